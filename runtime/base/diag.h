@@ -1,0 +1,72 @@
+/*
+ * diag.h - places in sources, and messages about them
+ *
+ * A message says what is wrong in one sentence, shows the line with the place
+ * underlined, and may be followed by notes (the repair, the chain of calls):
+ *
+ *   linear.tfd:15:8: error: cannot assign a per_replica value to ...
+ *      15 |   w -= 0.1 * dw
+ *         |        ^~~~~~~~
+ *   linear.tfd:15:8: note: did you mean all_reduce(sum, 0.1 * dw)?
+ */
+#ifndef TFD_BASE_DIAG_H
+#define TFD_BASE_DIAG_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+#include "runtime/base/arena.h"
+
+/* A piece of one line.  line and col count from 1; line 0 is "nowhere".  len
+ * is in bytes; what spans several lines ends with its first one. */
+typedef struct Loc {
+    uint32_t line;
+    uint32_t col;
+    uint16_t len;
+    uint16_t file; /* index in the Diag's table of sources */
+} Loc;
+
+#define NO_LOC ((Loc){0, 0, 0, 0})
+
+typedef struct Diag Diag;
+
+/* Messages collect in a until diag_print. */
+Diag *diag_new(Arena *a);
+
+/* Registers a source and gives its file index.  name is what messages show.
+ * text may be NULL (IR read without its source): then no line is shown.  The
+ * text must outlive d.  At most 65,535 sources. */
+uint16_t diag_add_source(Diag *d, const char *name, const char *text,
+                         size_t len);
+int diag_num_sources(const Diag *d);
+const char *diag_source_name(const Diag *d, uint16_t file);
+const char *diag_source_text(const Diag *d, uint16_t file, size_t *len);
+
+/* Of the errors at one place (source, line and column) the first is kept, and
+ * of equal warnings at one place; after 20 of either kind further ones are only
+ * counted.  A note belongs to the message before it and is dropped with it.
+ * Control characters in the text become '?': a message is one line. */
+void diag_error(Diag *d, Loc loc, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+void diag_warning(Diag *d, Loc loc, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+void diag_note(Diag *d, Loc loc, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+
+int diag_num_errors(const Diag *d);
+
+/* A point to go back to: what came after it is forgotten.  For work that is
+ * tried and done again another way (a loop that turns out to need unrolling).
+ */
+typedef struct DiagMark {
+    int num_messages, num_errors, num_warnings;
+} DiagMark;
+DiagMark diag_mark(const Diag *d);
+void diag_rewind(Diag *d, DiagMark mark);
+
+/* All messages in order of arrival, with source lines. */
+void diag_print(const Diag *d, FILE *to);
+/* The same as a string in a (tests). */
+const char *diag_text(const Diag *d, Arena *a);
+
+#endif

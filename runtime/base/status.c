@@ -1,0 +1,99 @@
+/*
+ * status.c - what went wrong in the world outside the program
+ *
+ * A failure lives in an arena of its own, so that it outlasts whatever the
+ * work it ended had allocated.
+ */
+#include "runtime/base/status.h"
+
+#include <errno.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include "runtime/base/arena.h"
+
+typedef struct Note {
+    struct Note *next;
+    const char *text;
+} Note;
+
+struct StatusRep {
+    Arena *arena;
+    StatusKind kind;
+    const char *message;
+    Note *first, **last;
+};
+
+Status
+status_new(StatusKind kind, const char *format, ...)
+{
+    Arena *a = arena_new(NULL, "status");
+    Status st = NEW(a, struct StatusRep);
+    va_list args;
+    va_start(args, format);
+    st->message = arena_vprintf(a, format, args);
+    va_end(args);
+    st->arena = a;
+    st->kind = kind;
+    st->last = &st->first;
+    return st;
+}
+
+Status
+status_note(Status st, const char *format, ...)
+{
+    if (!st)
+        return OK;
+    Note *note = NEW(st->arena, Note);
+    va_list args;
+    va_start(args, format);
+    note->text = arena_vprintf(st->arena, format, args);
+    va_end(args);
+    *st->last = note;
+    st->last = &note->next;
+    return st;
+}
+
+StatusKind
+status_kind(Status st)
+{
+    return st->kind;
+}
+
+const char *
+status_message(Status st)
+{
+    return st->message;
+}
+
+int
+status_report(Status st, const char *program, FILE *to)
+{
+    if (!st)
+        return 0;
+    bool stopped = st->kind == STATUS_STOPPED;
+    fprintf(to, "%s: %s%s\n", program, stopped ? "" : "error: ", st->message);
+    for (const Note *n = st->first; n; n = n->next)
+        fprintf(to, "%s: note: while %s\n", program, n->text);
+    return stopped ? 130 : (int)st->kind;
+}
+
+void
+status_free(Status st)
+{
+    if (st)
+        arena_release(st->arena);
+}
+
+void
+fatal_bug(const char *file, int line, const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    fprintf(stderr,
+            "%s: internal error at %s:%d: ", program_invocation_short_name,
+            file, line);
+    vfprintf(stderr, format, args);
+    fprintf(stderr, "\n");
+    va_end(args);
+    abort();
+}

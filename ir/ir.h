@@ -1,0 +1,313 @@
+/*
+ * ir.h - modules, functions, operations, values
+ *
+ * SSA with regions: an operation has operands, results, attributes and up to
+ * two regions of one block each; a block ends in yield (return in a function).
+ * A region sees the values around it.  Everything is in the module's arena.
+ *
+ * Contexts are structure: main is cross-replica; a run region, and a device
+ * program after replicate, is replica context; a merge region is cross-replica
+ * context executed for the replicas around it; an update region is update
+ * context.
+ *
+ * docs/ir.md shows the text form.  ops.def says what each operation is.
+ */
+#ifndef TFD_IR_IR_H
+#define TFD_IR_IR_H
+
+#include "ir/op.h"
+#include "ir/type.h"
+#include "runtime/base/arena.h"
+#include "runtime/base/diag.h"
+#include "runtime/base/vec.h"
+
+typedef struct IrModule IrModule;
+typedef struct IrFunc IrFunc;
+typedef struct IrBlock IrBlock;
+typedef struct IrOp IrOp;
+typedef struct IrValue IrValue;
+
+/* Why a pass inserted an operation: never without all three. */
+typedef struct IrReason {
+    const char *rule;  /* "communicate.aggregate": pass and rule */
+    const char *cause; /* the operand or statement, in words */
+    Loc loc;           /* the source line that caused it */
+} IrReason;
+
+/* Where allocate put a value's bytes. */
+typedef enum IrSpace {
+    SPACE_NONE,   /* not allocated (yet) */
+    SPACE_FRAME,  /* main's frame, on the host: offset */
+    SPACE_ARENA,  /* the device's arena: offset, equal on all devices */
+    SPACE_IN,     /* input pointer number `offset` of the function */
+    SPACE_OUT,    /* output pointer number `offset` of the function */
+    SPACE_ROW     /* host side of a per-replica value of main: a place in the
+                     device arena, at offset, that launches write and read */
+} IrSpace;
+
+typedef struct IrPlace {
+    IrSpace space;
+    int64_t offset;
+} IrPlace;
+
+struct IrValue {
+    IrType type;
+    IrOp *def;      /* the operation it is a result of, or NULL */
+    IrBlock *block; /* the block it is an argument of, or NULL */
+    int index;      /* which result or argument */
+    const char *name; /* a hint from the source ("loss"), or NULL */
+    IrPlace place;
+    int num_uses;     /* valid after ir_count_uses */
+    IrValue *forward; /* replacement noted by ir_forward, or NULL */
+    int id;           /* number while printing; scratch for passes */
+    void *mark;       /* scratch for one pass at a time */
+};
+
+typedef VEC(IrValue *) IrValues;
+
+typedef struct IrAttrValue {
+    bool present;
+    union {
+        int64_t i;        /* INT, BOOL, DTYPE */
+        double f;         /* FLOAT */
+        const char *text; /* WORD, SYMBOL (interned, without @), STRING */
+        struct {
+            const void *items; /* INTS int64_t, DIMS Dim, SYMBOLS const char* */
+            int count;
+        } list;
+        struct {
+            const void *bytes; /* DATA: elements of the result's dtype */
+            int64_t size;      /* in bytes */
+        } data;
+    };
+} IrAttrValue;
+
+struct IrOp {
+    IrOpKind kind;
+    IrOp *prev, *next;
+    IrBlock *block; /* the block it stands in */
+    IrValue **operands;
+    int num_operands;
+    IrValue **results;
+    int num_results;
+    IrAttrValue *attrs; /* as the op's ATTR rows, in their order */
+    IrBlock *regions[2];
+    int num_regions;
+    Loc loc;
+    const IrReason *reason; /* NULL unless a pass inserted it */
+    int id;                 /* scratch */
+    void *mark;             /* scratch for one pass at a time */
+};
+
+struct IrBlock {
+    IrValues args;
+    IrOp *first, *last;
+    IrOp *op;     /* the operation whose region it is, or NULL */
+    IrFunc *func; /* the function it is in */
+};
+
+typedef enum IrFuncKind {
+    FUNC_MAIN,    /* cross-replica program, on the host */
+    FUNC_HOST,    /* of a dataset stage: host values in and out */
+    FUNC_INIT,    /* initial value of a variable */
+    FUNC_PROGRAM  /* device program: what each device of a group runs */
+} IrFuncKind;
+
+struct IrFunc {
+    IrModule *module;
+    const char *name;
+    IrFuncKind kind;
+    IrBlock *body; /* ends in return */
+    Loc loc;
+    const char *variant_of; /* full-batch copy of that program, or NULL */
+    int64_t arena_bytes;    /* high-water mark of ARENA or FRAME places */
+    IrFunc *next;
+};
+
+/* A batch dimension: n of one replica, with its partner N of all. */
+typedef struct IrSymbol {
+    const char *name; /* "n", "N", "n1", ... */
+    int64_t bound;    /* never more rows than this */
+    int32_t partner;  /* n -> its N, N -> its n; -1: a dataset's own batch */
+    bool global;      /* an N */
+} IrSymbol;
+
+typedef enum VarSync { SYNC_AUTO, SYNC_NONE, SYNC_ON_WRITE, SYNC_ON_READ } VarSync;
+typedef enum VarAgg { AGG_NONE, AGG_SUM, AGG_MEAN, AGG_FIRST } VarAgg;
+
+typedef struct IrVar {
+    const char *name; /* path: "fc.w" */
+    IrType type;      /* static; locality as placed */
+    VarSync sync;
+    VarAgg agg;
+    bool trainable;
+    bool non_slot;
+    const char *colocate; /* name of another variable, or NULL */
+    const char *init;     /* function @name.init */
+    IrPlace place;        /* after allocate: offset in every device's arena */
+    Loc loc;
+} IrVar;
+
+typedef struct IrParam {
+    const char *name;
+    DType dtype;
+    Scalar value; /* default */
+    Loc loc;
+} IrParam;
+
+/* One stage of an input pipeline; stages.def lists the kinds. */
+typedef struct IrStage {
+    int kind;             /* StageKind */
+    int64_t ints[4];      /* as the stage's row says */
+    const char *text;     /* path, or NULL */
+    const char *func;     /* function name, or NULL */
+    const char *other;    /* second dataset (zip, concat), or NULL */
+    const void *data;     /* tensors: the elements of all components in order */
+    int64_t data_size;
+    VEC(IrType) types;    /* of one element after this stage, flattened */
+    Loc loc;
+} IrStage;
+
+typedef struct IrDataset {
+    const char *name;
+    VEC(IrStage) stages; /* source first */
+    Loc loc;
+} IrDataset;
+
+typedef enum ShardPolicy { SHARD_AUTO, SHARD_FILE, SHARD_DATA, SHARD_OFF } ShardPolicy;
+
+/* A distributed dataset's iterator: one for each place that opens it. */
+typedef struct IrIter {
+    const char *name;
+    const char *dataset;
+    ShardPolicy shard;
+    int32_t rows; /* the symbol n its elements have, or -1: static shapes */
+    Loc loc;
+} IrIter;
+
+struct IrModule {
+    Arena *arena;
+    Intern *names;
+    Diag *diag;         /* its table of sources gives Loc.file its meaning */
+    int num_replicas;
+    const char *strategy; /* "default", "one_device", "mirrored", ... */
+    const char *devices;  /* "cpu:0-3" normalised */
+    VEC(IrSymbol) symbols;
+    VEC(IrParam *) params;
+    VEC(IrVar *) vars;
+    VEC(IrDataset *) datasets;
+    VEC(IrIter *) iters;
+    IrFunc *first, *last; /* functions, in order */
+    int phase;            /* IrPhase */
+};
+
+/* How far a module has come; the verifier asks more of later ones. */
+typedef enum IrPhase {
+    PHASE_IR,        /* checked front end */
+    PHASE_REPLICATED,/* run regions are device programs, main launches them */
+    PHASE_PLACED     /* everything has a place */
+} IrPhase;
+
+/* ---- building ---------------------------------------------------------- */
+
+IrModule *ir_module_new(Arena *a, Intern *names, Diag *diag);
+IrFunc *ir_func_new(IrModule *m, const char *name, IrFuncKind kind, Loc loc);
+IrFunc *ir_func_find(const IrModule *m, const char *name);
+void ir_func_remove(IrFunc *fn);
+IrVar *ir_var_find(const IrModule *m, const char *name);
+IrParam *ir_param_find(const IrModule *m, const char *name);
+IrDataset *ir_dataset_find(const IrModule *m, const char *name);
+IrIter *ir_iter_find(const IrModule *m, const char *name);
+/* A new pair n <= bound, N <= total; gives n's index (N's is n's partner). */
+int32_t ir_symbol_pair(IrModule *m, int64_t bound, int64_t total);
+
+IrBlock *ir_block_new(IrFunc *fn);
+IrValue *ir_block_arg(IrBlock *b, IrType type, const char *name);
+
+/* An operation that stands nowhere yet, without results. Attributes are set
+ * with ir_set_*; then ir_op_infer gives it its results. */
+IrOp *ir_op_new(IrFunc *fn, IrOpKind kind, int num_operands,
+                IrValue *const *operands, Loc loc);
+/* Makes num results of the given types (for ops whose results the table does
+ * not infer: control flow, iter_next, launch, grad). */
+void ir_op_results(IrOp *op, int num, const IrType *types);
+/* Infers the results by the op's table row in the context where `at` stands.
+ * NULL on success, else what is wrong, in words for a user ("shapes [2, 3]
+ * and [4] do not broadcast"), in the module's arena. */
+const char *ir_op_infer(IrOp *op, const IrBlock *at);
+
+void ir_append(IrBlock *b, IrOp *op);
+void ir_insert_before(IrOp *where, IrOp *op);
+void ir_insert_after(IrOp *where, IrOp *op);
+/* Unlinks op; its results must be unused (or forwarded). */
+void ir_remove(IrOp *op);
+void ir_set_region(IrOp *op, int index, IrBlock *b);
+
+/* attributes; the getters assert that the op has such a row.  A getter of an
+ * absent optional attribute gives 0, false or NULL. */
+bool ir_has(const IrOp *op, IrAttrName a);
+int64_t ir_int(const IrOp *op, IrAttrName a);
+double ir_float(const IrOp *op, IrAttrName a);
+const char *ir_text(const IrOp *op, IrAttrName a);
+const int64_t *ir_ints(const IrOp *op, IrAttrName a, int *count);
+const Dim *ir_dims(const IrOp *op, IrAttrName a, int *count);
+const char *const *ir_names(const IrOp *op, IrAttrName a, int *count);
+const void *ir_data(const IrOp *op, IrAttrName a, int64_t *size);
+void ir_set_int(IrOp *op, IrAttrName a, int64_t x);
+void ir_set_float(IrOp *op, IrAttrName a, double x);
+void ir_set_text(IrOp *op, IrAttrName a, const char *text);
+void ir_set_ints(IrOp *op, IrAttrName a, const int64_t *x, int count);
+void ir_set_dims(IrOp *op, IrAttrName a, const Dim *x, int count);
+void ir_set_names(IrOp *op, IrAttrName a, const char *const *x, int count);
+void ir_set_data(IrOp *op, IrAttrName a, const void *bytes, int64_t size);
+
+/* ---- services ---------------------------------------------------------- */
+
+/* Calls visit on every op of the block and the regions below, each op before
+ * its regions; visit may remove or replace the op it is given. */
+void ir_walk(IrBlock *b, void (*visit)(IrOp *op, void *data), void *data);
+
+void ir_count_uses(IrFunc *fn);
+/* Notes that old is to be replaced by new; ir_apply_forwards then rewrites all
+ * operands of fn in one sweep. */
+void ir_forward(IrValue *old, IrValue *replacement);
+void ir_apply_forwards(IrFunc *fn);
+
+/* Copies of ops with their regions, appended to `to`; `map` (a Map-like table
+ * from old to new values) says what stands for values from outside and learns
+ * the copies.  Values it does not know stay as they are. */
+typedef struct IrCloneMap IrCloneMap;
+IrCloneMap *ir_clone_map(Arena *a);
+void ir_clone_set(IrCloneMap *map, const IrValue *from, IrValue *to);
+IrValue *ir_clone_get(const IrCloneMap *map, IrValue *from);
+IrOp *ir_clone_op(IrCloneMap *map, const IrOp *op, IrBlock *to);
+void ir_clone_body(IrCloneMap *map, const IrBlock *from, IrBlock *to);
+IrModule *ir_clone_module(const IrModule *m, Arena *a);
+
+/* The kind of context in which ops of b are executed.  A device program is
+ * cross-replica context until communicate has run (PHASE_IR), replica context
+ * afterwards. */
+typedef enum IrContext { CX_CROSS, CX_REPLICA, CX_MERGE, CX_UPDATE } IrContext;
+IrContext ir_context(const IrBlock *b);
+/* The function or the run, merge, update op that makes that context. */
+IrOp *ir_context_op(const IrBlock *b);
+
+/* ---- text -------------------------------------------------------------- */
+
+void ir_print_module(Str *out, const IrModule *m);
+void ir_print_func(Str *out, const IrFunc *fn);
+void ir_print_op(Str *out, const IrOp *op); /* one line, for messages */
+void ir_print_type(Str *out, const IrModule *m, const IrType *t);
+void ir_print_dims(Str *out, const IrModule *m, int rank, const Dim *dims);
+
+/* Reads text; errors go to d, and the result is NULL then.  `file` is the
+ * registered source the text is. */
+IrModule *ir_parse(Arena *a, Intern *names, Diag *d, uint16_t file,
+                   const char *text, size_t len);
+
+/* Checks every invariant that passes and the runner rely on, as far as the
+ * module's phase promises them.  Errors go to d with the op in their text.
+ * True when there are none. */
+bool ir_verify(const IrModule *m, Diag *d);
+
+#endif

@@ -1,0 +1,58 @@
+/*
+ * passes.h - IR to IR, one idea each
+ *
+ * passes.def lists the passes in the order of the pipeline.  A pass changes a
+ * module in place.  Every operation it inserts says why: pass_reason.
+ */
+#ifndef TFD_PASSES_PASSES_H
+#define TFD_PASSES_PASSES_H
+
+#include <stdio.h>
+#include "ir/ir.h"
+
+typedef struct PassOptions {
+    int level;              /* -O0 .. -O3 */
+    int64_t bytes_per_pack; /* of collectives; 0: no limit */
+    bool verify_each;       /* verify after every pass */
+    bool time;              /* print the time of each pass to standard error */
+    /* called after each pass (--print-after, --dump-phases); may be NULL */
+    void (*after)(const char *pass, int number, const IrModule *m, void *data);
+    void *after_data;
+} PassOptions;
+
+typedef struct PassCx {
+    Arena *arena; /* scratch, released after the pass */
+    IrModule *m;
+    Diag *diag; /* errors and warnings for the user */
+    const PassOptions *options;
+} PassCx;
+
+typedef struct Pass {
+    const char *name;
+    bool (*run)(PassCx *cx); /* false: errors are in cx->diag */
+    const char *doc;
+} Pass;
+
+extern const Pass pass_table[];
+extern const int num_passes;
+
+/* The named pass, or NULL. */
+const Pass *pass_find(const char *name);
+
+/* Runs the passes of list (names separated by commas; NULL: the pipeline) on
+ * m.  False when one found an error in the program, or verification failed;
+ * messages are in d then. */
+bool passes_run(IrModule *m, Diag *d, const PassOptions *options,
+                const char *list);
+
+/* A reason in m's arena.  rule is a literal "pass.rule"; cause says in words
+ * which operand or statement asked for it. */
+const IrReason *pass_reason(IrModule *m, const char *rule, Loc loc,
+                            const char *cause, ...)
+    __attribute__((format(printf, 4, 5)));
+
+#define PASS(name, doc) bool pass_##name(PassCx *cx);
+#include "passes/passes.def"
+#undef PASS
+
+#endif

@@ -1,0 +1,248 @@
+/*
+ * file.c - whole files in, whole files out
+ *
+ * Every call that may fail passes through one of the wrappers below, where
+ * TFD_FAIL=io:N makes the Nth one fail.
+ */
+#include "runtime/base/file.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#include "runtime/base/fail.h"
+
+enum { MIN_READ = 4 << 10 };
+
+/* What the user cannot mend by another path or another right. */
+static bool
+is_machine_error(int error)
+{
+    static const int errors[] = {EIO,    ENOSPC, EDQUOT, EFBIG, ENOMEM,
+                                 EMFILE, ENFILE, EROFS,  EPIPE, ESTALE};
+    for (size_t i = 0; i < sizeof errors / sizeof *errors; i++)
+        if (errors[i] == error)
+            return true;
+    return false;
+}
+
+Status
+file_error(int error, const char *format, ...)
+{
+    Arena *scratch = arena_new(NULL, "file error");
+    va_list args;
+    va_start(args, format);
+    const char *what = arena_vprintf(scratch, format, args);
+    va_end(args);
+    StatusKind kind = is_machine_error(error) ? STATUS_MACHINE : STATUS_INPUT;
+    Status st = status_new(kind, "%s: %s", what, strerror(error));
+    arena_release(scratch);
+    return st;
+}
+
+static bool
+fails(int error)
+{
+    if (!fail_here(FAIL_IO))
+        return false;
+    errno = error;
+    return true;
+}
+
+static int
+try_open(const char *path, int flags)
+{
+    return fails(EIO) ? -1 : open(path, flags | O_CLOEXEC, 0666);
+}
+
+static ssize_t
+try_read(int fd, char *to, size_t n)
+{
+    ssize_t got;
+    do
+        got = fails(EIO) ? -1 : read(fd, to, n);
+    while (got < 0 && errno == EINTR);
+    return got;
+}
+
+static bool
+try_write(int fd, const char *from, size_t n)
+{
+    while (n > 0) {
+        ssize_t done = fails(ENOSPC) ? -1 : write(fd, from, n);
+        if (done < 0 && errno != EINTR)
+            return false;
+        if (done > 0) {
+            from += done;
+            n -= (size_t)done;
+        }
+    }
+    return true;
+}
+
+/* Some file systems know no fsync for what they keep elsewhere. */
+static bool
+try_sync(int fd)
+{
+    return !fails(EIO) && (fsync(fd) == 0 || errno == EINVAL);
+}
+
+/* Network file systems tell of a full disk only here. */
+static bool
+try_close(int fd)
+{
+    int error = fails(EIO) ? errno : 0;
+    if (close(fd) < 0)
+        error = errno;
+    errno = error;
+    return !error;
+}
+
+static size_t
+size_hint(int fd)
+{
+    struct stat info;
+    if (fstat(fd, &info) < 0 || !S_ISREG(info.st_mode) || info.st_size < 0)
+        return MIN_READ;
+    return (size_t)info.st_size + 1; /* one more sees the end at once */
+}
+
+static bool
+read_all(Arena *a, int fd, char **data, size_t *len)
+{
+    size_t cap = size_hint(fd), n = 0;
+    char *bytes = arena_alloc(a, cap + 1);
+    for (;;) {
+        ssize_t got = try_read(fd, bytes + n, cap - n);
+        if (got < 0)
+            return false;
+        if (got == 0)
+            break;
+        n += (size_t)got;
+        if (n == cap) {
+            char *larger = arena_alloc(a, cap * 2 + 1);
+            bytes = memcpy(larger, bytes, n);
+            cap *= 2;
+        }
+    }
+    bytes[n] = 0;
+    *data = bytes;
+    *len = n;
+    return true;
+}
+
+Status
+file_read(Arena *a, const char *path, char **data, size_t *len)
+{
+    Status st = OK;
+    int fd = try_open(path, O_RDONLY);
+    if (fd < 0)
+        return file_error(errno, "cannot open \"%s\"", path);
+    if (!read_all(a, fd, data, len))
+        st = file_error(errno, "cannot read \"%s\"", path);
+    close(fd);
+    return st;
+}
+
+static Status
+write_straight(const char *path, const void *data, size_t len)
+{
+    Status st = OK;
+    int fd = try_open(path, O_WRONLY);
+    if (fd < 0)
+        return file_error(errno, "cannot open \"%s\"", path);
+    if (!try_write(fd, data, len))
+        st = file_error(errno, "cannot write \"%s\"", path);
+    close(fd);
+    return st;
+}
+
+static Status
+write_output(const void *data, size_t len)
+{
+    if (!try_write(STDOUT_FILENO, data, len))
+        return file_error(errno, "cannot write standard output");
+    return OK;
+}
+
+/* A new file beside path.  The number keeps threads and the leavings of a
+ * process that died apart. */
+static int
+open_temporary(Arena *a, const char *path, const char **name)
+{
+    static atomic_uint number;
+    int fd;
+    do {
+        *name = arena_printf(a, "%s.tmp-%d-%u", path, (int)getpid(),
+                             atomic_fetch_add(&number, 1));
+        fd = try_open(*name, O_WRONLY | O_CREAT | O_EXCL);
+    } while (fd < 0 && errno == EEXIST);
+    return fd;
+}
+
+/* The new name is safe when the directory is.  That it could not be synced is
+ * no reason to fail: the file is whole whichever name it has. */
+static void
+sync_directory(Arena *a, const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    const char *dir = ".";
+    if (slash)
+        dir = slash == path ? "/" : arena_strndup(a, path, slash - path);
+    int fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (fd >= 0) {
+        fsync(fd);
+        close(fd);
+    }
+}
+
+static bool
+fill(int fd, const void *data, size_t len)
+{
+    bool done = try_write(fd, data, len) && try_sync(fd);
+    int error = errno;
+    bool closed = try_close(fd);
+    if (!done)
+        errno = error;
+    return done && closed;
+}
+
+static Status
+replace(Arena *a, const char *path, const void *data, size_t len)
+{
+    const char *temporary;
+    int fd = open_temporary(a, path, &temporary);
+    if (fd < 0)
+        return file_error(errno, "cannot create \"%s\"", temporary);
+    if (!fill(fd, data, len) || fails(EIO) || rename(temporary, path) < 0) {
+        int error = errno;
+        unlink(temporary);
+        return file_error(error, "cannot write \"%s\"", path);
+    }
+    sync_directory(a, path);
+    return OK;
+}
+
+Status
+file_write(const char *path, const void *data, size_t len)
+{
+    struct stat info;
+    char target[PATH_MAX];
+    if (strcmp(path, "-") == 0)
+        return write_output(data, len);
+    bool exists = stat(path, &info) == 0;
+    if (exists && !S_ISREG(info.st_mode))
+        return write_straight(path, data, len);
+    /* A link stays one: its target is replaced. */
+    if (exists && realpath(path, target))
+        path = target;
+    Arena *scratch = arena_new(NULL, "writing a file");
+    Status st = replace(scratch, path, data, len);
+    arena_release(scratch);
+    return st;
+}

@@ -1,0 +1,25 @@
+/*
+ * file.h - whole files in, whole files out
+ */
+#ifndef TFD_BASE_FILE_H
+#define TFD_BASE_FILE_H
+
+#include <stddef.h>
+#include "runtime/base/arena.h"
+#include "runtime/base/status.h"
+
+/* All bytes of a file, in a; a zero byte that len does not count follows. */
+Status file_read(Arena *a, const char *path, char **data, size_t *len) MUST_USE;
+
+/* Makes data the content of the file, or leaves the file as it was: the bytes
+ * go to a temporary file beside it, reach the disk, and take its name.  What
+ * is no regular file (/dev/null, a pipe) is written straight; "-" is standard
+ * output. */
+Status file_write(const char *path, const void *data, size_t len) MUST_USE;
+
+/* A failure of the system call that set error (an errno): "message: reason".
+ * Its kind tells a wrong path from a machine that let us down. */
+Status file_error(int error, const char *format, ...)
+    __attribute__((format(printf, 2, 3))) MUST_USE;
+
+#endif

@@ -1,0 +1,14 @@
+/*
+ * hash.c - names by content
+ */
+#include "runtime/base/hash.h"
+
+#include <xxhash.h>
+
+const char *
+hash_text(Arena *a, const void *bytes, size_t n)
+{
+    XXH128_hash_t h = XXH3_128bits(bytes, n);
+    return arena_printf(a, "%016llx%016llx", (unsigned long long)h.high64,
+                        (unsigned long long)h.low64);
+}

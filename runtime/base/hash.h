@@ -1,0 +1,18 @@
+/*
+ * hash.h - names by content
+ *
+ * XXH3 in 128 bits: fast, and equal on every machine.  It finds damage and
+ * tells contents apart; it is no proof against someone who wants them equal.
+ */
+#ifndef TFD_BASE_HASH_H
+#define TFD_BASE_HASH_H
+
+#include <stddef.h>
+#include "runtime/base/arena.h"
+
+enum { HASH_LEN = 32 }; /* digits of a hash as text */
+
+/* The hash of n bytes as HASH_LEN lower-case hexadecimal digits, in a. */
+const char *hash_text(Arena *a, const void *bytes, size_t n);
+
+#endif

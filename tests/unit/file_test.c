@@ -1,0 +1,223 @@
+/*
+ * file_test.c - whole files in and out, and what stays when that fails
+ */
+#include "tests/unit/unit.h"
+
+#include <dirent.h>
+#include <sys/stat.h>
+#include "runtime/base/file.h"
+
+static Arena *arena;
+static char dir[] = "/tmp/tfd-file-test-XXXXXX";
+
+static const char *
+in_dir(const char *name)
+{
+    return arena_printf(arena, "%s/%s", dir, name);
+}
+
+static int
+set_up(void **state)
+{
+    (void)state;
+    memcpy(dir + sizeof dir - 7, "XXXXXX", 6);
+    arena = arena_new(NULL, "test");
+    return mkdtemp(dir) ? 0 : -1;
+}
+
+/* Removes what is left; returns how many files there were. */
+static int
+empty_dir(void)
+{
+    int n = 0;
+    DIR *d = opendir(dir);
+    for (struct dirent *e = readdir(d); e; e = readdir(d)) {
+        if (strcmp(e->d_name, ".") == 0 || strcmp(e->d_name, "..") == 0)
+            continue;
+        unlink(in_dir(e->d_name));
+        n++;
+    }
+    closedir(d);
+    return n;
+}
+
+static int
+tear_down(void **state)
+{
+    (void)state;
+    empty_dir();
+    rmdir(dir);
+    arena_release(arena);
+    return 0;
+}
+
+static void
+write_ok(const char *name, const char *text)
+{
+    assert_null(file_write(in_dir(name), text, strlen(text)));
+}
+
+static void
+expect_content(const char *name, const char *text)
+{
+    char *data;
+    size_t len;
+    assert_null(file_read(arena, in_dir(name), &data, &len));
+    assert_int_equal(len, strlen(text));
+    assert_string_equal(data, text);
+}
+
+static void
+what_was_written_is_read(void **state)
+{
+    (void)state;
+    write_ok("a", "");
+    expect_content("a", "");
+    write_ok("a", "first");
+    write_ok("a", "second");
+    expect_content("a", "second");
+    assert_int_equal(empty_dir(), 1);
+}
+
+static void
+pipes_are_read_to_their_end(void **state)
+{
+    (void)state;
+    int ends[2];
+    char *data;
+    size_t len;
+    static char block[40000];
+    memset(block, 'x', sizeof block);
+    assert_int_equal(pipe(ends), 0);
+    assert_int_equal(write(ends[1], block, sizeof block), sizeof block);
+    close(ends[1]);
+    const char *path = arena_printf(arena, "/dev/fd/%d", ends[0]);
+    assert_null(file_read(arena, path, &data, &len));
+    close(ends[0]);
+    assert_int_equal(len, sizeof block);
+    assert_memory_equal(data, block, sizeof block);
+    assert_int_equal(data[len], 0);
+}
+
+static void
+links_and_devices_stay_what_they_are(void **state)
+{
+    (void)state;
+    struct stat info;
+    write_ok("target", "old");
+    assert_int_equal(symlink("target", in_dir("link")), 0);
+    write_ok("link", "new");
+    assert_int_equal(lstat(in_dir("link"), &info), 0);
+    assert_true(S_ISLNK(info.st_mode));
+    expect_content("target", "new");
+    assert_null(file_write("/dev/null", "x", 1));
+    assert_int_equal(stat("/dev/null", &info), 0);
+    assert_true(S_ISCHR(info.st_mode));
+}
+
+static void
+expect_failure(Status st, StatusKind kind, const char *message)
+{
+    assert_non_null(st);
+    assert_int_equal(status_kind(st), kind);
+    assert_string_equal(status_message(st), message);
+    status_free(st);
+}
+
+static void
+failures_name_the_file_and_the_reason(void **state)
+{
+    (void)state;
+    char *data;
+    size_t len;
+    expect_failure(file_read(arena, "/no/such", &data, &len), STATUS_INPUT,
+                   "cannot open \"/no/such\": No such file or directory");
+    expect_failure(file_read(arena, "/tmp", &data, &len), STATUS_INPUT,
+                   "cannot read \"/tmp\": Is a directory");
+    expect_failure(file_write("/tmp", "x", 1), STATUS_INPUT,
+                   "cannot open \"/tmp\": Is a directory");
+    expect_failure(file_write("/dev/full", "x", 1), STATUS_MACHINE,
+                   "cannot write \"/dev/full\": No space left on device");
+    Status st = file_write("/no/such", "x", 1);
+    assert_int_equal(status_kind(st), STATUS_INPUT);
+    assert_non_null(strstr(status_message(st), "No such file"));
+    status_free(st);
+}
+
+/* A run of this program in which TFD_FAIL is read anew: its first argument
+ * says what to do to the file "a". */
+static const char *job;
+
+static void
+run_job(void)
+{
+    execl("/proc/self/exe", "file_test", job, in_dir("a"), NULL);
+}
+
+static int
+do_job(const char *what, const char *path)
+{
+    char *data;
+    size_t len;
+    Arena *a = arena_new(NULL, "job");
+    Status st = strcmp(what, "write") == 0 ? file_write(path, "new", 3)
+                                           : file_read(a, path, &data, &len);
+    int code = status_report(st, "file_test", stderr);
+    status_free(st);
+    arena_release(a);
+    return code;
+}
+
+static int
+job_failing_at(const char *what, int n)
+{
+    job = what;
+    setenv("TFD_FAIL", arena_printf(arena, "io:%d", n), 1);
+    int status = exit_status_of(run_job);
+    unsetenv("TFD_FAIL");
+    return status;
+}
+
+/* Opening, writing, syncing, closing, renaming. */
+static void
+a_failed_write_leaves_the_old_file(void **state)
+{
+    (void)state;
+    write_ok("a", "old");
+    for (int n = 1; n <= 5; n++) {
+        assert_int_equal(job_failing_at("write", n), 3);
+        expect_content("a", "old");
+    }
+    assert_int_equal(job_failing_at("write", 6), 0);
+    expect_content("a", "new");
+    assert_int_equal(empty_dir(), 1);
+}
+
+/* Opening, reading, and reading the end. */
+static void
+a_failed_read_is_reported(void **state)
+{
+    (void)state;
+    write_ok("a", "text");
+    for (int n = 1; n <= 3; n++)
+        assert_int_equal(job_failing_at("read", n), 3);
+    assert_int_equal(job_failing_at("read", 4), 0);
+}
+
+#define FILE_TEST(f) cmocka_unit_test_setup_teardown(f, set_up, tear_down)
+
+int
+main(int argc, char **argv)
+{
+    if (argc == 3)
+        return do_job(argv[1], argv[2]);
+    const struct CMUnitTest tests[] = {
+        FILE_TEST(a_failed_write_leaves_the_old_file),
+        FILE_TEST(a_failed_read_is_reported),
+        FILE_TEST(what_was_written_is_read),
+        FILE_TEST(pipes_are_read_to_their_end),
+        FILE_TEST(links_and_devices_stay_what_they_are),
+        FILE_TEST(failures_name_the_file_and_the_reason),
+    };
+    return cmocka_run_group_tests_name("file", tests, NULL, NULL);
+}

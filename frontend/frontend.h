@@ -1,0 +1,34 @@
+/*
+ * frontend.h - from a source file to checked step IR
+ */
+#ifndef TFD_FRONTEND_FRONTEND_H
+#define TFD_FRONTEND_FRONTEND_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include "ir/ir.h"
+
+/* What the command line says beside the file. */
+typedef struct FeOptions {
+    const char *path; /* of the source: its name in messages; what it uses is
+                         looked for beside it */
+    const char *text; /* its len bytes; they must outlive the Diag */
+    size_t len;
+    const char *const *defines; /* "NAME=VALUE" of each -D */
+    int num_defines;
+    const char *strategy; /* --strategy, or NULL: the file's, else by devices */
+    const char *devices;  /* --devices, or NULL: the file's, else cpu:0 */
+    bool widen;           /* f32 becomes f64 everywhere */
+} FeOptions;
+
+/*
+ * The program of a source file as a module of phase ir, or NULL when there were
+ * errors, all of which are in d then; warnings go there too.
+ *
+ * The module is in a and its names are in names; it does not refer to options
+ * afterwards.
+ */
+IrModule *fe_compile(Arena *a, Intern *names, Diag *d,
+                     const FeOptions *options);
+
+#endif

@@ -1,0 +1,407 @@
+/*
+ * lower.h - from the tree to the IR: what the files of this layer share
+ *
+ * Lowering is one walk over the tree as a partial evaluator.  An expression is
+ * worth an FeValue (value.h); what is not known when compiling is emitted as
+ * operations at the end of cx->block.  Functions are inlined where they are
+ * called.  Where an operation stands is always known: cx->context.
+ *
+ * Errors go through fe_error, which adds the chain of calls, and are worth
+ * POISON (an IrValue: NULL).  Every function here takes poisoned values and
+ * NULLs and then gives POISON, NULL or false without another message.
+ *
+ * What is done may be undone: a loop is first tried as a loop of the IR, and
+ * unrolled when its index turns out to be needed as a constant.  Whatever
+ * lowering adds to the module is therefore either emitted to a block, or
+ * appended to iters, symbols, datasets or the functions (all cut back), or made
+ * once for a key and found again (slots).
+ *
+ * Files: lower.c (driver, top level), scope.c (names), eval.c (dispatch),
+ * lower_expr.c lower_index.c lower_nest.c (expressions), operand.c (values as
+ * operands of the IR), fold.c (constants), lower_call.c lower_func.c (calls),
+ * lower_module.c, lower_stmt.c lower_control.c lower_loop.c (statements),
+ * region.c, grad.c, use.c, strategy.c; and by name builtins_*.c, vars.c,
+ * dist.c, data.c, text.c.
+ */
+#ifndef TFD_FRONTEND_LOWER_H
+#define TFD_FRONTEND_LOWER_H
+
+#include "frontend/frontend.h"
+#include "frontend/value.h"
+#include "ir/build.h"
+
+typedef struct Lower Lower;
+
+/* D16. */
+enum {
+    FE_MAX_CALLS = 256,          /* functions called by functions */
+    FE_MAX_NESTING = 256,        /* control flow of the IR */
+    FE_MAX_UNROLL = 65536,       /* iterations of one loop or list */
+    FE_MAX_IR_VALUES = 4000000,  /* operations made */
+    FE_MAX_STEPS = 10000000,     /* nodes of the tree evaluated */
+    FE_MAX_DEPTH = 4000          /* nodes within nodes, through calls too */
+};
+
+/* Where the code being lowered is executed. */
+typedef enum FeContext {
+    FE_TOP,     /* nowhere: declarations; only constants are possible */
+    FE_CROSS,   /* main */
+    FE_REPLICA, /* run */
+    FE_MERGE,   /* merge: cross-replica for a moment */
+    FE_UPDATE,  /* update v { } */
+    FE_DATA,    /* a function of a dataset, on the host */
+    FE_INIT     /* the initial value of a variable */
+} FeContext;
+
+/* One call that the code being lowered is inlined for. */
+typedef struct FeFrame FeFrame;
+struct FeFrame {
+    FeFrame *caller;
+    const char *note; /* "train_step is run from here" */
+    Loc loc;
+};
+
+/* Control flow whose condition may differ among the replicas, around the code
+ * being lowered in this replica context. */
+typedef struct FeDivergence FeDivergence;
+struct FeDivergence {
+    FeDivergence *outer;
+    const char *what; /* "if", "while", "for" */
+    Loc loc;          /* the condition */
+};
+
+/* ---- names (scope.c) ---------------------------------------------------- */
+
+typedef enum FeScopeKind {
+    SCOPE_BUILTINS,
+    SCOPE_FILE,
+    SCOPE_INSTANCE, /* members of an instance of a module */
+    SCOPE_FUNC,     /* parameters of a function: muts around are not assigned */
+    SCOPE_MERGE,    /* as that; per-replica values around are not seen */
+    SCOPE_BLOCK,
+    SCOPE_SPACE     /* fields of a namespace; has no parent */
+} FeScopeKind;
+
+typedef struct FeBinding {
+    const char *name;
+    FeValue *value;      /* NULL: a declaration not looked at yet */
+    const AstNode *decl; /* then: CONST, LET, VAR, ... */
+    FeScope *scope;
+    bool is_mut;
+    bool being_made; /* decl is being evaluated: its own value is needed */
+    Loc loc;
+} FeBinding;
+
+struct FeScope {
+    FeScope *parent;
+    FeScopeKind kind;
+    VEC(FeBinding *) names;
+    VEC(FeScope *) used; /* SCOPE_FILE: what it uses */
+    const char *prefix;  /* of variables declared here: "", "fc." */
+    FeInstance *instance; /* SCOPE_INSTANCE */
+};
+
+struct FeInstance {
+    const AstNode *module;
+    const char *path; /* "blocks.0.fc" */
+    FeScope *scope;   /* its members; the parent holds its parameters */
+    Loc loc;
+};
+
+FeScope *fe_scope_new(Lower *cx, FeScope *parent, FeScopeKind kind);
+/* Adds a name, hiding that of outer scopes.  A second one in the same scope is
+ * an error in SCOPE_FILE and SCOPE_INSTANCE and hides the first elsewhere. */
+FeBinding *fe_bind(Lower *cx, FeScope *scope, const char *name, FeValue *value,
+                   Loc loc);
+/* The binding a name means in cx->scope, or NULL. */
+FeBinding *fe_find(Lower *cx, const char *name);
+/* Its value; a name that is not there is an error with the nearest one. */
+FeValue *fe_lookup(Lower *cx, const char *name, Loc loc);
+/* That of a field of a namespace; what says of what ("strategy"). */
+FeValue *fe_space_field(Lower *cx, const FeScope *space, const char *what,
+                        const char *name, Loc loc);
+
+/* ---- state -------------------------------------------------------------- */
+
+/* An assignment that may have to be undone. */
+typedef struct FeWrite {
+    FeBinding *binding;
+    FeValue *before;
+} FeWrite;
+
+struct Lower {
+    Arena *arena; /* of the module: everything lives there */
+    IrModule *module;
+    Intern *names;
+    Diag *diag;
+    const FeOptions *options;
+
+    IrBlock *block; /* where operations are appended; NULL in FE_TOP */
+    FeContext context;
+    FeScope *scope;
+    FeFrame *frame;            /* innermost call, or NULL */
+    FeDivergence *divergence;  /* innermost, or NULL; use fe_divergence */
+    IrVar *updated;            /* FE_UPDATE: its variable, NULL for non_slot */
+
+    FeScope *builtins, *file; /* outermost names; those of the main file */
+    VEC(FeWrite) writes;      /* assignments to muts, oldest first */
+    VEC(FeInstance *) instances;
+
+    int64_t num_values, num_steps;
+    int num_calls, num_nested, depth;
+    bool needs_constant; /* something would do if a value were constant */
+    bool stopped;        /* a limit is exceeded: evaluate nothing more */
+
+    void *vars, *data, *dist, *text; /* state of vars.c, data.c, ... */
+};
+
+/* ---- messages (lower.c) ------------------------------------------------- */
+
+/* An error at loc with the chain of calls as notes; gives POISON. */
+FeValue *fe_error(Lower *cx, Loc loc, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+/* An error whose note (the repair) comes before the chain of calls. */
+FeValue *fe_error_note(Lower *cx, Loc loc, const char *note,
+                       const char *format, ...)
+    __attribute__((format(printf, 4, 5)));
+void fe_warning(Lower *cx, Loc loc, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+/* A formatted string in cx->arena, for notes. */
+const char *fe_format(Lower *cx, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+/* fe_value_what, and a type as in the source: "f32[n, 3]". */
+const char *fe_what(Lower *cx, const FeValue *v);
+const char *fe_type_text(Lower *cx, const IrType *t);
+
+/* "main", "replica context", ... */
+const char *fe_context_name(FeContext c);
+static inline bool
+fe_is_cross(const Lower *cx)
+{
+    return cx->context == FE_CROSS || cx->context == FE_MERGE;
+}
+/* The per-replica control flow around this place, or NULL.  What replicas do
+ * together asks and refuses, naming it. */
+const FeDivergence *fe_divergence(const Lower *cx);
+
+/* ---- evaluation (eval.c) ------------------------------------------------ */
+
+FeValue *fe_eval(Lower *cx, const AstNode *expr);
+/* In another scope. */
+FeValue *fe_eval_in(Lower *cx, FeScope *scope, const AstNode *expr);
+/* What a TYPE says; dimensions that are names not yet bound are bound in
+ * cx->scope when actual (or NULL) has them. */
+bool fe_eval_type(Lower *cx, const AstNode *type, const IrType *actual,
+                  IrType *out);
+/* The dtype of a name ("f32"), widened under --widen; false if it is none. */
+bool fe_dtype_by_name(const Lower *cx, const char *name, DType *out);
+DType fe_default_float(const Lower *cx); /* f32; f64 under --widen */
+
+/* ---- values as operands of the IR (operand.c) --------------------------- */
+
+/*
+ * The value to compute with: variables and params are read, constants emitted
+ * (untyped ones as i32 or f32), lists of scalars made tensors.  A per-replica
+ * value out of replica context is an error; so is what cannot be a tensor, and
+ * any of this in FE_TOP.
+ */
+IrValue *fe_operand(Lower *cx, FeValue *v, Loc loc);
+/* The same, with untyped constants at that dtype; another dtype is an error. */
+IrValue *fe_operand_as(Lower *cx, FeValue *v, DType t, Loc loc);
+/* Several at their one dtype: untyped constants take that of the others; which
+ * must agree.  Left alone where one is a bool. */
+bool fe_operands(Lower *cx, int n, FeValue *const *v, IrValue **out, Loc loc);
+/* To be passed on and not computed with (reduce, gather, arguments of run): as
+ * fe_operand, but per-replica values are welcome everywhere. */
+IrValue *fe_handle(Lower *cx, FeValue *v, Loc loc);
+/* The type fe_handle would give, without emitting; false if it is no tensor. */
+bool fe_type_of(Lower *cx, FeValue *v, IrType *out);
+/* The locality the value has where it stands: CONST mirrored or host, ... */
+Locality fe_locality_of(Lower *cx, FeValue *v);
+
+/* A new operation; its attributes are to be set, then fe_emit appends it. */
+IrOp *fe_op(Lower *cx, IrOpKind kind, int n, IrValue *const *operands, Loc loc);
+/* Infers and appends; POISON with a message when it does not infer, when an
+ * operand is NULL, or in FE_TOP.  The value of its one result; NONE without. */
+FeValue *fe_emit(Lower *cx, IrOp *op);
+/* The two for operations without attributes, of values (fe_operands). */
+FeValue *fe_op1(Lower *cx, IrOpKind kind, FeValue *x, Loc loc);
+FeValue *fe_op2(Lower *cx, IrOpKind kind, FeValue *x, FeValue *y, Loc loc);
+FeValue *fe_op3(Lower *cx, IrOpKind kind, FeValue *x, FeValue *y, FeValue *z,
+                Loc loc);
+/* Counts an operation appended by ir_build_*; true while within limits.
+ * (fe_op counts by itself.) */
+bool fe_count(Lower *cx, Loc loc);
+
+/* x op y as the language has it: folds constants and lengths. */
+FeValue *fe_binary(Lower *cx, AstOp op, FeValue *x, FeValue *y, Loc loc);
+FeValue *fe_unary(Lower *cx, AstOp op, FeValue *x, Loc loc);
+/* t(x): folds constants; leaves of a nest of numbers too. */
+FeValue *fe_cast(Lower *cx, FeValue *x, DType t, Loc loc);
+/* x with its untyped constants at the dtype of their default, i32 or f32. */
+FeValue *fe_typed(Lower *cx, FeValue *x);
+
+/* ---- values known when compiling (operand.c) ---------------------------- */
+
+/* what says what for: "the size of a batch".  False with a message when it is
+ * not known; that may make a loop unroll. */
+bool fe_int(Lower *cx, FeValue *v, const char *what, Loc loc, int64_t *out);
+bool fe_bool(Lower *cx, FeValue *v, const char *what, Loc loc, bool *out);
+bool fe_text(Lower *cx, FeValue *v, const char *what, Loc loc,
+             const char **out);
+bool fe_dtype(Lower *cx, FeValue *v, const char *what, Loc loc, DType *out);
+/* A constant or a length; not negative. */
+bool fe_dim(Lower *cx, FeValue *v, const char *what, Loc loc, Dim *out);
+/* One dimension or a tuple or list of them; at most IR_MAX_RANK. */
+bool fe_dims(Lower *cx, FeValue *v, const char *what, Loc loc, Dim *out,
+             int *rank);
+/* One integer or a tuple or list of them, counted from the end if negative,
+ * below rank, without repetition, ascending. */
+bool fe_axes(Lower *cx, FeValue *v, int rank, Loc loc, int64_t *axes,
+             int *num_axes);
+/* One such axis. */
+bool fe_axis(Lower *cx, FeValue *v, int rank, Loc loc, int64_t *axis);
+
+/* ---- calls (lower_call.c, lower_func.c) --------------------------------- */
+
+typedef struct FeArg {
+    const char *name; /* or NULL: by position */
+    FeValue *value;
+    const AstNode *node; /* as written, or NULL */
+    Loc loc;
+} FeArg;
+
+typedef struct FeCall {
+    const char *name; /* of the function, for messages */
+    FeArg *args;      /* those by name last */
+    int num_args;
+    Loc loc;
+} FeCall;
+
+/* Evaluates the arguments of a CALL.  op_words: a NAME among sum, mean, max,
+ * min, prod, any, all is the builtin of that name, whatever it is bound to. */
+FeCall fe_call_args(Lower *cx, const AstNode *call, const char *name,
+                    bool op_words);
+/* Assigns arguments to parameters: out[i] is that of names[i], or NULL if it
+ * was not given.  False with a message for too many, unknown, twice. */
+bool fe_match_args(Lower *cx, const FeCall *call, int n,
+                   const char *const *names, FeArg **out);
+/* Calls anything that can be called; the chain of calls says that it is called
+ * from call->loc.  verb is "called", "run", ... */
+FeValue *fe_call(Lower *cx, FeValue *callee, const FeCall *call,
+                 const char *verb);
+/* Calls f with values: for map, filter, values_from, slot initialisers.  A
+ * tuple fills several parameters when spread is set. */
+FeValue *fe_call_with(Lower *cx, FeValue *f, int n, FeValue *const *values,
+                      bool spread, const char *verb, Loc loc);
+/* "train_step", "a function": for messages. */
+const char *fe_callee_name(const FeValue *callee);
+
+/* ---- regions (region.c) ------------------------------------------------- */
+
+typedef struct FeRegion {
+    IrBlock *block;
+    FeContext context;
+    FeDivergence *divergence;
+    IrVar *updated;
+    FeScope *scope;
+    int num_writes;
+} FeRegion;
+
+/* Appends operation kind (run, merge, update) to the current block and lowers
+ * into its region from now on, in that context.  NULL (with a message, or in
+ * FE_TOP) when it cannot stand here for a limit's sake. */
+IrOp *fe_region_open(Lower *cx, IrOpKind kind, FeContext context, Loc loc,
+                     FeRegion *saved);
+/* Yields the leaves of result that the region computed, goes back to where it
+ * was, and gives the operation its results: result with these in their places.
+ * Leaves that are known when compiling, and variables, stay as they are. */
+FeValue *fe_region_close(Lower *cx, IrOp *op, const FeRegion *saved,
+                         FeValue *result, Loc loc);
+/* A new function of the module, and back.  Ends it in a return of the leaves of
+ * result as tensors; false when there were errors. */
+IrFunc *fe_func_open(Lower *cx, const char *name, IrFuncKind kind,
+                     FeContext context, Loc loc, FeRegion *saved);
+bool fe_func_close(Lower *cx, IrFunc *fn, const FeRegion *saved,
+                   FeValue *result, Loc loc);
+/* The statements of a block in a new scope of that kind; the value of its
+ * return, NONE without one.  Names may have been bound to the scope before. */
+FeValue *fe_body(Lower *cx, FeScope *scope, const AstNode *block);
+
+/* ---- statements (lower_stmt.c) ------------------------------------------ */
+
+/* Binds what a pattern of names says to value; muts become typed values. */
+void fe_bind_pattern(Lower *cx, const AstNode *pattern, FeValue *value,
+                     bool is_mut);
+/* Gives a mut another value of its dtype. */
+void fe_assign_mut(Lower *cx, FeBinding *b, FeValue *value, Loc loc);
+
+/* =========================================================================
+ * What the second half implements, by name.
+ */
+
+/* ---- builtins.def, builtins_*.c ----------------------------------------- */
+
+/* The builtin function of that name, or NULL; what scope.c falls back to. */
+const FeBuiltin *fe_builtin_find(const char *name);
+const char *fe_builtin_name(const FeBuiltin *b);
+/* All names, for suggestions. */
+const char *const *fe_builtin_names(int *n);
+/* Whether a NAME among its arguments may be one of the operations (sum, mean,
+ * ...): see fe_call_args. */
+bool fe_builtin_has_op(const FeBuiltin *b);
+FeValue *fe_builtin_call(Lower *cx, const FeBuiltin *b, const FeCall *call);
+/* num_replicas, replica_id: builtin names that are values, not functions, in
+ * this place; NULL if name is none. */
+FeValue *fe_builtin_value(Lower *cx, const char *name, Loc loc);
+/* x @ y. */
+FeValue *fe_matmul(Lower *cx, FeValue *x, FeValue *y, Loc loc);
+
+/* grad(loss, wrt), in grad.c: the row of builtins.def calls it. */
+FeValue *fe_grad(Lower *cx, FeValue *loss, FeValue *wrt, Loc loc);
+
+/* ---- vars.c ------------------------------------------------------------- */
+
+/* The variable of a VAR in scope (top level, module), its name prefixed; with
+ * its @NAME.init.  colocate is the target of a block around it, or NULL. */
+FeValue *fe_var_declare(Lower *cx, FeScope *scope, const AstNode *var,
+                        FeValue *colocate);
+/* A SLOT of an instance; and m[v]. */
+FeValue *fe_slot_declare(Lower *cx, FeScope *scope, const AstNode *slot);
+FeValue *fe_slot_index(Lower *cx, FeSlot *slot, FeValue *v, Loc loc);
+/* The value now; NULL with a message where it cannot be read. */
+IrValue *fe_var_read(Lower *cx, IrVar *v, Loc loc);
+/* The type and locality such a read has here. */
+IrType fe_var_type(const Lower *cx, const IrVar *v);
+/* v op= value; op NONE sets.  node is the value as written, for the repair. */
+void fe_var_write(Lower *cx, IrVar *v, AstOp op, FeValue *value,
+                  const AstNode *node, Loc loc);
+/* v[i] = e of a variable: an error, or a scatter. */
+void fe_var_write_index(Lower *cx, IrVar *v, const AstNode *assign);
+
+/* ---- dist.c ------------------------------------------------------------- */
+
+FeValue *fe_run(Lower *cx, const AstNode *run);           /* RUN */
+FeValue *fe_schedule(Lower *cx, const AstNode *schedule); /* SCHEDULE */
+FeValue *fe_merge(Lower *cx, const AstNode *merge);       /* MERGE */
+void fe_update(Lower *cx, const AstNode *update);         /* UPDATE */
+/* for x in distribute(d): the iterator, opened here; then, wherever the loop
+ * wants them, has_next (a bool tensor) and the next element. */
+FeValue *fe_iter_open(Lower *cx, FeValue *dist, Loc loc);
+FeValue *fe_iter_has_next(Lower *cx, FeValue *iter, Loc loc);
+FeValue *fe_iter_next(Lower *cx, FeValue *iter, Loc loc);
+
+/* ---- data.c ------------------------------------------------------------- */
+
+/* dataset d = ...; the expression is worth a DATASET. */
+FeValue *fe_dataset_declare(Lower *cx, const AstNode *dataset);
+/* ds.name(args) */
+FeValue *fe_dataset_method(Lower *cx, FeValue *ds, const char *name,
+                           const FeCall *call);
+
+/* ---- text.c ------------------------------------------------------------- */
+
+/* A STRING with its holes evaluated. */
+FeValue *fe_string(Lower *cx, const AstNode *string);
+
+#endif

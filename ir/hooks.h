@@ -1,0 +1,43 @@
+/*
+ * hooks.h - what compiled code and the runner count alike
+ *
+ * Compiled code names operations, dimensions and safepoints by number.  The
+ * compiler writes these numbers into objects, the runner finds them again in
+ * the verified IR of the plan: both get them here (docs/abi.md).
+ */
+#ifndef TFD_IR_HOOKS_H
+#define TFD_IR_HOOKS_H
+
+#include "ir/ir.h"
+
+typedef VEC(IrOp *) IrOps;
+
+typedef struct IrHooks {
+    IrOps ops;        /* executed by hooks->op(call, index) */
+    IrOps safepoints; /* dataset loops: while operations of main */
+    IrOps counters;   /* while operations of main that count to their max */
+} IrHooks;
+
+/* Lists what the runtime does for a placed function, in the order of its
+ * text.  An op of a list has its index there in op->id. */
+IrHooks ir_hooks(Arena *a, IrFunc *fn);
+
+/* Whether the runtime executes op (print, launch, all_reduce_start, ...). */
+bool ir_is_hooked(const IrOp *op);
+/* Whether op is a while over a dataset: its iterations end in safepoints. */
+bool ir_is_dataset_loop(const IrOp *op);
+
+/* Bytes to allocate for fn's places.  In main each counted while has eight
+ * bytes after them, in the order of IrHooks.counters: main may be entered in
+ * the midst of it, with the frame of before. */
+int64_t ir_frame_bytes(IrFunc *fn);
+int64_t ir_counter_offset(const IrFunc *fn, int index);
+
+/* Batch symbols by number: a pair has three words (n, N, row_start), and so
+ * has a symbol without partner.  The word of a symbol in TfdCall.dims is
+ * 3 * pair, + 1 for an N. */
+int ir_num_pairs(const IrModule *m);
+int ir_symbol_pair_index(const IrModule *m, int32_t symbol);
+int ir_symbol_word(const IrModule *m, int32_t symbol);
+
+#endif

@@ -16,12 +16,12 @@
  * appended to iters, symbols, datasets or the functions (all cut back), or made
  * once for a key and found again (slots).
  *
- * Files: lower.c (driver, top level), scope.c (names), eval.c (dispatch),
+ * Files: lower.c (driver, messages), scope.c (names), eval.c (dispatch),
  * lower_expr.c lower_index.c lower_nest.c (expressions), operand.c (values as
  * operands of the IR), fold.c (constants), lower_call.c lower_func.c (calls),
  * lower_module.c, lower_stmt.c lower_control.c lower_loop.c (statements),
- * region.c, grad.c, use.c, strategy.c; and by name builtins_*.c, vars.c,
- * dist.c, data.c, text.c.
+ * region.c, grad.c, declare.c use.c strategy.c (the top level); and by name
+ * builtins_*.c, vars.c, dist.c, data.c, text.c.
  */
 #ifndef TFD_FRONTEND_LOWER_H
 #define TFD_FRONTEND_LOWER_H
@@ -86,9 +86,10 @@ typedef struct FeBinding {
     const char *name;
     FeValue *value;      /* NULL: a declaration not looked at yet */
     const AstNode *decl; /* then: CONST, LET, VAR, ... */
+    const AstNode *colocate; /* target of the block around decl, or NULL */
     FeScope *scope;
     bool is_mut;
-    bool being_made; /* decl is being evaluated: its own value is needed */
+    bool being_made; /* decl is being evaluated */
     Loc loc;
 } FeBinding;
 
@@ -109,14 +110,28 @@ struct FeInstance {
 };
 
 FeScope *fe_scope_new(Lower *cx, FeScope *parent, FeScopeKind kind);
-/* Adds a name, hiding that of outer scopes.  A second one in the same scope is
- * an error in SCOPE_FILE and SCOPE_INSTANCE and hides the first elsewhere. */
+/* Adds a name, hiding that of outer scopes ("_" is no name).  A second one in
+ * the same scope is an error in SCOPE_FILE and SCOPE_INSTANCE and hides the
+ * first elsewhere.  A nest beyond the limits becomes POISON with a message. */
 FeBinding *fe_bind(Lower *cx, FeScope *scope, const char *name, FeValue *value,
                    Loc loc);
-/* The binding a name means in cx->scope, or NULL. */
-FeBinding *fe_find(Lower *cx, const char *name);
-/* Its value; a name that is not there is an error with the nearest one. */
+/* What a name means in cx->scope, builtins aside. */
+typedef struct FeFound {
+    FeBinding *binding; /* or NULL */
+    FeBinding *other;   /* the same name in another used module, or NULL */
+    bool leaves_func;   /* it is outside the function, */
+    bool leaves_merge;  /* or the merge, that it is used in */
+} FeFound;
+FeFound fe_find(Lower *cx, const char *name);
+/* The value of a name, also of a builtin; a name that is not there is an error
+ * with the nearest one. */
 FeValue *fe_lookup(Lower *cx, const char *name, Loc loc);
+/* The value of a binding, its declaration evaluated if need be. */
+FeValue *fe_binding_value(Lower *cx, FeBinding *b);
+/* Changes the value of a mut so that it can be undone: back to where
+ * cx->writes.len was mark. */
+void fe_write(Lower *cx, FeBinding *b, FeValue *value);
+void fe_undo_writes(Lower *cx, int mark);
 /* That of a field of a namespace; what says of what ("strategy"). */
 FeValue *fe_space_field(Lower *cx, const FeScope *space, const char *what,
                         const char *name, Loc loc);
@@ -147,9 +162,13 @@ struct Lower {
     VEC(FeWrite) writes;      /* assignments to muts, oldest first */
     VEC(FeInstance *) instances;
 
-    int64_t num_values, num_steps;
+    /* What an instance made by the expression being evaluated is called; NULL
+     * where none can be made. */
+    const char *path;
+
+    int64_t num_values, num_steps, num_errors;
     int num_calls, num_nested, depth;
-    bool needs_constant; /* something would do if a value were constant */
+    bool needs_constant; /* an error was that a value is no constant */
     bool stopped;        /* a limit is exceeded: evaluate nothing more */
 
     void *vars, *data, *dist, *text; /* state of vars.c, data.c, ... */
@@ -208,8 +227,8 @@ DType fe_default_float(const Lower *cx); /* f32; f64 under --widen */
 IrValue *fe_operand(Lower *cx, FeValue *v, Loc loc);
 /* The same, with untyped constants at that dtype; another dtype is an error. */
 IrValue *fe_operand_as(Lower *cx, FeValue *v, DType t, Loc loc);
-/* Several at their one dtype: untyped constants take that of the others; which
- * must agree.  Left alone where one is a bool. */
+/* Several at their one dtype: untyped constants take that of the others, which
+ * must agree. */
 bool fe_operands(Lower *cx, int n, FeValue *const *v, IrValue **out, Loc loc);
 /* To be passed on and not computed with (reduce, gather, arguments of run): as
  * fe_operand, but per-replica values are welcome everywhere. */
@@ -224,14 +243,15 @@ IrOp *fe_op(Lower *cx, IrOpKind kind, int n, IrValue *const *operands, Loc loc);
 /* Infers and appends; POISON with a message when it does not infer, when an
  * operand is NULL, or in FE_TOP.  The value of its one result; NONE without. */
 FeValue *fe_emit(Lower *cx, IrOp *op);
-/* The two for operations without attributes, of values (fe_operands). */
+/* The two for operations without attributes, of values at one dtype
+ * (fe_operands); x of fe_op3 has its own (where). */
 FeValue *fe_op1(Lower *cx, IrOpKind kind, FeValue *x, Loc loc);
 FeValue *fe_op2(Lower *cx, IrOpKind kind, FeValue *x, FeValue *y, Loc loc);
 FeValue *fe_op3(Lower *cx, IrOpKind kind, FeValue *x, FeValue *y, FeValue *z,
                 Loc loc);
-/* Counts an operation appended by ir_build_*; true while within limits.
- * (fe_op counts by itself.) */
-bool fe_count(Lower *cx, Loc loc);
+/* Whether an operation may be appended by ir_build_*: there is a block (else a
+ * message), and limits are kept.  (fe_emit does this by itself.) */
+bool fe_may_emit(Lower *cx, Loc loc);
 
 /* x op y as the language has it: folds constants and lengths. */
 FeValue *fe_binary(Lower *cx, AstOp op, FeValue *x, FeValue *y, Loc loc);
@@ -299,14 +319,20 @@ const char *fe_callee_name(const FeValue *callee);
 
 /* ---- regions (region.c) ------------------------------------------------- */
 
+/* A place to come back to. */
 typedef struct FeRegion {
     IrBlock *block;
     FeContext context;
     FeDivergence *divergence;
     IrVar *updated;
     FeScope *scope;
-    int num_writes;
+    FeFrame *frame;
+    const char *path;
 } FeRegion;
+
+/* Goes to another place, and back. */
+FeRegion fe_region_enter(Lower *cx, IrBlock *block, FeContext context);
+void fe_region_leave(Lower *cx, const FeRegion *saved);
 
 /* Appends operation kind (run, merge, update) to the current block and lowers
  * into its region from now on, in that context.  NULL (with a message, or in
@@ -318,7 +344,8 @@ IrOp *fe_region_open(Lower *cx, IrOpKind kind, FeContext context, Loc loc,
  * Leaves that are known when compiling, and variables, stay as they are. */
 FeValue *fe_region_close(Lower *cx, IrOp *op, const FeRegion *saved,
                          FeValue *result, Loc loc);
-/* A new function of the module, and back.  Ends it in a return of the leaves of
+/* A new function of the module, and back: its arguments are those of
+ * cx->block.  Ends it in a return of the leaves of
  * result as tensors; false when there were errors. */
 IrFunc *fe_func_open(Lower *cx, const char *name, IrFuncKind kind,
                      FeContext context, Loc loc, FeRegion *saved);
@@ -376,8 +403,9 @@ IrType fe_var_type(const Lower *cx, const IrVar *v);
 /* v op= value; op NONE sets.  node is the value as written, for the repair. */
 void fe_var_write(Lower *cx, IrVar *v, AstOp op, FeValue *value,
                   const AstNode *node, Loc loc);
-/* v[i] = e of a variable: an error, or a scatter. */
-void fe_var_write_index(Lower *cx, IrVar *v, const AstNode *assign);
+/* Once, at the end: @NAME.init of the slots that were used.  (A function made
+ * while lowering may be cut back; see the top.) */
+void fe_vars_finish(Lower *cx);
 
 /* ---- dist.c ------------------------------------------------------------- */
 
@@ -401,7 +429,7 @@ FeValue *fe_dataset_method(Lower *cx, FeValue *ds, const char *name,
 
 /* ---- text.c ------------------------------------------------------------- */
 
-/* A STRING with its holes evaluated. */
+/* A STRING with its holes evaluated: FE_STRING. */
 FeValue *fe_string(Lower *cx, const AstNode *string);
 
 #endif

@@ -9,8 +9,8 @@
  *
  *   - A number in the source is an untyped CONST; it takes the dtype it is used
  *     at.  f32(3) is a typed one.  Constants fold.
- *   - A DIM is the length of a batch: an i64 that is not known before the step
- *     runs, but may stand in shapes.
+ *   - A DIM is the length of a batch: an integer that is not known before the
+ *     step runs, but may stand in shapes.
  *   - A VAR is the variable, not its value: it is read where a tensor is needed.
  *     A PARAM likewise.
  *   - POISON is what an expression with an error is worth.  Whoever meets it
@@ -46,6 +46,8 @@ typedef enum FeNestKind { NEST_TUPLE, NEST_NAMED, NEST_LIST } FeNestKind;
 typedef struct FeNest {
     FeNestKind kind;
     int len;
+    int depth;      /* 1 without nests in it */
+    int64_t leaves; /* at all depths; INT32_MAX stands for more too */
     FeValue **items;
     const char **names; /* NEST_NAMED: interned; else NULL */
 } FeNest;
@@ -67,12 +69,15 @@ struct FeValue {
             Scalar scalar; /* untyped: i64 or f64; bool is never untyped */
             bool untyped;
         } constant;
-        Dim dim; /* never a constant one */
+        struct {
+            Dim dim;      /* never a constant one */
+            bool untyped; /* a name of a dimension; len(x) is an i64 */
+        } length;
         IrValue *tensor;
         IrParam *param;
         IrVar *var;
         FeText text;
-        IrType type; /* f32, u8[28, 28]; locality is meaningless */
+        const IrType *type; /* f32, u8[28, 28]; its locality says nothing */
         FeNest nest;
         struct {
             const AstNode *fn; /* FN */
@@ -100,13 +105,15 @@ FeValue *fe_value_int(Arena *a, int64_t x);     /* untyped */
 FeValue *fe_value_float(Arena *a, double x);    /* untyped */
 FeValue *fe_value_bool(Arena *a, bool x);
 FeValue *fe_value_scalar(Arena *a, Scalar s);   /* typed */
-/* An untyped int if d is constant, else a DIM. */
+/* What the name of a dimension is worth: untyped; a CONST or a DIM. */
 FeValue *fe_value_dim(Arena *a, Dim d);
+/* What len(x) is worth: an i64; a CONST or a DIM. */
+FeValue *fe_value_length(Arena *a, Dim d);
 FeValue *fe_value_tensor(Arena *a, IrValue *v); /* POISON of NULL */
 FeValue *fe_value_param(Arena *a, IrParam *p);
 FeValue *fe_value_var(Arena *a, IrVar *v);
 FeValue *fe_value_text(Arena *a, const char *text); /* without holes */
-FeValue *fe_value_type(Arena *a, IrType t);
+FeValue *fe_value_type(Arena *a, IrType t);         /* copies t */
 FeValue *fe_value_tuple(Arena *a, int n, FeValue *const *items);
 FeValue *fe_value_list(Arena *a, int n, FeValue *const *items);
 FeValue *fe_value_named(Arena *a, int n, const char *const *names,
@@ -141,7 +148,7 @@ FeValue *fe_value_map(Arena *a, FeValue *v,
 /* The leaves, in order. */
 void fe_value_leaves(Arena *a, FeValue *v, FeValues *out);
 /* v with its leaves replaced by those at *leaves, which is moved on. */
-FeValue *fe_value_rebuild(Arena *a, const FeValue *v, FeValue *const **leaves);
+FeValue *fe_value_rebuild(Arena *a, FeValue *v, FeValue *const **leaves);
 /* Whether the nests are alike: kinds, lengths and names, not leaves. */
 bool fe_value_alike(const FeValue *a, const FeValue *b);
 /* The item of a named tuple, or NULL. */

@@ -51,8 +51,8 @@ IrValue *ir_const_scalar(IrBlock *b, Scalar x, Loc loc);
 IrValue *ir_const_data(IrBlock *b, DType t, int rank, const Dim *dims,
                        const void *bytes, Loc loc);
 /* x in every element of a value of that dtype and shape. */
-IrValue *ir_const_fill(IrBlock *b, DType t, int rank, const Dim *dims,
-                       Scalar x, Loc loc);
+IrValue *ir_const_fill(IrBlock *b, DType t, int rank, const Dim *dims, Scalar x,
+                       Loc loc);
 /* 0 in the dtype and shape of like. */
 IrValue *ir_const_zeros(IrBlock *b, const IrType *like, Loc loc);
 
@@ -95,8 +95,8 @@ typedef struct IrDotAxes {
     const int64_t *batch_x, *batch_y;
     int num_batch;
 } IrDotAxes;
-IrValue *ir_build_dot(IrBlock *b, IrValue *x, IrValue *y,
-                      const IrDotAxes *axes, Loc loc);
+IrValue *ir_build_dot(IrBlock *b, IrValue *x, IrValue *y, const IrDotAxes *axes,
+                      Loc loc);
 
 IrValue *ir_build_dim_size(IrBlock *b, Dim d, Loc loc); /* an i64 */
 IrValue *ir_build_param(IrBlock *b, const char *param, Loc loc);
@@ -104,8 +104,8 @@ IrValue *ir_build_read(IrBlock *b, const char *var, Loc loc);
 IrOp *ir_build_write(IrBlock *b, const char *var, const char *mode, IrValue *x,
                      Loc loc);
 /* all_reduce of n values together; results as op->results. */
-IrOp *ir_build_all_reduce(IrBlock *b, const char *op, int n,
-                          IrValue *const *xs, Loc loc);
+IrOp *ir_build_all_reduce(IrBlock *b, const char *op, int n, IrValue *const *xs,
+                          Loc loc);
 IrValue *ir_build_all_gather(IrBlock *b, IrValue *x, int64_t axis, Loc loc);
 
 /* ---- regions and functions --------------------------------------------- */
@@ -130,6 +130,11 @@ void ir_op_close(IrOp *op);
  * what the loop's values become, or replaced values by others that agree more.
  * Leaves what it cannot infer (iter_next, launch, grad) as it is. */
 void ir_settle_localities(IrFunc *fn);
+
+/* The if, for or while around b whose condition or count is per-replica, so
+ * that replicas may go different ways to b; NULL when all go the same.  Asks
+ * up to the operation or function that makes b's context. */
+const IrOp *ir_divergence(const IrBlock *b);
 
 /* ---- in the middle of a block ------------------------------------------ */
 
@@ -174,8 +179,7 @@ const char *ir_type_text(const IrModule *m, const IrType *t);
 const char *ir_dims_text(const IrModule *m, int rank, const Dim *dims);
 
 /* The collectives of fn in the order of the text, those of regions included:
- * the order in which every device meets them. */
-typedef VEC(IrOp *) IrOps;
-void ir_collectives(const IrFunc *fn, Arena *a, IrOps *out);
+ * the order in which every device meets them.  An array of *count in a. */
+IrOp **ir_collectives(const IrFunc *fn, Arena *a, int *count);
 
 #endif

@@ -84,6 +84,7 @@ typedef struct IrAttrValue {
 
 struct IrOp {
     IrOpKind kind;
+    IrModule *module; /* whose arena has it */
     IrOp *prev, *next;
     IrBlock *block; /* the block it stands in */
     IrValue **operands;
@@ -189,6 +190,8 @@ struct IrModule {
     Arena *arena;
     Intern *names;
     Diag *diag;         /* its table of sources gives Loc.file its meaning */
+    VEC(uint16_t) sources; /* of the diag's table, those that the text lists;
+                              none: all of them */
     int num_replicas;
     const char *strategy; /* "default", "one_device", "mirrored", ... */
     const char *devices;  /* "cpu:0-3" normalised */

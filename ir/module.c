@@ -1,0 +1,317 @@
+/*
+ * module.c - modules, functions, blocks and operations as linked structure
+ *
+ * Nothing here knows what an operation means.  An operation is one allocation
+ * with its operands and attributes; its results are another, made when they
+ * are known.
+ */
+#include "ir/build.h"
+
+#include <string.h>
+#include "runtime/base/status.h"
+
+IrModule *
+ir_module_new(Arena *a, Intern *names, Diag *diag)
+{
+    IrModule *m = NEW(a, IrModule);
+    m->arena = a;
+    m->names = names;
+    m->diag = diag;
+    m->num_replicas = 1;
+    m->strategy = "default";
+    m->devices = "cpu:0";
+    return m;
+}
+
+IrFunc *
+ir_func_new(IrModule *m, const char *name, IrFuncKind kind, Loc loc)
+{
+    IrFunc *fn = NEW(m->arena, IrFunc);
+    fn->module = m;
+    fn->name = intern(m->names, name);
+    fn->kind = kind;
+    fn->loc = loc;
+    fn->body = ir_block_new(fn);
+    if (m->last)
+        m->last->next = fn;
+    else
+        m->first = fn;
+    m->last = fn;
+    return fn;
+}
+
+void
+ir_func_remove(IrFunc *fn)
+{
+    IrModule *m = fn->module;
+    IrFunc **link = &m->first, *before = NULL;
+    while (*link != fn) {
+        before = *link;
+        link = &before->next;
+    }
+    *link = fn->next;
+    if (m->last == fn)
+        m->last = before;
+    fn->next = NULL;
+}
+
+/* Most names are interned and equal as pointers. */
+static bool
+same_name(const char *a, const char *b)
+{
+    return a == b || (a && b && strcmp(a, b) == 0);
+}
+
+IrFunc *
+ir_func_find(const IrModule *m, const char *name)
+{
+    IrFunc *fn = m->first;
+    while (fn && !same_name(fn->name, name))
+        fn = fn->next;
+    return fn;
+}
+
+#define FIND_IN(list, wanted)                                                  \
+    for (int i = 0; i < (list).len; i++) {                                     \
+        if (same_name((list).data[i]->name, wanted))                           \
+            return (list).data[i];                                             \
+    }                                                                          \
+    return NULL
+
+IrVar *
+ir_var_find(const IrModule *m, const char *name)
+{
+    FIND_IN(m->vars, name);
+}
+
+IrParam *
+ir_param_find(const IrModule *m, const char *name)
+{
+    FIND_IN(m->params, name);
+}
+
+IrDataset *
+ir_dataset_find(const IrModule *m, const char *name)
+{
+    FIND_IN(m->datasets, name);
+}
+
+IrIter *
+ir_iter_find(const IrModule *m, const char *name)
+{
+    FIND_IN(m->iters, name);
+}
+
+static bool
+symbol_exists(const IrModule *m, const char *name)
+{
+    for (int i = 0; i < m->symbols.len; i++) {
+        if (strcmp(m->symbols.data[i].name, name) == 0)
+            return true;
+    }
+    return false;
+}
+
+/* stem, or stem1, stem2, ...: the first that is free. */
+static const char *
+free_symbol_name(IrModule *m, const char *stem)
+{
+    const char *name = stem;
+    for (int i = 1; symbol_exists(m, name); i++)
+        name = arena_printf(m->arena, "%s%d", stem, i);
+    return intern(m->names, name);
+}
+
+int32_t
+ir_symbol_pair(IrModule *m, int64_t bound, int64_t total)
+{
+    int32_t n = m->symbols.len;
+    IrSymbol local = {free_symbol_name(m, "n"), bound, n + 1, false};
+    IrSymbol global = {free_symbol_name(m, "N"), total, n, true};
+    VEC_PUSH(m->arena, m->symbols, local);
+    VEC_PUSH(m->arena, m->symbols, global);
+    return n;
+}
+
+int32_t
+ir_symbol_alone(IrModule *m, int64_t bound)
+{
+    IrSymbol s = {free_symbol_name(m, "b"), bound, -1, false};
+    VEC_PUSH(m->arena, m->symbols, s);
+    return m->symbols.len - 1;
+}
+
+/* ---- blocks and operations --------------------------------------------- */
+
+IrBlock *
+ir_block_new(IrFunc *fn)
+{
+    IrBlock *b = NEW(fn->module->arena, IrBlock);
+    b->func = fn;
+    return b;
+}
+
+IrValue *
+ir_block_arg(IrBlock *b, IrType type, const char *name)
+{
+    Arena *a = b->func->module->arena;
+    IrValue *v = NEW(a, IrValue);
+    v->type = type;
+    v->block = b;
+    v->index = b->args.len;
+    v->name = name;
+    VEC_PUSH(a, b->args, v);
+    return v;
+}
+
+IrOp *
+ir_op_new(IrFunc *fn, IrOpKind kind, int num_operands, IrValue *const *operands,
+          Loc loc)
+{
+    size_t num_attrs = (size_t)ir_op_info[kind].num_attrs;
+    size_t n = (size_t)num_operands;
+    IrOp *op = arena_alloc(fn->module->arena,
+                           sizeof *op + num_attrs * sizeof *op->attrs +
+                               n * sizeof *op->operands);
+    op->kind = kind;
+    op->loc = loc;
+    op->attrs = (IrAttrValue *)(op + 1);
+    op->operands = (IrValue **)(op->attrs + num_attrs);
+    op->num_operands = num_operands;
+    if (n)
+        memcpy(op->operands, operands, n * sizeof *op->operands);
+    op->module = fn->module;
+    return op;
+}
+
+void
+ir_op_results(IrOp *op, int num, const IrType *types)
+{
+    if (num == 0)
+        return;
+    Arena *a = op->module->arena;
+    IrValue *values = NEW_ARRAY(a, IrValue, (size_t)num);
+    op->results = NEW_ARRAY(a, IrValue *, (size_t)num);
+    op->num_results = num;
+    for (int i = 0; i < num; i++) {
+        values[i].type = types[i];
+        values[i].def = op;
+        values[i].index = i;
+        op->results[i] = &values[i];
+    }
+}
+
+/* Says that op's regions are in fn now: an operation may be moved to another
+ * function of its module. */
+static void
+adopt_regions(IrOp *op, IrFunc *fn)
+{
+    for (int i = 0; i < op->num_regions; i++) {
+        IrBlock *b = op->regions[i];
+        if (b->func == fn)
+            continue;
+        b->func = fn;
+        for (IrOp *inner = b->first; inner; inner = inner->next)
+            adopt_regions(inner, fn);
+    }
+}
+
+/* Links op into b between before and after, which may be NULL. */
+static void
+link_op(IrBlock *b, IrOp *before, IrOp *op, IrOp *after)
+{
+    op->block = b;
+    op->prev = before;
+    op->next = after;
+    *(before ? &before->next : &b->first) = op;
+    *(after ? &after->prev : &b->last) = op;
+    adopt_regions(op, b->func);
+}
+
+void
+ir_append(IrBlock *b, IrOp *op)
+{
+    link_op(b, b->last, op, NULL);
+}
+
+void
+ir_insert_before(IrOp *where, IrOp *op)
+{
+    link_op(where->block, where->prev, op, where);
+}
+
+void
+ir_insert_after(IrOp *where, IrOp *op)
+{
+    link_op(where->block, where, op, where->next);
+}
+
+void
+ir_remove(IrOp *op)
+{
+    IrBlock *b = op->block;
+    *(op->prev ? &op->prev->next : &b->first) = op->next;
+    *(op->next ? &op->next->prev : &b->last) = op->prev;
+    op->block = NULL;
+    op->prev = op->next = NULL;
+}
+
+void
+ir_set_region(IrOp *op, int index, IrBlock *b)
+{
+    op->regions[index] = b;
+    b->op = op;
+    if (op->num_regions <= index)
+        op->num_regions = index + 1;
+}
+
+IrBlock *
+ir_block_scratch(const IrOp *where)
+{
+    IrBlock *b = ir_block_new(where->block->func);
+    b->op = where->block->op;
+    return b;
+}
+
+/* Moves the chain of scratch between before and after in b. */
+static void
+splice(IrBlock *b, IrOp *before, IrBlock *scratch, IrOp *after)
+{
+    IrOp *first = scratch->first, *last = scratch->last;
+    if (!first)
+        return;
+    for (IrOp *op = first; op; op = op->next) {
+        op->block = b;
+        adopt_regions(op, b->func);
+    }
+    first->prev = before;
+    last->next = after;
+    *(before ? &before->next : &b->first) = first;
+    *(after ? &after->prev : &b->last) = last;
+    scratch->first = scratch->last = NULL;
+}
+
+void
+ir_splice_before(IrOp *where, IrBlock *scratch)
+{
+    splice(where->block, where->prev, scratch, where);
+}
+
+void
+ir_splice_after(IrOp *where, IrBlock *scratch)
+{
+    splice(where->block, where, scratch, where->next);
+}
+
+IrOp *
+ir_block_yield(const IrBlock *b)
+{
+    IrOp *last = b->last;
+    return last && ir_op_info[last->kind].traits & TERMINATOR ? last : NULL;
+}
+
+IrOp *
+ir_func_return(const IrFunc *fn)
+{
+    return ir_block_yield(fn->body);
+}

@@ -6,7 +6,7 @@
  */
 #include "ir/hooks.h"
 
-enum { COUNTER_BYTES = 8 };
+enum { COUNTER_BYTES = 16 };
 
 bool
 ir_is_hooked(const IrOp *op)
@@ -30,8 +30,9 @@ ir_is_dataset_loop(const IrOp *op)
 static bool
 counts_in_frame(const IrOp *op)
 {
-    return op->kind == OP_while && op->block->func->kind == FUNC_MAIN &&
-           ir_has(op, A_max);
+    if (op->block->func->kind != FUNC_MAIN)
+        return false;
+    return op->kind == OP_for || (op->kind == OP_while && ir_has(op, A_max));
 }
 
 typedef struct Lists {

@@ -15,7 +15,7 @@ typedef VEC(IrOp *) IrOps;
 typedef struct IrHooks {
     IrOps ops;        /* executed by hooks->op(call, index) */
     IrOps safepoints; /* dataset loops: while operations of main */
-    IrOps counters;   /* while operations of main that count to their max */
+    IrOps counters;   /* loops of main that count: for, and while with max */
 } IrHooks;
 
 /* Lists what the runtime does for a placed function, in the order of its
@@ -27,9 +27,9 @@ bool ir_is_hooked(const IrOp *op);
 /* Whether op is a while over a dataset: its iterations end in safepoints. */
 bool ir_is_dataset_loop(const IrOp *op);
 
-/* Bytes to allocate for fn's places.  In main each counted while has eight
- * bytes after them, in the order of IrHooks.counters: main may be entered in
- * the midst of it, with the frame of before. */
+/* Bytes to allocate for fn's places.  In main each counting loop has two words
+ * after them, rounds done and rounds to do, in the order of IrHooks.counters:
+ * main may be entered in the midst of it, with the frame of before. */
 int64_t ir_frame_bytes(IrFunc *fn);
 int64_t ir_counter_offset(const IrFunc *fn, int index);
 

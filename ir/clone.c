@@ -206,6 +206,7 @@ clone_symbols(const IrModule *from, IrModule *m)
     }
     for (int i = 0; i < from->sources.len; i++)
         VEC_PUSH(m->arena, m->sources, from->sources.data[i]);
+    m->lists_sources = from->lists_sources;
 }
 
 #define CLONE_EACH(from, list, clone, to)                                      \

@@ -190,8 +190,8 @@ struct IrModule {
     Arena *arena;
     Intern *names;
     Diag *diag;         /* its table of sources gives Loc.file its meaning */
-    VEC(uint16_t) sources; /* of the diag's table, those that the text lists;
-                              none: all of them */
+    VEC(uint16_t) sources; /* of the diag's table, those that the text lists */
+    bool lists_sources;    /* false: all of the diag's are listed */
     int num_replicas;
     const char *strategy; /* "default", "one_device", "mirrored", ... */
     const char *devices;  /* "cpu:0-3" normalised */

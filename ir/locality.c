@@ -61,6 +61,24 @@ ir_locality_join(IrType *t, const IrType *with)
     }
 }
 
+bool
+ir_locality_allows(const IrType *declared, const IrType *least)
+{
+    if ((declared->locality == LOCAL_HOST) != (least->locality == LOCAL_HOST))
+        return false;
+    if (declared->locality == LOCAL_ON && least->locality == LOCAL_ON)
+        return declared->on == least->on;
+    return declared->locality >= least->locality;
+}
+
+bool
+ir_type_allows(const IrType *declared, const IrType *inferred)
+{
+    return declared->dtype == inferred->dtype &&
+           type_same_shape(declared, inferred) &&
+           ir_locality_allows(declared, inferred);
+}
+
 /* Where operands live with two different variables, the result is on all. */
 static bool
 is_torn(const IrOp *op)

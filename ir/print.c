@@ -101,7 +101,7 @@ ir_print_place(Str *out, IrPlace place)
 static int
 source_index(const IrModule *m, uint16_t file)
 {
-    if (m->sources.len == 0)
+    if (!m->lists_sources)
         return file;
     for (int i = 0; i < m->sources.len; i++) {
         if (m->sources.data[i] == file)

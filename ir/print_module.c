@@ -20,7 +20,7 @@ print_sources(Str *out, const IrModule *m)
 {
     for (int i = 0; i < m->sources.len; i++)
         print_source(out, m, i, m->sources.data[i]);
-    for (int i = 0; !m->sources.len && i < diag_num_sources(m->diag); i++)
+    for (int i = 0; !m->lists_sources && i < diag_num_sources(m->diag); i++)
         print_source(out, m, i, (uint16_t)i);
 }
 

@@ -40,6 +40,13 @@ int ir_infer_count(const IrOp *op);
 const char *ir_infer_result(const IrOp *op, const IrBlock *at, int i,
                             IrType *out);
 
+/* Whether a value may be declared as such when the table gives inferred: alike
+ * but for a greater locality, which promises less.  (A pass need not infer
+ * everything anew after it found a better operand.)  Host values are not
+ * declared as others, nor others as host values. */
+bool ir_locality_allows(const IrType *declared, const IrType *least);
+bool ir_type_allows(const IrType *declared, const IrType *inferred);
+
 /* The least locality of values in b. */
 Locality ir_locality_floor(const IrBlock *b);
 /* t's locality becomes that of something made from it and with. */

@@ -5,20 +5,18 @@
 
 #include <stdlib.h>
 
-/* The fields of each kind: NAME_fields, ended by a nameless one. */
+/* The fields of each kind: MEMBER_fields, ended by a nameless one. */
+/* clang-format off */
 #define AST(KIND, member, level, what, text)                                   \
     static const AstFieldInfo member##_fields[] = {
 #define HAS(member, type, name)                                                \
-    {#name, AST_FIELD_##type, offsetof(AstNode, member.name)},
+        {#name, AST_FIELD_##type, offsetof(AstNode, member.name)},
 #define END(member)                                                            \
-    {                                                                          \
-        0                                                                      \
-    }                                                                          \
-    }                                                                          \
-    ;
+        {NULL, AST_FIELD_NODE, 0}};
 #include "frontend/ast.def"
+/* clang-format on */
 
-static const AstFieldInfo no_fields[] = {{0}};
+static const AstFieldInfo no_fields[] = {{NULL, AST_FIELD_NODE, 0}};
 
 const AstKindInfo ast_kind_info[NUM_AST_KINDS] = {
 #define AST(KIND, member, level, what, text)                                   \

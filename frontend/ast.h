@@ -57,14 +57,14 @@ struct AstNode {
     /* Where it was written: the whole of it, up to the end of its first line;
      * for a declaration the declared name. */
     Loc loc;
+    /* clang-format off */
     union {
 #define AST(KIND, member, level, what, text) struct {
 #define HAS(member, type, name) AstField##type name;
-#define END(member)                                                            \
-    }                                                                          \
-    member;
+#define END(member) } member;
 #include "frontend/ast.def"
     };
+    /* clang-format on */
 };
 
 /* The children of n in the order of ast.def, those that are there:

@@ -231,6 +231,19 @@ print_update(Printer *p, const AstNode *n)
     print_node(p, n->update.body, AST_LEVEL_PART);
 }
 
+static void
+print_if(Printer *p, const AstNode *n)
+{
+    print(p, "if ");
+    print_node(p, n->if_.cond, AST_LEVEL_OPERATOR);
+    print(p, " ");
+    print_node(p, n->if_.then, AST_LEVEL_PART);
+    if (!n->if_.else_)
+        return;
+    print(p, " else ");
+    print_node(p, n->if_.else_, AST_LEVEL_PART);
+}
+
 /* ---- functions ---- */
 
 static void
@@ -355,26 +368,61 @@ print_bool(Printer *p, const AstNode *n)
 /* ---- nodes ---- */
 
 static void (*const printers[NUM_AST_KINDS])(Printer *p, const AstNode *n) = {
-    [AST_PROGRAM] = print_program, [AST_BLOCK] = print_block_node,
-    [AST_MODULE] = print_module,   [AST_COLOCATE] = print_colocate,
-    [AST_UPDATE] = print_update,   [AST_FN] = print_fn,
-    [AST_UNARY] = print_unary,     [AST_BINARY] = print_binary,
-    [AST_TUPLE] = print_tuple,     [AST_NAMED_TUPLE] = print_named_tuple,
-    [AST_STRING] = print_string,   [AST_TEXT] = print_string_text,
+    [AST_PROGRAM] = print_program,
+    [AST_BLOCK] = print_block_node,
+    [AST_MODULE] = print_module,
+    [AST_COLOCATE] = print_colocate,
+    [AST_UPDATE] = print_update,
+    [AST_IF] = print_if,
+    [AST_FN] = print_fn,
+    [AST_UNARY] = print_unary,
+    [AST_BINARY] = print_binary,
+    [AST_TUPLE] = print_tuple,
+    [AST_NAMED_TUPLE] = print_named_tuple,
+    [AST_STRING] = print_string,
+    [AST_TEXT] = print_string_text,
     [AST_BOOL] = print_bool,
 };
+
+static bool
+has_long_block(const AstNode *n, bool in_block)
+{
+    if (n->kind == AST_BLOCK) {
+        if (in_block || n->block.stmts.len > 1)
+            return true;
+        in_block = true;
+    }
+    AstNode *child;
+    for (AstIter it = ast_children(n); (child = ast_next_child(&it));)
+        if (has_long_block(child, in_block))
+            return true;
+    return false;
+}
+
+/* Values with blocks, `if a { 1 } else { 2 }`, stay on their line when the
+ * blocks are short. */
+static bool
+fits_one_line(const AstNode *n, int level)
+{
+    bool has_block =
+        n->kind == AST_IF || n->kind == AST_FN || n->kind == AST_MERGE;
+    return has_block && level >= AST_LEVEL_WHOLE && !has_long_block(n, false);
+}
 
 /* Prints n where an expression must bind at least as tightly as level. */
 static void
 print_node(Printer *p, const AstNode *n, int level)
 {
+    bool was_one_line = p->one_line;
     bool parens = ast_is_expr(n) && level_of(n) < level;
+    p->one_line = was_one_line || fits_one_line(n, level);
     print(p, parens ? "(" : "");
     if (printers[n->kind])
         printers[n->kind](p, n);
     else
         print_text(p, n, ast_kind_info[n->kind].text);
     print(p, parens ? ")" : "");
+    p->one_line = was_one_line;
 }
 
 void

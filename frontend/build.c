@@ -321,7 +321,9 @@ add_clause(FeParser *ps, AstNode *var, const AstNode *clause)
     const AstNode *word =
         clause->kind == AST_CALL ? clause->call.callee : clause;
     const char *name = word->kind == AST_NAME ? word->name.text : "";
-    if (clause->kind == AST_NAME && strcmp(name, "outside") == 0) {
+    if (strcmp(name, "outside") == 0) {
+        if (clause->kind == AST_CALL)
+            error_at(ps, clause, "outside stands without parentheses");
         var->var.outside = true;
         return;
     }

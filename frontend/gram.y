@@ -19,6 +19,7 @@
 %locations
 %expect 0
 %param {FeParser *ps}
+%initial-action { (void)yynerrs; /* bison counts, Diag does too */ }
 
 %code requires {
 #include "frontend/parse_impl.h"
@@ -79,7 +80,7 @@ empty_place(FePlace before)
 %token <text> INT "a number"
 %token <text> FLOAT "a number with a dot"
 %token STRING_BEGIN "a string"
-%token <text> TEXT "text"
+%token <text> TEXT "text of the string"
 %token HOLE_BEGIN "a hole"
 %token HOLE_END "the } of the hole"
 %token STRING_END "the end of the string"
@@ -144,7 +145,6 @@ decl:
   | param
   | strategy
   | var
-  | slot
   | dataset
   | fn
   | module
@@ -193,7 +193,8 @@ var:
 variable:
     VAR NAME COLON type ASSIGN expr clauses
         {
-            AstNode from = {.kind = AST_VAR, .var = {$2, $4, $6}};
+            AstNode from = {.kind = AST_VAR,
+                            .var = {.name = $2, .type = $4, .init = $6}};
             $$ = fe_var(ps, @2, from, $7);
         }
 ;
@@ -234,7 +235,7 @@ with_grad:
   | WITH NAME LPAREN formals RPAREN fn_body
         {
             fe_expect_word(ps, @2, $2, "grad");
-            $$ = MAKE(@2, FN, fn, $2, $4, $6);
+            $$ = MAKE(@2, FN, fn, $2, $4, $6, NULL);
         }
 ;
 formals:
@@ -390,7 +391,7 @@ expr:
 ;
 lambda:
     FN LPAREN formals RPAREN fn_body
-        { $$ = MAKE(@$, FN, fn, NULL, $3, $5); }
+        { $$ = MAKE(@$, FN, fn, NULL, $3, $5, NULL); }
 ;
 
 operand:

@@ -63,8 +63,9 @@ typedef struct FeParser {
     const char *text;
     size_t len;
     AstNode *program;
-    bool stopped;    /* nothing further is read or reported */
-    bool recovering; /* skipping to the next declaration, in silence */
+    bool stopped;        /* nothing further is read or reported */
+    bool recovering;     /* skipping to the next declaration, in silence */
+    uint32_t error_line; /* of the last error; 0: none */
 
     /* scan.l */
     void *scanner;

@@ -29,6 +29,7 @@ fe_error(FeParser *ps, FePlace place, const char *format, ...)
     diag_error(ps->diag, fe_loc(ps, place), "%s",
                arena_vprintf(ps->arena, format, args));
     va_end(args);
+    ps->error_line = place.line;
     if (diag_num_errors(ps->diag) > MAX_ERRORS)
         ps->stopped = true;
 }
@@ -99,12 +100,18 @@ is_declaration_due(const Expected *set)
     return expects(set, "module");
 }
 
+static bool
+is_member_due(const Expected *set)
+{
+    return expects(set, "slot");
+}
+
 /* Tokens that are not worth a mention when others could have come: operators
  * and what else may follow any operand. */
 static const char *const minor[] = {
-    "and", "or", "==", "!=", "<",      "<=",          ">", ">=",
-    "+",   "-",  "*",  "/",  "//",     "%",           "@", "**",
-    "(",   "[",  ".",  ";",  "a name", "a new start",
+    "=", "+=", "-=", "*=", "/=", "and", "or", "==",     "!=",
+    "<", "<=", ">",  ">=", "+",  "-",   "*",  "/",      "//",
+    "%", "@",  "**", "(",  "[",  ".",   ";",  "a name", "a new start",
 };
 
 static bool
@@ -116,17 +123,17 @@ is_minor(const char *name)
     return false;
 }
 
+/* Whether a name is how the token is written, not a phrase for it. */
 static bool
-is_symbol(const char *name)
+is_spelling(const char *name)
 {
-    unsigned char c = (unsigned char)name[0];
-    return c < 'A' || (c > 'Z' && c < 'a') || c > 'z';
+    return strchr(name, ' ') == NULL;
 }
 
 static void
 add_alternative(Str *s, const char *name, bool is_last)
 {
-    const char *quote = is_symbol(name) ? "\"" : "";
+    const char *quote = is_spelling(name) ? "\"" : "";
     str_addf(s, "%s%s%s%s",
              !s->len   ? ""
              : is_last ? " or "
@@ -144,6 +151,8 @@ few_tokens(FeParser *ps, const Expected *set)
     for (int i = 0; i < set->n; i++) {
         if (skip_minor && is_minor(set->names[i]))
             continue;
+        if (strcmp(set->names[i], ";") == 0)
+            continue; /* "the end of the line" says it */
         if (n == COUNT(chosen))
             return "something else";
         chosen[n++] = set->names[i];
@@ -161,6 +170,8 @@ describe(FeParser *ps, const Expected *set)
         return "a statement";
     if (is_declaration_due(set))
         return "a declaration";
+    if (is_member_due(set))
+        return "a var, slot, let or fn";
     if (is_operand_due(set))
         return "an expression";
     return few_tokens(ps, set);
@@ -172,6 +183,24 @@ static bool
 is_nothing(const FeToken *t)
 {
     return t->kind == T_NEWLINE || t->kind == T_END;
+}
+
+static bool
+has_before(const FeParser *ps)
+{
+    int kind = ps->before_last.kind;
+    return kind != 0 && kind != T_NEWLINE && kind != T_RESYNC &&
+           kind != T_SEMICOLON;
+}
+
+/* What was expected belongs at the end of the line before. */
+static bool
+is_missing(const FeParser *ps)
+{
+    int before = ps->before_last.kind;
+    return is_nothing(&ps->last) ||
+           (ps->last.first_on_line && has_before(ps) && before != T_LPAREN &&
+            before != T_LSQUARE && before != T_LBRACE);
 }
 
 /* As it stands in the source, cut to a readable length. */
@@ -186,20 +215,12 @@ spelling(FeParser *ps, const FeToken *t)
                         ps->text + t->place.start);
 }
 
-static bool
-has_before(const FeParser *ps)
-{
-    int kind = ps->before_last.kind;
-    return kind != 0 && kind != T_NEWLINE && kind != T_RESYNC &&
-           kind != T_SEMICOLON;
-}
-
 /* Where nothing stands, the message is about what stands before it. */
 static FePlace
 place_of_error(const FeParser *ps)
 {
-    return is_nothing(&ps->last) && has_before(ps) ? ps->before_last.place
-                                                   : ps->last.place;
+    return is_missing(ps) && has_before(ps) ? ps->before_last.place
+                                            : ps->last.place;
 }
 
 static bool
@@ -207,6 +228,12 @@ is_closer(int kind)
 {
     return kind == T_RPAREN || kind == T_RSQUARE || kind == T_RBRACE ||
            kind == T_HOLE_END;
+}
+
+static bool
+is_reserved(int kind)
+{
+    return kind >= T_AND && kind <= T_WITH;
 }
 
 static bool
@@ -264,9 +291,10 @@ is_misplaced_declaration(const FeParser *ps, const Expected *set)
 }
 
 static bool
-is_slot_in_block(const FeParser *ps, const Expected *set)
+is_slot_outside(const FeParser *ps, const Expected *set)
 {
-    return is_statement_due(set) && ps->last.kind == T_SLOT;
+    return (is_statement_due(set) || is_declaration_due(set)) &&
+           ps->last.kind == T_SLOT;
 }
 
 static bool
@@ -296,7 +324,7 @@ is_decrement(const FeParser *ps, const Expected *set)
 static bool
 is_whole_as_operand(const FeParser *ps, const Expected *set)
 {
-    return is_operand_due(set) && !is_statement_due(set) &&
+    return is_operand_due(set) && !is_statement_due(set) && !is_missing(ps) &&
            (ps->last.kind == T_IF || ps->last.kind == T_FN);
 }
 
@@ -330,7 +358,7 @@ typedef struct Slip {
 static const Slip slip_info[] = {
     {is_misplaced_declaration,
      "this declaration stands at the top level, not in a block", NULL},
-    {is_slot_in_block, "a slot stands in a module, not in a block", NULL},
+    {is_slot_outside, "a slot stands in a module", NULL},
     {is_statement_outside, "a statement stands in main or in a function", NULL},
     {is_decrement, "there is no --: write -= 1", NULL},
     {is_whole_as_operand,
@@ -381,7 +409,8 @@ note_foreign_word(FeParser *ps, const FeToken *t)
 static void
 note_open(FeParser *ps, const FeBracket *b)
 {
-    fe_note(ps, b->place, "the %c that is not closed is here", b->kind);
+    char bracket = b->kind == OPEN_HOLE ? '{' : (char)b->kind;
+    fe_note(ps, b->place, "the %c that is not closed is here", bracket);
 }
 
 /* A "}" is missing, and maybe far above. */
@@ -403,7 +432,7 @@ static void
 note_open_bracket(FeParser *ps)
 {
     const FeBracket *b = open_before(ps);
-    if (!b || (b->kind != OPEN_PAREN && b->kind != OPEN_SQUARE))
+    if (!b || b->kind == OPEN_BLOCK || b->kind == OPEN_STRING)
         return;
     if (b->place.line != ps->last.place.line || is_nothing(&ps->last) ||
         is_closer(ps->last.kind))
@@ -418,17 +447,23 @@ report_expected(FeParser *ps, const Expected *set)
                             ? arena_printf(ps->arena, " after %s",
                                            spelling(ps, &ps->before_last))
                             : "";
-    if (is_nothing(&ps->last))
+    const char *reserved = is_reserved(ps->last.kind) && expects(set, "a name")
+                               ? "the reserved word "
+                               : "";
+    if (is_missing(ps))
         fe_error(ps, place_of_error(ps), "expected %s%s", wanted, after);
     else
-        fe_error(ps, place_of_error(ps), "expected %s%s, not %s", wanted, after,
-                 spelling(ps, &ps->last));
+        fe_error(ps, place_of_error(ps), "expected %s%s, not %s%s", wanted,
+                 after, reserved, spelling(ps, &ps->last));
     note_open_bracket(ps);
 }
 
+/* On a line with an error already this one most often comes from that. */
 static void
 report(FeParser *ps, const Expected *set)
 {
+    if (ps->error_line == place_of_error(ps).line)
+        return;
     if (!report_open_block(ps) && !report_slip(ps, set))
         report_expected(ps, set);
     note_foreign_word(ps, &ps->before_last);

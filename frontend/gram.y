@@ -25,8 +25,12 @@
 #include "frontend/parse_impl.h"
 }
 
-%code {
+%code provides {
+/* In tokens.c. */
 int fe_gram_lex(FE_GRAM_STYPE *value, FePlace *place, FeParser *ps);
+}
+
+%code {
 static void fe_gram_error(const FePlace *place, FeParser *ps,
                           const char *message);
 

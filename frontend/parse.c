@@ -11,6 +11,7 @@
 #include "frontend/parse.h"
 
 #include <string.h>
+#include "frontend/gram.tab.h"
 #include "frontend/parse_impl.h"
 
 /* ---- the text ---- */

@@ -105,12 +105,6 @@ void fe_scan_reset(FeParser *ps);
 /* Whether a token of this kind can be the last of an expression. */
 bool fe_ends_expr(int kind);
 
-/* ---- gram.y ---- */
-
-/* 0 when the text was a program, whatever it had for mistakes that could be
- * read over. */
-int fe_gram_parse(FeParser *ps);
-
 /* ---- build.c ---- */
 
 Loc fe_loc(const FeParser *ps, FePlace place);

@@ -17,8 +17,6 @@
 #include <string.h>
 #include "frontend/gram.tab.h"
 
-int fe_gram_lex(FE_GRAM_STYPE *value, FePlace *place, FeParser *ps);
-
 /* ---- one word ahead ---- */
 
 static FeToken

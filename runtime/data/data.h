@@ -1,0 +1,69 @@
+/*
+ * data.h - input pipelines and distributed iterators
+ *
+ * A dataset (IrDataset) is a source and stages; an iterator (IrIter) is a
+ * dataset divided among the replicas.  Element functions are somebody else's:
+ * compiled code in tfd-run, the reference interpreter in tests.
+ *
+ * The division is TensorFlow's (semantics.md 7.2): with shard auto or data,
+ * and a source that is no file, every batch is cut by itself in num_replicas
+ * parts of ceil(rows / num_replicas), the last ones short or empty (legacy);
+ * with shard off or file, and with auto for files, the stream of rows is cut
+ * anew by the cyclic list of sizes (V2).
+ */
+#ifndef TFD_RUNTIME_DATA_DATA_H
+#define TFD_RUNTIME_DATA_DATA_H
+
+#include "ir/ir.h"
+#include "runtime/base/status.h"
+
+/* A function of a dataset's stage.  in and out point to the elements of its
+ * parameters and results; rows is the value of the batch symbol that their
+ * shapes name, 0 if they name none.  Called by one thread at a time. */
+typedef struct RtElementFn {
+    Status (*call)(void *self, void *const *in, void *const *out, int64_t rows);
+    void *self;
+} RtElementFn;
+
+typedef struct RtDataOptions {
+    const char *dir; /* where relative paths of sources start */
+    uint64_t seed;   /* --seed: for shuffles that state none */
+    bool threads;    /* make elements ahead, in a thread a pipeline */
+    /* The function called name; asked once, when the iterator is made. */
+    RtElementFn (*function)(void *context, const char *name);
+    void *context;
+} RtDataOptions;
+
+typedef struct RtIter RtIter;
+
+/* An iterator of module m for num_replicas replicas, all of this process.
+ * Opens the sources: a file that is missing or of another type than stated is
+ * an error that names file, stage and source line. m and options' context must
+ * outlive it. */
+Status rt_iter_new(const IrModule *m, const IrIter *iter, int num_replicas,
+                   const RtDataOptions *options, RtIter **out) MUST_USE;
+
+/* Starts a pass from the beginning.  Passes are counted: reshuffling depends
+ * on the number. */
+Status rt_iter_open(RtIter *it) MUST_USE;
+
+/* Whether a replica has data for another step. */
+Status rt_iter_has_next(RtIter *it, bool *out) MUST_USE;
+
+/* Goes on to the next step's data: an error when there is none. */
+Status rt_iter_next(RtIter *it) MUST_USE;
+
+/* Of the current step: a component's bytes for a replica (row-major, aligned
+ * to 64, valid until the next call of rt_iter_next or rt_iter_open), the
+ * replica's rows n, and of all replicas N. */
+const void *rt_iter_data(const RtIter *it, int replica, int component);
+int64_t rt_iter_rows(const RtIter *it, int replica);
+int64_t rt_iter_all_rows(const RtIter *it);
+
+/* Ends its thread and frees it.  NULL is allowed. */
+void rt_iter_close(RtIter *it);
+
+/* How the division was done, for --explain: "legacy" or "V2". */
+const char *rt_iter_division(const RtIter *it);
+
+#endif

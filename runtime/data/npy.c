@@ -1,0 +1,252 @@
+/*
+ * npy.c - rows of an .npy file
+ *
+ * The format is NumPy's (numpy.lib.format): "\x93NUMPY", a version of two
+ * bytes, the length of the header (2 bytes in version 1, 4 in 2 and 3), a
+ * Python dictionary {'descr': '<f4', 'fortran_order': False, 'shape': (3, 4), }
+ * and the elements.  The file must hold what the program stated: the first
+ * dimension counts elements of the pipeline, the others are an element's shape.
+ */
+#include <string.h>
+#include "ir/build.h"
+#include "runtime/base/file.h"
+#include "runtime/data/npy.h"
+
+typedef struct Cursor {
+    const char *at, *end;
+} Cursor;
+
+static void
+skip_space(Cursor *c)
+{
+    while (c->at < c->end && strchr(" \t\n\r", *c->at))
+        c->at++;
+}
+
+static bool
+take(Cursor *c, const char *text)
+{
+    size_t n = strlen(text);
+    skip_space(c);
+    if ((size_t)(c->end - c->at) < n || memcmp(c->at, text, n) != 0)
+        return false;
+    c->at += n;
+    return true;
+}
+
+static bool
+take_quoted(Cursor *c, char *out, size_t size)
+{
+    skip_space(c);
+    if (c->at >= c->end || (*c->at != '\'' && *c->at != '"'))
+        return false;
+    char quote = *c->at++;
+    size_t n = 0;
+    for (; c->at < c->end && *c->at != quote; c->at++) {
+        if (n + 1 >= size)
+            return false;
+        out[n++] = *c->at;
+    }
+    out[n] = 0;
+    return take(c, (char[]){quote, 0});
+}
+
+static bool
+take_number(Cursor *c, int64_t *out)
+{
+    skip_space(c);
+    const char *begin = c->at;
+    *out = 0;
+    for (; c->at < c->end && *c->at >= '0' && *c->at <= '9'; c->at++)
+        if (__builtin_mul_overflow(*out, 10, out) ||
+            __builtin_add_overflow(*out, *c->at - '0', out))
+            return false;
+    return c->at > begin;
+}
+
+/* "(3, 4)", "(3,)" or "()". */
+static bool
+take_shape(Cursor *c, NpyHeader *h)
+{
+    if (!take(c, "("))
+        return false;
+    h->rank = 0;
+    while (!take(c, ")")) {
+        if (h->rank == NPY_MAX_RANK || !take_number(c, &h->shape[h->rank++]))
+            return false;
+        if (!take(c, ","))
+            return take(c, ")");
+    }
+    return true;
+}
+
+static bool
+take_entry(Cursor *c, NpyHeader *h, unsigned *seen)
+{
+    char key[32];
+    if (!take_quoted(c, key, sizeof key) || !take(c, ":"))
+        return false;
+    if (!strcmp(key, "descr")) {
+        *seen |= 1;
+        return take_quoted(c, h->descr, sizeof h->descr);
+    }
+    if (!strcmp(key, "fortran_order")) {
+        *seen |= 2;
+        h->fortran_order = take(c, "True");
+        return h->fortran_order || take(c, "False");
+    }
+    *seen |= 4;
+    return !strcmp(key, "shape") && take_shape(c, h);
+}
+
+static bool
+parse_dictionary(Cursor c, NpyHeader *h)
+{
+    unsigned seen = 0;
+    if (!take(&c, "{"))
+        return false;
+    while (!take(&c, "}")) {
+        if (!take_entry(&c, h, &seen))
+            return false;
+        if (!take(&c, ",") && !take(&c, "}"))
+            return false;
+        if (c.at[-1] == '}')
+            break;
+    }
+    return seen == 7;
+}
+
+/* Where the header's text and the elements begin, of a file of len bytes. */
+static bool
+find_header(const char *data, size_t len, Cursor *text, size_t *elements)
+{
+    if (len < 10 || memcmp(data, "\x93NUMPY", 6) != 0)
+        return false;
+    const unsigned char *u = (const unsigned char *)data;
+    size_t at = u[6] == 1 ? 10 : 12, size = u[8] | (size_t)u[9] << 8;
+    if (u[6] < 1 || u[6] > 3 || len < at)
+        return false;
+    if (u[6] > 1)
+        size |= (size_t)u[10] << 16 | (size_t)u[11] << 24;
+    if (size > len - at)
+        return false;
+    *text = (Cursor){data + at, data + at + size};
+    *elements = at + size;
+    return true;
+}
+
+/* The bytes of all elements: false on overflow. */
+static bool
+total_bytes(const NpyHeader *h, size_t element, size_t *out)
+{
+    *out = element;
+    for (int i = 0; i < h->rank; i++)
+        if (__builtin_mul_overflow(*out, (size_t)h->shape[i], out))
+            return false;
+    return true;
+}
+
+bool
+npy_parse(const char *data, size_t len, NpyHeader *h)
+{
+    Cursor text;
+    *h = (NpyHeader){.rank = 0};
+    return find_header(data, len, &text, &h->offset) &&
+           parse_dictionary(text, h);
+}
+
+/* ---- the source --------------------------------------------------------- */
+
+typedef struct Npy {
+    const char *rows;
+    int64_t at, count, bytes;
+} Npy;
+
+static Status
+npy_next(RtNode *n, RtElement *e, bool *end)
+{
+    Npy *s = n->state;
+    if (s->at == s->count) {
+        *end = true;
+        return OK;
+    }
+    memcpy(e->data[0], s->rows + s->at++ * s->bytes, (size_t)s->bytes);
+    return OK;
+}
+
+static Status
+npy_rewind(RtNode *n)
+{
+    Npy *s = n->state;
+    s->at = 0;
+    return OK;
+}
+
+static const RtNodeOps npy_ops = {npy_next, npy_rewind, NULL};
+
+static bool
+agrees(const IrType *t, const NpyHeader *h)
+{
+    if (strcmp(dtype_info[t->dtype].numpy, h->descr) != 0 ||
+        h->rank != t->rank + 1)
+        return false;
+    for (int i = 0; i < t->rank; i++)
+        if (t->dims[i].c != h->shape[i + 1])
+            return false;
+    return true;
+}
+
+static const char *
+shape_text(Arena *a, const NpyHeader *h)
+{
+    Str s = str_new(a);
+    for (int i = 0; i < h->rank; i++)
+        str_addf(&s, "%s%lld", i ? ", " : "", (long long)h->shape[i]);
+    return str_text(&s);
+}
+
+static Status
+check(const RtNode *n, const char *path, const NpyHeader *h, size_t len)
+{
+    const IrType *t = &n->stage->types.data[0];
+    size_t bytes;
+    if (!agrees(t, h))
+        return status_new(STATUS_INPUT,
+                          "%s: %s holds '%s' of shape [%s], not rows of %s",
+                          rt_stage_place(n), path, h->descr,
+                          shape_text(n->arena, h), ir_type_text(n->module, t));
+    if (h->fortran_order)
+        return status_new(STATUS_INPUT,
+                          "%s: %s is in column-major order; save it with "
+                          "numpy.ascontiguousarray",
+                          rt_stage_place(n), path);
+    if (!total_bytes(h, dtype_info[t->dtype].bytes, &bytes) ||
+        bytes > len - h->offset)
+        return status_new(STATUS_INPUT, "%s: %s is truncated",
+                          rt_stage_place(n), path);
+    return OK;
+}
+
+Status
+rt_npy_new(RtNode *n, const RtDataOptions *options)
+{
+    char *data;
+    size_t len;
+    NpyHeader h;
+    const char *path = rt_data_path(n->arena, options, n->stage->text);
+    Status st = file_read(n->arena, path, &data, &len);
+    if (st)
+        return status_note(st, "opening the source npy(\"%s\") at %s",
+                           n->stage->text, rt_stage_place(n));
+    if (!npy_parse(data, len, &h))
+        return status_new(STATUS_INPUT, "%s: %s is no .npy file",
+                          rt_stage_place(n), path);
+    TRY(check(n, path, &h, len));
+    Npy *s = NEW(n->arena, Npy);
+    *s = (Npy){.rows = data + h.offset,
+               .count = h.shape[0],
+               .bytes = rt_component_bytes(n->stage, 0, 0)};
+    n->state = s;
+    n->ops = &npy_ops;
+    return OK;
+}

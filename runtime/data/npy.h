@@ -1,0 +1,23 @@
+/*
+ * npy.h - headers of .npy files
+ */
+#ifndef TFD_RUNTIME_DATA_NPY_H
+#define TFD_RUNTIME_DATA_NPY_H
+
+#include "runtime/data/node.h"
+
+enum { NPY_MAX_RANK = 32 };
+
+typedef struct NpyHeader {
+    char descr[16]; /* '<f4' */
+    bool fortran_order;
+    int rank;
+    int64_t shape[NPY_MAX_RANK];
+    size_t offset; /* of the first element in the file */
+} NpyHeader;
+
+/* Reads the header of a file's len bytes; false if it is none.  Any bytes are
+ * safe.  Whether the elements are all there is not looked at. */
+bool npy_parse(const char *data, size_t len, NpyHeader *h);
+
+#endif

@@ -142,7 +142,7 @@ struct KNode {
 /* A pair of batch symbols.  Dims of a kernel name them by sym: 2 * i is the n
  * of pair i, 2 * i + 1 its N. */
 typedef struct KPair {
-    int64_t bound, total; /* of n, of N; total is 0 where there is no N */
+    int64_t bound, total; /* of n, of N; total is -1 where there is no N */
     int32_t symbol; /* of the module that n is, -1 in a kernel from text */
 } KPair;
 

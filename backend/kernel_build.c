@@ -1,0 +1,224 @@
+/*
+ * kernel_build.c - from a kernel operation to a kernel
+ *
+ * The operation's region says what is computed.  Here its outputs get the
+ * indices of their loops; kernel_value.c follows the operations from there to
+ * the inputs, and kernel_nest.c makes loops of what it finds.
+ *
+ * Outputs share indices where they can, since only what has the same indices
+ * can be in the same loop.  The widest one has an index for each dimension; a
+ * narrower one, say a sum over some of these dimensions, takes the indices of
+ * the others.
+ */
+#include "backend/kernel_expr.h"
+
+#include "runtime/base/status.h"
+
+enum { MAX_OPS = 1024 };
+
+/* Dimensions of a shape that are not 1. */
+typedef struct Wide {
+    int count;
+    int axes[IR_MAX_RANK];
+} Wide;
+
+static Wide
+wide_of(const Shape *s)
+{
+    Wide w = {0};
+    for (int i = 0; i < s->rank; i++) {
+        if (!dim_is_one(s->dims[i]))
+            w.axes[w.count++] = i;
+    }
+    return w;
+}
+
+/* Whether s and t begin with the same dimensions, 1 aside, for count of them.
+ */
+static bool
+agree(const Shape *s, const Shape *t, int count)
+{
+    Wide x = wide_of(s), y = wide_of(t);
+    if (x.count < count || y.count < count)
+        return false;
+    for (int i = 0; i < count; i++) {
+        if (!dim_equal(s->dims[x.axes[i]], t->dims[y.axes[i]]))
+            return false;
+    }
+    return true;
+}
+
+static bool
+equal_but_ones(const Shape *s, const Shape *t)
+{
+    int count = wide_of(s).count;
+    return wide_of(t).count == count && agree(s, t, count);
+}
+
+/* ---- which indices an output has ---------------------------------------- */
+
+/* The value whose elements v has, one for one and in order, as far as they
+ * are computed from one another: what is left is another kind of operation. */
+static const IrValue *
+look_through(const Build *b, const IrValue *v)
+{
+    for (const IrOp *op = v->def; op; op = v->def) {
+        unsigned traits = ir_op_info[op->kind].traits;
+        if (!(traits & (ELEMENTWISE | VIEW | MOVES)))
+            return v;
+        const IrValue *next = NULL;
+        for (int i = 0; i < op->num_operands && !next; i++) {
+            const IrValue *x = op->operands[i];
+            if (equal_but_ones(value_shape(b, x), value_shape(b, v)))
+                next = x;
+        }
+        if (!next)
+            return v;
+        v = next;
+    }
+    return v;
+}
+
+/* If o reduces a value of the shape of the widest output: takes the indices
+ * of the axes that are kept. */
+static bool
+bind_to_kept_axes(Build *b, Output *o, const Output *widest)
+{
+    const IrOp *op = look_through(b, o->of)->def;
+    if (!op || !(ir_op_info[op->kind].traits & REDUCES))
+        return false;
+    const Shape *s = value_shape(b, op->operands[0]);
+    if (!shape_equal(s, value_shape(b, widest->of)))
+        return false;
+    int count, reduced = 0;
+    const int64_t *axes = ir_ints(op, A_axes, &count);
+    Wide w = wide_of(s);
+    for (int i = 0; i < w.count; i++) {
+        while (reduced < count && axes[reduced] < w.axes[i])
+            reduced++;
+        if (reduced == count || axes[reduced] != w.axes[i])
+            VEC_PUSH(b->scratch, o->vars, widest->vars.data[i]);
+    }
+    return true;
+}
+
+static void
+bind_new(Build *b, Output *o)
+{
+    const Shape *s = value_shape(b, o->of);
+    Wide w = wide_of(s);
+    for (int i = 0; i < w.count; i++) {
+        ExprVar *v = expr_loop_var(b, s->dims[w.axes[i]]);
+        v->is_root = true;
+        VEC_PUSH(b->scratch, o->vars, v);
+    }
+}
+
+static void
+bind_output(Build *b, Output *o, const Output *widest)
+{
+    const Shape *s = value_shape(b, o->of), *t = value_shape(b, widest->of);
+    int count = wide_of(s).count;
+    if (count < wide_of(t).count && bind_to_kept_axes(b, o, widest))
+        return;
+    if (!agree(s, t, count)) {
+        bind_new(b, o);
+        return;
+    }
+    for (int i = 0; i < count; i++)
+        VEC_PUSH(b->scratch, o->vars, widest->vars.data[i]);
+}
+
+static void
+bind_outputs(Build *b)
+{
+    int most = -1;
+    for (int i = 0; i < b->outputs.len; i++) {
+        int count = wide_of(value_shape(b, b->outputs.data[i].of)).count;
+        if (count > most) {
+            most = count;
+            b->widest = i;
+        }
+    }
+    Output *widest = &b->outputs.data[b->widest];
+    bind_new(b, widest);
+    for (int i = 0; i < b->outputs.len; i++) {
+        if (i != b->widest)
+            bind_output(b, &b->outputs.data[i], widest);
+    }
+}
+
+static void
+compute_output(Build *b, Output *o)
+{
+    View view = view_of(b, o->of);
+    Wide w = wide_of(&view.shape);
+    for (int i = 0; i < w.count; i++)
+        view.at[w.axes[i]] = index_var(b, o->vars.data[i]);
+    o->value = value_at(b, o->of, &view, NULL);
+    o->at = view_linear(b, &view);
+}
+
+/* ---- the region --------------------------------------------------------- */
+
+static void
+declare_values(Build *b, const IrBlock *region)
+{
+    int num_ops = 0;
+    for (int i = 0; i < region->args.len; i++)
+        value_declare(b, region->args.data[i]);
+    for (const IrOp *op = region->first; op; op = op->next) {
+        for (int i = 0; i < op->num_results; i++)
+            value_declare(b, op->results[i]);
+        if (++num_ops == MAX_OPS)
+            expr_fail(b, "a kernel has more than 1,024 operations");
+    }
+}
+
+static void
+declare_arrays(Build *b, const IrBlock *region)
+{
+    const IrOp *yield = region->last;
+    for (int i = 0; i < region->args.len; i++) {
+        const IrValue *v = region->args.data[i];
+        be_kernel_array(b->k, K_IN, v->type.dtype,
+                        shape_size(b, value_shape(b, v)));
+    }
+    for (int i = 0; i < yield->num_operands; i++) {
+        const IrValue *v = yield->operands[i];
+        Output o = {.of = v};
+        o.array = be_kernel_array(b->k, K_OUT, v->type.dtype,
+                                  shape_size(b, value_shape(b, v)));
+        VEC_PUSH(b->scratch, b->outputs, o);
+    }
+}
+
+static void
+build(Build *b, const IrBlock *region)
+{
+    declare_values(b, region);
+    declare_arrays(b, region);
+    bind_outputs(b);
+    for (int i = 0; i < b->outputs.len; i++)
+        compute_output(b, &b->outputs.data[i]);
+    if (!b->error)
+        nest_build(b);
+}
+
+BeKernel *
+be_kernel_build(Arena *a, const IrOp *op, Diag *d)
+{
+    const IrBlock *region = op->regions[0];
+    Build b = {.k = be_kernel_new(a),
+               .scratch = arena_new(a, "kernel build"),
+               .m = region->func->module};
+    b.buckets = NEW_ARRAY(b.scratch, Expr *, EXPR_BUCKETS);
+    build(&b, region);
+    if (b.error)
+        diag_error(d, op->loc, "%s", b.error);
+    arena_release(b.scratch);
+    if (b.error)
+        return NULL;
+    be_kernel_finish(b.k);
+    return b.k;
+}

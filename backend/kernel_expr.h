@@ -1,0 +1,145 @@
+/*
+ * kernel_expr.h - values at indices, before they stand in loops
+ *
+ * Building a kernel goes in two steps.  The first asks for the outputs at
+ * indices that stand for all their elements and follows the operations upwards
+ * (kernel_value.c); what it makes is a graph of Exprs.  The second decides
+ * about loops and puts every Expr where its indices are known
+ * (kernel_nest.c), which may be in several loops.
+ */
+#ifndef TFD_BACKEND_KERNEL_EXPR_H
+#define TFD_BACKEND_KERNEL_EXPR_H
+
+#include "backend/kernel_impl.h"
+
+typedef struct Expr Expr;
+typedef struct ExprVar ExprVar;
+typedef VEC(ExprVar *) ExprVars;
+
+/* A node whose arguments are the nodes of Exprs, and whose indices are those
+ * of ExprVars; bodies are empty. */
+struct Expr {
+    KNode node; /* first, see expr_of */
+    Expr *next; /* of its bucket */
+    /* the rest belongs to kernel_nest.c */
+    bool seen;
+    ExprVars vars;        /* of loops, that it hangs on */
+    const ExprVar *voter; /* the last reduction's index that counted it */
+    KNode *placed;        /* where loops are open that have it, else NULL */
+};
+
+struct ExprVar {
+    KVar var;     /* first, see var_of */
+    Expr *divide; /* the DIV or MOD it comes from; NULL: a loop */
+    bool is_root; /* an index of an output, not of a reduction */
+    bool is_row;
+    int depth; /* of the open scope that has it, or -1 */
+    KVar *placed;
+};
+
+typedef struct Shape {
+    int rank;
+    Dim dims[IR_MAX_RANK];
+} Shape;
+
+/* One element of a value: of its own shape, or of another one with as many
+ * elements in the same order. */
+typedef struct View {
+    Shape shape;
+    KIndex at[IR_MAX_RANK];
+} View;
+
+/* An output of the kernel and the indices of its loops, slowest first:
+ * dimensions of 1 have none. */
+typedef struct Output {
+    const IrValue *of;
+    KArray *array;
+    ExprVars vars;
+    KIndex at; /* where it is stored */
+    Expr *value;
+} Output;
+
+typedef struct Memo Memo;
+
+enum { EXPR_BUCKETS = 4096 };
+
+typedef struct Build {
+    BeKernel *k;
+    Arena *scratch;
+    const IrModule *m;
+    const char *error; /* the first thing that went wrong, or NULL */
+    int num_exprs, num_vars;
+    Expr **buckets;
+    VEC(const IrValue *) values; /* of the region, by their ids */
+    VEC(Shape) shapes;           /* likewise */
+    VEC(Memo *) memos;           /* likewise */
+    VEC(Output) outputs;
+    int widest; /* the output whose shape gives the index space */
+} Build;
+
+static inline Expr *
+expr_of(KNode *n)
+{
+    return (Expr *)n;
+}
+
+static inline ExprVar *
+var_of(KVar *v)
+{
+    return (ExprVar *)v;
+}
+
+/* ---- kernel_expr.c ------------------------------------------------------ */
+
+/* Building goes on with values that do not matter any more. */
+void expr_fail(Build *b, const char *what);
+void expr_fail_index(Build *b);
+
+static inline bool
+dim_is_one(Dim d)
+{
+    return dim_equal(d, dim_const(1));
+}
+
+/* The Expr that is node: an equal one when there is one. */
+Expr *expr_make(Build *b, const KNode *node);
+Expr *expr_const(Build *b, Scalar value); /* converted to its compute dtype */
+Expr *expr_map(Build *b, IrOpKind op, DType dtype, int num, Expr *const *args);
+Expr *expr_cast(Build *b, Expr *x, DType to);
+Expr *expr_inside(Build *b, KIndex index, Dim size);
+Expr *expr_and(Build *b, Expr *x, Expr *y); /* either may be NULL: true */
+
+ExprVar *expr_loop_var(Build *b, Dim extent);
+
+KIndex index_const(Dim c);
+KIndex index_var(Build *b, ExprVar *v);
+KIndex index_add(Build *b, KIndex x, KIndex y);
+KIndex index_scale(Build *b, KIndex x, Dim by);
+/* x / by and x % by, with the terms that by divides taken out of them.
+ * extent is an upper bound of the quotient. */
+void index_divide(Build *b, KIndex x, Dim by, Dim extent, KIndex *quotient,
+                  KIndex *remainder);
+
+Dim dim_times(Build *b, Dim x, Dim y);
+
+/* ---- kernel_value.c ----------------------------------------------------- */
+
+/* v at the element that view says.  Loads happen only where guard (NULL:
+ * always) is true; elsewhere the value is anything. */
+Expr *value_at(Build *b, const IrValue *v, const View *view, Expr *guard);
+/* Makes v, of the region, known. */
+void value_declare(Build *b, IrValue *v);
+const Shape *value_shape(const Build *b, const IrValue *v);
+bool shape_equal(const Shape *x, const Shape *y);
+/* The number of elements. */
+Dim shape_size(Build *b, const Shape *s);
+/* The first element of v; its linear index. */
+View view_of(const Build *b, const IrValue *v);
+KIndex view_linear(Build *b, const View *view);
+
+/* ---- kernel_nest.c ------------------------------------------------------ */
+
+/* Fills grid and body from the outputs. */
+void nest_build(Build *b);
+
+#endif

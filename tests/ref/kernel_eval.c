@@ -1,0 +1,333 @@
+/*
+ * kernel_eval.c - kernels, executed node by node
+ *
+ * A reduction collects its elements first and folds them then, in the very
+ * words of docs/ir.md.
+ */
+#include "tests/ref/kernel_eval.h"
+
+#include <math.h>
+#include "ir/eval.h"
+#include "runtime/base/status.h"
+
+typedef struct Eval {
+    Arena *arena;
+    const BeKernel *k;
+    void *const *ptrs;
+    const int64_t *dims;
+    Scalar *values; /* by id */
+    int64_t *vars;  /* by id */
+} Eval;
+
+/* An element of a reduction and its number. */
+typedef struct Element {
+    Scalar value;
+    int64_t number;
+} Element;
+
+typedef VEC(Element) Elements;
+
+static void eval_block(Eval *e, const KBlock *b);
+
+/* ---- dimensions and indices --------------------------------------------- */
+
+static int64_t
+dim_now(const Eval *e, Dim d)
+{
+    if (dim_is_const(d))
+        return d.c;
+    return dim_value(d, e->dims[3 * (d.sym / 2) + d.sym % 2]);
+}
+
+static int64_t
+index_now(const Eval *e, const KIndex *x)
+{
+    int64_t sum = dim_now(e, x->base);
+    for (int i = 0; i < x->num_terms; i++)
+        sum += dim_now(e, x->terms[i].coef) * e->vars[x->terms[i].var->id];
+    return sum;
+}
+
+static int64_t
+num_points(const Eval *e, const KRanges *r)
+{
+    int64_t n = 1;
+    for (int i = 0; i < r->count; i++) {
+        int64_t extent = dim_now(e, r->vars[i]->extent);
+        n *= extent < 0 ? 0 : extent;
+    }
+    return n;
+}
+
+/* Sets the indices of r to its point number `point`, in row-major order. */
+static void
+set_point(Eval *e, const KRanges *r, int64_t point)
+{
+    for (int i = r->count - 1; i >= 0; i--) {
+        int64_t extent = dim_now(e, r->vars[i]->extent);
+        e->vars[r->vars[i]->id] = point % extent;
+        point /= extent;
+    }
+}
+
+static int64_t
+floor_divide(int64_t x, int64_t by)
+{
+    return x / by - (x % by < 0);
+}
+
+static void
+eval_divide(Eval *e, const KNode *n)
+{
+    int64_t x = index_now(e, &n->divide.of), by = dim_now(e, n->divide.by);
+    int64_t q = floor_divide(x, by < 1 ? 1 : by);
+    e->vars[n->divide.var->id] = n->kind == K_DIV ? q : x - q * by;
+}
+
+/* ---- memory ------------------------------------------------------------- */
+
+static int64_t
+checked_index(const Eval *e, const KArray *array, const KIndex *x)
+{
+    int64_t at = index_now(e, x), size = dim_now(e, array->size);
+    if (at < 0 || at >= size)
+        UNREACHABLE("element %lld of an array of %lld", (long long)at,
+                    (long long)size);
+    return at;
+}
+
+static void *
+memory_of(const Eval *e, const KArray *array)
+{
+    int before = array->role == K_OUT ? e->k->arrays[K_IN].len : 0;
+    return e->ptrs[before + array->index];
+}
+
+static Scalar
+eval_load(const Eval *e, const KNode *n)
+{
+    const KArray *array = n->load.array;
+    if (n->load.guard && !e->values[n->load.guard->id].i)
+        return scalar_cast(scalar_int(DT_i64, 0), n->dtype);
+    const void *from =
+        array->role == K_TABLE ? array->data : memory_of(e, array);
+    int64_t at = checked_index(e, array, &n->load.at);
+    return scalar_cast(scalar_load(array->dtype, from, at), n->dtype);
+}
+
+static void
+eval_store(const Eval *e, const KNode *n)
+{
+    const KArray *array = n->store.array;
+    scalar_store(array->dtype, memory_of(e, array),
+                 checked_index(e, array, &n->store.at),
+                 e->values[n->store.value->id]);
+}
+
+/* ---- reductions and contractions ---------------------------------------- */
+
+/* Whether x beats y, which has the lower number. */
+static bool
+beats(KReduce op, Scalar x, Scalar y)
+{
+    if (!dtype_is_float(x.dtype))
+        return op == K_REDUCE_argmax ? x.i > y.i : x.i < y.i;
+    if (isnan(x.f) || isnan(y.f))
+        return isnan(x.f) && !isnan(y.f);
+    return op == K_REDUCE_argmax ? x.f > y.f : x.f < y.f;
+}
+
+static Element
+fold_arg(KReduce op, Element x, Element y)
+{
+    Element *low = x.number < y.number ? &x : &y, *high = low == &x ? &y : &x;
+    return beats(op, high->value, low->value) ? *high : *low;
+}
+
+static Element
+fold(KReduce op, Element x, Element y)
+{
+    const KReduceInfo *info = &be_kernel_reduces[op];
+    if (info->arg)
+        return fold_arg(op, x, y);
+    const Scalar both[] = {x.value, y.value};
+    x.value = ir_eval(info->fold, x.value.dtype, both);
+    return x;
+}
+
+/* At most 65,536 elements: 64 lanes, then a binary tree. */
+static Element
+fold_chunk(KReduce op, const Element *elements, int64_t n)
+{
+    Element lanes[64];
+    for (int64_t i = 0; i < n; i++)
+        lanes[i % 64] =
+            i < 64 ? elements[i] : fold(op, lanes[i % 64], elements[i]);
+    for (int w = 32; w >= 1; w /= 2)
+        for (int i = 0; i < w && i + w < n; i++)
+            lanes[i] = fold(op, lanes[i], lanes[i + w]);
+    return lanes[0];
+}
+
+static Scalar
+fold_all(KReduce op, DType dtype, const Elements *all)
+{
+    const int64_t chunk = 65536;
+    Element total = {0};
+    if (all->len == 0)
+        return be_kernel_reduces[op].arg
+                   ? scalar_int(DT_i64, 0)
+                   : ir_eval_neutral(be_kernel_reduces[op].op, dtype);
+    for (int64_t i = 0; i < all->len; i += chunk) {
+        int64_t n = all->len - i < chunk ? all->len - i : chunk;
+        Element part = fold_chunk(op, all->data + i, n);
+        total = i ? fold(op, total, part) : part;
+    }
+    return be_kernel_reduces[op].arg ? scalar_int(DT_i64, total.number)
+                                     : total.value;
+}
+
+static Scalar
+eval_reduce(Eval *e, const KNode *n)
+{
+    Elements all = {0};
+    int64_t count = num_points(e, &n->reduce.ranges);
+    for (int64_t i = 0; i < count; i++) {
+        set_point(e, &n->reduce.ranges, i);
+        eval_block(e, &n->reduce.body);
+        VEC_PUSH(e->arena, all,
+                 ((Element){e->values[n->reduce.element->id], i}));
+    }
+    return fold_all(n->reduce.op, n->dtype, &all);
+}
+
+static Scalar
+multiply_add(Scalar x, Scalar y, Scalar sum)
+{
+    if (dtype_is_float(x.dtype))
+        return ir_eval(OP_fma, x.dtype, (const Scalar[]){x, y, sum});
+    Scalar product = ir_eval(OP_mul, x.dtype, (const Scalar[]){x, y});
+    return ir_eval(OP_add, x.dtype, (const Scalar[]){product, sum});
+}
+
+static Scalar
+eval_contract(Eval *e, const KNode *n)
+{
+    const int64_t block = 512;
+    Scalar zero = scalar_cast(scalar_int(DT_i64, 0), n->dtype);
+    Scalar total = zero;
+    int64_t count = num_points(e, &n->contract.ranges);
+    for (int64_t start = 0; start < count; start += block) {
+        Scalar acc = zero;
+        for (int64_t i = start; i < count && i < start + block; i++) {
+            set_point(e, &n->contract.ranges, i);
+            eval_block(e, &n->contract.body);
+            acc = multiply_add(e->values[n->contract.x->id],
+                               e->values[n->contract.y->id], acc);
+        }
+        total = start ? ir_eval(OP_add, n->dtype, (const Scalar[]){total, acc})
+                      : acc;
+    }
+    return total;
+}
+
+/* ---- nodes -------------------------------------------------------------- */
+
+static Scalar
+eval_map(const Eval *e, const KNode *n)
+{
+    Scalar args[3];
+    for (int i = 0; i < n->map.num_args; i++)
+        args[i] = e->values[n->map.args[i]->id];
+    if (n->map.op == OP_cast)
+        return scalar_cast(scalar_cast(args[0], n->map.to), n->dtype);
+    return ir_eval(n->map.op, n->dtype, args);
+}
+
+static Scalar
+eval_inside(const Eval *e, const KNode *n)
+{
+    int64_t x = index_now(e, &n->inside.index);
+    return scalar_int(DT_bool, x >= 0 && x < dim_now(e, n->inside.size));
+}
+
+static Scalar
+eval_value(Eval *e, const KNode *n)
+{
+    switch (n->kind) {
+    case K_CONST:
+        return n->constant;
+    case K_INDEX:
+        return scalar_int(DT_i64, index_now(e, &n->index));
+    case K_REPLICA_ID:
+        return scalar_int(DT_i32, e->dims[3 * e->k->pairs.len]);
+    case K_ROW_START:
+        return scalar_int(DT_i64, e->dims[3 * n->pair + 2]);
+    case K_INSIDE:
+        return eval_inside(e, n);
+    case K_LOAD:
+        return eval_load(e, n);
+    case K_MAP:
+        return eval_map(e, n);
+    case K_REDUCE:
+        return eval_reduce(e, n);
+    case K_CONTRACT:
+        return eval_contract(e, n);
+    default:
+        UNREACHABLE("a node without value");
+    }
+}
+
+static void
+eval_loop(Eval *e, const KNode *n)
+{
+    int64_t count = num_points(e, &n->loop.ranges);
+    for (int64_t i = 0; i < count; i++) {
+        set_point(e, &n->loop.ranges, i);
+        eval_block(e, &n->loop.body);
+    }
+}
+
+static void
+eval_node(Eval *e, const KNode *n)
+{
+    if (be_kernel_kinds[n->kind].has_value)
+        e->values[n->id] = eval_value(e, n);
+    else if (n->kind == K_LOOP)
+        eval_loop(e, n);
+    else if (n->kind == K_STORE)
+        eval_store(e, n);
+    else
+        eval_divide(e, n);
+}
+
+static void
+eval_block(Eval *e, const KBlock *b)
+{
+    for (const KNode *n = b->first; n; n = n->next)
+        eval_node(e, n);
+}
+
+/* ---- kernels ------------------------------------------------------------ */
+
+int64_t
+kernel_eval_items(const BeKernel *k, const int64_t *dims)
+{
+    Eval e = {.k = k, .dims = dims};
+    return num_points(&e, &k->grid);
+}
+
+void
+kernel_eval(const BeKernel *k, void *const *ptrs, const int64_t *dims,
+            int64_t begin, int64_t end)
+{
+    Arena *arena = arena_new(NULL, "kernel eval");
+    Eval e = {.arena = arena, .k = k, .ptrs = ptrs, .dims = dims};
+    e.values = NEW_ARRAY(arena, Scalar, k->num_values);
+    e.vars = NEW_ARRAY(arena, int64_t, k->num_vars);
+    for (int64_t item = begin; item < end; item++) {
+        set_point(&e, &k->grid, item);
+        eval_block(&e, &k->body);
+    }
+    arena_release(arena);
+}

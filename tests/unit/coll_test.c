@@ -1,0 +1,481 @@
+/*
+ * coll_test.c - what replicas do together, against doing it in order
+ *
+ * Every replica is a thread here as it is in a run.  Results must equal those
+ * of one loop over the replicas 0, 1, 2, ... bit for bit.
+ */
+#include "tests/unit/unit.h"
+
+#include <math.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include "runtime/coll.h"
+#include "runtime/cpu/wait.h"
+
+#define COUNT(array) ((int)(sizeof(array) / sizeof *(array)))
+
+enum { MAX_REPLICAS = 8, MAX_OPERANDS = 3 };
+
+static const int replica_counts[] = {1, 2, 3, 4, 8};
+
+/* Elements of each operand, of no use and of every path. */
+static const int64_t sizes[][MAX_OPERANDS] = {
+    {1, 0, 0},    {3, 1, 0},      {7, 65, 1},
+    {64, 64, 64}, {1000, 3, 129}, {20000, 0, 1},
+};
+
+/* ---- the definition ------------------------------------------------------ */
+
+/* IEEE maximum. */
+static double
+greater(double x, double y)
+{
+    if (isnan(x) || isnan(y))
+        return x + y;
+    if (x == y)
+        return signbit(x) ? y : x;
+    return x > y ? x : y;
+}
+
+static Scalar
+combine_two(RtCombine how, Scalar x, Scalar y)
+{
+    DType t = x.dtype;
+    if (how == COMBINE_FIRST)
+        return x;
+    if (!dtype_is_float(t)) {
+        uint64_t sum = (uint64_t)x.i + (uint64_t)y.i;
+        int64_t most = x.i > y.i ? x.i : y.i, least = x.i < y.i ? x.i : y.i;
+        return scalar_int(t, how == COMBINE_SUM   ? (int64_t)sum
+                             : how == COMBINE_MAX ? most
+                                                  : least);
+    }
+    if (how == COMBINE_SUM)
+        return scalar_float(t, x.f + y.f);
+    return scalar_float(t, how == COMBINE_MAX ? greater(x.f, y.f)
+                                              : -greater(-x.f, -y.f));
+}
+
+/* f16 and bf16 are combined in f32. */
+static Scalar
+expected(RtCombine how, DType t, int n, char *const *in, int64_t i)
+{
+    Scalar acc = scalar_cast(scalar_load(t, in[0], i), dtype_compute(t));
+    for (int k = 1; k < n; k++) {
+        Scalar x = scalar_cast(scalar_load(t, in[k], i), dtype_compute(t));
+        acc = combine_two(how, acc, x);
+    }
+    return scalar_cast(acc, t);
+}
+
+/* ---- replicas ------------------------------------------------------------ */
+
+typedef struct Reduction {
+    RtColl *coll;
+    RtSite *site;
+    int num, round;
+    DType dtype;
+    int64_t count[MAX_OPERANDS];
+    char *in[MAX_OPERANDS][MAX_REPLICAS];
+    char *out[MAX_OPERANDS][MAX_REPLICAS]; /* may be in */
+} Reduction;
+
+typedef struct Replica {
+    pthread_t thread;
+    int number;
+    void *job;
+    RtCollResult result;
+} Replica;
+
+static void
+on_all_replicas(int n, void *(*body)(void *), void *job, Replica *replicas)
+{
+    for (int i = 0; i < n; i++) {
+        replicas[i] = (Replica){.number = i, .job = job};
+        assert_int_equal(
+            pthread_create(&replicas[i].thread, NULL, body, &replicas[i]), 0);
+    }
+    for (int i = 0; i < n; i++)
+        pthread_join(replicas[i].thread, NULL);
+}
+
+static void *
+reduce_once(void *data)
+{
+    Replica *r = data;
+    const Reduction *job = r->job;
+    RtReduce parts[MAX_OPERANDS];
+    for (int i = 0; i < job->num; i++)
+        parts[i] = (RtReduce){job->in[i][r->number], job->out[i][r->number],
+                              job->count[i]};
+    job->coll->ops->reduce_start(job->site, r->number, parts);
+    r->result = job->coll->ops->done(job->site, r->number);
+    return NULL;
+}
+
+/* Values that are small and large, of both signs, with NaN and zeros. */
+static void
+fill(DType t, char *to, int64_t count, int replica, int round)
+{
+    for (int64_t i = 0; i < count; i++) {
+        uint32_t hash = (uint32_t)(i * 2654435761u + (uint32_t)replica * 977u +
+                                   (uint32_t)round * 31u);
+        hash ^= hash >> 15;
+        double x = ((double)(hash % 20001) - 10000.0) / 300.0;
+        if (dtype_is_float(t) && hash % 97 == 0)
+            x = hash % 2 ? NAN : -0.0;
+        scalar_store(t, to, i, (Scalar){.dtype = DT_f64, .f = x});
+    }
+}
+
+static size_t
+bytes_of(DType t, int64_t count)
+{
+    return (size_t)count * dtype_info[t].bytes;
+}
+
+static void
+make_operands(Reduction *job, int n, bool in_place)
+{
+    for (int i = 0; i < job->num; i++) {
+        for (int k = 0; k < n; k++) {
+            size_t bytes = bytes_of(job->dtype, job->count[i]) + 1;
+            job->in[i][k] = malloc(bytes);
+            job->out[i][k] = in_place ? job->in[i][k] : malloc(bytes);
+        }
+    }
+}
+
+static void
+free_operands(Reduction *job, int n)
+{
+    for (int i = 0; i < job->num; i++) {
+        for (int k = 0; k < n; k++) {
+            if (job->out[i][k] != job->in[i][k])
+                free(job->out[i][k]);
+            free(job->in[i][k]);
+        }
+    }
+}
+
+/* The expected bytes of operand i. */
+static char *
+expected_bytes(const Reduction *job, RtCombine how, int n, int i)
+{
+    char *want = malloc(bytes_of(job->dtype, job->count[i]) + 1);
+    for (int64_t e = 0; e < job->count[i]; e++)
+        scalar_store(job->dtype, want, e,
+                     expected(how, job->dtype, n, job->in[i], e));
+    return want;
+}
+
+/* NaNs are one. */
+static bool
+same_elements(DType t, const char *x, const char *y, int64_t count)
+{
+    for (int64_t i = 0; i < count; i++) {
+        Scalar a = scalar_load(t, x, i), b = scalar_load(t, y, i);
+        bool nan = dtype_is_float(t) && isnan(a.f) && isnan(b.f);
+        if (!nan && memcmp(x + bytes_of(t, i), y + bytes_of(t, i),
+                           dtype_info[t].bytes) != 0)
+            return false;
+    }
+    return true;
+}
+
+static void
+reduce_and_check(Reduction *job, RtCombine how, int n)
+{
+    char *want[MAX_OPERANDS];
+    Replica replicas[MAX_REPLICAS];
+    for (int i = 0; i < job->num; i++) {
+        for (int k = 0; k < n; k++)
+            fill(job->dtype, job->in[i][k], job->count[i], k, job->round);
+        want[i] = expected_bytes(job, how, n, i);
+    }
+    on_all_replicas(n, reduce_once, job, replicas);
+    for (int i = 0; i < job->num; i++) {
+        for (int k = 0; k < n; k++) {
+            assert_int_equal(replicas[k].result, COLL_OK);
+            assert_true(same_elements(job->dtype, want[i], job->out[i][k],
+                                      job->count[i]));
+        }
+        free(want[i]);
+    }
+}
+
+static void
+reduce_sizes(RtColl *coll, RtCombine how, DType t, bool in_place)
+{
+    DType dtypes[MAX_OPERANDS] = {t, t, t};
+    Reduction job = {.coll = coll, .num = MAX_OPERANDS, .dtype = t};
+    assert_null(
+        coll->ops->reduce_site(coll, how, MAX_OPERANDS, dtypes, &job.site));
+    for (int s = 0; s < COUNT(sizes); s++) {
+        memcpy(job.count, sizes[s], sizeof job.count);
+        make_operands(&job, coll->num_replicas, in_place);
+        job.round = s;
+        reduce_and_check(&job, how, coll->num_replicas);
+        free_operands(&job, coll->num_replicas);
+    }
+}
+
+static void
+reductions_are_in_order(void **state)
+{
+    (void)state;
+    for (int i = 0; i < COUNT(replica_counts); i++) {
+        RtColl *coll;
+        int n = replica_counts[i];
+        assert_null(rt_coll_local(n, 60.0, rt_may_spin(n), NULL, &coll));
+        for (int t = 0; t < NUM_DTYPES; t++)
+            for (int how = 0; how < NUM_COMBINES; how++)
+                if (t != DT_bool || how == COMBINE_FIRST)
+                    reduce_sizes(coll, (RtCombine)how, (DType)t, how % 2);
+        coll->ops->close(coll);
+    }
+}
+
+/* ---- the same site again and again --------------------------------------- */
+
+enum { CALLS = 300, STRESS_COUNT = 40 };
+
+typedef struct Stress {
+    RtColl *coll;
+    RtSite *small, *large;
+} Stress;
+
+static bool
+all_are(const float *x, int64_t count, float want)
+{
+    for (int64_t i = 0; i < count; i++) {
+        if (x[i] != want)
+            return false;
+    }
+    return true;
+}
+
+/* Two sites in flight together, of changing sizes; replicas run ahead of each
+ * other as far as they can. */
+static void *
+reduce_often(void *data)
+{
+    Replica *r = data;
+    const Stress *s = r->job;
+    int n = s->coll->num_replicas;
+    const RtCollOps *ops = s->coll->ops;
+    float one[STRESS_COUNT], many[600], sum[600];
+    for (int call = 0; call < CALLS; call++) {
+        int64_t count = call % 7 ? 600 : STRESS_COUNT;
+        for (int i = 0; i < 600; i++)
+            many[i] = (float)(call + r->number);
+        for (int i = 0; i < STRESS_COUNT; i++)
+            one[i] = (float)(call * r->number);
+        RtReduce a = {one, one, STRESS_COUNT}, b = {many, sum, count};
+        ops->reduce_start(s->small, r->number, &a);
+        ops->reduce_start(s->large, r->number, &b);
+        bool done = ops->done(s->small, r->number) == COLL_OK &&
+                    ops->done(s->large, r->number) == COLL_OK;
+        float ranks = (float)(n * (n - 1) / 2);
+        if (!done || !all_are(one, STRESS_COUNT, (float)call * ranks) ||
+            !all_are(sum, count, (float)(call * n) + ranks))
+            r->result = COLL_LATE;
+    }
+    return NULL;
+}
+
+static void
+sites_are_used_again(void **state)
+{
+    (void)state;
+    for (int i = 0; i < COUNT(replica_counts); i++) {
+        Stress s;
+        Replica replicas[MAX_REPLICAS];
+        DType t = DT_f32;
+        int n = replica_counts[i];
+        assert_null(rt_coll_local(n, 60.0, rt_may_spin(n), NULL, &s.coll));
+        const RtCollOps *ops = s.coll->ops;
+        assert_null(ops->reduce_site(s.coll, COMBINE_SUM, 1, &t, &s.small));
+        assert_null(ops->reduce_site(s.coll, COMBINE_SUM, 1, &t, &s.large));
+        on_all_replicas(n, reduce_often, &s, replicas);
+        for (int k = 0; k < n; k++)
+            assert_int_equal(replicas[k].result, COLL_OK);
+        ops->close(s.coll);
+    }
+}
+
+/* ---- gathering ----------------------------------------------------------- */
+
+typedef struct Gathering {
+    RtColl *coll;
+    RtSite *site;
+    int64_t outer;
+    int64_t bytes[MAX_REPLICAS];
+    char *in[MAX_REPLICAS], *out[MAX_REPLICAS];
+} Gathering;
+
+static void *
+gather_once(void *data)
+{
+    Replica *r = data;
+    const Gathering *job = r->job;
+    RtGather part = {job->in[r->number], job->out[r->number], job->outer,
+                     job->bytes[r->number]};
+    job->coll->ops->gather_start(job->site, r->number, &part);
+    r->result = job->coll->ops->done(job->site, r->number);
+    return NULL;
+}
+
+/* Byte b of block o of replica k. */
+static char
+gathered_byte(int k, int64_t o, int64_t b)
+{
+    return (char)(k * 50 + o * 7 + b);
+}
+
+static void
+gather_and_check(RtColl *coll, RtSite *site, int64_t outer)
+{
+    Gathering job = {.coll = coll, .site = site, .outer = outer};
+    Replica replicas[MAX_REPLICAS];
+    int n = coll->num_replicas;
+    int64_t row = 0;
+    for (int k = 0; k < n; k++)
+        row += job.bytes[k] = (k * 3 + 4) % 5 * 4; /* one has none */
+    for (int k = 0; k < n; k++) {
+        job.in[k] = malloc((size_t)(outer * job.bytes[k] + 1));
+        job.out[k] = malloc((size_t)(outer * row + 1));
+        for (int64_t o = 0; o < outer; o++)
+            for (int64_t b = 0; b < job.bytes[k]; b++)
+                job.in[k][o * job.bytes[k] + b] = gathered_byte(k, o, b);
+    }
+    on_all_replicas(n, gather_once, &job, replicas);
+    for (int to = 0; to < n; to++) {
+        const char *at = job.out[to];
+        assert_int_equal(replicas[to].result, COLL_OK);
+        for (int64_t o = 0; o < outer; o++)
+            for (int k = 0; k < n; k++)
+                for (int64_t b = 0; b < job.bytes[k]; b++)
+                    assert_int_equal(*at++, gathered_byte(k, o, b));
+        free(job.in[to]);
+        free(job.out[to]);
+    }
+}
+
+static void
+gathering_keeps_order(void **state)
+{
+    static const int64_t outers[] = {1, 5, 0};
+    (void)state;
+    for (int i = 0; i < COUNT(replica_counts); i++) {
+        RtColl *coll;
+        RtSite *site;
+        int n = replica_counts[i];
+        assert_null(rt_coll_local(n, 60.0, rt_may_spin(n), NULL, &coll));
+        assert_null(coll->ops->gather_site(coll, &site));
+        for (int k = 0; k < COUNT(outers); k++)
+            gather_and_check(coll, site, outers[k]);
+        coll->ops->close(coll);
+    }
+}
+
+/* ---- waiting in vain ----------------------------------------------------- */
+
+static Reduction
+lonely_reduction(double timeout, const atomic_bool *interrupted)
+{
+    static char bytes[4];
+    DType t = DT_f32;
+    Reduction job = {.num = 1, .dtype = t, .count = {1}};
+    assert_null(rt_coll_local(3, timeout, false, interrupted, &job.coll));
+    assert_null(
+        job.coll->ops->reduce_site(job.coll, COMBINE_SUM, 1, &t, &job.site));
+    for (int k = 0; k < 3; k++)
+        job.in[0][k] = job.out[0][k] = bytes;
+    return job;
+}
+
+static void
+a_missing_replica_is_named(void **state)
+{
+    Reduction job = lonely_reduction(0.05, NULL);
+    Replica first = {.number = 0, .job = &job};
+    const RtCollOps *ops = job.coll->ops;
+    (void)state;
+    RtReduce part = {job.in[0][2], job.out[0][2], 1};
+    ops->reduce_start(job.site, 2, &part);
+    reduce_once(&first);
+    assert_int_equal(first.result, COLL_LATE);
+    assert_true(ops->arrived(job.site, 0));
+    assert_false(ops->arrived(job.site, 1));
+    assert_true(ops->arrived(job.site, 2));
+    ops->close(job.coll);
+}
+
+static void *
+stop_soon(void *data)
+{
+    RtColl *coll = data;
+    usleep(20000);
+    coll->ops->stop(coll);
+    return NULL;
+}
+
+static void
+stopping_wakes_the_others(void **state)
+{
+    Reduction job = lonely_reduction(60.0, NULL);
+    Replica first = {.number = 0, .job = &job};
+    pthread_t other;
+    double begin = rt_seconds();
+    (void)state;
+    pthread_create(&other, NULL, stop_soon, job.coll);
+    reduce_once(&first);
+    pthread_join(other, NULL);
+    assert_int_equal(first.result, COLL_STOPPED);
+    assert_true(rt_seconds() - begin < 10.0);
+    reduce_once(&first); /* and so does every later call */
+    assert_int_equal(first.result, COLL_STOPPED);
+    job.coll->ops->close(job.coll);
+}
+
+static void
+an_interrupt_ends_a_wait(void **state)
+{
+    atomic_bool interrupted = true;
+    Reduction job = lonely_reduction(60.0, &interrupted);
+    Replica first = {.number = 0, .job = &job};
+    (void)state;
+    reduce_once(&first);
+    assert_int_equal(first.result, COLL_STOPPED);
+    job.coll->ops->close(job.coll);
+}
+
+static void
+what_has_no_sum_is_refused(void **state)
+{
+    RtColl *coll;
+    RtSite *site;
+    DType t = DT_bool;
+    (void)state;
+    assert_null(rt_coll_local(2, 60.0, false, NULL, &coll));
+    Status st = coll->ops->reduce_site(coll, COMBINE_SUM, 1, &t, &site);
+    assert_non_null(st);
+    status_free(st);
+    coll->ops->close(coll);
+}
+
+int
+main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(reductions_are_in_order),
+        cmocka_unit_test(sites_are_used_again),
+        cmocka_unit_test(gathering_keeps_order),
+        cmocka_unit_test(a_missing_replica_is_named),
+        cmocka_unit_test(stopping_wakes_the_others),
+        cmocka_unit_test(an_interrupt_ends_a_wait),
+        cmocka_unit_test(what_has_no_sum_is_refused),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,13 @@
+/*
+ * outside.c - an object for loader_test that calls what it must not
+ */
+#include <stdint.h>
+#include <stdlib.h>
+
+int64_t p_ends(void);
+
+int64_t
+p_ends(void)
+{
+    exit(7);
+}

@@ -1,0 +1,130 @@
+/*
+ * pool_test.c - a device's threads: every item once, whoever does it
+ */
+#include "tests/unit/unit.h"
+
+#include <stdatomic.h>
+#include "runtime/cpu/pool.h"
+#include "runtime/cpu/wait.h"
+
+enum { MAX_ITEMS = 5000 };
+
+typedef struct Work {
+    atomic_int times[MAX_ITEMS]; /* each item was done */
+    int64_t grain;
+    atomic_bool too_small; /* a range, that was not the last */
+    int64_t count;
+} Work;
+
+static Work work;
+
+static void
+do_range(void *data, int64_t begin, int64_t end)
+{
+    Work *w = data;
+    if (end - begin < w->grain && end != w->count)
+        atomic_store(&w->too_small, true);
+    for (int64_t i = begin; i < end; i++)
+        atomic_fetch_add(&w->times[i], 1);
+}
+
+static void
+run_once(RtPool *p, int64_t count, int64_t grain)
+{
+    memset(&work, 0, sizeof work);
+    work.grain = grain;
+    work.count = count;
+    rt_pool_run(p, do_range, &work, count, grain);
+    assert_false(work.too_small);
+    for (int64_t i = 0; i < MAX_ITEMS; i++)
+        assert_int_equal(work.times[i], i < count);
+}
+
+static void
+run_all(int num_threads, bool spin)
+{
+    static const int64_t counts[] = {0, 1, 2, 7, 100, MAX_ITEMS};
+    static const int64_t grains[] = {1, 3, 64, 100000};
+    RtPool *p;
+    assert_null(rt_pool_open(num_threads, spin, &p));
+    for (size_t i = 0; i < sizeof counts / sizeof *counts; i++)
+        for (size_t k = 0; k < sizeof grains / sizeof *grains; k++)
+            run_once(p, counts[i], grains[k]);
+    rt_pool_close(p);
+}
+
+static void
+every_item_is_done_once(void **state)
+{
+    (void)state;
+    for (int threads = 1; threads <= 4; threads++) {
+        run_all(threads, false);
+        run_all(threads, true);
+    }
+}
+
+static void
+add_range(void *data, int64_t begin, int64_t end)
+{
+    atomic_fetch_add((atomic_llong *)data, end - begin);
+}
+
+/* Jobs follow each other so fast that workers come late to many. */
+static void
+many_small_jobs(void **state)
+{
+    RtPool *p;
+    atomic_llong sum = 0;
+    (void)state;
+    assert_null(rt_pool_open(3, rt_may_spin(3), &p));
+    for (int i = 0; i < 3000; i++)
+        rt_pool_run(p, add_range, &sum, 5 + i % 3, 1);
+    assert_int_equal(sum, 3000 * 6);
+    rt_pool_close(p);
+}
+
+static void
+a_pool_may_be_unused(void **state)
+{
+    RtPool *p;
+    (void)state;
+    assert_null(rt_pool_open(4, true, &p));
+    rt_pool_close(p);
+    rt_pool_close(NULL);
+}
+
+static void
+a_wait_has_an_end(void **state)
+{
+    RtWord w = {0};
+    double begin = rt_seconds();
+    (void)state;
+    assert_int_equal(rt_word_wait(&w, 0, true), 0);
+    assert_true(rt_seconds() - begin < 5.0);
+    assert_int_equal(rt_word_add(&w, 3), 3);
+    assert_int_equal(rt_word_wait(&w, 0, false), 3);
+}
+
+static void
+spinning_is_for_few_threads(void **state)
+{
+    (void)state;
+    setenv("TFD_SPIN", "0", 1);
+    assert_false(rt_may_spin(1));
+    unsetenv("TFD_SPIN");
+    assert_true(rt_may_spin(1));
+    assert_false(rt_may_spin(rt_num_cores() + 1));
+}
+
+int
+main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_item_is_done_once),
+        cmocka_unit_test(many_small_jobs),
+        cmocka_unit_test(a_pool_may_be_unused),
+        cmocka_unit_test(a_wait_has_an_end),
+        cmocka_unit_test(spinning_is_for_few_threads),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

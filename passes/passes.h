@@ -2,7 +2,7 @@
  * passes.h - IR to IR, one idea each
  *
  * passes.def lists the passes in the order of the pipeline.  A pass changes a
- * module in place.  Every operation it inserts says why: pass_reason.
+ * module in place.  Every operation it inserts says why (ir_reason).
  */
 #ifndef TFD_PASSES_PASSES_H
 #define TFD_PASSES_PASSES_H
@@ -44,12 +44,6 @@ const Pass *pass_find(const char *name);
  * messages are in d then. */
 bool passes_run(IrModule *m, Diag *d, const PassOptions *options,
                 const char *list);
-
-/* A reason in m's arena.  rule is a literal "pass.rule"; cause says in words
- * which operand or statement asked for it. */
-const IrReason *pass_reason(IrModule *m, const char *rule, Loc loc,
-                            const char *cause, ...)
-    __attribute__((format(printf, 4, 5)));
 
 #define PASS(name, doc) bool pass_##name(PassCx *cx);
 #include "passes/passes.def"

@@ -1,0 +1,222 @@
+/*
+ * bucket.c - one collective for many small ones
+ *
+ * A collective costs a meeting of all replicas, whatever its size.  All
+ * all_reduces of a block that combine by the same operation and do not need
+ * each other's results become one, where the last of their operands is known.
+ * A pack is closed by TensorFlow's rule (group_by_size): when it is already
+ * larger than bytes_per_pack, 0 being no limit; so a pack overshoots by up to
+ * one value.
+ *
+ * A later all_reduce joins an earlier one by moving up to where its operands
+ * are known, and the earlier ones down to there; so it may only join while
+ * nothing before that point uses an earlier result.
+ */
+#include <string.h>
+#include "ir/build.h"
+#include "passes/passes.h"
+
+typedef struct Pack {
+    VEC(IrOp *) ops;
+    int known;  /* position after which all operands are known */
+    int needed; /* position of the first use of a result */
+    int64_t bytes;
+    bool closed;
+} Pack;
+
+typedef struct Bucket {
+    PassCx *cx;
+    VEC(Pack *) packs; /* of the block at hand */
+} Bucket;
+
+static void
+number_ops(IrBlock *b)
+{
+    int i = 0;
+    for (IrOp *op = b->first; op; op = op->next)
+        op->id = i++;
+}
+
+/* The op of block b that op is, or is inside of; NULL if it is elsewhere. */
+static IrOp *
+in_block(IrOp *op, const IrBlock *b)
+{
+    while (op && op->block != b)
+        op = op->block->op;
+    return op;
+}
+
+static int
+known_after(const IrOp *op)
+{
+    int last = -1;
+    for (int i = 0; i < op->num_operands; i++) {
+        IrOp *def = op->operands[i]->def;
+        if (def && def->block == op->block && def->id > last)
+            last = def->id;
+    }
+    return last;
+}
+
+typedef struct FirstUse {
+    const IrOp *of;
+    const IrBlock *block;
+    int position;
+} FirstUse;
+
+static void
+note_first_use(IrOp *op, void *data)
+{
+    FirstUse *use = data;
+    for (int i = 0; i < op->num_operands; i++) {
+        if (op->operands[i]->def != use->of)
+            continue;
+        int at = in_block(op, use->block)->id;
+        if (at < use->position)
+            use->position = at;
+    }
+}
+
+static int
+first_use(IrOp *of)
+{
+    FirstUse use = {of, of->block, of->block->last->id};
+    ir_walk(of->block, note_first_use, &use);
+    return use.position;
+}
+
+static int64_t
+bytes_of(const IrModule *m, const IrOp *op)
+{
+    int64_t sum = 0, n;
+    for (int i = 0; i < op->num_operands; i++)
+        if (ir_type_bytes(m, &op->operands[i]->type, &n))
+            sum += n;
+    return sum;
+}
+
+static int
+max_int(int a, int b)
+{
+    return a > b ? a : b;
+}
+
+static int
+min_int(int a, int b)
+{
+    return a < b ? a : b;
+}
+
+static bool
+may_join(const Pack *p, const IrOp *op, int known, int needed)
+{
+    return !p->closed &&
+           !strcmp(ir_text(p->ops.data[0], A_op), ir_text(op, A_op)) &&
+           max_int(p->known, known) < min_int(p->needed, needed);
+}
+
+static Pack *
+find_pack(Bucket *bk, const IrOp *op, int known, int needed)
+{
+    for (int i = 0; i < bk->packs.len; i++)
+        if (may_join(bk->packs.data[i], op, known, needed))
+            return bk->packs.data[i];
+    Pack *p = NEW(bk->cx->arena, Pack);
+    p->known = known;
+    p->needed = needed;
+    VEC_PUSH(bk->cx->arena, bk->packs, p);
+    return p;
+}
+
+static void
+pack_op(Bucket *bk, IrOp *op)
+{
+    int known = known_after(op), needed = first_use(op);
+    Pack *p = find_pack(bk, op, known, needed);
+    VEC_PUSH(bk->cx->arena, p->ops, op);
+    p->known = max_int(p->known, known);
+    p->needed = min_int(p->needed, needed);
+    p->bytes += bytes_of(bk->cx->m, op);
+    int64_t limit = bk->cx->options->bytes_per_pack;
+    p->closed = limit > 0 && p->bytes > limit;
+}
+
+static IrOp *
+op_at(IrBlock *b, int position)
+{
+    for (IrOp *op = b->first; op; op = op->next)
+        if (op->id == position)
+            return op;
+    return NULL;
+}
+
+static void
+collect_operands(Bucket *bk, const Pack *p, IrValues *all)
+{
+    for (int i = 0; i < p->ops.len; i++)
+        for (int j = 0; j < p->ops.data[i]->num_operands; j++)
+            VEC_PUSH(bk->cx->arena, *all, p->ops.data[i]->operands[j]);
+}
+
+static void
+forward_to(const Pack *p, const IrOp *joined)
+{
+    int k = 0;
+    for (int i = 0; i < p->ops.len; i++)
+        for (int j = 0; j < p->ops.data[i]->num_results; j++, k++) {
+            joined->results[k]->name = p->ops.data[i]->results[j]->name;
+            ir_forward(p->ops.data[i]->results[j], joined->results[k]);
+        }
+}
+
+/* The packed ops become one, after the last of their operands. */
+static void
+join_pack(Bucket *bk, const Pack *p)
+{
+    IrOp *first = p->ops.data[0];
+    IrValues operands = {0};
+    collect_operands(bk, p, &operands);
+    IrBlock *b = ir_block_scratch(first);
+    IrOp *joined = ir_build_all_reduce(b, ir_text(first, A_op), operands.len,
+                                       operands.data, first->loc);
+    ir_stamp(b, ir_reason(bk->cx->m, "bucket.pack", first->loc,
+                          "%d all_reduces of %lld bytes together", p->ops.len,
+                          (long long)p->bytes));
+    IrOp *after = op_at(first->block, p->known);
+    forward_to(p, joined);
+    if (after)
+        ir_splice_after(after, b);
+    else
+        ir_splice_before(first->block->first, b);
+    for (int i = 0; i < p->ops.len; i++)
+        ir_remove(p->ops.data[i]);
+}
+
+static void
+bucket_block(Bucket *bk, IrBlock *b)
+{
+    for (IrOp *op = b->first; op; op = op->next)
+        for (int i = 0; i < op->num_regions; i++)
+            bucket_block(bk, op->regions[i]);
+    number_ops(b);
+    bk->packs.len = 0;
+    for (IrOp *op = b->first; op; op = op->next)
+        if (op->kind == OP_all_reduce)
+            pack_op(bk, op);
+    for (int i = 0; i < bk->packs.len; i++)
+        if (bk->packs.data[i]->ops.len > 1)
+            join_pack(bk, bk->packs.data[i]);
+}
+
+bool
+pass_bucket(PassCx *cx)
+{
+    Bucket bk = {.cx = cx};
+    for (IrFunc *fn = cx->m->first; fn; fn = fn->next) {
+        if (fn->kind != FUNC_PROGRAM)
+            continue;
+        bucket_block(&bk, fn->body);
+        ir_apply_forwards(fn);
+    }
+    return true;
+}

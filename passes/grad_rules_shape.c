@@ -1,0 +1,287 @@
+/*
+ * grad_rules_shape.c - gradients of contractions and of what moves elements
+ *
+ * What moves elements one way has a gradient that moves them back; elements
+ * that were repeated are summed, places that were left out get zeros.
+ */
+#include <string.h>
+#include "passes/grad.h"
+#include "runtime/base/status.h"
+
+void
+grad_rule_reshape(Grad *g, const IrOp *op)
+{
+    const IrType *x = &op->operands[0]->type;
+    grad_add(g, op->operands[0],
+             ir_build_reshape(g->b, grad_out(g, op), x->rank, x->dims, g->loc));
+}
+
+/* grad_add sums what was broadcast. */
+void
+grad_rule_broadcast(Grad *g, const IrOp *op)
+{
+    grad_add(g, op->operands[0], grad_out(g, op));
+}
+
+void
+grad_rule_transpose(Grad *g, const IrOp *op)
+{
+    int n;
+    const int64_t *perm = ir_ints(op, A_perm, &n);
+    int64_t back[IR_MAX_RANK];
+    for (int i = 0; i < n; i++)
+        back[perm[i]] = i;
+    grad_add(g, op->operands[0],
+             ir_build_transpose(g->b, grad_out(g, op), back, g->loc));
+}
+
+void
+grad_rule_reverse(Grad *g, const IrOp *op)
+{
+    int n;
+    const int64_t *axes = ir_ints(op, A_axes, &n);
+    grad_add(g, op->operands[0],
+             ir_build_reverse(g->b, grad_out(g, op), axes, n, g->loc));
+}
+
+/* Zeros around and between: a slice backwards is first turned round. */
+void
+grad_rule_slice(Grad *g, const IrOp *op)
+{
+    const IrType *x = &op->operands[0]->type, *y = &op->results[0]->type;
+    IrValue *dy = grad_out(g, op);
+    int n;
+    const int64_t *start = ir_ints(op, A_start, &n);
+    const int64_t *step = ir_ints(op, A_step, &n);
+    int64_t low[IR_MAX_RANK], gap[IR_MAX_RANK], turned[IR_MAX_RANK];
+    int num_turned = 0;
+    for (int i = 0; i < n; i++) {
+        low[i] = start[i];
+        gap[i] = step[i];
+        if (step[i] < 0) {
+            gap[i] = -step[i];
+            low[i] = start[i] + step[i] * (y->dims[i].c - 1);
+            turned[num_turned++] = i;
+        }
+        if (low[i] < 0)
+            low[i] = 0; /* nothing was taken */
+    }
+    if (num_turned)
+        dy = ir_build_reverse(g->b, dy, turned, num_turned, g->loc);
+    grad_add(g, op->operands[0],
+             ir_build_pad(g->b, dy, low, x->dims, gap, g->loc));
+}
+
+void
+grad_rule_pad(Grad *g, const IrOp *op)
+{
+    const IrType *x = &op->operands[0]->type;
+    int n;
+    const int64_t *low = ir_ints(op, A_low, &n);
+    const int64_t *step = ir_ints(op, A_step, &n);
+    grad_add(g, op->operands[0],
+             ir_build_slice(g->b, grad_out(g, op), low, x->dims, step, g->loc));
+}
+
+/* Each operand's part; parts after one of a batch's length have no constant
+ * start, so the parts behind the last such are taken from the end. */
+void
+grad_rule_concat(Grad *g, const IrOp *op)
+{
+    IrValue *dy = grad_out(g, op);
+    int axis = (int)ir_int(op, A_axis);
+    int64_t start[IR_MAX_RANK] = {0}, step[IR_MAX_RANK];
+    for (int i = 0; i < dy->type.rank; i++)
+        step[i] = 1;
+    for (int i = 0; i < op->num_operands; i++) {
+        IrValue *x = op->operands[i];
+        if (grad_wanted(x))
+            grad_add(
+                g, x,
+                ir_build_slice(g->b, dy, start, x->type.dims, step, g->loc));
+        Dim d = x->type.dims[axis];
+        if (!dim_is_const(d) && i + 1 < op->num_operands) {
+            diag_error(g->cx->diag, op->loc,
+                       "no gradient through a concat along the batch whose "
+                       "first parts have the batch's length");
+            return;
+        }
+        start[axis] += d.c;
+    }
+}
+
+/* ---- contraction -------------------------------------------------------- */
+
+typedef struct Axes {
+    int64_t axis[IR_MAX_RANK];
+    int n;
+} Axes;
+
+static Axes
+axes_of(const IrOp *op, IrAttrName a)
+{
+    Axes r = {.n = 0};
+    if (!ir_has(op, a))
+        return r;
+    const int64_t *x = ir_ints(op, a, &r.n);
+    memcpy(r.axis, x, sizeof *x * (size_t)r.n);
+    return r;
+}
+
+static bool
+has_axis(const Axes *a, int64_t axis)
+{
+    for (int i = 0; i < a->n; i++)
+        if (a->axis[i] == axis)
+            return true;
+    return false;
+}
+
+/* The axes of rank that are in neither list. */
+static Axes
+free_axes(int rank, const Axes *contract, const Axes *batch)
+{
+    Axes r = {.n = 0};
+    for (int i = 0; i < rank; i++)
+        if (!has_axis(contract, i) && !has_axis(batch, i))
+            r.axis[r.n++] = i;
+    return r;
+}
+
+static Axes
+counting_from(int64_t first, int n)
+{
+    Axes r = {.n = n};
+    for (int i = 0; i < n; i++)
+        r.axis[i] = first + i;
+    return r;
+}
+
+/* One operand of the contraction as its gradient sees it. */
+typedef struct Side {
+    IrValue *v;
+    Axes contract, batch, free;
+    Axes out; /* where its free axes are in the result */
+} Side;
+
+/*
+ * The gradient of mine contracts dy with the other operand over the other's
+ * free axes.  That gives batch axes, then mine's free axes, then the contracted
+ * ones in the order of the other's axes; transposing puts them in their places.
+ */
+static void
+add_side(Grad *g, const Side *mine, const Side *other, IrValue *dy)
+{
+    if (!grad_wanted(mine->v))
+        return;
+    Axes batch_out = counting_from(0, mine->batch.n);
+    IrDotAxes axes = {.contract_x = other->out.axis,
+                      .contract_y = other->free.axis,
+                      .num_contract = other->free.n,
+                      .batch_x = batch_out.axis,
+                      .batch_y = other->batch.axis,
+                      .num_batch = mine->batch.n};
+    IrValue *d = ir_build_dot(g->b, dy, other->v, &axes, g->loc);
+    int64_t perm[IR_MAX_RANK];
+    int k = 0;
+    for (int i = 0; i < mine->batch.n; i++)
+        perm[mine->batch.axis[i]] = k++;
+    for (int i = 0; i < mine->free.n; i++)
+        perm[mine->free.axis[i]] = k++;
+    /* the other's contracted axes come out in ascending order */
+    for (int64_t axis = 0; axis < other->v->type.rank; axis++)
+        for (int i = 0; i < other->contract.n; i++)
+            if (other->contract.axis[i] == axis)
+                perm[mine->contract.axis[i]] = k++;
+    grad_add(g, mine->v, ir_build_transpose(g->b, d, perm, g->loc));
+}
+
+void
+grad_rule_dot(Grad *g, const IrOp *op)
+{
+    Side x = {.v = op->operands[0],
+              .contract = axes_of(op, A_contract_x),
+              .batch = axes_of(op, A_batch_x)};
+    Side y = {.v = op->operands[1],
+              .contract = axes_of(op, A_contract_y),
+              .batch = axes_of(op, A_batch_y)};
+    x.free = free_axes(x.v->type.rank, &x.contract, &x.batch);
+    y.free = free_axes(y.v->type.rank, &y.contract, &y.batch);
+    x.out = counting_from(x.batch.n, x.free.n);
+    y.out = counting_from(x.batch.n + x.free.n, y.free.n);
+    IrValue *dy = grad_out(g, op);
+    add_side(g, &x, &y, dy);
+    add_side(g, &y, &x, dy);
+}
+
+/* ---- all_gather --------------------------------------------------------- */
+
+/* The replica's own rows of v along axis, of all the replicas' equal parts:
+ * the part whose number is replica_id. */
+static IrValue *
+part_of_equal(Grad *g, IrValue *v, const IrType *x, int axis)
+{
+    Dim split[IR_MAX_RANK + 1], one[IR_MAX_RANK + 1];
+    int64_t sum_axis = axis;
+    for (int i = 0, j = 0; i < x->rank; i++) {
+        if (i == axis)
+            split[j++] = dim_const(v->type.dims[i].c / x->dims[i].c);
+        split[j++] = x->dims[i];
+    }
+    for (int i = 0; i <= x->rank; i++)
+        one[i] = dim_const(i == axis ? split[i].c : 1);
+    IrValue *parts = ir_build_reshape(g->b, v, x->rank + 1, split, g->loc);
+    IrValue *number =
+        ir_build_iota(g->b, DT_i32, x->rank + 1, one, axis, g->loc);
+    IrValue *mine =
+        grad2(g, OP_eq, number, ir_build0(g->b, OP_replica_id, g->loc));
+    IrValue *picked = grad3(g, OP_where, mine, parts, grad_number(g, v, 0));
+    return ir_build_reduce(g->b, OP_sum, picked, &sum_axis, 1, false, g->loc);
+}
+
+/* The same of a batch's rows, which are not equally many: a contraction with
+ * the one-hot rows of their numbers. */
+static IrValue *
+part_of_batch(Grad *g, IrValue *v, const IrType *x, int axis)
+{
+    Dim n = x->dims[axis], all = v->type.dims[axis];
+    Dim column[2] = {n, dim_const(1)}, row[2] = {dim_const(1), all};
+    if (n.c != 0)
+        UNREACHABLE("all_gather of a batch with rows added");
+    IrOp *start = ir_build_op(g->b, OP_row_start, 0, NULL, g->loc);
+    Dim rows = dim_linear(0, 1, n.sym);
+    ir_set_dims(start, A_dims, &rows, 1);
+    IrValue *first = ir_build_infer(start);
+    if (n.k != 1)
+        first =
+            grad2(g, OP_mul, first, ir_const_int(g->b, DT_i64, n.k, g->loc));
+    IrValue *mine = grad2(
+        g, OP_add, ir_build_iota(g->b, DT_i64, 2, column, 0, g->loc), first);
+    IrValue *one_hot = ir_build_cast(
+        g->b,
+        grad2(g, OP_eq, mine, ir_build_iota(g->b, DT_i64, 2, row, 1, g->loc)),
+        v->type.dtype, g->loc);
+    int64_t contract_x = 1, contract_y = axis, perm[IR_MAX_RANK];
+    IrDotAxes axes = {.contract_x = &contract_x,
+                      .contract_y = &contract_y,
+                      .num_contract = 1};
+    IrValue *part = ir_build_dot(g->b, one_hot, v, &axes, g->loc);
+    perm[axis] = 0;
+    for (int i = 0, k = 1; i < x->rank; i++)
+        if (i != axis)
+            perm[i] = k++;
+    return ir_build_transpose(g->b, part, perm, g->loc);
+}
+
+/* What arrives on all replicas, summed; of it this replica's part. */
+void
+grad_rule_all_gather(Grad *g, const IrOp *op)
+{
+    IrValue *x = op->operands[0], *dy = grad_out(g, op);
+    int axis = (int)ir_int(op, A_axis);
+    IrValue *sum = ir_build_all_reduce(g->b, "sum", 1, &dy, g->loc)->results[0];
+    Dim d = x->type.dims[axis];
+    grad_add(g, x,
+             dim_is_const(d) ? part_of_equal(g, sum, &x->type, axis)
+                             : part_of_batch(g, sum, &x->type, axis));
+}

@@ -1,0 +1,85 @@
+/*
+ * pipeline.c - running passes
+ */
+#include <assert.h>
+#include <string.h>
+#include <time.h>
+#include "passes/passes.h"
+#include "runtime/base/str.h"
+
+const Pass pass_table[] = {
+#define PASS(name, doc) {#name, pass_##name, doc},
+#include "passes/passes.def"
+#undef PASS
+};
+const int num_passes = sizeof pass_table / sizeof *pass_table;
+
+const Pass *
+pass_find(const char *name)
+{
+    for (int i = 0; i < num_passes; i++)
+        if (!strcmp(pass_table[i].name, name))
+            return &pass_table[i];
+    return NULL;
+}
+
+static double
+milliseconds(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec * 1e3 + (double)t.tv_nsec / 1e6;
+}
+
+static bool
+run_one(const Pass *pass, int number, IrModule *m, Diag *d,
+        const PassOptions *options)
+{
+    Arena *scratch = arena_new(NULL, pass->name);
+    PassCx cx = {.arena = scratch, .m = m, .diag = d, .options = options};
+    double begin = milliseconds();
+    bool ok = pass->run(&cx);
+    if (options->time)
+        fprintf(stderr, "%8.3f ms  %s\n", milliseconds() - begin, pass->name);
+    arena_release(scratch);
+    if (ok && options->after)
+        options->after(pass->name, number, m, options->after_data);
+    if (ok && options->verify_each && !ir_verify(m, d)) {
+        diag_note(d, NO_LOC, "the pass before this was %s", pass->name);
+        ok = false;
+    }
+    return ok;
+}
+
+static bool
+run_listed(IrModule *m, Diag *d, const PassOptions *options, const char *list)
+{
+    Arena *a = arena_new(NULL, "pass list");
+    bool ok = true;
+    int number = 1;
+    for (const char *p = list; ok && *p;) {
+        size_t n = strcspn(p, ",");
+        const char *name = arena_strndup(a, p, n);
+        const Pass *pass = pass_find(name);
+        if (pass) {
+            ok = run_one(pass, number++, m, d, options);
+        } else {
+            diag_error(d, NO_LOC, "there is no pass \"%s\"", name);
+            ok = false;
+        }
+        p += n + (p[n] == ',');
+    }
+    arena_release(a);
+    return ok;
+}
+
+bool
+passes_run(IrModule *m, Diag *d, const PassOptions *options, const char *list)
+{
+    if (list)
+        return run_listed(m, d, options, list);
+    for (int i = 0; i < num_passes; i++)
+        if (!run_one(&pass_table[i], i + 1, m, d, options))
+            return false;
+    return true;
+}

@@ -1,0 +1,167 @@
+/*
+ * schedule.c - collectives begin early and end late
+ *
+ * Every collective becomes a start, where its operands are known, and a done,
+ * before the first use of a result; what stands between runs while the
+ * collective is under way (D13).  Starts keep the order of the collectives,
+ * which is the same on all devices because they share the program.
+ */
+#include "ir/build.h"
+#include "passes/passes.h"
+
+static void
+number_ops(IrBlock *b)
+{
+    int i = 0;
+    for (IrOp *op = b->first; op; op = op->next)
+        op->id = i++;
+}
+
+/* The op of block b that has op inside, op itself included. */
+static IrOp *
+in_block(IrOp *op, const IrBlock *b)
+{
+    while (op->block != b)
+        op = op->block->op;
+    return op;
+}
+
+typedef struct FirstUse {
+    const IrOp *of;
+    IrOp *user; /* in of's block */
+} FirstUse;
+
+static void
+note_use(IrOp *op, void *data)
+{
+    FirstUse *use = data;
+    for (int i = 0; i < op->num_operands; i++) {
+        if (op->operands[i]->def != use->of)
+            continue;
+        IrOp *user = in_block(op, use->of->block);
+        if (user->id < use->user->id)
+            use->user = user;
+    }
+}
+
+static IrOp *
+first_user(IrOp *op)
+{
+    FirstUse use = {op, op->block->last};
+    ir_walk(op->block, note_use, &use);
+    return use.user;
+}
+
+/* The last of the operations that make op's operands, and of the collectives
+ * before it; NULL: op can stand first in its block. */
+static IrOp *
+earliest(const IrOp *op, IrOp *previous)
+{
+    IrOp *last = previous;
+    for (int i = 0; i < op->num_operands; i++) {
+        const IrValue *v = op->operands[i];
+        while (v->forward)
+            v = v->forward;
+        IrOp *def = v->def;
+        if (def && def->block == op->block && (!last || def->id > last->id))
+            last = def;
+    }
+    return last;
+}
+
+typedef struct Split {
+    IrOpKind whole, start, done;
+    IrAttrName attr;
+} Split;
+
+static const Split splits[] = {
+    {OP_all_reduce, OP_all_reduce_start, OP_all_reduce_done, A_op},
+    {OP_all_gather, OP_all_gather_start, OP_all_gather_done, A_axis},
+};
+
+static const Split *
+find_split(const IrOp *op)
+{
+    for (size_t i = 0; i < sizeof splits / sizeof *splits; i++)
+        if (splits[i].whole == op->kind)
+            return &splits[i];
+    return NULL;
+}
+
+static void
+stamp(IrModule *m, IrBlock *b, const IrOp *op)
+{
+    if (op->reason)
+        ir_stamp(b, op->reason);
+    else
+        ir_stamp(b, ir_reason(m, "schedule.split", op->loc, "%s",
+                              ir_op_info[op->kind].name));
+}
+
+static IrOp *
+insert_start(IrModule *m, IrOp *op, const Split *s, IrOp *after)
+{
+    IrBlock *b = ir_block_scratch(op);
+    IrOp *start =
+        ir_build_op(b, s->start, op->num_operands, op->operands, op->loc);
+    if (s->attr == A_op)
+        ir_set_text(start, A_op, ir_text(op, A_op));
+    else
+        ir_set_int(start, A_axis, ir_int(op, A_axis));
+    ir_build_infer(start);
+    stamp(m, b, op);
+    if (after)
+        ir_splice_after(after, b);
+    else
+        ir_splice_before(op->block->first, b);
+    start->id = after ? after->id : -1;
+    return start;
+}
+
+static void
+insert_done(IrModule *m, IrOp *op, const Split *s, IrOp *start, IrOp *before)
+{
+    IrBlock *b = ir_block_scratch(before);
+    IrOp *done =
+        ir_build_op(b, s->done, start->num_results, start->results, op->loc);
+    ir_build_infer(done);
+    stamp(m, b, op);
+    ir_splice_before(before, b);
+    done->id = before->id;
+    for (int i = 0; i < op->num_results; i++) {
+        done->results[i]->name = op->results[i]->name;
+        ir_forward(op->results[i], done->results[i]);
+    }
+}
+
+static void
+split_block(IrModule *m, IrBlock *b)
+{
+    IrOp *previous = NULL;
+    number_ops(b);
+    for (IrOp *op = b->first, *next; op; op = next) {
+        next = op->next;
+        for (int i = 0; i < op->num_regions; i++)
+            split_block(m, op->regions[i]);
+        const Split *s = find_split(op);
+        if (!s)
+            continue;
+        IrOp *user = first_user(op);
+        IrOp *start = insert_start(m, op, s, earliest(op, previous));
+        insert_done(m, op, s, start, user);
+        ir_remove(op);
+        previous = start;
+    }
+}
+
+bool
+pass_schedule(PassCx *cx)
+{
+    for (IrFunc *fn = cx->m->first; fn; fn = fn->next) {
+        if (fn->kind != FUNC_PROGRAM)
+            continue;
+        split_block(cx->m, fn->body);
+        ir_apply_forwards(fn);
+    }
+    return true;
+}

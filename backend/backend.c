@@ -1,0 +1,207 @@
+/*
+ * backend.c - from a placed program to the code of its plan
+ *
+ * A job is one module of LLVM: the program's functions, or one kernel (D15).
+ * There is one of each for every target.  A kernel's job depends on its text
+ * alone, that of the functions on the text of the placed program: so the cache
+ * knows both.
+ */
+#include "backend/backend.h"
+
+#include <string.h>
+#include "backend/emit.h"
+#include "backend/host_code.h"
+#include "backend/objects.h"
+
+#define HOST_OBJECT "host"
+
+/* ---- kernels ------------------------------------------------------------ */
+
+typedef struct Build {
+    Arena *arena;
+    BeKernels kernels;
+    Map *by_name;
+    Diag *diag;
+    bool failed;
+} Build;
+
+static void
+build_kernel(IrOp *op, void *data)
+{
+    Build *b = data;
+    if (op->kind != OP_kernel)
+        return;
+    BeKernel *k = be_kernel_build(b->arena, op, b->diag);
+    if (!k) {
+        b->failed = true;
+        return;
+    }
+    /* Equal kernels are one object, but each has its own batch symbols. */
+    op->mark = k;
+    if (map_get(b->by_name, k->name))
+        return;
+    map_set(b->by_name, k->name, k);
+    VEC_PUSH(b->arena, b->kernels, k);
+}
+
+bool
+be_kernels_build(Arena *a, IrModule *m, BeKernels *out)
+{
+    Build b = {.arena = a, .by_name = map_new(a), .diag = m->diag};
+    for (IrFunc *fn = m->first; fn; fn = fn->next)
+        ir_walk(fn->body, build_kernel, &b);
+    *out = b.kernels;
+    return !b.failed;
+}
+
+void
+be_kernels_print(Str *out, const BeKernels *kernels)
+{
+    for (int i = 0; i < kernels->len; i++) {
+        str_add(out, i ? "\n" : "");
+        be_kernel_print(out, kernels->data[i]);
+    }
+}
+
+/* ---- jobs --------------------------------------------------------------- */
+
+typedef VEC(BeJob) BeJobs;
+
+static void
+add_host_job(Arena *a, IrModule *m, const BeTarget *t, const char *text,
+             size_t len, BeJobs *jobs)
+{
+    BeJob job = {.name = HOST_OBJECT, .text = text, .text_len = len};
+    job.emit = be_host_emit;
+    job.what = m;
+    job.target = t;
+    VEC_PUSH(a, *jobs, job);
+}
+
+static void
+add_kernel_jobs(Arena *a, const BeKernels *kernels, const BeTarget *t,
+                BeJobs *jobs)
+{
+    for (int i = 0; i < kernels->len; i++) {
+        const BeKernel *k = kernels->data[i];
+        BeJob job = {.name = k->name, .text = k->name};
+        job.text_len = strlen(k->name); /* the name is the hash of the text */
+        job.emit = be_kernel_emit;
+        job.what = k;
+        job.target = t;
+        VEC_PUSH(a, *jobs, job);
+    }
+}
+
+/* The jobs for all targets; m may be NULL.  Functions come first, since they
+ * take longest. */
+static Status
+list_jobs(Arena *a, IrModule *m, const BeKernels *kernels,
+          const BeOptions *options, const BeCode *code, BeJobs *jobs)
+{
+    const BeTarget *targets;
+    int num;
+    TRY(be_targets_parse(a, options->targets, &targets, &num));
+    for (int i = 0; i < num; i++) {
+        if (m)
+            add_host_job(a, m, &targets[i], code->ir, code->ir_len, jobs);
+        add_kernel_jobs(a, kernels, &targets[i], jobs);
+    }
+    return OK;
+}
+
+/* ---- objects ------------------------------------------------------------ */
+
+static Status
+compile(Arena *a, IrModule *m, const BeKernels *kernels,
+        const BeOptions *options, BeCode *code)
+{
+    BeJobs jobs = {0};
+    TRY(list_jobs(a, m, kernels, options, code, &jobs));
+    BeObjectOptions how = {.level = options->level,
+                           .num_threads = options->num_threads,
+                           .cache = be_cache_open(a, options->cache),
+                           .verify = options->verify};
+    TRY(be_objects_make(a, jobs.data, jobs.len, &how));
+    for (int i = 0; i < jobs.len; i++) {
+        const BeJob *job = &jobs.data[i];
+        BeObject object = {job->target->name, job->name,    job->object,
+                           job->size,         job->seconds, job->cached};
+        VEC_PUSH(a, code->objects, object);
+    }
+    return OK;
+}
+
+Status
+be_compile(Arena *a, IrModule *m, const BeKernels *kernels,
+           const BeOptions *options, BeCode *out)
+{
+    *out = (BeCode){0};
+    Str text = str_new(a);
+    ir_print_module(&text, m);
+    out->ir = str_text(&text);
+    out->ir_len = text.len;
+    return compile(a, m, kernels, options, out);
+}
+
+Status
+be_compile_kernels(Arena *a, const BeKernels *kernels, const BeOptions *options,
+                   BeCode *out)
+{
+    *out = (BeCode){0};
+    return compile(a, NULL, kernels, options, out);
+}
+
+/* ---- text --------------------------------------------------------------- */
+
+static Status
+print_jobs(Str *out, IrModule *m, const BeKernels *kernels,
+           const BeOptions *options, bool assembly)
+{
+    BeJobs jobs = {0};
+    BeCode nothing = {.ir = ""};
+    Arena *a = out->arena;
+    TRY(list_jobs(a, m, kernels, options, &nothing, &jobs));
+    for (int i = 0; i < jobs.len; i++) {
+        const char *text;
+        TRY(assembly ? be_job_asm(a, &jobs.data[i], options->level, &text)
+                     : be_job_llvm(a, &jobs.data[i], &text));
+        str_add(out, i ? "\n" : "");
+        str_add(out, text);
+    }
+    return OK;
+}
+
+Status
+be_print_llvm(Str *out, IrModule *m, const BeKernels *kernels,
+              const BeOptions *options)
+{
+    return print_jobs(out, m, kernels, options, false);
+}
+
+Status
+be_print_asm(Str *out, IrModule *m, const BeKernels *kernels,
+             const BeOptions *options)
+{
+    return print_jobs(out, m, kernels, options, true);
+}
+
+/* ---- the plan ----------------------------------------------------------- */
+
+PlanWriter *
+be_plan(Arena *a, const IrModule *m, const BeCode *code)
+{
+    PlanWriter *w = plan_writer_new(a);
+    plan_set_ir(w, code->ir, code->ir_len);
+    for (int i = 0; i < code->objects.len; i++) {
+        const BeObject *o = &code->objects.data[i];
+        plan_add_object(w, o->target, o->name, o->bytes, o->size);
+    }
+    for (int i = 0; i < diag_num_sources(m->diag); i++) {
+        size_t len = 0;
+        const char *text = diag_source_text(m->diag, (uint16_t)i, &len);
+        plan_add_source(w, diag_source_name(m->diag, (uint16_t)i),
+                        text ? text : "", len);
+    }
+    return w;
+}

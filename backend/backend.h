@@ -1,0 +1,68 @@
+/*
+ * backend.h - from a placed program to the code of its plan
+ *
+ *   be_kernels_build   kernel operations become kernels, equal ones one
+ *   be_compile         kernels and functions become objects
+ *   be_plan            placed text, objects and sources become a plan
+ *
+ * Everything that is made belongs to the arena it was asked for with.  What is
+ * made depends on the program, the options' targets and level, and this
+ * compiler; not on the number of threads, nor on what a cache has (D14).
+ */
+#ifndef TFD_BACKEND_BACKEND_H
+#define TFD_BACKEND_BACKEND_H
+
+#include "backend/kernel.h"
+#include "ir/ir.h"
+#include "runtime/base/status.h"
+#include "runtime/plan/plan.h"
+
+typedef struct BeOptions {
+    const char *targets; /* "x86-64-v3,x86-64-v4"; NULL: this machine's */
+    int level;           /* of -O, 0 .. 3 */
+    int num_threads;     /* that compile at once; 0: one a core */
+    const char *cache;   /* a folder; NULL: the user's, "": none */
+    bool verify;         /* check what is handed to LLVM */
+} BeOptions;
+
+/* One object: a kernel, or the functions of the program ("host"). */
+typedef struct BeObject {
+    const char *target, *name;
+    const void *bytes;
+    size_t size;
+    double seconds; /* it took */
+    bool cached;
+} BeObject;
+
+typedef struct BeCode {
+    VEC(BeObject) objects;
+    const char *ir; /* the placed module's text */
+    size_t ir_len;
+} BeCode;
+
+/* The kernels of all kernel operations of m, each once, in the order of the
+ * text.  The operations' marks point to them until another pass uses marks.
+ * False after messages to m's diag. */
+bool be_kernels_build(Arena *a, IrModule *m, BeKernels *out);
+void be_kernels_print(Str *out, const BeKernels *kernels);
+
+/* Compiles the kernels that be_kernels_build made of m, and m's functions. */
+Status be_compile(Arena *a, IrModule *m, const BeKernels *kernels,
+                  const BeOptions *options, BeCode *out) MUST_USE;
+
+/* What LLVM is given, and the assembly it makes of that, of the kernels and, if
+ * m is not NULL, of its functions.  Without a cache. */
+Status be_print_llvm(Str *out, IrModule *m, const BeKernels *kernels,
+                     const BeOptions *options) MUST_USE;
+Status be_print_asm(Str *out, IrModule *m, const BeKernels *kernels,
+                    const BeOptions *options) MUST_USE;
+
+/* Compiles kernels alone (read from text, or for a test). */
+Status be_compile_kernels(Arena *a, const BeKernels *kernels,
+                          const BeOptions *options, BeCode *out) MUST_USE;
+
+/* A plan of the code and of the sources that m's diag knows, to be written by
+ * plan_write while m and code are there. */
+PlanWriter *be_plan(Arena *a, const IrModule *m, const BeCode *code);
+
+#endif

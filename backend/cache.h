@@ -1,0 +1,37 @@
+/*
+ * cache.h - compiled code kept from one compilation to the next
+ *
+ * A folder of files named by the hash of all that their bytes depend on: text,
+ * target, level and this very compiler.  It may be deleted at any time, and
+ * several compilers may use it at once.  Nothing that goes wrong with it is an
+ * error: then code is compiled.
+ */
+#ifndef TFD_BACKEND_CACHE_H
+#define TFD_BACKEND_CACHE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include "runtime/base/arena.h"
+
+typedef struct BeCache BeCache;
+
+typedef struct BeCacheKey {
+    uint64_t high, low;
+} BeCacheKey;
+
+/* dir NULL: $TFD_CACHE, else $XDG_CACHE_HOME/tfd, else ~/.cache/tfd.  An empty
+ * name is a cache that never has anything, and so is one whose folder cannot
+ * be made.  In a; any number of threads may use it. */
+BeCache *be_cache_open(Arena *a, const char *dir);
+
+BeCacheKey be_cache_key(const char *text, size_t len, const char *target,
+                        int level);
+
+/* What was put under key, in a; false when there is nothing (sound). */
+bool be_cache_get(const BeCache *c, BeCacheKey key, Arena *a,
+                  const void **bytes, size_t *size);
+void be_cache_put(const BeCache *c, BeCacheKey key, const void *bytes,
+                  size_t size);
+
+#endif

@@ -1,0 +1,203 @@
+/*
+ * emit.c - a kernel becomes a function
+ *
+ *   emit.c           the function, values, and what is done for each node
+ *   emit_depend.c    which values differ along rows and lanes; costs
+ *   emit_index.c     dimensions, indices, addresses
+ *   emit_memory.c    loads and stores
+ *   emit_map.c       elementwise operations
+ *   emit_maths.c     elementary functions, conversions
+ *   emit_loop.c      the grid and loops: tiles, lanes, what is left over
+ *   emit_reduce.c    reductions
+ *   emit_contract.c  contractions
+ */
+#include "backend/emit.h"
+
+#include <string.h>
+
+/* ---- values ------------------------------------------------------------- */
+
+EmitDepends
+emit_depends(const Emit *e, const KNode *n)
+{
+    EmitDepends d = e->value_depends[n->id];
+    d.lane = d.lane && e->tile.lanes;
+    return d;
+}
+
+int
+emit_rows(const Emit *e, EmitDepends d)
+{
+    return d.row ? e->tile.rows : 1;
+}
+
+int
+emit_vectors(const Emit *e, EmitDepends d)
+{
+    return d.lane ? e->tile.vectors : 1;
+}
+
+int
+emit_slot(const Emit *e, EmitDepends d, int row, int vector)
+{
+    return (d.row ? row : 0) * emit_vectors(e, d) + (d.lane ? vector : 0);
+}
+
+Val
+emit_get(const Emit *e, const KNode *n, int row, int vector)
+{
+    int slot = emit_slot(e, emit_depends(e, n), row, vector);
+    return e->values[n->id].v[slot];
+}
+
+Val
+emit_get_as(Emit *e, const KNode *n, int row, int vector, bool lanes)
+{
+    Val x = emit_get(e, n, row, vector);
+    return lanes && !emit_depends(e, n).lane ? be_splat(e->u, x, e->tile.lanes)
+                                             : x;
+}
+
+void
+emit_set(Emit *e, const KNode *n, int row, int vector, Val value)
+{
+    int slot = emit_slot(e, emit_depends(e, n), row, vector);
+    e->values[n->id].v[slot] = value;
+}
+
+Type
+emit_type(const Emit *e, DType t)
+{
+    const BeUnit *u = e->u;
+    switch (dtype_compute(t)) {
+    case DT_f64:
+        return u->f64;
+    case DT_f32:
+        return u->f32;
+    case DT_bool:
+        return u->i1;
+    default:
+        return emit_memory_type(e, t);
+    }
+}
+
+Type
+emit_memory_type(const Emit *e, DType t)
+{
+    const BeUnit *u = e->u;
+    if (t == DT_f64 || t == DT_f32)
+        return t == DT_f64 ? u->f64 : u->f32;
+    return LLVMIntTypeInContext(u->context, (unsigned)dtype_info[t].bytes * 8);
+}
+
+/* ---- nodes that are a few instructions ---------------------------------- */
+
+static void
+emit_map_node(Emit *e, const KNode *n)
+{
+    EmitDepends d = emit_depends(e, n);
+    IrOpKind op = n->map.op;
+    DType t = n->map.args[op == OP_where ? 1 : 0]->dtype;
+    for (int row = 0; row < emit_rows(e, d); row++) {
+        for (int v = 0; v < emit_vectors(e, d); v++) {
+            Val x[3];
+            for (int i = 0; i < n->map.num_args; i++)
+                x[i] = emit_get_as(e, n->map.args[i], row, v, d.lane);
+            emit_set(e, n, row, v,
+                     op == OP_cast ? emit_cast(e->u, t, n->map.to, x[0])
+                                   : emit_map(e->u, op, t, x));
+        }
+    }
+}
+
+/* Words of a call's dims: three a pair, then the replica. */
+static Val
+dims_word(Emit *e, int64_t word)
+{
+    return be_load(e->u, e->u->i64, be_offset_const(e->u, e->dims, word * 8),
+                   8);
+}
+
+static void
+emit_constant(Emit *e, const KNode *n)
+{
+    emit_set(e, n, 0, 0, emit_scalar(emit_type(e, n->dtype), n->constant));
+}
+
+static void
+emit_replica_id(Emit *e, const KNode *n)
+{
+    Val word = dims_word(e, 3 * (int64_t)e->k->pairs.len);
+    emit_set(e, n, 0, 0, LLVMBuildTrunc(e->u->builder, word, e->u->i32, ""));
+}
+
+static void
+emit_row_start(Emit *e, const KNode *n)
+{
+    emit_set(e, n, 0, 0, dims_word(e, 3 * (int64_t)n->pair + 2));
+}
+
+typedef void EmitNode(Emit *e, const KNode *n);
+
+static EmitNode *const emitters[K_NUM_KINDS] = {
+    [K_CONST] = emit_constant,
+    [K_INDEX] = emit_index_value,
+    [K_REPLICA_ID] = emit_replica_id,
+    [K_ROW_START] = emit_row_start,
+    [K_INSIDE] = emit_inside,
+    [K_LOAD] = emit_load,
+    [K_MAP] = emit_map_node,
+    [K_REDUCE] = emit_reduce,
+    [K_CONTRACT] = emit_contract,
+    [K_DIV] = emit_divide,
+    [K_MOD] = emit_divide,
+    [K_LOOP] = emit_loop,
+    [K_STORE] = emit_store,
+};
+
+void
+emit_block(Emit *e, const KBlock *b)
+{
+    for (const KNode *n = b->first; n; n = n->next)
+        emitters[n->kind](e, n);
+}
+
+/* ---- the function ------------------------------------------------------- */
+
+static void
+begin_function(Emit *e)
+{
+    BeUnit *u = e->u;
+    Type params[] = {u->ptr, u->ptr, u->i64, u->i64};
+    Val fn = be_func_begin(u, e->k->name, u->nothing, params, 4, true);
+    /* LLVM would use half of v4's registers out of care for old cores. */
+    be_func_text_attr(u, "prefer-vector-width",
+                      e->target->register_bytes == 64 ? "512" : "256");
+    static const char *const names[] = {"ptrs", "dims", "begin", "end"};
+    for (unsigned i = 0; i < 4; i++)
+        LLVMSetValueName2(LLVMGetParam(fn, i), names[i], strlen(names[i]));
+    e->dims = LLVMGetParam(fn, 1);
+    e->begin = LLVMGetParam(fn, 2);
+    e->end = LLVMGetParam(fn, 3);
+}
+
+Status
+be_kernel_emit(BeUnit *u, const void *kernel, const BeTarget *t)
+{
+    const BeKernel *k = kernel;
+    Arena *a = arena_new(NULL, "kernel code");
+    Emit e = {.u = u, .arena = a, .k = k, .target = t};
+    e.tile = (EmitTile){.rows = 1, .vectors = 1};
+    e.values = NEW_ARRAY(a, EmitValue, (size_t)k->num_values);
+    e.indices = NEW_ARRAY(a, EmitIndex, (size_t)k->num_vars);
+    e.value_depends = NEW_ARRAY(a, EmitDepends, (size_t)k->num_values);
+    e.index_depends = NEW_ARRAY(a, EmitDepends, (size_t)k->num_vars);
+    e.lane_int = emit_indices_are_wide(k) ? u->i64 : u->i32;
+    begin_function(&e);
+    emit_arrays(&e);
+    emit_grid(&e);
+    LLVMBuildRetVoid(u->builder);
+    be_func_end(u);
+    arena_release(a);
+    return OK;
+}

@@ -1,0 +1,170 @@
+/*
+ * emit.h - what the files that turn kernels into LLVM IR share
+ *
+ * Code is emitted for a tile at a time: `rows` items of the grid side by side
+ * and, in a vector construct, `vectors` vectors of `lanes` elements.  A value
+ * of the kernel is then up to rows * vectors values of LLVM: only as many as it
+ * differs along rows and lanes, which is known before (emit_depend.c).  So the
+ * elements of a matrix product's operands are loaded once for the tile, though
+ * the kernel IR says nothing of tiles.
+ *
+ * Nothing here chooses an order of additions: bits do not depend on tiles,
+ * lanes or targets (D2).
+ */
+#ifndef TFD_BACKEND_EMIT_H
+#define TFD_BACKEND_EMIT_H
+
+#include "backend/kernel.h"
+#include "backend/llvm_util.h"
+#include "backend/target.h"
+
+enum {
+    BE_MAX_ROWS = 8,
+    BE_MAX_VECTORS = 4,
+    BE_MAX_TILE = BE_MAX_ROWS * BE_MAX_VECTORS,
+    BE_STRIPES = 64,  /* lanes of a reduction in D2 */
+    BE_CHUNK = 65536, /* elements that are folded together in D2 */
+    BE_K_BLOCK = 512  /* products of a contraction that are added in a row */
+};
+
+/* Along what a value or index of the kernel differs. */
+typedef struct EmitDepends {
+    bool row, lane;
+} EmitDepends;
+
+/* A value of the kernel: v[t * vectors + v], where a direction that it does not
+ * depend on has one entry; a vector when it depends on the lanes. */
+typedef struct EmitValue {
+    Val v[BE_MAX_TILE];
+} EmitValue;
+
+/* An index: base, plus the number of the row or lane where it is that of the
+ * tile; or any numbers (of a DIV or MOD that depends on one). */
+typedef struct EmitIndex {
+    Val base;        /* i64, of row 0, lane 0 */
+    EmitValue *each; /* NULL: linear */
+} EmitIndex;
+
+typedef struct EmitTile {
+    int rows, vectors;
+    int lanes; /* 0: in no vector construct */
+    const KVar *row, *lane;
+    Val mask[BE_MAX_VECTORS]; /* which lanes there are; NULL: all */
+} EmitTile;
+
+typedef struct EmitDim {
+    Dim dim;
+    Val value; /* in the entry block */
+} EmitDim;
+
+typedef struct Emit {
+    BeUnit *u;
+    Arena *arena;
+    const BeKernel *k;
+    const BeTarget *target;
+    EmitTile tile;
+    Val dims, begin, end; /* parameters */
+    Val *arrays[K_NUM_ROLES];
+    Val nowhere;   /* zeros to load, bytes to store what is not */
+    Type lane_int; /* of indices in lanes */
+    VEC(EmitDim) dim_values;
+    EmitValue *values;  /* by id */
+    EmitIndex *indices; /* by id */
+    EmitDepends *value_depends, *index_depends;
+} Emit;
+
+/* Adds the kernel's function, its name exported, to u. */
+Status be_kernel_emit(BeUnit *u, const void *kernel, const BeTarget *t);
+
+/* Emits the nodes of b in the present tile. */
+void emit_block(Emit *e, const KBlock *b);
+
+/* ---- values (emit.c) ---------------------------------------------------- */
+
+/* Along what n differs in the present tile. */
+EmitDepends emit_depends(const Emit *e, const KNode *n);
+/* How many copies there are in each direction. */
+int emit_rows(const Emit *e, EmitDepends d);
+int emit_vectors(const Emit *e, EmitDepends d);
+int emit_slot(const Emit *e, EmitDepends d, int row, int vector);
+
+/* n's value for a row and vector: a scalar if it does not depend on lanes. */
+Val emit_get(const Emit *e, const KNode *n, int row, int vector);
+/* The same, as a vector if that is wanted. */
+Val emit_get_as(Emit *e, const KNode *n, int row, int vector, bool lanes);
+void emit_set(Emit *e, const KNode *n, int row, int vector, Val value);
+
+/* Of one value of a computed dtype, and of one element in memory. */
+Type emit_type(const Emit *e, DType t);
+Type emit_memory_type(const Emit *e, DType t);
+
+/* ---- what depends on what (emit_depend.c) -------------------------------- */
+
+/* Fills value_depends and index_depends for tiles of rows along `row`, which
+ * may be NULL. */
+void emit_find_depends(Emit *e, const KVar *row);
+bool emit_contains(const KBlock *b, KKind kind);
+/* Elementary operations in one execution of b. */
+double emit_cost(const BeKernel *k, const KBlock *b);
+
+/* ---- indices (emit_index.c) --------------------------------------------- */
+
+Val emit_dim(Emit *e, Dim d);
+/* The greatest value, and the number of points of an index space; INT64_MAX
+ * when they are greater. */
+int64_t emit_dim_bound(const BeKernel *k, Dim d);
+int64_t emit_ranges_bound(const BeKernel *k, const KRanges *r);
+Val emit_ranges_size(Emit *e, const KRanges *r);
+/* Whether lanes need 64 bits for their indices. */
+bool emit_indices_are_wide(const BeKernel *k);
+
+/* An index expression, taken apart. */
+typedef struct EmitAddress {
+    const KIndex *of;
+    Val base;                /* i64, of row 0, vector 0, lane 0 */
+    Dim row_step, lane_step; /* added for each further row and lane */
+    EmitDepends any;         /* some terms have any numbers there */
+} EmitAddress;
+
+EmitAddress emit_address(Emit *e, const KIndex *x);
+EmitDepends emit_address_depends(const Emit *e, const EmitAddress *a);
+/* The i64 for lane 0, but for terms with any number in each lane. */
+Val emit_address_scalar(Emit *e, const EmitAddress *a, int row, int vector);
+/* What is added to it in each lane. */
+Val emit_address_lanes(Emit *e, const EmitAddress *a, int row, int vector);
+
+void emit_divide(Emit *e, const KNode *n); /* DIV, MOD */
+void emit_inside(Emit *e, const KNode *n);
+void emit_index_value(Emit *e, const KNode *n);
+
+/* ---- memory (emit_memory.c) --------------------------------------------- */
+
+void emit_arrays(Emit *e); /* pointers and tables */
+void emit_load(Emit *e, const KNode *n);
+void emit_store(Emit *e, const KNode *n);
+
+/* ---- arithmetic (emit_map.c, emit_cast.c, emit_maths.c) ------------------ */
+
+/* op of values of dtype t (the first operand's that is not a condition), all
+ * scalars or all vectors. */
+Val emit_map(BeUnit *u, IrOpKind op, DType t, const Val *x);
+Val emit_cast(BeUnit *u, DType from, DType to, Val x);
+Val emit_maths(BeUnit *u, IrOpKind op, Val x, Val y);
+/* A constant of a computed dtype, for every lane of type. */
+Val emit_scalar(Type type, Scalar s);
+
+/* ---- loops (emit_loop.c) ------------------------------------------------ */
+
+void emit_grid(Emit *e); /* the function's items */
+void emit_loop(Emit *e, const KNode *n);
+/* How many lanes are good for at most bound rounds of b; 0: none. */
+int emit_choose_lanes(const Emit *e, const KBlock *b, int64_t bound);
+/* The mask of the first count (an i64) lanes. */
+Val emit_first_lanes(Emit *e, Val count, int lanes);
+
+/* ---- sums (emit_reduce.c, emit_contract.c) ------------------------------- */
+
+void emit_reduce(Emit *e, const KNode *n);
+void emit_contract(Emit *e, const KNode *n);
+
+#endif

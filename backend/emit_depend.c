@@ -1,0 +1,179 @@
+/*
+ * emit_depend.c - what differs along rows and lanes, and what things cost
+ *
+ * An index differs along the rows of a tile if it is the one that the rows
+ * count, or comes from dividing one that does; along lanes if it is that of a
+ * vector construct. A value differs where anything it is made of does. Known
+ * before code is emitted, so that a sum can be given its registers before its
+ * body is seen.
+ */
+#include "backend/emit.h"
+#include "backend/kernel_impl.h"
+
+#include <string.h>
+
+typedef struct Walk {
+    Emit *e;
+    const KVar *row;
+} Walk;
+
+static EmitDepends
+either(EmitDepends x, EmitDepends y)
+{
+    return (EmitDepends){x.row || y.row, x.lane || y.lane};
+}
+
+static EmitDepends
+of_index(const Emit *e, const KIndex *x)
+{
+    EmitDepends d = {false, false};
+    for (int i = 0; i < x->num_terms; i++)
+        d = either(d, e->index_depends[x->terms[i].var->id]);
+    return d;
+}
+
+static EmitDepends
+of_value(const Emit *e, const KNode *n)
+{
+    return n ? e->value_depends[n->id] : (EmitDepends){false, false};
+}
+
+static void
+note_vars(Walk *w, const KRanges *r, bool vector)
+{
+    for (int i = 0; i < r->count; i++) {
+        KVar *var = r->vars[i];
+        w->e->index_depends[var->id] = (EmitDepends){
+            .row = var == w->row,
+            .lane = vector && i == r->count - 1,
+        };
+    }
+}
+
+static void walk_block(Walk *w, const KBlock *b);
+
+static EmitDepends
+of_reduce(Walk *w, const KNode *n)
+{
+    note_vars(w, &n->reduce.ranges, n->reduce.vector);
+    walk_block(w, &n->reduce.body);
+    EmitDepends d = of_value(w->e, n->reduce.element);
+    d.lane = d.lane && !n->reduce.vector; /* its lanes become one */
+    return d;
+}
+
+static EmitDepends
+of_contract(Walk *w, const KNode *n)
+{
+    note_vars(w, &n->contract.ranges, false);
+    walk_block(w, &n->contract.body);
+    return either(of_value(w->e, n->contract.x), of_value(w->e, n->contract.y));
+}
+
+static EmitDepends
+of_map(const Emit *e, const KNode *n)
+{
+    EmitDepends d = {false, false};
+    for (int i = 0; i < n->map.num_args; i++)
+        d = either(d, of_value(e, n->map.args[i]));
+    return d;
+}
+
+static EmitDepends
+of_node(Walk *w, const KNode *n)
+{
+    const Emit *e = w->e;
+    switch (n->kind) {
+    case K_INDEX:
+        return of_index(e, &n->index);
+    case K_INSIDE:
+        return of_index(e, &n->inside.index);
+    case K_LOAD:
+        return either(of_index(e, &n->load.at), of_value(e, n->load.guard));
+    case K_MAP:
+        return of_map(e, n);
+    case K_REDUCE:
+        return of_reduce(w, n);
+    case K_CONTRACT:
+        return of_contract(w, n);
+    default:
+        return (EmitDepends){false, false};
+    }
+}
+
+static void
+walk_block(Walk *w, const KBlock *b)
+{
+    Emit *e = w->e;
+    for (const KNode *n = b->first; n; n = n->next) {
+        if (n->kind == K_LOOP) {
+            note_vars(w, &n->loop.ranges, n->loop.vector);
+            walk_block(w, &n->loop.body);
+        } else if (n->kind == K_DIV || n->kind == K_MOD) {
+            e->index_depends[n->divide.var->id] = of_index(e, &n->divide.of);
+        } else if (be_kernel_kinds[n->kind].has_value) {
+            EmitDepends d = of_node(w, n);
+            e->value_depends[n->id] = d;
+        }
+    }
+}
+
+void
+emit_find_depends(Emit *e, const KVar *row)
+{
+    Walk w = {e, row};
+    note_vars(&w, &e->k->grid, e->k->grid_vector);
+    walk_block(&w, &e->k->body);
+}
+
+bool
+emit_contains(const KBlock *b, KKind kind)
+{
+    for (KNode *n = b->first; n; n = n->next) {
+        KRanges *ranges;
+        const KBlock *body = be_kernel_body(n, &ranges);
+        if (n->kind == kind || (body && emit_contains(body, kind)))
+            return true;
+    }
+    return false;
+}
+
+/* ---- costs -------------------------------------------------------------- */
+
+/* Words of the `code` column that are more than an instruction or two. */
+static const struct {
+    const char *code;
+    double cost;
+} costs[] = {
+    {"maths", 20},  {"pow", 40},    {"div", 4},
+    {"sqrt", 4},    {"mod", 12},    {"cast", 2},
+    {"maximum", 3}, {"minimum", 3}, {"floordiv", 10},
+};
+
+enum { NUM_COSTS = sizeof costs / sizeof costs[0] };
+
+static double
+map_cost(IrOpKind op)
+{
+    for (int i = 0; i < NUM_COSTS; i++) {
+        if (strcmp(costs[i].code, ir_op_info[op].code) == 0)
+            return costs[i].cost;
+    }
+    return 1;
+}
+
+double
+emit_cost(const BeKernel *k, const KBlock *b)
+{
+    double sum = 0;
+    for (KNode *n = b->first; n; n = n->next) {
+        KRanges *ranges;
+        const KBlock *body = be_kernel_body(n, &ranges);
+        if (body)
+            sum +=
+                (double)emit_ranges_bound(k, ranges) * (1 + emit_cost(k, body));
+        else if (n->kind != K_CONST)
+            sum += n->kind == K_MAP ? map_cost(n->map.op) : 1;
+    }
+    return sum;
+}

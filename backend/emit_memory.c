@@ -1,0 +1,280 @@
+/*
+ * emit_memory.c - loads and stores
+ *
+ * A load whose address is the same in all lanes is one of a scalar; where
+ * neighbouring lanes want neighbouring elements it is one of a vector; anything
+ * else is a gather.  Lanes that are not there, or whose guard is false, touch
+ * no memory: by masks where the machine has them for elements of that size,
+ * else by addresses of bytes that are nobody's.
+ */
+#include <string.h>
+#include "backend/emit.h"
+
+enum { NOWHERE_BYTES = 64, TABLE_ALIGN = 64 };
+
+/* ---- arrays ------------------------------------------------------------- */
+
+static Val
+table_global(Emit *e, const KArray *a)
+{
+    BeUnit *u = e->u;
+    int64_t bytes = a->size.c * (int64_t)dtype_info[a->dtype].bytes;
+    Val data = LLVMConstStringInContext2(u->context, a->data, (size_t)bytes, 1);
+    Val table = LLVMAddGlobal(u->module, LLVMTypeOf(data), "table");
+    LLVMSetInitializer(table, data);
+    LLVMSetGlobalConstant(table, 1);
+    LLVMSetLinkage(table, LLVMPrivateLinkage);
+    LLVMSetAlignment(table, TABLE_ALIGN);
+    return table;
+}
+
+static Val
+array_pointer(Emit *e, int position, const char *role, int index)
+{
+    BeUnit *u = e->u;
+    Val ptrs = LLVMGetParam(u->func, 0);
+    Val p =
+        be_load(u, u->ptr, be_offset_const(u, ptrs, 8 * (int64_t)position), 8);
+    const char *name = arena_printf(e->arena, "%s%d", role, index);
+    LLVMSetValueName2(p, name, strlen(name));
+    return p;
+}
+
+void
+emit_arrays(Emit *e)
+{
+    const BeKernel *k = e->k;
+    int num_in = k->arrays[K_IN].len;
+    for (int role = 0; role < K_NUM_ROLES; role++)
+        e->arrays[role] = NEW_ARRAY(e->arena, Val, (size_t)k->arrays[role].len);
+    for (int i = 0; i < num_in; i++)
+        e->arrays[K_IN][i] = array_pointer(e, i, "in", i);
+    for (int i = 0; i < k->arrays[K_OUT].len; i++)
+        e->arrays[K_OUT][i] = array_pointer(e, num_in + i, "out", i);
+    for (int i = 0; i < k->arrays[K_TABLE].len; i++)
+        e->arrays[K_TABLE][i] = table_global(e, k->arrays[K_TABLE].data[i]);
+}
+
+/* Bytes that are 0 and that nobody else uses. */
+static Val
+nowhere(Emit *e)
+{
+    BeUnit *u = e->u;
+    if (!e->nowhere) {
+        e->nowhere =
+            be_alloca(u, u->i8, NOWHERE_BYTES, NOWHERE_BYTES, "nowhere");
+        Block here = be_here(u);
+        be_at(u, u->entry);
+        be_store(u, be_zero(be_vector(u->i8, NOWHERE_BYTES)), e->nowhere,
+                 NOWHERE_BYTES);
+        be_at(u, here);
+    }
+    return e->nowhere;
+}
+
+/* ---- elements ----------------------------------------------------------- */
+
+/* What was loaded becomes what is computed with. */
+static Val
+from_memory(Emit *e, DType t, Val x)
+{
+    BeUnit *u = e->u;
+    LLVMBuilderRef b = u->builder;
+    Type type = LLVMTypeOf(x);
+    Type words = be_retype(type, u->i32), floats = be_retype(type, u->f32);
+    switch (t) {
+    case DT_bool:
+        return be_icmp(u, LLVMIntNE, x, be_zero(type));
+    case DT_bf16:
+        x = LLVMBuildZExt(b, x, words, "");
+        x = LLVMBuildShl(b, x, be_int(words, 16), "");
+        return LLVMBuildBitCast(b, x, floats, "");
+    case DT_f16:
+        type = be_retype(type, LLVMHalfTypeInContext(u->context));
+        return LLVMBuildFPExt(b, LLVMBuildBitCast(b, x, type, ""), floats, "");
+    default:
+        return x;
+    }
+}
+
+/* The contrary; what is narrowed has been rounded before. */
+static Val
+to_memory(Emit *e, DType t, Val x)
+{
+    BeUnit *u = e->u;
+    LLVMBuilderRef b = u->builder;
+    Type type = LLVMTypeOf(x);
+    Type words = be_retype(type, u->i32), halves = be_retype(type, u->i16);
+    switch (t) {
+    case DT_bool:
+        return LLVMBuildZExt(b, x, be_retype(type, u->i8), "");
+    case DT_bf16:
+        x = LLVMBuildBitCast(b, x, words, "");
+        x = LLVMBuildLShr(b, x, be_int(words, 16), "");
+        return LLVMBuildTrunc(b, x, halves, "");
+    case DT_f16:
+        type = be_retype(type, LLVMHalfTypeInContext(u->context));
+        return LLVMBuildBitCast(b, LLVMBuildFPTrunc(b, x, type, ""), halves,
+                                "");
+    default:
+        return x;
+    }
+}
+
+/* ---- lanes -------------------------------------------------------------- */
+
+/* Whether masked loads and stores of t are instructions. */
+static bool
+has_masks(const Emit *e, DType t)
+{
+    return e->target->register_bytes == 64 || dtype_info[t].bytes >= 4;
+}
+
+static bool
+has_gathers(const Emit *e, DType t)
+{
+    return e->target->register_bytes == 64 && dtype_info[t].bytes >= 4;
+}
+
+static Val
+full_mask(Emit *e)
+{
+    return be_int(be_vector(e->u->i1, e->tile.lanes), 1);
+}
+
+/* Pointers to element base + lanes, or nowhere. */
+static Val
+lane_pointers(Emit *e, Type element, Val base, Val lanes, Val mask)
+{
+    BeUnit *u = e->u;
+    Val ptrs = LLVMBuildGEP2(u->builder, element, base, &lanes, 1, "");
+    return mask ? be_select(u, mask, ptrs,
+                            be_splat(u, nowhere(e), e->tile.lanes))
+                : ptrs;
+}
+
+/* mask may be NULL: all. */
+static Val
+gather(Emit *e, DType t, Val base, Val lanes, Val mask)
+{
+    BeUnit *u = e->u;
+    Type element = emit_memory_type(e, t);
+    Type type = be_vector(element, e->tile.lanes);
+    bool masked = has_gathers(e, t);
+    Val ptrs = lane_pointers(e, element, base, lanes, masked ? NULL : mask);
+    Type over[] = {type, LLVMTypeOf(ptrs)};
+    Val align = LLVMConstInt(u->i32, dtype_info[t].bytes, 0);
+    Val args[] = {ptrs, align, masked && mask ? mask : full_mask(e),
+                  be_zero(type)};
+    return be_intrinsic(u, "llvm.masked.gather", over, 2, args, 4);
+}
+
+static Val
+lane_steps(Emit *e)
+{
+    return be_lane_numbers(be_vector(e->lane_int, e->tile.lanes));
+}
+
+static Val
+load_dense(Emit *e, DType t, Val p, Val mask)
+{
+    Type type = be_vector(emit_memory_type(e, t), e->tile.lanes);
+    unsigned align = (unsigned)dtype_info[t].bytes;
+    if (!mask)
+        return be_load(e->u, type, p, align);
+    if (has_masks(e, t))
+        return be_load_masked(e->u, type, p, align, mask);
+    return gather(e, t, p, lane_steps(e), mask);
+}
+
+static void
+store_dense(Emit *e, DType t, Val x, Val p, Val mask)
+{
+    BeUnit *u = e->u;
+    unsigned align = (unsigned)dtype_info[t].bytes;
+    if (!mask) {
+        be_store(u, x, p, align);
+    } else if (has_masks(e, t)) {
+        be_store_masked(u, x, p, align, mask);
+    } else {
+        Val ptrs =
+            lane_pointers(e, emit_memory_type(e, t), p, lane_steps(e), mask);
+        Type over[] = {LLVMTypeOf(x), LLVMTypeOf(ptrs)};
+        Val args[] = {x, ptrs, LLVMConstInt(u->i32, align, 0), full_mask(e)};
+        be_intrinsic(u, "llvm.masked.scatter", over, 2, args, 4);
+    }
+}
+
+/* ---- nodes -------------------------------------------------------------- */
+
+static Val
+element_pointer(Emit *e, const KArray *array, Val index)
+{
+    Val p = e->arrays[array->role][array->index];
+    return LLVMBuildGEP2(e->u->builder, emit_memory_type(e, array->dtype), p,
+                         &index, 1, "");
+}
+
+static Val
+load_scalar(Emit *e, DType t, Val p, Val guard)
+{
+    if (guard)
+        p = be_select(e->u, guard, p, nowhere(e));
+    return be_load(e->u, emit_memory_type(e, t), p,
+                   (unsigned)dtype_info[t].bytes);
+}
+
+static Val
+load_lanes(Emit *e, const KNode *n, const EmitAddress *a, Val p, int row, int v)
+{
+    BeUnit *u = e->u;
+    DType t = n->load.array->dtype;
+    Val mask = e->tile.mask[v];
+    if (n->load.guard) {
+        Val guard = emit_get_as(e, n->load.guard, row, v, true);
+        mask = mask ? be_and(u, mask, guard) : guard;
+    }
+    if (!a->any.lane && dim_equal(a->lane_step, dim_const(1)))
+        return load_dense(e, t, p, mask);
+    return gather(e, t, p, emit_address_lanes(e, a, row, v), mask);
+}
+
+void
+emit_load(Emit *e, const KNode *n)
+{
+    EmitDepends d = emit_depends(e, n);
+    DType t = n->load.array->dtype;
+    EmitAddress a = emit_address(e, &n->load.at);
+    for (int row = 0; row < emit_rows(e, d); row++) {
+        for (int v = 0; v < emit_vectors(e, d); v++) {
+            Val index = emit_address_scalar(e, &a, row, v);
+            Val p = element_pointer(e, n->load.array, index);
+            Val guard = n->load.guard && !d.lane
+                            ? emit_get(e, n->load.guard, row, v)
+                            : NULL;
+            Val x = d.lane ? load_lanes(e, n, &a, p, row, v)
+                           : load_scalar(e, t, p, guard);
+            emit_set(e, n, row, v, from_memory(e, t, x));
+        }
+    }
+}
+
+void
+emit_store(Emit *e, const KNode *n)
+{
+    DType t = n->store.array->dtype;
+    EmitAddress a = emit_address(e, &n->store.at);
+    EmitDepends d = emit_address_depends(e, &a);
+    for (int row = 0; row < emit_rows(e, d); row++) {
+        for (int v = 0; v < emit_vectors(e, d); v++) {
+            Val index = emit_address_scalar(e, &a, row, v);
+            Val p = element_pointer(e, n->store.array, index);
+            Val x =
+                to_memory(e, t, emit_get_as(e, n->store.value, row, v, d.lane));
+            if (d.lane)
+                store_dense(e, t, x, p, e->tile.mask[v]);
+            else
+                be_store(e->u, x, p, (unsigned)dtype_info[t].bytes);
+        }
+    }
+}

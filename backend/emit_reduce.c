@@ -1,0 +1,577 @@
+/*
+ * emit_reduce.c - reductions
+ *
+ * D2 folds element i of a chunk into stripe i mod 64, then the stripes in a
+ * tree, then the chunks. The stripes live on the stack.
+ *
+ * A vector reduction has neighbouring stripes in the lanes of a register. It
+ * takes as many elements at a time as there are in a register, in the row and
+ * before stripe 63. Any other reduction takes one element at a time; inside a
+ * vector construct each lane is then a reduction of its own, and a stripe is a
+ * vector.
+ *
+ * Stripes begin with a value that changes nothing, to the bit: of a sum of
+ * floats that is -0. So there is no need to know which of them exist. Only the
+ * result of no elements at all is set right at the end.
+ */
+#include "backend/emit.h"
+
+#include "ir/eval.h"
+
+/* A partial result: a value, and for argmax and argmin its element's number. */
+typedef struct Part {
+    Val value, number;
+} Part;
+
+typedef struct Fold {
+    Emit *e;
+    const KNode *node;
+    const KReduceInfo *info;
+    DType dtype; /* of an element */
+    const KRanges *ranges;
+    int64_t bound; /* elements */
+    int stripes;   /* as many as may be used, a power of two */
+    int lanes;     /* of a part: 0 is a scalar */
+    int64_t stripe_bytes, number_bytes;
+    Val values, numbers; /* stripes in memory; then the total of the chunks */
+} Fold;
+
+/* ---- parts -------------------------------------------------------------- */
+
+static Val
+neutral_value(const Fold *f, Type type)
+{
+    bool arg = f->info->arg;
+    IrOpKind op = f->info->op;
+    if (arg)
+        op = op == OP_argmax ? OP_reduce_max : OP_reduce_min;
+    if (op == OP_sum && dtype_is_float(f->dtype))
+        return be_float(type, -0.0);
+    return emit_scalar(type, ir_eval_neutral(op, f->dtype));
+}
+
+static Part
+neutral(const Fold *f, int lanes)
+{
+    const BeUnit *u = f->e->u;
+    Part p = {neutral_value(f, be_vector(emit_type(f->e, f->dtype), lanes)),
+              NULL};
+    if (f->info->arg)
+        p.number = be_int(be_vector(u->i64, lanes), INT64_MAX);
+    return p;
+}
+
+/* Whether y is to be taken though there is x already. */
+static Val
+is_ahead(const Fold *f, Part x, Part y)
+{
+    BeUnit *u = f->e->u;
+    bool greatest = f->info->op == OP_argmax;
+    Val pair[] = {y.value, x.value};
+    Val ahead = emit_map(u, greatest ? OP_gt : OP_lt, f->dtype, pair);
+    Val same = emit_map(u, OP_eq, f->dtype, pair);
+    if (dtype_is_float(f->dtype)) {
+        Val x_nan = be_fcmp(u, LLVMRealUNO, x.value, x.value);
+        Val y_nan = be_fcmp(u, LLVMRealUNO, y.value, y.value);
+        Val first = be_and(u, y_nan, LLVMBuildNot(u->builder, x_nan, ""));
+        ahead = be_or(u, ahead, first);
+        same = be_or(u, same, be_and(u, x_nan, y_nan));
+    }
+    Val earlier = be_icmp(u, LLVMIntSLT, y.number, x.number);
+    return be_or(u, ahead, be_and(u, same, earlier));
+}
+
+static Part
+fold(const Fold *f, Part x, Part y)
+{
+    BeUnit *u = f->e->u;
+    Val pair[] = {x.value, y.value};
+    if (!f->info->arg)
+        return (Part){emit_map(u, f->info->fold, f->dtype, pair), NULL};
+    Val ahead = is_ahead(f, x, y);
+    return (Part){be_select(u, ahead, y.value, x.value),
+                  be_select(u, ahead, y.number, x.number)};
+}
+
+static Part
+choose(const Fold *f, Val mask, Part x, Part y)
+{
+    BeUnit *u = f->e->u;
+    Part p = {be_select(u, mask, x.value, y.value), NULL};
+    if (f->info->arg)
+        p.number = be_select(u, mask, x.number, y.number);
+    return p;
+}
+
+/* ---- stripes in memory -------------------------------------------------- */
+
+/* A bool is a byte in memory. */
+static Type
+stripe_type(const Fold *f)
+{
+    const BeUnit *u = f->e->u;
+    return f->dtype == DT_bool ? u->i8 : emit_type(f->e, f->dtype);
+}
+
+static Val
+stripe_at(const Fold *f, Val base, Val stripe, int64_t bytes)
+{
+    BeUnit *u = f->e->u;
+    return be_offset(u, base, be_mul(u, stripe, be_word(u, bytes)));
+}
+
+/* A part of f->lanes from stripe on. */
+static Part
+load_part(const Fold *f, Val stripe)
+{
+    BeUnit *u = f->e->u;
+    Type type = be_vector(stripe_type(f), f->lanes);
+    Part p = {
+        be_load(u, type, stripe_at(f, f->values, stripe, f->stripe_bytes), 1),
+        NULL};
+    if (f->dtype == DT_bool)
+        p.value = be_icmp(u, LLVMIntNE, p.value, be_zero(type));
+    if (f->info->arg)
+        p.number =
+            be_load(u, be_vector(u->i64, f->lanes),
+                    stripe_at(f, f->numbers, stripe, f->number_bytes), 1);
+    return p;
+}
+
+static void
+store_part(const Fold *f, Val stripe, Part p)
+{
+    BeUnit *u = f->e->u;
+    if (f->dtype == DT_bool)
+        p.value =
+            LLVMBuildZExt(u->builder, p.value, be_vector(u->i8, f->lanes), "");
+    be_store(u, p.value, stripe_at(f, f->values, stripe, f->stripe_bytes), 1);
+    if (f->info->arg)
+        be_store(u, p.number, stripe_at(f, f->numbers, stripe, f->number_bytes),
+                 1);
+}
+
+/* Memory for num stripes that hold a part of `lanes` each. */
+static void
+make_stripes(Fold *f, int num, int lanes)
+{
+    BeUnit *u = f->e->u;
+    int64_t width = lanes ? lanes : 1;
+    int64_t bytes =
+        f->dtype == DT_bool ? 1 : (int64_t)dtype_info[f->dtype].bytes;
+    f->stripe_bytes = width * bytes;
+    f->number_bytes = width * 8;
+    f->values =
+        be_alloca(u, u->i8, (uint64_t)(num * f->stripe_bytes), 64, "stripes");
+    if (f->info->arg)
+        f->numbers = be_alloca(u, u->i8, (uint64_t)(num * f->number_bytes), 64,
+                               "numbers");
+}
+
+/* Stripes first, first + step, ... below end become neutral. */
+static void
+clear_stripes(const Fold *f, int first, int end, int step)
+{
+    BeUnit *u = f->e->u;
+    enum { FEW = 8 };
+    if ((end - first) / step <= FEW) {
+        for (int i = first; i < end; i += step)
+            store_part(f, be_word(u, i), neutral(f, f->lanes));
+        return;
+    }
+    BeLoop l;
+    be_loop_begin(u, &l, be_word(u, first), be_word(u, end), be_word(u, step),
+                  "stripe");
+    be_loop_body(u, &l);
+    store_part(f, l.index, neutral(f, f->lanes));
+    be_loop_end(u, &l);
+}
+
+/* stripe += the one `half` further on. */
+static void
+fold_stripes(const Fold *f, Val stripe, Val half)
+{
+    Part x = load_part(f, stripe);
+    Part y = load_part(f, be_add(f->e->u, stripe, half));
+    store_part(f, stripe, fold(f, x, y));
+}
+
+/* ---- one element at a time ---------------------------------------------- */
+
+static int
+log2_of(int x)
+{
+    return 31 - __builtin_clz((unsigned)x);
+}
+
+/* The tree over stripes; the last steps without loops. */
+static Part
+fold_tree(const Fold *f)
+{
+    BeUnit *u = f->e->u;
+    enum { FEW = 4 };
+    int half = f->stripes / 2;
+    if (half > FEW) {
+        int levels = log2_of(half) - log2_of(FEW);
+        BeLoop level, l;
+        be_loop_begin(u, &level, be_word(u, 0), be_word(u, levels),
+                      be_word(u, 1), "level");
+        be_loop_body(u, &level);
+        Val step = LLVMBuildLShr(u->builder, be_word(u, half), level.index, "");
+        be_loop_begin(u, &l, be_word(u, 0), step, be_word(u, 1), "stripe");
+        be_loop_body(u, &l);
+        fold_stripes(f, l.index, step);
+        be_loop_end(u, &l);
+        be_loop_end(u, &level);
+        half = FEW;
+    }
+    for (; half; half /= 2) {
+        for (int i = 0; i < half; i++)
+            fold_stripes(f, be_word(u, i), be_word(u, half));
+    }
+    return load_part(f, be_word(u, 0));
+}
+
+static bool
+has_chunks(const Fold *f)
+{
+    return f->bound > BE_CHUNK;
+}
+
+/* The total of the chunks is kept after the stripes. */
+static Val
+total_stripe(const Fold *f)
+{
+    return be_word(f->e->u, BE_STRIPES);
+}
+
+static void
+end_chunk(const Fold *f)
+{
+    Part chunk = fold_tree(f);
+    store_part(f, total_stripe(f),
+               fold(f, load_part(f, total_stripe(f)), chunk));
+}
+
+/* Where the number of elements taken is that of whole chunks, calls end. */
+static void
+at_chunk_end(const Fold *f, Val taken, void (*end)(const Fold *f))
+{
+    BeUnit *u = f->e->u;
+    Val rest = be_and(u, taken, be_word(u, BE_CHUNK - 1));
+    Block yes = be_block(u, "chunk"), no = be_block(u, "same");
+    be_branch(u, be_icmp(u, LLVMIntEQ, rest, be_word(u, 0)), yes, no);
+    be_at(u, yes);
+    end(f);
+    be_goto(u, no);
+    be_at(u, no);
+}
+
+static void
+end_and_clear(const Fold *f)
+{
+    end_chunk(f);
+    clear_stripes(f, 0, f->stripes, 1);
+}
+
+static Part
+element(const Fold *f, Val number, bool lanes)
+{
+    Emit *e = f->e;
+    BeUnit *u = e->u;
+    Part p = {emit_get_as(e, f->node->reduce.element, 0, 0, lanes), NULL};
+    if (f->info->arg)
+        p.number = be_splat(u, number, lanes ? e->tile.lanes : 0);
+    return p;
+}
+
+/* Takes element `number`; returns the number of the next. */
+static Val
+take_element(const Fold *f, Val number)
+{
+    Emit *e = f->e;
+    BeUnit *u = e->u;
+    emit_block(e, &f->node->reduce.body);
+    Part p = element(f, number, f->lanes != 0);
+    if (f->bound <= BE_STRIPES) {
+        store_part(f, number, p);
+    } else {
+        Val stripe = be_and(u, number, be_word(u, BE_STRIPES - 1));
+        store_part(f, stripe, fold(f, load_part(f, stripe), p));
+    }
+    Val next = be_add(u, number, be_word(u, 1));
+    if (has_chunks(f))
+        at_chunk_end(f, next, end_and_clear);
+    return next;
+}
+
+static Val
+take_nest(const Fold *f, int depth, Val number)
+{
+    Emit *e = f->e;
+    BeUnit *u = e->u;
+    if (depth == f->ranges->count)
+        return take_element(f, number);
+    const KVar *var = f->ranges->vars[depth];
+    BeLoop l;
+    be_loop_begin(u, &l, be_word(u, 0), emit_dim(e, var->extent), be_word(u, 1),
+                  "r");
+    Val inner = be_loop_carry(u, &l, number);
+    be_loop_body(u, &l);
+    e->indices[var->id] = (EmitIndex){.base = l.index};
+    be_loop_next(&l, 0, take_nest(f, depth + 1, inner));
+    be_loop_end(u, &l);
+    return be_loop_result(&l, 0);
+}
+
+static Part
+reduce_singly(Fold *f)
+{
+    Emit *e = f->e;
+    f->lanes = emit_depends(e, f->node).lane ? e->tile.lanes : 0;
+    make_stripes(f, BE_STRIPES + 1, f->lanes);
+    clear_stripes(f, 0, f->stripes, 1);
+    if (has_chunks(f))
+        store_part(f, total_stripe(f), neutral(f, f->lanes));
+    take_nest(f, 0, be_word(e->u, 0));
+    if (!has_chunks(f))
+        return fold_tree(f);
+    end_chunk(f);
+    return load_part(f, total_stripe(f));
+}
+
+/* ---- neighbours in lanes ------------------------------------------------ */
+
+static Part
+part_of_lanes(const Fold *f, Part p, int first, int count)
+{
+    BeUnit *u = f->e->u;
+    Part half = {be_extract(u, p.value, first, count), NULL};
+    if (f->info->arg)
+        half.number = be_extract(u, p.number, first, count);
+    return half;
+}
+
+/* The tree over the lanes of a part. */
+static Part
+fold_lanes(const Fold *f, Part p)
+{
+    for (int half = f->lanes / 2; half; half /= 2) {
+        int count = half > 1 ? half : 0; /* the last are scalars */
+        p = fold(f, part_of_lanes(f, p, 0, count),
+                 part_of_lanes(f, p, half, count));
+    }
+    return p;
+}
+
+/* The tree over all stripes: parts of registers, then lanes. */
+static Part
+fold_registers(const Fold *f)
+{
+    Part parts[BE_STRIPES];
+    int num = f->stripes / f->lanes;
+    for (int i = 0; i < num; i++)
+        parts[i] = load_part(f, be_word(f->e->u, (int64_t)i * f->lanes));
+    for (int half = num / 2; half; half /= 2) {
+        for (int i = 0; i < half; i++)
+            parts[i] = fold(f, parts[i], parts[i + half]);
+    }
+    return fold_lanes(f, parts[0]);
+}
+
+/* A copy of f whose parts are scalars: for the total. */
+static Fold
+scalar_fold(const Fold *f)
+{
+    Fold scalar = *f;
+    scalar.lanes = 0;
+    return scalar;
+}
+
+enum { TOTAL_STRIPE = 2 * BE_STRIPES };
+
+static void
+end_chunk_of_lanes(const Fold *f)
+{
+    BeUnit *u = f->e->u;
+    Fold s = scalar_fold(f);
+    Val total = be_word(u, TOTAL_STRIPE);
+    Part chunk = fold_registers(f);
+    store_part(&s, total, fold(&s, load_part(&s, total), chunk));
+}
+
+static void
+end_and_clear_lanes(const Fold *f)
+{
+    end_chunk_of_lanes(f);
+    clear_stripes(f, 0, f->stripes, f->lanes);
+}
+
+static bool
+rows_are_aligned(const Fold *f)
+{
+    Dim last = f->ranges->vars[f->ranges->count - 1]->extent;
+    return f->ranges->count == 1 ||
+           (dim_is_const(last) && last.c % BE_STRIPES == 0);
+}
+
+/* Takes count elements, at most a register, from index on. */
+static void
+take_lanes(const Fold *f, Val index, Val count, Val number)
+{
+    Emit *e = f->e;
+    BeUnit *u = e->u;
+    const KVar *var = f->ranges->vars[f->ranges->count - 1];
+    e->indices[var->id] = (EmitIndex){.base = index};
+    e->tile.mask[0] = emit_first_lanes(e, count, f->lanes);
+    emit_block(e, &f->node->reduce.body);
+    Part p = element(f, number, true);
+    if (f->info->arg)
+        p.number = be_add(u, p.number, be_lane_numbers(LLVMTypeOf(p.number)));
+    Val stripe = be_and(u, number, be_word(u, BE_STRIPES - 1));
+    Part old = load_part(f, stripe), sum = fold(f, old, p);
+    Val mask = e->tile.mask[0];
+    store_part(f, stripe, mask ? choose(f, mask, sum, old) : sum);
+}
+
+/* How many elements go on from index: to the end of the register, of the row
+ * and of the stripes. */
+static Val
+lanes_from(const Fold *f, Val index, Val extent, Val number)
+{
+    BeUnit *u = f->e->u;
+    int64_t known;
+    Val most = be_word(u, f->lanes);
+    if (be_is_const(extent, &known) && known % f->lanes == 0 &&
+        rows_are_aligned(f))
+        return most;
+    Val count = be_min(u, be_sub(u, extent, index), most);
+    if (rows_are_aligned(f))
+        return count;
+    Val stripe = be_and(u, number, be_word(u, BE_STRIPES - 1));
+    return be_min(u, count, be_sub(u, be_word(u, BE_STRIPES), stripe));
+}
+
+/* The last range in lanes, the others around it. */
+static Val
+take_rows(const Fold *f, int depth, Val number)
+{
+    Emit *e = f->e;
+    BeUnit *u = e->u;
+    const KVar *var = f->ranges->vars[depth];
+    Val extent = emit_dim(e, var->extent);
+    bool last = depth == f->ranges->count - 1;
+    BeLoop l;
+    be_loop_begin(u, &l, be_word(u, 0), extent, be_word(u, 1), "r");
+    Val inner = be_loop_carry(u, &l, number);
+    be_loop_body(u, &l);
+    if (last) {
+        l.step = lanes_from(f, l.index, extent, inner);
+        take_lanes(f, l.index, l.step, inner);
+        Val next = be_add(u, inner, l.step);
+        if (has_chunks(f))
+            at_chunk_end(f, next, end_and_clear_lanes);
+        be_loop_next(&l, 0, next);
+    } else {
+        e->indices[var->id] = (EmitIndex){.base = l.index};
+        be_loop_next(&l, 0, take_rows(f, depth + 1, inner));
+    }
+    be_loop_end(u, &l);
+    return be_loop_result(&l, 0);
+}
+
+/* All elements fit one register. */
+static Part
+reduce_register(const Fold *f)
+{
+    Emit *e = f->e;
+    BeUnit *u = e->u;
+    const KVar *var = f->ranges->vars[0];
+    e->indices[var->id] = (EmitIndex){.base = be_word(u, 0)};
+    Val mask = emit_first_lanes(e, emit_dim(e, var->extent), f->lanes);
+    e->tile.mask[0] = mask;
+    emit_block(e, &f->node->reduce.body);
+    Part p = element(f, be_word(u, 0), true);
+    if (f->info->arg)
+        p.number = be_lane_numbers(LLVMTypeOf(p.number));
+    return fold_lanes(f, mask ? choose(f, mask, p, neutral(f, f->lanes)) : p);
+}
+
+static Part
+reduce_rows(Fold *f)
+{
+    /* Twice the stripes, since a register may reach beyond the last one. */
+    make_stripes(f, TOTAL_STRIPE + 1, 0);
+    clear_stripes(f, 0, f->stripes + f->lanes, f->lanes);
+    Fold s = scalar_fold(f);
+    Val total = be_word(f->e->u, TOTAL_STRIPE);
+    if (has_chunks(f))
+        store_part(&s, total, neutral(&s, 0));
+    take_rows(f, 0, be_word(f->e->u, 0));
+    if (!has_chunks(f))
+        return fold_registers(f);
+    end_chunk_of_lanes(f);
+    return load_part(&s, total);
+}
+
+static Part
+reduce_lanes(Fold *f, int lanes)
+{
+    Emit *e = f->e;
+    EmitTile outer = e->tile;
+    f->lanes = lanes;
+    if (f->stripes < lanes)
+        f->stripes = lanes;
+    e->tile = (EmitTile){.rows = 1, .vectors = 1, .lanes = lanes};
+    e->tile.lane = f->ranges->vars[f->ranges->count - 1];
+    Part p = f->ranges->count == 1 && f->bound <= lanes ? reduce_register(f)
+                                                        : reduce_rows(f);
+    e->tile = outer;
+    return p;
+}
+
+/* ---- the node ----------------------------------------------------------- */
+
+/* The result of no elements, where that is not what stripes begin with. */
+static Val
+of_nothing(const Fold *f, Val result)
+{
+    BeUnit *u = f->e->u;
+    bool is_sum = f->info->op == OP_sum && dtype_is_float(f->dtype);
+    if (!is_sum && !f->info->arg)
+        return result;
+    int64_t known;
+    Val size = emit_ranges_size(f->e, f->ranges);
+    if (be_is_const(size, &known) && known > 0)
+        return result;
+    Val none = be_icmp(u, LLVMIntEQ, size, be_word(u, 0));
+    return be_select(u, none, be_zero(LLVMTypeOf(result)), result);
+}
+
+static int
+stripes_for(int64_t bound)
+{
+    int stripes = 1;
+    while (stripes < BE_STRIPES && stripes < bound)
+        stripes *= 2;
+    return stripes;
+}
+
+void
+emit_reduce(Emit *e, const KNode *n)
+{
+    const KRanges *r = &n->reduce.ranges;
+    Fold f = {.e = e, .node = n, .ranges = r};
+    f.info = &be_kernel_reduces[n->reduce.op];
+    f.dtype = n->reduce.element->dtype;
+    f.bound = emit_ranges_bound(e->k, r);
+    f.stripes = stripes_for(f.bound);
+    int lanes = 0;
+    if (n->reduce.vector) {
+        Dim last = r->vars[r->count - 1]->extent;
+        lanes =
+            emit_choose_lanes(e, &n->reduce.body, emit_dim_bound(e->k, last));
+    }
+    Part p = lanes ? reduce_lanes(&f, lanes) : reduce_singly(&f);
+    emit_set(e, n, 0, 0, of_nothing(&f, f.info->arg ? p.number : p.value));
+}

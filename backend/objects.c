@@ -1,0 +1,249 @@
+/*
+ * objects.c - units of code to relocatable objects, several at once
+ *
+ * Workers take jobs off a common counter; each has its own machine, arena and,
+ * for every job, its own context, so that the bytes of an object are the same
+ * whoever makes it and when (D14, D15).  Results are copied out when all are
+ * done.
+ *
+ * LLVM ends the process when it cannot go on.  Our handler says which kernel
+ * it was about before that.
+ */
+#include "backend/objects.h"
+
+#include <pthread.h>
+#include <sched.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+#include <llvm-c/ErrorHandling.h>
+
+enum { MAX_THREADS = 64, EXIT_INPUT = 1 };
+
+static _Thread_local const char *current = "";
+
+static void
+on_fatal_error(const char *reason)
+{
+    fprintf(stderr, "tfdc: error: LLVM cannot compile %s: %s\n", current,
+            reason);
+    fflush(NULL);
+    _exit(EXIT_INPUT);
+}
+
+static void
+install_handler(void)
+{
+    LLVMInstallFatalErrorHandler(on_fatal_error);
+}
+
+static void
+on_diagnostic(LLVMDiagnosticInfoRef info, void *data)
+{
+    (void)data;
+    if (LLVMGetDiagInfoSeverity(info) == LLVMDSError)
+        on_fatal_error(LLVMGetDiagInfoDescription(info));
+}
+
+static double
+seconds_now(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
+}
+
+/* ---- one job ------------------------------------------------------------ */
+
+/* The job's module, built and checked, in u (to be closed either way). */
+static Status
+build(const BeJob *job, bool verify, BeUnit *u)
+{
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    pthread_once(&once, install_handler);
+    current = job->name;
+    be_unit_open(u, job->name);
+    LLVMContextSetDiagnosticHandler(u->context, on_diagnostic, NULL);
+    TRY(job->emit(u, job->what, job->target));
+    char *wrong = verify ? be_unit_verify(u) : NULL;
+    if (wrong)
+        UNREACHABLE("bad code for %s: %s", job->name, wrong);
+    return OK;
+}
+
+/* Runs the code generator of machine over u; the bytes are in a. */
+static const void *
+generate(Arena *a, BeUnit *u, LLVMTargetMachineRef machine,
+         LLVMCodeGenFileType type, size_t *size)
+{
+    LLVMTargetDataRef layout = LLVMCreateTargetDataLayout(machine);
+    LLVMSetModuleDataLayout(u->module, layout);
+    LLVMDisposeTargetData(layout);
+    char *message = NULL;
+    LLVMMemoryBufferRef buffer;
+    if (LLVMTargetMachineEmitToMemoryBuffer(machine, u->module, type, &message,
+                                            &buffer))
+        on_fatal_error(message);
+    *size = LLVMGetBufferSize(buffer);
+    char *bytes = arena_alloc(a, *size + 1);
+    memcpy(bytes, LLVMGetBufferStart(buffer), *size);
+    LLVMDisposeMemoryBuffer(buffer);
+    return bytes;
+}
+
+static Status
+compile(Arena *a, BeJob *job, const BeObjectOptions *options)
+{
+    BeUnit u;
+    Status st = build(job, options->verify, &u);
+    if (!st) {
+        LLVMTargetMachineRef machine =
+            be_target_open(job->target, options->level);
+        job->object = generate(a, &u, machine, LLVMObjectFile, &job->size);
+        be_target_close(machine);
+    }
+    be_unit_close(&u);
+    return st;
+}
+
+static void
+make(Arena *a, BeJob *job, const BeObjectOptions *options)
+{
+    double start = seconds_now();
+    const BeCache *cache = options->cache;
+    BeCacheKey key = {0, 0};
+    if (cache) {
+        key = be_cache_key(job->text, job->text_len, job->target->name,
+                           options->level);
+        job->cached = be_cache_get(cache, key, a, &job->object, &job->size);
+    }
+    if (!job->cached) {
+        job->status = compile(a, job, options);
+        if (!job->status && cache)
+            be_cache_put(cache, key, job->object, job->size);
+    }
+    job->seconds = seconds_now() - start;
+}
+
+/* ---- all jobs ----------------------------------------------------------- */
+
+typedef struct Shop {
+    BeJob *jobs;
+    int num;
+    const BeObjectOptions *options;
+    atomic_int next;
+} Shop;
+
+typedef struct Worker {
+    Shop *shop;
+    Arena *arena;
+    pthread_t thread;
+    bool started;
+} Worker;
+
+static void *
+work(void *data)
+{
+    Worker *w = data;
+    Shop *shop = w->shop;
+    for (;;) {
+        int i = atomic_fetch_add(&shop->next, 1);
+        if (i >= shop->num)
+            return NULL;
+        make(w->arena, &shop->jobs[i], shop->options);
+    }
+}
+
+static int
+num_workers(int wanted, int num_jobs)
+{
+    cpu_set_t set;
+    if (!wanted)
+        wanted = sched_getaffinity(0, sizeof set, &set) ? 1 : CPU_COUNT(&set);
+    if (wanted > MAX_THREADS)
+        wanted = MAX_THREADS;
+    return wanted < num_jobs ? wanted : num_jobs;
+}
+
+/* The calling thread is the first worker; one that cannot be started is done
+ * without. */
+static void
+work_all(Worker *workers, int num)
+{
+    for (int i = 1; i < num; i++)
+        workers[i].started =
+            pthread_create(&workers[i].thread, NULL, work, &workers[i]) == 0;
+    work(&workers[0]);
+    for (int i = 1; i < num; i++) {
+        if (workers[i].started)
+            pthread_join(workers[i].thread, NULL);
+    }
+}
+
+/* Moves results to a; the first failure is returned, others are dropped. */
+static Status
+collect(Arena *a, BeJob *jobs, int num)
+{
+    Status first = OK;
+    for (int i = 0; i < num; i++) {
+        if (jobs[i].object)
+            jobs[i].object = arena_copy(a, jobs[i].object, jobs[i].size);
+        if (!first)
+            first = jobs[i].status;
+        else
+            status_free(jobs[i].status);
+        jobs[i].status = OK;
+    }
+    return first;
+}
+
+Status
+be_objects_make(Arena *a, BeJob *jobs, int num, const BeObjectOptions *options)
+{
+    if (num == 0)
+        return OK;
+    Shop shop = {.jobs = jobs, .num = num, .options = options};
+    int count = num_workers(options->num_threads, num);
+    Worker workers[MAX_THREADS] = {0};
+    for (int i = 0; i < count; i++)
+        workers[i] = (Worker){&shop, arena_new(NULL, "worker"), 0, false};
+    work_all(workers, count);
+    Status st = collect(a, jobs, num);
+    for (int i = 0; i < count; i++)
+        arena_release(workers[i].arena);
+    return st;
+}
+
+/* ---- as text ------------------------------------------------------------ */
+
+Status
+be_job_llvm(Arena *a, const BeJob *job, const char **text)
+{
+    BeUnit u;
+    Status st = build(job, true, &u);
+    if (!st) {
+        char *printed = be_unit_text(&u);
+        *text = arena_strdup(a, printed);
+        LLVMDisposeMessage(printed);
+    }
+    be_unit_close(&u);
+    return st;
+}
+
+Status
+be_job_asm(Arena *a, const BeJob *job, int level, const char **text)
+{
+    BeUnit u;
+    Status st = build(job, true, &u);
+    if (!st) {
+        LLVMTargetMachineRef machine = be_target_open(job->target, level);
+        LLVMSetTargetMachineAsmVerbosity(machine, 1);
+        size_t size;
+        *text = generate(a, &u, machine, LLVMAssemblyFile, &size);
+        be_target_close(machine);
+    }
+    be_unit_close(&u);
+    return st;
+}

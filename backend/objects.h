@@ -1,0 +1,45 @@
+/*
+ * objects.h - units of code to relocatable objects, several at once
+ */
+#ifndef TFD_BACKEND_OBJECTS_H
+#define TFD_BACKEND_OBJECTS_H
+
+#include "backend/cache.h"
+#include "backend/llvm_util.h"
+#include "backend/target.h"
+
+/* One module to be: who makes it, from what, and what became of it. */
+typedef struct BeJob {
+    const char *name; /* of the object, "k_12ab"; messages use it */
+    const char *text; /* all that the code depends on, for the cache */
+    size_t text_len;
+    Status (*emit)(BeUnit *u, const void *what, const BeTarget *t);
+    const void *what;
+    const BeTarget *target;
+
+    /* results */
+    const void *object;
+    size_t size;
+    double seconds;
+    bool cached;
+    Status status;
+} BeJob;
+
+typedef struct BeObjectOptions {
+    int level;            /* of -O */
+    int num_threads;      /* 0: one a core */
+    const BeCache *cache; /* may be NULL */
+    bool verify;          /* LLVM's verifier over each module */
+} BeObjectOptions;
+
+/* Compiles all jobs; their objects are in a.  A job that fails is the status
+ * returned, the first in order. */
+Status be_objects_make(Arena *a, BeJob *jobs, int num,
+                       const BeObjectOptions *options) MUST_USE;
+
+/* The text of one job's module, or of its assembly, in a. */
+Status be_job_llvm(Arena *a, const BeJob *job, const char **text) MUST_USE;
+Status be_job_asm(Arena *a, const BeJob *job, int level,
+                  const char **text) MUST_USE;
+
+#endif

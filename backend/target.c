@@ -1,0 +1,107 @@
+/*
+ * target.c - the machines that code is made for, as LLVM sees them
+ *
+ * Only LLVM's X86 is initialised.  Code is position independent and small, so
+ * that objects have the few relocations the runner's loader knows.  LLVM would
+ * use half of v4's vectors out of care for old Intel cores; emit.c asks for
+ * all of them.
+ */
+#include "backend/target.h"
+
+#include <pthread.h>
+#include <string.h>
+#include <llvm-c/Target.h>
+#include "runtime/base/str.h"
+#include "runtime/base/vec.h"
+#include "runtime/plan/target.h"
+
+#define TRIPLE "x86_64-unknown-linux-gnu"
+
+static const BeTarget targets[] = {
+    {"x86-64-v4", 64, 32},
+    {"x86-64-v3", 32, 16},
+};
+
+enum { NUM_TARGETS = sizeof targets / sizeof targets[0] };
+
+static const BeTarget *
+find(const char *name)
+{
+    for (int i = 0; i < NUM_TARGETS; i++) {
+        if (strcmp(targets[i].name, name) == 0)
+            return &targets[i];
+    }
+    return NULL;
+}
+
+static Status
+unknown_target(const char *name)
+{
+    const char *names[NUM_TARGETS + 1] = {"native"};
+    for (int i = 0; i < NUM_TARGETS; i++)
+        names[i + 1] = targets[i].name;
+    const char *near = nearest_name(name, names, NUM_TARGETS + 1);
+    return status_new(STATUS_USAGE, "unknown target \"%s\"; %s%s", name,
+                      near ? "did you mean "
+                           : "there are native, x86-64-v3 "
+                             "and x86-64-v4",
+                      near ? near : "");
+}
+
+Status
+be_targets_parse(Arena *a, const char *list, const BeTarget **out, int *num)
+{
+    VEC(BeTarget) found = {0};
+    char *rest = arena_strdup(a, list ? list : "native");
+    for (char *name; (name = strsep(&rest, ","));) {
+        if (strcmp(name, "native") == 0) {
+            const char *here = target_here();
+            name = (char *)(uintptr_t)(here ? here : "x86-64-v3");
+        }
+        const BeTarget *t = find(name);
+        if (!t)
+            return unknown_target(name);
+        bool twice = false;
+        for (int i = 0; i < found.len; i++)
+            twice |= found.data[i].name == t->name;
+        if (!twice)
+            VEC_PUSH(a, found, *t);
+    }
+    *out = found.data;
+    *num = found.len;
+    return OK;
+}
+
+static void
+initialise(void)
+{
+    LLVMInitializeX86TargetInfo();
+    LLVMInitializeX86Target();
+    LLVMInitializeX86TargetMC();
+    LLVMInitializeX86AsmPrinter();
+}
+
+LLVMTargetMachineRef
+be_target_open(const BeTarget *t, int level)
+{
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    pthread_once(&once, initialise);
+    LLVMTargetRef x86;
+    char *message;
+    if (LLVMGetTargetFromTriple(TRIPLE, &x86, &message))
+        UNREACHABLE("LLVM has no %s: %s", TRIPLE, message);
+    static const LLVMCodeGenOptLevel levels[] = {
+        LLVMCodeGenLevelNone,
+        LLVMCodeGenLevelLess,
+        LLVMCodeGenLevelLess,
+        LLVMCodeGenLevelDefault,
+    };
+    return LLVMCreateTargetMachine(x86, TRIPLE, t->name, "", levels[level],
+                                   LLVMRelocPIC, LLVMCodeModelSmall);
+}
+
+void
+be_target_close(LLVMTargetMachineRef machine)
+{
+    LLVMDisposeTargetMachine(machine);
+}

@@ -1,0 +1,224 @@
+/*
+ * run.c - kernels compiled and executed, compared with tests/ref/kernel_eval
+ */
+#include "tests/codegen/run.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include "tests/ref/kernel_eval.h"
+
+enum { PAGE = 4096, FILL = 0xa5 };
+
+/* ---- compiling ---------------------------------------------------------- */
+
+static void
+must(Status st)
+{
+    if (st) {
+        status_report(st, "codegen", stderr);
+        exit(1);
+    }
+}
+
+RtCode *
+run_compile(const BeKernels *kernels, const char *target, int level)
+{
+    Arena *a = arena_new(NULL, "objects");
+    BeOptions options = {
+        .targets = target, .level = level, .cache = "", .verify = true};
+    BeCode code;
+    must(be_compile_kernels(a, kernels, &options, &code));
+    int num = code.objects.len;
+    PlanObject *objects = NEW_ARRAY(a, PlanObject, (size_t)num + 1);
+    for (int i = 0; i < num; i++) {
+        const BeObject *o = &code.objects.data[i];
+        objects[i] = (PlanObject){o->name, o->bytes, o->size};
+    }
+    RtCode *linked;
+    must(rt_code_open(objects, num, &linked));
+    arena_release(a);
+    return linked;
+}
+
+/* ---- memory beside pages that cannot be touched -------------------------- */
+
+typedef struct Fenced {
+    char *map, *data;
+    size_t map_bytes, bytes;
+} Fenced;
+
+static Fenced
+fenced_new(size_t bytes, bool at_end)
+{
+    size_t inner = (bytes + PAGE - 1) / PAGE * PAGE;
+    inner = inner ? inner : PAGE;
+    Fenced f = {.map_bytes = inner + 2 * (size_t)PAGE, .bytes = bytes};
+    f.map =
+        mmap(NULL, f.map_bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (f.map == MAP_FAILED ||
+        mprotect(f.map + PAGE, inner, PROT_READ | PROT_WRITE))
+        abort();
+    f.data = f.map + PAGE + (at_end ? inner - bytes : 0);
+    return f;
+}
+
+/* ---- made-up values ----------------------------------------------------- */
+
+static uint64_t
+next_random(uint64_t *state)
+{
+    uint64_t x = *state += UINT64_C(0x9e3779b97f4a7c15);
+    x = (x ^ (x >> 30)) * UINT64_C(0xbf58476d1ce4e5b9);
+    x = (x ^ (x >> 27)) * UINT64_C(0x94d049bb133111eb);
+    return x ^ (x >> 31);
+}
+
+static Scalar
+made_up_float(DType t, uint64_t r, bool wild)
+{
+    static const double specials[] = {
+        0.0,     -0.0,  INFINITY,     -INFINITY, NAN,    1.0,
+        -1.0,    1e-42, -1e-42,       5e-324,    3.4e38, -6.5e4,
+        1.7e308, 88.9,  -103.5,       0.5,       2.5,    -3.5,
+        65504,   1e-8,  2147483648.0, -2.2e-14,  127.5,  9.3e18,
+    };
+    double x = (double)(int64_t)(r >> 11) / (double)(INT64_C(1) << 50) - 4;
+    if (wild && r % 3 == 0)
+        x = specials[(r >> 8) % (sizeof specials / sizeof specials[0])];
+    else if (wild && r % 3 == 1)
+        x = ldexp(x, (int)((r >> 4) % 80) - 40);
+    return scalar_float(t, x);
+}
+
+static Scalar
+made_up_int(DType t, uint64_t r, bool wild)
+{
+    int64_t x = (int64_t)((r >> 20) % 19) - 9;
+    if (wild && r % 3 == 0)
+        x = (int64_t)next_random(&r);
+    else if (wild && r % 3 == 1)
+        x = ((int64_t)1 << (r >> 8) % 63) - (int64_t)(r % 2);
+    return scalar_int(t, x);
+}
+
+static void
+make_up(const KArray *a, int64_t size, void *to, uint64_t seed, bool wild)
+{
+    for (int64_t i = 0; i < size; i++) {
+        uint64_t r = next_random(&seed);
+        scalar_store(a->dtype, to, i,
+                     dtype_is_float(a->dtype) ? made_up_float(a->dtype, r, wild)
+                                              : made_up_int(a->dtype, r, wild));
+    }
+}
+
+/* ---- comparing ---------------------------------------------------------- */
+
+static bool
+same_element(DType t, const void *x, const void *y, int64_t i)
+{
+    size_t bytes = dtype_info[t].bytes;
+    if (!memcmp((const char *)x + (size_t)i * bytes,
+                (const char *)y + (size_t)i * bytes, bytes))
+        return true;
+    return dtype_is_float(t) && isnan(scalar_load(t, x, i).f) &&
+           isnan(scalar_load(t, y, i).f);
+}
+
+static void
+show_scalar(Str *s, DType t, const void *x, int64_t i)
+{
+    Scalar v = scalar_load(t, x, i);
+    if (dtype_is_float(t))
+        str_addf(s, "%.17g", v.f);
+    else
+        str_addf(s, "%lld", (long long)v.i);
+}
+
+static const char *
+difference(Arena *a, const BeKernel *k, int out, int64_t size,
+           const void *expected, const void *got)
+{
+    DType t = k->arrays[K_OUT].data[out]->dtype;
+    for (int64_t i = 0; i < size; i++) {
+        if (same_element(t, expected, got, i))
+            continue;
+        Str s = str_new(a);
+        str_addf(&s, "out%d[%lld] of %lld is ", out, (long long)i,
+                 (long long)size);
+        show_scalar(&s, t, got, i);
+        str_add(&s, ", not ");
+        show_scalar(&s, t, expected, i);
+        str_addc(&s, '\n');
+        be_kernel_print(&s, k);
+        return str_text(&s);
+    }
+    return NULL;
+}
+
+/* ---- running ------------------------------------------------------------ */
+
+void
+run_dims(const BeKernel *k, int64_t n, int64_t *dims)
+{
+    for (int i = 0; i < k->pairs.len; i++) {
+        const KPair *p = &k->pairs.data[i];
+        dims[3 * i] = n < p->bound ? n : p->bound;
+        dims[3 * i + 1] = 2 * n < p->total ? 2 * n : p->total;
+        dims[3 * i + 2] = 3 * n + i;
+    }
+    dims[3 * k->pairs.len] = 5;
+}
+
+static int64_t
+size_of(const BeKernel *k, Dim d, const int64_t *dims)
+{
+    (void)k;
+    return dim_is_const(d) ? d.c
+                           : dim_value(d, dims[3 * (d.sym / 2) + d.sym % 2]);
+}
+
+enum { MAX_ARRAYS = 64 };
+
+const char *
+run_compare(Arena *a, const RtCode *code, const RunCase *c)
+{
+    const BeKernel *k = c->kernel;
+    TfdKernel *fn =
+        (TfdKernel *)(void (*)(void))rt_code_function(code, k->name);
+    if (!fn)
+        return "the code has no such function";
+    int num_in = k->arrays[K_IN].len, num = num_in + k->arrays[K_OUT].len;
+    Fenced mem[MAX_ARRAYS];
+    void *expected[MAX_ARRAYS], *got[MAX_ARRAYS];
+    int64_t sizes[MAX_ARRAYS];
+    for (int i = 0; i < num; i++) {
+        const KArray *array = i < num_in ? k->arrays[K_IN].data[i]
+                                         : k->arrays[K_OUT].data[i - num_in];
+        sizes[i] = size_of(k, array->size, c->dims);
+        size_t bytes = (size_t)sizes[i] * dtype_info[array->dtype].bytes;
+        mem[i] = fenced_new(bytes, c->seed & 1);
+        expected[i] = got[i] = mem[i].data;
+        if (i < num_in) {
+            make_up(array, sizes[i], got[i], (uint64_t)(c->seed * 64 + i),
+                    c->wild);
+        } else {
+            expected[i] = arena_alloc(a, bytes);
+            memset(expected[i], FILL, bytes);
+            memset(got[i], FILL, bytes);
+        }
+    }
+    int64_t items = kernel_eval_items(k, c->dims), half = items / 3;
+    kernel_eval(k, expected, c->dims, 0, items);
+    fn(got, c->dims, 0, half);
+    fn(got, c->dims, half, items);
+    const char *wrong = NULL;
+    for (int i = num_in; i < num && !wrong; i++)
+        wrong = difference(a, k, i - num_in, sizes[i], expected[i], got[i]);
+    for (int i = 0; i < num; i++)
+        munmap(mem[i].map, mem[i].map_bytes);
+    return wrong;
+}

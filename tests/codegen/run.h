@@ -1,0 +1,32 @@
+/*
+ * run.h - kernels compiled and executed, compared with tests/ref/kernel_eval
+ */
+#ifndef TFD_TESTS_CODEGEN_RUN_H
+#define TFD_TESTS_CODEGEN_RUN_H
+
+#include "backend/backend.h"
+#include "runtime/loader.h"
+
+enum { RUN_MAX_DIMS = 32 };
+
+/* Compiles kernels for a target at a level of -O and loads them; a failure
+ * ends the test program. */
+RtCode *run_compile(const BeKernels *kernels, const char *target, int level);
+
+typedef struct RunCase {
+    const BeKernel *kernel;
+    const int64_t *dims; /* as calls hand them over */
+    int seed;
+    bool wild; /* values with infinities, NaNs and extremes among them */
+} RunCase;
+
+/* Executes the kernel on made-up inputs, in two ranges of items, and compares
+ * all bits of all outputs with those of kernel_eval; NaNs are one.  Arrays end
+ * (seed odd) or begin (even) beside pages that cannot be touched.  NULL, or
+ * what differs, in a. */
+const char *run_compare(Arena *a, const RtCode *code, const RunCase *c);
+
+/* The words for pairs of n rows of N, and a replica's number. */
+void run_dims(const BeKernel *k, int64_t n, int64_t *dims);
+
+#endif

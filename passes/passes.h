@@ -45,6 +45,10 @@ const Pass *pass_find(const char *name);
 bool passes_run(IrModule *m, Diag *d, const PassOptions *options,
                 const char *list);
 
+/* A copy of m in a with one program for each device instead of one for all of
+ * a group: for reading (--expand), not for running. */
+IrModule *passes_expand(const IrModule *m, Arena *a);
+
 #define PASS(name, doc) bool pass_##name(PassCx *cx);
 #include "passes/passes.def"
 #undef PASS

@@ -1,0 +1,496 @@
+/*
+ * tfdc.c - from text to plan
+ *
+ * Reads a phase's text (--from; a program by default), goes on phase by phase
+ * to the one asked for (--to; a plan by default), and prints or writes that.
+ * What each phase does is in the libraries.
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+#include "backend/backend.h"
+#include "frontend/frontend.h"
+#include "frontend/parse.h"
+#include "passes/passes.h"
+#include "runtime/base/file.h"
+#include "runtime/base/options.h"
+
+/* ---- the command line --------------------------------------------------- */
+
+enum {
+    OPT_OUT,
+    OPT_STRATEGY,
+    OPT_DEVICES,
+    OPT_CROSS,
+    OPT_COLLECTIVES,
+    OPT_DEFINE,
+    OPT_TO,
+    OPT_FROM,
+    OPT_PASSES,
+    OPT_DUMP,
+    OPT_PRINT_AFTER,
+    OPT_VERIFY,
+    OPT_TIME,
+    OPT_EXPAND,
+    OPT_TARGET,
+    OPT_WIDEN,
+    OPT_LEVEL,
+    NUM_OPTS
+};
+
+static const char *const strategy_names[] = {"default", "one_device",
+                                             "mirrored", NULL};
+static const char *const cross_names[] = {"auto", "ring", NULL};
+static const char *const to_names[] = {"ast",  "ir",  "placed", "kernels",
+                                       "llvm", "asm", "plan",   NULL};
+static const char *const from_names[] = {"ir", "placed", "kernels", NULL};
+static const char *const level_names[] = {"0", "1", "2", "3", NULL};
+
+static const OptionRow rows[NUM_OPTS] = {
+    [OPT_OUT] = {.letter = 'o',
+                 .arg = "FILE",
+                 .help = "write the plan (or what --to prints) there; beside "
+                         "the source by default; - is standard output"},
+    [OPT_STRATEGY] = {.name = "strategy",
+                      .arg = "NAME",
+                      .values = strategy_names,
+                      .help = "how variables and steps are spread: default, "
+                              "one_device or mirrored (default: the file's, "
+                              "else by the number of devices)"},
+    [OPT_DEVICES] = {.name = "devices",
+                     .arg = "LIST",
+                     .help = "cpu:0, cpu:0-3, cpu:0,cpu:1 (default: the "
+                             "file's, else cpu:0)"},
+    [OPT_CROSS] = {.name = "cross-device-ops",
+                   .arg = "NAME",
+                   .values = cross_names,
+                   .help = "auto or ring: on CPU devices the two-phase reduce "
+                           "in shared memory"},
+    [OPT_COLLECTIVES] = {.name = "collectives",
+                         .arg = "KEY=VALUE",
+                         .help = "bytes_per_pack=N: a pack of collectives is "
+                                 "closed when it is larger; 0, the default, "
+                                 "is no limit"},
+    [OPT_DEFINE] = {.letter = 'D',
+                    .arg = "NAME=VALUE",
+                    .repeatable = true,
+                    .help = "override a const of the program"},
+    [OPT_TO] = {.name = "to",
+                .arg = "PHASE",
+                .values = to_names,
+                .help = "stop after a phase and print it: ast ir placed "
+                        "kernels plan; llvm or asm of the code"},
+    [OPT_FROM] = {.name = "from",
+                  .arg = "PHASE",
+                  .values = from_names,
+                  .help = "read that phase's text instead of a program: ir "
+                          "placed kernels"},
+    [OPT_PASSES] = {.name = "passes",
+                    .arg = "A,B,...",
+                    .help = "run just these passes and print the IR"},
+    [OPT_DUMP] = {.name = "dump-phases",
+                  .arg = "DIR",
+                  .help = "write every phase there: 01-ast.txt, 02-ir.tir, "
+                          "... numbered in order"},
+    [OPT_PRINT_AFTER] = {.name = "print-after",
+                         .arg = "PASS",
+                         .help = "print the IR after a pass, or after all"},
+    [OPT_VERIFY] = {.name = "verify-each",
+                    .help = "verify the IR after every pass"},
+    [OPT_TIME] = {.name = "time",
+                  .help = "print what each phase and pass took"},
+    [OPT_EXPAND] = {.name = "expand",
+                    .help = "one copy of each program a device in what --to "
+                            "prints"},
+    [OPT_TARGET] = {.name = "target",
+                    .arg = "LIST",
+                    .help = "x86-64-v3, x86-64-v4 or both: the machines the "
+                            "code is for (default: this one)"},
+    [OPT_WIDEN] = {.name = "widen",
+                   .help = "f32 becomes f64 everywhere (for tests)"},
+    [OPT_LEVEL] = {.letter = 'O',
+                   .arg = "LEVEL",
+                   .values = level_names,
+                   .help = "0 to 3: how hard to optimise (default: 2); the "
+                           "results are the same to the bit"},
+};
+
+static const OptionTable table = {
+    .program = "tfdc",
+    .about = "Compiles a training step into a plan for tfd-run.",
+    .operand = "FILE.tfd",
+    .rows = rows,
+    .num_rows = NUM_OPTS,
+};
+
+typedef enum Phase {
+    TO_AST,
+    TO_IR,
+    TO_PLACED,
+    TO_KERNELS,
+    TO_LLVM,
+    TO_ASM,
+    TO_PLAN
+} Phase;
+
+typedef struct Tfdc {
+    Arena *arena;
+    Options *options;
+    Diag *diag;
+    Intern *names;
+    const char *path;
+    const char *text;
+    size_t len;
+    Phase to;
+    const char *from; /* NULL: a program */
+    PassOptions passes;
+    BeOptions backend;
+    const char *dump_dir;    /* or NULL */
+    const char *print_after; /* or NULL */
+    int num_dumps;
+    Status status; /* of a dump that could not be written */
+    double begin;
+} Tfdc;
+
+static double
+milliseconds(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec * 1e3 + (double)t.tv_nsec / 1e6;
+}
+
+/* With --time: what went by since the last call. */
+static void
+note_time(Tfdc *t, const char *phase)
+{
+    if (!t->passes.time)
+        return;
+    double now = milliseconds();
+    fprintf(stderr, "%8.3f ms  [%s]\n", now - t->begin, phase);
+    t->begin = now;
+}
+
+/* Messages so far, and whether there were errors: the exit status. */
+static int
+report(Tfdc *t)
+{
+    diag_print(t->diag, stderr);
+    return diag_num_errors(t->diag) ? 1 : 0;
+}
+
+/* ---- what is written ---------------------------------------------------- */
+
+static void
+dump(Tfdc *t, const char *name, const char *extension, const char *text)
+{
+    if (!t->dump_dir || t->status)
+        return;
+    if (mkdir(t->dump_dir, 0777) != 0 && errno != EEXIST) {
+        t->status = file_error(errno, "making %s", t->dump_dir);
+        return;
+    }
+    const char *path = arena_printf(t->arena, "%s/%02d-%s.%s", t->dump_dir,
+                                    ++t->num_dumps, name, extension);
+    t->status = file_write(path, text, strlen(text));
+}
+
+static const char *
+module_text(Tfdc *t, const IrModule *m)
+{
+    Str s = str_new(t->arena);
+    ir_print_module(&s, m);
+    return str_text(&s);
+}
+
+static void
+after_pass(const char *pass, int number, const IrModule *m, void *data)
+{
+    Tfdc *t = data;
+    (void)number;
+    bool print = t->print_after && (!strcmp(t->print_after, "all") ||
+                                    !strcmp(t->print_after, pass));
+    if (!print && !t->dump_dir)
+        return;
+    const char *text = module_text(t, m);
+    dump(t, pass, "tir", text);
+    if (print)
+        printf("# after %s\n%s", pass, text);
+}
+
+/* What --to prints. */
+static Status
+print_text(Tfdc *t, const char *text)
+{
+    const char *path = options_value(t->options, OPT_OUT, "-");
+    return file_write(path, text, strlen(text));
+}
+
+static const char *
+plan_path(Tfdc *t)
+{
+    const char *dot = strrchr(t->path, '.'), *slash = strrchr(t->path, '/');
+    size_t stem = dot && (!slash || dot > slash) ? (size_t)(dot - t->path)
+                                                 : strlen(t->path);
+    return options_value(
+        t->options, OPT_OUT,
+        arena_printf(t->arena, "%.*s.tfp", (int)stem, t->path));
+}
+
+/* ---- phases ------------------------------------------------------------- */
+
+static Status
+print_module(Tfdc *t, const IrModule *m)
+{
+    if (options_given(t->options, OPT_EXPAND))
+        m = passes_expand(m, t->arena);
+    return print_text(t, module_text(t, m));
+}
+
+/* The program's tree, printed as program text. */
+static Status
+print_ast(Tfdc *t, bool to_output, bool *ok)
+{
+    Diag *d = diag_new(t->arena);
+    uint16_t file = diag_add_source(d, t->path, t->text, t->len);
+    AstNode *n = fe_parse(t->arena, t->names, d, file, t->text, t->len);
+    *ok = n != NULL;
+    if (!n) {
+        if (to_output)
+            diag_print(d, stderr);
+        return OK;
+    }
+    Str s = str_new(t->arena);
+    ast_print(&s, n);
+    dump(t, "ast", "txt", str_text(&s));
+    return to_output ? print_text(t, str_text(&s)) : OK;
+}
+
+static IrModule *
+compile_source(Tfdc *t)
+{
+    int n = options_count(t->options, OPT_DEFINE);
+    const char **defines = NEW_ARRAY(t->arena, const char *, (size_t)n + 1);
+    for (int i = 0; i < n; i++)
+        defines[i] = options_nth(t->options, OPT_DEFINE, i);
+    FeOptions fe = {
+        .path = t->path,
+        .text = t->text,
+        .len = t->len,
+        .defines = defines,
+        .num_defines = n,
+        .strategy = options_value(t->options, OPT_STRATEGY, NULL),
+        .devices = options_value(t->options, OPT_DEVICES, NULL),
+        .widen = options_given(t->options, OPT_WIDEN),
+    };
+    return fe_compile(t->arena, t->names, t->diag, &fe);
+}
+
+static IrModule *
+read_module(Tfdc *t)
+{
+    uint16_t file = diag_add_source(t->diag, t->path, t->text, t->len);
+    IrModule *m = ir_parse(t->arena, t->names, t->diag, file, t->text, t->len);
+    return m && ir_verify(m, t->diag) ? m : NULL;
+}
+
+/* The module at phase ir or later, or NULL after messages. */
+static IrModule *
+make_module(Tfdc *t)
+{
+    bool ok;
+    if (t->from)
+        return read_module(t);
+    if (t->dump_dir)
+        t->status = print_ast(t, false, &ok);
+    IrModule *m = compile_source(t);
+    note_time(t, "front end");
+    if (m)
+        dump(t, "ir", "tir", t->dump_dir ? module_text(t, m) : "");
+    return m;
+}
+
+static Status
+finish_code(Tfdc *t, IrModule *m, const BeKernels *kernels)
+{
+    Str s = str_new(t->arena);
+    switch (t->to) {
+    case TO_KERNELS:
+        be_kernels_print(&s, kernels);
+        return print_text(t, str_text(&s));
+    case TO_LLVM:
+        TRY(be_print_llvm(&s, m, kernels, &t->backend));
+        return print_text(t, str_text(&s));
+    case TO_ASM:
+        TRY(be_print_asm(&s, m, kernels, &t->backend));
+        return print_text(t, str_text(&s));
+    default:
+        return status_new(STATUS_USAGE,
+                          "kernels alone are no plan; use --to kernels, llvm "
+                          "or asm");
+    }
+}
+
+static Status
+write_plan(Tfdc *t, IrModule *m, const BeKernels *kernels)
+{
+    BeCode code = {.ir = NULL};
+    TRY(be_compile(t->arena, m, kernels, &t->backend, &code));
+    note_time(t, "code");
+    Status st = plan_write(be_plan(t->arena, m, &code), plan_path(t));
+    note_time(t, "plan");
+    return st;
+}
+
+static Status
+finish_module(Tfdc *t, IrModule *m)
+{
+    BeKernels kernels = {0};
+    if (t->to == TO_IR || t->to == TO_PLACED)
+        return print_module(t, m);
+    if (!be_kernels_build(t->arena, m, &kernels))
+        return OK;
+    note_time(t, "kernels");
+    if (t->dump_dir) {
+        Str s = str_new(t->arena);
+        be_kernels_print(&s, &kernels);
+        dump(t, "kernels", "txt", str_text(&s));
+    }
+    if (t->to == TO_PLAN)
+        return write_plan(t, m, &kernels);
+    return finish_code(t, m, &kernels);
+}
+
+static Status
+run_kernels(Tfdc *t)
+{
+    BeKernels kernels = {0};
+    uint16_t file = diag_add_source(t->diag, t->path, t->text, t->len);
+    if (!be_kernel_parse(&kernels, t->arena, t->diag, file, t->text, t->len))
+        return OK;
+    return finish_code(t, NULL, &kernels);
+}
+
+/* Errors in the program are in t->diag afterwards; the status is about the
+ * world. */
+static Status
+run_phases(Tfdc *t)
+{
+    bool ok;
+    const char *list = options_value(t->options, OPT_PASSES, NULL);
+    if (t->to == TO_AST && !t->from) {
+        Status st = print_ast(t, true, &ok);
+        return st || ok ? st : status_new(STATUS_INPUT, "no program");
+    }
+    if (t->from && !strcmp(t->from, "kernels"))
+        return run_kernels(t);
+    IrModule *m = make_module(t);
+    if (!m || (t->to == TO_IR && !list))
+        return m ? print_module(t, m) : OK;
+    if ((list || m->phase != PHASE_PLACED) &&
+        !passes_run(m, t->diag, &t->passes, list))
+        return OK;
+    note_time(t, "passes");
+    return list && !options_given(t->options, OPT_TO) ? print_module(t, m)
+                                                      : finish_module(t, m);
+}
+
+/* ---- options ------------------------------------------------------------ */
+
+static Status
+read_collectives(Tfdc *t)
+{
+    const char *key, *value;
+    char *end;
+    if (!options_given(t->options, OPT_COLLECTIVES))
+        return OK;
+    TRY(options_assignment(t->options, t->arena, OPT_COLLECTIVES, 0, &key,
+                           &value));
+    long long n = strtoll(value, &end, 10);
+    if (strcmp(key, "bytes_per_pack") != 0)
+        return status_new(STATUS_USAGE,
+                          "--collectives knows bytes_per_pack, not \"%s\"",
+                          key);
+    if (*end || end == value || n < 0)
+        return status_new(STATUS_USAGE,
+                          "bytes_per_pack is a number from 0, not \"%s\"",
+                          value);
+    t->passes.bytes_per_pack = n;
+    return OK;
+}
+
+static int
+choice(const char *const *names, const char *value)
+{
+    for (int i = 0; names[i]; i++)
+        if (!strcmp(names[i], value))
+            return i;
+    return 0;
+}
+
+static Status
+check_print_after(Tfdc *t)
+{
+    const char *name = t->print_after;
+    if (!name || !strcmp(name, "all") || pass_find(name))
+        return OK;
+    return status_new(STATUS_USAGE, "there is no pass \"%s\"", name);
+}
+
+static Status
+read_options(Tfdc *t)
+{
+    Options *o = t->options;
+    t->path = options_operand(o);
+    t->to = (Phase)choice(to_names, options_value(o, OPT_TO, "plan"));
+    t->from = options_value(o, OPT_FROM, NULL);
+    t->dump_dir = options_value(o, OPT_DUMP, NULL);
+    t->print_after = options_value(o, OPT_PRINT_AFTER, NULL);
+    int level = atoi(options_value(o, OPT_LEVEL, "2"));
+    t->passes = (PassOptions){.level = level,
+                              .verify_each = options_given(o, OPT_VERIFY),
+                              .time = options_given(o, OPT_TIME),
+                              .after = after_pass,
+                              .after_data = t};
+    t->backend = (BeOptions){.targets = options_value(o, OPT_TARGET, NULL),
+                             .level = level,
+                             .verify = options_given(o, OPT_VERIFY)};
+    if (t->to == TO_AST && t->from)
+        return status_new(STATUS_USAGE, "--to ast needs a program");
+    TRY(check_print_after(t));
+    return read_collectives(t);
+}
+
+static Status
+compile(Tfdc *t)
+{
+    char *text;
+    TRY(read_options(t));
+    TRY(file_read(t->arena, t->path, &text, &t->len));
+    t->text = text;
+    t->begin = milliseconds();
+    TRY(run_phases(t));
+    Status st = t->status;
+    t->status = OK;
+    return st;
+}
+
+int
+main(int argc, char **argv)
+{
+    Arena *a = arena_new(NULL, "tfdc");
+    Tfdc t = {.arena = a, .diag = diag_new(a), .names = intern_new(a)};
+    Status st = options_parse(a, &table, argc, argv, &t.options);
+    int code = 0;
+    if (!st && !options_answer(t.options, stdout)) {
+        st = compile(&t);
+        code = report(&t);
+    }
+    if (st)
+        code = status_report(st, "tfdc", stderr);
+    arena_release(a);
+    return code;
+}

@@ -218,8 +218,8 @@ fold(IrOp *op)
 static void
 skip_inner_reshape(Simplify *s, IrOp *op)
 {
-    const IrOp *inner = op->operands[0]->def;
-    if (op->kind != OP_reshape || !inner || inner->kind != OP_reshape)
+    const IrOp *inner = op->kind == OP_reshape ? op->operands[0]->def : NULL;
+    if (!inner || inner->kind != OP_reshape)
         return;
     op->operands[0] = latest(inner->operands[0]);
     s->changed = true;

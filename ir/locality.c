@@ -26,8 +26,14 @@ IrContext
 ir_context(const IrBlock *b)
 {
     const IrOp *op = ir_context_op(b);
-    if (!op)
-        return b->func->kind == FUNC_PROGRAM ? CX_REPLICA : CX_CROSS;
+    if (!op) {
+        /* Until communicate has lowered what is in them, device programs are
+         * pieces of main. */
+        const IrFunc *fn = b->func;
+        bool replica = fn->kind == FUNC_PROGRAM &&
+                       fn->module->phase >= PHASE_REPLICATED;
+        return replica ? CX_REPLICA : CX_CROSS;
+    }
     if (op->kind == OP_run)
         return CX_REPLICA;
     return op->kind == OP_merge ? CX_MERGE : CX_UPDATE;
@@ -36,8 +42,8 @@ ir_context(const IrBlock *b)
 Locality
 ir_locality_floor(const IrBlock *b)
 {
-    bool host = b->func->kind == FUNC_MAIN || b->func->kind == FUNC_HOST;
-    return host && !ir_context_op(b) ? LOCAL_HOST : LOCAL_MIRRORED;
+    bool host = b->func->kind != FUNC_PROGRAM && !ir_context_op(b);
+    return host ? LOCAL_HOST : LOCAL_MIRRORED;
 }
 
 /* ---- joins ------------------------------------------------------------- */

@@ -1,0 +1,373 @@
+/*
+ * verify_decl.c - declarations: variables, datasets, iterators, functions
+ *
+ * What the runner does with data comes from here, so the types of a pipeline
+ * are followed from its source through every stage.
+ */
+#include <string.h>
+#include "ir/stage.h"
+#include "ir/verify.h"
+
+typedef VEC(IrType) Types;
+
+static bool
+alike(const IrType *a, const IrType *b)
+{
+    return a->dtype == b->dtype && type_same_shape(a, b);
+}
+
+/* ---- names ------------------------------------------------------------- */
+
+static void
+add_name(Verify *v, Map *names, const char *name, Loc loc)
+{
+    if (map_get(names, name))
+        verify_error_at(v, loc, "@%s is defined twice", name);
+    map_set(names, name, (void *)name);
+}
+
+#define CHECK_UNIQUE(v, list)                                                  \
+    do {                                                                       \
+        Map *names = map_new((v)->scratch);                                    \
+        for (int i = 0; i < (v)->module->list.len; i++)                        \
+            add_name(v, names, (v)->module->list.data[i]->name,                \
+                     (v)->module->list.data[i]->loc);                          \
+    } while (0)
+
+static void
+check_names(Verify *v)
+{
+    CHECK_UNIQUE(v, params);
+    CHECK_UNIQUE(v, vars);
+    CHECK_UNIQUE(v, datasets);
+    CHECK_UNIQUE(v, iters);
+    Map *names = map_new(v->scratch);
+    for (const IrFunc *fn = v->module->first; fn; fn = fn->next)
+        add_name(v, names, fn->name, fn->loc);
+}
+
+/* ---- symbols ----------------------------------------------------------- */
+
+static void
+check_symbols(Verify *v)
+{
+    const IrModule *m = v->module;
+    for (int i = 0; i < m->symbols.len; i++) {
+        const IrSymbol *s = &m->symbols.data[i];
+        const IrSymbol *other = NULL;
+        if (s->partner >= 0 && s->partner < m->symbols.len)
+            other = &m->symbols.data[s->partner];
+        bool paired =
+            other && other->partner == i && other->global != s->global;
+        if (s->bound < 0 || s->bound > IR_MAX_BYTES ||
+            (s->partner >= 0 ? !paired : s->global))
+            verify_error_at(v, NO_LOC, "the batch symbol %s is not sound",
+                            s->name);
+        else if (paired && s->global && other->bound > s->bound)
+            verify_error_at(v, NO_LOC,
+                            "%s is more than %s, of which it is part",
+                            other->name, s->name);
+    }
+}
+
+/* ---- variables and functions ------------------------------------------- */
+
+/* The operands of fn's return, when it ends in one. */
+static const IrOp *
+results_of(const IrFunc *fn)
+{
+    const IrOp *ret = ir_func_return(fn);
+    return ret && ret->kind == OP_return ? ret : NULL;
+}
+
+static void
+check_init(Verify *v, const IrVar *var)
+{
+    const IrFunc *fn = ir_func_find(v->module, var->init);
+    const IrOp *ret = fn ? results_of(fn) : NULL;
+    if (!fn || fn->kind != FUNC_INIT)
+        verify_error_at(v, var->loc, "there is no init function @%s",
+                        var->init);
+    else if (!ret || ret->num_operands != 1 ||
+             !alike(&ret->operands[0]->type, &var->type))
+        verify_error_at(v, var->loc, "@%s does not give one value of type %s",
+                        var->init, ir_type_text(v->module, &var->type));
+}
+
+static void
+check_var(Verify *v, const IrVar *var)
+{
+    int64_t bytes;
+    if (!type_is_static(&var->type) ||
+        !ir_type_bytes(v->module, &var->type, &bytes))
+        verify_error_at(v, var->loc, "the variable \"%s\" has no fixed size",
+                        var->name);
+    if (var->agg == AGG_MEAN && !dtype_is_float(var->type.dtype))
+        verify_error_at(v, var->loc,
+                        "the variable \"%s\" of integers is not aggregated by "
+                        "mean",
+                        var->name);
+    if (var->colocate && !ir_var_find(v->module, var->colocate))
+        verify_error_at(v, var->loc, "there is no variable \"%s\"",
+                        var->colocate);
+    if (var->init)
+        check_init(v, var);
+}
+
+static void
+check_func(Verify *v, const IrFunc *fn, int *num_mains)
+{
+    const IrOp *ret = results_of(fn);
+    bool bare = fn->kind == FUNC_MAIN || fn->kind == FUNC_INIT;
+    *num_mains += fn->kind == FUNC_MAIN;
+    if (*num_mains > 1)
+        verify_error_at(v, fn->loc, "@%s is a second main", fn->name);
+    if (bare && fn->body->args.len)
+        verify_error_at(v, fn->loc, "@%s takes no parameters", fn->name);
+    if (fn->kind == FUNC_MAIN && ret && ret->num_operands)
+        verify_error_at(v, fn->loc, "@%s has no results", fn->name);
+    if (fn->variant_of && !ir_func_find(v->module, fn->variant_of))
+        verify_error_at(v, fn->loc, "there is no program @%s", fn->variant_of);
+    for (int i = 0; fn->kind == FUNC_HOST && i < fn->body->args.len; i++) {
+        if (fn->body->args.data[i]->type.locality != LOCAL_HOST)
+            verify_error_at(v, fn->loc, "@%s takes host values", fn->name);
+    }
+}
+
+/* ---- stages ------------------------------------------------------------ */
+
+/* Whether s, which follows elements of types `in`, gives what it says. */
+typedef bool CheckStage(Verify *v, const IrStage *s, const Types *in);
+
+static bool
+is_one(const IrStage *s, DType t)
+{
+    IrType scalar = type_scalar(t, LOCAL_HOST);
+    return s->types.len == 1 && alike(&s->types.data[0], &scalar);
+}
+
+static bool
+types_alike(const IrStage *s, const Types *in)
+{
+    if (s->types.len != in->len)
+        return false;
+    for (int i = 0; i < in->len; i++) {
+        if (!alike(&s->types.data[i], &in->data[i]))
+            return false;
+    }
+    return true;
+}
+
+static bool
+check_range(Verify *v, const IrStage *s, const Types *in)
+{
+    (void)v, (void)in;
+    return is_one(s, DT_i64);
+}
+
+static bool
+check_tensors(Verify *v, const IrStage *s, const Types *in)
+{
+    (void)in;
+    int64_t row = 0, bytes, all;
+    for (int i = 0; i < s->types.len; i++) {
+        const IrType *t = &s->types.data[i];
+        if (!type_is_static(t) || !ir_type_bytes(v->module, t, &bytes) ||
+            __builtin_add_overflow(row, bytes, &row))
+            return false;
+    }
+    return s->ints[0] >= 0 && !__builtin_mul_overflow(row, s->ints[0], &all) &&
+           all == s->data_size;
+}
+
+static bool
+check_npy(Verify *v, const IrStage *s, const Types *in)
+{
+    (void)v, (void)in;
+    return s->text && s->types.len == 1 && type_is_static(&s->types.data[0]);
+}
+
+static bool
+check_bytes(Verify *v, const IrStage *s, const Types *in)
+{
+    (void)v, (void)in;
+    return s->text && is_one(s, DT_u8);
+}
+
+static bool
+check_map(Verify *v, const IrStage *s, const Types *in)
+{
+    const IrFunc *fn = s->func ? ir_func_find(v->module, s->func) : NULL;
+    const IrOp *ret = fn ? results_of(fn) : NULL;
+    if (!ret || fn->kind != FUNC_HOST || fn->body->args.len != in->len ||
+        ret->num_operands != s->types.len)
+        return false;
+    for (int i = 0; i < in->len; i++) {
+        if (!alike(&fn->body->args.data[i]->type, &in->data[i]))
+            return false;
+    }
+    for (int i = 0; i < s->types.len; i++) {
+        if (!alike(&ret->operands[i]->type, &s->types.data[i]))
+            return false;
+    }
+    return true;
+}
+
+/* Whether t is a stack of elements of type `of`; its first dimension in *n. */
+static bool
+is_stack(const IrType *t, const IrType *of, Dim *n)
+{
+    IrType rest = {.dtype = t->dtype, .rank = t->rank - 1};
+    if (t->rank < 1)
+        return false;
+    *n = t->dims[0];
+    memcpy(rest.dims, t->dims + 1, (size_t)rest.rank * sizeof *rest.dims);
+    return alike(&rest, of);
+}
+
+/* Whether elements are stacked to n of them; ragged: the last may be fewer,
+ * so the number is a symbol of the dataset. */
+static bool
+check_stack(Verify *v, const IrStage *s, const Types *in, int64_t n,
+            bool ragged)
+{
+    if (n < 1 || s->types.len != in->len)
+        return false;
+    for (int i = 0; i < in->len; i++) {
+        Dim d;
+        if (!is_stack(&s->types.data[i], &in->data[i], &d))
+            return false;
+        const IrSymbol *sym =
+            dim_is_const(d) ? NULL : &v->module->symbols.data[d.sym];
+        bool whole = dim_equal(d, dim_const(n));
+        bool part =
+            sym && sym->partner < 0 && sym->bound == n && d.c == 0 && d.k == 1;
+        if (!part && (ragged || !whole))
+            return false;
+    }
+    return true;
+}
+
+static bool
+check_batch(Verify *v, const IrStage *s, const Types *in)
+{
+    return check_stack(v, s, in, s->ints[0], !s->ints[1]);
+}
+
+static bool
+check_window(Verify *v, const IrStage *s, const Types *in)
+{
+    return s->ints[1] >= 1 && check_stack(v, s, in, s->ints[0], false);
+}
+
+static bool
+check_shuffle(Verify *v, const IrStage *s, const Types *in)
+{
+    (void)v;
+    return s->ints[0] >= 1 && types_alike(s, in);
+}
+
+static bool
+check_repeat(Verify *v, const IrStage *s, const Types *in)
+{
+    (void)v;
+    return s->ints[0] >= -1 && types_alike(s, in);
+}
+
+static bool
+check_take(Verify *v, const IrStage *s, const Types *in)
+{
+    (void)v;
+    return s->ints[0] >= 0 && types_alike(s, in);
+}
+
+static bool
+check_skip(Verify *v, const IrStage *s, const Types *in)
+{
+    return check_take(v, s, in);
+}
+
+static bool
+check_shard(Verify *v, const IrStage *s, const Types *in)
+{
+    (void)v;
+    return s->ints[1] >= 0 && s->ints[1] < s->ints[0] && types_alike(s, in);
+}
+
+static bool
+check_prefetch(Verify *v, const IrStage *s, const Types *in)
+{
+    (void)v;
+    return s->ints[0] >= 1 && types_alike(s, in);
+}
+
+static CheckStage *const check_stage[NUM_STAGES] = {
+#define STAGE(name, source, ints, text, func, other, doc) check_##name,
+#include "ir/stages.def"
+#undef STAGE
+};
+
+static bool
+types_are_sound(Verify *v, const IrStage *s)
+{
+    int64_t bytes;
+    for (int i = 0; i < s->types.len; i++) {
+        if (!ir_type_bytes(v->module, &s->types.data[i], &bytes))
+            return false;
+    }
+    return s->types.len > 0;
+}
+
+static void
+check_dataset(Verify *v, const IrDataset *d)
+{
+    const Types none = {0};
+    Types in = none;
+    if (d->stages.len == 0)
+        verify_error_at(v, d->loc, "the dataset \"%s\" has no source", d->name);
+    for (int i = 0; i < d->stages.len; i++) {
+        const IrStage *s = &d->stages.data[i];
+        const IrStageInfo *info = &ir_stage_info[s->kind];
+        if (info->is_source != (i == 0))
+            verify_error_at(v, s->loc, "%s of \"%s\" stands %s", info->name,
+                            d->name, i ? "after a source" : "before a source");
+        else if (!types_are_sound(v, s) || !check_stage[s->kind](v, s, &in))
+            verify_error_at(v, s->loc, "%s of \"%s\" is not sound: it is %s",
+                            info->name, d->name, info->doc);
+        in.data = s->types.data;
+        in.len = s->types.len;
+    }
+}
+
+static void
+check_iter(Verify *v, const IrIter *it)
+{
+    const IrModule *m = v->module;
+    if (!ir_dataset_find(m, it->dataset))
+        verify_error_at(v, it->loc, "there is no dataset \"%s\"", it->dataset);
+    if (it->rows >= m->symbols.len ||
+        (it->rows >= 0 && (m->symbols.data[it->rows].global ||
+                           m->symbols.data[it->rows].partner < 0)))
+        verify_error_at(v, it->loc,
+                        "the rows of \"%s\" are no batch symbol of a replica",
+                        it->name);
+}
+
+void
+verify_declarations(Verify *v)
+{
+    const IrModule *m = v->module;
+    int num_mains = 0;
+    check_names(v);
+    check_symbols(v);
+    if (m->num_replicas < 1)
+        verify_error_at(v, NO_LOC, "there are no replicas");
+    for (const IrFunc *fn = m->first; fn; fn = fn->next)
+        check_func(v, fn, &num_mains);
+    for (int i = 0; i < m->vars.len; i++)
+        check_var(v, m->vars.data[i]);
+    for (int i = 0; i < m->datasets.len; i++)
+        check_dataset(v, m->datasets.data[i]);
+    for (int i = 0; i < m->iters.len; i++)
+        check_iter(v, m->iters.data[i]);
+}

@@ -1,0 +1,375 @@
+/*
+ * verify_given.c - results that whoever made the operation has given
+ *
+ * Control flow, launches, kernels, batches and gradients have the types that
+ * their regions, functions, datasets and operands say.
+ */
+#include <string.h>
+#include "ir/verify.h"
+
+static bool
+alike(const IrType *a, const IrType *b)
+{
+    return a->dtype == b->dtype && type_same_shape(a, b);
+}
+
+static bool
+is_scalar(const IrValue *x, DType t)
+{
+    return x->type.rank == 0 && x->type.dtype == t;
+}
+
+static bool
+is_count(const IrValue *x)
+{
+    return x->type.rank == 0 && dtype_is_int(x->type.dtype);
+}
+
+/* n values of a and b each, one by one of the same dtype and shape. */
+static bool
+lists_alike(IrValue *const *a, int num_a, IrValue *const *b, int num_b)
+{
+    if (num_a != num_b)
+        return false;
+    for (int i = 0; i < num_a; i++) {
+        if (!alike(&a[i]->type, &b[i]->type))
+            return false;
+    }
+    return true;
+}
+
+static bool
+yields(const IrOp *op, int r, IrValue *const *values, int n)
+{
+    const IrOp *yield = ir_block_yield(op->regions[r]);
+    return lists_alike(yield->operands, yield->num_operands, values, n);
+}
+
+static bool
+takes(const IrOp *op, int r, IrValue *const *values, int n)
+{
+    const IrValues *args = &op->regions[r]->args;
+    return lists_alike(args->data, args->len, values, n);
+}
+
+/* ---- regions ----------------------------------------------------------- */
+
+/* Each gives what is wrong, or NULL. */
+typedef const char *CheckGiven(Verify *v, const IrOp *op);
+
+static const char *
+check_yielded(const IrOp *op)
+{
+    if (op->regions[0]->args.len)
+        return "its region takes no arguments";
+    if (!yields(op, 0, op->results, op->num_results))
+        return "the results are not what the region yields";
+    return NULL;
+}
+
+static const char *
+check_run(Verify *v, const IrOp *op)
+{
+    (void)v;
+    return check_yielded(op);
+}
+
+static const char *
+check_update(Verify *v, const IrOp *op)
+{
+    const char *var = ir_text(op, A_var);
+    if (var && !ir_var_find(v->module, var))
+        return "there is no such variable";
+    return check_yielded(op);
+}
+
+static const char *
+check_if(Verify *v, const IrOp *op)
+{
+    (void)v;
+    if (!is_scalar(op->operands[0], DT_bool))
+        return "a condition is one bool";
+    for (int r = 0; r < 2; r++) {
+        if (op->regions[r]->args.len)
+            return "its regions take no arguments";
+        if (!yields(op, r, op->results, op->num_results))
+            return "the results are not what both regions yield";
+    }
+    return NULL;
+}
+
+static const char *
+check_for(Verify *v, const IrOp *op)
+{
+    (void)v;
+    IrValue *const *init = op->operands + 1, **args;
+    int n = op->num_operands - 1;
+    if (n < 0 || !is_count(op->operands[0]))
+        return "a count is one integer";
+    args = op->regions[0]->args.data;
+    if (op->regions[0]->args.len != n + 1 ||
+        !alike(&args[0]->type, &op->operands[0]->type))
+        return "the region takes an index of the count's type and what is "
+               "carried";
+    if (!lists_alike(args + 1, n, init, n) || !yields(op, 0, init, n) ||
+        !lists_alike(op->results, op->num_results, init, n))
+        return "carried values keep their types";
+    return NULL;
+}
+
+static const char *
+check_while(Verify *v, const IrOp *op)
+{
+    (void)v;
+    int n = op->num_operands;
+    const IrOp *test = ir_block_yield(op->regions[0]);
+    if (test->num_operands != 1 || !is_scalar(test->operands[0], DT_bool))
+        return "the first region yields one bool";
+    if (!takes(op, 0, op->operands, n) || !takes(op, 1, op->operands, n) ||
+        !yields(op, 1, op->operands, n) ||
+        !lists_alike(op->results, op->num_results, op->operands, n))
+        return "carried values keep their types";
+    if (ir_int(op, A_max) < 0)
+        return "max is not negative";
+    return NULL;
+}
+
+static const char *
+check_kernel(Verify *v, const IrOp *op)
+{
+    (void)v;
+    if (!takes(op, 0, op->operands, op->num_operands))
+        return "the region's arguments are not the operands";
+    if (!yields(op, 0, op->results, op->num_results))
+        return "the results are not what the region yields";
+    for (const IrOp *in = op->regions[0]->first; in; in = in->next) {
+        if (in->kind != OP_yield &&
+            (strcmp(ir_op_info[in->kind].code, "host") == 0 ||
+             in->kind == OP_kernel))
+            return "it contains what no kernel computes";
+    }
+    return NULL;
+}
+
+/* ---- gradients --------------------------------------------------------- */
+
+static const char *
+check_grad(Verify *v, const IrOp *op)
+{
+    int num_vars, num_values = op->num_operands - 1;
+    const char *const *vars = ir_names(op, A_vars, &num_vars);
+    if (num_values < 0 || op->operands[0]->type.rank ||
+        !dtype_is_float(op->operands[0]->type.dtype))
+        return "a loss is one float";
+    if (op->num_results != num_values + num_vars)
+        return "there is a gradient for each value and variable";
+    if (!lists_alike(op->operands + 1, num_values, op->results, num_values))
+        return "a gradient has the type of its value";
+    for (int i = 0; i < num_vars; i++) {
+        const IrVar *var = ir_var_find(v->module, vars[i]);
+        if (!var || !alike(&var->type, &op->results[num_values + i]->type))
+            return "a gradient has the type of its variable";
+    }
+    return NULL;
+}
+
+/* ---- batches ----------------------------------------------------------- */
+
+/* A dimension of one replica's share, where the dataset has `whole`: its batch
+ * becomes the replica's rows, or is divided among the replicas. */
+static bool
+is_share(const IrModule *m, const IrIter *it, int axis, Dim whole, Dim share)
+{
+    Dim back;
+    if (!dim_is_const(whole))
+        return it->rows >= 0 && share.sym == it->rows && share.k == whole.k &&
+               share.c == whole.c;
+    if (dim_equal(whole, share))
+        return true;
+    return axis == 0 && dim_is_const(share) &&
+           dim_mul(share, dim_const(m->num_replicas), &back) &&
+           dim_equal(back, whole);
+}
+
+static bool
+is_share_type(const IrModule *m, const IrIter *it, const IrType *whole,
+              const IrType *share)
+{
+    if (whole->dtype != share->dtype || whole->rank != share->rank)
+        return false;
+    for (int i = 0; i < whole->rank; i++) {
+        if (!is_share(m, it, i, whole->dims[i], share->dims[i]))
+            return false;
+    }
+    return true;
+}
+
+static const char *
+check_iter_next(Verify *v, const IrOp *op)
+{
+    const IrModule *m = v->module;
+    const IrIter *it = ir_iter_find(m, ir_text(op, A_iter));
+    if (!it)
+        return "there is no such iterator";
+    const IrDataset *d = ir_dataset_find(m, it->dataset);
+    const IrStage *last = &VEC_LAST(d->stages);
+    if (op->num_results != last->types.len)
+        return "the results are not the components of an element";
+    for (int i = 0; i < op->num_results; i++) {
+        const IrType *t = &op->results[i]->type;
+        if (!is_share_type(m, it, &last->types.data[i], t))
+            return "the results are not a share of the dataset's element";
+        if (t->locality != LOCAL_PER_REPLICA)
+            return "a replica's share of a batch is per_replica";
+    }
+    return NULL;
+}
+
+/* ---- launches ---------------------------------------------------------- */
+
+/* Inside a program a host value is mirrored. */
+static Locality
+at_devices(Locality l)
+{
+    return l == LOCAL_HOST || l == LOCAL_ON ? LOCAL_MIRRORED : l;
+}
+
+/* Whether outer, a value of main, may be inner, one of a program; the program
+ * of full batches has the bounds for symbols. */
+static bool
+passes_as(const IrModule *m, const IrType *from, const IrType *to, bool full)
+{
+    IrType a = full ? ir_type_full(m, from) : *from;
+    IrType b = full ? ir_type_full(m, to) : *to;
+    return alike(&a, &b) &&
+           at_devices(from->locality) <= at_devices(to->locality);
+}
+
+static const char *
+check_call(Verify *v, const IrOp *op, const char *name, bool full)
+{
+    const IrFunc *fn = ir_func_find(v->module, name);
+    if (!fn || fn->kind != FUNC_PROGRAM)
+        return "there is no such program";
+    const IrOp *ret = ir_func_return(fn);
+    const IrValues *args = &fn->body->args;
+    if (args->len != op->num_operands || ret->num_operands != op->num_results)
+        return "the program has other parameters and results";
+    for (int i = 0; i < args->len; i++) {
+        if (!passes_as(v->module, &op->operands[i]->type, &args->data[i]->type,
+                       full))
+            return "an operand is not what the program's parameter is";
+    }
+    for (int i = 0; i < op->num_results; i++) {
+        if (!passes_as(v->module, &ret->operands[i]->type,
+                       &op->results[i]->type, full) ||
+            op->results[i]->type.locality == LOCAL_HOST)
+            return "a result is not what the program returns";
+    }
+    return NULL;
+}
+
+static const char *
+check_launch(Verify *v, const IrOp *op)
+{
+    const char *full = ir_text(op, A_full);
+    const char *name = ir_text(op, A_program);
+    const char *wrong = check_call(v, op, name, false);
+    if (!wrong && full)
+        wrong = check_call(v, op, full, true);
+    const IrFunc *variant = full ? ir_func_find(v->module, full) : NULL;
+    if (!wrong && full &&
+        (!variant->variant_of || strcmp(variant->variant_of, name) != 0))
+        wrong = "full is a variant of another program";
+    return wrong;
+}
+
+/* ---- other names and texts --------------------------------------------- */
+
+static const char *
+check_iter_use(Verify *v, const IrOp *op)
+{
+    return ir_iter_find(v->module, ir_text(op, A_iter))
+               ? NULL
+               : "there is no such iterator";
+}
+
+/* The number of {} in a format, or -1 where its braces do not match. */
+static int
+count_holes(const char *p)
+{
+    int n = 0;
+    for (; *p; p++) {
+        if ((*p == '{' && p[1] == '{') || (*p == '}' && p[1] == '}')) {
+            p++;
+        } else if (*p == '{') {
+            p += 1 + strcspn(p + 1, "{}");
+            if (*p != '}')
+                return -1;
+            n++;
+        } else if (*p == '}') {
+            return -1;
+        }
+    }
+    return n;
+}
+
+static const char *
+check_format(const IrOp *op, int num_values)
+{
+    if (count_holes(ir_text(op, A_format)) != num_values)
+        return "the format has not one {} for each operand";
+    return NULL;
+}
+
+static const char *
+check_print(Verify *v, const IrOp *op)
+{
+    (void)v;
+    return check_format(op, op->num_operands);
+}
+
+static const char *
+check_assert(Verify *v, const IrOp *op)
+{
+    (void)v;
+    return check_format(op, op->num_operands - 1);
+}
+
+static const struct {
+    IrOpKind kind;
+    CheckGiven *check;
+} checks[] = {
+    {OP_run, check_run},
+    {OP_merge, check_run},
+    {OP_update, check_update},
+    {OP_if, check_if},
+    {OP_for, check_for},
+    {OP_while, check_while},
+    {OP_kernel, check_kernel},
+    {OP_grad, check_grad},
+    {OP_launch, check_launch},
+    {OP_iter_next, check_iter_next},
+    {OP_iter_open, check_iter_use},
+    {OP_iter_has_next, check_iter_use},
+    {OP_print, check_print},
+    {OP_assert, check_assert},
+};
+
+static void
+check_op(Verify *v, IrOp *op)
+{
+    for (size_t i = 0; i < sizeof checks / sizeof *checks; i++) {
+        if (checks[i].kind != op->kind)
+            continue;
+        const char *wrong = checks[i].check(v, op);
+        if (wrong)
+            verify_error(v, op, "%s", wrong);
+    }
+}
+
+void
+verify_given(Verify *v)
+{
+    verify_walk(v, check_op);
+}

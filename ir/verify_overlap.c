@@ -1,0 +1,584 @@
+/*
+ * verify_overlap.c - values are intact wherever they are used
+ *
+ * A walk through a placed function that knows at each point which values are
+ * whole: making a value spoils all that its bytes meet, and using a spoilt one
+ * is the error.  So no lifetimes are needed, and any sharing is allowed that
+ * is right.  Variables are values, too: one must be whole where it is read and
+ * when the function ends, though a kernel may make in its bytes what is
+ * written to it later.
+ *
+ * Branches are walked apart, and whole after them is what is whole after both.
+ * What is whole when a loop begins anew is what was whole before it and is met
+ * by nothing that the loop writes; a variable that was whole is required to be
+ * so again at the end of each iteration.
+ *
+ * Between the start and the done of a collective nobody writes its buffers.
+ */
+#include "ir/verify_places.h"
+
+#include <string.h>
+
+/* Something in memory: a value or a variable. */
+typedef struct Slot {
+    Extent extent;
+    const IrVar *var; /* or NULL */
+} Slot;
+
+typedef struct Whole {
+    bool *is; /* of each slot */
+    int *list;
+    int len;
+} Whole;
+
+typedef struct Overlap {
+    Verify *v;
+    Arena *arena;
+    const IrModule *module;
+    Slot *slots; /* the variables, then the values, whose ids are theirs */
+    int num_slots, num_vars;
+    Whole whole;
+    VEC(const IrOp *) flights; /* starts without their done so far */
+} Overlap;
+
+/* ---- slots ------------------------------------------------------------- */
+
+static void
+count_op(IrOp *op, void *data)
+{
+    int *n = data;
+    *n += op->num_results;
+    for (int r = 0; r < op->num_regions; r++)
+        *n += op->regions[r]->args.len;
+}
+
+static void
+add_slots(Overlap *o, IrValue *const *values, int n)
+{
+    for (int i = 0; i < n; i++) {
+        values[i]->id = o->num_slots;
+        o->slots[o->num_slots++] = (Slot){
+            extent_of(o->module, values[i]->place, &values[i]->type), NULL};
+    }
+}
+
+static void
+add_op_slots(IrOp *op, void *data)
+{
+    add_slots(data, op->results, op->num_results);
+    for (int r = 0; r < op->num_regions; r++)
+        add_slots(data, op->regions[r]->args.data, op->regions[r]->args.len);
+}
+
+static Whole
+whole_new(const Overlap *o, Arena *a)
+{
+    size_t n = (size_t)o->num_slots;
+    return (Whole){NEW_ARRAY(a, bool, n), NEW_ARRAY(a, int, n), 0};
+}
+
+static void
+whole_restore(Overlap *o, const Whole *from)
+{
+    Whole *to = &o->whole;
+    size_t n = (size_t)o->num_slots;
+    memcpy(to->is, from->is, n * sizeof *to->is);
+    memcpy(to->list, from->list, (size_t)from->len * sizeof *to->list);
+    to->len = from->len;
+}
+
+static Whole
+whole_now(const Overlap *o, Arena *a)
+{
+    Whole copy = whole_new(o, a);
+    size_t n = (size_t)o->num_slots;
+    memcpy(copy.is, o->whole.is, n * sizeof *copy.is);
+    memcpy(copy.list, o->whole.list, (size_t)o->whole.len * sizeof *copy.list);
+    copy.len = o->whole.len;
+    return copy;
+}
+
+static int
+var_slot(const Overlap *o, const IrOp *op)
+{
+    const char *name = ir_text(op, A_var);
+    int i = 0;
+    while (strcmp(o->module->vars.data[i]->name, name) != 0)
+        i++;
+    return i;
+}
+
+/* ---- making and using -------------------------------------------------- */
+
+static void
+hold(Overlap *o, int slot)
+{
+    if (o->whole.is[slot])
+        return;
+    o->whole.is[slot] = true;
+    o->whole.list[o->whole.len++] = slot;
+}
+
+/* What meets e is no longer whole. */
+static void
+spoil(Overlap *o, const Extent *e)
+{
+    Whole *w = &o->whole;
+    int kept = 0;
+    for (int i = 0; i < w->len; i++) {
+        int slot = w->list[i];
+        if (extents_meet(&o->slots[slot].extent, e))
+            w->is[slot] = false;
+        else
+            w->list[kept++] = slot;
+    }
+    w->len = kept;
+}
+
+static bool
+meets_values(const Overlap *o, const Extent *e, IrValue *const *values, int n)
+{
+    for (int i = 0; i < n; i++) {
+        if (extents_meet(e, &o->slots[values[i]->id].extent))
+            return true;
+    }
+    return false;
+}
+
+static void
+check_flights(Overlap *o, const IrOp *op, const Extent *e)
+{
+    for (int i = 0; i < o->flights.len; i++) {
+        const IrOp *start = o->flights.data[i];
+        if (meets_values(o, e, start->operands, start->num_operands) ||
+            meets_values(o, e, start->results, start->num_results))
+            verify_error(o->v, op,
+                         "it writes the buffers of a collective in flight");
+    }
+}
+
+/* op writes the bytes of slot, which is whole then. */
+static void
+write_slot(Overlap *o, const IrOp *op, int slot)
+{
+    const Extent *e = &o->slots[slot].extent;
+    if (e->place.space == SPACE_IN && e->bytes)
+        verify_error(o->v, op, "it writes a parameter");
+    check_flights(o, op, e);
+    spoil(o, e);
+    hold(o, slot);
+}
+
+static void
+need(Overlap *o, const IrOp *op, int slot, const char *what, int number)
+{
+    if (!o->whole.is[slot])
+        verify_error(o->v, op, "the bytes of %s %d are overwritten before it",
+                     what, number);
+}
+
+static void
+need_operands(Overlap *o, const IrOp *op)
+{
+    for (int i = 0; i < op->num_operands; i++)
+        need(o, op, op->operands[i]->id, "operand", i);
+}
+
+/* op copies one slot to another of its type, unless they share their bytes. */
+static void
+transfer(Overlap *o, const IrOp *op, int from, int to, int number)
+{
+    const Extent *a = &o->slots[from].extent, *b = &o->slots[to].extent;
+    need(o, op, from, "operand", number);
+    if (same_place(a->place, b->place)) {
+        hold(o, to);
+        return;
+    }
+    if (extents_meet(a, b))
+        verify_error(o->v, op, "operand %d is copied onto a part of itself",
+                     number);
+    write_slot(o, op, to);
+}
+
+/* ---- operations -------------------------------------------------------- */
+
+bool
+is_alias(const IrModule *m, const IrOp *op, int i)
+{
+    if (op->kind == OP_read)
+        return same_place(op->results[0]->place,
+                          ir_var_find(m, ir_text(op, A_var))->place);
+    return ir_op_info[op->kind].traits & VIEW &&
+           same_place(op->results[i]->place, op->operands[i]->place);
+}
+
+/* Whether every operation of the kernel that sees x makes element i of its
+ * result from element i of x; those results are marked like x. */
+static bool
+is_followed_elementwise(const IrOp *op, const IrType *shape)
+{
+    bool sees = false;
+    for (int i = 0; i < op->num_operands; i++)
+        sees |= op->operands[i]->mark != NULL;
+    if (!sees)
+        return true;
+    bool moves =
+        !(ir_op_info[op->kind].traits & ELEMENTWISE) && op->kind != OP_copy;
+    if (moves || !type_same_shape(&op->results[0]->type, shape))
+        return false;
+    op->results[0]->mark = op->results[0];
+    return true;
+}
+
+static void
+clear_marks(const IrBlock *b)
+{
+    for (int i = 0; i < b->args.len; i++)
+        b->args.data[i]->mark = NULL;
+    for (const IrOp *op = b->first; op; op = op->next) {
+        for (int i = 0; i < op->num_results; i++)
+            op->results[i]->mark = NULL;
+    }
+}
+
+bool
+kernel_may_overwrite(const IrOp *kernel, int o, int r)
+{
+    const IrBlock *b = kernel->regions[0];
+    const IrOp *yield = ir_block_yield(b);
+    const IrType *from = &kernel->operands[o]->type;
+    const IrType *to = &kernel->results[r]->type;
+    bool may = type_same_shape(from, to) &&
+               dtype_info[from->dtype].bytes == dtype_info[to->dtype].bytes;
+    clear_marks(b);
+    b->args.data[o]->mark = b->args.data[o];
+    for (const IrOp *op = b->first; may && op != yield; op = op->next)
+        may = is_followed_elementwise(op, from);
+    /* Another result made from o may be made later. */
+    for (int i = 0; may && i < yield->num_operands; i++)
+        may = i == r || !yield->operands[i]->mark;
+    clear_marks(b);
+    return may;
+}
+
+/* Results do not meet operands, which are still being read, but for a kernel
+ * that overwrites one element by element. */
+static void
+check_operands_kept(Overlap *o, const IrOp *op, int r)
+{
+    const Extent *e = &o->slots[op->results[r]->id].extent;
+    for (int i = 0; i < op->num_operands; i++) {
+        const Extent *in = &o->slots[op->operands[i]->id].extent;
+        if (!extents_meet(in, e))
+            continue;
+        if (op->kind == OP_kernel && same_place(in->place, e->place) &&
+            kernel_may_overwrite(op, i, r))
+            continue;
+        verify_error(o->v, op, "result %d overwrites operand %d", r, i);
+    }
+}
+
+static void
+make_results(Overlap *o, const IrOp *op)
+{
+    for (int i = 0; i < op->num_results; i++) {
+        if (is_alias(o->module, op, i)) {
+            hold(o, op->results[i]->id);
+            continue;
+        }
+        check_operands_kept(o, op, i);
+        write_slot(o, op, op->results[i]->id);
+    }
+}
+
+static void
+walk_read(Overlap *o, const IrOp *op)
+{
+    int var = var_slot(o, op);
+    if (!o->whole.is[var])
+        verify_error(o->v, op, "the variable's bytes are something else here");
+    make_results(o, op);
+}
+
+static void
+walk_return(Overlap *o, const IrOp *op)
+{
+    for (int i = 0; i < op->num_operands; i++) {
+        Slot *from = &o->slots[op->operands[i]->id];
+        Extent to = {{SPACE_OUT, i}, from->extent.bytes};
+        need(o, op, op->operands[i]->id, "operand", i);
+        if (same_place(from->extent.place, to.place))
+            continue;
+        check_flights(o, op, &to);
+        spoil(o, &to);
+    }
+    for (int i = 0; i < o->num_vars; i++) {
+        if (!o->whole.is[i])
+            verify_error(o->v, op, "the bytes of \"%s\" are something else",
+                         o->slots[i].var->name);
+    }
+}
+
+static void
+walk_start(Overlap *o, const IrOp *op)
+{
+    make_results(o, op);
+    VEC_PUSH(o->arena, o->flights, op);
+}
+
+static void
+walk_done(Overlap *o, const IrOp *op)
+{
+    for (int i = 0; i < o->flights.len; i++) {
+        if (o->flights.data[i] == op->operands[0]->def) {
+            o->flights.data[i] = VEC_LAST(o->flights);
+            o->flights.len--;
+        }
+    }
+    make_results(o, op);
+}
+
+/* ---- control flow ------------------------------------------------------ */
+
+static void walk_block(Overlap *o, const IrBlock *b);
+
+/* b's yield gives `to`, from its operand `first` on, one after the other. */
+static void
+give_yields(Overlap *o, const IrBlock *b, IrValue *const *to, int n)
+{
+    const IrOp *yield = ir_block_yield(b);
+    for (int i = 0; i < n; i++)
+        transfer(o, yield, yield->operands[i]->id, to[i]->id, i);
+}
+
+static void
+keep_common(Overlap *o, const Whole *other)
+{
+    Whole *w = &o->whole;
+    int kept = 0;
+    for (int i = 0; i < w->len; i++) {
+        int slot = w->list[i];
+        if (other->is[slot])
+            w->list[kept++] = slot;
+        else
+            w->is[slot] = false;
+    }
+    w->len = kept;
+}
+
+static void
+walk_if(Overlap *o, const IrOp *op)
+{
+    Arena *a = arena_new(o->arena, "branches");
+    Whole before = whole_now(o, a);
+    walk_block(o, op->regions[0]);
+    give_yields(o, op->regions[0], op->results, op->num_results);
+    Whole after = whole_now(o, a);
+    whole_restore(o, &before);
+    walk_block(o, op->regions[1]);
+    give_yields(o, op->regions[1], op->results, op->num_results);
+    keep_common(o, &after);
+    arena_release(a);
+}
+
+/* Spoils the values (not the variables) that e meets. */
+static void
+spoil_values(Overlap *o, const Extent *e)
+{
+    for (int i = 0; i < o->whole.len; i++) {
+        int slot = o->whole.list[i];
+        if (slot >= o->num_vars && extents_meet(&o->slots[slot].extent, e)) {
+            o->whole.is[slot] = false;
+            o->whole.list[i--] = o->whole.list[--o->whole.len];
+        }
+    }
+}
+
+static void
+spoil_list(Overlap *o, IrValue *const *values, int n)
+{
+    for (int i = 0; i < n; i++)
+        spoil_values(o, &o->slots[values[i]->id].extent);
+}
+
+/* What an operation of a loop writes is spoilt when the loop begins anew. */
+static void
+spoil_written(IrOp *op, void *data)
+{
+    Overlap *o = data;
+    if (op->kind == OP_write)
+        spoil_values(o, &o->slots[var_slot(o, op)].extent);
+    for (int i = 0; i < op->num_results; i++) {
+        if (!is_alias(o->module, op, i))
+            spoil_values(o, &o->slots[op->results[i]->id].extent);
+    }
+    for (int r = 0; op->kind != OP_kernel && r < op->num_regions; r++)
+        spoil_list(o, op->regions[r]->args.data, op->regions[r]->args.len);
+}
+
+static void
+need_list(Overlap *o, const IrOp *op, IrValue *const *values, int n)
+{
+    for (int i = 0; i < n; i++)
+        need(o, op, values[i]->id, "carried value", i);
+}
+
+/* One of the slots of a loop's first region for each carried value. */
+static IrValue **
+carried(const IrOp *op)
+{
+    return op->regions[0]->args.data + (op->kind == OP_for);
+}
+
+static void
+enter_loop(Overlap *o, const IrOp *op)
+{
+    int skip = op->kind == OP_for, n = op->num_operands - skip;
+    const IrValues *args = &op->regions[0]->args;
+    if (skip)
+        write_slot(o, op, args->data[0]->id);
+    for (int i = 0; i < n; i++)
+        transfer(o, op, op->operands[i + skip]->id, carried(op)[i]->id,
+                 i + skip);
+    need_list(o, op, args->data, args->len);
+    for (int r = 0; r < op->num_regions; r++) {
+        ir_walk(op->regions[r], spoil_written, o);
+        spoil_list(o, op->regions[r]->args.data, op->regions[r]->args.len);
+    }
+    for (int i = 0; i < args->len; i++)
+        hold(o, args->data[i]->id);
+}
+
+/* The end of an iteration whose beginning saw `head`. */
+static void
+repeat_loop(Overlap *o, const IrOp *op, const Whole *head)
+{
+    int n = op->num_results;
+    give_yields(o, op->regions[op->kind == OP_while], carried(op), n);
+    need_list(o, op, carried(op), n);
+    for (int i = 0; i < o->num_vars; i++) {
+        if (head->is[i] && !o->whole.is[i])
+            verify_error(o->v, op,
+                         "an iteration leaves something else in the bytes of "
+                         "\"%s\"",
+                         o->slots[i].var->name);
+    }
+}
+
+static void
+give_results(Overlap *o, const IrOp *op)
+{
+    for (int i = 0; i < op->num_results; i++)
+        transfer(o, op, carried(op)[i]->id, op->results[i]->id, i);
+}
+
+static void
+walk_for(Overlap *o, const IrOp *op)
+{
+    Arena *a = arena_new(o->arena, "loop");
+    enter_loop(o, op);
+    Whole head = whole_now(o, a);
+    walk_block(o, op->regions[0]);
+    repeat_loop(o, op, &head);
+    whole_restore(o, &head);
+    give_results(o, op);
+    arena_release(a);
+}
+
+static void
+walk_while(Overlap *o, const IrOp *op)
+{
+    Arena *a = arena_new(o->arena, "loop");
+    const IrValues *args = &op->regions[1]->args;
+    enter_loop(o, op);
+    Whole head = whole_now(o, a);
+    walk_block(o, op->regions[0]);
+    need_operands(o, ir_block_yield(op->regions[0]));
+    Whole tested = whole_now(o, a);
+    for (int i = 0; i < args->len; i++)
+        transfer(o, op, carried(op)[i]->id, args->data[i]->id, i);
+    need_list(o, op, args->data, args->len);
+    walk_block(o, op->regions[1]);
+    repeat_loop(o, op, &head);
+    whole_restore(o, &tested);
+    give_results(o, op);
+    arena_release(a);
+}
+
+static void
+walk_op(Overlap *o, const IrOp *op)
+{
+    switch (op->kind) {
+    case OP_yield: /* its control operation takes the operands */
+        return;
+    case OP_if:
+        need_operands(o, op);
+        walk_if(o, op);
+        return;
+    case OP_for:
+        need(o, op, op->operands[0]->id, "operand", 0);
+        walk_for(o, op);
+        return;
+    case OP_while:
+        walk_while(o, op);
+        return;
+    case OP_read:
+        walk_read(o, op);
+        return;
+    case OP_write:
+        transfer(o, op, op->operands[0]->id, var_slot(o, op), 0);
+        return;
+    case OP_return:
+        walk_return(o, op);
+        return;
+    default:
+        break;
+    }
+    need_operands(o, op);
+    if (op->kind == OP_all_reduce_start || op->kind == OP_all_gather_start)
+        walk_start(o, op);
+    else if (op->kind == OP_all_reduce_done || op->kind == OP_all_gather_done)
+        walk_done(o, op);
+    else
+        make_results(o, op);
+}
+
+static void
+walk_block(Overlap *o, const IrBlock *b)
+{
+    for (const IrOp *op = b->first; op && !o->v->num_errors; op = op->next)
+        walk_op(o, op);
+}
+
+/* ---- a function -------------------------------------------------------- */
+
+static void
+add_variables(Overlap *o)
+{
+    for (int i = 0; i < o->num_vars; i++) {
+        const IrVar *var = o->module->vars.data[i];
+        o->slots[o->num_slots++] =
+            (Slot){extent_of(o->module, var->place, &var->type), var};
+    }
+}
+
+void
+verify_overlap(Verify *v, const IrFunc *fn)
+{
+    Arena *arena = arena_new(v->scratch, "places");
+    Overlap o = {.v = v, .arena = arena, .module = v->module};
+    const IrValues *args = &fn->body->args;
+    bool on_device = fn->kind == FUNC_PROGRAM || fn->kind == FUNC_INIT;
+    int n = args->len;
+    o.num_vars = on_device ? o.module->vars.len : 0;
+    ir_walk(fn->body, count_op, &n);
+    o.slots = NEW_ARRAY(arena, Slot, (size_t)(n + o.num_vars));
+    add_variables(&o);
+    add_slots(&o, args->data, args->len);
+    ir_walk(fn->body, add_op_slots, &o);
+    o.whole = whole_new(&o, arena);
+    for (int i = 0; i < o.num_vars + args->len; i++)
+        hold(&o, i);
+    walk_block(&o, fn->body);
+    arena_release(arena);
+}

@@ -1,0 +1,34 @@
+/*
+ * verify_places.h - inside ir/: places as intervals of memory
+ */
+#ifndef TFD_IR_VERIFY_PLACES_H
+#define TFD_IR_VERIFY_PLACES_H
+
+#include "ir/verify.h"
+
+typedef struct Extent {
+    IrPlace place;
+    int64_t bytes;
+} Extent;
+
+Extent extent_of(const IrModule *m, IrPlace place, const IrType *t);
+bool extents_meet(const Extent *a, const Extent *b);
+
+static inline bool
+same_place(IrPlace a, IrPlace b)
+{
+    return a.space == b.space && a.offset == b.offset;
+}
+
+/* Whether op gives its result number i the bytes that its operand number i
+ * (a read or write: the variable) has already, and writes none. */
+bool is_alias(const IrModule *m, const IrOp *op, int i);
+
+/* Whether the kernel may make result r in exactly the bytes of operand o: it
+ * reads an element of o only to make the same element of r. */
+bool kernel_may_overwrite(const IrOp *kernel, int o, int r);
+
+/* Whether fn's values are intact wherever they are used. */
+void verify_overlap(Verify *v, const IrFunc *fn);
+
+#endif

@@ -212,7 +212,8 @@ be_kernel_build(Arena *a, const IrOp *op, Diag *d)
     Build b = {.k = be_kernel_new(a),
                .scratch = arena_new(a, "kernel build"),
                .m = region->func->module};
-    b.buckets = NEW_ARRAY(b.scratch, Expr *, EXPR_BUCKETS);
+    b.exprs = NEW_ARRAY(b.scratch, Expr *, EXPR_BUCKETS);
+    b.memos = NEW_ARRAY(b.scratch, Memo *, EXPR_BUCKETS);
     build(&b, region);
     if (b.error)
         diag_error(d, op->loc, "%s", b.error);

@@ -32,8 +32,8 @@ mix_dim(uint64_t h, Dim d)
     return mix(mix(h, (uint64_t)d.c), (uint64_t)d.k);
 }
 
-static uint64_t
-mix_index(uint64_t h, const KIndex *x)
+uint64_t
+index_hash(uint64_t h, const KIndex *x)
 {
     h = mix_dim(h, x->base);
     for (int i = 0; i < x->num_terms; i++)
@@ -50,7 +50,7 @@ hash_node(KNode *n)
     for (int i = 0; i < num; i++)
         h = mix(h, (uint64_t)(uintptr_t)args[i] >> 4);
     if (be_kernel_index(n))
-        h = mix_index(h, be_kernel_index(n));
+        h = index_hash(h, be_kernel_index(n));
     if (n->kind == K_CONST)
         h = mix(h, (uint64_t)n->constant.i);
     return n->kind == K_MAP ? mix(h, (uint64_t)n->map.op) : h;
@@ -96,7 +96,7 @@ Expr *
 expr_make(Build *b, const KNode *node)
 {
     KNode copy = *node;
-    Expr **bucket = &b->buckets[hash_node(&copy) % EXPR_BUCKETS];
+    Expr **bucket = &b->exprs[hash_node(&copy) % EXPR_BUCKETS];
     for (Expr *e = *bucket; e; e = e->next) {
         if (equal_nodes(&e->node, &copy))
             return e;

@@ -69,10 +69,10 @@ typedef struct Build {
     const IrModule *m;
     const char *error; /* the first thing that went wrong, or NULL */
     int num_exprs, num_vars;
-    Expr **buckets;
+    Expr **exprs;                /* EXPR_BUCKETS chains */
+    Memo **memos;                /* likewise */
     VEC(const IrValue *) values; /* of the region, by their ids */
     VEC(Shape) shapes;           /* likewise */
-    VEC(Memo *) memos;           /* likewise */
     VEC(Output) outputs;
     int widest; /* the output whose shape gives the index space */
 } Build;
@@ -111,6 +111,8 @@ Expr *expr_and(Build *b, Expr *x, Expr *y); /* either may be NULL: true */
 
 ExprVar *expr_loop_var(Build *b, Dim extent);
 
+/* h, and what x says. */
+uint64_t index_hash(uint64_t h, const KIndex *x);
 KIndex index_const(Dim c);
 KIndex index_var(Build *b, ExprVar *v);
 KIndex index_add(Build *b, KIndex x, KIndex y);

@@ -19,7 +19,8 @@ typedef Expr *Rule(Build *b, const IrOp *op, const View *view, Expr *guard);
 
 /* An element that was asked for before. */
 struct Memo {
-    Memo *next;
+    Memo *next; /* of its bucket */
+    const IrValue *of;
     View view;
     Expr *guard, *value;
 };
@@ -60,7 +61,6 @@ value_declare(Build *b, IrValue *v)
     v->id = b->values.len;
     VEC_PUSH(b->scratch, b->values, v);
     VEC_PUSH(b->scratch, b->shapes, s);
-    VEC_PUSH(b->scratch, b->memos, NULL);
 }
 
 const Shape *
@@ -678,15 +678,25 @@ compute(Build *b, const IrValue *v, const View *view, Expr *guard)
 }
 
 static bool
-same_view(const View *x, const View *y)
+is_memo(const Memo *m, const IrValue *v, const View *view, const Expr *guard)
 {
-    if (!shape_equal(&x->shape, &y->shape))
+    if (m->of != v || m->guard != guard ||
+        !shape_equal(&m->view.shape, &view->shape))
         return false;
-    for (int i = 0; i < x->shape.rank; i++) {
-        if (!be_index_equal(&x->at[i], &y->at[i]))
+    for (int i = 0; i < view->shape.rank; i++) {
+        if (!be_index_equal(&m->view.at[i], &view->at[i]))
             return false;
     }
     return true;
+}
+
+static Memo **
+memo_bucket(Build *b, const IrValue *v, const View *view, const Expr *guard)
+{
+    uint64_t h = (uint64_t)v->id ^ (uint64_t)(uintptr_t)guard >> 4;
+    for (int i = 0; i < view->shape.rank; i++)
+        h = index_hash(h, &view->at[i]);
+    return &b->memos[h % EXPR_BUCKETS];
 }
 
 Expr *
@@ -704,14 +714,14 @@ value_at(Build *b, const IrValue *v, const View *view, Expr *guard)
         own = own_view(b, v, view);
         view = &own;
     }
-    Memo **memos = &b->memos.data[v->id];
-    for (Memo *m = *memos; m; m = m->next) {
-        if (m->guard == guard && same_view(&m->view, view))
+    Memo **bucket = memo_bucket(b, v, view, guard);
+    for (Memo *m = *bucket; m; m = m->next) {
+        if (is_memo(m, v, view, guard))
             return m->value;
     }
     Memo *m = NEW(b->scratch, Memo);
-    *m = (Memo){*memos, *view, guard, compute(b, v, view, guard)};
-    m->next = *memos;
-    *memos = m;
+    *m = (Memo){NULL, v, *view, guard, compute(b, v, view, guard)};
+    m->next = *bucket;
+    *bucket = m;
     return m->value;
 }

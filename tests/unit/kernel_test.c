@@ -503,6 +503,31 @@ reshape(void **state)
     }
 }
 
+/* Rows of a batch that may be empty, after a first one: its length divides
+ * indices under a guard. */
+static void
+divisors_may_be_0(void **state)
+{
+    (void)state;
+    for (int s = 0; s < COUNT(sizes); s++) {
+        int64_t n = sizes[s];
+        Region r = region_new();
+        Dim from[] = {C(4), r.n}, to[] = {r.n, C(4)};
+        Dim wide[] = {dim_linear(1, 1, r.n.sym), C(4)};
+        IrValue *x = arg(&r, DT_i64, 2, from);
+        IrValue *row = ir_build_iota(r.b, DT_i64, 2, from, 0, NO_LOC);
+        x = ir_build2(r.b, OP_mul, x, row, NO_LOC);
+        x = ir_build_reshape(r.b, x, 2, to, NO_LOC);
+        x = ir_build_pad(r.b, x, (int64_t[]){1, 0}, wide, (int64_t[]){1, 1},
+                         NO_LOC);
+        region_make(&r, x, n);
+        for (int64_t i = 0; i < 4 * (n + 1); i++)
+            assert_int(&r, 0, i,
+                       i < 4 ? 0 : in(&r, 0, i - 4).i * ((i - 4) / n));
+        region_free(&r);
+    }
+}
+
 static void
 broadcast_of_a_reshape(void **state)
 {
@@ -978,6 +1003,7 @@ main(void)
         cmocka_unit_test(concat),
         cmocka_unit_test(conditions_join),
         cmocka_unit_test(reshape),
+        cmocka_unit_test(divisors_may_be_0),
         cmocka_unit_test(broadcast_of_a_reshape),
         cmocka_unit_test(reductions_of_every_size),
         cmocka_unit_test(both_ends),

@@ -69,7 +69,7 @@ look_through(const Build *b, const IrValue *v)
         const IrValue *next = NULL;
         for (int i = 0; i < op->num_operands && !next; i++) {
             const IrValue *x = op->operands[i];
-            if (equal_but_ones(value_shape(b, x), value_shape(b, v)))
+            if (equal_but_ones(be_value_shape(b, x), be_value_shape(b, v)))
                 next = x;
         }
         if (!next)
@@ -87,8 +87,8 @@ bind_to_kept_axes(Build *b, Output *o, const Output *widest)
     const IrOp *op = look_through(b, o->of)->def;
     if (!op || !(ir_op_info[op->kind].traits & REDUCES))
         return false;
-    const Shape *s = value_shape(b, op->operands[0]);
-    if (!shape_equal(s, value_shape(b, widest->of)))
+    const Shape *s = be_value_shape(b, op->operands[0]);
+    if (!be_shape_equal(s, be_value_shape(b, widest->of)))
         return false;
     int count, reduced = 0;
     const int64_t *axes = ir_ints(op, A_axes, &count);
@@ -105,10 +105,10 @@ bind_to_kept_axes(Build *b, Output *o, const Output *widest)
 static void
 bind_new(Build *b, Output *o)
 {
-    const Shape *s = value_shape(b, o->of);
+    const Shape *s = be_value_shape(b, o->of);
     Wide w = wide_of(s);
     for (int i = 0; i < w.count; i++) {
-        ExprVar *v = expr_loop_var(b, s->dims[w.axes[i]]);
+        ExprVar *v = be_expr_loop_var(b, s->dims[w.axes[i]]);
         v->is_root = true;
         VEC_PUSH(b->scratch, o->vars, v);
     }
@@ -117,7 +117,8 @@ bind_new(Build *b, Output *o)
 static void
 bind_output(Build *b, Output *o, const Output *widest)
 {
-    const Shape *s = value_shape(b, o->of), *t = value_shape(b, widest->of);
+    const Shape *s = be_value_shape(b, o->of),
+                *t = be_value_shape(b, widest->of);
     int count = wide_of(s).count;
     if (count < wide_of(t).count && bind_to_kept_axes(b, o, widest))
         return;
@@ -134,7 +135,7 @@ bind_outputs(Build *b)
 {
     int most = -1;
     for (int i = 0; i < b->outputs.len; i++) {
-        int count = wide_of(value_shape(b, b->outputs.data[i].of)).count;
+        int count = wide_of(be_value_shape(b, b->outputs.data[i].of)).count;
         if (count > most) {
             most = count;
             b->widest = i;
@@ -151,12 +152,12 @@ bind_outputs(Build *b)
 static void
 compute_output(Build *b, Output *o)
 {
-    View view = view_of(b, o->of);
+    View view = be_view_of(b, o->of);
     Wide w = wide_of(&view.shape);
     for (int i = 0; i < w.count; i++)
-        view.at[w.axes[i]] = index_var(b, o->vars.data[i]);
-    o->value = value_at(b, o->of, &view, NULL);
-    o->at = view_linear(b, &view);
+        view.at[w.axes[i]] = be_lin_var(b, o->vars.data[i]);
+    o->value = be_value_at(b, o->of, &view, NULL);
+    o->at = be_view_linear(b, &view);
 }
 
 /* ---- the region --------------------------------------------------------- */
@@ -166,12 +167,12 @@ declare_values(Build *b, const IrBlock *region)
 {
     int num_ops = 0;
     for (int i = 0; i < region->args.len; i++)
-        value_declare(b, region->args.data[i]);
+        be_value_declare(b, region->args.data[i]);
     for (const IrOp *op = region->first; op; op = op->next) {
         for (int i = 0; i < op->num_results; i++)
-            value_declare(b, op->results[i]);
+            be_value_declare(b, op->results[i]);
         if (++num_ops == MAX_OPS)
-            expr_fail(b, "a kernel has more than 1,024 operations");
+            be_expr_fail(b, "a kernel has more than 1,024 operations");
     }
 }
 
@@ -182,13 +183,13 @@ declare_arrays(Build *b, const IrBlock *region)
     for (int i = 0; i < region->args.len; i++) {
         const IrValue *v = region->args.data[i];
         be_kernel_array(b->k, K_IN, v->type.dtype,
-                        shape_size(b, value_shape(b, v)));
+                        be_shape_size(b, be_value_shape(b, v)));
     }
     for (int i = 0; i < yield->num_operands; i++) {
         const IrValue *v = yield->operands[i];
         Output o = {.of = v};
         o.array = be_kernel_array(b->k, K_OUT, v->type.dtype,
-                                  shape_size(b, value_shape(b, v)));
+                                  be_shape_size(b, be_value_shape(b, v)));
         VEC_PUSH(b->scratch, b->outputs, o);
     }
 }
@@ -202,7 +203,7 @@ build(Build *b, const IrBlock *region)
     for (int i = 0; i < b->outputs.len; i++)
         compute_output(b, &b->outputs.data[i]);
     if (!b->error)
-        nest_build(b);
+        be_nest_build(b);
 }
 
 BeKernel *

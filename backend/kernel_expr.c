@@ -11,7 +11,7 @@
 enum { MAX_EXPRS = 65536 };
 
 void
-expr_fail(Build *b, const char *what)
+be_expr_fail(Build *b, const char *what)
 {
     if (!b->error)
         b->error = what;
@@ -33,7 +33,7 @@ mix_dim(uint64_t h, Dim d)
 }
 
 uint64_t
-index_hash(uint64_t h, const KIndex *x)
+be_lin_hash(uint64_t h, const KIndex *x)
 {
     h = mix_dim(h, x->base);
     for (int i = 0; i < x->num_terms; i++)
@@ -50,7 +50,7 @@ hash_node(KNode *n)
     for (int i = 0; i < num; i++)
         h = mix(h, (uint64_t)(uintptr_t)args[i] >> 4);
     if (be_kernel_index(n))
-        h = index_hash(h, be_kernel_index(n));
+        h = be_lin_hash(h, be_kernel_index(n));
     if (n->kind == K_CONST)
         h = mix(h, (uint64_t)n->constant.i);
     return n->kind == K_MAP ? mix(h, (uint64_t)n->map.op) : h;
@@ -93,7 +93,7 @@ equal_nodes(KNode *x, KNode *y)
 }
 
 Expr *
-expr_make(Build *b, const KNode *node)
+be_expr_make(Build *b, const KNode *node)
 {
     KNode copy = *node;
     Expr **bucket = &b->exprs[hash_node(&copy) % EXPR_BUCKETS];
@@ -102,7 +102,7 @@ expr_make(Build *b, const KNode *node)
             return e;
     }
     if (++b->num_exprs > MAX_EXPRS)
-        expr_fail(b, "the kernel would have more than 65,536 nodes");
+        be_expr_fail(b, "the kernel would have more than 65,536 nodes");
     Expr *e = NEW(b->scratch, Expr);
     e->node = copy;
     e->next = *bucket;
@@ -113,53 +113,53 @@ expr_make(Build *b, const KNode *node)
 /* ---- nodes by kind ------------------------------------------------------ */
 
 Expr *
-expr_const(Build *b, Scalar value)
+be_expr_const(Build *b, Scalar value)
 {
     Scalar s = scalar_cast(value, dtype_compute(value.dtype));
-    return expr_make(
+    return be_expr_make(
         b, &(KNode){.kind = K_CONST, .dtype = s.dtype, .constant = s});
 }
 
 Expr *
-expr_map(Build *b, IrOpKind op, DType dtype, int num, Expr *const *args)
+be_expr_map(Build *b, IrOpKind op, DType dtype, int num, Expr *const *args)
 {
     KNode n = {.kind = K_MAP, .dtype = dtype_compute(dtype)};
     n.map.op = op;
     n.map.num_args = num;
     for (int i = 0; i < num; i++)
         n.map.args[i] = &args[i]->node;
-    return expr_make(b, &n);
+    return be_expr_make(b, &n);
 }
 
 Expr *
-expr_cast(Build *b, Expr *x, DType to)
+be_expr_cast(Build *b, Expr *x, DType to)
 {
     KNode n = {.kind = K_MAP, .dtype = dtype_compute(to)};
     n.map.op = OP_cast;
     n.map.to = to;
     n.map.num_args = 1;
     n.map.args[0] = &x->node;
-    return expr_make(b, &n);
+    return be_expr_make(b, &n);
 }
 
 Expr *
-expr_inside(Build *b, KIndex index, Dim size)
+be_expr_inside(Build *b, KIndex index, Dim size)
 {
-    return expr_make(
+    return be_expr_make(
         b,
         &(KNode){.kind = K_INSIDE, .dtype = DT_bool, .inside = {index, size}});
 }
 
 Expr *
-expr_and(Build *b, Expr *x, Expr *y)
+be_expr_and(Build *b, Expr *x, Expr *y)
 {
     if (!x || !y)
         return x ? x : y;
-    return expr_map(b, OP_and, DT_bool, 2, (Expr *const[]){x, y});
+    return be_expr_map(b, OP_and, DT_bool, 2, (Expr *const[]){x, y});
 }
 
 ExprVar *
-expr_loop_var(Build *b, Dim extent)
+be_expr_loop_var(Build *b, Dim extent)
 {
     ExprVar *v = NEW(b->scratch, ExprVar);
     v->var = (KVar){b->num_vars++, extent};
@@ -170,27 +170,27 @@ expr_loop_var(Build *b, Dim extent)
 /* ---- indices ------------------------------------------------------------ */
 
 void
-expr_fail_index(Build *b)
+be_expr_fail_index(Build *b)
 {
-    expr_fail(b, "an index of the kernel does not fit 64 bits");
+    be_expr_fail(b, "an index of the kernel does not fit 64 bits");
 }
 
 Dim
-dim_times(Build *b, Dim x, Dim y)
+be_dim_times(Build *b, Dim x, Dim y)
 {
     if (!dim_mul(x, y, &x))
-        expr_fail_index(b);
+        be_expr_fail_index(b);
     return x;
 }
 
 KIndex
-index_const(Dim c)
+be_lin_const(Dim c)
 {
     return (KIndex){.base = c};
 }
 
 KIndex
-index_var(Build *b, ExprVar *v)
+be_lin_var(Build *b, ExprVar *v)
 {
     KIndex x = {dim_const(0), 1, NEW(b->scratch, KTerm)};
     x.terms[0] = (KTerm){dim_const(1), &v->var};
@@ -198,20 +198,20 @@ index_var(Build *b, ExprVar *v)
 }
 
 KIndex
-index_add(Build *b, KIndex x, KIndex y)
+be_lin_add(Build *b, KIndex x, KIndex y)
 {
     KIndex sum = x;
     if (!be_index_add(b->scratch, &x, &y, &sum))
-        expr_fail_index(b);
+        be_expr_fail_index(b);
     return sum;
 }
 
 KIndex
-index_scale(Build *b, KIndex x, Dim by)
+be_lin_scale(Build *b, KIndex x, Dim by)
 {
     KIndex product = x;
     if (!be_index_scale(b->scratch, &x, by, &product))
-        expr_fail_index(b);
+        be_expr_fail_index(b);
     return product;
 }
 
@@ -259,20 +259,20 @@ static KIndex
 index_of_division(Build *b, KKind kind, KIndex x, Dim by, Dim extent)
 {
     KNode n = {.kind = kind, .divide = {NULL, x, by}};
-    Expr *e = expr_make(b, &n);
+    Expr *e = be_expr_make(b, &n);
     if (!e->node.divide.var) {
-        ExprVar *v = expr_loop_var(b, extent);
+        ExprVar *v = be_expr_loop_var(b, extent);
         v->divide = e;
         e->node.divide.var = &v->var;
     }
-    return index_var(b, var_of(e->node.divide.var));
+    return be_lin_var(b, var_of(e->node.divide.var));
 }
 
 /* x = by * whole + rest, as far as it is seen term by term. */
 static void
 split_index(Build *b, const KIndex *x, Dim by, KIndex *whole, KIndex *rest)
 {
-    *whole = index_const(dim_const(0));
+    *whole = be_lin_const(dim_const(0));
     *rest = *whole;
     Dim q;
     if (dim_div(x->base, by, &q))
@@ -290,8 +290,8 @@ split_index(Build *b, const KIndex *x, Dim by, KIndex *whole, KIndex *rest)
 }
 
 void
-index_divide(Build *b, KIndex x, Dim by, Dim extent, KIndex *quotient,
-             KIndex *remainder)
+be_lin_divide(Build *b, KIndex x, Dim by, Dim extent, KIndex *quotient,
+              KIndex *remainder)
 {
     KIndex whole, rest;
     split_index(b, &x, by, &whole, &rest);
@@ -301,5 +301,5 @@ index_divide(Build *b, KIndex x, Dim by, Dim extent, KIndex *quotient,
         return;
     *remainder = index_of_division(b, K_MOD, rest, by, by);
     *quotient =
-        index_add(b, whole, index_of_division(b, K_DIV, rest, by, extent));
+        be_lin_add(b, whole, index_of_division(b, K_DIV, rest, by, extent));
 }

@@ -59,7 +59,7 @@ typedef struct Output {
     Expr *value;
 } Output;
 
-typedef struct Memo Memo;
+typedef struct Memo Memo; /* an element asked for before */
 
 enum { EXPR_BUCKETS = 4096 };
 
@@ -92,8 +92,8 @@ var_of(KVar *v)
 /* ---- kernel_expr.c ------------------------------------------------------ */
 
 /* Building goes on with values that do not matter any more. */
-void expr_fail(Build *b, const char *what);
-void expr_fail_index(Build *b);
+void be_expr_fail(Build *b, const char *what);
+void be_expr_fail_index(Build *b);
 
 static inline bool
 dim_is_one(Dim d)
@@ -102,46 +102,48 @@ dim_is_one(Dim d)
 }
 
 /* The Expr that is node: an equal one when there is one. */
-Expr *expr_make(Build *b, const KNode *node);
-Expr *expr_const(Build *b, Scalar value); /* converted to its compute dtype */
-Expr *expr_map(Build *b, IrOpKind op, DType dtype, int num, Expr *const *args);
-Expr *expr_cast(Build *b, Expr *x, DType to);
-Expr *expr_inside(Build *b, KIndex index, Dim size);
-Expr *expr_and(Build *b, Expr *x, Expr *y); /* either may be NULL: true */
+Expr *be_expr_make(Build *b, const KNode *node);
+/* In value's compute dtype. */
+Expr *be_expr_const(Build *b, Scalar value);
+Expr *be_expr_map(Build *b, IrOpKind op, DType dtype, int num,
+                  Expr *const *args);
+Expr *be_expr_cast(Build *b, Expr *x, DType to);
+Expr *be_expr_inside(Build *b, KIndex index, Dim size);
+Expr *be_expr_and(Build *b, Expr *x, Expr *y); /* either may be NULL: true */
 
-ExprVar *expr_loop_var(Build *b, Dim extent);
+ExprVar *be_expr_loop_var(Build *b, Dim extent);
 
 /* h, and what x says. */
-uint64_t index_hash(uint64_t h, const KIndex *x);
-KIndex index_const(Dim c);
-KIndex index_var(Build *b, ExprVar *v);
-KIndex index_add(Build *b, KIndex x, KIndex y);
-KIndex index_scale(Build *b, KIndex x, Dim by);
+uint64_t be_lin_hash(uint64_t h, const KIndex *x);
+KIndex be_lin_const(Dim c);
+KIndex be_lin_var(Build *b, ExprVar *v);
+KIndex be_lin_add(Build *b, KIndex x, KIndex y);
+KIndex be_lin_scale(Build *b, KIndex x, Dim by);
 /* x / by and x % by, with the terms that by divides taken out of them.
  * extent is an upper bound of the quotient. */
-void index_divide(Build *b, KIndex x, Dim by, Dim extent, KIndex *quotient,
-                  KIndex *remainder);
+void be_lin_divide(Build *b, KIndex x, Dim by, Dim extent, KIndex *quotient,
+                   KIndex *remainder);
 
-Dim dim_times(Build *b, Dim x, Dim y);
+Dim be_dim_times(Build *b, Dim x, Dim y);
 
 /* ---- kernel_value.c ----------------------------------------------------- */
 
 /* v at the element that view says.  Loads happen only where guard (NULL:
  * always) is true; elsewhere the value is anything. */
-Expr *value_at(Build *b, const IrValue *v, const View *view, Expr *guard);
+Expr *be_value_at(Build *b, const IrValue *v, const View *view, Expr *guard);
 /* Makes v, of the region, known. */
-void value_declare(Build *b, IrValue *v);
-const Shape *value_shape(const Build *b, const IrValue *v);
-bool shape_equal(const Shape *x, const Shape *y);
+void be_value_declare(Build *b, IrValue *v);
+const Shape *be_value_shape(const Build *b, const IrValue *v);
+bool be_shape_equal(const Shape *x, const Shape *y);
 /* The number of elements. */
-Dim shape_size(Build *b, const Shape *s);
+Dim be_shape_size(Build *b, const Shape *s);
 /* The first element of v; its linear index. */
-View view_of(const Build *b, const IrValue *v);
-KIndex view_linear(Build *b, const View *view);
+View be_view_of(const Build *b, const IrValue *v);
+KIndex be_view_linear(Build *b, const View *view);
 
 /* ---- kernel_nest.c ------------------------------------------------------ */
 
 /* Fills grid and body from the outputs. */
-void nest_build(Build *b);
+void be_nest_build(Build *b);
 
 #endif

@@ -624,7 +624,7 @@ open_grid(Build *b, Scope *item, const ExprVars *rows, const ExprVar *lanes)
 }
 
 void
-nest_build(Build *b)
+be_nest_build(Build *b)
 {
     Graph g = graph_of(b);
     merge_indices(b, &g);

@@ -53,7 +53,7 @@ kernel_dim(Build *b, Dim d)
 }
 
 void
-value_declare(Build *b, IrValue *v)
+be_value_declare(Build *b, IrValue *v)
 {
     Shape s = {.rank = v->type.rank};
     for (int i = 0; i < s.rank; i++)
@@ -64,13 +64,13 @@ value_declare(Build *b, IrValue *v)
 }
 
 const Shape *
-value_shape(const Build *b, const IrValue *v)
+be_value_shape(const Build *b, const IrValue *v)
 {
     return &b->shapes.data[v->id];
 }
 
 bool
-shape_equal(const Shape *x, const Shape *y)
+be_shape_equal(const Shape *x, const Shape *y)
 {
     if (x->rank != y->rank)
         return false;
@@ -82,11 +82,11 @@ shape_equal(const Shape *x, const Shape *y)
 }
 
 Dim
-shape_size(Build *b, const Shape *s)
+be_shape_size(Build *b, const Shape *s)
 {
     Dim size = dim_const(1);
     for (int i = 0; i < s->rank; i++)
-        size = dim_times(b, size, s->dims[i]);
+        size = be_dim_times(b, size, s->dims[i]);
     return size;
 }
 
@@ -103,29 +103,29 @@ is_single(const Shape *s)
 /* ---- views -------------------------------------------------------------- */
 
 View
-view_of(const Build *b, const IrValue *v)
+be_view_of(const Build *b, const IrValue *v)
 {
-    View view = {.shape = *value_shape(b, v)};
+    View view = {.shape = *be_value_shape(b, v)};
     for (int i = 0; i < view.shape.rank; i++)
-        view.at[i] = index_const(dim_const(0));
+        view.at[i] = be_lin_const(dim_const(0));
     return view;
 }
 
 static KIndex
 linear(Build *b, const Dim *dims, const KIndex *at, int rank)
 {
-    KIndex sum = index_const(dim_const(0));
+    KIndex sum = be_lin_const(dim_const(0));
     Dim stride = dim_const(1);
     for (int i = rank - 1; i >= 0; i--) {
-        sum = index_add(b, sum, index_scale(b, at[i], stride));
+        sum = be_lin_add(b, sum, be_lin_scale(b, at[i], stride));
         if (i > 0)
-            stride = dim_times(b, stride, dims[i]);
+            stride = be_dim_times(b, stride, dims[i]);
     }
     return sum;
 }
 
 KIndex
-view_linear(Build *b, const View *view)
+be_view_linear(Build *b, const View *view)
 {
     return linear(b, view->shape.dims, view->at, view->shape.rank);
 }
@@ -147,8 +147,8 @@ unravel(Build *b, KIndex x, const Dim *dims, KIndex *at, int rank)
             continue;
         Dim rest = dim_const(1);
         for (int j = 0; j < i; j++)
-            rest = dim_times(b, rest, dims[j]);
-        index_divide(b, x, dims[i], rest, &x, &at[i]);
+            rest = be_dim_times(b, rest, dims[j]);
+        be_lin_divide(b, x, dims[i], rest, &x, &at[i]);
     }
     if (rank > 0)
         at[0] = x;
@@ -188,10 +188,10 @@ skip_ones(const Shape *s, int i)
 static View
 own_view(Build *b, const IrValue *v, const View *view)
 {
-    View own = view_of(b, v);
+    View own = be_view_of(b, v);
     const Shape *from = &view->shape, *to = &own.shape;
-    if (dim_equal(shape_size(b, to), dim_const(0))) {
-        own.at[to->rank - 1] = view_linear(b, view);
+    if (dim_equal(be_shape_size(b, to), dim_const(0))) {
+        own.at[to->rank - 1] = be_view_linear(b, view);
         return own;
     }
     int f = skip_ones(from, 0), t = skip_ones(to, 0);
@@ -216,8 +216,8 @@ takes_any_shape(const Build *b, const IrValue *v)
     if (!(ir_op_info[op->kind].traits & ELEMENTWISE))
         return false;
     for (int i = 0; i < op->num_operands; i++) {
-        const Shape *s = value_shape(b, op->operands[i]);
-        if (!shape_equal(s, value_shape(b, v)) && !is_single(s))
+        const Shape *s = be_value_shape(b, op->operands[i]);
+        if (!be_shape_equal(s, be_value_shape(b, v)) && !is_single(s))
             return false;
     }
     return true;
@@ -230,9 +230,9 @@ load(Build *b, KArray *array, const View *view, Expr *guard)
 {
     KNode n = {.kind = K_LOAD, .dtype = dtype_compute(array->dtype)};
     n.load.array = array;
-    n.load.at = view_linear(b, view);
+    n.load.at = be_view_linear(b, view);
     n.load.guard = guard ? &guard->node : NULL;
-    return expr_make(b, &n);
+    return be_expr_make(b, &n);
 }
 
 static bool
@@ -268,9 +268,9 @@ at_constant(Build *b, const IrOp *op, const View *view, Expr *guard)
     DType dtype = op->results[0]->type.dtype;
     size_t element = dtype_info[dtype].bytes;
     if (size == 0) /* never computed */
-        return expr_const(b, scalar_int(dtype, 0));
+        return be_expr_const(b, scalar_int(dtype, 0));
     if (all_equal(data, size, element))
-        return expr_const(b, scalar_load(dtype, data, 0));
+        return be_expr_const(b, scalar_load(dtype, data, 0));
     KArray *t = table_of(b, dtype, data, size / (int64_t)element);
     return load(b, t, view, guard);
 }
@@ -281,8 +281,8 @@ static Expr *
 index_value(Build *b, KIndex x, DType dtype)
 {
     Expr *e =
-        expr_make(b, &(KNode){.kind = K_INDEX, .dtype = DT_i64, .index = x});
-    return dtype == DT_i64 ? e : expr_cast(b, e, dtype);
+        be_expr_make(b, &(KNode){.kind = K_INDEX, .dtype = DT_i64, .index = x});
+    return dtype == DT_i64 ? e : be_expr_cast(b, e, dtype);
 }
 
 static Expr *
@@ -304,23 +304,23 @@ static Expr *
 at_dim_size(Build *b, const IrOp *op, const View *view, Expr *guard)
 {
     (void)view, (void)guard;
-    return index_value(b, index_const(dim_attr(b, op)), DT_i64);
+    return index_value(b, be_lin_const(dim_attr(b, op)), DT_i64);
 }
 
 static Expr *
 at_replica_id(Build *b, const IrOp *op, const View *view, Expr *guard)
 {
     (void)op, (void)view, (void)guard;
-    return expr_make(b, &(KNode){.kind = K_REPLICA_ID, .dtype = DT_i32});
+    return be_expr_make(b, &(KNode){.kind = K_REPLICA_ID, .dtype = DT_i32});
 }
 
 static Expr *
 at_row_start(Build *b, const IrOp *op, const View *view, Expr *guard)
 {
     (void)view, (void)guard;
-    return expr_make(b, &(KNode){.kind = K_ROW_START,
-                                 .dtype = DT_i64,
-                                 .pair = dim_attr(b, op).sym / 2});
+    return be_expr_make(b, &(KNode){.kind = K_ROW_START,
+                                    .dtype = DT_i64,
+                                    .pair = dim_attr(b, op).sym / 2});
 }
 
 /* ---- elementwise -------------------------------------------------------- */
@@ -329,8 +329,8 @@ at_row_start(Build *b, const IrOp *op, const View *view, Expr *guard)
 static View
 broadcast_view(const Build *b, const IrValue *operand, const View *view)
 {
-    View own = view_of(b, operand);
-    if (is_single(&own.shape) || shape_equal(&own.shape, &view->shape))
+    View own = be_view_of(b, operand);
+    if (is_single(&own.shape) || be_shape_equal(&own.shape, &view->shape))
         return is_single(&own.shape) ? own : *view;
     int lead = view->shape.rank - own.shape.rank;
     for (int i = 0; i < own.shape.rank; i++) {
@@ -365,35 +365,36 @@ is_exact(IrOpKind op)
 static Expr *
 rounded(Build *b, Expr *e, DType dtype)
 {
-    return dtype == dtype_compute(dtype) ? e : expr_cast(b, e, dtype);
+    return dtype == dtype_compute(dtype) ? e : be_expr_cast(b, e, dtype);
 }
 
 /* A cast that only widens does nothing: the value is an f32 already. */
 static Expr *
 converted(Build *b, Expr *e, DType from, DType to)
 {
-    return to == from || to == dtype_compute(from) ? e : expr_cast(b, e, to);
+    return to == from || to == dtype_compute(from) ? e : be_expr_cast(b, e, to);
 }
 
 static Expr *
 at_elementwise(Build *b, const IrOp *op, const View *view, Expr *guard)
 {
     /* Under a foreign shape all operands but single ones have the result's. */
-    bool foreign = !shape_equal(&view->shape, value_shape(b, op->results[0]));
+    bool foreign =
+        !be_shape_equal(&view->shape, be_value_shape(b, op->results[0]));
     Expr *args[K_MAX_ARGS];
     for (int i = 0; i < op->num_operands; i++) {
         const IrValue *x = op->operands[i];
-        View at = foreign && !is_single(value_shape(b, x))
+        View at = foreign && !is_single(be_value_shape(b, x))
                       ? *view
                       : broadcast_view(b, x, view);
-        args[i] = value_at(b, x, &at, guard);
+        args[i] = be_value_at(b, x, &at, guard);
     }
     DType dtype = op->results[0]->type.dtype;
     if (op->kind == OP_cast)
         return converted(b, args[0], op->operands[0]->type.dtype, dtype);
     if (op->kind == OP_stop_gradient)
         return args[0];
-    Expr *e = expr_map(b, op->kind, dtype, op->num_operands, args);
+    Expr *e = be_expr_map(b, op->kind, dtype, op->num_operands, args);
     return is_exact(op->kind) ? e : rounded(b, e, dtype);
 }
 
@@ -404,10 +405,10 @@ static KIndex
 add_range(Build *b, KRanges *ranges, Dim extent)
 {
     if (dim_is_one(extent))
-        return index_const(dim_const(0));
-    ExprVar *v = expr_loop_var(b, extent);
+        return be_lin_const(dim_const(0));
+    ExprVar *v = be_expr_loop_var(b, extent);
     ranges->vars[ranges->count++] = &v->var;
-    return index_var(b, v);
+    return be_lin_var(b, v);
 }
 
 static bool
@@ -439,18 +440,18 @@ at_reduce(Build *b, const IrOp *op, const View *view, Expr *guard)
     const KReduceInfo *info = &be_kernel_reduces[n.reduce.op];
     int count, kept = 0;
     const int64_t *axes = ir_ints(op, A_axes, &count);
-    View at = view_of(b, x);
+    View at = be_view_of(b, x);
     for (int i = 0; i < at.shape.rank; i++) {
         bool reduced = has_axis(axes, count, i);
         at.at[i] = reduced ? add_range(b, &n.reduce.ranges, at.shape.dims[i])
                            : view->at[kept];
         kept += !reduced || ir_int(op, A_keepdims);
     }
-    Expr *element = value_at(b, x, &at, guard);
+    Expr *element = be_value_at(b, x, &at, guard);
     if (n.reduce.ranges.count == 0) /* exactly one element */
-        return info->arg ? expr_const(b, scalar_int(DT_i64, 0)) : element;
+        return info->arg ? be_expr_const(b, scalar_int(DT_i64, 0)) : element;
     n.reduce.element = &element->node;
-    Expr *e = expr_make(b, &n);
+    Expr *e = be_expr_make(b, &n);
     bool exact = info->fold == OP_maximum || info->fold == OP_minimum;
     return exact ? e : rounded(b, e, dtype);
 }
@@ -491,7 +492,7 @@ at_dot(Build *b, const IrOp *op, const View *view, Expr *guard)
     const IrValue *x = op->operands[0], *y = op->operands[1];
     DType dtype = op->results[0]->type.dtype;
     KNode n = {.kind = K_CONTRACT, .dtype = dtype_compute(dtype)};
-    View at_x = view_of(b, x), at_y = view_of(b, y);
+    View at_x = be_view_of(b, x), at_y = be_view_of(b, y);
     int num, num_batch;
     const int64_t *axes_x = ir_ints(op, A_contract_x, &num);
     const int64_t *axes_y = ir_ints(op, A_contract_y, &num);
@@ -503,9 +504,9 @@ at_dot(Build *b, const IrOp *op, const View *view, Expr *guard)
     ir_ints(op, A_batch_x, &num_batch);
     int next = set_kept(op, view, &at_x, A_batch_x, A_contract_x, num_batch);
     set_kept(op, view, &at_y, A_batch_y, A_contract_y, next);
-    n.contract.x = &value_at(b, x, &at_x, guard)->node;
-    n.contract.y = &value_at(b, y, &at_y, guard)->node;
-    return rounded(b, expr_make(b, &n), dtype);
+    n.contract.x = &be_value_at(b, x, &at_x, guard)->node;
+    n.contract.y = &be_value_at(b, y, &at_y, guard)->node;
+    return rounded(b, be_expr_make(b, &n), dtype);
 }
 
 /* ---- moving elements ---------------------------------------------------- */
@@ -513,14 +514,14 @@ at_dot(Build *b, const IrOp *op, const View *view, Expr *guard)
 static Expr *
 at_same(Build *b, const IrOp *op, const View *view, Expr *guard)
 {
-    return value_at(b, op->operands[0], view, guard);
+    return be_value_at(b, op->operands[0], view, guard);
 }
 
 static Expr *
 at_broadcast(Build *b, const IrOp *op, const View *view, Expr *guard)
 {
     View at = broadcast_view(b, op->operands[0], view);
-    return value_at(b, op->operands[0], &at, guard);
+    return be_value_at(b, op->operands[0], &at, guard);
 }
 
 static Expr *
@@ -528,10 +529,10 @@ at_transpose(Build *b, const IrOp *op, const View *view, Expr *guard)
 {
     int count;
     const int64_t *perm = ir_ints(op, A_perm, &count);
-    View at = view_of(b, op->operands[0]);
+    View at = be_view_of(b, op->operands[0]);
     for (int i = 0; i < count; i++)
         at.at[perm[i]] = view->at[i];
-    return value_at(b, op->operands[0], &at, guard);
+    return be_value_at(b, op->operands[0], &at, guard);
 }
 
 static Expr *
@@ -540,12 +541,12 @@ at_slice(Build *b, const IrOp *op, const View *view, Expr *guard)
     int count;
     const int64_t *start = ir_ints(op, A_start, &count);
     const int64_t *step = ir_ints(op, A_step, &count);
-    View at = view_of(b, op->operands[0]);
+    View at = be_view_of(b, op->operands[0]);
     for (int i = 0; i < count; i++) {
-        KIndex moved = index_scale(b, view->at[i], dim_const(step[i]));
-        at.at[i] = index_add(b, moved, index_const(dim_const(start[i])));
+        KIndex moved = be_lin_scale(b, view->at[i], dim_const(step[i]));
+        at.at[i] = be_lin_add(b, moved, be_lin_const(dim_const(start[i])));
     }
-    return value_at(b, op->operands[0], &at, guard);
+    return be_value_at(b, op->operands[0], &at, guard);
 }
 
 static Expr *
@@ -556,11 +557,11 @@ at_reverse(Build *b, const IrOp *op, const View *view, Expr *guard)
     View at = *view;
     for (int i = 0; i < count; i++) {
         KIndex *x = &at.at[axes[i]];
-        KIndex last = index_add(b, index_const(view->shape.dims[axes[i]]),
-                                index_const(dim_const(-1)));
-        *x = index_add(b, index_scale(b, *x, dim_const(-1)), last);
+        KIndex last = be_lin_add(b, be_lin_const(view->shape.dims[axes[i]]),
+                                 be_lin_const(dim_const(-1)));
+        *x = be_lin_add(b, be_lin_scale(b, *x, dim_const(-1)), last);
     }
-    return value_at(b, op->operands[0], &at, guard);
+    return be_value_at(b, op->operands[0], &at, guard);
 }
 
 /* Where an axis of a padded value has an element: *x becomes its index there,
@@ -570,22 +571,23 @@ pad_axis(Build *b, KIndex *x, Dim size, Dim padded, int64_t low, int64_t step)
 {
     if (low == 0 && step == 1 && dim_equal(size, padded))
         return NULL;
-    KIndex shifted = index_add(b, *x, index_const(dim_const(-low)));
-    Dim spread = dim_times(b, size, dim_const(step)), gap, one = dim_const(1);
+    KIndex shifted = be_lin_add(b, *x, be_lin_const(dim_const(-low)));
+    Dim spread = be_dim_times(b, size, dim_const(step)), gap,
+        one = dim_const(1);
     if (!dim_sub(spread, dim_const(step - 1), &gap))
-        expr_fail_index(b);
-    Expr *inside = expr_inside(b, shifted, gap);
+        be_expr_fail_index(b);
+    Expr *inside = be_expr_inside(b, shifted, gap);
     KIndex rest;
-    index_divide(b, shifted, dim_const(step), size, x, &rest);
+    be_lin_divide(b, shifted, dim_const(step), size, x, &rest);
     bool each = rest.num_terms == 0 && dim_equal(rest.base, dim_const(0));
-    return each ? inside : expr_and(b, inside, expr_inside(b, rest, one));
+    return each ? inside : be_expr_and(b, inside, be_expr_inside(b, rest, one));
 }
 
 /* x where guard holds, else y. */
 static Expr *
 choose(Build *b, Expr *guard, Expr *x, Expr *y, DType dtype)
 {
-    return expr_map(b, OP_where, dtype, 3, (Expr *const[]){guard, x, y});
+    return be_expr_map(b, OP_where, dtype, 3, (Expr *const[]){guard, x, y});
 }
 
 static Expr *
@@ -595,24 +597,24 @@ at_pad(Build *b, const IrOp *op, const View *view, Expr *guard)
     int count;
     const int64_t *low = ir_ints(op, A_low, &count);
     const int64_t *step = ir_ints(op, A_step, &count);
-    View at = view_of(b, x);
+    View at = be_view_of(b, x);
     Expr *inside = NULL;
     for (int i = 0; i < count; i++) {
         at.at[i] = view->at[i];
         Expr *here = pad_axis(b, &at.at[i], at.shape.dims[i],
                               view->shape.dims[i], low[i], step[i]);
-        inside = expr_and(b, inside, here);
+        inside = be_expr_and(b, inside, here);
         if (dim_is_one(at.shape.dims[i]))
-            at.at[i] = index_const(dim_const(0));
+            at.at[i] = be_lin_const(dim_const(0));
     }
-    Expr *both = expr_and(b, guard, inside);
-    Expr *e = value_at(b, x, &at, both);
+    Expr *both = be_expr_and(b, guard, inside);
+    Expr *e = be_value_at(b, x, &at, both);
     /* A load is 0 already where its guard does not hold. */
     if (!inside ||
         (e->node.kind == K_LOAD && e->node.load.guard == &both->node))
         return e;
     DType dtype = x->type.dtype;
-    Expr *zero = expr_const(b, scalar_cast(scalar_int(DT_i64, 0), dtype));
+    Expr *zero = be_expr_const(b, scalar_cast(scalar_int(DT_i64, 0), dtype));
     return choose(b, inside, e, zero, dtype);
 }
 
@@ -628,14 +630,14 @@ at_concat(Build *b, const IrOp *op, const View *view, Expr *guard)
     Expr **values = NEW_ARRAY(b->scratch, Expr *, last + 1);
     for (int i = 0; i <= last; i++) {
         const IrValue *x = op->operands[i];
-        View at = {.shape = *value_shape(b, x)};
+        View at = {.shape = *be_value_shape(b, x)};
         Dim size = at.shape.dims[axis];
         memcpy(at.at, view->at, sizeof at.at);
-        at.at[axis] = dim_is_one(size) ? index_const(dim_const(0)) : rest;
-        inside[i] = expr_inside(b, rest, size);
-        values[i] = value_at(b, x, &at, expr_and(b, guard, inside[i]));
-        KIndex back = index_scale(b, index_const(size), dim_const(-1));
-        rest = index_add(b, rest, back);
+        at.at[axis] = dim_is_one(size) ? be_lin_const(dim_const(0)) : rest;
+        inside[i] = be_expr_inside(b, rest, size);
+        values[i] = be_value_at(b, x, &at, be_expr_and(b, guard, inside[i]));
+        KIndex back = be_lin_scale(b, be_lin_const(size), dim_const(-1));
+        rest = be_lin_add(b, rest, back);
     }
     Expr *e = values[last];
     for (int i = last - 1; i >= 0; i--)
@@ -672,16 +674,16 @@ compute(Build *b, const IrValue *v, const View *view, Expr *guard)
     Rule *rule = rule_of(v->def);
     if (rule)
         return rule(b, v->def, view, guard);
-    expr_fail(b, arena_printf(b->k->arena, "%s cannot stand in a kernel",
-                              ir_op_info[v->def->kind].name));
-    return expr_const(b, scalar_int(DT_i64, 0));
+    be_expr_fail(b, arena_printf(b->k->arena, "%s cannot stand in a kernel",
+                                 ir_op_info[v->def->kind].name));
+    return be_expr_const(b, scalar_int(DT_i64, 0));
 }
 
 static bool
 is_memo(const Memo *m, const IrValue *v, const View *view, const Expr *guard)
 {
     if (m->of != v || m->guard != guard ||
-        !shape_equal(&m->view.shape, &view->shape))
+        !be_shape_equal(&m->view.shape, &view->shape))
         return false;
     for (int i = 0; i < view->shape.rank; i++) {
         if (!be_index_equal(&m->view.at[i], &view->at[i]))
@@ -695,21 +697,21 @@ memo_bucket(Build *b, const IrValue *v, const View *view, const Expr *guard)
 {
     uint64_t h = (uint64_t)v->id ^ (uint64_t)(uintptr_t)guard >> 4;
     for (int i = 0; i < view->shape.rank; i++)
-        h = index_hash(h, &view->at[i]);
+        h = be_lin_hash(h, &view->at[i]);
     return &b->memos[h % EXPR_BUCKETS];
 }
 
 Expr *
-value_at(Build *b, const IrValue *v, const View *view, Expr *guard)
+be_value_at(Build *b, const IrValue *v, const View *view, Expr *guard)
 {
     bool known =
         v->id >= 0 && v->id < b->values.len && b->values.data[v->id] == v;
     if (!known)
-        expr_fail(b, "a kernel uses a value from around it");
+        be_expr_fail(b, "a kernel uses a value from around it");
     if (b->error)
-        return expr_const(b, scalar_int(DT_i64, 0));
+        return be_expr_const(b, scalar_int(DT_i64, 0));
     View own;
-    if (!shape_equal(&view->shape, value_shape(b, v)) &&
+    if (!be_shape_equal(&view->shape, be_value_shape(b, v)) &&
         !takes_any_shape(b, v)) {
         own = own_view(b, v, view);
         view = &own;

@@ -51,7 +51,7 @@ fe_node(FeParser *ps, FePlace place, AstNode from)
     AstNode *n = NEW(ps->arena, AstNode);
     int depth = depth_of(&from);
     if (depth > AST_MAX_DEPTH) {
-        fe_stop(ps, place, "this is nested too deeply");
+        fe_syntax_stop(ps, place, "this is nested too deeply");
         from = (AstNode){.kind = AST_NONE};
         depth = 1;
     }
@@ -95,7 +95,8 @@ fe_expect_word(FeParser *ps, FePlace place, const char *word,
                const char *expected)
 {
     if (strcmp(word, expected) != 0)
-        fe_error(ps, place, "expected %s, not \"%.40s\"", expected, word);
+        fe_syntax_error(ps, place, "expected %s, not \"%.40s\"", expected,
+                        word);
 }
 
 /* ---- expressions ---- */
@@ -107,11 +108,12 @@ is_comparison(AstOp op)
 }
 
 AstNode *
-fe_binary(FeParser *ps, FePlace place, AstOp op, AstNode *left, AstNode *right)
+fe_make_binary(FeParser *ps, FePlace place, AstOp op, AstNode *left,
+               AstNode *right)
 {
     if (is_comparison(op) && left->kind == AST_BINARY && !left->in_parens &&
         is_comparison(left->binary.op)) {
-        fe_error(ps, place, "comparisons are not chained");
+        fe_syntax_error(ps, place, "comparisons are not chained");
         fe_note(ps, place, "write a < b and b < c, or put one in parentheses");
     }
     return FE_NODE(ps, place, BINARY, binary, op, left, right);
@@ -124,7 +126,7 @@ fe_element(FeParser *ps, FePlace place, AstNode *value, const char *index,
     errno = 0;
     long long i = strtoll(index, NULL, 10);
     if (errno || i > INT32_MAX) {
-        fe_error(ps, index_place, "no tuple has so many elements");
+        fe_syntax_error(ps, index_place, "no tuple has so many elements");
         i = 0;
     }
     return FE_NODE(ps, place, ELEMENT, element, value, i);
@@ -162,8 +164,8 @@ is_target(FeParser *ps, const AstNode *n)
 }
 
 AstNode *
-fe_assign(FeParser *ps, FePlace place, AstOp op, AstNode *target,
-          AstNode *value)
+fe_make_assign(FeParser *ps, FePlace place, AstOp op, AstNode *target,
+               AstNode *value)
 {
     if (!is_target(ps, target) && !ps->stopped)
         diag_error(ps->diag, target->loc, "cannot assign to %s",
@@ -188,7 +190,7 @@ non_slot_vars(FeParser *ps, AstNode *target)
 }
 
 AstNode *
-fe_update(FeParser *ps, FePlace place, AstNode *target, AstNode *body)
+fe_make_update(FeParser *ps, FePlace place, AstNode *target, AstNode *body)
 {
     AstNode *vars = non_slot_vars(ps, target);
     if (!vars && !is_target(ps, target) && target->kind != AST_ELEMENT)

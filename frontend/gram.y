@@ -63,7 +63,7 @@ empty_place(FePlace before)
     FE_NODE(ps, place, KIND, member, __VA_ARGS__)
 #define LEAF(place, KIND) FE_LEAF(ps, place, KIND)
 #define NAME(place, text) MAKE(place, NAME, name, text)
-#define BINARY(place, OP, a, b) fe_binary(ps, place, AST_OP_##OP, a, b)
+#define BINARY(place, OP, a, b) fe_make_binary(ps, place, AST_OP_##OP, a, b)
 #define NO_LIST ((AstList){0})
 }
 
@@ -332,7 +332,7 @@ mut:
     MUT pattern ASSIGN expr     { $$ = MAKE(@$, MUT, mut, $2, $4); }
 ;
 assign:
-    operand assign_op expr      { $$ = fe_assign(ps, @$, $2, $1, $3); }
+    operand assign_op expr      { $$ = fe_make_assign(ps, @$, $2, $1, $3); }
 ;
 assign_op:
     ASSIGN                      { $$ = AST_OP_NONE; }
@@ -365,12 +365,12 @@ cond:
     operand
   | operand ASSIGN operand
         {
-            fe_error(ps, @2, "= assigns: write == to compare");
+            fe_syntax_error(ps, @2, "= assigns: write == to compare");
             $$ = $1;
         }
 ;
 update:
-    UPDATE postfix block        { $$ = fe_update(ps, @$, $2, $3); }
+    UPDATE postfix block        { $$ = fe_make_update(ps, @$, $2, $3); }
 ;
 
 pattern:
@@ -566,7 +566,7 @@ static void
 fe_gram_error(const FePlace *place, FeParser *ps, const char *message)
 {
     (void)message; /* only ever "memory exhausted": the stack is full */
-    fe_stop(ps, *place, "this is nested too deeply");
+    fe_syntax_stop(ps, *place, "this is nested too deeply");
 }
 
 static int

@@ -67,9 +67,9 @@ check_text(FeParser *ps, const char *text, size_t len)
     place.start = (uint32_t)at;
     place.end = place.start + 1;
     if (text[at] == 0)
-        fe_error(ps, place, "a zero byte cannot stand in a program");
+        fe_syntax_error(ps, place, "a zero byte cannot stand in a program");
     else
-        fe_error(ps, place, "the text is not UTF-8 here");
+        fe_syntax_error(ps, place, "the text is not UTF-8 here");
     return false;
 }
 

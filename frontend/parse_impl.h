@@ -124,11 +124,12 @@ AstList fe_append(FeParser *ps, AstList list, AstNode *next);
 AstList fe_prepend(FeParser *ps, AstNode *first, AstList rest);
 
 /* Nodes whose parts are checked. */
-AstNode *fe_binary(FeParser *ps, FePlace place, AstOp op, AstNode *left,
+AstNode *fe_make_binary(FeParser *ps, FePlace place, AstOp op, AstNode *left,
                    AstNode *right);
-AstNode *fe_assign(FeParser *ps, FePlace place, AstOp op, AstNode *target,
+AstNode *fe_make_assign(FeParser *ps, FePlace place, AstOp op, AstNode *target,
                    AstNode *value);
-AstNode *fe_update(FeParser *ps, FePlace place, AstNode *target, AstNode *body);
+AstNode *fe_make_update(FeParser *ps, FePlace place, AstNode *target,
+                        AstNode *body);
 AstNode *fe_colocate(FeParser *ps, FePlace place, AstNode *target,
                      AstList members);
 AstNode *fe_element(FeParser *ps, FePlace place, AstNode *value,
@@ -144,12 +145,12 @@ void fe_expect_word(FeParser *ps, FePlace place, const char *word,
 /* ---- syntax_error.c ---- */
 
 /* An error while reading, unless in recovery. */
-void fe_error(FeParser *ps, FePlace place, const char *format, ...)
+void fe_syntax_error(FeParser *ps, FePlace place, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 void fe_note(FeParser *ps, FePlace place, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 /* The same, after which nothing is read. */
-void fe_stop(FeParser *ps, FePlace place, const char *format, ...)
+void fe_syntax_stop(FeParser *ps, FePlace place, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
 /* Reports the token handed out last, which the grammar did not expect; the

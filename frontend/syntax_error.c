@@ -20,7 +20,7 @@
 /* ---- reporting ---- */
 
 void
-fe_error(FeParser *ps, FePlace place, const char *format, ...)
+fe_syntax_error(FeParser *ps, FePlace place, const char *format, ...)
 {
     if (ps->stopped || ps->recovering)
         return;
@@ -47,7 +47,7 @@ fe_note(FeParser *ps, FePlace place, const char *format, ...)
 }
 
 void
-fe_stop(FeParser *ps, FePlace place, const char *format, ...)
+fe_syntax_stop(FeParser *ps, FePlace place, const char *format, ...)
 {
     if (ps->stopped || ps->recovering)
         return;
@@ -377,7 +377,7 @@ report_slip(FeParser *ps, const Expected *set)
         const Slip *slip = &slip_info[i];
         if (!slip->is_it(ps, set))
             continue;
-        fe_error(ps, place_of_error(ps), "%s", slip->message);
+        fe_syntax_error(ps, place_of_error(ps), "%s", slip->message);
         if (slip->note)
             fe_note(ps, place_of_error(ps), "%s", slip->note);
         return true;
@@ -420,8 +420,8 @@ report_open_block(FeParser *ps)
     bool is_end = ps->last.kind == T_END;
     if (!is_in_block(ps) || !(is_end || is_new_declaration(ps)))
         return false;
-    fe_error(ps, ps->last.place, "expected } before %s",
-             is_end ? "the end of the file" : spelling(ps, &ps->last));
+    fe_syntax_error(ps, ps->last.place, "expected } before %s",
+                    is_end ? "the end of the file" : spelling(ps, &ps->last));
     note_open(ps, open_before(ps));
     return true;
 }
@@ -451,10 +451,10 @@ report_expected(FeParser *ps, const Expected *set)
                                ? "the reserved word "
                                : "";
     if (is_missing(ps))
-        fe_error(ps, place_of_error(ps), "expected %s%s", wanted, after);
+        fe_syntax_error(ps, place_of_error(ps), "expected %s%s", wanted, after);
     else
-        fe_error(ps, place_of_error(ps), "expected %s%s, not %s%s", wanted,
-                 after, reserved, spelling(ps, &ps->last));
+        fe_syntax_error(ps, place_of_error(ps), "expected %s%s, not %s%s",
+                        wanted, after, reserved, spelling(ps, &ps->last));
     note_open_bracket(ps);
 }
 

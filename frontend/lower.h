@@ -18,10 +18,11 @@
  *
  * Files: lower.c (driver, messages), scope.c (names), eval.c (dispatch),
  * lower_expr.c lower_index.c lower_nest.c (expressions), operand.c (values as
- * operands of the IR), fold.c (constants), lower_call.c lower_func.c (calls),
- * lower_module.c, lower_stmt.c lower_control.c lower_loop.c (statements),
- * region.c, grad.c, declare.c use.c strategy.c (the top level); and by name
- * builtins_*.c, vars.c, dist.c, data.c, text.c.
+ * operands of the IR), known.c fold.c (constants), lower_call.c lower_func.c
+ * lower_module.c (calls), lower_stmt.c lower_control.c branch.c lower_for.c
+ * lower_loop.c (statements), region.c, grad.c, declare.c define.c use.c
+ * strategy.c (the top level);
+ * and by name builtins_*.c, vars.c, dist.c, data.c, text.c.
  */
 #ifndef TFD_FRONTEND_LOWER_H
 #define TFD_FRONTEND_LOWER_H
@@ -34,12 +35,12 @@ typedef struct Lower Lower;
 
 /* D16. */
 enum {
-    FE_MAX_CALLS = 256,          /* functions called by functions */
-    FE_MAX_NESTING = 256,        /* control flow of the IR */
-    FE_MAX_UNROLL = 65536,       /* iterations of one loop or list */
-    FE_MAX_IR_VALUES = 4000000,  /* operations made */
-    FE_MAX_STEPS = 10000000,     /* nodes of the tree evaluated */
-    FE_MAX_DEPTH = 4000          /* nodes within nodes, through calls too */
+    FE_MAX_CALLS = 256,         /* functions called by functions */
+    FE_MAX_NESTING = 256,       /* control flow of the IR */
+    FE_MAX_UNROLL = 65536,      /* iterations of one loop or list */
+    FE_MAX_IR_VALUES = 4000000, /* operations made */
+    FE_MAX_STEPS = 10000000,    /* nodes of the tree evaluated */
+    FE_MAX_DEPTH = 4000         /* nodes within nodes, through calls too */
 };
 
 /* Where the code being lowered is executed. */
@@ -76,18 +77,20 @@ typedef enum FeScopeKind {
     SCOPE_BUILTINS,
     SCOPE_FILE,
     SCOPE_INSTANCE, /* members of an instance of a module */
-    SCOPE_FUNC,     /* parameters of a function: muts around are not assigned */
+    SCOPE_FUNC,     /* parameters of a function, the block of an update: muts
+                       around are not assigned */
     SCOPE_MERGE,    /* as that; per-replica values around are not seen */
     SCOPE_BLOCK,
-    SCOPE_SPACE     /* fields of a namespace; has no parent */
+    SCOPE_SPACE /* fields of a namespace; has no parent */
 } FeScopeKind;
 
 typedef struct FeBinding {
     const char *name;
-    FeValue *value;      /* NULL: a declaration not looked at yet */
-    const AstNode *decl; /* then: CONST, LET, VAR, ... */
+    FeValue *value;          /* NULL: a declaration not looked at yet */
+    const AstNode *decl;     /* then: CONST, LET, VAR, ... */
     const AstNode *colocate; /* target of the block around decl, or NULL */
     FeScope *scope;
+    int64_t serial; /* bindings made before have lower ones */
     bool is_mut;
     bool being_made; /* decl is being evaluated */
     Loc loc;
@@ -97,8 +100,8 @@ struct FeScope {
     FeScope *parent;
     FeScopeKind kind;
     VEC(FeBinding *) names;
-    VEC(FeScope *) used; /* SCOPE_FILE: what it uses */
-    const char *prefix;  /* of variables declared here: "", "fc." */
+    VEC(FeScope *) used;  /* SCOPE_FILE: what it uses */
+    const char *prefix;   /* of variables declared here: "", "fc." */
     FeInstance *instance; /* SCOPE_INSTANCE */
 };
 
@@ -136,6 +139,9 @@ void fe_undo_writes(Lower *cx, int mark);
 FeValue *fe_space_field(Lower *cx, const FeScope *space, const char *what,
                         const char *name, Loc loc);
 
+/* Hints the name of a binding to the IR values it is bound to. */
+void fe_name_value(FeValue *v, const char *name);
+
 /* ---- state -------------------------------------------------------------- */
 
 /* An assignment that may have to be undone. */
@@ -144,6 +150,12 @@ typedef struct FeWrite {
     FeValue *before;
 } FeWrite;
 
+/* A source file that is used. */
+typedef struct FeFile {
+    const char *path;
+    FeScope *scope;
+} FeFile;
+
 struct Lower {
     Arena *arena; /* of the module: everything lives there */
     IrModule *module;
@@ -151,23 +163,26 @@ struct Lower {
     Diag *diag;
     const FeOptions *options;
 
-    IrBlock *block; /* where operations are appended; NULL in FE_TOP */
+    IrBlock *block;  /* where operations are appended; NULL in FE_TOP */
+    IrFunc *nowhere; /* of no module: has the operations of FE_TOP */
     FeContext context;
     FeScope *scope;
-    FeFrame *frame;            /* innermost call, or NULL */
-    FeDivergence *divergence;  /* innermost, or NULL; use fe_divergence */
-    IrVar *updated;            /* FE_UPDATE: its variable, NULL for non_slot */
+    FeFrame *frame;           /* innermost call, or NULL */
+    struct FeLoop *loop;      /* innermost of this function, or NULL */
+    FeDivergence *divergence; /* innermost, or NULL; use fe_divergence */
+    IrVar *updated;           /* FE_UPDATE: its variable, NULL for non_slot */
 
     FeScope *builtins, *file; /* outermost names; those of the main file */
     VEC(FeWrite) writes;      /* assignments to muts, oldest first */
     VEC(FeInstance *) instances;
+    VEC(FeFile) files; /* that are used */
 
     /* What an instance made by the expression being evaluated is called; NULL
      * where none can be made. */
     const char *path;
 
-    int64_t num_values, num_steps, num_errors;
-    int num_calls, num_nested, depth;
+    int64_t num_values, num_steps, num_errors, num_bindings;
+    int num_calls, depth;
     bool needs_constant; /* an error was that a value is no constant */
     bool stopped;        /* a limit is exceeded: evaluate nothing more */
 
@@ -180,9 +195,11 @@ struct Lower {
 FeValue *fe_error(Lower *cx, Loc loc, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 /* An error whose note (the repair) comes before the chain of calls. */
-FeValue *fe_error_note(Lower *cx, Loc loc, const char *note,
-                       const char *format, ...)
-    __attribute__((format(printf, 4, 5)));
+FeValue *fe_error_note(Lower *cx, Loc loc, const char *note, const char *format,
+                       ...) __attribute__((format(printf, 4, 5)));
+/* An error after which nothing more is evaluated: a limit. */
+FeValue *fe_stop(Lower *cx, Loc loc, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
 void fe_warning(Lower *cx, Loc loc, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 /* A formatted string in cx->arena, for notes. */
@@ -233,12 +250,18 @@ bool fe_operands(Lower *cx, int n, FeValue *const *v, IrValue **out, Loc loc);
 /* To be passed on and not computed with (reduce, gather, arguments of run): as
  * fe_operand, but per-replica values are welcome everywhere. */
 IrValue *fe_handle(Lower *cx, FeValue *v, Loc loc);
+IrValue *fe_handle_as(Lower *cx, FeValue *v, DType t, Loc loc);
+/* The dtype at which fe_operands would have them. */
+DType fe_common_dtype(Lower *cx, int n, FeValue *const *v);
 /* The type fe_handle would give, without emitting; false if it is no tensor. */
 bool fe_type_of(Lower *cx, FeValue *v, IrType *out);
+/* The least locality that a value has here: host or mirrored. */
+Locality fe_floor(const Lower *cx);
 /* The locality the value has where it stands: CONST mirrored or host, ... */
 Locality fe_locality_of(Lower *cx, FeValue *v);
 
-/* A new operation; its attributes are to be set, then fe_emit appends it. */
+/* A new operation, never NULL; its attributes are to be set, then fe_emit
+ * appends it.  Operands may be NULL (errors). */
 IrOp *fe_op(Lower *cx, IrOpKind kind, int n, IrValue *const *operands, Loc loc);
 /* Infers and appends; POISON with a message when it does not infer, when an
  * operand is NULL, or in FE_TOP.  The value of its one result; NONE without. */
@@ -253,15 +276,23 @@ FeValue *fe_op3(Lower *cx, IrOpKind kind, FeValue *x, FeValue *y, FeValue *z,
  * message), and limits are kept.  (fe_emit does this by itself.) */
 bool fe_may_emit(Lower *cx, Loc loc);
 
+/* Equal shapes one beside the other along a new axis, 0 .. their rank. */
+FeValue *fe_stack(Lower *cx, int n, IrValue *const *xs, int axis, Loc loc);
+
 /* x op y as the language has it: folds constants and lengths. */
 FeValue *fe_binary(Lower *cx, AstOp op, FeValue *x, FeValue *y, Loc loc);
 FeValue *fe_unary(Lower *cx, AstOp op, FeValue *x, Loc loc);
-/* t(x): folds constants; leaves of a nest of numbers too. */
+/* t(x); folds constants. */
 FeValue *fe_cast(Lower *cx, FeValue *x, DType t, Loc loc);
-/* x with its untyped constants at the dtype of their default, i32 or f32. */
+/* What a constant is at dtype t; false with a message when it does not fit. */
+bool fe_constant_as(Lower *cx, const FeValue *v, DType t, Loc loc, Scalar *out);
+/* x op y of a CONST or DIM each, if it can be computed now: NULL if not. */
+FeValue *fe_fold_binary(Lower *cx, AstOp op, FeValue *x, FeValue *y, Loc loc);
+FeValue *fe_fold_unary(Lower *cx, AstOp op, FeValue *x, Loc loc);
+/* x, an untyped constant, at the dtype of its default, i32 or f32. */
 FeValue *fe_typed(Lower *cx, FeValue *x);
 
-/* ---- values known when compiling (operand.c) ---------------------------- */
+/* ---- values known when compiling (known.c) ------------------------------- */
 
 /* what says what for: "the size of a batch".  False with a message when it is
  * not known; that may make a loop unroll. */
@@ -298,10 +329,11 @@ typedef struct FeCall {
     Loc loc;
 } FeCall;
 
-/* Evaluates the arguments of a CALL.  op_words: a NAME among sum, mean, max,
- * min, prod, any, all is the builtin of that name, whatever it is bound to. */
+/* Evaluates the arguments of a CALL.  has_op: where the first, or that named
+ * op, is a NAME of a builtin (sum), it is that whatever the name is bound to.
+ */
 FeCall fe_call_args(Lower *cx, const AstNode *call, const char *name,
-                    bool op_words);
+                    bool has_op);
 /* Assigns arguments to parameters: out[i] is that of names[i], or NULL if it
  * was not given.  False with a message for too many, unknown, twice. */
 bool fe_match_args(Lower *cx, const FeCall *call, int n,
@@ -374,8 +406,8 @@ const FeBuiltin *fe_builtin_find(const char *name);
 const char *fe_builtin_name(const FeBuiltin *b);
 /* All names, for suggestions. */
 const char *const *fe_builtin_names(int *n);
-/* Whether a NAME among its arguments may be one of the operations (sum, mean,
- * ...): see fe_call_args. */
+/* Whether its first argument is an operation (sum, mean, ...): see
+ * fe_call_args. */
 bool fe_builtin_has_op(const FeBuiltin *b);
 FeValue *fe_builtin_call(Lower *cx, const FeBuiltin *b, const FeCall *call);
 /* num_replicas, replica_id: builtin names that are values, not functions, in
@@ -384,8 +416,10 @@ FeValue *fe_builtin_value(Lower *cx, const char *name, Loc loc);
 /* x @ y. */
 FeValue *fe_matmul(Lower *cx, FeValue *x, FeValue *y, Loc loc);
 
-/* grad(loss, wrt), in grad.c: the row of builtins.def calls it. */
+/* grad(loss, wrt), in grad.c, and zip(a, b, ...), in lower_nest.c: their rows
+ * of builtins.def call them. */
 FeValue *fe_grad(Lower *cx, FeValue *loss, FeValue *wrt, Loc loc);
+FeValue *fe_zip(Lower *cx, const FeCall *call);
 
 /* ---- vars.c ------------------------------------------------------------- */
 

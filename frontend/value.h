@@ -11,8 +11,8 @@
  *     at.  f32(3) is a typed one.  Constants fold.
  *   - A DIM is the length of a batch: an integer that is not known before the
  *     step runs, but may stand in shapes.
- *   - A VAR is the variable, not its value: it is read where a tensor is needed.
- *     A PARAM likewise.
+ *   - A VAR is the variable, not its value: it is read where a tensor is
+ * needed. A PARAM likewise.
  *   - POISON is what an expression with an error is worth.  Whoever meets it
  *     gives POISON and reports nothing, so that one run finds many errors.
  */
@@ -101,10 +101,10 @@ struct FeValue {
 
 extern FeValue fe_poison, fe_none;
 
-FeValue *fe_value_int(Arena *a, int64_t x);     /* untyped */
-FeValue *fe_value_float(Arena *a, double x);    /* untyped */
+FeValue *fe_value_int(Arena *a, int64_t x);  /* untyped */
+FeValue *fe_value_float(Arena *a, double x); /* untyped */
 FeValue *fe_value_bool(Arena *a, bool x);
-FeValue *fe_value_scalar(Arena *a, Scalar s);   /* typed */
+FeValue *fe_value_scalar(Arena *a, Scalar s); /* typed */
 /* What the name of a dimension is worth: untyped; a CONST or a DIM. */
 FeValue *fe_value_dim(Arena *a, Dim d);
 /* What len(x) is worth: an i64; a CONST or a DIM. */
@@ -116,6 +116,9 @@ FeValue *fe_value_text(Arena *a, const char *text); /* without holes */
 FeValue *fe_value_type(Arena *a, IrType t);         /* copies t */
 FeValue *fe_value_tuple(Arena *a, int n, FeValue *const *items);
 FeValue *fe_value_list(Arena *a, int n, FeValue *const *items);
+/* A nest of the kind, length and names of like. */
+FeValue *fe_value_with_items(Arena *a, const FeValue *like,
+                             FeValue *const *items);
 FeValue *fe_value_named(Arena *a, int n, const char *const *names,
                         FeValue *const *items);
 /* One of any kind, zeroed but for it; to be filled at once. */
@@ -129,7 +132,10 @@ fe_is_poison(const FeValue *v)
     return v->kind == FE_POISON;
 }
 
-/* "a tuple", "an f32[3] tensor", "the variable w": for messages, in a. */
+/* Whether v or a leaf of it is POISON. */
+bool fe_value_has_poison(const FeValue *v);
+
+/* "a tuple", "an f32[3]", "the variable "w"": for messages, in a. */
 const char *fe_value_what(Arena *a, const IrModule *m, const FeValue *v);
 /* An integer known when compiling, typed or not. */
 bool fe_value_is_int(const FeValue *v, int64_t *x);
@@ -145,6 +151,8 @@ bool fe_value_same(const FeValue *a, const FeValue *b);
  * gives a nest of the same kind and names of what it returns. */
 FeValue *fe_value_map(Arena *a, FeValue *v,
                       FeValue *(*visit)(FeValue *leaf, void *data), void *data);
+/* The items of a nest. */
+void fe_value_items(Arena *a, const FeValue *nest, FeValues *out);
 /* The leaves, in order. */
 void fe_value_leaves(Arena *a, FeValue *v, FeValues *out);
 /* v with its leaves replaced by those at *leaves, which is moved on. */

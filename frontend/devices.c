@@ -1,0 +1,115 @@
+/*
+ * devices.c - lists of devices
+ */
+#include "frontend/devices.h"
+
+#include <string.h>
+#include "runtime/base/str.h"
+
+static const char *const kinds[] = {"cpu", "gpu"};
+
+/* Reads "cpu:" or "gpu:" at *at. */
+static const char *
+read_kind(const char **at)
+{
+    for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++) {
+        size_t n = strlen(kinds[i]);
+        if (strncmp(*at, kinds[i], n) == 0 && (*at)[n] == ':') {
+            *at += n + 1;
+            return kinds[i];
+        }
+    }
+    return NULL;
+}
+
+static bool
+read_index(const char **at, int *index)
+{
+    const char *p = *at;
+    *index = 0;
+    while (*p >= '0' && *p <= '9' && *index < FE_MAX_DEVICES)
+        *index = *index * 10 + (*p++ - '0');
+    bool ok = p > *at && *index < FE_MAX_DEVICES;
+    *at = p;
+    return ok;
+}
+
+static bool
+is_listed(const FeDevices *devices, const FeDevice *d)
+{
+    for (int i = 0; i < devices->len; i++)
+        if (devices->data[i].kind == d->kind &&
+            devices->data[i].index == d->index)
+            return true;
+    return false;
+}
+
+static const char *
+add_range(Arena *a, const char *kind, int first, int last, FeDevices *out)
+{
+    if (last < first)
+        return arena_printf(a, "%s:%d-%d ends before it begins", kind, first,
+                            last);
+    for (int i = first; i <= last; i++) {
+        FeDevice d = {kind, i};
+        if (is_listed(out, &d))
+            return arena_printf(a, "%s:%d is there twice", kind, i);
+        VEC_PUSH(a, *out, d);
+    }
+    return NULL;
+}
+
+/* One of the parts between commas. */
+static const char *
+read_part(Arena *a, const char **at, FeDevices *out)
+{
+    int first, last;
+    const char *part = *at;
+    int len = (int)strcspn(part, ",");
+    const char *kind = read_kind(at);
+    if (kind && **at == '*')
+        return arena_printf(a, "%.*s depends on the machine: name the devices",
+                            len, part);
+    if (!kind || !read_index(at, &first))
+        return arena_printf(a, "\"%.*s\" is no device: cpu:0, cpu:0-3", len,
+                            part);
+    last = first;
+    if (**at == '-') {
+        ++*at;
+        if (!read_index(at, &last))
+            return arena_printf(a, "\"%.*s\" is no range: cpu:0-3", len, part);
+    }
+    if (**at != ',' && **at != '\0')
+        return arena_printf(a, "\"%.*s\" is no device: cpu:0, cpu:0-3", len,
+                            part);
+    return add_range(a, kind, first, last, out);
+}
+
+const char *
+fe_devices_parse(Arena *a, const char *text, FeDevices *out)
+{
+    const char *wrong = NULL;
+    for (const char *at = text; !wrong; at++) {
+        wrong = read_part(a, &at, out);
+        if (!wrong && *at == '\0')
+            break;
+    }
+    return wrong;
+}
+
+const char *
+fe_devices_text(Arena *a, const FeDevices *devices)
+{
+    Str s = str_new(a);
+    for (int i = 0, next; i < devices->len; i = next) {
+        const FeDevice *first = &devices->data[i];
+        next = i + 1;
+        while (next < devices->len && devices->data[next].kind == first->kind &&
+               devices->data[next].index == first->index + (next - i))
+            next++;
+        str_addf(&s, "%s%s:%d", i ? "," : "", first->kind, first->index);
+        if (next > i + 1)
+            str_addf(&s, "-%d", devices->data[next - 1].index);
+    }
+    return str_text(&s);
+}

@@ -1,0 +1,194 @@
+/*
+ * lower.c - from a source file to a module: the order of things; messages
+ */
+#include "frontend/eval.h"
+
+#include "frontend/parse.h"
+
+/* ---- messages ----------------------------------------------------------- */
+
+enum { MAX_CHAIN = 10 };
+
+/* The chain of calls, innermost first. */
+static void
+note_chain(Lower *cx)
+{
+    int n = 0;
+    const FeFrame *f = cx->frame;
+    for (; f && n < MAX_CHAIN; f = f->caller, n++)
+        diag_note(cx->diag, f->loc, "%s", f->note);
+    int rest = 0;
+    for (; f; f = f->caller)
+        rest++;
+    if (rest)
+        diag_note(cx->diag, NO_LOC, "and %d call%s more", rest,
+                  rest == 1 ? "" : "s");
+}
+
+static FeValue *
+report(Lower *cx, Loc loc, const char *note, const char *format, va_list args)
+{
+    cx->num_errors++;
+    diag_error(cx->diag, loc, "%s", arena_vprintf(cx->arena, format, args));
+    if (note)
+        diag_note(cx->diag, loc, "%s", note);
+    note_chain(cx);
+    return &fe_poison;
+}
+
+FeValue *
+fe_error(Lower *cx, Loc loc, const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    FeValue *v = report(cx, loc, NULL, format, args);
+    va_end(args);
+    return v;
+}
+
+FeValue *
+fe_error_note(Lower *cx, Loc loc, const char *note, const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    FeValue *v = report(cx, loc, note, format, args);
+    va_end(args);
+    return v;
+}
+
+FeValue *
+fe_stop(Lower *cx, Loc loc, const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    FeValue *v = report(cx, loc, NULL, format, args);
+    va_end(args);
+    cx->stopped = true;
+    return v;
+}
+
+void
+fe_warning(Lower *cx, Loc loc, const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    diag_warning(cx->diag, loc, "%s", arena_vprintf(cx->arena, format, args));
+    va_end(args);
+    note_chain(cx);
+}
+
+const char *
+fe_format(Lower *cx, const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    const char *text = arena_vprintf(cx->arena, format, args);
+    va_end(args);
+    return text;
+}
+
+const char *
+fe_what(Lower *cx, const FeValue *v)
+{
+    return fe_value_what(cx->arena, cx->module, v);
+}
+
+const char *
+fe_type_text(Lower *cx, const IrType *t)
+{
+    return fe_format(cx, "%s%s", dtype_info[t->dtype].name,
+                     t->rank ? ir_dims_text(cx->module, t->rank, t->dims) : "");
+}
+
+const char *
+fe_context_name(FeContext c)
+{
+    static const char *const names[] = {
+        [FE_TOP] = "a declaration",       [FE_CROSS] = "main",
+        [FE_REPLICA] = "replica context", [FE_MERGE] = "a merge",
+        [FE_UPDATE] = "an update",        [FE_DATA] = "a function of a dataset",
+        [FE_INIT] = "an initial value",
+    };
+    return names[c];
+}
+
+/* ---- the program -------------------------------------------------------- */
+
+static const AstNode *
+find_main(Lower *cx, const AstNode *program)
+{
+    const AstNode *main = NULL;
+    const AstList *decls = &program->program.decls;
+    for (int i = 0; i < decls->len; i++) {
+        if (decls->data[i]->kind != AST_MAIN)
+            continue;
+        if (main)
+            fe_error(cx, decls->data[i]->loc, "a second main");
+        else
+            main = decls->data[i];
+    }
+    if (!main)
+        fe_error(cx, program->loc, "the program has no main { ... }");
+    return main;
+}
+
+static void
+lower_main(Lower *cx, const AstNode *main)
+{
+    FeRegion saved;
+    IrFunc *fn =
+        fe_func_open(cx, "main", FUNC_MAIN, FE_CROSS, main->loc, &saved);
+    FeScope *scope = fe_scope_new(cx, cx->file, SCOPE_FUNC);
+    FeValue *v = fe_body(cx, scope, main->main.body);
+    if (v->kind != FE_NONE && !fe_is_poison(v))
+        fe_error(cx, main->loc, "main returns nothing");
+    fe_func_close(cx, fn, &saved, &fe_none, main->loc);
+}
+
+static void
+lower_program(Lower *cx, const AstNode *program)
+{
+    const AstNode *main = find_main(cx, program);
+    fe_strategy(cx, program);
+    fe_declare(cx, cx->file, &program->program.decls);
+    fe_check_defines(cx);
+    fe_evaluate(cx, cx->file);
+    if (main)
+        lower_main(cx, main);
+    fe_vars_finish(cx);
+}
+
+static IrFunc *
+new_nowhere(IrModule *m)
+{
+    IrFunc *fn = ir_func_new(m, "nowhere", FUNC_HOST, NO_LOC);
+    ir_func_remove(fn);
+    return fn;
+}
+
+static void
+init_lower(Lower *cx, Arena *a, Intern *names, Diag *d,
+           const FeOptions *options)
+{
+    *cx = (Lower){.arena = a, .names = names, .diag = d, .options = options};
+    cx->module = ir_module_new(a, names, d);
+    cx->nowhere = new_nowhere(cx->module);
+    cx->builtins = fe_scope_new(cx, NULL, SCOPE_BUILTINS);
+    cx->file = fe_scope_new(cx, cx->builtins, SCOPE_FILE);
+    cx->scope = cx->file;
+}
+
+IrModule *
+fe_compile(Arena *a, Intern *names, Diag *d, const FeOptions *options)
+{
+    Lower cx;
+    int errors = diag_num_errors(d);
+    uint16_t file =
+        diag_add_source(d, options->path, options->text, options->len);
+    AstNode *program = fe_parse(a, names, d, file, options->text, options->len);
+    if (!program)
+        return NULL;
+    init_lower(&cx, a, names, d, options);
+    lower_program(&cx, program);
+    return diag_num_errors(d) == errors ? cx.module : NULL;
+}

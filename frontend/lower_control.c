@@ -1,0 +1,265 @@
+/*
+ * lower_control.c - blocks, if, and the ways out of them
+ *
+ * The IR has structured control flow only.  An `if` that is decided when the
+ * program runs and has a way out (return, break, continue) in it therefore
+ * takes the rest of the statements into its branches: what is left to do is a
+ * chain (Rest) that either branch executes to its end.  A break then is nothing
+ * but clearing the loop's flag and not executing the rest.
+ */
+#include "frontend/eval.h"
+
+/* The statements still to be executed: those of a block from `at`, and after
+ * them those of the blocks around. */
+typedef struct Rest Rest;
+struct Rest {
+    const AstList *stmts;
+    int at;
+    FeScope *scope;
+    const Rest *outer; /* or NULL */
+};
+
+static FeValue *exec_rest(Lower *cx, Rest rest);
+
+/* ---- ways out ----------------------------------------------------------- */
+
+static bool
+has_exit(const AstNode *n, bool only_break)
+{
+    switch (n->kind) {
+    case AST_BREAK:
+        return true;
+    case AST_CONTINUE:
+    case AST_RETURN:
+        return !only_break;
+    case AST_FN:
+    case AST_MERGE:
+    case AST_UPDATE:
+    case AST_FOR: /* a return in it is an error, found there */
+    case AST_WHILE:
+        return false;
+    default:
+        break;
+    }
+    const AstNode *child;
+    for (AstIter it = ast_children(n); (child = ast_next_child(&it));)
+        if (has_exit(child, only_break))
+            return true;
+    return false;
+}
+
+bool
+fe_has_exit(const AstNode *n)
+{
+    return has_exit(n, false);
+}
+
+bool
+fe_has_break(const AstNode *n)
+{
+    return has_exit(n, true);
+}
+
+static void
+exec_break(Lower *cx, const AstNode *n)
+{
+    if (!cx->loop)
+        fe_error(cx, n->loc, "there is no loop around this %s",
+                 n->kind == AST_BREAK ? "break" : "continue");
+    else if (n->kind == AST_BREAK)
+        fe_write(cx, cx->loop->running, fe_value_bool(cx->arena, false));
+}
+
+static FeValue *
+exec_return(Lower *cx, const AstNode *n)
+{
+    if (cx->loop)
+        return fe_error_note(cx, n->loc, "assign to a mut, and break",
+                             "a return does not stand in a loop");
+    return n->return_.value ? fe_eval(cx, n->return_.value) : &fe_none;
+}
+
+/* ---- if as a statement -------------------------------------------------- */
+
+/* A branch of an if; without an else it is empty. */
+static const AstList *
+branch_stmts(Lower *cx, const AstNode *n, bool truth)
+{
+    AstNode *branch = truth ? n->if_.then : n->if_.else_;
+    if (branch && branch->kind == AST_BLOCK)
+        return &branch->block.stmts;
+    AstList *stmts = NEW(cx->arena, AstList);
+    if (branch)
+        VEC_PUSH(cx->arena, *stmts, branch);
+    return stmts;
+}
+
+/* A branch, and what comes after the if when the branch has ways out (else
+ * after is NULL). */
+typedef struct IfStmt {
+    const AstNode *n;
+    const Rest *after;
+} IfStmt;
+
+static Rest
+begin_branch(Lower *cx, const IfStmt *s, FeScope *around, bool truth)
+{
+    return (Rest){.stmts = branch_stmts(cx, s->n, truth),
+                  .scope = fe_scope_new(cx, around, SCOPE_BLOCK),
+                  .outer = s->after};
+}
+
+static FeValue *
+exec_then(Lower *cx, const void *data)
+{
+    return exec_rest(cx, begin_branch(cx, data, cx->scope, true));
+}
+
+static FeValue *
+exec_else(Lower *cx, const void *data)
+{
+    return exec_rest(cx, begin_branch(cx, data, cx->scope, false));
+}
+
+/* What an if gives that nothing comes after: for one with ways out, its
+ * branches execute the rest. */
+static FeValue *
+exec_if(Lower *cx, const AstNode *n, const Rest *after)
+{
+    IfStmt s = {n, after};
+    FeCond cond = fe_cond(cx, fe_eval(cx, n->if_.cond), n->if_.cond->loc);
+    if (cond.value)
+        return fe_branch(cx, cond.value, n->if_.cond->loc, exec_then, exec_else,
+                         &s);
+    if (cond.known)
+        return exec_rest(cx, begin_branch(cx, &s, cx->scope, cond.truth));
+    return after ? exec_rest(cx, *after) : NULL;
+}
+
+/* ---- statements one after the other ------------------------------------- */
+
+/* Executes one statement; true when nothing comes after it, and then what it is
+ * worth in *value. */
+static bool
+exec_stmt(Lower *cx, const AstNode *n, const Rest *after, FeValue **value)
+{
+    *value = NULL;
+    switch (n->kind) {
+    case AST_RETURN:
+        *value = exec_return(cx, n);
+        return true;
+    case AST_BREAK:
+    case AST_CONTINUE:
+        exec_break(cx, n);
+        return true;
+    case AST_IF:
+        if (fe_has_exit(n)) {
+            *value = exec_if(cx, n, after);
+            return true;
+        }
+        exec_if(cx, n, NULL);
+        return false;
+    default:
+        fe_exec_simple(cx, n);
+        return false;
+    }
+}
+
+static FeValue *
+exec_rest(Lower *cx, Rest rest)
+{
+    FeScope *around = cx->scope;
+    FeValue *value = NULL;
+    bool done = false;
+    cx->depth++;
+    while (!done) {
+        while (rest.at == rest.stmts->len && rest.outer)
+            rest = *rest.outer;
+        if (rest.at == rest.stmts->len)
+            break;
+        const AstNode *n = rest.stmts->data[rest.at++];
+        if (!fe_step(cx, n->loc))
+            break;
+        cx->scope = rest.scope;
+        done = exec_stmt(cx, n, &rest, &value);
+        rest.scope = cx->scope;
+    }
+    cx->depth--;
+    cx->scope = around;
+    return value;
+}
+
+FeValue *
+fe_exec(Lower *cx, const AstList *stmts)
+{
+    return exec_rest(cx, (Rest){.stmts = stmts, .scope = cx->scope});
+}
+
+FeValue *
+fe_body(Lower *cx, FeScope *scope, const AstNode *block)
+{
+    FeScope *around = cx->scope;
+    FeLoop *loop = cx->loop;
+    cx->scope = fe_scope_new(cx, scope, SCOPE_BLOCK);
+    cx->loop = NULL;
+    FeValue *v = fe_exec(cx, &block->block.stmts);
+    cx->scope = around;
+    cx->loop = loop;
+    return v ? v : &fe_none;
+}
+
+/* ---- if as an expression ------------------------------------------------ */
+
+/* The value of a branch is that of its last line. */
+static FeValue *
+eval_branch(Lower *cx, const AstNode *branch)
+{
+    if (branch->kind != AST_BLOCK)
+        return fe_eval(cx, branch);
+    AstList stmts = branch->block.stmts;
+    if (stmts.len == 0 || !ast_is_expr(stmts.data[stmts.len - 1]))
+        return fe_error(cx, branch->loc,
+                        "this branch has no value: its last "
+                        "line is no expression");
+    FeScope *around = cx->scope;
+    FeValue *v = &fe_poison;
+    cx->scope = fe_scope_new(cx, around, SCOPE_BLOCK);
+    for (int i = 0; i < stmts.len - 1 && fe_step(cx, branch->loc); i++)
+        exec_stmt(cx, stmts.data[i], NULL, &v);
+    v = fe_eval(cx, stmts.data[stmts.len - 1]);
+    cx->scope = around;
+    return v;
+}
+
+static FeValue *
+eval_then(Lower *cx, const void *data)
+{
+    const AstNode *n = data;
+    return eval_branch(cx, n->if_.then);
+}
+
+static FeValue *
+eval_else(Lower *cx, const void *data)
+{
+    const AstNode *n = data;
+    return eval_branch(cx, n->if_.else_);
+}
+
+FeValue *
+fe_eval_if(Lower *cx, const AstNode *n)
+{
+    if (fe_has_exit(n))
+        return fe_error(cx, n->loc,
+                        "return, break and continue do not stand "
+                        "in an if that gives a value");
+    if (!n->if_.else_)
+        return fe_error(cx, n->loc, "an if without an else has no value");
+    Loc loc = n->if_.cond->loc;
+    FeCond cond = fe_cond(cx, fe_eval(cx, n->if_.cond), loc);
+    if (cond.known)
+        return eval_branch(cx, cond.truth ? n->if_.then : n->if_.else_);
+    if (!cond.value)
+        return &fe_poison;
+    FeValue *v = fe_branch(cx, cond.value, loc, eval_then, eval_else, n);
+    return v ? v : &fe_poison;
+}

@@ -1,0 +1,143 @@
+/*
+ * lower_expr.c - operators and casts
+ *
+ * Each first asks whether the result is known now (fold.c); what is not is an
+ * operation of the IR.
+ */
+#include "frontend/lower.h"
+
+/* The operations of the IR behind the operators. */
+static const struct {
+    bool is_op;
+    IrOpKind kind;
+} binary_ops[NUM_AST_OPS] = {
+    [AST_OP_OR] = {true, OP_or},
+    [AST_OP_AND] = {true, OP_and},
+    [AST_OP_EQ] = {true, OP_eq},
+    [AST_OP_NE] = {true, OP_ne},
+    [AST_OP_LT] = {true, OP_lt},
+    [AST_OP_LE] = {true, OP_le},
+    [AST_OP_GT] = {true, OP_gt},
+    [AST_OP_GE] = {true, OP_ge},
+    [AST_OP_ADD] = {true, OP_add},
+    [AST_OP_SUB] = {true, OP_sub},
+    [AST_OP_MUL] = {true, OP_mul},
+    [AST_OP_DIV] = {true, OP_div},
+    [AST_OP_POW] = {true, OP_pow},
+    [AST_OP_MOD] = {true, OP_mod},
+    [AST_OP_FLOORDIV] = {true, OP_floordiv},
+};
+
+/* Whether v is something to count with; what is not can be compared only. */
+static bool
+is_number(const FeValue *v)
+{
+    switch (v->kind) {
+    case FE_CONST:
+    case FE_DIM:
+    case FE_TENSOR:
+    case FE_PARAM:
+    case FE_VAR:
+    case FE_NEST:
+        return true;
+    default:
+        return false;
+    }
+}
+
+static FeValue *
+compare_things(Lower *cx, AstOp op, FeValue *x, FeValue *y, Loc loc)
+{
+    bool has_holes = (x->kind == FE_STRING && !x->text.text) ||
+                     (y->kind == FE_STRING && !y->text.text);
+    if (has_holes)
+        return fe_error(cx, loc, "a string with holes cannot be compared");
+    bool same = fe_value_same(x, y);
+    return fe_value_bool(cx->arena, same == (op == AST_OP_EQ));
+}
+
+/* A list of scalars counts as a tensor, other nests do not. */
+static bool
+check_number(Lower *cx, FeValue *v, AstOp op, Loc loc)
+{
+    IrType t;
+    if (v->kind == FE_NEST && !fe_type_of(cx, v, &t)) {
+        fe_error_note(cx, loc,
+                      "go through the items: [a + b for (a, b) in zip(x, y)]",
+                      "arithmetic does not go into %s", fe_what(cx, v));
+        return false;
+    }
+    if (!is_number(v)) {
+        fe_error(cx, loc, "%s cannot be an operand of \"%s\"", fe_what(cx, v),
+                 ast_op_text(op));
+        return false;
+    }
+    return true;
+}
+
+static bool
+is_integer(Lower *cx, FeValue *v)
+{
+    IrType t;
+    return fe_type_of(cx, v, &t) && dtype_is_int(t.dtype);
+}
+
+/* Whether x / y is of integers: neither is a float, nor is untyped beside one.
+ */
+static bool
+divides_integers(Lower *cx, FeValue *x, FeValue *y)
+{
+    bool literal_x = x->kind == FE_CONST && x->constant.untyped;
+    bool literal_y = y->kind == FE_CONST && y->constant.untyped;
+    bool int_x = is_integer(cx, x), int_y = is_integer(cx, y);
+    if (literal_x != literal_y)
+        return literal_x ? int_y : int_x;
+    return int_x && int_y;
+}
+
+FeValue *
+fe_binary(Lower *cx, AstOp op, FeValue *x, FeValue *y, Loc loc)
+{
+    if (fe_value_has_poison(x) || fe_value_has_poison(y))
+        return &fe_poison;
+    if ((op == AST_OP_EQ || op == AST_OP_NE) && !(is_number(x) && is_number(y)))
+        return compare_things(cx, op, x, y, loc);
+    if (!check_number(cx, x, op, loc) || !check_number(cx, y, op, loc))
+        return &fe_poison;
+    if (op == AST_OP_DIV && divides_integers(cx, x, y))
+        return fe_error_note(cx, loc,
+                             "use // to round down, or cast: f32(x) / f32(y)",
+                             "\"/\" is for floats");
+    FeValue *known = fe_fold_binary(cx, op, x, y, loc);
+    if (known)
+        return known;
+    if (op == AST_OP_MATMUL)
+        return fe_matmul(cx, x, y, loc);
+    return fe_op2(cx, binary_ops[op].kind, x, y, loc);
+}
+
+FeValue *
+fe_unary(Lower *cx, AstOp op, FeValue *x, Loc loc)
+{
+    if (fe_value_has_poison(x) || !check_number(cx, x, op, loc))
+        return &fe_poison;
+    FeValue *known = fe_fold_unary(cx, op, x, loc);
+    if (known)
+        return known;
+    return fe_op1(cx, op == AST_OP_NOT ? OP_not : OP_neg, x, loc);
+}
+
+FeValue *
+fe_cast(Lower *cx, FeValue *x, DType t, Loc loc)
+{
+    if (x->kind == FE_CONST)
+        return fe_value_scalar(cx->arena, scalar_cast(x->constant.scalar, t));
+    if (x->kind == FE_DIM && t == DT_i64)
+        return fe_value_length(cx->arena, x->length.dim);
+    IrValue *operand = fe_operand(cx, x, loc);
+    if (operand && operand->type.dtype == t)
+        return fe_value_tensor(cx->arena, operand);
+    IrOp *op = fe_op(cx, OP_cast, 1, &operand, loc);
+    ir_set_int(op, A_dtype, t);
+    return fe_emit(cx, op);
+}

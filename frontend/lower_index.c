@@ -1,0 +1,367 @@
+/*
+ * lower_index.c - x[...]
+ *
+ * Of a nest an item, of a slot a variable, of an element type a shape; of a
+ * tensor a slice of it, whose axes with a number go away.  Slices are those of
+ * Python: from the end where negative, cut to what is there.
+ */
+#include "frontend/index.h"
+
+/* ---- slices ------------------------------------------------------------- */
+
+/* A bound of a slice, counted from the front, within [least, size]. */
+static int64_t
+clamp_bound(int64_t x, int64_t least, int64_t size)
+{
+    if (x < 0)
+        x = x < -size ? least : x + size;
+    if (x < least)
+        return least;
+    return x > size ? size : x;
+}
+
+/* A part of a SLICE: its value, or the default when it is left out. */
+static bool
+slice_part(Lower *cx, const AstNode *part, const char *what, int64_t absent,
+           int64_t *out)
+{
+    *out = absent;
+    return !part || fe_int(cx, fe_eval(cx, part), what, part->loc, out);
+}
+
+static void
+forward_range(FeIndex *x, int64_t start, int64_t stop, int64_t size)
+{
+    x->start = clamp_bound(start, 0, size);
+    stop = clamp_bound(stop, 0, size);
+    x->size = stop > x->start ? (stop - x->start - 1) / x->step + 1 : 0;
+}
+
+static void
+backward_range(FeIndex *x, int64_t start, int64_t stop, bool to_front,
+               int64_t size)
+{
+    x->start = clamp_bound(start, -1, size - 1);
+    stop = to_front ? -1 : clamp_bound(stop, -1, size - 1);
+    x->size = x->start > stop ? (x->start - stop - 1) / -x->step + 1 : 0;
+}
+
+/* A slice of an axis whose length is known. */
+static bool
+slice_known(Lower *cx, const AstNode *s, int64_t size, FeIndex *x)
+{
+    int64_t start, stop;
+    bool back = x->step < 0;
+    if (!slice_part(cx, s->slice.start, "where a slice begins",
+                    back ? size - 1 : 0, &start) ||
+        !slice_part(cx, s->slice.stop, "where a slice ends", size, &stop))
+        return false;
+    x->kind = INDEX_RANGE;
+    /* A step beyond the axis is as good as any other. */
+    if (x->step > size + 1 || x->step < -size - 1)
+        x->step = back ? -size - 1 : size + 1;
+    if (back)
+        backward_range(x, start, stop, !s->slice.stop, size);
+    else
+        forward_range(x, start, stop, size);
+    if (x->size == 0)
+        x->start = 0;
+    if (x->size <= 1)
+        x->step = 1;
+    return true;
+}
+
+static bool
+read_slice(Lower *cx, const AstNode *s, Dim size, FeIndex *x)
+{
+    if (!slice_part(cx, s->slice.step, "the step of a slice", 1, &x->step))
+        return false;
+    if (x->step == 0) {
+        fe_error(cx, s->slice.step->loc, "the step of a slice is not 0");
+        return false;
+    }
+    bool is_all = !s->slice.start && !s->slice.stop;
+    if (is_all && (x->step == 1 || (x->step == -1 && !dim_is_const(size)))) {
+        x->kind = x->step == 1 ? INDEX_WHOLE : INDEX_BACK;
+        return true;
+    }
+    if (dim_is_const(size))
+        return slice_known(cx, s, size.c, x);
+    fe_error(cx, s->loc,
+             "a part of a length that is known only when the "
+             "program runs");
+    return false;
+}
+
+/* ---- numbers ------------------------------------------------------------ */
+
+static bool
+read_number(Lower *cx, FeValue *v, Dim size, Loc loc, FeIndex *x)
+{
+    int64_t i;
+    if (!fe_int(cx, v, "an index", loc, &i))
+        return false;
+    if (!dim_is_const(size)) {
+        fe_error(cx, loc,
+                 "a row of a batch whose length is known only when "
+                 "the program runs");
+        return false;
+    }
+    if (i < -size.c || i >= size.c) {
+        fe_error(cx, loc, "index %lld of %lld", (long long)i,
+                 (long long)size.c);
+        return false;
+    }
+    x->kind = INDEX_NUMBER;
+    x->start = i < 0 ? i + size.c : i;
+    x->step = x->size = 1;
+    return true;
+}
+
+static bool
+read_value(Lower *cx, FeValue *v, Loc loc, FeIndex *x)
+{
+    x->kind = INDEX_VALUE;
+    FeValue *wide = fe_cast(cx, v, DT_i64, loc);
+    x->value = fe_operand(cx, wide, loc);
+    return x->value != NULL;
+}
+
+static bool
+read_item(Lower *cx, const AstNode *item, Dim size, FeIndex *x)
+{
+    IrType t;
+    int64_t known;
+    if (item->kind == AST_SLICE)
+        return read_slice(cx, item, size, x);
+    FeValue *v = fe_eval(cx, item);
+    bool runs = v->kind == FE_TENSOR || v->kind == FE_VAR ||
+                v->kind == FE_PARAM || v->kind == FE_DIM;
+    if (runs && !fe_value_is_int(v, &known) && fe_type_of(cx, v, &t) &&
+        t.rank == 0 && dtype_is_int(t.dtype))
+        return read_value(cx, v, item->loc, x);
+    return read_number(cx, v, size, item->loc, x);
+}
+
+bool
+fe_indices(Lower *cx, const AstList *items, const IrType *t, Loc loc,
+           FeIndices *out)
+{
+    int axis = 0, num_new = 0;
+    *out = (FeIndices){0};
+    for (int i = 0; i < items->len; i++) {
+        const AstNode *item = items->data[i];
+        FeIndex *x = &out->items[out->len++];
+        if (item->kind == AST_NONE) {
+            x->kind = INDEX_NEW;
+            num_new++;
+        } else if (axis == t->rank) {
+            fe_error(cx, item->loc, "%d indices of a value of %d dimension%s",
+                     items->len - num_new, t->rank, t->rank == 1 ? "" : "s");
+            return false;
+        } else if (!read_item(cx, item, t->dims[axis++], x)) {
+            return false;
+        }
+        if (num_new + t->rank > IR_MAX_RANK) {
+            fe_error(cx, loc, "more than %d dimensions", IR_MAX_RANK);
+            return false;
+        }
+    }
+    out->len += t->rank - axis; /* the rest is whole */
+    return true;
+}
+
+/* ---- reading ------------------------------------------------------------ */
+
+/* The axes that are turned round although their length is not known. */
+static FeValue *
+turn_back(Lower *cx, IrValue *x, const FeIndices *indices, Loc loc)
+{
+    int64_t axes[IR_MAX_RANK];
+    int num_axes = 0, axis = 0;
+    for (int i = 0; i < indices->len; i++) {
+        if (indices->items[i].kind == INDEX_BACK)
+            axes[num_axes++] = axis;
+        axis += indices->items[i].kind != INDEX_NEW;
+    }
+    if (!num_axes)
+        return fe_value_tensor(cx->arena, x);
+    IrOp *op = fe_op(cx, OP_reverse, 1, &x, loc);
+    ir_set_ints(op, A_axes, axes, num_axes);
+    return fe_emit(cx, op);
+}
+
+/* The part of each axis; numbers are ranges of one. */
+static FeValue *
+cut(Lower *cx, IrValue *x, const FeIndices *indices, Loc loc)
+{
+    int64_t start[IR_MAX_RANK], step[IR_MAX_RANK];
+    Dim dims[IR_MAX_RANK];
+    int axis = 0;
+    bool whole = true;
+    for (int i = 0; i < indices->len; i++) {
+        const FeIndex *part = &indices->items[i];
+        bool cuts = part->kind == INDEX_RANGE || part->kind == INDEX_NUMBER;
+        if (part->kind == INDEX_NEW)
+            continue;
+        whole = whole && !cuts;
+        start[axis] = cuts ? part->start : 0;
+        step[axis] = cuts ? part->step : 1;
+        dims[axis] = cuts ? dim_const(part->size) : x->type.dims[axis];
+        axis++;
+    }
+    if (whole)
+        return fe_value_tensor(cx->arena, x);
+    IrOp *op = fe_op(cx, OP_slice, 1, &x, loc);
+    ir_set_ints(op, A_start, start, axis);
+    ir_set_dims(op, A_dims, dims, axis);
+    ir_set_ints(op, A_step, step, axis);
+    return fe_emit(cx, op);
+}
+
+/* Drops the axes of numbers and makes the new ones. */
+static FeValue *
+reshape(Lower *cx, IrValue *x, const FeIndices *indices, Loc loc)
+{
+    Dim dims[IR_MAX_RANK];
+    int axis = 0, rank = 0;
+    bool same = true;
+    for (int i = 0; i < indices->len; i++) {
+        FeIndexKind kind = indices->items[i].kind;
+        same = same && kind != INDEX_NEW && kind != INDEX_NUMBER;
+        if (kind == INDEX_NEW)
+            dims[rank++] = dim_const(1);
+        else if (kind != INDEX_NUMBER)
+            dims[rank++] = x->type.dims[axis];
+        axis += kind != INDEX_NEW;
+    }
+    if (same)
+        return fe_value_tensor(cx->arena, x);
+    IrOp *op = fe_op(cx, OP_reshape, 1, &x, loc);
+    ir_set_dims(op, A_dims, dims, rank);
+    return fe_emit(cx, op);
+}
+
+static bool
+check_known(Lower *cx, const FeIndices *indices, Loc loc)
+{
+    for (int i = 0; i < indices->len; i++) {
+        if (indices->items[i].kind != INDEX_VALUE)
+            continue;
+        fe_error(cx, loc,
+                 "an index must be known when the program is "
+                 "compiled");
+        cx->needs_constant = true;
+        return false;
+    }
+    return true;
+}
+
+static FeValue *
+index_tensor(Lower *cx, FeValue *v, const AstNode *n)
+{
+    FeIndices indices;
+    IrValue *x = fe_operand(cx, v, n->index.value->loc);
+    if (!x || !fe_indices(cx, &n->index.items, &x->type, n->loc, &indices) ||
+        !check_known(cx, &indices, n->loc))
+        return &fe_poison;
+    FeValue *r = turn_back(cx, x, &indices, n->loc);
+    if (!fe_is_poison(r))
+        r = cut(cx, r->tensor, &indices, n->loc);
+    return fe_is_poison(r) ? r : reshape(cx, r->tensor, &indices, n->loc);
+}
+
+/* ---- other things with an index ----------------------------------------- */
+
+static const AstNode *
+only_item(Lower *cx, const AstNode *n, FeValue *v)
+{
+    if (n->index.items.len == 1)
+        return n->index.items.data[0];
+    fe_error(cx, n->loc, "%s has one index", fe_what(cx, v));
+    return NULL;
+}
+
+static FeValue *
+slice_nest(Lower *cx, FeValue *v, const AstNode *slice)
+{
+    FeIndex x = {0};
+    FeValues items = {0};
+    if (v->nest.kind == NEST_NAMED)
+        return fe_error(cx, slice->loc, "a slice of a named tuple");
+    if (!read_slice(cx, slice, dim_const(v->nest.len), &x))
+        return &fe_poison;
+    if (x.kind == INDEX_WHOLE)
+        return v;
+    for (int64_t i = 0; i < x.size; i++)
+        VEC_PUSH(cx->arena, items, v->nest.items[x.start + i * x.step]);
+    return v->nest.kind == NEST_LIST
+               ? fe_value_list(cx->arena, items.len, items.data)
+               : fe_value_tuple(cx->arena, items.len, items.data);
+}
+
+static FeValue *
+index_nest(Lower *cx, FeValue *v, const AstNode *n)
+{
+    FeIndex x;
+    const AstNode *item = only_item(cx, n, v);
+    if (!item)
+        return &fe_poison;
+    if (item->kind == AST_SLICE)
+        return slice_nest(cx, v, item);
+    if (!read_number(cx, fe_eval(cx, item), dim_const(v->nest.len), item->loc,
+                     &x))
+        return &fe_poison;
+    return v->nest.items[x.start];
+}
+
+/* u8[28, 28] */
+static FeValue *
+index_type(Lower *cx, const FeValue *v, const AstNode *n)
+{
+    const AstList *items = &n->index.items;
+    IrType t = *v->type;
+    if (t.rank > 0 || items->len > IR_MAX_RANK)
+        return fe_error(cx, n->loc, "a shape of %d dimensions too many",
+                        t.rank ? t.rank : items->len - IR_MAX_RANK);
+    t.rank = items->len;
+    for (int i = 0; i < items->len; i++)
+        if (!fe_dim(cx, fe_eval(cx, items->data[i]), "a dimension",
+                    items->data[i]->loc, &t.dims[i]))
+            return &fe_poison;
+    return fe_value_type(cx->arena, t);
+}
+
+static FeValue *
+index_slot(Lower *cx, FeValue *v, const AstNode *n)
+{
+    const AstNode *item = only_item(cx, n, v);
+    return item ? fe_slot_index(cx, v->slot, fe_eval(cx, item), item->loc)
+                : &fe_poison;
+}
+
+FeValue *
+fe_index_of(Lower *cx, FeValue *v, const AstNode *n)
+{
+    switch (v->kind) {
+    case FE_POISON:
+        return v;
+    case FE_NEST:
+        return index_nest(cx, v, n);
+    case FE_SLOT:
+        return index_slot(cx, v, n);
+    case FE_TYPE:
+        return index_type(cx, v, n);
+    case FE_TENSOR:
+    case FE_VAR:
+        return index_tensor(cx, v, n);
+    default:
+        return fe_error(cx, n->loc, "%s has no index", fe_what(cx, v));
+    }
+}
+
+FeValue *
+fe_eval_index(Lower *cx, const AstNode *n)
+{
+    return fe_index_of(cx, fe_eval(cx, n->index.value), n);
+}

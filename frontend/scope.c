@@ -1,0 +1,225 @@
+/*
+ * scope.c - names and what they are bound to
+ *
+ * Scopes form a tree; a name means the last binding of the nearest scope that
+ * has it.  Declarations of a file or module are bound before any of them is
+ * evaluated, so that they may use each other in any order: a binding without a
+ * value is evaluated when it is first asked for (fe_declare, in declare.c).
+ *
+ * Scopes are short, but for that of a file; names are interned, and comparing a
+ * hundred pointers is cheaper than hashing.
+ */
+#include "frontend/lower.h"
+
+#include <string.h>
+
+enum { MAX_NEST_DEPTH = 256, MAX_NEST_LEAVES = 65536, MAX_TEXT = 1 << 20 };
+
+FeScope *
+fe_scope_new(Lower *cx, FeScope *parent, FeScopeKind kind)
+{
+    FeScope *s = NEW(cx->arena, FeScope);
+    s->parent = parent;
+    s->kind = kind;
+    s->prefix = parent ? parent->prefix : "";
+    return s;
+}
+
+static FeBinding *
+find_in(const FeScope *scope, const char *name)
+{
+    for (int i = scope->names.len - 1; i >= 0; i--)
+        if (scope->names.data[i]->name == name)
+            return scope->names.data[i];
+    return NULL;
+}
+
+/* A nest doubles with every `t = (t, t)`; what it may grow to is limited here,
+ * so that all that walks nests may recurse. */
+static FeValue *
+check_size(Lower *cx, FeValue *v, Loc loc)
+{
+    if (v->kind == FE_NEST && v->nest.depth > MAX_NEST_DEPTH)
+        return fe_error(cx, loc, "nests are more than %d deep here",
+                        MAX_NEST_DEPTH);
+    if (v->kind == FE_NEST && v->nest.leaves > MAX_NEST_LEAVES)
+        return fe_error(cx, loc, "a nest of more than %d values",
+                        MAX_NEST_LEAVES);
+    if (v->kind == FE_STRING && strlen(v->text.format) > MAX_TEXT)
+        return fe_error(cx, loc, "a string of more than %d bytes", MAX_TEXT);
+    return v;
+}
+
+static void
+refuse_second(Lower *cx, const FeScope *scope, const char *name, Loc loc)
+{
+    const FeBinding *first = find_in(scope, name);
+    if (!first || (scope->kind != SCOPE_FILE && scope->kind != SCOPE_INSTANCE))
+        return;
+    fe_error(cx, loc, "\"%s\" is declared twice", name);
+    diag_note(cx->diag, first->loc, "the first time here");
+}
+
+FeBinding *
+fe_bind(Lower *cx, FeScope *scope, const char *name, FeValue *value, Loc loc)
+{
+    FeBinding *b = NEW(cx->arena, FeBinding);
+    b->name = name;
+    b->value = value ? check_size(cx, value, loc) : NULL;
+    b->scope = scope;
+    b->serial = cx->num_bindings++;
+    b->loc = loc;
+    refuse_second(cx, scope, name, loc);
+    if (strcmp(name, "_") != 0)
+        VEC_PUSH(cx->arena, scope->names, b);
+    return b;
+}
+
+void
+fe_write(Lower *cx, FeBinding *b, FeValue *value)
+{
+    FeWrite w = {b, b->value};
+    VEC_PUSH(cx->arena, cx->writes, w);
+    b->value = check_size(cx, value, b->loc);
+}
+
+void
+fe_undo_writes(Lower *cx, int mark)
+{
+    while (cx->writes.len > mark) {
+        FeWrite w = VEC_POP(cx->writes);
+        w.binding->value = w.before;
+    }
+}
+
+/* The modules that a file uses come after its own names. */
+static void
+find_used(const FeScope *scope, const char *name, FeFound *found)
+{
+    for (int i = 0; i < scope->used.len && !found->other; i++) {
+        FeBinding *b = find_in(scope->used.data[i], name);
+        if (b && found->binding)
+            found->other = b;
+        else if (b)
+            found->binding = b;
+    }
+}
+
+FeFound
+fe_find(Lower *cx, const char *name)
+{
+    FeFound found = {0};
+    for (const FeScope *s = cx->scope; s; s = s->parent) {
+        found.binding = find_in(s, name);
+        if (!found.binding)
+            find_used(s, name, &found);
+        if (found.binding)
+            break;
+        found.leaves_func |= s->kind == SCOPE_FUNC;
+        found.leaves_merge |= s->kind == SCOPE_MERGE;
+    }
+    return found;
+}
+
+/* ---- suggestions -------------------------------------------------------- */
+
+typedef VEC(const char *) Names;
+
+static void
+add_names(Lower *cx, const FeScope *scope, Names *out)
+{
+    for (int i = 0; i < scope->names.len; i++)
+        VEC_PUSH(cx->arena, *out, scope->names.data[i]->name);
+}
+
+static const char *
+nearest_visible(Lower *cx, const char *name)
+{
+    Names names = {0};
+    for (const FeScope *s = cx->scope; s; s = s->parent) {
+        add_names(cx, s, &names);
+        for (int i = 0; i < s->used.len; i++)
+            add_names(cx, s->used.data[i], &names);
+    }
+    int num_builtins;
+    const char *const *builtins = fe_builtin_names(&num_builtins);
+    for (int i = 0; i < num_builtins; i++)
+        VEC_PUSH(cx->arena, names, builtins[i]);
+    return nearest_name(name, names.data, names.len);
+}
+
+static FeValue *
+unknown_name(Lower *cx, const char *name, Loc loc)
+{
+    const char *near = nearest_visible(cx, name);
+    const char *note =
+        near ? fe_format(cx, "did you mean \"%s\"?", near) : NULL;
+    return fe_error_note(cx, loc, note, "there is no \"%s\" here", name);
+}
+
+/* ---- what a name is worth ----------------------------------------------- */
+
+static FeValue *
+builtin(Lower *cx, const char *name, Loc loc)
+{
+    FeValue *v = fe_builtin_value(cx, name, loc);
+    if (v)
+        return v;
+    const FeBuiltin *b = fe_builtin_find(name);
+    if (b) {
+        v = fe_value_new(cx->arena, FE_BUILTIN);
+        v->builtin = b;
+        return v;
+    }
+    DType t;
+    if (fe_dtype_by_name(cx, name, &t))
+        return fe_value_type(cx->arena, type_scalar(t, LOCAL_HOST));
+    return NULL;
+}
+
+static bool
+is_per_replica(Lower *cx, FeValue *v)
+{
+    return fe_locality_of(cx, v) == LOCAL_PER_REPLICA;
+}
+
+FeValue *
+fe_lookup(Lower *cx, const char *name, Loc loc)
+{
+    FeFound found = fe_find(cx, name);
+    if (!found.binding) {
+        FeValue *v = builtin(cx, name, loc);
+        return v ? v : unknown_name(cx, name, loc);
+    }
+    if (found.other)
+        return fe_error_note(
+            cx, loc,
+            fe_format(cx,
+                      "write the module's name before it, as in "
+                      "nn.%s",
+                      name),
+            "\"%s\" is in two of the modules that are used", name);
+    FeValue *v = fe_binding_value(cx, found.binding);
+    if (found.leaves_merge && is_per_replica(cx, v))
+        return fe_error_note(
+            cx, loc,
+            fe_format(cx, "give it to the merge: merge (%s) { ... }", name),
+            "\"%s\" differs among the replicas and is not visible in the merge",
+            name);
+    return v;
+}
+
+FeValue *
+fe_space_field(Lower *cx, const FeScope *space, const char *what,
+               const char *name, Loc loc)
+{
+    FeBinding *b = find_in(space, name);
+    if (b)
+        return fe_binding_value(cx, b);
+    Names names = {0};
+    add_names(cx, space, &names);
+    const char *near = nearest_name(name, names.data, names.len);
+    const char *note =
+        near ? fe_format(cx, "did you mean \"%s\"?", near) : NULL;
+    return fe_error_note(cx, loc, note, "%s has no \"%s\"", what, name);
+}

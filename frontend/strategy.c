@@ -1,0 +1,177 @@
+/*
+ * strategy.c - which strategy, on which devices
+ *
+ * What the command line says wins over the file; with neither, one device is
+ * the default strategy and several are mirrored.  The properties are constants:
+ * strategy.worker_devices.
+ */
+#include "frontend/eval.h"
+
+#include <string.h>
+#include "frontend/devices.h"
+
+static const struct {
+    const char *name;
+    bool several;
+} strategies[] = {
+#define STRATEGY(name, several, doc) {#name, several},
+#include "frontend/strategies.def"
+#undef STRATEGY
+};
+
+enum { NUM_STRATEGIES = sizeof strategies / sizeof strategies[0] };
+
+/* What was chosen, and where. */
+typedef struct Choice {
+    const char *name, *devices; /* or NULL */
+    const char *cross_device_ops;
+    Loc name_loc, devices_loc;
+} Choice;
+
+/* ---- what the file says -------------------------------------------------- */
+
+static const AstNode *
+find_declaration(Lower *cx, const AstNode *program)
+{
+    const AstNode *found = NULL;
+    const AstList *decls = &program->program.decls;
+    for (int i = 0; i < decls->len; i++) {
+        if (decls->data[i]->kind != AST_STRATEGY)
+            continue;
+        if (found)
+            fe_error(cx, decls->data[i]->loc, "a second strategy");
+        found = decls->data[i];
+    }
+    return found;
+}
+
+static void
+read_declaration(Lower *cx, const AstNode *n, Choice *out)
+{
+    static const char *const names[] = {"devices", "cross_device_ops"};
+    FeArg *args[2];
+    FeCall call = {.name = n->strategy.name, .loc = n->loc};
+    call.num_args = n->strategy.args.len;
+    call.args = NEW_ARRAY(cx->arena, FeArg, (size_t)call.num_args);
+    for (int i = 0; i < call.num_args; i++) {
+        const AstNode *arg = n->strategy.args.data[i];
+        bool named = arg->kind == AST_NAMED;
+        const AstNode *value = named ? arg->named.value : arg;
+        call.args[i] = (FeArg){.name = named ? arg->named.name : NULL,
+                               .value = fe_eval(cx, value),
+                               .node = value,
+                               .loc = value->loc};
+    }
+    out->name = n->strategy.name;
+    out->name_loc = out->devices_loc = n->loc;
+    if (!fe_match_args(cx, &call, 2, names, args))
+        return;
+    if (args[0]) {
+        out->devices_loc = args[0]->loc;
+        fe_text(cx, args[0]->value, "the list of devices", args[0]->loc,
+                &out->devices);
+    }
+    if (args[1])
+        fe_text(cx, args[1]->value, "cross_device_ops", args[1]->loc,
+                &out->cross_device_ops);
+}
+
+/* ---- choosing ----------------------------------------------------------- */
+
+static void
+choose_devices(Lower *cx, const Choice *c, FeDevices *out)
+{
+    const char *text = c->devices ? c->devices : "cpu:0";
+    const char *wrong = fe_devices_parse(cx->arena, text, out);
+    if (wrong)
+        fe_error(cx, c->devices_loc, "%s", wrong);
+}
+
+static int
+find_strategy(Lower *cx, const Choice *c)
+{
+    const char *names[NUM_STRATEGIES];
+    for (int i = 0; i < NUM_STRATEGIES; i++) {
+        names[i] = strategies[i].name;
+        if (strcmp(names[i], c->name) == 0)
+            return i;
+    }
+    const char *near = nearest_name(c->name, names, NUM_STRATEGIES);
+    const char *note = near ? fe_format(cx, "did you mean %s?", near) : NULL;
+    fe_error_note(cx, c->name_loc, note, "there is no strategy \"%s\"",
+                  c->name);
+    return -1;
+}
+
+static void
+choose_strategy(Lower *cx, Choice *c, int num_devices)
+{
+    if (!c->name)
+        c->name = num_devices > 1 ? "mirrored" : "default";
+    int i = find_strategy(cx, c);
+    if (i >= 0 && num_devices > 1 && !strategies[i].several)
+        fe_error(cx, c->devices_loc,
+                 "the strategy %s is for one device, and "
+                 "there are %d",
+                 c->name, num_devices);
+}
+
+/* ---- properties --------------------------------------------------------- */
+
+static FeValue *
+device_tuple(Lower *cx, const FeDevices *devices)
+{
+    FeValues names = {0};
+    for (int i = 0; i < devices->len; i++) {
+        const FeDevice *d = &devices->data[i];
+        const char *name = fe_format(cx, "%s:%d", d->kind, d->index);
+        VEC_PUSH(cx->arena, names, fe_value_text(cx->arena, name));
+    }
+    return fe_value_tuple(cx->arena, names.len, names.data);
+}
+
+static void
+bind_properties(Lower *cx, const FeDevices *devices)
+{
+    FeValue *space = fe_value_new(cx->arena, FE_SPACE);
+    FeScope *scope = fe_scope_new(cx, NULL, SCOPE_SPACE);
+    FeValue *names = device_tuple(cx, devices);
+    const struct {
+        const char *name;
+        FeValue *value;
+    } fields[] = {
+        {"name", fe_value_text(cx->arena, cx->module->strategy)},
+        {"num_replicas_in_sync", fe_value_int(cx->arena, devices->len)},
+        {"worker_devices", names},
+        {"parameter_devices", names},
+    };
+    for (size_t i = 0; i < sizeof fields / sizeof fields[0]; i++)
+        fe_bind(cx, scope, intern(cx->names, fields[i].name), fields[i].value,
+                NO_LOC);
+    space->space = scope;
+    fe_bind(cx, cx->builtins, intern(cx->names, "strategy"), space, NO_LOC);
+}
+
+void
+fe_strategy(Lower *cx, const AstNode *program)
+{
+    Choice choice = {0};
+    FeDevices devices = {0};
+    const AstNode *decl = find_declaration(cx, program);
+    if (decl)
+        read_declaration(cx, decl, &choice);
+    if (cx->options->strategy) {
+        choice.name = cx->options->strategy;
+        choice.name_loc = NO_LOC;
+    }
+    if (cx->options->devices) {
+        choice.devices = cx->options->devices;
+        choice.devices_loc = NO_LOC;
+    }
+    choose_devices(cx, &choice, &devices);
+    choose_strategy(cx, &choice, devices.len);
+    cx->module->strategy = intern(cx->names, choice.name);
+    cx->module->devices = fe_devices_text(cx->arena, &devices);
+    cx->module->num_replicas = devices.len ? devices.len : 1;
+    bind_properties(cx, &devices);
+}

@@ -199,6 +199,10 @@ build(Build *b, const IrBlock *region)
 {
     declare_values(b, region);
     declare_arrays(b, region);
+    if (b->outputs.len == 0)
+        be_expr_fail(b, "a kernel has no results");
+    if (b->error)
+        return;
     bind_outputs(b);
     for (int i = 0; i < b->outputs.len; i++)
         compute_output(b, &b->outputs.data[i]);

@@ -1,0 +1,51 @@
+/*
+ * exec.h - a plan to its results
+ *
+ * A run opens devices, loads the plan's code, and calls the program's main on
+ * the thread it is called on.  Everything that compiled code asks for at run
+ * time is made ready before: on the path of a step there is no lookup, no lock
+ * and no allocation.
+ */
+#ifndef TFD_RT_EXEC_H
+#define TFD_RT_EXEC_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+#include "runtime/base/status.h"
+#include "runtime/plan/plan.h"
+
+typedef struct RtSet {
+    const char *name, *value; /* --set NAME=VALUE */
+} RtSet;
+
+typedef struct RtOptions {
+    const RtSet *sets;
+    int num_sets;
+    const char *data_dir; /* NULL: where the plan is */
+    const char *devices;  /* NULL: as the plan says */
+    uint64_t seed;
+    int num_threads; /* of all devices; 0: as many as there are cores */
+    double timeout;  /* seconds that a collective may wait; 0: the usual */
+    bool pipeline_threads; /* datasets are made ahead */
+    bool stats;            /* are printed to err at the end */
+    bool progress;         /* is shown on err */
+    FILE *out;             /* what the program prints */
+    FILE *err;
+    const atomic_bool *interrupted; /* set: stop soon; NULL: never */
+    /* Called after each iteration of a dataset loop of main, with the number
+     * of those so far; may be NULL. */
+    void (*on_step)(void *data, int64_t step);
+    void *on_step_data;
+} RtOptions;
+
+/* Runs main of the plan to its end.  What goes wrong inside the program (an
+ * assert, a dataset, a collective that waits too long) is an error with its
+ * place in plan->diag, too. */
+Status rt_run(const Plan *plan, const RtOptions *options) MUST_USE;
+
+/* Prints what ended a run, and gives the program's exit status. */
+int rt_report(const Plan *plan, Status st, const char *program, FILE *to);
+
+#endif

@@ -1,0 +1,221 @@
+/*
+ * exec_impl.h - a plan that is loaded
+ *
+ * A function of the placed module has one RtFn: its code, and a row for each
+ * operation that the code leaves to the runtime, in the order of ir/hooks.h.
+ * Who executes functions is an actor: main, one for each replica, one for each
+ * dataset function.  An invocation is a function on an actor, with pointers to
+ * its parameters and results; compiled code hands it back to hooks.
+ */
+#ifndef TFD_RT_EXEC_IMPL_H
+#define TFD_RT_EXEC_IMPL_H
+
+#include "ir/ir.h"
+#include "runtime/base/format.h"
+#include "runtime/base/str.h"
+#include "runtime/coll.h"
+#include "runtime/data/data.h"
+#include "runtime/device.h"
+#include "runtime/exec.h"
+#include "runtime/loader.h"
+#include "runtime/progress.h"
+
+typedef struct RtRun RtRun;
+typedef struct RtFn RtFn;
+typedef struct RtHostOp RtHostOp;
+typedef struct RtInvocation RtInvocation;
+typedef struct RtLaunch RtLaunch;
+typedef struct RtElement RtElement;
+
+/* What hooks tell compiled code, which hands it on to whoever called it. */
+enum {
+    END_NOT = 0,
+    END_FAULT,  /* this actor's fault says why */
+    END_STOPPED /* another one's does, or the user interrupted */
+};
+
+/* ---- values ------------------------------------------------------------ */
+
+/* c + k * dims[word]; a constant where word is -1. */
+typedef struct RtDim {
+    int64_t c, k;
+    int word;
+} RtDim;
+
+typedef struct RtValue {
+    IrPlace place;
+    DType dtype;
+    int rank;
+    RtDim dims[IR_MAX_RANK];
+} RtValue;
+
+/* A dimension, and the number of elements and bytes, where dims are these. */
+int64_t rt_dim(const RtDim *d, const int64_t *dims);
+int64_t rt_value_count(const RtValue *v, const int64_t *dims);
+size_t rt_value_bytes(const RtValue *v, const int64_t *dims);
+
+/* Where v is, on the invocation's actor; not for rows. */
+char *rt_value_at(const RtInvocation *inv, const RtValue *v);
+
+/* ---- actors ------------------------------------------------------------ */
+
+/* What ended an actor's work: its status block (D9). */
+typedef struct RtFault {
+    const IrOp *op; /* NULL: nothing did */
+    StatusKind kind;
+    Str text;
+} RtFault;
+
+/* What a step printed: one text, and where its lines end. */
+typedef struct RtLines {
+    Str text;
+    VEC(size_t) ends; /* an empty line is one that another replica prints */
+} RtLines;
+
+typedef struct RtActor {
+    RtRun *run;
+    Arena *arena;     /* its own: actors work at the same time */
+    int replica;      /* -1: on the host */
+    RtDevice *device; /* main's is that of replica 0; NULL: none */
+    int64_t *dims;    /* three words for each pair of batch symbols */
+    RtFault fault;
+    RtLines lines;
+    FormatArg *args; /* scratch of print and assert, for each operand */
+    int64_t (*arg_dims)[IR_MAX_RANK];
+    RtReduce *reduces; /* scratch of all_reduce, for each operand */
+    int64_t bytes_sent;
+} RtActor;
+
+struct RtInvocation {
+    TfdCall call; /* its context is the invocation */
+    RtActor *actor;
+    const RtFn *fn;
+};
+
+/* Notes the first fault of an actor, stops all replicas, gives END_FAULT. */
+int32_t rt_fault(RtInvocation *inv, const RtHostOp *h, StatusKind kind,
+                 const char *format, ...) __attribute__((format(printf, 4, 5)));
+/* The same for a failure from below, which it frees. */
+int32_t rt_fault_status(RtInvocation *inv, const RtHostOp *h, Status st);
+
+/* ---- functions --------------------------------------------------------- */
+
+typedef int32_t RtOpRun(RtInvocation *inv, const RtHostOp *h);
+
+typedef struct RtIterator {
+    const IrIter *ir;
+    RtIter *iter;
+    int word; /* of n in dims, followed by N and row_start; -1: none */
+    int64_t bound, all_bound;
+} RtIterator;
+
+struct RtHostOp {
+    RtOpRun *run;
+    const IrOp *op;
+    RtValue *in, *out;
+    union {
+        RtSite *site; /* collectives */
+        RtIterator *iterator;
+        RtLaunch *launch;
+        const void *param; /* its value, in its dtype */
+        bool mirrored;     /* print: one line is enough */
+    };
+};
+
+struct RtFn {
+    IrFunc *ir;
+    TfdFunction *code;
+    RtHostOp *ops;
+    int num_ops;
+    int num_in, num_out;
+    VEC(const RtHostOp *) starts; /* collectives, in order */
+};
+
+/* Resolves what an operation needs at run time (exec_ops.def). */
+typedef Status RtOpPrepare(RtRun *run, RtFn *fn, RtHostOp *h);
+
+#define HOST_OP(kind, where, prepare)                                          \
+    RtOpPrepare rt_prepare_##prepare;                                          \
+    RtOpRun rt_op_##kind;
+#include "runtime/exec_ops.def"
+#undef HOST_OP
+
+/* ---- the run ----------------------------------------------------------- */
+
+typedef struct RtStats {
+    double begin, ready;  /* rt_seconds() */
+    double data, devices; /* seconds that main spent with them */
+    int64_t steps, launches;
+} RtStats;
+
+struct RtRun {
+    Arena *arena;
+    const Plan *plan;
+    IrModule *module;
+    const RtOptions *options;
+    const char *data_dir;
+    RtCode *code;
+    RtColl *coll;
+    double timeout; /* of collectives */
+    int num_replicas;
+    const char *const *device_names;
+    RtDevice **devices; /* for each replica; NULL: not opened */
+    RtActor main;
+    RtActor *replicas;
+    Map *fns;                  /* name -> RtFn */
+    Scalar *params;            /* as the module's params */
+    RtIterator *iterators;     /* as the module's iters */
+    VEC(RtElement *) elements; /* dataset functions in use */
+    VEC(RtLaunch *) launches;
+    int64_t arena_bytes; /* of a device */
+    int max_operands;    /* of the operations that need scratch */
+    RtStats stats;
+    RtProgress progress;
+};
+
+/* "cannot run "x.tfp": ..." */
+Status rt_refuse(const RtRun *run, const char *format, ...)
+    __attribute__((format(printf, 2, 3))) MUST_USE;
+
+/* exec_params.c: values of params, by option or default. */
+Status rt_read_params(RtRun *run) MUST_USE;
+
+/* exec_load.c */
+
+/* Finds how large arenas must be for what the module places. */
+Status rt_measure(RtRun *run) MUST_USE;
+/* More room, the same on every device, behind what the module places. */
+Status rt_reserve(RtRun *run, int64_t bytes, int64_t *offset) MUST_USE;
+/* The function of that name and kind; prepared when first asked for. */
+Status rt_load_fn(RtRun *run, const char *name, IrFuncKind kind,
+                  RtFn **out) MUST_USE;
+/* An actor without a device, once all functions are loaded. */
+void rt_actor_init(RtActor *actor, RtRun *run, int replica);
+void rt_actor_deinit(RtActor *actor);
+/* Zeroed memory of a, aligned like arenas are for values. */
+void *rt_aligned(Arena *a, int64_t bytes);
+/* An invocation of fn; in and out have room for its pointers. */
+void rt_invocation_init(RtInvocation *inv, const RtFn *fn, RtActor *actor,
+                        char *base, char *const *in, char *const *out);
+
+/* exec_launch.c: pointers, once the devices have their arenas. */
+void rt_bind_launches(RtRun *run);
+
+/* exec_print.c: what the replicas printed in a step. */
+void rt_print_lines(RtRun *run);
+
+/* exec_iter.c */
+
+/* The functions that datasets call; before any actor is made. */
+Status rt_load_elements(RtRun *run) MUST_USE;
+Status rt_open_iterators(RtRun *run) MUST_USE;
+void rt_close_iterators(RtRun *run);
+
+/* exec_stats.c: what a run took, to options->err. */
+void rt_print_stats(RtRun *run);
+
+/* exec_ops.c */
+bool rt_is_interrupted(const RtRun *run);
+extern const TfdHooks rt_hooks;
+
+#endif

@@ -1,0 +1,233 @@
+/*
+ * exec_iter.c - datasets of a run: iterators, and their compiled functions
+ *
+ * All sources are opened when the run begins, so that a file that is missing
+ * is found then and not after hours.
+ */
+#include <string.h>
+#include "ir/hooks.h"
+#include "runtime/cpu/wait.h"
+#include "runtime/exec_impl.h"
+
+/* ---- functions of elements ---------------------------------------------- */
+
+/* A dataset function in use: one thread at a time calls it. */
+struct RtElement {
+    RtInvocation inv;
+    RtActor actor;
+};
+
+static Status
+load_stages(RtRun *run, const IrDataset *ds)
+{
+    RtFn *unused;
+    for (int i = 0; i < ds->stages.len; i++) {
+        if (ds->stages.data[i].func)
+            TRY(rt_load_fn(run, ds->stages.data[i].func, FUNC_HOST, &unused));
+    }
+    return OK;
+}
+
+Status
+rt_load_elements(RtRun *run)
+{
+    for (int i = 0; i < run->module->datasets.len; i++)
+        TRY(load_stages(run, run->module->datasets.data[i]));
+    return OK;
+}
+
+/* An element's shapes name no batch or one: every n is that. */
+static void
+set_rows(RtElement *e, int64_t rows)
+{
+    int pairs = ir_num_pairs(e->actor.run->module);
+    for (int i = 0; i < pairs; i++)
+        e->actor.dims[3 * i] = rows;
+}
+
+static Status
+call_element(void *self, void *const *in, void *const *out, int64_t rows)
+{
+    RtElement *e = self;
+    set_rows(e, rows);
+    e->inv.call.in = (char *const *)in;
+    e->inv.call.out = (char *const *)out;
+    if (e->inv.fn->code(&e->inv.call) == END_NOT)
+        return OK;
+    return status_new(e->actor.fault.kind, "%s",
+                      str_text(&e->actor.fault.text));
+}
+
+static RtElementFn
+new_element(void *context, const char *name)
+{
+    RtRun *run = context;
+    const RtFn *fn = map_get(run->fns, name);
+    RtElement *e = NEW(run->arena, RtElement);
+    rt_actor_init(&e->actor, run, -1);
+    rt_invocation_init(&e->inv, fn, &e->actor,
+                       rt_aligned(e->actor.arena, fn->ir->arena_bytes), NULL,
+                       NULL);
+    VEC_PUSH(run->arena, run->elements, e);
+    return (RtElementFn){call_element, e};
+}
+
+/* ---- opening and closing ------------------------------------------------ */
+
+static void
+note_symbols(RtRun *run, RtIterator *it)
+{
+    it->word = -1;
+    if (it->ir->rows < 0)
+        return;
+    const IrSymbol *n = &run->module->symbols.data[it->ir->rows];
+    it->word = ir_symbol_word(run->module, it->ir->rows);
+    it->bound = n->bound;
+    it->all_bound = n->partner < 0
+                        ? INT64_MAX
+                        : run->module->symbols.data[n->partner].bound;
+}
+
+Status
+rt_open_iterators(RtRun *run)
+{
+    RtDataOptions options = {.dir = run->data_dir,
+                             .seed = run->options->seed,
+                             .threads = run->options->pipeline_threads,
+                             .function = new_element,
+                             .context = run};
+    for (int i = 0; i < run->module->iters.len; i++) {
+        RtIterator *it = &run->iterators[i];
+        TRY(rt_iter_new(run->module, it->ir, run->num_replicas, &options,
+                        &it->iter));
+    }
+    return OK;
+}
+
+void
+rt_close_iterators(RtRun *run)
+{
+    for (int i = 0; run->iterators && i < run->module->iters.len; i++)
+        rt_iter_close(run->iterators[i].iter);
+    for (int i = 0; i < run->elements.len; i++)
+        rt_actor_deinit(&run->elements.data[i]->actor);
+}
+
+/* ---- operations -------------------------------------------------------- */
+
+static void
+list_iterators(RtRun *run)
+{
+    int n = run->module->iters.len;
+    run->iterators = NEW_ARRAY(run->arena, RtIterator, (size_t)n);
+    for (int i = 0; i < n; i++) {
+        run->iterators[i].ir = run->module->iters.data[i];
+        note_symbols(run, &run->iterators[i]);
+    }
+}
+
+Status
+rt_prepare_iter(RtRun *run, RtFn *fn, RtHostOp *h)
+{
+    const char *name = ir_text(h->op, A_iter);
+    if (!run->iterators)
+        list_iterators(run);
+    for (int i = 0; i < run->module->iters.len; i++) {
+        if (strcmp(run->iterators[i].ir->name, name) == 0) {
+            h->iterator = &run->iterators[i];
+            return OK;
+        }
+    }
+    return rt_refuse(run, "@%s names no iterator \"%s\"", fn->ir->name, name);
+}
+
+static int
+num_components(const RtRun *run, const RtIterator *it)
+{
+    const IrDataset *ds = ir_dataset_find(run->module, it->ir->dataset);
+    return ds && ds->stages.len ? VEC_LAST(ds->stages).types.len : 0;
+}
+
+Status
+rt_prepare_iter_next(RtRun *run, RtFn *fn, RtHostOp *h)
+{
+    TRY(rt_prepare_iter(run, fn, h));
+    bool fits = h->op->num_results == num_components(run, h->iterator);
+    for (int i = 0; i < h->op->num_results; i++)
+        fits &= h->out[i].place.space == SPACE_ROW;
+    if (!fits)
+        return rt_refuse(run, "elements of \"%s\" have no place on the devices",
+                         h->iterator->ir->dataset);
+    return OK;
+}
+
+int32_t
+rt_op_iter_open(RtInvocation *inv, const RtHostOp *h)
+{
+    Status st = rt_iter_open(h->iterator->iter);
+    return st ? rt_fault_status(inv, h, st) : END_NOT;
+}
+
+int32_t
+rt_op_iter_has_next(RtInvocation *inv, const RtHostOp *h)
+{
+    bool more = false;
+    double begin = rt_seconds();
+    Status st = rt_iter_has_next(h->iterator->iter, &more);
+    inv->actor->run->stats.data += rt_seconds() - begin;
+    if (st)
+        return rt_fault_status(inv, h, st);
+    *rt_value_at(inv, &h->out[0]) = more;
+    return END_NOT;
+}
+
+/* The batch's n, N and row_start on every replica, and in main, where n is that
+ * of replica 0; false if it is larger than its bound, for which arenas were
+ * made. */
+static bool
+set_batch(RtRun *run, const RtIterator *it)
+{
+    int64_t all = rt_iter_all_rows(it->iter), before = 0;
+    for (int r = 0; r < run->num_replicas; r++) {
+        int64_t rows = rt_iter_rows(it->iter, r);
+        int64_t *words = run->replicas[r].dims + it->word;
+        if (rows > it->bound)
+            return false;
+        words[0] = rows;
+        words[1] = all;
+        words[2] = before;
+        before += rows;
+    }
+    run->main.dims[it->word] = rt_iter_rows(it->iter, 0);
+    run->main.dims[it->word + 1] = all;
+    return all <= it->all_bound;
+}
+
+static void
+copy_batch(RtRun *run, const RtHostOp *h)
+{
+    for (int r = 0; r < run->num_replicas; r++) {
+        RtDevice *d = run->devices[r];
+        for (int i = 0; i < h->op->num_results; i++)
+            d->ops->copy_in(d, d->arena + h->out[i].place.offset,
+                            rt_iter_data(h->iterator->iter, r, i),
+                            rt_value_bytes(&h->out[i], run->replicas[r].dims));
+    }
+}
+
+int32_t
+rt_op_iter_next(RtInvocation *inv, const RtHostOp *h)
+{
+    RtRun *run = inv->actor->run;
+    double begin = rt_seconds();
+    Status st = rt_iter_next(h->iterator->iter);
+    if (st)
+        return rt_fault_status(inv, h, st);
+    if (h->iterator->word >= 0 && !set_batch(run, h->iterator))
+        return rt_fault(inv, h, STATUS_INPUT,
+                        "a batch of \"%s\" is larger than the plan allows",
+                        h->iterator->ir->dataset);
+    copy_batch(run, h);
+    run->stats.data += rt_seconds() - begin;
+    return END_NOT;
+}

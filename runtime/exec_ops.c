@@ -1,0 +1,124 @@
+/*
+ * exec_ops.c - hooks of compiled code, and the simplest of their operations
+ */
+#include <stdarg.h>
+#include <string.h>
+#include "runtime/cpu/wait.h"
+#include "runtime/exec_impl.h"
+
+/* ---- faults ------------------------------------------------------------ */
+
+int32_t
+rt_fault(RtInvocation *inv, const RtHostOp *h, StatusKind kind,
+         const char *format, ...)
+{
+    RtFault *fault = &inv->actor->fault;
+    RtColl *coll = inv->actor->run->coll;
+    if (!fault->op) {
+        va_list args;
+        va_start(args, format);
+        str_add(&fault->text, arena_vprintf(inv->actor->arena, format, args));
+        va_end(args);
+        fault->kind = kind;
+        fault->op = h->op;
+    }
+    coll->ops->stop(coll);
+    return END_FAULT;
+}
+
+int32_t
+rt_fault_status(RtInvocation *inv, const RtHostOp *h, Status st)
+{
+    int32_t end = rt_fault(inv, h, status_kind(st), "%s", status_message(st));
+    status_free(st);
+    return end;
+}
+
+/* ---- hooks ------------------------------------------------------------- */
+
+static RtInvocation *
+invocation_of(TfdCall *call)
+{
+    return call->context;
+}
+
+static int32_t
+hook_op(TfdCall *call, int32_t index)
+{
+    RtInvocation *inv = invocation_of(call);
+    const RtHostOp *h = &inv->fn->ops[index];
+    return h->run(inv, h);
+}
+
+static int32_t
+hook_parallel(TfdCall *call, TfdKernel *kernel, void *const *ptrs,
+              const int64_t *dims, int64_t count, int64_t grain)
+{
+    RtDevice *d = invocation_of(call)->actor->device;
+    if (d)
+        d->ops->parallel(d, kernel, ptrs, dims, count, grain);
+    else
+        kernel(ptrs, dims, 0, count);
+    return END_NOT;
+}
+
+bool
+rt_is_interrupted(const RtRun *run)
+{
+    const atomic_bool *word = run->options->interrupted;
+    return word && atomic_load(word);
+}
+
+static int32_t
+hook_safepoint(TfdCall *call, int32_t index)
+{
+    RtRun *run = invocation_of(call)->actor->run;
+    (void)index;
+    run->stats.steps++;
+    rt_progress_step(&run->progress, run->stats.steps);
+    if (run->options->on_step)
+        run->options->on_step(run->options->on_step_data, run->stats.steps);
+    return rt_is_interrupted(run) ? END_STOPPED : END_NOT;
+}
+
+const TfdHooks rt_hooks = {
+    .abi = TFD_ABI,
+    .op = hook_op,
+    .parallel = hook_parallel,
+    .safepoint = hook_safepoint,
+};
+
+/* ---- now, fetch -------------------------------------------------------- */
+
+int32_t
+rt_op_now(RtInvocation *inv, const RtHostOp *h)
+{
+    double now = rt_seconds();
+    memcpy(rt_value_at(inv, &h->out[0]), &now, sizeof now);
+    return END_NOT;
+}
+
+Status
+rt_prepare_fetch(RtRun *run, RtFn *fn, RtHostOp *h)
+{
+    (void)fn;
+    int64_t replica = ir_int(h->op, A_replica);
+    if (h->in[0].place.space != SPACE_ROW ||
+        h->out[0].place.space != SPACE_FRAME || replica < 0 ||
+        replica >= run->num_replicas)
+        return rt_refuse(run, "it fetches from where there is nothing");
+    return OK;
+}
+
+/* The size is that on the replica, where the value was made. */
+int32_t
+rt_op_fetch(RtInvocation *inv, const RtHostOp *h)
+{
+    RtRun *run = inv->actor->run;
+    int64_t replica = ir_int(h->op, A_replica);
+    RtDevice *d = run->devices[replica];
+    size_t bytes = rt_value_bytes(&h->in[0], run->replicas[replica].dims);
+    d->ops->copy_out(d, rt_value_at(inv, &h->out[0]),
+                     d->arena + h->in[0].place.offset, bytes);
+    return END_NOT;
+}

@@ -1,0 +1,120 @@
+/*
+ * exec_params.c - values of params, by option or default
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include "runtime/exec_impl.h"
+
+static Status
+bad_value(const RtSet *set, DType t)
+{
+    return status_new(STATUS_USAGE,
+                      "--set %s=%s: the param is %s, which that "
+                      "is not",
+                      set->name, set->value, dtype_info[t].name);
+}
+
+static bool
+read_float(const char *text, DType t, Scalar *out)
+{
+    char *end;
+    *out = scalar_float(t, strtod(text, &end));
+    return end != text && !*end;
+}
+
+static bool
+read_int(const char *text, DType t, Scalar *out)
+{
+    char *end;
+    errno = 0;
+    long long x = strtoll(text, &end, 0);
+    *out = scalar_int(t, x);
+    return !errno && end != text && !*end && int_fits(t, x);
+}
+
+static bool
+read_bool(const char *text, Scalar *out)
+{
+    bool yes = strcmp(text, "true") == 0;
+    *out = scalar_int(DT_bool, yes);
+    return yes || strcmp(text, "false") == 0;
+}
+
+static bool
+read_scalar(const char *text, DType t, Scalar *out)
+{
+    if (dtype_is_float(t))
+        return read_float(text, t, out);
+    return t == DT_bool ? read_bool(text, out) : read_int(text, t, out);
+}
+
+static Status
+unknown_param(const RtRun *run, const RtSet *set)
+{
+    int n = run->module->params.len;
+    const char **names = NEW_ARRAY(run->arena, const char *, (size_t)n);
+    for (int i = 0; i < n; i++)
+        names[i] = run->module->params.data[i]->name;
+    const char *near = nearest_name(set->name, names, n);
+    if (near)
+        return status_new(STATUS_USAGE,
+                          "the program has no param \"%s\"; did you mean %s?",
+                          set->name, near);
+    return status_new(STATUS_USAGE, "the program has no param \"%s\"",
+                      set->name);
+}
+
+static Status
+apply(RtRun *run, const RtSet *set)
+{
+    for (int i = 0; i < run->module->params.len; i++) {
+        const IrParam *p = run->module->params.data[i];
+        if (strcmp(p->name, set->name) != 0)
+            continue;
+        if (!read_scalar(set->value, p->dtype, &run->params[i]))
+            return bad_value(set, p->dtype);
+        return OK;
+    }
+    return unknown_param(run, set);
+}
+
+Status
+rt_read_params(RtRun *run)
+{
+    int n = run->module->params.len;
+    run->params = NEW_ARRAY(run->arena, Scalar, (size_t)n);
+    for (int i = 0; i < n; i++)
+        run->params[i] = run->module->params.data[i]->value;
+    for (int i = 0; i < run->options->num_sets; i++)
+        TRY(apply(run, &run->options->sets[i]));
+    return OK;
+}
+
+/* ---- the operation ----------------------------------------------------- */
+
+Status
+rt_prepare_param(RtRun *run, RtFn *fn, RtHostOp *h)
+{
+    (void)fn;
+    for (int i = 0; i < run->module->params.len; i++) {
+        const IrParam *p = run->module->params.data[i];
+        if (strcmp(p->name, ir_text(h->op, A_param)) != 0)
+            continue;
+        char *value = arena_alloc(run->arena, dtype_info[p->dtype].bytes);
+        scalar_store(p->dtype, value, 0, run->params[i]);
+        h->param = value;
+        if (h->out[0].dtype == p->dtype)
+            return OK;
+    }
+    return rt_refuse(run, "it has no param \"%s\" of that type",
+                     ir_text(h->op, A_param));
+}
+
+int32_t
+rt_op_param(RtInvocation *inv, const RtHostOp *h)
+{
+    memcpy(rt_value_at(inv, &h->out[0]), h->param,
+           dtype_info[h->out[0].dtype].bytes);
+    return END_NOT;
+}

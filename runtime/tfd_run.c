@@ -1,0 +1,169 @@
+/*
+ * tfd_run.c - tfd-run, from a plan to its results
+ *
+ * The first interrupt (control-C) asks the run to stop where it can be resumed
+ * later; the second one ends the process.
+ */
+#include <signal.h>
+#include <stdatomic.h>
+#include <unistd.h>
+#include "runtime/base/options.h"
+#include "runtime/exec.h"
+
+static const char program[] = "tfd-run";
+
+enum {
+    OPT_SET,
+    OPT_DATA,
+    OPT_DEVICES,
+    OPT_SEED,
+    OPT_THREADS,
+    OPT_TIMEOUT,
+    OPT_QUIET,
+    OPT_PROGRESS,
+    OPT_STATS,
+    NUM_OPTS
+};
+
+static const char *const progress_values[] = {"auto", "always", "never", NULL};
+
+static const OptionRow rows[NUM_OPTS] = {
+    [OPT_SET] = {.name = "set",
+                 .arg = "NAME=VALUE",
+                 .repeatable = true,
+                 .help = "a param of the program"},
+    [OPT_DATA] = {.name = "data",
+                  .arg = "DIR",
+                  .help = "where paths of datasets start; else where the plan "
+                          "is"},
+    [OPT_DEVICES] = {.name = "devices",
+                     .arg = "LIST",
+                     .help = "run on other devices of the same number and "
+                             "kind"},
+    [OPT_SEED] = {.name = "seed",
+                  .arg = "N",
+                  .help = "for random numbers and shuffles that state none"},
+    [OPT_THREADS] = {.name = "threads",
+                     .arg = "N",
+                     .help = "threads of all devices together; else one for "
+                             "each core"},
+    [OPT_TIMEOUT] = {.name = "timeout",
+                     .arg = "SECONDS",
+                     .help = "a collective that waits longer ends the run "
+                             "with a diagnosis; else 300"},
+    [OPT_QUIET] = {.name = "quiet",
+                   .help = "nothing but what the program prints, and errors"},
+    [OPT_PROGRESS] = {.name = "progress",
+                      .arg = "WHEN",
+                      .values = progress_values,
+                      .help = "show steps and their rate on standard error; "
+                              "auto is when that is a terminal"},
+    [OPT_STATS] = {.name = "stats",
+                   .help = "at the end, print steps/s, time by kind, bytes "
+                           "moved, and memory against the plan"},
+};
+
+static const OptionTable table = {
+    .program = program,
+    .about = "Runs a plan that tfdc made.",
+    .operand = "FILE.tfp",
+    .rows = rows,
+    .num_rows = NUM_OPTS,
+};
+
+static atomic_bool interrupted;
+
+static void
+on_interrupt(int signal_number)
+{
+    if (atomic_exchange(&interrupted, true))
+        _exit(128 + signal_number);
+}
+
+static void
+catch_interrupts(void)
+{
+    struct sigaction action = {.sa_handler = on_interrupt,
+                               .sa_flags = SA_RESTART};
+    sigemptyset(&action.sa_mask);
+    sigaction(SIGINT, &action, NULL);
+    sigaction(SIGTERM, &action, NULL);
+}
+
+static Status
+take_sets(Arena *a, const Options *o, RtOptions *out)
+{
+    out->num_sets = options_count(o, OPT_SET);
+    RtSet *sets = NEW_ARRAY(a, RtSet, (size_t)out->num_sets);
+    for (int i = 0; i < out->num_sets; i++)
+        TRY(options_assignment(o, a, OPT_SET, i, &sets[i].name,
+                               &sets[i].value));
+    out->sets = sets;
+    return OK;
+}
+
+static Status
+take_progress(const Options *o, RtOptions *out)
+{
+    int when = 0;
+    bool quiet = options_given(o, OPT_QUIET);
+    TRY(options_choice(o, OPT_PROGRESS, "value", progress_values,
+                       options_value(o, OPT_PROGRESS, "auto"), &when));
+    out->progress = when == 1 || (when == 0 && !quiet && isatty(2));
+    if (quiet && when == 1)
+        return status_new(STATUS_USAGE,
+                          "--quiet and --progress=always contradict each "
+                          "other");
+    out->stats = options_given(o, OPT_STATS);
+    if (quiet && out->stats)
+        return status_new(STATUS_USAGE,
+                          "--quiet and --stats contradict each other");
+    return OK;
+}
+
+static Status
+take_options(Arena *a, const Options *o, RtOptions *out)
+{
+    int64_t seed = 0, threads = 0;
+    *out = (RtOptions){.data_dir = options_value(o, OPT_DATA, NULL),
+                       .devices = options_value(o, OPT_DEVICES, NULL),
+                       .pipeline_threads = true,
+                       .out = stdout,
+                       .err = stderr,
+                       .interrupted = &interrupted};
+    TRY(take_sets(a, o, out));
+    TRY(take_progress(o, out));
+    TRY(options_int(o, OPT_SEED, 0, INT64_MAX, &seed));
+    TRY(options_int(o, OPT_THREADS, 1, 1024, &threads));
+    TRY(options_float(o, OPT_TIMEOUT, 0.001, 1e9, &out->timeout));
+    out->seed = (uint64_t)seed;
+    out->num_threads = (int)threads;
+    return OK;
+}
+
+/* What was opened stays for the report; plan is NULL until there is one. */
+static Status
+run(Arena *a, int argc, char **argv, Plan **plan)
+{
+    Options *o;
+    RtOptions options;
+    TRY(options_parse(a, &table, argc, argv, &o));
+    if (options_answer(o, stdout))
+        return OK;
+    TRY(take_options(a, o, &options));
+    TRY(plan_read(a, options_operand(o), plan));
+    catch_interrupts();
+    return rt_run(*plan, &options);
+}
+
+int
+main(int argc, char **argv)
+{
+    Plan *plan = NULL;
+    Arena *a = arena_new(NULL, program);
+    Status st = run(a, argc, argv, &plan);
+    int exit_status = rt_report(plan, st, program, stderr);
+    status_free(st);
+    arena_release(a);
+    return exit_status;
+}

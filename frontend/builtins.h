@@ -1,0 +1,102 @@
+/*
+ * builtins.h - what the files with builtin functions share
+ *
+ * A row of builtins.def names a function builtin_<how>(), or method_<name>(),
+ * in one of builtins_*.c, vars.c, dist_*.c, data.c, text.c.  It is called when
+ * the arguments are checked as far as the row says: they are known, given once,
+ * the needed ones are there, none has an error, and the context is right.
+ */
+#ifndef TFD_FRONTEND_BUILTINS_H
+#define TFD_FRONTEND_BUILTINS_H
+
+#include "frontend/lower.h"
+
+enum { FE_MAX_PARAMS = 4 };
+
+typedef struct FeArgs {
+    const FeBuiltin *builtin;   /* NULL for a method */
+    const char *name;           /* of the function */
+    FeValue *self;              /* the dataset of a method */
+    FeArg *args[FE_MAX_PARAMS]; /* by parameter; NULL where left out */
+    const FeCall *call;
+    Loc loc; /* of the call */
+} FeArgs;
+
+typedef FeValue *FeBuiltinFn(Lower *cx, const FeArgs *in);
+
+#define OPERATION(name, params, how, op, doc) FeBuiltinFn builtin_##how;
+#define BUILTIN(name, params, where, instead, how, doc)                        \
+    FeBuiltinFn builtin_##how;
+#define METHOD(name, params, doc) FeBuiltinFn method_##name;
+#include "frontend/builtins.def"
+
+/* The operation of an OPERATION row. */
+IrOpKind fe_builtin_op(const FeBuiltin *b);
+/* Whether b makes a value of a shape and dtype: zeros, ones.  Such a name
+ * alone may stand as an initial value. */
+bool fe_builtin_fills(const FeBuiltin *b);
+
+/* Assigns call's arguments to the parameters of a row, as described above;
+ * false with a message. */
+bool fe_bind_args(Lower *cx, const FeCall *call, const char *params,
+                  FeArgs *out);
+
+/* ---- arguments; i is the number of the parameter ------------------------- */
+
+/* Its value; NULL when it was left out or is none. */
+static inline FeValue *
+fe_arg(const FeArgs *in, int i)
+{
+    FeArg *arg = in->args[i];
+    return arg && arg->value->kind != FE_NONE ? arg->value : NULL;
+}
+
+static inline Loc
+fe_arg_loc(const FeArgs *in, int i)
+{
+    return in->args[i] ? in->args[i]->loc : in->loc;
+}
+
+/* As it was written, for a repair; its name if it was not written. */
+const char *fe_arg_text(Lower *cx, const FeArgs *in, int i);
+
+/* A bool, an integer, a dtype; *out stays as it is when it was left out. */
+bool fe_arg_bool(Lower *cx, const FeArgs *in, int i, const char *what,
+                 bool *out);
+bool fe_arg_int(Lower *cx, const FeArgs *in, int i, const char *what,
+                int64_t *out);
+bool fe_arg_dtype(Lower *cx, const FeArgs *in, int i, DType *out);
+
+/* Axes of a value of that rank, ascending: all when it was left out. */
+typedef struct FeAxes {
+    int64_t axes[IR_MAX_RANK];
+    int len;
+} FeAxes;
+bool fe_arg_axes(Lower *cx, const FeArgs *in, int i, int rank, FeAxes *out);
+
+/* ---- what replicas do together (dist.c) ---------------------------------- */
+
+/* Asks that all replicas come here: that no condition around differs among
+ * them.  what is what they do ("all_reduce"). */
+bool fe_check_together(Lower *cx, const char *what, Loc loc);
+
+/* ---- operations in a line (builtins_shape.c) ----------------------------- */
+
+/* An IrValue of a value that is a tensor, NULL of POISON. */
+static inline IrValue *
+fe_tensor(const FeValue *v)
+{
+    return v->kind == FE_TENSOR ? v->tensor : NULL;
+}
+
+/* x under another shape: the same elements, or repeated ones. */
+FeValue *fe_reshape(Lower *cx, IrValue *x, int rank, const Dim *dims, Loc loc);
+FeValue *fe_broadcast(Lower *cx, IrValue *x, int rank, const Dim *dims,
+                      Loc loc);
+FeValue *fe_reduce_axes(Lower *cx, IrOpKind kind, IrValue *x,
+                        const FeAxes *axes, bool keepdims, Loc loc);
+/* The mean of x over axes; NULL axes: all.  what is x as written. */
+FeValue *fe_mean(Lower *cx, IrValue *x, const FeAxes *axes, bool keepdims,
+                 const char *what, Loc loc);
+
+#endif

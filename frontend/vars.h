@@ -1,0 +1,44 @@
+/*
+ * vars.h - what vars.c and its neighbours know of variables beside the IR
+ */
+#ifndef TFD_FRONTEND_VARS_H
+#define TFD_FRONTEND_VARS_H
+
+#include "frontend/builtins.h"
+
+/* What a VAR clause says that IrVar does not. */
+typedef struct FeVarInfo {
+    IrVar *var;
+    bool outside; /* not created in the strategy's scope */
+    bool is_slot;
+} FeVarInfo;
+
+/* One variable of a family. */
+typedef struct FeSlotVar {
+    IrVar *of, *var;
+} FeSlotVar;
+
+struct FeSlot {
+    const char *name; /* path: "adam.m" */
+    const AstNode *init;
+    FeScope *scope; /* where init is evaluated */
+    Loc loc;
+    VEC(FeSlotVar) vars;
+};
+
+typedef struct FeVars {
+    VEC(FeVarInfo) infos; /* as module->vars */
+    VEC(FeSlot *) slots;
+} FeVars;
+
+FeVars *fe_vars(Lower *cx);
+const FeVarInfo *fe_var_info(Lower *cx, const IrVar *v);
+/* Adds a variable to the module. */
+void fe_var_add(Lower *cx, IrVar *v, bool outside, bool is_slot);
+
+/* Makes function NAME.init of v, whose value init is worth in scope; a function
+ * is called with `of`, a variable, when there is one.  False with a message. */
+bool fe_var_make_init(Lower *cx, IrVar *v, FeScope *scope, const AstNode *init,
+                      IrVar *of);
+
+#endif

@@ -1,0 +1,521 @@
+/*
+ * data.c - datasets: sources and the stages after them
+ *
+ * A dataset is a list of stages (ir/stages.def) and the type of its elements.
+ * The IR gets it when it is distributed, under the name of its declaration.
+ */
+#include "frontend/data.h"
+
+#include <string.h>
+
+FeData *
+fe_data(Lower *cx)
+{
+    FeData *data = cx->data;
+    if (!data) {
+        data = cx->data = NEW(cx->arena, FeData);
+        data->names = map_new(cx->arena);
+    }
+    return data;
+}
+
+const char *
+fe_data_name(Lower *cx, const char *base)
+{
+    Map *names = fe_data(cx)->names;
+    const char *name = base;
+    for (int i = 2; map_get(names, name); i++)
+        name = fe_format(cx, "%s.%d", base, i);
+    map_set(names, name, names);
+    return intern(cx->names, name);
+}
+
+/* ---- elements ----------------------------------------------------------- */
+
+static FeValue *
+dataset_value(Lower *cx, FeDataset *ds)
+{
+    FeValue *v = fe_value_new(cx->arena, FE_DATASET);
+    v->dataset = ds;
+    return v;
+}
+
+/* Adds a stage that ends in elements of the types in ds->element. */
+static void
+push_stage(Lower *cx, FeDataset *ds, IrStage stage)
+{
+    FeValues leaves = {0};
+    fe_value_leaves(cx->arena, ds->element, &leaves);
+    for (int i = 0; i < leaves.len; i++)
+        VEC_PUSH(cx->arena, stage.types, *leaves.data[i]->type);
+    VEC_PUSH(cx->arena, ds->stages, stage);
+}
+
+static FeDataset *
+source(Lower *cx, FeValue *element, IrStage stage)
+{
+    FeDataset *ds = NEW(cx->arena, FeDataset);
+    ds->element = element;
+    ds->loc = stage.loc;
+    push_stage(cx, ds, stage);
+    return ds;
+}
+
+/* A copy of ds, to be made longer. */
+static FeDataset *
+extend(Lower *cx, const FeDataset *ds, Loc loc)
+{
+    FeDataset *copy = NEW(cx->arena, FeDataset);
+    *copy = *ds;
+    copy->name = NULL;
+    copy->loc = loc;
+    copy->stages.data = NULL;
+    copy->stages.len = copy->stages.cap = 0;
+    for (int i = 0; i < ds->stages.len; i++)
+        VEC_PUSH(cx->arena, copy->stages, ds->stages.data[i]);
+    return copy;
+}
+
+FeValue *
+fe_dataset_declare(Lower *cx, const AstNode *n)
+{
+    FeData *data = fe_data(cx);
+    data->declaring = n->dataset.name;
+    FeValue *v = fe_eval(cx, n->dataset.value);
+    data->declaring = NULL;
+    if (fe_is_poison(v))
+        return v;
+    if (v->kind != FE_DATASET)
+        return fe_error(cx, n->dataset.value->loc,
+                        "%s where a dataset is "
+                        "needed",
+                        fe_what(cx, v));
+    FeDataset *ds = extend(cx, v->dataset, n->loc);
+    ds->name = fe_data_name(cx, n->dataset.name);
+    return dataset_value(cx, ds);
+}
+
+/* ---- sources ------------------------------------------------------------ */
+
+FeValue *
+builtin_range(Lower *cx, const FeArgs *in)
+{
+    int64_t start = 0, stop = 0;
+    bool has_stop = fe_arg(in, 1) != NULL;
+    if (!fe_arg_int(cx, in, 0, has_stop ? "the start" : "the stop", &start) ||
+        !fe_arg_int(cx, in, 1, "the stop", &stop))
+        return &fe_poison;
+    if (!has_stop) {
+        stop = start;
+        start = 0;
+    }
+    IrStage stage = {
+        .kind = STAGE_range, .ints = {start, stop}, .loc = in->loc};
+    FeValue *type = fe_value_type(cx->arena, type_scalar(DT_i64, LOCAL_HOST));
+    return dataset_value(cx, source(cx, type, stage));
+}
+
+FeValue *
+builtin_bytes(Lower *cx, const FeArgs *in)
+{
+    IrStage stage = {.kind = STAGE_bytes, .loc = in->loc};
+    FeValue *type = fe_value_type(cx->arena, type_scalar(DT_u8, LOCAL_HOST));
+    if (!fe_text(cx, fe_arg(in, 0), "a path", fe_arg_loc(in, 0), &stage.text))
+        return &fe_poison;
+    return dataset_value(cx, source(cx, type, stage));
+}
+
+FeValue *
+builtin_npy(Lower *cx, const FeArgs *in)
+{
+    IrStage stage = {.kind = STAGE_npy, .loc = in->loc};
+    FeValue *type = fe_arg(in, 1);
+    if (!fe_text(cx, fe_arg(in, 0), "a path", fe_arg_loc(in, 0), &stage.text))
+        return &fe_poison;
+    if (type->kind != FE_TYPE || !type_is_static(type->type))
+        return fe_error(cx, fe_arg_loc(in, 1),
+                        "npy takes the type of a row, "
+                        "as u8[28, 28], not %s",
+                        fe_what(cx, type));
+    return dataset_value(cx, source(cx, type, stage));
+}
+
+/* ---- tensors in the program --------------------------------------------- */
+
+/* Rows of the components of tensors(...), one component after the other. */
+typedef struct Rows {
+    Lower *cx;
+    Loc loc;
+    int64_t count; /* -1 before the first component */
+    char *data;
+    int64_t size;
+} Rows;
+
+/* Appends the elements of a list of constants. */
+static bool
+append_elements(Rows *r, FeValue *list, DType t)
+{
+    FeValues leaves = {0};
+    Lower *cx = r->cx;
+    size_t width = dtype_info[t].bytes;
+    fe_value_leaves(cx->arena, list, &leaves);
+    char *data =
+        arena_alloc(cx->arena, (size_t)r->size + (size_t)leaves.len * width);
+    if (r->size)
+        memcpy(data, r->data, (size_t)r->size);
+    r->data = data;
+    for (int i = 0; i < leaves.len; i++) {
+        Scalar s;
+        if (leaves.data[i]->kind != FE_CONST) {
+            fe_error(cx, r->loc,
+                     "the rows of a dataset must be known when "
+                     "the program is compiled");
+            return false;
+        }
+        if (!fe_constant_as(cx, leaves.data[i], t, r->loc, &s))
+            return false;
+        scalar_store(t, r->data + r->size, i, s);
+    }
+    r->size += (int64_t)((size_t)leaves.len * width);
+    return true;
+}
+
+/* The type of a row of a list. */
+static FeValue *
+component(Rows *r, FeValue *list)
+{
+    IrType t;
+    Lower *cx = r->cx;
+    if (!fe_type_of(cx, list, &t) || t.rank == 0 || list->kind != FE_NEST)
+        return fe_error(cx, r->loc,
+                        "a dataset of tensors is made of lists of "
+                        "rows, not of %s",
+                        fe_what(cx, list));
+    if (r->count >= 0 && r->count != t.dims[0].c)
+        return fe_error(cx, r->loc, "%lld rows beside %lld",
+                        (long long)t.dims[0].c, (long long)r->count);
+    r->count = t.dims[0].c;
+    if (!append_elements(r, list, t.dtype))
+        return &fe_poison;
+    IrType row = type_scalar(t.dtype, LOCAL_HOST);
+    row.rank = t.rank - 1;
+    memcpy(row.dims, t.dims + 1, (size_t)row.rank * sizeof *row.dims);
+    return fe_value_type(cx->arena, row);
+}
+
+/* A list is a component, tuples are made of them. */
+static FeValue *
+components(Rows *r, FeValue *v)
+{
+    if (v->kind != FE_NEST || v->nest.kind == NEST_LIST)
+        return component(r, v);
+    FeValue **items = NEW_ARRAY(r->cx->arena, FeValue *, (size_t)v->nest.len);
+    for (int i = 0; i < v->nest.len; i++)
+        items[i] = components(r, v->nest.items[i]);
+    if (v->nest.kind == NEST_NAMED)
+        return fe_value_named(r->cx->arena, v->nest.len, v->nest.names, items);
+    return fe_value_tuple(r->cx->arena, v->nest.len, items);
+}
+
+FeValue *
+builtin_tensors(Lower *cx, const FeArgs *in)
+{
+    Rows r = {.cx = cx, .loc = fe_arg_loc(in, 0), .count = -1};
+    FeValue *element = components(&r, fe_arg(in, 0));
+    if (fe_value_has_poison(element))
+        return &fe_poison;
+    if (r.count < 0)
+        return fe_error(cx, r.loc, "a dataset of no components");
+    IrStage stage = {.kind = STAGE_tensors,
+                     .ints = {r.count},
+                     .data = r.data,
+                     .data_size = r.size,
+                     .loc = in->loc};
+    return dataset_value(cx, source(cx, element, stage));
+}
+
+/* ---- map ---------------------------------------------------------------- */
+
+/* Number k of the functions of a dataset: "train.map1". */
+static const char *
+map_name(Lower *cx)
+{
+    const char *of = fe_data(cx)->declaring, *name;
+    int k = 0;
+    do {
+        name = fe_format(cx, "%s.map%d", of ? of : "data", ++k);
+    } while (ir_func_find(cx->module, name));
+    return intern(cx->names, name);
+}
+
+static FeValue *
+argument_leaf(FeValue *type, void *data)
+{
+    Lower *cx = data;
+    return fe_value_tensor(cx->arena,
+                           ir_block_arg(cx->block, *type->type, NULL));
+}
+
+/* The nest of the types of what fn returns, which is result. */
+static FeValue *
+result_types(Lower *cx, const IrFunc *fn, FeValue *result)
+{
+    const IrOp *ret = ir_func_return(fn);
+    FeValue **types =
+        NEW_ARRAY(cx->arena, FeValue *, (size_t)ret->num_operands);
+    for (int i = 0; i < ret->num_operands; i++) {
+        IrType t = ret->operands[i]->type;
+        t.locality = LOCAL_HOST;
+        t.on = NULL;
+        types[i] = fe_value_type(cx->arena, t);
+    }
+    FeValue *const *next = types;
+    return fe_value_rebuild(cx->arena, result, &next);
+}
+
+/* The host function that f is for elements of ds; NULL after errors.  *types
+ * is what it gives. */
+static IrFunc *
+element_func(Lower *cx, const FeDataset *ds, FeValue *f, const FeArgs *in,
+             FeValue **types)
+{
+    FeRegion saved;
+    IrFunc *fn = fe_func_open(cx, map_name(cx), FUNC_HOST, FE_DATA,
+                              fe_arg_loc(in, 0), &saved);
+    FeValue *arg = fe_value_map(cx->arena, ds->element, argument_leaf, cx);
+    FeValue *result =
+        fe_call_with(cx, f, 1, &arg, true, "called", fe_arg_loc(in, 0));
+    if (result->kind == FE_NONE)
+        result = fe_error(cx, fe_arg_loc(in, 0),
+                          "the function given to map returns nothing");
+    if (!fe_func_close(cx, fn, &saved, result, fe_arg_loc(in, 0)))
+        return NULL;
+    *types = result_types(cx, fn, result);
+    return fn;
+}
+
+FeValue *
+method_map(Lower *cx, const FeArgs *in)
+{
+    FeValue *types;
+    FeDataset *ds = extend(cx, in->self->dataset, in->loc);
+    IrFunc *fn = element_func(cx, ds, fe_arg(in, 0), in, &types);
+    if (!fn)
+        return &fe_poison;
+    ds->element = types;
+    IrStage stage = {.kind = STAGE_map, .func = fn->name, .loc = in->loc};
+    push_stage(cx, ds, stage);
+    return dataset_value(cx, ds);
+}
+
+/* ---- stages with numbers ------------------------------------------------ */
+
+/* The number that parameter i says, not below least. */
+static bool
+read_count(Lower *cx, const FeArgs *in, int i, const char *what, int64_t least,
+           int64_t *out)
+{
+    if (!fe_arg_int(cx, in, i, what, out))
+        return false;
+    if (*out >= least)
+        return true;
+    fe_error(cx, fe_arg_loc(in, i), "%s is at least %lld, not %lld", what,
+             (long long)least, (long long)*out);
+    return false;
+}
+
+/* The dataset with a stage that leaves the elements as they are. */
+static FeValue *
+with_stage(Lower *cx, const FeArgs *in, StageKind kind, int64_t a, int64_t b)
+{
+    FeDataset *ds = extend(cx, in->self->dataset, in->loc);
+    IrStage stage = {.kind = kind, .ints = {a, b}, .loc = in->loc};
+    push_stage(cx, ds, stage);
+    return dataset_value(cx, ds);
+}
+
+FeValue *
+method_repeat(Lower *cx, const FeArgs *in)
+{
+    int64_t count = -1;
+    if (fe_arg(in, 0) &&
+        !read_count(cx, in, 0, "the number of passes", 0, &count))
+        return &fe_poison;
+    return with_stage(cx, in, STAGE_repeat, count, 0);
+}
+
+FeValue *
+method_take(Lower *cx, const FeArgs *in)
+{
+    int64_t count;
+    if (!read_count(cx, in, 0, "the number of elements", 0, &count))
+        return &fe_poison;
+    return with_stage(cx, in, STAGE_take, count, 0);
+}
+
+FeValue *
+method_skip(Lower *cx, const FeArgs *in)
+{
+    int64_t count;
+    if (!read_count(cx, in, 0, "the number of elements", 0, &count))
+        return &fe_poison;
+    return with_stage(cx, in, STAGE_skip, count, 0);
+}
+
+FeValue *
+method_prefetch(Lower *cx, const FeArgs *in)
+{
+    int64_t depth;
+    if (!read_count(cx, in, 0, "the number of elements", 1, &depth))
+        return &fe_poison;
+    return with_stage(cx, in, STAGE_prefetch, depth, 0);
+}
+
+FeValue *
+method_shard(Lower *cx, const FeArgs *in)
+{
+    int64_t num, index;
+    if (!read_count(cx, in, 0, "the number of shards", 1, &num) ||
+        !read_count(cx, in, 1, "the index of a shard", 0, &index))
+        return &fe_poison;
+    if (index >= num)
+        return fe_error(cx, fe_arg_loc(in, 1), "shard %lld of %lld",
+                        (long long)index, (long long)num);
+    return with_stage(cx, in, STAGE_shard, num, index);
+}
+
+FeValue *
+method_shuffle(Lower *cx, const FeArgs *in)
+{
+    int64_t buffer, seed = 0;
+    bool reshuffle = true;
+    if (!read_count(cx, in, 0, "the number of elements to shuffle", 1,
+                    &buffer) ||
+        !fe_arg_int(cx, in, 1, "the seed", &seed) ||
+        !fe_arg_bool(cx, in, 2, "reshuffle", &reshuffle))
+        return &fe_poison;
+    FeDataset *ds = extend(cx, in->self->dataset, in->loc);
+    IrStage stage = {.kind = STAGE_shuffle,
+                     .ints = {buffer, seed, reshuffle, fe_arg(in, 1) != NULL},
+                     .loc = in->loc};
+    push_stage(cx, ds, stage);
+    return dataset_value(cx, ds);
+}
+
+/* ---- stages that stack -------------------------------------------------- */
+
+typedef struct Stack {
+    Lower *cx;
+    const FeArgs *in;
+    Dim size;
+} Stack;
+
+static FeValue *
+stack_leaf(FeValue *leaf, void *data)
+{
+    const Stack *s = data;
+    IrType t = *leaf->type;
+    if (!type_is_static(&t))
+        return fe_error_note(
+            s->cx, s->in->loc,
+            "batch(n, drop_remainder = true) makes batches of one size",
+            "%s stacks elements of one shape, and the batches before it may "
+            "be of several sizes",
+            s->in->name);
+    if (t.rank == IR_MAX_RANK)
+        return fe_error(s->cx, s->in->loc, "more than %d dimensions",
+                        IR_MAX_RANK);
+    memmove(t.dims + 1, t.dims, (size_t)t.rank * sizeof *t.dims);
+    t.dims[0] = s->size;
+    t.rank++;
+    return fe_value_type(s->cx->arena, t);
+}
+
+/* The dataset with a stage whose elements are size of those before. */
+static FeDataset *
+stacked(Lower *cx, const FeArgs *in, IrStage stage, Dim size)
+{
+    Stack s = {cx, in, size};
+    FeDataset *ds = extend(cx, in->self->dataset, in->loc);
+    ds->element = fe_value_map(cx->arena, ds->element, stack_leaf, &s);
+    if (fe_value_has_poison(ds->element))
+        return NULL;
+    push_stage(cx, ds, stage);
+    return ds;
+}
+
+FeValue *
+method_batch(Lower *cx, const FeArgs *in)
+{
+    int64_t size;
+    bool drop = false;
+    if (!read_count(cx, in, 0, "the size of a batch", 1, &size) ||
+        !fe_arg_bool(cx, in, 1, "drop_remainder", &drop))
+        return &fe_poison;
+    Dim rows = dim_const(size);
+    if (!drop)
+        rows = dim_linear(0, 1, ir_symbol_alone(cx->module, size));
+    IrStage stage = {.kind = STAGE_batch, .ints = {size, drop}, .loc = in->loc};
+    FeDataset *ds = stacked(cx, in, stage, rows);
+    if (!ds)
+        return &fe_poison;
+    ds->batch = size;
+    ds->rows = rows;
+    return dataset_value(cx, ds);
+}
+
+FeValue *
+method_window(Lower *cx, const FeArgs *in)
+{
+    int64_t size, stride;
+    if (!read_count(cx, in, 0, "the size of a window", 1, &size))
+        return &fe_poison;
+    stride = size;
+    if (!read_count(cx, in, 1, "the stride", 1, &stride))
+        return &fe_poison;
+    IrStage stage = {
+        .kind = STAGE_window, .ints = {size, stride}, .loc = in->loc};
+    FeDataset *ds = stacked(cx, in, stage, dim_const(size));
+    if (!ds)
+        return &fe_poison;
+    ds->batch = 0;
+    return dataset_value(cx, ds);
+}
+
+/* ---- the table ---------------------------------------------------------- */
+
+static const struct {
+    const char *name, *params;
+    FeBuiltinFn *lower;
+} methods[] = {
+#define METHOD(name, params, doc) {#name, params, method_##name},
+#include "frontend/builtins.def"
+};
+
+enum { NUM_METHODS = sizeof methods / sizeof *methods };
+
+static FeValue *
+unknown_method(Lower *cx, const char *name, Loc loc)
+{
+    const char *names[NUM_METHODS];
+    for (int i = 0; i < NUM_METHODS; i++)
+        names[i] = methods[i].name;
+    const char *near = nearest_name(name, names, NUM_METHODS);
+    return fe_error_note(
+        cx, loc, near ? fe_format(cx, "did you mean \"%s\"?", near) : NULL,
+        "a dataset has no \"%s\"", name);
+}
+
+FeValue *
+fe_dataset_method(Lower *cx, FeValue *ds, const char *name, const FeCall *call)
+{
+    FeArgs in = {.self = ds};
+    for (int i = 0; i < NUM_METHODS; i++) {
+        if (strcmp(methods[i].name, name) != 0)
+            continue;
+        if (!fe_bind_args(cx, call, methods[i].params, &in))
+            return &fe_poison;
+        return methods[i].lower(cx, &in);
+    }
+    return unknown_method(cx, name, call->loc);
+}

@@ -1,0 +1,256 @@
+/*
+ * iterate.c - distributed datasets and their iterators
+ *
+ * A batch is divided among the replicas: its leading dimension becomes n, this
+ * replica's rows, with N those of all; a constant when all batches are full and
+ * the replicas divide them.  Which replica gets which rows is decided by the
+ * runner; none gets more than its equal share, rounded up.
+ */
+#include "frontend/data.h"
+
+#include <string.h>
+#include "ir/words.h"
+
+/* ---- distribute --------------------------------------------------------- */
+
+/* auto, file, data, off: as a word, whatever such a name is bound to. */
+static bool
+read_shard(Lower *cx, const FeArgs *in, ShardPolicy *out)
+{
+    const FeArg *arg = in->args[1];
+    const char *word = NULL;
+    *out = SHARD_AUTO;
+    if (!arg)
+        return true;
+    if (arg->node && arg->node->kind == AST_NAME)
+        word = arg->node->name.text;
+    else if (arg->value->kind == FE_STRING)
+        word = arg->value->text.text;
+    int i = word ? ir_word_index(ir_shard_words, word, strlen(word)) : -1;
+    if (i < 0) {
+        fe_error(cx, arg->loc, "shard is auto, file, data or off");
+        return false;
+    }
+    *out = (ShardPolicy)i;
+    return true;
+}
+
+/* Only the leading dimension of an element is that of the batch. */
+static bool
+check_rows(Lower *cx, const FeDataset *ds, const IrType *t, Loc loc)
+{
+    bool ok = t->rank > 0 && dim_equal(t->dims[0], ds->rows);
+    for (int i = 1; i < t->rank; i++)
+        ok = ok && dim_is_const(t->dims[i]);
+    if (ok)
+        return true;
+    fe_error_note(cx, loc, "end the pipeline in .batch(n)",
+                  "a distributed dataset has batches, and one of its elements "
+                  "is %s",
+                  fe_type_text(cx, t));
+    return false;
+}
+
+static bool
+check_batched(Lower *cx, FeDataset *ds, Loc loc)
+{
+    FeValues leaves = {0};
+    if (ds->batch == 0) {
+        fe_error_note(cx, loc, "add .batch(n) to it: n is the global batch",
+                      "what is distributed are batches, and this dataset has "
+                      "none");
+        return false;
+    }
+    fe_value_leaves(cx->arena, ds->element, &leaves);
+    for (int i = 0; i < leaves.len; i++)
+        if (!check_rows(cx, ds, leaves.data[i]->type, loc))
+            return false;
+    return true;
+}
+
+FeValue *
+builtin_distribute(Lower *cx, const FeArgs *in)
+{
+    FeValue *ds = fe_arg(in, 0);
+    FeDist *dist = NEW(cx->arena, FeDist);
+    if (ds->kind != FE_DATASET)
+        return fe_error(cx, fe_arg_loc(in, 0),
+                        "distribute takes a dataset, not %s", fe_what(cx, ds));
+    dist->dataset = ds->dataset;
+    if (!read_shard(cx, in, &dist->shard) ||
+        !check_batched(cx, ds->dataset, in->loc))
+        return &fe_poison;
+    FeValue *v = fe_value_new(cx->arena, FE_DIST);
+    v->dist = dist;
+    return v;
+}
+
+/* ---- in the IR ---------------------------------------------------------- */
+
+/* The dataset of the module that ds is; made when it is first asked for. */
+static const char *
+ir_dataset_of(Lower *cx, FeDataset *ds)
+{
+    IrModule *m = cx->module;
+    if (!ds->name)
+        ds->name = fe_data_name(cx, "data");
+    if (ir_dataset_find(m, ds->name))
+        return ds->name;
+    IrDataset *d = NEW(m->arena, IrDataset);
+    d->name = ds->name;
+    d->loc = ds->loc;
+    for (int i = 0; i < ds->stages.len; i++)
+        VEC_PUSH(m->arena, d->stages, ds->stages.data[i]);
+    VEC_PUSH(m->arena, m->datasets, d);
+    return ds->name;
+}
+
+/* "train.it", "train.it2", ... */
+static const char *
+iter_name(Lower *cx, const char *dataset)
+{
+    const char *name = fe_format(cx, "%s.it", dataset);
+    for (int i = 2; ir_iter_find(cx->module, name); i++)
+        name = fe_format(cx, "%s.it%d", dataset, i);
+    return intern(cx->names, name);
+}
+
+/* What a replica gets of a batch: its leading dimension.  *rows is the symbol,
+ * or -1. */
+static Dim
+share_of(Lower *cx, const FeDataset *ds, int32_t *rows)
+{
+    int64_t replicas = cx->module->num_replicas;
+    *rows = -1;
+    if (dim_is_const(ds->rows) && ds->batch % replicas == 0)
+        return dim_const(ds->batch / replicas);
+    int64_t bound = ds->batch / replicas + (ds->batch % replicas != 0);
+    *rows = ir_symbol_pair(cx->module, bound, ds->batch);
+    return dim_linear(0, 1, *rows);
+}
+
+typedef struct Share {
+    Lower *cx;
+    Dim rows;
+} Share;
+
+static FeValue *
+share_leaf(FeValue *leaf, void *data)
+{
+    const Share *s = data;
+    IrType t = *leaf->type;
+    t.dims[0] = s->rows;
+    t.locality = LOCAL_PER_REPLICA;
+    return fe_value_type(s->cx->arena, t);
+}
+
+FeValue *
+fe_iter_open(Lower *cx, FeValue *dist, Loc loc)
+{
+    if (fe_is_poison(dist))
+        return dist;
+    if (dist->kind == FE_DATASET)
+        return fe_error_note(cx, loc, "write distribute(...) around it",
+                             "a dataset has no elements in main until it is "
+                             "distributed");
+    if (dist->kind != FE_DIST)
+        return fe_error(cx, loc,
+                        "an iterator goes over a distributed dataset, "
+                        "not over %s",
+                        fe_what(cx, dist));
+    if (!fe_may_emit(cx, loc))
+        return &fe_poison;
+    FeDataset *ds = dist->dist->dataset;
+    IrIter *it = NEW(cx->module->arena, IrIter);
+    Share share = {.cx = cx};
+    it->dataset = ir_dataset_of(cx, ds);
+    it->name = iter_name(cx, it->dataset);
+    it->shard = dist->dist->shard;
+    it->loc = loc;
+    share.rows = share_of(cx, ds, &it->rows);
+    VEC_PUSH(cx->module->arena, cx->module->iters, it);
+    FeIterInfo info = {
+        it, fe_value_map(cx->arena, ds->element, share_leaf, &share)};
+    VEC_PUSH(cx->arena, fe_data(cx)->iters, info);
+    IrOp *op = fe_op(cx, OP_iter_open, 0, NULL, loc);
+    ir_set_text(op, A_iter, it->name);
+    fe_emit(cx, op);
+    FeValue *v = fe_value_new(cx->arena, FE_ITER);
+    v->iter = it;
+    return v;
+}
+
+static FeValue *
+element_of(Lower *cx, const IrIter *it)
+{
+    const FeData *data = fe_data(cx);
+    int i = data->iters.len - 1;
+    while (data->iters.data[i].iter != it)
+        i--;
+    return data->iters.data[i].element;
+}
+
+FeValue *
+fe_iter_has_next(Lower *cx, FeValue *iter, Loc loc)
+{
+    if (fe_is_poison(iter))
+        return iter;
+    IrOp *op = fe_op(cx, OP_iter_has_next, 0, NULL, loc);
+    ir_set_text(op, A_iter, iter->iter->name);
+    return fe_emit(cx, op);
+}
+
+FeValue *
+fe_iter_next(Lower *cx, FeValue *iter, Loc loc)
+{
+    FeValues leaves = {0};
+    if (fe_is_poison(iter) || !fe_may_emit(cx, loc))
+        return &fe_poison;
+    FeValue *element = element_of(cx, iter->iter);
+    fe_value_leaves(cx->arena, element, &leaves);
+    IrType *types = NEW_ARRAY(cx->arena, IrType, (size_t)leaves.len);
+    for (int i = 0; i < leaves.len; i++)
+        types[i] = *leaves.data[i]->type;
+    IrOp *op = ir_build_op(cx->block, OP_iter_next, 0, NULL, loc);
+    ir_set_text(op, A_iter, iter->iter->name);
+    ir_op_results(op, leaves.len, types);
+    for (int i = 0; i < leaves.len; i++)
+        leaves.data[i] = fe_value_tensor(cx->arena, op->results[i]);
+    FeValue *const *next = leaves.data;
+    return fe_value_rebuild(cx->arena, element, &next);
+}
+
+/* ---- by hand ------------------------------------------------------------ */
+
+FeValue *
+builtin_iter(Lower *cx, const FeArgs *in)
+{
+    return fe_iter_open(cx, fe_arg(in, 0), in->loc);
+}
+
+static bool
+check_iter(Lower *cx, const FeArgs *in)
+{
+    FeValue *v = fe_arg(in, 0);
+    if (v->kind == FE_ITER)
+        return true;
+    fe_error_note(cx, fe_arg_loc(in, 0),
+                  v->kind == FE_DIST ? "let it = iter(...) makes one of it"
+                                     : NULL,
+                  "%s takes an iterator, not %s", in->name, fe_what(cx, v));
+    return false;
+}
+
+FeValue *
+builtin_has_next(Lower *cx, const FeArgs *in)
+{
+    return check_iter(cx, in) ? fe_iter_has_next(cx, fe_arg(in, 0), in->loc)
+                              : &fe_poison;
+}
+
+FeValue *
+builtin_next(Lower *cx, const FeArgs *in)
+{
+    return check_iter(cx, in) ? fe_iter_next(cx, fe_arg(in, 0), in->loc)
+                              : &fe_poison;
+}

@@ -177,10 +177,11 @@ builtin(Lower *cx, const char *name, Loc loc)
     return NULL;
 }
 
+/* A variable itself is visible everywhere, whatever a read of it would be. */
 static bool
 is_per_replica(Lower *cx, FeValue *v)
 {
-    return fe_locality_of(cx, v) == LOCAL_PER_REPLICA;
+    return v->kind != FE_VAR && fe_locality_of(cx, v) == LOCAL_PER_REPLICA;
 }
 
 FeValue *

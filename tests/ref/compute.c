@@ -1,0 +1,463 @@
+/*
+ * compute.c - what pure operations compute, on one replica
+ */
+#include "tests/ref/compute.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include "ir/eval.h"
+#include "runtime/base/status.h"
+
+typedef const RefTensor *const *Operands;
+
+/* ---- elementwise -------------------------------------------------------- */
+
+/* The element of x that broadcasting puts at an index of out. */
+static Scalar
+broadcast_get(const RefTensor *x, const RefTensor *out, const int64_t *index)
+{
+    const int64_t *last = index + out->rank - x->rank;
+    int64_t at = 0;
+    for (int k = 0; k < x->rank; k++)
+        at = at * x->dims[k] + (x->dims[k] == 1 ? 0 : last[k]);
+    return ref_get(x, at);
+}
+
+static void
+compute_elementwise(const IrOp *op, Operands x, RefTensor *out)
+{
+    int64_t index[IR_MAX_RANK];
+    Scalar args[3];
+    for (int64_t i = 0; i < out->count; i++) {
+        ref_unravel(out->rank, out->dims, i, index);
+        for (int k = 0; k < op->num_operands; k++)
+            args[k] = broadcast_get(x[k], out, index);
+        ref_set(out, i, ir_eval(op->kind, out->dtype, args));
+    }
+}
+
+/* ---- reductions --------------------------------------------------------- */
+
+enum { CHUNK = 65536, LANES = 64 };
+
+/* What two elements become in a reduction of that kind. */
+static IrOpKind
+fold_of(IrOpKind kind)
+{
+    switch (kind) {
+    case OP_sum:
+        return OP_add;
+    case OP_prod:
+        return OP_mul;
+    case OP_reduce_max:
+        return OP_maximum;
+    case OP_reduce_min:
+        return OP_minimum;
+    case OP_any:
+        return OP_or;
+    case OP_all:
+        return OP_and;
+    default:
+        UNREACHABLE("%s is no reduction", ir_op_info[kind].name);
+    }
+}
+
+static Scalar
+fold(IrOpKind how, Scalar x, Scalar y)
+{
+    return ir_eval(how, x.dtype, (Scalar[]){x, y});
+}
+
+/* At most CHUNK elements: striped over the lanes, then a binary tree. */
+static Scalar
+fold_chunk(IrOpKind how, const Scalar *x, int64_t n)
+{
+    Scalar lane[LANES];
+    int64_t lanes = n < LANES ? n : LANES;
+    for (int64_t i = 0; i < lanes; i++)
+        lane[i] = x[i];
+    for (int64_t i = LANES; i < n; i++)
+        lane[i % LANES] = fold(how, lane[i % LANES], x[i]);
+    for (int64_t w = LANES / 2; w >= 1; w /= 2)
+        for (int64_t i = 0; i < w && i + w < lanes; i++)
+            lane[i] = fold(how, lane[i], lane[i + w]);
+    return lane[0];
+}
+
+static Scalar
+fold_all(IrOpKind how, const Scalar *x, int64_t n)
+{
+    Scalar sum = fold_chunk(how, x, n < CHUNK ? n : CHUNK);
+    for (int64_t i = CHUNK; i < n; i += CHUNK) {
+        int64_t left = n - i;
+        sum =
+            fold(how, sum, fold_chunk(how, x + i, left < CHUNK ? left : CHUNK));
+    }
+    return sum;
+}
+
+/* Whether x comes before y, which has a lower number, as the extremum. */
+static bool
+beats(IrOpKind kind, Scalar x, Scalar y)
+{
+    if (!dtype_is_float(x.dtype))
+        return kind == OP_argmax ? x.i > y.i : x.i < y.i;
+    if (isnan(x.f) || isnan(y.f))
+        return isnan(x.f) && !isnan(y.f);
+    return kind == OP_argmax ? x.f > y.f : x.f < y.f;
+}
+
+static Scalar
+find_extremum(IrOpKind kind, const Scalar *x, int64_t n)
+{
+    int64_t best = 0;
+    for (int64_t i = 1; i < n; i++)
+        if (beats(kind, x[i], x[best]))
+            best = i;
+    return scalar_int(DT_i64, best);
+}
+
+static Scalar
+reduce_elements(IrOpKind kind, DType t, const Scalar *x, int64_t n)
+{
+    if (kind == OP_argmax || kind == OP_argmin)
+        return find_extremum(kind, x, n);
+    return n ? fold_all(fold_of(kind), x, n) : ir_eval_neutral(kind, t);
+}
+
+/* Some axes of a tensor as an index space of their own. */
+typedef struct Subspace {
+    int rank;
+    int axis[IR_MAX_RANK];
+    int64_t dims[IR_MAX_RANK];
+    int64_t count;
+} Subspace;
+
+static void
+add_axis(Subspace *s, const RefTensor *x, int axis)
+{
+    s->axis[s->rank] = axis;
+    s->dims[s->rank++] = x->dims[axis];
+    s->count *= x->dims[axis];
+}
+
+static Subspace
+subspace(const RefTensor *x, int n, const int64_t *axes)
+{
+    Subspace s = {.count = 1};
+    for (int i = 0; i < n; i++)
+        add_axis(&s, x, (int)axes[i]);
+    return s;
+}
+
+static bool
+has_axis(const Subspace *s, int axis)
+{
+    for (int i = 0; i < s->rank; i++)
+        if (s->axis[i] == axis)
+            return true;
+    return false;
+}
+
+/* The axes that are in neither. */
+static Subspace
+other_axes(const RefTensor *x, const Subspace *a, const Subspace *b)
+{
+    Subspace s = {.count = 1};
+    for (int i = 0; i < x->rank; i++)
+        if (!has_axis(a, i) && !has_axis(b, i))
+            add_axis(&s, x, i);
+    return s;
+}
+
+/* Sets what point number i of s says of the index of its tensor. */
+static void
+set_point(const Subspace *s, int64_t i, int64_t *index)
+{
+    int64_t part[IR_MAX_RANK];
+    ref_unravel(s->rank, s->dims, i, part);
+    for (int k = 0; k < s->rank; k++)
+        index[s->axis[k]] = part[k];
+}
+
+static Scalar
+get_at(const RefTensor *x, const int64_t *index)
+{
+    return ref_get(x, ref_ravel(x->rank, x->dims, index));
+}
+
+void
+ref_reduce(IrOpKind kind, const RefTensor *x, int num_axes, const int64_t *axes,
+           RefTensor *out)
+{
+    Subspace over = subspace(x, num_axes, axes);
+    Subspace kept = other_axes(x, &over, &over);
+    DType t = dtype_compute(x->dtype);
+    Scalar *elements = calloc((size_t)over.count + 1, sizeof *elements);
+    int64_t index[IR_MAX_RANK];
+    for (int64_t i = 0; i < out->count; i++) {
+        set_point(&kept, i, index);
+        for (int64_t k = 0; k < over.count; k++) {
+            set_point(&over, k, index);
+            elements[k] = scalar_cast(get_at(x, index), t);
+        }
+        ref_set(out, i, reduce_elements(kind, t, elements, over.count));
+    }
+    free(elements);
+}
+
+static void
+compute_reduction(const IrOp *op, Operands x, RefTensor *out)
+{
+    int n;
+    const int64_t *axes = ir_ints(op, A_axes, &n);
+    ref_reduce(op->kind, x[0], n, axes, out);
+}
+
+/* ---- contraction -------------------------------------------------------- */
+
+enum { BLOCK = 512 };
+
+/* acc + x * y: one rounding of floats, integers wrap. */
+static Scalar
+multiply_add(Scalar x, Scalar y, Scalar acc)
+{
+    if (dtype_is_float(acc.dtype))
+        return ir_eval(OP_fma, acc.dtype, (Scalar[]){x, y, acc});
+    return fold(OP_add, acc, fold(OP_mul, x, y));
+}
+
+/* A contraction's operand and the index of the element at hand. */
+typedef struct Side {
+    const RefTensor *x;
+    Subspace batch, free, sum;
+    int64_t index[IR_MAX_RANK];
+} Side;
+
+static Side
+make_side(const IrOp *op, const RefTensor *x, IrAttrName contract,
+          IrAttrName batch)
+{
+    int n;
+    Side s = {.x = x};
+    const int64_t *axes = ir_ints(op, contract, &n);
+    s.sum = subspace(x, n, axes);
+    n = 0;
+    axes = ir_has(op, batch) ? ir_ints(op, batch, &n) : NULL;
+    s.batch = subspace(x, n, axes);
+    s.free = other_axes(x, &s.sum, &s.batch);
+    return s;
+}
+
+static Scalar
+element_of_sum(Side *s, int64_t k, DType t)
+{
+    set_point(&s->sum, k, s->index);
+    return scalar_cast(get_at(s->x, s->index), t);
+}
+
+/* Elements begin to end of the sum, added to 0 one after the other. */
+static Scalar
+sum_block(Side *x, Side *y, DType t, int64_t begin, int64_t end)
+{
+    Scalar acc = scalar_cast(scalar_int(DT_i64, 0), t);
+    for (int64_t k = begin; k < end; k++)
+        acc =
+            multiply_add(element_of_sum(x, k, t), element_of_sum(y, k, t), acc);
+    return acc;
+}
+
+static Scalar
+sum_blocks(Side *x, Side *y, DType t)
+{
+    int64_t n = x->sum.count;
+    Scalar total = sum_block(x, y, t, 0, n < BLOCK ? n : BLOCK);
+    for (int64_t k = BLOCK; k < n; k += BLOCK) {
+        int64_t end = k + BLOCK < n ? k + BLOCK : n;
+        total = fold(OP_add, total, sum_block(x, y, t, k, end));
+    }
+    return total;
+}
+
+/* The result's axes are the batch, those of x alone, those of y alone. */
+static void
+compute_dot(const IrOp *op, Operands operands, RefTensor *out)
+{
+    Side x = make_side(op, operands[0], A_contract_x, A_batch_x);
+    Side y = make_side(op, operands[1], A_contract_y, A_batch_y);
+    DType t = dtype_compute(out->dtype);
+    for (int64_t i = 0; i < out->count; i++) {
+        int64_t batch = i / (x.free.count * y.free.count);
+        set_point(&x.batch, batch, x.index);
+        set_point(&y.batch, batch, y.index);
+        set_point(&x.free, i / y.free.count % x.free.count, x.index);
+        set_point(&y.free, i % y.free.count, y.index);
+        ref_set(out, i, sum_blocks(&x, &y, t));
+    }
+}
+
+/* ---- moving elements ---------------------------------------------------- */
+
+static void
+compute_same_elements(const IrOp *op, Operands x, RefTensor *out)
+{
+    (void)op;
+    memcpy(out->data, x[0]->data,
+           (size_t)out->count * dtype_info[out->dtype].bytes);
+}
+
+static void
+compute_broadcast(const IrOp *op, Operands x, RefTensor *out)
+{
+    (void)op;
+    int64_t index[IR_MAX_RANK];
+    for (int64_t i = 0; i < out->count; i++) {
+        ref_unravel(out->rank, out->dims, i, index);
+        ref_set(out, i, broadcast_get(x[0], out, index));
+    }
+}
+
+static void
+compute_transpose(const IrOp *op, Operands x, RefTensor *out)
+{
+    int n;
+    const int64_t *perm = ir_ints(op, A_perm, &n);
+    int64_t to[IR_MAX_RANK], from[IR_MAX_RANK];
+    for (int64_t i = 0; i < out->count; i++) {
+        ref_unravel(out->rank, out->dims, i, to);
+        for (int k = 0; k < n; k++)
+            from[perm[k]] = to[k];
+        ref_set(out, i, get_at(x[0], from));
+    }
+}
+
+static void
+compute_slice(const IrOp *op, Operands x, RefTensor *out)
+{
+    int n;
+    const int64_t *start = ir_ints(op, A_start, &n);
+    const int64_t *step = ir_ints(op, A_step, &n);
+    int64_t index[IR_MAX_RANK];
+    for (int64_t i = 0; i < out->count; i++) {
+        ref_unravel(out->rank, out->dims, i, index);
+        for (int k = 0; k < n; k++)
+            index[k] = start[k] + index[k] * step[k];
+        ref_set(out, i, get_at(x[0], index));
+    }
+}
+
+static void
+compute_pad(const IrOp *op, Operands x, RefTensor *out)
+{
+    int n;
+    const int64_t *low = ir_ints(op, A_low, &n);
+    const int64_t *step = ir_ints(op, A_step, &n);
+    int64_t index[IR_MAX_RANK];
+    memset(out->data, 0, (size_t)out->count * dtype_info[out->dtype].bytes);
+    for (int64_t i = 0; i < x[0]->count; i++) {
+        ref_unravel(n, x[0]->dims, i, index);
+        for (int k = 0; k < n; k++)
+            index[k] = low[k] + index[k] * step[k];
+        ref_set(out, ref_ravel(n, out->dims, index), ref_get(x[0], i));
+    }
+}
+
+static void
+compute_reverse(const IrOp *op, Operands x, RefTensor *out)
+{
+    int n;
+    const int64_t *axes = ir_ints(op, A_axes, &n);
+    int64_t index[IR_MAX_RANK];
+    for (int64_t i = 0; i < out->count; i++) {
+        ref_unravel(out->rank, out->dims, i, index);
+        for (int k = 0; k < n; k++)
+            index[axes[k]] = out->dims[axes[k]] - 1 - index[axes[k]];
+        ref_set(out, i, get_at(x[0], index));
+    }
+}
+
+void
+ref_concat(int n, const RefTensor *const *x, int axis, RefTensor *out)
+{
+    int64_t index[IR_MAX_RANK], before = 0;
+    for (int k = 0; k < n; k++) {
+        for (int64_t i = 0; i < x[k]->count; i++) {
+            ref_unravel(out->rank, x[k]->dims, i, index);
+            index[axis] += before;
+            ref_set(out, ref_ravel(out->rank, out->dims, index),
+                    ref_get(x[k], i));
+        }
+        before += x[k]->dims[axis];
+    }
+}
+
+static void
+compute_concat(const IrOp *op, Operands x, RefTensor *out)
+{
+    ref_concat(op->num_operands, x, (int)ir_int(op, A_axis), out);
+}
+
+/* ---- from nothing ------------------------------------------------------- */
+
+static void
+compute_constant(const IrOp *op, Operands x, RefTensor *out)
+{
+    (void)x;
+    int64_t bytes;
+    const void *data = ir_data(op, A_data, &bytes);
+    if (bytes)
+        memcpy(out->data, data, (size_t)bytes);
+}
+
+static void
+compute_iota(const IrOp *op, Operands x, RefTensor *out)
+{
+    (void)x;
+    int64_t index[IR_MAX_RANK];
+    for (int64_t i = 0; i < out->count; i++) {
+        ref_unravel(out->rank, out->dims, i, index);
+        ref_set(out, i, scalar_int(DT_i64, index[ir_int(op, A_axis)]));
+    }
+}
+
+/* ---- all of them -------------------------------------------------------- */
+
+typedef void (*Compute)(const IrOp *op, Operands x, RefTensor *out);
+
+static const Compute computes[NUM_OPS] = {
+    [OP_constant] = compute_constant,
+    [OP_iota] = compute_iota,
+    [OP_dot] = compute_dot,
+    [OP_reshape] = compute_same_elements,
+    [OP_copy] = compute_same_elements,
+    [OP_broadcast] = compute_broadcast,
+    [OP_transpose] = compute_transpose,
+    [OP_slice] = compute_slice,
+    [OP_pad] = compute_pad,
+    [OP_reverse] = compute_reverse,
+    [OP_concat] = compute_concat,
+};
+
+static Compute
+compute_of(const IrOp *op)
+{
+    unsigned traits = ir_op_info[op->kind].traits;
+    if (traits & ELEMENTWISE)
+        return compute_elementwise;
+    if (traits & REDUCES)
+        return compute_reduction;
+    return computes[op->kind];
+}
+
+bool
+ref_can_compute(const IrOp *op)
+{
+    return compute_of(op) != NULL;
+}
+
+void
+ref_compute(const IrOp *op, const RefTensor *const *x, RefTensor *out)
+{
+    compute_of(op)(op, x, out);
+}

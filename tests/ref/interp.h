@@ -1,0 +1,65 @@
+/*
+ * interp.h - the reference interpreter
+ *
+ * Executes the IR in every phase, on all replicas, as slowly and plainly as
+ * can be: it is the definition of the IR where docs/ir.md leaves a doubt
+ * (D17).  A pass is right when the module after it does what the one before it
+ * did; code generation is right when compiled code does what the interpreter
+ * does, bit for bit.
+ *
+ * In a placed module every value is in the bytes that allocate gave it, so
+ * that values which share bytes by mistake spoil each other here, too.
+ */
+#ifndef TFD_TESTS_REF_INTERP_H
+#define TFD_TESTS_REF_INTERP_H
+
+#include "ir/ir.h"
+#include "runtime/base/status.h"
+#include "tests/ref/tensor.h"
+
+/* A param's value in place of its default. */
+typedef struct InterpParam {
+    const char *name;
+    Scalar value;
+} InterpParam;
+
+typedef struct InterpOptions {
+    uint64_t seed;        /* as tfd-run --seed */
+    const char *data_dir; /* where paths of datasets start; NULL: here */
+    const InterpParam *params;
+    int num_params;
+    /* Called after each line of print; may be NULL. */
+    void (*printed)(void *data, const char *line);
+    void *data;
+} InterpOptions;
+
+typedef struct Interp Interp;
+
+/* An interpreter of m, whose variables are zeros until interp_run.  It uses
+ * the marks of m's values until interp_release; m must be right (ir_verify). */
+Interp *interp_new(IrModule *m, const InterpOptions *options);
+void interp_release(Interp *in);
+
+/* Gives the variables their initial values and runs main.  What it prints is
+ * appended to output.  A failure is one of the program (an assert, missing
+ * data), or says how replicas drifted apart or missed each other. */
+Status interp_run(Interp *in, Str *output) MUST_USE;
+
+/* ---- single functions --------------------------------------------------- */
+
+/* The rows that each replica has of batch symbol n, which also gives N. */
+void interp_set_rows(Interp *in, int32_t n, const int64_t *rows);
+
+/* Runs device programs, programs[r] on replica r (variants of one another, or
+ * all the same): args[i][r] is argument i of replica r.  results[i][r] is
+ * given the result's shape and, in arena a, room. */
+Status interp_call(Interp *in, const char *const *programs,
+                   const RefTensor *const *args, Arena *a,
+                   RefTensor *const *results) MUST_USE;
+
+/* ---- what came of it ---------------------------------------------------- */
+
+/* A replica's copy of a variable. */
+const RefTensor *interp_var(const Interp *in, const char *name, int replica);
+
+#endif

@@ -1,0 +1,437 @@
+/*
+ * replicas.c - variables, and what replicas do when they have met
+ *
+ * The table of synchronization, aggregation and context (docs/semantics.md 1.4
+ * to 1.6) as far as the front end lets programs through.  After communicate
+ * nothing of it is left: reads and writes are a replica's own, and collectives
+ * say what is combined.
+ */
+#include "tests/ref/interp_impl.h"
+
+#include <string.h>
+#include "ir/build.h"
+#include "ir/eval.h"
+
+/* ---- combining ---------------------------------------------------------- */
+
+static Scalar
+apply(IrOpKind kind, Scalar x, Scalar y)
+{
+    return ir_eval(kind, x.dtype, (Scalar[]){x, y});
+}
+
+/* x / count in the dtype of count, rounded to that of x. */
+static Scalar
+divide(Scalar x, Scalar count)
+{
+    return scalar_cast(apply(OP_div, scalar_cast(x, count.dtype), count),
+                       x.dtype);
+}
+
+/* MEAN is SUM and one division. */
+static void
+divide_all(RefTensor *x, int64_t by)
+{
+    DType t = dtype_compute(x->dtype);
+    Scalar count = scalar_cast(scalar_int(DT_i64, by), t);
+    for (int64_t i = 0; i < x->count; i++)
+        ref_set(x, i, divide(ref_get(x, i), count));
+}
+
+static IrOpKind
+combining_op(const char *how)
+{
+    if (!strcmp(how, "max"))
+        return OP_maximum;
+    if (!strcmp(how, "min"))
+        return OP_minimum;
+    return OP_add;
+}
+
+/* The elements number i of n tensors as one: those of half precision are
+ * combined in f32 and rounded once. */
+static Scalar
+combine_elements(const char *how, int n, RefTensor *const *x, int64_t i)
+{
+    DType t = dtype_compute(x[0]->dtype);
+    Scalar sum = scalar_cast(ref_get(x[0], i), t);
+    for (int r = 1; r < n && strcmp(how, "first") != 0; r++)
+        sum = apply(combining_op(how), sum, scalar_cast(ref_get(x[r], i), t));
+    return scalar_cast(sum, x[0]->dtype);
+}
+
+/* What the replicas' values x are together, 0 first; how is sum, mean, max,
+ * min or first.  With one replica that is its value. */
+static void
+combine(const Interp *in, const char *how, RefTensor *const *x, Arena *a,
+        RefTensor *out)
+{
+    ref_shape(a, out, x[0]->dtype, x[0]->rank, x[0]->dims);
+    for (int64_t i = 0; i < out->count; i++)
+        ref_set(out, i, combine_elements(how, in->num_replicas, x, i));
+    if (!strcmp(how, "mean") && in->num_replicas > 1)
+        divide_all(out, in->num_replicas);
+}
+
+static RefTensor **
+operands_of_all(Interp *in, IrOp *const *at, int operand, Arena *a)
+{
+    RefTensor **x = NEW_ARRAY(a, RefTensor *, (size_t)in->num_replicas);
+    for (int r = 0; r < in->num_replicas; r++)
+        x[r] = interp_value(in, r, at[r]->operands[operand]);
+    return x;
+}
+
+static void
+give_to_all(Interp *in, IrOp *const *at, int result, const RefTensor *x)
+{
+    for (int r = 0; r < in->num_replicas; r++)
+        interp_bind(in, r, at[r]->results[result], x);
+}
+
+/* Whether a value is combined over the replicas.  One that is known to be
+ * equal on all is its own mean; nobody asks for its sum. */
+static bool
+is_combined(const char *how, const IrValue *x)
+{
+    return !strcmp(how, "sum") || x->type.locality == LOCAL_PER_REPLICA;
+}
+
+static void
+do_combine(Interp *in, IrOp *const *at, const char *how, Arena *a)
+{
+    for (int i = 0; i < at[0]->num_operands; i++) {
+        RefTensor out = {0}, **x = operands_of_all(in, at, i, a);
+        combine(in, how, x, a, &out);
+        give_to_all(in, at, i, &out);
+    }
+}
+
+static void
+do_all_reduce(Interp *in, IrOp *const *at, Arena *a)
+{
+    do_combine(in, at, ir_text(at[0], A_op), a);
+}
+
+static void
+do_pass(Interp *in, IrOp *const *at, Arena *a)
+{
+    (void)a;
+    for (int r = 0; r < in->num_replicas; r++)
+        for (int i = 0; i < at[r]->num_operands; i++)
+            interp_bind(in, r, at[r]->results[i],
+                        interp_value(in, r, at[r]->operands[i]));
+}
+
+static void
+do_reduce_to(Interp *in, IrOp *const *at, Arena *a)
+{
+    if (is_combined(ir_text(at[0], A_op), at[0]->operands[0]))
+        do_all_reduce(in, at, a);
+    else
+        do_pass(in, at, a);
+}
+
+/* ---- combining over axes, too ------------------------------------------- */
+
+static IrOpKind
+reduction_of(const char *how)
+{
+    if (!strcmp(how, "max"))
+        return OP_reduce_max;
+    return !strcmp(how, "min") ? OP_reduce_min : OP_sum;
+}
+
+/* x of one replica reduced over axes. */
+static void
+reduce_axes(IrOpKind kind, const RefTensor *x, int n, const int64_t *axes,
+            Arena *a, RefTensor *out)
+{
+    int64_t dims[IR_MAX_RANK];
+    bool gone[IR_MAX_RANK] = {false};
+    int rank = 0;
+    for (int i = 0; i < n; i++)
+        gone[axes[i]] = true;
+    for (int i = 0; i < x->rank; i++)
+        if (!gone[i])
+            dims[rank++] = x->dims[i];
+    ref_shape(a, out, x->dtype, rank, dims);
+    ref_reduce(kind, x, n, axes, out);
+}
+
+static int64_t
+count_along(const RefTensor *x, int n, const int64_t *axes)
+{
+    int64_t count = 1;
+    for (int i = 0; i < n; i++)
+        count *= x->dims[axes[i]];
+    return count;
+}
+
+/* Each replica reduces its part, the parts are combined, and a mean is divided
+ * by the number of all elements. */
+static void
+combine_axes(Interp *in, IrOp *const *at, const char *how, int n,
+             const int64_t *axes, Arena *a)
+{
+    RefTensor out = {0}, **x = operands_of_all(in, at, 0, a);
+    RefTensor **part = NEW_ARRAY(a, RefTensor *, (size_t)in->num_replicas);
+    bool mean = !strcmp(how, "mean");
+    bool of_all = is_combined(how, at[0]->operands[0]);
+    int64_t count = 0;
+    for (int r = 0; r < in->num_replicas; r++) {
+        part[r] = NEW(a, RefTensor);
+        reduce_axes(reduction_of(how), x[r], n, axes, a, part[r]);
+        if (r == 0 || of_all)
+            count += count_along(x[r], n, axes);
+    }
+    combine(in, of_all ? (mean ? "sum" : how) : "first", part, a, &out);
+    if (mean)
+        divide_all(&out, count);
+    give_to_all(in, at, 0, &out);
+}
+
+static void
+do_reduce(Interp *in, IrOp *const *at, Arena *a)
+{
+    int n;
+    if (!ir_has(at[0], A_axes)) {
+        do_reduce_to(in, at, a);
+        return;
+    }
+    const int64_t *axes = ir_ints(at[0], A_axes, &n);
+    combine_axes(in, at, ir_text(at[0], A_op), n, axes, a);
+}
+
+static void
+do_global_mean(Interp *in, IrOp *const *at, Arena *a)
+{
+    static const int64_t axes[IR_MAX_RANK] = {0, 1, 2, 3, 4, 5, 6, 7};
+    combine_axes(in, at, "mean", at[0]->operands[0]->type.rank, axes, a);
+}
+
+/* ---- gathering ---------------------------------------------------------- */
+
+static void
+do_gather(Interp *in, IrOp *const *at, Arena *a)
+{
+    RefTensor out = {0}, **x = operands_of_all(in, at, 0, a);
+    int axis = (int)ir_int(at[0], A_axis);
+    int64_t dims[IR_MAX_RANK];
+    memcpy(dims, x[0]->dims, sizeof dims);
+    for (int r = 1; r < in->num_replicas; r++)
+        dims[axis] += x[r]->dims[axis];
+    ref_shape(a, &out, x[0]->dtype, x[0]->rank, dims);
+    ref_concat(in->num_replicas, (const RefTensor *const *)x, axis, &out);
+    give_to_all(in, at, 0, &out);
+}
+
+static void
+do_value_of_one(Interp *in, IrOp *const *at, Arena *a)
+{
+    (void)a;
+    int r = (int)ir_int(at[0], A_replica);
+    give_to_all(in, at, 0, interp_value(in, r, at[r]->operands[0]));
+}
+
+/* ---- variables ---------------------------------------------------------- */
+
+static int
+var_index(const Interp *in, const char *name)
+{
+    for (int i = 0; i < in->m->vars.len; i++)
+        if (!strcmp(in->m->vars.data[i]->name, name))
+            return i;
+    UNREACHABLE("no variable %s", name);
+}
+
+static const IrVar *
+var_of(const Interp *in, const IrOp *op)
+{
+    return in->m->vars.data[var_index(in, ir_text(op, A_var))];
+}
+
+RefTensor *
+replicas_var(const Interp *in, int r, const char *name)
+{
+    return &in->vars[var_index(in, name) * in->num_replicas + r];
+}
+
+const RefTensor *
+interp_var(const Interp *in, const char *name, int replica)
+{
+    return replicas_var(in, replica, name);
+}
+
+static bool
+is_cross_replica(const IrOp *op)
+{
+    IrContext cx = ir_context(op->block);
+    return cx == CX_CROSS || cx == CX_MERGE;
+}
+
+bool
+replicas_aggregate_read(const Interp *in, const IrOp *op)
+{
+    return is_cross_replica(op) && var_of(in, op)->sync == SYNC_ON_READ;
+}
+
+static const char *
+aggregation(const IrVar *v)
+{
+    switch (v->agg) {
+    case AGG_SUM:
+        return "sum";
+    case AGG_MEAN:
+        return "mean";
+    case AGG_FIRST:
+        return "first";
+    case AGG_NONE:
+        break;
+    }
+    UNREACHABLE("\"%s\" has no aggregation", v->name);
+}
+
+/* With an aggregation a write in replica context is one of what the replicas
+ * write together. */
+bool
+replicas_aggregate_write(const Interp *in, const IrOp *op)
+{
+    const IrVar *v = var_of(in, op);
+    return in->m->phase == PHASE_IR && ir_context(op->block) == CX_REPLICA &&
+           v->sync != SYNC_ON_READ && v->agg != AGG_NONE &&
+           is_combined(aggregation(v), op->operands[0]);
+}
+
+/* A sync-on-read sum that is assigned a value has it divided among its parts,
+ * so that they add up to it. */
+static bool
+is_divided(const Interp *in, const IrOp *op)
+{
+    const IrVar *v = var_of(in, op);
+    return is_cross_replica(op) && v->sync == SYNC_ON_READ &&
+           v->agg == AGG_SUM && !strcmp(ir_text(op, A_mode), "set");
+}
+
+/* Replica r's part of x. */
+static Scalar
+part_of(const Interp *in, int r, Scalar x)
+{
+    Scalar n = scalar_cast(scalar_int(DT_i64, in->num_replicas),
+                           dtype_compute(x.dtype));
+    if (in->num_replicas == 1)
+        return x;
+    if (dtype_is_float(x.dtype))
+        return divide(x, n);
+    bool more = r < apply(OP_mod, x, n).i;
+    return apply(OP_add, apply(OP_floordiv, x, n), scalar_int(x.dtype, more));
+}
+
+static Scalar
+write_element(const char *mode, Scalar old, Scalar x)
+{
+    static const struct {
+        const char *mode;
+        IrOpKind kind;
+    } modes[] = {
+        {"add", OP_add}, {"sub", OP_sub}, {"mul", OP_mul}, {"div", OP_div}};
+    for (size_t i = 0; i < sizeof modes / sizeof *modes; i++)
+        if (!strcmp(mode, modes[i].mode))
+            return apply(modes[i].kind, old, x);
+    return x;
+}
+
+/* Replica r's copy of op's variable changes by x. */
+static void
+write_var(const Interp *in, int r, const IrOp *op, const RefTensor *x)
+{
+    RefTensor *var = replicas_var(in, r, ir_text(op, A_var));
+    bool divided = is_divided(in, op);
+    for (int64_t i = 0; i < var->count; i++) {
+        Scalar value = ref_get(x, i);
+        if (divided)
+            value = part_of(in, r, value);
+        ref_set(var, i,
+                write_element(ir_text(op, A_mode), ref_get(var, i), value));
+    }
+}
+
+void
+replicas_read_own(Interp *in, int r, IrOp *op)
+{
+    interp_bind(in, r, op->results[0], replicas_var(in, r, ir_text(op, A_var)));
+}
+
+void
+replicas_write_own(Interp *in, int r, const IrOp *op)
+{
+    write_var(in, r, op, interp_value(in, r, op->operands[0]));
+}
+
+static void
+do_read(Interp *in, IrOp *const *at, Arena *a)
+{
+    const IrVar *v = var_of(in, at[0]);
+    RefTensor out = {0};
+    RefTensor **x = NEW_ARRAY(a, RefTensor *, (size_t)in->num_replicas);
+    for (int r = 0; r < in->num_replicas; r++)
+        x[r] = replicas_var(in, r, v->name);
+    combine(in, in->num_replicas > 1 ? aggregation(v) : "first", x, a, &out);
+    give_to_all(in, at, 0, &out);
+}
+
+static void
+do_write(Interp *in, IrOp *const *at, Arena *a)
+{
+    RefTensor value = {0}, **x = operands_of_all(in, at, 0, a);
+    combine(in, aggregation(var_of(in, at[0])), x, a, &value);
+    for (int r = 0; r < in->num_replicas; r++)
+        write_var(in, r, at[r], &value);
+}
+
+const char *
+replicas_drifted(const Interp *in)
+{
+    for (int i = 0; i < in->m->vars.len; i++) {
+        const IrVar *v = in->m->vars.data[i];
+        for (int r = 1; r < in->num_replicas && v->sync != SYNC_ON_READ; r++)
+            if (ref_first_difference(replicas_var(in, 0, v->name),
+                                     replicas_var(in, r, v->name)) >= 0)
+                return v->name;
+    }
+    return NULL;
+}
+
+/* ---- all of them -------------------------------------------------------- */
+
+typedef void (*Meeting)(Interp *in, IrOp *const *at, Arena *a);
+
+static const Meeting meetings[NUM_OPS] = {
+    [OP_read] = do_read,
+    [OP_write] = do_write,
+    [OP_all_reduce] = do_all_reduce,
+    [OP_all_reduce_start] = do_all_reduce,
+    [OP_all_reduce_done] = do_pass,
+    [OP_all_gather] = do_gather,
+    [OP_all_gather_start] = do_gather,
+    [OP_all_gather_done] = do_pass,
+    [OP_global_mean] = do_global_mean,
+    [OP_reduce] = do_reduce,
+    [OP_reduce_to] = do_reduce_to,
+    [OP_broadcast_to] = do_pass,
+    [OP_gather] = do_gather,
+    [OP_local_result] = do_value_of_one,
+    [OP_fetch] = do_value_of_one,
+};
+
+bool
+replicas_together(Interp *in, IrOp *const *at)
+{
+    Meeting meeting = meetings[at[0]->kind];
+    if (!meeting)
+        return false;
+    Arena *a = arena_new(NULL, "a meeting");
+    meeting(in, at, a);
+    arena_release(a);
+    return true;
+}

@@ -1,0 +1,269 @@
+/*
+ * world.c - what main does with the world: data, print, assert
+ */
+#include "tests/ref/interp_impl.h"
+
+#include <string.h>
+#include "ir/build.h"
+#include "runtime/base/format.h"
+
+/* ---- lines -------------------------------------------------------------- */
+
+/* The text of print and assert, whose values begin with operand `first`. */
+static const char *
+text_of(Interp *in, int r, const IrOp *op, int first, Arena *a)
+{
+    Str text = str_new(a);
+    int n = op->num_operands - first;
+    FormatArg *args = NEW_ARRAY(a, FormatArg, (size_t)n);
+    for (int i = 0; i < n; i++) {
+        const RefTensor *x = interp_value(in, r, op->operands[first + i]);
+        args[i] = (FormatArg){x->dtype, x->rank, x->dims, x->data};
+    }
+    format_text(&text, ir_text(op, A_format), n, args);
+    return str_text(&text);
+}
+
+static void
+put_line(Interp *in, const char *text)
+{
+    str_addf(in->output, "%s\n", text);
+    if (in->options->printed)
+        in->options->printed(in->options->data, text);
+}
+
+/* Whether all replicas would print the same, so that one does. */
+static bool
+is_printed_once(const IrOp *op)
+{
+    for (int i = 0; i < op->num_operands; i++)
+        if (op->operands[i]->type.locality == LOCAL_PER_REPLICA)
+            return false;
+    return !ir_divergence(op->block);
+}
+
+static void
+note_line(Interp *in, int r, const IrOp *op)
+{
+    int number = in->num_printed[r]++;
+    if (r > 0 && is_printed_once(op))
+        return;
+    Line line = {r, number, text_of(in, r, op, 0, in->arena)};
+    VEC_PUSH(in->arena, in->lines, line);
+}
+
+static const char *
+line_of(const Interp *in, int number, int replica)
+{
+    for (int i = 0; i < in->lines.len; i++)
+        if (in->lines.data[i].number == number &&
+            in->lines.data[i].replica == replica)
+            return in->lines.data[i].text;
+    return NULL;
+}
+
+/* First the first line of each replica, then the second ones. */
+void
+world_end_step(Interp *in)
+{
+    int most = 0;
+    for (int r = 0; r < in->num_replicas; r++) {
+        most = in->num_printed[r] > most ? in->num_printed[r] : most;
+        in->num_printed[r] = 0;
+    }
+    for (int i = 0; i < most; i++)
+        for (int r = 0; r < in->num_replicas; r++) {
+            const char *line = line_of(in, i, r);
+            if (line)
+                put_line(in, line);
+        }
+    in->lines.len = 0;
+}
+
+static Status
+check_assert(Interp *in, int r, const IrOp *op)
+{
+    if (ref_get(interp_value(in, r, op->operands[0]), 0).i)
+        return OK;
+    Arena *a = arena_new(NULL, "assert");
+    Status st = status_new(STATUS_INPUT, "%s", text_of(in, r, op, 1, a));
+    arena_release(a);
+    return st;
+}
+
+Status
+world_do_in_step(Interp *in, int r, const IrOp *op)
+{
+    if (op->kind == OP_assert)
+        return check_assert(in, r, op);
+    if (op->kind != OP_print)
+        return status_new(STATUS_INPUT, "%s in a step",
+                          ir_op_info[op->kind].name);
+    note_line(in, r, op);
+    return OK;
+}
+
+/* ---- params ------------------------------------------------------------- */
+
+Scalar
+world_param(const Interp *in, const char *name)
+{
+    const IrParam *p = ir_param_find(in->m, name);
+    for (int i = 0; i < in->options->num_params; i++)
+        if (!strcmp(in->options->params[i].name, name))
+            return scalar_cast(in->options->params[i].value, p->dtype);
+    return p->value;
+}
+
+/* ---- functions of datasets ---------------------------------------------- */
+
+static void
+point_to_element(Interp *in, const IrFunc *fn, void *const *args,
+                 void *const *results)
+{
+    int num_in = fn->body->args.len, num_out = ir_func_return(fn)->num_operands;
+    in->inputs[0] = NEW_ARRAY(in->arena, char *, (size_t)num_in);
+    in->outputs[0] = NEW_ARRAY(in->arena, char *, (size_t)num_out);
+    for (int i = 0; i < num_in; i++)
+        in->inputs[0][i] = args[i];
+    for (int i = 0; i < num_out; i++)
+        in->outputs[0][i] = results[i];
+}
+
+/* The batch of an element that is not divided yet. */
+static void
+set_element_rows(Interp *in, int64_t rows)
+{
+    for (int i = 0; i < in->m->symbols.len; i++)
+        if (in->m->symbols.data[i].partner < 0)
+            for (int r = 0; r < in->num_replicas; r++)
+                in->rows[i * in->num_replicas + r] = rows;
+}
+
+static Status
+call_element_fn(void *self, void *const *args, void *const *results,
+                int64_t rows)
+{
+    ElementFn *f = self;
+    Interp *in = f->in;
+    IrOp *end = ir_func_return(f->fn);
+    point_to_element(in, f->fn, args, results);
+    set_element_rows(in, rows);
+    for (int i = 0; i < f->fn->body->args.len; i++) {
+        RefTensor *arg = interp_shaped(in, 0, f->fn->body->args.data[i]);
+        if (arg->data != args[i])
+            memcpy(arg->data, args[i],
+                   (size_t)arg->count * dtype_info[arg->dtype].bytes);
+    }
+    TRY(interp_alone(in, f->fn));
+    for (int i = 0; i < end->num_operands; i++) {
+        const RefTensor *x = interp_value(in, 0, end->operands[i]);
+        if (x->data != results[i])
+            memcpy(results[i], x->data,
+                   (size_t)x->count * dtype_info[x->dtype].bytes);
+    }
+    return OK;
+}
+
+static RtElementFn
+element_fn(void *context, const char *name)
+{
+    Interp *in = context;
+    ElementFn *f = NEW(in->arena, ElementFn);
+    *f = (ElementFn){in, ir_func_find(in->m, name)};
+    return (RtElementFn){call_element_fn, f};
+}
+
+/* ---- iterators ---------------------------------------------------------- */
+
+static Status
+iter_of(Interp *in, const char *name, RtIter **out)
+{
+    int i = 0;
+    while (strcmp(in->m->iters.data[i]->name, name) != 0)
+        i++;
+    RtDataOptions options = {.dir = in->options->data_dir,
+                             .seed = in->options->seed,
+                             .function = element_fn,
+                             .context = in};
+    if (!in->iters[i])
+        TRY(rt_iter_new(in->m, in->m->iters.data[i], in->num_replicas, &options,
+                        &in->iters[i]));
+    *out = in->iters[i];
+    return OK;
+}
+
+static void
+take_rows(Interp *in, const IrIter *iter, const RtIter *it)
+{
+    if (iter->rows < 0)
+        return;
+    int64_t *rows = NEW_ARRAY(in->arena, int64_t, (size_t)in->num_replicas);
+    for (int r = 0; r < in->num_replicas; r++)
+        rows[r] = rt_iter_rows(it, r);
+    interp_set_rows(in, iter->rows, rows);
+}
+
+static Status
+do_iter_next(Interp *in, IrOp *op, RtIter *it)
+{
+    TRY(rt_iter_next(it));
+    take_rows(in, ir_iter_find(in->m, ir_text(op, A_iter)), it);
+    for (int r = 0; r < in->num_replicas; r++)
+        for (int i = 0; i < op->num_results; i++) {
+            RefTensor *x = interp_shaped(in, r, op->results[i]);
+            memcpy(x->data, rt_iter_data(it, r, i),
+                   (size_t)x->count * dtype_info[x->dtype].bytes);
+        }
+    return OK;
+}
+
+/* Every replica's copy of a scalar of main. */
+static void
+give_scalar(Interp *in, IrOp *op, Scalar x)
+{
+    for (int r = 0; r < in->num_replicas; r++)
+        ref_set(interp_shaped(in, r, op->results[0]), 0, x);
+}
+
+static Status
+do_iter(Interp *in, IrOp *op)
+{
+    RtIter *it;
+    bool any;
+    TRY(iter_of(in, ir_text(op, A_iter), &it));
+    if (op->kind == OP_iter_open)
+        return rt_iter_open(it);
+    if (op->kind == OP_iter_next)
+        return do_iter_next(in, op, it);
+    TRY(rt_iter_has_next(it, &any));
+    give_scalar(in, op, scalar_int(DT_bool, any));
+    return OK;
+}
+
+/* ---- all of main's ------------------------------------------------------ */
+
+Status
+world_do(Interp *in, IrOp *op)
+{
+    Arena *a;
+    switch (op->kind) {
+    case OP_print:
+        a = arena_new(NULL, "print");
+        put_line(in, text_of(in, 0, op, 0, a));
+        arena_release(a);
+        return OK;
+    case OP_assert:
+        return check_assert(in, 0, op);
+    case OP_now: /* time stands still */
+        give_scalar(in, op, scalar_float(DT_f64, 0));
+        return OK;
+    case OP_iter_open:
+    case OP_iter_has_next:
+    case OP_iter_next:
+        return do_iter(in, op);
+    default:
+        return status_new(STATUS_INPUT, "nobody knows how to execute %s",
+                          ir_op_info[op->kind].name);
+    }
+}

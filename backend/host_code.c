@@ -327,40 +327,58 @@ emit_if(Host *h, const IrOp *op)
 
 /* A loop's two words, rounds done and rounds to do: in main at their place
  * behind the frame, elsewhere on the stack. */
-static Val
+typedef struct Counter {
+    Val stack;      /* NULL: in the frame */
+    int64_t offset; /* there */
+} Counter;
+
+static Counter
 loop_counter(Host *h)
 {
     BeUnit *u = h->u;
     if (h->fn->kind != FUNC_MAIN)
-        return be_alloca(u, u->i64, 2, 8, "rounds");
-    int64_t offset = ir_counter_offset(h->fn, h->num_counters++);
-    return be_offset_const(u, h->base, offset);
+        return (Counter){be_alloca(u, u->i64, 2, 8, "rounds"), 0};
+    return (Counter){NULL, ir_counter_offset(h->fn, h->num_counters++)};
+}
+
+/* The address of one of the words, made where it is used: main may be entered
+ * anywhere. */
+static Val
+counter_word(Host *h, Counter c, int word)
+{
+    Val start = c.stack ? c.stack : h->base;
+    return be_offset_const(h->u, start, c.offset + 8 * word);
 }
 
 static void
-start_counter(Host *h, Val counter, Val rounds)
+start_counter(Host *h, Counter c, Val rounds)
 {
-    BeUnit *u = h->u;
-    be_store(u, be_word(u, 0), counter, 8);
-    be_store(u, rounds, be_offset_const(u, counter, 8), 8);
+    be_store(h->u, be_word(h->u, 0), counter_word(h, c, 0), 8);
+    be_store(h->u, rounds, counter_word(h, c, 1), 8);
+}
+
+static Val
+rounds_done(Host *h, Counter c)
+{
+    return be_load(h->u, h->u->i64, counter_word(h, c, 0), 8);
 }
 
 /* Goes to body while rounds are left, else to end. */
 static void
-test_counter(Host *h, Val counter, Block body, Block end)
+test_counter(Host *h, Counter c, Block body, Block end)
 {
     BeUnit *u = h->u;
-    Val done = be_load(u, u->i64, counter, 8);
-    Val rounds = be_load(u, u->i64, be_offset_const(u, counter, 8), 8);
+    Val done = rounds_done(h, c);
+    Val rounds = be_load(u, u->i64, counter_word(h, c, 1), 8);
     be_branch(u, be_icmp(u, LLVMIntSLT, done, rounds), body, end);
 }
 
 static void
-count_round(Host *h, Val counter)
+count_round(Host *h, Counter c)
 {
     BeUnit *u = h->u;
-    Val done = be_load(u, u->i64, counter, 8);
-    be_store(u, be_add(u, done, be_word(u, 1)), counter, 8);
+    Val next = be_add(u, rounds_done(h, c), be_word(u, 1));
+    be_store(u, next, counter_word(h, c, 0), 8);
 }
 
 static Type
@@ -397,14 +415,14 @@ emit_for(Host *h, const IrOp *op)
     int num = op->num_results;
     Block head = be_block(u, "for"), body = be_block(u, "round");
     Block end = be_block(u, "end");
-    Val counter = loop_counter(h);
+    Counter counter = loop_counter(h);
     start_counter(h, counter, load_integer(h, op->operands[0]));
     copy_values(h, op->operands + 1, args, num);
     be_goto(u, head);
     be_at(u, head);
     test_counter(h, counter, body, end);
     be_at(u, body);
-    store_integer(h, index, be_load(u, u->i64, counter, 8));
+    store_integer(h, index, rounds_done(h, counter));
     emit_ops(h, region);
     copy_yields(h, region, args, num);
     count_round(h, counter);
@@ -426,14 +444,14 @@ emit_safepoint(Host *h, int index)
 }
 
 static void
-emit_while_body(Host *h, const IrOp *op, Val counter, int safepoint)
+emit_while_body(Host *h, const IrOp *op, Counter counter, int safepoint)
 {
     IrBlock *test = op->regions[0], *body = op->regions[1];
     int num = op->num_results;
     copy_values(h, test->args.data, body->args.data, num);
     emit_ops(h, body);
     copy_yields(h, body, test->args.data, num);
-    if (counter)
+    if (ir_has(op, A_max))
         count_round(h, counter);
     if (safepoint >= 0)
         emit_safepoint(h, safepoint);
@@ -447,7 +465,7 @@ emit_while(Host *h, const IrOp *op)
     int num = op->num_results;
     Block head = be_block(u, "while"), body = be_block(u, "round");
     Block end = be_block(u, "end");
-    Val counter = NULL;
+    Counter counter = {NULL, 0};
     bool is_safe = h->fn->kind == FUNC_MAIN && ir_is_dataset_loop(op);
     int safepoint = is_safe ? h->num_safepoints++ : -1;
     if (ir_has(op, A_max)) {
@@ -457,7 +475,7 @@ emit_while(Host *h, const IrOp *op)
     copy_values(h, op->operands, test->args.data, num);
     be_goto(u, head);
     be_at(u, head);
-    if (counter) {
+    if (ir_has(op, A_max)) {
         Block may = be_block(u, "test");
         test_counter(h, counter, may, end);
         be_at(u, may);

@@ -98,12 +98,25 @@ is_loop(const IrOp *op)
     return op->kind == OP_for || op->kind == OP_while;
 }
 
+/* Where op is done with its operands: a collective that was started reads them
+ * until its done. */
+static int
+reads_until(const IrOp *op)
+{
+    const IrOp *done = op;
+    if (op->kind == OP_all_reduce_start || op->kind == OP_all_gather_start)
+        while (done->next &&
+               (!done->num_operands || done->operands[0] != op->results[0]))
+            done = done->next;
+    return span_of(done)->begin;
+}
+
 /* Where a use of v by op ends: at op, or at the end of the outermost loop
  * between op and v's own block. */
 static int
 use_position(const IrOp *op, const IrValue *v)
 {
-    int end = span_of(op)->begin;
+    int end = reads_until(op);
     const IrBlock *home = home_block(v);
     for (const IrBlock *b = op->block; b != home && b->op; b = b->op->block)
         if (is_loop(b->op) && span_of(b->op)->end > end)

@@ -168,7 +168,7 @@ insert_fetch(Replicate *r, IrOp *before, IrValue *v, int64_t replica)
     IrOp *fetch = ir_build_op(b, OP_fetch, 1, &v, before->loc);
     ir_set_int(fetch, A_replica, replica);
     ir_build_infer(fetch);
-    ir_stamp(b, ir_reason(r->m, "replicate.fetch", before->loc,
+    ir_stamp(b, ir_reason(r->m, "replicate.fetch", pass_loc(before),
                           "%s is used by main",
                           v->name ? v->name : "a value of the devices"));
     ir_splice_before(before, b);
@@ -348,7 +348,7 @@ static void
 outline_group(Replicate *r, Group *g)
 {
     IrOp *first = g->ops.data[0];
-    const IrReason *why = ir_reason(r->m, "replicate.program", first->loc,
+    const IrReason *why = ir_reason(r->m, "replicate.program", pass_loc(first),
                                     "%s and what follows it on the devices",
                                     ir_op_info[first->kind].name);
     Outline o = {.r = r, .group = g};
@@ -360,6 +360,7 @@ outline_group(Replicate *r, Group *g)
     }
     collect_results(&o);
     return_results(&o, first->loc);
+    ir_settle_localities(o.program);
 
     IrOp *last = g->ops.data[g->ops.len - 1];
     IrOp *after = last->next;

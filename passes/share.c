@@ -58,7 +58,7 @@ copy_operand(PassCx *cx, IrOp *op, int i, const char *rule, const char *what)
         ir_op_close(kernel);
         copy = kernel->results[0];
     }
-    ir_stamp(b, ir_reason(cx->m, rule, op->loc, "%s", what));
+    ir_stamp(b, ir_reason(cx->m, rule, pass_loc(op), "%s", what));
     ir_splice_before(op, b);
     op->operands[i] = copy;
 }
@@ -166,9 +166,9 @@ static void
 align_collective(const IrOp *op)
 {
     for (int i = 0; i < op->num_operands; i++)
-        buffer_of(op->operands[i])->align = 4096;
+        buffer_of(op->operands[i])->align = COLLECTIVE_ALIGN;
     for (int i = 0; i < op->num_results; i++)
-        buffer_of(op->results[i])->align = 4096;
+        buffer_of(op->results[i])->align = COLLECTIVE_ALIGN;
 }
 
 static void
@@ -230,13 +230,14 @@ is_dead_at(const Buffer *b, int end, const IrOp *kernel)
     return true;
 }
 
-/* A kernel's only result, in bytes that are nothing else yet. */
+/* A kernel's only result, in bytes that are nothing else yet, and no buffer of
+ * a collective. */
 static bool
 is_free_to_move(const IrValue *v)
 {
     const Buffer *b = buffer_of(v);
     return v->def && v->def->kind == OP_kernel && b->num_values == 1 &&
-           !b->fixed;
+           !b->fixed && b->align < COLLECTIVE_ALIGN;
 }
 
 /* ---- variables ---------------------------------------------------------- */

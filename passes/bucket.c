@@ -179,7 +179,7 @@ join_pack(Bucket *bk, const Pack *p)
     IrBlock *b = ir_block_scratch(first);
     IrOp *joined = ir_build_all_reduce(b, ir_text(first, A_op), operands.len,
                                        operands.data, first->loc);
-    ir_stamp(b, ir_reason(bk->cx->m, "bucket.pack", first->loc,
+    ir_stamp(b, ir_reason(bk->cx->m, "bucket.pack", pass_loc(first),
                           "%d all_reduces of %lld bytes together", p->ops.len,
                           (long long)p->bytes));
     IrOp *after = op_at(first->block, p->known);

@@ -243,7 +243,7 @@ lower_write(Communicate *c, IrOp *op, IrContext context)
     if (value == x)
         return;
     ir_build_write(c->b, name, "set", value, c->loc);
-    ir_stamp(c->b, ir_reason(c->m, "communicate.write", op->loc,
+    ir_stamp(c->b, ir_reason(c->m, "communicate.write", pass_loc(op),
                              "the write of \"%s\" with aggregation %s", name,
                              agg_word[v->agg]));
     ir_splice_before(op, c->b);
@@ -312,7 +312,7 @@ replace_value(Communicate *c, IrOp *op, IrContext context)
     IrValue *now = lower_value(c, op, context);
     if (!now)
         return;
-    ir_stamp(c->b, ir_reason(c->m, "communicate.combine", op->loc, "%s",
+    ir_stamp(c->b, ir_reason(c->m, "communicate.combine", pass_loc(op), "%s",
                              cause(c, op)));
     ir_splice_before(op, c->b);
     ir_forward(op->results[0], now);
@@ -329,7 +329,7 @@ lower_all_reduce(Communicate *c, IrOp *op)
         return;
     for (int i = 0; i < op->num_operands; i++)
         ir_forward(op->results[i], reduce_replicas(c, how, op->operands[i]));
-    ir_stamp(c->b, ir_reason(c->m, "communicate.mean", op->loc, "%s(%s)",
+    ir_stamp(c->b, ir_reason(c->m, "communicate.mean", pass_loc(op), "%s(%s)",
                              ir_op_info[op->kind].name, how));
     ir_splice_before(op, c->b);
     ir_remove(op);

@@ -394,7 +394,7 @@ expand(PassCx *cx, IrOp *op)
     sweep(&w, op->block, op->prev);
     w.g.loc = op->loc;
     forward_gradients(&w);
-    ir_stamp(w.g.b, ir_reason(cx->m, "differentiate.reverse", op->loc,
+    ir_stamp(w.g.b, ir_reason(cx->m, "differentiate.reverse", pass_loc(op),
                               "the gradient of %s",
                               loss->name ? loss->name : "the loss"));
     ir_splice_before(op, w.g.b);

@@ -264,8 +264,8 @@ why(const Fuse *f, const Cluster *c)
 {
     const char *what = ir_op_info[c->root->kind].name;
     if (c->ops.len == 1)
-        return ir_reason(f->m, "fuse.single", c->root->loc, "%s", what);
-    return ir_reason(f->m, "fuse.cluster", c->root->loc,
+        return ir_reason(f->m, "fuse.single", pass_loc(c->root), "%s", what);
+    return ir_reason(f->m, "fuse.cluster", pass_loc(c->root),
                      "%s and %d operations that only it needs", what,
                      c->ops.len - 1);
 }

@@ -102,7 +102,7 @@ grad_unroll(PassCx *cx, IrOp *op)
             unroll_while_once(cx, op, to, carried);
     for (int i = 0; i < op->num_results; i++)
         ir_forward(op->results[i], carried[i + skip]);
-    ir_stamp(to, ir_reason(cx->m, "differentiate.unroll", op->loc,
+    ir_stamp(to, ir_reason(cx->m, "differentiate.unroll", pass_loc(op),
                            "%lld iterations that a gradient goes through",
                            (long long)count));
     ir_splice_before(op, to);

@@ -49,6 +49,10 @@ bool passes_run(IrModule *m, Diag *d, const PassOptions *options,
  * a group: for reading (--expand), not for running. */
 IrModule *passes_expand(const IrModule *m, Arena *a);
 
+/* The source line that op comes from: its own, or that of what is around it.
+ * For reasons, which always have one. */
+Loc pass_loc(const IrOp *op);
+
 #define PASS(name, doc) bool pass_##name(PassCx *cx);
 #include "passes/passes.def"
 #undef PASS

@@ -23,6 +23,16 @@ pass_find(const char *name)
     return NULL;
 }
 
+Loc
+pass_loc(const IrOp *op)
+{
+    const IrFunc *fn = op->block->func;
+    for (; op; op = op->block->op)
+        if (op->loc.line)
+            return op->loc;
+    return fn->loc;
+}
+
 static double
 milliseconds(void)
 {

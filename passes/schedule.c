@@ -94,7 +94,7 @@ stamp(IrModule *m, IrBlock *b, const IrOp *op)
     if (op->reason)
         ir_stamp(b, op->reason);
     else
-        ir_stamp(b, ir_reason(m, "schedule.split", op->loc, "%s",
+        ir_stamp(b, ir_reason(m, "schedule.split", pass_loc(op), "%s",
                               ir_op_info[op->kind].name));
 }
 

@@ -210,7 +210,7 @@ is_word(const Infer *in, IrAttrName a, const char *word)
 static const char *
 check_combined(const Infer *in, DType t)
 {
-    if (t == DT_bool)
+    if (t == DT_bool && !is_word(in, A_op, "first"))
         return WRONG(in, "%s of bool asks for a cast", ir_text(in->op, A_op));
     if (is_word(in, A_op, "mean") && !dtype_is_float(t))
         return WRONG(in, "mean of integers asks for a cast");

@@ -37,39 +37,63 @@ dtype_given(const Infer *in, int i, IrType *out)
     return NULL;
 }
 
-/* Whether word is one of those in list, separated by spaces. */
-static bool
-is_listed(const char *word, const char *list)
+/* The doc of a WORD begins with the words it may be, up to a semicolon. */
+static int
+list_length(const char *doc)
 {
-    size_t n = strlen(word);
-    for (const char *p = list; n && (p = strstr(p, word)); p += n) {
-        bool begins = p == list || p[-1] == ' ';
-        if (begins && (p[n] == ' ' || p[n] == 0))
+    return (int)strcspn(doc, ";");
+}
+
+/* Whether word is one of those in the first n bytes of list. */
+static bool
+is_listed(const char *word, const char *list, int n)
+{
+    size_t len = strlen(word);
+    while (n > 0) {
+        size_t next = strcspn(list, " ;");
+        if (next == len && memcmp(list, word, len) == 0)
             return true;
+        list += next + 1;
+        n -= (int)next + 1;
     }
     return false;
+}
+
+static const char *
+check_word(const IrOp *op, const IrAttrInfo *attr, const char *word)
+{
+    int n = list_length(attr->doc);
+    if (is_listed(word, attr->doc, n))
+        return NULL;
+    return arena_printf(op->module->arena, "%s of %s is one of: %.*s; not %s",
+                        attr->text, ir_op_info[op->kind].name, n, attr->doc,
+                        word);
+}
+
+static const char *
+check_attr(const IrOp *op, const IrAttrInfo *attr, const IrAttrValue *v)
+{
+    Arena *arena = op->module->arena;
+    const char *name = ir_op_info[op->kind].name;
+    if (!v->present)
+        return attr->required ? arena_printf(arena, "%s needs the attribute %s",
+                                             name, attr->text)
+                              : NULL;
+    if (attr->kind == WORD)
+        return check_word(op, attr, v->text);
+    if (attr->kind == DTYPE_ && !(v->i >= 0 && v->i < NUM_DTYPES))
+        return arena_printf(arena, "%s has no dtype", name);
+    return NULL;
 }
 
 static const char *
 check_attrs(const IrOp *op)
 {
     const IrOpInfo *info = &ir_op_info[op->kind];
-    Arena *arena = op->module->arena;
-    for (int i = 0; i < info->num_attrs; i++) {
-        const IrAttrInfo *attr = &info->attrs[i];
-        const IrAttrValue *v = &op->attrs[i];
-        if (attr->required && !v->present)
-            return arena_printf(arena, "%s needs the attribute %s", info->name,
-                                attr->text);
-        /* The doc of a word lists what it may be. */
-        if (attr->kind == WORD && v->present && !is_listed(v->text, attr->doc))
-            return arena_printf(arena, "%s of %s is one of: %s; not %s",
-                                attr->text, info->name, attr->doc, v->text);
-        if (attr->kind == DTYPE_ && v->present &&
-            !(v->i >= 0 && v->i < NUM_DTYPES))
-            return arena_printf(arena, "%s has no dtype", info->name);
-    }
-    return NULL;
+    const char *wrong = NULL;
+    for (int i = 0; !wrong && i < info->num_attrs; i++)
+        wrong = check_attr(op, &info->attrs[i], &op->attrs[i]);
+    return wrong;
 }
 
 const char *

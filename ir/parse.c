@@ -48,8 +48,10 @@ parse_source_line(Parser *p)
     const char *name = parse_string(p);
     if (diag_num_sources(p->diag) >= UINT16_MAX)
         parse_fail(p, at, "too many sources");
-    if (!p->failed)
-        VEC_PUSH(m->arena, m->sources, source_named(p, name));
+    if (p->failed)
+        return;
+    uint16_t source = source_named(p, name);
+    VEC_PUSH(m->arena, m->sources, source);
 }
 
 static void

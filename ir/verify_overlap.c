@@ -184,20 +184,31 @@ need_operands(Overlap *o, const IrOp *op)
         need(o, op, op->operands[i]->id, "operand", i);
 }
 
-/* op copies one slot to another of its type, unless they share their bytes. */
-static void
-transfer(Overlap *o, const IrOp *op, int from, int to, int number)
+/* Whether one slot is copied to another of its type, rather than being in its
+ * place already; that the copy can be made. */
+static bool
+check_copy(Overlap *o, const IrOp *op, int from, int to, int number)
 {
     const Extent *a = &o->slots[from].extent, *b = &o->slots[to].extent;
-    need(o, op, from, "operand", number);
-    if (same_place(a->place, b->place)) {
-        hold(o, to);
-        return;
-    }
+    if (same_place(a->place, b->place))
+        return false;
     if (extents_meet(a, b))
         verify_error(o->v, op, "operand %d is copied onto a part of itself",
                      number);
-    write_slot(o, op, to);
+    if (b->place.space == SPACE_IN && b->bytes)
+        verify_error(o->v, op, "it writes a parameter");
+    check_flights(o, op, b);
+    return true;
+}
+
+/* op gives one slot the value of another of its type. */
+static void
+transfer(Overlap *o, const IrOp *op, int from, int to, int number)
+{
+    need(o, op, from, "operand", number);
+    if (check_copy(o, op, from, to, number))
+        spoil(o, &o->slots[to].extent);
+    hold(o, to);
 }
 
 /* ---- operations -------------------------------------------------------- */
@@ -431,10 +442,21 @@ carried(const IrOp *op)
 }
 
 static void
+check_apart(Overlap *o, const IrOp *op, const IrValues *args)
+{
+    for (int i = 0; i < args->len; i++) {
+        const Extent *e = &o->slots[args->data[i]->id].extent;
+        if (meets_values(o, e, args->data, i))
+            verify_error(o->v, op, "carried value %d meets another", i);
+    }
+}
+
+static void
 enter_loop(Overlap *o, const IrOp *op)
 {
     int skip = op->kind == OP_for, n = op->num_operands - skip;
     const IrValues *args = &op->regions[0]->args;
+    check_apart(o, op, args);
     if (skip)
         write_slot(o, op, args->data[0]->id);
     for (int i = 0; i < n; i++)
@@ -449,13 +471,28 @@ enter_loop(Overlap *o, const IrOp *op)
         hold(o, args->data[i]->id);
 }
 
+/* Copies what an iteration yields to the arguments of the next.  These are
+ * operands, too, but of the old values: they are whole anew when all are
+ * copied. */
+static void
+carry_on(Overlap *o, const IrOp *op)
+{
+    const IrOp *yield = ir_block_yield(op->regions[op->kind == OP_while]);
+    for (int i = 0; i < op->num_results; i++) {
+        int from = yield->operands[i]->id, to = carried(op)[i]->id;
+        need(o, yield, from, "operand", i);
+        if (check_copy(o, yield, from, to, i))
+            spoil(o, &o->slots[to].extent);
+    }
+    for (int i = 0; i < op->num_results; i++)
+        hold(o, carried(op)[i]->id);
+}
+
 /* The end of an iteration whose beginning saw `head`. */
 static void
 repeat_loop(Overlap *o, const IrOp *op, const Whole *head)
 {
-    int n = op->num_results;
-    give_yields(o, op->regions[op->kind == OP_while], carried(op), n);
-    need_list(o, op, carried(op), n);
+    carry_on(o, op);
     for (int i = 0; i < o->num_vars; i++) {
         if (head->is[i] && !o->whole.is[i])
             verify_error(o->v, op,

@@ -1,0 +1,21 @@
+/*
+ * folder.h - the .tir files of a folder, for tests that go through all
+ */
+#ifndef TFD_TESTS_IR_FOLDER_H
+#define TFD_TESTS_IR_FOLDER_H
+
+#include "runtime/base/arena.h"
+#include "runtime/base/vec.h"
+
+typedef struct TirFile {
+    const char *name; /* in its folder */
+    const char *text; /* terminated */
+    size_t len;
+} TirFile;
+
+typedef VEC(TirFile) TirFiles;
+
+/* In order of their names.  A folder that cannot be read ends the test. */
+TirFiles tir_files(Arena *a, const char *folder);
+
+#endif

@@ -1,0 +1,380 @@
+/*
+ * plan_test.c - plans written, read back, and damaged
+ */
+#include "tests/unit/unit.h"
+
+#include <zip.h>
+#include "runtime/base/file.h"
+#include "runtime/base/hash.h"
+#include "runtime/plan/abi.h"
+#include "runtime/plan/plan.h"
+#include "runtime/plan/target.h"
+
+static const char program_text[] =
+    "tfd-ir 1 phase placed\n"
+    "source 0 \"lib/p.tfd\"\n"
+    "strategy default devices \"cpu:0\" replicas 1\n"
+    "param @lr: f32 = 0.5 at 2:7+2\n"
+    "\n"
+    "func @main() main bytes 0 at 1:1+4 {\n"
+    "  return\n"
+    "}\n";
+static const char source_text[] = "main { }\nparam lr: f32 = 0.5\n";
+
+static Arena *arena;
+
+static int
+set_up(void **state)
+{
+    (void)state;
+    arena = arena_new(NULL, "test");
+    return 0;
+}
+
+static int
+tear_down(void **state)
+{
+    (void)state;
+    arena_release(arena);
+    return 0;
+}
+
+typedef struct Bytes {
+    const char *data;
+    size_t len;
+} Bytes;
+
+static PlanWriter *
+writer_of(const char *ir, const char *target)
+{
+    PlanWriter *w = plan_writer_new(arena);
+    plan_set_ir(w, ir, strlen(ir));
+    plan_add_object(w, target, "k_b", "object b", 8);
+    plan_add_object(w, target, "k_a", "object a", 8);
+    plan_add_source(w, "lib/p.tfd", source_text, strlen(source_text));
+    return w;
+}
+
+static Bytes
+written(const PlanWriter *w)
+{
+    Bytes b;
+    assert_null(plan_write_bytes(w, arena, &b.data, &b.len));
+    return b;
+}
+
+static Bytes
+good_plan(void)
+{
+    return written(writer_of(program_text, target_here()));
+}
+
+static void
+assert_refused(Bytes b, const char *part)
+{
+    Plan *p;
+    Status st = plan_read_bytes(arena, "x.tfp", b.data, b.len, &p);
+    assert_non_null(st);
+    assert_int_equal(status_kind(st), STATUS_INPUT);
+    if (!strstr(status_message(st), part))
+        fail_msg("\"%s\" is not in: %s", part, status_message(st));
+    assert_null(strchr(status_message(st), '\n'));
+    status_free(st);
+}
+
+static void
+what_is_written_is_read(void **state)
+{
+    Plan *p;
+    size_t len;
+    Bytes b = good_plan();
+    (void)state;
+    assert_null(plan_read_bytes(arena, "x.tfp", b.data, b.len, &p));
+    assert_string_equal(p->path, "x.tfp");
+    assert_string_equal(p->compiler, "tfdc " TFD_VERSION);
+    assert_string_equal(p->target, target_here());
+    assert_string_equal(p->hash, hash_text(arena, b.data, b.len));
+    assert_int_equal(p->num_objects, 2);
+    assert_memory_equal(p->objects[0].bytes, "object a", 8);
+    assert_memory_equal(p->objects[1].bytes, "object b", 8);
+    assert_string_equal(diag_source_name(p->diag, 0), "lib/p.tfd");
+    assert_string_equal(diag_source_text(p->diag, 0, &len), source_text);
+    assert_int_equal(p->module->phase, PHASE_PLACED);
+    assert_int_equal(p->module->params.data[0]->loc.line, 2);
+    assert_int_equal(p->module->params.data[0]->loc.file, 0);
+}
+
+static void
+files_are_plans_too(void **state)
+{
+    Plan *p;
+    char path[] = "/tmp/plan_test_XXXXXX";
+    int fd = mkstemp(path);
+    (void)state;
+    assert_true(fd >= 0);
+    close(fd);
+    assert_null(plan_write(writer_of(program_text, target_here()), path));
+    assert_null(plan_read(arena, path, &p));
+    unlink(path);
+    Status st = plan_read(arena, path, &p);
+    assert_non_null(st);
+    status_free(st);
+}
+
+/* Whoever makes it, whenever, in whatever order the objects came. */
+static void
+equal_contents_are_equal_bytes(void **state)
+{
+    Bytes a = good_plan();
+    PlanWriter *w = plan_writer_new(arena);
+    (void)state;
+    plan_add_source(w, "lib/p.tfd", source_text, strlen(source_text));
+    plan_add_object(w, target_here(), "k_a", "object a", 8);
+    plan_add_object(w, target_here(), "k_b", "object b", 8);
+    plan_set_ir(w, program_text, strlen(program_text));
+    sleep(2); /* a zip's times are of two seconds */
+    Bytes b = written(w);
+    assert_int_equal(a.len, b.len);
+    assert_memory_equal(a.data, b.data, a.len);
+}
+
+static void
+strangers_are_refused(void **state)
+{
+    static const char text[] = "main { print(1) }\n";
+    Plan *p;
+    (void)state;
+    assert_refused((Bytes){text, strlen(text)}, "it is not a plan");
+    assert_refused((Bytes){"", 0}, "it is not a plan");
+    Status st = plan_read_bytes(arena, "x.tfd", text, strlen(text), &p);
+    assert_non_null(strstr(status_message(st), "tfdc x.tfd makes the plan"));
+    status_free(st);
+}
+
+static void
+other_machines_code_is_refused(void **state)
+{
+    PlanWriter *empty = plan_writer_new(arena);
+    (void)state;
+    plan_set_ir(empty, program_text, strlen(program_text));
+    assert_refused(written(writer_of(program_text, "riscv64")),
+                   "its code is for riscv64");
+    assert_refused(written(empty), "its code is for no machine");
+}
+
+static void
+the_best_target_is_taken(void **state)
+{
+    Plan *p;
+    PlanWriter *w = writer_of(program_text, "riscv64");
+    (void)state;
+    for (int i = 0; target_names[i]; i++)
+        plan_add_object(w, target_names[i], "k", target_names[i],
+                        strlen(target_names[i]));
+    Bytes b = written(w);
+    assert_null(plan_read_bytes(arena, "x.tfp", b.data, b.len, &p));
+    assert_string_equal(p->target, target_here());
+    assert_int_equal(p->num_objects, 1);
+    assert_memory_equal(p->objects[0].bytes, target_here(),
+                        strlen(target_here()));
+}
+
+static void
+damaged_programs_are_refused(void **state)
+{
+    static const char earlier[] =
+        "tfd-ir 1 phase ir\n"
+        "strategy default devices \"cpu:0\" replicas 1\n"
+        "func @main() main {\n  return\n}\n";
+    (void)state;
+    assert_refused(written(writer_of("nonsense\n", target_here())),
+                   "its program is damaged: placed.tir:1:");
+    assert_refused(written(writer_of(earlier, target_here())),
+                   "its program is not placed");
+}
+
+/* ---- zips that are no plans -----------------------------------------------
+ */
+
+typedef struct Entry {
+    const char *name, *text;
+} Entry;
+
+/* A zip of these entries, as another program makes them. */
+static Bytes
+zip_of(int n, const Entry *entries, zip_int32_t method)
+{
+    Bytes b;
+    zip_error_t error;
+    zip_source_t *out = zip_source_buffer_create(NULL, 0, 0, &error);
+    zip_source_keep(out);
+    zip_t *zip = zip_open_from_source(out, ZIP_TRUNCATE, &error);
+    assert_non_null(zip);
+    for (int i = 0; i < n; i++) {
+        zip_source_t *text =
+            zip_source_buffer(zip, entries[i].text, strlen(entries[i].text), 0);
+        zip_int64_t at = zip_file_add(zip, entries[i].name, text, 0);
+        zip_set_file_compression(zip, (zip_uint64_t)at, method, 0);
+    }
+    assert_int_equal(zip_close(zip), 0);
+    zip_stat_t info;
+    assert_int_equal(zip_source_stat(out, &info), 0);
+    char *data = arena_alloc(arena, info.size);
+    b = (Bytes){data, info.size};
+    zip_source_open(out);
+    assert_int_equal(zip_source_read(out, data, info.size), b.len);
+    zip_source_close(out);
+    zip_source_free(out);
+    return b;
+}
+
+static Bytes
+zip_with_manifest(const char *manifest)
+{
+    Entry entries[] = {{"manifest.json", manifest},
+                       {"placed.tir", program_text}};
+    return zip_of(2, entries, ZIP_CM_STORE);
+}
+
+static void
+manifests_are_checked(void **state)
+{
+    static const struct {
+        const char *manifest, *why;
+    } cases[] = {
+        {"", "its manifest cannot be read"},
+        {"[1]", "has no number \"format\""},
+        {"{\"format\": 1.5}", "has no number \"format\""},
+        {"{\"format\": 2}", "needs a newer tfd-run (format 2"},
+        {"{\"format\": 0}", "an older tfdc made it"},
+        {"{\"format\": 1, \"abi\": 99}", "needs a newer tfd-run (abi 99"},
+        {"{\"format\": 1, \"abi\": 1}", "does not list \"placed.tir\""},
+        {"{\"format\": 1, \"abi\": 1, \"files\": 7}", "does not list"},
+        {"{\"format\": 1, \"abi\": 1, \"files\": {\"placed.tir\": \"00\"}}",
+         "checksum of \"placed.tir\""},
+        {"{\"format\": 1, \"format\": 1}", "its manifest cannot be read"},
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+        assert_refused(zip_with_manifest(cases[i].manifest), cases[i].why);
+}
+
+static void
+missing_files_are_noticed(void **state)
+{
+    const char *hash = hash_text(arena, program_text, strlen(program_text));
+    (void)state;
+    assert_refused(zip_with_manifest(arena_printf(
+                       arena,
+                       "{\"format\": 1, \"abi\": 1, \"files\": "
+                       "{\"placed.tir\": \"%s\", \"code/a.o\": \"00\"}}",
+                       hash)),
+                   "1 of 2 files");
+}
+
+static void
+other_zips_are_refused(void **state)
+{
+    static const char zeros[] = "0000000000000000000000000000000000000000000";
+    Entry entries[] = {{"manifest.json", zeros}, {"placed.tir", zeros}};
+    (void)state;
+    assert_refused(zip_of(2, entries, ZIP_CM_DEFLATE),
+                   "not one that tfdc made");
+    assert_refused(zip_of(1, &entries[1], ZIP_CM_STORE),
+                   "not one that tfdc made");
+}
+
+/* ---- damage ----------------------------------------------------------------
+ */
+
+/* The bytes in memory of just their size, so that no one reads beyond. */
+static void
+read_copy(const char *data, size_t len)
+{
+    Plan *p;
+    Arena *a = arena_new(NULL, "damaged");
+    char *copy = malloc(len ? len : 1);
+    memcpy(copy, data, len);
+    Status st = plan_read_bytes(a, "x.tfp", copy, len, &p);
+    if (st) {
+        assert_int_equal(status_kind(st), STATUS_INPUT);
+        assert_null(strchr(status_message(st), '\n'));
+    }
+    status_free(st);
+    free(copy);
+    arena_release(a);
+}
+
+static void
+truncated_plans_are_refused(void **state)
+{
+    Bytes b = good_plan();
+    Plan *p;
+    (void)state;
+    for (size_t n = 0; n < b.len; n++) {
+        Status st = plan_read_bytes(arena, "x.tfp", b.data, n, &p);
+        assert_non_null(st);
+        status_free(st);
+        read_copy(b.data, n);
+    }
+}
+
+/* With the checksums, and without: then the damage gets further. */
+static void
+damaged_plans_are_survived(void **state)
+{
+    static const unsigned char flips[] = {0x01, 0x20, 0xff};
+    Bytes b = good_plan();
+    char *bytes = arena_copy(arena, b.data, b.len);
+    (void)state;
+    for (int checked = 0; checked < 2; checked++) {
+        setenv("TFD_CHECKSUMS", checked ? "1" : "0", 1);
+        for (size_t i = 0; i < b.len; i++) {
+            for (size_t k = 0; k < sizeof flips; k++) {
+                bytes[i] = (char)(b.data[i] ^ flips[k]);
+                read_copy(bytes, b.len);
+            }
+            bytes[i] = b.data[i];
+        }
+    }
+    unsetenv("TFD_CHECKSUMS");
+}
+
+static void
+targets_are_levels(void **state)
+{
+    bool better = false;
+    (void)state;
+    for (int i = 0; target_names[i]; i++) {
+        assert_true(!better || target_runs_here(target_names[i]));
+        better |= target_runs_here(target_names[i]);
+    }
+    assert_false(target_runs_here("sm_90"));
+    if (target_here())
+        assert_true(target_runs_here(target_here()));
+}
+
+int
+main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(targets_are_levels),
+        cmocka_unit_test(what_is_written_is_read),
+        cmocka_unit_test(files_are_plans_too),
+        cmocka_unit_test(equal_contents_are_equal_bytes),
+        cmocka_unit_test(strangers_are_refused),
+        cmocka_unit_test(other_machines_code_is_refused),
+        cmocka_unit_test(the_best_target_is_taken),
+        cmocka_unit_test(damaged_programs_are_refused),
+        cmocka_unit_test(manifests_are_checked),
+        cmocka_unit_test(missing_files_are_noticed),
+        cmocka_unit_test(other_zips_are_refused),
+        cmocka_unit_test(truncated_plans_are_refused),
+        cmocka_unit_test(damaged_plans_are_survived),
+    };
+    if (!target_here()) {
+        printf("1..0 # SKIP this CPU runs none of our targets\n");
+        return 0;
+    }
+    return cmocka_run_group_tests(tests, set_up, tear_down);
+}

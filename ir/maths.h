@@ -8,14 +8,17 @@
  * are not part of that promise.
  *
  * The programs branch nowhere, read no memory and convert no float to an
- * integer: what they emit works on vectors of any length.  f32 functions compute
- * in f32, but for pow, sin and cos, which use f64 inside.  f16 and bf16 have no
- * functions of their own: compute in f32 and round (D4).
+ * integer: what they emit works on vectors of any length.  f32 functions
+ * compute in f32, but for pow, sin and cos, which use f64 inside.  f16 and bf16
+ * have no functions of their own: compute in f32 and round (D4).
  *
- * Accuracy: f32 within 2 ulp for every float, f64 within 4 ulp, most far
- * nearer (maths.def); tests/ulp measures it.  Special values are those of C's Annex F.  Rounding must be to
- * nearest, subnormals must not be flushed, and the compiler must neither
- * contract a * b + c nor reorder (-ffp-contract=off, no fast-math).
+ * Accuracy: f32 within 2 ulp for every float, f64 within 4 ulp; maths.def says
+ * how much nearer each function is, and tests/ulp measures it.  Special values
+ * are those of C's Annex F.
+ *
+ * Rounding must be to nearest, subnormals must not be flushed, and compilers
+ * must neither contract a * b + c nor reorder (-ffp-contract=off, no fast-math;
+ * on GPUs the correctly rounded division and square root).
  */
 #ifndef TFD_IR_MATHS_H
 #define TFD_IR_MATHS_H

@@ -185,7 +185,7 @@ differ_in_kind(double got, long double want)
 {
     if (isnan(got) || isnan(want))
         return isnan(got) != isnan(want);
-    return got == 0 && want == 0 && signbit(got) != signbit(want);
+    return got == 0 && want == 0 && !signbit(got) != !signbit(want);
 }
 
 /* In ulp.  Infinity counts as the number that would follow the greatest. */

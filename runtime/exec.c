@@ -218,6 +218,8 @@ rt_run(const Plan *plan, const RtOptions *options)
     Status st = open_run(&run, &main_fn);
     if (!st)
         st = call_main(&run, main_fn);
+    if (!st && options->checksum)
+        rt_print_checksum(&run);
     if (!st && options->stats)
         rt_print_stats(&run);
     close_run(&run);

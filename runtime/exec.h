@@ -31,6 +31,7 @@ typedef struct RtOptions {
     bool pipeline_threads; /* datasets are made ahead */
     bool stats;            /* are printed to err at the end */
     bool progress;         /* is shown on err */
+    bool checksum;         /* of all variables is printed to out at the end */
     FILE *out;             /* what the program prints */
     FILE *err;
     const atomic_bool *interrupted; /* set: stop soon; NULL: never */

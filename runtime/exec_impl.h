@@ -214,6 +214,9 @@ void rt_close_iterators(RtRun *run);
 /* exec_stats.c: what a run took, to options->err. */
 void rt_print_stats(RtRun *run);
 
+/* exec_checksum.c: "checksum HASH" of all variables, to options->out. */
+void rt_print_checksum(const RtRun *run);
+
 /* exec_ops.c */
 bool rt_is_interrupted(const RtRun *run);
 extern const TfdHooks rt_hooks;

@@ -22,6 +22,7 @@ enum {
     OPT_QUIET,
     OPT_PROGRESS,
     OPT_STATS,
+    OPT_CHECKSUM,
     NUM_OPTS
 };
 
@@ -61,6 +62,9 @@ static const OptionRow rows[NUM_OPTS] = {
     [OPT_STATS] = {.name = "stats",
                    .help = "at the end, print steps/s, time by kind, bytes "
                            "moved, and memory against the plan"},
+    [OPT_CHECKSUM] = {.name = "checksum",
+                      .help = "at the end, print a hash of all variables on "
+                              "all devices: equal bits, equal hash"},
 };
 
 static const OptionTable table = {
@@ -128,6 +132,7 @@ take_options(Arena *a, const Options *o, RtOptions *out)
     *out = (RtOptions){.data_dir = options_value(o, OPT_DATA, NULL),
                        .devices = options_value(o, OPT_DEVICES, NULL),
                        .pipeline_threads = true,
+                       .checksum = options_given(o, OPT_CHECKSUM),
                        .out = stdout,
                        .err = stderr,
                        .interrupted = &interrupted};

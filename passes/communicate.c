@@ -411,6 +411,23 @@ take_replica_localities(IrFunc *fn)
     ir_settle_localities(fn);
 }
 
+/* With one replica a reduction is its operand, which is per-replica: so then is
+ * the launch's result. */
+static void
+take_returned_localities(IrOp *op, void *data)
+{
+    const IrModule *m = data;
+    if (op->kind != OP_launch)
+        return;
+    const IrFunc *program = ir_func_find(m, ir_text(op, A_program));
+    const IrOp *end = ir_func_return(program);
+    for (int i = 0; i < op->num_results; i++) {
+        IrType *t = &op->results[i]->type;
+        if (end->operands[i]->type.locality > t->locality)
+            t->locality = end->operands[i]->type.locality;
+    }
+}
+
 bool
 pass_communicate(PassCx *cx)
 {
@@ -425,5 +442,11 @@ pass_communicate(PassCx *cx)
     for (IrFunc *fn = cx->m->first; fn; fn = fn->next)
         if (fn->kind == FUNC_PROGRAM)
             take_replica_localities(fn);
+    for (IrFunc *fn = cx->m->first; fn; fn = fn->next) {
+        if (fn->kind != FUNC_MAIN)
+            continue;
+        ir_walk(fn->body, take_returned_localities, cx->m);
+        ir_settle_localities(fn);
+    }
     return true;
 }

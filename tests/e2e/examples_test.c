@@ -1,0 +1,256 @@
+/*
+ * examples_test.c - the examples, on every number of devices they are for
+ *
+ * Their own asserts say whether they did right.  Beyond that: the loss of each
+ * of the first steps does not depend on the number of devices, and the bits of
+ * the trained variables depend on neither optimisation, processor nor threads.
+ */
+#include <math.h>
+#include "tests/e2e/run.h"
+#include "tests/unit/unit.h"
+
+enum { NUM_STEPS = 20 };
+
+/* Where the examples' data are made and their plans go. */
+typedef struct Place {
+    Arena *arena;
+    const char *dir;
+} Place;
+
+/* Some 6 KB of text of this project, for bigram to learn. */
+static void
+write_learning_text(Place *p)
+{
+    const char *text = source_text(p->arena, "docs/style.md");
+    write_text(arena_printf(p->arena, "%s/text.txt", p->dir), text);
+}
+
+static int
+set_up(void **state)
+{
+    Arena *a = arena_new(NULL, "e2e");
+    Place *p = NEW(a, Place);
+    *p = (Place){a, work_dir(a)};
+    write_learning_text(p);
+    *state = p;
+    return 0;
+}
+
+static int
+tear_down(void **state)
+{
+    Place *p = *state;
+    arena_release(p->arena);
+    return 0;
+}
+
+/* Compiles a program's text with options; gives the plan's path. */
+static const char *
+compile(Place *p, const char *text, const char *options)
+{
+    const char *source = arena_printf(p->arena, "%s/program.tfd", p->dir);
+    const char *plan = arena_printf(p->arena, "%s/program.tfp", p->dir);
+    write_text(source, text);
+    run_ok(p->arena, "tfdc %s -o %s %s", source, plan, options);
+    return plan;
+}
+
+static const char *
+example(Place *p, const char *name)
+{
+    return source_text(p->arena,
+                       arena_printf(p->arena, "docs/examples/%s.tfd", name));
+}
+
+static Ran
+run_example(Place *p, const char *name, const char *options)
+{
+    const char *plan = compile(p, example(p, name), options);
+    return run_ok(p->arena, "tfd-run %s --data %s", plan, p->dir);
+}
+
+/* ---- they run ----------------------------------------------------------- */
+
+static void
+linear_runs_on_any_number_of_devices(void **state)
+{
+    static const char *const devices[] = {
+        "--devices cpu:0",
+        "--devices cpu:0 --strategy one_device",
+        "--devices cpu:0 --strategy mirrored",
+        "--devices cpu:0-1",
+        "--devices cpu:0-2",
+        "--devices cpu:0-3 --strategy mirrored",
+        "--devices cpu:0-7",
+    };
+    for (size_t i = 0; i < sizeof devices / sizeof *devices; i++) {
+        Ran r = run_example(*state, "linear", devices[i]);
+        assert_non_null(strstr(r.out, "examples 6400"));
+    }
+}
+
+static void
+bigram_runs_on_any_number_of_devices(void **state)
+{
+    static const char *const devices[] = {
+        "--devices cpu:0",
+        "--devices cpu:0 --strategy one_device",
+        "--devices cpu:0 --strategy mirrored",
+        "--devices cpu:0-1",
+        "--devices cpu:0-2",
+        "--devices cpu:0-3 --strategy mirrored",
+        "--devices cpu:0-7",
+    };
+    for (size_t i = 0; i < sizeof devices / sizeof *devices; i++) {
+        Ran r = run_example(*state, "bigram", devices[i]);
+        assert_non_null(strstr(r.out, "epoch 2: loss "));
+    }
+}
+
+static void
+contexts_runs_on_two(void **state)
+{
+    run_example(*state, "contexts", "--devices cpu:0-1");
+}
+
+static void
+ragged_runs_on_three(void **state)
+{
+    run_example(*state, "ragged", "--devices cpu:0-2");
+}
+
+/* ---- losses do not depend on the number of devices ---------------------- */
+
+typedef struct Losses {
+    double at[NUM_STEPS];
+    int n;
+} Losses;
+
+static Losses
+parse_losses(const char *out)
+{
+    Losses l = {.n = 0};
+    for (const char *p = out; l.n < NUM_STEPS && (p = strstr(p, "step ")); p++)
+        l.at[l.n++] = strtod(p + strlen("step "), NULL);
+    assert_int_equal(l.n, NUM_STEPS);
+    return l;
+}
+
+/* The example, made to print each step's loss. */
+static const char *
+with_losses_printed(Place *p, const char *name)
+{
+    const char *call =
+        !strcmp(name, "linear") ? "train_step(x, y)" : "train_step(pair)";
+    const char *from =
+        arena_printf(p->arena, "total += reduce(sum, run %s)", call);
+    const char *to = arena_printf(
+        p->arena,
+        "let now_lost = reduce(sum, run %s)\n"
+        "      print(\"step {now_lost:.17e}\")\n      total += now_lost",
+        call);
+    return substitute(p->arena, example(p, name), from, to);
+}
+
+static Losses
+losses(Place *p, const char *name, int devices, const char *options)
+{
+    const char *all =
+        arena_printf(p->arena, "--strategy mirrored --devices cpu:0-%d %s",
+                     devices - 1, options);
+    const char *plan = compile(p, with_losses_printed(p, name), all);
+    Ran r = run_ok(p->arena, "tfd-run %s --data %s", plan, p->dir);
+    return parse_losses(r.out);
+}
+
+static void
+check_losses(Place *p, const char *name, const char *options, double tolerance)
+{
+    Losses one = losses(p, name, 1, options);
+    for (int devices = 2; devices <= 4; devices++) {
+        Losses many = losses(p, name, devices, options);
+        for (int i = 0; i < NUM_STEPS; i++)
+            if (fabs(many.at[i] - one.at[i]) > tolerance * fabs(one.at[i]))
+                fail_msg("%s, step %d: %.17g on one device, %.17g on %d", name,
+                         i + 1, one.at[i], many.at[i], devices);
+    }
+}
+
+static void
+losses_agree_in_f64(void **state)
+{
+    check_losses(*state, "linear", "--widen", 1e-11);
+    check_losses(*state, "bigram", "--widen", 1e-11);
+}
+
+static void
+losses_agree_in_f32(void **state)
+{
+    check_losses(*state, "linear", "", 1e-5);
+    check_losses(*state, "bigram", "", 1e-5);
+}
+
+/* ---- bits --------------------------------------------------------------- */
+
+static const char *
+checksum(Place *p, const char *name, const char *compile_options,
+         const char *run_options)
+{
+    const char *plan = compile(p, example(p, name), compile_options);
+    Ran r = run_ok(p->arena, "tfd-run %s --data %s --checksum %s", plan, p->dir,
+                   run_options);
+    const char *line = strstr(r.out, "checksum ");
+    assert_non_null(line);
+    return arena_strndup(p->arena, line, strcspn(line, "\n"));
+}
+
+static void
+check_bits(Place *p, const char *name)
+{
+    static const char *const ways[][2] = {
+        {"--devices cpu:0-1", ""},
+        {"--devices cpu:0-1 -O0", ""},
+        {"--devices cpu:0-1 -O3", ""},
+        {"--devices cpu:0-1 --target x86-64-v3", ""},
+        {"--devices cpu:0-1", "--threads 1"},
+        {"--devices cpu:0-1", "--threads 2"},
+        {"--devices cpu:0-1", "--threads 4"},
+    };
+    const char *first = checksum(p, name, ways[0][0], ways[0][1]);
+    for (size_t i = 0; i < sizeof ways / sizeof *ways; i++)
+        assert_string_equal(checksum(p, name, ways[i][0], ways[i][1]), first);
+}
+
+static void
+bits_depend_on_the_program_alone(void **state)
+{
+    check_bits(*state, "linear");
+    check_bits(*state, "bigram");
+}
+
+static void
+plans_are_the_same_bytes(void **state)
+{
+    Place *p = *state;
+    const char *plan = compile(p, example(p, "linear"), "--devices cpu:0-1");
+    const char *copy = arena_printf(p->arena, "%s/copy.tfp", p->dir);
+    run_ok(p->arena, "cp %s %s", plan, copy);
+    compile(p, example(p, "linear"), "--devices cpu:0-1");
+    run_ok(p->arena, "cmp %s %s", plan, copy);
+}
+
+int
+main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(linear_runs_on_any_number_of_devices),
+        cmocka_unit_test(bigram_runs_on_any_number_of_devices),
+        cmocka_unit_test(contexts_runs_on_two),
+        cmocka_unit_test(ragged_runs_on_three),
+        cmocka_unit_test(losses_agree_in_f64),
+        cmocka_unit_test(losses_agree_in_f32),
+        cmocka_unit_test(bits_depend_on_the_program_alone),
+        cmocka_unit_test(plans_are_the_same_bytes),
+    };
+    return cmocka_run_group_tests(tests, set_up, tear_down);
+}

@@ -1,0 +1,161 @@
+/*
+ * phases_test.c - the text of every phase reads back to the same text
+ */
+#include "tests/e2e/run.h"
+#include "tests/unit/unit.h"
+
+static const struct {
+    const char *name, *devices;
+} examples[] = {
+    {"linear", "cpu:0-1"},
+    {"bigram", "cpu:0-1"},
+    {"contexts", "cpu:0-1"},
+    {"ragged", "cpu:0-2"},
+};
+enum { NUM_EXAMPLES = sizeof examples / sizeof *examples };
+
+static int
+set_up(void **state)
+{
+    *state = arena_new(NULL, "phases");
+    return 0;
+}
+
+static int
+tear_down(void **state)
+{
+    arena_release(*state);
+    return 0;
+}
+
+static const char *
+example_path(Arena *a, int i)
+{
+    return arena_printf(a, "%s/docs/examples/%s.tfd", getenv("TFD_ROOT"),
+                        examples[i].name);
+}
+
+/* Prints a phase of each example, reads it, and prints it again. */
+static void
+check_phase(Arena *a, const char *phase)
+{
+    const char *file = arena_printf(a, "%s/text", work_dir(a));
+    for (int i = 0; i < NUM_EXAMPLES; i++) {
+        Ran first = run_ok(a, "tfdc %s --devices %s --to %s",
+                           example_path(a, i), examples[i].devices, phase);
+        write_text(file, first.out);
+        Ran again = run_ok(a, "tfdc %s --from %s --to %s", file, phase, phase);
+        assert_string_equal(again.out, first.out);
+    }
+}
+
+static void
+ast_reads_back(void **state)
+{
+    Arena *a = *state;
+    const char *file = arena_printf(a, "%s/program.tfd", work_dir(a));
+    for (int i = 0; i < NUM_EXAMPLES; i++) {
+        Ran first = run_ok(a, "tfdc %s --to ast", example_path(a, i));
+        write_text(file, first.out);
+        assert_string_equal(run_ok(a, "tfdc %s --to ast", file).out, first.out);
+    }
+}
+
+static void
+ir_reads_back(void **state)
+{
+    check_phase(*state, "ir");
+}
+
+static void
+placed_reads_back(void **state)
+{
+    check_phase(*state, "placed");
+}
+
+static void
+kernels_read_back(void **state)
+{
+    check_phase(*state, "kernels");
+}
+
+/* What follows a phase is the same from its text as from the program. */
+static void
+compiling_goes_on_from_any_phase(void **state)
+{
+    Arena *a = *state;
+    const char *file = arena_printf(a, "%s/text", work_dir(a));
+    static const char *const from[] = {"ir", "placed"};
+    for (int i = 0; i < NUM_EXAMPLES; i++)
+        for (int f = 0; f < 2; f++) {
+            const char *common = arena_printf(
+                a, "%s --devices %s", example_path(a, i), examples[i].devices);
+            write_text(file, run_ok(a, "tfdc %s --to %s", common, from[f]).out);
+            Ran whole = run_ok(a, "tfdc %s --to kernels", common);
+            Ran rest =
+                run_ok(a, "tfdc %s --from %s --to kernels", file, from[f]);
+            assert_string_equal(rest.out, whole.out);
+        }
+}
+
+static void
+dumps_are_numbered(void **state)
+{
+    Arena *a = *state;
+    const char *dir = work_dir(a);
+    run_ok(a, "tfdc %s --to kernels --dump-phases %s -o %s/out",
+           example_path(a, 0), dir, dir);
+    const char *names = run_ok(a, "ls %s", dir).out;
+    assert_non_null(strstr(names, "01-ast.txt\n02-ir.tir\n03-simplify.tir\n"));
+    assert_non_null(strstr(names, "-allocate.tir\n"));
+    assert_non_null(strstr(names, "-kernels.txt\n"));
+}
+
+static void
+single_passes_run(void **state)
+{
+    Arena *a = *state;
+    const char *path = example_path(a, 0);
+    Ran r = run_ok(a, "tfdc %s --passes simplify,differentiate", path);
+    assert_non_null(strstr(r.out, "because differentiate.reverse"));
+    r = run_ok(a, "tfdc %s --to placed --print-after communicate", path);
+    assert_non_null(strstr(r.out, "# after communicate\n"));
+    assert_int_equal(run(a, "tfdc %s --passes nonsense", path).code, 1);
+}
+
+static void
+code_prints_as_llvm_and_assembly(void **state)
+{
+    Arena *a = *state;
+    const char *path = example_path(a, 0);
+    assert_non_null(strstr(run_ok(a, "tfdc %s --to llvm", path).out, "define"));
+    assert_non_null(
+        strstr(run_ok(a, "tfdc %s --to asm", path).out, "tfd_main"));
+}
+
+static void
+every_device_can_be_seen(void **state)
+{
+    Arena *a = *state;
+    Ran r = run_ok(a, "tfdc %s --devices cpu:0-2 --to placed --expand",
+                   example_path(a, 0));
+    assert_non_null(strstr(r.out, ".device0("));
+    assert_non_null(strstr(r.out, ".device2("));
+}
+
+int
+main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(ast_reads_back),
+        cmocka_unit_test(ir_reads_back),
+        cmocka_unit_test(placed_reads_back),
+        cmocka_unit_test(kernels_read_back),
+        cmocka_unit_test(compiling_goes_on_from_any_phase),
+        cmocka_unit_test(dumps_are_numbered),
+        cmocka_unit_test(single_passes_run),
+        cmocka_unit_test(code_prints_as_llvm_and_assembly),
+        cmocka_unit_test(every_device_can_be_seen),
+    };
+    return cmocka_run_group_tests(tests, set_up, tear_down);
+}

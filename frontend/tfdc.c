@@ -57,9 +57,8 @@ static const OptionRow rows[NUM_OPTS] = {
     [OPT_STRATEGY] = {.name = "strategy",
                       .arg = "NAME",
                       .values = strategy_names,
-                      .help = "how variables and steps are spread: default, "
-                              "one_device or mirrored (default: the file's, "
-                              "else by the number of devices)"},
+                      .help = "how variables and steps are spread (default: "
+                              "the file's, else by the number of devices)"},
     [OPT_DEVICES] = {.name = "devices",
                      .arg = "LIST",
                      .help = "cpu:0, cpu:0-3, cpu:0,cpu:1 (default: the "
@@ -67,8 +66,8 @@ static const OptionRow rows[NUM_OPTS] = {
     [OPT_CROSS] = {.name = "cross-device-ops",
                    .arg = "NAME",
                    .values = cross_names,
-                   .help = "auto or ring: on CPU devices the two-phase reduce "
-                           "in shared memory"},
+                   .help = "how replicas are combined; on CPU devices by the "
+                           "two-phase reduce in shared memory"},
     [OPT_COLLECTIVES] = {.name = "collectives",
                          .arg = "KEY=VALUE",
                          .help = "bytes_per_pack=N: a pack of collectives is "
@@ -81,13 +80,11 @@ static const OptionRow rows[NUM_OPTS] = {
     [OPT_TO] = {.name = "to",
                 .arg = "PHASE",
                 .values = to_names,
-                .help = "stop after a phase and print it: ast ir placed "
-                        "kernels plan; llvm or asm of the code"},
+                .help = "stop after a phase and print it"},
     [OPT_FROM] = {.name = "from",
                   .arg = "PHASE",
                   .values = from_names,
-                  .help = "read that phase's text instead of a program: ir "
-                          "placed kernels"},
+                  .help = "read that phase's text instead of a program"},
     [OPT_PASSES] = {.name = "passes",
                     .arg = "A,B,...",
                     .help = "run just these passes and print the IR"},
@@ -114,8 +111,8 @@ static const OptionRow rows[NUM_OPTS] = {
     [OPT_LEVEL] = {.letter = 'O',
                    .arg = "LEVEL",
                    .values = level_names,
-                   .help = "0 to 3: how hard to optimise (default: 2); the "
-                           "results are the same to the bit"},
+                   .help = "how hard to optimise (default: 2); the results "
+                           "are the same to the bit"},
 };
 
 static const OptionTable table = {

@@ -16,6 +16,14 @@ enum {
     IR_MAX_REPLICAS = 1 << 16 /* ranks are words of 16 bits in messages */
 };
 
+/* A value as it is defined: "%x: f32[3] [arena+0]". */
+typedef struct Defined {
+    const char *name; /* as written */
+    IrType type;
+    IrPlace place;
+    Loc at;
+} Defined;
+
 typedef struct Parser {
     Arena *scratch; /* until the reader is done */
     IrModule *module;
@@ -26,6 +34,10 @@ typedef struct Parser {
     Map *symbols; /* name -> its number + 1, as a pointer */
     IrFunc *func;
     Map *values; /* of func */
+    /* What the operation being read has so far.  Results are a stack: they
+     * are made when the operations in the regions have been. */
+    VEC(Defined) results;
+    IrValues operands;
     int depth, num_values;
     bool failed;
 } Parser;

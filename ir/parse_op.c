@@ -11,17 +11,6 @@
 #include "ir/rules.h"
 #include "ir/words.h"
 
-/* A value as it is defined: "%x: f32[3] [arena+0]". */
-typedef struct Defined {
-    const char *name; /* as written */
-    IrType type;
-    IrPlace place;
-    Loc at;
-} Defined;
-
-typedef VEC(Defined) DefinedList;
-typedef VEC(IrValue *) ValueList;
-
 static Defined
 parse_defined(Parser *p)
 {
@@ -77,14 +66,15 @@ parse_args(Parser *p, IrBlock *b)
 }
 
 static void
-parse_operands(Parser *p, ValueList *out)
+parse_operands(Parser *p)
 {
+    p->operands.len = 0;
     while (p->token.kind == TOKEN_VALUE && !p->token.first) {
         IrValue *v = map_get(p->values, p->token.text);
         if (!v)
             parse_fail(p, parse_here(p), "there is no value %%%s here",
                        p->token.text);
-        VEC_PUSH(p->scratch, *out, v);
+        VEC_PUSH(p->scratch, p->operands, v);
         parse_next(p);
         if (!parse_accept(p, ','))
             break;
@@ -135,8 +125,9 @@ check_result(Parser *p, const IrOp *op, int i, const Defined *d)
                    ir_op_info[op->kind].name, ir_type_text(op->module, &t));
 }
 
+/* The results of op, n from number `first` of the stack, against the table. */
 static void
-check_results(Parser *p, const IrOp *op, const DefinedList *list, Loc at)
+check_results(Parser *p, const IrOp *op, int first, int n, Loc at)
 {
     const char *wrong = ir_check_form(op);
     if (wrong) {
@@ -146,34 +137,40 @@ check_results(Parser *p, const IrOp *op, const DefinedList *list, Loc at)
     if (!ir_is_inferred(op->kind))
         return;
     int count = ir_infer_count(op);
-    if (list->len != count)
+    if (n != count)
         parse_fail(p, at, "%s has %d results, not %d",
-                   ir_op_info[op->kind].name, count, list->len);
+                   ir_op_info[op->kind].name, count, n);
     else if (count == 0)
         check_result(p, op, 0, &(Defined){.at = at});
     for (int i = 0; !p->failed && i < count; i++)
-        check_result(p, op, i, &list->data[i]);
+        check_result(p, op, i, &p->results.data[first + i]);
 }
 
 static void
-set_results(Parser *p, IrOp *op, const DefinedList *list)
+set_results(Parser *p, IrOp *op, int first, int n)
 {
-    IrType *types = NEW_ARRAY(p->scratch, IrType, (size_t)list->len);
-    for (int i = 0; i < list->len; i++)
-        types[i] = list->data[i].type;
-    ir_op_results(op, list->len, types);
-    for (int i = 0; i < list->len; i++)
-        define(p, op->results[i], &list->data[i]);
+    const Defined *list = p->results.data + first;
+    IrType one, *types = &one;
+    if (n > 1)
+        types = NEW_ARRAY(p->scratch, IrType, (size_t)n);
+    for (int i = 0; i < n; i++)
+        types[i] = list[i].type;
+    ir_op_results(op, n, types);
+    for (int i = 0; i < n; i++)
+        define(p, op->results[i], &list[i]);
 }
 
 /* ---- operations -------------------------------------------------------- */
 
 static void
-parse_results(Parser *p, DefinedList *out)
+parse_results(Parser *p)
 {
-    do
-        VEC_PUSH(p->scratch, *out, parse_defined(p));
-    while (parse_accept(p, ','));
+    if (p->token.kind != TOKEN_VALUE)
+        return;
+    do {
+        Defined d = parse_defined(p);
+        VEC_PUSH(p->scratch, p->results, d);
+    } while (parse_accept(p, ','));
     parse_expect(p, '=');
 }
 
@@ -188,30 +185,39 @@ parse_kind(Parser *p)
     return kind;
 }
 
-static void
-parse_op(Parser *p, IrBlock *b)
+/* What stands behind results and operands; the operation, or NULL. */
+static IrOp *
+parse_rest(Parser *p, IrBlock *b, IrOpKind kind)
 {
-    DefinedList results = {0};
-    ValueList operands = {0};
-    if (p->token.kind == TOKEN_VALUE)
-        parse_results(p, &results);
-    Loc at = parse_here(p);
-    IrOpKind kind = parse_kind(p);
-    parse_operands(p, &operands);
     if (p->failed)
-        return;
-    IrOp *op = ir_op_new(p->func, kind, operands.len, operands.data, NO_LOC);
+        return NULL;
+    IrOp *op =
+        ir_op_new(p->func, kind, p->operands.len, p->operands.data, NO_LOC);
     ir_append(b, op);
     parse_attrs(p, op);
     parse_regions(p, op);
     op->loc = parse_loc(p);
     parse_reason(p, op);
-    if (p->failed)
-        return;
     if (!p->token.first && !parse_is(p, '}') && p->token.kind != TOKEN_END)
         parse_fail(p, parse_here(p), "an operation ends with its line");
-    check_results(p, op, &results, at);
-    set_results(p, op, &results);
+    return p->failed ? NULL : op;
+}
+
+static void
+parse_op(Parser *p, IrBlock *b)
+{
+    int first = p->results.len;
+    parse_results(p);
+    int n = p->results.len - first;
+    Loc at = parse_here(p);
+    IrOpKind kind = parse_kind(p);
+    parse_operands(p);
+    IrOp *op = parse_rest(p, b, kind);
+    if (op) {
+        check_results(p, op, first, n, at);
+        set_results(p, op, first, n);
+    }
+    p->results.len = first;
 }
 
 static void
@@ -241,6 +247,9 @@ parse_func(Parser *p)
     p->func = fn;
     p->scratch = arena_new(outer, "function");
     p->values = map_new(p->scratch);
+    p->results.data = NULL;
+    p->results.len = p->results.cap = 0;
+    p->operands = (IrValues){0};
     parse_args(p, fn->body);
     fn->kind = (IrFuncKind)parse_word_of(p, ir_func_words,
                                          "main, host, init or program");

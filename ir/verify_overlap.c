@@ -23,6 +23,7 @@
 typedef struct Slot {
     Extent extent;
     const IrVar *var; /* or NULL */
+    int num_uses;     /* that the walk has not met so far */
 } Slot;
 
 typedef struct Whole {
@@ -36,6 +37,7 @@ typedef struct Overlap {
     Arena *arena;
     const IrModule *module;
     Slot *slots; /* the variables, then the values, whose ids are theirs */
+    Map *vars;   /* name -> its slot */
     int num_slots, num_vars;
     Whole whole;
     VEC(const IrOp *) flights; /* starts without their done so far */
@@ -57,8 +59,8 @@ add_slots(Overlap *o, IrValue *const *values, int n)
 {
     for (int i = 0; i < n; i++) {
         values[i]->id = o->num_slots;
-        o->slots[o->num_slots++] = (Slot){
-            extent_of(o->module, values[i]->place, &values[i]->type), NULL};
+        o->slots[o->num_slots++].extent =
+            extent_of(o->module, values[i]->place, &values[i]->type);
     }
 }
 
@@ -68,6 +70,21 @@ add_op_slots(IrOp *op, void *data)
     add_slots(data, op->results, op->num_results);
     for (int r = 0; r < op->num_regions; r++)
         add_slots(data, op->regions[r]->args.data, op->regions[r]->args.len);
+}
+
+/* The walk meets each use once.  That of an argument by its loop is one, which
+ * is never met. */
+static void
+count_uses(IrOp *op, void *data)
+{
+    Overlap *o = data;
+    for (int i = 0; i < op->num_operands; i++)
+        o->slots[op->operands[i]->id].num_uses++;
+    for (int r = 0; r < op->num_regions; r++) {
+        const IrValues *args = &op->regions[r]->args;
+        for (int i = 0; i < args->len; i++)
+            o->slots[args->data[i]->id].num_uses++;
+    }
 }
 
 static Whole
@@ -101,11 +118,8 @@ whole_now(const Overlap *o, Arena *a)
 static int
 var_slot(const Overlap *o, const IrOp *op)
 {
-    const char *name = ir_text(op, A_var);
-    int i = 0;
-    while (strcmp(o->module->vars.data[i]->name, name) != 0)
-        i++;
-    return i;
+    const Slot *slot = map_get(o->vars, ir_text(op, A_var));
+    return (int)(slot - o->slots);
 }
 
 /* ---- making and using -------------------------------------------------- */
@@ -119,7 +133,7 @@ hold(Overlap *o, int slot)
     o->whole.list[o->whole.len++] = slot;
 }
 
-/* What meets e is no longer whole. */
+/* What meets e is no longer whole; nor, for us, what is used no more. */
 static void
 spoil(Overlap *o, const Extent *e)
 {
@@ -127,7 +141,8 @@ spoil(Overlap *o, const Extent *e)
     int kept = 0;
     for (int i = 0; i < w->len; i++) {
         int slot = w->list[i];
-        if (extents_meet(&o->slots[slot].extent, e))
+        const Slot *s = &o->slots[slot];
+        if (!s->num_uses || extents_meet(&s->extent, e))
             w->is[slot] = false;
         else
             w->list[kept++] = slot;
@@ -177,11 +192,19 @@ need(Overlap *o, const IrOp *op, int slot, const char *what, int number)
                      what, number);
 }
 
+/* A use of an operand. */
+static void
+use(Overlap *o, const IrOp *op, int slot, int number)
+{
+    need(o, op, slot, "operand", number);
+    o->slots[slot].num_uses--;
+}
+
 static void
 need_operands(Overlap *o, const IrOp *op)
 {
     for (int i = 0; i < op->num_operands; i++)
-        need(o, op, op->operands[i]->id, "operand", i);
+        use(o, op, op->operands[i]->id, i);
 }
 
 /* Whether one slot is copied to another of its type, rather than being in its
@@ -317,7 +340,7 @@ walk_return(Overlap *o, const IrOp *op)
     for (int i = 0; i < op->num_operands; i++) {
         Slot *from = &o->slots[op->operands[i]->id];
         Extent to = {{SPACE_OUT, i}, from->extent.bytes};
-        need(o, op, op->operands[i]->id, "operand", i);
+        use(o, op, op->operands[i]->id, i);
         if (same_place(from->extent.place, to.place))
             continue;
         check_flights(o, op, &to);
@@ -480,7 +503,7 @@ carry_on(Overlap *o, const IrOp *op)
     const IrOp *yield = ir_block_yield(op->regions[op->kind == OP_while]);
     for (int i = 0; i < op->num_results; i++) {
         int from = yield->operands[i]->id, to = carried(op)[i]->id;
-        need(o, yield, from, "operand", i);
+        use(o, yield, from, i);
         if (check_copy(o, yield, from, to, i))
             spoil(o, &o->slots[to].extent);
     }
@@ -553,7 +576,7 @@ walk_op(Overlap *o, const IrOp *op)
         walk_if(o, op);
         return;
     case OP_for:
-        need(o, op, op->operands[0]->id, "operand", 0);
+        use(o, op, op->operands[0]->id, 0);
         walk_for(o, op);
         return;
     case OP_while:
@@ -595,7 +618,8 @@ add_variables(Overlap *o)
     for (int i = 0; i < o->num_vars; i++) {
         const IrVar *var = o->module->vars.data[i];
         o->slots[o->num_slots++] =
-            (Slot){extent_of(o->module, var->place, &var->type), var};
+            (Slot){extent_of(o->module, var->place, &var->type), var, 1};
+        map_set(o->vars, var->name, &o->slots[i]);
     }
 }
 
@@ -610,9 +634,11 @@ verify_overlap(Verify *v, const IrFunc *fn)
     o.num_vars = on_device ? o.module->vars.len : 0;
     ir_walk(fn->body, count_op, &n);
     o.slots = NEW_ARRAY(arena, Slot, (size_t)(n + o.num_vars));
+    o.vars = map_new(arena);
     add_variables(&o);
     add_slots(&o, args->data, args->len);
     ir_walk(fn->body, add_op_slots, &o);
+    ir_walk(fn->body, count_uses, &o);
     o.whole = whole_new(&o, arena);
     for (int i = 0; i < o.num_vars + args->len; i++)
         hold(&o, i);

@@ -7,6 +7,8 @@
  */
 #include "frontend/eval.h"
 
+#include <string.h>
+
 /* ---- conditions --------------------------------------------------------- */
 
 FeCond
@@ -159,7 +161,13 @@ join(Lower *cx, Join *j, FeValue *a, FeValue *b)
     }
     if (fe_type_of(cx, a, &t) && fe_type_of(cx, b, &t))
         return join_numbers(cx, j, a, b);
-    return disagree(cx, j, fe_what(cx, a), fe_what(cx, b));
+    const char *first = fe_what(cx, a), *second = fe_what(cx, b);
+    if (strcmp(first, second) != 0)
+        return disagree(cx, j, first, second);
+    return fe_error(cx, j->loc,
+                    "%s is not the same in both branches, and %s "
+                    "cannot be chosen when the program runs",
+                    j->name, first);
 }
 
 /* The value of the if itself; a branch that gives nothing gives none. */
@@ -170,6 +178,8 @@ join_values(Lower *cx, Join *j, const Side sides[2])
     if (!a && !b)
         return NULL;
     j->name = "the value";
+    if ((a && fe_is_poison(a)) || (b && fe_is_poison(b)))
+        return &fe_poison;
     if ((!a && b->kind != FE_NONE) || (!b && a->kind != FE_NONE))
         return fe_error(cx, j->loc,
                         "a value is returned on one side of this if only");

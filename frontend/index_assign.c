@@ -5,6 +5,7 @@
  * it, the old one where a mask is false and e, spread out to the shape of the
  * old one, where it is true.
  */
+#include "frontend/builtins.h"
 #include "frontend/index.h"
 
 /* ---- the mask ----------------------------------------------------------- */
@@ -89,14 +90,8 @@ fit(Lower *cx, IrValue *e, const IrType *t, const FeIndices *indices, Loc loc)
         if (!is_number(x))
             part[rank++] = size;
     }
-    IrOp *spread = fe_op(cx, OP_broadcast, 1, &e, loc);
-    ir_set_dims(spread, A_dims, part, rank);
-    FeValue *r = fe_emit(cx, spread);
-    if (fe_is_poison(r))
-        return r;
-    IrOp *reshape = fe_op(cx, OP_reshape, 1, &r->tensor, loc);
-    ir_set_dims(reshape, A_dims, full, t->rank);
-    return fe_emit(cx, reshape);
+    FeValue *spread = fe_broadcast(cx, e, rank, part, loc);
+    return fe_reshape(cx, fe_tensor(spread), t->rank, full, loc);
 }
 
 /* The part put where it belongs, with zeros around it. */

@@ -131,6 +131,10 @@ FeFound fe_find(Lower *cx, const char *name);
 FeValue *fe_lookup(Lower *cx, const char *name, Loc loc);
 /* The value of a binding, its declaration evaluated if need be. */
 FeValue *fe_binding_value(Lower *cx, FeBinding *b);
+/* v, or POISON with a message when it is a nest or string too large to be bound
+ * to a name.  A nest doubles with every `t = (t, t)`; because of this limit all
+ * that walks nests may recurse. */
+FeValue *fe_limit_size(Lower *cx, FeValue *v, Loc loc);
 /* Changes the value of a mut so that it can be undone: back to where
  * cx->writes.len was mark. */
 void fe_write(Lower *cx, FeBinding *b, FeValue *value);
@@ -290,7 +294,7 @@ bool fe_constant_as(Lower *cx, const FeValue *v, DType t, Loc loc, Scalar *out);
 FeValue *fe_fold_binary(Lower *cx, AstOp op, FeValue *x, FeValue *y, Loc loc);
 FeValue *fe_fold_unary(Lower *cx, AstOp op, FeValue *x, Loc loc);
 /* x, an untyped constant, at the dtype of its default, i32 or f32. */
-FeValue *fe_typed(Lower *cx, FeValue *x);
+FeValue *fe_typed(Lower *cx, FeValue *x, Loc loc);
 
 /* ---- values known when compiling (known.c) ------------------------------- */
 

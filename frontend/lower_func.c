@@ -61,6 +61,8 @@ check_type(Lower *cx, const AstNode *formal, FeValue *value, Loc loc)
     Scalar s;
     if (fe_value_has_poison(value))
         return &fe_poison;
+    if (value->kind == FE_NONE && formal->formal.value)
+        return value; /* left out */
     if (!fe_type_of(cx, value, &have))
         return refuse_type(cx, formal, fe_what(cx, value), loc);
     if (!fe_eval_type(cx, formal->formal.type, &have, &want))

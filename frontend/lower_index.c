@@ -5,6 +5,7 @@
  * tensor a slice of it, whose axes with a number go away.  Slices are those of
  * Python: from the end where negative, cut to what is there.
  */
+#include "frontend/builtins.h"
 #include "frontend/index.h"
 
 /* ---- slices ------------------------------------------------------------- */
@@ -225,21 +226,15 @@ reshape(Lower *cx, IrValue *x, const FeIndices *indices, Loc loc)
 {
     Dim dims[IR_MAX_RANK];
     int axis = 0, rank = 0;
-    bool same = true;
     for (int i = 0; i < indices->len; i++) {
         FeIndexKind kind = indices->items[i].kind;
-        same = same && kind != INDEX_NEW && kind != INDEX_NUMBER;
         if (kind == INDEX_NEW)
             dims[rank++] = dim_const(1);
         else if (kind != INDEX_NUMBER)
             dims[rank++] = x->type.dims[axis];
         axis += kind != INDEX_NEW;
     }
-    if (same)
-        return fe_value_tensor(cx->arena, x);
-    IrOp *op = fe_op(cx, OP_reshape, 1, &x, loc);
-    ir_set_dims(op, A_dims, dims, rank);
-    return fe_emit(cx, op);
+    return fe_reshape(cx, x, rank, dims, loc);
 }
 
 static bool

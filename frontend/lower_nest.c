@@ -77,7 +77,7 @@ bound_as(Lower *cx, FeValue *v, FeValue *other, Loc loc)
     if (!is_untyped(v))
         return v;
     if (is_untyped(other) || !fe_type_of(cx, other, &t))
-        return fe_typed(cx, v);
+        return fe_typed(cx, v, loc);
     if (!fe_constant_as(cx, v, t.dtype, loc, &s))
         return &fe_poison;
     return fe_value_scalar(cx->arena, s);

@@ -16,15 +16,27 @@ fe_name_value(FeValue *v, const char *name)
         v->tensor->name = name;
 }
 
-/* What a leaf is worth when it is bound to a mut: numbers get their dtype, a
- * variable is read. */
+/* Where a value becomes that of a mut. */
+typedef struct Place {
+    Lower *cx;
+    Loc loc;
+} Place;
+
+/* Numbers get their dtype, a variable is read. */
 static FeValue *
 mut_leaf(FeValue *leaf, void *data)
 {
-    Lower *cx = data;
+    const Place *p = data;
     if (leaf->kind == FE_VAR)
-        return fe_value_tensor(cx->arena, fe_handle(cx, leaf, NO_LOC));
-    return fe_typed(cx, leaf);
+        return fe_value_tensor(p->cx->arena, fe_handle(p->cx, leaf, p->loc));
+    return fe_typed(p->cx, leaf, p->loc);
+}
+
+static FeValue *
+mut_value(Lower *cx, FeValue *value, Loc loc)
+{
+    Place p = {cx, loc};
+    return fe_value_map(cx->arena, value, mut_leaf, &p);
 }
 
 static bool
@@ -44,7 +56,7 @@ bind_name(Lower *cx, const AstNode *name, FeValue *value, bool is_mut)
     if (has_name(cx->scope, name->name.text))
         cx->scope = fe_scope_new(cx, cx->scope, SCOPE_BLOCK);
     if (is_mut)
-        value = fe_value_map(cx->arena, value, mut_leaf, cx);
+        value = mut_value(cx, value, name->loc);
     fe_name_value(value, name->name.text);
     fe_bind(cx, cx->scope, name->name.text, value, name->loc)->is_mut = is_mut;
 }
@@ -83,7 +95,7 @@ next_leaf(Lower *cx, const char *name, FeValue *before, FeValue *value, Loc loc)
     IrType was, is;
     Scalar s;
     if (fe_is_poison(before) || fe_is_poison(value))
-        return mut_leaf(value, cx);
+        return mut_value(cx, value, loc);
     bool was_number = fe_type_of(cx, before, &was);
     bool is_number = fe_type_of(cx, value, &is);
     if (was_number != is_number)
@@ -103,7 +115,7 @@ next_leaf(Lower *cx, const char *name, FeValue *before, FeValue *value, Loc loc)
             cx, loc, fe_format(cx, "%s(...) casts", dtype_info[was.dtype].name),
             "\"%s\" is %s, and cannot become %s", name,
             dtype_info[was.dtype].name, dtype_info[is.dtype].name);
-    return mut_leaf(value, cx);
+    return mut_value(cx, value, loc);
 }
 
 FeValue *
@@ -116,7 +128,7 @@ fe_next_value(Lower *cx, const char *name, FeValue *before, FeValue *value,
         return value;
     if (!fe_value_alike(before, value))
         return value->kind == FE_NEST
-                   ? fe_value_map(cx->arena, value, mut_leaf, cx)
+                   ? mut_value(cx, value, loc)
                    : fe_error(cx, loc, "\"%s\" is %s, and cannot become %s",
                               name, fe_what(cx, before), fe_what(cx, value));
     FeValues items = {0};
@@ -132,7 +144,7 @@ fe_assign_mut(Lower *cx, FeBinding *b, FeValue *value, Loc loc)
 {
     FeValue *next = fe_next_value(cx, b->name, b->value, value, loc);
     fe_name_value(next, b->name);
-    fe_write(cx, b, next);
+    fe_write(cx, b, fe_limit_size(cx, next, loc));
 }
 
 /* The mut of that name; NULL if it is none, or, with a message, one that cannot

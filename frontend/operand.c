@@ -6,6 +6,7 @@
  * one tensor.  Here it is also checked that the value may be computed with at
  * this place.
  */
+#include "frontend/builtins.h"
 #include "frontend/eval.h"
 
 #include <math.h>
@@ -246,14 +247,14 @@ fe_constant_as(Lower *cx, const FeValue *v, DType t, Loc loc, Scalar *out)
 }
 
 FeValue *
-fe_typed(Lower *cx, FeValue *x)
+fe_typed(Lower *cx, FeValue *x, Loc loc)
 {
     Scalar s;
     if (x->kind == FE_DIM && x->length.untyped)
         return fe_value_length(cx->arena, x->length.dim);
     if (x->kind != FE_CONST || !x->constant.untyped)
         return x;
-    if (!fe_constant_as(cx, x, own_dtype(cx, x), NO_LOC, &s))
+    if (!fe_constant_as(cx, x, own_dtype(cx, x), loc, &s))
         return &fe_poison;
     return fe_value_scalar(cx->arena, s);
 }
@@ -453,7 +454,7 @@ list_operand(Lower *cx, FeValue *v, DType t, Loc loc)
     for (int i = 0; i < v->nest.len; i++)
         items[i] = operand_at(cx, v->nest.items[i], t, loc);
     FeValue *stacked = fe_stack(cx, v->nest.len, items, 0, loc);
-    return fe_is_poison(stacked) ? NULL : stacked->tensor;
+    return fe_tensor(stacked);
 }
 
 IrValue *
@@ -564,16 +565,14 @@ fe_op3(Lower *cx, IrOpKind kind, FeValue *x, FeValue *y, FeValue *z, Loc loc)
 static FeValue *
 expand(Lower *cx, IrValue *x, int axis, Loc loc)
 {
-    IrOp *op = fe_op(cx, OP_reshape, 1, &x, loc);
+    Dim dims[IR_MAX_RANK];
     if (!x)
         return &fe_poison;
-    Dim dims[IR_MAX_RANK];
     if (x->type.rank == IR_MAX_RANK)
         return fe_error(cx, loc, "more than %d dimensions", IR_MAX_RANK);
     for (int i = 0; i <= x->type.rank; i++)
         dims[i] = i == axis ? dim_const(1) : x->type.dims[i - (i > axis)];
-    ir_set_dims(op, A_dims, dims, x->type.rank + 1);
-    return fe_emit(cx, op);
+    return fe_reshape(cx, x, x->type.rank + 1, dims, loc);
 }
 
 FeValue *
@@ -582,7 +581,7 @@ fe_stack(Lower *cx, int n, IrValue *const *xs, int axis, Loc loc)
     IrValue **expanded = NEW_ARRAY(cx->arena, IrValue *, (size_t)n);
     for (int i = 0; i < n; i++) {
         FeValue *x = expand(cx, xs[i], axis, loc);
-        expanded[i] = fe_is_poison(x) ? NULL : x->tensor;
+        expanded[i] = fe_tensor(x);
     }
     if (n == 1)
         return fe_value_tensor(cx->arena, expanded[0]);

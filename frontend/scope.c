@@ -34,10 +34,8 @@ find_in(const FeScope *scope, const char *name)
     return NULL;
 }
 
-/* A nest doubles with every `t = (t, t)`; what it may grow to is limited here,
- * so that all that walks nests may recurse. */
-static FeValue *
-check_size(Lower *cx, FeValue *v, Loc loc)
+FeValue *
+fe_limit_size(Lower *cx, FeValue *v, Loc loc)
 {
     if (v->kind == FE_NEST && v->nest.depth > MAX_NEST_DEPTH)
         return fe_error(cx, loc, "nests are more than %d deep here",
@@ -65,7 +63,7 @@ fe_bind(Lower *cx, FeScope *scope, const char *name, FeValue *value, Loc loc)
 {
     FeBinding *b = NEW(cx->arena, FeBinding);
     b->name = name;
-    b->value = value ? check_size(cx, value, loc) : NULL;
+    b->value = value ? fe_limit_size(cx, value, loc) : NULL;
     b->scope = scope;
     b->serial = cx->num_bindings++;
     b->loc = loc;
@@ -80,7 +78,7 @@ fe_write(Lower *cx, FeBinding *b, FeValue *value)
 {
     FeWrite w = {b, b->value};
     VEC_PUSH(cx->arena, cx->writes, w);
-    b->value = check_size(cx, value, b->loc);
+    b->value = value;
 }
 
 void

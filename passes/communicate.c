@@ -35,6 +35,16 @@ differs(const IrValue *x)
     return x->type.locality == LOCAL_PER_REPLICA;
 }
 
+/* Whether x has to be combined over the replicas.  What is known to be equal on
+ * all is its own mean or maximum; but a sum is one of N values in any case: the
+ * front end has refused sums of values that were equal then, and what became
+ * known since changes no result. */
+static bool
+is_combined(const char *how, const IrValue *x)
+{
+    return !strcmp(how, "sum") || differs(x);
+}
+
 /* ---- reductions over replicas ------------------------------------------- */
 
 static IrValue *
@@ -95,18 +105,28 @@ count_elements(Communicate *c, const IrType *x, int n, const int64_t *axes,
     return ir_build_cast(c->b, size, dtype_compute(x->dtype), c->loc);
 }
 
-/* The sum over axes, of this replica or, where they differ, of all; for mean
- * divided by the number of elements summed. */
+static IrOpKind
+reduction_of(const char *how)
+{
+    if (!strcmp(how, "max"))
+        return OP_reduce_max;
+    return !strcmp(how, "min") ? OP_reduce_min : OP_sum;
+}
+
+/* Reduced over axes on this replica and then, where they differ, over the
+ * replicas; a mean is the sum divided by the number of elements summed. */
 static IrValue *
 combine_axes(Communicate *c, const char *how, IrValue *x, int n,
              const int64_t *axes)
 {
-    IrValue *sum = ir_build_reduce(c->b, OP_sum, x, axes, n, false, c->loc);
-    if (differs(x))
-        sum = reduce_replicas(c, "sum", sum);
-    if (!strcmp(how, "sum"))
-        return sum;
-    return divide(c, sum, count_elements(c, &x->type, n, axes, differs(x)));
+    bool mean = !strcmp(how, "mean"), of_all = is_combined(how, x);
+    IrValue *part =
+        ir_build_reduce(c->b, reduction_of(how), x, axes, n, false, c->loc);
+    if (of_all)
+        part = reduce_replicas(c, mean ? "sum" : how, part);
+    if (!mean)
+        return part;
+    return divide(c, part, count_elements(c, &x->type, n, axes, of_all));
 }
 
 static IrValue *
@@ -117,7 +137,7 @@ lower_reduce(Communicate *c, const IrOp *op, IrValue *x)
     const int64_t *axes = ir_has(op, A_axes) ? ir_ints(op, A_axes, &n) : NULL;
     if (axes)
         return combine_axes(c, how, x, n, axes);
-    return differs(x) ? reduce_replicas(c, how, x) : x;
+    return is_combined(how, x) ? reduce_replicas(c, how, x) : x;
 }
 
 static IrValue *
@@ -198,7 +218,8 @@ value_for_copy(Communicate *c, const IrVar *v, IrValue *x, IrContext context,
     bool on_read = v->sync == SYNC_ON_READ;
     switch (context) {
     case CX_REPLICA:
-        if (on_read || !differs(x) || c->num_replicas == 1)
+        if (on_read || !is_combined(agg_word[v->agg], x) ||
+            c->num_replicas == 1)
             return x;
         if (v->agg == AGG_NONE)
             UNREACHABLE("\"%s\" written without aggregation", v->name);
@@ -276,7 +297,9 @@ lower_value(Communicate *c, IrOp *op, IrContext context)
     case OP_reduce:
         return lower_reduce(c, op, x);
     case OP_reduce_to:
-        return differs(x) ? reduce_replicas(c, ir_text(op, A_op), x) : x;
+        return is_combined(ir_text(op, A_op), x)
+                   ? reduce_replicas(c, ir_text(op, A_op), x)
+                   : x;
     case OP_broadcast_to:
         return x;
     case OP_gather:

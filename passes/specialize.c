@@ -70,6 +70,32 @@ hangs_on_batch(const IrFunc *fn)
     return found;
 }
 
+/* Whether op gathers batches that are full without being equally long, as
+ * those of five rows over three replicas: what it gives then is no sum of
+ * constants. */
+static void
+note_uneven_gather(IrOp *op, void *data)
+{
+    bool *found = data;
+    if (op->kind != OP_all_gather)
+        return;
+    const IrModule *m = op->module;
+    int64_t axis = ir_int(op, A_axis);
+    Dim part, of_all = dim_const(m->num_replicas);
+    part = ir_dim_full(m, op->operands[0]->type.dims[axis]);
+    *found |= !dim_mul(part, of_all, &of_all) ||
+              !dim_equal(of_all,
+                         ir_dim_full(m, op->results[0]->type.dims[axis]));
+}
+
+static bool
+gathers_unevenly(const IrFunc *fn)
+{
+    bool found = false;
+    ir_walk(fn->body, note_uneven_gather, &found);
+    return found;
+}
+
 static IrFunc *
 full_variant(PassCx *cx, const IrFunc *fn)
 {
@@ -117,7 +143,8 @@ bool
 pass_specialize(PassCx *cx)
 {
     for (IrFunc *fn = cx->m->first; fn; fn = fn->next) {
-        if (fn->kind != FUNC_PROGRAM || fn->variant_of || !hangs_on_batch(fn))
+        if (fn->kind != FUNC_PROGRAM || fn->variant_of ||
+            !hangs_on_batch(fn) || gathers_unevenly(fn))
             continue;
         name_in_launches(cx->m, fn, full_variant(cx, fn));
     }

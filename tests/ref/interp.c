@@ -262,19 +262,22 @@ regions_of(Crew c, IrOp *const *at, int index, IrBlock **out)
         out[r] = at[r]->regions[index];
 }
 
+/* The count is asked for once, before the first round. */
 static Status
 do_for(Interp *in, Crew c, IrOp *const *at)
 {
     IrBlock *body[MAX_REPLICAS];
+    int64_t count[MAX_REPLICAS];
     bool goes_on[MAX_REPLICAS];
     regions_of(c, at, 0, body);
-    for (int r = c.first; r < c.end; r++)
+    for (int r = c.first; r < c.end; r++) {
+        count[r] = ref_get(interp_value(in, r, at[r]->operands[0]), 0).i;
         pass_on(in, r, at[r]->num_results, at[r]->operands + 1,
                 body[r]->args.data + 1);
+    }
     for (int64_t k = 0;; k++) {
         for (int r = c.first; r < c.end; r++)
-            goes_on[r] =
-                k < ref_get(interp_value(in, r, at[r]->operands[0]), 0).i;
+            goes_on[r] = k < count[r];
         TRY(check_agreement(c, at, goes_on));
         if (!goes_on[c.first])
             break;

@@ -1,0 +1,28 @@
+/*
+ * check.h - a pass is right when the program does the same after it (D17)
+ */
+#ifndef TFD_TESTS_PASSES_CHECK_H
+#define TFD_TESTS_PASSES_CHECK_H
+
+#include "ir/ir.h"
+#include "passes/passes.h"
+
+typedef struct CheckOptions {
+    int level;              /* -O of the passes */
+    int64_t bytes_per_pack; /* of collectives; 0: no limit */
+    const char *data_dir;   /* of datasets */
+} CheckOptions;
+
+/* Runs the pipeline on a copy of m, pass by pass.  After each the verifier
+ * finds nothing wrong, every operation that the pass inserted says why, and
+ * the interpreter prints the same and leaves the same bits in all variables as
+ * before it.  (Nothing executes a program with gradients before differentiate.)
+ * NULL, or what is wrong, in a. */
+const char *check_pipeline(Arena *a, IrModule *m, const CheckOptions *options);
+
+/* The same of one pass on m itself, whether or not it changes what m does:
+ * verifier and reasons alone. */
+const char *check_pass(Arena *a, IrModule *m, const char *pass,
+                       const CheckOptions *options);
+
+#endif

@@ -1,0 +1,259 @@
+/*
+ * passes_test.c - what passes make of programs, and that programs do the same
+ *
+ *   passes/NAME.tir            begins with "# RUN: passes=A,B"; what the passes
+ *                              make of the module is what follows "# EXPECT:"
+ *   passes/programs/NAME.tir   does the same after every pass
+ *   docs/examples/NAME.tfd     so do these, on several numbers of devices
+ *
+ *   passes_test SOURCE_ROOT golden|programs|examples
+ *
+ * With TFD_BLESS=1 what is expected is written anew.
+ */
+#include "tests/unit/unit.h"
+
+#include <dirent.h>
+#include "runtime/base/file.h"
+#include "runtime/base/vec.h"
+#include "tests/passes/check.h"
+#ifdef HAVE_FRONTEND
+#include "frontend/frontend.h"
+#endif
+
+typedef VEC(char *) Names;
+
+static Arena *arena; /* of the whole run */
+static const char *root;
+
+/* ---- texts -------------------------------------------------------------- */
+
+static const char *
+read_text(const char *path, size_t *len)
+{
+    char *text;
+    Status st = file_read(arena, path, &text, len);
+    if (st) {
+        print_error("%s\n", status_message(st));
+        status_free(st);
+        fail();
+    }
+    return text;
+}
+
+static IrModule *
+parse(const char *path, const char *text, size_t len)
+{
+    Diag *d = diag_new(arena);
+    uint16_t file = diag_add_source(d, path, text, len);
+    IrModule *m = ir_parse(arena, intern_new(arena), d, file, text, len);
+    if (!m || !ir_verify(m, d))
+        fail_msg("%s", diag_text(d, arena));
+    return m;
+}
+
+static const char *
+print(const IrModule *m)
+{
+    Str s = str_new(arena);
+    ir_print_module(&s, m);
+    return str_text(&s);
+}
+
+static void
+expect_nothing_wrong(const char *wrong)
+{
+    if (wrong)
+        fail_msg("%s", wrong);
+}
+
+/* ---- golden texts ------------------------------------------------------- */
+
+static const char expect_line[] = "# EXPECT:\n";
+
+/* The rest of the line after "NAME=" in the header, or otherwise. */
+static const char *
+header_word(const char *text, const char *name, const char *otherwise)
+{
+    const char *end = strchr(text, '\n');
+    const char *at = strstr(text, arena_printf(arena, " %s=", name));
+    if (!at || at > end)
+        return otherwise;
+    at += strlen(name) + 2;
+    return arena_strndup(arena, at, strcspn(at, " \n"));
+}
+
+static void
+run_listed(IrModule *m, const char *list, const CheckOptions *options)
+{
+    while (*list) {
+        size_t n = strcspn(list, ",");
+        expect_nothing_wrong(
+            check_pass(arena, m, arena_strndup(arena, list, n), options));
+        list += n + (list[n] == ',');
+    }
+}
+
+static void
+expect_golden(void **state)
+{
+    const char *path = *state;
+    size_t len;
+    const char *text = read_text(path, &len);
+    const char *list = header_word(text, "passes", NULL);
+    const char *split = strstr(text, expect_line);
+    assert_non_null(list);
+    size_t before = split ? (size_t)(split - text) : len;
+    IrModule *m = parse(path, text, before);
+    CheckOptions options = {
+        .level = atoi(header_word(text, "level", "2")),
+        .bytes_per_pack = atoll(header_word(text, "bytes_per_pack", "0"))};
+    run_listed(m, list, &options);
+    const char *have = print(m);
+    if (getenv("TFD_BLESS")) {
+        text = arena_printf(arena, "%.*s%s%s", (int)before, text, expect_line,
+                            have);
+        assert_null(file_write(path, text, strlen(text)));
+        return;
+    }
+    assert_non_null(split);
+    const char *want = split + strlen(expect_line);
+    if (strcmp(want, have) != 0)
+        print_error("%s\n--- expected\n%s--- but got\n%s---\n", path, want,
+                    have);
+    assert_string_equal(want, have);
+}
+
+/* ---- programs that do the same ------------------------------------------ */
+
+static const CheckOptions all_options[] = {
+    {.level = 0},
+    {.level = 2},
+    {.level = 2, .bytes_per_pack = 16},
+};
+
+static void
+expect_same(IrModule *m, const char *data_dir)
+{
+    for (size_t i = 0; i < sizeof all_options / sizeof *all_options; i++) {
+        CheckOptions options = all_options[i];
+        options.data_dir = data_dir;
+        expect_nothing_wrong(check_pipeline(arena, m, &options));
+    }
+}
+
+static void
+expect_same_program(void **state)
+{
+    size_t len;
+    const char *text = read_text(*state, &len);
+    expect_same(parse(*state, text, len), NULL);
+}
+
+#ifdef HAVE_FRONTEND
+typedef struct Example {
+    const char *file, *devices;
+    const char *define; /* -D, or NULL */
+} Example;
+
+/* bigram in few steps: each takes the interpreter a second. */
+static const Example examples[] = {
+    {"linear.tfd", "cpu:0", NULL},     {"linear.tfd", "cpu:0-1", NULL},
+    {"linear.tfd", "cpu:0-2", NULL},   {"bigram.tfd", "cpu:0-1", "BATCH=4"},
+    {"contexts.tfd", "cpu:0-1", NULL}, {"ragged.tfd", "cpu:0-2", NULL},
+};
+enum { NUM_EXAMPLES = sizeof examples / sizeof *examples };
+
+static void
+expect_same_example(void **state)
+{
+    const Example *e = *state;
+    const char *path =
+        arena_printf(arena, "%s/docs/examples/%s", root, e->file);
+    FeOptions options = {.path = path,
+                         .defines = &e->define,
+                         .num_defines = e->define != NULL,
+                         .devices = e->devices};
+    options.text = read_text(path, &options.len);
+    Diag *d = diag_new(arena);
+    IrModule *m = fe_compile(arena, intern_new(arena), d, &options);
+    if (!m || !ir_verify(m, d))
+        fail_msg("%s", diag_text(d, arena));
+    expect_same(m, arena_printf(arena, "%s/tests/passes/data", root));
+}
+#endif
+
+/* ---- one test a file ---------------------------------------------------- */
+
+static int
+compare_names(const void *a, const void *b)
+{
+    return strcmp(*(char *const *)a, *(char *const *)b);
+}
+
+static Names
+list_files(const char *folder)
+{
+    Names names = {0};
+    DIR *dir = opendir(folder);
+    assert_non_null(dir);
+    for (struct dirent *e; (e = readdir(dir));) {
+        const char *ending = strrchr(e->d_name, '.');
+        if (ending && strcmp(ending, ".tir") == 0)
+            VEC_PUSH(arena, names,
+                     arena_printf(arena, "%s/%s", folder, e->d_name));
+    }
+    closedir(dir);
+    qsort(names.data, (size_t)names.len, sizeof *names.data, compare_names);
+    return names;
+}
+
+static int
+run_folder(const char *group, const char *folder, CMUnitTestFunction body)
+{
+    Names names = list_files(arena_printf(arena, "%s/%s", root, folder));
+    struct CMUnitTest *tests =
+        NEW_ARRAY(arena, struct CMUnitTest, (size_t)names.len);
+    for (int i = 0; i < names.len; i++) {
+        tests[i].name = strrchr(names.data[i], '/') + 1;
+        tests[i].test_func = body;
+        tests[i].initial_state = names.data[i];
+    }
+    return _cmocka_run_group_tests(group, tests, (size_t)names.len, NULL, NULL);
+}
+
+static int
+run_examples(void)
+{
+#ifdef HAVE_FRONTEND
+    static struct CMUnitTest tests[NUM_EXAMPLES];
+    for (int i = 0; i < NUM_EXAMPLES; i++) {
+        tests[i].name = arena_printf(arena, "%s on %s", examples[i].file,
+                                     examples[i].devices);
+        tests[i].test_func = expect_same_example;
+        tests[i].initial_state = (void *)&examples[i];
+    }
+    return cmocka_run_group_tests_name("examples", tests, NULL, NULL);
+#else
+    puts("1..0 # SKIP no front end");
+    return 0;
+#endif
+}
+
+int
+main(int argc, char **argv)
+{
+    if (argc != 3)
+        return 2;
+    arena = arena_new(NULL, "passes_test");
+    root = argv[1];
+    int failures = 2;
+    if (!strcmp(argv[2], "golden"))
+        failures = run_folder("golden", "tests/passes", expect_golden);
+    else if (!strcmp(argv[2], "programs"))
+        failures = run_folder("programs", "tests/passes/programs",
+                              expect_same_program);
+    else if (!strcmp(argv[2], "examples"))
+        failures = run_examples();
+    arena_release(arena);
+    return failures;
+}

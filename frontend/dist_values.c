@@ -130,6 +130,31 @@ read_dest(Lower *cx, FeValue *v, Loc loc, const char **dest)
     return false;
 }
 
+/* ---- values that differ ------------------------------------------------- */
+
+/* What a value is worth in a run of its own: the components of a sync-on-read
+ * variable, the lengths of the replicas' shares. */
+static FeValue *
+in_run(const Combine *c, FeValue *v)
+{
+    FeRegion saved;
+    Lower *cx = c->cx;
+    IrOp *run = fe_region_open(cx, OP_run, FE_REPLICA, c->loc, &saved);
+    if (!run)
+        return &fe_poison;
+    FeValue *own = fe_value_tensor(cx->arena, fe_operand(cx, v, c->loc));
+    return fe_region_close(cx, run, &saved, own, c->loc);
+}
+
+/* The operand of what combines a leaf that differs among the replicas. */
+static IrValue *
+handle(const Combine *c, FeValue *leaf)
+{
+    if (leaf->kind == FE_DIM && c->cx->context == FE_CROSS)
+        return fe_tensor(in_run(c, leaf));
+    return fe_handle(c->cx, leaf, c->loc);
+}
+
 /* ---- reduce ------------------------------------------------------------- */
 
 /* The axis argument of reduce for a leaf; len -1 when there is none. */
@@ -168,7 +193,7 @@ reduce_leaf(FeValue *leaf, void *data)
         return &fe_poison;
     if (is_same(c->cx, leaf))
         return reduce_same(c, leaf);
-    IrValue *x = fe_handle(c->cx, leaf, c->loc);
+    IrValue *x = handle(c, leaf);
     if (!x || !read_axes(c, x->type.rank, &axes))
         return &fe_poison;
     IrOp *op = fe_op(c->cx, OP_reduce, 1, &x, c->in->loc);
@@ -207,7 +232,7 @@ reduce_to_leaf(FeValue *leaf, void *data)
     if (!check_dtype(c, leaf))
         return &fe_poison;
     if (!is_same(c->cx, leaf))
-        return emit_to(c, OP_reduce_to, fe_handle(c->cx, leaf, c->loc));
+        return emit_to(c, OP_reduce_to, handle(c, leaf));
     if (!check_same(c))
         return &fe_poison;
     return emit_to(c, OP_broadcast_to, fe_operand(c->cx, leaf, c->loc));
@@ -293,7 +318,7 @@ gather_leaf(FeValue *leaf, void *data)
     bool is_cross = fe_is_cross(c->cx);
     if (is_same(c->cx, leaf))
         return refuse_same_gather(c);
-    IrValue *x = fe_handle(c->cx, leaf, c->loc);
+    IrValue *x = handle(c, leaf);
     if (x && x->type.rank == 0)
         return fe_error_note(c->cx, c->loc,
                              "reshape(x, (1,)) makes a row of one of it",
@@ -387,27 +412,17 @@ builtin_global_mean(Lower *cx, const FeArgs *in)
 
 /* ---- each replica's own ------------------------------------------------- */
 
-/* The components of a sync-on-read variable, as a per-replica value. */
-static FeValue *
-components(Lower *cx, FeValue *var, Loc loc)
-{
-    FeRegion saved;
-    IrOp *run = fe_region_open(cx, OP_run, FE_REPLICA, loc, &saved);
-    if (!run)
-        return &fe_poison;
-    FeValue *own = fe_value_tensor(cx->arena, fe_operand(cx, var, loc));
-    return fe_region_close(cx, run, &saved, own, loc);
-}
-
 static FeValue *
 handle_leaf(FeValue *leaf, void *data)
 {
     const Combine *c = data;
-    if (leaf->kind != FE_VAR)
-        return leaf;
-    if (leaf->var->sync == SYNC_ON_READ)
-        return components(c->cx, leaf, c->loc);
-    return fe_value_tensor(c->cx->arena, fe_operand(c->cx, leaf, c->loc));
+    Arena *a = c->cx->arena;
+    bool is_var = leaf->kind == FE_VAR;
+    if (is_var && leaf->var->sync == SYNC_ON_READ)
+        return in_run(c, leaf);
+    if (is_var)
+        return fe_value_tensor(a, fe_operand(c->cx, leaf, c->loc));
+    return is_same(c->cx, leaf) ? leaf : fe_value_tensor(a, handle(c, leaf));
 }
 
 typedef struct Pick {
@@ -422,8 +437,7 @@ pick_leaf(FeValue *leaf, void *data)
     const Combine *c = pick->call;
     if (fe_is_poison(leaf) || is_same(c->cx, leaf))
         return leaf;
-    IrValue *x = fe_handle(c->cx, leaf, c->loc);
-    IrOp *op = fe_op(c->cx, OP_local_result, 1, &x, c->in->loc);
+    IrOp *op = fe_op(c->cx, OP_local_result, 1, &leaf->tensor, c->in->loc);
     ir_set_int(op, A_replica, pick->replica);
     return fe_emit(c->cx, op);
 }

@@ -145,7 +145,7 @@ rt_op_all_gather_start(RtInvocation *inv, const RtHostOp *h)
     return END_NOT;
 }
 
-/* "replicas 0, 2" of those that have arrived, or have not. */
+/* "replicas 0, 2 have" of those that have arrived, or have not. */
 static const char *
 list_replicas(const RtRun *run, Arena *a, RtSite *site, bool arrived)
 {
@@ -156,8 +156,9 @@ list_replicas(const RtRun *run, Arena *a, RtSite *site, bool arrived)
             str_addf(&s, "%s%d", n++ ? ", " : "", i);
     }
     if (!n)
-        return "none";
-    return arena_printf(a, "replica%s %s", n > 1 ? "s" : "", str_text(&s));
+        return "none has";
+    return arena_printf(a, n > 1 ? "replicas %s have" : "replica %s has",
+                        str_text(&s));
 }
 
 static int32_t
@@ -165,11 +166,12 @@ fault_late(RtInvocation *inv, const RtHostOp *h)
 {
     const RtRun *run = inv->actor->run;
     Arena *a = inv->actor->arena;
+    bool reduces = h->op->kind == OP_all_reduce_done;
     return rt_fault(inv, h, STATUS_MACHINE,
                     "the replicas do not meet in this %s: after %g seconds %s "
-                    "arrived, %s missing (--timeout allows more)",
-                    ir_op_info[h->op->operands[0]->def->kind].name,
-                    run->timeout, list_replicas(run, a, h->site, true),
+                    "arrived, %s not (--timeout allows more)",
+                    reduces ? "all_reduce" : "all_gather", run->timeout,
+                    list_replicas(run, a, h->site, true),
                     list_replicas(run, a, h->site, false));
 }
 

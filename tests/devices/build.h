@@ -1,0 +1,38 @@
+/*
+ * build.h - plans made in a test
+ *
+ * Programs are step IR as text, which the passes and the backend compile.
+ */
+#ifndef TFD_TESTS_DEVICES_BUILD_H
+#define TFD_TESTS_DEVICES_BUILD_H
+
+#include "runtime/exec.h"
+#include "runtime/plan/plan.h"
+
+/* The program's source, for messages: two lines. */
+extern const char build_source[];
+
+/* Step IR of these declarations and functions for n CPU devices.  Operations
+ * get a place in the source where they have none. */
+const char *build_program(Arena *a, int n, const char *body);
+
+/* The placed module of step IR; what is wrong with it ends the test. */
+IrModule *build_placed(Arena *a, const char *text);
+
+/* The plan of step IR, which calls itself dir/t.tfp. */
+Plan *build_plan(Arena *a, const char *text);
+
+/* The same with these bytes as its only object. */
+Plan *build_plan_with(Arena *a, const char *text, const void *object,
+                      size_t size);
+
+/* A plan that was run. */
+typedef struct Result {
+    const char *out; /* what the program printed, in a */
+    Status st;       /* to be freed */
+} Result;
+
+/* Runs p; out and err of options are set here. */
+Result build_run(Arena *a, const Plan *p, RtOptions options);
+
+#endif

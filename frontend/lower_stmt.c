@@ -7,12 +7,14 @@
  */
 #include "frontend/eval.h"
 
+#include <string.h>
+
 /* ---- names -------------------------------------------------------------- */
 
 void
 fe_name_value(FeValue *v, const char *name)
 {
-    if (v->kind == FE_TENSOR && !v->tensor->name)
+    if (v->kind == FE_TENSOR && !v->tensor->name && strcmp(name, "_") != 0)
         v->tensor->name = name;
 }
 
@@ -164,6 +166,21 @@ find_mut(Lower *cx, const char *name, Loc loc)
     return NULL;
 }
 
+/* A name that is neither a mut nor a variable. */
+static void
+refuse_target(Lower *cx, const char *name, const FeValue *v, Loc loc)
+{
+    FeFound found = fe_find(cx, name);
+    bool is_local = found.binding && found.binding->scope->kind >= SCOPE_FUNC;
+    if (v->kind == FE_PARAM)
+        fe_error(cx, loc, "\"%s\" is a param, which tfd-run --set sets", name);
+    else
+        fe_error_note(
+            cx, loc,
+            is_local ? fe_format(cx, "declare it as mut %s = ...", name) : NULL,
+            "\"%s\" is neither a mut nor a variable", name);
+}
+
 static void
 assign_name(Lower *cx, const AstNode *target, AstOp op, FeValue *value,
             const AstNode *node)
@@ -183,9 +200,7 @@ assign_name(Lower *cx, const AstNode *target, AstOp op, FeValue *value,
     if (v->kind == FE_VAR)
         fe_var_write(cx, v->var, op, value, node, node->loc);
     else if (!fe_is_poison(v))
-        fe_error_note(cx, target->loc,
-                      fe_format(cx, "declare it as mut %s = ...", name),
-                      "\"%s\" is neither a mut nor a variable", name);
+        refuse_target(cx, name, v, target->loc);
 }
 
 static void

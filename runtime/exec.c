@@ -216,7 +216,7 @@ rt_run(const Plan *plan, const RtOptions *options)
     RtFn *main_fn;
     init(&run, plan, options);
     Status st = open_run(&run, &main_fn);
-    if (!st)
+    if (!st && !options->load_only)
         st = call_main(&run, main_fn);
     if (!st && options->checksum)
         rt_print_checksum(&run);

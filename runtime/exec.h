@@ -32,6 +32,7 @@ typedef struct RtOptions {
     bool stats;            /* are printed to err at the end */
     bool progress;         /* is shown on err */
     bool checksum;         /* of all variables is printed to out at the end */
+    bool load_only;        /* all is made ready, but main is not called */
     FILE *out;             /* what the program prints */
     FILE *err;
     const atomic_bool *interrupted; /* set: stop soon; NULL: never */

@@ -5,6 +5,7 @@
 
 #include <pthread.h>
 #include "runtime/base/file.h"
+#include "runtime/base/str.h"
 #include "runtime/cpu/wait.h"
 #include "tests/devices/build.h"
 
@@ -417,6 +418,60 @@ code_must_be_complete(void **state)
     status_free(r.st);
 }
 
+/* A number from a seed, below n. */
+static size_t
+pick(uint32_t *seed, size_t n)
+{
+    *seed = *seed * 1664525u + 1013904223u;
+    return (*seed >> 8) % n;
+}
+
+/* Changes a byte, or puts a piece of the text somewhere else in it. */
+static void
+mutate(char *text, size_t len, uint32_t *seed)
+{
+    static const char bytes[] = "0123456789 []{}()%@+-=,:\naefimnrstx";
+    size_t at = pick(seed, len), from = pick(seed, len);
+    size_t n = pick(seed, 20);
+    if (pick(seed, 3))
+        text[at] = bytes[pick(seed, sizeof bytes - 1)];
+    else if (at + n < len && from + n < len)
+        memmove(text + at, text + from, n);
+}
+
+/* What still verifies is loaded: no place, index or name in it may lead out of
+ * what there is. */
+static void
+damaged_programs_are_survived(void **state)
+{
+    Str good = str_new(arena);
+    const RtOptions load = {.load_only = true, .num_threads = 1};
+    uint32_t seed = 1;
+    int num_loaded = 0;
+    (void)state;
+    ir_print_module(&good, build_placed(arena, batch_program(2, 7)));
+    Plan *p = build_plan(arena, batch_program(2, 7));
+    for (int i = 0; i < 3000; i++) {
+        Arena *a = arena_new(NULL, "mutation");
+        char *text = arena_strdup(a, str_text(&good));
+        for (size_t k = pick(&seed, 3) + 1; k > 0; k--)
+            mutate(text, good.len, &seed);
+        Diag *d = diag_new(a);
+        uint16_t file = diag_add_source(d, "t.tir", text, good.len);
+        IrModule *m = ir_parse(a, intern_new(a), d, file, text, good.len);
+        if (m && m->phase == PHASE_PLACED && ir_verify(m, d)) {
+            Plan damaged = *p;
+            damaged.module = m;
+            damaged.diag = d;
+            Status st = rt_run(&damaged, &load);
+            num_loaded += !st;
+            status_free(st);
+        }
+        arena_release(a);
+    }
+    assert_true(num_loaded > 0);
+}
+
 /* ---- stopping ---------------------------------------------------------------
  */
 
@@ -507,6 +562,7 @@ main(int argc, char **argv)
         cmocka_unit_test(missing_files_are_named),
         cmocka_unit_test(a_replica_that_does_not_come_is_named),
         cmocka_unit_test(code_must_be_complete),
+        cmocka_unit_test(damaged_programs_are_survived),
         cmocka_unit_test(interrupts_end_after_a_step),
         cmocka_unit_test(interrupts_come_at_any_time),
     };

@@ -116,6 +116,27 @@ code_is_not_writable(void **state)
 }
 
 static void
+perf_learns_names(void **state)
+{
+    char *text;
+    size_t len;
+    Arena *a = arena_new(NULL, "perf");
+    const char *path = arena_printf(a, "/tmp/perf-%d.map", (int)getpid());
+    (void)state;
+    setenv("TFD_PERF", "1", 1);
+    RtCode *code = open_both();
+    unsetenv("TFD_PERF");
+    const char *line = arena_printf(
+        a, "%lx ", (unsigned long)(uintptr_t)rt_code_function(code, "p_scale"));
+    assert_null(file_read(a, path, &text, &len));
+    assert_non_null(strstr(text, line));
+    assert_non_null(strstr(text, " p_scale\n"));
+    unlink(path);
+    rt_code_close(code);
+    arena_release(a);
+}
+
+static void
 assert_refused(const PlanObject *object, int num, const char *part)
 {
     RtCode *code;
@@ -191,6 +212,7 @@ main(int argc, char **argv)
         cmocka_unit_test(objects_call_the_runtime),
         cmocka_unit_test(names_are_functions),
         cmocka_unit_test(code_is_not_writable),
+        cmocka_unit_test(perf_learns_names),
         cmocka_unit_test(strangers_are_refused),
         cmocka_unit_test(truncated_objects_are_refused),
         cmocka_unit_test(damaged_objects_are_survived),

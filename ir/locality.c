@@ -30,8 +30,8 @@ ir_context(const IrBlock *b)
         /* Until communicate has lowered what is in them, device programs are
          * pieces of main. */
         const IrFunc *fn = b->func;
-        bool replica = fn->kind == FUNC_PROGRAM &&
-                       fn->module->phase >= PHASE_REPLICATED;
+        bool replica =
+            fn->kind == FUNC_PROGRAM && fn->module->phase >= PHASE_REPLICATED;
         return replica ? CX_REPLICA : CX_CROSS;
     }
     if (op->kind == OP_run)
@@ -346,15 +346,35 @@ ir_locality_of_arg(const IrOp *op, int r, int i, IrType *out)
 
 /* ---- solving a function ------------------------------------------------ */
 
+static bool
+is_settled(const IrOp *op)
+{
+    switch (op->kind) {
+    case OP_run:
+    case OP_merge:
+    case OP_kernel:
+    case OP_if:
+    case OP_for:
+    case OP_while:
+        return true;
+    default:
+        return ir_is_inferred(op->kind);
+    }
+}
+
+/* Everything begins with the least: a loop's argument must not grow by what
+ * its body has from before. */
 static void
-reset_arguments(IrOp *op, void *data)
+reset_localities(IrOp *op, void *data)
 {
     (void)data;
-    for (int r = 0; is_loop(op) && r < op->num_regions; r++) {
-        for (int i = 0; i < op->regions[r]->args.len; i++) {
-            IrType *t = &op->regions[r]->args.data[i]->type;
-            set_locality(t, ir_locality_floor(op->regions[r]));
-        }
+    for (int i = 0; i < op->num_results && is_settled(op); i++)
+        set_locality(&op->results[i]->type, ir_locality_floor(op->block));
+    for (int r = 0; r < op->num_regions && is_settled(op); r++) {
+        const IrValues *args = &op->regions[r]->args;
+        for (int i = 0; i < args->len; i++)
+            set_locality(&args->data[i]->type,
+                         ir_locality_floor(op->regions[r]));
     }
 }
 
@@ -406,7 +426,7 @@ settle_block(IrBlock *b)
 void
 ir_settle_localities(IrFunc *fn)
 {
-    ir_walk(fn->body, reset_arguments, NULL);
+    ir_walk(fn->body, reset_localities, NULL);
     while (settle_block(fn->body))
         ;
 }

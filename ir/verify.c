@@ -41,6 +41,26 @@ verify_error(Verify *v, const IrOp *op, const char *format, ...)
                str_text(&where));
 }
 
+typedef struct Walk {
+    Verify *v;
+    void (*visit)(Verify *v, IrOp *op);
+} Walk;
+
+static void
+visit_op(IrOp *op, void *data)
+{
+    Walk *w = data;
+    w->visit(w->v, op);
+}
+
+void
+verify_walk(Verify *v, void (*visit)(Verify *v, IrOp *op))
+{
+    Walk w = {v, visit};
+    for (const IrFunc *fn = v->module->first; fn; fn = fn->next)
+        ir_walk(fn->body, visit_op, &w);
+}
+
 /* ---- visibility -------------------------------------------------------- */
 
 /* A value's id is VISIBLE while the walk is where it may be used.  The walk
@@ -107,16 +127,19 @@ is_sound_type(const IrModule *m, const IrType *t)
            dims_are_known(m, t->rank, t->dims) && ir_type_bytes(m, t, &bytes);
 }
 
+/* Not verify_error: such a type cannot be printed. */
 static void
-check_value(Verify *v, const IrOp *op, const IrValue *x)
+check_types(Verify *v, const IrOp *op, IrValue *const *values, int n)
 {
-    /* Not verify_error: such a type cannot be printed. */
-    if (!is_sound_type(v->module, &x->type))
-        verify_error_at(v, op->loc, "a value of %s has a type that cannot be",
-                        ir_op_info[op->kind].name);
-    else if (x->type.locality == LOCAL_ON &&
-             !ir_var_find(v->module, x->type.on))
-        verify_error(v, op, "there is no variable \"%s\"", x->type.on);
+    for (int i = 0; i < n; i++) {
+        const IrType *t = &values[i]->type;
+        if (!is_sound_type(v->module, t))
+            verify_error_at(v, op->loc,
+                            "a value of %s has a type that cannot be",
+                            ir_op_info[op->kind].name);
+        else if (t->locality == LOCAL_ON && !ir_var_find(v->module, t->on))
+            verify_error(v, op, "there is no variable \"%s\"", t->on);
+    }
 }
 
 static bool
@@ -132,6 +155,34 @@ attr_dims_are_known(const IrOp *op)
     return true;
 }
 
+static void
+check_op_types(Verify *v, IrOp *op)
+{
+    check_types(v, op, op->results, op->num_results);
+    for (int r = 0; r < op->num_regions; r++) {
+        const IrValues *args = &op->regions[r]->args;
+        check_types(v, op, args->data, args->len);
+    }
+    if (!attr_dims_are_known(op))
+        verify_error_at(v, op->loc, "%s names a batch symbol that is none",
+                        ir_op_info[op->kind].name);
+}
+
+void
+verify_types(Verify *v)
+{
+    for (const IrFunc *fn = v->module->first; fn; fn = fn->next) {
+        const IrValues *args = &fn->body->args;
+        for (int i = 0; i < args->len; i++) {
+            if (!is_sound_type(v->module, &args->data[i]->type))
+                verify_error_at(v, fn->loc,
+                                "a parameter of @%s has a type that cannot be",
+                                fn->name);
+        }
+    }
+    verify_walk(v, check_op_types);
+}
+
 /* ---- one operation ----------------------------------------------------- */
 
 /* Whether op is well enough formed to be looked at by rules. */
@@ -140,11 +191,6 @@ check_form(Verify *v, const IrOp *op)
 {
     const IrOpInfo *info = &ir_op_info[op->kind];
     const char *wrong = ir_check_form(op);
-    if (!attr_dims_are_known(op)) {
-        verify_error_at(v, op->loc, "%s names a batch symbol that is none",
-                        info->name);
-        return false;
-    }
     if (!wrong && op->num_regions != info->num_regions)
         wrong = "a region is missing";
     if (!wrong && info->num_out >= 0 && op->num_results != info->num_out)
@@ -187,8 +233,6 @@ verify_op(Verify *v, const IrOp *op)
     int before = v->num_errors;
     if (!check_form(v, op))
         return;
-    for (int i = 0; i < op->num_results; i++)
-        check_value(v, op, op->results[i]);
     for (int r = 0; r < op->num_regions; r++)
         verify_block(v, op->regions[r], op);
     if (v->num_errors == before && ir_is_inferred(op->kind))
@@ -214,8 +258,6 @@ check_terminator(Verify *v, const IrBlock *b, const IrOp *op)
 static void
 verify_block(Verify *v, const IrBlock *b, const IrOp *of)
 {
-    for (int i = 0; of && i < b->args.len; i++)
-        check_value(v, of, b->args.data[i]);
     if (!b->last) {
         if (of)
             verify_error(v, of, "a region is empty");
@@ -234,18 +276,6 @@ verify_block(Verify *v, const IrBlock *b, const IrOp *of)
         set_result_ids(op, HIDDEN);
 }
 
-static void
-check_parameters(Verify *v, const IrFunc *fn)
-{
-    const IrValues *args = &fn->body->args;
-    for (int i = 0; i < args->len; i++) {
-        if (!is_sound_type(v->module, &args->data[i]->type))
-            verify_error_at(v, fn->loc,
-                            "a parameter of @%s has a type that cannot be",
-                            fn->name);
-    }
-}
-
 void
 verify_structure(Verify *v)
 {
@@ -253,40 +283,18 @@ verify_structure(Verify *v)
         set_ids(&fn->body->args, HIDDEN);
         ir_walk(fn->body, hide_all, NULL);
     }
-    for (const IrFunc *fn = v->module->first; fn; fn = fn->next) {
-        check_parameters(v, fn);
+    for (const IrFunc *fn = v->module->first; fn; fn = fn->next)
         verify_block(v, fn->body, NULL);
-    }
 }
 
 /* ---- all of it --------------------------------------------------------- */
-
-typedef struct Walk {
-    Verify *v;
-    void (*visit)(Verify *v, IrOp *op);
-} Walk;
-
-static void
-visit_op(IrOp *op, void *data)
-{
-    Walk *w = data;
-    w->visit(w->v, op);
-}
-
-void
-verify_walk(Verify *v, void (*visit)(Verify *v, IrOp *op))
-{
-    Walk w = {v, visit};
-    for (const IrFunc *fn = v->module->first; fn; fn = fn->next)
-        ir_walk(fn->body, visit_op, &w);
-}
 
 bool
 ir_verify(const IrModule *m, Diag *d)
 {
     static void (*const parts[])(Verify *) = {
-        verify_declarations, verify_structure, verify_given,  verify_contexts,
-        verify_locality,     verify_symbols,   verify_places,
+        verify_types,    verify_declarations, verify_structure, verify_given,
+        verify_contexts, verify_locality,     verify_symbols,   verify_places,
     };
     Verify v = {.module = m, .diag = d, .scratch = arena_new(NULL, "verifier")};
     /* A part relies on those before it. */

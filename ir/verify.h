@@ -23,6 +23,8 @@ void verify_error(Verify *v, const IrOp *op, const char *format, ...)
 void verify_error_at(Verify *v, Loc loc, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
+/* Types can be: their symbols exist, their sizes are finite. */
+void verify_types(Verify *v);
 /* Declarations: unique names that exist, sane attributes, the types that go
  * through a dataset. */
 void verify_declarations(Verify *v);

@@ -20,4 +20,8 @@ void share_isolate(PassCx *cx, IrFunc *fn);
  * carried, the result returned or the operand that dies in the kernel. */
 void share_buffers(PassCx *cx, IrFunc *fn);
 
+/* The same for the handles that main carries (share_handles.c). */
+void share_isolate_handles(PassCx *cx, IrBlock *b);
+void share_handle_edges(IrBlock *b);
+
 #endif

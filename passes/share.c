@@ -39,28 +39,21 @@ is_handle_of_main(const IrFunc *fn, const IrValue *v)
     return fn->kind == FUNC_MAIN && v->type.locality != LOCAL_HOST;
 }
 
-/* A copy of operand i of op, made just before op: by a kernel, or for main's
- * handles by the runtime on every device. */
+/* A copy of operand i of op, made by a kernel just before op. */
 static void
 copy_operand(PassCx *cx, IrOp *op, int i, const char *rule, const char *what)
 {
-    IrFunc *fn = op->block->func;
-    IrValue *v = op->operands[i], *copy;
+    IrValue *v = op->operands[i];
     IrBlock *b = ir_block_scratch(op);
-    if (is_handle_of_main(fn, v)) {
-        copy = ir_build1(b, OP_copy, v, op->loc);
-    } else {
-        IrOp *kernel = ir_build_op(b, OP_kernel, 1, &v, op->loc);
-        IrBlock *body = kernel->regions[0];
-        IrValue *arg = ir_block_arg(body, v->type, v->name);
-        IrValue *result = ir_build1(body, OP_copy, arg, op->loc);
-        ir_build_yield(body, 1, &result, op->loc);
-        ir_op_close(kernel);
-        copy = kernel->results[0];
-    }
+    IrOp *kernel = ir_build_op(b, OP_kernel, 1, &v, op->loc);
+    IrBlock *body = kernel->regions[0];
+    IrValue *arg = ir_block_arg(body, v->type, v->name);
+    IrValue *result = ir_build1(body, OP_copy, arg, op->loc);
+    ir_build_yield(body, 1, &result, op->loc);
+    ir_op_close(kernel);
     ir_stamp(b, ir_reason(cx->m, rule, pass_loc(op), "%s", what));
     ir_splice_before(op, b);
-    op->operands[i] = copy;
+    op->operands[i] = kernel->results[0];
 }
 
 static bool
@@ -86,8 +79,9 @@ isolate_yield(PassCx *cx, IrOp *yield)
     if (outer->kind == OP_while && yield->block == outer->regions[0])
         return;
     for (int i = 0; i < yield->num_operands; i++)
-        if (!is_made_in(yield->operands[i], yield->block) ||
-            stands_before(yield, i))
+        if (!is_handle_of_main(yield->block->func, yield->operands[i]) &&
+            (!is_made_in(yield->operands[i], yield->block) ||
+             stands_before(yield, i)))
             copy_operand(cx, yield, i, "allocate.carry",
                          "the value goes round in bytes of its own");
 }
@@ -121,6 +115,8 @@ void
 share_isolate(PassCx *cx, IrFunc *fn)
 {
     isolate_block(cx, fn->body);
+    if (fn->kind == FUNC_MAIN)
+        share_isolate_handles(cx, fn->body);
 }
 
 /* ---- values that are one ------------------------------------------------ */
@@ -431,6 +427,8 @@ share_buffers(PassCx *cx, IrFunc *fn)
 {
     Share s = {.cx = cx};
     merge_by_meaning(fn->body);
+    if (fn->kind == FUNC_MAIN)
+        share_handle_edges(fn->body);
     ir_walk(fn->body, note_var_use, &s);
     if (fn->kind != FUNC_MAIN)
         share_with_caller(&s, fn);

@@ -8,6 +8,7 @@
  *   emit_map.c       elementwise operations
  *   emit_maths.c     elementary functions, conversions
  *   emit_loop.c      the grid and loops: tiles, lanes, what is left over
+ *   emit_fold.c      how partial results of a reduction are combined
  *   emit_reduce.c    reductions
  *   emit_contract.c  contractions
  */
@@ -90,6 +91,12 @@ emit_memory_type(const Emit *e, DType t)
     return LLVMIntTypeInContext(u->context, (unsigned)dtype_info[t].bytes * 8);
 }
 
+Val
+emit_word(const Emit *e, int64_t x)
+{
+    return LLVMConstInt(e->word, (uint64_t)x, 1);
+}
+
 /* ---- nodes that are a few instructions ---------------------------------- */
 
 static void
@@ -110,14 +117,6 @@ emit_map_node(Emit *e, const KNode *n)
     }
 }
 
-/* Words of a call's dims: three a pair, then the replica. */
-static Val
-dims_word(Emit *e, int64_t word)
-{
-    return be_load(e->u, e->u->i64, be_offset_const(e->u, e->dims, word * 8),
-                   8);
-}
-
 static void
 emit_constant(Emit *e, const KNode *n)
 {
@@ -127,42 +126,76 @@ emit_constant(Emit *e, const KNode *n)
 static void
 emit_replica_id(Emit *e, const KNode *n)
 {
-    Val word = dims_word(e, 3 * (int64_t)e->k->pairs.len);
+    Val word = e->machine->call_word(e, 3 * (int64_t)e->k->pairs.len);
     emit_set(e, n, 0, 0, LLVMBuildTrunc(e->u->builder, word, e->u->i32, ""));
 }
 
 static void
 emit_row_start(Emit *e, const KNode *n)
 {
-    emit_set(e, n, 0, 0, dims_word(e, 3 * (int64_t)n->pair + 2));
+    emit_set(e, n, 0, 0, e->machine->call_word(e, 3 * (int64_t)n->pair + 2));
 }
 
-typedef void EmitNode(Emit *e, const KNode *n);
-
-static EmitNode *const emitters[K_NUM_KINDS] = {
+/* Of every machine. */
+static EmitNode *const common[K_NUM_KINDS] = {
     [K_CONST] = emit_constant,
     [K_INDEX] = emit_index_value,
     [K_REPLICA_ID] = emit_replica_id,
     [K_ROW_START] = emit_row_start,
     [K_INSIDE] = emit_inside,
-    [K_LOAD] = emit_load,
     [K_MAP] = emit_map_node,
-    [K_REDUCE] = emit_reduce,
-    [K_CONTRACT] = emit_contract,
     [K_DIV] = emit_divide,
     [K_MOD] = emit_divide,
-    [K_LOOP] = emit_loop,
-    [K_STORE] = emit_store,
 };
+
+void
+emit_node(Emit *e, const KNode *n)
+{
+    EmitNode *emit = common[n->kind];
+    (emit ? emit : e->machine->nodes[n->kind])(e, n);
+}
 
 void
 emit_block(Emit *e, const KBlock *b)
 {
     for (const KNode *n = b->first; n; n = n->next)
-        emitters[n->kind](e, n);
+        emit_node(e, n);
 }
 
 /* ---- the function ------------------------------------------------------- */
+
+/* Words of a call's dims. */
+static Val
+dims_word(Emit *e, int64_t word)
+{
+    return be_load(e->u, e->u->i64, be_offset_const(e->u, e->dims, word * 8),
+                   8);
+}
+
+static const EmitMachine cpu = {
+    .call_word = dims_word,
+    .nodes =
+        {
+            [K_LOAD] = emit_load,
+            [K_STORE] = emit_store,
+            [K_REDUCE] = emit_reduce,
+            [K_CONTRACT] = emit_contract,
+            [K_LOOP] = emit_loop,
+        },
+};
+
+void
+emit_open(Emit *e)
+{
+    const BeKernel *k = e->k;
+    Arena *a = e->arena;
+    e->tile = (EmitTile){.rows = 1, .vectors = 1};
+    e->values = NEW_ARRAY(a, EmitValue, (size_t)k->num_values);
+    e->indices = NEW_ARRAY(a, EmitIndex, (size_t)k->num_vars);
+    e->value_depends = NEW_ARRAY(a, EmitDepends, (size_t)k->num_values);
+    e->index_depends = NEW_ARRAY(a, EmitDepends, (size_t)k->num_vars);
+    e->lane_int = emit_indices_are_wide(k) ? e->u->i64 : e->u->i32;
+}
 
 static void
 begin_function(Emit *e)
@@ -186,13 +219,9 @@ be_kernel_emit(BeUnit *u, const void *kernel, const BeTarget *t)
 {
     const BeKernel *k = kernel;
     Arena *a = arena_new(NULL, "kernel code");
-    Emit e = {.u = u, .arena = a, .k = k, .target = t};
-    e.tile = (EmitTile){.rows = 1, .vectors = 1};
-    e.values = NEW_ARRAY(a, EmitValue, (size_t)k->num_values);
-    e.indices = NEW_ARRAY(a, EmitIndex, (size_t)k->num_vars);
-    e.value_depends = NEW_ARRAY(a, EmitDepends, (size_t)k->num_values);
-    e.index_depends = NEW_ARRAY(a, EmitDepends, (size_t)k->num_vars);
-    e.lane_int = emit_indices_are_wide(k) ? u->i64 : u->i32;
+    Emit e = {.u = u, .arena = a, .k = k, .target = t, .machine = &cpu};
+    e.word = u->i64;
+    emit_open(&e);
     begin_function(&e);
     emit_arrays(&e);
     emit_grid(&e);

@@ -41,7 +41,7 @@ typedef struct EmitValue {
 /* An index: base, plus the number of the row or lane where it is that of the
  * tile; or any numbers (of a DIV or MOD that depends on one). */
 typedef struct EmitIndex {
-    Val base;        /* i64, of row 0, lane 0 */
+    Val base;        /* a word, of row 0, lane 0 */
     EmitValue *each; /* NULL: linear */
 } EmitIndex;
 
@@ -57,26 +57,45 @@ typedef struct EmitDim {
     Val value; /* in the entry block */
 } EmitDim;
 
-typedef struct Emit {
+typedef struct Emit Emit;
+typedef void EmitNode(Emit *e, const KNode *n);
+
+/* What code for one kind of machine does in its own way. */
+typedef struct EmitMachine {
+    /* An i64 of those that calls hand over: three a pair of batch symbols, then
+     * the replica. */
+    Val (*call_word)(Emit *e, int64_t word);
+    /* LOAD, STORE, REDUCE, CONTRACT and LOOP; others are the same for all. */
+    EmitNode *nodes[K_NUM_KINDS];
+} EmitMachine;
+
+struct Emit {
     BeUnit *u;
     Arena *arena;
     const BeKernel *k;
     const BeTarget *target;
+    const EmitMachine *machine;
     EmitTile tile;
     Val dims, begin, end; /* parameters */
     Val *arrays[K_NUM_ROLES];
     Val nowhere;   /* zeros to load, bytes to store what is not */
+    Type word;     /* of indices: i64, or i32 where that is enough */
     Type lane_int; /* of indices in lanes */
     VEC(EmitDim) dim_values;
     EmitValue *values;  /* by id */
     EmitIndex *indices; /* by id */
     EmitDepends *value_depends, *index_depends;
-} Emit;
+};
 
 /* Adds the kernel's function, its name exported, to u. */
 Status be_kernel_emit(BeUnit *u, const void *kernel, const BeTarget *t);
 
-/* Emits the nodes of b in the present tile. */
+/* Makes room for e's values and indices; its unit, arena, kernel and word are
+ * set. */
+void emit_open(Emit *e);
+
+/* Emits one node, or the nodes of b, in the present tile. */
+void emit_node(Emit *e, const KNode *n);
 void emit_block(Emit *e, const KBlock *b);
 
 /* ---- values (emit.c) ---------------------------------------------------- */
@@ -97,6 +116,8 @@ void emit_set(Emit *e, const KNode *n, int row, int vector, Val value);
 /* Of one value of a computed dtype, and of one element in memory. */
 Type emit_type(const Emit *e, DType t);
 Type emit_memory_type(const Emit *e, DType t);
+/* A constant index. */
+Val emit_word(const Emit *e, int64_t x);
 
 /* ---- what depends on what (emit_depend.c) -------------------------------- */
 
@@ -121,14 +142,14 @@ bool emit_indices_are_wide(const BeKernel *k);
 /* An index expression, taken apart. */
 typedef struct EmitAddress {
     const KIndex *of;
-    Val base;                /* i64, of row 0, vector 0, lane 0 */
+    Val base;                /* a word, of row 0, vector 0, lane 0 */
     Dim row_step, lane_step; /* added for each further row and lane */
     EmitDepends any;         /* some terms have any numbers there */
 } EmitAddress;
 
 EmitAddress emit_address(Emit *e, const KIndex *x);
 EmitDepends emit_address_depends(const Emit *e, const EmitAddress *a);
-/* The i64 for lane 0, but for terms with any number in each lane. */
+/* The word for lane 0, but for terms with any number in each lane. */
 Val emit_address_scalar(Emit *e, const EmitAddress *a, int row, int vector);
 /* What is added to it in each lane. */
 Val emit_address_lanes(Emit *e, const EmitAddress *a, int row, int vector);
@@ -140,6 +161,13 @@ void emit_index_value(Emit *e, const KNode *n);
 /* ---- memory (emit_memory.c) --------------------------------------------- */
 
 void emit_arrays(Emit *e); /* pointers and tables */
+/* The constants of a table, in an address space of LLVM. */
+Val emit_table(BeUnit *u, const KArray *table, const char *name,
+               unsigned space);
+/* What was loaded becomes what is computed with, and the contrary: what is
+ * narrowed has been rounded before. */
+Val emit_from_memory(BeUnit *u, DType t, Val x);
+Val emit_to_memory(BeUnit *u, DType t, Val x);
 void emit_load(Emit *e, const KNode *n);
 void emit_store(Emit *e, const KNode *n);
 
@@ -162,7 +190,32 @@ int emit_choose_lanes(const Emit *e, const KBlock *b, int64_t bound);
 /* The mask of the first count (an i64) lanes. */
 Val emit_first_lanes(Emit *e, Val count, int lanes);
 
-/* ---- sums (emit_reduce.c, emit_contract.c) ------------------------------- */
+/* ---- sums (emit_fold.c, emit_reduce.c, emit_contract.c) ------------------ */
+
+/* A partial result: a value, and for argmax and argmin its element's number (an
+ * i64; else NULL). */
+typedef struct EmitPart {
+    Val value, number;
+} EmitPart;
+
+/* How parts of one reduction are combined. */
+typedef struct EmitFold {
+    Emit *e;
+    const KNode *node;
+    const KReduceInfo *info;
+    DType dtype;   /* of an element */
+    int64_t bound; /* elements */
+    int stripes;   /* as many as may be used, a power of two */
+} EmitFold;
+
+EmitFold emit_fold_of(Emit *e, const KNode *n);
+/* What changes no part, to the bit; in lanes, or 0: a scalar. */
+EmitPart emit_fold_neutral(const EmitFold *f, int lanes);
+EmitPart emit_fold_parts(const EmitFold *f, EmitPart x, EmitPart y);
+/* mask ? x : y */
+EmitPart emit_fold_choose(const EmitFold *f, Val mask, EmitPart x, EmitPart y);
+/* The reduction's value, from the part of all its elements. */
+Val emit_fold_result(const EmitFold *f, EmitPart all);
 
 void emit_reduce(Emit *e, const KNode *n);
 void emit_contract(Emit *e, const KNode *n);

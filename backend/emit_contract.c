@@ -94,7 +94,7 @@ add_piece(Contract *c, Sums *s, Val begin, Val end)
     Sums inner = *s;
     inner.filled = NULL;
     BeLoop l;
-    be_loop_begin(u, &l, begin, end, be_word(u, 1), "k");
+    be_loop_begin(u, &l, begin, end, emit_word(e, 1), "k");
     carry(u, &l, &inner);
     be_loop_body(u, &l);
     e->indices[var->id] = (EmitIndex){.base = l.index};
@@ -112,27 +112,29 @@ add_piece(Contract *c, Sums *s, Val begin, Val end)
 static void
 end_block(Contract *c, Sums *s, Val count)
 {
-    BeUnit *u = c->e->u;
+    Emit *e = c->e;
+    BeUnit *u = e->u;
     s->filled = be_add(u, s->filled, count);
-    Val full = be_icmp(u, LLVMIntEQ, s->filled, be_word(u, BE_K_BLOCK));
+    Val full = be_icmp(u, LLVMIntEQ, s->filled, emit_word(e, BE_K_BLOCK));
     for (int i = 0; i < s->num; i++) {
         Val sum = LLVMBuildFAdd(u->builder, s->total[i], s->block[i], "");
         s->total[i] = be_select(u, full, sum, s->total[i]);
         s->block[i] = be_select(u, full, be_zero(c->type), s->block[i]);
     }
-    s->filled = be_select(u, full, be_word(u, 0), s->filled);
+    s->filled = be_select(u, full, emit_word(e, 0), s->filled);
 }
 
 /* The innermost loop in pieces that end where it or a block ends. */
 static void
 add_pieces(Contract *c, Sums *s, Val extent)
 {
-    BeUnit *u = c->e->u;
+    Emit *e = c->e;
+    BeUnit *u = e->u;
     BeLoop l;
-    be_loop_begin(u, &l, be_word(u, 0), extent, NULL, "piece");
+    be_loop_begin(u, &l, emit_word(e, 0), extent, NULL, "piece");
     carry(u, &l, s);
     be_loop_body(u, &l);
-    Val left = be_sub(u, be_word(u, BE_K_BLOCK), s->filled);
+    Val left = be_sub(u, emit_word(e, BE_K_BLOCK), s->filled);
     l.step = be_min(u, be_sub(u, extent, l.index), left);
     add_piece(c, s, l.index, be_add(u, l.index, l.step));
     end_block(c, s, l.step);
@@ -152,11 +154,11 @@ add_nest(Contract *c, Sums *s, int depth)
         if (s->filled)
             add_pieces(c, s, extent);
         else
-            add_piece(c, s, be_word(u, 0), extent);
+            add_piece(c, s, emit_word(e, 0), extent);
         return;
     }
     BeLoop l;
-    be_loop_begin(u, &l, be_word(u, 0), extent, be_word(u, 1), "k");
+    be_loop_begin(u, &l, emit_word(e, 0), extent, emit_word(e, 1), "k");
     carry(u, &l, s);
     be_loop_body(u, &l);
     e->indices[r->vars[depth]->id] = (EmitIndex){.base = l.index};
@@ -172,10 +174,11 @@ add_nest(Contract *c, Sums *s, int depth)
 static void
 end_sums(Contract *c, Sums *s)
 {
-    BeUnit *u = c->e->u;
-    Val size = emit_ranges_size(c->e, &c->node->contract.ranges);
-    Val empty = be_icmp(u, LLVMIntEQ, s->filled, be_word(u, 0));
-    Val some = be_icmp(u, LLVMIntNE, size, be_word(u, 0));
+    Emit *e = c->e;
+    BeUnit *u = e->u;
+    Val size = emit_ranges_size(e, &c->node->contract.ranges);
+    Val empty = be_icmp(u, LLVMIntEQ, s->filled, emit_word(e, 0));
+    Val some = be_icmp(u, LLVMIntNE, size, emit_word(e, 0));
     Val done = be_and(u, empty, some);
     for (int i = 0; i < s->num; i++) {
         Val sum = LLVMBuildFAdd(u->builder, s->total[i], s->block[i], "");
@@ -198,7 +201,7 @@ emit_contract(Emit *e, const KNode *n)
         s.total[i] = c.is_float ? be_float(c.type, -0.0) : s.block[i];
     }
     if (blocks)
-        s.filled = be_word(e->u, 0);
+        s.filled = emit_word(e, 0);
     if (n->contract.ranges.count)
         add_nest(&c, &s, 0);
     else

@@ -52,7 +52,7 @@ emit_ranges_bound(const BeKernel *k, const KRanges *r)
     return points;
 }
 
-/* Loads and arithmetic of the entry block, once for every dimension. */
+/* Arithmetic of the entry block, once for every dimension. */
 static Val
 new_dim(Emit *e, Dim d)
 {
@@ -60,11 +60,12 @@ new_dim(Emit *e, Dim d)
     Block here = be_here(u);
     be_at(u, u->entry);
     int64_t word = 3 * (int64_t)(d.sym / 2) + d.sym % 2;
-    Val rows = be_load(u, u->i64, be_offset_const(u, e->dims, 8 * word), 8);
+    Val rows = e->machine->call_word(e, word);
     if (d.k != 1)
         rows = be_mul(u, rows, be_word(u, d.k));
     if (d.c != 0)
         rows = be_add(u, rows, be_word(u, d.c));
+    rows = LLVMBuildIntCast2(u->builder, rows, e->word, 1, "");
     be_at(u, here);
     return rows;
 }
@@ -73,7 +74,7 @@ Val
 emit_dim(Emit *e, Dim d)
 {
     if (dim_is_const(d))
-        return be_word(e->u, d.c);
+        return emit_word(e, d.c);
     for (int i = 0; i < e->dim_values.len; i++) {
         if (dim_equal(e->dim_values.data[i].dim, d))
             return e->dim_values.data[i].value;
@@ -86,7 +87,7 @@ emit_dim(Emit *e, Dim d)
 Val
 emit_ranges_size(Emit *e, const KRanges *r)
 {
-    Val points = be_word(e->u, 1);
+    Val points = emit_word(e, 1);
     for (int i = 0; i < r->count; i++)
         points = be_mul(e->u, points, emit_dim(e, r->vars[i]->extent));
     return points;
@@ -192,7 +193,7 @@ add_steps(Emit *e, Val x, Dim step, int64_t count)
     if (count == 0 || is_zero(step))
         return x;
     BeUnit *u = e->u;
-    return be_add(u, x, be_mul(u, emit_dim(e, step), be_word(u, count)));
+    return be_add(u, x, be_mul(u, emit_dim(e, step), emit_word(e, count)));
 }
 
 /* Calls for the terms that have any number, in lanes or elsewhere. */
@@ -239,7 +240,7 @@ emit_address_lanes(Emit *e, const EmitAddress *a, int row, int vector)
     return add_any(e, a, lanes, true, row, vector);
 }
 
-/* The whole expression: an i64, or a vector of lane_int. */
+/* The whole expression: a word, or a vector of lane_int. */
 static Val
 whole_index(Emit *e, const EmitAddress *a, bool lanes, int row, int vector)
 {
@@ -336,9 +337,8 @@ emit_index_value(Emit *e, const KNode *n)
     for (int row = 0; row < emit_rows(e, d); row++) {
         for (int v = 0; v < emit_vectors(e, d); v++) {
             Val x = whole_index(e, &a, d.lane, row, v);
-            if (d.lane)
-                x = LLVMBuildIntCast2(u->builder, x,
-                                      be_vector(u->i64, e->tile.lanes), 1, "");
+            Type type = be_retype(LLVMTypeOf(x), u->i64);
+            x = LLVMBuildIntCast2(u->builder, x, type, 1, "");
             emit_set(e, n, row, v, x);
         }
     }

@@ -14,13 +14,13 @@ enum { NOWHERE_BYTES = 64, TABLE_ALIGN = 64 };
 
 /* ---- arrays ------------------------------------------------------------- */
 
-static Val
-table_global(Emit *e, const KArray *a)
+Val
+emit_table(BeUnit *u, const KArray *a, const char *name, unsigned space)
 {
-    BeUnit *u = e->u;
     int64_t bytes = a->size.c * (int64_t)dtype_info[a->dtype].bytes;
     Val data = LLVMConstStringInContext2(u->context, a->data, (size_t)bytes, 1);
-    Val table = LLVMAddGlobal(u->module, LLVMTypeOf(data), "table");
+    Val table =
+        LLVMAddGlobalInAddressSpace(u->module, LLVMTypeOf(data), name, space);
     LLVMSetInitializer(table, data);
     LLVMSetGlobalConstant(table, 1);
     LLVMSetLinkage(table, LLVMPrivateLinkage);
@@ -52,7 +52,8 @@ emit_arrays(Emit *e)
     for (int i = 0; i < k->arrays[K_OUT].len; i++)
         e->arrays[K_OUT][i] = array_pointer(e, num_in + i, "out", i);
     for (int i = 0; i < k->arrays[K_TABLE].len; i++)
-        e->arrays[K_TABLE][i] = table_global(e, k->arrays[K_TABLE].data[i]);
+        e->arrays[K_TABLE][i] =
+            emit_table(e->u, k->arrays[K_TABLE].data[i], "table", 0);
 }
 
 /* Bytes that are 0 and that nobody else uses. */
@@ -74,11 +75,9 @@ nowhere(Emit *e)
 
 /* ---- elements ----------------------------------------------------------- */
 
-/* What was loaded becomes what is computed with. */
-static Val
-from_memory(Emit *e, DType t, Val x)
+Val
+emit_from_memory(BeUnit *u, DType t, Val x)
 {
-    BeUnit *u = e->u;
     LLVMBuilderRef b = u->builder;
     Type type = LLVMTypeOf(x);
     Type words = be_retype(type, u->i32), floats = be_retype(type, u->f32);
@@ -97,11 +96,9 @@ from_memory(Emit *e, DType t, Val x)
     }
 }
 
-/* The contrary; what is narrowed has been rounded before. */
-static Val
-to_memory(Emit *e, DType t, Val x)
+Val
+emit_to_memory(BeUnit *u, DType t, Val x)
 {
-    BeUnit *u = e->u;
     LLVMBuilderRef b = u->builder;
     Type type = LLVMTypeOf(x);
     Type words = be_retype(type, u->i32), halves = be_retype(type, u->i16);
@@ -254,7 +251,7 @@ emit_load(Emit *e, const KNode *n)
                             : NULL;
             Val x = d.lane ? load_lanes(e, n, &a, p, row, v)
                            : load_scalar(e, t, p, guard);
-            emit_set(e, n, row, v, from_memory(e, t, x));
+            emit_set(e, n, row, v, emit_from_memory(e->u, t, x));
         }
     }
 }
@@ -269,8 +266,8 @@ emit_store(Emit *e, const KNode *n)
         for (int v = 0; v < emit_vectors(e, d); v++) {
             Val index = emit_address_scalar(e, &a, row, v);
             Val p = element_pointer(e, n->store.array, index);
-            Val x =
-                to_memory(e, t, emit_get_as(e, n->store.value, row, v, d.lane));
+            Val x = emit_get_as(e, n->store.value, row, v, d.lane);
+            x = emit_to_memory(e->u, t, x);
             if (d.lane)
                 store_dense(e, t, x, p, e->tile.mask[v]);
             else

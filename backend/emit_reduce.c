@@ -9,99 +9,21 @@
  * before stripe 63. Any other reduction takes one element at a time; inside a
  * vector construct each lane is then a reduction of its own, and a stripe is a
  * vector.
- *
- * Stripes begin with a value that changes nothing, to the bit: of a sum of
- * floats that is -0. So there is no need to know which of them exist. Only the
- * result of no elements at all is set right at the end.
  */
 #include "backend/emit.h"
 
-#include "ir/eval.h"
+typedef EmitPart Part;
 
-/* A partial result: a value, and for argmax and argmin its element's number. */
-typedef struct Part {
-    Val value, number;
-} Part;
-
+/* A reduction in the midst of being emitted. */
 typedef struct Fold {
     Emit *e;
-    const KNode *node;
-    const KReduceInfo *info;
-    DType dtype; /* of an element */
+    EmitFold by;
     const KRanges *ranges;
-    int64_t bound; /* elements */
-    int stripes;   /* as many as may be used, a power of two */
-    int lanes;     /* of a part: 0 is a scalar */
+    int stripes; /* as many as are used, a power of two */
+    int lanes;   /* of a part: 0 is a scalar */
     int64_t stripe_bytes, number_bytes;
     Val values, numbers; /* stripes in memory; then the total of the chunks */
 } Fold;
-
-/* ---- parts -------------------------------------------------------------- */
-
-static Val
-neutral_value(const Fold *f, Type type)
-{
-    bool arg = f->info->arg;
-    IrOpKind op = f->info->op;
-    if (arg)
-        op = op == OP_argmax ? OP_reduce_max : OP_reduce_min;
-    if (op == OP_sum && dtype_is_float(f->dtype))
-        return be_float(type, -0.0);
-    return emit_scalar(type, ir_eval_neutral(op, f->dtype));
-}
-
-static Part
-neutral(const Fold *f, int lanes)
-{
-    const BeUnit *u = f->e->u;
-    Part p = {neutral_value(f, be_vector(emit_type(f->e, f->dtype), lanes)),
-              NULL};
-    if (f->info->arg)
-        p.number = be_int(be_vector(u->i64, lanes), INT64_MAX);
-    return p;
-}
-
-/* Whether y is to be taken though there is x already. */
-static Val
-is_ahead(const Fold *f, Part x, Part y)
-{
-    BeUnit *u = f->e->u;
-    bool greatest = f->info->op == OP_argmax;
-    Val pair[] = {y.value, x.value};
-    Val ahead = emit_map(u, greatest ? OP_gt : OP_lt, f->dtype, pair);
-    Val same = emit_map(u, OP_eq, f->dtype, pair);
-    if (dtype_is_float(f->dtype)) {
-        Val x_nan = be_fcmp(u, LLVMRealUNO, x.value, x.value);
-        Val y_nan = be_fcmp(u, LLVMRealUNO, y.value, y.value);
-        Val first = be_and(u, y_nan, LLVMBuildNot(u->builder, x_nan, ""));
-        ahead = be_or(u, ahead, first);
-        same = be_or(u, same, be_and(u, x_nan, y_nan));
-    }
-    Val earlier = be_icmp(u, LLVMIntSLT, y.number, x.number);
-    return be_or(u, ahead, be_and(u, same, earlier));
-}
-
-static Part
-fold(const Fold *f, Part x, Part y)
-{
-    BeUnit *u = f->e->u;
-    Val pair[] = {x.value, y.value};
-    if (!f->info->arg)
-        return (Part){emit_map(u, f->info->fold, f->dtype, pair), NULL};
-    Val ahead = is_ahead(f, x, y);
-    return (Part){be_select(u, ahead, y.value, x.value),
-                  be_select(u, ahead, y.number, x.number)};
-}
-
-static Part
-choose(const Fold *f, Val mask, Part x, Part y)
-{
-    BeUnit *u = f->e->u;
-    Part p = {be_select(u, mask, x.value, y.value), NULL};
-    if (f->info->arg)
-        p.number = be_select(u, mask, x.number, y.number);
-    return p;
-}
 
 /* ---- stripes in memory -------------------------------------------------- */
 
@@ -110,7 +32,7 @@ static Type
 stripe_type(const Fold *f)
 {
     const BeUnit *u = f->e->u;
-    return f->dtype == DT_bool ? u->i8 : emit_type(f->e, f->dtype);
+    return f->by.dtype == DT_bool ? u->i8 : emit_type(f->e, f->by.dtype);
 }
 
 static Val
@@ -129,9 +51,9 @@ load_part(const Fold *f, Val stripe)
     Part p = {
         be_load(u, type, stripe_at(f, f->values, stripe, f->stripe_bytes), 1),
         NULL};
-    if (f->dtype == DT_bool)
+    if (f->by.dtype == DT_bool)
         p.value = be_icmp(u, LLVMIntNE, p.value, be_zero(type));
-    if (f->info->arg)
+    if (f->by.info->arg)
         p.number =
             be_load(u, be_vector(u->i64, f->lanes),
                     stripe_at(f, f->numbers, stripe, f->number_bytes), 1);
@@ -142,11 +64,11 @@ static void
 store_part(const Fold *f, Val stripe, Part p)
 {
     BeUnit *u = f->e->u;
-    if (f->dtype == DT_bool)
+    if (f->by.dtype == DT_bool)
         p.value =
             LLVMBuildZExt(u->builder, p.value, be_vector(u->i8, f->lanes), "");
     be_store(u, p.value, stripe_at(f, f->values, stripe, f->stripe_bytes), 1);
-    if (f->info->arg)
+    if (f->by.info->arg)
         be_store(u, p.number, stripe_at(f, f->numbers, stripe, f->number_bytes),
                  1);
 }
@@ -158,12 +80,12 @@ make_stripes(Fold *f, int num, int lanes)
     BeUnit *u = f->e->u;
     int64_t width = lanes ? lanes : 1;
     int64_t bytes =
-        f->dtype == DT_bool ? 1 : (int64_t)dtype_info[f->dtype].bytes;
+        f->by.dtype == DT_bool ? 1 : (int64_t)dtype_info[f->by.dtype].bytes;
     f->stripe_bytes = width * bytes;
     f->number_bytes = width * 8;
     f->values =
         be_alloca(u, u->i8, (uint64_t)(num * f->stripe_bytes), 64, "stripes");
-    if (f->info->arg)
+    if (f->by.info->arg)
         f->numbers = be_alloca(u, u->i8, (uint64_t)(num * f->number_bytes), 64,
                                "numbers");
 }
@@ -176,14 +98,14 @@ clear_stripes(const Fold *f, int first, int end, int step)
     enum { FEW = 8 };
     if ((end - first) / step <= FEW) {
         for (int i = first; i < end; i += step)
-            store_part(f, be_word(u, i), neutral(f, f->lanes));
+            store_part(f, be_word(u, i), emit_fold_neutral(&f->by, f->lanes));
         return;
     }
     BeLoop l;
     be_loop_begin(u, &l, be_word(u, first), be_word(u, end), be_word(u, step),
                   "stripe");
     be_loop_body(u, &l);
-    store_part(f, l.index, neutral(f, f->lanes));
+    store_part(f, l.index, emit_fold_neutral(&f->by, f->lanes));
     be_loop_end(u, &l);
 }
 
@@ -193,7 +115,7 @@ fold_stripes(const Fold *f, Val stripe, Val half)
 {
     Part x = load_part(f, stripe);
     Part y = load_part(f, be_add(f->e->u, stripe, half));
-    store_part(f, stripe, fold(f, x, y));
+    store_part(f, stripe, emit_fold_parts(&f->by, x, y));
 }
 
 /* ---- one element at a time ---------------------------------------------- */
@@ -235,7 +157,7 @@ fold_tree(const Fold *f)
 static bool
 has_chunks(const Fold *f)
 {
-    return f->bound > BE_CHUNK;
+    return f->by.bound > BE_CHUNK;
 }
 
 /* The total of the chunks is kept after the stripes. */
@@ -250,7 +172,7 @@ end_chunk(const Fold *f)
 {
     Part chunk = fold_tree(f);
     store_part(f, total_stripe(f),
-               fold(f, load_part(f, total_stripe(f)), chunk));
+               emit_fold_parts(&f->by, load_part(f, total_stripe(f)), chunk));
 }
 
 /* Where the number of elements taken is that of whole chunks, calls end. */
@@ -279,8 +201,8 @@ element(const Fold *f, Val number, bool lanes)
 {
     Emit *e = f->e;
     BeUnit *u = e->u;
-    Part p = {emit_get_as(e, f->node->reduce.element, 0, 0, lanes), NULL};
-    if (f->info->arg)
+    Part p = {emit_get_as(e, f->by.node->reduce.element, 0, 0, lanes), NULL};
+    if (f->by.info->arg)
         p.number = be_splat(u, number, lanes ? e->tile.lanes : 0);
     return p;
 }
@@ -291,13 +213,13 @@ take_element(const Fold *f, Val number)
 {
     Emit *e = f->e;
     BeUnit *u = e->u;
-    emit_block(e, &f->node->reduce.body);
+    emit_block(e, &f->by.node->reduce.body);
     Part p = element(f, number, f->lanes != 0);
-    if (f->bound <= BE_STRIPES) {
+    if (f->by.bound <= BE_STRIPES) {
         store_part(f, number, p);
     } else {
         Val stripe = be_and(u, number, be_word(u, BE_STRIPES - 1));
-        store_part(f, stripe, fold(f, load_part(f, stripe), p));
+        store_part(f, stripe, emit_fold_parts(&f->by, load_part(f, stripe), p));
     }
     Val next = be_add(u, number, be_word(u, 1));
     if (has_chunks(f))
@@ -314,8 +236,8 @@ take_nest(const Fold *f, int depth, Val number)
         return take_element(f, number);
     const KVar *var = f->ranges->vars[depth];
     BeLoop l;
-    be_loop_begin(u, &l, be_word(u, 0), emit_dim(e, var->extent), be_word(u, 1),
-                  "r");
+    be_loop_begin(u, &l, emit_word(e, 0), emit_dim(e, var->extent),
+                  emit_word(e, 1), "r");
     Val inner = be_loop_carry(u, &l, number);
     be_loop_body(u, &l);
     e->indices[var->id] = (EmitIndex){.base = l.index};
@@ -328,11 +250,11 @@ static Part
 reduce_singly(Fold *f)
 {
     Emit *e = f->e;
-    f->lanes = emit_depends(e, f->node).lane ? e->tile.lanes : 0;
+    f->lanes = emit_depends(e, f->by.node).lane ? e->tile.lanes : 0;
     make_stripes(f, BE_STRIPES + 1, f->lanes);
     clear_stripes(f, 0, f->stripes, 1);
     if (has_chunks(f))
-        store_part(f, total_stripe(f), neutral(f, f->lanes));
+        store_part(f, total_stripe(f), emit_fold_neutral(&f->by, f->lanes));
     take_nest(f, 0, be_word(e->u, 0));
     if (!has_chunks(f))
         return fold_tree(f);
@@ -347,7 +269,7 @@ part_of_lanes(const Fold *f, Part p, int first, int count)
 {
     BeUnit *u = f->e->u;
     Part half = {be_extract(u, p.value, first, count), NULL};
-    if (f->info->arg)
+    if (f->by.info->arg)
         half.number = be_extract(u, p.number, first, count);
     return half;
 }
@@ -358,8 +280,8 @@ fold_lanes(const Fold *f, Part p)
 {
     for (int half = f->lanes / 2; half; half /= 2) {
         int count = half > 1 ? half : 0; /* the last are scalars */
-        p = fold(f, part_of_lanes(f, p, 0, count),
-                 part_of_lanes(f, p, half, count));
+        p = emit_fold_parts(&f->by, part_of_lanes(f, p, 0, count),
+                            part_of_lanes(f, p, half, count));
     }
     return p;
 }
@@ -374,7 +296,7 @@ fold_registers(const Fold *f)
         parts[i] = load_part(f, be_word(f->e->u, (int64_t)i * f->lanes));
     for (int half = num / 2; half; half /= 2) {
         for (int i = 0; i < half; i++)
-            parts[i] = fold(f, parts[i], parts[i + half]);
+            parts[i] = emit_fold_parts(&f->by, parts[i], parts[i + half]);
     }
     return fold_lanes(f, parts[0]);
 }
@@ -397,7 +319,7 @@ end_chunk_of_lanes(const Fold *f)
     Fold s = scalar_fold(f);
     Val total = be_word(u, TOTAL_STRIPE);
     Part chunk = fold_registers(f);
-    store_part(&s, total, fold(&s, load_part(&s, total), chunk));
+    store_part(&s, total, emit_fold_parts(&s.by, load_part(&s, total), chunk));
 }
 
 static void
@@ -424,14 +346,15 @@ take_lanes(const Fold *f, Val index, Val count, Val number)
     const KVar *var = f->ranges->vars[f->ranges->count - 1];
     e->indices[var->id] = (EmitIndex){.base = index};
     e->tile.mask[0] = emit_first_lanes(e, count, f->lanes);
-    emit_block(e, &f->node->reduce.body);
+    emit_block(e, &f->by.node->reduce.body);
     Part p = element(f, number, true);
-    if (f->info->arg)
+    if (f->by.info->arg)
         p.number = be_add(u, p.number, be_lane_numbers(LLVMTypeOf(p.number)));
     Val stripe = be_and(u, number, be_word(u, BE_STRIPES - 1));
-    Part old = load_part(f, stripe), sum = fold(f, old, p);
+    Part old = load_part(f, stripe), sum = emit_fold_parts(&f->by, old, p);
     Val mask = e->tile.mask[0];
-    store_part(f, stripe, mask ? choose(f, mask, sum, old) : sum);
+    store_part(f, stripe,
+               mask ? emit_fold_choose(&f->by, mask, sum, old) : sum);
 }
 
 /* How many elements go on from index: to the end of the register, of the row
@@ -490,11 +413,14 @@ reduce_register(const Fold *f)
     e->indices[var->id] = (EmitIndex){.base = be_word(u, 0)};
     Val mask = emit_first_lanes(e, emit_dim(e, var->extent), f->lanes);
     e->tile.mask[0] = mask;
-    emit_block(e, &f->node->reduce.body);
+    emit_block(e, &f->by.node->reduce.body);
     Part p = element(f, be_word(u, 0), true);
-    if (f->info->arg)
+    if (f->by.info->arg)
         p.number = be_lane_numbers(LLVMTypeOf(p.number));
-    return fold_lanes(f, mask ? choose(f, mask, p, neutral(f, f->lanes)) : p);
+    return fold_lanes(
+        f, mask ? emit_fold_choose(&f->by, mask, p,
+                                   emit_fold_neutral(&f->by, f->lanes))
+                : p);
 }
 
 static Part
@@ -506,7 +432,7 @@ reduce_rows(Fold *f)
     Fold s = scalar_fold(f);
     Val total = be_word(f->e->u, TOTAL_STRIPE);
     if (has_chunks(f))
-        store_part(&s, total, neutral(&s, 0));
+        store_part(&s, total, emit_fold_neutral(&s.by, 0));
     take_rows(f, 0, be_word(f->e->u, 0));
     if (!has_chunks(f))
         return fold_registers(f);
@@ -524,48 +450,20 @@ reduce_lanes(Fold *f, int lanes)
         f->stripes = lanes;
     e->tile = (EmitTile){.rows = 1, .vectors = 1, .lanes = lanes};
     e->tile.lane = f->ranges->vars[f->ranges->count - 1];
-    Part p = f->ranges->count == 1 && f->bound <= lanes ? reduce_register(f)
-                                                        : reduce_rows(f);
+    Part p = f->ranges->count == 1 && f->by.bound <= lanes ? reduce_register(f)
+                                                           : reduce_rows(f);
     e->tile = outer;
     return p;
 }
 
 /* ---- the node ----------------------------------------------------------- */
 
-/* The result of no elements, where that is not what stripes begin with. */
-static Val
-of_nothing(const Fold *f, Val result)
-{
-    BeUnit *u = f->e->u;
-    bool is_sum = f->info->op == OP_sum && dtype_is_float(f->dtype);
-    if (!is_sum && !f->info->arg)
-        return result;
-    int64_t known;
-    Val size = emit_ranges_size(f->e, f->ranges);
-    if (be_is_const(size, &known) && known > 0)
-        return result;
-    Val none = be_icmp(u, LLVMIntEQ, size, be_word(u, 0));
-    return be_select(u, none, be_zero(LLVMTypeOf(result)), result);
-}
-
-static int
-stripes_for(int64_t bound)
-{
-    int stripes = 1;
-    while (stripes < BE_STRIPES && stripes < bound)
-        stripes *= 2;
-    return stripes;
-}
-
 void
 emit_reduce(Emit *e, const KNode *n)
 {
     const KRanges *r = &n->reduce.ranges;
-    Fold f = {.e = e, .node = n, .ranges = r};
-    f.info = &be_kernel_reduces[n->reduce.op];
-    f.dtype = n->reduce.element->dtype;
-    f.bound = emit_ranges_bound(e->k, r);
-    f.stripes = stripes_for(f.bound);
+    Fold f = {.e = e, .by = emit_fold_of(e, n), .ranges = r};
+    f.stripes = f.by.stripes;
     int lanes = 0;
     if (n->reduce.vector) {
         Dim last = r->vars[r->count - 1]->extent;
@@ -573,5 +471,5 @@ emit_reduce(Emit *e, const KNode *n)
             emit_choose_lanes(e, &n->reduce.body, emit_dim_bound(e->k, last));
     }
     Part p = lanes ? reduce_lanes(&f, lanes) : reduce_singly(&f);
-    emit_set(e, n, 0, 0, of_nothing(&f, f.info->arg ? p.number : p.value));
+    emit_set(e, n, 0, 0, emit_fold_result(&f.by, p));
 }

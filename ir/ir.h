@@ -310,7 +310,7 @@ IrModule *ir_parse(Arena *a, Intern *names, Diag *d, uint16_t file,
 
 /* Checks every invariant that passes and the runner rely on, as far as the
  * module's phase promises them.  Errors go to d with the op in their text.
- * True when there are none. */
+ * True when there are none.  Uses the ids, and the marks inside kernels. */
 bool ir_verify(const IrModule *m, Diag *d);
 
 #endif

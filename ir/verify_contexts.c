@@ -236,25 +236,12 @@ is_done_of(const IrOp *done, const IrOp *start)
     return true;
 }
 
+/* What is in flight is for the done alone.  A start's id counts its dones. */
 static void
-check_start(Verify *v, const IrOp *op)
+check_flight(Verify *v, IrOp *op)
 {
     IrOpKind kind;
-    int num_dones = 0;
-    if (!done_kind(op->kind, &kind))
-        return;
-    for (const IrOp *after = op->next; after; after = after->next)
-        num_dones += is_done_of(after, op);
-    if (num_dones != 1)
-        verify_error(v, op, "%s has one %s, in its block",
-                     ir_op_info[op->kind].name, ir_op_info[kind].name);
-}
-
-/* What is in flight is for the done alone. */
-static void
-check_flight(Verify *v, const IrOp *op)
-{
-    IrOpKind kind;
+    op->id = 0;
     for (int i = 0; i < op->num_operands; i++) {
         const IrOp *def = op->operands[i]->def;
         if (def && done_kind(def->kind, &kind) && !is_done_of(op, def))
@@ -263,10 +250,21 @@ check_flight(Verify *v, const IrOp *op)
     }
     if (op->kind != OP_all_reduce_done && op->kind != OP_all_gather_done)
         return;
-    const IrOp *start = op->operands[0]->def;
-    if (!start || !is_done_of(op, start) || start->block != op->block)
+    IrOp *start = op->operands[0]->def;
+    if (start && is_done_of(op, start) && start->block == op->block)
+        start->id++;
+    else
         verify_error(v, op, "%s takes what its start gave",
                      ir_op_info[op->kind].name);
+}
+
+static void
+check_start(Verify *v, IrOp *op)
+{
+    IrOpKind kind;
+    if (done_kind(op->kind, &kind) && op->id != 1)
+        verify_error(v, op, "%s has one %s, in its block",
+                     ir_op_info[op->kind].name, ir_op_info[kind].name);
 }
 
 static void
@@ -275,7 +273,6 @@ check_op(Verify *v, IrOp *op)
     check_place(v, op);
     check_phase(v, op);
     check_reason(v, op);
-    check_start(v, op);
     check_flight(v, op);
 }
 
@@ -283,4 +280,5 @@ void
 verify_contexts(Verify *v)
 {
     verify_walk(v, check_op);
+    verify_walk(v, check_start);
 }

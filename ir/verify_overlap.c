@@ -236,7 +236,9 @@ transfer(Overlap *o, const IrOp *op, int from, int to, int number)
 
 /* ---- operations -------------------------------------------------------- */
 
-bool
+/* Whether op gives its result number i the bytes that its operand number i
+ * (a read: the variable) has already, and writes none. */
+static bool
 is_alias(const IrModule *m, const IrOp *op, int i)
 {
     if (op->kind == OP_read)
@@ -275,7 +277,9 @@ clear_marks(const IrBlock *b)
     }
 }
 
-bool
+/* Whether the kernel may make result r in exactly the bytes of operand o: it
+ * reads an element of o only to make the same element of r. */
+static bool
 kernel_may_overwrite(const IrOp *kernel, int o, int r)
 {
     const IrBlock *b = kernel->regions[0];

@@ -20,14 +20,6 @@ same_place(IrPlace a, IrPlace b)
     return a.space == b.space && a.offset == b.offset;
 }
 
-/* Whether op gives its result number i the bytes that its operand number i
- * (a read or write: the variable) has already, and writes none. */
-bool is_alias(const IrModule *m, const IrOp *op, int i);
-
-/* Whether the kernel may make result r in exactly the bytes of operand o: it
- * reads an element of o only to make the same element of r. */
-bool kernel_may_overwrite(const IrOp *kernel, int o, int r);
-
 /* Whether fn's values are intact wherever they are used. */
 void verify_overlap(Verify *v, const IrFunc *fn);
 

@@ -40,6 +40,18 @@ dataset_value(Lower *cx, FeDataset *ds)
     return v;
 }
 
+/* The type of a component of an element; POISON with a message when it is too
+ * large. */
+static FeValue *
+checked_type(Lower *cx, IrType t, Loc loc)
+{
+    int64_t bytes;
+    if (ir_type_bytes(cx->module, &t, &bytes))
+        return fe_value_type(cx->arena, t);
+    return fe_error(cx, loc, "an element of type %s is too large",
+                    fe_type_text(cx, &t));
+}
+
 /* Adds a stage that ends in elements of the types in ds->element. */
 static void
 push_stage(Lower *cx, FeDataset *ds, IrStage stage)
@@ -134,9 +146,11 @@ builtin_npy(Lower *cx, const FeArgs *in)
         return &fe_poison;
     if (type->kind != FE_TYPE || !type_is_static(type->type))
         return fe_error(cx, fe_arg_loc(in, 1),
-                        "npy takes the type of a row, "
-                        "as u8[28, 28], not %s",
+                        "npy takes the type of a row, as u8[28, 28], not %s",
                         fe_what(cx, type));
+    type = checked_type(cx, *type->type, fe_arg_loc(in, 1));
+    if (fe_is_poison(type))
+        return type;
     return dataset_value(cx, source(cx, type, stage));
 }
 
@@ -428,7 +442,7 @@ stack_leaf(FeValue *leaf, void *data)
     memmove(t.dims + 1, t.dims, (size_t)t.rank * sizeof *t.dims);
     t.dims[0] = s->size;
     t.rank++;
-    return fe_value_type(s->cx->arena, t);
+    return checked_type(s->cx, t, s->in->loc);
 }
 
 /* The dataset with a stage whose elements are size of those before. */

@@ -4,15 +4,24 @@
 #include "tests/e2e/run.h"
 #include "tests/unit/unit.h"
 
+/* Programs of the tests that compile, with the devices they are for. */
 static const struct {
-    const char *name, *devices;
-} examples[] = {
-    {"linear", "cpu:0-1"},
-    {"bigram", "cpu:0-1"},
-    {"contexts", "cpu:0-1"},
-    {"ragged", "cpu:0-2"},
+    const char *path, *devices;
+} programs[] = {
+    {"docs/examples/linear.tfd", "cpu:0-1"},
+    {"docs/examples/bigram.tfd", "cpu:0-1"},
+    {"docs/examples/contexts.tfd", "cpu:0-1"},
+    {"docs/examples/ragged.tfd", "cpu:0-2"},
+    {"tests/e2e/programs/accumulate.tfd", "cpu:0-1"},
+    {"tests/e2e/programs/dtypes.tfd", "cpu:0-2"},
+    {"tests/lower/branches.tfd", "cpu:0-1"},
+    {"tests/lower/consts.tfd", "cpu:0"},
+    {"tests/lower/indices.tfd", "cpu:0-1"},
+    {"tests/lower/loops.tfd", "cpu:0-1"},
+    {"tests/lower/modules.tfd", "cpu:0-1"},
+    {"tests/lower/nests.tfd", "cpu:0-1"},
 };
-enum { NUM_EXAMPLES = sizeof examples / sizeof *examples };
+enum { NUM_PROGRAMS = sizeof programs / sizeof *programs };
 
 static int
 set_up(void **state)
@@ -29,20 +38,19 @@ tear_down(void **state)
 }
 
 static const char *
-example_path(Arena *a, int i)
+program_path(Arena *a, int i)
 {
-    return arena_printf(a, "%s/docs/examples/%s.tfd", getenv("TFD_ROOT"),
-                        examples[i].name);
+    return arena_printf(a, "%s/%s", getenv("TFD_ROOT"), programs[i].path);
 }
 
-/* Prints a phase of each example, reads it, and prints it again. */
+/* Prints a phase of each program, reads it, and prints it again. */
 static void
 check_phase(Arena *a, const char *phase)
 {
     const char *file = arena_printf(a, "%s/text", work_dir(a));
-    for (int i = 0; i < NUM_EXAMPLES; i++) {
+    for (int i = 0; i < NUM_PROGRAMS; i++) {
         Ran first = run_ok(a, "tfdc %s --devices %s --to %s",
-                           example_path(a, i), examples[i].devices, phase);
+                           program_path(a, i), programs[i].devices, phase);
         write_text(file, first.out);
         Ran again = run_ok(a, "tfdc %s --from %s --to %s", file, phase, phase);
         assert_string_equal(again.out, first.out);
@@ -54,8 +62,8 @@ ast_reads_back(void **state)
 {
     Arena *a = *state;
     const char *file = arena_printf(a, "%s/program.tfd", work_dir(a));
-    for (int i = 0; i < NUM_EXAMPLES; i++) {
-        Ran first = run_ok(a, "tfdc %s --to ast", example_path(a, i));
+    for (int i = 0; i < NUM_PROGRAMS; i++) {
+        Ran first = run_ok(a, "tfdc %s --to ast", program_path(a, i));
         write_text(file, first.out);
         assert_string_equal(run_ok(a, "tfdc %s --to ast", file).out, first.out);
     }
@@ -86,10 +94,10 @@ compiling_goes_on_from_any_phase(void **state)
     Arena *a = *state;
     const char *file = arena_printf(a, "%s/text", work_dir(a));
     static const char *const from[] = {"ir", "placed"};
-    for (int i = 0; i < NUM_EXAMPLES; i++)
+    for (int i = 0; i < NUM_PROGRAMS; i++)
         for (int f = 0; f < 2; f++) {
             const char *common = arena_printf(
-                a, "%s --devices %s", example_path(a, i), examples[i].devices);
+                a, "%s --devices %s", program_path(a, i), programs[i].devices);
             write_text(file, run_ok(a, "tfdc %s --to %s", common, from[f]).out);
             Ran whole = run_ok(a, "tfdc %s --to kernels", common);
             Ran rest =
@@ -104,7 +112,7 @@ dumps_are_numbered(void **state)
     Arena *a = *state;
     const char *dir = work_dir(a);
     run_ok(a, "tfdc %s --to kernels --dump-phases %s -o %s/out",
-           example_path(a, 0), dir, dir);
+           program_path(a, 0), dir, dir);
     const char *names = run_ok(a, "ls %s", dir).out;
     assert_non_null(strstr(names, "01-ast.txt\n02-ir.tir\n03-simplify.tir\n"));
     assert_non_null(strstr(names, "-allocate.tir\n"));
@@ -115,7 +123,7 @@ static void
 single_passes_run(void **state)
 {
     Arena *a = *state;
-    const char *path = example_path(a, 0);
+    const char *path = program_path(a, 0);
     Ran r = run_ok(a, "tfdc %s --passes simplify,differentiate", path);
     assert_non_null(strstr(r.out, "because differentiate.reverse"));
     r = run_ok(a, "tfdc %s --to placed --print-after communicate", path);
@@ -127,7 +135,7 @@ static void
 code_prints_as_llvm_and_assembly(void **state)
 {
     Arena *a = *state;
-    const char *path = example_path(a, 0);
+    const char *path = program_path(a, 0);
     assert_non_null(strstr(run_ok(a, "tfdc %s --to llvm", path).out, "define"));
     assert_non_null(
         strstr(run_ok(a, "tfdc %s --to asm", path).out, "tfd_main"));
@@ -138,7 +146,7 @@ every_device_can_be_seen(void **state)
 {
     Arena *a = *state;
     Ran r = run_ok(a, "tfdc %s --devices cpu:0-2 --to placed --expand",
-                   example_path(a, 0));
+                   program_path(a, 0));
     assert_non_null(strstr(r.out, ".device0("));
     assert_non_null(strstr(r.out, ".device2("));
 }

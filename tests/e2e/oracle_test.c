@@ -1,0 +1,113 @@
+/*
+ * oracle_test.c - compiled code does what the reference interpreter does
+ *
+ * Each program runs compiled, and its placed IR in the interpreter (D17): what
+ * they print, and the bits of every variable on every replica, are the same.
+ */
+#include "ir/build.h"
+#include "runtime/base/hash.h"
+#include "tests/e2e/run.h"
+#include "tests/ref/interp.h"
+#include "tests/unit/unit.h"
+
+typedef struct Program {
+    const char *path, *options;
+    int most_replicas; /* runs on 1 .. so many; negative: on just that many */
+} Program;
+
+static const Program programs[] = {
+    {"docs/examples/linear.tfd", "", 4},
+    {"docs/examples/linear.tfd", "--widen", 2},
+    {"docs/examples/bigram.tfd", "-D BATCH=32", 3},
+    {"docs/examples/contexts.tfd", "", -2},
+    {"docs/examples/ragged.tfd", "", -3},
+    {"tests/e2e/programs/accumulate.tfd", "", 3},
+    {"tests/e2e/programs/dtypes.tfd", "", 3},
+};
+
+static int
+set_up(void **state)
+{
+    *state = arena_new(NULL, "oracle");
+    return 0;
+}
+
+static int
+tear_down(void **state)
+{
+    arena_release(*state);
+    return 0;
+}
+
+/* As tfd-run --checksum: all variables of replica 0, then 1, ... */
+static const char *
+checksum(Arena *a, const Interp *in, const IrModule *m)
+{
+    Str bytes = str_new(a);
+    for (int r = 0; r < m->num_replicas; r++)
+        for (int i = 0; i < m->vars.len; i++) {
+            const IrVar *v = m->vars.data[i];
+            int64_t n = 0;
+            assert_true(ir_type_bytes(m, &v->type, &n));
+            const RefTensor *t = interp_var(in, v->name, r);
+            str_addn(&bytes, t->data, (size_t)n);
+        }
+    return arena_printf(a, "checksum %s\n",
+                        hash_text(a, str_text(&bytes), bytes.len));
+}
+
+/* What the interpreter prints, and the checksum after it. */
+static const char *
+interpret(Arena *a, const char *text, const char *data_dir)
+{
+    Diag *d = diag_new(a);
+    uint16_t file = diag_add_source(d, "placed.tir", text, strlen(text));
+    IrModule *m = ir_parse(a, intern_new(a), d, file, text, strlen(text));
+    if (!m || !ir_verify(m, d))
+        fail_msg("%s", diag_text(d, a));
+    InterpOptions options = {.data_dir = data_dir};
+    Interp *in = interp_new(m, &options);
+    Str out = str_new(a);
+    Status st = interp_run(in, &out);
+    if (st)
+        fail_msg("%s", status_message(st));
+    str_add(&out, checksum(a, in, m));
+    interp_release(in);
+    return str_text(&out);
+}
+
+static void
+compare(Arena *a, const Program *p, int replicas)
+{
+    const char *dir = work_dir(a);
+    const char *text = source_text(a, "docs/style.md");
+    write_text(arena_printf(a, "%s/text.txt", dir),
+               arena_strndup(a, text, 120));
+    const char *common =
+        arena_printf(a, "%s/%s %s --strategy mirrored --devices cpu:0-%d",
+                     getenv("TFD_ROOT"), p->path, p->options, replicas - 1);
+    const char *placed = run_ok(a, "tfdc %s --to placed", common).out;
+    run_ok(a, "tfdc %s -o %s/program.tfp", common, dir);
+    Ran r = run_ok(a, "tfd-run %s/program.tfp --data %s --checksum", dir, dir);
+    assert_string_equal(r.out, interpret(a, placed, dir));
+}
+
+static void
+compiled_code_is_the_interpreter(void **state)
+{
+    for (size_t i = 0; i < sizeof programs / sizeof *programs; i++) {
+        const Program *p = &programs[i];
+        int most = p->most_replicas;
+        for (int r = most < 0 ? -most : 1; r <= abs(most); r++)
+            compare(*state, p, r);
+    }
+}
+
+int
+main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(compiled_code_is_the_interpreter),
+    };
+    return cmocka_run_group_tests(tests, set_up, tear_down);
+}

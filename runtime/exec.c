@@ -169,10 +169,15 @@ close_run(RtRun *run)
 /* ---- running ----------------------------------------------------------- */
 
 static Status
-status_of_fault(const RtRun *run, const RtActor *actor)
+status_of_fault(const RtRun *run, RtActor *actor)
 {
-    const RtFault *f = &actor->fault;
+    RtFault *f = &actor->fault;
     Diag *d = run->plan->diag;
+    if (f->cause) {
+        Status cause = f->cause;
+        f->cause = OK;
+        return cause;
+    }
     diag_error(d, f->op->loc, "%s", str_text(&f->text));
     if (actor->replica >= 0 && run->num_replicas > 1)
         diag_note(d, f->op->loc, "on replica %d, device %s", actor->replica,
@@ -182,7 +187,7 @@ status_of_fault(const RtRun *run, const RtActor *actor)
 
 /* The first fault of main, or of the replica of lowest number. */
 static Status
-status_of_run(const RtRun *run)
+status_of_run(RtRun *run)
 {
     if (run->main.fault.op)
         return status_of_fault(run, &run->main);

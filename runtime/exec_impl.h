@@ -62,8 +62,9 @@ char *rt_value_at(const RtInvocation *inv, const RtValue *v);
 /* What ended an actor's work: its status block (D9). */
 typedef struct RtFault {
     const IrOp *op; /* NULL: nothing did */
+    Status cause;   /* a failure from below that says it all, or OK: */
     StatusKind kind;
-    Str text;
+    Str text; /* what is wrong at op */
 } RtFault;
 
 /* What a step printed: one text, and where its lines end. */
@@ -95,7 +96,7 @@ struct RtInvocation {
 /* Notes the first fault of an actor, stops all replicas, gives END_FAULT. */
 int32_t rt_fault(RtInvocation *inv, const RtHostOp *h, StatusKind kind,
                  const char *format, ...) __attribute__((format(printf, 4, 5)));
-/* The same for a failure from below, which it frees. */
+/* The same for a failure from below, which it takes over. */
 int32_t rt_fault_status(RtInvocation *inv, const RtHostOp *h, Status st);
 
 /* ---- functions --------------------------------------------------------- */

@@ -54,8 +54,8 @@ call_element(void *self, void *const *in, void *const *out, int64_t rows)
     e->inv.call.out = (char *const *)out;
     if (e->inv.fn->code(&e->inv.call) == END_NOT)
         return OK;
-    return status_new(e->actor.fault.kind, "%s",
-                      str_text(&e->actor.fault.text));
+    return rt_refuse(e->actor.run, "@%s does more than it may",
+                     e->inv.fn->ir->name);
 }
 
 static RtElementFn

@@ -310,6 +310,7 @@ rt_actor_init(RtActor *actor, RtRun *run, int replica)
 void
 rt_actor_deinit(RtActor *actor)
 {
+    status_free(actor->fault.cause);
     arena_release(actor->arena);
 }
 

@@ -8,12 +8,20 @@
 
 /* ---- faults ------------------------------------------------------------ */
 
+/* Nobody must wait any longer for this actor, whatever it is. */
+static int32_t
+end_with_fault(RtInvocation *inv)
+{
+    RtColl *coll = inv->actor->run->coll;
+    coll->ops->stop(coll);
+    return END_FAULT;
+}
+
 int32_t
 rt_fault(RtInvocation *inv, const RtHostOp *h, StatusKind kind,
          const char *format, ...)
 {
     RtFault *fault = &inv->actor->fault;
-    RtColl *coll = inv->actor->run->coll;
     if (!fault->op) {
         va_list args;
         va_start(args, format);
@@ -22,16 +30,20 @@ rt_fault(RtInvocation *inv, const RtHostOp *h, StatusKind kind,
         fault->kind = kind;
         fault->op = h->op;
     }
-    coll->ops->stop(coll);
-    return END_FAULT;
+    return end_with_fault(inv);
 }
 
 int32_t
 rt_fault_status(RtInvocation *inv, const RtHostOp *h, Status st)
 {
-    int32_t end = rt_fault(inv, h, status_kind(st), "%s", status_message(st));
-    status_free(st);
-    return end;
+    RtFault *fault = &inv->actor->fault;
+    if (fault->op) {
+        status_free(st);
+    } else {
+        fault->cause = st;
+        fault->op = h->op;
+    }
+    return end_with_fault(inv);
 }
 
 /* ---- hooks ------------------------------------------------------------- */

@@ -316,6 +316,8 @@ emit_inside(Emit *e, const KNode *n)
     EmitDepends d = emit_depends(e, n);
     EmitAddress a = emit_address(e, &n->inside.index);
     Val size = emit_dim(e, n->inside.size);
+    Val none = be_icmp(u, LLVMIntSLT, size, emit_word(e, 0));
+    size = be_select(u, none, emit_word(e, 0), size); /* 2 * n - 1 of no rows */
     if (d.lane)
         size =
             be_splat(u, LLVMBuildIntCast2(u->builder, size, e->lane_int, 1, ""),

@@ -44,10 +44,10 @@ Status rt_iter_new(const IrModule *m, const IrIter *iter, int num_replicas,
                    const RtDataOptions *options, RtIter **out) MUST_USE;
 
 /* Starts a pass from the beginning.  Passes are counted: reshuffling depends
- * on the number. */
+ * on the number, and on nothing else that happened before. */
 Status rt_iter_open(RtIter *it) MUST_USE;
 
-/* Whether a replica has data for another step. */
+/* Whether a replica has data for another step.  An error ends the pass. */
 Status rt_iter_has_next(RtIter *it, bool *out) MUST_USE;
 
 /* Goes on to the next step's data: an error when there is none. */

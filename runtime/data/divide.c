@@ -4,10 +4,7 @@
  * Two algorithms, TensorFlow's (semantics.md 7.2).  Legacy cuts each batch of
  * b rows by itself, in parts of ceil(b / replicas).  V2 forgets the batches and
  * cuts the stream of rows by a cyclic list of sizes: G / replicas each, the
- * first G % replicas of them one more.
- *
- * Where every shape is static (drop_remainder) a step needs data for all
- * replicas: the pass ends with the first that lacks some.
+ * first G % replicas of them one more, where G is the size of a full batch.
  */
 #include <string.h>
 #include "ir/build.h"
@@ -15,15 +12,18 @@
 
 struct RtDivision {
     RtNode *input;
-    const IrStage *stage; /* whose elements are divided */
     int num_replicas;
+    int num_components;
     bool legacy;
-    bool whole_only;   /* static shapes */
-    int64_t batch;     /* G: rows of a full batch */
-    RtElement element; /* the batch at hand */
-    int64_t taken;     /* V2: rows of it that were given */
+    bool is_static;           /* every batch is full */
+    int64_t batch;            /* G */
+    const int64_t *row_bytes; /* of each component */
+    RtElement element;        /* the batch at hand */
+    int64_t taken;            /* V2: rows of it that were given */
     bool ended;
 };
+
+/* ---- what can be divided, and how --------------------------------------- */
 
 /* tfrecord, lines and bytes count as files for sharding auto. */
 static bool
@@ -32,43 +32,79 @@ reads_files(const IrDataset *dataset)
     return dataset->stages.data[0].kind == STAGE_bytes;
 }
 
-static bool
-uses_legacy(const IrIter *iter, const IrDataset *dataset)
+static Status
+choose_algorithm(RtDivision *d, const IrIter *iter, const IrDataset *dataset)
 {
-    switch (iter->shard) {
-    case SHARD_AUTO:
-        return !reads_files(dataset);
-    case SHARD_DATA:
-        return true;
-    case SHARD_FILE:
-    case SHARD_OFF:
-        return false;
-    }
-    UNREACHABLE("shard policy %d", iter->shard);
+    bool files = reads_files(dataset);
+    if (iter->shard == SHARD_FILE && !files)
+        return status_new(STATUS_INPUT,
+                          "%s: \"%s\" cannot be sharded by file: its source "
+                          "is %s, which reads none",
+                          rt_stage_place(d->input), dataset->name,
+                          ir_stage_info[dataset->stages.data[0].kind].name);
+    d->legacy =
+        iter->shard == SHARD_DATA || (iter->shard == SHARD_AUTO && !files);
+    return OK;
 }
 
+/* Whether t is a batch of rows of one size, of as many rows as `first`. */
 static bool
-is_static(const IrStage *stage)
+is_batch(const IrModule *m, const IrType *t, Dim first)
 {
-    for (int i = 0; i < stage->types.len; i++)
-        if (!type_is_static(&stage->types.data[i]))
+    if (t->rank == 0 || !dim_equal(t->dims[0], first) ||
+        ir_dim_full(m, first).c < 1)
+        return false;
+    if (!dim_is_const(first) && (first.c != 0 || first.k != 1))
+        return false;
+    for (int i = 1; i < t->rank; i++) {
+        if (!dim_is_const(t->dims[i]))
             return false;
+    }
     return true;
 }
 
-RtDivision *
+/* The front end lets only batches be distributed; a plan that was edited may
+ * say something else. */
+static Status
+measure(RtDivision *d)
+{
+    const RtNode *n = d->input;
+    const IrType *types = n->stage->types.data;
+    Dim first = types[0].dims[0];
+    int64_t *row_bytes =
+        NEW_ARRAY(n->arena, int64_t, (size_t)d->num_components);
+    for (int i = 0; i < d->num_components; i++) {
+        if (!is_batch(n->module, &types[i], first))
+            return status_new(
+                STATUS_INPUT, "%s: %s is no batch that replicas can share",
+                rt_stage_place(n), ir_type_text(n->module, &types[i]));
+        row_bytes[i] = n->bytes[i] / ir_dim_full(n->module, first).c;
+    }
+    d->row_bytes = row_bytes;
+    d->batch = ir_dim_full(n->module, first).c;
+    d->is_static = dim_is_const(first);
+    return OK;
+}
+
+Status
 rt_division_new(RtNode *last, const IrIter *iter, const IrDataset *dataset,
-                int num_replicas)
+                int num_replicas, RtDivision **out)
 {
     RtDivision *d = NEW(last->arena, RtDivision);
     d->input = last;
-    d->stage = last->stage;
     d->num_replicas = num_replicas;
-    d->legacy = uses_legacy(iter, dataset);
-    d->whole_only = is_static(d->stage);
-    d->batch = ir_dim_full(last->module, d->stage->types.data[0].dims[0]).c;
-    d->element = rt_element_new(last->arena, last->module, d->stage);
-    return d;
+    d->num_components = last->stage->types.len;
+    TRY(measure(d));
+    TRY(choose_algorithm(d, iter, dataset));
+    d->element = rt_element_new(last);
+    *out = d;
+    return OK;
+}
+
+const char *
+rt_division_name(const RtDivision *d)
+{
+    return d->legacy ? "legacy" : "V2";
 }
 
 RtStep
@@ -76,35 +112,33 @@ rt_step_new(const RtDivision *d)
 {
     Arena *a = d->input->arena;
     RtStep s = {.parts = NEW_ARRAY(a, RtElement, (size_t)d->num_replicas)};
-    int64_t most = (d->batch + d->num_replicas - 1) / d->num_replicas;
+    int64_t most = (d->batch - 1) / d->num_replicas + 1;
     for (int r = 0; r < d->num_replicas; r++) {
-        s.parts[r].data = NEW_ARRAY(a, char *, (size_t)d->stage->types.len);
-        for (int i = 0; i < d->stage->types.len; i++) {
-            size_t bytes = (size_t)(most * rt_row_bytes(d->stage, i));
-            /* rounded up to a cache line */
-            char *room = arena_alloc(a, bytes + 128);
-            s.parts[r].data[i] = room + (64 - (uintptr_t)room % 64) % 64;
-        }
+        s.parts[r].data = NEW_ARRAY(a, char *, (size_t)d->num_components);
+        for (int i = 0; i < d->num_components; i++)
+            s.parts[r].data[i] = rt_data_room(a, most * d->row_bytes[i]);
     }
     return s;
 }
 
-void
-rt_division_rewind(RtDivision *d)
+/* ---- dividing ----------------------------------------------------------- */
+
+Status
+rt_division_rewind(RtDivision *d, uint64_t pass)
 {
     d->element.rows = d->taken = 0;
     d->ended = false;
+    return rt_node_rewind(d->input, pass);
 }
 
 static Status
 next_batch(RtDivision *d)
 {
     d->taken = 0;
-    d->element.rows = 0;
     TRY(rt_node_next(d->input, &d->element, &d->ended));
     if (d->ended)
         d->element.rows = 0;
-    else if (d->whole_only)
+    else if (d->is_static)
         d->element.rows = d->batch;
     return OK;
 }
@@ -114,8 +148,8 @@ next_batch(RtDivision *d)
 static void
 give_rows(const RtDivision *d, RtElement *part, int64_t first, int64_t n)
 {
-    for (int i = 0; i < d->stage->types.len; i++) {
-        int64_t bytes = rt_row_bytes(d->stage, i);
+    for (int i = 0; i < d->num_components; i++) {
+        int64_t bytes = d->row_bytes[i];
         memcpy(part->data[i] + part->rows * bytes,
                d->element.data[i] + first * bytes, (size_t)(n * bytes));
     }
@@ -167,12 +201,6 @@ v2_next(RtDivision *d, RtStep *step)
     return OK;
 }
 
-static int64_t
-full_step_rows(const RtDivision *d)
-{
-    return d->whole_only ? d->batch : 1;
-}
-
 Status
 rt_division_next(RtDivision *d, RtStep *step, bool *end)
 {
@@ -183,12 +211,6 @@ rt_division_next(RtDivision *d, RtStep *step, bool *end)
     step->all_rows = 0;
     for (int r = 0; r < d->num_replicas; r++)
         step->all_rows += step->parts[r].rows;
-    *end = step->all_rows < full_step_rows(d);
+    *end = step->all_rows == 0;
     return OK;
-}
-
-const char *
-rt_division_name(const RtDivision *d)
-{
-    return d->legacy ? "legacy" : "V2";
 }

@@ -14,16 +14,21 @@ typedef struct RtStep {
 
 typedef struct RtDivision RtDivision;
 
-/* How the elements of pipeline `last` are divided (data.h); room for what it
- * needs is in last's arena. */
-RtDivision *rt_division_new(RtNode *last, const IrIter *iter,
-                            const IrDataset *dataset, int num_replicas);
+/* How the elements of the pipeline that ends in `last` are divided (data.h);
+ * in last's arena.  An error when they cannot be. */
+Status rt_division_new(RtNode *last, const IrIter *iter,
+                       const IrDataset *dataset, int num_replicas,
+                       RtDivision **out) MUST_USE;
+
 /* Room for one step. */
 RtStep rt_step_new(const RtDivision *d);
-/* After the pipeline was rewound. */
-void rt_division_rewind(RtDivision *d);
+
+/* To the beginning of a pass of the pipeline. */
+Status rt_division_rewind(RtDivision *d, uint64_t pass) MUST_USE;
+
 /* The next step's parts; *end when no replica has data. */
 Status rt_division_next(RtDivision *d, RtStep *step, bool *end) MUST_USE;
+
 const char *rt_division_name(const RtDivision *d);
 
 #endif

@@ -6,7 +6,7 @@
  * many steps were made, and how many were given back.  Opening the iterator
  * anew begins another pass: the thread drops what it made for the last one.
  *
- * Without threads the same ring has one slot that is filled when asked for.
+ * Without threads the same ring is filled when a step is asked for.
  */
 #include <pthread.h>
 #include <stdatomic.h>
@@ -26,19 +26,19 @@ typedef struct Slot {
 
 struct RtIter {
     Arena *arena;
-    RtNode *pipeline;
     RtDivision *division;
-    int num_replicas;
     bool threads;
     bool thread_runs;
+    bool spin; /* while waiting for the thread */
     pthread_t thread;
     Slot slots[RING];
     RtWord made;     /* slots filled so far */
     RtWord released; /* slots given back so far */
     RtWord pass;     /* opened so many times */
     _Atomic bool quit;
-    uint32_t next;  /* number of the slot of the next step */
-    bool have_next; /* it is filled, of this pass, and no end */
+    uint32_t making; /* who fills slots: the pass it is in */
+    uint32_t next;   /* number of the slot of the next step */
+    bool have_next;  /* it is filled, of this pass, and no end */
     bool ended;
     const RtStep *current; /* in slot next - 1; NULL: none yet */
 };
@@ -52,66 +52,65 @@ slot(RtIter *it, uint32_t number)
 /* ---- making ------------------------------------------------------------- */
 
 static Status
-rewind_pipeline(RtIter *it)
+make_step(RtIter *it, Slot *s)
 {
-    TRY(rt_node_rewind(it->pipeline));
-    rt_division_rewind(it->division);
-    return OK;
+    if (it->making != s->pass) {
+        it->making = s->pass;
+        TRY(rt_division_rewind(it->division, s->pass - 1));
+    }
+    return rt_division_next(it->division, &s->step, &s->end);
 }
 
-static void
-fill_slot(RtIter *it, Slot *s, uint32_t pass, bool rewind)
+/* Makes a step of the pass that is open; false when it is its last. */
+static bool
+fill_slot(RtIter *it, uint32_t number)
 {
-    s->pass = pass;
+    Slot *s = slot(it, number);
+    s->pass = rt_word_load(&it->pass);
     s->end = false;
-    s->status = rewind ? rewind_pipeline(it) : OK;
-    if (!s->status)
-        s->status = rt_division_next(it->division, &s->step, &s->end);
+    s->status = make_step(it, s);
+    bool more = !s->end && !s->status;
+    rt_word_add(&it->made, 1);
+    return more;
 }
 
-/* Waits until a slot is free, or until there is other work. */
+/* Waits until a slot is free; false: there is no more work. */
 static bool
 wait_for_room(RtIter *it, uint32_t number)
 {
     for (;;) {
         uint32_t released = rt_word_load(&it->released);
-        if (number - released < RING)
-            return true;
         if (atomic_load(&it->quit))
             return false;
+        if (number - released < RING)
+            return true;
         rt_word_wait(&it->released, released, false);
     }
 }
 
-/* Waits for a pass after `pass` to be opened; that pass, or 0 to quit. */
-static uint32_t
-wait_for_pass(RtIter *it, uint32_t pass)
+/* Waits for another pass than the one that was made to be opened; false: there
+ * is no more work. */
+static bool
+wait_for_pass(RtIter *it)
 {
-    while (!atomic_load(&it->quit)) {
-        uint32_t now = rt_word_load(&it->pass);
-        if (now != pass)
-            return now;
+    for (;;) {
+        uint32_t pass = rt_word_load(&it->pass);
+        if (atomic_load(&it->quit))
+            return false;
+        if (pass != it->making)
+            return true;
         rt_word_wait(&it->pass, pass, false);
     }
-    return 0;
 }
 
 static void *
 make_steps(void *arg)
 {
     RtIter *it = arg;
-    uint32_t number = 0, pass = 0;
-    bool over = true;
-    while (!atomic_load(&it->quit)) {
-        uint32_t now = over ? wait_for_pass(it, pass) : rt_word_load(&it->pass);
-        if (now == 0 || !wait_for_room(it, number))
-            break;
-        Slot *s = slot(it, number++);
-        fill_slot(it, s, now, now != pass);
-        over = s->end || s->status;
-        pass = now;
-        rt_word_add(&it->made, 1);
-    }
+    bool more = false;
+    for (uint32_t number = 0;
+         (more || wait_for_pass(it)) && wait_for_room(it, number); number++)
+        more = fill_slot(it, number);
     return NULL;
 }
 
@@ -132,11 +131,10 @@ static Slot *
 wait_for_slot(RtIter *it)
 {
     uint32_t pass = rt_word_load(&it->pass);
-    bool spin = rt_may_spin(it->num_replicas + 1);
     for (;;) {
         uint32_t made = rt_word_load(&it->made);
         if (made == it->next) {
-            rt_word_wait(&it->made, made, spin);
+            rt_word_wait(&it->made, made, it->spin);
             continue;
         }
         Slot *s = slot(it, it->next);
@@ -152,17 +150,16 @@ next_slot(RtIter *it)
 {
     if (it->threads)
         return wait_for_slot(it);
-    Slot *s = slot(it, it->next);
-    if (rt_word_load(&it->made) == it->next) {
-        fill_slot(it, s, rt_word_load(&it->pass), false);
-        rt_word_add(&it->made, 1);
-    }
-    return s;
+    if (rt_word_load(&it->made) == it->next)
+        fill_slot(it, it->next);
+    return slot(it, it->next);
 }
 
 Status
 rt_iter_has_next(RtIter *it, bool *out)
 {
+    if (rt_word_load(&it->pass) == 0)
+        return status_new(STATUS_INPUT, "an iterator that was not opened");
     if (!it->ended && !it->have_next) {
         Slot *s = next_slot(it);
         Status st = s->status;
@@ -216,21 +213,9 @@ rt_iter_division(const RtIter *it)
 
 /* ---- opening and closing ------------------------------------------------ */
 
-Status
-rt_iter_open(RtIter *it)
+static Status
+start_thread(RtIter *it)
 {
-    if (it->current)
-        release_slot(it);
-    it->current = NULL;
-    it->have_next = it->ended = false;
-    rt_word_add(&it->pass, 1);
-    if (!it->threads) {
-        for (; rt_word_load(&it->made) != it->next; it->next++)
-            release_slot(it);
-        return rewind_pipeline(it);
-    }
-    if (it->thread_runs)
-        return OK;
     int error = pthread_create(&it->thread, NULL, make_steps, it);
     if (error)
         return status_new(STATUS_MACHINE, "no thread for the input: %s",
@@ -239,16 +224,31 @@ rt_iter_open(RtIter *it)
     return OK;
 }
 
+Status
+rt_iter_open(RtIter *it)
+{
+    if (it->current)
+        release_slot(it);
+    it->current = NULL;
+    it->have_next = it->ended = false;
+    rt_word_add(&it->pass, 1);
+    if (it->threads)
+        return it->thread_runs ? OK : start_thread(it);
+    for (; rt_word_load(&it->made) != it->next; it->next++)
+        release_slot(it);
+    return OK;
+}
+
 static Status
 make_pipeline(RtIter *it, const IrModule *m, const IrIter *iter,
-              const RtDataOptions *options)
+              int num_replicas, const RtDataOptions *options)
 {
+    RtNode *last;
     const IrDataset *dataset = ir_dataset_find(m, iter->dataset);
     if (!dataset)
         UNREACHABLE("no dataset @%s", iter->dataset);
-    TRY(rt_pipeline_new(it->arena, m, dataset, options, &it->pipeline));
-    it->division =
-        rt_division_new(it->pipeline, iter, dataset, it->num_replicas);
+    TRY(rt_pipeline_new(it->arena, m, dataset, options, &last));
+    TRY(rt_division_new(last, iter, dataset, num_replicas, &it->division));
     for (int i = 0; i < RING; i++)
         it->slots[i].step = rt_step_new(it->division);
     return OK;
@@ -258,14 +258,13 @@ Status
 rt_iter_new(const IrModule *m, const IrIter *iter, int num_replicas,
             const RtDataOptions *options, RtIter **out)
 {
-    Arena *a = arena_new(NULL, "input pipeline");
-    /* RtWord asks for more than an arena aligns to */
-    char *room = arena_alloc(a, sizeof(RtIter) + CACHE_LINE);
-    RtIter *it = (RtIter *)(room + (CACHE_LINE - (uintptr_t)room % CACHE_LINE));
+    Arena *a = arena_new(NULL, "an input pipeline");
+    /* RtWord asks for more than an arena aligns to. */
+    RtIter *it = (RtIter *)(void *)rt_data_room(a, sizeof(RtIter));
     it->arena = a;
-    it->num_replicas = num_replicas;
     it->threads = options->threads;
-    Status st = make_pipeline(it, m, iter, options);
+    it->spin = rt_may_spin(num_replicas + 1);
+    Status st = make_pipeline(it, m, iter, num_replicas, options);
     if (st) {
         rt_iter_close(it);
         return st;
@@ -274,18 +273,24 @@ rt_iter_new(const IrModule *m, const IrIter *iter, int num_replicas,
     return OK;
 }
 
+/* Both words change, so that a thread about to sleep on one does not. */
+static void
+end_thread(RtIter *it)
+{
+    atomic_store(&it->quit, true);
+    rt_word_add(&it->pass, 1);
+    rt_word_add(&it->released, 1);
+    pthread_join(it->thread, NULL);
+}
+
 void
 rt_iter_close(RtIter *it)
 {
     if (!it)
         return;
-    atomic_store(&it->quit, true);
-    rt_word_wake(&it->pass);
-    rt_word_wake(&it->released);
     if (it->thread_runs)
-        pthread_join(it->thread, NULL);
+        end_thread(it);
     for (int i = 0; i < RING; i++)
         status_free(it->slots[i].status);
-    rt_node_close(it->pipeline);
     arena_release(it->arena);
 }

@@ -4,6 +4,10 @@
  * A node gives elements one after the other: the consumer hands it an element
  * with room, the node fills it.  A pipeline is a chain of nodes, the source
  * first; each asks the one before it.
+ *
+ * Where a node stands is a function of the number of its pass and of how many
+ * elements it gave in it, never of what was read in earlier passes.  So a
+ * thread that works ahead, or a loop that is left early, changes nothing.
  */
 #ifndef TFD_RUNTIME_DATA_NODE_H
 #define TFD_RUNTIME_DATA_NODE_H
@@ -13,7 +17,7 @@
 #include "runtime/data/data.h"
 
 /* One element: its components, row-major; rows is the value of the batch
- * symbol that their types name, 0 if none does. */
+ * symbol that their types name, anything if none does. */
 typedef struct RtElement {
     char **data;
     int64_t rows;
@@ -22,11 +26,11 @@ typedef struct RtElement {
 typedef struct RtNode RtNode;
 
 typedef struct RtNodeOps {
-    /* The next element into e; *end instead when there is none. */
+    /* The next element into e; *end instead when there is none.  Not called
+     * again in a pass that has ended. */
     Status (*next)(RtNode *n, RtElement *e, bool *end);
-    /* Back to the beginning, after the nodes before it have gone there. */
+    /* To the beginning of pass n->pass, its input first. */
     Status (*rewind)(RtNode *n);
-    void (*close)(RtNode *n); /* NULL: nothing outside its arena */
 } RtNodeOps;
 
 struct RtNode {
@@ -35,36 +39,40 @@ struct RtNode {
     const IrModule *module;
     const IrStage *stage;
     Arena *arena;
-    uint64_t seed; /* of the pipeline, mixed with the stage's number */
-    int64_t pass;  /* how often it was rewound, less one */
+    const int64_t *bytes; /* of each component, batches at their bounds */
+    uint64_t seed;        /* --seed */
+    uint32_t site;        /* from 1: no two stages of a program share one */
+    uint64_t pass;        /* the number of the pass that it is in */
+    bool ended;           /* that pass has no more elements */
     void *state;
 };
 
-/* The pipeline of a dataset, at no place yet: rt_node_rewind it first. The
- * last node is given; everything is in arena, except what rt_node_close gives
- * back. */
+/* The pipeline of a dataset, in no pass yet: rt_node_rewind it first.  The last
+ * node is given; everything is in arena. */
 Status rt_pipeline_new(Arena *arena, const IrModule *m, const IrDataset *d,
                        const RtDataOptions *options, RtNode **out) MUST_USE;
 Status rt_node_next(RtNode *n, RtElement *e, bool *end) MUST_USE;
-Status rt_node_rewind(RtNode *n) MUST_USE;
-void rt_node_close(RtNode *n);
+Status rt_node_rewind(RtNode *n, uint64_t pass) MUST_USE;
 
-/* Room for one element after the stage, batches at their bounds. */
-RtElement rt_element_new(Arena *a, const IrModule *m, const IrStage *stage);
+/* n zeroed bytes on a cache line. */
+char *rt_data_room(Arena *a, int64_t n);
+/* Room for one element that n gives, batches at their bounds. */
+RtElement rt_element_new(const RtNode *n);
 
-/* Bytes of component i with rows in its batch dimension. */
-int64_t rt_component_bytes(const IrStage *stage, int i, int64_t rows);
-/* Bytes of one row (of one index of the first dimension). */
-int64_t rt_row_bytes(const IrStage *stage, int i);
-
-/* Makers of nodes by stage kind: n is filled in but for ops and state. */
+/* Makers of nodes: n is filled in but for ops and state. */
 Status rt_source_new(RtNode *n, const RtDataOptions *options) MUST_USE;
 Status rt_npy_new(RtNode *n, const RtDataOptions *options) MUST_USE;
 Status rt_stage_new(RtNode *n, const RtDataOptions *options) MUST_USE;
+void rt_shuffle_new(RtNode *n);
 
-/* A source file's path: relative ones start at options->dir. */
-const char *rt_data_path(Arena *a, const RtDataOptions *options,
-                         const char *path);
+/* Makes n the source of count elements that lie one after the other, component
+ * after component. */
+void rt_rows_new(RtNode *n, const char *bytes, int64_t count);
+
+/* The source n's file, which path in the program names, as it is on disk. */
+Status rt_data_read(const RtNode *n, const RtDataOptions *options, char **data,
+                    size_t *len) MUST_USE;
+
 /* "file:line:col" of a stage, for messages. */
 const char *rt_stage_place(const RtNode *n);
 

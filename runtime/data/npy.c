@@ -9,7 +9,6 @@
  */
 #include <string.h>
 #include "ir/build.h"
-#include "runtime/base/file.h"
 #include "runtime/data/npy.h"
 
 typedef struct Cursor {
@@ -19,7 +18,7 @@ typedef struct Cursor {
 static void
 skip_space(Cursor *c)
 {
-    while (c->at < c->end && strchr(" \t\n\r", *c->at))
+    while (c->at < c->end && memchr(" \t\n\r", *c->at, 4))
         c->at++;
 }
 
@@ -43,7 +42,7 @@ take_quoted(Cursor *c, char *out, size_t size)
     char quote = *c->at++;
     size_t n = 0;
     for (; c->at < c->end && *c->at != quote; c->at++) {
-        if (n + 1 >= size)
+        if (n + 1 >= size || *c->at < ' ' || *c->at > '~')
             return false;
         out[n++] = *c->at;
     }
@@ -157,33 +156,6 @@ npy_parse(const char *data, size_t len, NpyHeader *h)
 
 /* ---- the source --------------------------------------------------------- */
 
-typedef struct Npy {
-    const char *rows;
-    int64_t at, count, bytes;
-} Npy;
-
-static Status
-npy_next(RtNode *n, RtElement *e, bool *end)
-{
-    Npy *s = n->state;
-    if (s->at == s->count) {
-        *end = true;
-        return OK;
-    }
-    memcpy(e->data[0], s->rows + s->at++ * s->bytes, (size_t)s->bytes);
-    return OK;
-}
-
-static Status
-npy_rewind(RtNode *n)
-{
-    Npy *s = n->state;
-    s->at = 0;
-    return OK;
-}
-
-static const RtNodeOps npy_ops = {npy_next, npy_rewind, NULL};
-
 static bool
 agrees(const IrType *t, const NpyHeader *h)
 {
@@ -206,25 +178,36 @@ shape_text(Arena *a, const NpyHeader *h)
 }
 
 static Status
-check(const RtNode *n, const char *path, const NpyHeader *h, size_t len)
+check(const RtNode *n, const NpyHeader *h, size_t len)
 {
     const IrType *t = &n->stage->types.data[0];
+    const char *place = rt_stage_place(n), *path = n->stage->text;
     size_t bytes;
     if (!agrees(t, h))
         return status_new(STATUS_INPUT,
-                          "%s: %s holds '%s' of shape [%s], not rows of %s",
-                          rt_stage_place(n), path, h->descr,
-                          shape_text(n->arena, h), ir_type_text(n->module, t));
+                          "%s: \"%s\" holds '%s' of shape [%s], not rows of %s",
+                          place, path, h->descr, shape_text(n->arena, h),
+                          ir_type_text(n->module, t));
     if (h->fortran_order)
         return status_new(STATUS_INPUT,
-                          "%s: %s is in column-major order; save it with "
+                          "%s: \"%s\" is in column-major order; save it with "
                           "numpy.ascontiguousarray",
-                          rt_stage_place(n), path);
+                          place, path);
     if (!total_bytes(h, dtype_info[t->dtype].bytes, &bytes) ||
         bytes > len - h->offset)
-        return status_new(STATUS_INPUT, "%s: %s is truncated",
-                          rt_stage_place(n), path);
+        return status_new(STATUS_INPUT,
+                          "%s: \"%s\" is cut short: %zu bytes of elements",
+                          place, path, len - h->offset);
     return OK;
+}
+
+/* A bool is 0 or 1 to compiled code; NumPy writes no others, other programs
+ * may. */
+static void
+normalise_bools(char *data, size_t len)
+{
+    for (size_t i = 0; i < len; i++)
+        data[i] = data[i] != 0;
 }
 
 Status
@@ -233,20 +216,13 @@ rt_npy_new(RtNode *n, const RtDataOptions *options)
     char *data;
     size_t len;
     NpyHeader h;
-    const char *path = rt_data_path(n->arena, options, n->stage->text);
-    Status st = file_read(n->arena, path, &data, &len);
-    if (st)
-        return status_note(st, "opening the source npy(\"%s\") at %s",
-                           n->stage->text, rt_stage_place(n));
+    TRY(rt_data_read(n, options, &data, &len));
     if (!npy_parse(data, len, &h))
-        return status_new(STATUS_INPUT, "%s: %s is no .npy file",
-                          rt_stage_place(n), path);
-    TRY(check(n, path, &h, len));
-    Npy *s = NEW(n->arena, Npy);
-    *s = (Npy){.rows = data + h.offset,
-               .count = h.shape[0],
-               .bytes = rt_component_bytes(n->stage, 0, 0)};
-    n->state = s;
-    n->ops = &npy_ops;
+        return status_new(STATUS_INPUT, "%s: \"%s\" is no .npy file",
+                          rt_stage_place(n), n->stage->text);
+    TRY(check(n, &h, len));
+    if (n->stage->types.data[0].dtype == DT_bool)
+        normalise_bools(data + h.offset, len - h.offset);
+    rt_rows_new(n, data + h.offset, h.shape[0]);
     return OK;
 }

@@ -1,50 +1,42 @@
 /*
  * pipeline.c - chains of nodes, and elements
  */
-#include <string.h>
 #include "ir/build.h"
+#include "runtime/base/file.h"
+#include "runtime/cpu/wait.h"
 #include "runtime/data/node.h"
 
-int64_t
-rt_component_bytes(const IrStage *stage, int i, int64_t rows)
+/* ---- elements ----------------------------------------------------------- */
+
+char *
+rt_data_room(Arena *a, int64_t n)
 {
-    const IrType *t = &stage->types.data[i];
-    int64_t n = (int64_t)dtype_info[t->dtype].bytes;
-    for (int d = 0; d < t->rank; d++)
-        n *= dim_value(t->dims[d], rows);
-    return n;
+    char *room = arena_alloc(a, (size_t)n + CACHE_LINE);
+    return room + (CACHE_LINE - (uintptr_t)room % CACHE_LINE) % CACHE_LINE;
 }
 
-int64_t
-rt_row_bytes(const IrStage *stage, int i)
+static const int64_t *
+component_bytes(Arena *a, const IrModule *m, const IrStage *stage)
 {
-    const IrType *t = &stage->types.data[i];
-    int64_t n = (int64_t)dtype_info[t->dtype].bytes;
-    for (int d = 1; d < t->rank; d++)
-        n *= dim_value(t->dims[d], 0);
-    return n;
+    int64_t *bytes = NEW_ARRAY(a, int64_t, (size_t)stage->types.len);
+    for (int i = 0; i < stage->types.len; i++) {
+        if (!ir_type_bytes(m, &stage->types.data[i], &bytes[i]))
+            UNREACHABLE("an element of no finite size");
+    }
+    return bytes;
 }
 
 RtElement
-rt_element_new(Arena *a, const IrModule *m, const IrStage *stage)
+rt_element_new(const RtNode *n)
 {
-    RtElement e = {.data = NEW_ARRAY(a, char *, (size_t)stage->types.len)};
-    for (int i = 0; i < stage->types.len; i++) {
-        int64_t bytes = 0;
-        if (!ir_type_bytes(m, &stage->types.data[i], &bytes))
-            UNREACHABLE("an element of no finite size");
-        e.data[i] = arena_alloc(a, (size_t)bytes + 1);
-    }
+    int num = n->stage->types.len;
+    RtElement e = {.data = NEW_ARRAY(n->arena, char *, (size_t)num)};
+    for (int i = 0; i < num; i++)
+        e.data[i] = rt_data_room(n->arena, n->bytes[i]);
     return e;
 }
 
-const char *
-rt_data_path(Arena *a, const RtDataOptions *options, const char *path)
-{
-    if (path[0] == '/' || !options->dir || !options->dir[0])
-        return path;
-    return arena_printf(a, "%s/%s", options->dir, path);
-}
+/* ---- files -------------------------------------------------------------- */
 
 const char *
 rt_stage_place(const RtNode *n)
@@ -56,27 +48,36 @@ rt_stage_place(const RtNode *n)
 }
 
 Status
+rt_data_read(const RtNode *n, const RtDataOptions *options, char **data,
+             size_t *len)
+{
+    const char *path = n->stage->text;
+    if (path[0] != '/' && options->dir && options->dir[0])
+        path = arena_printf(n->arena, "%s/%s", options->dir, path);
+    return status_note(
+        file_read(n->arena, path, data, len), "opening %s(\"%s\") at %s",
+        ir_stage_info[n->stage->kind].name, n->stage->text, rt_stage_place(n));
+}
+
+/* ---- chains ------------------------------------------------------------- */
+
+Status
 rt_node_next(RtNode *n, RtElement *e, bool *end)
 {
-    *end = false;
-    return n->ops->next(n, e, end);
+    *end = n->ended;
+    if (n->ended)
+        return OK;
+    TRY(n->ops->next(n, e, end));
+    n->ended = *end;
+    return OK;
 }
 
 Status
-rt_node_rewind(RtNode *n)
+rt_node_rewind(RtNode *n, uint64_t pass)
 {
-    if (n->input)
-        TRY(rt_node_rewind(n->input));
-    n->pass++;
+    n->pass = pass;
+    n->ended = false;
     return n->ops->rewind(n);
-}
-
-void
-rt_node_close(RtNode *n)
-{
-    for (; n; n = n->input)
-        if (n->ops && n->ops->close)
-            n->ops->close(n);
 }
 
 static Status
@@ -89,24 +90,34 @@ make_node(RtNode *n, const RtDataOptions *options)
     return rt_stage_new(n, options);
 }
 
+/* The number of the dataset's first stage among all of the program. */
+static uint32_t
+first_site(const IrModule *m, const IrDataset *d)
+{
+    uint32_t site = 1;
+    for (int i = 0; i < m->datasets.len && m->datasets.data[i] != d; i++)
+        site += (uint32_t)m->datasets.data[i]->stages.len;
+    return site;
+}
+
 Status
 rt_pipeline_new(Arena *arena, const IrModule *m, const IrDataset *d,
                 const RtDataOptions *options, RtNode **out)
 {
+    uint32_t site = first_site(m, d);
     RtNode *last = NULL;
     for (int i = 0; i < d->stages.len; i++) {
+        const IrStage *stage = &d->stages.data[i];
         RtNode *n = NEW(arena, RtNode);
         *n = (RtNode){.input = last,
                       .module = m,
-                      .stage = &d->stages.data[i],
+                      .stage = stage,
                       .arena = arena,
-                      .seed = options->seed + (uint64_t)i,
-                      .pass = -1};
-        Status st = make_node(n, options);
-        if (st) {
-            rt_node_close(last);
-            return status_note(st, "opening the dataset \"%s\"", d->name);
-        }
+                      .bytes = component_bytes(arena, m, stage),
+                      .seed = options->seed,
+                      .site = site + (uint32_t)i};
+        TRY(status_note(make_node(n, options), "opening the dataset \"%s\"",
+                        d->name));
         last = n;
     }
     *out = last;

@@ -2,15 +2,12 @@
  * sources.c - where pipelines begin: range, tensors, bytes
  */
 #include <string.h>
-#include "runtime/base/file.h"
 #include "runtime/data/node.h"
 
-/* A source of elements that lie one after the other: element number `at` is
- * next of count. */
+/* Element number `at` of count is next. */
 typedef struct Rows {
     const char *bytes; /* component after component; range has none */
     int64_t at, count;
-    int64_t first; /* range: the first number */
 } Rows;
 
 static Status
@@ -21,92 +18,85 @@ rows_rewind(RtNode *n)
     return OK;
 }
 
+static Status
+rows_next(RtNode *n, RtElement *e, bool *end)
+{
+    Rows *r = n->state;
+    *end = r->at == r->count;
+    if (*end)
+        return OK;
+    const char *component = r->bytes;
+    for (int i = 0; i < n->stage->types.len; i++) {
+        memcpy(e->data[i], component + r->at * n->bytes[i],
+               (size_t)n->bytes[i]);
+        component += r->count * n->bytes[i];
+    }
+    r->at++;
+    return OK;
+}
+
+static const RtNodeOps rows_ops = {rows_next, rows_rewind};
+
+void
+rt_rows_new(RtNode *n, const char *bytes, int64_t count)
+{
+    Rows *r = NEW(n->arena, Rows);
+    *r = (Rows){.bytes = bytes ? bytes : "", .count = count};
+    n->state = r;
+    n->ops = &rows_ops;
+}
+
 /* ---- range -------------------------------------------------------------- */
 
 static Status
 range_next(RtNode *n, RtElement *e, bool *end)
 {
     Rows *r = n->state;
-    if (r->at == r->count) {
-        *end = true;
+    *end = r->at == r->count;
+    if (*end)
         return OK;
-    }
-    int64_t x = r->first + r->at++;
+    int64_t x = n->stage->ints[0] + r->at++;
     memcpy(e->data[0], &x, sizeof x);
     return OK;
 }
 
-static const RtNodeOps range_ops = {range_next, rows_rewind, NULL};
-
-static void
-range_new(RtNode *n, Rows *r)
-{
-    int64_t start = n->stage->ints[0], stop = n->stage->ints[1];
-    r->first = start;
-    r->count = stop > start ? stop - start : 0;
-    n->ops = &range_ops;
-}
-
-/* ---- tensors and bytes -------------------------------------------------- */
+static const RtNodeOps range_ops = {range_next, rows_rewind};
 
 static Status
-rows_next(RtNode *n, RtElement *e, bool *end)
+range_new(RtNode *n)
 {
-    Rows *r = n->state;
-    if (r->at == r->count) {
-        *end = true;
-        return OK;
-    }
-    const char *component = r->bytes;
-    for (int i = 0; i < n->stage->types.len; i++) {
-        int64_t bytes = rt_component_bytes(n->stage, i, 0);
-        memcpy(e->data[i], component + r->at * bytes, (size_t)bytes);
-        component += r->count * bytes;
-    }
-    r->at++;
+    int64_t start = n->stage->ints[0], stop = n->stage->ints[1], count = 0;
+    if (stop > start && __builtin_sub_overflow(stop, start, &count))
+        return status_new(STATUS_INPUT, "%s: a range of more than 2^63 numbers",
+                          rt_stage_place(n));
+    rt_rows_new(n, NULL, count);
+    n->ops = &range_ops;
     return OK;
 }
 
-static const RtNodeOps rows_ops = {rows_next, rows_rewind, NULL};
-
-static void
-tensors_new(RtNode *n, Rows *r)
-{
-    r->count = n->stage->ints[0];
-    r->bytes = n->stage->data;
-    n->ops = &rows_ops;
-}
+/* ---- by kind ------------------------------------------------------------ */
 
 static Status
-bytes_new(RtNode *n, const RtDataOptions *options, Rows *r)
+bytes_new(RtNode *n, const RtDataOptions *options)
 {
     char *data;
     size_t len;
-    const char *path = rt_data_path(n->arena, options, n->stage->text);
-    Status st = file_read(n->arena, path, &data, &len);
-    if (st)
-        return status_note(st, "opening the source bytes(\"%s\") at %s",
-                           n->stage->text, rt_stage_place(n));
-    r->bytes = data;
-    r->count = (int64_t)len;
-    n->ops = &rows_ops;
+    TRY(rt_data_read(n, options, &data, &len));
+    rt_rows_new(n, data, (int64_t)len);
     return OK;
 }
 
 Status
 rt_source_new(RtNode *n, const RtDataOptions *options)
 {
-    Rows *r = NEW(n->arena, Rows);
-    n->state = r;
     switch ((StageKind)n->stage->kind) {
     case STAGE_range:
-        range_new(n, r);
-        return OK;
+        return range_new(n);
     case STAGE_tensors:
-        tensors_new(n, r);
+        rt_rows_new(n, n->stage->data, n->stage->ints[0]);
         return OK;
     case STAGE_bytes:
-        return bytes_new(n, options, r);
+        return bytes_new(n, options);
     default:
         UNREACHABLE("%s is no source", ir_stage_info[n->stage->kind].name);
     }

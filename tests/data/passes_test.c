@@ -1,0 +1,255 @@
+/*
+ * passes_test.c - passes, threads, and what is asked for at the wrong time
+ */
+#include "tests/unit/unit.h"
+
+#include <time.h>
+#include "tests/data/pipe.h"
+
+static const char *const pipelines[] = {
+    "range start=0 stop=100 : i64\n"
+    "shuffle buffer=10 seed=5 reshuffle=1 has_seed=1 : i64\n"
+    "batch size=4 drop_remainder=0 : i64[b4]",
+
+    "range start=0 stop=9 : i64\n"
+    "shuffle buffer=10 seed=5 reshuffle=1 has_seed=1 : i64\n"
+    "repeat count=-1 : i64\n"
+    "take count=50 : i64\n"
+    "batch size=4 drop_remainder=1 : i64[4]",
+
+    "range start=0 stop=3 : i64\n"
+    "batch size=8 drop_remainder=0 : i64[b8]",
+
+    "range start=0 stop=0 : i64\n"
+    "batch size=8 drop_remainder=0 : i64[b8]",
+};
+
+enum { NUM_PIPELINES = sizeof pipelines / sizeof *pipelines };
+
+static Arena *arena;
+
+static int
+new_arena(void **state)
+{
+    (void)state;
+    arena = arena_new(NULL, "test");
+    return 0;
+}
+
+static int
+release_arena(void **state)
+{
+    (void)state;
+    arena_release(arena);
+    return 0;
+}
+
+/* At most n steps of a new pass; how many there were. */
+static int
+begin_pass(const PipeRun *run, int n)
+{
+    bool more = true;
+    int steps = 0;
+    assert_null(rt_iter_open(run->it));
+    for (; steps < n && more; steps += more) {
+        assert_null(rt_iter_has_next(run->it, &more));
+        if (more)
+            assert_null(rt_iter_next(run->it));
+    }
+    return steps;
+}
+
+static void
+a_thread_changes_nothing(void **state)
+{
+    (void)state;
+    for (int i = 0; i < NUM_PIPELINES; i++) {
+        Pipe pipe = {.stages = pipelines[i], .replicas = 3};
+        PipeRun alone = pipe_run(arena, &pipe);
+        pipe.threads = true;
+        PipeRun ahead = pipe_run(arena, &pipe);
+        for (int pass = 0; pass < 5; pass++)
+            assert_string_equal(pipe_pass(arena, &alone),
+                                pipe_pass(arena, &ahead));
+    }
+}
+
+/* A pass is what it is, however far the one before it went: the thread that
+ * works ahead goes farther than the loop that was left. */
+static void
+a_pass_that_is_left_changes_nothing(void **state)
+{
+    (void)state;
+    for (int i = 0; i < NUM_PIPELINES; i++) {
+        Pipe pipe = {.stages = pipelines[i]};
+        PipeRun whole = pipe_run(arena, &pipe);
+        const char *passes[6];
+        for (int pass = 0; pass < 6; pass++)
+            passes[pass] = pipe_pass(arena, &whole);
+        for (int threads = 0; threads < 2; threads++) {
+            pipe.threads = threads;
+            PipeRun left = pipe_run(arena, &pipe);
+            begin_pass(&left, 3);
+            begin_pass(&left, 0);
+            begin_pass(&left, 0);
+            begin_pass(&left, 1);
+            assert_string_equal(pipe_pass(arena, &left), passes[4]);
+            assert_string_equal(pipe_pass(arena, &left), passes[5]);
+        }
+    }
+}
+
+/* Also while its thread waits for room, for a pass, or has not begun. */
+static void
+an_iterator_may_be_closed_at_any_time(void **state)
+{
+    const struct timespec moment = {0, 2000000};
+    (void)state;
+    for (int steps = -1; steps < 8; steps++) {
+        Arena *a = arena_new(NULL, "iterator");
+        Pipe pipe = {.stages = pipelines[0], .threads = true};
+        PipeRun run = pipe_run(a, &pipe);
+        if (steps >= 0)
+            begin_pass(&run, steps);
+        if (steps % 2)
+            nanosleep(&moment, NULL);
+        arena_release(a);
+    }
+    rt_iter_close(NULL);
+}
+
+static void
+has_next_takes_nothing(void **state)
+{
+    bool more;
+    Pipe pipe = {.stages = pipelines[2]};
+    (void)state;
+    PipeRun run = pipe_run(arena, &pipe);
+    assert_null(rt_iter_open(run.it));
+    for (int i = 0; i < 3; i++) {
+        assert_null(rt_iter_has_next(run.it, &more));
+        assert_true(more);
+    }
+    assert_null(rt_iter_next(run.it));
+    for (int i = 0; i < 3; i++) {
+        assert_null(rt_iter_has_next(run.it, &more));
+        assert_false(more);
+    }
+    /* the step is still there */
+    assert_int_equal(rt_iter_all_rows(run.it), 3);
+    assert_int_equal(((const int64_t *)rt_iter_data(run.it, 0, 0))[2], 2);
+}
+
+static void
+expect_error(Status st, const char *message)
+{
+    assert_non_null(st);
+    assert_int_equal(status_kind(st), STATUS_INPUT);
+    assert_string_equal(status_message(st), message);
+    status_free(st);
+}
+
+static void
+next_after_the_end_is_an_error(void **state)
+{
+    (void)state;
+    for (int threads = 0; threads < 2; threads++) {
+        Pipe pipe = {.stages = pipelines[2], .threads = threads};
+        PipeRun run = pipe_run(arena, &pipe);
+        assert_int_equal(begin_pass(&run, 2), 1);
+        for (int i = 0; i < 2; i++)
+            expect_error(rt_iter_next(run.it),
+                         "next: the dataset has no more data");
+        assert_string_equal(pipe_pass(arena, &run), "[0 1 2]");
+    }
+}
+
+static void
+next_before_open_is_an_error(void **state)
+{
+    (void)state;
+    for (int threads = 0; threads < 2; threads++) {
+        Pipe pipe = {.stages = pipelines[2], .threads = threads};
+        PipeRun run = pipe_run(arena, &pipe);
+        expect_error(rt_iter_next(run.it), "an iterator that was not opened");
+        assert_string_equal(pipe_pass(arena, &run), "[0 1 2]");
+    }
+}
+
+/* An error in one pass does not stay for the next; this one comes again. */
+static void
+a_pass_may_follow_one_that_failed(void **state)
+{
+    (void)state;
+    for (int threads = 0; threads < 2; threads++) {
+        Pipe pipe = {.stages = "range start=3 stop=9 : i64\n"
+                               "map @no5 : i64\n"
+                               "batch size=1 drop_remainder=0 : i64[b1]",
+                     .threads = threads};
+        PipeRun run = pipe_run(arena, &pipe);
+        for (int pass = 0; pass < 3; pass++)
+            assert_string_equal(pipe_pass(arena, &run),
+                                "[3]; [4]; error: there is a 5");
+        begin_pass(&run, 2);
+        assert_string_equal(pipe_pass(arena, &run),
+                            "[3]; [4]; error: there is a 5");
+    }
+}
+
+static void
+the_division_is_named(void **state)
+{
+    static const char *const names[][2] = {
+        {"auto", "legacy"}, {"data", "legacy"}, {"off", "V2"}};
+    (void)state;
+    for (int i = 0; i < 3; i++) {
+        Pipe pipe = {.stages = pipelines[0], .shard = names[i][0]};
+        PipeRun run = pipe_run(arena, &pipe);
+        assert_string_equal(rt_iter_division(run.it), names[i][1]);
+    }
+}
+
+/* Steps of a long run, with a consumer that is now faster and now slower. */
+static void
+a_thread_keeps_up(void **state)
+{
+    Pipe pipe = {.stages = "range start=0 stop=20000 : i64\n"
+                           "map @twice : i64\n"
+                           "batch size=4 drop_remainder=0 : i64[b4]",
+                 .replicas = 2,
+                 .threads = true};
+    const struct timespec moment = {0, 100000};
+    bool more;
+    int64_t step = 0;
+    (void)state;
+    PipeRun run = pipe_run(arena, &pipe);
+    assert_null(rt_iter_open(run.it));
+    while (assert_null(rt_iter_has_next(run.it, &more)), more) {
+        assert_null(rt_iter_next(run.it));
+        const int64_t *x = rt_iter_data(run.it, 1, 0);
+        assert_int_equal(x[0], 2 * (4 * step + 2));
+        if (step++ % 512 == 0)
+            nanosleep(&moment, NULL);
+    }
+    assert_int_equal(step, 5000);
+}
+
+#define TEST(name)                                                             \
+    cmocka_unit_test_setup_teardown(name, new_arena, release_arena)
+
+int
+main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(a_thread_changes_nothing),
+        TEST(a_pass_that_is_left_changes_nothing),
+        TEST(an_iterator_may_be_closed_at_any_time),
+        TEST(has_next_takes_nothing),
+        TEST(next_after_the_end_is_an_error),
+        TEST(next_before_open_is_an_error),
+        TEST(a_pass_may_follow_one_that_failed),
+        TEST(the_division_is_named),
+        TEST(a_thread_keeps_up),
+    };
+    return cmocka_run_group_tests_name("passes", tests, NULL, NULL);
+}

@@ -1,0 +1,271 @@
+/*
+ * pipe.c - pipelines for tests, and what comes out of them as text
+ */
+#include "tests/unit/unit.h"
+
+#include "tests/data/pipe.h"
+
+/* ---- functions of elements ---------------------------------------------- */
+
+typedef Status Function(void *self, void *const *in, void *const *out,
+                        int64_t rows);
+
+static Status
+twice(void *self, void *const *in, void *const *out, int64_t rows)
+{
+    const int64_t *x = in[0];
+    (void)self, (void)rows;
+    *(int64_t *)out[0] = 2 * *x;
+    return OK;
+}
+
+static Status
+pair(void *self, void *const *in, void *const *out, int64_t rows)
+{
+    const int64_t *x = in[0];
+    (void)self, (void)rows;
+    *(int64_t *)out[0] = *x;
+    *(int64_t *)out[1] = *x + 1;
+    return OK;
+}
+
+static Status
+sums(void *self, void *const *in, void *const *out, int64_t rows)
+{
+    const int64_t *x = in[0];
+    (void)self, (void)rows;
+    *(int64_t *)out[0] = x[0] + x[1];
+    return OK;
+}
+
+static Status
+halves(void *self, void *const *in, void *const *out, int64_t rows)
+{
+    const int64_t *x = in[0];
+    float *y = out[0];
+    (void)self;
+    for (int64_t i = 0; i < rows; i++)
+        y[i] = (float)x[i] / 2;
+    return OK;
+}
+
+static Status
+no5(void *self, void *const *in, void *const *out, int64_t rows)
+{
+    const int64_t *x = in[0];
+    (void)self, (void)rows;
+    if (*x == 5)
+        return status_new(STATUS_INPUT, "there is a 5");
+    *(int64_t *)out[0] = *x;
+    return OK;
+}
+
+static const struct {
+    const char *name;
+    Function *call;
+} functions[] = {{"twice", twice},
+                 {"pair", pair},
+                 {"sums", sums},
+                 {"halves", halves},
+                 {"no5", no5}};
+
+static RtElementFn
+find_function(void *context, const char *name)
+{
+    (void)context;
+    for (size_t i = 0; i < sizeof functions / sizeof *functions; i++)
+        if (strcmp(functions[i].name, name) == 0)
+            return (RtElementFn){functions[i].call, NULL};
+    fail_msg("no function %s", name);
+    return (RtElementFn){NULL, NULL};
+}
+
+static const char function_text[] =
+    "func @twice(%x: i64) host {\n"
+    "  %0: i64 = add %x, %x\n"
+    "  return %0\n"
+    "}\n"
+    "func @pair(%x: i64) host {\n"
+    "  %0: i64 = constant {dims=[] dtype=i64 data=[1]}\n"
+    "  %1: i64 = add %x, %0\n"
+    "  return %x, %1\n"
+    "}\n"
+    "func @sums(%x: i64[2]) host {\n"
+    "  %0: i64 = sum %x {axes=[0]}\n"
+    "  return %0\n"
+    "}\n"
+    "func @halves(%x: i64[b4]) host {\n"
+    "  %0: f32[b4] = cast %x {dtype=f32}\n"
+    "  %1: f32 = constant {dims=[] dtype=f32 data=[0.5]}\n"
+    "  %2: f32[b4] = mul %0, %1\n"
+    "  return %2\n"
+    "}\n"
+    "func @no5(%x: i64) host {\n"
+    "  return %x\n"
+    "}\n"
+    "func @main() main {\n"
+    "  return\n"
+    "}\n";
+
+/* ---- making and running ------------------------------------------------- */
+
+static const IrModule *
+parse(Arena *a, const Pipe *pipe)
+{
+    const char *text =
+        arena_printf(a,
+                     "tfd-ir 1 phase ir\n"
+                     "source 0 \"test.tfd\"\n"
+                     "strategy mirrored devices \"cpu:0\" replicas %d\n"
+                     "symbols b1 <= 1 alone, b2 <= 2 alone, b3 <= 3 alone, "
+                     "b4 <= 4 alone, b5 <= 5 alone, b8 <= 8 alone\n"
+                     "dataset @data at 1:9+4 {\n%s\n}\n"
+                     "iter @it of @data shard %s\n%s",
+                     pipe->replicas ? pipe->replicas : 1, pipe->stages,
+                     pipe->shard ? pipe->shard : "auto", function_text);
+    Diag *d = diag_new(a);
+    uint16_t file = diag_add_source(d, "test.tir", text, strlen(text));
+    IrModule *m = ir_parse(a, intern_new(a), d, file, text, strlen(text));
+    if (!m || !ir_verify(m, d)) {
+        diag_print(d, stderr);
+        fail_msg("the pipeline is no IR:\n%s", pipe->stages);
+    }
+    return m;
+}
+
+static void
+close_iter(void *it)
+{
+    rt_iter_close(it);
+}
+
+Status
+pipe_open(Arena *a, const Pipe *pipe, PipeRun *out)
+{
+    const IrModule *m = parse(a, pipe);
+    RtDataOptions options = {.dir = pipe->dir,
+                             .seed = pipe->seed,
+                             .threads = pipe->threads,
+                             .function = find_function};
+    out->last = &VEC_LAST(m->datasets.data[0]->stages);
+    out->replicas = m->num_replicas;
+    TRY(rt_iter_new(m, m->iters.data[0], m->num_replicas, &options, &out->it));
+    arena_on_release(a, close_iter, out->it);
+    return OK;
+}
+
+PipeRun
+pipe_run(Arena *a, const Pipe *pipe)
+{
+    PipeRun run = {NULL, NULL, 0};
+    Status st = pipe_open(a, pipe, &run);
+    if (st) {
+        status_report(st, "pipe", stderr);
+        status_free(st);
+        fail();
+    }
+    return run;
+}
+
+/* ---- what comes out ----------------------------------------------------- */
+
+/* Element *at and those after it, under the dimensions from axis on. */
+static void
+add_elements(Str *s, const IrType *t, const void *data, int64_t rows, int axis,
+             int64_t *at)
+{
+    if (axis == t->rank) {
+        Scalar x = scalar_load(t->dtype, data, (*at)++);
+        if (dtype_is_float(t->dtype))
+            str_add_float(s, x.f, true);
+        else
+            str_addf(s, "%lld", (long long)x.i);
+        return;
+    }
+    int64_t n = axis == 0 ? rows : t->dims[axis].c;
+    str_add(s, "[");
+    for (int64_t i = 0; i < n; i++) {
+        str_add(s, i ? " " : "");
+        add_elements(s, t, data, rows, axis + 1, at);
+    }
+    str_add(s, "]");
+}
+
+static void
+add_step(Str *s, const PipeRun *run)
+{
+    int64_t all = 0;
+    for (int r = 0; r < run->replicas; r++) {
+        int64_t rows = rt_iter_rows(run->it, r);
+        str_add(s, r ? "/" : "");
+        for (int i = 0; i < run->last->types.len; i++) {
+            const void *data = rt_iter_data(run->it, r, i);
+            int64_t at = 0;
+            assert_int_equal((uintptr_t)data % 64, 0);
+            str_add(s, i ? "+" : "");
+            add_elements(s, &run->last->types.data[i], data, rows, 0, &at);
+        }
+        all += rows;
+    }
+    assert_int_equal(all, rt_iter_all_rows(run->it));
+}
+
+static void
+add_error(Str *s, Status st)
+{
+    str_addf(s, "error: %s", status_message(st));
+    status_free(st);
+}
+
+const char *
+pipe_pass(Arena *a, const PipeRun *run)
+{
+    Str s = str_new(a);
+    bool more = true;
+    Status st = rt_iter_open(run->it);
+    while (!st && more) {
+        st = rt_iter_has_next(run->it, &more);
+        if (!st && more)
+            st = rt_iter_next(run->it);
+        if (!st && more) {
+            str_add(&s, s.len ? "; " : "");
+            add_step(&s, run);
+        }
+    }
+    if (st) {
+        str_add(&s, s.len ? "; " : "");
+        add_error(&s, st);
+    }
+    return str_text(&s);
+}
+
+const char *
+pipe_steps(Arena *a, const Pipe *pipe)
+{
+    PipeRun run;
+    Str s = str_new(a);
+    Status st = pipe_open(a, pipe, &run);
+    if (!st)
+        return pipe_pass(a, &run);
+    add_error(&s, st);
+    return str_text(&s);
+}
+
+Numbers
+pipe_numbers(Arena *a, const PipeRun *run)
+{
+    Numbers numbers = {0};
+    bool more;
+    assert_null(rt_iter_open(run->it));
+    for (;;) {
+        assert_null(rt_iter_has_next(run->it, &more));
+        if (!more)
+            return numbers;
+        assert_null(rt_iter_next(run->it));
+        for (int r = 0; r < run->replicas; r++) {
+            const int64_t *data = rt_iter_data(run->it, r, 0);
+            for (int64_t i = 0; i < rt_iter_rows(run->it, r); i++)
+                VEC_PUSH(a, numbers, data[i]);
+        }
+    }
+}

@@ -1,0 +1,54 @@
+/*
+ * pipe.h - pipelines for tests, and what comes out of them as text
+ *
+ * A test states the lines of a dataset as they stand in a .tir file.  Their
+ * types may use b1, b2, b3, b4, b5 and b8, batches of at most so many rows.
+ * These functions are there for map:
+ *
+ *   @twice  i64 to 2 x             @pair   i64 to (x, x + 1)
+ *   @sums   i64[2] to its sum      @halves i64[b4] to f32[b4], x / 2
+ *   @no5    i64 to itself, but fails on 5
+ *
+ * Steps read as in the cases of tf.distribute: rows in brackets, replicas
+ * separated by "/", components by "+", steps by "; ".
+ */
+#ifndef TFD_TESTS_DATA_PIPE_H
+#define TFD_TESTS_DATA_PIPE_H
+
+#include "runtime/base/vec.h"
+#include "runtime/data/data.h"
+
+typedef struct Pipe {
+    const char *stages;
+    const char *shard; /* NULL: auto */
+    int replicas;      /* 0: one */
+    const char *dir;
+    uint64_t seed;
+    bool threads;
+} Pipe;
+
+/* A pipeline at work; it ends with the arena it was asked for with. */
+typedef struct PipeRun {
+    RtIter *it;
+    const IrStage *last;
+    int replicas;
+} PipeRun;
+
+typedef VEC(int64_t) Numbers;
+
+/* Fails the test when the pipeline is no IR. */
+Status pipe_open(Arena *a, const Pipe *pipe, PipeRun *out) MUST_USE;
+
+/* The same, fails the test on errors. */
+PipeRun pipe_run(Arena *a, const Pipe *pipe);
+
+/* A pass from its beginning, as text.  An error ends it: "error: ...". */
+const char *pipe_pass(Arena *a, const PipeRun *run);
+
+/* The first pass of a pipeline, or the error that it begins with. */
+const char *pipe_steps(Arena *a, const Pipe *pipe);
+
+/* The i64 elements of a pass in order: of component 0, of all replicas. */
+Numbers pipe_numbers(Arena *a, const PipeRun *run);
+
+#endif

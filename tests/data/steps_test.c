@@ -1,0 +1,207 @@
+/*
+ * steps_test.c - what each stage gives, and what each replica gets of it
+ *
+ * A row is a pipeline with all its steps.  Names INP-... are those of the cases
+ * of tf.distribute (docs/semantics.md section 7).  Every row is run with and
+ * without a thread, and twice over: both passes see the same data.
+ */
+#include "tests/unit/unit.h"
+
+#include "tests/data/pipe.h"
+
+#define BATCH(n) "batch size=" #n " drop_remainder=0 : i64[b" #n "]"
+#define WHOLE(n) "batch size=" #n " drop_remainder=1 : i64[" #n "]"
+#define BATCH_OF(n, dims)                                                      \
+    "batch size=" #n " drop_remainder=0 : i64[b" #n ", " dims "]"
+#define WINDOW(n, stride)                                                      \
+    "window size=" #n " stride=" #stride " : i64[" #n "]\n"
+#define REPEAT(n) "repeat count=" #n " : i64\n"
+#define TAKE(n) "take count=" #n " : i64\n"
+#define SKIP(n) "skip count=" #n " : i64\n"
+#define SHARD(n, i) "shard num=" #n " index=" #i " : i64\n"
+#define MAP(f, types) "map @" #f " : " types "\n"
+#define RANGE(a, b) "range start=" #a " stop=" #b " : i64\n"
+
+typedef struct Row {
+    const char *name;
+    const char *stages;
+    const char *shard; /* NULL: auto */
+    int replicas;
+    const char *want;
+} Row;
+
+/* clang-format off */
+static const Row rows[] = {
+    /* ---- sources ---- */
+    {"range", RANGE(-2, 3) BATCH(8), NULL, 1, "[-2 -1 0 1 2]"},
+    {"range_backwards", RANGE(3, -2) BATCH(8), NULL, 1, ""},
+    {"range_of_the_greatest", RANGE(9223372036854775805, 9223372036854775807)
+     BATCH(8), NULL, 1, "[9223372036854775805 9223372036854775806]"},
+    {"range_too_long",
+     "range start=-9223372036854775807 stop=2 : i64 at 2:3+4\n" BATCH(8), NULL,
+     1, "error: test.tfd:2:3: a range of more than 2^63 numbers"},
+    {"tensors",
+     "tensors count=2 data=hex\"0000803f00000040" /* 1.0 2.0 */
+     "010002000300" "040005000600" "0708\" : f32, i16[3], u8\n"
+     "batch size=8 drop_remainder=0 : f32[b8], i16[b8, 3], u8[b8]",
+     NULL, 1, "[1.0 2.0]+[[1 2 3] [4 5 6]]+[7 8]"},
+    {"tensors_without_rows", "tensors count=0 data=hex\"\" : f32\n"
+     "batch size=8 drop_remainder=0 : f32[b8]", NULL, 2, ""},
+    {"tensors_of_nothing", "tensors count=2 data=hex\"\" : f32[0]\n"
+     "batch size=8 drop_remainder=0 : f32[b8, 0]", NULL, 2, "[[]]/[[]]"},
+
+    /* ---- stages ---- */
+    {"map", RANGE(0, 3) MAP(twice, "i64") BATCH(8), NULL, 1, "[0 2 4]"},
+    {"map_to_two", RANGE(0, 3) MAP(pair, "i64, i64")
+     "batch size=8 drop_remainder=0 : i64[b8], i64[b8]", NULL, 1,
+     "[0 1 2]+[1 2 3]"},
+    {"map_of_batches", RANGE(0, 7) BATCH(4) "\nmap @halves : f32[b4]", NULL, 2,
+     "[0.0 0.5]/[1.0 1.5]; [2.0 2.5]/[3.0]"},
+    {"batch", RANGE(0, 7) BATCH(3), NULL, 1, "[0 1 2]; [3 4 5]; [6]"},
+    {"batch_fits", RANGE(0, 6) BATCH(3), NULL, 1, "[0 1 2]; [3 4 5]"},
+    {"batch_drops", RANGE(0, 7) WHOLE(3), NULL, 1, "[0 1 2]; [3 4 5]"},
+    {"batch_drops_all", RANGE(0, 2) WHOLE(3), NULL, 1, ""},
+    {"batch_of_whole_batches", RANGE(0, 5) WHOLE(2) "\nbatch size=8 "
+     "drop_remainder=0 : i64[b8, 2]", NULL, 1, "[[0 1] [2 3]]"},
+    {"window", RANGE(0, 5) WINDOW(2, 2) BATCH_OF(8, "2"), NULL, 1,
+     "[[0 1] [2 3]]"},
+    {"window_overlapping", RANGE(0, 6) WINDOW(3, 1) BATCH_OF(8, "3"), NULL, 1,
+     "[[0 1 2] [1 2 3] [2 3 4] [3 4 5]]"},
+    {"window_overlapping_by_one", RANGE(0, 8) WINDOW(3, 2) BATCH_OF(8, "3"),
+     NULL, 1, "[[0 1 2] [2 3 4] [4 5 6]]"},
+    {"window_with_gaps", RANGE(0, 13) WINDOW(2, 5) BATCH_OF(8, "2"), NULL, 1,
+     "[[0 1] [5 6] [10 11]]"},
+    {"window_too_large", RANGE(0, 3) WINDOW(4, 1) BATCH_OF(8, "4"), NULL, 1,
+     ""},
+    {"window_of_windows", RANGE(0, 4) WINDOW(2, 1)
+     "window size=2 stride=1 : i64[2, 2]\n" BATCH_OF(8, "2, 2"), NULL, 1,
+     "[[[0 1] [1 2]] [[1 2] [2 3]]]"},
+    {"map_of_windows", RANGE(0, 4) WINDOW(2, 1) MAP(sums, "i64") BATCH(8), NULL,
+     1, "[1 3 5]"},
+    {"repeat", RANGE(0, 2) REPEAT(3) BATCH(8), NULL, 1, "[0 1 0 1 0 1]"},
+    {"repeat_never", RANGE(0, 2) REPEAT(0) BATCH(8), NULL, 1, ""},
+    {"repeat_for_ever", RANGE(0, 3) REPEAT(-1) TAKE(7) BATCH(8), NULL, 1,
+     "[0 1 2 0 1 2 0]"},
+    {"repeat_nothing", RANGE(0, 0) REPEAT(-1) BATCH(8), NULL, 1, ""},
+    {"repeat_repeat", RANGE(0, 1) REPEAT(2) REPEAT(3) BATCH(8), NULL, 1,
+     "[0 0 0 0 0 0]"},
+    {"repeat_batches", RANGE(0, 3) BATCH(2) "\nrepeat count=2 : i64[b2]",
+     NULL, 1, "[0 1]; [2]; [0 1]; [2]"},
+    {"batch_repeated", RANGE(0, 3) REPEAT(2) BATCH(2), NULL, 1,
+     "[0 1]; [2 0]; [1 2]"},
+    {"take", RANGE(0, 5) TAKE(3) BATCH(8), NULL, 1, "[0 1 2]"},
+    {"take_nothing", RANGE(0, 5) TAKE(0) BATCH(8), NULL, 1, ""},
+    {"take_more", RANGE(0, 2) TAKE(3) BATCH(8), NULL, 1, "[0 1]"},
+    {"take_batches", RANGE(0, 7) BATCH(3) "\ntake count=2 : i64[b3]", NULL, 1,
+     "[0 1 2]; [3 4 5]"},
+    {"skip", RANGE(0, 5) SKIP(3) BATCH(8), NULL, 1, "[3 4]"},
+    {"skip_nothing", RANGE(0, 2) SKIP(0) BATCH(8), NULL, 1, "[0 1]"},
+    {"skip_all", RANGE(0, 5) SKIP(9) BATCH(8), NULL, 1, ""},
+    {"skip_batches", RANGE(0, 7) BATCH(3) "\nskip count=2 : i64[b3]", NULL, 1,
+     "[6]"},
+    {"prefetch", RANGE(0, 5) "prefetch depth=2 : i64\n" BATCH(2), NULL, 1,
+     "[0 1]; [2 3]; [4]"},
+    {"INP-39a", RANGE(0, 10) SHARD(5, 2) BATCH(8), NULL, 1, "[2 7]"},
+    {"INP-39b", RANGE(0, 10) SHARD(5, 0) BATCH(8), NULL, 1, "[0 5]"},
+    {"INP-39c", RANGE(0, 10) SHARD(7, 5) BATCH(8), NULL, 1, "[5]"},
+    {"INP-39d", RANGE(0, 1) SHARD(5, 2) BATCH(8), NULL, 1, ""},
+
+    /* ---- division: every batch by itself (legacy) ---- */
+    {"INP-05", RANGE(0, 8) BATCH(4), NULL, 2, "[0 1]/[2 3]; [4 5]/[6 7]"},
+    {"INP-06", RANGE(0, 8) BATCH(4), NULL, 3, "[0 1]/[2 3]/[]; [4 5]/[6 7]/[]"},
+    {"INP-08", RANGE(0, 10) BATCH(4), NULL, 2,
+     "[0 1]/[2 3]; [4 5]/[6 7]; [8]/[9]"},
+    {"INP-11", RANGE(0, 9) WHOLE(4), NULL, 2, "[0 1]/[2 3]; [4 5]/[6 7]"},
+    {"INP-12", RANGE(0, 10) BATCH(5), NULL, 3,
+     "[0 1]/[2 3]/[4]; [5 6]/[7 8]/[9]"},
+    {"INP-14", RANGE(0, 8) MAP(pair, "i64, i64")
+     "batch size=4 drop_remainder=0 : i64[b4], i64[b4]", NULL, 2,
+     "[0 1]+[1 2]/[2 3]+[3 4]; [4 5]+[5 6]/[6 7]+[7 8]"},
+    {"INP-15", RANGE(0, 16) WHOLE(2) "\n" BATCH_OF(4, "2"), NULL, 2,
+     "[[0 1] [2 3]]/[[4 5] [6 7]]; [[8 9] [10 11]]/[[12 13] [14 15]]"},
+    {"INP-54", RANGE(5, 8) BATCH(2), NULL, 2, "[5]/[6]; [7]/[]"},
+    {"INP-55", RANGE(5, 7) WHOLE(1), NULL, 2, "[5]/[]; [6]/[]"},
+    {"INP-59", RANGE(0, 0) BATCH(4), NULL, 2, ""},
+    {"data", RANGE(0, 10) BATCH(4), "data", 2,
+     "[0 1]/[2 3]; [4 5]/[6 7]; [8]/[9]"},
+    {"whole_batches_not_divided_evenly", RANGE(0, 9) WHOLE(4), NULL, 3,
+     "[0 1]/[2 3]/[]; [4 5]/[6 7]/[]"},
+    {"one_row_for_eight", RANGE(0, 1) BATCH(8), NULL, 8,
+     "[0]/[]/[]/[]/[]/[]/[]/[]"},
+
+    /* ---- division: the stream of rows (V2) ---- */
+    {"INP-07", RANGE(0, 8) BATCH(4), "off", 3, "[0 1]/[2]/[3]; [4 5]/[6]/[7]"},
+    {"INP-09", RANGE(0, 10) BATCH(4), "off", 2,
+     "[0 1]/[2 3]; [4 5]/[6 7]; [8 9]/[]"},
+    {"INP-17a", RANGE(0, 5) BATCH(4), "off", 2, "[0 1]/[2 3]; [4]/[]"},
+    {"INP-17b", RANGE(0, 5) WHOLE(4), "off", 2, "[0 1]/[2 3]"},
+    {"INP-18", RANGE(0, 4) BATCH(4), "off", 5, "[0]/[1]/[2]/[3]/[]"},
+    {"off_empty", RANGE(0, 0) BATCH(4), "off", 2, ""},
+    {"off_refills_short_batches", RANGE(0, 3) BATCH(2) "\n"
+     "repeat count=2 : i64[b2]", "off", 2, "[0]/[1]; [2]/[0]; [1]/[2]"},
+    {"off_with_two_components", RANGE(0, 5) MAP(pair, "i64, i64")
+     "batch size=4 drop_remainder=0 : i64[b4], i64[b4]", "off", 2,
+     "[0 1]+[1 2]/[2 3]+[3 4]; [4]+[5]/[]+[]"},
+    {"off_of_rows", RANGE(0, 6) WHOLE(2) "\n" BATCH_OF(2, "2"), "off", 2,
+     "[[0 1]]/[[2 3]]; [[4 5]]/[]"},
+
+    /* ---- errors ---- */
+    {"file_policy_without_files", RANGE(0, 4) BATCH(2) " at 3:4+5", "file", 2,
+     "error: test.tfd:3:4: \"data\" cannot be sharded by file: its source is "
+     "range, which reads none"},
+    {"INP-20", "range start=0 stop=4 : i64 at 3:4+5", NULL, 2,
+     "error: test.tfd:3:4: i64 is no batch that replicas can share"},
+    {"components_of_several_lengths",
+     "tensors count=1 data=hex\"0000803f0000803f0000803f\" : f32[2], f32[1] "
+     "at 3:4+5",
+     NULL, 2,
+     "error: test.tfd:3:4: f32[1] is no batch that replicas can share"},
+    {"batches_of_no_rows", "tensors count=1 data=hex\"\" : f32[0] at 3:4+5",
+     NULL, 2,
+     "error: test.tfd:3:4: f32[0] is no batch that replicas can share"},
+    {"batch_of_ragged_batches", RANGE(0, 4) BATCH(2) "\n"
+     "batch size=2 drop_remainder=1 : i64[2, b2] at 4:5+6", NULL, 1,
+     "error: test.tfd:4:5: batch needs elements of one shape"},
+    {"map_fails", RANGE(3, 9) MAP(no5, "i64") BATCH(1), NULL, 1,
+     "[3]; [4]; error: there is a 5"},
+    {"map_fails_at_once", RANGE(5, 9) MAP(no5, "i64") BATCH(4), NULL, 2,
+     "error: there is a 5"},
+};
+/* clang-format on */
+
+enum { NUM_ROWS = sizeof rows / sizeof *rows };
+
+static void
+expect_twice(const Row *row, bool threads)
+{
+    Arena *a = arena_new(NULL, "test");
+    Pipe pipe = {.stages = row->stages,
+                 .shard = row->shard,
+                 .replicas = row->replicas,
+                 .threads = threads};
+    assert_string_equal(pipe_steps(a, &pipe), row->want);
+    if (strncmp(row->want, "error: test", 11) != 0) {
+        PipeRun run = pipe_run(a, &pipe);
+        assert_string_equal(pipe_pass(a, &run), row->want);
+        assert_string_equal(pipe_pass(a, &run), row->want);
+    }
+    arena_release(a);
+}
+
+static void
+expect_row(void **state)
+{
+    const Row *row = *state;
+    expect_twice(row, false);
+    expect_twice(row, true);
+}
+
+int
+main(void)
+{
+    struct CMUnitTest tests[NUM_ROWS];
+    for (int i = 0; i < NUM_ROWS; i++)
+        tests[i] = (struct CMUnitTest){rows[i].name, expect_row, NULL, NULL,
+                                       (void *)(uintptr_t)&rows[i]};
+    return _cmocka_run_group_tests("steps", tests, NUM_ROWS, NULL, NULL);
+}

@@ -192,25 +192,36 @@ find_stash(IrOp *op, void *data)
             VEC_PUSH(bg->g->cx->arena, bg->stash, op->operands[i]);
 }
 
-/* The yield of branch r with what of the stash it has, and zeros for the rest.
- */
+/* What branch r yields of the stash: what it has, and zeros for the rest. */
 static void
-widen_yield(BranchGrad *bg, IrOp *op, int r)
+add_stash(BranchGrad *bg, IrOp *yield, IrValues *all)
 {
-    IrBlock *b = op->regions[r];
-    IrOp *old = ir_block_yield(b);
-    IrValues all = {0};
     Arena *a = bg->g->cx->arena;
-    for (int i = 0; i < old->num_operands; i++)
-        VEC_PUSH(a, all, old->operands[i]);
-    ir_remove(old);
+    IrBlock *zeros = ir_block_scratch(yield);
     for (int i = 0; i < bg->stash.len; i++) {
         IrValue *v = bg->stash.data[i];
         const IrBlock *home = v->def ? v->def->block : v->block;
-        VEC_PUSH(a, all,
-                 home == b ? v : ir_const_zeros(b, &v->type, bg->g->loc));
+        if (home != yield->block)
+            v = ir_const_zeros(zeros, &v->type, bg->g->loc);
+        VEC_PUSH(a, *all, v);
     }
-    ir_build_yield(b, all.len, all.data, op->loc);
+    ir_stamp(zeros,
+             ir_reason(bg->g->cx->m, "differentiate.stash", pass_loc(yield),
+                       "in place of values of the other branch that its "
+                       "gradient needs"));
+    ir_splice_before(yield, zeros);
+}
+
+static void
+widen_yield(BranchGrad *bg, IrBlock *b)
+{
+    IrOp *old = ir_block_yield(b);
+    IrValues all = {0};
+    for (int i = 0; i < old->num_operands; i++)
+        VEC_PUSH(bg->g->cx->arena, all, old->operands[i]);
+    add_stash(bg, old, &all);
+    ir_remove(old);
+    ir_build_yield(b, all.len, all.data, old->loc);
 }
 
 typedef struct Rename {
@@ -242,7 +253,7 @@ hand_out_stash(BranchGrad *bg, IrOp *old)
     op->reason = old->reason;
     for (int r = 0; r < 2; r++) {
         ir_set_region(op, r, old->regions[r]);
-        widen_yield(bg, op, r);
+        widen_yield(bg, op->regions[r]);
     }
     ir_op_close(op);
     ir_splice_before(old, b);

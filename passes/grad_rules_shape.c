@@ -225,7 +225,7 @@ part_of_equal(Grad *g, IrValue *v, const IrType *x, int axis)
     int64_t sum_axis = axis;
     for (int i = 0, j = 0; i < x->rank; i++) {
         if (i == axis)
-            split[j++] = dim_const(v->type.dims[i].c / x->dims[i].c);
+            split[j++] = dim_const(g->cx->m->num_replicas);
         split[j++] = x->dims[i];
     }
     for (int i = 0; i <= x->rank; i++)

@@ -352,7 +352,8 @@ outline_group(Replicate *r, Group *g)
                                     "%s and what follows it on the devices",
                                     ir_op_info[first->kind].name);
     Outline o = {.r = r, .group = g};
-    o.program = ir_func_new(r->m, program_name(r, g), FUNC_PROGRAM, first->loc);
+    o.program =
+        ir_func_new(r->m, program_name(r, g), FUNC_PROGRAM, pass_loc(first));
     o.map = ir_clone_map(r->cx->arena);
     for (int i = 0; i < g->ops.len; i++) {
         capture_all(&o, g->ops.data[i]);

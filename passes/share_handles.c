@@ -30,7 +30,8 @@ is_handle(const IrValue *v)
 
 /* A program that copies values of these types. */
 static IrFunc *
-copy_program(PassCx *cx, int n, IrValue *const *values, Loc loc)
+copy_program(PassCx *cx, int n, IrValue *const *values, const IrType *types,
+             Loc loc)
 {
     IrModule *m = cx->m;
     const char *name = NULL;
@@ -39,7 +40,7 @@ copy_program(PassCx *cx, int n, IrValue *const *values, Loc loc)
     IrFunc *fn = ir_func_new(m, name, FUNC_PROGRAM, loc);
     IrValue **args = NEW_ARRAY(cx->arena, IrValue *, (size_t)n);
     for (int i = 0; i < n; i++)
-        args[i] = ir_block_arg(fn->body, values[i]->type, values[i]->name);
+        args[i] = ir_block_arg(fn->body, types[i], values[i]->name);
     ir_build_return(fn->body, n, args, loc);
     return fn;
 }
@@ -56,9 +57,11 @@ copy_at_edge(const Edge *e, const char *what)
     for (int i = 0; i < e->n; i++) {
         from[i] = e->op->operands[e->indices[i]];
         types[i] = from[i]->type;
+        if (!is_handle(from[i]))
+            types[i].locality = LOCAL_MIRRORED;
     }
     Loc loc = pass_loc(e->op);
-    IrFunc *program = copy_program(e->cx, e->n, from, loc);
+    IrFunc *program = copy_program(e->cx, e->n, from, types, loc);
     IrBlock *b = ir_block_scratch(e->op);
     IrOp *launch = ir_build_op(b, OP_launch, e->n, from, loc);
     ir_set_text(launch, A_program, program->name);
@@ -69,13 +72,15 @@ copy_at_edge(const Edge *e, const char *what)
         e->op->operands[e->indices[i]] = launch->results[i];
 }
 
+/* Operands skip .. of op, of which operand skip + i becomes carried[i]: a host
+ * value may become one of the devices there. */
 static Edge
-edge_of(PassCx *cx, IrOp *op, int first)
+edge_of(PassCx *cx, IrOp *op, int skip, IrValue *const *carried)
 {
     Edge e = {.cx = cx, .op = op};
     e.indices = NEW_ARRAY(cx->arena, int, (size_t)op->num_operands);
-    for (int i = first; i < op->num_operands; i++)
-        if (is_handle(op->operands[i]))
+    for (int i = skip; i < op->num_operands; i++)
+        if (is_handle(carried[i - skip]))
             e.indices[e.n++] = i;
     return e;
 }
@@ -104,10 +109,11 @@ static void
 isolate_op(PassCx *cx, IrOp *op)
 {
     if (op->kind == OP_for || op->kind == OP_while) {
-        Edge e = edge_of(cx, op, op->kind == OP_for);
+        Edge e = edge_of(cx, op, op->kind == OP_for, op->results);
         copy_at_edge(&e, "the initial value of what goes round");
     } else if (op->kind == OP_yield && !is_test(op->block)) {
-        Edge e = edge_of(cx, op, 0), held = not_made_here(&e);
+        Edge e = edge_of(cx, op, 0, op->block->op->results);
+        Edge held = not_made_here(&e);
         copy_at_edge(&held, "what goes round is needed once more");
         copy_at_edge(&e, "the next value of what goes round");
     }

@@ -63,9 +63,8 @@ var_difference(Arena *a, const IrModule *m, const Outcome *x, const Outcome *y)
 static const char *
 difference(Arena *a, const IrModule *m, const Outcome *x, const Outcome *y)
 {
-    if (!x->failure != !y->failure)
-        return arena_printf(a, "it failed with \"%s\"",
-                            y->failure ? y->failure : "nothing");
+    if (y->failure)
+        return arena_printf(a, "it failed: %s", y->failure);
     if (strcmp(x->output, y->output) != 0)
         return arena_printf(a, "it printed\n%s\ninstead of\n%s", y->output,
                             x->output);
@@ -179,6 +178,8 @@ check_pipeline(Arena *a, IrModule *m, const CheckOptions *options)
     for (int i = 0; i < num_passes; i++) {
         if (!known && !has_gradients(copy)) {
             before = execute(a, copy, options);
+            if (before.failure)
+                return before.failure;
             known = true;
         }
         const char *pass = pass_table[i].name;

@@ -17,7 +17,7 @@ typedef struct CheckOptions {
  * finds nothing wrong, every operation that the pass inserted says why, and
  * the interpreter prints the same and leaves the same bits in all variables as
  * before it.  (Nothing executes a program with gradients before differentiate.)
- * NULL, or what is wrong, in a. */
+ * NULL, or what is wrong, in a; a program that fails is wrong, too. */
 const char *check_pipeline(Arena *a, IrModule *m, const CheckOptions *options);
 
 /* The same of one pass on m itself, whether or not it changes what m does:

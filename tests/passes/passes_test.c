@@ -4,9 +4,10 @@
  *   passes/NAME.tir            begins with "# RUN: passes=A,B"; what the passes
  *                              make of the module is what follows "# EXPECT:"
  *   passes/programs/NAME.tir   does the same after every pass
+ *   lower/NAME.tir             and what the front end makes of its programs
  *   docs/examples/NAME.tfd     so do these, on several numbers of devices
  *
- *   passes_test SOURCE_ROOT golden|programs|examples
+ *   passes_test SOURCE_ROOT golden|programs|lowered|examples
  *
  * With TFD_BLESS=1 what is expected is written anew.
  */
@@ -132,11 +133,11 @@ static const CheckOptions all_options[] = {
 };
 
 static void
-expect_same(IrModule *m, const char *data_dir)
+expect_same(IrModule *m)
 {
     for (size_t i = 0; i < sizeof all_options / sizeof *all_options; i++) {
         CheckOptions options = all_options[i];
-        options.data_dir = data_dir;
+        options.data_dir = arena_printf(arena, "%s/tests/passes/data", root);
         expect_nothing_wrong(check_pipeline(arena, m, &options));
     }
 }
@@ -146,7 +147,7 @@ expect_same_program(void **state)
 {
     size_t len;
     const char *text = read_text(*state, &len);
-    expect_same(parse(*state, text, len), NULL);
+    expect_same(parse(*state, text, len));
 }
 
 #ifdef HAVE_FRONTEND
@@ -178,7 +179,7 @@ expect_same_example(void **state)
     IrModule *m = fe_compile(arena, intern_new(arena), d, &options);
     if (!m || !ir_verify(m, d))
         fail_msg("%s", diag_text(d, arena));
-    expect_same(m, arena_printf(arena, "%s/tests/passes/data", root));
+    expect_same(m);
 }
 #endif
 
@@ -252,6 +253,8 @@ main(int argc, char **argv)
     else if (!strcmp(argv[2], "programs"))
         failures = run_folder("programs", "tests/passes/programs",
                               expect_same_program);
+    else if (!strcmp(argv[2], "lowered"))
+        failures = run_folder("lowered", "tests/lower", expect_same_program);
     else if (!strcmp(argv[2], "examples"))
         failures = run_examples();
     arena_release(arena);

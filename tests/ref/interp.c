@@ -174,7 +174,7 @@ meets(const Interp *in, const IrOp *op)
     case COLLECTIVE:
         return true;
     case HOST:
-        return is_in_main(op);
+        return is_in_main(op) || op->kind == OP_local_result;
     case READS:
         return replicas_aggregate_read(in, op);
     case WRITES:
@@ -675,6 +675,7 @@ interp_call(Interp *in, const char *const *programs,
         body[r] = fn->body;
     }
     TRY(execute(in, everybody(in), body));
+    world_end_step(in);
     for (int r = 0; r < in->num_replicas; r++) {
         const IrOp *end = ir_block_yield(body[r]);
         for (int i = 0; i < end->num_operands; i++)

@@ -52,7 +52,8 @@ void interp_set_rows(Interp *in, int32_t n, const int64_t *rows);
 
 /* Runs device programs, programs[r] on replica r (variants of one another, or
  * all the same): args[i][r] is argument i of replica r.  results[i][r] is
- * given the result's shape and, in arena a, room. */
+ * given the result's shape and, in arena a, room.  What they print goes to
+ * options->printed. */
 Status interp_call(Interp *in, const char *const *programs,
                    const RefTensor *const *args, Arena *a,
                    RefTensor *const *results) MUST_USE;

@@ -27,7 +27,8 @@ text_of(Interp *in, int r, const IrOp *op, int first, Arena *a)
 static void
 put_line(Interp *in, const char *text)
 {
-    str_addf(in->output, "%s\n", text);
+    if (in->output)
+        str_addf(in->output, "%s\n", text);
     if (in->options->printed)
         in->options->printed(in->options->data, text);
 }

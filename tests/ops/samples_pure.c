@@ -1,0 +1,299 @@
+/*
+ * samples_pure.c - programs with operations that compute
+ */
+#include "tests/ops/sampler.h"
+
+#include <string.h>
+
+static DType
+dtype_of(const Sampler *s)
+{
+    return s->out->of.dtype;
+}
+
+/* A result of the sample's kind with one operand and one list of axes. */
+static void
+result_with_axes(Sampler *s, IrValue *x, IrAttrName attr, int n,
+                 const int64_t *axes)
+{
+    IrOp *op = sampler_op(s, s->b, 1, &x);
+    ir_set_ints(op, attr, axes, n);
+    sampler_result(s, sampler_infer(s, op));
+}
+
+static void
+result_with_dims(Sampler *s, IrValue *x, int rank, const Dim *dims)
+{
+    IrOp *op = sampler_op(s, s->b, 1, &x);
+    ir_set_dims(op, A_dims, dims, rank);
+    sampler_result(s, sampler_infer(s, op));
+}
+
+/* ---- elementwise -------------------------------------------------------- */
+
+/* Operands of one shape, and of shapes that broadcast, each to the others. */
+void
+build_elementwise(Sampler *s)
+{
+    int n = ir_op_info[s->out->of.kind].num_in;
+    const Dim shapes[][2] = {{num(3), s->s}, {num(1), s->s}, {num(3), num(1)}};
+    for (int first = 0; first < (n == 1 ? 1 : 3); first++) {
+        IrValue *x[3];
+        for (int i = 0; i < n; i++)
+            x[i] = sampler_arg(s, 2, shapes[(first + i) % 3]);
+        sampler_result(s, sampler_infer(s, sampler_op(s, s->b, n, x)));
+    }
+    IrValue *same[3];
+    for (int i = 0; i < n; i++)
+        same[i] = sampler_arg(s, 1, &s->s);
+    sampler_result(s, sampler_infer(s, sampler_op(s, s->b, n, same)));
+    for (int i = 0; i < n; i++)
+        same[i] = sampler_arg(s, 0, NULL);
+    sampler_result(s, sampler_infer(s, sampler_op(s, s->b, n, same)));
+}
+
+/* The condition is data, but no argument: arguments have the dtype. */
+void
+build_where(Sampler *s)
+{
+    Dim wide[] = {num(3), s->s};
+    IrValue *x = sampler_arg(s, 2, wide), *y = sampler_arg(s, 1, &s->s);
+    IrValue *number = ir_build_iota(s->b, DT_i32, 2, wide, 1, s->loc);
+    IrValue *half = ir_const_int(s->b, DT_i32, 3, s->loc);
+    IrValue *is = ir_build2(s->b, OP_lt, number, half, s->loc);
+    IrValue *operands[][3] = {{is, x, y}, {is, y, x}, {is, x, x}};
+    for (int i = 0; i < 3; i++)
+        sampler_result(s,
+                       sampler_infer(s, sampler_op(s, s->b, 3, operands[i])));
+}
+
+/* To every dtype; where slopes are measured, to one that rounds nothing. */
+void
+build_cast(Sampler *s)
+{
+    IrValue *x = sampler_arg(s, 1, &s->s);
+    for (int t = 0; t < NUM_DTYPES; t++) {
+        if (s->out->of.gradient && t != DT_f64)
+            continue;
+        IrOp *op = sampler_op(s, s->b, 1, &x);
+        ir_set_int(op, A_dtype, t);
+        sampler_result(s, sampler_infer(s, op));
+    }
+}
+
+void
+build_copy(Sampler *s)
+{
+    IrValue *x = sampler_arg(s, 1, &s->s);
+    sampler_result(s, sampler_infer(s, sampler_op(s, s->b, 1, &x)));
+    s->refused |= s->out->of.gradient; /* passes make it after gradients */
+}
+
+/* ---- without operands --------------------------------------------------- */
+
+void
+build_constant(Sampler *s)
+{
+    int64_t n = s->out->of.size;
+    s->refused = n < 0 || s->out->of.gradient;
+    if (s->refused)
+        return;
+    RefTensor t = {0};
+    ref_shape(s->m->arena, &t, dtype_of(s), 1, &n);
+    op_sample_fill(s->values, 7, &t);
+    Dim d[] = {s->s};
+    sampler_result(s, ir_const_data(s->b, dtype_of(s), 1, d, t.data, s->loc));
+}
+
+void
+build_iota(Sampler *s)
+{
+    Dim dims[] = {num(3), s->s, num(2)};
+    for (int axis = 0; axis < 3; axis++)
+        sampler_result(s,
+                       ir_build_iota(s->b, dtype_of(s), 3, dims, axis, s->loc));
+    s->refused = s->out->of.gradient;
+}
+
+/* What replicas know without being told: their number, their rows, params. */
+void
+build_fact(Sampler *s)
+{
+    IrOpKind kind = s->out->of.kind;
+    IrOp *op = sampler_op(s, s->b, 0, NULL);
+    bool of_batch = kind == OP_dim_size || kind == OP_row_start;
+    if (of_batch)
+        ir_set_dims(op, A_dims, &s->s, 1);
+    if (kind == OP_param) {
+        IrParam *p = NEW(s->m->arena, IrParam);
+        *p = (IrParam){"p", dtype_of(s), scalar_int(dtype_of(s), 1), s->loc};
+        if (dtype_is_float(p->dtype))
+            p->value = scalar_float(p->dtype, 0.75);
+        p->name = intern(s->m->names, p->name);
+        VEC_PUSH(s->m->arena, s->m->params, p);
+        ir_set_text(op, A_param, p->name);
+    }
+    sampler_result(s, sampler_infer(s, op));
+    bool no_batch = kind == OP_row_start && !sampler_is_batch(s);
+    s->refused |= no_batch || s->out->of.gradient;
+}
+
+/* ---- reductions and contractions ---------------------------------------- */
+
+void
+build_reduction(Sampler *s)
+{
+    IrOpKind kind = s->out->of.kind;
+    IrValue *row = sampler_arg(s, 1, &s->s);
+    IrValue *x = sampler_arg(s, 3, DIMS(num(2), s->s, num(3)));
+    result_with_axes(s, row, A_axes, 1, AXES(0));
+    for (int axis = 0; axis < 3; axis++) {
+        IrOp *op = sampler_op(s, s->b, 1, &x);
+        ir_set_ints(op, A_axes, AXES(axis), 1);
+        ir_set_int(op, A_keepdims, axis % 2);
+        sampler_result(s, sampler_infer(s, op));
+    }
+    if (kind == OP_argmax || kind == OP_argmin)
+        return;
+    result_with_axes(s, x, A_axes, 2, AXES(0, 2));
+    result_with_axes(s, x, A_axes, 3, AXES(0, 1, 2));
+    result_with_axes(s, x, A_axes, 0, NULL);
+}
+
+static void
+dot_result(Sampler *s, IrValue *x, IrValue *y, const IrDotAxes *axes)
+{
+    IrOp *op = sampler_op(s, s->b, 2, (IrValue *[]){x, y});
+    ir_set_ints(op, A_contract_x, axes->contract_x, axes->num_contract);
+    ir_set_ints(op, A_contract_y, axes->contract_y, axes->num_contract);
+    if (axes->num_batch) {
+        ir_set_ints(op, A_batch_x, axes->batch_x, axes->num_batch);
+        ir_set_ints(op, A_batch_y, axes->batch_y, axes->num_batch);
+    }
+    sampler_result(s, sampler_infer(s, op));
+}
+
+/* Over the size and beside it; over no axis, two axes; along batches. */
+void
+build_dot(Sampler *s)
+{
+    IrValue *x = sampler_arg(s, 2, DIMS(num(3), s->s));
+    IrValue *y = sampler_arg(s, 2, DIMS(s->s, num(2)));
+    IrValue *v = sampler_arg(s, 1, DIMS(s->s));
+    IrValue *w = sampler_arg(s, 1, DIMS(num(3)));
+    IrValue *u = sampler_arg(s, 3, DIMS(s->s, num(2), num(3)));
+    dot_result(s, x, y, &(IrDotAxes){AXES(1), AXES(0), 1, NULL, NULL, 0});
+    dot_result(s, y, x, &(IrDotAxes){AXES(0), AXES(1), 1, NULL, NULL, 0});
+    dot_result(s, x, w, &(IrDotAxes){AXES(0), AXES(0), 1, NULL, NULL, 0});
+    dot_result(s, v, v, &(IrDotAxes){AXES(0), AXES(0), 1, NULL, NULL, 0});
+    dot_result(s, v, w, &(IrDotAxes){NULL, NULL, 0, NULL, NULL, 0});
+    dot_result(s, u, y, &(IrDotAxes){AXES(1, 0), AXES(1, 0), 2, NULL, NULL, 0});
+    dot_result(s, u, x, &(IrDotAxes){AXES(2), AXES(0), 1, AXES(0), AXES(1), 1});
+    dot_result(s, x, u, &(IrDotAxes){AXES(0), AXES(2), 1, AXES(1), AXES(0), 1});
+}
+
+/* ---- moving elements ---------------------------------------------------- */
+
+void
+build_reshape(Sampler *s)
+{
+    IrValue *x = sampler_arg(s, 2, DIMS(s->s, num(6)));
+    Dim all;
+    dim_mul(s->s, num(6), &all);
+    result_with_dims(s, x, 1, &all);
+    result_with_dims(s, x, 3, DIMS(s->s, num(2), num(3)));
+    result_with_dims(s, x, 4, DIMS(num(1), s->s, num(1), num(6)));
+    result_with_dims(s, x, 2, DIMS(num(6), s->s));
+}
+
+void
+build_broadcast(Sampler *s)
+{
+    IrValue *one = sampler_arg(s, 0, NULL);
+    IrValue *row = sampler_arg(s, 1, &s->s);
+    IrValue *x = sampler_arg(s, 3, DIMS(num(1), s->s, num(1)));
+    result_with_dims(s, one, 2, DIMS(s->s, num(2)));
+    result_with_dims(s, row, 2, DIMS(num(3), s->s));
+    result_with_dims(s, x, 4, DIMS(num(2), num(3), s->s, num(2)));
+}
+
+void
+build_transpose(Sampler *s)
+{
+    IrValue *x = sampler_arg(s, 3, DIMS(num(2), s->s, num(3)));
+    result_with_axes(s, x, A_perm, 3, AXES(2, 0, 1));
+    result_with_axes(s, x, A_perm, 3, AXES(1, 2, 0));
+    result_with_axes(s, x, A_perm, 3, AXES(0, 1, 2));
+    IrValue *y = sampler_arg(s, 2, DIMS(s->s, num(5)));
+    result_with_axes(s, y, A_perm, 2, AXES(1, 0));
+}
+
+void
+build_reverse(Sampler *s)
+{
+    IrValue *x = sampler_arg(s, 2, DIMS(s->s, num(3)));
+    result_with_axes(s, x, A_axes, 1, AXES(0));
+    result_with_axes(s, x, A_axes, 2, AXES(0, 1));
+}
+
+static void
+strided_result(Sampler *s, IrValue *x, IrAttrName first_name,
+               const int64_t *first, const Dim *dims, const int64_t *step)
+{
+    int rank = x->type.rank;
+    IrOp *op = sampler_op(s, s->b, 1, &x);
+    ir_set_ints(op, first_name, first, rank);
+    ir_set_dims(op, A_dims, dims, rank);
+    ir_set_ints(op, A_step, step, rank);
+    sampler_result(s, sampler_infer(s, op));
+}
+
+/* a * size + b */
+static Dim
+scaled(const Sampler *s, int64_t a, int64_t b)
+{
+    Dim d;
+    dim_mul(s->s, num(a), &d);
+    dim_add(d, num(b), &d);
+    return d;
+}
+
+void
+build_slice(Sampler *s)
+{
+    IrValue *x = sampler_arg(s, 2, DIMS(scaled(s, 1, 2), num(3)));
+    IrValue *y = sampler_arg(s, 1, DIMS(scaled(s, 2, 1)));
+    strided_result(s, x, A_start, AXES(1, 0), DIMS(s->s, num(2)), AXES(1, 2));
+    strided_result(s, x, A_start, AXES(1, 2), DIMS(s->s, num(3)), AXES(1, -1));
+    strided_result(s, x, A_start, AXES(0, 1), DIMS(num(2), num(1)), AXES(1, 1));
+    strided_result(s, y, A_start, AXES(1), DIMS(s->s), AXES(2));
+    if (!sampler_is_batch(s))
+        strided_result(s, y, A_start, AXES(2 * s->out->of.size), DIMS(s->s),
+                       AXES(-2));
+}
+
+void
+build_pad(Sampler *s)
+{
+    IrValue *x = sampler_arg(s, 2, DIMS(s->s, num(2)));
+    IrValue *y = sampler_arg(s, 1, &s->s);
+    strided_result(s, x, A_low, AXES(2, 0), DIMS(scaled(s, 1, 3), num(4)),
+                   AXES(1, 1));
+    strided_result(s, x, A_low, AXES(0, 1), DIMS(s->s, num(6)), AXES(1, 3));
+    strided_result(s, y, A_low, AXES(1), DIMS(scaled(s, 3, 2)), AXES(3));
+}
+
+/* Parts of the batch's length stand last: there is no gradient else. */
+void
+build_concat(Sampler *s)
+{
+    IrValue *x = sampler_arg(s, 2, DIMS(s->s, num(2)));
+    IrValue *y = sampler_arg(s, 2, DIMS(s->s, num(3)));
+    IrValue *z = sampler_arg(s, 2, DIMS(num(2), num(2)));
+    IrValue *operands[][3] = {{x, y, x}, {z, z, x}, {z, x, NULL}};
+    for (int i = 0; i < 3; i++) {
+        IrOp *op = sampler_op(s, s->b, i < 2 ? 3 : 2, operands[i]);
+        ir_set_int(op, A_axis, i == 0);
+        sampler_result(s, sampler_infer(s, op));
+    }
+}

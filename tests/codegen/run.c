@@ -77,8 +77,9 @@ next_random(uint64_t *state)
 }
 
 static Scalar
-made_up_float(DType t, uint64_t r, bool wild)
+made_up_float(DType t, uint64_t r, RunValues values)
 {
+    bool wild = values == RUN_WILD;
     static const double specials[] = {
         0.0,     -0.0,  INFINITY,     -INFINITY, NAN,    1.0,
         -1.0,    1e-42, -1e-42,       5e-324,    3.4e38, -6.5e4,
@@ -90,12 +91,15 @@ made_up_float(DType t, uint64_t r, bool wild)
         x = specials[(r >> 8) % (sizeof specials / sizeof specials[0])];
     else if (wild && r % 3 == 1)
         x = ldexp(x, (int)((r >> 4) % 80) - 40);
+    if (values == RUN_TINY)
+        x = r % 4 ? 0.0 : t == DT_f64 ? 1e-200 : 1e-30;
     return scalar_float(t, x);
 }
 
 static Scalar
-made_up_int(DType t, uint64_t r, bool wild)
+made_up_int(DType t, uint64_t r, RunValues values)
 {
+    bool wild = values == RUN_WILD;
     int64_t x = (int64_t)((r >> 20) % 19) - 9;
     if (wild && r % 3 == 0)
         x = (int64_t)next_random(&r);
@@ -104,14 +108,19 @@ made_up_int(DType t, uint64_t r, bool wild)
     return scalar_int(t, x);
 }
 
+/* Tiny values of every second array are negative. */
 static void
-make_up(const KArray *a, int64_t size, void *to, uint64_t seed, bool wild)
+make_up(const KArray *a, int64_t size, void *to, uint64_t seed,
+        RunValues values)
 {
+    bool negative = values == RUN_TINY && seed % 2;
     for (int64_t i = 0; i < size; i++) {
         uint64_t r = next_random(&seed);
-        scalar_store(a->dtype, to, i,
-                     dtype_is_float(a->dtype) ? made_up_float(a->dtype, r, wild)
-                                              : made_up_int(a->dtype, r, wild));
+        Scalar x = dtype_is_float(a->dtype) ? made_up_float(a->dtype, r, values)
+                                            : made_up_int(a->dtype, r, values);
+        if (negative && dtype_is_float(a->dtype))
+            x.f = -x.f;
+        scalar_store(a->dtype, to, i, x);
     }
 }
 
@@ -174,51 +183,89 @@ run_dims(const BeKernel *k, int64_t n, int64_t *dims)
 }
 
 static int64_t
-size_of(const BeKernel *k, Dim d, const int64_t *dims)
+size_of(Dim d, const int64_t *dims)
 {
-    (void)k;
     return dim_is_const(d) ? d.c
                            : dim_value(d, dims[3 * (d.sym / 2) + d.sym % 2]);
 }
 
 enum { MAX_ARRAYS = 64 };
 
-const char *
-run_compare(Arena *a, const RtCode *code, const RunCase *c)
+/* The arrays of a call: inputs, then outputs, twice. */
+typedef struct Arrays {
+    int num_in, num;
+    Fenced mem[MAX_ARRAYS];
+    void *got[MAX_ARRAYS], *expected[MAX_ARRAYS];
+    int64_t sizes[MAX_ARRAYS];
+} Arrays;
+
+static const KArray *
+array_of(const BeKernel *k, int i)
+{
+    int num_in = k->arrays[K_IN].len;
+    return i < num_in ? k->arrays[K_IN].data[i]
+                      : k->arrays[K_OUT].data[i - num_in];
+}
+
+static void
+make_arrays(Arena *a, const RunCase *c, Arrays *to)
+{
+    const BeKernel *k = c->kernel;
+    to->num_in = k->arrays[K_IN].len;
+    to->num = to->num_in + k->arrays[K_OUT].len;
+    for (int i = 0; i < to->num; i++) {
+        const KArray *array = array_of(k, i);
+        to->sizes[i] = size_of(array->size, c->dims);
+        size_t bytes = (size_t)to->sizes[i] * dtype_info[array->dtype].bytes;
+        to->mem[i] = fenced_new(bytes, c->seed & 1);
+        to->expected[i] = to->got[i] = to->mem[i].data;
+        if (i < to->num_in) {
+            uint64_t seed = (uint64_t)(c->seed * 65 + i);
+            make_up(array, to->sizes[i], to->got[i], seed, c->values);
+        } else {
+            to->expected[i] = arena_alloc(a, bytes);
+            memset(to->expected[i], FILL, bytes);
+        }
+    }
+}
+
+static const char *
+run_one(Arena *a, const RtCode *code, const RunCase *c, Arrays *arrays,
+        int64_t items)
 {
     const BeKernel *k = c->kernel;
     TfdKernel *fn =
         (TfdKernel *)(void (*)(void))rt_code_function(code, k->name);
     if (!fn)
         return "the code has no such function";
-    int num_in = k->arrays[K_IN].len, num = num_in + k->arrays[K_OUT].len;
-    Fenced mem[MAX_ARRAYS];
-    void *expected[MAX_ARRAYS], *got[MAX_ARRAYS];
-    int64_t sizes[MAX_ARRAYS];
-    for (int i = 0; i < num; i++) {
-        const KArray *array = i < num_in ? k->arrays[K_IN].data[i]
-                                         : k->arrays[K_OUT].data[i - num_in];
-        sizes[i] = size_of(k, array->size, c->dims);
-        size_t bytes = (size_t)sizes[i] * dtype_info[array->dtype].bytes;
-        mem[i] = fenced_new(bytes, c->seed & 1);
-        expected[i] = got[i] = mem[i].data;
-        if (i < num_in) {
-            make_up(array, sizes[i], got[i], (uint64_t)(c->seed * 64 + i),
-                    c->wild);
-        } else {
-            expected[i] = arena_alloc(a, bytes);
-            memset(expected[i], FILL, bytes);
-            memset(got[i], FILL, bytes);
-        }
+    for (int i = arrays->num_in; i < arrays->num; i++)
+        memset(arrays->got[i], FILL, arrays->mem[i].bytes);
+    fn(arrays->got, c->dims, 0, items / 3);
+    fn(arrays->got, c->dims, items / 3, items);
+    for (int i = arrays->num_in; i < arrays->num; i++) {
+        const char *wrong =
+            difference(a, k, i - arrays->num_in, arrays->sizes[i],
+                       arrays->expected[i], arrays->got[i]);
+        if (wrong)
+            return wrong;
     }
-    int64_t items = kernel_eval_items(k, c->dims), half = items / 3;
-    kernel_eval(k, expected, c->dims, 0, items);
-    fn(got, c->dims, 0, half);
-    fn(got, c->dims, half, items);
+    return NULL;
+}
+
+const char *
+run_compare(Arena *a, RtCode *const *codes, int num_codes, const RunCase *c)
+{
+    Arrays arrays;
+    make_arrays(a, c, &arrays);
+    int64_t items = kernel_eval_items(c->kernel, c->dims);
+    kernel_eval(c->kernel, arrays.expected, c->dims, 0, items);
     const char *wrong = NULL;
-    for (int i = num_in; i < num && !wrong; i++)
-        wrong = difference(a, k, i - num_in, sizes[i], expected[i], got[i]);
-    for (int i = 0; i < num; i++)
-        munmap(mem[i].map, mem[i].map_bytes);
+    for (int i = 0; i < num_codes && !wrong; i++) {
+        wrong = run_one(a, codes[i], c, &arrays, items);
+        if (wrong)
+            wrong = arena_printf(a, "code %d: %s", i, wrong);
+    }
+    for (int i = 0; i < arrays.num; i++)
+        munmap(arrays.mem[i].map, arrays.mem[i].map_bytes);
     return wrong;
 }

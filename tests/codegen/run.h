@@ -13,18 +13,28 @@ enum { RUN_MAX_DIMS = 32 };
  * ends the test program. */
 RtCode *run_compile(const BeKernels *kernels, const char *target, int level);
 
+/* What inputs are made of: numbers around 0; infinities, NaNs, extremes and
+ * exact halves among them; -0 and what underflows when multiplied. */
+typedef enum RunValues {
+    RUN_TAME,
+    RUN_WILD,
+    RUN_TINY,
+    RUN_NUM_VALUES
+} RunValues;
+
 typedef struct RunCase {
     const BeKernel *kernel;
     const int64_t *dims; /* as calls hand them over */
     int seed;
-    bool wild; /* values with infinities, NaNs and extremes among them */
+    RunValues values;
 } RunCase;
 
-/* Executes the kernel on made-up inputs, in two ranges of items, and compares
- * all bits of all outputs with those of kernel_eval; NaNs are one.  Arrays end
- * (seed odd) or begin (even) beside pages that cannot be touched.  NULL, or
- * what differs, in a. */
-const char *run_compare(Arena *a, const RtCode *code, const RunCase *c);
+/* Executes the kernel's function of each code on made-up inputs, in two ranges
+ * of items, and compares all bits of all outputs with those of kernel_eval;
+ * NaNs are one.  Arrays end (seed odd) or begin (even) beside pages that cannot
+ * be touched.  NULL, or what differs, in a. */
+const char *run_compare(Arena *a, RtCode *const *codes, int num_codes,
+                        const RunCase *c);
 
 /* The words for pairs of n rows of N, and a replica's number. */
 void run_dims(const BeKernel *k, int64_t n, int64_t *dims);

@@ -1,0 +1,462 @@
+/*
+ * ops_test.c - every operation of the table, compiled, against kernel_eval
+ *
+ * Kernels are made from operations as fuse would hand them over: of every
+ * elementwise operation and every dtype it allows, of reductions and dots of
+ * many shapes, and of what moves elements.  All of them run on batches of 0, 1,
+ * 7, 65 and 200 rows, for both targets and at -O0 and -O2, on tame and on wild
+ * values.
+ */
+#include "tests/codegen/run.h"
+
+#include <string.h>
+#include "ir/build.h"
+#include "runtime/plan/target.h"
+#include "tests/unit/unit.h"
+
+static const int64_t batches[] = {0, 1, 7, 65, 200};
+enum { NUM_BATCHES = sizeof batches / sizeof batches[0], BOUND = 200 };
+
+typedef struct Bench {
+    Arena *arena;
+    IrModule *module;
+    BeKernels kernels;
+    int32_t n; /* a batch symbol of at most BOUND rows */
+} Bench;
+
+static Bench
+bench_new(void)
+{
+    Bench b = {.arena = arena_new(NULL, "codegen test")};
+    Diag *d = diag_new(b.arena);
+    diag_add_source(d, "made.tir", NULL, 0);
+    b.module = ir_module_new(b.arena, intern_new(b.arena), d);
+    b.module->num_replicas = 2;
+    b.n = ir_symbol_pair(b.module, BOUND, 2 * BOUND);
+    return b;
+}
+
+/* ---- running ------------------------------------------------------------ */
+
+static void
+run_all(Bench *b, RtCode *const *codes, int num_codes)
+{
+    for (int i = 0; i < b->kernels.len; i++) {
+        const BeKernel *k = b->kernels.data[i];
+        int num = (k->pairs.len ? NUM_BATCHES : 1) * RUN_NUM_VALUES;
+        for (int s = 0; s < num; s++) {
+            int64_t dims[RUN_MAX_DIMS];
+            RunCase c = {k, dims, i + s, (RunValues)(s % RUN_NUM_VALUES)};
+            run_dims(k, batches[s / RUN_NUM_VALUES], dims);
+            Arena *a = arena_new(NULL, "run");
+            const char *wrong = run_compare(a, codes, num_codes, &c);
+            if (wrong)
+                fail_msg("values %d, batch %d: %s", (int)c.values,
+                         (int)batches[s / RUN_NUM_VALUES], wrong);
+            arena_release(a);
+        }
+    }
+}
+
+/* Every target that runs here, without and with optimisation. */
+static void
+bench_check(Bench *b)
+{
+    RtCode *codes[8];
+    int num = 0;
+    assert_int_equal(diag_num_errors(b->module->diag), 0);
+    assert_true(b->kernels.len > 0);
+    for (int t = 0; target_names[t]; t++) {
+        if (!target_runs_here(target_names[t]))
+            continue;
+        codes[num++] = run_compile(&b->kernels, target_names[t], 0);
+        codes[num++] = run_compile(&b->kernels, target_names[t], 2);
+    }
+    run_all(b, codes, num);
+    for (int i = 0; i < num; i++)
+        rt_code_close(codes[i]);
+    arena_release(b->arena);
+}
+
+/* ---- kernels of operations ---------------------------------------------- */
+
+/* A kernel operation being filled: make operations in body on args, then
+ * close. */
+typedef struct Kernel {
+    Bench *bench;
+    IrOp *op;
+    IrBlock *body;
+    IrValue *args[4];
+} Kernel;
+
+static Kernel
+kernel_begin(Bench *b, int num, const IrType *types)
+{
+    IrFunc *fn =
+        ir_func_new(b->module, arena_printf(b->arena, "f%d", b->kernels.len),
+                    FUNC_PROGRAM, NO_LOC);
+    Kernel k = {.bench = b};
+    IrValue *params[4];
+    for (int i = 0; i < num; i++)
+        params[i] = ir_block_arg(fn->body, types[i], NULL);
+    k.op = ir_build_op(fn->body, OP_kernel, num, params, NO_LOC);
+    k.body = k.op->regions[0];
+    for (int i = 0; i < num; i++)
+        k.args[i] = ir_block_arg(k.body, types[i], NULL);
+    return k;
+}
+
+static void
+kernel_end(Kernel *k, IrValue *result)
+{
+    Bench *b = k->bench;
+    ir_build_yield(k->body, 1, &result, NO_LOC);
+    ir_op_close(k->op);
+    BeKernel *kernel = be_kernel_build(b->arena, k->op, b->module->diag);
+    if (!kernel)
+        fail_msg("%s", diag_text(b->module->diag, b->arena));
+    VEC_PUSH(b->arena, b->kernels, kernel);
+}
+
+static IrType
+type_of(DType t, int rank, const Dim *dims)
+{
+    IrType type = type_scalar(t, LOCAL_PER_REPLICA);
+    type.rank = rank;
+    memcpy(type.dims, dims, (size_t)rank * sizeof *dims);
+    return type;
+}
+
+/* ---- elementwise -------------------------------------------------------- */
+
+static bool
+add_elementwise(Bench *b, IrOpKind kind, DType t, DType to, Dim dim)
+{
+    int num = ir_op_info[kind].num_in;
+    IrType types[3];
+    for (int i = 0; i < num; i++)
+        types[i] = type_of(kind == OP_where && i == 0 ? DT_bool : t, 1, &dim);
+    Kernel k = kernel_begin(b, num, types);
+    IrOp *op = ir_op_new(k.op->block->func, kind, num, k.args, NO_LOC);
+    if (kind == OP_cast)
+        ir_set_int(op, A_dtype, to);
+    if (ir_op_infer(op, k.body)) {
+        ir_func_remove(k.op->block->func);
+        return false;
+    }
+    ir_append(k.body, op);
+    kernel_end(&k, op->results[0]);
+    return true;
+}
+
+static void
+add_shapes(Bench *b, IrOpKind kind, DType t, DType to)
+{
+    if (add_elementwise(b, kind, t, to, dim_linear(0, 1, b->n))) {
+        add_elementwise(b, kind, t, to, dim_const(7));
+        add_elementwise(b, kind, t, to, dim_const(65));
+        add_elementwise(b, kind, t, to, dim_const(1));
+    }
+}
+
+static void
+elementwise_operations_have_the_bits_of_the_interpreter(void **state)
+{
+    (void)state;
+    for (int kind = 0; kind < NUM_OPS; kind++) {
+        if (!(ir_op_info[kind].traits & ELEMENTWISE) || kind == OP_cast)
+            continue;
+        Bench b = bench_new();
+        for (int t = 0; t < NUM_DTYPES; t++)
+            add_shapes(&b, (IrOpKind)kind, (DType)t, (DType)t);
+        bench_check(&b);
+    }
+}
+
+static void
+casts_have_the_bits_of_the_interpreter(void **state)
+{
+    (void)state;
+    Bench b = bench_new();
+    for (int from = 0; from < NUM_DTYPES; from++) {
+        for (int to = 0; to < NUM_DTYPES; to++)
+            add_shapes(&b, OP_cast, (DType)from, (DType)to);
+    }
+    bench_check(&b);
+}
+
+/* ---- reductions --------------------------------------------------------- */
+
+/* A shape (0 stands for n) and the axes to reduce. */
+typedef struct Shape {
+    int rank;
+    int64_t dims[3];
+    int num_axes;
+    int64_t axes[3];
+    bool adds_row; /* a value of the last dimension alone is added before, so
+                      that the index space cannot become one line */
+} Shape;
+
+static const Shape shapes[] = {
+    {1, {0}, 1, {0}, false},          {1, {7}, 1, {0}, false},
+    {1, {65}, 1, {0}, false},         {1, {66000}, 1, {0}, false},
+    {2, {0, 7}, 1, {0}, false},       {2, {0, 7}, 1, {1}, false},
+    {2, {0, 65}, 2, {0, 1}, false},   {2, {0, 65}, 2, {0, 1}, true},
+    {2, {5, 0}, 1, {1}, false},       {2, {65, 9}, 1, {0}, true},
+    {2, {5, 4}, 2, {0, 1}, true},     {2, {300, 250}, 2, {0, 1}, true},
+    {2, {600, 128}, 2, {0, 1}, true}, {2, {66000, 3}, 1, {0}, false},
+    {3, {4, 0, 6}, 2, {0, 2}, false}, {3, {0, 3, 20}, 2, {1, 2}, true},
+    {3, {3, 0, 2}, 1, {1}, false},
+};
+
+static IrType
+shape_type(const Bench *b, const Shape *s, DType t)
+{
+    Dim dims[3];
+    for (int i = 0; i < s->rank; i++)
+        dims[i] = s->dims[i] ? dim_const(s->dims[i]) : dim_linear(0, 1, b->n);
+    return type_of(t, s->rank, dims);
+}
+
+static bool
+add_reduction(Bench *b, IrOpKind kind, DType t, const Shape *s)
+{
+    if ((kind == OP_argmax || kind == OP_argmin) && s->num_axes > 1)
+        return true;
+    IrType type = shape_type(b, s, t), row = type;
+    row.rank = 1;
+    row.dims[0] = type.dims[type.rank - 1];
+    IrType types[] = {type, row};
+    Kernel k = kernel_begin(b, s->adds_row ? 2 : 1, types);
+    IrValue *x = k.args[0];
+    if (s->adds_row && t != DT_bool)
+        x = ir_build2(k.body, OP_add, x, k.args[1], NO_LOC);
+    else if (s->adds_row)
+        x = ir_build2(k.body, OP_eq, x, k.args[1], NO_LOC);
+    IrOp *op = ir_op_new(k.op->block->func, kind, 1, &x, NO_LOC);
+    ir_set_ints(op, A_axes, s->axes, s->num_axes);
+    if (ir_op_infer(op, k.body)) {
+        ir_func_remove(k.op->block->func);
+        return false;
+    }
+    ir_append(k.body, op);
+    kernel_end(&k, op->results[0]);
+    return true;
+}
+
+static void
+reductions_fold_in_the_order_of_d2(void **state)
+{
+    (void)state;
+    enum { NUM_SHAPES = sizeof shapes / sizeof shapes[0] };
+    for (int kind = 0; kind < NUM_OPS; kind++) {
+        if (!(ir_op_info[kind].traits & REDUCES))
+            continue;
+        Bench b = bench_new();
+        for (int t = 0; t < NUM_DTYPES; t++) {
+            for (int s = 0; s < NUM_SHAPES; s++) {
+                if (!add_reduction(&b, (IrOpKind)kind, (DType)t, &shapes[s]))
+                    break;
+            }
+        }
+        bench_check(&b);
+    }
+}
+
+/* ---- products ----------------------------------------------------------- */
+
+typedef struct Dot {
+    Shape x, y; /* axes: what is contracted */
+    int num_batch;
+} Dot;
+
+/* Plain, transposed, of few and of many products, batched, of a vector, of
+ * scalars, of nothing; sums of more than a block of 512 along one axis and
+ * along several. */
+static const Dot dots[] = {
+    {{2, {0, 9}, 1, {1}, 0}, {2, {9, 65}, 1, {0}, 0}, 0},
+    {{2, {0, 64}, 1, {1}, 0}, {2, {64, 48}, 1, {0}, 0}, 0},
+    {{2, {0, 5}, 1, {0}, 0}, {2, {0, 33}, 1, {0}, 0}, 0},
+    {{2, {0, 12}, 1, {1}, 0}, {2, {31, 12}, 1, {1}, 0}, 0},
+    {{2, {12, 0}, 1, {1}, 0}, {2, {0, 16}, 1, {0}, 0}, 0},
+    {{2, {13, 1300}, 1, {1}, 0}, {2, {1300, 20}, 1, {0}, 0}, 0},
+    {{2, {3, 1024}, 1, {1}, 0}, {2, {1024, 5}, 1, {0}, 0}, 0},
+    {{3, {2, 600, 3}, 2, {1, 2}, 0}, {3, {600, 3, 18}, 2, {0, 1}, 0}, 0},
+    {{3, {2, 3, 700}, 2, {1, 2}, 0}, {3, {3, 18, 700}, 2, {0, 2}, 0}, 0},
+    {{3, {9, 0, 4}, 2, {1, 2}, 0}, {3, {0, 4, 6}, 2, {0, 1}, 0}, 0},
+    {{3, {3, 0, 10}, 1, {2}, 0}, {3, {3, 10, 17}, 1, {1}, 0}, 1},
+    {{2, {0, 40}, 1, {1}, 0}, {1, {40}, 1, {0}, 0}, 0},
+    {{1, {40}, 1, {0}, 0}, {2, {40, 0}, 1, {0}, 0}, 0},
+    {{1, {0}, 1, {0}, 0}, {1, {0}, 1, {0}, 0}, 0},
+    {{1, {1500}, 1, {0}, 0}, {1, {1500}, 1, {0}, 0}, 0},
+    {{1, {6}, 0, {0}, 0}, {1, {0}, 0, {0}, 0}, 0},
+};
+
+static void
+add_dot(Bench *b, const Dot *dot, DType t)
+{
+    static const int64_t leading[] = {0, 1, 2};
+    IrType types[] = {shape_type(b, &dot->x, t), shape_type(b, &dot->y, t)};
+    IrDotAxes axes = {.contract_x = dot->x.axes,
+                      .contract_y = dot->y.axes,
+                      .num_contract = dot->x.num_axes,
+                      .batch_x = leading,
+                      .batch_y = leading,
+                      .num_batch = dot->num_batch};
+    Kernel k = kernel_begin(b, 2, types);
+    IrValue *d = ir_build_dot(k.body, k.args[0], k.args[1], &axes, NO_LOC);
+    kernel_end(&k, ir_build2(k.body, OP_maximum, d, d, NO_LOC));
+}
+
+static void
+products_are_added_in_blocks(void **state)
+{
+    (void)state;
+    enum { NUM_DOTS = sizeof dots / sizeof dots[0] };
+    for (int t = 0; t < DT_bool; t++) {
+        Bench b = bench_new();
+        for (int i = 0; i < NUM_DOTS; i++)
+            add_dot(&b, &dots[i], (DType)t);
+        bench_check(&b);
+    }
+}
+
+/* ---- rows, and what moves elements --------------------------------------- */
+
+typedef IrValue *Program(IrBlock *b, IrValue *const *x, Dim n);
+
+static IrValue *
+softmax_of_rows(IrBlock *b, IrValue *const *x, Dim n)
+{
+    static const int64_t last[] = {1};
+    (void)n;
+    IrValue *m = ir_build_reduce(b, OP_reduce_max, x[0], last, 1, true, NO_LOC);
+    IrValue *e = ir_build2(b, OP_sub, x[0], m, NO_LOC);
+    if (dtype_is_float(x[0]->type.dtype))
+        e = ir_build1(b, OP_exp, e, NO_LOC);
+    IrValue *sum = ir_build_reduce(b, OP_sum, e, last, 1, true, NO_LOC);
+    return ir_build2(b, OP_mul, e, sum, NO_LOC);
+}
+
+static IrValue *
+mean_of_columns(IrBlock *b, IrValue *const *x, Dim n)
+{
+    static const int64_t first[] = {0};
+    IrValue *sum = ir_build_reduce(b, OP_sum, x[0], first, 1, true, NO_LOC);
+    IrValue *rows = ir_build_cast(b, ir_build_dim_size(b, n, NO_LOC),
+                                  x[0]->type.dtype, NO_LOC);
+    IrValue *mean = ir_build2(b, OP_floordiv, sum, rows, NO_LOC);
+    return ir_build2(b, OP_sub, x[0], mean, NO_LOC);
+}
+
+static IrValue *
+transposed_and_itself(IrBlock *b, IrValue *const *x, Dim n)
+{
+    static const int64_t perm[] = {1, 0};
+    (void)n;
+    IrValue *t = ir_build_transpose(b, x[0], perm, NO_LOC);
+    return ir_build2(b, OP_add, t, ir_build1(b, OP_neg, t, NO_LOC), NO_LOC);
+}
+
+static IrValue *
+every_second_backwards(IrBlock *b, IrValue *const *x, Dim n)
+{
+    static const int64_t start[] = {0, 10}, step[] = {1, -2};
+    Dim dims[] = {n, dim_const(5)};
+    IrValue *s = ir_build_slice(b, x[0], start, dims, step, NO_LOC);
+    return ir_build2(b, OP_mul, s, s, NO_LOC);
+}
+
+static IrValue *
+padded_within_and_around(IrBlock *b, IrValue *const *x, Dim n)
+{
+    static const int64_t low[] = {2, 1}, step[] = {2, 3};
+    Dim dims[] = {dim_linear(3, 2, n.sym), dim_const(40)};
+    IrValue *p = ir_build_pad(b, x[0], low, dims, step, NO_LOC);
+    return ir_build2(b, OP_sub, p, p, NO_LOC);
+}
+
+static IrValue *
+joined(IrBlock *b, IrValue *const *x, Dim n)
+{
+    (void)n;
+    IrValue *parts[] = {x[0], x[1], x[0]};
+    return ir_build_concat(b, 3, parts, 1, NO_LOC);
+}
+
+static IrValue *
+split_and_reversed(IrBlock *b, IrValue *const *x, Dim n)
+{
+    static const int64_t axes[] = {0, 2};
+    Dim dims[] = {n, dim_const(3), dim_const(4)};
+    IrValue *s = ir_build_reshape(b, x[0], 3, dims, NO_LOC);
+    return ir_build_reverse(b, s, axes, 2, NO_LOC);
+}
+
+/* [n, 12] as [12, n]: rows of the result begin anywhere in those of x. */
+static IrValue *
+cut_elsewhere(IrBlock *b, IrValue *const *x, Dim n)
+{
+    static const int64_t perm[] = {1, 0};
+    Dim dims[] = {dim_const(12), n};
+    IrValue *s = ir_build_reshape(b, x[0], 2, dims, NO_LOC);
+    IrValue *t = ir_build_transpose(b, s, perm, NO_LOC);
+    return ir_build2(b, OP_add, t, x[0], NO_LOC);
+}
+
+static IrValue *
+numbered(IrBlock *b, IrValue *const *x, Dim n)
+{
+    DType t = x[0]->type.dtype;
+    Dim dims[] = {n, dim_const(12)};
+    IrValue *i = ir_build_iota(b, t, 2, dims, 1, NO_LOC);
+    IrValue *j = ir_build_iota(b, t, 2, dims, 0, NO_LOC);
+    IrValue *id = ir_build0(b, OP_replica_id, NO_LOC);
+    id = ir_build_cast(b, id, t, NO_LOC);
+    IrValue *sum = ir_build2(b, OP_mul, i, x[0], NO_LOC);
+    sum = ir_build2(b, OP_add, sum, j, NO_LOC);
+    return ir_build2(b, OP_add, sum, id, NO_LOC);
+}
+
+static Program *const programs[] = {
+    softmax_of_rows,
+    mean_of_columns,
+    transposed_and_itself,
+    every_second_backwards,
+    padded_within_and_around,
+    joined,
+    split_and_reversed,
+    cut_elsewhere,
+    numbered,
+};
+
+static void
+rows_and_moved_elements_are_right(void **state)
+{
+    (void)state;
+    enum { NUM_PROGRAMS = sizeof programs / sizeof programs[0] };
+    for (int t = 0; t < DT_bool; t++) {
+        Bench b = bench_new();
+        Dim n = dim_linear(0, 1, b.n), dims[] = {n, dim_const(12)};
+        IrType type = type_of((DType)t, 2, dims), types[] = {type, type};
+        for (int i = 0; i < NUM_PROGRAMS; i++) {
+            Kernel k = kernel_begin(&b, 2, types);
+            kernel_end(&k, programs[i](k.body, k.args, n));
+        }
+        bench_check(&b);
+    }
+}
+
+int
+main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(
+            elementwise_operations_have_the_bits_of_the_interpreter),
+        cmocka_unit_test(casts_have_the_bits_of_the_interpreter),
+        cmocka_unit_test(reductions_fold_in_the_order_of_d2),
+        cmocka_unit_test(products_are_added_in_blocks),
+        cmocka_unit_test(rows_and_moved_elements_are_right),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

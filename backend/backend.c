@@ -67,12 +67,26 @@ be_kernels_print(Str *out, const BeKernels *kernels)
 
 typedef VEC(BeJob) BeJobs;
 
+/* Work that better code would not make noticeably faster. */
+enum { LITTLE_WORK = 2048 };
+
+/* The code generator's level.  Most of its time would go into what is executed
+ * in a fraction of a microsecond: scalars of main, the parameters of a tiny
+ * model.  Bits are the same at all levels. */
+static int
+kernel_level(const BeKernel *k, int level)
+{
+    double work =
+        (double)emit_ranges_bound(k, &k->grid) * emit_cost(k, &k->body);
+    return level < 3 && work < LITTLE_WORK ? 0 : level;
+}
+
 static void
 add_host_job(Arena *a, IrModule *m, const BeTarget *t, const char *text,
              size_t len, BeJobs *jobs)
 {
     BeJob job = {.name = HOST_OBJECT, .text = text, .text_len = len};
-    job.emit = be_host_emit;
+    job.emit = be_host_emit; /* calls and copies alone: level 0 */
     job.what = m;
     job.target = t;
     VEC_PUSH(a, *jobs, job);
@@ -80,7 +94,7 @@ add_host_job(Arena *a, IrModule *m, const BeTarget *t, const char *text,
 
 static void
 add_kernel_jobs(Arena *a, const BeKernels *kernels, const BeTarget *t,
-                BeJobs *jobs)
+                int level, BeJobs *jobs)
 {
     for (int i = 0; i < kernels->len; i++) {
         const BeKernel *k = kernels->data[i];
@@ -89,6 +103,7 @@ add_kernel_jobs(Arena *a, const BeKernels *kernels, const BeTarget *t,
         job.emit = be_kernel_emit;
         job.what = k;
         job.target = t;
+        job.level = kernel_level(k, level);
         VEC_PUSH(a, *jobs, job);
     }
 }
@@ -105,7 +120,7 @@ list_jobs(Arena *a, IrModule *m, const BeKernels *kernels,
     for (int i = 0; i < num; i++) {
         if (m)
             add_host_job(a, m, &targets[i], code->ir, code->ir_len, jobs);
-        add_kernel_jobs(a, kernels, &targets[i], jobs);
+        add_kernel_jobs(a, kernels, &targets[i], options->level, jobs);
     }
     return OK;
 }
@@ -118,8 +133,7 @@ compile(Arena *a, IrModule *m, const BeKernels *kernels,
 {
     BeJobs jobs = {0};
     TRY(list_jobs(a, m, kernels, options, code, &jobs));
-    BeObjectOptions how = {.level = options->level,
-                           .num_threads = options->num_threads,
+    BeObjectOptions how = {.num_threads = options->num_threads,
                            .cache = be_cache_open(a, options->cache),
                            .verify = options->verify};
     TRY(be_objects_make(a, jobs.data, jobs.len, &how));
@@ -164,7 +178,7 @@ print_jobs(Str *out, IrModule *m, const BeKernels *kernels,
     TRY(list_jobs(a, m, kernels, options, &nothing, &jobs));
     for (int i = 0; i < jobs.len; i++) {
         const char *text;
-        TRY(assembly ? be_job_asm(a, &jobs.data[i], options->level, &text)
+        TRY(assembly ? be_job_asm(a, &jobs.data[i], &text)
                      : be_job_llvm(a, &jobs.data[i], &text));
         str_add(out, i ? "\n" : "");
         str_add(out, text);

@@ -99,8 +99,7 @@ compile(Arena *a, BeJob *job, const BeObjectOptions *options)
     BeUnit u;
     Status st = build(job, options->verify, &u);
     if (!st) {
-        LLVMTargetMachineRef machine =
-            be_target_open(job->target, options->level);
+        LLVMTargetMachineRef machine = be_target_open(job->target, job->level);
         job->object = generate(a, &u, machine, LLVMObjectFile, &job->size);
         be_target_close(machine);
     }
@@ -116,7 +115,7 @@ make(Arena *a, BeJob *job, const BeObjectOptions *options)
     BeCacheKey key = {0, 0};
     if (cache) {
         key = be_cache_key(job->text, job->text_len, job->target->name,
-                           options->level);
+                           job->level);
         job->cached = be_cache_get(cache, key, a, &job->object, &job->size);
     }
     if (!job->cached) {
@@ -233,12 +232,12 @@ be_job_llvm(Arena *a, const BeJob *job, const char **text)
 }
 
 Status
-be_job_asm(Arena *a, const BeJob *job, int level, const char **text)
+be_job_asm(Arena *a, const BeJob *job, const char **text)
 {
     BeUnit u;
     Status st = build(job, true, &u);
     if (!st) {
-        LLVMTargetMachineRef machine = be_target_open(job->target, level);
+        LLVMTargetMachineRef machine = be_target_open(job->target, job->level);
         LLVMSetTargetMachineAsmVerbosity(machine, 1);
         size_t size;
         *text = generate(a, &u, machine, LLVMAssemblyFile, &size);

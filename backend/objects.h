@@ -16,6 +16,7 @@ typedef struct BeJob {
     Status (*emit)(BeUnit *u, const void *what, const BeTarget *t);
     const void *what;
     const BeTarget *target;
+    int level; /* of -O */
 
     /* results */
     const void *object;
@@ -26,7 +27,6 @@ typedef struct BeJob {
 } BeJob;
 
 typedef struct BeObjectOptions {
-    int level;            /* of -O */
     int num_threads;      /* 0: one a core */
     const BeCache *cache; /* may be NULL */
     bool verify;          /* LLVM's verifier over each module */
@@ -39,7 +39,6 @@ Status be_objects_make(Arena *a, BeJob *jobs, int num,
 
 /* The text of one job's module, or of its assembly, in a. */
 Status be_job_llvm(Arena *a, const BeJob *job, const char **text) MUST_USE;
-Status be_job_asm(Arena *a, const BeJob *job, int level,
-                  const char **text) MUST_USE;
+Status be_job_asm(Arena *a, const BeJob *job, const char **text) MUST_USE;
 
 #endif

@@ -143,6 +143,9 @@ lower_main(Lower *cx, const AstNode *main)
     if (v->kind != FE_NONE && !fe_is_poison(v))
         fe_error(cx, main->loc, "main returns nothing");
     fe_func_close(cx, fn, &saved, &fe_none, main->loc);
+    /* a loop may carry what is on the devices only after its first turn */
+    if (diag_num_errors(cx->diag) == 0)
+        ir_settle_localities(fn);
 }
 
 static void

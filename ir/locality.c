@@ -418,6 +418,8 @@ settle_block(IrBlock *b)
         changed |= raise_arguments(op);
         for (int r = 0; r < op->num_regions; r++)
             changed |= settle_block(op->regions[r]);
+        /* by what the body yields now: then it is walked again */
+        changed |= raise_arguments(op);
         infer_localities(op);
     }
     return changed;

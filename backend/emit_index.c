@@ -282,6 +282,19 @@ divided(Emit *e, const KNode *n, Val x, Val by, bool lanes)
     return n->kind == K_DIV ? q : be_sub(u, x, be_mul(u, q, by));
 }
 
+/* What to divide by: where a batch is empty that may be 0, under a guard that
+ * is false then, but it would trap. */
+static Val
+divisor(Emit *e, Dim by)
+{
+    BeUnit *u = e->u;
+    Val x = emit_dim(e, by);
+    if (dim_is_const(by))
+        return x;
+    Val none = be_icmp(u, LLVMIntEQ, x, emit_word(e, 0));
+    return be_select(u, none, emit_word(e, 1), x);
+}
+
 void
 emit_divide(Emit *e, const KNode *n)
 {
@@ -290,7 +303,7 @@ emit_divide(Emit *e, const KNode *n)
     EmitDepends d = e->index_depends[n->divide.var->id];
     d.lane = d.lane && e->tile.lanes;
     EmitAddress a = emit_address(e, &n->divide.of);
-    Val by = emit_dim(e, n->divide.by);
+    Val by = divisor(e, n->divide.by);
     if (!d.row && !d.lane) {
         *index = (EmitIndex){
             .base = divided(e, n, emit_address_scalar(e, &a, 0, 0), by, false)};

@@ -145,9 +145,9 @@ static const struct {
     const char *code;
     double cost;
 } costs[] = {
-    {"maths", 20},  {"pow", 40},    {"div", 4},
-    {"sqrt", 4},    {"mod", 12},    {"cast", 2},
-    {"maximum", 3}, {"minimum", 3}, {"floordiv", 10},
+    {"maths", 20},  {"pow", 40},      {"div", 4},  {"random", 80},
+    {"sqrt", 4},    {"mod", 12},      {"cast", 2}, {"maximum", 3},
+    {"minimum", 3}, {"floordiv", 10},
 };
 
 enum { NUM_COSTS = sizeof costs / sizeof costs[0] };

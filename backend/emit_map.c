@@ -9,6 +9,7 @@
 #include "backend/emit.h"
 
 #include "ir/maths.h"
+#include "runtime/base/philox.h"
 
 typedef Val Code(BeUnit *u, DType t, const Val *x);
 
@@ -359,6 +360,52 @@ code_select(BeUnit *u, DType t, const Val *x)
 {
     (void)t;
     return be_select(u, x[0], x[1], x[2]);
+}
+
+/* ---- random bits -------------------------------------------------------- */
+
+/* The low and high words of a 64-bit integer, each in a 64-bit one. */
+static Val
+low_word(BeUnit *u, Val x)
+{
+    return be_and(u, x, be_int(LLVMTypeOf(x), UINT32_MAX));
+}
+
+static Val
+high_word(BeUnit *u, Val x)
+{
+    return LLVMBuildLShr(u->builder, x, be_int(LLVMTypeOf(x), 32), "");
+}
+
+static Val
+xor3(BeUnit *u, Val x, Val y, Val z)
+{
+    LLVMBuilderRef b = u->builder;
+    return LLVMBuildXor(b, LLVMBuildXor(b, x, y, ""), z, "");
+}
+
+/* runtime/base/philox.c, its words in 64 bits: products of two are whole. */
+static Val
+code_random(BeUnit *u, DType t, const Val *x)
+{
+    (void)t;
+    Type type = LLVMTypeOf(x[0]);
+    Val k0 = low_word(u, x[0]), k1 = high_word(u, x[0]);
+    Val c0 = low_word(u, x[1]), c1 = high_word(u, x[1]);
+    Val c2 = low_word(u, x[2]), c3 = high_word(u, x[2]);
+    for (int round = 0; round < PHILOX_ROUNDS; round++) {
+        Val p0 = be_mul(u, c0, be_int(type, philox_multiplier[0]));
+        Val p1 = be_mul(u, c2, be_int(type, philox_multiplier[1]));
+        c0 = xor3(u, high_word(u, p1), c1, k0);
+        c2 = xor3(u, high_word(u, p0), c3, k1);
+        c1 = low_word(u, p1);
+        c3 = low_word(u, p0);
+        k0 = low_word(u, be_add(u, k0, be_int(type, philox_bump[0])));
+        k1 = low_word(u, be_add(u, k1, be_int(type, philox_bump[1])));
+    }
+    Val high = LLVMBuildShl(u->builder, c1, be_int(type, 31), "");
+    Val low = LLVMBuildLShr(u->builder, c0, be_int(type, 1), "");
+    return be_or(u, high, low);
 }
 
 /* ---- the table ---------------------------------------------------------- */

@@ -113,6 +113,7 @@ static const TypeRule type_rules[] = {
     {"numeric", true, true, false, false},
     {"float", true, false, false, false},
     {"boolean", false, false, true, false},
+    {"bits", false, true, false, false},
     {"float_to_bool", true, false, false, true},
     {"compare", true, true, true, true},
     {"order", true, true, false, true},
@@ -144,6 +145,7 @@ check_map_types(Check *c, const KNode *n)
         bool condition = i == 0 && n->map.op == OP_where;
         ok &= n->map.args[i]->dtype == (condition ? DT_bool : t);
     }
+    ok &= n->map.op != OP_random || t == DT_i64;
     if (!ok)
         fail(c, "%%%d has operands of wrong dtypes", n->id);
 }

@@ -11,7 +11,7 @@
 
 #include "frontend/lower.h"
 
-enum { FE_MAX_PARAMS = 4 };
+enum { FE_MAX_PARAMS = 6 };
 
 typedef struct FeArgs {
     const FeBuiltin *builtin;   /* NULL for a method */

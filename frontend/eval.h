@@ -134,7 +134,7 @@ typedef struct FeMark {
     IrOp *last;
     IrFunc *last_func;
     int num_writes, num_iters, num_symbols, num_datasets;
-    int64_t num_errors;
+    int64_t num_errors, num_sites;
     bool needs_constant;
 } FeMark;
 FeMark fe_mark(Lower *cx);

@@ -14,7 +14,7 @@
  * unrolled when its index turns out to be needed as a constant.  Whatever
  * lowering adds to the module is therefore either emitted to a block, or
  * appended to iters, symbols, datasets or the functions (all cut back), or made
- * once for a key and found again (slots).
+ * once for a key and found again (slots, counters of random numbers).
  *
  * Files: lower.c (driver, messages), scope.c (names), eval.c (dispatch),
  * lower_expr.c lower_index.c lower_nest.c (expressions), operand.c (values as
@@ -175,6 +175,7 @@ struct Lower {
     struct FeLoop *loop;      /* innermost of this function, or NULL */
     FeDivergence *divergence; /* innermost, or NULL; use fe_divergence */
     IrVar *updated;           /* FE_UPDATE: its variable, NULL for non_slot */
+    const IrType *init_type;  /* FE_INIT: of the variable */
 
     FeScope *builtins, *file; /* outermost names; those of the main file */
     VEC(FeWrite) writes;      /* assignments to muts, oldest first */
@@ -187,6 +188,7 @@ struct Lower {
 
     int64_t num_values, num_steps, num_errors, num_bindings;
     int num_calls, depth;
+    int64_t num_sites;   /* calls that make random numbers */
     bool needs_constant; /* an error was that a value is no constant */
     bool stopped;        /* a limit is exceeded: evaluate nothing more */
 

@@ -153,6 +153,7 @@ fe_mark(Lower *cx)
         .num_symbols = m->symbols.len,
         .num_datasets = m->datasets.len,
         .num_errors = cx->num_errors,
+        .num_sites = cx->num_sites,
         .needs_constant = cx->needs_constant,
     };
     return mark;
@@ -172,5 +173,6 @@ fe_rewind(Lower *cx, const FeMark *mark)
     m->symbols.len = mark->num_symbols;
     m->datasets.len = mark->num_datasets;
     cx->num_errors = mark->num_errors;
+    cx->num_sites = mark->num_sites;
     cx->needs_constant = mark->needs_constant;
 }

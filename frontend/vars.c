@@ -84,6 +84,7 @@ fe_var_make_init(Lower *cx, IrVar *v, FeScope *scope, const AstNode *init,
     v->init = intern(cx->names, fe_format(cx, "%s.init", v->name));
     IrFunc *fn = fe_func_open(cx, v->init, FUNC_INIT, FE_INIT, v->loc, &saved);
     cx->scope = scope;
+    cx->init_type = &v->type;
     FeValue *value = initial_value(cx, v, fe_eval(cx, init), of, init->loc);
     return fe_func_close(cx, fn, &saved, value, init->loc);
 }
@@ -286,10 +287,23 @@ fe_slot_index(Lower *cx, FeSlot *slot, FeValue *v, Loc loc)
     return fe_value_var(cx->arena, slot_var_new(cx, slot, v->var));
 }
 
+/* Counting begins at 0. */
+static void
+make_counter_init(Lower *cx, IrVar *v)
+{
+    FeRegion saved;
+    v->init = intern(cx->names, fe_format(cx, "%s.init", v->name));
+    IrFunc *fn = fe_func_open(cx, v->init, FUNC_INIT, FE_INIT, v->loc, &saved);
+    FeValue *zero = fe_value_scalar(cx->arena, scalar_int(DT_i64, 0));
+    fe_func_close(cx, fn, &saved, zero, v->loc);
+}
+
 void
 fe_vars_finish(Lower *cx)
 {
     FeVars *vars = fe_vars(cx);
+    for (int i = 0; i < vars->counters.len; i++)
+        make_counter_init(cx, vars->counters.data[i]);
     for (int i = 0; i < vars->slots.len; i++) {
         const FeSlot *s = vars->slots.data[i];
         for (int k = 0; k < s->vars.len; k++)

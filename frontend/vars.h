@@ -29,6 +29,7 @@ struct FeSlot {
 typedef struct FeVars {
     VEC(FeVarInfo) infos; /* as module->vars */
     VEC(FeSlot *) slots;
+    VEC(IrVar *) counters; /* of steps, each an i64 from 0 */
 } FeVars;
 
 FeVars *fe_vars(Lower *cx);

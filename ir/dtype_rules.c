@@ -128,6 +128,17 @@ dtype_float(const Infer *in, int i, IrType *out)
 }
 
 const char *
+dtype_bits(const Infer *in, int i, IrType *out)
+{
+    (void)i;
+    const char *wrong = take_same(in, out);
+    if (!wrong && out->dtype != DT_i64)
+        wrong = WRONG(in, "%s is for i64: cast the %s", op_name(in),
+                      name_of(out->dtype));
+    return wrong;
+}
+
+const char *
 dtype_float_to_bool(const Infer *in, int i, IrType *out)
 {
     const char *wrong = dtype_float(in, i, out);

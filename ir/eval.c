@@ -9,6 +9,7 @@
 #include <math.h>
 #include <string.h>
 #include "ir/maths.h"
+#include "runtime/base/philox.h"
 #include "runtime/base/status.h"
 
 /* ---- floats ------------------------------------------------------------- */
@@ -246,6 +247,18 @@ boolean(bool x)
     return (Scalar){.dtype = DT_bool, .i = x};
 }
 
+/* The first two words that Philox makes, without the sign. */
+static int64_t
+random_bits(int64_t key, int64_t row, int64_t place)
+{
+    const uint64_t k = (uint64_t)key, y = (uint64_t)row, z = (uint64_t)place;
+    uint32_t out[4];
+    philox4x32((uint32_t[]){(uint32_t)y, (uint32_t)(y >> 32), (uint32_t)z,
+                            (uint32_t)(z >> 32)},
+               (uint32_t[]){(uint32_t)k, (uint32_t)(k >> 32)}, out);
+    return (int64_t)((((uint64_t)out[1] << 32) | out[0]) >> 1);
+}
+
 bool
 ir_can_eval(IrOpKind kind)
 {
@@ -264,6 +277,8 @@ ir_eval(IrOpKind kind, DType result, const Scalar *x)
         return scalar_cast(x[0], result);
     case OP_where:
         return x[0].i ? x[1] : x[2];
+    case OP_random:
+        return scalar_int(result, random_bits(x[0].i, x[1].i, x[2].i));
     case OP_isnan:
         return boolean(isnan(x[0].f));
     case OP_isfinite:

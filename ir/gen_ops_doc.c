@@ -42,6 +42,7 @@ static const Word dtypes[] = {
     {"numeric", "numbers, equal; the operands'"},
     {"float", "floats, equal; the operands'"},
     {"boolean", "bool"},
+    {"bits", "i64, the same"},
     {"float_to_bool", "a float; gives bool"},
     {"compare", "any, equal; gives bool"},
     {"order", "numbers, equal; gives bool"},

@@ -79,13 +79,21 @@ apply(RtRun *run, const RtSet *set)
     return unknown_param(run, set);
 }
 
+/* The hidden param of random numbers that state no seed is --seed. */
+static Scalar
+default_of(const RtRun *run, const IrParam *p)
+{
+    bool is_seed = p->dtype == DT_i64 && strcmp(p->name, "random.seed") == 0;
+    return is_seed ? scalar_int(DT_i64, (int64_t)run->options->seed) : p->value;
+}
+
 Status
 rt_read_params(RtRun *run)
 {
     int n = run->module->params.len;
     run->params = NEW_ARRAY(run->arena, Scalar, (size_t)n);
     for (int i = 0; i < n; i++)
-        run->params[i] = run->module->params.data[i]->value;
+        run->params[i] = default_of(run, run->module->params.data[i]);
     for (int i = 0; i < run->options->num_sets; i++)
         TRY(apply(run, &run->options->sets[i]));
     return OK;

@@ -11,6 +11,10 @@
 
 #include <stdint.h>
 
+/* What a round multiplies by, and what is added to the key after it. */
+enum { PHILOX_ROUNDS = 10 };
+extern const uint32_t philox_multiplier[2], philox_bump[2];
+
 void philox4x32(const uint32_t counter[4], const uint32_t key[2],
                 uint32_t out[4]);
 

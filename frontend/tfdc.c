@@ -35,6 +35,7 @@ enum {
     OPT_VERIFY,
     OPT_TIME,
     OPT_EXPAND,
+    OPT_EXPLAIN,
     OPT_TARGET,
     OPT_WIDEN,
     OPT_LEVEL,
@@ -102,6 +103,10 @@ static const OptionRow rows[NUM_OPTS] = {
     [OPT_EXPAND] = {.name = "expand",
                     .help = "one copy of each program a device in what --to "
                             "prints"},
+    [OPT_EXPLAIN] = {.name = "explain",
+                     .help = "print the program in words instead of making a "
+                             "plan: variables, batches, every inserted "
+                             "operation with its reason, memory"},
     [OPT_TARGET] = {.name = "target",
                     .arg = "LIST",
                     .help = "x86-64-v3, x86-64-v4 or both: the machines the "
@@ -346,6 +351,11 @@ static Status
 finish_module(Tfdc *t, IrModule *m)
 {
     BeKernels kernels = {0};
+    if (options_given(t->options, OPT_EXPLAIN)) {
+        Str s = str_new(t->arena);
+        passes_explain(&s, m);
+        return print_text(t, str_text(&s));
+    }
     if (t->to == TO_IR || t->to == TO_PLACED)
         return print_module(t, m);
     if (!be_kernels_build(t->arena, m, &kernels))
@@ -455,6 +465,9 @@ read_options(Tfdc *t)
     t->backend = (BeOptions){.targets = options_value(o, OPT_TARGET, NULL),
                              .level = level,
                              .verify = options_given(o, OPT_VERIFY)};
+    if (options_given(o, OPT_EXPLAIN) && options_given(o, OPT_TO))
+        return status_new(STATUS_USAGE,
+                          "--explain prints, and so does --to: give one");
     if (t->to == TO_AST && t->from)
         return status_new(STATUS_USAGE, "--to ast needs a program");
     TRY(check_print_after(t));

@@ -53,6 +53,10 @@ IrModule *passes_expand(const IrModule *m, Arena *a);
  * For reasons, which always have one. */
 Loc pass_loc(const IrOp *op);
 
+/* A placed module in words (--explain): variables and their devices, the
+ * division of batches, what was inserted and why, memory. */
+void passes_explain(Str *out, const IrModule *m);
+
 #define PASS(name, doc) bool pass_##name(PassCx *cx);
 #include "passes/passes.def"
 #undef PASS

@@ -193,8 +193,8 @@ computes_elementwise(const IrOp *kernel)
 {
     const IrType *shape = &kernel->results[0]->type;
     for (const IrOp *op = kernel->regions[0]->first; op; op = op->next) {
-        if (op->kind == OP_yield || op->kind == OP_constant ||
-            op->kind == OP_copy)
+        if (op->kind == OP_yield || op->kind == OP_copy ||
+            op->num_operands == 0)
             continue;
         if (!(ir_op_info[op->kind].traits & ELEMENTWISE))
             return false;

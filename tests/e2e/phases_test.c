@@ -151,6 +151,18 @@ every_device_can_be_seen(void **state)
     assert_non_null(strstr(r.out, ".device2("));
 }
 
+static void
+a_program_is_explained(void **state)
+{
+    Arena *a = *state;
+    Ran r =
+        run_ok(a, "tfdc %s --devices cpu:0-1 --explain", program_path(a, 0));
+    assert_non_null(strstr(r.out, "at most 4 rows a replica, 8 in all"));
+    assert_non_null(strstr(r.out, "linear.tfd:15:14  all_reduce_start: 3 "
+                                  "all_reduces of 12 bytes together, by "
+                                  "bucket.pack, 12 bytes"));
+}
+
 int
 main(void)
 {
@@ -164,6 +176,7 @@ main(void)
         cmocka_unit_test(single_passes_run),
         cmocka_unit_test(code_prints_as_llvm_and_assembly),
         cmocka_unit_test(every_device_can_be_seen),
+        cmocka_unit_test(a_program_is_explained),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);
 }

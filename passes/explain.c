@@ -1,0 +1,166 @@
+/*
+ * explain.c - a placed program in words
+ *
+ * Variables with their devices and bytes, how batches are divided, what each
+ * pass inserted and why, and what memory it takes.
+ */
+#include <string.h>
+#include "ir/build.h"
+#include "ir/hooks.h"
+#include "ir/stage.h"
+#include "passes/passes.h"
+
+static int64_t
+bytes_of(const IrModule *m, const IrType *t)
+{
+    int64_t n = 0;
+    return ir_type_bytes(m, t, &n) ? n : 0;
+}
+
+/* ---- variables ---------------------------------------------------------- */
+
+static const char *const agg_word[] = {"none", "sum", "mean", "first"};
+
+static void
+explain_variable(Str *out, const IrModule *m, const IrVar *v)
+{
+    IrType t = v->type;
+    t.locality = LOCAL_HOST;
+    str_addf(out,
+             "  %-20s %-18s %s, aggregation %s: %lld bytes on each of %s\n",
+             v->name, ir_type_text(m, &t),
+             v->sync == SYNC_ON_READ ? "a part on each replica, sync on_read"
+                                     : "mirrored",
+             agg_word[v->agg], (long long)bytes_of(m, &v->type), m->devices);
+}
+
+static void
+explain_variables(Str *out, const IrModule *m)
+{
+    int64_t sum = 0;
+    str_addf(out, "strategy %s, %d replica%s on %s\n\nvariables\n", m->strategy,
+             m->num_replicas, m->num_replicas == 1 ? "" : "s", m->devices);
+    for (int i = 0; i < m->vars.len; i++) {
+        explain_variable(out, m, m->vars.data[i]);
+        sum += bytes_of(m, &m->vars.data[i]->type);
+    }
+    str_addf(out, "  %lld bytes on each device\n", (long long)sum);
+}
+
+/* ---- batches ------------------------------------------------------------ */
+
+static const char *
+division(const IrModule *m, const IrIter *it)
+{
+    const IrDataset *d = ir_dataset_find(m, it->dataset);
+    bool files = d && d->stages.data[0].kind == STAGE_bytes;
+    bool stream = it->shard == SHARD_OFF || it->shard == SHARD_FILE ||
+                  (it->shard == SHARD_AUTO && files);
+    return stream ? "cut from the stream of rows, in turn"
+                  : "each batch cut by itself, in equal parts";
+}
+
+static void
+explain_batches(Str *out, const IrModule *m)
+{
+    str_add(out, "\nbatches\n");
+    for (int i = 0; i < m->iters.len; i++) {
+        const IrIter *it = m->iters.data[i];
+        str_addf(out, "  %-20s %s", it->dataset, division(m, it));
+        if (it->rows >= 0) {
+            const IrSymbol *n = &m->symbols.data[it->rows];
+            str_addf(out, ": at most %lld rows a replica, %lld in all",
+                     (long long)n->bound,
+                     (long long)m->symbols.data[n->partner].bound);
+        }
+        str_addc(out, '\n');
+    }
+}
+
+/* ---- what was inserted -------------------------------------------------- */
+
+typedef struct Inserted {
+    Str *out;
+    const IrModule *m;
+    const IrFunc *fn;
+    bool begun; /* its heading is printed */
+} Inserted;
+
+static bool
+is_communication(const IrOp *op)
+{
+    IrEffect e = ir_op_info[op->kind].effect;
+    return e == COLLECTIVE || op->kind == OP_fetch;
+}
+
+static int64_t
+bytes_moved(const IrModule *m, const IrOp *op)
+{
+    int64_t sum = 0;
+    for (int i = 0; i < op->num_operands; i++)
+        sum += bytes_of(m, &op->operands[i]->type);
+    return sum;
+}
+
+static void
+explain_op(IrOp *op, void *data)
+{
+    Inserted *in = data;
+    bool is_done =
+        op->kind == OP_all_reduce_done || op->kind == OP_all_gather_done;
+    if (!op->reason || op->kind == OP_kernel || is_done)
+        return;
+    const IrReason *r = op->reason;
+    if (!in->begun)
+        str_addf(in->out, "\ninserted into @%s\n", in->fn->name);
+    in->begun = true;
+    str_addf(in->out, "  %s:%u:%u  %s: %s, by %s",
+             diag_source_name(in->m->diag, r->loc.file), r->loc.line,
+             r->loc.col, ir_op_info[op->kind].name, r->cause, r->rule);
+    if (is_communication(op))
+        str_addf(in->out, ", %lld bytes", (long long)bytes_moved(in->m, op));
+    str_addc(in->out, '\n');
+}
+
+static void
+explain_inserted(Str *out, const IrModule *m)
+{
+    for (IrFunc *fn = m->first; fn; fn = fn->next) {
+        Inserted in = {.out = out, .m = m, .fn = fn};
+        if (fn->variant_of)
+            continue;
+        for (IrOp *op = fn->body->first; op; op = op->next) {
+            explain_op(op, &in);
+            for (int i = 0; i < op->num_regions; i++)
+                if (op->kind != OP_kernel)
+                    ir_walk(op->regions[i], explain_op, &in);
+        }
+    }
+}
+
+/* ---- memory ------------------------------------------------------------- */
+
+static void
+explain_memory(Str *out, const IrModule *m)
+{
+    int64_t device = 0, host = 0;
+    for (IrFunc *fn = m->first; fn; fn = fn->next) {
+        if (fn->kind == FUNC_PROGRAM && fn->arena_bytes > device)
+            device = fn->arena_bytes;
+        if (fn->kind == FUNC_MAIN)
+            host = ir_frame_bytes(fn);
+    }
+    str_addf(out,
+             "\nmemory\n  %lld bytes on each device, variables included\n"
+             "  %lld bytes for main, on the host\n",
+             (long long)device, (long long)host);
+}
+
+void
+passes_explain(Str *out, const IrModule *m)
+{
+    explain_variables(out, m);
+    explain_batches(out, m);
+    explain_inserted(out, m);
+    explain_memory(out, m);
+}

@@ -1,0 +1,283 @@
+/*
+ * objects_test.c - objects, the cache of them, and what goes wrong
+ */
+#include "tests/codegen/run.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <sys/stat.h>
+#include "backend/objects.h"
+#include "tests/unit/unit.h"
+
+static const char text[] = "kernel a\n"
+                           "in in0: f32[100]\n"
+                           "out out0: f32[1]\n"
+                           "grid {\n"
+                           "  %0: f32 = reduce add vector i0 < 100 {\n"
+                           "    %1: f32 = load in0[i0]\n"
+                           "    %2: f32 = exp %1\n"
+                           "    yield %2\n"
+                           "  }\n"
+                           "  store out0[0], %0\n"
+                           "}\n"
+                           "kernel b\n"
+                           "in in0: i64[100]\n"
+                           "out out0: i64[100]\n"
+                           "grid vector i0 < 100 {\n"
+                           "  %0: i64 = load in0[i0]\n"
+                           "  %1: i64 = mul %0, %0\n"
+                           "  store out0[i0], %1\n"
+                           "}\n";
+
+static BeKernels
+read_kernels(Arena *a)
+{
+    BeKernels kernels = {0};
+    Diag *d = diag_new(a);
+    uint16_t file = diag_add_source(d, "two.kernels", text, strlen(text));
+    assert_true(be_kernel_parse(&kernels, a, d, file, text, strlen(text)));
+    assert_int_equal(kernels.len, 2);
+    return kernels;
+}
+
+static BeCode
+compile(Arena *a, const BeOptions *options)
+{
+    BeKernels kernels = read_kernels(a);
+    BeCode code;
+    Status st = be_compile_kernels(a, &kernels, options, &code);
+    if (st)
+        fail_msg("%s", status_message(st));
+    return code;
+}
+
+static void
+expect_same_code(const BeCode *x, const BeCode *y)
+{
+    assert_int_equal(x->objects.len, y->objects.len);
+    for (int i = 0; i < x->objects.len; i++) {
+        const BeObject *o = &x->objects.data[i], *p = &y->objects.data[i];
+        assert_string_equal(o->name, p->name);
+        assert_string_equal(o->target, p->target);
+        assert_int_equal(o->size, p->size);
+        assert_memory_equal(o->bytes, p->bytes, o->size);
+    }
+}
+
+static char *
+new_folder(Arena *a)
+{
+    char *dir = arena_strdup(a, "/tmp/tfd-objects-XXXXXX");
+    assert_non_null(mkdtemp(dir));
+    return dir;
+}
+
+/* Calls visit, if there is one, with the path of each file of dir; returns their
+ * number. */
+static int
+each_file(const char *dir, void (*visit)(const char *path))
+{
+    char path[600];
+    int num = 0;
+    DIR *d = opendir(dir);
+    assert_non_null(d);
+    for (struct dirent *e; (e = readdir(d));) {
+        if (e->d_name[0] == '.')
+            continue;
+        snprintf(path, sizeof path, "%s/%s", dir, e->d_name);
+        num++;
+        if (visit)
+            visit(path);
+    }
+    closedir(d);
+    return num;
+}
+
+static void
+delete_file(const char *path)
+{
+    assert_int_equal(unlink(path), 0);
+}
+
+static void
+delete_folder(const char *dir)
+{
+    each_file(dir, delete_file);
+    assert_int_equal(rmdir(dir), 0);
+}
+
+/* ---- tests -------------------------------------------------------------- */
+
+static void
+bytes_do_not_depend_on_threads(void **state)
+{
+    (void)state;
+    Arena *a = arena_new(NULL, "test");
+    BeOptions options = {.targets = "x86-64-v3,x86-64-v4",
+                         .level = 2,
+                         .cache = "",
+                         .num_threads = 1};
+    BeCode one = compile(a, &options);
+    assert_int_equal(one.objects.len, 4);
+    for (int threads = 2; threads <= 4; threads++) {
+        options.num_threads = threads;
+        BeCode more = compile(a, &options);
+        expect_same_code(&one, &more);
+    }
+    arena_release(a);
+}
+
+static void
+cut_in_half(const char *path)
+{
+    struct stat st;
+    assert_int_equal(stat(path, &st), 0);
+    assert_int_equal(truncate(path, st.st_size / 2), 0);
+}
+
+static void
+flip_last_byte(const char *path)
+{
+    char last;
+    int fd = open(path, O_RDWR);
+    assert_true(fd >= 0);
+    assert_true(lseek(fd, -1, SEEK_END) > 0);
+    assert_int_equal(read(fd, &last, 1), 1);
+    last ^= 1;
+    assert_true(lseek(fd, -1, SEEK_END) > 0);
+    assert_int_equal(write(fd, &last, 1), 1);
+    close(fd);
+}
+
+static void
+expect_cached(const BeCode *code, bool cached)
+{
+    for (int i = 0; i < code->objects.len; i++)
+        assert_true(code->objects.data[i].cached == cached);
+}
+
+static void
+a_second_compilation_is_free(void **state)
+{
+    (void)state;
+    Arena *a = arena_new(NULL, "test");
+    const char *dir = new_folder(a);
+    BeOptions options = {.targets = "x86-64-v3", .level = 2, .cache = dir};
+    BeCode first = compile(a, &options), second = compile(a, &options);
+    expect_cached(&first, false);
+    expect_cached(&second, true);
+    expect_same_code(&first, &second);
+    assert_int_equal(each_file(dir, NULL), 2);
+    options.targets = "x86-64-v4";
+    BeCode other = compile(a, &options);
+    expect_cached(&other, false);
+    delete_folder(dir);
+    arena_release(a);
+}
+
+static void
+a_damaged_cache_is_ignored_and_mended(void **state)
+{
+    (void)state;
+    static void (*const damages[])(const char *path) = {cut_in_half,
+                                                        flip_last_byte};
+    Arena *a = arena_new(NULL, "test");
+    const char *dir = new_folder(a);
+    BeOptions options = {.targets = "x86-64-v3", .level = 2, .cache = dir};
+    BeCode sound = compile(a, &options);
+    for (int i = 0; i < 2; i++) {
+        each_file(dir, damages[i]);
+        BeCode damaged = compile(a, &options), mended = compile(a, &options);
+        expect_cached(&damaged, false);
+        expect_same_code(&sound, &damaged);
+        expect_cached(&mended, true);
+    }
+    delete_folder(dir);
+    arena_release(a);
+}
+
+static void
+a_cache_that_cannot_be_made_is_none(void **state)
+{
+    (void)state;
+    Arena *a = arena_new(NULL, "test");
+    BeOptions options = {.targets = "x86-64-v3", .cache = "/dev/null/no"};
+    BeCode code = compile(a, &options);
+    expect_cached(&code, false);
+    arena_release(a);
+}
+
+static void
+targets_are_named(void **state)
+{
+    (void)state;
+    Arena *a = arena_new(NULL, "test");
+    const BeTarget *targets;
+    int num;
+    Status st =
+        be_targets_parse(a, "x86-64-v4,x86-64-v3,x86-64-v4", &targets, &num);
+    assert_null(st);
+    assert_int_equal(num, 2);
+    assert_string_equal(targets[1].name, "x86-64-v3");
+    st = be_targets_parse(a, "native", &targets, &num);
+    assert_null(st);
+    assert_int_equal(num, 1);
+    st = be_targets_parse(a, "x86-64-v5", &targets, &num);
+    assert_int_equal(status_kind(st), STATUS_USAGE);
+    assert_string_equal(status_message(st),
+                        "unknown target \"x86-64-v5\"; did you mean "
+                        "x86-64-v4");
+    status_free(st);
+    arena_release(a);
+}
+
+/* An instruction that the target does not have. */
+static Status
+emit_nonsense(BeUnit *u, const void *what, const BeTarget *t)
+{
+    (void)what, (void)t;
+    be_func_begin(u, "k_nonsense", u->nothing, NULL, 0, true);
+    Val zero = LLVMConstInt(u->i8, 0, 0);
+    Val tiles[] = {zero};
+    be_intrinsic(u, "llvm.x86.tilezero", NULL, 0, tiles, 1);
+    LLVMBuildRetVoid(u->builder);
+    be_func_end(u);
+    return OK;
+}
+
+static void
+compile_nonsense(void)
+{
+    Arena *a = arena_new(NULL, "test");
+    const BeTarget *targets;
+    int num;
+    Status st = be_targets_parse(a, "x86-64-v3", &targets, &num);
+    BeJob job = {.name = "k_nonsense", .text = "", .emit = emit_nonsense};
+    job.target = targets;
+    BeObjectOptions options = {.num_threads = 1};
+    if (!st)
+        st = be_objects_make(a, &job, 1, &options);
+    status_free(st);
+    arena_release(a);
+}
+
+static void
+what_llvm_cannot_compile_ends_the_program(void **state)
+{
+    (void)state;
+    assert_int_equal(exit_status_of(compile_nonsense), 1);
+}
+
+int
+main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(bytes_do_not_depend_on_threads),
+        cmocka_unit_test(a_second_compilation_is_free),
+        cmocka_unit_test(a_damaged_cache_is_ignored_and_mended),
+        cmocka_unit_test(a_cache_that_cannot_be_made_is_none),
+        cmocka_unit_test(targets_are_named),
+        cmocka_unit_test(what_llvm_cannot_compile_ends_the_program),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

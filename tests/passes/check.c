@@ -32,7 +32,9 @@ copy_vars(Arena *a, const Interp *in, const IrModule *m)
 static Outcome
 execute(Arena *a, IrModule *m, const CheckOptions *options)
 {
-    InterpOptions how = {.seed = 1, .data_dir = options->data_dir};
+    InterpOptions how = {.seed = 1,
+                         .data_dir = options->data_dir,
+                         .max_steps = options->max_steps};
     Interp *in = interp_new(m, &how);
     Str output = str_new(a);
     Outcome o = {0};

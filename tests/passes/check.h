@@ -11,6 +11,7 @@ typedef struct CheckOptions {
     int level;              /* -O of the passes */
     int64_t bytes_per_pack; /* of collectives; 0: no limit */
     const char *data_dir;   /* of datasets */
+    int64_t max_steps;      /* of an iterator; 0: no limit */
 } CheckOptions;
 
 /* Runs the pipeline on a copy of m, pass by pass.  After each the verifier

@@ -423,12 +423,9 @@ program_for(const Interp *in, int r, const IrOp *launch)
 static void
 point_to_values(Interp *in, int r, IrOp *launch)
 {
-    int num_in = launch->num_operands, num_out = launch->num_results;
-    in->inputs[r] = NEW_ARRAY(in->arena, char *, (size_t)num_in);
-    in->outputs[r] = NEW_ARRAY(in->arena, char *, (size_t)num_out);
-    for (int i = 0; i < num_in; i++)
+    for (int i = 0; i < launch->num_operands; i++)
         in->inputs[r][i] = interp_value(in, r, launch->operands[i])->data;
-    for (int i = 0; i < num_out; i++)
+    for (int i = 0; i < launch->num_results; i++)
         in->outputs[r][i] = interp_shaped(in, r, launch->results[i])->data;
 }
 
@@ -652,8 +649,6 @@ begin_call(Interp *in, int r, IrFunc *fn, const RefTensor *const *args,
 {
     const IrValues *params = &fn->body->args;
     const IrOp *end = ir_func_return(fn);
-    in->inputs[r] = NEW_ARRAY(in->arena, char *, (size_t)params->len);
-    in->outputs[r] = NEW_ARRAY(in->arena, char *, (size_t)end->num_operands);
     for (int i = 0; i < end->num_operands; i++) {
         shape_now(in, r, &end->operands[i]->type, a, &results[i][r]);
         in->outputs[r][i] = results[i][r].data;

@@ -28,6 +28,7 @@ typedef struct InterpOptions {
     const char *data_dir; /* where paths of datasets start; NULL: here */
     const InterpParam *params;
     int num_params;
+    int64_t max_steps; /* an iterator ends after so many; 0: when it does */
     /* Called after each line of print; may be NULL. */
     void (*printed)(void *data, const char *line);
     void *data;

@@ -25,6 +25,12 @@ typedef struct ElementFn {
     IrFunc *fn;
 } ElementFn;
 
+/* An iterator at work. */
+typedef struct Feed {
+    RtIter *it;    /* NULL: not opened yet */
+    int64_t steps; /* taken since it was opened */
+} Feed;
+
 struct Interp {
     Arena *arena;
     IrModule *m;
@@ -33,7 +39,7 @@ struct Interp {
     RefTensor *vars; /* variable v of replica r: v * num_replicas + r */
     int64_t *rows;   /* the same for batch symbols: their values */
     int64_t *starts; /* and the rows that replicas before r hold */
-    RtIter **iters;
+    Feed *feeds;     /* as the module's iters */
     Str *output;
     VEC(Line) lines;  /* of the step at hand */
     int *num_printed; /* by each replica in this step */

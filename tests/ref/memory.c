@@ -85,6 +85,23 @@ memories(Interp *in, int64_t bytes)
     return of;
 }
 
+/* As many pointers as any function has parameters or results. */
+static char ***
+pointer_tables(Interp *in)
+{
+    char ***tables = NEW_ARRAY(in->arena, char **, (size_t)in->num_replicas);
+    int most = 0;
+    for (IrFunc *fn = in->m->first; fn; fn = fn->next) {
+        int num_in = fn->body->args.len;
+        int num_out = ir_func_return(fn)->num_operands;
+        most = num_in > most ? num_in : most;
+        most = num_out > most ? num_out : most;
+    }
+    for (int r = 0; r < in->num_replicas; r++)
+        tables[r] = NEW_ARRAY(in->arena, char *, (size_t)most);
+    return tables;
+}
+
 static void
 make_places(Interp *in)
 {
@@ -97,8 +114,8 @@ make_places(Interp *in)
     in->arenas = memories(in, e.arena);
     in->frames = memories(in, e.frame);
     in->scratch = memories(in, e.scratch);
-    in->inputs = NEW_ARRAY(in->arena, char **, (size_t)in->num_replicas);
-    in->outputs = NEW_ARRAY(in->arena, char **, (size_t)in->num_replicas);
+    in->inputs = pointer_tables(in);
+    in->outputs = pointer_tables(in);
 }
 
 static void
@@ -131,7 +148,7 @@ interp_new(IrModule *m, const InterpOptions *options)
     in->vars = NEW_ARRAY(a, RefTensor, n * (size_t)m->vars.len);
     in->rows = NEW_ARRAY(a, int64_t, n * (size_t)m->symbols.len);
     in->starts = NEW_ARRAY(a, int64_t, n * (size_t)m->symbols.len);
-    in->iters = NEW_ARRAY(a, RtIter *, (size_t)m->iters.len);
+    in->feeds = NEW_ARRAY(a, Feed, (size_t)m->iters.len);
     in->num_printed = NEW_ARRAY(a, int, n);
     clear_marks(m);
     make_places(in);
@@ -144,7 +161,7 @@ void
 interp_release(Interp *in)
 {
     for (int i = 0; i < in->m->iters.len; i++)
-        rt_iter_close(in->iters[i]);
+        rt_iter_close(in->feeds[i].it);
     clear_marks(in->m);
     arena_release(in->arena);
 }

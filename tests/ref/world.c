@@ -122,12 +122,9 @@ static void
 point_to_element(Interp *in, const IrFunc *fn, void *const *args,
                  void *const *results)
 {
-    int num_in = fn->body->args.len, num_out = ir_func_return(fn)->num_operands;
-    in->inputs[0] = NEW_ARRAY(in->arena, char *, (size_t)num_in);
-    in->outputs[0] = NEW_ARRAY(in->arena, char *, (size_t)num_out);
-    for (int i = 0; i < num_in; i++)
+    for (int i = 0; i < fn->body->args.len; i++)
         in->inputs[0][i] = args[i];
-    for (int i = 0; i < num_out; i++)
+    for (int i = 0; i < ir_func_return(fn)->num_operands; i++)
         in->outputs[0][i] = results[i];
 }
 
@@ -178,7 +175,7 @@ element_fn(void *context, const char *name)
 /* ---- iterators ---------------------------------------------------------- */
 
 static Status
-iter_of(Interp *in, const char *name, RtIter **out)
+iter_of(Interp *in, const char *name, Feed **out)
 {
     int i = 0;
     while (strcmp(in->m->iters.data[i]->name, name) != 0)
@@ -187,10 +184,11 @@ iter_of(Interp *in, const char *name, RtIter **out)
                              .seed = in->options->seed,
                              .function = element_fn,
                              .context = in};
-    if (!in->iters[i])
+    Feed *feed = &in->feeds[i];
+    if (!feed->it)
         TRY(rt_iter_new(in->m, in->m->iters.data[i], in->num_replicas, &options,
-                        &in->iters[i]));
-    *out = in->iters[i];
+                        &feed->it));
+    *out = feed;
     return OK;
 }
 
@@ -199,10 +197,12 @@ take_rows(Interp *in, const IrIter *iter, const RtIter *it)
 {
     if (iter->rows < 0)
         return;
-    int64_t *rows = NEW_ARRAY(in->arena, int64_t, (size_t)in->num_replicas);
+    Arena *a = arena_new(NULL, "rows");
+    int64_t *rows = NEW_ARRAY(a, int64_t, (size_t)in->num_replicas);
     for (int r = 0; r < in->num_replicas; r++)
         rows[r] = rt_iter_rows(it, r);
     interp_set_rows(in, iter->rows, rows);
+    arena_release(a);
 }
 
 static Status
@@ -230,15 +230,21 @@ give_scalar(Interp *in, IrOp *op, Scalar x)
 static Status
 do_iter(Interp *in, IrOp *op)
 {
-    RtIter *it;
+    Feed *feed;
     bool any;
-    TRY(iter_of(in, ir_text(op, A_iter), &it));
-    if (op->kind == OP_iter_open)
-        return rt_iter_open(it);
-    if (op->kind == OP_iter_next)
-        return do_iter_next(in, op, it);
-    TRY(rt_iter_has_next(it, &any));
-    give_scalar(in, op, scalar_int(DT_bool, any));
+    TRY(iter_of(in, ir_text(op, A_iter), &feed));
+    if (op->kind == OP_iter_open) {
+        feed->steps = 0;
+        return rt_iter_open(feed->it);
+    }
+    if (op->kind == OP_iter_next) {
+        feed->steps++;
+        return do_iter_next(in, op, feed->it);
+    }
+    TRY(rt_iter_has_next(feed->it, &any));
+    bool enough =
+        in->options->max_steps && feed->steps >= in->options->max_steps;
+    give_scalar(in, op, scalar_int(DT_bool, any && !enough));
     return OK;
 }
 

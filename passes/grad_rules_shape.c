@@ -221,7 +221,7 @@ grad_rule_dot(Grad *g, const IrOp *op)
 static IrValue *
 part_of_equal(Grad *g, IrValue *v, const IrType *x, int axis)
 {
-    Dim split[IR_MAX_RANK + 1], one[IR_MAX_RANK + 1];
+    Dim split[IR_MAX_RANK + 1] = {{0, 0, -1}}, one[IR_MAX_RANK + 1];
     int64_t sum_axis = axis;
     for (int i = 0, j = 0; i < x->rank; i++) {
         if (i == axis)

@@ -276,7 +276,7 @@ visit_table(Loader *l, const Object *o, const Section *table, RelocVisit *visit)
         return bad_object(o, "relocations of a section without bytes");
     const char *bytes = o->bytes + table->head.sh_offset;
     for (uint64_t at = 0; at < table->head.sh_size; at += sizeof(Elf64_Rela)) {
-        Reloc r;
+        Reloc r = {.kind = RELOC_NONE};
         TRY(read_reloc(o, target, bytes + at, &r));
         if (r.kind != RELOC_NONE)
             TRY(visit(l, o, target, &r));

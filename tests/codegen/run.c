@@ -229,13 +229,23 @@ make_arrays(Arena *a, const RunCase *c, Arrays *to)
     }
 }
 
+/* A kernel of the code: it is known there as a function. */
+static TfdKernel *
+find_kernel(const RtCode *code, const char *name)
+{
+    union {
+        TfdFunction *function;
+        TfdKernel *kernel;
+    } found = {.function = rt_code_function(code, name)};
+    return found.kernel;
+}
+
 static const char *
 run_one(Arena *a, const RtCode *code, const RunCase *c, Arrays *arrays,
         int64_t items)
 {
     const BeKernel *k = c->kernel;
-    TfdKernel *fn =
-        (TfdKernel *)(void (*)(void))rt_code_function(code, k->name);
+    TfdKernel *fn = find_kernel(code, k->name);
     if (!fn)
         return "the code has no such function";
     for (int i = arrays->num_in; i < arrays->num; i++)

@@ -241,7 +241,7 @@ check_agreement(Crew c, IrOp *const *at, const bool *does)
 static Status
 do_if(Interp *in, Crew c, IrOp *const *at)
 {
-    IrBlock *way[MAX_REPLICAS];
+    IrBlock *way[MAX_REPLICAS] = {NULL};
     bool first[MAX_REPLICAS];
     for (int r = c.first; r < c.end; r++) {
         first[r] = holds(in, r, at[r]->operands[0]);
@@ -266,7 +266,7 @@ regions_of(Crew c, IrOp *const *at, int index, IrBlock **out)
 static Status
 do_for(Interp *in, Crew c, IrOp *const *at)
 {
-    IrBlock *body[MAX_REPLICAS];
+    IrBlock *body[MAX_REPLICAS] = {NULL};
     int64_t count[MAX_REPLICAS];
     bool goes_on[MAX_REPLICAS];
     regions_of(c, at, 0, body);
@@ -347,7 +347,7 @@ end_step(Interp *in, const IrOp *op)
 static Status
 do_region(Interp *in, Crew c, IrOp *const *at)
 {
-    IrBlock *body[MAX_REPLICAS];
+    IrBlock *body[MAX_REPLICAS] = {NULL};
     regions_of(c, at, 0, body);
     for (int r = c.first; r < c.end; r++)
         pass_on(in, r, at[r]->num_operands, at[r]->operands,
@@ -432,7 +432,7 @@ point_to_values(Interp *in, int r, IrOp *launch)
 static Status
 do_launch(Interp *in, IrOp *const *at)
 {
-    IrBlock *body[MAX_REPLICAS];
+    IrBlock *body[MAX_REPLICAS] = {NULL};
     for (int r = 0; r < in->num_replicas; r++) {
         body[r] = program_for(in, r, at[r])->body;
         point_to_values(in, r, at[r]);
@@ -590,7 +590,7 @@ interp_alone(Interp *in, IrFunc *fn)
 static Status
 execute_on_all(Interp *in, IrFunc *fn)
 {
-    IrBlock *body[MAX_REPLICAS];
+    IrBlock *body[MAX_REPLICAS] = {NULL};
     for (int r = 0; r < in->num_replicas; r++)
         body[r] = fn->body;
     return execute(in, everybody(in), body);
@@ -663,7 +663,7 @@ Status
 interp_call(Interp *in, const char *const *programs,
             const RefTensor *const *args, Arena *a, RefTensor *const *results)
 {
-    IrBlock *body[MAX_REPLICAS];
+    IrBlock *body[MAX_REPLICAS] = {NULL};
     for (int r = 0; r < in->num_replicas; r++) {
         IrFunc *fn = ir_func_find(in->m, programs[r]);
         begin_call(in, r, fn, args, a, results);

@@ -64,6 +64,7 @@ emit_set(Emit *e, const KNode *n, int row, int vector, Val value)
 {
     int slot = emit_slot(e, emit_depends(e, n), row, vector);
     e->values[n->id].v[slot] = value;
+    be_name(e->u, value, "v%d.", n->id); /* %N of the kernel's text */
 }
 
 Type

@@ -7,7 +7,6 @@
  * no memory: by masks where the machine has them for elements of that size,
  * else by addresses of bytes that are nobody's.
  */
-#include <string.h>
 #include "backend/emit.h"
 
 enum { NOWHERE_BYTES = 64, TABLE_ALIGN = 64 };
@@ -35,8 +34,7 @@ array_pointer(Emit *e, int position, const char *role, int index)
     Val ptrs = LLVMGetParam(u->func, 0);
     Val p =
         be_load(u, u->ptr, be_offset_const(u, ptrs, 8 * (int64_t)position), 8);
-    const char *name = arena_printf(e->arena, "%s%d", role, index);
-    LLVMSetValueName2(p, name, strlen(name));
+    be_name(u, p, "%s%d", role, index);
     return p;
 }
 

@@ -81,6 +81,15 @@ place_address(Host *h, IrPlace p)
 }
 
 static Val
+value_address(Host *h, const IrValue *v)
+{
+    Val p = place_address(h, v->place);
+    if (v->name && p != h->base)
+        be_name(h->u, p, "%s", v->name);
+    return p;
+}
+
+static Val
 dim_word(Host *h, int word)
 {
     return be_load(h->u, h->u->i64,
@@ -132,7 +141,7 @@ copy_value(Host *h, const IrValue *from, const IrValue *to)
 static Val
 condition(Host *h, const IrValue *v)
 {
-    Val byte = be_load(h->u, h->u->i8, place_address(h, v->place), 1);
+    Val byte = be_load(h->u, h->u->i8, value_address(h, v), 1);
     return be_icmp(h->u, LLVMIntNE, byte, be_zero(h->u->i8));
 }
 
@@ -146,10 +155,10 @@ check_status(Host *h, Val status)
     be_at(h->u, next);
 }
 
-/* Calls hook number `hook` of the table with the call and further arguments;
- * what it returns is a status. */
+/* Calls the hook at that offset of the table with the call and further
+ * arguments; what it returns is a status, which is given a name. */
 static void
-call_hook(Host *h, size_t hook, const Val *args, int num_args)
+call_hook(Host *h, size_t hook, const Val *args, int num_args, const char *name)
 {
     BeUnit *u = h->u;
     Val hooks = call_field(h, u->ptr, offsetof(TfdCall, hooks));
@@ -161,15 +170,17 @@ call_hook(Host *h, size_t hook, const Val *args, int num_args)
         all[i + 1] = args[i];
     }
     Type type = LLVMFunctionType(u->i32, types, (unsigned)num_args + 1, 0);
-    check_status(h, LLVMBuildCall2(u->builder, type, fn, all,
-                                   (unsigned)num_args + 1, ""));
+    Val status =
+        LLVMBuildCall2(u->builder, type, fn, all, (unsigned)num_args + 1, "");
+    be_name(u, status, "%s", name);
+    check_status(h, status);
 }
 
 static void
-call_numbered(Host *h, size_t hook, int index)
+call_numbered(Host *h, size_t hook, int index, const char *name)
 {
     Val number = LLVMConstInt(h->u->i32, (unsigned)index, 0);
-    call_hook(h, hook, &number, 1);
+    call_hook(h, hook, &number, 1, name);
 }
 
 /* ---- kernels ------------------------------------------------------------ */
@@ -218,8 +229,7 @@ kernel_ptrs(Host *h, const IrOp *op)
         const IrValue *v = i < op->num_operands
                                ? op->operands[i]
                                : op->results[i - op->num_operands];
-        be_store(u, place_address(h, v->place),
-                 be_offset_const(u, h->ptrs, 8 * i), 8);
+        be_store(u, value_address(h, v), be_offset_const(u, h->ptrs, 8 * i), 8);
     }
     return h->ptrs;
 }
@@ -282,7 +292,7 @@ emit_kernel(Host *h, const IrOp *op)
     int64_t grain = kernel_grain(h, k);
     if (grain) {
         Val args[] = {fn, ptrs, words, items, be_word(u, grain)};
-        call_hook(h, offsetof(TfdHooks, parallel), args, 5);
+        call_hook(h, offsetof(TfdHooks, parallel), args, 5, "parallel");
     } else {
         Val args[] = {ptrs, words, be_word(u, 0), items};
         LLVMBuildCall2(u->builder, kernel_type(u), fn, args, 4, "");
@@ -393,7 +403,7 @@ load_integer(Host *h, const IrValue *v)
 {
     BeUnit *u = h->u;
     bool is_signed = dtype_info[v->type.dtype].kind == DTYPE_SIGNED;
-    Val x = be_load(u, integer_of(h, v), place_address(h, v->place),
+    Val x = be_load(u, integer_of(h, v), value_address(h, v),
                     (unsigned)dtype_info[v->type.dtype].bytes);
     return LLVMBuildIntCast2(u->builder, x, u->i64, is_signed, "");
 }
@@ -402,7 +412,7 @@ static void
 store_integer(Host *h, const IrValue *v, Val x)
 {
     x = LLVMBuildIntCast2(h->u->builder, x, integer_of(h, v), 1, "");
-    be_store(h->u, x, place_address(h, v->place),
+    be_store(h->u, x, value_address(h, v),
              (unsigned)dtype_info[v->type.dtype].bytes);
 }
 
@@ -436,7 +446,7 @@ static void
 emit_safepoint(Host *h, int index)
 {
     BeUnit *u = h->u;
-    call_numbered(h, offsetof(TfdHooks, safepoint), index);
+    call_numbered(h, offsetof(TfdHooks, safepoint), index, "safepoint");
     Block resume = be_block(u, "resume");
     be_goto(u, resume);
     be_at(u, resume);
@@ -516,7 +526,8 @@ emit_return(Host *h, const IrOp *op)
 static void
 emit_hooked(Host *h, const IrOp *op)
 {
-    call_numbered(h, offsetof(TfdHooks, op), h->num_ops++);
+    call_numbered(h, offsetof(TfdHooks, op), h->num_ops++,
+                  ir_op_info[op->kind].name);
     if (ir_op_info[op->kind].traits & VIEW)
         copy_values(h, op->operands, op->results, op->num_results);
 }
@@ -594,6 +605,7 @@ load_call(Host *h)
     ir_walk(h->fn->body, note_kernel, &most);
     h->call = LLVMGetParam(u->func, 0);
     h->base = call_field(h, u->ptr, offsetof(TfdCall, base));
+    be_name(u, h->base, h->fn->kind == FUNC_MAIN ? "frame" : "arena");
     h->in = call_field(h, u->ptr, offsetof(TfdCall, in));
     h->out = call_field(h, u->ptr, offsetof(TfdCall, out));
     h->dims = call_field(h, u->ptr, offsetof(TfdCall, dims));

@@ -8,17 +8,21 @@
 #include "backend/llvm_util.h"
 
 #include <llvm-c/Analysis.h>
+#include <stdarg.h>
+#include <stdio.h>
 #include <string.h>
 #include "runtime/base/status.h"
 
 /* ---- units and functions ------------------------------------------------ */
 
 void
-be_unit_open(BeUnit *u, const char *name)
+be_unit_open(BeUnit *u, const char *name, bool named)
 {
     memset(u, 0, sizeof *u);
     LLVMContextRef cx = LLVMContextCreate();
+    LLVMContextSetDiscardValueNames(cx, !named);
     u->context = cx;
+    u->named = named;
     u->module = LLVMModuleCreateWithNameInContext(name, cx);
     u->builder = LLVMCreateBuilderInContext(cx);
     u->i1 = LLVMInt1TypeInContext(cx);
@@ -109,6 +113,19 @@ be_func_text_attr(BeUnit *u, const char *name, const char *value)
                                   value, (unsigned)strlen(value));
     LLVMAddAttributeAtIndex(u->func,
                             (LLVMAttributeIndex)LLVMAttributeFunctionIndex, a);
+}
+
+void
+be_name(const BeUnit *u, Val v, const char *format, ...)
+{
+    char name[128];
+    if (!u->named)
+        return;
+    va_list args;
+    va_start(args, format);
+    vsnprintf(name, sizeof name, format, args);
+    va_end(args);
+    LLVMSetValueName2(v, name, strlen(name));
 }
 
 Val
@@ -213,6 +230,29 @@ shuffle(BeUnit *u, Val x, Val y, int first, int count)
         mask[i] = LLVMConstInt(u->i32, (uint64_t)(first + i), 0);
     return LLVMBuildShuffleVector(u->builder, x, y,
                                   LLVMConstVector(mask, (unsigned)count), "");
+}
+
+static bool
+is_word(Val v, int64_t wanted)
+{
+    int64_t known;
+    return be_is_const(v, &known) && known == wanted;
+}
+
+Val
+be_add(BeUnit *u, Val x, Val y)
+{
+    if (is_word(x, 0))
+        return y;
+    return is_word(y, 0) ? x : LLVMBuildAdd(u->builder, x, y, "");
+}
+
+Val
+be_mul(BeUnit *u, Val x, Val y)
+{
+    if (is_word(x, 1))
+        return y;
+    return is_word(y, 1) ? x : LLVMBuildMul(u->builder, x, y, "");
 }
 
 Val

@@ -25,10 +25,11 @@ typedef struct BeUnit {
     Val func;    /* the function being built */
     Block entry; /* its first block: be_alloca adds to it */
     Type i1, i8, i16, i32, i64, f32, f64, ptr, nothing;
+    bool named; /* values keep the names they are given: for those who read */
 } BeUnit;
 
-/* name is the module's, for dumps; it is not copied. */
-void be_unit_open(BeUnit *u, const char *name);
+/* name is the module's, for dumps. */
+void be_unit_open(BeUnit *u, const char *name, bool named);
 void be_unit_close(BeUnit *u);
 /* NULL, or what LLVM's verifier says; in memory for LLVMDisposeMessage. */
 char *be_unit_verify(BeUnit *u);
@@ -44,6 +45,10 @@ void be_func_end(BeUnit *u);
 void be_func_attr(BeUnit *u, const char *name);
 void be_param_attr(BeUnit *u, int index, const char *name);
 void be_func_text_attr(BeUnit *u, const char *name, const char *value);
+
+/* Names a value, if the unit's values have names. */
+void be_name(const BeUnit *u, Val v, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
 
 /* Zero-sized requests are allowed; made once a call, in the entry block. */
 Val be_alloca(BeUnit *u, Type type, uint64_t count, unsigned align,
@@ -73,20 +78,13 @@ Val be_lane_numbers(Type type);
 
 /* ---- values ------------------------------------------------------------- */
 
-static inline Val
-be_add(BeUnit *u, Val x, Val y)
-{
-    return LLVMBuildAdd(u->builder, x, y, "");
-}
+/* 0 + y is y, and 1 * y is y: nobody cleans up behind us. */
+Val be_add(BeUnit *u, Val x, Val y);
+Val be_mul(BeUnit *u, Val x, Val y);
 static inline Val
 be_sub(BeUnit *u, Val x, Val y)
 {
     return LLVMBuildSub(u->builder, x, y, "");
-}
-static inline Val
-be_mul(BeUnit *u, Val x, Val y)
-{
-    return LLVMBuildMul(u->builder, x, y, "");
 }
 static inline Val
 be_and(BeUnit *u, Val x, Val y)

@@ -57,14 +57,15 @@ seconds_now(void)
 
 /* ---- one job ------------------------------------------------------------ */
 
-/* The job's module, built and checked, in u (to be closed either way). */
+/* The job's module, built and checked, in u (to be closed either way).  Names
+ * are for text. */
 static Status
-build(const BeJob *job, bool verify, BeUnit *u)
+build(const BeJob *job, bool verify, bool named, BeUnit *u)
 {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
     pthread_once(&once, install_handler);
     current = job->name;
-    be_unit_open(u, job->name);
+    be_unit_open(u, job->name, named);
     LLVMContextSetDiagnosticHandler(u->context, on_diagnostic, NULL);
     TRY(job->emit(u, job->what, job->target));
     char *wrong = verify ? be_unit_verify(u) : NULL;
@@ -97,7 +98,7 @@ static Status
 compile(Arena *a, BeJob *job, const BeObjectOptions *options)
 {
     BeUnit u;
-    Status st = build(job, options->verify, &u);
+    Status st = build(job, options->verify, false, &u);
     if (!st) {
         LLVMTargetMachineRef machine = be_target_open(job->target, job->level);
         job->object = generate(a, &u, machine, LLVMObjectFile, &job->size);
@@ -221,7 +222,7 @@ Status
 be_job_llvm(Arena *a, const BeJob *job, const char **text)
 {
     BeUnit u;
-    Status st = build(job, true, &u);
+    Status st = build(job, true, true, &u);
     if (!st) {
         char *printed = be_unit_text(&u);
         *text = arena_strdup(a, printed);
@@ -235,7 +236,7 @@ Status
 be_job_asm(Arena *a, const BeJob *job, const char **text)
 {
     BeUnit u;
-    Status st = build(job, true, &u);
+    Status st = build(job, true, true, &u);
     if (!st) {
         LLVMTargetMachineRef machine = be_target_open(job->target, job->level);
         LLVMSetTargetMachineAsmVerbosity(machine, 1);

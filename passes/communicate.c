@@ -13,7 +13,8 @@
  *   gather                                         all_gather
  *
  * MEAN is SUM and one division, here and nowhere else.  With one replica every
- * reduction is its operand, and no collective is made.
+ * reduction is its operand, and a collective is made only where its result has
+ * the length of the whole batch.
  */
 #include <string.h>
 #include "ir/build.h"
@@ -80,11 +81,18 @@ reduce_replicas(Communicate *c, const char *how, IrValue *x)
     return divide_by_replicas(c, all_reduce(c, "sum", x));
 }
 
+/* Whether d, which is not constant, is a length of the whole batch. */
+static bool
+is_global(const Communicate *c, Dim d)
+{
+    return c->m->symbols.data[d.sym].global;
+}
+
 /* The rows that all replicas have of a dimension of one. */
 static Dim
 dim_of_all(const Communicate *c, Dim d)
 {
-    if (dim_is_const(d) || c->m->symbols.data[d.sym].global)
+    if (dim_is_const(d) || is_global(c, d))
         return dim_const(d.c * c->num_replicas);
     return dim_linear(d.c * c->num_replicas, d.k,
                       c->m->symbols.data[d.sym].partner);
@@ -151,10 +159,19 @@ lower_global_mean(Communicate *c, IrValue *x)
 
 /* ---- gathering ---------------------------------------------------------- */
 
+/* Whether the only replica's x is what all have.  A share of the batch is not:
+ * its length has another name than that of the whole. */
+static bool
+is_whole(const Communicate *c, const IrValue *x, int64_t axis)
+{
+    return c->num_replicas == 1 && (dim_is_const(x->type.dims[axis]) ||
+                                    is_global(c, x->type.dims[axis]));
+}
+
 static IrValue *
 all_gather(Communicate *c, IrValue *x, int64_t axis)
 {
-    if (c->num_replicas == 1)
+    if (is_whole(c, x, axis))
         return x;
     return ir_build_all_gather(c->b, x, axis, c->loc);
 }
@@ -309,7 +326,7 @@ lower_value(Communicate *c, IrOp *op, IrContext context)
     case OP_global_mean:
         return lower_global_mean(c, x);
     case OP_all_gather:
-        return c->num_replicas == 1 ? x : NULL;
+        return is_whole(c, x, ir_int(op, A_axis)) ? x : NULL;
     default:
         return NULL;
     }

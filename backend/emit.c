@@ -147,6 +147,7 @@ static EmitNode *const common[K_NUM_KINDS] = {
     [K_MAP] = emit_map_node,
     [K_DIV] = emit_divide,
     [K_MOD] = emit_divide,
+    [K_PICK] = emit_pick,
 };
 
 void

@@ -155,6 +155,7 @@ Val emit_address_scalar(Emit *e, const EmitAddress *a, int row, int vector);
 Val emit_address_lanes(Emit *e, const EmitAddress *a, int row, int vector);
 
 void emit_divide(Emit *e, const KNode *n); /* DIV, MOD */
+void emit_pick(Emit *e, const KNode *n);
 void emit_inside(Emit *e, const KNode *n);
 void emit_index_value(Emit *e, const KNode *n);
 

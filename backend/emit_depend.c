@@ -111,6 +111,8 @@ walk_block(Walk *w, const KBlock *b)
             walk_block(w, &n->loop.body);
         } else if (n->kind == K_DIV || n->kind == K_MOD) {
             e->index_depends[n->divide.var->id] = of_index(e, &n->divide.of);
+        } else if (n->kind == K_PICK) {
+            e->index_depends[n->pick.var->id] = of_value(e, n->pick.value);
         } else if (be_kernel_kinds[n->kind].has_value) {
             EmitDepends d = of_node(w, n);
             e->value_depends[n->id] = d;

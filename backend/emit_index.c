@@ -322,6 +322,45 @@ emit_divide(Emit *e, const KNode *n)
     *index = (EmitIndex){.each = each};
 }
 
+/* x, an i64 or a vector of them, within 0 .. last, as an index. */
+static Val
+picked(Emit *e, Val x, Val last)
+{
+    BeUnit *u = e->u;
+    Type type = LLVMTypeOf(x);
+    int lanes = be_lanes(type);
+    Val most = lanes ? be_splat(u, last, lanes) : last, zero = be_zero(type);
+    x = be_select(u, be_icmp(u, LLVMIntSGT, x, most), most, x);
+    x = be_select(u, be_icmp(u, LLVMIntSLT, x, zero), zero, x);
+    Type index = lanes ? be_vector(e->lane_int, lanes) : e->word;
+    return LLVMBuildIntCast2(u->builder, x, index, 1, "");
+}
+
+void
+emit_pick(Emit *e, const KNode *n)
+{
+    BeUnit *u = e->u;
+    const KVar *var = n->pick.var;
+    EmitDepends d = e->index_depends[var->id];
+    d.lane = d.lane && e->tile.lanes;
+    Val size =
+        LLVMBuildIntCast2(u->builder, emit_dim(e, var->extent), u->i64, 1, "");
+    Val last = be_sub(u, size, be_word(u, 1));
+    if (!d.row && !d.lane) {
+        Val x = emit_get(e, n->pick.value, 0, 0);
+        e->indices[var->id] = (EmitIndex){.base = picked(e, x, last)};
+        return;
+    }
+    EmitValue *each = NEW(e->arena, EmitValue);
+    for (int row = 0; row < emit_rows(e, d); row++) {
+        for (int v = 0; v < emit_vectors(e, d); v++) {
+            Val x = emit_get_as(e, n->pick.value, row, v, d.lane);
+            each->v[emit_slot(e, d, row, v)] = picked(e, x, last);
+        }
+    }
+    e->indices[var->id] = (EmitIndex){.each = each};
+}
+
 void
 emit_inside(Emit *e, const KNode *n)
 {

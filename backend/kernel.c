@@ -161,6 +161,9 @@ be_kernel_args(const KNode *n, KNode **args)
     case K_STORE:
         args[0] = n->store.value;
         return 1;
+    case K_PICK:
+        args[0] = n->pick.value;
+        return 1;
     default:
         return 0;
     }
@@ -242,6 +245,8 @@ number_node(KNode *n, void *data)
         sort_terms(be_kernel_index(n));
     if (n->kind == K_DIV || n->kind == K_MOD)
         n->divide.var->id = k->num_vars++;
+    if (n->kind == K_PICK)
+        n->pick.var->id = k->num_vars++;
     if (be_kernel_body(n, &ranges))
         number_ranges(k, ranges);
 }

@@ -7,11 +7,11 @@
  * reductions and contractions whose order is fixed (D2), and stores.
  *
  * Indices (KVar) and values (KNode) are different things.  An index is an
- * integer with a known range; it comes from a loop or from dividing another
- * one.  Addresses are linear in indices (KIndex), so strides can be read off.
- * A value is a scalar of a dtype that can be computed with: f64, f32, integers
- * or bool.  An f16 or bf16 is an f32 in a value; the cast that rounds it after
- * each operation (D4) is a node.
+ * integer with a known range; it comes from a loop, from dividing another
+ * one, or from a value that is clamped to the range.  Addresses are linear in
+ * indices (KIndex), so strides can be read off. A value is a scalar of a dtype
+ * that can be computed with: f64, f32, integers or bool.  An f16 or bf16 is an
+ * f32 in a value; the cast that rounds it after each operation (D4) is a node.
  *
  * `vector` says which innermost loop runs along contiguous memory: what code
  * for a CPU puts in the lanes of registers.  Whoever makes machine code need
@@ -126,6 +126,10 @@ struct KNode {
             KIndex of;
             Dim by; /* from 1 */
         } divide;   /* DIV, MOD */
+        struct {
+            KVar *var;    /* the new index, of at least one value */
+            KNode *value; /* an i64 */
+        } pick;           /* PICK */
         struct {
             bool vector; /* exactly one range, which runs along the lanes */
             KRanges ranges;

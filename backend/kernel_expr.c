@@ -76,6 +76,9 @@ equal_details(const KNode *x, const KNode *y)
     case K_DIV:
     case K_MOD:
         return dim_equal(x->divide.by, y->divide.by);
+    case K_PICK:
+        return x->pick.value == y->pick.value &&
+               dim_equal(x->pick.var->extent, y->pick.var->extent);
     case K_REDUCE:
     case K_CONTRACT: /* have indices of their own */
         return false;
@@ -302,4 +305,14 @@ be_lin_divide(Build *b, KIndex x, Dim by, Dim extent, KIndex *quotient,
     *remainder = index_of_division(b, K_MOD, rest, by, by);
     *quotient =
         be_lin_add(b, whole, index_of_division(b, K_DIV, rest, by, extent));
+}
+
+KIndex
+be_lin_pick(Build *b, Expr *x, Dim extent)
+{
+    ExprVar *v = be_expr_loop_var(b, extent);
+    KNode n = {.kind = K_PICK, .pick = {&v->var, &x->node}};
+    Expr *e = be_expr_make(b, &n);
+    v->divide = e;
+    return be_lin_var(b, var_of(e->node.pick.var));
 }

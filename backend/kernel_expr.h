@@ -30,7 +30,7 @@ struct Expr {
 
 struct ExprVar {
     KVar var;     /* first, see var_of */
-    Expr *divide; /* the DIV or MOD it comes from; NULL: a loop */
+    Expr *divide; /* the DIV, MOD or PICK it comes from; NULL: a loop */
     bool is_root; /* an index of an output, not of a reduction */
     bool is_row;
     int depth; /* of the open scope that has it, or -1 */
@@ -123,6 +123,9 @@ KIndex be_lin_scale(Build *b, KIndex x, Dim by);
  * extent is an upper bound of the quotient. */
 void be_lin_divide(Build *b, KIndex x, Dim by, Dim extent, KIndex *quotient,
                    KIndex *remainder);
+
+/* The value of x, an i64, clamped to 0 .. extent - 1, as an index. */
+KIndex be_lin_pick(Build *b, Expr *x, Dim extent);
 
 Dim be_dim_times(Build *b, Dim x, Dim y);
 

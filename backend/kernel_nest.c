@@ -457,6 +457,10 @@ place_parts(Build *b, Scope *s, KNode *n)
     case K_MOD:
         n->divide.var = bind_var(b, s, var_of(n->divide.var));
         return;
+    case K_PICK:
+        n->pick.value = place(b, s, expr_of(n->pick.value));
+        n->pick.var = bind_var(b, s, var_of(n->pick.var));
+        return;
     default:
         return;
     }

@@ -383,6 +383,15 @@ parse_store(Reader *r, KBlock *b)
     be_kernel_append(r->arena, b, &n);
 }
 
+/* i2 < 4 = pick %3 */
+static void
+parse_pick(Reader *r, KBlock *b, KVar *var)
+{
+    KNode n = {.kind = K_PICK, .id = -1, .pick = {.var = var}};
+    n.pick.value = parse_value(r);
+    be_kernel_append(r->arena, b, &n);
+}
+
 /* i2 < 4 = div 12*i0 + i1, 3 */
 static void
 parse_divide(Reader *r, KBlock *b)
@@ -391,6 +400,10 @@ parse_divide(Reader *r, KBlock *b)
     KNode n = {.kind = K_DIV, .id = -1};
     n.divide.var = parse_var(r);
     parse_expect(p, '=');
+    if (parse_accept_word(p, "pick")) {
+        parse_pick(r, b, n.divide.var);
+        return;
+    }
     if (parse_accept_word(p, "mod"))
         n.kind = K_MOD;
     else

@@ -225,6 +225,15 @@ print_divide(Str *out, const KNode *n)
     print_dim(out, n->divide.by);
 }
 
+/* i2 < 4 = pick %3 */
+static void
+print_pick(Str *out, const KNode *n)
+{
+    str_addf(out, "i%d < ", n->pick.var->id);
+    print_dim(out, n->pick.var->extent);
+    str_addf(out, " = pick %%%d", n->pick.value->id);
+}
+
 /* What follows the word that begins a value's node. */
 static void
 print_value(Str *out, const KNode *n, int depth)
@@ -272,6 +281,9 @@ print_statement(Str *out, const KNode *n, int depth)
         str_add(out, "store");
         print_access(out, n->store.array, &n->store.at);
         str_addf(out, ", %%%d", n->store.value->id);
+        return;
+    case K_PICK:
+        print_pick(out, n);
         return;
     default:
         print_divide(out, n);

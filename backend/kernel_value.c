@@ -591,6 +591,12 @@ choose(Build *b, Expr *guard, Expr *x, Expr *y, DType dtype)
 }
 
 static Expr *
+zero_of(Build *b, DType dtype)
+{
+    return be_expr_const(b, scalar_cast(scalar_int(DT_i64, 0), dtype));
+}
+
+static Expr *
 at_pad(Build *b, const IrOp *op, const View *view, Expr *guard)
 {
     const IrValue *x = op->operands[0];
@@ -613,9 +619,32 @@ at_pad(Build *b, const IrOp *op, const View *view, Expr *guard)
     if (!inside ||
         (e->node.kind == K_LOAD && e->node.load.guard == &both->node))
         return e;
-    DType dtype = x->type.dtype;
-    Expr *zero = be_expr_const(b, scalar_cast(scalar_int(DT_i64, 0), dtype));
-    return choose(b, inside, e, zero, dtype);
+    return choose(b, inside, e, zero_of(b, x->type.dtype), x->type.dtype);
+}
+
+/* An axis of the batch's length may have no part; then there is nothing to
+ * load. */
+static Expr *
+at_take(Build *b, const IrOp *op, const View *view, Expr *guard)
+{
+    const IrValue *x = op->operands[0], *y = op->operands[1];
+    int axis = (int)ir_int(op, A_axis);
+    View at_x = be_view_of(b, x), at_y = be_view_of(b, y);
+    for (int i = 0; i < at_y.shape.rank; i++)
+        at_y.at[i] = view->at[axis + i];
+    for (int i = 0; i < at_x.shape.rank; i++)
+        at_x.at[i] = view->at[i < axis ? i : i + at_y.shape.rank - 1];
+    Dim size = at_x.shape.dims[axis];
+    Expr *index = be_value_at(b, y, &at_y, guard);
+    if (index->node.dtype != DT_i64)
+        index = be_expr_cast(b, index, DT_i64);
+    at_x.at[axis] = dim_is_one(size) ? be_lin_const(dim_const(0))
+                                     : be_lin_pick(b, index, size);
+    if (dim_is_const(size))
+        return be_value_at(b, x, &at_x, guard);
+    Expr *inside = be_expr_inside(b, at_x.at[axis], size);
+    Expr *e = be_value_at(b, x, &at_x, be_expr_and(b, guard, inside));
+    return choose(b, inside, e, zero_of(b, x->type.dtype), x->type.dtype);
 }
 
 /* A chain of choices.  The last operand needs no condition to be chosen, but
@@ -655,6 +684,7 @@ static Rule *const rules[NUM_OPS] = {
     [OP_broadcast] = at_broadcast, [OP_transpose] = at_transpose,
     [OP_slice] = at_slice,         [OP_pad] = at_pad,
     [OP_reverse] = at_reverse,     [OP_concat] = at_concat,
+    [OP_take] = at_take,
 };
 
 static Rule *

@@ -313,6 +313,16 @@ check_divide(Check *c, const KNode *n)
 }
 
 static void
+check_pick(Check *c, const KNode *n)
+{
+    if (n->pick.value->dtype != DT_i64)
+        fail(c, "i%d is picked by what is no i64", n->pick.var->id);
+    if (dim_equal(n->pick.var->extent, dim_const(0)))
+        fail(c, "i%d has nothing to pick", n->pick.var->id);
+    define_var(c, n->pick.var);
+}
+
+static void
 check_dtype(Check *c, const KNode *n, DType t)
 {
     if (n->dtype != t)
@@ -358,6 +368,9 @@ check_kind(Check *c, const KNode *n)
         break;
     case K_STORE:
         check_store(c, n);
+        break;
+    case K_PICK:
+        check_pick(c, n);
         break;
     default:
         check_divide(c, n);

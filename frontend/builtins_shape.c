@@ -2,6 +2,7 @@
  * builtins_shape.c - new values, and the same elements in other places
  */
 #include "frontend/builtins.h"
+#include "frontend/index.h"
 
 #include <string.h>
 
@@ -559,4 +560,23 @@ FeValue *
 builtin_zip(Lower *cx, const FeArgs *in)
 {
     return fe_zip(cx, in->call);
+}
+
+FeValue *
+builtin_take(Lower *cx, const FeArgs *in)
+{
+    IrValue *x = operand(cx, in, 0), *index = operand(cx, in, 1);
+    int64_t axis = 0;
+    if (!x || !index)
+        return &fe_poison;
+    if (x->type.rank == 0)
+        return fe_error(cx, fe_arg_loc(in, 0), "a scalar has nothing to take");
+    if (!dtype_is_int(index->type.dtype))
+        return fe_error(cx, fe_arg_loc(in, 1), "an index is an integer, not %s",
+                        dtype_info[index->type.dtype].name);
+    if (fe_arg(in, 2) &&
+        !fe_axis(cx, fe_arg(in, 2), x->type.rank, fe_arg_loc(in, 2), &axis))
+        return &fe_poison;
+    fe_check_range(cx, index, x->type.dims[axis], in->loc);
+    return fe_take(cx, x, index, axis, in->loc);
 }

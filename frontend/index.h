@@ -20,7 +20,7 @@ typedef struct FeIndex {
     FeIndexKind kind;
     int64_t start, step; /* RANGE; start of a NUMBER */
     int64_t size;        /* RANGE: how many elements */
-    IrValue *value;      /* VALUE: an i64 scalar */
+    IrValue *value;      /* VALUE: an i64 scalar, or a tensor of integers */
 } FeIndex;
 
 typedef struct FeIndices {
@@ -32,5 +32,10 @@ typedef struct FeIndices {
  * mentioned are whole.  False with a message. */
 bool fe_indices(Lower *cx, const AstList *items, const IrType *t, Loc loc,
                 FeIndices *out);
+
+/* Stops the program where an element of index is not in 0 .. size - 1. */
+void fe_check_range(Lower *cx, IrValue *index, Dim size, Loc loc);
+/* The parts of x along axis whose numbers index has; not checked. */
+FeValue *fe_take(Lower *cx, IrValue *x, IrValue *index, int64_t axis, Loc loc);
 
 #endif

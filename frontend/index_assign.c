@@ -124,6 +124,10 @@ check_assignable(Lower *cx, const FeIndices *indices, Loc loc)
 {
     for (int i = 0; i < indices->len; i++) {
         const FeIndex *x = &indices->items[i];
+        if (x->kind == INDEX_VALUE && x->value->type.rank > 0) {
+            fe_error(cx, loc, "several rows cannot be assigned to at once");
+            return false;
+        }
         bool bad = x->kind == INDEX_NEW || x->kind == INDEX_BACK ||
                    (x->kind == INDEX_RANGE && x->step < 0);
         if (!bad)

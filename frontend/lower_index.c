@@ -4,6 +4,11 @@
  * Of a nest an item, of a slot a variable, of an element type a shape; of a
  * tensor a slice of it, whose axes with a number go away.  Slices are those of
  * Python: from the end where negative, cut to what is there.
+ *
+ * Numbers that are known only when the program runs count from the front.  They
+ * take what they name, clamped to what is there; before that, an assert stops
+ * the program when it is not (D9).  Functions of datasets and initial values
+ * cannot stop, and only clamp.
  */
 #include "frontend/builtins.h"
 #include "frontend/index.h"
@@ -119,29 +124,77 @@ read_number(Lower *cx, FeValue *v, Dim size, Loc loc, FeIndex *x)
     return true;
 }
 
+/* Whether the program can stop here. */
 static bool
-read_value(Lower *cx, FeValue *v, Loc loc, FeIndex *x)
+can_assert(const Lower *cx)
+{
+    return cx->context == FE_REPLICA || fe_is_cross(cx);
+}
+
+void
+fe_check_range(Lower *cx, IrValue *index, Dim size, Loc loc)
+{
+    if (!can_assert(cx) || !fe_may_emit(cx, loc))
+        return;
+    IrBlock *b = cx->block;
+    int64_t axes[IR_MAX_RANK];
+    int rank = index->type.rank;
+    for (int i = 0; i < rank; i++)
+        axes[i] = i;
+    index = ir_build_cast(b, index, DT_i64, loc);
+    IrValue *low = index, *high = index;
+    if (rank) {
+        low = ir_build_reduce(b, OP_reduce_min, index, axes, rank, false, loc);
+        high = ir_build_reduce(b, OP_reduce_max, index, axes, rank, false, loc);
+    }
+    IrValue *end = dim_is_const(size) ? ir_const_int(b, DT_i64, size.c, loc)
+                                      : ir_build_dim_size(b, size, loc);
+    IrValue *zero = ir_const_int(b, DT_i64, 0, loc);
+    IrValue *from_zero = ir_build2(b, OP_ge, low, zero, loc);
+    IrValue *below_end = ir_build2(b, OP_lt, high, end, loc);
+    IrValue *ok = ir_build2(b, OP_and, from_zero, below_end, loc);
+    IrValue *one[] = {ok, low, end}, *several[] = {ok, low, high, end};
+    IrOp *op = fe_op(cx, OP_assert, rank ? 4 : 3, rank ? several : one, loc);
+    ir_set_text(op, A_format,
+                rank ? "there are indices from {} to {}, and the axis has {}"
+                     : "index {} of an axis that has {}");
+    fe_emit(cx, op);
+}
+
+/* An integer tensor, or a scalar, which becomes an i64. */
+static bool
+read_value(Lower *cx, FeValue *v, Dim size, Loc loc, FeIndex *x)
 {
     x->kind = INDEX_VALUE;
-    FeValue *wide = fe_cast(cx, v, DT_i64, loc);
-    x->value = fe_operand(cx, wide, loc);
-    return x->value != NULL;
+    x->value = fe_operand(cx, v, loc);
+    if (!x->value || !fe_may_emit(cx, loc))
+        return false;
+    fe_check_range(cx, x->value, size, loc);
+    if (x->value->type.rank == 0)
+        x->value = ir_build_cast(cx->block, x->value, DT_i64, loc);
+    return true;
+}
+
+/* Whether v is an integer or several that are known when the program runs. */
+static bool
+is_value(Lower *cx, FeValue *v)
+{
+    IrType t;
+    int64_t known;
+    bool runs = v->kind == FE_TENSOR || v->kind == FE_VAR ||
+                v->kind == FE_PARAM || v->kind == FE_DIM || v->kind == FE_NEST;
+    return runs && !fe_value_is_int(v, &known) && fe_type_of(cx, v, &t) &&
+           dtype_is_int(t.dtype);
 }
 
 static bool
 read_item(Lower *cx, const AstNode *item, Dim size, FeIndex *x)
 {
-    IrType t;
-    int64_t known;
     if (item->kind == AST_SLICE)
         return read_slice(cx, item, size, x);
     FeValue *v = fe_eval(cx, item);
-    bool runs = v->kind == FE_TENSOR || v->kind == FE_VAR ||
-                v->kind == FE_PARAM || v->kind == FE_DIM;
-    if (runs && !fe_value_is_int(v, &known) && fe_type_of(cx, v, &t) &&
-        t.rank == 0 && dtype_is_int(t.dtype))
-        return read_value(cx, v, item->loc, x);
-    return read_number(cx, v, size, item->loc, x);
+    return is_value(cx, v) ? read_value(cx, v, size, item->loc, x)
+                           : read_number(cx, v, size, item->loc, x);
 }
 
 bool
@@ -220,6 +273,29 @@ cut(Lower *cx, IrValue *x, const FeIndices *indices, Loc loc)
     return fe_emit(cx, op);
 }
 
+FeValue *
+fe_take(Lower *cx, IrValue *x, IrValue *index, int64_t axis, Loc loc)
+{
+    IrOp *op = fe_op(cx, OP_take, 2, (IrValue *[]){x, index}, loc);
+    ir_set_int(op, A_axis, axis);
+    return fe_emit(cx, op);
+}
+
+/* What the values name, the last axis first. */
+static FeValue *
+take_values(Lower *cx, IrValue *x, const FeIndices *indices, Loc loc)
+{
+    FeValue *v = fe_value_tensor(cx->arena, x);
+    int axis = x->type.rank;
+    for (int i = indices->len - 1; i >= 0 && !fe_is_poison(v); i--) {
+        const FeIndex *part = &indices->items[i];
+        axis -= part->kind != INDEX_NEW;
+        if (part->kind == INDEX_VALUE)
+            v = fe_take(cx, v->tensor, part->value, axis, loc);
+    }
+    return v;
+}
+
 /* Drops the axes of numbers and makes the new ones. */
 static FeValue *
 reshape(Lower *cx, IrValue *x, const FeIndices *indices, Loc loc)
@@ -227,29 +303,31 @@ reshape(Lower *cx, IrValue *x, const FeIndices *indices, Loc loc)
     Dim dims[IR_MAX_RANK];
     int axis = 0, rank = 0;
     for (int i = 0; i < indices->len; i++) {
-        FeIndexKind kind = indices->items[i].kind;
-        if (kind == INDEX_NEW)
+        const FeIndex *part = &indices->items[i];
+        int width = part->kind == INDEX_VALUE ? part->value->type.rank : 1;
+        if (rank + width > IR_MAX_RANK)
+            return fe_error(cx, loc, "more than %d dimensions", IR_MAX_RANK);
+        if (part->kind == INDEX_NEW)
             dims[rank++] = dim_const(1);
-        else if (kind != INDEX_NUMBER)
-            dims[rank++] = x->type.dims[axis];
-        axis += kind != INDEX_NEW;
+        for (int k = 0; part->kind != INDEX_NEW && k < width; k++, axis++)
+            if (part->kind != INDEX_NUMBER)
+                dims[rank++] = x->type.dims[axis];
     }
     return fe_reshape(cx, x, rank, dims, loc);
 }
 
 static bool
-check_known(Lower *cx, const FeIndices *indices, Loc loc)
+check_tensors(Lower *cx, const FeIndices *indices, Loc loc)
 {
+    int count = 0;
     for (int i = 0; i < indices->len; i++) {
-        if (indices->items[i].kind != INDEX_VALUE)
-            continue;
-        fe_error(cx, loc,
-                 "an index must be known when the program is "
-                 "compiled");
-        cx->needs_constant = true;
-        return false;
+        const FeIndex *part = &indices->items[i];
+        count += part->kind == INDEX_VALUE && part->value->type.rank > 0;
     }
-    return true;
+    if (count > 1)
+        fe_error_note(cx, loc, "take along one axis after the other",
+                      "%d indices are tensors", count);
+    return count <= 1;
 }
 
 static FeValue *
@@ -258,11 +336,13 @@ index_tensor(Lower *cx, FeValue *v, const AstNode *n)
     FeIndices indices;
     IrValue *x = fe_operand(cx, v, n->index.value->loc);
     if (!x || !fe_indices(cx, &n->index.items, &x->type, n->loc, &indices) ||
-        !check_known(cx, &indices, n->loc))
+        !check_tensors(cx, &indices, n->loc))
         return &fe_poison;
     FeValue *r = turn_back(cx, x, &indices, n->loc);
     if (!fe_is_poison(r))
         r = cut(cx, r->tensor, &indices, n->loc);
+    if (!fe_is_poison(r))
+        r = take_values(cx, r->tensor, &indices, n->loc);
     return fe_is_poison(r) ? r : reshape(cx, r->tensor, &indices, n->loc);
 }
 

@@ -190,6 +190,17 @@ dtype_where(const Infer *in, int i, IrType *out)
 }
 
 const char *
+dtype_take(const Infer *in, int i, IrType *out)
+{
+    (void)i;
+    out->dtype = dtype_of(in, 0);
+    if (!dtype_is_int(dtype_of(in, 1)))
+        return WRONG(in, "an index is an integer, not %s",
+                     name_of(dtype_of(in, 1)));
+    return NULL;
+}
+
+const char *
 dtype_arg(const Infer *in, int i, IrType *out)
 {
     const char *wrong = dtype_numeric(in, i, out);

@@ -486,6 +486,28 @@ shape_pad(const Infer *in, int i, IrType *out)
 }
 
 const char *
+shape_take(const Infer *in, int i, IrType *out)
+{
+    (void)i;
+    const IrType *x = operand(in, 0), *y = operand(in, 1);
+    int64_t axis = ir_int(in->op, A_axis);
+    const char *wrong = check_axis(in, axis, x->rank);
+    if (wrong)
+        return wrong;
+    if (dim_equal(x->dims[axis], dim_const(0)))
+        return WRONG(in, "axis %lld of %s has nothing to take",
+                     (long long)axis, shape_text(in, x));
+    out->rank = 0;
+    for (int k = 0; !wrong && k < axis; k++)
+        wrong = push_dim(in, out, x->dims[k]);
+    for (int k = 0; !wrong && k < y->rank; k++)
+        wrong = push_dim(in, out, y->dims[k]);
+    for (int k = (int)axis + 1; !wrong && k < x->rank; k++)
+        wrong = push_dim(in, out, x->dims[k]);
+    return wrong;
+}
+
+const char *
 shape_concat(const Infer *in, int i, IrType *out)
 {
     (void)i;

@@ -114,6 +114,8 @@ reads_once(const IrOp *consumer, const IrValue *x)
 {
     if (is_contraction(consumer) || consumer->kind == OP_broadcast)
         return false;
+    if (consumer->kind == OP_take)
+        return false; /* indices repeat, and serve for a whole part each */
     if (ir_op_info[consumer->kind].traits & ELEMENTWISE)
         return type_same_shape(&x->type, &consumer->results[0]->type);
     return true;

@@ -27,6 +27,7 @@ static const Program programs[] = {
     {"tests/e2e/programs/gathered.tfd", "", 3},
     {"tests/e2e/programs/gradients.tfd", "", 2},
     {"tests/e2e/programs/random.tfd", "", 3},
+    {"tests/e2e/programs/rows.tfd", "", 3},
 };
 
 static int

@@ -275,6 +275,7 @@ main(int argc, char **argv)
     const struct CMUnitTest tests[] = {
         {"maps", expect_kernels, NULL, NULL, "maps"},
         {"moves", expect_kernels, NULL, NULL, "moves"},
+        {"takes", expect_kernels, NULL, NULL, "takes"},
         {"reductions", expect_kernels, NULL, NULL, "reductions"},
         {"dots", expect_kernels, NULL, NULL, "dots"},
         {"rows", expect_kernels, NULL, NULL, "rows"},

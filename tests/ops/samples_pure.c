@@ -297,3 +297,37 @@ build_concat(Sampler *s)
         sampler_result(s, sampler_infer(s, op));
     }
 }
+
+/* Numbers from -2 to 6, in some order, of which 0 to 4 are there. */
+static IrValue *
+some_indices(Sampler *s, DType t, int rank, const Dim *dims)
+{
+    IrValue *x = ir_build_iota(s->b, t, rank, dims, rank - 1, s->loc);
+    x = ir_build2(s->b, OP_mul, x, ir_const_int(s->b, t, 7, s->loc), s->loc);
+    x = ir_build2(s->b, OP_mod, x, ir_const_int(s->b, t, 9, s->loc), s->loc);
+    return ir_build2(s->b, OP_sub, x, ir_const_int(s->b, t, 2, s->loc), s->loc);
+}
+
+static void
+take_along(Sampler *s, IrValue *x, IrValue *index, int64_t axis)
+{
+    IrOp *op = sampler_op(s, s->b, 2, (IrValue *[]){x, index});
+    ir_set_int(op, A_axis, axis);
+    sampler_result(s, sampler_infer(s, op));
+}
+
+/* Rows and columns, by no, one and two dimensions of indices; of an axis of the
+ * size asked for, which may have nothing. */
+void
+build_take(Sampler *s)
+{
+    IrValue *x = sampler_arg(s, 2, DIMS(num(5), num(3)));
+    IrValue *y = sampler_arg(s, 3, DIMS(num(2), num(5), s->s));
+    IrValue *rows = some_indices(s, DT_i32, 1, DIMS(s->s));
+    IrValue *pairs = some_indices(s, DT_i64, 2, DIMS(s->s, num(2)));
+    take_along(s, x, rows, 0);
+    take_along(s, x, pairs, 1);
+    take_along(s, y, ir_const_int(s->b, DT_i16, 3, s->loc), 1);
+    if (s->out->of.size != 0)
+        take_along(s, y, some_indices(s, DT_i8, 1, DIMS(num(4))), 2);
+}

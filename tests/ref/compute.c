@@ -377,6 +377,21 @@ compute_reverse(const IrOp *op, Operands x, RefTensor *out)
     }
 }
 
+static void
+compute_take(const IrOp *op, Operands x, RefTensor *out)
+{
+    int axis = (int)ir_int(op, A_axis);
+    int64_t size = x[0]->dims[axis], index[IR_MAX_RANK], at[IR_MAX_RANK];
+    for (int64_t i = 0; i < out->count && size > 0; i++) {
+        ref_unravel(out->rank, out->dims, i, index);
+        int64_t row = get_at(x[1], index + axis).i;
+        for (int k = 0; k < x[0]->rank; k++)
+            at[k] = index[k > axis ? k + x[1]->rank - 1 : k];
+        at[axis] = row < 0 ? 0 : row >= size ? size - 1 : row;
+        ref_set(out, i, get_at(x[0], at));
+    }
+}
+
 void
 ref_concat(int n, const RefTensor *const *x, int axis, RefTensor *out)
 {
@@ -437,6 +452,7 @@ static const Compute computes[NUM_OPS] = {
     [OP_pad] = compute_pad,
     [OP_reverse] = compute_reverse,
     [OP_concat] = compute_concat,
+    [OP_take] = compute_take,
 };
 
 static Compute

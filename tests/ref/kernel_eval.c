@@ -84,6 +84,15 @@ eval_divide(Eval *e, const KNode *n)
     e->vars[n->divide.var->id] = n->kind == K_DIV ? q : x - q * by;
 }
 
+static void
+eval_pick(Eval *e, const KNode *n)
+{
+    int64_t x = e->values[n->pick.value->id].i;
+    int64_t last = dim_now(e, n->pick.var->extent) - 1;
+    x = x > last ? last : x;
+    e->vars[n->pick.var->id] = x < 0 ? 0 : x;
+}
+
 /* ---- memory ------------------------------------------------------------- */
 
 static int64_t
@@ -297,6 +306,8 @@ eval_node(Eval *e, const KNode *n)
         eval_loop(e, n);
     else if (n->kind == K_STORE)
         eval_store(e, n);
+    else if (n->kind == K_PICK)
+        eval_pick(e, n);
     else
         eval_divide(e, n);
 }

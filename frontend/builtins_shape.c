@@ -557,6 +557,15 @@ builtin_rank(Lower *cx, const FeArgs *in)
 }
 
 FeValue *
+builtin_dtype(Lower *cx, const FeArgs *in)
+{
+    IrType t;
+    return type_of(cx, in, &t)
+               ? fe_value_type(cx->arena, type_scalar(t.dtype, LOCAL_HOST))
+               : &fe_poison;
+}
+
+FeValue *
 builtin_zip(Lower *cx, const FeArgs *in)
 {
     return fe_zip(cx, in->call);

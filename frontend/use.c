@@ -1,5 +1,5 @@
 /*
- * use.c - files that a file uses
+ * use.c - files that a file uses: others beside it, and those of the library
  *
  * A file is read once however often it is used; it has a scope of its own, and
  * what it declares is named with the file's name before it: mine.w.
@@ -7,6 +7,7 @@
 #include "frontend/eval.h"
 
 #include <string.h>
+#include "frontend/library.h"
 #include "frontend/parse.h"
 #include "runtime/base/file.h"
 
@@ -38,12 +39,24 @@ read_source(Lower *cx, const char *path, Loc loc, size_t *len)
 
 /* ---- files -------------------------------------------------------------- */
 
+static bool
+is_library_path(const char *path)
+{
+    for (int i = 0; i < fe_library_len; i++)
+        if (fe_library[i].file == path)
+            return true;
+    return false;
+}
+
+/* That of a path on the disk: a file of the library of that name is another. */
 static FeScope *
 find_file(const Lower *cx, const char *path)
 {
-    for (int i = 0; i < cx->files.len; i++)
-        if (strcmp(cx->files.data[i].path, path) == 0)
+    for (int i = 0; i < cx->files.len; i++) {
+        const char *known = cx->files.data[i].path;
+        if (!is_library_path(known) && strcmp(known, path) == 0)
             return cx->files.data[i].scope;
+    }
     return NULL;
 }
 
@@ -70,18 +83,14 @@ check_is_used(Lower *cx, const AstList *decls)
     }
 }
 
-/* A new file: read, parsed and bound; NULL with a message. */
+/* A new file, parsed and bound; NULL with a message. */
 static FeScope *
-add_file(Lower *cx, const char *path, Loc loc)
+add_text(Lower *cx, const char *path, const char *text, size_t len, Loc loc)
 {
-    size_t len;
     if (cx->files.len >= MAX_USES) {
         fe_error(cx, loc, "more than %d files", MAX_USES);
         return NULL;
     }
-    const char *text = read_source(cx, path, loc, &len);
-    if (!text)
-        return NULL;
     uint16_t file = diag_add_source(cx->diag, path, text, len);
     AstNode *tree = fe_parse(cx->arena, cx->names, cx->diag, file, text, len);
     if (!tree) {
@@ -98,7 +107,25 @@ add_file(Lower *cx, const char *path, Loc loc)
     return scope;
 }
 
+static FeScope *
+add_file(Lower *cx, const char *path, Loc loc)
+{
+    size_t len;
+    const char *text = read_source(cx, path, loc, &len);
+    return text ? add_text(cx, path, text, len, loc) : NULL;
+}
+
 /* ---- use ---------------------------------------------------------------- */
+
+/* Makes the names of a file visible, and itself by its name. */
+static void
+bind_file(Lower *cx, FeScope *scope, const char *name, FeScope *file, Loc loc)
+{
+    FeValue *space = fe_value_new(cx->arena, FE_SPACE);
+    space->space = file;
+    fe_bind(cx, scope, name, space, loc);
+    VEC_PUSH(cx->arena, scope->used, file);
+}
 
 static void
 use_file(Lower *cx, FeScope *scope, const AstNode *module)
@@ -108,12 +135,55 @@ use_file(Lower *cx, FeScope *scope, const AstNode *module)
     FeScope *file = find_file(cx, path);
     if (!file)
         file = add_file(cx, path, module->loc);
-    if (!file)
+    if (file)
+        bind_file(cx, scope, stem_of(cx, path), file, module->loc);
+}
+
+static const FeLibraryFile *
+find_in_library(const char *name)
+{
+    for (int i = 0; i < fe_library_len; i++)
+        if (strcmp(fe_library[i].name, name) == 0)
+            return &fe_library[i];
+    return NULL;
+}
+
+static void
+unknown_module(Lower *cx, const AstNode *module)
+{
+    VEC(const char *) names = {0};
+    for (int i = 0; i < fe_library_len; i++)
+        VEC_PUSH(cx->arena, names, fe_library[i].name);
+    const char *name = module->name.text;
+    const char *near = nearest_name(name, names.data, names.len);
+    const char *note =
+        near ? fe_format(cx, "did you mean \"%s\"?", near) : NULL;
+    fe_error_note(cx, module->loc, note,
+                  "the standard library has no module \"%s\"", name);
+}
+
+static FeScope *
+find_library_scope(const Lower *cx, const FeLibraryFile *f)
+{
+    for (int i = 0; i < cx->files.len; i++)
+        if (cx->files.data[i].path == f->file)
+            return cx->files.data[i].scope;
+    return NULL;
+}
+
+static void
+use_library(Lower *cx, FeScope *scope, const AstNode *module)
+{
+    const FeLibraryFile *f = find_in_library(module->name.text);
+    if (!f) {
+        unknown_module(cx, module);
         return;
-    FeValue *space = fe_value_new(cx->arena, FE_SPACE);
-    space->space = file;
-    fe_bind(cx, scope, stem_of(cx, path), space, module->loc);
-    VEC_PUSH(cx->arena, scope->used, file);
+    }
+    FeScope *file = find_library_scope(cx, f);
+    if (!file)
+        file = add_text(cx, f->file, f->text, f->len, module->loc);
+    if (file)
+        bind_file(cx, scope, module->name.text, file, module->loc);
 }
 
 void
@@ -124,8 +194,6 @@ fe_use_modules(Lower *cx, FeScope *scope, const AstNode *use)
         if (module->kind == AST_STRING)
             use_file(cx, scope, module);
         else
-            fe_error(cx, module->loc,
-                     "the standard library has no module \"%s\"",
-                     module->name.text);
+            use_library(cx, scope, module);
     }
 }

@@ -26,6 +26,9 @@ static const Program programs[] = {
     {"tests/e2e/programs/handles.tfd", "", 3},
     {"tests/e2e/programs/gathered.tfd", "", 3},
     {"tests/e2e/programs/gradients.tfd", "", 2},
+    {"tests/e2e/programs/layers.tfd", "", 2},
+    {"tests/e2e/programs/metrics.tfd", "", 2},
+    {"tests/e2e/programs/optimizers.tfd", "", 2},
     {"tests/e2e/programs/random.tfd", "", 3},
     {"tests/e2e/programs/rows.tfd", "", 3},
 };

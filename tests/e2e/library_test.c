@@ -1,0 +1,94 @@
+/*
+ * library_test.c - the standard library against what its formulas give
+ *
+ *   programs/NAME.tfd    uses the library and prints
+ *   programs/NAME.out    all of it, on any number of devices
+ *
+ * With TFD_BLESS=1 the .out files are written; they were compared with NumPy
+ * once and are to be when they change.
+ */
+#include "tests/e2e/run.h"
+#include "tests/unit/unit.h"
+
+static const char *const devices[] = {
+    "--devices cpu:0",
+    "--devices cpu:0-1",
+    "--devices cpu:0-2",
+    "--devices cpu:0-3 --strategy mirrored",
+};
+
+static int
+set_up(void **state)
+{
+    *state = arena_new(NULL, "library");
+    return 0;
+}
+
+static int
+tear_down(void **state)
+{
+    arena_release(*state);
+    return 0;
+}
+
+static const char *
+printed(Arena *a, const char *name, const char *options)
+{
+    const char *dir = work_dir(a);
+    run_ok(a, "tfdc %s/tests/e2e/programs/%s.tfd %s -o %s/program.tfp",
+           getenv("TFD_ROOT"), name, options, dir);
+    return run_ok(a, "tfd-run %s/program.tfp", dir).out;
+}
+
+static void
+check(Arena *a, const char *name)
+{
+    const char *file = arena_printf(a, "tests/e2e/programs/%s.out", name);
+    if (getenv("TFD_BLESS"))
+        write_text(arena_printf(a, "%s/%s", getenv("TFD_ROOT"), file),
+                   printed(a, name, devices[0]));
+    const char *want = source_text(a, file);
+    for (size_t i = 0; i < sizeof devices / sizeof *devices; i++)
+        assert_string_equal(printed(a, name, devices[i]), want);
+}
+
+static void
+layers_are_their_formulas(void **state)
+{
+    check(*state, "layers");
+}
+
+static void
+optimizers_are_their_formulas(void **state)
+{
+    check(*state, "optimizers");
+}
+
+static void
+metrics_count_what_they_say(void **state)
+{
+    check(*state, "metrics");
+}
+
+/* A held-out set learnt by the library's layers, optimizer and metric; the
+ * program asserts that it was. */
+static void
+spirals_are_learnt(void **state)
+{
+    Arena *a = *state;
+    for (size_t i = 0; i < sizeof devices / sizeof *devices; i++)
+        assert_non_null(
+            strstr(printed(a, "spirals", devices[i]), "epoch 59: loss "));
+}
+
+int
+main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(layers_are_their_formulas),
+        cmocka_unit_test(optimizers_are_their_formulas),
+        cmocka_unit_test(metrics_count_what_they_say),
+        cmocka_unit_test(spirals_are_learnt),
+    };
+    return cmocka_run_group_tests(tests, set_up, tear_down);
+}

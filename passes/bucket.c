@@ -107,6 +107,20 @@ min_int(int a, int b)
     return a < b ? a : b;
 }
 
+/* Whether op combines what another all_reduce of its block gave.  Such a one
+ * stays where it is: it could not move up before it is known where the other
+ * moves down to. */
+static bool
+follows_another(const IrOp *op)
+{
+    for (int i = 0; i < op->num_operands; i++) {
+        const IrOp *def = op->operands[i]->def;
+        if (def && def->block == op->block && def->kind == OP_all_reduce)
+            return true;
+    }
+    return false;
+}
+
 static bool
 may_join(const Pack *p, const IrOp *op, int known, int needed)
 {
@@ -182,6 +196,7 @@ join_pack(Bucket *bk, const Pack *p)
     ir_stamp(b, ir_reason(bk->cx->m, "bucket.pack", pass_loc(first),
                           "%d all_reduces of %lld bytes together", p->ops.len,
                           (long long)p->bytes));
+    joined->id = p->known;
     IrOp *after = op_at(first->block, p->known);
     forward_to(p, joined);
     if (after)
@@ -201,7 +216,7 @@ bucket_block(Bucket *bk, IrBlock *b)
     number_ops(b);
     bk->packs.len = 0;
     for (IrOp *op = b->first; op; op = op->next)
-        if (op->kind == OP_all_reduce)
+        if (op->kind == OP_all_reduce && !follows_another(op))
             pack_op(bk, op);
     for (int i = 0; i < bk->packs.len; i++)
         if (bk->packs.data[i]->ops.len > 1)

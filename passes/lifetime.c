@@ -142,10 +142,29 @@ note_uses(const IrBlock *b)
     }
 }
 
+/* What is read through a view is read.  Last to first, for views of views. */
+static void
+extend_to_views(const IrBlock *b)
+{
+    for (IrOp *op = b->last; op; op = op->prev) {
+        bool view = (ir_op_info[op->kind].traits & VIEW) != 0;
+        for (int i = 0; view && i < op->num_results; i++) {
+            Life *of = life_of(op->operands[i]);
+            const Life *seen = life_of(op->results[i]);
+            if (seen->last_use > of->last_use)
+                of->last_use = seen->last_use;
+        }
+        if (op->kind != OP_kernel)
+            for (int i = 0; i < op->num_regions; i++)
+                extend_to_views(op->regions[i]);
+    }
+}
+
 void
 lifetimes_find(Arena *a, IrFunc *fn)
 {
     Numbering n = {a, fn->module, 1};
     number_block(&n, fn->body, 0);
     note_uses(fn->body);
+    extend_to_views(fn->body);
 }

@@ -26,7 +26,8 @@ struct Buffer {
 typedef struct Life {
     Buffer *buffer;
     int made;     /* 2p + 1 of the operation that makes it */
-    int last_use; /* 2p of the last one that reads it, loops counted */
+    int last_use; /* 2p of the last one that reads it, also through views;
+                     loops counted */
 } Life;
 
 static inline Life *

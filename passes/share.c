@@ -238,16 +238,18 @@ is_free_to_move(const IrValue *v)
 
 /* ---- variables ---------------------------------------------------------- */
 
-/* A read of a variable: until when its value is needed, views counted. */
-typedef struct VarRead {
+/* A value that was read from a variable, or is made in its bytes: by which
+ * operation, and until when it is needed, views counted. */
+typedef struct Holder {
     const IrOp *op;
     int end;
-} VarRead;
+    bool shares; /* the variable's bytes */
+} Holder;
 
 typedef struct VarUses {
     const IrVar *var;
     Buffer *buffer; /* the variable's bytes */
-    VEC(VarRead) reads;
+    VEC(Holder) holders;
     VEC(IrOp *) writes;
 } VarUses;
 
@@ -276,8 +278,8 @@ note_var_use(IrOp *op, void *data)
     Share *s = data;
     if (op->kind == OP_read) {
         VarUses *u = uses_of(s, ir_text(op, A_var));
-        VarRead read = {op, buffer_of(op->results[0])->end};
-        VEC_PUSH(s->cx->arena, u->reads, read);
+        Holder read = {op, buffer_of(op->results[0])->end, false};
+        VEC_PUSH(s->cx->arena, u->holders, read);
     } else if (op->kind == OP_write) {
         VEC_PUSH(s->cx->arena, uses_of(s, ir_text(op, A_var))->writes, op);
     }
@@ -298,27 +300,26 @@ is_written_between(const VarUses *u, int from, int to, const IrOp *but)
 static void
 share_reads(VarUses *u)
 {
-    for (int i = 0; i < u->reads.len; i++) {
-        const VarRead *r = &u->reads.data[i];
-        int begin = span_of(r->op)->begin;
-        if (!is_written_between(u, begin, r->end, NULL))
-            buffers_merge(u->buffer, buffer_of(r->op->results[0]));
+    for (int i = 0; i < u->holders.len; i++) {
+        Holder *h = &u->holders.data[i];
+        h->shares = !is_written_between(u, span_of(h->op)->begin, h->end, NULL);
+        if (h->shares)
+            buffers_merge(u->buffer, buffer_of(h->op->results[0]));
     }
 }
 
-/* Whether the variable's old value is needed when kernel has made the new one:
- * by a read that shares its bytes, or one that stands before the write. */
+/* Whether the bytes' old value is needed when kernel has made the new one: by
+ * what shares them, or by a read that stands before the write. */
 static bool
 old_value_is_needed(const VarUses *u, const IrOp *kernel, const IrOp *write)
 {
     int from = span_of(kernel)->begin, to = span_of(write)->begin;
-    for (int i = 0; i < u->reads.len; i++) {
-        const VarRead *r = &u->reads.data[i];
-        int at = span_of(r->op)->begin;
+    for (int i = 0; i < u->holders.len; i++) {
+        const Holder *h = &u->holders.data[i];
+        int at = span_of(h->op)->begin;
         if (at > from && at < to)
             return true;
-        if (at < from && buffer_of(r->op->results[0]) == u->buffer &&
-            !is_dead_at(u->buffer, r->end, kernel))
+        if (at < from && h->shares && !is_dead_at(u->buffer, h->end, kernel))
             return true;
     }
     return false;
@@ -326,7 +327,7 @@ old_value_is_needed(const VarUses *u, const IrOp *kernel, const IrOp *write)
 
 /* The kernel that makes the value written makes it in the variable. */
 static void
-share_writes(VarUses *u)
+share_writes(Share *s, VarUses *u)
 {
     for (int i = 0; i < u->writes.len; i++) {
         const IrOp *write = u->writes.data[i];
@@ -336,6 +337,8 @@ share_writes(VarUses *u)
             is_written_between(u, span_of(v->def)->begin, buffer_of(v)->end,
                                write))
             continue;
+        Holder made = {v->def, buffer_of(v)->end, true};
+        VEC_PUSH(s->cx->arena, u->holders, made);
         buffers_merge(u->buffer, buffer_of(v));
     }
 }
@@ -435,7 +438,7 @@ share_buffers(PassCx *cx, IrFunc *fn)
     for (int i = 0; i < s.vars.len; i++)
         share_reads(s.vars.data[i]);
     for (int i = 0; i < s.vars.len; i++)
-        share_writes(s.vars.data[i]);
+        share_writes(&s, s.vars.data[i]);
     share_yields(fn->body);
     share_in_place(fn->body);
 }

@@ -70,6 +70,10 @@ fold_elementwise(IrOp *op)
     IrBlock *b = ir_block_scratch(op);
     IrValue *v = ir_const_fill(b, t->dtype, t->rank, t->dims,
                                ir_eval(op->kind, t->dtype, x), op->loc);
+    ir_stamp(b, op->reason ? op->reason
+                           : ir_reason(op->module, "simplify.fold",
+                                       pass_loc(op), "%s of known values",
+                                       ir_op_info[op->kind].name));
     ir_splice_before(op, b);
     return v;
 }

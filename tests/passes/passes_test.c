@@ -6,8 +6,10 @@
  *   passes/programs/NAME.tir   does the same after every pass
  *   lower/NAME.tir             and what the front end makes of its programs
  *   docs/examples/NAME.tfd     so do these, on several numbers of devices
+ *   random.c                   and programs made at random
  *
  *   passes_test SOURCE_ROOT golden|programs|lowered|examples
+ *   passes_test SOURCE_ROOT random [FIRST LAST]
  *
  * With TFD_BLESS=1 what is expected is written anew.
  */
@@ -17,6 +19,7 @@
 #include "runtime/base/file.h"
 #include "runtime/base/vec.h"
 #include "tests/passes/check.h"
+#include "tests/passes/random.h"
 #ifdef HAVE_FRONTEND
 #include "frontend/frontend.h"
 #endif
@@ -184,6 +187,37 @@ expect_same_example(void **state)
 }
 #endif
 
+/* ---- programs made at random -------------------------------------------- */
+
+static uint64_t first_seed = 1, last_seed = 200;
+
+static void
+expect_same_random(void **state)
+{
+    (void)state;
+    for (uint64_t seed = first_seed; seed <= last_seed; seed++) {
+        Arena *a = arena_new(NULL, "random program");
+        IrModule *m = random_program(a, seed);
+        CheckOptions options = {.level = seed % 3 ? 2 : 0,
+                                .bytes_per_pack = seed % 2 ? 0 : 12};
+        const char *wrong = NULL;
+        if (!ir_verify(m, m->diag))
+            wrong = diag_text(m->diag, a);
+        if (!wrong)
+            wrong = check_pipeline(a, m, &options);
+        if (wrong)
+            fail_msg("seed %llu: %s", (unsigned long long)seed, wrong);
+        arena_release(a);
+    }
+}
+
+static int
+run_random(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(expect_same_random)};
+    return cmocka_run_group_tests_name("random", tests, NULL, NULL);
+}
+
 /* ---- one test a file ---------------------------------------------------- */
 
 static int
@@ -244,8 +278,12 @@ run_examples(void)
 int
 main(int argc, char **argv)
 {
-    if (argc != 3)
+    if (argc != 3 && argc != 5)
         return 2;
+    if (argc == 5) {
+        first_seed = strtoull(argv[3], NULL, 10);
+        last_seed = strtoull(argv[4], NULL, 10);
+    }
     arena = arena_new(NULL, "passes_test");
     root = argv[1];
     int failures = 2;
@@ -258,6 +296,8 @@ main(int argc, char **argv)
         failures = run_folder("lowered", "tests/lower", expect_same_program);
     else if (!strcmp(argv[2], "examples"))
         failures = run_examples();
+    else if (!strcmp(argv[2], "random"))
+        failures = run_random();
     arena_release(arena);
     return failures;
 }

@@ -97,20 +97,21 @@ is_combined(const char *how, const IrValue *x)
     return !strcmp(how, "sum") || x->type.locality == LOCAL_PER_REPLICA;
 }
 
+/* What all_reduces `from` give becomes the results of `to`. */
 static void
-do_combine(Interp *in, IrOp *const *at, const char *how, Arena *a)
+combine_each(Interp *in, IrOp *const *from, IrOp *const *to, Arena *a)
 {
-    for (int i = 0; i < at[0]->num_operands; i++) {
-        RefTensor out = {0}, **x = operands_of_all(in, at, i, a);
-        combine(in, how, x, a, &out);
-        give_to_all(in, at, i, &out);
+    for (int i = 0; i < from[0]->num_operands; i++) {
+        RefTensor out = {0}, **x = operands_of_all(in, from, i, a);
+        combine(in, ir_text(from[0], A_op), x, a, &out);
+        give_to_all(in, to, i, &out);
     }
 }
 
 static void
 do_all_reduce(Interp *in, IrOp *const *at, Arena *a)
 {
-    do_combine(in, at, ir_text(at[0], A_op), a);
+    combine_each(in, at, at, a);
 }
 
 static void
@@ -212,18 +213,25 @@ do_global_mean(Interp *in, IrOp *const *at, Arena *a)
 
 /* ---- gathering ---------------------------------------------------------- */
 
+/* What gathers `from` give becomes the results of `to`. */
 static void
-do_gather(Interp *in, IrOp *const *at, Arena *a)
+gather(Interp *in, IrOp *const *from, IrOp *const *to, Arena *a)
 {
-    RefTensor out = {0}, **x = operands_of_all(in, at, 0, a);
-    int axis = (int)ir_int(at[0], A_axis);
+    RefTensor out = {0}, **x = operands_of_all(in, from, 0, a);
+    int axis = (int)ir_int(from[0], A_axis);
     int64_t dims[IR_MAX_RANK];
     memcpy(dims, x[0]->dims, sizeof dims);
     for (int r = 1; r < in->num_replicas; r++)
         dims[axis] += x[r]->dims[axis];
     ref_shape(a, &out, x[0]->dtype, x[0]->rank, dims);
     ref_concat(in->num_replicas, (const RefTensor *const *)x, axis, &out);
-    give_to_all(in, at, 0, &out);
+    give_to_all(in, to, 0, &out);
+}
+
+static void
+do_gather(Interp *in, IrOp *const *at, Arena *a)
+{
+    gather(in, at, at, a);
 }
 
 static void
@@ -232,6 +240,35 @@ do_value_of_one(Interp *in, IrOp *const *at, Arena *a)
     (void)a;
     int r = (int)ir_int(at[0], A_replica);
     give_to_all(in, at, 0, interp_value(in, r, at[r]->operands[0]));
+}
+
+/* ---- starts and dones --------------------------------------------------- */
+
+/* A collective under way reads its operands and writes its results whenever it
+ * likes: before the done the results are anything, at the done they are what
+ * the operands are then. */
+static void
+do_start(Interp *in, IrOp *const *at, Arena *a)
+{
+    (void)a;
+    for (int r = 0; r < in->num_replicas; r++)
+        for (int i = 0; i < at[r]->num_results; i++) {
+            RefTensor *x = interp_shaped(in, r, at[r]->results[i]);
+            memset(x->data, 0xa5,
+                   (size_t)x->count * dtype_info[x->dtype].bytes);
+        }
+}
+
+static void
+do_done(Interp *in, IrOp *const *at, Arena *a)
+{
+    IrOp **start = NEW_ARRAY(a, IrOp *, (size_t)in->num_replicas);
+    for (int r = 0; r < in->num_replicas; r++)
+        start[r] = at[r]->operands[0]->def;
+    if (at[0]->kind == OP_all_reduce_done)
+        combine_each(in, start, at, a);
+    else
+        gather(in, start, at, a);
 }
 
 /* ---- variables ---------------------------------------------------------- */
@@ -410,11 +447,11 @@ static const Meeting meetings[NUM_OPS] = {
     [OP_read] = do_read,
     [OP_write] = do_write,
     [OP_all_reduce] = do_all_reduce,
-    [OP_all_reduce_start] = do_all_reduce,
-    [OP_all_reduce_done] = do_pass,
+    [OP_all_reduce_start] = do_start,
+    [OP_all_reduce_done] = do_done,
     [OP_all_gather] = do_gather,
-    [OP_all_gather_start] = do_gather,
-    [OP_all_gather_done] = do_pass,
+    [OP_all_gather_start] = do_start,
+    [OP_all_gather_done] = do_done,
     [OP_global_mean] = do_global_mean,
     [OP_reduce] = do_reduce,
     [OP_reduce_to] = do_reduce_to,

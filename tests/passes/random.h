@@ -1,0 +1,14 @@
+/*
+ * random.h - programs made at random
+ */
+#ifndef TFD_TESTS_PASSES_RANDOM_H
+#define TFD_TESTS_PASSES_RANDOM_H
+
+#include "ir/ir.h"
+
+/* A verified program of two or three replicas in a, the same for the same
+ * seed: variables of all kinds, loops and branches of main and of steps, what
+ * replicas do together, values that go round and change places. */
+IrModule *random_program(Arena *a, uint64_t seed);
+
+#endif

@@ -149,7 +149,7 @@ check_results(Parser *p, const IrOp *op, int first, int n, Loc at)
 static void
 set_results(Parser *p, IrOp *op, int first, int n)
 {
-    const Defined *list = p->results.data + first;
+    const Defined *list = n ? p->results.data + first : NULL;
     IrType one, *types = &one;
     if (n > 1)
         types = NEW_ARRAY(p->scratch, IrType, (size_t)n);

@@ -127,6 +127,9 @@ void emit_find_depends(Emit *e, const KVar *row);
 bool emit_contains(const KBlock *b, KKind kind);
 /* Elementary operations in one execution of b. */
 double emit_cost(const BeKernel *k, const KBlock *b);
+/* How many of them are emitted for a single item and vector, those of
+ * contractions' bodies left out. */
+double emit_size(const KBlock *b);
 
 /* ---- indices (emit_index.c) --------------------------------------------- */
 

@@ -179,3 +179,18 @@ emit_cost(const BeKernel *k, const KBlock *b)
     }
     return sum;
 }
+
+double
+emit_size(const KBlock *b)
+{
+    double sum = 0;
+    for (KNode *n = b->first; n; n = n->next) {
+        KRanges *ranges;
+        const KBlock *body = be_kernel_body(n, &ranges);
+        if (body)
+            sum += n->kind == K_CONTRACT ? 1 : emit_size(body);
+        else if (n->kind != K_CONST)
+            sum += n->kind == K_MAP ? map_cost(n->map.op) : 1;
+    }
+    return sum;
+}

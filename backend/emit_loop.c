@@ -11,7 +11,7 @@
  */
 #include "backend/emit.h"
 
-enum { FEW_OPERATIONS = 6, SOME_OPERATIONS = 14 };
+enum { FEW_OPERATIONS = 6, SOME_OPERATIONS = 14, LONG_TILE = 128 };
 
 /* ---- choices ------------------------------------------------------------ */
 
@@ -58,12 +58,23 @@ choose_vectors(const Emit *e, const KBlock *b, int64_t bound, int lanes)
 }
 
 /* Items of the grid done together: the sums of a tile and the operands of a
- * step must fit the registers. */
+ * step must fit the registers, and what is done with the sums is emitted for
+ * each of them. */
+static int
+most_rows(const Emit *e)
+{
+    int rows = e->target->num_registers == 32 ? BE_MAX_ROWS : 4;
+    while (rows > 2 && rows * emit_size(&e->k->body) > LONG_TILE)
+        rows /= 2;
+    return rows;
+}
+
+/* Rather a number that divides the extent. */
 static int
 choose_rows(const Emit *e)
 {
     const KRanges *grid = &e->k->grid;
-    int most = e->target->num_registers == 32 ? BE_MAX_ROWS : 4;
+    int most = most_rows(e);
     Dim extent = grid->vars[grid->count - 1]->extent;
     if (!dim_is_const(extent))
         return most;

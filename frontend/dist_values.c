@@ -32,6 +32,13 @@ is_same(Lower *cx, FeValue *v)
 static FeValue *
 refuse_same_sum(const Combine *c)
 {
+    if (fe_arg(c->in, 1)->kind == FE_NEST)
+        return fe_error_note(
+            c->cx, c->loc,
+            "in place of such an x, write x * num_replicas if you mean that",
+            "a value in %s is the same on every replica, and %s would count "
+            "it once for each",
+            c->text, c->in->name);
     return fe_error_note(
         c->cx, c->loc,
         fe_format(c->cx, "write %s * num_replicas if you mean that", c->text),

@@ -25,7 +25,7 @@ typedef struct RtFn RtFn;
 typedef struct RtHostOp RtHostOp;
 typedef struct RtInvocation RtInvocation;
 typedef struct RtLaunch RtLaunch;
-typedef struct RtElement RtElement;
+typedef struct RtElementCall RtElementCall;
 
 /* What hooks tell compiled code, which hands it on to whoever called it. */
 enum {
@@ -166,7 +166,7 @@ struct RtRun {
     Map *fns;                  /* name -> RtFn */
     Scalar *params;            /* as the module's params */
     RtIterator *iterators;     /* as the module's iters */
-    VEC(RtElement *) elements; /* dataset functions in use */
+    VEC(RtElementCall *) elements; /* dataset functions in use */
     VEC(RtLaunch *) launches;
     int64_t arena_bytes; /* of a device */
     int max_operands;    /* of the operations that need scratch */

@@ -12,7 +12,7 @@
 /* ---- functions of elements ---------------------------------------------- */
 
 /* A dataset function in use: one thread at a time calls it. */
-struct RtElement {
+struct RtElementCall {
     RtInvocation inv;
     RtActor actor;
 };
@@ -38,7 +38,7 @@ rt_load_elements(RtRun *run)
 
 /* An element's shapes name no batch or one: every n is that. */
 static void
-set_rows(RtElement *e, int64_t rows)
+set_rows(RtElementCall *e, int64_t rows)
 {
     int pairs = ir_num_pairs(e->actor.run->module);
     for (int i = 0; i < pairs; i++)
@@ -48,7 +48,7 @@ set_rows(RtElement *e, int64_t rows)
 static Status
 call_element(void *self, void *const *in, void *const *out, int64_t rows)
 {
-    RtElement *e = self;
+    RtElementCall *e = self;
     set_rows(e, rows);
     e->inv.call.in = (char *const *)in;
     e->inv.call.out = (char *const *)out;
@@ -63,7 +63,7 @@ new_element(void *context, const char *name)
 {
     RtRun *run = context;
     const RtFn *fn = map_get(run->fns, name);
-    RtElement *e = NEW(run->arena, RtElement);
+    RtElementCall *e = NEW(run->arena, RtElementCall);
     rt_actor_init(&e->actor, run, -1);
     rt_invocation_init(&e->inv, fn, &e->actor,
                        rt_aligned(e->actor.arena, fn->ir->arena_bytes), NULL,

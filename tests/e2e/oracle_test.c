@@ -31,6 +31,7 @@ static const Program programs[] = {
     {"tests/e2e/programs/optimizers.tfd", "", 2},
     {"tests/e2e/programs/random.tfd", "", 3},
     {"tests/e2e/programs/rows.tfd", "", 3},
+    {"tests/e2e/programs/sequences.tfd", "", 2},
 };
 
 static int

@@ -596,6 +596,19 @@ zero_of(Build *b, DType dtype)
     return be_expr_const(b, scalar_cast(scalar_int(DT_i64, 0), dtype));
 }
 
+/* x at a view where inside (NULL: always) holds, else 0; both is inside and
+ * what else must hold for a load. */
+static Expr *
+masked(Build *b, const IrValue *x, const View *at, Expr *inside, Expr *both)
+{
+    Expr *e = be_value_at(b, x, at, both);
+    /* A load is 0 already where its guard does not hold. */
+    if (!inside ||
+        (e->node.kind == K_LOAD && e->node.load.guard == &both->node))
+        return e;
+    return choose(b, inside, e, zero_of(b, x->type.dtype), x->type.dtype);
+}
+
 static Expr *
 at_pad(Build *b, const IrOp *op, const View *view, Expr *guard)
 {
@@ -614,12 +627,7 @@ at_pad(Build *b, const IrOp *op, const View *view, Expr *guard)
             at.at[i] = be_lin_const(dim_const(0));
     }
     Expr *both = be_expr_and(b, guard, inside);
-    Expr *e = be_value_at(b, x, &at, both);
-    /* A load is 0 already where its guard does not hold. */
-    if (!inside ||
-        (e->node.kind == K_LOAD && e->node.load.guard == &both->node))
-        return e;
-    return choose(b, inside, e, zero_of(b, x->type.dtype), x->type.dtype);
+    return masked(b, x, &at, inside, both);
 }
 
 /* An axis of the batch's length may have no part; then there is nothing to
@@ -643,8 +651,52 @@ at_take(Build *b, const IrOp *op, const View *view, Expr *guard)
     if (dim_is_const(size))
         return be_value_at(b, x, &at_x, guard);
     Expr *inside = be_expr_inside(b, at_x.at[axis], size);
-    Expr *e = be_value_at(b, x, &at_x, be_expr_and(b, guard, inside));
-    return choose(b, inside, e, zero_of(b, x->type.dtype), x->type.dtype);
+    return masked(b, x, &at_x, inside, be_expr_and(b, guard, inside));
+}
+
+/* Whether x has what the windows along an axis read, for sizes that are known;
+ * the first is at -low. */
+static bool
+windows_fit(Dim windows, Dim taps, int64_t step, int64_t low, Dim size)
+{
+    int64_t last;
+    return dim_is_const(windows) && dim_is_const(taps) && dim_is_const(size) &&
+           low <= 0 && !__builtin_mul_overflow(windows.c - 1, step, &last) &&
+           !__builtin_add_overflow(last, taps.c - 1, &last) &&
+           !__builtin_sub_overflow(last, low, &last) && last < size.c;
+}
+
+/* A contraction over the places of a window and the channels. */
+static Expr *
+at_conv2d(Build *b, const IrOp *op, const View *view, Expr *guard)
+{
+    const IrValue *x = op->operands[0], *w = op->operands[1];
+    DType dtype = op->results[0]->type.dtype;
+    KNode n = {.kind = K_CONTRACT, .dtype = dtype_compute(dtype)};
+    View at_x = be_view_of(b, x), at_w = be_view_of(b, w);
+    int count;
+    const int64_t *low = ir_ints(op, A_low, &count);
+    const int64_t *step = ir_ints(op, A_step, &count);
+    Expr *inside = NULL;
+    for (int i = 0; i < 3; i++)
+        at_w.at[i] = add_range(b, &n.contract.ranges, at_w.shape.dims[i]);
+    at_x.at[0] = view->at[0];
+    at_x.at[3] = at_w.at[2];
+    at_w.at[3] = view->at[3];
+    for (int i = 0; i < 2; i++) {
+        KIndex *at = &at_x.at[i + 1];
+        Dim size = at_x.shape.dims[i + 1];
+        *at = be_lin_scale(b, view->at[i + 1], dim_const(step[i]));
+        *at = be_lin_add(b, *at, at_w.at[i]);
+        *at = be_lin_add(b, *at, be_lin_const(dim_const(-low[i])));
+        if (!windows_fit(view->shape.dims[i + 1], at_w.shape.dims[i], step[i],
+                         low[i], size))
+            inside = be_expr_and(b, inside, be_expr_inside(b, *at, size));
+    }
+    Expr *both = be_expr_and(b, guard, inside);
+    n.contract.x = &masked(b, x, &at_x, inside, both)->node;
+    n.contract.y = &be_value_at(b, w, &at_w, guard)->node;
+    return rounded(b, be_expr_make(b, &n), dtype);
 }
 
 /* A chain of choices.  The last operand needs no condition to be chosen, but
@@ -684,7 +736,7 @@ static Rule *const rules[NUM_OPS] = {
     [OP_broadcast] = at_broadcast, [OP_transpose] = at_transpose,
     [OP_slice] = at_slice,         [OP_pad] = at_pad,
     [OP_reverse] = at_reverse,     [OP_concat] = at_concat,
-    [OP_take] = at_take,
+    [OP_take] = at_take,           [OP_conv2d] = at_conv2d,
 };
 
 static Rule *

@@ -42,6 +42,7 @@ verb_of(const Infer *in)
         {OP_div, "divide"},
         {OP_floordiv, "divide"},
         {OP_dot, "multiply"},
+        {OP_conv2d, "multiply"},
         {OP_eq, "compare"},
         {OP_ne, "compare"},
         {OP_lt, "compare"},

@@ -486,6 +486,36 @@ shape_pad(const Infer *in, int i, IrType *out)
 }
 
 const char *
+shape_conv2d(const Infer *in, int i, IrType *out)
+{
+    (void)i;
+    const IrType *x = operand(in, 0), *y = operand(in, 1);
+    int num_low, num_dims, num_step;
+    const int64_t *low = ir_ints(in->op, A_low, &num_low);
+    const int64_t *step = ir_ints(in->op, A_step, &num_step);
+    const Dim *dims = ir_dims(in->op, A_dims, &num_dims);
+    if (x->rank != 4 || y->rank != 4)
+        return WRONG(in, "conv2d is of values of rank 4, not %d and %d",
+                     x->rank, y->rank);
+    if (!dim_equal(x->dims[3], y->dims[2]))
+        return WRONG(in, "shapes %s and %s have other channels",
+                     shape_text(in, x), shape_text(in, y));
+    if (num_low != 2 || num_dims != 2 || num_step != 2)
+        return WRONG(in, "conv2d has two of low, dims and step");
+    for (int k = 0; k < 2; k++) {
+        if (step[k] < 1 || step[k] > INT32_MAX || low[k] < -INT32_MAX ||
+            low[k] > INT32_MAX)
+            return WRONG(in, "conv2d has steps from 1, and less than 2^31 "
+                             "zeros");
+        if (!dim_is_const(dims[k]) || !dim_is_const(x->dims[k + 1]) ||
+            !dim_is_const(y->dims[k]))
+            return WRONG(in, "conv2d has constant heights and widths");
+    }
+    Dim shape[] = {x->dims[0], dims[0], dims[1], y->dims[3]};
+    return set_shape(in, out, 4, shape);
+}
+
+const char *
 shape_take(const Infer *in, int i, IrType *out)
 {
     (void)i;
@@ -495,8 +525,8 @@ shape_take(const Infer *in, int i, IrType *out)
     if (wrong)
         return wrong;
     if (dim_equal(x->dims[axis], dim_const(0)))
-        return WRONG(in, "axis %lld of %s has nothing to take",
-                     (long long)axis, shape_text(in, x));
+        return WRONG(in, "axis %lld of %s has nothing to take", (long long)axis,
+                     shape_text(in, x));
     out->rank = 0;
     for (int k = 0; !wrong && k < axis; k++)
         wrong = push_dim(in, out, x->dims[k]);

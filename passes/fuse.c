@@ -75,7 +75,7 @@ is_free(const IrOp *op)
 static bool
 is_contraction(const IrOp *op)
 {
-    return op->kind == OP_dot;
+    return op->kind == OP_dot || op->kind == OP_conv2d;
 }
 
 static bool

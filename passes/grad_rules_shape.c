@@ -271,6 +271,71 @@ grad_rule_dot(Grad *g, const IrOp *op)
     add_side(g, &y, &x, dy);
 }
 
+/* ---- convolution -------------------------------------------------------- */
+
+static IrValue *
+conv2d(Grad *g, IrValue *x, IrValue *w, const int64_t *low, const Dim *dims)
+{
+    static const int64_t one[2] = {1, 1};
+    IrOp *op = ir_build_op(g->b, OP_conv2d, 2, (IrValue *[]){x, w}, g->loc);
+    ir_set_ints(op, A_low, low, 2);
+    ir_set_dims(op, A_dims, dims, 2);
+    ir_set_ints(op, A_step, one, 2);
+    return ir_build_infer(op);
+}
+
+/* dy with zeros between, as if windows had been at every place. */
+static IrValue *
+spread_windows(Grad *g, IrValue *dy, const int64_t *step)
+{
+    const int64_t low[4] = {0}, steps[4] = {1, step[0], step[1], 1};
+    Dim dims[4];
+    memcpy(dims, dy->type.dims, sizeof dims);
+    if (step[0] == 1 && step[1] == 1)
+        return dy;
+    for (int i = 1; i < 3; i++)
+        if (dims[i].c > 0)
+            dims[i] = dim_const((dims[i].c - 1) * step[i - 1] + 1);
+    return ir_build_pad(g->b, dy, low, dims, steps, g->loc);
+}
+
+/*
+ * Both gradients are convolutions.  That of x is dy, spread, with the weights
+ * turned round and their channels exchanged; that of the weights is x with
+ * dy, spread, for weights, where rows are what is summed over:
+ *
+ *   x [n, h, w, c], weights [a, b, c, o], dy [n, i, j, o]
+ *   dx = conv(dy, [a, b, o, c]),  dw = conv([c, h, w, n], [i, j, n, o])
+ */
+void
+grad_rule_conv2d(Grad *g, const IrOp *op)
+{
+    IrValue *x = op->operands[0], *w = op->operands[1];
+    int n;
+    const int64_t *low = ir_ints(op, A_low, &n);
+    IrValue *dy = spread_windows(g, grad_out(g, op), ir_ints(op, A_step, &n));
+    if (grad_wanted(x)) {
+        int64_t back[2];
+        for (int i = 0; i < 2; i++)
+            back[i] = w->type.dims[i].c - 1 - low[i];
+        IrValue *turned =
+            ir_build_reverse(g->b, w, (const int64_t[]){0, 1}, 2, g->loc);
+        turned = ir_build_transpose(g->b, turned, (const int64_t[]){0, 1, 3, 2},
+                                    g->loc);
+        grad_add(g, x, conv2d(g, dy, turned, back, x->type.dims + 1));
+    }
+    if (grad_wanted(w)) {
+        IrValue *images =
+            ir_build_transpose(g->b, x, (const int64_t[]){3, 1, 2, 0}, g->loc);
+        IrValue *taps =
+            ir_build_transpose(g->b, dy, (const int64_t[]){1, 2, 0, 3}, g->loc);
+        IrValue *dw = conv2d(g, images, taps, low, w->type.dims);
+        grad_add(g, w,
+                 ir_build_transpose(g->b, dw, (const int64_t[]){1, 2, 0, 3},
+                                    g->loc));
+    }
+}
+
 /* ---- all_gather --------------------------------------------------------- */
 
 /* The replica's own rows of v along axis, of all the replicas' equal parts:

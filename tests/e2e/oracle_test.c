@@ -32,6 +32,7 @@ static const Program programs[] = {
     {"tests/e2e/programs/random.tfd", "", 3},
     {"tests/e2e/programs/rows.tfd", "", 3},
     {"tests/e2e/programs/sequences.tfd", "", 2},
+    {"tests/e2e/programs/windows.tfd", "", 3},
 };
 
 static int

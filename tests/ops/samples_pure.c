@@ -192,6 +192,31 @@ build_dot(Sampler *s)
     dot_result(s, x, u, &(IrDotAxes){AXES(0), AXES(2), 1, AXES(1), AXES(0), 1});
 }
 
+static void
+conv2d_result(Sampler *s, IrValue *x, IrValue *w, const int64_t *low,
+              const int64_t *step, const Dim *dims)
+{
+    IrOp *op = sampler_op(s, s->b, 2, (IrValue *[]){x, w});
+    ir_set_ints(op, A_low, low, 2);
+    ir_set_ints(op, A_step, step, 2);
+    ir_set_dims(op, A_dims, dims, 2);
+    sampler_result(s, sampler_infer(s, op));
+}
+
+/* The size asked for is the rows and the channels; windows inside, over the
+ * edges, with gaps, and larger than the image. */
+void
+build_conv2d(Sampler *s)
+{
+    IrValue *x = sampler_arg(s, 4, DIMS(s->s, num(4), num(5), num(2)));
+    IrValue *w = sampler_arg(s, 4, DIMS(num(2), num(3), num(2), num(3)));
+    IrValue *z = sampler_arg(s, 4, DIMS(num(2), num(2), num(1), s->s));
+    IrValue *v = sampler_arg(s, 4, DIMS(num(3), num(1), s->s, num(2)));
+    conv2d_result(s, x, w, AXES(0, 0), AXES(1, 1), DIMS(num(3), num(3)));
+    conv2d_result(s, x, w, AXES(0, 1), AXES(2, 3), DIMS(num(2), num(2)));
+    conv2d_result(s, z, v, AXES(1, -1), AXES(1, 1), DIMS(num(2), num(1)));
+}
+
 /* ---- moving elements ---------------------------------------------------- */
 
 void

@@ -297,6 +297,54 @@ compute_dot(const IrOp *op, Operands operands, RefTensor *out)
     }
 }
 
+/* ---- convolution -------------------------------------------------------- */
+
+typedef struct Conv {
+    const RefTensor *x, *w;
+    const int64_t *low, *step;
+    int64_t at[IR_MAX_RANK]; /* of the result's element at hand */
+} Conv;
+
+/* acc and product k of the sum: 0 stands for what is not in x. */
+static Scalar
+add_tap(const Conv *c, int64_t k, Scalar acc)
+{
+    int64_t tap[IR_MAX_RANK], from[IR_MAX_RANK];
+    ref_unravel(3, c->w->dims, k, tap);
+    from[0] = c->at[0];
+    from[3] = tap[2];
+    tap[3] = c->at[3];
+    bool inside = true;
+    for (int i = 1; i < 3; i++) {
+        from[i] = c->at[i] * c->step[i - 1] + tap[i - 1] - c->low[i - 1];
+        inside = inside && from[i] >= 0 && from[i] < c->x->dims[i];
+    }
+    Scalar x = inside ? get_at(c->x, from) : scalar_int(DT_i64, 0);
+    return multiply_add(scalar_cast(x, acc.dtype),
+                        scalar_cast(get_at(c->w, tap), acc.dtype), acc);
+}
+
+static void
+compute_conv2d(const IrOp *op, Operands x, RefTensor *out)
+{
+    int n;
+    Conv c = {x[0], x[1], ir_ints(op, A_low, &n), ir_ints(op, A_step, &n), {0}};
+    const Scalar zero =
+        scalar_cast(scalar_int(DT_i64, 0), dtype_compute(out->dtype));
+    int64_t taps = x[1]->dims[0] * x[1]->dims[1] * x[1]->dims[2];
+    for (int64_t i = 0; i < out->count; i++) {
+        ref_unravel(4, out->dims, i, c.at);
+        Scalar total = zero;
+        for (int64_t k = 0; k < taps; k += BLOCK) {
+            Scalar acc = zero;
+            for (int64_t j = k; j < taps && j < k + BLOCK; j++)
+                acc = add_tap(&c, j, acc);
+            total = k == 0 ? acc : fold(OP_add, total, acc);
+        }
+        ref_set(out, i, total);
+    }
+}
+
 /* ---- moving elements ---------------------------------------------------- */
 
 static void
@@ -453,6 +501,7 @@ static const Compute computes[NUM_OPS] = {
     [OP_reverse] = compute_reverse,
     [OP_concat] = compute_concat,
     [OP_take] = compute_take,
+    [OP_conv2d] = compute_conv2d,
 };
 
 static Compute

@@ -168,7 +168,8 @@ global_rows(Draw *d)
     one.k = 1;
     IrOp *op = ir_build_op(d->b, OP_row_start, 0, NULL, d->loc);
     ir_set_dims(op, A_dims, &one, 1);
-    IrValue *start = op2(d, OP_mul, ir_build_infer(op), integer(d, rows.k));
+    IrValue *start = ir_build_infer(op);
+    start = op2(d, OP_mul, start, integer(d, rows.k));
     for (int i = 0; i < d->rank; i++)
         shape[i] = i == 0 ? rows : dim_const(1);
     IrValue *row = ir_build_iota(d->b, DT_i64, d->rank, shape, 0, d->loc);
@@ -279,6 +280,9 @@ draw_floats(Lower *cx, const FeArgs *in, const Params *p, Draw *d)
 
 /* ---- maths of bits ------------------------------------------------------ */
 
+/* C does not say which argument of a call is evaluated first: of two that
+ * build, one is built before, so that every compiler makes the same program. */
+
 /* Floats are computed as such and rounded at the end. */
 static IrValue *
 number(const Draw *d, double x)
@@ -313,14 +317,16 @@ unit(const Draw *d)
                : d->dtype == DT_f16  ? 11
                : d->dtype == DT_bf16 ? 8
                                      : 24;
-    return op2(d, OP_mul, first_bits(d, bits), number(d, ldexp(1, -bits)));
+    IrValue *whole = first_bits(d, bits);
+    return op2(d, OP_mul, whole, number(d, ldexp(1, -bits)));
 }
 
 /* Between 0 and 1, neither of which it is in any dtype. */
 static IrValue *
 open_unit(const Draw *d)
 {
-    IrValue *middle = op2(d, OP_add, first_bits(d, 23), number(d, 0.5));
+    IrValue *whole = first_bits(d, 23);
+    IrValue *middle = op2(d, OP_add, whole, number(d, 0.5));
     return op2(d, OP_mul, middle, number(d, ldexp(1, -23)));
 }
 
@@ -348,13 +354,15 @@ normal_at(const Draw *d, IrValue *x)
         -4.39150654e-06, 0.00021858087,  -0.00125372503,
         -0.00417768164,  0.246640727,    1.50140941};
     IrValue *one = number(d, 1);
-    IrValue *rest =
-        op2(d, OP_mul, op2(d, OP_sub, one, x), op2(d, OP_add, one, x));
+    IrValue *below = op2(d, OP_sub, one, x), *above = op2(d, OP_add, one, x);
+    IrValue *rest = op2(d, OP_mul, below, above);
     IrValue *w = op1(d, OP_neg, op1(d, OP_log, rest));
     w = op2(d, OP_sub, w, number(d, 2.5));
     IrValue *sum = number(d, terms[0]);
-    for (size_t i = 1; i < sizeof terms / sizeof *terms; i++)
-        sum = op2(d, OP_add, op2(d, OP_mul, sum, w), number(d, terms[i]));
+    for (size_t i = 1; i < sizeof terms / sizeof *terms; i++) {
+        sum = op2(d, OP_mul, sum, w);
+        sum = op2(d, OP_add, sum, number(d, terms[i]));
+    }
     IrValue *inverse = op2(d, OP_mul, sum, x);
     return op2(d, OP_mul, inverse, number(d, 1.4142135623730951));
 }
@@ -403,7 +411,8 @@ builtin_truncated_normal(Lower *cx, const FeArgs *in)
     Draw d;
     if (!draw_floats(cx, in, &(Params){0, 3, 4, 5}, &d))
         return &fe_poison;
-    IrValue *x = op2(&d, OP_mul, open_unit(&d), number(&d, 2 * most));
+    IrValue *u = open_unit(&d);
+    IrValue *x = op2(&d, OP_mul, u, number(&d, 2 * most));
     x = op2(&d, OP_sub, x, number(&d, most));
     return finish(&d, normal_at(&d, x), fe_arg(in, 2), fe_arg(in, 1));
 }

@@ -501,6 +501,7 @@ main(int argc, char **argv)
     }
     if (st)
         code = status_report(st, "tfdc", stderr);
+    status_free(st);
     arena_release(a);
     return code;
 }

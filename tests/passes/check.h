@@ -12,13 +12,14 @@ typedef struct CheckOptions {
     int64_t bytes_per_pack; /* of collectives; 0: no limit */
     const char *data_dir;   /* of datasets */
     int64_t max_steps;      /* of an iterator; 0: no limit */
+    bool may_fail; /* a program that fails is right if it goes on failing */
 } CheckOptions;
 
 /* Runs the pipeline on a copy of m, pass by pass.  After each the verifier
  * finds nothing wrong, every operation that the pass inserted says why, and
  * the interpreter prints the same and leaves the same bits in all variables as
  * before it.  (Nothing executes a program with gradients before differentiate.)
- * NULL, or what is wrong, in a; a program that fails is wrong, too. */
+ * NULL, or what is wrong, in a. */
 const char *check_pipeline(Arena *a, IrModule *m, const CheckOptions *options);
 
 /* The same of one pass on m itself, whether or not it changes what m does:

@@ -1,0 +1,30 @@
+/*
+ * fuzz.h - whatever reads what a user may have damaged, as functions of bytes
+ *
+ * A target ends with a refusal that has a message, or with something valid
+ * that is then checked: texts print and read back to the same text, modules
+ * go through the passes and verify after each.  Anything else ends the process.
+ */
+#ifndef TFD_TESTS_FUZZ_H
+#define TFD_TESTS_FUZZ_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+typedef struct FuzzTarget {
+    const char *name;
+    bool is_text; /* for who makes up inputs */
+    /* Whether the bytes are valid.  path is what messages call them, and where
+     * a program looks for files beside it. */
+    bool (*run)(const char *path, const char *bytes, size_t len);
+} FuzzTarget;
+
+/* The target called name; ends the process with the list of them if there is
+ * none. */
+const FuzzTarget *fuzz_target(const char *name);
+
+/* What must not happen did: prints it and aborts. */
+_Noreturn void fuzz_bug(const char *format, ...)
+    __attribute__((format(printf, 1, 2)));
+
+#endif

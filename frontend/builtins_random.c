@@ -259,11 +259,24 @@ read_dtype(Draw *d, const FeArgs *in, const Params *p)
     return dtype_is_float(d->dtype);
 }
 
+/* Whether bits for all elements are not too large. */
+static bool
+check_size(const Draw *d)
+{
+    int64_t bytes;
+    IrType bits = {.dtype = DT_i64, .rank = d->rank};
+    memcpy(bits.dims, d->dims, sizeof bits.dims);
+    if (ir_type_bytes(d->cx->module, &bits, &bytes))
+        return true;
+    fe_error(d->cx, d->loc, "random numbers of so many elements");
+    return false;
+}
+
 /* Makes the bits; shape and dtype are read. */
 static bool
 draw(Draw *d, const FeArgs *in, const Params *p)
 {
-    if (!fe_may_emit(d->cx, in->loc))
+    if (!fe_may_emit(d->cx, in->loc) || !check_size(d))
         return false;
     d->b = d->cx->block;
     if (fe_arg(in, p->index))

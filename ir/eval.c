@@ -113,15 +113,19 @@ float_exact(IrOpKind kind, double x, double y, double *out)
     }
 }
 
+/* The functions have the names of their operations; 0 is none. */
+static const int maths_of_op[NUM_OPS] = {
+#define MATHS_FN(name, operands, ulp32, ulp64, doc)                            \
+    [OP_##name] = MATHS_##name + 1,
+#include "ir/maths.def"
+#undef MATHS_FN
+};
+
 static bool
 maths_of(IrOpKind kind, MathsFn *out)
 {
-    for (int i = 0; i < NUM_MATHS_FNS; i++)
-        if (!strcmp(maths_fn_info[i].name, ir_op_info[kind].name)) {
-            *out = (MathsFn)i;
-            return true;
-        }
-    return false;
+    *out = (MathsFn)(maths_of_op[kind] - 1);
+    return maths_of_op[kind] != 0;
 }
 
 static double

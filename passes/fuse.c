@@ -268,8 +268,7 @@ why(const Fuse *f, const Cluster *c)
     if (c->ops.len == 1)
         return ir_reason(f->m, "fuse.single", pass_loc(c->root), "%s", what);
     return ir_reason(f->m, "fuse.cluster", pass_loc(c->root),
-                     "%s and %d more that only it needs", what,
-                     c->ops.len - 1);
+                     "%s and %d more that only it needs", what, c->ops.len - 1);
 }
 
 static void

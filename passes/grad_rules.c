@@ -80,15 +80,39 @@ RULE1(expm1,   mul(g, dy, add(g, y, grad_number(g, y, 1))))
 RULE1(log,     divide(g, dy, x))
 RULE1(log1p,   divide(g, dy, add(g, x, grad_number(g, x, 1))))
 RULE1(sqrt,    divide(g, times(g, dy, 0.5), y))
-RULE1(rsqrt,   mul(g, times(g, dy, -0.5), mul(g, y, mul(g, y, y))))
 RULE1(sin,     mul(g, dy, grad1(g, OP_cos, x)))
 RULE1(cos,     neg(g, mul(g, dy, grad1(g, OP_sin, x))))
-RULE1(tanh,    mul(g, dy, sub(g, grad_number(g, y, 1), mul(g, y, y))))
 RULE1(sigmoid, mul(g, dy, mul(g, y, sub(g, grad_number(g, y, 1), y))))
-RULE1(erf,     mul(g, times(g, dy, M_2_SQRTPI),
-                   grad1(g, OP_exp, neg(g, mul(g, x, x)))))
 RULE1(cast,    ir_build_cast(g->b, dy, x->type.dtype, g->loc))
 /* clang-format on */
+
+/* C does not say which argument of a call is evaluated first: where two of them
+ * build, one is built before, so that every compiler makes the same program. */
+
+void
+grad_rule_rsqrt(Grad *g, const IrOp *op)
+{
+    IrValue *y = op->results[0];
+    IrValue *half = times(g, grad_out(g, op), -0.5);
+    IrValue *cube = mul(g, y, mul(g, y, y));
+    grad_add(g, op->operands[0], mul(g, half, cube));
+}
+
+void
+grad_rule_tanh(Grad *g, const IrOp *op)
+{
+    IrValue *y = op->results[0], *one = grad_number(g, y, 1);
+    IrValue *slope = sub(g, one, mul(g, y, y));
+    grad_add(g, op->operands[0], mul(g, grad_out(g, op), slope));
+}
+
+void
+grad_rule_erf(Grad *g, const IrOp *op)
+{
+    IrValue *x = op->operands[0];
+    IrValue *bell = grad1(g, OP_exp, neg(g, mul(g, x, x)));
+    grad_add(g, x, mul(g, times(g, grad_out(g, op), M_2_SQRTPI), bell));
+}
 
 /* ---- two and three operands --------------------------------------------- */
 
@@ -165,8 +189,8 @@ add_share_of_winner(Grad *g, IrOpKind wins, IrValue *x, IrValue *other,
 {
     if (!grad_wanted(x))
         return;
-    IrValue *half = grad3(g, OP_where, grad2(g, OP_eq, x, other),
-                          times(g, dy, 0.5), grad_number(g, dy, 0));
+    IrValue *half = times(g, dy, 0.5), *none = grad_number(g, dy, 0);
+    half = grad3(g, OP_where, grad2(g, OP_eq, x, other), half, none);
     grad_add(g, x, grad3(g, OP_where, grad2(g, wins, x, other), dy, half));
 }
 
@@ -258,9 +282,9 @@ grad_rule_prod(Grad *g, const IrOp *op)
     IrValue *none = ir_const_int(g->b, DT_i64, 0, g->loc);
     IrValue *single = ir_const_int(g->b, DT_i64, 1, g->loc);
     IrValue *alone = grad2(g, OP_and, is_zero, grad2(g, OP_eq, count, single));
-    IrValue *others =
-        grad3(g, OP_where, grad2(g, OP_eq, count, none), divide(g, rest, x),
-              grad3(g, OP_where, alone, rest, zero));
+    IrValue *others = grad3(g, OP_where, alone, rest, zero);
+    IrValue *ratio = divide(g, rest, x);
+    others = grad3(g, OP_where, grad2(g, OP_eq, count, none), ratio, others);
     IrValue *dy = grad_spread(g, op, grad_out(g, op));
     grad_add(g, x, mul(g, dy, others));
 }

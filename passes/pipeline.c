@@ -83,12 +83,25 @@ run_listed(IrModule *m, Diag *d, const PassOptions *options, const char *list)
     return ok;
 }
 
+/* The pass that the module has not been through: text that was printed between
+ * passes goes on from there. */
+static int
+first_pass(const IrModule *m)
+{
+    int i = 0;
+    if (m->phase == PHASE_IR)
+        return 0;
+    while (i < num_passes && strcmp(pass_table[i].name, "communicate") != 0)
+        i++;
+    return i + 1;
+}
+
 bool
 passes_run(IrModule *m, Diag *d, const PassOptions *options, const char *list)
 {
     if (list)
         return run_listed(m, d, options, list);
-    for (int i = 0; i < num_passes; i++)
+    for (int i = first_pass(m); i < num_passes; i++)
         if (!run_one(&pass_table[i], i + 1, m, d, options))
             return false;
     return true;

@@ -12,6 +12,7 @@
 #include "backend/emit.h"
 #include "backend/host_code.h"
 #include "backend/objects.h"
+#include "backend/ptx.h"
 
 #define HOST_OBJECT "host"
 
@@ -72,13 +73,14 @@ enum { LITTLE_WORK = 2048 };
 
 /* The code generator's level.  Most of its time would go into what is executed
  * in a fraction of a microsecond: scalars of main, the parameters of a tiny
- * model.  Bits are the same at all levels. */
+ * model.  (A GPU's assembler does that work again in any case, from worse code.)
+ * Bits are the same at all levels. */
 static int
-kernel_level(const BeKernel *k, int level)
+kernel_level(const BeKernel *k, const BeTarget *t, int level)
 {
     double work =
         (double)emit_ranges_bound(k, &k->grid) * emit_cost(k, &k->body);
-    return level < 3 && work < LITTLE_WORK ? 0 : level;
+    return level < 3 && work < LITTLE_WORK && !t->gpu ? 0 : level;
 }
 
 static void
@@ -100,16 +102,16 @@ add_kernel_jobs(Arena *a, const BeKernels *kernels, const BeTarget *t,
         const BeKernel *k = kernels->data[i];
         BeJob job = {.name = k->name, .text = k->name};
         job.text_len = strlen(k->name); /* the name is the hash of the text */
-        job.emit = be_kernel_emit;
+        job.emit = t->gpu ? be_ptx_emit : be_kernel_emit;
         job.what = k;
         job.target = t;
-        job.level = kernel_level(k, level);
+        job.level = kernel_level(k, t, level);
         VEC_PUSH(a, *jobs, job);
     }
 }
 
 /* The jobs for all targets; m may be NULL.  Functions come first, since they
- * take longest. */
+ * take longest; a GPU has only kernels. */
 static Status
 list_jobs(Arena *a, IrModule *m, const BeKernels *kernels,
           const BeOptions *options, const BeCode *code, BeJobs *jobs)
@@ -118,7 +120,7 @@ list_jobs(Arena *a, IrModule *m, const BeKernels *kernels,
     int num;
     TRY(be_targets_parse(a, options->targets, &targets, &num));
     for (int i = 0; i < num; i++) {
-        if (m)
+        if (m && !targets[i].gpu)
             add_host_job(a, m, &targets[i], code->ir, code->ir_len, jobs);
         add_kernel_jobs(a, kernels, &targets[i], options->level, jobs);
     }
@@ -146,11 +148,30 @@ compile(Arena *a, IrModule *m, const BeKernels *kernels,
     return OK;
 }
 
+/* Plans for GPUs are not written yet: nothing could run them. */
+static Status
+check_is_for_cpus(Arena *a, const IrModule *m, const char *list)
+{
+    const BeTarget *targets;
+    int num;
+    TRY(be_targets_parse(a, list, &targets, &num));
+    const char *gpu = strstr(m->devices, "gpu:") ? m->devices : NULL;
+    for (int i = 0; i < num; i++)
+        gpu = gpu || !targets[i].gpu ? gpu : targets[i].name;
+    if (!gpu)
+        return OK;
+    return status_new(STATUS_USAGE,
+                      "this version has no runner for %s; its kernels can be "
+                      "seen with --to ptx",
+                      gpu);
+}
+
 Status
 be_compile(Arena *a, IrModule *m, const BeKernels *kernels,
            const BeOptions *options, BeCode *out)
 {
     *out = (BeCode){0};
+    TRY(check_is_for_cpus(a, m, options->targets));
     Str text = str_new(a);
     ir_print_module(&text, m);
     out->ir = str_text(&text);
@@ -198,6 +219,29 @@ be_print_asm(Str *out, IrModule *m, const BeKernels *kernels,
              const BeOptions *options)
 {
     return print_jobs(out, m, kernels, options, true);
+}
+
+Status
+be_print_ptx(Str *out, const BeKernels *kernels, const BeOptions *options)
+{
+    const BeTarget *targets;
+    int num;
+    Arena *a = out->arena;
+    BeOptions how = *options;
+    BeCode code = {0};
+    Str text = str_new(a);
+    how.targets = options->targets ? options->targets : "sm_80";
+    TRY(be_targets_parse(a, how.targets, &targets, &num));
+    if (num > 1 || !targets[0].gpu)
+        return status_new(STATUS_USAGE,
+                          "PTX is for one GPU, sm_80 or sm_90, not for %s",
+                          how.targets);
+    TRY(compile(a, NULL, kernels, &how, &code));
+    for (int i = 0; i < code.objects.len; i++)
+        be_ptx_join(&text, code.objects.data[i].bytes,
+                    code.objects.data[i].size);
+    str_add(out, str_text(&text));
+    return OK;
 }
 
 /* ---- the plan ----------------------------------------------------------- */

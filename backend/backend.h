@@ -18,7 +18,7 @@
 #include "runtime/plan/plan.h"
 
 typedef struct BeOptions {
-    const char *targets; /* "x86-64-v3,x86-64-v4"; NULL: this machine's */
+    const char *targets; /* "x86-64-v3,sm_90"; NULL: this machine's */
     int level;           /* of -O, 0 .. 3 */
     int num_threads;     /* that compile at once; 0: one a core */
     const char *cache;   /* a folder; NULL: the user's, "": none */
@@ -46,7 +46,8 @@ typedef struct BeCode {
 bool be_kernels_build(Arena *a, IrModule *m, BeKernels *out);
 void be_kernels_print(Str *out, const BeKernels *kernels);
 
-/* Compiles the kernels that be_kernels_build made of m, and m's functions. */
+/* Compiles the kernels that be_kernels_build made of m, and m's functions: for
+ * CPUs, since plans are for those. */
 Status be_compile(Arena *a, IrModule *m, const BeKernels *kernels,
                   const BeOptions *options, BeCode *out) MUST_USE;
 
@@ -55,6 +56,10 @@ Status be_compile(Arena *a, IrModule *m, const BeKernels *kernels,
 Status be_print_llvm(Str *out, IrModule *m, const BeKernels *kernels,
                      const BeOptions *options) MUST_USE;
 Status be_print_asm(Str *out, IrModule *m, const BeKernels *kernels,
+                    const BeOptions *options) MUST_USE;
+
+/* The kernels as one module of PTX for one GPU; without targets, for sm_80. */
+Status be_print_ptx(Str *out, const BeKernels *kernels,
                     const BeOptions *options) MUST_USE;
 
 /* Compiles kernels alone (read from text, or for a test). */

@@ -101,7 +101,9 @@ compile(Arena *a, BeJob *job, const BeObjectOptions *options)
     Status st = build(job, options->verify, false, &u);
     if (!st) {
         LLVMTargetMachineRef machine = be_target_open(job->target, job->level);
-        job->object = generate(a, &u, machine, LLVMObjectFile, &job->size);
+        LLVMCodeGenFileType type =
+            job->target->gpu ? LLVMAssemblyFile : LLVMObjectFile;
+        job->object = generate(a, &u, machine, type, &job->size);
         be_target_close(machine);
     }
     be_unit_close(&u);

@@ -19,7 +19,7 @@ typedef struct BeJob {
     int level; /* of -O */
 
     /* results */
-    const void *object;
+    const void *object; /* for a GPU: PTX */
     size_t size;
     double seconds;
     bool cached;

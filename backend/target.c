@@ -1,8 +1,9 @@
 /*
  * target.c - the machines that code is made for, as LLVM sees them
  *
- * Only LLVM's X86 is initialised.  Code is position independent and small, so
- * that objects have the few relocations the runner's loader knows.  LLVM would
+ * Only LLVM's X86 and NVPTX are initialised.  Code for CPUs is position
+ * independent and small, so that objects have the few relocations the runner's
+ * loader knows.  LLVM would
  * use half of v4's vectors out of care for old Intel cores; emit.c asks for
  * all of them.
  */
@@ -15,11 +16,14 @@
 #include "runtime/base/vec.h"
 #include "runtime/plan/target.h"
 
-#define TRIPLE "x86_64-unknown-linux-gnu"
+#define CPU "x86_64-unknown-linux-gnu"
+#define GPU "nvptx64-nvidia-cuda"
 
 static const BeTarget targets[] = {
-    {"x86-64-v4", 64, 32},
-    {"x86-64-v3", 32, 16},
+    {"x86-64-v4", false, CPU, 64, 32},
+    {"x86-64-v3", false, CPU, 32, 16},
+    {"sm_80", true, GPU, 4, 255},
+    {"sm_90", true, GPU, 4, 255},
 };
 
 enum { NUM_TARGETS = sizeof targets / sizeof targets[0] };
@@ -43,8 +47,8 @@ unknown_target(const char *name)
     const char *near = nearest_name(name, names, NUM_TARGETS + 1);
     return status_new(STATUS_USAGE, "unknown target \"%s\"; %s%s", name,
                       near ? "did you mean "
-                           : "there are native, x86-64-v3 "
-                             "and x86-64-v4",
+                           : "there are native, x86-64-v3, x86-64-v4, sm_80 "
+                             "and sm_90",
                       near ? near : "");
 }
 
@@ -75,6 +79,10 @@ be_targets_parse(Arena *a, const char *list, const BeTarget **out, int *num)
 static void
 initialise(void)
 {
+    LLVMInitializeNVPTXTargetInfo();
+    LLVMInitializeNVPTXTarget();
+    LLVMInitializeNVPTXTargetMC();
+    LLVMInitializeNVPTXAsmPrinter();
     LLVMInitializeX86TargetInfo();
     LLVMInitializeX86Target();
     LLVMInitializeX86TargetMC();
@@ -86,18 +94,19 @@ be_target_open(const BeTarget *t, int level)
 {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
     pthread_once(&once, initialise);
-    LLVMTargetRef x86;
+    LLVMTargetRef target;
     char *message;
-    if (LLVMGetTargetFromTriple(TRIPLE, &x86, &message))
-        UNREACHABLE("LLVM has no %s: %s", TRIPLE, message);
+    if (LLVMGetTargetFromTriple(t->triple, &target, &message))
+        UNREACHABLE("LLVM has no %s: %s", t->triple, message);
     static const LLVMCodeGenOptLevel levels[] = {
         LLVMCodeGenLevelNone,
         LLVMCodeGenLevelLess,
         LLVMCodeGenLevelLess,
         LLVMCodeGenLevelDefault,
     };
-    return LLVMCreateTargetMachine(x86, TRIPLE, t->name, "", levels[level],
-                                   LLVMRelocPIC, LLVMCodeModelSmall);
+    return LLVMCreateTargetMachine(target, t->triple, t->name, "",
+                                   levels[level], LLVMRelocPIC,
+                                   LLVMCodeModelSmall);
 }
 
 void

@@ -4,13 +4,16 @@
 #ifndef TFD_BACKEND_TARGET_H
 #define TFD_BACKEND_TARGET_H
 
+#include <stdbool.h>
 #include <llvm-c/TargetMachine.h>
 #include "runtime/base/arena.h"
 #include "runtime/base/status.h"
 
 typedef struct BeTarget {
-    const char *name;   /* as in runtime/plan/target.h */
-    int register_bytes; /* of a vector register */
+    const char *name; /* as in runtime/plan/target.h; a GPU's is sm_80 */
+    bool gpu;
+    const char *triple;
+    int register_bytes; /* of a vector register; a GPU's has no lanes */
     int num_registers;
 } BeTarget;
 

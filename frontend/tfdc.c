@@ -45,8 +45,8 @@ enum {
 static const char *const strategy_names[] = {"default", "one_device",
                                              "mirrored", NULL};
 static const char *const cross_names[] = {"auto", "ring", NULL};
-static const char *const to_names[] = {"ast",  "ir",  "placed", "kernels",
-                                       "llvm", "asm", "plan",   NULL};
+static const char *const to_names[] = {
+    "ast", "ir", "placed", "kernels", "llvm", "asm", "ptx", "plan", NULL};
 static const char *const from_names[] = {"ir", "placed", "kernels", NULL};
 static const char *const level_names[] = {"0", "1", "2", "3", NULL};
 
@@ -63,7 +63,7 @@ static const OptionRow rows[NUM_OPTS] = {
     [OPT_DEVICES] = {.name = "devices",
                      .arg = "LIST",
                      .help = "cpu:0, cpu:0-3, cpu:0,cpu:1 (default: the "
-                             "file's, else cpu:0)"},
+                             "file's, else cpu:0); with --to, gpu:0-1 too"},
     [OPT_CROSS] = {.name = "cross-device-ops",
                    .arg = "NAME",
                    .values = cross_names,
@@ -110,7 +110,8 @@ static const OptionRow rows[NUM_OPTS] = {
     [OPT_TARGET] = {.name = "target",
                     .arg = "LIST",
                     .help = "x86-64-v3, x86-64-v4 or both: the machines the "
-                            "code is for (default: this one)"},
+                            "code is for (default: this one); sm_80 or sm_90: "
+                            "the GPU that PTX is for (default: sm_80)"},
     [OPT_WIDEN] = {.name = "widen",
                    .help = "f32 becomes f64 everywhere (for tests)"},
     [OPT_LEVEL] = {.letter = 'O',
@@ -135,6 +136,7 @@ typedef enum Phase {
     TO_KERNELS,
     TO_LLVM,
     TO_ASM,
+    TO_PTX,
     TO_PLAN
 } Phase;
 
@@ -329,10 +331,13 @@ finish_code(Tfdc *t, IrModule *m, const BeKernels *kernels)
     case TO_ASM:
         TRY(be_print_asm(&s, m, kernels, &t->backend));
         return print_text(t, str_text(&s));
+    case TO_PTX:
+        TRY(be_print_ptx(&s, kernels, &t->backend));
+        return print_text(t, str_text(&s));
     default:
         return status_new(STATUS_USAGE,
-                          "kernels alone are no plan; use --to kernels, llvm "
-                          "or asm");
+                          "kernels alone are no plan; use --to kernels, llvm, "
+                          "asm or ptx");
     }
 }
 

@@ -1,0 +1,240 @@
+/*
+ * ptx_grid.c - a kernel's work, shared out among threads and teams
+ *
+ * Blocks take items in turn until none are left, so any number of blocks will
+ * do.  All threads of a block go around this loop equally often, and so they
+ * meet at its barriers: a team for which no item is left does the last one
+ * again, and stores nothing.
+ */
+#include "backend/ptx_emit.h"
+
+/* ---- spaces ------------------------------------------------------------- */
+
+Val
+ptx_extent(Ptx *p, Dim extent)
+{
+    Emit *e = &p->e;
+    BeUnit *u = e->u;
+    Val size = emit_dim(e, extent);
+    if (dim_is_const(extent) || extent.c >= 0)
+        return size;
+    Val zero = emit_word(e, 0);
+    return be_select(u, be_icmp(u, LLVMIntSLT, size, zero), zero, size);
+}
+
+PtxSpace
+ptx_space_of(const KRanges *r)
+{
+    PtxSpace s = {.count = r->count};
+    for (int i = 0; i < r->count; i++)
+        s.vars[i] = r->vars[i];
+    return s;
+}
+
+Val
+ptx_space_size(Ptx *p, const PtxSpace *s)
+{
+    Val points = emit_word(&p->e, 1);
+    for (int i = 0; i < s->count; i++)
+        points = be_mul(p->e.u, points, ptx_extent(p, s->vars[i]->extent));
+    return points;
+}
+
+int64_t
+ptx_space_bound(const BeKernel *k, const PtxSpace *s)
+{
+    int64_t points = 1;
+    for (int i = 0; i < s->count; i++) {
+        int64_t extent = emit_dim_bound(k, s->vars[i]->extent);
+        if (__builtin_mul_overflow(points, extent, &points))
+            return INT64_MAX;
+    }
+    return points;
+}
+
+/* number becomes number / extent, its rest is returned. */
+static Val
+split_off(Ptx *p, Val *number, Val extent)
+{
+    LLVMBuilderRef b = p->e.u->builder;
+    Val rest = LLVMBuildURem(b, *number, extent, "");
+    *number = LLVMBuildUDiv(b, *number, extent, "");
+    return rest;
+}
+
+static void
+set_index(Ptx *p, const KVar *var, Val at)
+{
+    p->e.indices[var->id] = (EmitIndex){.base = at};
+}
+
+void
+ptx_space_split(Ptx *p, const PtxSpace *s, Val number)
+{
+    for (int i = s->count - 1; i > 0; i--) {
+        Val extent = ptx_extent(p, s->vars[i]->extent);
+        set_index(p, s->vars[i], split_off(p, &number, extent));
+    }
+    if (s->count)
+        set_index(p, s->vars[0], number);
+}
+
+void
+ptx_barrier(Ptx *p)
+{
+    be_intrinsic(p->e.u, "llvm.nvvm.barrier0", NULL, 0, NULL, 0);
+}
+
+/* ---- loops -------------------------------------------------------------- */
+
+/* body for the points first, first + step, ... by this thread alone. */
+static void
+emit_points(Ptx *p, const KRanges *r, Val first, Val step, const KBlock *body)
+{
+    Emit *e = &p->e;
+    BeUnit *u = e->u;
+    PtxSpace s = ptx_space_of(r);
+    bool outer = p->together;
+    p->together = false;
+    BeLoop l;
+    be_loop_begin(u, &l, first, ptx_space_size(p, &s), step, "point");
+    be_loop_body(u, &l);
+    ptx_space_split(p, &s, l.index);
+    emit_block(e, body);
+    be_loop_end(u, &l);
+    p->together = outer;
+}
+
+void
+ptx_emit_loop(Emit *e, const KNode *n)
+{
+    Ptx *p = ptx_of(e);
+    const KRanges *r = &n->loop.ranges;
+    const KBlock *body = &n->loop.body;
+    if (n == p->shape.flat) {
+        emit_block(e, body);
+    } else if (p->together) {
+        PtxIf i = ptx_if(p, p->active);
+        emit_points(p, r, p->lane, emit_word(e, p->shape.team), body);
+        ptx_end_if(p, &i, NULL, NULL);
+    } else {
+        emit_points(p, r, emit_word(e, 0), emit_word(e, 1), body);
+    }
+}
+
+/* ---- threads ------------------------------------------------------------ */
+
+/* Some neighbours, of which the last may not be there. */
+static void
+emit_neighbours(Ptx *p, const KVar *row, Val group)
+{
+    Emit *e = &p->e;
+    BeUnit *u = e->u;
+    int width = p->shape.width;
+    Val extent = ptx_extent(p, row->extent), wide = emit_word(e, width);
+    Val first = be_mul(u, group, wide), next = be_add(u, first, wide);
+    int64_t known;
+    set_index(p, row, first);
+    e->tile.rows = width;
+    if (be_is_const(extent, &known) && known % width == 0) {
+        emit_block(e, &e->k->body);
+        return;
+    }
+    Block all = be_block(u, "all"), some = be_block(u, "some");
+    Block after = be_block(u, "after");
+    be_branch(u, be_icmp(u, LLVMIntSLE, next, extent), all, some);
+    be_at(u, all);
+    emit_block(e, &e->k->body);
+    be_goto(u, after);
+    be_at(u, some);
+    e->tile.rows = 1;
+    BeLoop l;
+    be_loop_begin(u, &l, first, extent, emit_word(e, 1), "rest");
+    be_loop_body(u, &l);
+    set_index(p, row, l.index);
+    emit_block(e, &e->k->body);
+    be_loop_end(u, &l);
+    be_goto(u, after);
+    be_at(u, after);
+}
+
+/* The items that are one thread's, each or some neighbours by itself. */
+static void
+emit_threads(Ptx *p)
+{
+    Emit *e = &p->e;
+    BeUnit *u = e->u;
+    PtxSpace outer = p->shape.work;
+    int width = p->shape.width;
+    const KVar *row = outer.count ? outer.vars[--outer.count] : NULL;
+    emit_find_depends(e, width > 1 ? row : NULL);
+    e->tile.row = width > 1 ? row : NULL;
+    Val run = row ? ptx_extent(p, row->extent) : emit_word(e, 1);
+    Val groups = be_add(u, run, emit_word(e, width - 1));
+    groups = LLVMBuildUDiv(u->builder, groups, emit_word(e, width), "");
+    Val work = be_mul(u, ptx_space_size(p, &outer), groups);
+    Val threads = emit_word(e, p->shape.threads);
+    Val first = be_add(u, be_mul(u, p->block, threads), p->thread);
+    BeLoop l;
+    be_loop_begin(u, &l, first, work, be_mul(u, p->num_blocks, threads),
+                  "item");
+    be_loop_body(u, &l);
+    Val number = l.index;
+    Val group = outer.count ? split_off(p, &number, groups) : number;
+    ptx_space_split(p, &outer, number);
+    if (width > 1) {
+        emit_neighbours(p, row, group);
+    } else {
+        if (row)
+            set_index(p, row, group);
+        emit_block(e, &e->k->body);
+    }
+    be_loop_end(u, &l);
+}
+
+/* ---- teams -------------------------------------------------------------- */
+
+/* The thread's place: its team's number in the block is returned. */
+static Val
+find_lane(Ptx *p)
+{
+    LLVMBuilderRef b = p->e.u->builder;
+    bool strided = p->shape.strided;
+    Val by = emit_word(&p->e, strided ? p->shape.items : p->shape.team);
+    Val rest = LLVMBuildURem(b, p->thread, by, "");
+    Val whole = LLVMBuildUDiv(b, p->thread, by, "");
+    p->lane = strided ? whole : rest;
+    return strided ? rest : whole;
+}
+
+static void
+emit_teams(Ptx *p)
+{
+    Emit *e = &p->e;
+    BeUnit *u = e->u;
+    emit_find_depends(e, NULL);
+    p->together = true;
+    Val work = ptx_space_size(p, &p->shape.work), team = find_lane(p);
+    Val items = emit_word(e, p->shape.items);
+    BeLoop l;
+    be_loop_begin(u, &l, be_mul(u, p->block, items), work,
+                  be_mul(u, p->num_blocks, items), "item");
+    be_loop_body(u, &l);
+    Val item = be_add(u, l.index, team);
+    p->active = be_icmp(u, LLVMIntSLT, item, work);
+    Val last = be_sub(u, work, emit_word(e, 1));
+    ptx_space_split(p, &p->shape.work, be_min(u, item, last));
+    emit_block(e, &e->k->body);
+    be_loop_end(u, &l);
+}
+
+void
+ptx_emit_grid(Ptx *p)
+{
+    if (p->shape.tiles.contract)
+        ptx_emit_tiles(p);
+    else if (p->shape.team > 1)
+        emit_teams(p);
+    else
+        emit_threads(p);
+}

@@ -12,6 +12,7 @@
 #include <string.h>
 #include "ir/build.h"
 #include "runtime/plan/target.h"
+#include "tests/codegen/sim.h"
 #include "tests/unit/unit.h"
 
 static const int64_t batches[] = {0, 1, 7, 65, 200};
@@ -58,7 +59,8 @@ run_all(Bench *b, RtCode *const *codes, int num_codes)
     }
 }
 
-/* Every target that runs here, without optimisation and with all of it. */
+/* Every target that runs here, without optimisation and with all of it; and
+ * what is made for GPUs. */
 static void
 bench_check(Bench *b)
 {
@@ -72,6 +74,7 @@ bench_check(Bench *b)
         codes[num++] = run_compile(&b->kernels, target_names[t], 0);
         codes[num++] = run_compile(&b->kernels, target_names[t], 3);
     }
+    codes[num++] = sim_compile(&b->kernels, "sm_80");
     run_all(b, codes, num);
     for (int i = 0; i < num; i++)
         rt_code_close(codes[i]);

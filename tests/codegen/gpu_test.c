@@ -1,0 +1,230 @@
+/*
+ * gpu_test.c - kernels for GPUs, without one
+ *
+ *   gpu_test SOURCE_ROOT
+ *
+ * Of each source: the bits of its kernels, executed by sim.c, and that their
+ * PTX has no instruction that rounds otherwise than IEEE 754 says or that the
+ * assembler may fuse.
+ */
+#include "tests/codegen/run.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include "runtime/base/file.h"
+#include "tests/codegen/sim.h"
+#include "tests/codegen/sources.h"
+#include "tests/unit/unit.h"
+
+static const char *source_root;
+
+static const char *const gpus[] = {"sm_80", "sm_90"};
+enum { NUM_GPUS = sizeof gpus / sizeof gpus[0] };
+
+/* ---- bits --------------------------------------------------------------- */
+
+static const int64_t batches[] = {0, 1, 7, 65, 1300};
+enum { NUM_BATCHES = sizeof batches / sizeof batches[0] };
+
+static void
+check_bits(const BeKernel *k, RtCode *code)
+{
+    int num = (k->pairs.len ? NUM_BATCHES : 1) * RUN_NUM_VALUES;
+    for (int i = 0; i < num; i++) {
+        int64_t dims[RUN_MAX_DIMS];
+        int64_t rows = batches[i / RUN_NUM_VALUES];
+        RunCase c = {k, dims, i, (RunValues)(i % RUN_NUM_VALUES)};
+        run_dims(k, rows, dims);
+        Arena *a = arena_new(NULL, "run");
+        const char *wrong = run_compare(a, &code, 1, &c);
+        if (wrong)
+            fail_msg("values %d, batch %d: %s", (int)c.values, (int)rows,
+                     wrong);
+        arena_release(a);
+    }
+}
+
+static void
+bits_are_those_of_the_evaluator(void **state)
+{
+    Arena *a = arena_new(NULL, "bits");
+    BeKernels kernels = kernel_source_read(a, source_root, *state);
+    RtCode *code = sim_compile(&kernels, "sm_80");
+    for (int i = 0; i < kernels.len; i++)
+        check_bits(kernels.data[i], code);
+    rt_code_close(code);
+    arena_release(a);
+}
+
+/* ---- instructions ------------------------------------------------------- */
+
+static const char *
+ptx_of_kernels(Arena *a, const BeKernels *kernels, const char *gpu)
+{
+    Str text = str_new(a);
+    BeOptions options = {
+        .targets = gpu, .level = 2, .cache = "", .verify = true};
+    Status st = be_print_ptx(&text, kernels, &options);
+    if (st)
+        fail_msg("%s", status_message(st));
+    return str_text(&text);
+}
+
+static bool
+begins_with(const char *text, const char *with)
+{
+    return strncmp(text, with, strlen(with)) == 0;
+}
+
+/* Whether an instruction's name says how it rounds, if it does. */
+static bool
+rounds_exactly(const char *name, size_t len)
+{
+    static const char *const kinds[] = {
+        "add.", "sub.", "mul.", "fma.", "div.", "sqrt.", "rcp.", "mad.",
+    };
+    const char *type = len > 4 ? name + len - 4 : "";
+    if (memmem(name, len, ".ftz", 4) || memmem(name, len, ".approx", 7) ||
+        memmem(name, len, ".full", 5))
+        return false;
+    if (!begins_with(type, ".f32") && !begins_with(type, ".f64"))
+        return true;
+    for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++) {
+        if (begins_with(name, kinds[i]))
+            return memmem(name, len, ".rn.", 4) != NULL;
+    }
+    return true;
+}
+
+static void
+check_instructions(const char *ptx)
+{
+    for (const char *line = ptx; *line;) {
+        const char *name = line + strspn(line, "\t ");
+        size_t len = strcspn(name, " \t;\n");
+        if (!rounds_exactly(name, len))
+            fail_msg("not exact: %.*s", (int)len, name);
+        line += strcspn(line, "\n");
+        line += *line == '\n';
+    }
+}
+
+static void
+instructions_round_exactly(void **state)
+{
+    Arena *a = arena_new(NULL, "instructions");
+    BeKernels kernels = kernel_source_read(a, source_root, *state);
+    for (int i = 0; i < NUM_GPUS; i++)
+        check_instructions(ptx_of_kernels(a, &kernels, gpus[i]));
+    arena_release(a);
+}
+
+/* ---- the text of several ------------------------------------------------ */
+
+static void
+several_kernels_are_one_module(void **state)
+{
+    (void)state;
+    Arena *a = arena_new(NULL, "module");
+    BeKernels kernels = kernel_source_read(a, source_root, &kernel_sources[0]);
+    const char *ptx = ptx_of_kernels(a, &kernels, "sm_90");
+    const char *header = strstr(ptx, ".version");
+    assert_non_null(header);
+    assert_null(strstr(header + 1, ".version"));
+    assert_non_null(strstr(ptx, ".target sm_90"));
+    for (int i = 0; i < kernels.len; i++)
+        assert_non_null(
+            strstr(ptx, arena_printf(a, ".entry %s(", kernels.data[i]->name)));
+    arena_release(a);
+}
+
+static const char *
+refusal(Arena *a, const char *targets)
+{
+    Str text = str_new(a);
+    BeKernels none = {0};
+    BeOptions options = {.targets = targets, .cache = ""};
+    Status st = be_print_ptx(&text, &none, &options);
+    assert_non_null(st);
+    const char *message = arena_strdup(a, status_message(st));
+    status_free(st);
+    return message;
+}
+
+static void
+ptx_is_for_one_gpu(void **state)
+{
+    (void)state;
+    Arena *a = arena_new(NULL, "refusal");
+    assert_string_equal(
+        refusal(a, "x86-64-v3"),
+        "PTX is for one GPU, sm_80 or sm_90, not for x86-64-v3");
+    assert_string_equal(
+        refusal(a, "sm_80,sm_90"),
+        "PTX is for one GPU, sm_80 or sm_90, not for sm_80,sm_90");
+    assert_string_equal(refusal(a, "sm_89"),
+                        "unknown target \"sm_89\"; did you mean sm_80");
+    arena_release(a);
+}
+
+static const char *
+refusal_of_plan(Arena *a, const char *devices, const char *targets)
+{
+    IrModule *m = ir_module_new(a, intern_new(a), diag_new(a));
+    m->devices = devices;
+    BeKernels none = {0};
+    BeOptions options = {.targets = targets, .cache = ""};
+    BeCode code;
+    Status st = be_compile(a, m, &none, &options, &code);
+    assert_non_null(st);
+    const char *message = arena_strdup(a, status_message(st));
+    status_free(st);
+    return message;
+}
+
+static void
+plans_are_for_cpus(void **state)
+{
+    (void)state;
+    Arena *a = arena_new(NULL, "refusal");
+    assert_string_equal(refusal_of_plan(a, "gpu:0-1", NULL),
+                        "this version has no runner for gpu:0-1; its kernels "
+                        "can be seen with --to ptx");
+    assert_string_equal(refusal_of_plan(a, "cpu:0", "x86-64-v3,sm_90"),
+                        "this version has no runner for sm_90; its kernels "
+                        "can be seen with --to ptx");
+    arena_release(a);
+}
+
+/* ---- all ---------------------------------------------------------------- */
+
+enum { MAX_TESTS = 64 };
+
+int
+main(int argc, char **argv)
+{
+    if (argc != 2)
+        return 2;
+    source_root = argv[1];
+    Arena *a = arena_new(NULL, "tests");
+    struct CMUnitTest tests[MAX_TESTS] = {
+        cmocka_unit_test(several_kernels_are_one_module),
+        cmocka_unit_test(ptx_is_for_one_gpu),
+        cmocka_unit_test(plans_are_for_cpus),
+    };
+    int num = 3;
+    for (const KernelSource *s = kernel_sources; s->path; s++) {
+        void *source = (void *)(uintptr_t)s;
+        tests[num++] =
+            (struct CMUnitTest){.name = arena_printf(a, "bits of %s", s->path),
+                                .test_func = bits_are_those_of_the_evaluator,
+                                .initial_state = source};
+        tests[num++] = (struct CMUnitTest){
+            .name = arena_printf(a, "instructions of %s", s->path),
+            .test_func = instructions_round_exactly,
+            .initial_state = source};
+    }
+    int failed = _cmocka_run_group_tests("gpu", tests, (size_t)num, NULL, NULL);
+    arena_release(a);
+    return failed;
+}

@@ -1,0 +1,292 @@
+/*
+ * sim.c - kernels made for GPUs, executed without one
+ *
+ * The text of a module is edited before it is compiled: address spaces go,
+ * numbers of threads and blocks are read from variables here, shared memory is
+ * an array here, and a barrier is a call.  Around the kernel's function come
+ * two others: the one that launches, by the name of the kernel, and the one
+ * that a thread is, which takes the parameters apart.
+ */
+#include "tests/codegen/sim.h"
+
+#include <llvm-c/Core.h>
+#include <llvm-c/IRReader.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <ucontext.h>
+#include "backend/target.h"
+
+enum {
+    MAX_THREADS = 1024,
+    MAX_SHARED = 48 << 10,
+    STACK_BYTES = 64 << 10,
+    NUM_BLOCKS = 2,
+    RUBBISH = 0xa5
+};
+
+typedef void Thread(void *const *ptrs, const int64_t *dims);
+
+/* ---- threads that take turns -------------------------------------------- */
+
+static struct {
+    Thread *thread;
+    void *const *ptrs;
+    const int64_t *dims;
+    ucontext_t scheduler, fibers[MAX_THREADS];
+    bool done[MAX_THREADS];
+    char *stacks;
+    _Alignas(16) char shared[MAX_SHARED];
+    /* what special registers read */
+    int32_t number, block, num_blocks;
+} sim;
+
+static void
+fiber(void)
+{
+    sim.thread(sim.ptrs, sim.dims);
+    sim.done[sim.number] = true;
+}
+
+static void
+barrier(void)
+{
+    swapcontext(&sim.fibers[sim.number], &sim.scheduler);
+}
+
+/* Every thread once, to its next barrier or its end; how many ended. */
+static int
+run_round(int num, bool backwards)
+{
+    int ended = 0;
+    for (int i = 0; i < num; i++) {
+        sim.number = backwards ? num - 1 - i : i;
+        if (!sim.done[sim.number])
+            swapcontext(&sim.scheduler, &sim.fibers[sim.number]);
+        ended += sim.done[sim.number];
+    }
+    return ended;
+}
+
+static void
+run_fibers(int num)
+{
+    if (!sim.stacks)
+        sim.stacks = malloc((size_t)MAX_THREADS * STACK_BYTES);
+    for (int i = 0; i < num; i++) {
+        sim.done[i] = false;
+        getcontext(&sim.fibers[i]);
+        sim.fibers[i].uc_stack.ss_sp = sim.stacks + (size_t)i * STACK_BYTES;
+        sim.fibers[i].uc_stack.ss_size = STACK_BYTES;
+        sim.fibers[i].uc_link = &sim.scheduler;
+        makecontext(&sim.fibers[i], fiber, 0);
+    }
+    int ended = 0;
+    for (int round = 0; ended < num; round++) {
+        ended = run_round(num, round % 2);
+        if (ended && ended < num) {
+            fprintf(stderr, "a barrier that only some threads reach\n");
+            abort();
+        }
+    }
+}
+
+/* Called by the code that is compiled here. */
+static void
+launch(Thread *thread, void *const *ptrs, const int64_t *dims, int64_t begin,
+       int64_t threads, int64_t barriers)
+{
+    if (begin)
+        return;
+    sim.thread = thread;
+    sim.ptrs = ptrs;
+    sim.dims = dims;
+    sim.num_blocks = NUM_BLOCKS;
+    for (sim.block = 0; sim.block < NUM_BLOCKS; sim.block++) {
+        memset(sim.shared, RUBBISH, sizeof sim.shared);
+        if (barriers) {
+            run_fibers((int)threads);
+            continue;
+        }
+        for (sim.number = 0; sim.number < threads; sim.number++)
+            thread(ptrs, dims);
+    }
+}
+
+/* ---- the text ----------------------------------------------------------- */
+
+static const char *
+replace(Arena *a, const char *text, const char *from, const char *to)
+{
+    Str s = str_new(a);
+    for (const char *at; (at = strstr(text, from));) {
+        str_addn(&s, text, (size_t)(at - text));
+        str_add(&s, to);
+        text = at + strlen(from);
+    }
+    str_add(&s, text);
+    return str_text(&s);
+}
+
+/* Without the lines in which `what` occurs. */
+static const char *
+drop_lines(Arena *a, const char *text, const char *what)
+{
+    Str s = str_new(a);
+    while (*text) {
+        size_t len = strcspn(text, "\n");
+        len += text[len] == '\n';
+        if (!memmem(text, len, what, strlen(what)))
+            str_addn(&s, text, len);
+        text += len;
+    }
+    return str_text(&s);
+}
+
+static const char *
+at_address(Arena *a, const void *p)
+{
+    return arena_printf(a, "inttoptr (i64 %lld to ptr)",
+                        (long long)(intptr_t)p);
+}
+
+static const char *
+read_special(Arena *a, const char *text, const char *name, const int32_t *from)
+{
+    const char *call =
+        arena_printf(a, "call i32 @llvm.nvvm.read.ptx.sreg.%s.x()", name);
+    return replace(a, text, call,
+                   arena_printf(a, "load i32, ptr %s", at_address(a, from)));
+}
+
+static void
+add_launch(Str *s, Arena *a, const BeKernel *k, int threads, bool barriers)
+{
+    int arrays = k->arrays[K_IN].len + k->arrays[K_OUT].len;
+    int words = 3 * k->pairs.len + k->uses_replica;
+    str_add(s, "\ndefine internal void @thread(ptr %ptrs, ptr %dims) {\n");
+    for (int i = 0; i < arrays + words; i++) {
+        const char *type = i < arrays ? "ptr" : "i64";
+        str_addf(s, "  %%a%d = getelementptr i64, ptr %%%s, i64 %d\n", i,
+                 i < arrays ? "ptrs" : "dims", i < arrays ? i : i - arrays);
+        str_addf(s, "  %%p%d = load %s, ptr %%a%d\n", i, type, i);
+    }
+    str_add(s, "  call void @kernel(");
+    for (int i = 0; i < arrays + words; i++)
+        str_addf(s, "%s%s %%p%d", i ? ", " : "", i < arrays ? "ptr" : "i64", i);
+    str_add(s, ")\n  ret void\n}\n");
+    str_addf(s,
+             "\ndefine void @%s(ptr %%ptrs, ptr %%dims, i64 %%begin, i64 "
+             "%%end) {\n  call void %s(ptr @thread, ptr %%ptrs, ptr %%dims, "
+             "i64 %%begin, i64 %d, i64 %d)\n  ret void\n}\n",
+             k->name, at_address(a, (const void *)(uintptr_t)launch), threads,
+             barriers);
+}
+
+static const char *
+edited(Arena *a, const BeKernel *k, const char *text)
+{
+    const char *threads = strstr(text, "\"reqntidx\", i32 ");
+    int num = threads ? atoi(threads + strlen("\"reqntidx\", i32 ")) : 0;
+    const char *shared = arena_printf(a, "@%s_shared", k->name);
+    const char *wait = "call void @llvm.nvvm.barrier0()";
+    bool barriers = strstr(text, wait) != NULL;
+    text = drop_lines(a, text, "declare i32 @llvm.nvvm");
+    text = drop_lines(a, text, "declare void @llvm.nvvm");
+    text = drop_lines(a, text, "target triple");
+    text = drop_lines(a, text, "nvvm.annotations");
+    text = drop_lines(a, text, "\"reqntidx\"");
+    text = drop_lines(a, text, "\"minctasm\"");
+    text = drop_lines(a, text, arena_printf(a, "%s = internal", shared));
+    text = replace(a, text, shared, at_address(a, sim.shared));
+    text = replace(a, text, "addrspace(1) ", "");
+    text = replace(a, text, "addrspace(3) ", "");
+    text = replace(a, text, " addrspace(1)", "");
+    text = replace(a, text, " addrspace(3)", "");
+    /* The arrays of tests are aligned to their elements alone. */
+    text = replace(a, text, ", align 16", ", align 1");
+    text = replace(a, text, ", align 8", ", align 1");
+    text = replace(a, text, "define ptx_kernel", "define internal");
+    text = replace(a, text, arena_printf(a, "@%s(", k->name), "@kernel(");
+    text = read_special(a, text, "tid", &sim.number);
+    text = read_special(a, text, "ctaid", &sim.block);
+    text = read_special(a, text, "nctaid", &sim.num_blocks);
+    const void *here = (const void *)(uintptr_t)barrier;
+    text = replace(a, text, wait,
+                   arena_printf(a, "call void %s()", at_address(a, here)));
+    Str s = str_new(a);
+    str_add(&s, text);
+    add_launch(&s, a, k, num, barriers);
+    return str_text(&s);
+}
+
+/* ---- compiling ---------------------------------------------------------- */
+
+static void
+must(Status st)
+{
+    if (st) {
+        status_report(st, "sim", stderr);
+        exit(1);
+    }
+}
+
+static void
+must_not(bool failed, const char *why)
+{
+    if (failed) {
+        fprintf(stderr, "sim: %s\n", why);
+        exit(1);
+    }
+}
+
+static PlanObject
+compile(Arena *a, const char *name, const char *text,
+        LLVMTargetMachineRef machine)
+{
+    char *message = NULL;
+    LLVMContextRef cx = LLVMContextCreate();
+    LLVMModuleRef module;
+    LLVMMemoryBufferRef in =
+        LLVMCreateMemoryBufferWithMemoryRangeCopy(text, strlen(text), name);
+    must_not(LLVMParseIRInContext(cx, in, &module, &message), message);
+    LLVMTargetDataRef layout = LLVMCreateTargetDataLayout(machine);
+    LLVMSetModuleDataLayout(module, layout);
+    LLVMDisposeTargetData(layout);
+    LLVMMemoryBufferRef out;
+    must_not(LLVMTargetMachineEmitToMemoryBuffer(
+                 machine, module, LLVMObjectFile, &message, &out),
+             message);
+    size_t size = LLVMGetBufferSize(out);
+    PlanObject object = {name, arena_copy(a, LLVMGetBufferStart(out), size),
+                         size};
+    LLVMDisposeMemoryBuffer(out);
+    LLVMDisposeModule(module);
+    LLVMContextDispose(cx);
+    return object;
+}
+
+RtCode *
+sim_compile(const BeKernels *kernels, const char *gpu)
+{
+    Arena *a = arena_new(NULL, "sim");
+    const BeTarget *here;
+    int num;
+    must(be_targets_parse(a, "native", &here, &num));
+    LLVMTargetMachineRef machine = be_target_open(here, 0);
+    PlanObject *objects = NEW_ARRAY(a, PlanObject, (size_t)kernels->len + 1);
+    for (int i = 0; i < kernels->len; i++) {
+        BeKernel *k = kernels->data[i];
+        BeKernels one = {.data = &k, .len = 1, .cap = 1};
+        BeOptions options = {.targets = gpu, .cache = "", .verify = true};
+        Str text = str_new(a);
+        must(be_print_llvm(&text, NULL, &one, &options));
+        objects[i] =
+            compile(a, k->name, edited(a, k, str_text(&text)), machine);
+    }
+    be_target_close(machine);
+    RtCode *linked;
+    must(rt_code_open(objects, kernels->len, &linked));
+    arena_release(a);
+    return linked;
+}

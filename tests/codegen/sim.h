@@ -1,0 +1,20 @@
+/*
+ * sim.h - kernels made for GPUs, executed without one
+ *
+ * The LLVM IR that be_ptx_emit makes is compiled for this CPU instead: threads
+ * of a block take turns from barrier to barrier, each with its own stack.  What
+ * is not seen this way is what NVPTX and the assembler do with that IR.
+ */
+#ifndef TFD_TESTS_CODEGEN_SIM_H
+#define TFD_TESTS_CODEGEN_SIM_H
+
+#include "backend/backend.h"
+#include "runtime/loader.h"
+
+/* Code for run_compare: a call from item 0 on does the kernel's whole work, in
+ * several blocks, of which each finds rubbish in shared memory; any other call
+ * does nothing.  A barrier that only some threads of a block reach, like any
+ * other failure, ends the program. */
+RtCode *sim_compile(const BeKernels *kernels, const char *gpu);
+
+#endif

@@ -1,0 +1,68 @@
+/*
+ * sources.c - where the tests of code for GPUs take kernels from
+ */
+#include "tests/codegen/sources.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include "frontend/frontend.h"
+#include "passes/passes.h"
+#include "runtime/base/file.h"
+
+const KernelSource kernel_sources[] = {
+    {"docs/examples/linear.tfd", "gpu:0-1"},
+    {"docs/examples/bigram.tfd", "gpu:0-1"},
+    {"docs/examples/contexts.tfd", "gpu:0-1"},
+    {"docs/examples/ragged.tfd", "gpu:0-2"},
+    {"tests/e2e/programs/dtypes.tfd", "gpu:0-2"},
+    {"tests/kernels/dots.kernels", NULL},
+    {"tests/kernels/maps.kernels", NULL},
+    {"tests/kernels/moves.kernels", NULL},
+    {"tests/kernels/reductions.kernels", NULL},
+    {"tests/kernels/rows.kernels", NULL},
+    {"tests/codegen/gpu.kernels", NULL},
+    {NULL, NULL},
+};
+
+static void
+must(bool ok, const Diag *d)
+{
+    if (!ok) {
+        diag_print(d, stderr);
+        exit(1);
+    }
+}
+
+static BeKernels
+compile_program(Arena *a, Diag *d, const FeOptions *options)
+{
+    BeKernels kernels = {0};
+    PassOptions how = {.level = 2};
+    IrModule *m = fe_compile(a, intern_new(a), d, options);
+    must(m != NULL, d);
+    must(passes_run(m, d, &how, NULL), d);
+    must(be_kernels_build(a, m, &kernels), d);
+    return kernels;
+}
+
+BeKernels
+kernel_source_read(Arena *a, const char *source_root,
+                   const KernelSource *source)
+{
+    char *text;
+    size_t len;
+    BeKernels kernels = {0};
+    Diag *d = diag_new(a);
+    const char *path = arena_printf(a, "%s/%s", source_root, source->path);
+    Status st = file_read(a, path, &text, &len);
+    if (st)
+        exit(status_report(st, source->path, stderr));
+    if (source->devices) {
+        FeOptions options = {.path = path, .text = text, .len = len};
+        options.devices = source->devices;
+        return compile_program(a, d, &options);
+    }
+    uint16_t file = diag_add_source(d, path, text, len);
+    must(be_kernel_parse(&kernels, a, d, file, text, len), d);
+    return kernels;
+}

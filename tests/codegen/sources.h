@@ -1,0 +1,21 @@
+/*
+ * sources.h - where the tests of code for GPUs take kernels from
+ */
+#ifndef TFD_TESTS_CODEGEN_SOURCES_H
+#define TFD_TESTS_CODEGEN_SOURCES_H
+
+#include "backend/backend.h"
+
+typedef struct KernelSource {
+    const char *path;    /* from the source root: a program, or kernels */
+    const char *devices; /* of a program; else NULL */
+} KernelSource;
+
+/* The last one has no path. */
+extern const KernelSource kernel_sources[];
+
+/* Its kernels; anything that fails ends the program. */
+BeKernels kernel_source_read(Arena *a, const char *source_root,
+                             const KernelSource *source);
+
+#endif

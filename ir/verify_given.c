@@ -184,11 +184,11 @@ is_share(const IrModule *m, const IrIter *it, int axis, Dim whole, Dim share)
     if (!dim_is_const(whole))
         return it->rows >= 0 && share.sym == it->rows && share.k == whole.k &&
                share.c == whole.c;
-    if (dim_equal(whole, share))
-        return true;
-    if (axis == 0 && it->rows >= 0) /* full batches that do not divide */
+    if (axis != 0)
+        return dim_equal(whole, share);
+    if (it->rows >= 0) /* full batches that do not divide */
         return dim_equal(share, dim_linear(0, 1, it->rows));
-    return axis == 0 && dim_is_const(share) &&
+    return dim_is_const(share) &&
            dim_mul(share, dim_const(m->num_replicas), &back) &&
            dim_equal(back, whole);
 }

@@ -59,6 +59,12 @@ layers_are_their_formulas(void **state)
 }
 
 static void
+images_are_their_formulas(void **state)
+{
+    check(*state, "images");
+}
+
+static void
 sequences_are_their_formulas(void **state)
 {
     check(*state, "sequences");
@@ -92,6 +98,7 @@ main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(layers_are_their_formulas),
+        cmocka_unit_test(images_are_their_formulas),
         cmocka_unit_test(sequences_are_their_formulas),
         cmocka_unit_test(optimizers_are_their_formulas),
         cmocka_unit_test(metrics_count_what_they_say),

@@ -16,7 +16,8 @@
 typedef struct Walk {
     Arena *arena;
     VEC(IrOp *) todo;
-    bool has_collective; /* one that a gradient flows through */
+    bool has_collective; /* one that a gradient flows through, or what differs
+                            among the replicas where it does */
     bool has_sum;        /* all_reduce(sum, ...) */
 } Walk;
 
@@ -47,9 +48,43 @@ visit_nested(IrOp *op, void *data)
     op->mark = w;
 }
 
+/* The region of an own_grad is what flows back: a replica's own part if it
+ * takes what only one replica has. */
+static void
+visit_own(IrOp *op, void *data)
+{
+    Walk *w = data;
+    bool joins = false, is_own = false;
+    for (int i = 0; i < op->num_operands; i++) {
+        const IrValue *v = op->operands[i];
+        joins |= v->type.locality == LOCAL_PER_REPLICA;
+        is_own |= v->type.locality == LOCAL_PER_REPLICA &&
+                  (v->def ? v->def->block : v->block) != op->block;
+    }
+    for (int i = 0; i < op->num_results; i++)
+        is_own |= !joins && op->results[i]->type.locality == LOCAL_PER_REPLICA;
+    w->has_collective |= is_own || ir_op_info[op->kind].effect == COLLECTIVE;
+}
+
+/* What it makes the same on all may be made of what is not. */
+static void
+visit_own_grad(Walk *w, IrOp *op)
+{
+    for (int i = op->num_results; i < op->num_operands; i++) {
+        const IrValue *x = op->operands[i];
+        w->has_collective |= x->type.locality == LOCAL_PER_REPLICA;
+        note_value(w, x);
+    }
+    ir_walk(op->regions[0], visit_own, w);
+}
+
 static void
 visit(Walk *w, IrOp *op)
 {
+    if (op->kind == OP_own_grad) {
+        visit_own_grad(w, op);
+        return;
+    }
     bool is_sum =
         op->kind == OP_all_reduce && strcmp(ir_text(op, A_op), "sum") == 0;
     w->has_collective |= ir_op_info[op->kind].effect == COLLECTIVE;

@@ -20,8 +20,8 @@
  * lower_expr.c lower_index.c lower_nest.c (expressions), operand.c (values as
  * operands of the IR), known.c fold.c (constants), lower_call.c lower_func.c
  * lower_module.c (calls), lower_stmt.c lower_control.c branch.c lower_for.c
- * lower_loop.c (statements), region.c, grad.c, declare.c define.c use.c
- * strategy.c (the top level);
+ * lower_loop.c (statements), region.c, grad.c own_grad.c, declare.c define.c
+ * use.c strategy.c (the top level);
  * and by name builtins_*.c, vars.c, dist.c, data.c, text.c.
  */
 #ifndef TFD_FRONTEND_LOWER_H

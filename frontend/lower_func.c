@@ -128,9 +128,6 @@ fe_bind_params(Lower *cx, const AstList *params, FeScope *around,
 static FeValue *
 eval_body(Lower *cx, FeScope *scope, const AstNode *fn)
 {
-    if (fn->fn.grad)
-        return fe_error(cx, fn->fn.grad->loc,
-                        "a gradient of one's own is not supported yet");
     if (fn->fn.body->kind == AST_BLOCK)
         return fe_body(cx, scope, fn->fn.body);
     return fe_eval_in(cx, scope, fn->fn.body);
@@ -144,7 +141,10 @@ fe_call_func(Lower *cx, FeValue *f, const FeCall *call, const char *verb)
     if (!fe_frame_push(cx, &frame, call->name, verb, call->loc))
         return &fe_poison;
     FeScope *scope = fe_bind_params(cx, &fn->fn.params, f->func.scope, call);
-    FeValue *result = scope ? eval_body(cx, scope, fn) : &fe_poison;
+    FeValue *result = &fe_poison;
+    if (scope)
+        result = fn->fn.grad ? fe_own_grad(cx, fn, scope, eval_body)
+                             : eval_body(cx, scope, fn);
     fe_frame_pop(cx);
     return result;
 }

@@ -320,11 +320,25 @@ ir_locality_of_result(const IrOp *op, int i, IrType *out)
     case OP_while:
         join_loop(out, op, i);
         break;
+    case OP_own_grad:
+        ir_locality_join(out, &op->operands[i]->type);
+        break;
     default:
         return false;
     }
     raise_local_shape(op->module, out);
     return known;
+}
+
+/* What flows back into a replica may be its own part, of what is the same on
+ * all too. */
+static void
+join_gradient(IrType *t, const IrOp *op, int i)
+{
+    if (ir_context(op->block) == CX_REPLICA)
+        set_locality(t, LOCAL_PER_REPLICA);
+    else if (i < op->num_results)
+        ir_locality_join(t, &op->results[i]->type);
 }
 
 bool
@@ -338,6 +352,8 @@ ir_locality_of_arg(const IrOp *op, int r, int i, IrType *out)
         ir_locality_join(out, &op->operands[0]->type);
     else if (is_loop(op))
         join_loop(out, op, i - (op->kind == OP_for));
+    else if (op->kind == OP_own_grad)
+        join_gradient(out, op, i);
     else
         return false;
     raise_local_shape(op->module, out);
@@ -356,6 +372,7 @@ is_settled(const IrOp *op)
     case OP_if:
     case OP_for:
     case OP_while:
+    case OP_own_grad:
         return true;
     default:
         return ir_is_inferred(op->kind);

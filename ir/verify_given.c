@@ -173,6 +173,21 @@ check_grad(Verify *v, const IrOp *op)
     return NULL;
 }
 
+static const char *
+check_own_grad(Verify *v, const IrOp *op)
+{
+    (void)v;
+    int n = op->num_results, num_inputs = op->num_operands - n;
+    if (num_inputs < 0 || !lists_alike(op->operands, n, op->results, n))
+        return "the results are not the first operands";
+    if (!takes(op, 0, op->results, n))
+        return "the region's arguments are not gradients of the results";
+    if (!yields(op, 0, op->operands + n, num_inputs))
+        return "the region does not yield the gradients of the operands after "
+               "the results'";
+    return NULL;
+}
+
 /* ---- batches ----------------------------------------------------------- */
 
 /* A dimension of one replica's share, where the dataset has `whole`: its batch
@@ -352,6 +367,7 @@ static const struct {
     {OP_while, check_while},
     {OP_kernel, check_kernel},
     {OP_grad, check_grad},
+    {OP_own_grad, check_own_grad},
     {OP_launch, check_launch},
     {OP_iter_next, check_iter_next},
     {OP_iter_open, check_iter_use},

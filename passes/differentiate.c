@@ -407,32 +407,49 @@ typedef VEC(IrOp *) OpList;
 
 typedef struct Found {
     Arena *arena;
-    OpList grads, stops;
+    OpList grads, guards;
 } Found;
 
 static void
-note_op(IrOp *op, void *data)
+note_grad(IrOp *op, void *data)
 {
     Found *f = data;
     if (op->kind == OP_grad)
         VEC_PUSH(f->arena, f->grads, op);
-    else if (op->kind == OP_stop_gradient)
-        VEC_PUSH(f->arena, f->stops, op);
+}
+
+static void
+note_guard(IrOp *op, void *data)
+{
+    Found *f = data;
+    if (op->kind == OP_stop_gradient || op->kind == OP_own_grad)
+        VEC_PUSH(f->arena, f->guards, op);
+}
+
+/* What says how gradients flow is, once they have, its first operands. */
+static void
+remove_guards(PassCx *cx, IrFunc *fn)
+{
+    Found f = {.arena = cx->arena};
+    ir_walk(fn->body, note_guard, &f);
+    for (int i = f.guards.len - 1; i >= 0; i--) { /* inner ones first */
+        IrOp *op = f.guards.data[i];
+        for (int k = 0; k < op->num_results; k++)
+            ir_forward(op->results[k], op->operands[k]);
+        ir_remove(op);
+    }
 }
 
 static void
 differentiate_func(PassCx *cx, IrFunc *fn)
 {
     Found f = {.arena = cx->arena};
-    ir_walk(fn->body, note_op, &f);
+    ir_walk(fn->body, note_grad, &f);
     for (int i = 0; i < f.grads.len; i++) {
         expand(cx, f.grads.data[i]);
         ir_apply_forwards(fn); /* a later grad may differentiate this one */
     }
-    for (int i = 0; i < f.stops.len; i++) {
-        ir_forward(f.stops.data[i]->results[0], f.stops.data[i]->operands[0]);
-        ir_remove(f.stops.data[i]);
-    }
+    remove_guards(cx, fn);
     ir_apply_forwards(fn);
     clear_all_marks(fn);
     ir_settle_localities(fn);

@@ -9,6 +9,8 @@
  * take from outside.  What a reverse branch needs of the values computed in
  * the forward one, the forward if hands out as further results (zeros where
  * the other branch was taken).
+ *
+ * The gradient of own_grad is a copy of its region.
  */
 #include "passes/grad.h"
 #include "runtime/base/status.h"
@@ -312,4 +314,21 @@ void
 grad_rule_while(Grad *g, const IrOp *op)
 {
     grad_rule_for(g, op);
+}
+
+/* ---- gradients that a function says itself ------------------------------- */
+
+void
+grad_rule_own_grad(Grad *g, const IrOp *op)
+{
+    int n = op->num_results;
+    IrValue **arrived = NEW_ARRAY(g->cx->arena, IrValue *, (size_t)n);
+    for (int i = 0; i < n; i++) {
+        IrValue *y = op->results[i], *dy = grad_of(y);
+        arrived[i] = dy ? dy : ir_const_zeros(g->b, &y->type, g->loc);
+    }
+    IrOp *yield = copy_region(g->cx, op->regions[0], arrived, g->b);
+    for (int i = 0; i < yield->num_operands; i++)
+        grad_add(g, op->operands[n + i], yield->operands[i]);
+    ir_remove(yield);
 }

@@ -261,6 +261,27 @@ build_grad(Sampler *s)
     sampler_result(s, grad->results[0]);
 }
 
+/* A square that says the gradient that it has. */
+void
+build_own_grad(Sampler *s)
+{
+    IrValue *x = sampler_arg(s, 1, &s->s);
+    s->refused = !dtype_is_float(dtype_of(s));
+    if (s->refused)
+        return;
+    IrValue *square = ir_build2(s->b, OP_mul, x, x, s->loc);
+    IrOp *op =
+        ir_build_op(s->b, OP_own_grad, 2, (IrValue *[]){square, x}, s->loc);
+    ir_op_results(op, 1, &square->type);
+    IrBlock *b = op->regions[0];
+    IrType t = square->type;
+    t.locality = LOCAL_PER_REPLICA;
+    IrValue *twice = ir_build2(b, OP_add, x, x, s->loc);
+    IrValue *dx = ir_build2(b, OP_mul, ir_block_arg(b, t, NULL), twice, s->loc);
+    ir_build_yield(b, 1, &dx, s->loc);
+    sampler_result(s, op->results[0]);
+}
+
 /* ---- the world ---------------------------------------------------------- */
 
 void

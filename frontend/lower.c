@@ -175,6 +175,7 @@ init_lower(Lower *cx, Arena *a, Intern *names, Diag *d,
 {
     *cx = (Lower){.arena = a, .names = names, .diag = d, .options = options};
     cx->module = ir_module_new(a, names, d);
+    cx->instances = map_new(a);
     cx->nowhere = new_nowhere(cx->module);
     cx->builtins = fe_scope_new(cx, NULL, SCOPE_BUILTINS);
     cx->file = fe_scope_new(cx, cx->builtins, SCOPE_FILE);

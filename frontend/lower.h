@@ -38,7 +38,7 @@ enum {
     FE_MAX_CALLS = 256,         /* functions called by functions */
     FE_MAX_NESTING = 256,       /* control flow of the IR */
     FE_MAX_UNROLL = 65536,      /* iterations of one loop or list */
-    FE_MAX_IR_VALUES = 4000000, /* operations made */
+    FE_MAX_IR_VALUES = 1000000, /* operations made */
     FE_MAX_STEPS = 10000000,    /* nodes of the tree evaluated */
     FE_MAX_DEPTH = 4000         /* nodes within nodes, through calls too */
 };
@@ -179,7 +179,7 @@ struct Lower {
 
     FeScope *builtins, *file; /* outermost names; those of the main file */
     VEC(FeWrite) writes;      /* assignments to muts, oldest first */
-    VEC(FeInstance *) instances;
+    Map *instances; /* by path */
     VEC(FeFile) files; /* that are used */
 
     /* What an instance made by the expression being evaluated is called; NULL

@@ -7,22 +7,13 @@
  */
 #include "frontend/eval.h"
 
-static bool
-is_taken(const Lower *cx, const char *path)
-{
-    for (int i = 0; i < cx->instances.len; i++)
-        if (cx->instances.data[i]->path == path)
-            return true;
-    return false;
-}
-
 /* The path of the let around; one that several instances would have (those of
  * a loop in a function) is numbered. */
 static const char *
 new_path(Lower *cx)
 {
     const char *path = intern(cx->names, cx->path);
-    for (int i = 2; is_taken(cx, path); i++)
+    for (int i = 2; map_get(cx->instances, path); i++)
         path = intern(cx->names, fe_format(cx, "%s.%d", cx->path, i));
     return path;
 }
@@ -37,7 +28,7 @@ make_instance(Lower *cx, const AstNode *module, FeScope *params, Loc loc)
     x->scope = fe_scope_new(cx, params, SCOPE_INSTANCE);
     x->scope->instance = x;
     x->scope->prefix = fe_format(cx, "%s.", x->path);
-    VEC_PUSH(cx->arena, cx->instances, x);
+    map_set(cx->instances, x->path, x);
     fe_declare(cx, x->scope, &module->module.members);
     fe_evaluate(cx, x->scope);
     return x;

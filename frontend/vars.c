@@ -11,27 +11,27 @@
 FeVars *
 fe_vars(Lower *cx)
 {
-    if (!cx->vars)
-        cx->vars = NEW(cx->arena, FeVars);
+    if (!cx->vars) {
+        FeVars *vars = NEW(cx->arena, FeVars);
+        vars->infos = map_new(cx->arena);
+        cx->vars = vars;
+    }
     return cx->vars;
 }
 
 const FeVarInfo *
 fe_var_info(Lower *cx, const IrVar *v)
 {
-    FeVars *vars = fe_vars(cx);
-    for (int i = 0; i < vars->infos.len; i++)
-        if (vars->infos.data[i].var == v)
-            return &vars->infos.data[i];
-    return NULL;
+    return map_get(fe_vars(cx)->infos, v->name);
 }
 
 void
 fe_var_add(Lower *cx, IrVar *v, bool outside, bool is_slot)
 {
-    FeVarInfo info = {v, outside, is_slot};
-    VEC_PUSH(cx->arena, fe_vars(cx)->infos, info);
-    VEC_PUSH(cx->arena, cx->module->vars, v);
+    FeVarInfo *info = NEW(cx->arena, FeVarInfo);
+    *info = (FeVarInfo){v, outside, is_slot};
+    map_set(fe_vars(cx)->infos, v->name, info);
+    ir_var_add(cx->module, v);
 }
 
 /* ---- initial values ----------------------------------------------------- */
@@ -252,6 +252,7 @@ fe_slot_declare(Lower *cx, FeScope *scope, const AstNode *slot)
     s->init = slot->slot.init;
     s->scope = scope;
     s->loc = slot->loc;
+    s->by_name = map_new(cx->arena);
     VEC_PUSH(cx->arena, fe_vars(cx)->slots, s);
     FeValue *v = fe_value_new(cx->arena, FE_SLOT);
     v->slot = s;
@@ -270,6 +271,7 @@ slot_var_new(Lower *cx, FeSlot *slot, IrVar *of)
     v->loc = slot->loc;
     fe_var_add(cx, v, false, true);
     VEC_PUSH(cx->arena, slot->vars, one);
+    map_set(slot->by_name, of->name, v);
     return v;
 }
 
@@ -281,10 +283,9 @@ fe_slot_index(Lower *cx, FeSlot *slot, FeValue *v, Loc loc)
     if (v->kind != FE_VAR)
         return fe_error(cx, loc, "a slot is indexed by a variable, not %s",
                         fe_what(cx, v));
-    for (int i = 0; i < slot->vars.len; i++)
-        if (slot->vars.data[i].of == v->var)
-            return fe_value_var(cx->arena, slot->vars.data[i].var);
-    return fe_value_var(cx->arena, slot_var_new(cx, slot, v->var));
+    IrVar *made = map_get(slot->by_name, v->var->name);
+    return fe_value_var(cx->arena,
+                        made ? made : slot_var_new(cx, slot, v->var));
 }
 
 /* Counting begins at 0. */
@@ -326,8 +327,8 @@ static void
 add_vars(Lower *cx, const FeInstance *instance, bool trained, FeValues *out)
 {
     const FeVars *vars = fe_vars(cx);
-    for (int i = 0; i < vars->infos.len; i++) {
-        const FeVarInfo *info = &vars->infos.data[i];
+    for (int i = 0; i < map_count(vars->infos); i++) {
+        const FeVarInfo *info = map_value(vars->infos, i);
         bool wanted = !info->is_slot && (info->var->trainable || !trained) &&
                       (!instance || is_of(instance, info->var));
         if (wanted)

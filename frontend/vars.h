@@ -24,10 +24,11 @@ struct FeSlot {
     FeScope *scope; /* where init is evaluated */
     Loc loc;
     VEC(FeSlotVar) vars;
+    Map *by_name; /* of the variable it is for, to its own */
 };
 
 typedef struct FeVars {
-    VEC(FeVarInfo) infos; /* as module->vars */
+    Map *infos; /* by name, in the order of module->vars */
     VEC(FeSlot *) slots;
     VEC(IrVar *) counters; /* of steps, each an i64 from 0 */
 } FeVars;

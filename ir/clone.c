@@ -147,7 +147,7 @@ clone_var(const IrVar *from, IrModule *m)
     to->name = clone_text(m, from->name);
     to->colocate = clone_text(m, from->colocate);
     to->init = clone_text(m, from->init);
-    VEC_PUSH(m->arena, m->vars, to);
+    ir_var_add(m, to);
 }
 
 static void

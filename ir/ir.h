@@ -19,6 +19,7 @@
 #include "ir/type.h"
 #include "runtime/base/arena.h"
 #include "runtime/base/diag.h"
+#include "runtime/base/str.h"
 #include "runtime/base/vec.h"
 
 typedef struct IrModule IrModule;
@@ -197,7 +198,8 @@ struct IrModule {
     const char *devices;  /* "cpu:0-3" normalised */
     VEC(IrSymbol) symbols;
     VEC(IrParam *) params;
-    VEC(IrVar *) vars;
+    VEC(IrVar *) vars; /* by ir_var_add */
+    Map *vars_by_name;
     VEC(IrDataset *) datasets;
     VEC(IrIter *) iters;
     IrFunc *first, *last; /* functions, in order */
@@ -217,6 +219,8 @@ IrModule *ir_module_new(Arena *a, Intern *names, Diag *diag);
 IrFunc *ir_func_new(IrModule *m, const char *name, IrFuncKind kind, Loc loc);
 IrFunc *ir_func_find(const IrModule *m, const char *name);
 void ir_func_remove(IrFunc *fn);
+/* v has its name; of two with one name, find gives the first. */
+void ir_var_add(IrModule *m, IrVar *v);
 IrVar *ir_var_find(const IrModule *m, const char *name);
 IrParam *ir_param_find(const IrModule *m, const char *name);
 IrDataset *ir_dataset_find(const IrModule *m, const char *name);

@@ -20,6 +20,7 @@ ir_module_new(Arena *a, Intern *names, Diag *diag)
     m->num_replicas = 1;
     m->strategy = "default";
     m->devices = "cpu:0";
+    m->vars_by_name = map_new(a);
     return m;
 }
 
@@ -78,10 +79,18 @@ ir_func_find(const IrModule *m, const char *name)
     }                                                                          \
     return NULL
 
+void
+ir_var_add(IrModule *m, IrVar *v)
+{
+    VEC_PUSH(m->arena, m->vars, v);
+    if (!ir_var_find(m, v->name))
+        map_set(m->vars_by_name, v->name, v);
+}
+
 IrVar *
 ir_var_find(const IrModule *m, const char *name)
 {
-    FIND_IN(m->vars, name);
+    return name ? map_get(m->vars_by_name, name) : NULL;
 }
 
 IrParam *

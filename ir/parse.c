@@ -143,7 +143,7 @@ parse_var(Parser *p)
     if (parse_accept_word(p, "init"))
         v->init = parse_name(p);
     v->loc = parse_loc(p);
-    VEC_PUSH(p->module->arena, p->module->vars, v);
+    ir_var_add(p->module, v);
 }
 
 /* ---- datasets ---------------------------------------------------------- */

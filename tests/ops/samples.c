@@ -124,7 +124,7 @@ sampler_var(Sampler *s, const char *name, VarSync sync, VarAgg agg, int rank,
     v->sync = sync;
     v->agg = agg;
     v->loc = s->loc;
-    VEC_PUSH(s->m->arena, s->m->vars, v);
+    ir_var_add(s->m, v);
     return v;
 }
 

@@ -200,7 +200,7 @@ add_vars(Gen *g)
         v->sync = var_table[i].sync;
         v->agg = var_table[i].agg;
         v->loc = random_here(g);
-        VEC_PUSH(g->m->arena, g->m->vars, v);
+        ir_var_add(g->m, v);
     }
 }
 

@@ -28,7 +28,7 @@ add_var(Fixture *f, const char *name, VarSync sync)
     var->name = intern(f->m->names, name);
     var->type = type_scalar(DT_f32, LOCAL_HOST);
     var->sync = sync;
-    VEC_PUSH(f->arena, f->m->vars, var);
+    ir_var_add(f->m, var);
 }
 
 static IrBlock *

@@ -6,7 +6,7 @@
  */
 #include "ir/hooks.h"
 
-enum { COUNTER_BYTES = 16 };
+enum { COUNTER_BYTES = 16, LINE_BYTES = 64, PAGE_BYTES = 4096 };
 
 bool
 ir_is_hooked(const IrOp *op)
@@ -84,6 +84,18 @@ ir_frame_bytes(IrFunc *fn)
     int num = 0;
     ir_walk(fn->body, count_counter, &num);
     return num ? ir_counter_offset(fn, num) : fn->arena_bytes;
+}
+
+int64_t
+ir_whole_lines(int64_t bytes)
+{
+    return (bytes + LINE_BYTES - 1) / LINE_BYTES * LINE_BYTES;
+}
+
+int64_t
+ir_collective_align(int64_t bytes)
+{
+    return bytes >= PAGE_BYTES ? PAGE_BYTES : LINE_BYTES;
 }
 
 int

@@ -33,6 +33,13 @@ bool ir_is_dataset_loop(const IrOp *op);
 int64_t ir_frame_bytes(IrFunc *fn);
 int64_t ir_counter_offset(const IrFunc *fn, int index);
 
+/* Places are given out in whole cache lines: bytes, rounded up to them. */
+int64_t ir_whole_lines(int64_t bytes);
+
+/* What the place of a collective's buffer of so many bytes is a multiple of
+ * (D13). */
+int64_t ir_collective_align(int64_t bytes);
+
 /* Batch symbols by number: a pair has three words (n, N, row_start), and so
  * has a symbol without partner.  The word of a symbol in TfdCall.dims is
  * 3 * pair, + 1 for an N. */

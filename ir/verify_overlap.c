@@ -14,9 +14,13 @@
  * so again at the end of each iteration.
  *
  * Between the start and the done of a collective nobody writes its buffers.
+ *
+ * To main a launch writes its results, which are rows of the arena, and all
+ * that the program has as its own places there.
  */
 #include "ir/verify_places.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 /* Something in memory: a value or a variable. */
@@ -38,6 +42,8 @@ typedef struct Overlap {
     const IrModule *module;
     Slot *slots; /* the variables, then the values, whose ids are theirs */
     Map *vars;   /* name -> its slot */
+    Map *owns;   /* program -> where it has places of its own */
+    Map *spaces; /* program -> the Extent that its places lie in */
     int num_slots, num_vars;
     Whole whole;
     VEC(const IrOp *) flights; /* starts without their done so far */
@@ -329,6 +335,95 @@ make_results(Overlap *o, const IrOp *op)
     }
 }
 
+/* ---- launches ----------------------------------------------------------- */
+
+typedef struct Own {
+    Arena *arena;
+    const IrModule *module;
+    Extents places;
+} Own;
+
+static void
+own_values(Own *own, IrValue *const *values, int n)
+{
+    for (int i = 0; i < n; i++) {
+        Extent e = extent_of(own->module, values[i]->place, &values[i]->type);
+        if (e.place.space != SPACE_ARENA || !e.bytes)
+            continue;
+        e.place.space = SPACE_ROW; /* as main sees it */
+        VEC_PUSH(own->arena, own->places, e);
+    }
+}
+
+static void
+own_op(IrOp *op, void *data)
+{
+    own_values(data, op->results, op->num_results);
+    for (int r = 0; r < op->num_regions; r++)
+        own_values(data, op->regions[r]->args.data, op->regions[r]->args.len);
+}
+
+/* Extents that touch become one. */
+static void
+join(Extents *list)
+{
+    int n = 0;
+    if (list->len)
+        qsort(list->data, (size_t)list->len, sizeof *list->data, extents_order);
+    for (int i = 0; i < list->len; i++) {
+        Extent *last = n ? &list->data[n - 1] : NULL, e = list->data[i];
+        int64_t from = e.place.offset, to = from + e.bytes;
+        if (!last || from > last->place.offset + last->bytes)
+            list->data[n++] = e;
+        else if (to > last->place.offset + last->bytes)
+            last->bytes = to - last->place.offset;
+    }
+    list->len = n;
+}
+
+/* Where the named program, if there is one, has its own places. */
+static const Extents *
+own_places(Overlap *o, const char *program)
+{
+    static const Extents none = {0};
+    const IrFunc *fn = program ? ir_func_find(o->module, program) : NULL;
+    Own *own = fn ? map_get(o->owns, program) : NULL;
+    if (!fn || own)
+        return own ? &own->places : &none;
+    own = NEW(o->arena, Own);
+    *own = (Own){.arena = o->arena, .module = o->module};
+    ir_walk(fn->body, own_op, own);
+    join(&own->places);
+    map_set(o->owns, program, own);
+    return &own->places;
+}
+
+/* The program writes its own places while its operands and results are there,
+ * and whatever else lies there is something else afterwards. */
+static void
+walk_own(Overlap *o, const IrOp *op, const Extents *own)
+{
+    for (int i = 0; i < own->len; i++) {
+        const Extent *e = &own->data[i];
+        if (meets_values(o, e, op->operands, op->num_operands) ||
+            meets_values(o, e, op->results, op->num_results))
+            verify_error(o->v, op,
+                         "an operand or result lies in [arena+%lld], "
+                         "where the program computes",
+                         (long long)e->place.offset);
+        spoil(o, e);
+    }
+}
+
+static void
+walk_launch(Overlap *o, const IrOp *op)
+{
+    need_operands(o, op);
+    walk_own(o, op, own_places(o, ir_text(op, A_program)));
+    walk_own(o, op, own_places(o, ir_text(op, A_full)));
+    make_results(o, op);
+}
+
 static void
 walk_read(Overlap *o, const IrOp *op)
 {
@@ -439,11 +534,22 @@ spoil_list(Overlap *o, IrValue *const *values, int n)
         spoil_values(o, &o->slots[values[i]->id].extent);
 }
 
+static void
+spoil_own(Overlap *o, const Extents *own)
+{
+    for (int i = 0; i < own->len; i++)
+        spoil_values(o, &own->data[i]);
+}
+
 /* What an operation of a loop writes is spoilt when the loop begins anew. */
 static void
 spoil_written(IrOp *op, void *data)
 {
     Overlap *o = data;
+    if (op->kind == OP_launch) {
+        spoil_own(o, own_places(o, ir_text(op, A_program)));
+        spoil_own(o, own_places(o, ir_text(op, A_full)));
+    }
     if (op->kind == OP_write)
         spoil_values(o, &o->slots[var_slot(o, op)].extent);
     for (int i = 0; i < op->num_results; i++) {
@@ -592,6 +698,9 @@ walk_op(Overlap *o, const IrOp *op)
     case OP_write:
         transfer(o, op, op->operands[0]->id, var_slot(o, op), 0);
         return;
+    case OP_launch:
+        walk_launch(o, op);
+        return;
     case OP_return:
         walk_return(o, op);
         return;
@@ -639,6 +748,7 @@ verify_overlap(Verify *v, const IrFunc *fn)
     ir_walk(fn->body, count_op, &n);
     o.slots = NEW_ARRAY(arena, Slot, (size_t)(n + o.num_vars));
     o.vars = map_new(arena);
+    o.owns = map_new(arena);
     add_variables(&o);
     add_slots(&o, args->data, args->len);
     ir_walk(fn->body, add_op_slots, &o);

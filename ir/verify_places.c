@@ -2,15 +2,13 @@
  * verify_places.c - every value of a placed module has a place that exists
  *
  * Here each place is looked at alone: is it of a space that the function has,
- * within its bytes, aligned; and variables, main's rows and what programs
- * compute in lie apart in the arena.  verify_overlap.c asks what happens in
- * them over time.
+ * within its bytes, aligned; and variables and main's rows lie apart in the
+ * arena.  verify_overlap.c asks what happens in them over time.
  */
 #include "ir/verify_places.h"
 
 #include <stdlib.h>
-
-enum { COLLECTIVE_ALIGN = 4096 }; /* D13 */
+#include "ir/hooks.h"
 
 Extent
 extent_of(const IrModule *m, IrPlace place, const IrType *t)
@@ -36,6 +34,14 @@ extents_meet(const Extent *a, const Extent *b)
         return a->place.offset == b->place.offset;
     return a->place.offset < b->place.offset + b->bytes &&
            b->place.offset < a->place.offset + a->bytes;
+}
+
+int
+extents_order(const void *x, const void *y)
+{
+    const Extent *a = x, *b = y;
+    return (a->place.offset > b->place.offset) -
+           (a->place.offset < b->place.offset);
 }
 
 /* ---- one value --------------------------------------------------------- */
@@ -109,11 +115,14 @@ check_buffers(Verify *v, const IrOp *op, IrValue *const *values, int n)
 {
     for (int i = 0; i < n; i++) {
         IrPlace p = values[i]->place;
-        if (p.space != SPACE_ARENA || p.offset % COLLECTIVE_ALIGN)
+        int64_t bytes = 0;
+        ir_type_bytes(v->module, &values[i]->type, &bytes);
+        int64_t align = ir_collective_align(bytes);
+        if (p.space != SPACE_ARENA || p.offset % align)
             verify_error(v, op,
-                         "buffers of collectives are in the arena, aligned "
-                         "to %d bytes",
-                         COLLECTIVE_ALIGN);
+                         "a collective's buffer of %lld bytes is in the "
+                         "arena, aligned to %lld",
+                         (long long)bytes, (long long)align);
     }
 }
 
@@ -152,16 +161,6 @@ check_parameters(Verify *v, const IrFunc *fn)
 
 /* ---- the arena --------------------------------------------------------- */
 
-typedef VEC(Extent) Extents;
-
-static int
-by_offset(const void *x, const void *y)
-{
-    const Extent *a = x, *b = y;
-    return (a->place.offset > b->place.offset) -
-           (a->place.offset < b->place.offset);
-}
-
 /* Variables in order of their places, which do not meet. */
 static Extents
 check_variables(Verify *v)
@@ -181,7 +180,7 @@ check_variables(Verify *v)
             VEC_PUSH(v->scratch, vars, e);
     }
     if (vars.len)
-        qsort(vars.data, (size_t)vars.len, sizeof *vars.data, by_offset);
+        qsort(vars.data, (size_t)vars.len, sizeof *vars.data, extents_order);
     for (int i = 1; i < vars.len; i++) {
         if (extents_meet(&vars.data[i - 1], &vars.data[i]))
             verify_error_at(v, NO_LOC, "two variables are at [arena+%lld]",
@@ -190,10 +189,10 @@ check_variables(Verify *v)
     return vars;
 }
 
-typedef struct Regions {
+typedef struct Rows {
     Verify *v;
-    Extents vars, rows;
-} Regions;
+    Extents vars;
+} Rows;
 
 static bool
 meets_any(const Extents *list, Extent e)
@@ -207,66 +206,33 @@ meets_any(const Extents *list, Extent e)
 }
 
 static void
-add_row(Regions *r, const IrOp *op, const IrValue *x)
+check_row(const Rows *r, const IrOp *op, const IrValue *x)
 {
     Extent e = extent_of(r->v->module, x->place, &x->type);
-    if (e.place.space != SPACE_ROW || !e.bytes)
-        return;
-    if (meets_any(&r->vars, e))
+    if (e.place.space == SPACE_ROW && e.bytes && meets_any(&r->vars, e))
         verify_error(r->v, op, "[row+%lld] is a variable's",
                      (long long)e.place.offset);
-    for (int i = 0; i < r->rows.len; i++) {
-        const Extent *known = &r->rows.data[i];
-        if (same_place(known->place, e.place) && known->bytes >= e.bytes)
-            return;
-    }
-    VEC_PUSH(r->v->scratch, r->rows, e);
 }
 
 static void
-add_rows(IrOp *op, void *data)
+check_rows(IrOp *op, void *data)
 {
     for (int i = 0; i < op->num_results; i++)
-        add_row(data, op, op->results[i]);
+        check_row(data, op, op->results[i]);
     for (int k = 0; k < op->num_regions; k++) {
         const IrValues *args = &op->regions[k]->args;
         for (int i = 0; i < args->len; i++)
-            add_row(data, op, args->data[i]);
-    }
-}
-
-static void
-check_temporary(Regions *r, const IrOp *op, const IrValue *x)
-{
-    Extent e = extent_of(r->v->module, x->place, &x->type);
-    if (e.place.space == SPACE_ARENA && meets_any(&r->rows, e))
-        verify_error(r->v, op, "[arena+%lld] is a row of main's",
-                     (long long)e.place.offset);
-}
-
-static void
-check_temporaries(IrOp *op, void *data)
-{
-    for (int i = 0; i < op->num_results; i++)
-        check_temporary(data, op, op->results[i]);
-    for (int k = 0; k < op->num_regions; k++) {
-        const IrValues *args = &op->regions[k]->args;
-        for (int i = 0; i < args->len; i++)
-            check_temporary(data, op, args->data[i]);
+            check_row(data, op, args->data[i]);
     }
 }
 
 static void
 check_arena(Verify *v)
 {
-    Regions r = {.v = v, .vars = check_variables(v)};
+    Rows r = {v, check_variables(v)};
     for (const IrFunc *fn = v->module->first; fn; fn = fn->next) {
         if (fn->kind == FUNC_MAIN)
-            ir_walk(fn->body, add_rows, &r);
-    }
-    for (const IrFunc *fn = v->module->first; fn; fn = fn->next) {
-        if (fn->kind == FUNC_PROGRAM)
-            ir_walk(fn->body, check_temporaries, &r);
+            ir_walk(fn->body, check_rows, &r);
     }
 }
 

@@ -11,8 +11,12 @@ typedef struct Extent {
     int64_t bytes;
 } Extent;
 
+typedef VEC(Extent) Extents;
+
 Extent extent_of(const IrModule *m, IrPlace place, const IrType *t);
 bool extents_meet(const Extent *a, const Extent *b);
+/* Their order in memory, for qsort. */
+int extents_order(const void *x, const void *y);
 
 static inline bool
 same_place(IrPlace a, IrPlace b)

@@ -4,37 +4,23 @@
  * Every value of a device program gets a place in the device's arena, the same
  * on all devices; every host value of main one in main's frame, every handle
  * of main a row of the arena that launches read and write.  The arena holds
- * the variables, then main's rows, then what the programs need, which share
- * their bytes because one program runs at a time.
+ * the variables, then main's rows, then, behind those that are alive when it is
+ * launched, what a program needs.  Programs share their bytes, because one runs
+ * at a time.
  *
  * Values share bytes where they can, so that copies disappear (share.c), and
- * where their lifetimes do not meet: buffers are placed largest first, each in
- * the lowest gap between those it lives with (the greedy-by-size heuristic of
- * Pisarchyk and Lee, "Efficient Memory Management for Deep Neural Net
- * Inference", 2020).
+ * where their lifetimes do not meet (pool.c).
  */
 #include "passes/allocate.h"
 
-#include <stdlib.h>
+#include <string.h>
 #include "ir/build.h"
 #include "ir/hooks.h"
+#include "ir/room.h"
 #include "passes/passes.h"
-
-static int64_t
-align_up(int64_t x, int64_t align)
-{
-    return (x + align - 1) / align * align;
-}
+#include "passes/pool.h"
 
 /* ---- collecting buffers ------------------------------------------------- */
-
-typedef struct Pool {
-    Arena *arena;
-    IrSpace space;
-    int64_t base; /* first offset */
-    int64_t top;  /* past the last byte placed */
-    VEC(Buffer *) buffers;
-} Pool;
 
 static void
 add_value(Pool *p, const IrValue *v)
@@ -43,6 +29,7 @@ add_value(Pool *p, const IrValue *v)
     if (b->fixed || b->place.space != SPACE_NONE)
         return;
     b->place.space = p->space; /* so that it is added once */
+    b->number = p->buffers.len;
     VEC_PUSH(p->arena, p->buffers, b);
 }
 
@@ -61,77 +48,6 @@ add_values(Pool *p, const IrBlock *b, Chooses chooses)
         if (op->kind != OP_kernel)
             for (int i = 0; i < op->num_regions; i++)
                 add_values(p, op->regions[i], chooses);
-    }
-}
-
-/* ---- placing them ------------------------------------------------------- */
-
-static int
-larger_first(const void *x, const void *y)
-{
-    const Buffer *a = *(Buffer *const *)x, *b = *(Buffer *const *)y;
-    if (a->bytes != b->bytes)
-        return a->bytes < b->bytes ? 1 : -1;
-    return (a->begin > b->begin) - (a->begin < b->begin);
-}
-
-static int
-lower_first(const void *x, const void *y)
-{
-    const Buffer *a = *(Buffer *const *)x, *b = *(Buffer *const *)y;
-    return (a->place.offset > b->place.offset) -
-           (a->place.offset < b->place.offset);
-}
-
-static bool
-live_together(const Buffer *a, const Buffer *b)
-{
-    return a->begin <= b->end && b->begin <= a->end;
-}
-
-/* The lowest offset at which b meets none of the n placed ones it lives with,
- * which are given in order of their offsets. */
-static int64_t
-lowest_gap(const Pool *p, const Buffer *b, int n, Buffer *const *placed)
-{
-    int64_t offset = align_up(p->base, b->align);
-    for (int i = 0; i < n; i++) {
-        const Buffer *other = placed[i];
-        if (!live_together(b, other))
-            continue;
-        if (offset + b->bytes <= other->place.offset)
-            break;
-        int64_t past = align_up(other->place.offset + other->bytes, b->align);
-        if (past > offset)
-            offset = past;
-    }
-    return offset;
-}
-
-/* Puts b among the n placed ones, keeping their order. */
-static void
-insert_by_offset(Buffer **placed, int n, Buffer *b)
-{
-    int i = n;
-    for (; i > 0 && lower_first(&b, &placed[i - 1]) < 0; i--)
-        placed[i] = placed[i - 1];
-    placed[i] = b;
-}
-
-static void
-place_buffers(Pool *p)
-{
-    if (p->buffers.len == 0)
-        return;
-    qsort(p->buffers.data, (size_t)p->buffers.len, sizeof(Buffer *),
-          larger_first);
-    Buffer **placed = NEW_ARRAY(p->arena, Buffer *, (size_t)p->buffers.len);
-    for (int i = 0; i < p->buffers.len; i++) {
-        Buffer *b = p->buffers.data[i];
-        b->place.offset = lowest_gap(p, b, i, placed);
-        insert_by_offset(placed, i, b);
-        if (b->place.offset + b->bytes > p->top)
-            p->top = b->place.offset + b->bytes;
     }
 }
 
@@ -182,10 +98,9 @@ is_any(const IrValue *v)
 static int64_t
 place_pool(PassCx *cx, IrFunc *fn, IrSpace space, int64_t base, Chooses chooses)
 {
-    Pool p = {.arena = cx->arena, .space = space, .base = base, .top = base};
+    Pool p = {.arena = cx->arena, .space = space, .base = base};
     add_values(&p, fn->body, chooses);
-    place_buffers(&p);
-    return p.top;
+    return pool_place(&p);
 }
 
 static void
@@ -198,17 +113,15 @@ allocate_func(PassCx *cx, IrFunc *fn, int64_t base)
     note_places(fn->body);
 }
 
-/* Gives where the rows end. */
-static int64_t
+static void
 allocate_main(PassCx *cx, IrFunc *fn, int64_t rows)
 {
     share_isolate(cx, fn);
     lifetimes_find(cx->arena, fn);
     share_buffers(cx, fn);
     fn->arena_bytes = place_pool(cx, fn, SPACE_FRAME, 0, is_host);
-    int64_t end = place_pool(cx, fn, SPACE_ROW, rows, is_handle);
+    place_pool(cx, fn, SPACE_ROW, rows, is_handle);
     note_places(fn->body);
-    return end;
 }
 
 static int64_t
@@ -220,23 +133,40 @@ allocate_vars(IrModule *m)
         int64_t bytes = 0;
         ir_type_bytes(m, &v->type, &bytes);
         v->place = (IrPlace){SPACE_ARENA, offset};
-        offset = align_up(offset + bytes, 64);
+        offset = ir_whole_lines(offset + bytes);
     }
-    return align_up(offset, 4096);
+    return offset;
+}
+
+/* ---- programs ----------------------------------------------------------- */
+
+/* Where a program may begin: variables, and what main keeps at any of its
+ * launches, end there. */
+static int64_t
+find_base(const IrRooms *rooms, const IrFunc *fn, int64_t vars_end)
+{
+    const char *name = fn->variant_of ? fn->variant_of : fn->name;
+    int64_t base = vars_end;
+    for (int i = 0; i < rooms->len; i++) {
+        const IrRoom *r = &rooms->data[i];
+        if (!strcmp(ir_text(r->launch, A_program), name) && r->rows_end > base)
+            base = r->rows_end;
+    }
+    return base;
 }
 
 bool
 pass_allocate(PassCx *cx)
 {
     IrModule *m = cx->m;
-    int64_t end = allocate_vars(m);
+    int64_t vars_end = allocate_vars(m);
     for (IrFunc *fn = m->first; fn; fn = fn->next)
         if (fn->kind == FUNC_MAIN)
-            end = allocate_main(cx, fn, end);
-    end = align_up(end, 4096);
+            allocate_main(cx, fn, vars_end);
+    IrRooms rooms = ir_launch_rooms(cx->arena, m);
     for (IrFunc *fn = m->first; fn; fn = fn->next)
         if (fn->kind == FUNC_PROGRAM)
-            allocate_func(cx, fn, end);
+            allocate_func(cx, fn, find_base(&rooms, fn, vars_end));
         else if (fn->kind != FUNC_MAIN)
             allocate_func(cx, fn, 0);
     m->phase = PHASE_PLACED;

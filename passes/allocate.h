@@ -7,8 +7,6 @@
 #include "passes/lifetime.h"
 #include "passes/passes.h"
 
-enum { COLLECTIVE_ALIGN = 4096 }; /* of the buffers of collectives (D13) */
-
 /* Inserts copies where bytes could not be shared otherwise: of what a loop or
  * branch yields but does not own, and of operands of collectives that are not
  * in the arena.  Before lifetimes_find. */

@@ -7,7 +7,9 @@
 #include <string.h>
 #include "ir/build.h"
 #include "ir/hooks.h"
+#include "ir/room.h"
 #include "ir/stage.h"
+#include "passes/memory.h"
 #include "passes/passes.h"
 
 static int64_t
@@ -140,20 +142,79 @@ explain_inserted(Str *out, const IrModule *m)
 
 /* ---- memory ------------------------------------------------------------- */
 
+static double
+percent_above(int64_t x, int64_t least)
+{
+    return least ? 100.0 * (double)(x - least) / (double)least : 0.0;
+}
+
+static void
+explain_need(Str *out, const char *what, int64_t arena, int64_t live)
+{
+    str_addf(out, "  %-20s %15lld %15lld %7.2f %%\n", what, (long long)arena,
+             (long long)live, percent_above(arena, live));
+}
+
+/* Arenas beside the bytes that are live at the worst point: no arena can be
+ * smaller than these. */
+static void
+explain_devices(Str *out, const IrModule *m, const DeviceMemory *dm)
+{
+    str_addf(out,
+             "\nmemory of each of %s, in bytes\n"
+             "  %-20s %15lld\n  %-20s %15lld\n"
+             "\n  %-20s %15s %15s %9s\n",
+             m->devices, "variables", (long long)dm->vars, "rows of main",
+             (long long)dm->rows, "", "arena", "live at most", "above");
+    for (int i = 0; i < dm->programs.len; i++) {
+        const ProgramMemory *p = &dm->programs.data[i];
+        int64_t live = dm->vars + p->given + p->live;
+        explain_need(out, p->program->name, p->arena, live);
+    }
+    explain_need(out, "the device", dm->arena, dm->live);
+}
+
+static int64_t
+data_bytes(const IrModule *m)
+{
+    int64_t sum = 0;
+    for (int i = 0; i < m->iters.len; i++)
+        sum += ir_iter_bytes(m, m->iters.data[i]);
+    return sum;
+}
+
+static int64_t
+frame_bytes(const IrModule *m)
+{
+    int64_t bytes = 0;
+    for (IrFunc *fn = m->first; fn; fn = fn->next)
+        if (fn->kind == FUNC_MAIN)
+            bytes = ir_frame_bytes(fn);
+    return bytes;
+}
+
+/* Files that datasets read are in memory, too, but of a size that is known
+ * only when they are opened. */
+static void
+explain_host(Str *out, const IrModule *m, int64_t devices)
+{
+    int64_t frame = frame_bytes(m), data = data_bytes(m);
+    str_addf(out,
+             "\nmemory of the host, in bytes\n"
+             "  %-20s %15lld\n  %-20s %15lld  and the files they read\n"
+             "\nmemory in all, in bytes\n  %-20s %15lld\n",
+             "main", (long long)frame, "datasets", (long long)data, "",
+             (long long)(frame + data + devices));
+}
+
 static void
 explain_memory(Str *out, const IrModule *m)
 {
-    int64_t device = 0, host = 0;
-    for (IrFunc *fn = m->first; fn; fn = fn->next) {
-        if (fn->kind == FUNC_PROGRAM && fn->arena_bytes > device)
-            device = fn->arena_bytes;
-        if (fn->kind == FUNC_MAIN)
-            host = ir_frame_bytes(fn);
-    }
-    str_addf(out,
-             "\nmemory\n  %lld bytes on each device, variables included\n"
-             "  %lld bytes for main, on the host\n",
-             (long long)device, (long long)host);
+    Arena *a = arena_new(NULL, "explaining memory");
+    DeviceMemory dm = memory_of_devices(a, m);
+    explain_devices(out, m, &dm);
+    explain_host(out, m, m->num_replicas * dm.arena);
+    arena_release(a);
 }
 
 void

@@ -36,6 +36,7 @@ buffers_merge(Buffer *a, Buffer *b)
     a->end = a->end > b->end ? a->end : b->end;
     a->bytes = a->bytes > b->bytes ? a->bytes : b->bytes;
     a->align = a->align > b->align ? a->align : b->align;
+    a->sent |= b->sent;
     a->num_values += b->num_values;
 }
 

@@ -18,7 +18,9 @@ struct Buffer {
     int64_t bytes;
     int64_t align;
     bool fixed; /* has its place already: a variable, a pointer table */
+    bool sent;  /* a collective works on it */
     int num_values;
+    int number; /* in its pool */
     IrPlace place;
 };
 

@@ -24,6 +24,7 @@
 
 #include <string.h>
 #include "ir/build.h"
+#include "ir/hooks.h"
 
 /* ---- isolation ---------------------------------------------------------- */
 
@@ -159,12 +160,20 @@ merge_views(const IrOp *op)
 }
 
 static void
-align_collective(const IrOp *op)
+mark_sent(const IrValue *v)
+{
+    Buffer *b = buffer_of(v);
+    b->sent = true;
+    b->align = ir_collective_align(b->bytes);
+}
+
+static void
+mark_collective(const IrOp *op)
 {
     for (int i = 0; i < op->num_operands; i++)
-        buffer_of(op->operands[i])->align = COLLECTIVE_ALIGN;
+        mark_sent(op->operands[i]);
     for (int i = 0; i < op->num_results; i++)
-        buffer_of(op->results[i])->align = COLLECTIVE_ALIGN;
+        mark_sent(op->results[i]);
 }
 
 static void
@@ -179,7 +188,7 @@ merge_by_meaning(const IrBlock *b)
         else if (ir_op_info[op->kind].traits & VIEW)
             merge_views(op);
         else if (is_collective_start(op))
-            align_collective(op);
+            mark_collective(op);
         if (op->kind != OP_kernel)
             for (int i = 0; i < op->num_regions; i++)
                 merge_by_meaning(op->regions[i]);
@@ -233,7 +242,7 @@ is_free_to_move(const IrValue *v)
 {
     const Buffer *b = buffer_of(v);
     return v->def && v->def->kind == OP_kernel && b->num_values == 1 &&
-           !b->fixed && b->align < COLLECTIVE_ALIGN;
+           !b->fixed && !b->sent;
 }
 
 /* ---- variables ---------------------------------------------------------- */

@@ -35,7 +35,8 @@ load_code(RtRun *run, RtFn **main_fn)
     TRY(rt_code_open(run->plan->objects, run->plan->num_objects, &run->code));
     TRY(rt_measure(run));
     TRY(rt_load_elements(run));
-    return rt_load_fn(run, main_ir->name, FUNC_MAIN, main_fn);
+    TRY(rt_load_fn(run, main_ir->name, FUNC_MAIN, main_fn));
+    return rt_stage_launches(run);
 }
 
 /* Devices of the same number and kind as those of the plan. */
@@ -124,7 +125,7 @@ init(RtRun *run, const Plan *plan, const RtOptions *options)
                    .module = plan->module,
                    .options = options,
                    .num_replicas = plan->module->num_replicas};
-    run->stats.begin = rt_seconds();
+    rt_begin_stats(run);
     run->fns = map_new(a);
     run->timeout = options->timeout > 0 ? options->timeout : USUAL_TIMEOUT;
     run->data_dir =

@@ -147,6 +147,8 @@ typedef struct RtStats {
     double begin, ready;  /* rt_seconds() */
     double data, devices; /* seconds that main spent with them */
     int64_t steps, launches;
+    int64_t file_bytes; /* that datasets have read */
+    int64_t memory;     /* of the process before the run */
 } RtStats;
 
 struct RtRun {
@@ -185,8 +187,8 @@ Status rt_read_params(RtRun *run) MUST_USE;
 
 /* Finds how large arenas must be for what the module places. */
 Status rt_measure(RtRun *run) MUST_USE;
-/* More room, the same on every device, behind what the module places. */
-Status rt_reserve(RtRun *run, int64_t bytes, int64_t *offset) MUST_USE;
+/* Arenas of at least so many bytes, beyond what the module places. */
+Status rt_reserve(RtRun *run, int64_t end) MUST_USE;
 /* The function of that name and kind; prepared when first asked for. */
 Status rt_load_fn(RtRun *run, const char *name, IrFuncKind kind,
                   RtFn **out) MUST_USE;
@@ -199,7 +201,9 @@ void *rt_aligned(Arena *a, int64_t bytes);
 void rt_invocation_init(RtInvocation *inv, const RtFn *fn, RtActor *actor,
                         char *base, char *const *in, char *const *out);
 
-/* exec_launch.c: pointers, once the devices have their arenas. */
+/* exec_launch.c: room for host operands, once all launches are loaded, and
+ * pointers, once the devices have their arenas. */
+Status rt_stage_launches(RtRun *run) MUST_USE;
 void rt_bind_launches(RtRun *run);
 
 /* exec_print.c: what the replicas printed in a step. */
@@ -212,7 +216,9 @@ Status rt_load_elements(RtRun *run) MUST_USE;
 Status rt_open_iterators(RtRun *run) MUST_USE;
 void rt_close_iterators(RtRun *run);
 
-/* exec_stats.c: what a run took, to options->err. */
+/* exec_stats.c: what a run took, to options->err; begun before it takes any.
+ */
+void rt_begin_stats(RtRun *run);
 void rt_print_stats(RtRun *run);
 
 /* exec_checksum.c: "checksum HASH" of all variables, to options->out. */

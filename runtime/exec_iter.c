@@ -95,7 +95,8 @@ rt_open_iterators(RtRun *run)
                              .seed = run->options->seed,
                              .threads = run->options->pipeline_threads,
                              .function = new_element,
-                             .context = run};
+                             .context = run,
+                             .file_bytes = &run->stats.file_bytes};
     for (int i = 0; i < run->module->iters.len; i++) {
         RtIterator *it = &run->iterators[i];
         TRY(rt_iter_new(run->module, it->ir, run->num_replicas, &options,

@@ -3,13 +3,14 @@
  *
  * Per-replica and mirrored values of main are rows: places at one offset of
  * every device's arena, which programs read and write through pointers.  Host
- * values are copied to a place on each device that was reserved for them.  A
+ * values are copied to a place on each device that the program leaves free.  A
  * device whose shares of the batches are full gets the variant of the program
  * that has constants for their sizes.
  */
 #include <string.h>
 #include "ir/build.h"
 #include "ir/hooks.h"
+#include "ir/room.h"
 #include "runtime/cpu/wait.h"
 #include "runtime/exec_impl.h"
 
@@ -109,20 +110,6 @@ fits(const RtLaunch *l, const RtFn *fn)
     return fn->num_in == op->num_operands && fn->num_out == op->num_results;
 }
 
-static Status
-stage_operands(RtRun *run, RtLaunch *l)
-{
-    const IrOp *op = l->h->op;
-    l->staged = NEW_ARRAY(run->arena, int64_t, (size_t)op->num_operands);
-    for (int i = 0; i < op->num_operands; i++) {
-        int64_t bytes;
-        if (l->h->in[i].place.space == SPACE_FRAME &&
-            ir_type_bytes(run->module, &op->operands[i]->type, &bytes))
-            TRY(rt_reserve(run, bytes, &l->staged[i]));
-    }
-    return OK;
-}
-
 Status
 rt_prepare_launch(RtRun *run, RtFn *fn, RtHostOp *h)
 {
@@ -140,7 +127,21 @@ rt_prepare_launch(RtRun *run, RtFn *fn, RtHostOp *h)
     }
     collect_symbols(run, l);
     VEC_PUSH(run->arena, run->launches, l);
-    return stage_operands(run, l);
+    return OK;
+}
+
+/* Launches are loaded in the order of the text. */
+Status
+rt_stage_launches(RtRun *run)
+{
+    IrRooms rooms = ir_launch_rooms(run->arena, run->module);
+    for (int i = 0; i < run->launches.len; i++) {
+        RtLaunch *l = run->launches.data[i];
+        size_t n = (size_t)l->h->op->num_operands;
+        l->staged = NEW_ARRAY(run->arena, int64_t, n);
+        TRY(rt_reserve(run, ir_room_stage(&rooms.data[i], l->staged)));
+    }
+    return OK;
 }
 
 /* ---- pointers ---------------------------------------------------------- */

@@ -92,11 +92,10 @@ rt_measure(RtRun *run)
 }
 
 Status
-rt_reserve(RtRun *run, int64_t bytes, int64_t *offset)
+rt_reserve(RtRun *run, int64_t end)
 {
     Extent e = {.end = run->arena_bytes};
-    *offset = (run->arena_bytes + ALIGN - 1) / ALIGN * ALIGN;
-    extend(&e, *offset, bytes);
+    extend(&e, 0, end);
     if (e.bad)
         return rt_refuse(run, "it needs too much memory");
     run->arena_bytes = e.end;

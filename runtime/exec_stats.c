@@ -1,8 +1,9 @@
 /*
  * exec_stats.c - what a run took
  */
-#include <sys/resource.h>
 #include "ir/hooks.h"
+#include "ir/room.h"
+#include "runtime/base/usage.h"
 #include "runtime/cpu/wait.h"
 #include "runtime/exec_impl.h"
 
@@ -28,26 +29,58 @@ print_time(const RtRun *run, FILE *to)
 }
 
 static void
-print_bytes(RtRun *run, FILE *to)
+print_sent(const RtRun *run, FILE *to)
 {
-    struct rusage usage = {0};
-    int64_t sent = 0, main_bytes = 0;
+    int64_t sent = 0;
     for (int i = 0; i < run->num_replicas; i++)
         sent += run->replicas[i].bytes_sent;
-    for (IrFunc *fn = run->module->first; fn; fn = fn->next) {
-        if (fn->kind == FUNC_MAIN)
-            main_bytes = ir_frame_bytes(fn);
-    }
-    getrusage(RUSAGE_SELF, &usage);
     fprintf(to, "collectives    %.3f MB from %d replicas\n", megabytes(sent),
             run->num_replicas);
-    fprintf(
-        to,
-        "memory         %.3f MB planned (%d x %.3f MB and %.3f MB of main), "
-        "%.3f MB at most in use\n",
-        megabytes(run->num_replicas * run->arena_bytes + main_bytes),
-        run->num_replicas, megabytes(run->arena_bytes), megabytes(main_bytes),
-        megabytes((int64_t)usage.ru_maxrss * 1024));
+}
+
+static int64_t
+frame_bytes(const RtRun *run)
+{
+    for (IrFunc *fn = run->module->first; fn; fn = fn->next)
+        if (fn->kind == FUNC_MAIN)
+            return ir_frame_bytes(fn);
+    return 0;
+}
+
+static int64_t
+data_bytes(const RtRun *run)
+{
+    int64_t sum = run->stats.file_bytes;
+    for (int i = 0; i < run->module->iters.len; i++)
+        sum += ir_iter_bytes(run->module, run->module->iters.data[i]);
+    return sum;
+}
+
+/* The plan against what the process has taken since the run began. */
+static void
+print_memory(const RtRun *run, FILE *to)
+{
+    int64_t frame = frame_bytes(run), data = data_bytes(run);
+    int64_t planned = run->num_replicas * run->arena_bytes + frame + data;
+    int64_t before = run->stats.memory;
+    fprintf(to,
+            "memory         %.3f MB planned: %d x %.3f MB of devices, %.3f MB "
+            "of main, %.3f MB of data\n"
+            "  in use       %.3f MB at most, beside %.3f MB of the runner and "
+            "the plan\n",
+            megabytes(planned), run->num_replicas, megabytes(run->arena_bytes),
+            megabytes(frame), megabytes(data), megabytes(usage_peak() - before),
+            megabytes(before));
+}
+
+void
+rt_begin_stats(RtRun *run)
+{
+    run->stats.begin = rt_seconds();
+    if (!run->options->stats)
+        return;
+    usage_forget_peak();
+    run->stats.memory = usage_now();
 }
 
 void
@@ -55,5 +88,6 @@ rt_print_stats(RtRun *run)
 {
     rt_progress_clear(&run->progress);
     print_time(run, run->options->err);
-    print_bytes(run, run->options->err);
+    print_sent(run, run->options->err);
+    print_memory(run, run->options->err);
 }

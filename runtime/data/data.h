@@ -32,6 +32,7 @@ typedef struct RtDataOptions {
     /* The function called name; asked once, when the iterator is made. */
     RtElementFn (*function)(void *context, const char *name);
     void *context;
+    int64_t *file_bytes; /* the sizes of opened files are added; may be NULL */
 } RtDataOptions;
 
 typedef struct RtIter RtIter;

@@ -12,10 +12,9 @@
 #include <stdatomic.h>
 #include <string.h>
 #include "ir/build.h"
+#include "ir/room.h"
 #include "runtime/cpu/wait.h"
 #include "runtime/data/divide.h"
-
-enum { RING = 4 };
 
 typedef struct Slot {
     RtStep step;
@@ -31,7 +30,7 @@ struct RtIter {
     bool thread_runs;
     bool spin; /* while waiting for the thread */
     pthread_t thread;
-    Slot slots[RING];
+    Slot slots[ITER_STEPS_AHEAD];
     RtWord made;     /* slots filled so far */
     RtWord released; /* slots given back so far */
     RtWord pass;     /* opened so many times */
@@ -46,7 +45,7 @@ struct RtIter {
 static Slot *
 slot(RtIter *it, uint32_t number)
 {
-    return &it->slots[number % RING];
+    return &it->slots[number % ITER_STEPS_AHEAD];
 }
 
 /* ---- making ------------------------------------------------------------- */
@@ -82,7 +81,7 @@ wait_for_room(RtIter *it, uint32_t number)
         uint32_t released = rt_word_load(&it->released);
         if (atomic_load(&it->quit))
             return false;
-        if (number - released < RING)
+        if (number - released < ITER_STEPS_AHEAD)
             return true;
         rt_word_wait(&it->released, released, false);
     }
@@ -249,7 +248,7 @@ make_pipeline(RtIter *it, const IrModule *m, const IrIter *iter,
         UNREACHABLE("no dataset @%s", iter->dataset);
     TRY(rt_pipeline_new(it->arena, m, dataset, options, &last));
     TRY(rt_division_new(last, iter, dataset, num_replicas, &it->division));
-    for (int i = 0; i < RING; i++)
+    for (int i = 0; i < ITER_STEPS_AHEAD; i++)
         it->slots[i].step = rt_step_new(it->division);
     return OK;
 }
@@ -290,7 +289,7 @@ rt_iter_close(RtIter *it)
         return;
     if (it->thread_runs)
         end_thread(it);
-    for (int i = 0; i < RING; i++)
+    for (int i = 0; i < ITER_STEPS_AHEAD; i++)
         status_free(it->slots[i].status);
     arena_release(it->arena);
 }

@@ -54,9 +54,12 @@ rt_data_read(const RtNode *n, const RtDataOptions *options, char **data,
     const char *path = n->stage->text;
     if (path[0] != '/' && options->dir && options->dir[0])
         path = arena_printf(n->arena, "%s/%s", options->dir, path);
-    return status_note(
+    TRY(status_note(
         file_read(n->arena, path, data, len), "opening %s(\"%s\") at %s",
-        ir_stage_info[n->stage->kind].name, n->stage->text, rt_stage_place(n));
+        ir_stage_info[n->stage->kind].name, n->stage->text, rt_stage_place(n)));
+    if (options->file_bytes)
+        *options->file_bytes += (int64_t)*len;
+    return OK;
 }
 
 /* ---- chains ------------------------------------------------------------- */

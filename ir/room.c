@@ -1,0 +1,225 @@
+/*
+ * room.c - memory that a placed module needs beyond the places in it
+ */
+#include "ir/room.h"
+
+#include "ir/build.h"
+#include "ir/hooks.h"
+#include "ir/stage.h"
+
+static int64_t
+smaller(int64_t a, int64_t b)
+{
+    return a < b ? a : b;
+}
+
+/* ---- how many elements -------------------------------------------------- */
+
+static int64_t
+count_range(const IrStage *s)
+{
+    int64_t n = 0;
+    bool over = __builtin_sub_overflow(s->ints[1], s->ints[0], &n);
+    return over ? -1 : n > 0 ? n : 0;
+}
+
+/* Of windows of size elements each, at every stride-th. */
+static int64_t
+count_windows(int64_t n, int64_t size, int64_t stride)
+{
+    return n < size ? 0 : (n - size) / stride + 1;
+}
+
+static int64_t
+count_repeated(int64_t n, int64_t times)
+{
+    int64_t all;
+    return times < 0 || __builtin_mul_overflow(n, times, &all) ? -1 : all;
+}
+
+/* After a stage whose input has n elements, a number that is known. */
+static int64_t
+count_after(const IrStage *s, int64_t n)
+{
+    switch ((StageKind)s->kind) {
+    case STAGE_batch:
+        return n / s->ints[0] + (!s->ints[1] && n % s->ints[0]);
+    case STAGE_window:
+        return count_windows(n, s->ints[0], s->ints[1]);
+    case STAGE_repeat:
+        return count_repeated(n, s->ints[0]);
+    case STAGE_skip:
+        return n > s->ints[0] ? n - s->ints[0] : 0;
+    case STAGE_shard:
+        return n > s->ints[1] ? (n - s->ints[1] - 1) / s->ints[0] + 1 : 0;
+    default:
+        return n;
+    }
+}
+
+int64_t
+ir_stage_count(const IrDataset *d, int stage)
+{
+    const IrStage *s = &d->stages.data[stage];
+    if (s->kind == STAGE_range)
+        return count_range(s);
+    if (s->kind == STAGE_tensors)
+        return s->ints[0];
+    if (ir_stage_info[s->kind].is_source)
+        return -1;
+    int64_t n = ir_stage_count(d, stage - 1);
+    if (s->kind == STAGE_take)
+        return n < 0 ? s->ints[0] : smaller(n, s->ints[0]);
+    return n < 0 ? -1 : count_after(s, n);
+}
+
+/* ---- how large they are ------------------------------------------------- */
+
+int64_t
+ir_element_bytes(const IrModule *m, const IrStage *s)
+{
+    int64_t sum = 0, bytes;
+    for (int i = 0; i < s->types.len; i++)
+        if (ir_type_bytes(m, &s->types.data[i], &bytes))
+            sum += bytes;
+    return sum;
+}
+
+/* A shuffle notes the rows of each element that it holds. */
+static int64_t
+shuffle_bytes(const IrModule *m, const IrDataset *d, int stage)
+{
+    const IrStage *s = &d->stages.data[stage];
+    int64_t n = ir_stage_count(d, stage), all;
+    int64_t held = n < 0 ? s->ints[0] : smaller(n, s->ints[0]);
+    int64_t each = ir_element_bytes(m, s) + (int64_t)sizeof(int64_t);
+    bool over = __builtin_mul_overflow(held, each, &all);
+    return over ? IR_MAX_BYTES : smaller(all, IR_MAX_BYTES);
+}
+
+/* What a stage holds itself, beside room for an element of its input. */
+static int64_t
+held_bytes(const IrModule *m, const IrDataset *d, int stage)
+{
+    const IrStage *s = &d->stages.data[stage];
+    if (s->kind == STAGE_shuffle)
+        return shuffle_bytes(m, d, stage);
+    return s->kind == STAGE_window ? ir_element_bytes(m, s) : 0;
+}
+
+int64_t
+ir_iter_bytes(const IrModule *m, const IrIter *it)
+{
+    const IrDataset *d = ir_dataset_find(m, it->dataset);
+    int64_t sum = 0, element = 0;
+    for (int i = 0; d && i < d->stages.len; i++) {
+        sum += element + held_bytes(m, d, i);
+        element = ir_element_bytes(m, &d->stages.data[i]);
+    }
+    return sum + (1 + ITER_STEPS_AHEAD) * element;
+}
+
+/* ---- what launches need ------------------------------------------------- */
+
+enum { MAX_BITS = 46 }; /* no arena is larger */
+
+static int64_t
+larger(int64_t a, int64_t b)
+{
+    return a > b ? a : b;
+}
+
+typedef struct Rooms {
+    Arena *arena;
+    const IrModule *module;
+    int64_t rows_end; /* of variables and the rows met so far */
+    IrRooms list;
+} Rooms;
+
+static void
+extend(Rooms *s, const IrType *t, IrPlace place, IrSpace space)
+{
+    int64_t bytes;
+    if (place.space == space && ir_type_bytes(s->module, t, &bytes))
+        s->rows_end = larger(s->rows_end, place.offset + bytes);
+}
+
+static void
+extend_by_op(IrOp *op, void *data)
+{
+    for (int i = 0; i < op->num_results; i++)
+        extend(data, &op->results[i]->type, op->results[i]->place, SPACE_ROW);
+    for (int r = 0; r < op->num_regions; r++) {
+        const IrValues *args = &op->regions[r]->args;
+        for (int i = 0; i < args->len; i++)
+            extend(data, &args->data[i]->type, args->data[i]->place, SPACE_ROW);
+    }
+}
+
+static void
+list_launch(IrOp *op, void *data)
+{
+    Rooms *s = data;
+    IrRoom room = {op, ir_whole_lines(s->rows_end)};
+    if (op->kind == OP_launch)
+        VEC_PUSH(s->arena, s->list, room);
+}
+
+static void
+visit(IrOp *op, void (*what)(IrOp *, void *), Rooms *s)
+{
+    what(op, s);
+    for (int r = 0; r < op->num_regions; r++)
+        ir_walk(op->regions[r], what, s);
+}
+
+/* A row that is alive at a launch is made before it, or below the same
+ * operation of main's own block, which may be a loop. */
+static void
+list_launches(Rooms *s, const IrFunc *main_fn)
+{
+    for (IrOp *op = main_fn->body->first; op; op = op->next) {
+        visit(op, extend_by_op, s);
+        visit(op, list_launch, s);
+    }
+}
+
+IrRooms
+ir_launch_rooms(Arena *a, const IrModule *m)
+{
+    Rooms s = {.arena = a, .module = m};
+    for (int i = 0; i < m->vars.len; i++)
+        extend(&s, &m->vars.data[i]->type, m->vars.data[i]->place, SPACE_ARENA);
+    for (const IrFunc *fn = m->first; fn; fn = fn->next)
+        if (fn->kind == FUNC_MAIN)
+            list_launches(&s, fn);
+    return s.list;
+}
+
+static int64_t
+program_end(const IrOp *launch, IrAttrName attr)
+{
+    const char *name = ir_text(launch, attr);
+    const IrFunc *fn = name ? ir_func_find(launch->module, name) : NULL;
+    return fn ? fn->arena_bytes : 0;
+}
+
+int64_t
+ir_room_stage(const IrRoom *r, int64_t *offsets)
+{
+    const IrOp *op = r->launch;
+    int64_t end = larger(r->rows_end, larger(program_end(op, A_program),
+                                             program_end(op, A_full)));
+    for (int i = 0; i < op->num_operands; i++) {
+        const IrValue *v = op->operands[i];
+        int64_t bytes;
+        if (v->place.space != SPACE_FRAME ||
+            !ir_type_bytes(op->module, &v->type, &bytes))
+            continue;
+        int64_t offset = ir_whole_lines(end);
+        end = smaller(offset + bytes, INT64_C(1) << MAX_BITS);
+        if (offsets)
+            offsets[i] = offset;
+    }
+    return end;
+}

@@ -1,0 +1,44 @@
+/*
+ * room.h - memory that a placed module needs beyond the places in it
+ *
+ * The runner makes room for elements when it opens an iterator, and for host
+ * values where a program is to read them.  How much follows from the module,
+ * so that tfdc can say it (--explain) and tfd-run can compare (--stats).  Only
+ * the sizes of files are not in a module.
+ */
+#ifndef TFD_IR_ROOM_H
+#define TFD_IR_ROOM_H
+
+#include "ir/ir.h"
+
+enum { ITER_STEPS_AHEAD = 4 }; /* that an iterator holds, or is making */
+
+/* How many elements a pass of the stage has at most; -1: unknown, or no end. */
+int64_t ir_stage_count(const IrDataset *d, int stage);
+
+/* Bytes of one element after a stage, batches at their bounds. */
+int64_t ir_element_bytes(const IrModule *m, const IrStage *s);
+
+/* Bytes that an iterator's pipeline and its steps take, without its files; a
+ * shuffle of what nobody can count is taken to be full. */
+int64_t ir_iter_bytes(const IrModule *m, const IrIter *it);
+
+/* What of a device's arena is taken when main launches a program: variables
+ * and the rows that can be alive then end at rows_end.  From there on memory
+ * is the program's; behind what it uses the launch puts its host operands. */
+typedef struct IrRoom {
+    const IrOp *launch;
+    int64_t rows_end;
+} IrRoom;
+
+typedef VEC(IrRoom) IrRooms;
+
+/* Of all launches of main, in the order of the text. */
+IrRooms ir_launch_rooms(Arena *a, const IrModule *m);
+
+/* Fills in where the launch's host operands go, one after the other (offsets
+ * may be NULL; those of other operands are left alone); gives where the last
+ * one ends. */
+int64_t ir_room_stage(const IrRoom *r, int64_t *offsets);
+
+#endif

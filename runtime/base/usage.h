@@ -1,0 +1,17 @@
+/*
+ * usage.h - how much memory this process has
+ */
+#ifndef TFD_BASE_USAGE_H
+#define TFD_BASE_USAGE_H
+
+#include <stdint.h>
+
+/* Bytes of memory that the process has now, and had at most since it began or
+ * usage_forget_peak was called; 0 where the system does not say. */
+int64_t usage_now(void);
+int64_t usage_peak(void);
+
+/* The peak is what is used now, where the system allows to say so. */
+void usage_forget_peak(void);
+
+#endif

@@ -1,0 +1,309 @@
+/*
+ * memory_test.c - what programs need, what they were said to, what they take
+ *
+ * tfdc --explain says how large arenas are and what no arena can go below, and
+ * predicts all that a run takes; tfd-run --stats says what it took.
+ */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include "tests/e2e/run.h"
+#include "tests/unit/unit.h"
+
+/* What an arena may have above the lower bound, and a run above or below what
+ * was predicted. */
+#define WASTE 0.05
+#define ERROR_SHARE 0.05
+enum { ERROR_BYTES = 4000000 };
+
+typedef struct Example {
+    const char *name;
+    const char *devices; /* lists of devices, each a run */
+    const char *sets;    /* options that make it short */
+    bool reads_text;
+} Example;
+
+static const Example examples[] = {
+    {"linear", "cpu:0 cpu:0-1 cpu:0-2 cpu:0-3", "", false},
+    {"bigram", "cpu:0 cpu:0-1 cpu:0-3", "--set epochs=1", true},
+    {"spiral", "cpu:0 cpu:0-1 cpu:0-3", "--set epochs=1", false},
+    {"convnet", "cpu:0 cpu:0-1", "--set epochs=1", false},
+    {"charlm", "cpu:0 cpu:0-1 cpu:0-3", "--set steps=3", true},
+    {"contexts", "cpu:0-1", "", false},
+    {"ragged", "cpu:0-2", "", false},
+};
+
+enum { NUM_EXAMPLES = sizeof examples / sizeof *examples };
+
+typedef struct Place {
+    Arena *arena;
+    const char *dir;
+} Place;
+
+static int
+set_up(void **state)
+{
+    Arena *a = arena_new(NULL, "e2e");
+    Place *p = NEW(a, Place);
+    *p = (Place){a, work_dir(a)};
+    write_text(arena_printf(a, "%s/text.txt", p->dir),
+               source_text(a, "docs/semantics.md"));
+    *state = p;
+    return 0;
+}
+
+static int
+tear_down(void **state)
+{
+    Place *p = *state;
+    arena_release(p->arena);
+    return 0;
+}
+
+/* ---- programs ----------------------------------------------------------- */
+
+static const char *
+write_program(Place *p, const char *text)
+{
+    const char *path = arena_printf(p->arena, "%s/program.tfd", p->dir);
+    write_text(path, text);
+    return path;
+}
+
+/* The text without the lines in which word stands. */
+static const char *
+without_lines(Arena *a, const char *text, const char *word)
+{
+    char *out = arena_alloc(a, strlen(text) + 1), *to = out;
+    for (const char *line = text; *line;) {
+        size_t n = strcspn(line, "\n");
+        n += line[n] == '\n';
+        const char *found = strstr(line, word);
+        if (!found || found >= line + n) {
+            memcpy(to, line, n);
+            to += n;
+        }
+        line += n;
+    }
+    return out;
+}
+
+/* The example, which need not have learnt anything. */
+static const char *
+example_program(Place *p, const char *name)
+{
+    const char *path = arena_printf(p->arena, "docs/examples/%s.tfd", name);
+    const char *text = source_text(p->arena, path);
+    text = without_lines(p->arena, text, "summary(");
+    text = without_lines(p->arena, text, "save(");
+    if (!strcmp(name, "spiral") || !strcmp(name, "convnet"))
+        text = without_lines(p->arena, text, "assert(");
+    return write_program(p, text);
+}
+
+/* The words of a list, one after the other. */
+static const char *
+next_word(Arena *a, const char **list)
+{
+    *list += strspn(*list, " ");
+    size_t n = strcspn(*list, " ");
+    const char *word = n ? arena_strndup(a, *list, n) : NULL;
+    *list += n;
+    return word;
+}
+
+/* ---- what --explain says ------------------------------------------------ */
+
+/* The numbers of the row that begins with `what`, behind `heading`. */
+static void
+read_row(const char *text, const char *heading, const char *what, int n,
+         double *out)
+{
+    const char *at = strstr(text, heading);
+    const char *row = at ? strstr(at, what) : NULL;
+    if (!row)
+        fail_msg("no \"%s\" behind \"%s\" in\n%s", what, heading, text);
+    char *end = (char *)row + strlen(what);
+    for (int i = 0; i < n; i++)
+        out[i] = strtod(end, &end);
+}
+
+static void
+check_arena(const char *name, const char *explained)
+{
+    double need[2];
+    read_row(explained, "memory of each of", "  the device", 2, need);
+    if (need[0] < need[1] || need[0] > (1 + WASTE) * need[1])
+        fail_msg("%s: an arena of %.0f bytes, where %.0f are live at most",
+                 name, need[0], need[1]);
+}
+
+/* The placed IR has no place beyond what was said of the arena. */
+static void
+check_bytes(Place *p, const char *path, const char *options,
+            const char *explained)
+{
+    double need[2];
+    read_row(explained, "memory of each of", "  the device", 2, need);
+    const char *placed =
+        run_ok(p->arena, "tfdc %s %s --to placed", path, options).out;
+    for (const char *at = placed; (at = strstr(at, "program")); at++) {
+        long long bytes;
+        if (sscanf(at, "program bytes %lld", &bytes) == 1 ||
+            sscanf(at, "program variant %*s bytes %lld", &bytes) == 1)
+            assert_true((double)bytes <= need[0]);
+    }
+}
+
+static void
+arenas_of_examples_waste_little(void **state)
+{
+    Place *p = *state;
+    for (int i = 0; i < NUM_EXAMPLES; i++) {
+        const Example *e = &examples[i];
+        const char *path = example_program(p, e->name), *list = e->devices;
+        for (const char *d; (d = next_word(p->arena, &list));) {
+            const char *options = arena_printf(p->arena, "--devices %s", d);
+            const char *explained =
+                run_ok(p->arena, "tfdc %s %s --explain", path, options).out;
+            check_arena(e->name, explained);
+            check_bytes(p, path, options, explained);
+        }
+    }
+}
+
+static void
+larger_models_waste_little(void **state)
+{
+    static const char *const options[] = {
+        "-D LAYERS=6", "-D LAYERS=1 -D C=64", "-D T=32 -D BATCH=7", "-O0",
+        "--widen",
+    };
+    Place *p = *state;
+    const char *path = example_program(p, "charlm");
+    for (size_t i = 0; i < sizeof options / sizeof *options; i++)
+        check_arena(options[i],
+                    run_ok(p->arena, "tfdc %s --devices cpu:0-1 %s --explain",
+                           path, options[i])
+                        .out);
+}
+
+/* ---- what runs take ----------------------------------------------------- */
+
+static bool
+memory_is_ours(void)
+{
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+    return false;
+#elif defined(__has_feature)
+    return !__has_feature(address_sanitizer) &&
+           !__has_feature(thread_sanitizer) && !__has_feature(memory_sanitizer);
+#else
+    return true;
+#endif
+}
+
+/* Runs the program; files is what its datasets read, which tfdc cannot know. */
+static void
+check_run(Place *p, const char *path, const char *options, const char *sets,
+          double files)
+{
+    double predicted, planned, used;
+    const char *plan = arena_printf(p->arena, "%s/program.tfp", p->dir);
+    const char *explained =
+        run_ok(p->arena, "tfdc %s %s --explain", path, options).out;
+    run_ok(p->arena, "tfdc %s %s -o %s", path, options, plan);
+    Ran r =
+        run_ok(p->arena, "tfd-run %s --data %s --stats %s", plan, p->dir, sets);
+    read_row(explained, "memory in all", "\n", 1, &predicted);
+    read_row(r.err, "memory", " ", 1, &planned);
+    read_row(r.err, "memory", "in use", 1, &used);
+    predicted += files;
+    if (fabs(planned * 1e6 - predicted) > 1e3)
+        fail_msg("%s: planned are %.0f bytes, predicted were %.0f", path,
+                 planned * 1e6, predicted);
+    double off = fabs(used * 1e6 - predicted);
+    if (off > ERROR_SHARE * predicted + ERROR_BYTES)
+        fail_msg("%s %s: in use are %.0f bytes, predicted were %.0f", path,
+                 options, used * 1e6, predicted);
+}
+
+static double
+text_bytes(Place *p)
+{
+    return (double)strlen(source_text(p->arena, "docs/semantics.md"));
+}
+
+static void
+examples_take_what_was_predicted(void **state)
+{
+    Place *p = *state;
+    if (!memory_is_ours())
+        skip();
+    for (int i = 0; i < NUM_EXAMPLES; i++) {
+        const Example *e = &examples[i];
+        const char *path = example_program(p, e->name), *list = e->devices;
+        for (const char *d; (d = next_word(p->arena, &list));)
+            check_run(p, path, arena_printf(p->arena, "--devices %s", d),
+                      e->sets, e->reads_text ? text_bytes(p) : 0);
+    }
+}
+
+/* Each needs much of one kind of memory that a prediction is made of, far
+ * beyond what the tolerance forgives. */
+static const char *const hungry[] = {
+    /* variables, and their initial values on the host */
+    "var w: f32[4096, 1024] = normal(seed = 1)\n"
+    "fn f() = sum(w)\n"
+    "main { print(\"{reduce(mean, run f())}\") }\n",
+    /* what a step computes */
+    "param k: f32 = 2.0\n"
+    "fn f() {\n"
+    "  let x = uniform((4096, 1024), seed = 2, index = replica_id)\n"
+    "  let y = sin(x * k)\n"
+    "  return sum(x, axis = 0) @ transpose(y) @ (y + x)\n"
+    "}\n"
+    "main { print(\"{sum(reduce(sum, run f()))}\") }\n",
+    /* rows that main keeps */
+    "fn f(s) = uniform((4096, 1024), seed = 2, index = replica_id) * s\n"
+    "fn g(x, y) = sum(x * y)\n"
+    "main {\n"
+    "  let a = run f(1.0)\n"
+    "  let b = run f(2.0)\n"
+    "  print(\"{reduce(sum, run g(a, b))}\")\n"
+    "}\n",
+    /* what a dataset shuffles */
+    "dataset d = range(100000).map(fn(i) = fill((64,), f32(i)))"
+    ".shuffle(90000, seed = 1).batch(1000)\n"
+    "fn f(x) = sum(x)\n"
+    "main {\n"
+    "  mut t = 0.0\n"
+    "  for x in distribute(d) { t += reduce(sum, run f(x)) }\n"
+    "  print(\"{t}\")\n"
+    "}\n",
+};
+
+static void
+large_programs_take_what_was_predicted(void **state)
+{
+    Place *p = *state;
+    if (!memory_is_ours())
+        skip();
+    for (size_t i = 0; i < sizeof hungry / sizeof *hungry; i++) {
+        const char *path = write_program(p, hungry[i]);
+        check_run(p, path, "--devices cpu:0-1", "", 0);
+    }
+}
+
+int
+main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(arenas_of_examples_waste_little),
+        cmocka_unit_test(larger_models_waste_little),
+        cmocka_unit_test(examples_take_what_was_predicted),
+        cmocka_unit_test(large_programs_take_what_was_predicted),
+    };
+    return cmocka_run_group_tests(tests, set_up, tear_down);
+}

@@ -1,0 +1,163 @@
+/*
+ * ir_room_test.c - memory that a module needs beyond its places
+ *
+ * How many elements stages give is counted by hand here; tests/e2e/memory_test
+ * compares the bytes with what running programs take.
+ */
+#include "tests/unit/unit.h"
+
+#include "ir/room.h"
+
+static IrModule *
+parse(Arena *a, const char *text)
+{
+    Diag *d = diag_new(a);
+    uint16_t file = diag_add_source(d, "test.tir", text, strlen(text));
+    IrModule *m = ir_parse(a, intern_new(a), d, file, text, strlen(text));
+    if (!m || !ir_verify(m, d)) {
+        diag_print(d, stderr);
+        fail_msg("this is no IR:\n%s", text);
+    }
+    return m;
+}
+
+static IrModule *
+with_dataset(Arena *a, const char *stages)
+{
+    return parse(a, arena_printf(a,
+                                 "tfd-ir 1 phase ir\n"
+                                 "strategy mirrored devices \"cpu:0\" "
+                                 "replicas 1\n"
+                                 "symbols b4 <= 4 alone\n"
+                                 "dataset @d {\n%s\n}\n"
+                                 "iter @it of @d shard auto\n"
+                                 "func @main() main {\n  return\n}\n",
+                                 stages));
+}
+
+static void
+elements_are_counted(void **state)
+{
+    static const struct {
+        const char *stages;
+        int64_t count;
+    } cases[] = {
+        {"range start=3 stop=13 : i64", 10},
+        {"range start=13 stop=3 : i64", 0},
+        {"range start=0 stop=10 : i64\ntake count=4 : i64", 4},
+        {"range start=0 stop=10 : i64\ntake count=40 : i64", 10},
+        {"range start=0 stop=10 : i64\nskip count=4 : i64", 6},
+        {"range start=0 stop=10 : i64\nskip count=40 : i64", 0},
+        {"range start=0 stop=10 : i64\nshard num=4 index=0 : i64", 3},
+        {"range start=0 stop=10 : i64\nshard num=4 index=2 : i64", 2},
+        {"range start=0 stop=10 : i64\nrepeat count=3 : i64", 30},
+        {"range start=0 stop=10 : i64\nrepeat count=-1 : i64", -1},
+        {"range start=0 stop=10 : i64\nrepeat count=-1 : i64\n"
+         "take count=70 : i64",
+         70},
+        {"range start=0 stop=10 : i64\nbatch size=4 drop_remainder=0 : "
+         "i64[b4]",
+         3},
+        {"range start=0 stop=10 : i64\nbatch size=4 drop_remainder=1 : i64[4]",
+         2},
+        {"range start=0 stop=0 : i64\nbatch size=4 drop_remainder=0 : i64[b4]",
+         0},
+        {"range start=0 stop=10 : i64\nwindow size=4 stride=3 : i64[4]", 3},
+        {"range start=0 stop=3 : i64\nwindow size=4 stride=3 : i64[4]", 0},
+        {"bytes \"f\" : u8", -1},
+        {"bytes \"f\" : u8\ntake count=5 : u8", 5},
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        Arena *a = arena_new(NULL, "test");
+        const IrModule *m = with_dataset(a, cases[i].stages);
+        const IrDataset *d = m->datasets.data[0];
+        int64_t count = ir_stage_count(d, d->stages.len - 1);
+        if (count != cases[i].count)
+            fail_msg("%s\ngives %lld elements, not %lld", cases[i].stages,
+                     (long long)count, (long long)cases[i].count);
+        arena_release(a);
+    }
+}
+
+static int64_t
+iter_bytes(const char *stages)
+{
+    Arena *a = arena_new(NULL, "test");
+    const IrModule *m = with_dataset(a, stages);
+    int64_t bytes = ir_iter_bytes(m, m->iters.data[0]);
+    arena_release(a);
+    return bytes;
+}
+
+/* A shuffle holds elements with their number of rows, and no more than there
+ * are; then a batch, five times: one at hand, the others ahead. */
+static void
+iterators_hold_what_they_shuffle_and_batch(void **state)
+{
+    (void)state;
+    enum { ELEMENT = 8, BATCH = 4 * 8, STAGES = ELEMENT + ELEMENT };
+    assert_int_equal(
+        iter_bytes("range start=0 stop=100 : i64\n"
+                   "shuffle buffer=10 seed=5 reshuffle=1 has_seed=1 : i64\n"
+                   "batch size=4 drop_remainder=1 : i64[4]"),
+        STAGES + 10 * (ELEMENT + 8) + 5 * BATCH);
+    assert_int_equal(
+        iter_bytes("range start=0 stop=6 : i64\n"
+                   "shuffle buffer=10 seed=5 reshuffle=1 has_seed=1 : i64\n"
+                   "batch size=4 drop_remainder=1 : i64[4]"),
+        STAGES + 6 * (ELEMENT + 8) + 5 * BATCH);
+}
+
+/* Host operands are put behind the program, and behind the rows that are made
+ * before the launch or in the loop it stands in. */
+static void
+launches_find_room_behind_rows_and_programs(void **state)
+{
+    static const char text[] =
+        "tfd-ir 1 phase placed\n"
+        "strategy mirrored devices \"cpu:0\" replicas 1\n"
+        "var @w: f32 mirrored [arena+0] sync(on_write) aggregate(none)\n"
+        "func @main() main bytes 8 {\n"
+        "  %n: i32 [frame+0] = constant {dims=[] dtype=i32 data=[3]}\n"
+        "  launch %n {program=@g}\n"
+        "  for %n (%i: i32 [frame+4]) {\n"
+        "    launch %i {program=@g}\n"
+        "    %a: f32 mirrored [row+512] = launch {program=@f}\n"
+        "    yield\n"
+        "  }\n"
+        "  return\n"
+        "}\n"
+        "func @f() program bytes 128 {\n"
+        "  %a: f32 mirrored [arena+64] = constant {dims=[] dtype=f32 "
+        "data=[1.0]}\n"
+        "  return %a\n"
+        "}\n"
+        "func @g(%i: i32 mirrored [in 0]) program bytes 300 {\n"
+        "  return\n"
+        "}\n";
+    (void)state;
+    Arena *a = arena_new(NULL, "test");
+    IrRooms rooms = ir_launch_rooms(a, parse(a, text));
+    int64_t offset = -1;
+    assert_int_equal(rooms.len, 3);
+    assert_int_equal(rooms.data[0].rows_end, 64);
+    assert_int_equal(rooms.data[1].rows_end, 576);
+    assert_int_equal(rooms.data[2].rows_end, 576);
+    assert_int_equal(ir_room_stage(&rooms.data[0], &offset), 320 + 4);
+    assert_int_equal(offset, 320);
+    assert_int_equal(ir_room_stage(&rooms.data[1], &offset), 576 + 4);
+    assert_int_equal(offset, 576);
+    arena_release(a);
+}
+
+int
+main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(elements_are_counted),
+        cmocka_unit_test(iterators_hold_what_they_shuffle_and_batch),
+        cmocka_unit_test(launches_find_room_behind_rows_and_programs),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -203,12 +203,27 @@ eval_dim_name(Lower *cx, const AstNode *n, const Dim *actual, Dim *out)
     return true;
 }
 
+/* The name of an element type, or of a parameter or constant that is one. */
+static bool
+eval_element_type(Lower *cx, const AstNode *type, DType *out)
+{
+    const char *name = type->type.dtype;
+    if (fe_dtype_by_name(cx, name, out))
+        return true;
+    FeFound found = fe_find(cx, name);
+    FeValue *v = found.binding ? fe_binding_value(cx, found.binding) : NULL;
+    if (!v || v->kind != FE_TYPE || v->type->rank != 0)
+        return false;
+    *out = v->type->dtype;
+    return true;
+}
+
 bool
 fe_eval_type(Lower *cx, const AstNode *type, const IrType *actual, IrType *out)
 {
     const AstList *dims = &type->type.dims;
     *out = type_scalar(DT_f32, LOCAL_HOST);
-    if (!fe_dtype_by_name(cx, type->type.dtype, &out->dtype)) {
+    if (!eval_element_type(cx, type, &out->dtype)) {
         fe_error(cx, type->loc, "there is no element type \"%s\"",
                  type->type.dtype);
         return false;

@@ -187,7 +187,8 @@ dataset:
     DATASET NAME ASSIGN expr    { $$ = MAKE(@2, DATASET, dataset, $2, $4); }
 ;
 slot:
-    SLOT NAME ASSIGN expr       { $$ = MAKE(@2, SLOT, slot, $2, $4); }
+    SLOT NAME opt_type ASSIGN expr
+        { $$ = MAKE(@2, SLOT, slot, $2, $3, $5); }
 ;
 
 var:

@@ -52,6 +52,19 @@ refuse_type(Lower *cx, const AstNode *formal, const char *have, Loc loc)
                     type_text(cx, formal->formal.type));
 }
 
+/* The dimensions that the type of a parameter names, of an argument that is an
+ * error: no further ones come of that. */
+static FeValue *
+poison_dims(Lower *cx, const AstNode *type)
+{
+    for (int i = 0; i < type->type.dims.len; i++) {
+        const AstNode *n = type->type.dims.data[i];
+        if (n->kind == AST_NAME && !fe_find(cx, n->name.text).binding)
+            fe_bind(cx, cx->scope, n->name.text, &fe_poison, n->loc);
+    }
+    return &fe_poison;
+}
+
 /* value as the type says it is, its constants at that dtype.  A variable stays
  * one. */
 static FeValue *
@@ -60,7 +73,7 @@ check_type(Lower *cx, const AstNode *formal, FeValue *value, Loc loc)
     IrType have, want;
     Scalar s;
     if (fe_value_has_poison(value))
-        return &fe_poison;
+        return poison_dims(cx, formal->formal.type);
     if (value->kind == FE_NONE && formal->formal.value)
         return value; /* left out */
     if (!fe_type_of(cx, value, &have))

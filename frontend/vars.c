@@ -250,6 +250,7 @@ fe_slot_declare(Lower *cx, FeScope *scope, const AstNode *slot)
     FeSlot *s = NEW(cx->arena, FeSlot);
     s->name = fe_format(cx, "%s%s", scope->prefix, slot->slot.name);
     s->init = slot->slot.init;
+    s->type = slot->slot.type;
     s->scope = scope;
     s->loc = slot->loc;
     s->by_name = map_new(cx->arena);
@@ -259,6 +260,23 @@ fe_slot_declare(Lower *cx, FeScope *scope, const AstNode *slot)
     return v;
 }
 
+/* The variable's, or that of the family; it has the variable's shape. */
+static DType
+slot_dtype(Lower *cx, const FeSlot *slot, const IrVar *of)
+{
+    FeScope *saved = cx->scope;
+    IrType t = of->type;
+    if (!slot->type)
+        return t.dtype;
+    cx->scope = slot->scope;
+    if (fe_eval_type(cx, slot->type, NULL, &t) && t.rank)
+        fe_error(cx, slot->type->loc,
+                 "a slot has the shape of its variable; its type is an element "
+                 "type");
+    cx->scope = saved;
+    return t.dtype;
+}
+
 static IrVar *
 slot_var_new(Lower *cx, FeSlot *slot, IrVar *of)
 {
@@ -266,6 +284,7 @@ slot_var_new(Lower *cx, FeSlot *slot, IrVar *of)
     FeSlotVar one = {of, v};
     v->name = intern(cx->names, fe_format(cx, "%s.%s", slot->name, of->name));
     v->type = of->type;
+    v->type.dtype = slot_dtype(cx, slot, of);
     v->sync = SYNC_ON_WRITE;
     v->colocate = of->name;
     v->loc = slot->loc;

@@ -21,7 +21,8 @@ typedef struct FeSlotVar {
 struct FeSlot {
     const char *name; /* path: "adam.m" */
     const AstNode *init;
-    FeScope *scope; /* where init is evaluated */
+    const AstNode *type; /* of an element; or NULL: as the variable */
+    FeScope *scope;      /* where these are evaluated */
     Loc loc;
     VEC(FeSlotVar) vars;
     Map *by_name; /* of the variable it is for, to its own */

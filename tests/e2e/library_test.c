@@ -7,6 +7,7 @@
  * With TFD_BLESS=1 the .out files are written; they were compared with NumPy
  * once and are to be when they change.
  */
+#include <math.h>
 #include "tests/e2e/run.h"
 #include "tests/unit/unit.h"
 
@@ -65,6 +66,12 @@ images_are_their_formulas(void **state)
 }
 
 static void
+floats_are_near_each_other(void **state)
+{
+    check(*state, "floats");
+}
+
+static void
 sequences_are_their_formulas(void **state)
 {
     check(*state, "sequences");
@@ -93,16 +100,48 @@ spirals_are_learnt(void **state)
             strstr(printed(a, "spirals", devices[i]), "epoch 59: loss "));
 }
 
+static double
+loss_of_epoch(Arena *a, const char *text, int epoch)
+{
+    const char *at = strstr(text, arena_printf(a, "epoch %d: loss ", epoch));
+    assert_non_null(at);
+    return strtod(strstr(at, "loss ") + 5, NULL);
+}
+
+/* The same in weights of 16 bits, with copies in f32 and a scaled loss: on
+ * however many devices, before rounding has led far. */
+static void
+spirals_are_learnt_in_16_bits(void **state)
+{
+    Arena *a = *state;
+    static const char *const dtypes[] = {"f16", "bf16"};
+    for (int t = 0; t < 2; t++) {
+        const char *texts[3];
+        for (int i = 0; i < 3; i++) {
+            const char *options =
+                arena_printf(a, "-D T=%s %s", dtypes[t], devices[i]);
+            texts[i] = printed(a, "halves", options);
+            for (int e = 0; e < 5; e++) {
+                double want = loss_of_epoch(a, texts[0], e);
+                double have = loss_of_epoch(a, texts[i], e);
+                assert_true(fabs(have - want) <= 0.02 * want);
+            }
+        }
+    }
+}
+
 int
 main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(layers_are_their_formulas),
         cmocka_unit_test(images_are_their_formulas),
+        cmocka_unit_test(floats_are_near_each_other),
         cmocka_unit_test(sequences_are_their_formulas),
         cmocka_unit_test(optimizers_are_their_formulas),
         cmocka_unit_test(metrics_count_what_they_say),
         cmocka_unit_test(spirals_are_learnt),
+        cmocka_unit_test(spirals_are_learnt_in_16_bits),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);
 }

@@ -118,7 +118,9 @@ step_counter(Draw *d, int64_t site)
         fe_var_add(cx, v, false, true);
         VEC_PUSH(cx->arena, fe_vars(cx)->counters, v);
     }
-    v->sync = cx->context == FE_REPLICA ? SYNC_ON_READ : SYNC_ON_WRITE;
+    bool own = cx->context == FE_REPLICA;
+    v->sync = own ? SYNC_ON_READ : SYNC_ON_WRITE;
+    v->agg = own ? AGG_FIRST : AGG_NONE; /* what is saved: all count alike */
     return name;
 }
 

@@ -3,6 +3,7 @@
  */
 #include "frontend/eval.h"
 
+#include "frontend/builtins.h"
 #include "frontend/parse.h"
 
 /* ---- messages ----------------------------------------------------------- */
@@ -158,6 +159,7 @@ lower_program(Lower *cx, const AstNode *program)
     fe_evaluate(cx, cx->file);
     if (main)
         lower_main(cx, main);
+    fe_checkpoints_finish(cx);
     fe_vars_finish(cx);
 }
 

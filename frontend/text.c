@@ -177,29 +177,26 @@ builtin_text(Lower *cx, const FeArgs *in)
 
 /* ---- print and assert --------------------------------------------------- */
 
-/* Argument i as a string: what is none is printed as a hole. */
-static FeValue *
-text_argument(Lower *cx, const FeArgs *in, int i)
+FeValue *
+fe_arg_as_text(Lower *cx, const FeArgs *in, int i)
 {
     Builder b = builder_new(cx);
     b.ok = add_value(&b, fe_arg(in, i), "", fe_arg_loc(in, i));
     return finish(&b);
 }
 
-/* Emits kind with first (or NULL) and the holes of text as operands. */
-static FeValue *
-emit_text(Lower *cx, IrOpKind kind, IrValue *first, FeValue *text, Loc loc)
+IrOp *
+fe_text_op(Lower *cx, IrOpKind kind, int n, IrValue *const *first,
+           const FeText *text, Loc loc)
 {
     IrValues operands = {0};
-    if (fe_is_poison(text))
-        return text;
-    if (first)
-        VEC_PUSH(cx->arena, operands, first);
-    for (int i = 0; i < text->text.num_holes; i++)
-        VEC_PUSH(cx->arena, operands, fe_operand(cx, text->text.holes[i], loc));
+    for (int i = 0; i < n; i++)
+        VEC_PUSH(cx->arena, operands, first[i]);
+    for (int i = 0; i < text->num_holes; i++)
+        VEC_PUSH(cx->arena, operands, fe_operand(cx, text->holes[i], loc));
     IrOp *op = fe_op(cx, kind, operands.len, operands.data, loc);
-    ir_set_text(op, A_format, text->text.format);
-    return fe_emit(cx, op);
+    ir_set_text(op, A_format, text->format);
+    return op;
 }
 
 FeValue *
@@ -210,17 +207,21 @@ builtin_print(Lower *cx, const FeArgs *in)
                         "print stands in main and in steps, and "
                         "this is %s",
                         fe_context_name(cx->context));
-    return emit_text(cx, OP_print, NULL, text_argument(cx, in, 0), in->loc);
+    FeValue *text = fe_arg_as_text(cx, in, 0);
+    if (fe_is_poison(text))
+        return text;
+    return fe_emit(cx, fe_text_op(cx, OP_print, 0, NULL, &text->text, in->loc));
 }
 
 FeValue *
 builtin_assert(Lower *cx, const FeArgs *in)
 {
     IrValue *condition = fe_operand(cx, fe_arg(in, 0), fe_arg_loc(in, 0));
-    FeValue *text = text_argument(cx, in, 1);
-    if (!condition)
+    FeValue *text = fe_arg_as_text(cx, in, 1);
+    if (!condition || fe_is_poison(text))
         return &fe_poison;
-    return emit_text(cx, OP_assert, condition, text, in->loc);
+    return fe_emit(
+        cx, fe_text_op(cx, OP_assert, 1, &condition, &text->text, in->loc));
 }
 
 FeValue *

@@ -355,6 +355,63 @@ check_assert(Verify *v, const IrOp *op)
     return check_format(op, op->num_operands - 1);
 }
 
+/* ---- checkpoints and summaries ------------------------------------------ */
+
+static const char *
+check_summary(Verify *v, const IrOp *op)
+{
+    (void)v;
+    if (op->num_operands < 2 || op->operands[0]->type.dtype == DT_bool)
+        return "a summary is of numbers";
+    if (!is_scalar(op->operands[1], DT_i64))
+        return "a step is one i64";
+    return check_format(op, op->num_operands - 2);
+}
+
+/* values are those of the variables of op, one by one. */
+static const char *
+check_values(Verify *v, const IrOp *op, IrValue *const *values, int num)
+{
+    int num_vars;
+    const char *const *vars = ir_names(op, A_vars, &num_vars);
+    if (num < num_vars || num_vars == 0)
+        return "there is a value for each variable";
+    for (int i = 0; i < num_vars; i++) {
+        const IrVar *var = ir_var_find(v->module, vars[i]);
+        if (!var || !alike(&var->type, &values[i]->type))
+            return "a value has the type of its variable";
+        for (int k = 0; k < i; k++) {
+            if (strcmp(vars[i], vars[k]) == 0)
+                return "a variable is named twice";
+        }
+    }
+    return NULL;
+}
+
+static const char *
+check_save(Verify *v, const IrOp *op)
+{
+    int num_vars;
+    ir_names(op, A_vars, &num_vars);
+    const char *wrong = check_values(v, op, op->operands, op->num_operands);
+    return wrong ? wrong : check_format(op, op->num_operands - num_vars);
+}
+
+static const char *
+check_restore(Verify *v, const IrOp *op)
+{
+    int num_vars;
+    ir_names(op, A_vars, &num_vars);
+    if (op->num_results != num_vars)
+        return "there is a value for each variable";
+    for (int i = 0; i < op->num_results; i++) {
+        if (op->results[i]->type.locality != LOCAL_HOST)
+            return "what is restored is on the host";
+    }
+    const char *wrong = check_values(v, op, op->results, op->num_results);
+    return wrong ? wrong : check_format(op, op->num_operands);
+}
+
 static const struct {
     IrOpKind kind;
     CheckGiven *check;
@@ -374,6 +431,9 @@ static const struct {
     {OP_iter_has_next, check_iter_use},
     {OP_print, check_print},
     {OP_assert, check_assert},
+    {OP_summary, check_summary},
+    {OP_save, check_save},
+    {OP_restore, check_restore},
 };
 
 static void

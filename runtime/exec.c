@@ -145,7 +145,11 @@ open_run(RtRun *run, RtFn **main_fn)
     TRY(open_devices(run, spin));
     make_actors(run);
     rt_bind_launches(run);
-    return rt_open_iterators(run);
+    TRY(rt_open_iterators(run));
+    const char *log_dir = run->options->log_dir;
+    if (log_dir && run->has_summary && !run->options->load_only)
+        return rt_events_open(log_dir, &run->events);
+    return OK;
 }
 
 static void
@@ -154,6 +158,7 @@ close_run(RtRun *run)
     if (run->coll)
         run->coll->ops->stop(run->coll);
     rt_close_iterators(run);
+    rt_events_close(run->events);
     for (int i = 0; run->devices && i < run->num_replicas; i++) {
         if (run->devices[i])
             run->devices[i]->ops->close(run->devices[i]);

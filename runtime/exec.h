@@ -24,6 +24,7 @@ typedef struct RtOptions {
     const RtSet *sets;
     int num_sets;
     const char *data_dir; /* NULL: where the plan is */
+    const char *log_dir;  /* of event files; NULL: summaries are not kept */
     const char *devices;  /* NULL: as the plan says */
     uint64_t seed;
     int num_threads; /* of all devices; 0: as many as there are cores */

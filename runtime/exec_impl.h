@@ -16,6 +16,7 @@
 #include "runtime/coll.h"
 #include "runtime/data/data.h"
 #include "runtime/device.h"
+#include "runtime/events.h"
 #include "runtime/exec.h"
 #include "runtime/loader.h"
 #include "runtime/progress.h"
@@ -174,6 +175,8 @@ struct RtRun {
     int max_operands;    /* of the operations that need scratch */
     RtStats stats;
     RtProgress progress;
+    bool has_summary;
+    RtEvents *events; /* of summary; NULL: nobody wants them */
 };
 
 /* "cannot run "x.tfp": ..." */
@@ -206,8 +209,15 @@ void rt_invocation_init(RtInvocation *inv, const RtFn *fn, RtActor *actor,
 Status rt_stage_launches(RtRun *run) MUST_USE;
 void rt_bind_launches(RtRun *run);
 
-/* exec_print.c: what the replicas printed in a step. */
+/* exec_print.c */
+
+/* What the replicas printed in a step. */
 void rt_print_lines(RtRun *run);
+/* The text of an operation with a format: its values are those of the operands
+ * from first. */
+Status rt_check_format(RtRun *run, const RtFn *fn, const RtHostOp *h,
+                       int first) MUST_USE;
+void rt_add_text(Str *to, RtInvocation *inv, const RtHostOp *h, int first);
 
 /* exec_iter.c */
 

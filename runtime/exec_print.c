@@ -10,8 +10,8 @@
 
 /* ---- loading ----------------------------------------------------------- */
 
-static Status
-check_format(RtRun *run, const RtFn *fn, const RtHostOp *h, int first)
+Status
+rt_check_format(RtRun *run, const RtFn *fn, const RtHostOp *h, int first)
 {
     int n = h->op->num_operands - first;
     DType *dtypes = NEW_ARRAY(run->arena, DType, (size_t)(n > 0 ? n : 0));
@@ -56,7 +56,7 @@ is_mirrored(const IrOp *op)
 Status
 rt_prepare_print(RtRun *run, RtFn *fn, RtHostOp *h)
 {
-    TRY(check_format(run, fn, h, 0));
+    TRY(rt_check_format(run, fn, h, 0));
     h->mirrored = is_mirrored(h->op);
     return OK;
 }
@@ -67,14 +67,13 @@ rt_prepare_assert(RtRun *run, RtFn *fn, RtHostOp *h)
     if (h->op->num_operands < 1 || h->in[0].dtype != DT_bool ||
         h->in[0].rank != 0)
         return rt_refuse(run, "@%s has a damaged assert", fn->ir->name);
-    return check_format(run, fn, h, 1);
+    return rt_check_format(run, fn, h, 1);
 }
 
 /* ---- execution --------------------------------------------------------- */
 
-/* The text of the operation, its values those of the operands from first. */
-static void
-add_text(Str *to, RtInvocation *inv, const RtHostOp *h, int first)
+void
+rt_add_text(Str *to, RtInvocation *inv, const RtHostOp *h, int first)
 {
     RtActor *actor = inv->actor;
     int n = h->op->num_operands - first;
@@ -104,7 +103,7 @@ rt_op_print(RtInvocation *inv, const RtHostOp *h)
     if (by_main)
         lines->text.len = 0;
     if (actor->replica <= 0 || !h->mirrored) {
-        add_text(&lines->text, inv, h, 0);
+        rt_add_text(&lines->text, inv, h, 0);
         str_addc(&lines->text, '\n');
     }
     if (by_main)
@@ -147,6 +146,6 @@ rt_op_assert(RtInvocation *inv, const RtHostOp *h)
     if (*rt_value_at(inv, &h->in[0]))
         return END_NOT;
     Str text = str_new(inv->actor->arena);
-    add_text(&text, inv, h, 1);
+    rt_add_text(&text, inv, h, 1);
     return rt_fault(inv, h, STATUS_INPUT, "%s", str_text(&text));
 }

@@ -15,6 +15,7 @@ static const char program[] = "tfd-run";
 enum {
     OPT_SET,
     OPT_DATA,
+    OPT_LOG_DIR,
     OPT_DEVICES,
     OPT_SEED,
     OPT_THREADS,
@@ -37,6 +38,10 @@ static const OptionRow rows[NUM_OPTS] = {
                   .arg = "DIR",
                   .help = "where paths of datasets start; else where the plan "
                           "is"},
+    [OPT_LOG_DIR] = {.name = "log-dir",
+                     .arg = "DIR",
+                     .help = "write what the program gives summary() there, "
+                             "for TensorBoard; else it is not kept"},
     [OPT_DEVICES] = {.name = "devices",
                      .arg = "LIST",
                      .help = "run on other devices of the same number and "
@@ -130,6 +135,7 @@ take_options(Arena *a, const Options *o, RtOptions *out)
 {
     int64_t seed = 0, threads = 0;
     *out = (RtOptions){.data_dir = options_value(o, OPT_DATA, NULL),
+                       .log_dir = options_value(o, OPT_LOG_DIR, NULL),
                        .devices = options_value(o, OPT_DEVICES, NULL),
                        .pipeline_threads = true,
                        .checksum = options_given(o, OPT_CHECKSUM),

@@ -149,23 +149,32 @@ file_read(Arena *a, const char *path, char **data, size_t *len)
     return st;
 }
 
+static bool
+write_parts(int fd, const FilePart *parts, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        if (!try_write(fd, parts[i].data, parts[i].len))
+            return false;
+    return true;
+}
+
 static Status
-write_straight(const char *path, const void *data, size_t len)
+write_straight(const char *path, const FilePart *parts, size_t n)
 {
     Status st = OK;
     int fd = try_open(path, O_WRONLY);
     if (fd < 0)
         return file_error(errno, "cannot open \"%s\"", path);
-    if (!try_write(fd, data, len))
+    if (!write_parts(fd, parts, n))
         st = file_error(errno, "cannot write \"%s\"", path);
     close(fd);
     return st;
 }
 
 static Status
-write_output(const void *data, size_t len)
+write_output(const FilePart *parts, size_t n)
 {
-    if (!try_write(STDOUT_FILENO, data, len))
+    if (!write_parts(STDOUT_FILENO, parts, n))
         return file_error(errno, "cannot write standard output");
     return OK;
 }
@@ -202,9 +211,9 @@ sync_directory(Arena *a, const char *path)
 }
 
 static bool
-fill(int fd, const void *data, size_t len)
+fill(int fd, const FilePart *parts, size_t n)
 {
-    bool done = try_write(fd, data, len) && try_sync(fd);
+    bool done = write_parts(fd, parts, n) && try_sync(fd);
     int error = errno;
     bool closed = try_close(fd);
     if (!done)
@@ -213,13 +222,13 @@ fill(int fd, const void *data, size_t len)
 }
 
 static Status
-replace(Arena *a, const char *path, const void *data, size_t len)
+replace(Arena *a, const char *path, const FilePart *parts, size_t n)
 {
     const char *temporary;
     int fd = open_temporary(a, path, &temporary);
     if (fd < 0)
         return file_error(errno, "cannot create \"%s\"", temporary);
-    if (!fill(fd, data, len) || fails(EIO) || rename(temporary, path) < 0) {
+    if (!fill(fd, parts, n) || fails(EIO) || rename(temporary, path) < 0) {
         int error = errno;
         unlink(temporary);
         return file_error(error, "cannot write \"%s\"", path);
@@ -229,20 +238,80 @@ replace(Arena *a, const char *path, const void *data, size_t len)
 }
 
 Status
-file_write(const char *path, const void *data, size_t len)
+file_write_parts(const char *path, const FilePart *parts, size_t n)
 {
     struct stat info;
     char target[PATH_MAX];
     if (strcmp(path, "-") == 0)
-        return write_output(data, len);
+        return write_output(parts, n);
     bool exists = stat(path, &info) == 0;
     if (exists && !S_ISREG(info.st_mode))
-        return write_straight(path, data, len);
+        return write_straight(path, parts, n);
     /* A link stays one: its target is replaced. */
     if (exists && realpath(path, target))
         path = target;
     Arena *scratch = arena_new(NULL, "writing a file");
-    Status st = replace(scratch, path, data, len);
+    Status st = replace(scratch, path, parts, n);
     arena_release(scratch);
     return st;
+}
+
+Status
+file_write(const char *path, const void *data, size_t len)
+{
+    return file_write_parts(path, &(FilePart){data, len}, 1);
+}
+
+/* ---- folders ------------------------------------------------------------ */
+
+/* Those that are there are no reason to fail. */
+static bool
+make_one_folder(const char *path)
+{
+    struct stat info;
+    if (!fails(EIO) && mkdir(path, 0777) == 0)
+        return true;
+    int error = errno;
+    if (error == EEXIST && stat(path, &info) == 0)
+        error = S_ISDIR(info.st_mode) ? 0 : ENOTDIR;
+    errno = error;
+    return !error;
+}
+
+Status
+file_make_folder(const char *path)
+{
+    Status st = OK;
+    Arena *scratch = arena_new(NULL, "making a folder");
+    char *part = arena_strndup(scratch, path, strlen(path));
+    for (char *p = part + (*part == '/'); !st; p++) {
+        char c = *p;
+        if (c && c != '/')
+            continue;
+        *p = 0;
+        if (!make_one_folder(part))
+            st = file_error(errno, "cannot make the folder \"%s\"", part);
+        *p = c;
+        if (!c)
+            break;
+    }
+    arena_release(scratch);
+    return st;
+}
+
+/* ---- files that grow ---------------------------------------------------- */
+
+Status
+file_create(const char *path, int *fd)
+{
+    *fd = try_open(path, O_WRONLY | O_CREAT | O_EXCL | O_APPEND);
+    return *fd < 0 ? file_error(errno, "cannot create \"%s\"", path) : OK;
+}
+
+Status
+file_add(int fd, const char *path, const void *data, size_t len)
+{
+    if (!try_write(fd, data, len))
+        return file_error(errno, "cannot write \"%s\"", path);
+    return OK;
 }

@@ -17,6 +17,23 @@ Status file_read(Arena *a, const char *path, char **data, size_t *len) MUST_USE;
  * output. */
 Status file_write(const char *path, const void *data, size_t len) MUST_USE;
 
+/* The same of n parts, one after the other. */
+typedef struct FilePart {
+    const void *data;
+    size_t len;
+} FilePart;
+Status file_write_parts(const char *path, const FilePart *parts,
+                        size_t n) MUST_USE;
+
+/* Makes a folder and those around it, where they are not there yet. */
+Status file_make_folder(const char *path) MUST_USE;
+
+/* A file that grows: made anew (a path that is taken is an error), and what is
+ * added is there for readers at once.  Closed by close(). */
+Status file_create(const char *path, int *fd) MUST_USE;
+Status file_add(int fd, const char *path, const void *data,
+                size_t len) MUST_USE;
+
 /* A failure of the system call that set error (an errno): "message: reason".
  * Its kind tells a wrong path from a machine that let us down. */
 Status file_error(int error, const char *format, ...)

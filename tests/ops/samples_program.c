@@ -376,3 +376,46 @@ build_main(Sampler *s)
                type_text(s, DT_bool, own), own_type, type_text(s, t, all)));
     s->refused = s->out->of.gradient;
 }
+
+/* A variable is saved, changed, and restored. */
+static const char checkpoint_text[] =
+    "tfd-ir 1 phase ir\n"
+    "source 0 \"main.tfd\"\n"
+    "strategy mirrored devices \"cpu:0-%d\" replicas %d\n"
+    "var @w: %s[%d] sync(%s) aggregate(first) init @w.init at 1:1+1\n"
+    "func @w.init() init at 1:1+1 {\n"
+    "  %%0: %s[%d] = iota {dims=[%d] dtype=%s axis=0}\n"
+    "  return %%0\n"
+    "}\n"
+    "func @main() main at 2:1+1 {\n"
+    "  %%step: i64 = constant {dims=[] dtype=i64 data=[3]}\n"
+    "  %%saved: %s[%d] = read {var=@w}\n"
+    "  save %%saved, %%step {format=\"step {}\" vars=[@w]}\n"
+    "%s"
+    "  %%all: %s[%d] = add %%saved, %%saved\n"
+    "  write %%all {var=@w mode=set}\n"
+    "  %%back: %s[%d] = restore %%step {format=\"step {}\" vars=[@w] "
+    "strict=true}\n"
+    "  write %%back {var=@w mode=set}\n"
+    "  %%now: %s[%d] = read {var=@w}\n"
+    "  print %%now {format=\"{}\"}\n"
+    "  return\n"
+    "}\n";
+
+void
+build_checkpoint(Sampler *s)
+{
+    DType t = dtype_of(s);
+    const char *name = dtype_info[t].name;
+    int replicas = s->out->of.num_replicas;
+    int n = s->out->of.size > 0 ? (int)s->out->of.size : 0;
+    s->refused = s->out->of.gradient || t == DT_bool;
+    if (s->refused)
+        return;
+    sampler_read_main(
+        s, arena_printf(s->m->arena, checkpoint_text, replicas - 1, replicas,
+                        name, n, replicas > 1 ? "on_read" : "on_write", name, n,
+                        n, name, name, n,
+                        "  summary %saved, %step, %step {format=\"w {}\"}\n",
+                        name, n, name, n, name, n));
+}

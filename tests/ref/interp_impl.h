@@ -3,7 +3,8 @@
  *
  *   interp.c    values, control flow, and how replicas meet
  *   replicas.c  what they do when they have met; variables
- *   world.c     what main does with the world: data, print, assert
+ *   world.c     what main does with the world: data, print, assert,
+ *               checkpoints, which are kept in memory
  *   memory.c    beginning and end, and the bytes of a placed module
  */
 #ifndef TFD_TESTS_REF_INTERP_IMPL_H
@@ -40,6 +41,7 @@ struct Interp {
     int64_t *rows;   /* the same for batch symbols: their values */
     int64_t *starts; /* and the rows that replicas before r hold */
     Feed *feeds;     /* as the module's iters */
+    Map *saved; /* of checkpoints: "folder/variable" -> RefTensor */
     Str *output;
     VEC(Line) lines;  /* of the step at hand */
     int *num_printed; /* by each replica in this step */

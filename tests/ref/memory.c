@@ -150,6 +150,7 @@ interp_new(IrModule *m, const InterpOptions *options)
     in->starts = NEW_ARRAY(a, int64_t, n * (size_t)m->symbols.len);
     in->feeds = NEW_ARRAY(a, Feed, (size_t)m->iters.len);
     in->num_printed = NEW_ARRAY(a, int, n);
+    in->saved = map_new(a);
     clear_marks(m);
     make_places(in);
     for (int i = 0; i < m->vars.len; i++)

@@ -1,5 +1,5 @@
 /*
- * world.c - what main does with the world: data, print, assert
+ * world.c - what main does with the world: data, print, assert, checkpoints
  */
 #include "tests/ref/interp_impl.h"
 
@@ -248,6 +248,44 @@ do_iter(Interp *in, IrOp *op)
     return OK;
 }
 
+/* ---- checkpoints -------------------------------------------------------- */
+
+static const char *
+saved_key(Interp *in, const IrOp *op, int first, const char *var)
+{
+    return arena_printf(in->arena, "%s/%s",
+                        text_of(in, 0, op, first, in->arena), var);
+}
+
+static void
+do_save(Interp *in, const IrOp *op)
+{
+    int num_vars;
+    const char *const *vars = ir_names(op, A_vars, &num_vars);
+    for (int i = 0; i < num_vars; i++) {
+        RefTensor *copy = NEW(in->arena, RefTensor);
+        ref_copy(in->arena, copy, interp_value(in, 0, op->operands[i]));
+        map_set(in->saved, saved_key(in, op, num_vars, vars[i]), copy);
+    }
+}
+
+static Status
+do_restore(Interp *in, IrOp *op)
+{
+    int num_vars;
+    const char *const *vars = ir_names(op, A_vars, &num_vars);
+    for (int i = 0; i < num_vars; i++) {
+        const RefTensor *saved =
+            map_get(in->saved, saved_key(in, op, 0, vars[i]));
+        if (!saved)
+            return status_new(STATUS_INPUT, "no \"%s\" was saved", vars[i]);
+        for (int r = 0; r < in->num_replicas; r++)
+            memcpy(interp_shaped(in, r, op->results[i])->data, saved->data,
+                   (size_t)saved->count * dtype_info[saved->dtype].bytes);
+    }
+    return OK;
+}
+
 /* ---- all of main's ------------------------------------------------------ */
 
 Status
@@ -262,6 +300,13 @@ world_do(Interp *in, IrOp *op)
         return OK;
     case OP_assert:
         return check_assert(in, 0, op);
+    case OP_save:
+        do_save(in, op);
+        return OK;
+    case OP_restore:
+        return do_restore(in, op);
+    case OP_summary: /* nobody looks */
+        return OK;
     case OP_now: /* time stands still */
         give_scalar(in, op, scalar_float(DT_f64, 0));
         return OK;

@@ -10,9 +10,13 @@
  *   emit_loop.c      the grid and loops: tiles, lanes, what is left over
  *   emit_fold.c      how partial results of a reduction are combined
  *   emit_reduce.c    reductions
- *   emit_contract.c  contractions
+ *   emit_contract.c  contractions, as they stand
+ *   emit_product.c   ... that are products of matrices: what belongs to what,
+ *   emit_pack.c      operands side by side,
+ *   emit_adder.c     a tile in registers,
+ *   emit_tiles.c     all tiles
  */
-#include "backend/emit.h"
+#include "backend/emit_product.h"
 
 #include <string.h>
 
@@ -199,15 +203,21 @@ emit_open(Emit *e)
     e->lane_int = emit_indices_are_wide(k) ? e->u->i64 : e->u->i32;
 }
 
+/* LLVM would use half of v4's registers out of care for old cores. */
+void
+emit_use_registers(Emit *e)
+{
+    be_func_text_attr(e->u, "prefer-vector-width",
+                      e->target->register_bytes == 64 ? "512" : "256");
+}
+
 static void
 begin_function(Emit *e)
 {
     BeUnit *u = e->u;
     Type params[] = {u->ptr, u->ptr, u->i64, u->i64};
     Val fn = be_func_begin(u, e->k->name, u->nothing, params, 4, true);
-    /* LLVM would use half of v4's registers out of care for old cores. */
-    be_func_text_attr(u, "prefer-vector-width",
-                      e->target->register_bytes == 64 ? "512" : "256");
+    emit_use_registers(e);
     static const char *const names[] = {"ptrs", "dims", "begin", "end"};
     for (unsigned i = 0; i < 4; i++)
         LLVMSetValueName2(LLVMGetParam(fn, i), names[i], strlen(names[i]));
@@ -224,9 +234,16 @@ be_kernel_emit(BeUnit *u, const void *kernel, const BeTarget *t)
     Emit e = {.u = u, .arena = a, .k = k, .target = t, .machine = &cpu};
     e.word = u->i64;
     emit_open(&e);
+    EmitProduct p;
+    bool is_product = emit_product_find(&e, &p);
+    EmitPlan plan = is_product ? emit_plan_choose(&e, &p) : (EmitPlan){0};
+    Val adder = is_product ? emit_adder(&e, &p, &plan) : NULL;
     begin_function(&e);
     emit_arrays(&e);
-    emit_grid(&e);
+    if (is_product)
+        emit_tiles(&e, &p, &plan, adder);
+    else
+        emit_grid(&e);
     LLVMBuildRetVoid(u->builder);
     be_func_end(u);
     arena_release(a);

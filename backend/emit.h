@@ -20,8 +20,8 @@
 
 enum {
     BE_MAX_ROWS = 8,
-    BE_MAX_VECTORS = 4,
-    BE_MAX_TILE = BE_MAX_ROWS * BE_MAX_VECTORS,
+    BE_MAX_VECTORS = 8,
+    BE_MAX_TILE = 32, /* rows * vectors */
     BE_STRIPES = 64,  /* lanes of a reduction in D2 */
     BE_CHUNK = 65536, /* elements that are folded together in D2 */
     BE_K_BLOCK = 512  /* products of a contraction that are added in a row */
@@ -48,9 +48,16 @@ typedef struct EmitIndex {
 typedef struct EmitTile {
     int rows, vectors;
     int lanes; /* 0: in no vector construct */
+    int vector_step; /* elements from a vector to the next; 0: lanes */
     const KVar *row, *lane;
     Val mask[BE_MAX_VECTORS]; /* which lanes there are; NULL: all */
 } EmitTile;
+
+/* A row of indices that one number stands for, in row-major order. */
+typedef struct EmitSpace {
+    int count;
+    const KVar *vars[2 * IR_MAX_RANK];
+} EmitSpace;
 
 typedef struct EmitDim {
     Dim dim;
@@ -85,6 +92,8 @@ struct Emit {
     EmitValue *values;  /* by id */
     EmitIndex *indices; /* by id */
     EmitDepends *value_depends, *index_depends;
+    const struct EmitTiles *tiles; /* a product that is packed, or NULL */
+    Val sums; /* of the columns from e->indices on, in memory */
 };
 
 /* Adds the kernel's function, its name exported, to u. */
@@ -116,6 +125,8 @@ void emit_set(Emit *e, const KNode *n, int row, int vector, Val value);
 /* Of one value of a computed dtype, and of one element in memory. */
 Type emit_type(const Emit *e, DType t);
 Type emit_memory_type(const Emit *e, DType t);
+/* Makes the function that is built use all there is of vector registers. */
+void emit_use_registers(Emit *e);
 /* A constant index. */
 Val emit_word(const Emit *e, int64_t x);
 
@@ -124,9 +135,14 @@ Val emit_word(const Emit *e, int64_t x);
 /* Fills value_depends and index_depends for tiles of rows along `row`, which
  * may be NULL. */
 void emit_find_depends(Emit *e, const KVar *row);
+/* The same, where lanes run along `lane` instead of vector loops. */
+void emit_find_depends_along(Emit *e, const KVar *row, const KVar *lane);
 bool emit_contains(const KBlock *b, KKind kind);
 /* Elementary operations in one execution of b. */
 double emit_cost(const BeKernel *k, const KBlock *b);
+/* The least items that are worth a thread's while, or 0 when one thread is to
+ * do all of them. */
+int64_t emit_grain(const BeKernel *k);
 /* How many of them are emitted for a single item and vector, those of
  * contractions' bodies left out. */
 double emit_size(const KBlock *b);
@@ -139,6 +155,12 @@ Val emit_dim(Emit *e, Dim d);
 int64_t emit_dim_bound(const BeKernel *k, Dim d);
 int64_t emit_ranges_bound(const BeKernel *k, const KRanges *r);
 Val emit_ranges_size(Emit *e, const KRanges *r);
+EmitSpace emit_space_of(const KRanges *r);
+/* The number of points, and the most there may be (INT64_MAX if more). */
+Val emit_space_size(Emit *e, const EmitSpace *s);
+int64_t emit_space_bound(const BeKernel *k, const EmitSpace *s);
+/* Sets the indices of s to its point of this number. */
+void emit_space_split(Emit *e, const EmitSpace *s, Val number);
 /* Whether lanes need 64 bits for their indices. */
 bool emit_indices_are_wide(const BeKernel *k);
 
@@ -154,6 +176,8 @@ EmitAddress emit_address(Emit *e, const KIndex *x);
 EmitDepends emit_address_depends(const Emit *e, const EmitAddress *a);
 /* The word for lane 0, but for terms with any number in each lane. */
 Val emit_address_scalar(Emit *e, const EmitAddress *a, int row, int vector);
+/* Elements from a vector of the tile to the next. */
+int64_t emit_vector_step(const Emit *e);
 /* What is added to it in each lane. */
 Val emit_address_lanes(Emit *e, const EmitAddress *a, int row, int vector);
 
@@ -223,5 +247,9 @@ Val emit_fold_result(const EmitFold *f, EmitPart all);
 
 void emit_reduce(Emit *e, const KNode *n);
 void emit_contract(Emit *e, const KNode *n);
+/* The value of e->tiles' contraction, from its sums. */
+void emit_take_sums(Emit *e, const KNode *n);
+/* Whether n is that. */
+bool emit_is_tiled(const Emit *e, const KNode *n);
 
 #endif

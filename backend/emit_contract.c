@@ -189,6 +189,10 @@ end_sums(Contract *c, Sums *s)
 void
 emit_contract(Emit *e, const KNode *n)
 {
+    if (emit_is_tiled(e, n)) {
+        emit_take_sums(e, n);
+        return;
+    }
     Contract c = {.e = e, .node = n, .depends = emit_depends(e, n)};
     c.is_float = dtype_is_float(n->dtype);
     c.type =

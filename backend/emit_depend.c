@@ -15,6 +15,7 @@
 typedef struct Walk {
     Emit *e;
     const KVar *row;
+    const KVar *lane; /* NULL: those of vector constructs */
 } Walk;
 
 static EmitDepends
@@ -45,7 +46,7 @@ note_vars(Walk *w, const KRanges *r, bool vector)
         KVar *var = r->vars[i];
         w->e->index_depends[var->id] = (EmitDepends){
             .row = var == w->row,
-            .lane = vector && i == r->count - 1,
+            .lane = var == w->lane || (vector && i == r->count - 1),
         };
     }
 }
@@ -107,7 +108,7 @@ walk_block(Walk *w, const KBlock *b)
     Emit *e = w->e;
     for (const KNode *n = b->first; n; n = n->next) {
         if (n->kind == K_LOOP) {
-            note_vars(w, &n->loop.ranges, n->loop.vector);
+            note_vars(w, &n->loop.ranges, n->loop.vector && !w->lane);
             walk_block(w, &n->loop.body);
         } else if (n->kind == K_DIV || n->kind == K_MOD) {
             e->index_depends[n->divide.var->id] = of_index(e, &n->divide.of);
@@ -121,11 +122,17 @@ walk_block(Walk *w, const KBlock *b)
 }
 
 void
+emit_find_depends_along(Emit *e, const KVar *row, const KVar *lane)
+{
+    Walk w = {e, row, lane};
+    note_vars(&w, &e->k->grid, e->k->grid_vector && !lane);
+    walk_block(&w, &e->k->body);
+}
+
+void
 emit_find_depends(Emit *e, const KVar *row)
 {
-    Walk w = {e, row};
-    note_vars(&w, &e->k->grid, e->k->grid_vector);
-    walk_block(&w, &e->k->body);
+    emit_find_depends_along(e, row, NULL);
 }
 
 bool
@@ -193,4 +200,19 @@ emit_size(const KBlock *b)
             sum += n->kind == K_MAP ? map_cost(n->map.op) : 1;
     }
     return sum;
+}
+
+/* Less work than this is not worth a second thread. */
+enum { GRAIN_OPERATIONS = 65536 };
+
+int64_t
+emit_grain(const BeKernel *k)
+{
+    if (!k->grid.count)
+        return 0;
+    double item = 1 + emit_cost(k, &k->body);
+    double items = (double)emit_ranges_bound(k, &k->grid);
+    if (items < 2 || item * items < 2.0 * GRAIN_OPERATIONS)
+        return 0;
+    return item >= GRAIN_OPERATIONS ? 1 : (int64_t)(GRAIN_OPERATIONS / item);
 }

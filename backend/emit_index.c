@@ -93,6 +93,67 @@ emit_ranges_size(Emit *e, const KRanges *r)
     return points;
 }
 
+/* ---- spaces ------------------------------------------------------------- */
+
+EmitSpace
+emit_space_of(const KRanges *r)
+{
+    EmitSpace s = {.count = r->count};
+    for (int i = 0; i < r->count; i++)
+        s.vars[i] = r->vars[i];
+    return s;
+}
+
+/* The extent of a range, which is never less than 0. */
+static Val
+extent_of(Emit *e, Dim extent)
+{
+    Val size = emit_dim(e, extent), zero = emit_word(e, 0);
+    if (dim_is_const(extent) || extent.c >= 0)
+        return size;
+    return be_select(e->u, be_icmp(e->u, LLVMIntSLT, size, zero), zero, size);
+}
+
+Val
+emit_space_size(Emit *e, const EmitSpace *s)
+{
+    Val points = emit_word(e, 1);
+    for (int i = 0; i < s->count; i++)
+        points = be_mul(e->u, points, extent_of(e, s->vars[i]->extent));
+    return points;
+}
+
+int64_t
+emit_space_bound(const BeKernel *k, const EmitSpace *s)
+{
+    int64_t points = 1;
+    for (int i = 0; i < s->count; i++)
+        points = saturating_mul(points, emit_dim_bound(k, s->vars[i]->extent));
+    return points;
+}
+
+/* number becomes number / extent, its rest is returned. */
+static Val
+split_off(Emit *e, Val *number, Val extent)
+{
+    LLVMBuilderRef b = e->u->builder;
+    Val rest = LLVMBuildURem(b, *number, extent, "");
+    *number = LLVMBuildUDiv(b, *number, extent, "");
+    return rest;
+}
+
+void
+emit_space_split(Emit *e, const EmitSpace *s, Val number)
+{
+    for (int i = s->count - 1; i > 0; i--) {
+        Val extent = extent_of(e, s->vars[i]->extent);
+        Val at = split_off(e, &number, extent);
+        e->indices[s->vars[i]->id] = (EmitIndex){.base = at};
+    }
+    if (s->count)
+        e->indices[s->vars[0]->id] = (EmitIndex){.base = number};
+}
+
 /* ---- 32 or 64 bits ------------------------------------------------------ */
 
 static int64_t
@@ -219,12 +280,18 @@ add_any(Emit *e, const EmitAddress *a, Val sum, bool lanes, int row, int vector)
     return sum;
 }
 
+int64_t
+emit_vector_step(const Emit *e)
+{
+    int lanes = e->tile.lanes ? e->tile.lanes : 1;
+    return e->tile.vector_step ? e->tile.vector_step : lanes;
+}
+
 Val
 emit_address_scalar(Emit *e, const EmitAddress *a, int row, int vector)
 {
     Val x = add_steps(e, a->base, a->row_step, row);
-    x = add_steps(e, x, a->lane_step,
-                  (int64_t)vector * (e->tile.lanes ? e->tile.lanes : 1));
+    x = add_steps(e, x, a->lane_step, vector * emit_vector_step(e));
     return add_any(e, a, x, false, row, vector);
 }
 

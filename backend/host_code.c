@@ -252,20 +252,11 @@ kernel_items(Host *h, const BeKernel *k)
     return items;
 }
 
-/* Less work than this is not worth a second thread. */
-enum { GRAIN_OPERATIONS = 65536 };
-
 /* The least items to give to a thread, or 0 when one thread does them all. */
 static int64_t
 kernel_grain(const Host *h, const BeKernel *k)
 {
-    if (h->fn->kind != FUNC_PROGRAM || !k->grid.count)
-        return 0;
-    double item = 1 + emit_cost(k, &k->body);
-    double items = (double)emit_ranges_bound(k, &k->grid);
-    if (items < 2 || item * items < 2.0 * GRAIN_OPERATIONS)
-        return 0;
-    return item >= GRAIN_OPERATIONS ? 1 : (int64_t)(GRAIN_OPERATIONS / item);
+    return h->fn->kind == FUNC_PROGRAM ? emit_grain(k) : 0;
 }
 
 static Type

@@ -298,6 +298,36 @@ be_concat(BeUnit *u, const Val *parts, int num)
     return level[0];
 }
 
+/* The lanes of x and y that a step of a transposition puts into the first
+ * (high: second) of two rows. */
+static Val
+exchange(BeUnit *u, Val x, Val y, int distance, int high)
+{
+    Val mask[64];
+    int lanes = be_lanes(LLVMTypeOf(x));
+    for (int i = 0; i < lanes; i++) {
+        bool from_y = i & distance;
+        int lane = (from_y ? lanes - distance : 0) + i + high * distance;
+        mask[i] = LLVMConstInt(u->i32, (uint64_t)lane, 0);
+    }
+    return LLVMBuildShuffleVector(u->builder, x, y,
+                                  LLVMConstVector(mask, (unsigned)lanes), "");
+}
+
+void
+be_transpose(BeUnit *u, Val *rows, int num)
+{
+    for (int distance = num / 2; distance; distance /= 2) {
+        for (int i = 0; i < num; i++) {
+            if (i & distance)
+                continue;
+            Val x = rows[i], y = rows[i + distance];
+            rows[i] = exchange(u, x, y, distance, 0);
+            rows[i + distance] = exchange(u, x, y, distance, 1);
+        }
+    }
+}
+
 Val
 be_intrinsic(BeUnit *u, const char *name, const Type *overloads,
              int num_overloads, const Val *args, int num_args)

@@ -122,6 +122,9 @@ Val be_extract(BeUnit *u, Val v, int first, int count);
 /* parts of equal type one after the other; num is a power of two. */
 Val be_concat(BeUnit *u, const Val *parts, int num);
 
+/* Transposes a square of num rows of num lanes, a power of two up to 64. */
+void be_transpose(BeUnit *u, Val *rows, int num);
+
 /* A call of the intrinsic of this name, overloaded on the given types. */
 Val be_intrinsic(BeUnit *u, const char *name, const Type *overloads,
                  int num_overloads, const Val *args, int num_args);

@@ -1,0 +1,268 @@
+/*
+ * emit_product.c - whether a kernel is a product of matrices
+ */
+#include "backend/emit_product.h"
+
+#include "backend/kernel_impl.h"
+
+enum {
+    FEW = 4, /* rows or columns for which a tile would be mostly empty */
+    FEW_PRODUCTS = 8,
+    FEW_SUMS = 16384, /* products in all for which staging does not pay */
+};
+
+/* ---- what is needed ------------------------------------------------------ */
+
+static void
+need_parts(EmitNeeds *w, KNode *n)
+{
+    KNode *args[K_MAX_ARGS];
+    int num = be_kernel_args(n, args);
+    for (int i = 0; i < num; i++)
+        w->values[args[i]->id] = true;
+    const KIndex *x = be_kernel_index(n);
+    for (int i = 0; x && i < x->num_terms; i++)
+        w->vars[x->terms[i].var->id] = true;
+    KRanges *ranges;
+    const KBlock *body = be_kernel_body(n, &ranges);
+    for (KNode *i = body ? body->first : NULL; i; i = i->next)
+        need_parts(w, i);
+    if (n->kind == K_REDUCE)
+        w->values[n->reduce.element->id] = true;
+}
+
+static bool
+is_needed(const EmitNeeds *w, const KNode *n)
+{
+    switch (n->kind) {
+    case K_STORE:
+        return w->stores;
+    case K_DIV:
+    case K_MOD:
+        return w->vars[n->divide.var->id];
+    case K_PICK:
+        return w->vars[n->pick.var->id];
+    default:
+        return n->id >= 0 && w->values[n->id];
+    }
+}
+
+static EmitNeeds
+no_needs(Emit *e)
+{
+    Arena *a = e->arena;
+    return (EmitNeeds){
+        .values = NEW_ARRAY(a, bool, (size_t)e->k->num_values + 1),
+        .vars = NEW_ARRAY(a, bool, (size_t)e->k->num_vars + 1),
+    };
+}
+
+/* Whoever uses a value stands behind it or further inside; `end` is a value
+ * that is there. */
+static void
+find_needs(EmitNeeds *w, const KBlock *b, const KNode *end)
+{
+    for (KNode *n = b->last; n; n = n->prev) {
+        if (n != end && is_needed(w, n))
+            need_parts(w, n);
+    }
+}
+
+void
+emit_needed(Emit *e, const EmitNeeds *needs, const KBlock *b)
+{
+    for (const KNode *n = b->first; n; n = n->next) {
+        if (is_needed(needs, n))
+            emit_node(e, n);
+    }
+}
+
+/* ---- parts of a product -------------------------------------------------- */
+
+/* The loop that an item ends with, all else being values of the item. */
+static const KNode *
+only_loop(const KBlock *b)
+{
+    for (const KNode *n = b->first; n; n = n->next) {
+        if (n->kind == K_STORE || n->kind == K_CONTRACT ||
+            (n->kind == K_LOOP && (!n->loop.vector || n->next)))
+            return NULL;
+    }
+    return b->last && b->last->kind == K_LOOP ? b->last : NULL;
+}
+
+static const KNode *
+only_contraction(const KBlock *b)
+{
+    const KNode *found = NULL;
+    for (const KNode *n = b->first; n; n = n->next) {
+        if (n->kind == K_REDUCE || n->kind == K_LOOP ||
+            (n->kind == K_CONTRACT && found))
+            return NULL;
+        if (n->kind == K_CONTRACT)
+            found = n;
+    }
+    if (!found || !found->contract.ranges.count ||
+        emit_contains(&found->contract.body, K_REDUCE) ||
+        emit_contains(&found->contract.body, K_CONTRACT))
+        return NULL;
+    return found;
+}
+
+/* Tells rows from columns by what the operands depend on. */
+static bool
+find_operands(Emit *e, EmitProduct *p)
+{
+    const KNode *x = p->contract->contract.x, *y = p->contract->contract.y;
+    emit_find_depends(e, NULL);
+    bool x_moves = e->value_depends[x->id].lane;
+    if (x_moves == e->value_depends[y->id].lane)
+        return false;
+    p->of_rows.value = x_moves ? y : x;
+    p->of_columns.value = x_moves ? x : y;
+    return true;
+}
+
+/* The last indices of the grid that the operand of the columns does not depend
+ * on are rows. */
+static void
+find_rows(Emit *e, EmitProduct *p)
+{
+    const KRanges *grid = &e->k->grid;
+    int first = grid->count;
+    for (; first > 0; first--) {
+        emit_find_depends(e, grid->vars[first - 1]);
+        if (e->value_depends[p->of_columns.value->id].row)
+            break;
+    }
+    p->outer.count = first;
+    for (int i = 0; i < first; i++)
+        p->outer.vars[i] = grid->vars[i];
+    p->rows.count = grid->count - first;
+    for (int i = first; i < grid->count; i++)
+        p->rows.vars[i - first] = grid->vars[i];
+}
+
+/* Whether a load of the operand follows the last index of the products, and
+ * none that of its other side. */
+static bool
+runs_along_products(const EmitProduct *p, const EmitOperand *o,
+                    const KVar *other)
+{
+    const KVar *last = p->products.vars[p->products.count - 1];
+    const Dim one = dim_const(1);
+    bool along = false;
+    for (const KNode *n = p->contract->contract.body.first; n; n = n->next) {
+        if (n->kind != K_LOAD || !o->needs.values[n->id])
+            continue;
+        if (other && dim_equal(be_index_coef(&n->load.at, other), one))
+            return false;
+        along |= dim_equal(be_index_coef(&n->load.at, last), one);
+    }
+    return along;
+}
+
+static void
+find_made_of(Emit *e, const EmitProduct *p, EmitOperand *o, const KVar *other)
+{
+    o->needs = no_needs(e);
+    o->needs.values[o->value->id] = true;
+    find_needs(&o->needs, &p->contract->contract.body, NULL);
+    find_needs(&o->needs, &p->loop->loop.body, NULL);
+    find_needs(&o->needs, &e->k->body, NULL);
+    o->along_products = runs_along_products(p, o, other);
+}
+
+static void
+find_rest(Emit *e, EmitProduct *p)
+{
+    p->rest = no_needs(e);
+    p->rest.stores = true;
+    find_needs(&p->rest, &p->loop->loop.body, p->contract);
+    find_needs(&p->rest, &e->k->body, NULL);
+}
+
+/* Whether the rows follow each other in memory at the same distance. */
+static bool
+is_even(const EmitProduct *p, const KIndex *at)
+{
+    for (int i = 0; i < p->rows.count; i++) {
+        Dim step = be_index_coef(at, p->rows.vars[i]), whole;
+        if (!dim_is_const(step))
+            return false;
+        if (i == 0)
+            continue;
+        Dim before = be_index_coef(at, p->rows.vars[i - 1]);
+        if (!dim_mul(step, p->rows.vars[i]->extent, &whole) ||
+            !dim_equal(before, whole))
+            return false;
+    }
+    return true;
+}
+
+/* Indices that do not come from dividing others. */
+static bool
+is_of_product(const EmitProduct *p, const KIndex *at)
+{
+    int known = 0;
+    for (int i = 0; i < at->num_terms; i++) {
+        const KVar *v = at->terms[i].var;
+        known += v == p->column;
+        for (int j = 0; j < p->rows.count; j++)
+            known += v == p->rows.vars[j];
+        for (int j = 0; j < p->outer.count; j++)
+            known += v == p->outer.vars[j];
+    }
+    return known == at->num_terms;
+}
+
+/* The store of the loop if the sums are all that is stored, and are the result
+ * as they are. */
+static const KNode *
+find_direct(const EmitProduct *p)
+{
+    const KNode *store = p->loop->loop.body.last;
+    if (store->kind != K_STORE || store->prev->kind == K_STORE ||
+        store->store.value != p->contract ||
+        store->store.array->dtype != p->contract->dtype)
+        return NULL;
+    const KIndex *at = &store->store.at;
+    bool dense = dim_equal(be_index_coef(at, p->column), dim_const(1));
+    return dense && is_even(p, at) && is_of_product(p, at) ? store : NULL;
+}
+
+/* ---- whether it is one --------------------------------------------------- */
+
+static bool
+is_worth_it(const Emit *e, const EmitProduct *p)
+{
+    double rows = (double)emit_space_bound(e->k, &p->rows);
+    double columns = (double)emit_dim_bound(e->k, p->column->extent);
+    double products = (double)emit_space_bound(e->k, &p->products);
+    return p->rows.count && rows >= FEW && columns >= FEW &&
+           products >= FEW_PRODUCTS && rows * columns * products >= FEW_SUMS;
+}
+
+bool
+emit_product_find(Emit *e, EmitProduct *p)
+{
+    *p = (EmitProduct){.loop = only_loop(&e->k->body)};
+    if (!p->loop || e->k->grid_vector)
+        return false;
+    p->contract = only_contraction(&p->loop->loop.body);
+    if (!p->contract || !dtype_is_float(p->contract->dtype))
+        return false;
+    p->column = p->loop->loop.ranges.vars[0];
+    p->products = emit_space_of(&p->contract->contract.ranges);
+    if (!find_operands(e, p))
+        return false;
+    find_rows(e, p);
+    if (!is_worth_it(e, p))
+        return false;
+    const KVar *row = p->rows.vars[p->rows.count - 1];
+    find_made_of(e, p, &p->of_rows, p->rows.count == 1 ? row : NULL);
+    find_made_of(e, p, &p->of_columns, p->column);
+    find_rest(e, p);
+    p->direct = find_direct(p);
+    return true;
+}

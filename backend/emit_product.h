@@ -1,0 +1,112 @@
+/*
+ * emit_product.h - contractions as products of matrices
+ *
+ * A kernel that is a contraction in a vector loop is a product of matrices,
+ * whatever else is done to its operands and its result: one operand does not
+ * depend on the columns (the loop), the other not on the rows (the last indices
+ * of the grid).  So both can be staged: computed once, casts, guards of a
+ * convolution and all, and put where the products find them side by side.
+ *
+ *   rows      last indices of the grid     operand of rows      rows x products
+ *   products  those of the contraction     operand of columns
+ *   columns   that of the vector loop                        products x columns
+ *   outer     the other indices of the grid: another matrix for each point
+ */
+#ifndef TFD_BACKEND_EMIT_PRODUCT_H
+#define TFD_BACKEND_EMIT_PRODUCT_H
+
+#include "backend/emit.h"
+
+/* What is to be computed for a purpose: values and indices, by id. */
+typedef struct EmitNeeds {
+    bool *values, *vars;
+    bool stores;
+} EmitNeeds;
+
+/* An operand: what it is, and what it is made of. */
+typedef struct EmitOperand {
+    const KNode *value;
+    EmitNeeds needs;
+    bool along_products; /* neighbours in memory are so in the products */
+} EmitOperand;
+
+typedef struct EmitProduct {
+    const KNode *contract, *loop;
+    EmitSpace outer, rows, products;
+    const KVar *column;
+    EmitOperand of_rows, of_columns;
+    EmitNeeds rest; /* what is done with the sums */
+    const KNode
+        *direct; /* the store of the sums, when that is all; else NULL */
+} EmitProduct;
+
+/* Whether the kernel of e is a product of matrices, which is at *out then. */
+bool emit_product_find(Emit *e, EmitProduct *out);
+
+/* Emits the nodes of b that are needed. */
+void emit_needed(Emit *e, const EmitNeeds *needs, const KBlock *b);
+
+/* ---- on CPUs (emit_adder.c, emit_pack.c, emit_tiles.c)
+ * --------------------------------- */
+
+enum { EMIT_MAX_HEIGHT = 14 };
+
+/* How a CPU does it: the products of a tile of height rows and width columns
+ * are added in registers; both operands are packed for `depth` products,
+ * `columns` columns and the rows of some tiles at a time. */
+typedef struct EmitPlan {
+    int lanes, vectors, height;
+    int tiles; /* whose rows are packed at once */
+    int64_t depth, columns;
+    bool in_parts; /* depth is not all products */
+    int64_t rows;  /* whose sums are kept, unless they are the result */
+    int64_t step;  /* elements from a packed row (or product) to the next */
+} EmitPlan;
+
+typedef struct EmitTiles {
+    Emit *e;
+    const EmitProduct *product;
+    EmitPlan plan;
+    Type type; /* of an element */
+    int64_t bytes;
+    Val adder;          /* the function that adds products */
+    Val packed_rows;    /* along products [height][step], else
+                           [tiles][depth][step] */
+    Val packed_columns; /* [columns / width][depth][width] */
+    Val sums;           /* [rows][columns], or of one tile */
+    Val num_rows, num_columns, num_products;
+} EmitTiles;
+
+EmitPlan emit_plan_choose(const Emit *e, const EmitProduct *p);
+
+/* Columns of a tile. */
+static inline int
+emit_width(const EmitTiles *t)
+{
+    return t->plan.lanes * t->plan.vectors;
+}
+
+/* Packs rows first .. end of as many tiles, products begin .. stop. */
+void emit_pack_rows(EmitTiles *t, Val first, Val end, Val begin, Val stop);
+/* Packs columns first .. end. */
+void emit_pack_columns(EmitTiles *t, Val first, Val end, Val begin, Val stop);
+
+/* The function that adds up to 512 products to the sums of a tile; made before
+ * the kernel's own.  Its parameters: packed rows and columns, sums and the
+ * bytes from one row of them to the next, the number of products, and whether
+ * sums of earlier blocks are there. */
+enum {
+    EMIT_ROWS,
+    EMIT_COLUMNS,
+    EMIT_SUMS,
+    EMIT_SUM_STEP,
+    EMIT_COUNT,
+    EMIT_MORE,
+    EMIT_NUM_PARAMS
+};
+Val emit_adder(Emit *e, const EmitProduct *p, const EmitPlan *plan);
+
+/* All items from e->begin to e->end. */
+void emit_tiles(Emit *e, const EmitProduct *p, const EmitPlan *plan, Val adder);
+
+#endif

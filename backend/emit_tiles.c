@@ -1,0 +1,402 @@
+/*
+ * emit_tiles.c - products of matrices on CPUs
+ *
+ * A tile of the result is added up by the adder (emit_adder.c), which finds
+ * both operands packed (emit_pack.c) and leaves sums in memory, from where the
+ * rest of the kernel takes them, a row at a time.  So all that differs from
+ * kernel to kernel is emitted once, however many sums a tile has, and tiles
+ * that reach beyond the last row or column cost no code.
+ *
+ *   for some columns
+ *     for each block of products
+ *       pack the columns
+ *       for a tile's rows
+ *         pack them; for each tile: the adder
+ *         the rest of the kernel
+ *
+ * By D2 products are added in blocks of 512, and the sums of blocks then to
+ * each other.  Where there are several, the sums are kept: in the result, if it
+ * is nothing else, or else those of some rows at a time, so that the loop over
+ * rows is around that over blocks.
+ */
+#include "backend/emit_product.h"
+
+enum { ALIGN = 64 };
+
+/* ---- memory -------------------------------------------------------------- */
+
+static Val
+scratch(const EmitTiles *t, int64_t elements, const char *name)
+{
+    return be_alloca(t->e->u, t->e->u->i8, (uint64_t)(elements * t->bytes),
+                     ALIGN, name);
+}
+
+static void
+make_scratch(EmitTiles *t)
+{
+    const EmitPlan *p = &t->plan;
+    /* Behind the end there is room for a vector, or a square of them. */
+    int64_t rows =
+        t->product->of_rows.along_products ? p->height : p->depth * p->tiles;
+    t->packed_rows = scratch(t, rows * p->step, "rows");
+    t->packed_columns =
+        scratch(t, p->depth * p->columns + (int64_t)p->lanes * emit_width(t),
+                "columns");
+    bool direct = t->product->direct;
+    t->sums = scratch(
+        t, direct ? p->height * (int64_t)emit_width(t) : p->rows * p->columns,
+        "sums");
+}
+
+static Val
+scratch_at(const EmitTiles *t, Val base, Val index)
+{
+    return LLVMBuildGEP2(t->e->u->builder, t->type, base, &index, 1, "");
+}
+
+/* ---- what is done with the sums ------------------------------------------ */
+
+/* One row, whose sums are at `sums`. */
+static void
+finish_row(EmitTiles *t, Val row, Val sums, Val first, Val end)
+{
+    Emit *e = t->e;
+    BeUnit *u = e->u;
+    const EmitProduct *p = t->product;
+    Dim extent = p->column->extent;
+    int lanes = t->plan.lanes;
+    emit_space_split(e, &p->rows, row);
+    e->tile = (EmitTile){.rows = 1, .vectors = 1};
+    emit_needed(e, &p->rest, &e->k->body);
+    BeLoop l;
+    be_loop_begin(u, &l, first, end, emit_word(e, lanes), "column");
+    be_loop_body(u, &l);
+    e->tile.lanes = lanes;
+    e->tile.lane = p->column;
+    if (!dim_is_const(extent) || extent.c % lanes)
+        e->tile.mask[0] = emit_first_lanes(e, be_sub(u, end, l.index), lanes);
+    e->indices[p->column->id] = (EmitIndex){.base = l.index};
+    e->sums = scratch_at(t, sums, be_sub(u, l.index, first));
+    emit_needed(e, &p->rest, &p->loop->loop.body);
+    be_loop_end(u, &l);
+}
+
+/* Rows from .. to, columns first .. end. */
+static void
+finish_rows(EmitTiles *t, Val from, Val to, Val first, Val end)
+{
+    Emit *e = t->e;
+    BeUnit *u = e->u;
+    EmitTile outer = e->tile;
+    BeLoop l;
+    emit_find_depends(e, NULL);
+    be_loop_begin(u, &l, from, to, emit_word(e, 1), "row");
+    be_loop_body(u, &l);
+    Val before =
+        be_mul(u, be_sub(u, l.index, from), emit_word(e, t->plan.columns));
+    finish_row(t, l.index, scratch_at(t, t->sums, before), first, end);
+    be_loop_end(u, &l);
+    e->tile = outer;
+}
+
+/* ---- sums that are results ----------------------------------------------- */
+
+/* Where the result is stored: its bytes from row to row, and the address of an
+ * element. */
+static Val
+result_step(const EmitTiles *t)
+{
+    const EmitSpace *rows = &t->product->rows;
+    const KIndex *at = &t->product->direct->store.at;
+    Dim step = be_index_coef(at, rows->vars[rows->count - 1]);
+    return emit_word(t->e, step.c * t->bytes);
+}
+
+static Val
+result_at(const EmitTiles *t, Val row, Val column)
+{
+    Emit *e = t->e;
+    const KNode *store = t->product->direct;
+    const KArray *array = store->store.array;
+    emit_space_split(e, &t->product->rows, row);
+    e->indices[t->product->column->id] = (EmitIndex){.base = column};
+    EmitAddress a = emit_address(e, &store->store.at);
+    return scratch_at(t, e->arrays[array->role][array->index], a.base);
+}
+
+/* Adds `rows` rows of at most `columns` columns of the sums of a tile that
+ * reaches beyond the result to it. */
+static void
+add_rest(EmitTiles *t, Val to, Val rows, Val columns, Val more)
+{
+    Emit *e = t->e;
+    BeUnit *u = e->u;
+    int lanes = t->plan.lanes;
+    unsigned align = (unsigned)t->bytes;
+    Type vector = be_vector(t->type, lanes);
+    Val step = result_step(t), own = emit_word(e, emit_width(t) * t->bytes);
+    BeLoop l;
+    be_loop_begin(u, &l, emit_word(e, 0), rows, emit_word(e, 1), "row");
+    be_loop_body(u, &l);
+    for (int v = 0; v < t->plan.vectors; v++) {
+        Val left = be_sub(u, columns, emit_word(e, v * lanes));
+        Val mask = emit_first_lanes(e, left, lanes);
+        Val p = be_offset(u, t->sums, be_mul(u, l.index, own));
+        Val x = be_load(u, vector, be_offset_const(u, p, v * lanes * t->bytes),
+                        align);
+        p = be_offset(u, to, be_mul(u, l.index, step));
+        p = be_offset_const(u, p, v * lanes * t->bytes);
+        Val old = be_load_masked(u, vector, p, align, mask);
+        Val sum = LLVMBuildFAdd(u->builder, old, x, "");
+        be_store_masked(u, be_select(u, more, sum, x), p, align, mask);
+    }
+    be_loop_end(u, &l);
+}
+
+/* ---- loops --------------------------------------------------------------- */
+
+/* Some of the products of some rows and columns: from .. to of each. */
+typedef struct Part {
+    Val row, row_end, column, column_end, product, product_end;
+} Part;
+
+static void
+call_adder(EmitTiles *t, Val rows, Val columns, Val sums, Val step,
+           const Part *p)
+{
+    BeUnit *u = t->e->u;
+    Type type = LLVMGlobalGetValueType(t->adder);
+    Val count = be_sub(u, p->product_end, p->product);
+    Val more = be_icmp(u, LLVMIntNE, p->product, emit_word(t->e, 0));
+    Val args[] = {rows, columns, sums, step, count, more};
+    LLVMBuildCall2(u->builder, type, t->adder, args, EMIT_NUM_PARAMS, "");
+}
+
+/* A tile whose first element is that of p, into the result. */
+static void
+add_to_result(EmitTiles *t, Val rows, Val columns, const Part *p)
+{
+    Emit *e = t->e;
+    BeUnit *u = e->u;
+    Val down = be_sub(u, p->row_end, p->row);
+    Val across = be_sub(u, p->column_end, p->column);
+    Val high = be_icmp(u, LLVMIntSGE, down, emit_word(e, t->plan.height));
+    Val wide = be_icmp(u, LLVMIntSGE, across, emit_word(e, emit_width(t)));
+    Val to = result_at(t, p->row, p->column);
+    Block all = be_block(u, "all"), some = be_block(u, "some");
+    Block after = be_block(u, "after");
+    be_branch(u, be_and(u, high, wide), all, some);
+    be_at(u, all);
+    call_adder(t, rows, columns, to, result_step(t), p);
+    be_goto(u, after);
+    be_at(u, some);
+    Part first = *p;
+    first.product_end = be_sub(u, p->product_end, p->product);
+    first.product = emit_word(e, 0);
+    call_adder(t, rows, columns, t->sums,
+               emit_word(e, emit_width(t) * t->bytes), &first);
+    Val more = be_icmp(u, LLVMIntNE, p->product, emit_word(e, 0));
+    add_rest(t, to, be_min(u, down, emit_word(e, t->plan.height)), across,
+             more);
+    be_goto(u, after);
+    be_at(u, after);
+}
+
+/* A tile's rows times all columns of p; `sum` is the number of the row's sums
+ * among those that are kept. */
+static void
+add_tiles(EmitTiles *t, Val rows, Val sum, const Part *p)
+{
+    Emit *e = t->e;
+    BeUnit *u = e->u;
+    BeLoop l;
+    be_loop_begin(u, &l, p->column, p->column_end, emit_word(e, emit_width(t)),
+                  "column");
+    be_loop_body(u, &l);
+    Part tile = *p;
+    tile.column = l.index;
+    Val column = be_sub(u, l.index, p->column);
+    Val before = be_mul(u, column, emit_word(e, t->plan.depth));
+    Val columns = scratch_at(t, t->packed_columns, before);
+    if (t->product->direct) {
+        add_to_result(t, rows, columns, &tile);
+    } else {
+        Val at = be_mul(u, sum, emit_word(e, t->plan.columns));
+        call_adder(t, rows, columns,
+                   scratch_at(t, t->sums, be_add(u, at, column)),
+                   emit_word(e, t->plan.columns * t->bytes), &tile);
+    }
+    be_loop_end(u, &l);
+}
+
+/* Packs the rows of some tiles and adds their products; `sum` as above. */
+static void
+add_rows(EmitTiles *t, Val sum, const Part *p)
+{
+    Emit *e = t->e;
+    BeUnit *u = e->u;
+    int64_t size =
+        t->plan.step *
+        (t->product->of_rows.along_products ? t->plan.height : t->plan.depth);
+    emit_pack_rows(t, p->row, p->row_end, p->product, p->product_end);
+    if (t->plan.tiles == 1) {
+        add_tiles(t, t->packed_rows, sum, p);
+        return;
+    }
+    BeLoop l;
+    be_loop_begin(u, &l, p->row, p->row_end, emit_word(e, t->plan.height),
+                  "tile");
+    Val number = be_loop_carry(u, &l, emit_word(e, 0));
+    be_loop_body(u, &l);
+    Part tile = *p;
+    tile.row = l.index;
+    Val before = be_mul(u, number, emit_word(e, size));
+    Val done = be_sub(u, l.index, p->row);
+    add_tiles(t, scratch_at(t, t->packed_rows, before), be_add(u, sum, done),
+              &tile);
+    be_loop_next(&l, 0, be_add(u, number, emit_word(e, 1)));
+    be_loop_end(u, &l);
+}
+
+static Val
+end_of(Emit *e, Val begin, int64_t size, Val limit)
+{
+    BeUnit *u = e->u;
+    return be_min(u, be_add(u, begin, emit_word(e, size)), limit);
+}
+
+/* All rows of p, some tiles' at a time; finished if that is wanted. */
+static void
+add_all_rows(EmitTiles *t, const Part *p, bool finish)
+{
+    Emit *e = t->e;
+    BeUnit *u = e->u;
+    int64_t size = (int64_t)t->plan.tiles * t->plan.height;
+    BeLoop l;
+    be_loop_begin(u, &l, p->row, p->row_end, emit_word(e, size), "rows");
+    be_loop_body(u, &l);
+    Part some = *p;
+    some.row = l.index;
+    some.row_end = end_of(e, l.index, size, p->row_end);
+    Val kept = finish ? emit_word(e, 0) : be_sub(u, l.index, p->row);
+    add_rows(t, kept, &some);
+    if (finish)
+        finish_rows(t, some.row, some.row_end, p->column, p->column_end);
+    be_loop_end(u, &l);
+}
+
+/* The products of p, a block at a time; with none there is a block of none. */
+static void
+add_parts(EmitTiles *t, const Part *p, bool finish)
+{
+    Emit *e = t->e;
+    BeUnit *u = e->u;
+    Val one = emit_word(e, 1), stop = p->product_end;
+    Val end = be_select(u, be_icmp(u, LLVMIntSLT, stop, one), one, stop);
+    BeLoop l;
+    be_loop_begin(u, &l, emit_word(e, 0), end, emit_word(e, t->plan.depth),
+                  "block");
+    be_loop_body(u, &l);
+    Part block = *p;
+    block.product = l.index;
+    block.product_end = end_of(e, l.index, t->plan.depth, stop);
+    emit_pack_columns(t, p->column, p->column_end, block.product,
+                      block.product_end);
+    add_all_rows(t, &block, finish);
+    be_loop_end(u, &l);
+}
+
+/* Sums of some rows are kept until there are no more products. */
+static void
+add_and_finish(EmitTiles *t, const Part *p)
+{
+    Emit *e = t->e;
+    BeUnit *u = e->u;
+    BeLoop l;
+    be_loop_begin(u, &l, p->row, p->row_end, emit_word(e, t->plan.rows),
+                  "kept");
+    be_loop_body(u, &l);
+    Part some = *p;
+    some.row = l.index;
+    some.row_end = end_of(e, l.index, t->plan.rows, p->row_end);
+    add_parts(t, &some, false);
+    finish_rows(t, some.row, some.row_end, p->column, p->column_end);
+    be_loop_end(u, &l);
+}
+
+/* Rows from .. to of one matrix. */
+static void
+multiply(EmitTiles *t, Val from, Val to)
+{
+    Emit *e = t->e;
+    BeUnit *u = e->u;
+    BeLoop l;
+    be_loop_begin(u, &l, emit_word(e, 0), t->num_columns,
+                  emit_word(e, t->plan.columns), "columns");
+    be_loop_body(u, &l);
+    Part p = {.row = from, .row_end = to, .column = l.index};
+    p.column_end = end_of(e, l.index, t->plan.columns, t->num_columns);
+    p.product = emit_word(e, 0);
+    p.product_end = t->num_products;
+    if (t->plan.in_parts && !t->product->direct)
+        add_and_finish(t, &p);
+    else
+        add_parts(t, &p, !t->product->direct);
+    be_loop_end(u, &l);
+}
+
+/* Items, a matrix (or what is wanted of it) at a time. */
+static void
+multiply_items(EmitTiles *t)
+{
+    Emit *e = t->e;
+    BeUnit *u = e->u;
+    LLVMBuilderRef b = u->builder;
+    BeLoop l;
+    be_loop_begin(u, &l, e->begin, e->end, NULL, "item");
+    be_loop_body(u, &l);
+    emit_space_split(e, &t->product->outer,
+                     LLVMBuildUDiv(b, l.index, t->num_rows, ""));
+    Val from = LLVMBuildURem(b, l.index, t->num_rows, "");
+    Val left = be_sub(u, e->end, l.index);
+    l.step = be_min(u, left, be_sub(u, t->num_rows, from));
+    multiply(t, from, be_add(u, from, l.step));
+    be_loop_end(u, &l);
+}
+
+void
+emit_tiles(Emit *e, const EmitProduct *p, const EmitPlan *plan, Val adder)
+{
+    EmitTiles t = {.e = e, .product = p, .plan = *plan, .adder = adder};
+    t.type = emit_type(e, p->contract->dtype);
+    t.bytes = (int64_t)dtype_info[p->contract->dtype].bytes;
+    make_scratch(&t);
+    t.num_rows = emit_space_size(e, &p->rows);
+    t.num_columns = emit_dim(e, p->column->extent);
+    t.num_products = emit_space_size(e, &p->products);
+    e->tiles = &t;
+    if (p->outer.count)
+        multiply_items(&t);
+    else
+        multiply(&t, e->begin, e->end);
+    e->tiles = NULL;
+}
+
+bool
+emit_is_tiled(const Emit *e, const KNode *n)
+{
+    return e->tiles && e->tiles->product->contract == n;
+}
+
+void
+emit_take_sums(Emit *e, const KNode *n)
+{
+    BeUnit *u = e->u;
+    const EmitTiles *t = e->tiles;
+    Type vector = be_vector(t->type, e->tile.lanes);
+    for (int v = 0; v < e->tile.vectors; v++) {
+        Val p = be_offset_const(u, e->sums, v * e->tile.lanes * t->bytes);
+        emit_set(e, n, 0, v, be_load(u, vector, p, (unsigned)t->bytes));
+    }
+}

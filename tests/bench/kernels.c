@@ -1,0 +1,638 @@
+/*
+ * kernels.c - how near kernels come to what the machine can do
+ *
+ *   kernels                 everything
+ *   kernels matmul conv     only lines whose name has one of the words
+ *   kernels --rounds N      how often each is timed (9)
+ *   kernels --asm           prints the assembly of what is chosen instead
+ *
+ * Kernels are made of step IR by code generation as a plan's are, and called as
+ * compiled functions call them, with one core and with two. A line is what some
+ * kernels in a row take, a gradient of a convolution with the moves of elements
+ * that it needs.  Work is divided by the peak of the same moment: fused
+ * multiply-adds in registers for products, a copy of as many bytes for the
+ * others.  Times of one core are those of the thread, so that others on the
+ * machine take little away; both are the best of all rounds.
+ */
+#include <immintrin.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <time.h>
+#include "backend/backend.h"
+#include "backend/emit.h"
+#include "runtime/cpu/pool.h"
+#include "runtime/loader.h"
+#include "runtime/plan/target.h"
+#include "tests/codegen/run.h"
+
+enum {
+    MAX_ARRAYS = 8,
+    MAX_KERNELS = 4,
+    ALIGN = 2 << 20,
+    GRAIN_BYTES = 65536,
+    CORES = 2
+};
+
+static const double round_seconds = 4e-3;
+
+/* ---- what is measured -----------------------------------------------------
+ */
+
+/* A kernel as step IR: its operands are %a, %b, ... */
+typedef struct Step {
+    const char *result;
+    const char *types[4]; /* of operands, up to a NULL */
+    const char *body;     /* ends with a yield */
+} Step;
+
+typedef struct Line {
+    const char *name;
+    double flops; /* 0: bytes are what counts */
+    Step steps[MAX_KERNELS];
+    bool is_f64;
+} Line;
+
+/* [batch, m, k] times [batch, k, n] or what is left without batch; N is as in
+ * BLAS: T means that memory has it the other way round. */
+typedef struct Product {
+    const char *name;
+    int batch, m, n, k;
+    bool x_turned, y_turned;
+    const char *dtype;
+} Product;
+
+static const Product products[] = {
+    {"matmul nn", 0, 64, 64, 64, 0, 0, "f32"},
+    {"matmul nn", 0, 128, 128, 128, 0, 0, "f32"},
+    {"matmul nn", 0, 256, 256, 256, 0, 0, "f32"},
+    {"matmul nn", 0, 512, 512, 512, 0, 0, "f32"},
+    {"matmul nn", 0, 1024, 1024, 1024, 0, 0, "f32"},
+    {"matmul nn", 0, 2048, 2048, 2048, 0, 0, "f32"},
+    {"matmul nt", 0, 64, 64, 64, 0, 1, "f32"},
+    {"matmul nt", 0, 128, 128, 128, 0, 1, "f32"},
+    {"matmul nt", 0, 256, 256, 256, 0, 1, "f32"},
+    {"matmul nt", 0, 512, 512, 512, 0, 1, "f32"},
+    {"matmul nt", 0, 1024, 1024, 1024, 0, 1, "f32"},
+    {"matmul nt", 0, 2048, 2048, 2048, 0, 1, "f32"},
+    {"matmul tn", 0, 64, 64, 64, 1, 0, "f32"},
+    {"matmul tn", 0, 128, 128, 128, 1, 0, "f32"},
+    {"matmul tn", 0, 256, 256, 256, 1, 0, "f32"},
+    {"matmul tn", 0, 512, 512, 512, 1, 0, "f32"},
+    {"matmul tn", 0, 1024, 1024, 1024, 1, 0, "f32"},
+    {"matmul tn", 0, 2048, 2048, 2048, 1, 0, "f32"},
+    {"charlm qkv", 0, 2048, 288, 96, 0, 0, "f32"},
+    {"charlm qkv dx", 0, 2048, 96, 288, 0, 1, "f32"},
+    {"charlm qkv dw", 0, 96, 288, 2048, 1, 0, "f32"},
+    {"charlm up", 0, 2048, 384, 96, 0, 0, "f32"},
+    {"charlm down", 0, 2048, 96, 384, 0, 0, "f32"},
+    {"charlm down dw", 0, 384, 96, 2048, 1, 0, "f32"},
+    {"charlm logits", 0, 2048, 256, 96, 0, 1, "f32"},
+    {"charlm scores", 128, 64, 64, 24, 0, 1, "f32"},
+    {"charlm att @ v", 128, 64, 24, 64, 0, 0, "f32"},
+    {"convnet head", 0, 64, 4, 32, 0, 0, "f32"},
+    {"matmul f64", 0, 512, 512, 512, 0, 0, "f64"},
+    {"matmul bf16", 0, 512, 512, 512, 0, 0, "bf16"},
+    {"matmul f16 nt", 0, 512, 512, 512, 0, 1, "f16"},
+};
+
+/* Windows of 3 x 3 with zeros around; stride of the windows. */
+typedef struct Conv {
+    const char *name;
+    int rows, size, in, out, stride;
+} Conv;
+
+static const Conv convs[] = {
+    {"conv 16 32", 64, 16, 32, 32, 1},
+    {"conv 32 64", 32, 32, 64, 64, 1},
+    {"conv stem", 64, 32, 1, 32, 1},
+    {"conv stride 2", 32, 32, 64, 64, 2},
+};
+
+enum {
+    NUM_PRODUCTS = sizeof products / sizeof products[0],
+    NUM_CONVS = sizeof convs / sizeof convs[0],
+};
+
+#define ROWS "f32[4096, 256]"
+
+static const Line others[] = {
+    {"elementwise relu(x * w + b)",
+     .steps = {{ROWS,
+                {ROWS, "f32[256]", "f32[256]"},
+                "%m: " ROWS " mirrored = mul %a, %b\n"
+                "%s: " ROWS " mirrored = add %m, %c\n"
+                "%z: f32 mirrored = constant {dims=[] dtype=f32 data=[0.0]}\n"
+                "%r: " ROWS " mirrored = maximum %s, %z\nyield %r"}}},
+    {"elementwise x + y",
+     .steps = {{ROWS,
+                {ROWS, ROWS},
+                "%r: " ROWS " mirrored = add %a, %b\nyield %r"}}},
+    {"elementwise tanh",
+     .steps = {{ROWS, {ROWS}, "%r: " ROWS " mirrored = tanh %a\nyield %r"}}},
+    {"softmax of rows",
+     .steps = {{ROWS,
+                {ROWS},
+                "%m: f32[4096, 1] mirrored = reduce_max %a {axes=[1] "
+                "keepdims=true}\n"
+                "%d: " ROWS " mirrored = sub %a, %m\n"
+                "%e: " ROWS " mirrored = exp %d\n"
+                "%s: f32[4096, 1] mirrored = sum %e {axes=[1] keepdims=true}\n"
+                "%r: " ROWS " mirrored = div %e, %s\nyield %r"}}},
+    {"layer norm of rows",
+     .steps =
+         {{ROWS,
+           {ROWS, "f32[256]", "f32[256]"},
+           "%n: f32 mirrored = constant {dims=[] dtype=f32 data=[256.0]}\n"
+           "%e: f32 mirrored = constant {dims=[] dtype=f32 data=[0.00001]}\n"
+           "%s: f32[4096, 1] mirrored = sum %a {axes=[1] keepdims=true}\n"
+           "%m: f32[4096, 1] mirrored = div %s, %n\n"
+           "%d: " ROWS " mirrored = sub %a, %m\n"
+           "%q: " ROWS " mirrored = mul %d, %d\n"
+           "%t: f32[4096, 1] mirrored = sum %q {axes=[1] keepdims=true}\n"
+           "%v: f32[4096, 1] mirrored = div %t, %n\n"
+           "%w: f32[4096, 1] mirrored = add %v, %e\n"
+           "%i: f32[4096, 1] mirrored = rsqrt %w\n"
+           "%x: " ROWS " mirrored = mul %d, %i\n"
+           "%y: " ROWS " mirrored = mul %x, %b\n"
+           "%r: " ROWS " mirrored = add %y, %c\nyield %r"}}},
+};
+
+enum { NUM_OTHERS = sizeof others / sizeof others[0] };
+
+static const char *
+matrix(Arena *a, const Product *p, int rows, int columns)
+{
+    if (!p->batch)
+        return arena_printf(a, "%s[%d, %d]", p->dtype, rows, columns);
+    return arena_printf(a, "%s[%d, %d, %d]", p->dtype, p->batch, rows, columns);
+}
+
+static Line
+line_of_product(Arena *a, const Product *p)
+{
+    int first = p->batch ? 1 : 0;
+    Line line = {.flops = 2.0 * p->m * p->n * p->k * (p->batch ? p->batch : 1)};
+    line.name = arena_printf(a, "%s %d %d %d", p->name, p->m, p->n, p->k);
+    line.is_f64 = strcmp(p->dtype, "f64") == 0;
+    Step *s = &line.steps[0];
+    s->result = matrix(a, p, p->m, p->n);
+    s->types[0] =
+        p->x_turned ? matrix(a, p, p->k, p->m) : matrix(a, p, p->m, p->k);
+    s->types[1] =
+        p->y_turned ? matrix(a, p, p->n, p->k) : matrix(a, p, p->k, p->n);
+    s->body = arena_printf(a,
+                           "%%d: %s mirrored = dot %%a, %%b {contract_x=[%d] "
+                           "contract_y=[%d]%s}\nyield %%d",
+                           s->result, first + !p->x_turned, first + p->y_turned,
+                           p->batch ? " batch_x=[0] batch_y=[0]" : "");
+    return line;
+}
+
+static const char *
+image(Arena *a, int rows, int height, int width, int channels)
+{
+    return arena_printf(a, "f32[%d, %d, %d, %d]", rows, height, width,
+                        channels);
+}
+
+static Step
+convolve(Arena *a, const char *result, const char *x, const char *w, int low,
+         int size, int stride)
+{
+    const char *op =
+        arena_printf(a,
+                     "%%r: %s mirrored = conv2d %%a, %%b {low=[%d, %d] "
+                     "dims=[%d, %d] step=[%d, %d]}\nyield %%r",
+                     result, low, low, size, size, stride, stride);
+    return (Step){result, {x, w}, op};
+}
+
+static Step
+move(Arena *a, const char *result, const char *x, const char *op)
+{
+    return (Step){
+        result,
+        {x},
+        arena_printf(a, "%%r: %s mirrored = %s\nyield %%r", result, op)};
+}
+
+/* The three of them as gradients are made (passes/grad_rules_shape.c), which
+ * is with zeros between dy's elements where windows are further apart. */
+static void
+lines_of_conv(Arena *a, const Conv *c, Line *out)
+{
+    int small = c->size / c->stride, wide = (small - 1) * c->stride + 1;
+    const char *x = image(a, c->rows, c->size, c->size, c->in);
+    const char *y = image(a, c->rows, small, small, c->out);
+    const char *w = image(a, 3, 3, c->in, c->out);
+    const char *turned = image(a, 3, 3, c->out, c->in);
+    const char *images = image(a, c->in, c->size, c->size, c->rows);
+    const char *taps = image(a, wide, wide, c->rows, c->out);
+    const char *spread = image(a, c->rows, wide, wide, c->out);
+    const char *dw = image(a, c->in, 3, 3, c->out);
+    double flops = 2.0 * c->rows * small * small * 9 * c->in * c->out;
+    for (int i = 0; i < 3; i++) {
+        static const char *const names[] = {"", " dx", " dw"};
+        out[i] = (Line){.flops = flops};
+        out[i].name = arena_printf(a, "%s%s", c->name, names[i]);
+    }
+    out[0].steps[0] = convolve(a, y, x, w, 1, small, c->stride);
+    Step *dx = out[1].steps, *dws = out[2].steps;
+    *dx++ = (Step){turned,
+                   {w},
+                   arena_printf(a,
+                                "%%t: %s mirrored = reverse %%a {axes=[0, 1]}\n"
+                                "%%r: %s mirrored = transpose %%t "
+                                "{perm=[0, 1, 3, 2]}\nyield %%r",
+                                w, turned)};
+    const char *zeros =
+        arena_printf(a,
+                     "pad %%a {low=[0, 0, 0, 0] dims=[%d, %d, %d, %d] "
+                     "step=[1, %d, %d, 1]}",
+                     c->rows, wide, wide, c->out, c->stride, c->stride);
+    if (c->stride > 1)
+        *dx++ = *dws++ = move(a, spread, y, zeros);
+    *dx = convolve(a, x, spread, turned, 1, c->size, 1);
+    *dws++ = move(a, images, x, "transpose %a {perm=[3, 1, 2, 0]}");
+    *dws++ = move(a, taps, spread, "transpose %a {perm=[1, 2, 0, 3]}");
+    *dws = convolve(a, dw, images, taps, 1, 3, 1);
+}
+
+/* ---- kernels of a line -----------------------------------------------------
+ */
+
+typedef struct Call {
+    const BeKernel *kernel;
+    TfdKernel *code;
+    void *arrays[MAX_ARRAYS];
+    int64_t items;
+} Call;
+
+typedef struct Calls {
+    int num;
+    Call call[MAX_KERNELS];
+    double bytes; /* read and written */
+} Calls;
+
+static const char *
+module_of(Arena *a, const Line *line)
+{
+    Str s = str_new(a);
+    str_add(&s, "tfd-ir 1 phase replicated\n"
+                "strategy mirrored devices \"cpu:0\" replicas 1\n");
+    for (int i = 0; i < MAX_KERNELS && line->steps[i].result; i++) {
+        const Step *k = &line->steps[i];
+        str_addf(&s, "func @f%d(", i);
+        for (int j = 0; k->types[j]; j++)
+            str_addf(&s, "%s%%%d: %s mirrored", j ? ", " : "", j, k->types[j]);
+        str_addf(&s, ") program {\n%%z: %s mirrored = kernel ", k->result);
+        for (int j = 0; k->types[j]; j++)
+            str_addf(&s, "%s%%%d", j ? ", " : "", j);
+        str_add(&s, " (");
+        for (int j = 0; k->types[j]; j++)
+            str_addf(&s, "%s%%%c: %s mirrored", j ? ", " : "", 'a' + j,
+                     k->types[j]);
+        str_addf(&s, ") {\n%s\n}\nreturn %%z\n}\n", k->body);
+    }
+    return str_text(&s);
+}
+
+static void
+fail(const char *what)
+{
+    fprintf(stderr, "kernels: %s\n", what);
+    exit(1);
+}
+
+static BeKernels
+kernels_of(Arena *a, const Line *line)
+{
+    const char *text = module_of(a, line);
+    Diag *d = diag_new(a);
+    uint16_t file = diag_add_source(d, line->name, text, strlen(text));
+    IrModule *m = ir_parse(a, intern_new(a), d, file, text, strlen(text));
+    BeKernels kernels = {0};
+    if (diag_num_errors(d) || !be_kernels_build(a, m, &kernels))
+        fail(diag_text(d, a));
+    return kernels;
+}
+
+/* In large pages, as the arena of a device is. */
+static void *
+memory_new(size_t bytes)
+{
+    bytes = bytes / ALIGN * ALIGN + ALIGN;
+    void *p = aligned_alloc(ALIGN, bytes);
+    if (!p)
+        fail("no memory");
+    madvise(p, bytes, MADV_HUGEPAGE);
+    memset(p, 0, bytes);
+    return p;
+}
+
+static void *
+array_new(const KArray *of)
+{
+    size_t size = (size_t)of->size.c;
+    void *p = memory_new(size * dtype_info[of->dtype].bytes);
+    for (size_t i = 0; i < size; i++)
+        scalar_store(of->dtype, p, (int64_t)i,
+                     scalar_float(of->dtype, (double)(i * 37 % 64) / 64 - 0.5));
+    return p;
+}
+
+static void
+call_open(Call *c, const BeKernel *k, const RtCode *code, double *bytes)
+{
+    union {
+        TfdFunction *function;
+        TfdKernel *kernel;
+    } found = {.function = rt_code_function(code, k->name)};
+    *c = (Call){.kernel = k, .code = found.kernel};
+    c->items = be_kernel_items(k).c;
+    int num = 0;
+    for (int role = K_IN; role <= K_OUT; role++) {
+        for (int i = 0; i < k->arrays[role].len; i++) {
+            const KArray *array = k->arrays[role].data[i];
+            c->arrays[num++] = array_new(array);
+            *bytes +=
+                (double)array->size.c * (double)dtype_info[array->dtype].bytes;
+        }
+    }
+}
+
+static Calls
+calls_open(const BeKernels *kernels, const RtCode *code)
+{
+    Calls calls = {.num = kernels->len};
+    for (int i = 0; i < kernels->len; i++)
+        call_open(&calls.call[i], kernels->data[i], code, &calls.bytes);
+    return calls;
+}
+
+static void
+calls_close(Calls *calls)
+{
+    for (int i = 0; i < calls->num; i++)
+        for (int j = 0; j < MAX_ARRAYS; j++)
+            free(calls->call[i].arrays[j]);
+}
+
+/* ---- work to be timed ------------------------------------------------------
+ */
+
+typedef struct Work Work;
+struct Work {
+    void (*run)(const Work *w);
+    int cores;
+    RtPool *pool;
+    const Calls *calls; /* of kernels */
+    size_t bytes;       /* of a copy, read and written */
+    char *to;
+};
+
+static void
+run_items(void *data, int64_t begin, int64_t end)
+{
+    static const int64_t dims[1] = {0};
+    const Call *c = data;
+    c->code(c->arrays, dims, begin, end);
+}
+
+static void
+run_calls(const Work *w)
+{
+    for (int i = 0; i < w->calls->num; i++) {
+        Call c = w->calls->call[i];
+        int64_t grain = emit_grain(c.kernel);
+        if (w->cores == 1 || !grain)
+            run_items(&c, 0, c.items);
+        else
+            rt_pool_run(w->pool, run_items, &c, c.items, grain);
+    }
+}
+
+static void
+copy_part(void *data, int64_t begin, int64_t end)
+{
+    const Work *w = data;
+    size_t half = w->bytes / 2;
+    memcpy(w->to + begin, w->to + half + begin, (size_t)(end - begin));
+}
+
+static void
+run_copy(const Work *w)
+{
+    Work copy = *w;
+    int64_t half = (int64_t)w->bytes / 2;
+    if (w->cores == 1)
+        copy_part(&copy, 0, half);
+    else
+        rt_pool_run(w->pool, copy_part, &copy, half, GRAIN_BYTES);
+}
+
+enum { PEAK_ROUNDS = 20000, CHAINS = 12 };
+
+static volatile float nobody;
+
+#define PEAK(name, isa, vector, splat, fma)                                    \
+    __attribute__((target(isa))) static void name(void)                        \
+    {                                                                          \
+        vector x[CHAINS], by = splat(0.999F);                                  \
+        for (int i = 0; i < CHAINS; i++)                                       \
+            x[i] = splat((float)i);                                            \
+        for (int k = 0; k < PEAK_ROUNDS; k++)                                  \
+            for (int i = 0; i < CHAINS; i++)                                   \
+                x[i] = fma(x[i], by, by);                                      \
+        float sum = 0;                                                         \
+        for (int i = 0; i < CHAINS; i++)                                       \
+            sum += x[i][0];                                                    \
+        nobody = sum;                                                          \
+    }
+
+PEAK(peak_v3, "avx2,fma", __m256, _mm256_set1_ps, _mm256_fmadd_ps)
+PEAK(peak_v4, "avx512f", __m512, _mm512_set1_ps, _mm512_fmadd_ps)
+
+static bool wide; /* v4 */
+
+static double
+peak_flops(void)
+{
+    return 2.0 * CHAINS * PEAK_ROUNDS * (wide ? 16 : 8);
+}
+
+static void
+peak_part(void *data, int64_t begin, int64_t end)
+{
+    (void)data;
+    for (; begin < end; begin++)
+        (wide ? peak_v4 : peak_v3)();
+}
+
+static void
+run_peak(const Work *w)
+{
+    if (w->cores == 1)
+        peak_part(NULL, 0, 1);
+    else
+        rt_pool_run(w->pool, peak_part, NULL, w->cores, 1);
+}
+
+/* ---- timing ----------------------------------------------------------------
+ */
+
+static double
+seconds(int cores)
+{
+    struct timespec t;
+    clock_gettime(cores == 1 ? CLOCK_THREAD_CPUTIME_ID : CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
+}
+
+/* Of one run, from as many as last long enough to be timed. */
+static double
+time_round(const Work *w, int *repeats)
+{
+    double begin = seconds(w->cores);
+    for (int i = 0; i < *repeats; i++)
+        w->run(w);
+    double took = seconds(w->cores) - begin;
+    if (took < round_seconds / 2)
+        *repeats *= 2;
+    return took / *repeats * (took < round_seconds / 2 ? 2 : 1);
+}
+
+/* The best times of both, in turn. */
+static void
+time_both(const Work *work, const Work *peak, int rounds, double *best,
+          double *best_peak)
+{
+    int repeats = 1, peak_repeats = 1;
+    *best = *best_peak = 1e9;
+    for (int i = 0; i < rounds + 6; i++) { /* some to find the repeats */
+        double t = time_round(peak, &peak_repeats);
+        *best_peak = t < *best_peak ? t : *best_peak;
+        t = time_round(work, &repeats);
+        *best = t < *best ? t : *best;
+    }
+}
+
+typedef struct Bench {
+    Arena *arena;
+    RtPool *pool;
+    int rounds;
+    bool assembly;
+    int num_words;
+    char **words;
+} Bench;
+
+static void
+measure(const Bench *b, const Line *line, const Calls *calls, int cores)
+{
+    Work work = {.run = run_calls, .cores = cores, .pool = b->pool};
+    Work peak = {.run = run_peak, .cores = cores, .pool = b->pool};
+    work.calls = calls;
+    double scale = 1e-9, amount = line->flops;
+    double most = peak_flops() * cores / (line->is_f64 ? 2 : 1);
+    double time, peak_time;
+    if (!line->flops) {
+        peak.run = run_copy;
+        peak.bytes = (size_t)calls->bytes / 2 * 2;
+        peak.to = memory_new(peak.bytes);
+        amount = most = calls->bytes;
+    }
+    time_both(&work, &peak, b->rounds, &time, &peak_time);
+    printf(" %8.1f %7.1f %5.1f%%", amount / time * scale,
+           most / peak_time * scale, 100 * amount / time / (most / peak_time));
+    free(peak.to);
+}
+
+static bool
+is_chosen(const Bench *b, const char *name)
+{
+    bool any = b->num_words == 0;
+    for (int i = 0; i < b->num_words; i++)
+        any |= strstr(name, b->words[i]) != NULL;
+    return any;
+}
+
+static void
+do_line(const Bench *b, const Line *line)
+{
+    if (!is_chosen(b, line->name))
+        return;
+    Arena *a = arena_new(b->arena, "line");
+    BeKernels kernels = kernels_of(a, line);
+    if (b->assembly) {
+        BeOptions options = {.level = 2};
+        Str s = str_new(a);
+        be_kernels_print(&s, &kernels);
+        if (be_print_asm(&s, NULL, &kernels, &options))
+            fail("no assembly");
+        puts(str_text(&s));
+    } else {
+        double begin = seconds(1);
+        RtCode *code = run_compile(&kernels, "native", 2);
+        double compiled = seconds(1) - begin;
+        Calls calls = calls_open(&kernels, code);
+        printf("%-32s", line->name);
+        for (int cores = 1; cores <= CORES; cores++)
+            measure(b, line, &calls, cores);
+        printf(" %7.1f\n", compiled * 1e3);
+        calls_close(&calls);
+        rt_code_close(code);
+    }
+    fflush(stdout);
+    arena_release(a);
+}
+
+static void
+do_lines(const Bench *b)
+{
+    for (int i = 0; i < NUM_PRODUCTS; i++) {
+        Line line = line_of_product(b->arena, &products[i]);
+        do_line(b, &line);
+    }
+    for (int i = 0; i < NUM_CONVS; i++) {
+        Line lines[3];
+        lines_of_conv(b->arena, &convs[i], lines);
+        for (int j = 0; j < 3; j++)
+            do_line(b, &lines[j]);
+    }
+    for (int i = 0; i < NUM_OTHERS; i++)
+        do_line(b, &others[i]);
+}
+
+int
+main(int argc, char **argv)
+{
+    Bench b = {.arena = arena_new(NULL, "kernels"), .rounds = 9};
+    b.words = argv;
+    for (int i = 1; i < argc; i++) {
+        if (strcmp(argv[i], "--rounds") == 0 && i + 1 < argc)
+            b.rounds = atoi(argv[++i]);
+        else if (strcmp(argv[i], "--asm") == 0)
+            b.assembly = true;
+        else
+            b.words[b.num_words++] = argv[i];
+    }
+    const char *here = target_here();
+    wide = here && strcmp(here, "x86-64-v4") == 0;
+    if (!here)
+        fail("this processor runs none of our targets");
+    if (rt_pool_open(CORES, true, &b.pool))
+        fail("no threads");
+    if (!b.assembly)
+        printf("%s, best of %d rounds; products in GF/s, others in GB/s read "
+               "and written\n%-32s %23s %23s %7s\n%-32s %8s %7s %6s %8s %7s "
+               "%6s %7s\n",
+               here, b.rounds, "", "one core  ", "two cores  ", "compile", "",
+               "rate", "peak", "", "rate", "peak", "", "ms");
+    do_lines(&b);
+    rt_pool_close(b.pool);
+    arena_release(b.arena);
+    return 0;
+}

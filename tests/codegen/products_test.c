@@ -1,0 +1,250 @@
+/*
+ * products_test.c - products of matrices and convolutions, in tiles
+ *
+ * Kernels whose operands are packed in every way there is, against the
+ * evaluator, bit for bit: whole and broken tiles, one and several blocks of
+ * products, columns in several pieces, sums that are the result and sums that
+ * something is done with.
+ */
+#include "tests/unit/unit.h"
+
+#include "runtime/plan/target.h"
+#include "tests/codegen/run.h"
+
+/* A kernel as step IR, whose operands are %a, %b, ...; T is a dtype. */
+typedef struct Case {
+    const char *result, *types[5], *body;
+} Case;
+
+static const Case cases[] = {
+    /* n rows, whole and broken columns; the sums are the result */
+    {"T[n, 64]",
+     {"T[n, 40]", "T[40, 64]"},
+     "%r: T[n, 64] per_replica = dot %a, %b {contract_x=[1] contract_y=[0]}"},
+    {"T[n, 50]",
+     {"T[n, 41]", "T[41, 50]"},
+     "%r: T[n, 50] per_replica = dot %a, %b {contract_x=[1] contract_y=[0]}"},
+    {"T[28, 7]",
+     {"T[28, 100]", "T[100, 7]"},
+     "%r: T[28, 7] per_replica = dot %a, %b {contract_x=[1] contract_y=[0]}"},
+    /* memory the other way round */
+    {"T[n, 70]",
+     {"T[n, 33]", "T[70, 33]"},
+     "%r: T[n, 70] per_replica = dot %a, %b {contract_x=[1] contract_y=[1]}"},
+    {"T[130, 40]",
+     {"T[n, 130]", "T[n, 40]"},
+     "%r: T[130, 40] per_replica = dot %a, %b {contract_x=[0] contract_y=[0]}"},
+    {"T[29, 48]",
+     {"T[n, 29]", "T[48, n]"},
+     "%r: T[29, 48] per_replica = dot %a, %b {contract_x=[0] contract_y=[1]}"},
+    /* more than a block of products, and more columns than are packed at once
+     */
+    {"T[17, 20]",
+     {"T[17, 1030]", "T[1030, 20]"},
+     "%r: T[17, 20] per_replica = dot %a, %b {contract_x=[1] contract_y=[0]}"},
+    {"T[9, 270]",
+     {"T[520, 9]", "T[270, 520]"},
+     "%r: T[9, 270] per_replica = dot %a, %b {contract_x=[0] contract_y=[1]}"},
+    {"T[9, 270]",
+     {"T[520, 9]", "T[520, 270]", "T[270]"},
+     "%d: T[9, 270] per_replica = dot %a, %b {contract_x=[0] contract_y=[0]}\n"
+     "%r: T[9, 270] per_replica = add %d, %c"},
+    /* several indices of products, rows and the grid */
+    {"T[n, 3, 36]",
+     {"T[n, 3, 6, 7]", "T[6, 7, 36]"},
+     "%r: T[n, 3, 36] per_replica = dot %a, %b {contract_x=[2, 3] "
+     "contract_y=[0, 1]}"},
+    {"T[5, n, 3, 20]",
+     {"T[n, 5, 3, 17]", "T[5, 17, 20]"},
+     "%r: T[5, n, 3, 20] per_replica = dot %a, %b {contract_x=[3] "
+     "contract_y=[1] batch_x=[1] batch_y=[0]}"},
+    {"T[5, 18, 20]",
+     {"T[5, 18, 30]", "T[5, 20, 30]"},
+     "%r: T[5, 18, 20] per_replica = dot %a, %b {contract_x=[2] contract_y=[2] "
+     "batch_x=[0] batch_y=[0]}"},
+    {"T[n, 6, 24]",
+     {"T[6, 2, n, 5]", "T[5, 24, 2]"},
+     "%d: T[6, n, 24] per_replica = dot %a, %b {contract_x=[1, 3] "
+     "contract_y=[2, 0]}\n"
+     "%r: T[n, 6, 24] per_replica = transpose %d {perm=[1, 0, 2]}"},
+    /* something is done before and after */
+    {"T[n, 33]",
+     {"T[n, 20]", "T[33, 20]", "T[33]", "T[n, 1]", "T[n, 33]"},
+     "%t: T[20, 33] per_replica = transpose %b {perm=[1, 0]}\n"
+     "%x: T[n, 20] per_replica = neg %a\n"
+     "%s: T[n, 20] per_replica = mul %x, %d\n"
+     "%p: T[n, 33] per_replica = dot %s, %t {contract_x=[1] contract_y=[0]}\n"
+     "%q: T[n, 33] per_replica = add %p, %c\n"
+     "%u: T[n, 33] per_replica = maximum %q, %e\n"
+     "%v: T[n, 33] per_replica = mul %u, %d\n"
+     "%r: T[n, 33] per_replica = add %v, %e"},
+    {"T[n, 40]",
+     {"T[n, 24]", "T[24, 40]"},
+     "%m: T[n, 1] per_replica = reduce_max %a {axes=[1] keepdims=true}\n"
+     "%x: T[n, 24] per_replica = sub %a, %m\n"
+     "%p: T[n, 40] per_replica = dot %x, %b {contract_x=[1] contract_y=[0]}\n"
+     "%r: T[n, 40] per_replica = mul %p, %m"},
+    {"T[30, 40]",
+     {"T[20, 31]", "T[44, 20]"},
+     "%x: T[20, 30] per_replica = slice %a {start=[0, 1] dims=[20, 30] "
+     "step=[1, 1]}\n"
+     "%y: T[40, 20] per_replica = slice %b {start=[43, 0] dims=[40, 20] "
+     "step=[-1, 1]}\n"
+     "%r: T[30, 40] per_replica = dot %x, %y {contract_x=[0] contract_y=[1]}"},
+    /* windows: with zeros around and without, further apart, of one channel */
+    {"T[n, 6, 5, 20]",
+     {"T[n, 6, 5, 16]", "T[3, 3, 16, 20]"},
+     "%r: T[n, 6, 5, 20] per_replica = conv2d %a, %b {low=[1, 1] dims=[6, 5] "
+     "step=[1, 1]}"},
+    {"T[n, 4, 4, 33]",
+     {"T[n, 9, 10, 5]", "T[2, 3, 5, 33]"},
+     "%x: T[n, 4, 4, 33] per_replica = conv2d %a, %b {low=[0, 0] dims=[4, 4] "
+     "step=[2, 2]}\n"
+     "%r: T[n, 4, 4, 33] per_replica = abs %x"},
+    {"T[n, 8, 8, 16]",
+     {"T[n, 8, 8, 1]", "T[3, 3, 1, 16]"},
+     "%r: T[n, 8, 8, 16] per_replica = conv2d %a, %b {low=[1, 1] dims=[8, 8] "
+     "step=[1, 1]}"},
+    {"T[4, 3, 3, 20]",
+     {"T[4, 7, 8, n]", "T[7, 8, n, 20]"},
+     "%r: T[4, 3, 3, 20] per_replica = conv2d %a, %b {low=[1, 1] dims=[3, 3] "
+     "step=[1, 1]}"},
+};
+
+enum { NUM_CASES = sizeof cases / sizeof cases[0] };
+
+/* text with dtype for T. */
+static void
+add_typed(Str *s, const char *text, const char *dtype)
+{
+    for (; *text; text++) {
+        if (text[0] == 'T' && text[1] == '[')
+            str_add(s, dtype);
+        else
+            str_addc(s, *text);
+    }
+}
+
+static void
+add_operands(Str *s, const Case *c, const char *dtype, char name)
+{
+    for (int i = 0; i < 5 && c->types[i]; i++) {
+        str_addf(s, "%s%%%c: ", i ? ", " : "", name + i);
+        add_typed(s, c->types[i], dtype);
+        str_add(s, " per_replica");
+    }
+}
+
+static void
+add_function(Str *s, const Case *c, const char *dtype, int number)
+{
+    str_addf(s, "func @f%d(", number);
+    add_operands(s, c, dtype, 'A');
+    str_add(s, ") program {\n%z: ");
+    add_typed(s, c->result, dtype);
+    str_add(s, " per_replica = kernel ");
+    for (int i = 0; i < 5 && c->types[i]; i++)
+        str_addf(s, "%s%%%c", i ? ", " : "", 'A' + i);
+    str_add(s, " (");
+    add_operands(s, c, dtype, 'a');
+    str_add(s, ") {\n");
+    add_typed(s, c->body, dtype);
+    str_add(s, "\nyield %r\n}\nreturn %z\n}\n");
+}
+
+static BeKernels
+kernels_of(Arena *a, const char *dtype, int bound)
+{
+    Str s = str_new(a);
+    str_addf(&s,
+             "tfd-ir 1 phase replicated\n"
+             "strategy mirrored devices \"cpu:0\" replicas 1\n"
+             "symbols n <= %d, N <= %d\n",
+             bound, 2 * bound);
+    for (int i = 0; i < NUM_CASES; i++)
+        add_function(&s, &cases[i], dtype, i);
+    const char *text = str_text(&s);
+    Diag *d = diag_new(a);
+    uint16_t file = diag_add_source(d, "products", text, strlen(text));
+    IrModule *m = ir_parse(a, intern_new(a), d, file, text, strlen(text));
+    BeKernels kernels = {0};
+    bool good = !diag_num_errors(d) && be_kernels_build(a, m, &kernels);
+    if (!good)
+        print_error("%s", diag_text(d, a));
+    assert_true(good);
+    return kernels;
+}
+
+static void
+check(Arena *a, const BeKernels *kernels, RtCode *const *codes, int num,
+      int64_t n)
+{
+    for (int i = 0; i < kernels->len; i++) {
+        int64_t dims[RUN_MAX_DIMS];
+        run_dims(kernels->data[i], n, dims);
+        for (int v = 0; v < RUN_NUM_VALUES; v++) {
+            RunCase c = {kernels->data[i], dims, v + i, (RunValues)v};
+            const char *wrong = run_compare(a, codes, num, &c);
+            if (wrong)
+                print_error("n = %d, %s\n", (int)n, wrong);
+            assert_null(wrong);
+        }
+    }
+}
+
+static void
+products_have_the_bits_of_the_interpreter(void **state)
+{
+    const char *dtype = *state;
+    static const char *const targets[] = {"x86-64-v3", "x86-64-v4"};
+    static const int64_t rows[] = {0, 1, 37};
+    Arena *a = arena_new(NULL, "products");
+    BeKernels kernels = kernels_of(a, dtype, 600);
+    RtCode *codes[4];
+    int num = 0;
+    for (int t = 0; t < 2; t++) {
+        if (!target_runs_here(targets[t]))
+            continue;
+        codes[num++] = run_compile(&kernels, targets[t], 0);
+        codes[num++] = run_compile(&kernels, targets[t], 2);
+    }
+    for (int i = 0; i < 3; i++)
+        check(a, &kernels, codes, num, rows[i]);
+    for (int i = 0; i < num; i++)
+        rt_code_close(codes[i]);
+    arena_release(a);
+}
+
+/* Products over a batch of more than a block. */
+static void
+batches_are_products_too(void **state)
+{
+    (void)state;
+    Arena *a = arena_new(NULL, "products");
+    BeKernels all = kernels_of(a, "f32", 600), kernels = {0};
+    for (int i = 4; i < 6; i++)
+        VEC_PUSH(a, kernels, all.data[i]);
+    RtCode *code = run_compile(&kernels, "native", 2);
+    check(a, &kernels, &code, 1, 513);
+    rt_code_close(code);
+    arena_release(a);
+}
+
+#define OF(dtype)                                                              \
+    {                                                                          \
+        "products of " dtype, products_have_the_bits_of_the_interpreter, NULL, \
+            NULL, dtype                                                        \
+    }
+
+int
+main(void)
+{
+    const struct CMUnitTest tests[] = {
+        OF("f32"),
+        OF("f64"),
+        OF("bf16"),
+        OF("f16"),
+        cmocka_unit_test(batches_are_products_too),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

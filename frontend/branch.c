@@ -144,10 +144,35 @@ join_numbers(Lower *cx, Join *j, FeValue *a, FeValue *b)
     return result;
 }
 
+/* v, which branch number `there` has and the other has nothing for: zeros
+ * there, which nobody will look at, where a result of the if has to be. */
+static FeValue *
+join_absent(Lower *cx, Join *j, FeValue *v, int there)
+{
+    if (v->kind == FE_NEST) {
+        FeValues items = {0};
+        for (int i = 0; i < v->nest.len; i++)
+            VEC_PUSH(cx->arena, items,
+                     join_absent(cx, j, v->nest.items[i], there));
+        return fe_value_with_items(cx->arena, v, items.data);
+    }
+    if (v->kind != FE_TENSOR)
+        return v;
+    IrBlock *other = j->op->regions[1 - there];
+    VEC_PUSH(cx->arena, j->yields[there], v->tensor);
+    VEC_PUSH(cx->arena, j->yields[1 - there],
+             ir_const_zeros(other, &v->tensor->type, j->loc));
+    FeValue *result = fe_value_new(cx->arena, FE_TENSOR);
+    VEC_PUSH(cx->arena, j->results, result);
+    return result;
+}
+
 static FeValue *
 join(Lower *cx, Join *j, FeValue *a, FeValue *b)
 {
     IrType t;
+    if (a == &fe_absent || b == &fe_absent)
+        return join_absent(cx, j, a == &fe_absent ? b : a, a == &fe_absent);
     if (fe_value_same(a, b))
         return a;
     if (fe_value_has_poison(a) || fe_value_has_poison(b))

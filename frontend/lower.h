@@ -118,6 +118,8 @@ FeScope *fe_scope_new(Lower *cx, FeScope *parent, FeScopeKind kind);
  * first elsewhere.  A nest beyond the limits becomes POISON with a message. */
 FeBinding *fe_bind(Lower *cx, FeScope *scope, const char *name, FeValue *value,
                    Loc loc);
+/* A mut that the program cannot name. */
+FeBinding *fe_hidden_mut(Lower *cx, const char *name, FeValue *value, Loc loc);
 /* What a name means in cx->scope, builtins aside. */
 typedef struct FeFound {
     FeBinding *binding; /* or NULL */
@@ -173,6 +175,7 @@ struct Lower {
     FeScope *scope;
     FeFrame *frame;           /* innermost call, or NULL */
     struct FeLoop *loop;      /* innermost of this function, or NULL */
+    struct FeExits *exits;    /* that ways out are noted in, or NULL */
     FeDivergence *divergence; /* innermost, or NULL; use fe_divergence */
     IrVar *updated;           /* FE_UPDATE: its variable, NULL for non_slot */
     const IrType *init_type;  /* FE_INIT: of the variable */

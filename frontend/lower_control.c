@@ -6,6 +6,11 @@
  * takes the rest of the statements into its branches: what is left to do is a
  * chain (Rest) that either branch executes to its end.  A break then is nothing
  * but clearing the loop's flag and not executing the rest.
+ *
+ * Where both branches could come to their end the rest would be executed twice,
+ * and twice again for each such `if`.  There a way out only notes that it was
+ * taken, and what is returned; the rest is then the branch of a second `if`, of
+ * that note.
  */
 #include "frontend/eval.h"
 
@@ -20,6 +25,12 @@ struct Rest {
 };
 
 static FeValue *exec_rest(Lower *cx, Rest rest);
+
+/* What ways out of an if note whose rest is executed apart. */
+struct FeExits {
+    FeBinding *gone;   /* whether one was taken */
+    FeBinding *result; /* what it returned: &fe_absent where nothing */
+};
 
 /* ---- ways out ----------------------------------------------------------- */
 
@@ -60,7 +71,19 @@ fe_has_break(const AstNode *n)
     return has_exit(n, true);
 }
 
-static void
+/* Goes out with a value (or &fe_absent); gives what the statements executed
+ * until here are worth. */
+static FeValue *
+leave(Lower *cx, FeValue *value)
+{
+    if (!cx->exits)
+        return value == &fe_absent ? NULL : value;
+    fe_write(cx, cx->exits->gone, fe_value_bool(cx->arena, true));
+    fe_write(cx, cx->exits->result, value);
+    return NULL;
+}
+
+static FeValue *
 exec_break(Lower *cx, const AstNode *n)
 {
     if (!cx->loop)
@@ -68,6 +91,7 @@ exec_break(Lower *cx, const AstNode *n)
                  n->kind == AST_BREAK ? "break" : "continue");
     else if (n->kind == AST_BREAK)
         fe_write(cx, cx->loop->running, fe_value_bool(cx->arena, false));
+    return leave(cx, &fe_absent);
 }
 
 static FeValue *
@@ -76,7 +100,8 @@ exec_return(Lower *cx, const AstNode *n)
     if (cx->loop)
         return fe_error_note(cx, n->loc, "assign to a mut, and break",
                              "a return does not stand in a loop");
-    return n->return_.value ? fe_eval(cx, n->return_.value) : &fe_none;
+    return leave(cx,
+                 n->return_.value ? fe_eval(cx, n->return_.value) : &fe_none);
 }
 
 /* ---- if as a statement -------------------------------------------------- */
@@ -121,6 +146,78 @@ exec_else(Lower *cx, const void *data)
     return exec_rest(cx, begin_branch(cx, data, cx->scope, false));
 }
 
+/* Whether control may come to the end of the branch of an if. */
+static bool
+comes_to_end(const AstNode *branch)
+{
+    if (!branch)
+        return true;
+    switch (branch->kind) {
+    case AST_RETURN:
+    case AST_BREAK:
+    case AST_CONTINUE:
+        return false;
+    case AST_IF:
+        return comes_to_end(branch->if_.then) ||
+               comes_to_end(branch->if_.else_);
+    case AST_BLOCK:
+        for (int i = 0; i < branch->block.stmts.len; i++)
+            if (!comes_to_end(branch->block.stmts.data[i]))
+                return false;
+        return true;
+    default:
+        return true;
+    }
+}
+
+static bool
+is_empty(const Rest *rest)
+{
+    for (; rest; rest = rest->outer)
+        if (rest->at < rest->stmts->len)
+            return false;
+    return true;
+}
+
+/* The rest apart, unless a way out was taken. */
+typedef struct Apart {
+    const Rest *after;
+    FeValue *result;
+} Apart;
+
+static FeValue *
+go_out(Lower *cx, const void *data)
+{
+    const Apart *apart = data;
+    return leave(cx, apart->result);
+}
+
+static FeValue *
+go_on(Lower *cx, const void *data)
+{
+    const Apart *apart = data;
+    return exec_rest(cx, *apart->after);
+}
+
+static FeValue *
+exec_if_apart(Lower *cx, const AstNode *n, IrValue *cond, const Rest *after)
+{
+    struct FeExits exits, *around = cx->exits;
+    IfStmt s = {n, NULL};
+    Loc loc = n->if_.cond->loc;
+    exits.gone =
+        fe_hidden_mut(cx, "gone", fe_value_bool(cx->arena, false), loc);
+    exits.result = fe_hidden_mut(cx, "return", &fe_absent, loc);
+    cx->exits = &exits;
+    fe_branch(cx, cond, loc, exec_then, exec_else, &s);
+    cx->exits = around;
+    Apart apart = {after, exits.result->value};
+    FeCond gone = fe_cond(cx, exits.gone->value, loc);
+    if (gone.value)
+        return fe_branch(cx, gone.value, loc, go_out, go_on, &apart);
+    return gone.known && gone.truth ? go_out(cx, &apart) : go_on(cx, &apart);
+}
+
 /* What an if gives that nothing comes after: for one with ways out, its
  * branches execute the rest. */
 static FeValue *
@@ -128,6 +225,9 @@ exec_if(Lower *cx, const AstNode *n, const Rest *after)
 {
     IfStmt s = {n, after};
     FeCond cond = fe_cond(cx, fe_eval(cx, n->if_.cond), n->if_.cond->loc);
+    if (cond.value && !is_empty(after) && comes_to_end(n->if_.then) &&
+        comes_to_end(n->if_.else_))
+        return exec_if_apart(cx, n, cond.value, after);
     if (cond.value)
         return fe_branch(cx, cond.value, n->if_.cond->loc, exec_then, exec_else,
                          &s);
@@ -150,7 +250,7 @@ exec_stmt(Lower *cx, const AstNode *n, const Rest *after, FeValue **value)
         return true;
     case AST_BREAK:
     case AST_CONTINUE:
-        exec_break(cx, n);
+        *value = exec_break(cx, n);
         return true;
     case AST_IF:
         if (fe_has_exit(n)) {
@@ -192,7 +292,11 @@ exec_rest(Lower *cx, Rest rest)
 FeValue *
 fe_exec(Lower *cx, const AstList *stmts)
 {
-    return exec_rest(cx, (Rest){.stmts = stmts, .scope = cx->scope});
+    struct FeExits *around = cx->exits;
+    cx->exits = NULL;
+    FeValue *v = exec_rest(cx, (Rest){.stmts = stmts, .scope = cx->scope});
+    cx->exits = around;
+    return v;
 }
 
 FeValue *

@@ -84,16 +84,6 @@ static const LoopKind dataset_while = {OP_while, "for", dataset_condition,
 
 /* ---- the body ----------------------------------------------------------- */
 
-/* A mut that the program cannot name. */
-static FeBinding *
-hidden_mut(Lower *cx, const char *name, FeValue *value, Loc loc)
-{
-    FeScope *scope = fe_scope_new(cx, NULL, SCOPE_BLOCK);
-    FeBinding *b = fe_bind(cx, scope, name, value, loc);
-    b->is_mut = true;
-    return b;
-}
-
 /* One turn: the pattern bound, the statements executed. */
 void
 fe_loop_turn(Lower *cx, FeLoop *loop, const AstNode *pattern, FeValue *element,
@@ -272,7 +262,7 @@ new_loop(Lower *cx, const LoopKind *kind, const AstNode *node,
     fe_assigned(cx, body, &l.carry.muts);
     if (fe_has_break(body)) {
         l.state.running =
-            hidden_mut(cx, "running", fe_value_bool(cx->arena, true), loc);
+            fe_hidden_mut(cx, "running", fe_value_bool(cx->arena, true), loc);
         VEC_PUSH(cx->arena, l.carry.muts, l.state.running);
     }
     return l;
@@ -308,7 +298,7 @@ fe_loop_counted(Lower *cx, const AstNode *n, FeValue *from, FeValue *to)
     l.from = from;
     l.count = range_size(cx, from, to, loc);
     if (leaves) {
-        l.index = hidden_mut(cx, "index", zero_like(cx, l.count), loc);
+        l.index = fe_hidden_mut(cx, "index", zero_like(cx, l.count), loc);
         VEC_PUSH(cx->arena, l.carry.muts, l.index);
         fe_value_is_int(l.count, &l.max);
     }

@@ -73,6 +73,15 @@ fe_bind(Lower *cx, FeScope *scope, const char *name, FeValue *value, Loc loc)
     return b;
 }
 
+FeBinding *
+fe_hidden_mut(Lower *cx, const char *name, FeValue *value, Loc loc)
+{
+    FeScope *scope = fe_scope_new(cx, NULL, SCOPE_BLOCK);
+    FeBinding *b = fe_bind(cx, scope, name, value, loc);
+    b->is_mut = true;
+    return b;
+}
+
 void
 fe_write(Lower *cx, FeBinding *b, FeValue *value)
 {

@@ -20,6 +20,7 @@ static const char *const nest_what[] = {
 
 FeValue fe_poison = {.kind = FE_POISON};
 FeValue fe_none = {.kind = FE_NONE};
+FeValue fe_absent = {.kind = FE_NONE};
 
 /* ---- making ------------------------------------------------------------- */
 

@@ -100,6 +100,9 @@ struct FeValue {
 /* ---- making ------------------------------------------------------------- */
 
 extern FeValue fe_poison, fe_none;
+/* What a mut is that nothing was assigned to yet: where branches join it gives
+ * way to whatever the other one has. */
+extern FeValue fe_absent;
 
 FeValue *fe_value_int(Arena *a, int64_t x);  /* untyped */
 FeValue *fe_value_float(Arena *a, double x); /* untyped */

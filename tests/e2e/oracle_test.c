@@ -23,6 +23,7 @@ static const Program programs[] = {
     {"docs/examples/ragged.tfd", "", -3},
     {"tests/e2e/programs/accumulate.tfd", "", 3},
     {"tests/e2e/programs/dtypes.tfd", "", 3},
+    {"tests/e2e/programs/exits.tfd", "", 3},
     {"tests/e2e/programs/floats.tfd", "", 2},
     {"tests/e2e/programs/handles.tfd", "", 3},
     {"tests/e2e/programs/gathered.tfd", "", 3},

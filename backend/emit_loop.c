@@ -11,7 +11,12 @@
  */
 #include "backend/emit.h"
 
-enum { FEW_OPERATIONS = 6, SOME_OPERATIONS = 14, LONG_TILE = 128 };
+enum {
+    FEW_OPERATIONS = 6,
+    SOME_OPERATIONS = 14,
+    MANY_OPERATIONS = 120,
+    LONG_TILE = 128
+};
 
 /* ---- choices ------------------------------------------------------------ */
 
@@ -177,7 +182,9 @@ emit_unknown_lanes(Emit *e, const KVar *var, Val begin, Val end,
 {
     BeUnit *u = e->u;
     int64_t block = (int64_t)e->tile.lanes * e->tile.vectors;
-    if (e->tile.vectors > 1) {
+    bool short_enough = !emit_contains(body, K_REDUCE) &&
+                        emit_cost(e->k, body) <= MANY_OPERATIONS;
+    if (e->tile.vectors > 1 || short_enough) {
         Val whole = round_down(e, be_sub(u, end, begin), block);
         Val middle = be_add(u, begin, whole);
         emit_steps(e, var, begin, middle, block, body);

@@ -8,6 +8,7 @@
  * or bf16 is rounded to odd there (runtime/base/dtype.c tells why); bf16 is
  * rounded with integers, since the instruction for it flushes subnormals.
  */
+#include <assert.h>
 #include <math.h>
 #include <string.h>
 #include "backend/emit.h"
@@ -19,6 +20,7 @@
 typedef struct MathsCx {
     BeUnit *u;
     int lanes;
+    Block before, done; /* of a rare part */
 } MathsCx;
 
 static Type
@@ -51,7 +53,7 @@ static const struct {
     {PRIM_add, LLVMFAdd}, {PRIM_sub, LLVMFSub},  {PRIM_mul, LLVMFMul},
     {PRIM_div, LLVMFDiv}, {PRIM_iadd, LLVMAdd},  {PRIM_isub, LLVMSub},
     {PRIM_iand, LLVMAnd}, {PRIM_ior, LLVMOr},    {PRIM_ixor, LLVMXor},
-    {PRIM_shl, LLVMShl},  {PRIM_lshr, LLVMLShr},
+    {PRIM_shl, LLVMShl},  {PRIM_lshr, LLVMLShr}, {PRIM_both, LLVMAnd},
 };
 
 enum { NUM_BINARY = sizeof binary_prims / sizeof binary_prims[0] };
@@ -80,6 +82,8 @@ other_prim(MathsCx *cx, DType width, MathsPrim prim, Val a, Val b, Val c)
         return be_fcmp(u, LLVMRealOEQ, a, b);
     case PRIM_ieq:
         return be_icmp(u, LLVMIntEQ, a, b);
+    case PRIM_ilt:
+        return be_icmp(u, LLVMIntULT, a, b);
     case PRIM_sel:
         return be_select(u, a, b, c);
     case PRIM_as_int:
@@ -111,6 +115,49 @@ maths_prim(void *data, DType width, MathsPrim prim, const MathsVal *x)
                                         n > 2 ? x[2].ptr : NULL)};
 }
 
+/* Whether all lanes of a comparison are true. */
+static Val
+all_lanes(const MathsCx *cx, Val mask)
+{
+    BeUnit *u = cx->u;
+    if (!cx->lanes)
+        return mask;
+    Type bits = LLVMIntTypeInContext(u->context, (unsigned)cx->lanes);
+    Val word = LLVMBuildBitCast(u->builder, mask, bits, "");
+    return be_icmp(u, LLVMIntEQ, word, LLVMConstAllOnes(bits));
+}
+
+static void
+maths_rare_begin(void *data, MathsVal usual)
+{
+    MathsCx *cx = data;
+    BeUnit *u = cx->u;
+    Block rare = be_block(u, "rare");
+    assert(!cx->done);
+    cx->before = be_here(u);
+    cx->done = be_block(u, "usual");
+    be_branch_likely(u, all_lanes(cx, usual.ptr), cx->done, rare);
+    be_at(u, rare);
+}
+
+static MathsVal
+maths_rare_end(void *data, DType width, MathsVal usual, MathsVal y,
+               MathsVal other)
+{
+    MathsCx *cx = data;
+    BeUnit *u = cx->u;
+    Val mixed = be_select(u, usual.ptr, y.ptr, other.ptr), common = y.ptr;
+    Block rare = be_here(u);
+    be_goto(u, cx->done);
+    be_at(u, cx->done);
+    Type type = maths_type(cx, width, false);
+    Val result = LLVMBuildPhi(u->builder, type, "");
+    LLVMAddIncoming(result, &common, &cx->before, 1);
+    LLVMAddIncoming(result, &mixed, &rare, 1);
+    cx->done = NULL;
+    return (MathsVal){.ptr = result};
+}
+
 static MathsFn
 function_of(IrOpKind op)
 {
@@ -124,8 +171,9 @@ function_of(IrOpKind op)
 Val
 emit_maths(BeUnit *u, IrOpKind op, Val x, Val y)
 {
-    MathsCx cx = {u, be_lanes(LLVMTypeOf(x))};
-    MathsOps ops = {&cx, maths_number, maths_integer, maths_prim};
+    MathsCx cx = {.u = u, .lanes = be_lanes(LLVMTypeOf(x))};
+    MathsOps ops = {&cx,        maths_number,     maths_integer,
+                    maths_prim, maths_rare_begin, maths_rare_end};
     DType width = be_element(LLVMTypeOf(x)) == u->f64 ? DT_f64 : DT_f32;
     return maths_emit(&ops, function_of(op), width, (MathsVal){.ptr = x},
                       (MathsVal){.ptr = y})

@@ -431,6 +431,17 @@ be_branch(BeUnit *u, Val condition, Block yes, Block no)
     LLVMBuildCondBr(u->builder, condition, yes, no);
 }
 
+void
+be_branch_likely(BeUnit *u, Val condition, Block likely, Block rare)
+{
+    Val branch = LLVMBuildCondBr(u->builder, condition, likely, rare);
+    Val weights[] = {LLVMMDStringInContext(u->context, "branch_weights", 14),
+                     LLVMConstInt(u->i32, 2000, false),
+                     LLVMConstInt(u->i32, 1, false)};
+    LLVMSetMetadata(branch, LLVMGetMDKindIDInContext(u->context, "prof", 4),
+                    LLVMMDNodeInContext(u->context, weights, 3));
+}
+
 static Val
 phi(BeUnit *u, Val init, Block from, const char *name)
 {

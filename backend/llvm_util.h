@@ -148,6 +148,8 @@ void be_store_masked(BeUnit *u, Val v, Val p, unsigned align, Val mask);
 Block be_block(BeUnit *u, const char *name);
 void be_goto(BeUnit *u, Block to);
 void be_branch(BeUnit *u, Val condition, Block yes, Block no);
+/* Code for what is rare is laid out elsewhere. */
+void be_branch_likely(BeUnit *u, Val condition, Block likely, Block rare);
 static inline void
 be_at(BeUnit *u, Block b)
 {

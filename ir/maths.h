@@ -7,8 +7,9 @@
  * them as instructions, give equal bits; only the sign and payload of a NaN
  * are not part of that promise.
  *
- * The programs branch nowhere, read no memory and convert no float to an
- * integer: what they emit works on vectors of any length.  f32 functions
+ * The programs read no memory and convert no float to an integer; they branch
+ * nowhere but around what unusual operands need, which is skipped when no lane
+ * has one: what they emit works on vectors of any length.  f32 functions
  * compute in f32, but for pow, sin and cos, which use f64 inside.  f16 and bf16
  * have no functions of their own: compute in f32 and round (D4).
  *
@@ -85,6 +86,12 @@ typedef struct MathsOps {
     MathsVal (*integer)(void *cx, DType width, uint64_t value);
     MathsVal (*prim)(void *cx, DType width, MathsPrim prim,
                      const MathsVal *operands);
+    /* What is made between these two is needed only in lanes where usual, the
+     * answer of a comparison, is false, and may be skipped when there is none.
+     * The result is y where usual is true, else the other.  Not nested. */
+    void (*rare_begin)(void *cx, MathsVal usual);
+    MathsVal (*rare_end)(void *cx, DType width, MathsVal usual, MathsVal y,
+                         MathsVal other);
 } MathsOps;
 
 /* Emits fn of x (and y) and returns the value of its result. */

@@ -32,6 +32,7 @@ typedef union f64_word {
 #define CX
 #define O
 #define DO(f, ...) T(f)(__VA_ARGS__)
+#define UNLESS(usual, y, f, ...) ((usual) ? (y) : DO(f, __VA_ARGS__))
 #define K(x) ((F)(x))
 #define IK(n) ((I)(n))
 
@@ -81,6 +82,7 @@ typedef union f64_word {
 #undef CX
 #undef O
 #undef DO
+#undef UNLESS
 #undef K
 #undef IK
 #undef f32_LIBM

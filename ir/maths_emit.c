@@ -16,6 +16,9 @@ typedef MathsVal f32_float, f32_int, f64_float, f64_int;
 #define CX const MathsOps *ops,
 #define O ops,
 #define DO(f, ...) T(f)(ops, __VA_ARGS__)
+#define UNLESS(usual, y, f, ...)                                               \
+    (ops->rare_begin(ops->cx, usual),                                          \
+     ops->rare_end(ops->cx, WIDTH, usual, y, DO(f, __VA_ARGS__)))
 #define K(x) ops->number(ops->cx, WIDTH, x)
 #define IK(n) ops->integer(ops->cx, WIDTH, n)
 

@@ -187,7 +187,7 @@ static const struct {
     {MATHS_sin, 3.14159265, ANY, -0x1.777a5cp-24, 0x1.ed609d1a62633p-29},
     {MATHS_sin, 1e+30, ANY, -0x1.95136p-1, 0x1.31c608f107767p-7},
     {MATHS_cos, 0.7, ANY, 0x1.879966p-1, 0x1.87996529f9d93p-1},
-    {MATHS_cos, -100.1, ANY, 0x1.d12f18p-1, 0x1.d12f2e24ed41ap-1},
+    {MATHS_cos, -100.1, ANY, 0x1.d12f18p-1, 0x1.d12f2e24ed41bp-1},
     {MATHS_cos, 1e+30, ANY, -0x1.392442p-1, -0x1.fffa4b11f1b45p-1},
     {MATHS_tanh, 0.7, ANY, 0x1.356fb2p-1, 0x1.356fb17af2e91p-1},
     {MATHS_tanh, 0.3, ANY, 0x1.2a4ddcp-2, 0x1.2a4dda7d914fap-2},
@@ -385,11 +385,26 @@ make_prim(void *cx, DType width, MathsPrim prim, const MathsVal *operands)
                            : carry_out_f64(prim, operands);
 }
 
+/* Rare parts are carried out always. */
+static void
+make_rare_begin(void *cx, MathsVal usual)
+{
+    trace_word(cx, usual.bits);
+}
+
+static MathsVal
+make_rare_end(void *cx, DType width, MathsVal usual, MathsVal y, MathsVal other)
+{
+    (void)cx, (void)width;
+    return usual.bits ? y : other;
+}
+
 /* fn of x and y by way of primitives. */
 static double
 emitted(MathsFn fn, DType width, double x, double y, Trace *t)
 {
-    MathsOps ops = {t, make_number, make_integer, make_prim};
+    MathsOps ops = {t,         make_number,     make_integer,
+                    make_prim, make_rare_begin, make_rare_end};
     MathsVal result = maths_emit(&ops, fn, width, make_number(t, width, x),
                                  make_number(t, width, y));
     if (width == DT_f32)
@@ -434,10 +449,10 @@ emitted_order_is_known(void **state)
         emitted((MathsFn)f, DT_f32, 0.75, 1.5, &t);
         emitted((MathsFn)f, DT_f64, 0.75, 1.5, &t);
     }
-    assert_int_equal(t.hash, 0xfe28425549c29231);
+    assert_int_equal(t.hash, 0xc570cf1118ec84c5);
 }
 
-/* Every x emits the same primitives: there is no branch. */
+/* Every x emits the same primitives: what is chosen is chosen later. */
 static void
 emitted_primitives_do_not_depend_on_the_value(void **state)
 {

@@ -28,7 +28,8 @@
 #include "tests/fuzz/mutator.h"
 
 enum {
-    MAX_SECONDS = 20,  /* of processor time, for one input */
+    MAX_SECONDS = 60,  /* of processor time, for one input; sanitizers take six
+                          times what a release does */
     MAX_WAIT = 300,    /* on the clock: something waits for ever */
     MAX_FAILURES = 10, /* then the file is left */
     LEAK_EVERY = 1000, /* inputs between looks for leaks, which are slow */

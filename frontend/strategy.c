@@ -118,11 +118,12 @@ choose_strategy(Lower *cx, Choice *c, int num_devices)
 
 /* ---- properties --------------------------------------------------------- */
 
+/* The names of the first n devices. */
 static FeValue *
-device_tuple(Lower *cx, const FeDevices *devices)
+device_tuple(Lower *cx, int n, const FeDevices *devices)
 {
     FeValues names = {0};
-    for (int i = 0; i < devices->len; i++) {
+    for (int i = 0; i < n && i < devices->len; i++) {
         const FeDevice *d = &devices->data[i];
         const char *name = fe_format(cx, "%s:%d", d->kind, d->index);
         VEC_PUSH(cx->arena, names, fe_value_text(cx->arena, name));
@@ -135,15 +136,23 @@ bind_properties(Lower *cx, const FeDevices *devices)
 {
     FeValue *space = fe_value_new(cx->arena, FE_SPACE);
     FeScope *scope = fe_scope_new(cx, NULL, SCOPE_SPACE);
-    FeValue *names = device_tuple(cx, devices);
+    FeValue *names = device_tuple(cx, devices->len, devices);
+    bool central = !strcmp(cx->module->strategy, "central_storage");
+    FeValue *yes = fe_value_bool(cx->arena, true);
+    FeValue *no = fe_value_bool(cx->arena, false);
     const struct {
         const char *name;
         FeValue *value;
     } fields[] = {
         {"name", fe_value_text(cx->arena, cx->module->strategy)},
+        {"num_replicas", fe_value_int(cx->arena, devices->len)},
         {"num_replicas_in_sync", fe_value_int(cx->arena, devices->len)},
         {"worker_devices", names},
-        {"parameter_devices", names},
+        {"parameter_devices", central ? device_tuple(cx, 1, devices) : names},
+        {"should_checkpoint", yes},
+        {"should_save_summary", yes},
+        {"require_static_shapes", no},
+        {"between_graph", central ? yes : no},
     };
     for (size_t i = 0; i < sizeof fields / sizeof fields[0]; i++)
         fe_bind(cx, scope, intern(cx->names, fields[i].name), fields[i].value,

@@ -42,8 +42,11 @@ enum {
     NUM_OPTS
 };
 
-static const char *const strategy_names[] = {"default", "one_device",
-                                             "mirrored", NULL};
+static const char *const strategy_names[] = {
+#define STRATEGY(name, several, doc) #name,
+#include "frontend/strategies.def"
+#undef STRATEGY
+    NULL};
 static const char *const cross_names[] = {"auto", "ring", NULL};
 static const char *const to_names[] = {
     "ast", "ir", "placed", "kernels", "llvm", "asm", "ptx", "plan", NULL};

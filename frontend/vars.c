@@ -102,10 +102,18 @@ clause_word(const AstNode *clause, const char *const *words)
 }
 
 static bool
-has_copies(const IrModule *m)
+has_strategy(const IrModule *m, const char *name)
 {
-    return strcmp(m->strategy, "default") != 0 &&
-           strcmp(m->strategy, "one_device") != 0;
+    return strcmp(m->strategy, name) == 0;
+}
+
+/* Central storage has one copy and knows no synchronization: what replicas
+ * write is aggregated when it is written. */
+static void
+forget_sync(const IrModule *m, IrVar *v)
+{
+    if (has_strategy(m, "central_storage"))
+        v->sync = SYNC_ON_WRITE;
 }
 
 static bool
@@ -115,7 +123,7 @@ read_attributes(Lower *cx, IrVar *v, const AstNode *n)
     v->agg = (VarAgg)clause_word(n->var.aggregate, ir_agg_words);
     if (v->sync == SYNC_AUTO)
         v->sync = SYNC_ON_WRITE;
-    if (v->sync == SYNC_NONE && has_copies(cx->module)) {
+    if (v->sync == SYNC_NONE && has_strategy(cx->module, "mirrored")) {
         fe_error_note(cx, n->var.sync->loc,
                       "leave it out: a copy on each replica, written together",
                       "sync(none) is not supported with the strategy %s",
@@ -228,6 +236,7 @@ declare(Lower *cx, const AstNode *n, FeValue *colocate)
         !fe_var_make_init(cx, v, cx->scope, n->var.init, NULL))
         return &fe_poison;
     read_trainable(v, n);
+    forget_sync(cx->module, v);
     fe_var_add(cx, v, n->var.outside, false);
     return fe_value_var(cx->arena, v);
 }

@@ -158,6 +158,11 @@ void ir_stamp(IrBlock *b, const IrReason *reason);
 #define IR_MAX_BYTES ((int64_t)1 << 44)
 bool ir_type_bytes(const IrModule *m, const IrType *t, int64_t *bytes);
 
+/* Whether a replica reads and writes v for itself, so that nobody else's is
+ * like it: a part of a sync-on-read variable, or a variable that is on one
+ * device alone. */
+bool ir_var_is_own(const IrVar *v);
+
 /* The type whose symbols are replaced by their bounds. */
 IrType ir_type_full(const IrModule *m, const IrType *t);
 Dim ir_dim_full(const IrModule *m, Dim d);

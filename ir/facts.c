@@ -82,3 +82,9 @@ ir_dims_text(const IrModule *m, int rank, const Dim *dims)
     ir_print_dims(&s, m, rank, dims);
     return str_text(&s);
 }
+
+bool
+ir_var_is_own(const IrVar *v)
+{
+    return v->sync == SYNC_ON_READ || v->type.locality == LOCAL_ON;
+}

@@ -198,7 +198,7 @@ locality_var(const Infer *in, int i, IrType *out)
     const IrVar *var = ir_var_find(in->module, ir_text(in->op, A_var));
     IrContext cx = ir_context(in->at);
     bool own = cx == CX_REPLICA || cx == CX_UPDATE;
-    if (own && var->sync == SYNC_ON_READ)
+    if (own && ir_var_is_own(var))
         return set(out, LOCAL_PER_REPLICA);
     return set(out, ir_locality_floor(in->at));
 }

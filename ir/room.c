@@ -119,6 +119,20 @@ ir_iter_bytes(const IrModule *m, const IrIter *it)
     return sum + (1 + ITER_STEPS_AHEAD) * element;
 }
 
+/* ---- devices ------------------------------------------------------------ */
+
+int64_t
+ir_arenas_bytes(const IrModule *m, int64_t arena)
+{
+    int64_t absent = 0, bytes;
+    for (int i = 0; i < m->vars.len; i++) {
+        const IrType *t = &m->vars.data[i]->type;
+        if (t->locality == LOCAL_ON && ir_type_bytes(m, t, &bytes))
+            absent += ir_whole_lines(bytes);
+    }
+    return m->num_replicas * arena - (m->num_replicas - 1) * absent;
+}
+
 /* ---- what launches need ------------------------------------------------- */
 
 enum { MAX_BITS = 46 }; /* no arena is larger */

@@ -23,6 +23,10 @@ int64_t ir_element_bytes(const IrModule *m, const IrStage *s);
  * shuffle of what nobody can count is taken to be full. */
 int64_t ir_iter_bytes(const IrModule *m, const IrIter *it);
 
+/* Bytes that the arenas of all devices take, each being so large.  What nobody
+ * touches of them takes none: variables that live on one device. */
+int64_t ir_arenas_bytes(const IrModule *m, int64_t arena);
+
 /* What of a device's arena is taken when main launches a program: variables
  * and the rows that can be alive then end at rows_end.  From there on memory
  * is the program's; behind what it uses the launch puts its host operands. */

@@ -109,7 +109,7 @@ check_update_target(Verify *v, const IrOp *op, const IrVar *var)
 static bool
 must_agree(const Verify *v, const IrVar *var, IrContext cx)
 {
-    if (var->sync == SYNC_ON_READ)
+    if (ir_var_is_own(var))
         return cx == CX_CROSS || cx == CX_MERGE;
     /* In replica context an aggregation makes the values one. */
     return cx != CX_REPLICA || var->agg == AGG_NONE ||
@@ -127,7 +127,7 @@ check_write(Verify *v, const IrOp *op)
                      "a per-replica value is written to the variable \"%s\", "
                      "which is equal on all replicas",
                      var->name);
-    if (var->sync != SYNC_ON_READ && ir_divergence(op->block))
+    if (!ir_var_is_own(var) && ir_divergence(op->block))
         verify_error(v, op, "\"%s\" is written under a per-replica condition",
                      var->name);
 }

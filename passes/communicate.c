@@ -18,6 +18,7 @@
  */
 #include <string.h>
 #include "ir/build.h"
+#include "passes/central.h"
 #include "passes/passes.h"
 #include "runtime/base/status.h"
 
@@ -269,6 +270,24 @@ apply_mode(Communicate *c, const char *var, const char *mode, IrValue *x)
     return x;
 }
 
+/* The home of a central variable writes it; returns where it does. */
+static IrBlock *
+begin_write(Communicate *c, const IrVar *v, IrContext context)
+{
+    IrBlock *b = c->b;
+    if (central_keeps(c->m, v) && context != CX_UPDATE)
+        c->b = central_begin(b, c->loc);
+    return b;
+}
+
+static void
+end_write(Communicate *c, IrBlock *b)
+{
+    if (c->b != b)
+        central_end(c->b, c->loc);
+    c->b = b;
+}
+
 /* Every write is local and mode=set afterwards. */
 static void
 lower_write(Communicate *c, IrOp *op, IrContext context)
@@ -277,10 +296,12 @@ lower_write(Communicate *c, IrOp *op, IrContext context)
     const IrVar *v = ir_var_find(c->m, name);
     IrValue *x = op->operands[0];
     IrValue *share = value_for_copy(c, v, x, context, mode);
+    IrBlock *b = begin_write(c, v, context);
     IrValue *value = apply_mode(c, name, mode, share);
-    if (value == x)
+    if (value == x && b == c->b)
         return;
     ir_build_write(c->b, name, "set", value, c->loc);
+    end_write(c, b);
     ir_stamp(c->b, ir_reason(c->m, "communicate.write", pass_loc(op),
                              "the write of \"%s\" with aggregation %s", name,
                              agg_word[v->agg]));
@@ -291,12 +312,15 @@ lower_write(Communicate *c, IrOp *op, IrContext context)
 /* ---- values ------------------------------------------------------------- */
 
 /* The value of a variable: in cross-replica context that of a sync-on-read
- * variable is aggregated.  NULL: as it stands. */
+ * variable is aggregated; a central one is at its home, where updates are made.
+ * NULL: as it stands. */
 static IrValue *
 lower_read(Communicate *c, const IrOp *op, IrContext context)
 {
     const IrVar *v = ir_var_find(c->m, ir_text(op, A_var));
     bool local = context == CX_REPLICA || context == CX_UPDATE;
+    if (central_keeps(c->m, v) && context != CX_UPDATE)
+        return central_read(c->b, v, c->loc);
     if (local || v->sync != SYNC_ON_READ || c->num_replicas == 1)
         return NULL;
     return reduce_replicas(c, agg_word[v->agg],
@@ -337,9 +361,12 @@ cause(Communicate *c, const IrOp *op)
 {
     const char *what = ir_op_info[op->kind].name;
     if (op->kind == OP_read)
-        return arena_printf(c->m->arena,
-                            "the read of the sync-on-read variable \"%s\"",
-                            ir_text(op, A_var));
+        return arena_printf(
+            c->m->arena, "the read of the %s variable \"%s\"",
+            central_keeps(c->m, ir_var_find(c->m, ir_text(op, A_var)))
+                ? "central"
+                : "sync-on-read",
+            ir_text(op, A_var));
     if (op->num_operands && op->operands[0]->name)
         return arena_printf(c->m->arena, "%s of \"%s\"", what,
                             op->operands[0]->name);
@@ -354,7 +381,8 @@ replace_value(Communicate *c, IrOp *op, IrContext context)
         return;
     ir_stamp(c->b, ir_reason(c->m, "communicate.combine", pass_loc(op), "%s",
                              cause(c, op)));
-    ir_splice_before(op, c->b);
+    ir_splice_before(op->kind == OP_read ? central_meeting_point(op) : op,
+                     c->b);
     ir_forward(op->results[0], now);
     ir_remove(op);
 }
@@ -393,6 +421,36 @@ dissolve_region(Communicate *c, IrOp *op, IrContext context)
     ir_remove(op);
 }
 
+static bool
+has_central(const IrModule *m)
+{
+    for (int i = 0; i < m->vars.len; i++)
+        if (central_keeps(m, m->vars.data[i]))
+            return true;
+    return false;
+}
+
+/* An update of central variables is made by their home alone. */
+static void
+lower_update(Communicate *c, IrOp *op)
+{
+    Loc loc = op->loc;
+    if (!has_central(c->m)) {
+        dissolve_region(c, op, CX_UPDATE);
+        return;
+    }
+    lower_block(c, op->regions[0], CX_UPDATE);
+    IrBlock *b = ir_block_scratch(op);
+    IrBlock *home = central_begin(b, loc);
+    central_end(home, loc);
+    ir_remove(ir_block_yield(op->regions[0]));
+    ir_splice_before(ir_block_yield(home), op->regions[0]);
+    ir_stamp(b, ir_reason(c->m, "communicate.central", pass_loc(op),
+                          "the update is made where the variables live"));
+    ir_splice_before(op, b);
+    ir_remove(op);
+}
+
 static void
 follow_forwards(IrOp *op)
 {
@@ -413,7 +471,7 @@ lower_op(Communicate *c, IrOp *op, IrContext context)
         dissolve_region(c, op, CX_MERGE);
         return;
     case OP_update:
-        dissolve_region(c, op, CX_UPDATE);
+        lower_update(c, op);
         return;
     default:
         break;
@@ -478,6 +536,7 @@ pass_communicate(PassCx *cx)
         lower_block(&c, fn->body, CX_CROSS);
         ir_apply_forwards(fn);
     }
+    central_settle(cx->m);
     cx->m->phase = PHASE_REPLICATED;
     for (IrFunc *fn = cx->m->first; fn; fn = fn->next)
         if (fn->kind == FUNC_PROGRAM)

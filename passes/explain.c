@@ -23,30 +23,41 @@ bytes_of(const IrModule *m, const IrType *t)
 
 static const char *const agg_word[] = {"none", "sum", "mean", "first"};
 
+static const char *
+how_kept(const IrVar *v)
+{
+    if (v->type.locality == LOCAL_ON)
+        return "central";
+    return v->sync == SYNC_ON_READ ? "a part on each replica, sync on_read"
+                                   : "mirrored";
+}
+
 static void
 explain_variable(Str *out, const IrModule *m, const IrVar *v)
 {
     IrType t = v->type;
     t.locality = LOCAL_HOST;
-    str_addf(out,
-             "  %-20s %-18s %s, aggregation %s: %lld bytes on each of %s\n",
-             v->name, ir_type_text(m, &t),
-             v->sync == SYNC_ON_READ ? "a part on each replica, sync on_read"
-                                     : "mirrored",
-             agg_word[v->agg], (long long)bytes_of(m, &v->type), m->devices);
+    str_addf(out, "  %-20s %-18s %s, aggregation %s: %lld bytes on %s%s\n",
+             v->name, ir_type_text(m, &t), how_kept(v), agg_word[v->agg],
+             (long long)bytes_of(m, &v->type),
+             v->type.locality == LOCAL_ON ? "the first of " : "each of ",
+             m->devices);
 }
 
 static void
 explain_variables(Str *out, const IrModule *m)
 {
-    int64_t sum = 0;
+    int64_t sum = 0, central = 0;
     str_addf(out, "strategy %s, %d replica%s on %s\n\nvariables\n", m->strategy,
              m->num_replicas, m->num_replicas == 1 ? "" : "s", m->devices);
     for (int i = 0; i < m->vars.len; i++) {
         explain_variable(out, m, m->vars.data[i]);
-        sum += bytes_of(m, &m->vars.data[i]->type);
+        const IrType *t = &m->vars.data[i]->type;
+        *(t->locality == LOCAL_ON ? &central : &sum) += bytes_of(m, t);
     }
     str_addf(out, "  %lld bytes on each device\n", (long long)sum);
+    if (central)
+        str_addf(out, "  %lld bytes more on the first\n", (long long)central);
 }
 
 /* ---- batches ------------------------------------------------------------ */
@@ -213,7 +224,7 @@ explain_memory(Str *out, const IrModule *m)
     Arena *a = arena_new(NULL, "explaining memory");
     DeviceMemory dm = memory_of_devices(a, m);
     explain_devices(out, m, &dm);
-    explain_host(out, m, m->num_replicas * dm.arena);
+    explain_host(out, m, ir_arenas_bytes(m, dm.arena));
     arena_release(a);
 }
 

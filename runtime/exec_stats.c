@@ -61,14 +61,14 @@ static void
 print_memory(const RtRun *run, FILE *to)
 {
     int64_t frame = frame_bytes(run), data = data_bytes(run);
-    int64_t planned = run->num_replicas * run->arena_bytes + frame + data;
-    int64_t before = run->stats.memory;
+    int64_t arenas = ir_arenas_bytes(run->module, run->arena_bytes);
+    int64_t planned = arenas + frame + data, before = run->stats.memory;
     fprintf(to,
-            "memory         %.3f MB planned: %d x %.3f MB of devices, %.3f MB "
+            "memory         %.3f MB planned: %.3f MB of %d devices, %.3f MB "
             "of main, %.3f MB of data\n"
             "  in use       %.3f MB at most, beside %.3f MB of the runner and "
             "the plan\n",
-            megabytes(planned), run->num_replicas, megabytes(run->arena_bytes),
+            megabytes(planned), megabytes(arenas), run->num_replicas,
             megabytes(frame), megabytes(data), megabytes(usage_peak() - before),
             megabytes(before));
 }

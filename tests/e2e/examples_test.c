@@ -176,6 +176,26 @@ check_losses(Place *p, const char *name, const char *options, double tolerance)
     }
 }
 
+/* Where variables live changes no bit. */
+static void
+central_storage_loses_the_same(void **state)
+{
+    static const char *const names[] = {"linear", "bigram"};
+    Place *p = *state;
+    for (int k = 0; k < 2; k++) {
+        Losses all = losses(p, names[k], 3, "");
+        const char *plan = compile(p, with_losses_printed(p, names[k]),
+                                   "--strategy central_storage "
+                                   "--devices cpu:0-2");
+        Ran r = run_ok(p->arena, "tfd-run %s --data %s", plan, p->dir);
+        Losses central = parse_losses(r.out);
+        for (int i = 0; i < NUM_STEPS; i++)
+            if (all.at[i] != central.at[i])
+                fail_msg("%s, step %d: %.17g mirrored, %.17g central", names[k],
+                         i + 1, all.at[i], central.at[i]);
+    }
+}
+
 static void
 losses_agree_in_f64(void **state)
 {
@@ -247,6 +267,7 @@ main(void)
         cmocka_unit_test(bigram_runs_on_any_number_of_devices),
         cmocka_unit_test(contexts_runs_on_two),
         cmocka_unit_test(ragged_runs_on_three),
+        cmocka_unit_test(central_storage_loses_the_same),
         cmocka_unit_test(losses_agree_in_f64),
         cmocka_unit_test(losses_agree_in_f32),
         cmocka_unit_test(bits_depend_on_the_program_alone),

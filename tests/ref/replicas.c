@@ -431,7 +431,7 @@ replicas_drifted(const Interp *in)
 {
     for (int i = 0; i < in->m->vars.len; i++) {
         const IrVar *v = in->m->vars.data[i];
-        for (int r = 1; r < in->num_replicas && v->sync != SYNC_ON_READ; r++)
+        for (int r = 1; r < in->num_replicas && !ir_var_is_own(v); r++)
             if (ref_first_difference(replicas_var(in, 0, v->name),
                                      replicas_var(in, r, v->name)) >= 0)
                 return v->name;

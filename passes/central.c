@@ -1,0 +1,78 @@
+/*
+ * central.c - variables that live on one device
+ *
+ *   read v                  %own = replica_id == 0
+ *                           %x = if %own { read v } { zeros }
+ *                           %v = all_reduce %x {op=first}
+ *   write v                 if %own { write v }
+ *
+ * A variable whose locality is on(itself) is settled: its home alone touches
+ * it, and the verifier asks no agreement about it.
+ */
+#include "passes/central.h"
+
+#include <string.h>
+#include "ir/build.h"
+
+bool
+central_keeps(const IrModule *m, const IrVar *v)
+{
+    return m->num_replicas > 1 && !strcmp(m->strategy, "central_storage") &&
+           v->sync != SYNC_ON_READ;
+}
+
+static IrOp *
+build_choice(IrBlock *b, Loc loc)
+{
+    IrValue *id = ir_build0(b, OP_replica_id, loc);
+    IrValue *home = ir_const_int(b, DT_i32, 0, loc);
+    IrValue *own = ir_build2(b, OP_eq, id, home, loc);
+    return ir_build_op(b, OP_if, 1, &own, loc);
+}
+
+IrBlock *
+central_begin(IrBlock *b, Loc loc)
+{
+    return build_choice(b, loc)->regions[0];
+}
+
+void
+central_end(IrBlock *home, Loc loc)
+{
+    IrOp *choice = home->op;
+    ir_build_yield(home, 0, NULL, loc);
+    ir_build_yield(choice->regions[1], 0, NULL, loc);
+    ir_op_close(choice);
+}
+
+IrValue *
+central_read(IrBlock *b, const IrVar *v, Loc loc)
+{
+    IrOp *choice = build_choice(b, loc);
+    IrValue *own = ir_build_read(choice->regions[0], v->name, loc);
+    ir_build_yield(choice->regions[0], 1, &own, loc);
+    IrValue *none = ir_const_zeros(choice->regions[1], &v->type, loc);
+    ir_build_yield(choice->regions[1], 1, &none, loc);
+    ir_op_close(choice);
+    return ir_build_all_reduce(b, "first", 1, choice->results, loc)->results[0];
+}
+
+IrOp *
+central_meeting_point(IrOp *op)
+{
+    for (const IrOp *around; (around = ir_divergence(op->block));)
+        op = around->regions[0]->op;
+    return op;
+}
+
+void
+central_settle(IrModule *m)
+{
+    for (int i = 0; i < m->vars.len; i++) {
+        IrVar *v = m->vars.data[i];
+        if (!central_keeps(m, v))
+            continue;
+        v->type.locality = LOCAL_ON;
+        v->type.on = v->name;
+    }
+}

@@ -85,7 +85,8 @@ struct Emit {
     EmitTile tile;
     Val dims, begin, end; /* parameters */
     Val *arrays[K_NUM_ROLES];
-    Val nowhere;   /* zeros to load, bytes to store what is not */
+    Val nowhere;   /* zeros to load */
+    Val elsewhere; /* bytes to store what is not */
     Type word;     /* of indices: i64, or i32 where that is enough */
     Type lane_int; /* of indices in lanes */
     VEC(EmitDim) dim_values;

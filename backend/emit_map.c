@@ -436,6 +436,7 @@ code_random(BeUnit *u, DType t, const Val *x)
 #define code_reverse NULL
 #define code_concat NULL
 #define code_take NULL
+#define code_scatter NULL
 #define code_kernel NULL
 
 static Code *const codes[NUM_OPS] = {

@@ -71,6 +71,16 @@ nowhere(Emit *e)
     return e->nowhere;
 }
 
+/* Bytes that nobody reads. */
+static Val
+elsewhere(Emit *e)
+{
+    if (!e->elsewhere)
+        e->elsewhere = be_alloca(e->u, e->u->i8, NOWHERE_BYTES, NOWHERE_BYTES,
+                                 "elsewhere");
+    return e->elsewhere;
+}
+
 /* ---- elements ----------------------------------------------------------- */
 
 Val
@@ -137,14 +147,13 @@ full_mask(Emit *e)
     return be_int(be_vector(e->u->i1, e->tile.lanes), 1);
 }
 
-/* Pointers to element base + lanes, or nowhere. */
+/* Pointers to element base + lanes; to `instead` where the mask is false. */
 static Val
-lane_pointers(Emit *e, Type element, Val base, Val lanes, Val mask)
+lane_pointers(Emit *e, Type element, Val base, Val lanes, Val mask, Val instead)
 {
     BeUnit *u = e->u;
     Val ptrs = LLVMBuildGEP2(u->builder, element, base, &lanes, 1, "");
-    return mask ? be_select(u, mask, ptrs,
-                            be_splat(u, nowhere(e), e->tile.lanes))
+    return mask ? be_select(u, mask, ptrs, be_splat(u, instead, e->tile.lanes))
                 : ptrs;
 }
 
@@ -156,7 +165,9 @@ gather(Emit *e, DType t, Val base, Val lanes, Val mask)
     Type element = emit_memory_type(e, t);
     Type type = be_vector(element, e->tile.lanes);
     bool masked = has_gathers(e, t);
-    Val ptrs = lane_pointers(e, element, base, lanes, masked ? NULL : mask);
+    Val unless = masked ? NULL : mask;
+    Val ptrs = lane_pointers(e, element, base, lanes, unless,
+                             unless ? nowhere(e) : NULL);
     Type over[] = {type, LLVMTypeOf(ptrs)};
     Val align = LLVMConstInt(u->i32, dtype_info[t].bytes, 0);
     Val args[] = {ptrs, align, masked && mask ? mask : full_mask(e),
@@ -192,8 +203,8 @@ store_dense(Emit *e, DType t, Val x, Val p, Val mask)
     } else if (has_masks(e, t)) {
         be_store_masked(u, x, p, align, mask);
     } else {
-        Val ptrs =
-            lane_pointers(e, emit_memory_type(e, t), p, lane_steps(e), mask);
+        Val ptrs = lane_pointers(e, emit_memory_type(e, t), p, lane_steps(e),
+                                 mask, elsewhere(e));
         Type over[] = {LLVMTypeOf(x), LLVMTypeOf(ptrs)};
         Val args[] = {x, ptrs, LLVMConstInt(u->i32, align, 0), full_mask(e)};
         be_intrinsic(u, "llvm.masked.scatter", over, 2, args, 4);
@@ -254,9 +265,17 @@ emit_load(Emit *e, const KNode *n)
     }
 }
 
+/* Both conditions; NULL is true. */
+static Val
+both(BeUnit *u, Val x, Val y)
+{
+    return x && y ? be_and(u, x, y) : x ? x : y;
+}
+
 void
 emit_store(Emit *e, const KNode *n)
 {
+    BeUnit *u = e->u;
     DType t = n->store.array->dtype;
     EmitAddress a = emit_address(e, &n->store.at);
     EmitDepends d = emit_address_depends(e, &a);
@@ -265,11 +284,15 @@ emit_store(Emit *e, const KNode *n)
             Val index = emit_address_scalar(e, &a, row, v);
             Val p = element_pointer(e, n->store.array, index);
             Val x = emit_get_as(e, n->store.value, row, v, d.lane);
-            x = emit_to_memory(e->u, t, x);
+            Val guard = n->store.guard
+                            ? emit_get_as(e, n->store.guard, row, v, d.lane)
+                            : NULL;
+            x = emit_to_memory(u, t, x);
             if (d.lane)
-                store_dense(e, t, x, p, e->tile.mask[v]);
+                store_dense(e, t, x, p, both(u, guard, e->tile.mask[v]));
             else
-                be_store(e->u, x, p, (unsigned)dtype_info[t].bytes);
+                be_store(u, x, guard ? be_select(u, guard, p, elsewhere(e)) : p,
+                         (unsigned)dtype_info[t].bytes);
         }
     }
 }

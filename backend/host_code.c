@@ -279,6 +279,11 @@ emit_kernel(Host *h, const IrOp *op)
     BeUnit *u = h->u;
     const BeKernel *k = op->mark;
     Val fn = kernel_function(h, k), ptrs = kernel_ptrs(h, op);
+    for (int i = 0; i < k->arrays[K_OUT].len; i++) {
+        const KArray *from = k->arrays[K_OUT].data[i]->from;
+        if (from)
+            copy_value(h, op->operands[from->index], op->results[i]);
+    }
     Val words = kernel_words(h, k), items = kernel_items(h, k);
     int64_t grain = kernel_grain(h, k);
     if (grain) {

@@ -160,7 +160,8 @@ be_kernel_args(const KNode *n, KNode **args)
         return n->map.num_args;
     case K_STORE:
         args[0] = n->store.value;
-        return 1;
+        args[1] = n->store.guard;
+        return n->store.guard ? 2 : 1;
     case K_PICK:
         args[0] = n->pick.value;
         return 1;

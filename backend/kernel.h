@@ -19,6 +19,10 @@
  *
  * docs/kernels.md has the text form, examples, and which clusters of
  * operations become good kernels.  kernels.def lists nodes and reductions.
+ *
+ * An output may begin as an input (`from`): then its elements are those of the
+ * input before the first item, and it may be loaded too.  Whoever calls the
+ * kernel puts them there, or has both in the same memory.
  * Everything belongs to the arena that the kernel was made in.
  */
 #ifndef TFD_BACKEND_KERNEL_H
@@ -31,15 +35,17 @@ typedef struct KNode KNode;
 
 typedef enum KRole { K_IN, K_OUT, K_TABLE, K_NUM_ROLES } KRole;
 
-/* Memory.  Inputs are only loaded, outputs only stored, tables are constants
- * that are part of the kernel's code. */
-typedef struct KArray {
+/* Memory.  Inputs are only loaded, outputs only stored unless they begin as an
+ * input, tables are constants that are part of the kernel's code. */
+typedef struct KArray KArray;
+struct KArray {
     KRole role;
     int index; /* among those of its role */
     DType dtype;
-    Dim size;         /* elements */
-    const void *data; /* K_TABLE: the elements */
-} KArray;
+    Dim size;           /* elements */
+    const void *data;   /* K_TABLE: the elements */
+    const KArray *from; /* K_OUT: what it begins as, or NULL */
+};
 
 /* An index: 0 <= value < extent (a DIV or MOD under a guard that is false may
  * have any value). */
@@ -99,7 +105,7 @@ struct KNode {
             Dim size;
         } inside; /* INSIDE */
         struct {
-            KArray *array; /* an input or a table */
+            KArray *array; /* an input, a table, an output that has `from` */
             KIndex at;
             KNode *guard; /* a bool, or NULL: always */
         } load;           /* LOAD */
@@ -131,7 +137,8 @@ struct KNode {
             KNode *value; /* an i64 */
         } pick;           /* PICK */
         struct {
-            bool vector; /* exactly one range, which runs along the lanes */
+            bool vector;  /* exactly one range, which runs along the lanes */
+            bool ordered; /* in row-major order, one after the other */
             KRanges ranges;
             KBlock body;
         } loop; /* LOOP */
@@ -139,6 +146,7 @@ struct KNode {
             KArray *array; /* an output */
             KIndex at;
             KNode *value; /* of dtype_compute(array->dtype) */
+            KNode *guard; /* a bool, or NULL: always */
         } store;          /* STORE */
     };
 };

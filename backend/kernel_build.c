@@ -203,9 +203,14 @@ build(Build *b, const IrBlock *region)
         be_expr_fail(b, "a kernel has no results");
     if (b->error)
         return;
-    bind_outputs(b);
-    for (int i = 0; i < b->outputs.len; i++)
-        compute_output(b, &b->outputs.data[i]);
+    const IrOp *scatter = be_scatter_of(region);
+    if (scatter) {
+        be_scatter_bind(b, scatter, &b->outputs.data[0]);
+    } else {
+        bind_outputs(b);
+        for (int i = 0; i < b->outputs.len; i++)
+            compute_output(b, &b->outputs.data[i]);
+    }
     if (!b->error)
         be_nest_build(b);
 }

@@ -57,6 +57,10 @@ typedef struct Output {
     ExprVars vars;
     KIndex at; /* where it is stored */
     Expr *value;
+    /* of a scatter: where guard holds, and combined with what is there */
+    Expr *guard;     /* else NULL */
+    IrOpKind fold;   /* OP_copy: not combined */
+    KRanges ordered; /* indices of the loop around the store */
 } Output;
 
 typedef struct Memo Memo; /* an element asked for before */
@@ -143,6 +147,13 @@ Dim be_shape_size(Build *b, const Shape *s);
 /* The first element of v; its linear index. */
 View be_view_of(const Build *b, const IrValue *v);
 KIndex be_view_linear(Build *b, const View *view);
+
+/* ---- kernel_scatter.c --------------------------------------------------- */
+
+/* The scatter that the region is for, or NULL. */
+const IrOp *be_scatter_of(const IrBlock *region);
+/* Fills o, its only output. */
+void be_scatter_bind(Build *b, const IrOp *op, Output *o);
 
 /* ---- kernel_nest.c ------------------------------------------------------ */
 

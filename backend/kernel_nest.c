@@ -81,6 +81,8 @@ graph_of(Build *b)
     Graph g = {0};
     for (int i = 0; i < b->outputs.len; i++) {
         visit(b, &g, b->outputs.data[i].value);
+        if (b->outputs.data[i].guard)
+            visit(b, &g, b->outputs.data[i].guard);
         visit_index(b, &g, &b->outputs.data[i].at);
     }
     return g;
@@ -181,6 +183,8 @@ merge_indices(Build *b, const Graph *g)
 {
     KRanges *ranges;
     merge_outputs(b, g);
+    for (int i = 0; i < b->outputs.len; i++)
+        merge_ranges(g, &b->outputs.data[i].ordered);
     for (int i = 0; i < g->exprs.len; i++) {
         if (be_kernel_body(&g->exprs.data[i]->node, &ranges))
             merge_ranges(g, ranges);
@@ -562,6 +566,68 @@ emit_loops(Build *b, Scope *s, const Output *o, const ExprVars *inner, int next)
     loop_close(b, &loop, s);
 }
 
+/* What is there combined with the value of a scatter, rounded as memory has it
+ * (D4). */
+static KNode *
+emit_fold_of(Build *b, KBlock *to, const Output *o, const KNode *load,
+             KNode *value)
+{
+    DType t = o->array->dtype;
+    if (o->fold == OP_copy)
+        return value;
+    KNode *old = be_kernel_append(b->k->arena, to, load);
+    KNode fold = {.kind = K_MAP, .dtype = load->dtype};
+    fold.map.op = o->fold;
+    fold.map.num_args = 2;
+    fold.map.args[0] = old;
+    fold.map.args[1] = value;
+    KNode *sum = be_kernel_append(b->k->arena, to, &fold);
+    if (t == dtype_compute(t) || o->fold == OP_minimum || o->fold == OP_maximum)
+        return sum;
+    KNode cast = {.kind = K_MAP, .dtype = load->dtype};
+    cast.map.op = OP_cast;
+    cast.map.to = t;
+    cast.map.num_args = 1;
+    cast.map.args[0] = sum;
+    return be_kernel_append(b->k->arena, to, &cast);
+}
+
+/* A row is loaded and stored at its turn: never an Expr, which could be placed
+ * outside of the loop. */
+static void
+emit_row(Build *b, Scope *s, const Output *o)
+{
+    KNode *value = place(b, s, o->value), *guard = place(b, s, o->guard);
+    KNode load = {.kind = K_LOAD, .dtype = dtype_compute(o->array->dtype)};
+    load.load.array = o->array;
+    load.load.at = place_index(b, s, &o->at);
+    load.load.guard = guard;
+    KNode store = {.kind = K_STORE, .id = -1};
+    store.store.array = o->array;
+    store.store.at = place_index(b, s, &o->at);
+    store.store.guard = guard;
+    store.store.value = emit_fold_of(b, s->block, o, &load, value);
+    be_kernel_append(b->k->arena, s->block, &store);
+}
+
+/* The rows of a scatter, one after the other. */
+static void
+emit_scatter(Build *b, Scope *s, const Output *o)
+{
+    if (o->ordered.count == 0) {
+        emit_row(b, s, o);
+        return;
+    }
+    KNode loop = {.kind = K_LOOP, .id = -1};
+    loop.loop.ordered = true;
+    loop.loop.ranges = o->ordered;
+    Scope body = scope_open(s, &loop.loop.body, false);
+    bind_ranges(b, &body, &loop.loop.ranges);
+    emit_row(b, &body, o);
+    scope_close(&body);
+    be_kernel_append(b->k->arena, s->block, &loop);
+}
+
 /* Whether an output before number i has the same inner indices. */
 static bool
 is_emitted(Build *b, int i, const ExprVars *inner)
@@ -598,6 +664,10 @@ static void
 emit_rows(Build *b, Scope *s, const ExprVars *rows, int next,
           const ExprVar *lanes)
 {
+    if (next == rows->len && b->outputs.data[0].guard) {
+        emit_scatter(b, s, &b->outputs.data[0]);
+        return;
+    }
     if (next == rows->len) {
         emit_item(b, s);
         return;

@@ -78,12 +78,13 @@ parse_value(Reader *r)
 }
 
 static KArray *
-parse_array_name(Reader *r, bool output)
+parse_array_name(Reader *r, bool stored)
 {
     Loc at = parse_here(&r->p);
     const char *name = parse_word(&r->p, "an array");
     const Meaning *m = map_get(r->names, name);
-    if (m && m->array && (m->array->role == K_OUT) == output)
+    bool output = m && m->array && m->array->role == K_OUT;
+    if (m && m->array && (output == stored || m->array->from))
         return m->array;
     parse_fail(&r->p, at, "%s is no array that can be used here", name);
     return NEW(r->arena, KArray);
@@ -359,11 +360,12 @@ parse_definition(Reader *r, KBlock *b)
 /* ---- statements --------------------------------------------------------- */
 
 static void
-parse_loop(Reader *r, KBlock *b, bool vector)
+parse_loop(Reader *r, KBlock *b, const char *word)
 {
     KNode n = {.kind = K_LOOP, .id = -1};
     int outside = r->open.len;
-    n.loop.vector = vector;
+    n.loop.vector = strcmp(word, "vector") == 0;
+    n.loop.ordered = strcmp(word, "ordered") == 0;
     n.loop.ranges = parse_ranges(r);
     parse_expect(&r->p, '{');
     parse_block(r, &n.loop.body);
@@ -380,6 +382,8 @@ parse_store(Reader *r, KBlock *b)
     n.store.at = parse_subscript(r);
     parse_expect(&r->p, ',');
     n.store.value = parse_value(r);
+    if (parse_accept_word(&r->p, "if"))
+        n.store.guard = parse_value(r);
     be_kernel_append(r->arena, b, &n);
 }
 
@@ -417,14 +421,18 @@ parse_divide(Reader *r, KBlock *b)
 static void
 parse_statement(Reader *r, KBlock *b)
 {
+    static const char *const loops[] = {"loop", "vector", "ordered"};
     Parser *p = &r->p;
-    if (p->token.kind == TOKEN_VALUE)
+    if (p->token.kind == TOKEN_VALUE) {
         parse_definition(r, b);
-    else if (parse_accept_word(p, "loop"))
-        parse_loop(r, b, false);
-    else if (parse_accept_word(p, "vector"))
-        parse_loop(r, b, true);
-    else if (parse_accept_word(p, "store"))
+        return;
+    }
+    for (size_t i = 0; i < sizeof loops / sizeof *loops; i++)
+        if (parse_accept_word(p, loops[i])) {
+            parse_loop(r, b, loops[i]);
+            return;
+        }
+    if (parse_accept_word(p, "store"))
         parse_store(r, b);
     else
         parse_divide(r, b);
@@ -519,6 +527,8 @@ parse_array(Reader *r, KRole role)
     parse_expect(p, '[');
     KArray *array = be_kernel_array(r->k, role, dtype, parse_dim(r));
     parse_expect(p, ']');
+    if (role == K_OUT && parse_accept_word(p, "from"))
+        array->from = parse_array_name(r, false);
     define(r, at, name, (Meaning){.array = array, .symbol = -1});
     if (role == K_TABLE) {
         parse_expect(p, '=');

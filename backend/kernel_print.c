@@ -273,7 +273,9 @@ print_statement(Str *out, const KNode *n, int depth)
 {
     switch (n->kind) {
     case K_LOOP:
-        str_add(out, n->loop.vector ? "vector" : "loop");
+        str_add(out, n->loop.vector    ? "vector"
+                     : n->loop.ordered ? "ordered"
+                                       : "loop");
         open_body(out, &n->loop.ranges, &n->loop.body, depth);
         close_body(out, depth);
         return;
@@ -281,6 +283,8 @@ print_statement(Str *out, const KNode *n, int depth)
         str_add(out, "store");
         print_access(out, n->store.array, &n->store.at);
         str_addf(out, ", %%%d", n->store.value->id);
+        if (n->store.guard)
+            str_addf(out, " if %%%d", n->store.guard->id);
         return;
     case K_PICK:
         print_pick(out, n);
@@ -337,6 +341,8 @@ print_array(Str *out, const KArray *array)
              dtype_info[array->dtype].name);
     print_dim(out, array->size);
     str_add(out, "]");
+    if (array->from)
+        str_addf(out, " from in%d", array->from->index);
     if (array->role == K_TABLE) {
         str_add(out, " = ");
         print_table(out, array);

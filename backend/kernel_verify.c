@@ -268,6 +268,8 @@ static void
 check_loop(Check *c, const KNode *n)
 {
     Mark m = mark(c);
+    if (n->loop.vector && n->loop.ordered)
+        fail(c, "an ordered loop runs along the lanes");
     if (n->loop.vector)
         check_vector(c, &n->loop.ranges, &n->loop.body);
     enter(c, &n->loop.ranges, n->loop.vector);
@@ -283,19 +285,35 @@ check_store(Check *c, const KNode *n)
     const KArray *array = n->store.array;
     if (array->role != K_OUT || c->in_body)
         fail(c, "a store is not to an output, or in a reduction");
+    else if (n->store.guard && n->store.guard->dtype != DT_bool)
+        fail(c, "the guard of a store is no bool");
     else if (!c->error && n->store.value->dtype != dtype_compute(array->dtype))
         fail(c, "out%d gets values of another dtype", array->index);
     else
         c->is_stored[array->index] = true;
-    check_access(c, array, &n->store.at);
+    if (!n->store.guard)
+        check_access(c, array, &n->store.at);
+}
+
+/* Whether an output overwrites the input. */
+static bool
+is_begun(const BeKernel *k, const KArray *in)
+{
+    for (int i = 0; i < k->arrays[K_OUT].len; i++)
+        if (k->arrays[K_OUT].data[i]->from == in)
+            return true;
+    return false;
 }
 
 static void
 check_load(Check *c, const KNode *n)
 {
     const KArray *array = n->load.array;
-    if (array->role == K_OUT || n->dtype != dtype_compute(array->dtype))
+    bool loaded = array->role != K_OUT || array->from;
+    if (!loaded || n->dtype != dtype_compute(array->dtype))
         fail(c, "%%%d does not load what it says", n->id);
+    if (is_begun(c->k, array))
+        fail(c, "in%d is loaded though an output begins as it", array->index);
     if (!n->load.guard)
         check_access(c, array, &n->load.at);
     else if (n->load.guard->dtype != DT_bool)
@@ -405,6 +423,16 @@ check_block(Check *c, const KBlock *b)
 
 /* ---- the kernel --------------------------------------------------------- */
 
+/* An output begins as an input that is its like. */
+static void
+check_from(Check *c, const KArray *out)
+{
+    const KArray *in = out->from;
+    if (in && (in->role != K_IN || in->dtype != out->dtype ||
+               !dim_equal(in->size, out->size)))
+        fail(c, "out%d cannot begin as an array of another kind", out->index);
+}
+
 static void
 check_arrays(Check *c)
 {
@@ -414,6 +442,7 @@ check_arrays(Check *c)
             check_dim(c, size);
             if (dim_is_const(size) && size.c < 0)
                 fail(c, "an array has a negative size");
+            check_from(c, c->k->arrays[role].data[i]);
         }
     }
 }

@@ -113,6 +113,11 @@ ptx_emit_loop(Emit *e, const KNode *n)
     const KBlock *body = &n->loop.body;
     if (n == p->shape.flat) {
         emit_block(e, body);
+    } else if (p->together && n->loop.ordered) {
+        Val first = be_icmp(e->u, LLVMIntEQ, p->lane, emit_word(e, 0));
+        PtxIf i = ptx_if(p, be_and(e->u, first, p->active));
+        emit_points(p, r, emit_word(e, 0), emit_word(e, 1), body);
+        ptx_end_if(p, &i, NULL, NULL);
     } else if (p->together) {
         PtxIf i = ptx_if(p, p->active);
         emit_points(p, r, p->lane, emit_word(e, p->shape.team), body);

@@ -136,16 +136,21 @@ store_elements(Emit *e, const KNode *n)
     BeUnit *u = e->u;
     const KArray *array = n->store.array;
     EmitAddress a = emit_address(e, &n->store.at);
-    int at_once = rows_at_once(e, array, &n->store.at);
+    int at_once = n->store.guard ? 1 : rows_at_once(e, array, &n->store.at);
     int num = emit_rows(e, emit_address_depends(e, &a));
     for (int row = 0; row < num; row += at_once) {
         Val parts[BE_MAX_ROWS];
+        PtxIf guarded;
         for (int i = 0; i < at_once; i++)
             parts[i] = emit_to_memory(u, array->dtype,
                                       emit_get(e, n->store.value, row + i, 0));
         Val p = element_pointer(e, array, emit_address_scalar(e, &a, row, 0));
+        if (n->store.guard)
+            guarded = ptx_if(ptx_of(e), emit_get(e, n->store.guard, row, 0));
         be_store(u, at_once > 1 ? vector_of(u, parts, at_once) : parts[0], p,
                  aligned_to(array, at_once));
+        if (n->store.guard)
+            ptx_end_if(ptx_of(e), &guarded, NULL, NULL);
     }
 }
 

@@ -28,7 +28,8 @@ flat_loop(const BeKernel *k)
 {
     const KNode *loop = NULL;
     for (const KNode *n = k->body.first; n; n = n->next) {
-        if (has_effect(n) || (n->kind == K_LOOP && loop))
+        if (has_effect(n) ||
+            (n->kind == K_LOOP && (loop || n->loop.ordered)))
             return NULL;
         if (n->kind == K_LOOP)
             loop = n;
@@ -76,7 +77,9 @@ note_wishes(const BeKernel *k, const KBlock *body, PtxShape *s)
 {
     for (const KNode *n = body->first; n; n = n->next) {
         int64_t points;
-        if (n->kind == K_LOOP) {
+        if (n->kind == K_LOOP && n->loop.ordered) {
+            continue; /* a thread's alone */
+        } else if (n->kind == K_LOOP) {
             points = emit_ranges_bound(k, &n->loop.ranges);
         } else if (n->kind == K_REDUCE) {
             points = emit_ranges_bound(k, &n->reduce.ranges);

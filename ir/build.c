@@ -258,6 +258,27 @@ ir_build_concat(IrBlock *b, int n, IrValue *const *xs, int64_t axis, Loc loc)
 }
 
 IrValue *
+ir_build_scatter(IrBlock *b, const char *mode, IrValue *x, IrValue *rows,
+                 IrValue *values, Loc loc)
+{
+    IrOp *op =
+        ir_build_op(b, OP_scatter, 3, (IrValue *[]){x, rows, values}, loc);
+    ir_set_text(op, A_mode, mode);
+    return ir_build_infer(op);
+}
+
+IrValue *
+ir_build_add_rows(IrBlock *b, IrValue *x, IrValue *rows, IrValue *values,
+                  Loc loc)
+{
+    DType narrow = x->type.dtype, wide = dtype_compute(narrow);
+    x = ir_build_cast(b, x, wide, loc);
+    values = ir_build_cast(b, values, wide, loc);
+    x = ir_build_scatter(b, "add", x, rows, values, loc);
+    return ir_build_cast(b, x, narrow, loc);
+}
+
+IrValue *
 ir_build_iota(IrBlock *b, DType t, int rank, const Dim *dims, int64_t axis,
               Loc loc)
 {

@@ -202,6 +202,22 @@ dtype_take(const Infer *in, int i, IrType *out)
 }
 
 const char *
+dtype_scatter(const Infer *in, int i, IrType *out)
+{
+    (void)i;
+    out->dtype = dtype_of(in, 0);
+    if (!dtype_is_int(dtype_of(in, 1)))
+        return WRONG(in, "a row is named by an integer, not %s",
+                     name_of(dtype_of(in, 1)));
+    if (dtype_of(in, 2) != out->dtype)
+        return WRONG(in, "values of %s where rows are %s: cast them",
+                     name_of(dtype_of(in, 2)), name_of(out->dtype));
+    if (out->dtype == DT_bool && strcmp(ir_text(in->op, A_mode), "set") != 0)
+        return WRONG(in, "rows of bool are only set");
+    return NULL;
+}
+
+const char *
 dtype_arg(const Infer *in, int i, IrType *out)
 {
     const char *wrong = dtype_numeric(in, i, out);

@@ -538,6 +538,27 @@ shape_take(const Infer *in, int i, IrType *out)
 }
 
 const char *
+shape_scatter(const Infer *in, int i, IrType *out)
+{
+    (void)i;
+    const IrType *x = operand(in, 0), *y = operand(in, 1);
+    const IrType *values = operand(in, 2);
+    IrType want = {0};
+    const char *wrong = NULL;
+    if (x->rank == 0)
+        return WRONG(in, "a scalar has no rows");
+    for (int k = 0; !wrong && k < y->rank; k++)
+        wrong = push_dim(in, &want, y->dims[k]);
+    for (int k = 1; !wrong && k < x->rank; k++)
+        wrong = push_dim(in, &want, x->dims[k]);
+    if (!wrong && !type_same_shape(&want, values))
+        wrong = WRONG(in, "values of shape %s where rows need %s",
+                      shape_text(in, values), shape_text(in, &want));
+    copy_shape(out, x);
+    return wrong;
+}
+
+const char *
 shape_concat(const Infer *in, int i, IrType *out)
 {
     (void)i;

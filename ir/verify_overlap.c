@@ -283,8 +283,23 @@ clear_marks(const IrBlock *b)
     }
 }
 
+/* Whether nothing in the kernel uses its parameter o but the scatter, to change
+ * its rows. */
+static bool
+is_scattered_into(const IrOp *scatter, int o)
+{
+    int uses = 0;
+    const IrBlock *b = scatter->block;
+    const IrValue *arg = b->args.data[o];
+    for (const IrOp *op = b->first; op; op = op->next)
+        for (int i = 0; i < op->num_operands; i++)
+            uses += op->operands[i] == arg;
+    return uses == 1 && scatter->operands[0] == arg;
+}
+
 /* Whether the kernel may make result r in exactly the bytes of operand o: it
- * reads an element of o only to make the same element of r. */
+ * reads an element of o only to make the same element of r, or changes rows of
+ * it. */
 static bool
 kernel_may_overwrite(const IrOp *kernel, int o, int r)
 {
@@ -294,6 +309,9 @@ kernel_may_overwrite(const IrOp *kernel, int o, int r)
     const IrType *to = &kernel->results[r]->type;
     bool may = type_same_shape(from, to) &&
                dtype_info[from->dtype].bytes == dtype_info[to->dtype].bytes;
+    const IrOp *made = yield->operands[r]->def;
+    if (made && made->kind == OP_scatter && is_scattered_into(made, o))
+        return true;
     clear_marks(b);
     b->args.data[o]->mark = b->args.data[o];
     for (const IrOp *op = b->first; may && op != yield; op = op->next)

@@ -116,6 +116,9 @@ reads_once(const IrOp *consumer, const IrValue *x)
         return false;
     if (consumer->kind == OP_take)
         return false; /* indices repeat, and serve for a whole part each */
+    if (consumer->kind == OP_scatter) /* may read the rows that it changes */
+        return x != consumer->operands[0] &&
+               (ir_op_info[x->def->kind].traits & ELEMENTWISE);
     if (ir_op_info[consumer->kind].traits & ELEMENTWISE)
         return type_same_shape(&x->type, &consumer->results[0]->type);
     return true;
@@ -155,7 +158,7 @@ reads_all_once(const IrOp *user, const IrOp *op)
 static bool
 may_join(const Cluster *c, const IrOp *op)
 {
-    if (c->ops.len >= MAX_CLUSTER)
+    if (c->ops.len >= MAX_CLUSTER || op->kind == OP_scatter)
         return false;
     if (!is_reduction(op) && !is_contraction(op))
         return true;
@@ -193,6 +196,13 @@ assign_cluster(Fuse *f, IrOp *op)
     c->reduces |= is_reduction(op) || is_contraction(op);
 }
 
+/* Whether user is a scatter into what op makes: it wants it in memory. */
+static bool
+changes_rows_of(const IrOp *user, const IrOp *op)
+{
+    return user->kind == OP_scatter && user->operands[0]->def == op;
+}
+
 /* A free value that something outside kernels needs (a return, a collective, a
  * loop) is computed by a kernel of its own. */
 static void
@@ -200,7 +210,8 @@ assign_free(Fuse *f, IrOp *op)
 {
     const Node *n = node_of(op);
     for (int i = 0; i < n->users.len; i++) {
-        if (node_of(n->users.data[i])->cluster)
+        const IrOp *user = n->users.data[i];
+        if (node_of(user)->cluster && !changes_rows_of(user, op))
             continue;
         Cluster *c = NEW(f->arena, Cluster);
         c->root = op;
@@ -226,16 +237,25 @@ is_inside(const Kernel *k, const IrValue *v)
     return v->def && node_of(v->def) && node_of(v->def)->cluster == k->cluster;
 }
 
+/* Whether op has its operand v computed beside it. */
 static bool
-is_brought_along(const IrValue *v)
+is_brought_along(const IrOp *op, const IrValue *v)
 {
-    return v->def && is_free(v->def);
+    return v->def && is_free(v->def) && !changes_rows_of(op, v->def);
+}
+
+/* The rows that a scatter changes are the kernel's first operand and nothing
+ * else: what reads them too has them as another one. */
+static bool
+changes_rows(const Kernel *k)
+{
+    return k->cluster->root->kind == OP_scatter;
 }
 
 static void
 add_operand(Kernel *k, IrValue *v)
 {
-    for (int i = 0; i < k->operands.len; i++)
+    for (int i = changes_rows(k); i < k->operands.len; i++)
         if (k->operands.data[i] == v)
             return;
     VEC_PUSH(k->f->arena, k->operands, v);
@@ -245,8 +265,9 @@ static void
 find_operands(Kernel *k, const IrOp *op)
 {
     for (int i = 0; i < op->num_operands; i++)
-        if (!is_inside(k, op->operands[i]) &&
-            !is_brought_along(op->operands[i]))
+        if (!(i == 0 && op->kind == OP_scatter) &&
+            !is_inside(k, op->operands[i]) &&
+            !is_brought_along(op, op->operands[i]))
             add_operand(k, op->operands[i]);
 }
 
@@ -255,7 +276,7 @@ copy_into_kernel(Kernel *k, const IrOp *op)
 {
     for (int i = 0; i < op->num_operands; i++) {
         IrValue *v = op->operands[i];
-        if (is_brought_along(v) && ir_clone_get(k->map, v) == v)
+        if (is_brought_along(op, v) && ir_clone_get(k->map, v) == v)
             ir_clone_op(k->map, v->def, k->body);
     }
     ir_clone_op(k->map, op, k->body);
@@ -275,6 +296,8 @@ static void
 make_kernel(Fuse *f, Cluster *c)
 {
     Kernel k = {.f = f, .cluster = c, .map = ir_clone_map(f->arena)};
+    if (changes_rows(&k))
+        VEC_PUSH(f->arena, k.operands, c->root->operands[0]);
     for (int i = c->ops.len - 1; i >= 0; i--)
         find_operands(&k, c->ops.data[i]);
     IrBlock *scratch = ir_block_scratch(c->root);
@@ -284,10 +307,14 @@ make_kernel(Fuse *f, Cluster *c)
     k.body = kernel->regions[0];
     for (int i = 0; i < k.operands.len; i++) {
         IrValue *v = k.operands.data[i];
-        ir_clone_set(k.map, v, ir_block_arg(k.body, v->type, v->name));
+        IrValue *arg = ir_block_arg(k.body, v->type, v->name);
+        if (i >= changes_rows(&k))
+            ir_clone_set(k.map, v, arg);
     }
     for (int i = c->ops.len - 1; i >= 0; i--)
         copy_into_kernel(&k, c->ops.data[i]);
+    if (changes_rows(&k))
+        k.body->last->operands[0] = k.body->args.data[0];
     IrValue *old = c->root->results[0], *result = ir_clone_get(k.map, old);
     ir_build_yield(k.body, 1, &result, c->root->loc);
     ir_op_close(kernel);

@@ -110,63 +110,6 @@ grad_rule_concat(Grad *g, const IrOp *op)
     }
 }
 
-/* ---- rows --------------------------------------------------------------- */
-
-/* The indices as i64, in range. */
-static IrValue *
-clamped(Grad *g, IrValue *index, Dim size)
-{
-    IrValue *x = ir_build_cast(g->b, index, DT_i64, g->loc);
-    IrValue *one = grad_number(g, x, 1);
-    IrValue *last = dim_is_const(size)
-                        ? ir_const_int(g->b, DT_i64, size.c, g->loc)
-                        : ir_build_dim_size(g->b, size, g->loc);
-    x = grad2(g, OP_minimum, x, grad2(g, OP_sub, last, one));
-    return grad2(g, OP_maximum, x, grad_number(g, x, 0));
-}
-
-/*
- * Each part's gradient is added to the part it was taken from, the first taken
- * first: a contraction with 1 where an index is that of a part.  It is dense,
- * and its time is that of a matrix product; the parts of other indices get
- * exact zeros, unless a gradient is not finite.
- */
-void
-grad_rule_take(Grad *g, const IrOp *op)
-{
-    const IrType *x = &op->operands[0]->type, *y = &op->operands[1]->type;
-    int axis = (int)ir_int(op, A_axis), rank = y->rank;
-    IrValue *dy = grad_out(g, op);
-    Dim hot[IR_MAX_RANK + 1];
-    int64_t contract_hot[IR_MAX_RANK], contract_dy[IR_MAX_RANK];
-    if (rank == IR_MAX_RANK) {
-        diag_error(g->cx->diag, op->loc,
-                   "no gradient through indices of %d dimensions", rank);
-        return;
-    }
-    for (int i = 0; i < rank; i++) {
-        hot[i] = y->dims[i];
-        contract_hot[i] = i;
-        contract_dy[i] = axis + i;
-    }
-    hot[rank] = dim_const(1);
-    IrValue *index = clamped(g, op->operands[1], x->dims[axis]);
-    index = ir_build_reshape(g->b, index, rank + 1, hot, g->loc);
-    IrValue *number = ir_build_iota(g->b, DT_i64, 1, &x->dims[axis], 0, g->loc);
-    IrValue *is = grad2(g, OP_eq, index, number);
-    IrValue *ones = ir_build_cast(g->b, is, dy->type.dtype, g->loc);
-    IrDotAxes axes = {.contract_x = contract_hot,
-                      .contract_y = contract_dy,
-                      .num_contract = rank};
-    if (rank == 0)
-        ones = ir_build_reshape(g->b, ones, 1, &x->dims[axis], g->loc);
-    IrValue *d = ir_build_dot(g->b, ones, dy, &axes, g->loc);
-    int64_t perm[IR_MAX_RANK];
-    for (int i = 0; i < x->rank; i++)
-        perm[i] = i == axis ? 0 : i < axis ? i + 1 : i;
-    grad_add(g, op->operands[0], ir_build_transpose(g->b, d, perm, g->loc));
-}
-
 /* ---- contraction -------------------------------------------------------- */
 
 typedef struct Axes {

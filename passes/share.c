@@ -12,7 +12,9 @@
  *                                         as, the operand that dies there
  *
  * A kernel may overwrite an operand while it reads it only when it is
- * elementwise and of the operand's shape: element i is read before it is made.
+ * elementwise and of the operand's shape: element i is read before it is made;
+ * or when it is a scatter, into the operand whose rows it changes: then nothing
+ * else is read of it, and elsewhere it would be copied first.
  *
  * Host code copies at the edges of loops and branches where places differ, one
  * value after the other.  So that no copy reads what an earlier one wrote,
@@ -211,11 +213,25 @@ computes_elementwise(const IrOp *kernel)
     return kernel->num_results == 1 && shape->rank <= IR_MAX_RANK;
 }
 
+/* Whether kernel is a scatter into v, of which it reads nothing else. */
+static bool
+changes_rows_of(const IrOp *kernel, const IrValue *v)
+{
+    const IrOp *op = ir_block_yield(kernel->regions[0])->operands[0]->def;
+    int reads = 0;
+    for (int i = 0; i < kernel->num_operands; i++)
+        reads += kernel->operands[i] == v;
+    return op && op->kind == OP_scatter && op->operands[0]->block &&
+           kernel->operands[op->operands[0]->index] == v && reads == 1;
+}
+
 /* Whether kernel may make its result in the bytes of v while it reads v. */
 static bool
 may_overwrite(const IrOp *kernel, const IrValue *v)
 {
     const IrType *a = &v->type, *b = &kernel->results[0]->type;
+    if (changes_rows_of(kernel, v))
+        return true;
     return computes_elementwise(kernel) && type_same_shape(a, b) &&
            dtype_info[a->dtype].bytes == dtype_info[b->dtype].bytes;
 }

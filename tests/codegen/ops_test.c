@@ -324,6 +324,57 @@ products_are_added_in_blocks(void **state)
     }
 }
 
+/* ---- rows that change ---------------------------------------------------- */
+
+typedef struct Change {
+    Shape x, rows, values;
+} Change;
+
+/* Of matrices, of a vector, by one index, by a grid of them; of a batch, one
+ * row, no row, no index. */
+static const Change changes[] = {
+    {{2, {9, 65}, 0, {0}, 0}, {1, {0}, 0, {0}, 0}, {2, {0, 65}, 0, {0}, 0}},
+    {{2, {9, 3}, 0, {0}, 0}, {2, {0, 4}, 0, {0}, 0}, {3, {0, 4, 3}, 0, {0}, 0}},
+    {{3, {9, 2, 33}, 0, {0}, 0},
+     {1, {40}, 0, {0}, 0},
+     {3, {40, 2, 33}, 0, {0}, 0}},
+    {{1, {9}, 0, {0}, 0}, {1, {0}, 0, {0}, 0}, {1, {0}, 0, {0}, 0}},
+    {{2, {9, 20}, 0, {0}, 0}, {0, {0}, 0, {0}, 0}, {1, {20}, 0, {0}, 0}},
+    {{2, {0, 7}, 0, {0}, 0}, {1, {12}, 0, {0}, 0}, {2, {12, 7}, 0, {0}, 0}},
+    {{2, {1, 16}, 0, {0}, 0}, {1, {8}, 0, {0}, 0}, {2, {8, 16}, 0, {0}, 0}},
+};
+
+static void
+add_change(Bench *b, const Change *c, const char *mode, DType t, DType index)
+{
+    IrType types[] = {shape_type(b, &c->x, t), shape_type(b, &c->rows, index),
+                      shape_type(b, &c->values, t)};
+    Kernel k = kernel_begin(b, 3, types);
+    IrValue *values = k.args[2];
+    if (t != DT_bool)
+        values = ir_build2(k.body, OP_mul, values, values, NO_LOC);
+    kernel_end(&k, ir_build_scatter(k.body, mode, k.args[0], k.args[1], values,
+                                    NO_LOC));
+}
+
+static void
+rows_change_one_after_the_other(void **state)
+{
+    (void)state;
+    static const char *const modes[] = {"set", "add", "sub", "mul",
+                                        "div", "min", "max"};
+    static const DType indices[] = {DT_i32, DT_i64, DT_u8};
+    enum { NUM_CHANGES = sizeof changes / sizeof changes[0] };
+    for (int t = 0; t < NUM_DTYPES; t++) {
+        Bench b = bench_new();
+        for (int m = 0; m < (t == DT_bool ? 1 : 7); m++)
+            for (int i = 0; i < NUM_CHANGES; i++)
+                add_change(&b, &changes[i], modes[m], (DType)t,
+                           indices[(m + i) % 3]);
+        bench_check(&b);
+    }
+}
+
 /* ---- rows, and what moves elements --------------------------------------- */
 
 typedef IrValue *Program(IrBlock *b, IrValue *const *x, Dim n);
@@ -459,6 +510,7 @@ main(void)
         cmocka_unit_test(casts_have_the_bits_of_the_interpreter),
         cmocka_unit_test(reductions_fold_in_the_order_of_d2),
         cmocka_unit_test(products_are_added_in_blocks),
+        cmocka_unit_test(rows_change_one_after_the_other),
         cmocka_unit_test(rows_and_moved_elements_are_right),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

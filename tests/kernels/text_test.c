@@ -276,6 +276,7 @@ main(int argc, char **argv)
         {"maps", expect_kernels, NULL, NULL, "maps"},
         {"moves", expect_kernels, NULL, NULL, "moves"},
         {"takes", expect_kernels, NULL, NULL, "takes"},
+        {"scatters", expect_kernels, NULL, NULL, "scatters"},
         {"reductions", expect_kernels, NULL, NULL, "reductions"},
         {"dots", expect_kernels, NULL, NULL, "dots"},
         {"rows", expect_kernels, NULL, NULL, "rows"},

@@ -356,3 +356,40 @@ build_take(Sampler *s)
     if (s->out->of.size != 0)
         take_along(s, y, some_indices(s, DT_i8, 1, DIMS(num(4))), 2);
 }
+
+static void
+scatter_into(Sampler *s, const char *mode, IrValue *x, IrValue *rows,
+             IrValue *values)
+{
+    IrOp *op = sampler_op(s, s->b, 3, (IrValue *[]){x, rows, values});
+    ir_set_text(op, A_mode, mode);
+    sampler_result(s, sampler_infer(s, op));
+}
+
+/* Of some rows, of pairs of them, of one, of a batch; and of rows that change
+ * by themselves. */
+void
+build_scatter(Sampler *s)
+{
+    static const char *const modes[] = {"set", "add", "sub", "mul",
+                                        "div", "min", "max"};
+    bool is_bool = s->out->of.dtype == DT_bool;
+    int n = is_bool ? 1 : s->out->of.gradient ? 3 : 7;
+    IrValue *x = sampler_arg(s, 2, DIMS(num(5), num(3)));
+    IrValue *y = sampler_arg(s, 2, DIMS(s->s, num(2)));
+    IrValue *line = sampler_arg(s, 1, DIMS(num(5)));
+    IrValue *some = sampler_arg(s, 2, DIMS(s->s, num(3)));
+    IrValue *row = sampler_arg(s, 1, DIMS(num(3)));
+    IrValue *pairs = sampler_arg(s, 2, DIMS(num(5), num(2)));
+    IrValue *rows = some_indices(s, DT_i32, 1, DIMS(s->s));
+    IrValue *twos = some_indices(s, DT_i64, 2, DIMS(s->s, num(2)));
+    IrValue *five = some_indices(s, DT_i8, 1, DIMS(num(5)));
+    IrValue *three = ir_const_int(s->b, DT_i16, 3, s->loc);
+    for (int i = 0; i < n; i++) {
+        scatter_into(s, modes[i], x, rows, some);
+        scatter_into(s, modes[i], line, twos, y);
+        scatter_into(s, modes[i], x, three, row);
+        scatter_into(s, modes[i], y, five, pairs);
+        scatter_into(s, modes[i], x, five, x);
+    }
+}

@@ -440,6 +440,46 @@ compute_take(const IrOp *op, Operands x, RefTensor *out)
     }
 }
 
+/* A row's element and its value as one; integers are divided rounding down. */
+static Scalar
+change_element(const char *mode, Scalar old, Scalar x)
+{
+    static const struct {
+        const char *mode;
+        IrOpKind floats, ints;
+    } modes[] = {
+        {"add", OP_add, OP_add},         {"sub", OP_sub, OP_sub},
+        {"mul", OP_mul, OP_mul},         {"div", OP_div, OP_floordiv},
+        {"min", OP_minimum, OP_minimum}, {"max", OP_maximum, OP_maximum},
+    };
+    for (size_t i = 0; i < sizeof modes / sizeof *modes; i++)
+        if (!strcmp(mode, modes[i].mode))
+            return fold(dtype_is_float(old.dtype) ? modes[i].floats
+                                                  : modes[i].ints,
+                        old, x);
+    return x;
+}
+
+/* Row x[1][i] of x[0] changes by values x[2][i]. */
+static void
+compute_scatter(const IrOp *op, Operands x, RefTensor *out)
+{
+    int64_t width = 1;
+    for (int k = 1; k < out->rank; k++)
+        width *= out->dims[k];
+    memcpy(out->data, x[0]->data,
+           (size_t)out->count * dtype_info[out->dtype].bytes);
+    for (int64_t i = 0; i < x[2]->count; i++) {
+        int64_t row = ref_get(x[1], i / width).i;
+        if (row < 0 || row >= out->dims[0])
+            continue;
+        int64_t at = row * width + i % width;
+        ref_set(out, at,
+                change_element(ir_text(op, A_mode), ref_get(out, at),
+                               ref_get(x[2], i)));
+    }
+}
+
 void
 ref_concat(int n, const RefTensor *const *x, int axis, RefTensor *out)
 {
@@ -501,6 +541,7 @@ static const Compute computes[NUM_OPS] = {
     [OP_reverse] = compute_reverse,
     [OP_concat] = compute_concat,
     [OP_take] = compute_take,
+    [OP_scatter] = compute_scatter,
     [OP_conv2d] = compute_conv2d,
 };
 

@@ -128,6 +128,8 @@ static void
 eval_store(const Eval *e, const KNode *n)
 {
     const KArray *array = n->store.array;
+    if (n->store.guard && !e->values[n->store.guard->id].i)
+        return;
     scalar_store(array->dtype, memory_of(e, array),
                  checked_index(e, array, &n->store.at),
                  e->values[n->store.value->id]);

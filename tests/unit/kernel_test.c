@@ -94,6 +94,15 @@ new_array(Region *r, const IrValue *v)
     return arena_array(r->arena, (size_t)n, dtype_info[v->type.dtype].bytes);
 }
 
+/* What an output that begins as that input has. */
+static void *
+copy_input(Region *r, int input)
+{
+    const IrType *t = &r->b->args.data[input]->type;
+    size_t bytes = (size_t)num_elements(r, t) * dtype_info[t->dtype].bytes;
+    return arena_copy(r->arena, r->ptrs[input], bytes);
+}
+
 static Scalar
 in(const Region *r, int array, int64_t at)
 {
@@ -137,8 +146,11 @@ execute(Region *r, const BeKernel *k)
     if (k->pairs.len == 0)
         words[0] = REPLICA;
     int64_t items = kernel_eval_items(k, words);
-    for (int i = 0; r->outs[i]; i++)
-        r->ptrs[r->b->args.len + i] = new_array(r, r->outs[i]);
+    for (int i = 0; r->outs[i]; i++) {
+        const KArray *from = k->arrays[K_OUT].data[i]->from;
+        r->ptrs[r->b->args.len + i] =
+            from ? copy_input(r, from->index) : new_array(r, r->outs[i]);
+    }
     kernel_eval(k, r->ptrs, words, 0, items / 3);
     kernel_eval(k, r->ptrs, words, items / 3, items);
 }

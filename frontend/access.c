@@ -5,6 +5,8 @@
  * what it does not know is checked: what an update may write, and that replicas
  * come together to what they do together.
  */
+#include "frontend/index.h"
+#include "frontend/slices.h"
 #include "frontend/vars.h"
 
 #include <string.h>
@@ -28,7 +30,16 @@ static const struct {
 typedef enum Sync { S_ANY, S_ON_WRITE, S_ON_READ } Sync;
 typedef enum Agg { G_ANY, G_NONE, G_SUM, G_MEAN, G_FIRST } Agg;
 typedef enum Place { C_ANY, C_REPLICA, C_CROSS, C_UPDATE } Place;
-typedef enum Change { O_ANY, O_SET, O_ADDS, O_SCALES } Change;
+typedef enum Change {
+    O_ANY,
+    O_SET,
+    O_ADDS,
+    O_SCALES,
+    O_SLICES,
+    O_ROWS,
+    O_SCALES_ROWS,
+    O_PICKS_ROWS
+} Change;
 typedef enum Content { L_ANY, L_SAME, L_DIFFERS } Content;
 
 typedef struct Access {
@@ -235,18 +246,15 @@ static const struct {
     [AST_OP_DIV] = {"div", O_SCALES},
 };
 
-/* Whether v may be written like this here. */
+/* Whether v may be written like this here; w lacks the variable and context. */
 static bool
-check_write(Lower *cx, IrVar *v, AstOp op, FeValue *value, const AstNode *node,
-            Loc loc)
+check_write(Lower *cx, IrVar *v, Change change, bool differs, Words w, Loc loc)
 {
     Access a = access_of(cx, v);
-    a.change = changes[op].change;
-    bool differs = fe_locality_of(cx, value) == LOCAL_PER_REPLICA;
+    a.change = change;
     a.content = differs ? L_DIFFERS : L_SAME;
-    Words w = {v->name, node ? ast_text(cx->arena, node) : "x",
-               fe_format(cx, "%s=", ast_op_text(op)),
-               fe_context_name(cx->context)};
+    w.var = v->name;
+    w.context = fe_context_name(cx->context);
     Verdict verdict = judge(writes, sizeof writes / sizeof *writes, &a);
     if (!check_context(cx, v, "written", loc) || !check_updated(cx, v, loc) ||
         !is_granted(cx, verdict, &w, loc))
@@ -270,12 +278,141 @@ at_shape(Lower *cx, IrValue *x, const IrVar *v, Loc loc)
     return fe_tensor(fe_emit(cx, op));
 }
 
+/* ---- writing rows ------------------------------------------------------- */
+
+static FeValue *
+change_rows(Lower *cx, IrVar *v, const char *mode, IrValue *rows,
+            IrValue *values, Loc loc)
+{
+    if (!fe_may_emit(cx, loc))
+        return &fe_poison;
+    IrValue *parts[] = {ir_build_read(cx->block, v->name, loc), rows, values};
+    IrOp *op = fe_op(cx, OP_scatter, 3, parts, loc);
+    ir_set_text(op, A_mode, mode);
+    FeValue *x = fe_emit(cx, op);
+    if (!fe_is_poison(x))
+        ir_build_write(cx->block, v->name, "set", x->tensor, loc);
+    return fe_is_poison(x) ? x : &fe_none;
+}
+
+/* Rows of other replicas than the first are none. */
+static IrValue *
+rows_of_first(Lower *cx, IrValue *rows, Loc loc)
+{
+    IrBlock *b = cx->block;
+    rows = ir_build_cast(b, rows, DT_i64, loc);
+    IrValue *id = ir_build0(b, OP_replica_id, loc);
+    IrValue *zero = ir_const_int(b, DT_i32, 0, loc);
+    IrValue *is_first = ir_build2(b, OP_eq, id, zero, loc);
+    IrValue *none = ir_const_int(b, DT_i64, -1, loc);
+    return ir_build3(b, OP_where, is_first, rows, none, loc);
+}
+
+static IrValue *
+part_of_mean(Lower *cx, IrValue *values, Loc loc)
+{
+    IrBlock *b = cx->block;
+    DType narrow = values->type.dtype, wide = dtype_compute(narrow);
+    values = ir_build_cast(b, values, wide, loc);
+    IrValue *n = ir_const_float(b, wide, cx->module->num_replicas, loc);
+    values = ir_build2(b, OP_div, values, n, loc);
+    return ir_build_cast(b, values, narrow, loc);
+}
+
+static IrValue *
+gathered(Lower *cx, IrValue *x, Loc loc)
+{
+    IrOp *op = fe_op(cx, OP_gather, 1, &x, loc);
+    ir_set_int(op, A_axis, 0);
+    return fe_tensor(fe_emit(cx, op));
+}
+
+/* The replicas' rows one behind the other, written in a merge: the table of
+ * aggregations (semantics.md 1.7). */
+static FeValue *
+write_together(Lower *cx, IrVar *v, const char *mode, IrValue *rows,
+               IrValue *values, Loc loc)
+{
+    FeRegion saved;
+    if (!fe_may_emit(cx, loc))
+        return &fe_poison;
+    if (v->agg == AGG_FIRST)
+        rows = rows_of_first(cx, rows, loc);
+    if (v->agg == AGG_MEAN)
+        values = part_of_mean(cx, values, loc);
+    IrOp *merge = fe_region_open(cx, OP_merge, FE_MERGE, loc, &saved);
+    if (!merge)
+        return &fe_poison;
+    rows = gathered(cx, rows, loc);
+    values = gathered(cx, values, loc);
+    if (rows && values)
+        change_rows(cx, v, mode, rows, values, loc);
+    return fe_region_close(cx, merge, &saved, &fe_none, loc);
+}
+
+/* What is allowed, done; row i of rows is v's row rows[i]. */
+static FeValue *
+write_rows(Lower *cx, IrVar *v, const char *mode, IrValue *rows,
+           IrValue *values, Loc loc)
+{
+    bool own = rows->type.locality == LOCAL_PER_REPLICA ||
+               values->type.locality == LOCAL_PER_REPLICA;
+    if (cx->context == FE_REPLICA && v->agg != AGG_NONE && own)
+        return write_together(cx, v, mode, rows, values, loc);
+    return change_rows(cx, v, mode, rows, values, loc);
+}
+
+/* Slices are only added and subtracted. */
+static bool
+check_adds(Lower *cx, AstOp op, const Words *w, Loc loc)
+{
+    if (op == AST_OP_ADD || op == AST_OP_SUB)
+        return true;
+    fe_error_note(cx, loc,
+                  fe_format(cx, "dense(%s) makes a tensor of them", w->value),
+                  "slices are added to a variable or subtracted from it");
+    return false;
+}
+
+static void
+write_slices(Lower *cx, IrVar *v, AstOp op, const FeValue *slices, Loc loc)
+{
+    IrType t = fe_slices_type(slices);
+    if (!type_same_shape(&t, &v->type) || t.dtype != v->type.dtype) {
+        fe_error(cx, loc, "\"%s\" is %s, and these are slices of %s", v->name,
+                 fe_type_text(cx, &v->type), fe_type_text(cx, &t));
+        return;
+    }
+    IrValue *rows = fe_operand(cx, fe_slices_indices(slices), loc);
+    IrValue *values = fe_operand(cx, fe_slices_values(slices), loc);
+    if (rows && values)
+        write_rows(cx, v, changes[op].mode, rows, values, loc);
+}
+
+/* ---- writing the whole -------------------------------------------------- */
+
+static bool
+differs(Lower *cx, FeValue *v)
+{
+    return fe_locality_of(cx, v) == LOCAL_PER_REPLICA;
+}
+
 void
 fe_var_write(Lower *cx, IrVar *v, AstOp op, FeValue *value, const AstNode *node,
              Loc loc)
 {
-    if (fe_value_has_poison(value) || !check_write(cx, v, op, value, node, loc))
+    Words w = {.value = node ? ast_text(cx->arena, node) : "x",
+               .op = fe_format(cx, "%s=", ast_op_text(op))};
+    bool slices = fe_is_slices(value);
+    if (fe_value_has_poison(value) || (slices && !check_adds(cx, op, &w, loc)))
         return;
+    if (!check_write(cx, v, slices ? O_SLICES : changes[op].change,
+                     differs(cx, value), w, loc))
+        return;
+    if (slices) {
+        write_slices(cx, v, op, value, loc);
+        return;
+    }
     IrValue *x = fe_operand_as(cx, value, v->type.dtype, loc);
     if (!x)
         return;
@@ -286,7 +423,7 @@ fe_var_write(Lower *cx, IrVar *v, AstOp op, FeValue *value, const AstNode *node,
     fe_emit(cx, write);
 }
 
-/* ---- asking, and rows --------------------------------------------------- */
+/* ---- what programs call ------------------------------------------------- */
 
 FeValue *
 builtin_created_in_scope(Lower *cx, const FeArgs *in)
@@ -299,22 +436,81 @@ builtin_created_in_scope(Lower *cx, const FeArgs *in)
     return fe_value_bool(cx->arena, !fe_var_info(cx, v->var)->outside);
 }
 
+/* scatter_<name>: what the operation of the IR calls it, and what it is. */
+static const struct {
+    const char *name, *mode;
+    Change change;
+} row_changes[] = {
+    {"scatter_add", "add", O_ROWS},
+    {"scatter_sub", "sub", O_ROWS},
+    {"scatter_mul", "mul", O_SCALES_ROWS},
+    {"scatter_div", "div", O_SCALES_ROWS},
+    {"scatter_min", "min", O_PICKS_ROWS},
+    {"scatter_max", "max", O_PICKS_ROWS},
+    {"scatter_update", "set", O_PICKS_ROWS},
+};
+
+/* Indices of at least one dimension, each of a row of v. */
+static IrValue *
+row_indices(Lower *cx, const IrVar *v, FeValue *rows, Loc loc)
+{
+    static const Dim one = {.c = 1, .sym = -1};
+    IrValue *x = fe_operand(cx, rows, loc);
+    if (!x)
+        return NULL;
+    if (!dtype_is_int(x->type.dtype)) {
+        fe_error(cx, loc, "rows are named by integers, not %s",
+                 dtype_info[x->type.dtype].name);
+        return NULL;
+    }
+    if (!fe_check_rows(cx, x, v->type.dims[0], loc))
+        return NULL;
+    return x->type.rank ? x : fe_tensor(fe_reshape(cx, x, 1, &one, loc));
+}
+
+/* Values for each of the rows. */
+static IrValue *
+row_values(Lower *cx, const IrVar *v, const IrType *rows, FeValue *values,
+           Loc loc)
+{
+    Dim dims[IR_MAX_RANK];
+    int rank = rows->rank + v->type.rank - 1;
+    IrValue *x = fe_operand_as(cx, values, v->type.dtype, loc);
+    if (!x || rank > IR_MAX_RANK) {
+        if (x)
+            fe_error(cx, loc, "more than %d dimensions", IR_MAX_RANK);
+        return NULL;
+    }
+    for (int i = 0; i < rank; i++)
+        dims[i] =
+            i < rows->rank ? rows->dims[i] : v->type.dims[i - rows->rank + 1];
+    return fe_tensor(fe_broadcast(cx, x, rank, dims, loc));
+}
+
 FeValue *
 builtin_scatter(Lower *cx, const FeArgs *in)
 {
-    FeValue *v = fe_arg(in, 0);
+    int i = 0;
+    FeValue *v = fe_arg(in, 0), *rows = fe_arg(in, 1), *values = fe_arg(in, 2);
+    Words w = {.value = fe_arg_text(cx, in, 2), .op = in->name};
+    while (strcmp(row_changes[i].name, in->name) != 0)
+        i++;
     if (v->kind != FE_VAR)
         return fe_error(cx, fe_arg_loc(in, 0), "%s takes a variable, not %s",
                         in->name, fe_what(cx, v));
-    if (v->var->sync == SYNC_ON_READ)
-        return fe_error_note(
-            cx, in->loc,
-            fe_format(cx, "write the whole of it: %s += ...", v->var->name),
-            "%s cannot write rows of the sync-on-read "
-            "variable \"%s\"",
-            in->name, v->var->name);
-    return fe_error_note(
-        cx, in->loc,
-        fe_format(cx, "write the whole of it: %s += ...", v->var->name),
-        "%s is not supported yet", in->name);
+    if (v->var->type.rank == 0)
+        return fe_error(cx, fe_arg_loc(in, 0),
+                        "\"%s\" is a scalar: it has no "
+                        "rows",
+                        v->var->name);
+    bool own = differs(cx, rows) || differs(cx, values);
+    if (!check_write(cx, v->var, row_changes[i].change, own, w, in->loc))
+        return &fe_poison;
+    IrValue *index = row_indices(cx, v->var, rows, fe_arg_loc(in, 1));
+    IrValue *x =
+        index ? row_values(cx, v->var, &index->type, values, fe_arg_loc(in, 2))
+              : NULL;
+    if (!x)
+        return &fe_poison;
+    return write_rows(cx, v->var, row_changes[i].mode, index, x, in->loc);
 }

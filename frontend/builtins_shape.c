@@ -3,6 +3,7 @@
  */
 #include "frontend/builtins.h"
 #include "frontend/index.h"
+#include "frontend/slices.h"
 
 #include <string.h>
 
@@ -516,6 +517,10 @@ builtin_one_hot(Lower *cx, const FeArgs *in)
 static bool
 type_of(Lower *cx, const FeArgs *in, IrType *out)
 {
+    if (fe_is_slices(fe_arg(in, 0))) {
+        *out = fe_slices_type(fe_arg(in, 0));
+        return true;
+    }
     if (fe_type_of(cx, fe_arg(in, 0), out))
         return true;
     fe_error(cx, fe_arg_loc(in, 0), "%s has no %s", fe_what(cx, fe_arg(in, 0)),
@@ -528,7 +533,7 @@ builtin_len(Lower *cx, const FeArgs *in)
 {
     IrType t;
     FeValue *v = fe_arg(in, 0);
-    if (v->kind == FE_NEST)
+    if (v->kind == FE_NEST && !fe_is_slices(v))
         return fe_value_length(cx->arena, dim_const(v->nest.len));
     if (!type_of(cx, in, &t))
         return &fe_poison;

@@ -10,6 +10,7 @@
 
 #include <string.h>
 #include "frontend/devices.h"
+#include "frontend/slices.h"
 
 /* A call on a nest, leaf by leaf. */
 typedef struct Combine {
@@ -162,6 +163,51 @@ handle(const Combine *c, FeValue *leaf)
     return fe_handle(c->cx, leaf, c->loc);
 }
 
+/* ---- slices ------------------------------------------------------------- */
+
+static FeValue *gather_axis(const Combine *c, FeValue *leaf, int64_t axis);
+static FeValue *emit_to(const Combine *c, IrOpKind kind, IrValue *x);
+
+static bool
+check_slices_op(const Combine *c)
+{
+    if (strcmp(c->op, "sum") == 0 || strcmp(c->op, "mean") == 0)
+        return true;
+    fe_error_note(c->cx, c->loc,
+                  fe_format(c->cx, "dense(%s) makes a tensor of them", c->text),
+                  "%s combines slices by sum or mean, not by %s", c->in->name,
+                  c->op);
+    return false;
+}
+
+/* A field of all replicas, equal or not: one behind the other, since slices of
+ * one row add up; at the destination, if it is asked for. */
+static FeValue *
+slices_field(const Combine *c, FeValue *field, bool to)
+{
+    FeValue *all = gather_axis(c, field, 0);
+    return to && !fe_is_poison(all) ? emit_to(c, OP_broadcast_to, all->tensor)
+                                    : all;
+}
+
+/* Slices combined over the replicas; a mean divides what is summed. */
+static FeValue *
+combine_slices(const Combine *c, FeValue *slices, bool to)
+{
+    Lower *cx = c->cx;
+    if (!check_slices_op(c))
+        return &fe_poison;
+    if (is_same(cx, slices))
+        return check_same(c) ? slices : &fe_poison;
+    FeValue *indices = slices_field(c, fe_slices_indices(slices), to);
+    FeValue *values = slices_field(c, fe_slices_values(slices), to);
+    if (!fe_is_poison(values) && strcmp(c->op, "mean") == 0) {
+        FeValue *n = fe_value_float(cx->arena, cx->module->num_replicas);
+        values = fe_binary(cx, AST_OP_DIV, values, n, c->in->loc);
+    }
+    return fe_slices_with(cx, slices, values, indices);
+}
+
 /* ---- reduce ------------------------------------------------------------- */
 
 /* The axis argument of reduce for a leaf; len -1 when there is none. */
@@ -196,6 +242,10 @@ reduce_leaf(FeValue *leaf, void *data)
 {
     FeAxes axes;
     const Combine *c = data;
+    if (fe_is_slices(leaf) && fe_arg(c->in, 2))
+        return fe_error(c->cx, c->loc, "slices are not reduced over an axis");
+    if (fe_is_slices(leaf))
+        return combine_slices(c, leaf, false);
     if (!check_dtype(c, leaf))
         return &fe_poison;
     if (is_same(c->cx, leaf))
@@ -216,7 +266,7 @@ builtin_reduce(Lower *cx, const FeArgs *in)
     Combine c;
     if (!read_combine(cx, in, &c))
         return &fe_poison;
-    return fe_value_map(cx->arena, fe_arg(in, 1), reduce_leaf, &c);
+    return fe_value_map_parts(cx->arena, fe_arg(in, 1), reduce_leaf, &c);
 }
 
 /* ---- to a destination --------------------------------------------------- */
@@ -236,6 +286,8 @@ static FeValue *
 reduce_to_leaf(FeValue *leaf, void *data)
 {
     const Combine *c = data;
+    if (fe_is_slices(leaf))
+        return combine_slices(c, leaf, true);
     if (!check_dtype(c, leaf))
         return &fe_poison;
     if (!is_same(c->cx, leaf))
@@ -252,7 +304,7 @@ builtin_reduce_to(Lower *cx, const FeArgs *in)
     if (!read_combine(cx, in, &c) ||
         !read_dest(cx, fe_arg(in, 2), fe_arg_loc(in, 2), &c.dest))
         return &fe_poison;
-    return fe_value_map(cx->arena, fe_arg(in, 1), reduce_to_leaf, &c);
+    return fe_value_map_parts(cx->arena, fe_arg(in, 1), reduce_to_leaf, &c);
 }
 
 FeValue *
@@ -277,9 +329,9 @@ builtin_batch_reduce_to(Lower *cx, const FeArgs *in)
                             in->name, i, fe_what(cx, pair));
         if (!read_dest(cx, pair->nest.items[1], c.loc, &c.dest))
             return &fe_poison;
-        VEC_PUSH(
-            cx->arena, out,
-            fe_value_map(cx->arena, pair->nest.items[0], reduce_to_leaf, &c));
+        VEC_PUSH(cx->arena, out,
+                 fe_value_map_parts(cx->arena, pair->nest.items[0],
+                                    reduce_to_leaf, &c));
     }
     return fe_value_list(cx->arena, out.len, out.data);
 }
@@ -316,13 +368,26 @@ builtin_broadcast_to(Lower *cx, const FeArgs *in)
 
 /* ---- gathering ---------------------------------------------------------- */
 
-/* gather and all_gather. */
+/* gather and all_gather, as the context has it. */
+static FeValue *
+gather_axis(const Combine *c, FeValue *leaf, int64_t axis)
+{
+    IrOpKind kind = fe_is_cross(c->cx) ? OP_gather : OP_all_gather;
+    IrValue *x = handle(c, leaf);
+    IrOp *op = fe_op(c->cx, kind, 1, &x, c->in->loc);
+    ir_set_int(op, A_axis, axis);
+    return fe_emit(c->cx, op);
+}
+
 static FeValue *
 gather_leaf(FeValue *leaf, void *data)
 {
     int64_t axis;
     const Combine *c = data;
-    bool is_cross = fe_is_cross(c->cx);
+    if (fe_is_slices(leaf))
+        return fe_error_note(c->cx, c->loc,
+                             "reduce and all_reduce put slices together",
+                             "%s does not go into slices", c->in->name);
     if (is_same(c->cx, leaf))
         return refuse_same_gather(c);
     IrValue *x = handle(c, leaf);
@@ -335,10 +400,7 @@ gather_leaf(FeValue *leaf, void *data)
     if (!x || !fe_axis(c->cx, fe_arg(c->in, 1), x->type.rank,
                        fe_arg_loc(c->in, 1), &axis))
         return &fe_poison;
-    IrOp *op =
-        fe_op(c->cx, is_cross ? OP_gather : OP_all_gather, 1, &x, c->in->loc);
-    ir_set_int(op, A_axis, axis);
-    return fe_emit(c->cx, op);
+    return gather_axis(c, leaf, axis);
 }
 
 FeValue *
@@ -348,7 +410,7 @@ builtin_gather(Lower *cx, const FeArgs *in)
                  .in = in,
                  .text = fe_arg_text(cx, in, 0),
                  .loc = fe_arg_loc(in, 0)};
-    return fe_value_map(cx->arena, fe_arg(in, 0), gather_leaf, &c);
+    return fe_value_map_parts(cx->arena, fe_arg(in, 0), gather_leaf, &c);
 }
 
 FeValue *
@@ -362,7 +424,7 @@ builtin_all_gather(Lower *cx, const FeArgs *in)
 /* ---- in replica context ------------------------------------------------- */
 
 /* Checks the leaves of an all_reduce and takes those that differ among the
- * replicas; wanted says which they are. */
+ * replicas; wanted says which they are.  Slices are combined at once. */
 static bool
 all_reduce_operands(const Combine *c, FeValues *leaves, IrValues *operands,
                     bool *wanted)
@@ -370,6 +432,12 @@ all_reduce_operands(const Combine *c, FeValues *leaves, IrValues *operands,
     bool ok = true;
     for (int i = 0; i < leaves->len; i++) {
         FeValue *leaf = leaves->data[i];
+        wanted[i] = false;
+        if (fe_is_slices(leaf)) {
+            leaves->data[i] = combine_slices(c, leaf, false);
+            ok = ok && !fe_is_poison(leaves->data[i]);
+            continue;
+        }
         wanted[i] = !is_same(c->cx, leaf);
         ok = check_dtype(c, leaf) && ok;
         if (!wanted[i]) {
@@ -392,12 +460,14 @@ builtin_all_reduce(Lower *cx, const FeArgs *in)
     if (!read_combine(cx, in, &c) || !fe_check_together(cx, in->name, in->loc))
         return &fe_poison;
     FeValue *value = fe_arg(in, 1);
-    fe_value_leaves(cx->arena, value, &leaves);
+    fe_value_parts(cx->arena, value, &leaves);
     bool *wanted = NEW_ARRAY(cx->arena, bool, (size_t)leaves.len);
     if (!all_reduce_operands(&c, &leaves, &operands, wanted))
         return &fe_poison;
-    if (operands.len == 0)
-        return value;
+    if (operands.len == 0) {
+        FeValue *const *parts = leaves.data;
+        return fe_value_rebuild_parts(cx->arena, value, &parts);
+    }
     IrOp *op = fe_op(cx, OP_all_reduce, operands.len, operands.data, in->loc);
     ir_set_text(op, A_op, c.op);
     if (fe_is_poison(fe_emit(cx, op)))
@@ -406,7 +476,7 @@ builtin_all_reduce(Lower *cx, const FeArgs *in)
         if (wanted[i])
             leaves.data[i] = fe_value_tensor(cx->arena, op->results[k++]);
     FeValue *const *next = leaves.data;
-    return fe_value_rebuild(cx->arena, value, &next);
+    return fe_value_rebuild_parts(cx->arena, value, &next);
 }
 
 FeValue *

@@ -5,9 +5,15 @@
  * get their types.  What flows back through a collective is a replica's own
  * part: such a gradient differs among the replicas even of a loss that does
  * not.
+ *
+ * A variable of which the loss takes rows and nothing else has slices as its
+ * gradient (D12).  The passes need not know: what is asked for is the gradient
+ * with respect to the rows taken, and that and their indices are the slices.
  */
-#include "frontend/lower.h"
+#include "frontend/builtins.h"
+#include "frontend/slices.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 /* ---- what a loss is made of --------------------------------------------- */
@@ -16,6 +22,7 @@
 typedef struct Walk {
     Arena *arena;
     VEC(IrOp *) todo;
+    VEC(IrOp *) reads;   /* operations that use what was read of a variable */
     bool has_collective; /* one that a gradient flows through, or what differs
                             among the replicas where it does */
     bool has_sum;        /* all_reduce(sum, ...) */
@@ -78,9 +85,21 @@ visit_own_grad(Walk *w, IrOp *op)
     ir_walk(op->regions[0], visit_own, w);
 }
 
+/* Operations that use what was read of a variable. */
+static void
+note_reads(Walk *w, IrOp *op)
+{
+    bool reads = false;
+    for (int i = 0; i < op->num_operands; i++)
+        reads |= op->operands[i]->def && op->operands[i]->def->kind == OP_read;
+    if (reads)
+        VEC_PUSH(w->arena, w->reads, op);
+}
+
 static void
 visit(Walk *w, IrOp *op)
 {
+    note_reads(w, op);
     if (op->kind == OP_own_grad) {
         visit_own_grad(w, op);
         return;
@@ -106,12 +125,136 @@ walk_loss(Arena *a, const IrValue *loss)
     return w;
 }
 
+/* ---- rows --------------------------------------------------------------- */
+
+static bool
+is_read_of(const IrValue *x, const IrVar *v)
+{
+    return x->def && x->def->kind == OP_read &&
+           strcmp(ir_text(x->def, A_var), v->name) == 0;
+}
+
+/* Whether op takes rows of v where the grad is, and they can be counted. */
+static bool
+takes_rows(Lower *cx, const IrOp *op, const IrVar *v)
+{
+    Dim count = dim_const(1);
+    if (op->kind != OP_take || ir_int(op, A_axis) != 0 ||
+        !is_read_of(op->operands[0], v) || is_read_of(op->operands[1], v))
+        return false;
+    const IrType *rows = &op->operands[1]->type;
+    for (int i = 0; i < rows->rank; i++)
+        if (!dim_mul(count, rows->dims[i], &count))
+            return false;
+    const IrBlock *b = cx->block;
+    while (b && b != op->block)
+        b = b->op ? b->op->block : NULL;
+    return b != NULL;
+}
+
+/* Numbers the operations around the grad in the order of the text. */
+static void
+number_ops(IrBlock *b)
+{
+    int i = 0;
+    VEC(IrBlock *) blocks = {0};
+    for (IrBlock *at = b; at; at = at->op ? at->op->block : NULL)
+        VEC_PUSH(b->func->module->arena, blocks, at);
+    while (blocks.len)
+        for (IrOp *op = VEC_POP(blocks)->first; op; op = op->next)
+            op->id = i++;
+}
+
+static int
+in_text_order(const void *x, const void *y)
+{
+    const IrOp *a = *(IrOp *const *)x, *b = *(IrOp *const *)y;
+    return (a->id > b->id) - (a->id < b->id);
+}
+
+typedef VEC(IrOp *) Takes;
+
+/* All that the loss has of v, when that is rows: the takes, in the order of the
+ * text.  False when it uses v in another way, or not at all. */
+static bool
+find_takes(Lower *cx, const Walk *w, const IrVar *v, Takes *takes)
+{
+    Dim count = dim_const(0);
+    for (int i = 0; i < w->reads.len; i++) {
+        IrOp *op = w->reads.data[i];
+        bool uses = false;
+        for (int k = 0; k < op->num_operands; k++)
+            uses |= is_read_of(op->operands[k], v);
+        if (!uses)
+            continue;
+        if (!takes_rows(cx, op, v))
+            return false;
+        VEC_PUSH(cx->arena, *takes, op);
+    }
+    for (int i = 0; i < takes->len; i++) {
+        const IrType *rows = &takes->data[i]->operands[1]->type;
+        Dim own = dim_const(1);
+        for (int k = 0; k < rows->rank; k++)
+            dim_mul(own, rows->dims[k], &own);
+        if (!dim_add(count, own, &count))
+            return false;
+    }
+    if (takes->len)
+        qsort(takes->data, (size_t)takes->len, sizeof *takes->data,
+              in_text_order);
+    return takes->len > 0;
+}
+
+/* x with the axes of the indices as one. */
+static IrValue *
+rows_in_line(Lower *cx, IrValue *x, int num, Loc loc)
+{
+    Dim dims[IR_MAX_RANK] = {dim_const(1)};
+    int rank = 1;
+    for (int i = 0; i < num; i++)
+        dim_mul(dims[0], x->type.dims[i], &dims[0]);
+    for (int i = num; i < x->type.rank; i++)
+        dims[rank++] = x->type.dims[i];
+    return ir_build_reshape(cx->block, x, rank, dims, loc);
+}
+
+/* The slices of v whose takes have the gradients d. */
+static FeValue *
+slices_of(Lower *cx, const IrVar *v, const Takes *takes, IrValue *const *d,
+          Loc loc)
+{
+    int n = takes->len;
+    IrValue **values = NEW_ARRAY(cx->arena, IrValue *, (size_t)n);
+    IrValue **indices = NEW_ARRAY(cx->arena, IrValue *, (size_t)n);
+    if (!fe_may_emit(cx, loc))
+        return &fe_poison;
+    for (int i = 0; i < n; i++) {
+        IrValue *rows = takes->data[i]->operands[1];
+        values[i] = rows_in_line(cx, d[i], rows->type.rank, loc);
+        rows = ir_build_cast(cx->block, rows, DT_i64, loc);
+        indices[i] = rows_in_line(cx, rows, rows->type.rank, loc);
+    }
+    if (n > 1) {
+        values[0] = ir_build_concat(cx->block, n, values, 0, loc);
+        indices[0] = ir_build_concat(cx->block, n, indices, 0, loc);
+    }
+    return fe_slices(cx, values[0], indices[0], v->type.dims[0].c);
+}
+
 /* ---- with respect to what ----------------------------------------------- */
+
+/* What stands for a leaf of wrt: results number first, ... of the grad. */
+typedef struct Want {
+    bool is_var; /* first counts among the variables */
+    int first;
+    Takes takes; /* not empty: those of the rows of a variable */
+} Want;
 
 typedef struct Wrt {
     IrValues operands; /* the loss, then values */
     VEC(const char *) vars;
     VEC(IrType) types[2]; /* of the gradients: of values, of variables */
+    VEC(Want) wants;      /* for each leaf */
 } Wrt;
 
 static bool
@@ -124,23 +267,54 @@ check_float(Lower *cx, const IrType *t, const char *what, Loc loc)
     return false;
 }
 
-static bool
-add_leaf(Lower *cx, FeValue *leaf, Loc loc, Wrt *wrt)
+static void
+add_value(Lower *cx, IrValue *x, Wrt *wrt)
 {
-    IrType t;
+    VEC_PUSH(cx->arena, wrt->operands, x);
+    VEC_PUSH(cx->arena, wrt->types[0], x->type);
+}
+
+static bool
+add_var(Lower *cx, const Walk *walk, IrVar *v, Loc loc, Wrt *wrt)
+{
+    IrType t = fe_var_type(cx, v);
+    Want want = {.first = wrt->types[0].len};
+    if (!check_float(cx, &t, "a variable", loc))
+        return false;
+    if (find_takes(cx, walk, v, &want.takes)) {
+        for (int i = 0; i < want.takes.len; i++)
+            add_value(cx, want.takes.data[i]->results[0], wrt);
+    } else {
+        want = (Want){.is_var = true, .first = wrt->types[1].len};
+        VEC_PUSH(cx->arena, wrt->vars, v->name);
+        VEC_PUSH(cx->arena, wrt->types[1], t);
+    }
+    VEC_PUSH(cx->arena, wrt->wants, want);
+    return true;
+}
+
+static bool
+add_tensor(Lower *cx, FeValue *leaf, Loc loc, Wrt *wrt)
+{
+    Want want = {.first = wrt->types[0].len};
+    IrValue *x = fe_operand(cx, leaf, loc);
+    if (!x || !check_float(cx, &x->type, "a value", loc))
+        return false;
+    add_value(cx, x, wrt);
+    VEC_PUSH(cx->arena, wrt->wants, want);
+    return true;
+}
+
+static bool
+add_leaf(Lower *cx, const Walk *walk, FeValue *leaf, Loc loc, Wrt *wrt)
+{
     switch (leaf->kind) {
     case FE_POISON:
         return false;
     case FE_VAR:
-        t = fe_var_type(cx, leaf->var);
-        VEC_PUSH(cx->arena, wrt->vars, leaf->var->name);
-        VEC_PUSH(cx->arena, wrt->types[1], t);
-        return check_float(cx, &t, "a variable", loc);
+        return add_var(cx, walk, leaf->var, loc, wrt);
     case FE_TENSOR:
-        t = leaf->tensor->type;
-        VEC_PUSH(cx->arena, wrt->operands, fe_operand(cx, leaf, loc));
-        VEC_PUSH(cx->arena, wrt->types[0], t);
-        return VEC_LAST(wrt->operands) && check_float(cx, &t, "a value", loc);
+        return add_tensor(cx, leaf, loc, wrt);
     case FE_INSTANCE:
         fe_error_note(cx, loc,
                       fe_format(cx, "trainable(%s) is the list of them",
@@ -215,13 +389,17 @@ emit_grad(Lower *cx, Wrt *wrt, Loc loc)
 
 /* The results in the order of the leaves. */
 static FeValue *
-result_nest(Lower *cx, FeValue *wrt, FeValues *leaves, const IrOp *op,
-            int num_values)
+result_nest(Lower *cx, const Wrt *w, FeValue *wrt, FeValues *leaves,
+            const IrOp *op)
 {
-    int next_value = 0, next_var = num_values;
+    Loc loc = op->loc;
     for (int i = 0; i < leaves->len; i++) {
-        int *next = leaves->data[i]->kind == FE_VAR ? &next_var : &next_value;
-        leaves->data[i] = fe_value_tensor(cx->arena, op->results[(*next)++]);
+        const Want *want = &w->wants.data[i];
+        int first = want->first + (want->is_var ? w->types[0].len : 0);
+        IrValue *const *d = &op->results[first];
+        leaves->data[i] = want->takes.len ? slices_of(cx, leaves->data[i]->var,
+                                                      &want->takes, d, loc)
+                                          : fe_value_tensor(cx->arena, *d);
     }
     FeValue *const *rest = leaves->data;
     return fe_value_rebuild(cx->arena, wrt, &rest);
@@ -233,18 +411,19 @@ fe_grad(Lower *cx, FeValue *loss, FeValue *wrt, Loc loc)
     Wrt w = {0};
     FeValues leaves = {0};
     IrValue *x = loss_operand(cx, loss, loc);
-    bool ok = x != NULL;
+    if (!x)
+        return &fe_poison;
+    bool ok = true;
     VEC_PUSH(cx->arena, w.operands, x);
     fe_value_leaves(cx->arena, wrt, &leaves);
+    const Walk *walk = walk_loss(cx->arena, x);
+    number_ops(cx->block);
     for (int i = 0; i < leaves.len; i++)
-        ok = add_leaf(cx, leaves.data[i], loc, &w) && ok;
+        ok = add_leaf(cx, walk, leaves.data[i], loc, &w) && ok;
     if (!ok || !leaves.len)
         return ok ? wrt : &fe_poison;
-    const Walk *walk = walk_loss(cx->arena, x);
     set_localities(&w, &x->type, walk->has_collective);
     warn_of_sum(cx, x, walk, loc);
     IrOp *op = emit_grad(cx, &w, loc);
-    if (!op)
-        return &fe_poison;
-    return result_nest(cx, wrt, &leaves, op, w.types[0].len);
+    return op ? result_nest(cx, &w, wrt, &leaves, op) : &fe_poison;
 }

@@ -3,7 +3,8 @@
  *
  * Values do not change: an assignment to a part of a mut makes a new value for
  * it, the old one where a mask is false and e, spread out to the shape of the
- * old one, where it is true.
+ * old one, where it is true.  Several rows, x[indices], are scattered to, one
+ * after the other.
  */
 #include "frontend/builtins.h"
 #include "frontend/index.h"
@@ -125,7 +126,11 @@ check_assignable(Lower *cx, const FeIndices *indices, Loc loc)
     for (int i = 0; i < indices->len; i++) {
         const FeIndex *x = &indices->items[i];
         if (x->kind == INDEX_VALUE && x->value->type.rank > 0) {
-            fe_error(cx, loc, "several rows cannot be assigned to at once");
+            fe_error_note(
+                cx, loc,
+                "x[indices] = ... assigns to rows of x, the first "
+                "axis, as wholes",
+                "parts of several rows cannot be assigned to at once");
             return false;
         }
         bool bad = x->kind == INDEX_NEW || x->kind == INDEX_BACK ||
@@ -140,6 +145,61 @@ check_assignable(Lower *cx, const FeIndices *indices, Loc loc)
     return true;
 }
 
+/* ---- several rows ------------------------------------------------------- */
+
+/* The indices of rows, when that is what the brackets have. */
+static IrValue *
+find_rows(const FeIndices *indices)
+{
+    const FeIndex *first = &indices->items[0];
+    bool found = first->kind == INDEX_VALUE && first->value->type.rank > 0;
+    for (int i = 1; i < indices->len; i++)
+        found = found && indices->items[i].kind == INDEX_WHOLE;
+    return found ? first->value : NULL;
+}
+
+static const char *
+mode_of(Lower *cx, AstOp op, const IrType *t, Loc loc)
+{
+    static const char *const modes[NUM_AST_OPS] = {
+        [AST_OP_NONE] = "set", [AST_OP_ADD] = "add", [AST_OP_SUB] = "sub",
+        [AST_OP_MUL] = "mul",  [AST_OP_DIV] = "div",
+    };
+    if (op != AST_OP_DIV || dtype_is_float(t->dtype))
+        return modes[op];
+    fe_error_note(cx, loc, "cast, or write //", "/= is for floats");
+    return NULL;
+}
+
+/* x with its rows changed by e.  Sums of f16 and bf16 are rounded once (D4). */
+static FeValue *
+update_rows(Lower *cx, IrValue *x, IrValue *rows, AstOp op, IrValue *e, Loc loc)
+{
+    Dim dims[IR_MAX_RANK];
+    const IrType *t = &x->type, *r = &rows->type;
+    int rank = r->rank + t->rank - 1;
+    const char *mode = mode_of(cx, op, t, loc);
+    if (rank > IR_MAX_RANK)
+        return fe_error(cx, loc, "more than %d dimensions", IR_MAX_RANK);
+    for (int i = 0; i < rank; i++)
+        dims[i] = i < r->rank ? r->dims[i] : t->dims[i - r->rank + 1];
+    FeValue *values = mode ? fe_broadcast(cx, e, rank, dims, loc) : &fe_poison;
+    if (op == AST_OP_SUB && !fe_is_poison(values))
+        values = fe_unary(cx, op, values, loc);
+    if (fe_is_poison(values) || !fe_may_emit(cx, loc))
+        return &fe_poison;
+    if (op == AST_OP_ADD || op == AST_OP_SUB)
+        return fe_value_tensor(
+            cx->arena,
+            ir_build_add_rows(cx->block, x, rows, values->tensor, loc));
+    IrOp *scatter =
+        fe_op(cx, OP_scatter, 3, (IrValue *[]){x, rows, values->tensor}, loc);
+    ir_set_text(scatter, A_mode, mode);
+    return fe_emit(cx, scatter);
+}
+
+/* ---- any part ----------------------------------------------------------- */
+
 /* x with e, by op, in the part that the indices mean. */
 static FeValue *
 update_tensor(Lower *cx, FeValue *old, const AstNode *target, AstOp op,
@@ -148,11 +208,14 @@ update_tensor(Lower *cx, FeValue *old, const AstNode *target, AstOp op,
     FeIndices indices;
     IrValue *x = fe_operand(cx, old, target->index.value->loc);
     if (!x ||
-        !fe_indices(cx, &target->index.items, &x->type, target->loc,
-                    &indices) ||
-        !check_assignable(cx, &indices, target->loc))
+        !fe_indices(cx, &target->index.items, &x->type, target->loc, &indices))
         return &fe_poison;
     IrValue *e = fe_operand_as(cx, value, x->type.dtype, loc);
+    IrValue *rows = find_rows(&indices);
+    if (rows)
+        return e ? update_rows(cx, x, rows, op, e, loc) : &fe_poison;
+    if (!check_assignable(cx, &indices, target->loc))
+        return &fe_poison;
     FeValue *part = e ? fit(cx, e, &x->type, &indices, loc) : &fe_poison;
     if (fe_is_poison(part))
         return part;

@@ -4,7 +4,7 @@
  * Each first asks whether the result is known now (fold.c); what is not is an
  * operation of the IR.
  */
-#include "frontend/lower.h"
+#include "frontend/slices.h"
 
 /* The operations of the IR behind the operators. */
 static const struct {
@@ -100,6 +100,8 @@ fe_binary(Lower *cx, AstOp op, FeValue *x, FeValue *y, Loc loc)
 {
     if (fe_value_has_poison(x) || fe_value_has_poison(y))
         return &fe_poison;
+    if (fe_is_slices(x) || fe_is_slices(y))
+        return fe_slices_binary(cx, op, x, y, loc);
     if ((op == AST_OP_EQ || op == AST_OP_NE) && !(is_number(x) && is_number(y)))
         return compare_things(cx, op, x, y, loc);
     if (!check_number(cx, x, op, loc) || !check_number(cx, y, op, loc))
@@ -119,7 +121,11 @@ fe_binary(Lower *cx, AstOp op, FeValue *x, FeValue *y, Loc loc)
 FeValue *
 fe_unary(Lower *cx, AstOp op, FeValue *x, Loc loc)
 {
-    if (fe_value_has_poison(x) || !check_number(cx, x, op, loc))
+    if (fe_value_has_poison(x))
+        return &fe_poison;
+    if (fe_is_slices(x))
+        return fe_slices_unary(cx, op, x, loc);
+    if (!check_number(cx, x, op, loc))
         return &fe_poison;
     FeValue *known = fe_fold_unary(cx, op, x, loc);
     if (known)
@@ -130,6 +136,10 @@ fe_unary(Lower *cx, AstOp op, FeValue *x, Loc loc)
 FeValue *
 fe_cast(Lower *cx, FeValue *x, DType t, Loc loc)
 {
+    if (fe_is_slices(x))
+        return fe_slices_with(cx, x,
+                              fe_cast(cx, fe_slices_values(x), t, loc),
+                              fe_slices_indices(x));
     if (x->kind == FE_CONST)
         return fe_value_scalar(cx->arena, scalar_cast(x->constant.scalar, t));
     if (x->kind == FE_DIM && t == DT_i64)

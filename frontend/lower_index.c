@@ -128,7 +128,8 @@ read_number(Lower *cx, FeValue *v, Dim size, Loc loc, FeIndex *x)
 static bool
 can_assert(const Lower *cx)
 {
-    return cx->context == FE_REPLICA || fe_is_cross(cx);
+    return cx->context == FE_REPLICA || cx->context == FE_UPDATE ||
+           fe_is_cross(cx);
 }
 
 void

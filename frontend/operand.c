@@ -443,6 +443,8 @@ list_operand(Lower *cx, FeValue *v, DType t, Loc loc)
     if (!list_shape(cx, v, &shape)) {
         const char *note = v->nest.kind == NEST_LIST
                                ? "stack(...) makes one of a list of tensors"
+                           : v->nest.kind == NEST_SLICES
+                               ? "dense(...) makes one of slices"
                                : "a list of scalars is a tensor";
         fe_error_note(cx, loc, note, "%s where a tensor is needed",
                       fe_what(cx, v));

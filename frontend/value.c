@@ -16,6 +16,7 @@ static const char *const nest_what[] = {
     [NEST_TUPLE] = "a tuple",
     [NEST_NAMED] = "a named tuple",
     [NEST_LIST] = "a list",
+    [NEST_SLICES] = "slices",
 };
 
 FeValue fe_poison = {.kind = FE_POISON};
@@ -352,16 +353,38 @@ fe_value_same(const FeValue *a, const FeValue *b)
 
 /* ---- nests -------------------------------------------------------------- */
 
+/* Nests are gone through; slices where they do not count as one. */
+static bool
+is_gone_through(const FeValue *v, bool slices_too)
+{
+    return v->kind == FE_NEST && (slices_too || v->nest.kind != NEST_SLICES);
+}
+
+static FeValue *
+map_nest(Arena *a, FeValue *v, bool slices_too,
+          FeValue *(*visit)(FeValue *, void *), void *data)
+{
+    if (!is_gone_through(v, slices_too))
+        return visit(v, data);
+    FeValues items = {0};
+    for (int i = 0; i < v->nest.len; i++)
+        VEC_PUSH(a, items,
+                 map_nest(a, v->nest.items[i], slices_too, visit, data));
+    return fe_value_with_items(a, v, items.data);
+}
+
 FeValue *
 fe_value_map(Arena *a, FeValue *v, FeValue *(*visit)(FeValue *, void *),
              void *data)
 {
-    if (v->kind != FE_NEST)
-        return visit(v, data);
-    FeValues items = {0};
-    for (int i = 0; i < v->nest.len; i++)
-        VEC_PUSH(a, items, fe_value_map(a, v->nest.items[i], visit, data));
-    return fe_value_with_items(a, v, items.data);
+    return map_nest(a, v, true, visit, data);
+}
+
+FeValue *
+fe_value_map_parts(Arena *a, FeValue *v, FeValue *(*visit)(FeValue *, void *),
+                   void *data)
+{
+    return map_nest(a, v, false, visit, data);
 }
 
 void
@@ -371,15 +394,27 @@ fe_value_items(Arena *a, const FeValue *nest, FeValues *out)
         VEC_PUSH(a, *out, nest->nest.items[i]);
 }
 
-void
-fe_value_leaves(Arena *a, FeValue *v, FeValues *out)
+static void
+list_value(Arena *a, FeValue *v, bool slices_too, FeValues *out)
 {
-    if (v->kind != FE_NEST) {
+    if (!is_gone_through(v, slices_too)) {
         VEC_PUSH(a, *out, v);
         return;
     }
     for (int i = 0; i < v->nest.len; i++)
-        fe_value_leaves(a, v->nest.items[i], out);
+        list_value(a, v->nest.items[i], slices_too, out);
+}
+
+void
+fe_value_leaves(Arena *a, FeValue *v, FeValues *out)
+{
+    list_value(a, v, true, out);
+}
+
+void
+fe_value_parts(Arena *a, FeValue *v, FeValues *out)
+{
+    list_value(a, v, false, out);
 }
 
 static FeValue *
@@ -394,6 +429,12 @@ FeValue *
 fe_value_rebuild(Arena *a, FeValue *v, FeValue *const **leaves)
 {
     return fe_value_map(a, v, next_leaf, leaves);
+}
+
+FeValue *
+fe_value_rebuild_parts(Arena *a, FeValue *v, FeValue *const **parts)
+{
+    return fe_value_map_parts(a, v, next_leaf, parts);
 }
 
 static bool

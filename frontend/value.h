@@ -41,7 +41,12 @@ typedef struct FeBuiltin FeBuiltin;   /* a row of builtins.def */
 
 typedef VEC(FeValue *) FeValues;
 
-typedef enum FeNestKind { NEST_TUPLE, NEST_NAMED, NEST_LIST } FeNestKind;
+typedef enum FeNestKind {
+    NEST_TUPLE,
+    NEST_NAMED,
+    NEST_LIST,
+    NEST_SLICES /* slices.h */
+} FeNestKind;
 
 typedef struct FeNest {
     FeNestKind kind;
@@ -49,7 +54,7 @@ typedef struct FeNest {
     int depth;      /* 1 without nests in it */
     int64_t leaves; /* at all depths; INT32_MAX stands for more too */
     FeValue **items;
-    const char **names; /* NEST_NAMED: interned; else NULL */
+    const char **names; /* of NEST_NAMED and SLICES: interned; else NULL */
 } FeNest;
 
 /* format is the text with {} or {:.3f} where a value goes and {{ and }} for
@@ -160,6 +165,12 @@ void fe_value_items(Arena *a, const FeValue *nest, FeValues *out);
 void fe_value_leaves(Arena *a, FeValue *v, FeValues *out);
 /* v with its leaves replaced by those at *leaves, which is moved on. */
 FeValue *fe_value_rebuild(Arena *a, FeValue *v, FeValue *const **leaves);
+/* The same three for what takes slices as one: leaves, and slices. */
+FeValue *fe_value_map_parts(Arena *a, FeValue *v,
+                            FeValue *(*visit)(FeValue *part, void *data),
+                            void *data);
+void fe_value_parts(Arena *a, FeValue *v, FeValues *out);
+FeValue *fe_value_rebuild_parts(Arena *a, FeValue *v, FeValue *const **parts);
 /* Whether the nests are alike: kinds, lengths and names, not leaves. */
 bool fe_value_alike(const FeValue *a, const FeValue *b);
 /* The item of a named tuple, or NULL. */

@@ -1,0 +1,256 @@
+/*
+ * slices.c - sparse values: rows of a whole that is zero elsewhere (D12)
+ *
+ * The gradient of a variable that is read by rows is such a value, made by
+ * grad.c; how the replicas put theirs together is in dist_values.c, how they
+ * are written to variables in access.c.
+ */
+#include "frontend/slices.h"
+
+#include "frontend/builtins.h"
+#include "frontend/index.h"
+
+/* ---- making and taking apart -------------------------------------------- */
+
+static FeValue *
+make(Lower *cx, FeValue *values, FeValue *indices, FeValue *rows)
+{
+    const char *const names[] = {intern(cx->names, "values"),
+                                 intern(cx->names, "indices"),
+                                 intern(cx->names, "rows")};
+    FeValue *items[] = {values, indices, rows};
+    FeValue *v = fe_value_named(cx->arena, 3, names, items);
+    v->nest.kind = NEST_SLICES;
+    return v;
+}
+
+FeValue *
+fe_slices(Lower *cx, IrValue *values, IrValue *indices, int64_t rows)
+{
+    return make(cx, fe_value_tensor(cx->arena, values),
+                fe_value_tensor(cx->arena, indices),
+                fe_value_int(cx->arena, rows));
+}
+
+FeValue *
+fe_slices_values(const FeValue *slices)
+{
+    return slices->nest.items[0];
+}
+
+FeValue *
+fe_slices_indices(const FeValue *slices)
+{
+    return slices->nest.items[1];
+}
+
+FeValue *
+fe_slices_with(Lower *cx, const FeValue *like, FeValue *values,
+               FeValue *indices)
+{
+    if (fe_is_poison(values) || fe_is_poison(indices))
+        return &fe_poison;
+    return make(cx, values, indices, like->nest.items[2]);
+}
+
+IrType
+fe_slices_type(const FeValue *slices)
+{
+    int64_t rows = 0;
+    IrType t = fe_slices_values(slices)->tensor->type;
+    fe_value_is_int(slices->nest.items[2], &rows);
+    t.dims[0] = dim_const(rows);
+    return t;
+}
+
+/* ---- the whole ---------------------------------------------------------- */
+
+FeValue *
+fe_slices_dense(Lower *cx, const FeValue *slices, Loc loc)
+{
+    IrType t = fe_slices_type(slices);
+    IrValue *values = fe_operand(cx, fe_slices_values(slices), loc);
+    IrValue *indices = fe_operand(cx, fe_slices_indices(slices), loc);
+    if (!values || !indices || !fe_may_emit(cx, loc))
+        return &fe_poison;
+    IrValue *zeros = ir_const_zeros(cx->block, &t, loc);
+    return fe_value_tensor(
+        cx->arena, ir_build_add_rows(cx->block, zeros, indices, values, loc));
+}
+
+FeValue *
+builtin_dense(Lower *cx, const FeArgs *in)
+{
+    FeValue *v = fe_arg(in, 0);
+    if (fe_is_slices(v))
+        return fe_slices_dense(cx, v, in->loc);
+    return fe_value_tensor(cx->arena, fe_operand(cx, v, fe_arg_loc(in, 0)));
+}
+
+FeValue *
+builtin_is_slices(Lower *cx, const FeArgs *in)
+{
+    return fe_value_bool(cx->arena, fe_is_slices(fe_arg(in, 0)));
+}
+
+/* ---- slices(values, indices, rows) -------------------------------------- */
+
+/* The first index of a constant that names no row; -1 when all do. */
+static int64_t
+find_wrong_row(const IrOp *constant, int64_t size)
+{
+    int64_t bytes;
+    DType t = (DType)ir_int(constant, A_dtype);
+    const void *data = ir_data(constant, A_data, &bytes);
+    int64_t count = bytes / (int64_t)dtype_info[t].bytes;
+    for (int64_t i = 0; i < count; i++) {
+        int64_t row = scalar_load(t, data, i).i;
+        if (row < 0 || row >= size)
+            return i;
+    }
+    return -1;
+}
+
+bool
+fe_check_rows(Lower *cx, IrValue *index, Dim size, Loc loc)
+{
+    const IrOp *op = index->def;
+    bool is_known = op && op->kind == OP_constant && dim_is_const(size);
+    int64_t bytes, wrong = is_known ? find_wrong_row(op, size.c) : -1;
+    if (!is_known)
+        fe_check_range(cx, index, size, loc);
+    if (wrong < 0)
+        return true;
+    Scalar row = scalar_load((DType)ir_int(op, A_dtype),
+                             ir_data(op, A_data, &bytes), wrong);
+    fe_error_note(cx, loc,
+                  size.c ? fe_format(cx, "rows are numbered from 0 to %lld",
+                                     (long long)size.c - 1)
+                         : NULL,
+                  "row %lld of %lld", (long long)row.i, (long long)size.c);
+    return false;
+}
+
+/* Whether a replica's own value is only held here, not computed with. */
+static bool
+is_handle(const Lower *cx, const IrValue *x)
+{
+    return fe_is_cross(cx) && x->type.locality == LOCAL_PER_REPLICA;
+}
+
+/* Checks that values are rows and that as many are named. */
+static bool
+check_parts(Lower *cx, const FeArgs *in, const IrValue *values,
+            const IrValue *indices)
+{
+    const IrType *v = &values->type, *i = &indices->type;
+    if (!dtype_is_int(i->dtype) || i->rank != 1)
+        fe_error(cx, fe_arg_loc(in, 1),
+                 "the indices of slices are integers of one dimension, not %s",
+                 fe_type_text(cx, i));
+    else if (v->rank == 0 || !dim_equal(v->dims[0], i->dims[0]))
+        fe_error(cx, fe_arg_loc(in, 0),
+                 "values of shape %s, and indices of shape %s: each index has "
+                 "its row of values",
+                 ir_dims_text(cx->module, v->rank, v->dims),
+                 ir_dims_text(cx->module, i->rank, i->dims));
+    else
+        return true;
+    return false;
+}
+
+FeValue *
+builtin_slices(Lower *cx, const FeArgs *in)
+{
+    int64_t rows = 0;
+    IrValue *values = fe_handle(cx, fe_arg(in, 0), fe_arg_loc(in, 0));
+    IrValue *indices = fe_handle(cx, fe_arg(in, 1), fe_arg_loc(in, 1));
+    if (!values || !indices || !fe_arg_int(cx, in, 2, "rows", &rows) ||
+        !check_parts(cx, in, values, indices))
+        return &fe_poison;
+    if (rows < 1)
+        return fe_error(cx, fe_arg_loc(in, 2), "slices are of at least 1 row");
+    if (!is_handle(cx, indices) &&
+        !fe_check_rows(cx, indices, dim_const(rows), fe_arg_loc(in, 1)))
+        return &fe_poison;
+    if (indices->type.dtype != DT_i64) {
+        FeValue *x = fe_value_tensor(cx->arena, indices);
+        indices = fe_tensor(fe_cast(cx, x, DT_i64, fe_arg_loc(in, 1)));
+    }
+    return indices ? fe_slices(cx, values, indices, rows) : &fe_poison;
+}
+
+/* ---- arithmetic --------------------------------------------------------- */
+
+static bool
+is_scalar(Lower *cx, FeValue *v)
+{
+    IrType t;
+    return !fe_is_slices(v) && fe_type_of(cx, v, &t) && t.rank == 0;
+}
+
+static FeValue *
+one_behind_the_other(Lower *cx, FeValue *x, FeValue *y, Loc loc)
+{
+    IrValue *parts[] = {fe_operand(cx, x, loc), fe_operand(cx, y, loc)};
+    IrOp *op = fe_op(cx, OP_concat, 2, parts, loc);
+    ir_set_int(op, A_axis, 0);
+    return fe_emit(cx, op);
+}
+
+static FeValue *
+add_slices(Lower *cx, FeValue *x, FeValue *y, Loc loc)
+{
+    IrType a = fe_slices_type(x), b = fe_slices_type(y);
+    if (!type_same_shape(&a, &b))
+        return fe_error(cx, loc, "slices of %s and of %s do not add up",
+                        ir_dims_text(cx->module, a.rank, a.dims),
+                        ir_dims_text(cx->module, b.rank, b.dims));
+    FeValue *values =
+        one_behind_the_other(cx, fe_slices_values(x), fe_slices_values(y), loc);
+    FeValue *indices = one_behind_the_other(cx, fe_slices_indices(x),
+                                            fe_slices_indices(y), loc);
+    return fe_slices_with(cx, x, values, indices);
+}
+
+static FeValue *
+scale(Lower *cx, AstOp op, FeValue *x, FeValue *y, Loc loc)
+{
+    const FeValue *slices = fe_is_slices(x) ? x : y;
+    FeValue *values = fe_slices_values(slices);
+    values = slices == x ? fe_binary(cx, op, values, y, loc)
+                         : fe_binary(cx, op, x, values, loc);
+    return fe_slices_with(cx, slices, values, fe_slices_indices(slices));
+}
+
+FeValue *
+fe_slices_unary(Lower *cx, AstOp op, FeValue *x, Loc loc)
+{
+    FeValue *values = fe_unary(cx, op, fe_slices_values(x), loc);
+    return fe_slices_with(cx, x, values, fe_slices_indices(x));
+}
+
+static FeValue *
+whole(Lower *cx, FeValue *v, Loc loc)
+{
+    return fe_is_slices(v) ? fe_slices_dense(cx, v, loc) : v;
+}
+
+FeValue *
+fe_slices_binary(Lower *cx, AstOp op, FeValue *x, FeValue *y, Loc loc)
+{
+    bool adds = op == AST_OP_ADD || op == AST_OP_SUB;
+    if (adds && fe_is_slices(x) && fe_is_slices(y)) {
+        if (op == AST_OP_SUB)
+            y = fe_slices_unary(cx, op, y, loc);
+        return fe_is_poison(y) ? y : add_slices(cx, x, y, loc);
+    }
+    if (adds)
+        return fe_binary(cx, op, whole(cx, x, loc), whole(cx, y, loc), loc);
+    if ((op == AST_OP_MUL && (is_scalar(cx, x) || is_scalar(cx, y))) ||
+        (op == AST_OP_DIV && is_scalar(cx, y)))
+        return scale(cx, op, x, y, loc);
+    return fe_error_note(cx, loc, "dense(...) makes a tensor of them",
+                         "slices are added, subtracted, and multiplied or "
+                         "divided by a number");
+}

@@ -1,0 +1,22 @@
+/*
+ * truth.h - results of elementary functions of f32, in double
+ */
+#ifndef TFD_TESTS_ULP_TRUTH_H
+#define TFD_TESTS_ULP_TRUTH_H
+
+enum { BATCH = 1024 };
+
+/* Operands, what we say, and what is true. */
+typedef struct Batch32 {
+    float x[BATCH], y[BATCH], got[BATCH];
+    double want[BATCH];
+} Batch32;
+
+/* Fill want, right to some units of the last place of a double: 2^-27 of an ulp
+ * of f32. */
+#define MATHS_FN(name, operands, ulp32, ulp64, doc)                            \
+    void truth32_##name(Batch32 *b);
+#include "ir/maths.def"
+#undef MATHS_FN
+
+#endif

@@ -514,6 +514,12 @@ pick_leaf(FeValue *leaf, void *data)
     const Combine *c = pick->call;
     if (fe_is_poison(leaf) || is_same(c->cx, leaf))
         return leaf;
+    const IrType *t = &leaf->tensor->type;
+    if (ir_type_is_local(c->cx->module, t)) /* on one replica too */
+        return fe_error(c->cx, c->in->loc,
+                        "a value of shape %s has other rows on each replica: "
+                        "gather it instead",
+                        ir_dims_text(c->cx->module, t->rank, t->dims));
     IrOp *op = fe_op(c->cx, OP_local_result, 1, &leaf->tensor, c->in->loc);
     ir_set_int(op, A_replica, pick->replica);
     return fe_emit(c->cx, op);

@@ -64,9 +64,8 @@ FeBinding *fe_instance_member(const FeInstance *instance, const char *name);
 FeScope *fe_bind_params(Lower *cx, const AstList *params, FeScope *around,
                         const FeCall *call);
 /* Goes one call deeper and back; false at the limit.  verb: "called", "run". */
-bool fe_frame_push(Lower *cx, FeFrame *frame, const char *name,
-                   const char *verb, Loc loc);
-void fe_frame_pop(Lower *cx);
+bool fe_call_push(Lower *cx, const char *name, const char *verb, Loc loc);
+void fe_call_pop(Lower *cx);
 
 /* ---- statements ---------------------------------------------------------- */
 

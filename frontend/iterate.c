@@ -35,6 +35,20 @@ read_shard(Lower *cx, const FeArgs *in, ShardPolicy *out)
     return true;
 }
 
+/* The runner finds out about sources that may be files. */
+static bool
+check_shard(Lower *cx, const FeDist *dist, Loc loc)
+{
+    const IrStageInfo *source =
+        &ir_stage_info[dist->dataset->stages.data[0].kind];
+    if (dist->shard != SHARD_FILE || source->has_text)
+        return true;
+    fe_error_note(cx, loc, "shard = data gives each pipeline its part of them",
+                  "what %s gives cannot be sharded by file: it reads none",
+                  source->name);
+    return false;
+}
+
 /* Only the leading dimension of an element is that of the batch. */
 static bool
 check_rows(Lower *cx, const FeDataset *ds, const IrType *t, Loc loc)
@@ -78,6 +92,7 @@ builtin_distribute(Lower *cx, const FeArgs *in)
                         "distribute takes a dataset, not %s", fe_what(cx, ds));
     dist->dataset = ds->dataset;
     if (!read_shard(cx, in, &dist->shard) ||
+        !check_shard(cx, dist, fe_arg_loc(in, 1)) ||
         !check_batched(cx, ds->dataset, in->loc))
         return &fe_poison;
     FeValue *v = fe_value_new(cx->arena, FE_DIST);

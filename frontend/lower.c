@@ -8,24 +8,6 @@
 
 /* ---- messages ----------------------------------------------------------- */
 
-enum { MAX_CHAIN = 10 };
-
-/* The chain of calls, innermost first. */
-static void
-note_chain(Lower *cx)
-{
-    int n = 0;
-    const FeFrame *f = cx->frame;
-    for (; f && n < MAX_CHAIN; f = f->caller, n++)
-        diag_note(cx->diag, f->loc, "%s", f->note);
-    int rest = 0;
-    for (; f; f = f->caller)
-        rest++;
-    if (rest)
-        diag_note(cx->diag, NO_LOC, "and %d call%s more", rest,
-                  rest == 1 ? "" : "s");
-}
-
 static FeValue *
 report(Lower *cx, Loc loc, const char *note, const char *format, va_list args)
 {
@@ -33,7 +15,7 @@ report(Lower *cx, Loc loc, const char *note, const char *format, va_list args)
     diag_error(cx->diag, loc, "%s", arena_vprintf(cx->arena, format, args));
     if (note)
         diag_note(cx->diag, loc, "%s", note);
-    note_chain(cx);
+    ir_note_calls(cx->diag, cx->module->calls);
     return &fe_poison;
 }
 
@@ -75,7 +57,7 @@ fe_warning(Lower *cx, Loc loc, const char *format, ...)
     va_start(args, format);
     diag_warning(cx->diag, loc, "%s", arena_vprintf(cx->arena, format, args));
     va_end(args);
-    note_chain(cx);
+    ir_note_calls(cx->diag, cx->module->calls);
 }
 
 const char *

@@ -54,14 +54,6 @@ typedef enum FeContext {
     FE_INIT     /* the initial value of a variable */
 } FeContext;
 
-/* One call that the code being lowered is inlined for. */
-typedef struct FeFrame FeFrame;
-struct FeFrame {
-    FeFrame *caller;
-    const char *note; /* "train_step is run from here" */
-    Loc loc;
-};
-
 /* Control flow whose condition may differ among the replicas, around the code
  * being lowered in this replica context. */
 typedef struct FeDivergence FeDivergence;
@@ -173,7 +165,6 @@ struct Lower {
     IrFunc *nowhere; /* of no module: has the operations of FE_TOP */
     FeContext context;
     FeScope *scope;
-    FeFrame *frame;           /* innermost call, or NULL */
     struct FeLoop *loop;      /* innermost of this function, or NULL */
     struct FeExits *exits;    /* that ways out are noted in, or NULL */
     FeDivergence *divergence; /* innermost, or NULL; use fe_divergence */
@@ -367,7 +358,7 @@ typedef struct FeRegion {
     FeDivergence *divergence;
     IrVar *updated;
     FeScope *scope;
-    FeFrame *frame;
+    const IrCall *calls;
     const char *path;
 } FeRegion;
 

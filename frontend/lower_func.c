@@ -9,8 +9,7 @@
 /* ---- the chain of calls ------------------------------------------------- */
 
 bool
-fe_frame_push(Lower *cx, FeFrame *frame, const char *name, const char *verb,
-              Loc loc)
+fe_call_push(Lower *cx, const char *name, const char *verb, Loc loc)
 {
     if (cx->num_calls >= FE_MAX_CALLS) {
         fe_stop(cx, loc,
@@ -19,18 +18,19 @@ fe_frame_push(Lower *cx, FeFrame *frame, const char *name, const char *verb,
                 FE_MAX_CALLS);
         return false;
     }
-    frame->caller = cx->frame;
-    frame->note = fe_format(cx, "%s is %s from here", name, verb);
-    frame->loc = loc;
-    cx->frame = frame;
+    IrCall *call = NEW(cx->arena, IrCall);
+    call->caller = cx->module->calls;
+    call->note = fe_format(cx, "%s is %s from here", name, verb);
+    call->loc = loc;
+    cx->module->calls = call;
     cx->num_calls++;
     return true;
 }
 
 void
-fe_frame_pop(Lower *cx)
+fe_call_pop(Lower *cx)
 {
-    cx->frame = cx->frame->caller;
+    cx->module->calls = cx->module->calls->caller;
     cx->num_calls--;
 }
 
@@ -150,14 +150,13 @@ FeValue *
 fe_call_func(Lower *cx, FeValue *f, const FeCall *call, const char *verb)
 {
     const AstNode *fn = f->func.fn;
-    FeFrame frame;
-    if (!fe_frame_push(cx, &frame, call->name, verb, call->loc))
+    if (!fe_call_push(cx, call->name, verb, call->loc))
         return &fe_poison;
     FeScope *scope = fe_bind_params(cx, &fn->fn.params, f->func.scope, call);
     FeValue *result = &fe_poison;
     if (scope)
         result = fn->fn.grad ? fe_own_grad(cx, fn, scope, eval_body)
                              : eval_body(cx, scope, fn);
-    fe_frame_pop(cx);
+    fe_call_pop(cx);
     return result;
 }

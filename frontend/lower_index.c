@@ -7,8 +7,8 @@
  *
  * Numbers that are known only when the program runs count from the front.  They
  * take what they name, clamped to what is there; before that, an assert stops
- * the program when it is not (D9).  Functions of datasets and initial values
- * cannot stop, and only clamp.
+ * the program when it is not (D9).  Initial values cannot stop it, and only
+ * clamp.
  */
 #include "frontend/builtins.h"
 #include "frontend/index.h"
@@ -129,7 +129,7 @@ static bool
 can_assert(const Lower *cx)
 {
     return cx->context == FE_REPLICA || cx->context == FE_UPDATE ||
-           fe_is_cross(cx);
+           cx->context == FE_DATA || fe_is_cross(cx);
 }
 
 void

@@ -38,14 +38,13 @@ FeValue *
 fe_call_module(Lower *cx, FeValue *m, const FeCall *call)
 {
     const AstNode *module = m->module.module;
-    FeFrame frame;
     if (!cx->path)
         return fe_error_note(
             cx, call->loc,
             fe_format(cx, "let x = %s(...) at the top level", call->name),
             "an instance of a module is made by a let at the "
             "top level or in a module");
-    if (!fe_frame_push(cx, &frame, call->name, "made", call->loc))
+    if (!fe_call_push(cx, call->name, "made", call->loc))
         return &fe_poison;
     FeValue *v = &fe_poison;
     FeScope *params =
@@ -54,7 +53,7 @@ fe_call_module(Lower *cx, FeValue *m, const FeCall *call)
         v = fe_value_new(cx->arena, FE_INSTANCE);
         v->instance = make_instance(cx, module, params, call->loc);
     }
-    fe_frame_pop(cx);
+    fe_call_pop(cx);
     return v;
 }
 

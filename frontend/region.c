@@ -8,8 +8,8 @@
 FeRegion
 fe_region_enter(Lower *cx, IrBlock *block, FeContext context)
 {
-    FeRegion saved = {cx->block, cx->context, cx->divergence, cx->updated,
-                      cx->scope, cx->frame,   cx->path};
+    FeRegion saved = {cx->block, cx->context,       cx->divergence, cx->updated,
+                      cx->scope, cx->module->calls, cx->path};
     cx->block = block;
     cx->context = context;
     return saved;
@@ -23,7 +23,7 @@ fe_region_leave(Lower *cx, const FeRegion *saved)
     cx->divergence = saved->divergence;
     cx->updated = saved->updated;
     cx->scope = saved->scope;
-    cx->frame = saved->frame;
+    cx->module->calls = saved->calls;
     cx->path = saved->path;
 }
 

@@ -349,6 +349,14 @@ is_operator_at_start(const FeParser *ps, const Expected *set)
            ps->last.kind >= T_EQ && ps->last.kind <= T_POW;
 }
 
+/* let x: f32 = ...: of what takes its type from its value. */
+static bool
+is_type_of_name(const FeParser *ps, const Expected *set)
+{
+    return set->n == 1 && expects(set, "=") && ps->last.kind == T_COLON &&
+           ps->before_last.kind == T_NAME;
+}
+
 typedef struct Slip {
     bool (*is_it)(const FeParser *ps, const Expected *set);
     const char *message;
@@ -366,6 +374,8 @@ static const Slip slip_info[] = {
     {is_bare_tuple, "a tuple is written in parentheses", NULL},
     {is_empty_hole, "there is no expression in this hole of the string",
      "braces are written {{ and }}"},
+    {is_type_of_name, "only variables and parameters have a type",
+     "cast the value: let x = u8(250)"},
     {is_operator_at_start, "a statement does not begin with an operator",
      "end the line before with it, or put the expression in parentheses"},
 };

@@ -98,6 +98,7 @@ ir_clone_op(IrCloneMap *map, const IrOp *op, IrBlock *to)
         copy->operands[i] = ir_clone_get(map, op->operands[i]);
     ir_attrs_copy(copy, op);
     copy->reason = copy_reason(map, copy->module, op->reason);
+    copy->calls = copy->module == op->module ? op->calls : NULL;
     ir_append(to, copy);
     for (int i = 0; i < op->num_regions; i++) {
         IrBlock *b = ir_block_new(to->func);

@@ -83,6 +83,14 @@ typedef struct IrAttrValue {
     };
 } IrAttrValue;
 
+/* One call that an operation is inlined for. */
+typedef struct IrCall IrCall;
+struct IrCall {
+    const IrCall *caller; /* around it, or NULL */
+    const char *note;     /* "train_step is run from here" */
+    Loc loc;
+};
+
 struct IrOp {
     IrOpKind kind;
     IrModule *module; /* whose arena has it */
@@ -97,6 +105,7 @@ struct IrOp {
     int num_regions;
     Loc loc;
     const IrReason *reason; /* NULL unless a pass inserted it */
+    const IrCall *calls;    /* innermost; NULL for none, or not known */
     int id;                 /* scratch */
     void *mark;             /* scratch for one pass at a time */
 };
@@ -204,6 +213,7 @@ struct IrModule {
     VEC(IrIter *) iters;
     IrFunc *first, *last; /* functions, in order */
     int phase;            /* IrPhase */
+    const IrCall *calls;  /* what operations made now are inlined for */
 };
 
 /* How far a module has come; the verifier asks more of later ones. */
@@ -273,6 +283,9 @@ void ir_set_data(IrOp *op, IrAttrName a, const void *bytes, int64_t size);
 /* Calls visit on every op of the block and the regions below, each op before
  * its regions; visit may remove or replace the op it is given. */
 void ir_walk(IrBlock *b, void (*visit)(IrOp *op, void *data), void *data);
+
+/* Notes after an error or warning: the chain of calls, innermost first. */
+void ir_note_calls(Diag *d, const IrCall *calls);
 
 void ir_count_uses(IrFunc *fn);
 /* Notes that old is to be replaced by new; ir_apply_forwards then rewrites all

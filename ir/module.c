@@ -190,7 +190,22 @@ ir_op_new(IrFunc *fn, IrOpKind kind, int num_operands, IrValue *const *operands,
     if (n)
         memcpy(op->operands, operands, n * sizeof *op->operands);
     op->module = fn->module;
+    op->calls = fn->module->calls;
     return op;
+}
+
+enum { MAX_CALLS_NOTED = 10 };
+
+void
+ir_note_calls(Diag *d, const IrCall *calls)
+{
+    int n = 0, rest = 0;
+    for (; calls && n < MAX_CALLS_NOTED; calls = calls->caller, n++)
+        diag_note(d, calls->loc, "%s", calls->note);
+    for (; calls; calls = calls->caller)
+        rest++;
+    if (rest)
+        diag_note(d, NO_LOC, "and %d call%s more", rest, rest == 1 ? "" : "s");
 }
 
 void

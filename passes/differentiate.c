@@ -10,6 +10,7 @@
  * A variable counts as all its reads: those in the blocks around the grad, and
  * those inside control flow above it.
  */
+#include <stdarg.h>
 #include <string.h>
 #include "passes/grad.h"
 #include "runtime/base/status.h"
@@ -26,6 +27,19 @@ bool
 grad_wanted(const IrValue *v)
 {
     return tangent_of(v) && tangent_of(v)->active;
+}
+
+void
+grad_error(PassCx *cx, const IrOp *op, const char *repair, const char *format,
+           ...)
+{
+    va_list args;
+    va_start(args, format);
+    diag_error(cx->diag, op->loc, "%s", arena_vprintf(cx->arena, format, args));
+    va_end(args);
+    if (repair)
+        diag_note(cx->diag, op->loc, "%s", repair);
+    ir_note_calls(cx->diag, op->calls);
 }
 
 IrValue *
@@ -265,10 +279,9 @@ check_carried(Wanted *w, const IrBlock *b)
     for (int i = 0; i < b->args.len; i++) {
         const IrValue *v = b->args.data[i];
         if (tangent_of(v) && tangent_of(v)->carried && grad_of(v))
-            diag_error(w->g.cx->diag, w->grad->loc,
+            grad_error(w->g.cx, w->grad, "call grad after the loop",
                        "the loss depends on %s, which the loop around this "
-                       "grad carries from one iteration to the next; call "
-                       "grad after the loop",
+                       "grad carries from one iteration to the next",
                        v->name ? v->name : "a value");
     }
 }
@@ -315,11 +328,13 @@ gradient_of_var(Wanted *w, const char *var, const IrType *type)
     if (s.sum)
         return s.sum;
     const IrVar *v = ir_var_find(w->g.cx->m, var);
-    if (v && v->trainable)
+    if (v && v->trainable) {
         diag_warning(w->g.cx->diag, w->grad->loc,
                      "the loss does not depend on the variable \"%s\": its "
                      "gradient is zeros",
                      var);
+        ir_note_calls(w->g.cx->diag, w->grad->calls);
+    }
     return zeros_like(&w->g, type);
 }
 

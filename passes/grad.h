@@ -32,6 +32,12 @@ bool grad_wanted(const IrValue *v);
  * broadcast.  Nothing happens when it is not wanted. */
 void grad_add(Grad *g, IrValue *x, IrValue *dx);
 
+/* An error at op, with the repair (or NULL) and the calls that op is inlined
+ * for as notes. */
+void grad_error(PassCx *cx, const IrOp *op, const char *repair,
+                const char *format, ...)
+    __attribute__((format(printf, 4, 5)));
+
 /* Shorthands that build into g->b at g->loc. */
 IrValue *grad1(Grad *g, IrOpKind kind, IrValue *x);
 IrValue *grad2(Grad *g, IrOpKind kind, IrValue *x, IrValue *y);

@@ -72,12 +72,11 @@ iterations(PassCx *cx, const IrOp *op)
         return ir_int(op, A_max);
     if (op->kind == OP_for && ir_const_known(op->operands[0], &count))
         return count.i;
-    diag_error(cx->diag, op->loc,
+    bool is_for = op->kind == OP_for;
+    grad_error(cx, op, is_for ? NULL : "write while condition max N",
                "gradients go through a %s only when its count is known when "
                "compiling",
-               op->kind == OP_for ? "for" : "while");
-    if (op->kind == OP_while)
-        diag_note(cx->diag, op->loc, "write while condition max N");
+               is_for ? "for" : "while");
     return -1;
 }
 
@@ -86,7 +85,7 @@ grad_unroll(PassCx *cx, IrOp *op)
 {
     int64_t count = iterations(cx, op);
     if (count > MAX_UNROLL)
-        diag_error(cx->diag, op->loc,
+        grad_error(cx, op, NULL,
                    "gradients through %lld iterations: at most %d are unrolled",
                    (long long)count, MAX_UNROLL);
     if (count < 0 || count > MAX_UNROLL)

@@ -57,7 +57,7 @@ grad_rule_zero(Grad *g, const IrOp *op)
 void
 grad_rule_none(Grad *g, const IrOp *op)
 {
-    diag_error(g->cx->diag, op->loc, "there is no gradient through %s",
+    grad_error(g->cx, op, NULL, "there is no gradient through %s",
                ir_op_info[op->kind].name);
 }
 

@@ -94,7 +94,7 @@ numbers(Grad *g, const IrOp *op)
     Dim count = dim_const(1);
     for (int i = 0; i < t->rank; i++)
         if (!dim_mul(count, t->dims[i], &count)) {
-            diag_error(g->cx->diag, op->loc,
+            grad_error(g->cx, op, NULL,
                        "no gradient through rows of two batches");
             return NULL;
         }
@@ -172,6 +172,6 @@ grad_rule_scatter(Grad *g, const IrOp *op)
     else if (!strcmp(mode, "add") || !strcmp(mode, "sub"))
         add_rows(g, op, in_range, *mode == 's');
     else
-        diag_error(g->cx->diag, op->loc,
-                   "no gradient through rows changed by %s", mode);
+        grad_error(g->cx, op, NULL, "no gradient through rows changed by %s",
+                   mode);
 }

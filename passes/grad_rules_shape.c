@@ -101,7 +101,7 @@ grad_rule_concat(Grad *g, const IrOp *op)
                 ir_build_slice(g->b, dy, start, x->type.dims, step, g->loc));
         Dim d = x->type.dims[axis];
         if (!dim_is_const(d) && i + 1 < op->num_operands) {
-            diag_error(g->cx->diag, op->loc,
+            grad_error(g->cx, op, NULL,
                        "no gradient through a concat along the batch whose "
                        "first parts have the batch's length");
             return;

@@ -45,6 +45,21 @@ set_rows(RtElementCall *e, int64_t rows)
         e->actor.dims[3 * i] = rows;
 }
 
+/* Why a function of an element stopped, with its place: whoever reads this is
+ * another thread than that which says it. */
+static Status
+element_fault(RtElementCall *e)
+{
+    const RtFault *f = &e->actor.fault;
+    if (!f->op)
+        return rt_refuse(e->actor.run, "@%s does more than it may",
+                         e->inv.fn->ir->name);
+    Loc loc = f->op->loc;
+    const Diag *d = e->actor.run->plan->diag;
+    return status_new(f->kind, "%s:%u:%u: %s", diag_source_name(d, loc.file),
+                      loc.line, loc.col, str_text(&f->text));
+}
+
 static Status
 call_element(void *self, void *const *in, void *const *out, int64_t rows)
 {
@@ -52,10 +67,7 @@ call_element(void *self, void *const *in, void *const *out, int64_t rows)
     set_rows(e, rows);
     e->inv.call.in = (char *const *)in;
     e->inv.call.out = (char *const *)out;
-    if (e->inv.fn->code(&e->inv.call) == END_NOT)
-        return OK;
-    return rt_refuse(e->actor.run, "@%s does more than it may",
-                     e->inv.fn->ir->name);
+    return e->inv.fn->code(&e->inv.call) == END_NOT ? OK : element_fault(e);
 }
 
 static RtElementFn

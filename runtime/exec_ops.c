@@ -8,12 +8,14 @@
 
 /* ---- faults ------------------------------------------------------------ */
 
-/* Nobody must wait any longer for this actor, whatever it is. */
+/* Nobody must wait any longer for this actor, whatever it is.  (Functions of
+ * elements are ahead of the steps; whoever asks for the element is told.) */
 static int32_t
 end_with_fault(RtInvocation *inv)
 {
     RtColl *coll = inv->actor->run->coll;
-    coll->ops->stop(coll);
+    if (inv->fn->ir->kind != FUNC_HOST)
+        coll->ops->stop(coll);
     return END_FAULT;
 }
 

@@ -15,6 +15,8 @@
  *   emit_pack.c      operands side by side,
  *   emit_adder.c     a tile in registers,
  *   emit_tiles.c     all tiles
+ *   emit_scan.c      running sums
+ *   emit_sort.c      sorts
  */
 #include "backend/emit_product.h"
 
@@ -152,6 +154,7 @@ static EmitNode *const common[K_NUM_KINDS] = {
     [K_DIV] = emit_divide,
     [K_MOD] = emit_divide,
     [K_PICK] = emit_pick,
+    [K_RUNNING] = emit_running,
 };
 
 void
@@ -187,6 +190,8 @@ static const EmitMachine cpu = {
             [K_REDUCE] = emit_reduce,
             [K_CONTRACT] = emit_contract,
             [K_LOOP] = emit_loop,
+            [K_SCAN] = emit_scan,
+            [K_SORT] = emit_sort,
         },
 };
 

@@ -24,6 +24,7 @@ enum {
     BE_MAX_TILE = 32, /* rows * vectors */
     BE_STRIPES = 64,  /* lanes of a reduction in D2 */
     BE_CHUNK = 65536, /* elements that are folded together in D2 */
+    BE_RUN = 64,      /* elements of a running sum in a row in D2 */
     BE_K_BLOCK = 512  /* products of a contraction that are added in a row */
 };
 
@@ -65,6 +66,7 @@ typedef struct EmitDim {
 } EmitDim;
 
 typedef struct Emit Emit;
+typedef struct EmitScan EmitScan;
 typedef void EmitNode(Emit *e, const KNode *n);
 
 /* What code for one kind of machine does in its own way. */
@@ -72,7 +74,8 @@ typedef struct EmitMachine {
     /* An i64 of those that calls hand over: three a pair of batch symbols, then
      * the replica. */
     Val (*call_word)(Emit *e, int64_t word);
-    /* LOAD, STORE, REDUCE, CONTRACT and LOOP; others are the same for all. */
+    /* LOAD, STORE, REDUCE, CONTRACT, LOOP, SCAN and SORT; others are the same
+     * for all. */
     EmitNode *nodes[K_NUM_KINDS];
 } EmitMachine;
 
@@ -95,6 +98,7 @@ struct Emit {
     EmitDepends *value_depends, *index_depends;
     const struct EmitTiles *tiles; /* a product that is packed, or NULL */
     Val sums; /* of the columns from e->indices on, in memory */
+    EmitScan *scan; /* whose body is being emitted, or NULL */
 };
 
 /* Adds the kernel's function, its name exported, to u. */
@@ -252,5 +256,53 @@ void emit_contract(Emit *e, const KNode *n);
 void emit_take_sums(Emit *e, const KNode *n);
 /* Whether n is that. */
 bool emit_is_tiled(const Emit *e, const KNode *n);
+
+/* ---- running sums (emit_scan.c) ------------------------------------------ */
+
+struct EmitScan {
+    const KNode *node, *running;
+    Val size;   /* rounds */
+    Val none;   /* what a sum begins with */
+    Val round;  /* the number of the present one */
+    Val before; /* the sum of the blocks before */
+    Val part;   /* that of the block so far */
+};
+
+EmitScan emit_scan_of(Emit *e, const KNode *n);
+Val emit_scan_add(Emit *e, const EmitScan *s, Val x, Val y);
+/* Sets the index to that of a round. */
+void emit_scan_at(Emit *e, const EmitScan *s, Val round);
+/* Rounds begin to end, of one block, with s->before set; the block's sum. */
+Val emit_scan_block(Emit *e, EmitScan *s, Val begin, Val end);
+
+void emit_scan(Emit *e, const KNode *n);
+void emit_running(Emit *e, const KNode *n);
+
+/* ---- sorts (emit_sort.c) ------------------------------------------------- */
+
+typedef struct EmitSort {
+    Emit *e;
+    const KNode *node;
+    bool packed; /* a place holds an element's key above its number */
+    Val size;
+    Val places; /* the address of the first */
+} EmitSort;
+
+/* A pass compares places i and i + distance, for the i of every second run of
+ * so many places (a power of two), of which the first begins at `first`. */
+typedef struct EmitSortStep {
+    Val run, first, distance;
+} EmitSortStep;
+typedef void EmitSortPass(const EmitSort *s, const EmitSortStep *step);
+
+EmitSort emit_sort_of(Emit *e, const KNode *n);
+/* Place i gets element i; what is packed is cleaned at the end. */
+void emit_sort_put(const EmitSort *s, Val i);
+void emit_sort_clean(const EmitSort *s, Val i);
+void emit_sort_exchange(const EmitSort *s, Val i, Val distance);
+/* Calls pass for the code of a pass, which runs for all of them in turn. */
+void emit_sort_passes(const EmitSort *s, EmitSortPass *pass);
+
+void emit_sort(Emit *e, const KNode *n);
 
 #endif

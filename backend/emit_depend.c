@@ -93,6 +93,8 @@ of_node(Walk *w, const KNode *n)
         return either(of_index(e, &n->load.at), of_value(e, n->load.guard));
     case K_MAP:
         return of_map(e, n);
+    case K_RUNNING:
+        return of_value(e, n->running.value);
     case K_REDUCE:
         return of_reduce(w, n);
     case K_CONTRACT:
@@ -110,6 +112,12 @@ walk_block(Walk *w, const KBlock *b)
         if (n->kind == K_LOOP) {
             note_vars(w, &n->loop.ranges, n->loop.vector && !w->lane);
             walk_block(w, &n->loop.body);
+        } else if (n->kind == K_SCAN) {
+            note_vars(w, &n->scan.ranges, false);
+            walk_block(w, &n->scan.body);
+        } else if (n->kind == K_SORT) {
+            note_vars(w, &n->sort.ranges, false);
+            walk_block(w, &n->sort.body);
         } else if (n->kind == K_DIV || n->kind == K_MOD) {
             e->index_depends[n->divide.var->id] = of_index(e, &n->divide.of);
         } else if (n->kind == K_PICK) {

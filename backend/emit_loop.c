@@ -26,6 +26,7 @@ has_narrow_values(const KBlock *b)
     for (const KNode *n = b->first; n; n = n->next) {
         const KBlock *body = n->kind == K_REDUCE     ? &n->reduce.body
                              : n->kind == K_CONTRACT ? &n->contract.body
+                             : n->kind == K_SCAN     ? &n->scan.body
                                                      : NULL;
         bool counts = be_kernel_kinds[n->kind].has_value &&
                       n->kind != K_CONST && n->dtype != DT_bool;
@@ -51,7 +52,7 @@ choose_vectors(const Emit *e, const KBlock *b, int64_t bound, int lanes)
 {
     int vectors = 1;
     double cost = emit_cost(e->k, b);
-    if (emit_contains(b, K_REDUCE))
+    if (emit_contains(b, K_REDUCE) || emit_contains(b, K_SCAN))
         return 1;
     if (emit_contains(b, K_CONTRACT))
         vectors = 2;
@@ -302,9 +303,9 @@ emit_grid(Emit *e)
 {
     const BeKernel *k = e->k;
     const KRanges *grid = &k->grid;
-    bool tiles = grid->count && !k->grid_vector &&
-                 emit_contains(&k->body, K_CONTRACT) &&
-                 !emit_contains(&k->body, K_REDUCE);
+    bool tiles =
+        grid->count && !k->grid_vector && emit_contains(&k->body, K_CONTRACT) &&
+        !emit_contains(&k->body, K_REDUCE) && !emit_contains(&k->body, K_SCAN);
     const KVar *last = grid->count ? grid->vars[grid->count - 1] : NULL;
     e->tile.row = tiles ? last : NULL;
     emit_find_depends(e, e->tile.row);

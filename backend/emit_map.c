@@ -437,6 +437,9 @@ code_random(BeUnit *u, DType t, const Val *x)
 #define code_concat NULL
 #define code_take NULL
 #define code_scatter NULL
+#define code_scan NULL
+#define code_sort NULL
+#define code_reorder NULL
 #define code_kernel NULL
 
 static Code *const codes[NUM_OPS] = {

@@ -143,6 +143,12 @@ be_kernel_body(KNode *n, KRanges **ranges)
     case K_LOOP:
         *ranges = &n->loop.ranges;
         return &n->loop.body;
+    case K_SCAN:
+        *ranges = &n->scan.ranges;
+        return &n->scan.body;
+    case K_SORT:
+        *ranges = &n->sort.ranges;
+        return &n->sort.body;
     default:
         return NULL;
     }
@@ -165,6 +171,9 @@ be_kernel_args(const KNode *n, KNode **args)
     case K_PICK:
         args[0] = n->pick.value;
         return 1;
+    case K_RUNNING:
+        args[0] = n->running.value;
+        return 1;
     default:
         return 0;
     }
@@ -182,6 +191,10 @@ be_kernel_index(KNode *n)
         return &n->load.at;
     case K_STORE:
         return &n->store.at;
+    case K_RUNNING:
+        return &n->running.along;
+    case K_SORT:
+        return &n->sort.at;
     case K_DIV:
     case K_MOD:
         return &n->divide.of;

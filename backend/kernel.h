@@ -143,6 +143,24 @@ struct KNode {
             KBlock body;
         } loop; /* LOOP */
         struct {
+            bool exclusive; /* without the round's own value */
+            KIndex along;   /* the index of the scan it stands in */
+            KNode *value;   /* a number, in the scan or around */
+        } running;          /* RUNNING */
+        struct {
+            bool reverse;   /* from the last value of the index to the first */
+            KRanges ranges; /* exactly one */
+            KBlock body;
+        } scan; /* SCAN */
+        struct {
+            bool descending;
+            KRanges ranges; /* exactly one */
+            KBlock body;
+            KNode *element; /* in the body or around */
+            KArray *array;  /* an output of i64 */
+            KIndex at;      /* where the first number is stored */
+        } sort;             /* SORT */
+        struct {
             KArray *array; /* an output */
             KIndex at;
             KNode *value; /* of dtype_compute(array->dtype) */

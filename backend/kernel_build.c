@@ -149,6 +149,22 @@ bind_outputs(Build *b)
     }
 }
 
+/* The order of what the last index counts. */
+static void
+compute_sort(Build *b, Output *o, const View *view, ExprVar *last)
+{
+    const IrOp *op = o->of->def;
+    last->order = SORTED;
+    o->descending = ir_int(op, A_descending);
+    o->value = be_value_at(b, op->operands[0], view, NULL);
+}
+
+static bool
+is_one_long(const Shape *s)
+{
+    return dim_is_one(s->dims[s->rank - 1]);
+}
+
 static void
 compute_output(Build *b, Output *o)
 {
@@ -156,7 +172,13 @@ compute_output(Build *b, Output *o)
     Wide w = wide_of(&view.shape);
     for (int i = 0; i < w.count; i++)
         view.at[w.axes[i]] = be_lin_var(b, o->vars.data[i]);
-    o->value = be_value_at(b, o->of, &view, NULL);
+    bool sorts = o->of->def && o->of->def->kind == OP_argsort;
+    if (sorts && is_one_long(&view.shape))
+        o->value = be_expr_const(b, scalar_int(DT_i64, 0));
+    else if (sorts)
+        compute_sort(b, o, &view, o->vars.data[w.count - 1]);
+    else
+        o->value = be_value_at(b, o->of, &view, NULL);
     o->at = be_view_linear(b, &view);
 }
 

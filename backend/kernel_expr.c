@@ -79,6 +79,9 @@ equal_details(const KNode *x, const KNode *y)
     case K_PICK:
         return x->pick.value == y->pick.value &&
                dim_equal(x->pick.var->extent, y->pick.var->extent);
+    case K_RUNNING:
+        return x->running.exclusive == y->running.exclusive &&
+               x->running.value == y->running.value;
     case K_REDUCE:
     case K_CONTRACT: /* have indices of their own */
         return false;

@@ -28,11 +28,20 @@ struct Expr {
     KNode *placed;        /* where loops are open that have it, else NULL */
 };
 
+/* How the loop over an index goes. */
+typedef enum LoopOrder {
+    FREE_ORDER,
+    FORWARDS,
+    BACKWARDS, /* with running sums */
+    SORTED,    /* it is the body of a sort */
+} LoopOrder;
+
 struct ExprVar {
     KVar var;     /* first, see var_of */
     Expr *divide; /* the DIV, MOD or PICK it comes from; NULL: a loop */
     bool is_root; /* an index of an output, not of a reduction */
     bool is_row;
+    LoopOrder order;
     int depth; /* of the open scope that has it, or -1 */
     KVar *placed;
 };
@@ -61,6 +70,7 @@ typedef struct Output {
     Expr *guard;     /* else NULL */
     IrOpKind fold;   /* OP_copy: not combined */
     KRanges ordered; /* indices of the loop around the store */
+    bool descending; /* its last index is SORTED, and value what is sorted */
 } Output;
 
 typedef struct Memo Memo; /* an element asked for before */

@@ -122,7 +122,8 @@ static bool
 merge_vars(const Graph *g, const KVar *slow, KVar *fast)
 {
     Dim extent;
-    if (!dim_mul(slow->extent, fast->extent, &extent) ||
+    if (var_of((KVar *)slow)->order || var_of(fast)->order ||
+        !dim_mul(slow->extent, fast->extent, &extent) ||
         !is_one_index(g, slow, fast))
         return false;
     fast->extent = extent;
@@ -281,6 +282,8 @@ choose_rows(Build *b, const Graph *g, const ExprVars *space)
         if (is_stage(e) && !same_vars(&e->vars, space))
             keep_rows(space, &e->vars);
     }
+    for (int i = 0; i < space->len; i++)
+        space->data[i]->is_row &= space->data[i]->order == FREE_ORDER;
 }
 
 /* ---- which index runs along the lanes ----------------------------------- */
@@ -451,6 +454,9 @@ place_parts(Build *b, Scope *s, KNode *n)
     case K_MAP:
         place_map(b, s, n);
         return;
+    case K_RUNNING:
+        n->running.value = place(b, s, expr_of(n->running.value));
+        return;
     case K_REDUCE:
         place_reduce(b, s, n);
         return;
@@ -550,6 +556,44 @@ emit_outputs(Build *b, Scope *s, const ExprVars *inner)
         be_kernel_append(b->k->arena, s->block, &stores.data[i]);
 }
 
+/* The loop over v, in its order, around the outputs. */
+static void
+emit_scan(Build *b, Scope *s, const ExprVars *inner, ExprVar *v)
+{
+    KNode n = {.kind = K_SCAN, .id = -1};
+    n.scan.reverse = v->order == BACKWARDS;
+    Scope body = scope_open(s, &n.scan.body, false);
+    n.scan.ranges.count = 1;
+    n.scan.ranges.vars[0] = bind_var(b, &body, v);
+    emit_outputs(b, &body, inner);
+    scope_close(&body);
+    be_kernel_append(b->k->arena, s->block, &n);
+}
+
+/* o without the last index, which has the coefficient 1 there. */
+static KIndex
+first_of_row(Build *b, const Output *o, ExprVar *last)
+{
+    KIndex minus = be_lin_scale(b, be_lin_var(b, last), dim_const(-1));
+    return be_lin_add(b, o->at, minus);
+}
+
+static void
+emit_sort(Build *b, Scope *s, const Output *o, ExprVar *v)
+{
+    KNode n = {.kind = K_SORT, .id = -1};
+    KIndex first = first_of_row(b, o, v);
+    n.sort.array = o->array;
+    n.sort.descending = o->descending;
+    n.sort.at = place_index(b, s, &first);
+    Scope body = scope_open(s, &n.sort.body, true);
+    n.sort.ranges.count = 1;
+    n.sort.ranges.vars[0] = bind_var(b, &body, v);
+    n.sort.element = place(b, &body, o->value);
+    scope_close(&body);
+    be_kernel_append(b->k->arena, s->block, &n);
+}
+
 /* The loops over inner indices from number `next`. */
 static void
 emit_loops(Build *b, Scope *s, const Output *o, const ExprVars *inner, int next)
@@ -559,6 +603,13 @@ emit_loops(Build *b, Scope *s, const Output *o, const ExprVars *inner, int next)
         return;
     }
     ExprVar *v = inner->data[next];
+    if (v->order) {
+        if (v->order == SORTED)
+            emit_sort(b, s, o, v);
+        else
+            emit_scan(b, s, inner, v);
+        return;
+    }
     bool contiguous = v == o->vars.data[o->vars.len - 1];
     OpenLoop loop;
     loop_open(b, &loop, s, v, contiguous && !s->in_vector);
@@ -697,6 +748,19 @@ open_grid(Build *b, Scope *item, const ExprVars *rows, const ExprVar *lanes)
     return num;
 }
 
+/* What goes in order goes around nothing else, and for one output. */
+static void
+check_order(Build *b, const ExprVars *space)
+{
+    int num_inner = 0, num_ordered = 0;
+    for (int i = 0; i < space->len; i++) {
+        num_inner += !space->data[i]->is_row;
+        num_ordered += space->data[i]->order != FREE_ORDER;
+    }
+    if (num_ordered && (num_inner != 1 || b->outputs.len != 1))
+        be_expr_fail(b, "a kernel with a running sum or a sort does more");
+}
+
 void
 be_nest_build(Build *b)
 {
@@ -706,6 +770,9 @@ be_nest_build(Build *b)
         find_vars(b, g.exprs.data[i]);
     const ExprVars *space = &b->outputs.data[b->widest].vars;
     choose_rows(b, &g, space);
+    check_order(b, space);
+    if (b->error)
+        return;
     ExprVar *lanes = choose_lanes(&g, space);
     ExprVars rows = {0};
     for (int i = 0; i < space->len; i++) {

@@ -297,6 +297,15 @@ parse_load(Reader *r, KNode *n)
 }
 
 static void
+parse_running(Reader *r, KNode *n)
+{
+    n->running.exclusive = parse_accept_word(&r->p, "before");
+    n->running.value = parse_value(r);
+    parse_expect_word(&r->p, "along");
+    n->running.along = parse_sum(r);
+}
+
+static void
 parse_map(Reader *r, KNode *n, Loc at, const char *word)
 {
     IrOpKind op;
@@ -323,7 +332,7 @@ parse_node(Reader *r, KNode *n)
     static void (*const rules[K_NUM_KINDS])(Reader *, KNode *) = {
         [K_ROW_START] = parse_row_start, [K_INSIDE] = parse_inside,
         [K_LOAD] = parse_load,           [K_REDUCE] = parse_reduce,
-        [K_CONTRACT] = parse_contract,
+        [K_CONTRACT] = parse_contract,   [K_RUNNING] = parse_running,
     };
     Loc at = parse_here(&r->p);
     const char *word = parse_word(&r->p, "the name of a node");
@@ -370,6 +379,35 @@ parse_loop(Reader *r, KBlock *b, const char *word)
     parse_expect(&r->p, '{');
     parse_block(r, &n.loop.body);
     parse_expect(&r->p, '}');
+    forget(r, outside);
+    be_kernel_append(r->arena, b, &n);
+}
+
+static void
+parse_scan(Reader *r, KBlock *b)
+{
+    KNode n = {.kind = K_SCAN, .id = -1};
+    int outside = r->open.len;
+    n.scan.reverse = parse_accept_word(&r->p, "reverse");
+    n.scan.ranges = parse_ranges(r);
+    parse_expect(&r->p, '{');
+    parse_block(r, &n.scan.body);
+    parse_expect(&r->p, '}');
+    forget(r, outside);
+    be_kernel_append(r->arena, b, &n);
+}
+
+static void
+parse_sort(Reader *r, KBlock *b)
+{
+    KNode n = {.kind = K_SORT, .id = -1};
+    int outside = r->open.len;
+    n.sort.descending = parse_accept_word(&r->p, "descending");
+    n.sort.array = parse_array_name(r, true);
+    n.sort.at = parse_subscript(r);
+    n.sort.ranges = parse_ranges(r);
+    parse_expect(&r->p, '{');
+    n.sort.body = parse_yielding(r, 1, &n.sort.element);
     forget(r, outside);
     be_kernel_append(r->arena, b, &n);
 }
@@ -432,7 +470,11 @@ parse_statement(Reader *r, KBlock *b)
             parse_loop(r, b, loops[i]);
             return;
         }
-    if (parse_accept_word(p, "store"))
+    if (parse_accept_word(p, "scan"))
+        parse_scan(r, b);
+    else if (parse_accept_word(p, "sort"))
+        parse_sort(r, b);
+    else if (parse_accept_word(p, "store"))
         parse_store(r, b);
     else
         parse_divide(r, b);

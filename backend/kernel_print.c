@@ -256,6 +256,11 @@ print_value(Str *out, const KNode *n, int depth)
     case K_LOAD:
         print_load(out, n);
         return;
+    case K_RUNNING:
+        str_add(out, n->running.exclusive ? " before" : "");
+        str_addf(out, " %%%d along ", n->running.value->id);
+        print_index(out, &n->running.along);
+        return;
     case K_REDUCE:
         print_reduce(out, n, depth);
         return;
@@ -268,6 +273,16 @@ print_value(Str *out, const KNode *n, int depth)
     }
 }
 
+/* sort out0[4*i0] i1 < 4 { ... yield %0 } */
+static void
+print_sort(Str *out, const KNode *n, int depth)
+{
+    str_add(out, n->sort.descending ? "sort descending" : "sort");
+    print_access(out, n->sort.array, &n->sort.at);
+    open_body(out, &n->sort.ranges, &n->sort.body, depth);
+    print_yield(out, n->sort.element, NULL, depth);
+}
+
 static void
 print_statement(Str *out, const KNode *n, int depth)
 {
@@ -278,6 +293,14 @@ print_statement(Str *out, const KNode *n, int depth)
                                        : "loop");
         open_body(out, &n->loop.ranges, &n->loop.body, depth);
         close_body(out, depth);
+        return;
+    case K_SCAN:
+        str_add(out, n->scan.reverse ? "scan reverse" : "scan");
+        open_body(out, &n->scan.ranges, &n->scan.body, depth);
+        close_body(out, depth);
+        return;
+    case K_SORT:
+        print_sort(out, n, depth);
         return;
     case K_STORE:
         str_add(out, "store");

@@ -726,6 +726,71 @@ at_concat(Build *b, const IrOp *op, const View *view, Expr *guard)
     return e;
 }
 
+/* ---- along an axis, in order -------------------------------------------- */
+
+/* The index of an output that x is, and nothing else; else NULL. */
+static ExprVar *
+lone_index(const KIndex *x)
+{
+    bool lone = x->num_terms == 1 && dim_equal(x->base, dim_const(0)) &&
+                dim_is_one(x->terms[0].coef);
+    ExprVar *v = lone ? var_of(x->terms[0].var) : NULL;
+    return v && v->is_root && !v->divide ? v : NULL;
+}
+
+/* The loop over an index of the output becomes a scan. */
+static Expr *
+at_cumsum(Build *b, const IrOp *op, const View *view, Expr *guard)
+{
+    DType dtype = op->results[0]->type.dtype;
+    const KIndex *along = &view->at[ir_int(op, A_axis)];
+    bool exclusive = ir_int(op, A_exclusive);
+    LoopOrder order = ir_int(op, A_reverse) ? BACKWARDS : FORWARDS;
+    if (dim_is_one(view->shape.dims[ir_int(op, A_axis)]))
+        return exclusive ? zero_of(b, dtype)
+                         : be_value_at(b, op->operands[0], view, guard);
+    ExprVar *v = lone_index(along);
+    if (!v || v->order != FREE_ORDER || guard) {
+        be_expr_fail(b, "the running sum of a kernel is not what it gives");
+        return zero_of(b, dtype);
+    }
+    v->order = order;
+    KNode n = {.kind = K_RUNNING, .dtype = dtype_compute(dtype)};
+    n.running.exclusive = exclusive;
+    n.running.along = be_lin_var(b, v);
+    n.running.value = &be_value_at(b, op->operands[0], view, guard)->node;
+    return rounded(b, be_expr_make(b, &n), dtype);
+}
+
+/* A sort that is a result is made by be_nest_build. */
+static Expr *
+at_argsort(Build *b, const IrOp *op, const View *view, Expr *guard)
+{
+    (void)op, (void)view, (void)guard;
+    be_expr_fail(b, "the order of a kernel's argsort is not what it gives");
+    return be_expr_const(b, scalar_int(DT_i64, 0));
+}
+
+/* By the number of its element, in range. */
+static Expr *
+at_reorder(Build *b, const IrOp *op, const View *view, Expr *guard)
+{
+    int last = view->shape.rank - 1;
+    View at = *view;
+    Dim size = view->shape.dims[last];
+    if (dim_is_one(size))
+        return be_value_at(b, op->operands[0], view, guard);
+    if (dim_equal(size, dim_const(0))) /* never computed */
+        return zero_of(b, op->results[0]->type.dtype);
+    at.at[last] =
+        be_lin_pick(b, be_value_at(b, op->operands[1], view, guard), size);
+    if (dim_is_const(size))
+        return be_value_at(b, op->operands[0], &at, guard);
+    Expr *inside = be_expr_inside(b, at.at[last], size);
+    return masked(b, op->operands[0], &at, inside,
+                  be_expr_and(b, guard, inside));
+}
+
 /* ---- rules by operation ------------------------------------------------- */
 
 static Rule *const rules[NUM_OPS] = {
@@ -737,6 +802,8 @@ static Rule *const rules[NUM_OPS] = {
     [OP_slice] = at_slice,         [OP_pad] = at_pad,
     [OP_reverse] = at_reverse,     [OP_concat] = at_concat,
     [OP_take] = at_take,           [OP_conv2d] = at_conv2d,
+    [OP_cumsum] = at_cumsum,       [OP_reorder] = at_reorder,
+    [OP_argsort] = at_argsort,
 };
 
 static Rule *

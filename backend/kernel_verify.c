@@ -17,6 +17,8 @@ typedef struct Check {
     bool *has_value, *has_var, *is_stored;
     bool *is_divided; /* vars of DIV, whose range is an upper bound only */
     bool in_vector, in_body;
+    const KNode *scan;     /* whose body is being checked, itself, or NULL */
+    int num_running;       /* seen in it */
     VEC(int) values, vars; /* defined, in order: cut back with a block */
 } Check;
 
@@ -170,12 +172,14 @@ static void check_block(Check *c, const KBlock *b);
 typedef struct Mark {
     int values, vars;
     bool in_vector, in_body;
+    const KNode *scan;
 } Mark;
 
 static Mark
 mark(const Check *c)
 {
-    return (Mark){c->values.len, c->vars.len, c->in_vector, c->in_body};
+    return (Mark){c->values.len, c->vars.len, c->in_vector, c->in_body,
+                  c->scan};
 }
 
 static void
@@ -187,6 +191,7 @@ cut_back(Check *c, Mark m)
         c->has_var[VEC_POP(c->vars)] = false;
     c->in_vector = m.in_vector;
     c->in_body = m.in_body;
+    c->scan = m.scan;
 }
 
 static void
@@ -203,6 +208,7 @@ enter(Check *c, const KRanges *r, bool vector)
     if (vector && c->in_vector)
         fail(c, "a vector is inside of another one");
     c->in_vector |= vector;
+    c->scan = NULL;
     for (int i = 0; i < r->count; i++)
         define_var(c, r->vars[i]);
 }
@@ -249,6 +255,8 @@ check_lanes(Check *c, const KBlock *b, const KVar *lanes)
     for (const KNode *n = b->first; n; n = n->next) {
         if (n->kind == K_LOOP)
             check_lanes(c, &n->loop.body, lanes);
+        if (n->kind == K_SCAN)
+            check_lanes(c, &n->scan.body, lanes);
         if (n->kind == K_STORE &&
             !dim_equal(be_index_coef(&n->store.at, lanes), dim_const(1)))
             fail(c, "a vector over i%d does not store along memory", lanes->id);
@@ -277,6 +285,73 @@ check_loop(Check *c, const KNode *n)
     cut_back(c, m);
     if (c->in_body)
         fail(c, "a loop stands in the body of a reduction");
+}
+
+static void
+check_scan(Check *c, const KNode *n)
+{
+    Mark m = mark(c);
+    if (c->in_body)
+        fail(c, "a scan stands in the body of a reduction");
+    if (n->scan.ranges.count != 1)
+        fail(c, "a scan has %d indices", n->scan.ranges.count);
+    enter(c, &n->scan.ranges, false);
+    c->scan = n;
+    c->num_running = 0;
+    check_block(c, &n->scan.body);
+    if (c->num_running != 1)
+        fail(c, "a scan has %d running sums", c->num_running);
+    cut_back(c, m);
+}
+
+static void
+check_running(Check *c, const KNode *n)
+{
+    const KIndex *along = &n->running.along;
+    bool ok = c->scan && along->num_terms == 1 &&
+              along->terms[0].var == c->scan->scan.ranges.vars[0] &&
+              dim_equal(along->terms[0].coef, dim_const(1)) &&
+              dim_equal(along->base, dim_const(0));
+    if (!ok)
+        fail(c, "%%%d does not run along the scan it stands in", n->id);
+    else if (n->running.value->dtype != n->dtype || n->dtype == DT_bool)
+        fail(c, "%%%d adds elements of the wrong dtype", n->id);
+    c->num_running++;
+}
+
+/* The place of the last number, as far as an index says it. */
+static void
+check_sorted(Check *c, const KNode *n)
+{
+    KIndex last = {.base = n->sort.ranges.vars[0]->extent};
+    bool ok = dim_sub(last.base, dim_const(1), &last.base) &&
+              be_index_add(c->scratch, &n->sort.at, &last, &last);
+    if (!ok)
+        fail(c, "an index is out of the range of its array");
+    else if (dim_full(c, n->sort.ranges.vars[0]->extent) > 0)
+        check_access(c, n->sort.array, &last);
+}
+
+static void
+check_sort(Check *c, const KNode *n)
+{
+    Mark m = mark(c);
+    if (c->in_body || c->in_vector)
+        fail(c, "a sort stands in a vector or in the body of a reduction");
+    if (n->sort.ranges.count != 1)
+        fail(c, "a sort has %d indices", n->sort.ranges.count);
+    if (n->sort.array->role != K_OUT || n->sort.array->dtype != DT_i64)
+        fail(c, "a sort is not to an output of i64");
+    if (c->error)
+        return;
+    check_access(c, n->sort.array, &n->sort.at);
+    check_sorted(c, n);
+    c->is_stored[n->sort.array->index] = true;
+    enter(c, &n->sort.ranges, true);
+    c->in_body = true;
+    check_block(c, &n->sort.body);
+    check_value(c, n->sort.element, n);
+    cut_back(c, m);
 }
 
 static void
@@ -383,6 +458,15 @@ check_kind(Check *c, const KNode *n)
         break;
     case K_LOOP:
         check_loop(c, n);
+        break;
+    case K_SCAN:
+        check_scan(c, n);
+        break;
+    case K_SORT:
+        check_sort(c, n);
+        break;
+    case K_RUNNING:
+        check_running(c, n);
         break;
     case K_STORE:
         check_store(c, n);

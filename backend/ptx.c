@@ -7,6 +7,7 @@
  *   ptx_memory.c  loads and stores
  *   ptx_reduce.c  reductions of a team
  *   ptx_tiles.c   contractions in tiles
+ *   ptx_scan.c    running sums and sorts of a team
  *
  * NVPTX rounds division and square root correctly, keeps subnormals and fuses
  * nothing unless it is told to; it is not.  Additions and multiplications are
@@ -128,6 +129,8 @@ static const EmitMachine gpu = {
             [K_REDUCE] = ptx_reduce,
             [K_CONTRACT] = ptx_contract,
             [K_LOOP] = ptx_emit_loop,
+            [K_SCAN] = ptx_scan,
+            [K_SORT] = ptx_sort,
         },
 };
 

@@ -122,11 +122,16 @@ typedef struct PtxIf {
 PtxIf ptx_if(Ptx *p, Val condition);
 Val ptx_end_if(Ptx *p, const PtxIf *i, Val x, Val otherwise);
 
-/* ---- sums (ptx_reduce.c, ptx_tiles.c) ------------------------------------ */
+/* ---- sums (ptx_reduce.c, ptx_scan.c, ptx_tiles.c) ------------------------ */
 
 void ptx_reduce(Emit *e, const KNode *n);
 /* Shared memory that reductions of n's kind need for so many threads. */
 int64_t ptx_reduce_bytes(const KNode *n, int threads);
+
+void ptx_scan(Emit *e, const KNode *n);
+void ptx_sort(Emit *e, const KNode *n);
+/* Shared memory that a scan needs for so many threads. */
+int64_t ptx_scan_bytes(const KNode *n, int threads);
 
 void ptx_contract(Emit *e, const KNode *n);
 void ptx_emit_tiles(Ptx *p);

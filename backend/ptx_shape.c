@@ -19,7 +19,8 @@ enum {
 static bool
 has_effect(const KNode *n)
 {
-    return n->kind == K_REDUCE || n->kind == K_CONTRACT || n->kind == K_STORE;
+    return n->kind == K_REDUCE || n->kind == K_CONTRACT || n->kind == K_STORE ||
+           n->kind == K_SCAN || n->kind == K_SORT;
 }
 
 /* The loop that an item is, but for values that every thread may make. */
@@ -77,10 +78,16 @@ note_wishes(const BeKernel *k, const KBlock *body, PtxShape *s)
 {
     for (const KNode *n = body->first; n; n = n->next) {
         int64_t points;
+        int most = BE_STRIPES;
         if (n->kind == K_LOOP && n->loop.ordered) {
             continue; /* a thread's alone */
         } else if (n->kind == K_LOOP) {
             points = emit_ranges_bound(k, &n->loop.ranges);
+        } else if (n->kind == K_SCAN) {
+            points = (emit_ranges_bound(k, &n->scan.ranges) - 1) / BE_RUN + 1;
+        } else if (n->kind == K_SORT) {
+            points = emit_ranges_bound(k, &n->sort.ranges) / 2;
+            most = PTX_THREADS;
         } else if (n->kind == K_REDUCE) {
             points = emit_ranges_bound(k, &n->reduce.ranges);
             int64_t chunks = (points - 1) / BE_CHUNK + 1;
@@ -89,7 +96,7 @@ note_wishes(const BeKernel *k, const KBlock *body, PtxShape *s)
         } else {
             continue;
         }
-        int team = power_from(points, BE_STRIPES);
+        int team = power_from(points, most);
         s->team = team > s->team ? team : s->team;
     }
 }
@@ -116,8 +123,9 @@ choose_team(const BeKernel *k, PtxShape *s)
         s->threads = PTX_WARP;
     }
     for (const KNode *n = body->first; n; n = n->next) {
-        int64_t bytes =
-            n->kind == K_REDUCE ? ptx_reduce_bytes(n, s->threads) : 0;
+        int64_t bytes = n->kind == K_REDUCE ? ptx_reduce_bytes(n, s->threads)
+                        : n->kind == K_SCAN ? ptx_scan_bytes(n, s->threads)
+                                            : 0;
         s->shared = bytes > s->shared ? bytes : s->shared;
     }
 }
@@ -199,8 +207,9 @@ choose_width(Emit *e, const PtxShape *s)
     const BeKernel *k = e->k;
     const KBlock *body = item_body(k, s->flat);
     if (s->team > 1 || !s->work.count || !is_along_memory(k, s->flat) ||
-        emit_contains(&k->body, K_REDUCE) ||
-        emit_contains(&k->body, K_CONTRACT) || emit_contains(body, K_LOOP))
+        emit_contains(&k->body, K_REDUCE) || emit_contains(body, K_SCAN) ||
+        emit_contains(body, K_SORT) || emit_contains(&k->body, K_CONTRACT) ||
+        emit_contains(body, K_LOOP))
         return 1;
     const KVar *row = s->work.vars[s->work.count - 1];
     int64_t extent = emit_dim_bound(k, row->extent);

@@ -468,15 +468,16 @@ builtin_pad(Lower *cx, const FeArgs *in)
 
 /* ---- by index ----------------------------------------------------------- */
 
-FeValue *
-builtin_tril(Lower *cx, const FeArgs *in)
+/* x where column - row, compared to k, holds; 0 elsewhere. */
+static FeValue *
+triangle(Lower *cx, const FeArgs *in, IrOpKind compare)
 {
     int64_t k = 0;
     IrValue *x = operand(cx, in, 0);
     if (!x || !fe_arg_int(cx, in, 1, "k", &k))
         return &fe_poison;
     if (x->type.rank < 2)
-        return fe_error(cx, in->loc, "tril is for matrices, not %s",
+        return fe_error(cx, in->loc, "%s is for matrices, not %s", in->name,
                         fe_type_text(cx, &x->type));
     Shape s = {
         2, {x->type.dims[x->type.rank - 2], x->type.dims[x->type.rank - 1]}};
@@ -484,10 +485,22 @@ builtin_tril(Lower *cx, const FeArgs *in)
     FeValue *last =
         fe_op2(cx, OP_add, row, fe_value_int(cx->arena, k), in->loc);
     FeValue *keep =
-        fe_op2(cx, OP_le, iota(cx, DT_i64, &s, 1, in->loc), last, in->loc);
+        fe_op2(cx, compare, iota(cx, DT_i64, &s, 1, in->loc), last, in->loc);
     Scalar zero = scalar_cast(scalar_int(DT_i64, 0), x->type.dtype);
     return fe_op3(cx, OP_where, keep, fe_value_tensor(cx->arena, x),
                   fe_value_scalar(cx->arena, zero), in->loc);
+}
+
+FeValue *
+builtin_tril(Lower *cx, const FeArgs *in)
+{
+    return triangle(cx, in, OP_le);
+}
+
+FeValue *
+builtin_triu(Lower *cx, const FeArgs *in)
+{
+    return triangle(cx, in, OP_ge);
 }
 
 FeValue *

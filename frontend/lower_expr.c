@@ -95,6 +95,91 @@ divides_integers(Lower *cx, FeValue *x, FeValue *y)
     return int_x && int_y;
 }
 
+/* ---- powers ------------------------------------------------------------- */
+
+static FeValue *
+squared(Lower *cx, FeValue *x, Loc loc)
+{
+    return fe_op2(cx, OP_mul, x, x, loc);
+}
+
+static FeValue *
+cubed(Lower *cx, FeValue *x, Loc loc)
+{
+    return fe_op2(cx, OP_mul, squared(cx, x, loc), x, loc);
+}
+
+static FeValue *
+to_the_fourth(Lower *cx, FeValue *x, Loc loc)
+{
+    return squared(cx, squared(cx, x, loc), loc);
+}
+
+static FeValue *
+root(Lower *cx, FeValue *x, Loc loc)
+{
+    return fe_op1(cx, OP_sqrt, x, loc);
+}
+
+static FeValue *
+one_over_root(Lower *cx, FeValue *x, Loc loc)
+{
+    return fe_op1(cx, OP_rsqrt, x, loc);
+}
+
+static FeValue *
+one_over(Lower *cx, FeValue *x, Loc loc)
+{
+    return fe_op2(cx, OP_div, fe_value_float(cx->arena, 1), x, loc);
+}
+
+static FeValue *
+one_over_square(Lower *cx, FeValue *x, Loc loc)
+{
+    return one_over(cx, squared(cx, x, loc), loc);
+}
+
+/* Exponents that are other operations, faster and rounded no worse. */
+static const struct {
+    double exponent;
+    bool for_integers;
+    FeValue *(*lower)(Lower *cx, FeValue *x, Loc loc);
+} powers[] = {
+    {2, true, squared},           {3, true, cubed},
+    {4, true, to_the_fourth},     {0.5, false, root},
+    {-1, false, one_over},        {-0.5, false, one_over_root},
+    {-2, false, one_over_square},
+};
+
+enum { NUM_POWERS = sizeof powers / sizeof *powers };
+
+/* x ** y as other operations; NULL where y is not known to be such an
+ * exponent. */
+static FeValue *
+lower_power(Lower *cx, FeValue *x, const FeValue *y, Loc loc)
+{
+    IrType t;
+    if (y->kind != FE_CONST || !fe_type_of(cx, x, &t))
+        return NULL;
+    Scalar s = y->constant.scalar;
+    bool is_float = dtype_is_float(t.dtype);
+    if (y->constant.untyped ? dtype_is_float(s.dtype) && !is_float
+                            : s.dtype != t.dtype)
+        return NULL;
+    double exponent = dtype_is_float(s.dtype) ? s.f : (double)s.i;
+    for (int i = 0; i < NUM_POWERS; i++) {
+        if (powers[i].exponent != exponent ||
+            !(is_float || powers[i].for_integers))
+            continue;
+        IrValue *base = fe_operand(cx, x, loc);
+        return base ? powers[i].lower(cx, fe_value_tensor(cx->arena, base), loc)
+                    : &fe_poison;
+    }
+    return NULL;
+}
+
+/* ---- any operation ------------------------------------------------------ */
+
 FeValue *
 fe_binary(Lower *cx, AstOp op, FeValue *x, FeValue *y, Loc loc)
 {
@@ -115,6 +200,9 @@ fe_binary(Lower *cx, AstOp op, FeValue *x, FeValue *y, Loc loc)
         return known;
     if (op == AST_OP_MATMUL)
         return fe_matmul(cx, x, y, loc);
+    FeValue *power = op == AST_OP_POW ? lower_power(cx, x, y, loc) : NULL;
+    if (power)
+        return power;
     return fe_op2(cx, binary_ops[op].kind, x, y, loc);
 }
 

@@ -537,6 +537,35 @@ shape_take(const Infer *in, int i, IrType *out)
     return wrong;
 }
 
+/* The operand's, along whose axis something runs. */
+const char *
+shape_along(const Infer *in, int i, IrType *out)
+{
+    (void)i;
+    copy_shape(out, operand(in, 0));
+    return check_axis(in, ir_int(in->op, A_axis), out->rank);
+}
+
+const char *
+shape_row(const Infer *in, int i, IrType *out)
+{
+    (void)i;
+    copy_shape(out, operand(in, 0));
+    if (out->rank == 0)
+        return WRONG(in, "a scalar has no rows for %s", op_name(in));
+    return NULL;
+}
+
+const char *
+shape_reorder(const Infer *in, int i, IrType *out)
+{
+    const IrType *x = operand(in, 0), *y = operand(in, 1);
+    if (!type_same_shape(x, y))
+        return WRONG(in, "shapes %s and %s are no values and their order",
+                     shape_text(in, x), shape_text(in, y));
+    return shape_row(in, i, out);
+}
+
 const char *
 shape_scatter(const Infer *in, int i, IrType *out)
 {

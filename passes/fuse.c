@@ -84,6 +84,13 @@ is_reduction(const IrOp *op)
     return (ir_op_info[op->kind].traits & REDUCES) != 0;
 }
 
+/* Goes along a row as a whole: what it gives is its kernel's result. */
+static bool
+is_ordered(const IrOp *op)
+{
+    return op->kind == OP_cumsum || op->kind == OP_argsort;
+}
+
 /* Whether x and y have the same shape but for dimensions of one. */
 static bool
 differs_by_ones(const IrType *x, const IrType *y)
@@ -119,6 +126,9 @@ reads_once(const IrOp *consumer, const IrValue *x)
     if (consumer->kind == OP_scatter) /* may read the rows that it changes */
         return x != consumer->operands[0] &&
                (ir_op_info[x->def->kind].traits & ELEMENTWISE);
+    if (consumer->kind == OP_argsort)
+        return dtype_info[x->type.dtype].bytes <=
+               4; /* else whenever compared */
     if (ir_op_info[consumer->kind].traits & ELEMENTWISE)
         return type_same_shape(&x->type, &consumer->results[0]->type);
     return true;
@@ -158,7 +168,7 @@ reads_all_once(const IrOp *user, const IrOp *op)
 static bool
 may_join(const Cluster *c, const IrOp *op)
 {
-    if (c->ops.len >= MAX_CLUSTER || op->kind == OP_scatter)
+    if (c->ops.len >= MAX_CLUSTER || op->kind == OP_scatter || is_ordered(op))
         return false;
     if (!is_reduction(op) && !is_contraction(op))
         return true;
@@ -193,7 +203,7 @@ assign_cluster(Fuse *f, IrOp *op)
     }
     node_of(op)->cluster = c;
     VEC_PUSH(f->arena, c->ops, op);
-    c->reduces |= is_reduction(op) || is_contraction(op);
+    c->reduces |= is_reduction(op) || is_contraction(op) || is_ordered(op);
 }
 
 /* Whether user is a scatter into what op makes: it wants it in memory. */

@@ -110,6 +110,35 @@ grad_rule_concat(Grad *g, const IrOp *op)
     }
 }
 
+/* ---- rows in order ------------------------------------------------------ */
+
+/* x[i] is in the sums of i and what comes after it: the sums of dy from the
+ * other end. */
+void
+grad_rule_cumsum(Grad *g, const IrOp *op)
+{
+    IrValue *dy = grad_out(g, op);
+    IrOp *sums = ir_build_op(g->b, OP_cumsum, 1, &dy, g->loc);
+    ir_set_int(sums, A_axis, ir_int(op, A_axis));
+    if (ir_int(op, A_exclusive))
+        ir_set_int(sums, A_exclusive, 1);
+    if (!ir_int(op, A_reverse))
+        ir_set_int(sums, A_reverse, 1);
+    grad_add(g, op->operands[0], ir_build_infer(sums));
+}
+
+/* Back to their places: by the inverse permutation, which is the order of the
+ * numbers themselves. */
+void
+grad_rule_reorder(Grad *g, const IrOp *op)
+{
+    IrValue *order = op->operands[1];
+    IrValue *back =
+        ir_build_infer(ir_build_op(g->b, OP_argsort, 1, &order, g->loc));
+    grad_add(g, op->operands[0],
+             ir_build2(g->b, OP_reorder, grad_out(g, op), back, g->loc));
+}
+
 /* ---- contraction -------------------------------------------------------- */
 
 typedef struct Axes {

@@ -501,6 +501,110 @@ rows_and_moved_elements_are_right(void **state)
     }
 }
 
+/* ---- rows in order ------------------------------------------------------ */
+
+static IrValue *
+running(IrBlock *b, IrValue *x, int64_t axis, bool exclusive, bool reverse)
+{
+    IrOp *op = ir_build_op(b, OP_cumsum, 1, &x, NO_LOC);
+    ir_set_int(op, A_axis, axis);
+    if (exclusive)
+        ir_set_int(op, A_exclusive, 1);
+    if (reverse)
+        ir_set_int(op, A_reverse, 1);
+    return ir_build_infer(op);
+}
+
+static IrValue *
+sums_of_rows(IrBlock *b, IrValue *const *x, Dim n)
+{
+    (void)n;
+    return running(b, x[0], 1, true, true);
+}
+
+static IrValue *
+sums_of_columns(IrBlock *b, IrValue *const *x, Dim n)
+{
+    (void)n;
+    IrValue *product = ir_build2(b, OP_mul, x[0], x[1], NO_LOC);
+    return running(b, product, 0, false, false);
+}
+
+static IrValue *
+sums_of_lines(IrBlock *b, IrValue *const *x, Dim n)
+{
+    static const int64_t perm[] = {1, 0};
+    (void)n;
+    IrValue *lines = ir_build_transpose(b, x[0], perm, NO_LOC);
+    return running(b, lines, 1, true, false);
+}
+
+static IrValue *
+sums_of_one(IrBlock *b, IrValue *const *x, Dim n)
+{
+    Dim all;
+    if (!dim_mul(n, dim_const(12), &all))
+        return NULL;
+    IrValue *column =
+        ir_build_reshape(b, x[0], 2, (const Dim[]){all, dim_const(1)}, NO_LOC);
+    return running(b, column, 1, true, false);
+}
+
+static IrValue *
+order_of(IrBlock *b, IrValue *x, bool descending)
+{
+    IrOp *op = ir_build_op(b, OP_argsort, 1, &x, NO_LOC);
+    if (descending)
+        ir_set_int(op, A_descending, 1);
+    return ir_build_infer(op);
+}
+
+static IrValue *
+order_of_rows(IrBlock *b, IrValue *const *x, Dim n)
+{
+    (void)n;
+    return order_of(b, ir_build2(b, OP_mul, x[0], x[1], NO_LOC), true);
+}
+
+static IrValue *
+order_of_columns(IrBlock *b, IrValue *const *x, Dim n)
+{
+    static const int64_t perm[] = {1, 0};
+    (void)n;
+    return order_of(b, ir_build_transpose(b, x[0], perm, NO_LOC), false);
+}
+
+/* Numbers that are not there are clamped. */
+static IrValue *
+reordered(IrBlock *b, IrValue *const *x, Dim n)
+{
+    (void)n;
+    IrValue *order = ir_build_cast(b, x[1], DT_i64, NO_LOC);
+    return ir_build2(b, OP_reorder, x[0], order, NO_LOC);
+}
+
+static Program *const in_order[] = {
+    sums_of_rows,  sums_of_columns,  sums_of_lines, sums_of_one,
+    order_of_rows, order_of_columns, reordered,
+};
+
+static void
+rows_in_order_are_right(void **state)
+{
+    (void)state;
+    enum { NUM_PROGRAMS = sizeof in_order / sizeof in_order[0] };
+    for (int t = 0; t < DT_bool; t++) {
+        Bench b = bench_new();
+        Dim n = dim_linear(0, 1, b.n), dims[] = {n, dim_const(12)};
+        IrType type = type_of((DType)t, 2, dims), types[] = {type, type};
+        for (int i = 0; i < NUM_PROGRAMS; i++) {
+            Kernel k = kernel_begin(&b, 2, types);
+            kernel_end(&k, in_order[i](k.body, k.args, n));
+        }
+        bench_check(&b);
+    }
+}
+
 int
 main(void)
 {
@@ -512,6 +616,7 @@ main(void)
         cmocka_unit_test(products_are_added_in_blocks),
         cmocka_unit_test(rows_change_one_after_the_other),
         cmocka_unit_test(rows_and_moved_elements_are_right),
+        cmocka_unit_test(rows_in_order_are_right),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

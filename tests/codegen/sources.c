@@ -18,6 +18,7 @@ const KernelSource kernel_sources[] = {
     {"tests/kernels/dots.kernels", NULL},
     {"tests/kernels/maps.kernels", NULL},
     {"tests/kernels/moves.kernels", NULL},
+    {"tests/kernels/ordered.kernels", NULL},
     {"tests/kernels/reductions.kernels", NULL},
     {"tests/kernels/rows.kernels", NULL},
     {"tests/codegen/gpu.kernels", NULL},

@@ -31,6 +31,7 @@ static const Program programs[] = {
     {"tests/e2e/programs/layers.tfd", "", 2},
     {"tests/e2e/programs/metrics.tfd", "", 2},
     {"tests/e2e/programs/optimizers.tfd", "", 2},
+    {"tests/e2e/programs/ordered.tfd", "", 3},
     {"tests/e2e/programs/own_gradients.tfd", "", 3},
     {"tests/e2e/programs/random.tfd", "", 3},
     {"tests/e2e/programs/rows.tfd", "", 3},

@@ -277,6 +277,7 @@ main(int argc, char **argv)
         {"moves", expect_kernels, NULL, NULL, "moves"},
         {"takes", expect_kernels, NULL, NULL, "takes"},
         {"scatters", expect_kernels, NULL, NULL, "scatters"},
+        {"ordered", expect_kernels, NULL, NULL, "ordered"},
         {"reductions", expect_kernels, NULL, NULL, "reductions"},
         {"dots", expect_kernels, NULL, NULL, "dots"},
         {"rows", expect_kernels, NULL, NULL, "rows"},

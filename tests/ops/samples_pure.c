@@ -393,3 +393,67 @@ build_scatter(Sampler *s)
         scatter_into(s, modes[i], x, five, x);
     }
 }
+
+/* ---- rows in order ------------------------------------------------------ */
+
+static void
+cumsum_result(Sampler *s, IrValue *x, int64_t axis, bool exclusive,
+              bool reverse)
+{
+    IrOp *op = sampler_op(s, s->b, 1, &x);
+    ir_set_int(op, A_axis, axis);
+    if (exclusive)
+        ir_set_int(op, A_exclusive, 1);
+    if (reverse)
+        ir_set_int(op, A_reverse, 1);
+    sampler_result(s, sampler_infer(s, op));
+}
+
+/* Along the size asked for and across it. */
+void
+build_cumsum(Sampler *s)
+{
+    IrValue *x = sampler_arg(s, 2, DIMS(num(3), s->s));
+    IrValue *y = sampler_arg(s, 3, DIMS(num(2), s->s, num(3)));
+    cumsum_result(s, x, 1, false, false);
+    cumsum_result(s, x, 1, true, true);
+    cumsum_result(s, x, 0, false, true);
+    cumsum_result(s, y, 1, true, false);
+}
+
+/* Elements that repeat, since they are whole numbers modulo 5. */
+void
+build_argsort(Sampler *s)
+{
+    IrValue *x = sampler_arg(s, 2, DIMS(num(3), s->s));
+    IrValue *y = sampler_arg(s, 1, DIMS(num(5)));
+    sampler_result(s, sampler_infer(s, sampler_op(s, s->b, 1, &x)));
+    sampler_result(s, sampler_infer(s, sampler_op(s, s->b, 1, &y)));
+    if (s->refused)
+        return;
+    IrValue *five = ir_build_cast(s->b, ir_const_int(s->b, DT_i64, 5, s->loc),
+                                  dtype_of(s), s->loc);
+    IrValue *few = ir_build2(s->b, OP_mod, x, five, s->loc);
+    if (dtype_is_float(dtype_of(s)))
+        few = ir_build1(s->b, OP_floor, few, s->loc);
+    IrOp *op = sampler_op(s, s->b, 1, &few);
+    ir_set_int(op, A_descending, 1);
+    sampler_result(s, sampler_infer(s, op));
+}
+
+/* The order is that of other numbers, made of an iota. */
+void
+build_reorder(Sampler *s)
+{
+    const Dim dims[] = {num(3), s->s};
+    IrValue *x = sampler_arg(s, 2, dims);
+    IrValue *keys = ir_build_iota(s->b, DT_i64, 2, dims, 1, s->loc);
+    keys = ir_build2(s->b, OP_mul, keys, ir_const_int(s->b, DT_i64, 7, s->loc),
+                     s->loc);
+    keys = ir_build2(s->b, OP_mod, keys, ir_const_int(s->b, DT_i64, 11, s->loc),
+                     s->loc);
+    IrValue *order =
+        ir_build_infer(ir_build_op(s->b, OP_argsort, 1, &keys, s->loc));
+    IrOp *op = sampler_op(s, s->b, 2, (IrValue *[]){x, order});
+    sampler_result(s, sampler_infer(s, op));
+}

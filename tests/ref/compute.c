@@ -480,6 +480,114 @@ compute_scatter(const IrOp *op, Operands x, RefTensor *out)
     }
 }
 
+/* ---- rows in order ------------------------------------------------------ */
+
+/* Elements along axis from one on, which has index 0 there. */
+typedef struct Line {
+    int64_t first, step, count;
+} Line;
+
+/* Line number `which` of those along axis. */
+static Line
+line_of(const RefTensor *t, int axis, int64_t which)
+{
+    Line l = {.step = 1, .count = t->dims[axis]};
+    for (int k = axis + 1; k < t->rank; k++)
+        l.step *= t->dims[k];
+    l.first = which / l.step * l.step * l.count + which % l.step;
+    return l;
+}
+
+static int64_t
+num_lines(const RefTensor *t, int axis)
+{
+    int64_t n = 1;
+    for (int k = 0; k < t->rank; k++)
+        n *= k == axis ? 1 : t->dims[k];
+    return n;
+}
+
+enum { RUNNING_BLOCK = 64 };
+
+/* The sum of a block's elements so far, added to that of the blocks before. */
+static void
+sum_line(const IrOp *op, const RefTensor *x, Line l, RefTensor *out)
+{
+    bool exclusive = ir_int(op, A_exclusive);
+    DType t = dtype_compute(x->dtype);
+    Scalar before = {.dtype = t}, part = before, sum = before;
+    for (int64_t i = 0; i < l.count; i++) {
+        int64_t from = ir_int(op, A_reverse) ? l.count - 1 - i : i;
+        int64_t at = l.first + from * l.step;
+        Scalar e = scalar_cast(ref_get(x, at), t);
+        if (exclusive)
+            ref_set(out, at, sum);
+        part = i % RUNNING_BLOCK ? fold(OP_add, part, e) : e;
+        sum = i < RUNNING_BLOCK ? part : fold(OP_add, before, part);
+        if (i % RUNNING_BLOCK == RUNNING_BLOCK - 1)
+            before = sum;
+        if (!exclusive)
+            ref_set(out, at, sum);
+    }
+}
+
+static void
+compute_cumsum(const IrOp *op, Operands x, RefTensor *out)
+{
+    int axis = (int)ir_int(op, A_axis);
+    int64_t n = out->count ? num_lines(out, axis) : 0;
+    for (int64_t i = 0; i < n; i++)
+        sum_line(op, x[0], line_of(out, axis, i), out);
+}
+
+/* Whether x is less; NaN is greatest. */
+static bool
+sorts_before(Scalar x, Scalar y)
+{
+    if (!dtype_is_float(x.dtype))
+        return x.i < y.i;
+    if (isnan(x.f) || isnan(y.f))
+        return isnan(y.f) && !isnan(x.f);
+    return x.f < y.f;
+}
+
+/* By insertion. */
+static void
+compute_argsort(const IrOp *op, Operands x, RefTensor *out)
+{
+    int axis = out->rank - 1;
+    bool descending = ir_int(op, A_descending);
+    int64_t n = out->count ? num_lines(out, axis) : 0;
+    for (int64_t row = 0; row < n; row++) {
+        Line l = line_of(out, axis, row);
+        for (int64_t i = 0; i < l.count; i++) {
+            Scalar e = ref_get(x[0], l.first + i);
+            int64_t at = i;
+            for (; at > 0; at--) {
+                Scalar before = ref_get(out, l.first + at - 1);
+                Scalar other = ref_get(x[0], l.first + before.i);
+                if (!(descending ? sorts_before(other, e)
+                                 : sorts_before(e, other)))
+                    break;
+                ref_set(out, l.first + at, before);
+            }
+            ref_set(out, l.first + at, scalar_int(DT_i64, i));
+        }
+    }
+}
+
+static void
+compute_reorder(const IrOp *op, Operands x, RefTensor *out)
+{
+    (void)op;
+    int64_t count = out->rank ? out->dims[out->rank - 1] : 0;
+    for (int64_t i = 0; i < out->count; i++) {
+        int64_t from = ref_get(x[1], i).i;
+        from = from < 0 ? 0 : from >= count ? count - 1 : from;
+        ref_set(out, i, ref_get(x[0], i / count * count + from));
+    }
+}
+
 void
 ref_concat(int n, const RefTensor *const *x, int axis, RefTensor *out)
 {
@@ -543,6 +651,9 @@ static const Compute computes[NUM_OPS] = {
     [OP_take] = compute_take,
     [OP_scatter] = compute_scatter,
     [OP_conv2d] = compute_conv2d,
+    [OP_cumsum] = compute_cumsum,
+    [OP_argsort] = compute_argsort,
+    [OP_reorder] = compute_reorder,
 };
 
 static Compute

@@ -7,6 +7,7 @@
 #include "tests/ref/kernel_eval.h"
 
 #include <math.h>
+#include <string.h>
 #include "ir/eval.h"
 #include "runtime/base/status.h"
 
@@ -17,6 +18,10 @@ typedef struct Eval {
     const int64_t *dims;
     Scalar *values; /* by id */
     int64_t *vars;  /* by id */
+
+    /* of the scan at hand */
+    int64_t round;
+    Scalar before, part, sum; /* of blocks before, of this one, of all */
 } Eval;
 
 /* An element of a reduction and its number. */
@@ -242,6 +247,90 @@ eval_contract(Eval *e, const KNode *n)
     return total;
 }
 
+/* ---- scans and sorts ---------------------------------------------------- */
+
+static Scalar
+sum_of(Scalar x, Scalar y)
+{
+    return ir_eval(OP_add, x.dtype, (const Scalar[]){x, y});
+}
+
+/* In a block of 64 the elements so far; that and the blocks before. */
+static Scalar
+eval_running(Eval *e, const KNode *n)
+{
+    const int64_t block = 64;
+    Scalar x = e->values[n->running.value->id];
+    Scalar zero = scalar_cast(scalar_int(DT_i64, 0), n->dtype);
+    Scalar was = e->round ? e->sum : zero;
+    e->part = e->round % block ? sum_of(e->part, x) : x;
+    e->sum = e->round < block ? e->part : sum_of(e->before, e->part);
+    if (e->round % block == block - 1)
+        e->before = e->sum;
+    return n->running.exclusive ? was : e->sum;
+}
+
+static void
+eval_scan(Eval *e, const KNode *n)
+{
+    int64_t count = num_points(e, &n->scan.ranges);
+    for (int64_t i = 0; i < count; i++) {
+        e->round = i;
+        set_point(e, &n->scan.ranges, n->scan.reverse ? count - 1 - i : i);
+        eval_block(e, &n->scan.body);
+    }
+}
+
+/* Whether y, which stands behind x, goes before it. */
+static bool
+is_out_of_order(const KNode *n, Scalar x, Scalar y)
+{
+    if (!dtype_is_float(x.dtype))
+        return n->sort.descending ? y.i > x.i : y.i < x.i;
+    if (isnan(x.f) || isnan(y.f))
+        return n->sort.descending ? isnan(y.f) && !isnan(x.f)
+                                  : isnan(x.f) && !isnan(y.f);
+    return n->sort.descending ? y.f > x.f : y.f < x.f;
+}
+
+/* By merging neighbouring runs. */
+static void
+sort_elements(const KNode *n, Element *x, Element *scratch, int64_t count)
+{
+    int64_t half = count / 2, i = 0, j = half;
+    if (count < 2)
+        return;
+    sort_elements(n, x, scratch, half);
+    sort_elements(n, x + half, scratch, count - half);
+    memcpy(scratch, x, (size_t)count * sizeof *x);
+    for (int64_t to = 0; to < count; to++) {
+        bool second = i == half ||
+                      (j < count &&
+                       is_out_of_order(n, scratch[i].value, scratch[j].value));
+        x[to] = scratch[second ? j++ : i++];
+    }
+}
+
+static void
+eval_sort(Eval *e, const KNode *n)
+{
+    int64_t count = num_points(e, &n->sort.ranges);
+    Element *x = NEW_ARRAY(e->arena, Element, (size_t)count + 1);
+    Element *scratch = NEW_ARRAY(e->arena, Element, (size_t)count + 1);
+    for (int64_t i = 0; i < count; i++) {
+        set_point(e, &n->sort.ranges, i);
+        eval_block(e, &n->sort.body);
+        x[i] = (Element){e->values[n->sort.element->id], i};
+    }
+    sort_elements(n, x, scratch, count);
+    int64_t first = index_now(e, &n->sort.at);
+    if (count && first + count > dim_now(e, n->sort.array->size))
+        UNREACHABLE("a sort beyond the end of its array");
+    for (int64_t i = 0; i < count; i++)
+        scalar_store(DT_i64, memory_of(e, n->sort.array), first + i,
+                     scalar_int(DT_i64, x[i].number));
+}
+
 /* ---- nodes -------------------------------------------------------------- */
 
 static Scalar
@@ -284,6 +373,8 @@ eval_value(Eval *e, const KNode *n)
         return eval_reduce(e, n);
     case K_CONTRACT:
         return eval_contract(e, n);
+    case K_RUNNING:
+        return eval_running(e, n);
     default:
         UNREACHABLE("a node without value");
     }
@@ -306,6 +397,10 @@ eval_node(Eval *e, const KNode *n)
         e->values[n->id] = eval_value(e, n);
     else if (n->kind == K_LOOP)
         eval_loop(e, n);
+    else if (n->kind == K_SCAN)
+        eval_scan(e, n);
+    else if (n->kind == K_SORT)
+        eval_sort(e, n);
     else if (n->kind == K_STORE)
         eval_store(e, n);
     else if (n->kind == K_PICK)

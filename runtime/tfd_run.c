@@ -172,6 +172,7 @@ main(int argc, char **argv)
 {
     Plan *plan = NULL;
     Arena *a = arena_new(NULL, program);
+    setvbuf(stdout, NULL, _IOLBF, 0); /* also who reads a pipe is waiting */
     Status st = run(a, argc, argv, &plan);
     int exit_status = rt_report(plan, st, program, stderr);
     status_free(st);

@@ -89,17 +89,6 @@ metrics_count_what_they_say(void **state)
     check(*state, "metrics");
 }
 
-/* A held-out set learnt by the library's layers, optimizer and metric; the
- * program asserts that it was. */
-static void
-spirals_are_learnt(void **state)
-{
-    Arena *a = *state;
-    for (size_t i = 0; i < sizeof devices / sizeof *devices; i++)
-        assert_non_null(
-            strstr(printed(a, "spirals", devices[i]), "epoch 59: loss "));
-}
-
 static double
 loss_of_epoch(Arena *a, const char *text, int epoch)
 {
@@ -108,7 +97,7 @@ loss_of_epoch(Arena *a, const char *text, int epoch)
     return strtod(strstr(at, "loss ") + 5, NULL);
 }
 
-/* The same in weights of 16 bits, with copies in f32 and a scaled loss: on
+/* A held-out set learnt in weights of 16 bits, with copies in f32 and a scaled loss: on
  * however many devices, before rounding has led far. */
 static void
 spirals_are_learnt_in_16_bits(void **state)
@@ -140,7 +129,6 @@ main(void)
         cmocka_unit_test(sequences_are_their_formulas),
         cmocka_unit_test(optimizers_are_their_formulas),
         cmocka_unit_test(metrics_count_what_they_say),
-        cmocka_unit_test(spirals_are_learnt),
         cmocka_unit_test(spirals_are_learnt_in_16_bits),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);

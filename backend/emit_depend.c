@@ -10,8 +10,6 @@
 #include "backend/emit.h"
 #include "backend/kernel_impl.h"
 
-#include <string.h>
-
 typedef struct Walk {
     Emit *e;
     const KVar *row;
@@ -157,28 +155,6 @@ emit_contains(const KBlock *b, KKind kind)
 
 /* ---- costs -------------------------------------------------------------- */
 
-/* Words of the `code` column that are more than an instruction or two. */
-static const struct {
-    const char *code;
-    double cost;
-} costs[] = {
-    {"maths", 20},  {"pow", 40},      {"div", 4},  {"random", 80},
-    {"sqrt", 4},    {"mod", 12},      {"cast", 2}, {"maximum", 3},
-    {"minimum", 3}, {"floordiv", 10},
-};
-
-enum { NUM_COSTS = sizeof costs / sizeof costs[0] };
-
-static double
-map_cost(IrOpKind op)
-{
-    for (int i = 0; i < NUM_COSTS; i++) {
-        if (strcmp(costs[i].code, ir_op_info[op].code) == 0)
-            return costs[i].cost;
-    }
-    return 1;
-}
-
 double
 emit_cost(const BeKernel *k, const KBlock *b)
 {
@@ -190,7 +166,7 @@ emit_cost(const BeKernel *k, const KBlock *b)
             sum +=
                 (double)emit_ranges_bound(k, ranges) * (1 + emit_cost(k, body));
         else if (n->kind != K_CONST)
-            sum += n->kind == K_MAP ? map_cost(n->map.op) : 1;
+            sum += n->kind == K_MAP ? ir_op_cost(n->map.op) : 1;
     }
     return sum;
 }
@@ -205,7 +181,7 @@ emit_size(const KBlock *b)
         if (body)
             sum += n->kind == K_CONTRACT ? 1 : emit_size(body);
         else if (n->kind != K_CONST)
-            sum += n->kind == K_MAP ? map_cost(n->map.op) : 1;
+            sum += n->kind == K_MAP ? ir_op_cost(n->map.op) : 1;
     }
     return sum;
 }

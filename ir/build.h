@@ -190,6 +190,11 @@ void ir_attrs_copy(IrOp *to, const IrOp *from);
 const char *ir_type_text(const IrModule *m, const IrType *t);
 const char *ir_dims_text(const IrModule *m, int rank, const Dim *dims);
 
+/* Whether the kernel may make result r in exactly the bytes of operand o: it
+ * reads an element of o only to make that element of its results, or changes
+ * rows of it.  Uses the marks inside of it. */
+bool ir_kernel_may_overwrite(const IrOp *kernel, int o, int r);
+
 /* The collectives of fn in the order of the text, those of regions included:
  * the order in which every device meets them.  An array of *count in a. */
 IrOp **ir_collectives(const IrFunc *fn, Arena *a, int *count);

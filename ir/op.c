@@ -35,6 +35,26 @@ const char *const ir_attr_text[NUM_ATTR_NAMES] = {
 };
 /* clang-format on */
 
+/* Words of the `code` column that are more than an instruction or two. */
+static const struct {
+    const char *code;
+    double cost;
+} costs[] = {
+    {"maths", 20},  {"pow", 40},      {"div", 4},  {"random", 80},
+    {"sqrt", 4},    {"mod", 12},      {"cast", 2}, {"maximum", 3},
+    {"minimum", 3}, {"floordiv", 10},
+};
+
+double
+ir_op_cost(IrOpKind kind)
+{
+    for (size_t i = 0; i < sizeof costs / sizeof *costs; i++) {
+        if (strcmp(costs[i].code, ir_op_info[kind].code) == 0)
+            return costs[i].cost;
+    }
+    return 1;
+}
+
 bool
 ir_op_by_name(const char *name, IrOpKind *out)
 {

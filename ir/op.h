@@ -77,6 +77,10 @@ typedef struct IrOpInfo {
 extern const IrOpInfo ir_op_info[NUM_OPS];
 extern const char *const ir_attr_text[NUM_ATTR_NAMES];
 
+/* About how many instructions an element of an elementwise operation costs; 1
+ * for any other. */
+double ir_op_cost(IrOpKind kind);
+
 bool ir_op_by_name(const char *name, IrOpKind *out);
 /* Position of attribute a among those of op kind, or -1. */
 int ir_attr_index(IrOpKind kind, IrAttrName a);

@@ -18,6 +18,7 @@
  * To main a launch writes its results, which are rows of the arena, and all
  * that the program has as its own places there.
  */
+#include "ir/build.h"
 #include "ir/verify_places.h"
 
 #include <stdlib.h>
@@ -254,75 +255,6 @@ is_alias(const IrModule *m, const IrOp *op, int i)
            same_place(op->results[i]->place, op->operands[i]->place);
 }
 
-/* Whether every operation of the kernel that sees x makes element i of its
- * result from element i of x; those results are marked like x. */
-static bool
-is_followed_elementwise(const IrOp *op, const IrType *shape)
-{
-    bool sees = false;
-    for (int i = 0; i < op->num_operands; i++)
-        sees |= op->operands[i]->mark != NULL;
-    if (!sees)
-        return true;
-    bool moves =
-        !(ir_op_info[op->kind].traits & ELEMENTWISE) && op->kind != OP_copy;
-    if (moves || !type_same_shape(&op->results[0]->type, shape))
-        return false;
-    op->results[0]->mark = op->results[0];
-    return true;
-}
-
-static void
-clear_marks(const IrBlock *b)
-{
-    for (int i = 0; i < b->args.len; i++)
-        b->args.data[i]->mark = NULL;
-    for (const IrOp *op = b->first; op; op = op->next) {
-        for (int i = 0; i < op->num_results; i++)
-            op->results[i]->mark = NULL;
-    }
-}
-
-/* Whether nothing in the kernel uses its parameter o but the scatter, to change
- * its rows. */
-static bool
-is_scattered_into(const IrOp *scatter, int o)
-{
-    int uses = 0;
-    const IrBlock *b = scatter->block;
-    const IrValue *arg = b->args.data[o];
-    for (const IrOp *op = b->first; op; op = op->next)
-        for (int i = 0; i < op->num_operands; i++)
-            uses += op->operands[i] == arg;
-    return uses == 1 && scatter->operands[0] == arg;
-}
-
-/* Whether the kernel may make result r in exactly the bytes of operand o: it
- * reads an element of o only to make the same element of r, or changes rows of
- * it. */
-static bool
-kernel_may_overwrite(const IrOp *kernel, int o, int r)
-{
-    const IrBlock *b = kernel->regions[0];
-    const IrOp *yield = ir_block_yield(b);
-    const IrType *from = &kernel->operands[o]->type;
-    const IrType *to = &kernel->results[r]->type;
-    bool may = type_same_shape(from, to) &&
-               dtype_info[from->dtype].bytes == dtype_info[to->dtype].bytes;
-    const IrOp *made = yield->operands[r]->def;
-    if (made && made->kind == OP_scatter && is_scattered_into(made, o))
-        return true;
-    clear_marks(b);
-    b->args.data[o]->mark = b->args.data[o];
-    for (const IrOp *op = b->first; may && op != yield; op = op->next)
-        may = is_followed_elementwise(op, from);
-    /* Another result made from o may be made later. */
-    for (int i = 0; may && i < yield->num_operands; i++)
-        may = i == r || !yield->operands[i]->mark;
-    clear_marks(b);
-    return may;
-}
-
 /* Results do not meet operands, which are still being read, but for a kernel
  * that overwrites one element by element. */
 static void
@@ -334,7 +266,7 @@ check_operands_kept(Overlap *o, const IrOp *op, int r)
         if (!extents_meet(in, e))
             continue;
         if (op->kind == OP_kernel && same_place(in->place, e->place) &&
-            kernel_may_overwrite(op, i, r))
+            ir_kernel_may_overwrite(op, i, r))
             continue;
         verify_error(o->v, op, "result %d overwrites operand %d", r, i);
     }

@@ -14,6 +14,7 @@
  */
 #include <string.h>
 #include "ir/build.h"
+#include "passes/order.h"
 #include "passes/passes.h"
 
 typedef struct Pack {
@@ -29,23 +30,6 @@ typedef struct Bucket {
     VEC(Pack *) packs; /* of the block at hand */
 } Bucket;
 
-static void
-number_ops(IrBlock *b)
-{
-    int i = 0;
-    for (IrOp *op = b->first; op; op = op->next)
-        op->id = i++;
-}
-
-/* The op of block b that op is, or is inside of; NULL if it is elsewhere. */
-static IrOp *
-in_block(IrOp *op, const IrBlock *b)
-{
-    while (op && op->block != b)
-        op = op->block->op;
-    return op;
-}
-
 static int
 known_after(const IrOp *op)
 {
@@ -56,33 +40,6 @@ known_after(const IrOp *op)
             last = def->id;
     }
     return last;
-}
-
-typedef struct FirstUse {
-    const IrOp *of;
-    const IrBlock *block;
-    int position;
-} FirstUse;
-
-static void
-note_first_use(IrOp *op, void *data)
-{
-    FirstUse *use = data;
-    for (int i = 0; i < op->num_operands; i++) {
-        if (op->operands[i]->def != use->of)
-            continue;
-        int at = in_block(op, use->block)->id;
-        if (at < use->position)
-            use->position = at;
-    }
-}
-
-static int
-first_use(IrOp *of)
-{
-    FirstUse use = {of, of->block, of->block->last->id};
-    ir_walk(of->block, note_first_use, &use);
-    return use.position;
 }
 
 static int64_t
@@ -145,7 +102,7 @@ find_pack(Bucket *bk, const IrOp *op, int known, int needed)
 static void
 pack_op(Bucket *bk, IrOp *op)
 {
-    int known = known_after(op), needed = first_use(op);
+    int known = known_after(op), needed = order_first_user(op)->id;
     Pack *p = find_pack(bk, op, known, needed);
     VEC_PUSH(bk->cx->arena, p->ops, op);
     p->known = max_int(p->known, known);
@@ -213,7 +170,7 @@ bucket_block(Bucket *bk, IrBlock *b)
     for (IrOp *op = b->first; op; op = op->next)
         for (int i = 0; i < op->num_regions; i++)
             bucket_block(bk, op->regions[i]);
-    number_ops(b);
+    order_number(b);
     bk->packs.len = 0;
     for (IrOp *op = b->first; op; op = op->next)
         if (op->kind == OP_all_reduce && !follows_another(op))

@@ -7,50 +7,8 @@
  * which is the same on all devices because they share the program.
  */
 #include "ir/build.h"
+#include "passes/order.h"
 #include "passes/passes.h"
-
-static void
-number_ops(IrBlock *b)
-{
-    int i = 0;
-    for (IrOp *op = b->first; op; op = op->next)
-        op->id = i++;
-}
-
-/* The op of block b that has op inside, op itself included. */
-static IrOp *
-in_block(IrOp *op, const IrBlock *b)
-{
-    while (op->block != b)
-        op = op->block->op;
-    return op;
-}
-
-typedef struct FirstUse {
-    const IrOp *of;
-    IrOp *user; /* in of's block */
-} FirstUse;
-
-static void
-note_use(IrOp *op, void *data)
-{
-    FirstUse *use = data;
-    for (int i = 0; i < op->num_operands; i++) {
-        if (op->operands[i]->def != use->of)
-            continue;
-        IrOp *user = in_block(op, use->of->block);
-        if (user->id < use->user->id)
-            use->user = user;
-    }
-}
-
-static IrOp *
-first_user(IrOp *op)
-{
-    FirstUse use = {op, op->block->last};
-    ir_walk(op->block, note_use, &use);
-    return use.user;
-}
 
 /* The last of the operations that make op's operands, and of the collectives
  * before it; NULL: op can stand first in its block. */
@@ -138,7 +96,7 @@ static void
 split_block(IrModule *m, IrBlock *b)
 {
     IrOp *previous = NULL;
-    number_ops(b);
+    order_number(b);
     for (IrOp *op = b->first, *next; op; op = next) {
         next = op->next;
         for (int i = 0; i < op->num_regions; i++)
@@ -146,7 +104,7 @@ split_block(IrModule *m, IrBlock *b)
         const Split *s = find_split(op);
         if (!s)
             continue;
-        IrOp *user = first_user(op);
+        IrOp *user = order_first_user(op);
         IrOp *start = insert_start(m, op, s, earliest(op, previous));
         insert_done(m, op, s, start, user);
         ir_remove(op);

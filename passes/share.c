@@ -11,10 +11,10 @@
  *                                         it becomes, the output it is returned
  *                                         as, the operand that dies there
  *
- * A kernel may overwrite an operand while it reads it only when it is
- * elementwise and of the operand's shape: element i is read before it is made;
- * or when it is a scatter, into the operand whose rows it changes: then nothing
- * else is read of it, and elsewhere it would be copied first.
+ * A kernel may overwrite an operand while it reads it only when element i of the
+ * operand is read before element i of its results is made, and never again; or
+ * when it is a scatter, into the operand whose rows it changes: elsewhere that
+ * one would be copied first.
  *
  * Host code copies at the edges of loops and branches where places differ, one
  * value after the other.  So that no copy reads what an earlier one wrote,
@@ -199,60 +199,23 @@ merge_by_meaning(const IrBlock *b)
 
 /* ---- what a kernel may overwrite ---------------------------------------- */
 
+/* Whether what ends at `end` and lies in buffer b is dead when result r of
+ * kernel is made, or dies in it in a way that allows to overwrite it. */
 static bool
-computes_elementwise(const IrOp *kernel)
-{
-    const IrType *shape = &kernel->results[0]->type;
-    for (const IrOp *op = kernel->regions[0]->first; op; op = op->next) {
-        if (op->kind == OP_yield || op->kind == OP_copy ||
-            op->num_operands == 0)
-            continue;
-        if (!(ir_op_info[op->kind].traits & ELEMENTWISE))
-            return false;
-    }
-    return kernel->num_results == 1 && shape->rank <= IR_MAX_RANK;
-}
-
-/* Whether kernel is a scatter into v, of which it reads nothing else. */
-static bool
-changes_rows_of(const IrOp *kernel, const IrValue *v)
-{
-    const IrOp *op = ir_block_yield(kernel->regions[0])->operands[0]->def;
-    int reads = 0;
-    for (int i = 0; i < kernel->num_operands; i++)
-        reads += kernel->operands[i] == v;
-    return op && op->kind == OP_scatter && op->operands[0]->block &&
-           kernel->operands[op->operands[0]->index] == v && reads == 1;
-}
-
-/* Whether kernel may make its result in the bytes of v while it reads v. */
-static bool
-may_overwrite(const IrOp *kernel, const IrValue *v)
-{
-    const IrType *a = &v->type, *b = &kernel->results[0]->type;
-    if (changes_rows_of(kernel, v))
-        return true;
-    return computes_elementwise(kernel) && type_same_shape(a, b) &&
-           dtype_info[a->dtype].bytes == dtype_info[b->dtype].bytes;
-}
-
-/* Whether what ends at `end` and lies in buffer b is dead when kernel makes its
- * result, or dies in it in a way that allows to overwrite it. */
-static bool
-is_dead_at(const Buffer *b, int end, const IrOp *kernel)
+is_dead_at(const Buffer *b, int end, const IrOp *kernel, int r)
 {
     int at = span_of(kernel)->begin;
     if (end != at)
         return end < at;
     for (int i = 0; i < kernel->num_operands; i++)
         if (buffer_of(kernel->operands[i]) == b &&
-            !may_overwrite(kernel, kernel->operands[i]))
+            !ir_kernel_may_overwrite(kernel, i, r))
             return false;
     return true;
 }
 
-/* A kernel's only result, in bytes that are nothing else yet, and no buffer of
- * a collective. */
+/* A kernel's result, in bytes that are nothing else yet, and no buffer of a
+ * collective. */
 static bool
 is_free_to_move(const IrValue *v)
 {
@@ -333,18 +296,20 @@ share_reads(VarUses *u)
     }
 }
 
-/* Whether the bytes' old value is needed when kernel has made the new one: by
- * what shares them, or by a read that stands before the write. */
+/* Whether the bytes' old value is needed when kernel has made the new one, v:
+ * by what shares them, or by a read that stands before the write. */
 static bool
-old_value_is_needed(const VarUses *u, const IrOp *kernel, const IrOp *write)
+old_value_is_needed(const VarUses *u, const IrValue *v, const IrOp *write)
 {
+    const IrOp *kernel = v->def;
     int from = span_of(kernel)->begin, to = span_of(write)->begin;
     for (int i = 0; i < u->holders.len; i++) {
         const Holder *h = &u->holders.data[i];
         int at = span_of(h->op)->begin;
-        if (at > from && at < to)
+        if ((at > from && at < to) || h->op == kernel)
             return true;
-        if (at < from && h->shares && !is_dead_at(u->buffer, h->end, kernel))
+        if (at < from && h->shares &&
+            !is_dead_at(u->buffer, h->end, kernel, v->index))
             return true;
     }
     return false;
@@ -358,7 +323,7 @@ share_writes(Share *s, VarUses *u)
         const IrOp *write = u->writes.data[i];
         const IrValue *v = write->operands[0];
         if (!is_free_to_move(v) || v->def->block != write->block ||
-            old_value_is_needed(u, v->def, write) ||
+            old_value_is_needed(u, v, write) ||
             is_written_between(u, span_of(v->def)->begin, buffer_of(v)->end,
                                write))
             continue;
@@ -385,7 +350,8 @@ share_yield(const IrOp *yield)
         const IrValue *held =
             loop ? yield->block->args.data[i + skip] : outer->results[i];
         if (loop &&
-            !is_dead_at(buffer_of(held), life_of(held)->last_use, v->def))
+            !is_dead_at(buffer_of(held), life_of(held)->last_use, v->def,
+                        v->index))
             continue;
         if (buffer_of(held)->bytes == buffer_of(v)->bytes)
             merge_values(held, v);
@@ -431,22 +397,27 @@ share_with_caller(Share *s, const IrFunc *fn)
 
 /* A kernel's result takes the bytes of an operand that dies in it. */
 static void
+share_operand(const IrOp *kernel, const IrValue *result)
+{
+    for (int i = 0; i < kernel->num_operands; i++) {
+        Buffer *held = buffer_of(kernel->operands[i]);
+        if (is_free_to_move(result) && !held->fixed &&
+            held->end == span_of(kernel)->begin &&
+            is_dead_at(held, held->end, kernel, result->index))
+            buffers_merge(held, buffer_of(result));
+    }
+}
+
+static void
 share_in_place(const IrBlock *b)
 {
     for (const IrOp *op = b->first; op; op = op->next) {
-        if (op->kind != OP_kernel) {
+        if (op->kind == OP_kernel)
+            for (int i = 0; i < op->num_results; i++)
+                share_operand(op, op->results[i]);
+        else
             for (int i = 0; i < op->num_regions; i++)
                 share_in_place(op->regions[i]);
-            continue;
-        }
-        const IrValue *result = op->num_results ? op->results[0] : NULL;
-        for (int i = 0; result && i < op->num_operands; i++) {
-            Buffer *held = buffer_of(op->operands[i]);
-            if (is_free_to_move(result) && !held->fixed &&
-                held->end == span_of(op)->begin &&
-                is_dead_at(held, held->end, op))
-                buffers_merge(held, buffer_of(result));
-        }
     }
 }
 

@@ -5,7 +5,8 @@
  * reassociation.  Rules make the program smaller, so repeating them ends.
  *
  *   fold    an elementwise operation of known splats is a constant (ir_eval);
- *           moves that move nothing are their operand (rules[])
+ *           moves that move nothing are their operand (rules[]); moves that
+ *           meet are one (simplify_moves.c)
  *   share   an operation equal to one that dominates it is that one's value;
  *           so is a read of a variable not written in between
  *   remove  pure operations without uses, last to first, so that a chain dies
@@ -18,14 +19,16 @@
 #include "ir/build.h"
 #include "ir/eval.h"
 #include "passes/passes.h"
+#include "passes/simplify.h"
 
 typedef struct Simplify {
     PassCx *cx;
+    bool first; /* round: equal products are not one yet */
     bool changed;
 } Simplify;
 
-static IrValue *
-latest(IrValue *v)
+IrValue *
+simplify_latest(IrValue *v)
 {
     while (v->forward)
         v = v->forward;
@@ -36,7 +39,7 @@ static void
 follow_forwards(IrOp *op)
 {
     for (int i = 0; i < op->num_operands; i++)
-        op->operands[i] = latest(op->operands[i]);
+        op->operands[i] = simplify_latest(op->operands[i]);
 }
 
 static void
@@ -117,7 +120,7 @@ static IrValue *
 rule_twice(const IrOp *op)
 {
     const IrOp *inner = op->operands[0]->def;
-    return inner && inner->kind == op->kind ? latest(inner->operands[0]) : NULL;
+    return inner && inner->kind == op->kind ? simplify_latest(inner->operands[0]) : NULL;
 }
 
 static bool
@@ -210,23 +213,14 @@ apply_rules(const IrOp *op)
 }
 
 static IrValue *
-fold(IrOp *op)
+fold(const Simplify *s, IrOp *op)
 {
     if (op->num_results != 1 || ir_op_info[op->kind].effect != PURE)
         return NULL;
     IrValue *v = fold_elementwise(op);
-    return v ? v : apply_rules(op);
-}
-
-/* A reshape of a reshape reshapes the first operand. */
-static void
-skip_inner_reshape(Simplify *s, IrOp *op)
-{
-    const IrOp *inner = op->kind == OP_reshape ? op->operands[0]->def : NULL;
-    if (!inner || inner->kind != OP_reshape)
-        return;
-    op->operands[0] = latest(inner->operands[0]);
-    s->changed = true;
+    if (!v)
+        v = apply_rules(op);
+    return v || s->first ? v : simplify_turned_product(op);
 }
 
 static void
@@ -239,10 +233,10 @@ fold_block(Simplify *s, IrBlock *b)
             continue;
         for (int i = 0; i < op->num_regions; i++)
             fold_block(s, op->regions[i]);
-        skip_inner_reshape(s, op);
-        IrValue *v = fold(op);
+        s->changed |= simplify_skip_inner_move(op);
+        IrValue *v = fold(s, op);
         if (v)
-            replace(s, op, latest(v));
+            replace(s, op, simplify_latest(v));
     }
 }
 
@@ -470,8 +464,9 @@ static void
 simplify_func(PassCx *cx, IrFunc *fn)
 {
     for (int round = 0; round < MAX_ROUNDS; round++) {
-        Simplify s = {.cx = cx};
+        Simplify s = {.cx = cx, .first = round == 0};
         if (cx->options->level > 0) {
+            ir_count_uses(fn);
             fold_block(&s, fn->body);
             ir_apply_forwards(fn);
             Scope *scope = NEW(cx->arena, Scope);
@@ -480,7 +475,7 @@ simplify_func(PassCx *cx, IrFunc *fn)
         }
         ir_count_uses(fn);
         remove_dead(&s, fn->body);
-        if (!s.changed)
+        if (!s.changed && !s.first)
             break;
     }
     ir_settle_localities(fn);

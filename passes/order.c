@@ -1,0 +1,46 @@
+/*
+ * order.c - where the operations of a block stand
+ */
+#include "passes/order.h"
+
+void
+order_number(IrBlock *b)
+{
+    int i = 0;
+    for (IrOp *op = b->first; op; op = op->next)
+        op->id = i++;
+}
+
+IrOp *
+order_in_block(IrOp *op, const IrBlock *b)
+{
+    while (op && op->block != b)
+        op = op->block->op;
+    return op;
+}
+
+typedef struct FirstUse {
+    const IrOp *of;
+    IrOp *user; /* in of's block */
+} FirstUse;
+
+static void
+note_use(IrOp *op, void *data)
+{
+    FirstUse *use = data;
+    for (int i = 0; i < op->num_operands; i++) {
+        if (op->operands[i]->def != use->of)
+            continue;
+        IrOp *user = order_in_block(op, use->of->block);
+        if (user->id < use->user->id)
+            use->user = user;
+    }
+}
+
+IrOp *
+order_first_user(IrOp *op)
+{
+    FirstUse use = {op, op->block->last};
+    ir_walk(op->block, note_use, &use);
+    return use.user;
+}

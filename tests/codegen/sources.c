@@ -10,19 +10,22 @@
 #include "runtime/base/file.h"
 
 const KernelSource kernel_sources[] = {
-    {"docs/examples/linear.tfd", "gpu:0-1"},
-    {"docs/examples/bigram.tfd", "gpu:0-1"},
-    {"docs/examples/contexts.tfd", "gpu:0-1"},
-    {"docs/examples/ragged.tfd", "gpu:0-2"},
-    {"tests/e2e/programs/dtypes.tfd", "gpu:0-2"},
-    {"tests/kernels/dots.kernels", NULL},
-    {"tests/kernels/maps.kernels", NULL},
-    {"tests/kernels/moves.kernels", NULL},
-    {"tests/kernels/ordered.kernels", NULL},
-    {"tests/kernels/reductions.kernels", NULL},
-    {"tests/kernels/rows.kernels", NULL},
-    {"tests/codegen/gpu.kernels", NULL},
-    {NULL, NULL},
+    {"docs/examples/linear.tfd", "gpu:0-1", false},
+    {"docs/examples/bigram.tfd", "gpu:0-1", false},
+    {"docs/examples/spiral.tfd", "gpu:0-1", false},
+    {"docs/examples/charlm.tfd", "gpu:0-1", true},
+    {"docs/examples/convnet.tfd", "gpu:0-1", true},
+    {"docs/examples/contexts.tfd", "gpu:0-1", false},
+    {"docs/examples/ragged.tfd", "gpu:0-2", false},
+    {"tests/e2e/programs/dtypes.tfd", "gpu:0-2", false},
+    {"tests/kernels/dots.kernels", NULL, false},
+    {"tests/kernels/maps.kernels", NULL, false},
+    {"tests/kernels/moves.kernels", NULL, false},
+    {"tests/kernels/ordered.kernels", NULL, false},
+    {"tests/kernels/reductions.kernels", NULL, false},
+    {"tests/kernels/rows.kernels", NULL, false},
+    {"tests/codegen/gpu.kernels", NULL, false},
+    {NULL, NULL, false},
 };
 
 static void

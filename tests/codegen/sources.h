@@ -9,6 +9,7 @@
 typedef struct KernelSource {
     const char *path;    /* from the source root: a program, or kernels */
     const char *devices; /* of a program; else NULL */
+    bool is_large;       /* executing all of it would take minutes */
 } KernelSource;
 
 /* The last one has no path. */

@@ -5,6 +5,7 @@
 
 #include <dirent.h>
 #include <sys/stat.h>
+#include "runtime/base/crc.h"
 #include "runtime/base/file.h"
 
 static Arena *arena;
@@ -204,6 +205,73 @@ a_failed_read_is_reported(void **state)
     assert_int_equal(job_failing_at("read", 4), 0);
 }
 
+static void
+parts_follow_each_other(void **state)
+{
+    (void)state;
+    char *data;
+    size_t len;
+    FilePart parts[] = {{"ab", 2}, {"", 0}, {"cde", 3}};
+    assert_null(file_write_parts(in_dir("parts"), parts, 3));
+    assert_null(file_read(arena, in_dir("parts"), &data, &len));
+    assert_int_equal(len, 5);
+    assert_string_equal(data, "abcde");
+}
+
+static void
+folders_are_made_with_those_around_them(void **state)
+{
+    (void)state;
+    struct stat info;
+    assert_null(file_make_folder(in_dir("x//y/z/")));
+    assert_null(file_make_folder(in_dir("x/y/z")));
+    assert_int_equal(stat(in_dir("x/y/z"), &info), 0);
+    assert_true(S_ISDIR(info.st_mode));
+    write_ok("plain", "");
+    Status st = file_make_folder(in_dir("plain/sub"));
+    assert_int_equal(status_kind(st), STATUS_INPUT);
+    assert_non_null(strstr(status_message(st), "Not a directory"));
+    status_free(st);
+    rmdir(in_dir("x/y/z"));
+    rmdir(in_dir("x/y"));
+    rmdir(in_dir("x"));
+}
+
+static void
+files_grow(void **state)
+{
+    (void)state;
+    int fd, other;
+    char *data;
+    size_t len;
+    const char *path = in_dir("log");
+    assert_null(file_create(path, &fd));
+    assert_null(file_add(fd, path, "one ", 4));
+    assert_null(file_add(fd, path, "two", 3));
+    assert_null(file_read(arena, path, &data, &len));
+    assert_string_equal(data, "one two");
+    Status st = file_create(path, &other);
+    assert_non_null(st);
+    status_free(st);
+    close(fd);
+}
+
+/* RFC 3720, appendix B.4, and the usual check value. */
+static void
+crcs_are_those_of_the_standard(void **state)
+{
+    (void)state;
+    char bytes[32] = {0};
+    assert_int_equal(crc32c("", 0), 0);
+    assert_int_equal(crc32c("123456789", 9), 0xe3069283);
+    assert_int_equal(crc32c(bytes, 32), 0x8a9136aa);
+    memset(bytes, 0xff, sizeof bytes);
+    assert_int_equal(crc32c(bytes, 32), 0x62a8ab43);
+    assert_int_equal(
+        crc32c_masked("123456789", 9),
+        (uint32_t)((0xe3069283u >> 15 | 0xe3069283u << 17) + 0xa282ead8u));
+}
+
 #define FILE_TEST(f) cmocka_unit_test_setup_teardown(f, set_up, tear_down)
 
 int
@@ -213,6 +281,10 @@ main(int argc, char **argv)
         return do_job(argv[1], argv[2]);
     const struct CMUnitTest tests[] = {
         FILE_TEST(a_failed_write_leaves_the_old_file),
+        FILE_TEST(parts_follow_each_other),
+        FILE_TEST(folders_are_made_with_those_around_them),
+        FILE_TEST(files_grow),
+        FILE_TEST(crcs_are_those_of_the_standard),
         FILE_TEST(a_failed_read_is_reported),
         FILE_TEST(what_was_written_is_read),
         FILE_TEST(pipes_are_read_to_their_end),

@@ -1,0 +1,447 @@
+/*
+ * save_test.c - checkpoints and event files, byte by byte and by their readers
+ *
+ * What is in the files is written out here; beyond that, the Python packages
+ * safetensors and tensorboard read them where they are installed.
+ */
+#include <dirent.h>
+#include <sys/stat.h>
+#include "runtime/base/file.h"
+#include "tests/e2e/run.h"
+#include "tests/unit/unit.h"
+
+static Arena *arena;
+static const char *dir;
+
+static int
+set_up(void **state)
+{
+    (void)state;
+    arena = arena_new(NULL, "e2e");
+    dir = work_dir(arena);
+    return 0;
+}
+
+static int
+tear_down(void **state)
+{
+    (void)state;
+    arena_release(arena);
+    return 0;
+}
+
+static const char *
+in_dir(const char *name)
+{
+    return arena_printf(arena, "%s/%s", dir, name);
+}
+
+/* Compiles a program for n devices; gives the plan's path. */
+static const char *
+compile(const char *text, int devices)
+{
+    write_text(in_dir("p.tfd"), text);
+    run_ok(arena, "tfdc %s --strategy mirrored --devices cpu:0-%d -o %s",
+           in_dir("p.tfd"), devices - 1, in_dir("p.tfp"));
+    return in_dir("p.tfp");
+}
+
+/* Runs it in the test's folder, with settings of the environment. */
+static Ran
+run_there(const char *plan, const char *settings, const char *options)
+{
+    return run(arena, "env -C %s %s %s %s %s", dir, settings, getenv("TFD_RUN"),
+               plan, options);
+}
+
+static void
+run_program(const char *text, int devices)
+{
+    Ran r = run_there(compile(text, devices), "TFD_SPIN=0", "");
+    if (r.code)
+        fail_msg("exit status %d: %s", r.code, r.err);
+}
+
+static void
+assert_refused(const char *text, const char *part)
+{
+    Ran r = run_there(compile(text, 1), "TFD_SPIN=0", "");
+    assert_int_equal(r.code, 1);
+    if (!strstr(r.err, part))
+        fail_msg("\"%s\" is not in: %s", part, r.err);
+}
+
+static const char *
+bytes_of(const char *path, size_t *len)
+{
+    char *bytes;
+    Status st = file_read(arena, path, &bytes, len);
+    if (st)
+        fail_msg("%s", status_message(st));
+    return bytes;
+}
+
+/* ---- the file ----------------------------------------------------------- */
+
+static const char of_all_dtypes[] = "var wide: f64 = 1.5\n"
+                                    "var w: f32[2] = [1.0, -2.0]\n"
+                                    "var brief: bf16 = 1.0\n"
+                                    "var half: f16 = 1.0\n"
+                                    "var n: i64 = -1\n"
+                                    "var i: i32 = 258\n"
+                                    "var s: i16 = 3\n"
+                                    "var b: i8 = -4\n"
+                                    "var u: u8[3] = [7, 8, 9]\n"
+                                    "var yes: bool = true\n"
+                                    "main { save(\"all/{n}\") }\n";
+
+static const char header_of_all[] =
+    "{\"__metadata__\":{\"format\":\"tfd\"},"
+    "\"n\":{\"dtype\":\"I64\",\"shape\":[],\"data_offsets\":[0,8]},"
+    "\"wide\":{\"dtype\":\"F64\",\"shape\":[],\"data_offsets\":[8,16]},"
+    "\"i\":{\"dtype\":\"I32\",\"shape\":[],\"data_offsets\":[16,20]},"
+    "\"w\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[20,28]},"
+    "\"brief\":{\"dtype\":\"BF16\",\"shape\":[],\"data_offsets\":[28,30]},"
+    "\"half\":{\"dtype\":\"F16\",\"shape\":[],\"data_offsets\":[30,32]},"
+    "\"s\":{\"dtype\":\"I16\",\"shape\":[],\"data_offsets\":[32,34]},"
+    "\"b\":{\"dtype\":\"I8\",\"shape\":[],\"data_offsets\":[34,35]},"
+    "\"u\":{\"dtype\":\"U8\",\"shape\":[3],\"data_offsets\":[35,38]},"
+    "\"yes\":{\"dtype\":\"BOOL\",\"shape\":[],\"data_offsets\":[38,39]}}";
+
+static const unsigned char data_of_all[39] = {
+    255, 255, 255, 255, 255, 255, 255, 255, /* -1 */
+    0,   0,   0,   0,   0,   0,   248, 63,  /* 1.5 */
+    2,   1,   0,   0,                       /* 258 */
+    0,   0,   128, 63,  0,   0,   0,   192, /* 1, -2 */
+    128, 63,  0,   60,                      /* 1, 1 */
+    3,   0,   252, 7,   8,   9,   1,
+};
+
+static void
+a_checkpoint_has_these_bytes(void **state)
+{
+    (void)state;
+    size_t len, n = strlen(header_of_all);
+    for (int devices = 1; devices <= 3; devices++) {
+        run_program(of_all_dtypes, devices);
+        const char *file =
+            bytes_of(in_dir("all/-1/variables.safetensors"), &len);
+        size_t begin = (8 + n + 63) / 64 * 64;
+        uint64_t length;
+        assert_int_equal(len, begin + sizeof data_of_all);
+        memcpy(&length, file, sizeof length);
+        assert_int_equal(length, begin - 8);
+        assert_memory_equal(file + 8, header_of_all, n);
+        for (size_t i = 8 + n; i < begin; i++)
+            assert_int_equal(file[i], ' ');
+        assert_memory_equal(file + begin, data_of_all, sizeof data_of_all);
+    }
+}
+
+/* ---- what comes back ---------------------------------------------------- */
+
+#define KINDS                                                                  \
+    "use optim\n"                                                              \
+    "var w: f32[3] = [1.0, 2.0, 3.0]\n"                                        \
+    "var on: bool = false\n"                                                   \
+    "var k: bf16 = 0.0\n"                                                      \
+    "var total: f32 = 0.0 sync(on_read) aggregate(sum)\n"                      \
+    "var count: i64 = 0 sync(on_read) aggregate(sum)\n"                        \
+    "var mid: f32 = 0.0 sync(on_read) aggregate(mean)\n"                       \
+    "var one: i32 = 0 sync(on_read) aggregate(first)\n"                        \
+    "non_slot var t: i64 = 0\n"                                                \
+    "let adam = Adam(0.1)\n"                                                   \
+    "fn step() {\n"                                                            \
+    "  total += 3.5\n"                                                         \
+    "  count += 5\n"                                                           \
+    "  mid = f32(replica_id)\n"                                                \
+    "  one = 7 + replica_id\n"                                                 \
+    "  adam.apply([w], [0.5 * read(w)], aggregated = true)\n"                  \
+    "}\n"
+
+/* On two devices; restored on one, three and four. */
+static void
+checkpoints_fit_any_number_of_devices(void **state)
+{
+    (void)state;
+    static const char saves[] =
+        KINDS "main {\n"
+              "  on = true\n  k = 3.0\n  t = 11\n"
+              "  run step()\n  run step()\n"
+              "  save(\"kept\")\n"
+              "  print(\"{w:.9e} {adam.moments.m[w]:.9e}\")\n"
+              "}\n";
+    static const char restores[] =
+        KINDS "main {\n"
+              "  restore(\"kept\")\n"
+              "  assert(total == 14.0 and count == 20, \"sums\")\n"
+              "  assert(mid == 0.5 and one == 7, \"mean, first\")\n"
+              "  assert(on and k == 3.0 and t == 11, \"mirrored\")\n"
+              "  print(\"{w:.9e} {adam.moments.m[w]:.9e}\")\n"
+              "  save(\"again\")\n"
+              "  run step()\n"
+              "}\n";
+    Ran first = run_there(compile(saves, 2), "TFD_SPIN=0", "");
+    assert_int_equal(first.code, 0);
+    for (int devices = 1; devices <= 4; devices++) {
+        Ran r = run_there(compile(restores, devices), "TFD_SPIN=0", "");
+        if (r.code)
+            fail_msg("%d devices: %s", devices, r.err);
+        assert_string_equal(r.out, first.out);
+        run_ok(arena, "cmp %s %s", in_dir("kept/variables.safetensors"),
+               in_dir("again/variables.safetensors"));
+    }
+}
+
+static void
+listed_variables_are_all_that_changes(void **state)
+{
+    (void)state;
+    run_program("module M { var w: f32 = 1.0\n  var v: f32 = 2.0 }\n"
+                "let m = M()\n"
+                "var other: f32 = 3.0\n"
+                "main {\n"
+                "  save(\"part\", vars(m))\n"
+                "  m.w = 0.0\n  m.v = 0.0\n  other = 0.0\n"
+                "  restore(\"part\", [m.v])\n"
+                "  assert(m.w == 0.0 and m.v == 2.0 and other == 0.0, \"v\")\n"
+                "  restore(\"part\", vars(m))\n"
+                "  assert(m.w == 1.0 and other == 0.0, \"w\")\n"
+                "}\n",
+                2);
+}
+
+/* ---- what is refused ---------------------------------------------------- */
+
+static void
+what_does_not_fit_is_told(void **state)
+{
+    (void)state;
+    run_program("var a: f32[2] = zeros\nvar b: i32 = 0\n"
+                "main { save(\"ab\") }\n",
+                1);
+    assert_refused("var a: f32 = 0.0\nmain { restore(\"none\") }\n",
+                   "p.tfd:2:8: error: cannot open "
+                   "\"none/variables.safetensors\"");
+    assert_refused("var a: f32[2] = zeros\nvar b: i32 = 0\nvar c: f32 = 0.0\n"
+                   "main { restore(\"ab\") }\n",
+                   "\"ab/variables.safetensors\" has no \"c\" of the program");
+    assert_refused("var a: f32[2] = zeros\nmain { restore(\"ab\") }\n",
+                   "has \"b\", which the program has not; "
+                   "restore(\"ab\", [...]) takes only");
+    assert_refused("var a: f32[3] = zeros\nvar b: i32 = 0\n"
+                   "main { restore(\"ab\") }\n",
+                   "the variable \"a\" is f32[3], but f32[2] in");
+    assert_refused("var a: f32[2] = zeros\nvar b: f32 = 0.0\n"
+                   "main { restore(\"ab\") }\n",
+                   "the variable \"b\" is f32, but i32 in");
+}
+
+static void
+files_stand_in_the_way(void **state)
+{
+    (void)state;
+    write_text(in_dir("file"), "");
+    assert_refused("var a: f32 = 0.0\nmain { save(\"file/x\") }\n",
+                   "cannot make the folder \"file\": Not a directory");
+    mkdir(in_dir("bad"), 0777);
+    write_text(in_dir("bad/variables.safetensors"), "nonsense");
+    assert_refused("var a: f32 = 0.0\nmain { restore(\"bad\") }\n",
+                   "no safetensors file");
+}
+
+/* Cut anywhere, a checkpoint is refused or, behind the header, too short. */
+static void
+damaged_files_are_refused(void **state)
+{
+    (void)state;
+    size_t len;
+    run_program("var a: f32[4] = ones\nmain { save(\"cut\") }\n", 1);
+    const char *path = in_dir("cut/variables.safetensors");
+    const char *bytes = bytes_of(path, &len);
+    const char *plan =
+        compile("var a: f32[4] = zeros\nmain { restore(\"cut\") }\n", 1);
+    for (size_t n = 0; n < len; n += 5) {
+        assert_null(file_write(path, bytes, n));
+        Ran r = run_there(plan, "TFD_SPIN=0", "");
+        assert_int_equal(r.code, 1);
+        assert_non_null(strstr(r.err, "cannot read"));
+    }
+    assert_null(file_write(path, bytes, len));
+    assert_int_equal(run_there(plan, "TFD_SPIN=0", "").code, 0);
+}
+
+/* Whichever operation on a file fails, what is there is the old or the new. */
+static void
+a_failure_leaves_the_old_or_the_new(void **state)
+{
+    (void)state;
+    size_t len, old_len, new_len;
+    const char *path = in_dir("safe/variables.safetensors");
+    run_program("var a: f32 = 1.0\nmain { save(\"safe\") }\n", 1);
+    const char *old = bytes_of(path, &old_len);
+    const char *plan =
+        compile("var a: f32 = 2.0\nmain { save(\"safe\") }\n", 1);
+    int num_failed = 0, n = 0;
+    Ran r = {.code = 3};
+    for (n = 1; r.code; n++) {
+        r = run_there(plan, arena_printf(arena, "TFD_FAIL=io:%d", n), "");
+        assert_true(n < 100);
+        if (!r.code)
+            break;
+        assert_int_equal(r.code, 3);
+        num_failed += strstr(r.err, "safe") != NULL;
+        const char *now = bytes_of(path, &len);
+        assert_int_equal(len, old_len);
+        assert_memory_equal(now, old, len);
+    }
+    assert_true(num_failed >= 5); /* folder, open, write, sync, close, rename */
+    const char *new_bytes = bytes_of(path, &new_len);
+    assert_memory_not_equal(new_bytes, old, old_len);
+}
+
+/* ---- event files -------------------------------------------------------- */
+
+static const char tells[] =
+    "var w: f32[4] = [0.0, 1.0, 2.0, 3.0]\n"
+    "main {\n"
+    "  for i in 0..3 { summary(\"loss/{i}\", 0.5 * f32(i), 10 * i) }\n"
+    "  summary(\"w\", w, 7)\n"
+    "}\n";
+
+static const char *
+event_file(const char *folder)
+{
+    const char *found = NULL;
+    DIR *d = opendir(folder);
+    for (struct dirent *e = d ? readdir(d) : NULL; e; e = readdir(d))
+        if (!strncmp(e->d_name, "events.out.tfevents.", 20))
+            found = arena_printf(arena, "%s/%s", folder, e->d_name);
+    if (d)
+        closedir(d);
+    return found;
+}
+
+/* Bit by bit, as its definition says. */
+static uint32_t
+masked_crc(const char *bytes, size_t n)
+{
+    uint32_t crc = UINT32_MAX;
+    for (size_t i = 0; i < n; i++) {
+        crc ^= (unsigned char)bytes[i];
+        for (int k = 0; k < 8; k++)
+            crc = crc >> 1 ^ (crc & 1 ? 0x82f63b78 : 0);
+    }
+    crc = ~crc;
+    return (crc >> 15 | crc << 17) + 0xa282ead8;
+}
+
+static uint32_t
+word_at(const char *bytes)
+{
+    uint32_t x;
+    memcpy(&x, bytes, sizeof x);
+    return x;
+}
+
+static void
+events_have_these_bytes(void **state)
+{
+    (void)state;
+    size_t len, at = 0;
+    int num = 0;
+    Ran r = run_there(compile(tells, 2), "TFD_SPIN=0", "--log-dir logs/a");
+    assert_int_equal(r.code, 0);
+    const char *file = bytes_of(event_file(in_dir("logs/a")), &len);
+    /* step 20; summary { value { tag: "loss/2", simple_value: 1.0 } } */
+    static const char last_loss[] = "\x10\x14\x2a\x0f\x0a\x0d\x0a\x06loss/2"
+                                    "\x15\x00\x00\x80\x3f";
+    for (; at < len; num++) {
+        size_t n = word_at(file + at);
+        const char *event = file + at + 12;
+        assert_int_equal(word_at(file + at + 8), masked_crc(file + at, 8));
+        assert_int_equal(word_at(event + n), masked_crc(event, n));
+        assert_int_equal(event[0], 9); /* wall_time */
+        if (num == 0)
+            assert_memory_equal(event + 9,
+                                "\x10\x00\x1a\x0d"
+                                "brain.Event:2",
+                                17);
+        if (num == 3) {
+            assert_int_equal(n, 9 + sizeof last_loss - 1);
+            assert_memory_equal(event + 9, last_loss, sizeof last_loss - 1);
+        }
+        at += n + 16;
+    }
+    assert_int_equal(num, 5);
+}
+
+static void
+summaries_are_not_kept_unasked(void **state)
+{
+    (void)state;
+    const char *plan = compile(tells, 1);
+    assert_int_equal(run_there(plan, "TFD_SPIN=0", "").code, 0);
+    assert_null(event_file(dir));
+    write_text(in_dir("taken"), "");
+    Ran r = run_there(plan, "TFD_SPIN=0", "--log-dir taken");
+    assert_int_equal(r.code, 1);
+    assert_non_null(strstr(r.err, "cannot make the folder \"taken\""));
+}
+
+/* ---- others read them --------------------------------------------------- */
+
+static const char reader[] =
+    "import sys\n"
+    "from safetensors.numpy import load_file\n"
+    "from tensorboard.backend.event_processing.event_accumulator import "
+    "EventAccumulator\n"
+    "t = load_file(sys.argv[1])\n"
+    "assert sorted(t) == ['b', 'u', 'w'], sorted(t)\n"
+    "assert t['w'].tolist() == [[1.0, 2.0]] and t['b'].tolist() is True\n"
+    "assert t['u'].dtype == 'uint8' and t['u'].tolist() == [7]\n"
+    "e = EventAccumulator(sys.argv[2])\n"
+    "e.Reload()\n"
+    "s = [e.Scalars('loss/%d' % i)[0] for i in range(3)]\n"
+    "assert [(x.step, x.value) for x in s] == [(0, 0), (10, .5), (20, 1)], s\n"
+    "h = e.Histograms('w')[0]\n"
+    "assert h.step == 7 and h.histogram_value.num == 4, h\n"
+    "assert sum(h.histogram_value.bucket) == 4, h\n";
+
+static void
+their_readers_read_them(void **state)
+{
+    (void)state;
+    write_text(in_dir("imports.py"), "import safetensors.numpy, tensorboard\n");
+    if (run(arena, "env python3 %s", in_dir("imports.py")).code) {
+        print_message("# the packages safetensors and tensorboard of Python "
+                      "are not here\n");
+        skip();
+    }
+    run_program("var w: f32[1, 2] = [[1.0, 2.0]]\nvar b: bool = true\n"
+                "var u: u8[1] = [7]\nmain { save(\"read\") }\n",
+                2);
+    Ran r = run_there(compile(tells, 2), "TFD_SPIN=0", "--log-dir logs/b");
+    assert_int_equal(r.code, 0);
+    write_text(in_dir("reader.py"), reader);
+    run_ok(arena, "env python3 %s %s %s", in_dir("reader.py"),
+           in_dir("read/variables.safetensors"), in_dir("logs/b"));
+}
+
+int
+main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_checkpoint_has_these_bytes),
+        cmocka_unit_test(checkpoints_fit_any_number_of_devices),
+        cmocka_unit_test(listed_variables_are_all_that_changes),
+        cmocka_unit_test(what_does_not_fit_is_told),
+        cmocka_unit_test(files_stand_in_the_way),
+        cmocka_unit_test(damaged_files_are_refused),
+        cmocka_unit_test(a_failure_leaves_the_old_or_the_new),
+        cmocka_unit_test(events_have_these_bytes),
+        cmocka_unit_test(summaries_are_not_kept_unasked),
+        cmocka_unit_test(their_readers_read_them),
+    };
+    return cmocka_run_group_tests(tests, set_up, tear_down);
+}

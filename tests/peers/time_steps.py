@@ -123,7 +123,7 @@ def main():
     options.add_argument("models", nargs="*", default=[])
     options.add_argument("--threads", default="1,2")
     options.add_argument("--rounds", type=int, default=5)
-    args = options.parse_args()
+    args = options.parse_intermixed_args()
     import jax
     print(f"milliseconds a step, medians of {args.rounds} bursts; "
           f"JAX {jax.__version__}")

@@ -74,11 +74,11 @@ set_vars(Lower *cx, const FeArgs *in, IrOp *op)
 static const FeText *
 string_argument(Lower *cx, const FeArgs *in, const char *what)
 {
-    FeValue *v = fe_arg(in, 0);
-    if (v && v->kind == FE_STRING)
+    const FeValue *v = fe_arg(in, 0);
+    if (v->kind == FE_STRING)
         return &v->text;
     fe_error(cx, fe_arg_loc(in, 0), "%s is a string, \"...\", not %s", what,
-             v ? fe_what(cx, v) : "none");
+             fe_what(cx, v));
     return NULL;
 }
 
@@ -115,11 +115,9 @@ step_argument(Lower *cx, const FeArgs *in)
     IrType t;
     FeValue *step = fe_arg(in, 2);
     Loc loc = fe_arg_loc(in, 2);
-    if (step && fe_type_of(cx, step, &t) && t.rank == 0 &&
-        dtype_is_int(t.dtype))
+    if (fe_type_of(cx, step, &t) && t.rank == 0 && dtype_is_int(t.dtype))
         return fe_operand(cx, fe_cast(cx, step, DT_i64, loc), loc);
-    fe_error(cx, loc, "a step is one integer, not %s",
-             step ? fe_what(cx, step) : "none");
+    fe_error(cx, loc, "a step is one integer, not %s", fe_what(cx, step));
     return NULL;
 }
 
@@ -131,9 +129,9 @@ builtin_summary(Lower *cx, const FeArgs *in)
     Loc loc = fe_arg_loc(in, 1);
     if (!tag)
         return &fe_poison;
-    if (!value)
-        return fe_error(cx, loc, "a summary is of a value, not of none");
-    IrValue *operands[] = {fe_operand(cx, value, loc), step_argument(cx, in)};
+    IrValue *operands[2];
+    operands[0] = fe_operand(cx, value, loc);
+    operands[1] = step_argument(cx, in);
     if (!operands[0] || !operands[1])
         return &fe_poison;
     if (operands[0]->type.dtype == DT_bool)

@@ -276,8 +276,6 @@ static void
 check_loop(Check *c, const KNode *n)
 {
     Mark m = mark(c);
-    if (n->loop.vector && n->loop.ordered)
-        fail(c, "an ordered loop runs along the lanes");
     if (n->loop.vector)
         check_vector(c, &n->loop.ranges, &n->loop.body);
     enter(c, &n->loop.ranges, n->loop.vector);

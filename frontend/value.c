@@ -362,7 +362,7 @@ is_gone_through(const FeValue *v, bool slices_too)
 
 static FeValue *
 map_nest(Arena *a, FeValue *v, bool slices_too,
-          FeValue *(*visit)(FeValue *, void *), void *data)
+         FeValue *(*visit)(FeValue *, void *), void *data)
 {
     if (!is_gone_through(v, slices_too))
         return visit(v, data);

@@ -24,6 +24,8 @@ const KernelSource kernel_sources[] = {
     {"tests/kernels/ordered.kernels", NULL, false},
     {"tests/kernels/reductions.kernels", NULL, false},
     {"tests/kernels/rows.kernels", NULL, false},
+    {"tests/kernels/scatters.kernels", NULL, false},
+    {"tests/kernels/takes.kernels", NULL, false},
     {"tests/codegen/gpu.kernels", NULL, false},
     {NULL, NULL, false},
 };

@@ -128,16 +128,10 @@ names_and_layout_are_free(void **state)
         "}\n");
 }
 
-/* The message about a kernel with one output that has this body. */
+/* The message about a kernel that does not read or verify, or "". */
 static const char *
-error_of(const char *grid, const char *body)
+message_about(const char *text)
 {
-    const char *text =
-        arena_printf(arena,
-                     "kernel\nsymbols n0 <= 4 N0 <= 8, n1 <= 3\n"
-                     "in in0: f32[8]\nin in1: bool[8]\nout out0: f32[8]\n"
-                     "%s {\n%s\n}\n",
-                     grid, body);
     BeKernels kernels = {0};
     Diag *d = diag_new(arena);
     uint16_t file = diag_add_source(d, "k", NULL, 0);
@@ -151,6 +145,18 @@ error_of(const char *grid, const char *body)
         at = strstr(at + 16, ": ") - 5;
     end = strchr(at, '\n');
     return arena_strndup(arena, at + 7, (size_t)(end - at - 7));
+}
+
+/* Of one with one output that has this body. */
+static const char *
+error_of(const char *grid, const char *body)
+{
+    return message_about(
+        arena_printf(arena,
+                     "kernel\nsymbols n0 <= 4 N0 <= 8, n1 <= 3\n"
+                     "in in0: f32[8]\nin in1: bool[8]\nout out0: f32[8]\n"
+                     "%s {\n%s\n}\n",
+                     grid, body));
 }
 
 #define LOAD "%0: f32 = load in0[i0]\n"
@@ -184,6 +190,8 @@ static const struct {
     {"grid i0 < 8", "%0: f32 = load in0[6 - i0]\n" STORE,
      "an index is out of the range of its array"},
     {"grid i0 < 8", BOOL "%0: f32 = load in0[6 - i0] if %1\n" STORE, ""},
+    {"grid i0 < 8", BOOL LOAD "store out0[9*i0], %0 if %1", ""},
+    {"grid i0 < 8", LOAD STORE " if %0", "the guard of a store is no bool"},
     {"grid i0 < 8", BOOL "%0: f32 = add %1, %1\n" STORE,
      "%1 has operands of wrong dtypes"},
     {"grid i0 < 8", BOOL "store out0[i0], %1",
@@ -242,6 +250,31 @@ mistakes_are_named(void **state)
     }
 }
 
+static void
+outputs_begin_as_inputs_of_their_kind(void **state)
+{
+    static const struct {
+        const char *from, *load, *message;
+    } begins[] = {
+        {"in0", "out0", ""},
+        {"in1", "out0", "out0 cannot begin as an array of another kind"},
+        {"in2", "out0", "out0 cannot begin as an array of another kind"},
+        {"in0", "in0", "in0 is loaded though an output begins as it"},
+        {"in3", "out0", "in3 is no array that can be used here"},
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof begins / sizeof *begins; i++) {
+        const char *text =
+            arena_printf(arena,
+                         "kernel\nin in0: f32[8]\nin in1: f32[9]\n"
+                         "in in2: i32[8]\nout out0: f32[8] from %s\n"
+                         "grid i0 < 8 {\n%%0: f32 = load %s[i0]\n"
+                         "store out0[i0], %%0\n}\n",
+                         begins[i].from, begins[i].load);
+        assert_string_equal(message_about(text), begins[i].message);
+    }
+}
+
 /* Wherever a text ends, there is a message. */
 static void
 what_is_cut_off_is_an_error(void **state)
@@ -283,6 +316,7 @@ main(int argc, char **argv)
         {"rows", expect_kernels, NULL, NULL, "rows"},
         cmocka_unit_test(names_and_layout_are_free),
         cmocka_unit_test(mistakes_are_named),
+        cmocka_unit_test(outputs_begin_as_inputs_of_their_kind),
         cmocka_unit_test(what_is_cut_off_is_an_error),
     };
     int failed = cmocka_run_group_tests_name("kernels", tests, NULL, NULL);

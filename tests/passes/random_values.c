@@ -206,6 +206,24 @@ reduced(Gen *g, IrBlock *b, IrValue *x)
                : v;
 }
 
+/* x with rows changed by something like it, or by itself; some rows are named
+ * twice and some not there. */
+static IrValue *
+changed(Gen *g, IrBlock *b, IrValue *x)
+{
+    static const char *const modes[] = {"set", "add", "max", "sub"};
+    if (x->type.rank == 0)
+        return unary(g, b, x);
+    IrValue *values = random_find_value(g, random_is_alike_here, x);
+    IrValue *rows =
+        ir_build_iota(b, DT_i32, 1, x->type.dims, 0, random_here(g));
+    IrValue *by = ir_const_int(b, DT_i32, random_pick(g, 4), random_here(g));
+    rows = ir_build2(b, random_chance(g, 50) ? OP_sub : OP_mul, rows, by,
+                     random_here(g));
+    return ir_build_scatter(b, modes[random_pick(g, 4)], x, rows,
+                            values ? values : x, random_here(g));
+}
+
 void
 random_gen_compute(Gen *g, IrBlock *b, Fits fits)
 {
@@ -216,9 +234,12 @@ random_gen_compute(Gen *g, IrBlock *b, Fits fits)
         return;
     }
     IrValue *y = random_find_value(g, goes_with, x);
-    switch (random_pick(g, 8)) {
+    switch (random_pick(g, 9)) {
     case 0:
         v = unary(g, b, x);
+        break;
+    case 5:
+        v = changed(g, b, x);
         break;
     case 1:
         v = move(g, b, x);

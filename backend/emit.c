@@ -217,11 +217,12 @@ emit_use_registers(Emit *e)
 }
 
 static void
-begin_function(Emit *e)
+begin_function(Emit *e, const char *suffix)
 {
     BeUnit *u = e->u;
+    const char *name = arena_printf(e->arena, "%s%s", e->k->name, suffix);
     Type params[] = {u->ptr, u->ptr, u->i64, u->i64};
-    Val fn = be_func_begin(u, e->k->name, u->nothing, params, 4, true);
+    Val fn = be_func_begin(u, name, u->nothing, params, 4, true);
     emit_use_registers(e);
     static const char *const names[] = {"ptrs", "dims", "begin", "end"};
     for (unsigned i = 0; i < 4; i++)
@@ -229,6 +230,28 @@ begin_function(Emit *e)
     e->dims = LLVMGetParam(fn, 1);
     e->begin = LLVMGetParam(fn, 2);
     e->end = LLVMGetParam(fn, 3);
+}
+
+/* A function for a part of what the kernel does, beside its own. */
+static void
+emit_beside(Emit *e, const char *suffix, void (*body)(Emit *e))
+{
+    BeUnit *u = e->u;
+    int arrays = e->k->arrays[K_IN].len + e->k->arrays[K_OUT].len;
+    Emit own = {.u = u,
+                .arena = e->arena,
+                .k = e->k,
+                .target = e->target,
+                .machine = e->machine,
+                .word = e->word};
+    emit_open(&own);
+    begin_function(&own, suffix);
+    emit_arrays(&own);
+    Val at = be_offset_const(u, LLVMGetParam(u->func, 0), 8 * arrays);
+    own.parts = be_load(u, u->ptr, at, 8);
+    body(&own);
+    LLVMBuildRetVoid(u->builder);
+    be_func_end(u);
 }
 
 Status
@@ -243,7 +266,7 @@ be_kernel_emit(BeUnit *u, const void *kernel, const BeTarget *t)
     bool is_product = emit_product_find(&e, &p);
     EmitPlan plan = is_product ? emit_plan_choose(&e, &p) : (EmitPlan){0};
     Val adder = is_product ? emit_adder(&e, &p, &plan) : NULL;
-    begin_function(&e);
+    begin_function(&e, "");
     emit_arrays(&e);
     if (is_product)
         emit_tiles(&e, &p, &plan, adder);
@@ -251,6 +274,10 @@ be_kernel_emit(BeUnit *u, const void *kernel, const BeTarget *t)
         emit_grid(&e);
     LLVMBuildRetVoid(u->builder);
     be_func_end(u);
+    if (emit_num_chunks(k)) {
+        emit_beside(&e, EMIT_PART, emit_part);
+        emit_beside(&e, EMIT_REST, emit_grid);
+    }
     arena_release(a);
     return OK;
 }

@@ -98,6 +98,7 @@ struct Emit {
     EmitDepends *value_depends, *index_depends;
     const struct EmitTiles *tiles; /* a product that is packed, or NULL */
     Val sums; /* of the columns from e->indices on, in memory */
+    Val parts;      /* of a long reduction, in memory; NULL: there are none */
     EmitScan *scan; /* whose body is being emitted, or NULL */
 };
 
@@ -251,6 +252,19 @@ EmitPart emit_fold_choose(const EmitFold *f, Val mask, EmitPart x, EmitPart y);
 Val emit_fold_result(const EmitFold *f, EmitPart all);
 
 void emit_reduce(Emit *e, const KNode *n);
+
+/* A kernel that is one long reduction has two more functions, so that several
+ * threads can do it: PART folds chunks, numbered like items, into memory that
+ * one more pointer behind the outputs names; REST does what follows. */
+#define EMIT_PART "_part"
+#define EMIT_REST "_rest"
+enum { EMIT_PART_BYTES = 16 }; /* of a chunk */
+/* The most chunks there are; 0: it is no such kernel. */
+int64_t emit_num_chunks(const BeKernel *k);
+/* Its reduction. */
+const KNode *emit_long_reduce(const BeKernel *k);
+/* The body of PART: chunks e->begin to e->end, into e->parts. */
+void emit_part(Emit *e);
 void emit_contract(Emit *e, const KNode *n);
 /* The value of e->tiles' contraction, from its sums. */
 void emit_take_sums(Emit *e, const KNode *n);

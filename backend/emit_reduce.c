@@ -9,8 +9,12 @@
  * before stripe 63. Any other reduction takes one element at a time; inside a
  * vector construct each lane is then a reduction of its own, and a stripe is a
  * vector.
+ *
+ * Where a kernel is nothing but one long reduction, threads fold its chunks,
+ * and one of them the chunks' parts.
  */
 #include "backend/emit.h"
+#include "backend/kernel_impl.h"
 
 typedef EmitPart Part;
 
@@ -456,6 +460,129 @@ reduce_lanes(Fold *f, int lanes)
     return p;
 }
 
+/* ---- chunks by themselves ------------------------------------------------ */
+
+enum { MOST_CHUNKS = 4096 }; /* whose parts are kept on a stack */
+
+const KNode *
+emit_long_reduce(const BeKernel *k)
+{
+    const KNode *found = NULL;
+    KRanges *ranges;
+    if (k->grid.count)
+        return NULL;
+    for (KNode *n = k->body.first; n; n = n->next) {
+        if (!be_kernel_body(n, &ranges))
+            continue;
+        if (found || n->kind != K_REDUCE || !n->reduce.vector ||
+            ranges->count != 1)
+            return NULL;
+        found = n;
+    }
+    return found;
+}
+
+int64_t
+emit_num_chunks(const BeKernel *k)
+{
+    const KNode *n = emit_long_reduce(k);
+    int64_t bound = n ? emit_ranges_bound(k, &n->reduce.ranges) : 0;
+    int64_t chunks = bound ? (bound - 1) / BE_CHUNK + 1 : 0;
+    return chunks > 1 && chunks <= MOST_CHUNKS ? chunks : 0;
+}
+
+/* The parts of chunks, as if they were stripes. */
+static Fold
+parts_of(const Fold *f)
+{
+    Fold parts = scalar_fold(f);
+    parts.values = f->e->parts;
+    parts.numbers = be_offset_const(f->e->u, f->e->parts, 8);
+    parts.stripe_bytes = parts.number_bytes = EMIT_PART_BYTES;
+    return parts;
+}
+
+/* Elements begin to end of one chunk: whole registers, then what is left. */
+static void
+take_chunk(const Fold *f, Val begin, Val end)
+{
+    BeUnit *u = f->e->u;
+    Val lanes = be_word(u, f->lanes);
+    Val count = be_and(u, be_sub(u, end, begin), be_word(u, -f->lanes));
+    Val middle = be_add(u, begin, count);
+    BeLoop l;
+    be_loop_begin(u, &l, begin, middle, lanes, "e");
+    be_loop_body(u, &l);
+    take_lanes(f, l.index, lanes, l.index);
+    be_loop_end(u, &l);
+    be_loop_begin(u, &l, middle, end, lanes, "rest");
+    be_loop_body(u, &l);
+    take_lanes(f, l.index, be_sub(u, end, l.index), l.index);
+    be_loop_end(u, &l);
+}
+
+static void
+fold_chunks(Fold *f)
+{
+    Emit *e = f->e;
+    BeUnit *u = e->u;
+    Val size = emit_ranges_size(e, f->ranges);
+    Fold parts = parts_of(f);
+    make_stripes(f, TOTAL_STRIPE, 0);
+    BeLoop l;
+    be_loop_begin(u, &l, e->begin, e->end, be_word(u, 1), "chunk");
+    be_loop_body(u, &l);
+    clear_stripes(f, 0, f->stripes + f->lanes, f->lanes);
+    Val begin = be_mul(u, l.index, be_word(u, BE_CHUNK));
+    Val end = be_min(u, be_add(u, begin, be_word(u, BE_CHUNK)), size);
+    take_chunk(f, begin, end);
+    store_part(&parts, l.index, fold_registers(f));
+    be_loop_end(u, &l);
+}
+
+void
+emit_part(Emit *e)
+{
+    const KNode *reduce = emit_long_reduce(e->k);
+    const KRanges *r = &reduce->reduce.ranges;
+    emit_find_depends(e, NULL);
+    for (const KNode *n = e->k->body.first; n != reduce; n = n->next)
+        if (n->kind != K_STORE)
+            emit_node(e, n);
+    Fold f = {.e = e, .by = emit_fold_of(e, reduce), .ranges = r};
+    f.stripes = f.by.stripes;
+    f.lanes = emit_choose_lanes(e, &reduce->reduce.body,
+                                emit_dim_bound(e->k, r->vars[0]->extent));
+    e->tile = (EmitTile){.rows = 1, .vectors = 1, .lanes = f.lanes};
+    e->tile.lane = r->vars[0];
+    fold_chunks(&f);
+}
+
+/* All chunks, which PART has folded, in order. */
+static Part
+fold_parts(const Fold *f)
+{
+    BeUnit *u = f->e->u;
+    Fold parts = parts_of(f);
+    Val size = emit_ranges_size(f->e, f->ranges),
+        last = be_word(u, BE_CHUNK - 1);
+    Val count = LLVMBuildSDiv(u->builder, be_add(u, size, last),
+                              be_word(u, BE_CHUNK), "");
+    Part none = emit_fold_neutral(&f->by, 0);
+    BeLoop l;
+    be_loop_begin(u, &l, be_word(u, 0), count, be_word(u, 1), "chunk");
+    Part total = {be_loop_carry(u, &l, none.value), NULL};
+    if (none.number)
+        total.number = be_loop_carry(u, &l, none.number);
+    be_loop_body(u, &l);
+    Part next = emit_fold_parts(&f->by, total, load_part(&parts, l.index));
+    be_loop_next(&l, 0, next.value);
+    if (none.number)
+        be_loop_next(&l, 1, next.number);
+    be_loop_end(u, &l);
+    return total;
+}
+
 /* ---- the node ----------------------------------------------------------- */
 
 void
@@ -465,6 +592,10 @@ emit_reduce(Emit *e, const KNode *n)
     Fold f = {.e = e, .by = emit_fold_of(e, n), .ranges = r};
     f.stripes = f.by.stripes;
     int lanes = 0;
+    if (e->parts) {
+        emit_set(e, n, 0, 0, emit_fold_result(&f.by, fold_parts(&f)));
+        return;
+    }
     if (n->reduce.vector) {
         Dim last = r->vars[r->count - 1]->extent;
         lanes =

@@ -28,6 +28,7 @@ typedef struct Host {
     Arena *arena;
     Val call, base, in, out, dims;
     Val ptrs, words; /* tables handed to kernels */
+    Val parts;       /* memory for those of long reductions */
     Block failed;    /* returns the status that its phi is given */
     Val failure;
     Val entry_switch; /* main's: to the safepoint to resume at */
@@ -234,6 +235,17 @@ kernel_ptrs(Host *h, const IrOp *op)
     return h->ptrs;
 }
 
+/* d, of the kernel's own pairs. */
+static Val
+kernel_extent(Host *h, const BeKernel *k, Dim d)
+{
+    BeUnit *u = h->u;
+    if (dim_is_const(d))
+        return be_word(u, d.c);
+    Val rows = dim_word(h, pair_word(h, k, d.sym / 2) + d.sym % 2);
+    return be_add(u, be_word(u, d.c), be_mul(u, rows, be_word(u, d.k)));
+}
+
 /* Items of the grid: its dimensions name the kernel's own pairs. */
 static Val
 kernel_items(Host *h, const BeKernel *k)
@@ -241,12 +253,7 @@ kernel_items(Host *h, const BeKernel *k)
     BeUnit *u = h->u;
     Val items = be_word(u, 1);
     for (int i = 0; i < k->grid.count; i++) {
-        Dim d = k->grid.vars[i]->extent;
-        Val size = be_word(u, d.c);
-        if (!dim_is_const(d)) {
-            Val rows = dim_word(h, pair_word(h, k, d.sym / 2) + d.sym % 2);
-            size = be_add(u, size, be_mul(u, rows, be_word(u, d.k)));
-        }
+        Val size = kernel_extent(h, k, k->grid.vars[i]->extent);
         items = be_mul(u, items, size);
     }
     return items;
@@ -267,10 +274,36 @@ kernel_type(const BeUnit *u)
 }
 
 static Val
-kernel_function(Host *h, const BeKernel *k)
+kernel_function(Host *h, const BeKernel *k, const char *suffix)
 {
-    Val fn = LLVMGetNamedFunction(h->u->module, k->name);
-    return fn ? fn : LLVMAddFunction(h->u->module, k->name, kernel_type(h->u));
+    const char *name = arena_printf(h->arena, "%s%s", k->name, suffix);
+    Val fn = LLVMGetNamedFunction(h->u->module, name);
+    return fn ? fn : LLVMAddFunction(h->u->module, name, kernel_type(h->u));
+}
+
+static bool
+is_long(const Host *h, const BeKernel *k)
+{
+    return h->fn->kind == FUNC_PROGRAM && emit_num_chunks(k) > 0;
+}
+
+/* Chunks by all threads, then the rest. */
+static void
+emit_long_kernel(Host *h, const IrOp *op)
+{
+    BeUnit *u = h->u;
+    const BeKernel *k = op->mark;
+    Val part = kernel_function(h, k, EMIT_PART), ptrs = kernel_ptrs(h, op);
+    Val rest = kernel_function(h, k, EMIT_REST), words = kernel_words(h, k);
+    int arrays = op->num_operands + op->num_results;
+    be_store(u, h->parts, be_offset_const(u, ptrs, 8 * arrays), 8);
+    Dim extent = emit_long_reduce(k)->reduce.ranges.vars[0]->extent;
+    Val last = be_add(u, kernel_extent(h, k, extent), be_word(u, BE_CHUNK - 1));
+    Val chunks = LLVMBuildSDiv(u->builder, last, be_word(u, BE_CHUNK), "");
+    Val args[] = {part, ptrs, words, chunks, be_word(u, 1)};
+    call_hook(h, offsetof(TfdHooks, parallel), args, 5, "parallel");
+    Val whole[] = {ptrs, words, be_word(u, 0), be_word(u, 1)};
+    LLVMBuildCall2(u->builder, kernel_type(u), rest, whole, 4, "");
 }
 
 static void
@@ -278,7 +311,11 @@ emit_kernel(Host *h, const IrOp *op)
 {
     BeUnit *u = h->u;
     const BeKernel *k = op->mark;
-    Val fn = kernel_function(h, k), ptrs = kernel_ptrs(h, op);
+    if (is_long(h, k)) {
+        emit_long_kernel(h, op);
+        return;
+    }
+    Val fn = kernel_function(h, k, ""), ptrs = kernel_ptrs(h, op);
     for (int i = 0; i < k->arrays[K_OUT].len; i++) {
         const KArray *from = k->arrays[K_OUT].data[i]->from;
         if (from)
@@ -577,6 +614,7 @@ emit_ops(Host *h, const IrBlock *b)
 
 typedef struct Most {
     int ptrs, words;
+    int64_t chunks;
 } Most;
 
 static void
@@ -586,7 +624,9 @@ note_kernel(IrOp *op, void *data)
     if (op->kind != OP_kernel)
         return;
     const BeKernel *k = op->mark;
-    int ptrs = op->num_operands + op->num_results;
+    int ptrs = op->num_operands + op->num_results + 1;
+    int64_t chunks = emit_num_chunks(k);
+    most->chunks = chunks > most->chunks ? chunks : most->chunks;
     int words = 3 * k->pairs.len + 1;
     most->ptrs = ptrs > most->ptrs ? ptrs : most->ptrs;
     most->words = words > most->words ? words : most->words;
@@ -597,7 +637,7 @@ static void
 load_call(Host *h)
 {
     BeUnit *u = h->u;
-    Most most = {0, 0};
+    Most most = {0, 0, 0};
     ir_walk(h->fn->body, note_kernel, &most);
     h->call = LLVMGetParam(u->func, 0);
     h->base = call_field(h, u->ptr, offsetof(TfdCall, base));
@@ -607,6 +647,8 @@ load_call(Host *h)
     h->dims = call_field(h, u->ptr, offsetof(TfdCall, dims));
     h->ptrs = be_alloca(u, u->ptr, (uint64_t)most.ptrs, 8, "ptrs");
     h->words = be_alloca(u, u->i64, (uint64_t)most.words, 8, "words");
+    h->parts = be_alloca(u, u->i8, (uint64_t)(EMIT_PART_BYTES * most.chunks),
+                         16, "parts");
 }
 
 static void

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include "backend/emit.h"
 #include "tests/ref/kernel_eval.h"
 
 enum { PAGE = 4096, FILL = 0xa5 };
@@ -251,19 +252,16 @@ find_kernel(const RtCode *code, const char *name)
     return found.kernel;
 }
 
-static const char *
-run_one(Arena *a, const RtCode *code, const RunCase *c, Arrays *arrays,
-        int64_t items)
+static void
+clear_outputs(Arrays *arrays)
 {
-    const BeKernel *k = c->kernel;
-    TfdKernel *fn = find_kernel(code, k->name);
-    if (!fn)
-        return "the code has no such function";
     for (int i = arrays->num_in; i < arrays->num; i++)
-        begin_output(k, arrays, i, arrays->got[i]);
-    if (items / 3) /* a kernel without a grid is called once */
-        fn(arrays->got, c->dims, 0, items / 3);
-    fn(arrays->got, c->dims, items / 3, items);
+        memset(arrays->got[i], FILL, arrays->mem[i].bytes);
+}
+
+static const char *
+compare_outputs(Arena *a, const BeKernel *k, const Arrays *arrays)
+{
     for (int i = arrays->num_in; i < arrays->num; i++) {
         const char *wrong =
             difference(a, k, i - arrays->num_in, arrays->sizes[i],
@@ -272,6 +270,44 @@ run_one(Arena *a, const RtCode *code, const RunCase *c, Arrays *arrays,
             return wrong;
     }
     return NULL;
+}
+
+/* A long reduction in parts, as threads do it; those at the end first. */
+static const char *
+run_parts(Arena *a, const RtCode *code, const RunCase *c, Arrays *arrays)
+{
+    const BeKernel *k = c->kernel;
+    TfdKernel *part =
+        find_kernel(code, arena_printf(a, "%s%s", k->name, EMIT_PART));
+    TfdKernel *rest =
+        find_kernel(code, arena_printf(a, "%s%s", k->name, EMIT_REST));
+    if (!part || !rest)
+        return part || rest ? "the code has half of what it needs" : NULL;
+    const KRanges *r = &emit_long_reduce(k)->reduce.ranges;
+    int64_t chunks =
+        (size_of(r->vars[0]->extent, c->dims) + BE_CHUNK - 1) / BE_CHUNK;
+    int64_t bytes = EMIT_PART_BYTES * emit_num_chunks(k);
+    arrays->got[arrays->num] = arena_alloc(a, (size_t)bytes);
+    memset(arrays->got[arrays->num], FILL, (size_t)bytes);
+    clear_outputs(arrays);
+    part(arrays->got, c->dims, chunks / 3, chunks);
+    part(arrays->got, c->dims, 0, chunks / 3);
+    rest(arrays->got, c->dims, 0, 1);
+    return compare_outputs(a, k, arrays);
+}
+
+static const char *
+run_one(Arena *a, const RtCode *code, const RunCase *c, Arrays *arrays,
+        int64_t items)
+{
+    TfdKernel *fn = find_kernel(code, c->kernel->name);
+    if (!fn)
+        return "the code has no such function";
+    clear_outputs(arrays);
+    fn(arrays->got, c->dims, 0, items / 3);
+    fn(arrays->got, c->dims, items / 3, items);
+    const char *wrong = compare_outputs(a, c->kernel, arrays);
+    return wrong ? wrong : run_parts(a, code, c, arrays);
 }
 
 const char *

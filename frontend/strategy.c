@@ -8,6 +8,7 @@
 #include "frontend/eval.h"
 
 #include <string.h>
+#include "frontend/cross.h"
 #include "frontend/devices.h"
 
 static const struct {
@@ -24,8 +25,8 @@ enum { NUM_STRATEGIES = sizeof strategies / sizeof strategies[0] };
 /* What was chosen, and where. */
 typedef struct Choice {
     const char *name, *devices; /* or NULL */
-    const char *cross_device_ops;
-    Loc name_loc, devices_loc;
+    const char *cross;          /* cross_device_ops, or NULL */
+    Loc name_loc, devices_loc, cross_loc;
 } Choice;
 
 /* ---- what the file says -------------------------------------------------- */
@@ -71,9 +72,10 @@ read_declaration(Lower *cx, const AstNode *n, Choice *out)
         fe_text(cx, args[0]->value, "the list of devices", args[0]->loc,
                 &out->devices);
     }
-    if (args[1])
-        fe_text(cx, args[1]->value, "cross_device_ops", args[1]->loc,
-                &out->cross_device_ops);
+    if (!args[1])
+        return;
+    out->cross_loc = args[1]->loc;
+    fe_text(cx, args[1]->value, "cross_device_ops", args[1]->loc, &out->cross);
 }
 
 /* ---- choosing ----------------------------------------------------------- */
@@ -114,6 +116,28 @@ choose_strategy(Lower *cx, Choice *c, int num_devices)
                  "the strategy %s is for one device, and "
                  "there are %d",
                  c->name, num_devices);
+}
+
+/* Two halves of the devices need an even number of them. */
+static void
+choose_cross(Lower *cx, const Choice *c, int num_devices)
+{
+    FeCross cross;
+    if (!c->cross)
+        return;
+    const char *wrong = fe_cross_parse(cx->arena, c->cross, &cross);
+    bool halves = !wrong && !strcmp(cross.name, "hierarchical_copy");
+    if (wrong)
+        fe_error(cx, c->cross_loc, "%s", wrong);
+    else if (halves && num_devices % 2)
+        fe_error(cx, c->cross_loc,
+                 "hierarchical_copy needs an even number of devices, and there "
+                 "%s %d",
+                 num_devices == 1 ? "is" : "are", num_devices);
+    else if (strcmp(cross.name, "auto") != 0) {
+        cx->module->via = intern(cx->names, cross.name);
+        cx->module->packs = cross.packs;
+    }
 }
 
 /* ---- properties --------------------------------------------------------- */
@@ -177,10 +201,15 @@ fe_strategy(Lower *cx, const AstNode *program)
         choice.devices = cx->options->devices;
         choice.devices_loc = NO_LOC;
     }
+    if (cx->options->cross) {
+        choice.cross = cx->options->cross;
+        choice.cross_loc = NO_LOC;
+    }
     choose_devices(cx, &choice, &devices);
     choose_strategy(cx, &choice, devices.len);
     cx->module->strategy = intern(cx->names, choice.name);
     cx->module->devices = fe_devices_text(cx->arena, &devices);
     cx->module->num_replicas = devices.len ? devices.len : 1;
+    choose_cross(cx, &choice, devices.len);
     bind_properties(cx, &devices);
 }

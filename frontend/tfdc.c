@@ -12,6 +12,7 @@
 #include <sys/stat.h>
 #include <time.h>
 #include "backend/backend.h"
+#include "frontend/cross.h"
 #include "frontend/frontend.h"
 #include "frontend/parse.h"
 #include "passes/passes.h"
@@ -47,7 +48,6 @@ static const char *const strategy_names[] = {
 #include "frontend/strategies.def"
 #undef STRATEGY
     NULL};
-static const char *const cross_names[] = {"auto", "ring", NULL};
 static const char *const to_names[] = {
     "ast", "ir", "placed", "kernels", "llvm", "asm", "ptx", "plan", NULL};
 static const char *const from_names[] = {"ir", "placed", "kernels", NULL};
@@ -68,10 +68,10 @@ static const OptionRow rows[NUM_OPTS] = {
                      .help = "cpu:0, cpu:0-3, cpu:0,cpu:1 (default: the "
                              "file's, else cpu:0); with --to, gpu:0-1 too"},
     [OPT_CROSS] = {.name = "cross-device-ops",
-                   .arg = "NAME",
-                   .values = cross_names,
-                   .help = "how replicas are combined; on CPU devices by the "
-                           "two-phase reduce in shared memory"},
+                   .arg = "NAME[:packs=N]",
+                   .help = "how replicas are combined: auto (the default: on "
+                           "CPU devices by all, slice by slice), ring, nccl, "
+                           "hierarchical_copy, reduction_to_one"},
     [OPT_COLLECTIVES] = {.name = "collectives",
                          .arg = "KEY=VALUE",
                          .help = "bytes_per_pack=N: a pack of collectives is "
@@ -291,6 +291,7 @@ compile_source(Tfdc *t)
         .num_defines = n,
         .strategy = options_value(t->options, OPT_STRATEGY, NULL),
         .devices = options_value(t->options, OPT_DEVICES, NULL),
+        .cross = options_value(t->options, OPT_CROSS, NULL),
         .widen = options_given(t->options, OPT_WIDEN),
     };
     return fe_compile(t->arena, t->names, t->diag, &fe);
@@ -447,6 +448,15 @@ choice(const char *const *names, const char *value)
 }
 
 static Status
+check_cross(Tfdc *t)
+{
+    FeCross cross;
+    const char *text = options_value(t->options, OPT_CROSS, "auto");
+    const char *wrong = fe_cross_parse(t->arena, text, &cross);
+    return wrong ? status_new(STATUS_USAGE, "%s", wrong) : OK;
+}
+
+static Status
 check_print_after(Tfdc *t)
 {
     const char *name = t->print_after;
@@ -479,6 +489,7 @@ read_options(Tfdc *t)
     if (t->to == TO_AST && t->from)
         return status_new(STATUS_USAGE, "--to ast needs a program");
     TRY(check_print_after(t));
+    TRY(check_cross(t));
     return read_collectives(t);
 }
 

@@ -221,6 +221,8 @@ ir_clone_module(const IrModule *from, Arena *a)
     m->num_replicas = from->num_replicas;
     m->strategy = clone_text(m, from->strategy);
     m->devices = clone_text(m, from->devices);
+    m->via = clone_text(m, from->via);
+    m->packs = from->packs;
     m->phase = from->phase;
     clone_symbols(from, m);
     CLONE_EACH(from, params, clone_param, m);

@@ -28,6 +28,8 @@ typedef struct IrBlock IrBlock;
 typedef struct IrOp IrOp;
 typedef struct IrValue IrValue;
 
+enum { IR_MAX_PACKS = 1 << 20 }; /* of a cross-device operation */
+
 /* Why a pass inserted an operation: never without all three. */
 typedef struct IrReason {
     const char *rule;  /* "communicate.aggregate": pass and rule */
@@ -205,6 +207,8 @@ struct IrModule {
     int num_replicas;
     const char *strategy; /* "default", "one_device", "mirrored", ... */
     const char *devices;  /* "cpu:0-3" normalised */
+    const char *via;      /* cross-device operation; NULL: the strategy's own */
+    int packs;            /* that it makes; 0: one for each value */
     VEC(IrSymbol) symbols;
     VEC(IrParam *) params;
     VEC(IrVar *) vars; /* by ir_var_add */

@@ -63,6 +63,11 @@ parse_strategy(Parser *p)
     m->devices = intern(m->names, parse_string(p));
     parse_expect_word(p, "replicas");
     m->num_replicas = (int)parse_int(p, 1, IR_MAX_REPLICAS);
+    if (!parse_accept_word(p, "via"))
+        return;
+    m->via = parse_word(p, "a cross-device operation");
+    parse_expect_word(p, "packs");
+    m->packs = (int)parse_int(p, 0, IR_MAX_PACKS);
 }
 
 /* "n <= 4": a symbol; its number. */

@@ -164,7 +164,10 @@ ir_print_module(Str *out, const IrModule *m)
     print_sources(out, m);
     str_addf(out, "strategy %s devices ", m->strategy);
     str_add_quoted(out, m->devices, strlen(m->devices));
-    str_addf(out, " replicas %d\n", m->num_replicas);
+    str_addf(out, " replicas %d", m->num_replicas);
+    if (m->via)
+        str_addf(out, " via %s packs %d", m->via, m->packs);
+    str_addc(out, '\n');
     print_symbols(out, m);
     for (int i = 0; i < m->params.len; i++)
         print_param(out, m, m->params.data[i]);

@@ -11,6 +11,7 @@
 #include "ir/stage.h"
 #include "passes/memory.h"
 #include "passes/passes.h"
+#include "passes/way.h"
 
 static int64_t
 bytes_of(const IrModule *m, const IrType *t)
@@ -45,11 +46,20 @@ explain_variable(Str *out, const IrModule *m, const IrVar *v)
 }
 
 static void
+explain_strategy(Str *out, const IrModule *m)
+{
+    Way w = way_of(m);
+    str_addf(out, "strategy %s, %d replica%s on %s\n", m->strategy,
+             m->num_replicas, m->num_replicas == 1 ? "" : "s", m->devices);
+    if (m->num_replicas > 1)
+        str_addf(out, "cross-device operation %s: %s\n", way_name(&w), w.why);
+}
+
+static void
 explain_variables(Str *out, const IrModule *m)
 {
     int64_t sum = 0, central = 0;
-    str_addf(out, "strategy %s, %d replica%s on %s\n\nvariables\n", m->strategy,
-             m->num_replicas, m->num_replicas == 1 ? "" : "s", m->devices);
+    str_add(out, "\nvariables\n");
     for (int i = 0; i < m->vars.len; i++) {
         explain_variable(out, m, m->vars.data[i]);
         const IrType *t = &m->vars.data[i]->type;
@@ -231,6 +241,7 @@ explain_memory(Str *out, const IrModule *m)
 void
 passes_explain(Str *out, const IrModule *m)
 {
+    explain_strategy(out, m);
     explain_variables(out, m);
     explain_batches(out, m);
     explain_inserted(out, m);

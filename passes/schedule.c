@@ -6,9 +6,11 @@
  * collective is under way (D13).  Starts keep the order of the collectives,
  * which is the same on all devices because they share the program.
  */
+#include <string.h>
 #include "ir/build.h"
 #include "passes/order.h"
 #include "passes/passes.h"
+#include "passes/way.h"
 
 /* The last of the operations that make op's operands, and of the collectives
  * before it; NULL: op can stand first in its block. */
@@ -46,6 +48,21 @@ find_split(const IrOp *op)
     return NULL;
 }
 
+/* An all_reduce says how it is made, when that is not what all do. */
+static void
+set_way(IrModule *m, IrOp *start)
+{
+    Way w = way_of(m);
+    if (start->kind != OP_all_reduce_start || !w.via)
+        return;
+    const IrReason *r = start->reason;
+    ir_set_text(start, A_via, intern(m->names, w.via));
+    if (!strcmp(w.via, "hierarchical_copy"))
+        ir_set_int(start, A_packs, w.packs);
+    start->reason =
+        ir_reason(m, r->rule, r->loc, "%s; via %s: %s", r->cause, w.via, w.why);
+}
+
 static void
 stamp(IrModule *m, IrBlock *b, const IrOp *op)
 {
@@ -68,6 +85,7 @@ insert_start(IrModule *m, IrOp *op, const Split *s, IrOp *after)
         ir_set_int(start, A_axis, ir_int(op, A_axis));
     ir_build_infer(start);
     stamp(m, b, op);
+    set_way(m, start);
     if (after)
         ir_splice_after(after, b);
     else

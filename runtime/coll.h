@@ -28,6 +28,22 @@ typedef enum RtCombine {
     NUM_COMBINES
 } RtCombine;
 
+/* Who combines what, and how it comes to all. */
+typedef enum RtVia {
+    VIA_ALL,    /* each replica a slice of the elements, for all */
+    VIA_ONE,    /* replica 0 everything, for all */
+    VIA_HALVES, /* pack k is combined by replica k mod n for its half of the
+                   replicas, and copied by replica k + n/2 mod n to the other
+                   half; an even number of replicas */
+    NUM_VIAS
+} RtVia;
+
+typedef struct RtWay {
+    RtVia via;
+    int packs; /* VIA_HALVES: all elements in so many parts, the last with what
+                  remains; 0: a pack for each operand */
+} RtWay;
+
 typedef struct RtColl RtColl;
 typedef struct RtSite RtSite;
 
@@ -60,7 +76,7 @@ typedef struct RtCollOps {
     const char *name;
     void (*close)(RtColl *c);
     /* dtypes has num rows, one for each operand. */
-    Status (*reduce_site)(RtColl *c, RtCombine how, int num,
+    Status (*reduce_site)(RtColl *c, RtCombine how, RtWay way, int num,
                           const DType *dtypes, RtSite **out);
     Status (*gather_site)(RtColl *c, RtSite **out);
     /* The replica's part is ready; what parts point to must stay so until

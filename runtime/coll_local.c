@@ -10,6 +10,9 @@
  *     to all replicas' results, then waits until all have done so: every byte
  *     is read once and written once by each.
  *
+ * That is unless the plan names another way (RtVia).  Whoever combines takes
+ * all replicas' elements, in their order, so that bits do not depend on it.
+ *
  * The copies are in two sets, used in turn: a replica that is one call ahead
  * must not overwrite what a slower one still reads.  It cannot be two ahead,
  * for it has waited for the slower one in between.
@@ -55,7 +58,9 @@ struct RtSite {
     RtCombineRange **combine; /* for each operand */
     Part *parts;              /* for each replica */
     char *staged[2];          /* SMALL_BYTES for each replica */
-    RtWord started, finished; /* replicas, over all calls */
+    RtWay way;
+    /* replicas, over all calls; combined: VIA_HALVES, before the copies */
+    RtWord started, combined, finished;
 };
 
 static Local *
@@ -73,6 +78,7 @@ local_stop(RtColl *c)
     atomic_store(&l->stopped, true);
     for (RtSite *s = l->sites; s; s = s->next) {
         rt_word_wake(&s->started);
+        rt_word_wake(&s->combined);
         rt_word_wake(&s->finished);
     }
 }
@@ -164,7 +170,7 @@ local_reduce_start(RtSite *s, int replica, const RtReduce *parts)
     Part *p = &s->parts[replica];
     uint32_t call = next_call(p);
     memcpy(p->reduces, parts, (size_t)s->num * sizeof *parts);
-    p->small = all_bytes(s, parts) <= SMALL_BYTES;
+    p->small = s->way.via == VIA_ALL && all_bytes(s, parts) <= SMALL_BYTES;
     if (p->small)
         stage(s, staging(s, call, replica), parts);
     announce(s, p, call);
@@ -204,6 +210,20 @@ slice_begin(int64_t count, int n, int replica)
     return at < count ? at : count;
 }
 
+/* Combines elements begin .. end of operand i for replicas first .. first +
+ * num - 1, with the scratch of the replica that does it. */
+static void
+combine_range(RtSite *s, Part *p, int i, int first, int num, int64_t begin,
+              int64_t end)
+{
+    int n = s->local->coll.num_replicas;
+    for (int k = 0; k < n; k++)
+        p->in[k] = s->parts[k].reduces[i].in;
+    for (int k = 0; k < num; k++)
+        p->out[k] = s->parts[first + k].reduces[i].out;
+    s->combine[i](n, p->in, num, p->out, begin, end);
+}
+
 static void
 combine_slice(RtSite *s, int replica)
 {
@@ -211,14 +231,102 @@ combine_slice(RtSite *s, int replica)
     Part *p = &s->parts[replica];
     for (int i = 0; i < s->num; i++) {
         int64_t count = p->reduces[i].count;
-        for (int k = 0; k < n; k++) {
-            p->in[k] = s->parts[k].reduces[i].in;
-            p->out[k] = s->parts[k].reduces[i].out;
-        }
-        s->combine[i](n, p->in, n, p->out, slice_begin(count, n, replica),
+        combine_range(s, p, i, 0, n, slice_begin(count, n, replica),
                       slice_begin(count, n, replica + 1));
     }
 }
+
+static void
+combine_all(RtSite *s, int replica)
+{
+    Part *p = &s->parts[replica];
+    for (int i = 0; i < s->num && replica == 0; i++)
+        combine_range(s, p, i, 0, s->local->coll.num_replicas, 0,
+                      p->reduces[i].count);
+}
+
+/* ---- in two halves ------------------------------------------------------ */
+
+/* What elements begin .. end of operand i of a pack is done to. */
+typedef void RangeWork(RtSite *s, int replica, int pack, int i, int64_t begin,
+                       int64_t end);
+
+static int
+num_packs(const RtSite *s)
+{
+    return s->way.packs ? s->way.packs : s->num;
+}
+
+static int64_t
+clamp(int64_t x, int64_t most)
+{
+    return x < 0 ? 0 : x > most ? most : x;
+}
+
+/* The parts of operands that are pack number `pack`: of equally many elements
+ * each, the last pack with what remains. */
+static void
+walk_pack(RtSite *s, int replica, int pack, RangeWork *work)
+{
+    const RtReduce *r = s->parts[replica].reduces;
+    int64_t total = 0, before = 0;
+    if (s->way.packs == 0) {
+        work(s, replica, pack, pack, 0, r[pack].count);
+        return;
+    }
+    for (int i = 0; i < s->num; i++)
+        total += r[i].count;
+    int64_t size = total / s->way.packs, from = size * pack;
+    int64_t to = pack + 1 < s->way.packs ? from + size : total;
+    for (int i = 0; i < s->num; before += r[i++].count)
+        work(s, replica, pack, i, clamp(from - before, r[i].count),
+             clamp(to - before, r[i].count));
+}
+
+/* The first replica of the half that a replica is in. */
+static int
+half_of(const RtSite *s, int replica)
+{
+    int half = s->local->coll.num_replicas / 2;
+    return replica < half ? 0 : half;
+}
+
+static void
+combine_for_half(RtSite *s, int replica, int pack, int i, int64_t begin,
+                 int64_t end)
+{
+    (void)pack;
+    combine_range(s, &s->parts[replica], i, half_of(s, replica),
+                  s->local->coll.num_replicas / 2, begin, end);
+}
+
+static void
+copy_to_half(RtSite *s, int replica, int pack, int i, int64_t begin,
+             int64_t end)
+{
+    int n = s->local->coll.num_replicas, first = half_of(s, replica);
+    size_t bytes = dtype_info[s->dtypes[i]].bytes;
+    const char *from = s->parts[pack % n].reduces[i].out;
+    for (int k = first; k < first + n / 2; k++)
+        memcpy((char *)s->parts[k].reduces[i].out + (size_t)begin * bytes,
+               from + (size_t)begin * bytes, (size_t)(end - begin) * bytes);
+}
+
+static RtCollResult
+combine_halves(RtSite *s, int replica, uint32_t call)
+{
+    int n = s->local->coll.num_replicas;
+    for (int k = replica; k < num_packs(s); k += n)
+        walk_pack(s, replica, k, combine_for_half);
+    rt_word_add(&s->combined, 1);
+    RtCollResult r = wait_for(s->local, &s->combined, target_of(s, call));
+    for (int k = (replica + n / 2) % n; r == COLL_OK && k < num_packs(s);
+         k += n)
+        walk_pack(s, replica, k, copy_to_half);
+    return r;
+}
+
+/* ---- gathering ---------------------------------------------------------- */
 
 /* Copies this replica's blocks to their place in every replica's result. */
 static void
@@ -254,10 +362,16 @@ local_done(RtSite *s, int replica)
         return r;
     if (p->small)
         combine_staged(s, replica, call);
-    else if (s->num)
-        combine_slice(s, replica);
-    else
+    else if (!s->num)
         spread_blocks(s, replica);
+    else if (s->way.via == VIA_HALVES)
+        r = combine_halves(s, replica, call);
+    else if (s->way.via == VIA_ONE)
+        combine_all(s, replica);
+    else
+        combine_slice(s, replica);
+    if (r != COLL_OK)
+        return r;
     rt_word_add(&s->finished, 1);
     return p->small ? COLL_OK : wait_for(l, &s->finished, target_of(s, call));
 }
@@ -303,11 +417,15 @@ site_new(Local *l, int num)
 }
 
 static Status
-local_reduce_site(RtColl *c, RtCombine how, int num, const DType *dtypes,
-                  RtSite **out)
+local_reduce_site(RtColl *c, RtCombine how, RtWay way, int num,
+                  const DType *dtypes, RtSite **out)
 {
     Local *l = local_of(c);
+    if (way.via == VIA_HALVES && c->num_replicas % 2)
+        return status_new(STATUS_INPUT, "%d replicas have no two halves",
+                          c->num_replicas);
     RtSite *s = site_new(l, num);
+    s->way = way;
     s->dtypes = arena_copy(l->arena, dtypes, (size_t)num * sizeof *dtypes);
     s->combine = NEW_ARRAY(l->arena, RtCombineRange *, (size_t)num);
     for (int i = 0; i < num; i++) {

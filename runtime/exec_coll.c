@@ -15,6 +15,11 @@ static const char *const combine_names[NUM_COMBINES] = {
     [COMBINE_FIRST] = "first",
 };
 
+static const char *const via_names[NUM_VIAS] = {
+    [VIA_ONE] = "reduction_to_one",
+    [VIA_HALVES] = "hierarchical_copy",
+};
+
 /* ---- sites ------------------------------------------------------------- */
 
 static bool
@@ -28,7 +33,8 @@ is_alike(const RtHostOp *a, const RtHostOp *b)
             return false;
     }
     if (x->kind == OP_all_reduce_start)
-        return strcmp(ir_text(x, A_op), ir_text(y, A_op)) == 0;
+        return strcmp(ir_text(x, A_op), ir_text(y, A_op)) == 0 &&
+               ir_has(x, A_via) == ir_has(y, A_via);
     return ir_int(x, A_axis) == ir_int(y, A_axis);
 }
 
@@ -48,16 +54,33 @@ share_site(RtRun *run, RtFn *fn, RtHostOp *h)
 }
 
 static Status
+read_way(const RtRun *run, const IrOp *op, RtWay *way)
+{
+    const char *via = ir_text(op, A_via);
+    *way = (RtWay){VIA_ALL, (int)ir_int(op, A_packs)};
+    for (int i = 0; via && i < NUM_VIAS; i++)
+        if (via_names[i] && !strcmp(via_names[i], via))
+            way->via = (RtVia)i;
+    if (via && way->via == VIA_ALL)
+        return rt_refuse(run, "it has an all_reduce by \"%s\"", via);
+    if (way->packs < 0 || way->packs > IR_MAX_PACKS)
+        return rt_refuse(run, "it has an all_reduce in %d packs", way->packs);
+    return OK;
+}
+
+static Status
 reduce_site(RtRun *run, RtHostOp *h)
 {
+    RtWay way;
     int n = h->op->num_operands;
+    TRY(read_way(run, h->op, &way));
     DType *dtypes = NEW_ARRAY(run->arena, DType, (size_t)n);
     for (int i = 0; i < n; i++)
         dtypes[i] = h->in[i].dtype;
     for (int how = 0; how < NUM_COMBINES; how++) {
         if (strcmp(combine_names[how], ir_text(h->op, A_op)) == 0)
-            return run->coll->ops->reduce_site(run->coll, (RtCombine)how, n,
-                                               dtypes, &h->site);
+            return run->coll->ops->reduce_site(run->coll, (RtCombine)how, way,
+                                               n, dtypes, &h->site);
     }
     return rt_refuse(run, "it has an all_reduce of \"%s\"",
                      ir_text(h->op, A_op));

@@ -205,12 +205,12 @@ reduce_and_check(Reduction *job, RtCombine how, int n)
 }
 
 static void
-reduce_sizes(RtColl *coll, RtCombine how, DType t, bool in_place)
+reduce_sizes(RtColl *coll, RtCombine how, RtWay way, DType t, bool in_place)
 {
     DType dtypes[MAX_OPERANDS] = {t, t, t};
     Reduction job = {.coll = coll, .num = MAX_OPERANDS, .dtype = t};
-    assert_null(
-        coll->ops->reduce_site(coll, how, MAX_OPERANDS, dtypes, &job.site));
+    assert_null(coll->ops->reduce_site(coll, how, way, MAX_OPERANDS, dtypes,
+                                       &job.site));
     for (int s = 0; s < COUNT(sizes); s++) {
         memcpy(job.count, sizes[s], sizeof job.count);
         make_operands(&job, coll->num_replicas, in_place);
@@ -231,9 +231,50 @@ reductions_are_in_order(void **state)
         for (int t = 0; t < NUM_DTYPES; t++)
             for (int how = 0; how < NUM_COMBINES; how++)
                 if (t != DT_bool || how == COMBINE_FIRST)
-                    reduce_sizes(coll, (RtCombine)how, (DType)t, how % 2);
+                    reduce_sizes(coll, (RtCombine)how, (RtWay){0}, (DType)t,
+                                 how % 2);
         coll->ops->close(coll);
     }
+}
+
+static const RtWay ways[] = {
+    {VIA_ALL, 0},    {VIA_ONE, 0},    {VIA_HALVES, 0},
+    {VIA_HALVES, 1}, {VIA_HALVES, 3}, {VIA_HALVES, 100},
+};
+
+/* Who combines, and in what packs, changes no bit. */
+static void
+every_way_gives_the_same(void **state)
+{
+    static const DType dtypes[] = {DT_f32, DT_i64, DT_bf16, DT_u8};
+    (void)state;
+    for (int i = 0; i < COUNT(replica_counts); i++) {
+        RtColl *coll;
+        int n = replica_counts[i];
+        assert_null(rt_coll_local(n, 60.0, rt_may_spin(n), NULL, &coll));
+        for (int w = 0; w < COUNT(ways); w++)
+            for (int t = 0; t < COUNT(dtypes); t++)
+                if (ways[w].via != VIA_HALVES || n % 2 == 0)
+                    reduce_sizes(coll, COMBINE_SUM, ways[w], dtypes[t], t % 2);
+        coll->ops->close(coll);
+    }
+}
+
+static void
+halves_need_an_even_number(void **state)
+{
+    (void)state;
+    RtColl *coll;
+    RtSite *site;
+    DType t = DT_f32;
+    assert_null(rt_coll_local(3, 60.0, false, NULL, &coll));
+    Status st = coll->ops->reduce_site(coll, COMBINE_SUM,
+                                       (RtWay){VIA_HALVES, 1}, 1, &t, &site);
+    assert_non_null(st);
+    assert_non_null(
+        strstr(status_message(st), "3 replicas have no two halves"));
+    status_free(st);
+    coll->ops->close(coll);
 }
 
 /* ---- the same site again and again --------------------------------------- */
@@ -285,23 +326,29 @@ reduce_often(void *data)
 }
 
 static void
+use_sites_again(int n, RtWay way)
+{
+    Stress s;
+    Replica replicas[MAX_REPLICAS];
+    DType t = DT_f32;
+    assert_null(rt_coll_local(n, 60.0, rt_may_spin(n), NULL, &s.coll));
+    const RtCollOps *ops = s.coll->ops;
+    assert_null(ops->reduce_site(s.coll, COMBINE_SUM, way, 1, &t, &s.small));
+    assert_null(ops->reduce_site(s.coll, COMBINE_SUM, way, 1, &t, &s.large));
+    on_all_replicas(n, reduce_often, &s, replicas);
+    for (int k = 0; k < n; k++)
+        assert_int_equal(replicas[k].result, COLL_OK);
+    ops->close(s.coll);
+}
+
+static void
 sites_are_used_again(void **state)
 {
     (void)state;
-    for (int i = 0; i < COUNT(replica_counts); i++) {
-        Stress s;
-        Replica replicas[MAX_REPLICAS];
-        DType t = DT_f32;
-        int n = replica_counts[i];
-        assert_null(rt_coll_local(n, 60.0, rt_may_spin(n), NULL, &s.coll));
-        const RtCollOps *ops = s.coll->ops;
-        assert_null(ops->reduce_site(s.coll, COMBINE_SUM, 1, &t, &s.small));
-        assert_null(ops->reduce_site(s.coll, COMBINE_SUM, 1, &t, &s.large));
-        on_all_replicas(n, reduce_often, &s, replicas);
-        for (int k = 0; k < n; k++)
-            assert_int_equal(replicas[k].result, COLL_OK);
-        ops->close(s.coll);
-    }
+    for (int i = 0; i < COUNT(replica_counts); i++)
+        use_sites_again(replica_counts[i], (RtWay){0});
+    use_sites_again(4, (RtWay){VIA_ONE, 0});
+    use_sites_again(4, (RtWay){VIA_HALVES, 3});
 }
 
 /* ---- gathering ----------------------------------------------------------- */
@@ -388,8 +435,8 @@ lonely_reduction(double timeout, const atomic_bool *interrupted)
     DType t = DT_f32;
     Reduction job = {.num = 1, .dtype = t, .count = {1}};
     assert_null(rt_coll_local(3, timeout, false, interrupted, &job.coll));
-    assert_null(
-        job.coll->ops->reduce_site(job.coll, COMBINE_SUM, 1, &t, &job.site));
+    assert_null(job.coll->ops->reduce_site(job.coll, COMBINE_SUM, (RtWay){0}, 1,
+                                           &t, &job.site));
     for (int k = 0; k < 3; k++)
         job.in[0][k] = job.out[0][k] = bytes;
     return job;
@@ -459,7 +506,8 @@ what_has_no_sum_is_refused(void **state)
     DType t = DT_bool;
     (void)state;
     assert_null(rt_coll_local(2, 60.0, false, NULL, &coll));
-    Status st = coll->ops->reduce_site(coll, COMBINE_SUM, 1, &t, &site);
+    Status st =
+        coll->ops->reduce_site(coll, COMBINE_SUM, (RtWay){0}, 1, &t, &site);
     assert_non_null(st);
     status_free(st);
     coll->ops->close(coll);
@@ -470,6 +518,8 @@ main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(reductions_are_in_order),
+        cmocka_unit_test(every_way_gives_the_same),
+        cmocka_unit_test(halves_need_an_even_number),
         cmocka_unit_test(sites_are_used_again),
         cmocka_unit_test(gathering_keeps_order),
         cmocka_unit_test(a_missing_replica_is_named),

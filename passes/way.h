@@ -1,0 +1,23 @@
+/*
+ * way.h - how replicas are combined: the cross-device operation
+ */
+#ifndef TFD_PASSES_WAY_H
+#define TFD_PASSES_WAY_H
+
+#include "ir/ir.h"
+
+/* How an all_reduce is made, and why so. */
+typedef struct Way {
+    const char *via; /* NULL: slice by slice, by all devices alike */
+    int packs;       /* of hierarchical_copy */
+    const char *why;
+} Way;
+
+/* What the strategy of m makes of its choice (TensorFlow's rules, semantics.md
+ * 6, but that copies in two levels are made on CPU devices, too). */
+Way way_of(const IrModule *m);
+
+/* In words, for --explain. */
+const char *way_name(const Way *w);
+
+#endif

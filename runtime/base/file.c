@@ -1,5 +1,5 @@
 /*
- * file.c - whole files in, whole files out
+ * file.c - whole files in, whole files out; folders, and files that grow
  *
  * Every call that may fail passes through one of the wrappers below, where
  * TFD_FAIL=io:N makes the Nth one fail.
@@ -282,19 +282,17 @@ Status
 file_make_folder(const char *path)
 {
     Status st = OK;
+    size_t len = strlen(path);
     Arena *scratch = arena_new(NULL, "making a folder");
-    char *part = arena_strndup(scratch, path, strlen(path));
-    for (char *p = part + (*part == '/'); !st; p++) {
-        char c = *p;
-        if (c && c != '/')
+    for (size_t n = 1; n <= len && !st; n++) {
+        if (path[n] != '/' && path[n] != 0)
             continue;
-        *p = 0;
+        const char *part = arena_strndup(scratch, path, n);
         if (!make_one_folder(part))
             st = file_error(errno, "cannot make the folder \"%s\"", part);
-        *p = c;
-        if (!c)
-            break;
     }
+    if (len == 0)
+        st = file_error(ENOENT, "cannot make the folder \"\"");
     arena_release(scratch);
     return st;
 }

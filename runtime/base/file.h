@@ -1,5 +1,5 @@
 /*
- * file.h - whole files in, whole files out
+ * file.h - whole files in, whole files out; folders, and files that grow
  */
 #ifndef TFD_BASE_FILE_H
 #define TFD_BASE_FILE_H

@@ -14,7 +14,9 @@
  * packed at once when they lie side by side, so that whole lines are read. */
 enum {
     COLUMN_BYTES = 512 << 10,
+    STAND_BYTES = 512 << 10,
     SUM_BYTES = 256 << 10,
+    FEW_TILES = 2, /* that do not pay for packing columns */
     TILES_TOGETHER = BE_MAX_VECTORS,
     PAGE = 4096,
 };
@@ -81,15 +83,78 @@ choose_height(const Emit *e, const EmitProduct *p, const EmitPlan *plan)
     return best;
 }
 
-/* Elements between packed rows: not a multiple of what makes them fight for
- * the same places of a cache. */
-static int64_t
-choose_step(const EmitPlan *plan, const EmitProduct *p, int64_t bytes)
+/* Whether neighbours so many elements apart fight for the same places of a
+ * cache. */
+static bool
+is_bad_step(int64_t step, int64_t bytes)
 {
-    if (!p->of_rows.along_products)
-        return plan->lanes;
-    int64_t step = round_up(plan->depth, plan->lanes) + plan->lanes;
-    return step * bytes % PAGE ? step : step + plan->lanes;
+    return step * bytes % PAGE == 0;
+}
+
+/* Whether rows can be read where they stand: there are always as many as a tile
+ * has, and a tile's part of them stays in the first cache. */
+static bool
+rows_may_stand(const Emit *e, const EmitProduct *p, const EmitPlan *plan,
+               int64_t bytes)
+{
+    const EmitOperand *o = &p->of_rows;
+    if (!o->plain || !is_known(&p->rows) || (plan->in_parts && !p->direct))
+        return false;
+    if (o->product_step == 1)
+        return !is_bad_step(o->step, bytes);
+    int64_t rows = emit_space_bound(e->k, &p->rows);
+    int64_t products = emit_space_bound(e->k, &p->products);
+    return o->step == 1 && rows * products * bytes <= STAND_BYTES;
+}
+
+static bool
+columns_may_stand(const Emit *e, const EmitProduct *p, const EmitPlan *plan,
+                  int64_t bytes)
+{
+    const EmitOperand *o = &p->of_columns;
+    Dim extent = p->column->extent;
+    int64_t rows = emit_space_bound(e->k, &p->rows);
+    int64_t products = emit_space_bound(e->k, &p->products);
+    return o->plain && o->step == 1 && dim_is_const(extent) &&
+           extent.c % (plan->lanes * plan->vectors) == 0 &&
+           (extent.c * products * bytes <= STAND_BYTES ||
+            rows <= FEW_TILES * plan->height);
+}
+
+static void
+choose_steps(const EmitProduct *p, EmitPlan *plan, int64_t bytes)
+{
+    int64_t along = round_up(plan->depth, plan->lanes) + plan->lanes;
+    if (plan->rows_stand) {
+        plan->row_step = p->of_rows.step;
+        plan->row_product_step = p->of_rows.product_step;
+    } else if (p->of_rows.along_products) {
+        plan->row_step = along + is_bad_step(along, bytes) * plan->lanes;
+        plan->row_product_step = 1;
+    } else {
+        plan->row_step = 1;
+        plan->row_product_step = plan->lanes;
+    }
+    plan->column_step = plan->columns_stand ? p->of_columns.product_step
+                                            : plan->lanes * plan->vectors;
+}
+
+/* Columns of a piece, all pieces being about as large. */
+static int64_t
+choose_columns(const EmitPlan *plan, int64_t columns, int64_t bytes)
+{
+    int64_t width = (int64_t)plan->lanes * plan->vectors;
+    int64_t fit = COLUMN_BYTES / (plan->depth * bytes) / width * width;
+    int64_t pieces = fit ? (columns + fit - 1) / fit : 1;
+    return round_up((columns + pieces - 1) / pieces, width);
+}
+
+static int
+choose_panels(const EmitPlan *plan)
+{
+    int most = BE_MAX_VECTORS / plan->vectors;
+    int64_t all = plan->columns / ((int64_t)plan->lanes * plan->vectors);
+    return all < most ? (int)all : most;
 }
 
 EmitPlan
@@ -103,17 +168,18 @@ emit_plan_choose(const Emit *e, const EmitProduct *p)
     plan.height = choose_height(e, p, &plan);
     plan.depth = products > BE_K_BLOCK ? BE_K_BLOCK : products;
     plan.in_parts = products > BE_K_BLOCK;
-    int64_t width = (int64_t)plan.lanes * plan.vectors;
-    int64_t fit = COLUMN_BYTES / (plan.depth * bytes) / width * width;
-    plan.columns = round_up(columns, width);
-    if (plan.columns > fit)
-        plan.columns = fit > width ? fit : width;
-    plan.tiles = p->of_rows.along_products ? 1 : TILES_TOGETHER;
+    plan.rows_stand = rows_may_stand(e, p, &plan, bytes);
+    plan.columns_stand = columns_may_stand(e, p, &plan, bytes);
+    plan.columns =
+        plan.columns_stand ? columns : choose_columns(&plan, columns, bytes);
+    plan.panels = choose_panels(&plan);
+    bool singly = plan.rows_stand || p->of_rows.along_products;
+    plan.tiles = singly ? 1 : TILES_TOGETHER;
     plan.rows = (int64_t)plan.tiles * plan.height;
     int64_t kept = SUM_BYTES / (plan.columns * bytes);
     if (plan.in_parts && !p->direct && kept > plan.rows)
         plan.rows = kept / plan.rows * plan.rows;
-    plan.step = choose_step(&plan, p, bytes);
+    choose_steps(p, &plan, bytes);
     return plan;
 }
 
@@ -121,7 +187,6 @@ emit_plan_choose(const Emit *e, const EmitProduct *p)
 
 typedef struct Adder {
     Emit *e;
-    const EmitProduct *product;
     const EmitPlan *plan;
     Type type, vector;
     int64_t bytes;
@@ -141,10 +206,8 @@ static Val
 row_element(const Adder *a, int row, Val k)
 {
     Emit *e = a->e;
-    bool along = a->product->of_rows.along_products;
-    Val step = emit_word(e, along ? 1 : a->plan->step);
-    int64_t more = along ? row * a->plan->step : row;
-    Val p = element_at(a, a->params[EMIT_ROWS], be_mul(e->u, k, step), more);
+    Val at = be_mul(e->u, k, emit_word(e, a->plan->row_product_step));
+    Val p = element_at(a, a->params[EMIT_ROWS], at, row * a->plan->row_step);
     return be_splat(e->u, be_load(e->u, a->type, p, (unsigned)a->bytes),
                     a->plan->lanes);
 }
@@ -157,7 +220,7 @@ add_product(const Adder *a, Val k, Val *sums)
     const EmitPlan *plan = a->plan;
     Val columns[BE_MAX_VECTORS];
     int vectors = plan->vectors, lanes = plan->lanes;
-    Val at = be_mul(u, k, emit_word(e, (int64_t)vectors * lanes));
+    Val at = be_mul(u, k, emit_word(e, plan->column_step));
     for (int v = 0; v < vectors; v++)
         columns[v] = be_load(
             u, a->vector, element_at(a, a->params[EMIT_COLUMNS], at, v * lanes),
@@ -210,7 +273,7 @@ emit_adder(Emit *e, const EmitProduct *p, const EmitPlan *plan)
 {
     BeUnit *u = e->u;
     Type params[] = {u->ptr, u->ptr, u->ptr, u->i64, u->i64, u->i1};
-    Adder a = {.e = e, .product = p, .plan = plan};
+    Adder a = {.e = e, .plan = plan};
     a.type = emit_type(e, p->contract->dtype);
     a.vector = be_vector(a.type, plan->lanes);
     a.bytes = (int64_t)dtype_info[p->contract->dtype].bytes;

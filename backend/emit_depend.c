@@ -186,8 +186,9 @@ emit_size(const KBlock *b)
     return sum;
 }
 
-/* Less work than this is not worth a second thread. */
-enum { GRAIN_OPERATIONS = 65536 };
+/* Less work than this is not worth a second thread, nor are fewer rows of a
+ * product worth packing what they are multiplied with. */
+enum { GRAIN_OPERATIONS = 65536, GRAIN_ROWS = 128 };
 
 int64_t
 emit_grain(const BeKernel *k)
@@ -198,5 +199,8 @@ emit_grain(const BeKernel *k)
     double items = (double)emit_ranges_bound(k, &k->grid);
     if (items < 2 || item * items < 2.0 * GRAIN_OPERATIONS)
         return 0;
-    return item >= GRAIN_OPERATIONS ? 1 : (int64_t)(GRAIN_OPERATIONS / item);
+    double grain = GRAIN_OPERATIONS / item, half = items / 2;
+    if (emit_contains(&k->body, K_CONTRACT) && grain < GRAIN_ROWS)
+        grain = half < GRAIN_ROWS ? half : GRAIN_ROWS;
+    return grain < 1 ? 1 : (int64_t)grain;
 }

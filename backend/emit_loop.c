@@ -56,6 +56,8 @@ choose_vectors(const Emit *e, const KBlock *b, int64_t bound, int lanes)
         return 1;
     if (emit_contains(b, K_CONTRACT))
         vectors = 2;
+    else if (e->tile.rows == lanes) /* a square */
+        vectors = 1;
     else
         vectors = cost <= FEW_OPERATIONS ? 4 : cost <= SOME_OPERATIONS ? 2 : 1;
     while (vectors > 1 && (int64_t)vectors * lanes > bound)
@@ -298,6 +300,42 @@ emit_grid_runs(Emit *e, int rows)
     be_loop_end(u, &l);
 }
 
+/* Loads of b whose neighbours in memory are those of row instead of lane. */
+static int
+count_turned(const KBlock *b, const KVar *row, const KVar *lane)
+{
+    const Dim none = dim_const(0), one = dim_const(1);
+    int count = 0;
+    for (const KNode *n = b->first; n; n = n->next) {
+        if (n->kind != K_LOAD || n->load.guard)
+            continue;
+        Dim along = be_index_coef(&n->load.at, lane);
+        count += dim_equal(be_index_coef(&n->load.at, row), one) &&
+                 !dim_equal(along, one) && !dim_equal(along, none);
+    }
+    return count;
+}
+
+/* How many rows to do at once so that what is read across them is read along
+ * them, as a square; 1 where nothing is. */
+static int
+choose_square(const Emit *e, const KVar *row)
+{
+    const KNode *loop = e->k->body.last;
+    if (!loop || loop->kind != K_LOOP || !loop->loop.vector ||
+        emit_contains(&e->k->body, K_REDUCE) ||
+        emit_contains(&e->k->body, K_SCAN) ||
+        emit_contains(&e->k->body, K_CONTRACT))
+        return 1;
+    const KVar *lane = loop->loop.ranges.vars[0];
+    const KBlock *body = &loop->loop.body;
+    int lanes = emit_choose_lanes(e, body, emit_dim_bound(e->k, lane->extent));
+    bool good = lanes > 2 && lanes <= emit_dim_bound(e->k, row->extent) &&
+                lanes * emit_size(body) <= LONG_TILE &&
+                count_turned(body, row, lane);
+    return good ? lanes : 1;
+}
+
 void
 emit_grid(Emit *e)
 {
@@ -307,9 +345,11 @@ emit_grid(Emit *e)
         grid->count && !k->grid_vector && emit_contains(&k->body, K_CONTRACT) &&
         !emit_contains(&k->body, K_REDUCE) && !emit_contains(&k->body, K_SCAN);
     const KVar *last = grid->count ? grid->vars[grid->count - 1] : NULL;
-    e->tile.row = tiles ? last : NULL;
+    int rows = tiles                     ? choose_rows(e)
+               : last && !k->grid_vector ? choose_square(e, last)
+                                         : 1;
+    e->tile.row = rows > 1 ? last : NULL;
     emit_find_depends(e, e->tile.row);
-    int rows = tiles ? choose_rows(e) : 1;
     if (!last)
         emit_block(e, &k->body);
     else if (k->grid_vector)

@@ -2,8 +2,9 @@
  * emit_memory.c - loads and stores
  *
  * A load whose address is the same in all lanes is one of a scalar; where
- * neighbouring lanes want neighbouring elements it is one of a vector; anything
- * else is a gather.  Lanes that are not there, or whose guard is false, touch
+ * neighbouring lanes want neighbouring elements it is one of a vector; where
+ * neighbouring rows do, a square of vectors is transposed; anything else is a
+ * gather.  Lanes that are not there, or whose guard is false, touch
  * no memory: by masks where the machine has them for elements of that size,
  * else by addresses of bytes that are nobody's.
  */
@@ -245,12 +246,49 @@ load_lanes(Emit *e, const KNode *n, const EmitAddress *a, Val p, int row, int v)
     return gather(e, t, p, emit_address_lanes(e, a, row, v), mask);
 }
 
+/* Whether rows are neighbours in memory where lanes are not, and there are as
+ * many: then lanes are read along the rows, and the square is transposed. */
+static bool
+is_turned(const Emit *e, const KNode *n, const EmitAddress *a, EmitDepends d)
+{
+    const Dim one = dim_const(1);
+    return d.row && d.lane && e->tile.rows == e->tile.lanes && !n->load.guard &&
+           !a->any.row && !a->any.lane && dim_equal(a->row_step, one) &&
+           !dim_equal(a->lane_step, one);
+}
+
+/* Lanes that are not there are read from where the first is. */
+static void
+load_turned(Emit *e, const KNode *n, const EmitAddress *a, int v)
+{
+    BeUnit *u = e->u;
+    DType t = n->load.array->dtype;
+    Type type = be_vector(emit_memory_type(e, t), e->tile.lanes);
+    Val square[BE_MAX_TILE], step = emit_dim(e, a->lane_step);
+    Val at = emit_address_scalar(e, a, 0, v), mask = e->tile.mask[v];
+    for (int i = 0; i < e->tile.lanes; i++) {
+        Val lane = be_add(u, at, be_mul(u, step, emit_word(e, i)));
+        if (mask && i)
+            lane = be_select(u, be_extract(u, mask, i, 0), lane, at);
+        square[i] = be_load(u, type, element_pointer(e, n->load.array, lane),
+                            (unsigned)dtype_info[t].bytes);
+    }
+    be_transpose(u, square, e->tile.lanes);
+    for (int row = 0; row < e->tile.rows; row++)
+        emit_set(e, n, row, v, emit_from_memory(u, t, square[row]));
+}
+
 void
 emit_load(Emit *e, const KNode *n)
 {
     EmitDepends d = emit_depends(e, n);
     DType t = n->load.array->dtype;
     EmitAddress a = emit_address(e, &n->load.at);
+    if (is_turned(e, n, &a, d)) {
+        for (int v = 0; v < e->tile.vectors; v++)
+            load_turned(e, n, &a, v);
+        return;
+    }
     for (int row = 0; row < emit_rows(e, d); row++) {
         for (int v = 0; v < emit_vectors(e, d); v++) {
             Val index = emit_address_scalar(e, &a, row, v);

@@ -44,6 +44,30 @@ is_whole(const EmitTiles *t, int n)
     return dim_is_const(extent) && extent.c % n == 0;
 }
 
+/* Whether n differs along the last index of the products. */
+static bool
+is_inner(const Pack *p, const KNode *n)
+{
+    const Emit *e = p->t->e;
+    EmitDepends d = n->kind == K_DIV || n->kind == K_MOD
+                        ? e->index_depends[n->divide.var->id]
+                    : n->kind == K_PICK ? e->index_depends[n->pick.var->id]
+                                        : e->value_depends[n->id];
+    return e->tile.lane == last_product(p->t) ? d.lane : d.row;
+}
+
+/* The nodes of the contraction that do (or do not). */
+static void
+emit_of_products(const Pack *p, bool inner)
+{
+    Emit *e = p->t->e;
+    const KBlock *body = &p->t->product->contract->contract.body;
+    for (const KNode *n = body->first; n; n = n->next) {
+        if (emit_is_needed(&p->operand->needs, n) && is_inner(p, n) == inner)
+            emit_node(e, n);
+    }
+}
+
 /* Products whose last index is begin .. end, the first having number `at`. */
 static void
 pack_run(Pack *p, Val begin, Val end, Val at)
@@ -52,16 +76,26 @@ pack_run(Pack *p, Val begin, Val end, Val at)
     BeUnit *u = e->u;
     const KVar *last = last_product(p->t);
     BeLoop l;
+    emit_of_products(p, false);
     be_loop_begin(u, &l, begin, end, emit_word(e, p->step), "k");
     Val number = be_loop_carry(u, &l, at);
     be_loop_body(u, &l);
     e->indices[last->id] = (EmitIndex){.base = l.index};
     if (p->step > 1 && !is_whole(p->t, p->step))
         e->tile.mask[0] = emit_first_lanes(e, be_sub(u, end, l.index), p->step);
-    emit_needed(e, &p->operand->needs, &p->t->product->contract->contract.body);
+    emit_of_products(p, true);
     p->pack(p, number);
     be_loop_next(&l, 0, be_add(u, number, emit_word(e, p->step)));
     be_loop_end(u, &l);
+}
+
+/* Whether no part of the products ends within a run of the last index. */
+static bool
+has_whole_runs(const EmitTiles *t)
+{
+    Dim extent = last_product(t)->extent;
+    return dim_is_const(extent) && extent.c > 0 &&
+           (!t->plan.in_parts || BE_K_BLOCK % extent.c == 0);
 }
 
 /* Products begin .. end, in runs of the last index. */
@@ -70,20 +104,27 @@ pack_products(Pack *p, Val begin, Val end)
 {
     Emit *e = p->t->e;
     BeUnit *u = e->u;
+    LLVMBuilderRef b = u->builder;
     EmitSpace outer = p->t->product->products;
     Val extent = emit_dim(e, last_product(p->t)->extent);
+    bool whole = has_whole_runs(p->t);
     if (--outer.count == 0) {
         pack_run(p, begin, end, emit_word(e, 0));
         return;
     }
     BeLoop l;
-    be_loop_begin(u, &l, begin, end, NULL, "run");
+    be_loop_begin(u, &l, begin, end, whole ? extent : NULL, "run");
     be_loop_body(u, &l);
-    emit_space_split(e, &outer, LLVMBuildUDiv(u->builder, l.index, extent, ""));
-    Val from = LLVMBuildURem(u->builder, l.index, extent, "");
-    Val left = be_sub(u, end, l.index), at = be_sub(u, l.index, begin);
-    l.step = be_min(u, left, be_sub(u, extent, from));
-    pack_run(p, from, be_add(u, from, l.step), at);
+    emit_space_split(e, &outer, LLVMBuildUDiv(b, l.index, extent, ""));
+    Val at = be_sub(u, l.index, begin);
+    if (whole) {
+        pack_run(p, emit_word(e, 0), extent, at);
+    } else {
+        Val from = LLVMBuildURem(b, l.index, extent, "");
+        Val left = be_sub(u, end, l.index);
+        l.step = be_min(u, left, be_sub(u, extent, from));
+        pack_run(p, from, be_add(u, from, l.step), at);
+    }
     be_loop_end(u, &l);
 }
 
@@ -100,22 +141,13 @@ packed_at(const Pack *p, Val base, Val at, int64_t more)
 
 /* ---- rows ---------------------------------------------------------------- */
 
-/* The vectors of the tile, side by side. */
 static void
-store_vectors(Pack *p, Val base, Val at)
+pack_row(Pack *p, Val at)
 {
     Emit *e = p->t->e;
-    for (int v = 0; v < e->tile.vectors; v++) {
-        Val x = emit_get_as(e, p->operand->value, 0, v, true);
-        be_store(e->u, x, packed_at(p, base, at, (int64_t)v * e->tile.lanes),
-                 (unsigned)p->t->bytes);
-    }
-}
-
-static void
-pack_row_vectors(Pack *p, Val at)
-{
-    store_vectors(p, p->t->packed_rows, at);
+    Val x = emit_get_as(e, p->operand->value, 0, 0, true);
+    be_store(e->u, x, packed_at(p, p->t->packed_rows, at, 0),
+             (unsigned)p->t->bytes);
 }
 
 /* One after the other, lanes along the products. */
@@ -138,8 +170,8 @@ pack_each_row(EmitTiles *t, Val first, Val end, Val begin, Val stop)
     emit_needed(e, &o->needs, &t->product->loop->loop.body);
     e->tile.lanes = t->plan.lanes;
     e->tile.lane = last_product(t);
-    Pack p = {t, o, pack_row_vectors, t->plan.lanes, NULL, 1};
-    p.first = be_mul(u, l.index, emit_word(e, t->plan.step));
+    Pack p = {t, o, pack_row, t->plan.lanes, NULL, 1};
+    p.first = be_mul(u, l.index, emit_word(e, t->plan.row_step));
     pack_products(&p, begin, stop);
     be_loop_end(u, &l);
 }
@@ -161,7 +193,7 @@ static void
 pack_tiles_of_rows(Pack *p, Val at)
 {
     Emit *e = p->t->e;
-    int64_t size = p->t->plan.depth * p->t->plan.step;
+    int64_t size = p->t->plan.depth * p->t->plan.row_product_step;
     for (int v = 0; v < e->tile.vectors; v++) {
         Val x = emit_get_as(e, p->operand->value, 0, v, true);
         be_store(e->u, x, packed_at(p, p->t->packed_rows, at, v * size),
@@ -176,7 +208,7 @@ pack_rows_together(EmitTiles *t, Val first, Val end, Val begin, Val stop)
     Emit *e = t->e;
     const EmitOperand *o = &t->product->of_rows;
     const KVar *row = t->product->rows.vars[0];
-    emit_find_depends_along(e, NULL, row);
+    emit_find_depends_along(e, last_product(t), row);
     e->tile = (EmitTile){.rows = 1, .lanes = t->plan.lanes, .lane = row};
     e->tile.vectors = t->plan.tiles;
     e->tile.vector_step = t->plan.height;
@@ -184,7 +216,8 @@ pack_rows_together(EmitTiles *t, Val first, Val end, Val begin, Val stop)
     e->indices[row->id] = (EmitIndex){.base = first};
     emit_needed(e, &o->needs, &e->k->body);
     emit_needed(e, &o->needs, &t->product->loop->loop.body);
-    Pack p = {t, o, pack_tiles_of_rows, 1, emit_word(e, 0), t->plan.step};
+    Pack p = {
+        t, o, pack_tiles_of_rows, 1, emit_word(e, 0), t->plan.row_product_step};
     pack_products(&p, begin, stop);
 }
 
@@ -214,10 +247,20 @@ column_at(EmitTiles *t, Val at)
     return be_add(u, be_mul(u, before, emit_word(e, t->plan.depth)), inside);
 }
 
+/* The vectors of some panels, or one of a panel. */
 static void
 pack_column_vectors(Pack *p, Val at)
 {
-    store_vectors(p, p->t->packed_columns, at);
+    Emit *e = p->t->e;
+    const EmitPlan *plan = &p->t->plan;
+    int64_t panel = plan->depth * emit_width(p->t);
+    for (int v = 0; v < e->tile.vectors; v++) {
+        Val x = emit_get_as(e, p->operand->value, 0, v, true);
+        int64_t more =
+            v / plan->vectors * panel + v % plan->vectors * plan->lanes;
+        be_store(e->u, x, packed_at(p, p->t->packed_columns, at, more),
+                 (unsigned)p->t->bytes);
+    }
 }
 
 /* The end of the panel that ends at `end` or later; columns are counted from
@@ -235,25 +278,27 @@ panel_end(EmitTiles *t, Val first, Val end)
 }
 
 /* Lanes along the columns, which are from .. end and as many zeros as make
- * whole panels; some vectors at once. */
+ * whole panels; some vectors at once, so that whole lines are read. */
 static void
-pack_columns_together(EmitTiles *t, Val first, Val from, Val end, int vectors,
-                      Val begin, Val stop)
+pack_columns_together(EmitTiles *t, Val first, Val from, Val end,
+                      int64_t vectors, Val begin, Val stop)
 {
     Emit *e = t->e;
     BeUnit *u = e->u;
     const EmitOperand *o = &t->product->of_columns;
     const KVar *column = t->product->column;
-    emit_find_depends_along(e, NULL, column);
+    emit_find_depends_along(e, last_product(t), column);
     e->tile = (EmitTile){.rows = 1, .lane = column};
     emit_needed(e, &o->needs, &e->k->body);
     BeLoop l;
     be_loop_begin(u, &l, from, panel_end(t, first, end),
-                  emit_word(e, (int64_t)vectors * t->plan.lanes), "column");
+                  emit_word(e, vectors * t->plan.lanes), "column");
     be_loop_body(u, &l);
     e->tile.lanes = t->plan.lanes;
-    e->tile.vectors = vectors;
-    if (!dim_is_const(column->extent) || column->extent.c % emit_width(t))
+    e->tile.vectors = (int)vectors;
+    int64_t group = vectors * t->plan.lanes;
+    if (vectors == 1 || !dim_is_const(column->extent) ||
+        column->extent.c % group || t->plan.columns % group)
         set_masks(e, be_sub(u, end, l.index));
     e->indices[column->id] = (EmitIndex){.base = l.index};
     emit_needed(e, &o->needs, &t->product->loop->loop.body);
@@ -322,8 +367,8 @@ emit_pack_columns(EmitTiles *t, Val first, Val end, Val begin, Val stop)
         if (!dim_is_const(all) || all.c % emit_width(t))
             pack_columns_together(t, first, from, end, 1, begin, stop);
     } else {
-        pack_columns_together(t, first, first, end, t->plan.vectors, begin,
-                              stop);
+        pack_columns_together(t, first, first, end,
+                              t->plan.panels * t->plan.vectors, begin, stop);
     }
     e->tile = outer;
 }

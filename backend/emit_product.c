@@ -31,8 +31,8 @@ need_parts(EmitNeeds *w, KNode *n)
         w->values[n->reduce.element->id] = true;
 }
 
-static bool
-is_needed(const EmitNeeds *w, const KNode *n)
+bool
+emit_is_needed(const EmitNeeds *w, const KNode *n)
 {
     switch (n->kind) {
     case K_STORE:
@@ -63,7 +63,7 @@ static void
 find_needs(EmitNeeds *w, const KBlock *b, const KNode *end)
 {
     for (KNode *n = b->last; n; n = n->prev) {
-        if (n != end && is_needed(w, n))
+        if (n != end && emit_is_needed(w, n))
             need_parts(w, n);
     }
 }
@@ -72,35 +72,46 @@ void
 emit_needed(Emit *e, const EmitNeeds *needs, const KBlock *b)
 {
     for (const KNode *n = b->first; n; n = n->next) {
-        if (is_needed(needs, n))
+        if (emit_is_needed(needs, n))
             emit_node(e, n);
     }
 }
 
 /* ---- parts of a product -------------------------------------------------- */
 
+/* Whether n does more than compute a value or index of its own. */
+static bool
+does_more(const KNode *n)
+{
+    bool computes = be_kernel_kinds[n->kind].has_value || n->kind == K_DIV ||
+                    n->kind == K_MOD || n->kind == K_PICK;
+    return !computes || n->kind == K_CONTRACT || n->kind == K_RUNNING;
+}
+
 /* The loop that an item ends with, all else being values of the item. */
 static const KNode *
 only_loop(const KBlock *b)
 {
-    for (const KNode *n = b->first; n; n = n->next) {
-        if (n->kind == K_STORE || n->kind == K_CONTRACT ||
-            (n->kind == K_LOOP && (!n->loop.vector || n->next)))
+    for (const KNode *n = b->first; n && n != b->last; n = n->next) {
+        if (does_more(n))
             return NULL;
     }
-    return b->last && b->last->kind == K_LOOP ? b->last : NULL;
+    const KNode *last = b->last;
+    bool good = last && last->kind == K_LOOP && last->loop.vector &&
+                !last->loop.ordered;
+    return good ? last : NULL;
 }
 
+/* All else being values without loops of their own, and stores. */
 static const KNode *
 only_contraction(const KBlock *b)
 {
     const KNode *found = NULL;
     for (const KNode *n = b->first; n; n = n->next) {
-        if (n->kind == K_REDUCE || n->kind == K_LOOP ||
-            (n->kind == K_CONTRACT && found))
-            return NULL;
-        if (n->kind == K_CONTRACT)
+        if (n->kind == K_CONTRACT && !found)
             found = n;
+        else if (n->kind == K_REDUCE || (does_more(n) && n->kind != K_STORE))
+            return NULL;
     }
     if (!found || !found->contract.ranges.count ||
         emit_contains(&found->contract.body, K_REDUCE) ||
@@ -182,38 +193,58 @@ find_rest(Emit *e, EmitProduct *p)
     find_needs(&p->rest, &e->k->body, NULL);
 }
 
-/* Whether the rows follow each other in memory at the same distance. */
+/* Whether the points of s follow each other in x at the same distance, a
+ * constant at *step. */
 static bool
-is_even(const EmitProduct *p, const KIndex *at)
+is_even(const EmitSpace *s, const KIndex *x, int64_t *step)
 {
-    for (int i = 0; i < p->rows.count; i++) {
-        Dim step = be_index_coef(at, p->rows.vars[i]), whole;
-        if (!dim_is_const(step))
+    for (int i = 0; i < s->count; i++) {
+        Dim own = be_index_coef(x, s->vars[i]), whole;
+        if (!dim_is_const(own))
             return false;
+        *step = own.c;
         if (i == 0)
             continue;
-        Dim before = be_index_coef(at, p->rows.vars[i - 1]);
-        if (!dim_mul(step, p->rows.vars[i]->extent, &whole) ||
+        Dim before = be_index_coef(x, s->vars[i - 1]);
+        if (!dim_mul(own, s->vars[i]->extent, &whole) ||
             !dim_equal(before, whole))
             return false;
     }
     return true;
 }
 
+static int
+count_terms(const EmitSpace *s, const KIndex *x)
+{
+    int count = 0;
+    for (int i = 0; i < s->count; i++) {
+        for (int j = 0; j < x->num_terms; j++)
+            count += x->terms[j].var == s->vars[i];
+    }
+    return count;
+}
+
 /* Indices that do not come from dividing others. */
 static bool
-is_of_product(const EmitProduct *p, const KIndex *at)
+is_of_product(const EmitProduct *p, const KIndex *x)
 {
-    int known = 0;
-    for (int i = 0; i < at->num_terms; i++) {
-        const KVar *v = at->terms[i].var;
-        known += v == p->column;
-        for (int j = 0; j < p->rows.count; j++)
-            known += v == p->rows.vars[j];
-        for (int j = 0; j < p->outer.count; j++)
-            known += v == p->outer.vars[j];
-    }
-    return known == at->num_terms;
+    EmitSpace columns = {1, {p->column}};
+    int known = count_terms(&p->outer, x) + count_terms(&p->rows, x) +
+                count_terms(&columns, x) + count_terms(&p->products, x);
+    return known == x->num_terms;
+}
+
+/* Notes if o is a matrix in memory; side is that of the operand. */
+static void
+find_plain(const EmitProduct *p, EmitOperand *o, const EmitSpace *side)
+{
+    const KNode *n = o->value;
+    if (n->kind == K_LOAD && !n->load.guard &&
+        n->load.array->dtype == p->contract->dtype &&
+        is_even(side, &n->load.at, &o->step) &&
+        is_even(&p->products, &n->load.at, &o->product_step) &&
+        is_of_product(p, &n->load.at))
+        o->plain = n;
 }
 
 /* The store of the loop if the sums are all that is stored, and are the result
@@ -222,13 +253,26 @@ static const KNode *
 find_direct(const EmitProduct *p)
 {
     const KNode *store = p->loop->loop.body.last;
-    if (store->kind != K_STORE || store->prev->kind == K_STORE ||
-        store->store.value != p->contract ||
+    if (store->kind != K_STORE || store->store.guard ||
+        store->prev->kind == K_STORE || store->store.value != p->contract ||
         store->store.array->dtype != p->contract->dtype)
         return NULL;
     const KIndex *at = &store->store.at;
     bool dense = dim_equal(be_index_coef(at, p->column), dim_const(1));
-    return dense && is_even(p, at) && is_of_product(p, at) ? store : NULL;
+    int64_t step;
+    return dense && is_even(&p->rows, at, &step) && is_of_product(p, at) ? store
+                                                                         : NULL;
+}
+
+/* Whether a row's own values have one: that has lanes of its own. */
+static bool
+needs_reduction(const Emit *e, const EmitProduct *p)
+{
+    for (const KNode *n = e->k->body.first; n; n = n->next) {
+        if (n->kind == K_REDUCE && p->of_rows.needs.values[n->id])
+            return true;
+    }
+    return false;
 }
 
 /* ---- whether it is one --------------------------------------------------- */
@@ -261,7 +305,10 @@ emit_product_find(Emit *e, EmitProduct *p)
         return false;
     const KVar *row = p->rows.vars[p->rows.count - 1];
     find_made_of(e, p, &p->of_rows, p->rows.count == 1 ? row : NULL);
+    p->of_rows.along_products |= p->rows.count > 1 || needs_reduction(e, p);
     find_made_of(e, p, &p->of_columns, p->column);
+    find_plain(p, &p->of_rows, &p->rows);
+    find_plain(p, &p->of_columns, &(EmitSpace){1, {p->column}});
     find_rest(e, p);
     p->direct = find_direct(p);
     return true;

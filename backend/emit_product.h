@@ -27,7 +27,10 @@ typedef struct EmitNeeds {
 typedef struct EmitOperand {
     const KNode *value;
     EmitNeeds needs;
-    bool along_products; /* neighbours in memory are so in the products */
+    bool along_products;  /* neighbours in memory are so in the products */
+    const KNode *plain;   /* a load from a matrix, or NULL: */
+    int64_t step;         /* elements from a row or column to the next, */
+    int64_t product_step; /* and from a product */
 } EmitOperand;
 
 typedef struct EmitProduct {
@@ -44,6 +47,7 @@ typedef struct EmitProduct {
 bool emit_product_find(Emit *e, EmitProduct *out);
 
 /* Emits the nodes of b that are needed. */
+bool emit_is_needed(const EmitNeeds *needs, const KNode *n);
 void emit_needed(Emit *e, const EmitNeeds *needs, const KBlock *b);
 
 /* ---- on CPUs (emit_adder.c, emit_pack.c, emit_tiles.c)
@@ -56,11 +60,15 @@ enum { EMIT_MAX_HEIGHT = 14 };
  * `columns` columns and the rows of some tiles at a time. */
 typedef struct EmitPlan {
     int lanes, vectors, height;
-    int tiles; /* whose rows are packed at once */
+    int tiles;  /* whose rows are packed at once */
+    int panels; /* of columns, likewise */
     int64_t depth, columns;
     bool in_parts; /* depth is not all products */
     int64_t rows;  /* whose sums are kept, unless they are the result */
-    int64_t step;  /* elements from a packed row (or product) to the next */
+    /* Where plain operands are not packed but read where they stand; elements
+     * from a row to the next, and from a product. */
+    bool rows_stand, columns_stand;
+    int64_t row_step, row_product_step, column_step;
 } EmitPlan;
 
 typedef struct EmitTiles {
@@ -70,10 +78,11 @@ typedef struct EmitTiles {
     Type type; /* of an element */
     int64_t bytes;
     Val adder;          /* the function that adds products */
-    Val packed_rows;    /* along products [height][step], else
-                           [tiles][depth][step] */
+    Val packed_rows;    /* along products [height][row_step], else
+                           [tiles][depth][row_product_step] */
     Val packed_columns; /* [columns / width][depth][width] */
-    Val sums;           /* [rows][columns], or of one tile */
+    Val sums;           /* [rows][columns], or of one tile; before them there
+                           is room for a tile's */
     Val num_rows, num_columns, num_products;
 } EmitTiles;
 

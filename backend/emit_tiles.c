@@ -32,27 +32,55 @@ scratch(const EmitTiles *t, int64_t elements, const char *name)
                      ALIGN, name);
 }
 
+/* Elements of the packed rows of a tile. */
+static int64_t
+rows_size(const EmitTiles *t)
+{
+    const EmitPlan *p = &t->plan;
+    return t->product->of_rows.along_products ? p->height * p->row_step
+                                              : p->depth * p->row_product_step;
+}
+
+/* Packed operands have room for a vector, or a square of them, behind them. */
 static void
 make_scratch(EmitTiles *t)
 {
     const EmitPlan *p = &t->plan;
-    /* Behind the end there is room for a vector, or a square of them. */
-    int64_t rows =
-        t->product->of_rows.along_products ? p->height : p->depth * p->tiles;
-    t->packed_rows = scratch(t, rows * p->step, "rows");
-    t->packed_columns =
-        scratch(t, p->depth * p->columns + (int64_t)p->lanes * emit_width(t),
-                "columns");
-    bool direct = t->product->direct;
-    t->sums = scratch(
-        t, direct ? p->height * (int64_t)emit_width(t) : p->rows * p->columns,
-        "sums");
+    int64_t width = emit_width(t), group = p->panels * width;
+    int64_t columns = (p->columns + group - 1) / group * group;
+    if (!p->rows_stand)
+        t->packed_rows = scratch(t, p->tiles * rows_size(t), "rows");
+    if (!p->columns_stand)
+        t->packed_columns =
+            scratch(t, p->depth * columns + p->lanes * width, "columns");
+    if (t->product->direct) {
+        t->sums = scratch(t, p->height * width, "sums");
+    } else {
+        Val all = scratch(t, (p->rows + p->height) * p->columns, "sums");
+        t->sums =
+            be_offset_const(t->e->u, all, p->height * p->columns * t->bytes);
+    }
 }
 
 static Val
 scratch_at(const EmitTiles *t, Val base, Val index)
 {
     return LLVMBuildGEP2(t->e->u->builder, t->type, base, &index, 1, "");
+}
+
+/* Where a plain operand has the element of a row, column and product (any that
+ * it does not have). */
+static Val
+plain_at(EmitTiles *t, const EmitOperand *o, Val row, Val column, Val product)
+{
+    Emit *e = t->e;
+    const KNode *n = o->plain;
+    emit_space_split(e, &t->product->rows, row);
+    emit_space_split(e, &t->product->products, product);
+    e->indices[t->product->column->id] = (EmitIndex){.base = column};
+    EmitAddress a = emit_address(e, &n->load.at);
+    return scratch_at(t, e->arrays[n->load.array->role][n->load.array->index],
+                      a.base);
 }
 
 /* ---- what is done with the sums ------------------------------------------ */
@@ -126,9 +154,9 @@ result_at(const EmitTiles *t, Val row, Val column)
 }
 
 /* Adds `rows` rows of at most `columns` columns of the sums of a tile that
- * reaches beyond the result to it. */
+ * reaches beyond the result to it; their first row is number `first`. */
 static void
-add_rest(EmitTiles *t, Val to, Val rows, Val columns, Val more)
+add_rest(EmitTiles *t, Val to, Val first, Val rows, Val columns, Val more)
 {
     Emit *e = t->e;
     BeUnit *u = e->u;
@@ -142,7 +170,8 @@ add_rest(EmitTiles *t, Val to, Val rows, Val columns, Val more)
     for (int v = 0; v < t->plan.vectors; v++) {
         Val left = be_sub(u, columns, emit_word(e, v * lanes));
         Val mask = emit_first_lanes(e, left, lanes);
-        Val p = be_offset(u, t->sums, be_mul(u, l.index, own));
+        Val from = be_mul(u, be_add(u, first, l.index), own);
+        Val p = be_offset(u, t->sums, from);
         Val x = be_load(u, vector, be_offset_const(u, p, v * lanes * t->bytes),
                         align);
         p = be_offset(u, to, be_mul(u, l.index, step));
@@ -161,6 +190,37 @@ typedef struct Part {
     Val row, row_end, column, column_end, product, product_end;
 } Part;
 
+/* The rows of a tile: where they are, and how many of them come before the
+ * first one that is wanted.  For rows that are read where they stand a tile
+ * does not reach beyond the last, but begins earlier. */
+typedef struct Rows {
+    Val at, before;
+} Rows;
+
+static Rows
+standing_rows(EmitTiles *t, const Part *p)
+{
+    Emit *e = t->e;
+    BeUnit *u = e->u;
+    Val last = be_sub(u, t->num_rows, emit_word(e, t->plan.height));
+    Val row = be_min(u, p->row, last);
+    Val at = plain_at(t, &t->product->of_rows, row, p->column, p->product);
+    return (Rows){at, be_sub(u, p->row, row)};
+}
+
+/* What the adder is given of p's columns, which are packed from `first` on. */
+static Val
+columns_at(EmitTiles *t, const Part *p, Val first)
+{
+    BeUnit *u = t->e->u;
+    if (t->plan.columns_stand)
+        return plain_at(t, &t->product->of_columns, p->row, p->column,
+                        p->product);
+    Val before = be_sub(u, p->column, first);
+    before = be_mul(u, before, emit_word(t->e, t->plan.depth));
+    return scratch_at(t, t->packed_columns, before);
+}
+
 static void
 call_adder(EmitTiles *t, Val rows, Val columns, Val sums, Val step,
            const Part *p)
@@ -173,9 +233,28 @@ call_adder(EmitTiles *t, Val rows, Val columns, Val sums, Val step,
     LLVMBuildCall2(u->builder, type, t->adder, args, EMIT_NUM_PARAMS, "");
 }
 
+/* The sums of a tile by themselves, and then what is wanted of them. */
+static void
+add_broken_tile(EmitTiles *t, const Rows *rows, Val columns, Val to,
+                const Part *p)
+{
+    Emit *e = t->e;
+    BeUnit *u = e->u;
+    Part alone = *p;
+    alone.product_end = be_sub(u, p->product_end, p->product);
+    alone.product = emit_word(e, 0);
+    call_adder(t, rows->at, columns, t->sums,
+               emit_word(e, emit_width(t) * t->bytes), &alone);
+    Val more = be_icmp(u, LLVMIntNE, p->product, emit_word(e, 0));
+    Val down = be_sub(u, p->row_end, p->row);
+    down = be_min(u, down, emit_word(e, t->plan.height));
+    add_rest(t, to, rows->before, down, be_sub(u, p->column_end, p->column),
+             more);
+}
+
 /* A tile whose first element is that of p, into the result. */
 static void
-add_to_result(EmitTiles *t, Val rows, Val columns, const Part *p)
+add_to_result(EmitTiles *t, const Rows *rows, Val columns, const Part *p)
 {
     Emit *e = t->e;
     BeUnit *u = e->u;
@@ -188,62 +267,46 @@ add_to_result(EmitTiles *t, Val rows, Val columns, const Part *p)
     Block after = be_block(u, "after");
     be_branch(u, be_and(u, high, wide), all, some);
     be_at(u, all);
-    call_adder(t, rows, columns, to, result_step(t), p);
+    call_adder(t, rows->at, columns, to, result_step(t), p);
     be_goto(u, after);
     be_at(u, some);
-    Part first = *p;
-    first.product_end = be_sub(u, p->product_end, p->product);
-    first.product = emit_word(e, 0);
-    call_adder(t, rows, columns, t->sums,
-               emit_word(e, emit_width(t) * t->bytes), &first);
-    Val more = be_icmp(u, LLVMIntNE, p->product, emit_word(e, 0));
-    add_rest(t, to, be_min(u, down, emit_word(e, t->plan.height)), across,
-             more);
+    add_broken_tile(t, rows, columns, to, p);
     be_goto(u, after);
     be_at(u, after);
 }
 
-/* A tile's rows times all columns of p; `sum` is the number of the row's sums
- * among those that are kept. */
+/* A tile's rows times all columns of p; `sum` is the number of its first row's
+ * sums among those that are kept. */
 static void
-add_tiles(EmitTiles *t, Val rows, Val sum, const Part *p)
+add_tiles(EmitTiles *t, const Rows *rows, Val sum, const Part *p)
 {
     Emit *e = t->e;
     BeUnit *u = e->u;
+    Val first =
+        be_mul(u, be_sub(u, sum, rows->before), emit_word(e, t->plan.columns));
     BeLoop l;
     be_loop_begin(u, &l, p->column, p->column_end, emit_word(e, emit_width(t)),
                   "column");
     be_loop_body(u, &l);
     Part tile = *p;
     tile.column = l.index;
-    Val column = be_sub(u, l.index, p->column);
-    Val before = be_mul(u, column, emit_word(e, t->plan.depth));
-    Val columns = scratch_at(t, t->packed_columns, before);
+    Val columns = columns_at(t, &tile, p->column);
     if (t->product->direct) {
         add_to_result(t, rows, columns, &tile);
     } else {
-        Val at = be_mul(u, sum, emit_word(e, t->plan.columns));
-        call_adder(t, rows, columns,
-                   scratch_at(t, t->sums, be_add(u, at, column)),
+        Val at = be_add(u, first, be_sub(u, l.index, p->column));
+        call_adder(t, rows->at, columns, scratch_at(t, t->sums, at),
                    emit_word(e, t->plan.columns * t->bytes), &tile);
     }
     be_loop_end(u, &l);
 }
 
-/* Packs the rows of some tiles and adds their products; `sum` as above. */
+/* The tiles of rows that were packed together. */
 static void
-add_rows(EmitTiles *t, Val sum, const Part *p)
+add_packed_tiles(EmitTiles *t, Val sum, const Part *p)
 {
     Emit *e = t->e;
     BeUnit *u = e->u;
-    int64_t size =
-        t->plan.step *
-        (t->product->of_rows.along_products ? t->plan.height : t->plan.depth);
-    emit_pack_rows(t, p->row, p->row_end, p->product, p->product_end);
-    if (t->plan.tiles == 1) {
-        add_tiles(t, t->packed_rows, sum, p);
-        return;
-    }
     BeLoop l;
     be_loop_begin(u, &l, p->row, p->row_end, emit_word(e, t->plan.height),
                   "tile");
@@ -251,12 +314,30 @@ add_rows(EmitTiles *t, Val sum, const Part *p)
     be_loop_body(u, &l);
     Part tile = *p;
     tile.row = l.index;
-    Val before = be_mul(u, number, emit_word(e, size));
+    Val at = be_mul(u, number, emit_word(e, rows_size(t)));
+    Rows rows = {scratch_at(t, t->packed_rows, at), emit_word(e, 0)};
     Val done = be_sub(u, l.index, p->row);
-    add_tiles(t, scratch_at(t, t->packed_rows, before), be_add(u, sum, done),
-              &tile);
+    add_tiles(t, &rows, be_add(u, sum, done), &tile);
     be_loop_next(&l, 0, be_add(u, number, emit_word(e, 1)));
     be_loop_end(u, &l);
+}
+
+/* The products of p, whose rows are those of some tiles; `sum` as above. */
+static void
+add_rows(EmitTiles *t, Val sum, const Part *p)
+{
+    if (t->plan.rows_stand) {
+        Rows rows = standing_rows(t, p);
+        add_tiles(t, &rows, sum, p);
+        return;
+    }
+    emit_pack_rows(t, p->row, p->row_end, p->product, p->product_end);
+    if (t->plan.tiles == 1) {
+        Rows rows = {t->packed_rows, emit_word(t->e, 0)};
+        add_tiles(t, &rows, sum, p);
+    } else {
+        add_packed_tiles(t, sum, p);
+    }
 }
 
 static Val
@@ -301,8 +382,9 @@ add_parts(EmitTiles *t, const Part *p, bool finish)
     Part block = *p;
     block.product = l.index;
     block.product_end = end_of(e, l.index, t->plan.depth, stop);
-    emit_pack_columns(t, p->column, p->column_end, block.product,
-                      block.product_end);
+    if (!t->plan.columns_stand)
+        emit_pack_columns(t, p->column, p->column_end, block.product,
+                          block.product_end);
     add_all_rows(t, &block, finish);
     be_loop_end(u, &l);
 }

@@ -342,6 +342,96 @@ choose_lanes(const Graph *g, const ExprVars *space)
     return last;
 }
 
+/* ---- the order of the rows ---------------------------------------------- */
+
+/* What lanes run along in a contraction: the operand that hangs on them. */
+static const Expr *
+side_of_lanes(const Expr *contract, const ExprVar *lanes)
+{
+    const Expr *x = expr_of(contract->node.contract.x);
+    const Expr *y = expr_of(contract->node.contract.y);
+    bool moves = find_var(&x->vars, lanes) >= 0;
+    if (moves == (find_var(&y->vars, lanes) >= 0))
+        return NULL;
+    return moves ? x : y;
+}
+
+/* Rows that an operand does not hang on come last: they are those of a matrix,
+ * the others tell matrices apart. */
+static void
+put_matrix_last(Build *b, const Expr *side, ExprVars *rows)
+{
+    ExprVars first = {0};
+    for (int wanted = 1; wanted >= 0; wanted--) {
+        for (int i = 0; i < rows->len; i++) {
+            bool has = find_var(&side->vars, rows->data[i]) >= 0;
+            if (has == wanted)
+                VEC_PUSH(b->scratch, first, rows->data[i]);
+        }
+    }
+    *rows = first;
+}
+
+/* Loads that run along v in memory, and not along the lanes. */
+static int
+count_turned(const Graph *g, const ExprVar *v, const ExprVar *lanes)
+{
+    const Dim none = dim_const(0), one = dim_const(1);
+    int count = 0;
+    for (int i = 0; i < g->exprs.len; i++) {
+        const KNode *n = &g->exprs.data[i]->node;
+        if (n->kind != K_LOAD)
+            continue;
+        Dim along = be_index_coef(&n->load.at, &lanes->var);
+        count += dim_equal(be_index_coef(&n->load.at, &v->var), one) &&
+                 !dim_equal(along, one) && !dim_equal(along, none);
+    }
+    return count;
+}
+
+/* What most loads run along comes last. */
+static void
+put_neighbours_last(Build *b, const Graph *g, const ExprVar *lanes,
+                    ExprVars *rows)
+{
+    ExprVar *best = NULL;
+    int most = 0;
+    for (int i = 0; i < rows->len; i++) {
+        int count = count_turned(g, rows->data[i], lanes);
+        if (count > most) {
+            most = count;
+            best = rows->data[i];
+        }
+    }
+    if (best) {
+        remove_var(rows, best);
+        VEC_PUSH(b->scratch, *rows, best);
+    }
+}
+
+/* Rows may be in any order; some are better for whoever does some of the last
+ * ones at once.  The lanes stay at the end. */
+static void
+order_rows(Build *b, const Graph *g, ExprVar *lanes, ExprVars *rows)
+{
+    const Expr *stage = NULL;
+    if (!lanes)
+        return;
+    for (int i = 0; i < g->exprs.len; i++) {
+        if (is_stage(g->exprs.data[i]))
+            stage = g->exprs.data[i];
+    }
+    remove_var(rows, lanes);
+    const Expr *side = stage && stage->node.kind == K_CONTRACT
+                           ? side_of_lanes(stage, lanes)
+                           : NULL;
+    if (side)
+        put_matrix_last(b, side, rows);
+    else if (!stage)
+        put_neighbours_last(b, g, lanes, rows);
+    VEC_PUSH(b->scratch, *rows, lanes);
+}
+
 /* ---- 3. placing --------------------------------------------------------- */
 
 static Scope
@@ -779,6 +869,7 @@ be_nest_build(Build *b)
         if (space->data[i]->is_row)
             VEC_PUSH(b->scratch, rows, space->data[i]);
     }
+    order_rows(b, &g, lanes, &rows);
     Scope item = scope_open(NULL, &b->k->body, false);
     int num = open_grid(b, &item, &rows, lanes);
     emit_rows(b, &item, &rows, num, lanes);

@@ -288,14 +288,14 @@ module_of(Arena *a, const Line *line)
         str_addf(&s, "func @f%d(", i);
         for (int j = 0; k->types[j]; j++)
             str_addf(&s, "%s%%%d: %s mirrored", j ? ", " : "", j, k->types[j]);
-        str_addf(&s, ") program {\n%%z: %s mirrored = kernel ", k->result);
+        str_addf(&s, ") program {\n%%result: %s mirrored = kernel ", k->result);
         for (int j = 0; k->types[j]; j++)
             str_addf(&s, "%s%%%d", j ? ", " : "", j);
         str_add(&s, " (");
         for (int j = 0; k->types[j]; j++)
             str_addf(&s, "%s%%%c: %s mirrored", j ? ", " : "", 'a' + j,
                      k->types[j]);
-        str_addf(&s, ") {\n%s\n}\nreturn %%z\n}\n", k->body);
+        str_addf(&s, ") {\n%s\n}\nreturn %%result\n}\n", k->body);
     }
     return str_text(&s);
 }

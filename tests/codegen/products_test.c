@@ -67,6 +67,17 @@ static const Case cases[] = {
      "%d: T[6, n, 24] per_replica = dot %a, %b {contract_x=[1, 3] "
      "contract_y=[2, 0]}\n"
      "%r: T[n, 6, 24] per_replica = transpose %d {perm=[1, 0, 2]}"},
+    {"T[n, 5, 20]",
+     {"T[17, n, 9]", "T[17, 20]"},
+     "%s: T[17, n, 5] per_replica = slice %a {start=[0, 0, 0] "
+     "dims=[17, n, 5] step=[1, 1, 2]}\n"
+     "%r: T[n, 5, 20] per_replica = dot %s, %b {contract_x=[0] "
+     "contract_y=[0]}"},
+    {"T[n, 24]",
+     {"T[40, n]", "T[40, 24]"},
+     "%m: T[1, n] per_replica = reduce_max %a {axes=[0] keepdims=true}\n"
+     "%x: T[40, n] per_replica = sub %a, %m\n"
+     "%r: T[n, 24] per_replica = dot %x, %b {contract_x=[0] contract_y=[0]}"},
     /* something is done before and after */
     {"T[n, 33]",
      {"T[n, 20]", "T[33, 20]", "T[33]", "T[n, 1]", "T[n, 33]"},
@@ -109,6 +120,21 @@ static const Case cases[] = {
      {"T[4, 7, 8, n]", "T[7, 8, n, 20]"},
      "%r: T[4, 3, 3, 20] per_replica = conv2d %a, %b {low=[1, 1] dims=[3, 3] "
      "step=[1, 1]}"},
+    /* few rows, so that columns are read where they stand */
+    {"T[9, 64]",
+     {"T[9, 700]", "T[700, 64]"},
+     "%r: T[9, 64] per_replica = dot %a, %b {contract_x=[1] contract_y=[0]}"},
+    /* no product, but squares that are transposed */
+    {"T[40, n]",
+     {"T[n, 40]"},
+     "%r: T[40, n] per_replica = transpose %a {perm=[1, 0]}"},
+    {"T[3, 21, 35]",
+     {"T[35, 3, 21]", "T[3, 21, 35]"},
+     "%x: T[3, 21, 35] per_replica = transpose %a {perm=[1, 2, 0]}\n"
+     "%r: T[3, 21, 35] per_replica = sub %x, %b"},
+    {"T[37, n, 32]",
+     {"T[32, n, 37]"},
+     "%r: T[37, n, 32] per_replica = transpose %a {perm=[2, 1, 0]}"},
 };
 
 enum { NUM_CASES = sizeof cases / sizeof cases[0] };

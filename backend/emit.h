@@ -161,12 +161,16 @@ Val emit_dim(Emit *e, Dim d);
 int64_t emit_dim_bound(const BeKernel *k, Dim d);
 int64_t emit_ranges_bound(const BeKernel *k, const KRanges *r);
 Val emit_ranges_size(Emit *e, const KRanges *r);
+/* The extent of a range, which is never less than 0. */
+Val emit_extent(Emit *e, Dim extent);
 EmitSpace emit_space_of(const KRanges *r);
 /* The number of points, and the most there may be (INT64_MAX if more). */
 Val emit_space_size(Emit *e, const EmitSpace *s);
 int64_t emit_space_bound(const BeKernel *k, const EmitSpace *s);
 /* Sets the indices of s to its point of this number. */
 void emit_space_split(Emit *e, const EmitSpace *s, Val number);
+/* number becomes number / extent, its rest is returned. */
+Val emit_split_off(Emit *e, Val *number, Val extent);
 /* Whether lanes need 64 bits for their indices. */
 bool emit_indices_are_wide(const BeKernel *k);
 

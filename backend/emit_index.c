@@ -104,9 +104,8 @@ emit_space_of(const KRanges *r)
     return s;
 }
 
-/* The extent of a range, which is never less than 0. */
-static Val
-extent_of(Emit *e, Dim extent)
+Val
+emit_extent(Emit *e, Dim extent)
 {
     Val size = emit_dim(e, extent), zero = emit_word(e, 0);
     if (dim_is_const(extent) || extent.c >= 0)
@@ -119,7 +118,7 @@ emit_space_size(Emit *e, const EmitSpace *s)
 {
     Val points = emit_word(e, 1);
     for (int i = 0; i < s->count; i++)
-        points = be_mul(e->u, points, extent_of(e, s->vars[i]->extent));
+        points = be_mul(e->u, points, emit_extent(e, s->vars[i]->extent));
     return points;
 }
 
@@ -132,9 +131,8 @@ emit_space_bound(const BeKernel *k, const EmitSpace *s)
     return points;
 }
 
-/* number becomes number / extent, its rest is returned. */
-static Val
-split_off(Emit *e, Val *number, Val extent)
+Val
+emit_split_off(Emit *e, Val *number, Val extent)
 {
     LLVMBuilderRef b = e->u->builder;
     Val rest = LLVMBuildURem(b, *number, extent, "");
@@ -146,8 +144,8 @@ void
 emit_space_split(Emit *e, const EmitSpace *s, Val number)
 {
     for (int i = s->count - 1; i > 0; i--) {
-        Val extent = extent_of(e, s->vars[i]->extent);
-        Val at = split_off(e, &number, extent);
+        Val extent = emit_extent(e, s->vars[i]->extent);
+        Val at = emit_split_off(e, &number, extent);
         e->indices[s->vars[i]->id] = (EmitIndex){.base = at};
     }
     if (s->count)

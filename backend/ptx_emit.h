@@ -29,28 +29,21 @@ enum {
     PTX_ALIGN = 16,    /* of arrays, and the widest load */
     PTX_K_STEP = 16,   /* products that a tile stages at a time */
     PTX_SIDE = 16,     /* threads along each side of a tile */
-    PTX_MAX_SIDE = 64, /* elements along each side of a tile */
-    PTX_MAX_VARS = 2 * IR_MAX_RANK
+    PTX_MAX_SIDE = 64 /* elements along each side of a tile */
 };
-
-/* A row of indices that one number stands for, in row-major order. */
-typedef struct PtxSpace {
-    int count;
-    const KVar *vars[PTX_MAX_VARS];
-} PtxSpace;
 
 /* A contraction in tiles; rows and columns of tiles are those of a matrix. */
 typedef struct PtxTiles {
     const KNode *contract; /* NULL: no tiles */
     const KNode *loop;     /* over the columns */
-    PtxSpace outer;        /* a tile has one point of these */
-    PtxSpace rows;
+    EmitSpace outer;       /* a tile has one point of these */
+    EmitSpace rows;
     const KNode *of_rows, *of_columns; /* the operands */
     int height, width;                 /* elements of a tile */
 } PtxTiles;
 
 typedef struct PtxShape {
-    PtxSpace work;     /* the items, in teams and threads */
+    EmitSpace work;    /* the items, in teams and threads */
     const KNode *flat; /* the loop whose indices are among them, or NULL */
     int threads;       /* of a block */
     int team;          /* threads that do an item together */
@@ -88,15 +81,6 @@ PtxShape ptx_shape_choose(Ptx *p);
 bool ptx_is_wide(const Emit *e, const KIndex *x, const KVar *row, int width);
 
 /* ---- threads and teams (ptx_grid.c) ------------------------------------- */
-
-/* The extent of a range, which is never less than 0. */
-Val ptx_extent(Ptx *p, Dim extent);
-PtxSpace ptx_space_of(const KRanges *r);
-/* The number of points, and the most there may be (INT64_MAX if more). */
-Val ptx_space_size(Ptx *p, const PtxSpace *s);
-int64_t ptx_space_bound(const BeKernel *k, const PtxSpace *s);
-/* Sets the indices of s to its point of this number. */
-void ptx_space_split(Ptx *p, const PtxSpace *s, Val number);
 
 void ptx_emit_grid(Ptx *p);
 void ptx_emit_loop(Emit *e, const KNode *n);

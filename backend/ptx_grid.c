@@ -8,77 +8,6 @@
  */
 #include "backend/ptx_emit.h"
 
-/* ---- spaces ------------------------------------------------------------- */
-
-Val
-ptx_extent(Ptx *p, Dim extent)
-{
-    Emit *e = &p->e;
-    BeUnit *u = e->u;
-    Val size = emit_dim(e, extent);
-    if (dim_is_const(extent) || extent.c >= 0)
-        return size;
-    Val zero = emit_word(e, 0);
-    return be_select(u, be_icmp(u, LLVMIntSLT, size, zero), zero, size);
-}
-
-PtxSpace
-ptx_space_of(const KRanges *r)
-{
-    PtxSpace s = {.count = r->count};
-    for (int i = 0; i < r->count; i++)
-        s.vars[i] = r->vars[i];
-    return s;
-}
-
-Val
-ptx_space_size(Ptx *p, const PtxSpace *s)
-{
-    Val points = emit_word(&p->e, 1);
-    for (int i = 0; i < s->count; i++)
-        points = be_mul(p->e.u, points, ptx_extent(p, s->vars[i]->extent));
-    return points;
-}
-
-int64_t
-ptx_space_bound(const BeKernel *k, const PtxSpace *s)
-{
-    int64_t points = 1;
-    for (int i = 0; i < s->count; i++) {
-        int64_t extent = emit_dim_bound(k, s->vars[i]->extent);
-        if (__builtin_mul_overflow(points, extent, &points))
-            return INT64_MAX;
-    }
-    return points;
-}
-
-/* number becomes number / extent, its rest is returned. */
-static Val
-split_off(Ptx *p, Val *number, Val extent)
-{
-    LLVMBuilderRef b = p->e.u->builder;
-    Val rest = LLVMBuildURem(b, *number, extent, "");
-    *number = LLVMBuildUDiv(b, *number, extent, "");
-    return rest;
-}
-
-static void
-set_index(Ptx *p, const KVar *var, Val at)
-{
-    p->e.indices[var->id] = (EmitIndex){.base = at};
-}
-
-void
-ptx_space_split(Ptx *p, const PtxSpace *s, Val number)
-{
-    for (int i = s->count - 1; i > 0; i--) {
-        Val extent = ptx_extent(p, s->vars[i]->extent);
-        set_index(p, s->vars[i], split_off(p, &number, extent));
-    }
-    if (s->count)
-        set_index(p, s->vars[0], number);
-}
-
 void
 ptx_barrier(Ptx *p)
 {
@@ -93,13 +22,13 @@ emit_points(Ptx *p, const KRanges *r, Val first, Val step, const KBlock *body)
 {
     Emit *e = &p->e;
     BeUnit *u = e->u;
-    PtxSpace s = ptx_space_of(r);
+    EmitSpace s = emit_space_of(r);
     bool outer = p->together;
     p->together = false;
     BeLoop l;
-    be_loop_begin(u, &l, first, ptx_space_size(p, &s), step, "point");
+    be_loop_begin(u, &l, first, emit_space_size(&p->e, &s), step, "point");
     be_loop_body(u, &l);
-    ptx_space_split(p, &s, l.index);
+    emit_space_split(&p->e, &s, l.index);
     emit_block(e, body);
     be_loop_end(u, &l);
     p->together = outer;
@@ -136,10 +65,10 @@ emit_neighbours(Ptx *p, const KVar *row, Val group)
     Emit *e = &p->e;
     BeUnit *u = e->u;
     int width = p->shape.width;
-    Val extent = ptx_extent(p, row->extent), wide = emit_word(e, width);
+    Val extent = emit_extent(e, row->extent), wide = emit_word(e, width);
     Val first = be_mul(u, group, wide), next = be_add(u, first, wide);
     int64_t known;
-    set_index(p, row, first);
+    e->indices[row->id] = (EmitIndex){.base = first};
     e->tile.rows = width;
     if (be_is_const(extent, &known) && known % width == 0) {
         emit_block(e, &e->k->body);
@@ -156,7 +85,7 @@ emit_neighbours(Ptx *p, const KVar *row, Val group)
     BeLoop l;
     be_loop_begin(u, &l, first, extent, emit_word(e, 1), "rest");
     be_loop_body(u, &l);
-    set_index(p, row, l.index);
+    e->indices[row->id] = (EmitIndex){.base = l.index};
     emit_block(e, &e->k->body);
     be_loop_end(u, &l);
     be_goto(u, after);
@@ -169,15 +98,15 @@ emit_threads(Ptx *p)
 {
     Emit *e = &p->e;
     BeUnit *u = e->u;
-    PtxSpace outer = p->shape.work;
+    EmitSpace outer = p->shape.work;
     int width = p->shape.width;
     const KVar *row = outer.count ? outer.vars[--outer.count] : NULL;
     emit_find_depends(e, width > 1 ? row : NULL);
     e->tile.row = width > 1 ? row : NULL;
-    Val run = row ? ptx_extent(p, row->extent) : emit_word(e, 1);
+    Val run = row ? emit_extent(e, row->extent) : emit_word(e, 1);
     Val groups = be_add(u, run, emit_word(e, width - 1));
     groups = LLVMBuildUDiv(u->builder, groups, emit_word(e, width), "");
-    Val work = be_mul(u, ptx_space_size(p, &outer), groups);
+    Val work = be_mul(u, emit_space_size(&p->e, &outer), groups);
     Val threads = emit_word(e, p->shape.threads);
     Val first = be_add(u, be_mul(u, p->block, threads), p->thread);
     BeLoop l;
@@ -185,13 +114,13 @@ emit_threads(Ptx *p)
                   "item");
     be_loop_body(u, &l);
     Val number = l.index;
-    Val group = outer.count ? split_off(p, &number, groups) : number;
-    ptx_space_split(p, &outer, number);
+    Val group = outer.count ? emit_split_off(e, &number, groups) : number;
+    emit_space_split(&p->e, &outer, number);
     if (width > 1) {
         emit_neighbours(p, row, group);
     } else {
         if (row)
-            set_index(p, row, group);
+            e->indices[row->id] = (EmitIndex){.base = group};
         emit_block(e, &e->k->body);
     }
     be_loop_end(u, &l);
@@ -219,7 +148,7 @@ emit_teams(Ptx *p)
     BeUnit *u = e->u;
     emit_find_depends(e, NULL);
     p->together = true;
-    Val work = ptx_space_size(p, &p->shape.work), team = find_lane(p);
+    Val work = emit_space_size(&p->e, &p->shape.work), team = find_lane(p);
     Val items = emit_word(e, p->shape.items);
     BeLoop l;
     be_loop_begin(u, &l, be_mul(u, p->block, items), work,
@@ -228,7 +157,7 @@ emit_teams(Ptx *p)
     Val item = be_add(u, l.index, team);
     p->active = be_icmp(u, LLVMIntSLT, item, work);
     Val last = be_sub(u, work, emit_word(e, 1));
-    ptx_space_split(p, &p->shape.work, be_min(u, item, last));
+    emit_space_split(&p->e, &p->shape.work, be_min(u, item, last));
     emit_block(e, &e->k->body);
     be_loop_end(u, &l);
 }

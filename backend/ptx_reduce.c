@@ -17,7 +17,7 @@
 typedef struct Team {
     Ptx *p;
     EmitFold fold;
-    PtxSpace space;
+    EmitSpace space;
     Val size;          /* elements */
     Val stripe, slice; /* this thread's, words */
     int64_t step;      /* threads between neighbouring stripes */
@@ -87,7 +87,7 @@ element(const Team *t, Val number)
 {
     Ptx *p = t->p;
     Emit *e = &p->e;
-    ptx_space_split(p, &t->space, number);
+    emit_space_split(&p->e, &t->space, number);
     p->together = false;
     emit_block(e, &t->fold.node->reduce.body);
     p->together = true;
@@ -211,8 +211,8 @@ reduce_together(Ptx *p, const KNode *n)
     Emit *e = &p->e;
     BeUnit *u = e->u;
     Team t = {.p = p, .fold = emit_fold_of(e, n)};
-    t.space = ptx_space_of(&n->reduce.ranges);
-    t.size = ptx_space_size(p, &t.space);
+    t.space = emit_space_of(&n->reduce.ranges);
+    t.size = emit_space_size(&p->e, &t.space);
     Val stripes = emit_word(e, BE_STRIPES);
     t.stripe = LLVMBuildURem(u->builder, p->lane, stripes, "");
     t.slice = LLVMBuildUDiv(u->builder, p->lane, stripes, "");

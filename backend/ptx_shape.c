@@ -38,10 +38,10 @@ flat_loop(const BeKernel *k)
     return loop;
 }
 
-static PtxSpace
+static EmitSpace
 work_of(const BeKernel *k, const KNode *flat)
 {
-    PtxSpace s = ptx_space_of(&k->grid);
+    EmitSpace s = emit_space_of(&k->grid);
     for (int i = 0; flat && i < flat->loop.ranges.count; i++)
         s.vars[s.count++] = flat->loop.ranges.vars[i];
     return s;
@@ -116,7 +116,7 @@ choose_team(const BeKernel *k, PtxShape *s)
         most = STRIDED_ITEMS;
     if (most < 1)
         most = 1;
-    s->items = power_from(ptx_space_bound(k, &s->work), most);
+    s->items = power_from(emit_space_bound(k, &s->work), most);
     s->threads = s->team * s->items;
     if (s->threads < PTX_WARP) {
         s->items = PTX_WARP / s->team;

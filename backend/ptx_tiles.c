@@ -29,7 +29,7 @@ enum {
 /* One of the operands, and where it is staged. */
 typedef struct Operand {
     const KNode *value;
-    const PtxSpace *space; /* rows or columns */
+    const EmitSpace *space; /* rows or columns */
     int side;              /* elements of a tile */
     Val first, limit;      /* of the tile, of all */
     int64_t offset;        /* in shared memory */
@@ -40,7 +40,7 @@ typedef struct Operand {
 typedef struct Tile {
     Ptx *p;
     const PtxTiles *t;
-    PtxSpace columns, products;
+    EmitSpace columns, products;
     Type type;
     bool is_float;
     int64_t bytes; /* of an element */
@@ -94,10 +94,10 @@ find_rows(Emit *e, PtxTiles *t)
         if (e->value_depends[t->of_columns->id].row)
             break;
     }
-    t->outer = (PtxSpace){.count = first};
+    t->outer = (EmitSpace){.count = first};
     for (int i = 0; i < first; i++)
         t->outer.vars[i] = grid->vars[i];
-    t->rows = (PtxSpace){.count = grid->count - first};
+    t->rows = (EmitSpace){.count = grid->count - first};
     for (int i = first; i < grid->count; i++)
         t->rows.vars[i - first] = grid->vars[i];
 }
@@ -123,7 +123,7 @@ ptx_tiles_find(Ptx *p, const KNode *flat, PtxTiles *t)
         !find_operands(e, &found))
         return;
     find_rows(e, &found);
-    int64_t rows = ptx_space_bound(e->k, &found.rows);
+    int64_t rows = emit_space_bound(e->k, &found.rows);
     int64_t columns = emit_ranges_bound(e->k, &flat->loop.ranges);
     if (!found.rows.count || rows < FEW || columns < FEW ||
         emit_ranges_bound(e->k, &found.contract->contract.ranges) <
@@ -199,7 +199,7 @@ find_needed(const Tile *tile, Operand *o)
     o->vars = NEW_ARRAY(e->arena, bool, (size_t)e->k->num_vars + 1);
     o->values[o->value->id] = true;
     list_blocks(tile, blocks);
-    const PtxSpace *k = &tile->products;
+    const EmitSpace *k = &tile->products;
     const KVar *last = k->vars[k->count - 1];
     for (int i = NUM_BLOCKS - 1; i >= 0; i--) {
         for (KNode *n = blocks[i]->last; n; n = n->prev) {
@@ -256,8 +256,8 @@ operand_at(const Tile *tile, const Operand *o, Val product, Val element)
     Val inside = be_and(u, be_icmp(u, LLVMIntSLT, product, tile->size),
                         be_icmp(u, LLVMIntSLT, element, o->limit));
     PtxIf i = ptx_if(p, inside);
-    ptx_space_split(p, o->space, element);
-    ptx_space_split(p, &tile->products, product);
+    emit_space_split(&p->e, o->space, element);
+    emit_space_split(&p->e, &tile->products, product);
     Val x = emit_operand(tile, o);
     return ptx_end_if(p, &i, x, no_product(tile, o));
 }
@@ -435,8 +435,8 @@ finish_element(const Tile *tile, Val number)
                         be_icmp(u, LLVMIntSLT, column, tile->of_columns.limit));
     PtxIf i = ptx_if(p, inside);
     p->product = be_load(u, tile->type, at, (unsigned)tile->bytes);
-    ptx_space_split(p, &tile->t->rows, row);
-    ptx_space_split(p, &tile->columns, column);
+    emit_space_split(&p->e, &tile->t->rows, row);
+    emit_space_split(&p->e, &tile->columns, column);
     emit_block(e, &e->k->body);
     ptx_end_if(p, &i, NULL, NULL);
 }
@@ -493,15 +493,16 @@ emit_all(Tile *tile)
     Operand *rows = &tile->of_rows, *columns = &tile->of_columns;
     Val down = num_tiles(p, rows->limit, rows->side);
     Val across = num_tiles(p, columns->limit, columns->side);
-    Val work =
-        be_mul(u, be_mul(u, down, across), ptx_space_size(p, &tile->t->outer));
+    Val work = be_mul(u, be_mul(u, down, across),
+                      emit_space_size(&p->e, &tile->t->outer));
     BeLoop l;
     be_loop_begin(u, &l, p->block, work, p->num_blocks, "tile");
     be_loop_body(u, &l);
     Val column = LLVMBuildURem(b, l.index, across, "");
     Val number = LLVMBuildUDiv(b, l.index, across, "");
     Val row = LLVMBuildURem(b, number, down, "");
-    ptx_space_split(p, &tile->t->outer, LLVMBuildUDiv(b, number, down, ""));
+    emit_space_split(&p->e, &tile->t->outer,
+                     LLVMBuildUDiv(b, number, down, ""));
     rows->first = be_mul(u, row, emit_word(e, rows->side));
     columns->first = be_mul(u, column, emit_word(e, columns->side));
     emit_tile(tile);
@@ -516,16 +517,16 @@ ptx_emit_tiles(Ptx *p)
     const PtxTiles *t = &p->shape.tiles;
     const KNode *n = t->contract;
     Tile tile = {.p = p, .t = t, .is_float = dtype_is_float(n->dtype)};
-    tile.columns = ptx_space_of(&t->loop->loop.ranges);
-    tile.products = ptx_space_of(&n->contract.ranges);
+    tile.columns = emit_space_of(&t->loop->loop.ranges);
+    tile.products = emit_space_of(&n->contract.ranges);
     tile.type = emit_type(e, n->dtype);
     tile.bytes = element_bytes(t);
-    tile.size = ptx_space_size(p, &tile.products);
+    tile.size = emit_space_size(&p->e, &tile.products);
     tile.of_rows = (Operand){t->of_rows, &t->rows, .side = t->height};
     tile.of_columns = (Operand){t->of_columns, &tile.columns, .side = t->width};
     tile.of_columns.offset = staged_bytes(t->height, tile.bytes);
-    tile.of_rows.limit = ptx_space_size(p, &t->rows);
-    tile.of_columns.limit = ptx_space_size(p, &tile.columns);
+    tile.of_rows.limit = emit_space_size(&p->e, &t->rows);
+    tile.of_columns.limit = emit_space_size(&p->e, &tile.columns);
     tile.x = LLVMBuildURem(b, p->thread, emit_word(e, PTX_SIDE), "");
     tile.y = LLVMBuildUDiv(b, p->thread, emit_word(e, PTX_SIDE), "");
     emit_find_depends(e, NULL);

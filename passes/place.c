@@ -45,7 +45,15 @@ write_initial_value(PassCx *cx, IrVar *v, IrOp *first)
                           "written to every copy",
                           v->name));
     ir_splice_before(first, b);
-    ir_func_remove(init);
+}
+
+/* Two variables may have one initializer: it goes when both are written. */
+static void
+remove_init(IrModule *m, IrVar *v)
+{
+    IrFunc *init = ir_func_find(m, v->init);
+    if (init)
+        ir_func_remove(init);
     v->init = NULL;
 }
 
@@ -71,5 +79,8 @@ pass_place(PassCx *cx)
     for (int i = 0; i < m->vars.len; i++)
         if (m->vars.data[i]->init)
             write_initial_value(cx, m->vars.data[i], first);
+    for (int i = 0; i < m->vars.len; i++)
+        if (m->vars.data[i]->init)
+            remove_init(m, m->vars.data[i]);
     return true;
 }

@@ -7,9 +7,14 @@
  *
  * The compiler is known by its build-id, which the linker makes of all its
  * bytes: a changed code generator never meets code of its predecessor.
+ *
+ * Files lie in 256 folders by the first digits of their names.  Each may take
+ * its part of the cache's size: now and then one who has put a file there
+ * removes what was longest unused (a file's time is that of its last use).
  */
 #include "backend/cache.h"
 
+#include <dirent.h>
 #include <elf.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -18,13 +23,23 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 #include <xxhash.h>
 #include "runtime/base/fail.h"
 #include "runtime/base/str.h"
+#include "runtime/base/vec.h"
+
+enum {
+    FOLDERS = 256,
+    PUTS_PER_TRIM = 16,    /* on average; a folder is read in about 1 ms */
+    DEFAULT_SIZE = 1024,   /* MB */
+    SECONDS_OF_USE = 3600, /* uses nearer than that are not told apart */
+};
 
 struct BeCache {
     const char *dir; /* NULL: no cache */
+    uint64_t limit;  /* bytes, of all files together */
 };
 
 typedef struct Header {
@@ -65,10 +80,22 @@ make_folders(Arena *a, const char *dir)
     return mkdir(path, 0777) == 0 || errno == EEXIST;
 }
 
+static uint64_t
+size_limit(void)
+{
+    const char *own = getenv("TFD_CACHE_SIZE");
+    char *end;
+    unsigned long mb = own && *own ? strtoul(own, &end, 10) : DEFAULT_SIZE;
+    if (own && *own && *end)
+        mb = DEFAULT_SIZE;
+    return (uint64_t)mb << 20;
+}
+
 BeCache *
 be_cache_open(Arena *a, const char *dir)
 {
     BeCache *c = NEW(a, BeCache);
+    c->limit = size_limit();
     if (!dir)
         dir = default_dir(a);
     if (*dir && make_folders(a, dir))
@@ -126,9 +153,16 @@ be_cache_key(const char *text, size_t len, const char *target, int level)
 /* ---- files -------------------------------------------------------------- */
 
 static char *
+folder_path(const BeCache *c, BeCacheKey key, Arena *a)
+{
+    return arena_printf(a, "%s/%02x", c->dir,
+                        (unsigned)(key.high >> 56) % FOLDERS);
+}
+
+static char *
 entry_path(const BeCache *c, BeCacheKey key, Arena *a)
 {
-    return arena_printf(a, "%s/%016llx%016llx.o", c->dir,
+    return arena_printf(a, "%s/%016llx%016llx.o", folder_path(c, key, a),
                         (unsigned long long)key.high,
                         (unsigned long long)key.low);
 }
@@ -176,6 +210,8 @@ read_entry(int fd, BeCacheKey key, Arena *a, const void **bytes, size_t *size)
     void *data = arena_alloc(a, h.size);
     if (!read_all(fd, data, h.size) || XXH3_64bits(data, h.size) != h.checksum)
         return false;
+    if (time(NULL) - st.st_mtime > SECONDS_OF_USE)
+        futimens(fd, NULL);
     *bytes = data;
     *size = h.size;
     return true;
@@ -195,23 +231,85 @@ be_cache_get(const BeCache *c, BeCacheKey key, Arena *a, const void **bytes,
     return found;
 }
 
+/* ---- what was longest unused goes --------------------------------------- */
+
+typedef struct Entry {
+    const char *name;
+    time_t used;
+    uint64_t size;
+} Entry;
+
+typedef VEC(Entry) Entries;
+
+static int
+by_use(const void *x, const void *y)
+{
+    const Entry *a = x, *b = y;
+    return a->used != b->used ? (a->used > b->used) - (a->used < b->used)
+                              : strcmp(a->name, b->name);
+}
+
+/* The files of an open folder, and how many bytes they are. */
+static uint64_t
+list_entries(DIR *folder, Arena *a, Entries *entries)
+{
+    uint64_t total = 0;
+    for (struct dirent *d; (d = readdir(folder));) {
+        struct stat st;
+        if (fstatat(dirfd(folder), d->d_name, &st, AT_SYMLINK_NOFOLLOW) ||
+            !S_ISREG(st.st_mode))
+            continue;
+        Entry e = {arena_strdup(a, d->d_name), st.st_mtime,
+                   (uint64_t)st.st_size};
+        VEC_PUSH(a, *entries, e);
+        total += (uint64_t)st.st_size;
+    }
+    return total;
+}
+
+static void
+trim_folder(const char *path, uint64_t limit, Arena *a)
+{
+    DIR *folder = opendir(path);
+    if (!folder)
+        return;
+    Entries entries = {0};
+    uint64_t total = list_entries(folder, a, &entries);
+    if (total > limit) {
+        qsort(entries.data, (size_t)entries.len, sizeof *entries.data, by_use);
+        for (int i = 0; i < entries.len && total > limit; i++) {
+            total -= entries.data[i].size;
+            unlinkat(dirfd(folder), entries.data[i].name, 0);
+        }
+    }
+    closedir(folder);
+}
+
+/* ---- putting ------------------------------------------------------------ */
+
+static bool
+write_entry(int fd, BeCacheKey key, const void *bytes, size_t size)
+{
+    Header h = {.key = key, .size = size, .checksum = XXH3_64bits(bytes, size)};
+    memcpy(h.magic, magic, sizeof magic);
+    bool written = write_all(fd, &h, sizeof h) && write_all(fd, bytes, size);
+    return (close(fd) == 0) & written;
+}
+
 void
 be_cache_put(const BeCache *c, BeCacheKey key, const void *bytes, size_t size)
 {
     if (!c->dir || fail_here(FAIL_IO))
         return;
     Arena *a = arena_new(NULL, "cache entry");
-    char *temporary = arena_printf(a, "%s/new.XXXXXX", c->dir);
+    char *folder = folder_path(c, key, a);
+    mkdir(folder, 0777);
+    char *temporary = arena_printf(a, "%s/new.XXXXXX", folder);
     int fd = mkstemp(temporary);
-    if (fd >= 0) {
-        Header h = {
-            .key = key, .size = size, .checksum = XXH3_64bits(bytes, size)};
-        memcpy(h.magic, magic, sizeof magic);
-        bool written =
-            write_all(fd, &h, sizeof h) && write_all(fd, bytes, size);
-        written &= close(fd) == 0;
-        if (!written || rename(temporary, entry_path(c, key, a)))
-            unlink(temporary);
-    }
+    if (fd >= 0 && (!write_entry(fd, key, bytes, size) ||
+                    rename(temporary, entry_path(c, key, a))))
+        unlink(temporary);
+    if (key.low % PUTS_PER_TRIM == 0)
+        trim_folder(folder, c->limit / FOLDERS, a);
     arena_release(a);
 }

@@ -1,10 +1,19 @@
 /*
  * conformance_test.c - what tf.distribute does, and we do too
  *
- *   NAME.tfd   asserts cases by their names (RED-01, ...); each line that
- *              begins with  #! DEVICES [STRATEGY [OPTIONS]]  is a way to run
- *              it; a line  #? TEXT  behind it is in its placed IR.  With  #-
- *              that way is refused, and TEXT is in the message
+ * NAME.tfd asserts cases of cases.md by their names (RED-01, ...).  The lines
+ * at its head say how to run it:
+ *
+ *   #! DEVICES [STRATEGY [OPTIONS]]   it runs to its end
+ *   #- DEVICES [STRATEGY [OPTIONS]]   the compiler refuses it
+ *   #/ DEVICES [STRATEGY [OPTIONS]]   it compiles, and stops when it runs
+ *   #? TEXT    is in the placed IR of the way above, or in its message
+ *   #> TEXT    is in what the way above printed
+ *
+ * TEXT may begin with the cases that it shows ("RED-12, RED-32: "), and "|"
+ * stands for an end of line in what is printed.  Lines "#~" are for
+ * gen_conformance.c.  The ways of a program run in one folder, so that one
+ * restores what another saved.
  *
  *   conformance_test, with the environment of tests/e2e/run.h
  */
@@ -31,34 +40,80 @@ options_of(const char *words)
                         strategy, rest ? words + rest : "");
 }
 
-static void
-compile_and_run(const char *path, const char *options)
-{
-    const char *plan = arena_printf(arena, "%s/program.tfp", work_dir(arena));
-    run_ok(arena, "tfdc %s -o %s %s", path, plan, options);
-    run_ok(arena, "tfd-run %s", plan);
-}
+/* A way to run a program, and what came of it. */
+typedef struct Way {
+    const char *path, *options;
+    char kind;           /* of its line: '!' '-' '/' */
+    const char *message; /* of what was refused or stopped */
+    const char *printed;
+} Way;
 
 static const char *
-placed(const char *path, const char *options)
+refuse(const Way *w)
 {
-    return run_ok(arena, "tfdc %s --to placed %s", path, options).out;
-}
-
-static const char *
-refuse(const char *path, const char *options)
-{
-    Ran r = run(arena, "tfdc %s --to placed %s", path, options);
+    Ran r = run(arena, "tfdc %s --to placed %s", w->path, w->options);
     if (r.code != 1 && r.code != 2)
-        fail_msg("%s %s: exit status %d", path, options, r.code);
+        fail_msg("%s %s: exit status %d", w->path, w->options, r.code);
     return r.err;
 }
 
 static void
-check_text(const char *options, const char *text, const char *wanted)
+take_way(Way *w)
 {
-    if (!strstr(text, wanted))
-        fail_msg("%s: \"%s\" is not in\n%s", options, wanted, text);
+    const char *plan = "program.tfp";
+    w->message = w->printed = NULL;
+    if (w->kind == '-') {
+        w->message = refuse(w);
+        return;
+    }
+    run_ok(arena, "tfdc %s -o %s %s", w->path, plan, w->options);
+    if (w->kind == '!') {
+        w->printed = run_ok(arena, "tfd-run %s", plan).out;
+        return;
+    }
+    Ran r = run(arena, "tfd-run %s", plan);
+    if (r.code != 1)
+        fail_msg("%s %s: exit status %d", w->path, w->options, r.code);
+    w->message = r.err;
+    w->printed = r.out;
+}
+
+/* Behind the names of cases that text begins with: "RED-12, RED-32: ". */
+static const char *
+after_cases(const char *text)
+{
+    size_t len = strspn(text, "ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-, ");
+    return len >= 6 && text[3] == '-' && text[len] == ':' ? text + len + 2
+                                                          : text;
+}
+
+static void
+check_text(const Way *w, const char *text, const char *wanted)
+{
+    if (!text || !strstr(text, wanted))
+        fail_msg("%s: \"%s\" is not in\n%s", w->options, wanted, text);
+}
+
+static const char *
+with_line_ends(const char *text)
+{
+    char *copy = arena_strdup(arena, text);
+    for (char *p = copy; (p = strchr(p, '|'));)
+        *p = '\n';
+    return copy;
+}
+
+static void
+check_line(const Way *w, char kind, const char *wanted)
+{
+    if (kind == '>')
+        check_text(w, w->printed, with_line_ends(wanted));
+    else if (kind == '?' && w->message)
+        check_text(w, w->message, wanted);
+    else if (kind == '?')
+        check_text(
+            w, run_ok(arena, "tfdc %s --to placed %s", w->path, w->options).out,
+            wanted);
 }
 
 static void
@@ -66,21 +121,19 @@ check_program(void **state)
 {
     const char *name = *state;
     const char *path = arena_printf(arena, "tests/conformance/%s", name);
-    const char *full = arena_printf(arena, "%s/%s", getenv("TFD_ROOT"), path);
     const char *text = source_text(arena, path);
-    const char *options = "", *refused = NULL;
-    for (; text[0] == '#' && strchr("!?-", text[1]);
+    Way w = {.path = arena_printf(arena, "%s/%s", getenv("TFD_ROOT"), path)};
+    assert_int_equal(chdir(work_dir(arena)), 0);
+    for (; text[0] == '#' && strchr("!-/?>~", text[1]);
          text = strchr(text, '\n') + 1) {
         const char *line = arena_strndup(arena, text, strcspn(text, "\n"));
-        if (text[1] == '?') {
-            check_text(options, refused ? refused : placed(full, options),
-                       line + 3);
+        if (strchr("?>~", line[1])) {
+            check_line(&w, line[1], after_cases(line + 3));
             continue;
         }
-        options = options_of(line + 3);
-        refused = text[1] == '-' ? refuse(full, options) : NULL;
-        if (!refused)
-            compile_and_run(full, options);
+        w.kind = line[1];
+        w.options = options_of(line + 3);
+        take_way(&w);
     }
 }
 

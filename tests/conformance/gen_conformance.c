@@ -1,0 +1,310 @@
+/*
+ * gen_conformance.c - docs/conformance.md, from cases.md and the programs
+ *
+ *   gen_conformance CASES.md FOLDER
+ *
+ * A program holds a case when it checks it: an assert names the case in its
+ * text, or a line of its head does ("#? RED-12: TEXT", conformance_test.c).  A
+ * line that begins with #~ marks cases, anywhere in a program:
+ *
+ *   #~ RED-22, RED-24 otherwise: what tfd does instead
+ *   #~ INP-24 needs several processes: why
+ *
+ * What is otherwise must be checked all the same.  A case that no program holds
+ * and nothing marks stops the build, and so does a name that is no case.
+ */
+#include <ctype.h>
+#include <dirent.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include "runtime/base/file.h"
+#include "runtime/base/str.h"
+#include "runtime/base/vec.h"
+
+enum { ID_LEN = 6 }; /* RED-01 */
+
+typedef enum Mark { NO_MARK, OTHERWISE, PROCESSES, OPEN, NUM_MARKS } Mark;
+
+static const struct {
+    const char *word, *result;
+} marks[NUM_MARKS] = {
+    [NO_MARK] = {"", "passes"},
+    [OTHERWISE] = {"otherwise: ", "tfd decides otherwise: "},
+    [PROCESSES] = {"needs several processes: ", "needs several processes: "},
+    [OPEN] = {"open: ", "no program yet"},
+};
+
+typedef struct Area {
+    const char *title;     /* "RED: reduce, ..." */
+    const char *processes; /* why it needs several; NULL if it does not */
+} Area;
+
+typedef struct Case {
+    const char *id, *setting, *expected;
+    int area;
+    Str files; /* that hold it, with commas */
+    const char *last_file;
+    Mark mark;
+    const char *why;
+} Case;
+
+typedef VEC(Area) Areas;
+typedef VEC(Case) Cases;
+
+static Arena *arena;
+static Areas areas;
+static Cases cases;
+static int num_wrong;
+
+static void __attribute__((format(printf, 1, 2)))
+complain(const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    fprintf(stderr, "%s\n", arena_vprintf(arena, format, args));
+    va_end(args);
+    num_wrong++;
+}
+
+/* ---- cases.md ------------------------------------------------------------ */
+
+static bool
+is_id(const char *p)
+{
+    return isupper(p[0]) && isupper(p[1]) && isupper(p[2]) && p[3] == '-' &&
+           isdigit(p[4]) && isdigit(p[5]);
+}
+
+/* The cell that begins at *p, which goes to the next one. */
+static const char *
+take_cell(const char **p)
+{
+    const char *start = *p, *end = strstr(start, " | ");
+    if (!end)
+        end = start + strlen(start);
+    *p = *end ? end + 3 : end;
+    return arena_strndup(arena, start, (size_t)(end - start));
+}
+
+static void
+read_case(const char *line)
+{
+    Case c = {.area = areas.len - 1, .files = str_new(arena)};
+    const char *p = line + 2;
+    c.id = take_cell(&p);
+    c.setting = take_cell(&p);
+    c.expected = take_cell(&p);
+    VEC_PUSH(arena, cases, c);
+}
+
+static void
+read_case_line(const char *line)
+{
+    static const char why[] = "Needs several processes: ";
+    if (strncmp(line, "## ", 3) == 0)
+        VEC_PUSH(arena, areas, ((Area){.title = line + 3}));
+    else if (areas.len > 0 && strncmp(line, why, strlen(why)) == 0)
+        VEC_LAST(areas).processes = line + strlen(why);
+    else if (areas.len > 0 && strncmp(line, "| ", 2) == 0 && is_id(line + 2))
+        read_case(line);
+}
+
+/* ---- the programs -------------------------------------------------------- */
+
+static Case *
+find_case(const char *id)
+{
+    for (int i = 0; i < cases.len; i++)
+        if (strncmp(cases.data[i].id, id, ID_LEN) == 0)
+            return &cases.data[i];
+    return NULL;
+}
+
+static void
+hold(Case *c, const char *file)
+{
+    if (c->last_file == file)
+        return;
+    str_addf(&c->files, "%s`%s`", c->last_file ? ", " : "", file);
+    c->last_file = file;
+}
+
+static void
+mark(Case *c, const char *text, const char *file)
+{
+    for (Mark m = OTHERWISE; m < NUM_MARKS; m++) {
+        size_t len = strlen(marks[m].word);
+        if (strncmp(text, marks[m].word, len) == 0) {
+            c->mark = m;
+            c->why = text + len;
+        }
+    }
+    if (!c->why)
+        complain("%s: %s is marked as \"%s\"", file, c->id, text);
+    if (c->mark == PROCESSES)
+        hold(c, file);
+}
+
+/* Where the names that a mark begins with end: "RED-22, RED-24 ". */
+static const char *
+after_ids(const char *p)
+{
+    while (is_id(p)) {
+        p += ID_LEN;
+        p += strspn(p, ", ");
+    }
+    return p;
+}
+
+static void
+read_program_line(const char *line, const char *file)
+{
+    bool is_mark = strncmp(line, "#~ ", 3) == 0;
+    bool is_check = strncmp(line, "#? ", 3) == 0 ||
+                    strncmp(line, "#> ", 3) == 0 || strstr(line, "assert(");
+    const char *start = is_mark ? line + 3 : line;
+    const char *end = *line == '#' ? after_ids(line + 3) : line + strlen(line);
+    if (!is_mark && (!is_check || (*line == '#' && end[0] != ':')))
+        return;
+    for (const char *p = start; p < end; p++) {
+        if (!is_id(p))
+            continue;
+        Case *c = find_case(p);
+        if (!c)
+            complain("%s: %.*s is no case", file, ID_LEN, p);
+        else if (is_mark)
+            mark(c, end, file);
+        else
+            hold(c, file);
+    }
+}
+
+/* ---- files --------------------------------------------------------------- */
+
+static char *
+read_text(const char *path)
+{
+    char *text;
+    size_t len;
+    Status st = file_read(arena, path, &text, &len);
+    if (st) {
+        fprintf(stderr, "%s\n", status_message(st));
+        exit(1);
+    }
+    return text;
+}
+
+static int
+is_program(const struct dirent *e)
+{
+    const char *ending = strrchr(e->d_name, '.');
+    return ending && strcmp(ending, ".tfd") == 0;
+}
+
+static void
+read_programs(const char *folder)
+{
+    struct dirent **entries;
+    int n = scandir(folder, &entries, is_program, alphasort);
+    for (int i = 0; i < n; i++) {
+        const char *file = arena_strdup(arena, entries[i]->d_name);
+        char *text = read_text(arena_printf(arena, "%s/%s", folder, file));
+        for (char *at; (at = strsep(&text, "\n"));)
+            read_program_line(at, file);
+        free(entries[i]);
+    }
+    if (n >= 0)
+        free(entries);
+}
+
+/* ---- the page ------------------------------------------------------------ */
+
+static bool
+is_held(const Case *c)
+{
+    return c->last_file != NULL;
+}
+
+/* What its area says of a case is said of each. */
+static void
+settle(void)
+{
+    for (int i = 0; i < cases.len; i++) {
+        Case *c = &cases.data[i];
+        const Area *a = &areas.data[c->area];
+        if (a->processes && !is_held(c)) {
+            c->mark = PROCESSES;
+            c->why = a->processes;
+        } else if (!is_held(c)) {
+            c->mark = OPEN;
+        }
+    }
+}
+
+static void
+print_counts(void)
+{
+    int all[NUM_MARKS] = {0};
+    printf("| area | cases | passes | tfd decides otherwise | needs several "
+           "processes |\n| --- | --- | --- | --- | --- |\n");
+    for (int a = 0; a < areas.len; a++) {
+        int n[NUM_MARKS] = {0};
+        for (int i = 0; i < cases.len; i++)
+            if (cases.data[i].area == a)
+                n[cases.data[i].mark]++;
+        for (Mark m = 0; m < NUM_MARKS; m++)
+            all[m] += n[m];
+        printf("| %.*s | %d | %d | %d | %d |\n",
+               (int)strcspn(areas.data[a].title, "("), areas.data[a].title,
+               n[NO_MARK] + n[OTHERWISE] + n[PROCESSES] + n[OPEN], n[NO_MARK],
+               n[OTHERWISE], n[PROCESSES]);
+    }
+    printf("| **all** | %d | %d | %d | %d |\n", cases.len, all[NO_MARK],
+           all[OTHERWISE], all[PROCESSES]);
+}
+
+static void
+print_case(const Case *c)
+{
+    printf("| %s | %s | %s | %s | %s%s |\n", c->id, c->setting, c->expected,
+           str_text(&c->files), marks[c->mark].result, c->why ? c->why : "");
+}
+
+static void
+print_page(void)
+{
+    printf("# Cases of tf.distribute, and what tfd does\n\n"
+           "Made by the build (`tests/conformance/gen_conformance.c`) from the "
+           "cases in\n`tests/conformance/cases.md`, which says where they come "
+           "from and how to read a row,\nand from the programs beside it. The "
+           "suite `conformance` runs these: *passes* means\nthat the program "
+           "named asserts what is expected; where tfd decides otherwise\n"
+           "([semantics.md](semantics.md)), it asserts what tfd does "
+           "instead.\n\n");
+    print_counts();
+    for (int a = 0; a < areas.len; a++) {
+        printf("\n## %s\n\n| id | setting and action | expected | program | "
+               "result |\n| --- | --- | --- | --- | --- |\n",
+               areas.data[a].title);
+        for (int i = 0; i < cases.len; i++)
+            if (cases.data[i].area == a)
+                print_case(&cases.data[i]);
+    }
+}
+
+int
+main(int argc, char **argv)
+{
+    if (argc != 3)
+        return 2;
+    arena = arena_new(NULL, "conformance");
+    char *text = read_text(argv[1]);
+    for (char *at; (at = strsep(&text, "\n"));)
+        read_case_line(at);
+    read_programs(argv[2]);
+    settle();
+    print_page();
+    arena_release(arena);
+    return num_wrong > 0;
+}

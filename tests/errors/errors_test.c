@@ -11,14 +11,9 @@
  * What is wrong on two replicas is wrong on one, and the other way round.
  * With TFD_BLESS=1 the .txt that are there are written anew.
  */
-#include "tests/unit/unit.h"
+#include "tests/unit/golden.h"
 
-#include <dirent.h>
 #include "frontend/frontend.h"
-#include "runtime/base/file.h"
-#include "runtime/base/vec.h"
-
-typedef VEC(char *) Names;
 
 static Arena *arena; /* of the whole run */
 
@@ -29,25 +24,6 @@ static const struct {
     {"mirrored", "cpu:0"},
     {"default", "cpu:0"},
 };
-
-/* ---- files -------------------------------------------------------------- */
-
-static char *
-read_text(const char *path, size_t *len)
-{
-    char *text;
-    Status st = file_read(arena, path, &text, len);
-    if (st)
-        print_error("%s\n", status_message(st));
-    assert_null(st);
-    return text;
-}
-
-static const char *
-base_name(const char *path)
-{
-    return strrchr(path, '/') + 1;
-}
 
 /* ---- what is expected --------------------------------------------------- */
 
@@ -78,10 +54,10 @@ static const char *
 messages_of(const char *path, int setup)
 {
     size_t len;
-    const char *text = read_text(path, &len);
+    const char *text = golden_read(arena, path, &len);
     Arena *a = arena_new(arena, "compile");
     Diag *d = diag_new(a);
-    FeOptions options = {.path = base_name(path),
+    FeOptions options = {.path = golden_name(path),
                          .text = text,
                          .len = len,
                          .strategy = setups[setup].strategy,
@@ -104,7 +80,7 @@ compare_lines(const void *a, const void *b)
 static const char *
 errors_among(const char *messages, const char *name)
 {
-    Names lines = {0};
+    VEC(char *) lines = {0};
     size_t name_len = strlen(name);
     static const char word[] = ": error: ";
     for (const char *p = messages; *p;) {
@@ -131,14 +107,9 @@ errors_among(const char *messages, const char *name)
 static void
 expect_pinned(const char *program, const char *messages)
 {
-    size_t len;
-    const char *path = arena_printf(
-        arena, "%.*s.txt", (int)(strlen(program) - strlen(".tfd")), program);
-    if (access(path, F_OK) != 0)
-        return;
-    if (getenv("TFD_BLESS"))
-        assert_null(file_write(path, messages, strlen(messages)));
-    assert_string_equal(messages, read_text(path, &len));
+    const char *path = golden_sibling(arena, program, ".txt");
+    if (access(path, F_OK) == 0)
+        golden_expect(arena, path, messages);
 }
 
 static void
@@ -146,10 +117,10 @@ expect_errors(void **state)
 {
     const char *path = *state;
     size_t len;
-    const char *expected = expected_errors(read_text(path, &len));
+    const char *expected = expected_errors(golden_read(arena, path, &len));
     for (int i = 0; i < (int)(sizeof setups / sizeof *setups); i++) {
         const char *messages = messages_of(path, i);
-        const char *errors = errors_among(messages, base_name(path));
+        const char *errors = errors_among(messages, golden_name(path));
         if (strcmp(errors, expected) != 0)
             print_error("%s, %s on %s\n--- expected\n%s--- but got\n%s", path,
                         setups[i].strategy, setups[i].devices, expected,
@@ -160,48 +131,15 @@ expect_errors(void **state)
     }
 }
 
-static int
-compare_names(const void *a, const void *b)
-{
-    return strcmp(*(char *const *)a, *(char *const *)b);
-}
-
-static Names
-list_programs(const char *folder)
-{
-    Names names = {0};
-    DIR *dir = opendir(folder);
-    if (!dir)
-        return names;
-    for (struct dirent *e; (e = readdir(dir));) {
-        const char *ending = strrchr(e->d_name, '.');
-        if (ending && strcmp(ending, ".tfd") == 0)
-            VEC_PUSH(arena, names,
-                     arena_printf(arena, "%s/%s", folder, e->d_name));
-    }
-    closedir(dir);
-    qsort(names.data, (size_t)names.len, sizeof *names.data, compare_names);
-    return names;
-}
-
 int
 main(int argc, char **argv)
 {
     if (argc != 2)
         return 2;
     arena = arena_new(NULL, "test");
-    Names names =
-        list_programs(arena_printf(arena, "%s/tests/errors", argv[1]));
-    struct CMUnitTest *tests =
-        NEW_ARRAY(arena, struct CMUnitTest, (size_t)names.len);
-    for (int i = 0; i < names.len; i++) {
-        tests[i].name = base_name(names.data[i]);
-        tests[i].test_func = expect_errors;
-        tests[i].initial_state = names.data[i];
-    }
-    int failed =
-        names.len == 0 ||
-        _cmocka_run_group_tests("errors", tests, (size_t)names.len, NULL, NULL);
+    int failed = golden_run(arena, "errors",
+                            arena_printf(arena, "%s/tests/errors", argv[1]),
+                            ".tfd", expect_errors);
     arena_release(arena);
     return failed;
 }

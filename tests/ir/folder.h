@@ -15,7 +15,7 @@ typedef struct TirFile {
 
 typedef VEC(TirFile) TirFiles;
 
-/* In order of their names.  A folder that cannot be read ends the test. */
+/* In order of their names.  A file that cannot be read fails the test. */
 TirFiles tir_files(Arena *a, const char *folder);
 
 #endif

@@ -4,42 +4,18 @@
  *   kernels/NAME.tir     its kernel operations become NAME.kernels, which reads
  *                        back to the same text
  *
- *   text_test SOURCE_ROOT [--bless]
+ *   text_test SOURCE_ROOT
  *
- * --bless writes what is expected.
+ * With TFD_BLESS=1 what is expected is written.
  */
-#include "tests/unit/unit.h"
+#include "tests/unit/golden.h"
 
 #include "backend/kernel.h"
-#include "runtime/base/file.h"
 
 static Arena *arena; /* of the whole run */
 static const char *source_root;
-static bool bless;
 
 /* ---- kernels as text ---------------------------------------------------- */
-
-static const char *
-read_text(const char *path, size_t *len)
-{
-    char *text;
-    Status st = file_read(arena, path, &text, len);
-    if (st) {
-        print_error("%s\n", status_message(st));
-        status_free(st);
-        fail();
-    }
-    return text;
-}
-
-static void
-expect_text(const char *path, const char *have)
-{
-    size_t len;
-    if (bless)
-        assert_null(file_write(path, have, strlen(have)));
-    assert_string_equal(read_text(path, &len), have);
-}
 
 static void
 check_messages(const Diag *d)
@@ -66,7 +42,7 @@ static const char *
 kernels_of(const char *path)
 {
     size_t len;
-    const char *text = read_text(path, &len);
+    const char *text = golden_read(arena, path, &len);
     Diag *d = diag_new(arena);
     uint16_t file = diag_add_source(d, path, text, len);
     IrModule *m = ir_parse(arena, intern_new(arena), d, file, text, len);
@@ -97,7 +73,7 @@ expect_kernels(void **state)
     const char *stem =
         arena_printf(arena, "%s/tests/kernels/%s", source_root, (char *)*state);
     const char *have = kernels_of(arena_printf(arena, "%s.tir", stem));
-    expect_text(arena_printf(arena, "%s.kernels", stem), have);
+    golden_expect(arena, arena_printf(arena, "%s.kernels", stem), have);
     assert_string_equal(read_and_print(have), have);
 }
 
@@ -283,7 +259,7 @@ what_is_cut_off_is_an_error(void **state)
     size_t len;
     const char *path =
         arena_printf(arena, "%s/tests/kernels/rows.kernels", source_root);
-    const char *text = read_text(path, &len);
+    const char *text = golden_read(arena, path, &len);
     for (size_t n = 1; n + 1 < len && n < 1000; n++) {
         BeKernels kernels = {0};
         Arena *a = arena_new(arena, "cut");
@@ -300,10 +276,9 @@ what_is_cut_off_is_an_error(void **state)
 int
 main(int argc, char **argv)
 {
-    if (argc < 2)
+    if (argc != 2)
         return 2;
     source_root = argv[1];
-    bless = argc > 2 && strcmp(argv[2], "--bless") == 0;
     arena = arena_new(NULL, "test");
     const struct CMUnitTest tests[] = {
         {"maps", expect_kernels, NULL, NULL, "maps"},

@@ -13,38 +13,19 @@
  *
  * With TFD_BLESS=1 what is expected is written anew.
  */
-#include "tests/unit/unit.h"
+#include "tests/unit/golden.h"
 
-#include <dirent.h>
 #include "runtime/base/file.h"
-#include "runtime/base/vec.h"
 #include "tests/passes/check.h"
 #include "tests/passes/random.h"
 #ifdef HAVE_FRONTEND
 #include "frontend/frontend.h"
 #endif
 
-typedef VEC(char *) Names;
-
 static Arena *arena; /* of the whole run */
 static const char *root;
 
 /* ---- texts -------------------------------------------------------------- */
-
-/* Not inlined: gcc 12 would take what file_read stores in text for a pointer
- * to text itself, and warn of what becomes of it. */
-__attribute__((noinline)) static const char *
-read_text(const char *path, size_t *len)
-{
-    char *text;
-    Status st = file_read(arena, path, &text, len);
-    if (st) {
-        print_error("%s\n", status_message(st));
-        status_free(st);
-        fail();
-    }
-    return text;
-}
 
 static IrModule *
 parse(const char *path, const char *text, size_t len)
@@ -104,7 +85,7 @@ expect_golden(void **state)
 {
     const char *path = *state;
     size_t len;
-    const char *text = read_text(path, &len);
+    const char *text = golden_read(arena, path, &len);
     const char *list = header_word(text, "passes", NULL);
     const char *split = strstr(text, expect_line);
     assert_non_null(list);
@@ -115,18 +96,14 @@ expect_golden(void **state)
         .bytes_per_pack = atoll(header_word(text, "bytes_per_pack", "0"))};
     run_listed(m, list, &options);
     const char *have = print(m);
-    if (getenv("TFD_BLESS")) {
+    if (golden_blesses()) {
         text = arena_printf(arena, "%.*s%s%s", (int)before, text, expect_line,
                             have);
         assert_null(file_write(path, text, strlen(text)));
         return;
     }
     assert_non_null(split);
-    const char *want = split + strlen(expect_line);
-    if (strcmp(want, have) != 0)
-        print_error("%s\n--- expected\n%s--- but got\n%s---\n", path, want,
-                    have);
-    assert_string_equal(want, have);
+    golden_expect_equal(path, have, split + strlen(expect_line));
 }
 
 /* ---- programs that do the same ------------------------------------------ */
@@ -153,7 +130,7 @@ static void
 expect_same_program(void **state)
 {
     size_t len;
-    const char *text = read_text(*state, &len);
+    const char *text = golden_read(arena, *state, &len);
     expect_same(parse(*state, text, len), false);
 }
 
@@ -162,7 +139,7 @@ static void
 expect_same_lowered(void **state)
 {
     size_t len;
-    const char *text = read_text(*state, &len);
+    const char *text = golden_read(arena, *state, &len);
     expect_same(parse(*state, text, len), true);
 }
 
@@ -190,7 +167,7 @@ expect_same_example(void **state)
                          .defines = &e->define,
                          .num_defines = e->define != NULL,
                          .devices = e->devices};
-    options.text = read_text(path, &options.len);
+    options.text = golden_read(arena, path, &options.len);
     Diag *d = diag_new(arena);
     IrModule *m = fe_compile(arena, intern_new(arena), d, &options);
     if (!m || !ir_verify(m, d))
@@ -230,44 +207,13 @@ run_random(void)
     return cmocka_run_group_tests_name("random", tests, NULL, NULL);
 }
 
-/* ---- one test a file ---------------------------------------------------- */
-
-static int
-compare_names(const void *a, const void *b)
-{
-    return strcmp(*(char *const *)a, *(char *const *)b);
-}
-
-static Names
-list_files(const char *folder)
-{
-    Names names = {0};
-    DIR *dir = opendir(folder);
-    assert_non_null(dir);
-    for (struct dirent *e; (e = readdir(dir));) {
-        const char *ending = strrchr(e->d_name, '.');
-        if (ending && strcmp(ending, ".tir") == 0)
-            VEC_PUSH(arena, names,
-                     arena_printf(arena, "%s/%s", folder, e->d_name));
-    }
-    closedir(dir);
-    if (names.len)
-        qsort(names.data, (size_t)names.len, sizeof *names.data, compare_names);
-    return names;
-}
+/* ---- groups ------------------------------------------------------------- */
 
 static int
 run_folder(const char *group, const char *folder, CMUnitTestFunction body)
 {
-    Names names = list_files(arena_printf(arena, "%s/%s", root, folder));
-    struct CMUnitTest *tests =
-        NEW_ARRAY(arena, struct CMUnitTest, (size_t)names.len);
-    for (int i = 0; i < names.len; i++) {
-        tests[i].name = strrchr(names.data[i], '/') + 1;
-        tests[i].test_func = body;
-        tests[i].initial_state = names.data[i];
-    }
-    return _cmocka_run_group_tests(group, tests, (size_t)names.len, NULL, NULL);
+    return golden_run(arena, group, arena_printf(arena, "%s/%s", root, folder),
+                      ".tir", body);
 }
 
 static int

@@ -2,6 +2,7 @@
  * exec_test.c - plans that are run: what comes out, and what goes wrong
  */
 #include "tests/unit/unit.h"
+#include "tests/unit/arena.h"
 
 #include <pthread.h>
 #include "runtime/base/file.h"
@@ -9,24 +10,7 @@
 #include "runtime/cpu/wait.h"
 #include "tests/devices/build.h"
 
-static Arena *arena;
 static PlanObject stuck; /* objects/stuck.c, named on the command line */
-
-static int
-set_up(void **state)
-{
-    (void)state;
-    arena = arena_new(NULL, "test");
-    return 0;
-}
-
-static int
-tear_down(void **state)
-{
-    (void)state;
-    arena_release(arena);
-    return 0;
-}
 
 static const char *
 program(int n, const char *body)
@@ -571,7 +555,7 @@ main(int argc, char **argv)
     if (argc != 2 || file_read(a, argv[1], &bytes, &stuck.size) != OK)
         return 1;
     stuck.bytes = bytes;
-    int failed = cmocka_run_group_tests(tests, set_up, tear_down);
+    int failed = cmocka_run_group_tests(tests, new_arena, release_arena);
     arena_release(a);
     return failed;
 }

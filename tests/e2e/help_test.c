@@ -3,20 +3,7 @@
  */
 #include "tests/e2e/run.h"
 #include "tests/unit/unit.h"
-
-static int
-set_up(void **state)
-{
-    *state = arena_new(NULL, "help");
-    return 0;
-}
-
-static int
-tear_down(void **state)
-{
-    arena_release(*state);
-    return 0;
-}
+#include "tests/unit/arena.h"
 
 /* docs/cli.md has the page of --help word for word. */
 static void
@@ -86,5 +73,5 @@ main(void)
         cmocka_unit_test(near_misses_get_a_suggestion),
         cmocka_unit_test(wrong_input_exits_with_1),
     };
-    return cmocka_run_group_tests(tests, set_up, tear_down);
+    return cmocka_run_group_tests(tests, new_arena, release_arena);
 }

@@ -6,20 +6,7 @@
  */
 #include "tests/e2e/run.h"
 #include "tests/unit/unit.h"
-
-static int
-set_up(void **state)
-{
-    *state = arena_new(NULL, "lessons");
-    return 0;
-}
-
-static int
-tear_down(void **state)
-{
-    arena_release(*state);
-    return 0;
-}
+#include "tests/unit/arena.h"
 
 static const char *
 printed(Arena *a, const char *name, const char *options)
@@ -99,5 +86,5 @@ main(void)
         cmocka_unit_test(micro_batches_are_the_large_batch),
         cmocka_unit_test(micro_batches_meet_after_the_last),
     };
-    return cmocka_run_group_tests(tests, set_up, tear_down);
+    return cmocka_run_group_tests(tests, new_arena, release_arena);
 }

@@ -10,6 +10,7 @@
 #include <math.h>
 #include "tests/e2e/run.h"
 #include "tests/unit/unit.h"
+#include "tests/unit/arena.h"
 
 static const char *const devices[] = {
     "--devices cpu:0",
@@ -17,20 +18,6 @@ static const char *const devices[] = {
     "--devices cpu:0-2",
     "--devices cpu:0-3 --strategy mirrored",
 };
-
-static int
-set_up(void **state)
-{
-    *state = arena_new(NULL, "library");
-    return 0;
-}
-
-static int
-tear_down(void **state)
-{
-    arena_release(*state);
-    return 0;
-}
 
 static const char *
 printed(Arena *a, const char *name, const char *options)
@@ -131,5 +118,5 @@ main(void)
         cmocka_unit_test(metrics_count_what_they_say),
         cmocka_unit_test(spirals_are_learnt_in_16_bits),
     };
-    return cmocka_run_group_tests(tests, set_up, tear_down);
+    return cmocka_run_group_tests(tests, new_arena, release_arena);
 }

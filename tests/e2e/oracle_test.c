@@ -9,6 +9,7 @@
 #include "tests/e2e/run.h"
 #include "tests/ref/interp.h"
 #include "tests/unit/unit.h"
+#include "tests/unit/arena.h"
 
 typedef struct Program {
     const char *path, *options;
@@ -39,20 +40,6 @@ static const Program programs[] = {
     {"tests/e2e/programs/sparse.tfd", "", 3},
     {"tests/e2e/programs/windows.tfd", "", 3},
 };
-
-static int
-set_up(void **state)
-{
-    *state = arena_new(NULL, "oracle");
-    return 0;
-}
-
-static int
-tear_down(void **state)
-{
-    arena_release(*state);
-    return 0;
-}
 
 /* As tfd-run --checksum: all variables of replica 0, then 1, ... */
 static const char *
@@ -124,5 +111,5 @@ main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(compiled_code_is_the_interpreter),
     };
-    return cmocka_run_group_tests(tests, set_up, tear_down);
+    return cmocka_run_group_tests(tests, new_arena, release_arena);
 }

@@ -3,6 +3,7 @@
  */
 #include "tests/e2e/run.h"
 #include "tests/unit/unit.h"
+#include "tests/unit/arena.h"
 
 /* Programs of the tests that compile, with the devices they are for. */
 static const struct {
@@ -22,20 +23,6 @@ static const struct {
     {"tests/lower/nests.tfd", "cpu:0-1"},
 };
 enum { NUM_PROGRAMS = sizeof programs / sizeof *programs };
-
-static int
-set_up(void **state)
-{
-    *state = arena_new(NULL, "phases");
-    return 0;
-}
-
-static int
-tear_down(void **state)
-{
-    arena_release(*state);
-    return 0;
-}
 
 static const char *
 program_path(Arena *a, int i)
@@ -179,5 +166,5 @@ main(void)
         cmocka_unit_test(every_device_can_be_seen),
         cmocka_unit_test(a_program_is_explained),
     };
-    return cmocka_run_group_tests(tests, set_up, tear_down);
+    return cmocka_run_group_tests(tests, new_arena, release_arena);
 }

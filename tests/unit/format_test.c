@@ -2,29 +2,12 @@
  * format_test.c - values as text; what NumPy 1.24 and Python print
  */
 #include "tests/unit/unit.h"
+#include "tests/unit/arena.h"
 
 #include <math.h>
 #include "runtime/base/format.h"
 
 #define COUNT(array) ((int)(sizeof(array) / sizeof *(array)))
-
-static Arena *arena;
-
-static int
-set_up(void **state)
-{
-    (void)state;
-    arena = arena_new(NULL, "test");
-    return 0;
-}
-
-static int
-tear_down(void **state)
-{
-    (void)state;
-    arena_release(arena);
-    return 0;
-}
 
 static const char *
 format_of(const char *spec, DType t, int rank, const int64_t *dims,
@@ -252,5 +235,5 @@ main(void)
         cmocka_unit_test(text_has_places),
         cmocka_unit_test(bad_formats_are_named),
     };
-    return cmocka_run_group_tests(tests, set_up, tear_down);
+    return cmocka_run_group_tests(tests, new_arena, release_arena);
 }

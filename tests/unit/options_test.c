@@ -2,6 +2,7 @@
  * options_test.c - command lines, right and wrong, and the help page
  */
 #include "tests/unit/unit.h"
+#include "tests/unit/arena.h"
 
 #include "runtime/base/options.h"
 #include "runtime/base/str.h"
@@ -46,24 +47,6 @@ static const OptionTable table = {
     .rows = rows,
     .num_rows = NUM_OPTS,
 };
-
-static Arena *arena;
-
-static int
-set_up(void **state)
-{
-    (void)state;
-    arena = arena_new(NULL, "test");
-    return 0;
-}
-
-static int
-tear_down(void **state)
-{
-    (void)state;
-    arena_release(arena);
-    return 0;
-}
 
 /* The words of line are the command line. */
 static Status
@@ -244,7 +227,7 @@ help_and_version_answer(void **state)
     assert_string_equal(answer("prog a --help --version"), page);
 }
 
-#define OPTIONS_TEST(f) cmocka_unit_test_setup_teardown(f, set_up, tear_down)
+#define OPTIONS_TEST(f) cmocka_unit_test_setup_teardown(f, new_arena, release_arena)
 
 int
 main(void)

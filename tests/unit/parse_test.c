@@ -9,29 +9,12 @@
  *   parse_test SOURCE_ROOT
  */
 #include "tests/unit/unit.h"
+#include "tests/unit/arena.h"
 
 #include "frontend/parse.h"
 #include "runtime/base/file.h"
 
 static const char *source_root;
-static Arena *arena;
-
-static int
-set_up(void **state)
-{
-    (void)state;
-    arena = arena_new(NULL, "test");
-    return 0;
-}
-
-static int
-tear_down(void **state)
-{
-    (void)state;
-    arena_release(arena);
-    return 0;
-}
-
 /* ---- parsing ---- */
 
 typedef struct Parsed {
@@ -489,7 +472,7 @@ int
 main(int argc, char **argv)
 {
     static const struct CMUnitTest tests[] = {
-#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+#define TEST(name) cmocka_unit_test_setup_teardown(name, new_arena, release_arena)
         TEST(examples_read_back),         TEST(truncations_survive),
         TEST(mutations_survive),          TEST(nesting_has_a_limit),
         TEST(long_texts_are_read),        TEST(bytes_are_checked),

@@ -2,6 +2,7 @@
  * plan_test.c - plans written, read back, and damaged
  */
 #include "tests/unit/unit.h"
+#include "tests/unit/arena.h"
 
 #include <zip.h>
 #include "runtime/base/file.h"
@@ -20,24 +21,6 @@ static const char program_text[] =
     "  return\n"
     "}\n";
 static const char source_text[] = "main { }\nparam lr: f32 = 0.5\n";
-
-static Arena *arena;
-
-static int
-set_up(void **state)
-{
-    (void)state;
-    arena = arena_new(NULL, "test");
-    return 0;
-}
-
-static int
-tear_down(void **state)
-{
-    (void)state;
-    arena_release(arena);
-    return 0;
-}
 
 typedef struct Bytes {
     const char *data;
@@ -376,5 +359,5 @@ main(void)
         printf("1..0 # SKIP this CPU runs none of our targets\n");
         return 0;
     }
-    return cmocka_run_group_tests(tests, set_up, tear_down);
+    return cmocka_run_group_tests(tests, new_arena, release_arena);
 }

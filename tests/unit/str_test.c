@@ -2,29 +2,12 @@
  * str_test.c - strings, numbers as text, maps, names
  */
 #include "tests/unit/unit.h"
+#include "tests/unit/arena.h"
 
 #include <math.h>
 #include "runtime/base/str.h"
 
 #define COUNT(array) ((int)(sizeof(array) / sizeof *(array)))
-
-static Arena *arena;
-
-static int
-set_up(void **state)
-{
-    (void)state;
-    arena = arena_new(NULL, "test");
-    return 0;
-}
-
-static int
-tear_down(void **state)
-{
-    (void)state;
-    arena_release(arena);
-    return 0;
-}
 
 static void
 strings_grow(void **state)
@@ -209,5 +192,5 @@ main(void)
         cmocka_unit_test(maps_keep_order_and_replace),
         cmocka_unit_test(the_nearest_name_is_suggested),
     };
-    return cmocka_run_group_tests_name("str", tests, set_up, tear_down);
+    return cmocka_run_group_tests_name("str", tests, new_arena, release_arena);
 }

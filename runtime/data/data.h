@@ -16,6 +16,7 @@
 
 #include "ir/ir.h"
 #include "runtime/base/status.h"
+#include "runtime/state.h"
 
 /* A function of a dataset's stage.  in and out point to the elements of its
  * parameters and results; rows is the value of the batch symbol that their
@@ -60,6 +61,12 @@ Status rt_iter_next(RtIter *it) MUST_USE;
 const void *rt_iter_data(const RtIter *it, int replica, int component);
 int64_t rt_iter_rows(const RtIter *it, int replica);
 int64_t rt_iter_all_rows(const RtIter *it);
+
+/* Where the iterator stands, to a state or back from one: passes, steps made
+ * ahead, what every stage holds.  One that reads must be new; if the state does
+ * not fit (rt_state_end) it can only be closed.  The current step is not in it.
+ * An error is the machine's: no thread. */
+Status rt_iter_carry(RtIter *it, RtState *s) MUST_USE;
 
 /* Ends its thread and frees it.  NULL is allowed. */
 void rt_iter_close(RtIter *it);

@@ -107,12 +107,19 @@ rt_division_name(const RtDivision *d)
     return d->legacy ? "legacy" : "V2";
 }
 
+/* The most rows of a part. */
+static int64_t
+most_rows(const RtDivision *d)
+{
+    return (d->batch - 1) / d->num_replicas + 1;
+}
+
 RtStep
 rt_step_new(const RtDivision *d)
 {
     Arena *a = d->input->arena;
     RtStep s = {.parts = NEW_ARRAY(a, RtElement, (size_t)d->num_replicas)};
-    int64_t most = (d->batch - 1) / d->num_replicas + 1;
+    int64_t most = most_rows(d);
     for (int r = 0; r < d->num_replicas; r++) {
         s.parts[r].data = NEW_ARRAY(a, char *, (size_t)d->num_components);
         for (int i = 0; i < d->num_components; i++)
@@ -201,6 +208,14 @@ v2_next(RtDivision *d, RtStep *step)
     return OK;
 }
 
+static void
+count_rows(const RtDivision *d, RtStep *step)
+{
+    step->all_rows = 0;
+    for (int r = 0; r < d->num_replicas; r++)
+        step->all_rows += step->parts[r].rows;
+}
+
 Status
 rt_division_next(RtDivision *d, RtStep *step, bool *end)
 {
@@ -208,9 +223,35 @@ rt_division_next(RtDivision *d, RtStep *step, bool *end)
         step->parts[r].rows = 0;
     if (!d->ended)
         TRY(d->legacy ? legacy_next(d, step) : v2_next(d, step));
-    step->all_rows = 0;
-    for (int r = 0; r < d->num_replicas; r++)
-        step->all_rows += step->parts[r].rows;
+    count_rows(d, step);
     *end = step->all_rows == 0;
     return OK;
+}
+
+/* ---- checkpoints -------------------------------------------------------- */
+
+/* Of the batch at hand, only V2 has rows to give. */
+void
+rt_division_carry(RtDivision *d, RtState *s)
+{
+    rt_state_bool(s, &d->ended);
+    if (!d->legacy) {
+        rt_element_carry(d->input, &d->element, s);
+        rt_state_i64(s, &d->element.rows, 0, d->batch);
+        rt_state_i64(s, &d->taken, 0, d->element.rows);
+    }
+    rt_node_carry(d->input, s);
+}
+
+void
+rt_step_carry(const RtDivision *d, RtStep *step, RtState *s)
+{
+    for (int r = 0; r < d->num_replicas; r++) {
+        RtElement *part = &step->parts[r];
+        rt_state_i64(s, &part->rows, 0, most_rows(d));
+        for (int i = 0; i < d->num_components; i++)
+            rt_state_bytes(s, part->data[i],
+                           (size_t)(part->rows * d->row_bytes[i]));
+    }
+    count_rows(d, step);
 }

@@ -29,6 +29,10 @@ Status rt_division_rewind(RtDivision *d, uint64_t pass) MUST_USE;
 /* The next step's parts; *end when no replica has data. */
 Status rt_division_next(RtDivision *d, RtStep *step, bool *end) MUST_USE;
 
+/* Where the division and its pipeline stand; and a step that was made. */
+void rt_division_carry(RtDivision *d, RtState *s);
+void rt_step_carry(const RtDivision *d, RtStep *step, RtState *s);
+
 const char *rt_division_name(const RtDivision *d);
 
 #endif

@@ -7,6 +7,9 @@
  * anew begins another pass: the thread drops what it made for the last one.
  *
  * Without threads the same ring is filled when a step is asked for.
+ *
+ * A checkpoint has the steps that were made and not taken, and where the maker
+ * stands; the maker rests meanwhile, between two steps.
  */
 #include <pthread.h>
 #include <stdatomic.h>
@@ -35,7 +38,9 @@ struct RtIter {
     RtWord released; /* slots given back so far */
     RtWord pass;     /* opened so many times */
     _Atomic bool quit;
-    uint32_t making; /* who fills slots: the pass it is in */
+    pthread_mutex_t work; /* held while a slot is filled or all is carried */
+    uint32_t making;      /* who fills slots: the pass it is in */
+    bool more;            /* and whether that goes on */
     uint32_t next;   /* number of the slot of the next step */
     bool have_next;  /* it is filled, of this pass, and no end */
     bool ended;
@@ -60,17 +65,18 @@ make_step(RtIter *it, Slot *s)
     return rt_division_next(it->division, &s->step, &s->end);
 }
 
-/* Makes a step of the pass that is open; false when it is its last. */
-static bool
+/* Makes a step of the pass that is open. */
+static void
 fill_slot(RtIter *it, uint32_t number)
 {
     Slot *s = slot(it, number);
+    pthread_mutex_lock(&it->work);
     s->pass = rt_word_load(&it->pass);
     s->end = false;
     s->status = make_step(it, s);
-    bool more = !s->end && !s->status;
+    it->more = !s->end && !s->status;
     rt_word_add(&it->made, 1);
-    return more;
+    pthread_mutex_unlock(&it->work);
 }
 
 /* Waits until a slot is free; false: there is no more work. */
@@ -106,10 +112,9 @@ static void *
 make_steps(void *arg)
 {
     RtIter *it = arg;
-    bool more = false;
-    for (uint32_t number = 0;
-         (more || wait_for_pass(it)) && wait_for_room(it, number); number++)
-        more = fill_slot(it, number);
+    for (uint32_t number = rt_word_load(&it->made);
+         (it->more || wait_for_pass(it)) && wait_for_room(it, number); number++)
+        fill_slot(it, number);
     return NULL;
 }
 
@@ -238,6 +243,80 @@ rt_iter_open(RtIter *it)
     return OK;
 }
 
+/* ---- checkpoints -------------------------------------------------------- */
+
+static void
+error_carry(Status *error, RtState *s)
+{
+    int64_t kind = *error ? status_kind(*error) : 0;
+    const char *text = *error ? status_message(*error) : NULL;
+    rt_state_i64(s, &kind, 0, STATUS_STOPPED);
+    if (!kind)
+        return;
+    rt_state_text(s, &text);
+    if (s->reads)
+        *error = status_new((StatusKind)kind, "%s", text);
+}
+
+static void
+slot_carry(RtIter *it, Slot *slot, RtState *s)
+{
+    slot->pass = rt_word_load(&it->pass);
+    rt_state_bool(s, &slot->end);
+    error_carry(&slot->status, s);
+    rt_step_carry(it->division, &slot->step, s);
+}
+
+/* Steps of the open pass that nobody took; those of older ones come first. */
+static void
+slots_carry(RtIter *it, RtState *s)
+{
+    uint32_t pass = rt_word_load(&it->pass), made = rt_word_load(&it->made);
+    uint32_t first = it->next;
+    while (first != made && slot(it, first)->pass != pass)
+        first++;
+    int64_t count = made - first;
+    rt_state_count(s, &count, ITER_STEPS_AHEAD, 1);
+    for (uint32_t i = 0; i < count; i++)
+        slot_carry(it, slot(it, first + i), s);
+    if (!s->reads)
+        return;
+    const Slot *last = slot(it, (uint32_t)count - 1);
+    it->more = count == 0 || (!last->end && !last->status);
+    rt_word_store(&it->made, (uint32_t)count);
+}
+
+/* While its maker has not seen the pass, there are no steps of it, and the
+ * pipeline stands nowhere. */
+static void
+pass_carry(RtIter *it, RtState *s)
+{
+    bool begun = it->making == rt_word_load(&it->pass);
+    rt_state_bool(s, &begun);
+    if (!begun)
+        return;
+    it->making = rt_word_load(&it->pass);
+    slots_carry(it, s);
+    rt_division_carry(it->division, s);
+}
+
+Status
+rt_iter_carry(RtIter *it, RtState *s)
+{
+    pthread_mutex_lock(&it->work);
+    uint32_t pass = rt_word_load(&it->pass);
+    rt_state_u32(s, &pass);
+    if (s->reads)
+        rt_word_store(&it->pass, pass);
+    if (pass > 0)
+        pass_carry(it, s);
+    bool starts = s->reads && !s->wrong && it->threads && pass > 0;
+    pthread_mutex_unlock(&it->work);
+    return starts ? start_thread(it) : OK;
+}
+
+/* ---- making and unmaking ------------------------------------------------ */
+
 static Status
 make_pipeline(RtIter *it, const IrModule *m, const IrIter *iter,
               int num_replicas, const RtDataOptions *options)
@@ -263,6 +342,7 @@ rt_iter_new(const IrModule *m, const IrIter *iter, int num_replicas,
     it->arena = a;
     it->threads = options->threads;
     it->spin = rt_may_spin(num_replicas + 1);
+    pthread_mutex_init(&it->work, NULL);
     Status st = make_pipeline(it, m, iter, num_replicas, options);
     if (st) {
         rt_iter_close(it);
@@ -291,5 +371,6 @@ rt_iter_close(RtIter *it)
         end_thread(it);
     for (int i = 0; i < ITER_STEPS_AHEAD; i++)
         status_free(it->slots[i].status);
+    pthread_mutex_destroy(&it->work);
     arena_release(it->arena);
 }

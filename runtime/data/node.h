@@ -15,6 +15,7 @@
 #include "ir/stage.h"
 #include "runtime/base/arena.h"
 #include "runtime/data/data.h"
+#include "runtime/state.h"
 
 /* One element: its components, row-major; rows is the value of the batch
  * symbol that their types name, anything if none does. */
@@ -31,6 +32,10 @@ typedef struct RtNodeOps {
     Status (*next)(RtNode *n, RtElement *e, bool *end);
     /* To the beginning of pass n->pass, its input first. */
     Status (*rewind)(RtNode *n);
+    /* All that rewind sets and next changes, to a checkpoint or back from one
+     * (state.h); not of n->input, but of other nodes that n asks.  One that
+     * reads was in no pass yet: next goes on as it would have. */
+    void (*carry)(RtNode *n, RtState *s);
 } RtNodeOps;
 
 struct RtNode {
@@ -53,11 +58,17 @@ Status rt_pipeline_new(Arena *arena, const IrModule *m, const IrDataset *d,
                        const RtDataOptions *options, RtNode **out) MUST_USE;
 Status rt_node_next(RtNode *n, RtElement *e, bool *end) MUST_USE;
 Status rt_node_rewind(RtNode *n, uint64_t pass) MUST_USE;
+/* Where n and all nodes before it stand. */
+void rt_node_carry(RtNode *n, RtState *s);
 
 /* n zeroed bytes on a cache line. */
 char *rt_data_room(Arena *a, int64_t n);
 /* Room for one element that n gives, batches at their bounds. */
 RtElement rt_element_new(const RtNode *n);
+/* An element that n gave, in room of rt_element_new. */
+void rt_element_carry(const RtNode *n, RtElement *e, RtState *s);
+/* The rows of one, which may be anything where its types name no batch. */
+void rt_rows_carry(const RtNode *n, int64_t *rows, RtState *s);
 
 /* Makers of nodes: n is filled in but for ops and state. */
 Status rt_source_new(RtNode *n, const RtDataOptions *options) MUST_USE;

@@ -36,6 +36,34 @@ rt_element_new(const RtNode *n)
     return e;
 }
 
+/* The most rows that an element has; INT64_MAX where its types name none. */
+static int64_t
+bound_of(const RtNode *n)
+{
+    for (int i = 0; i < n->stage->types.len; i++) {
+        const IrType *t = &n->stage->types.data[i];
+        for (int k = 0; k < t->rank; k++)
+            if (t->dims[k].sym >= 0)
+                return n->module->symbols.data[t->dims[k].sym].bound;
+    }
+    return INT64_MAX;
+}
+
+void
+rt_rows_carry(const RtNode *n, int64_t *rows, RtState *s)
+{
+    int64_t bound = bound_of(n), none = 0;
+    rt_state_i64(s, bound == INT64_MAX ? &none : rows, 0, bound);
+}
+
+void
+rt_element_carry(const RtNode *n, RtElement *e, RtState *s)
+{
+    rt_rows_carry(n, &e->rows, s);
+    for (int i = 0; i < n->stage->types.len; i++)
+        rt_state_bytes(s, e->data[i], (size_t)n->bytes[i]);
+}
+
 /* ---- files -------------------------------------------------------------- */
 
 const char *
@@ -81,6 +109,16 @@ rt_node_rewind(RtNode *n, uint64_t pass)
     n->pass = pass;
     n->ended = false;
     return n->ops->rewind(n);
+}
+
+void
+rt_node_carry(RtNode *n, RtState *s)
+{
+    for (; n; n = n->input) {
+        rt_state_u64(s, &n->pass);
+        rt_state_bool(s, &n->ended);
+        n->ops->carry(n, s);
+    }
 }
 
 static Status

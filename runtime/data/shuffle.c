@@ -67,8 +67,9 @@ slot_at(const Shuffle *s, int64_t slot)
            (size_t)(slot % s->block_slots) * s->slot_bytes;
 }
 
-static void
-put(RtNode *n, const RtElement *e)
+/* The slot behind those that are held, which it becomes one of. */
+static char *
+new_slot(RtNode *n)
 {
     Shuffle *s = n->state;
     if (s->held == s->blocks.len * s->block_slots) {
@@ -76,7 +77,13 @@ put(RtNode *n, const RtElement *e)
             arena_array(n->arena, (size_t)s->block_slots, s->slot_bytes);
         VEC_PUSH(n->arena, s->blocks, block);
     }
-    char *to = slot_at(s, s->held++);
+    return slot_at(s, s->held++);
+}
+
+static void
+put(RtNode *n, const RtElement *e)
+{
+    char *to = new_slot(n);
     memcpy(to, &e->rows, sizeof e->rows);
     to += sizeof e->rows;
     for (int i = 0; i < n->stage->types.len; i++) {
@@ -131,10 +138,35 @@ shuffle_next(RtNode *n, RtElement *e, bool *end)
     return OK;
 }
 
+static void
+slot_carry(const RtNode *n, char *slot, RtState *to)
+{
+    const Shuffle *s = n->state;
+    int64_t rows;
+    memcpy(&rows, slot, sizeof rows);
+    rt_rows_carry(n, &rows, to);
+    memcpy(slot, &rows, sizeof rows);
+    rt_state_bytes(to, slot + sizeof rows, s->slot_bytes - sizeof rows);
+}
+
+/* The buffer, as it is: in a checkpoint it is most of a pipeline's part. */
+static void
+shuffle_carry(RtNode *n, RtState *to)
+{
+    Shuffle *s = n->state;
+    int64_t held = s->held;
+    rt_state_u32(to, &s->key[0]);
+    rt_state_u32(to, &s->key[1]);
+    rt_state_u64(to, &s->position);
+    rt_state_count(to, &held, n->stage->ints[0], s->slot_bytes);
+    for (int64_t i = 0; i < held; i++)
+        slot_carry(n, to->reads ? new_slot(n) : slot_at(s, i), to);
+}
+
 void
 rt_shuffle_new(RtNode *n)
 {
-    static const RtNodeOps ops = {shuffle_next, shuffle_rewind};
+    static const RtNodeOps ops = {shuffle_next, shuffle_rewind, shuffle_carry};
     Shuffle *s = NEW(n->arena, Shuffle);
     s->slot_bytes = sizeof s->in.rows;
     for (int i = 0; i < n->stage->types.len; i++)

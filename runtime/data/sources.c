@@ -35,7 +35,21 @@ rows_next(RtNode *n, RtElement *e, bool *end)
     return OK;
 }
 
-static const RtNodeOps rows_ops = {rows_next, rows_rewind};
+/* A file may have changed since. */
+static void
+rows_carry(RtNode *n, RtState *s)
+{
+    Rows *r = n->state;
+    int64_t count = r->count;
+    rt_state_i64(s, &count, 0, INT64_MAX);
+    rt_state_i64(s, &r->at, 0, count);
+    if (count != r->count)
+        rt_state_fail(s, "%s: there were %lld elements, and are %lld now",
+                      rt_stage_place(n), (long long)count,
+                      (long long)r->count);
+}
+
+static const RtNodeOps rows_ops = {rows_next, rows_rewind, rows_carry};
 
 void
 rt_rows_new(RtNode *n, const char *bytes, int64_t count)
@@ -60,7 +74,7 @@ range_next(RtNode *n, RtElement *e, bool *end)
     return OK;
 }
 
-static const RtNodeOps range_ops = {range_next, rows_rewind};
+static const RtNodeOps range_ops = {range_next, rows_rewind, rows_carry};
 
 static Status
 range_new(RtNode *n)

@@ -26,6 +26,22 @@ stage_rewind(RtNode *n)
     return rt_node_rewind(n->input, n->pass);
 }
 
+/* Of stages that know what they gave, and hold nothing. */
+static void
+count_carry(RtNode *n, RtState *s)
+{
+    Stage *stage = n->state;
+    rt_state_i64(s, &stage->count, 0, INT64_MAX);
+}
+
+/* Of those that do not even know that. */
+static void
+nothing_carry(RtNode *n, RtState *s)
+{
+    (void)n;
+    (void)s;
+}
+
 /* ---- map ---------------------------------------------------------------- */
 
 static Status
@@ -105,6 +121,18 @@ window_next(RtNode *n, RtElement *e, bool *end)
     return OK;
 }
 
+static void
+window_carry(RtNode *n, RtState *s)
+{
+    Stage *stage = n->state;
+    int64_t size = n->stage->ints[0];
+    count_carry(n, s);
+    rt_state_i64(s, &stage->held, 0, size);
+    rt_state_i64(s, &stage->first, 0, size - 1);
+    for (int i = 0; i < n->stage->types.len; i++)
+        rt_state_bytes(s, stage->ring[i], (size_t)n->bytes[i]);
+}
+
 /* ---- repeat ------------------------------------------------------------- */
 
 /* The passes of the input are numbered on over those of the output; one
@@ -140,11 +168,19 @@ repeat_next(RtNode *n, RtElement *e, bool *end)
             s->any = true;
             return OK;
         }
-        *end = !s->any || s->count == count;
+        *end = !s->any || (count >= 0 && s->count >= count);
         if (!*end)
             TRY(rewind_input(n));
     }
     return OK;
+}
+
+static void
+repeat_carry(RtNode *n, RtState *s)
+{
+    Stage *stage = n->state;
+    count_carry(n, s);
+    rt_state_bool(s, &stage->any);
 }
 
 /* ---- take, skip, shard, prefetch ---------------------------------------- */
@@ -159,7 +195,7 @@ static Status
 take_next(RtNode *n, RtElement *e, bool *end)
 {
     Stage *s = n->state;
-    *end = s->count == n->stage->ints[0];
+    *end = s->count >= n->stage->ints[0];
     if (*end)
         return OK;
     s->count++;
@@ -190,15 +226,15 @@ shard_next(RtNode *n, RtElement *e, bool *end)
 /* ---- making them -------------------------------------------------------- */
 
 static const RtNodeOps stage_ops[NUM_STAGES] = {
-    [STAGE_map] = {map_next, stage_rewind},
-    [STAGE_batch] = {batch_next, stage_rewind},
-    [STAGE_window] = {window_next, stage_rewind},
-    [STAGE_repeat] = {repeat_next, repeat_rewind},
-    [STAGE_take] = {take_next, stage_rewind},
-    [STAGE_skip] = {skip_next, stage_rewind},
-    [STAGE_shard] = {shard_next, stage_rewind},
+    [STAGE_map] = {map_next, stage_rewind, nothing_carry},
+    [STAGE_batch] = {batch_next, stage_rewind, nothing_carry},
+    [STAGE_window] = {window_next, stage_rewind, window_carry},
+    [STAGE_repeat] = {repeat_next, repeat_rewind, repeat_carry},
+    [STAGE_take] = {take_next, stage_rewind, count_carry},
+    [STAGE_skip] = {skip_next, stage_rewind, count_carry},
+    [STAGE_shard] = {shard_next, stage_rewind, count_carry},
     /* the iterator's thread makes elements ahead of all stages */
-    [STAGE_prefetch] = {pass_on, stage_rewind},
+    [STAGE_prefetch] = {pass_on, stage_rewind, nothing_carry},
 };
 
 /* The front end refuses to stack batches of several sizes; a plan that was

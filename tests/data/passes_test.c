@@ -22,6 +22,13 @@ static const char *const pipelines[] = {
 
     "range start=0 stop=0 : i64\n"
     "batch size=8 drop_remainder=0 : i64[b8]",
+
+    "range start=0 stop=20 : i64\n"
+    "window size=3 stride=2 : i64[3]\n"
+    "shuffle buffer=4 seed=5 reshuffle=1 has_seed=1 : i64[3]\n"
+    "repeat count=2 : i64[3]\n"
+    "batch size=2 drop_remainder=0 : i64[b2, 3]\n"
+    "shuffle buffer=3 seed=6 reshuffle=1 has_seed=1 : i64[b2, 3]",
 };
 
 enum { NUM_PIPELINES = sizeof pipelines / sizeof *pipelines };
@@ -95,6 +102,90 @@ a_pass_that_is_left_changes_nothing(void **state)
             begin_pass(&left, 1);
             assert_string_equal(pipe_pass(arena, &left), passes[4]);
             assert_string_equal(pipe_pass(arena, &left), passes[5]);
+        }
+    }
+}
+
+/* Another pipeline, with a thread or without, goes on in the midst of a pass
+ * and to those after it; the first one does not mind. */
+static void
+expect_going_on(const Pipe *pipe, int steps)
+{
+    Pipe other = *pipe;
+    other.threads = !pipe->threads;
+    PipeRun run = pipe_run(arena, pipe);
+    begin_pass(&run, 1);
+    begin_pass(&run, steps);
+    PipeRun after[] = {pipe_carry(arena, pipe, &run),
+                       pipe_carry(arena, &other, &run)};
+    const char *rest = pipe_rest(arena, &run), *next = pipe_pass(arena, &run);
+    for (int i = 0; i < 2; i++) {
+        assert_string_equal(pipe_rest(arena, &after[i]), rest);
+        assert_string_equal(pipe_pass(arena, &after[i]), next);
+    }
+}
+
+static void
+a_state_goes_on_anywhere(void **state)
+{
+    (void)state;
+    for (int i = 0; i < 4 * NUM_PIPELINES; i++) {
+        Pipe pipe = {.stages = pipelines[i / 4],
+                     .replicas = 2,
+                     .shard = i & 1 ? "off" : "auto",
+                     .threads = i & 2};
+        for (int steps = 0; steps < 9; steps++)
+            expect_going_on(&pipe, steps);
+    }
+}
+
+static void
+an_iterator_that_was_not_opened_has_a_state(void **state)
+{
+    (void)state;
+    Pipe pipe = {.stages = pipelines[0], .threads = true};
+    PipeRun fresh = pipe_run(arena, &pipe), whole = pipe_run(arena, &pipe);
+    PipeRun other = pipe_carry(arena, &pipe, &fresh);
+    assert_string_equal(pipe_pass(arena, &other), pipe_pass(arena, &whole));
+}
+
+/* Reads it, and goes on where it can. */
+static void
+try_state(const Pipe *pipe, const char *data, size_t len)
+{
+    bool more = true;
+    Arena *a = arena_new(NULL, "damaged");
+    PipeRun run = pipe_run(a, pipe);
+    RtState s = rt_state_reader(a, data, len);
+    assert_null(rt_iter_carry(run.it, &s));
+    Status st = rt_state_end(&s);
+    for (int i = 0; !st && more && i < 50; i++) {
+        st = rt_iter_has_next(run.it, &more);
+        if (!st && more)
+            st = rt_iter_next(run.it);
+    }
+    status_free(st);
+    arena_release(a);
+}
+
+static void
+a_state_that_is_damaged_does_no_harm(void **state)
+{
+    (void)state;
+    uint32_t random = 1;
+    for (int i = 0; i < NUM_PIPELINES; i++) {
+        Pipe pipe = {.stages = pipelines[i], .replicas = 2, .shard = "off"};
+        PipeRun run = pipe_run(arena, &pipe);
+        begin_pass(&run, 3);
+        RtState s = rt_state_writer(arena);
+        assert_null(rt_iter_carry(run.it, &s));
+        for (size_t len = 0; len < s.len; len++)
+            try_state(&pipe, s.data, len);
+        for (int k = 0; k < 100; k++) {
+            char *bytes = arena_copy(arena, s.data, s.len);
+            random = random * 1664525 + 1013904223;
+            bytes[(random >> 8) % s.len] = (char)(k & 1 ? 0xff : random >> 24);
+            try_state(&pipe, bytes, s.len);
         }
     }
 }
@@ -250,6 +341,9 @@ main(void)
         TEST(a_pass_may_follow_one_that_failed),
         TEST(the_division_is_named),
         TEST(a_thread_keeps_up),
+        TEST(a_state_goes_on_anywhere),
+        TEST(an_iterator_that_was_not_opened_has_a_state),
+        TEST(a_state_that_is_damaged_does_no_harm),
     };
     return cmocka_run_group_tests_name("passes", tests, NULL, NULL);
 }

@@ -217,25 +217,60 @@ add_error(Str *s, Status st)
     status_free(st);
 }
 
+/* The next step, or the error that ends the pass; whether there is more. */
+static bool
+add_next(Str *s, const PipeRun *run)
+{
+    bool more = false;
+    Status st = rt_iter_has_next(run->it, &more);
+    if (!st && more)
+        st = rt_iter_next(run->it);
+    if (st || more)
+        str_add(s, s->len ? "; " : "");
+    if (st)
+        add_error(s, st);
+    else if (more)
+        add_step(s, run);
+    return !st && more;
+}
+
+const char *
+pipe_rest(Arena *a, const PipeRun *run)
+{
+    Str s = str_new(a);
+    while (add_next(&s, run))
+        ;
+    return str_text(&s);
+}
+
 const char *
 pipe_pass(Arena *a, const PipeRun *run)
 {
+    assert_null(rt_iter_open(run->it));
+    return pipe_rest(a, run);
+}
+
+PipeRun
+pipe_carry(Arena *a, const Pipe *pipe, const PipeRun *from)
+{
+    RtState to = rt_state_writer(a);
+    assert_null(rt_iter_carry(from->it, &to));
+    RtState back = rt_state_reader(a, to.data, to.len);
+    PipeRun run = pipe_run(a, pipe);
+    assert_null(rt_iter_carry(run.it, &back));
+    assert_null(rt_state_end(&back));
+    return run;
+}
+
+const char *
+pipe_pass_in_turns(Arena *a, const Pipe *pipe)
+{
     Str s = str_new(a);
-    bool more = true;
-    Status st = rt_iter_open(run->it);
-    while (!st && more) {
-        st = rt_iter_has_next(run->it, &more);
-        if (!st && more)
-            st = rt_iter_next(run->it);
-        if (!st && more) {
-            str_add(&s, s.len ? "; " : "");
-            add_step(&s, run);
-        }
-    }
-    if (st) {
-        str_add(&s, s.len ? "; " : "");
-        add_error(&s, st);
-    }
+    PipeRun run = pipe_run(a, pipe);
+    assert_null(rt_iter_open(run.it));
+    do
+        run = pipe_carry(a, pipe, &run);
+    while (add_next(&s, &run));
     return str_text(&s);
 }
 

@@ -45,6 +45,16 @@ PipeRun pipe_run(Arena *a, const Pipe *pipe);
 /* A pass from its beginning, as text.  An error ends it: "error: ...". */
 const char *pipe_pass(Arena *a, const PipeRun *run);
 
+/* What is left of a pass that has begun. */
+const char *pipe_rest(Arena *a, const PipeRun *run);
+
+/* The same pass, but after every step another pipeline goes on from the state
+ * of the one before (rt_iter_carry). */
+const char *pipe_pass_in_turns(Arena *a, const Pipe *pipe);
+
+/* A new pipeline that stands where another one does, which may go on, too. */
+PipeRun pipe_carry(Arena *a, const Pipe *pipe, const PipeRun *from);
+
 /* The first pass of a pipeline, or the error that it begins with. */
 const char *pipe_steps(Arena *a, const Pipe *pipe);
 

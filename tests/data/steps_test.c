@@ -3,7 +3,8 @@
  *
  * A row is a pipeline with all its steps.  Names INP-... are those of the cases
  * of tf.distribute (docs/semantics.md section 7).  Every row is run with and
- * without a thread, and twice over: both passes see the same data.
+ * without a thread, and twice over: both passes see the same data.  Then once
+ * more, by pipelines that take turns: each goes on from the state of the last.
  */
 #include "tests/unit/unit.h"
 
@@ -184,6 +185,7 @@ expect_twice(const Row *row, bool threads)
         PipeRun run = pipe_run(a, &pipe);
         assert_string_equal(pipe_pass(a, &run), row->want);
         assert_string_equal(pipe_pass(a, &run), row->want);
+        assert_string_equal(pipe_pass_in_turns(a, &pipe), row->want);
     }
     arena_release(a);
 }

@@ -1,0 +1,150 @@
+/*
+ * state_test.c - states are read as they were written, or refused
+ */
+#include "tests/unit/unit.h"
+
+#include "runtime/state.h"
+
+static Arena *arena;
+
+static int
+new_arena(void **state)
+{
+    (void)state;
+    arena = arena_new(NULL, "test");
+    return 0;
+}
+
+static int
+release_arena(void **state)
+{
+    (void)state;
+    arena_release(arena);
+    return 0;
+}
+
+typedef struct Thing {
+    int64_t at;
+    uint64_t all;
+    uint32_t some;
+    bool is;
+    int64_t num;
+    char bytes[12];
+    const char *text;
+} Thing;
+
+static void
+carry(Thing *t, RtState *s)
+{
+    rt_state_i64(s, &t->at, -10, 10);
+    rt_state_u64(s, &t->all);
+    rt_state_u32(s, &t->some);
+    rt_state_bool(s, &t->is);
+    rt_state_count(s, &t->num, (int64_t)sizeof t->bytes, 1);
+    rt_state_bytes(s, t->bytes, (size_t)t->num);
+    rt_state_text(s, &t->text);
+}
+
+static const Thing thing = {-3, UINT64_MAX, 77, true, 5, "12345", "a text"};
+
+static RtState
+written(void)
+{
+    Thing t = thing;
+    RtState s = rt_state_writer(arena);
+    carry(&t, &s);
+    assert_null(rt_state_end(&s));
+    return s;
+}
+
+static void
+what_is_written_is_read(void **state)
+{
+    (void)state;
+    Thing t = {.at = 9, .text = NULL};
+    RtState to = written(), from = rt_state_reader(arena, to.data, to.len);
+    carry(&t, &from);
+    assert_null(rt_state_end(&from));
+    assert_true(t.at == thing.at && t.all == thing.all);
+    assert_true(t.some == thing.some && t.is && t.num == 5);
+    assert_string_equal(t.bytes, "12345");
+    assert_string_equal(t.text, "a text");
+}
+
+static void
+a_cleared_state_has_its_room_and_nothing_else(void **state)
+{
+    (void)state;
+    static char bytes[100000];
+    RtState s = rt_state_writer(arena);
+    rt_state_bytes(&s, bytes, sizeof bytes);
+    const char *room = s.data;
+    rt_state_clear(&s);
+    assert_int_equal(s.len, 0);
+    rt_state_bytes(&s, bytes, sizeof bytes);
+    assert_ptr_equal(s.data, room);
+}
+
+static void
+expect_refused(const char *data, size_t len, const char *want)
+{
+    Thing t = {0};
+    RtState s = rt_state_reader(arena, data, len);
+    carry(&t, &s);
+    Status st = rt_state_end(&s);
+    assert_non_null(st);
+    if (want)
+        assert_string_equal(status_message(st), want);
+    status_free(st);
+    assert_in_range(t.at + 10, 0, 20);
+    assert_in_range(t.num, 0, sizeof t.bytes);
+    assert_non_null(t.text);
+}
+
+static void
+every_truncation_is_refused(void **state)
+{
+    (void)state;
+    RtState s = written();
+    for (size_t len = 0; len < s.len; len++)
+        expect_refused(s.data, len, NULL);
+    expect_refused(s.data, 7, "it ends too early");
+}
+
+static void
+what_does_not_fit_is_told(void **state)
+{
+    (void)state;
+    enum { AT_BOOL = 20, AT_COUNT = 21 };
+    static const struct {
+        size_t at;
+        char byte;
+        const char *want;
+    } rows[] = {
+        {0, 11, "-245 is not from -10 to 10"},
+        {AT_BOOL, 2, "2 is neither true nor false"},
+        {AT_COUNT, 13, "13 is not from 0 to 12"},
+        {AT_COUNT + 8 + 5, 100, "it ends before 100 parts"},
+        {AT_COUNT + 8 + 5, 5, "it is longer than it should be"},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        RtState s = written();
+        s.data[rows[i].at] = rows[i].byte;
+        expect_refused(s.data, s.len, rows[i].want);
+    }
+}
+
+#define TEST(name)                                                             \
+    cmocka_unit_test_setup_teardown(name, new_arena, release_arena)
+
+int
+main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(what_is_written_is_read),
+        TEST(a_cleared_state_has_its_room_and_nothing_else),
+        TEST(every_truncation_is_refused),
+        TEST(what_does_not_fit_is_told),
+    };
+    return cmocka_run_group_tests_name("state", tests, NULL, NULL);
+}

@@ -184,6 +184,7 @@ struct Lower {
     int num_calls, depth;
     int64_t num_sites;   /* calls that make random numbers */
     bool needs_constant; /* an error was that a value is no constant */
+    int num_unrollable;  /* loops around that are unrolled if need be */
     bool stopped;        /* a limit is exceeded: evaluate nothing more */
 
     void *vars, *data, *dist, *text; /* state of vars.c, data.c, ... */

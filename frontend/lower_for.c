@@ -100,14 +100,16 @@ for_range(Lower *cx, const AstNode *n)
     if (!fe_range(cx, n->for_.iter, &from, &to))
         return;
     FeMark mark = fe_mark(cx);
+    bool known = fe_range_is_known(from, to);
     cx->needs_constant = false;
+    cx->num_unrollable += known;
     if (cx->block)
         fe_loop_counted(cx, n, from, to);
+    cx->num_unrollable -= known;
     bool unroll = !cx->block || wants_unrolling(cx, &mark);
     cx->needs_constant |= mark.needs_constant;
     if (!unroll)
         return;
-    bool known = fe_range_is_known(from, to);
     if (known)
         fe_rewind(cx, &mark);
     if (known && fe_range_count(cx, from, to, n->for_.iter->loc, &count))

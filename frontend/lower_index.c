@@ -376,6 +376,61 @@ slice_nest(Lower *cx, FeValue *v, const AstNode *slice)
                : fe_value_tuple(cx->arena, items.len, items.data);
 }
 
+static bool
+has_variable(const FeValue *v)
+{
+    bool has = v->kind == FE_VAR;
+    for (int i = 0; v->kind == FE_NEST && !has && i < v->nest.len; i++)
+        has = has_variable(v->nest.items[i]);
+    return has;
+}
+
+/* Whether v is a list that is a tensor where one is needed; a list of
+ * variables stays one, so that an item of it can be written. */
+static bool
+is_tensor_of_list(Lower *cx, FeValue *v)
+{
+    IrType t;
+    return v->nest.kind == NEST_LIST && !has_variable(v) &&
+           fe_type_of(cx, v, &t);
+}
+
+/* Whether v is made of what a loop of the IR counts or carries; an expression
+ * of more than *budget values counts as one. */
+static bool
+hangs_on_loop(const IrValue *v, int *budget)
+{
+    if (v->block)
+        return v->block->op != NULL;
+    if (!v->def || --*budget < 0)
+        return *budget < 0;
+    for (int i = 0; i < v->def->num_operands; i++)
+        if (hangs_on_loop(v->def->operands[i], budget))
+            return true;
+    return false;
+}
+
+/* Whether i becomes a number when the loops around are unrolled, which shows
+ * the item itself. */
+static bool
+is_unrolled(const Lower *cx, const FeValue *i)
+{
+    int budget = 64;
+    return cx->num_unrollable > 0 && i->kind == FE_TENSOR &&
+           hangs_on_loop(i->tensor, &budget);
+}
+
+/* [3, 2, 1][i], of an i that is known when the program runs. */
+static FeValue *
+take_items(Lower *cx, FeValue *list, FeValue *i, const AstNode *n)
+{
+    FeIndex index;
+    IrValue *x = fe_operand(cx, list, n->index.value->loc);
+    if (!x || !read_value(cx, i, x->type.dims[0], n->loc, &index))
+        return &fe_poison;
+    return fe_take(cx, x, index.value, 0, n->loc);
+}
+
 static FeValue *
 index_nest(Lower *cx, FeValue *v, const AstNode *n)
 {
@@ -385,8 +440,10 @@ index_nest(Lower *cx, FeValue *v, const AstNode *n)
         return &fe_poison;
     if (item->kind == AST_SLICE)
         return slice_nest(cx, v, item);
-    if (!read_number(cx, fe_eval(cx, item), dim_const(v->nest.len), item->loc,
-                     &x))
+    FeValue *i = fe_eval(cx, item);
+    if (is_value(cx, i) && !is_unrolled(cx, i) && is_tensor_of_list(cx, v))
+        return take_items(cx, v, i, n);
+    if (!read_number(cx, i, dim_const(v->nest.len), item->loc, &x))
         return &fe_poison;
     return v->nest.items[x.start];
 }

@@ -433,7 +433,10 @@ builtin_created_in_scope(Lower *cx, const FeArgs *in)
         return fe_error(cx, fe_arg_loc(in, 0),
                         "created_in_scope takes a variable, not %s",
                         fe_what(cx, v));
-    return fe_value_bool(cx->arena, !fe_var_info(cx, v->var)->outside);
+    /* Nothing is outside of the default strategy, which has no scope. */
+    bool is_default = strcmp(cx->module->strategy, "default") == 0;
+    bool outside = fe_var_info(cx, v->var)->outside;
+    return fe_value_bool(cx->arena, is_default || !outside);
 }
 
 /* scatter_<name>: what the operation of the IR calls it, and what it is. */

@@ -178,8 +178,8 @@ fe_iter_open(Lower *cx, FeValue *dist, Loc loc)
     FeDataset *ds = dist->dist->dataset;
     IrIter *it = NEW(cx->module->arena, IrIter);
     Share share = {.cx = cx};
-    it->dataset = ir_dataset_of(cx, ds);
-    it->name = iter_name(cx, it->dataset);
+    VEC_PUSH(cx->module->arena, it->datasets, ir_dataset_of(cx, ds));
+    it->name = iter_name(cx, it->datasets.data[0]);
     it->shard = dist->dist->shard;
     it->loc = loc;
     share.rows = share_of(cx, ds, &it->rows);

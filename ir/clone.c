@@ -193,7 +193,10 @@ clone_iter(const IrIter *from, IrModule *m)
     IrIter *to = NEW(m->arena, IrIter);
     *to = *from;
     to->name = clone_text(m, from->name);
-    to->dataset = clone_text(m, from->dataset);
+    to->datasets.data = NULL;
+    to->datasets.len = to->datasets.cap = 0;
+    for (int i = 0; i < from->datasets.len; i++)
+        VEC_PUSH(m->arena, to->datasets, clone_text(m, from->datasets.data[i]));
     VEC_PUSH(m->arena, m->iters, to);
 }
 

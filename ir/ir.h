@@ -189,11 +189,17 @@ typedef struct IrDataset {
 
 typedef enum ShardPolicy { SHARD_AUTO, SHARD_FILE, SHARD_DATA, SHARD_OFF } ShardPolicy;
 
-/* A distributed dataset's iterator: one for each place that opens it. */
+/* A distributed dataset's iterator: one for each place that opens it.  The
+ * batches of one dataset are divided among the replicas (ir/division.h); or
+ * each replica takes whole elements, of a dataset that a function made for its
+ * pipeline. */
 typedef struct IrIter {
     const char *name;
-    const char *dataset;
-    ShardPolicy shard;
+    VEC(const char *)
+    datasets; /* divided: one; whole: one a pipeline, which
+                 are the workers, or one worker's replicas */
+    bool whole;
+    ShardPolicy shard; /* of what is divided */
     int32_t rows; /* the symbol n its elements have, or -1: static shapes */
     Loc loc;
 } IrIter;

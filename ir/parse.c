@@ -222,10 +222,16 @@ parse_iter(Parser *p)
 {
     IrIter *it = NEW(p->module->arena, IrIter);
     it->name = parse_name(p);
-    parse_expect_word(p, "of");
-    it->dataset = parse_name(p);
-    parse_expect_word(p, "shard");
-    it->shard = (ShardPolicy)parse_word_of(p, ir_shard_words, "a policy");
+    it->whole = parse_accept_word(p, "from");
+    if (!it->whole)
+        parse_expect_word(p, "of");
+    do
+        VEC_PUSH(p->module->arena, it->datasets, parse_name(p));
+    while (it->whole && parse_accept(p, ','));
+    if (!it->whole) {
+        parse_expect_word(p, "shard");
+        it->shard = (ShardPolicy)parse_word_of(p, ir_shard_words, "a policy");
+    }
     it->rows = -1;
     if (parse_accept_word(p, "rows")) {
         Loc at = parse_here(p);

@@ -147,9 +147,12 @@ print_iter(Str *out, const IrModule *m, const IrIter *it)
 {
     str_add(out, "iter ");
     ir_print_name(out, it->name);
-    str_add(out, " of ");
-    ir_print_name(out, it->dataset);
-    str_addf(out, " shard %s", ir_shard_words[it->shard]);
+    for (int i = 0; i < it->datasets.len; i++) {
+        str_add(out, i ? ", " : it->whole ? " from " : " of ");
+        ir_print_name(out, it->datasets.data[i]);
+    }
+    if (!it->whole)
+        str_addf(out, " shard %s", ir_shard_words[it->shard]);
     if (it->rows >= 0)
         str_addf(out, " rows %s", m->symbols.data[it->rows].name);
     ir_print_loc(out, m, it->loc);

@@ -107,16 +107,33 @@ held_bytes(const IrModule *m, const IrDataset *d, int stage)
     return s->kind == STAGE_window ? ir_element_bytes(m, s) : 0;
 }
 
-int64_t
-ir_iter_bytes(const IrModule *m, const IrIter *it)
+/* A pipeline, without room for an element of its last stage. */
+static int64_t
+pipeline_bytes(const IrModule *m, const IrDataset *d)
 {
-    const IrDataset *d = ir_dataset_find(m, it->dataset);
     int64_t sum = 0, element = 0;
-    for (int i = 0; d && i < d->stages.len; i++) {
+    for (int i = 0; i < d->stages.len; i++) {
         sum += element + held_bytes(m, d, i);
         element = ir_element_bytes(m, &d->stages.data[i]);
     }
-    return sum + (1 + ITER_STEPS_AHEAD) * element;
+    return sum;
+}
+
+/* A batch that is divided is held beside the steps that it goes to; of whole
+ * elements, a step has one for each replica. */
+int64_t
+ir_iter_bytes(const IrModule *m, const IrIter *it)
+{
+    int64_t sum = 0, most = 0;
+    for (int i = 0; i < it->datasets.len; i++) {
+        const IrDataset *d = ir_dataset_find(m, it->datasets.data[i]);
+        int64_t element = ir_element_bytes(m, &VEC_LAST(d->stages));
+        sum += pipeline_bytes(m, d);
+        most = element > most ? element : most;
+    }
+    int elements =
+        it->whole ? m->num_replicas * ITER_STEPS_AHEAD : 1 + ITER_STEPS_AHEAD;
+    return sum + elements * most;
 }
 
 /* ---- devices ------------------------------------------------------------ */

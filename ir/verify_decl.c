@@ -346,8 +346,15 @@ static void
 check_iter(Verify *v, const IrIter *it)
 {
     const IrModule *m = v->module;
-    if (!ir_dataset_find(m, it->dataset))
-        verify_error_at(v, it->loc, "there is no dataset \"%s\"", it->dataset);
+    for (int i = 0; i < it->datasets.len; i++)
+        if (!ir_dataset_find(m, it->datasets.data[i]))
+            verify_error_at(v, it->loc, "there is no dataset \"%s\"",
+                            it->datasets.data[i]);
+    if (m->num_replicas >= 1 && m->num_replicas % it->datasets.len != 0)
+        verify_error_at(v, it->loc,
+                        "%d pipelines of \"%s\" are not one for each worker "
+                        "or replica",
+                        it->datasets.len, it->name);
     if (it->rows >= m->symbols.len ||
         (it->rows >= 0 && (m->symbols.data[it->rows].global ||
                            m->symbols.data[it->rows].partner < 0)))

@@ -199,7 +199,7 @@ is_share(const IrModule *m, const IrIter *it, int axis, Dim whole, Dim share)
     if (!dim_is_const(whole))
         return it->rows >= 0 && share.sym == it->rows && share.k == whole.k &&
                share.c == whole.c;
-    if (axis != 0)
+    if (axis != 0 || it->whole)
         return dim_equal(whole, share);
     if (it->rows >= 0) /* full batches that do not divide */
         return dim_equal(share, dim_linear(0, 1, it->rows));
@@ -222,13 +222,9 @@ is_share_type(const IrModule *m, const IrIter *it, const IrType *whole,
 }
 
 static const char *
-check_iter_next(Verify *v, const IrOp *op)
+check_shares(const IrModule *m, const IrOp *op, const IrIter *it,
+             const IrDataset *d)
 {
-    const IrModule *m = v->module;
-    const IrIter *it = ir_iter_find(m, ir_text(op, A_iter));
-    if (!it)
-        return "there is no such iterator";
-    const IrDataset *d = ir_dataset_find(m, it->dataset);
     const IrStage *last = &VEC_LAST(d->stages);
     if (op->num_results != last->types.len)
         return "the results are not the components of an element";
@@ -240,6 +236,18 @@ check_iter_next(Verify *v, const IrOp *op)
             return "a replica's share of a batch is per_replica";
     }
     return NULL;
+}
+
+static const char *
+check_iter_next(Verify *v, const IrOp *op)
+{
+    const IrModule *m = v->module;
+    const IrIter *it = ir_iter_find(m, ir_text(op, A_iter));
+    const char *wrong = it ? NULL : "there is no such iterator";
+    for (int i = 0; it && i < it->datasets.len && !wrong; i++)
+        wrong =
+            check_shares(m, op, it, ir_dataset_find(m, it->datasets.data[i]));
+    return wrong;
 }
 
 /* ---- launches ---------------------------------------------------------- */

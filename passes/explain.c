@@ -6,6 +6,7 @@
  */
 #include <string.h>
 #include "ir/build.h"
+#include "ir/division.h"
 #include "ir/hooks.h"
 #include "ir/room.h"
 #include "ir/stage.h"
@@ -72,16 +73,10 @@ explain_variables(Str *out, const IrModule *m)
 
 /* ---- batches ------------------------------------------------------------ */
 
-static const char *
-division(const IrModule *m, const IrIter *it)
-{
-    const IrDataset *d = ir_dataset_find(m, it->dataset);
-    bool files = d && d->stages.data[0].kind == STAGE_bytes;
-    bool stream = it->shard == SHARD_OFF || it->shard == SHARD_FILE ||
-                  (it->shard == SHARD_AUTO && files);
-    return stream ? "cut from the stream of rows, in turn"
-                  : "each batch cut by itself, in equal parts";
-}
+static const char *const division_text[] = {
+    [DIVIDE_BATCHES] = "each batch cut by itself, in equal parts",
+    [DIVIDE_ROWS] = "cut from the stream of rows, in turn",
+    [DIVIDE_NOT] = "whole elements, in turn"};
 
 static void
 explain_batches(Str *out, const IrModule *m)
@@ -89,7 +84,8 @@ explain_batches(Str *out, const IrModule *m)
     str_add(out, "\nbatches\n");
     for (int i = 0; i < m->iters.len; i++) {
         const IrIter *it = m->iters.data[i];
-        str_addf(out, "  %-20s %s", it->dataset, division(m, it));
+        str_addf(out, "  %-20s %s", it->datasets.data[0],
+                 division_text[ir_iter_division(m, it)]);
         if (it->rows >= 0) {
             const IrSymbol *n = &m->symbols.data[it->rows];
             str_addf(out, ": at most %lld rows a replica, %lld in all",

@@ -157,7 +157,8 @@ rt_prepare_iter(RtRun *run, RtFn *fn, RtHostOp *h)
 static int
 num_components(const RtRun *run, const RtIterator *it)
 {
-    const IrDataset *ds = ir_dataset_find(run->module, it->ir->dataset);
+    const IrDataset *ds =
+        ir_dataset_find(run->module, it->ir->datasets.data[0]);
     return ds && ds->stages.len ? VEC_LAST(ds->stages).types.len : 0;
 }
 
@@ -170,7 +171,7 @@ rt_prepare_iter_next(RtRun *run, RtFn *fn, RtHostOp *h)
         fits &= h->out[i].place.space == SPACE_ROW;
     if (!fits)
         return rt_refuse(run, "elements of \"%s\" have no place on the devices",
-                         h->iterator->ir->dataset);
+                         h->iterator->ir->datasets.data[0]);
     return OK;
 }
 
@@ -239,7 +240,7 @@ rt_op_iter_next(RtInvocation *inv, const RtHostOp *h)
     if (h->iterator->word >= 0 && !set_batch(run, h->iterator))
         return rt_fault(inv, h, STATUS_INPUT,
                         "a batch of \"%s\" is larger than the plan allows",
-                        h->iterator->ir->dataset);
+                        h->iterator->ir->datasets.data[0]);
     copy_batch(run, h);
     run->stats.data += rt_seconds() - begin;
     return END_NOT;

@@ -5,11 +5,9 @@
  * dataset divided among the replicas.  Element functions are somebody else's:
  * compiled code in tfd-run, the reference interpreter in tests.
  *
- * The division is TensorFlow's (semantics.md 7.2): with shard auto or data,
- * and a source that is no file, every batch is cut by itself in num_replicas
- * parts of ceil(rows / num_replicas), the last ones short or empty (legacy);
- * with shard off or file, and with auto for files, the stream of rows is cut
- * anew by the cyclic list of sizes (V2).
+ * The division is TensorFlow's (ir/division.h).  A process is one worker of
+ * those that the replicas of the module are spread over: worker i of n has its
+ * part of the data by its number alone, whatever the others do.
  */
 #ifndef TFD_RUNTIME_DATA_DATA_H
 #define TFD_RUNTIME_DATA_DATA_H
@@ -29,7 +27,8 @@ typedef struct RtElementFn {
 typedef struct RtDataOptions {
     const char *dir; /* where relative paths of sources start */
     uint64_t seed;   /* --seed: for shuffles that state none */
-    bool threads;    /* make elements ahead, in a thread a pipeline */
+    bool threads;    /* make elements ahead, in a thread an iterator */
+    int worker;      /* the number of this process, from 0 */
     /* The function called name; asked once, when the iterator is made. */
     RtElementFn (*function)(void *context, const char *name);
     void *context;
@@ -38,7 +37,8 @@ typedef struct RtDataOptions {
 
 typedef struct RtIter RtIter;
 
-/* An iterator of module m for num_replicas replicas, all of this process.
+/* An iterator of module m for the num_replicas replicas of this process; there
+ * are as many workers as the module has times more replicas.
  * Opens the sources: a file that is missing or of another type than stated is
  * an error that names file, stage and source line. m and options' context must
  * outlive it. */
@@ -70,8 +70,5 @@ Status rt_iter_carry(RtIter *it, RtState *s) MUST_USE;
 
 /* Ends its thread and frees it.  NULL is allowed. */
 void rt_iter_close(RtIter *it);
-
-/* How the division was done, for --explain: "legacy" or "V2". */
-const char *rt_iter_division(const RtIter *it);
 
 #endif

@@ -1,51 +1,97 @@
 /*
- * divide.c - a global batch among the replicas
+ * divide.c - a dataset among the replicas
  *
- * Two algorithms, TensorFlow's (semantics.md 7.2).  Legacy cuts each batch of
- * b rows by itself, in parts of ceil(b / replicas).  V2 forgets the batches and
- * cuts the stream of rows by a cyclic list of sizes: G / replicas each, the
- * first G % replicas of them one more, where G is the size of a full batch.
+ * A division makes a stream of parts; each step takes one for each replica of
+ * this worker.  There are three (ir/division.h).  Legacy cuts each batch of b
+ * rows by itself, in parts of ceil(b / replicas), of which worker i of n keeps
+ * every n-th when it is sharded by data.  V2 forgets the batches and cuts the
+ * stream of rows by a cyclic list of sizes, which worker i begins where its
+ * replicas stand in it.  Whole elements are parts as they are.
+ *
+ * Where a division stands is what `part`, `taken` and the two ends say, and the
+ * batch at hand, when it has rows to give.
  */
 #include <string.h>
 #include "ir/build.h"
+#include "ir/division.h"
 #include "runtime/data/divide.h"
 
 struct RtDivision {
-    RtNode *input;
+    IrDivision kind;
+    Arena *arena;
+    RtNode **inputs; /* the last stage of each pipeline of this worker */
+    int num_inputs;  /* whole elements: one, or one a replica; else one */
+    int num_local;   /* replicas of this worker */
     int num_replicas;
+    int num_workers, worker;
+    bool by_data;  /* legacy: the other workers have the other parts */
+    bool complete; /* a step in which a replica has no data is none */
     int num_components;
-    bool legacy;
-    bool is_static;           /* every batch is full */
-    int64_t batch;            /* G */
-    const int64_t *row_bytes; /* of each component */
-    RtElement element;        /* the batch at hand */
-    int64_t taken;            /* V2: rows of it that were given */
-    bool ended;
+    int64_t *part_bytes; /* of each component of the largest part */
+
+    int64_t batch;      /* G; this and the next three: of what is divided */
+    int64_t part_rows;  /* of the largest part */
+    bool is_static;     /* every batch is full */
+    int64_t *row_bytes; /* of each component */
+
+    RtElement element; /* the batch at hand */
+    int64_t taken;     /* V2: rows of it that were given */
+    int64_t part;      /* number of the next part of the pass */
+    bool ended;        /* there are no more batches */
+    bool over;         /* there are no more parts */
 };
 
-/* ---- what can be divided, and how --------------------------------------- */
+/* ---- pipelines ---------------------------------------------------------- */
 
-/* tfrecord, lines and bytes count as files for sharding auto. */
-static bool
-reads_files(const IrDataset *dataset)
+static Status
+check_worker(RtDivision *d)
 {
-    return dataset->stages.data[0].kind == STAGE_bytes;
+    if (d->num_replicas % d->num_local != 0)
+        return status_new(STATUS_INPUT,
+                          "%d replicas cannot be shared by workers of %d each",
+                          d->num_replicas, d->num_local);
+    d->num_workers = d->num_replicas / d->num_local;
+    if (d->worker < 0 || d->worker >= d->num_workers)
+        return status_new(STATUS_INPUT,
+                          "worker %d cannot have a part of the data of %d "
+                          "workers, which are counted from 0",
+                          d->worker, d->num_workers);
+    return OK;
+}
+
+/* Which of the iterator's pipelines are this worker's; false: the plan was made
+ * for other workers. */
+static bool
+own_pipelines(RtDivision *d, const IrIter *iter, int *first)
+{
+    int n = iter->datasets.len;
+    bool per_worker = !iter->whole || n == d->num_workers;
+    *first = iter->whole && per_worker ? d->worker : 0;
+    d->num_inputs = per_worker ? 1 : n;
+    return per_worker || (d->num_workers == 1 && n == d->num_local);
 }
 
 static Status
-choose_algorithm(RtDivision *d, const IrIter *iter, const IrDataset *dataset)
+open_pipelines(RtDivision *d, const IrModule *m, const IrIter *iter,
+               const RtDataOptions *options)
 {
-    bool files = reads_files(dataset);
-    if (iter->shard == SHARD_FILE && !files)
+    int first;
+    if (!own_pipelines(d, iter, &first))
         return status_new(STATUS_INPUT,
-                          "%s: \"%s\" cannot be sharded by file: its source "
-                          "is %s, which reads none",
-                          rt_stage_place(d->input), dataset->name,
-                          ir_stage_info[dataset->stages.data[0].kind].name);
-    d->legacy =
-        iter->shard == SHARD_DATA || (iter->shard == SHARD_AUTO && !files);
+                          "\"%s\" has %d pipelines, and there are %d workers",
+                          iter->name, iter->datasets.len, d->num_workers);
+    d->inputs = NEW_ARRAY(d->arena, RtNode *, (size_t)d->num_inputs);
+    for (int i = 0; i < d->num_inputs; i++) {
+        const char *name = iter->datasets.data[first + i];
+        const IrDataset *dataset = ir_dataset_find(m, name);
+        if (!dataset)
+            UNREACHABLE("no dataset @%s", name);
+        TRY(rt_pipeline_new(d->arena, m, dataset, options, &d->inputs[i]));
+    }
     return OK;
 }
+
+/* ---- what can be divided ------------------------------------------------ */
 
 /* Whether t is a batch of rows of one size, of as many rows as `first`. */
 static bool
@@ -66,83 +112,107 @@ is_batch(const IrModule *m, const IrType *t, Dim first)
 /* The front end lets only batches be distributed; a plan that was edited may
  * say something else. */
 static Status
-measure(RtDivision *d)
+measure_batches(RtDivision *d)
 {
-    const RtNode *n = d->input;
+    const RtNode *n = d->inputs[0];
     const IrType *types = n->stage->types.data;
     Dim first = types[0].dims[0];
-    int64_t *row_bytes =
-        NEW_ARRAY(n->arena, int64_t, (size_t)d->num_components);
     for (int i = 0; i < d->num_components; i++) {
         if (!is_batch(n->module, &types[i], first))
             return status_new(
                 STATUS_INPUT, "%s: %s is no batch that replicas can share",
                 rt_stage_place(n), ir_type_text(n->module, &types[i]));
-        row_bytes[i] = n->bytes[i] / ir_dim_full(n->module, first).c;
+        d->row_bytes[i] = n->bytes[i] / ir_dim_full(n->module, first).c;
     }
-    d->row_bytes = row_bytes;
     d->batch = ir_dim_full(n->module, first).c;
     d->is_static = dim_is_const(first);
+    d->part_rows = (d->batch - 1) / d->num_replicas + 1;
+    for (int i = 0; i < d->num_components; i++)
+        d->part_bytes[i] = d->part_rows * d->row_bytes[i];
+    d->element = rt_element_new(n);
     return OK;
+}
+
+/* Whole elements go where they are asked for, whichever pipeline they are of.
+ */
+static void
+measure_elements(RtDivision *d)
+{
+    for (int i = 0; i < d->num_inputs; i++)
+        for (int j = 0; j < d->num_components; j++)
+            if (d->inputs[i]->bytes[j] > d->part_bytes[j])
+                d->part_bytes[j] = d->inputs[i]->bytes[j];
+}
+
+static Status
+check_policy(const RtDivision *d, const IrIter *iter, const IrDataset *dataset)
+{
+    if (iter->shard != SHARD_FILE ||
+        ir_dataset_reads_files(d->inputs[0]->module, dataset))
+        return OK;
+    return status_new(STATUS_INPUT,
+                      "%s: \"%s\" cannot be sharded by file: its source is %s, "
+                      "which reads none",
+                      rt_stage_place(d->inputs[0]), dataset->name,
+                      ir_stage_info[dataset->stages.data[0].kind].name);
 }
 
 Status
-rt_division_new(RtNode *last, const IrIter *iter, const IrDataset *dataset,
-                int num_replicas, RtDivision **out)
+rt_division_new(Arena *arena, const IrModule *m, const IrIter *iter,
+                int num_local, const RtDataOptions *options, RtDivision **out)
 {
-    RtDivision *d = NEW(last->arena, RtDivision);
-    d->input = last;
-    d->num_replicas = num_replicas;
-    d->num_components = last->stage->types.len;
-    TRY(measure(d));
-    TRY(choose_algorithm(d, iter, dataset));
-    d->element = rt_element_new(last);
+    RtDivision *d = NEW(arena, RtDivision);
+    *d = (RtDivision){.kind = ir_iter_division(m, iter),
+                      .arena = arena,
+                      .num_local = num_local,
+                      .num_replicas = m->num_replicas,
+                      .worker = options->worker,
+                      .complete = iter->whole && iter->rows < 0};
+    TRY(check_worker(d));
+    TRY(open_pipelines(d, m, iter, options));
+    d->num_components = d->inputs[0]->stage->types.len;
+    d->row_bytes = NEW_ARRAY(arena, int64_t, (size_t)d->num_components);
+    d->part_bytes = NEW_ARRAY(arena, int64_t, (size_t)d->num_components);
     *out = d;
-    return OK;
-}
-
-const char *
-rt_division_name(const RtDivision *d)
-{
-    return d->legacy ? "legacy" : "V2";
-}
-
-/* The most rows of a part. */
-static int64_t
-most_rows(const RtDivision *d)
-{
-    return (d->batch - 1) / d->num_replicas + 1;
+    if (d->kind == DIVIDE_NOT) {
+        measure_elements(d);
+        return OK;
+    }
+    d->by_data = ir_iter_policy(m, iter) == SHARD_DATA;
+    TRY(measure_batches(d));
+    return check_policy(d, iter, ir_dataset_find(m, iter->datasets.data[0]));
 }
 
 RtStep
 rt_step_new(const RtDivision *d)
 {
-    Arena *a = d->input->arena;
-    RtStep s = {.parts = NEW_ARRAY(a, RtElement, (size_t)d->num_replicas)};
-    int64_t most = most_rows(d);
-    for (int r = 0; r < d->num_replicas; r++) {
-        s.parts[r].data = NEW_ARRAY(a, char *, (size_t)d->num_components);
+    RtStep s = {.parts = NEW_ARRAY(d->arena, RtElement, (size_t)d->num_local)};
+    for (int r = 0; r < d->num_local; r++) {
+        s.parts[r].data =
+            NEW_ARRAY(d->arena, char *, (size_t)d->num_components);
         for (int i = 0; i < d->num_components; i++)
-            s.parts[r].data[i] = rt_data_room(a, most * d->row_bytes[i]);
+            s.parts[r].data[i] = rt_data_room(d->arena, d->part_bytes[i]);
     }
     return s;
 }
 
-/* ---- dividing ----------------------------------------------------------- */
+/* ---- batches ------------------------------------------------------------ */
 
 Status
 rt_division_rewind(RtDivision *d, uint64_t pass)
 {
-    d->element.rows = d->taken = 0;
-    d->ended = false;
-    return rt_node_rewind(d->input, pass);
+    d->element.rows = d->taken = d->part = 0;
+    d->ended = d->over = false;
+    for (int i = 0; i < d->num_inputs; i++)
+        TRY(rt_node_rewind(d->inputs[i], pass));
+    return OK;
 }
 
 static Status
 next_batch(RtDivision *d)
 {
     d->taken = 0;
-    TRY(rt_node_next(d->input, &d->element, &d->ended));
+    TRY(rt_node_next(d->inputs[0], &d->element, &d->ended));
     if (d->ended)
         d->element.rows = 0;
     else if (d->is_static)
@@ -169,17 +239,34 @@ min64(int64_t a, int64_t b)
     return a < b ? a : b;
 }
 
-static Status
-legacy_next(RtDivision *d, RtStep *step)
+/* ---- parts -------------------------------------------------------------- */
+
+/* Part `at` of the batch at hand: the same for all workers. */
+static void
+give_equal_part(const RtDivision *d, RtElement *part, int64_t at)
 {
-    TRY(next_batch(d));
     int64_t rows = d->element.rows;
     int64_t each = (rows + d->num_replicas - 1) / d->num_replicas;
-    for (int r = 0; r < d->num_replicas; r++) {
-        int64_t first = min64(r * each, rows);
-        give_rows(d, &step->parts[r], first, min64(each, rows - first));
+    int64_t first = min64(at * each, rows);
+    give_rows(d, part, first, min64(each, rows - first));
+}
+
+static Status
+legacy_part(RtDivision *d, RtElement *part)
+{
+    for (;;) {
+        int64_t at = d->part % d->num_replicas;
+        if (at == 0)
+            TRY(next_batch(d));
+        d->over = d->ended;
+        if (d->over)
+            return OK;
+        d->part++;
+        if (!d->by_data || at % d->num_workers == d->worker) {
+            give_equal_part(d, part, at);
+            return OK;
+        }
     }
-    return OK;
 }
 
 /* Fills the part with size rows of the stream, fewer at its end. */
@@ -198,13 +285,51 @@ fill_part(RtDivision *d, RtElement *part, int64_t size)
     return OK;
 }
 
+/* Parts of no rows are given though the rows have ended; what ends the stream
+ * is a part that should have some. */
 static Status
-v2_next(RtDivision *d, RtStep *step)
+v2_part(RtDivision *d, RtElement *part)
 {
-    int64_t each = d->batch / d->num_replicas;
-    int64_t one_more = d->batch % d->num_replicas;
-    for (int r = 0; r < d->num_replicas && !d->ended; r++)
-        TRY(fill_part(d, &step->parts[r], each + (r < one_more)));
+    int64_t first = (int64_t)d->worker * d->num_local;
+    int64_t size = ir_part_size(d->batch, d->num_replicas, first + d->part);
+    d->part++;
+    if (!d->ended)
+        TRY(fill_part(d, part, size));
+    d->over = size > 0 && part->rows == 0;
+    return OK;
+}
+
+static RtNode *
+input_of(const RtDivision *d, int replica)
+{
+    return d->inputs[d->num_inputs == 1 ? 0 : replica];
+}
+
+/* The next element of the replica's pipeline.  One without gets zeros. */
+static Status
+whole_part(RtDivision *d, RtElement *part, int replica, bool *given)
+{
+    bool end;
+    TRY(rt_node_next(input_of(d, replica), part, &end));
+    *given = !end;
+    if (!end)
+        return OK;
+    part->rows = 0;
+    for (int i = 0; i < d->num_components; i++)
+        memset(part->data[i], 0, (size_t)d->part_bytes[i]);
+    return OK;
+}
+
+static Status
+next_part(RtDivision *d, RtElement *part, int replica, bool *given)
+{
+    part->rows = 0;
+    if (d->kind == DIVIDE_NOT)
+        return whole_part(d, part, replica, given);
+    if (!d->over)
+        TRY(d->kind == DIVIDE_BATCHES ? legacy_part(d, part)
+                                      : v2_part(d, part));
+    *given = !d->over;
     return OK;
 }
 
@@ -212,46 +337,69 @@ static void
 count_rows(const RtDivision *d, RtStep *step)
 {
     step->all_rows = 0;
-    for (int r = 0; r < d->num_replicas; r++)
+    for (int r = 0; r < d->num_local; r++)
         step->all_rows += step->parts[r].rows;
 }
 
 Status
 rt_division_next(RtDivision *d, RtStep *step, bool *end)
 {
-    for (int r = 0; r < d->num_replicas; r++)
-        step->parts[r].rows = 0;
-    if (!d->ended)
-        TRY(d->legacy ? legacy_next(d, step) : v2_next(d, step));
+    int num_given = 0;
+    for (int r = 0; r < d->num_local; r++) {
+        bool given;
+        TRY(next_part(d, &step->parts[r], r, &given));
+        num_given += given;
+    }
     count_rows(d, step);
-    *end = step->all_rows == 0;
+    *end = num_given == 0 || (d->complete && num_given < d->num_local);
     return OK;
 }
 
 /* ---- checkpoints -------------------------------------------------------- */
 
-/* Of the batch at hand, only V2 has rows to give. */
+static void
+batch_carry(RtDivision *d, RtState *s)
+{
+    bool has_rows = d->kind == DIVIDE_ROWS ? d->taken < d->element.rows
+                                           : d->part % d->num_replicas != 0;
+    rt_state_bool(s, &has_rows);
+    if (!has_rows)
+        return;
+    rt_element_carry(d->inputs[0], &d->element, s);
+    rt_state_i64(s, &d->element.rows, 0, d->batch);
+    rt_state_i64(s, &d->taken, 0, d->element.rows);
+}
+
 void
 rt_division_carry(RtDivision *d, RtState *s)
 {
     rt_state_bool(s, &d->ended);
-    if (!d->legacy) {
-        rt_element_carry(d->input, &d->element, s);
-        rt_state_i64(s, &d->element.rows, 0, d->batch);
-        rt_state_i64(s, &d->taken, 0, d->element.rows);
+    rt_state_bool(s, &d->over);
+    rt_state_i64(s, &d->part, 0, INT64_MAX);
+    if (d->kind != DIVIDE_NOT)
+        batch_carry(d, s);
+    for (int i = 0; i < d->num_inputs; i++)
+        rt_node_carry(d->inputs[i], s);
+}
+
+/* A part of the rows that it has, or a whole element. */
+static void
+part_carry(const RtDivision *d, RtElement *part, int replica, RtState *s)
+{
+    if (d->kind == DIVIDE_NOT) {
+        rt_element_carry(input_of(d, replica), part, s);
+        return;
     }
-    rt_node_carry(d->input, s);
+    rt_state_i64(s, &part->rows, 0, d->part_rows);
+    for (int i = 0; i < d->num_components; i++)
+        rt_state_bytes(s, part->data[i],
+                       (size_t)(part->rows * d->row_bytes[i]));
 }
 
 void
 rt_step_carry(const RtDivision *d, RtStep *step, RtState *s)
 {
-    for (int r = 0; r < d->num_replicas; r++) {
-        RtElement *part = &step->parts[r];
-        rt_state_i64(s, &part->rows, 0, most_rows(d));
-        for (int i = 0; i < d->num_components; i++)
-            rt_state_bytes(s, part->data[i],
-                           (size_t)(part->rows * d->row_bytes[i]));
-    }
+    for (int r = 0; r < d->num_local; r++)
+        part_carry(d, &step->parts[r], r, s);
     count_rows(d, step);
 }

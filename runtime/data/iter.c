@@ -209,12 +209,6 @@ rt_iter_all_rows(const RtIter *it)
     return it->current->all_rows;
 }
 
-const char *
-rt_iter_division(const RtIter *it)
-{
-    return rt_division_name(it->division);
-}
-
 /* ---- opening and closing ------------------------------------------------ */
 
 static Status
@@ -318,15 +312,11 @@ rt_iter_carry(RtIter *it, RtState *s)
 /* ---- making and unmaking ------------------------------------------------ */
 
 static Status
-make_pipeline(RtIter *it, const IrModule *m, const IrIter *iter,
+make_division(RtIter *it, const IrModule *m, const IrIter *iter,
               int num_replicas, const RtDataOptions *options)
 {
-    RtNode *last;
-    const IrDataset *dataset = ir_dataset_find(m, iter->dataset);
-    if (!dataset)
-        UNREACHABLE("no dataset @%s", iter->dataset);
-    TRY(rt_pipeline_new(it->arena, m, dataset, options, &last));
-    TRY(rt_division_new(last, iter, dataset, num_replicas, &it->division));
+    TRY(rt_division_new(it->arena, m, iter, num_replicas, options,
+                        &it->division));
     for (int i = 0; i < ITER_STEPS_AHEAD; i++)
         it->slots[i].step = rt_step_new(it->division);
     return OK;
@@ -343,7 +333,7 @@ rt_iter_new(const IrModule *m, const IrIter *iter, int num_replicas,
     it->threads = options->threads;
     it->spin = rt_may_spin(num_replicas + 1);
     pthread_mutex_init(&it->work, NULL);
-    Status st = make_pipeline(it, m, iter, num_replicas, options);
+    Status st = make_division(it, m, iter, num_replicas, options);
     if (st) {
         rt_iter_close(it);
         return st;

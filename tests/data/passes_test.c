@@ -287,19 +287,6 @@ a_pass_may_follow_one_that_failed(void **state)
     }
 }
 
-static void
-the_division_is_named(void **state)
-{
-    static const char *const names[][2] = {
-        {"auto", "legacy"}, {"data", "legacy"}, {"off", "V2"}};
-    (void)state;
-    for (int i = 0; i < 3; i++) {
-        Pipe pipe = {.stages = pipelines[0], .shard = names[i][0]};
-        PipeRun run = pipe_run(arena, &pipe);
-        assert_string_equal(rt_iter_division(run.it), names[i][1]);
-    }
-}
-
 /* Steps of a long run, with a consumer that is now faster and now slower. */
 static void
 a_thread_keeps_up(void **state)
@@ -339,7 +326,6 @@ main(void)
         TEST(next_after_the_end_is_an_error),
         TEST(next_before_open_is_an_error),
         TEST(a_pass_may_follow_one_that_failed),
-        TEST(the_division_is_named),
         TEST(a_thread_keeps_up),
         TEST(a_state_goes_on_anywhere),
         TEST(an_iterator_that_was_not_opened_has_a_state),

@@ -112,17 +112,26 @@ static const char function_text[] =
 static const IrModule *
 parse(Arena *a, const Pipe *pipe)
 {
+    int replicas = (pipe->replicas ? pipe->replicas : 1) *
+                   (pipe->workers ? pipe->workers : 1);
+    const char *iter = pipe->iter;
+    if (!iter)
+        iter = arena_printf(a, "of @data shard %s",
+                            pipe->shard ? pipe->shard : "auto");
+    const char *second = "";
+    if (pipe->second)
+        second = arena_printf(a, "dataset @second {\n%s\n}\n", pipe->second);
     const char *text =
         arena_printf(a,
                      "tfd-ir 1 phase ir\n"
                      "source 0 \"test.tfd\"\n"
                      "strategy mirrored devices \"cpu:0\" replicas %d\n"
                      "symbols b1 <= 1 alone, b2 <= 2 alone, b3 <= 3 alone, "
-                     "b4 <= 4 alone, b5 <= 5 alone, b8 <= 8 alone\n"
-                     "dataset @data at 1:9+4 {\n%s\n}\n"
-                     "iter @it of @data shard %s\n%s",
-                     pipe->replicas ? pipe->replicas : 1, pipe->stages,
-                     pipe->shard ? pipe->shard : "auto", function_text);
+                     "b4 <= 4 alone, b5 <= 5 alone, b8 <= 8 alone, "
+                     "n <= 8, N <= 64\n"
+                     "dataset @data at 1:9+4 {\n%s\n}\n%s"
+                     "iter @it %s\n%s",
+                     replicas, pipe->stages, second, iter, function_text);
     Diag *d = diag_new(a);
     uint16_t file = diag_add_source(d, "test.tir", text, strlen(text));
     IrModule *m = ir_parse(a, intern_new(a), d, file, text, strlen(text));
@@ -146,10 +155,12 @@ pipe_open(Arena *a, const Pipe *pipe, PipeRun *out)
     RtDataOptions options = {.dir = pipe->dir,
                              .seed = pipe->seed,
                              .threads = pipe->threads,
+                             .worker = pipe->worker,
                              .function = find_function};
     out->last = &VEC_LAST(m->datasets.data[0]->stages);
-    out->replicas = m->num_replicas;
-    TRY(rt_iter_new(m, m->iters.data[0], m->num_replicas, &options, &out->it));
+    out->replicas = pipe->replicas ? pipe->replicas : 1;
+    out->equal = m->iters.data[0]->whole && m->iters.data[0]->rows < 0;
+    TRY(rt_iter_new(m, m->iters.data[0], out->replicas, &options, &out->it));
     arena_on_release(a, close_iter, out->it);
     return OK;
 }
@@ -157,7 +168,7 @@ pipe_open(Arena *a, const Pipe *pipe, PipeRun *out)
 PipeRun
 pipe_run(Arena *a, const Pipe *pipe)
 {
-    PipeRun run = {NULL, NULL, 0};
+    PipeRun run = {0};
     Status st = pipe_open(a, pipe, &run);
     if (st) {
         status_report(st, "pipe", stderr);
@@ -169,7 +180,8 @@ pipe_run(Arena *a, const Pipe *pipe)
 
 /* ---- what comes out ----------------------------------------------------- */
 
-/* Element *at and those after it, under the dimensions from axis on. */
+/* Element *at and those after it, under the dimensions from axis on; rows < 0:
+ * the type says how many. */
 static void
 add_elements(Str *s, const IrType *t, const void *data, int64_t rows, int axis,
              int64_t *at)
@@ -182,7 +194,7 @@ add_elements(Str *s, const IrType *t, const void *data, int64_t rows, int axis,
             str_addf(s, "%lld", (long long)x.i);
         return;
     }
-    int64_t n = axis == 0 ? rows : t->dims[axis].c;
+    int64_t n = axis == 0 && rows >= 0 ? rows : t->dims[axis].c;
     str_add(s, "[");
     for (int64_t i = 0; i < n; i++) {
         str_add(s, i ? " " : "");
@@ -203,7 +215,8 @@ add_step(Str *s, const PipeRun *run)
             int64_t at = 0;
             assert_int_equal((uintptr_t)data % 64, 0);
             str_add(s, i ? "+" : "");
-            add_elements(s, &run->last->types.data[i], data, rows, 0, &at);
+            add_elements(s, &run->last->types.data[i], data,
+                         run->equal ? -1 : rows, 0, &at);
         }
         all += rows;
     }

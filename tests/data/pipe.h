@@ -2,7 +2,8 @@
  * pipe.h - pipelines for tests, and what comes out of them as text
  *
  * A test states the lines of a dataset as they stand in a .tir file.  Their
- * types may use b1, b2, b3, b4, b5 and b8, batches of at most so many rows.
+ * types may use b1, b2, b3, b4, b5 and b8, batches of at most so many rows;
+ * those of an iterator n.
  * These functions are there for map:
  *
  *   @twice  i64 to 2 x             @pair   i64 to (x, x + 1)
@@ -20,8 +21,12 @@
 
 typedef struct Pipe {
     const char *stages;
-    const char *shard; /* NULL: auto */
-    int replicas;      /* 0: one */
+    const char *second; /* stages of another dataset, @second; or NULL */
+    const char *shard;  /* NULL: auto */
+    const char *iter;   /* "from @data, @second"; NULL: of @data, by shard */
+    int replicas;       /* of this worker; 0: one */
+    int workers;        /* 0: one */
+    int worker;
     const char *dir;
     uint64_t seed;
     bool threads;
@@ -32,6 +37,7 @@ typedef struct PipeRun {
     RtIter *it;
     const IrStage *last;
     int replicas;
+    bool equal; /* elements have as many rows as their type says */
 } PipeRun;
 
 typedef VEC(int64_t) Numbers;

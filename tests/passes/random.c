@@ -631,7 +631,7 @@ add_dataset(Gen *g)
     IrIter *it = NEW(g->m->arena, IrIter);
     d->name = intern(g->m->names, "d");
     it->name = intern(g->m->names, "it");
-    it->dataset = d->name;
+    VEC_PUSH(g->m->arena, it->datasets, d->name);
     d->loc = it->loc = random_here(g);
     it->rows = ir_symbol_pair(g->m, (rows + n - 1) / n, rows);
     int64_t range[2] = {0, random_pick(g, 3 * rows)}, batch[2] = {rows, 0};

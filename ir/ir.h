@@ -168,6 +168,8 @@ typedef struct IrParam {
     Loc loc;
 } IrParam;
 
+typedef VEC(const char *) IrNames;
+
 /* One stage of an input pipeline; stages.def lists the kinds. */
 typedef struct IrStage {
     int kind;             /* StageKind */
@@ -195,9 +197,8 @@ typedef enum ShardPolicy { SHARD_AUTO, SHARD_FILE, SHARD_DATA, SHARD_OFF } Shard
  * pipeline. */
 typedef struct IrIter {
     const char *name;
-    VEC(const char *)
-    datasets; /* divided: one; whole: one a pipeline, which
-                 are the workers, or one worker's replicas */
+    IrNames datasets; /* divided: one; whole: one a pipeline, which are the
+                         workers, or one worker's replicas */
     bool whole;
     ShardPolicy shard; /* of what is divided */
     int32_t rows; /* the symbol n its elements have, or -1: static shapes */

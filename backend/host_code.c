@@ -19,6 +19,7 @@
 #include "backend/emit.h"
 #include "ir/build.h"
 #include "ir/hooks.h"
+#include "runtime/base/message.h"
 #include "runtime/plan/abi.h"
 
 typedef struct Host {
@@ -57,7 +58,7 @@ fail(Host *h, const char *what)
 {
     if (!h->status)
         h->status = status_new(STATUS_INPUT, "cannot compile @%s: %s",
-                               h->fn->name, what);
+                               h->fn->name, message_part(what));
 }
 
 static Val

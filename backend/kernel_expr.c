@@ -7,6 +7,7 @@
 #include "backend/kernel_expr.h"
 
 #include <string.h>
+#include "runtime/base/message.h"
 
 enum { MAX_EXPRS = 65536 };
 
@@ -14,7 +15,7 @@ void
 be_expr_fail(Build *b, const char *what)
 {
     if (!b->error)
-        b->error = what;
+        b->error = message_part(what);
 }
 
 /* ---- equal nodes -------------------------------------------------------- */

@@ -9,6 +9,7 @@
 
 #include <string.h>
 #include "ir/eval.h"
+#include "runtime/base/message.h"
 
 typedef struct Check {
     const BeKernel *k;
@@ -28,7 +29,7 @@ fail(Check *c, const char *format, ...)
     va_list args;
     va_start(args, format);
     if (!c->error)
-        c->error = arena_vprintf(c->scratch, format, args);
+        c->error = message_vprintf(c->scratch, format, args);
     va_end(args);
 }
 
@@ -325,7 +326,7 @@ check_sorted(Check *c, const KNode *n)
     bool ok = dim_sub(last.base, dim_const(1), &last.base) &&
               be_index_add(c->scratch, &n->sort.at, &last, &last);
     if (!ok)
-        fail(c, "an index is out of the range of its array");
+        fail(c, "a sort goes out of the range of its array");
     else if (dim_full(c, n->sort.ranges.vars[0]->extent) > 0)
         check_access(c, n->sort.array, &last);
 }

@@ -20,17 +20,14 @@
 #include <unistd.h>
 #include <llvm-c/ErrorHandling.h>
 
-enum { MAX_THREADS = 64, EXIT_INPUT = 1 };
+enum { MAX_THREADS = 64 };
 
 static _Thread_local const char *current = "";
 
 static void
 on_fatal_error(const char *reason)
 {
-    fprintf(stderr, "tfdc: error: LLVM cannot compile %s: %s\n", current,
-            reason);
-    fflush(NULL);
-    _exit(EXIT_INPUT);
+    fatal_error(STATUS_INPUT, "LLVM cannot compile %s: %s", current, reason);
 }
 
 static void

@@ -10,6 +10,7 @@
 #include "frontend/vars.h"
 
 #include <string.h>
+#include "runtime/base/message.h"
 
 /* ---- the table ---------------------------------------------------------- */
 
@@ -144,7 +145,7 @@ is_granted(Lower *cx, Verdict verdict, const Words *w, Loc loc)
     if (!*verdicts[verdict].message)
         return true;
     fe_error_note(cx, loc, fill_in(cx, verdicts[verdict].repair, w), "%s",
-                  fill_in(cx, verdicts[verdict].message, w));
+                  fill_in(cx, message_part(verdicts[verdict].message), w));
     return false;
 }
 
@@ -479,11 +480,8 @@ row_values(Lower *cx, const IrVar *v, const IrType *rows, FeValue *values,
     Dim dims[IR_MAX_RANK];
     int rank = rows->rank + v->type.rank - 1;
     IrValue *x = fe_operand_as(cx, values, v->type.dtype, loc);
-    if (!x || rank > IR_MAX_RANK) {
-        if (x)
-            fe_error(cx, loc, "more than %d dimensions", IR_MAX_RANK);
+    if (!x || !fe_is_rank(cx, rank, loc))
         return NULL;
-    }
     for (int i = 0; i < rank; i++)
         dims[i] =
             i < rows->rank ? rows->dims[i] : v->type.dims[i - rows->rank + 1];

@@ -51,7 +51,7 @@ fe_node(FeParser *ps, FePlace place, AstNode from)
     AstNode *n = NEW(ps->arena, AstNode);
     int depth = depth_of(&from);
     if (depth > AST_MAX_DEPTH) {
-        fe_syntax_stop(ps, place, "this is nested too deeply");
+        fe_too_deep(ps, place);
         from = (AstNode){.kind = AST_NONE};
         depth = 1;
     }
@@ -300,7 +300,8 @@ unknown_clause(FeParser *ps, const AstNode *clause, const char *name)
     diag_error(ps->diag, clause->loc, "a variable has no clause \"%.40s\"",
                name);
     if (nearest)
-        diag_note(ps->diag, clause->loc, "did you mean %s?", nearest);
+        diag_note(ps->diag, clause->loc, "did you mean the clause %s?",
+                  nearest);
 }
 
 /* The argument of a clause, or NULL after an error. */

@@ -236,11 +236,8 @@ imply_result(Einsum *s)
     for (int c = 0; c < FIRST_DOT; c++) {
         if (count_label(s, c) != 1)
             continue;
-        if (row.num_letters == IR_MAX_RANK) {
-            fe_error(s->cx, s->text_loc, "a result of more than %d axes",
-                     IR_MAX_RANK);
+        if (!fe_is_rank(s->cx, row.num_letters + 1, s->text_loc))
             return false;
-        }
         row.letters[row.num_letters++] = (unsigned char)c;
     }
     return spread_row(s, &row, row.num_letters + s->num_dots, &s->result);
@@ -251,16 +248,14 @@ check_result(Einsum *s, const Row *row)
 {
     for (int i = 0; i < row->num_letters; i++) {
         int c = row->letters[i];
-        const char *wrong = !s->is_sized[c] ? "\"%c\" is in no value"
-                            : memchr(row->letters, c, (size_t)i)
-                                ? "\"%c\" is twice in the "
-                                  "result"
-                                : NULL;
-        if (wrong) {
-            fe_error(s->cx, part_loc(s, row->at, row->len), "%s",
-                     fe_format(s->cx, wrong, c));
+        bool twice = memchr(row->letters, c, (size_t)i);
+        Loc loc = part_loc(s, row->at, row->len);
+        if (!s->is_sized[c])
+            fe_error(s->cx, loc, "\"%c\" is in no value", c);
+        else if (twice)
+            fe_error(s->cx, loc, "\"%c\" is twice in the result", c);
+        if (twice || !s->is_sized[c])
             return false;
-        }
     }
     if (s->num_dots && row->num_before < 0) {
         fe_error_note(s->cx, part_loc(s, row->at, row->len),
@@ -284,11 +279,9 @@ read_result(Einsum *s, const char *arrow)
                  "an equation has one result");
         return false;
     }
-    if (row.num_letters + s->num_dots > IR_MAX_RANK) {
-        fe_error(s->cx, part_loc(s, row.at, row.len),
-                 "a result of more than %d axes", IR_MAX_RANK);
+    if (!fe_is_rank(s->cx, row.num_letters + s->num_dots,
+                    part_loc(s, row.at, row.len)))
         return false;
-    }
     return spread_row(s, &row, row.num_letters + s->num_dots, &s->result);
 }
 

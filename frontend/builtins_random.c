@@ -135,6 +135,13 @@ next_step(Draw *d, int64_t site)
     return step;
 }
 
+static bool
+too_many(const Draw *d)
+{
+    fe_error(d->cx, d->loc, "random numbers of too many elements");
+    return false;
+}
+
 /* The number of each element of dims from `first` on, in a shape that has 1
  * before; NULL when there are too many. */
 static IrValue *
@@ -145,10 +152,8 @@ elements(Draw *d, int first)
         return integer(d, 0);
     for (int i = 0; i < d->rank; i++) {
         shape[i] = i < first ? dim_const(1) : d->dims[i];
-        if (!dim_mul(all, shape[i], &all)) {
-            fe_error(d->cx, d->loc, "random numbers of so many elements");
-            return NULL;
-        }
+        if (!dim_mul(all, shape[i], &all))
+            return too_many(d), NULL;
     }
     IrValue *x = ir_build_iota(d->b, DT_i64, 1, &all, 0, d->loc);
     return ir_build_reshape(d->b, x, d->rank, shape, d->loc);
@@ -270,8 +275,7 @@ check_size(const Draw *d)
     memcpy(bits.dims, d->dims, sizeof bits.dims);
     if (ir_type_bytes(d->cx->module, &bits, &bytes))
         return true;
-    fe_error(d->cx, d->loc, "random numbers of so many elements");
-    return false;
+    return too_many(d);
 }
 
 /* Makes the bits; shape and dtype are read. */

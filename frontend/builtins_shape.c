@@ -172,8 +172,8 @@ static FeValue *
 expand(Lower *cx, IrValue *x, int64_t axis, Loc loc)
 {
     Shape s = {.rank = x->type.rank + 1};
-    if (s.rank > IR_MAX_RANK)
-        return fe_error(cx, loc, "more than %d dimensions", IR_MAX_RANK);
+    if (!fe_is_rank(cx, s.rank, loc))
+        return &fe_poison;
     for (int i = 0; i < s.rank; i++)
         s.dims[i] = i == axis ? dim_const(1) : x->type.dims[i - (i > axis)];
     return fe_reshape(cx, x, s.rank, s.dims, loc);

@@ -50,7 +50,7 @@ flat(Lower *cx, IrValue *x, Loc loc)
 {
     Dim count;
     if (x && !type_elements(&x->type, &count))
-        return fe_error(cx, loc, "too many elements"), NULL;
+        return fe_error(cx, loc, "cumsum of too many elements"), NULL;
     return x ? fe_tensor(fe_reshape(cx, x, 1, &count, loc)) : NULL;
 }
 

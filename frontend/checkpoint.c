@@ -31,14 +31,13 @@ static bool
 add_listed(Lower *cx, const FeArgs *in, const FeValue *v, VarNames *names)
 {
     Loc loc = fe_arg_loc(in, 1);
-    if (v->kind == FE_INSTANCE)
-        fe_error_note(
-            cx, loc,
-            fe_format(cx, "vars(%s) are its variables", fe_arg_text(cx, in, 1)),
-            "%s takes a list of variables, not %s", in->name, fe_what(cx, v));
-    else if (v->kind != FE_VAR)
-        fe_error(cx, loc, "%s takes a list of variables, not %s", in->name,
-                 fe_what(cx, v));
+    const char *note = v->kind == FE_INSTANCE
+                           ? fe_format(cx, "vars(%s) are its variables",
+                                       fe_arg_text(cx, in, 1))
+                           : NULL;
+    if (v->kind != FE_VAR)
+        fe_error_note(cx, loc, note, "%s takes a list of variables, not %s",
+                      in->name, fe_what(cx, v));
     else if (is_listed(names, v->var->name))
         fe_error(cx, loc, "the variable \"%s\" is listed twice", v->var->name);
     else

@@ -8,6 +8,7 @@
 #include <string.h>
 #include <strings.h>
 #include "ir/ir.h"
+#include "runtime/base/message.h"
 #include "runtime/base/str.h"
 
 static const struct {
@@ -36,10 +37,11 @@ unknown(Arena *a, const char *name)
     Str s = str_new(a);
     for (int i = 0; i < NUM_ROWS; i++)
         str_addf(&s, "%s%s", i ? ", " : "", rows[i].name);
-    return arena_printf(a,
-                        "there is no cross-device operation \"%s\": it is one "
-                        "of %s",
-                        name, str_text(&s));
+    return message_printf(
+        a,
+        "there is no cross-device operation \"%s\": it is one "
+        "of %s",
+        name, str_text(&s));
 }
 
 /* Reads "packs=N". */
@@ -50,9 +52,9 @@ read_packs(Arena *a, const char *text, int row, FeCross *out)
     const char *number = !strncmp(text, "packs=", 6) ? text + 6 : NULL;
     long n = number ? strtol(number, &end, 10) : -1;
     if (!number || end == number || *end || n < 0 || n > IR_MAX_PACKS)
-        return arena_printf(a, "\"%s\" is no packs=N with N from 0", text);
+        return message_printf(a, "\"%s\" is no packs=N with N from 0", text);
     if (!rows[row].has_packs)
-        return arena_printf(a, "%s makes no packs", rows[row].name);
+        return message_printf(a, "%s makes no packs", rows[row].name);
     out->packs = (int)n;
     return NULL;
 }

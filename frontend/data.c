@@ -436,9 +436,8 @@ stack_leaf(FeValue *leaf, void *data)
             "%s stacks elements of one shape, and the batches before it may "
             "be of several sizes",
             s->in->name);
-    if (t.rank == IR_MAX_RANK)
-        return fe_error(s->cx, s->in->loc, "more than %d dimensions",
-                        IR_MAX_RANK);
+    if (!fe_is_rank(s->cx, t.rank + 1, s->in->loc))
+        return &fe_poison;
     memmove(t.dims + 1, t.dims, (size_t)t.rank * sizeof *t.dims);
     t.dims[0] = s->size;
     t.rank++;

@@ -158,10 +158,7 @@ give_values(Lower *cx, FeScope *scope, const AstNode *pattern, FeValue *value)
         return;
     }
     const AstList *items = &pattern->tuple.items;
-    bool fits = value->kind == FE_NEST && value->nest.len == items->len;
-    if (!fits && !fe_is_poison(value))
-        fe_error(cx, pattern->loc, "%d names for %s", items->len,
-                 fe_what(cx, value));
+    bool fits = fe_fits_names(cx, pattern, value);
     for (int i = 0; i < items->len; i++)
         give_values(cx, scope, items->data[i],
                     fits ? value->nest.items[i] : &fe_poison);

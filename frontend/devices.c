@@ -4,6 +4,7 @@
 #include "frontend/devices.h"
 
 #include <string.h>
+#include "runtime/base/message.h"
 #include "runtime/base/str.h"
 
 static const char *const kinds[] = {"cpu", "gpu"};
@@ -48,15 +49,22 @@ static const char *
 add_range(Arena *a, const char *kind, int first, int last, FeDevices *out)
 {
     if (last < first)
-        return arena_printf(a, "%s:%d-%d ends before it begins", kind, first,
-                            last);
+        return message_printf(a, "%s:%d-%d ends before it begins", kind, first,
+                              last);
     for (int i = first; i <= last; i++) {
         FeDevice d = {kind, i};
         if (is_listed(out, &d))
-            return arena_printf(a, "%s:%d is there twice", kind, i);
+            return message_printf(a, "%s:%d is there twice", kind, i);
         VEC_PUSH(a, *out, d);
     }
     return NULL;
+}
+
+static const char *
+no_device(Arena *a, const char *part, int len)
+{
+    return message_printf(a, "\"%.*s\" is no device: cpu:0, cpu:0-3", len,
+                          part);
 }
 
 /* One of the parts between commas. */
@@ -68,20 +76,19 @@ read_part(Arena *a, const char **at, FeDevices *out)
     int len = (int)strcspn(part, ",");
     const char *kind = read_kind(at);
     if (kind && **at == '*')
-        return arena_printf(a, "%.*s depends on the machine: name the devices",
-                            len, part);
+        return message_printf(
+            a, "%.*s depends on the machine: name the devices", len, part);
     if (!kind || !read_index(at, &first))
-        return arena_printf(a, "\"%.*s\" is no device: cpu:0, cpu:0-3", len,
-                            part);
+        return no_device(a, part, len);
     last = first;
     if (**at == '-') {
         ++*at;
         if (!read_index(at, &last))
-            return arena_printf(a, "\"%.*s\" is no range: cpu:0-3", len, part);
+            return message_printf(a, "\"%.*s\" is no range: cpu:0-3", len,
+                                  part);
     }
     if (**at != ',' && **at != '\0')
-        return arena_printf(a, "\"%.*s\" is no device: cpu:0, cpu:0-3", len,
-                            part);
+        return no_device(a, part, len);
     return add_range(a, kind, first, last, out);
 }
 

@@ -228,10 +228,8 @@ fe_eval_type(Lower *cx, const AstNode *type, const IrType *actual, IrType *out)
                  type->type.dtype);
         return false;
     }
-    if (dims->len > IR_MAX_RANK) {
-        fe_error(cx, type->loc, "more than %d dimensions", IR_MAX_RANK);
+    if (!fe_is_rank(cx, dims->len, type->loc))
         return false;
-    }
     out->rank = dims->len;
     if (actual && actual->rank != dims->len)
         return true; /* the caller sees that they differ */

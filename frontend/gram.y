@@ -567,7 +567,7 @@ static void
 fe_gram_error(const FePlace *place, FeParser *ps, const char *message)
 {
     (void)message; /* only ever "memory exhausted": the stack is full */
-    fe_syntax_stop(ps, *place, "this is nested too deeply");
+    fe_too_deep(ps, *place);
 }
 
 static int

@@ -179,8 +179,8 @@ update_rows(Lower *cx, IrValue *x, IrValue *rows, AstOp op, IrValue *e, Loc loc)
     const IrType *t = &x->type, *r = &rows->type;
     int rank = r->rank + t->rank - 1;
     const char *mode = mode_of(cx, op, t, loc);
-    if (rank > IR_MAX_RANK)
-        return fe_error(cx, loc, "more than %d dimensions", IR_MAX_RANK);
+    if (!fe_is_rank(cx, rank, loc))
+        return &fe_poison;
     for (int i = 0; i < rank; i++)
         dims[i] = i < r->rank ? r->dims[i] : t->dims[i - r->rank + 1];
     FeValue *values = mode ? fe_broadcast(cx, e, rank, dims, loc) : &fe_poison;

@@ -5,6 +5,7 @@
 
 #include "frontend/builtins.h"
 #include "frontend/parse.h"
+#include "runtime/base/message.h"
 
 /* ---- messages ----------------------------------------------------------- */
 
@@ -12,7 +13,7 @@ static FeValue *
 report(Lower *cx, Loc loc, const char *note, const char *format, va_list args)
 {
     cx->num_errors++;
-    diag_error(cx->diag, loc, "%s", arena_vprintf(cx->arena, format, args));
+    diag_error(cx->diag, loc, "%s", message_vprintf(cx->arena, format, args));
     if (note)
         diag_note(cx->diag, loc, "%s", note);
     ir_note_calls(cx->diag, cx->module->calls);
@@ -50,12 +51,20 @@ fe_stop(Lower *cx, Loc loc, const char *format, ...)
     return v;
 }
 
+bool
+fe_is_rank(Lower *cx, int rank, Loc loc)
+{
+    if (rank > IR_MAX_RANK)
+        fe_error(cx, loc, "more than %d dimensions", IR_MAX_RANK);
+    return rank <= IR_MAX_RANK;
+}
+
 void
 fe_warning(Lower *cx, Loc loc, const char *format, ...)
 {
     va_list args;
     va_start(args, format);
-    diag_warning(cx->diag, loc, "%s", arena_vprintf(cx->arena, format, args));
+    diag_warning(cx->diag, loc, "%s", message_vprintf(cx->arena, format, args));
     va_end(args);
     ir_note_calls(cx->diag, cx->module->calls);
 }

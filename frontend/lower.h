@@ -173,8 +173,8 @@ struct Lower {
 
     FeScope *builtins, *file; /* outermost names; those of the main file */
     VEC(FeWrite) writes;      /* assignments to muts, oldest first */
-    Map *instances; /* by path */
-    VEC(FeFile) files; /* that are used */
+    Map *instances;           /* by path */
+    VEC(FeFile) files;        /* that are used */
 
     /* What an instance made by the expression being evaluated is called; NULL
      * where none can be made. */
@@ -201,6 +201,8 @@ FeValue *fe_error_note(Lower *cx, Loc loc, const char *note, const char *format,
 /* An error after which nothing more is evaluated: a limit. */
 FeValue *fe_stop(Lower *cx, Loc loc, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
+/* Whether a value may have that rank; an error if not. */
+bool fe_is_rank(Lower *cx, int rank, Loc loc);
 void fe_warning(Lower *cx, Loc loc, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 /* A formatted string in cx->arena, for notes. */
@@ -390,6 +392,8 @@ FeValue *fe_body(Lower *cx, FeScope *scope, const AstNode *block);
 
 /* ---- statements (lower_stmt.c) ------------------------------------------ */
 
+/* Whether value is a nest of as many as a tuple has names; an error if not. */
+bool fe_fits_names(Lower *cx, const AstNode *pattern, const FeValue *value);
 /* Binds what a pattern of names says to value; muts become typed values. */
 void fe_bind_pattern(Lower *cx, const AstNode *pattern, FeValue *value,
                      bool is_mut);

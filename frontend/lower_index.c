@@ -12,6 +12,7 @@
  */
 #include "frontend/builtins.h"
 #include "frontend/index.h"
+#include "runtime/base/message.h"
 
 /* ---- slices ------------------------------------------------------------- */
 
@@ -157,8 +158,9 @@ fe_check_range(Lower *cx, IrValue *index, Dim size, Loc loc)
     IrValue *one[] = {ok, low, end}, *several[] = {ok, low, high, end};
     IrOp *op = fe_op(cx, OP_assert, rank ? 4 : 3, rank ? several : one, loc);
     ir_set_text(op, A_format,
-                rank ? "there are indices from {} to {}, and the axis has {}"
-                     : "index {} of an axis that has {}");
+                rank ? MESSAGE("there are indices from {} to {}, and the axis "
+                               "has {}")
+                     : MESSAGE("index {} of an axis that has {}"));
     fe_emit(cx, op);
 }
 
@@ -217,10 +219,8 @@ fe_indices(Lower *cx, const AstList *items, const IrType *t, Loc loc,
         } else if (!read_item(cx, item, t->dims[axis++], x)) {
             return false;
         }
-        if (num_new + t->rank > IR_MAX_RANK) {
-            fe_error(cx, loc, "more than %d dimensions", IR_MAX_RANK);
+        if (!fe_is_rank(cx, num_new + t->rank, loc))
             return false;
-        }
     }
     out->len += t->rank - axis; /* the rest is whole */
     return true;
@@ -306,8 +306,8 @@ reshape(Lower *cx, IrValue *x, const FeIndices *indices, Loc loc)
     for (int i = 0; i < indices->len; i++) {
         const FeIndex *part = &indices->items[i];
         int width = part->kind == INDEX_VALUE ? part->value->type.rank : 1;
-        if (rank + width > IR_MAX_RANK)
-            return fe_error(cx, loc, "more than %d dimensions", IR_MAX_RANK);
+        if (!fe_is_rank(cx, rank + width, loc))
+            return &fe_poison;
         if (part->kind == INDEX_NEW)
             dims[rank++] = dim_const(1);
         for (int k = 0; part->kind != INDEX_NEW && k < width; k++, axis++)

@@ -63,17 +63,25 @@ bind_name(Lower *cx, const AstNode *name, FeValue *value, bool is_mut)
     fe_bind(cx, cx->scope, name->name.text, value, name->loc)->is_mut = is_mut;
 }
 
+bool
+fe_fits_names(Lower *cx, const AstNode *pattern, const FeValue *value)
+{
+    int n = pattern->tuple.items.len;
+    if (fe_is_poison(value) || (value->kind == FE_NEST && value->nest.len == n))
+        return !fe_is_poison(value);
+    if (value->kind == FE_NEST)
+        fe_error(cx, pattern->loc, "%d names for %d values", n,
+                 value->nest.len);
+    else
+        fe_error(cx, pattern->loc, "%d names for %s", n, fe_what(cx, value));
+    return false;
+}
+
 static void
 bind_tuple(Lower *cx, const AstNode *pattern, FeValue *value, bool is_mut)
 {
     const AstList *items = &pattern->tuple.items;
-    bool fits = value->kind == FE_NEST && value->nest.len == items->len;
-    if (!fits && !fe_is_poison(value) && value->kind == FE_NEST)
-        fe_error(cx, pattern->loc, "%d names for %d values", items->len,
-                 value->nest.len);
-    else if (!fits && !fe_is_poison(value))
-        fe_error(cx, pattern->loc, "%d names for %s", items->len,
-                 fe_what(cx, value));
+    bool fits = fe_fits_names(cx, pattern, value);
     for (int i = 0; i < items->len; i++)
         fe_bind_pattern(cx, items->data[i],
                         fits ? value->nest.items[i] : &fe_poison, is_mut);
@@ -90,6 +98,14 @@ fe_bind_pattern(Lower *cx, const AstNode *pattern, FeValue *value, bool is_mut)
 
 /* ---- assignment --------------------------------------------------------- */
 
+static FeValue *
+cannot_become(Lower *cx, const char *name, const char *was, const char *is,
+              Loc loc)
+{
+    return fe_error(cx, loc, "\"%s\" is %s, and cannot become %s", name, was,
+                    is);
+}
+
 /* A leaf of a mut: a number stays one, at its dtype. */
 static FeValue *
 next_leaf(Lower *cx, const char *name, FeValue *before, FeValue *value, Loc loc)
@@ -101,8 +117,8 @@ next_leaf(Lower *cx, const char *name, FeValue *before, FeValue *value, Loc loc)
     bool was_number = fe_type_of(cx, before, &was);
     bool is_number = fe_type_of(cx, value, &is);
     if (was_number != is_number)
-        return fe_error(cx, loc, "\"%s\" is %s, and cannot become %s", name,
-                        fe_what(cx, before), fe_what(cx, value));
+        return cannot_become(cx, name, fe_what(cx, before), fe_what(cx, value),
+                             loc);
     if (!was_number)
         return value;
     if (value->kind == FE_CONST && value->constant.untyped)
@@ -115,7 +131,7 @@ next_leaf(Lower *cx, const char *name, FeValue *before, FeValue *value, Loc loc)
     if (is.dtype != was.dtype)
         return fe_error_note(
             cx, loc, fe_format(cx, "%s(...) casts", dtype_info[was.dtype].name),
-            "\"%s\" is %s, and cannot become %s", name,
+            "\"%s\" is of %s, and cannot become %s", name,
             dtype_info[was.dtype].name, dtype_info[is.dtype].name);
     return mut_value(cx, value, loc);
 }
@@ -131,8 +147,8 @@ fe_next_value(Lower *cx, const char *name, FeValue *before, FeValue *value,
     if (!fe_value_alike(before, value))
         return value->kind == FE_NEST
                    ? mut_value(cx, value, loc)
-                   : fe_error(cx, loc, "\"%s\" is %s, and cannot become %s",
-                              name, fe_what(cx, before), fe_what(cx, value));
+                   : cannot_become(cx, name, fe_what(cx, before),
+                                   fe_what(cx, value), loc);
     FeValues items = {0};
     for (int i = 0; i < before->nest.len; i++)
         VEC_PUSH(cx->arena, items,

@@ -345,6 +345,13 @@ constant_operand(Lower *cx, const FeValue *v, DType t, Loc loc)
 }
 
 static IrValue *
+no_tensor(Lower *cx, const FeValue *v, const char *note, Loc loc)
+{
+    fe_error_note(cx, loc, note, "%s where a tensor is needed", fe_what(cx, v));
+    return NULL;
+}
+
+static IrValue *
 length_operand(Lower *cx, const FeValue *v, DType t, Loc loc)
 {
     if (!v->length.untyped && !check_dtype(cx, DT_i64, t, loc))
@@ -369,8 +376,7 @@ typed_operand(Lower *cx, FeValue *v, Loc loc)
     case FE_VAR:
         return fe_may_emit(cx, loc) ? fe_var_read(cx, v->var, loc) : NULL;
     default:
-        fe_error(cx, loc, "%s where a tensor is needed", fe_what(cx, v));
-        return NULL;
+        return no_tensor(cx, v, NULL, loc);
     }
 }
 
@@ -446,9 +452,7 @@ list_operand(Lower *cx, FeValue *v, DType t, Loc loc)
                            : v->nest.kind == NEST_SLICES
                                ? "dense(...) makes one of slices"
                                : "a list of scalars is a tensor";
-        fe_error_note(cx, loc, note, "%s where a tensor is needed",
-                      fe_what(cx, v));
-        return NULL;
+        return no_tensor(cx, v, note, loc);
     }
     if (is_constant(v))
         return constant_list(cx, v, &shape, t, loc);
@@ -568,10 +572,8 @@ static FeValue *
 expand(Lower *cx, IrValue *x, int axis, Loc loc)
 {
     Dim dims[IR_MAX_RANK];
-    if (!x)
+    if (!x || !fe_is_rank(cx, x->type.rank + 1, loc))
         return &fe_poison;
-    if (x->type.rank == IR_MAX_RANK)
-        return fe_error(cx, loc, "more than %d dimensions", IR_MAX_RANK);
     for (int i = 0; i <= x->type.rank; i++)
         dims[i] = i == axis ? dim_const(1) : x->type.dims[i - (i > axis)];
     return fe_reshape(cx, x, x->type.rank + 1, dims, loc);

@@ -125,9 +125,9 @@ AstList fe_prepend(FeParser *ps, AstNode *first, AstList rest);
 
 /* Nodes whose parts are checked. */
 AstNode *fe_make_binary(FeParser *ps, FePlace place, AstOp op, AstNode *left,
-                   AstNode *right);
+                        AstNode *right);
 AstNode *fe_make_assign(FeParser *ps, FePlace place, AstOp op, AstNode *target,
-                   AstNode *value);
+                        AstNode *value);
 AstNode *fe_make_update(FeParser *ps, FePlace place, AstNode *target,
                         AstNode *body);
 AstNode *fe_colocate(FeParser *ps, FePlace place, AstNode *target,
@@ -152,6 +152,7 @@ void fe_note(FeParser *ps, FePlace place, const char *format, ...)
 /* The same, after which nothing is read. */
 void fe_syntax_stop(FeParser *ps, FePlace place, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
+void fe_too_deep(FeParser *ps, FePlace place);
 
 /* Reports the token handed out last, which the grammar did not expect; the
  * names are those that gram.y gives its tokens. */

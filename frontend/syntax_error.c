@@ -14,6 +14,7 @@
 #include <stdarg.h>
 #include <string.h>
 #include "frontend/gram.tab.h"
+#include "runtime/base/message.h"
 
 #define COUNT(array) ((int)(sizeof(array) / sizeof *(array)))
 
@@ -27,7 +28,7 @@ fe_syntax_error(FeParser *ps, FePlace place, const char *format, ...)
     va_list args;
     va_start(args, format);
     diag_error(ps->diag, fe_loc(ps, place), "%s",
-               arena_vprintf(ps->arena, format, args));
+               message_vprintf(ps->arena, format, args));
     va_end(args);
     ps->error_line = place.line;
     if (diag_num_errors(ps->diag) > MAX_ERRORS)
@@ -54,9 +55,15 @@ fe_syntax_stop(FeParser *ps, FePlace place, const char *format, ...)
     va_list args;
     va_start(args, format);
     diag_error(ps->diag, fe_loc(ps, place), "%s",
-               arena_vprintf(ps->arena, format, args));
+               message_vprintf(ps->arena, format, args));
     va_end(args);
     ps->stopped = true;
+}
+
+void
+fe_too_deep(FeParser *ps, FePlace place)
+{
+    fe_syntax_stop(ps, place, "this is nested too deeply");
 }
 
 /* ---- the set of expected tokens ---- */
@@ -365,18 +372,22 @@ typedef struct Slip {
 
 static const Slip slip_info[] = {
     {is_misplaced_declaration,
-     "this declaration stands at the top level, not in a block", NULL},
-    {is_slot_outside, "a slot stands in a module", NULL},
-    {is_statement_outside, "a statement stands in main or in a function", NULL},
-    {is_decrement, "there is no --: write -= 1", NULL},
+     MESSAGE("this declaration stands at the top level, not in a block"), NULL},
+    {is_slot_outside, MESSAGE("a slot stands in a module"), NULL},
+    {is_statement_outside,
+     MESSAGE("a statement stands in main or in a function"), NULL},
+    {is_decrement, MESSAGE("there is no --: write -= 1"), NULL},
     {is_whole_as_operand,
-     "an if or fn that is part of an expression stands in parentheses", NULL},
-    {is_bare_tuple, "a tuple is written in parentheses", NULL},
-    {is_empty_hole, "there is no expression in this hole of the string",
+     MESSAGE("an if or fn that is part of an expression stands in parentheses"),
+     NULL},
+    {is_bare_tuple, MESSAGE("a tuple is written in parentheses"), NULL},
+    {is_empty_hole,
+     MESSAGE("there is no expression in this hole of the string"),
      "braces are written {{ and }}"},
-    {is_type_of_name, "only variables and parameters have a type",
+    {is_type_of_name, MESSAGE("only variables and parameters have a type"),
      "cast the value: let x = u8(250)"},
-    {is_operator_at_start, "a statement does not begin with an operator",
+    {is_operator_at_start,
+     MESSAGE("a statement does not begin with an operator"),
      "end the line before with it, or put the expression in parentheses"},
 };
 

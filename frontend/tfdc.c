@@ -462,7 +462,8 @@ check_print_after(Tfdc *t)
     const char *name = t->print_after;
     if (!name || !strcmp(name, "all") || pass_find(name))
         return OK;
-    return status_new(STATUS_USAGE, "there is no pass \"%s\"", name);
+    return status_new(STATUS_USAGE, "--print-after names no pass, but \"%s\"",
+                      name);
 }
 
 static Status

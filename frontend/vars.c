@@ -189,7 +189,7 @@ check_partition(Lower *cx, const AstNode *clause)
     if (!fe_match_args(cx, &call, is_fixed ? 1 : 2, names, args))
         return false;
     if (!args[0]) {
-        fe_error(cx, clause->loc, "%s needs \"%s\"", name, names[0]);
+        fe_error(cx, clause->loc, "the clause %s needs \"%s\"", name, names[0]);
         return false;
     }
     for (int i = 0; i < (is_fixed ? 1 : 2); i++) {

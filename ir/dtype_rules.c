@@ -79,7 +79,8 @@ static const char *
 take_same(const Infer *in, IrType *out)
 {
     if (in->op->num_operands == 0)
-        return WRONG(in, "%s needs an operand", op_name(in));
+        return WRONG(in, "%s has no operand to take its type from",
+                     op_name(in));
     out->dtype = dtype_of(in, 0);
     return check_same(in, 0);
 }
@@ -122,8 +123,6 @@ dtype_float(const Infer *in, int i, IrType *out)
         return wrong;
     if (in->op->kind == OP_div)
         return WRONG(in, "/ is for floats: use // or cast");
-    if (in->op->kind == OP_global_mean)
-        return WRONG(in, "mean of integers asks for a cast");
     return WRONG(in, "%s is for floats: cast the %s", op_name(in),
                  name_of(out->dtype));
 }
@@ -196,7 +195,7 @@ dtype_take(const Infer *in, int i, IrType *out)
     (void)i;
     out->dtype = dtype_of(in, 0);
     if (!dtype_is_int(dtype_of(in, 1)))
-        return WRONG(in, "an index is an integer, not %s",
+        return WRONG(in, "the index of take is an integer, not %s",
                      name_of(dtype_of(in, 1)));
     return NULL;
 }
@@ -250,9 +249,10 @@ static const char *
 check_combined(const Infer *in, DType t)
 {
     if (t == DT_bool && !is_word(in, A_op, "first"))
-        return WRONG(in, "%s of bool asks for a cast", ir_text(in->op, A_op));
+        return WRONG(in, "replicas do not %s bools: cast them",
+                     ir_text(in->op, A_op));
     if (is_word(in, A_op, "mean") && !dtype_is_float(t))
-        return WRONG(in, "mean of integers asks for a cast");
+        return WRONG(in, "a mean is of floats: cast the %s", name_of(t));
     return NULL;
 }
 
@@ -363,11 +363,11 @@ const char *
 dtype_write(const Infer *in, int i, IrType *out)
 {
     (void)i, (void)out;
-    const char *name = ir_text(in->op, A_var);
-    const IrVar *var = ir_var_find(in->module, name);
+    const char *name = ir_text(in->op, A_var), *wrong;
+    const IrVar *var = ir_rule_var(in, &wrong);
     const IrType *x = &in->op->operands[0]->type;
     if (!var)
-        return WRONG(in, "there is no variable \"%s\"", name);
+        return wrong;
     if (x->dtype != var->type.dtype)
         return WRONG(in, "cannot write %s to the %s variable \"%s\": cast it",
                      name_of(x->dtype), name_of(var->type.dtype), name);

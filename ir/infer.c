@@ -65,9 +65,9 @@ check_word(const IrOp *op, const IrAttrInfo *attr, const char *word)
     int n = list_length(attr->doc);
     if (is_listed(word, attr->doc, n))
         return NULL;
-    return arena_printf(op->module->arena, "%s of %s is one of: %.*s; not %s",
-                        attr->text, ir_op_info[op->kind].name, n, attr->doc,
-                        word);
+    return message_printf(op->module->arena, "%s of %s is one of: %.*s; not %s",
+                          attr->text, ir_op_info[op->kind].name, n, attr->doc,
+                          word);
 }
 
 static const char *
@@ -76,13 +76,14 @@ check_attr(const IrOp *op, const IrAttrInfo *attr, const IrAttrValue *v)
     Arena *arena = op->module->arena;
     const char *name = ir_op_info[op->kind].name;
     if (!v->present)
-        return attr->required ? arena_printf(arena, "%s needs the attribute %s",
-                                             name, attr->text)
-                              : NULL;
+        return attr->required
+                   ? message_printf(arena, "%s needs the attribute %s", name,
+                                    attr->text)
+                   : NULL;
     if (attr->kind == WORD)
         return check_word(op, attr, v->text);
     if (attr->kind == DTYPE_ && !(v->i >= 0 && v->i < NUM_DTYPES))
-        return arena_printf(arena, "%s has no dtype", name);
+        return message_printf(arena, "%s has no dtype", name);
     return NULL;
 }
 
@@ -96,14 +97,23 @@ check_attrs(const IrOp *op)
     return wrong;
 }
 
+const IrVar *
+ir_rule_var(const Infer *in, const char **wrong)
+{
+    const char *name = ir_text(in->op, A_var);
+    const IrVar *var = ir_var_find(in->module, name);
+    *wrong = var ? NULL : WRONG(in, "there is no variable \"%s\"", name);
+    return var;
+}
+
 const char *
 ir_check_form(const IrOp *op)
 {
     const IrOpInfo *info = &ir_op_info[op->kind];
     if (info->num_in >= 0 && op->num_operands != info->num_in)
-        return arena_printf(op->module->arena, "%s takes %d operand%s, not %d",
-                            info->name, info->num_in,
-                            info->num_in == 1 ? "" : "s", op->num_operands);
+        return message_printf(
+            op->module->arena, "%s takes %d operand%s, not %d", info->name,
+            info->num_in, info->num_in == 1 ? "" : "s", op->num_operands);
     return check_attrs(op);
 }
 

@@ -7,6 +7,7 @@
 #include "ir/lex.h"
 
 #include <string.h>
+#include "runtime/base/message.h"
 #include "ir/words.h"
 #include "runtime/base/str.h"
 
@@ -90,7 +91,7 @@ static Token
 bad(Token t, const char *why)
 {
     t.kind = TOKEN_BAD;
-    t.text = why;
+    t.text = message_part(why);
     return t;
 }
 

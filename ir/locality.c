@@ -210,9 +210,10 @@ locality_on(const Infer *in, int i, IrType *out)
     const char *name = ir_text(in->op, A_var);
     if (!name)
         return set(out, LOCAL_MIRRORED);
-    const IrVar *var = ir_var_find(in->module, name);
+    const char *wrong;
+    const IrVar *var = ir_rule_var(in, &wrong);
     if (!var)
-        return WRONG(in, "there is no variable \"%s\"", name);
+        return wrong;
     out->locality = LOCAL_ON;
     out->on = intern(in->module->names, var->name);
     return NULL;

@@ -233,13 +233,8 @@ parse_iter(Parser *p)
         it->shard = (ShardPolicy)parse_word_of(p, ir_shard_words, "a policy");
     }
     it->rows = -1;
-    if (parse_accept_word(p, "rows")) {
-        Loc at = parse_here(p);
-        const char *word = parse_word(p, "a batch symbol");
-        it->rows = (int32_t)(intptr_t)map_get(p->symbols, word) - 1;
-        if (it->rows < 0)
-            parse_fail(p, at, "there is no batch symbol %s", word);
-    }
+    if (parse_accept_word(p, "rows"))
+        it->rows = parse_symbol(p, "a batch symbol");
     it->loc = parse_loc(p);
     VEC_PUSH(p->module->arena, p->module->iters, it);
 }

@@ -45,6 +45,8 @@ typedef struct Parser {
 /* ---- parse_text.c: tokens, numbers, types ------------------------------ */
 
 Loc parse_here(const Parser *p);
+/* The number of a batch symbol, which is read; what: the word expected. */
+int32_t parse_symbol(Parser *p, const char *what);
 /* An error of syntax: the reader stops. */
 void parse_fail(Parser *p, Loc at, const char *format, ...)
     __attribute__((format(printf, 3, 4)));

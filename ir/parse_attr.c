@@ -158,7 +158,7 @@ parse_attr(Parser *p, IrOp *op)
     if (!info)
         parse_fail(p, at, "%s has no attribute %s", op_name, name);
     else if (ir_has(op, info->name))
-        parse_fail(p, at, "%s is given twice", name);
+        parse_fail(p, at, "%s has two attributes %s", op_name, name);
     else
         parse_value(p, op, info);
 }

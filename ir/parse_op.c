@@ -242,7 +242,7 @@ parse_func(Parser *p)
     if (p->failed)
         return;
     if (ir_func_find(p->module, name))
-        parse_fail(p, at, "@%s is defined twice", name);
+        parse_fail(p, at, "there is a function @%s already", name);
     IrFunc *fn = ir_func_new(p->module, name, FUNC_MAIN, NO_LOC);
     p->func = fn;
     p->scratch = arena_new(outer, "function");

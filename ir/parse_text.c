@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "ir/words.h"
+#include "runtime/base/message.h"
 
 /* ---- errors and tokens ------------------------------------------------- */
 
@@ -30,7 +31,7 @@ parse_fail(Parser *p, Loc at, const char *format, ...)
         return;
     va_list args;
     va_start(args, format);
-    diag_error(p->diag, at, "%s", arena_vprintf(p->scratch, format, args));
+    diag_error(p->diag, at, "%s", message_vprintf(p->scratch, format, args));
     va_end(args);
     p->failed = true;
     p->token.kind = TOKEN_END;
@@ -274,11 +275,11 @@ parse_dtype(Parser *p)
     return t;
 }
 
-static int32_t
-parse_symbol(Parser *p)
+int32_t
+parse_symbol(Parser *p, const char *what)
 {
     Loc at = parse_here(p);
-    const char *word = parse_word(p, "a dimension");
+    const char *word = parse_word(p, what);
     intptr_t number = (intptr_t)map_get(p->symbols, word);
     if (!number)
         parse_fail(p, at, "there is no batch symbol %s", word);
@@ -295,7 +296,7 @@ parse_dim(Parser *p)
         if (!parse_accept(p, '*'))
             return dim_const(k);
     }
-    int32_t sym = parse_symbol(p);
+    int32_t sym = parse_symbol(p, "a dimension");
     if (parse_accept(p, '+'))
         c = parse_int(p, 0, INT64_MAX);
     else if (parse_is(p, '-'))
@@ -310,7 +311,8 @@ parse_dims(Parser *p, Dim *dims, int max)
     parse_expect(p, '[');
     while (!p->failed && !parse_accept(p, ']')) {
         if (n == max) {
-            parse_fail(p, parse_here(p), "more than %d dimensions", max);
+            parse_fail(p, parse_here(p), "a type has at most %d dimensions",
+                       max);
             break;
         }
         if (n)

@@ -8,6 +8,7 @@
 #define TFD_IR_RULES_H
 
 #include "ir/build.h"
+#include "runtime/base/message.h"
 
 typedef struct Infer {
     const IrOp *op;
@@ -28,7 +29,11 @@ typedef const char *IrRule(const Infer *in, int i, IrType *out);
 #undef ATTR
 
 /* Words in the module's arena. */
-#define WRONG(in, ...) arena_printf((in)->module->arena, __VA_ARGS__)
+#define WRONG(in, ...) message_printf((in)->module->arena, __VA_ARGS__)
+
+/* The variable that the operation names; NULL, and what is wrong, if there is
+ * none. */
+const IrVar *ir_rule_var(const Infer *in, const char **wrong);
 
 /* What is wrong with the number of operands and the attributes of op. */
 const char *ir_check_form(const IrOp *op);

@@ -142,10 +142,10 @@ const char *
 shape_var(const Infer *in, int i, IrType *out)
 {
     (void)i;
-    const char *name = ir_text(in->op, A_var);
-    const IrVar *var = ir_var_find(in->module, name);
+    const char *wrong;
+    const IrVar *var = ir_rule_var(in, &wrong);
     if (!var)
-        return WRONG(in, "there is no variable \"%s\"", name);
+        return wrong;
     copy_shape(out, &var->type);
     return NULL;
 }
@@ -162,8 +162,8 @@ shape_local(const Infer *in, int i, IrType *out)
                      (long long)replica, in->module->num_replicas);
     if (in->module->num_replicas > 1 && ir_type_is_local(in->module, out))
         return WRONG(in,
-                     "a value of shape %s has other rows on each replica: "
-                     "gather it instead",
+                     "the result of one replica has the shape %s, which "
+                     "others do not have",
                      shape_text(in, out));
     return NULL;
 }
@@ -454,7 +454,7 @@ shape_slice(const Infer *in, int i, IrType *out)
     const char *wrong = read_strides(in, A_start, &s, out);
     for (int k = 0; !wrong && k < x->rank; k++) {
         if (s.step[k] == 0)
-            return WRONG(in, "the step of a slice is not 0");
+            return WRONG(in, "a slice has a step of 0");
         if (!dims_fit(in->module, s.first[k], out->dims[k], s.step[k],
                       x->dims[k]))
             wrong =

@@ -11,6 +11,7 @@
 #include "ir/verify.h"
 
 #include <string.h>
+#include "runtime/base/message.h"
 
 enum { MAX_ERRORS = 20 }; /* the diag shows no more */
 
@@ -21,7 +22,7 @@ verify_error_at(Verify *v, Loc loc, const char *format, ...)
         return;
     va_list args;
     va_start(args, format);
-    const char *text = arena_vprintf(v->scratch, format, args);
+    const char *text = message_vprintf(v->scratch, format, args);
     va_end(args);
     diag_error(v->diag, loc, "%s", text);
 }
@@ -33,12 +34,19 @@ verify_error(Verify *v, const IrOp *op, const char *format, ...)
         return;
     va_list args;
     va_start(args, format);
-    const char *text = arena_vprintf(v->scratch, format, args);
+    const char *text = message_vprintf(v->scratch, format, args);
     va_end(args);
     Str where = str_new(v->scratch);
     ir_print_op(&where, op);
     diag_error(v->diag, op->loc, "%s, in @%s: %s", text, op->block->func->name,
                str_text(&where));
+}
+
+void
+verify_var(Verify *v, const char *name, Loc loc)
+{
+    if (!ir_var_find(v->module, name))
+        verify_error_at(v, loc, "no variable has the name \"%s\"", name);
 }
 
 typedef struct Walk {
@@ -137,8 +145,8 @@ check_types(Verify *v, const IrOp *op, IrValue *const *values, int n)
             verify_error_at(v, op->loc,
                             "a value of %s has a type that cannot be",
                             ir_op_info[op->kind].name);
-        else if (t->locality == LOCAL_ON && !ir_var_find(v->module, t->on))
-            verify_error(v, op, "there is no variable \"%s\"", t->on);
+        else if (t->locality == LOCAL_ON)
+            verify_var(v, t->on, op->loc);
     }
 }
 
@@ -192,12 +200,12 @@ check_form(Verify *v, const IrOp *op)
     const IrOpInfo *info = &ir_op_info[op->kind];
     const char *wrong = ir_check_form(op);
     if (!wrong && op->num_regions != info->num_regions)
-        wrong = "a region is missing";
+        wrong = MESSAGE("a region is missing");
     if (!wrong && info->num_out >= 0 && op->num_results != info->num_out)
-        wrong = "another number of results than its kind has";
+        wrong = MESSAGE("another number of results than its kind has");
     for (int i = 0; !wrong && i < op->num_operands; i++) {
         if (!is_visible(op->operands[i], op->block))
-            wrong = "an operand is not visible here";
+            wrong = MESSAGE("an operand is not visible here");
     }
     if (wrong)
         verify_error(v, op, "%s", wrong);
@@ -251,7 +259,8 @@ check_terminator(Verify *v, const IrBlock *b, const IrOp *op)
                      ir_op_info[ends].name);
     else if (is_end != (op == b->last))
         verify_error(v, op,
-                     is_end ? "something follows" : "nothing ends the block");
+                     is_end ? MESSAGE("something follows")
+                            : MESSAGE("nothing ends the block"));
 }
 
 /* The block is op's region, or the body of a function when op is NULL. */

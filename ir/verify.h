@@ -19,6 +19,8 @@ typedef struct Verify {
 /* "message, in %x: f32 = add %a, %b" */
 void verify_error(Verify *v, const IrOp *op, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
+/* An error unless there is such a variable. */
+void verify_var(Verify *v, const char *name, Loc loc);
 /* About something that is no operation. */
 void verify_error_at(Verify *v, Loc loc, const char *format, ...)
     __attribute__((format(printf, 3, 4)));

@@ -107,12 +107,10 @@ check_var(Verify *v, const IrVar *var)
                         "the variable \"%s\" of integers is not aggregated by "
                         "mean",
                         var->name);
-    if (var->type.locality == LOCAL_ON && !ir_var_find(v->module, var->type.on))
-        verify_error_at(v, var->loc, "there is no variable \"%s\"",
-                        var->type.on);
-    if (var->colocate && !ir_var_find(v->module, var->colocate))
-        verify_error_at(v, var->loc, "there is no variable \"%s\"",
-                        var->colocate);
+    if (var->type.locality == LOCAL_ON)
+        verify_var(v, var->type.on, var->loc);
+    if (var->colocate)
+        verify_var(v, var->colocate, var->loc);
     if (var->init)
         check_init(v, var);
 }

@@ -6,6 +6,7 @@
  */
 #include <string.h>
 #include "ir/verify.h"
+#include "runtime/base/message.h"
 
 static bool
 alike(const IrType *a, const IrType *b)
@@ -61,9 +62,9 @@ static const char *
 check_yielded(const IrOp *op)
 {
     if (op->regions[0]->args.len)
-        return "its region takes no arguments";
+        return MESSAGE("its region takes no arguments");
     if (!yields(op, 0, op->results, op->num_results))
-        return "the results are not what the region yields";
+        return MESSAGE("the results are not what the region yields");
     return NULL;
 }
 
@@ -79,7 +80,7 @@ check_update(Verify *v, const IrOp *op)
 {
     const char *var = ir_text(op, A_var);
     if (var && !ir_var_find(v->module, var))
-        return "there is no such variable";
+        return MESSAGE("there is no such variable");
     return check_yielded(op);
 }
 
@@ -88,12 +89,12 @@ check_if(Verify *v, const IrOp *op)
 {
     (void)v;
     if (!is_scalar(op->operands[0], DT_bool))
-        return "a condition is one bool";
+        return MESSAGE("a condition is one bool");
     for (int r = 0; r < 2; r++) {
         if (op->regions[r]->args.len)
-            return "its regions take no arguments";
+            return MESSAGE("its regions take no arguments");
         if (!yields(op, r, op->results, op->num_results))
-            return "the results are not what both regions yield";
+            return MESSAGE("the results are not what both regions yield");
     }
     return NULL;
 }
@@ -105,15 +106,16 @@ check_for(Verify *v, const IrOp *op)
     IrValue *const *init = op->operands + 1, **args;
     int n = op->num_operands - 1;
     if (n < 0 || !is_count(op->operands[0]))
-        return "a count is one integer";
+        return MESSAGE("a count is one integer");
     args = op->regions[0]->args.data;
     if (op->regions[0]->args.len != n + 1 ||
         !alike(&args[0]->type, &op->operands[0]->type))
-        return "the region takes an index of the count's type and what is "
-               "carried";
+        return MESSAGE(
+            "the region takes an index of the count's type and what is "
+            "carried");
     if (!lists_alike(args + 1, n, init, n) || !yields(op, 0, init, n) ||
         !lists_alike(op->results, op->num_results, init, n))
-        return "carried values keep their types";
+        return MESSAGE("carried values keep their types");
     return NULL;
 }
 
@@ -124,13 +126,13 @@ check_while(Verify *v, const IrOp *op)
     int n = op->num_operands;
     const IrOp *test = ir_block_yield(op->regions[0]);
     if (test->num_operands != 1 || !is_scalar(test->operands[0], DT_bool))
-        return "the first region yields one bool";
+        return MESSAGE("the first region yields one bool");
     if (!takes(op, 0, op->operands, n) || !takes(op, 1, op->operands, n) ||
         !yields(op, 1, op->operands, n) ||
         !lists_alike(op->results, op->num_results, op->operands, n))
-        return "carried values keep their types";
+        return MESSAGE("what a while carries keeps its type");
     if (ir_int(op, A_max) < 0)
-        return "max is not negative";
+        return MESSAGE("max is not negative");
     return NULL;
 }
 
@@ -139,14 +141,14 @@ check_kernel(Verify *v, const IrOp *op)
 {
     (void)v;
     if (!takes(op, 0, op->operands, op->num_operands))
-        return "the region's arguments are not the operands";
+        return MESSAGE("the region's arguments are not the operands");
     if (!yields(op, 0, op->results, op->num_results))
-        return "the results are not what the region yields";
+        return MESSAGE("the results are not what the kernel yields");
     for (const IrOp *in = op->regions[0]->first; in; in = in->next) {
         if (in->kind != OP_yield &&
             (strcmp(ir_op_info[in->kind].code, "host") == 0 ||
              in->kind == OP_kernel))
-            return "it contains what no kernel computes";
+            return MESSAGE("it contains what no kernel computes");
     }
     return NULL;
 }
@@ -160,15 +162,15 @@ check_grad(Verify *v, const IrOp *op)
     const char *const *vars = ir_names(op, A_vars, &num_vars);
     if (num_values < 0 || op->operands[0]->type.rank ||
         !dtype_is_float(op->operands[0]->type.dtype))
-        return "a loss is one float";
+        return MESSAGE("a loss is one float");
     if (op->num_results != num_values + num_vars)
-        return "there is a gradient for each value and variable";
+        return MESSAGE("there is a gradient for each value and variable");
     if (!lists_alike(op->operands + 1, num_values, op->results, num_values))
-        return "a gradient has the type of its value";
+        return MESSAGE("a gradient has the type of its value");
     for (int i = 0; i < num_vars; i++) {
         const IrVar *var = ir_var_find(v->module, vars[i]);
         if (!var || !alike(&var->type, &op->results[num_values + i]->type))
-            return "a gradient has the type of its variable";
+            return MESSAGE("a gradient has the type of its variable");
     }
     return NULL;
 }
@@ -179,12 +181,14 @@ check_own_grad(Verify *v, const IrOp *op)
     (void)v;
     int n = op->num_results, num_inputs = op->num_operands - n;
     if (num_inputs < 0 || !lists_alike(op->operands, n, op->results, n))
-        return "the results are not the first operands";
+        return MESSAGE("the results are not the first operands");
     if (!takes(op, 0, op->results, n))
-        return "the region's arguments are not gradients of the results";
+        return MESSAGE(
+            "the region's arguments are not gradients of the results");
     if (!yields(op, 0, op->operands + n, num_inputs))
-        return "the region does not yield the gradients of the operands after "
-               "the results'";
+        return MESSAGE(
+            "the region does not yield the gradients of the operands after "
+            "the results'");
     return NULL;
 }
 
@@ -227,13 +231,14 @@ check_shares(const IrModule *m, const IrOp *op, const IrIter *it,
 {
     const IrStage *last = &VEC_LAST(d->stages);
     if (op->num_results != last->types.len)
-        return "the results are not the components of an element";
+        return MESSAGE("the results are not the components of an element");
     for (int i = 0; i < op->num_results; i++) {
         const IrType *t = &op->results[i]->type;
         if (!is_share_type(m, it, &last->types.data[i], t))
-            return "the results are not a share of the dataset's element";
+            return MESSAGE(
+                "the results are not a share of the dataset's element");
         if (t->locality != LOCAL_PER_REPLICA)
-            return "a replica's share of a batch is per_replica";
+            return MESSAGE("a replica's share of a batch is per_replica");
     }
     return NULL;
 }
@@ -277,21 +282,21 @@ check_call(Verify *v, const IrOp *op, const char *name, bool full)
 {
     const IrFunc *fn = ir_func_find(v->module, name);
     if (!fn || fn->kind != FUNC_PROGRAM)
-        return "there is no such program";
+        return MESSAGE("there is no such program");
     const IrOp *ret = ir_func_return(fn);
     const IrValues *args = &fn->body->args;
     if (args->len != op->num_operands || ret->num_operands != op->num_results)
-        return "the program has other parameters and results";
+        return MESSAGE("the program has other parameters and results");
     for (int i = 0; i < args->len; i++) {
         if (!passes_as(v->module, &op->operands[i]->type, &args->data[i]->type,
                        full))
-            return "an operand is not what the program's parameter is";
+            return MESSAGE("an operand is not what the program's parameter is");
     }
     for (int i = 0; i < op->num_results; i++) {
         if (!passes_as(v->module, &ret->operands[i]->type,
                        &op->results[i]->type, full) ||
             op->results[i]->type.locality == LOCAL_HOST)
-            return "a result is not what the program returns";
+            return MESSAGE("a result is not what the program returns");
     }
     return NULL;
 }
@@ -307,7 +312,7 @@ check_launch(Verify *v, const IrOp *op)
     const IrFunc *variant = full ? ir_func_find(v->module, full) : NULL;
     if (!wrong && full &&
         (!variant->variant_of || strcmp(variant->variant_of, name) != 0))
-        wrong = "full is a variant of another program";
+        wrong = MESSAGE("full is a variant of another program");
     return wrong;
 }
 
@@ -345,7 +350,7 @@ static const char *
 check_format(const IrOp *op, int num_values)
 {
     if (count_holes(ir_text(op, A_format)) != num_values)
-        return "the format has not one {} for each operand";
+        return MESSAGE("the format has not one {} for each operand");
     return NULL;
 }
 
@@ -370,9 +375,9 @@ check_summary(Verify *v, const IrOp *op)
 {
     (void)v;
     if (op->num_operands < 2 || op->operands[0]->type.dtype == DT_bool)
-        return "a summary is of numbers";
+        return MESSAGE("a summary is of numbers");
     if (!is_scalar(op->operands[1], DT_i64))
-        return "a step is one i64";
+        return MESSAGE("a step is one i64");
     return check_format(op, op->num_operands - 2);
 }
 
@@ -383,14 +388,14 @@ check_values(Verify *v, const IrOp *op, IrValue *const *values, int num)
     int num_vars;
     const char *const *vars = ir_names(op, A_vars, &num_vars);
     if (num < num_vars || num_vars == 0)
-        return "there is a value for each variable";
+        return MESSAGE("there is a value for each variable");
     for (int i = 0; i < num_vars; i++) {
         const IrVar *var = ir_var_find(v->module, vars[i]);
         if (!var || !alike(&var->type, &values[i]->type))
-            return "a value has the type of its variable";
+            return MESSAGE("a value has the type of its variable");
         for (int k = 0; k < i; k++) {
             if (strcmp(vars[i], vars[k]) == 0)
-                return "a variable is named twice";
+                return MESSAGE("a variable is named twice");
         }
     }
     return NULL;
@@ -411,10 +416,10 @@ check_restore(Verify *v, const IrOp *op)
     int num_vars;
     ir_names(op, A_vars, &num_vars);
     if (op->num_results != num_vars)
-        return "there is a value for each variable";
+        return MESSAGE("there is a result for each variable");
     for (int i = 0; i < op->num_results; i++) {
         if (op->results[i]->type.locality != LOCAL_HOST)
-            return "what is restored is on the host";
+            return MESSAGE("what is restored is on the host");
     }
     const char *wrong = check_values(v, op, op->results, op->num_results);
     return wrong ? wrong : check_format(op, op->num_operands);

@@ -179,13 +179,19 @@ check_flights(Overlap *o, const IrOp *op, const Extent *e)
     }
 }
 
+static void
+check_writable(Overlap *o, const IrOp *op, const Extent *e)
+{
+    if (e->place.space == SPACE_IN && e->bytes)
+        verify_error(o->v, op, "it writes a parameter");
+}
+
 /* op writes the bytes of slot, which is whole then. */
 static void
 write_slot(Overlap *o, const IrOp *op, int slot)
 {
     const Extent *e = &o->slots[slot].extent;
-    if (e->place.space == SPACE_IN && e->bytes)
-        verify_error(o->v, op, "it writes a parameter");
+    check_writable(o, op, e);
     check_flights(o, op, e);
     spoil(o, e);
     hold(o, slot);
@@ -225,8 +231,7 @@ check_copy(Overlap *o, const IrOp *op, int from, int to, int number)
     if (extents_meet(a, b))
         verify_error(o->v, op, "operand %d is copied onto a part of itself",
                      number);
-    if (b->place.space == SPACE_IN && b->bytes)
-        verify_error(o->v, op, "it writes a parameter");
+    check_writable(o, op, b);
     check_flights(o, op, b);
     return true;
 }

@@ -9,6 +9,7 @@
 
 #include <stdlib.h>
 #include "ir/hooks.h"
+#include "runtime/base/message.h"
 
 Extent
 extent_of(const IrModule *m, IrPlace place, const IrType *t)
@@ -90,13 +91,13 @@ wrong_place(const Verify *v, const IrFunc *fn, const IrValue *x)
     Extent e = extent_of(v->module, x->place, &x->type);
     int64_t width = (int64_t)dtype_info[x->type.dtype].bytes;
     if (x->place.space == SPACE_NONE)
-        return "has no place";
+        return MESSAGE("has no place");
     if (!has_space(fn, x))
-        return "is in a space that is not for it";
+        return MESSAGE("is in a space that is not for it");
     if (x->place.offset < 0 || !is_within(fn, &e))
-        return "is not within the bytes of its function";
+        return MESSAGE("is not within the bytes of its function");
     if (!is_pointer(x->place.space) && x->place.offset % width)
-        return "is not aligned to its elements";
+        return MESSAGE("is not aligned to its elements");
     return NULL;
 }
 
@@ -106,7 +107,7 @@ check_values(Verify *v, const IrOp *op, IrValue *const *values, int n)
     for (int i = 0; i < n; i++) {
         const char *wrong = wrong_place(v, op->block->func, values[i]);
         if (wrong)
-            verify_error(v, op, "value %d %s", i, wrong);
+            verify_error(v, op, "value %d %s", i, message_part(wrong));
     }
 }
 

@@ -13,6 +13,7 @@
 #include <stdarg.h>
 #include <string.h>
 #include "passes/grad.h"
+#include "runtime/base/message.h"
 #include "runtime/base/status.h"
 
 /* ---- what rules use ----------------------------------------------------- */
@@ -35,7 +36,8 @@ grad_error(PassCx *cx, const IrOp *op, const char *repair, const char *format,
 {
     va_list args;
     va_start(args, format);
-    diag_error(cx->diag, op->loc, "%s", arena_vprintf(cx->arena, format, args));
+    diag_error(cx->diag, op->loc, "%s",
+               message_vprintf(cx->arena, format, args));
     va_end(args);
     if (repair)
         diag_note(cx->diag, op->loc, "%s", repair);

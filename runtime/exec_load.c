@@ -10,6 +10,7 @@
 #include <string.h>
 #include "ir/build.h"
 #include "ir/hooks.h"
+#include "runtime/base/message.h"
 #include "runtime/exec_impl.h"
 
 Status
@@ -18,7 +19,7 @@ rt_refuse(const RtRun *run, const char *format, ...)
     Arena *scratch = arena_new(NULL, "refusing a plan");
     va_list args;
     va_start(args, format);
-    const char *why = arena_vprintf(scratch, format, args);
+    const char *why = message_vprintf(scratch, format, args);
     va_end(args);
     Status st =
         status_new(STATUS_INPUT, "cannot run \"%s\": %s", run->plan->path, why);

@@ -4,6 +4,7 @@
 #include <stdarg.h>
 #include <string.h>
 #include "runtime/cpu/wait.h"
+#include "runtime/base/message.h"
 #include "runtime/exec_impl.h"
 
 /* ---- faults ------------------------------------------------------------ */
@@ -27,7 +28,7 @@ rt_fault(RtInvocation *inv, const RtHostOp *h, StatusKind kind,
     if (!fault->op) {
         va_list args;
         va_start(args, format);
-        str_add(&fault->text, arena_vprintf(inv->actor->arena, format, args));
+        str_add(&fault->text, message_vprintf(inv->actor->arena, format, args));
         va_end(args);
         fault->kind = kind;
         fault->op = h->op;

@@ -6,6 +6,7 @@
  * replica; of a line that is the same on all, replica 0 prints the only one.
  */
 #include <string.h>
+#include "runtime/base/message.h"
 #include "runtime/exec_impl.h"
 
 /* ---- loading ----------------------------------------------------------- */
@@ -146,6 +147,7 @@ rt_op_assert(RtInvocation *inv, const RtHostOp *h)
     if (*rt_value_at(inv, &h->in[0]))
         return END_NOT;
     Str text = str_new(inv->actor->arena);
+    message_part(ir_text(h->op, A_format));
     rt_add_text(&text, inv, h, 1);
     return rt_fault(inv, h, STATUS_INPUT, "%s", str_text(&text));
 }

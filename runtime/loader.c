@@ -22,6 +22,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 #include "runtime/base/file.h"
+#include "runtime/base/message.h"
 #include "runtime/base/str.h"
 #include "runtime/base/vec.h"
 #include "runtime/plan/abi.h"
@@ -101,7 +102,7 @@ bad_object(const Object *o, const char *format, ...)
     Arena *scratch = arena_new(NULL, "refusing an object");
     va_list args;
     va_start(args, format);
-    const char *why = arena_vprintf(scratch, format, args);
+    const char *why = message_vprintf(scratch, format, args);
     va_end(args);
     Status st = status_new(STATUS_INPUT, "cannot load \"%s\" of the plan: %s",
                            o->name, why);
@@ -505,7 +506,8 @@ find_symbol(const Loader *l, const Object *o, uint32_t index, char **at)
     }
     const char *name = symbol_name(o, &s);
     if (s.st_shndx != SHN_UNDEF)
-        return bad_object(o, "its symbol \"%s\" is nowhere", name);
+        return bad_object(o, "it uses \"%s\", which is in none of its parts",
+                          name);
     return find_outside(l, o, name, at);
 }
 

@@ -14,6 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "runtime/base/file.h"
+#include "runtime/base/message.h"
 
 enum {
     LENGTH_BYTES = 8,
@@ -143,7 +144,7 @@ refuse(const Reader *r, const char *format, ...)
 {
     va_list args;
     va_start(args, format);
-    const char *why = arena_vprintf(r->arena, format, args);
+    const char *why = message_vprintf(r->arena, format, args);
     va_end(args);
     return status_new(STATUS_INPUT, "cannot read \"%s\": %s", r->path, why);
 }

@@ -65,15 +65,11 @@ struct Arena {
     Release *releases; /* the newest */
 };
 
-/* The process ends here: unwinding needs memory too.  Streams of other threads
- * may be in any state, so nothing but the results so far is flushed. */
+/* Unwinding needs memory too. */
 static _Noreturn void
 out_of_memory(const char *name, size_t n)
 {
-    fprintf(stderr, "%s: error: out of memory: %zu bytes for %s\n",
-            program_invocation_short_name, n, name);
-    fflush(stdout);
-    _Exit(STATUS_MACHINE);
+    fatal_error(STATUS_MACHINE, "out of memory: %zu bytes for %s", n, name);
 }
 
 static void *

@@ -8,6 +8,7 @@
 #include "runtime/base/diag.h"
 
 #include <string.h>
+#include "runtime/base/message.h"
 #include "runtime/base/status.h"
 #include "runtime/base/str.h"
 #include "runtime/base/vec.h"
@@ -125,7 +126,7 @@ keep(Diag *d, Kind kind, Loc loc, const char *text)
 static void
 report(Diag *d, Kind kind, Loc loc, const char *format, va_list args)
 {
-    const char *text = one_line(arena_vprintf(d->arena, format, args));
+    const char *text = one_line(message_vprintf(d->arena, format, args));
     d->dropping = true;
     if (is_repeated(d, kind, loc, text))
         return;
@@ -315,12 +316,24 @@ add_rest(Str *s, const Diag *d, Kind kind)
                  rest == 1 ? "" : "s");
 }
 
+/* Message i with its notes.  Returns the index of the next. */
+static int
+add_with_notes(Str *s, const Diag *d, int i)
+{
+    size_t begin = s->len;
+    do
+        add_message(s, d, &d->messages.data[i++]);
+    while (i < d->messages.len && d->messages.data[i].kind == NOTE);
+    message_shown(str_text(s) + begin);
+    return i;
+}
+
 const char *
 diag_text(const Diag *d, Arena *a)
 {
     Str s = str_new(a);
-    for (int i = 0; i < d->messages.len; i++)
-        add_message(&s, d, &d->messages.data[i]);
+    for (int i = 0; i < d->messages.len;)
+        i = add_with_notes(&s, d, i);
     add_rest(&s, d, ERROR);
     add_rest(&s, d, WARNING);
     return str_text(&s);

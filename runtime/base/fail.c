@@ -8,9 +8,9 @@
 
 #include <pthread.h>
 #include <stdatomic.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include "runtime/base/status.h"
 
 static const char *const point_names[NUM_FAIL_POINTS] = {
     [FAIL_ALLOC] = "alloc:",
@@ -41,9 +41,9 @@ read_environment(void)
     const char *request = getenv("TFD_FAIL");
     if (!request || read_request(request))
         return;
-    fprintf(stderr, "TFD_FAIL is alloc:N or io:N with N from 1, not \"%s\"\n",
-            request);
-    exit(2);
+    fatal_error(STATUS_USAGE,
+                "TFD_FAIL is alloc:N or io:N with N from 1, not \"%s\"",
+                request);
 }
 
 bool

@@ -16,6 +16,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 #include "runtime/base/fail.h"
+#include "runtime/base/message.h"
 
 enum { MIN_READ = 4 << 10 };
 
@@ -37,12 +38,30 @@ file_error(int error, const char *format, ...)
     Arena *scratch = arena_new(NULL, "file error");
     va_list args;
     va_start(args, format);
-    const char *what = arena_vprintf(scratch, format, args);
+    const char *what = message_vprintf(scratch, format, args);
     va_end(args);
     StatusKind kind = is_machine_error(error) ? STATUS_MACHINE : STATUS_INPUT;
     Status st = status_new(kind, "%s: %s", what, strerror(error));
     arena_release(scratch);
     return st;
+}
+
+static Status
+cannot_open(const char *path)
+{
+    return file_error(errno, "cannot open \"%s\"", path);
+}
+
+static Status
+cannot_create(const char *path)
+{
+    return file_error(errno, "cannot create \"%s\"", path);
+}
+
+static Status
+cannot_write(int error, const char *path)
+{
+    return file_error(error, "cannot write \"%s\"", path);
 }
 
 static bool
@@ -142,7 +161,7 @@ file_read(Arena *a, const char *path, char **data, size_t *len)
     Status st = OK;
     int fd = try_open(path, O_RDONLY);
     if (fd < 0)
-        return file_error(errno, "cannot open \"%s\"", path);
+        return cannot_open(path);
     if (!read_all(a, fd, data, len))
         st = file_error(errno, "cannot read \"%s\"", path);
     close(fd);
@@ -164,9 +183,9 @@ write_straight(const char *path, const FilePart *parts, size_t n)
     Status st = OK;
     int fd = try_open(path, O_WRONLY);
     if (fd < 0)
-        return file_error(errno, "cannot open \"%s\"", path);
+        return cannot_open(path);
     if (!write_parts(fd, parts, n))
-        st = file_error(errno, "cannot write \"%s\"", path);
+        st = cannot_write(errno, path);
     close(fd);
     return st;
 }
@@ -227,11 +246,11 @@ replace(Arena *a, const char *path, const FilePart *parts, size_t n)
     const char *temporary;
     int fd = open_temporary(a, path, &temporary);
     if (fd < 0)
-        return file_error(errno, "cannot create \"%s\"", temporary);
+        return cannot_create(temporary);
     if (!fill(fd, parts, n) || fails(EIO) || rename(temporary, path) < 0) {
         int error = errno;
         unlink(temporary);
-        return file_error(error, "cannot write \"%s\"", path);
+        return cannot_write(error, path);
     }
     sync_directory(a, path);
     return OK;
@@ -303,13 +322,13 @@ Status
 file_create(const char *path, int *fd)
 {
     *fd = try_open(path, O_WRONLY | O_CREAT | O_EXCL | O_APPEND);
-    return *fd < 0 ? file_error(errno, "cannot create \"%s\"", path) : OK;
+    return *fd < 0 ? cannot_create(path) : OK;
 }
 
 Status
 file_add(int fd, const char *path, const void *data, size_t len)
 {
     if (!try_write(fd, data, len))
-        return file_error(errno, "cannot write \"%s\"", path);
+        return cannot_write(errno, path);
     return OK;
 }

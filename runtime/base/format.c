@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "runtime/base/format_impl.h"
+#include "runtime/base/message.h"
 
 enum { MAX_WIDTH = 500, MAX_PRECISION = 100 };
 
@@ -110,16 +111,16 @@ spec_problem(const FormatSpec *s, DType t)
     const char *takes = s->type ? takes_of(s->type) : "ifu";
     char kind = dtype_is_float(t) ? 'f' : 'i';
     if (!takes)
-        return "it has no such type of format";
+        return MESSAGE("it has no such type of format");
     if (s->type == 's')
-        return t == DT_u8 ? NULL : "s is for text";
+        return t == DT_u8 ? NULL : MESSAGE("s is for text");
     if (!is_in(kind, takes))
-        return "that is a format of integers";
+        return MESSAGE("that is a format of integers");
     bool as_integer = kind == 'i' && (!s->type || !is_in('f', takes));
     if (as_integer && s->precision >= 0)
-        return "integers have no precision";
+        return MESSAGE("integers have no precision");
     if (s->group && (is_in(s->type, "xXbo") || s->fill == '0'))
-        return "\",\" does not go with that";
+        return MESSAGE("\",\" does not go with that");
     return NULL;
 }
 
@@ -471,11 +472,12 @@ static const char *
 check_piece(Arena *a, const Piece *p, DType t)
 {
     FormatSpec spec;
-    const char *why = "it is none";
+    const char *why = MESSAGE("it is none");
     if (read_spec(p->text, p->len, &spec))
         why = spec_problem(&spec, t);
-    return why ? arena_printf(a, "the format \"%.*s\" does not fit %s: %s",
-                              (int)p->len, p->text, dtype_info[t].name, why)
+    return why ? message_printf(a, "the format \"%.*s\" does not fit %s: %s",
+                                (int)p->len, p->text, dtype_info[t].name,
+                                message_part(why))
                : NULL;
 }
 
@@ -487,14 +489,14 @@ format_check(Arena *a, const char *text, int num, const DType *dtypes)
     Piece p = next_piece(&text);
     for (; p.kind != PIECE_END && !why; p = next_piece(&text)) {
         if (p.kind == PIECE_BAD)
-            return "a brace without its partner ({{ is a brace)";
+            return MESSAGE("a brace without its partner ({{ is a brace)");
         if (p.kind != PIECE_VALUE)
             continue;
         if (used == num)
-            return "more places than values";
+            return MESSAGE("more places than values");
         why = check_piece(a, &p, dtypes[used++]);
     }
     if (!why && used < num)
-        return "more values than places";
+        return MESSAGE("more values than places");
     return why;
 }

@@ -10,6 +10,9 @@
 #include <stdbool.h>
 #include <stdlib.h>
 #include "runtime/base/arena.h"
+#include "runtime/base/message.h"
+
+enum { MAX_FATAL = 4096 };
 
 typedef struct Note {
     struct Note *next;
@@ -30,8 +33,9 @@ status_new(StatusKind kind, const char *format, ...)
     Status st = NEW(a, struct StatusRep);
     va_list args;
     va_start(args, format);
-    st->message = arena_vprintf(a, format, args);
+    st->message = message_vprintf(a, format, args);
     va_end(args);
+    message_shown(st->message);
     st->arena = a;
     st->kind = kind;
     st->last = &st->first;
@@ -82,6 +86,21 @@ status_free(Status st)
 {
     if (st)
         arena_release(st->arena);
+}
+
+void
+fatal_error(StatusKind kind, const char *format, ...)
+{
+    char text[MAX_FATAL];
+    va_list args;
+    va_start(args, format);
+    vsnprintf(text, sizeof text, format, args);
+    va_end(args);
+    message_said(format, text);
+    message_shown(text);
+    fprintf(stderr, "%s: error: %s\n", program_invocation_short_name, text);
+    fflush(stdout);
+    _Exit((int)kind);
 }
 
 void

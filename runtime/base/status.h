@@ -42,6 +42,12 @@ void status_free(Status st);
             return try_status_;                                                \
     } while (0)
 
+/* The process ends here, where there is no way back: "program: error: text".
+ * Allocates nothing.  Streams of other threads may be in any state, so nothing
+ * but the results so far is flushed. */
+_Noreturn void fatal_error(StatusKind kind, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+
 /* A broken promise inside the program itself: prints and aborts. */
 #define UNREACHABLE(...) fatal_bug(__FILE__, __LINE__, __VA_ARGS__)
 _Noreturn void fatal_bug(const char *file, int line, const char *format, ...)

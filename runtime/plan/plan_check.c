@@ -93,7 +93,7 @@ plan_check_manifest(Arena *a, const PlanEntries *all, Plan *p)
     json_error_t error;
     const PlanEntry *e = plan_entry(all, ENTRY_MANIFEST);
     if (!e)
-        return plan_refuse(p, "it is a zip, but not one that tfdc made");
+        return plan_refuse(p, "it is a zip without the manifest of a plan");
     json_t *manifest =
         json_loadb(e->bytes, e->size, JSON_REJECT_DUPLICATES, &error);
     if (!manifest)

@@ -12,6 +12,7 @@
 #include <zip.h>
 #include "runtime/base/file.h"
 #include "runtime/base/hash.h"
+#include "runtime/base/message.h"
 #include "runtime/base/str.h"
 #include "runtime/plan/plan_impl.h"
 
@@ -21,7 +22,7 @@ plan_refuse(const Plan *p, const char *format, ...)
     Arena *scratch = arena_new(NULL, "refusing a plan");
     va_list args;
     va_start(args, format);
-    const char *why = arena_vprintf(scratch, format, args);
+    const char *why = message_vprintf(scratch, format, args);
     va_end(args);
     Status st = status_new(STATUS_INPUT, "cannot run \"%s\": %s", p->path, why);
     arena_release(scratch);
@@ -41,7 +42,7 @@ plan_entry(const PlanEntries *all, const char *name)
 static Status
 damaged(const Plan *p, const char *why)
 {
-    return plan_refuse(p, "the plan is damaged (%s)", why);
+    return plan_refuse(p, "the plan is damaged (%s)", message_part(why));
 }
 
 /* An entry as the writer makes it; limit is the size of the file. */

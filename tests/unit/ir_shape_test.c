@@ -78,7 +78,7 @@ static const Row rows[] = {
     {"%x: f32[0] mirrored", "slice %x {start=[0] dims=[1] step=[1]}", "leaves axis 0 of [0]"},
     {"%x: f32[7] mirrored", "slice %x {start=[6] dims=[4] step=[-2]}", "f32[4] mirrored"},
     {"%x: f32[7] mirrored", "slice %x {start=[5] dims=[4] step=[-2]}", "leaves axis 0 of [7]"},
-    {"%x: f32[7] mirrored", "slice %x {start=[0] dims=[1] step=[0]}", "the step of a slice is not 0"},
+    {"%x: f32[7] mirrored", "slice %x {start=[0] dims=[1] step=[0]}", "a slice has a step of 0"},
     {"%x: f32[7] mirrored", "slice %x {start=[0] dims=[2] step=[9223372036854775807]}", "leaves axis 0 of [7]"},
     {"%x: f32[n] per_replica", "slice %x {start=[0] dims=[n] step=[1]}", "f32[n] per_replica"},
     {"%x: f32[n+1] per_replica", "slice %x {start=[1] dims=[n] step=[1]}", "f32[n] per_replica"},
@@ -119,7 +119,7 @@ static const Row rows[] = {
     {"", "replica_id", "i32 per_replica"},
     /* what replicas do together */
     {"%x: f32[0, 7] per_replica", "all_reduce %x {op=sum}", "f32[0, 7] mirrored"},
-    {"%x: bool per_replica", "all_reduce %x {op=max}", "max of bool asks for a cast"},
+    {"%x: bool per_replica", "all_reduce %x {op=max}", "replicas do not max bools: cast them"},
     {"%x: bool per_replica", "all_reduce %x {op=first}", "bool mirrored"},
     {"", "all_reduce {op=sum}", "all_reduce has 0 results, not 1"},
     {"%x: f32[n, 7] per_replica", "all_gather %x {axis=0}", "f32[N, 7] mirrored"},
@@ -129,7 +129,7 @@ static const Row rows[] = {
     {"%x: f32[b] per_replica", "all_gather %x {axis=0}", "a value of shape [b] cannot be gathered"},
     {"%x: f32 per_replica", "all_gather %x {axis=0}", "axis 0 is out of range for a value of rank 0"},
     {"%x: f32[n, 7] per_replica", "global_mean %x", "f32 mirrored"},
-    {"%x: i32[n, 7] per_replica", "global_mean %x", "mean of integers asks for a cast"},
+    {"%x: i32[n, 7] per_replica", "global_mean %x", "global_mean is for floats: cast the i32"},
     /* dtypes */
     {"%x: bf16 mirrored", "cast %x {dtype=bool}", "bool mirrored"},
     {"%x: bf16[7] mirrored", "isnan %x", "bool[7] mirrored"},

@@ -264,7 +264,7 @@ other_zips_are_refused(void **state)
     assert_refused(zip_of(2, entries, ZIP_CM_DEFLATE),
                    "not one that tfdc made");
     assert_refused(zip_of(1, &entries[1], ZIP_CM_STORE),
-                   "not one that tfdc made");
+                   "a zip without the manifest of a plan");
 }
 
 /* ---- damage ----------------------------------------------------------------

@@ -1,0 +1,475 @@
+#!/usr/bin/env python3
+"""messages.py - every message of the programs, and the test that provokes it
+
+  messages.py SOURCE_ROOT BUILD_ROOT SUITE...
+
+The rows are read from the sources: a call of a reporter with its format, or a
+sentence marked MESSAGE("...").  A reporter is whoever formats with
+message_vprintf, or hands its format on to a reporter, so none is listed here.
+
+The suites are run with TFD_MESSAGES, and what they were told is compared with
+the rows.  Wrong are a message that no test provokes, one that is written in two
+places, one that is said but not found in the sources, and a page
+docs/messages.md that is not what comes of the rows.  TFD_BLESS=1 writes it.
+"""
+
+import collections
+import json
+import os
+import re
+import subprocess
+import sys
+import tempfile
+import time
+
+LAYERS = ["frontend", "ir", "passes", "backend", "runtime"]
+
+# The chapters of the page: the longest beginning of a file's path decides.
+CHAPTERS = [
+    ("Command lines",
+     ["frontend/tfdc", "runtime/tfd_run", "runtime/base/options",
+      "runtime/devices", "runtime/exec_params", "frontend/devices",
+      "frontend/cross", "backend/target", "backend/backend"]),
+    ("Reading a program",
+     ["frontend/scan", "frontend/gram", "frontend/syntax", "frontend/parse",
+      "frontend/build", "frontend/bracket"]),
+    ("Strategies, contexts and variables",
+     ["frontend/strategy", "frontend/dist", "frontend/access",
+      "frontend/semantics", "frontend/vars", "frontend/scope",
+      "frontend/update"]),
+    ("Checking a program", ["frontend/"]),
+    ("Gradients and other passes", ["passes/"]),
+    ("Types and shapes", ["ir/infer", "ir/shape", "ir/dtype", "ir/locality"]),
+    ("Modules as text", ["ir/lex", "ir/parse"]),
+    ("Verifying a module", ["ir/"]),
+    ("Kernels and code", ["backend/"]),
+    ("Plans", ["runtime/plan/", "runtime/loader"]),
+    ("Datasets", ["runtime/data/"]),
+    ("Checkpoints", ["runtime/safetensors", "runtime/exec_save"]),
+    ("Running a plan", ["runtime/"]),
+    ("Files and memory", ["runtime/base/"]),
+]
+
+
+class Row:
+    """A message: the format it is made from, and where."""
+
+    def __init__(self, path, line, format):
+        self.path, self.line, self.format = path, line, format
+        self.suites = set()
+        self.example = None
+
+    def where(self):
+        return f"{self.path}:{self.line}"
+
+
+# ---- the rows ----------------------------------------------------------------
+
+TOKEN = re.compile(r"""/\*.*?\*/|//[^\n]*|"(?:\\.|[^"\\])*"|'(?:\\.|[^'\\])*'"""
+                   r"""|[A-Za-z_]\w*|\s+|.""", re.S)
+DEFINED = re.compile(r"^([^\n]+)\n(\w+)(\([^;{}]*?\))\s*\n\{\n(.*?)^\}",
+                     re.S | re.M)
+MACRO = re.compile(r"#define (\w+)\(([^)]*)\.\.\.\)[ \\\n]*(\w+)\(")
+FORMATS = {"message_vprintf": 1, "message_printf": 1, "message_part": 0,
+           "message_said": 0, "fatal_error": 1}
+
+
+def tokens_of(text):
+    """Tokens with their lines, without space and comments."""
+    line, found = 1, []
+    for token in TOKEN.findall(text):
+        if not token.isspace() and not token.startswith(("/*", "//")):
+            found.append((token, line))
+        line += token.count("\n")
+    return found
+
+
+def arguments_at(tokens, at):
+    """The arguments of the call whose "(" is at; lists of tokens."""
+    depth, arguments = 0, [[]]
+    for token, _ in tokens[at:]:
+        if token in "([{":
+            depth += 1
+            if depth == 1:
+                continue
+        elif token in ")]}":
+            depth -= 1
+            if depth == 0:
+                break
+        elif token == "," and depth == 1:
+            arguments.append([])
+            continue
+        arguments[-1].append(token)
+    return arguments
+
+
+def calls_in_rules(text, names):
+    """calls_of in a scanner, whose patterns have quotes of their own."""
+    for m in re.finditer(r"\b(\w+) *\(", text):
+        if m[1] in names:
+            yield (m[1], text.count("\n", 0, m.start()) + 1,
+                   arguments_at(tokens_of(text[m.end() - 1:m.end() + 999]), 0))
+
+
+def calls_of(tokens, names):
+    """(name, line, arguments) of each call of names."""
+    for i, (token, line) in enumerate(tokens[:-1]):
+        if token in names and tokens[i + 1][0] == "(":
+            yield token, line, arguments_at(tokens, i + 1)
+
+
+def parameters_of(text):
+    return [p[-1] for p in arguments_at(tokens_of(text), 0) if p]
+
+
+Function = collections.namedtuple(
+    "Function", "name parameters is_static first last body")
+
+
+class Sources:
+    def __init__(self, root):
+        self.texts = {}
+        for layer in LAYERS:
+            for folder, _, names in os.walk(os.path.join(root, layer)):
+                for name in sorted(names):
+                    if name.endswith((".c", ".h", ".y", ".l", ".def")):
+                        path = os.path.join(folder, name)
+                        with open(path, encoding="utf-8") as f:
+                            self.texts[os.path.relpath(path, root)] = f.read()
+        self.functions = {p: self.functions_of(t)
+                          for p, t in self.texts.items() if p.endswith(".c")}
+        self.reporters = {}
+        self.local = collections.defaultdict(dict)
+        self.forwards = set()
+        self.frames = set()  # formats that say no more than where
+        self.find_reporters()
+
+    @staticmethod
+    def functions_of(text):
+        found = []
+        for m in DEFINED.finditer(text):
+            first = text.count("\n", 0, m.start(4)) + 1
+            found.append(Function(m[2], parameters_of(m[3]), "static" in m[1],
+                                  first, first + m[4].count("\n"),
+                                  tokens_of(m[4])))
+        return found
+
+    def known(self, path):
+        return {**self.reporters, **self.local[path]}
+
+    def find_reporters(self):
+        """Functions that hand a parameter on as the text of a message."""
+        self.reporters = dict(FORMATS)
+        for text in self.texts.values():
+            for name, before, callee in MACRO.findall(text):
+                if callee in FORMATS:
+                    self.reporters[name] = before.count(",")
+        grown = True
+        while grown:
+            grown = False
+            for path, functions in self.functions.items():
+                for function in functions:
+                    grown |= self.learn(path, function)
+
+    def learn(self, path, function):
+        name, parameters = function.name, function.parameters
+        for callee, _, arguments in calls_of(function.body, self.known(path)):
+            at = self.known(path)[callee]
+            if at >= len(arguments):
+                continue
+            given = arguments[at]
+            if given == ['"%s"'] and at + 1 < len(arguments):
+                given = arguments[at + 1]
+            if len(given) == 1 and given[0] in parameters:
+                self.forwards.add((path, function.first))
+                table = self.local[path] if function.is_static else self.reporters
+                if name not in table:
+                    table[name] = parameters.index(given[0])
+                    return True
+        return False
+
+    def is_forward(self, path, line):
+        """Whether a line is in a function that hands a message on."""
+        return any(f.first <= line <= f.last and (path, f.first) in self.forwards
+                   for f in self.functions.get(path, []))
+
+    def rows(self):
+        found = []
+        for path, text in self.texts.items():
+            if path == "runtime/base/message.h":
+                continue
+            names = {**self.known(path), "MESSAGE": 0}
+            calls = (calls_in_rules(text, names) if path.endswith(".l") else
+                     calls_of(tokens_of(text), names))
+            for name, line, arguments in calls:
+                at = names[name]
+                if at < len(arguments):
+                    format = literal(arguments[at])
+                    if not format or format == "%s":
+                        continue
+                    if name != "MESSAGE" and self.is_forward(path, line):
+                        self.frames.add(format)
+                    else:
+                        found.append(Row(path, line, format))
+        return found
+
+
+WORDS = {"PRId64": "ld", "PRIu64": "lu", "PRIx64": "lx"}
+
+
+def literal(tokens):
+    """The string that adjacent literals are; None: the tokens are no string."""
+    text = ""
+    for token in tokens:
+        if token.startswith('"'):
+            text += json.loads(re.sub(r"\\x([0-9a-f]{2})", r"\\u00\1", token))
+        elif token in WORDS:
+            text += WORDS[token]
+        else:
+            return None
+    return text
+
+
+# ---- what was said -----------------------------------------------------------
+
+PLACE = re.compile(r"%%|%[-+ #0]*(?:\*|\d+)?(?:\.(?:\*|\d+))?"
+                   r"(?:hh|ll|[hlzjt])?[a-zA-Z]|\$[a-z]|\{\}")
+
+
+def pattern_of(format):
+    parts, at = [], 0
+    for m in PLACE.finditer(format):
+        parts.append(re.escape(format[at:m.start()]))
+        parts.append("%" if m[0] == "%%" else ".*?")
+        at = m.end()
+    return re.compile("".join(parts) + re.escape(format[at:]), re.S)
+
+
+def shown_format(format):
+    return PLACE.sub(lambda m: "%" if m[0] == "%%" else "…", format)
+
+
+class Log:
+    """The records of the suites."""
+
+    def __init__(self):
+        self.said = collections.defaultdict(set)   # format -> texts
+        self.suites = collections.defaultdict(set)  # format -> suites
+        self.shown = set()
+        self.parts = set()
+        self.whole = set()  # said with the format "%s", or one without places
+
+    def read(self, suite, path):
+        try:
+            with open(path, encoding="utf-8", errors="replace") as f:
+                records = f.read().split("\x1e")
+        except FileNotFoundError:
+            return
+        for record in records[:-1]:
+            kind, format, text = record.split("\x1f", 2)
+            if kind == "shown":
+                self.shown.add(text.rstrip("\n"))
+            else:
+                self.said[format].add(text)
+                self.suites[format].add(suite)
+                if kind == "part":
+                    self.parts.add(text)
+                elif format == text:
+                    self.whole.add(text)
+
+
+def tests_of(build):
+    """The tests of each name: several suites may have an "errors"."""
+    tests = collections.defaultdict(list)
+    with open(os.path.join(build, "meson-info", "intro-tests.json"),
+              encoding="utf-8") as f:
+        for test in json.load(f):
+            tests[test["name"]].append(test)
+    return tests
+
+
+def run_suites(build, names):
+    log, tests, failed = Log(), tests_of(build), []
+    with tempfile.TemporaryDirectory(prefix="tfd-messages-") as folder:
+        for name, test in [(n, t) for n in names for t in tests[n]]:
+            path = os.path.join(folder, name)
+            env = {**os.environ, **test["env"], "TFD_MESSAGES": path}
+            env.pop("TFD_BLESS", None)
+            begin = time.monotonic()
+            done = subprocess.run(test["cmd"], env=env, cwd=test["workdir"],
+                                  stdout=subprocess.DEVNULL,
+                                  stderr=subprocess.DEVNULL, check=False)
+            print(f"# {time.monotonic() - begin:6.2f} s  {name}")
+            if done.returncode:
+                failed.append(f"the suite {name} fails: run it alone")
+            log.read(name, path)
+            if os.path.exists(path):
+                os.remove(path)
+    return log, failed
+
+
+# ---- examples ----------------------------------------------------------------
+
+
+def without_folders(text):
+    """Folders of tests have names of their own each time."""
+    return re.sub(r"(?<![\w.])/(?:[^/\s\"':]+/)+", "", text)
+
+
+def smallest(texts):
+    return min(texts, key=lambda t: (len(t), t), default=None)
+
+
+def is_program(text):
+    return "\n" in text
+
+
+def find_examples(rows, log):
+    """The smallest message shown that each row made."""
+    shown = [(t, t.split("\n", 1)[0]) for t in map(without_folders, log.shown)]
+    for row in rows:
+        row.suites = log.suites.get(row.format, set())
+        texts = {without_folders(t) for t in log.said.get(row.format, ())}
+        if not texts:
+            continue
+        pattern = pattern_of(row.format)
+        if texts == {row.format}:
+            fits = [t for t, _ in shown if pattern.search(t)]
+        else:
+            fits = [t for t, _ in shown if any(x in t for x in texts)]
+        row.example = smallest([t for t in fits if is_program(t)] or fits)
+
+
+# ---- the page ----------------------------------------------------------------
+
+OPENING = """# Messages
+
+Every message of `tfdc` and `tfd-run`: what it says, with … for what differs,
+and the smallest example that a test provokes, as users see it. The notes
+below a message are its repair, or the calls that led to it. Generated from
+the sources and the tests by `tests/messages/messages.py`; see
+[CONTRIBUTING](../CONTRIBUTING.md#add-a-diagnostic).
+
+"""
+
+
+def chapter_of(path):
+    best = max(((len(p), i) for i, (_, prefixes) in enumerate(CHAPTERS)
+                for p in prefixes if path.startswith(p)))
+    return best[1]
+
+
+ENTRY = re.compile(r"^\*\*(`+)(.*?)\1\*\*  \n`(.*?)`, tested by (\S+)\n"
+                   r"(?:\n```\n(.*?)\n```\n)?", re.S | re.M)
+
+
+def quoted(text):
+    ticks = "``" if "`" in text else "`"
+    return ticks + text + ticks
+
+
+def keep_choices(rows, page, log):
+    """What the page has stays while it holds: that it changes with a message,
+    and not with every new test."""
+    shown = {without_folders(t) for t in log.shown}
+    old = {m[2]: m for m in ENTRY.finditer(page)}
+    for row in rows:
+        row.suite = min(row.suites, default=None)
+        m = old.get(shown_format(row.format))
+        if not m or not row.example:
+            continue
+        if m[4] in row.suites:
+            row.suite = m[4]
+        holds = m[5] and (m[5] in shown if is_program(m[5]) else
+                          pattern_of(row.format).search(m[5]) and
+                          not is_program(row.example))
+        if holds:
+            row.example = m[5]
+
+
+def entry(row):
+    text = f"**{quoted(shown_format(row.format))}**  \n"
+    text += f"`{row.path}`, tested by {row.suite}\n"
+    return text + f"\n```\n{row.example}\n```\n"
+
+
+def page_of(rows):
+    chapters = [[] for _ in CHAPTERS]
+    for row in sorted(rows, key=lambda r: (r.path, r.format)):
+        if row.example:
+            chapters[chapter_of(row.path)].append(entry(row))
+    return OPENING + "\n".join(
+        f"## {title}\n\n" + "\n".join(entries)
+        for (title, _), entries in zip(CHAPTERS, chapters) if entries)
+
+
+# ---- what is wrong -----------------------------------------------------------
+
+
+def untested(rows):
+    return [f"{r.where()}: no test provokes: {r.format}"
+            for r in rows if not r.example]
+
+
+def twice(rows):
+    """A sentence is written in one place, so that its test is its own."""
+    places = collections.defaultdict(list)
+    for row in rows:
+        places[row.format].append(row.where())
+    return [f"{', '.join(where)}: one sentence, several places: {format}"
+            for format, where in places.items() if len(where) > 1]
+
+
+def unknown(sources, rows, log):
+    """Sentences said whose words are in no row: one is not marked MESSAGE."""
+    known = {r.format for r in rows} | sources.frames
+    made = {t for f in known for t in log.said.get(f, ())}
+    filled = [pattern_of(f) for f in known if "$" in f]
+    filled += [pattern_of(f) for f in log.parts]
+    return [f"said, but not marked MESSAGE: {text}"
+            for text in sorted(log.whole - known - made)
+            if not any(p.fullmatch(text) for p in filled)]
+
+
+def report(checks):
+    """TAP.  Returns the exit status."""
+    print(f"1..{len(checks)}")
+    for i, (name, problems) in enumerate(checks, 1):
+        print(f"{'not ok' if problems else 'ok'} {i} - {name}")
+        for problem in problems:
+            print("#   " + problem.replace("\n", "\\n"))
+    return any(problems for _, problems in checks)
+
+
+def main():
+    root, build, suites = sys.argv[1], sys.argv[2], sys.argv[3:]
+    sources = Sources(root)
+    rows = sources.rows()
+    log, failed = run_suites(build, suites)
+    find_examples(rows, log)
+    path = os.path.join(root, "docs", "messages.md")
+    old = ""
+    if os.path.exists(path):
+        with open(path, encoding="utf-8") as f:
+            old = f.read()
+    keep_choices(rows, old, log)
+    page = page_of(rows)
+    if os.environ.get("TFD_BLESS"):
+        with open(path, "w", encoding="utf-8") as f:
+            f.write(page)
+        old = page
+    print(f"# {len(rows)} messages in the sources, "
+          f"{sum(1 for r in rows if r.example)} provoked, "
+          f"{len(ENTRY.findall(old))} in docs/messages.md")
+    return report([
+        ("the suites pass", failed),
+        ("each message is in one place", twice(rows)),
+        ("each message has a test", untested(rows)),
+        ("what is said is in the sources", unknown(sources, rows, log)),
+        ("docs/messages.md is up to date",
+         [] if old == page else ["TFD_BLESS=1 meson test messages writes it"]),
+    ])
+
+
+if __name__ == "__main__":
+    sys.exit(main())

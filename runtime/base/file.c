@@ -1,5 +1,6 @@
 /*
- * file.c - whole files in, whole files out; folders, and files that grow
+ * file.c - files in, whole or in parts; whole files out; folders, and files
+ * that grow
  *
  * Every call that may fail passes through one of the wrappers below, where
  * TFD_FAIL=io:N makes the Nth one fail.
@@ -166,6 +167,56 @@ file_read(Arena *a, const char *path, char **data, size_t *len)
         st = file_error(errno, "cannot read \"%s\"", path);
     close(fd);
     return st;
+}
+
+static Status
+check_regular(int fd, const char *path, int64_t *size)
+{
+    struct stat info;
+    if (fstat(fd, &info) < 0)
+        return file_error(errno, "cannot open \"%s\"", path);
+    if (S_ISDIR(info.st_mode))
+        return status_new(STATUS_INPUT,
+                          "cannot open \"%s\": it is a folder; name the files "
+                          "in it, as \"%s/*\"",
+                          path, path);
+    if (!S_ISREG(info.st_mode))
+        return status_new(STATUS_INPUT,
+                          "cannot open \"%s\": it is no file that can be read "
+                          "again; write it to one first",
+                          path);
+    *size = info.st_size;
+    return OK;
+}
+
+Status
+file_open(const char *path, int *fd, int64_t *size)
+{
+    /* a pipe without a writer would keep us waiting */
+    *fd = try_open(path, O_RDONLY | O_NONBLOCK);
+    if (*fd < 0)
+        return file_error(errno, "cannot open \"%s\"", path);
+    Status st = check_regular(*fd, path, size);
+    if (st)
+        close(*fd);
+    return st;
+}
+
+Status
+file_read_at(int fd, const char *path, int64_t at, void *to, size_t n,
+             size_t *got)
+{
+    ssize_t more = 1;
+    for (*got = 0; *got < n && more > 0; *got += (size_t)more) {
+        do
+            more = fails(EIO) ? -1
+                              : pread(fd, (char *)to + *got, n - *got,
+                                      at + (int64_t)*got);
+        while (more < 0 && errno == EINTR);
+        if (more < 0)
+            return file_error(errno, "cannot read \"%s\"", path);
+    }
+    return OK;
 }
 
 static bool

@@ -1,15 +1,24 @@
 /*
- * file.h - whole files in, whole files out; folders, and files that grow
+ * file.h - files in, whole or in parts; whole files out; folders, and files
+ * that grow
  */
 #ifndef TFD_BASE_FILE_H
 #define TFD_BASE_FILE_H
 
 #include <stddef.h>
+#include <stdint.h>
 #include "runtime/base/arena.h"
 #include "runtime/base/status.h"
 
 /* All bytes of a file, in a; a zero byte that len does not count follows. */
 Status file_read(Arena *a, const char *path, char **data, size_t *len) MUST_USE;
+
+/* A file that is read in parts: opened, with its size now.  What is no regular
+ * file is refused, since it may not be read again.  Closed by close(). */
+Status file_open(const char *path, int *fd, int64_t *size) MUST_USE;
+/* n bytes from `at` on; *got is less only where the file ends. */
+Status file_read_at(int fd, const char *path, int64_t at, void *to, size_t n,
+                    size_t *got) MUST_USE;
 
 /* Makes data the content of the file, or leaves the file as it was: the bytes
  * go to a temporary file beside it, reach the disk, and take its name.  What

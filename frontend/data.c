@@ -35,15 +35,16 @@ fe_data_name(Lower *cx, const char *base)
 static FeValue *
 dataset_value(Lower *cx, FeDataset *ds)
 {
+    if (ds->num_stages > IR_MAX_STAGES)
+        return fe_error(cx, ds->loc, "a dataset of more than %d stages",
+                        IR_MAX_STAGES);
     FeValue *v = fe_value_new(cx->arena, FE_DATASET);
     v->dataset = ds;
     return v;
 }
 
-/* The type of a component of an element; POISON with a message when it is too
- * large. */
-static FeValue *
-checked_type(Lower *cx, IrType t, Loc loc)
+FeValue *
+fe_data_type(Lower *cx, IrType t, Loc loc)
 {
     int64_t bytes;
     if (ir_type_bytes(cx->module, &t, &bytes))
@@ -61,16 +62,19 @@ push_stage(Lower *cx, FeDataset *ds, IrStage stage)
     for (int i = 0; i < leaves.len; i++)
         VEC_PUSH(cx->arena, stage.types, *leaves.data[i]->type);
     VEC_PUSH(cx->arena, ds->stages, stage);
+    VEC_PUSH(cx->arena, ds->others, NULL);
+    ds->num_stages++;
 }
 
-static FeDataset *
-source(Lower *cx, FeValue *element, IrStage stage)
+FeValue *
+fe_data_source(Lower *cx, FeValue *element, IrStage stage)
 {
     FeDataset *ds = NEW(cx->arena, FeDataset);
     ds->element = element;
     ds->loc = stage.loc;
+    ds->source = (StageKind)stage.kind;
     push_stage(cx, ds, stage);
-    return ds;
+    return dataset_value(cx, ds);
 }
 
 /* A copy of ds, to be made longer. */
@@ -83,8 +87,12 @@ extend(Lower *cx, const FeDataset *ds, Loc loc)
     copy->loc = loc;
     copy->stages.data = NULL;
     copy->stages.len = copy->stages.cap = 0;
-    for (int i = 0; i < ds->stages.len; i++)
+    copy->others.data = NULL;
+    copy->others.len = copy->others.cap = 0;
+    for (int i = 0; i < ds->stages.len; i++) {
         VEC_PUSH(cx->arena, copy->stages, ds->stages.data[i]);
+        VEC_PUSH(cx->arena, copy->others, ds->others.data[i]);
+    }
     return copy;
 }
 
@@ -124,34 +132,7 @@ builtin_range(Lower *cx, const FeArgs *in)
     IrStage stage = {
         .kind = STAGE_range, .ints = {start, stop}, .loc = in->loc};
     FeValue *type = fe_value_type(cx->arena, type_scalar(DT_i64, LOCAL_HOST));
-    return dataset_value(cx, source(cx, type, stage));
-}
-
-FeValue *
-builtin_bytes(Lower *cx, const FeArgs *in)
-{
-    IrStage stage = {.kind = STAGE_bytes, .loc = in->loc};
-    FeValue *type = fe_value_type(cx->arena, type_scalar(DT_u8, LOCAL_HOST));
-    if (!fe_text(cx, fe_arg(in, 0), "a path", fe_arg_loc(in, 0), &stage.text))
-        return &fe_poison;
-    return dataset_value(cx, source(cx, type, stage));
-}
-
-FeValue *
-builtin_npy(Lower *cx, const FeArgs *in)
-{
-    IrStage stage = {.kind = STAGE_npy, .loc = in->loc};
-    FeValue *type = fe_arg(in, 1);
-    if (!fe_text(cx, fe_arg(in, 0), "a path", fe_arg_loc(in, 0), &stage.text))
-        return &fe_poison;
-    if (type->kind != FE_TYPE || !type_is_static(type->type))
-        return fe_error(cx, fe_arg_loc(in, 1),
-                        "npy takes the type of a row, as u8[28, 28], not %s",
-                        fe_what(cx, type));
-    type = checked_type(cx, *type->type, fe_arg_loc(in, 1));
-    if (fe_is_poison(type))
-        return type;
-    return dataset_value(cx, source(cx, type, stage));
+    return fe_data_source(cx, type, stage);
 }
 
 /* ---- tensors in the program --------------------------------------------- */
@@ -245,19 +226,19 @@ builtin_tensors(Lower *cx, const FeArgs *in)
                      .data = r.data,
                      .data_size = r.size,
                      .loc = in->loc};
-    return dataset_value(cx, source(cx, element, stage));
+    return fe_data_source(cx, element, stage);
 }
 
-/* ---- map ---------------------------------------------------------------- */
+/* ---- map and filter ------------------------------------------------------ */
 
 /* Number k of the functions of a dataset: "train.map1". */
 static const char *
-map_name(Lower *cx)
+func_name(Lower *cx, const char *method)
 {
     const char *of = fe_data(cx)->declaring, *name;
     int k = 0;
     do {
-        name = fe_format(cx, "%s.map%d", of ? of : "data", ++k);
+        name = fe_format(cx, "%s.%s%d", of ? of : "data", method, ++k);
     } while (ir_func_find(cx->module, name));
     return intern(cx->names, name);
 }
@@ -294,14 +275,14 @@ element_func(Lower *cx, const FeDataset *ds, FeValue *f, const FeArgs *in,
              FeValue **types)
 {
     FeRegion saved;
-    IrFunc *fn = fe_func_open(cx, map_name(cx), FUNC_HOST, FE_DATA,
+    IrFunc *fn = fe_func_open(cx, func_name(cx, in->name), FUNC_HOST, FE_DATA,
                               fe_arg_loc(in, 0), &saved);
     FeValue *arg = fe_value_map(cx->arena, ds->element, argument_leaf, cx);
     FeValue *result =
         fe_call_with(cx, f, 1, &arg, true, "called", fe_arg_loc(in, 0));
     if (result->kind == FE_NONE)
         result = fe_error(cx, fe_arg_loc(in, 0),
-                          "the function given to map returns nothing");
+                          "the function given to %s returns nothing", in->name);
     if (!fe_func_close(cx, fn, &saved, result, fe_arg_loc(in, 0)))
         return NULL;
     *types = result_types(cx, fn, result);
@@ -318,6 +299,35 @@ method_map(Lower *cx, const FeArgs *in)
         return &fe_poison;
     ds->element = types;
     IrStage stage = {.kind = STAGE_map, .func = fn->name, .loc = in->loc};
+    push_stage(cx, ds, stage);
+    return dataset_value(cx, ds);
+}
+
+/* One bool, known to be one when compiling. */
+static bool
+is_condition(const FeValue *types)
+{
+    return types->kind == FE_TYPE && types->type->dtype == DT_bool &&
+           types->type->rank == 0;
+}
+
+FeValue *
+method_filter(Lower *cx, const FeArgs *in)
+{
+    FeValue *types;
+    FeDataset *ds = extend(cx, in->self->dataset, in->loc);
+    IrFunc *fn = element_func(cx, ds, fe_arg(in, 0), in, &types);
+    if (!fn)
+        return &fe_poison;
+    if (!is_condition(types))
+        return fe_error_note(cx, fe_arg_loc(in, 0),
+                             "all(...) or any(...) makes one bool of several",
+                             "filter takes a function that gives one bool, not "
+                             "%s",
+                             types->kind == FE_TYPE
+                                 ? fe_type_text(cx, types->type)
+                                 : fe_what(cx, types));
+    IrStage stage = {.kind = STAGE_filter, .func = fn->name, .loc = in->loc};
     push_stage(cx, ds, stage);
     return dataset_value(cx, ds);
 }
@@ -355,7 +365,10 @@ method_repeat(Lower *cx, const FeArgs *in)
     if (fe_arg(in, 0) &&
         !read_count(cx, in, 0, "the number of passes", 0, &count))
         return &fe_poison;
-    return with_stage(cx, in, STAGE_repeat, count, 0);
+    FeValue *v = with_stage(cx, in, STAGE_repeat, count, 0);
+    if (count < 0 && !fe_is_poison(v))
+        v->dataset->endless = true;
+    return v;
 }
 
 FeValue *
@@ -364,7 +377,10 @@ method_take(Lower *cx, const FeArgs *in)
     int64_t count;
     if (!read_count(cx, in, 0, "the number of elements", 0, &count))
         return &fe_poison;
-    return with_stage(cx, in, STAGE_take, count, 0);
+    FeValue *v = with_stage(cx, in, STAGE_take, count, 0);
+    if (!fe_is_poison(v))
+        v->dataset->endless = false;
+    return v;
 }
 
 FeValue *
@@ -441,7 +457,7 @@ stack_leaf(FeValue *leaf, void *data)
     memmove(t.dims + 1, t.dims, (size_t)t.rank * sizeof *t.dims);
     t.dims[0] = s->size;
     t.rank++;
-    return checked_type(s->cx, t, s->in->loc);
+    return fe_data_type(s->cx, t, s->in->loc);
 }
 
 /* The dataset with a stage whose elements are size of those before. */
@@ -493,6 +509,201 @@ method_window(Lower *cx, const FeArgs *in)
         return &fe_poison;
     ds->batch = 0;
     return dataset_value(cx, ds);
+}
+
+/* Whether all elements of a pass can be kept. */
+static bool
+check_ends(Lower *cx, const FeArgs *in)
+{
+    if (!in->self->dataset->endless)
+        return true;
+    fe_error_note(
+        cx, in->loc, fe_format(cx, "write .%s(...) before .repeat()", in->name),
+        "%s keeps all elements in memory, and these have no end", in->name);
+    return false;
+}
+
+/* They are always as many as the lanes, so they are batches, too. */
+FeValue *
+method_lanes(Lower *cx, const FeArgs *in)
+{
+    int64_t num;
+    if (!read_count(cx, in, 0, "the number of lanes", 1, &num) ||
+        !check_ends(cx, in))
+        return &fe_poison;
+    IrStage stage = {.kind = STAGE_lanes, .ints = {num}, .loc = in->loc};
+    FeDataset *ds = stacked(cx, in, stage, dim_const(num));
+    if (!ds)
+        return &fe_poison;
+    ds->batch = num;
+    ds->rows = dim_const(num);
+    return dataset_value(cx, ds);
+}
+
+FeValue *
+method_cache(Lower *cx, const FeArgs *in)
+{
+    return check_ends(cx, in) ? with_stage(cx, in, STAGE_cache, 0, 0)
+                              : &fe_poison;
+}
+
+/* ---- unbatch ------------------------------------------------------------- */
+
+typedef struct Unstack {
+    Lower *cx;
+    const FeArgs *in;
+    const Dim *rows; /* of the components before; NULL: there are none */
+} Unstack;
+
+static FeValue *
+unstack_leaf(FeValue *leaf, void *data)
+{
+    Unstack *u = data;
+    IrType t = *leaf->type;
+    if (t.rank == 0)
+        return fe_error_note(u->cx, u->in->loc, "a batch comes of .batch(n)",
+                             "unbatch takes elements apart along their first "
+                             "dimension, and one of them is %s",
+                             fe_type_text(u->cx, &t));
+    if (u->rows && !dim_equal(*u->rows, t.dims[0]))
+        return fe_error(u->cx, u->in->loc,
+                        "unbatch takes elements apart whose components have as "
+                        "many rows, and one of them is %s",
+                        fe_type_text(u->cx, &t));
+    u->rows = &leaf->type->dims[0];
+    t.rank--;
+    memmove(t.dims, t.dims + 1, (size_t)t.rank * sizeof *t.dims);
+    if (!type_is_static(&t))
+        return fe_error(u->cx, u->in->loc,
+                        "unbatch gives elements of one shape, and these would "
+                        "be %s",
+                        fe_type_text(u->cx, &t));
+    return fe_value_type(u->cx->arena, t);
+}
+
+FeValue *
+method_unbatch(Lower *cx, const FeArgs *in)
+{
+    Unstack u = {cx, in, NULL};
+    FeDataset *ds = extend(cx, in->self->dataset, in->loc);
+    ds->element = fe_value_map(cx->arena, ds->element, unstack_leaf, &u);
+    if (fe_value_has_poison(ds->element))
+        return &fe_poison;
+    IrStage stage = {.kind = STAGE_unbatch, .loc = in->loc};
+    push_stage(cx, ds, stage);
+    ds->batch = 0;
+    return dataset_value(cx, ds);
+}
+
+/* ---- two datasets -------------------------------------------------------- */
+
+/* Argument 0; NULL after an error. */
+static FeDataset *
+read_dataset(Lower *cx, const FeArgs *in)
+{
+    FeValue *v = fe_arg(in, 0);
+    if (v->kind == FE_DATASET)
+        return v->dataset;
+    fe_error(cx, fe_arg_loc(in, 0), "%s takes a dataset, not %s", in->name,
+             fe_what(cx, v));
+    return NULL;
+}
+
+/* ds with a stage that reads another dataset, too. */
+static FeValue *
+joined(Lower *cx, const FeArgs *in, StageKind kind, FeDataset *ds,
+       FeDataset *other)
+{
+    push_stage(cx, ds, (IrStage){.kind = kind, .loc = in->loc});
+    VEC_LAST(ds->others) = other;
+    ds->num_stages += other->num_stages;
+    ds->source = ir_source_reading_less(ds->source, other->source);
+    if (ds->batch != other->batch || !dim_equal(ds->rows, other->rows))
+        ds->batch = 0;
+    return dataset_value(cx, ds);
+}
+
+/* The symbol that a dimension of an element has; -1: none. */
+static int32_t
+symbol_of(Lower *cx, FeValue *element)
+{
+    FeValues leaves = {0};
+    fe_value_leaves(cx->arena, element, &leaves);
+    for (int i = 0; i < leaves.len; i++)
+        for (int k = 0; k < leaves.data[i]->type->rank; k++)
+            if (!dim_is_const(leaves.data[i]->type->dims[k]))
+                return leaves.data[i]->type->dims[k].sym;
+    return -1;
+}
+
+FeValue *
+method_zip(Lower *cx, const FeArgs *in)
+{
+    FeDataset *other = read_dataset(cx, in);
+    if (!other)
+        return &fe_poison;
+    FeDataset *ds = extend(cx, in->self->dataset, in->loc);
+    int32_t rows = symbol_of(cx, ds->element);
+    int32_t other_rows = symbol_of(cx, other->element);
+    if (rows >= 0 && other_rows >= 0 && rows != other_rows)
+        return fe_error_note(cx, in->loc, "zip the datasets before .batch(n)",
+                             "batches of %lld rows cannot stand beside batches "
+                             "of %lld",
+                             (long long)ds->batch, (long long)other->batch);
+    FeValue *items[] = {ds->element, other->element};
+    ds->element = fe_value_tuple(cx->arena, 2, items);
+    ds->endless = ds->endless && other->endless;
+    return joined(cx, in, STAGE_zip, ds, other);
+}
+
+/* Whether elements are of the same types in the same nests. */
+static bool
+are_alike(Lower *cx, FeValue *a, FeValue *b)
+{
+    FeValues x = {0}, y = {0};
+    fe_value_leaves(cx->arena, a, &x);
+    fe_value_leaves(cx->arena, b, &y);
+    if (!fe_value_alike(a, b) || x.len != y.len)
+        return false;
+    for (int i = 0; i < x.len; i++)
+        if (x.data[i]->type->dtype != y.data[i]->type->dtype ||
+            !type_same_shape(x.data[i]->type, y.data[i]->type))
+            return false;
+    return true;
+}
+
+/* "(f32[4], i32)" */
+static const char *
+element_text(Lower *cx, FeValue *element)
+{
+    Str s = str_new(cx->arena);
+    FeValues leaves = {0};
+    if (element->kind == FE_TYPE)
+        return fe_type_text(cx, element->type);
+    fe_value_leaves(cx->arena, element, &leaves);
+    for (int i = 0; i < leaves.len; i++)
+        str_addf(&s, "%s%s", i ? ", " : "(",
+                 fe_type_text(cx, leaves.data[i]->type));
+    str_addc(&s, ')');
+    return str_text(&s);
+}
+
+FeValue *
+method_concat(Lower *cx, const FeArgs *in)
+{
+    FeDataset *other = read_dataset(cx, in);
+    if (!other)
+        return &fe_poison;
+    FeDataset *ds = extend(cx, in->self->dataset, in->loc);
+    if (!are_alike(cx, ds->element, other->element))
+        return fe_error_note(cx, in->loc,
+                             "make them alike by .map(f), and "
+                             "batches of them afterwards",
+                             "elements %s do not go on with elements %s",
+                             element_text(cx, ds->element),
+                             element_text(cx, other->element));
+    ds->endless = ds->endless || other->endless;
+    return joined(cx, in, STAGE_concat, ds, other);
 }
 
 /* ---- the table ---------------------------------------------------------- */

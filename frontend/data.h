@@ -13,6 +13,10 @@ struct FeDataset {
     const char *name; /* of the IR's dataset; NULL until it needs one */
     FeValue *element; /* a nest of types */
     VEC(IrStage) stages;
+    VEC(FeDataset *) others; /* of each stage: a second dataset, or NULL */
+    int64_t num_stages;      /* with those of all datasets that are in it */
+    bool endless;            /* it repeats without end */
+    StageKind source;        /* of its sources, the one that reads least */
     int64_t batch; /* size of its batches; 0: elements are no batches */
     Dim rows;      /* their leading dimension */
     Loc loc;
@@ -37,6 +41,11 @@ typedef struct FeData {
 } FeData;
 
 FeData *fe_data(Lower *cx);
+/* What may be said of a dataset's elements: a component of type t; POISON with
+ * a message when it is too large. */
+FeValue *fe_data_type(Lower *cx, IrType t, Loc loc);
+/* The dataset that begins with stage; element is a nest of its types. */
+FeValue *fe_data_source(Lower *cx, FeValue *element, IrStage stage);
 /* A name for a dataset that none has: base, base.2, ... */
 const char *fe_data_name(Lower *cx, const char *base);
 

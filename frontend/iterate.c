@@ -39,9 +39,8 @@ read_shard(Lower *cx, const FeArgs *in, ShardPolicy *out)
 static bool
 check_shard(Lower *cx, const FeDist *dist, Loc loc)
 {
-    const IrStageInfo *source =
-        &ir_stage_info[dist->dataset->stages.data[0].kind];
-    if (dist->shard != SHARD_FILE || source->has_text)
+    const IrStageInfo *source = &ir_stage_info[dist->dataset->source];
+    if (dist->shard != SHARD_FILE || source->reads)
         return true;
     fe_error_note(cx, loc, "shard = data gives each pipeline its part of them",
                   "what %s gives cannot be sharded by file: it reads none",
@@ -114,8 +113,12 @@ ir_dataset_of(Lower *cx, FeDataset *ds)
     IrDataset *d = NEW(m->arena, IrDataset);
     d->name = ds->name;
     d->loc = ds->loc;
-    for (int i = 0; i < ds->stages.len; i++)
-        VEC_PUSH(m->arena, d->stages, ds->stages.data[i]);
+    for (int i = 0; i < ds->stages.len; i++) {
+        IrStage stage = ds->stages.data[i];
+        if (ds->others.data[i])
+            stage.other = ir_dataset_of(cx, ds->others.data[i]);
+        VEC_PUSH(m->arena, d->stages, stage);
+    }
     VEC_PUSH(m->arena, m->datasets, d);
     return ds->name;
 }

@@ -160,11 +160,21 @@ clone_param(const IrParam *from, IrModule *m)
     VEC_PUSH(m->arena, m->params, to);
 }
 
+static IrNames
+clone_strings(IrModule *m, const IrNames *from)
+{
+    IrNames to = {0};
+    for (int i = 0; i < from->len; i++)
+        VEC_PUSH(m->arena, to, arena_strdup(m->arena, from->data[i]));
+    return to;
+}
+
 static void
 clone_stage(const IrStage *from, IrDataset *ds, IrModule *m)
 {
     IrStage to = *from;
-    to.text = from->text ? arena_strdup(m->arena, from->text) : NULL;
+    to.paths = clone_strings(m, &from->paths);
+    to.names = clone_strings(m, &from->names);
     to.func = clone_text(m, from->func);
     to.other = clone_text(m, from->other);
     if (from->data)

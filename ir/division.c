@@ -6,17 +6,10 @@
 #include "ir/build.h"
 #include "ir/stage.h"
 
-static bool
-is_file(const IrStage *s)
-{
-    return s->kind == STAGE_bytes;
-}
-
 bool
 ir_dataset_reads_files(const IrModule *m, const IrDataset *d)
 {
-    (void)m;
-    return is_file(&d->stages.data[0]);
+    return ir_stage_info[ir_dataset_source(m, d)].reads == READS_STREAM;
 }
 
 ShardPolicy
@@ -40,6 +33,8 @@ keeps_batches(const IrStage *s)
     case STAGE_take:
     case STAGE_skip:
     case STAGE_shard:
+    case STAGE_filter:
+    case STAGE_cache:
     case STAGE_prefetch:
         return true;
     default:
@@ -58,15 +53,21 @@ is_whole(const IrStage *s)
     return true;
 }
 
+/* Of the elements of stage i.  The batches of two datasets that are joined are
+ * of one size, or their types would differ. */
 static bool
-knows_batch(const IrDataset *d)
+knows_batch(const IrModule *m, const IrDataset *d, int i)
 {
-    int last = d->stages.len - 1;
-    if (is_whole(&d->stages.data[last]))
+    const IrStage *s = &d->stages.data[i];
+    if (s->kind == STAGE_batch || is_whole(s))
         return true;
-    while (keeps_batches(&d->stages.data[last]))
-        last--;
-    return d->stages.data[last].kind == STAGE_batch;
+    if (keeps_batches(s))
+        return knows_batch(m, d, i - 1);
+    if (!s->other)
+        return false;
+    const IrDataset *other = ir_dataset_find(m, s->other);
+    return knows_batch(m, d, i - 1) &&
+           knows_batch(m, other, other->stages.len - 1);
 }
 
 IrDivision
@@ -75,7 +76,7 @@ ir_iter_division(const IrModule *m, const IrIter *it)
     if (it->whole)
         return DIVIDE_NOT;
     const IrDataset *d = ir_dataset_find(m, it->datasets.data[0]);
-    if (ir_iter_policy(m, it) == SHARD_DATA || !knows_batch(d))
+    if (ir_iter_policy(m, it) == SHARD_DATA || !knows_batch(m, d, d->stages.len - 1))
         return DIVIDE_BATCHES;
     return DIVIDE_ROWS;
 }

@@ -187,8 +187,9 @@ print_op(int kind)
 static void
 print_stage(const IrStageInfo *info)
 {
-    printf("| %s | %s | %s%s%s| %s |\n", info->name, info->int_names,
-           info->has_text ? "path " : "", info->has_func ? "function " : "",
+    printf("| %s | %s | %s%s%s%s| %s |\n", info->name, info->int_names,
+           info->reads ? "paths " : "", info->has_names ? "names " : "",
+           info->has_func ? "function " : "",
            info->has_other ? "dataset " : "", info->doc);
 }
 
@@ -209,7 +210,7 @@ main(void)
     for (int kind = 0; kind < NUM_OPS; kind++)
         print_op(kind);
     printf("\n## Stages of datasets\n\n"
-           "| stage | integers | names | |\n| --- | --- | --- | --- |\n");
+           "| stage | integers | has | |\n| --- | --- | --- | --- |\n");
     for (int kind = 0; kind < NUM_STAGES; kind++)
         print_stage(&ir_stage_info[kind]);
     return 0;

@@ -174,10 +174,12 @@ typedef VEC(const char *) IrNames;
 typedef struct IrStage {
     int kind;             /* StageKind */
     int64_t ints[4];      /* as the stage's row says */
-    const char *text;     /* path, or NULL */
+    IrNames paths;        /* of its files; *, ? and [...] are wildcards */
+    IrNames names;        /* of its components in the files */
     const char *func;     /* function name, or NULL */
     const char *other;    /* second dataset (zip, concat), or NULL */
-    const void *data;     /* tensors: the elements of all components in order */
+    const void *data;     /* tensors: the elements of all components in order;
+                           * csv, tfrecord: one element of each, or NULL */
     int64_t data_size;
     VEC(IrType) types;    /* of one element after this stage, flattened */
     Loc loc;

@@ -177,6 +177,15 @@ parse_stage_types(Parser *p, IrStage *s)
 }
 
 static void
+parse_strings(Parser *p, IrNames *out)
+{
+    Arena *a = p->module->arena;
+    do
+        VEC_PUSH(a, *out, arena_strdup(a, parse_string(p)));
+    while (parse_accept(p, ','));
+}
+
+static void
 parse_stage(Parser *p, IrDataset *d)
 {
     IrStage s = {0};
@@ -188,8 +197,10 @@ parse_stage(Parser *p, IrDataset *d)
     const IrStageInfo *info = &ir_stage_info[kind];
     s.kind = (int)kind;
     parse_stage_ints(p, &s);
-    if (info->has_text)
-        s.text = arena_strdup(p->module->arena, parse_string(p));
+    if (info->reads)
+        parse_strings(p, &s.paths);
+    if (info->has_names && !p->token.first && parse_accept_word(p, "names"))
+        parse_strings(p, &s.names);
     if (info->has_func)
         s.func = parse_name(p);
     if (info->has_other) {

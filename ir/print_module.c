@@ -101,15 +101,23 @@ print_stage_ints(Str *out, const IrStage *s)
     }
 }
 
+/* " names \"x\", \"y\"" */
+static void
+print_strings(Str *out, const char *what, const IrNames *names)
+{
+    for (int i = 0; i < names->len; i++) {
+        str_addf(out, "%s%s", i ? ", " : " ", i ? "" : what);
+        str_add_quoted(out, names->data[i], strlen(names->data[i]));
+    }
+}
+
 static void
 print_stage(Str *out, const IrModule *m, const IrStage *s)
 {
     str_addf(out, "  %s", ir_stage_info[s->kind].name);
     print_stage_ints(out, s);
-    if (s->text) {
-        str_addc(out, ' ');
-        str_add_quoted(out, s->text, strlen(s->text));
-    }
+    print_strings(out, "", &s->paths);
+    print_strings(out, "names ", &s->names);
     if (s->func) {
         str_addc(out, ' ');
         ir_print_name(out, s->func);

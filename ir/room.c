@@ -37,15 +37,28 @@ count_repeated(int64_t n, int64_t times)
     return times < 0 || __builtin_mul_overflow(n, times, &all) ? -1 : all;
 }
 
-/* After a stage whose input has n elements, a number that is known. */
+/* The rows of n elements, the last of which may have fewer. */
 static int64_t
-count_after(const IrStage *s, int64_t n)
+count_rows(const IrModule *m, const IrStage *of, int64_t n)
+{
+    int64_t all, each = ir_dim_full(m, of->types.data[0].dims[0]).c;
+    return __builtin_mul_overflow(n, each, &all) ? -1 : all;
+}
+
+/* After a stage whose input, the stage before it, has n elements, a number that
+ * is known. */
+static int64_t
+count_after(const IrModule *m, const IrStage *s, int64_t n)
 {
     switch ((StageKind)s->kind) {
     case STAGE_batch:
         return n / s->ints[0] + (!s->ints[1] && n % s->ints[0]);
     case STAGE_window:
         return count_windows(n, s->ints[0], s->ints[1]);
+    case STAGE_unbatch:
+        return count_rows(m, s - 1, n);
+    case STAGE_lanes:
+        return n / s->ints[0];
     case STAGE_repeat:
         return count_repeated(n, s->ints[0]);
     case STAGE_skip:
@@ -57,8 +70,19 @@ count_after(const IrStage *s, int64_t n)
     }
 }
 
+/* Of n elements with or behind those of another dataset. */
+static int64_t
+count_joined(const IrModule *m, const IrStage *s, int64_t n)
+{
+    const IrDataset *other = ir_dataset_find(m, s->other);
+    int64_t all, k = ir_stage_count(m, other, other->stages.len - 1);
+    if (s->kind == STAGE_zip)
+        return k < 0 ? n : n < 0 ? k : smaller(n, k);
+    return k < 0 || n < 0 || __builtin_add_overflow(n, k, &all) ? -1 : all;
+}
+
 int64_t
-ir_stage_count(const IrDataset *d, int stage)
+ir_stage_count(const IrModule *m, const IrDataset *d, int stage)
 {
     const IrStage *s = &d->stages.data[stage];
     if (s->kind == STAGE_range)
@@ -67,10 +91,12 @@ ir_stage_count(const IrDataset *d, int stage)
         return s->ints[0];
     if (ir_stage_info[s->kind].is_source)
         return -1;
-    int64_t n = ir_stage_count(d, stage - 1);
+    int64_t n = ir_stage_count(m, d, stage - 1);
+    if (ir_stage_info[s->kind].has_other)
+        return count_joined(m, s, n);
     if (s->kind == STAGE_take)
         return n < 0 ? s->ints[0] : smaller(n, s->ints[0]);
-    return n < 0 ? -1 : count_after(s, n);
+    return n < 0 ? -1 : count_after(m, s, n);
 }
 
 /* ---- how large they are ------------------------------------------------- */
@@ -85,13 +111,16 @@ ir_element_bytes(const IrModule *m, const IrStage *s)
     return sum;
 }
 
-/* A shuffle notes the rows of each element that it holds. */
+/* Of elements that a stage holds, as many as there are but not more than most
+ * (-1: any number): the rows of each are noted beside it.  0 if unknown. */
 static int64_t
-shuffle_bytes(const IrModule *m, const IrDataset *d, int stage)
+store_bytes(const IrModule *m, const IrDataset *d, int stage, int64_t most)
 {
     const IrStage *s = &d->stages.data[stage];
-    int64_t n = ir_stage_count(d, stage), all;
-    int64_t held = n < 0 ? s->ints[0] : smaller(n, s->ints[0]);
+    int64_t n = ir_stage_count(m, d, stage), all;
+    int64_t held = n < 0 || (most >= 0 && most < n) ? most : n;
+    if (held < 0)
+        return 0;
     int64_t each = ir_element_bytes(m, s) + (int64_t)sizeof(int64_t);
     bool over = __builtin_mul_overflow(held, each, &all);
     return over ? IR_MAX_BYTES : smaller(all, IR_MAX_BYTES);
@@ -102,19 +131,32 @@ static int64_t
 held_bytes(const IrModule *m, const IrDataset *d, int stage)
 {
     const IrStage *s = &d->stages.data[stage];
-    if (s->kind == STAGE_shuffle)
-        return shuffle_bytes(m, d, stage);
-    return s->kind == STAGE_window ? ir_element_bytes(m, s) : 0;
+    switch ((StageKind)s->kind) {
+    case STAGE_shuffle:
+        return store_bytes(m, d, stage, s->ints[0]);
+    case STAGE_cache:
+        return store_bytes(m, d, stage, -1);
+    case STAGE_lanes: /* all of its input */
+        return store_bytes(m, d, stage - 1, -1);
+    case STAGE_window:
+        return ir_element_bytes(m, s);
+    default:
+        return 0;
+    }
 }
 
-/* A pipeline, without room for an element of its last stage. */
+/* A pipeline with those that it reads, without room for an element of its last
+ * stage. */
 static int64_t
 pipeline_bytes(const IrModule *m, const IrDataset *d)
 {
     int64_t sum = 0, element = 0;
     for (int i = 0; i < d->stages.len; i++) {
+        const IrStage *s = &d->stages.data[i];
         sum += element + held_bytes(m, d, i);
-        element = ir_element_bytes(m, &d->stages.data[i]);
+        if (s->other)
+            sum += pipeline_bytes(m, ir_dataset_find(m, s->other));
+        element = ir_element_bytes(m, s);
     }
     return sum;
 }

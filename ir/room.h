@@ -14,7 +14,7 @@
 enum { ITER_STEPS_AHEAD = 4 }; /* that an iterator holds, or is making */
 
 /* How many elements a pass of the stage has at most; -1: unknown, or no end. */
-int64_t ir_stage_count(const IrDataset *d, int stage);
+int64_t ir_stage_count(const IrModule *m, const IrDataset *d, int stage);
 
 /* Bytes of one element after a stage, batches at their bounds. */
 int64_t ir_element_bytes(const IrModule *m, const IrStage *s);

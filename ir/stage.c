@@ -6,8 +6,8 @@
 #include <string.h>
 
 const IrStageInfo ir_stage_info[NUM_STAGES] = {
-#define STAGE(name, source, ints, text, func, other, doc)                      \
-    {#name, source, ints, text, func, other, doc},
+#define STAGE(name, source, ints, reads, names, func, other, doc)              \
+    {#name, source, ints, READS_##reads, names, func, other, doc},
 #include "ir/stages.def"
 #undef STAGE
 };

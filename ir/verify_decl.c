@@ -181,37 +181,120 @@ check_tensors(Verify *v, const IrStage *s, const Types *in)
            all == s->data_size;
 }
 
+/* ---- files --------------------------------------------------------------- */
+
+/* What stands for a missing value: nothing, or an element of each component. */
+static bool
+is_default(const IrStage *s)
+{
+    int64_t size = 0;
+    for (int i = 0; i < s->types.len; i++)
+        size += (int64_t)dtype_info[s->types.data[i].dtype].bytes;
+    return !s->data || s->data_size == size;
+}
+
+static bool
+reads_elements(const IrStage *s)
+{
+    for (int i = 0; i < s->types.len; i++)
+        if (!type_is_static(&s->types.data[i]))
+            return false;
+    return s->paths.len > 0;
+}
+
 static bool
 check_npy(Verify *v, const IrStage *s, const Types *in)
 {
     (void)v, (void)in;
-    return s->text && s->types.len == 1 && type_is_static(&s->types.data[0]);
+    return reads_elements(s) && s->types.len == 1;
+}
+
+static bool
+check_idx(Verify *v, const IrStage *s, const Types *in)
+{
+    return check_npy(v, s, in);
 }
 
 static bool
 check_bytes(Verify *v, const IrStage *s, const Types *in)
 {
+    return check_npy(v, s, in);
+}
+
+static bool
+check_lines(Verify *v, const IrStage *s, const Types *in)
+{
+    return check_npy(v, s, in) && s->types.data[0].dtype == DT_u8 &&
+           s->types.data[0].rank == 1;
+}
+
+static bool
+check_npz(Verify *v, const IrStage *s, const Types *in)
+{
     (void)v, (void)in;
-    return s->text && is_one(s, DT_u8);
+    return reads_elements(s) && s->names.len == s->types.len;
+}
+
+static bool
+check_csv(Verify *v, const IrStage *s, const Types *in)
+{
+    (void)v, (void)in;
+    int64_t header = s->ints[0], separator = s->ints[1];
+    bool named = s->names.len == s->types.len;
+    return reads_elements(s) && is_default(s) && header >= 0 &&
+           header <= CSV_NAMES &&
+           (named || (s->names.len == 0 && header != CSV_NAMES)) &&
+           separator > 0 && separator < 128 &&
+           !strchr("\"\r\n", (char)separator);
+}
+
+static bool
+check_tfrecord(Verify *v, const IrStage *s, const Types *in)
+{
+    (void)v, (void)in;
+    int names = s->names.len;
+    return reads_elements(s) && is_default(s) &&
+           (names ? names == s->types.len : s->types.len == 1 && !s->data);
+}
+
+/* ---- stages after a source ---------------------------------------------- */
+
+/* The host function that s names, if it takes elements of types `in`. */
+static const IrFunc *
+element_func(const Verify *v, const IrStage *s, const Types *in)
+{
+    const IrFunc *fn = s->func ? ir_func_find(v->module, s->func) : NULL;
+    if (!fn || fn->kind != FUNC_HOST || fn->body->args.len != in->len)
+        return NULL;
+    for (int i = 0; i < in->len; i++) {
+        if (!alike(&fn->body->args.data[i]->type, &in->data[i]))
+            return NULL;
+    }
+    return results_of(fn) ? fn : NULL;
 }
 
 static bool
 check_map(Verify *v, const IrStage *s, const Types *in)
 {
-    const IrFunc *fn = s->func ? ir_func_find(v->module, s->func) : NULL;
+    const IrFunc *fn = element_func(v, s, in);
     const IrOp *ret = fn ? results_of(fn) : NULL;
-    if (!ret || fn->kind != FUNC_HOST || fn->body->args.len != in->len ||
-        ret->num_operands != s->types.len)
+    if (!ret || ret->num_operands != s->types.len)
         return false;
-    for (int i = 0; i < in->len; i++) {
-        if (!alike(&fn->body->args.data[i]->type, &in->data[i]))
-            return false;
-    }
     for (int i = 0; i < s->types.len; i++) {
         if (!alike(&ret->operands[i]->type, &s->types.data[i]))
             return false;
     }
     return true;
+}
+
+static bool
+check_filter(Verify *v, const IrStage *s, const Types *in)
+{
+    const IrFunc *fn = element_func(v, s, in);
+    const IrType yes = type_scalar(DT_bool, LOCAL_HOST);
+    const IrOp *ret = fn ? results_of(fn) : NULL;
+    return ret && ret->num_operands == 1 &&
+           alike(&ret->operands[0]->type, &yes) && types_alike(s, in);
 }
 
 /* Whether t is a stack of elements of type `of`; its first dimension in *n. */
@@ -255,10 +338,35 @@ check_batch(Verify *v, const IrStage *s, const Types *in)
     return check_stack(v, s, in, s->ints[0], !s->ints[1]);
 }
 
+/* The rows of elements: they have as many in every component. */
+static bool
+check_unbatch(Verify *v, const IrStage *s, const Types *in)
+{
+    Dim first = dim_const(0);
+    (void)v;
+    if (s->types.len != in->len)
+        return false;
+    for (int i = 0; i < in->len; i++) {
+        Dim d;
+        if (!is_stack(&in->data[i], &s->types.data[i], &d) ||
+            !type_is_static(&s->types.data[i]) ||
+            (i > 0 && !dim_equal(d, first)))
+            return false;
+        first = d;
+    }
+    return dim_is_const(first) ? first.c >= 0 : first.c == 0 && first.k == 1;
+}
+
 static bool
 check_window(Verify *v, const IrStage *s, const Types *in)
 {
     return s->ints[1] >= 1 && check_stack(v, s, in, s->ints[0], false);
+}
+
+static bool
+check_lanes(Verify *v, const IrStage *s, const Types *in)
+{
+    return check_stack(v, s, in, s->ints[0], false);
 }
 
 static bool
@@ -302,8 +410,64 @@ check_prefetch(Verify *v, const IrStage *s, const Types *in)
     return s->ints[0] >= 1 && types_alike(s, in);
 }
 
+static bool
+check_cache(Verify *v, const IrStage *s, const Types *in)
+{
+    (void)v;
+    return types_alike(s, in);
+}
+
+/* The types of the other dataset's elements. */
+static Types
+types_of_other(const Verify *v, const IrStage *s)
+{
+    Types t = {0};
+    const IrDataset *d = s->other ? ir_dataset_find(v->module, s->other) : NULL;
+    if (d && d->stages.len) {
+        t.data = VEC_LAST(d->stages).types.data;
+        t.len = VEC_LAST(d->stages).types.len;
+    }
+    return t;
+}
+
+static bool
+check_concat(Verify *v, const IrStage *s, const Types *in)
+{
+    Types other = types_of_other(v, s);
+    return types_alike(s, in) && types_alike(s, &other);
+}
+
+/* The batch symbol that a shape names; -1: none. */
+static int32_t
+symbol_of(const IrType *t)
+{
+    for (int i = 0; i < t->rank; i++)
+        if (!dim_is_const(t->dims[i]))
+            return t->dims[i].sym;
+    return -1;
+}
+
+/* An element has one number of rows, so its shapes name one symbol. */
+static bool
+check_zip(Verify *v, const IrStage *s, const Types *in)
+{
+    Types other = types_of_other(v, s);
+    int32_t rows = -1;
+    if (s->types.len != in->len + other.len || other.len == 0)
+        return false;
+    for (int i = 0; i < s->types.len; i++) {
+        const IrType *t = &s->types.data[i];
+        int32_t symbol = symbol_of(t);
+        if (!alike(t, i < in->len ? &in->data[i] : &other.data[i - in->len]) ||
+            (rows >= 0 && symbol >= 0 && symbol != rows))
+            return false;
+        rows = symbol >= 0 ? symbol : rows;
+    }
+    return true;
+}
+
 static CheckStage *const check_stage[NUM_STAGES] = {
-#define STAGE(name, source, ints, text, func, other, doc) check_##name,
+#define STAGE(name, source, ints, reads, names, func, other, doc) check_##name,
 #include "ir/stages.def"
 #undef STAGE
 };
@@ -317,6 +481,32 @@ types_are_sound(Verify *v, const IrStage *s)
             return false;
     }
     return s->types.len > 0;
+}
+
+/* How many stages are at work in dataset number i, those of the datasets that
+ * it names too; these come before it, so that none is part of itself. */
+static int64_t
+count_stages(Verify *v, int i, const int64_t *before)
+{
+    const IrModule *m = v->module;
+    const IrDataset *d = m->datasets.data[i];
+    int64_t n = d->stages.len;
+    for (int k = 0; k < d->stages.len; k++) {
+        const IrStage *s = &d->stages.data[k];
+        int j = 0;
+        while (s->other && j < i &&
+               strcmp(m->datasets.data[j]->name, s->other) != 0)
+            j++;
+        if (s->other && j == i)
+            verify_error_at(v, s->loc, "there is no dataset \"%s\" before it",
+                            s->other);
+        else if (s->other)
+            n += before[j];
+    }
+    if (n > IR_MAX_STAGES)
+        verify_error_at(v, d->loc, "the dataset \"%s\" has more than %d stages",
+                        d->name, IR_MAX_STAGES);
+    return n < IR_MAX_STAGES ? n : IR_MAX_STAGES;
 }
 
 static void
@@ -335,6 +525,12 @@ check_dataset(Verify *v, const IrDataset *d)
         else if (!types_are_sound(v, s) || !check_stage[s->kind](v, s, &in))
             verify_error_at(v, s->loc, "%s of \"%s\" is not sound: it is %s",
                             info->name, d->name, info->doc);
+        else if ((s->kind == STAGE_cache || s->kind == STAGE_lanes) &&
+                 ir_stage_is_endless(v->module, d, i - 1))
+            verify_error_at(v, s->loc,
+                            "%s of \"%s\" keeps all elements, and these have "
+                            "no end",
+                            info->name, d->name);
         in.data = s->types.data;
         in.len = s->types.len;
     }
@@ -374,8 +570,11 @@ verify_declarations(Verify *v)
         check_func(v, fn, &num_mains);
     for (int i = 0; i < m->vars.len; i++)
         check_var(v, m->vars.data[i]);
-    for (int i = 0; i < m->datasets.len; i++)
+    int64_t *stages = NEW_ARRAY(v->scratch, int64_t, (size_t)m->datasets.len);
+    for (int i = 0; i < m->datasets.len; i++) {
+        stages[i] = count_stages(v, i, stages);
         check_dataset(v, m->datasets.data[i]);
+    }
     for (int i = 0; i < m->iters.len; i++)
         check_iter(v, m->iters.data[i]);
 }

@@ -147,14 +147,14 @@ measure_elements(RtDivision *d)
 static Status
 check_policy(const RtDivision *d, const IrIter *iter, const IrDataset *dataset)
 {
-    if (iter->shard != SHARD_FILE ||
-        ir_dataset_reads_files(d->inputs[0]->module, dataset))
+    StageKind source = ir_dataset_source(d->inputs[0]->module, dataset);
+    if (iter->shard != SHARD_FILE || ir_stage_info[source].reads)
         return OK;
     return status_new(STATUS_INPUT,
                       "%s: \"%s\" cannot be sharded by file: its source is %s, "
                       "which reads none",
                       rt_stage_place(d->inputs[0]), dataset->name,
-                      ir_stage_info[dataset->stages.data[0].kind].name);
+                      ir_stage_info[source].name);
 }
 
 Status

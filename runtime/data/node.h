@@ -41,6 +41,7 @@ typedef struct RtNodeOps {
 struct RtNode {
     const RtNodeOps *ops;
     RtNode *input; /* the node before; NULL for a source */
+    RtNode *other; /* zip, concat: the last node of the other; else NULL */
     const IrModule *module;
     const IrStage *stage;
     Arena *arena;
@@ -61,6 +62,18 @@ Status rt_node_rewind(RtNode *n, uint64_t pass) MUST_USE;
 /* Where n and all nodes before it stand. */
 void rt_node_carry(RtNode *n, RtState *s);
 
+/* ---- files of a pipeline, for sharding ----------------------------------- */
+
+/* How many files each source before `last` reads at least; 0: one reads none.
+ */
+int64_t rt_pipeline_num_files(const RtNode *last);
+/* Leaves every source its files index, index + num, ... (in the order of paths
+ * and, within a wildcard, of names): before the first pass, and there must be
+ * as many as num. */
+void rt_pipeline_shard_files(RtNode *last, int num, int index);
+
+/* ---- making nodes -------------------------------------------------------- */
+
 /* n zeroed bytes on a cache line. */
 char *rt_data_room(Arena *a, int64_t n);
 /* Room for one element that n gives, batches at their bounds. */
@@ -72,17 +85,17 @@ void rt_rows_carry(const RtNode *n, int64_t *rows, RtState *s);
 
 /* Makers of nodes: n is filled in but for ops and state. */
 Status rt_source_new(RtNode *n, const RtDataOptions *options) MUST_USE;
-Status rt_npy_new(RtNode *n, const RtDataOptions *options) MUST_USE;
+Status rt_files_new(RtNode *n, const RtDataOptions *options) MUST_USE;
 Status rt_stage_new(RtNode *n, const RtDataOptions *options) MUST_USE;
 void rt_shuffle_new(RtNode *n);
+void rt_lanes_new(RtNode *n);
+void rt_cache_new(RtNode *n);
+void rt_zip_new(RtNode *n);
+void rt_concat_new(RtNode *n);
 
 /* Makes n the source of count elements that lie one after the other, component
  * after component. */
 void rt_rows_new(RtNode *n, const char *bytes, int64_t count);
-
-/* The source n's file, which path in the program names, as it is on disk. */
-Status rt_data_read(const RtNode *n, const RtDataOptions *options, char **data,
-                    size_t *len) MUST_USE;
 
 /* "file:line:col" of a stage, for messages. */
 const char *rt_stage_place(const RtNode *n);

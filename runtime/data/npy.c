@@ -7,9 +7,9 @@
  * and the elements.  The file must hold what the program stated: the first
  * dimension counts elements of the pipeline, the others are an element's shape.
  */
-#include <string.h>
-#include "ir/build.h"
 #include "runtime/data/npy.h"
+
+#include <string.h>
 
 typedef struct Cursor {
     const char *at, *end;
@@ -156,6 +156,9 @@ npy_parse(const char *data, size_t len, NpyHeader *h)
 
 /* ---- the source --------------------------------------------------------- */
 
+/* No header is longer; NumPy's are some hundred bytes. */
+enum { MAX_HEADER = 64 << 10 };
+
 static bool
 agrees(const IrType *t, const NpyHeader *h)
 {
@@ -178,51 +181,61 @@ shape_text(Arena *a, const NpyHeader *h)
 }
 
 static Status
-check(const RtNode *n, const NpyHeader *h, size_t len)
+check(const RtFile *f, RtStream *s, int i, const char *of, const NpyHeader *h)
 {
-    const IrType *t = &n->stage->types.data[0];
-    const char *place = rt_stage_place(n), *path = n->stage->text;
-    size_t bytes;
+    size_t bytes, have;
+    const IrType *t = rt_file_type(f, i);
     if (!agrees(t, h))
-        return status_new(STATUS_INPUT,
-                          "%s: \"%s\" holds '%s' of shape [%s], not rows of %s",
-                          place, path, h->descr, shape_text(n->arena, h),
-                          ir_type_text(n->module, t));
+        return rt_file_error(f, "%sholds '%s' of shape [%s], not rows of %s",
+                             of, h->descr, shape_text(f->arena, h),
+                             rt_file_type_text(f, i));
     if (h->fortran_order)
-        return status_new(STATUS_INPUT,
-                          "%s: \"%s\" is in column-major order; save it with "
-                          "numpy.ascontiguousarray",
-                          place, path);
-    if (!total_bytes(h, dtype_info[t->dtype].bytes, &bytes) ||
-        bytes > len - h->offset)
-        return status_new(STATUS_INPUT,
-                          "%s: \"%s\" is cut short: %zu bytes of elements",
-                          place, path, len - h->offset);
+        return rt_file_error(f,
+                             "%sis in column-major order; save it with "
+                             "numpy.ascontiguousarray",
+                             of);
+    have = (size_t)rt_stream_size(s) - h->offset;
+    if (rt_stream_size(s) >= 0 &&
+        (!total_bytes(h, dtype_info[t->dtype].bytes, &bytes) || bytes > have))
+        return rt_file_error(f, "%sis cut short: %zu bytes of elements", of,
+                             have);
     return OK;
-}
-
-/* A bool is 0 or 1 to compiled code; NumPy writes no others, other programs
- * may. */
-static void
-normalise_bools(char *data, size_t len)
-{
-    for (size_t i = 0; i < len; i++)
-        data[i] = data[i] != 0;
 }
 
 Status
-rt_npy_new(RtNode *n, const RtDataOptions *options)
+npy_begin(const RtFile *f, RtStream *s, int i, const char *array, NpyHeader *h)
 {
-    char *data;
-    size_t len;
-    NpyHeader h;
-    TRY(rt_data_read(n, options, &data, &len));
-    if (!npy_parse(data, len, &h))
-        return status_new(STATUS_INPUT, "%s: \"%s\" is no .npy file",
-                          rt_stage_place(n), n->stage->text);
-    TRY(check(n, &h, len));
-    if (n->stage->types.data[0].dtype == DT_bool)
-        normalise_bools(data + h.offset, len - h.offset);
-    rt_rows_new(n, data + h.offset, h.shape[0]);
+    const char *data;
+    size_t have;
+    const char *of =
+        array ? arena_printf(f->arena, "array \"%s\" ", array) : "";
+    TRY(rt_stream_peek(s, MAX_HEADER, &data, &have));
+    if (!npy_parse(data, have, h))
+        return rt_file_error(f, "%sis no .npy file", of);
+    TRY(check(f, s, i, of, h));
+    rt_stream_skip(s, h->offset);
     return OK;
 }
+
+static Status
+begin(RtFile *f)
+{
+    NpyHeader *h = NEW(f->arena, NpyHeader);
+    f->state = h;
+    return npy_begin(f, f->stream, 0, NULL, h);
+}
+
+static Status
+next(RtFile *f, RtElement *e, bool *end)
+{
+    const NpyHeader *h = f->state;
+    size_t bytes = (size_t)f->node->bytes[0];
+    *end = f->record >= h->shape[0];
+    if (!*end)
+        TRY(rt_file_take(f, f->stream, e->data[0], bytes, end));
+    if (!*end && rt_file_type(f, 0)->dtype == DT_bool)
+        rt_normalise_bools(e->data[0], (int64_t)bytes);
+    return OK;
+}
+
+const RtFormat rt_npy_format = {.begin = begin, .next = next};

@@ -4,7 +4,7 @@
 #ifndef TFD_RUNTIME_DATA_NPY_H
 #define TFD_RUNTIME_DATA_NPY_H
 
-#include "runtime/data/node.h"
+#include "runtime/data/files.h"
 
 enum { NPY_MAX_RANK = 32 };
 
@@ -19,5 +19,11 @@ typedef struct NpyHeader {
 /* Reads the header of a file's len bytes; false if it is none.  Any bytes are
  * safe.  Whether the elements are all there is not looked at. */
 bool npy_parse(const char *data, size_t len, NpyHeader *h);
+
+/* The header of stream s, which is left at the first row: rows of component
+ * number i of file f's elements, or an error.  array names it in an .npz, else
+ * it is NULL. */
+Status npy_begin(const RtFile *f, RtStream *s, int i, const char *array,
+                 NpyHeader *h) MUST_USE;
 
 #endif

@@ -2,7 +2,6 @@
  * pipeline.c - chains of nodes, and elements
  */
 #include "ir/build.h"
-#include "runtime/base/file.h"
 #include "runtime/cpu/wait.h"
 #include "runtime/data/node.h"
 
@@ -64,7 +63,7 @@ rt_element_carry(const RtNode *n, RtElement *e, RtState *s)
         rt_state_bytes(s, e->data[i], (size_t)n->bytes[i]);
 }
 
-/* ---- files -------------------------------------------------------------- */
+/* ---- places ------------------------------------------------------------- */
 
 const char *
 rt_stage_place(const RtNode *n)
@@ -73,21 +72,6 @@ rt_stage_place(const RtNode *n)
     return arena_printf(n->arena, "%s:%u:%u",
                         diag_source_name(n->module->diag, loc.file), loc.line,
                         loc.col);
-}
-
-Status
-rt_data_read(const RtNode *n, const RtDataOptions *options, char **data,
-             size_t *len)
-{
-    const char *path = n->stage->text;
-    if (path[0] != '/' && options->dir && options->dir[0])
-        path = arena_printf(n->arena, "%s/%s", options->dir, path);
-    TRY(status_note(
-        file_read(n->arena, path, data, len), "opening %s(\"%s\") at %s",
-        ir_stage_info[n->stage->kind].name, n->stage->text, rt_stage_place(n)));
-    if (options->file_bytes)
-        *options->file_bytes += (int64_t)*len;
-    return OK;
 }
 
 /* ---- chains ------------------------------------------------------------- */
@@ -121,13 +105,23 @@ rt_node_carry(RtNode *n, RtState *s)
     }
 }
 
+/* Those that read another dataset come with its own nodes: no two share one. */
+static Status
+make_other(RtNode *n, const RtDataOptions *options)
+{
+    const IrDataset *d = ir_dataset_find(n->module, n->stage->other);
+    if (!d)
+        UNREACHABLE("no dataset @%s", n->stage->other);
+    return rt_pipeline_new(n->arena, n->module, d, options, &n->other);
+}
+
 static Status
 make_node(RtNode *n, const RtDataOptions *options)
 {
-    if (n->stage->kind == STAGE_npy)
-        return rt_npy_new(n, options);
     if (ir_stage_info[n->stage->kind].is_source)
         return rt_source_new(n, options);
+    if (n->stage->other)
+        TRY(make_other(n, options));
     return rt_stage_new(n, options);
 }
 

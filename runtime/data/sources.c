@@ -1,5 +1,5 @@
 /*
- * sources.c - where pipelines begin: range, tensors, bytes
+ * sources.c - where pipelines begin: range, tensors
  */
 #include <string.h>
 #include "runtime/data/node.h"
@@ -45,8 +45,7 @@ rows_carry(RtNode *n, RtState *s)
     rt_state_i64(s, &r->at, 0, count);
     if (count != r->count)
         rt_state_fail(s, "%s: there were %lld elements, and are %lld now",
-                      rt_stage_place(n), (long long)count,
-                      (long long)r->count);
+                      rt_stage_place(n), (long long)count, (long long)r->count);
 }
 
 static const RtNodeOps rows_ops = {rows_next, rows_rewind, rows_carry};
@@ -90,28 +89,15 @@ range_new(RtNode *n)
 
 /* ---- by kind ------------------------------------------------------------ */
 
-static Status
-bytes_new(RtNode *n, const RtDataOptions *options)
-{
-    char *data;
-    size_t len;
-    TRY(rt_data_read(n, options, &data, &len));
-    rt_rows_new(n, data, (int64_t)len);
-    return OK;
-}
-
 Status
 rt_source_new(RtNode *n, const RtDataOptions *options)
 {
-    switch ((StageKind)n->stage->kind) {
-    case STAGE_range:
+    if (ir_stage_info[n->stage->kind].reads)
+        return rt_files_new(n, options);
+    if (n->stage->kind == STAGE_range)
         return range_new(n);
-    case STAGE_tensors:
-        rt_rows_new(n, n->stage->data, n->stage->ints[0]);
-        return OK;
-    case STAGE_bytes:
-        return bytes_new(n, options);
-    default:
+    if (n->stage->kind != STAGE_tensors)
         UNREACHABLE("%s is no source", ir_stage_info[n->stage->kind].name);
-    }
+    rt_rows_new(n, n->stage->data, n->stage->ints[0]);
+    return OK;
 }

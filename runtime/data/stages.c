@@ -5,13 +5,16 @@
  * stage can stop half-way and need not remember that its input is at its end.
  */
 #include <string.h>
+#include "ir/build.h"
 #include "runtime/data/node.h"
 
 /* The state of all stages here: what each uses of it is said beside it. */
 typedef struct Stage {
-    RtElement in;   /* map, batch, window: room for an element of the input */
-    RtElementFn fn; /* map */
-    int64_t count;  /* elements given; repeat: passes begun */
+    RtElement in;   /* room for an element of the input, if one needs it */
+    RtElementFn fn; /* map, filter */
+    int64_t count;  /* elements given; repeat: passes begun; unbatch: rows of
+                     * the element at hand that were given */
+    int64_t rows;   /* unbatch: of that element */
     int64_t held;   /* window: elements in the ring */
     int64_t first;  /* window: where in the ring the oldest is */
     char **ring;    /* window: room for as many elements as one has */
@@ -22,7 +25,7 @@ static Status
 stage_rewind(RtNode *n)
 {
     Stage *s = n->state;
-    s->count = s->held = s->first = 0;
+    s->count = s->rows = s->held = s->first = 0;
     return rt_node_rewind(n->input, n->pass);
 }
 
@@ -56,6 +59,23 @@ map_next(RtNode *n, RtElement *e, bool *end)
                       (void *const *)e->data, s->in.rows);
 }
 
+/* The element is made in its place; where the function refuses it, the next one
+ * is made there. */
+static Status
+filter_next(RtNode *n, RtElement *e, bool *end)
+{
+    Stage *s = n->state;
+    bool pass = false;
+    void *result = &pass;
+    while (!pass) {
+        TRY(rt_node_next(n->input, e, end));
+        if (*end)
+            return OK;
+        TRY(s->fn.call(s->fn.self, (void *const *)e->data, &result, e->rows));
+    }
+    return OK;
+}
+
 /* ---- batch and window: elements stacked ---------------------------------- */
 
 /* Between two stacks of elements of n's input. */
@@ -84,6 +104,37 @@ batch_next(RtNode *n, RtElement *e, bool *end)
     }
     *end = e->rows == 0 || (drop_remainder && e->rows < size);
     return OK;
+}
+
+/* A batch at hand is given row by row. */
+static Status
+unbatch_next(RtNode *n, RtElement *e, bool *end)
+{
+    Stage *s = n->state;
+    Dim rows = n->input->stage->types.data[0].dims[0];
+    while (s->count == s->rows) {
+        TRY(rt_node_next(n->input, &s->in, end));
+        if (*end)
+            return OK;
+        s->count = 0;
+        s->rows = dim_is_const(rows) ? rows.c : s->in.rows;
+    }
+    for (int i = 0; i < n->stage->types.len; i++)
+        memcpy(e->data[i], s->in.data[i] + s->count * n->bytes[i],
+               (size_t)n->bytes[i]);
+    s->count++;
+    *end = false;
+    return OK;
+}
+
+static void
+unbatch_carry(RtNode *n, RtState *s)
+{
+    Stage *stage = n->state;
+    Dim rows = n->input->stage->types.data[0].dims[0];
+    rt_state_i64(s, &stage->rows, 0, ir_dim_full(n->module, rows).c);
+    rt_state_i64(s, &stage->count, 0, stage->rows);
+    rt_element_carry(n->input, &stage->in, s);
 }
 
 /* Takes the oldest `stride` elements off the ring; when it holds fewer, those
@@ -227,7 +278,9 @@ shard_next(RtNode *n, RtElement *e, bool *end)
 
 static const RtNodeOps stage_ops[NUM_STAGES] = {
     [STAGE_map] = {map_next, stage_rewind, nothing_carry},
+    [STAGE_filter] = {filter_next, stage_rewind, nothing_carry},
     [STAGE_batch] = {batch_next, stage_rewind, nothing_carry},
+    [STAGE_unbatch] = {unbatch_next, stage_rewind, unbatch_carry},
     [STAGE_window] = {window_next, stage_rewind, window_carry},
     [STAGE_repeat] = {repeat_next, repeat_rewind, repeat_carry},
     [STAGE_take] = {take_next, stage_rewind, count_carry},
@@ -251,14 +304,10 @@ check_one_shape(const RtNode *n)
     return OK;
 }
 
-Status
-rt_stage_new(RtNode *n, const RtDataOptions *options)
+static Status
+simple_new(RtNode *n, const RtDataOptions *options)
 {
     StageKind kind = (StageKind)n->stage->kind;
-    if (kind == STAGE_shuffle) {
-        rt_shuffle_new(n);
-        return OK;
-    }
     Stage *s = NEW(n->arena, Stage);
     n->state = s;
     n->ops = &stage_ops[kind];
@@ -266,10 +315,35 @@ rt_stage_new(RtNode *n, const RtDataOptions *options)
         UNREACHABLE("%s is no stage", ir_stage_info[kind].name);
     if (kind == STAGE_batch || kind == STAGE_window)
         TRY(check_one_shape(n));
-    if (kind == STAGE_map)
+    if (ir_stage_info[kind].has_func)
         s->fn = options->function(options->context, n->stage->func);
     if (kind == STAGE_window)
         s->ring = rt_element_new(n).data;
     s->in = rt_element_new(n->input);
     return OK;
+}
+
+Status
+rt_stage_new(RtNode *n, const RtDataOptions *options)
+{
+    switch ((StageKind)n->stage->kind) {
+    case STAGE_shuffle:
+        rt_shuffle_new(n);
+        return OK;
+    case STAGE_lanes:
+        TRY(check_one_shape(n));
+        rt_lanes_new(n);
+        return OK;
+    case STAGE_cache:
+        rt_cache_new(n);
+        return OK;
+    case STAGE_zip:
+        rt_zip_new(n);
+        return OK;
+    case STAGE_concat:
+        rt_concat_new(n);
+        return OK;
+    default:
+        return simple_new(n, options);
+    }
 }

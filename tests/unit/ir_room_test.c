@@ -72,7 +72,7 @@ elements_are_counted(void **state)
         Arena *a = arena_new(NULL, "test");
         const IrModule *m = with_dataset(a, cases[i].stages);
         const IrDataset *d = m->datasets.data[0];
-        int64_t count = ir_stage_count(d, d->stages.len - 1);
+        int64_t count = ir_stage_count(m, d, d->stages.len - 1);
         if (count != cases[i].count)
             fail_msg("%s\ngives %lld elements, not %lld", cases[i].stages,
                      (long long)count, (long long)cases[i].count);

@@ -1,0 +1,461 @@
+/*
+ * csv.c - rows of a table in text
+ *
+ * The format is that of RFC 4180: fields between separators, lines that end in
+ * \n or \r\n; a field in quotes may have all of these, and a quote twice.
+ * Empty lines are passed over, and so is the mark that some programs begin a
+ * file of UTF-8 with.
+ *
+ * A component takes the column that its name or number says; one with
+ * dimensions takes as many columns side by side as it has elements, but u8[n]
+ * is the text of one column, filled up with zeros.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+#include "runtime/data/files.h"
+
+typedef struct Field {
+    size_t begin, len; /* in the text of the row, a zero behind it */
+} Field;
+
+typedef struct Csv {
+    RtFile *file;
+    char separator;
+    const char *at, *end; /* bytes at hand */
+    size_t seen;          /* that the stream showed, taken or not */
+    int64_t line;         /* in which the next byte stands */
+    Str text;             /* of the row: its fields, without quotes */
+    VEC(Field) fields;
+    VEC(const char *) header; /* names of columns, if they are looked up */
+    int64_t *columns;         /* the first column of each component */
+    int64_t num_columns;      /* of every row; -1: not known yet */
+} Csv;
+
+/* ---- bytes --------------------------------------------------------------- */
+
+enum { AT_END = -1 };
+
+/* The next byte without taking it, or AT_END. */
+static Status
+look(Csv *c, int *out)
+{
+    if (c->at == c->end) {
+        size_t have;
+        rt_stream_skip(c->file->stream, c->seen);
+        TRY(rt_stream_peek(c->file->stream, 1, &c->at, &have));
+        c->end = c->at + have;
+        c->seen = have;
+    }
+    *out = c->at == c->end ? AT_END : (unsigned char)*c->at;
+    return OK;
+}
+
+static void
+take(Csv *c)
+{
+    c->line += *c->at++ == '\n';
+}
+
+/* What was looked at and not taken is the stream's again. */
+static void
+leave(Csv *c)
+{
+    rt_stream_skip(c->file->stream, c->seen - (size_t)(c->end - c->at));
+    c->at = c->end = NULL;
+    c->seen = 0;
+}
+
+/* ---- rows ---------------------------------------------------------------- */
+
+/* Up to the quote that ends the field. */
+static Status
+read_quoted(Csv *c)
+{
+    int byte;
+    for (take(c);; take(c)) {
+        TRY(look(c, &byte));
+        if (byte == AT_END)
+            return rt_line_error(c->file,
+                                 "a field that begins with \" has no end");
+        if (byte == '"') {
+            take(c);
+            TRY(look(c, &byte));
+            if (byte != '"')
+                return OK;
+        }
+        str_addc(&c->text, (char)byte);
+    }
+}
+
+static Status
+read_plain(Csv *c)
+{
+    for (int byte;; take(c)) {
+        TRY(look(c, &byte));
+        if (byte == AT_END || byte == c->separator || byte == '\n')
+            return OK;
+        if (byte == '"')
+            return rt_line_error(
+                c->file, "a quote stands in a field that does not begin "
+                         "with one; write \"...\"\"...\"");
+        str_addc(&c->text, (char)byte);
+    }
+}
+
+/* A separator, of which *more tells, or the end of the line. */
+static Status
+read_end(Csv *c, bool *more)
+{
+    int byte;
+    TRY(look(c, &byte));
+    if (byte == '\r') {
+        take(c);
+        TRY(look(c, &byte));
+    }
+    *more = byte == c->separator;
+    if (!*more && byte != '\n' && byte != AT_END)
+        return rt_line_error(c->file,
+                             "text stands behind a field in quotes; a quote in "
+                             "one is written \"\"");
+    if (byte != AT_END)
+        take(c);
+    return OK;
+}
+
+static Status
+read_field(Csv *c, bool *more)
+{
+    int byte;
+    size_t begin = c->text.len;
+    TRY(look(c, &byte));
+    bool quoted = byte == '"';
+    TRY(quoted ? read_quoted(c) : read_plain(c));
+    TRY(read_end(c, more));
+    size_t len = c->text.len - begin;
+    if (!quoted && !*more && len && c->text.data[begin + len - 1] == '\r')
+        c->text.data[begin + --len] = 0;
+    str_addc(&c->text, 0);
+    VEC_PUSH(c->file->arena, c->fields, ((Field){begin, len}));
+    return OK;
+}
+
+/* The fields of the next line that is not empty; *end: there is none. */
+static Status
+read_row(Csv *c, bool *end)
+{
+    int byte;
+    RtFile *f = c->file;
+    c->line = f->line + 1;
+    c->text.len = 0;
+    c->fields.len = 0;
+    TRY(look(c, &byte));
+    while (byte == '\n' || byte == '\r') {
+        take(c);
+        TRY(look(c, &byte));
+    }
+    f->line = c->line;
+    *end = byte == AT_END;
+    for (bool more = !*end; more;)
+        TRY(read_field(c, &more));
+    leave(c);
+    return OK;
+}
+
+/* Field i of the row, without blanks around it. */
+static char *
+trimmed(const Csv *c, int64_t i)
+{
+    char *text = c->text.data + c->fields.data[i].begin;
+    size_t len = c->fields.data[i].len;
+    while (len && (text[len - 1] == ' ' || text[len - 1] == '\t'))
+        text[--len] = 0;
+    return text + strspn(text, " \t");
+}
+
+/* ---- columns ------------------------------------------------------------- */
+
+static bool
+is_text(const IrType *t)
+{
+    return t->dtype == DT_u8 && t->rank == 1;
+}
+
+/* How many columns a component takes. */
+static int64_t
+width_of(const RtFile *f, int component)
+{
+    bool text = is_text(rt_file_type(f, component));
+    return text ? 1 : rt_file_count(f, component);
+}
+
+/* 'column "x"', or 'column 3' where columns have no names. */
+static const char *
+column_text(const Csv *c, int64_t column)
+{
+    Arena *a = c->file->arena;
+    if (column < c->header.len)
+        return arena_printf(a, "column \"%s\"", c->header.data[column]);
+    return arena_printf(a, "column %lld", (long long)column);
+}
+
+static const char *
+header_text(const Csv *c)
+{
+    Str s = str_new(c->file->arena);
+    for (int i = 0; i < c->header.len && i < 20; i++)
+        str_addf(&s, "%s\"%s\"", i ? ", " : "", c->header.data[i]);
+    return str_text(&s);
+}
+
+static Status
+find_column(Csv *c, const char *name, int64_t *out)
+{
+    *out = -1;
+    for (int i = 0; i < c->header.len; i++) {
+        if (strcmp(c->header.data[i], name) != 0)
+            continue;
+        if (*out >= 0)
+            return rt_file_error(c->file, "has two columns \"%s\"", name);
+        *out = i;
+    }
+    if (*out < 0)
+        return rt_file_error(c->file, "has no column \"%s\"; it has %s", name,
+                             header_text(c));
+    return OK;
+}
+
+static Status
+read_header(Csv *c)
+{
+    bool end;
+    TRY(read_row(c, &end));
+    if (end)
+        return rt_file_error(c->file, "is empty: it has no line of names");
+    c->num_columns = c->fields.len;
+    c->file->line = c->line - 1;
+    if (c->file->node->stage->ints[0] != CSV_NAMES)
+        return OK;
+    for (int i = 0; i < c->fields.len; i++)
+        VEC_PUSH(c->file->arena, c->header,
+                 arena_strdup(c->file->arena, trimmed(c, i)));
+    return OK;
+}
+
+static Status
+choose_columns(Csv *c)
+{
+    RtFile *f = c->file;
+    const IrStage *stage = f->node->stage;
+    int64_t next = 0;
+    for (int i = 0; i < stage->types.len; i++) {
+        c->columns[i] = next;
+        if (stage->ints[0] == CSV_NAMES)
+            TRY(find_column(c, stage->names.data[i], &c->columns[i]));
+        else if (stage->names.len)
+            c->columns[i] = strtoll(stage->names.data[i], NULL, 10);
+        next += width_of(f, i);
+    }
+    return OK;
+}
+
+/* Rows of so many fields have the columns of component i. */
+static bool
+has_columns(const Csv *c, int i, int64_t fields)
+{
+    int64_t width = width_of(c->file, i);
+    return c->columns[i] >= 0 && width <= fields &&
+           c->columns[i] <= fields - width;
+}
+
+/* Of the first row, or the header: the columns taken are there, and without a
+ * choice they are all. */
+static Status
+check_columns(Csv *c)
+{
+    const IrStage *stage = c->file->node->stage;
+    int64_t n = c->fields.len, taken = 0;
+    for (int i = 0; i < stage->types.len; i++) {
+        taken += width_of(c->file, i);
+        if (!has_columns(c, i, n))
+            return rt_file_error(
+                c->file,
+                "has %lld columns, and component %d takes %lld from %s",
+                (long long)n, i, (long long)width_of(c->file, i),
+                column_text(c, c->columns[i]));
+    }
+    if (stage->names.len == 0 && taken != n)
+        return rt_file_error(c->file,
+                             "has %lld columns, and the program takes %lld; "
+                             "names = (0, 2) takes some by number",
+                             (long long)n, (long long)taken);
+    return OK;
+}
+
+static Status
+check_row(Csv *c)
+{
+    if (c->num_columns < 0)
+        TRY(check_columns(c));
+    else if (c->fields.len != c->num_columns)
+        return rt_line_error(c->file, "it has %d fields, and those before %lld",
+                             c->fields.len, (long long)c->num_columns);
+    c->num_columns = c->fields.len;
+    return OK;
+}
+
+/* ---- values -------------------------------------------------------------- */
+
+/* What tables have where there is nothing, beside an empty field. */
+static bool
+is_missing(const char *text)
+{
+    static const char *const words[] = {"",     "NA",   "N/A", "n/a",
+                                        "NULL", "null", "None"};
+    for (size_t i = 0; i < sizeof words / sizeof *words; i++)
+        if (strcmp(text, words[i]) == 0)
+            return true;
+    return false;
+}
+
+static bool
+parse_bool(const char *text, Scalar *out)
+{
+    bool yes = !strcasecmp(text, "true") || !strcmp(text, "1");
+    *out = scalar_int(DT_bool, yes);
+    return yes || !strcasecmp(text, "false") || !strcmp(text, "0");
+}
+
+static bool
+parse_int(const char *text, DType t, Scalar *out)
+{
+    char *end;
+    errno = 0;
+    long long x = strtoll(text, &end, 10);
+    if (end == text || *end || errno || !int_fits(t, x))
+        return false;
+    *out = scalar_int(t, x);
+    return true;
+}
+
+/* Decimal, inf or nan.  Once rounded where C can. */
+static bool
+parse_float(const char *text, DType t, Scalar *out)
+{
+    char *end;
+    double x = t == DT_f64 ? strtod(text, &end) : strtof(text, &end);
+    if (t == DT_f16 || t == DT_bf16)
+        x = strtod(text, &end);
+    *out = scalar_float(t, x);
+    return end != text && !*end && !strpbrk(text, "xX(");
+}
+
+static bool
+parse_value(const char *text, DType t, Scalar *out)
+{
+    if (dtype_is_float(t))
+        return parse_float(text, t, out);
+    return t == DT_bool ? parse_bool(text, out) : parse_int(text, t, out);
+}
+
+static Status
+read_value(const Csv *c, int component, int64_t column, Scalar *out)
+{
+    const char *text = trimmed(c, column);
+    DType t = rt_file_type(c->file, component)->dtype;
+    if (!is_missing(text)) {
+        if (parse_value(text, t, out))
+            return OK;
+        return rt_line_error(c->file, "\"%.40s\" in %s is no %s", text,
+                             column_text(c, column), dtype_info[t].name);
+    }
+    if (rt_file_default(c->file, component, out))
+        return OK;
+    return rt_line_error(c->file,
+                         "%s is empty; csv(..., missing = 0) gives such fields "
+                         "a value",
+                         column_text(c, column));
+}
+
+static Status
+read_text(const Csv *c, int component, int64_t column, char *to)
+{
+    const Field *f = &c->fields.data[column];
+    size_t room = (size_t)c->file->node->bytes[component];
+    if (f->len > room)
+        return rt_line_error(c->file,
+                             "%s has %zu bytes, more than %s holds; state a "
+                             "longer type",
+                             column_text(c, column), f->len,
+                             rt_file_type_text(c->file, component));
+    memcpy(to, c->text.data + f->begin, f->len);
+    memset(to + f->len, 0, room - f->len);
+    return OK;
+}
+
+static Status
+read_component(const Csv *c, int i, char *to)
+{
+    const IrType *t = rt_file_type(c->file, i);
+    if (is_text(t))
+        return read_text(c, i, c->columns[i], to);
+    int64_t n = width_of(c->file, i);
+    for (int64_t k = 0; k < n; k++) {
+        Scalar x;
+        TRY(read_value(c, i, c->columns[i] + k, &x));
+        scalar_store(t->dtype, to, k, x);
+    }
+    return OK;
+}
+
+/* ---- the format ---------------------------------------------------------- */
+
+static Status
+skip_mark(RtFile *f)
+{
+    const char *data;
+    size_t have;
+    TRY(rt_stream_peek(f->stream, 3, &data, &have));
+    if (have >= 3 && memcmp(data, "\xef\xbb\xbf", 3) == 0)
+        rt_stream_skip(f->stream, 3);
+    return OK;
+}
+
+static Status
+begin(RtFile *f)
+{
+    Csv *c = NEW(f->arena, Csv);
+    const IrStage *stage = f->node->stage;
+    f->state = c;
+    *c =
+        (Csv){.file = f,
+              .separator = (char)stage->ints[1],
+              .text = str_new(f->arena),
+              .columns = NEW_ARRAY(f->arena, int64_t, (size_t)stage->types.len),
+              .num_columns = -1};
+    TRY(skip_mark(f));
+    if (stage->ints[0] != CSV_NO_HEADER)
+        TRY(read_header(c));
+    TRY(choose_columns(c));
+    if (stage->ints[0] != CSV_NO_HEADER)
+        TRY(check_columns(c));
+    return OK;
+}
+
+static Status
+next(RtFile *f, RtElement *e, bool *end)
+{
+    Csv *c = f->state;
+    TRY(read_row(c, end));
+    if (*end)
+        return OK;
+    TRY(check_row(c));
+    for (int i = 0; i < f->node->stage->types.len; i++)
+        TRY(read_component(c, i, e->data[i]));
+    f->line = c->line - 1;
+    return OK;
+}
+
+const RtFormat rt_csv_format = {
+    .is_packed = rt_is_gzip, .begin = begin, .next = next};

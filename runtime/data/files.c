@@ -1,0 +1,429 @@
+/*
+ * files.c - sources that read files, one after the other
+ *
+ * When a source is made, every file is opened, and its beginning and its first
+ * record are read: a file that is missing or of another type ends the run
+ * before it begins.  After that one file is open at a time.
+ */
+#include "runtime/data/files.h"
+
+#include <errno.h>
+#include <glob.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#include "ir/build.h"
+#include "runtime/base/file.h"
+
+typedef struct Path {
+    const char *path, *name;
+} Path;
+
+/* Where in a file we are: what is next, and the file's size on disk. */
+typedef struct Place {
+    int64_t record, line, offset, size;
+} Place;
+
+typedef struct Files {
+    const RtFormat *format;
+    VEC(Path) paths;
+    int64_t at; /* the file that is open, or will be next */
+    bool open;  /* `file` is */
+    RtFile file;
+    bool resumes; /* to go on from `place` in it, where a checkpoint stands */
+    Place place;
+} Files;
+
+/* ---- what formats ask ---------------------------------------------------- */
+
+static Status
+file_error_at(const RtFile *f, const char *where, const char *format,
+              va_list args)
+{
+    Arena *scratch = arena_new(NULL, "a file's error");
+    const char *text = arena_vprintf(scratch, format, args);
+    Loc loc = f->node->stage->loc;
+    Status st = status_new(STATUS_INPUT, "%s:%u:%u: \"%s\"%s %s",
+                           diag_source_name(f->node->module->diag, loc.file),
+                           loc.line, loc.col, f->name, where, text);
+    arena_release(scratch);
+    return st;
+}
+
+Status
+rt_file_error(const RtFile *f, const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    Status st = file_error_at(f, "", format, args);
+    va_end(args);
+    return st;
+}
+
+Status
+rt_line_error(const RtFile *f, const char *format, ...)
+{
+    char where[40];
+    va_list args;
+    va_start(args, format);
+    snprintf(where, sizeof where, ", line %lld:", (long long)f->line);
+    Status st = file_error_at(f, where, format, args);
+    va_end(args);
+    return st;
+}
+
+Status
+rt_record_error(const RtFile *f, const char *format, ...)
+{
+    char where[40];
+    va_list args;
+    va_start(args, format);
+    snprintf(where, sizeof where, ", record %lld:", (long long)f->record);
+    Status st = file_error_at(f, where, format, args);
+    va_end(args);
+    return st;
+}
+
+const IrType *
+rt_file_type(const RtFile *f, int component)
+{
+    return &f->node->stage->types.data[component];
+}
+
+const char *
+rt_file_type_text(const RtFile *f, int component)
+{
+    return ir_type_text(f->node->module, rt_file_type(f, component));
+}
+
+int64_t
+rt_file_count(const RtFile *f, int component)
+{
+    const IrType *t = rt_file_type(f, component);
+    return f->node->bytes[component] / (int64_t)dtype_info[t->dtype].bytes;
+}
+
+bool
+rt_file_default(const RtFile *f, int component, Scalar *out)
+{
+    const char *data = f->node->stage->data;
+    if (!data)
+        return false;
+    for (int i = 0; i < component; i++)
+        data += dtype_info[rt_file_type(f, i)->dtype].bytes;
+    *out = scalar_load(rt_file_type(f, component)->dtype, data, 0);
+    return true;
+}
+
+Status
+rt_file_take(const RtFile *f, RtStream *s, void *to, size_t n, bool *end)
+{
+    const char *data;
+    size_t have;
+    TRY(rt_stream_peek(s, n, &data, &have));
+    *end = have == 0 && n > 0;
+    if (*end)
+        return OK;
+    if (have < n)
+        return rt_record_error(f, "it is cut short: %zu bytes of %zu", have, n);
+    memcpy(to, data, n);
+    rt_stream_skip(s, n);
+    return OK;
+}
+
+bool
+rt_is_gzip(const unsigned char *head, size_t len)
+{
+    return len >= 2 && head[0] == 0x1f && head[1] == 0x8b;
+}
+
+void
+rt_normalise_bools(void *elements, int64_t n)
+{
+    unsigned char *x = elements;
+    for (int64_t i = 0; i < n; i++)
+        x[i] = x[i] != 0;
+}
+
+/* ---- which files --------------------------------------------------------- */
+
+/* dir may have characters that are wildcards in a path. */
+static const char *
+quoted(Arena *a, const char *dir)
+{
+    Str s = str_new(a);
+    for (; *dir; dir++) {
+        if (strchr("*?[\\", *dir))
+            str_addc(&s, '\\');
+        str_addc(&s, *dir);
+    }
+    return str_text(&s);
+}
+
+static int
+compare_names(const void *a, const void *b)
+{
+    const char *const *x = a, *const *y = b;
+    return strcmp(*x, *y);
+}
+
+static void
+add_path(Files *s, Arena *a, const char *path, size_t dir)
+{
+    const char *copy = arena_strdup(a, path);
+    VEC_PUSH(a, s->paths, ((Path){copy, copy + dir}));
+}
+
+/* The files that match a wildcard, in the order of their bytes, wherever we
+ * are. */
+static Status
+add_matches(RtNode *n, const char *text, const char *dir)
+{
+    glob_t found;
+    const char *pattern =
+        arena_printf(n->arena, "%s%s", quoted(n->arena, dir), text);
+    int result = glob(pattern, GLOB_NOSORT | GLOB_ERR, NULL, &found);
+    if (result != 0 && result != GLOB_NOMATCH)
+        return file_error(result == GLOB_NOSPACE ? ENOMEM : errno,
+                          "cannot look for \"%s%s\"", dir, text);
+    if (result == GLOB_NOMATCH || found.gl_pathc == 0)
+        return status_new(STATUS_INPUT, "no file matches \"%s%s\"", dir, text);
+    qsort(found.gl_pathv, found.gl_pathc, sizeof(char *), compare_names);
+    for (size_t i = 0; i < found.gl_pathc; i++)
+        add_path(n->state, n->arena, found.gl_pathv[i], strlen(dir));
+    globfree(&found);
+    return OK;
+}
+
+/* A path of the program: as it stands, if there is such a file. */
+static Status
+add_paths(RtNode *n, const char *text, const RtDataOptions *options)
+{
+    bool relative = text[0] != '/' && options->dir && options->dir[0];
+    const char *dir =
+        relative ? arena_printf(n->arena, "%s/", options->dir) : "";
+    const char *path = arena_printf(n->arena, "%s%s", dir, text);
+    if (!strpbrk(text, "*?[") || access(path, F_OK) == 0) {
+        add_path(n->state, n->arena, path, strlen(dir));
+        return OK;
+    }
+    return add_matches(n, text, dir);
+}
+
+/* ---- a file -------------------------------------------------------------- */
+
+/* -1: there is none. */
+static int64_t
+file_size(const char *path)
+{
+    struct stat info;
+    return stat(path, &info) == 0 ? info.st_size : -1;
+}
+
+static void
+close_file(Files *s)
+{
+    if (s->open)
+        arena_release(s->file.arena);
+    s->open = false;
+}
+
+/* On to where a checkpoint stands. */
+static Status
+go_to_place(Files *s)
+{
+    RtFile *f = &s->file;
+    int64_t size = file_size(f->path);
+    f->record = s->place.record;
+    f->line = s->place.line;
+    if (s->place.size != size)
+        return rt_file_error(f,
+                             "had %lld bytes when the checkpoint was written, "
+                             "and has %lld now",
+                             (long long)s->place.size, (long long)size);
+    return s->format->seek ? s->format->seek(f)
+                           : rt_stream_seek(f->stream, s->place.offset);
+}
+
+static Status
+open_file(RtNode *n)
+{
+    Files *s = n->state;
+    Path p = s->paths.data[s->at];
+    s->file = (RtFile){.node = n, .path = p.path, .name = p.name};
+    s->file.arena = arena_new(n->arena, "a file of a dataset");
+    s->open = true;
+    if (!s->format->opens)
+        TRY(rt_stream_open(s->file.arena, p.path, s->format->is_packed,
+                           &s->file.stream));
+    return s->format->begin(&s->file);
+}
+
+static Status
+files_rewind(RtNode *n)
+{
+    Files *s = n->state;
+    close_file(s);
+    s->at = 0;
+    s->resumes = false;
+    return OK;
+}
+
+static Status
+begin_file(RtNode *n)
+{
+    Files *s = n->state;
+    TRY(open_file(n));
+    if (s->resumes)
+        TRY(go_to_place(s));
+    s->resumes = false;
+    return OK;
+}
+
+static Status
+files_next(RtNode *n, RtElement *e, bool *end)
+{
+    Files *s = n->state;
+    for (; s->at < s->paths.len; s->at++) {
+        if (!s->open)
+            TRY(begin_file(n));
+        TRY(s->format->next(&s->file, e, end));
+        s->file.record += !*end;
+        if (!*end)
+            return OK;
+        close_file(s);
+    }
+    *end = true;
+    return OK;
+}
+
+static Place
+place_in(const RtFile *f)
+{
+    int64_t offset = f->stream ? rt_stream_at(f->stream) : 0;
+    return (Place){f->record, f->line, offset, file_size(f->path)};
+}
+
+/* Files may have come, gone or changed since. */
+static void
+files_carry(RtNode *n, RtState *s)
+{
+    Files *files = n->state;
+    Place *p = &files->place;
+    int64_t num = files->paths.len;
+    bool within = files->open || files->resumes;
+    if (files->open)
+        *p = place_in(&files->file);
+    rt_state_i64(s, &num, 0, INT64_MAX);
+    rt_state_i64(s, &files->at, 0, num);
+    rt_state_bool(s, &within);
+    rt_state_i64(s, &p->record, 0, INT64_MAX - 1);
+    rt_state_i64(s, &p->line, 0, INT64_MAX - 1);
+    rt_state_i64(s, &p->offset, 0, INT64_MAX - 1);
+    rt_state_i64(s, &p->size, -1, INT64_MAX);
+    files->resumes = within && !files->open;
+    if (num != files->paths.len)
+        rt_state_fail(s, "%s: there were %lld files, and are %d now",
+                      rt_stage_place(n), (long long)num, files->paths.len);
+}
+
+static const RtNodeOps files_ops = {files_next, files_rewind, files_carry};
+
+/* ---- making one ---------------------------------------------------------- */
+
+/* The beginning of a file, and its first record. */
+static Status
+check_file(RtNode *n, int i, RtElement *scratch, int64_t *room)
+{
+    Files *s = n->state;
+    bool end;
+    s->at = i;
+    Status st = open_file(n);
+    if (!st)
+        st = s->format->next(&s->file, scratch, &end);
+    if (!st && s->file.stream && *room < rt_stream_room(s->file.stream))
+        *room = rt_stream_room(s->file.stream);
+    close_file(s);
+    return status_note(st, "opening %s(\"%s\") at %s",
+                       ir_stage_info[n->stage->kind].name,
+                       s->paths.data[i].name, rt_stage_place(n));
+}
+
+static const RtFormat *
+format_of(const RtNode *n)
+{
+    switch ((StageKind)n->stage->kind) {
+    case STAGE_npy:
+        return &rt_npy_format;
+    case STAGE_npz:
+        return &rt_npz_format;
+    case STAGE_idx:
+        return &rt_idx_format;
+    case STAGE_bytes:
+        return &rt_bytes_format;
+    case STAGE_lines:
+        return &rt_lines_format;
+    case STAGE_csv:
+        return &rt_csv_format;
+    case STAGE_tfrecord:
+        return &rt_tfrecord_format;
+    default:
+        UNREACHABLE("%s reads no files", ir_stage_info[n->stage->kind].name);
+    }
+}
+
+Status
+rt_files_new(RtNode *n, const RtDataOptions *options)
+{
+    int64_t room = 0;
+    Files *s = NEW(n->arena, Files);
+    s->format = format_of(n);
+    n->state = s;
+    n->ops = &files_ops;
+    for (int i = 0; i < n->stage->paths.len; i++)
+        TRY(status_note(add_paths(n, n->stage->paths.data[i], options),
+                        "opening %s(\"%s\") at %s",
+                        ir_stage_info[n->stage->kind].name,
+                        n->stage->paths.data[i], rt_stage_place(n)));
+    RtElement scratch = rt_element_new(n);
+    for (int i = 0; i < s->paths.len; i++)
+        TRY(check_file(n, i, &scratch, &room));
+    if (options->file_bytes)
+        *options->file_bytes += room;
+    return OK;
+}
+
+/* ---- sharding ------------------------------------------------------------ */
+
+static int64_t
+least(int64_t a, int64_t b)
+{
+    return a < b ? a : b;
+}
+
+int64_t
+rt_pipeline_num_files(const RtNode *last)
+{
+    int64_t n = INT64_MAX;
+    for (; last->input; last = last->input)
+        if (last->other)
+            n = least(n, rt_pipeline_num_files(last->other));
+    if (last->ops != &files_ops)
+        return 0;
+    return least(n, ((const Files *)last->state)->paths.len);
+}
+
+void
+rt_pipeline_shard_files(RtNode *last, int num, int index)
+{
+    for (; last->input; last = last->input)
+        if (last->other)
+            rt_pipeline_shard_files(last->other, num, index);
+    Files *s = last->state;
+    int kept = 0;
+    for (int64_t i = index; i < s->paths.len; i += num)
+        s->paths.data[kept++] = s->paths.data[i];
+    s->paths.len = kept;
+}

@@ -1,0 +1,71 @@
+/*
+ * files.h - sources that read files, and the formats that they know
+ *
+ * A source reads its files one after the other.  A format is two functions
+ * of the file at hand; what it keeps of it lives as long as the file is open.
+ */
+#ifndef TFD_RUNTIME_DATA_FILES_H
+#define TFD_RUNTIME_DATA_FILES_H
+
+#include "runtime/data/node.h"
+#include "runtime/data/stream.h"
+
+typedef struct RtFile {
+    const RtNode *node;
+    Arena *arena;     /* until the file is closed */
+    const char *path; /* where it is */
+    const char *name; /* the same as messages have it: from the data folder */
+    RtStream *stream; /* its bytes; NULL if the format opens it */
+    int64_t record;   /* the number of the next record, from 0 */
+    int64_t line;     /* of text: the number of the last line, from 1 */
+    void *state;      /* the format's */
+} RtFile;
+
+typedef struct RtFormat {
+    /* Whether the file was packed, from its first bytes; NULL: it never is. */
+    RtIsPacked *is_packed;
+    /* The format reads the file by streams of its own. */
+    bool opens;
+    /* Looks at what stands before the records: whether they are of the types
+     * that the stage states. */
+    Status (*begin)(RtFile *f);
+    /* The next record into e; *end instead when there is none. */
+    Status (*next)(RtFile *f, RtElement *e, bool *end);
+    /* The bytes of the format's streams as in rt_stream_seek: back to where
+     * record number f->record is next; NULL: one stream, at a place that was
+     * noted. */
+    Status (*seek)(RtFile *f);
+} RtFormat;
+
+extern const RtFormat rt_npy_format, rt_npz_format, rt_idx_format,
+    rt_bytes_format, rt_lines_format, rt_csv_format, rt_tfrecord_format;
+
+/* "train.tfd:3:4: "x.npy": ..." of kind STATUS_INPUT. */
+Status rt_file_error(const RtFile *f, const char *format, ...)
+    __attribute__((format(printf, 2, 3))) MUST_USE;
+/* The same with "x.csv", line 7: or record 7, the one that is next. */
+Status rt_line_error(const RtFile *f, const char *format, ...)
+    __attribute__((format(printf, 2, 3))) MUST_USE;
+Status rt_record_error(const RtFile *f, const char *format, ...)
+    __attribute__((format(printf, 2, 3))) MUST_USE;
+
+/* The type of a component of the elements, and what messages call it. */
+const IrType *rt_file_type(const RtFile *f, int component);
+const char *rt_file_type_text(const RtFile *f, int component);
+/* How many elements a component has, all its dimensions together. */
+int64_t rt_file_count(const RtFile *f, int component);
+/* What stands for a missing value of a component; false: nothing does. */
+bool rt_file_default(const RtFile *f, int component, Scalar *out);
+
+/* n bytes of stream s, which are a record or part of one, to `to`; *end instead
+ * when it has none left.  An error when it has fewer. */
+Status rt_file_take(const RtFile *f, RtStream *s, void *to, size_t n,
+                    bool *end) MUST_USE;
+
+/* Whether a file begins as gzip's do. */
+bool rt_is_gzip(const unsigned char *head, size_t len);
+
+/* A bool is 0 or 1 to compiled code; other programs may write more. */
+void rt_normalise_bools(void *elements, int64_t n);
+
+#endif

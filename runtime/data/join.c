@@ -1,0 +1,76 @@
+/*
+ * join.c - stages of two datasets: zip, concat
+ *
+ * Each of the two has nodes of its own, which are in the same pass as the stage
+ * is.
+ */
+#include "runtime/data/node.h"
+
+static Status
+join_rewind(RtNode *n)
+{
+    TRY(rt_node_rewind(n->input, n->pass));
+    return rt_node_rewind(n->other, n->pass);
+}
+
+/* What the two hold is all that there is. */
+static void
+join_carry(RtNode *n, RtState *s)
+{
+    rt_node_carry(n->other, s);
+}
+
+/* ---- zip ----------------------------------------------------------------- */
+
+/* Whether the number of rows of n's elements is their batch's. */
+static bool
+is_batch(const RtNode *n)
+{
+    for (int i = 0; i < n->stage->types.len; i++)
+        if (!type_is_static(&n->stage->types.data[i]))
+            return true;
+    return false;
+}
+
+/* The other's components stand behind those of the input. */
+static Status
+zip_next(RtNode *n, RtElement *e, bool *end)
+{
+    RtElement other = {.data = e->data + n->input->stage->types.len};
+    TRY(rt_node_next(n->input, e, end));
+    if (!*end)
+        TRY(rt_node_next(n->other, &other, end));
+    if (*end || !is_batch(n->other))
+        return OK;
+    if (is_batch(n->input) && e->rows != other.rows)
+        return status_new(
+            STATUS_INPUT,
+            "%s: a batch of %lld rows beside one of %lld; zip the "
+            "datasets before .batch(n)",
+            rt_stage_place(n), (long long)e->rows, (long long)other.rows);
+    e->rows = other.rows;
+    return OK;
+}
+
+void
+rt_zip_new(RtNode *n)
+{
+    static const RtNodeOps ops = {zip_next, join_rewind, join_carry};
+    n->ops = &ops;
+}
+
+/* ---- concat -------------------------------------------------------------- */
+
+static Status
+concat_next(RtNode *n, RtElement *e, bool *end)
+{
+    TRY(rt_node_next(n->input, e, end));
+    return *end ? rt_node_next(n->other, e, end) : OK;
+}
+
+void
+rt_concat_new(RtNode *n)
+{
+    static const RtNodeOps ops = {concat_next, join_rewind, join_carry};
+    n->ops = &ops;
+}

@@ -1,0 +1,136 @@
+/*
+ * keep.c - stages that keep all elements of their input: cache, lanes
+ *
+ * A checkpoint has none of these elements: they are a function of the pass of
+ * the input, which is done once more after a resume.
+ */
+#include <string.h>
+#include "runtime/data/store.h"
+
+/* ---- cache --------------------------------------------------------------- */
+
+/* Every pass gives the elements of the input's pass 0.  A pass that was left
+ * before its end leaves a store that the next one goes on filling: the input
+ * stands behind the last element of it. */
+typedef struct Cache {
+    RtStore store;
+    RtElement in;
+    bool begun;    /* the input is in its pass 0 */
+    bool whole;    /* and at the end of it */
+    int64_t given; /* elements, in this pass */
+} Cache;
+
+static Status
+cache_rewind(RtNode *n)
+{
+    Cache *c = n->state;
+    c->given = 0;
+    return OK;
+}
+
+static Status
+cache_next(RtNode *n, RtElement *e, bool *end)
+{
+    Cache *c = n->state;
+    if (!c->begun)
+        TRY(rt_node_rewind(n->input, 0));
+    c->begun = true;
+    while (c->store.len <= c->given && !c->whole) {
+        TRY(rt_node_next(n->input, &c->in, &c->whole));
+        if (!c->whole)
+            rt_store_add(&c->store, &c->in);
+    }
+    *end = c->given >= c->store.len;
+    if (!*end)
+        rt_store_get(&c->store, c->given++, e);
+    return OK;
+}
+
+static void
+cache_carry(RtNode *n, RtState *s)
+{
+    Cache *c = n->state;
+    rt_state_i64(s, &c->given, 0, INT64_MAX - 1);
+}
+
+void
+rt_cache_new(RtNode *n)
+{
+    static const RtNodeOps ops = {cache_next, cache_rewind, cache_carry};
+    Cache *c = NEW(n->arena, Cache);
+    c->store = rt_store_new(n);
+    c->in = rt_element_new(n->input);
+    n->state = c;
+    n->ops = &ops;
+}
+
+/* ---- lanes --------------------------------------------------------------- */
+
+/* Element k is those numbered k, k + length, k + 2 length, ... of the pass;
+ * what is left behind the last part is left out. */
+typedef struct Lanes {
+    RtStore store;
+    RtElement in;
+    bool filled; /* the store has all elements of this pass */
+    int64_t given;
+} Lanes;
+
+static Status
+lanes_rewind(RtNode *n)
+{
+    Lanes *l = n->state;
+    l->given = l->store.len = 0;
+    l->filled = false;
+    return OK;
+}
+
+static Status
+fill(RtNode *n)
+{
+    Lanes *l = n->state;
+    if (!l->filled)
+        TRY(rt_node_rewind(n->input, n->pass));
+    while (!l->filled) {
+        TRY(rt_node_next(n->input, &l->in, &l->filled));
+        if (!l->filled)
+            rt_store_add(&l->store, &l->in);
+    }
+    return OK;
+}
+
+static Status
+lanes_next(RtNode *n, RtElement *e, bool *end)
+{
+    Lanes *l = n->state;
+    TRY(fill(n));
+    int64_t num = n->stage->ints[0], length = l->store.len / num;
+    *end = l->given >= length;
+    if (*end)
+        return OK;
+    for (int64_t lane = 0; lane < num; lane++)
+        for (int i = 0; i < n->stage->types.len; i++) {
+            int64_t bytes = n->input->bytes[i], at = lane * length + l->given;
+            memcpy(e->data[i] + lane * bytes,
+                   rt_store_component(&l->store, at, i), (size_t)bytes);
+        }
+    l->given++;
+    return OK;
+}
+
+static void
+lanes_carry(RtNode *n, RtState *s)
+{
+    Lanes *l = n->state;
+    rt_state_i64(s, &l->given, 0, INT64_MAX - 1);
+}
+
+void
+rt_lanes_new(RtNode *n)
+{
+    static const RtNodeOps ops = {lanes_next, lanes_rewind, lanes_carry};
+    Lanes *l = NEW(n->arena, Lanes);
+    l->store = rt_store_new(n->input);
+    l->in = rt_element_new(n->input);
+    n->state = l;
+    n->ops = &ops;
+}

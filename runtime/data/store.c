@@ -1,0 +1,101 @@
+/*
+ * store.c - elements kept in memory, by number
+ *
+ * A slot of a block has the rows of an element, then its components.
+ */
+#include "runtime/data/store.h"
+
+#include <string.h>
+
+enum { BLOCK_BYTES = 64 << 10 };
+
+static char *
+slot_at(const RtStore *s, int64_t i)
+{
+    return s->blocks.data[i / s->block_slots] +
+           (size_t)(i % s->block_slots) * s->slot_bytes;
+}
+
+RtStore
+rt_store_new(const RtNode *n)
+{
+    RtStore s = {.of = n, .slot_bytes = sizeof(int64_t)};
+    for (int i = 0; i < n->stage->types.len; i++)
+        s.slot_bytes += (size_t)n->bytes[i];
+    s.block_slots = 1 + (int64_t)(BLOCK_BYTES / s.slot_bytes);
+    return s;
+}
+
+/* The slot behind those in use, which it becomes one of. */
+static char *
+new_slot(RtStore *s)
+{
+    Arena *a = s->of->arena;
+    if (s->len == s->blocks.len * s->block_slots) {
+        char *block = arena_array(a, (size_t)s->block_slots, s->slot_bytes);
+        VEC_PUSH(a, s->blocks, block);
+    }
+    return slot_at(s, s->len++);
+}
+
+void
+rt_store_add(RtStore *s, const RtElement *e)
+{
+    const RtNode *n = s->of;
+    char *to = new_slot(s);
+    memcpy(to, &e->rows, sizeof e->rows);
+    to += sizeof e->rows;
+    for (int i = 0; i < n->stage->types.len; i++) {
+        memcpy(to, e->data[i], (size_t)n->bytes[i]);
+        to += n->bytes[i];
+    }
+}
+
+void
+rt_store_get(const RtStore *s, int64_t i, RtElement *e)
+{
+    const RtNode *n = s->of;
+    const char *from = slot_at(s, i);
+    memcpy(&e->rows, from, sizeof e->rows);
+    from += sizeof e->rows;
+    for (int k = 0; k < n->stage->types.len; k++) {
+        memcpy(e->data[k], from, (size_t)n->bytes[k]);
+        from += n->bytes[k];
+    }
+}
+
+const char *
+rt_store_component(const RtStore *s, int64_t i, int component)
+{
+    const char *at = slot_at(s, i) + sizeof(int64_t);
+    for (int k = 0; k < component; k++)
+        at += s->of->bytes[k];
+    return at;
+}
+
+void
+rt_store_drop(RtStore *s, int64_t i)
+{
+    s->len--;
+    if (i != s->len)
+        memcpy(slot_at(s, i), slot_at(s, s->len), s->slot_bytes);
+}
+
+static void
+slot_carry(const RtStore *s, char *slot, RtState *to)
+{
+    int64_t rows;
+    memcpy(&rows, slot, sizeof rows);
+    rt_rows_carry(s->of, &rows, to);
+    memcpy(slot, &rows, sizeof rows);
+    rt_state_bytes(to, slot + sizeof rows, s->slot_bytes - sizeof rows);
+}
+
+void
+rt_store_carry(RtStore *s, int64_t most, RtState *to)
+{
+    int64_t len = s->len;
+    rt_state_count(to, &len, most, s->slot_bytes);
+    for (int64_t i = 0; i < len; i++)
+        slot_carry(s, to->reads ? new_slot(s) : slot_at(s, i), to);
+}

@@ -1,0 +1,49 @@
+/*
+ * stream.h - the bytes of a file one after the other, unpacked
+ *
+ * A stream keeps as many bytes in memory as its reader asked to see at once and
+ * a block more, however long the file is.
+ */
+#ifndef TFD_RUNTIME_DATA_STREAM_H
+#define TFD_RUNTIME_DATA_STREAM_H
+
+#include <stdbool.h>
+#include <zip.h>
+#include "runtime/base/arena.h"
+#include "runtime/base/status.h"
+
+typedef struct RtStream RtStream;
+
+/* Whether a file that begins with len bytes is packed by gzip or zlib. */
+typedef bool RtIsPacked(const unsigned char *head, size_t len);
+
+/* The bytes of a file; those that were packed if is_packed (NULL: never) says
+ * so of its first 12.  Open as long as a is. */
+Status rt_stream_open(Arena *a, const char *path, RtIsPacked *is_packed,
+                      RtStream **out) MUST_USE;
+
+/* The bytes of a file in a zip, which must stay open: path is the zip's. */
+Status rt_stream_open_member(Arena *a, const char *path, zip_t *zip,
+                             zip_uint64_t index, RtStream **out) MUST_USE;
+
+/* At least n bytes from where the stream is, fewer only if it has no more:
+ * their number in *have, which may be greater.  Valid until the next call. */
+Status rt_stream_peek(RtStream *s, size_t n, const char **data,
+                      size_t *have) MUST_USE;
+
+/* Goes on by n bytes of those that were seen. */
+void rt_stream_skip(RtStream *s, size_t n);
+
+/* How many bytes were skipped. */
+int64_t rt_stream_at(const RtStream *s);
+
+/* Goes on to where rt_stream_at was `at`, or to the end. */
+Status rt_stream_seek(RtStream *s, int64_t at) MUST_USE;
+
+/* How many bytes the stream has in all; -1 if they are packed by gzip. */
+int64_t rt_stream_size(const RtStream *s);
+
+/* Memory that it takes now. */
+int64_t rt_stream_room(const RtStream *s);
+
+#endif

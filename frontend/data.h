@@ -22,11 +22,19 @@ struct FeDataset {
     Loc loc;
 };
 
-/* A dataset divided among the replicas. */
+/* A dataset divided among the replicas, or whole elements for them. */
 struct FeDist {
-    FeDataset *dataset;
-    ShardPolicy shard;
+    VEC(FeDataset *) datasets; /* divided: one; whole: one a pipeline */
+    bool whole;
+    int64_t most_rows; /* whole: of a batch; 0: elements are of one shape */
+    ShardPolicy shard; /* divided */
 };
+
+/* What becomes of a batch's leading dimension. */
+typedef struct FeShare {
+    Lower *cx;
+    Dim rows;
+} FeShare;
 
 /* What an iterator gives: a nest of types. */
 typedef struct FeIterInfo {
@@ -48,5 +56,14 @@ FeValue *fe_data_type(Lower *cx, IrType t, Loc loc);
 FeValue *fe_data_source(Lower *cx, FeValue *element, IrStage stage);
 /* A name for a dataset that none has: base, base.2, ... */
 const char *fe_data_name(Lower *cx, const char *base);
+
+FeValue *fe_value_dist(Lower *cx, FeDist *dist);
+/* Argument i as a word (auto, file), whatever such a name is bound to; NULL: it
+ * is none. */
+const char *fe_arg_word(const FeArgs *in, int i);
+
+/* What a replica gets of whole elements: a nest of types.  *rows is the symbol
+ * of its batch, or -1. */
+FeValue *fe_whole_share(Lower *cx, const FeDist *dist, int32_t *rows);
 
 #endif

@@ -13,22 +13,25 @@
 
 /* ---- distribute --------------------------------------------------------- */
 
-/* auto, file, data, off: as a word, whatever such a name is bound to. */
+const char *
+fe_arg_word(const FeArgs *in, int i)
+{
+    const FeArg *arg = in->args[i];
+    if (arg && arg->node && arg->node->kind == AST_NAME)
+        return arg->node->name.text;
+    return arg && arg->value->kind == FE_STRING ? arg->value->text.text : NULL;
+}
+
 static bool
 read_shard(Lower *cx, const FeArgs *in, ShardPolicy *out)
 {
-    const FeArg *arg = in->args[1];
-    const char *word = NULL;
+    const char *word = fe_arg_word(in, 1);
     *out = SHARD_AUTO;
-    if (!arg)
+    if (!in->args[1])
         return true;
-    if (arg->node && arg->node->kind == AST_NAME)
-        word = arg->node->name.text;
-    else if (arg->value->kind == FE_STRING)
-        word = arg->value->text.text;
     int i = word ? ir_word_index(ir_shard_words, word, strlen(word)) : -1;
     if (i < 0) {
-        fe_error(cx, arg->loc, "shard is auto, file, data or off");
+        fe_error(cx, fe_arg_loc(in, 1), "shard is auto, file, data or off");
         return false;
     }
     *out = (ShardPolicy)i;
@@ -39,7 +42,7 @@ read_shard(Lower *cx, const FeArgs *in, ShardPolicy *out)
 static bool
 check_shard(Lower *cx, const FeDist *dist, Loc loc)
 {
-    const IrStageInfo *source = &ir_stage_info[dist->dataset->source];
+    const IrStageInfo *source = &ir_stage_info[dist->datasets.data[0]->source];
     if (dist->shard != SHARD_FILE || source->reads)
         return true;
     fe_error_note(cx, loc, "shard = data gives each pipeline its part of them",
@@ -82,6 +85,14 @@ check_batched(Lower *cx, FeDataset *ds, Loc loc)
 }
 
 FeValue *
+fe_value_dist(Lower *cx, FeDist *dist)
+{
+    FeValue *v = fe_value_new(cx->arena, FE_DIST);
+    v->dist = dist;
+    return v;
+}
+
+FeValue *
 builtin_distribute(Lower *cx, const FeArgs *in)
 {
     FeValue *ds = fe_arg(in, 0);
@@ -89,14 +100,12 @@ builtin_distribute(Lower *cx, const FeArgs *in)
     if (ds->kind != FE_DATASET)
         return fe_error(cx, fe_arg_loc(in, 0),
                         "distribute takes a dataset, not %s", fe_what(cx, ds));
-    dist->dataset = ds->dataset;
+    VEC_PUSH(cx->arena, dist->datasets, ds->dataset);
     if (!read_shard(cx, in, &dist->shard) ||
         !check_shard(cx, dist, fe_arg_loc(in, 1)) ||
         !check_batched(cx, ds->dataset, in->loc))
         return &fe_poison;
-    FeValue *v = fe_value_new(cx->arena, FE_DIST);
-    v->dist = dist;
-    return v;
+    return fe_value_dist(cx, dist);
 }
 
 /* ---- in the IR ---------------------------------------------------------- */
@@ -147,19 +156,44 @@ share_of(Lower *cx, const FeDataset *ds, int32_t *rows)
     return dim_linear(0, 1, *rows);
 }
 
-typedef struct Share {
-    Lower *cx;
-    Dim rows;
-} Share;
-
 static FeValue *
 share_leaf(FeValue *leaf, void *data)
 {
-    const Share *s = data;
+    const FeShare *s = data;
     IrType t = *leaf->type;
     t.dims[0] = s->rows;
     t.locality = LOCAL_PER_REPLICA;
     return fe_value_type(s->cx->arena, t);
+}
+
+/* What a replica gets of an element. */
+static FeValue *
+element_share(Lower *cx, const FeDist *dist, int32_t *rows)
+{
+    if (dist->whole)
+        return fe_whole_share(cx, dist, rows);
+    const FeDataset *ds = dist->datasets.data[0];
+    FeShare share = {cx, share_of(cx, ds, rows)};
+    return fe_value_map(cx->arena, ds->element, share_leaf, &share);
+}
+
+/* The iterator of the module, and in the list of those with their elements. */
+static IrIter *
+add_iter(Lower *cx, const FeDist *dist, Loc loc)
+{
+    IrModule *m = cx->module;
+    IrIter *it = NEW(m->arena, IrIter);
+    for (int i = 0; i < dist->datasets.len; i++)
+        VEC_PUSH(m->arena, it->datasets,
+                 ir_dataset_of(cx, dist->datasets.data[i]));
+    it->name = iter_name(cx, it->datasets.data[0]);
+    it->whole = dist->whole;
+    it->shard = dist->shard;
+    it->loc = loc;
+    FeIterInfo info = {it, element_share(cx, dist, &it->rows)};
+    VEC_PUSH(m->arena, m->iters, it);
+    VEC_PUSH(cx->arena, fe_data(cx)->iters, info);
+    return it;
 }
 
 FeValue *
@@ -178,18 +212,7 @@ fe_iter_open(Lower *cx, FeValue *dist, Loc loc)
                         fe_what(cx, dist));
     if (!fe_may_emit(cx, loc))
         return &fe_poison;
-    FeDataset *ds = dist->dist->dataset;
-    IrIter *it = NEW(cx->module->arena, IrIter);
-    Share share = {.cx = cx};
-    VEC_PUSH(cx->module->arena, it->datasets, ir_dataset_of(cx, ds));
-    it->name = iter_name(cx, it->datasets.data[0]);
-    it->shard = dist->dist->shard;
-    it->loc = loc;
-    share.rows = share_of(cx, ds, &it->rows);
-    VEC_PUSH(cx->module->arena, cx->module->iters, it);
-    FeIterInfo info = {
-        it, fe_value_map(cx->arena, ds->element, share_leaf, &share)};
-    VEC_PUSH(cx->arena, fe_data(cx)->iters, info);
+    IrIter *it = add_iter(cx, dist->dist, loc);
     IrOp *op = fe_op(cx, OP_iter_open, 0, NULL, loc);
     ir_set_text(op, A_iter, it->name);
     fe_emit(cx, op);

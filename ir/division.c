@@ -76,7 +76,8 @@ ir_iter_division(const IrModule *m, const IrIter *it)
     if (it->whole)
         return DIVIDE_NOT;
     const IrDataset *d = ir_dataset_find(m, it->datasets.data[0]);
-    if (ir_iter_policy(m, it) == SHARD_DATA || !knows_batch(m, d, d->stages.len - 1))
+    if (ir_iter_policy(m, it) == SHARD_DATA ||
+        !knows_batch(m, d, d->stages.len - 1))
         return DIVIDE_BATCHES;
     return DIVIDE_ROWS;
 }

@@ -48,12 +48,13 @@ find_split(const IrOp *op)
     return NULL;
 }
 
-/* An all_reduce says how it is made, when that is not what all do. */
+/* A collective says how it is made, when that is not by all alike. */
 static void
 set_way(IrModule *m, IrOp *start)
 {
-    Way w = way_of(m);
-    if (start->kind != OP_all_reduce_start || !w.via)
+    bool gathers = start->kind == OP_all_gather_start;
+    Way w = gathers ? way_of_gather(m) : way_of(m);
+    if (!w.via)
         return;
     const IrReason *r = start->reason;
     ir_set_text(start, A_via, intern(m->names, w.via));

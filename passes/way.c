@@ -27,6 +27,16 @@ way_of(const IrModule *m)
     return (Way){NULL, 0, "all devices share memory"};
 }
 
+Way
+way_of_gather(const IrModule *m)
+{
+    Way w = way_of(m);
+    if (is(w.via, "hierarchical_copy"))
+        return (Way){"reduction_to_one", 0,
+                     "hierarchical_copy does not gather"};
+    return w;
+}
+
 const char *
 way_name(const Way *w)
 {

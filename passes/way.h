@@ -6,7 +6,7 @@
 
 #include "ir/ir.h"
 
-/* How an all_reduce is made, and why so. */
+/* How a collective is made, and why so. */
 typedef struct Way {
     const char *via; /* NULL: slice by slice, by all devices alike */
     int packs;       /* of hierarchical_copy */
@@ -16,6 +16,9 @@ typedef struct Way {
 /* What the strategy of m makes of its choice (TensorFlow's rules, semantics.md
  * 6, but that copies in two levels are made on CPU devices, too). */
 Way way_of(const IrModule *m);
+
+/* How a gather is made: through one device, unless all devices do it alike. */
+Way way_of_gather(const IrModule *m);
 
 /* In words, for --explain. */
 const char *way_name(const Way *w);

@@ -78,7 +78,8 @@ typedef struct RtCollOps {
     /* dtypes has num rows, one for each operand. */
     Status (*reduce_site)(RtColl *c, RtCombine how, RtWay way, int num,
                           const DType *dtypes, RtSite **out);
-    Status (*gather_site)(RtColl *c, RtSite **out);
+    /* via is VIA_ALL or VIA_ONE. */
+    Status (*gather_site)(RtColl *c, RtVia via, RtSite **out);
     /* The replica's part is ready; what parts point to must stay so until
      * done returns.  parts itself is copied. */
     void (*reduce_start)(RtSite *s, int replica, const RtReduce *parts);

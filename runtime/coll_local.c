@@ -328,7 +328,7 @@ combine_halves(RtSite *s, int replica, uint32_t call)
 
 /* ---- gathering ---------------------------------------------------------- */
 
-/* Copies this replica's blocks to their place in every replica's result. */
+/* Copies a replica's blocks to their place in every replica's result. */
 static void
 spread_blocks(RtSite *s, int replica)
 {
@@ -351,6 +351,16 @@ spread_blocks(RtSite *s, int replica)
     }
 }
 
+static void
+spread(RtSite *s, int replica)
+{
+    if (s->way.via == VIA_ALL)
+        spread_blocks(s, replica);
+    else if (replica == 0)
+        for (int k = 0; k < s->local->coll.num_replicas; k++)
+            spread_blocks(s, k);
+}
+
 static RtCollResult
 local_done(RtSite *s, int replica)
 {
@@ -363,7 +373,7 @@ local_done(RtSite *s, int replica)
     if (p->small)
         combine_staged(s, replica, call);
     else if (!s->num)
-        spread_blocks(s, replica);
+        spread(s, replica);
     else if (s->way.via == VIA_HALVES)
         r = combine_halves(s, replica, call);
     else if (s->way.via == VIA_ONE)
@@ -442,9 +452,10 @@ local_reduce_site(RtColl *c, RtCombine how, RtWay way, int num,
 }
 
 static Status
-local_gather_site(RtColl *c, RtSite **out)
+local_gather_site(RtColl *c, RtVia via, RtSite **out)
 {
     *out = site_new(local_of(c), 0);
+    (*out)->way.via = via;
     return OK;
 }
 

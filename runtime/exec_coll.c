@@ -32,9 +32,10 @@ is_alike(const RtHostOp *a, const RtHostOp *b)
         if (a->in[i].dtype != b->in[i].dtype)
             return false;
     }
+    if (ir_has(x, A_via) != ir_has(y, A_via))
+        return false;
     if (x->kind == OP_all_reduce_start)
-        return strcmp(ir_text(x, A_op), ir_text(y, A_op)) == 0 &&
-               ir_has(x, A_via) == ir_has(y, A_via);
+        return strcmp(ir_text(x, A_op), ir_text(y, A_op)) == 0;
     return ir_int(x, A_axis) == ir_int(y, A_axis);
 }
 
@@ -54,15 +55,23 @@ share_site(RtRun *run, RtFn *fn, RtHostOp *h)
 }
 
 static Status
-read_way(const RtRun *run, const IrOp *op, RtWay *way)
+read_via(const RtRun *run, const IrOp *op, RtVia *out)
 {
     const char *via = ir_text(op, A_via);
-    *way = (RtWay){VIA_ALL, (int)ir_int(op, A_packs)};
+    *out = VIA_ALL;
     for (int i = 0; via && i < NUM_VIAS; i++)
         if (via_names[i] && !strcmp(via_names[i], via))
-            way->via = (RtVia)i;
-    if (via && way->via == VIA_ALL)
-        return rt_refuse(run, "it has an all_reduce by \"%s\"", via);
+            *out = (RtVia)i;
+    if (via && *out == VIA_ALL)
+        return rt_refuse(run, "it has a collective by \"%s\"", via);
+    return OK;
+}
+
+static Status
+read_way(const RtRun *run, const IrOp *op, RtWay *way)
+{
+    way->packs = (int)ir_int(op, A_packs);
+    TRY(read_via(run, op, &way->via));
     if (way->packs < 0 || way->packs > IR_MAX_PACKS)
         return rt_refuse(run, "it has an all_reduce in %d packs", way->packs);
     return OK;
@@ -87,6 +96,16 @@ reduce_site(RtRun *run, RtHostOp *h)
 }
 
 static Status
+gather_site(RtRun *run, RtHostOp *h)
+{
+    RtVia via;
+    TRY(read_via(run, h->op, &via));
+    if (via == VIA_HALVES)
+        return rt_refuse(run, "it has an all_gather in two halves");
+    return run->coll->ops->gather_site(run->coll, via, &h->site);
+}
+
+static Status
 prepare_start(RtRun *run, RtFn *fn, RtHostOp *h)
 {
     if (fn->ir->variant_of)
@@ -94,7 +113,7 @@ prepare_start(RtRun *run, RtFn *fn, RtHostOp *h)
     else if (h->op->kind == OP_all_reduce_start)
         TRY(reduce_site(run, h));
     else
-        TRY(run->coll->ops->gather_site(run->coll, &h->site));
+        TRY(gather_site(run, h));
     VEC_PUSH(run->arena, fn->starts, h);
     return OK;
 }

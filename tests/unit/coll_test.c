@@ -410,19 +410,25 @@ gather_and_check(RtColl *coll, RtSite *site, int64_t outer)
 }
 
 static void
-gathering_keeps_order(void **state)
+gather_among(int n, RtVia via)
 {
     static const int64_t outers[] = {1, 5, 0};
+    RtColl *coll;
+    RtSite *site;
+    assert_null(rt_coll_local(n, 60.0, rt_may_spin(n), NULL, &coll));
+    assert_null(coll->ops->gather_site(coll, via, &site));
+    for (int k = 0; k < COUNT(outers); k++)
+        gather_and_check(coll, site, outers[k]);
+    coll->ops->close(coll);
+}
+
+static void
+gathering_keeps_order(void **state)
+{
     (void)state;
     for (int i = 0; i < COUNT(replica_counts); i++) {
-        RtColl *coll;
-        RtSite *site;
-        int n = replica_counts[i];
-        assert_null(rt_coll_local(n, 60.0, rt_may_spin(n), NULL, &coll));
-        assert_null(coll->ops->gather_site(coll, &site));
-        for (int k = 0; k < COUNT(outers); k++)
-            gather_and_check(coll, site, outers[k]);
-        coll->ops->close(coll);
+        gather_among(replica_counts[i], VIA_ALL);
+        gather_among(replica_counts[i], VIA_ONE);
     }
 }
 

@@ -404,8 +404,8 @@ has_long_block(const AstNode *n, bool in_block)
 static bool
 fits_one_line(const AstNode *n, int level)
 {
-    bool has_block =
-        n->kind == AST_IF || n->kind == AST_FN || n->kind == AST_MERGE;
+    bool has_block = n->kind == AST_IF || n->kind == AST_FN ||
+                     n->kind == AST_MERGE || n->kind == AST_UPDATE;
     return has_block && level >= AST_LEVEL_WHOLE && !has_long_block(n, false);
 }
 

@@ -288,6 +288,15 @@ static const Clause clause_info[] = {
      "fixed(n), min_size(bytes, max) or max_size(bytes, max)"},
 };
 
+bool
+fe_is_clause(const char *name)
+{
+    for (int i = 0; i < COUNT(clause_info); i++)
+        if (strcmp(name, clause_info[i].name) == 0)
+            return true;
+    return strcmp(name, "outside") == 0;
+}
+
 static void
 unknown_clause(FeParser *ps, const AstNode *clause, const char *name)
 {

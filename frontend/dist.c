@@ -130,7 +130,7 @@ read_target(Lower *cx, const AstNode *n, IrVar **var)
     return true;
 }
 
-void
+FeValue *
 fe_update(Lower *cx, const AstNode *n)
 {
     FeRegion saved;
@@ -140,16 +140,14 @@ fe_update(Lower *cx, const AstNode *n)
                      "context",
                      n->loc) ||
         !read_target(cx, n, &var))
-        return;
+        return &fe_poison;
     FeScope *scope = fe_scope_new(cx, cx->scope, SCOPE_FUNC);
     IrOp *op = fe_region_open(cx, OP_update, FE_UPDATE, n->loc, &saved);
     if (!op)
-        return;
+        return &fe_poison;
     if (var)
         ir_set_text(op, A_var, var->name);
     cx->updated = var;
     FeValue *result = fe_body(cx, scope, n->update.body);
-    if (result->kind != FE_NONE && !fe_is_poison(result))
-        fe_error(cx, n->loc, "an update gives no value");
-    fe_region_close(cx, op, &saved, &fe_none, n->loc);
+    return fe_region_close(cx, op, &saved, result, n->loc);
 }

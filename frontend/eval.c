@@ -123,7 +123,8 @@ static Evaluator *const evaluators[NUM_AST_KINDS] = {
     [AST_CALL] = fe_eval_call,   [AST_INDEX] = fe_eval_index,
     [AST_FIELD] = fe_eval_field, [AST_ELEMENT] = fe_eval_element,
     [AST_RUN] = fe_run,          [AST_SCHEDULE] = fe_schedule,
-    [AST_MERGE] = fe_merge,      [AST_IF] = fe_eval_if,
+    [AST_MERGE] = fe_merge,      [AST_UPDATE] = fe_update,
+    [AST_IF] = fe_eval_if,
 };
 
 FeValue *

@@ -321,7 +321,6 @@ stmt:
   | assign
   | for
   | while
-  | update
   | RETURN                      { $$ = MAKE(@$, RETURN, return_, NULL); }
   | RETURN expr                 { $$ = MAKE(@$, RETURN, return_, $2); }
   | BREAK                       { $$ = LEAF(@$, BREAK); }
@@ -457,6 +456,7 @@ atom:
             $$ = MAKE(@$, SCHEDULE, schedule, MAKE(place, CALL, call, $2, $4));
         }
   | merge
+  | update
 ;
 
 /* What run calls: the first "(" ends it. */

@@ -451,7 +451,7 @@ void fe_vars_finish(Lower *cx);
 FeValue *fe_run(Lower *cx, const AstNode *run);           /* RUN */
 FeValue *fe_schedule(Lower *cx, const AstNode *schedule); /* SCHEDULE */
 FeValue *fe_merge(Lower *cx, const AstNode *merge);       /* MERGE */
-void fe_update(Lower *cx, const AstNode *update);         /* UPDATE */
+FeValue *fe_update(Lower *cx, const AstNode *update);     /* UPDATE */
 /* for x in distribute(d): the iterator, opened here; then, wherever the loop
  * wants them, has_next (a bool tensor) and the next element. */
 FeValue *fe_iter_open(Lower *cx, FeValue *dist, Loc loc);

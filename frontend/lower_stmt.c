@@ -310,7 +310,6 @@ static Executor *const executors[NUM_AST_KINDS] = {
     [AST_LET] = exec_let,       [AST_MUT] = exec_mut,
     [AST_ASSIGN] = exec_assign, [AST_FN] = exec_fn,
     [AST_FOR] = fe_exec_for,    [AST_WHILE] = fe_exec_while,
-    [AST_UPDATE] = fe_update,
 };
 
 void

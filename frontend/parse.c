@@ -81,7 +81,8 @@ static bool
 has_effect(const AstNode *n)
 {
     return n->kind == AST_CALL || n->kind == AST_RUN ||
-           n->kind == AST_SCHEDULE || n->kind == AST_MERGE || n->kind == AST_IF;
+           n->kind == AST_SCHEDULE || n->kind == AST_MERGE ||
+           n->kind == AST_UPDATE || n->kind == AST_IF;
 }
 
 static void check_block(FeParser *ps, const AstNode *block, bool is_value);

@@ -123,6 +123,9 @@ AstList fe_list(FeParser *ps, AstNode *first);
 AstList fe_append(FeParser *ps, AstList list, AstNode *next);
 AstList fe_prepend(FeParser *ps, AstNode *first, AstList rest);
 
+/* Whether a clause of a variable begins so. */
+bool fe_is_clause(const char *name);
+
 /* Nodes whose parts are checked. */
 AstNode *fe_make_binary(FeParser *ps, FePlace place, AstOp op, AstNode *left,
                         AstNode *right);

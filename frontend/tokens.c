@@ -102,19 +102,23 @@ word_or_end(FeParser *ps)
 
 /* ---- names that are keywords here ---- */
 
+/* Where a name is a keyword when a name follows: at the start of a statement;
+ * or anywhere, but before a clause (a variable's initial value ends there). */
+typedef enum Where { AT_START, BUT_CLAUSES, ANYWHERE } Where;
+
 static const struct {
     const char *name;
     int kind;
-    bool anywhere;
+    Where where;
 } contextual[] = {
-    {"dataset", T_DATASET, false},
-    {"strategy", T_STRATEGY, false},
-    {"slot", T_SLOT, false},
-    {"non_slot", T_NON_SLOT, false},
-    {"colocate", T_COLOCATE, false},
-    {"update", T_UPDATE, false},
-    {"run", T_RUN, true},
-    {"schedule", T_SCHEDULE, true},
+    {"dataset", T_DATASET, AT_START},
+    {"strategy", T_STRATEGY, AT_START},
+    {"slot", T_SLOT, AT_START},
+    {"non_slot", T_NON_SLOT, AT_START},
+    {"colocate", T_COLOCATE, AT_START},
+    {"update", T_UPDATE, BUT_CLAUSES},
+    {"run", T_RUN, ANYWHERE},
+    {"schedule", T_SCHEDULE, ANYWHERE},
 };
 
 static bool
@@ -132,14 +136,25 @@ name_follows(FeParser *ps)
            !next->first_on_line;
 }
 
+static bool
+can_stand(FeParser *ps, Where where, int last)
+{
+    if (last == T_DOT || !name_follows(ps))
+        return false;
+    if (where == ANYWHERE || starts_statement(last))
+        return true;
+    const FeToken *next = peek_word(ps);
+    return where == BUT_CLAUSES &&
+           !(next->kind == T_NAME && fe_is_clause(next->text));
+}
+
 /* What a name is after a token of kind last. */
 static int
 kind_of_name(FeParser *ps, const FeToken *t, int last)
 {
     for (size_t i = 0; i < sizeof contextual / sizeof *contextual; i++)
-        if (strcmp(t->text, contextual[i].name) == 0 && last != T_DOT &&
-            (contextual[i].anywhere || starts_statement(last)) &&
-            name_follows(ps))
+        if (strcmp(t->text, contextual[i].name) == 0 &&
+            can_stand(ps, contextual[i].where, last))
             return contextual[i].kind;
     return T_NAME;
 }

@@ -311,6 +311,7 @@ ir_locality_of_result(const IrOp *op, int i, IrType *out)
     switch (op->kind) {
     case OP_run:
     case OP_merge:
+    case OP_update:
     case OP_kernel:
         known = join_yield(out, op, 0, i);
         break;
@@ -369,6 +370,7 @@ is_settled(const IrOp *op)
     switch (op->kind) {
     case OP_run:
     case OP_merge:
+    case OP_update:
     case OP_kernel:
     case OP_if:
     case OP_for:

@@ -36,25 +36,37 @@ central_begin(IrBlock *b, Loc loc)
     return build_choice(b, loc)->regions[0];
 }
 
+static void
+yield_zeros(IrBlock *b, int n, IrValue **like, Loc loc)
+{
+    IrValues zeros = {0};
+    for (int i = 0; i < n; i++)
+        VEC_PUSH(b->func->module->arena, zeros,
+                 ir_const_zeros(b, &like[i]->type, loc));
+    ir_build_yield(b, n, zeros.data, loc);
+}
+
 void
-central_end(IrBlock *home, Loc loc)
+central_end(IrBlock *home, int n, IrValue **values, Loc loc)
 {
     IrOp *choice = home->op;
-    ir_build_yield(home, 0, NULL, loc);
-    ir_build_yield(choice->regions[1], 0, NULL, loc);
+    ir_build_yield(home, n, values, loc);
+    yield_zeros(choice->regions[1], n, values, loc);
     ir_op_close(choice);
+    if (!n)
+        return;
+    IrOp *all =
+        ir_build_all_reduce(choice->block, "first", n, choice->results, loc);
+    memcpy(values, all->results, (size_t)n * sizeof *values);
 }
 
 IrValue *
 central_read(IrBlock *b, const IrVar *v, Loc loc)
 {
-    IrOp *choice = build_choice(b, loc);
-    IrValue *own = ir_build_read(choice->regions[0], v->name, loc);
-    ir_build_yield(choice->regions[0], 1, &own, loc);
-    IrValue *none = ir_const_zeros(choice->regions[1], &v->type, loc);
-    ir_build_yield(choice->regions[1], 1, &none, loc);
-    ir_op_close(choice);
-    return ir_build_all_reduce(b, "first", 1, choice->results, loc)->results[0];
+    IrBlock *home = central_begin(b, loc);
+    IrValue *own = ir_build_read(home, v->name, loc);
+    central_end(home, 1, &own, loc);
+    return own;
 }
 
 IrOp *

@@ -16,9 +16,10 @@
 bool central_keeps(const IrModule *m, const IrVar *v);
 
 /* Appends what only the home does: an if, whose first region is returned to be
- * filled.  central_end closes it. */
+ * filled.  central_end closes it, and yields n values of the home, which it
+ * replaces by what all have by a collective after it. */
 IrBlock *central_begin(IrBlock *b, Loc loc);
-void central_end(IrBlock *home, Loc loc);
+void central_end(IrBlock *home, int n, IrValue **values, Loc loc);
 
 /* Appends a read of the variable by its home, and the collective that gives
  * its value to all. */

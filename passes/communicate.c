@@ -285,7 +285,7 @@ static void
 end_write(Communicate *c, IrBlock *b)
 {
     if (c->b != b)
-        central_end(c->b, c->loc);
+        central_end(c->b, 0, NULL, c->loc);
     c->b = b;
 }
 
@@ -443,8 +443,11 @@ lower_update(Communicate *c, IrOp *op)
     lower_block(c, op->regions[0], CX_UPDATE);
     IrBlock *b = ir_block_scratch(op);
     IrBlock *home = central_begin(b, loc);
-    central_end(home, loc);
-    ir_remove(ir_block_yield(op->regions[0]));
+    IrOp *end = ir_block_yield(op->regions[0]);
+    central_end(home, end->num_operands, end->operands, loc);
+    for (int i = 0; i < op->num_results; i++)
+        ir_forward(op->results[i], end->operands[i]);
+    ir_remove(end);
     ir_splice_before(ir_block_yield(home), op->regions[0]);
     ir_stamp(b, ir_reason(c->m, "communicate.central", pass_loc(op),
                           "the update is made where the variables live"));

@@ -22,6 +22,7 @@ struct RtEvents {
     Arena *arena;
     const char *path;
     int fd;
+    int64_t bytes; /* of the file */
     Str record, event, summary, value, histogram, numbers; /* scratch */
 };
 
@@ -114,6 +115,7 @@ write_event(RtEvents *e)
     add_32(r, crc32c_masked(r->data, sizeof(uint64_t)));
     str_addn(r, e->event.data, e->event.len);
     add_32(r, crc32c_masked(e->event.data, e->event.len));
+    e->bytes += (int64_t)r->len;
     return file_add(e->fd, e->path, r->data, r->len);
 }
 
@@ -183,8 +185,8 @@ write_version(RtEvents *e)
     return write_event(e);
 }
 
-Status
-rt_events_open(const char *folder, RtEvents **out)
+static RtEvents *
+new_events(void)
 {
     Arena *a = arena_new(NULL, "events");
     RtEvents *e = NEW(a, RtEvents);
@@ -193,16 +195,58 @@ rt_events_open(const char *folder, RtEvents **out)
     *e = (RtEvents){.arena = a, .fd = -1};
     for (size_t i = 0; i < sizeof scratch / sizeof *scratch; i++)
         *scratch[i] = str_new(a);
-    Status st = file_make_folder(folder);
-    if (!st)
-        st = create(e, folder);
-    if (!st)
-        st = write_version(e);
+    return e;
+}
+
+/* What came of opening e. */
+static Status
+opened(RtEvents *e, Status st, RtEvents **out)
+{
     if (st)
         rt_events_close(e);
     else
         *out = e;
     return st;
+}
+
+Status
+rt_events_open(const char *folder, RtEvents **out)
+{
+    RtEvents *e = new_events();
+    Status st = file_make_folder(folder);
+    if (!st)
+        st = create(e, folder);
+    if (!st)
+        st = write_version(e);
+    return opened(e, st, out);
+}
+
+Status
+rt_events_continue(const char *folder, const char *name, int64_t len,
+                   RtEvents **out)
+{
+    RtEvents *e = new_events();
+    e->path = arena_printf(e->arena, "%s/%s", folder, name);
+    e->bytes = len;
+    return opened(e, file_continue(e->path, len, &e->fd), out);
+}
+
+const char *
+rt_events_name(const RtEvents *e)
+{
+    return strrchr(e->path, '/') + 1;
+}
+
+int64_t
+rt_events_bytes(const RtEvents *e)
+{
+    return e->bytes;
+}
+
+Status
+rt_events_sync(RtEvents *e)
+{
+    return file_sync(e->fd, e->path);
 }
 
 void

@@ -15,6 +15,15 @@ typedef struct RtEvents RtEvents;
 
 /* A new file events.out.tfevents.TIME.HOST.PID in a folder, which is made. */
 Status rt_events_open(const char *folder, RtEvents **out) MUST_USE;
+/* A file of such a folder, of which the first len bytes are to stay: what came
+ * behind them happens again. */
+Status rt_events_continue(const char *folder, const char *name, int64_t len,
+                          RtEvents **out) MUST_USE;
+/* Where rt_events_continue can go on: the name, and how long the file is. */
+const char *rt_events_name(const RtEvents *e);
+int64_t rt_events_bytes(const RtEvents *e);
+/* What was added is on the disk. */
+Status rt_events_sync(RtEvents *e) MUST_USE;
 /* NULL is fine. */
 void rt_events_close(RtEvents *e);
 

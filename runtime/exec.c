@@ -137,19 +137,17 @@ static Status
 open_run(RtRun *run, RtFn **main_fn)
 {
     TRY(choose_devices(run));
+    TRY(rt_open_checkpoints(run));
     TRY(rt_read_params(run));
     bool spin = may_spin(run);
     TRY(rt_coll_local(run->num_replicas, run->timeout, spin,
-                      run->options->interrupted, &run->coll));
+                      rt_step_breaker(run), &run->coll));
     TRY(load_code(run, main_fn));
     TRY(open_devices(run, spin));
     make_actors(run);
     rt_bind_launches(run);
     TRY(rt_open_iterators(run));
-    const char *log_dir = run->options->log_dir;
-    if (log_dir && run->has_summary && !run->options->load_only)
-        return rt_events_open(log_dir, &run->events);
-    return OK;
+    return rt_open_events(run);
 }
 
 static void
@@ -158,6 +156,7 @@ close_run(RtRun *run)
     if (run->coll)
         run->coll->ops->stop(run->coll);
     rt_close_iterators(run);
+    rt_close_checkpoints(run);
     rt_events_close(run->events);
     for (int i = 0; run->devices && i < run->num_replicas; i++) {
         if (run->devices[i])
@@ -201,23 +200,31 @@ status_of_run(RtRun *run)
         if (run->replicas[i].fault.op)
             return status_of_fault(run, &run->replicas[i]);
     }
-    return status_new(STATUS_STOPPED, "interrupted after %lld steps",
-                      (long long)run->stats.steps);
+    TRY(rt_end_checkpoints(run));
+    return status_new(STATUS_STOPPED, "interrupted after %lld steps%s",
+                      (long long)run->stats.steps,
+                      run->resume.folder ? "; --resume goes on from there"
+                                         : "");
 }
 
 static Status
-call_main(RtRun *run, const RtFn *main_fn)
+enter_main(RtRun *run, const RtFn *main_fn, RtInvocation *main)
 {
-    RtInvocation inv;
     char *frame = rt_aligned(run->arena, ir_frame_bytes(main_fn->ir));
-    rt_invocation_init(&inv, main_fn, &run->main, frame, NULL, NULL);
+    rt_invocation_init(main, main_fn, &run->main, frame, NULL, NULL);
+    return rt_resume(run, main);
+}
+
+static Status
+call_main(RtRun *run, RtInvocation *main)
+{
     run->stats.ready = rt_seconds();
-    int32_t end = main_fn->code(&inv.call);
+    int32_t end = main->fn->code(&main->call);
     rt_progress_clear(&run->progress);
     if (fflush(run->options->out) != 0 || ferror(run->options->out))
         return status_new(STATUS_MACHINE,
                           "cannot write what the program prints");
-    return end == END_NOT ? OK : status_of_run(run);
+    return end == END_NOT ? rt_end_checkpoints(run) : status_of_run(run);
 }
 
 Status
@@ -225,10 +232,13 @@ rt_run(const Plan *plan, const RtOptions *options)
 {
     RtRun run;
     RtFn *main_fn;
+    RtInvocation main;
     init(&run, plan, options);
     Status st = open_run(&run, &main_fn);
+    if (!st)
+        st = enter_main(&run, main_fn, &main);
     if (!st && !options->load_only)
-        st = call_main(&run, main_fn);
+        st = call_main(&run, &main);
     if (!st && options->checksum)
         rt_print_checksum(&run);
     if (!st && options->stats)

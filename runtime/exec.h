@@ -26,6 +26,11 @@ typedef struct RtOptions {
     const char *data_dir; /* NULL: where the plan is */
     const char *log_dir;  /* of event files; NULL: summaries are not kept */
     const char *devices;  /* NULL: as the plan says */
+    const char *checkpoint_dir; /* NULL: none are made */
+    int64_t every;              /* steps from one to the next */
+    bool resume;                /* from the newest, if there is any */
+    bool quiet;                 /* where it resumes is not told to err */
+    bool seed_given;            /* a resumed run has its own if not */
     uint64_t seed;
     int num_threads; /* of all devices; 0: as many as there are cores */
     double timeout;  /* seconds that a collective may wait; 0: the usual */
@@ -43,7 +48,7 @@ typedef struct RtOptions {
     void *on_step_data;
 } RtOptions;
 
-/* Runs main of the plan to its end.  What goes wrong inside the program (an
+/* Runs main of the plan to its end, from its beginning or from a checkpoint.  What goes wrong inside the program (an
  * assert, a dataset, a collective that waits too long) is an error with its
  * place in plan->diag, too. */
 Status rt_run(const Plan *plan, const RtOptions *options) MUST_USE;

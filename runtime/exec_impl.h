@@ -13,6 +13,7 @@
 #include "ir/ir.h"
 #include "runtime/base/format.h"
 #include "runtime/base/str.h"
+#include "runtime/checkpoint.h"
 #include "runtime/coll.h"
 #include "runtime/data/data.h"
 #include "runtime/device.h"
@@ -148,9 +149,37 @@ typedef struct RtStats {
     double begin, ready;  /* rt_seconds() */
     double data, devices; /* seconds that main spent with them */
     int64_t steps, launches;
+    int64_t resumed; /* steps before this process */
     int64_t file_bytes; /* that datasets have read */
     int64_t memory;     /* of the process before the run */
 } RtStats;
+
+typedef struct RtExtent {
+    int64_t begin, end; /* bytes */
+} RtExtent;
+
+typedef VEC(RtExtent) RtExtents;
+
+/* The end of a round of a dataset loop, and what main needs to go on there: of
+ * its frame, of all devices' arenas, of the first one's. */
+typedef struct RtSafepoint {
+    IrOp *loop;
+    RtExtents frame, rows, first;
+} RtSafepoint;
+
+/* Checkpoints that are made, and the one that a run begins with. */
+typedef struct RtResume {
+    RtCheckpoints *folder; /* NULL: none are made */
+    RtState written;       /* of the last one */
+    int64_t bytes;         /* about what it takes */
+    RtSafepoint *safepoints;
+    int num_safepoints;
+    Arena *arena;          /* of what is read, until main is entered */
+    RtState read;
+    bool going; /* it is to be entered with what was read */
+    const char *events_name;
+    int64_t events_bytes;
+} RtResume;
 
 struct RtRun {
     Arena *arena;
@@ -158,6 +187,8 @@ struct RtRun {
     IrModule *module;
     const RtOptions *options;
     const char *data_dir;
+    uint64_t seed;
+    double clock; /* what now() is ahead of rt_seconds() */
     RtCode *code;
     RtColl *coll;
     double timeout; /* of collectives */
@@ -177,14 +208,17 @@ struct RtRun {
     RtProgress progress;
     bool has_summary;
     RtEvents *events; /* of summary; NULL: nobody wants them */
+    RtResume resume;
 };
 
 /* "cannot run "x.tfp": ..." */
 Status rt_refuse(const RtRun *run, const char *format, ...)
     __attribute__((format(printf, 2, 3))) MUST_USE;
 
-/* exec_params.c: values of params, by option or default. */
+/* exec_params.c: values of params, by option, default or checkpoint; --seed is
+ * one of them. */
 Status rt_read_params(RtRun *run) MUST_USE;
+void rt_params_carry(RtRun *run, RtState *s);
 
 /* exec_load.c */
 
@@ -226,6 +260,20 @@ Status rt_load_elements(RtRun *run) MUST_USE;
 Status rt_open_iterators(RtRun *run) MUST_USE;
 void rt_close_iterators(RtRun *run);
 
+/* exec_checkpoint.c */
+
+/* Opens the folder, and what the run was begun with if one is resumed: seed and
+ * params.  The rest, once everything is open, before main is called. */
+Status rt_open_checkpoints(RtRun *run) MUST_USE;
+Status rt_resume(RtRun *run, RtInvocation *main) MUST_USE;
+/* The file of summaries, new or the one that was begun. */
+Status rt_open_events(RtRun *run) MUST_USE;
+/* Main is at this safepoint: makes a checkpoint when it is time. */
+Status rt_checkpoint(RtInvocation *main, int32_t safepoint) MUST_USE;
+/* Waits for the last one; NULL or not, what became of it. */
+Status rt_end_checkpoints(RtRun *run) MUST_USE;
+void rt_close_checkpoints(RtRun *run);
+
 /* exec_stats.c: what a run took, to options->err; begun before it takes any.
  */
 void rt_begin_stats(RtRun *run);
@@ -236,6 +284,9 @@ void rt_print_checksum(const RtRun *run);
 
 /* exec_ops.c */
 bool rt_is_interrupted(const RtRun *run);
+/* The word that ends a step in its midst, or NULL: with checkpoints a step is
+ * finished, and the run ends with one. */
+const atomic_bool *rt_step_breaker(const RtRun *run);
 extern const TfdHooks rt_hooks;
 
 #endif

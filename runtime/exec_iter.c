@@ -100,15 +100,28 @@ note_symbols(RtRun *run, RtIterator *it)
                         : run->module->symbols.data[n->partner].bound;
 }
 
+static void
+list_iterators(RtRun *run)
+{
+    int n = run->module->iters.len;
+    run->iterators = NEW_ARRAY(run->arena, RtIterator, (size_t)n);
+    for (int i = 0; i < n; i++) {
+        run->iterators[i].ir = run->module->iters.data[i];
+        note_symbols(run, &run->iterators[i]);
+    }
+}
+
 Status
 rt_open_iterators(RtRun *run)
 {
     RtDataOptions options = {.dir = run->data_dir,
-                             .seed = run->options->seed,
+                             .seed = run->seed,
                              .threads = run->options->pipeline_threads,
                              .function = new_element,
                              .context = run,
                              .file_bytes = &run->stats.file_bytes};
+    if (!run->iterators)
+        list_iterators(run);
     for (int i = 0; i < run->module->iters.len; i++) {
         RtIterator *it = &run->iterators[i];
         TRY(rt_iter_new(run->module, it->ir, run->num_replicas, &options,
@@ -127,17 +140,6 @@ rt_close_iterators(RtRun *run)
 }
 
 /* ---- operations -------------------------------------------------------- */
-
-static void
-list_iterators(RtRun *run)
-{
-    int n = run->module->iters.len;
-    run->iterators = NEW_ARRAY(run->arena, RtIterator, (size_t)n);
-    for (int i = 0; i < n; i++) {
-        run->iterators[i].ir = run->module->iters.data[i];
-        note_symbols(run, &run->iterators[i]);
-    }
-}
 
 Status
 rt_prepare_iter(RtRun *run, RtFn *fn, RtHostOp *h)

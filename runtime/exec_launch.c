@@ -218,7 +218,8 @@ wait_for_all(RtRun *run)
     for (int r = 0; r < run->num_replicas; r++) {
         RtDevice *d = run->devices[r];
         while (!d->ops->wait(d, &status)) {
-            if (rt_is_interrupted(run))
+            const atomic_bool *word = rt_step_breaker(run);
+            if (word && atomic_load(word))
                 run->coll->ops->stop(run->coll);
         }
         if (status == END_FAULT || (status && end == END_NOT))

@@ -84,15 +84,25 @@ rt_is_interrupted(const RtRun *run)
     return word && atomic_load(word);
 }
 
+const atomic_bool *
+rt_step_breaker(const RtRun *run)
+{
+    return run->options->checkpoint_dir ? NULL : run->options->interrupted;
+}
+
 static int32_t
 hook_safepoint(TfdCall *call, int32_t index)
 {
-    RtRun *run = invocation_of(call)->actor->run;
-    (void)index;
+    RtInvocation *main = invocation_of(call);
+    RtRun *run = main->actor->run;
     run->stats.steps++;
     rt_progress_step(&run->progress, run->stats.steps);
     if (run->options->on_step)
         run->options->on_step(run->options->on_step_data, run->stats.steps);
+    Status st = rt_checkpoint(main, index);
+    if (st)
+        return rt_fault_status(
+            main, &(RtHostOp){.op = run->resume.safepoints[index].loop}, st);
     return rt_is_interrupted(run) ? END_STOPPED : END_NOT;
 }
 
@@ -108,7 +118,7 @@ const TfdHooks rt_hooks = {
 int32_t
 rt_op_now(RtInvocation *inv, const RtHostOp *h)
 {
-    double now = rt_seconds();
+    double now = rt_seconds() + inv->actor->run->clock;
     memcpy(rt_value_at(inv, &h->out[0]), &now, sizeof now);
     return END_NOT;
 }

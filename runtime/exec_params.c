@@ -65,16 +65,44 @@ unknown_param(const RtRun *run, const RtSet *set)
                       set->name);
 }
 
+/* A run that is resumed has what it was begun with: main has read it. */
+static Status
+begun_otherwise(const RtRun *run, const char *option)
+{
+    return status_new(STATUS_USAGE,
+                      "%s: the run in \"%s\" was begun with another value; "
+                      "leave it out, or begin anew in another folder",
+                      option, run->options->checkpoint_dir);
+}
+
+static bool
+same(DType t, Scalar a, Scalar b)
+{
+    char bytes[2][sizeof(Scalar)] = {{0}};
+    scalar_store(t, bytes[0], 0, a);
+    scalar_store(t, bytes[1], 0, b);
+    return memcmp(bytes[0], bytes[1], sizeof bytes[0]) == 0;
+}
+
+static Status
+set_param(RtRun *run, const RtSet *set, DType t, Scalar *param)
+{
+    Scalar before = *param;
+    if (!read_scalar(set->value, t, param))
+        return bad_value(set, t);
+    if (run->resume.going && !same(t, before, *param))
+        return begun_otherwise(
+            run, arena_printf(run->arena, "--set %s=%s", set->name, set->value));
+    return OK;
+}
+
 static Status
 apply(RtRun *run, const RtSet *set)
 {
     for (int i = 0; i < run->module->params.len; i++) {
         const IrParam *p = run->module->params.data[i];
-        if (strcmp(p->name, set->name) != 0)
-            continue;
-        if (!read_scalar(set->value, p->dtype, &run->params[i]))
-            return bad_value(set, p->dtype);
-        return OK;
+        if (strcmp(p->name, set->name) == 0)
+            return set_param(run, set, p->dtype, &run->params[i]);
     }
     return unknown_param(run, set);
 }
@@ -84,16 +112,34 @@ static Scalar
 default_of(const RtRun *run, const IrParam *p)
 {
     bool is_seed = p->dtype == DT_i64 && strcmp(p->name, "random.seed") == 0;
-    return is_seed ? scalar_int(DT_i64, (int64_t)run->options->seed) : p->value;
+    return is_seed ? scalar_int(DT_i64, (int64_t)run->seed) : p->value;
+}
+
+void
+rt_params_carry(RtRun *run, RtState *s)
+{
+    rt_state_u64(s, &run->seed);
+    for (int i = 0; i < run->module->params.len; i++) {
+        DType t = run->module->params.data[i]->dtype;
+        char bytes[sizeof(Scalar)];
+        scalar_store(t, bytes, 0, run->params[i]);
+        rt_state_bytes(s, bytes, dtype_info[t].bytes);
+        run->params[i] = scalar_load(t, bytes, 0);
+    }
 }
 
 Status
 rt_read_params(RtRun *run)
 {
     int n = run->module->params.len;
+    run->seed = run->options->seed;
     run->params = NEW_ARRAY(run->arena, Scalar, (size_t)n);
     for (int i = 0; i < n; i++)
         run->params[i] = default_of(run, run->module->params.data[i]);
+    if (run->resume.going)
+        rt_params_carry(run, &run->resume.read);
+    if (run->options->seed_given && run->seed != run->options->seed)
+        return begun_otherwise(run, "--seed");
     for (int i = 0; i < run->options->num_sets; i++)
         TRY(apply(run, &run->options->sets[i]));
     return OK;

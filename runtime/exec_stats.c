@@ -18,10 +18,11 @@ print_time(const RtRun *run, FILE *to)
 {
     const RtStats *s = &run->stats;
     double ran = rt_seconds() - s->ready;
-    fprintf(to, "steps          %lld, %lld launches\n", (long long)s->steps,
+    int64_t steps = s->steps - s->resumed;
+    fprintf(to, "steps          %lld, %lld launches\n", (long long)steps,
             (long long)s->launches);
     fprintf(to, "time           %.3f s, %.1f steps/s\n", ran,
-            ran > 0 ? (double)s->steps / ran : 0.0);
+            ran > 0 ? (double)steps / ran : 0.0);
     fprintf(to, "  start        %.3f s before\n", s->ready - s->begin);
     fprintf(to, "  devices      %.3f s\n", s->devices);
     fprintf(to, "  data         %.3f s\n", s->data);
@@ -62,15 +63,20 @@ print_memory(const RtRun *run, FILE *to)
 {
     int64_t frame = frame_bytes(run), data = data_bytes(run);
     int64_t arenas = ir_arenas_bytes(run->module, run->arena_bytes);
-    int64_t planned = arenas + frame + data, before = run->stats.memory;
+    int64_t copy = (int64_t)run->resume.written.cap;
+    int64_t planned = arenas + frame + data + copy;
+    int64_t before = run->stats.memory;
     fprintf(to,
             "memory         %.3f MB planned: %.3f MB of %d devices, %.3f MB "
-            "of main, %.3f MB of data\n"
-            "  in use       %.3f MB at most, beside %.3f MB of the runner and "
-            "the plan\n",
+            "of main, %.3f MB of data",
             megabytes(planned), megabytes(arenas), run->num_replicas,
-            megabytes(frame), megabytes(data), megabytes(usage_peak() - before),
-            megabytes(before));
+            megabytes(frame), megabytes(data));
+    if (copy)
+        fprintf(to, ", %.3f MB of a checkpoint", megabytes(copy));
+    fprintf(to,
+            "\n  in use       %.3f MB at most, beside %.3f MB of the runner "
+            "and the plan\n",
+            megabytes(usage_peak() - before), megabytes(before));
 }
 
 void

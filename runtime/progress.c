@@ -15,6 +15,12 @@ rt_progress_begin(RtProgress *p, FILE *to)
 }
 
 void
+rt_progress_resume(RtProgress *p, int64_t steps)
+{
+    p->before = steps;
+}
+
+void
 rt_progress_step(RtProgress *p, int64_t steps)
 {
     if (!p->to)
@@ -25,7 +31,7 @@ rt_progress_step(RtProgress *p, int64_t steps)
     p->last = now;
     p->is_shown = true;
     fprintf(p->to, "\r%lld steps, %.1f steps/s\033[K", (long long)steps,
-            (double)steps / (now - p->begin));
+            (double)(steps - p->before) / (now - p->begin));
     fflush(p->to);
 }
 

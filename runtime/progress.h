@@ -11,10 +11,14 @@
 typedef struct RtProgress {
     FILE *to; /* NULL: no progress is shown */
     double begin, last;
+    int64_t before; /* steps that are not of this process */
     bool is_shown;
 } RtProgress;
 
 void rt_progress_begin(RtProgress *p, FILE *to);
+
+/* So many steps have been done before. */
+void rt_progress_resume(RtProgress *p, int64_t steps);
 
 /* Shows the line anew if a tenth of a second has passed since. */
 void rt_progress_step(RtProgress *p, int64_t steps);

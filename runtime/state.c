@@ -8,13 +8,15 @@
 #include <endian.h>
 #include <stdarg.h>
 #include <string.h>
+#include "runtime/base/message.h"
 
-enum { FIRST_ROOM = 4 << 10 };
+enum { LEAST_ROOM = 256 };
 
 RtState
-rt_state_writer(Arena *a)
+rt_state_writer(Arena *a, size_t room)
 {
-    return (RtState){.arena = a};
+    size_t cap = room > LEAST_ROOM ? room : LEAST_ROOM;
+    return (RtState){.arena = a, .data = arena_alloc(a, cap), .cap = cap};
 }
 
 RtState
@@ -37,7 +39,7 @@ rt_state_fail(RtState *s, const char *format, ...)
     if (s->wrong)
         return;
     va_start(args, format);
-    s->wrong = arena_vprintf(s->arena, format, args);
+    s->wrong = message_vprintf(s->arena, format, args);
     va_end(args);
 }
 
@@ -46,15 +48,12 @@ rt_state_fail(RtState *s, const char *format, ...)
 static void
 make_room(RtState *s, size_t n)
 {
-    size_t cap = s->cap ? s->cap : FIRST_ROOM;
+    size_t cap = s->cap;
     while (cap - s->len < n)
         cap *= 2;
     if (cap == s->cap)
         return;
-    char *larger = arena_alloc(s->arena, cap);
-    if (s->len)
-        memcpy(larger, s->data, s->len);
-    s->data = larger;
+    s->data = memcpy(arena_alloc(s->arena, cap), s->data, s->len);
     s->cap = cap;
 }
 

@@ -31,8 +31,9 @@ typedef struct RtState {
     const char *wrong; /* what did not fit when it was read; NULL: nothing */
 } RtState;
 
-/* A state to be written, and one to be read from bytes that outlive it. */
-RtState rt_state_writer(Arena *a);
+/* A state to be written, which begins with room for so many bytes and grows
+ * with what it gets, and one to be read from bytes that outlive it. */
+RtState rt_state_writer(Arena *a, size_t room);
 RtState rt_state_reader(Arena *a, const char *data, size_t len);
 
 /* Begins anew in the room that was made before. */

@@ -12,6 +12,8 @@
 
 static const char program[] = "tfd-run";
 
+enum { USUAL_EVERY = 1000 };
+
 enum {
     OPT_SET,
     OPT_DATA,
@@ -19,6 +21,9 @@ enum {
     OPT_DEVICES,
     OPT_SEED,
     OPT_THREADS,
+    OPT_CHECKPOINT,
+    OPT_EVERY,
+    OPT_RESUME,
     OPT_TIMEOUT,
     OPT_QUIET,
     OPT_PROGRESS,
@@ -53,6 +58,16 @@ static const OptionRow rows[NUM_OPTS] = {
                      .arg = "N",
                      .help = "threads of all devices together; else one for "
                              "each core"},
+    [OPT_CHECKPOINT] = {.name = "checkpoint",
+                        .arg = "DIR",
+                        .help = "keep the last checkpoints of the run there; "
+                                "an interrupt ends the run with one"},
+    [OPT_EVERY] = {.name = "every",
+                   .arg = "N",
+                   .help = "steps from one checkpoint to the next; else 1000"},
+    [OPT_RESUME] = {.name = "resume",
+                    .help = "go on from the newest checkpoint, if there is "
+                            "one, to the same results"},
     [OPT_TIMEOUT] = {.name = "timeout",
                      .arg = "SECONDS",
                      .help = "a collective that waits longer ends the run "
@@ -131,6 +146,22 @@ take_progress(const Options *o, RtOptions *out)
 }
 
 static Status
+take_checkpoint(const Options *o, RtOptions *out)
+{
+    out->every = USUAL_EVERY;
+    out->resume = options_given(o, OPT_RESUME);
+    out->checkpoint_dir = options_value(o, OPT_CHECKPOINT, NULL);
+    TRY(options_int(o, OPT_EVERY, 1, INT64_MAX, &out->every));
+    if (out->checkpoint_dir)
+        return OK;
+    if (out->resume)
+        return status_new(STATUS_USAGE, "--resume needs --checkpoint DIR");
+    if (options_given(o, OPT_EVERY))
+        return status_new(STATUS_USAGE, "--every needs --checkpoint DIR");
+    return OK;
+}
+
+static Status
 take_options(Arena *a, const Options *o, RtOptions *out)
 {
     int64_t seed = 0, threads = 0;
@@ -139,11 +170,14 @@ take_options(Arena *a, const Options *o, RtOptions *out)
                        .devices = options_value(o, OPT_DEVICES, NULL),
                        .pipeline_threads = true,
                        .checksum = options_given(o, OPT_CHECKSUM),
+                       .quiet = options_given(o, OPT_QUIET),
+                       .seed_given = options_given(o, OPT_SEED),
                        .out = stdout,
                        .err = stderr,
                        .interrupted = &interrupted};
     TRY(take_sets(a, o, out));
     TRY(take_progress(o, out));
+    TRY(take_checkpoint(o, out));
     TRY(options_int(o, OPT_SEED, 0, INT64_MAX, &seed));
     TRY(options_int(o, OPT_THREADS, 1, 1024, &threads));
     TRY(options_float(o, OPT_TIMEOUT, 0.001, 1e9, &out->timeout));

@@ -7,6 +7,7 @@
  */
 #include "runtime/base/file.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -14,7 +15,9 @@
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 #include "runtime/base/fail.h"
 #include "runtime/base/message.h"
@@ -367,6 +370,58 @@ file_make_folder(const char *path)
     return st;
 }
 
+Status
+file_list(Arena *a, const char *folder, FileNames *out)
+{
+    *out = (FileNames){0};
+    DIR *d = fails(EIO) ? NULL : opendir(folder);
+    if (!d)
+        return file_error(errno, "cannot open the folder \"%s\"", folder);
+    const struct dirent *entry;
+    while (errno = 0, (entry = readdir(d)))
+        VEC_PUSH(a, *out, arena_strdup(a, entry->d_name));
+    Status st = OK;
+    if (errno)
+        st = file_error(errno, "cannot read the folder \"%s\"", folder);
+    closedir(d);
+    return st;
+}
+
+Status
+file_remove(const char *path)
+{
+    if (fails(EIO) || (unlink(path) < 0 && errno != ENOENT))
+        return file_error(errno, "cannot remove \"%s\"", path);
+    return OK;
+}
+
+/* Whether the lock was to be had within two seconds. */
+static bool
+try_lock(int fd)
+{
+    const struct timespec moment = {.tv_nsec = 50000000};
+    for (int i = 0; i < 40; i++) {
+        if (flock(fd, LOCK_EX | LOCK_NB) == 0 || errno != EWOULDBLOCK)
+            return true;
+        nanosleep(&moment, NULL);
+    }
+    return false;
+}
+
+Status
+file_lock_folder(const char *path, int *fd)
+{
+    *fd = try_open(path, O_RDONLY | O_DIRECTORY);
+    if (*fd < 0)
+        return file_error(errno, "cannot open the folder \"%s\"", path);
+    if (try_lock(*fd))
+        return OK;
+    close(*fd);
+    *fd = -1;
+    return status_new(STATUS_INPUT, "\"%s\" is in use by another process",
+                      path);
+}
+
 /* ---- files that grow ---------------------------------------------------- */
 
 Status
@@ -382,4 +437,37 @@ file_add(int fd, const char *path, const void *data, size_t len)
     if (!try_write(fd, data, len))
         return cannot_write(errno, path);
     return OK;
+}
+
+static Status
+cut_behind(int fd, const char *path, int64_t len)
+{
+    struct stat info;
+    bool known = fstat(fd, &info) == 0;
+    if (known && info.st_size < len)
+        return status_new(STATUS_INPUT, "\"%s\" has lost some of its %lld bytes",
+                          path, (long long)len);
+    if (!known || fails(EIO) || ftruncate(fd, len) < 0)
+        return file_error(errno, "cannot write \"%s\"", path);
+    return OK;
+}
+
+Status
+file_continue(const char *path, int64_t len, int *fd)
+{
+    *fd = try_open(path, O_WRONLY | O_APPEND);
+    if (*fd < 0)
+        return file_error(errno, "cannot open \"%s\"", path);
+    Status st = cut_behind(*fd, path, len);
+    if (st) {
+        close(*fd);
+        *fd = -1;
+    }
+    return st;
+}
+
+Status
+file_sync(int fd, const char *path)
+{
+    return try_sync(fd) ? OK : file_error(errno, "cannot write \"%s\"", path);
 }

@@ -9,6 +9,7 @@
 #include <stdint.h>
 #include "runtime/base/arena.h"
 #include "runtime/base/status.h"
+#include "runtime/base/vec.h"
 
 /* All bytes of a file, in a; a zero byte that len does not count follows. */
 Status file_read(Arena *a, const char *path, char **data, size_t *len) MUST_USE;
@@ -37,11 +38,29 @@ Status file_write_parts(const char *path, const FilePart *parts,
 /* Makes a folder and those around it, where they are not there yet. */
 Status file_make_folder(const char *path) MUST_USE;
 
+/* The names of what a folder holds, in a, in no order. */
+typedef VEC(const char *) FileNames;
+Status file_list(Arena *a, const char *folder, FileNames *out) MUST_USE;
+
+/* Removes a file; that there is none is fine. */
+Status file_remove(const char *path) MUST_USE;
+
+/* Keeps others from what this process does in a folder, until fd is closed,
+ * however the process ends.  Who just died may hold it for a moment yet, so it
+ * waits a little.  File systems without locks let everybody in. */
+Status file_lock_folder(const char *path, int *fd) MUST_USE;
+
 /* A file that grows: made anew (a path that is taken is an error), and what is
- * added is there for readers at once.  Closed by close(). */
+ * added is there for readers at once.  Closed by close(); fd is -1 when there is
+ * none. */
 Status file_create(const char *path, int *fd) MUST_USE;
 Status file_add(int fd, const char *path, const void *data,
                 size_t len) MUST_USE;
+/* One that was there before, to go on behind its first len bytes; what came
+ * after them is cut off.  An error if it is not so long. */
+Status file_continue(const char *path, int64_t len, int *fd) MUST_USE;
+/* What was added is on the disk. */
+Status file_sync(int fd, const char *path) MUST_USE;
 
 /* A failure of the system call that set error (an errno): "message: reason".
  * Its kind tells a wrong path from a machine that let us down. */

@@ -3,12 +3,10 @@
  *
  * From the outside in: the manifest (may we read this at all, is it whole),
  * the code (is there some for this CPU), the module (does it read and verify).
- * TFD_CHECKSUMS=0 leaves out the hashes, so that a fuzzer gets past them.
  */
 #include "runtime/plan/plan_impl.h"
 
 #include <jansson.h>
-#include <stdlib.h>
 #include <string.h>
 #include "runtime/base/hash.h"
 #include "runtime/base/str.h"
@@ -18,13 +16,6 @@
 enum { MAX_SOURCES = 60000 }; /* a Loc has 16 bits for them */
 
 /* ---- the manifest ------------------------------------------------------ */
-
-static bool
-checks_hashes(void)
-{
-    const char *setting = getenv("TFD_CHECKSUMS");
-    return !setting || strcmp(setting, "0") != 0;
-}
 
 /* One of the two numbers that say who can read a plan. */
 static Status
@@ -53,7 +44,7 @@ check_entry(Arena *a, const Plan *p, const PlanEntry *e, const json_t *files)
     const char *listed = json_string_value(json_object_get(files, e->name));
     if (!listed)
         return plan_refuse(p, "its manifest does not list \"%s\"", e->name);
-    if (checks_hashes() && strcmp(listed, hash_text(a, e->bytes, e->size)) != 0)
+    if (hash_is_checked() && strcmp(listed, hash_text(a, e->bytes, e->size)) != 0)
         return plan_refuse(p, "the plan is damaged (checksum of \"%s\")",
                            e->name);
     return OK;

@@ -177,7 +177,7 @@ a_state_that_is_damaged_does_no_harm(void **state)
         Pipe pipe = {.stages = pipelines[i], .replicas = 2, .shard = "off"};
         PipeRun run = pipe_run(arena, &pipe);
         begin_pass(&run, 3);
-        RtState s = rt_state_writer(arena);
+        RtState s = rt_state_writer(arena, 0);
         assert_null(rt_iter_carry(run.it, &s));
         for (size_t len = 0; len < s.len; len++)
             try_state(&pipe, s.data, len);

@@ -266,7 +266,7 @@ pipe_pass(Arena *a, const PipeRun *run)
 PipeRun
 pipe_carry(Arena *a, const Pipe *pipe, const PipeRun *from)
 {
-    RtState to = rt_state_writer(a);
+    RtState to = rt_state_writer(a, 0);
     assert_null(rt_iter_carry(from->it, &to));
     RtState back = rt_state_reader(a, to.data, to.len);
     PipeRun run = pipe_run(a, pipe);

@@ -45,7 +45,9 @@ CHAPTERS = [
     ("Kernels and code", ["backend/"]),
     ("Plans", ["runtime/plan/", "runtime/loader"]),
     ("Datasets", ["runtime/data/"]),
-    ("Checkpoints", ["runtime/safetensors", "runtime/exec_save"]),
+    ("Checkpoints",
+     ["runtime/safetensors", "runtime/exec_save", "runtime/checkpoint",
+      "runtime/exec_checkpoint", "runtime/state"]),
     ("Running a plan", ["runtime/"]),
     ("Files and memory", ["runtime/base/"]),
 ]

@@ -2,26 +2,9 @@
  * state_test.c - states are read as they were written, or refused
  */
 #include "tests/unit/unit.h"
+#include "tests/unit/arena.h"
 
 #include "runtime/state.h"
-
-static Arena *arena;
-
-static int
-new_arena(void **state)
-{
-    (void)state;
-    arena = arena_new(NULL, "test");
-    return 0;
-}
-
-static int
-release_arena(void **state)
-{
-    (void)state;
-    arena_release(arena);
-    return 0;
-}
 
 typedef struct Thing {
     int64_t at;
@@ -51,7 +34,7 @@ static RtState
 written(void)
 {
     Thing t = thing;
-    RtState s = rt_state_writer(arena);
+    RtState s = rt_state_writer(arena, 0);
     carry(&t, &s);
     assert_null(rt_state_end(&s));
     return s;
@@ -76,7 +59,7 @@ a_cleared_state_has_its_room_and_nothing_else(void **state)
 {
     (void)state;
     static char bytes[100000];
-    RtState s = rt_state_writer(arena);
+    RtState s = rt_state_writer(arena, 0);
     rt_state_bytes(&s, bytes, sizeof bytes);
     const char *room = s.data;
     rt_state_clear(&s);

@@ -1,0 +1,47 @@
+/*
+ * lives.h - runs that die and are resumed, and one that is left in peace
+ *
+ * A life is a process: tfd-run --resume in a folder.  Whatever happened to
+ * those before it, the last one must leave what a run left that nothing
+ * happened to: every line that was printed (lines may come again), summaries
+ * with nothing lost and nothing double, saved files.
+ */
+#ifndef TFD_TESTS_RESUME_LIVES_H
+#define TFD_TESTS_RESUME_LIVES_H
+
+#include <stdbool.h>
+#include <sys/types.h>
+#include "runtime/base/arena.h"
+
+enum { MAX_FILES = 4 };
+
+typedef struct Subject {
+    const char *name;
+    const char *program;          /* in the source tree */
+    const char *compiler;         /* options of tfdc */
+    const char *runner;           /* and of tfd-run */
+    int every;                    /* steps from checkpoint to checkpoint */
+    const char *last;             /* a line for the end of main; NULL: none */
+    const char *files[MAX_FILES]; /* that the program writes */
+} Subject;
+
+/* Compiles it in dir; gives the plan's path. */
+const char *lives_compile(Arena *a, const Subject *s, const char *dir);
+
+/* Begins a life: prints to DIR/out, tells DIR/err, keeps checkpoints in
+ * DIR/checkpoints every so many steps, or none if that is 0. */
+pid_t lives_begin(const Subject *s, const char *plan, const char *dir,
+                  int every);
+
+/* Waits for its end: true when it was killed, false when it came to the end of
+ * the program; anything else fails the test. */
+bool lives_wait(Arena *a, pid_t pid, const char *dir);
+
+/* Fails the test if `dir` has something else than `whole`. */
+void lives_compare(Arena *a, const Subject *s, const char *whole,
+                   const char *dir);
+
+/* How many of the lives in dir went on from a checkpoint. */
+int lives_resumed(Arena *a, const char *dir);
+
+#endif

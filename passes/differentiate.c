@@ -299,21 +299,28 @@ sweep(Wanted *w, IrBlock *b, IrOp *from)
 
 /* ---- one grad ----------------------------------------------------------- */
 
-typedef struct VarSum {
-    Grad *g;
-    const char *var;
-    IrValue *sum;
-} VarSum;
+/* The gradients of what reads of one variable gave. */
+typedef VEC(IrValue *) Shares;
+
+typedef struct SharesByVar {
+    Arena *a;
+    Map *map; /* name -> Shares */
+} SharesByVar;
 
 static void
-add_read(IrOp *op, void *data)
+note_share(IrOp *op, void *data)
 {
-    VarSum *s = data;
-    if (op->kind != OP_read || strcmp(ir_text(op, A_var), s->var) != 0)
+    SharesByVar *by_var = data;
+    IrValue *d = op->kind == OP_read ? grad_of(op->results[0]) : NULL;
+    if (!d)
         return;
-    IrValue *dv = grad_of(op->results[0]);
-    if (dv)
-        s->sum = s->sum ? grad2(s->g, OP_add, s->sum, dv) : dv;
+    const char *var = ir_text(op, A_var);
+    Shares *shares = map_get(by_var->map, var);
+    if (!shares) {
+        shares = NEW(by_var->a, Shares);
+        map_set(by_var->map, var, shares);
+    }
+    VEC_PUSH(by_var->a, *shares, d);
 }
 
 static IrValue *
@@ -323,12 +330,16 @@ zeros_like(Grad *g, const IrType *t)
 }
 
 static IrValue *
-gradient_of_var(Wanted *w, const char *var, const IrType *type)
+gradient_of_var(Wanted *w, const Map *by_var, const char *var,
+                const IrType *type)
 {
-    VarSum s = {&w->g, var, NULL};
-    ir_walk(w->grad->block->func->body, add_read, &s);
-    if (s.sum)
-        return s.sum;
+    const Shares *shares = map_get(by_var, var);
+    if (shares) {
+        IrValue *sum = shares->data[0];
+        for (int i = 1; i < shares->len; i++)
+            sum = grad2(&w->g, OP_add, sum, shares->data[i]);
+        return sum;
+    }
     const IrVar *v = ir_var_find(w->g.cx->m, var);
     if (v && v->trainable) {
         diag_warning(w->g.cx->diag, w->grad->loc,
@@ -345,6 +356,9 @@ forward_gradients(Wanted *w)
 {
     const IrOp *op = w->grad;
     int num_values = op->num_operands - 1;
+    Arena *a = w->g.cx->m->arena;
+    SharesByVar by_var = {a, map_new(a)};
+    ir_walk(op->block->func->body, note_share, &by_var);
     for (int i = 0; i < op->num_results; i++) {
         const IrType *type = &op->results[i]->type;
         IrValue *d;
@@ -352,7 +366,7 @@ forward_gradients(Wanted *w)
             d = grad_of(op->operands[i + 1]);
             d = d ? d : zeros_like(&w->g, type);
         } else {
-            d = gradient_of_var(w, w->vars[i - num_values], type);
+            d = gradient_of_var(w, by_var.map, w->vars[i - num_values], type);
         }
         if (!d->name)
             d->name = op->results[i]->name;

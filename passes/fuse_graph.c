@@ -63,7 +63,6 @@ note_all_uses(Fuse *f, IrOp *user)
 
 /* The accesses of a variable that later ones must follow. */
 typedef struct VarAccess {
-    const char *name;
     IrOp *write;
     IrOpList reads; /* since */
 } VarAccess;
@@ -72,18 +71,17 @@ typedef struct Effects {
     Fuse *f;
     IrOp *user;  /* the operation of the block that is looked at */
     IrOp *chain; /* the last that talked to others */
-    VEC(VarAccess *) vars;
+    Map *vars;   /* name -> VarAccess */
 } Effects;
 
 static VarAccess *
 access_of(Effects *e, const char *name)
 {
-    for (int i = 0; i < e->vars.len; i++)
-        if (!strcmp(e->vars.data[i]->name, name))
-            return e->vars.data[i];
-    VarAccess *v = NEW(e->f->arena, VarAccess);
-    v->name = name;
-    VEC_PUSH(e->f->arena, e->vars, v);
+    VarAccess *v = map_get(e->vars, name);
+    if (v)
+        return v;
+    v = NEW(e->f->arena, VarAccess);
+    map_set(e->vars, name, v);
     return v;
 }
 
@@ -156,7 +154,7 @@ make_node(Fuse *f, IrOp *op)
 void
 fuse_graph_make(Fuse *f, IrBlock *b)
 {
-    Effects effects = {.f = f};
+    Effects effects = {.f = f, .vars = map_new(f->arena)};
     order_number(b);
     f->reach = NEW_ARRAY(f->arena, int, (size_t)b->last->id + 1);
     for (int i = 0; i <= b->last->id; i++)

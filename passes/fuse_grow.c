@@ -53,25 +53,35 @@ find_roots(Fuse *f, const IrBlock *b)
     return roots;
 }
 
-static void
-grow_tree(Fuse *f, IrOp *contraction, IrOp *const *roots)
+/* Of each operation by its id, the others whose root it is, last first. */
+static IrOpList *
+list_trees(Fuse *f, const IrBlock *b, IrOp *const *roots)
 {
-    IrOp *root = roots[contraction->id];
+    IrOpList *trees = NEW_ARRAY(f->arena, IrOpList, (size_t)b->last->id + 1);
+    for (IrOp *op = b->last; op; op = op->prev)
+        if (roots[op->id] != op)
+            VEC_PUSH(f->arena, trees[roots[op->id]->id], op);
+    return trees;
+}
+
+static void
+grow_tree(Fuse *f, IrOp *contraction, IrOp *root, const IrOpList *tree)
+{
     if (fuse_cluster(root)->contracts)
         return;
-    for (IrOp *op = root->prev; op; op = op->prev)
-        if (roots[op->id] == root &&
-            (op == contraction || !fuse_is_contraction(op)))
-            try_merge(f, fuse_cluster(root), fuse_cluster(op));
+    for (int i = 0; i < tree->len; i++)
+        if (tree->data[i] == contraction || !fuse_is_contraction(tree->data[i]))
+            try_merge(f, fuse_cluster(root), fuse_cluster(tree->data[i]));
 }
 
 static void
 grow_behind_contractions(Fuse *f, const IrBlock *b)
 {
     IrOp **roots = find_roots(f, b);
+    IrOpList *trees = list_trees(f, b, roots);
     for (IrOp *op = b->last; op; op = op->prev)
         if (fuse_is_contraction(op))
-            grow_tree(f, op, roots);
+            grow_tree(f, op, roots[op->id], &trees[roots[op->id]->id]);
 }
 
 /* ---- upwards ------------------------------------------------------------ */

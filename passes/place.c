@@ -26,9 +26,8 @@ resolve_sync(IrVar *v)
 /* The initializer's body, then the write of its result to every copy, before
  * `first` of main. */
 static void
-write_initial_value(PassCx *cx, IrVar *v, IrOp *first)
+write_initial_value(PassCx *cx, IrVar *v, const IrFunc *init, IrOp *first)
 {
-    IrFunc *init = ir_func_find(cx->m, v->init);
     IrBlock *b = ir_block_scratch(first);
     IrCloneMap *map = ir_clone_map(cx->arena);
     ir_clone_body(map, init->body, b);
@@ -49,12 +48,21 @@ write_initial_value(PassCx *cx, IrVar *v, IrOp *first)
 
 /* Two variables may have one initializer: it goes when both are written. */
 static void
-remove_init(IrModule *m, IrVar *v)
+write_initial_values(PassCx *cx, IrOp *first)
 {
-    IrFunc *init = ir_func_find(m, v->init);
-    if (init)
-        ir_func_remove(init);
-    v->init = NULL;
+    IrModule *m = cx->m;
+    Map *inits = map_new(cx->arena);
+    for (IrFunc *fn = m->first; fn; fn = fn->next)
+        if (fn->kind == FUNC_INIT)
+            map_set(inits, fn->name, fn);
+    for (int i = 0; i < m->vars.len; i++) {
+        IrVar *v = m->vars.data[i];
+        if (v->init)
+            write_initial_value(cx, v, map_get(inits, v->init), first);
+        v->init = NULL;
+    }
+    for (int i = 0; i < map_count(inits); i++)
+        ir_func_remove(map_value(inits, i));
 }
 
 static IrFunc *
@@ -73,14 +81,7 @@ pass_place(PassCx *cx)
     IrFunc *main_fn = find_main(m);
     for (int i = 0; i < m->vars.len; i++)
         resolve_sync(m->vars.data[i]);
-    if (!main_fn)
-        return true;
-    IrOp *first = main_fn->body->first;
-    for (int i = 0; i < m->vars.len; i++)
-        if (m->vars.data[i]->init)
-            write_initial_value(cx, m->vars.data[i], first);
-    for (int i = 0; i < m->vars.len; i++)
-        if (m->vars.data[i]->init)
-            remove_init(m, m->vars.data[i]);
+    if (main_fn)
+        write_initial_values(cx, main_fn->body->first);
     return true;
 }

@@ -11,10 +11,10 @@
  *                                         it becomes, the output it is returned
  *                                         as, the operand that dies there
  *
- * A kernel may overwrite an operand while it reads it only when element i of the
- * operand is read before element i of its results is made, and never again; or
- * when it is a scatter, into the operand whose rows it changes: elsewhere that
- * one would be copied first.
+ * A kernel may overwrite an operand while it reads it only when element i of
+ * the operand is read before element i of its results is made, and never again;
+ * or when it is a scatter, into the operand whose rows it changes: elsewhere
+ * that one would be copied first.
  *
  * Host code copies at the edges of loops and branches where places differ, one
  * value after the other.  So that no copy reads what an earlier one wrote,
@@ -243,20 +243,20 @@ typedef struct VarUses {
 
 typedef struct Share {
     PassCx *cx;
-    VEC(VarUses *) vars;
+    Map *vars; /* name -> VarUses */
 } Share;
 
 static VarUses *
 uses_of(Share *s, const char *name)
 {
-    for (int i = 0; i < s->vars.len; i++)
-        if (!strcmp(s->vars.data[i]->var->name, name))
-            return s->vars.data[i];
-    VarUses *u = NEW(s->cx->arena, VarUses);
+    VarUses *u = map_get(s->vars, name);
+    if (u)
+        return u;
+    u = NEW(s->cx->arena, VarUses);
     u->var = ir_var_find(s->cx->m, name);
     u->buffer = NEW(s->cx->arena, Buffer);
     *u->buffer = (Buffer){.fixed = true, .place = u->var->place, .align = 64};
-    VEC_PUSH(s->cx->arena, s->vars, u);
+    map_set(s->vars, name, u);
     return u;
 }
 
@@ -349,9 +349,8 @@ share_yield(const IrOp *yield)
             continue;
         const IrValue *held =
             loop ? yield->block->args.data[i + skip] : outer->results[i];
-        if (loop &&
-            !is_dead_at(buffer_of(held), life_of(held)->last_use, v->def,
-                        v->index))
+        if (loop && !is_dead_at(buffer_of(held), life_of(held)->last_use,
+                                v->def, v->index))
             continue;
         if (buffer_of(held)->bytes == buffer_of(v)->bytes)
             merge_values(held, v);
@@ -424,17 +423,17 @@ share_in_place(const IrBlock *b)
 void
 share_buffers(PassCx *cx, IrFunc *fn)
 {
-    Share s = {.cx = cx};
+    Share s = {cx, map_new(cx->arena)};
     merge_by_meaning(fn->body);
     if (fn->kind == FUNC_MAIN)
         share_handle_edges(fn->body);
     ir_walk(fn->body, note_var_use, &s);
     if (fn->kind != FUNC_MAIN)
         share_with_caller(&s, fn);
-    for (int i = 0; i < s.vars.len; i++)
-        share_reads(s.vars.data[i]);
-    for (int i = 0; i < s.vars.len; i++)
-        share_writes(&s, s.vars.data[i]);
+    for (int i = 0; i < map_count(s.vars); i++)
+        share_reads(map_value(s.vars, i));
+    for (int i = 0; i < map_count(s.vars); i++)
+        share_writes(&s, map_value(s.vars, i));
     share_yields(fn->body);
     share_in_place(fn->body);
 }

@@ -120,7 +120,9 @@ static IrValue *
 rule_twice(const IrOp *op)
 {
     const IrOp *inner = op->operands[0]->def;
-    return inner && inner->kind == op->kind ? simplify_latest(inner->operands[0]) : NULL;
+    return inner && inner->kind == op->kind
+               ? simplify_latest(inner->operands[0])
+               : NULL;
 }
 
 static bool
@@ -303,37 +305,26 @@ find_or_add(Simplify *s, Scope *scope, IrOp *op)
 /* The values that variables are known to have: of reads not followed by a
  * write, in the block at hand. */
 typedef struct Known {
-    VEC(IrOp *) reads;
+    Map *reads; /* of variables by name; NULL: forgotten */
 } Known;
-
-static void
-forget_var(Known *k, const char *var)
-{
-    for (int i = k->reads.len - 1; i >= 0; i--)
-        if (!strcmp(ir_text(k->reads.data[i], A_var), var))
-            k->reads.data[i] = VEC_POP(k->reads);
-}
 
 static void
 forget_written(IrOp *op, void *data)
 {
-    if (op->kind == OP_write)
-        forget_var(data, ir_text(op, A_var));
+    Known *k = data;
+    if (op->kind == OP_write && map_get(k->reads, ir_text(op, A_var)))
+        map_set(k->reads, ir_text(op, A_var), NULL);
 }
 
-static bool
+static void
 share_read(Simplify *s, Known *k, IrOp *op)
 {
-    for (int i = 0; i < k->reads.len; i++) {
-        IrOp *earlier = k->reads.data[i];
-        if (!strcmp(ir_text(earlier, A_var), ir_text(op, A_var)) &&
-            type_equal(&earlier->results[0]->type, &op->results[0]->type)) {
-            replace(s, op, earlier->results[0]);
-            return true;
-        }
-    }
-    VEC_PUSH(s->cx->arena, k->reads, op);
-    return false;
+    IrOp *earlier = map_get(k->reads, ir_text(op, A_var));
+    if (earlier &&
+        type_equal(&earlier->results[0]->type, &op->results[0]->type))
+        replace(s, op, earlier->results[0]);
+    else
+        map_set(k->reads, ir_text(op, A_var), op);
 }
 
 static bool
@@ -382,7 +373,7 @@ share_block(Simplify *s, Scope *outer, IrBlock *b)
 {
     Scope *scope = NEW(s->cx->arena, Scope);
     *scope = *outer;
-    Known known = {0};
+    Known known = {map_new(s->cx->arena)};
     for (IrOp *op = b->first, *next; op; op = next) {
         next = op->next;
         share_op(s, scope, &known, op);

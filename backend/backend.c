@@ -78,8 +78,7 @@ enum { LITTLE_WORK = 2048 };
 static int
 kernel_level(const BeKernel *k, const BeTarget *t, int level)
 {
-    double work =
-        (double)emit_ranges_bound(k, &k->grid) * emit_cost(k, &k->body);
+    double work = (double)emit_items_bound(k) * emit_cost(k, &k->body);
     return level < 3 && work < LITTLE_WORK && !t->gpu ? 0 : level;
 }
 

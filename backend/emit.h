@@ -160,6 +160,10 @@ Val emit_dim(Emit *e, Dim d);
  * when they are greater. */
 int64_t emit_dim_bound(const BeKernel *k, Dim d);
 int64_t emit_ranges_bound(const BeKernel *k, const KRanges *r);
+/* The most values of an index, in any of the kernel's parts. */
+int64_t emit_run_bound(const BeKernel *k, const KVar *var);
+/* The most items there are. */
+int64_t emit_items_bound(const BeKernel *k);
 Val emit_ranges_size(Emit *e, const KRanges *r);
 /* The extent of a range, which is never less than 0. */
 Val emit_extent(Emit *e, Dim extent);
@@ -198,7 +202,14 @@ void emit_index_value(Emit *e, const KNode *n);
 
 /* ---- memory (emit_memory.c) --------------------------------------------- */
 
-void emit_arrays(Emit *e); /* pointers and tables */
+void emit_arrays(Emit *e); /* pointers and tables; not of parts */
+/* Pointers of the part of that number, from the table of pointers of type
+ * `pointer` at `from`. */
+void emit_part_arrays(Emit *e, Val from, Type pointer, Val part);
+/* Numbers in read-only memory, and one of them. */
+Val emit_numbers(Emit *e, const char *name, const int64_t *x, int count,
+                 unsigned space);
+Val emit_number(Emit *e, Val numbers, Val index);
 /* The constants of a table, in an address space of LLVM. */
 Val emit_table(BeUnit *u, const KArray *table, const char *name,
                unsigned space);

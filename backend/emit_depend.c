@@ -196,7 +196,7 @@ emit_grain(const BeKernel *k)
     if (!k->grid.count)
         return 0;
     double item = 1 + emit_cost(k, &k->body);
-    double items = (double)emit_ranges_bound(k, &k->grid);
+    double items = (double)emit_items_bound(k);
     if (items < 2 || item * items < 2.0 * GRAIN_OPERATIONS)
         return 0;
     double grain = GRAIN_OPERATIONS / item, half = items / 2;

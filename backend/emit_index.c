@@ -52,6 +52,12 @@ emit_ranges_bound(const BeKernel *k, const KRanges *r)
     return points;
 }
 
+int64_t
+emit_items_bound(const BeKernel *k)
+{
+    return k->parts.len ? be_kernel_items(k).c : emit_ranges_bound(k, &k->grid);
+}
+
 /* Arithmetic of the entry block, once for every dimension. */
 static Val
 new_dim(Emit *e, Dim d)
@@ -198,7 +204,7 @@ note_width(KNode *n, void *data)
 bool
 emit_indices_are_wide(const BeKernel *k)
 {
-    Width w = {k, emit_ranges_bound(k, &k->grid) > INT32_MAX};
+    Width w = {k, emit_items_bound(k) > INT32_MAX};
     KBlock body = k->body;
     be_kernel_walk(&body, note_width, &w);
     return w.wide;

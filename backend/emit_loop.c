@@ -196,12 +196,21 @@ emit_unknown_lanes(Emit *e, const KVar *var, Val begin, Val end,
     emit_masked_lanes(e, var, begin, end, body);
 }
 
+int64_t
+emit_run_bound(const BeKernel *k, const KVar *var)
+{
+    int64_t most = emit_dim_bound(k, var->extent);
+    for (int i = 0; i < k->parts.len; i++)
+        most = k->parts.data[i] > most ? k->parts.data[i] : most;
+    return most;
+}
+
 /* body for var from begin to end, in lanes if that is worth it. */
 static void
 emit_lanes(Emit *e, const KVar *var, Val begin, Val end, const KBlock *body)
 {
     EmitTile outer = e->tile;
-    int64_t bound = emit_dim_bound(e->k, var->extent), from, to;
+    int64_t bound = emit_run_bound(e->k, var), from, to;
     int lanes = emit_choose_lanes(e, body, bound);
     if (!lanes) {
         emit_steps(e, var, begin, end, 1, body);
@@ -336,6 +345,41 @@ choose_square(const Emit *e, const KVar *row)
     return good ? lanes : 1;
 }
 
+/* Where each part's items begin, and where the last one's end. */
+static Val
+emit_starts(Emit *e)
+{
+    int num = e->k->parts.len;
+    int64_t *starts = NEW_ARRAY(e->arena, int64_t, (size_t)num + 1);
+    for (int i = 0; i < num; i++)
+        starts[i + 1] = starts[i] + e->k->parts.data[i];
+    return emit_numbers(e, "starts", starts, num + 1, 0);
+}
+
+/* The items of each part that are among those wanted. */
+static void
+emit_parts(Emit *e, const KVar *var)
+{
+    BeUnit *u = e->u;
+    Val starts = emit_starts(e);
+    Block some = be_block(u, "some"), none = be_block(u, "none");
+    BeLoop l;
+    be_loop_begin(u, &l, be_word(u, 0), be_word(u, e->k->parts.len),
+                  be_word(u, 1), "part");
+    be_loop_body(u, &l);
+    Val start = emit_number(e, starts, l.index);
+    Val stop = emit_number(e, starts, be_add(u, l.index, be_word(u, 1)));
+    Val begin = be_max(u, e->begin, start), end = be_min(u, e->end, stop);
+    be_branch(u, be_icmp(u, LLVMIntSLT, begin, end), some, none);
+    be_at(u, some);
+    emit_part_arrays(e, LLVMGetParam(u->func, 0), u->ptr, l.index);
+    emit_lanes(e, var, be_sub(u, begin, start), be_sub(u, end, start),
+               &e->k->body);
+    be_goto(u, none);
+    be_at(u, none);
+    be_loop_end(u, &l);
+}
+
 void
 emit_grid(Emit *e)
 {
@@ -352,6 +396,8 @@ emit_grid(Emit *e)
     emit_find_depends(e, e->tile.row);
     if (!last)
         emit_block(e, &k->body);
+    else if (k->parts.len)
+        emit_parts(e, last);
     else if (k->grid_vector)
         emit_lanes(e, last, e->begin, e->end, &k->body);
     else if (grid->count == 1)

@@ -39,6 +39,42 @@ array_pointer(Emit *e, int position, const char *role, int index)
     return p;
 }
 
+Val
+emit_numbers(Emit *e, const char *name, const int64_t *x, int count,
+             unsigned space)
+{
+    KArray table = {K_TABLE, 0, DT_i64, dim_const(count), x, NULL};
+    return emit_table(e->u, &table, name, space);
+}
+
+Val
+emit_number(Emit *e, Val numbers, Val index)
+{
+    BeUnit *u = e->u;
+    Val p = LLVMBuildGEP2(u->builder, u->i64, numbers, &index, 1, "");
+    Val x = be_load(u, u->i64, p, 8);
+    return LLVMBuildIntCast2(u->builder, x, e->word, 1, "");
+}
+
+void
+emit_part_arrays(Emit *e, Val from, Type pointer, Val part)
+{
+    BeUnit *u = e->u;
+    int before = 0;
+    for (int role = K_IN; role <= K_OUT; role++) {
+        int own = be_kernel_part_arrays(e->k, (KRole)role);
+        Val first = be_mul(u, part, emit_word(e, own));
+        for (int i = 0; i < own; i++) {
+            Val at = be_add(u, first, emit_word(e, before + i));
+            Val p = LLVMBuildGEP2(u->builder, pointer, from, &at, 1, "");
+            e->arrays[role][i] = be_load(u, pointer, p, 8);
+            be_name(u, e->arrays[role][i], "%s%d", role == K_IN ? "in" : "out",
+                    i);
+        }
+        before += e->k->arrays[role].len;
+    }
+}
+
 void
 emit_arrays(Emit *e)
 {
@@ -46,6 +82,8 @@ emit_arrays(Emit *e)
     int num_in = k->arrays[K_IN].len;
     for (int role = 0; role < K_NUM_ROLES; role++)
         e->arrays[role] = NEW_ARRAY(e->arena, Val, (size_t)k->arrays[role].len);
+    if (k->parts.len)
+        return;
     for (int i = 0; i < num_in; i++)
         e->arrays[K_IN][i] = array_pointer(e, i, "in", i);
     for (int i = 0; i < k->arrays[K_OUT].len; i++)

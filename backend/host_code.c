@@ -253,6 +253,8 @@ kernel_items(Host *h, const BeKernel *k)
 {
     BeUnit *u = h->u;
     Val items = be_word(u, 1);
+    if (k->parts.len)
+        return be_word(u, be_kernel_items(k).c);
     for (int i = 0; i < k->grid.count; i++) {
         Val size = kernel_extent(h, k, k->grid.vars[i]->extent);
         items = be_mul(u, items, size);

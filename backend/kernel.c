@@ -215,10 +215,33 @@ be_kernel_walk(KBlock *b, void (*visit)(KNode *n, void *data), void *data)
     }
 }
 
+int
+be_kernel_num_parts(const BeKernel *k)
+{
+    return k->parts.len ? k->parts.len : 1;
+}
+
+int
+be_kernel_part_arrays(const BeKernel *k, KRole role)
+{
+    return k->arrays[role].len / be_kernel_num_parts(k);
+}
+
+static Dim
+items_of_parts(const BeKernel *k)
+{
+    int64_t items = 0;
+    for (int i = 0; i < k->parts.len; i++)
+        items += k->parts.data[i];
+    return dim_const(items);
+}
+
 Dim
 be_kernel_items(const BeKernel *k)
 {
     Dim items = dim_const(1);
+    if (k->parts.len)
+        return items_of_parts(k);
     for (int i = 0; i < k->grid.count; i++) {
         if (!dim_mul(items, k->grid.vars[i]->extent, &items))
             UNREACHABLE("the grid of %s has no size", k->name);

@@ -181,6 +181,10 @@ struct BeKernel {
     const char *name; /* "k_" and the hash of the text */
     VEC(KPair) pairs; /* in the order of the words that calls hand over */
     VEC(KArray *) arrays[K_NUM_ROLES]; /* ptrs: those of K_IN, then K_OUT */
+    /* Lengths, from 2, of kernels that are done as one; none: it is one.  The
+     * body is the first's, over one index; each has as many arrays of its own
+     * as the first. */
+    VEC(int64_t) parts;
     KRanges grid; /* items are numbered in its row-major order; none: 1 item */
     bool grid_vector; /* the grid is one range, which runs along the lanes */
     KBlock body;      /* of one item */
@@ -208,6 +212,10 @@ BeKernel *be_kernel_build(Arena *a, const IrOp *op, Diag *d);
 
 /* The number of items. */
 Dim be_kernel_items(const BeKernel *k);
+/* Of its parts: how many, at least 1, and how many arrays of a role each has.
+ */
+int be_kernel_num_parts(const BeKernel *k);
+int be_kernel_part_arrays(const BeKernel *k, KRole role);
 
 /* Text of one kernel; that of be_kernel_parse prints the same again. */
 void be_kernel_print(Str *out, const BeKernel *k);

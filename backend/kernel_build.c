@@ -11,6 +11,7 @@
  * the others.
  */
 #include "backend/kernel_expr.h"
+#include "ir/build.h"
 
 #include "runtime/base/status.h"
 
@@ -185,30 +186,28 @@ compute_output(Build *b, Output *o)
 /* ---- the region --------------------------------------------------------- */
 
 static void
-declare_values(Build *b, const IrBlock *region)
+declare_values(Build *b, const IrPart *part)
 {
-    int num_ops = 0;
-    for (int i = 0; i < region->args.len; i++)
-        be_value_declare(b, region->args.data[i]);
-    for (const IrOp *op = region->first; op; op = op->next) {
-        for (int i = 0; i < op->num_results; i++)
-            be_value_declare(b, op->results[i]);
-        if (++num_ops == MAX_OPS)
-            be_expr_fail(b, "a kernel has more than 1,024 operations");
-    }
+    const IrOp *op = part->first;
+    for (int i = 0; i < part->num_args; i++)
+        be_value_declare(b, part->args[i]);
+    for (int i = 0; i < part->num_ops; i++, op = op->next)
+        for (int j = 0; j < op->num_results; j++)
+            be_value_declare(b, op->results[j]);
+    if (part->num_ops >= MAX_OPS)
+        be_expr_fail(b, "a kernel has more than 1,024 operations");
 }
 
 static void
-declare_arrays(Build *b, const IrBlock *region)
+declare_arrays(Build *b, const IrPart *part)
 {
-    const IrOp *yield = region->last;
-    for (int i = 0; i < region->args.len; i++) {
-        const IrValue *v = region->args.data[i];
+    for (int i = 0; i < part->num_args; i++) {
+        const IrValue *v = part->args[i];
         be_kernel_array(b->k, K_IN, v->type.dtype,
                         be_shape_size(b, be_value_shape(b, v)));
     }
-    for (int i = 0; i < yield->num_operands; i++) {
-        const IrValue *v = yield->operands[i];
+    for (int i = 0; i < part->num_results; i++) {
+        const IrValue *v = part->results[i];
         Output o = {.of = v};
         o.array = be_kernel_array(b->k, K_OUT, v->type.dtype,
                                   be_shape_size(b, be_value_shape(b, v)));
@@ -216,16 +215,37 @@ declare_arrays(Build *b, const IrBlock *region)
     }
 }
 
+/* The first part is built; arrays of the others are like its own. */
 static void
-build(Build *b, const IrBlock *region)
+add_parts(Build *b, const IrOp *op)
 {
-    declare_values(b, region);
-    declare_arrays(b, region);
+    BeKernel *k = b->k;
+    IrPart first = ir_kernel_part(op, 0);
+    const int own[] = {first.num_args, first.num_results};
+    for (int i = 0; i < ir_kernel_parts(op); i++) {
+        IrPart part = ir_kernel_part(op, i);
+        Dim length = dim_const(ir_part_length(&part));
+        VEC_PUSH(k->arena, k->parts, length.c);
+        for (int role = K_IN; i && role <= K_OUT; role++)
+            for (int j = 0; j < own[role]; j++) {
+                const KArray *like = k->arrays[role].data[j];
+                be_kernel_array(k, (KRole)role, like->dtype,
+                                like->size.c == 1 ? like->size : length);
+            }
+    }
+}
+
+static void
+build(Build *b, const IrOp *op)
+{
+    IrPart part = ir_kernel_part(op, 0);
+    declare_values(b, &part);
+    declare_arrays(b, &part);
     if (b->outputs.len == 0)
         be_expr_fail(b, "a kernel has no results");
     if (b->error)
         return;
-    const IrOp *scatter = be_scatter_of(region);
+    const IrOp *scatter = be_scatter_of(op->regions[0]);
     if (scatter) {
         be_scatter_bind(b, scatter, &b->outputs.data[0]);
     } else {
@@ -235,18 +255,19 @@ build(Build *b, const IrBlock *region)
     }
     if (!b->error)
         be_nest_build(b);
+    if (!b->error && ir_kernel_parts(op) > 1)
+        add_parts(b, op);
 }
 
 BeKernel *
 be_kernel_build(Arena *a, const IrOp *op, Diag *d)
 {
-    const IrBlock *region = op->regions[0];
     Build b = {.k = be_kernel_new(a),
                .scratch = arena_new(a, "kernel build"),
-               .m = region->func->module};
+               .m = op->module};
     b.exprs = NEW_ARRAY(b.scratch, Expr *, EXPR_BUCKETS);
     b.memos = NEW_ARRAY(b.scratch, Memo *, EXPR_BUCKETS);
-    build(&b, region);
+    build(&b, op);
     if (b.error)
         diag_error(d, op->loc, "%s", b.error);
     arena_release(b.scratch);

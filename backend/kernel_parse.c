@@ -10,6 +10,7 @@
 #include "ir/parse.h"
 
 enum { MAX_DEPTH = 64 };
+#define MAX_LENGTH (INT64_C(1) << 44) /* of a part */
 
 /* What a name stands for. */
 typedef struct Meaning {
@@ -578,6 +579,15 @@ parse_array(Reader *r, KRole role)
     }
 }
 
+/* parts 24576, 96 */
+static void
+parse_parts(Reader *r)
+{
+    do
+        VEC_PUSH(r->arena, r->k->parts, parse_int(&r->p, 2, MAX_LENGTH));
+    while (parse_accept(&r->p, ','));
+}
+
 static void
 parse_kernel(Reader *r)
 {
@@ -592,6 +602,8 @@ parse_kernel(Reader *r)
         while (parse_accept_word(p, roles[role]))
             parse_array(r, (KRole)role);
     }
+    if (parse_accept_word(p, "parts"))
+        parse_parts(r);
     parse_expect_word(p, "grid");
     r->k->grid_vector = parse_accept_word(p, "vector");
     r->k->grid = parse_ranges(r);

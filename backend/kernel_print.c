@@ -373,6 +373,14 @@ print_array(Str *out, const KArray *array)
     str_add(out, "\n");
 }
 
+static void
+print_parts(Str *out, const BeKernel *k)
+{
+    for (int i = 0; i < k->parts.len; i++)
+        str_addf(out, "%s %" PRId64, i ? "," : "parts", k->parts.data[i]);
+    str_add(out, k->parts.len ? "\n" : "");
+}
+
 void
 be_kernel_print_rest(Str *out, const BeKernel *k)
 {
@@ -380,6 +388,7 @@ be_kernel_print_rest(Str *out, const BeKernel *k)
     for (int role = 0; role < K_NUM_ROLES; role++)
         for (int i = 0; i < k->arrays[role].len; i++)
             print_array(out, k->arrays[role].data[i]);
+    print_parts(out, k);
     str_add(out, k->grid_vector ? "grid vector" : "grid");
     open_body(out, &k->grid, &k->body, 0);
     str_add(out, "}\n");

@@ -544,13 +544,77 @@ check_grid(Check *c)
     enter(c, &k->grid, k->grid_vector);
 }
 
+/* ---- parts -------------------------------------------------------------- */
+
+/* An array of a part is like that of the first: as long as the part, or of one
+ * element. */
+static void
+check_part_array(Check *c, const KArray *array)
+{
+    const BeKernel *k = c->k;
+    int own = be_kernel_part_arrays(k, array->role);
+    const KArray *first = k->arrays[array->role].data[array->index % own];
+    int64_t length = k->parts.data[array->index / own];
+    bool whole = dim_equal(first->size, dim_const(k->parts.data[0]));
+    Dim size = dim_const(whole ? length : 1);
+    if (array->dtype != first->dtype || !dim_equal(array->size, size) ||
+        array->from)
+        fail(c, "the parts' arrays are not alike");
+}
+
+/* Whether x is 0 or the item's number. */
+static bool
+is_item(const KIndex *x)
+{
+    return dim_equal(x->base, dim_const(0)) &&
+           (x->num_terms == 0 ||
+            (x->num_terms == 1 && dim_equal(x->terms[0].coef, dim_const(1))));
+}
+
+static void
+check_part_node(Check *c, const KNode *n)
+{
+    const BeKernel *k = c->k;
+    const KArray *array = n->kind == K_LOAD    ? n->load.array
+                          : n->kind == K_STORE ? n->store.array
+                                               : NULL;
+    if (array && (array->index >= be_kernel_part_arrays(k, array->role) ||
+                  !is_item(n->kind == K_LOAD ? &n->load.at : &n->store.at)))
+        fail(c, "a part's body has elements of the first part alone");
+    if (!array && n->kind != K_MAP && n->kind != K_CONST)
+        fail(c, "a part's body computes elements from elements");
+}
+
+static void
+check_parts(Check *c)
+{
+    const BeKernel *k = c->k;
+    int num = k->parts.len;
+    if (!num)
+        return;
+    if (!k->grid_vector ||
+        !dim_equal(k->grid.vars[0]->extent, dim_const(k->parts.data[0])) ||
+        k->arrays[K_TABLE].len || k->arrays[K_IN].len % num ||
+        k->arrays[K_OUT].len % num) {
+        fail(c, "parts are for kernels along one index");
+        return;
+    }
+    for (int role = K_IN; role <= K_OUT; role++)
+        for (int i = 0; i < k->arrays[role].len; i++)
+            check_part_array(c, k->arrays[role].data[i]);
+    for (const KNode *n = k->body.first; n; n = n->next)
+        check_part_node(c, n);
+}
+
 static void
 check_kernel(Check *c)
 {
     check_arrays(c);
     check_grid(c);
     check_block(c, &c->k->body);
-    for (int i = 0; i < c->k->arrays[K_OUT].len; i++) {
+    if (!c->error)
+        check_parts(c);
+    for (int i = 0; i < be_kernel_part_arrays(c->k, K_OUT); i++) {
         if (!c->is_stored[i])
             fail(c, "out%d is never stored", i);
     }

@@ -106,6 +106,18 @@ be_param_attr(BeUnit *u, int index, const char *name)
 }
 
 void
+be_param_by_value(BeUnit *u, int index, Type type, unsigned align)
+{
+    unsigned at = (unsigned)index + 1;
+    unsigned kind = LLVMGetEnumAttributeKindForName("byval", 5);
+    LLVMAddAttributeAtIndex(u->func, at,
+                            LLVMCreateTypeAttribute(u->context, kind, type));
+    kind = LLVMGetEnumAttributeKindForName("align", 5);
+    LLVMAddAttributeAtIndex(u->func, at,
+                            LLVMCreateEnumAttribute(u->context, kind, align));
+}
+
+void
 be_func_text_attr(BeUnit *u, const char *name, const char *value)
 {
     LLVMAttributeRef a =
@@ -259,6 +271,12 @@ Val
 be_min(BeUnit *u, Val x, Val y)
 {
     return be_select(u, be_icmp(u, LLVMIntSLT, x, y), x, y);
+}
+
+Val
+be_max(BeUnit *u, Val x, Val y)
+{
+    return be_select(u, be_icmp(u, LLVMIntSGT, x, y), x, y);
 }
 
 Val

@@ -44,6 +44,8 @@ void be_func_end(BeUnit *u);
 /* Adds an attribute to the function or (index from 0) one of its parameters. */
 void be_func_attr(BeUnit *u, const char *name);
 void be_param_attr(BeUnit *u, int index, const char *name);
+/* A parameter, a pointer, is to what the caller hands over by value. */
+void be_param_by_value(BeUnit *u, int index, Type type, unsigned align);
 void be_func_text_attr(BeUnit *u, const char *name, const char *value);
 
 /* Names a value, if the unit's values have names. */
@@ -114,6 +116,7 @@ be_fcmp(BeUnit *u, LLVMRealPredicate p, Val x, Val y)
 
 /* The lesser of two signed words. */
 Val be_min(BeUnit *u, Val x, Val y);
+Val be_max(BeUnit *u, Val x, Val y);
 
 /* x in every lane. */
 Val be_splat(BeUnit *u, Val x, int lanes);

@@ -51,7 +51,7 @@ note_width(KNode *n, void *data)
 static bool
 is_wide(const BeKernel *k)
 {
-    Width w = {.k = k, .items = emit_ranges_bound(k, &k->grid)};
+    Width w = {.k = k, .items = emit_items_bound(k)};
     w.wide = emit_indices_are_wide(k) || w.items >= NARROW_LIMIT;
     KBlock body = k->body;
     be_kernel_walk(&body, note_width, &w);
@@ -113,11 +113,18 @@ is_apart(const BeKernel *k, const KArray *array, KRole role)
 
 /* ---- the function ------------------------------------------------------- */
 
+static int
+num_arrays(const BeKernel *k)
+{
+    return k->arrays[K_IN].len + k->arrays[K_OUT].len;
+}
+
+/* Addresses of parts are one parameter. */
 static Val
 call_word(Emit *e, int64_t word)
 {
-    int arrays = e->k->arrays[K_IN].len + e->k->arrays[K_OUT].len;
-    return LLVMGetParam(e->u->func, (unsigned)(arrays + word));
+    int before = e->k->parts.len ? 1 : num_arrays(e->k);
+    return LLVMGetParam(e->u->func, (unsigned)(before + word));
 }
 
 static const EmitMachine gpu = {
@@ -176,21 +183,43 @@ add_tables(Ptx *p)
 }
 
 static void
+add_all_arrays(Ptx *p)
+{
+    add_arrays(p, K_IN, 0);
+    add_arrays(p, K_OUT, p->e.k->arrays[K_IN].len);
+}
+
+/* The addresses are one parameter, a table by value, whose bytes are those that
+ * they would have one by one: a part finds its own at a number. */
+static void
+add_table_of_arrays(Ptx *p)
+{
+    Emit *e = &p->e;
+    Type pointer = LLVMPointerTypeInContext(e->u->context, PTX_GLOBAL);
+    Type table = LLVMArrayType2(pointer, (uint64_t)num_arrays(e->k));
+    be_param_by_value(e->u, 0, table, 8);
+    for (int role = K_IN; role <= K_OUT; role++)
+        e->arrays[role] = NEW_ARRAY(
+            e->arena, Val, (size_t)be_kernel_part_arrays(e->k, (KRole)role));
+}
+
+static void
 begin_function(Ptx *p)
 {
     Emit *e = &p->e;
     BeUnit *u = e->u;
     const BeKernel *k = e->k;
-    int num_in = k->arrays[K_IN].len, num = num_in + k->arrays[K_OUT].len;
-    int num_params = num + num_words(k);
+    Type pointer = LLVMPointerTypeInContext(u->context, PTX_GLOBAL);
+    int num = k->parts.len ? 1 : num_arrays(k), num_params = num + num_words(k);
     Type *params = NEW_ARRAY(e->arena, Type, (size_t)num_params + 1);
     for (int i = 0; i < num_params; i++)
-        params[i] =
-            i < num ? LLVMPointerTypeInContext(u->context, PTX_GLOBAL) : u->i64;
+        params[i] = i >= num ? u->i64 : k->parts.len ? u->ptr : pointer;
     Val fn = be_func_begin(u, k->name, u->nothing, params, num_params, true);
     LLVMSetFunctionCallConv(fn, PTX_KERNEL_CALL);
-    add_arrays(p, K_IN, 0);
-    add_arrays(p, K_OUT, num_in);
+    if (k->parts.len)
+        add_table_of_arrays(p);
+    else
+        add_all_arrays(p);
     add_tables(p);
 }
 

@@ -58,19 +58,19 @@ ptx_emit_loop(Emit *e, const KNode *n)
 
 /* ---- threads ------------------------------------------------------------ */
 
-/* Some neighbours, of which the last may not be there. */
+/* Some neighbours out of `extent`, of which the last may not be there. */
 static void
-emit_neighbours(Ptx *p, const KVar *row, Val group)
+emit_neighbours(Ptx *p, const KVar *row, Val extent, Val group)
 {
     Emit *e = &p->e;
     BeUnit *u = e->u;
     int width = p->shape.width;
-    Val extent = emit_extent(e, row->extent), wide = emit_word(e, width);
+    Val wide = emit_word(e, width);
     Val first = be_mul(u, group, wide), next = be_add(u, first, wide);
     int64_t known;
     e->indices[row->id] = (EmitIndex){.base = first};
     e->tile.rows = width;
-    if (be_is_const(extent, &known) && known % width == 0) {
+    if (width == 1 || (be_is_const(extent, &known) && known % width == 0)) {
         emit_block(e, &e->k->body);
         return;
     }
@@ -117,12 +117,90 @@ emit_threads(Ptx *p)
     Val group = outer.count ? emit_split_off(e, &number, groups) : number;
     emit_space_split(&p->e, &outer, number);
     if (width > 1) {
-        emit_neighbours(p, row, group);
+        emit_neighbours(p, row, run, group);
     } else {
         if (row)
             e->indices[row->id] = (EmitIndex){.base = group};
         emit_block(e, &e->k->body);
     }
+    be_loop_end(u, &l);
+}
+
+/* ---- parts -------------------------------------------------------------- */
+
+/* Numbers that say which part a block's turn is of: a block does as many groups
+ * of neighbours as it has threads, of one part alone. */
+typedef struct Turns {
+    const int64_t *lengths; /* of each part */
+    int64_t *firsts;        /* the first turn of each, then their number */
+    int padded; /* so many firsts: a power of two, no less than the parts */
+    int64_t count;
+} Turns;
+
+static Turns
+count_turns(const Ptx *p)
+{
+    const BeKernel *k = p->e.k;
+    int64_t by = (int64_t)p->shape.threads * p->shape.width;
+    Turns t = {.lengths = k->parts.data, .padded = 1};
+    while (t.padded < k->parts.len)
+        t.padded *= 2;
+    t.firsts = NEW_ARRAY(p->e.arena, int64_t, (size_t)t.padded);
+    for (int i = 0; i < t.padded; i++) {
+        t.firsts[i] = t.count;
+        t.count += i < k->parts.len ? (t.lengths[i] + by - 1) / by : 0;
+    }
+    return t;
+}
+
+/* The last part whose first turn is not behind this one. */
+static Val
+find_part(Emit *e, const Turns *t, Val firsts, Val turn)
+{
+    BeUnit *u = e->u;
+    Val part = emit_word(e, 0);
+    for (int step = t->padded / 2; step; step /= 2) {
+        Val next = be_add(u, part, emit_word(e, step));
+        Val first = emit_number(e, firsts, next);
+        part = be_select(u, be_icmp(u, LLVMIntSLE, first, turn), next, part);
+    }
+    return part;
+}
+
+static Val
+numbers(Emit *e, const char *what, const int64_t *x, int count)
+{
+    const char *name = arena_printf(e->arena, "%s_%s", e->k->name, what);
+    return emit_numbers(e, name, x, count, PTX_GLOBAL);
+}
+
+/* Several kernels of one index each: a block's turns go through all. */
+static void
+emit_parts(Ptx *p)
+{
+    Emit *e = &p->e;
+    BeUnit *u = e->u;
+    Turns t = count_turns(p);
+    const KVar *row = e->k->grid.vars[0];
+    Val firsts = numbers(e, "firsts", t.firsts, t.padded);
+    Val lengths = numbers(e, "lengths", t.lengths, e->k->parts.len);
+    Type pointer = LLVMPointerTypeInContext(u->context, PTX_GLOBAL);
+    emit_find_depends(e, p->shape.width > 1 ? row : NULL);
+    e->tile.row = p->shape.width > 1 ? row : NULL;
+    BeLoop l;
+    be_loop_begin(u, &l, p->block, emit_word(e, t.count), p->num_blocks,
+                  "turn");
+    be_loop_body(u, &l);
+    Val part = find_part(e, &t, firsts, l.index);
+    Val turn = be_sub(u, l.index, emit_number(e, firsts, part));
+    Val length = emit_number(e, lengths, part);
+    Val group = be_mul(u, turn, emit_word(e, p->shape.threads));
+    group = be_add(u, group, p->thread);
+    Val first = be_mul(u, group, emit_word(e, p->shape.width));
+    PtxIf i = ptx_if(p, be_icmp(u, LLVMIntSLT, first, length));
+    emit_part_arrays(e, LLVMGetParam(u->func, 0), pointer, part);
+    emit_neighbours(p, row, length, group);
+    ptx_end_if(p, &i, NULL, NULL);
     be_loop_end(u, &l);
 }
 
@@ -167,6 +245,8 @@ ptx_emit_grid(Ptx *p)
 {
     if (p->shape.tiles.contract)
         ptx_emit_tiles(p);
+    else if (p->e.k->parts.len)
+        emit_parts(p);
     else if (p->shape.team > 1)
         emit_teams(p);
     else

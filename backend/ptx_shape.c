@@ -212,7 +212,7 @@ choose_width(Emit *e, const PtxShape *s)
         emit_contains(body, K_LOOP))
         return 1;
     const KVar *row = s->work.vars[s->work.count - 1];
-    int64_t extent = emit_dim_bound(k, row->extent);
+    int64_t extent = emit_run_bound(k, row);
     int width = PTX_ALIGN / (int)widest_bytes(k);
     width = width > BE_MAX_ROWS ? BE_MAX_ROWS : width;
     emit_find_depends(e, row);

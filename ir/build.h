@@ -195,6 +195,22 @@ const char *ir_dims_text(const IrModule *m, int rank, const Dim *dims);
  * rows of it.  Uses the marks inside of it. */
 bool ir_kernel_may_overwrite(const IrOp *kernel, int o, int r);
 
+/* One of the parts that a kernel has: kernels that only differ in their values'
+ * lengths, done as one.  A kernel without `parts` is one part. */
+typedef struct IrPart {
+    IrValue **args, **results; /* of the region; what it yields */
+    IrOp *first;
+    int num_args, num_results, num_ops; /* the same for all */
+} IrPart;
+int ir_kernel_parts(const IrOp *kernel);
+IrPart ir_kernel_part(const IrOp *kernel, int number);
+/* The elements of each of p's results; -1 when that is not one number from 2
+ * on, or p is none that could be one of several. */
+int64_t ir_part_length(const IrPart *p);
+/* Whether both compute the same of values of other lengths; they have lengths.
+ */
+bool ir_parts_alike(const IrPart *p, const IrPart *q);
+
 /* The collectives of fn in the order of the text, those of regions included:
  * the order in which every device meets them.  An array of *count in a. */
 IrOp **ir_collectives(const IrFunc *fn, Arena *a, int *count);

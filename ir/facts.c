@@ -128,10 +128,21 @@ is_scattered_into(const IrOp *scatter, int o)
     return uses == 1 && scatter->operands[0] == arg;
 }
 
-/* Whether all results are made in the same loops, having one shape. */
+/* Whether a parameter and a result are of the same part. */
+static bool
+are_of_one_part(const IrOp *kernel, int o, int r)
+{
+    int parts = ir_kernel_parts(kernel);
+    return o * parts / kernel->num_operands == r * parts / kernel->num_results;
+}
+
+/* Whether all results are made in the same loops, having one shape; a part's
+ * are. */
 static bool
 has_one_shape(const IrOp *kernel)
 {
+    if (ir_kernel_parts(kernel) > 1)
+        return true;
     for (int i = 1; i < kernel->num_results; i++) {
         if (!type_same_shape(&kernel->results[0]->type,
                              &kernel->results[i]->type))
@@ -148,7 +159,8 @@ ir_kernel_may_overwrite(const IrOp *kernel, int o, int r)
     const IrType *from = &kernel->operands[o]->type;
     const IrType *to = &kernel->results[r]->type;
     bool may = type_same_shape(from, to) &&
-               dtype_info[from->dtype].bytes == dtype_info[to->dtype].bytes;
+               dtype_info[from->dtype].bytes == dtype_info[to->dtype].bytes &&
+               are_of_one_part(kernel, o, r);
     const IrOp *made = yield->operands[r]->def;
     if (made && made->kind == OP_scatter && is_scattered_into(made, o))
         return true;

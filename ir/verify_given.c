@@ -137,6 +137,26 @@ check_while(Verify *v, const IrOp *op)
 }
 
 static const char *
+check_parts(const IrOp *op)
+{
+    int64_t num = ir_int(op, A_parts), num_ops = 0;
+    for (const IrOp *in = op->regions[0]->first; in; in = in->next)
+        num_ops += in->kind != OP_yield;
+    if (num < 2 || num > op->num_results || op->num_results % num ||
+        op->num_operands % num || num_ops % num)
+        return "its parts are not alike";
+    IrPart first = ir_kernel_part(op, 0);
+    for (int i = 0; i < num; i++) {
+        IrPart part = ir_kernel_part(op, i);
+        if (ir_part_length(&part) < 0)
+            return "a part computes more than elements from elements";
+        if (!ir_parts_alike(&first, &part))
+            return "its parts are not alike";
+    }
+    return NULL;
+}
+
+static const char *
 check_kernel(Verify *v, const IrOp *op)
 {
     (void)v;
@@ -150,7 +170,7 @@ check_kernel(Verify *v, const IrOp *op)
              in->kind == OP_kernel))
             return MESSAGE("it contains what no kernel computes");
     }
-    return NULL;
+    return ir_has(op, A_parts) ? check_parts(op) : NULL;
 }
 
 /* ---- gradients --------------------------------------------------------- */

@@ -110,15 +110,21 @@ kernel_begin(Bench *b, int num, const IrType *types)
 }
 
 static void
-kernel_end(Kernel *k, IrValue *result)
+kernel_close(Kernel *k, int num, IrValue *const *results)
 {
     Bench *b = k->bench;
-    ir_build_yield(k->body, 1, &result, NO_LOC);
+    ir_build_yield(k->body, num, results, NO_LOC);
     ir_op_close(k->op);
     BeKernel *kernel = be_kernel_build(b->arena, k->op, b->module->diag);
     if (!kernel)
         fail_msg("%s", diag_text(b->module->diag, b->arena));
     VEC_PUSH(b->arena, b->kernels, kernel);
+}
+
+static void
+kernel_end(Kernel *k, IrValue *result)
+{
+    kernel_close(k, 1, &result);
 }
 
 static IrType
@@ -605,6 +611,33 @@ rows_in_order_are_right(void **state)
     }
 }
 
+/* Three kernels of one body and many lengths: whole blocks of lanes, less than
+ * a vector, and a rest. */
+static void
+parts_are_kernels_of_their_own(void **state)
+{
+    (void)state;
+    static const int64_t lengths[] = {1040, 3, 70};
+    for (int t = 0; t < DT_bool; t++) {
+        Bench b = bench_new();
+        IrValue *results[3];
+        IrType types[3];
+        for (int i = 0; i < 3; i++) {
+            Dim dims[] = {dim_const(lengths[i])};
+            types[i] = type_of((DType)t, 1, dims);
+        }
+        Kernel k = kernel_begin(&b, 3, types);
+        ir_set_int(k.op, A_parts, 3);
+        for (int i = 0; i < 3; i++) {
+            IrValue *x = k.args[i];
+            x = ir_build2(k.body, OP_mul, x, x, NO_LOC);
+            results[i] = ir_build2(k.body, OP_sub, k.args[i], x, NO_LOC);
+        }
+        kernel_close(&k, 3, results);
+        bench_check(&b);
+    }
+}
+
 int
 main(void)
 {
@@ -617,6 +650,7 @@ main(void)
         cmocka_unit_test(rows_change_one_after_the_other),
         cmocka_unit_test(rows_and_moved_elements_are_right),
         cmocka_unit_test(rows_in_order_are_right),
+        cmocka_unit_test(parts_are_kernels_of_their_own),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -190,7 +190,7 @@ size_of(Dim d, const int64_t *dims)
                            : dim_value(d, dims[3 * (d.sym / 2) + d.sym % 2]);
 }
 
-enum { MAX_ARRAYS = 64 };
+enum { MAX_ARRAYS = 512 };
 
 /* The arrays of a call: inputs, then outputs, twice. */
 typedef struct Arrays {

@@ -159,6 +159,18 @@ read_special(Arena *a, const char *text, const char *name, const int32_t *from)
                    arena_printf(a, "load i32, ptr %s", at_address(a, from)));
 }
 
+/* Parameter number i of those of the kernel's function. */
+static void
+add_argument(Str *s, const BeKernel *k, int arrays, int i)
+{
+    if (!k->parts.len)
+        str_addf(s, "%s%s %%p%d", i ? ", " : "", i < arrays ? "ptr" : "i64", i);
+    else if (i == 0)
+        str_addf(s, "ptr byval([%d x ptr]) align 1 %%ptrs", arrays);
+    else if (i >= arrays)
+        str_addf(s, ", i64 %%p%d", i);
+}
+
 static void
 add_launch(Str *s, Arena *a, const BeKernel *k, int threads, bool barriers)
 {
@@ -173,7 +185,7 @@ add_launch(Str *s, Arena *a, const BeKernel *k, int threads, bool barriers)
     }
     str_add(s, "  call void @kernel(");
     for (int i = 0; i < arrays + words; i++)
-        str_addf(s, "%s%s %%p%d", i ? ", " : "", i < arrays ? "ptr" : "i64", i);
+        add_argument(s, k, arrays, i);
     str_add(s, ")\n  ret void\n}\n");
     str_addf(s,
              "\ndefine void @%s(ptr %%ptrs, ptr %%dims, i64 %%begin, i64 "

@@ -252,6 +252,46 @@ outputs_begin_as_inputs_of_their_kind(void **state)
 }
 
 /* Wherever a text ends, there is a message. */
+static const char *
+error_of_parts(const char *sizes, const char *parts, const char *body)
+{
+    return message_about(
+        arena_printf(arena,
+                     "kernel\nin in0: f32[8]\nin in1: f32[1]\nin in2: f32[%s]\n"
+                     "in in3: f32[1]\nout out0: f32[8]\nout out1: f32[4]\n"
+                     "parts %s\ngrid vector i0 < 8 {\n%s\n}\n",
+                     sizes, parts, body));
+}
+
+static void
+parts_are_alike(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *sizes, *parts, *body, *message;
+    } cases[] = {
+        {"4", "8, 4", LOAD STORE, ""},
+        {"4", "8, 4", "%0: f32 = load in1[0]\n" STORE, ""},
+        {"5", "8, 4", LOAD STORE, "the parts' arrays are not alike"},
+        {"1", "8, 4", LOAD STORE, "the parts' arrays are not alike"},
+        {"4", "4, 8", LOAD STORE, "parts are for kernels along one index"},
+        {"4", "8", LOAD STORE, "the parts' arrays are not alike"},
+        {"4", "8, 4, 2", LOAD STORE, "parts are for kernels along one index"},
+        {"4", "8, 1", LOAD STORE,
+         "this is no whole number from 2 to 17592186044416"},
+        {"4", "8, 4", "%0: f32 = load in2[0]\n" STORE,
+         "a part's body has elements of the first part alone"},
+        {"4", "8, 4", "%0: f32 = load in0[7 - i0]\n" STORE,
+         "a part's body has elements of the first part alone"},
+        {"4", "8, 4", "%1: i64 = index i0\n%0: f32 = cast f32 %1\n" STORE,
+         "a part's body computes elements from elements"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++)
+        assert_string_equal(
+            error_of_parts(cases[i].sizes, cases[i].parts, cases[i].body),
+            cases[i].message);
+}
+
 static void
 what_is_cut_off_is_an_error(void **state)
 {
@@ -289,9 +329,11 @@ main(int argc, char **argv)
         {"reductions", expect_kernels, NULL, NULL, "reductions"},
         {"dots", expect_kernels, NULL, NULL, "dots"},
         {"rows", expect_kernels, NULL, NULL, "rows"},
+        {"parts", expect_kernels, NULL, NULL, "parts"},
         cmocka_unit_test(names_and_layout_are_free),
         cmocka_unit_test(mistakes_are_named),
         cmocka_unit_test(outputs_begin_as_inputs_of_their_kind),
+        cmocka_unit_test(parts_are_alike),
         cmocka_unit_test(what_is_cut_off_is_an_error),
     };
     int failed = cmocka_run_group_tests_name("kernels", tests, NULL, NULL);

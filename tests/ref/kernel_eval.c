@@ -18,6 +18,7 @@ typedef struct Eval {
     const int64_t *dims;
     Scalar *values; /* by id */
     int64_t *vars;  /* by id */
+    int number;     /* of the part whose item it is */
 
     /* of the scan at hand */
     int64_t round;
@@ -103,7 +104,10 @@ eval_pick(Eval *e, const KNode *n)
 static int64_t
 checked_index(const Eval *e, const KArray *array, const KIndex *x)
 {
-    int64_t at = index_now(e, x), size = dim_now(e, array->size);
+    int own = be_kernel_part_arrays(e->k, array->role);
+    const KArray *of_part =
+        e->k->arrays[array->role].data[array->index + e->number * own];
+    int64_t at = index_now(e, x), size = dim_now(e, of_part->size);
     if (at < 0 || at >= size)
         UNREACHABLE("element %lld of an array of %lld", (long long)at,
                     (long long)size);
@@ -114,6 +118,7 @@ static void *
 memory_of(const Eval *e, const KArray *array)
 {
     int before = array->role == K_OUT ? e->k->arrays[K_IN].len : 0;
+    before += e->number * be_kernel_part_arrays(e->k, array->role);
     return e->ptrs[before + array->index];
 }
 
@@ -422,7 +427,21 @@ int64_t
 kernel_eval_items(const BeKernel *k, const int64_t *dims)
 {
     Eval e = {.k = k, .dims = dims};
-    return num_points(&e, &k->grid);
+    return k->parts.len ? be_kernel_items(k).c : num_points(&e, &k->grid);
+}
+
+/* Of one of several parts: the items of those before it come first. */
+static void
+set_item(Eval *e, int64_t item)
+{
+    const BeKernel *k = e->k;
+    if (!k->parts.len) {
+        set_point(e, &k->grid, item);
+        return;
+    }
+    for (e->number = 0; item >= k->parts.data[e->number]; e->number++)
+        item -= k->parts.data[e->number];
+    e->vars[k->grid.vars[0]->id] = item;
 }
 
 void
@@ -434,7 +453,7 @@ kernel_eval(const BeKernel *k, void *const *ptrs, const int64_t *dims,
     e.values = NEW_ARRAY(arena, Scalar, k->num_values);
     e.vars = NEW_ARRAY(arena, int64_t, k->num_vars);
     for (int64_t item = begin; item < end; item++) {
-        set_point(&e, &k->grid, item);
+        set_item(&e, item);
         eval_block(&e, &k->body);
     }
     arena_release(arena);

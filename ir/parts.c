@@ -1,0 +1,165 @@
+/*
+ * parts.c - kernels that do the same to values of several lengths
+ *
+ * A kernel with `parts` has the operands, operations and results of each part
+ * side by side.  All parts compute each element from the elements of the same
+ * number, and from values of one element: so their loops differ in length
+ * alone, whatever the shapes are.
+ */
+#include <string.h>
+#include "ir/build.h"
+
+int
+ir_kernel_parts(const IrOp *kernel)
+{
+    return ir_has(kernel, A_parts) ? (int)ir_int(kernel, A_parts) : 1;
+}
+
+static int
+count_ops(const IrBlock *b)
+{
+    int n = 0;
+    for (const IrOp *op = b->first; op && op->kind != OP_yield; op = op->next)
+        n++;
+    return n;
+}
+
+IrPart
+ir_kernel_part(const IrOp *kernel, int number)
+{
+    const IrBlock *b = kernel->regions[0];
+    const IrOp *yield = ir_block_yield(b);
+    int parts = ir_kernel_parts(kernel);
+    IrPart p = {.first = b->first,
+                .num_ops = count_ops(b) / parts,
+                .num_args = b->args.len / parts,
+                .num_results = yield->num_operands / parts};
+    p.args = b->args.data + (ptrdiff_t)number * p.num_args;
+    p.results = yield->operands + (ptrdiff_t)number * p.num_results;
+    for (int i = number * p.num_ops; i > 0; i--)
+        p.first = p.first->next;
+    return p;
+}
+
+/* ---- lengths ------------------------------------------------------------ */
+
+/* The elements of a value whose shape is known, else -1. */
+static int64_t
+elements_of(const IrValue *v)
+{
+    int64_t n = 1;
+    for (int i = 0; i < v->type.rank; i++) {
+        Dim d = v->type.dims[i];
+        if (!dim_is_const(d) || __builtin_mul_overflow(n, d.c, &n))
+            return -1;
+    }
+    return n;
+}
+
+static bool
+fits_length(const IrValue *v, int64_t length)
+{
+    int64_t n = elements_of(v);
+    return n == 1 || n == length;
+}
+
+/* Whether element i of op's result is made of elements i of its operands, or
+ * of their only one. */
+static bool
+op_fits_length(const IrOp *op, int64_t length)
+{
+    bool elementwise =
+        (ir_op_info[op->kind].traits & ELEMENTWISE) || op->kind == OP_copy;
+    if (op->num_results != 1 || !fits_length(op->results[0], length))
+        return false;
+    for (int i = 0; i < op->num_operands; i++)
+        if (!fits_length(op->operands[i], length))
+            return false;
+    if (op->kind == OP_constant)
+        return elements_of(op->results[0]) == 1;
+    if (op->kind == OP_broadcast)
+        return elements_of(op->operands[0]) == 1;
+    return elementwise;
+}
+
+int64_t
+ir_part_length(const IrPart *p)
+{
+    int64_t length = p->num_results ? elements_of(p->results[0]) : -1;
+    if (length < 2)
+        return -1;
+    for (int i = 0; i < p->num_results; i++)
+        if (elements_of(p->results[i]) != length)
+            return -1;
+    for (int i = 0; i < p->num_args; i++)
+        if (!fits_length(p->args[i], length))
+            return -1;
+    const IrOp *op = p->first;
+    for (int i = 0; i < p->num_ops; i++, op = op->next)
+        if (!op_fits_length(op, length))
+            return -1;
+    return length;
+}
+
+/* ---- likeness ----------------------------------------------------------- */
+
+/* Among the part's parameters and then its operations; -1: it has it not. */
+static int
+number_of(const IrPart *p, const IrValue *v)
+{
+    for (int i = 0; i < p->num_args; i++)
+        if (p->args[i] == v)
+            return i;
+    const IrOp *op = p->first;
+    for (int i = 0; i < p->num_ops; i++, op = op->next)
+        if (op == v->def)
+            return p->num_args + i;
+    return -1;
+}
+
+static bool
+is_same_value(const IrPart *p, const IrValue *v, const IrPart *q,
+              const IrValue *w)
+{
+    int number = number_of(p, v);
+    return number >= 0 && number == number_of(q, w);
+}
+
+static bool
+values_alike(const IrValue *v, const IrValue *w)
+{
+    return v->type.dtype == w->type.dtype &&
+           (elements_of(v) == 1) == (elements_of(w) == 1);
+}
+
+static bool
+ops_alike(const IrPart *p, const IrOp *a, const IrPart *q, const IrOp *b)
+{
+    if (a->kind != b->kind || a->num_operands != b->num_operands ||
+        !values_alike(a->results[0], b->results[0]) ||
+        (a->kind != OP_broadcast && !ir_attrs_equal(a, b)))
+        return false;
+    for (int i = 0; i < a->num_operands; i++)
+        if (!is_same_value(p, a->operands[i], q, b->operands[i]))
+            return false;
+    return true;
+}
+
+bool
+ir_parts_alike(const IrPart *p, const IrPart *q)
+{
+    if (p->num_args != q->num_args || p->num_ops != q->num_ops ||
+        p->num_results != q->num_results)
+        return false;
+    for (int i = 0; i < p->num_args; i++)
+        if (!values_alike(p->args[i], q->args[i]))
+            return false;
+    const IrOp *a = p->first, *b = q->first;
+    for (int i = 0; i < p->num_ops; i++, a = a->next, b = b->next)
+        if (!ops_alike(p, a, q, b))
+            return false;
+    for (int i = 0; i < p->num_results; i++)
+        if (!is_same_value(p, p->results[i], q, q->results[i]))
+            return false;
+    return true;
+}

@@ -2,7 +2,7 @@
  * fuse.h - what the files of fusion share
  *
  *   fuse.c          the pass, and what an operation is to fusion
- *   fuse_graph.c    what needs what in a block; clusters and their merging
+ *   fuse_graph.c    what needs what in a block; clusters, merging, an order
  *   fuse_legal.c    which operations make a good kernel together
  *   fuse_grow.c     which of the legal clusters are wanted
  *   fuse_extract.c  clusters become kernels, and the block gets a new order
@@ -23,11 +23,14 @@ typedef struct Cluster {
     bool computed;        /* becomes a kernel */
     bool contracts;
     int visited; /* the last search that met it */
-    /* of fuse_extract.c */
+    /* of fuse_order */
     bool placed;
     int next_op, next_need; /* how far its needs were looked at */
+    /* of fuse_extract.c */
     IrOpList brought; /* operations of other clusters to be computed here too */
 } Cluster;
+
+typedef VEC(Cluster *) ClusterList;
 
 typedef struct FuseNode {
     Cluster *cluster;
@@ -85,6 +88,13 @@ Cluster *fuse_cluster(const IrOp *op);
 bool fuse_makes_cycle(Fuse *f, Cluster *a, Cluster *b);
 /* b's operations become a's. */
 void fuse_merge(Fuse *f, Cluster *a, Cluster *b);
+/* c's operations become clusters of their own again, as if none had been merged
+ * (but cycles are looked for farther). */
+void fuse_part(Fuse *f, Cluster *c);
+/* An order of b's clusters in which each stands behind what it needs, close to
+ * the one there is: where its last operation stands, or where its first result
+ * is needed. */
+void fuse_order(Fuse *f, IrBlock *b, ClusterList *order);
 
 /* ---- fuse_legal.c ------------------------------------------------------- */
 

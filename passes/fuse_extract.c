@@ -1,9 +1,7 @@
 /*
  * fuse_extract.c - clusters become kernels, and the block gets a new order
  *
- * 1. An order in which everything stands behind what it needs, close to the
- *    one there was: operations are placed as they come, a cluster where its
- *    last one stands or where its first result is needed.
+ * 1. They get an order (fuse_order).
  * 2. From the last to the first it is known which results of a cluster are
  *    needed.  A value that another kernel makes is computed anew, rather than
  *    read, if that is cheap and takes no more reads (bring_along).
@@ -17,8 +15,6 @@
 
 enum { CHEAP = 2 /* as ir_op_cost says */ };
 
-typedef VEC(Cluster *) ClusterList;
-
 typedef struct Extract {
     Fuse *f;
     IrBlock *block;
@@ -26,53 +22,7 @@ typedef struct Extract {
     IrValues reads; /* of the cluster at hand */
 } Extract;
 
-/* ---- 1. order ----------------------------------------------------------- */
-
-/* A cluster that must stand before c and does not yet, or NULL. */
-static Cluster *
-next_need(Cluster *c)
-{
-    for (; c->next_op < c->ops.len; c->next_op++, c->next_need = 0) {
-        const IrOpList *needs = &fuse_node(c->ops.data[c->next_op])->needs;
-        while (c->next_need < needs->len) {
-            Cluster *need = fuse_cluster(needs->data[c->next_need++]);
-            if (need != c && !need->placed)
-                return need;
-        }
-    }
-    return NULL;
-}
-
-static void
-place(Extract *x, Cluster *c)
-{
-    ClusterList stack = {0};
-    VEC_PUSH(x->f->arena, stack, c);
-    while (stack.len) {
-        Cluster *top = VEC_LAST(stack);
-        Cluster *need = top->placed ? NULL : next_need(top);
-        if (need) {
-            VEC_PUSH(x->f->arena, stack, need);
-            continue;
-        }
-        if (!top->placed)
-            VEC_PUSH(x->f->arena, x->order, top);
-        top->placed = true;
-        stack.len--;
-    }
-}
-
-static void
-place_all(Extract *x)
-{
-    for (IrOp *op = x->block->first; op; op = op->next) {
-        Cluster *c = fuse_cluster(op);
-        if (!c->placed && VEC_LAST(c->ops) == op)
-            place(x, c);
-    }
-}
-
-/* ---- 2. what is needed -------------------------------------------------- */
+/* ---- what is needed -------------------------------------------------- */
 
 static void
 need(const Extract *x, const IrValue *v)
@@ -270,7 +220,7 @@ find_needs(Extract *x, Cluster *c)
         need(x, changed_operand(c));
 }
 
-/* ---- 3. kernels --------------------------------------------------------- */
+/* ---- kernels ------------------------------------------------------------ */
 
 typedef struct Kernel {
     Extract *x;
@@ -427,7 +377,7 @@ void
 fuse_extract(Fuse *f, IrBlock *b)
 {
     Extract x = {.f = f, .block = b};
-    place_all(&x);
+    fuse_order(f, b, &x.order);
     for (int i = x.order.len - 1; i >= 0; i--)
         find_needs(&x, x.order.data[i]);
     b->first = b->last = NULL;

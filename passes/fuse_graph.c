@@ -1,5 +1,5 @@
 /*
- * fuse_graph.c - what needs what in a block; clusters and their merging
+ * fuse_graph.c - what needs what in a block; clusters, their merging and order
  *
  * An operation stands after those that make its operands, and effects keep
  * their order: a read stands between the writes of its variable around it;
@@ -252,4 +252,65 @@ fuse_merge(Fuse *f, Cluster *a, Cluster *b)
     int last = VEC_LAST(ops)->id;
     for (int at = ops.data[0]->id; f->reach[at] < last; at++)
         f->reach[at] = last;
+}
+
+void
+fuse_part(Fuse *f, Cluster *c)
+{
+    for (int i = 0; i < c->ops.len; i++) {
+        Cluster *own = NEW(f->arena, Cluster);
+        VEC_PUSH(f->arena, own->ops, c->ops.data[i]);
+        fuse_node(c->ops.data[i])->cluster = own;
+    }
+}
+
+/* ---- order -------------------------------------------------------------- */
+
+/* A cluster that must stand before c and does not yet, or NULL. */
+static Cluster *
+next_need(Cluster *c)
+{
+    for (; c->next_op < c->ops.len; c->next_op++, c->next_need = 0) {
+        const IrOpList *needs = &fuse_node(c->ops.data[c->next_op])->needs;
+        while (c->next_need < needs->len) {
+            Cluster *need = fuse_cluster(needs->data[c->next_need++]);
+            if (need != c && !need->placed)
+                return need;
+        }
+    }
+    return NULL;
+}
+
+static void
+place(Fuse *f, Cluster *c, ClusterList *order)
+{
+    ClusterList stack = {0};
+    VEC_PUSH(f->arena, stack, c);
+    while (stack.len) {
+        Cluster *top = VEC_LAST(stack);
+        Cluster *need = top->placed ? NULL : next_need(top);
+        if (need) {
+            VEC_PUSH(f->arena, stack, need);
+            continue;
+        }
+        if (!top->placed)
+            VEC_PUSH(f->arena, *order, top);
+        top->placed = true;
+        stack.len--;
+    }
+}
+
+void
+fuse_order(Fuse *f, IrBlock *b, ClusterList *order)
+{
+    for (IrOp *op = b->first; op; op = op->next) {
+        Cluster *c = fuse_cluster(op);
+        c->placed = false;
+        c->next_op = c->next_need = 0;
+    }
+    for (IrOp *op = b->first; op; op = op->next) {
+        Cluster *c = fuse_cluster(op);
+        if (!c->placed && VEC_LAST(c->ops) == op)
+            place(f, c, order);
+    }
 }

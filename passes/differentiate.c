@@ -157,6 +157,62 @@ activate(Wanted *w, IrValue *v)
         touch(w->g.cx->arena, v)->active = true;
 }
 
+/* ---- what the loss is made of ------------------------------------------- */
+
+/* The values that gradients may flow through on their way from the loss. */
+typedef struct Needed {
+    Arena *arena;
+    VEC(IrValue *) todo;
+} Needed;
+
+static void
+need(Needed *n, IrValue *v)
+{
+    if (!dtype_is_float(v->type.dtype) || touch(n->arena, v)->needed)
+        return;
+    touch(n->arena, v)->needed = true;
+    VEC_PUSH(n->arena, n->todo, v);
+}
+
+static void
+need_operands(IrOp *op, void *data)
+{
+    for (int i = 0; i < op->num_operands; i++)
+        need(data, op->operands[i]);
+}
+
+/* In a region everything counts. */
+static void
+need_op(Needed *n, IrOp *op)
+{
+    need_operands(op, n);
+    for (int i = 0; i < op->num_regions; i++)
+        ir_walk(op->regions[i], need_operands, n);
+}
+
+static void
+mark_needed(Arena *a, IrValue *loss)
+{
+    Needed n = {.arena = a};
+    need(&n, loss);
+    while (n.todo.len) {
+        IrOp *def = VEC_POP(n.todo)->def;
+        if (def && passes_gradients(def))
+            need_op(&n, def);
+    }
+}
+
+static bool
+gives_needed(const IrOp *op)
+{
+    for (int i = 0; i < op->num_results; i++)
+        if (tangent_of(op->results[i]) && tangent_of(op->results[i])->needed)
+            return true;
+    return false;
+}
+
+/* ---- what the wanted values reach, in regions --------------------------- */
+
 static bool find_active_in(Wanted *w, IrBlock *b, const IrOp *until);
 
 /* What a branch yields may be active though nothing that goes in is: a read
@@ -180,6 +236,8 @@ find_active_if(Wanted *w, IrOp *op)
 static bool
 find_active_loop(Wanted *w, IrOp *op)
 {
+    if (!gives_needed(op))
+        return false;
     bool any = has_active_operand(op);
     for (int r = 0; r < op->num_regions; r++)
         any |= find_active_in(w, op->regions[r], NULL);
@@ -401,6 +459,7 @@ prepare(Wanted *w)
     do {
         w->loop = NULL;
         clear_all_marks(w->grad->block->func);
+        mark_needed(cx->arena, w->grad->operands[0]);
         for (int i = 1; i < w->grad->num_operands; i++)
             touch(cx->arena, w->grad->operands[i])->active = true;
         find_active(w, w->grad->block, w->grad);

@@ -35,8 +35,7 @@ void grad_add(Grad *g, IrValue *x, IrValue *dx);
 /* An error at op, with the repair (or NULL) and the calls that op is inlined
  * for as notes. */
 void grad_error(PassCx *cx, const IrOp *op, const char *repair,
-                const char *format, ...)
-    __attribute__((format(printf, 4, 5)));
+                const char *format, ...) __attribute__((format(printf, 4, 5)));
 
 /* Shorthands that build into g->b at g->loc. */
 IrValue *grad1(Grad *g, IrOpKind kind, IrValue *x);
@@ -51,6 +50,7 @@ IrValue *grad_spread(Grad *g, const IrOp *reduction, IrValue *v);
 /* What the sweep knows of a value: its mark. */
 typedef struct Tangent {
     bool active;       /* a gradient of it is wanted */
+    bool needed;       /* the loss is made of it */
     bool carried;      /* a loop's argument around the grad */
     IrValue *gradient; /* so far; NULL: none has arrived */
 } Tangent;

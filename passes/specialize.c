@@ -113,7 +113,6 @@ full_variant(PassCx *cx, const IrFunc *fn)
     }
     ir_clone_body(map, fn->body, full->body);
     ir_walk(full->body, fill_op, m);
-    ir_settle_localities(full);
     return full;
 }
 

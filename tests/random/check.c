@@ -1,0 +1,354 @@
+/*
+ * check.c - whether a program does on every number of devices what it should
+ *
+ * What a program prints is what it does: `{x}` has the shortest digits that
+ * read back to the same bits.  Compiled code and the interpreter agree to the
+ * last digit; programs whose result does not depend on the number of devices,
+ * to 1e-11.
+ */
+#include "tests/random/check.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <math.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+#include "backend/backend.h"
+#include "frontend/frontend.h"
+#include "passes/passes.h"
+#include "runtime/exec.h"
+#include "tests/ref/interp.h"
+
+enum { SEED = 7, MINUTE = 60 };
+
+static const double tolerance = 1e-11;
+
+/* How a program is run on n devices. */
+typedef struct Way {
+    int n, level;
+    const char *strategy, *cross; /* NULL: the usual */
+    int64_t pack;
+    bool threads;
+} Way;
+
+/* ---- what the program says of itself ------------------------------------ */
+
+/* The word after "#! NAME " in text, or NULL. */
+static const char *
+header(Arena *a, const char *text, const char *name)
+{
+    const char *mark = arena_printf(a, "#! %s", name);
+    const char *at = strstr(text, mark);
+    if (!at)
+        return NULL;
+    at += strlen(mark);
+    at += *at == ' ';
+    return arena_strndup(a, at, strcspn(at, "\n"));
+}
+
+static int
+number(Arena *a, const char *text, const char *name)
+{
+    const char *word = header(a, text, name);
+    return word ? atoi(word) : 0;
+}
+
+static Way
+way_of(Arena *a, const char *text, int n)
+{
+    Way w = {.n = n,
+             .level = number(a, text, "level"),
+             .strategy = header(a, text, n > 1 ? "strategy" : "one"),
+             .cross = header(a, text, "cross"),
+             .pack = number(a, text, "pack"),
+             .threads = number(a, text, "threads") != 0};
+    bool in_halves = w.cross && !strncmp(w.cross, "hierarchical_copy", 17);
+    if (n == 1 || (in_halves && n % 2))
+        w.cross = NULL;
+    return w;
+}
+
+/* ---- the program, executed ---------------------------------------------- */
+
+static const char *
+failure(Arena *a, Status st)
+{
+    const char *text = arena_strdup(a, status_message(st));
+    status_free(st);
+    return text;
+}
+
+/* Front-end IR without grad operations: the text of what the program means. */
+static IrModule *
+front_end(Arena *a, const char *text, const Way *w, const PassOptions *passes,
+          const char **wrong)
+{
+    FeOptions options = {
+        .path = "random.tfd",
+        .text = text,
+        .len = strlen(text),
+        .strategy = w->strategy,
+        .devices = w->n > 1 ? arena_printf(a, "cpu:0-%d", w->n - 1) : "cpu:0",
+        .cross = w->cross,
+        .widen = true,
+    };
+    Diag *d = diag_new(a);
+    IrModule *m = fe_compile(a, intern_new(a), d, &options);
+    if (!m || !ir_verify(m, d) || !passes_run(m, d, passes, "differentiate")) {
+        *wrong = arena_printf(a, "refused on %d: %s", w->n, diag_text(d, a));
+        return NULL;
+    }
+    return m;
+}
+
+static const char *
+interpret(Arena *a, IrModule *m, const char **wrong)
+{
+    InterpParam seed = {"random.seed", scalar_int(DT_i64, SEED)};
+    InterpOptions options = {.seed = SEED,
+                             .params = &seed,
+                             .num_params = ir_param_find(m, seed.name) != NULL};
+    Interp *in = interp_new(m, &options);
+    Str out = str_new(a);
+    Status st = interp_run(in, &out);
+    if (st)
+        *wrong = arena_printf(a, "interpreter on %d: %s", m->num_replicas,
+                              failure(a, st));
+    interp_release(in);
+    return str_text(&out);
+}
+
+/* The plan of m, as tfd-run reads it. */
+static Status
+make_plan(Arena *a, IrModule *m, const Way *w, Plan **plan)
+{
+    const char *bytes;
+    size_t len;
+    BeKernels kernels = {0};
+    BeCode code = {0};
+    BeOptions options = {.level = w->level,
+                         .num_threads = 1,
+                         .cache = "",
+                         .verify = w->level == 0};
+    if (!be_kernels_build(a, m, &kernels))
+        return status_new(STATUS_INPUT, "%s", diag_text(m->diag, a));
+    TRY(be_compile(a, m, &kernels, &options, &code));
+    TRY(plan_write_bytes(be_plan(a, m, &code), a, &bytes, &len));
+    return plan_read_bytes(a, "random.tfp", bytes, len, plan);
+}
+
+static Status
+run_plan(Arena *a, const Plan *plan, const Way *w, const char **out)
+{
+    size_t len;
+    char *text;
+    RtOptions options = {.seed = SEED,
+                         .pipeline_threads = w->threads,
+                         .num_threads = 1,
+                         .timeout = MINUTE / 2.0,
+                         .err = stderr};
+    options.out = open_memstream(&text, &len);
+    Status st = rt_run(plan, &options);
+    fclose(options.out);
+    *out = arena_strdup(a, text);
+    free(text);
+    return st;
+}
+
+static const char *
+execute(Arena *a, IrModule *m, const Way *w, const PassOptions *passes,
+        const char **wrong)
+{
+    Plan *plan = NULL;
+    const char *out = "";
+    if (!passes_run(m, m->diag, passes, NULL)) {
+        *wrong =
+            arena_printf(a, "passes on %d: %s", w->n, diag_text(m->diag, a));
+        return out;
+    }
+    Status st = make_plan(a, m, w, &plan);
+    if (!st)
+        st = run_plan(a, plan, w, &out);
+    if (st)
+        *wrong = arena_printf(a, "run on %d: %s", w->n, failure(a, st));
+    return out;
+}
+
+/* ---- comparing what was printed ----------------------------------------- */
+
+/* The number that *at begins with, which is passed; false: none. */
+static bool
+take_number(const char **at, double *out)
+{
+    char *end;
+    if (!isdigit(**at) && **at != '-' && strncmp(*at, "nan", 3) != 0 &&
+        strncmp(*at, "inf", 3) != 0)
+        return false;
+    *out = strtod(*at, &end);
+    if (end == *at)
+        return false;
+    *at = end;
+    return true;
+}
+
+static bool
+is_near(double x, double y)
+{
+    if (isnan(x) || isnan(y))
+        return isnan(x) && isnan(y);
+    double size = fmax(1, fmax(fabs(x), fabs(y)));
+    return x == y || fabs(x - y) <= tolerance * size;
+}
+
+/* How tensors are laid out depends on their digits: spaces mean nothing. */
+static void
+skip_spaces(const char **at)
+{
+    while (isspace(**at))
+        (*at)++;
+}
+
+/* Where x and y are no longer the same but for rounding; NULL: nowhere. */
+static const char *
+first_difference(const char *x, const char *y)
+{
+    for (;;) {
+        double p, q;
+        skip_spaces(&x);
+        skip_spaces(&y);
+        const char *at = x;
+        if (take_number(&x, &p)) {
+            if (!take_number(&y, &q) || !is_near(p, q))
+                return at;
+        } else if (*x != *y) {
+            return at;
+        } else if (!*x) {
+            return NULL;
+        } else {
+            x++;
+            y++;
+        }
+    }
+}
+
+static const char *
+line_around(Arena *a, const char *text, size_t at)
+{
+    size_t begin = at, end = at;
+    while (begin && text[begin - 1] != '\n')
+        begin--;
+    while (text[end] && text[end] != '\n')
+        end++;
+    return arena_strndup(a, text + begin, end - begin);
+}
+
+/* Names the first line that is another. */
+static const char *
+difference(Arena *a, const char *what, int n, const char *have,
+           const char *want)
+{
+    size_t i = 0;
+    while (have[i] && have[i] == want[i])
+        i++;
+    return arena_printf(a, "%s on %d: \"%s\" instead of \"%s\"", what, n,
+                        line_around(a, have, i), line_around(a, want, i));
+}
+
+/* ---- all of it ---------------------------------------------------------- */
+
+static const char *
+check_on(Arena *a, const char *text, int n, const char **out)
+{
+    const char *wrong = NULL;
+    Way w = way_of(a, text, n);
+    PassOptions passes = {
+        .level = w.level, .bytes_per_pack = w.pack, .verify_each = true};
+    IrModule *m = front_end(a, text, &w, &passes, &wrong);
+    const char *want = wrong ? "" : interpret(a, m, &wrong);
+    if (!wrong)
+        *out = execute(a, m, &w, &passes, &wrong);
+    if (!wrong && strcmp(*out, want) != 0)
+        wrong = difference(a, "difference", n, *out, want);
+    return wrong;
+}
+
+const char *
+check_program(Arena *a, const char *text)
+{
+    static const int replicas[] = {1, 2, 3, 5};
+    const char *first = NULL, *wrong = NULL;
+    bool invariant = header(a, text, "invariant") != NULL;
+    for (size_t i = 0; i < sizeof replicas / sizeof *replicas; i++) {
+        const char *out = "";
+        wrong = check_on(a, text, replicas[i], &out);
+        if (wrong)
+            return wrong;
+        if (i == 0)
+            first = out;
+        if (invariant && first_difference(out, first))
+            return difference(a, "varies", replicas[i], out, first);
+    }
+    return NULL;
+}
+
+/* ---- in a process of its own -------------------------------------------- */
+
+_Noreturn static void
+check_and_tell(const char *text, int to)
+{
+    alarm(MINUTE);
+    dup2(to, STDERR_FILENO);
+    Arena *a = arena_new(NULL, "check");
+    const char *wrong = check_program(a, text);
+    for (size_t len = wrong ? strlen(wrong) : 0; len;) {
+        ssize_t n = write(to, wrong, len);
+        if (n <= 0)
+            break;
+        wrong += n;
+        len -= (size_t)n;
+    }
+    arena_release(a);
+    _exit(0);
+}
+
+static const char *
+read_all(Arena *a, int from)
+{
+    Str s = str_new(a);
+    char bytes[4096];
+    ssize_t n;
+    while ((n = read(from, bytes, sizeof bytes)) > 0 ||
+           (n < 0 && errno == EINTR))
+        if (n > 0)
+            str_addn(&s, bytes, (size_t)n);
+    return str_text(&s);
+}
+
+const char *
+check_apart(Arena *a, const char *text)
+{
+    int ends[2], status;
+    if (pipe(ends) != 0)
+        return "no pipe on 0: out of file descriptors";
+    pid_t child = fork();
+    if (child == 0) {
+        close(ends[0]);
+        check_and_tell(text, ends[1]);
+    }
+    close(ends[1]);
+    const char *wrong = read_all(a, ends[0]);
+    close(ends[0]);
+    if (child < 0 || waitpid(child, &status, 0) != child)
+        return "no process on 0: it could not be made";
+    if (WIFSIGNALED(status))
+        return arena_printf(a, "signal %d on 0: the process ended\n%s",
+                            WTERMSIG(status), wrong);
+    if (WEXITSTATUS(status) != 0)
+        return arena_printf(a, "exit %d on 0: the process ended\n%s",
+                            WEXITSTATUS(status), wrong);
+    return *wrong ? wrong : NULL;
+}

@@ -1,0 +1,30 @@
+/*
+ * check.h - whether a program does on every number of devices what it should
+ *
+ * A program says in comments of its own how it is run, so that a file alone
+ * repeats a failure:
+ *
+ *   #! level 2              -O of passes and code
+ *   #! strategy mirrored    where there are several devices
+ *   #! one default          the strategy on one device
+ *   #! cross reduction_to_one
+ *   #! pack 16              bytes_per_pack
+ *   #! threads 1            pipelines have threads
+ *   #! invariant            results do not depend on the number of devices
+ */
+#ifndef TFD_TESTS_RANDOM_CHECK_H
+#define TFD_TESTS_RANDOM_CHECK_H
+
+#include "runtime/base/arena.h"
+
+/* Compiles and runs the program, with --widen, on 1, 2, 3 and 5 CPU devices,
+ * and the reference interpreter on its front-end IR with as many replicas, one
+ * after the other.  NULL, or what is wrong: the first line is of the form
+ * "KIND on N: ...". */
+const char *check_program(Arena *a, const char *text);
+
+/* The same in a process of its own: one that crashes or takes longer than a
+ * minute has failed, too. */
+const char *check_apart(Arena *a, const char *text);
+
+#endif

@@ -28,17 +28,37 @@ cache_rewind(RtNode *n)
     return OK;
 }
 
+/* The next element of pass 0 into the store, or its end. */
 static Status
-cache_next(RtNode *n, RtElement *e, bool *end)
+take_in(RtNode *n)
 {
     Cache *c = n->state;
     if (!c->begun)
         TRY(rt_node_rewind(n->input, 0));
     c->begun = true;
+    TRY(rt_node_next(n->input, &c->in, &c->whole));
+    if (!c->whole)
+        rt_store_add(&c->store, &c->in);
+    return OK;
+}
+
+/* After an error the next pass begins anew, and comes to it again. */
+static Status
+forget(Cache *c, Status st)
+{
+    c->store.len = 0;
+    c->begun = false;
+    return st;
+}
+
+static Status
+cache_next(RtNode *n, RtElement *e, bool *end)
+{
+    Cache *c = n->state;
     while (c->store.len <= c->given && !c->whole) {
-        TRY(rt_node_next(n->input, &c->in, &c->whole));
-        if (!c->whole)
-            rt_store_add(&c->store, &c->in);
+        Status st = take_in(n);
+        if (st)
+            return forget(c, st);
     }
     *end = c->given >= c->store.len;
     if (!*end)

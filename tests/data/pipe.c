@@ -60,6 +60,25 @@ no5(void *self, void *const *in, void *const *out, int64_t rows)
     return OK;
 }
 
+static Status
+odd(void *self, void *const *in, void *const *out, int64_t rows)
+{
+    const int64_t *x = in[0];
+    (void)self, (void)rows;
+    if (*x == 99)
+        return status_new(STATUS_INPUT, "there is a 99");
+    *(bool *)out[0] = *x % 2 != 0;
+    return OK;
+}
+
+static Status
+whole(void *self, void *const *in, void *const *out, int64_t rows)
+{
+    (void)self, (void)in;
+    *(bool *)out[0] = rows == 4;
+    return OK;
+}
+
 static const struct {
     const char *name;
     Function *call;
@@ -67,7 +86,9 @@ static const struct {
                  {"pair", pair},
                  {"sums", sums},
                  {"halves", halves},
-                 {"no5", no5}};
+                 {"no5", no5},
+                 {"odd", odd},
+                 {"whole", whole}};
 
 static RtElementFn
 find_function(void *context, const char *name)
@@ -103,6 +124,19 @@ static const char function_text[] =
     "func @no5(%x: i64) host {\n"
     "  return %x\n"
     "}\n"
+    "func @odd(%x: i64) host {\n"
+    "  %0: i64 = constant {dims=[] dtype=i64 data=[2]}\n"
+    "  %1: i64 = mod %x, %0\n"
+    "  %2: i64 = constant {dims=[] dtype=i64 data=[1]}\n"
+    "  %3: bool = eq %1, %2\n"
+    "  return %3\n"
+    "}\n"
+    "func @whole(%x: i64[b4]) host {\n"
+    "  %0: i64 = dim_size {dims=[b4]}\n"
+    "  %1: i64 = constant {dims=[] dtype=i64 data=[4]}\n"
+    "  %2: bool = eq %0, %1\n"
+    "  return %2\n"
+    "}\n"
     "func @main() main {\n"
     "  return\n"
     "}\n";
@@ -129,9 +163,9 @@ parse(Arena *a, const Pipe *pipe)
                      "symbols b1 <= 1 alone, b2 <= 2 alone, b3 <= 3 alone, "
                      "b4 <= 4 alone, b5 <= 5 alone, b8 <= 8 alone, "
                      "n <= 8, N <= 64\n"
-                     "dataset @data at 1:9+4 {\n%s\n}\n%s"
+                     "%sdataset @data at 1:9+4 {\n%s\n}\n"
                      "iter @it %s\n%s",
-                     replicas, pipe->stages, second, iter, function_text);
+                     replicas, second, pipe->stages, iter, function_text);
     Diag *d = diag_new(a);
     uint16_t file = diag_add_source(d, "test.tir", text, strlen(text));
     IrModule *m = ir_parse(a, intern_new(a), d, file, text, strlen(text));
@@ -157,7 +191,7 @@ pipe_open(Arena *a, const Pipe *pipe, PipeRun *out)
                              .threads = pipe->threads,
                              .worker = pipe->worker,
                              .function = find_function};
-    out->last = &VEC_LAST(m->datasets.data[0]->stages);
+    out->last = &VEC_LAST(ir_dataset_find(m, "data")->stages);
     out->replicas = pipe->replicas ? pipe->replicas : 1;
     out->equal = m->iters.data[0]->whole && m->iters.data[0]->rows < 0;
     TRY(rt_iter_new(m, m->iters.data[0], out->replicas, &options, &out->it));

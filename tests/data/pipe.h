@@ -4,11 +4,13 @@
  * A test states the lines of a dataset as they stand in a .tir file.  Their
  * types may use b1, b2, b3, b4, b5 and b8, batches of at most so many rows;
  * those of an iterator n.
- * These functions are there for map:
+ * These functions are there for map and filter:
  *
  *   @twice  i64 to 2 x             @pair   i64 to (x, x + 1)
  *   @sums   i64[2] to its sum      @halves i64[b4] to f32[b4], x / 2
  *   @no5    i64 to itself, but fails on 5
+ *   @odd    i64 to whether it is odd, but fails on 99
+ *   @whole  i64[b4] to whether it has 4 rows
  *
  * Steps read as in the cases of tf.distribute: rows in brackets, replicas
  * separated by "/", components by "+", steps by "; ".
@@ -21,7 +23,7 @@
 
 typedef struct Pipe {
     const char *stages;
-    const char *second; /* stages of another dataset, @second; or NULL */
+    const char *second; /* stages of a dataset before, @second; or NULL */
     const char *shard;  /* NULL: auto */
     const char *iter;   /* "from @data, @second"; NULL: of @data, by shard */
     int replicas;       /* of this worker; 0: one */

@@ -21,6 +21,13 @@
 #define SKIP(n) "skip count=" #n " : i64\n"
 #define SHARD(n, i) "shard num=" #n " index=" #i " : i64\n"
 #define MAP(f, types) "map @" #f " : " types "\n"
+#define FILTER(f) "filter @" #f " : i64\n"
+#define UNBATCH "unbatch : i64\n"
+#define LANES(n) "lanes num=" #n " : i64[" #n "]\n"
+#define CACHE "cache : i64\n"
+#define ZIP "zip with @second : i64, i64 at 3:4+5\n"
+#define CONCAT "concat with @second : i64\n"
+#define PAIRS(n) "batch size=" #n " drop_remainder=0 : i64[b" #n "], i64[b" #n "]"
 #define RANGE(a, b) "range start=" #a " stop=" #b " : i64\n"
 
 typedef struct Row {
@@ -30,6 +37,12 @@ typedef struct Row {
     int replicas;
     const char *want;
 } Row;
+
+/* One that reads another dataset, @second, of these stages. */
+typedef struct Joined {
+    Row row;
+    const char *second;
+} Joined;
 
 /* clang-format off */
 static const Row rows[] = {
@@ -147,6 +160,41 @@ static const Row rows[] = {
      "[[0 1]]/[[2 3]]; [[4 5]]/[]"},
 
     /* ---- errors ---- */
+    {"filter", RANGE(0, 7) FILTER(odd) BATCH(2), NULL, 1, "[1 3]; [5]"},
+    {"filter_of_all", RANGE(0, 4) MAP(twice, "i64") FILTER(odd) BATCH(2), NULL,
+     2, ""},
+    {"filter_of_batches", RANGE(0, 7) BATCH(4) "\nfilter @whole : i64[b4]", NULL,
+     2, "[0 1]/[2 3]"},
+    {"filter_fails", RANGE(97, 101) FILTER(odd) BATCH(1), NULL, 1,
+     "[97]; error: there is a 99"},
+    {"filter_repeated", RANGE(0, 4) FILTER(odd) REPEAT(-1) TAKE(5) BATCH(8),
+     NULL, 1, "[1 3 1 3 1]"},
+    {"filter_of_none_repeated", RANGE(0, 4) MAP(twice, "i64") FILTER(odd)
+     REPEAT(-1) BATCH(8), NULL, 1, ""},
+    {"unbatch", RANGE(0, 7) BATCH(3) "\n" UNBATCH BATCH(2), NULL, 1,
+     "[0 1]; [2 3]; [4 5]; [6]"},
+    {"unbatch_of_windows", RANGE(0, 4) WINDOW(2, 1) UNBATCH BATCH(8), NULL, 2,
+     "[0 1 1]/[2 2 3]"},
+    {"unbatch_of_two", RANGE(0, 4) MAP(pair, "i64, i64") PAIRS(3) "\n"
+     "unbatch : i64, i64\n" PAIRS(2), NULL, 1, "[0 1]+[1 2]; [2 3]+[3 4]"},
+    {"unbatch_of_no_rows", "tensors count=2 data=hex\"\" : i64[0]\n" UNBATCH
+     BATCH(2), NULL, 1, ""},
+    {"lanes", RANGE(0, 11) LANES(3), NULL, 3, "[0]/[3]/[6]; [1]/[4]/[7]; "
+     "[2]/[5]/[8]"},
+    {"lanes_of_windows", RANGE(0, 9) WINDOW(2, 2) "lanes num=2 : i64[2, 2]",
+     NULL, 1, "[[0 1] [4 5]]; [[2 3] [6 7]]"},
+    {"lanes_of_too_few", RANGE(0, 2) LANES(3), NULL, 1, ""},
+    {"lanes_repeated", RANGE(0, 4) LANES(2) "repeat count=2 : i64[2]", NULL, 2,
+     "[0]/[2]; [1]/[3]; [0]/[2]; [1]/[3]"},
+    {"cache", RANGE(0, 5) CACHE BATCH(2), NULL, 1, "[0 1]; [2 3]; [4]"},
+    {"cache_repeated", RANGE(0, 3) MAP(twice, "i64") CACHE REPEAT(2) BATCH(4),
+     NULL, 1, "[0 2 4 0]; [2 4]"},
+    {"cache_of_batches", RANGE(0, 7) BATCH(4) "\ncache : i64[b4]\n"
+     "repeat count=2 : i64[b4]", NULL, 2,
+     "[0 1]/[2 3]; [4 5]/[6]; [0 1]/[2 3]; [4 5]/[6]"},
+    {"cache_of_nothing", RANGE(3, 3) CACHE REPEAT(-1) BATCH(2), NULL, 1, ""},
+    {"cache_fails", RANGE(4, 9) MAP(no5, "i64") CACHE BATCH(1), NULL, 1,
+     "[4]; error: there is a 5"},
     {"file_policy_without_files", RANGE(0, 4) BATCH(2) " at 3:4+5", "file", 2,
      "error: test.tfd:3:4: \"data\" cannot be sharded by file: its source is "
      "range, which reads none"},
@@ -168,15 +216,50 @@ static const Row rows[] = {
     {"map_fails_at_once", RANGE(5, 9) MAP(no5, "i64") BATCH(4), NULL, 2,
      "error: there is a 5"},
 };
+
+static const Joined joined[] = {
+    {{"zip", RANGE(0, 5) ZIP PAIRS(2), NULL, 1, "[0 1]+[7 8]; [2]+[9]"},
+     RANGE(7, 10)},
+    {{"zip_of_fewer", RANGE(0, 2) ZIP PAIRS(2), NULL, 2, "[0]+[7]/[1]+[8]"},
+     RANGE(7, 10)},
+    {{"zip_of_batches", RANGE(0, 5) BATCH(2) "\nzip with @second : i64[b2], "
+     "i64[b2]", NULL, 1, "[0 1]+[7 8]; [2 3]+[9 10]; [4]+[11]"},
+     RANGE(7, 12) BATCH(2)},
+    {{"zip_of_other_batches", RANGE(0, 5) BATCH(2) "\nzip with @second : "
+     "i64[b2], i64[b2] at 3:4+5", NULL, 1,
+     "[0 1]+[7 8]; [2 3]+[9 10]; error: test.tfd:3:4: a batch of 1 rows beside "
+     "one of 2; zip the datasets before .batch(n)"}, RANGE(7, 13) BATCH(2)},
+    {{"zip_fails", RANGE(0, 5) ZIP PAIRS(1), NULL, 1,
+     "[0]+[4]; error: there is a 5"}, RANGE(4, 9) MAP(no5, "i64")},
+    {{"zip_with_an_end", RANGE(0, 3) ZIP PAIRS(2), NULL, 1,
+     "[0 1]+[0 1]; [2]+[0]"}, RANGE(0, 2) REPEAT(-1)},
+    {{"concat", RANGE(0, 3) CONCAT BATCH(2), NULL, 1, "[0 1]; [2 7]; [8]"},
+     RANGE(7, 9)},
+    {{"concat_of_nothing", RANGE(0, 0) CONCAT BATCH(2), NULL, 2, "[7]/[8]"},
+     RANGE(7, 9)},
+    {{"concat_repeated", RANGE(0, 1) CONCAT REPEAT(2) SKIP(1) BATCH(8), NULL, 1,
+     "[7 8 0 7 8]"}, RANGE(7, 9)},
+    {{"concat_twice_the_same", RANGE(0, 1) CONCAT CONCAT BATCH(8), NULL, 1,
+     "[0 7 8 7 8]"}, RANGE(7, 9)},
+    {{"all_of_them", RANGE(0, 9) CONCAT FILTER(odd) ZIP
+     PAIRS(2) "\nunbatch : i64, i64\ncache : i64, i64\n"
+     "window size=2 stride=1 : i64[2], i64[2]\nunbatch : i64, i64\n"
+     PAIRS(8), NULL, 1, "[1 3 3 5 5 7 7 7]+[7 8 8 9 9 10 10 11]; [7 9]+[11 12]"},
+     RANGE(7, 13)},
+};
 /* clang-format on */
 
-enum { NUM_ROWS = sizeof rows / sizeof *rows };
+enum {
+    NUM_ROWS = sizeof rows / sizeof *rows,
+    NUM_JOINED = sizeof joined / sizeof *joined
+};
 
 static void
-expect_twice(const Row *row, bool threads)
+expect_twice(const Row *row, const char *second, bool threads)
 {
     Arena *a = arena_new(NULL, "test");
     Pipe pipe = {.stages = row->stages,
+                 .second = second,
                  .shard = row->shard,
                  .replicas = row->replicas,
                  .threads = threads};
@@ -194,16 +277,29 @@ static void
 expect_row(void **state)
 {
     const Row *row = *state;
-    expect_twice(row, false);
-    expect_twice(row, true);
+    expect_twice(row, NULL, false);
+    expect_twice(row, NULL, true);
+}
+
+static void
+expect_joined(void **state)
+{
+    const Joined *j = *state;
+    expect_twice(&j->row, j->second, false);
+    expect_twice(&j->row, j->second, true);
 }
 
 int
 main(void)
 {
-    struct CMUnitTest tests[NUM_ROWS];
+    struct CMUnitTest tests[NUM_ROWS + NUM_JOINED];
     for (int i = 0; i < NUM_ROWS; i++)
         tests[i] = (struct CMUnitTest){rows[i].name, expect_row, NULL, NULL,
                                        (void *)(uintptr_t)&rows[i]};
-    return _cmocka_run_group_tests("steps", tests, NUM_ROWS, NULL, NULL);
+    for (int i = 0; i < NUM_JOINED; i++)
+        tests[NUM_ROWS + i] = (struct CMUnitTest){
+            joined[i].row.name, expect_joined, NULL, NULL,
+            (void *)(uintptr_t)&joined[i]};
+    return _cmocka_run_group_tests("steps", tests, NUM_ROWS + NUM_JOINED, NULL,
+                                   NULL);
 }

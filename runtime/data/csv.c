@@ -359,6 +359,14 @@ parse_value(const char *text, DType t, Scalar *out)
     return t == DT_bool ? parse_bool(text, out) : parse_int(text, t, out);
 }
 
+static const char *
+quoted(Arena *a, const char *text)
+{
+    Str s = str_new(a);
+    str_add_quoted(&s, text, strnlen(text, 40));
+    return str_text(&s);
+}
+
 static Status
 read_value(const Csv *c, int component, int64_t column, Scalar *out)
 {
@@ -367,7 +375,8 @@ read_value(const Csv *c, int component, int64_t column, Scalar *out)
     if (!is_missing(text)) {
         if (parse_value(text, t, out))
             return OK;
-        return rt_line_error(c->file, "\"%.40s\" in %s is no %s", text,
+        return rt_line_error(c->file, "%s in %s is no %s",
+                             quoted(c->file->arena, text),
                              column_text(c, column), dtype_info[t].name);
     }
     if (rt_file_default(c->file, component, out))

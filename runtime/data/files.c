@@ -32,6 +32,7 @@ typedef struct Files {
     int64_t at; /* the file that is open, or will be next */
     bool open;  /* `file` is */
     RtFile file;
+    int64_t size;  /* on disk, when it was opened */
     bool resumes; /* to go on from `place` in it, where a checkpoint stands */
     Place place;
 } Files;
@@ -235,14 +236,13 @@ static Status
 go_to_place(Files *s)
 {
     RtFile *f = &s->file;
-    int64_t size = file_size(f->path);
     f->record = s->place.record;
     f->line = s->place.line;
-    if (s->place.size != size)
+    if (s->place.size != s->size)
         return rt_file_error(f,
                              "had %lld bytes when the checkpoint was written, "
                              "and has %lld now",
-                             (long long)s->place.size, (long long)size);
+                             (long long)s->place.size, (long long)s->size);
     return s->format->seek ? s->format->seek(f)
                            : rt_stream_seek(f->stream, s->place.offset);
 }
@@ -255,6 +255,7 @@ open_file(RtNode *n)
     s->file = (RtFile){.node = n, .path = p.path, .name = p.name};
     s->file.arena = arena_new(n->arena, "a file of a dataset");
     s->open = true;
+    s->size = file_size(p.path);
     if (!s->format->opens)
         TRY(rt_stream_open(s->file.arena, p.path, s->format->is_packed,
                            &s->file.stream));
@@ -300,10 +301,11 @@ files_next(RtNode *n, RtElement *e, bool *end)
 }
 
 static Place
-place_in(const RtFile *f)
+place_in(const Files *s)
 {
+    const RtFile *f = &s->file;
     int64_t offset = f->stream ? rt_stream_at(f->stream) : 0;
-    return (Place){f->record, f->line, offset, file_size(f->path)};
+    return (Place){f->record, f->line, offset, s->size};
 }
 
 /* Files may have come, gone or changed since. */
@@ -315,7 +317,7 @@ files_carry(RtNode *n, RtState *s)
     int64_t num = files->paths.len;
     bool within = files->open || files->resumes;
     if (files->open)
-        *p = place_in(&files->file);
+        *p = place_in(files);
     rt_state_i64(s, &num, 0, INT64_MAX);
     rt_state_i64(s, &files->at, 0, num);
     rt_state_bool(s, &within);

@@ -145,6 +145,19 @@ check_idx(RtFile *f, const unsigned char *h)
                          str_text(&shape), rt_file_type_text(f, 0));
 }
 
+/* As far as it is known: not of what is packed. */
+static Status
+check_size(RtFile *f, int64_t count)
+{
+    int64_t all, size = rt_stream_size(f->stream);
+    int64_t have = size - rt_stream_at(f->stream);
+    bool over = __builtin_mul_overflow(count, f->node->bytes[0], &all);
+    if (size < 0 || (!over && all <= have))
+        return OK;
+    return rt_file_error(f, "is cut short: %lld bytes of elements",
+                         (long long)have);
+}
+
 static Status
 idx_begin(RtFile *f)
 {
@@ -162,7 +175,7 @@ idx_begin(RtFile *f)
     *count = big_endian((const unsigned char *)data + 4);
     f->state = count;
     rt_stream_skip(f->stream, header);
-    return OK;
+    return check_size(f, *count);
 }
 
 /* n elements of big-endian order to ours. */

@@ -1,0 +1,723 @@
+/*
+ * formats_test.c - csv, lines, IDX, TFRecord and npz files, right and wrong
+ *
+ * Files are made here, as their formats say.  Each pipeline is run once more by
+ * pipelines that take turns, so that places in files are carried, too.
+ */
+#include "tests/unit/unit.h"
+
+#include <endian.h>
+#include <zip.h>
+#include <zlib.h>
+#include "runtime/base/crc.h"
+#include "runtime/base/file.h"
+#include "tests/data/pipe.h"
+
+static Arena *arena;
+static char folder[] = "/tmp/tfd-data-XXXXXX";
+
+static int
+new_folder(void **state)
+{
+    (void)state;
+    return mkdtemp(folder) ? 0 : -1;
+}
+
+static int
+remove_folder(void **state)
+{
+    (void)state;
+    char command[64];
+    snprintf(command, sizeof command, "rm -r %s", folder);
+    return system(command);
+}
+
+static int
+new_arena(void **state)
+{
+    (void)state;
+    arena = arena_new(NULL, "test");
+    return 0;
+}
+
+static int
+release_arena(void **state)
+{
+    (void)state;
+    arena_release(arena);
+    return 0;
+}
+
+static void
+write_file(const char *name, const void *bytes, size_t len)
+{
+    const char *path = arena_printf(arena, "%s/%s", folder, name);
+    assert_null(file_write(path, bytes, len));
+}
+
+static void
+write_text(const char *name, const char *text)
+{
+    write_file(name, text, strlen(text));
+}
+
+/* Packed by gzip (31) or zlib (15), as deflateInit2 calls them. */
+static void
+write_packed(const char *name, int bits, const void *bytes, size_t len)
+{
+    static unsigned char packed[4096];
+    z_stream z = {.next_in = (unsigned char *)(uintptr_t)bytes,
+                  .avail_in = (unsigned)len,
+                  .next_out = packed,
+                  .avail_out = sizeof packed};
+    assert_int_equal(deflateInit2(&z, 9, Z_DEFLATED, bits, 8, 0), Z_OK);
+    assert_int_equal(deflate(&z, Z_FINISH), Z_STREAM_END);
+    deflateEnd(&z);
+    write_file(name, packed, z.total_out);
+}
+
+/* What a dataset of these stages gives. */
+static void
+expect(const char *stages, const char *want)
+{
+    Pipe pipe = {.stages = stages, .dir = folder};
+    assert_string_equal(pipe_steps(arena, &pipe), want);
+    if (strncmp(want, "error: ", 7) == 0)
+        return;
+    PipeRun run = pipe_run(arena, &pipe);
+    assert_string_equal(pipe_pass(arena, &run), want);
+    assert_string_equal(pipe_pass(arena, &run), want);
+    assert_string_equal(pipe_pass_in_turns(arena, &pipe), want);
+    pipe.threads = true;
+    assert_string_equal(pipe_steps(arena, &pipe), want);
+}
+
+/* An error of a source that stands at 3:4. */
+static void
+expect_error(const char *stages, const char *want)
+{
+    expect(stages, arena_printf(arena, "error: test.tfd:3:4: %s", want));
+}
+
+#define AT " at 3:4+5\n"
+#define BATCH(n, types) "batch size=" #n " drop_remainder=0 : " types
+
+/* ---- csv ----------------------------------------------------------------- */
+
+#define CSV(header, names, types)                                              \
+    "csv header=" #header " separator=44 \"t.csv\"" names " : " types AT
+#define ONE CSV(0, "", "i32") BATCH(2, "i32[b2]")
+#define TWO CSV(0, "", "f32, i32") BATCH(8, "f32[b8], i32[b8]")
+#define NAMED(a, b)                                                            \
+    CSV(2, " names \"" a "\", \"" b "\"", "f32, i32")                          \
+    BATCH(8, "f32[b8], i32[b8]")
+#define TEXT CSV(0, "", "u8[3]") BATCH(8, "u8[b8, 3]")
+
+static const struct {
+    const char *file, *stages, *want;
+} csv_files[] = {
+    {"1\n2\n3\n", ONE, "[1 2]; [3]"},
+    {"1\r\n2\r\n3", ONE, "[1 2]; [3]"},
+    {"\n1\n\r\n\n2\n\n", ONE, "[1 2]"},
+    {"\xef\xbb\xbf"
+     "1\n",
+     ONE, "[1]"},
+    {"", ONE, ""},
+    {"\n\n", ONE, ""},
+    {" 1 \n\t-2\n+3", ONE, "[1 -2]; [3]"},
+    {"\"1\"\n\"2\"", ONE, "[1 2]"},
+    {"1.5,2\n-1e-3,7\n", TWO, "[1.5 -0.001]+[2 7]"},
+    {"inf,2\nnan,7\n", TWO, "[inf nan]+[2 7]"},
+    {"a,b\n1.5,2\n", NAMED("a", "b"), "[1.5]+[2]"},
+    {"b,x,a\n2,word,1.5\n", NAMED("a", "b"), "[1.5]+[2]"},
+    {"b,\" x\"\"y,\n\", a \n2,,1.5\n", NAMED("a", "b"), "[1.5]+[2]"},
+    {"a,b\n", NAMED("a", "b"), ""},
+    {"one line\n1\n", CSV(1, "", "i32") BATCH(2, "i32[b2]"), "[1]"},
+    {"1,2,3\n4,5,6\n",
+     CSV(0, " names \"2\", \"0\"", "i32, f32") BATCH(2, "i32[b2], f32[b2]"),
+     "[3 6]+[1.0 4.0]"},
+    {"1,2,3,4,5\n",
+     CSV(0, "", "i8, f32[2, 2]") BATCH(1, "i8[b1], f32[b1, 2, 2]"),
+     "[1]+[[[2.0 3.0] [4.0 5.0]]]"},
+    {"abc\nx\n\"a\"\"b\"\n\" , \"", TEXT,
+     "[[97 98 99] [120 0 0] [97 34 98] [32 44 32]]"},
+    {"true\nFALSE\n1\n0\n", CSV(0, "", "bool") BATCH(8, "bool[b8]"),
+     "[1 0 1 0]"},
+    {"255\n", CSV(0, "", "u8") BATCH(1, "u8[b1]"), "[255]"},
+    {"1;2\n",
+     "csv header=0 separator=59 \"t.csv\" : i32, i32\n" BATCH(
+         1, "i32[b1], i32[b1]"),
+     "[1]+[2]"},
+    {"1,\n,2\nNA,null\n",
+     "csv header=0 separator=44 \"t.csv\" data=hex\"0000c0bf07000000\" : f32, "
+     "i32\n" BATCH(8, "f32[b8], i32[b8]"),
+     "[1.0 -1.5 -1.5]+[7 2 7]"},
+    /* numbers that are rounded once */
+    {"16777217,1\n0.1,1\n1e-46,1", TWO, "[16777216.0 0.1 0.0]+[1 1 1]"},
+};
+
+static void
+tables(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < sizeof csv_files / sizeof *csv_files; i++) {
+        write_text("t.csv", csv_files[i].file);
+        expect(csv_files[i].stages, csv_files[i].want);
+    }
+}
+
+/* Errors of the first row are found when the file is opened, of others when
+ * they are asked for. */
+static const struct {
+    const char *file, *stages, *want;
+} csv_errors[] = {
+    {"1\nx\n", ONE, "\"t.csv\", line 2: \"x\" in column 0 is no i32"},
+    {"1\n\n\n2.0\n", ONE, "\"t.csv\", line 4: \"2.0\" in column 0 is no i32"},
+    {"1\n99999999999\n", ONE,
+     "\"t.csv\", line 2: \"99999999999\" in column 0 is no i32"},
+    {"1\n\"\"\n", ONE,
+     "\"t.csv\", line 2: column 0 is empty; csv(..., missing = 0) gives such "
+     "fields a value"},
+    {"1\n\"2\n3\n", ONE,
+     "\"t.csv\", line 2: a field that begins with \" has no end"},
+    {"1\n2\"\n", ONE,
+     "\"t.csv\", line 2: a quote stands in a field that does not begin with "
+     "one; write \"...\"\"...\""},
+    {"1\n\"2\"3\n", ONE,
+     "\"t.csv\", line 2: text stands behind a field in quotes; a quote in one "
+     "is written \"\""},
+    {"1,2\n", ONE,
+     "\"t.csv\" has 2 columns, and the program takes 1; names = (0, 2) takes "
+     "some by number"},
+    {"1\n", TWO,
+     "\"t.csv\" has 1 columns, and component 1 takes 1 from column 1"},
+    {"1.0,2\n3.0\n", TWO,
+     "\"t.csv\", line 2: it has 1 fields, and those before 2"},
+    {"a,b\n1,\"2\n\"\n1\n",
+     CSV(2, " names \"a\", \"b\"", "f32, u8[3]")
+         BATCH(2, "f32[b2], u8[b2, 3]"),
+     "\"t.csv\", line 4: it has 1 fields, and those before 2"},
+    {"a,c\n1,2\n", NAMED("a", "b"),
+     "\"t.csv\" has no column \"b\"; it has \"a\", \"c\""},
+    {"a,b,a\n1,2,3\n", NAMED("a", "b"), "\"t.csv\" has two columns \"a\""},
+    {"", NAMED("a", "b"), "\"t.csv\" is empty: it has no line of names"},
+    {"a,b\n1,x\n", NAMED("a", "b"),
+     "\"t.csv\", line 2: \"x\" in column \"b\" is no i32"},
+    {"0x10,1\n", TWO, "\"t.csv\", line 1: \"0x10\" in column 0 is no f32"},
+    {"abc\nabcd\n", TEXT,
+     "\"t.csv\", line 2: column 0 has 4 bytes, more than u8[3] holds; state a "
+     "longer type"},
+    {"2\n", CSV(0, "", "bool") BATCH(8, "bool[b8]"),
+     "\"t.csv\", line 1: \"2\" in column 0 is no bool"},
+    {"-1\n", CSV(0, "", "u8") BATCH(1, "u8[b1]"),
+     "\"t.csv\", line 1: \"-1\" in column 0 is no u8"},
+};
+
+static void
+wrong_tables(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < sizeof csv_errors / sizeof *csv_errors; i++) {
+        write_text("t.csv", csv_errors[i].file);
+        expect_error(csv_errors[i].stages, csv_errors[i].want);
+    }
+}
+
+/* ---- lines --------------------------------------------------------------- */
+
+#define LINES(cut)                                                             \
+    "lines cut=" #cut " \"t.txt\" : u8[3]" AT BATCH(4, "u8[b4, 3]")
+
+static void
+lines_of_text(void **state)
+{
+    (void)state;
+    write_text("t.txt", "ab\r\n\ncde\nf");
+    expect(LINES(0), "[[97 98 0] [0 0 0] [99 100 101] [102 0 0]]");
+    write_text("t.txt", "");
+    expect(LINES(0), "");
+    write_text("t.txt", "ab\nabcd\n");
+    expect_error(LINES(0), "\"t.txt\", line 2: it has 4 bytes, more than u8[3] "
+                           "holds; state a longer type, or cut = true");
+    expect(LINES(1), "[[97 98 0] [97 98 99]]");
+}
+
+/* Longer than the buffer of a file. */
+static void
+long_lines(void **state)
+{
+    (void)state;
+    enum { LONG = 200000 };
+    char *text = arena_alloc(arena, LONG);
+    memset(text, 'x', LONG);
+    text[LONG - 3] = '\n';
+    write_file("t.txt", text, LONG);
+    expect(LINES(1), "[[120 120 120] [120 120 0]]");
+}
+
+/* ---- IDX ----------------------------------------------------------------- */
+
+#define IDX(type) "idx \"t.idx\" : " type AT
+
+static void
+idx_files(void **state)
+{
+    static const char bytes[] = {0, 0, 8, 2, 0, 0, 0, 3, 0,
+                                 0, 0, 2, 1, 2, 3, 4, 5, 6};
+    static const char shorts[] = {0, 0, 11, 1, 0, 0, 0, 2, 1, 2, -1, -2};
+    static const char floats[] = {0, 0, 13, 1, 0, 0, 0, 1, 0x3f, -64, 0, 0};
+    const char *stages = IDX("u8[2]") BATCH(2, "u8[b2, 2]");
+    (void)state;
+    write_file("t.idx", bytes, sizeof bytes);
+    expect(stages, "[[1 2] [3 4]]; [[5 6]]");
+    write_packed("t.idx", 31, bytes, sizeof bytes);
+    expect(stages, "[[1 2] [3 4]]; [[5 6]]");
+    write_file("t.idx", shorts, sizeof shorts);
+    expect(IDX("i16") BATCH(2, "i16[b2]"), "[258 -2]");
+    write_file("t.idx", floats, sizeof floats);
+    expect(IDX("f32") BATCH(2, "f32[b2]"), "[1.5]");
+    expect_error(stages, "\"t.idx\" holds f32[1], not rows of u8[2]");
+    write_file("t.idx", bytes, sizeof bytes - 1);
+    expect_error(stages, "\"t.idx\" is cut short: 5 bytes of elements");
+    write_packed("t.idx", 31, bytes, sizeof bytes - 1);
+    expect(stages, "[[1 2] [3 4]]; error: test.tfd:3:4: \"t.idx\", record 2: it "
+                   "is cut short: 1 bytes of 2");
+    write_packed("t.idx", 31, bytes, sizeof bytes - 2);
+    expect(stages, "[[1 2] [3 4]]; error: test.tfd:3:4: \"t.idx\", record 2: it "
+                   "is cut short: there should be 3");
+    write_file("t.idx", bytes, 11);
+    expect_error(stages, "\"t.idx\" is cut short in its header");
+    write_text("t.idx", "text");
+    expect_error(stages, "\"t.idx\" is no IDX file");
+}
+
+/* ---- TFRecord ------------------------------------------------------------ */
+
+static void
+add_varint(Str *s, uint64_t x)
+{
+    for (; x >= 0x80; x >>= 7)
+        str_addc(s, (char)(x | 0x80));
+    str_addc(s, (char)x);
+}
+
+/* A field that is a string of bytes. */
+static void
+add_field(Str *s, int field, const char *bytes, size_t n)
+{
+    add_varint(s, (uint64_t)field << 3 | 2);
+    add_varint(s, n);
+    str_addn(s, bytes, n);
+}
+
+static void
+add_str(Str *s, int field, const Str *part)
+{
+    add_field(s, field, str_text(part), part->len);
+}
+
+/* An entry of an Example: a list of that kind with these bytes in it. */
+static void
+add_feature(Str *features, const char *name, int kind, const Str *list)
+{
+    Str feature = str_new(arena), entry = str_new(arena);
+    add_str(&feature, kind, list);
+    add_field(&entry, 1, name, strlen(name));
+    add_str(&entry, 2, &feature);
+    add_str(features, 1, &entry);
+}
+
+static void
+add_ints(Str *features, const char *name, int n, const int64_t *x)
+{
+    Str packed = str_new(arena), list = str_new(arena);
+    for (int i = 0; i < n; i++)
+        add_varint(&packed, (uint64_t)x[i]);
+    add_str(&list, 1, &packed);
+    add_feature(features, name, 3, &list);
+}
+
+/* One by one: an old writer does not pack. */
+static void
+add_floats(Str *features, const char *name, int n, const float *x)
+{
+    Str list = str_new(arena);
+    for (int i = 0; i < n; i++) {
+        add_varint(&list, 1 << 3 | 5);
+        str_addn(&list, (const char *)&x[i], sizeof x[i]);
+    }
+    add_feature(features, name, 2, &list);
+}
+
+static void
+add_bytes(Str *features, const char *name, const char *bytes, size_t n)
+{
+    Str list = str_new(arena);
+    add_field(&list, 1, bytes, n);
+    add_feature(features, name, 1, &list);
+}
+
+static void
+add_u32(Str *s, uint32_t x)
+{
+    x = htole32(x);
+    str_addn(s, (const char *)&x, sizeof x);
+}
+
+static void
+add_record(Str *file, const char *bytes, size_t n)
+{
+    uint64_t len = htole64((uint64_t)n);
+    str_addn(file, (const char *)&len, sizeof len);
+    add_u32(file, crc32c_masked(&len, sizeof len));
+    str_addn(file, bytes, n);
+    add_u32(file, crc32c_masked(bytes, n));
+}
+
+static void
+add_example(Str *file, const Str *features)
+{
+    Str example = str_new(arena);
+    add_str(&example, 1, features);
+    add_record(file, str_text(&example), example.len);
+}
+
+/* Two Examples: x bytes, y integers, z floats, and what nobody asks for. */
+static Str
+two_examples(void)
+{
+    Str file = str_new(arena);
+    for (int i = 0; i < 2; i++) {
+        Str f = str_new(arena);
+        add_ints(&f, "other", 1, (const int64_t[]){7});
+        add_bytes(&f, "x", i ? "cd" : "ab", 2);
+        add_ints(&f, "y", 1, (const int64_t[]){i ? -2 : 300});
+        add_floats(&f, "z", 2, (const float[]){1.5, (float)i});
+        add_example(&file, &f);
+    }
+    return file;
+}
+
+#define RECORDS(names, types) "tfrecord \"t.rec\"" names " : " types AT
+#define XYZ                                                                    \
+    RECORDS(" names \"x\", \"y\", \"z\"", "u8[2], i16, f64[2]")                \
+    BATCH(2, "u8[b2, 2], i16[b2], f64[b2, 2]")
+#define XYZ_STEPS "[[97 98] [99 100]]+[300 -2]+[[1.5 0.0] [1.5 1.0]]"
+#define ONE_OF(name, type) RECORDS(" names \"" name "\"", type) "cache : " type
+
+static void
+examples(void **state)
+{
+    Str file = two_examples();
+    (void)state;
+    write_file("t.rec", file.data, file.len);
+    expect(XYZ, XYZ_STEPS);
+    write_packed("t.rec", 31, file.data, file.len);
+    expect(XYZ, XYZ_STEPS);
+    write_packed("t.rec", 15, file.data, file.len);
+    expect(XYZ, XYZ_STEPS);
+    write_text("t.rec", "");
+    expect(XYZ, "");
+}
+
+static void
+bytes_are_elements_in_memory(void **state)
+{
+    (void)state;
+    Str file = str_new(arena), f = str_new(arena);
+    add_bytes(&f, "x", "\0\0\xc0\x3f\0\0\0\xc0", 8);
+    add_example(&file, &f);
+    write_file("t.rec", file.data, file.len);
+    expect(RECORDS(" names \"x\"", "f32[2]") BATCH(1, "f32[b1, 2]"),
+           "[[1.5 -2.0]]");
+    expect(RECORDS(" names \"x\"", "i16[2, 2]") BATCH(1, "i16[b1, 2, 2]"),
+           "[[[0 16320] [0 -16384]]]");
+}
+
+static void
+missing_values_are_filled_up(void **state)
+{
+    (void)state;
+    Str file = str_new(arena), f = str_new(arena);
+    add_ints(&f, "y", 1, (const int64_t[]){5});
+    add_example(&file, &f);
+    write_file("t.rec", file.data, file.len);
+    expect("tfrecord \"t.rec\" names \"x\", \"y\" data=hex\"0000803f0700\" : "
+           "f32, i16[2]\n" BATCH(1, "f32[b1], i16[b1, 2]"),
+           "[1.0]+[[5 7]]");
+}
+
+static void
+records_of_bytes(void **state)
+{
+    (void)state;
+    Str file = str_new(arena);
+    add_record(&file, "abc", 3);
+    add_record(&file, "def", 3);
+    write_file("t.rec", file.data, file.len);
+    expect(RECORDS("", "u8[3]") BATCH(4, "u8[b4, 3]"),
+           "[[97 98 99] [100 101 102]]");
+    expect_error(RECORDS("", "u8[2]") BATCH(4, "u8[b4, 2]"),
+                 "\"t.rec\", record 0: it has 3 bytes, and u8[2] takes 2");
+}
+
+static void
+examples_of_other_types(void **state)
+{
+    static const struct {
+        const char *stages, *want;
+    } wrong[] = {
+        {ONE_OF("w", "i64"),
+         "it has no feature \"w\"; it has \"other\", \"x\", \"y\", \"z\""},
+        {ONE_OF("y", "f32"), "feature \"y\" holds integers, which are no f32"},
+        {ONE_OF("z", "i64[2]"), "feature \"z\" holds floats, which are no i64"},
+        {ONE_OF("y", "u8"), "300 in feature \"y\" is no u8"},
+        {ONE_OF("y", "bool"), "300 in feature \"y\" is no bool"},
+        {ONE_OF("x", "f32"), "feature \"x\" holds bytes, which are no f32"},
+        {ONE_OF("x", "u8[3]"),
+         "feature \"x\" has 2 values, and u8[3] takes 3; tfrecord(..., missing "
+         "= 0) fills it up"},
+        {ONE_OF("z", "f32"), "feature \"z\" has 2 values, and f32 takes 1"},
+    };
+    Str file = two_examples();
+    (void)state;
+    write_file("t.rec", file.data, file.len);
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++)
+        expect_error(
+            wrong[i].stages,
+            arena_printf(arena, "\"t.rec\", record 0: %s", wrong[i].want));
+}
+
+static void
+expect_damage(size_t len, size_t at, const char *want)
+{
+    Str file = two_examples();
+    file.data[at] ^= 1;
+    write_file("t.rec", file.data, len);
+    Pipe pipe = {.stages = XYZ, .dir = folder};
+    assert_string_equal(
+        pipe_steps(arena, &pipe),
+        arena_printf(arena, "error: test.tfd:3:4: \"t.rec\", record %s", want));
+}
+
+static void
+damaged_records(void **state)
+{
+    Str file = two_examples();
+    size_t half = 16 + (size_t)(unsigned char)file.data[0]; /* the first */
+    (void)state;
+    expect_damage(file.len, half,
+                  "1: the check sum of its length is wrong: the "
+                  "file is damaged, or no TFRecord file");
+    expect_damage(file.len, half + 20,
+                  "1: its check sum is wrong: the file is damaged");
+    expect_damage(half + 5, half + 20,
+                  "1: it is cut short: 5 bytes of its length");
+    expect_damage(
+        half + 12, half + 20,
+        arena_printf(arena, "1: it is cut short: 0 bytes of %zu", file.len - half - 16));
+    Str other = str_new(arena);
+    add_record(&other, "\x0a\x05xx", 4);
+    write_file("t.rec", other.data, other.len);
+    expect_error(XYZ,
+                 "\"t.rec\", record 0: it is no tf.train.Example; a type in "
+                 "place of features reads its bytes");
+}
+
+static void
+damaged_gzip(void **state)
+{
+    char path[64], *data;
+    size_t len;
+    Str file = two_examples();
+    (void)state;
+    write_packed("t.rec", 31, file.data, file.len);
+    snprintf(path, sizeof path, "%s/t.rec", folder);
+    assert_null(file_read(arena, path, &data, &len));
+    write_file("t.rec", data, len / 2);
+    Pipe pipe = {.stages = XYZ, .dir = folder};
+    assert_string_equal(
+        pipe_steps(arena, &pipe),
+        arena_printf(arena, "error: \"%s\" cannot be unpacked: it is cut short",
+                     path));
+    data[len - 5] ^= 1;
+    write_file("t.rec", data, len);
+    assert_string_equal(pipe_steps(arena, &pipe),
+                        arena_printf(arena,
+                                     "error: \"%s\" cannot be unpacked: "
+                                     "incorrect data check",
+                                     path));
+}
+
+/* ---- npz ----------------------------------------------------------------- */
+
+static void
+add_array(zip_t *zip, const char *name, const char *descr, const char *shape,
+          const void *elements, size_t bytes, int packing)
+{
+    Str s = str_new(arena);
+    const char *dictionary = arena_printf(
+        arena, "{'descr': '%s', 'fortran_order': False, 'shape': %s, }", descr,
+        shape);
+    str_addn(&s, "\x93NUMPY\1\0", 8);
+    str_addc(&s, (char)strlen(dictionary));
+    str_addc(&s, 0);
+    str_add(&s, dictionary);
+    str_addn(&s, elements, bytes);
+    zip_source_t *source = zip_source_buffer(zip, s.data, s.len, 0);
+    zip_int64_t index = zip_file_add(zip, name, source, 0);
+    assert_true(index >= 0);
+    assert_int_equal(
+        zip_set_file_compression(zip, (zip_uint64_t)index, packing, 0), 0);
+}
+
+/* x of rows rows, and y of 3. */
+static void
+write_npz(const char *rows, int packing)
+{
+    static const float x[] = {1, 2, 3, 4, 5, 6};
+    static const int8_t y[] = {7, 8, 9};
+    char path[64];
+    int error;
+    snprintf(path, sizeof path, "%s/t.npz", folder);
+    zip_t *zip = zip_open(path, ZIP_CREATE | ZIP_TRUNCATE, &error);
+    assert_non_null(zip);
+    add_array(zip, "x.npy", "<f4", rows, x, sizeof x, packing);
+    add_array(zip, "y.npy", "|i1", "(3,)", y, sizeof y, packing);
+    assert_int_equal(zip_close(zip), 0);
+}
+
+#define NPZ(names, types) "npz \"t.npz\" names " names " : " types AT
+#define XY NPZ("\"x\", \"y\"", "f32[2], i8") BATCH(2, "f32[b2, 2], i8[b2]")
+
+static void
+arrays(void **state)
+{
+    (void)state;
+    write_npz("(3, 2)", ZIP_CM_STORE);
+    expect(XY, "[[1.0 2.0] [3.0 4.0]]+[7 8]; [[5.0 6.0]]+[9]");
+    write_npz("(3, 2)", ZIP_CM_DEFLATE);
+    expect(XY, "[[1.0 2.0] [3.0 4.0]]+[7 8]; [[5.0 6.0]]+[9]");
+    expect_error(NPZ("\"z\"", "i8") BATCH(2, "i8[b2]"),
+                 "\"t.npz\" has no array \"z\"; it has \"x\", \"y\"");
+    expect_error(
+        NPZ("\"x\"", "i8[2]") BATCH(2, "i8[b2, 2]"),
+        "\"t.npz\" array \"x\" holds '<f4' of shape [3, 2], not rows of "
+        "i8[2]");
+    write_npz("(2, 2)", ZIP_CM_STORE);
+    expect_error(XY, "\"t.npz\" has 2 rows of \"x\" and 3 of \"y\"");
+    write_npz("(4, 2)", ZIP_CM_STORE);
+    expect_error(XY,
+                 "\"t.npz\" array \"x\" is cut short: 24 bytes of elements");
+    write_text("t.npz", "text");
+    expect_error(XY, "\"t.npz\" is no .npz file: it is no zip");
+}
+
+/* ---- several files ------------------------------------------------------- */
+
+#define LETTERS BATCH(8, "u8[b8]")
+
+static void
+several_files(void **state)
+{
+    (void)state;
+    write_text("a2", "CD");
+    write_text("a1", "AB");
+    write_text("a3", "");
+    write_text("b", "E");
+    write_text("[b]", "F");
+    expect("bytes \"a?\", \"b\" : u8\n" LETTERS, "[65 66 67 68 69]");
+    expect("bytes \"b\", \"a[12]\", \"b\" : u8\n" LETTERS,
+           "[69 65 66 67 68 69]");
+    expect("bytes \"[b]\" : u8\n" LETTERS, "[70]");
+    expect("bytes \"a*\" : u8[2]\n" BATCH(4, "u8[b4, 2]"), "[[65 66] [67 68]]");
+    expect("bytes \"c*\" : u8" AT LETTERS,
+           arena_printf(arena, "error: no file matches \"%s/c*\"", folder));
+    expect_error(
+        "bytes \"a?\", \"b\" : u8[2]" AT BATCH(4, "u8[b4, 2]"),
+        "\"b\" has 1 bytes, which is no multiple of the 2 of an element "
+        "of type u8[2]");
+    expect("bytes \".\" : u8\n" LETTERS,
+           arena_printf(arena,
+                        "error: cannot open \"%s/.\": it is a folder; name the "
+                        "files in it, as \"%s/./*\"",
+                        folder, folder));
+    expect("bytes \"/dev/null\" : u8\n" LETTERS,
+           "error: cannot open \"/dev/null\": it is no file that can be read "
+           "again; write it to one first");
+}
+
+/* A file that is wrong is found before the first step, wherever it stands. */
+static void
+all_files_are_opened_first(void **state)
+{
+    (void)state;
+    write_text("t.csv", "1\n");
+    write_text("u.csv", "1\nx\n");
+    write_text("v.csv", "x\n");
+    expect(
+        "csv header=0 separator=44 \"t.csv\", \"u.csv\" : i32" AT BATCH(
+            1, "i32[b1]"),
+        "[1]; [1]; error: test.tfd:3:4: \"u.csv\", line 2: \"x\" in column 0 "
+        "is no i32");
+    expect_error(
+        "csv header=0 separator=44 \"t.csv\", \"v.csv\" : i32" AT BATCH(
+            1, "i32[b1]"),
+        "\"v.csv\", line 1: \"x\" in column 0 is no i32");
+}
+
+/* ---- resuming ------------------------------------------------------------ */
+
+static const char *
+resumed_after(const char *before, const char *after, const char *stages)
+{
+    Pipe pipe = {.stages = stages, .dir = folder};
+    write_text("t.csv", before);
+    PipeRun run = pipe_run(arena, &pipe);
+    assert_null(rt_iter_open(run.it));
+    assert_null(rt_iter_next(run.it));
+    write_text("t.csv", after);
+    PipeRun other = pipe_carry(arena, &pipe, &run);
+    return pipe_rest(arena, &other);
+}
+
+static void
+files_that_changed_are_not_gone_on_with(void **state)
+{
+    (void)state;
+    const char *stages = CSV(0, "", "i32") BATCH(1, "i32[b1]");
+    assert_string_equal(resumed_after("1\n2\n3\n", "1\n2\n3\n", stages),
+                        "[2]; [3]");
+    assert_string_equal(
+        resumed_after("1\n2\n3\n", "1\n2\n", stages),
+        "error: test.tfd:3:4: \"t.csv\" had 6 bytes when the checkpoint was "
+        "written, and has 4 now");
+}
+
+#define TEST(name)                                                             \
+    cmocka_unit_test_setup_teardown(name, new_arena, release_arena)
+
+int
+main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(tables),
+        TEST(wrong_tables),
+        TEST(lines_of_text),
+        TEST(long_lines),
+        TEST(idx_files),
+        TEST(examples),
+        TEST(bytes_are_elements_in_memory),
+        TEST(missing_values_are_filled_up),
+        TEST(records_of_bytes),
+        TEST(examples_of_other_types),
+        TEST(damaged_records),
+        TEST(damaged_gzip),
+        TEST(arrays),
+        TEST(several_files),
+        TEST(all_files_are_opened_first),
+        TEST(files_that_changed_are_not_gone_on_with),
+    };
+    return cmocka_run_group_tests_name("formats", tests, new_folder,
+                                       remove_folder);
+}

@@ -16,6 +16,7 @@
 #include <unistd.h>
 #include "ir/build.h"
 #include "runtime/base/file.h"
+#include "runtime/base/message.h"
 
 typedef struct Path {
     const char *path, *name;
@@ -32,7 +33,7 @@ typedef struct Files {
     int64_t at; /* the file that is open, or will be next */
     bool open;  /* `file` is */
     RtFile file;
-    int64_t size;  /* on disk, when it was opened */
+    int64_t size; /* on disk, when it was opened */
     bool resumes; /* to go on from `place` in it, where a checkpoint stands */
     Place place;
 } Files;
@@ -44,7 +45,7 @@ file_error_at(const RtFile *f, const char *where, const char *format,
               va_list args)
 {
     Arena *scratch = arena_new(NULL, "a file's error");
-    const char *text = arena_vprintf(scratch, format, args);
+    const char *text = message_vprintf(scratch, format, args);
     Loc loc = f->node->stage->loc;
     Status st = status_new(STATUS_INPUT, "%s:%u:%u: \"%s\"%s %s",
                            diag_source_name(f->node->module->diag, loc.file),
@@ -119,14 +120,11 @@ rt_file_default(const RtFile *f, int component, Scalar *out)
 }
 
 Status
-rt_file_take(const RtFile *f, RtStream *s, void *to, size_t n, bool *end)
+rt_file_take(const RtFile *f, RtStream *s, void *to, size_t n)
 {
     const char *data;
     size_t have;
     TRY(rt_stream_peek(s, n, &data, &have));
-    *end = have == 0 && n > 0;
-    if (*end)
-        return OK;
     if (have < n)
         return rt_record_error(f, "it is cut short: %zu bytes of %zu", have, n);
     memcpy(to, data, n);

@@ -57,10 +57,9 @@ int64_t rt_file_count(const RtFile *f, int component);
 /* What stands for a missing value of a component; false: nothing does. */
 bool rt_file_default(const RtFile *f, int component, Scalar *out);
 
-/* n bytes of stream s, which are a record or part of one, to `to`; *end instead
- * when it has none left.  An error when it has fewer. */
-Status rt_file_take(const RtFile *f, RtStream *s, void *to, size_t n,
-                    bool *end) MUST_USE;
+/* n bytes of stream s, which are a record or part of one, to `to`; an error when
+ * it has fewer. */
+Status rt_file_take(const RtFile *f, RtStream *s, void *to, size_t n) MUST_USE;
 
 /* Whether a file begins as gzip's do. */
 bool rt_is_gzip(const unsigned char *head, size_t len);

@@ -28,9 +28,14 @@ bytes_begin(RtFile *f)
 static Status
 bytes_next(RtFile *f, RtElement *e, bool *end)
 {
-    size_t n = (size_t)f->node->bytes[0];
-    TRY(rt_file_take(f, f->stream, e->data[0], n, end));
-    if (!*end && rt_file_type(f, 0)->dtype == DT_bool)
+    const char *data;
+    size_t have, n = (size_t)f->node->bytes[0];
+    TRY(rt_stream_peek(f->stream, 1, &data, &have));
+    *end = have == 0;
+    if (*end)
+        return OK;
+    TRY(rt_file_take(f, f->stream, e->data[0], n));
+    if (rt_file_type(f, 0)->dtype == DT_bool)
         rt_normalise_bools(e->data[0], (int64_t)n);
     return OK;
 }
@@ -197,10 +202,7 @@ idx_next(RtFile *f, RtElement *e, bool *end)
     *end = f->record >= *count;
     if (*end)
         return OK;
-    TRY(rt_file_take(f, f->stream, e->data[0], (size_t)f->node->bytes[0], end));
-    if (*end)
-        return rt_record_error(f, "it is cut short: there should be %lld",
-                               (long long)*count);
+    TRY(rt_file_take(f, f->stream, e->data[0], (size_t)f->node->bytes[0]));
     turn_around(e->data[0], rt_file_count(f, 0),
                 dtype_info[rt_file_type(f, 0)->dtype].bytes);
     return OK;

@@ -231,9 +231,10 @@ next(RtFile *f, RtElement *e, bool *end)
     const NpyHeader *h = f->state;
     size_t bytes = (size_t)f->node->bytes[0];
     *end = f->record >= h->shape[0];
-    if (!*end)
-        TRY(rt_file_take(f, f->stream, e->data[0], bytes, end));
-    if (!*end && rt_file_type(f, 0)->dtype == DT_bool)
+    if (*end)
+        return OK;
+    TRY(rt_file_take(f, f->stream, e->data[0], bytes));
+    if (rt_file_type(f, 0)->dtype == DT_bool)
         rt_normalise_bools(e->data[0], (int64_t)bytes);
     return OK;
 }

@@ -99,10 +99,7 @@ next(RtFile *f, RtElement *e, bool *end)
     *end = f->record >= z->arrays[0].header.shape[0];
     for (int i = 0; i < f->node->stage->types.len && !*end; i++) {
         size_t bytes = (size_t)f->node->bytes[i];
-        TRY(rt_file_take(f, z->arrays[i].stream, e->data[i], bytes, end));
-        if (*end)
-            return rt_record_error(f, "array \"%s\" is cut short",
-                                   f->node->stage->names.data[i]);
+        TRY(rt_file_take(f, z->arrays[i].stream, e->data[i], bytes));
         if (rt_file_type(f, i)->dtype == DT_bool)
             rt_normalise_bools(e->data[i], (int64_t)bytes);
     }
@@ -118,7 +115,7 @@ seek(RtFile *f)
         int64_t at;
         if (__builtin_mul_overflow(f->record, f->node->bytes[i], &at) ||
             __builtin_add_overflow(at, (int64_t)a->header.offset, &at))
-            return rt_record_error(f, "there is no such record");
+            at = INT64_MAX; /* no row is there */
         TRY(rt_stream_seek(a->stream, at));
     }
     return OK;

@@ -13,6 +13,7 @@
 #include <unistd.h>
 #include <zlib.h>
 #include "runtime/base/file.h"
+#include "runtime/base/message.h"
 
 enum { BLOCK = 64 << 10, HEAD = 12 };
 
@@ -84,7 +85,7 @@ damaged(const RtStream *s, const char *why)
 }
 
 /* Several that were packed may stand in a row; zeros may fill a file up. */
-static Status
+static void
 begin_next_part(RtStream *s)
 {
     s->whole = true;
@@ -93,8 +94,7 @@ begin_next_part(RtStream *s)
         s->z.avail_in--;
     }
     if (inflateReset(&s->z) != Z_OK)
-        return damaged(s, "zlib cannot begin anew");
-    return OK;
+        UNREACHABLE("a z_stream that is not sound");
 }
 
 static Status
@@ -107,7 +107,7 @@ refill_packed(RtStream *s, bool *end)
     s->z.avail_in = (unsigned)got;
     *end = got == 0;
     if (*end && !s->whole)
-        return damaged(s, "it is cut short");
+        return damaged(s, MESSAGE("it is cut short"));
     return OK;
 }
 
@@ -126,24 +126,42 @@ read_packed(RtStream *s, char *to, size_t n, size_t *got)
         s->whole = false;
         int result = inflate(&s->z, Z_NO_FLUSH);
         if (result == Z_STREAM_END)
-            TRY(begin_next_part(s));
+            begin_next_part(s);
         else if (result != Z_OK && result != Z_BUF_ERROR)
-            return damaged(s, s->z.msg ? s->z.msg : "it is no gzip file");
+            return damaged(s, s->z.msg ? s->z.msg
+                                       : MESSAGE("it asks for a dictionary"));
     }
     *got = (size_t)(s->z.next_out - (unsigned char *)to);
     return OK;
 }
 
-static Status
+static void *
+allocate(void *arena, unsigned n, unsigned size)
+{
+    return arena_array(arena, n, size);
+}
+
+/* With the arena. */
+static void
+leave(void *arena, void *memory)
+{
+    (void)arena;
+    (void)memory;
+}
+
+/* gzip or zlib, as the first bytes say. */
+static void
 begin_unpacking(RtStream *s)
 {
     s->read = read_packed;
     s->size = -1;
     s->packed = arena_alloc(s->arena, BLOCK);
+    s->z.zalloc = allocate;
+    s->z.zfree = leave;
+    s->z.opaque = s->arena;
     if (inflateInit2(&s->z, MAX_WBITS + 32) != Z_OK)
-        return status_new(STATUS_MACHINE, "zlib cannot be used");
+        UNREACHABLE("zlib %s is not zlib %s", zlibVersion(), ZLIB_VERSION);
     s->unpacks = true;
-    return OK;
 }
 
 /* ---- files in a zip ------------------------------------------------------ */
@@ -275,7 +293,7 @@ rt_stream_open(Arena *a, const char *path, RtIsPacked *is_packed,
     if (is_packed) {
         TRY(file_read_at(s->fd, path, 0, head, HEAD, &got));
         if (is_packed(head, got))
-            TRY(begin_unpacking(s));
+            begin_unpacking(s);
     }
     make_room(s, first_capacity(s));
     *out = s;

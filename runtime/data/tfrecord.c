@@ -60,7 +60,7 @@ read_length(RtFile *f, uint64_t *out, bool *end)
     if (*end)
         return OK;
     if (have < HEADER)
-        return rt_record_error(f, "it is cut short: %zu bytes of its length",
+        return rt_record_error(f, "it is cut short: its length has %zu bytes",
                                have);
     if (!r->trusts && !has_sum(data, LENGTH))
         return rt_record_error(f, "the check sum of its length is wrong: the "
@@ -73,7 +73,7 @@ read_length(RtFile *f, uint64_t *out, bool *end)
 static Status
 cut_short(const RtFile *f, uint64_t have, uint64_t need)
 {
-    return rt_record_error(f, "it is cut short: %llu bytes of %llu",
+    return rt_record_error(f, "it is cut short: it has %llu bytes of %llu",
                            (unsigned long long)have, (unsigned long long)need);
 }
 

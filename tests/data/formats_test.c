@@ -7,6 +7,7 @@
 #include "tests/unit/unit.h"
 
 #include <endian.h>
+#include <unistd.h>
 #include <zip.h>
 #include <zlib.h>
 #include "runtime/base/crc.h"
@@ -194,8 +195,7 @@ static const struct {
     {"1.0,2\n3.0\n", TWO,
      "\"t.csv\", line 2: it has 1 fields, and those before 2"},
     {"a,b\n1,\"2\n\"\n1\n",
-     CSV(2, " names \"a\", \"b\"", "f32, u8[3]")
-         BATCH(2, "f32[b2], u8[b2, 3]"),
+     CSV(2, " names \"a\", \"b\"", "f32, u8[3]") BATCH(2, "f32[b2], u8[b2, 3]"),
      "\"t.csv\", line 4: it has 1 fields, and those before 2"},
     {"a,c\n1,2\n", NAMED("a", "b"),
      "\"t.csv\" has no column \"b\"; it has \"a\", \"c\""},
@@ -280,11 +280,13 @@ idx_files(void **state)
     write_file("t.idx", bytes, sizeof bytes - 1);
     expect_error(stages, "\"t.idx\" is cut short: 5 bytes of elements");
     write_packed("t.idx", 31, bytes, sizeof bytes - 1);
-    expect(stages, "[[1 2] [3 4]]; error: test.tfd:3:4: \"t.idx\", record 2: it "
-                   "is cut short: 1 bytes of 2");
+    expect(stages,
+           "[[1 2] [3 4]]; error: test.tfd:3:4: \"t.idx\", record 2: it "
+           "is cut short: 1 bytes of 2");
     write_packed("t.idx", 31, bytes, sizeof bytes - 2);
-    expect(stages, "[[1 2] [3 4]]; error: test.tfd:3:4: \"t.idx\", record 2: it "
-                   "is cut short: there should be 3");
+    expect(stages,
+           "[[1 2] [3 4]]; error: test.tfd:3:4: \"t.idx\", record 2: it "
+           "is cut short: 0 bytes of 2");
     write_file("t.idx", bytes, 11);
     expect_error(stages, "\"t.idx\" is cut short in its header");
     write_text("t.idx", "text");
@@ -489,6 +491,21 @@ examples_of_other_types(void **state)
 }
 
 static void
+strings_are_read_one_at_a_time(void **state)
+{
+    (void)state;
+    Str file = str_new(arena), f = str_new(arena), list = str_new(arena);
+    add_field(&list, 1, "ab", 2);
+    add_field(&list, 1, "cd", 2);
+    add_feature(&f, "x", 1, &list);
+    add_example(&file, &f);
+    write_file("t.rec", file.data, file.len);
+    expect_error(ONE_OF("x", "u8[2]"),
+                 "\"t.rec\", record 0: feature \"x\" has several strings of "
+                 "bytes, and one is read");
+}
+
+static void
 expect_damage(size_t len, size_t at, const char *want)
 {
     Str file = two_examples();
@@ -512,10 +529,11 @@ damaged_records(void **state)
     expect_damage(file.len, half + 20,
                   "1: its check sum is wrong: the file is damaged");
     expect_damage(half + 5, half + 20,
-                  "1: it is cut short: 5 bytes of its length");
-    expect_damage(
-        half + 12, half + 20,
-        arena_printf(arena, "1: it is cut short: 0 bytes of %zu", file.len - half - 16));
+                  "1: it is cut short: its length has 5 bytes");
+    expect_damage(half + 12, half + 20,
+                  arena_printf(arena,
+                               "1: it is cut short: it has 0 bytes of %zu",
+                               file.len - half - 16));
     Str other = str_new(arena);
     add_record(&other, "\x0a\x05xx", 4);
     write_file("t.rec", other.data, other.len);
@@ -540,6 +558,17 @@ damaged_gzip(void **state)
         pipe_steps(arena, &pipe),
         arena_printf(arena, "error: \"%s\" cannot be unpacked: it is cut short",
                      path));
+    write_file("t.rec", "\x78\xbb", 2); /* zlib's, with a dictionary */
+    assert_string_equal(
+        pipe_steps(arena, &pipe),
+        arena_printf(arena, "error: \"%s\" cannot be unpacked: it is cut short",
+                     path));
+    write_file("t.rec", "\x78\xbb\1\2\3\4", 6);
+    assert_string_equal(pipe_steps(arena, &pipe),
+                        arena_printf(arena,
+                                     "error: \"%s\" cannot be unpacked: "
+                                     "it asks for a dictionary",
+                                     path));
     data[len - 5] ^= 1;
     write_file("t.rec", data, len);
     assert_string_equal(pipe_steps(arena, &pipe),
@@ -694,6 +723,26 @@ files_that_changed_are_not_gone_on_with(void **state)
         "written, and has 4 now");
 }
 
+static void
+files_that_came_are_not_gone_on_with(void **state)
+{
+    (void)state;
+    Pipe pipe = {.stages = "bytes \"new*\" : u8" AT BATCH(1, "u8[b1]"),
+                 .dir = folder};
+    write_text("new1", "AB");
+    PipeRun run = pipe_run(arena, &pipe), other;
+    assert_null(rt_iter_open(run.it));
+    assert_null(rt_iter_next(run.it));
+    write_text("new2", "C");
+    RtState state_of = rt_state_writer(arena);
+    assert_null(rt_iter_carry(run.it, &state_of));
+    RtState reader = rt_state_reader(arena, state_of.data, state_of.len);
+    assert_null(pipe_open(arena, &pipe, &other));
+    assert_null(rt_iter_carry(other.it, &reader));
+    assert_string_equal(reader.wrong,
+                        "test.tfd:3:4: there were 1 files, and are 2 now");
+}
+
 #define TEST(name)                                                             \
     cmocka_unit_test_setup_teardown(name, new_arena, release_arena)
 
@@ -711,12 +760,14 @@ main(void)
         TEST(missing_values_are_filled_up),
         TEST(records_of_bytes),
         TEST(examples_of_other_types),
+        TEST(strings_are_read_one_at_a_time),
         TEST(damaged_records),
         TEST(damaged_gzip),
         TEST(arrays),
         TEST(several_files),
         TEST(all_files_are_opened_first),
         TEST(files_that_changed_are_not_gone_on_with),
+        TEST(files_that_came_are_not_gone_on_with),
     };
     return cmocka_run_group_tests_name("formats", tests, new_folder,
                                        remove_folder);

@@ -609,20 +609,6 @@ read_dataset(Lower *cx, const FeArgs *in)
     return NULL;
 }
 
-/* ds with a stage that reads another dataset, too. */
-static FeValue *
-joined(Lower *cx, const FeArgs *in, StageKind kind, FeDataset *ds,
-       FeDataset *other)
-{
-    push_stage(cx, ds, (IrStage){.kind = kind, .loc = in->loc});
-    VEC_LAST(ds->others) = other;
-    ds->num_stages += other->num_stages;
-    ds->source = ir_source_reading_less(ds->source, other->source);
-    if (ds->batch != other->batch || !dim_equal(ds->rows, other->rows))
-        ds->batch = 0;
-    return dataset_value(cx, ds);
-}
-
 /* The symbol that a dimension of an element has; -1: none. */
 static int32_t
 symbol_of(Lower *cx, FeValue *element)
@@ -636,6 +622,51 @@ symbol_of(Lower *cx, FeValue *element)
     return -1;
 }
 
+typedef struct Renaming {
+    Lower *cx;
+    int32_t to;
+} Renaming;
+
+static FeValue *
+rename_leaf(FeValue *leaf, void *data)
+{
+    const Renaming *r = data;
+    IrType t = *leaf->type;
+    for (int i = 0; i < t.rank; i++)
+        if (!dim_is_const(t.dims[i]))
+            t.dims[i].sym = r->to;
+    return fe_value_type(r->cx->arena, t);
+}
+
+/* What other's elements are beside or behind those of ds: batches of one size
+ * have one name. */
+static FeValue *
+element_beside(Lower *cx, const FeDataset *ds, const FeDataset *other)
+{
+    const IrModule *m = cx->module;
+    Renaming r = {cx, symbol_of(cx, ds->element)};
+    int32_t from = symbol_of(cx, other->element);
+    if (r.to < 0 || from < 0 ||
+        m->symbols.data[r.to].bound != m->symbols.data[from].bound)
+        return other->element;
+    return fe_value_map(cx->arena, other->element, rename_leaf, &r);
+}
+
+/* ds with a stage that reads another dataset, too. */
+static FeValue *
+joined(Lower *cx, const FeArgs *in, StageKind kind, FeDataset *ds,
+       FeDataset *other)
+{
+    bool static_rows = dim_is_const(ds->rows);
+    push_stage(cx, ds, (IrStage){.kind = kind, .loc = in->loc});
+    VEC_LAST(ds->others) = other;
+    ds->num_stages += other->num_stages;
+    ds->source = ir_source_reading_less(ds->source, other->source);
+    if (ds->batch != other->batch || static_rows != dim_is_const(other->rows))
+        ds->batch = 0;
+    return dataset_value(cx, ds);
+}
+
 FeValue *
 method_zip(Lower *cx, const FeArgs *in)
 {
@@ -643,14 +674,13 @@ method_zip(Lower *cx, const FeArgs *in)
     if (!other)
         return &fe_poison;
     FeDataset *ds = extend(cx, in->self->dataset, in->loc);
-    int32_t rows = symbol_of(cx, ds->element);
-    int32_t other_rows = symbol_of(cx, other->element);
-    if (rows >= 0 && other_rows >= 0 && rows != other_rows)
+    FeValue *items[] = {ds->element, element_beside(cx, ds, other)};
+    int32_t rows = symbol_of(cx, items[0]), beside = symbol_of(cx, items[1]);
+    if (rows >= 0 && beside >= 0 && rows != beside)
         return fe_error_note(cx, in->loc, "zip the datasets before .batch(n)",
                              "batches of %lld rows cannot stand beside batches "
                              "of %lld",
                              (long long)ds->batch, (long long)other->batch);
-    FeValue *items[] = {ds->element, other->element};
     ds->element = fe_value_tuple(cx->arena, 2, items);
     ds->endless = ds->endless && other->endless;
     return joined(cx, in, STAGE_zip, ds, other);
@@ -695,7 +725,7 @@ method_concat(Lower *cx, const FeArgs *in)
     if (!other)
         return &fe_poison;
     FeDataset *ds = extend(cx, in->self->dataset, in->loc);
-    if (!are_alike(cx, ds->element, other->element))
+    if (!are_alike(cx, ds->element, element_beside(cx, ds, other)))
         return fe_error_note(cx, in->loc,
                              "make them alike by .map(f), and "
                              "batches of them afterwards",

@@ -417,6 +417,26 @@ check_cache(Verify *v, const IrStage *s, const Types *in)
     return types_alike(s, in);
 }
 
+/* Whether two dimensions are alike in two datasets: batches of as many rows at
+ * most have a symbol in each. */
+static bool
+same_rows(const IrModule *m, Dim a, Dim b)
+{
+    if (dim_is_const(a) || dim_is_const(b) || a.c != b.c || a.k != b.k)
+        return dim_equal(a, b);
+    const IrSymbol *x = &m->symbols.data[a.sym], *y = &m->symbols.data[b.sym];
+    return x->partner < 0 && y->partner < 0 && x->bound == y->bound;
+}
+
+static bool
+alike_elsewhere(const IrModule *m, const IrType *a, const IrType *b)
+{
+    bool same = a->dtype == b->dtype && a->rank == b->rank;
+    for (int i = 0; same && i < a->rank; i++)
+        same = same_rows(m, a->dims[i], b->dims[i]);
+    return same;
+}
+
 /* The types of the other dataset's elements. */
 static Types
 types_of_other(const Verify *v, const IrStage *s)
@@ -434,7 +454,12 @@ static bool
 check_concat(Verify *v, const IrStage *s, const Types *in)
 {
     Types other = types_of_other(v, s);
-    return types_alike(s, in) && types_alike(s, &other);
+    if (!types_alike(s, in) || s->types.len != other.len)
+        return false;
+    for (int i = 0; i < other.len; i++)
+        if (!alike_elsewhere(v->module, &s->types.data[i], &other.data[i]))
+            return false;
+    return true;
 }
 
 /* The batch symbol that a shape names; -1: none. */
@@ -458,8 +483,10 @@ check_zip(Verify *v, const IrStage *s, const Types *in)
     for (int i = 0; i < s->types.len; i++) {
         const IrType *t = &s->types.data[i];
         int32_t symbol = symbol_of(t);
-        if (!alike(t, i < in->len ? &in->data[i] : &other.data[i - in->len]) ||
-            (rows >= 0 && symbol >= 0 && symbol != rows))
+        bool same = i < in->len ? alike(t, &in->data[i])
+                                : alike_elsewhere(v->module, t,
+                                                  &other.data[i - in->len]);
+        if (!same || (rows >= 0 && symbol >= 0 && symbol != rows))
             return false;
         rows = symbol >= 0 ? symbol : rows;
     }

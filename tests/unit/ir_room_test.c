@@ -29,8 +29,13 @@ with_dataset(Arena *a, const char *stages)
                                  "strategy mirrored devices \"cpu:0\" "
                                  "replicas 1\n"
                                  "symbols b4 <= 4 alone\n"
+                                 "dataset @three {\n"
+                                 "range start=0 stop=3 : i64\n}\n"
                                  "dataset @d {\n%s\n}\n"
                                  "iter @it of @d shard auto\n"
+                                 "func @wide(%%x: u8) host {\n"
+                                 "  %%0: i64 = cast %%x {dtype=i64}\n"
+                                 "  return %%0\n}\n"
                                  "func @main() main {\n  return\n}\n",
                                  stages));
 }
@@ -64,6 +69,17 @@ elements_are_counted(void **state)
          0},
         {"range start=0 stop=10 : i64\nwindow size=4 stride=3 : i64[4]", 3},
         {"range start=0 stop=3 : i64\nwindow size=4 stride=3 : i64[4]", 0},
+        {"range start=0 stop=10 : i64\ncache : i64", 10},
+        {"range start=0 stop=10 : i64\nlanes num=3 : i64[3]", 3},
+        {"range start=0 stop=10 : i64\nbatch size=4 drop_remainder=0 : "
+         "i64[b4]\nunbatch : i64",
+         12}, /* at most */
+        {"range start=0 stop=10 : i64\nzip with @three : i64, i64", 3},
+        {"range start=0 stop=10 : i64\nrepeat count=-1 : i64\n"
+         "zip with @three : i64, i64",
+         3},
+        {"range start=0 stop=10 : i64\nconcat with @three : i64", 13},
+        {"bytes \"f\" : u8\nmap @wide : i64\nconcat with @three : i64", -1},
         {"bytes \"f\" : u8", -1},
         {"bytes \"f\" : u8\ntake count=5 : u8", 5},
     };
@@ -71,7 +87,7 @@ elements_are_counted(void **state)
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         Arena *a = arena_new(NULL, "test");
         const IrModule *m = with_dataset(a, cases[i].stages);
-        const IrDataset *d = m->datasets.data[0];
+        const IrDataset *d = ir_dataset_find(m, "d");
         int64_t count = ir_stage_count(m, d, d->stages.len - 1);
         if (count != cases[i].count)
             fail_msg("%s\ngives %lld elements, not %lld", cases[i].stages,
@@ -107,6 +123,26 @@ iterators_hold_what_they_shuffle_and_batch(void **state)
                    "shuffle buffer=10 seed=5 reshuffle=1 has_seed=1 : i64\n"
                    "batch size=4 drop_remainder=1 : i64[4]"),
         STAGES + 6 * (ELEMENT + 8) + 5 * BATCH);
+}
+
+/* A cache and lanes hold all elements that there are; zip's other dataset has
+ * stages of its own. */
+static void
+iterators_hold_what_they_keep(void **state)
+{
+    (void)state;
+    enum { ELEMENT = 8, STORED = 8 + ELEMENT };
+    assert_int_equal(iter_bytes("range start=0 stop=100 : i64\n"
+                                "cache : i64\n"
+                                "window size=2 stride=1 : i64[2]"),
+                     2 * ELEMENT + 100 * STORED + 16 + 5 * 16);
+    assert_int_equal(iter_bytes("range start=0 stop=100 : i64\n"
+                                "lanes num=4 : i64[4]"),
+                     ELEMENT + 100 * STORED + 5 * 32);
+    assert_int_equal(iter_bytes("range start=0 stop=100 : i64\n"
+                                "lanes num=4 : i64[4]\n"
+                                "zip with @three : i64[4], i64"),
+                     ELEMENT + 100 * STORED + 32 + 5 * 40);
 }
 
 /* Host operands are put behind the program, and behind the rows that are made
@@ -157,6 +193,7 @@ main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(elements_are_counted),
         cmocka_unit_test(iterators_hold_what_they_shuffle_and_batch),
+        cmocka_unit_test(iterators_hold_what_they_keep),
         cmocka_unit_test(launches_find_room_behind_rows_and_programs),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

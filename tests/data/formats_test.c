@@ -734,7 +734,7 @@ files_that_came_are_not_gone_on_with(void **state)
     assert_null(rt_iter_open(run.it));
     assert_null(rt_iter_next(run.it));
     write_text("new2", "C");
-    RtState state_of = rt_state_writer(arena);
+    RtState state_of = rt_state_writer(arena, 0);
     assert_null(rt_iter_carry(run.it, &state_of));
     RtState reader = rt_state_reader(arena, state_of.data, state_of.len);
     assert_null(pipe_open(arena, &pipe, &other));

@@ -268,16 +268,25 @@ Val emit_fold_result(const EmitFold *f, EmitPart all);
 
 void emit_reduce(Emit *e, const KNode *n);
 
-/* A kernel that is one long reduction has two more functions, so that several
- * threads can do it: PART folds chunks, numbered like items, into memory that
- * one more pointer behind the outputs names; REST does what follows. */
+/* A kernel that is nothing but long reductions of one length has two more
+ * functions, so that several threads can do it: PART folds chunks, numbered
+ * like items, into memory that one more pointer behind the outputs names; REST
+ * does what follows. */
 #define EMIT_PART "_part"
 #define EMIT_REST "_rest"
-enum { EMIT_PART_BYTES = 16 }; /* of a chunk */
-/* The most chunks there are; 0: it is no such kernel. */
+enum {
+    EMIT_PART_BYTES = 16, /* of a chunk of one reduction */
+    EMIT_MAX_LONG = 16
+};
+typedef struct EmitLong {
+    int count; /* 0: it is no such kernel, if they are long or not */
+    const KNode *reduces[EMIT_MAX_LONG];
+} EmitLong;
+EmitLong emit_long_reduces(const BeKernel *k);
+/* The most chunks there are, from 2; 0: it has no such functions. */
 int64_t emit_num_chunks(const BeKernel *k);
-/* Its reduction. */
-const KNode *emit_long_reduce(const BeKernel *k);
+/* Of the memory for all. */
+int64_t emit_part_bytes(const BeKernel *k);
 /* The body of PART: chunks e->begin to e->end, into e->parts. */
 void emit_part(Emit *e);
 void emit_contract(Emit *e, const KNode *n);

@@ -10,8 +10,9 @@
  * vector construct each lane is then a reduction of its own, and a stripe is a
  * vector.
  *
- * Where a kernel is nothing but one long reduction, threads fold its chunks,
- * and one of them the chunks' parts.
+ * Where a kernel is nothing but long reductions of the same length, none of
+ * which waits for another, threads fold their chunks, and one of them the
+ * chunks' parts.
  */
 #include "backend/emit.h"
 #include "backend/kernel_impl.h"
@@ -462,43 +463,105 @@ reduce_lanes(Fold *f, int lanes)
 
 /* ---- chunks by themselves ------------------------------------------------ */
 
-enum { MOST_CHUNKS = 4096 }; /* whose parts are kept on a stack */
+enum { MOST_PARTS = 4096 }; /* of chunks, which are kept on a stack */
 
-const KNode *
-emit_long_reduce(const BeKernel *k)
+/* What hangs on a reduction of the item: by the ids of values. */
+typedef struct Late {
+    bool *values;
+    bool found; /* in what was walked */
+} Late;
+
+static void
+note_late(KNode *n, void *data)
 {
-    const KNode *found = NULL;
-    KRanges *ranges;
-    if (k->grid.count)
-        return NULL;
-    for (KNode *n = k->body.first; n; n = n->next) {
-        if (!be_kernel_body(n, &ranges))
-            continue;
-        if (found || n->kind != K_REDUCE || !n->reduce.vector ||
-            ranges->count != 1)
-            return NULL;
-        found = n;
+    Late *l = data;
+    KNode *args[K_MAX_ARGS];
+    int num = be_kernel_args(n, args);
+    for (int i = 0; i < num; i++)
+        l->found |= l->values[args[i]->id];
+}
+
+/* Whether n or anything in it does; its values are known then. */
+static bool
+is_late(Late *l, KNode *n)
+{
+    l->found = false;
+    note_late(n, l);
+    if (n->kind == K_REDUCE) {
+        be_kernel_walk(&n->reduce.body, note_late, l);
+        l->found |= l->values[n->reduce.element->id];
     }
-    return found;
+    if (n->id >= 0)
+        l->values[n->id] = l->found || n->kind == K_REDUCE;
+    return l->found;
+}
+
+static bool
+may_be_long(const EmitLong *l, const KNode *n)
+{
+    const KRanges *r = &n->reduce.ranges;
+    return n->kind == K_REDUCE && n->reduce.vector && r->count == 1 &&
+           l->count < EMIT_MAX_LONG &&
+           (!l->count ||
+            dim_equal(r->vars[0]->extent,
+                      l->reduces[0]->reduce.ranges.vars[0]->extent));
+}
+
+EmitLong
+emit_long_reduces(const BeKernel *k)
+{
+    static const EmitLong none = {0};
+    Arena *scratch = arena_new(NULL, "long reductions");
+    Late late = {.values = NEW_ARRAY(scratch, bool, (size_t)k->num_values + 1)};
+    EmitLong l = {0};
+    KRanges *ranges;
+    bool good = !k->grid.count;
+    for (KNode *n = k->body.first; n && good; n = n->next) {
+        bool hangs = is_late(&late, n);
+        if (be_kernel_body(n, &ranges)) {
+            good = !hangs && may_be_long(&l, n);
+            if (good)
+                l.reduces[l.count++] = n;
+        } else if (!be_kernel_kinds[n->kind].has_value) {
+            good = !hangs || n->kind == K_STORE;
+        }
+    }
+    arena_release(scratch);
+    return good ? l : none;
 }
 
 int64_t
 emit_num_chunks(const BeKernel *k)
 {
-    const KNode *n = emit_long_reduce(k);
-    int64_t bound = n ? emit_ranges_bound(k, &n->reduce.ranges) : 0;
+    EmitLong l = emit_long_reduces(k);
+    int64_t bound =
+        l.count ? emit_ranges_bound(k, &l.reduces[0]->reduce.ranges) : 0;
     int64_t chunks = bound ? (bound - 1) / BE_CHUNK + 1 : 0;
-    return chunks > 1 && chunks <= MOST_CHUNKS ? chunks : 0;
+    return chunks > 1 && chunks <= MOST_PARTS / l.count ? chunks : 0;
 }
 
-/* The parts of chunks, as if they were stripes. */
+int64_t
+emit_part_bytes(const BeKernel *k)
+{
+    return EMIT_PART_BYTES * emit_num_chunks(k) * emit_long_reduces(k).count;
+}
+
+/* The parts of chunks, as if they were stripes: those of all reductions stand
+ * side by side. */
 static Fold
 parts_of(const Fold *f)
 {
     Fold parts = scalar_fold(f);
-    parts.values = f->e->parts;
-    parts.numbers = be_offset_const(f->e->u, f->e->parts, 8);
-    parts.stripe_bytes = parts.number_bytes = EMIT_PART_BYTES;
+    const Emit *e = f->e;
+    EmitLong l = emit_long_reduces(e->k);
+    int number = 0;
+    while (l.reduces[number] != f->by.node)
+        number++;
+    int64_t offset = EMIT_PART_BYTES * (int64_t)number;
+    parts.values = be_offset_const(e->u, e->parts, offset);
+    parts.numbers = be_offset_const(e->u, e->parts, offset + 8);
+    parts.stripe_bytes = parts.number_bytes =
+        EMIT_PART_BYTES * (int64_t)l.count;
     return parts;
 }
 
@@ -521,41 +584,62 @@ take_chunk(const Fold *f, Val begin, Val end)
     be_loop_end(u, &l);
 }
 
-static void
-fold_chunks(Fold *f)
+static Fold
+fold_of_chunks(Emit *e, const KNode *reduce)
 {
-    Emit *e = f->e;
-    BeUnit *u = e->u;
-    Val size = emit_ranges_size(e, f->ranges);
-    Fold parts = parts_of(f);
-    make_stripes(f, TOTAL_STRIPE, 0);
-    BeLoop l;
-    be_loop_begin(u, &l, e->begin, e->end, be_word(u, 1), "chunk");
-    be_loop_body(u, &l);
-    clear_stripes(f, 0, f->stripes + f->lanes, f->lanes);
-    Val begin = be_mul(u, l.index, be_word(u, BE_CHUNK));
-    Val end = be_min(u, be_add(u, begin, be_word(u, BE_CHUNK)), size);
-    take_chunk(f, begin, end);
-    store_part(&parts, l.index, fold_registers(f));
-    be_loop_end(u, &l);
-}
-
-void
-emit_part(Emit *e)
-{
-    const KNode *reduce = emit_long_reduce(e->k);
     const KRanges *r = &reduce->reduce.ranges;
-    emit_find_depends(e, NULL);
-    for (const KNode *n = e->k->body.first; n != reduce; n = n->next)
-        if (n->kind != K_STORE)
-            emit_node(e, n);
     Fold f = {.e = e, .by = emit_fold_of(e, reduce), .ranges = r};
     f.stripes = f.by.stripes;
     f.lanes = emit_choose_lanes(e, &reduce->reduce.body,
                                 emit_dim_bound(e->k, r->vars[0]->extent));
-    e->tile = (EmitTile){.rows = 1, .vectors = 1, .lanes = f.lanes};
-    e->tile.lane = r->vars[0];
-    fold_chunks(&f);
+    make_stripes(&f, TOTAL_STRIPE, 0);
+    return f;
+}
+
+static void
+fold_chunk(const Fold *f, Val chunk, Val begin, Val end)
+{
+    Emit *e = f->e;
+    Fold parts = parts_of(f);
+    e->tile = (EmitTile){.rows = 1, .vectors = 1, .lanes = f->lanes};
+    e->tile.lane = f->ranges->vars[0];
+    clear_stripes(f, 0, f->stripes + f->lanes, f->lanes);
+    take_chunk(f, begin, end);
+    store_part(&parts, chunk, fold_registers(f));
+}
+
+/* What comes before the reductions and does not hang on one. */
+static void
+emit_before(Emit *e, const EmitLong *long_ones)
+{
+    const KNode *last = long_ones->reduces[long_ones->count - 1];
+    Late late = {.values =
+                     NEW_ARRAY(e->arena, bool, (size_t)e->k->num_values + 1)};
+    for (KNode *n = e->k->body.first; n != last; n = n->next)
+        if (!is_late(&late, n) && n->kind != K_STORE && n->kind != K_REDUCE)
+            emit_node(e, n);
+}
+
+/* A chunk is taken by one reduction after the other while it is near. */
+void
+emit_part(Emit *e)
+{
+    BeUnit *u = e->u;
+    EmitLong l = emit_long_reduces(e->k);
+    Fold folds[EMIT_MAX_LONG];
+    emit_find_depends(e, NULL);
+    emit_before(e, &l);
+    for (int i = 0; i < l.count; i++)
+        folds[i] = fold_of_chunks(e, l.reduces[i]);
+    Val size = emit_ranges_size(e, folds[0].ranges);
+    BeLoop loop;
+    be_loop_begin(u, &loop, e->begin, e->end, be_word(u, 1), "chunk");
+    be_loop_body(u, &loop);
+    Val begin = be_mul(u, loop.index, be_word(u, BE_CHUNK));
+    Val end = be_min(u, be_add(u, begin, be_word(u, BE_CHUNK)), size);
+    for (int i = 0; i < l.count; i++)
+        fold_chunk(&folds[i], loop.index, begin, end);
+    be_loop_end(u, &loop);
 }
 
 /* All chunks, which PART has folded, in order. */

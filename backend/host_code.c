@@ -300,7 +300,8 @@ emit_long_kernel(Host *h, const IrOp *op)
     Val rest = kernel_function(h, k, EMIT_REST), words = kernel_words(h, k);
     int arrays = op->num_operands + op->num_results;
     be_store(u, h->parts, be_offset_const(u, ptrs, 8 * arrays), 8);
-    Dim extent = emit_long_reduce(k)->reduce.ranges.vars[0]->extent;
+    const KNode *first = emit_long_reduces(k).reduces[0];
+    Dim extent = first->reduce.ranges.vars[0]->extent;
     Val last = be_add(u, kernel_extent(h, k, extent), be_word(u, BE_CHUNK - 1));
     Val chunks = LLVMBuildSDiv(u->builder, last, be_word(u, BE_CHUNK), "");
     Val args[] = {part, ptrs, words, chunks, be_word(u, 1)};
@@ -617,7 +618,7 @@ emit_ops(Host *h, const IrBlock *b)
 
 typedef struct Most {
     int ptrs, words;
-    int64_t chunks;
+    int64_t part_bytes;
 } Most;
 
 static void
@@ -628,8 +629,8 @@ note_kernel(IrOp *op, void *data)
         return;
     const BeKernel *k = op->mark;
     int ptrs = op->num_operands + op->num_results + 1;
-    int64_t chunks = emit_num_chunks(k);
-    most->chunks = chunks > most->chunks ? chunks : most->chunks;
+    int64_t bytes = emit_part_bytes(k);
+    most->part_bytes = bytes > most->part_bytes ? bytes : most->part_bytes;
     int words = 3 * k->pairs.len + 1;
     most->ptrs = ptrs > most->ptrs ? ptrs : most->ptrs;
     most->words = words > most->words ? words : most->words;
@@ -650,8 +651,7 @@ load_call(Host *h)
     h->dims = call_field(h, u->ptr, offsetof(TfdCall, dims));
     h->ptrs = be_alloca(u, u->ptr, (uint64_t)most.ptrs, 8, "ptrs");
     h->words = be_alloca(u, u->i64, (uint64_t)most.words, 8, "words");
-    h->parts = be_alloca(u, u->i8, (uint64_t)(EMIT_PART_BYTES * most.chunks),
-                         16, "parts");
+    h->parts = be_alloca(u, u->i8, (uint64_t)most.part_bytes, 16, "parts");
 }
 
 static void

@@ -10,6 +10,7 @@
 #include "tests/codegen/run.h"
 
 #include <string.h>
+#include "backend/emit.h"
 #include "ir/build.h"
 #include "runtime/plan/target.h"
 #include "tests/codegen/sim.h"
@@ -611,6 +612,47 @@ rows_in_order_are_right(void **state)
     }
 }
 
+static IrValue *
+reduced(IrBlock *b, IrOpKind kind, IrValue *x)
+{
+    static const int64_t axes[] = {0};
+    return ir_build_reduce(b, kind, x, axes, 1, false, NO_LOC);
+}
+
+/* Several long reductions, whose chunks threads share; and one that waits for
+ * another, whose they cannot. */
+static void
+add_long_reductions(Bench *b, DType t, bool waits)
+{
+    Dim dims[] = {dim_const(131075)};
+    IrType types[] = {type_of(t, 1, dims), type_of(t, 0, NULL)};
+    Kernel k = kernel_begin(b, 2, types);
+    IrValue *x = k.args[0],
+            *y = ir_build2(k.body, OP_mul, x, k.args[1], NO_LOC);
+    IrValue *sum = reduced(k.body, OP_sum, y);
+    if (waits)
+        x = ir_build2(k.body, OP_sub, x, sum, NO_LOC);
+    IrValue *max = reduced(k.body, OP_reduce_max, x);
+    IrValue *results[] = {ir_build2(k.body, OP_mul, sum, max, NO_LOC), max,
+                          reduced(k.body, OP_argmin, x)};
+    kernel_close(&k, 3, results);
+}
+
+static void
+long_reductions_are_done_together(void **state)
+{
+    (void)state;
+    static const DType dtypes[] = {DT_f32, DT_f64, DT_bf16, DT_i8, DT_i64};
+    for (size_t i = 0; i < sizeof dtypes / sizeof dtypes[0]; i++) {
+        Bench b = bench_new();
+        add_long_reductions(&b, dtypes[i], false);
+        add_long_reductions(&b, dtypes[i], true);
+        assert_int_equal(emit_num_chunks(b.kernels.data[0]), 3);
+        assert_int_equal(emit_num_chunks(b.kernels.data[1]), 0);
+        bench_check(&b);
+    }
+}
+
 /* Three kernels of one body and many lengths: whole blocks of lanes, less than
  * a vector, and a rest. */
 static void
@@ -651,6 +693,7 @@ main(void)
         cmocka_unit_test(rows_and_moved_elements_are_right),
         cmocka_unit_test(rows_in_order_are_right),
         cmocka_unit_test(parts_are_kernels_of_their_own),
+        cmocka_unit_test(long_reductions_are_done_together),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -283,10 +283,10 @@ run_parts(Arena *a, const RtCode *code, const RunCase *c, Arrays *arrays)
         find_kernel(code, arena_printf(a, "%s%s", k->name, EMIT_REST));
     if (!part || !rest)
         return part || rest ? "the code has half of what it needs" : NULL;
-    const KRanges *r = &emit_long_reduce(k)->reduce.ranges;
+    const KRanges *r = &emit_long_reduces(k).reduces[0]->reduce.ranges;
     int64_t chunks =
         (size_of(r->vars[0]->extent, c->dims) + BE_CHUNK - 1) / BE_CHUNK;
-    int64_t bytes = EMIT_PART_BYTES * emit_num_chunks(k);
+    int64_t bytes = emit_part_bytes(k);
     arrays->got[arrays->num] = arena_alloc(a, (size_t)bytes);
     memset(arrays->got[arrays->num], FILL, (size_t)bytes);
     begin_outputs(k, arrays);

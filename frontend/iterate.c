@@ -241,6 +241,38 @@ fe_iter_has_next(Lower *cx, FeValue *iter, Loc loc)
     return fe_emit(cx, op);
 }
 
+/* Whether this block took an element of the iterator already. */
+static bool
+is_taken_here(const Lower *cx, const IrIter *it)
+{
+    for (const IrOp *op = cx->block->last; op; op = op->prev)
+        if (op->kind == OP_iter_next &&
+            strcmp(ir_text(op, A_iter), it->name) == 0)
+            return true;
+    return false;
+}
+
+/* The symbol of the element to be taken.  Elements that one block takes may be
+ * used side by side, so each has its own rows. */
+static int32_t
+next_rows(Lower *cx, const IrIter *it)
+{
+    IrModule *m = cx->module;
+    if (it->rows < 0 || !is_taken_here(cx, it))
+        return it->rows;
+    const IrSymbol *n = &m->symbols.data[it->rows];
+    return ir_symbol_pair(m, n->bound, m->symbols.data[n->partner].bound);
+}
+
+static IrType
+with_rows(IrType t, int32_t rows)
+{
+    for (int i = 0; i < t.rank; i++)
+        if (!dim_is_const(t.dims[i]))
+            t.dims[i].sym = rows;
+    return t;
+}
+
 FeValue *
 fe_iter_next(Lower *cx, FeValue *iter, Loc loc)
 {
@@ -248,10 +280,11 @@ fe_iter_next(Lower *cx, FeValue *iter, Loc loc)
     if (fe_is_poison(iter) || !fe_may_emit(cx, loc))
         return &fe_poison;
     FeValue *element = element_of(cx, iter->iter);
+    int32_t rows = next_rows(cx, iter->iter);
     fe_value_leaves(cx->arena, element, &leaves);
     IrType *types = NEW_ARRAY(cx->arena, IrType, (size_t)leaves.len);
     for (int i = 0; i < leaves.len; i++)
-        types[i] = *leaves.data[i]->type;
+        types[i] = with_rows(*leaves.data[i]->type, rows);
     IrOp *op = ir_build_op(cx->block, OP_iter_next, 0, NULL, loc);
     ir_set_text(op, A_iter, iter->iter->name);
     ir_op_results(op, leaves.len, types);

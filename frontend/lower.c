@@ -150,6 +150,8 @@ lower_program(Lower *cx, const AstNode *program)
     fe_evaluate(cx, cx->file);
     if (main)
         lower_main(cx, main);
+    if (diag_num_errors(cx->diag) == 0)
+        ir_check_batches(cx->module, cx->diag);
     fe_checkpoints_finish(cx);
     fe_vars_finish(cx);
 }

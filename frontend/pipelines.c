@@ -10,6 +10,7 @@
 #include "frontend/data.h"
 
 #include <string.h>
+#include "runtime/base/message.h"
 
 /* ---- the context -------------------------------------------------------- */
 
@@ -87,37 +88,20 @@ check_same(Lower *cx, const FeDataset *first, const FeDataset *ds, Loc loc)
     return same;
 }
 
-/* The batch that t names, if *sym is none yet or the same one. */
-static bool
-find_batch(const IrType *t, int32_t *sym)
-{
-    for (int i = 0; i < t->rank; i++) {
-        if (dim_is_const(t->dims[i]))
-            continue;
-        if (*sym >= 0 && t->dims[i].sym != *sym)
-            return false;
-        *sym = t->dims[i].sym;
-    }
-    return true;
-}
-
-/* The most rows of a batch of ds; 0 when its elements are of one shape, -1 with
- * a message when they have several batches. */
+/* The most rows of a batch of ds, 0 when its elements are of one shape. Batches
+ * that stand side by side are of one size (zip). */
 static int64_t
-batch_bound(Lower *cx, const FeDataset *ds, Loc loc)
+batch_bound(const Lower *cx, const FeDataset *ds)
 {
     FeValues leaves = {0};
-    int32_t sym = -1;
     fe_value_leaves(cx->arena, ds->element, &leaves);
     for (int i = 0; i < leaves.len; i++) {
-        if (!find_batch(leaves.data[i]->type, &sym)) {
-            fe_error_note(cx, loc, "batch them together: a.zip(b).batch(n)",
-                          "the components of an element are several batches, "
-                          "whose rows may differ");
-            return -1;
-        }
+        const IrType *t = leaves.data[i]->type;
+        for (int k = 0; k < t->rank; k++)
+            if (!dim_is_const(t->dims[k]))
+                return cx->module->symbols.data[t->dims[k].sym].bound;
     }
-    return sym < 0 ? 0 : cx->module->symbols.data[sym].bound;
+    return 0;
 }
 
 static FeValue *
@@ -176,8 +160,8 @@ make_dataset(Lower *cx, const FeArgs *in, int id, int num_pipelines)
         return v->dataset;
     fe_error_note(cx, loc,
                   v->kind == FE_DIST
-                      ? "leave out distribute: each replica takes "
-                        "whole elements"
+                      ? MESSAGE("leave out distribute: each replica takes "
+                                "whole elements")
                       : NULL,
                   "the function given to distribute_from makes a dataset, not "
                   "%s",
@@ -200,8 +184,8 @@ check_bound(Lower *cx, int64_t rows, Loc loc)
 static bool
 add_pipeline(Lower *cx, FeDist *dist, FeDataset *ds, Loc loc)
 {
-    int64_t rows = ds ? batch_bound(cx, ds, loc) : -1;
-    if (rows < 0 || !check_bound(cx, rows, loc))
+    int64_t rows = ds ? batch_bound(cx, ds) : 0;
+    if (!ds || !check_bound(cx, rows, loc))
         return false;
     VEC_PUSH(cx->arena, dist->datasets, ds);
     if (rows > dist->most_rows)

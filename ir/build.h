@@ -177,6 +177,8 @@ Dim ir_dim_full(const IrModule *m, Dim d);
 /* Whether t's shape hangs on the rows of one replica (an n with a partner). */
 bool ir_type_is_local(const IrModule *m, const IrType *t);
 
+/* The symbol n whose rows an iter_next gives, or -1: static shapes. */
+int32_t ir_next_rows(const IrOp *op);
 /* A symbol without partner: the batch of a dataset before distribution. */
 int32_t ir_symbol_alone(IrModule *m, int64_t bound);
 

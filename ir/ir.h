@@ -203,7 +203,8 @@ typedef struct IrIter {
                          workers, or one worker's replicas */
     bool whole;
     ShardPolicy shard; /* of what is divided */
-    int32_t rows; /* the symbol n its elements have, or -1: static shapes */
+    int32_t rows; /* a symbol n of its elements' rows, or -1: static shapes;
+                     an iter_next may have another of the same bounds */
     Loc loc;
 } IrIter;
 
@@ -342,5 +343,9 @@ IrModule *ir_parse(Arena *a, Intern *names, Diag *d, uint16_t file,
  * module's phase promises them.  Errors go to d with the op in their text.
  * True when there are none.  Uses the ids, and the marks inside kernels. */
 bool ir_verify(const IrModule *m, Diag *d);
+
+/* Whether main uses the elements of iterators only until they have others, in
+ * words for a user: of a module that the front end made. */
+bool ir_check_batches(const IrModule *m, Diag *d);
 
 #endif

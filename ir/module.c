@@ -143,6 +143,18 @@ ir_symbol_pair(IrModule *m, int64_t bound, int64_t total)
 }
 
 int32_t
+ir_next_rows(const IrOp *op)
+{
+    for (int i = 0; i < op->num_results; i++) {
+        const IrType *t = &op->results[i]->type;
+        for (int k = 0; k < t->rank; k++)
+            if (!dim_is_const(t->dims[k]))
+                return t->dims[k].sym;
+    }
+    return -1;
+}
+
+int32_t
 ir_symbol_alone(IrModule *m, int64_t bound)
 {
     IrSymbol s = {free_symbol_name(m, "b"), bound, -1, false};

@@ -214,32 +214,46 @@ check_own_grad(Verify *v, const IrOp *op)
 
 /* ---- batches ----------------------------------------------------------- */
 
-/* A dimension of one replica's share, where the dataset has `whole`: its batch
- * becomes the replica's rows, or is divided among the replicas. */
+/* Whether rows, of an iter_next, may stand for the iterator's: a pair of the
+ * same bounds, or none where it has none. */
 static bool
-is_share(const IrModule *m, const IrIter *it, int axis, Dim whole, Dim share)
+is_rows_of(const IrModule *m, const IrIter *it, int32_t rows)
+{
+    if (it->rows < 0 || rows < 0)
+        return it->rows < 0 && rows < 0;
+    const IrSymbol *a = &m->symbols.data[it->rows], *b = &m->symbols.data[rows];
+    return b->partner >= 0 && !b->global && a->bound == b->bound &&
+           m->symbols.data[a->partner].bound ==
+               m->symbols.data[b->partner].bound;
+}
+
+/* A dimension of one replica's share of `rows`, where the dataset has `whole`:
+ * its batch becomes the replica's rows, or is divided among the replicas. */
+static bool
+is_share(const IrModule *m, const IrIter *it, int32_t rows, int axis, Dim whole,
+         Dim share)
 {
     Dim back;
     if (!dim_is_const(whole))
-        return it->rows >= 0 && share.sym == it->rows && share.k == whole.k &&
+        return rows >= 0 && share.sym == rows && share.k == whole.k &&
                share.c == whole.c;
     if (axis != 0 || it->whole)
         return dim_equal(whole, share);
-    if (it->rows >= 0) /* full batches that do not divide */
-        return dim_equal(share, dim_linear(0, 1, it->rows));
+    if (rows >= 0) /* full batches that do not divide */
+        return dim_equal(share, dim_linear(0, 1, rows));
     return dim_is_const(share) &&
            dim_mul(share, dim_const(m->num_replicas), &back) &&
            dim_equal(back, whole);
 }
 
 static bool
-is_share_type(const IrModule *m, const IrIter *it, const IrType *whole,
-              const IrType *share)
+is_share_type(const IrModule *m, const IrIter *it, int32_t rows,
+              const IrType *whole, const IrType *share)
 {
     if (whole->dtype != share->dtype || whole->rank != share->rank)
         return false;
     for (int i = 0; i < whole->rank; i++) {
-        if (!is_share(m, it, i, whole->dims[i], share->dims[i]))
+        if (!is_share(m, it, rows, i, whole->dims[i], share->dims[i]))
             return false;
     }
     return true;
@@ -250,11 +264,14 @@ check_shares(const IrModule *m, const IrOp *op, const IrIter *it,
              const IrDataset *d)
 {
     const IrStage *last = &VEC_LAST(d->stages);
+    int32_t rows = ir_next_rows(op);
     if (op->num_results != last->types.len)
         return MESSAGE("the results are not the components of an element");
+    if (!is_rows_of(m, it, rows))
+        return MESSAGE("the results have rows that are not the iterator's");
     for (int i = 0; i < op->num_results; i++) {
         const IrType *t = &op->results[i]->type;
-        if (!is_share_type(m, it, &last->types.data[i], t))
+        if (!is_share_type(m, it, rows, &last->types.data[i], t))
             return MESSAGE(
                 "the results are not a share of the dataset's element");
         if (t->locality != LOCAL_PER_REPLICA)
@@ -268,7 +285,7 @@ check_iter_next(Verify *v, const IrOp *op)
 {
     const IrModule *m = v->module;
     const IrIter *it = ir_iter_find(m, ir_text(op, A_iter));
-    const char *wrong = it ? NULL : "there is no such iterator";
+    const char *wrong = it ? NULL : MESSAGE("there is no such iterator");
     for (int i = 0; it && i < it->datasets.len && !wrong; i++)
         wrong =
             check_shares(m, op, it, ir_dataset_find(m, it->datasets.data[i]));

@@ -11,11 +11,13 @@
  * Programs know all pairs; which of them they use must be known where they are
  * launched.  Functions of datasets know the symbols without partner.
  */
+#include "ir/build.h"
 #include "ir/ptrmap.h"
 #include "ir/verify.h"
 
 typedef struct Symbols {
     Verify *v;
+    bool by_user; /* the values are as a program was written */
     int now;
     int *set_at;        /* a symbol: when it was last set */
     bool *known;        /* whether it is in scope */
@@ -148,6 +150,25 @@ check_launch(Symbols *s, const IrOp *op)
 }
 
 static void
+report_stale(Symbols *s, const IrOp *op, int operand)
+{
+    if (!s->by_user) {
+        verify_error(s->v, op, "operand %d has the rows of an earlier batch",
+                     operand);
+        return;
+    }
+    s->v->num_errors++;
+    diag_error(s->v->diag, op->loc,
+               "a value here has the rows of an earlier batch: \"next\" gave "
+               "its iterator another one since");
+    diag_note(
+        s->v->diag, op->loc,
+        "batch(n, drop_remainder = true) makes batches of one size, which "
+        "may be kept");
+    ir_note_calls(s->v->diag, op->calls);
+}
+
+static void
 check_fresh(Symbols *s, const IrOp *op)
 {
     for (int i = 0; i < op->num_operands; i++) {
@@ -156,8 +177,7 @@ check_fresh(Symbols *s, const IrOp *op)
             Dim d = x->type.dims[k];
             if (dim_is_const(d) || x->id >= s->set_at[d.sym])
                 continue;
-            verify_error(s->v, op,
-                         "operand %d has the rows of an earlier batch", i);
+            report_stale(s, op, i);
             break;
         }
     }
@@ -179,17 +199,15 @@ enter_scope(Symbols *s, int32_t sym)
 }
 
 static int32_t
-rows_of(const Symbols *s, const IrOp *op)
+rows_of(const IrOp *op)
 {
-    if (op->kind != OP_iter_next)
-        return -1;
-    return ir_iter_find(s->v->module, ir_text(op, A_iter))->rows;
+    return op->kind == OP_iter_next ? ir_next_rows(op) : -1;
 }
 
 static void
 take_batch(Symbols *s, const IrOp *op)
 {
-    int32_t rows = rows_of(s, op);
+    int32_t rows = rows_of(op);
     if (rows < 0)
         return;
     set_symbol(s, rows);
@@ -202,7 +220,7 @@ static void
 set_in_loop(IrOp *op, void *data)
 {
     Symbols *s = data;
-    int32_t rows = rows_of(s, op);
+    int32_t rows = rows_of(op);
     if (rows < 0)
         return;
     set_symbol(s, rows);
@@ -253,14 +271,20 @@ check_block(Symbols *s, const IrBlock *b)
         s->known[VEC_POP(s->scope)] = false;
 }
 
+static Symbols
+symbols_new(Verify *v)
+{
+    size_t n = (size_t)v->module->symbols.len;
+    return (Symbols){.v = v,
+                     .set_at = NEW_ARRAY(v->scratch, int, n),
+                     .known = NEW_ARRAY(v->scratch, bool, n),
+                     .used = {.arena = v->scratch}};
+}
+
 void
 verify_symbols(Verify *v)
 {
-    size_t n = (size_t)v->module->symbols.len;
-    Symbols s = {.v = v,
-                 .set_at = NEW_ARRAY(v->scratch, int, n),
-                 .known = NEW_ARRAY(v->scratch, bool, n),
-                 .used = {.arena = v->scratch}};
+    Symbols s = symbols_new(v);
     for (const IrFunc *fn = v->module->first; fn; fn = fn->next) {
         const IrValues *args = &fn->body->args;
         s.fn = fn;
@@ -271,4 +295,17 @@ verify_symbols(Verify *v)
         visit_values(&s, NULL, args->data, args->len, check_kind);
         ir_walk(fn->body, check_op_kinds, &s);
     }
+}
+
+bool
+ir_check_batches(const IrModule *m, Diag *d)
+{
+    Verify v = {m, d, arena_new(NULL, "batches"), 0};
+    Symbols s = symbols_new(&v);
+    s.by_user = true;
+    for (s.fn = m->first; s.fn; s.fn = s.fn->next)
+        if (s.fn->kind == FUNC_MAIN)
+            check_block(&s, s.fn->body);
+    arena_release(v.scratch);
+    return v.num_errors == 0;
 }

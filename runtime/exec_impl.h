@@ -108,8 +108,7 @@ typedef int32_t RtOpRun(RtInvocation *inv, const RtHostOp *h);
 typedef struct RtIterator {
     const IrIter *ir;
     RtIter *iter;
-    int word; /* of n in dims, followed by N and row_start; -1: none */
-    int64_t bound, all_bound;
+    int64_t bound, all_bound; /* of the rows of a replica, and of all */
 } RtIterator;
 
 struct RtHostOp {
@@ -118,7 +117,10 @@ struct RtHostOp {
     RtValue *in, *out;
     union {
         RtSite *site; /* collectives */
-        RtIterator *iterator;
+        struct {
+            RtIterator *iterator;
+            int word; /* of n in dims, followed by N and row_start; -1: none */
+        };
         RtLaunch *launch;
         const void *param; /* its value, in its dtype */
         bool mirrored;     /* print: one line is enough */

@@ -5,6 +5,7 @@
  * is found then and not after hours.
  */
 #include <string.h>
+#include "ir/build.h"
 #include "ir/hooks.h"
 #include "runtime/cpu/wait.h"
 #include "runtime/exec_impl.h"
@@ -86,14 +87,13 @@ new_element(void *context, const char *name)
 
 /* ---- opening and closing ------------------------------------------------ */
 
+/* The bounds of its rows, whichever symbols stand for them. */
 static void
-note_symbols(RtRun *run, RtIterator *it)
+note_bounds(RtRun *run, RtIterator *it)
 {
-    it->word = -1;
     if (it->ir->rows < 0)
         return;
     const IrSymbol *n = &run->module->symbols.data[it->ir->rows];
-    it->word = ir_symbol_word(run->module, it->ir->rows);
     it->bound = n->bound;
     it->all_bound = n->partner < 0
                         ? INT64_MAX
@@ -107,7 +107,7 @@ list_iterators(RtRun *run)
     run->iterators = NEW_ARRAY(run->arena, RtIterator, (size_t)n);
     for (int i = 0; i < n; i++) {
         run->iterators[i].ir = run->module->iters.data[i];
-        note_symbols(run, &run->iterators[i]);
+        note_bounds(run, &run->iterators[i]);
     }
 }
 
@@ -174,6 +174,8 @@ rt_prepare_iter_next(RtRun *run, RtFn *fn, RtHostOp *h)
     if (!fits)
         return rt_refuse(run, "elements of \"%s\" have no place on the devices",
                          h->iterator->ir->datasets.data[0]);
+    int32_t n = ir_next_rows(h->op);
+    h->word = n < 0 ? -1 : ir_symbol_word(run->module, n);
     return OK;
 }
 
@@ -201,12 +203,12 @@ rt_op_iter_has_next(RtInvocation *inv, const RtHostOp *h)
  * of replica 0; false if it is larger than its bound, for which arenas were
  * made. */
 static bool
-set_batch(RtRun *run, const RtIterator *it)
+set_batch(RtRun *run, const RtIterator *it, int word)
 {
     int64_t all = rt_iter_all_rows(it->iter), before = 0;
     for (int r = 0; r < run->num_replicas; r++) {
         int64_t rows = rt_iter_rows(it->iter, r);
-        int64_t *words = run->replicas[r].dims + it->word;
+        int64_t *words = run->replicas[r].dims + word;
         if (rows > it->bound)
             return false;
         words[0] = rows;
@@ -214,8 +216,8 @@ set_batch(RtRun *run, const RtIterator *it)
         words[2] = before;
         before += rows;
     }
-    run->main.dims[it->word] = rt_iter_rows(it->iter, 0);
-    run->main.dims[it->word + 1] = all;
+    run->main.dims[word] = rt_iter_rows(it->iter, 0);
+    run->main.dims[word + 1] = all;
     return all <= it->all_bound;
 }
 
@@ -239,7 +241,7 @@ rt_op_iter_next(RtInvocation *inv, const RtHostOp *h)
     Status st = rt_iter_next(h->iterator->iter);
     if (st)
         return rt_fault_status(inv, h, st);
-    if (h->iterator->word >= 0 && !set_batch(run, h->iterator))
+    if (h->word >= 0 && !set_batch(run, h->iterator, h->word))
         return rt_fault(inv, h, STATUS_INPUT,
                         "a batch of \"%s\" is larger than the plan allows",
                         h->iterator->ir->datasets.data[0]);

@@ -193,15 +193,16 @@ iter_of(Interp *in, const char *name, Feed **out)
 }
 
 static void
-take_rows(Interp *in, const IrIter *iter, const RtIter *it)
+take_rows(Interp *in, const IrOp *op, const RtIter *it)
 {
-    if (iter->rows < 0)
+    int32_t n = ir_next_rows(op);
+    if (n < 0)
         return;
     Arena *a = arena_new(NULL, "rows");
     int64_t *rows = NEW_ARRAY(a, int64_t, (size_t)in->num_replicas);
     for (int r = 0; r < in->num_replicas; r++)
         rows[r] = rt_iter_rows(it, r);
-    interp_set_rows(in, iter->rows, rows);
+    interp_set_rows(in, n, rows);
     arena_release(a);
 }
 
@@ -209,7 +210,7 @@ static Status
 do_iter_next(Interp *in, IrOp *op, RtIter *it)
 {
     TRY(rt_iter_next(it));
-    take_rows(in, ir_iter_find(in->m, ir_text(op, A_iter)), it);
+    take_rows(in, op, it);
     for (int r = 0; r < in->num_replicas; r++)
         for (int i = 0; i < op->num_results; i++) {
             RefTensor *x = interp_shaped(in, r, op->results[i]);

@@ -104,6 +104,8 @@ fe_tensor(const FeValue *v)
     return v->kind == FE_TENSOR ? v->tensor : NULL;
 }
 
+/* x as one row of elements; NULL: x is, or with a message. */
+IrValue *fe_flatten(Lower *cx, IrValue *x, Loc loc);
 /* x under another shape: the same elements, or repeated ones. */
 FeValue *fe_reshape(Lower *cx, IrValue *x, int rank, const Dim *dims, Loc loc);
 FeValue *fe_broadcast(Lower *cx, IrValue *x, int rank, const Dim *dims,

@@ -138,7 +138,10 @@ next_step(Draw *d, int64_t site)
 static bool
 too_many(const Draw *d)
 {
-    fe_error(d->cx, d->loc, "random numbers of too many elements");
+    fe_error(d->cx, d->loc,
+             "random numbers of shape %s: too many, or the batch's length "
+             "twice",
+             ir_dims_text(d->cx->module, d->rank, d->dims));
     return false;
 }
 

@@ -112,7 +112,8 @@ fe_mean(Lower *cx, IrValue *x, const FeAxes *axes, bool keepdims,
     if (!check_some(cx, x, axes, "mean", note, loc))
         return &fe_poison;
     if (!count_of(t, axes, &count))
-        return fe_error(cx, loc, "a mean over too many elements");
+        return fe_error_note(cx, loc, "take the mean over one axis at a time",
+                             "mean over two axes with the batch's length");
     FeValue *divisor =
         fe_cast(cx, fe_value_length(cx->arena, count), t->dtype, loc);
     FeValue *sum = fe_reduce_axes(cx, OP_sum, x, axes, keepdims, loc);
@@ -173,13 +174,19 @@ builtin_extremum(Lower *cx, const FeArgs *in)
                           over.keepdims, in->loc);
 }
 
-/* x as one row of elements. */
-static IrValue *
-flatten(Lower *cx, IrValue *x, Loc loc)
+IrValue *
+fe_flatten(Lower *cx, IrValue *x, Loc loc)
 {
     Dim count;
-    if (!type_elements(&x->type, &count))
-        return fe_error(cx, loc, "too many elements"), NULL;
+    if (!x)
+        return NULL;
+    if (!type_elements(&x->type, &count)) {
+        fe_error_note(cx, loc, "give it an axis",
+                      "the elements of shape %s make no row: the batch's "
+                      "length is in it twice",
+                      ir_dims_text(cx->module, x->type.rank, x->type.dims));
+        return NULL;
+    }
     return fe_tensor(fe_reshape(cx, x, 1, &count, loc));
 }
 
@@ -189,7 +196,7 @@ builtin_argument(Lower *cx, const FeArgs *in)
     Over over;
     IrValue *x = read_over(cx, in, 1, &over);
     if (x && !fe_arg(in, 1)) {
-        x = flatten(cx, x, in->loc);
+        x = fe_flatten(cx, x, in->loc);
         over.axes = (FeAxes){.len = 1};
     }
     if (!x || !check_some(cx, x, &over.axes, in->name, NULL, in->loc))

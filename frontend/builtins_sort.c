@@ -44,16 +44,6 @@ read_line(Lower *cx, const FeArgs *in, int i, int64_t *axis)
 
 /* ---- running sums ------------------------------------------------------- */
 
-/* All elements in a row. */
-static IrValue *
-flat(Lower *cx, IrValue *x, Loc loc)
-{
-    Dim count;
-    if (x && !type_elements(&x->type, &count))
-        return fe_error(cx, loc, "cumsum of too many elements"), NULL;
-    return x ? fe_tensor(fe_reshape(cx, x, 1, &count, loc)) : NULL;
-}
-
 FeValue *
 builtin_cumsum(Lower *cx, const FeArgs *in)
 {
@@ -62,8 +52,8 @@ builtin_cumsum(Lower *cx, const FeArgs *in)
     IrValue *x =
         fe_arg(in, 1)
             ? read_line(cx, in, 1, &axis)
-            : flat(cx, fe_operand(cx, fe_arg(in, 0), fe_arg_loc(in, 0)),
-                   in->loc);
+            : fe_flatten(cx, fe_operand(cx, fe_arg(in, 0), fe_arg_loc(in, 0)),
+                         in->loc);
     if (!x || !fe_arg_bool(cx, in, 2, "exclusive", &exclusive) ||
         !fe_arg_bool(cx, in, 3, "reverse", &reverse))
         return &fe_poison;

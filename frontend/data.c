@@ -187,8 +187,10 @@ component(Rows *r, FeValue *list)
                         "rows, not of %s",
                         fe_what(cx, list));
     if (r->count >= 0 && r->count != t.dims[0].c)
-        return fe_error(cx, r->loc, "%lld rows beside %lld",
-                        (long long)t.dims[0].c, (long long)r->count);
+        return fe_error(
+            cx, r->loc,
+            "lists of rows are of one length, and these have %lld and %lld",
+            (long long)t.dims[0].c, (long long)r->count);
     r->count = t.dims[0].c;
     if (!append_elements(r, list, t.dtype))
         return &fe_poison;
@@ -220,7 +222,8 @@ builtin_tensors(Lower *cx, const FeArgs *in)
     if (fe_value_has_poison(element))
         return &fe_poison;
     if (r.count < 0)
-        return fe_error(cx, r.loc, "a dataset of no components");
+        return fe_error(cx, r.loc,
+                        "a dataset of tensors has one list of rows or more");
     IrStage stage = {.kind = STAGE_tensors,
                      .ints = {r.count},
                      .data = r.data,

@@ -79,7 +79,7 @@ fe_dim(Lower *cx, FeValue *v, const char *what, Loc loc, Dim *out)
     if (!fe_int(cx, v, what, loc, &size))
         return false;
     if (size < 0) {
-        fe_error(cx, loc, "%s is %lld", what, (long long)size);
+        fe_error(cx, loc, "%s is at least 0, not %lld", what, (long long)size);
         return false;
     }
     *out = dim_const(size);

@@ -115,7 +115,8 @@ find_main(Lower *cx, const AstNode *program)
         if (decls->data[i]->kind != AST_MAIN)
             continue;
         if (main)
-            fe_error(cx, decls->data[i]->loc, "a second main");
+            fe_error(cx, decls->data[i]->loc,
+                     "a program has one main, and this is the second");
         else
             main = decls->data[i];
     }

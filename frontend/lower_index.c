@@ -95,7 +95,7 @@ read_slice(Lower *cx, const AstNode *s, Dim size, FeIndex *x)
     if (dim_is_const(size))
         return slice_known(cx, s, size.c, x);
     fe_error(cx, s->loc,
-             "a part of a length that is known only when the "
+             "a part of the batch, whose length is known only when the "
              "program runs");
     return false;
 }
@@ -110,7 +110,7 @@ read_number(Lower *cx, FeValue *v, Dim size, Loc loc, FeIndex *x)
         return false;
     if (!dim_is_const(size)) {
         fe_error(cx, loc,
-                 "a row of a batch whose length is known only when "
+                 "a row of the batch, whose length is known only when "
                  "the program runs");
         return false;
     }
@@ -364,7 +364,8 @@ slice_nest(Lower *cx, FeValue *v, const AstNode *slice)
     FeIndex x = {0};
     FeValues items = {0};
     if (v->nest.kind == NEST_NAMED)
-        return fe_error(cx, slice->loc, "a slice of a named tuple");
+        return fe_error(cx, slice->loc,
+                        "a named tuple has no slices: name its fields");
     if (!read_slice(cx, slice, dim_const(v->nest.len), &x))
         return &fe_poison;
     if (x.kind == INDEX_WHOLE)

@@ -209,8 +209,11 @@ check_zipped(Lower *cx, const FeArg *arg, int len)
         fe_error(cx, arg->loc, "zip has no argument \"%s\"", arg->name);
     else if (v->kind != FE_NEST)
         fe_error(cx, arg->loc, "zip goes over nests, not %s", fe_what(cx, v));
-    else if (v->nest.len != len)
-        fe_error(cx, arg->loc, "%d items beside %d", v->nest.len, len);
+    else if (len >= 0 && v->nest.len != len)
+        fe_error(
+            cx, arg->loc,
+            "zip goes over nests of one length, and these have %d and %d items",
+            len, v->nest.len);
     else
         return true;
     return false;
@@ -224,7 +227,7 @@ fe_zip(Lower *cx, const FeCall *call)
     if (call->num_args == 0)
         return fe_error(cx, call->loc, "zip needs nests to go over");
     const FeValue *first = call->args[0].value;
-    int len = first->kind == FE_NEST ? first->nest.len : 0;
+    int len = first->kind == FE_NEST ? first->nest.len : -1;
     for (int i = 0; i < call->num_args; i++)
         ok = check_zipped(cx, &call->args[i], len) && ok;
     if (!ok)
@@ -298,7 +301,7 @@ fe_eval_element(Lower *cx, const AstNode *n)
         return fe_error(cx, n->loc, "%s has no element %lld", fe_what(cx, v),
                         (long long)i);
     if (i >= v->nest.len)
-        return fe_error(cx, n->loc, "element %lld of %d", (long long)i,
-                        v->nest.len);
+        return fe_error(cx, n->loc, "there is no element %lld: it has %d",
+                        (long long)i, v->nest.len);
     return v->nest.items[i];
 }

@@ -227,8 +227,8 @@ assign_tuple(Lower *cx, const AstNode *target, FeValue *value,
     if (fe_is_poison(value))
         return;
     if (value->kind != FE_NEST || value->nest.len != items->len) {
-        fe_error(cx, node->loc, "%s for %d targets", fe_what(cx, value),
-                 items->len);
+        fe_error(cx, node->loc, "%d targets for %s", items->len,
+                 fe_what(cx, value));
         return;
     }
     for (int i = 0; i < items->len; i++)

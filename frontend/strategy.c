@@ -40,7 +40,8 @@ find_declaration(Lower *cx, const AstNode *program)
         if (decls->data[i]->kind != AST_STRATEGY)
             continue;
         if (found)
-            fe_error(cx, decls->data[i]->loc, "a second strategy");
+            fe_error(cx, decls->data[i]->loc,
+                     "a program has one strategy, and this is the second");
         found = decls->data[i];
     }
     return found;

@@ -298,7 +298,7 @@ def run_suites(build, names):
             env = {**os.environ, **test["env"], "TFD_MESSAGES": path}
             env.pop("TFD_BLESS", None)
             begin = time.monotonic()
-            done = subprocess.run(test["cmd"], env=env, cwd=test["workdir"],
+            done = subprocess.run(test["cmd"], env=env, cwd=test["workdir"] or build,
                                   stdout=subprocess.DEVNULL,
                                   stderr=subprocess.DEVNULL, check=False)
             print(f"# {time.monotonic() - begin:6.2f} s  {name}")

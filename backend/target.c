@@ -45,11 +45,14 @@ unknown_target(const char *name)
     for (int i = 0; i < NUM_TARGETS; i++)
         names[i + 1] = targets[i].name;
     const char *near = nearest_name(name, names, NUM_TARGETS + 1);
-    return status_new(STATUS_USAGE, "unknown target \"%s\"; %s%s", name,
-                      near ? "did you mean "
-                           : "there are native, x86-64-v3, x86-64-v4, sm_80 "
-                             "and sm_90",
-                      near ? near : "");
+    if (near)
+        return status_new(STATUS_USAGE,
+                          "unknown target \"%s\"; did you mean %s?", name,
+                          near);
+    return status_new(STATUS_USAGE,
+                      "unknown target \"%s\"; there are native, x86-64-v3, "
+                      "x86-64-v4, sm_80 and sm_90",
+                      name);
 }
 
 Status

@@ -310,7 +310,8 @@ check_visible(Lower *cx, const IrValue *v, Loc loc)
     if (is_around(cx, v))
         return true;
     if (fe_home(v)->func == cx->block->func)
-        fe_error(cx, loc, "this value belongs to a block that has ended");
+        fe_error_note(cx, loc, "return the value, and not a function of it",
+                      "this value belongs to a block that has ended");
     else
         fe_error(cx, loc, "a value of main is not known in %s",
                  fe_context_name(cx->context));

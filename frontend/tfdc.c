@@ -5,11 +5,9 @@
  * to the one asked for (--to; a plan by default), and prints or writes that.
  * What each phase does is in the libraries.
  */
-#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <time.h>
 #include "backend/backend.h"
 #include "frontend/cross.h"
@@ -196,10 +194,9 @@ dump(Tfdc *t, const char *name, const char *extension, const char *text)
 {
     if (!t->dump_dir || t->status)
         return;
-    if (mkdir(t->dump_dir, 0777) != 0 && errno != EEXIST) {
-        t->status = file_error(errno, "making %s", t->dump_dir);
+    t->status = file_make_folder(t->dump_dir);
+    if (t->status)
         return;
-    }
     const char *path = arena_printf(t->arena, "%s/%02d-%s.%s", t->dump_dir,
                                     ++t->num_dumps, name, extension);
     t->status = file_write(path, text, strlen(text));
@@ -257,19 +254,14 @@ print_module(Tfdc *t, const IrModule *m)
     return print_text(t, module_text(t, m));
 }
 
-/* The program's tree, printed as program text. */
+/* The program's tree, printed as program text; mistakes are in d. */
 static Status
-print_ast(Tfdc *t, bool to_output, bool *ok)
+print_ast(Tfdc *t, Diag *d, bool to_output)
 {
-    Diag *d = diag_new(t->arena);
     uint16_t file = diag_add_source(d, t->path, t->text, t->len);
     AstNode *n = fe_parse(t->arena, t->names, d, file, t->text, t->len);
-    *ok = n != NULL;
-    if (!n) {
-        if (to_output)
-            diag_print(d, stderr);
+    if (!n)
         return OK;
-    }
     Str s = str_new(t->arena);
     ast_print(&s, n);
     dump(t, "ast", "txt", str_text(&s));
@@ -309,11 +301,10 @@ read_module(Tfdc *t)
 static IrModule *
 make_module(Tfdc *t)
 {
-    bool ok;
     if (t->from)
         return read_module(t);
     if (t->dump_dir)
-        t->status = print_ast(t, false, &ok);
+        t->status = print_ast(t, diag_new(t->arena), false);
     IrModule *m = compile_source(t);
     note_time(t, "front end");
     if (m)
@@ -395,12 +386,9 @@ run_kernels(Tfdc *t)
 static Status
 run_phases(Tfdc *t)
 {
-    bool ok;
     const char *list = options_value(t->options, OPT_PASSES, NULL);
-    if (t->to == TO_AST && !t->from) {
-        Status st = print_ast(t, true, &ok);
-        return st || ok ? st : status_new(STATUS_INPUT, "no program");
-    }
+    if (t->to == TO_AST && !t->from)
+        return print_ast(t, t->diag, true);
     if (t->from && !strcmp(t->from, "kernels"))
         return run_kernels(t);
     IrModule *m = make_module(t);

@@ -137,8 +137,7 @@ is_wanted_read(const Wanted *w, const IrOp *op)
 static bool
 passes_gradients(const IrOp *op)
 {
-    const char *rule = ir_op_info[op->kind].grad;
-    return strcmp(rule, "zero") != 0 && strcmp(rule, "none") != 0;
+    return strcmp(ir_op_info[op->kind].grad, "zero") != 0;
 }
 
 static bool
@@ -399,7 +398,7 @@ gradient_of_var(Wanted *w, const Map *by_var, const char *var,
         return sum;
     }
     const IrVar *v = ir_var_find(w->g.cx->m, var);
-    if (v && v->trainable) {
+    if (v && v->trainable && diag_num_errors(w->g.cx->diag) == 0) {
         diag_warning(w->g.cx->diag, w->grad->loc,
                      "the loss does not depend on the variable \"%s\": its "
                      "gradient is zeros",

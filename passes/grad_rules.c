@@ -46,7 +46,7 @@ times(Grad *g, IrValue *x, double k)
     return mul(g, x, grad_number(g, x, k));
 }
 
-/* No gradient flows, or the sweep never gets there. */
+/* No gradient flows. */
 void
 grad_rule_zero(Grad *g, const IrOp *op)
 {

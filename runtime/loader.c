@@ -21,6 +21,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
+#include "runtime/base/fail.h"
 #include "runtime/base/file.h"
 #include "runtime/base/message.h"
 #include "runtime/base/str.h"
@@ -367,8 +368,10 @@ map_parts(Loader *l, RtCode *code)
         code->size += whole_pages(l->part_size[i]);
     if (code->size > MAX_MAPPING)
         return status_new(STATUS_INPUT, "the plan has more than 1 GB of code");
-    char *at = mmap(NULL, code->size, PROT_READ | PROT_WRITE,
-                    MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    char *at = fail_here(FAIL_ALLOC)
+                   ? MAP_FAILED
+                   : mmap(NULL, code->size, PROT_READ | PROT_WRITE,
+                          MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (at == MAP_FAILED)
         return status_new(STATUS_MACHINE, "no memory for %zu bytes of code",
                           code->size);
@@ -542,7 +545,8 @@ protect(const Loader *l)
 {
     for (int i = 0; i < NUM_PARTS; i++) {
         size_t size = whole_pages(l->part_size[i]);
-        if (size && mprotect(l->part_at[i], size, part_protection[i]) < 0)
+        if (size && (fail_here(FAIL_IO) ||
+                     mprotect(l->part_at[i], size, part_protection[i]) < 0))
             return status_new(STATUS_MACHINE,
                               "this system does not let us run code we load");
     }

@@ -15,6 +15,7 @@
 static const char *const point_names[NUM_FAIL_POINTS] = {
     [FAIL_ALLOC] = "alloc:",
     [FAIL_IO] = "io:",
+    [FAIL_THREAD] = "thread:",
 };
 
 static pthread_once_t once = PTHREAD_ONCE_INIT;
@@ -42,7 +43,8 @@ read_environment(void)
     if (!request || read_request(request))
         return;
     fatal_error(STATUS_USAGE,
-                "TFD_FAIL is alloc:N or io:N with N from 1, not \"%s\"",
+                "TFD_FAIL is alloc:N, io:N or thread:N with N from 1, not "
+                "\"%s\"",
                 request);
 }
 

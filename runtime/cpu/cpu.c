@@ -11,6 +11,8 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include "runtime/base/fail.h"
+#include "runtime/base/thread.h"
 #include "runtime/cpu/pool.h"
 #include "runtime/cpu/wait.h"
 #include "runtime/device.h"
@@ -116,8 +118,9 @@ cpu_reserve(RtDevice *d, size_t bytes)
 {
     if (bytes == 0)
         bytes = 1;
-    void *at = mmap(NULL, bytes, PROT_READ | PROT_WRITE,
-                    MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    void *at = fail_here(FAIL_ALLOC) ? MAP_FAILED
+                                     : mmap(NULL, bytes, PROT_READ | PROT_WRITE,
+                                            MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (at == MAP_FAILED)
         return status_new(STATUS_MACHINE, "no memory for the %zu bytes of %s",
                           bytes, d->name);
@@ -169,10 +172,7 @@ start(Cpu *c, int num_threads)
     TRY(rt_pool_open(num_threads, c->spin, &c->pool));
     if (c->on_caller)
         return OK;
-    int error = pthread_create(&c->thread, NULL, serve, c);
-    if (error)
-        return status_new(STATUS_MACHINE, "cannot start a thread for %s: %s",
-                          c->device.name, strerror(error));
+    TRY(thread_start(&c->thread, serve, c, c->device.name));
     c->has_thread = true;
     return OK;
 }
@@ -180,7 +180,8 @@ start(Cpu *c, int num_threads)
 Status
 rt_cpu_open(const RtCpuConfig *config, RtDevice **out)
 {
-    Cpu *c = aligned_alloc(CACHE_LINE, sizeof *c);
+    Cpu *c =
+        fail_here(FAIL_ALLOC) ? NULL : aligned_alloc(CACHE_LINE, sizeof *c);
     if (!c)
         return status_new(STATUS_MACHINE, "no memory for %s", config->name);
     memset(c, 0, sizeof *c);

@@ -13,6 +13,8 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
+#include "runtime/base/fail.h"
+#include "runtime/base/thread.h"
 #include "runtime/cpu/wait.h"
 
 /* More chunks than threads, for threads are not equally fast. */
@@ -92,10 +94,7 @@ static Status
 start_workers(RtPool *p)
 {
     for (int i = 0; i < p->num_threads - 1; i++) {
-        int error = pthread_create(&p->workers[i], NULL, work, p);
-        if (error)
-            return status_new(STATUS_MACHINE, "cannot start a thread: %s",
-                              strerror(error));
+        TRY(thread_start(&p->workers[i], work, p, "the pool"));
         p->num_workers++;
     }
     return OK;
@@ -104,7 +103,8 @@ start_workers(RtPool *p)
 Status
 rt_pool_open(int num_threads, bool spin, RtPool **out)
 {
-    RtPool *p = aligned_alloc(CACHE_LINE, sizeof *p);
+    RtPool *p =
+        fail_here(FAIL_ALLOC) ? NULL : aligned_alloc(CACHE_LINE, sizeof *p);
     pthread_t *workers = calloc((size_t)num_threads, sizeof *workers);
     if (!p || !workers) {
         free(p);

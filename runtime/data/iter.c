@@ -16,6 +16,7 @@
 #include <string.h>
 #include "ir/build.h"
 #include "ir/room.h"
+#include "runtime/base/thread.h"
 #include "runtime/cpu/wait.h"
 #include "runtime/data/divide.h"
 
@@ -41,8 +42,8 @@ struct RtIter {
     pthread_mutex_t work; /* held while a slot is filled or all is carried */
     uint32_t making;      /* who fills slots: the pass it is in */
     bool more;            /* and whether that goes on */
-    uint32_t next;   /* number of the slot of the next step */
-    bool have_next;  /* it is filled, of this pass, and no end */
+    uint32_t next;        /* number of the slot of the next step */
+    bool have_next;       /* it is filled, of this pass, and no end */
     bool ended;
     const RtStep *current; /* in slot next - 1; NULL: none yet */
 };
@@ -214,10 +215,7 @@ rt_iter_all_rows(const RtIter *it)
 static Status
 start_thread(RtIter *it)
 {
-    int error = pthread_create(&it->thread, NULL, make_steps, it);
-    if (error)
-        return status_new(STATUS_MACHINE, "no thread for the input: %s",
-                          strerror(error));
+    TRY(thread_start(&it->thread, make_steps, it, "the input"));
     it->thread_runs = true;
     return OK;
 }

@@ -43,6 +43,130 @@ static const Mistake mistakes[] = {
      "main { for x in distribute(d) { print(\"{reduce(sum, x, axis = 0)}\") } "
      "}\n",
      "program.tfd:2:47: index 3 of an axis that has 3\n", true},
+    {"var w: f32[4] = zeros\n"
+     "param k: i64 = 9\n"
+     "main { print(\"{w[[k, 1]]}\") }\n",
+     "program.tfd:3:18: error: there are indices from 1 to 9, and the axis has "
+     "4\n",
+     true},
+    {"var w: f32 = 0.0\n"
+     "main { save(\"\") }\n",
+     "program.tfd:2:8: error: cannot make the folder \"\"", true},
+    {"main { save(\"here\") }\n",
+     "program.tfd:1:8: error: the program has no variable to save\n", false},
+    {"var w: f32 = 1.0\n"
+     "fn step() {\n"
+     "  mut x = w\n"
+     "  for i in 0..70000 { x = x * w }\n"
+     "  return grad(x, w)\n"
+     "}\n"
+     "main { run step() }\n",
+     "program.tfd:4:3: error: gradients through 70000 iterations: at most "
+     "65536 "
+     "are unrolled\n",
+     false},
+    {"var w: f32 = 1.0\n"
+     "var k: i64 = 3\n"
+     "fn step() {\n"
+     "  mut x = w\n"
+     "  for i in 0..k { x = x * w; w -= grad(x, w) }\n"
+     "}\n"
+     "main { run step() }\n",
+     "program.tfd:5:35: error: the loss depends on x, which the loop around "
+     "this grad carries from one iteration to the next\n",
+     false},
+    {"var w: f32[4] = ones\n"
+     "fn step() {\n"
+     "  mut x = w\n"
+     "  x[[0, 1]] *= 2.0\n"
+     "  return grad(sum(x), w)\n"
+     "}\n"
+     "main { run step() }\n",
+     "program.tfd:4:16: error: no gradient through rows changed by mul\n",
+     false},
+    {"var w: f32[4] = ones\n"
+     "main {\n"
+     "  let x = broadcast_to(w * 2.0, w)\n"
+     "  let g = grad(sum(x), w)\n"
+     "}\n",
+     "program.tfd:3:11: error: there is no gradient through broadcast_to\n",
+     false},
+    {"var w: f32[4] = ones\n"
+     "dataset d = range(8).map(fn(i) = f32(i)).batch(4)\n"
+     "fn step(x) {\n"
+     "  let y = concat([x * sum(w), w])\n"
+     "  return grad(sum(y), w)\n"
+     "}\n"
+     "main { for x in distribute(d) { run step(x) } }\n",
+     "program.tfd:4:11: error: no gradient through a concat along the batch "
+     "whose first parts have the batch's length\n",
+     false},
+    {"var w: f32[4] = ones\n"
+     "dataset d = range(8).batch(4)\n"
+     "fn step(x) {\n"
+     "  mut y = w\n"
+     "  y[reshape(x, (len(x), 1)) * reshape(x, (1, len(x)))] = 2.0\n"
+     "  return grad(sum(y), w)\n"
+     "}\n"
+     "main { for x in distribute(d) { run step(x) } }\n",
+     "error: no gradient through rows of two batches\n", false},
+    {"strategy one_device(devices = \"cpu:0-1\")\n"
+     "main { }\n",
+     "error: the strategy one_device is for one device, and there are 2\n",
+     false},
+};
+
+/* A line of the shell in a folder with ok.tfd, its plan ok.tfp and steps.tfp,
+ * which reads a dataset; and what is said. */
+static const struct {
+    const char *line, *message;
+    int code;
+} refusals[] = {
+    {"tfdc ok.tfd --devices cpu:3-1", "cpu:3-1 ends before it begins", 1},
+    {"tfdc ok.tfd --devices 'cpu:*'",
+     "cpu:* depends on the machine: name the devices", 1},
+    {"tfdc ok.tfd --devices cpu:0-x", "\"cpu:0-x\" is no range: cpu:0-3", 1},
+    {"tfdc ok.tfd --devices tpu:0", "\"tpu:0\" is no device: cpu:0, cpu:0-3",
+     1},
+    {"tfdc ok.tfd --devices gpu:0",
+     "this version has no runner for gpu:0; its kernels can be seen with --to "
+     "ptx",
+     2},
+    {"tfdc ok.tfd --dump-phases ok.tfd/x",
+     "cannot make the folder \"ok.tfd\": Not a directory", 1},
+    {"tfdc ok.tfd --collectives packs=3",
+     "--collectives knows bytes_per_pack, not \"packs\"", 2},
+    {"tfdc ok.tfd --explain --to ir",
+     "--explain prints, and so does --to: give one", 2},
+    {"tfdc ok.tfd --from ir --to ast", "--to ast needs a program", 2},
+    {"tfdc ok.tfd --passes fold", "there is no pass \"fold\"", 1},
+    {"tfdc ok.tfd --to ptx --target sm_80,sm_90",
+     "PTX is for one GPU, sm_80 or sm_90, not for sm_80,sm_90", 2},
+    {"tfdc ok.tfd --target arm", "unknown target \"arm\"; there are native", 2},
+    {"tfdc --to kernels ok.tfd -o ok.kernels && tfdc --from kernels ok.kernels",
+     "kernels alone are no plan; use --to kernels, llvm, asm or ptx", 2},
+    {"tfdc --to ir ok.tfd > /dev/full",
+     "cannot write standard output: No space left on device", 3},
+    {"TFD_FAIL=sometimes tfdc ok.tfd",
+     "TFD_FAIL is alloc:N, io:N or thread:N with N from 1, not \"sometimes\"",
+     2},
+    {"TFD_FAIL=alloc:1 tfdc ok.tfd", "error: out of memory: ", 3},
+    {"tfd-run ok.tfp --quiet --progress=always",
+     "--quiet and --progress=always contradict each other", 2},
+    {"tfd-run ok.tfp --quiet --stats",
+     "--quiet and --stats contradict each other", 2},
+    {"tfd-run ok.tfp --devices cpu:0,cpu:0", "device cpu:0 is listed twice", 2},
+    {"tfd-run ok.tfp > /dev/full", "cannot write what the program prints", 3},
+    {"TFD_FAIL=io:4 tfd-run steps.tfp",
+     "this system does not let us run code we load", 3},
+    {"TFD_FAIL=thread:1 tfd-run steps.tfp --threads 2",
+     "cannot start a thread for ", 3},
+};
+
+/* With every allocation failing once, each of these is said. */
+static const char *const shortages[] = {
+    "out of memory: ", "no memory for threads", "no memory for cpu:0",
+    " bytes of cpu:0", " bytes of code",
 };
 
 static int
@@ -94,11 +218,78 @@ mistakes_are_told(void **state)
     }
 }
 
+/* Runs a line of the shell in dir. */
+static Ran
+run_line(Arena *a, const char *dir, const char *line)
+{
+    const char *script = arena_printf(a, "%s/line.sh", dir);
+    write_text(script, arena_printf(a,
+                                    "cd %s\n"
+                                    "tfdc() { \"$TFDC\" \"$@\"; }\n"
+                                    "tfd_run() { \"$TFD_RUN\" \"$@\"; }\n"
+                                    "alias tfd-run=tfd_run\n"
+                                    "%s\n",
+                                    dir, line));
+    return run(a, "sh %s", script);
+}
+
+static const char *
+make_plans(Arena *a)
+{
+    const char *dir = work_dir(a);
+    write_text(arena_printf(a, "%s/ok.tfd", dir), "main { print(\"hi\") }\n");
+    write_text(arena_printf(a, "%s/steps.tfd", dir),
+               "dataset d = range(8).map(fn(i) = f32(i)).batch(4)\n"
+               "main { for x in distribute(d) { print(\"{reduce(sum, x, "
+               "axis = 0)}\") } }\n");
+    run_ok(a, "tfdc %s/ok.tfd", dir);
+    run_ok(a, "tfdc %s/steps.tfd", dir);
+    return dir;
+}
+
+static void
+refusals_are_told(void **state)
+{
+    Arena *a = *state;
+    const char *dir = make_plans(a);
+    for (size_t i = 0; i < sizeof refusals / sizeof *refusals; i++) {
+        Ran ran = run_line(a, dir, refusals[i].line);
+        if (!strstr(ran.err, refusals[i].message) ||
+            ran.code != refusals[i].code)
+            fail_msg("%s\nexit status %d, not %d, and not said: %s\nbut: %s",
+                     refusals[i].line, ran.code, refusals[i].code,
+                     refusals[i].message, ran.err);
+    }
+}
+
+static void
+shortages_are_told(void **state)
+{
+    enum { NUM = sizeof shortages / sizeof *shortages, MAX_ALLOCS = 100 };
+    Arena *a = *state;
+    const char *dir = make_plans(a);
+    bool seen[NUM] = {false};
+    int code = -1;
+    for (int n = 1; code && n < MAX_ALLOCS; n++) {
+        Ran ran = run_line(
+            a, dir, arena_printf(a, "TFD_FAIL=alloc:%d tfd-run steps.tfp", n));
+        for (int i = 0; i < NUM; i++)
+            seen[i] |= strstr(ran.err, shortages[i]) != NULL;
+        code = ran.code;
+        assert_true(code == 0 || code == 3);
+    }
+    for (int i = 0; i < NUM; i++)
+        if (!seen[i])
+            fail_msg("not said: %s", shortages[i]);
+}
+
 int
 main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(mistakes_are_told),
+        cmocka_unit_test(refusals_are_told),
+        cmocka_unit_test(shortages_are_told),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);
 }

@@ -29,6 +29,7 @@ typedef struct RtDataOptions {
     uint64_t seed;   /* --seed: for shuffles that state none */
     bool threads;    /* make elements ahead, in a thread an iterator */
     int worker;      /* the number of this process, from 0 */
+    int pipeline;    /* set by iterators: which of several, from 0 */
     /* The function called name; asked once, when the iterator is made. */
     RtElementFn (*function)(void *context, const char *name);
     void *context;

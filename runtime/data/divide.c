@@ -81,12 +81,15 @@ open_pipelines(RtDivision *d, const IrModule *m, const IrIter *iter,
                           "\"%s\" has %d pipelines, and there are %d workers",
                           iter->name, iter->datasets.len, d->num_workers);
     d->inputs = NEW_ARRAY(d->arena, RtNode *, (size_t)d->num_inputs);
+    RtDataOptions *own = NEW(d->arena, RtDataOptions);
+    *own = *options;
     for (int i = 0; i < d->num_inputs; i++) {
         const char *name = iter->datasets.data[first + i];
+        own->pipeline = first + i;
         const IrDataset *dataset = ir_dataset_find(m, name);
         if (!dataset)
             UNREACHABLE("no dataset @%s", name);
-        TRY(rt_pipeline_new(d->arena, m, dataset, options, &d->inputs[i]));
+        TRY(rt_pipeline_new(d->arena, m, dataset, own, &d->inputs[i]));
     }
     return OK;
 }
@@ -157,6 +160,45 @@ check_policy(const RtDivision *d, const IrIter *iter, const IrDataset *dataset)
                       ir_stage_info[source].name);
 }
 
+/* Leaves the pipeline the files of this worker. */
+static Status
+shard_files(RtDivision *d, const IrDataset *dataset)
+{
+    RtNode *last = d->inputs[0];
+    int64_t files = rt_pipeline_num_files(last);
+    if (files < d->num_workers)
+        return status_new(STATUS_INPUT,
+                          "%s: \"%s\" cannot be sharded by file: it has %lld "
+                          "of them, and there are %d workers",
+                          rt_stage_place(last), dataset->name, (long long)files,
+                          d->num_workers);
+    rt_pipeline_shard_files(last, d->num_workers, d->worker);
+    return OK;
+}
+
+/* What of the pipeline's elements is this worker's. */
+static Status
+shard(RtDivision *d, const IrModule *m, const IrIter *iter)
+{
+    const IrDataset *dataset = ir_dataset_find(m, iter->datasets.data[0]);
+    ShardPolicy policy = ir_iter_policy(m, iter);
+    d->by_data = policy == SHARD_DATA;
+    TRY(check_policy(d, iter, dataset));
+    return policy == SHARD_FILE && d->num_workers > 1 ? shard_files(d, dataset)
+                                                      : OK;
+}
+
+/* Whether every step must have an element for each replica: it is known that
+ * they have equal shapes, or that they never end. */
+static bool
+is_complete(const IrModule *m, const IrIter *iter)
+{
+    const IrDataset *first = ir_dataset_find(m, iter->datasets.data[0]);
+    return iter->whole &&
+           (iter->rows < 0 ||
+            ir_stage_is_endless(m, first, first->stages.len - 1));
+}
+
 Status
 rt_division_new(Arena *arena, const IrModule *m, const IrIter *iter,
                 int num_local, const RtDataOptions *options, RtDivision **out)
@@ -167,7 +209,7 @@ rt_division_new(Arena *arena, const IrModule *m, const IrIter *iter,
                       .num_local = num_local,
                       .num_replicas = m->num_replicas,
                       .worker = options->worker,
-                      .complete = iter->whole && iter->rows < 0};
+                      .complete = is_complete(m, iter)};
     TRY(check_worker(d));
     TRY(open_pipelines(d, m, iter, options));
     d->num_components = d->inputs[0]->stage->types.len;
@@ -178,9 +220,8 @@ rt_division_new(Arena *arena, const IrModule *m, const IrIter *iter,
         measure_elements(d);
         return OK;
     }
-    d->by_data = ir_iter_policy(m, iter) == SHARD_DATA;
     TRY(measure_batches(d));
-    return check_policy(d, iter, ir_dataset_find(m, iter->datasets.data[0]));
+    return shard(d, m, iter);
 }
 
 RtStep

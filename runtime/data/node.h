@@ -47,7 +47,7 @@ struct RtNode {
     Arena *arena;
     const int64_t *bytes; /* of each component, batches at their bounds */
     uint64_t seed;        /* --seed */
-    uint32_t site;        /* from 1: no two stages of a program share one */
+    uint32_t site;        /* from 1: no two stages of all pipelines share one */
     uint64_t pass;        /* the number of the pass that it is in */
     bool ended;           /* that pass has no more elements */
     void *state;

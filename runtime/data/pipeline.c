@@ -125,21 +125,30 @@ make_node(RtNode *n, const RtDataOptions *options)
     return rt_stage_new(n, options);
 }
 
-/* The number of the dataset's first stage among all of the program. */
+/* How many stages stand before the dataset d; in all, if that is NULL. */
 static uint32_t
-first_site(const IrModule *m, const IrDataset *d)
+stages_before(const IrModule *m, const IrDataset *d)
 {
-    uint32_t site = 1;
+    uint32_t num = 0;
     for (int i = 0; i < m->datasets.len && m->datasets.data[i] != d; i++)
-        site += (uint32_t)m->datasets.data[i]->stages.len;
-    return site;
+        num += (uint32_t)m->datasets.data[i]->stages.len;
+    return num;
+}
+
+/* The number of the dataset's first stage among all of the program, those of
+ * every pipeline counted anew. */
+static uint32_t
+first_site(const IrModule *m, const IrDataset *d, int pipeline)
+{
+    return 1 + stages_before(m, d) +
+           (uint32_t)pipeline * stages_before(m, NULL);
 }
 
 Status
 rt_pipeline_new(Arena *arena, const IrModule *m, const IrDataset *d,
                 const RtDataOptions *options, RtNode **out)
 {
-    uint32_t site = first_site(m, d);
+    uint32_t site = first_site(m, d, options->pipeline);
     RtNode *last = NULL;
     for (int i = 0; i < d->stages.len; i++) {
         const IrStage *stage = &d->stages.data[i];

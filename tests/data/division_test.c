@@ -9,12 +9,16 @@
  */
 #include "tests/unit/unit.h"
 
+#include <unistd.h>
 #include "ir/division.h"
+#include "runtime/base/file.h"
 #include "tests/data/pipe.h"
 
 #define RANGE(a, b) "range start=" #a " stop=" #b " : i64\n"
 #define BATCH(n) "batch size=" #n " drop_remainder=0 : i64[b" #n "]\n"
 #define WHOLE(n) "batch size=" #n " drop_remainder=1 : i64[" #n "]\n"
+#define BYTES(n) "batch size=" #n " drop_remainder=0 : u8[b" #n "]\n"
+#define FILES(a, b) "bytes \"" a "\", \"" b "\" : u8\n"
 #define SHARD(n, i) "shard num=" #n " index=" #i " : i64\n"
 
 typedef struct Row {
@@ -69,6 +73,19 @@ static const Row rows[] = {
       .shard = "off"},
      "[0.0 0.5]; [1.0 1.5]; [2.0]; [] | [0.0 0.5]; [1.0 1.5]; [2.0]; []"},
 
+    /* ---- workers, by file: those named a-b have the bytes a to b ---- */
+    {"INP-37",
+     {.stages = FILES("0-5", "6-11") BYTES(4), .workers = 2, .shard = "file"},
+     "[0 1]; [2 3]; [4 5] | [6 7]; [8 9]; [10 11]"},
+    {"INP-37 auto", {.stages = FILES("0-5", "6-11") BYTES(4), .workers = 2},
+     "[0 1]; [2 3]; [4 5] | [6 7]; [8 9]; [10 11]"},
+    {"INP-37 data",
+     {.stages = FILES("0-5", "6-11") BYTES(4), .workers = 2, .shard = "data"},
+     "[0 1]; [4 5]; [8 9] | [2 3]; [6 7]; [10 11]"},
+    {"INP-42, one after the other",
+     {.stages = "bytes \"?-[369]\" : u8\n" BYTES(2), .workers = 2},
+     "[1]; [2]; [3]; [7]; [8]; [9] | [4]; [5]; [6]"},
+
     /* ---- whole elements ---- */
     {"FUN-01",
      {.stages = RANGE(5, 9), .replicas = 2, .iter = "from @data"},
@@ -106,7 +123,32 @@ static const Row rows[] = {
       .iter = "from @data, @second"},
      "0/10; 1/11"},
 
+    {"an endless pipeline ends with the others",
+     {.stages = RANGE(0, 2) "repeat count=-1 : i64\n" BATCH(2),
+      .second = RANGE(10, 13) BATCH(2), .replicas = 2,
+      .iter = "from @data, @second rows n"},
+     "[0 1]/[10 11]; [0 1]/[12]"},
+    {"pipelines of one dataset are shuffled each in its own way",
+     {.stages = RANGE(0, 8) "shuffle buffer=8 seed=0 reshuffle=1 has_seed=0 : "
+                "i64\n" BATCH(8), .replicas = 2,
+      .iter = "from @data, @data rows n"},
+     "[2 5 4 1 6 0 7 3]/[7 2 1 0 3 5 4 6]"},
+    {"pipelines of one dataset with a seed are shuffled alike",
+     {.stages = RANGE(0, 4) "shuffle buffer=4 seed=1 reshuffle=1 has_seed=1 : "
+                "i64\n" BATCH(4), .replicas = 2,
+      .iter = "from @data, @data rows n"},
+     "[0 3 1 2]/[0 3 1 2]"},
+
     /* ---- errors ---- */
+    {"INP-44",
+     {.stages = "bytes \"?-[369]\", \"0-5\", \"6-11\" : u8\n"
+                "batch size=4 drop_remainder=0 : u8[b4] at 3:4+5\n",
+      .workers = 10, .shard = "file"},
+     "error: test.tfd:3:4: \"data\" cannot be sharded by file: it has 5 of "
+     "them, and there are 10 workers"},
+    {"replicas that workers cannot share",
+     {.stages = RANGE(0, 4) BATCH(2), .workers = 2, .replicas = 2, .own = 3},
+     "error: 4 replicas cannot be shared by workers of 3 each"},
     {"INP-48", {.stages = RANGE(0, 4) BATCH(2), .workers = 2, .worker = 2},
      "error: worker 2 cannot have a part of the data of 2 workers, which are "
      "counted from 0"},
@@ -118,6 +160,52 @@ static const Row rows[] = {
 /* clang-format on */
 
 enum { NUM_ROWS = sizeof rows / sizeof *rows };
+
+/* ---- files -------------------------------------------------------------- */
+
+static char folder[] = "/tmp/tfd-division-XXXXXX";
+
+static const struct {
+    const char *name;
+    int first, last;
+} files[] = {{"0-5", 0, 5},
+             {"6-11", 6, 11},
+             {"1-3", 1, 3},
+             {"4-6", 4, 6},
+             {"7-9", 7, 9}};
+
+enum { NUM_FILES = sizeof files / sizeof *files };
+
+static int
+write_files(void **state)
+{
+    (void)state;
+    if (!mkdtemp(folder))
+        return -1;
+    for (int i = 0; i < NUM_FILES; i++) {
+        char path[64], bytes[16];
+        int len = 0;
+        for (int x = files[i].first; x <= files[i].last; x++)
+            bytes[len++] = (char)x;
+        snprintf(path, sizeof path, "%s/%s", folder, files[i].name);
+        assert_null(file_write(path, bytes, (size_t)len));
+    }
+    return 0;
+}
+
+static int
+remove_files(void **state)
+{
+    (void)state;
+    for (int i = 0; i < NUM_FILES; i++) {
+        char path[64];
+        snprintf(path, sizeof path, "%s/%s", folder, files[i].name);
+        unlink(path);
+    }
+    return rmdir(folder);
+}
+
+/* ---- rows --------------------------------------------------------------- */
 
 static int
 num_workers(const Pipe *pipe)
@@ -146,6 +234,7 @@ expect_row(void **state)
         Arena *a = arena_new(NULL, "test");
         Pipe pipe = row->pipe;
         pipe.threads = threads;
+        pipe.dir = folder;
         if (strncmp(row->want, "error: ", 7) == 0) {
             assert_string_equal(pipe_steps(a, &pipe), row->want);
         } else {
@@ -200,5 +289,6 @@ main(void)
     for (int i = 0; i < NUM_ROWS; i++)
         tests[i + 2] = (struct CMUnitTest){rows[i].name, expect_row, NULL, NULL,
                                            (void *)(uintptr_t)&rows[i]};
-    return _cmocka_run_group_tests("division", tests, NUM_ROWS + 2, NULL, NULL);
+    return _cmocka_run_group_tests("division", tests, NUM_ROWS + 2, write_files,
+                                   remove_files);
 }

@@ -193,6 +193,8 @@ pipe_open(Arena *a, const Pipe *pipe, PipeRun *out)
                              .function = find_function};
     out->last = &VEC_LAST(ir_dataset_find(m, "data")->stages);
     out->replicas = pipe->replicas ? pipe->replicas : 1;
+    if (pipe->own)
+        out->replicas = pipe->own;
     out->equal = m->iters.data[0]->whole && m->iters.data[0]->rows < 0;
     TRY(rt_iter_new(m, m->iters.data[0], out->replicas, &options, &out->it));
     arena_on_release(a, close_iter, out->it);

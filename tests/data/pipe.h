@@ -29,6 +29,7 @@ typedef struct Pipe {
     int replicas;       /* of this worker; 0: one */
     int workers;        /* 0: one */
     int worker;
+    int own; /* replicas that it says it has; 0: as above */
     const char *dir;
     uint64_t seed;
     bool threads;

@@ -510,34 +510,62 @@ types_are_sound(Verify *v, const IrStage *s)
     return s->types.len > 0;
 }
 
+/* The number of the dataset called name among the first n; -1: none is. */
+static int
+dataset_before(const IrModule *m, int n, const char *name)
+{
+    for (int i = 0; i < n; i++)
+        if (strcmp(m->datasets.data[i]->name, name) == 0)
+            return i;
+    return -1;
+}
+
 /* How many stages are at work in dataset number i, those of the datasets that
- * it names too; these come before it, so that none is part of itself. */
+ * it names too; these come before it, so that none is part of itself.  -1 when
+ * it, or one of them, cannot be followed. */
 static int64_t
 count_stages(Verify *v, int i, const int64_t *before)
 {
-    const IrModule *m = v->module;
-    const IrDataset *d = m->datasets.data[i];
+    const IrDataset *d = v->module->datasets.data[i];
     int64_t n = d->stages.len;
-    for (int k = 0; k < d->stages.len; k++) {
+    for (int k = 0; k < d->stages.len && n >= 0; k++) {
         const IrStage *s = &d->stages.data[k];
-        int j = 0;
-        while (s->other && j < i &&
-               strcmp(m->datasets.data[j]->name, s->other) != 0)
-            j++;
-        if (s->other && j == i)
+        int j = s->other ? dataset_before(v->module, i, s->other) : 0;
+        if (j < 0)
             verify_error_at(v, s->loc, "there is no dataset \"%s\" before it",
                             s->other);
-        else if (s->other)
-            n += before[j];
+        if (j < 0 || (s->other && before[j] < 0))
+            return -1;
+        n += s->other ? before[j] : 0;
     }
-    if (n > IR_MAX_STAGES)
-        verify_error_at(v, d->loc, "the dataset \"%s\" has more than %d stages",
-                        d->name, IR_MAX_STAGES);
-    return n < IR_MAX_STAGES ? n : IR_MAX_STAGES;
+    if (n <= IR_MAX_STAGES)
+        return n > 0 ? n : -1;
+    verify_error_at(v, d->loc, "the dataset \"%s\" has more than %d stages",
+                    d->name, IR_MAX_STAGES);
+    return -1;
+}
+
+static bool
+keeps_all(const IrStage *s)
+{
+    return s->kind == STAGE_cache || s->kind == STAGE_lanes;
 }
 
 static void
-check_dataset(Verify *v, const IrDataset *d)
+check_ends(Verify *v, const IrDataset *d)
+{
+    for (int i = 1; i < d->stages.len; i++) {
+        const IrStage *s = &d->stages.data[i];
+        if (keeps_all(s) && ir_stage_is_endless(v->module, d, i - 1))
+            verify_error_at(v, s->loc,
+                            "%s of \"%s\" keeps all elements, and these have "
+                            "no end",
+                            ir_stage_info[s->kind].name, d->name);
+    }
+}
+
+static void
+check_stages(Verify *v, const IrDataset *d)
 {
     const Types none = {0};
     Types in = none;
@@ -552,14 +580,21 @@ check_dataset(Verify *v, const IrDataset *d)
         else if (!types_are_sound(v, s) || !check_stage[s->kind](v, s, &in))
             verify_error_at(v, s->loc, "%s of \"%s\" is not sound: it is %s",
                             info->name, d->name, info->doc);
-        else if ((s->kind == STAGE_cache || s->kind == STAGE_lanes) &&
-                 ir_stage_is_endless(v->module, d, i - 1))
-            verify_error_at(v, s->loc,
-                            "%s of \"%s\" keeps all elements, and these have "
-                            "no end",
-                            info->name, d->name);
         in.data = s->types.data;
         in.len = s->types.len;
+    }
+}
+
+static void
+check_datasets(Verify *v)
+{
+    const IrModule *m = v->module;
+    int64_t *stages = NEW_ARRAY(v->scratch, int64_t, (size_t)m->datasets.len);
+    for (int i = 0; i < m->datasets.len; i++) {
+        stages[i] = count_stages(v, i, stages);
+        check_stages(v, m->datasets.data[i]);
+        if (stages[i] >= 0)
+            check_ends(v, m->datasets.data[i]);
     }
 }
 
@@ -597,11 +632,7 @@ verify_declarations(Verify *v)
         check_func(v, fn, &num_mains);
     for (int i = 0; i < m->vars.len; i++)
         check_var(v, m->vars.data[i]);
-    int64_t *stages = NEW_ARRAY(v->scratch, int64_t, (size_t)m->datasets.len);
-    for (int i = 0; i < m->datasets.len; i++) {
-        stages[i] = count_stages(v, i, stages);
-        check_dataset(v, m->datasets.data[i]);
-    }
+    check_datasets(v);
     for (int i = 0; i < m->iters.len; i++)
         check_iter(v, m->iters.data[i]);
 }

@@ -323,21 +323,22 @@ row_type(Arena *a, const NpyHeader *h, const char *lead)
     return str_text(&s);
 }
 
+/* Elements of a source, with types that are those of a batch of one of them. */
 static bool
-read_rows(const char *path, const NpyHeader *h)
+read_source(const char *source, const char *batch)
 {
-    Reader r = reader_new("npy.tir");
+    Reader r = reader_new("source.tir");
     RtDataOptions options = {.dir = ""};
     RtIter *it = NULL;
     const char *text =
         arena_printf(r.arena,
                      "tfd-ir 1 phase ir\n"
                      "strategy default devices \"cpu:0\" replicas 1\n"
-                     "dataset @d {\n  npy \"%s\" : %s\n"
+                     "dataset @d {\n  %s\n"
                      "  window size=1 stride=1 : %s\n}\n"
                      "iter @it of @d shard auto\n"
                      "func @main() main {\n  return\n}\n",
-                     path, row_type(r.arena, h, ""), row_type(r.arena, h, "1"));
+                     source, batch);
     uint16_t file = diag_add_source(r.diag, r.path, text, strlen(text));
     IrModule *m = ir_parse(r.arena, r.names, r.diag, file, text, strlen(text));
     bool valid = m && ir_verify(m, r.diag);
@@ -352,19 +353,75 @@ read_rows(const char *path, const NpyHeader *h)
     return valid;
 }
 
+/* A file of these bytes; its path, which is good while *fd is open. */
+static const char *
+memory_file(Arena *a, const char *bytes, size_t len, int *fd)
+{
+    *fd = memfd_create("fuzz", MFD_CLOEXEC);
+    if (*fd < 0 || write(*fd, bytes, len) != (ssize_t)len)
+        fuzz_bug("no file in memory");
+    return arena_printf(a, "/proc/self/fd/%d", *fd);
+}
+
 static bool
 run_npy(const char *path, const char *bytes, size_t len)
 {
+    int fd;
     NpyHeader h;
-    char file[64];
+    (void)path;
     if (!npy_parse(bytes, len, &h) || has_large_rows(&h))
         return false;
-    int fd = memfd_create(path, MFD_CLOEXEC);
-    if (fd < 0 || write(fd, bytes, len) != (ssize_t)len)
-        fuzz_bug("no file in memory");
-    snprintf(file, sizeof file, "/proc/self/fd/%d", fd);
-    bool valid = read_rows(file, &h);
+    Arena *a = arena_new(NULL, "fuzz");
+    const char *file = memory_file(a, bytes, len, &fd);
+    const char *source =
+        arena_printf(a, "npy \"%s\" : %s", file, row_type(a, &h, ""));
+    bool valid = read_source(source, row_type(a, &h, "1"));
     close(fd);
+    arena_release(a);
+    return valid;
+}
+
+/* ---- other files of data --------------------------------------------------
+ */
+
+/* As if each input were of each format: a damaged file is one of none. */
+static const struct {
+    const char *name, *rest, *batch;
+} formats[] = {
+    {"npz", " names \"x\", \"y\" : f32[2], i32", "f32[1, 2], i32[1]"},
+    {"idx", " : u8[3, 3]", "u8[1, 3, 3]"},
+    {"idx", " : f32", "f32[1]"},
+    {"csv header=2 separator=44",
+     " names \"id\", \"yes\", \"kind\" data=hex\"00000000000000000000\" : "
+     "i64, bool, u8[8]",
+     "i64[1], bool[1], u8[1, 8]"},
+    {"csv header=0 separator=44", " : f32, i16[2]", "f32[1], i16[1, 2]"},
+    {"lines cut=1", " : u8[5]", "u8[1, 5]"},
+    {"tfrecord",
+     " names \"image\", \"label\", \"w\" data=hex\"000000000000\" : u8[2, 2], "
+     "i8, f32[3]",
+     "u8[1, 2, 2], i8[1], f32[1, 3]"},
+    {"tfrecord", " : u8[4]", "u8[1, 4]"},
+};
+
+/* Whether one that asks for more than lines takes it. */
+static bool
+run_files(const char *path, const char *bytes, size_t len)
+{
+    int fd;
+    bool valid = false;
+    (void)path;
+    setenv("TFD_CHECKSUMS", "0", 1);
+    Arena *a = arena_new(NULL, "fuzz");
+    const char *file = memory_file(a, bytes, len, &fd);
+    for (size_t i = 0; i < sizeof formats / sizeof *formats; i++) {
+        const char *source = arena_printf(a, "%s \"%s\"%s", formats[i].name,
+                                          file, formats[i].rest);
+        bool read = read_source(source, formats[i].batch);
+        valid |= read && strncmp(formats[i].name, "lines", 5) != 0;
+    }
+    close(fd);
+    arena_release(a);
     return valid;
 }
 
@@ -373,7 +430,7 @@ run_npy(const char *path, const char *bytes, size_t len)
 static const FuzzTarget targets[] = {
     {"language", true, run_language}, {"ir", true, run_ir},
     {"kernels", true, run_kernels},   {"plan", false, run_plan},
-    {"npy", false, run_npy},
+    {"npy", false, run_npy},          {"files", false, run_files},
 };
 
 enum { NUM_TARGETS = sizeof targets / sizeof *targets };

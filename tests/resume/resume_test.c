@@ -1,0 +1,504 @@
+/*
+ * resume_test.c - runs that end at a step we choose, and what may go wrong
+ *
+ * The program is all.tfd, which has 26 steps or so.  A life that dies at a step
+ * is a process that runs the plan itself and leaves (without a word, as if it
+ * had been killed) when it is told that the step is done; others are tfd-run's.
+ */
+#include "tests/unit/unit.h"
+
+#include <signal.h>
+#include <sys/stat.h>
+#include <time.h>
+#include "runtime/base/file.h"
+#include "runtime/exec.h"
+#include "tests/e2e/run.h"
+#include "tests/resume/lives.h"
+
+enum { DIED = 9, MAX_STEPS = 100 };
+
+static const Subject subject = {.name = "all",
+                                .program = "tests/resume/all.tfd",
+                                .compiler = "--devices cpu:0-1",
+                                .runner = "",
+                                .files = {"part-0/variables.safetensors",
+                                          "part-8/variables.safetensors",
+                                          "kept/variables.safetensors"}};
+
+static Arena *group;      /* of what all tests use */
+static const char *plan;  /* of the program on two devices */
+static const char *whole; /* a folder where it was run in peace */
+
+static Arena *arena;
+static const char *dir;
+
+static int
+begin_group(void **state)
+{
+    (void)state;
+    group = arena_new(NULL, "group");
+    whole = work_dir(group);
+    plan = lives_compile(group, &subject, whole);
+    assert_false(
+        lives_wait(group, lives_begin(&subject, plan, whole, 0), whole));
+    return 0;
+}
+
+static int
+end_group(void **state)
+{
+    (void)state;
+    arena_release(group);
+    return 0;
+}
+
+static int
+set_up(void **state)
+{
+    (void)state;
+    arena = arena_new(NULL, "test");
+    dir = work_dir(arena);
+    return 0;
+}
+
+static int
+tear_down(void **state)
+{
+    (void)state;
+    arena_release(arena);
+    return 0;
+}
+
+static const char *
+in_dir(const char *name)
+{
+    return arena_printf(arena, "%s/%s", dir, name);
+}
+
+/* ---- lives -------------------------------------------------------------- */
+
+static void
+die_at(void *data, int64_t step)
+{
+    const int *last = data;
+    if (step == *last)
+        _exit(DIED);
+}
+
+/* In a process of its own. */
+static void
+live_until(int step, int every)
+{
+    Arena *a = arena_new(NULL, "life");
+    Plan *p;
+    FILE *out = fopen("out", "a"), *err = fopen("err", "a");
+    setvbuf(err, NULL, _IONBF, 0);
+    RtOptions options = {.checkpoint_dir = "checkpoints",
+                         .every = every,
+                         .resume = true,
+                         .log_dir = "logs",
+                         .pipeline_threads = true,
+                         .checksum = true,
+                         .out = out,
+                         .err = err,
+                         .on_step = die_at,
+                         .on_step_data = &step};
+    Status st = plan_read(a, plan, &p);
+    if (!st)
+        st = rt_run(p, &options);
+    if (st)
+        fprintf(stderr, "%s\n", status_message(st));
+    fclose(out);
+    fclose(err);
+    arena_release(a);
+    _exit(st ? 1 : 0);
+}
+
+/* Whether the run died at the step; false: it came to its end. */
+static bool
+dies_at(int step, int every)
+{
+    int status;
+    pid_t pid = fork();
+    assert_true(pid >= 0);
+    if (pid == 0) {
+        if (chdir(dir) < 0)
+            _exit(1);
+        live_until(step, every);
+    }
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    assert_true(WIFEXITED(status));
+    if (WEXITSTATUS(status) != DIED)
+        assert_int_equal(WEXITSTATUS(status), 0);
+    return WEXITSTATUS(status) == DIED;
+}
+
+/* tfd-run in the test's folder. */
+static Ran
+run_there(const char *settings, const char *options)
+{
+    return run(arena, "env -C %s TFD_SPIN=0 %s %s %s --log-dir logs %s", dir,
+               settings, getenv("TFD_RUN"), plan, options);
+}
+
+/* A run that is resumed comes to its end, and nothing is amiss. */
+static void
+expect_all_well(void)
+{
+    pid_t pid = lives_begin(&subject, plan, dir, 5);
+    assert_false(lives_wait(arena, pid, dir));
+    lives_compare(arena, &subject, whole, dir);
+}
+
+static void
+expect_told(const Ran *r, int code, const char *part)
+{
+    if (r->code != code)
+        fail_msg("exit status %d: %s", r->code, r->err);
+    if (!strstr(r->err, part))
+        fail_msg("\"%s\" is not in: %s", part, r->err);
+}
+
+/* ---- dying -------------------------------------------------------------- */
+
+static void
+a_life_may_end_at_any_step(void **state)
+{
+    (void)state;
+    int step = 1;
+    while (dies_at(step, 1))
+        step++;
+    assert_in_range(step, 20, MAX_STEPS);
+    assert_in_range(lives_resumed(arena, dir), step - 2, step);
+    lives_compare(arena, &subject, whole, dir);
+}
+
+static void
+a_life_goes_on_from_far_back(void **state)
+{
+    (void)state;
+    for (int step = 7; dies_at(step, 4); step += 5)
+        ;
+    lives_compare(arena, &subject, whole, dir);
+}
+
+static void
+a_run_that_is_done_ends_the_same_again(void **state)
+{
+    (void)state;
+    expect_all_well();
+    expect_all_well();
+}
+
+/* ---- beginning ---------------------------------------------------------- */
+
+static void
+it_is_told_where_it_begins(void **state)
+{
+    (void)state;
+    Ran r = run_there("", "--checkpoint c --every 8 --resume");
+    expect_told(&r, 0, "no checkpoint in \"c\": beginning at the beginning\n");
+    r = run_there("", "--checkpoint c --every 8 --resume");
+    expect_told(&r, 0, "resuming after step 24, from \"c/step-24.ckpt\"\n");
+    r = run_there("", "--checkpoint c --every 8 --resume --quiet");
+    assert_int_equal(r.code, 0);
+    assert_string_equal(r.err, "");
+}
+
+static void
+a_folder_in_use_needs_resume(void **state)
+{
+    (void)state;
+    assert_true(dies_at(9, 3));
+    Ran r = run_there("", "--checkpoint checkpoints");
+    expect_told(&r, 1,
+                "\"checkpoints\" has checkpoints of another run; go on "
+                "with it by --resume, or give another folder");
+    expect_all_well();
+}
+
+static void
+options_are_checked(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *options, *told;
+    } rows[] = {
+        {"--resume", "--resume needs --checkpoint DIR"},
+        {"--every 3", "--every needs --checkpoint DIR"},
+        {"--checkpoint c --every 0", "--every"},
+        {"--checkpoint checkpoints --resume --set rounds=4",
+         "--set rounds=4: the run in \"checkpoints\" was begun with another "
+         "value; leave it out, or begin anew in another folder"},
+        {"--checkpoint checkpoints --resume --seed 5",
+         "--seed: the run in \"checkpoints\" was begun with another value"},
+    };
+    assert_true(dies_at(9, 3));
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        Ran r = run_there("", rows[i].options);
+        expect_told(&r, 2, rows[i].told);
+    }
+    Ran r = run_there("", "--checkpoint checkpoints --resume --set rounds=3 "
+                          "--seed 0 --threads 1 --every 2");
+    expect_told(&r, 0, "resuming after step ");
+}
+
+/* What a run was begun with stays, also when it died at once. */
+static void
+params_are_those_of_the_beginning(void **state)
+{
+    (void)state;
+    Ran want = run_there("", "--set rounds=1 --seed 3 --checksum");
+    Ran r =
+        run_there("", "--checkpoint c --every 1000 --set rounds=1 --seed 3");
+    assert_int_equal(r.code, 0);
+    r = run_there("", "--checkpoint c --resume --checksum");
+    expect_told(&r, 0, "resuming after step 0");
+    assert_string_equal(r.out, want.out);
+}
+
+static void
+other_plans_are_refused(void **state)
+{
+    (void)state;
+    assert_true(dies_at(9, 3));
+    const char *ours = plan;
+    plan = in_dir("other.tfp");
+    run_ok(arena, "tfdc %s/all.tfd -o %s --devices cpu:0-2", whole, plan);
+    Ran r = run_there("", "--checkpoint checkpoints --resume");
+    expect_told(&r, 1, "it is of a run on 2 devices, and the plan is for 3");
+    write_text(in_dir("all.tfd"),
+               substitute(arena, source_text(arena, subject.program),
+                          "total += drift", "total += drift + 1.0"));
+    run_ok(arena, "tfdc %s -o %s --devices cpu:0-1", in_dir("all.tfd"), plan);
+    r = run_there("", "--checkpoint checkpoints --resume");
+    expect_told(&r, 1,
+                "another plan made it; give that one, or begin anew in "
+                "another folder");
+    write_text(in_dir("loops.tfd"),
+               "main { for i in 0..3 { print(\"{i}\") } }");
+    run_ok(arena, "tfdc %s -o %s", in_dir("loops.tfd"), plan);
+    r = run_there("", "--checkpoint c");
+    expect_told(&r, 2,
+                "--checkpoint: main has no loop over a dataset, and "
+                "checkpoints are made after rounds of one");
+    plan = ours;
+    expect_all_well();
+}
+
+/* ---- interrupts --------------------------------------------------------- */
+
+static bool
+is_there(const char *name)
+{
+    return access(in_dir(name), F_OK) == 0;
+}
+
+/* The run is asked to stop as soon as it has begun to work. */
+static void
+an_interrupt_ends_with_a_checkpoint(void **state)
+{
+    (void)state;
+    const struct timespec moment = {.tv_nsec = 1000000};
+    int status;
+    size_t len;
+    char *err;
+    pid_t pid = lives_begin(&subject, plan, dir, 1000);
+    while (!is_there("checkpoints/step-0.ckpt"))
+        nanosleep(&moment, NULL);
+    kill(pid, SIGTERM);
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    assert_true(WIFEXITED(status));
+    assert_int_equal(WEXITSTATUS(status), 130);
+    assert_null(file_read(arena, in_dir("err"), &err, &len));
+    assert_non_null(strstr(err, " steps; --resume goes on from there"));
+    expect_all_well();
+    assert_int_equal(lives_resumed(arena, dir), 1);
+}
+
+/* ---- damage ------------------------------------------------------------- */
+
+static void
+damage(const char *name, size_t keep)
+{
+    char *bytes;
+    size_t len;
+    assert_null(file_read(arena, in_dir(name), &bytes, &len));
+    assert_true(len > keep);
+    bytes[len / 2] ^= 1;
+    assert_null(file_write(in_dir(name), bytes, keep ? keep : len));
+}
+
+static void
+the_newest_that_is_whole_is_taken(void **state)
+{
+    (void)state;
+    Ran r = run_there("", "--checkpoint checkpoints --every 8");
+    assert_int_equal(r.code, 0);
+    damage("checkpoints/step-24.ckpt", 0);
+    damage("checkpoints/step-16.ckpt", 1000);
+    r = run_there("", "--checkpoint checkpoints --every 100 --resume");
+    expect_told(
+        &r, 0,
+        "cannot resume from \"checkpoints/step-24.ckpt\": it is damaged "
+        "(checksum of its state); trying the one before it\n"
+        "cannot resume from \"checkpoints/step-16.ckpt\": it is cut "
+        "short: ");
+    expect_told(&r, 0, "resuming after step 8, from");
+    damage("checkpoints/step-8.ckpt", 0);
+    r = run_there("", "--checkpoint checkpoints --resume");
+    expect_told(&r, 1, "cannot resume from \"checkpoints/step-8.ckpt\"");
+}
+
+/* With checksums out of the way, whatever is in a file: it is refused, or the
+ * run is made ready. */
+static void
+load_damaged(const Plan *p, size_t at, unsigned char byte, size_t keep)
+{
+    char *bytes;
+    size_t len;
+    const char *path = in_dir("broken/step-8.ckpt");
+    FILE *nowhere = fopen("/dev/null", "w");
+    RtOptions options = {.checkpoint_dir = in_dir("broken"),
+                         .every = 8,
+                         .resume = true,
+                         .quiet = true,
+                         .load_only = true,
+                         .pipeline_threads = at % 2,
+                         .out = nowhere,
+                         .err = nowhere};
+    assert_null(
+        file_read(arena, in_dir("checkpoints/step-8.ckpt"), &bytes, &len));
+    bytes[at % len] = (char)byte;
+    assert_null(file_write(path, bytes, keep < len ? keep : len));
+    Status st = rt_run(p, &options);
+    if (st && status_kind(st) != STATUS_INPUT)
+        fail_msg("byte %zu = %u: %s", at % len, byte, status_message(st));
+    status_free(st);
+    fclose(nowhere);
+}
+
+static void
+damage_behind_the_checksums_does_no_harm(void **state)
+{
+    (void)state;
+    Plan *p;
+    struct stat info;
+    Ran r = run_there("", "--checkpoint checkpoints --every 8");
+    assert_int_equal(r.code, 0);
+    assert_null(file_make_folder(in_dir("broken")));
+    assert_int_equal(stat(in_dir("checkpoints/step-8.ckpt"), &info), 0);
+    assert_null(plan_read(arena, plan, &p));
+    setenv("TFD_CHECKSUMS", "0", 1);
+    size_t len = (size_t)info.st_size;
+    for (size_t at = 0; at < len; at += 1 + at / 40)
+        load_damaged(p, at, at % 3 ? 0xff : 0x80, SIZE_MAX);
+    for (size_t keep = 0; keep < len; keep += 1 + len / 50)
+        load_damaged(p, 0, 't', keep);
+    unsetenv("TFD_CHECKSUMS");
+}
+
+/* ---- files -------------------------------------------------------------- */
+
+static void
+summaries_may_be_moved_away(void **state)
+{
+    (void)state;
+    assert_true(dies_at(9, 3));
+    run_ok(arena, "mv %s %s", in_dir("logs"), in_dir("elsewhere"));
+    Ran r = run_there("", "--checkpoint checkpoints --resume");
+    expect_told(&r, 0, "No such file or directory; a new file begins here\n");
+}
+
+static void
+summaries_that_are_cut_short_are_told(void **state)
+{
+    (void)state;
+    FileNames names;
+    assert_true(dies_at(9, 3));
+    assert_null(file_list(arena, in_dir("logs"), &names));
+    for (int i = 0; i < names.len; i++)
+        if (names.data[i][0] != '.')
+            assert_int_equal(
+                truncate(
+                    arena_printf(arena, "%s/%s", in_dir("logs"), names.data[i]),
+                    30),
+                0);
+    Ran r = run_there("", "--checkpoint checkpoints --resume");
+    expect_told(&r, 0, " bytes; a new file begins here\n");
+}
+
+static const char many_steps[] =
+    "var w: f32 = 0.0\n"
+    "dataset d = range(80).shuffle(20).batch(1)\n"
+    "fn step(x) { w = w * 0.9 + all_reduce(sum, f32(sum(x))) }\n"
+    "main {\n"
+    "  for x in distribute(d) { run step(x) }\n"
+    "  print(\"{w:.9e}\")\n"
+    "}\n";
+
+/* The step that a life went on from, or -1. */
+static int64_t
+resumed_after(const char *err)
+{
+    const char *at = strstr(err, "resuming after step ");
+    return at ? atoll(at + strlen("resuming after step ")) : -1;
+}
+
+/* Whichever file operation fails, there is a message, and the next life goes on
+ * from where this one did, or later.  (Where an old checkpoint cannot be
+ * removed the run goes on to its end, and another one begins.) */
+static void
+no_failure_loses_a_checkpoint(void **state)
+{
+    (void)state;
+    int64_t last = 0, lives = 0;
+    write_text(in_dir("many.tfd"), many_steps);
+    run_ok(arena, "tfdc %s -o %s", in_dir("many.tfd"), in_dir("many.tfp"));
+    Ran want = run_ok(arena, "tfd-run %s", in_dir("many.tfp"));
+    for (int n = 1; n < 48; n++) {
+        Ran r = run(arena,
+                    "env TFD_FAIL=io:%d %s %s --checkpoint %s --every 1 "
+                    "--resume",
+                    n, getenv("TFD_RUN"), in_dir("many.tfp"), in_dir("c"));
+        int64_t step = resumed_after(r.err);
+        assert_true(step < 0 || step >= last);
+        last = step < 0 ? last : step;
+        lives += step > 0;
+        if (r.code == 0) {
+            assert_string_equal(r.out, want.out);
+            run_ok(arena, "rm -r %s", in_dir("c"));
+            last = 0;
+        } else if ((r.code != 1 && r.code != 3) || !strstr(r.err, "error: ")) {
+            fail_msg("io:%d: exit status %d: %s", n, r.code, r.err);
+        }
+    }
+    assert_true(lives > 9);
+    Ran r = run_ok(arena, "tfd-run %s --checkpoint %s --resume",
+                   in_dir("many.tfp"), in_dir("c"));
+    assert_string_equal(r.out, want.out);
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+
+int
+main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(a_life_may_end_at_any_step),
+        TEST(a_life_goes_on_from_far_back),
+        TEST(a_run_that_is_done_ends_the_same_again),
+        TEST(it_is_told_where_it_begins),
+        TEST(a_folder_in_use_needs_resume),
+        TEST(options_are_checked),
+        TEST(params_are_those_of_the_beginning),
+        TEST(other_plans_are_refused),
+        TEST(an_interrupt_ends_with_a_checkpoint),
+        TEST(the_newest_that_is_whole_is_taken),
+        TEST(damage_behind_the_checksums_does_no_harm),
+        TEST(summaries_may_be_moved_away),
+        TEST(summaries_that_are_cut_short_are_told),
+        TEST(no_failure_loses_a_checkpoint),
+    };
+    return cmocka_run_group_tests_name("resume", tests, begin_group, end_group);
+}

@@ -121,7 +121,7 @@ check_header(Arena *a, const char *path, const Header *h, const RtState *s,
                       "this one knows %d)",
                       h->format, FORMAT);
     if (s->wrong)
-        return refuse(path, "it is cut short");
+        return refuse(path, "it is cut short: %zu bytes", s->len);
     if (!has_hash(a, h->header, s->data, facts))
         return refuse(path, "it is damaged (checksum of its header)");
     return OK;
@@ -358,20 +358,16 @@ write_in_thread(void *arg)
     return NULL;
 }
 
-Status
+void
 rt_checkpoints_write(RtCheckpoints *c, int64_t step, const RtState *state,
                      RtEvents *events)
 {
-    TRY(rt_checkpoints_wait(c));
     c->step = step;
     c->state = state;
     c->events = events;
-    int error = pthread_create(&c->thread, NULL, write_in_thread, c);
-    if (error)
-        return status_new(STATUS_MACHINE, "no thread for a checkpoint: %s",
-                          strerror(error));
-    c->is_writing = true;
-    return OK;
+    c->is_writing = pthread_create(&c->thread, NULL, write_in_thread, c) == 0;
+    if (!c->is_writing)
+        write_in_thread(c);
 }
 
 Status

@@ -52,11 +52,12 @@ Status rt_checkpoints_newest(RtCheckpoints *c, Arena *a, FILE *notes,
 /* An error if there are any after a step: they are another run's. */
 Status rt_checkpoints_expect_none(const RtCheckpoints *c) MUST_USE;
 
-/* Begins to write one, in a thread; the state must not change until
- * rt_checkpoints_wait.  events, which may be NULL, reach the disk before.
- * Older ones are removed once it is there. */
-Status rt_checkpoints_write(RtCheckpoints *c, int64_t step,
-                            const RtState *state, RtEvents *events) MUST_USE;
+/* Begins to write one, in a thread if there is one to be had; the state must
+ * not change until rt_checkpoints_wait, nor may another one begin.  events,
+ * which may be NULL, reach the disk before.  Older ones are removed once it is
+ * there. */
+void rt_checkpoints_write(RtCheckpoints *c, int64_t step, const RtState *state,
+                          RtEvents *events);
 
 /* Until the last one is on the disk; what became of it. */
 Status rt_checkpoints_wait(RtCheckpoints *c) MUST_USE;

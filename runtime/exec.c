@@ -221,9 +221,7 @@ call_main(RtRun *run, RtInvocation *main)
     run->stats.ready = rt_seconds();
     int32_t end = main->fn->code(&main->call);
     rt_progress_clear(&run->progress);
-    if (fflush(run->options->out) != 0 || ferror(run->options->out))
-        return status_new(STATUS_MACHINE,
-                          "cannot write what the program prints");
+    TRY(rt_flush(run));
     return end == END_NOT ? rt_end_checkpoints(run) : status_of_run(run);
 }
 

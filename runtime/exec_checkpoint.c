@@ -300,8 +300,8 @@ write_checkpoint(RtInvocation *main, int64_t safepoint)
     rt_params_carry(run, &r->written);
     events_carry(run, &r->written);
     TRY(main_carry(run, main, &safepoint, &r->written));
-    return rt_checkpoints_write(r->folder, run->stats.steps, &r->written,
-                                run->events);
+    rt_checkpoints_write(r->folder, run->stats.steps, &r->written, run->events);
+    return OK;
 }
 
 /* Also a run that has done nothing has begun: with its params, and with a file
@@ -355,9 +355,7 @@ rt_checkpoint(RtInvocation *main, int32_t safepoint)
         return OK;
     if (run->stats.steps % o->every != 0 && !rt_is_interrupted(run))
         return OK;
-    if (fflush(o->out) != 0)
-        return status_new(STATUS_MACHINE,
-                          "cannot write what the program prints");
+    TRY(rt_flush(run));
     return write_checkpoint(main, safepoint);
 }
 

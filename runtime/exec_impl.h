@@ -247,6 +247,8 @@ void rt_bind_launches(RtRun *run);
 
 /* exec_print.c */
 
+/* What was printed so far is out of our hands. */
+Status rt_flush(const RtRun *run) MUST_USE;
 /* What the replicas printed in a step. */
 void rt_print_lines(RtRun *run);
 /* The text of an operation with a format: its values are those of the operands

@@ -88,6 +88,16 @@ rt_add_text(Str *to, RtInvocation *inv, const RtHostOp *h, int first)
     format_text(to, ir_text(h->op, A_format), n, actor->args);
 }
 
+Status
+rt_flush(const RtRun *run)
+{
+    FILE *out = run->options->out;
+    if (fflush(out) != 0 || ferror(out))
+        return status_new(STATUS_MACHINE,
+                          "cannot write what the program prints");
+    return OK;
+}
+
 static void
 write_out(RtRun *run, const char *text, size_t len)
 {

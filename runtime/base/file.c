@@ -57,6 +57,12 @@ cannot_open(const char *path)
 }
 
 static Status
+cannot_open_folder(const char *path)
+{
+    return file_error(errno, "cannot open the folder \"%s\"", path);
+}
+
+static Status
 cannot_create(const char *path)
 {
     return file_error(errno, "cannot create \"%s\"", path);
@@ -124,6 +130,13 @@ try_close(int fd)
         error = errno;
     errno = error;
     return !error;
+}
+
+/* NULL is the end when errno is 0. */
+static const struct dirent *
+try_readdir(DIR *d)
+{
+    return fails(EIO) ? NULL : readdir(d);
 }
 
 static size_t
@@ -376,9 +389,9 @@ file_list(Arena *a, const char *folder, FileNames *out)
     *out = (FileNames){0};
     DIR *d = fails(EIO) ? NULL : opendir(folder);
     if (!d)
-        return file_error(errno, "cannot open the folder \"%s\"", folder);
+        return cannot_open_folder(folder);
     const struct dirent *entry;
-    while (errno = 0, (entry = readdir(d)))
+    while (errno = 0, (entry = try_readdir(d)))
         VEC_PUSH(a, *out, arena_strdup(a, entry->d_name));
     Status st = OK;
     if (errno)
@@ -413,7 +426,7 @@ file_lock_folder(const char *path, int *fd)
 {
     *fd = try_open(path, O_RDONLY | O_DIRECTORY);
     if (*fd < 0)
-        return file_error(errno, "cannot open the folder \"%s\"", path);
+        return cannot_open_folder(path);
     if (try_lock(*fd))
         return OK;
     close(*fd);
@@ -448,7 +461,7 @@ cut_behind(int fd, const char *path, int64_t len)
         return status_new(STATUS_INPUT, "\"%s\" has lost some of its %lld bytes",
                           path, (long long)len);
     if (!known || fails(EIO) || ftruncate(fd, len) < 0)
-        return file_error(errno, "cannot write \"%s\"", path);
+        return cannot_write(errno, path);
     return OK;
 }
 
@@ -457,7 +470,7 @@ file_continue(const char *path, int64_t len, int *fd)
 {
     *fd = try_open(path, O_WRONLY | O_APPEND);
     if (*fd < 0)
-        return file_error(errno, "cannot open \"%s\"", path);
+        return cannot_open(path);
     Status st = cut_behind(*fd, path, len);
     if (st) {
         close(*fd);
@@ -469,5 +482,5 @@ file_continue(const char *path, int64_t len, int *fd)
 Status
 file_sync(int fd, const char *path)
 {
-    return try_sync(fd) ? OK : file_error(errno, "cannot write \"%s\"", path);
+    return try_sync(fd) ? OK : cannot_write(errno, path);
 }

@@ -398,6 +398,25 @@ damage_behind_the_checksums_does_no_harm(void **state)
     unsetenv("TFD_CHECKSUMS");
 }
 
+/* The name of the event file has no folder in it. */
+static void
+a_name_that_leads_elsewhere_is_refused(void **state)
+{
+    (void)state;
+    char *bytes;
+    size_t len;
+    Ran r = run_there("", "--checkpoint checkpoints --every 8");
+    assert_int_equal(r.code, 0);
+    const char *path = in_dir("checkpoints/step-24.ckpt");
+    assert_null(file_read(arena, path, &bytes, &len));
+    char *name = memmem(bytes, len, "events.out", 10);
+    assert_non_null(name);
+    name[6] = '/';
+    assert_null(file_write(path, bytes, len));
+    r = run_there("TFD_CHECKSUMS=0", "--checkpoint checkpoints --resume");
+    expect_told(&r, 1, "\" is no name of a file");
+}
+
 /* ---- files -------------------------------------------------------------- */
 
 static void
@@ -456,11 +475,11 @@ no_failure_loses_a_checkpoint(void **state)
     write_text(in_dir("many.tfd"), many_steps);
     run_ok(arena, "tfdc %s -o %s", in_dir("many.tfd"), in_dir("many.tfp"));
     Ran want = run_ok(arena, "tfd-run %s", in_dir("many.tfp"));
-    for (int n = 1; n < 48; n++) {
+    for (int n = 1; n < 60; n++) {
         Ran r = run(arena,
-                    "env TFD_FAIL=io:%d %s %s --checkpoint %s --every 1 "
-                    "--resume",
-                    n, getenv("TFD_RUN"), in_dir("many.tfp"), in_dir("c"));
+                    "env -C %s TFD_FAIL=io:%d %s many.tfp --checkpoint c "
+                    "--every 1 --resume",
+                    dir, n, getenv("TFD_RUN"));
         int64_t step = resumed_after(r.err);
         assert_true(step < 0 || step >= last);
         last = step < 0 ? last : step;
@@ -496,6 +515,7 @@ main(void)
         TEST(an_interrupt_ends_with_a_checkpoint),
         TEST(the_newest_that_is_whole_is_taken),
         TEST(damage_behind_the_checksums_does_no_harm),
+        TEST(a_name_that_leads_elsewhere_is_refused),
         TEST(summaries_may_be_moved_away),
         TEST(summaries_that_are_cut_short_are_told),
         TEST(no_failure_loses_a_checkpoint),

@@ -145,6 +145,79 @@ failures_name_the_file_and_the_reason(void **state)
     status_free(st);
 }
 
+/* ---- folders, and files that go on -------------------------------------- */
+
+static void
+a_folder_lists_what_it_holds(void **state)
+{
+    (void)state;
+    FileNames names;
+    int found = 0;
+    write_ok("one", "");
+    write_ok("two", "");
+    assert_null(file_list(arena, dir, &names));
+    assert_int_equal(names.len, 4); /* and . and .. */
+    for (int i = 0; i < names.len; i++)
+        found += strcmp(names.data[i], "one") == 0;
+    assert_int_equal(found, 1);
+    expect_failure(file_list(arena, "/no/such", &names), STATUS_INPUT,
+                   "cannot open the folder \"/no/such\": No such file or "
+                   "directory");
+}
+
+static void
+a_file_is_removed_once(void **state)
+{
+    (void)state;
+    write_ok("a", "");
+    assert_null(file_remove(in_dir("a")));
+    assert_null(file_remove(in_dir("a")));
+    assert_int_equal(empty_dir(), 0);
+    Status st = file_remove(dir);
+    assert_non_null(strstr(status_message(st), "cannot remove \"/tmp/"));
+    status_free(st);
+}
+
+static void
+a_locked_folder_is_anothers_until_it_is_closed(void **state)
+{
+    (void)state;
+    int first, second;
+    assert_null(file_lock_folder(dir, &first));
+    Status st = file_lock_folder(dir, &second);
+    assert_non_null(strstr(status_message(st), "is in use by another process"));
+    status_free(st);
+    assert_int_equal(second, -1);
+    close(first);
+    assert_null(file_lock_folder(dir, &second));
+    close(second);
+    expect_failure(file_lock_folder("/no/such", &second), STATUS_INPUT,
+                   "cannot open the folder \"/no/such\": No such file or "
+                   "directory");
+}
+
+static void
+a_file_goes_on_behind_what_stays(void **state)
+{
+    (void)state;
+    int fd;
+    write_ok("a", "kept, gone");
+    assert_null(file_continue(in_dir("a"), 4, &fd));
+    expect_content("a", "kept");
+    assert_null(file_add(fd, "a", " and more", 9));
+    assert_null(file_sync(fd, "a"));
+    close(fd);
+    expect_content("a", "kept and more");
+    Status st = file_continue(in_dir("a"), 14, &fd);
+    assert_non_null(strstr(status_message(st), "/a\" has lost some of its 14 bytes"));
+    status_free(st);
+    assert_int_equal(fd, -1);
+    expect_content("a", "kept and more");
+    st = file_continue(in_dir("none"), 0, &fd);
+    assert_non_null(strstr(status_message(st), "No such file"));
+    status_free(st);
+}
+
 /* A run of this program in which TFD_FAIL is read anew: its first argument
  * says what to do to the file "a". */
 static const char *job;
@@ -290,6 +363,10 @@ main(int argc, char **argv)
         FILE_TEST(pipes_are_read_to_their_end),
         FILE_TEST(links_and_devices_stay_what_they_are),
         FILE_TEST(failures_name_the_file_and_the_reason),
+        FILE_TEST(a_folder_lists_what_it_holds),
+        FILE_TEST(a_file_is_removed_once),
+        FILE_TEST(a_locked_folder_is_anothers_until_it_is_closed),
+        FILE_TEST(a_file_goes_on_behind_what_stays),
     };
     return cmocka_run_group_tests_name("file", tests, NULL, NULL);
 }

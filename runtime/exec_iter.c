@@ -179,10 +179,24 @@ rt_prepare_iter_next(RtRun *run, RtFn *fn, RtHostOp *h)
     return OK;
 }
 
+/* All iterators of a dataset count its passes together. */
+static uint64_t
+passes_of(const RtRun *run, const IrIter *ir)
+{
+    uint64_t passes = 0;
+    for (int i = 0; i < run->module->iters.len; i++) {
+        const RtIterator *it = &run->iterators[i];
+        if (strcmp(it->ir->datasets.data[0], ir->datasets.data[0]) == 0)
+            passes += rt_iter_passes(it->iter);
+    }
+    return passes;
+}
+
 int32_t
 rt_op_iter_open(RtInvocation *inv, const RtHostOp *h)
 {
-    Status st = rt_iter_open(h->iterator->iter);
+    const RtIterator *it = h->iterator;
+    Status st = rt_iter_open(it->iter, passes_of(inv->actor->run, it->ir));
     return st ? rt_fault_status(inv, h, st) : END_NOT;
 }
 

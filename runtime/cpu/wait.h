@@ -22,7 +22,7 @@ typedef struct RtWord {
 } RtWord;
 
 static inline uint32_t
-rt_word_load(RtWord *w)
+rt_word_load(const RtWord *w)
 {
     return atomic_load_explicit(&w->value, memory_order_acquire);
 }

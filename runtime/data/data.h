@@ -46,9 +46,12 @@ typedef struct RtIter RtIter;
 Status rt_iter_new(const IrModule *m, const IrIter *iter, int num_replicas,
                    const RtDataOptions *options, RtIter **out) MUST_USE;
 
-/* Starts a pass from the beginning.  Passes are counted: reshuffling depends
+/* Starts pass `number` of the dataset from the beginning: reshuffling depends
  * on the number, and on nothing else that happened before. */
-Status rt_iter_open(RtIter *it) MUST_USE;
+Status rt_iter_open(RtIter *it, uint64_t number) MUST_USE;
+
+/* How often it was opened. */
+uint32_t rt_iter_passes(const RtIter *it);
 
 /* Whether a replica has data for another step.  An error ends the pass. */
 Status rt_iter_has_next(RtIter *it, bool *out) MUST_USE;

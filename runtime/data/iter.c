@@ -38,6 +38,7 @@ struct RtIter {
     RtWord made;     /* slots filled so far */
     RtWord released; /* slots given back so far */
     RtWord pass;     /* opened so many times */
+    _Atomic uint64_t number; /* that the open pass has in the dataset */
     _Atomic bool quit;
     pthread_mutex_t work; /* held while a slot is filled or all is carried */
     uint32_t making;      /* who fills slots: the pass it is in */
@@ -61,7 +62,7 @@ make_step(RtIter *it, Slot *s)
 {
     if (it->making != s->pass) {
         it->making = s->pass;
-        TRY(rt_division_rewind(it->division, s->pass - 1));
+        TRY(rt_division_rewind(it->division, atomic_load(&it->number)));
     }
     return rt_division_next(it->division, &s->step, &s->end);
 }
@@ -220,13 +221,21 @@ start_thread(RtIter *it)
     return OK;
 }
 
+uint32_t
+rt_iter_passes(const RtIter *it)
+{
+    return rt_word_load(&it->pass);
+}
+
+/* Who makes steps looks for the pass first, and then for its number. */
 Status
-rt_iter_open(RtIter *it)
+rt_iter_open(RtIter *it, uint64_t number)
 {
     if (it->current)
         release_slot(it);
     it->current = NULL;
     it->have_next = it->ended = false;
+    atomic_store(&it->number, number);
     rt_word_add(&it->pass, 1);
     if (it->threads)
         return it->thread_runs ? OK : start_thread(it);
@@ -297,9 +306,13 @@ rt_iter_carry(RtIter *it, RtState *s)
 {
     pthread_mutex_lock(&it->work);
     uint32_t pass = rt_word_load(&it->pass);
+    uint64_t number = atomic_load(&it->number);
     rt_state_u32(s, &pass);
-    if (s->reads)
+    rt_state_u64(s, &number);
+    if (s->reads) {
         rt_word_store(&it->pass, pass);
+        atomic_store(&it->number, number);
+    }
     if (pass > 0)
         pass_carry(it, s);
     bool starts = s->reads && !s->wrong && it->threads && pass > 0;

@@ -703,7 +703,7 @@ resumed_after(const char *before, const char *after, const char *stages)
     Pipe pipe = {.stages = stages, .dir = folder};
     write_text("t.csv", before);
     PipeRun run = pipe_run(arena, &pipe);
-    assert_null(rt_iter_open(run.it));
+    assert_null(rt_iter_open(run.it, rt_iter_passes(run.it)));
     assert_null(rt_iter_next(run.it));
     write_text("t.csv", after);
     PipeRun other = pipe_carry(arena, &pipe, &run);
@@ -731,7 +731,7 @@ files_that_came_are_not_gone_on_with(void **state)
                  .dir = folder};
     write_text("new1", "AB");
     PipeRun run = pipe_run(arena, &pipe), other;
-    assert_null(rt_iter_open(run.it));
+    assert_null(rt_iter_open(run.it, rt_iter_passes(run.it)));
     assert_null(rt_iter_next(run.it));
     write_text("new2", "C");
     RtState state_of = rt_state_writer(arena, 0);

@@ -57,7 +57,7 @@ begin_pass(const PipeRun *run, int n)
 {
     bool more = true;
     int steps = 0;
-    assert_null(rt_iter_open(run->it));
+    assert_null(rt_iter_open(run->it, rt_iter_passes(run->it)));
     for (; steps < n && more; steps += more) {
         assert_null(rt_iter_has_next(run->it, &more));
         if (more)
@@ -216,7 +216,7 @@ has_next_takes_nothing(void **state)
     Pipe pipe = {.stages = pipelines[2]};
     (void)state;
     PipeRun run = pipe_run(arena, &pipe);
-    assert_null(rt_iter_open(run.it));
+    assert_null(rt_iter_open(run.it, rt_iter_passes(run.it)));
     for (int i = 0; i < 3; i++) {
         assert_null(rt_iter_has_next(run.it, &more));
         assert_true(more);
@@ -301,7 +301,7 @@ a_thread_keeps_up(void **state)
     int64_t step = 0;
     (void)state;
     PipeRun run = pipe_run(arena, &pipe);
-    assert_null(rt_iter_open(run.it));
+    assert_null(rt_iter_open(run.it, rt_iter_passes(run.it)));
     while (assert_null(rt_iter_has_next(run.it, &more)), more) {
         assert_null(rt_iter_next(run.it));
         const int64_t *x = rt_iter_data(run.it, 1, 0);

@@ -295,7 +295,7 @@ pipe_rest(Arena *a, const PipeRun *run)
 const char *
 pipe_pass(Arena *a, const PipeRun *run)
 {
-    assert_null(rt_iter_open(run->it));
+    assert_null(rt_iter_open(run->it, rt_iter_passes(run->it)));
     return pipe_rest(a, run);
 }
 
@@ -316,7 +316,7 @@ pipe_pass_in_turns(Arena *a, const Pipe *pipe)
 {
     Str s = str_new(a);
     PipeRun run = pipe_run(a, pipe);
-    assert_null(rt_iter_open(run.it));
+    assert_null(rt_iter_open(run.it, rt_iter_passes(run.it)));
     do
         run = pipe_carry(a, pipe, &run);
     while (add_next(&s, &run));
@@ -340,7 +340,7 @@ pipe_numbers(Arena *a, const PipeRun *run)
 {
     Numbers numbers = {0};
     bool more;
-    assert_null(rt_iter_open(run->it));
+    assert_null(rt_iter_open(run->it, rt_iter_passes(run->it)));
     for (;;) {
         assert_null(rt_iter_has_next(run->it, &more));
         if (!more)

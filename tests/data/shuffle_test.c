@@ -223,6 +223,28 @@ batches_of_several_sizes_are_shuffled(void **state)
         assert_complete(pipe_numbers(arena, &run), 17, 1);
 }
 
+/* Another iterator may have done the passes before. */
+static void
+a_pass_is_what_its_number_says(void **state)
+{
+    Pipe pipe = {.stages = SOURCE
+                 "shuffle buffer=64 seed=2 reshuffle=1 has_seed=1 : i64\n"
+                 "batch size=5 drop_remainder=0 : i64[b5]"};
+    (void)state;
+    for (int threads = 0; threads < 2; threads++) {
+        pipe.threads = threads;
+        PipeRun run = pipe_run(arena, &pipe), other = pipe_run(arena, &pipe);
+        const char *passes[3];
+        for (int i = 0; i < 3; i++)
+            passes[i] = pipe_pass(arena, &run);
+        assert_string_not_equal(passes[0], passes[2]);
+        for (int i = 2; i >= 0; i--) {
+            assert_null(rt_iter_open(other.it, (uint64_t)i));
+            assert_string_equal(pipe_rest(arena, &other), passes[i]);
+        }
+    }
+}
+
 static void
 components_stay_together(void **state)
 {
@@ -233,7 +255,7 @@ components_stay_together(void **state)
     bool more;
     (void)state;
     PipeRun run = pipe_run(arena, &pipe);
-    assert_null(rt_iter_open(run.it));
+    assert_null(rt_iter_open(run.it, rt_iter_passes(run.it)));
     while (assert_null(rt_iter_has_next(run.it, &more)), more) {
         assert_null(rt_iter_next(run.it));
         const int64_t *x = rt_iter_data(run.it, 0, 0);
@@ -258,6 +280,7 @@ main(void)
         TEST(without_a_seed_that_of_the_run_counts),
         TEST(two_shuffles_without_seed_differ),
         TEST(passes_differ_unless_told_not_to),
+        TEST(a_pass_is_what_its_number_says),
         TEST(repetitions_are_passes),
         TEST(devices_do_not_change_the_order),
         TEST(batches_of_several_sizes_are_shuffled),

@@ -296,7 +296,7 @@ static Status
 take_steps(RtIter *it)
 {
     bool more = true;
-    TRY(rt_iter_open(it));
+    TRY(rt_iter_open(it, rt_iter_passes(it)));
     for (int i = 0; i < MAX_STEPS && more; i++) {
         TRY(rt_iter_has_next(it, &more));
         if (more)

@@ -228,6 +228,19 @@ give_scalar(Interp *in, IrOp *op, Scalar x)
         ref_set(interp_shaped(in, r, op->results[0]), 0, x);
 }
 
+/* Of the dataset that the iterator goes over, whichever iterator began them. */
+static uint64_t
+passes_of(const Interp *in, const char *name)
+{
+    uint64_t passes = 0;
+    const IrIter *iter = ir_iter_find(in->m, name);
+    for (int i = 0; i < in->m->iters.len; i++)
+        if (in->feeds[i].it && strcmp(in->m->iters.data[i]->datasets.data[0],
+                                      iter->datasets.data[0]) == 0)
+            passes += rt_iter_passes(in->feeds[i].it);
+    return passes;
+}
+
 static Status
 do_iter(Interp *in, IrOp *op)
 {
@@ -236,7 +249,7 @@ do_iter(Interp *in, IrOp *op)
     TRY(iter_of(in, ir_text(op, A_iter), &feed));
     if (op->kind == OP_iter_open) {
         feed->steps = 0;
-        return rt_iter_open(feed->it);
+        return rt_iter_open(feed->it, passes_of(in, ir_text(op, A_iter)));
     }
     if (op->kind == OP_iter_next) {
         feed->steps++;

@@ -333,13 +333,12 @@ part_of_equal(Grad *g, IrValue *v, const IrType *x, int axis)
     return ir_build_reduce(g->b, OP_sum, picked, &sum_axis, 1, false, g->loc);
 }
 
-/* The same of a batch's rows, which are not equally many: a contraction with
- * the one-hot rows of their numbers. */
+/* The same of a batch's rows, which are not equally many: those from the
+ * replica's first one on. */
 static IrValue *
 part_of_batch(Grad *g, IrValue *v, const IrType *x, int axis)
 {
-    Dim n = x->dims[axis], all = v->type.dims[axis];
-    Dim column[2] = {n, dim_const(1)}, row[2] = {dim_const(1), all};
+    Dim n = x->dims[axis];
     if (n.c != 0)
         UNREACHABLE("all_gather of a batch with rows added");
     IrOp *start = ir_build_op(g->b, OP_row_start, 0, NULL, g->loc);
@@ -349,22 +348,11 @@ part_of_batch(Grad *g, IrValue *v, const IrType *x, int axis)
     if (n.k != 1)
         first =
             grad2(g, OP_mul, first, ir_const_int(g->b, DT_i64, n.k, g->loc));
-    IrValue *mine = grad2(
-        g, OP_add, ir_build_iota(g->b, DT_i64, 2, column, 0, g->loc), first);
-    IrValue *one_hot = ir_build_cast(
-        g->b,
-        grad2(g, OP_eq, mine, ir_build_iota(g->b, DT_i64, 2, row, 1, g->loc)),
-        v->type.dtype, g->loc);
-    int64_t contract_x = 1, contract_y = axis, perm[IR_MAX_RANK];
-    IrDotAxes axes = {.contract_x = &contract_x,
-                      .contract_y = &contract_y,
-                      .num_contract = 1};
-    IrValue *part = ir_build_dot(g->b, one_hot, v, &axes, g->loc);
-    perm[axis] = 0;
-    for (int i = 0, k = 1; i < x->rank; i++)
-        if (i != axis)
-            perm[i] = k++;
-    return ir_build_transpose(g->b, part, perm, g->loc);
+    IrValue *count = ir_build_iota(g->b, DT_i64, 1, &n, 0, g->loc);
+    IrValue *operands[2] = {v, grad2(g, OP_add, count, first)};
+    IrOp *take = ir_build_op(g->b, OP_take, 2, operands, g->loc);
+    ir_set_int(take, A_axis, axis);
+    return ir_build_infer(take);
 }
 
 /* What arrives on all replicas, summed; of it this replica's part. */

@@ -245,11 +245,38 @@ find_active_loop(Wanted *w, IrOp *op)
     return any;
 }
 
+/* Whether something in b is made of what is wanted. */
+static bool
+uses_active(const Wanted *w, const IrBlock *b)
+{
+    for (const IrOp *op = b->first; op; op = op->next) {
+        if (is_wanted_read(w, op) || has_active_operand(op))
+            return true;
+        for (int i = 0; i < op->num_regions; i++)
+            if (uses_active(w, op->regions[i]))
+                return true;
+    }
+    return false;
+}
+
+/* A gradient that comes to what a merge made of wanted values cannot go on:
+ * grad_rule_none says so.  What was made of others asks for none. */
+static bool
+find_active_merge(Wanted *w, IrOp *op)
+{
+    bool any = uses_active(w, op->regions[0]);
+    for (int i = 0; any && i < op->num_results; i++)
+        activate(w, op->results[i]);
+    return any;
+}
+
 static bool
 find_active_op(Wanted *w, IrOp *op)
 {
     if (op->kind == OP_if)
         return find_active_if(w, op);
+    if (op->kind == OP_merge)
+        return find_active_merge(w, op);
     if (op->kind == OP_for || op->kind == OP_while)
         return find_active_loop(w, op);
     if (!is_wanted_read(w, op) &&

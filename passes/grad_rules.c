@@ -57,8 +57,11 @@ grad_rule_zero(Grad *g, const IrOp *op)
 void
 grad_rule_none(Grad *g, const IrOp *op)
 {
-    grad_error(g->cx, op, NULL, "there is no gradient through %s",
-               ir_op_info[op->kind].name);
+    static const char instead[] =
+        "all_reduce, all_gather and global_mean have one; stop_gradient(...) "
+        "around the merge says that none is wanted";
+    grad_error(g->cx, op, op->kind == OP_merge ? instead : NULL,
+               "there is no gradient through %s", ir_op_info[op->kind].name);
 }
 
 /* ---- one operand -------------------------------------------------------- */

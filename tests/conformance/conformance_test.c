@@ -46,6 +46,7 @@ typedef struct Way {
     char kind;           /* of its line: '!' '-' '/' */
     const char *message; /* of what was refused or stopped */
     const char *printed;
+    const char *placed; /* its IR, once a line asks for it */
 } Way;
 
 static const char *
@@ -61,7 +62,7 @@ static void
 take_way(Way *w)
 {
     const char *plan = "program.tfp";
-    w->message = w->printed = NULL;
+    w->message = w->printed = w->placed = NULL;
     if (w->kind == '-') {
         w->message = refuse(w);
         return;
@@ -76,6 +77,15 @@ take_way(Way *w)
         fail_msg("%s %s: exit status %d", w->path, w->options, r.code);
     w->message = r.err;
     w->printed = r.out;
+}
+
+static const char *
+placed_ir(Way *w)
+{
+    if (!w->placed)
+        w->placed =
+            run_ok(arena, "tfdc %s --to placed %s", w->path, w->options).out;
+    return w->placed;
 }
 
 /* Behind the names of cases that text begins with: "RED-12, RED-32: ". */
@@ -104,16 +114,12 @@ with_line_ends(const char *text)
 }
 
 static void
-check_line(const Way *w, char kind, const char *wanted)
+check_line(Way *w, char kind, const char *wanted)
 {
     if (kind == '>')
         check_text(w, w->printed, with_line_ends(wanted));
-    else if (kind == '?' && w->message)
-        check_text(w, w->message, wanted);
     else if (kind == '?')
-        check_text(
-            w, run_ok(arena, "tfdc %s --to placed %s", w->path, w->options).out,
-            wanted);
+        check_text(w, w->message ? w->message : placed_ir(w), wanted);
 }
 
 static void
@@ -136,6 +142,56 @@ check_program(void **state)
         take_way(&w);
     }
 }
+
+/* ---- the page ------------------------------------------------------------ */
+
+static void
+page_says(const char *program, int code, const char *text)
+{
+    const char *dir = work_dir(arena);
+    const char *cases = arena_printf(arena, "%s/cases.md", dir);
+    write_text(cases, "## ONE: numbers\n"
+                      "| ONE-01 | 1 + 1 | 2 | here |\n"
+                      "## FAR: apart\n"
+                      "Needs several processes: two talk.\n"
+                      "| FAR-01 | hello | hello | there |\n");
+    write_text(arena_printf(arena, "%s/one.tfd", dir), program);
+    Ran r = run(arena, "%s %s %s", getenv("GEN_CONFORMANCE"), cases, dir);
+    assert_int_equal(r.code, code);
+    if (!strstr(code ? r.err : r.out, text))
+        fail_msg("\"%s\" is not in\n%s%s", text, r.err, r.out);
+}
+
+static void
+page_lists_each_case(void **state)
+{
+    (void)state;
+    page_says("  assert(1 + 1 == 2, \"ONE-01\")\n", 0,
+              "| ONE-01 | 1 + 1 | 2 | `one.tfd` | passes |\n");
+    page_says("#? ONE-01: 2\n#~ ONE-01 otherwise: it is 3\n", 0,
+              "| `one.tfd` | tfd decides otherwise: it is 3 |\n");
+    page_says("#~ ONE-01 needs several processes: two\n", 0,
+              "| `one.tfd` | needs several processes: two |\n");
+    page_says("#? ONE-01: 2\n", 0,
+              "| FAR-01 | hello | hello |  | needs several processes: two "
+              "talk. |\n");
+}
+
+static void
+page_misses_no_case(void **state)
+{
+    static const char none[] =
+        "ONE-01: no program holds it, and nothing marks it";
+    (void)state;
+    page_says("", 1, none);
+    page_says("# ONE-01 in a comment\n", 1, none);
+    page_says("#~ ONE-01 otherwise: but nothing checks it\n", 1, none);
+    page_says("#? ONE-01: 2\n#~ ONE-01 whatever: 3\n", 1,
+              "one.tfd: ONE-01 is marked as \"whatever: 3\"");
+    page_says("#? ONE-01, TWO-02: 2\n", 1, "one.tfd: TWO-02 is no case");
+}
+
+/* ---- the programs -------------------------------------------------------- */
 
 static int
 compare_names(const void *a, const void *b)
@@ -170,15 +226,16 @@ main(void)
     Names names =
         list_programs(arena_printf(arena, "%s/tests/conformance", root));
     struct CMUnitTest *tests =
-        NEW_ARRAY(arena, struct CMUnitTest, (size_t)names.len);
-    for (int i = 0; i < names.len; i++) {
-        tests[i].name = names.data[i];
-        tests[i].test_func = check_program;
-        tests[i].initial_state = names.data[i];
-    }
+        NEW_ARRAY(arena, struct CMUnitTest, (size_t)names.len + 2);
+    tests[0] = (struct CMUnitTest)cmocka_unit_test(page_lists_each_case);
+    tests[1] = (struct CMUnitTest)cmocka_unit_test(page_misses_no_case);
+    for (int i = 0; i < names.len; i++)
+        tests[2 + i] = (struct CMUnitTest){.name = names.data[i],
+                                           .test_func = check_program,
+                                           .initial_state = names.data[i]};
     int failed = names.len == 0 ||
                  _cmocka_run_group_tests("conformance", tests,
-                                         (size_t)names.len, NULL, NULL);
+                                         (size_t)names.len + 2, NULL, NULL);
     arena_release(arena);
     return failed;
 }

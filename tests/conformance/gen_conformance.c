@@ -24,7 +24,7 @@
 
 enum { ID_LEN = 6 }; /* RED-01 */
 
-typedef enum Mark { NO_MARK, OTHERWISE, PROCESSES, OPEN, NUM_MARKS } Mark;
+typedef enum Mark { NO_MARK, OTHERWISE, PROCESSES, NUM_MARKS } Mark;
 
 static const struct {
     const char *word, *result;
@@ -32,7 +32,6 @@ static const struct {
     [NO_MARK] = {"", "passes"},
     [OTHERWISE] = {"otherwise: ", "tfd decides otherwise: "},
     [PROCESSES] = {"needs several processes: ", "needs several processes: "},
-    [OPEN] = {"open: ", "no program yet"},
 };
 
 typedef struct Area {
@@ -237,7 +236,7 @@ settle(void)
             c->mark = PROCESSES;
             c->why = a->processes;
         } else if (!is_held(c)) {
-            c->mark = OPEN;
+            complain("%s: no program holds it, and nothing marks it", c->id);
         }
     }
 }
@@ -257,7 +256,7 @@ print_counts(void)
             all[m] += n[m];
         printf("| %.*s | %d | %d | %d | %d |\n",
                (int)strcspn(areas.data[a].title, "("), areas.data[a].title,
-               n[NO_MARK] + n[OTHERWISE] + n[PROCESSES] + n[OPEN], n[NO_MARK],
+               n[NO_MARK] + n[OTHERWISE] + n[PROCESSES], n[NO_MARK],
                n[OTHERWISE], n[PROCESSES]);
     }
     printf("| **all** | %d | %d | %d | %d |\n", cases.len, all[NO_MARK],

@@ -107,7 +107,7 @@ refill_packed(RtStream *s, bool *end)
     s->z.avail_in = (unsigned)got;
     *end = got == 0;
     if (*end && !s->whole)
-        return damaged(s, MESSAGE("it is cut short"));
+        return damaged(s, message_part("its end is missing"));
     return OK;
 }
 
@@ -128,8 +128,9 @@ read_packed(RtStream *s, char *to, size_t n, size_t *got)
         if (result == Z_STREAM_END)
             begin_next_part(s);
         else if (result != Z_OK && result != Z_BUF_ERROR)
-            return damaged(s, s->z.msg ? s->z.msg
-                                       : MESSAGE("it asks for a dictionary"));
+            return damaged(s, s->z.msg
+                                  ? s->z.msg
+                                  : message_part("it asks for a dictionary"));
     }
     *got = (size_t)(s->z.next_out - (unsigned char *)to);
     return OK;

@@ -6,12 +6,9 @@
  */
 #include "tests/unit/unit.h"
 
-#include <endian.h>
 #include <unistd.h>
-#include <zip.h>
-#include <zlib.h>
-#include "runtime/base/crc.h"
 #include "runtime/base/file.h"
+#include "tests/data/make.h"
 #include "tests/data/pipe.h"
 
 static Arena *arena;
@@ -52,29 +49,20 @@ release_arena(void **state)
 static void
 write_file(const char *name, const void *bytes, size_t len)
 {
-    const char *path = arena_printf(arena, "%s/%s", folder, name);
-    assert_null(file_write(path, bytes, len));
+    make_file(arena_printf(arena, "%s/%s", folder, name), bytes, len);
+}
+
+static void
+write_packed(const char *name, int packing, const void *bytes, size_t len)
+{
+    make_packed(arena_printf(arena, "%s/%s", folder, name), packing, bytes,
+                len);
 }
 
 static void
 write_text(const char *name, const char *text)
 {
     write_file(name, text, strlen(text));
-}
-
-/* Packed by gzip (31) or zlib (15), as deflateInit2 calls them. */
-static void
-write_packed(const char *name, int bits, const void *bytes, size_t len)
-{
-    static unsigned char packed[4096];
-    z_stream z = {.next_in = (unsigned char *)(uintptr_t)bytes,
-                  .avail_in = (unsigned)len,
-                  .next_out = packed,
-                  .avail_out = sizeof packed};
-    assert_int_equal(deflateInit2(&z, 9, Z_DEFLATED, bits, 8, 0), Z_OK);
-    assert_int_equal(deflate(&z, Z_FINISH), Z_STREAM_END);
-    deflateEnd(&z);
-    write_file(name, packed, z.total_out);
 }
 
 /* What a dataset of these stages gives. */
@@ -270,7 +258,7 @@ idx_files(void **state)
     (void)state;
     write_file("t.idx", bytes, sizeof bytes);
     expect(stages, "[[1 2] [3 4]]; [[5 6]]");
-    write_packed("t.idx", 31, bytes, sizeof bytes);
+    write_packed("t.idx", MAKE_GZIP, bytes, sizeof bytes);
     expect(stages, "[[1 2] [3 4]]; [[5 6]]");
     write_file("t.idx", shorts, sizeof shorts);
     expect(IDX("i16") BATCH(2, "i16[b2]"), "[258 -2]");
@@ -279,11 +267,11 @@ idx_files(void **state)
     expect_error(stages, "\"t.idx\" holds f32[1], not rows of u8[2]");
     write_file("t.idx", bytes, sizeof bytes - 1);
     expect_error(stages, "\"t.idx\" is cut short: 5 bytes of elements");
-    write_packed("t.idx", 31, bytes, sizeof bytes - 1);
+    write_packed("t.idx", MAKE_GZIP, bytes, sizeof bytes - 1);
     expect(stages,
            "[[1 2] [3 4]]; error: test.tfd:3:4: \"t.idx\", record 2: it "
            "is cut short: 1 bytes of 2");
-    write_packed("t.idx", 31, bytes, sizeof bytes - 2);
+    write_packed("t.idx", MAKE_GZIP, bytes, sizeof bytes - 2);
     expect(stages,
            "[[1 2] [3 4]]; error: test.tfd:3:4: \"t.idx\", record 2: it "
            "is cut short: 0 bytes of 2");
@@ -295,95 +283,6 @@ idx_files(void **state)
 
 /* ---- TFRecord ------------------------------------------------------------ */
 
-static void
-add_varint(Str *s, uint64_t x)
-{
-    for (; x >= 0x80; x >>= 7)
-        str_addc(s, (char)(x | 0x80));
-    str_addc(s, (char)x);
-}
-
-/* A field that is a string of bytes. */
-static void
-add_field(Str *s, int field, const char *bytes, size_t n)
-{
-    add_varint(s, (uint64_t)field << 3 | 2);
-    add_varint(s, n);
-    str_addn(s, bytes, n);
-}
-
-static void
-add_str(Str *s, int field, const Str *part)
-{
-    add_field(s, field, str_text(part), part->len);
-}
-
-/* An entry of an Example: a list of that kind with these bytes in it. */
-static void
-add_feature(Str *features, const char *name, int kind, const Str *list)
-{
-    Str feature = str_new(arena), entry = str_new(arena);
-    add_str(&feature, kind, list);
-    add_field(&entry, 1, name, strlen(name));
-    add_str(&entry, 2, &feature);
-    add_str(features, 1, &entry);
-}
-
-static void
-add_ints(Str *features, const char *name, int n, const int64_t *x)
-{
-    Str packed = str_new(arena), list = str_new(arena);
-    for (int i = 0; i < n; i++)
-        add_varint(&packed, (uint64_t)x[i]);
-    add_str(&list, 1, &packed);
-    add_feature(features, name, 3, &list);
-}
-
-/* One by one: an old writer does not pack. */
-static void
-add_floats(Str *features, const char *name, int n, const float *x)
-{
-    Str list = str_new(arena);
-    for (int i = 0; i < n; i++) {
-        add_varint(&list, 1 << 3 | 5);
-        str_addn(&list, (const char *)&x[i], sizeof x[i]);
-    }
-    add_feature(features, name, 2, &list);
-}
-
-static void
-add_bytes(Str *features, const char *name, const char *bytes, size_t n)
-{
-    Str list = str_new(arena);
-    add_field(&list, 1, bytes, n);
-    add_feature(features, name, 1, &list);
-}
-
-static void
-add_u32(Str *s, uint32_t x)
-{
-    x = htole32(x);
-    str_addn(s, (const char *)&x, sizeof x);
-}
-
-static void
-add_record(Str *file, const char *bytes, size_t n)
-{
-    uint64_t len = htole64((uint64_t)n);
-    str_addn(file, (const char *)&len, sizeof len);
-    add_u32(file, crc32c_masked(&len, sizeof len));
-    str_addn(file, bytes, n);
-    add_u32(file, crc32c_masked(bytes, n));
-}
-
-static void
-add_example(Str *file, const Str *features)
-{
-    Str example = str_new(arena);
-    add_str(&example, 1, features);
-    add_record(file, str_text(&example), example.len);
-}
-
 /* Two Examples: x bytes, y integers, z floats, and what nobody asks for. */
 static Str
 two_examples(void)
@@ -391,11 +290,11 @@ two_examples(void)
     Str file = str_new(arena);
     for (int i = 0; i < 2; i++) {
         Str f = str_new(arena);
-        add_ints(&f, "other", 1, (const int64_t[]){7});
-        add_bytes(&f, "x", i ? "cd" : "ab", 2);
-        add_ints(&f, "y", 1, (const int64_t[]){i ? -2 : 300});
-        add_floats(&f, "z", 2, (const float[]){1.5, (float)i});
-        add_example(&file, &f);
+        make_ints(&f, "other", 1, (const int64_t[]){7});
+        make_bytes(&f, "x", i ? "cd" : "ab", 2);
+        make_ints(&f, "y", 1, (const int64_t[]){i ? -2 : 300});
+        make_floats(&f, "z", 2, (const float[]){1.5, (float)i});
+        make_example(&file, &f);
     }
     return file;
 }
@@ -414,9 +313,9 @@ examples(void **state)
     (void)state;
     write_file("t.rec", file.data, file.len);
     expect(XYZ, XYZ_STEPS);
-    write_packed("t.rec", 31, file.data, file.len);
+    write_packed("t.rec", MAKE_GZIP, file.data, file.len);
     expect(XYZ, XYZ_STEPS);
-    write_packed("t.rec", 15, file.data, file.len);
+    write_packed("t.rec", MAKE_ZLIB, file.data, file.len);
     expect(XYZ, XYZ_STEPS);
     write_text("t.rec", "");
     expect(XYZ, "");
@@ -427,8 +326,8 @@ bytes_are_elements_in_memory(void **state)
 {
     (void)state;
     Str file = str_new(arena), f = str_new(arena);
-    add_bytes(&f, "x", "\0\0\xc0\x3f\0\0\0\xc0", 8);
-    add_example(&file, &f);
+    make_bytes(&f, "x", "\0\0\xc0\x3f\0\0\0\xc0", 8);
+    make_example(&file, &f);
     write_file("t.rec", file.data, file.len);
     expect(RECORDS(" names \"x\"", "f32[2]") BATCH(1, "f32[b1, 2]"),
            "[[1.5 -2.0]]");
@@ -441,8 +340,8 @@ missing_values_are_filled_up(void **state)
 {
     (void)state;
     Str file = str_new(arena), f = str_new(arena);
-    add_ints(&f, "y", 1, (const int64_t[]){5});
-    add_example(&file, &f);
+    make_ints(&f, "y", 1, (const int64_t[]){5});
+    make_example(&file, &f);
     write_file("t.rec", file.data, file.len);
     expect("tfrecord \"t.rec\" names \"x\", \"y\" data=hex\"0000803f0700\" : "
            "f32, i16[2]\n" BATCH(1, "f32[b1], i16[b1, 2]"),
@@ -454,8 +353,8 @@ records_of_bytes(void **state)
 {
     (void)state;
     Str file = str_new(arena);
-    add_record(&file, "abc", 3);
-    add_record(&file, "def", 3);
+    make_record(&file, "abc", 3);
+    make_record(&file, "def", 3);
     write_file("t.rec", file.data, file.len);
     expect(RECORDS("", "u8[3]") BATCH(4, "u8[b4, 3]"),
            "[[97 98 99] [100 101 102]]");
@@ -494,11 +393,9 @@ static void
 strings_are_read_one_at_a_time(void **state)
 {
     (void)state;
-    Str file = str_new(arena), f = str_new(arena), list = str_new(arena);
-    add_field(&list, 1, "ab", 2);
-    add_field(&list, 1, "cd", 2);
-    add_feature(&f, "x", 1, &list);
-    add_example(&file, &f);
+    Str file = str_new(arena), f = str_new(arena);
+    make_strings(&f, "x", 2, "abcd");
+    make_example(&file, &f);
     write_file("t.rec", file.data, file.len);
     expect_error(ONE_OF("x", "u8[2]"),
                  "\"t.rec\", record 0: feature \"x\" has several strings of "
@@ -535,7 +432,7 @@ damaged_records(void **state)
                                "1: it is cut short: it has 0 bytes of %zu",
                                file.len - half - 16));
     Str other = str_new(arena);
-    add_record(&other, "\x0a\x05xx", 4);
+    make_record(&other, "\x0a\x05xx", 4);
     write_file("t.rec", other.data, other.len);
     expect_error(XYZ,
                  "\"t.rec\", record 0: it is no tf.train.Example; a type in "
@@ -549,19 +446,21 @@ damaged_gzip(void **state)
     size_t len;
     Str file = two_examples();
     (void)state;
-    write_packed("t.rec", 31, file.data, file.len);
+    write_packed("t.rec", MAKE_GZIP, file.data, file.len);
     snprintf(path, sizeof path, "%s/t.rec", folder);
     assert_null(file_read(arena, path, &data, &len));
     write_file("t.rec", data, len / 2);
     Pipe pipe = {.stages = XYZ, .dir = folder};
     assert_string_equal(
         pipe_steps(arena, &pipe),
-        arena_printf(arena, "error: \"%s\" cannot be unpacked: it is cut short",
+        arena_printf(arena,
+                     "error: \"%s\" cannot be unpacked: its end is missing",
                      path));
     write_file("t.rec", "\x78\xbb", 2); /* zlib's, with a dictionary */
     assert_string_equal(
         pipe_steps(arena, &pipe),
-        arena_printf(arena, "error: \"%s\" cannot be unpacked: it is cut short",
+        arena_printf(arena,
+                     "error: \"%s\" cannot be unpacked: its end is missing",
                      path));
     write_file("t.rec", "\x78\xbb\1\2\3\4", 6);
     assert_string_equal(pipe_steps(arena, &pipe),
@@ -580,40 +479,15 @@ damaged_gzip(void **state)
 
 /* ---- npz ----------------------------------------------------------------- */
 
-static void
-add_array(zip_t *zip, const char *name, const char *descr, const char *shape,
-          const void *elements, size_t bytes, int packing)
-{
-    Str s = str_new(arena);
-    const char *dictionary = arena_printf(
-        arena, "{'descr': '%s', 'fortran_order': False, 'shape': %s, }", descr,
-        shape);
-    str_addn(&s, "\x93NUMPY\1\0", 8);
-    str_addc(&s, (char)strlen(dictionary));
-    str_addc(&s, 0);
-    str_add(&s, dictionary);
-    str_addn(&s, elements, bytes);
-    zip_source_t *source = zip_source_buffer(zip, s.data, s.len, 0);
-    zip_int64_t index = zip_file_add(zip, name, source, 0);
-    assert_true(index >= 0);
-    assert_int_equal(
-        zip_set_file_compression(zip, (zip_uint64_t)index, packing, 0), 0);
-}
-
 /* x of rows rows, and y of 3. */
 static void
-write_npz(const char *rows, int packing)
+write_npz(const char *rows, bool packed)
 {
     static const float x[] = {1, 2, 3, 4, 5, 6};
     static const int8_t y[] = {7, 8, 9};
-    char path[64];
-    int error;
-    snprintf(path, sizeof path, "%s/t.npz", folder);
-    zip_t *zip = zip_open(path, ZIP_CREATE | ZIP_TRUNCATE, &error);
-    assert_non_null(zip);
-    add_array(zip, "x.npy", "<f4", rows, x, sizeof x, packing);
-    add_array(zip, "y.npy", "|i1", "(3,)", y, sizeof y, packing);
-    assert_int_equal(zip_close(zip), 0);
+    const MakeArray arrays[] = {{"x", "<f4", rows, x, sizeof x},
+                                {"y", "|i1", "(3,)", y, sizeof y}};
+    make_npz(arena_printf(arena, "%s/t.npz", folder), 2, arrays, packed);
 }
 
 #define NPZ(names, types) "npz \"t.npz\" names " names " : " types AT
@@ -623,9 +497,9 @@ static void
 arrays(void **state)
 {
     (void)state;
-    write_npz("(3, 2)", ZIP_CM_STORE);
+    write_npz("(3, 2)", false);
     expect(XY, "[[1.0 2.0] [3.0 4.0]]+[7 8]; [[5.0 6.0]]+[9]");
-    write_npz("(3, 2)", ZIP_CM_DEFLATE);
+    write_npz("(3, 2)", true);
     expect(XY, "[[1.0 2.0] [3.0 4.0]]+[7 8]; [[5.0 6.0]]+[9]");
     expect_error(NPZ("\"z\"", "i8") BATCH(2, "i8[b2]"),
                  "\"t.npz\" has no array \"z\"; it has \"x\", \"y\"");
@@ -633,9 +507,9 @@ arrays(void **state)
         NPZ("\"x\"", "i8[2]") BATCH(2, "i8[b2, 2]"),
         "\"t.npz\" array \"x\" holds '<f4' of shape [3, 2], not rows of "
         "i8[2]");
-    write_npz("(2, 2)", ZIP_CM_STORE);
+    write_npz("(2, 2)", false);
     expect_error(XY, "\"t.npz\" has 2 rows of \"x\" and 3 of \"y\"");
-    write_npz("(4, 2)", ZIP_CM_STORE);
+    write_npz("(4, 2)", false);
     expect_error(XY,
                  "\"t.npz\" array \"x\" is cut short: 24 bytes of elements");
     write_text("t.npz", "text");
@@ -662,6 +536,15 @@ several_files(void **state)
     expect("bytes \"a*\" : u8[2]\n" BATCH(4, "u8[b4, 2]"), "[[65 66] [67 68]]");
     expect("bytes \"c*\" : u8" AT LETTERS,
            arena_printf(arena, "error: no file matches \"%s/c*\"", folder));
+    expect_error("bytes \"b\" : u8[0]" AT BATCH(4, "u8[b4, 0]"),
+                 "\"b\" cannot be read as elements of no bytes");
+    const char *loop = arena_printf(arena, "%s/loop", folder);
+    assert_int_equal(symlink("loop", loop), 0);
+    expect("bytes \"loop/*\" : u8\n" LETTERS,
+           arena_printf(arena,
+                        "error: cannot look for \"%s/*\": Too many levels of "
+                        "symbolic links",
+                        loop));
     expect_error(
         "bytes \"a?\", \"b\" : u8[2]" AT BATCH(4, "u8[b4, 2]"),
         "\"b\" has 1 bytes, which is no multiple of the 2 of an element "
@@ -739,8 +622,10 @@ files_that_came_are_not_gone_on_with(void **state)
     RtState reader = rt_state_reader(arena, state_of.data, state_of.len);
     assert_null(pipe_open(arena, &pipe, &other));
     assert_null(rt_iter_carry(other.it, &reader));
-    assert_string_equal(reader.wrong,
+    Status st = rt_state_end(&reader);
+    assert_string_equal(status_message(st),
                         "test.tfd:3:4: there were 1 files, and are 2 now");
+    status_free(st);
 }
 
 #define TEST(name)                                                             \

@@ -23,6 +23,7 @@ static const Program programs[] = {
     {"docs/examples/contexts.tfd", "", -2},
     {"docs/examples/ragged.tfd", "", -3},
     {"tests/e2e/programs/accumulate.tfd", "", 3},
+    {"tests/e2e/programs/datasets.tfd", "", 3},
     {"tests/e2e/programs/dtypes.tfd", "", 3},
     {"tests/e2e/programs/exits.tfd", "", 3},
     {"tests/e2e/programs/floats.tfd", "", 2},

@@ -1,0 +1,213 @@
+/*
+ * data_test.c - programs that read files of each format
+ *
+ * The files are made here.  What a program gives does not depend on the number
+ * of devices; what is wrong with a file is told before main begins, or when the
+ * record is asked for.
+ */
+#include "tests/unit/unit.h"
+
+#include "tests/data/make.h"
+#include "tests/e2e/run.h"
+
+static const char program[] =
+    "dataset images = npy(\"images-*.npy\", u8[2])\n"
+    "dataset arrays = npz(\"arrays.npz\", (x: f32[2], y: i32))\n"
+    "dataset digits = idx(\"digits.gz\", u8[2, 2])\n"
+    "dataset table = csv(\"table.csv\", (y: i64, x: f64), missing = -1)\n"
+    "dataset text = lines([\"a.txt\", \"b.txt\"], u8[4])\n"
+    "dataset examples = tfrecord(\"examples\", (image: u8[2], label: i64, "
+    "w: f32[2]))\n"
+    "dataset raw = bytes(\"raw.bin\", i16[2])\n"
+    "dataset all = arrays.zip(images.zip(raw.repeat()))\n"
+    "  .filter(fn(a, b) = a.y != 8).map(fn(a, b) = (a.x, b.0, b.1))\n"
+    "main {\n"
+    "  for x in distribute(images.batch(2)) { print(\"npy {gather(x, 0)}\") }\n"
+    "  for x in distribute(arrays.batch(2)) {\n"
+    "    print(\"npz {gather(x.x, 0)} {gather(x.y, 0)}\")\n"
+    "  }\n"
+    "  for x in distribute(digits.batch(2)) { print(\"idx {gather(x, 0)}\") }\n"
+    "  for x in distribute(table.batch(2)) {\n"
+    "    print(\"csv {gather(x.y, 0)} {gather(x.x, 0)}\")\n"
+    "  }\n"
+    "  for x in distribute(text.batch(3)) { print(\"lines {gather(x, 0)}\") }\n"
+    "  for x in distribute(examples.batch(2)) {\n"
+    "    print(\"tfrecord {gather(x.image, 0)} {gather(x.label, 0)} "
+    "{gather(x.w, 0)}\")\n"
+    "  }\n"
+    "  for x in distribute(raw.batch(2)) { print(\"bytes {gather(x, 0)}\") }\n"
+    "  for (x, y, z) in distribute(all.batch(2)) {\n"
+    "    print(\"all {gather(x, 0)} {gather(y, 0)} {gather(z, 0)}\")\n"
+    "  }\n"
+    "}\n";
+
+static const char want[] = "npy [[1 2]\n"
+                           " [3 4]]\n"
+                           "npy [[5 6]]\n"
+                           "npz [[1. 2.]\n"
+                           " [3. 4.]] [7 8]\n"
+                           "npz [[5. 6.]] [9]\n"
+                           "idx [[[1 2]\n"
+                           "  [3 4]]\n"
+                           "\n"
+                           " [[5 6]\n"
+                           "  [7 8]]]\n"
+                           "csv [ 1 -2] [ 0.5 -1. ]\n"
+                           "csv [3] [4.]\n"
+                           "lines [[97 98  0  0]\n"
+                           " [ 0  0  0  0]\n"
+                           " [99  0  0  0]]\n"
+                           "tfrecord [[1 2]\n"
+                           " [3 4]] [ 5 -6] [[0.5 1.5]\n"
+                           " [2.5 3.5]]\n"
+                           "bytes [[   1    2]\n"
+                           " [   3 -256]]\n"
+                           "all [[1. 2.]\n"
+                           " [5. 6.]] [[1 2]\n"
+                           " [5 6]] [[1 2]\n"
+                           " [1 2]]\n";
+
+static int
+set_up(void **state)
+{
+    *state = arena_new(NULL, "data");
+    return 0;
+}
+
+static int
+tear_down(void **state)
+{
+    arena_release(*state);
+    return 0;
+}
+
+static const char *
+at(Arena *a, const char *dir, const char *name)
+{
+    return arena_printf(a, "%s/%s", dir, name);
+}
+
+static void
+write_arrays(Arena *a, const char *dir)
+{
+    static const uint8_t images[] = {1, 2, 3, 4, 5, 6};
+    static const float x[] = {1, 2, 3, 4, 5, 6};
+    static const int32_t y[] = {7, 8, 9};
+    const MakeArray arrays[] = {{"x", "<f4", "(3, 2)", x, sizeof x},
+                                {"y", "<i4", "(3,)", y, sizeof y}};
+    Str first = make_npy(a, &(MakeArray){"", "|u1", "(1, 2)", images, 2});
+    Str rest = make_npy(a, &(MakeArray){"", "|u1", "(2, 2)", images + 2, 4});
+    make_file(at(a, dir, "images-2.npy"), rest.data, rest.len);
+    make_file(at(a, dir, "images-1.npy"), first.data, first.len);
+    make_npz(at(a, dir, "arrays.npz"), 2, arrays, true);
+}
+
+static void
+write_examples(Arena *a, const char *dir)
+{
+    Str file = str_new(a);
+    for (int i = 0; i < 2; i++) {
+        Str f = str_new(a);
+        make_bytes(&f, "image", i ? "\3\4" : "\1\2", 2);
+        make_ints(&f, "label", 1, (const int64_t[]){i ? -6 : 5});
+        make_floats(&f, "w", 2,
+                    i ? (const float[]){2.5, 3.5} : (const float[]){0.5, 1.5});
+        make_example(&file, &f);
+    }
+    make_packed(at(a, dir, "examples"), MAKE_GZIP, file.data, file.len);
+}
+
+static const char *
+write_files(Arena *a)
+{
+    static const char digits[] = {0, 0, 8, 3, 0, 0, 0, 2, 0, 0, 0, 2,
+                                  0, 0, 0, 2, 1, 2, 3, 4, 5, 6, 7, 8};
+    static const int16_t raw[] = {1, 2, 3, -256};
+    const char *dir = work_dir(a);
+    write_arrays(a, dir);
+    write_examples(a, dir);
+    make_packed(at(a, dir, "digits.gz"), MAKE_GZIP, digits, sizeof digits);
+    write_text(at(a, dir, "table.csv"),
+               "x,\"name\",y\r\n0.5,a,1\r\n,\"b,\"\"c\","
+               "-2\r\n4,,3\r\n");
+    write_text(at(a, dir, "a.txt"), "ab\n\n");
+    write_text(at(a, dir, "b.txt"), "c");
+    make_file(at(a, dir, "raw.bin"), raw, sizeof raw);
+    return dir;
+}
+
+static void
+every_format_on_any_number_of_devices(void **state)
+{
+    Arena *a = *state;
+    const char *dir = write_files(a);
+    write_text(at(a, dir, "program.tfd"), program);
+    for (int devices = 1; devices <= 3; devices++) {
+        run_ok(a, "tfdc %s/program.tfd --strategy mirrored --devices cpu:0-%d",
+               dir, devices - 1);
+        assert_string_equal(run_ok(a, "tfd-run %s/program.tfp", dir).out, want);
+    }
+}
+
+/* What tfd-run says of a program of one dataset, whose files are in dir. */
+static const char *
+told(Arena *a, const char *dir, const char *dataset)
+{
+    write_text(at(a, dir, "one.tfd"),
+               arena_printf(a,
+                            "dataset d = %s\n"
+                            "main {\n"
+                            "  print(\"main\")\n"
+                            "  for x in distribute(d.batch(1)) { }\n"
+                            "}\n",
+                            dataset));
+    run_ok(a, "tfdc %s/one.tfd", dir);
+    Ran r = run(a, "tfd-run %s/one.tfp", dir);
+    assert_int_equal(r.code, 1);
+    return arena_printf(a, "%s%s", r.out, r.err);
+}
+
+static void
+mistakes_are_told_before_main_begins(void **state)
+{
+    Arena *a = *state;
+    const char *dir = write_files(a);
+    assert_string_equal(
+        told(a, dir, "csv(\"table.csv\", (x: f32, z: i32))"),
+        "tfd-run: error: one.tfd:1:13: \"table.csv\" has no column \"z\"; it "
+        "has "
+        "\"x\", \"name\", \"y\"\n"
+        "tfd-run: note: while opening csv(\"table.csv\") at one.tfd:1:13\n"
+        "tfd-run: note: while opening the dataset \"data\"\n");
+    assert_string_equal(
+        told(a, dir, "range(3).zip(npy(\"images-*.npy\", f32[2]))"),
+        "tfd-run: error: one.tfd:1:26: \"images-1.npy\" holds '|u1' of shape "
+        "[1, 2], not rows of f32[2]\n"
+        "tfd-run: note: while opening npy(\"images-1.npy\") at one.tfd:1:26\n"
+        "tfd-run: note: while opening the dataset \"data.2\"\n"
+        "tfd-run: note: while opening the dataset \"data\"\n");
+}
+
+static void
+mistakes_further_on_are_told_with_their_line(void **state)
+{
+    Arena *a = *state;
+    const char *dir = write_files(a);
+    assert_string_equal(
+        told(a, dir, "csv(\"table.csv\", (x: f32, y: i32))"),
+        "main\n"
+        "tfd-run: error: one.tfd:1:13: \"table.csv\", line 3: column \"x\" "
+        "is "
+        "empty; csv(..., missing = 0) gives such fields a value\n");
+}
+
+int
+main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_format_on_any_number_of_devices),
+        cmocka_unit_test(mistakes_are_told_before_main_begins),
+        cmocka_unit_test(mistakes_further_on_are_told_with_their_line),
+    };
+    return cmocka_run_group_tests_name("data", tests, set_up, tear_down);
+}

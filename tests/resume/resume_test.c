@@ -449,7 +449,7 @@ summaries_that_are_cut_short_are_told(void **state)
 
 static const char many_steps[] =
     "var w: f32 = 0.0\n"
-    "dataset d = range(80).shuffle(20).batch(1)\n"
+    "dataset d = range(40).shuffle(20).batch(1)\n"
     "fn step(x) { w = w * 0.9 + all_reduce(sum, f32(sum(x))) }\n"
     "main {\n"
     "  for x in distribute(d) { run step(x) }\n"

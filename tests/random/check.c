@@ -21,6 +21,7 @@
 #include "frontend/frontend.h"
 #include "passes/passes.h"
 #include "runtime/exec.h"
+#include "tests/random/life.h"
 #include "tests/ref/interp.h"
 
 enum { SEED = 7, MINUTE = 60 };
@@ -141,22 +142,45 @@ make_plan(Arena *a, IrModule *m, const Way *w, Plan **plan)
     return plan_read_bytes(a, "random.tfp", bytes, len, plan);
 }
 
+static void
+count_step(void *data, int64_t step)
+{
+    *(int64_t *)data = step;
+}
+
+static RtOptions
+options_of(const Way *w)
+{
+    return (RtOptions){.seed = SEED,
+                       .pipeline_threads = w->threads,
+                       .num_threads = 1,
+                       .timeout = MINUTE / 2.0,
+                       .err = stderr};
+}
+
+/* Runs it; and once more, in two halves, when it has steps. */
 static Status
-run_plan(Arena *a, const Plan *plan, const Way *w, const char **out)
+run_plan(Arena *a, const Plan *plan, const Way *w, const char **out,
+         const char **wrong)
 {
     size_t len;
     char *text;
-    RtOptions options = {.seed = SEED,
-                         .pipeline_threads = w->threads,
-                         .num_threads = 1,
-                         .timeout = MINUTE / 2.0,
-                         .err = stderr};
+    int64_t steps = 0;
+    RtOptions options = options_of(w);
     options.out = open_memstream(&text, &len);
+    options.on_step = count_step;
+    options.on_step_data = &steps;
     Status st = rt_run(plan, &options);
     fclose(options.out);
     *out = arena_strdup(a, text);
     free(text);
-    return st;
+    if (st || !steps)
+        return st;
+    options = options_of(w);
+    const char *differs = life_check(a, plan, &options, steps, len, *out);
+    if (differs)
+        *wrong = arena_printf(a, "resumed on %d: %s", w->n, differs);
+    return OK;
 }
 
 static const char *
@@ -172,7 +196,7 @@ execute(Arena *a, IrModule *m, const Way *w, const PassOptions *passes,
     }
     Status st = make_plan(a, m, w, &plan);
     if (!st)
-        st = run_plan(a, plan, w, &out);
+        st = run_plan(a, plan, w, &out, wrong);
     if (st)
         *wrong = arena_printf(a, "run on %d: %s", w->n, failure(a, st));
     return out;

@@ -58,11 +58,20 @@ is_known(const EmitSpace *s)
     return true;
 }
 
+/* Rows that tiles can share among them. */
+static int64_t
+rows_of_run(const Emit *e, const EmitProduct *p)
+{
+    return p->in_runs
+               ? emit_dim_bound(e->k, p->rows.vars[p->rows.count - 1]->extent)
+               : emit_space_bound(e->k, &p->rows);
+}
+
 /* As many as registers allow, or fewer when the last tile is fuller then. */
 static int
 choose_height(const Emit *e, const EmitProduct *p, const EmitPlan *plan)
 {
-    int64_t rows = emit_space_bound(e->k, &p->rows);
+    int64_t rows = rows_of_run(e, p);
     int most = (e->target->num_registers - 2) / plan->vectors - 1, best;
     if (most > EMIT_MAX_HEIGHT)
         most = EMIT_MAX_HEIGHT;
@@ -157,6 +166,13 @@ choose_panels(const EmitPlan *plan)
     return all < most ? (int)all : most;
 }
 
+static int
+choose_tiles(const EmitPlan *plan, int64_t rows)
+{
+    int64_t all = (rows + plan->height - 1) / plan->height;
+    return all < TILES_TOGETHER ? (int)all : TILES_TOGETHER;
+}
+
 EmitPlan
 emit_plan_choose(const Emit *e, const EmitProduct *p)
 {
@@ -174,7 +190,8 @@ emit_plan_choose(const Emit *e, const EmitProduct *p)
         plan.columns_stand ? columns : choose_columns(&plan, columns, bytes);
     plan.panels = choose_panels(&plan);
     bool singly = plan.rows_stand || p->of_rows.along_products;
-    plan.tiles = singly ? 1 : TILES_TOGETHER;
+    plan.in_runs = p->in_runs && !singly;
+    plan.tiles = singly ? 1 : choose_tiles(&plan, rows_of_run(e, p));
     plan.rows = (int64_t)plan.tiles * plan.height;
     int64_t kept = SUM_BYTES / (plan.columns * bytes);
     if (plan.in_parts && !p->direct && kept > plan.rows)

@@ -207,13 +207,14 @@ pack_rows_together(EmitTiles *t, Val first, Val end, Val begin, Val stop)
 {
     Emit *e = t->e;
     const EmitOperand *o = &t->product->of_rows;
-    const KVar *row = t->product->rows.vars[0];
+    const EmitSpace *rows = &t->product->rows;
+    const KVar *row = rows->vars[rows->count - 1];
     emit_find_depends_along(e, last_product(t), row);
     e->tile = (EmitTile){.rows = 1, .lanes = t->plan.lanes, .lane = row};
     e->tile.vectors = t->plan.tiles;
     e->tile.vector_step = t->plan.height;
     set_masks(e, be_sub(e->u, end, first));
-    e->indices[row->id] = (EmitIndex){.base = first};
+    emit_space_split(e, rows, first);
     emit_needed(e, &o->needs, &e->k->body);
     emit_needed(e, &o->needs, &t->product->loop->loop.body);
     Pack p = {

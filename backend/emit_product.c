@@ -8,6 +8,7 @@
 enum {
     FEW = 4, /* rows or columns for which a tile would be mostly empty */
     FEW_PRODUCTS = 8,
+    FEW_IN_RUN = 8,
     FEW_SUMS = 16384, /* products in all for which staging does not pay */
 };
 
@@ -173,6 +174,22 @@ runs_along_products(const EmitProduct *p, const EmitOperand *o,
     return along;
 }
 
+/* Whether rows, of several indices, are best taken as runs of the last: a load
+ * follows it, and it is long. */
+static bool
+is_in_runs(const Emit *e, const EmitProduct *p)
+{
+    const KVar *row = p->rows.vars[p->rows.count - 1];
+    if (p->rows.count == 1 || emit_dim_bound(e->k, row->extent) < FEW_IN_RUN)
+        return false;
+    for (const KNode *n = p->contract->contract.body.first; n; n = n->next) {
+        if (n->kind == K_LOAD && p->of_rows.needs.values[n->id] &&
+            dim_equal(be_index_coef(&n->load.at, row), dim_const(1)))
+            return true;
+    }
+    return false;
+}
+
 static void
 find_made_of(Emit *e, const EmitProduct *p, EmitOperand *o, const KVar *other)
 {
@@ -304,8 +321,10 @@ emit_product_find(Emit *e, EmitProduct *p)
     if (!is_worth_it(e, p))
         return false;
     const KVar *row = p->rows.vars[p->rows.count - 1];
-    find_made_of(e, p, &p->of_rows, p->rows.count == 1 ? row : NULL);
-    p->of_rows.along_products |= p->rows.count > 1 || needs_reduction(e, p);
+    find_made_of(e, p, &p->of_rows, row);
+    bool reduces = needs_reduction(e, p);
+    p->in_runs = !reduces && is_in_runs(e, p);
+    p->of_rows.along_products |= (p->rows.count > 1 && !p->in_runs) || reduces;
     find_made_of(e, p, &p->of_columns, p->column);
     find_plain(p, &p->of_rows, &p->rows);
     find_plain(p, &p->of_columns, &(EmitSpace){1, {p->column}});

@@ -38,6 +38,8 @@ typedef struct EmitProduct {
     EmitSpace outer, rows, products;
     const KVar *column;
     EmitOperand of_rows, of_columns;
+    bool in_runs;   /* memory runs along the last index of several of rows: so
+                       those are packed together, for one value of the others */
     EmitNeeds rest; /* what is done with the sums */
     const KNode
         *direct; /* the store of the sums, when that is all; else NULL */
@@ -64,6 +66,7 @@ typedef struct EmitPlan {
     int panels; /* of columns, likewise */
     int64_t depth, columns;
     bool in_parts; /* depth is not all products */
+    bool in_runs;  /* tiles end where the last index of rows does */
     int64_t rows;  /* whose sums are kept, unless they are the result */
     /* Where plain operands are not packed but read where they stand; elements
      * from a row to the next, and from a product. */
@@ -83,6 +86,7 @@ typedef struct EmitTiles {
     Val packed_columns; /* [columns / width][depth][width] */
     Val sums;           /* [rows][columns], or of one tile; before them there
                            is room for a tile's */
+    Val alone;          /* of a tile that is only in part what is wanted */
     Val num_rows, num_columns, num_products;
 } EmitTiles;
 

@@ -41,6 +41,14 @@ rows_size(const EmitTiles *t)
                                               : p->depth * p->row_product_step;
 }
 
+/* Whether there are tiles that may not be added as a whole to what there is:
+ * what is beyond their last row or column is another's. */
+static bool
+may_break(const EmitTiles *t)
+{
+    return t->product->direct || (t->plan.in_runs && t->plan.in_parts);
+}
+
 /* Packed operands have room for a vector, or a square of them, behind them. */
 static void
 make_scratch(EmitTiles *t)
@@ -53,9 +61,9 @@ make_scratch(EmitTiles *t)
     if (!p->columns_stand)
         t->packed_columns =
             scratch(t, p->depth * columns + p->lanes * width, "columns");
-    if (t->product->direct) {
-        t->sums = scratch(t, p->height * width, "sums");
-    } else {
+    if (may_break(t))
+        t->alone = scratch(t, p->height * width, "tile");
+    if (!t->product->direct) {
         Val all = scratch(t, (p->rows + p->height) * p->columns, "sums");
         t->sums =
             be_offset_const(t->e->u, all, p->height * p->columns * t->bytes);
@@ -128,13 +136,15 @@ finish_rows(EmitTiles *t, Val from, Val to, Val first, Val end)
     e->tile = outer;
 }
 
-/* ---- sums that are results ----------------------------------------------- */
+/* ---- sums that are kept -------------------------------------------------- */
 
-/* Where the result is stored: its bytes from row to row, and the address of an
- * element. */
+/* Where sums are kept, which is where the result is stored if they are it: its
+ * bytes from row to row, and the address of an element. */
 static Val
-result_step(const EmitTiles *t)
+kept_step(const EmitTiles *t)
 {
+    if (!t->product->direct)
+        return emit_word(t->e, t->plan.columns * t->bytes);
     const EmitSpace *rows = &t->product->rows;
     const KIndex *at = &t->product->direct->store.at;
     Dim step = be_index_coef(at, rows->vars[rows->count - 1]);
@@ -154,7 +164,7 @@ result_at(const EmitTiles *t, Val row, Val column)
 }
 
 /* Adds `rows` rows of at most `columns` columns of the sums of a tile that
- * reaches beyond the result to it; their first row is number `first`. */
+ * reaches beyond what is kept to it; their first row is number `first`. */
 static void
 add_rest(EmitTiles *t, Val to, Val first, Val rows, Val columns, Val more)
 {
@@ -163,7 +173,7 @@ add_rest(EmitTiles *t, Val to, Val first, Val rows, Val columns, Val more)
     int lanes = t->plan.lanes;
     unsigned align = (unsigned)t->bytes;
     Type vector = be_vector(t->type, lanes);
-    Val step = result_step(t), own = emit_word(e, emit_width(t) * t->bytes);
+    Val step = kept_step(t), own = emit_word(e, emit_width(t) * t->bytes);
     BeLoop l;
     be_loop_begin(u, &l, emit_word(e, 0), rows, emit_word(e, 1), "row");
     be_loop_body(u, &l);
@@ -171,7 +181,7 @@ add_rest(EmitTiles *t, Val to, Val first, Val rows, Val columns, Val more)
         Val left = be_sub(u, columns, emit_word(e, v * lanes));
         Val mask = emit_first_lanes(e, left, lanes);
         Val from = be_mul(u, be_add(u, first, l.index), own);
-        Val p = be_offset(u, t->sums, from);
+        Val p = be_offset(u, t->alone, from);
         Val x = be_load(u, vector, be_offset_const(u, p, v * lanes * t->bytes),
                         align);
         p = be_offset(u, to, be_mul(u, l.index, step));
@@ -243,7 +253,7 @@ add_broken_tile(EmitTiles *t, const Rows *rows, Val columns, Val to,
     Part alone = *p;
     alone.product_end = be_sub(u, p->product_end, p->product);
     alone.product = emit_word(e, 0);
-    call_adder(t, rows->at, columns, t->sums,
+    call_adder(t, rows->at, columns, t->alone,
                emit_word(e, emit_width(t) * t->bytes), &alone);
     Val more = be_icmp(u, LLVMIntNE, p->product, emit_word(e, 0));
     Val down = be_sub(u, p->row_end, p->row);
@@ -252,9 +262,11 @@ add_broken_tile(EmitTiles *t, const Rows *rows, Val columns, Val to,
              more);
 }
 
-/* A tile whose first element is that of p, into the result. */
+/* A tile whose first element is that of p and at `to`, or the part of it that
+ * is wanted. */
 static void
-add_to_result(EmitTiles *t, const Rows *rows, Val columns, const Part *p)
+add_breakable_tile(EmitTiles *t, const Rows *rows, Val columns, Val to,
+                   const Part *p)
 {
     Emit *e = t->e;
     BeUnit *u = e->u;
@@ -262,12 +274,11 @@ add_to_result(EmitTiles *t, const Rows *rows, Val columns, const Part *p)
     Val across = be_sub(u, p->column_end, p->column);
     Val high = be_icmp(u, LLVMIntSGE, down, emit_word(e, t->plan.height));
     Val wide = be_icmp(u, LLVMIntSGE, across, emit_word(e, emit_width(t)));
-    Val to = result_at(t, p->row, p->column);
     Block all = be_block(u, "all"), some = be_block(u, "some");
     Block after = be_block(u, "after");
     be_branch(u, be_and(u, high, wide), all, some);
     be_at(u, all);
-    call_adder(t, rows->at, columns, to, result_step(t), p);
+    call_adder(t, rows->at, columns, to, kept_step(t), p);
     be_goto(u, after);
     be_at(u, some);
     add_broken_tile(t, rows, columns, to, p);
@@ -291,13 +302,13 @@ add_tiles(EmitTiles *t, const Rows *rows, Val sum, const Part *p)
     Part tile = *p;
     tile.column = l.index;
     Val columns = columns_at(t, &tile, p->column);
-    if (t->product->direct) {
-        add_to_result(t, rows, columns, &tile);
-    } else {
-        Val at = be_add(u, first, be_sub(u, l.index, p->column));
-        call_adder(t, rows->at, columns, scratch_at(t, t->sums, at),
-                   emit_word(e, t->plan.columns * t->bytes), &tile);
-    }
+    Val at = be_add(u, first, be_sub(u, l.index, p->column));
+    Val to = t->product->direct ? result_at(t, p->row, l.index)
+                                : scratch_at(t, t->sums, at);
+    if (may_break(t))
+        add_breakable_tile(t, rows, columns, to, &tile);
+    else
+        call_adder(t, rows->at, columns, to, kept_step(t), &tile);
     be_loop_end(u, &l);
 }
 
@@ -347,6 +358,18 @@ end_of(Emit *e, Val begin, int64_t size, Val limit)
     return be_min(u, be_add(u, begin, emit_word(e, size)), limit);
 }
 
+/* Where the run of rows that `row` is in ends. */
+static Val
+run_end(EmitTiles *t, Val row)
+{
+    Emit *e = t->e;
+    BeUnit *u = e->u;
+    const EmitSpace *rows = &t->product->rows;
+    Val extent = emit_dim(e, rows->vars[rows->count - 1]->extent);
+    Val inside = LLVMBuildURem(u->builder, row, extent, "");
+    return be_add(u, row, be_sub(u, extent, inside));
+}
+
 /* All rows of p, some tiles' at a time; finished if that is wanted. */
 static void
 add_all_rows(EmitTiles *t, const Part *p, bool finish)
@@ -355,11 +378,16 @@ add_all_rows(EmitTiles *t, const Part *p, bool finish)
     BeUnit *u = e->u;
     int64_t size = (int64_t)t->plan.tiles * t->plan.height;
     BeLoop l;
-    be_loop_begin(u, &l, p->row, p->row_end, emit_word(e, size), "rows");
+    be_loop_begin(u, &l, p->row, p->row_end,
+                  t->plan.in_runs ? NULL : emit_word(e, size), "rows");
     be_loop_body(u, &l);
     Part some = *p;
     some.row = l.index;
     some.row_end = end_of(e, l.index, size, p->row_end);
+    if (t->plan.in_runs) {
+        some.row_end = be_min(u, some.row_end, run_end(t, l.index));
+        l.step = be_sub(u, some.row_end, l.index);
+    }
     Val kept = finish ? emit_word(e, 0) : be_sub(u, l.index, p->row);
     add_rows(t, kept, &some);
     if (finish)

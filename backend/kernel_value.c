@@ -666,37 +666,78 @@ windows_fit(Dim windows, Dim taps, int64_t step, int64_t low, Dim size)
            !__builtin_sub_overflow(last, low, &last) && last < size.c;
 }
 
-/* A contraction over the places of a window and the channels. */
-static Expr *
-at_conv2d(Build *b, const IrOp *op, const View *view, Expr *guard)
+/* A convolution at an element of its result. */
+typedef struct Conv {
+    const IrOp *op;
+    KNode contract;
+    View x, y;
+} Conv;
+
+/* Indices for y: the first three are those of the contraction. */
+static Conv
+conv_of(Build *b, const IrOp *op, const View *view)
 {
-    const IrValue *x = op->operands[0], *w = op->operands[1];
-    DType dtype = op->results[0]->type.dtype;
-    KNode n = {.kind = K_CONTRACT, .dtype = dtype_compute(dtype)};
-    View at_x = be_view_of(b, x), at_w = be_view_of(b, w);
+    Conv c = {.op = op,
+              .x = be_view_of(b, op->operands[0]),
+              .y = be_view_of(b, op->operands[1])};
+    DType dtype = dtype_compute(op->results[0]->type.dtype);
+    c.contract = (KNode){.kind = K_CONTRACT, .dtype = dtype};
+    for (int i = 0; i < 3; i++)
+        c.y.at[i] =
+            add_range(b, &c.contract.contract.ranges, c.y.shape.dims[i]);
+    c.y.at[3] = view->at[3];
+    return c;
+}
+
+/* The contraction; in x, windows and places (both two indices of as many as
+ * dims say) tell height and width. */
+static Expr *
+at_windows(Build *b, Conv *c, const KIndex *windows, const Dim *num_windows,
+           const KIndex *places, const Dim *num_places, Expr *guard)
+{
+    const IrOp *op = c->op;
     int count;
     const int64_t *low = ir_ints(op, A_low, &count);
     const int64_t *step = ir_ints(op, A_step, &count);
     Expr *inside = NULL;
-    for (int i = 0; i < 3; i++)
-        at_w.at[i] = add_range(b, &n.contract.ranges, at_w.shape.dims[i]);
-    at_x.at[0] = view->at[0];
-    at_x.at[3] = at_w.at[2];
-    at_w.at[3] = view->at[3];
     for (int i = 0; i < 2; i++) {
-        KIndex *at = &at_x.at[i + 1];
-        Dim size = at_x.shape.dims[i + 1];
-        *at = be_lin_scale(b, view->at[i + 1], dim_const(step[i]));
-        *at = be_lin_add(b, *at, at_w.at[i]);
+        KIndex *at = &c->x.at[i + 1];
+        Dim size = c->x.shape.dims[i + 1];
+        *at = be_lin_scale(b, windows[i], dim_const(step[i]));
+        *at = be_lin_add(b, *at, places[i]);
         *at = be_lin_add(b, *at, be_lin_const(dim_const(-low[i])));
-        if (!windows_fit(view->shape.dims[i + 1], at_w.shape.dims[i], step[i],
-                         low[i], size))
+        if (!windows_fit(num_windows[i], num_places[i], step[i], low[i], size))
             inside = be_expr_and(b, inside, be_expr_inside(b, *at, size));
     }
     Expr *both = be_expr_and(b, guard, inside);
-    n.contract.x = &masked(b, x, &at_x, inside, both)->node;
-    n.contract.y = &be_value_at(b, w, &at_w, guard)->node;
-    return rounded(b, be_expr_make(b, &n), dtype);
+    Expr *x = masked(b, op->operands[0], &c->x, inside, both);
+    c->contract.contract.x = &x->node;
+    c->contract.contract.y =
+        &be_value_at(b, op->operands[1], &c->y, guard)->node;
+    return rounded(b, be_expr_make(b, &c->contract),
+                   op->results[0]->type.dtype);
+}
+
+/* A contraction over the places of a window and the channels. */
+static Expr *
+at_conv2d(Build *b, const IrOp *op, const View *view, Expr *guard)
+{
+    Conv c = conv_of(b, op, view);
+    c.x.at[0] = view->at[0];
+    c.x.at[3] = c.y.at[2];
+    return at_windows(b, &c, view->at + 1, view->shape.dims + 1, c.y.at,
+                      c.y.shape.dims, guard);
+}
+
+/* One over rows and windows. */
+static Expr *
+at_conv2d_weights(Build *b, const IrOp *op, const View *view, Expr *guard)
+{
+    Conv c = conv_of(b, op, view);
+    c.x.at[0] = c.y.at[0];
+    c.x.at[3] = view->at[2];
+    return at_windows(b, &c, c.y.at + 1, c.y.shape.dims + 1, view->at,
+                      view->shape.dims, guard);
 }
 
 /* A chain of choices.  The last operand needs no condition to be chosen, but
@@ -794,15 +835,25 @@ at_reorder(Build *b, const IrOp *op, const View *view, Expr *guard)
 /* ---- rules by operation ------------------------------------------------- */
 
 static Rule *const rules[NUM_OPS] = {
-    [OP_constant] = at_constant,   [OP_iota] = at_iota,
-    [OP_dim_size] = at_dim_size,   [OP_replica_id] = at_replica_id,
-    [OP_row_start] = at_row_start, [OP_dot] = at_dot,
-    [OP_reshape] = at_same,        [OP_copy] = at_same,
-    [OP_broadcast] = at_broadcast, [OP_transpose] = at_transpose,
-    [OP_slice] = at_slice,         [OP_pad] = at_pad,
-    [OP_reverse] = at_reverse,     [OP_concat] = at_concat,
-    [OP_take] = at_take,           [OP_conv2d] = at_conv2d,
-    [OP_cumsum] = at_cumsum,       [OP_reorder] = at_reorder,
+    [OP_constant] = at_constant,
+    [OP_iota] = at_iota,
+    [OP_dim_size] = at_dim_size,
+    [OP_replica_id] = at_replica_id,
+    [OP_row_start] = at_row_start,
+    [OP_dot] = at_dot,
+    [OP_reshape] = at_same,
+    [OP_copy] = at_same,
+    [OP_broadcast] = at_broadcast,
+    [OP_transpose] = at_transpose,
+    [OP_slice] = at_slice,
+    [OP_pad] = at_pad,
+    [OP_reverse] = at_reverse,
+    [OP_concat] = at_concat,
+    [OP_take] = at_take,
+    [OP_conv2d] = at_conv2d,
+    [OP_conv2d_weights] = at_conv2d_weights,
+    [OP_cumsum] = at_cumsum,
+    [OP_reorder] = at_reorder,
     [OP_argsort] = at_argsort,
 };
 

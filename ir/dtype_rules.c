@@ -43,6 +43,7 @@ verb_of(const Infer *in)
         {OP_floordiv, "divide"},
         {OP_dot, "multiply"},
         {OP_conv2d, "multiply"},
+        {OP_conv2d_weights, "multiply"},
         {OP_eq, "compare"},
         {OP_ne, "compare"},
         {OP_lt, "compare"},

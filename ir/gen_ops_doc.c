@@ -24,6 +24,7 @@ static const Word shapes[] = {
     {"cross_reduce", "the operand's without the axes; no rows of one replica"},
     {"dot", "batch axes, then those of x alone, then those of y alone"},
     {"conv2d", "rows, dims, new channels"},
+    {"conv2d_weights", "dims, channels, new channels"},
     {"reshape", "dims, with as many elements as the operand"},
     {"transpose", "the operand's in another order"},
     {"slice", "dims, all of whose indices are in the operand"},

@@ -485,33 +485,65 @@ shape_pad(const Infer *in, int i, IrType *out)
     return wrong;
 }
 
-const char *
-shape_conv2d(const Infer *in, int i, IrType *out)
+/* Windows of x; `first` is the dimension of y that has something for each place
+ * of a window, or for each window. */
+static const char *
+check_windows(const Infer *in, int first)
 {
-    (void)i;
     const IrType *x = operand(in, 0), *y = operand(in, 1);
+    const char *name = op_name(in);
     int num_low, num_dims, num_step;
     const int64_t *low = ir_ints(in->op, A_low, &num_low);
     const int64_t *step = ir_ints(in->op, A_step, &num_step);
     const Dim *dims = ir_dims(in->op, A_dims, &num_dims);
     if (x->rank != 4 || y->rank != 4)
-        return WRONG(in, "conv2d is of values of rank 4, not %d and %d",
+        return WRONG(in, "%s is of values of rank 4, not %d and %d", name,
                      x->rank, y->rank);
-    if (!dim_equal(x->dims[3], y->dims[2]))
-        return WRONG(in, "shapes %s and %s have other channels",
-                     shape_text(in, x), shape_text(in, y));
     if (num_low != 2 || num_dims != 2 || num_step != 2)
-        return WRONG(in, "conv2d has two of low, dims and step");
+        return WRONG(in, "%s has two of low, dims and step", name);
     for (int k = 0; k < 2; k++) {
         if (step[k] < 1 || step[k] > INT32_MAX || low[k] < -INT32_MAX ||
             low[k] > INT32_MAX)
-            return WRONG(in, "conv2d has steps from 1, and less than 2^31 "
-                             "zeros");
+            return WRONG(in, "%s has steps from 1, and less than 2^31 zeros",
+                         name);
         if (!dim_is_const(dims[k]) || !dim_is_const(x->dims[k + 1]) ||
-            !dim_is_const(y->dims[k]))
-            return WRONG(in, "conv2d has constant heights and widths");
+            !dim_is_const(y->dims[first + k]))
+            return WRONG(in, "%s has constant heights and widths", name);
     }
+    return NULL;
+}
+
+const char *
+shape_conv2d(const Infer *in, int i, IrType *out)
+{
+    (void)i;
+    const IrType *x = operand(in, 0), *y = operand(in, 1);
+    int n;
+    const Dim *dims = ir_dims(in->op, A_dims, &n);
+    const char *wrong = check_windows(in, 0);
+    if (wrong)
+        return wrong;
+    if (!dim_equal(x->dims[3], y->dims[2]))
+        return WRONG(in, "shapes %s and %s have other channels",
+                     shape_text(in, x), shape_text(in, y));
     Dim shape[] = {x->dims[0], dims[0], dims[1], y->dims[3]};
+    return set_shape(in, out, 4, shape);
+}
+
+const char *
+shape_conv2d_weights(const Infer *in, int i, IrType *out)
+{
+    (void)i;
+    const IrType *x = operand(in, 0), *y = operand(in, 1);
+    int n;
+    const Dim *dims = ir_dims(in->op, A_dims, &n);
+    const char *wrong = check_windows(in, 1);
+    if (wrong)
+        return wrong;
+    if (!dim_equal(x->dims[0], y->dims[0]))
+        return WRONG(in, "shapes %s and %s have other rows", shape_text(in, x),
+                     shape_text(in, y));
+    Dim shape[] = {dims[0], dims[1], x->dims[3], y->dims[3]};
     return set_shape(in, out, 4, shape);
 }
 

@@ -48,7 +48,8 @@ fuse_is_free(const IrOp *op)
 bool
 fuse_is_contraction(const IrOp *op)
 {
-    return op->kind == OP_dot || op->kind == OP_conv2d;
+    return op->kind == OP_dot || op->kind == OP_conv2d ||
+           op->kind == OP_conv2d_weights;
 }
 
 bool

@@ -246,66 +246,136 @@ grad_rule_dot(Grad *g, const IrOp *op)
 /* ---- convolution -------------------------------------------------------- */
 
 static IrValue *
-conv2d(Grad *g, IrValue *x, IrValue *w, const int64_t *low, const Dim *dims)
+convolve(Grad *g, IrOpKind kind, IrValue *x, IrValue *y, const int64_t *low,
+         const Dim *dims, const int64_t *step)
 {
-    static const int64_t one[2] = {1, 1};
-    IrOp *op = ir_build_op(g->b, OP_conv2d, 2, (IrValue *[]){x, w}, g->loc);
+    IrOp *op = ir_build_op(g->b, kind, 2, (IrValue *[]){x, y}, g->loc);
     ir_set_ints(op, A_low, low, 2);
     ir_set_dims(op, A_dims, dims, 2);
-    ir_set_ints(op, A_step, one, 2);
+    ir_set_ints(op, A_step, step, 2);
     return ir_build_infer(op);
 }
 
-/* dy with zeros between, as if windows had been at every place. */
-static IrValue *
-spread_windows(Grad *g, IrValue *dy, const int64_t *step)
+/* Some places of x along height or width, those that are `first` more than
+ * multiples of the distance between windows.  They see some of the weights, as
+ * far apart, and those in the windows of a convolution with distance 1. */
+typedef struct Places {
+    int64_t first, count;
+    int64_t tap, taps; /* the first of the weights, and how many */
+    int64_t low;       /* of the convolution, with weights turned round */
+} Places;
+
+/*
+ * Element h of x is in window i at place a where h + low = step i + a.  For h =
+ * step h' + first these a are tap + step t, and i is h' + before - t.
+ */
+static Places
+places_of(int64_t first, int64_t low, int64_t step, Dim x, Dim w)
 {
-    const int64_t low[4] = {0}, steps[4] = {1, step[0], step[1], 1};
-    Dim dims[4];
-    memcpy(dims, dy->type.dims, sizeof dims);
-    if (step[0] == 1 && step[1] == 1)
-        return dy;
-    for (int i = 1; i < 3; i++)
-        if (dims[i].c > 0)
-            dims[i] = dim_const((dims[i].c - 1) * step[i - 1] + 1);
-    return ir_build_pad(g->b, dy, low, dims, steps, g->loc);
+    int64_t tap = ((first + low) % step + step) % step;
+    int64_t before = (first + low - tap) / step;
+    Places p = {.first = first, .tap = tap};
+    p.count = x.c > first ? (x.c - first + step - 1) / step : 0;
+    p.taps = w.c > tap ? (w.c - tap + step - 1) / step : 0;
+    p.low = p.taps - 1 - before;
+    return p;
+}
+
+/* Weights of some places, turned round, their channels exchanged. */
+static IrValue *
+turn_weights(Grad *g, IrValue *w, const Places *p, const int64_t *step)
+{
+    const int64_t start[] = {p[0].tap, p[1].tap, 0, 0};
+    const int64_t steps[] = {step[0], step[1], 1, 1};
+    const Dim dims[] = {dim_const(p[0].taps), dim_const(p[1].taps),
+                        w->type.dims[2], w->type.dims[3]};
+    if (step[0] != 1 || step[1] != 1)
+        w = ir_build_slice(g->b, w, start, dims, steps, g->loc);
+    w = ir_build_reverse(g->b, w, (const int64_t[]){0, 1}, 2, g->loc);
+    return ir_build_transpose(g->b, w, (const int64_t[]){0, 1, 3, 2}, g->loc);
+}
+
+/* What dy and w, seen through windows, give x of a shape at some places, with
+ * zeros at all others. */
+static IrValue *
+windows_back_at(Grad *g, IrValue *dy, IrValue *w, const Places *p,
+                const int64_t *step, const Dim *shape)
+{
+    static const int64_t one[2] = {1, 1};
+    const int64_t low[] = {p[0].low, p[1].low};
+    const Dim dims[] = {dim_const(p[0].count), dim_const(p[1].count)};
+    IrValue *turned = turn_weights(g, w, p, step);
+    IrValue *dx = convolve(g, OP_conv2d, dy, turned, low, dims, one);
+    const int64_t first[] = {0, p[0].first, p[1].first, 0};
+    const int64_t steps[] = {1, step[0], step[1], 1};
+    return step[0] == 1 && step[1] == 1
+               ? dx
+               : ir_build_pad(g->b, dx, first, shape, steps, g->loc);
 }
 
 /*
- * Both gradients are convolutions.  That of x is dy, spread, with the weights
- * turned round and their channels exchanged; that of the weights is x with
- * dy, spread, for weights, where rows are what is summed over:
- *
- *   x [n, h, w, c], weights [a, b, c, o], dy [n, i, j, o]
- *   dx = conv(dy, [a, b, o, c]),  dw = conv([c, h, w, n], [i, j, n, o])
+ * What dy [n, i, j, o] and w [a, b, c, o], seen through windows, give x of a
+ * shape [n, h, w, c]: dx = conv(dy, [a, b, o, c]).  Where windows are further
+ * apart than 1, places of x that see the same weights are one convolution.
  */
+static IrValue *
+windows_back(Grad *g, IrValue *dy, IrValue *w, const int64_t *low,
+             const int64_t *step, const Dim *shape)
+{
+    IrValue *dx = NULL;
+    Places p[2];
+    const Dim *taps = w->type.dims;
+    for (int64_t i = 0; i < step[0] && i < shape[1].c; i++) {
+        p[0] = places_of(i, low[0], step[0], shape[1], taps[0]);
+        for (int64_t j = 0; j < step[1] && j < shape[2].c; j++) {
+            p[1] = places_of(j, low[1], step[1], shape[2], taps[1]);
+            if (!p[0].taps || !p[1].taps)
+                continue;
+            IrValue *some = windows_back_at(g, dy, w, p, step, shape);
+            dx = dx ? ir_build2(g->b, OP_add, dx, some, g->loc) : some;
+        }
+    }
+    return dx;
+}
+
+/* Nothing where x or the weights have no elements. */
+static void
+add_windows_back(Grad *g, IrValue *x, IrValue *dy, IrValue *w,
+                 const int64_t *low, const int64_t *step)
+{
+    IrValue *dx = windows_back(g, dy, w, low, step, x->type.dims);
+    if (dx)
+        grad_add(g, x, dx);
+}
+
 void
 grad_rule_conv2d(Grad *g, const IrOp *op)
 {
-    IrValue *x = op->operands[0], *w = op->operands[1];
+    IrValue *x = op->operands[0], *w = op->operands[1], *dy = grad_out(g, op);
     int n;
     const int64_t *low = ir_ints(op, A_low, &n);
-    IrValue *dy = spread_windows(g, grad_out(g, op), ir_ints(op, A_step, &n));
-    if (grad_wanted(x)) {
-        int64_t back[2];
-        for (int i = 0; i < 2; i++)
-            back[i] = w->type.dims[i].c - 1 - low[i];
-        IrValue *turned =
-            ir_build_reverse(g->b, w, (const int64_t[]){0, 1}, 2, g->loc);
-        turned = ir_build_transpose(g->b, turned, (const int64_t[]){0, 1, 3, 2},
-                                    g->loc);
-        grad_add(g, x, conv2d(g, dy, turned, back, x->type.dims + 1));
-    }
-    if (grad_wanted(w)) {
-        IrValue *images =
-            ir_build_transpose(g->b, x, (const int64_t[]){3, 1, 2, 0}, g->loc);
-        IrValue *taps =
-            ir_build_transpose(g->b, dy, (const int64_t[]){1, 2, 0, 3}, g->loc);
-        IrValue *dw = conv2d(g, images, taps, low, w->type.dims);
-        grad_add(g, w,
-                 ir_build_transpose(g->b, dw, (const int64_t[]){1, 2, 0, 3},
-                                    g->loc));
-    }
+    const int64_t *step = ir_ints(op, A_step, &n);
+    if (grad_wanted(x))
+        add_windows_back(g, x, dy, w, low, step);
+    if (grad_wanted(w))
+        grad_add(
+            g, w,
+            convolve(g, OP_conv2d_weights, x, dy, low, w->type.dims, step));
+}
+
+/* It is linear in both operands, as conv2d is. */
+void
+grad_rule_conv2d_weights(Grad *g, const IrOp *op)
+{
+    IrValue *x = op->operands[0], *y = op->operands[1], *dw = grad_out(g, op);
+    int n;
+    const int64_t *low = ir_ints(op, A_low, &n);
+    const int64_t *step = ir_ints(op, A_step, &n);
+    if (grad_wanted(x))
+        add_windows_back(g, x, y, dw, low, step);
+    if (grad_wanted(y))
+        grad_add(g, y,
+                 convolve(g, OP_conv2d, x, dw, low, y->type.dims + 1, step));
 }
 
 /* ---- all_gather --------------------------------------------------------- */

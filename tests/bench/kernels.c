@@ -30,7 +30,9 @@
 
 enum {
     MAX_ARRAYS = 8,
-    MAX_KERNELS = 4,
+    MAX_KERNELS = 10,
+    TAPS = 3,
+    PADDING = 1,
     ALIGN = 2 << 20,
     GRAIN_BYTES = 65536,
     CORES = 2
@@ -44,7 +46,7 @@ static const double round_seconds = 4e-3;
 /* A kernel as step IR: its operands are %a, %b, ... */
 typedef struct Step {
     const char *result;
-    const char *types[4]; /* of operands, up to a NULL */
+    const char *types[5]; /* of operands, up to a NULL */
     const char *body;     /* ends with a yield */
 } Step;
 
@@ -199,66 +201,99 @@ image(Arena *a, int rows, int height, int width, int channels)
 }
 
 static Step
-convolve(Arena *a, const char *result, const char *x, const char *w, int low,
-         int size, int stride)
+convolve(Arena *a, const char *kind, const char *result, const char *x,
+         const char *y, const int *low, const int *size, int stride)
 {
-    const char *op =
-        arena_printf(a,
-                     "%%r: %s mirrored = conv2d %%a, %%b {low=[%d, %d] "
-                     "dims=[%d, %d] step=[%d, %d]}\nyield %%r",
-                     result, low, low, size, size, stride, stride);
-    return (Step){result, {x, w}, op};
+    const char *op = arena_printf(
+        a,
+        "%%r: %s mirrored = %s %%a, %%b {low=[%d, %d] "
+        "dims=[%d, %d] step=[%d, %d]}\nyield %%r",
+        result, kind, low[0], low[1], size[0], size[1], stride, stride);
+    return (Step){result, {x, y}, op};
 }
 
+/* The weights of a gradient, turned round: places from first on. */
 static Step
-move(Arena *a, const char *result, const char *x, const char *op)
+turn_weights(Arena *a, const Conv *c, const int *first, const int *size)
 {
-    return (Step){
-        result,
-        {x},
-        arena_printf(a, "%%r: %s mirrored = %s\nyield %%r", result, op)};
+    const char *some = image(a, size[0], size[1], c->in, c->out);
+    const char *turned = image(a, size[0], size[1], c->out, c->in);
+    const char *op = arena_printf(
+        a,
+        "%%s: %s mirrored = slice %%a {start=[%d, %d, 0, 0] dims=[%d, %d, %d, "
+        "%d] step=[%d, %d, 1, 1]}\n%%t: %s mirrored = reverse %%s {axes=[0, "
+        "1]}\n%%r: %s mirrored = transpose %%t {perm=[0, 1, 3, 2]}\nyield %%r",
+        some, first[0], first[1], size[0], size[1], c->in, c->out, c->stride,
+        c->stride, some, turned);
+    return (Step){turned, {image(a, TAPS, TAPS, c->in, c->out)}, op};
 }
 
-/* The three of them as gradients are made (passes/grad_rules_shape.c), which
- * is with zeros between dy's elements where windows are further apart. */
+/* Results of several convolutions between each other, `parts` in number. */
+static Step
+interleave(Arena *a, const Conv *c, const char *part, const char *whole)
+{
+    Step s = {.result = whole};
+    Str op = str_new(a);
+    const char *sum = "";
+    for (int i = 0; i < c->stride * c->stride; i++) {
+        s.types[i] = part;
+        str_addf(&op,
+                 "%%p%d: %s mirrored = pad %%%c {low=[0, %d, %d, 0] dims=[%d, "
+                 "%d, %d, %d] step=[1, %d, %d, 1]}\n",
+                 i, whole, 'a' + i, i / c->stride, i % c->stride, c->rows,
+                 c->size, c->size, c->in, c->stride, c->stride);
+        if (i > 0)
+            str_addf(&op, "%%s%d: %s mirrored = add %s, %%p%d\n", i, whole, sum,
+                     i);
+        sum = arena_printf(a, i ? "%%s%d" : "%%p%d", i);
+    }
+    str_addf(&op, "yield %s", sum);
+    s.body = str_text(&op);
+    return s;
+}
+
+/* The gradient of x as passes/grad_rules_shape.c makes it, of images whose size
+ * is a multiple of the stride. */
+static void
+steps_of_dx(Arena *a, const Conv *c, const char *x, const char *y, Step *s)
+{
+    int small = c->size / c->stride;
+    const int dims[2] = {small, small};
+    const char *part = image(a, c->rows, small, small, c->in);
+    for (int i = 0; i < c->stride * c->stride; i++) {
+        int place[2] = {i / c->stride, i % c->stride}, low[2], size[2], tap[2];
+        for (int k = 0; k < 2; k++) {
+            tap[k] = (place[k] + PADDING) % c->stride;
+            size[k] = (TAPS - tap[k] + c->stride - 1) / c->stride;
+            low[k] = size[k] - 1 - (place[k] + PADDING - tap[k]) / c->stride;
+        }
+        *s++ = turn_weights(a, c, tap, size);
+        *s = convolve(a, "conv2d", part, y, s[-1].result, low, dims, 1);
+        s++;
+    }
+    if (c->stride > 1)
+        *s = interleave(a, c, part, x);
+}
+
 static void
 lines_of_conv(Arena *a, const Conv *c, Line *out)
 {
-    int small = c->size / c->stride, wide = (small - 1) * c->stride + 1;
+    static const int low[2] = {PADDING, PADDING}, taps[2] = {TAPS, TAPS};
+    int small = c->size / c->stride;
+    const int windows[2] = {small, small};
     const char *x = image(a, c->rows, c->size, c->size, c->in);
     const char *y = image(a, c->rows, small, small, c->out);
-    const char *w = image(a, 3, 3, c->in, c->out);
-    const char *turned = image(a, 3, 3, c->out, c->in);
-    const char *images = image(a, c->in, c->size, c->size, c->rows);
-    const char *taps = image(a, wide, wide, c->rows, c->out);
-    const char *spread = image(a, c->rows, wide, wide, c->out);
-    const char *dw = image(a, c->in, 3, 3, c->out);
-    double flops = 2.0 * c->rows * small * small * 9 * c->in * c->out;
+    const char *w = image(a, TAPS, TAPS, c->in, c->out);
+    double flops = 2.0 * c->rows * small * small * TAPS * TAPS * c->in * c->out;
     for (int i = 0; i < 3; i++) {
         static const char *const names[] = {"", " dx", " dw"};
         out[i] = (Line){.flops = flops};
         out[i].name = arena_printf(a, "%s%s", c->name, names[i]);
     }
-    out[0].steps[0] = convolve(a, y, x, w, 1, small, c->stride);
-    Step *dx = out[1].steps, *dws = out[2].steps;
-    *dx++ = (Step){turned,
-                   {w},
-                   arena_printf(a,
-                                "%%t: %s mirrored = reverse %%a {axes=[0, 1]}\n"
-                                "%%r: %s mirrored = transpose %%t "
-                                "{perm=[0, 1, 3, 2]}\nyield %%r",
-                                w, turned)};
-    const char *zeros =
-        arena_printf(a,
-                     "pad %%a {low=[0, 0, 0, 0] dims=[%d, %d, %d, %d] "
-                     "step=[1, %d, %d, 1]}",
-                     c->rows, wide, wide, c->out, c->stride, c->stride);
-    if (c->stride > 1)
-        *dx++ = *dws++ = move(a, spread, y, zeros);
-    *dx = convolve(a, x, spread, turned, 1, c->size, 1);
-    *dws++ = move(a, images, x, "transpose %a {perm=[3, 1, 2, 0]}");
-    *dws++ = move(a, taps, spread, "transpose %a {perm=[1, 2, 0, 3]}");
-    *dws = convolve(a, dw, images, taps, 1, 3, 1);
+    out[0].steps[0] = convolve(a, "conv2d", y, x, w, low, windows, c->stride);
+    steps_of_dx(a, c, x, y, out[1].steps);
+    out[2].steps[0] =
+        convolve(a, "conv2d_weights", w, x, y, low, taps, c->stride);
 }
 
 /* ---- kernels of a line -----------------------------------------------------

@@ -120,6 +120,25 @@ static const Case cases[] = {
      {"T[4, 7, 8, n]", "T[7, 8, n, 20]"},
      "%r: T[4, 3, 3, 20] per_replica = conv2d %a, %b {low=[1, 1] dims=[3, 3] "
      "step=[1, 1]}"},
+    {"T[n, 5, 19, 16]",
+     {"T[n, 5, 19, 1]", "T[3, 3, 1, 16]", "T[16]"},
+     "%x: T[n, 5, 19, 16] per_replica = conv2d %a, %b {low=[1, 1] dims=[5, 19] "
+     "step=[1, 1]}\n"
+     "%r: T[n, 5, 19, 16] per_replica = add %x, %c"},
+    /* summed over windows: runs of rows, whole and in parts of a run */
+    {"T[3, 3, 18, 20]",
+     {"T[n, 6, 6, 18]", "T[n, 6, 6, 20]"},
+     "%r: T[3, 3, 18, 20] per_replica = conv2d_weights %a, %b {low=[1, 1] "
+     "dims=[3, 3] step=[1, 1]}"},
+    {"T[3, 2, 30, 33]",
+     {"T[n, 9, 8, 30]", "T[n, 5, 4, 33]"},
+     "%x: T[3, 2, 30, 33] per_replica = conv2d_weights %a, %b {low=[1, 0] "
+     "dims=[3, 2] step=[2, 2]}\n"
+     "%r: T[3, 2, 30, 33] per_replica = abs %x"},
+    {"T[3, 3, 1, 20]",
+     {"T[n, 9, 10, 1]", "T[n, 9, 10, 20]"},
+     "%r: T[3, 3, 1, 20] per_replica = conv2d_weights %a, %b {low=[1, 1] "
+     "dims=[3, 3] step=[1, 1]}"},
     /* few rows, so that columns are read where they stand */
     {"T[9, 64]",
      {"T[9, 700]", "T[700, 64]"},

@@ -217,6 +217,19 @@ build_conv2d(Sampler *s)
     conv2d_result(s, z, v, AXES(1, -1), AXES(1, 1), DIMS(num(2), num(1)));
 }
 
+/* The size asked for is the rows, which are summed over, or channels. */
+void
+build_conv2d_weights(Sampler *s)
+{
+    IrValue *x = sampler_arg(s, 4, DIMS(s->s, num(4), num(5), num(2)));
+    IrValue *y = sampler_arg(s, 4, DIMS(s->s, num(3), num(2), num(3)));
+    IrValue *z = sampler_arg(s, 4, DIMS(num(2), num(2), num(1), s->s));
+    IrValue *v = sampler_arg(s, 4, DIMS(num(2), num(3), num(2), num(2)));
+    conv2d_result(s, x, y, AXES(0, 0), AXES(1, 1), DIMS(num(2), num(3)));
+    conv2d_result(s, x, y, AXES(0, 1), AXES(2, 3), DIMS(num(3), num(2)));
+    conv2d_result(s, z, v, AXES(1, -1), AXES(1, 1), DIMS(num(2), num(1)));
+}
+
 /* ---- moving elements ---------------------------------------------------- */
 
 void

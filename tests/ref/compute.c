@@ -300,32 +300,51 @@ compute_dot(const IrOp *op, Operands operands, RefTensor *out)
 /* ---- convolution -------------------------------------------------------- */
 
 typedef struct Conv {
-    const RefTensor *x, *w;
+    const RefTensor *x, *y;
     const int64_t *low, *step;
     int64_t at[IR_MAX_RANK]; /* of the result's element at hand */
 } Conv;
 
-/* acc and product k of the sum: 0 stands for what is not in x. */
+/* acc and the product of y's element at y and x's in row and channel, at a
+ * place of a window: 0 stands for what is not in x. */
 static Scalar
-add_tap(const Conv *c, int64_t k, Scalar acc)
+add_tap(const Conv *c, int64_t row, const int64_t *window, const int64_t *place,
+        int64_t channel, const int64_t *y, Scalar acc)
 {
-    int64_t tap[IR_MAX_RANK], from[IR_MAX_RANK];
-    ref_unravel(3, c->w->dims, k, tap);
-    from[0] = c->at[0];
-    from[3] = tap[2];
-    tap[3] = c->at[3];
+    int64_t from[IR_MAX_RANK] = {row, 0, 0, channel};
     bool inside = true;
-    for (int i = 1; i < 3; i++) {
-        from[i] = c->at[i] * c->step[i - 1] + tap[i - 1] - c->low[i - 1];
-        inside = inside && from[i] >= 0 && from[i] < c->x->dims[i];
+    for (int i = 0; i < 2; i++) {
+        from[i + 1] = window[i] * c->step[i] + place[i] - c->low[i];
+        inside = inside && from[i + 1] >= 0 && from[i + 1] < c->x->dims[i + 1];
     }
     Scalar x = inside ? get_at(c->x, from) : scalar_int(DT_i64, 0);
     return multiply_add(scalar_cast(x, acc.dtype),
-                        scalar_cast(get_at(c->w, tap), acc.dtype), acc);
+                        scalar_cast(get_at(c->y, y), acc.dtype), acc);
+}
+
+/* Product k of an element of conv2d: a place of the window, and a channel. */
+static Scalar
+add_of_windows(const Conv *c, int64_t k, Scalar acc)
+{
+    int64_t y[IR_MAX_RANK];
+    ref_unravel(3, c->y->dims, k, y);
+    y[3] = c->at[3];
+    return add_tap(c, c->at[0], c->at + 1, y, y[2], y, acc);
+}
+
+/* Product k of an element of conv2d_weights: a row, and a window. */
+static Scalar
+add_of_weights(const Conv *c, int64_t k, Scalar acc)
+{
+    int64_t y[IR_MAX_RANK];
+    ref_unravel(3, c->y->dims, k, y);
+    y[3] = c->at[3];
+    return add_tap(c, y[0], y + 1, c->at, c->at[2], y, acc);
 }
 
 static void
-compute_conv2d(const IrOp *op, Operands x, RefTensor *out)
+convolve(const IrOp *op, Operands x, RefTensor *out,
+         Scalar (*add)(const Conv *c, int64_t k, Scalar acc))
 {
     int n;
     Conv c = {x[0], x[1], ir_ints(op, A_low, &n), ir_ints(op, A_step, &n), {0}};
@@ -338,11 +357,23 @@ compute_conv2d(const IrOp *op, Operands x, RefTensor *out)
         for (int64_t k = 0; k < taps; k += BLOCK) {
             Scalar acc = zero;
             for (int64_t j = k; j < taps && j < k + BLOCK; j++)
-                acc = add_tap(&c, j, acc);
+                acc = add(&c, j, acc);
             total = k == 0 ? acc : fold(OP_add, total, acc);
         }
         ref_set(out, i, total);
     }
+}
+
+static void
+compute_conv2d(const IrOp *op, Operands x, RefTensor *out)
+{
+    convolve(op, x, out, add_of_windows);
+}
+
+static void
+compute_conv2d_weights(const IrOp *op, Operands x, RefTensor *out)
+{
+    convolve(op, x, out, add_of_weights);
 }
 
 /* ---- moving elements ---------------------------------------------------- */
@@ -651,6 +682,7 @@ static const Compute computes[NUM_OPS] = {
     [OP_take] = compute_take,
     [OP_scatter] = compute_scatter,
     [OP_conv2d] = compute_conv2d,
+    [OP_conv2d_weights] = compute_conv2d_weights,
     [OP_cumsum] = compute_cumsum,
     [OP_argsort] = compute_argsort,
     [OP_reorder] = compute_reorder,

@@ -142,7 +142,7 @@ choose_steps(const EmitProduct *p, EmitPlan *plan, int64_t bytes)
         plan->row_product_step = 1;
     } else {
         plan->row_step = 1;
-        plan->row_product_step = plan->lanes;
+        plan->row_product_step = plan->group ? plan->group : plan->lanes;
     }
     plan->column_step = plan->columns_stand ? p->of_columns.product_step
                                             : plan->lanes * plan->vectors;
@@ -164,6 +164,14 @@ choose_panels(const EmitPlan *plan)
     int most = BE_MAX_VECTORS / plan->vectors;
     int64_t all = plan->columns / ((int64_t)plan->lanes * plan->vectors);
     return all < most ? (int)all : most;
+}
+
+static int64_t
+choose_group(const EmitPlan *plan, int64_t rows)
+{
+    int64_t all = round_up(rows, plan->lanes);
+    int64_t most = (int64_t)plan->lanes * BE_MAX_VECTORS;
+    return all < most ? all : most;
 }
 
 static int
@@ -190,7 +198,8 @@ emit_plan_choose(const Emit *e, const EmitProduct *p)
         plan.columns_stand ? columns : choose_columns(&plan, columns, bytes);
     plan.panels = choose_panels(&plan);
     bool singly = plan.rows_stand || p->of_rows.along_products;
-    plan.in_runs = p->in_runs && !singly;
+    if (p->in_runs && !singly)
+        plan.group = choose_group(&plan, rows_of_run(e, p));
     plan.tiles = singly ? 1 : choose_tiles(&plan, rows_of_run(e, p));
     plan.rows = (int64_t)plan.tiles * plan.height;
     int64_t kept = SUM_BYTES / (plan.columns * bytes);

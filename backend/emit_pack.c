@@ -188,12 +188,14 @@ set_masks(Emit *e, Val count)
     }
 }
 
-/* The vectors are tiles. */
+/* The vectors are tiles, or those of a group. */
 static void
-pack_tiles_of_rows(Pack *p, Val at)
+pack_vectors_of_rows(Pack *p, Val at)
 {
     Emit *e = p->t->e;
-    int64_t size = p->t->plan.depth * p->t->plan.row_product_step;
+    const EmitPlan *plan = &p->t->plan;
+    int64_t size =
+        plan->group ? plan->lanes : plan->depth * plan->row_product_step;
     for (int v = 0; v < e->tile.vectors; v++) {
         Val x = emit_get_as(e, p->operand->value, 0, v, true);
         be_store(e->u, x, packed_at(p, p->t->packed_rows, at, v * size),
@@ -201,24 +203,36 @@ pack_tiles_of_rows(Pack *p, Val at)
     }
 }
 
-/* Lanes along the rows, some tiles side by side. */
+/* Whether runs have no rest of less than a group. */
+static bool
+has_whole_groups(const EmitTiles *t)
+{
+    const EmitSpace *rows = &t->product->rows;
+    Dim run = rows->vars[rows->count - 1]->extent;
+    return t->plan.group && dim_is_const(run) && run.c % t->plan.group == 0;
+}
+
+/* Lanes along the rows, some vectors side by side. */
 static void
 pack_rows_together(EmitTiles *t, Val first, Val end, Val begin, Val stop)
 {
     Emit *e = t->e;
+    const EmitPlan *plan = &t->plan;
     const EmitOperand *o = &t->product->of_rows;
     const EmitSpace *rows = &t->product->rows;
     const KVar *row = rows->vars[rows->count - 1];
     emit_find_depends_along(e, last_product(t), row);
-    e->tile = (EmitTile){.rows = 1, .lanes = t->plan.lanes, .lane = row};
-    e->tile.vectors = t->plan.tiles;
-    e->tile.vector_step = t->plan.height;
-    set_masks(e, be_sub(e->u, end, first));
+    e->tile = (EmitTile){.rows = 1, .lanes = plan->lanes, .lane = row};
+    e->tile.vectors =
+        plan->group ? (int)(plan->group / plan->lanes) : plan->tiles;
+    e->tile.vector_step = plan->group ? 0 : plan->height;
+    if (!has_whole_groups(t))
+        set_masks(e, be_sub(e->u, end, first));
     emit_space_split(e, rows, first);
     emit_needed(e, &o->needs, &e->k->body);
     emit_needed(e, &o->needs, &t->product->loop->loop.body);
     Pack p = {
-        t, o, pack_tiles_of_rows, 1, emit_word(e, 0), t->plan.row_product_step};
+        t, o, pack_vectors_of_rows, 1, emit_word(e, 0), plan->row_product_step};
     pack_products(&p, begin, stop);
 }
 

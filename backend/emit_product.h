@@ -66,7 +66,7 @@ typedef struct EmitPlan {
     int panels; /* of columns, likewise */
     int64_t depth, columns;
     bool in_parts; /* depth is not all products */
-    bool in_runs;  /* tiles end where the last index of rows does */
+    int64_t group; /* rows of a run that are packed together, or 0 */
     int64_t rows;  /* whose sums are kept, unless they are the result */
     /* Where plain operands are not packed but read where they stand; elements
      * from a row to the next, and from a product. */
@@ -81,7 +81,8 @@ typedef struct EmitTiles {
     Type type; /* of an element */
     int64_t bytes;
     Val adder;          /* the function that adds products */
-    Val packed_rows;    /* along products [height][row_step], else
+    Val packed_rows;    /* along products [height][row_step], in runs
+                           [depth][group], else
                            [tiles][depth][row_product_step] */
     Val packed_columns; /* [columns / width][depth][width] */
     Val sums;           /* [rows][columns], or of one tile; before them there
@@ -99,7 +100,8 @@ emit_width(const EmitTiles *t)
     return t->plan.lanes * t->plan.vectors;
 }
 
-/* Packs rows first .. end of as many tiles, products begin .. stop. */
+/* Packs rows first .. end of as many tiles, or the group that begins with first
+ * in a run that ends with end, products begin .. stop. */
 void emit_pack_rows(EmitTiles *t, Val first, Val end, Val begin, Val stop);
 /* Packs columns first .. end. */
 void emit_pack_columns(EmitTiles *t, Val first, Val end, Val begin, Val stop);

@@ -32,11 +32,14 @@ scratch(const EmitTiles *t, int64_t elements, const char *name)
                      ALIGN, name);
 }
 
-/* Elements of the packed rows of a tile. */
+/* Elements of the packed rows of a tile, or of a group and what a tile has
+ * beyond it. */
 static int64_t
 rows_size(const EmitTiles *t)
 {
     const EmitPlan *p = &t->plan;
+    if (p->group)
+        return p->depth * p->group + p->height;
     return t->product->of_rows.along_products ? p->height * p->row_step
                                               : p->depth * p->row_product_step;
 }
@@ -46,7 +49,7 @@ rows_size(const EmitTiles *t)
 static bool
 may_break(const EmitTiles *t)
 {
-    return t->product->direct || (t->plan.in_runs && t->plan.in_parts);
+    return t->product->direct || (t->plan.group && t->plan.in_parts);
 }
 
 /* Packed operands have room for a vector, or a square of them, behind them. */
@@ -57,7 +60,8 @@ make_scratch(EmitTiles *t)
     int64_t width = emit_width(t), group = p->panels * width;
     int64_t columns = (p->columns + group - 1) / group * group;
     if (!p->rows_stand)
-        t->packed_rows = scratch(t, p->tiles * rows_size(t), "rows");
+        t->packed_rows =
+            scratch(t, (p->group ? 1 : p->tiles) * rows_size(t), "rows");
     if (!p->columns_stand)
         t->packed_columns =
             scratch(t, p->depth * columns + p->lanes * width, "columns");
@@ -312,9 +316,30 @@ add_tiles(EmitTiles *t, const Rows *rows, Val sum, const Part *p)
     be_loop_end(u, &l);
 }
 
-/* The tiles of rows that were packed together. */
+/* Where groups of rows begin and end. */
+typedef struct Group {
+    Val begin, end, run_end;
+} Group;
+
+static Group
+group_of(EmitTiles *t, Val row)
+{
+    Emit *e = t->e;
+    BeUnit *u = e->u;
+    const EmitSpace *rows = &t->product->rows;
+    Val extent = emit_dim(e, rows->vars[rows->count - 1]->extent);
+    Val size = emit_word(e, t->plan.group);
+    Val in_run = LLVMBuildURem(u->builder, row, extent, "");
+    Val in_group = LLVMBuildURem(u->builder, in_run, size, "");
+    Group g = {.begin = be_sub(u, row, in_group)};
+    g.run_end = be_add(u, row, be_sub(u, extent, in_run));
+    g.end = be_min(u, be_add(u, g.begin, size), g.run_end);
+    return g;
+}
+
+/* The tiles of rows that were packed together; `begin` is the first of them. */
 static void
-add_packed_tiles(EmitTiles *t, Val sum, const Part *p)
+add_packed_tiles(EmitTiles *t, Val sum, Val begin, const Part *p)
 {
     Emit *e = t->e;
     BeUnit *u = e->u;
@@ -325,7 +350,8 @@ add_packed_tiles(EmitTiles *t, Val sum, const Part *p)
     be_loop_body(u, &l);
     Part tile = *p;
     tile.row = l.index;
-    Val at = be_mul(u, number, emit_word(e, rows_size(t)));
+    Val at = t->plan.group ? be_sub(u, l.index, begin)
+                           : be_mul(u, number, emit_word(e, rows_size(t)));
     Rows rows = {scratch_at(t, t->packed_rows, at), emit_word(e, 0)};
     Val done = be_sub(u, l.index, p->row);
     add_tiles(t, &rows, be_add(u, sum, done), &tile);
@@ -342,12 +368,15 @@ add_rows(EmitTiles *t, Val sum, const Part *p)
         add_tiles(t, &rows, sum, p);
         return;
     }
-    emit_pack_rows(t, p->row, p->row_end, p->product, p->product_end);
-    if (t->plan.tiles == 1) {
+    Group g = {p->row, p->row_end, p->row_end};
+    if (t->plan.group)
+        g = group_of(t, p->row);
+    emit_pack_rows(t, g.begin, g.run_end, p->product, p->product_end);
+    if (t->plan.tiles == 1 && !t->plan.group) {
         Rows rows = {t->packed_rows, emit_word(t->e, 0)};
         add_tiles(t, &rows, sum, p);
     } else {
-        add_packed_tiles(t, sum, p);
+        add_packed_tiles(t, sum, g.begin, p);
     }
 }
 
@@ -356,18 +385,6 @@ end_of(Emit *e, Val begin, int64_t size, Val limit)
 {
     BeUnit *u = e->u;
     return be_min(u, be_add(u, begin, emit_word(e, size)), limit);
-}
-
-/* Where the run of rows that `row` is in ends. */
-static Val
-run_end(EmitTiles *t, Val row)
-{
-    Emit *e = t->e;
-    BeUnit *u = e->u;
-    const EmitSpace *rows = &t->product->rows;
-    Val extent = emit_dim(e, rows->vars[rows->count - 1]->extent);
-    Val inside = LLVMBuildURem(u->builder, row, extent, "");
-    return be_add(u, row, be_sub(u, extent, inside));
 }
 
 /* All rows of p, some tiles' at a time; finished if that is wanted. */
@@ -379,13 +396,13 @@ add_all_rows(EmitTiles *t, const Part *p, bool finish)
     int64_t size = (int64_t)t->plan.tiles * t->plan.height;
     BeLoop l;
     be_loop_begin(u, &l, p->row, p->row_end,
-                  t->plan.in_runs ? NULL : emit_word(e, size), "rows");
+                  t->plan.group ? NULL : emit_word(e, size), "rows");
     be_loop_body(u, &l);
     Part some = *p;
     some.row = l.index;
     some.row_end = end_of(e, l.index, size, p->row_end);
-    if (t->plan.in_runs) {
-        some.row_end = be_min(u, some.row_end, run_end(t, l.index));
+    if (t->plan.group) {
+        some.row_end = be_min(u, group_of(t, l.index).end, p->row_end);
         l.step = be_sub(u, some.row_end, l.index);
     }
     Val kept = finish ? emit_word(e, 0) : be_sub(u, l.index, p->row);

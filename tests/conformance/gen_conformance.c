@@ -241,6 +241,14 @@ settle(void)
     }
 }
 
+/* How much of it stands before what is in parentheses. */
+static size_t
+short_title(const char *title)
+{
+    const char *more = strstr(title, " (");
+    return more ? (size_t)(more - title) : strlen(title);
+}
+
 static void
 print_counts(void)
 {
@@ -255,7 +263,7 @@ print_counts(void)
         for (Mark m = 0; m < NUM_MARKS; m++)
             all[m] += n[m];
         printf("| %.*s | %d | %d | %d | %d |\n",
-               (int)strcspn(areas.data[a].title, "("), areas.data[a].title,
+               (int)short_title(areas.data[a].title), areas.data[a].title,
                n[NO_MARK] + n[OTHERWISE] + n[PROCESSES], n[NO_MARK],
                n[OTHERWISE], n[PROCESSES]);
     }

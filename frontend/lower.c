@@ -125,6 +125,21 @@ find_main(Lower *cx, const AstNode *program)
     return main;
 }
 
+/* What a step prints is one line for all replicas where the program says that it
+ * is the same; whatever passes find out later. */
+static void
+mark_own_line(IrOp *op, void *unused)
+{
+    (void)unused;
+    if (op->kind != OP_print || ir_context(op->block) == CX_CROSS)
+        return;
+    bool own = ir_divergence(op->block) != NULL;
+    for (int i = 0; i < op->num_operands; i++)
+        own |= op->operands[i]->type.locality == LOCAL_PER_REPLICA;
+    if (own)
+        ir_set_int(op, A_each, 1);
+}
+
 static void
 lower_main(Lower *cx, const AstNode *main)
 {
@@ -137,8 +152,10 @@ lower_main(Lower *cx, const AstNode *main)
         fe_error(cx, main->loc, "main returns nothing");
     fe_func_close(cx, fn, &saved, &fe_none, main->loc);
     /* a loop may carry what is on the devices only after its first turn */
-    if (diag_num_errors(cx->diag) == 0)
+    if (diag_num_errors(cx->diag) == 0) {
         ir_settle_localities(fn);
+        ir_walk(fn->body, mark_own_line, NULL);
+    }
 }
 
 static void

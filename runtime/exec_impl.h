@@ -123,7 +123,7 @@ struct RtHostOp {
         };
         RtLaunch *launch;
         const void *param; /* its value, in its dtype */
-        bool mirrored;     /* print: one line is enough */
+        bool each;         /* print: a line of each replica */
     };
 };
 

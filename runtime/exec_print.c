@@ -25,40 +25,11 @@ rt_check_format(RtRun *run, const RtFn *fn, const RtHostOp *h, int first)
     return OK;
 }
 
-/* What decides how often the regions of op are executed. */
-static const IrValue *
-condition_of(const IrOp *op)
-{
-    if (op->kind == OP_while)
-        return op->regions[0]->last->operands[0];
-    return op->kind == OP_if || op->kind == OP_for ? op->operands[0] : NULL;
-}
-
-static bool
-differs(const IrValue *v)
-{
-    return v && v->type.locality == LOCAL_PER_REPLICA;
-}
-
-static bool
-is_mirrored(const IrOp *op)
-{
-    for (int i = 0; i < op->num_operands; i++) {
-        if (differs(op->operands[i]))
-            return false;
-    }
-    for (const IrBlock *b = op->block; b->op; b = b->op->block) {
-        if (differs(condition_of(b->op)))
-            return false;
-    }
-    return true;
-}
-
 Status
 rt_prepare_print(RtRun *run, RtFn *fn, RtHostOp *h)
 {
     TRY(rt_check_format(run, fn, h, 0));
-    h->mirrored = is_mirrored(h->op);
+    h->each = ir_int(h->op, A_each) != 0;
     return OK;
 }
 
@@ -113,7 +84,7 @@ rt_op_print(RtInvocation *inv, const RtHostOp *h)
     bool by_main = actor->replica < 0;
     if (by_main)
         lines->text.len = 0;
-    if (actor->replica <= 0 || !h->mirrored) {
+    if (actor->replica <= 0 || h->each) {
         rt_add_text(&lines->text, inv, h, 0);
         str_addc(&lines->text, '\n');
     }

@@ -108,7 +108,7 @@ static const char training[] =
     "      %4: f32 mirrored = all_reduce %1 {op=max}\n"
     "      %5: f32[300] mirrored = mul %3, %lr\n"
     "      write %5 {var=@w mode=sub}\n"
-    "      print %i, %4 {format=\"{} {:.3f}\"}\n"
+    "      print %i, %4 {format=\"{} {:.3f}\" each=true}\n"
     "      yield %1\n"
     "    }\n"
     "    %6: f32 = reduce %loss {op=sum}\n"

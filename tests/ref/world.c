@@ -33,21 +33,11 @@ put_line(Interp *in, const char *text)
         in->options->printed(in->options->data, text);
 }
 
-/* Whether all replicas would print the same, so that one does. */
-static bool
-is_printed_once(const IrOp *op)
-{
-    for (int i = 0; i < op->num_operands; i++)
-        if (op->operands[i]->type.locality == LOCAL_PER_REPLICA)
-            return false;
-    return !ir_divergence(op->block);
-}
-
 static void
 note_line(Interp *in, int r, const IrOp *op)
 {
     int number = in->num_printed[r]++;
-    if (r > 0 && is_printed_once(op))
+    if (r > 0 && !ir_int(op, A_each))
         return;
     Line line = {r, number, text_of(in, r, op, 0, in->arena)};
     VEC_PUSH(in->arena, in->lines, line);

@@ -20,6 +20,7 @@
 #include "runtime/data/npy.h"
 #include "runtime/loader.h"
 #include "runtime/plan/plan.h"
+#include "tests/fuzz/checkpoints.h"
 
 _Noreturn void
 fuzz_bug(const char *format, ...)
@@ -276,6 +277,16 @@ run_plan(const char *path, const char *bytes, size_t len)
     return valid;
 }
 
+/* ---- checkpoints -------------------------------------------------------- */
+
+static bool
+run_checkpoint(const char *path, const char *bytes, size_t len)
+{
+    setenv("TFD_CHECKSUMS", "0", 1);
+    Status st = checkpoint_try(path, bytes, len);
+    return st ? refused(st) : true;
+}
+
 /* ---- npy ---------------------------------------------------------------- */
 
 enum { MAX_STEPS = 1000, MAX_ROW = 1 << 20 };
@@ -431,6 +442,7 @@ static const FuzzTarget targets[] = {
     {"language", true, run_language}, {"ir", true, run_ir},
     {"kernels", true, run_kernels},   {"plan", false, run_plan},
     {"npy", false, run_npy},          {"files", false, run_files},
+    {"checkpoint", false, run_checkpoint},
 };
 
 enum { NUM_TARGETS = sizeof targets / sizeof *targets };

@@ -210,15 +210,16 @@ frame_bytes(const IrModule *m)
     return bytes;
 }
 
-/* Files that datasets read are in memory, too, but of a size that is known
- * only when they are opened. */
+/* Of files that datasets read a part is in memory, too: how much a record needs
+ * is known only when they are read. */
 static void
 explain_host(Str *out, const IrModule *m, int64_t devices)
 {
     int64_t frame = frame_bytes(m), data = data_bytes(m);
     str_addf(out,
              "\nmemory of the host, in bytes\n"
-             "  %-20s %15lld\n  %-20s %15lld  and the files they read\n"
+             "  %-20s %15lld\n"
+             "  %-20s %15lld  and a block of a file for each source\n"
              "\nmemory in all, in bytes\n  %-20s %15lld\n",
              "main", (long long)frame, "datasets", (long long)data, "",
              (long long)(frame + data + devices));

@@ -89,19 +89,31 @@ read_quoted(Csv *c)
     }
 }
 
+/* As many bytes at hand as mean nothing. */
+static void
+take_plain(Csv *c)
+{
+    const char *from = c->at;
+    while (c->at < c->end && *c->at != c->separator && *c->at != '\n' &&
+           *c->at != '"')
+        c->at++;
+    str_addn(&c->text, from, (size_t)(c->at - from));
+}
+
 static Status
 read_plain(Csv *c)
 {
-    for (int byte;; take(c)) {
+    int byte;
+    do {
+        take_plain(c);
         TRY(look(c, &byte));
-        if (byte == AT_END || byte == c->separator || byte == '\n')
-            return OK;
-        if (byte == '"')
-            return rt_line_error(
-                c->file, "a quote stands in a field that does not begin "
-                         "with one; write \"...\"\"...\"");
-        str_addc(&c->text, (char)byte);
-    }
+    } while (byte != AT_END && byte != c->separator && byte != '\n' &&
+             byte != '"');
+    if (byte == '"')
+        return rt_line_error(c->file,
+                             "a quote stands in a field that does not begin "
+                             "with one; write \"...\"\"...\"");
+    return OK;
 }
 
 /* A separator, of which *more tells, or the end of the line. */
@@ -313,6 +325,8 @@ is_missing(const char *text)
 {
     static const char *const words[] = {"",     "NA",   "N/A", "n/a",
                                         "NULL", "null", "None"};
+    if (*text && !strchr("Nn", *text))
+        return false;
     for (size_t i = 0; i < sizeof words / sizeof *words; i++)
         if (strcmp(text, words[i]) == 0)
             return true;

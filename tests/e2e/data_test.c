@@ -149,6 +149,37 @@ every_format_on_any_number_of_devices(void **state)
     }
 }
 
+/* Two pipelines over one file, and one without an end, taken from in turn; what
+ * they make ahead is in threads of their own. */
+static void
+several_pipelines_at_once(void **state)
+{
+    static const char text[] =
+        "dataset t = csv(\"table.csv\", (y: i64), missing = 0).map(fn(r) = "
+        "r.y)\n"
+        "main {\n"
+        "  let a = iter(distribute(t.batch(2)))\n"
+        "  let b = iter(distribute(t.cache().repeat().prefetch(2).batch(2)))\n"
+        "  while has_next(a) {\n"
+        "    let x = next(a)\n"
+        "    let y = next(b)\n"
+        "    print(\"{gather(x, 0)} {gather(y, 0)}\")\n"
+        "  }\n"
+        "  for x in distribute(t.batch(3)) {\n"
+        "    let y = next(b)\n"
+        "    print(\"{gather(x, 0)} {gather(y, 0)} {has_next(a)}\")\n"
+        "  }\n"
+        "}\n";
+    Arena *a = *state;
+    const char *dir = write_files(a);
+    write_text(at(a, dir, "several.tfd"), text);
+    run_ok(a, "tfdc %s/several.tfd --devices cpu:0-1", dir);
+    assert_string_equal(run_ok(a, "tfd-run %s/several.tfp", dir).out,
+                        "[ 1 -2] [ 1 -2]\n"
+                        "[3] [3 1]\n"
+                        "[ 1 -2  3] [-2  3] False\n");
+}
+
 /* What tfd-run says of a program of one dataset, whose files are in dir. */
 static const char *
 told(Arena *a, const char *dir, const char *dataset)
@@ -206,6 +237,7 @@ main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_format_on_any_number_of_devices),
+        cmocka_unit_test(several_pipelines_at_once),
         cmocka_unit_test(mistakes_are_told_before_main_begins),
         cmocka_unit_test(mistakes_further_on_are_told_with_their_line),
     };

@@ -111,14 +111,33 @@ read_combine(Lower *cx, const FeArgs *in, Combine *c)
     return read_op(cx, in, &c->op);
 }
 
-/* One device, "cpu:0": every replica gets the result, so that device too. */
 static bool
-is_device(Lower *cx, const FeValue *v)
+is_device(Lower *cx, const FeValue *v, FeDevice *out)
 {
     FeDevices devices = {0};
-    return v->kind == FE_STRING && v->text.text &&
-           !fe_devices_parse(cx->arena, v->text.text, &devices) &&
-           devices.len == 1;
+    if (v->kind != FE_STRING || !v->text.text ||
+        fe_devices_parse(cx->arena, v->text.text, &devices) || devices.len != 1)
+        return false;
+    *out = devices.data[0];
+    return true;
+}
+
+/* One device of the strategy: every replica gets the result, so that device
+ * too. */
+static bool
+check_device(Lower *cx, const FeDevice *device, Loc loc)
+{
+    FeDevices devices = {0};
+    const char *wrong =
+        fe_devices_parse(cx->arena, cx->module->devices, &devices);
+    for (int i = 0; !wrong && i < devices.len; i++)
+        if (devices.data[i].index == device->index &&
+            !strcmp(devices.data[i].kind, device->kind))
+            return true;
+    fe_error_note(cx, loc, fe_format(cx, "they are %s", cx->module->devices),
+                  "%s:%d is none of the strategy's devices", device->kind,
+                  device->index);
+    return false;
 }
 
 static bool
@@ -127,8 +146,9 @@ read_dest(Lower *cx, FeValue *v, Loc loc, const char **dest)
     *dest = NULL;
     if (!v || v->kind == FE_NONE)
         return true;
-    if (is_device(cx, v))
-        return true;
+    FeDevice device;
+    if (is_device(cx, v, &device))
+        return check_device(cx, &device, loc);
     if (v->kind == FE_VAR) {
         *dest = v->var->name;
         return true;

@@ -241,24 +241,37 @@ fe_iter_has_next(Lower *cx, FeValue *iter, Loc loc)
     return fe_emit(cx, op);
 }
 
-/* Whether this block took an element of the iterator already. */
 static bool
-is_taken_here(const Lower *cx, const IrIter *it)
+is_taken_in(const IrBlock *b, const IrIter *it)
 {
-    for (const IrOp *op = cx->block->last; op; op = op->prev)
+    for (const IrOp *op = b->last; op; op = op->prev)
         if (op->kind == OP_iter_next &&
             strcmp(ir_text(op, A_iter), it->name) == 0)
             return true;
     return false;
 }
 
-/* The symbol of the element to be taken.  Elements that one block takes may be
- * used side by side, so each has its own rows. */
+/* Whether an element of the iterator was taken before, in this turn of the
+ * innermost loop. */
+static bool
+is_taken(const Lower *cx, const IrIter *it)
+{
+    const IrBlock *b = cx->block;
+    while (!is_taken_in(b, it)) {
+        if (!b->op || b->op->kind != OP_if)
+            return false;
+        b = b->op->block;
+    }
+    return true;
+}
+
+/* The symbol of the element to be taken.  Elements that one turn of a loop
+ * takes may be used side by side, so each has its own rows. */
 static int32_t
 next_rows(Lower *cx, const IrIter *it)
 {
     IrModule *m = cx->module;
-    if (it->rows < 0 || !is_taken_here(cx, it))
+    if (it->rows < 0 || !is_taken(cx, it))
         return it->rows;
     const IrSymbol *n = &m->symbols.data[it->rows];
     return ir_symbol_pair(m, n->bound, m->symbols.data[n->partner].bound);

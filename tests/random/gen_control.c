@@ -100,7 +100,9 @@ do_statement(Gen *g)
     } all[] = {{gen_compute, 40},  {gen_read, 8},     {gen_write, 12},
                {gen_together, 10}, {gen_combine, 14}, {gen_gradient, 4},
                {gen_update, 4},    {gen_control, 8},  {gen_mut, 5},
-               {gen_assign, 8},    {do_print, 3}};
+               {gen_assign, 8},    {do_print, 3},     {gen_nested, 3},
+               {gen_call, 5},      {gen_sparse, 3},   {gen_optimize, 3},
+               {gen_set_part, 4}};
     int total = 0, k = 0;
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)
         total += all[i].weight;

@@ -3,6 +3,9 @@
  *
  *   gen.c          numbers, scopes, lines
  *   gen_ops.c      values computed from values
+ *   gen_move.c     those made of the elements of others
+ *   gen_want.c     new values, and those that are asked for
+ *   gen_nest.c     functions, nests, parts of muts, sparse values, optimizers
  *   gen_vars.c     variables: declarations, reads and writes
  *   gen_dist.c     what replicas do together
  *   gen_control.c  if, for, while; blocks of statements
@@ -64,6 +67,14 @@ typedef enum GenContext {
     IN_ELEMENT /* a function of a dataset */
 } GenContext;
 
+/* A function that steps call. */
+typedef struct GenFn {
+    char name[GEN_NAME];
+    bool together; /* calls collectives or writes what all write */
+    int num_args, num_results;
+    GenValue args[2], results[2];
+} GenFn;
+
 /* What a block of another context or function hides. */
 typedef struct GenScope {
     GenContext context;
@@ -89,6 +100,8 @@ typedef struct Gen {
     int num_frames, depth, budget;
     VEC(GenValue) scope;
     VEC(GenVar) vars;
+    VEC(GenFn) fns;
+    const char *optimizer; /* its name; NULL: none */
 } Gen;
 
 /* ---- gen.c -------------------------------------------------------------- */
@@ -134,6 +147,37 @@ const char *gen_number(Gen *g, DType t); /* a literal */
 
 /* Computes something; false where nothing fits. */
 bool gen_compute(Gen *g);
+/* Whether one can compute with v here; and if it is of a kind. */
+bool gen_computable(const Gen *g, const GenValue *v);
+bool gen_fits_any(Gen *g, const GenValue *v, const void *unused);
+bool gen_fits_float(Gen *g, const GenValue *v, const void *unused);
+bool gen_fits_int(Gen *g, const GenValue *v, const void *unused);
+bool gen_fits_bool(Gen *g, const GenValue *v, const void *unused);
+bool gen_fits_tensor(Gen *g, const GenValue *v, const void *unused);
+/* What is made of x and y, but for its size. */
+GenValue gen_joined(const GenValue *x, const GenValue *y);
+/* t without the axes from first to end, or with 1 for each. */
+GenType gen_without_axes(const GenType *t, int first, int end, bool keep);
+
+/* ---- gen_move.c --------------------------------------------------------- */
+
+bool gen_op_argument(Gen *g);
+bool gen_op_along(Gen *g);
+bool gen_op_index(Gen *g);
+bool gen_op_expand(Gen *g);
+bool gen_op_transpose(Gen *g);
+bool gen_op_reshape(Gen *g);
+bool gen_op_concat(Gen *g);
+bool gen_op_pad(Gen *g);
+bool gen_op_take(Gen *g);
+bool gen_op_one_hot(Gen *g);
+bool gen_op_matmul(Gen *g);
+
+/* ---- gen_want.c --------------------------------------------------------- */
+
+bool gen_op_new(Gen *g);
+bool gen_op_random(Gen *g);
+bool gen_op_own(Gen *g);
 /* A value of that type that is SAME, or (own) is not. */
 GenValue gen_like(Gen *g, GenType type, bool own);
 /* A scalar of it, of that dtype. */
@@ -141,6 +185,17 @@ GenValue gen_scalar_of(Gen *g, DType t, bool own);
 GenValue gen_condition(Gen *g, bool own);
 /* A value whose numbers are small. */
 GenValue gen_tame(Gen *g, GenValue v, double limit);
+
+/* ---- gen_nest.c --------------------------------------------------------- */
+
+/* Optimizers, and functions that steps call. */
+void gen_declare_helpers(Gen *g);
+/* Statements of steps with these, and with nests. */
+bool gen_nested(Gen *g);
+bool gen_call(Gen *g);
+bool gen_sparse(Gen *g);
+bool gen_optimize(Gen *g);
+bool gen_set_part(Gen *g);
 
 /* ---- gen_vars.c --------------------------------------------------------- */
 

@@ -135,6 +135,7 @@ add_params(Gen *g, Step *s, Str *list)
         v.who = !g->invariant && gen_chance(g, 30) ? OWN : SAME;
         v.fuzzy = gen_is_float(v.type.dtype);
         v.constant = v.type.rank == 0;
+        v.collective = v.in_control = true; /* as main may have made it */
         str_addf(list, "%s%s", list->len ? ", " : "", name);
         s->args[i] = v;
         gen_add(g, v, name);
@@ -355,10 +356,12 @@ gen_program(Arena *a, uint64_t seed)
     g.out = str_new(a);
     g.invariant = gen_chance(&g, 40);
     make_header(&g, seed);
+    gen_line(&g, "use optim");
     gen_declare_vars(&g);
     int num_data = gen_chance(&g, 80) + gen_chance(&g, 30);
     for (int i = 0; i < num_data; i++)
         data[i] = make_dataset(&g);
+    gen_declare_helpers(&g);
     int n = 1 + gen_pick(&g, 3);
     for (int i = 0; i < n; i++)
         steps[i] = make_step(&g, num_data && gen_chance(&g, 80)

@@ -606,6 +606,67 @@ files_that_changed_are_not_gone_on_with(void **state)
         "written, and has 4 now");
 }
 
+/* Goes on from a state as far as it goes: errors are fine. */
+static void
+go_on_from(const Pipe *pipe, const RtState *state_of)
+{
+    enum { MOST_STEPS = 20 };
+    Arena *a = arena_new(NULL, "a state");
+    PipeRun run;
+    bool more = true;
+    RtState reader = rt_state_reader(a, state_of->data, state_of->len);
+    Status st = pipe_open(a, pipe, &run);
+    assert_null(st);
+    assert_null(rt_iter_carry(run.it, &reader));
+    st = rt_state_end(&reader);
+    for (int i = 0; i < MOST_STEPS && more && !st; i++) {
+        st = rt_iter_has_next(run.it, &more);
+        if (!st && more)
+            st = rt_iter_next(run.it);
+    }
+    status_free(st);
+    arena_release(a);
+}
+
+/* Every byte of the state behind the first step, a little and very wrong. */
+static void
+damage_states(const char *stages)
+{
+    Pipe pipe = {.stages = stages, .dir = folder};
+    PipeRun run = pipe_run(arena, &pipe);
+    assert_null(rt_iter_open(run.it, 0));
+    assert_null(rt_iter_next(run.it));
+    RtState state_of = rt_state_writer(arena, 0);
+    assert_null(rt_iter_carry(run.it, &state_of));
+    for (size_t i = 0; i < state_of.len; i++) {
+        char was = state_of.data[i];
+        state_of.data[i] = was ^ 1;
+        go_on_from(&pipe, &state_of);
+        state_of.data[i] = 0x7f;
+        go_on_from(&pipe, &state_of);
+        state_of.data[i] = was;
+    }
+}
+
+static void
+damaged_states_do_no_harm(void **state)
+{
+    Str file = two_examples();
+    (void)state;
+    write_file("t.rec", file.data, file.len);
+    damage_states(RECORDS(" names \"y\"", "i16") BATCH(1, "i16[b1]"));
+    write_packed("t.rec", MAKE_GZIP, file.data, file.len);
+    damage_states(RECORDS(" names \"y\"", "i16") BATCH(1, "i16[b1]"));
+    write_text("t.csv", "1\n2\n3\n");
+    damage_states(CSV(0, "", "i32") BATCH(1, "i32[b1]"));
+    write_npz("(3, 2)", true);
+    damage_states(NPZ("\"x\", \"y\"", "f32[2], i8")
+                      BATCH(1, "f32[b1, 2], i8[b1]"));
+    write_file("t.idx", "\0\0\10\1\0\0\0\3\1\2\3", 11);
+    damage_states(IDX("u8") BATCH(1, "u8[b1]"));
+    damage_states("bytes \"t.csv\", \"t.idx\" : u8\n" BATCH(1, "u8[b1]"));
+}
+
 static void
 files_that_came_are_not_gone_on_with(void **state)
 {
@@ -652,6 +713,7 @@ main(void)
         TEST(several_files),
         TEST(all_files_are_opened_first),
         TEST(files_that_changed_are_not_gone_on_with),
+        TEST(damaged_states_do_no_harm),
         TEST(files_that_came_are_not_gone_on_with),
     };
     return cmocka_run_group_tests_name("formats", tests, new_folder,

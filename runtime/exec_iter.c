@@ -252,7 +252,14 @@ rt_op_iter_next(RtInvocation *inv, const RtHostOp *h)
 {
     RtRun *run = inv->actor->run;
     double begin = rt_seconds();
-    Status st = rt_iter_next(h->iterator->iter);
+    bool more = true;
+    Status st = rt_iter_has_next(h->iterator->iter, &more);
+    if (!more)
+        return rt_fault(inv, h, STATUS_INPUT,
+                        "\"next\" finds no more elements: has_next tells "
+                        "whether there is one");
+    if (!st)
+        st = rt_iter_next(h->iterator->iter);
     if (st)
         return rt_fault_status(inv, h, st);
     if (h->word >= 0 && !set_batch(run, h->iterator, h->word))

@@ -57,6 +57,12 @@ cannot_open(const char *path)
 }
 
 static Status
+cannot_read(const char *path)
+{
+    return file_error(errno, "cannot read \"%s\"", path);
+}
+
+static Status
 cannot_open_folder(const char *path)
 {
     return file_error(errno, "cannot open the folder \"%s\"", path);
@@ -180,7 +186,7 @@ file_read(Arena *a, const char *path, char **data, size_t *len)
     if (fd < 0)
         return cannot_open(path);
     if (!read_all(a, fd, data, len))
-        st = file_error(errno, "cannot read \"%s\"", path);
+        st = cannot_read(path);
     close(fd);
     return st;
 }
@@ -190,7 +196,7 @@ check_regular(int fd, const char *path, int64_t *size)
 {
     struct stat info;
     if (fstat(fd, &info) < 0)
-        return file_error(errno, "cannot open \"%s\"", path);
+        return cannot_open(path);
     if (S_ISDIR(info.st_mode))
         return status_new(STATUS_INPUT,
                           "cannot open \"%s\": it is a folder; name the files "
@@ -211,7 +217,7 @@ file_open(const char *path, int *fd, int64_t *size)
     /* a pipe without a writer would keep us waiting */
     *fd = try_open(path, O_RDONLY | O_NONBLOCK);
     if (*fd < 0)
-        return file_error(errno, "cannot open \"%s\"", path);
+        return cannot_open(path);
     Status st = check_regular(*fd, path, size);
     if (st)
         close(*fd);
@@ -230,7 +236,7 @@ file_read_at(int fd, const char *path, int64_t at, void *to, size_t n,
                                       at + (int64_t)*got);
         while (more < 0 && errno == EINTR);
         if (more < 0)
-            return file_error(errno, "cannot read \"%s\"", path);
+            return cannot_read(path);
     }
     return OK;
 }

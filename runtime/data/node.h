@@ -93,10 +93,6 @@ void rt_cache_new(RtNode *n);
 void rt_zip_new(RtNode *n);
 void rt_concat_new(RtNode *n);
 
-/* Makes n the source of count elements that lie one after the other, component
- * after component. */
-void rt_rows_new(RtNode *n, const char *bytes, int64_t count);
-
 /* "file:line:col" of a stage, for messages. */
 const char *rt_stage_place(const RtNode *n);
 

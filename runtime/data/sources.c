@@ -35,23 +35,18 @@ rows_next(RtNode *n, RtElement *e, bool *end)
     return OK;
 }
 
-/* A file may have changed since. */
 static void
 rows_carry(RtNode *n, RtState *s)
 {
     Rows *r = n->state;
-    int64_t count = r->count;
-    rt_state_i64(s, &count, 0, INT64_MAX);
-    rt_state_i64(s, &r->at, 0, count);
-    if (count != r->count)
-        rt_state_fail(s, "%s: there were %lld elements, and are %lld now",
-                      rt_stage_place(n), (long long)count, (long long)r->count);
+    rt_state_i64(s, &r->at, 0, r->count);
 }
 
 static const RtNodeOps rows_ops = {rows_next, rows_rewind, rows_carry};
 
-void
-rt_rows_new(RtNode *n, const char *bytes, int64_t count)
+/* count elements that lie one after the other, component after component. */
+static void
+rows_new(RtNode *n, const char *bytes, int64_t count)
 {
     Rows *r = NEW(n->arena, Rows);
     *r = (Rows){.bytes = bytes ? bytes : "", .count = count};
@@ -82,7 +77,7 @@ range_new(RtNode *n)
     if (stop > start && __builtin_sub_overflow(stop, start, &count))
         return status_new(STATUS_INPUT, "%s: a range of more than 2^63 numbers",
                           rt_stage_place(n));
-    rt_rows_new(n, NULL, count);
+    rows_new(n, NULL, count);
     n->ops = &range_ops;
     return OK;
 }
@@ -98,6 +93,6 @@ rt_source_new(RtNode *n, const RtDataOptions *options)
         return range_new(n);
     if (n->stage->kind != STAGE_tensors)
         UNREACHABLE("%s is no source", ir_stage_info[n->stage->kind].name);
-    rt_rows_new(n, n->stage->data, n->stage->ints[0]);
+    rows_new(n, n->stage->data, n->stage->ints[0]);
     return OK;
 }

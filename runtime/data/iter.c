@@ -296,7 +296,8 @@ pass_carry(RtIter *it, RtState *s)
     rt_state_bool(s, &begun);
     if (!begun)
         return;
-    it->making = rt_word_load(&it->pass);
+    if (s->reads) /* the thread may look while a state is written */
+        it->making = rt_word_load(&it->pass);
     slots_carry(it, s);
     rt_division_carry(it->division, s);
 }

@@ -602,7 +602,7 @@ emit_op(Host *h, const IrOp *op)
         if (ir_is_hooked(op))
             emit_hooked(h, op);
         else
-            fail(h, arena_printf(h->arena, "%s is outside of any kernel",
+            fail(h, message_printf(h->arena, "%s is outside of any kernel",
                                  ir_op_info[op->kind].name));
     }
 }

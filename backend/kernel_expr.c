@@ -179,7 +179,9 @@ be_expr_loop_var(Build *b, Dim extent)
 void
 be_expr_fail_index(Build *b)
 {
-    be_expr_fail(b, "an index of the kernel does not fit 64 bits");
+    be_expr_fail(b,
+                 "an index of the kernel multiplies lengths of the batch, or "
+                 "does not fit 64 bits");
 }
 
 Dim

@@ -14,6 +14,7 @@
 #include "backend/kernel_expr.h"
 
 #include <string.h>
+#include "runtime/base/message.h"
 
 typedef Expr *Rule(Build *b, const IrOp *op, const View *view, Expr *guard);
 
@@ -874,7 +875,7 @@ compute(Build *b, const IrValue *v, const View *view, Expr *guard)
     Rule *rule = rule_of(v->def);
     if (rule)
         return rule(b, v->def, view, guard);
-    be_expr_fail(b, arena_printf(b->k->arena, "%s cannot stand in a kernel",
+    be_expr_fail(b, message_printf(b->k->arena, "%s cannot stand in a kernel",
                                  ir_op_info[v->def->kind].name));
     return be_expr_const(b, scalar_int(DT_i64, 0));
 }

@@ -144,14 +144,15 @@ check_parts(const IrOp *op)
         num_ops += in->kind != OP_yield;
     if (num < 2 || num > op->num_results || op->num_results % num ||
         op->num_operands % num || num_ops % num)
-        return "its parts are not alike";
+        return MESSAGE("its operands, results and operations are no parts");
     IrPart first = ir_kernel_part(op, 0);
     for (int i = 0; i < num; i++) {
         IrPart part = ir_kernel_part(op, i);
         if (ir_part_length(&part) < 0)
-            return "a part computes more than elements from elements";
+            return MESSAGE("a part computes more than elements from "
+                           "elements");
         if (!ir_parts_alike(&first, &part))
-            return "its parts are not alike";
+            return MESSAGE("its parts are not alike");
     }
     return NULL;
 }

@@ -151,7 +151,7 @@ typedef struct RtStats {
     double begin, ready;  /* rt_seconds() */
     double data, devices; /* seconds that main spent with them */
     int64_t steps, launches;
-    int64_t resumed; /* steps before this process */
+    int64_t resumed;    /* steps before this process */
     int64_t file_bytes; /* that datasets have read */
     int64_t memory;     /* of the process before the run */
 } RtStats;
@@ -176,7 +176,7 @@ typedef struct RtResume {
     int64_t bytes;         /* about what it takes */
     RtSafepoint *safepoints;
     int num_safepoints;
-    Arena *arena;          /* of what is read, until main is entered */
+    Arena *arena; /* of what is read, until main is entered */
     RtState read;
     bool going; /* it is to be entered with what was read */
     const char *events_name;
@@ -199,9 +199,9 @@ struct RtRun {
     RtDevice **devices; /* for each replica; NULL: not opened */
     RtActor main;
     RtActor *replicas;
-    Map *fns;                  /* name -> RtFn */
-    Scalar *params;            /* as the module's params */
-    RtIterator *iterators;     /* as the module's iters */
+    Map *fns;                      /* name -> RtFn */
+    Scalar *params;                /* as the module's params */
+    RtIterator *iterators;         /* as the module's iters */
     VEC(RtElementCall *) elements; /* dataset functions in use */
     VEC(RtLaunch *) launches;
     int64_t arena_bytes; /* of a device */
@@ -212,6 +212,9 @@ struct RtRun {
     RtEvents *events; /* of summary; NULL: nobody wants them */
     RtResume resume;
 };
+
+/* What was printed so far is written; a failure if it cannot be. */
+Status rt_flush(const RtRun *run) MUST_USE;
 
 /* "cannot run "x.tfp": ..." */
 Status rt_refuse(const RtRun *run, const char *format, ...)

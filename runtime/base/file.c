@@ -69,6 +69,12 @@ cannot_open_folder(const char *path)
 }
 
 static Status
+cannot_read(const char *path)
+{
+    return file_error(errno, "cannot read \"%s\"", path);
+}
+
+static Status
 cannot_create(const char *path)
 {
     return file_error(errno, "cannot create \"%s\"", path);
@@ -464,8 +470,9 @@ cut_behind(int fd, const char *path, int64_t len)
     struct stat info;
     bool known = fstat(fd, &info) == 0;
     if (known && info.st_size < len)
-        return status_new(STATUS_INPUT, "\"%s\" has lost some of its %lld bytes",
-                          path, (long long)len);
+        return status_new(STATUS_INPUT,
+                          "\"%s\" has lost some of its %lld bytes", path,
+                          (long long)len);
     if (!known || fails(EIO) || ftruncate(fd, len) < 0)
         return cannot_write(errno, path);
     return OK;

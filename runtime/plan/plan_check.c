@@ -197,7 +197,7 @@ plan_load_module(Arena *a, const PlanEntries *all, Plan *p)
 {
     const PlanEntry *ir = plan_entry(all, ENTRY_IR);
     if (!ir)
-        return plan_refuse(p, "it has no " ENTRY_IR);
+        return plan_refuse(p, "it has no %s", ENTRY_IR);
     p->diag = diag_new(a);
     TRY(add_sources(a, all, p));
     uint16_t file = diag_add_source(p->diag, ENTRY_IR, ir->bytes, ir->size);

@@ -212,18 +212,61 @@ static const struct {
     {"grid i0 < 8", "%1: i32 = row_start n0\n" LOAD STORE, "%0 is no i64"},
     {"grid i0 < 8", "%1: f16 = const 1.0\n" LOAD STORE, "%0 is no f32"},
     {"grid i0 < 8, %", "", "a name is missing"},
+    {"grid i0 < 8", "%0: f32 = load in0[i0] if 3\n" STORE,
+     "expected a value, like %0"},
+    {"grid i0 < 8", "i1 < 2*i0 = div i0, 2\n" LOAD STORE,
+     "a dimension does not hang on indices"},
+    {"grid a < 2, b < 2, c < 2, d < 2, e < 2, f < 2, g < 2, h < 2, i < 2", "",
+     "more than 8 indices"},
+    {"grid i0 < 8", LOAD STORE "}\nkernel\ntable t0: f32[3] = [1.0, 2.0]\n{",
+     "a table has as many elements as it says"},
+    {"grid i0 < 8",
+     LOAD "%2: f32 = reduce add i1 < 3 { scan i2 < 3 { } yield %0 }\n" STORE,
+     "a scan stands in the body of a reduction"},
+    {"grid i0 < 2",
+     "scan i1 < 2, i2 < 2 {\n" LOAD
+     "%1: f32 = running %0 along i1\n store out0[i1], %1 }",
+     "a scan has 2 indices"},
+    {"grid i0 < 2", "scan i1 < 2 {\n" LOAD STORE "}",
+     "a scan has 0 running sums"},
+    {"grid i0 < 2",
+     "scan i1 < 2 {\n" LOAD
+     "%1: f32 = running %0 along i0\n store out0[i1], %1 }",
+     "%1 does not run along the scan it stands in"},
+    {"grid i0 < 2",
+     "scan i1 < 2 {\n" BOOL
+     "%2: f32 = running %1 along i1\n store out0[i1], %2 }",
+     "%1 adds elements of the wrong dtype"},
+    {"grid vector i0 < 8", "sort out0[0] i1 < 8 {\n" LOAD "yield %0 }",
+     "a sort stands in a vector or in the body of a reduction"},
+    {"grid i0 < 1", "sort out0[0] i1 < 2, i2 < 4 {\n" LOAD "yield %0 }",
+     "a sort has 2 indices"},
+    {"grid i0 < 1", "sort out0[0] i1 < 8 {\n" LOAD "yield %0 }",
+     "a sort is not to an output of i64"},
+    {"grid i0 < 8", "%0: f16 = load in0[i0]\n" STORE,
+     "%0 does not load what it says"},
+    {"grid i0 < 8", LOAD "%1: f32 = load in0[i0] if %0\n" STORE,
+     "the guard of %1 is no bool"},
+    {"grid i0 < 8", LOAD "i1 < 8 = pick %0\n" STORE,
+     "i1 is picked by what is no i64"},
+    {"grid i0 < 8", "%0: i64 = const 1\ni1 < 0 = pick %0\n",
+     "i1 has nothing to pick"},
 };
 
 static void
 mistakes_are_named(void **state)
 {
+    int num_others = 0;
     (void)state;
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
         const char *message = error_of(wrong[i].grid, wrong[i].body);
-        if (strcmp(message, wrong[i].message) != 0)
-            print_error("%s {\n%s\n}\n", wrong[i].grid, wrong[i].body);
-        assert_string_equal(message, wrong[i].message);
+        if (strcmp(message, wrong[i].message) == 0)
+            continue;
+        print_error("%s {\n%s\n}\nwanted: %s\nsaid: %s\n", wrong[i].grid,
+                    wrong[i].body, wrong[i].message, message);
+        num_others++;
     }
+    assert_int_equal(num_others, 0);
 }
 
 static void
@@ -249,6 +292,179 @@ outputs_begin_as_inputs_of_their_kind(void **state)
                          begins[i].from, begins[i].load);
         assert_string_equal(message_about(text), begins[i].message);
     }
+}
+
+/* ---- what no text says -------------------------------------------------- */
+
+static KNode *
+nth_node(BeKernel *k, int n)
+{
+    KNode *at = k->body.first;
+    while (n-- > 0)
+        at = at->next;
+    return at;
+}
+
+static void
+name_no_symbol(BeKernel *k)
+{
+    k->arrays[K_IN].data[0]->size = (Dim){.c = 0, .k = 1, .sym = 98};
+}
+
+static void
+load_by_no_index(BeKernel *k)
+{
+    KNode *load = nth_node(k, 0);
+    KVar *var = NEW(arena, KVar);
+    *var = (KVar){k->num_vars - 1, dim_const(8)};
+    load->load.at.terms[0].var = var;
+    k->grid.count = 0;
+}
+
+static void
+add_by_sum(BeKernel *k)
+{
+    nth_node(k, 1)->map.op = OP_sum;
+}
+
+static void
+use_what_comes(BeKernel *k)
+{
+    nth_node(k, 1)->map.args[0] = nth_node(k, 2);
+}
+
+static void
+damaged_kernels_are_refused(void **state)
+{
+    static const struct {
+        void (*damage)(BeKernel *k);
+        const char *message;
+    } cases[] = {
+        {name_no_symbol, "a dimension has no batch symbol"},
+        {load_by_no_index, "i0 is not known there"},
+        {add_by_sum, "%1 is no elementwise operation"},
+        {use_what_comes, "%1 uses a value that is not known there"},
+    };
+    static const char text[] = "kernel\nin in0: f32[8]\nout out0: f32[8]\n"
+                               "grid i0 < 8 {\n%0: f32 = load in0[i0]\n"
+                               "%1: f32 = exp %0\n%2: f32 = exp %1\n"
+                               "store out0[i0], %2\n}\n";
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        BeKernels kernels = {0};
+        Diag *d = diag_new(arena);
+        uint16_t file = diag_add_source(d, "k", NULL, 0);
+        assert_true(
+            be_kernel_parse(&kernels, arena, d, file, text, strlen(text)));
+        cases[i].damage(kernels.data[0]);
+        assert_false(be_kernel_verify(kernels.data[0], d, NO_LOC));
+        if (!strstr(diag_text(d, arena), cases[i].message))
+            fail_msg("not said: %s\nbut: %s", cases[i].message,
+                     diag_text(d, arena));
+    }
+}
+
+static void
+a_sort_stays_in_its_array(void **state)
+{
+    static const char text[] = "kernel\nin in0: f32[8]\nout out0: i64[8]\n"
+                               "grid i0 < 2 {\n"
+                               "sort out0[%s] i1 < %s {\n"
+                               "%%0: f32 = load in0[i1]\nyield %%0\n}\n}\n";
+    (void)state;
+    assert_string_equal(message_about(arena_printf(arena, text, "4*i0", "4")),
+                        "");
+    assert_string_equal(message_about(arena_printf(arena, text, "7*i0", "4")),
+                        "an index is out of the range of its array");
+    assert_string_equal(message_about(arena_printf(
+                            arena, text, "9223372036854775807 - i0", "8")),
+                        "an index is out of the range of its array");
+    assert_string_equal(message_about(arena_printf(arena, text, "0", "0 - 5")),
+                        "i1 has a negative range");
+}
+
+static void
+blocks_nest_so_deep(void **state)
+{
+    Str s = str_new(arena);
+    (void)state;
+    str_add(&s, "kernel\nout out0: f32[8]\ngrid i < 8 {\n");
+    for (int i = 0; i < 70; i++)
+        str_addf(&s, "loop i%d < 2 {\n", i);
+    assert_string_equal(message_about(str_text(&s)),
+                        "blocks nest deeper than 64");
+    assert_string_equal(
+        message_about("kernel\nout out0: f32[0 - 8]\ngrid i < 8 { }\n"),
+        "an array has a negative size");
+}
+
+/* The message about a region of %a: f32[n, 4], %b: i64[n, 4] and %c: f32[4]
+ * that gives %z of that type. */
+static const char *
+error_of_region(const char *type, const char *body)
+{
+    Diag *d = diag_new(arena);
+    const char *text = arena_printf(
+        arena,
+        "tfd-ir 1 phase replicated\n"
+        "strategy mirrored devices \"cpu:0-1\" replicas 2\n"
+        "symbols n <= 4, N <= 8\n"
+        "func @f(%%x: f32[n, 4] per_replica, %%y: i64[n, 4] per_replica, "
+        "%%v: f32[4] mirrored) program {\n"
+        "  %%u: f32[4] mirrored = exp %%v\n"
+        "  %%w: %s = kernel %%x, %%y, %%v (%%a: f32[n, 4] per_replica, %%b: "
+        "i64[n, 4] per_replica, %%c: f32[4] mirrored) {\n"
+        "    %s\n"
+        "    yield %%z\n"
+        "  }\n"
+        "  return\n"
+        "}\n",
+        type, body);
+    uint16_t file = diag_add_source(d, "region", NULL, 0);
+    IrModule *m =
+        ir_parse(arena, intern_new(arena), d, file, text, strlen(text));
+    check_messages(d);
+    for (IrOp *op = m->first->body->first; op; op = op->next)
+        if (op->kind == OP_kernel && be_kernel_build(arena, op, d))
+            return "";
+    return strstr(diag_text(d, arena), "error: ") + strlen("error: ");
+}
+
+static void
+some_regions_are_no_kernels(void **state)
+{
+    static const struct {
+        const char *type, *body, *message;
+    } cases[] = {
+        {"f32[n, 4] per_replica",
+         "%s: f32[n, 4] per_replica = cumsum %a {axis=1}\n"
+         "%z: f32[n, 4] per_replica = reverse %s {axes=[1]}",
+         "the running sum of a kernel is not what it gives\n"},
+        {"i64[n, 4] per_replica",
+         "%s: i64[n, 4] per_replica = argsort %a\n"
+         "%z: i64[n, 4] per_replica = neg %s",
+         "the order of a kernel's argsort is not what it gives\n"},
+        {"f32[n, n, n] per_replica",
+         "%s: f32[n] per_replica = sum %a {axes=[1]}\n"
+         "%z: f32[n, n, n] per_replica = broadcast %s {dims=[n, n, n]}",
+         "an index of the kernel multiplies lengths of the batch, or does not "
+         "fit 64 bits\n"},
+        {"f32[n, 4] per_replica", "%z: f32[n, 4] per_replica = add %a, %u",
+         "a kernel uses a value from around it\n"},
+        {"f32[n, 4] per_replica",
+         "%e: f32[n, 4] per_replica = cumsum %a {axis=1}\n"
+         "%z: f32[n, 4] per_replica = cumsum %e {axis=0}",
+         "a kernel with a running sum or a sort does more\n"},
+        {"f32[n, 4] per_replica",
+         "%e: f32[n, 4] per_replica = exp %a\n"
+         "%i: i64[n] per_replica = sum %b {axes=[1]}\n"
+         "%z: f32[n, 4] per_replica = scatter %e, %i, %a {mode=add}",
+         "a scatter is not alone with the rows it changes\n"},
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+        assert_string_equal(error_of_region(cases[i].type, cases[i].body),
+                            cases[i].message);
 }
 
 /* Wherever a text ends, there is a message. */
@@ -333,6 +549,10 @@ main(int argc, char **argv)
         cmocka_unit_test(names_and_layout_are_free),
         cmocka_unit_test(mistakes_are_named),
         cmocka_unit_test(outputs_begin_as_inputs_of_their_kind),
+        cmocka_unit_test(damaged_kernels_are_refused),
+        cmocka_unit_test(a_sort_stays_in_its_array),
+        cmocka_unit_test(blocks_nest_so_deep),
+        cmocka_unit_test(some_regions_are_no_kernels),
         cmocka_unit_test(parts_are_alike),
         cmocka_unit_test(what_is_cut_off_is_an_error),
     };

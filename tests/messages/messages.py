@@ -143,6 +143,7 @@ class Sources:
         self.reporters = {}
         self.local = collections.defaultdict(dict)
         self.forwards = set()
+        self.hidden = []
         self.frames = set()  # formats that say no more than where
         self.find_reporters()
 
@@ -195,25 +196,38 @@ class Sources:
         return any(f.first <= line <= f.last and (path, f.first) in self.forwards
                    for f in self.functions.get(path, []))
 
+    def calls(self, path):
+        text, names = self.texts[path], {**self.known(path), "MESSAGE": 0}
+        found = (calls_in_rules(text, names) if path.endswith(".l") else
+                 calls_of(tokens_of(text), names))
+        for name, line, arguments in found:
+            if names[name] < len(arguments):
+                yield name, line, arguments[names[name]]
+
     def rows(self):
         found = []
-        for path, text in self.texts.items():
+        for path in self.texts:
             if path == "runtime/base/message.h":
                 continue
-            names = {**self.known(path), "MESSAGE": 0}
-            calls = (calls_in_rules(text, names) if path.endswith(".l") else
-                     calls_of(tokens_of(text), names))
-            for name, line, arguments in calls:
-                at = names[name]
-                if at < len(arguments):
-                    format = literal(arguments[at])
-                    if not format or format == "%s":
-                        continue
-                    if name != "MESSAGE" and self.is_forward(path, line):
-                        self.frames.add(format)
-                    else:
-                        found.append(Row(path, line, format))
+            for name, line, given in self.calls(path):
+                format = literal(given)
+                if hides_text(given):
+                    self.hidden.append(f"{path}:{line}: what {name} says is "
+                                       "put together elsewhere")
+                if not format or format == "%s":
+                    continue
+                if name != "MESSAGE" and self.is_forward(path, line):
+                    self.frames.add(format)
+                else:
+                    found.append(Row(path, line, format))
         return found
+
+
+def hides_text(tokens):
+    """Whether a message is made by a call that knows nothing of messages."""
+    return any(t.startswith('"') for t in tokens) and \
+        literal(tokens) is None and \
+        not {"MESSAGE", "message_printf"} & set(tokens)
 
 
 WORDS = {"PRId64": "ld", "PRIu64": "lu", "PRIx64": "lx"}
@@ -466,6 +480,7 @@ def main():
     return report([
         ("the suites pass", failed),
         ("each message is in one place", twice(rows)),
+        ("each message is written where it is said", sources.hidden),
         ("each message has a test", untested(rows)),
         ("what is said is in the sources", unknown(sources, rows, log)),
         ("docs/messages.md is up to date",

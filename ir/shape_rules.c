@@ -40,11 +40,16 @@ copy_shape(IrType *out, const IrType *from)
 }
 
 static const char *
+too_many_axes(const Infer *in)
+{
+    return WRONG(in, "a value has at most %d axes", IR_MAX_RANK);
+}
+
+static const char *
 set_shape(const Infer *in, IrType *out, int rank, const Dim *dims)
 {
     if (rank > IR_MAX_RANK)
-        return WRONG(in, "a value has at most %d axes, not %d", IR_MAX_RANK,
-                     rank);
+        return too_many_axes(in);
     out->rank = rank;
     if (rank)
         memcpy(out->dims, dims, (size_t)rank * sizeof *dims);
@@ -56,7 +61,7 @@ static const char *
 push_dim(const Infer *in, IrType *out, Dim d)
 {
     if (out->rank == IR_MAX_RANK)
-        return WRONG(in, "a value has at most %d axes", IR_MAX_RANK);
+        return too_many_axes(in);
     out->dims[out->rank++] = d;
     return NULL;
 }

@@ -127,6 +127,46 @@ finds_missing_regions(void **state)
 }
 
 static void
+finds_wrong_numbers_of_results(void **state)
+{
+    (void)state;
+    Fixture f = begin();
+    f.neg->num_results = 0;
+    assert_refused(&f, "another number of results than its kind has");
+    f = begin();
+    IrOp *op = ir_op_new(f.fn, OP_all_reduce, 1, &f.x, NO_LOC);
+    ir_set_text(op, A_op, "sum");
+    ir_op_results(op, 2, (IrType[]){f.x->type, f.x->type});
+    ir_insert_before(f.neg, op);
+    assert_refused(&f, "1 results, not 2");
+}
+
+static void
+finds_dtypes_that_are_none(void **state)
+{
+    (void)state;
+    Fixture f = begin();
+    IrOp *op = ir_op_new(f.fn, OP_cast, 1, &f.x, NO_LOC);
+    ir_set_int(op, A_dtype, NUM_DTYPES);
+    ir_op_results(op, 1, &f.x->type);
+    ir_insert_before(f.neg, op);
+    assert_refused(&f, "cast has no dtype");
+}
+
+static void
+finds_modules_that_cannot_be(void **state)
+{
+    (void)state;
+    Fixture f = begin();
+    f.m->num_replicas = 0;
+    assert_refused(&f, "there are no replicas");
+    f = begin();
+    ir_symbol_alone(f.m, 4);
+    f.m->symbols.data[0].bound = -1;
+    assert_refused(&f, "the batch symbol b is not sound");
+}
+
+static void
 stops_after_twenty(void **state)
 {
     (void)state;
@@ -153,6 +193,9 @@ main(void)
         cmocka_unit_test(finds_types_that_cannot_be),
         cmocka_unit_test(finds_attributes_that_cannot_be),
         cmocka_unit_test(finds_missing_regions),
+        cmocka_unit_test(finds_wrong_numbers_of_results),
+        cmocka_unit_test(finds_dtypes_that_are_none),
+        cmocka_unit_test(finds_modules_that_cannot_be),
         cmocka_unit_test(stops_after_twenty),
     };
     return cmocka_run_group_tests_name("ir verifier", tests, NULL, NULL);

@@ -53,8 +53,7 @@ element_fault(RtElementCall *e)
 {
     const RtFault *f = &e->actor.fault;
     if (!f->op)
-        return rt_refuse(e->actor.run, "@%s does more than it may",
-                         e->inv.fn->ir->name);
+        UNREACHABLE("@%s ended without a reason", e->inv.fn->ir->name);
     Loc loc = f->op->loc;
     const Diag *d = e->actor.run->plan->diag;
     return status_new(f->kind, "%s:%u:%u: %s", diag_source_name(d, loc.file),

@@ -72,6 +72,15 @@ extend_by_op(IrOp *op, void *data)
     }
 }
 
+static Status
+set_bytes(RtRun *run, const Extent *e)
+{
+    if (e->bad)
+        return rt_refuse(run, "its values have no place in memory");
+    run->arena_bytes = e->end;
+    return OK;
+}
+
 Status
 rt_measure(RtRun *run)
 {
@@ -86,10 +95,7 @@ rt_measure(RtRun *run)
         if (fn->kind == FUNC_PROGRAM || fn->kind == FUNC_MAIN)
             ir_walk(fn->body, extend_by_op, &e);
     }
-    if (e.bad)
-        return rt_refuse(run, "its values have no place in memory");
-    run->arena_bytes = e.end;
-    return OK;
+    return set_bytes(run, &e);
 }
 
 Status
@@ -97,10 +103,7 @@ rt_reserve(RtRun *run, int64_t end)
 {
     Extent e = {.end = run->arena_bytes};
     extend(&e, 0, end);
-    if (e.bad)
-        return rt_refuse(run, "it needs too much memory");
-    run->arena_bytes = e.end;
-    return OK;
+    return set_bytes(run, &e);
 }
 
 /* ---- values ------------------------------------------------------------ */
@@ -269,12 +272,12 @@ load_ops(RtRun *run, RtFn *fn)
 Status
 rt_load_fn(RtRun *run, const char *name, IrFuncKind kind, RtFn **out)
 {
-    *out = map_get(run->fns, name);
-    if (*out)
-        return OK;
     IrFunc *ir = ir_func_find(run->module, name);
     if (!ir || ir->kind != kind)
         return rt_refuse(run, "it has no function @%s of that kind", name);
+    *out = map_get(run->fns, name);
+    if (*out)
+        return OK;
     RtFn *fn = NEW(run->arena, RtFn);
     *fn = (RtFn){
         .ir = ir, .num_in = ir->body->args.len, .num_out = num_returned(ir)};

@@ -161,8 +161,7 @@ rt_prepare_param(RtRun *run, RtFn *fn, RtHostOp *h)
         if (h->out[0].dtype == p->dtype)
             return OK;
     }
-    return rt_refuse(run, "it has no param \"%s\" of that type",
-                     ir_text(h->op, A_param));
+    UNREACHABLE("no param \"%s\" of that type", ir_text(h->op, A_param));
 }
 
 int32_t

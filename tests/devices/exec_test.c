@@ -457,6 +457,135 @@ damaged_programs_are_survived(void **state)
     assert_true(num_loaded > 0);
 }
 
+/* A program with everything that is looked at when a plan is loaded. */
+static const char everything[] =
+    "symbols b <= 3 alone, n <= 2, N <= 3\n"
+    "param @lr: f32 = 1.0\n"
+    "var @w: f32[4] mirrored sync(on_write) aggregate(none)\n"
+    "dataset @d {\n"
+    "  range start=0 stop=8 : i64\n"
+    "  map @f : f32\n"
+    "  batch size=3 drop_remainder=0 : f32[b]\n"
+    "}\n"
+    "iter @it of @d shard auto rows n\n"
+    "func @f(%i: i64) host {\n"
+    "  %x: f32 = cast %i {dtype=f32}\n"
+    "  return %x\n"
+    "}\n"
+    "func @main() main {\n"
+    "  iter_open {iter=@it}\n"
+    "  while {\n"
+    "    %0: bool = iter_has_next {iter=@it}\n"
+    "    yield %0\n"
+    "  } {\n"
+    "    %x: f32[n] per_replica = iter_next {iter=@it}\n"
+    "    %h: f32[4] = read {var=@w}\n"
+    "    %k: f32 = sum %h {axes=[0]}\n"
+    "    %s: f32 per_replica = run {\n"
+    "      %1: f32 per_replica = sum %x {axes=[0]}\n"
+    "      %2: f32 mirrored = all_reduce %1 {op=sum}\n"
+    "      %3: f32[4] mirrored = broadcast %2 {dims=[4]}\n"
+    "      %33: f32[4] mirrored = mul %3, %k\n"
+    "      write %33 {var=@w mode=add}\n"
+    "      print %2 {format=\"{}\"}\n"
+    "      yield %1\n"
+    "    }\n"
+    "    %c: f32[4] = iota {dims=[4] dtype=f32 axis=0}\n"
+    "    print %c {format=\"{}\"}\n"
+    "    %4: f32 = param {param=@lr}\n"
+    "    print %4 {format=\"lr {}\"}\n"
+    "    %5: f32 = local_result %s {replica=1}\n"
+    "    print %5 {format=\"{}\"}\n"
+    "    yield\n"
+    "  }\n"
+    "  run {\n"
+    "    %id: i32 per_replica = replica_id\n"
+    "    %last: i32 mirrored = all_reduce %id {op=min}\n"
+    "    print %last {format=\"{}\"}\n"
+    "    yield\n"
+    "  }\n"
+    "  return\n"
+    "}\n";
+
+/* Changes of its placed text that the reader takes, and what the runner says
+ * though no verifier was asked. */
+static const struct {
+    const char *from, *to, *message;
+} damages[] = {
+    {"lr {}", "lr is {}", NULL},
+    {"n <= 2, N", "n <= 1, N",
+     "a batch of \"d\" is larger than the plan allows"},
+    {"lr {}", "lr {:q}", "@main prints the format"},
+    {"main() main bytes 68", "main() init", "it has no main"},
+    {"cpu:0-1", "cpu:0-2", "it names 3 devices for 2 replicas"},
+    {"{op=sum}", "{op=max}",
+     "@main.2.full and @main.2 differ in their collectives"},
+    {"{op=min}", "{op=min packs=-1}", "it has an all_reduce in -1 packs"},
+    {"all_reduce_done %2", "all_reduce_done %0",
+     "@main.2.full waits for a collective that it did not start"},
+    {"iter_open {iter=@it}", "iter_open {iter=@ti}",
+     "@main names no iterator \"ti\""},
+    {"[row+128]", "[frame+0]",
+     "elements of \"d\" have no place on the devices"},
+    {"full=@main.2.full", "full=@main.2", "@main.2 is no variant of @main.2"},
+    {"launch %x, %k {", "launch %k {",
+     "@main.2 does not take what @main gives it"},
+    {"[row+64]", "[frame+0]", "a result of @main.2 is not on the devices"},
+    {"mirrored [arena+0] sync", "mirrored [arena+70368744177664] sync",
+     "its values have no place in memory"},
+    {"%3: f32 [frame+0]", "%3: f32", "a value of @main has no place in memory"},
+    {"write %5 {var=@w mode=set}", "iter_open {iter=@it}",
+     "@main.2.full has a iter_open, which it must not"},
+    {"program=@main.2 full=@main.2.full", "program=@f",
+     "it has no function @f of that kind"},
+    {"fetch %s {replica=1}", "fetch %k {replica=1}",
+     "it fetches from where there is nothing"},
+};
+
+/* text with the last `from` replaced. */
+static const char *
+replaced(const char *text, const char *from, const char *to)
+{
+    const char *last = NULL;
+    for (const char *at = text; (at = strstr(at, from)); at++)
+        last = at;
+    assert_non_null(last);
+    return arena_printf(arena, "%.*s%s%s", (int)(last - text), text, to,
+                        last + strlen(from));
+}
+
+static void
+damages_are_named(void **state)
+{
+    Str good = str_new(arena);
+    const char *program_text = program(2, everything);
+    Plan *p = build_plan(arena, program_text);
+    int num_wrong = 0;
+    (void)state;
+    ir_print_module(&good, build_placed(arena, program_text));
+    for (size_t i = 0; i < sizeof damages / sizeof *damages; i++) {
+        const char *text =
+            replaced(str_text(&good), damages[i].from, damages[i].to);
+        Plan damaged = *p;
+        damaged.diag = diag_new(arena);
+        uint16_t file = diag_add_source(damaged.diag, "t.tir", NULL, 0);
+        damaged.module = ir_parse(arena, intern_new(arena), damaged.diag, file,
+                                  text, strlen(text));
+        if (!damaged.module)
+            fail_msg("%s: %s", damages[i].to, diag_text(damaged.diag, arena));
+        Result r = build_run(arena, &damaged, (RtOptions){.num_threads = 1});
+        const char *wanted = damages[i].message ? damages[i].message : "";
+        const char *said = r.st ? status_message(r.st) : "";
+        if (!strstr(said, wanted) || !*said != !*wanted) {
+            print_error("%s\nwanted: %s\nsaid: %s\n", damages[i].to, wanted,
+                        said);
+            num_wrong++;
+        }
+        status_free(r.st);
+    }
+    assert_int_equal(num_wrong, 0);
+}
+
 /* ---- stopping ---------------------------------------------------------------
  */
 
@@ -548,6 +677,7 @@ main(int argc, char **argv)
         cmocka_unit_test(a_replica_that_does_not_come_is_named),
         cmocka_unit_test(code_must_be_complete),
         cmocka_unit_test(damaged_programs_are_survived),
+        cmocka_unit_test(damages_are_named),
         cmocka_unit_test(interrupts_end_after_a_step),
         cmocka_unit_test(interrupts_come_at_any_time),
     };

@@ -142,18 +142,6 @@ finds_wrong_numbers_of_results(void **state)
 }
 
 static void
-finds_dtypes_that_are_none(void **state)
-{
-    (void)state;
-    Fixture f = begin();
-    IrOp *op = ir_op_new(f.fn, OP_cast, 1, &f.x, NO_LOC);
-    ir_set_int(op, A_dtype, NUM_DTYPES);
-    ir_op_results(op, 1, &f.x->type);
-    ir_insert_before(f.neg, op);
-    assert_refused(&f, "cast has no dtype");
-}
-
-static void
 finds_modules_that_cannot_be(void **state)
 {
     (void)state;
@@ -194,7 +182,6 @@ main(void)
         cmocka_unit_test(finds_attributes_that_cannot_be),
         cmocka_unit_test(finds_missing_regions),
         cmocka_unit_test(finds_wrong_numbers_of_results),
-        cmocka_unit_test(finds_dtypes_that_are_none),
         cmocka_unit_test(finds_modules_that_cannot_be),
         cmocka_unit_test(stops_after_twenty),
     };

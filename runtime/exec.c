@@ -215,16 +215,6 @@ enter_main(RtRun *run, const RtFn *main_fn, RtInvocation *main)
     return rt_resume(run, main);
 }
 
-Status
-rt_flush(const RtRun *run)
-{
-    FILE *out = run->options->out;
-    if (fflush(out) != 0 || ferror(out))
-        return status_new(STATUS_MACHINE,
-                          "cannot write what the program prints");
-    return OK;
-}
-
 static Status
 call_main(RtRun *run, RtInvocation *main)
 {

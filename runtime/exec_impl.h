@@ -213,9 +213,6 @@ struct RtRun {
     RtResume resume;
 };
 
-/* What was printed so far is written; a failure if it cannot be. */
-Status rt_flush(const RtRun *run) MUST_USE;
-
 /* "cannot run "x.tfp": ..." */
 Status rt_refuse(const RtRun *run, const char *format, ...)
     __attribute__((format(printf, 2, 3))) MUST_USE;

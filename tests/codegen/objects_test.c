@@ -278,7 +278,7 @@ targets_are_named(void **state)
     assert_int_equal(status_kind(st), STATUS_USAGE);
     assert_string_equal(status_message(st),
                         "unknown target \"x86-64-v5\"; did you mean "
-                        "x86-64-v4");
+                        "x86-64-v4?");
     status_free(st);
     arena_release(a);
 }

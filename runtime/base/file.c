@@ -69,12 +69,6 @@ cannot_open_folder(const char *path)
 }
 
 static Status
-cannot_read(const char *path)
-{
-    return file_error(errno, "cannot read \"%s\"", path);
-}
-
-static Status
 cannot_create(const char *path)
 {
     return file_error(errno, "cannot create \"%s\"", path);

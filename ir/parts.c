@@ -34,7 +34,8 @@ ir_kernel_part(const IrOp *kernel, int number)
                 .num_ops = count_ops(b) / parts,
                 .num_args = b->args.len / parts,
                 .num_results = yield->num_operands / parts};
-    p.args = b->args.data + (ptrdiff_t)number * p.num_args;
+    if (p.num_args)
+        p.args = b->args.data + (ptrdiff_t)number * p.num_args;
     p.results = yield->operands + (ptrdiff_t)number * p.num_results;
     for (int i = number * p.num_ops; i > 0; i--)
         p.first = p.first->next;

@@ -144,7 +144,7 @@ window_slide(RtNode *n, bool *end)
 {
     Stage *s = n->state;
     int64_t size = n->stage->ints[0], stride = n->stage->ints[1];
-    int64_t dropped = stride < size ? stride : size;
+    int64_t dropped = stride < s->held ? stride : s->held;
     s->first = (s->first + dropped) % size;
     s->held -= dropped;
     for (int64_t i = dropped; i < stride && !*end; i++)

@@ -36,7 +36,8 @@ ir_kernel_part(const IrOp *kernel, int number)
                 .num_results = yield->num_operands / parts};
     if (p.num_args)
         p.args = b->args.data + (ptrdiff_t)number * p.num_args;
-    p.results = yield->operands + (ptrdiff_t)number * p.num_results;
+    if (p.num_results)
+        p.results = yield->operands + (ptrdiff_t)number * p.num_results;
     for (int i = number * p.num_ops; i > 0; i--)
         p.first = p.first->next;
     return p;

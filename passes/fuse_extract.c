@@ -4,7 +4,9 @@
  * 1. They get an order (fuse_order).
  * 2. From the last to the first it is known which results of a cluster are
  *    needed.  A value that another kernel makes is computed anew, rather than
- *    read, if that is cheap and takes no more reads (bring_along).
+ *    read, if that is cheap and takes no more reads (bring_along); or if it
+ *    only moves or converts elements of operands of contractions, which are
+ *    packed in any case.
  * 3. Kernels are made and the block is put together anew.
  *
  * Constants and their like are copied into every kernel that needs them.
@@ -13,7 +15,10 @@
 #include "ir/build.h"
 #include "passes/fuse.h"
 
-enum { CHEAP = 2 /* as ir_op_cost says */ };
+enum {
+    CHEAP = 2,        /* as ir_op_cost says */
+    MAX_PROLOGUES = 4 /* of a contraction's operand, one after the other */
+};
 
 typedef struct Extract {
     Fuse *f;
@@ -171,12 +176,104 @@ may_be_brought(const Extract *x, const IrValue *v, const Cluster *c)
     return more == 0 || !is_needed_anyway(op);
 }
 
+/* ---- what operands of contractions are made of ----------------------------
+ */
+
+/* Whether op only says where elements are or how they are rounded: code that
+ * packs an operand, or reads it where it stands, does that on its way. */
+static bool
+is_prologue(const IrOp *op)
+{
+    switch (op->kind) {
+    case OP_cast:
+    case OP_slice:
+    case OP_transpose:
+    case OP_reverse:
+    case OP_broadcast:
+    case OP_reshape:
+        return true;
+    default:
+        return false;
+    }
+}
+
+/* A convolution packs an element for each window that it is in. */
+static bool
+packs_once(const IrOp *op)
+{
+    return op->kind == OP_dot && fuse_cluster(op)->computed;
+}
+
+/* Whether contractions are all that op's value is for, perhaps through other
+ * prologues: then all of them bring it along and nobody needs it in memory. */
+static bool
+is_for_contractions(const IrOp *op, int depth)
+{
+    const IrOpList *users = &fuse_node(op)->users;
+    for (int i = 0; i < users->len; i++) {
+        const IrOp *user = users->data[i];
+        if (!packs_once(user) &&
+            (!is_prologue(user) || depth == MAX_PROLOGUES ||
+             !is_for_contractions(user, depth + 1)))
+            return false;
+    }
+    return users->len > 0;
+}
+
+static int64_t
+bytes_of(const Extract *x, const IrValue *v)
+{
+    int64_t n;
+    return ir_type_bytes(x->f->m, &v->type, &n) ? n : IR_MAX_BYTES;
+}
+
+/* Whether y takes no more memory for living as long as what is made of it by
+ * prologues would: it is there anyway, or as small as all of that. */
+static bool
+may_live_on(const Extract *x, const IrValue *y)
+{
+    if (!y->def || y->def->block != x->block || y->def->kind == OP_read)
+        return true;
+    const IrOpList *users = &fuse_node(y->def)->users;
+    int64_t instead = 0;
+    for (int i = 0; i < users->len; i++)
+        if (is_prologue(users->data[i]) &&
+            is_for_contractions(users->data[i], 0))
+            instead += bytes_of(x, users->data[i]->results[0]);
+    return bytes_of(x, y) <= instead;
+}
+
+/* Whether contractions may have op, and what it is made of, from something that
+ * is in memory. */
+static bool
+starts_from_memory(const Extract *x, const IrOp *op)
+{
+    if (!is_prologue(op) || !is_for_contractions(op, 0))
+        return false;
+    const IrValue *y = op->operands[0];
+    return (is_given(x, y) && may_live_on(x, y)) ||
+           (y->def && y->def->block == x->block &&
+            starts_from_memory(x, y->def));
+}
+
+static bool
+may_be_packed(const Extract *x, const IrValue *v, const Cluster *c)
+{
+    const IrOp *op = v->def;
+    return c->contracts && op && op->block == x->block &&
+           fuse_node(op)->epoch == fuse_node(c->ops.data[0])->epoch &&
+           starts_from_memory(x, op);
+}
+
+/* ---- what kernels bring along ---------------------------------------------
+ */
+
 static void
 bring_along(Extract *x, Cluster *c)
 {
     for (int i = 0; i < x->reads.len;) {
         IrValue *v = x->reads.data[i];
-        if (!may_be_brought(x, v, c)) {
+        if (!may_be_brought(x, v, c) && !may_be_packed(x, v, c)) {
             i++;
             continue;
         }
@@ -203,6 +300,10 @@ find_needs(Extract *x, Cluster *c)
         IrOp *op = c->ops.data[0];
         if (fuse_is_free(op)) /* what it is made of is copied with it */
             return;
+        if (is_prologue(op) && !fuse_node(op)->needed) {
+            c->ops.len = 0; /* a view that all who wanted it brought along */
+            return;
+        }
         need_operands(op, x);
         for (int i = 0; i < op->num_regions; i++)
             ir_walk(op->regions[i], need_operands, x);

@@ -625,7 +625,7 @@ static void
 add_long_reductions(Bench *b, DType t, bool waits)
 {
     Dim dims[] = {dim_const(131075)};
-    IrType types[] = {type_of(t, 1, dims), type_of(t, 0, NULL)};
+    IrType types[] = {type_of(t, 1, dims), type_of(t, 0, dims)};
     Kernel k = kernel_begin(b, 2, types);
     IrValue *x = k.args[0],
             *y = ir_build2(k.body, OP_mul, x, k.args[1], NO_LOC);

@@ -102,6 +102,15 @@ static const Case cases[] = {
      "%y: T[40, 20] per_replica = slice %b {start=[43, 0] dims=[40, 20] "
      "step=[-1, 1]}\n"
      "%r: T[30, 40] per_replica = dot %x, %y {contract_x=[0] contract_y=[1]}"},
+    {"T[3, 2, 18, 33]",
+     {"T[3, 18, 30]", "T[3, 33, 2, 5]"},
+     "%s: T[3, 18, 10] per_replica = slice %a {start=[0, 0, 10] "
+     "dims=[3, 18, 10] step=[1, 1, 1]}\n"
+     "%t: T[3, 18, 2, 5] per_replica = reshape %s {dims=[3, 18, 2, 5]}\n"
+     "%x: T[3, 2, 18, 5] per_replica = transpose %t {perm=[0, 2, 1, 3]}\n"
+     "%y: T[3, 2, 5, 33] per_replica = transpose %b {perm=[0, 2, 3, 1]}\n"
+     "%r: T[3, 2, 18, 33] per_replica = dot %x, %y {contract_x=[3] "
+     "contract_y=[2] batch_x=[0, 1] batch_y=[0, 1]}"},
     /* windows: with zeros around and without, further apart, of one channel */
     {"T[n, 6, 5, 20]",
      {"T[n, 6, 5, 16]", "T[3, 3, 16, 20]"},

@@ -19,6 +19,7 @@
 #include "frontend/builtins.h"
 
 #include <ctype.h>
+#include <math.h>
 #include <string.h>
 
 enum {
@@ -542,8 +543,16 @@ size_of(const Einsum *s, const Labels *l)
     return size;
 }
 
-/* The pair whose product is the smallest, less what it is made of; the first
- * of equal ones. */
+/* How many elements more a product has than what it is made of. */
+static double
+growth(const Einsum *s, const Pair *p, const Term *x, const Term *y)
+{
+    Labels all = pair_labels(p);
+    return size_of(s, &all) - size_of(s, &x->labels) - size_of(s, &y->labels);
+}
+
+/* The pair whose product grows least, the first of equal ones; of too many axes
+ * only where all are. */
 static void
 best_pair(Einsum *s, int *best_x, int *best_y)
 {
@@ -553,11 +562,8 @@ best_pair(Einsum *s, int *best_x, int *best_y)
         for (int j = i + 1; j < s->num_terms; j++) {
             const Term *x = &s->terms[i], *y = &s->terms[j];
             Pair p = pair_of(s, x, y);
-            if (pair_rank(&p) > IR_MAX_RANK && *best_y)
-                continue;
-            Labels all = pair_labels(&p);
-            double grown = size_of(s, &all) - size_of(s, &x->labels) -
-                           size_of(s, &y->labels);
+            bool fits = pair_rank(&p) <= IR_MAX_RANK;
+            double grown = fits ? growth(s, &p, x, y) : INFINITY;
             if (*best_y && grown >= least)
                 continue;
             least = grown;

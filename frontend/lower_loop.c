@@ -300,7 +300,8 @@ fe_loop_counted(Lower *cx, const AstNode *n, FeValue *from, FeValue *to)
     if (leaves) {
         l.index = fe_hidden_mut(cx, "index", zero_like(cx, l.count), loc);
         VEC_PUSH(cx->arena, l.carry.muts, l.index);
-        fe_value_is_int(l.count, &l.max);
+        if (fe_value_is_int(l.count, &l.max) && l.max < 1)
+            l.max = 1; /* a limit is a number of turns; the count is none */
     }
     if (!fe_is_poison(l.count))
         lower_loop(cx, &l);

@@ -227,6 +227,7 @@ struct IrModule {
     VEC(IrIter *) iters;
     IrFunc *first, *last; /* functions, in order */
     int phase;            /* IrPhase */
+    Loc text;             /* the first line of what it was read from, or none */
     const IrCall *calls;  /* what operations made now are inlined for */
 };
 

@@ -325,6 +325,7 @@ ir_parse(Arena *a, Intern *names, Diag *d, uint16_t file, const char *text,
                 .lexer = lex_new(scratch, text, len),
                 .symbols = map_new(scratch)};
     p.module->lists_sources = true;
+    p.module->text = (Loc){.line = 1, .col = 1, .len = 1, .file = file};
     parse_module(&p);
     arena_release(scratch);
     return p.failed ? NULL : p.module;

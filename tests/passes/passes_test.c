@@ -31,7 +31,7 @@ static IrModule *
 parse(const char *path, const char *text, size_t len)
 {
     Diag *d = diag_new(arena);
-    uint16_t file = diag_add_source(d, path, text, len);
+    uint16_t file = diag_add_source(d, golden_name(path), text, len);
     IrModule *m = ir_parse(arena, intern_new(arena), d, file, text, len);
     if (!m || !ir_verify(m, d))
         fail_msg("%s", diag_text(d, arena));

@@ -8,6 +8,7 @@
  *   gen_nest.c     functions, nests, parts of muts, sparse values, optimizers
  *   gen_vars.c     variables: declarations, reads and writes
  *   gen_dist.c     what replicas do together
+ *   gen_grad.c     losses whose gradients are compared with differences
  *   gen_control.c  if, for, while; blocks of statements
  *   gen_main.c     datasets, steps, main
  */
@@ -102,6 +103,9 @@ typedef struct Gen {
     VEC(GenVar) vars;
     VEC(GenFn) fns;
     const char *optimizer; /* its name; NULL: none */
+    bool smooth; /* all that is computed has a derivative everywhere */
+    const char *loss_check; /* compares the gradient of a loss; NULL: none */
+    GenType loss_x, loss_w;
 } Gen;
 
 /* ---- gen.c -------------------------------------------------------------- */
@@ -215,6 +219,12 @@ void gen_keep_same(Gen *g);
 bool gen_together(Gen *g); /* in a step */
 bool gen_combine(Gen *g);  /* in main or a merge */
 bool gen_gradient(Gen *g);
+
+/* ---- gen_grad.c --------------------------------------------------------- */
+
+/* A loss, and what compares its gradient; that in main. */
+void gen_declare_loss(Gen *g);
+void gen_check_loss(Gen *g);
 
 /* ---- gen_control.c ------------------------------------------------------ */
 

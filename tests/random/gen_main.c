@@ -317,6 +317,8 @@ make_main(Gen *g, Step *const *steps, int n)
     }
     g->budget = 6;
     gen_block(g, gen_pick(g, 5));
+    if (g->loss_check)
+        gen_check_loss(g);
     gen_print_vars(g);
     gen_leave(g, outer);
     gen_close(g, "}");
@@ -362,6 +364,8 @@ gen_program(Arena *a, uint64_t seed)
     for (int i = 0; i < num_data; i++)
         data[i] = make_dataset(&g);
     gen_declare_helpers(&g);
+    if (gen_chance(&g, 25))
+        gen_declare_loss(&g);
     int n = 1 + gen_pick(&g, 3);
     for (int i = 0; i < n; i++)
         steps[i] = make_step(&g, num_data && gen_chance(&g, 80)

@@ -59,7 +59,7 @@ gen_op_along(Gen *g)
     if (k == 0)
         gen_let(g, to, "cumsum(%s, axis = %d%s)", v.name, axis,
                 gen_chance(g, 30) ? ", exclusive = true" : "");
-    else if (k == 1 && !(g->invariant && v.fuzzy))
+    else if (k == 1 && !g->smooth && !(g->invariant && v.fuzzy))
         gen_let(g, to, "sort(%s, axis = %d%s)", v.name, axis,
                 gen_chance(g, 30) ? ", descending = true" : "");
     else

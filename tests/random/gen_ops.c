@@ -153,7 +153,7 @@ static const Unary unaries[] = {
 static bool
 is_allowed(const Gen *g, Manner manner, const GenValue *v)
 {
-    return manner == SMOOTH || !g->invariant || !v->fuzzy;
+    return manner == SMOOTH || (!g->smooth && (!g->invariant || !v->fuzzy));
 }
 
 static bool
@@ -190,8 +190,8 @@ op_binary(Gen *g)
         !gen_find(g, fits_beside, &x, &y) ||
         !is_allowed(g, all[k].manner, &x) || !is_allowed(g, all[k].manner, &y))
         return false;
-    x = gen_tame(g, x, 50);
-    y = gen_tame(g, y, 50);
+    x = gen_tame(g, x, g->smooth ? 3 : 50);
+    y = gen_tame(g, y, g->smooth ? 3 : 50);
     GenValue to = gen_joined(&x, &y);
     broadcast(&x.type, &y.type, &to.type);
     to.size = all[k].how == 1   ? 1
@@ -335,7 +335,7 @@ op_reduce(Gen *g)
     bool of_rows = v.type.rows && first == 0;
     const char *name = pick_reduction(g, v.type.dtype, of_rows);
     bool sums = strcmp(name, "max") != 0 && strcmp(name, "min") != 0;
-    if (g->invariant && v.fuzzy && !sums)
+    if (!sums && (g->smooth || (g->invariant && v.fuzzy)))
         return false;
     if (of_rows && g->invariant) {
         if (v.type.dtype == DT_bool)
@@ -386,20 +386,25 @@ gen_compute(Gen *g)
     static const struct {
         bool (*make)(Gen *g);
         int weight;
+        bool smooth;
     } ops[] = {
-        {op_unary, 14},        {op_binary, 16},     {op_integer, 8},
-        {op_compare, 5},       {op_logic, 2},       {op_where, 5},
-        {op_cast, 6},          {op_reduce, 12},     {gen_op_argument, 3},
-        {gen_op_along, 5},     {gen_op_index, 6},   {gen_op_expand, 3},
-        {gen_op_transpose, 3}, {gen_op_reshape, 4}, {gen_op_concat, 5},
-        {gen_op_pad, 2},       {gen_op_take, 3},    {gen_op_one_hot, 2},
-        {gen_op_matmul, 4},    {gen_op_new, 6},     {gen_op_random, 4},
-        {gen_op_own, 4},       {op_part, 3},
+        {op_unary, 14, true},        {op_binary, 16, true},
+        {op_integer, 8, false},      {op_compare, 5, false},
+        {op_logic, 2, false},        {op_where, 5, false},
+        {op_cast, 6, false},         {op_reduce, 12, true},
+        {gen_op_argument, 3, false}, {gen_op_along, 5, true},
+        {gen_op_index, 6, true},     {gen_op_expand, 3, true},
+        {gen_op_transpose, 3, true}, {gen_op_reshape, 4, true},
+        {gen_op_concat, 5, true},    {gen_op_pad, 2, true},
+        {gen_op_take, 3, true},      {gen_op_one_hot, 2, false},
+        {gen_op_matmul, 4, true},    {gen_op_new, 6, true},
+        {gen_op_random, 4, false},   {gen_op_own, 4, false},
+        {op_part, 3, false},
     };
     int total = 0, k = 0;
     for (size_t i = 0; i < sizeof ops / sizeof *ops; i++)
         total += ops[i].weight;
     for (int at = gen_pick(g, total); (at -= ops[k].weight) >= 0;)
         k++;
-    return ops[k].make(g);
+    return (ops[k].smooth || !g->smooth) && ops[k].make(g);
 }

@@ -192,6 +192,16 @@ replace_local_result(Replicate *r, IrOp *op)
     ir_remove(op);
 }
 
+/* A loop of main counts on the host, also when its count was on the devices;
+ * and so is what comes of its index. */
+static void
+settle_index(IrOp *loop)
+{
+    if (loop->kind == OP_for &&
+        lives_on_devices(loop->regions[0]->args.data[0]))
+        ir_settle_localities(loop->block->func);
+}
+
 /* Main's own operations take host values: fetch what is on a device. */
 static void
 fetch_in_block(Replicate *r, IrBlock *b)
@@ -202,6 +212,7 @@ fetch_in_block(Replicate *r, IrBlock *b)
             replace_local_result(r, op);
         } else if (!is_device_op(op)) {
             fetch_operands(r, op);
+            settle_index(op);
             for (int i = 0; i < op->num_regions; i++)
                 fetch_in_block(r, op->regions[i]);
         }

@@ -270,6 +270,30 @@ find_active_merge(Wanted *w, IrOp *op)
     return any;
 }
 
+typedef struct Taking {
+    const Wanted *w;
+    bool found;
+} Taking;
+
+static void
+note_taking(IrOp *op, void *data)
+{
+    Taking *t = data;
+    t->found |= has_active_operand(op) || is_wanted_read(t->w, op);
+}
+
+/* An operation without a rule, made of what is wanted: a gradient that arrives
+ * there cannot go on. */
+static void
+note_cut(Wanted *w, IrOp *op)
+{
+    Taking t = {w, has_active_operand(op)};
+    for (int i = 0; i < op->num_regions; i++)
+        ir_walk(op->regions[i], note_taking, &t);
+    for (int i = 0; i < op->num_results; i++)
+        touch(w->g.cx->arena, op->results[i])->cut |= t.found;
+}
+
 static bool
 find_active_op(Wanted *w, IrOp *op)
 {
@@ -279,6 +303,8 @@ find_active_op(Wanted *w, IrOp *op)
         return find_active_merge(w, op);
     if (op->kind == OP_for || op->kind == OP_while)
         return find_active_loop(w, op);
+    if (!strcmp(ir_op_info[op->kind].grad, "none"))
+        note_cut(w, op);
     if (!is_wanted_read(w, op) &&
         !(passes_gradients(op) && has_active_operand(op)))
         return false;

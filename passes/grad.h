@@ -52,6 +52,7 @@ typedef struct Tangent {
     bool active;       /* a gradient of it is wanted */
     bool needed;       /* the loss is made of it */
     bool carried;      /* a loop's argument around the grad */
+    bool cut;          /* made of what is wanted, without a rule */
     IrValue *gradient; /* so far; NULL: none has arrived */
 } Tangent;
 

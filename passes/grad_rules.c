@@ -60,6 +60,11 @@ grad_rule_none(Grad *g, const IrOp *op)
     static const char instead[] =
         "all_reduce, all_gather and global_mean have one; stop_gradient(...) "
         "around the merge says that none is wanted";
+    bool cut = false;
+    for (int i = 0; i < op->num_results; i++)
+        cut |= tangent_of(op->results[i]) && tangent_of(op->results[i])->cut;
+    if (!cut) /* the gradient is of the result, and goes no further */
+        return;
     grad_error(g->cx, op, op->kind == OP_merge ? instead : NULL,
                "there is no gradient through %s", ir_op_info[op->kind].name);
 }

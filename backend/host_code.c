@@ -76,8 +76,7 @@ place_address(Host *h, IrPlace p)
         fail(h, "the host cannot reach into a device");
         break;
     case SPACE_NONE:
-        fail(h, "a value has no place");
-        break;
+        UNREACHABLE("a value without a place");
     }
     return LLVMConstNull(h->u->ptr);
 }
@@ -602,8 +601,7 @@ emit_op(Host *h, const IrOp *op)
         if (ir_is_hooked(op))
             emit_hooked(h, op);
         else
-            fail(h, message_printf(h->arena, "%s is outside of any kernel",
-                                 ir_op_info[op->kind].name));
+            UNREACHABLE("%s outside of any kernel", ir_op_info[op->kind].name);
     }
 }
 

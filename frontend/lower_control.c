@@ -14,6 +14,8 @@
  */
 #include "frontend/eval.h"
 
+#include <assert.h>
+
 /* The statements still to be executed: those of a block from `at`, and after
  * them those of the blocks around. */
 typedef struct Rest Rest;
@@ -321,10 +323,7 @@ eval_branch(Lower *cx, const AstNode *branch)
     if (branch->kind != AST_BLOCK)
         return fe_eval(cx, branch);
     AstList stmts = branch->block.stmts;
-    if (stmts.len == 0 || !ast_is_expr(stmts.data[stmts.len - 1]))
-        return fe_error(cx, branch->loc,
-                        "this branch has no value: its last "
-                        "line is no expression");
+    assert(stmts.len > 0 && ast_is_expr(stmts.data[stmts.len - 1]));
     FeScope *around = cx->scope;
     FeValue *v = &fe_poison;
     cx->scope = fe_scope_new(cx, around, SCOPE_BLOCK);
@@ -356,8 +355,7 @@ fe_eval_if(Lower *cx, const AstNode *n)
         return fe_error(cx, n->loc,
                         "return, break and continue do not stand "
                         "in an if that gives a value");
-    if (!n->if_.else_)
-        return fe_error(cx, n->loc, "an if without an else has no value");
+    assert(n->if_.else_); /* the reader has seen to both */
     Loc loc = n->if_.cond->loc;
     FeCond cond = fe_cond(cx, fe_eval(cx, n->if_.cond), loc);
     if (cond.known)

@@ -46,8 +46,6 @@ parse_source_line(Parser *p)
     if (number != m->sources.len)
         parse_fail(p, at, "this is source %d", m->sources.len);
     const char *name = parse_string(p);
-    if (diag_num_sources(p->diag) >= UINT16_MAX)
-        parse_fail(p, at, "too many sources");
     if (p->failed)
         return;
     uint16_t source = source_named(p, name);

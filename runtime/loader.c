@@ -322,13 +322,19 @@ reserve(Loader *l, Part part, uint64_t n, uint64_t align, size_t *offset)
 }
 
 static Status
+too_large(const Object *o)
+{
+    return bad_object(o, "more than 1 GB of code");
+}
+
+static Status
 count_slot(Loader *l, const Object *o, const Section *target, const Reloc *r)
 {
     size_t unused;
     (void)target;
     if (r->kind == RELOC_SLOT &&
         !reserve(l, PART_CONST, SLOT_BYTES, SLOT_BYTES, &unused))
-        return bad_object(o, "too many relocations");
+        return too_large(o);
     return OK;
 }
 
@@ -339,7 +345,7 @@ lay_sections(Loader *l, Object *o)
         Section *s = &o->sections[i];
         if (s->laid && !reserve(l, s->part, s->head.sh_size,
                                 s->head.sh_addralign, &s->offset))
-            return bad_object(o, "more than 1 GB of code");
+            return too_large(o);
     }
     return OK;
 }

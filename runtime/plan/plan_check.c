@@ -13,7 +13,7 @@
 #include "runtime/plan/abi.h"
 #include "runtime/plan/target.h"
 
-enum { MAX_SOURCES = 60000 }; /* a Loc has 16 bits for them */
+enum { MAX_SOURCES = 1024 }; /* as many as a module names */
 
 /* ---- the manifest ------------------------------------------------------ */
 
@@ -44,7 +44,8 @@ check_entry(Arena *a, const Plan *p, const PlanEntry *e, const json_t *files)
     const char *listed = json_string_value(json_object_get(files, e->name));
     if (!listed)
         return plan_refuse(p, "its manifest does not list \"%s\"", e->name);
-    if (hash_is_checked() && strcmp(listed, hash_text(a, e->bytes, e->size)) != 0)
+    if (hash_is_checked() &&
+        strcmp(listed, hash_text(a, e->bytes, e->size)) != 0)
         return plan_refuse(p, "the plan is damaged (checksum of \"%s\")",
                            e->name);
     return OK;
@@ -131,10 +132,9 @@ targets_in(Arena *a, const PlanEntries *all)
     return s.len ? str_text(&s) : "no machine";
 }
 
-static Status
-no_target(Arena *a, const PlanEntries *all, const Plan *p)
+Status
+plan_refuse_target(const Plan *p, const char *have, const char *here)
 {
-    const char *have = targets_in(a, all), *here = target_here();
     if (!here)
         return plan_refuse(p,
                            "its code is for %s, and this CPU has not even the "
@@ -159,7 +159,7 @@ plan_choose_objects(Arena *a, const PlanEntries *all, Plan *p)
         p->num_objects = found.len;
         return OK;
     }
-    return no_target(a, all, p);
+    return plan_refuse_target(p, targets_in(a, all), target_here());
 }
 
 /* ---- the module -------------------------------------------------------- */

@@ -28,6 +28,11 @@ typedef VEC(PlanEntry) PlanEntries;
 /* Entry `name`, or NULL. */
 const PlanEntry *plan_entry(const PlanEntries *all, const char *name);
 
+/* Its code is for other machines than this one; here: the best target that runs
+ * here, or NULL. */
+Status plan_refuse_target(const Plan *p, const char *have,
+                          const char *here) MUST_USE;
+
 /* "cannot run "x.tfp": ...", for whatever is wrong with a plan. */
 Status plan_refuse(const Plan *p, const char *format, ...)
     __attribute__((format(printf, 2, 3))) MUST_USE;

@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <zip.h>
+#include "runtime/base/fail.h"
 #include "runtime/base/file.h"
 #include "runtime/base/hash.h"
 #include "runtime/base/str.h"
@@ -164,7 +165,11 @@ fill_zip(zip_source_t *out, const Entry *manifest, const Entries *entries)
     zip_error_t error;
     zip_error_init(&error);
     zip_source_keep(out);
-    zip_t *zip = zip_open_from_source(out, ZIP_CREATE | ZIP_TRUNCATE, &error);
+    zip_t *zip = NULL;
+    if (fail_here(FAIL_ALLOC))
+        zip_error_set(&error, ZIP_ER_MEMORY, 0);
+    else
+        zip = zip_open_from_source(out, ZIP_CREATE | ZIP_TRUNCATE, &error);
     if (!zip) {
         zip_source_free(out);
         return zip_failure(&error);

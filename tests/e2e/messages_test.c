@@ -110,6 +110,18 @@ static const Mistake mistakes[] = {
      "}\n"
      "main { for x in distribute(d) { run step(x) } }\n",
      "error: no gradient through rows of two batches\n", false},
+    {"strategy mirrored(devices = \"cpu:0-2\", cross_device_ops = "
+     "\"hierarchical_copy\")\n"
+     "main { }\n",
+     "error: hierarchical_copy needs an even number of devices, and there are "
+     "3\n",
+     false},
+    {"strategy mirrored(devices = \"cpu:0-1\")\n"
+     "strategy mirrored(devices = \"cpu:0-1\")\n"
+     "main { }\n",
+     "program.tfd:2:10: error: a program has one strategy, and this is the "
+     "second\n",
+     false},
     {"strategy one_device(devices = \"cpu:0-1\")\n"
      "main { }\n",
      "error: the strategy one_device is for one device, and there are 2\n",
@@ -128,6 +140,13 @@ static const struct {
     {"tfdc ok.tfd --devices cpu:0-x", "\"cpu:0-x\" is no range: cpu:0-3", 1},
     {"tfdc ok.tfd --devices tpu:0", "\"tpu:0\" is no device: cpu:0, cpu:0-3",
      1},
+    {"tfdc ok.tfd --devices cpu:0,cpu:0", "cpu:0 is there twice", 1},
+    {"tfdc ok.tfd --cross-device-ops some",
+     "there is no cross-device operation \"some\": it is one of auto", 2},
+    {"tfdc ok.tfd --cross-device-ops reduction_to_one:packs=x",
+     "\"packs=x\" is no packs=N with N from 0", 2},
+    {"tfdc ok.tfd --cross-device-ops reduction_to_one:packs=2",
+     "reduction_to_one makes no packs", 2},
     {"tfdc ok.tfd --devices gpu:0",
      "this version has no runner for gpu:0; its kernels can be seen with --to "
      "ptx",
@@ -155,6 +174,21 @@ static const struct {
      "--quiet and --progress=always contradict each other", 2},
     {"tfd-run ok.tfp --quiet --stats",
      "--quiet and --stats contradict each other", 2},
+    {"tfd-run ok.tfp --resume", "--resume needs --checkpoint DIR", 2},
+    {"tfd-run ok.tfp --every 3", "--every needs --checkpoint DIR", 2},
+    {"tfd-run ok.tfp --checkpoint d",
+     "--checkpoint: main has no loop over a dataset, and checkpoints are made "
+     "after rounds of one",
+     2},
+    {"tfd-run steps.tfp --checkpoint seeds --seed 1 && "
+     "tfd-run steps.tfp --checkpoint seeds --resume --seed 2",
+     "--seed: the run in \"seeds\" was begun with another value; leave it "
+     "out, or begin anew in another folder",
+     2},
+    {"tfd-run bools.tfp && printf '\\002' | dd of=b/variables.safetensors "
+     "bs=1 seek=$(($(stat -c %s b/variables.safetensors) - 1)) conv=notrunc "
+     "2> dd.log; tfd-run restores.tfp",
+     "\"w\" has a bool that is neither true nor false", 1},
     {"tfd-run ok.tfp --devices cpu:0,cpu:0", "device cpu:0 is listed twice", 2},
     {"tfd-run ok.tfp > /dev/full", "cannot write what the program prints", 3},
     {"TFD_FAIL=io:4 tfd-run steps.tfp",
@@ -242,7 +276,15 @@ make_plans(Arena *a)
                "dataset d = range(8).map(fn(i) = f32(i)).batch(4)\n"
                "main { for x in distribute(d) { print(\"{reduce(sum, x, "
                "axis = 0)}\") } }\n");
+    write_text(arena_printf(a, "%s/bools.tfd", dir),
+               "var w: bool[3] = [true, false, true]\n"
+               "main { save(\"b\") }\n");
+    write_text(arena_printf(a, "%s/restores.tfd", dir),
+               "var w: bool[3] = [true, false, true]\n"
+               "main { restore(\"b\") }\n");
     run_ok(a, "tfdc %s/ok.tfd", dir);
+    run_ok(a, "tfdc %s/bools.tfd", dir);
+    run_ok(a, "tfdc %s/restores.tfd", dir);
     run_ok(a, "tfdc %s/steps.tfd", dir);
     return dir;
 }

@@ -381,6 +381,12 @@ a_sort_stays_in_its_array(void **state)
                         "an index is out of the range of its array");
     assert_string_equal(message_about(arena_printf(arena, text, "0", "0 - 5")),
                         "i1 has a negative range");
+    assert_string_equal(
+        message_about("kernel\nsymbols n0 <= 4 N0 <= 8, n1 <= 3\n"
+                      "in in0: f32[8]\nout out0: i64[8]\ngrid i0 < 1 {\n"
+                      "sort out0[n0] i1 < n1 {\n%0: f32 = load in0[i1]\n"
+                      "yield %0\n}\n}\n"),
+        "a sort goes out of the range of its array");
 }
 
 static void
@@ -451,6 +457,7 @@ some_regions_are_no_kernels(void **state)
          "fit 64 bits\n"},
         {"f32[n, 4] per_replica", "%z: f32[n, 4] per_replica = add %a, %u",
          "a kernel uses a value from around it\n"},
+        {"f64", "%z: f64 = now", "now cannot stand in a kernel\n"},
         {"f32[n, 4] per_replica",
          "%e: f32[n, 4] per_replica = cumsum %a {axis=1}\n"
          "%z: f32[n, 4] per_replica = cumsum %e {axis=0}",

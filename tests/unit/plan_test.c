@@ -9,6 +9,7 @@
 #include "runtime/base/hash.h"
 #include "runtime/plan/abi.h"
 #include "runtime/plan/plan.h"
+#include "runtime/plan/plan_impl.h"
 #include "runtime/plan/target.h"
 
 static const char program_text[] =
@@ -255,6 +256,48 @@ missing_files_are_noticed(void **state)
                    "1 of 2 files");
 }
 
+/* Code that runs here, and n names more, from a function. */
+static Bytes
+zip_of_names(int n, const char *(*name_of)(int i))
+{
+    Entry *entries = NEW_ARRAY(arena, Entry, (size_t)n + 2);
+    const char *code = arena_printf(arena, "code/%s/a.o", target_here());
+    const char *hash = hash_text(arena, "x", 1);
+    Str manifest = str_new(arena);
+    str_addf(&manifest,
+             "{\"format\": 1, \"abi\": 1, \"files\": {\"%s\": \"%s\"", code,
+             hash);
+    entries[1] = (Entry){code, "x"};
+    for (int i = 0; i < n; i++) {
+        entries[i + 2] = (Entry){name_of(i), "x"};
+        str_addf(&manifest, ", \"%s\": \"%s\"", name_of(i), hash);
+    }
+    str_add(&manifest, "}}");
+    entries[0] = (Entry){"manifest.json", str_text(&manifest)};
+    return zip_of(n + 2, entries, ZIP_CM_STORE);
+}
+
+static const char *
+source_name(int i)
+{
+    return i ? arena_printf(arena, "source/%d/a.tfd", i - 1) : "placed.tir";
+}
+
+static void
+modules_are_needed(void **state)
+{
+    const Plan p = {.path = "x.tfp"};
+    (void)state;
+    assert_refused(zip_of_names(0, source_name), "it has no placed.tir");
+    assert_refused(zip_of_names(1 + 1025, source_name),
+                   "it has more than 1024 sources");
+    Status st = plan_refuse_target(&p, "x86-64-v4", NULL);
+    assert_string_equal(status_message(st),
+                        "cannot run \"x.tfp\": its code is for x86-64-v4, and "
+                        "this CPU has not even the instructions of x86-64-v3");
+    status_free(st);
+}
+
 static void
 other_zips_are_refused(void **state)
 {
@@ -351,6 +394,7 @@ main(void)
         cmocka_unit_test(damaged_programs_are_refused),
         cmocka_unit_test(manifests_are_checked),
         cmocka_unit_test(missing_files_are_noticed),
+        cmocka_unit_test(modules_are_needed),
         cmocka_unit_test(other_zips_are_refused),
         cmocka_unit_test(truncated_plans_are_refused),
         cmocka_unit_test(damaged_plans_are_survived),

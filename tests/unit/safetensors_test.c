@@ -1,0 +1,195 @@
+/*
+ * safetensors_test.c - files of tensors that are damaged, or from elsewhere
+ *
+ * What other programs read of our files is in tests/e2e/save_test.c.
+ */
+#include "tests/unit/unit.h"
+
+#include <endian.h>
+#include "runtime/base/file.h"
+#include "runtime/safetensors.h"
+
+static Arena *arena; /* of the test */
+static char folder[] = "/tmp/tfd-safetensors-XXXXXX";
+static const char *path;
+
+static int
+set_up(void **state)
+{
+    (void)state;
+    arena = arena_new(NULL, "safetensors");
+    return 0;
+}
+
+static int
+tear_down(void **state)
+{
+    (void)state;
+    arena_release(arena);
+    return 0;
+}
+
+/* What is said of a file of these bytes; "" if it is read. */
+static const char *
+said_of(const char *bytes, size_t len)
+{
+    RtTensor *tensors;
+    int n = 0;
+    assert_null(file_write(path, bytes, len));
+    Status st = rt_tensors_read(arena, path, &tensors, &n);
+    const char *said = st ? arena_printf(arena, "%s", status_message(st)) : "";
+    for (int i = 0; !st && i < n; i++)
+        for (size_t k = 0; k < tensors[i].bytes; k++)
+            (void)*(volatile const char *)&tensors[i].data[k];
+    status_free(st);
+    return said;
+}
+
+/* The file of a header and 8 bytes of data. */
+static const char *
+file_of(const char *header, size_t *len)
+{
+    size_t n = strlen(header);
+    uint64_t length = htole64(n);
+    *len = sizeof length + n + 8;
+    char *bytes = arena_alloc(arena, *len);
+    memcpy(bytes, &length, sizeof length);
+    memcpy(bytes + sizeof length, header, n);
+    return bytes;
+}
+
+#define ENTRY(dtype, shape, from, to)                                          \
+    "{\"a\": {\"dtype\": " dtype ", \"shape\": " shape                         \
+    ", \"data_offsets\": [" from ", " to "]}}"
+
+static const struct {
+    const char *header, *message;
+} headers[] = {
+    {ENTRY("\"F32\"", "[2]", "0", "8"), ""},
+    {ENTRY("\"F32\"", "[]", "4", "8"), ""},
+    {ENTRY("\"C64\"", "[1]", "0", "8"), ""},
+    {"{}", ""},
+    {"{\"__metadata__\": {\"format\": \"pt\"}}", ""},
+    {"[]", "its header is no JSON object"},
+    {"{", "its header is no JSON object"},
+    {"{\"a\": 1, \"a\": 1}", "its header is no JSON object"},
+    {"{\"a\": 1}", "its header is damaged at \"a\""},
+    {ENTRY("1", "[2]", "0", "8"), "its header is damaged at \"a\""},
+    {ENTRY("\"F32\"", "2", "0", "8"), "its header is damaged at \"a\""},
+    {ENTRY("\"F32\"", "[-2]", "0", "8"), "its header is damaged at \"a\""},
+    {ENTRY("\"F32\"", "[2.0]", "0", "8"), "its header is damaged at \"a\""},
+    {ENTRY("\"F32\"", "[2]", "0", "9"), "its header is damaged at \"a\""},
+    {ENTRY("\"F32\"", "[2]", "8", "0"), "its header is damaged at \"a\""},
+    {ENTRY("\"F32\"", "[2]", "-8", "0"), "its header is damaged at \"a\""},
+    {ENTRY("\"F32\"", "[2]", "0, 4", "8"), "its header is damaged at \"a\""},
+    {ENTRY("\"F32\"", "[3]", "0", "8"),
+     "\"a\" has not as many bytes as its shape says"},
+    {ENTRY("\"F32\"", "[4611686018427387904, 4]", "0", "0"),
+     "\"a\" has not as many bytes as its shape says"},
+};
+
+static void
+headers_are_checked(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < sizeof headers / sizeof *headers; i++) {
+        size_t len;
+        const char *bytes = file_of(headers[i].header, &len);
+        const char *said = said_of(bytes, len);
+        const char *want = headers[i].message;
+        if (!strstr(said, want) || !*said != !*want)
+            fail_msg("%s\nwanted: %s\nsaid: %s", headers[i].header, want, said);
+    }
+}
+
+static void
+lengths_are_checked(void **state)
+{
+    static const char far[16] = "\xff\xff\xff\xff\xff\xff\xff\x7f{}";
+    (void)state;
+    assert_non_null(strstr(said_of("short", 5), "it is no safetensors file"));
+    assert_non_null(strstr(said_of(far, sizeof far),
+                           "it is no safetensors file, or cut short"));
+}
+
+static void
+names_are_different_texts(void **state)
+{
+    const RtTensor twice[] = {{.name = "a", .dtype = "F32", .data = ""},
+                              {.name = "a", .dtype = "F32", .data = ""}};
+    const RtTensor none[] = {{.name = "\xff", .dtype = "F32", .data = ""}};
+    (void)state;
+    const struct {
+        const RtTensor *tensors;
+        int n;
+    } cases[] = {{twice, 2}, {none, 1}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        Status st = rt_tensors_write(path, cases[i].tensors, cases[i].n);
+        assert_non_null(st);
+        assert_non_null(strstr(status_message(st),
+                               "the names of its tensors are no text, or not "
+                               "different"));
+        status_free(st);
+    }
+}
+
+/* A file with each byte changed, and cut off behind each, is read within its
+ * bounds or refused. */
+static void
+damaged_files_are_survived(void **state)
+{
+    static const unsigned char flips[] = {0x01, 0x20, 0x80, 0xff};
+    const RtTensor tensors[] = {
+        {.name = "first",
+         .dtype = "F32",
+         .rank = 2,
+         .dims = {2, 1},
+         .data = "12345678",
+         .bytes = 8},
+        {.name = "second",
+         .dtype = "BOOL",
+         .rank = 1,
+         .dims = {3},
+         .data = "\0\1",
+         .bytes = 3},
+    };
+    char *bytes;
+    size_t len;
+    (void)state;
+    assert_null(rt_tensors_write(path, tensors, 2));
+    assert_null(file_read(arena, path, &bytes, &len));
+    for (size_t i = 0; i < len; i++) {
+        Arena *all = arena;
+        arena = arena_new(all, "damage");
+        for (size_t k = 0; k < sizeof flips; k++) {
+            bytes[i] = (char)(bytes[i] ^ flips[k]);
+            said_of(bytes, len);
+            bytes[i] = (char)(bytes[i] ^ flips[k]);
+        }
+        assert_string_not_equal(said_of(bytes, i), "");
+        arena_release(arena);
+        arena = all;
+    }
+}
+
+int
+main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(headers_are_checked, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(lengths_are_checked, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(names_are_different_texts, set_up,
+                                        tear_down),
+        cmocka_unit_test_setup_teardown(damaged_files_are_survived, set_up,
+                                        tear_down),
+    };
+    Arena *a = arena_new(NULL, "folder");
+    if (!mkdtemp(folder))
+        return 1;
+    path = arena_printf(a, "%s/a.safetensors", folder);
+    int failed = cmocka_run_group_tests(tests, NULL, NULL);
+    unlink(path);
+    rmdir(folder);
+    arena_release(a);
+    return failed;
+}

@@ -265,8 +265,10 @@ static bool
 find_active_merge(Wanted *w, IrOp *op)
 {
     bool any = uses_active(w, op->regions[0]);
-    for (int i = 0; any && i < op->num_results; i++)
+    for (int i = 0; any && i < op->num_results; i++) {
         activate(w, op->results[i]);
+        touch(w->g.cx->arena, op->results[i])->cut = true;
+    }
     return any;
 }
 

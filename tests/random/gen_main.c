@@ -63,7 +63,7 @@ static const char *
 pick_stage(Gen *g, Data *d)
 {
     int n = 1 + gen_pick(g, 5);
-    switch (gen_pick(g, 7)) {
+    switch (gen_pick(g, 8)) {
     case 0:
     case 1:
         return gen_text(g, ".shuffle(%d, seed = %d%s)", 2 * n, gen_pick(g, 9),
@@ -76,11 +76,30 @@ pick_stage(Gen *g, Data *d)
         return gen_text(g, ".skip(%d)", n / 2);
     case 5:
         return gen_text(g, ".shard(2, %d)", n % 2);
+    case 6:
+        return d->endless ? "" : ".cache()";
     default:
         if (d->endless || n > 2)
             return ".prefetch(2)";
         d->endless = true;
         return ".repeat()";
+    }
+}
+
+/* A stage of the numbers that elements are made of. */
+static const char *
+pick_number_stage(Gen *g)
+{
+    int n = 1 + gen_pick(g, 4);
+    switch (gen_pick(g, 4)) {
+    case 0:
+        return gen_text(g, ".filter(fn(i) = i %% %d != 0)", n + 1);
+    case 1:
+        return gen_text(g, ".concat(range(%d))", n);
+    case 2:
+        return gen_text(g, ".batch(%d).unbatch()", n);
+    default:
+        return gen_text(g, ".map(fn(i) = i * %d %% 7)", n);
     }
 }
 
@@ -96,6 +115,8 @@ make_dataset(Gen *g)
         str_addf(&s, ".map(%s)", f);
     for (int n = gen_pick(g, 3); n > 0; n--)
         str_add(&s, pick_stage(g, d));
+    if (!first && !d->endless && gen_chance(g, 40))
+        str_add(&s, pick_number_stage(g));
     if (!first)
         str_addf(&s, ".map(%s)", f);
     d->even = gen_chance(g, 20);

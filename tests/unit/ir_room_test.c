@@ -106,6 +106,36 @@ iter_bytes(const char *stages)
     return bytes;
 }
 
+/* Whole elements: each pipeline has its stages, each step as many elements as
+ * there are replicas, as large as those of the largest pipeline. */
+static void
+whole_elements_are_held_for_each_replica(void **state)
+{
+    enum { ELEMENT = 8, SMALL = 2 * 8, LARGE = 5 * 8, STEPS = 4, REPLICAS = 2 };
+    (void)state;
+    Arena *a = arena_new(NULL, "test");
+    const IrModule *m =
+        parse(a, "tfd-ir 1 phase ir\n"
+                 "strategy mirrored devices \"cpu:0-1\" replicas 2\n"
+                 "symbols b <= 2 alone, b1 <= 5 alone, n <= 5, N <= 10\n"
+                 "dataset @d {\n"
+                 "range start=0 stop=9 : i64\n"
+                 "batch size=2 drop_remainder=0 : i64[b]\n}\n"
+                 "dataset @e {\n"
+                 "range start=0 stop=9 : i64\n"
+                 "shuffle buffer=3 seed=5 reshuffle=1 has_seed=1 : i64\n"
+                 "batch size=5 drop_remainder=0 : i64[b1]\n}\n"
+                 "iter @one from @d rows n\n"
+                 "iter @two from @d, @e rows n\n"
+                 "func @main() main {\n  return\n}\n");
+    assert_int_equal(ir_iter_bytes(m, m->iters.data[0]),
+                     ELEMENT + REPLICAS * STEPS * SMALL);
+    assert_int_equal(ir_iter_bytes(m, m->iters.data[1]),
+                     ELEMENT + (2 * ELEMENT + 3 * (ELEMENT + 8)) +
+                         REPLICAS * STEPS * LARGE);
+    arena_release(a);
+}
+
 /* A shuffle holds elements with their number of rows, and no more than there
  * are; then a batch, five times: one at hand, the others ahead. */
 static void
@@ -193,6 +223,7 @@ main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(elements_are_counted),
         cmocka_unit_test(iterators_hold_what_they_shuffle_and_batch),
+        cmocka_unit_test(whole_elements_are_held_for_each_replica),
         cmocka_unit_test(iterators_hold_what_they_keep),
         cmocka_unit_test(launches_find_room_behind_rows_and_programs),
     };

@@ -55,6 +55,8 @@ typedef struct Line {
     double flops; /* 0: bytes are what counts */
     Step steps[MAX_KERNELS];
     bool is_f64;
+    bool is_chain; /* operands and results with the same text of their type, in
+                      one place, are one array */
 } Line;
 
 /* [batch, m, k] times [batch, k, n] or what is left without batch; N is as in
@@ -214,7 +216,8 @@ convolve(Arena *a, const char *kind, const char *result, const char *x,
 
 /* The weights of a gradient, turned round: places from first on. */
 static Step
-turn_weights(Arena *a, const Conv *c, const int *first, const int *size)
+turn_weights(Arena *a, const Conv *c, const char *w, const int *first,
+             const int *size)
 {
     const char *some = image(a, size[0], size[1], c->in, c->out);
     const char *turned = image(a, size[0], size[1], c->out, c->in);
@@ -225,18 +228,19 @@ turn_weights(Arena *a, const Conv *c, const int *first, const int *size)
         "1]}\n%%r: %s mirrored = transpose %%t {perm=[0, 1, 3, 2]}\nyield %%r",
         some, first[0], first[1], size[0], size[1], c->in, c->out, c->stride,
         c->stride, some, turned);
-    return (Step){turned, {image(a, TAPS, TAPS, c->in, c->out)}, op};
+    return (Step){turned, {w}, op};
 }
 
-/* Results of several convolutions between each other, `parts` in number. */
+/* Results of convolutions, every other step from the second on, between each
+ * other. */
 static Step
-interleave(Arena *a, const Conv *c, const char *part, const char *whole)
+interleave(Arena *a, const Conv *c, const Step *parts, const char *whole)
 {
     Step s = {.result = whole};
     Str op = str_new(a);
     const char *sum = "";
     for (int i = 0; i < c->stride * c->stride; i++) {
-        s.types[i] = part;
+        s.types[i] = parts[2 * i].result;
         str_addf(&op,
                  "%%p%d: %s mirrored = pad %%%c {low=[0, %d, %d, 0] dims=[%d, "
                  "%d, %d, %d] step=[1, %d, %d, 1]}\n",
@@ -259,7 +263,8 @@ steps_of_dx(Arena *a, const Conv *c, const char *x, const char *y, Step *s)
 {
     int small = c->size / c->stride;
     const int dims[2] = {small, small};
-    const char *part = image(a, c->rows, small, small, c->in);
+    const char *w = image(a, TAPS, TAPS, c->in, c->out);
+    Step *first = s;
     for (int i = 0; i < c->stride * c->stride; i++) {
         int place[2] = {i / c->stride, i % c->stride}, low[2], size[2], tap[2];
         for (int k = 0; k < 2; k++) {
@@ -267,12 +272,13 @@ steps_of_dx(Arena *a, const Conv *c, const char *x, const char *y, Step *s)
             size[k] = (TAPS - tap[k] + c->stride - 1) / c->stride;
             low[k] = size[k] - 1 - (place[k] + PADDING - tap[k]) / c->stride;
         }
-        *s++ = turn_weights(a, c, tap, size);
+        *s++ = turn_weights(a, c, w, tap, size);
+        const char *part = image(a, c->rows, small, small, c->in);
         *s = convolve(a, "conv2d", part, y, s[-1].result, low, dims, 1);
         s++;
     }
     if (c->stride > 1)
-        *s = interleave(a, c, part, x);
+        *s = interleave(a, c, first + 1, x);
 }
 
 static void
@@ -287,7 +293,7 @@ lines_of_conv(Arena *a, const Conv *c, Line *out)
     double flops = 2.0 * c->rows * small * small * TAPS * TAPS * c->in * c->out;
     for (int i = 0; i < 3; i++) {
         static const char *const names[] = {"", " dx", " dw"};
-        out[i] = (Line){.flops = flops};
+        out[i] = (Line){.flops = flops, .is_chain = true};
         out[i].name = arena_printf(a, "%s%s", c->name, names[i]);
     }
     out[0].steps[0] = convolve(a, "conv2d", y, x, w, low, windows, c->stride);
@@ -306,10 +312,18 @@ typedef struct Call {
     int64_t items;
 } Call;
 
+/* Memory, and what it was made for. */
+typedef struct Array {
+    const char *type;
+    void *memory;
+} Array;
+
 typedef struct Calls {
     int num;
     Call call[MAX_KERNELS];
     double bytes; /* read and written */
+    int num_arrays;
+    Array arrays[MAX_KERNELS * MAX_ARRAYS];
 } Calls;
 
 static const char *
@@ -379,9 +393,24 @@ array_new(const KArray *of)
     return p;
 }
 
-static void
-call_open(Call *c, const BeKernel *k, const RtCode *code, double *bytes)
+static void *
+array_of(Calls *calls, const Line *line, const char *type, const KArray *of)
 {
+    for (int i = 0; line->is_chain && i < calls->num_arrays; i++) {
+        if (calls->arrays[i].type == type)
+            return calls->arrays[i].memory;
+    }
+    Array *a = &calls->arrays[calls->num_arrays++];
+    *a = (Array){type, array_new(of)};
+    return a->memory;
+}
+
+static void
+call_open(Calls *calls, const Line *line, int number, const BeKernel *k,
+          const RtCode *code)
+{
+    Call *c = &calls->call[number];
+    const Step *s = &line->steps[number];
     union {
         TfdFunction *function;
         TfdKernel *kernel;
@@ -392,28 +421,28 @@ call_open(Call *c, const BeKernel *k, const RtCode *code, double *bytes)
     for (int role = K_IN; role <= K_OUT; role++) {
         for (int i = 0; i < k->arrays[role].len; i++) {
             const KArray *array = k->arrays[role].data[i];
-            c->arrays[num++] = array_new(array);
-            *bytes +=
+            const char *type = role == K_OUT ? s->result : s->types[i];
+            c->arrays[num++] = array_of(calls, line, type, array);
+            calls->bytes +=
                 (double)array->size.c * (double)dtype_info[array->dtype].bytes;
         }
     }
 }
 
 static Calls
-calls_open(const BeKernels *kernels, const RtCode *code)
+calls_open(const Line *line, const BeKernels *kernels, const RtCode *code)
 {
     Calls calls = {.num = kernels->len};
     for (int i = 0; i < kernels->len; i++)
-        call_open(&calls.call[i], kernels->data[i], code, &calls.bytes);
+        call_open(&calls, line, i, kernels->data[i], code);
     return calls;
 }
 
 static void
 calls_close(Calls *calls)
 {
-    for (int i = 0; i < calls->num; i++)
-        for (int j = 0; j < MAX_ARRAYS; j++)
-            free(calls->call[i].arrays[j]);
+    for (int i = 0; i < calls->num_arrays; i++)
+        free(calls->arrays[i].memory);
 }
 
 /* ---- work to be timed ------------------------------------------------------
@@ -612,7 +641,7 @@ do_line(const Bench *b, const Line *line)
         double begin = seconds(1);
         RtCode *code = run_compile(&kernels, "native", 2);
         double compiled = seconds(1) - begin;
-        Calls calls = calls_open(&kernels, code);
+        Calls calls = calls_open(line, &kernels, code);
         printf("%-32s", line->name);
         for (int cores = 1; cores <= CORES; cores++)
             measure(b, line, &calls, cores);

@@ -13,11 +13,15 @@
 /* Bytes of packed columns and of sums that are kept; tiles whose rows are
  * packed at once when they lie side by side, so that whole lines are read. */
 enum {
-    COLUMN_BYTES = 512 << 10,
+    COLUMN_BYTES = 16 << 10, /* for each byte of a register: a second cache has
+                                some 1 MB where registers have 64 bytes */
     STAND_BYTES = 512 << 10,
     SUM_BYTES = 256 << 10,
     FEW_TILES = 2, /* that do not pay for packing columns */
     TILES_TOGETHER = BE_MAX_VECTORS,
+    FIRST_BYTES = 32 << 10,
+    AHEAD = 8, /* products */
+    LINE = 64,
     PAGE = 4096,
 };
 
@@ -142,7 +146,7 @@ choose_steps(const EmitProduct *p, EmitPlan *plan, int64_t bytes)
         plan->row_product_step = 1;
     } else {
         plan->row_step = 1;
-        plan->row_product_step = plan->group ? plan->group : plan->lanes;
+        plan->row_product_step = plan->group ? plan->group : plan->height;
     }
     plan->column_step = plan->columns_stand ? p->of_columns.product_step
                                             : plan->lanes * plan->vectors;
@@ -150,10 +154,12 @@ choose_steps(const EmitProduct *p, EmitPlan *plan, int64_t bytes)
 
 /* Columns of a piece, all pieces being about as large. */
 static int64_t
-choose_columns(const EmitPlan *plan, int64_t columns, int64_t bytes)
+choose_columns(const Emit *e, const EmitPlan *plan, int64_t columns,
+               int64_t bytes)
 {
+    int64_t room = (int64_t)COLUMN_BYTES * e->target->register_bytes;
     int64_t width = (int64_t)plan->lanes * plan->vectors;
-    int64_t fit = COLUMN_BYTES / (plan->depth * bytes) / width * width;
+    int64_t fit = room / (plan->depth * bytes) / width * width;
     int64_t pieces = fit ? (columns + fit - 1) / fit : 1;
     return round_up((columns + pieces - 1) / pieces, width);
 }
@@ -195,7 +201,7 @@ emit_plan_choose(const Emit *e, const EmitProduct *p)
     plan.rows_stand = rows_may_stand(e, p, &plan, bytes);
     plan.columns_stand = columns_may_stand(e, p, &plan, bytes);
     plan.columns =
-        plan.columns_stand ? columns : choose_columns(&plan, columns, bytes);
+        plan.columns_stand ? columns : choose_columns(e, &plan, columns, bytes);
     plan.panels = choose_panels(&plan);
     bool singly = plan.rows_stand || p->of_rows.along_products;
     if (p->in_runs && !singly)
@@ -238,6 +244,27 @@ row_element(const Adder *a, int row, Val k)
                     a->plan->lanes);
 }
 
+/* Whether what the adder goes through is not in the first cache. */
+static bool
+streams(const EmitPlan *plan, int64_t bytes)
+{
+    int64_t width = (int64_t)plan->lanes * plan->vectors;
+    return plan->depth * width * bytes > FIRST_BYTES;
+}
+
+/* Those of some products further on, of the next panel in the end. */
+static void
+fetch_columns(const Adder *a, Val k)
+{
+    Emit *e = a->e;
+    const EmitPlan *plan = a->plan;
+    Val later = be_add(e->u, k, emit_word(e, AHEAD));
+    Val at = be_mul(e->u, later, emit_word(e, plan->column_step));
+    int64_t width = (int64_t)plan->lanes * plan->vectors;
+    for (int64_t i = 0; i < width; i += LINE / a->bytes)
+        be_prefetch(e->u, element_at(a, a->params[EMIT_COLUMNS], at, i), false);
+}
+
 static void
 add_product(const Adder *a, Val k, Val *sums)
 {
@@ -251,6 +278,8 @@ add_product(const Adder *a, Val k, Val *sums)
         columns[v] = be_load(
             u, a->vector, element_at(a, a->params[EMIT_COLUMNS], at, v * lanes),
             (unsigned)a->bytes);
+    if (streams(plan, a->bytes))
+        fetch_columns(a, k);
     for (int row = 0; row < plan->height; row++) {
         Val x = row_element(a, row, k);
         for (int v = 0; v < vectors; v++) {
@@ -269,6 +298,15 @@ sum_at(const Adder *a, int i)
     Val before = be_mul(u, a->params[EMIT_SUM_STEP], emit_word(a->e, row));
     Val p = be_offset(u, a->params[EMIT_SUMS], before);
     return be_offset_const(u, p, v * a->plan->lanes * a->bytes);
+}
+
+/* What the sums will be added to. */
+static void
+fetch_sums(const Adder *a)
+{
+    const EmitPlan *plan = a->plan;
+    for (int i = 0; i < plan->height * plan->vectors; i++)
+        be_prefetch(a->e->u, sum_at(a, i), true);
 }
 
 /* sums, or those of the blocks before and sums. */
@@ -312,6 +350,8 @@ emit_adder(Emit *e, const EmitProduct *p, const EmitPlan *plan)
     Val sums[BE_MAX_CARRIED];
     int num = plan->height * plan->vectors;
     BeLoop l;
+    if (plan->in_parts)
+        fetch_sums(&a);
     be_loop_begin(u, &l, emit_word(e, 0), a.params[EMIT_COUNT], emit_word(e, 1),
                   "k");
     for (int i = 0; i < num; i++)

@@ -188,14 +188,14 @@ set_masks(Emit *e, Val count)
     }
 }
 
-/* The vectors are tiles, or those of a group. */
+/* The vectors are tiles, or those of a group.  What a tile's vector has more
+ * than its rows is where the next product's come. */
 static void
 pack_vectors_of_rows(Pack *p, Val at)
 {
     Emit *e = p->t->e;
     const EmitPlan *plan = &p->t->plan;
-    int64_t size =
-        plan->group ? plan->lanes : plan->depth * plan->row_product_step;
+    int64_t size = plan->group ? plan->lanes : emit_rows_size(p->t);
     for (int v = 0; v < e->tile.vectors; v++) {
         Val x = emit_get_as(e, p->operand->value, 0, v, true);
         be_store(e->u, x, packed_at(p, p->t->packed_rows, at, v * size),

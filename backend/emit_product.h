@@ -83,7 +83,7 @@ typedef struct EmitTiles {
     Val adder;          /* the function that adds products */
     Val packed_rows;    /* along products [height][row_step], in runs
                            [depth][group], else
-                           [tiles][depth][row_product_step] */
+                           [tiles][depth][height] and a vector more */
     Val packed_columns; /* [columns / width][depth][width] */
     Val sums;           /* [rows][columns], or of one tile; before them there
                            is room for a tile's */
@@ -100,6 +100,9 @@ emit_width(const EmitTiles *t)
     return t->plan.lanes * t->plan.vectors;
 }
 
+/* Elements of the packed rows of a tile, or of a group and what a tile has
+ * beyond it. */
+int64_t emit_rows_size(const EmitTiles *t);
 /* Packs rows first .. end of as many tiles, or the group that begins with first
  * in a run that ends with end, products begin .. stop. */
 void emit_pack_rows(EmitTiles *t, Val first, Val end, Val begin, Val stop);

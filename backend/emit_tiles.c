@@ -32,16 +32,15 @@ scratch(const EmitTiles *t, int64_t elements, const char *name)
                      ALIGN, name);
 }
 
-/* Elements of the packed rows of a tile, or of a group and what a tile has
- * beyond it. */
-static int64_t
-rows_size(const EmitTiles *t)
+int64_t
+emit_rows_size(const EmitTiles *t)
 {
     const EmitPlan *p = &t->plan;
     if (p->group)
         return p->depth * p->group + p->height;
-    return t->product->of_rows.along_products ? p->height * p->row_step
-                                              : p->depth * p->row_product_step;
+    return t->product->of_rows.along_products
+               ? p->height * p->row_step
+               : p->depth * p->row_product_step + p->lanes;
 }
 
 /* Whether there are tiles that may not be added as a whole to what there is:
@@ -61,7 +60,7 @@ make_scratch(EmitTiles *t)
     int64_t columns = (p->columns + group - 1) / group * group;
     if (!p->rows_stand)
         t->packed_rows =
-            scratch(t, (p->group ? 1 : p->tiles) * rows_size(t), "rows");
+            scratch(t, (p->group ? 1 : p->tiles) * emit_rows_size(t), "rows");
     if (!p->columns_stand)
         t->packed_columns =
             scratch(t, p->depth * columns + p->lanes * width, "columns");
@@ -351,7 +350,7 @@ add_packed_tiles(EmitTiles *t, Val sum, Val begin, const Part *p)
     Part tile = *p;
     tile.row = l.index;
     Val at = t->plan.group ? be_sub(u, l.index, begin)
-                           : be_mul(u, number, emit_word(e, rows_size(t)));
+                           : be_mul(u, number, emit_word(e, emit_rows_size(t)));
     Rows rows = {scratch_at(t, t->packed_rows, at), emit_word(e, 0)};
     Val done = be_sub(u, l.index, p->row);
     add_tiles(t, &rows, be_add(u, sum, done), &tile);

@@ -362,6 +362,15 @@ be_intrinsic(BeUnit *u, const char *name, const Type *overloads,
                           (unsigned)num_args, "");
 }
 
+void
+be_prefetch(BeUnit *u, Val p, bool to_write)
+{
+    enum { KEEP = 3, DATA = 1 };
+    Val args[] = {p, LLVMConstInt(u->i32, to_write, 0),
+                  LLVMConstInt(u->i32, KEEP, 0), LLVMConstInt(u->i32, DATA, 0)};
+    be_intrinsic(u, "llvm.prefetch", &u->ptr, 1, args, 4);
+}
+
 Val
 be_intrinsic1(BeUnit *u, const char *name, Val x)
 {

@@ -132,6 +132,9 @@ void be_transpose(BeUnit *u, Val *rows, int num);
 Val be_intrinsic(BeUnit *u, const char *name, const Type *overloads,
                  int num_overloads, const Val *args, int num_args);
 /* ... on the type of its arguments. */
+/* Asks for the cache line at p, which need not be there, to be read (or, if so
+ * said, written) soon. */
+void be_prefetch(BeUnit *u, Val p, bool to_write);
 Val be_intrinsic1(BeUnit *u, const char *name, Val x);
 Val be_intrinsic2(BeUnit *u, const char *name, Val x, Val y);
 Val be_intrinsic3(BeUnit *u, const char *name, Val x, Val y, Val z);

@@ -120,6 +120,13 @@ rows_may_stand(const Emit *e, const EmitProduct *p, const EmitPlan *plan,
     return o->step == 1 && rows * products * bytes <= STAND_BYTES;
 }
 
+/* Bytes of columns that stay in the second cache. */
+static int64_t
+room_for_columns(const Emit *e)
+{
+    return (int64_t)COLUMN_BYTES * e->target->register_bytes;
+}
+
 static bool
 columns_may_stand(const Emit *e, const EmitProduct *p, const EmitPlan *plan,
                   int64_t bytes)
@@ -130,7 +137,7 @@ columns_may_stand(const Emit *e, const EmitProduct *p, const EmitPlan *plan,
     int64_t products = emit_space_bound(e->k, &p->products);
     return o->plain && o->step == 1 && dim_is_const(extent) &&
            extent.c % (plan->lanes * plan->vectors) == 0 &&
-           (extent.c * products * bytes <= STAND_BYTES ||
+           (extent.c * products * bytes <= room_for_columns(e) ||
             rows <= FEW_TILES * plan->height);
 }
 
@@ -157,9 +164,8 @@ static int64_t
 choose_columns(const Emit *e, const EmitPlan *plan, int64_t columns,
                int64_t bytes)
 {
-    int64_t room = (int64_t)COLUMN_BYTES * e->target->register_bytes;
     int64_t width = (int64_t)plan->lanes * plan->vectors;
-    int64_t fit = room / (plan->depth * bytes) / width * width;
+    int64_t fit = room_for_columns(e) / (plan->depth * bytes) / width * width;
     int64_t pieces = fit ? (columns + fit - 1) / fit : 1;
     return round_up((columns + pieces - 1) / pieces, width);
 }

@@ -187,8 +187,10 @@ emit_size(const KBlock *b)
 }
 
 /* Less work than this is not worth a second thread, nor are fewer rows of a
- * product worth packing what they are multiplied with. */
-enum { GRAIN_OPERATIONS = 65536, GRAIN_ROWS = 128 };
+ * product worth packing what they are multiplied with; and what is done in the
+ * lanes of a register takes no less time where some of them are another
+ * thread's. */
+enum { GRAIN_OPERATIONS = 65536, GRAIN_ROWS = 128, GRAIN_LANES = 16 };
 
 int64_t
 emit_grain(const BeKernel *k)
@@ -202,5 +204,7 @@ emit_grain(const BeKernel *k)
     double grain = GRAIN_OPERATIONS / item, half = items / 2;
     if (emit_contains(&k->body, K_CONTRACT) && grain < GRAIN_ROWS)
         grain = half < GRAIN_ROWS ? half : GRAIN_ROWS;
+    if (k->grid_vector && grain < GRAIN_LANES)
+        return half < GRAIN_LANES ? 0 : GRAIN_LANES;
     return grain < 1 ? 1 : (int64_t)grain;
 }

@@ -15,7 +15,8 @@ enum {
     FEW_OPERATIONS = 6,
     SOME_OPERATIONS = 14,
     MANY_OPERATIONS = 120,
-    LONG_TILE = 128
+    LONG_TILE = 128,
+    LONG_COLUMN = 8192 /* rows */
 };
 
 /* ---- choices ------------------------------------------------------------ */
@@ -47,14 +48,29 @@ emit_choose_lanes(const Emit *e, const KBlock *b, int64_t bound)
     return lanes > 1 ? lanes : 0;
 }
 
+/* Whether b goes through so many rows that it had better go through each only
+ * once for several vectors of its columns. */
+static bool
+has_long_columns(const Emit *e, const KBlock *b)
+{
+    for (const KNode *n = b->first; n; n = n->next)
+        if (n->kind == K_REDUCE &&
+            (emit_contains(&n->reduce.body, K_REDUCE) ||
+             emit_ranges_bound(e->k, &n->reduce.ranges) < LONG_COLUMN))
+            return false;
+    return emit_size(b) <= MANY_OPERATIONS / 4;
+}
+
 static int
 choose_vectors(const Emit *e, const KBlock *b, int64_t bound, int lanes)
 {
     int vectors = 1;
     double cost = emit_cost(e->k, b);
-    if (emit_contains(b, K_REDUCE) || emit_contains(b, K_SCAN))
+    if (emit_contains(b, K_SCAN))
         return 1;
-    if (emit_contains(b, K_CONTRACT))
+    if (emit_contains(b, K_REDUCE))
+        vectors = has_long_columns(e, b) ? 4 : 1;
+    else if (emit_contains(b, K_CONTRACT))
         vectors = 2;
     else if (e->tile.rows == lanes) /* a square */
         vectors = 1;

@@ -26,6 +26,8 @@ typedef struct Fold {
     const KRanges *ranges;
     int stripes; /* as many as are used, a power of two */
     int lanes;   /* of a part: 0 is a scalar */
+    int vectors; /* of the tile, whose parts stand side by side in a stripe */
+    int vector;  /* the one at hand */
     int64_t stripe_bytes, number_bytes;
     Val values, numbers; /* stripes in memory; then the total of the chunks */
 } Fold;
@@ -78,12 +80,12 @@ store_part(const Fold *f, Val stripe, Part p)
                  1);
 }
 
-/* Memory for num stripes that hold a part of `lanes` each. */
+/* Memory for num stripes that hold a part of `lanes` for each vector. */
 static void
 make_stripes(Fold *f, int num, int lanes)
 {
     BeUnit *u = f->e->u;
-    int64_t width = lanes ? lanes : 1;
+    int64_t width = (lanes ? lanes : 1) * (f->vectors ? f->vectors : 1);
     int64_t bytes =
         f->by.dtype == DT_bool ? 1 : (int64_t)dtype_info[f->by.dtype].bytes;
     f->stripe_bytes = width * bytes;
@@ -172,12 +174,40 @@ total_stripe(const Fold *f)
     return be_word(f->e->u, BE_STRIPES);
 }
 
+/* f for one of its vectors. */
+static Fold
+fold_of_vector(const Fold *f, int vector)
+{
+    BeUnit *u = f->e->u;
+    Fold own = *f;
+    own.vector = vector;
+    own.values =
+        be_offset_const(u, f->values, vector * (f->stripe_bytes / f->vectors));
+    if (f->by.info->arg)
+        own.numbers = be_offset_const(u, f->numbers,
+                                      vector * (f->number_bytes / f->vectors));
+    return own;
+}
+
 static void
 end_chunk(const Fold *f)
 {
-    Part chunk = fold_tree(f);
-    store_part(f, total_stripe(f),
-               emit_fold_parts(&f->by, load_part(f, total_stripe(f)), chunk));
+    for (int v = 0; v < f->vectors; v++) {
+        Fold own = fold_of_vector(f, v);
+        Part chunk = fold_tree(&own);
+        Part before = load_part(&own, total_stripe(f));
+        store_part(&own, total_stripe(f),
+                   emit_fold_parts(&f->by, before, chunk));
+    }
+}
+
+static void
+clear_all(const Fold *f)
+{
+    for (int v = 0; v < f->vectors; v++) {
+        Fold own = fold_of_vector(f, v);
+        clear_stripes(&own, 0, f->stripes, 1);
+    }
 }
 
 /* Where the number of elements taken is that of whole chunks, calls end. */
@@ -198,7 +228,7 @@ static void
 end_and_clear(const Fold *f)
 {
     end_chunk(f);
-    clear_stripes(f, 0, f->stripes, 1);
+    clear_all(f);
 }
 
 static Part
@@ -206,7 +236,8 @@ element(const Fold *f, Val number, bool lanes)
 {
     Emit *e = f->e;
     BeUnit *u = e->u;
-    Part p = {emit_get_as(e, f->by.node->reduce.element, 0, 0, lanes), NULL};
+    Part p = {emit_get_as(e, f->by.node->reduce.element, 0, f->vector, lanes),
+              NULL};
     if (f->by.info->arg)
         p.number = be_splat(u, number, lanes ? e->tile.lanes : 0);
     return p;
@@ -219,12 +250,14 @@ take_element(const Fold *f, Val number)
     Emit *e = f->e;
     BeUnit *u = e->u;
     emit_block(e, &f->by.node->reduce.body);
-    Part p = element(f, number, f->lanes != 0);
-    if (f->by.bound <= BE_STRIPES) {
-        store_part(f, number, p);
-    } else {
-        Val stripe = be_and(u, number, be_word(u, BE_STRIPES - 1));
-        store_part(f, stripe, emit_fold_parts(&f->by, load_part(f, stripe), p));
+    bool alone = f->by.bound <= BE_STRIPES; /* in its stripe */
+    Val stripe = alone ? number : be_and(u, number, be_word(u, BE_STRIPES - 1));
+    for (int v = 0; v < f->vectors; v++) {
+        Fold own = fold_of_vector(f, v);
+        Part p = element(&own, number, f->lanes != 0);
+        if (!alone)
+            p = emit_fold_parts(&f->by, load_part(&own, stripe), p);
+        store_part(&own, stripe, p);
     }
     Val next = be_add(u, number, be_word(u, 1));
     if (has_chunks(f))
@@ -252,19 +285,32 @@ take_nest(const Fold *f, int depth, Val number)
 }
 
 static Part
+finish_singly(const Fold *f)
+{
+    return has_chunks(f) ? load_part(f, total_stripe(f)) : fold_tree(f);
+}
+
+static void
 reduce_singly(Fold *f)
 {
     Emit *e = f->e;
-    f->lanes = emit_depends(e, f->by.node).lane ? e->tile.lanes : 0;
+    EmitDepends d = emit_depends(e, f->by.node);
+    f->lanes = d.lane ? e->tile.lanes : 0;
+    f->vectors = emit_vectors(e, d);
     make_stripes(f, BE_STRIPES + 1, f->lanes);
-    clear_stripes(f, 0, f->stripes, 1);
-    if (has_chunks(f))
-        store_part(f, total_stripe(f), emit_fold_neutral(&f->by, f->lanes));
+    clear_all(f);
+    for (int v = 0; has_chunks(f) && v < f->vectors; v++) {
+        Fold own = fold_of_vector(f, v);
+        store_part(&own, total_stripe(f), emit_fold_neutral(&f->by, f->lanes));
+    }
     take_nest(f, 0, be_word(e->u, 0));
-    if (!has_chunks(f))
-        return fold_tree(f);
-    end_chunk(f);
-    return load_part(f, total_stripe(f));
+    if (has_chunks(f))
+        end_chunk(f);
+    for (int v = 0; v < f->vectors; v++) {
+        Fold own = fold_of_vector(f, v);
+        emit_set(e, f->by.node, 0, v,
+                 emit_fold_result(&f->by, finish_singly(&own)));
+    }
 }
 
 /* ---- neighbours in lanes ------------------------------------------------ */
@@ -685,6 +731,8 @@ emit_reduce(Emit *e, const KNode *n)
         lanes =
             emit_choose_lanes(e, &n->reduce.body, emit_dim_bound(e->k, last));
     }
-    Part p = lanes ? reduce_lanes(&f, lanes) : reduce_singly(&f);
-    emit_set(e, n, 0, 0, emit_fold_result(&f.by, p));
+    if (lanes)
+        emit_set(e, n, 0, 0, emit_fold_result(&f.by, reduce_lanes(&f, lanes)));
+    else
+        reduce_singly(&f);
 }

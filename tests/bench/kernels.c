@@ -145,6 +145,17 @@ static const Line others[] = {
                 "%e: " ROWS " mirrored = exp %d\n"
                 "%s: f32[4096, 1] mirrored = sum %e {axes=[1] keepdims=true}\n"
                 "%r: " ROWS " mirrored = div %e, %s\nyield %r"}}},
+    {"mean and variance of columns",
+     .steps = {{"f32[64]",
+                {"f32[16384, 64]"},
+                "%n: f32 mirrored = constant {dims=[] dtype=f32 "
+                "data=[16384.0]}\n"
+                "%s: f32[64] mirrored = sum %a {axes=[0]}\n"
+                "%m: f32[64] mirrored = div %s, %n\n"
+                "%d: f32[16384, 64] mirrored = sub %a, %m\n"
+                "%q: f32[16384, 64] mirrored = mul %d, %d\n"
+                "%v: f32[64] mirrored = sum %q {axes=[0]}\n"
+                "%r: f32[64] mirrored = add %m, %v\nyield %r"}}},
     {"layer norm of rows",
      .steps =
          {{ROWS,

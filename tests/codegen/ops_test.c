@@ -653,6 +653,37 @@ long_reductions_are_done_together(void **state)
     }
 }
 
+/* Columns of so many rows that several vectors of them are done at once, and
+ * one by one at the end. */
+static void
+add_long_columns(Bench *b, DType t, int64_t rows, int64_t columns)
+{
+    static const int64_t axes[] = {0};
+    Dim dims[] = {dim_const(rows), dim_const(columns)};
+    IrType types[] = {type_of(t, 2, dims), type_of(t, 1, dims + 1)};
+    Kernel k = kernel_begin(b, 2, types);
+    IrValue *x = ir_build2(k.body, OP_mul, k.args[0], k.args[1], NO_LOC);
+    IrValue *results[] = {
+        ir_build_reduce(k.body, OP_sum, x, axes, 1, false, NO_LOC),
+        ir_build_reduce(k.body, OP_argmax, x, axes, 1, false, NO_LOC)};
+    results[0] = ir_build2(k.body, OP_add, results[0], k.args[1], NO_LOC);
+    kernel_close(&k, 2, results);
+}
+
+static void
+columns_are_reduced_side_by_side(void **state)
+{
+    (void)state;
+    static const DType dtypes[] = {DT_f64, DT_bf16, DT_i8, DT_f32};
+    for (size_t i = 0; i < sizeof dtypes / sizeof dtypes[0]; i++) {
+        Bench b = bench_new();
+        add_long_columns(&b, dtypes[i], 8193, 70);
+        if (dtypes[i] == DT_f32)
+            add_long_columns(&b, dtypes[i], 65540, 33);
+        bench_check(&b);
+    }
+}
+
 /* Three kernels of one body and many lengths: whole blocks of lanes, less than
  * a vector, and a rest. */
 static void
@@ -694,6 +725,7 @@ main(void)
         cmocka_unit_test(rows_in_order_are_right),
         cmocka_unit_test(parts_are_kernels_of_their_own),
         cmocka_unit_test(long_reductions_are_done_together),
+        cmocka_unit_test(columns_are_reduced_side_by_side),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -10,8 +10,9 @@
  */
 #include "backend/emit_product.h"
 
-/* Bytes of packed columns and of sums that are kept; tiles whose rows are
- * packed at once when they lie side by side, so that whole lines are read. */
+/* Bytes of columns, packed or where they stand, of rows where they stand, and
+ * of sums that are kept; tiles whose rows are packed at once when they lie side
+ * by side, so that whole lines are read. */
 enum {
     COLUMN_BYTES = 16 << 10, /* for each byte of a register: a second cache has
                                 some 1 MB where registers have 64 bytes */

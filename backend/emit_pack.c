@@ -323,6 +323,50 @@ pack_columns_together(EmitTiles *t, Val first, Val from, Val end,
     be_loop_end(u, &l);
 }
 
+enum { PIECE_BYTES = 16 };
+
+/* Pieces of a number of rows, `apart` elements from one to the next, as one
+ * vector; the first is at p. */
+static Val
+read_pieces(const Pack *p, Val at, int size, int64_t apart)
+{
+    BeUnit *u = p->t->e->u;
+    int lanes = p->t->e->tile.lanes;
+    Type types[] = {be_vector(p->t->type, lanes), be_vector(p->t->type, size)};
+    Val all = LLVMGetUndef(types[0]);
+    for (int i = 0; i < lanes; i += size) {
+        Val from = be_offset_const(u, at, i / size * apart * p->t->bytes);
+        Val piece = be_load(u, types[1], from, (unsigned)p->t->bytes);
+        Val args[] = {all, piece, be_word(u, i)};
+        all = be_intrinsic(u, "llvm.vector.insert", types, 2, args, 3);
+    }
+    return all;
+}
+
+/* The transposed square of a matrix in memory.  Pieces of it are put where they
+ * belong while they are read, which is cheaper than between registers: only
+ * what is inside of them is left to be done. */
+static void
+read_square(const Pack *p, Val *square)
+{
+    Emit *e = p->t->e;
+    BeUnit *u = e->u;
+    const KNode *n = p->operand->plain;
+    int lanes = e->tile.lanes, size = (int)(PIECE_BYTES / p->t->bytes);
+    int64_t step = p->operand->step;
+    EmitAddress a = emit_address(e, &n->load.at);
+    Val array = e->arrays[n->load.array->role][n->load.array->index];
+    Val at = LLVMBuildGEP2(u->builder, p->t->type, array, &a.base, 1, "");
+    for (int i = 0; i < lanes; i += size) {
+        for (int j = 0; j < size; j++) {
+            int64_t before = (j * step + i) * p->t->bytes;
+            Val from = be_offset_const(u, at, before);
+            square[i + j] = read_pieces(p, from, size, size * step);
+        }
+        be_transpose(u, square + i, size);
+    }
+}
+
 /* As many columns as there are lanes, for as many products. */
 static void
 pack_square(Pack *p, Val at)
@@ -331,9 +375,14 @@ pack_square(Pack *p, Val at)
     BeUnit *u = e->u;
     Val square[BE_MAX_TILE];
     int lanes = e->tile.lanes;
-    for (int i = 0; i < lanes; i++)
-        square[i] = emit_get_as(e, p->operand->value, i, 0, true);
-    be_transpose(u, square, lanes);
+    bool plain = p->operand->plain && p->operand->product_step == 1;
+    if (plain && !e->tile.mask[0] && lanes * p->t->bytes > PIECE_BYTES) {
+        read_square(p, square);
+    } else {
+        for (int i = 0; i < lanes; i++)
+            square[i] = emit_get_as(e, p->operand->value, i, 0, true);
+        be_transpose(u, square, lanes);
+    }
     for (int i = 0; i < lanes; i++)
         be_store(u, square[i],
                  packed_at(p, p->t->packed_columns, at, i * p->stride),

@@ -102,6 +102,7 @@ typedef struct Gen {
     VEC(GenValue) scope;
     VEC(GenVar) vars;
     VEC(GenFn) fns;
+    const char *counter;   /* a variable that is no slot; NULL: none */
     const char *optimizer; /* its name; NULL: none */
     bool smooth; /* all that is computed has a derivative everywhere */
     const char *loss_check; /* compares the gradient of a loss; NULL: none */

@@ -279,6 +279,18 @@ use_results(Gen *g, const Step *s)
     }
 }
 
+/* What a step takes, main may reduce and gather, too. */
+static void
+add_shares(Gen *g, const Data *d, const char *parts)
+{
+    for (int i = 0; i < d->num_parts; i++) {
+        size_t n = strcspn(parts, ",");
+        GenValue v = {.type = d->parts[i], .who = who_of_rows(g), .size = 8};
+        gen_add(g, v, arena_strndup(g->arena, parts, n));
+        parts += n + strspn(parts + n, ", ");
+    }
+}
+
 static void
 loop_over(Gen *g, const Step *s, const char *parts, bool iterator)
 {
@@ -288,19 +300,24 @@ loop_over(Gen *g, const Step *s, const char *parts, bool iterator)
                         : gen_chance(g, 50)               ? ", shard = off"
                                                           : ", shard = data";
     int most = 2 + gen_pick(g, 4);
+    const char *feed = gen_text(g, "distribute(%s%s)", d->name, shard);
+    if (!g->invariant && gen_chance(g, 12))
+        feed = gen_text(g, "distribute_from(fn(ctx) = %s%s)", d->name,
+                        gen_chance(g, 40) ? ", pipelines = per_replica" : "");
     gen_line(g, "mut %s = 0", k);
     if (iterator) {
         const char *it = gen_name(g, "it");
-        gen_line(g, "let %s = iter(distribute(%s%s))", it, d->name, shard);
+        gen_line(g, "let %s = iter(%s)", it, feed);
         gen_open(g, "while has_next(%s) {", it);
         gen_line(g, "let (%s,) = next(%s)", parts, it);
     } else {
-        gen_open(g, "for (%s,) in distribute(%s%s) {", parts, d->name, shard);
+        gen_open(g, "for (%s,) in %s {", parts, feed);
     }
     gen_line(g, "if %s == %d { break }", k, most);
     gen_line(g, "%s += 1", k);
     int len = g->scope.len;
     g->depth++;
+    add_shares(g, d, parts);
     run_step(g, s, parts);
     use_results(g, s);
     g->budget = 4;

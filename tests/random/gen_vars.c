@@ -68,6 +68,10 @@ gen_declare_vars(Gen *g)
 {
     for (int n = 3 + gen_pick(g, 5); n > 0; n--)
         declare_var(g);
+    if (gen_chance(g, 30)) {
+        g->counter = gen_name(g, "n");
+        gen_line(g, "non_slot var %s: i64 = 0", g->counter);
+    }
 }
 
 /* ---- reading ------------------------------------------------------------ */
@@ -277,6 +281,11 @@ bool
 gen_update(Gen *g)
 {
     const GenVar *v = &g->vars.data[gen_pick(g, g->vars.len)];
+    if (g->counter && gen_chance(g, 20) &&
+        (g->context == IN_MAIN || g->context == IN_MERGE)) {
+        gen_line(g, "update non_slot([%s]) { %s += 1 }", v->name, g->counter);
+        return true;
+    }
     if ((g->context != IN_MAIN && g->context != IN_MERGE) ||
         (v->on_read && g->invariant))
         return false;
@@ -303,6 +312,8 @@ gen_update(Gen *g)
 void
 gen_print_vars(Gen *g)
 {
+    if (g->counter)
+        gen_line(g, "print(\"%s {%s}\")", g->counter, g->counter);
     for (int i = 0; i < g->vars.len; i++) {
         const GenVar *v = &g->vars.data[i];
         if (!v->on_read || v->agg != NO_AGG)

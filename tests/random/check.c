@@ -131,10 +131,8 @@ make_plan(Arena *a, IrModule *m, const Way *w, Plan **plan)
     size_t len;
     BeKernels kernels = {0};
     BeCode code = {0};
-    BeOptions options = {.level = w->level,
-                         .num_threads = 1,
-                         .cache = "",
-                         .verify = w->level == 0};
+    BeOptions options = {
+        .level = w->level, .num_threads = 1, .verify = w->level == 0};
     if (!be_kernels_build(a, m, &kernels))
         return status_new(STATUS_INPUT, "%s", diag_text(m->diag, a));
     TRY(be_compile(a, m, &kernels, &options, &code));

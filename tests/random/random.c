@@ -9,12 +9,15 @@
  * A program that does not do what it should is made shorter as long as it
  * fails alike, printed, and kept in DIR.
  */
+#include <ftw.h>
+#include <signal.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 #include "runtime/base/file.h"
 #include "tests/random/check.h"
 #include "tests/random/gen.h"
@@ -28,6 +31,48 @@ typedef struct Options {
     const char *keep; /* NULL: failures are only printed */
     bool shrinks, tap;
 } Options;
+
+/* ---- compiled code ------------------------------------------------------ */
+
+/* Small programs have many kernels in common: what was compiled is kept for the
+ * length of a run, in memory where there is such a place. */
+static char cache[] = "/dev/shm/tfd-random-XXXXXX";
+
+static int
+remove_one(const char *path, const struct stat *st, int kind, struct FTW *at)
+{
+    (void)st;
+    (void)kind;
+    (void)at;
+    return remove(path);
+}
+
+static void
+remove_cache(void)
+{
+    nftw(cache, remove_one, 8, FTW_DEPTH | FTW_PHYS);
+}
+
+static void
+make_cache(void)
+{
+    const char *folder = mkdtemp(cache);
+    setenv("TFD_CACHE", folder ? folder : "", 1);
+    setenv("TFD_CACHE_SIZE", "64", 1); /* MB */
+    if (folder)
+        atexit(remove_cache);
+}
+
+static volatile sig_atomic_t stopped;
+
+static void
+stop(int signal_number)
+{
+    (void)signal_number;
+    stopped = 1;
+}
+
+/* ---- programs ----------------------------------------------------------- */
 
 static double
 now(void)
@@ -76,7 +121,7 @@ check_groups(const Options *o)
 {
     long groups = (o->count + GROUP - 1) / GROUP;
     printf("1..%ld\n", groups);
-    for (long k = 0; k < groups; k++) {
+    for (long k = 0; k < groups && !stopped; k++) {
         uint64_t first = o->seed + (uint64_t)(k * GROUP);
         long n = o->count - k * GROUP < GROUP ? o->count - k * GROUP : GROUP;
         long failed = 0;
@@ -95,7 +140,7 @@ check_seeds(const Options *o)
 {
     long failed = 0;
     double begin = now();
-    for (long i = 0; i < o->count; i++) {
+    for (long i = 0; i < o->count && !stopped; i++) {
         failed += !check_seed(o, o->seed + (uint64_t)i);
         if ((i + 1) % 100 == 0 || i + 1 == o->count) {
             printf("%ld programs, %ld failed, %.0f a minute\n", i + 1, failed,
@@ -137,6 +182,9 @@ main(int argc, char **argv)
 {
     Options o = {.seed = 1, .count = 100, .shrinks = true};
     int files = 0, failed = 0;
+    signal(SIGINT, stop);
+    signal(SIGTERM, stop);
+    make_cache();
     for (int i = 1; i < argc; i++) {
         const char *value = i + 1 < argc ? argv[i + 1] : "";
         if (!strcmp(argv[i], "--seed")) {

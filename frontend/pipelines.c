@@ -160,8 +160,8 @@ make_dataset(Lower *cx, const FeArgs *in, int id, int num_pipelines)
         return v->dataset;
     fe_error_note(cx, loc,
                   v->kind == FE_DIST
-                      ? MESSAGE("leave out distribute: each replica takes "
-                                "whole elements")
+                      ? "leave out distribute: each replica takes whole "
+                        "elements"
                       : NULL,
                   "the function given to distribute_from makes a dataset, not "
                   "%s",

@@ -39,13 +39,13 @@ typedef struct IrReason {
 
 /* Where allocate put a value's bytes. */
 typedef enum IrSpace {
-    SPACE_NONE,   /* not allocated (yet) */
-    SPACE_FRAME,  /* main's frame, on the host: offset */
-    SPACE_ARENA,  /* the device's arena: offset, equal on all devices */
-    SPACE_IN,     /* input pointer number `offset` of the function */
-    SPACE_OUT,    /* output pointer number `offset` of the function */
-    SPACE_ROW     /* host side of a per-replica value of main: a place in the
-                     device arena, at offset, that launches write and read */
+    SPACE_NONE,  /* not allocated (yet) */
+    SPACE_FRAME, /* main's frame, on the host: offset */
+    SPACE_ARENA, /* the device's arena: offset, equal on all devices */
+    SPACE_IN,    /* input pointer number `offset` of the function */
+    SPACE_OUT,   /* output pointer number `offset` of the function */
+    SPACE_ROW    /* host side of a per-replica value of main: a place in the
+                    device arena, at offset, that launches write and read */
 } IrSpace;
 
 typedef struct IrPlace {
@@ -55,9 +55,9 @@ typedef struct IrPlace {
 
 struct IrValue {
     IrType type;
-    IrOp *def;      /* the operation it is a result of, or NULL */
-    IrBlock *block; /* the block it is an argument of, or NULL */
-    int index;      /* which result or argument */
+    IrOp *def;        /* the operation it is a result of, or NULL */
+    IrBlock *block;   /* the block it is an argument of, or NULL */
+    int index;        /* which result or argument */
     const char *name; /* a hint from the source ("loss"), or NULL */
     IrPlace place;
     int num_uses;     /* valid after ir_count_uses */
@@ -120,10 +120,10 @@ struct IrBlock {
 };
 
 typedef enum IrFuncKind {
-    FUNC_MAIN,    /* cross-replica program, on the host */
-    FUNC_HOST,    /* of a dataset stage: host values in and out */
-    FUNC_INIT,    /* initial value of a variable */
-    FUNC_PROGRAM  /* device program: what each device of a group runs */
+    FUNC_MAIN,   /* cross-replica program, on the host */
+    FUNC_HOST,   /* of a dataset stage: host values in and out */
+    FUNC_INIT,   /* initial value of a variable */
+    FUNC_PROGRAM /* device program: what each device of a group runs */
 } IrFuncKind;
 
 struct IrFunc {
@@ -145,7 +145,12 @@ typedef struct IrSymbol {
     bool global;      /* an N */
 } IrSymbol;
 
-typedef enum VarSync { SYNC_AUTO, SYNC_NONE, SYNC_ON_WRITE, SYNC_ON_READ } VarSync;
+typedef enum VarSync {
+    SYNC_AUTO,
+    SYNC_NONE,
+    SYNC_ON_WRITE,
+    SYNC_ON_READ
+} VarSync;
 typedef enum VarAgg { AGG_NONE, AGG_SUM, AGG_MEAN, AGG_FIRST } VarAgg;
 
 typedef struct IrVar {
@@ -172,16 +177,16 @@ typedef VEC(const char *) IrNames;
 
 /* One stage of an input pipeline; stages.def lists the kinds. */
 typedef struct IrStage {
-    int kind;             /* StageKind */
-    int64_t ints[4];      /* as the stage's row says */
-    IrNames paths;        /* of its files; *, ? and [...] are wildcards */
-    IrNames names;        /* of its components in the files */
-    const char *func;     /* function name, or NULL */
-    const char *other;    /* second dataset (zip, concat), or NULL */
-    const void *data;     /* tensors: the elements of all components in order;
-                           * csv, tfrecord: one element of each, or NULL */
+    int kind;          /* StageKind */
+    int64_t ints[4];   /* as the stage's row says */
+    IrNames paths;     /* of its files; *, ? and [...] are wildcards */
+    IrNames names;     /* of its components in the files */
+    const char *func;  /* function name, or NULL */
+    const char *other; /* second dataset (zip, concat), or NULL */
+    const void *data;  /* tensors: the elements of all components in order;
+                        * csv, tfrecord: one element of each, or NULL */
     int64_t data_size;
-    VEC(IrType) types;    /* of one element after this stage, flattened */
+    VEC(IrType) types; /* of one element after this stage, flattened */
     Loc loc;
 } IrStage;
 
@@ -191,7 +196,12 @@ typedef struct IrDataset {
     Loc loc;
 } IrDataset;
 
-typedef enum ShardPolicy { SHARD_AUTO, SHARD_FILE, SHARD_DATA, SHARD_OFF } ShardPolicy;
+typedef enum ShardPolicy {
+    SHARD_AUTO,
+    SHARD_FILE,
+    SHARD_DATA,
+    SHARD_OFF
+} ShardPolicy;
 
 /* A distributed dataset's iterator: one for each place that opens it.  The
  * batches of one dataset are divided among the replicas (ir/division.h); or
@@ -211,7 +221,7 @@ typedef struct IrIter {
 struct IrModule {
     Arena *arena;
     Intern *names;
-    Diag *diag;         /* its table of sources gives Loc.file its meaning */
+    Diag *diag;            /* its table of sources gives Loc.file its meaning */
     VEC(uint16_t) sources; /* of the diag's table, those that the text lists */
     bool lists_sources;    /* false: all of the diag's are listed */
     int num_replicas;
@@ -233,9 +243,9 @@ struct IrModule {
 
 /* How far a module has come; the verifier asks more of later ones. */
 typedef enum IrPhase {
-    PHASE_IR,        /* checked front end */
-    PHASE_REPLICATED,/* run regions are device programs, main launches them */
-    PHASE_PLACED     /* everything has a place */
+    PHASE_IR,         /* checked front end */
+    PHASE_REPLICATED, /* run regions are device programs, main launches them */
+    PHASE_PLACED      /* everything has a place */
 } IrPhase;
 
 /* ---- building ---------------------------------------------------------- */
@@ -335,6 +345,7 @@ void ir_print_op(Str *out, const IrOp *op); /* one line, for messages */
 void ir_print_type(Str *out, const IrModule *m, const IrType *t);
 void ir_print_dims(Str *out, const IrModule *m, int rank, const Dim *dims);
 
+enum { IR_MAX_TEXT = 256 << 20 }; /* bytes of a module's text */
 /* Reads text; errors go to d, and the result is NULL then.  `file` is the
  * registered source the text is. */
 IrModule *ir_parse(Arena *a, Intern *names, Diag *d, uint16_t file,

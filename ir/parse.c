@@ -324,6 +324,9 @@ ir_parse(Arena *a, Intern *names, Diag *d, uint16_t file, const char *text,
                 .symbols = map_new(scratch)};
     p.module->lists_sources = true;
     p.module->text = (Loc){.line = 1, .col = 1, .len = 1, .file = file};
+    if (len > IR_MAX_TEXT)
+        parse_fail(&p, (Loc){.file = file}, "the text is larger than %d bytes",
+                   IR_MAX_TEXT);
     parse_module(&p);
     arena_release(scratch);
     return p.failed ? NULL : p.module;

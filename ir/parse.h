@@ -12,7 +12,6 @@
 
 enum {
     IR_MAX_NESTING = 256,     /* D16 */
-    IR_MAX_VALUES = 4 << 20,  /* D16 */
     IR_MAX_REPLICAS = 1 << 16 /* ranks are words of 16 bits in messages */
 };
 
@@ -38,7 +37,7 @@ typedef struct Parser {
      * are made when the operations in the regions have been. */
     VEC(Defined) results;
     IrValues operands;
-    int depth, num_values;
+    int depth;
     bool failed;
 } Parser;
 

@@ -48,8 +48,6 @@ define(Parser *p, IrValue *v, const Defined *d)
     v->place = d->place;
     if (map_get(p->values, d->name))
         parse_fail(p, d->at, "%%%s is defined twice", d->name);
-    else if (++p->num_values > IR_MAX_VALUES)
-        parse_fail(p, d->at, "more than %d values", IR_MAX_VALUES);
     map_set(p->values, d->name, v);
 }
 

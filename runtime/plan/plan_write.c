@@ -166,8 +166,8 @@ fill_zip(zip_source_t *out, const Entry *manifest, const Entries *entries)
     zip_error_init(&error);
     zip_source_keep(out);
     zip_t *zip = NULL;
-    if (fail_here(FAIL_ALLOC))
-        zip_error_set(&error, ZIP_ER_MEMORY, 0);
+    if (fail_here(FAIL_IO))
+        zip_error_set(&error, ZIP_ER_WRITE, 0);
     else
         zip = zip_open_from_source(out, ZIP_CREATE | ZIP_TRUNCATE, &error);
     if (!zip) {

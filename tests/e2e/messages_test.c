@@ -110,6 +110,13 @@ static const Mistake mistakes[] = {
      "}\n"
      "main { for x in distribute(d) { run step(x) } }\n",
      "error: no gradient through rows of two batches\n", false},
+    {"main {\n"
+     "  let it = iter(distribute(range(4).batch(4)))\n"
+     "  let (one, two) = (next(it), next(it))\n"
+     "}\n",
+     "program.tfd:3:31: error: \"next\" finds no more elements: has_next tells "
+     "whether there is one\n",
+     true},
     {"strategy mirrored(devices = \"cpu:0-2\", cross_device_ops = "
      "\"hierarchical_copy\")\n"
      "main { }\n",
@@ -185,6 +192,13 @@ static const struct {
      "--seed: the run in \"seeds\" was begun with another value; leave it "
      "out, or begin anew in another folder",
      2},
+    {"sed 's/print(/summary(\"a\", 1.0, 1); print(/' steps.tfd > logs.tfd && "
+     "tfdc logs.tfd && "
+     "tfd-run logs.tfp --checkpoint logs --log-dir logs.d --every 1 && "
+     "sed -i s,events.out,event/.out, logs/*.ckpt && "
+     "TFD_CHECKSUMS=0 tfd-run logs.tfp --checkpoint logs --log-dir logs.d "
+     "--resume",
+     " is no name of a file", 1},
     {"tfd-run bools.tfp && printf '\\002' | dd of=b/variables.safetensors "
      "bs=1 seek=$(($(stat -c %s b/variables.safetensors) - 1)) conv=notrunc "
      "2> dd.log; tfd-run restores.tfp",
@@ -325,6 +339,33 @@ shortages_are_told(void **state)
             fail_msg("not said: %s", shortages[i]);
 }
 
+/* With some operation on a file failing the line says this.  (What only saves
+ * time, as the cache, fails in silence.) */
+static void
+expect_in_some(Arena *a, const char *dir, const char *line, const char *message)
+{
+    bool seen = false;
+    for (int n = 1; !seen && n < 30; n++) {
+        Ran ran =
+            run_line(a, dir, arena_printf(a, "TFD_FAIL=io:%d %s", n, line));
+        seen = strstr(ran.err, message) != NULL;
+        assert_true(ran.code == 0 || ran.code == 3);
+    }
+    if (!seen)
+        fail_msg("%s never says: %s", line, message);
+}
+
+static void
+broken_files_are_told(void **state)
+{
+    Arena *a = *state;
+    const char *dir = make_plans(a);
+    expect_in_some(a, dir, "tfdc ok.tfd -o x",
+                   "cannot make the plan: Write error");
+    expect_in_some(a, dir, "tfd-run steps.tfp --checkpoint x.d",
+                   "cannot read the folder \"x.d\"");
+}
+
 int
 main(void)
 {
@@ -332,6 +373,7 @@ main(void)
         cmocka_unit_test(mistakes_are_told),
         cmocka_unit_test(refusals_are_told),
         cmocka_unit_test(shortages_are_told),
+        cmocka_unit_test(broken_files_are_told),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);
 }

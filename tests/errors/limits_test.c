@@ -6,7 +6,6 @@
 #include "tests/unit/unit.h"
 
 #include "frontend/frontend.h"
-#include "runtime/base/file.h"
 
 static Arena *arena; /* of the test */
 
@@ -83,6 +82,18 @@ text_is_checked(void **state)
 }
 
 static void
+modules_are_limited(void **state)
+{
+    (void)state;
+    Diag *d = diag_new(arena);
+    assert_null(ir_parse(arena, intern_new(arena), d,
+                         diag_add_source(d, "a.tir", NULL, 0), "",
+                         (size_t)IR_MAX_TEXT + 1));
+    assert_non_null(strstr(diag_text(d, arena),
+                           "error: the text is larger than 268435456 bytes"));
+}
+
+static void
 nesting_is_limited(void **state)
 {
     (void)state;
@@ -149,7 +160,9 @@ files_are_limited(void **state)
     assert_non_null(mkdtemp(folder));
     for (int i = 0; i < NUM; i++) {
         const char *path = arena_printf(arena, "%s/f%d.tfd", folder, i);
-        assert_null(file_write(path, "", 0));
+        FILE *f = fopen(path, "w");
+        assert_non_null(f);
+        fclose(f);
         str_addf(&program, "use \"%s\"\n", path);
     }
     expect(str_text(&program), "error: more than 256 files");
@@ -163,6 +176,7 @@ main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(text_is_checked, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(modules_are_limited, set_up, tear_down),
         cmocka_unit_test_setup_teardown(nesting_is_limited, set_up, tear_down),
         cmocka_unit_test_setup_teardown(calls_are_limited, set_up, tear_down),
         cmocka_unit_test_setup_teardown(nests_are_limited, set_up, tear_down),

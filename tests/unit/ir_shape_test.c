@@ -157,6 +157,7 @@ static const Row rows[] = {
     {"%x: f32[1, 4, 4, 1] mirrored, %y: f32[3, 3, 1, 1] mirrored", "conv2d %x, %y {low=[0] dims=[2, 2] step=[1, 1]}", "conv2d has two of low, dims and step"},
     {"%x: f32[1, 4, 4, 1] mirrored, %y: f32[3, 3, 1, 1] mirrored", "conv2d %x, %y {low=[0, 0] dims=[2, 2] step=[0, 1]}", "conv2d has steps from 1, and less than 2^31 zeros"},
     {"%x: f32[1, 4, 4, 1] mirrored, %y: f32[3, 3, 1, 1] mirrored", "conv2d %x, %y {low=[0, 0] dims=[2, n] step=[1, 1]}", "conv2d has constant heights and widths"},
+    {"%x: f32[1, 4, 4, 1] mirrored, %y: f32[2, 2, 2, 1] mirrored", "conv2d_weights %x, %y {low=[0, 0] dims=[3, 3] step=[1, 1]}", "shapes [1, 4, 4, 1] and [2, 2, 2, 1] have other rows"},
     /* what is read first */
     {"", "constant {dims=[] data=[1.0] dtype=f32}", "dtype stands before data"},
     {"%x: f32 mirrored", "neg %x, 3", "expected a %value after the comma"},

@@ -35,7 +35,10 @@ said_of(const char *bytes, size_t len)
 {
     RtTensor *tensors;
     int n = 0;
-    assert_null(file_write(path, bytes, len));
+    FILE *f = fopen(path, "wb"); /* there is nothing to be synced */
+    assert_non_null(f);
+    assert_int_equal(fwrite(bytes, 1, len, f), len);
+    assert_int_equal(fclose(f), 0);
     Status st = rt_tensors_read(arena, path, &tensors, &n);
     const char *said = st ? arena_printf(arena, "%s", status_message(st)) : "";
     for (int i = 0; !st && i < n; i++)

@@ -160,9 +160,7 @@ files_are_limited(void **state)
     assert_non_null(mkdtemp(folder));
     for (int i = 0; i < NUM; i++) {
         const char *path = arena_printf(arena, "%s/f%d.tfd", folder, i);
-        FILE *f = fopen(path, "w");
-        assert_non_null(f);
-        fclose(f);
+        assert_int_equal(symlink("/dev/null", path), 0);
         str_addf(&program, "use \"%s\"\n", path);
     }
     expect(str_text(&program), "error: more than 256 files");

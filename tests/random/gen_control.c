@@ -181,7 +181,8 @@ do_if_expression(Gen *g)
     bool own = may_diverge(g) && gen_chance(g, 50);
     if (!gen_find(g, fits_choice, NULL, &x) || !gen_find(g, fits_alike, &x, &y))
         return false;
-    if (!strcmp(x.name, y.name)) /* is that value, whatever decides */
+    /* of one value twice it is that value, whatever decides */
+    if (own && x.who == SAME && y.who == SAME)
         return false;
     GenValue c = gen_condition(g, own), to = x;
     to.who = gen_join(gen_join(x.who, y.who), c.who);

@@ -70,6 +70,7 @@ combined(const GenValue *v)
     to.size = v->size * 5;
     to.fuzzy = gen_is_float(v->type.dtype);
     to.collective = true;
+    to.frame = 0;
     return to;
 }
 

@@ -296,9 +296,9 @@ loop_over(Gen *g, const Step *s, const char *parts, bool iterator)
 {
     const Data *d = s->data;
     const char *k = gen_name(g, "k");
-    const char *shard = g->invariant || gen_chance(g, 60) ? ""
-                        : gen_chance(g, 50)               ? ", shard = off"
-                                                          : ", shard = data";
+    const char *shard = gen_chance(g, 60)   ? ""
+                        : gen_chance(g, 50) ? ", shard = off"
+                                            : ", shard = data";
     int most = 2 + gen_pick(g, 4);
     const char *feed = gen_text(g, "distribute(%s%s)", d->name, shard);
     if (!g->invariant && gen_chance(g, 12))

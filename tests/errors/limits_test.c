@@ -2,6 +2,8 @@
  * limits_test.c - what only very large or strange programs are told
  *
  * Their text is made here.  Each program ends in one message.
+ *
+ *   limits_test [work]    work: those that take memory and seconds
  */
 #include "tests/unit/unit.h"
 
@@ -170,7 +172,7 @@ files_are_limited(void **state)
 }
 
 int
-main(void)
+main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(text_is_checked, set_up, tear_down),
@@ -178,8 +180,12 @@ main(void)
         cmocka_unit_test_setup_teardown(nesting_is_limited, set_up, tear_down),
         cmocka_unit_test_setup_teardown(calls_are_limited, set_up, tear_down),
         cmocka_unit_test_setup_teardown(nests_are_limited, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(work_is_limited, set_up, tear_down),
         cmocka_unit_test_setup_teardown(files_are_limited, set_up, tear_down),
     };
+    const struct CMUnitTest work[] = {
+        cmocka_unit_test_setup_teardown(work_is_limited, set_up, tear_down),
+    };
+    if (argc > 1 && strcmp(argv[1], "work") == 0)
+        return cmocka_run_group_tests_name("work", work, NULL, NULL);
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -13,7 +13,9 @@ places, one that is said but not found in the sources, and a page
 docs/messages.md that is not what comes of the rows.  TFD_BLESS=1 writes it.
 """
 
+import bisect
 import collections
+import concurrent.futures
 import json
 import os
 import re
@@ -71,25 +73,23 @@ TOKEN = re.compile(r"""/\*.*?\*/|//[^\n]*|"(?:\\.|[^"\\])*"|'(?:\\.|[^'\\])*'"""
                    r"""|[A-Za-z_]\w*|\s+|.""", re.S)
 DEFINED = re.compile(r"^([^\n]+)\n(\w+)(\([^;{}]*?\))\s*\n\{\n(.*?)^\}",
                      re.S | re.M)
+NAME = re.compile(r"\w+")
 MACRO = re.compile(r"#define (\w+)\(([^)]*)\.\.\.\)[ \\\n]*(\w+)\(")
 FORMATS = {"message_vprintf": 1, "message_printf": 1, "message_part": 0,
            "message_said": 0, "fatal_error": 1}
 
 
-def tokens_of(text):
-    """Tokens with their lines, without space and comments."""
-    line, found = 1, []
-    for token in TOKEN.findall(text):
-        if not token.isspace() and not token.startswith(("/*", "//")):
-            found.append((token, line))
-        line += token.count("\n")
-    return found
+def tokens_from(text, at):
+    """Tokens without space and comments."""
+    for m in TOKEN.finditer(text, at):
+        if not m[0].isspace() and not m[0].startswith(("/*", "//")):
+            yield m[0]
 
 
-def arguments_at(tokens, at):
+def arguments_at(text, at):
     """The arguments of the call whose "(" is at; lists of tokens."""
     depth, arguments = 0, [[]]
-    for token, _ in tokens[at:]:
+    for token in tokens_from(text, at):
         if token in "([{":
             depth += 1
             if depth == 1:
@@ -105,27 +105,21 @@ def arguments_at(tokens, at):
     return arguments
 
 
-def calls_in_rules(text, names):
-    """calls_of in a scanner, whose patterns have quotes of their own."""
+def calls_of(text, names):
+    """(name, line, arguments) of each call of names.  (Only what follows a name
+    is read as C: the patterns of a scanner have quotes of their own.)"""
     for m in re.finditer(r"\b(\w+) *\(", text):
         if m[1] in names:
             yield (m[1], text.count("\n", 0, m.start()) + 1,
-                   arguments_at(tokens_of(text[m.end() - 1:m.end() + 999]), 0))
-
-
-def calls_of(tokens, names):
-    """(name, line, arguments) of each call of names."""
-    for i, (token, line) in enumerate(tokens[:-1]):
-        if token in names and tokens[i + 1][0] == "(":
-            yield token, line, arguments_at(tokens, i + 1)
+                   arguments_at(text, m.end() - 1))
 
 
 def parameters_of(text):
-    return [p[-1] for p in arguments_at(tokens_of(text), 0) if p]
+    return [p[-1] for p in arguments_at(text, 0) if p]
 
 
 Function = collections.namedtuple(
-    "Function", "name parameters is_static first last body")
+    "Function", "name parameters is_static first last body words")
 
 
 def of_tests(root):
@@ -164,9 +158,9 @@ class Sources:
         found = []
         for m in DEFINED.finditer(text):
             first = text.count("\n", 0, m.start(4)) + 1
-            found.append(Function(m[2], parameters_of(m[3]), "static" in m[1],
+            found.append(Function(m[2], m[3], "static" in m[1],
                                   first, first + m[4].count("\n"),
-                                  tokens_of(m[4])))
+                                  m[4], set(NAME.findall(m[4]))))
         return found
 
     def known(self, path):
@@ -187,7 +181,10 @@ class Sources:
                     grown |= self.learn(path, function)
 
     def learn(self, path, function):
-        name, parameters = function.name, function.parameters
+        name = function.name
+        if function.words.isdisjoint(self.known(path)):
+            return False
+        parameters = parameters_of(function.parameters)
         for callee, _, arguments in calls_of(function.body, self.known(path)):
             at = self.known(path)[callee]
             if at >= len(arguments):
@@ -209,10 +206,8 @@ class Sources:
                    for f in self.functions.get(path, []))
 
     def calls(self, path):
-        text, names = self.texts[path], {**self.known(path), "MESSAGE": 0}
-        found = (calls_in_rules(text, names) if path.endswith(".l") else
-                 calls_of(tokens_of(text), names))
-        for name, line, arguments in found:
+        names = {**self.known(path), "MESSAGE": 0}
+        for name, line, arguments in calls_of(self.texts[path], names):
             if names[name] < len(arguments):
                 yield name, line, arguments[names[name]]
 
@@ -316,23 +311,34 @@ def tests_of(build):
     return tests
 
 
+def run_suite(test, path):
+    """Runs one, told to path.  Returns whether it passed, and its seconds."""
+    env = {**os.environ, **test["env"], "TFD_MESSAGES": path}
+    env.pop("TFD_BLESS", None)
+    begin = time.monotonic()
+    try:
+        done = subprocess.run(test["cmd"], env=env, stdin=subprocess.DEVNULL,
+                              cwd=test["workdir"] or sys.argv[2],
+                              stdout=subprocess.DEVNULL,
+                              stderr=subprocess.DEVNULL, check=False)
+        passed = done.returncode == 0
+    except OSError:
+        passed = False
+    return passed, time.monotonic() - begin
+
+
 def run_suites(build, names):
     log, tests, failed = Log(), tests_of(build), []
-    with tempfile.TemporaryDirectory(prefix="tfd-messages-") as folder:
-        for name, test in [(n, t) for n in names for t in tests[n]]:
-            path = os.path.join(folder, name)
-            env = {**os.environ, **test["env"], "TFD_MESSAGES": path}
-            env.pop("TFD_BLESS", None)
-            begin = time.monotonic()
-            done = subprocess.run(test["cmd"], env=env, cwd=test["workdir"] or build,
-                                  stdout=subprocess.DEVNULL,
-                                  stderr=subprocess.DEVNULL, check=False)
-            print(f"# {time.monotonic() - begin:6.2f} s  {name}")
-            if done.returncode:
-                failed.append(f"the suite {name} fails: run it alone")
+    jobs = [(n, t) for n in names for t in tests[n]]
+    with tempfile.TemporaryDirectory(prefix="tfd-messages-") as folder, \
+            concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
+        paths = [os.path.join(folder, str(i)) for i in range(len(jobs))]
+        results = pool.map(run_suite, [t for _, t in jobs], paths)
+        for (name, _), path, (passed, seconds) in zip(jobs, paths, results):
+            print(f"# {seconds:6.2f} s  {name}")
+            if not passed:
+                failed.append(f"the suite {name} fails, or is not built")
             log.read(name, path)
-            if os.path.exists(path):
-                os.remove(path)
     return log, failed
 
 
@@ -345,6 +351,9 @@ def without_folders(text):
     return re.sub(r"\.tmp-\d+-\d+", ".tmp-1-0", text)
 
 
+FEW = 8  # texts of a format that are looked for
+
+
 def smallest(texts):
     return min(texts, key=lambda t: (len(t), t), default=None)
 
@@ -353,19 +362,43 @@ def is_program(text):
     return "\n" in text
 
 
+class Shown:
+    """The messages shown, to be searched for what they say."""
+
+    def __init__(self, messages):
+        self.messages = sorted(set(map(without_folders, messages)),
+                               key=lambda t: (len(t), t))
+        self.starts, at = [], 0
+        for message in self.messages:
+            self.starts.append(at)
+            at += len(message) + 1
+        self.all = "\x1e".join(self.messages)
+
+    def with_text(self, text):
+        at = self.all.find(text)
+        while at >= 0:
+            i = bisect.bisect_right(self.starts, at) - 1
+            yield self.messages[i]
+            if i + 1 == len(self.starts):
+                return
+            at = self.all.find(text, self.starts[i + 1])
+
+    def fitting(self, pattern):
+        return (t for t in self.messages if pattern.search(t))
+
+
 def find_examples(rows, log):
-    """The smallest message shown that each row made."""
-    shown = [(t, t.split("\n", 1)[0]) for t in map(without_folders, log.shown)]
+    """The smallest message shown that each row made, of a program if there is
+    one."""
+    shown = Shown(log.shown)
     for row in rows:
         row.suites = log.suites.get(row.format, set())
         texts = {without_folders(t) for t in log.said.get(row.format, ())}
-        if not texts:
-            continue
-        pattern = pattern_of(row.format)
-        if texts == {row.format}:
-            fits = [t for t, _ in shown if pattern.search(t)]
-        else:
-            fits = [t for t, _ in shown if any(x in t for x in texts)]
+        fits = []
+        for text in sorted(texts, key=lambda t: (len(t), t))[:FEW]:
+            fits += shown.with_text(text)
+        if texts and not fits: # a part of what was said
+            fits = list(shown.fitting(pattern_of(row.format)))
         row.example = smallest([t for t in fits if is_program(t)] or fits)
 
 

@@ -18,7 +18,9 @@ enum {
                                 some 1 MB where registers have 64 bytes */
     STAND_BYTES = 512 << 10,
     SUM_BYTES = 256 << 10,
-    FEW_TILES = 2, /* that do not pay for packing columns */
+    VERY_FEW_TILES = 2, /* that do not pay for packing columns, */
+    FEW_TILES = 8,      /* nor if those of a product are near the next one's */
+    FEW_PANELS = 16,    /* likewise, for rows that lie side by side */
     TILES_TOGETHER = BE_MAX_VECTORS,
     FIRST_BYTES = 32 << 10,
     AHEAD = 8, /* products */
@@ -105,6 +107,14 @@ is_bad_step(int64_t step, int64_t bytes)
     return step * bytes % PAGE == 0;
 }
 
+/* Whether those of a product are near the next one's, so that it pays to read
+ * them where they stand, time and again, if each is asked for before. */
+static bool
+is_near(const EmitOperand *o, int64_t bytes)
+{
+    return o->product_step * bytes <= PAGE / 2;
+}
+
 /* Whether rows can be read where they stand: there are always as many as a tile
  * has, and a tile's part of them stays in the first cache. */
 static bool
@@ -118,7 +128,10 @@ rows_may_stand(const Emit *e, const EmitProduct *p, const EmitPlan *plan,
         return !is_bad_step(o->step, bytes);
     int64_t rows = emit_space_bound(e->k, &p->rows);
     int64_t products = emit_space_bound(e->k, &p->products);
-    return o->step == 1 && rows * products * bytes <= STAND_BYTES;
+    int64_t columns = emit_dim_bound(e->k, p->column->extent);
+    bool few = columns <= FEW_PANELS * plan->lanes * plan->vectors;
+    return o->step == 1 && (rows * products * bytes <= STAND_BYTES ||
+                            (few && is_near(o, bytes)));
 }
 
 /* Bytes of columns that stay in the second cache. */
@@ -139,7 +152,8 @@ columns_may_stand(const Emit *e, const EmitProduct *p, const EmitPlan *plan,
     return o->plain && o->step == 1 && dim_is_const(extent) &&
            extent.c % (plan->lanes * plan->vectors) == 0 &&
            (extent.c * products * bytes <= room_for_columns(e) ||
-            rows <= FEW_TILES * plan->height);
+            rows <= VERY_FEW_TILES * plan->height ||
+            (rows <= FEW_TILES * plan->height && is_near(o, bytes)));
 }
 
 static void
@@ -272,6 +286,19 @@ fetch_columns(const Adder *a, Val k)
         be_prefetch(e->u, element_at(a, a->params[EMIT_COLUMNS], at, i), false);
 }
 
+/* Rows side by side of such a product. */
+static void
+fetch_rows(const Adder *a, Val k)
+{
+    Emit *e = a->e;
+    const EmitPlan *plan = a->plan;
+    Val later = be_add(e->u, k, emit_word(e, AHEAD));
+    Val at = be_mul(e->u, later, emit_word(e, plan->row_product_step));
+    be_prefetch(e->u, element_at(a, a->params[EMIT_ROWS], at, 0), false);
+    be_prefetch(e->u, element_at(a, a->params[EMIT_ROWS], at, plan->height - 1),
+                false);
+}
+
 static void
 add_product(const Adder *a, Val k, Val *sums)
 {
@@ -285,8 +312,11 @@ add_product(const Adder *a, Val k, Val *sums)
         columns[v] = be_load(
             u, a->vector, element_at(a, a->params[EMIT_COLUMNS], at, v * lanes),
             (unsigned)a->bytes);
-    if (streams(plan, a->bytes))
+    if (streams(plan, a->bytes)) {
         fetch_columns(a, k);
+        if (plan->rows_stand && plan->row_step == 1)
+            fetch_rows(a, k);
+    }
     for (int row = 0; row < plan->height; row++) {
         Val x = row_element(a, row, k);
         for (int v = 0; v < vectors; v++) {

@@ -87,9 +87,9 @@ gen_op_own(Gen *g)
     if (g->context != IN_STEP)
         return false;
     if (g->has_rows && gen_chance(g, 50)) {
-        v.type.dtype = DT_i64;
         v.who = g->invariant ? PART : OWN;
-        gen_let(g, v, "len(%s)", g->rows_name);
+        /* cast: lengths minus themselves are a constant */
+        gen_let(g, v, "i32(len(%s))", g->rows_name);
     } else if (!g->invariant) {
         gen_let(g, v, "replica_id + %s", gen_number(g, DT_i32));
     }

@@ -39,6 +39,7 @@ enum {
     FE_MAX_NESTING = 256,       /* control flow of the IR */
     FE_MAX_UNROLL = 65536,      /* iterations of one loop or list */
     FE_MAX_IR_VALUES = 1000000, /* operations made */
+    FE_MAX_VARS = 16384,        /* with slots */
     FE_MAX_STEPS = 10000000,    /* nodes of the tree evaluated */
     FE_MAX_DEPTH = 4000         /* nodes within nodes, through calls too */
 };

@@ -29,6 +29,9 @@ fe_var_info(Lower *cx, const IrVar *v)
 void
 fe_var_add(Lower *cx, IrVar *v, bool outside, bool is_slot)
 {
+    if (cx->module->vars.len == FE_MAX_VARS)
+        fe_stop(cx, v->loc, "the program has more than %d variables here",
+                FE_MAX_VARS);
     FeVarInfo *info = NEW(cx->arena, FeVarInfo);
     *info = (FeVarInfo){v, outside, is_slot};
     map_set(fe_vars(cx)->infos, v->name, info);

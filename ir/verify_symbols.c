@@ -300,7 +300,7 @@ verify_symbols(Verify *v)
 bool
 ir_check_batches(const IrModule *m, Diag *d)
 {
-    Verify v = {m, d, arena_new(NULL, "batches"), 0};
+    Verify v = {.module = m, .diag = d, .scratch = arena_new(NULL, "batches")};
     Symbols s = symbols_new(&v);
     s.by_user = true;
     for (s.fn = m->first; s.fn; s.fn = s.fn->next)

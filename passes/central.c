@@ -14,11 +14,27 @@
 #include <string.h>
 #include "ir/build.h"
 
+static bool
+is_central(const IrModule *m)
+{
+    return m->num_replicas > 1 && !strcmp(m->strategy, "central_storage");
+}
+
 bool
 central_keeps(const IrModule *m, const IrVar *v)
 {
-    return m->num_replicas > 1 && !strcmp(m->strategy, "central_storage") &&
-           v->sync != SYNC_ON_READ;
+    return is_central(m) && v->sync != SYNC_ON_READ;
+}
+
+bool
+central_keeps_any(const IrModule *m)
+{
+    if (!is_central(m))
+        return false;
+    for (int i = 0; i < m->vars.len; i++)
+        if (central_keeps(m, m->vars.data[i]))
+            return true;
+    return false;
 }
 
 static IrOp *

@@ -14,6 +14,7 @@
 /* Whether v is kept so by the strategy of m: not what each replica has for
  * itself, and not when there is one replica only. */
 bool central_keeps(const IrModule *m, const IrVar *v);
+bool central_keeps_any(const IrModule *m);
 
 /* Appends what only the home does: an if, whose first region is returned to be
  * filled.  central_end closes it, and yields n values of the home, which it

@@ -422,21 +422,12 @@ dissolve_region(Communicate *c, IrOp *op, IrContext context)
     ir_remove(op);
 }
 
-static bool
-has_central(const IrModule *m)
-{
-    for (int i = 0; i < m->vars.len; i++)
-        if (central_keeps(m, m->vars.data[i]))
-            return true;
-    return false;
-}
-
 /* An update of central variables is made by their home alone. */
 static void
 lower_update(Communicate *c, IrOp *op)
 {
     Loc loc = op->loc;
-    if (!has_central(c->m)) {
+    if (!central_keeps_any(c->m)) {
         dissolve_region(c, op, CX_UPDATE);
         return;
     }

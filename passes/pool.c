@@ -8,7 +8,8 @@
  * Net Inference", 2020), by bytes times life, those of the worst point first,
  * longest lived first, and as they begin; each into the lowest gap and into the
  * tightest one.  A result that needs no more than what is live at the worst
- * point cannot be beaten and ends the search.
+ * point cannot be beaten and ends the search.  Where there are so many that
+ * looking at all pairs takes seconds, they are placed as they begin.
  */
 #include "passes/pool.h"
 
@@ -129,7 +130,8 @@ static const Order orders[] = {
 enum {
     NUM_ORDERS = sizeof orders / sizeof *orders,
     /* pairs of buffers that all trials may look at together */
-    MAX_PAIRS = 1 << 26
+    MAX_PAIRS = 1 << 26,
+    MAX_BUFFERS = 1 << 15 /* of which all pairs are looked at */
 };
 
 typedef struct Ranked {
@@ -221,6 +223,25 @@ try_order(const Pool *p, const Ranked *ranked, bool tightest, Buffer **placed)
     return top;
 }
 
+/* The same as they begin: those that have ended are met by none that comes. */
+static int64_t
+sweep(const Pool *p, Ranked *ranked, const Worst *worst, Buffer **placed)
+{
+    static const Order as_they_begin = {key_begin, key_size};
+    int64_t top = p->base, dropped = 0;
+    int n = 0;
+    rank_buffers(p, &as_they_begin, worst, ranked);
+    for (int i = 0; i < p->buffers.len; i++) {
+        Buffer *b = ranked[i].buffer;
+        n = drop_ended(placed, n, b->begin, &dropped);
+        b->place.offset = find_gap(p, b, n, placed, false);
+        insert(placed, n++, b);
+        if (b->place.offset + b->bytes > top)
+            top = b->place.offset + b->bytes;
+    }
+    return top;
+}
+
 /* ---- the best of all ---------------------------------------------------- */
 
 static void
@@ -255,6 +276,8 @@ pool_place(Pool *p)
     int64_t best = INT64_MAX, *offsets = NEW_ARRAY(p->arena, int64_t, n);
     Ranked *ranked = NEW_ARRAY(p->arena, Ranked, n);
     Buffer **placed = NEW_ARRAY(p->arena, Buffer *, n);
+    if (p->buffers.len > MAX_BUFFERS)
+        return sweep(p, ranked, &worst, placed);
     int trials = num_trials(p->buffers.len);
     for (int i = 0; i < trials && best > p->base + worst.bytes; i++) {
         rank_buffers(p, &orders[i / 2], &worst, ranked);

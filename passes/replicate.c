@@ -230,19 +230,10 @@ typedef struct Outline {
     IrValues results;  /* of main, that others use */
 } Outline;
 
-static bool
-is_captured(Outline *o, IrValue *v)
-{
-    for (int i = 0; i < o->operands.len; i++)
-        if (o->operands.data[i] == v)
-            return true;
-    return false;
-}
-
 static void
 capture(Outline *o, IrValue *v)
 {
-    if (made_in_group(v, o->group) || is_captured(o, v))
+    if (made_in_group(v, o->group) || ir_clone_get(o->map, v) != v)
         return;
     IrType type = v->type;
     if (type.locality == LOCAL_HOST)

@@ -148,6 +148,10 @@ work_is_limited(void **state)
            "y = y + p + p + p + p + p + p + p + p + p + p } }\n"
            "}\n",
            "error: the program has more than 1000000 operations here");
+    expect("module One { var w: f32 = 0.0 }\n"
+           "let all = [One() for i in 0..20000]\n"
+           "main { }\n",
+           "error: the program has more than 16384 variables here");
 }
 
 /* ---- files -------------------------------------------------------------- */

@@ -135,15 +135,15 @@ static const Case cases[] = {
      "step=[1, 1]}\n"
      "%r: T[n, 5, 19, 16] per_replica = add %x, %c"},
     /* summed over windows: runs of rows, whole and in parts of a run */
-    {"T[3, 3, 18, 20]",
+    {"T[2, 2, 18, 20]",
      {"T[n, 6, 6, 18]", "T[n, 6, 6, 20]"},
-     "%r: T[3, 3, 18, 20] per_replica = conv2d_weights %a, %b {low=[1, 1] "
-     "dims=[3, 3] step=[1, 1]}"},
-    {"T[3, 2, 30, 33]",
-     {"T[n, 9, 8, 30]", "T[n, 5, 4, 33]"},
-     "%x: T[3, 2, 30, 33] per_replica = conv2d_weights %a, %b {low=[1, 0] "
-     "dims=[3, 2] step=[2, 2]}\n"
-     "%r: T[3, 2, 30, 33] per_replica = abs %x"},
+     "%r: T[2, 2, 18, 20] per_replica = conv2d_weights %a, %b {low=[1, 1] "
+     "dims=[2, 2] step=[1, 1]}"},
+    {"T[2, 1, 24, 17]",
+     {"T[n, 9, 8, 24]", "T[n, 5, 4, 17]"},
+     "%x: T[2, 1, 24, 17] per_replica = conv2d_weights %a, %b {low=[1, 0] "
+     "dims=[2, 1] step=[2, 2]}\n"
+     "%r: T[2, 1, 24, 17] per_replica = abs %x"},
     {"T[3, 3, 1, 20]",
      {"T[n, 9, 10, 1]", "T[n, 9, 10, 20]"},
      "%r: T[3, 3, 1, 20] per_replica = conv2d_weights %a, %b {low=[1, 1] "

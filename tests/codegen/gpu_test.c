@@ -163,7 +163,7 @@ ptx_is_for_one_gpu(void **state)
         refusal(a, "sm_80,sm_90"),
         "PTX is for one GPU, sm_80 or sm_90, not for sm_80,sm_90");
     assert_string_equal(refusal(a, "sm_89"),
-                        "unknown target \"sm_89\"; did you mean sm_80");
+                        "unknown target \"sm_89\"; did you mean sm_80?");
     arena_release(a);
 }
 

@@ -155,7 +155,7 @@ own_scalar(Gen *g, DType t)
     if (t == DT_bool)
         return *gen_let(g, to, "replica_id == %d", gen_pick(g, 2));
     if (g->has_rows)
-        return *gen_let(g, to, "%s(len(%s))", name, g->rows_name);
+        return *gen_let(g, to, "%s(i32(len(%s)))", name, g->rows_name);
     return *gen_let(g, to, "%s(replica_id) + %s", name, gen_number(g, t));
 }
 

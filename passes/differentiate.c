@@ -324,21 +324,35 @@ find_active_in(Wanted *w, IrBlock *b, const IrOp *until)
     return any;
 }
 
-/* The arguments of a loop around the grad are active where its operands are:
- * if a gradient arrives there it would have to go on through the iterations
- * before. */
+static bool
+activate_arg(Wanted *w, IrValue *arg, const IrValue *from)
+{
+    if (grad_wanted(arg) || !grad_wanted(from))
+        return false;
+    activate(w, arg);
+    touch(w->g.cx->arena, arg)->carried = true;
+    return true;
+}
+
+/* The arguments of a loop around the grad are active where what comes in or
+ * what a turn leaves to the next one is: if a gradient arrives there it would
+ * have to go on through the iterations before. */
 static void
 activate_carried(Wanted *w, IrBlock *b)
 {
     const IrOp *loop = b->op;
     if (loop->kind != OP_for && loop->kind != OP_while)
         return;
+    const IrOp *end = ir_block_yield(b);
     int skip = loop->kind == OP_for;
     for (int i = skip; i < b->args.len; i++)
-        if (grad_wanted(loop->operands[i])) {
-            activate(w, b->args.data[i]);
-            touch(w->g.cx->arena, b->args.data[i])->carried = true;
-        }
+        activate_arg(w, b->args.data[i], loop->operands[i]);
+    for (bool more = true; more;) {
+        more = false;
+        find_active_in(w, b, NULL);
+        for (int i = skip; i < b->args.len; i++)
+            more |= activate_arg(w, b->args.data[i], end->operands[i - skip]);
+    }
 }
 
 /* The operations of b above `until`, and of the blocks around it. */
@@ -393,7 +407,9 @@ check_carried(Wanted *w, const IrBlock *b)
     for (int i = 0; i < b->args.len; i++) {
         const IrValue *v = b->args.data[i];
         if (tangent_of(v) && tangent_of(v)->carried && grad_of(v))
-            grad_error(w->g.cx, w->grad, "call grad after the loop",
+            grad_error(w->g.cx, w->grad,
+                       "call grad after the loop, or take what is carried by "
+                       "stop_gradient",
                        "the loss depends on %s, which the loop around this "
                        "grad carries from one iteration to the next",
                        v->name ? v->name : "a value");

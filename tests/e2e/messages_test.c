@@ -75,6 +75,16 @@ static const Mistake mistakes[] = {
      "program.tfd:5:35: error: the loss depends on x, which the loop around "
      "this grad carries from one iteration to the next\n",
      false},
+    {"var w: f32 = 1.0\n"
+     "var k: i64 = 3\n"
+     "fn step() {\n"
+     "  mut l = 0.0\n"
+     "  for i in 0..k { l += 2.0 * w; w -= grad(l, w) }\n"
+     "}\n"
+     "main { run step() }\n",
+     "program.tfd:5:38: error: the loss depends on l, which the loop around "
+     "this grad carries from one iteration to the next\n",
+     false},
     {"var w: f32[4] = ones\n"
      "fn step() {\n"
      "  mut x = w\n"

@@ -449,7 +449,7 @@ emitted_order_is_known(void **state)
         emitted((MathsFn)f, DT_f32, 0.75, 1.5, &t);
         emitted((MathsFn)f, DT_f64, 0.75, 1.5, &t);
     }
-    assert_int_equal(t.hash, 0xa6d5c10480df02c3);
+    assert_int_equal(t.hash, 0x7c23428fa17ae622);
 }
 
 /* Every x emits the same primitives: what is chosen is chosen later. */

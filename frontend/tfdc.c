@@ -254,18 +254,19 @@ print_module(Tfdc *t, const IrModule *m)
     return print_text(t, module_text(t, m));
 }
 
-/* The program's tree, printed as program text; mistakes are in d. */
-static Status
-print_ast(Tfdc *t, Diag *d, bool to_output)
+/* The program's tree as program text, which is dumped; NULL: mistakes are in d.
+ */
+static const char *
+tree_text(Tfdc *t, Diag *d)
 {
     uint16_t file = diag_add_source(d, t->path, t->text, t->len);
     AstNode *n = fe_parse(t->arena, t->names, d, file, t->text, t->len);
     if (!n)
-        return OK;
+        return NULL;
     Str s = str_new(t->arena);
     ast_print(&s, n);
     dump(t, "ast", "txt", str_text(&s));
-    return to_output ? print_text(t, str_text(&s)) : OK;
+    return str_text(&s);
 }
 
 static IrModule *
@@ -304,7 +305,7 @@ make_module(Tfdc *t)
     if (t->from)
         return read_module(t);
     if (t->dump_dir)
-        t->status = print_ast(t, diag_new(t->arena), false);
+        tree_text(t, diag_new(t->arena));
     IrModule *m = compile_source(t);
     note_time(t, "front end");
     if (m)
@@ -387,8 +388,10 @@ static Status
 run_phases(Tfdc *t)
 {
     const char *list = options_value(t->options, OPT_PASSES, NULL);
-    if (t->to == TO_AST && !t->from)
-        return print_ast(t, t->diag, true);
+    if (t->to == TO_AST && !t->from) {
+        const char *text = tree_text(t, t->diag);
+        return text ? print_text(t, text) : OK;
+    }
     if (t->from && !strcmp(t->from, "kernels"))
         return run_kernels(t);
     IrModule *m = make_module(t);
@@ -506,6 +509,7 @@ main(int argc, char **argv)
     if (!st && !options_answer(t.options, stdout)) {
         st = compile(&t);
         code = report(&t);
+        status_free(t.status);
     }
     if (st)
         code = status_report(st, "tfdc", stderr);

@@ -116,8 +116,11 @@ unzip(Arena *a, const Plan *p, const char *bytes, size_t len, PlanEntries *all)
     zip_error_t error;
     zip_error_init(&error);
     zip_source_t *source = zip_source_buffer_create(bytes, len, 0, &error);
-    if (!source)
-        return damaged(p, zip_error_strerror(&error));
+    if (!source) {
+        Status st = damaged(p, zip_error_strerror(&error));
+        zip_error_fini(&error);
+        return st;
+    }
     int flags = ZIP_RDONLY | ZIP_CHECKCONS;
     zip_t *zip = zip_open_from_source(source, flags, &error);
     if (!zip) {

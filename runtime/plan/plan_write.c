@@ -154,8 +154,10 @@ add_all(zip_t *zip, const Entry *manifest, const Entries *entries)
 static Status
 zip_failure(zip_error_t *error)
 {
-    return status_new(STATUS_MACHINE, "cannot make the plan: %s",
-                      zip_error_strerror(error));
+    Status st = status_new(STATUS_MACHINE, "cannot make the plan: %s",
+                           zip_error_strerror(error));
+    zip_error_fini(error); /* the text was in it */
+    return st;
 }
 
 /* Makes the zip in memory that `out` holds.  A zip_t takes its source over. */

@@ -38,11 +38,13 @@ note_value(Walk *w, const IrValue *v)
     VEC_PUSH(w->arena, w->todo, op);
 }
 
+/* No gradient flows through integers. */
 static void
 note_operands(Walk *w, const IrOp *op)
 {
     for (int i = 0; i < op->num_operands; i++)
-        note_value(w, op->operands[i]);
+        if (dtype_is_float(op->operands[i]->type.dtype))
+            note_value(w, op->operands[i]);
 }
 
 /* In a region everything counts. */

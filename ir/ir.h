@@ -232,7 +232,7 @@ struct IrModule {
     VEC(IrSymbol) symbols;
     VEC(IrParam *) params;
     VEC(IrVar *) vars; /* by ir_var_add */
-    Map *vars_by_name;
+    Map *vars_by_name, *funcs_by_name;
     VEC(IrDataset *) datasets;
     VEC(IrIter *) iters;
     IrFunc *first, *last; /* functions, in order */
@@ -251,6 +251,8 @@ typedef enum IrPhase {
 /* ---- building ---------------------------------------------------------- */
 
 IrModule *ir_module_new(Arena *a, Intern *names, Diag *diag);
+/* Names of functions are unique (the verifier says where not, and then the first
+ * is found). */
 IrFunc *ir_func_new(IrModule *m, const char *name, IrFuncKind kind, Loc loc);
 IrFunc *ir_func_find(const IrModule *m, const char *name);
 void ir_func_remove(IrFunc *fn);

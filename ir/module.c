@@ -21,6 +21,7 @@ ir_module_new(Arena *a, Intern *names, Diag *diag)
     m->strategy = "default";
     m->devices = "cpu:0";
     m->vars_by_name = map_new(a);
+    m->funcs_by_name = map_new(a);
     return m;
 }
 
@@ -38,6 +39,8 @@ ir_func_new(IrModule *m, const char *name, IrFuncKind kind, Loc loc)
     else
         m->first = fn;
     m->last = fn;
+    if (!ir_func_find(m, fn->name))
+        map_set(m->funcs_by_name, fn->name, fn);
     return fn;
 }
 
@@ -54,6 +57,8 @@ ir_func_remove(IrFunc *fn)
     if (m->last == fn)
         m->last = before;
     fn->next = NULL;
+    if (ir_func_find(m, fn->name) == fn)
+        map_set(m->funcs_by_name, fn->name, NULL);
 }
 
 /* Most names are interned and equal as pointers. */
@@ -66,10 +71,7 @@ same_name(const char *a, const char *b)
 IrFunc *
 ir_func_find(const IrModule *m, const char *name)
 {
-    IrFunc *fn = m->first;
-    while (fn && !same_name(fn->name, name))
-        fn = fn->next;
-    return fn;
+    return name ? map_get(m->funcs_by_name, name) : NULL;
 }
 
 #define FIND_IN(list, wanted)                                                  \

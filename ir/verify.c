@@ -298,12 +298,6 @@ verify_structure(Verify *v)
 
 /* ---- all of it --------------------------------------------------------- */
 
-const IrFunc *
-verify_func(const Verify *v, const char *name)
-{
-    return map_get(v->funcs, name);
-}
-
 bool
 ir_verify(const IrModule *m, Diag *d)
 {
@@ -312,10 +306,6 @@ ir_verify(const IrModule *m, Diag *d)
         verify_contexts, verify_locality,     verify_symbols,   verify_places,
     };
     Verify v = {.module = m, .diag = d, .scratch = arena_new(NULL, "verifier")};
-    v.funcs = map_new(v.scratch);
-    for (IrFunc *fn = m->first; fn; fn = fn->next)
-        if (!map_get(v.funcs, fn->name))
-            map_set(v.funcs, fn->name, fn);
     /* A part relies on those before it. */
     for (size_t i = 0; i < sizeof parts / sizeof *parts && !v.num_errors; i++)
         parts[i](&v);

@@ -13,15 +13,12 @@ typedef struct Verify {
     const IrModule *module;
     Diag *diag;
     Arena *scratch; /* until the verifier is done */
-    Map *funcs;     /* of the module, by name */
     int num_errors;
 } Verify;
 
 /* "message, in %x: f32 = add %a, %b" */
 void verify_error(Verify *v, const IrOp *op, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
-/* As ir_func_find, of thousands of names too. */
-const IrFunc *verify_func(const Verify *v, const char *name);
 /* An error unless there is such a variable. */
 void verify_var(Verify *v, const char *name, Loc loc);
 /* About something that is no operation. */

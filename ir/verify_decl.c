@@ -83,7 +83,7 @@ results_of(const IrFunc *fn)
 static void
 check_init(Verify *v, const IrVar *var)
 {
-    const IrFunc *fn = verify_func(v, var->init);
+    const IrFunc *fn = ir_func_find(v->module, var->init);
     const IrOp *ret = fn ? results_of(fn) : NULL;
     if (!fn || fn->kind != FUNC_INIT)
         verify_error_at(v, var->loc, "there is no init function @%s",
@@ -127,7 +127,7 @@ check_func(Verify *v, const IrFunc *fn, int *num_mains)
         verify_error_at(v, fn->loc, "@%s takes no parameters", fn->name);
     if (fn->kind == FUNC_MAIN && ret && ret->num_operands)
         verify_error_at(v, fn->loc, "@%s has no results", fn->name);
-    if (fn->variant_of && !verify_func(v, fn->variant_of))
+    if (fn->variant_of && !ir_func_find(v->module, fn->variant_of))
         verify_error_at(v, fn->loc, "there is no program @%s", fn->variant_of);
     for (int i = 0; fn->kind == FUNC_HOST && i < fn->body->args.len; i++) {
         if (fn->body->args.data[i]->type.locality != LOCAL_HOST)
@@ -263,7 +263,7 @@ check_tfrecord(Verify *v, const IrStage *s, const Types *in)
 static const IrFunc *
 element_func(const Verify *v, const IrStage *s, const Types *in)
 {
-    const IrFunc *fn = s->func ? verify_func(v, s->func) : NULL;
+    const IrFunc *fn = s->func ? ir_func_find(v->module, s->func) : NULL;
     if (!fn || fn->kind != FUNC_HOST || fn->body->args.len != in->len)
         return NULL;
     for (int i = 0; i < in->len; i++) {

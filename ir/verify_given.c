@@ -318,7 +318,7 @@ passes_as(const IrModule *m, const IrType *from, const IrType *to, bool full)
 static const char *
 check_call(Verify *v, const IrOp *op, const char *name, bool full)
 {
-    const IrFunc *fn = verify_func(v, name);
+    const IrFunc *fn = ir_func_find(v->module, name);
     if (!fn || fn->kind != FUNC_PROGRAM)
         return MESSAGE("there is no such program");
     const IrOp *ret = ir_func_return(fn);
@@ -347,7 +347,7 @@ check_launch(Verify *v, const IrOp *op)
     const char *wrong = check_call(v, op, name, false);
     if (!wrong && full)
         wrong = check_call(v, op, full, true);
-    const IrFunc *variant = full ? verify_func(v, full) : NULL;
+    const IrFunc *variant = full ? ir_func_find(v->module, full) : NULL;
     if (!wrong && full &&
         (!variant->variant_of || strcmp(variant->variant_of, name) != 0))
         wrong = MESSAGE("full is a variant of another program");

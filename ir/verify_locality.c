@@ -205,7 +205,7 @@ static void
 check_variant(Verify *v, const IrFunc *fn)
 {
     int num, num_other;
-    const IrFunc *other = verify_func(v, fn->variant_of);
+    const IrFunc *other = ir_func_find(v->module, fn->variant_of);
     IrOp **ops = begun_collectives(v, fn, &num);
     IrOp **others = begun_collectives(v, other, &num_other);
     if (num != num_other)

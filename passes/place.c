@@ -26,8 +26,9 @@ resolve_sync(IrVar *v)
 /* The initializer's body, then the write of its result to every copy, before
  * `first` of main. */
 static void
-write_initial_value(PassCx *cx, IrVar *v, const IrFunc *init, IrOp *first)
+write_initial_value(PassCx *cx, IrVar *v, IrOp *first)
 {
+    const IrFunc *init = ir_func_find(cx->m, v->init);
     IrBlock *b = ir_block_scratch(first);
     IrCloneMap *map = ir_clone_map(cx->arena);
     ir_clone_body(map, init->body, b);
@@ -46,23 +47,23 @@ write_initial_value(PassCx *cx, IrVar *v, const IrFunc *init, IrOp *first)
     ir_splice_before(first, b);
 }
 
-/* Two variables may have one initializer: it goes when both are written. */
+/* Two variables may have one initializer, and an initializer no variable: all
+ * go when all values are written. */
 static void
 write_initial_values(PassCx *cx, IrOp *first)
 {
     IrModule *m = cx->m;
-    Map *inits = map_new(cx->arena);
-    for (IrFunc *fn = m->first; fn; fn = fn->next)
-        if (fn->kind == FUNC_INIT)
-            map_set(inits, fn->name, fn);
     for (int i = 0; i < m->vars.len; i++) {
         IrVar *v = m->vars.data[i];
         if (v->init)
-            write_initial_value(cx, v, map_get(inits, v->init), first);
+            write_initial_value(cx, v, first);
         v->init = NULL;
     }
-    for (int i = 0; i < map_count(inits); i++)
-        ir_func_remove(map_value(inits, i));
+    for (IrFunc *fn = m->first, *next; fn; fn = next) {
+        next = fn->next;
+        if (fn->kind == FUNC_INIT)
+            ir_func_remove(fn);
+    }
 }
 
 static IrFunc *

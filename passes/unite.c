@@ -8,13 +8,12 @@
  *
  * Kernels are united that
  *
- *   are alike       ir_parts_alike
- *   do not wait     for one another; nor one for a collective that another does
- *                   without, nor does a collective wait for one of them that
- *                   does not wait for another: what is under way meanwhile
- * (D13) stays what it was need no more    memory together: values that one
- * needs now live until all of them are read, and the most that lives at any
- * time must not become more
+ *   - are alike (ir_parts_alike);
+ *   - do not wait for one another, wait for the same collectives, and are
+ *     waited for by the same: what is under way meanwhile stays what it was
+ *     (D13);
+ *   - need no more memory together: what one of them reads now lives until all
+ *     do, and the most that lives at any time must not become more.
  *
  * It is the order of fusion's clusters, of which a row of united kernels is
  * one.

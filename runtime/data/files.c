@@ -40,11 +40,15 @@ typedef struct Files {
 
 /* ---- what formats ask ---------------------------------------------------- */
 
+/* About `what` number of the file, or about the whole (NULL). */
 static Status
-file_error_at(const RtFile *f, const char *where, const char *format,
-              va_list args)
+file_error_at(const RtFile *f, const char *what, int64_t number,
+              const char *format, va_list args)
 {
     Arena *scratch = arena_new(NULL, "a file's error");
+    const char *where =
+        what ? arena_printf(scratch, ", %s %lld:", what, (long long)number)
+             : "";
     const char *text = message_vprintf(scratch, format, args);
     Loc loc = f->node->stage->loc;
     Status st = status_new(STATUS_INPUT, "%s:%u:%u: \"%s\"%s %s",
@@ -59,7 +63,7 @@ rt_file_error(const RtFile *f, const char *format, ...)
 {
     va_list args;
     va_start(args, format);
-    Status st = file_error_at(f, "", format, args);
+    Status st = file_error_at(f, NULL, 0, format, args);
     va_end(args);
     return st;
 }
@@ -67,11 +71,9 @@ rt_file_error(const RtFile *f, const char *format, ...)
 Status
 rt_line_error(const RtFile *f, const char *format, ...)
 {
-    char where[40];
     va_list args;
     va_start(args, format);
-    snprintf(where, sizeof where, ", line %lld:", (long long)f->line);
-    Status st = file_error_at(f, where, format, args);
+    Status st = file_error_at(f, "line", f->line, format, args);
     va_end(args);
     return st;
 }
@@ -79,11 +81,9 @@ rt_line_error(const RtFile *f, const char *format, ...)
 Status
 rt_record_error(const RtFile *f, const char *format, ...)
 {
-    char where[40];
     va_list args;
     va_start(args, format);
-    snprintf(where, sizeof where, ", record %lld:", (long long)f->record);
-    Status st = file_error_at(f, where, format, args);
+    Status st = file_error_at(f, "record", f->record, format, args);
     va_end(args);
     return st;
 }

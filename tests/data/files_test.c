@@ -2,13 +2,13 @@
  * files_test.c - sources that read files: bytes and npy
  */
 #include "tests/unit/unit.h"
+#include "tests/unit/arena.h"
 
 #include <sys/stat.h>
 #include "runtime/base/file.h"
 #include "runtime/data/npy.h"
 #include "tests/data/pipe.h"
 
-static Arena *arena;
 static char folder[] = "/tmp/tfd-data-XXXXXX";
 
 static int
@@ -26,22 +26,6 @@ remove_folder(void **state)
     snprintf(path, sizeof path, "%s/file", folder);
     unlink(path);
     return rmdir(folder);
-}
-
-static int
-new_arena(void **state)
-{
-    (void)state;
-    arena = arena_new(NULL, "test");
-    return 0;
-}
-
-static int
-release_arena(void **state)
-{
-    (void)state;
-    arena_release(arena);
-    return 0;
 }
 
 /* The file "file" of the folder. */

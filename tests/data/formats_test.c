@@ -5,13 +5,13 @@
  * pipelines that take turns, so that places in files are carried, too.
  */
 #include "tests/unit/unit.h"
+#include "tests/unit/arena.h"
 
 #include <unistd.h>
 #include "runtime/base/file.h"
 #include "tests/data/make.h"
 #include "tests/data/pipe.h"
 
-static Arena *arena;
 static char folder[] = "/tmp/tfd-data-XXXXXX";
 
 static int
@@ -28,22 +28,6 @@ remove_folder(void **state)
     char command[64];
     snprintf(command, sizeof command, "rm -r %s", folder);
     return system(command);
-}
-
-static int
-new_arena(void **state)
-{
-    (void)state;
-    arena = arena_new(NULL, "test");
-    return 0;
-}
-
-static int
-release_arena(void **state)
-{
-    (void)state;
-    arena_release(arena);
-    return 0;
 }
 
 static void

@@ -2,6 +2,7 @@
  * passes_test.c - passes, threads, and what is asked for at the wrong time
  */
 #include "tests/unit/unit.h"
+#include "tests/unit/arena.h"
 
 #include <time.h>
 #include "tests/data/pipe.h"
@@ -32,24 +33,6 @@ static const char *const pipelines[] = {
 };
 
 enum { NUM_PIPELINES = sizeof pipelines / sizeof *pipelines };
-
-static Arena *arena;
-
-static int
-new_arena(void **state)
-{
-    (void)state;
-    arena = arena_new(NULL, "test");
-    return 0;
-}
-
-static int
-release_arena(void **state)
-{
-    (void)state;
-    arena_release(arena);
-    return 0;
-}
 
 /* At most n steps of a new pass; how many there were. */
 static int

@@ -2,6 +2,7 @@
  * shuffle_test.c - order: the same for a seed, another for each pass
  */
 #include "tests/unit/unit.h"
+#include "tests/unit/arena.h"
 
 #include "tests/data/pipe.h"
 
@@ -14,24 +15,6 @@ enum { COUNT = 200 };
 #define SHUFFLE(buffer, seed, has_seed, reshuffle)                             \
     "shuffle buffer=" #buffer " seed=" #seed " reshuffle=" #reshuffle          \
     " has_seed=" #has_seed " : i64"
-
-static Arena *arena;
-
-static int
-new_arena(void **state)
-{
-    (void)state;
-    arena = arena_new(NULL, "test");
-    return 0;
-}
-
-static int
-release_arena(void **state)
-{
-    (void)state;
-    arena_release(arena);
-    return 0;
-}
 
 static Numbers
 first_pass(const Pipe *pipe)

@@ -6,6 +6,7 @@
  * record is asked for.
  */
 #include "tests/unit/unit.h"
+#include "tests/unit/arena.h"
 
 #include "tests/data/make.h"
 #include "tests/e2e/run.h"
@@ -66,20 +67,6 @@ static const char want[] = "npy [[1 2]\n"
                            " [5. 6.]] [[1 2]\n"
                            " [5 6]] [[1 2]\n"
                            " [1 2]]\n";
-
-static int
-set_up(void **state)
-{
-    *state = arena_new(NULL, "data");
-    return 0;
-}
-
-static int
-tear_down(void **state)
-{
-    arena_release(*state);
-    return 0;
-}
 
 static const char *
 at(Arena *a, const char *dir, const char *name)
@@ -241,5 +228,5 @@ main(void)
         cmocka_unit_test(mistakes_are_told_before_main_begins),
         cmocka_unit_test(mistakes_further_on_are_told_with_their_line),
     };
-    return cmocka_run_group_tests_name("data", tests, set_up, tear_down);
+    return cmocka_run_group_tests_name("data", tests, new_arena, release_arena);
 }

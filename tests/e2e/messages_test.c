@@ -5,6 +5,7 @@
 #include "runtime/base/str.h"
 #include "tests/e2e/run.h"
 #include "tests/unit/unit.h"
+#include "tests/unit/arena.h"
 
 /* A program, and what is said of it when it is compiled, or run. */
 typedef struct Mistake {
@@ -227,20 +228,6 @@ static const char *const shortages[] = {
     " bytes of cpu:0", " bytes of code",
 };
 
-static int
-set_up(void **state)
-{
-    *state = arena_new(NULL, "messages");
-    return 0;
-}
-
-static int
-tear_down(void **state)
-{
-    arena_release(*state);
-    return 0;
-}
-
 /* Without the folder that the program is in. */
 static const char *
 without_dir(Arena *a, const char *text, const char *dir)
@@ -400,5 +387,5 @@ main(void)
         cmocka_unit_test(shortages_are_told),
         cmocka_unit_test(broken_files_are_told),
     };
-    return cmocka_run_group_tests(tests, set_up, tear_down);
+    return cmocka_run_group_tests(tests, new_arena, release_arena);
 }

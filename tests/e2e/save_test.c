@@ -7,34 +7,8 @@
 #include <dirent.h>
 #include <sys/stat.h>
 #include "runtime/base/file.h"
-#include "tests/e2e/run.h"
+#include "tests/e2e/dir.h"
 #include "tests/unit/unit.h"
-
-static Arena *arena;
-static const char *dir;
-
-static int
-set_up(void **state)
-{
-    (void)state;
-    arena = arena_new(NULL, "e2e");
-    dir = work_dir(arena);
-    return 0;
-}
-
-static int
-tear_down(void **state)
-{
-    (void)state;
-    arena_release(arena);
-    return 0;
-}
-
-static const char *
-in_dir(const char *name)
-{
-    return arena_printf(arena, "%s/%s", dir, name);
-}
 
 /* Compiles a program for n devices; gives the plan's path. */
 static const char *
@@ -433,7 +407,7 @@ read_by_others(void)
         puts("1..0 # SKIP Python has no packages safetensors and tensorboard");
         return 0;
     }
-    return cmocka_run_group_tests(tests, set_up, tear_down);
+    return cmocka_run_group_tests(tests, new_dir, release_arena);
 }
 
 /* save_test [readers] */
@@ -453,5 +427,5 @@ main(int argc, char **argv)
         cmocka_unit_test(events_have_these_bytes),
         cmocka_unit_test(summaries_are_not_kept_unasked),
     };
-    return cmocka_run_group_tests(tests, set_up, tear_down);
+    return cmocka_run_group_tests(tests, new_dir, release_arena);
 }

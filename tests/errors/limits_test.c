@@ -6,26 +6,9 @@
  *   limits_test [work]    work: those that take memory and seconds
  */
 #include "tests/unit/unit.h"
+#include "tests/unit/arena.h"
 
 #include "frontend/frontend.h"
-
-static Arena *arena; /* of the test */
-
-static int
-set_up(void **state)
-{
-    (void)state;
-    arena = arena_new(NULL, "limits");
-    return 0;
-}
-
-static int
-tear_down(void **state)
-{
-    (void)state;
-    arena_release(arena);
-    return 0;
-}
 
 static const char *
 times(int n, const char *text)
@@ -179,15 +162,22 @@ int
 main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(text_is_checked, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(modules_are_limited, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(nesting_is_limited, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(calls_are_limited, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(nests_are_limited, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(files_are_limited, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(text_is_checked, new_arena,
+                                        release_arena),
+        cmocka_unit_test_setup_teardown(modules_are_limited, new_arena,
+                                        release_arena),
+        cmocka_unit_test_setup_teardown(nesting_is_limited, new_arena,
+                                        release_arena),
+        cmocka_unit_test_setup_teardown(calls_are_limited, new_arena,
+                                        release_arena),
+        cmocka_unit_test_setup_teardown(nests_are_limited, new_arena,
+                                        release_arena),
+        cmocka_unit_test_setup_teardown(files_are_limited, new_arena,
+                                        release_arena),
     };
     const struct CMUnitTest work[] = {
-        cmocka_unit_test_setup_teardown(work_is_limited, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(work_is_limited, new_arena,
+                                        release_arena),
     };
     if (argc > 1 && strcmp(argv[1], "work") == 0)
         return cmocka_run_group_tests_name("work", work, NULL, NULL);

@@ -12,7 +12,7 @@
 #include <time.h>
 #include "runtime/base/file.h"
 #include "runtime/exec.h"
-#include "tests/e2e/run.h"
+#include "tests/e2e/dir.h"
 #include "tests/resume/lives.h"
 
 enum { DIED = 9, MAX_STEPS = 100 };
@@ -28,9 +28,6 @@ static const Subject subject = {.name = "all",
 static Arena *group;      /* of what all tests use */
 static const char *plan;  /* of the program on two devices */
 static const char *whole; /* a folder where it was run in peace */
-
-static Arena *arena;
-static const char *dir;
 
 static int
 begin_group(void **state)
@@ -50,29 +47,6 @@ end_group(void **state)
     (void)state;
     arena_release(group);
     return 0;
-}
-
-static int
-set_up(void **state)
-{
-    (void)state;
-    arena = arena_new(NULL, "test");
-    dir = work_dir(arena);
-    return 0;
-}
-
-static int
-tear_down(void **state)
-{
-    (void)state;
-    arena_release(arena);
-    return 0;
-}
-
-static const char *
-in_dir(const char *name)
-{
-    return arena_printf(arena, "%s/%s", dir, name);
 }
 
 /* ---- lives -------------------------------------------------------------- */
@@ -498,7 +472,7 @@ no_failure_loses_a_checkpoint(void **state)
     assert_string_equal(r.out, want.out);
 }
 
-#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+#define TEST(name) cmocka_unit_test_setup_teardown(name, new_dir, release_arena)
 
 int
 main(void)

@@ -4,6 +4,7 @@
  * What other programs read of our files is in tests/e2e/save_test.c.
  */
 #include "tests/unit/unit.h"
+#include "tests/unit/arena.h"
 
 #include <endian.h>
 #include <sys/mman.h>
@@ -11,27 +12,10 @@
 #include "runtime/base/file.h"
 #include "runtime/safetensors.h"
 
-static Arena *arena; /* of the test */
 static char folder[] = "/tmp/tfd-safetensors-XXXXXX";
 static const char *path;
 static int memory; /* a file that no disk waits for */
 static const char *in_memory;
-
-static int
-set_up(void **state)
-{
-    (void)state;
-    arena = arena_new(NULL, "safetensors");
-    return 0;
-}
-
-static int
-tear_down(void **state)
-{
-    (void)state;
-    arena_release(arena);
-    return 0;
-}
 
 /* What is said of a file of these bytes; "" if it is read. */
 static const char *
@@ -181,12 +165,14 @@ int
 main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(headers_are_checked, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(lengths_are_checked, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(names_are_different_texts, set_up,
-                                        tear_down),
-        cmocka_unit_test_setup_teardown(damaged_files_are_survived, set_up,
-                                        tear_down),
+        cmocka_unit_test_setup_teardown(headers_are_checked, new_arena,
+                                        release_arena),
+        cmocka_unit_test_setup_teardown(lengths_are_checked, new_arena,
+                                        release_arena),
+        cmocka_unit_test_setup_teardown(names_are_different_texts, new_arena,
+                                        release_arena),
+        cmocka_unit_test_setup_teardown(damaged_files_are_survived, new_arena,
+                                        release_arena),
     };
     Arena *a = arena_new(NULL, "folder");
     if (!mkdtemp(folder))

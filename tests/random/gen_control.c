@@ -185,6 +185,9 @@ do_if_expression(Gen *g)
     if (own && x.who == SAME && y.who == SAME)
         return false;
     GenValue c = gen_condition(g, own), to = x;
+    /* a condition the compiler knows takes one of them, and it is as that is */
+    if (c.constant && (x.who == SAME) != (y.who == SAME))
+        return false;
     to.who = gen_join(gen_join(x.who, y.who), c.who);
     to.size = x.size + y.size;
     to.fuzzy |= y.fuzzy;

@@ -165,6 +165,24 @@ be_expr_and(Build *b, Expr *x, Expr *y)
     return be_expr_map(b, OP_and, DT_bool, 2, (Expr *const[]){x, y});
 }
 
+Expr *
+be_expr_rounded(Build *b, Expr *e, DType dtype)
+{
+    return dtype == dtype_compute(dtype) ? e : be_expr_cast(b, e, dtype);
+}
+
+Expr *
+be_expr_where(Build *b, Expr *guard, Expr *x, Expr *y, DType dtype)
+{
+    return be_expr_map(b, OP_where, dtype, 3, (Expr *const[]){guard, x, y});
+}
+
+Expr *
+be_expr_zero(Build *b, DType dtype)
+{
+    return be_expr_const(b, scalar_cast(scalar_int(DT_i64, 0), dtype));
+}
+
 ExprVar *
 be_expr_loop_var(Build *b, Dim extent)
 {

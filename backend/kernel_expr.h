@@ -4,7 +4,7 @@
  * Building a kernel goes in two steps.  The first asks for the outputs at
  * indices that stand for all their elements and follows the operations upwards
  * (kernel_value.c); what it makes is a graph of Exprs.  The second decides
- * about loops and puts every Expr where its indices are known
+ * about indices (kernel_space.c) and puts every Expr where its own are known
  * (kernel_nest.c), which may be in several loops.
  */
 #ifndef TFD_BACKEND_KERNEL_EXPR_H
@@ -21,7 +21,7 @@ typedef VEC(ExprVar *) ExprVars;
 struct Expr {
     KNode node; /* first, see expr_of */
     Expr *next; /* of its bucket */
-    /* the rest belongs to kernel_nest.c */
+    /* the rest is known when the indices are chosen (kernel_space.c) */
     bool seen;
     ExprVars vars;        /* of loops, that it hangs on */
     const ExprVar *voter; /* the last reduction's index that counted it */
@@ -124,6 +124,11 @@ Expr *be_expr_map(Build *b, IrOpKind op, DType dtype, int num,
 Expr *be_expr_cast(Build *b, Expr *x, DType to);
 Expr *be_expr_inside(Build *b, KIndex index, Dim size);
 Expr *be_expr_and(Build *b, Expr *x, Expr *y); /* either may be NULL: true */
+/* e, as a value of dtype (D4). */
+Expr *be_expr_rounded(Build *b, Expr *e, DType dtype);
+/* x where guard holds, else y. */
+Expr *be_expr_where(Build *b, Expr *guard, Expr *x, Expr *y, DType dtype);
+Expr *be_expr_zero(Build *b, DType dtype);
 
 ExprVar *be_expr_loop_var(Build *b, Dim extent);
 
@@ -143,20 +148,46 @@ KIndex be_lin_pick(Build *b, Expr *x, Dim extent);
 
 Dim be_dim_times(Build *b, Dim x, Dim y);
 
-/* ---- kernel_value.c ----------------------------------------------------- */
+/* ---- kernel_view.c ------------------------------------------------------ */
 
-/* v at the element that view says.  Loads happen only where guard (NULL:
- * always) is true; elsewhere the value is anything. */
-Expr *be_value_at(Build *b, const IrValue *v, const View *view, Expr *guard);
+/* d in the symbols of the kernel. */
+Dim be_kernel_dim(Build *b, Dim d);
 /* Makes v, of the region, known. */
 void be_value_declare(Build *b, IrValue *v);
 const Shape *be_value_shape(const Build *b, const IrValue *v);
 bool be_shape_equal(const Shape *x, const Shape *y);
+/* Whether there is exactly one element. */
+bool be_shape_is_single(const Shape *s);
 /* The number of elements. */
 Dim be_shape_size(Build *b, const Shape *s);
 /* The first element of v; its linear index. */
 View be_view_of(const Build *b, const IrValue *v);
 KIndex be_view_linear(Build *b, const View *view);
+/* The element that view means, as one of v's own shape. */
+View be_view_own(Build *b, const IrValue *v, const View *view);
+/* The element of an operand that broadcasts to the element of the result. */
+View be_view_broadcast(const Build *b, const IrValue *operand,
+                       const View *view);
+
+/* ---- kernel_value.c ----------------------------------------------------- */
+
+/* v at the element that view says.  Loads happen only where guard (NULL:
+ * always) is true; elsewhere the value is anything. */
+Expr *be_value_at(Build *b, const IrValue *v, const View *view, Expr *guard);
+/* x at a view where inside (NULL: always) holds, else 0; both is inside and
+ * what else must hold for a load. */
+Expr *be_value_masked(Build *b, const IrValue *x, const View *at, Expr *inside,
+                      Expr *both);
+
+/* The rule of an operation: its result, of view's shape, at that element. */
+typedef Expr *ValueRule(Build *b, const IrOp *op, const View *view,
+                        Expr *guard);
+
+/* kernel_move.c; the first is of operations that leave elements in order */
+ValueRule be_at_same, be_at_broadcast, be_at_transpose, be_at_slice, be_at_pad,
+    be_at_reverse, be_at_concat, be_at_take;
+/* kernel_reduce.c; the first is of all operations that reduce */
+ValueRule be_at_reduce, be_at_dot, be_at_conv2d, be_at_conv2d_weights;
 
 /* ---- kernel_scatter.c --------------------------------------------------- */
 
@@ -164,6 +195,18 @@ KIndex be_view_linear(Build *b, const View *view);
 const IrOp *be_scatter_of(const IrBlock *region);
 /* Fills o, its only output. */
 void be_scatter_bind(Build *b, const IrOp *op, Output *o);
+
+/* ---- kernel_space.c ----------------------------------------------------- */
+
+/* The indices around an item's work, slowest first. */
+typedef struct RowSpace {
+    ExprVars rows;
+    ExprVar *lanes; /* the last row, if it runs along the lanes; else NULL */
+} RowSpace;
+
+/* Merges indices, marks rows (is_row) and fills s, unless the build has
+ * failed. */
+void be_space_choose(Build *b, RowSpace *s);
 
 /* ---- kernel_nest.c ------------------------------------------------------ */
 

@@ -105,9 +105,9 @@ static const OptionRow rows[NUM_OPTS] = {
                     .help = "one copy of each program a device in what --to "
                             "prints"},
     [OPT_EXPLAIN] = {.name = "explain",
-                     .help = "print the program in words instead of making a "
-                             "plan: variables, batches, every inserted "
-                             "operation with its reason, memory"},
+                     .help = "print the program in words: variables, batches, "
+                             "every inserted operation with its reason, "
+                             "memory; a plan is made only where -o says"},
     [OPT_TARGET] = {.name = "target",
                     .arg = "LIST",
                     .help = "x86-64-v3, x86-64-v4 or both: the machines the "
@@ -348,14 +348,23 @@ write_plan(Tfdc *t, IrModule *m, const BeKernels *kernels)
     return st;
 }
 
+/* -o is where the plan goes. */
+static Status
+explain(Tfdc *t, const IrModule *m)
+{
+    Str s = str_new(t->arena);
+    passes_explain(&s, m);
+    return file_write("-", str_text(&s), s.len);
+}
+
 static Status
 finish_module(Tfdc *t, IrModule *m)
 {
     BeKernels kernels = {0};
     if (options_given(t->options, OPT_EXPLAIN)) {
-        Str s = str_new(t->arena);
-        passes_explain(&s, m);
-        return print_text(t, str_text(&s));
+        TRY(explain(t, m));
+        if (!options_given(t->options, OPT_OUT))
+            return OK;
     }
     if (t->to == TO_IR || t->to == TO_PLACED)
         return print_module(t, m);
@@ -457,6 +466,22 @@ check_print_after(Tfdc *t)
                       name);
 }
 
+/* The words go to standard output, and nothing else. */
+static Status
+check_explain(const Options *o)
+{
+    if (!options_given(o, OPT_EXPLAIN))
+        return OK;
+    if (options_given(o, OPT_TO))
+        return status_new(STATUS_USAGE,
+                          "--explain prints, and so does --to: give one");
+    if (!strcmp(options_value(o, OPT_OUT, ""), "-"))
+        return status_new(STATUS_USAGE,
+                          "--explain prints to standard output: give the plan "
+                          "a file, not -o -");
+    return OK;
+}
+
 static Status
 read_options(Tfdc *t)
 {
@@ -475,9 +500,7 @@ read_options(Tfdc *t)
     t->backend = (BeOptions){.targets = options_value(o, OPT_TARGET, NULL),
                              .level = level,
                              .verify = options_given(o, OPT_VERIFY)};
-    if (options_given(o, OPT_EXPLAIN) && options_given(o, OPT_TO))
-        return status_new(STATUS_USAGE,
-                          "--explain prints, and so does --to: give one");
+    TRY(check_explain(o));
     if (t->to == TO_AST && t->from)
         return status_new(STATUS_USAGE, "--to ast needs a program");
     TRY(check_print_after(t));

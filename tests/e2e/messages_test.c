@@ -175,6 +175,8 @@ static const struct {
      "--collectives knows bytes_per_pack, not \"packs\"", 2},
     {"tfdc ok.tfd --explain --to ir",
      "--explain prints, and so does --to: give one", 2},
+    {"tfdc ok.tfd --explain -o -",
+     "--explain prints to standard output: give the plan a file, not -o -", 2},
     {"tfdc ok.tfd --from ir --to ast", "--to ast needs a program", 2},
     {"tfdc ok.tfd --passes fold", "there is no pass \"fold\"", 1},
     {"tfdc ok.tfd --to ptx --target sm_80,sm_90",

@@ -151,6 +151,24 @@ a_program_is_explained(void **state)
                                   "bucket.pack, 12 bytes"));
 }
 
+/* The words are the same with a plan and without one, and the plan is the same
+ * with the words and without. */
+static void
+a_plan_is_made_beside_its_explanation(void **state)
+{
+    Arena *a = *state;
+    const char *dir = work_dir(a);
+    const char *program = arena_printf(a, "%s/program.tfd", dir);
+    write_text(program, "main { print(\"hi\") }\n");
+    Ran words = run_ok(a, "tfdc %s --explain", program);
+    assert_string_equal(run_ok(a, "ls %s", dir).out, "program.tfd\n");
+    Ran both = run_ok(a, "tfdc %s --explain -o %s/both.tfp", program, dir);
+    assert_string_equal(both.out, words.out);
+    run_ok(a, "tfdc %s -o %s/plan.tfp", program, dir);
+    run_ok(a, "cmp %s/both.tfp %s/plan.tfp", dir, dir);
+    assert_string_equal(run_ok(a, "tfd-run %s/both.tfp", dir).out, "hi\n");
+}
+
 int
 main(void)
 {
@@ -165,6 +183,7 @@ main(void)
         cmocka_unit_test(code_prints_as_llvm_and_assembly),
         cmocka_unit_test(every_device_can_be_seen),
         cmocka_unit_test(a_program_is_explained),
+        cmocka_unit_test(a_plan_is_made_beside_its_explanation),
     };
     return cmocka_run_group_tests(tests, new_arena, release_arena);
 }

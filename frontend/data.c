@@ -399,8 +399,12 @@ FeValue *
 method_prefetch(Lower *cx, const FeArgs *in)
 {
     int64_t depth;
-    if (!read_count(cx, in, 0, "the number of elements", 1, &depth))
+    if (!read_count(cx, in, 0, "the number of elements", 0, &depth))
         return &fe_poison;
+    if (depth > IR_MAX_PREFETCH)
+        return fe_error(cx, fe_arg_loc(in, 0),
+                        "at most %d elements are made ahead, not %lld",
+                        IR_MAX_PREFETCH, (long long)depth);
     return with_stage(cx, in, STAGE_prefetch, depth, 0);
 }
 

@@ -13,6 +13,21 @@ smaller(int64_t a, int64_t b)
     return a < b ? a : b;
 }
 
+static int64_t
+larger(int64_t a, int64_t b)
+{
+    return a > b ? a : b;
+}
+
+/* a * b, both not negative; IR_MAX_BYTES if that is more. */
+static int64_t
+bytes_times(int64_t a, int64_t b)
+{
+    int64_t all;
+    bool over = __builtin_mul_overflow(a, b, &all);
+    return over ? IR_MAX_BYTES : smaller(all, IR_MAX_BYTES);
+}
+
 /* ---- how many elements -------------------------------------------------- */
 
 static int64_t
@@ -99,6 +114,67 @@ ir_stage_count(const IrModule *m, const IrDataset *d, int stage)
     return n < 0 ? -1 : count_after(m, s, n);
 }
 
+/* ---- how many are made ahead -------------------------------------------- */
+
+/* n elements of its input are so many after the stage, the last of which may
+ * not be whole. */
+static int64_t
+ahead_after(const IrModule *m, const IrStage *s, int64_t n)
+{
+    int64_t rows, each = 1;
+    switch ((StageKind)s->kind) {
+    case STAGE_batch:
+    case STAGE_lanes:
+    case STAGE_shard:
+        each = s->ints[0];
+        break;
+    case STAGE_window:
+        each = s->ints[1];
+        break;
+    case STAGE_unbatch:
+        rows = count_rows(m, s - 1, n);
+        return rows < 0 ? IR_MAX_PREFETCH : smaller(rows, IR_MAX_PREFETCH);
+    default:
+        break;
+    }
+    return n / each + (n % each > 0);
+}
+
+/* By the greatest prefetch of d and the datasets that it reads, in elements of
+ * d; -1 if there is none. */
+static int64_t
+dataset_ahead(const IrModule *m, const IrDataset *d)
+{
+    int64_t ahead = -1;
+    for (int i = 0; i < d->stages.len; i++) {
+        const IrStage *s = &d->stages.data[i];
+        if (ahead > 0)
+            ahead = ahead_after(m, s, ahead);
+        if (s->other)
+            ahead =
+                larger(ahead, dataset_ahead(m, ir_dataset_find(m, s->other)));
+        if (s->kind == STAGE_prefetch)
+            ahead = larger(ahead, s->ints[0]);
+    }
+    return ahead;
+}
+
+int64_t
+ir_iter_ahead(const IrModule *m, const IrIter *it)
+{
+    int64_t ahead = -1;
+    for (int i = 0; i < it->datasets.len; i++)
+        ahead = larger(
+            ahead, dataset_ahead(m, ir_dataset_find(m, it->datasets.data[i])));
+    return ahead < 0 ? USUAL_STEPS_AHEAD : ahead;
+}
+
+int64_t
+ir_iter_steps(const IrModule *m, const IrIter *it)
+{
+    return 1 + larger(ir_iter_ahead(m, it), 1);
+}
+
 /* ---- how large they are ------------------------------------------------- */
 
 int64_t
@@ -117,13 +193,11 @@ static int64_t
 store_bytes(const IrModule *m, const IrDataset *d, int stage, int64_t most)
 {
     const IrStage *s = &d->stages.data[stage];
-    int64_t n = ir_stage_count(m, d, stage), all;
+    int64_t n = ir_stage_count(m, d, stage);
     int64_t held = n < 0 || (most >= 0 && most < n) ? most : n;
     if (held < 0)
         return 0;
-    int64_t each = ir_element_bytes(m, s) + (int64_t)sizeof(int64_t);
-    bool over = __builtin_mul_overflow(held, each, &all);
-    return over ? IR_MAX_BYTES : smaller(all, IR_MAX_BYTES);
+    return bytes_times(held, ir_element_bytes(m, s) + (int64_t)sizeof(int64_t));
 }
 
 /* What a stage holds itself, beside room for an element of its input. */
@@ -171,11 +245,11 @@ ir_iter_bytes(const IrModule *m, const IrIter *it)
         const IrDataset *d = ir_dataset_find(m, it->datasets.data[i]);
         int64_t element = ir_element_bytes(m, &VEC_LAST(d->stages));
         sum += pipeline_bytes(m, d);
-        most = element > most ? element : most;
+        most = larger(most, element);
     }
-    int elements =
-        it->whole ? m->num_replicas * ITER_STEPS_AHEAD : 1 + ITER_STEPS_AHEAD;
-    return sum + elements * most;
+    int64_t steps = ir_iter_steps(m, it);
+    int64_t elements = it->whole ? m->num_replicas * steps : 1 + steps;
+    return sum + bytes_times(elements, most);
 }
 
 /* ---- devices ------------------------------------------------------------ */
@@ -195,12 +269,6 @@ ir_arenas_bytes(const IrModule *m, int64_t arena)
 /* ---- what launches need ------------------------------------------------- */
 
 enum { MAX_BITS = 46 }; /* no arena is larger */
-
-static int64_t
-larger(int64_t a, int64_t b)
-{
-    return a > b ? a : b;
-}
 
 typedef struct Rooms {
     Arena *arena;

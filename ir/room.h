@@ -11,13 +11,22 @@
 
 #include "ir/ir.h"
 
-enum { ITER_STEPS_AHEAD = 4 }; /* that an iterator holds, or is making */
+enum { USUAL_STEPS_AHEAD = 3 }; /* where no prefetch says how many */
 
 /* How many elements a pass of the stage has at most; -1: unknown, or no end. */
 int64_t ir_stage_count(const IrModule *m, const IrDataset *d, int stage);
 
 /* Bytes of one element after a stage, batches at their bounds. */
 int64_t ir_element_bytes(const IrModule *m, const IrStage *s);
+
+/* How many steps an iterator makes ahead of the one that is used: by the
+ * greatest prefetch of its datasets, in steps. */
+int64_t ir_iter_ahead(const IrModule *m, const IrIter *it);
+
+/* How many it holds: those, and the one that is used.  One that makes none
+ * ahead has room for the next all the same, which is made while the one that is
+ * used is still there. */
+int64_t ir_iter_steps(const IrModule *m, const IrIter *it);
 
 /* Bytes that an iterator's pipeline and its steps take, without its files; a
  * shuffle of what nobody can count is taken to be full. */

@@ -16,7 +16,8 @@ typedef enum StageKind {
 
 enum {
     STAGE_MAX_INTS = 4,
-    IR_MAX_STAGES = 4096 /* of a dataset with all that are in it */
+    IR_MAX_STAGES = 4096, /* of a dataset with all that are in it */
+    IR_MAX_PREFETCH = 65536
 };
 
 /* csv's first integer: whether the first line has names, and whether columns are

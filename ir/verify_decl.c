@@ -407,7 +407,8 @@ static bool
 check_prefetch(Verify *v, const IrStage *s, const Types *in)
 {
     (void)v;
-    return s->ints[0] >= 1 && types_alike(s, in);
+    return s->ints[0] >= 0 && s->ints[0] <= IR_MAX_PREFETCH &&
+           types_alike(s, in);
 }
 
 static bool

@@ -92,6 +92,8 @@ explain_batches(Str *out, const IrModule *m)
                      (long long)n->bound,
                      (long long)m->symbols.data[n->partner].bound);
         }
+        str_addf(out, "; %lld steps made ahead",
+                 (long long)ir_iter_ahead(m, it));
         str_addc(out, '\n');
     }
 }

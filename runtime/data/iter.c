@@ -5,8 +5,10 @@
  * the consumer takes them out.  Both sides only ever wait on two words: how
  * many steps were made, and how many were given back.  Opening the iterator
  * anew begins another pass: the thread drops what it made for the last one.
+ * Steps are numbered over all passes; a word has the lower bits of a number.
  *
- * Without threads the same ring is filled when a step is asked for.
+ * Without threads, and when none is to be made ahead, the same ring is filled
+ * when a step is asked for.
  *
  * A checkpoint has the steps that were made and not taken, and where the maker
  * stands; the maker rests meanwhile, between two steps.
@@ -34,7 +36,8 @@ struct RtIter {
     bool thread_runs;
     bool spin; /* while waiting for the thread */
     pthread_t thread;
-    Slot slots[ITER_STEPS_AHEAD];
+    Slot *slots;
+    int64_t num_slots;
     RtWord made;     /* slots filled so far */
     RtWord released; /* slots given back so far */
     RtWord pass;     /* opened so many times */
@@ -43,16 +46,17 @@ struct RtIter {
     pthread_mutex_t work; /* held while a slot is filled or all is carried */
     uint32_t making;      /* who fills slots: the pass it is in */
     bool more;            /* and whether that goes on */
-    uint32_t next;        /* number of the slot of the next step */
+    uint64_t next;        /* number of the next step */
+    uint64_t oldest;      /* of the oldest one that was not given back */
     bool have_next;       /* it is filled, of this pass, and no end */
     bool ended;
     const RtStep *current; /* in slot next - 1; NULL: none yet */
 };
 
 static Slot *
-slot(RtIter *it, uint32_t number)
+slot(RtIter *it, uint64_t number)
 {
-    return &it->slots[number % ITER_STEPS_AHEAD];
+    return &it->slots[number % (uint64_t)it->num_slots];
 }
 
 /* ---- making ------------------------------------------------------------- */
@@ -69,7 +73,7 @@ make_step(RtIter *it, Slot *s)
 
 /* Makes a step of the pass that is open. */
 static void
-fill_slot(RtIter *it, uint32_t number)
+fill_slot(RtIter *it, uint64_t number)
 {
     Slot *s = slot(it, number);
     pthread_mutex_lock(&it->work);
@@ -83,13 +87,13 @@ fill_slot(RtIter *it, uint32_t number)
 
 /* Waits until a slot is free; false: there is no more work. */
 static bool
-wait_for_room(RtIter *it, uint32_t number)
+wait_for_room(RtIter *it, uint64_t number)
 {
     for (;;) {
         uint32_t released = rt_word_load(&it->released);
         if (atomic_load(&it->quit))
             return false;
-        if (number - released < ITER_STEPS_AHEAD)
+        if ((uint32_t)number - released < it->num_slots)
             return true;
         rt_word_wait(&it->released, released, false);
     }
@@ -114,7 +118,7 @@ static void *
 make_steps(void *arg)
 {
     RtIter *it = arg;
-    for (uint32_t number = rt_word_load(&it->made);
+    for (uint64_t number = rt_word_load(&it->made);
          (it->more || wait_for_pass(it)) && wait_for_room(it, number); number++)
         fill_slot(it, number);
     return NULL;
@@ -126,7 +130,7 @@ make_steps(void *arg)
 static void
 release_slot(RtIter *it)
 {
-    Slot *s = slot(it, rt_word_load(&it->released));
+    Slot *s = slot(it, it->oldest++);
     status_free(s->status);
     s->status = OK;
     rt_word_add(&it->released, 1);
@@ -139,7 +143,7 @@ wait_for_slot(RtIter *it)
     uint32_t pass = rt_word_load(&it->pass);
     for (;;) {
         uint32_t made = rt_word_load(&it->made);
-        if (made == it->next) {
+        if (made == (uint32_t)it->next) {
             rt_word_wait(&it->made, made, it->spin);
             continue;
         }
@@ -156,7 +160,7 @@ next_slot(RtIter *it)
 {
     if (it->threads)
         return wait_for_slot(it);
-    if (rt_word_load(&it->made) == it->next)
+    if (rt_word_load(&it->made) == (uint32_t)it->next)
         fill_slot(it, it->next);
     return slot(it, it->next);
 }
@@ -239,7 +243,7 @@ rt_iter_open(RtIter *it, uint64_t number)
     rt_word_add(&it->pass, 1);
     if (it->threads)
         return it->thread_runs ? OK : start_thread(it);
-    for (; rt_word_load(&it->made) != it->next; it->next++)
+    for (; rt_word_load(&it->made) != (uint32_t)it->next; it->next++)
         release_slot(it);
     return OK;
 }
@@ -273,17 +277,17 @@ static void
 slots_carry(RtIter *it, RtState *s)
 {
     uint32_t pass = rt_word_load(&it->pass), made = rt_word_load(&it->made);
-    uint32_t first = it->next;
-    while (first != made && slot(it, first)->pass != pass)
+    uint64_t first = it->next;
+    while ((uint32_t)first != made && slot(it, first)->pass != pass)
         first++;
-    int64_t count = made - first;
-    rt_state_count(s, &count, ITER_STEPS_AHEAD, 1);
-    for (uint32_t i = 0; i < count; i++)
-        slot_carry(it, slot(it, first + i), s);
+    int64_t count = made - (uint32_t)first;
+    rt_state_count(s, &count, it->num_slots, 1);
+    for (int64_t i = 0; i < count; i++)
+        slot_carry(it, slot(it, first + (uint64_t)i), s);
     if (!s->reads)
         return;
-    const Slot *last = slot(it, (uint32_t)count - 1);
-    it->more = count == 0 || (!last->end && !last->status);
+    const Slot *last = count ? slot(it, (uint64_t)count - 1) : NULL;
+    it->more = !last || (!last->end && !last->status);
     rt_word_store(&it->made, (uint32_t)count);
 }
 
@@ -329,7 +333,9 @@ make_division(RtIter *it, const IrModule *m, const IrIter *iter,
 {
     TRY(rt_division_new(it->arena, m, iter, num_replicas, options,
                         &it->division));
-    for (int i = 0; i < ITER_STEPS_AHEAD; i++)
+    it->num_slots = ir_iter_steps(m, iter);
+    it->slots = NEW_ARRAY(it->arena, Slot, (size_t)it->num_slots);
+    for (int64_t i = 0; i < it->num_slots; i++)
         it->slots[i].step = rt_step_new(it->division);
     return OK;
 }
@@ -342,7 +348,7 @@ rt_iter_new(const IrModule *m, const IrIter *iter, int num_replicas,
     /* RtWord asks for more than an arena aligns to. */
     RtIter *it = (RtIter *)(void *)rt_data_room(a, sizeof(RtIter));
     it->arena = a;
-    it->threads = options->threads;
+    it->threads = options->threads && ir_iter_ahead(m, iter) > 0;
     it->spin = rt_may_spin(num_replicas + 1);
     pthread_mutex_init(&it->work, NULL);
     Status st = make_division(it, m, iter, num_replicas, options);
@@ -371,7 +377,7 @@ rt_iter_close(RtIter *it)
         return;
     if (it->thread_runs)
         end_thread(it);
-    for (int i = 0; i < ITER_STEPS_AHEAD; i++)
+    for (int64_t i = 0; it->slots && i < it->num_slots; i++)
         status_free(it->slots[i].status);
     pthread_mutex_destroy(&it->work);
     arena_release(it->arena);

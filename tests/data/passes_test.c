@@ -30,6 +30,19 @@ static const char *const pipelines[] = {
     "repeat count=2 : i64[3]\n"
     "batch size=2 drop_remainder=0 : i64[b2, 3]\n"
     "shuffle buffer=3 seed=6 reshuffle=1 has_seed=1 : i64[b2, 3]",
+
+    "range start=0 stop=40 : i64\n"
+    "batch size=4 drop_remainder=0 : i64[b4]\n"
+    "prefetch depth=0 : i64[b4]",
+
+    "range start=0 stop=40 : i64\n"
+    "shuffle buffer=10 seed=5 reshuffle=1 has_seed=1 : i64\n"
+    "batch size=4 drop_remainder=0 : i64[b4]\n"
+    "prefetch depth=1 : i64[b4]",
+
+    "range start=0 stop=40 : i64\n"
+    "batch size=4 drop_remainder=0 : i64[b4]\n"
+    "prefetch depth=6 : i64[b4]",
 };
 
 enum { NUM_PIPELINES = sizeof pipelines / sizeof *pipelines };
@@ -192,6 +205,51 @@ an_iterator_may_be_closed_at_any_time(void **state)
     rt_iter_close(NULL);
 }
 
+/* Waits until so many elements were made, or two seconds; none comes after. */
+static void
+expect_made(const char *stages, int want)
+{
+    const struct timespec moment = {0, 5000000};
+    for (int i = 0; i < 400 && pipe_counted < want; i++)
+        nanosleep(&moment, NULL);
+    for (int i = 0; i < 4; i++)
+        nanosleep(&moment, NULL);
+    if (pipe_counted != want)
+        fail_msg("%s\nmakes %d elements, not %d", stages, pipe_counted, want);
+}
+
+/* Batches of 2, one of them in use. */
+static void
+prefetch_says_how_many_are_made_ahead(void **state)
+{
+    static const struct {
+        const char *last;
+        int ahead;
+    } cases[] = {
+        {"", 3},
+        {"prefetch depth=0 : i64[b2]", 0},
+        {"prefetch depth=1 : i64[b2]", 1},
+        {"prefetch depth=2 : i64[b2]", 2},
+        {"prefetch depth=9 : i64[b2]", 9},
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        const char *stages =
+            arena_printf(arena,
+                         "range start=0 stop=100 : i64\n"
+                         "map @counted : i64\n"
+                         "batch size=2 drop_remainder=0 : i64[b2]\n%s",
+                         cases[i].last);
+        Pipe pipe = {.stages = stages, .threads = true};
+        pipe_counted = 0;
+        PipeRun run = pipe_run(arena, &pipe);
+        assert_int_equal(begin_pass(&run, 1), 1);
+        expect_made(stages, 2 * (1 + cases[i].ahead));
+        assert_null(rt_iter_next(run.it));
+        expect_made(stages, 2 * (2 + cases[i].ahead));
+    }
+}
+
 static void
 has_next_takes_nothing(void **state)
 {
@@ -310,6 +368,7 @@ main(void)
         TEST(next_before_open_is_an_error),
         TEST(a_pass_may_follow_one_that_failed),
         TEST(a_thread_keeps_up),
+        TEST(prefetch_says_how_many_are_made_ahead),
         TEST(a_state_goes_on_anywhere),
         TEST(an_iterator_that_was_not_opened_has_a_state),
         TEST(a_state_that_is_damaged_does_no_harm),

@@ -79,16 +79,23 @@ whole(void *self, void *const *in, void *const *out, int64_t rows)
     return OK;
 }
 
+_Atomic int pipe_counted;
+
+static Status
+counted(void *self, void *const *in, void *const *out, int64_t rows)
+{
+    (void)self, (void)rows;
+    *(int64_t *)out[0] = *(const int64_t *)in[0];
+    pipe_counted++;
+    return OK;
+}
+
 static const struct {
     const char *name;
     Function *call;
-} functions[] = {{"twice", twice},
-                 {"pair", pair},
-                 {"sums", sums},
-                 {"halves", halves},
-                 {"no5", no5},
-                 {"odd", odd},
-                 {"whole", whole}};
+} functions[] = {{"twice", twice},   {"pair", pair},      {"sums", sums},
+                 {"halves", halves}, {"no5", no5},        {"odd", odd},
+                 {"whole", whole},   {"counted", counted}};
 
 static RtElementFn
 find_function(void *context, const char *name)
@@ -122,6 +129,9 @@ static const char function_text[] =
     "  return %2\n"
     "}\n"
     "func @no5(%x: i64) host {\n"
+    "  return %x\n"
+    "}\n"
+    "func @counted(%x: i64) host {\n"
     "  return %x\n"
     "}\n"
     "func @odd(%x: i64) host {\n"

@@ -11,6 +11,7 @@
  *   @no5    i64 to itself, but fails on 5
  *   @odd    i64 to whether it is odd, but fails on 99
  *   @whole  i64[b4] to whether it has 4 rows
+ *   @counted i64 to itself, and one more in pipe_counted
  *
  * Steps read as in the cases of tf.distribute: rows in brackets, replicas
  * separated by "/", components by "+", steps by "; ".
@@ -44,6 +45,9 @@ typedef struct PipeRun {
 } PipeRun;
 
 typedef VEC(int64_t) Numbers;
+
+/* How often @counted was called. */
+extern _Atomic int pipe_counted;
 
 /* Fails the test when the pipeline is no IR. */
 Status pipe_open(Arena *a, const Pipe *pipe, PipeRun *out) MUST_USE;

@@ -279,6 +279,15 @@ static const char *const hungry[] = {
     "  for x in distribute(d) { t += reduce(sum, run f(x)) }\n"
     "  print(\"{t}\")\n"
     "}\n",
+    /* what it makes ahead */
+    "dataset d = range(100000).map(fn(i) = fill((64,), f32(i)))"
+    ".batch(1000).prefetch(80)\n"
+    "fn f(x) = sum(x)\n"
+    "main {\n"
+    "  mut t = 0.0\n"
+    "  for x in distribute(d) { t += reduce(sum, run f(x)) }\n"
+    "  print(\"{t}\")\n"
+    "}\n",
 };
 
 static void

@@ -31,6 +31,9 @@ with_dataset(Arena *a, const char *stages)
                                  "symbols b4 <= 4 alone\n"
                                  "dataset @three {\n"
                                  "range start=0 stop=3 : i64\n}\n"
+                                 "dataset @deep {\n"
+                                 "range start=0 stop=3 : i64\n"
+                                 "prefetch depth=12 : i64\n}\n"
                                  "dataset @d {\n%s\n}\n"
                                  "iter @it of @d shard auto\n"
                                  "func @wide(%%x: u8) host {\n"
@@ -175,6 +178,52 @@ iterators_hold_what_they_keep(void **state)
                      ELEMENT + 100 * STORED + 32 + 5 * 40);
 }
 
+/* Steps, of the elements that a prefetch says; memory goes with them. */
+static void
+steps_are_made_ahead(void **state)
+{
+#define RANGE "range start=0 stop=100 : i64\n"
+#define BATCH "batch size=4 drop_remainder=0 : i64[b4]\n"
+#define PREFETCH(n, type) "prefetch depth=" #n " : " #type "\n"
+    static const struct {
+        const char *stages;
+        int64_t ahead;
+    } cases[] = {
+        {RANGE, 3},
+        {RANGE PREFETCH(0, i64), 0},
+        {RANGE PREFETCH(1, i64), 1},
+        {RANGE PREFETCH(65536, i64), 65536},
+        {RANGE PREFETCH(2, i64) PREFETCH(5, i64) PREFETCH(1, i64), 5},
+        {RANGE PREFETCH(8, i64) BATCH, 2},
+        {RANGE PREFETCH(9, i64) BATCH, 3},
+        {RANGE PREFETCH(0, i64) BATCH, 0},
+        {RANGE PREFETCH(1, i64) BATCH PREFETCH(2, i64[b4]), 2},
+        {RANGE BATCH PREFETCH(2, i64[b4]) "unbatch : i64", 8},
+        {RANGE BATCH PREFETCH(65536, i64[b4]) "unbatch : i64", 65536},
+        {RANGE PREFETCH(9, i64) "window size=4 stride=3 : i64[4]", 3},
+        {RANGE PREFETCH(9, i64) "lanes num=3 : i64[3]", 3},
+        {RANGE PREFETCH(9, i64) "shard num=2 index=0 : i64", 5},
+        {RANGE PREFETCH(9, i64) "skip count=2 : i64", 9},
+        {RANGE "zip with @deep : i64, i64", 12},
+        {RANGE PREFETCH(20, i64) "zip with @deep : i64, i64", 20},
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        Arena *a = arena_new(NULL, "test");
+        const IrModule *m = with_dataset(a, cases[i].stages);
+        const IrIter *it = m->iters.data[0];
+        if (ir_iter_ahead(m, it) != cases[i].ahead)
+            fail_msg("%s\nmakes %lld steps ahead, not %lld", cases[i].stages,
+                     (long long)ir_iter_ahead(m, it),
+                     (long long)cases[i].ahead);
+        arena_release(a);
+    }
+    assert_int_equal(iter_bytes(RANGE), 5 * 8);
+    assert_int_equal(iter_bytes(RANGE PREFETCH(0, i64)), 8 + 3 * 8);
+    assert_int_equal(iter_bytes(RANGE PREFETCH(1, i64)), 8 + 3 * 8);
+    assert_int_equal(iter_bytes(RANGE PREFETCH(10, i64)), 8 + 12 * 8);
+}
+
 /* Host operands are put behind the program, and behind the rows that are made
  * before the launch or in the loop it stands in. */
 static void
@@ -225,6 +274,7 @@ main(void)
         cmocka_unit_test(iterators_hold_what_they_shuffle_and_batch),
         cmocka_unit_test(whole_elements_are_held_for_each_replica),
         cmocka_unit_test(iterators_hold_what_they_keep),
+        cmocka_unit_test(steps_are_made_ahead),
         cmocka_unit_test(launches_find_room_behind_rows_and_programs),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -190,6 +190,21 @@ status_of_fault(const RtRun *run, RtActor *actor)
     return status_new(f->kind, "%s", str_text(&f->text));
 }
 
+/* There may be no checkpoint of where it ended: the data did not come. */
+static Status
+status_of_interrupt(const RtRun *run)
+{
+    const RtResume *r = &run->resume;
+    long long steps = run->stats.steps;
+    if (r->folder && r->step < run->stats.steps)
+        return status_new(STATUS_STOPPED,
+                          "interrupted after %lld steps, waiting for data; "
+                          "--resume goes on after step %lld",
+                          steps, (long long)r->step);
+    return status_new(STATUS_STOPPED, "interrupted after %lld steps%s", steps,
+                      r->folder ? "; --resume goes on from there" : "");
+}
+
 /* The first fault of main, or of the replica of lowest number. */
 static Status
 status_of_run(RtRun *run)
@@ -201,10 +216,7 @@ status_of_run(RtRun *run)
             return status_of_fault(run, &run->replicas[i]);
     }
     TRY(rt_end_checkpoints(run));
-    return status_new(STATUS_STOPPED, "interrupted after %lld steps%s",
-                      (long long)run->stats.steps,
-                      run->resume.folder ? "; --resume goes on from there"
-                                         : "");
+    return status_of_interrupt(run);
 }
 
 static Status

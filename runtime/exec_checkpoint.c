@@ -301,6 +301,7 @@ write_checkpoint(RtInvocation *main, int64_t safepoint)
     events_carry(run, &r->written);
     TRY(main_carry(run, main, &safepoint, &r->written));
     rt_checkpoints_write(r->folder, run->stats.steps, &r->written, run->events);
+    r->step = run->stats.steps;
     return OK;
 }
 
@@ -320,7 +321,7 @@ go_on(RtRun *run, RtInvocation *main)
     TRY(status_note(main_carry(run, main, &main->call.resume, &r->read),
                     "resuming from a checkpoint in \"%s\"",
                     run->options->checkpoint_dir));
-    run->stats.resumed = run->stats.steps;
+    run->stats.resumed = r->step = run->stats.steps;
     rt_progress_resume(&run->progress, run->stats.steps);
     arena_release(r->arena);
     r->arena = NULL;

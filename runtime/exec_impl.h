@@ -98,7 +98,8 @@ struct RtInvocation {
 /* Notes the first fault of an actor, stops all replicas, gives END_FAULT. */
 int32_t rt_fault(RtInvocation *inv, const RtHostOp *h, StatusKind kind,
                  const char *format, ...) __attribute__((format(printf, 4, 5)));
-/* The same for a failure from below, which it takes over. */
+/* The same for a failure from below, which it takes over.  One that is stopped
+ * has failed in nothing: END_STOPPED. */
 int32_t rt_fault_status(RtInvocation *inv, const RtHostOp *h, Status st);
 
 /* ---- functions --------------------------------------------------------- */
@@ -173,6 +174,7 @@ typedef struct RtSafepoint {
 typedef struct RtResume {
     RtCheckpoints *folder; /* NULL: none are made */
     RtState written;       /* of the last one */
+    int64_t step;          /* after which it was made */
     int64_t bytes;         /* about what it takes */
     RtSafepoint *safepoints;
     int num_safepoints;
@@ -194,6 +196,7 @@ struct RtRun {
     RtCode *code;
     RtColl *coll;
     double timeout; /* of collectives */
+    double gives_up; /* when an interrupted run waits no more; 0: not noticed */
     int num_replicas;
     const char *const *device_names;
     RtDevice **devices; /* for each replica; NULL: not opened */

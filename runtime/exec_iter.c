@@ -4,6 +4,7 @@
  * All sources are opened when the run begins, so that a file that is missing
  * is found then and not after hours.
  */
+#include <math.h>
 #include <string.h>
 #include "ir/build.h"
 #include "ir/hooks.h"
@@ -84,6 +85,24 @@ new_element(void *context, const char *name)
     return (RtElementFn){call_element, e};
 }
 
+/* ---- interrupts --------------------------------------------------------- */
+
+/* With checkpoints the step at hand is finished (D19), for which its data are
+ * waited for; but a pipeline may be at work for ever and give none. */
+static bool
+gives_up(void *context)
+{
+    enum { PATIENCE = 10 }; /* seconds */
+    RtRun *run = context;
+    if (!rt_is_interrupted(run))
+        return false;
+    double now = rt_seconds();
+    if (run->gives_up == 0)
+        run->gives_up =
+            now + (rt_step_breaker(run) ? 0 : fmin(run->timeout, PATIENCE));
+    return now >= run->gives_up;
+}
+
 /* ---- opening and closing ------------------------------------------------ */
 
 /* The bounds of its rows, whichever symbols stand for them. */
@@ -118,6 +137,8 @@ rt_open_iterators(RtRun *run)
                              .threads = run->options->pipeline_threads,
                              .function = new_element,
                              .context = run,
+                             .stop = gives_up,
+                             .stop_context = run,
                              .file_bytes = &run->stats.file_bytes};
     if (!run->iterators)
         list_iterators(run);

@@ -40,6 +40,10 @@ int32_t
 rt_fault_status(RtInvocation *inv, const RtHostOp *h, Status st)
 {
     RtFault *fault = &inv->actor->fault;
+    if (status_kind(st) == STATUS_STOPPED) {
+        status_free(st);
+        return END_STOPPED;
+    }
     if (fault->op) {
         status_free(st);
     } else {

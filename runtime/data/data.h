@@ -33,6 +33,11 @@ typedef struct RtDataOptions {
     /* The function called name; asked once, when the iterator is made. */
     RtElementFn (*function)(void *context, const char *name);
     void *context;
+    /* Whether nobody is to wait for elements any longer, which ends them with
+     * STATUS_STOPPED: asked while there are none, by the thread that waits.
+     * NULL: everybody waits. */
+    bool (*stop)(void *stop_context);
+    void *stop_context;
     int64_t *file_bytes; /* the sizes of opened files are added; may be NULL */
 } RtDataOptions;
 
@@ -53,7 +58,8 @@ Status rt_iter_open(RtIter *it, uint64_t number) MUST_USE;
 /* How often it was opened. */
 uint32_t rt_iter_passes(const RtIter *it);
 
-/* Whether a replica has data for another step.  An error ends the pass. */
+/* Whether a replica has data for another step.  An error ends the pass; one
+ * that was stopped can only be closed. */
 Status rt_iter_has_next(RtIter *it, bool *out) MUST_USE;
 
 /* Goes on to the next step's data: an error when there is none. */
@@ -69,7 +75,8 @@ int64_t rt_iter_all_rows(const RtIter *it);
 /* Where the iterator stands, to a state or back from one: passes, steps made
  * ahead, what every stage holds.  One that reads must be new; if the state does
  * not fit (rt_state_end) it can only be closed.  The current step is not in it.
- * An error is the machine's: no thread. */
+ * An error is the machine's (no thread), or that somebody asked to stop while a
+ * step was being made. */
 Status rt_iter_carry(RtIter *it, RtState *s) MUST_USE;
 
 /* Ends its thread and frees it.  NULL is allowed. */

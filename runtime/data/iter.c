@@ -16,6 +16,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 #include <string.h>
+#include <time.h>
 #include "ir/build.h"
 #include "ir/room.h"
 #include "runtime/base/thread.h"
@@ -43,6 +44,8 @@ struct RtIter {
     RtWord pass;     /* opened so many times */
     _Atomic uint64_t number; /* that the open pass has in the dataset */
     _Atomic bool quit;
+    bool (*stop)(void *); /* of who takes steps; NULL: never */
+    void *stop_context;
     pthread_mutex_t work; /* held while a slot is filled or all is carried */
     uint32_t making;      /* who fills slots: the pass it is in */
     bool more;            /* and whether that goes on */
@@ -57,6 +60,31 @@ static Slot *
 slot(RtIter *it, uint64_t number)
 {
     return &it->slots[number % (uint64_t)it->num_slots];
+}
+
+/* ---- stopping ----------------------------------------------------------- */
+
+/* Who takes steps asks the one who made the iterator; its thread, it. */
+static bool
+is_stopped(const RtIter *it)
+{
+    return it->stop && it->stop(it->stop_context);
+}
+
+static bool
+is_quitting(void *self)
+{
+    const RtIter *it = self;
+    return atomic_load_explicit(&it->quit, memory_order_relaxed);
+}
+
+static RtDataOptions
+options_of_thread(RtIter *it, const RtDataOptions *options)
+{
+    RtDataOptions own = *options;
+    own.stop = is_quitting;
+    own.stop_context = it;
+    return own;
 }
 
 /* ---- making ------------------------------------------------------------- */
@@ -136,7 +164,8 @@ release_slot(RtIter *it)
     rt_word_add(&it->released, 1);
 }
 
-/* The slot of the next step, filled, after dropping those of older passes. */
+/* The slot of the next step, filled, after dropping those of older passes; NULL
+ * if it is not to be waited for. */
 static Slot *
 wait_for_slot(RtIter *it)
 {
@@ -144,7 +173,9 @@ wait_for_slot(RtIter *it)
     for (;;) {
         uint32_t made = rt_word_load(&it->made);
         if (made == (uint32_t)it->next) {
-            rt_word_wait(&it->made, made, it->spin);
+            if (rt_word_wait(&it->made, made, it->spin) == made &&
+                is_stopped(it))
+                return NULL;
             continue;
         }
         Slot *s = slot(it, it->next);
@@ -172,6 +203,8 @@ rt_iter_has_next(RtIter *it, bool *out)
         return status_new(STATUS_INPUT, "an iterator that was not opened");
     if (!it->ended && !it->have_next) {
         Slot *s = next_slot(it);
+        if (!s)
+            return rt_data_stopped();
         Status st = s->status;
         s->status = OK;
         it->ended = s->end || st;
@@ -306,10 +339,25 @@ pass_carry(RtIter *it, RtState *s)
     rt_division_carry(it->division, s);
 }
 
+/* The maker may never come to rest. */
+static Status
+wait_for_rest(RtIter *it)
+{
+    struct timespec until;
+    for (;;) {
+        clock_gettime(CLOCK_MONOTONIC, &until);
+        until.tv_sec++;
+        if (!pthread_mutex_clocklock(&it->work, CLOCK_MONOTONIC, &until))
+            return OK;
+        if (is_stopped(it))
+            return rt_data_stopped();
+    }
+}
+
 Status
 rt_iter_carry(RtIter *it, RtState *s)
 {
-    pthread_mutex_lock(&it->work);
+    TRY(wait_for_rest(it));
     uint32_t pass = rt_word_load(&it->pass);
     uint64_t number = atomic_load(&it->number);
     rt_state_u32(s, &pass);
@@ -331,8 +379,8 @@ static Status
 make_division(RtIter *it, const IrModule *m, const IrIter *iter,
               int num_replicas, const RtDataOptions *options)
 {
-    TRY(rt_division_new(it->arena, m, iter, num_replicas, options,
-                        &it->division));
+    RtDataOptions own = it->threads ? options_of_thread(it, options) : *options;
+    TRY(rt_division_new(it->arena, m, iter, num_replicas, &own, &it->division));
     it->num_slots = ir_iter_steps(m, iter);
     it->slots = NEW_ARRAY(it->arena, Slot, (size_t)it->num_slots);
     for (int64_t i = 0; i < it->num_slots; i++)
@@ -349,6 +397,8 @@ rt_iter_new(const IrModule *m, const IrIter *iter, int num_replicas,
     RtIter *it = (RtIter *)(void *)rt_data_room(a, sizeof(RtIter));
     it->arena = a;
     it->threads = options->threads && ir_iter_ahead(m, iter) > 0;
+    it->stop = options->stop;
+    it->stop_context = options->stop_context;
     it->spin = rt_may_spin(num_replicas + 1);
     pthread_mutex_init(&it->work, NULL);
     Status st = make_division(it, m, iter, num_replicas, options);

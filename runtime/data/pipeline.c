@@ -77,11 +77,21 @@ rt_stage_place(const RtNode *n)
 /* ---- chains ------------------------------------------------------------- */
 
 Status
+rt_data_stopped(void)
+{
+    return status_new(STATUS_STOPPED, "no more data are waited for");
+}
+
+/* A stage may ask its input for ever, and none would ever be given: so whoever
+ * asks is asked first. */
+Status
 rt_node_next(RtNode *n, RtElement *e, bool *end)
 {
     *end = n->ended;
     if (n->ended)
         return OK;
+    if (n->stop && n->stop(n->stop_context))
+        return rt_data_stopped();
     TRY(n->ops->next(n, e, end));
     n->ended = *end;
     return OK;
@@ -159,6 +169,8 @@ rt_pipeline_new(Arena *arena, const IrModule *m, const IrDataset *d,
                       .arena = arena,
                       .bytes = component_bytes(arena, m, stage),
                       .seed = options->seed,
+                      .stop = options->stop,
+                      .stop_context = options->stop_context,
                       .site = site + (uint32_t)i};
         TRY(status_note(make_node(n, options), "opening the dataset \"%s\"",
                         d->name));

@@ -663,6 +663,139 @@ interrupts_come_at_any_time(void **state)
     pthread_join(other, NULL);
 }
 
+/* Two steps, and then no element ever passes. */
+static const char never[] =
+    "symbols b <= 4 alone, n <= 2, N <= 4\n"
+    "dataset @more {\n"
+    "  range start=8 stop=9 : i64\n"
+    "  repeat count=-1 : i64\n"
+    "}\n"
+    "dataset @d {\n"
+    "  range start=0 stop=8 : i64\n"
+    "  concat with @more : i64\n"
+    "  filter @few : i64\n"
+    "  batch size=4 drop_remainder=0 : i64[b]\n"
+    "%s"
+    "}\n"
+    "iter @it of @d shard auto rows n\n"
+    "func @few(%%x: i64) host {\n"
+    "  %%8: i64 = constant {dims=[] dtype=i64 data=[8]}\n"
+    "  %%0: bool = lt %%x, %%8\n"
+    "  return %%0\n"
+    "}\n"
+    "func @main() main {\n"
+    "  iter_open {iter=@it}\n"
+    "  while {\n"
+    "    %%0: bool = iter_has_next {iter=@it}\n"
+    "    yield %%0\n"
+    "  } {\n"
+    "    %%x: i64[n] per_replica = iter_next {iter=@it}\n"
+    "    run {\n"
+    "      %%1: i64 per_replica = sum %%x {axes=[0]}\n"
+    "      %%2: i64 mirrored = all_reduce %%1 {op=sum}\n"
+    "      print %%2 {format=\"{}\"}\n"
+    "      yield\n"
+    "    }\n"
+    "    yield\n"
+    "  }\n"
+    "  return\n"
+    "}\n";
+
+typedef struct Waiting {
+    atomic_int steps;
+    atomic_bool interrupted;
+} Waiting;
+
+static void
+count_step(void *data, int64_t step)
+{
+    atomic_store(&((Waiting *)data)->steps, (int)step);
+}
+
+static void *
+interrupt_while_it_waits(void *data)
+{
+    Waiting *w = data;
+    while (atomic_load(&w->steps) < 2)
+        usleep(1000);
+    usleep(200000);
+    atomic_store(&w->interrupted, true);
+    return NULL;
+}
+
+/* Runs it until it waits for data that do not come, and interrupts it. */
+static Result
+wait_for_ever(RtOptions options, bool ahead)
+{
+    Waiting w = {0};
+    pthread_t other;
+    options.interrupted = &w.interrupted;
+    options.on_step = count_step;
+    options.on_step_data = &w;
+    options.pipeline_threads = true;
+    const char *text = arena_printf(
+        arena, never, ahead ? "" : "  prefetch depth=0 : i64[b]\n");
+    pthread_create(&other, NULL, interrupt_while_it_waits, &w);
+    Result r = run_with(program(2, text), options);
+    pthread_join(other, NULL);
+    return r;
+}
+
+static void
+an_interrupt_ends_the_wait_for_data(void **state)
+{
+    (void)state;
+    for (int ahead = 0; ahead < 2; ahead++) {
+        Result r = wait_for_ever((RtOptions){0}, ahead);
+        assert_non_null(r.st);
+        assert_int_equal(status_kind(r.st), STATUS_STOPPED);
+        assert_string_equal(status_message(r.st), "interrupted after 2 steps");
+        assert_string_equal(r.out, "6\n22\n");
+        status_free(r.st);
+    }
+}
+
+/* What becomes of it with a checkpoint after so many steps: whatever there is
+ * in the folder, it is removed. */
+static Result
+wait_with_checkpoints(int64_t every)
+{
+    char folder[] = "/tmp/tfd-exec-XXXXXX";
+    assert_non_null(mkdtemp(folder));
+    Result r = wait_for_ever(
+        (RtOptions){.checkpoint_dir = folder, .every = every, .timeout = 0.1},
+        true);
+    assert_non_null(r.st);
+    assert_int_equal(status_kind(r.st), STATUS_STOPPED);
+    unlink(arena_printf(arena, "%s/step-0.ckpt", folder));
+    unlink(arena_printf(arena, "%s/step-2.ckpt", folder));
+    assert_int_equal(rmdir(folder), 0);
+    return r;
+}
+
+/* The step at hand would be finished first, but it does not begin. */
+static void
+data_are_waited_for_a_while_before_a_checkpoint(void **state)
+{
+    (void)state;
+    Result r = wait_with_checkpoints(1000);
+    assert_string_equal(status_message(r.st),
+                        "interrupted after 2 steps, waiting for data; "
+                        "--resume goes on after step 0");
+    status_free(r.st);
+}
+
+/* A checkpoint waits for the iterator's thread to come to rest, and it may be
+ * looking for the third step already. */
+static void
+an_interrupt_ends_the_wait_for_a_checkpoint(void **state)
+{
+    (void)state;
+    Result r = wait_with_checkpoints(2);
+    assert_non_null(strstr(status_message(r.st), "interrupted after 2 steps"));
+    status_free(r.st);
+}
+
 int
 main(int argc, char **argv)
 {
@@ -683,6 +816,9 @@ main(int argc, char **argv)
         cmocka_unit_test(damages_are_named),
         cmocka_unit_test(interrupts_end_after_a_step),
         cmocka_unit_test(interrupts_come_at_any_time),
+        cmocka_unit_test(an_interrupt_ends_the_wait_for_data),
+        cmocka_unit_test(data_are_waited_for_a_while_before_a_checkpoint),
+        cmocka_unit_test(an_interrupt_ends_the_wait_for_a_checkpoint),
     };
     char *bytes;
     Arena *a = arena_new(NULL, "object");

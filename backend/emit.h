@@ -220,7 +220,7 @@ Val emit_to_memory(BeUnit *u, DType t, Val x);
 void emit_load(Emit *e, const KNode *n);
 void emit_store(Emit *e, const KNode *n);
 
-/* ---- arithmetic (emit_map.c, emit_cast.c, emit_maths.c) ------------------ */
+/* ---- arithmetic (emit_map.c, emit_maths.c) ------------------------------ */
 
 /* op of values of dtype t (the first operand's that is not a condition), all
  * scalars or all vectors. */

@@ -215,8 +215,8 @@ be_kernel_walk(KBlock *b, void (*visit)(KNode *n, void *data), void *data)
     }
 }
 
-int
-be_kernel_num_parts(const BeKernel *k)
+static int
+num_parts(const BeKernel *k)
 {
     return k->parts.len ? k->parts.len : 1;
 }
@@ -224,7 +224,7 @@ be_kernel_num_parts(const BeKernel *k)
 int
 be_kernel_part_arrays(const BeKernel *k, KRole role)
 {
-    return k->arrays[role].len / be_kernel_num_parts(k);
+    return k->arrays[role].len / num_parts(k);
 }
 
 static Dim

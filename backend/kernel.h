@@ -212,9 +212,7 @@ BeKernel *be_kernel_build(Arena *a, const IrOp *op, Diag *d);
 
 /* The number of items. */
 Dim be_kernel_items(const BeKernel *k);
-/* Of its parts: how many, at least 1, and how many arrays of a role each has.
- */
-int be_kernel_num_parts(const BeKernel *k);
+/* How many arrays of a role each of its parts has; all, if it has none. */
 int be_kernel_part_arrays(const BeKernel *k, KRole role);
 
 /* Text of one kernel; that of be_kernel_parse prints the same again. */

@@ -303,19 +303,6 @@ be_extract(BeUnit *u, Val v, int first, int count)
     return shuffle(u, v, LLVMGetUndef(LLVMTypeOf(v)), first, count);
 }
 
-Val
-be_concat(BeUnit *u, const Val *parts, int num)
-{
-    Val level[64];
-    memcpy(level, parts, (size_t)num * sizeof *parts);
-    for (; num > 1; num /= 2) {
-        int lanes = be_lanes(LLVMTypeOf(level[0]));
-        for (int i = 0; i < num / 2; i++)
-            level[i] = shuffle(u, level[2 * i], level[2 * i + 1], 0, 2 * lanes);
-    }
-    return level[0];
-}
-
 /* The lanes of x and y that a step of a transposition puts into the first
  * (high: second) of two rows. */
 static Val

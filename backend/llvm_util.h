@@ -122,8 +122,6 @@ Val be_max(BeUnit *u, Val x, Val y);
 Val be_splat(BeUnit *u, Val x, int lanes);
 /* lanes first .. first + count of v. */
 Val be_extract(BeUnit *u, Val v, int first, int count);
-/* parts of equal type one after the other; num is a power of two. */
-Val be_concat(BeUnit *u, const Val *parts, int num);
 
 /* Transposes a square of num rows of num lanes, a power of two up to 64. */
 void be_transpose(BeUnit *u, Val *rows, int num);

@@ -20,9 +20,9 @@ static const AstFieldInfo no_fields[] = {{NULL, AST_FIELD_NODE, 0}};
 
 const AstKindInfo ast_kind_info[NUM_AST_KINDS] = {
 #define AST(KIND, member, level, what, text)                                   \
-    [AST_##KIND] = {#member, what, text, AST_LEVEL_##level, member##_fields},
+    [AST_##KIND] = {what, text, AST_LEVEL_##level, member##_fields},
 #define LEAF(KIND, level, what, text)                                          \
-    [AST_##KIND] = {text, what, text, AST_LEVEL_##level, no_fields},
+    [AST_##KIND] = {what, text, AST_LEVEL_##level, no_fields},
 #include "frontend/ast.def"
 };
 
@@ -72,12 +72,6 @@ const char *
 ast_what(const AstNode *n)
 {
     return ast_kind_info[n->kind].what;
-}
-
-const char *
-ast_kind_name(AstKind kind)
-{
-    return ast_kind_info[kind].name;
 }
 
 const char *

@@ -81,8 +81,6 @@ AstNode *ast_next_child(AstIter *it);
 
 /* "a call", "a name": for messages. */
 const char *ast_what(const AstNode *n);
-/* "call": for a debugger. */
-const char *ast_kind_name(AstKind kind);
 /* "+", "and". */
 const char *ast_op_text(AstOp op);
 /* Whether n can stand where an expression does. */

@@ -35,7 +35,7 @@ enum {
 };
 
 typedef struct AstKindInfo {
-    const char *name, *what, *text;
+    const char *what, *text;
     int level;
     const AstFieldInfo *fields;
 } AstKindInfo;

@@ -76,8 +76,6 @@ bool fe_arg_axes(Lower *cx, const FeArgs *in, int i, int rank, FeAxes *out);
 
 /* ---- strings (text.c) ---------------------------------------------------- */
 
-/* Argument i as a string: what is none becomes a hole. */
-FeValue *fe_arg_as_text(Lower *cx, const FeArgs *in, int i);
 /* A new operation with n operands, those of the text's holes, and the text as
  * its format; to be emitted. */
 IrOp *fe_text_op(Lower *cx, IrOpKind kind, int n, IrValue *const *first,

@@ -77,11 +77,9 @@ typedef struct FeLoop {
 /* Executes statements in cx->scope to their end, through early exits.  The
  * value of the return that ends them, or NULL when none does. */
 FeValue *fe_exec(Lower *cx, const AstList *stmts); /* lower_control.c */
-/* Whether n has a break or continue of a loop around n, or a return; whether it
- * has such a break. */
-bool fe_has_exit(const AstNode *n);
+/* Whether n has a break of a loop around n. */
 bool fe_has_break(const AstNode *n);
-void fe_exec_for(Lower *cx, const AstNode *n); /* lower_loop.c */
+void fe_exec_for(Lower *cx, const AstNode *n); /* lower_for.c */
 void fe_exec_while(Lower *cx, const AstNode *n);
 /* Any other statement. */
 void fe_exec_simple(Lower *cx, const AstNode *n); /* lower_stmt.c */

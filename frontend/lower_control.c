@@ -36,6 +36,8 @@ struct FeExits {
 
 /* ---- ways out ----------------------------------------------------------- */
 
+/* Whether n has a break or continue of a loop around n, or a return; or such a
+ * break. */
 static bool
 has_exit(const AstNode *n, bool only_break)
 {
@@ -59,12 +61,6 @@ has_exit(const AstNode *n, bool only_break)
         if (has_exit(child, only_break))
             return true;
     return false;
-}
-
-bool
-fe_has_exit(const AstNode *n)
-{
-    return has_exit(n, false);
 }
 
 bool
@@ -255,7 +251,7 @@ exec_stmt(Lower *cx, const AstNode *n, const Rest *after, FeValue **value)
         *value = exec_break(cx, n);
         return true;
     case AST_IF:
-        if (fe_has_exit(n)) {
+        if (has_exit(n, false)) {
             *value = exec_if(cx, n, after);
             return true;
         }
@@ -351,7 +347,7 @@ eval_else(Lower *cx, const void *data)
 FeValue *
 fe_eval_if(Lower *cx, const AstNode *n)
 {
-    if (fe_has_exit(n))
+    if (has_exit(n, false))
         return fe_error(cx, n->loc,
                         "return, break and continue do not stand "
                         "in an if that gives a value");

@@ -65,8 +65,8 @@ fe_slices_type(const FeValue *slices)
 
 /* ---- the whole ---------------------------------------------------------- */
 
-FeValue *
-fe_slices_dense(Lower *cx, const FeValue *slices, Loc loc)
+static FeValue *
+dense(Lower *cx, const FeValue *slices, Loc loc)
 {
     IrType t = fe_slices_type(slices);
     IrValue *values = fe_operand(cx, fe_slices_values(slices), loc);
@@ -83,7 +83,7 @@ builtin_dense(Lower *cx, const FeArgs *in)
 {
     FeValue *v = fe_arg(in, 0);
     if (fe_is_slices(v))
-        return fe_slices_dense(cx, v, in->loc);
+        return dense(cx, v, in->loc);
     return fe_value_tensor(cx->arena, fe_operand(cx, v, fe_arg_loc(in, 0)));
 }
 
@@ -233,7 +233,7 @@ fe_slices_unary(Lower *cx, AstOp op, FeValue *x, Loc loc)
 static FeValue *
 whole(Lower *cx, FeValue *v, Loc loc)
 {
-    return fe_is_slices(v) ? fe_slices_dense(cx, v, loc) : v;
+    return fe_is_slices(v) ? dense(cx, v, loc) : v;
 }
 
 FeValue *

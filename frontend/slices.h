@@ -27,8 +27,6 @@ FeValue *fe_slices_with(Lower *cx, const FeValue *like, FeValue *values,
 
 /* The dtype and shape of the whole. */
 IrType fe_slices_type(const FeValue *slices);
-/* The whole as a tensor. */
-FeValue *fe_slices_dense(Lower *cx, const FeValue *slices, Loc loc);
 
 /* Arithmetic where one operand is slices: sums put them one behind the other,
  * a factor or divisor that is a number goes into the values, with a tensor they

@@ -177,8 +177,9 @@ builtin_text(Lower *cx, const FeArgs *in)
 
 /* ---- print and assert --------------------------------------------------- */
 
-FeValue *
-fe_arg_as_text(Lower *cx, const FeArgs *in, int i)
+/* Argument i as a string: what is none becomes a hole. */
+static FeValue *
+arg_as_text(Lower *cx, const FeArgs *in, int i)
 {
     Builder b = builder_new(cx);
     b.ok = add_value(&b, fe_arg(in, i), "", fe_arg_loc(in, i));
@@ -207,7 +208,7 @@ builtin_print(Lower *cx, const FeArgs *in)
                         "print stands in main and in steps, and "
                         "this is %s",
                         fe_context_name(cx->context));
-    FeValue *text = fe_arg_as_text(cx, in, 0);
+    FeValue *text = arg_as_text(cx, in, 0);
     if (fe_is_poison(text))
         return text;
     return fe_emit(cx, fe_text_op(cx, OP_print, 0, NULL, &text->text, in->loc));
@@ -217,7 +218,7 @@ FeValue *
 builtin_assert(Lower *cx, const FeArgs *in)
 {
     IrValue *condition = fe_operand(cx, fe_arg(in, 0), fe_arg_loc(in, 0));
-    FeValue *text = fe_arg_as_text(cx, in, 1);
+    FeValue *text = arg_as_text(cx, in, 1);
     if (!condition || fe_is_poison(text))
         return &fe_poison;
     return fe_emit(

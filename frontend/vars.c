@@ -80,9 +80,10 @@ initial_value(Lower *cx, const IrVar *v, FeValue *init, IrVar *of, Loc loc)
     return fe_broadcast(cx, x, t->rank, t->dims, loc);
 }
 
-bool
-fe_var_make_init(Lower *cx, IrVar *v, FeScope *scope, const AstNode *init,
-                 IrVar *of)
+/* Makes function NAME.init of v, whose value init is worth in scope; a function
+ * is called with `of`, a variable, when there is one.  False with a message. */
+static bool
+make_init(Lower *cx, IrVar *v, FeScope *scope, const AstNode *init, IrVar *of)
 {
     FeRegion saved;
     v->init = intern(cx->names, fe_format(cx, "%s.init", v->name));
@@ -235,7 +236,7 @@ declare(Lower *cx, const AstNode *n, FeValue *colocate)
     if (!read_type(cx, n->var.type, &v->type) || !read_attributes(cx, v, n) ||
         !read_colocate(cx, v, n, colocate) ||
         !check_partition(cx, n->var.partition) ||
-        !fe_var_make_init(cx, v, cx->scope, n->var.init, NULL))
+        !make_init(cx, v, cx->scope, n->var.init, NULL))
         return &fe_poison;
     read_trainable(v, n);
     forget_sync(cx->module, v);
@@ -338,8 +339,8 @@ fe_vars_finish(Lower *cx)
     for (int i = 0; i < vars->slots.len; i++) {
         const FeSlot *s = vars->slots.data[i];
         for (int k = 0; k < s->vars.len; k++)
-            fe_var_make_init(cx, s->vars.data[k].var, s->scope, s->init,
-                             s->vars.data[k].of);
+            make_init(cx, s->vars.data[k].var, s->scope, s->init,
+                      s->vars.data[k].of);
     }
 }
 

@@ -39,9 +39,4 @@ const FeVarInfo *fe_var_info(Lower *cx, const IrVar *v);
 /* Adds a variable to the module. */
 void fe_var_add(Lower *cx, IrVar *v, bool outside, bool is_slot);
 
-/* Makes function NAME.init of v, whose value init is worth in scope; a function
- * is called with `of`, a variable, when there is one.  False with a message. */
-bool fe_var_make_init(Lower *cx, IrVar *v, FeScope *scope, const AstNode *init,
-                      IrVar *of);
-
 #endif

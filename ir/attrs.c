@@ -31,12 +31,6 @@ ir_int(const IrOp *op, IrAttrName a)
     return attr_of(op, a)->i;
 }
 
-double
-ir_float(const IrOp *op, IrAttrName a)
-{
-    return attr_of(op, a)->f;
-}
-
 const char *
 ir_text(const IrOp *op, IrAttrName a)
 {
@@ -81,12 +75,6 @@ void
 ir_set_int(IrOp *op, IrAttrName a, int64_t x)
 {
     *attr_of(op, a) = (IrAttrValue){.present = true, .i = x};
-}
-
-void
-ir_set_float(IrOp *op, IrAttrName a, double x)
-{
-    *attr_of(op, a) = (IrAttrValue){.present = true, .f = x};
 }
 
 void
@@ -167,9 +155,6 @@ value_bytes(IrAttrKind kind, const IrAttrValue *v, size_t *size)
     case STRING:
         *size = sizeof v->text;
         return &v->text;
-    case FLOAT:
-        *size = sizeof v->f;
-        return &v->f;
     case INT:
     case BOOL:
     case DTYPE_:

@@ -6,8 +6,10 @@
 #include "ir/build.h"
 #include "ir/stage.h"
 
-bool
-ir_dataset_reads_files(const IrModule *m, const IrDataset *d)
+/* Whether every source of d reads files, in the sense of sharding by itself:
+ * tfrecord, lines and bytes do. */
+static bool
+reads_files(const IrModule *m, const IrDataset *d)
 {
     return ir_stage_info[ir_dataset_source(m, d)].reads == READS_STREAM;
 }
@@ -18,7 +20,7 @@ ir_iter_policy(const IrModule *m, const IrIter *it)
     if (it->shard != SHARD_AUTO)
         return it->shard;
     const IrDataset *d = ir_dataset_find(m, it->datasets.data[0]);
-    return ir_dataset_reads_files(m, d) ? SHARD_FILE : SHARD_DATA;
+    return reads_files(m, d) ? SHARD_FILE : SHARD_DATA;
 }
 
 /* ---- the size of a batch ------------------------------------------------ */

@@ -15,10 +15,6 @@ typedef enum IrDivision {
     DIVIDE_NOT      /* whole elements, in turn */
 } IrDivision;
 
-/* Whether every source of d reads files, in the sense of sharding by itself:
- * tfrecord, lines and bytes do. */
-bool ir_dataset_reads_files(const IrModule *m, const IrDataset *d);
-
 /* file, data or off: auto is file for what reads files, data for others. */
 ShardPolicy ir_iter_policy(const IrModule *m, const IrIter *it);
 

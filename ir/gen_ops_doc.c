@@ -111,10 +111,10 @@ static const struct {
 };
 
 static const char *const attr_kinds[] = {
-    [INT] = "integer",     [BOOL] = "bool",      [FLOAT] = "float",
-    [INTS] = "integers",   [DTYPE_] = "dtype",   [WORD] = "word",
-    [SYMBOL] = "@name",    [SYMBOLS] = "@names", [STRING] = "string",
-    [DIMS] = "dimensions", [DATA] = "elements",
+    [INT] = "integer",    [BOOL] = "bool",     [INTS] = "integers",
+    [DTYPE_] = "dtype",   [WORD] = "word",     [SYMBOL] = "@name",
+    [SYMBOLS] = "@names", [STRING] = "string", [DIMS] = "dimensions",
+    [DATA] = "elements",
 };
 
 static void
@@ -190,8 +190,8 @@ print_stage(const IrStageInfo *info)
 {
     printf("| %s | %s | %s%s%s%s| %s |\n", info->name, info->int_names,
            info->reads ? "paths " : "", info->has_names ? "names " : "",
-           info->has_func ? "function " : "",
-           info->has_other ? "dataset " : "", info->doc);
+           info->has_func ? "function " : "", info->has_other ? "dataset " : "",
+           info->doc);
 }
 
 int

@@ -107,8 +107,8 @@ ir_num_pairs(const IrModule *m)
     return num;
 }
 
-int
-ir_symbol_pair_index(const IrModule *m, int32_t symbol)
+static int
+pair_of(const IrModule *m, int32_t symbol)
 {
     const IrSymbol *s = &m->symbols.data[symbol];
     int32_t of = s->global ? s->partner : symbol;
@@ -122,5 +122,5 @@ int
 ir_symbol_word(const IrModule *m, int32_t symbol)
 {
     bool global = m->symbols.data[symbol].global;
-    return 3 * ir_symbol_pair_index(m, symbol) + global;
+    return 3 * pair_of(m, symbol) + global;
 }

@@ -44,7 +44,6 @@ int64_t ir_collective_align(int64_t bytes);
  * has a symbol without partner.  The word of a symbol in TfdCall.dims is
  * 3 * pair, + 1 for an N. */
 int ir_num_pairs(const IrModule *m);
-int ir_symbol_pair_index(const IrModule *m, int32_t symbol);
 int ir_symbol_word(const IrModule *m, int32_t symbol);
 
 #endif

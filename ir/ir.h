@@ -72,7 +72,6 @@ typedef struct IrAttrValue {
     bool present;
     union {
         int64_t i;        /* INT, BOOL, DTYPE */
-        double f;         /* FLOAT */
         const char *text; /* WORD, SYMBOL (interned, without @), STRING */
         struct {
             const void *items; /* INTS int64_t, DIMS Dim, SYMBOLS const char* */
@@ -282,7 +281,6 @@ const char *ir_op_infer(IrOp *op, const IrBlock *at);
 
 void ir_append(IrBlock *b, IrOp *op);
 void ir_insert_before(IrOp *where, IrOp *op);
-void ir_insert_after(IrOp *where, IrOp *op);
 /* Unlinks op; its results must be unused (or forwarded). */
 void ir_remove(IrOp *op);
 void ir_set_region(IrOp *op, int index, IrBlock *b);
@@ -291,14 +289,12 @@ void ir_set_region(IrOp *op, int index, IrBlock *b);
  * absent optional attribute gives 0, false or NULL. */
 bool ir_has(const IrOp *op, IrAttrName a);
 int64_t ir_int(const IrOp *op, IrAttrName a);
-double ir_float(const IrOp *op, IrAttrName a);
 const char *ir_text(const IrOp *op, IrAttrName a);
 const int64_t *ir_ints(const IrOp *op, IrAttrName a, int *count);
 const Dim *ir_dims(const IrOp *op, IrAttrName a, int *count);
 const char *const *ir_names(const IrOp *op, IrAttrName a, int *count);
 const void *ir_data(const IrOp *op, IrAttrName a, int64_t *size);
 void ir_set_int(IrOp *op, IrAttrName a, int64_t x);
-void ir_set_float(IrOp *op, IrAttrName a, double x);
 void ir_set_text(IrOp *op, IrAttrName a, const char *text);
 void ir_set_ints(IrOp *op, IrAttrName a, const int64_t *x, int count);
 void ir_set_dims(IrOp *op, IrAttrName a, const Dim *x, int count);

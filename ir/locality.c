@@ -39,8 +39,9 @@ ir_context(const IrBlock *b)
     return op->kind == OP_merge ? CX_MERGE : CX_UPDATE;
 }
 
-Locality
-ir_locality_floor(const IrBlock *b)
+/* The least locality of values in b. */
+static Locality
+floor_of(const IrBlock *b)
 {
     bool host = b->func->kind != FUNC_PROGRAM && !ir_context_op(b);
     return host ? LOCAL_HOST : LOCAL_MIRRORED;
@@ -55,8 +56,9 @@ set_locality(IrType *t, Locality l)
     t->on = NULL;
 }
 
-void
-ir_locality_join(IrType *t, const IrType *with)
+/* t's locality becomes that of something made from it and with. */
+static void
+join(IrType *t, const IrType *with)
 {
     if (t->locality == LOCAL_ON && with->locality == LOCAL_ON &&
         t->on != with->on) {
@@ -157,7 +159,7 @@ const char *
 locality_context(const Infer *in, int i, IrType *out)
 {
     (void)i;
-    set_locality(out, ir_locality_floor(in->at));
+    set_locality(out, floor_of(in->at));
     raise_local_shape(in->module, out);
     return NULL;
 }
@@ -167,9 +169,9 @@ locality_join(const Infer *in, int i, IrType *out)
 {
     (void)i;
     const IrOp *op = in->op;
-    set_locality(out, ir_locality_floor(in->at));
+    set_locality(out, floor_of(in->at));
     for (int k = 0; k < op->num_operands; k++)
-        ir_locality_join(out, &op->operands[k]->type);
+        join(out, &op->operands[k]->type);
     if (out->locality == LOCAL_ON && is_torn(op))
         set_locality(out, LOCAL_MIRRORED);
     raise_local_shape(in->module, out);
@@ -183,9 +185,8 @@ locality_dim(const Infer *in, int i, IrType *out)
     int count;
     const Dim *dims = ir_dims(in->op, A_dims, &count);
     IrType asked = {.rank = 1, .dims = {dims[0]}};
-    set_locality(out, ir_type_is_local(in->module, &asked)
-                          ? LOCAL_PER_REPLICA
-                          : ir_locality_floor(in->at));
+    set_locality(out, ir_type_is_local(in->module, &asked) ? LOCAL_PER_REPLICA
+                                                           : floor_of(in->at));
     return NULL;
 }
 
@@ -200,7 +201,7 @@ locality_var(const Infer *in, int i, IrType *out)
     bool own = cx == CX_REPLICA || cx == CX_UPDATE;
     if (own && ir_var_is_own(var))
         return set(out, LOCAL_PER_REPLICA);
-    return set(out, ir_locality_floor(in->at));
+    return set(out, floor_of(in->at));
 }
 
 const char *
@@ -267,7 +268,7 @@ join_yield(IrType *t, const IrOp *op, int r, int i)
     const IrOp *yield = b ? ir_block_yield(b) : NULL;
     if (!yield || i >= yield->num_operands)
         return false;
-    ir_locality_join(t, &yield->operands[i]->type);
+    join(t, &yield->operands[i]->type);
     return true;
 }
 
@@ -292,7 +293,7 @@ join_loop(IrType *t, const IrOp *op, int i)
 {
     const IrValue *init = initial_value(op, i);
     if (init)
-        ir_locality_join(t, &init->type);
+        join(t, &init->type);
     join_yield(t, op, body_region(op), i);
     if (t->locality == LOCAL_ON)
         set_locality(t, LOCAL_MIRRORED);
@@ -303,7 +304,7 @@ ir_locality_of_result(const IrOp *op, int i, IrType *out)
 {
     bool known = true;
     *out = op->results[i]->type;
-    set_locality(out, ir_locality_floor(op->block));
+    set_locality(out, floor_of(op->block));
     if (is_diverging(op)) {
         set_locality(out, LOCAL_PER_REPLICA);
         return true;
@@ -323,7 +324,7 @@ ir_locality_of_result(const IrOp *op, int i, IrType *out)
         join_loop(out, op, i);
         break;
     case OP_own_grad:
-        ir_locality_join(out, &op->operands[i]->type);
+        join(out, &op->operands[i]->type);
         break;
     default:
         return false;
@@ -340,18 +341,18 @@ join_gradient(IrType *t, const IrOp *op, int i)
     if (ir_context(op->block) == CX_REPLICA)
         set_locality(t, LOCAL_PER_REPLICA);
     else if (i < op->num_results)
-        ir_locality_join(t, &op->results[i]->type);
+        join(t, &op->results[i]->type);
 }
 
 bool
 ir_locality_of_arg(const IrOp *op, int r, int i, IrType *out)
 {
     *out = op->regions[r]->args.data[i]->type;
-    set_locality(out, ir_locality_floor(op->regions[r]));
+    set_locality(out, floor_of(op->regions[r]));
     if (op->kind == OP_kernel && i < op->num_operands)
-        ir_locality_join(out, &op->operands[i]->type);
+        join(out, &op->operands[i]->type);
     else if (op->kind == OP_for && i == 0 && op->num_operands)
-        ir_locality_join(out, &op->operands[0]->type);
+        join(out, &op->operands[0]->type);
     else if (is_loop(op))
         join_loop(out, op, i - (op->kind == OP_for));
     else if (op->kind == OP_own_grad)
@@ -389,12 +390,11 @@ reset_localities(IrOp *op, void *data)
 {
     (void)data;
     for (int i = 0; i < op->num_results && is_settled(op); i++)
-        set_locality(&op->results[i]->type, ir_locality_floor(op->block));
+        set_locality(&op->results[i]->type, floor_of(op->block));
     for (int r = 0; r < op->num_regions && is_settled(op); r++) {
         const IrValues *args = &op->regions[r]->args;
         for (int i = 0; i < args->len; i++)
-            set_locality(&args->data[i]->type,
-                         ir_locality_floor(op->regions[r]));
+            set_locality(&args->data[i]->type, floor_of(op->regions[r]));
     }
 }
 
@@ -407,7 +407,7 @@ raise_arguments(IrOp *op)
             IrType *t = &op->regions[r]->args.data[i]->type, least;
             Locality before = t->locality;
             if (ir_locality_of_arg(op, r, i, &least))
-                ir_locality_join(t, &least);
+                join(t, &least);
             changed |= t->locality != before;
         }
     }

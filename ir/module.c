@@ -279,12 +279,6 @@ ir_insert_before(IrOp *where, IrOp *op)
 }
 
 void
-ir_insert_after(IrOp *where, IrOp *op)
-{
-    link_op(where->block, where, op, where->next);
-}
-
-void
 ir_remove(IrOp *op)
 {
     IrBlock *b = op->block;

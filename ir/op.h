@@ -28,7 +28,7 @@ typedef enum IrAttrName {
 } IrAttrName;
 
 typedef enum IrAttrKind {
-    INT, BOOL, FLOAT, INTS, DTYPE_, WORD, SYMBOL, SYMBOLS, STRING, DIMS, DATA
+    INT, BOOL, INTS, DTYPE_, WORD, SYMBOL, SYMBOLS, STRING, DIMS, DATA
 } IrAttrKind;
 
 typedef enum IrEffect {

@@ -104,9 +104,6 @@ parse_value(Parser *p, IrOp *op, const IrAttrInfo *info)
     case BOOL:
         ir_set_int(op, a, parse_scalar(p, DT_bool).i);
         break;
-    case FLOAT:
-        ir_set_float(op, a, parse_scalar(p, DT_f64).f);
-        break;
     case INTS:
         parse_ints(p, op, a);
         break;

@@ -270,9 +270,6 @@ print_attr(const Printer *p, const IrOp *op, IrAttrKind kind,
     case BOOL:
         str_add(out, v->i ? "true" : "false");
         break;
-    case FLOAT:
-        str_add_float(out, v->f, false);
-        break;
     case INTS:
         print_ints(out, v);
         break;

@@ -177,8 +177,9 @@ ir_iter_steps(const IrModule *m, const IrIter *it)
 
 /* ---- how large they are ------------------------------------------------- */
 
-int64_t
-ir_element_bytes(const IrModule *m, const IrStage *s)
+/* Bytes of one element after a stage, batches at their bounds. */
+static int64_t
+element_bytes(const IrModule *m, const IrStage *s)
 {
     int64_t sum = 0, bytes;
     for (int i = 0; i < s->types.len; i++)
@@ -197,7 +198,7 @@ store_bytes(const IrModule *m, const IrDataset *d, int stage, int64_t most)
     int64_t held = n < 0 || (most >= 0 && most < n) ? most : n;
     if (held < 0)
         return 0;
-    return bytes_times(held, ir_element_bytes(m, s) + (int64_t)sizeof(int64_t));
+    return bytes_times(held, element_bytes(m, s) + (int64_t)sizeof(int64_t));
 }
 
 /* What a stage holds itself, beside room for an element of its input. */
@@ -213,7 +214,7 @@ held_bytes(const IrModule *m, const IrDataset *d, int stage)
     case STAGE_lanes: /* all of its input */
         return store_bytes(m, d, stage - 1, -1);
     case STAGE_window:
-        return ir_element_bytes(m, s);
+        return element_bytes(m, s);
     default:
         return 0;
     }
@@ -230,7 +231,7 @@ pipeline_bytes(const IrModule *m, const IrDataset *d)
         sum += element + held_bytes(m, d, i);
         if (s->other)
             sum += pipeline_bytes(m, ir_dataset_find(m, s->other));
-        element = ir_element_bytes(m, s);
+        element = element_bytes(m, s);
     }
     return sum;
 }
@@ -243,7 +244,7 @@ ir_iter_bytes(const IrModule *m, const IrIter *it)
     int64_t sum = 0, most = 0;
     for (int i = 0; i < it->datasets.len; i++) {
         const IrDataset *d = ir_dataset_find(m, it->datasets.data[i]);
-        int64_t element = ir_element_bytes(m, &VEC_LAST(d->stages));
+        int64_t element = element_bytes(m, &VEC_LAST(d->stages));
         sum += pipeline_bytes(m, d);
         most = larger(most, element);
     }

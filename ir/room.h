@@ -16,9 +16,6 @@ enum { USUAL_STEPS_AHEAD = 3 }; /* where no prefetch says how many */
 /* How many elements a pass of the stage has at most; -1: unknown, or no end. */
 int64_t ir_stage_count(const IrModule *m, const IrDataset *d, int stage);
 
-/* Bytes of one element after a stage, batches at their bounds. */
-int64_t ir_element_bytes(const IrModule *m, const IrStage *s);
-
 /* How many steps an iterator makes ahead of the one that is used: by the
  * greatest prefetch of its datasets, in steps. */
 int64_t ir_iter_ahead(const IrModule *m, const IrIter *it);

@@ -52,10 +52,6 @@ const char *ir_infer_result(const IrOp *op, const IrBlock *at, int i,
 bool ir_locality_allows(const IrType *declared, const IrType *least);
 bool ir_type_allows(const IrType *declared, const IrType *inferred);
 
-/* The least locality of values in b. */
-Locality ir_locality_floor(const IrBlock *b);
-/* t's locality becomes that of something made from it and with. */
-void ir_locality_join(IrType *t, const IrType *with);
 /* The least locality that a value defined by control flow can have: result i
  * of run, merge, if, for, while and kernel, and argument i of their region r.
  * False for other operations and while a region has no yield. */

@@ -15,7 +15,6 @@ typedef enum StageKind {
 } StageKind;
 
 enum {
-    STAGE_MAX_INTS = 4,
     IR_MAX_STAGES = 4096, /* of a dataset with all that are in it */
     IR_MAX_PREFETCH = 65536
 };

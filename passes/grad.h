@@ -42,8 +42,6 @@ IrValue *grad1(Grad *g, IrOpKind kind, IrValue *x);
 IrValue *grad2(Grad *g, IrOpKind kind, IrValue *x, IrValue *y);
 IrValue *grad3(Grad *g, IrOpKind kind, IrValue *x, IrValue *y, IrValue *z);
 IrValue *grad_number(Grad *g, const IrValue *like, double x);
-/* dy of a reduction of x, as broadcast along the axes reduced. */
-IrValue *grad_spread(Grad *g, const IrOp *reduction, IrValue *v);
 
 /* ---- between the driver (differentiate.c) and grad_control.c ------------- */
 

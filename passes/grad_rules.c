@@ -247,8 +247,8 @@ grad_rule_where(Grad *g, const IrOp *op)
 /* ---- reductions --------------------------------------------------------- */
 
 /* v, which has the reduction's result's shape, broadcast to its operand's. */
-IrValue *
-grad_spread(Grad *g, const IrOp *reduction, IrValue *v)
+static IrValue *
+spread(Grad *g, const IrOp *reduction, IrValue *v)
 {
     const IrType *x = &reduction->operands[0]->type;
     Dim kept[IR_MAX_RANK];
@@ -265,7 +265,7 @@ grad_spread(Grad *g, const IrOp *reduction, IrValue *v)
 void
 grad_rule_sum(Grad *g, const IrOp *op)
 {
-    grad_add(g, op->operands[0], grad_spread(g, op, grad_out(g, op)));
+    grad_add(g, op->operands[0], spread(g, op, grad_out(g, op)));
 }
 
 /* The product of the other elements: y / x, but with one zero among them only
@@ -285,15 +285,15 @@ grad_rule_prod(Grad *g, const IrOp *op)
     IrValue *rest =
         ir_build_reduce(g->b, OP_prod, grad3(g, OP_where, is_zero, one, x),
                         axes, n, keep, g->loc);
-    count = grad_spread(g, op, count);
-    rest = grad_spread(g, op, rest);
+    count = spread(g, op, count);
+    rest = spread(g, op, rest);
     IrValue *none = ir_const_int(g->b, DT_i64, 0, g->loc);
     IrValue *single = ir_const_int(g->b, DT_i64, 1, g->loc);
     IrValue *alone = grad2(g, OP_and, is_zero, grad2(g, OP_eq, count, single));
     IrValue *others = grad3(g, OP_where, alone, rest, zero);
     IrValue *ratio = divide(g, rest, x);
     others = grad3(g, OP_where, grad2(g, OP_eq, count, none), ratio, others);
-    IrValue *dy = grad_spread(g, op, grad_out(g, op));
+    IrValue *dy = spread(g, op, grad_out(g, op));
     grad_add(g, x, mul(g, dy, others));
 }
 
@@ -304,13 +304,13 @@ grad_rule_extremum(Grad *g, const IrOp *op)
     IrValue *x = op->operands[0];
     int n;
     const int64_t *axes = ir_ints(op, A_axes, &n);
-    IrValue *y = grad_spread(g, op, op->results[0]);
+    IrValue *y = spread(g, op, op->results[0]);
     IrValue *is_one =
         ir_build_cast(g->b, grad2(g, OP_eq, x, y), x->type.dtype, g->loc);
     IrValue *count = ir_build_reduce(g->b, OP_sum, is_one, axes, n,
                                      ir_int(op, A_keepdims) != 0, g->loc);
     IrValue *share = divide(g, grad_out(g, op), count);
-    grad_add(g, x, mul(g, is_one, grad_spread(g, op, share)));
+    grad_add(g, x, mul(g, is_one, spread(g, op, share)));
 }
 
 /* ---- replicas ----------------------------------------------------------- */

@@ -11,8 +11,10 @@ order_number(IrBlock *b)
         op->id = i++;
 }
 
-IrOp *
-order_in_block(IrOp *op, const IrBlock *b)
+/* The operation of block b that op is, or is inside of; NULL if it is
+ * elsewhere. */
+static IrOp *
+in_block(IrOp *op, const IrBlock *b)
 {
     while (op && op->block != b)
         op = op->block->op;
@@ -31,7 +33,7 @@ note_use(IrOp *op, void *data)
     for (int i = 0; i < op->num_operands; i++) {
         if (op->operands[i]->def != use->of)
             continue;
-        IrOp *user = order_in_block(op, use->of->block);
+        IrOp *user = in_block(op, use->of->block);
         if (user->id < use->user->id)
             use->user = user;
     }

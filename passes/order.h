@@ -9,10 +9,6 @@
 /* Gives each operation of b its position as id: 0, 1, ... */
 void order_number(IrBlock *b);
 
-/* The operation of block b that op is, or is inside of; NULL if it is
- * elsewhere. */
-IrOp *order_in_block(IrOp *op, const IrBlock *b);
-
 /* The first operation of op's block that uses a result of op, itself or inside
  * of it; the block's last one if there is none.  After order_number. */
 IrOp *order_first_user(IrOp *op);

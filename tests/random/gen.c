@@ -131,15 +131,6 @@ gen_find(Gen *g, GenFits fits, const void *like, GenValue *out)
 /* ---- types -------------------------------------------------------------- */
 
 GenType
-gen_type(DType t, int rank, const int *dims)
-{
-    GenType type = {.dtype = t, .rank = rank};
-    for (int i = 0; i < rank; i++)
-        type.dims[i] = dims[i];
-    return type;
-}
-
-GenType
 gen_scalar(DType t)
 {
     return (GenType){.dtype = t};

@@ -19,8 +19,8 @@ fits_any(Gen *g, const GenValue *v, const void *unused)
     return v->name[0] != 'v' && (g->context != IN_MAIN || !v->type.rows);
 }
 
-bool
-gen_mut(Gen *g)
+static bool
+do_mut(Gen *g)
 {
     GenValue v;
     if (!gen_find(g, fits_any, NULL, &v))
@@ -53,8 +53,8 @@ fits_mut_value(Gen *g, const GenValue *v, const void *like)
            v->size <= 50;
 }
 
-bool
-gen_assign(Gen *g)
+static bool
+do_assign(Gen *g)
 {
     GenValue m, v;
     if (!gen_find(g, fits_mut, NULL, &m) ||
@@ -91,6 +91,8 @@ do_print(Gen *g)
     return true;
 }
 
+static bool do_control(Gen *g);
+
 static bool
 do_statement(Gen *g)
 {
@@ -99,8 +101,8 @@ do_statement(Gen *g)
         int weight;
     } all[] = {{gen_compute, 40},  {gen_read, 8},     {gen_write, 12},
                {gen_together, 10}, {gen_combine, 14}, {gen_gradient, 4},
-               {gen_update, 4},    {gen_control, 8},  {gen_mut, 5},
-               {gen_assign, 8},    {do_print, 3},     {gen_nested, 3},
+               {gen_update, 4},    {do_control, 8},   {do_mut, 5},
+               {do_assign, 8},     {do_print, 3},     {gen_nested, 3},
                {gen_call, 5},      {gen_sparse, 3},   {gen_optimize, 3},
                {gen_set_part, 4}};
     int total = 0, k = 0;
@@ -262,8 +264,8 @@ do_while(Gen *g)
     return true;
 }
 
-bool
-gen_control(Gen *g)
+static bool
+do_control(Gen *g)
 {
     if (g->depth >= 4 || g->context == IN_ELEMENT)
         return false;

@@ -132,7 +132,6 @@ typedef bool (*GenFits)(Gen *g, const GenValue *v, const void *like);
 /* A value in scope, later ones rather than earlier ones; false: none. */
 bool gen_find(Gen *g, GenFits fits, const void *like, GenValue *out);
 
-GenType gen_type(DType t, int rank, const int *dims);
 GenType gen_scalar(DType t);
 GenType gen_random_type(Gen *g, DType t);
 bool gen_same_type(const GenType *x, const GenType *y);
@@ -157,7 +156,6 @@ bool gen_computable(const Gen *g, const GenValue *v);
 bool gen_fits_any(Gen *g, const GenValue *v, const void *unused);
 bool gen_fits_float(Gen *g, const GenValue *v, const void *unused);
 bool gen_fits_int(Gen *g, const GenValue *v, const void *unused);
-bool gen_fits_bool(Gen *g, const GenValue *v, const void *unused);
 bool gen_fits_tensor(Gen *g, const GenValue *v, const void *unused);
 /* What is made of x and y, but for its size. */
 GenValue gen_joined(const GenValue *x, const GenValue *y);
@@ -229,9 +227,6 @@ void gen_check_loss(Gen *g);
 
 /* ---- gen_control.c ------------------------------------------------------ */
 
-bool gen_control(Gen *g);
-bool gen_assign(Gen *g);
-bool gen_mut(Gen *g);
 void gen_block(Gen *g, int statements);
 
 #endif

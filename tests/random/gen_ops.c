@@ -37,8 +37,8 @@ gen_fits_int(Gen *g, const GenValue *v, const void *unused)
     return gen_fits_any(g, v, unused) && gen_is_int(v->type.dtype);
 }
 
-bool
-gen_fits_bool(Gen *g, const GenValue *v, const void *unused)
+static bool
+fits_bool(Gen *g, const GenValue *v, const void *unused)
 {
     return gen_fits_any(g, v, unused) && v->type.dtype == DT_bool;
 }
@@ -245,8 +245,7 @@ static bool
 op_logic(Gen *g)
 {
     GenValue x, y;
-    if (!gen_find(g, gen_fits_bool, NULL, &x) ||
-        !gen_find(g, fits_beside, &x, &y))
+    if (!gen_find(g, fits_bool, NULL, &x) || !gen_find(g, fits_beside, &x, &y))
         return false;
     GenValue to = gen_joined(&x, &y);
     broadcast(&x.type, &y.type, &to.type);
@@ -260,7 +259,7 @@ op_where(Gen *g)
 {
     GenValue c, x, y;
     GenType both, t;
-    if (!gen_find(g, gen_fits_bool, NULL, &c) ||
+    if (!gen_find(g, fits_bool, NULL, &c) ||
         !gen_find(g, gen_fits_any, NULL, &x) ||
         !gen_find(g, fits_beside, &x, &y) ||
         !broadcast(&x.type, &y.type, &both) || !broadcast(&c.type, &both, &t))

@@ -62,8 +62,9 @@ ref_ravel(int rank, const int64_t *dims, const int64_t *index)
     return i;
 }
 
-bool
-ref_same_scalar(Scalar x, Scalar y)
+/* To the bit; all NaNs are one. */
+static bool
+same_scalar(Scalar x, Scalar y)
 {
     if (x.dtype != y.dtype)
         return false;
@@ -80,7 +81,7 @@ ref_first_difference(const RefTensor *x, const RefTensor *y)
     if (x->dtype != y->dtype || x->count != y->count)
         return 0;
     for (int64_t i = 0; i < x->count; i++)
-        if (!ref_same_scalar(ref_get(x, i), ref_get(y, i)))
+        if (!same_scalar(ref_get(x, i), ref_get(y, i)))
             return i;
     return -1;
 }

@@ -32,10 +32,8 @@ void ref_set(RefTensor *t, int64_t i, Scalar x);
 void ref_unravel(int rank, const int64_t *dims, int64_t i, int64_t *index);
 int64_t ref_ravel(int rank, const int64_t *dims, const int64_t *index);
 
-/* Whether x and y are the same to the bit.  All NaNs are one. */
-bool ref_same_scalar(Scalar x, Scalar y);
-/* The number of the first element that differs, or -1; a tensor of another
- * dtype or count differs at 0. */
+/* The number of the first element that differs to the bit, all NaNs being one,
+ * or -1; a tensor of another dtype or count differs at 0. */
 int64_t ref_first_difference(const RefTensor *x, const RefTensor *y);
 
 #endif

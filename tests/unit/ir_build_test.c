@@ -223,7 +223,7 @@ operations_move(void **state)
     ir_splice_after(exp, scratch); /* nothing to move */
     ir_remove(neg);
     assert_null(neg->block);
-    ir_insert_after(exp, neg);
+    ir_insert_before(exp->next, neg);
     assert_body(&f, "%0: f32[n, 3] per_replica = log %x because test.rule "
                     "\"operand 7\" at 1:2+3\n"
                     "%1: f32[n, 3] per_replica = sin %x because test.rule "

@@ -51,6 +51,10 @@ typedef struct EmitTile {
     int lanes; /* 0: in no vector construct */
     int vector_step; /* elements from a vector to the next; 0: lanes */
     const KVar *row, *lane;
+    const KVar *slow; /* moves on when `lane` has gone round, and lanes run
+                         through both as one: from number `through` on; NULL:
+                         there is none */
+    Val through;
     Val mask[BE_MAX_VECTORS]; /* which lanes there are; NULL: all */
 } EmitTile;
 
@@ -143,6 +147,8 @@ Val emit_word(const Emit *e, int64_t x);
 void emit_find_depends(Emit *e, const KVar *row);
 /* The same, where lanes run along `lane` instead of vector loops. */
 void emit_find_depends_along(Emit *e, const KVar *row, const KVar *lane);
+/* The same, where lanes run through slow and lane as one. */
+void emit_find_depends_through(Emit *e, const KVar *slow, const KVar *lane);
 bool emit_contains(const KBlock *b, KKind kind);
 /* Elementary operations in one execution of b. */
 double emit_cost(const BeKernel *k, const KBlock *b);
@@ -171,6 +177,9 @@ EmitSpace emit_space_of(const KRanges *r);
 /* The number of points, and the most there may be (INT64_MAX if more). */
 Val emit_space_size(Emit *e, const EmitSpace *s);
 int64_t emit_space_bound(const BeKernel *k, const EmitSpace *s);
+/* Sets the tile's slow index and its lane's to their points of the numbers from
+ * this one on. */
+void emit_go_through(Emit *e, Val number);
 /* Sets the indices of s to its point of this number. */
 void emit_space_split(Emit *e, const EmitSpace *s, Val number);
 /* number becomes number / extent, its rest is returned. */
@@ -184,6 +193,7 @@ typedef struct EmitAddress {
     Val base;                /* a word, of row 0, vector 0, lane 0 */
     Dim row_step, lane_step; /* added for each further row and lane */
     EmitDepends any;         /* some terms have any numbers there */
+    bool through; /* those of the tile's slow index and lane are one */
 } EmitAddress;
 
 EmitAddress emit_address(Emit *e, const KIndex *x);

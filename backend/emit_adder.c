@@ -22,6 +22,7 @@ enum {
     FEW_TILES = 8,      /* nor if those of a product are near the next one's */
     FEW_PANELS = 16,    /* likewise, for rows that lie side by side */
     TILES_TOGETHER = BE_MAX_VECTORS,
+    SHORT_RUN = 16, /* products that are emitted one by one */
     FIRST_BYTES = 32 << 10,
     AHEAD = 8, /* products */
     LINE = 64,
@@ -65,6 +66,12 @@ is_known(const EmitSpace *s)
     return true;
 }
 
+static bool
+run_is_known(const EmitProduct *p)
+{
+    return dim_is_const(p->rows.vars[p->rows.count - 1]->extent);
+}
+
 /* Rows that tiles can share among them. */
 static int64_t
 rows_of_run(const Emit *e, const EmitProduct *p)
@@ -82,13 +89,14 @@ choose_height(const Emit *e, const EmitProduct *p, const EmitPlan *plan)
     int most = (e->target->num_registers - 2) / plan->vectors - 1, best;
     if (most > EMIT_MAX_HEIGHT)
         most = EMIT_MAX_HEIGHT;
-    if (!p->of_rows.along_products && most > plan->lanes)
+    if (!p->of_rows.along_products && !p->window.product && most > plan->lanes)
         most = plan->lanes;
     if (rows <= most)
         return (int)rows;
     best = most;
     double least = -1;
-    for (int height = most; is_known(&p->rows) && height > most / 2; height--) {
+    bool known = is_known(&p->rows) || (p->in_runs && run_is_known(p));
+    for (int height = most; known && height > most / 2; height--) {
         double tiles = (double)((rows + height - 1) / height);
         double cost = tiles * (height + 0.5);
         if (least < 0 || cost < least) {
@@ -160,7 +168,10 @@ static void
 choose_steps(const EmitProduct *p, EmitPlan *plan, int64_t bytes)
 {
     int64_t along = round_up(plan->depth, plan->lanes) + plan->lanes;
-    if (plan->rows_stand) {
+    if (plan->line) {
+        plan->row_step = p->window.step * p->window.elements;
+        plan->row_product_step = 1;
+    } else if (plan->rows_stand) {
         plan->row_step = p->of_rows.step;
         plan->row_product_step = p->of_rows.product_step;
     } else if (p->of_rows.along_products) {
@@ -201,6 +212,30 @@ choose_group(const EmitPlan *plan, int64_t rows)
     return all < most ? all : most;
 }
 
+/* Elements of a line of windows of so many rows. */
+static int64_t
+line_of(const EmitProduct *p, const EmitPlan *plan, int64_t rows)
+{
+    const EmitWindow *w = &p->window;
+    rows = round_up(rows, plan->height);
+    int64_t places = (rows - 1) * w->step + w->product->extent.c;
+    return round_up(places * w->elements, plan->lanes);
+}
+
+/* Rows whose windows stay in the first cache, of pieces of a run that are
+ * about as long. */
+static int64_t
+choose_windows(const EmitProduct *p, const EmitPlan *plan, int64_t bytes)
+{
+    int64_t all = p->rows.vars[p->rows.count - 1]->extent.c, rows = all;
+    for (int64_t pieces = 2;
+         rows > plan->height &&
+         p->window.runs * line_of(p, plan, rows) * bytes > FIRST_BYTES / 2;
+         pieces++)
+        rows = round_up((all + pieces - 1) / pieces, plan->height);
+    return rows;
+}
+
 static int
 choose_tiles(const EmitPlan *plan, int64_t rows)
 {
@@ -225,10 +260,16 @@ emit_plan_choose(const Emit *e, const EmitProduct *p)
         plan.columns_stand ? columns : choose_columns(e, &plan, columns, bytes);
     plan.panels = choose_panels(&plan);
     bool singly = plan.rows_stand || p->of_rows.along_products;
-    if (p->in_runs && !singly)
+    if (p->window.product) {
+        plan.group = choose_windows(p, &plan, bytes);
+        plan.line = line_of(p, &plan, plan.group);
+    } else if (p->in_runs && !singly) {
         plan.group = choose_group(&plan, rows_of_run(e, p));
+    }
     plan.tiles = singly ? 1 : choose_tiles(&plan, rows_of_run(e, p));
     plan.rows = (int64_t)plan.tiles * plan.height;
+    if (plan.rows < plan.group)
+        plan.rows = round_up(plan.group, plan.height);
     int64_t kept = SUM_BYTES / (plan.columns * bytes);
     if (plan.in_parts && !p->direct && kept > plan.rows)
         plan.rows = kept / plan.rows * plan.rows;
@@ -241,6 +282,7 @@ emit_plan_choose(const Emit *e, const EmitProduct *p)
 typedef struct Adder {
     Emit *e;
     const EmitPlan *plan;
+    const EmitWindow *window;
     Type type, vector;
     int64_t bytes;
     Val params[EMIT_NUM_PARAMS];
@@ -254,12 +296,12 @@ element_at(const Adder *a, Val base, Val index, int64_t more)
     return be_offset_const(u, p, more * a->bytes);
 }
 
-/* The number of a row that belongs to product k. */
+/* The number of a row for a product that is so many elements behind the first.
+ */
 static Val
-row_element(const Adder *a, int row, Val k)
+row_element(const Adder *a, int row, Val at)
 {
     Emit *e = a->e;
-    Val at = be_mul(e->u, k, emit_word(e, a->plan->row_product_step));
     Val p = element_at(a, a->params[EMIT_ROWS], at, row * a->plan->row_step);
     return be_splat(e->u, be_load(e->u, a->type, p, (unsigned)a->bytes),
                     a->plan->lanes);
@@ -299,8 +341,9 @@ fetch_rows(const Adder *a, Val k)
                 false);
 }
 
+/* Product k, whose rows are `before` elements behind those of the first. */
 static void
-add_product(const Adder *a, Val k, Val *sums)
+add_product(const Adder *a, Val k, Val before, Val *sums)
 {
     Emit *e = a->e;
     BeUnit *u = e->u;
@@ -318,12 +361,79 @@ add_product(const Adder *a, Val k, Val *sums)
             fetch_rows(a, k);
     }
     for (int row = 0; row < plan->height; row++) {
-        Val x = row_element(a, row, k);
+        Val x = row_element(a, row, before);
         for (int v = 0; v < vectors; v++) {
             Val *sum = &sums[row * vectors + v];
             *sum = be_intrinsic3(u, "llvm.fma", x, columns[v], *sum);
         }
     }
+}
+
+/* A loop that carries the tile's sums. */
+static void
+begin_sums(const Adder *a, BeLoop *l, Val end, Val *sums, const char *name)
+{
+    Emit *e = a->e;
+    be_loop_begin(e->u, l, emit_word(e, 0), end, emit_word(e, 1), name);
+    for (int i = 0; i < a->plan->height * a->plan->vectors; i++)
+        sums[i] = be_loop_carry(e->u, l, sums[i]);
+    be_loop_body(e->u, l);
+}
+
+static void
+end_sums(const Adder *a, BeLoop *l, Val *sums)
+{
+    int num = a->plan->height * a->plan->vectors;
+    for (int i = 0; i < num; i++)
+        be_loop_next(l, i, sums[i]);
+    be_loop_end(a->e->u, l);
+    for (int i = 0; i < num; i++)
+        sums[i] = be_loop_result(l, i);
+}
+
+static void
+add_products(const Adder *a, Val *sums)
+{
+    Emit *e = a->e;
+    BeLoop l;
+    begin_sums(a, &l, a->params[EMIT_COUNT], sums, "k");
+    Val step = emit_word(e, a->plan->row_product_step);
+    add_product(a, l.index, be_mul(e->u, l.index, step), sums);
+    end_sums(a, &l, sums);
+}
+
+/* Those of a line; the first has number k and is `before` elements behind. */
+static void
+add_run(const Adder *a, Val k, Val before, Val *sums)
+{
+    Emit *e = a->e;
+    BeUnit *u = e->u;
+    int64_t run = a->window->run;
+    BeLoop l;
+    if (run <= SHORT_RUN) {
+        for (int64_t i = 0; i < run; i++)
+            add_product(a, be_add(u, k, emit_word(e, i)),
+                        be_add(u, before, emit_word(e, i)), sums);
+        return;
+    }
+    begin_sums(a, &l, emit_word(e, run), sums, "k");
+    Val number = be_add(u, k, l.index);
+    add_product(a, number, be_add(u, before, l.index), sums);
+    end_sums(a, &l, sums);
+}
+
+/* All products of windows. */
+static void
+add_runs(const Adder *a, Val *sums)
+{
+    Emit *e = a->e;
+    BeUnit *u = e->u;
+    BeLoop l;
+    begin_sums(a, &l, emit_word(e, a->window->runs), sums, "run");
+    Val k = be_mul(u, l.index, emit_word(e, a->window->run));
+    Val before = be_mul(u, l.index, emit_word(e, a->plan->line));
+    add_run(a, k, before, sums);
+    end_sums(a, &l, sums);
 }
 
 /* Where the sum of a row and vector is. */
@@ -337,13 +447,13 @@ sum_at(const Adder *a, int i)
     return be_offset_const(u, p, v * a->plan->lanes * a->bytes);
 }
 
-/* What the sums will be added to. */
+/* What the sums will be added to, or where those of the rows behind will be. */
 static void
-fetch_sums(const Adder *a)
+fetch_sums(const Adder *a, int first_row)
 {
-    const EmitPlan *plan = a->plan;
-    for (int i = 0; i < plan->height * plan->vectors; i++)
-        be_prefetch(a->e->u, sum_at(a, i), true);
+    int vectors = a->plan->vectors, num = a->plan->height * vectors;
+    for (int i = 0; i < num; i++)
+        be_prefetch(a->e->u, sum_at(a, first_row * vectors + i), true);
 }
 
 /* sums, or those of the blocks before and sums. */
@@ -369,12 +479,24 @@ store_sums(const Adder *a, const Val *sums, int num)
     be_at(u, end);
 }
 
+/* Whether few products go into a result that is not in the second cache: then
+ * that is what takes time. */
+static bool
+writes_far(const Emit *e, const EmitProduct *p, const EmitPlan *plan)
+{
+    enum { FEW_PRODUCTS = 16 };
+    return p->direct && plan->depth <= FEW_PRODUCTS &&
+           emit_dim_bound(e->k, p->direct->store.array->size) *
+                   (int64_t)dtype_info[p->contract->dtype].bytes >
+               room_for_columns(e);
+}
+
 Val
 emit_adder(Emit *e, const EmitProduct *p, const EmitPlan *plan)
 {
     BeUnit *u = e->u;
     Type params[] = {u->ptr, u->ptr, u->ptr, u->i64, u->i64, u->i1};
-    Adder a = {.e = e, .plan = plan};
+    Adder a = {.e = e, .plan = plan, .window = &p->window};
     a.type = emit_type(e, p->contract->dtype);
     a.vector = be_vector(a.type, plan->lanes);
     a.bytes = (int64_t)dtype_info[p->contract->dtype].bytes;
@@ -386,20 +508,16 @@ emit_adder(Emit *e, const EmitProduct *p, const EmitPlan *plan)
         a.params[i] = LLVMGetParam(fn, (unsigned)i);
     Val sums[BE_MAX_CARRIED];
     int num = plan->height * plan->vectors;
-    BeLoop l;
+    for (int i = 0; i < num; i++)
+        sums[i] = be_zero(a.vector);
     if (plan->in_parts)
-        fetch_sums(&a);
-    be_loop_begin(u, &l, emit_word(e, 0), a.params[EMIT_COUNT], emit_word(e, 1),
-                  "k");
-    for (int i = 0; i < num; i++)
-        sums[i] = be_loop_carry(u, &l, be_zero(a.vector));
-    be_loop_body(u, &l);
-    add_product(&a, l.index, sums);
-    for (int i = 0; i < num; i++)
-        be_loop_next(&l, i, sums[i]);
-    be_loop_end(u, &l);
-    for (int i = 0; i < num; i++)
-        sums[i] = be_loop_result(&l, i);
+        fetch_sums(&a, 0);
+    else if (writes_far(e, p, plan))
+        fetch_sums(&a, plan->height);
+    if (plan->line)
+        add_runs(&a, sums);
+    else
+        add_products(&a, sums);
     store_sums(&a, sums, num);
     LLVMBuildRetVoid(u->builder);
     be_func_end(u);

@@ -14,6 +14,7 @@ typedef struct Walk {
     Emit *e;
     const KVar *row;
     const KVar *lane; /* NULL: those of vector constructs */
+    const KVar *slow; /* lanes differ along it, too; may be NULL */
 } Walk;
 
 static EmitDepends
@@ -44,7 +45,8 @@ note_vars(Walk *w, const KRanges *r, bool vector)
         KVar *var = r->vars[i];
         w->e->index_depends[var->id] = (EmitDepends){
             .row = var == w->row,
-            .lane = var == w->lane || (vector && i == r->count - 1),
+            .lane = var == w->lane || var == w->slow ||
+                    (vector && i == r->count - 1),
         };
     }
 }
@@ -127,12 +129,24 @@ walk_block(Walk *w, const KBlock *b)
     }
 }
 
+static void
+find_depends(Walk w)
+{
+    const BeKernel *k = w.e->k;
+    note_vars(&w, &k->grid, k->grid_vector && !w.lane);
+    walk_block(&w, &k->body);
+}
+
 void
 emit_find_depends_along(Emit *e, const KVar *row, const KVar *lane)
 {
-    Walk w = {e, row, lane};
-    note_vars(&w, &e->k->grid, e->k->grid_vector && !lane);
-    walk_block(&w, &e->k->body);
+    find_depends((Walk){.e = e, .row = row, .lane = lane});
+}
+
+void
+emit_find_depends_through(Emit *e, const KVar *slow, const KVar *lane)
+{
+    find_depends((Walk){.e = e, .lane = lane, .slow = slow});
 }
 
 void

@@ -212,15 +212,47 @@ emit_indices_are_wide(const BeKernel *k)
 
 /* ---- expressions -------------------------------------------------------- */
 
+static bool
+is_zero(Dim d)
+{
+    return dim_is_const(d) && d.c == 0;
+}
+
+/* Whether x has the two indices that lanes run through as their one number. */
+static bool
+goes_through(const Emit *e, const KIndex *x)
+{
+    Dim whole, own;
+    if (!e->tile.slow)
+        return false;
+    own = be_index_coef(x, e->tile.lane);
+    return !is_zero(own) && dim_mul(own, e->tile.lane->extent, &whole) &&
+           dim_equal(be_index_coef(x, e->tile.slow), whole);
+}
+
+static bool
+is_of_through(const Emit *e, const EmitAddress *a, const KVar *var)
+{
+    return a->through && (var == e->tile.slow || var == e->tile.lane);
+}
+
 EmitAddress
 emit_address(Emit *e, const KIndex *x)
 {
     BeUnit *u = e->u;
     EmitAddress a = {.of = x, .base = emit_dim(e, x->base)};
     a.row_step = a.lane_step = dim_const(0);
+    a.through = goes_through(e, x);
+    if (a.through) {
+        a.lane_step = be_index_coef(x, e->tile.lane);
+        Val part = be_mul(u, emit_dim(e, a.lane_step), e->tile.through);
+        a.base = be_add(u, a.base, part);
+    }
     for (int i = 0; i < x->num_terms; i++) {
         const KTerm *t = &x->terms[i];
         const EmitIndex *index = &e->indices[t->var->id];
+        if (is_of_through(e, &a, t->var))
+            continue;
         if (index->each) {
             EmitDepends d = e->index_depends[t->var->id];
             a.any.row = a.any.row || d.row;
@@ -235,12 +267,6 @@ emit_address(Emit *e, const KIndex *x)
         a.base = be_add(u, a.base, part);
     }
     return a;
-}
-
-static bool
-is_zero(Dim d)
-{
-    return dim_is_const(d) && d.c == 0;
 }
 
 EmitDepends
@@ -271,7 +297,7 @@ add_any(Emit *e, const EmitAddress *a, Val sum, bool lanes, int row, int vector)
         const EmitIndex *index = &e->indices[t->var->id];
         EmitDepends d = e->index_depends[t->var->id];
         d.lane = d.lane && e->tile.lanes;
-        if (!index->each || d.lane != lanes)
+        if (!index->each || d.lane != lanes || is_of_through(e, a, t->var))
             continue;
         Val coef = emit_dim(e, t->coef);
         if (lanes)
@@ -351,6 +377,24 @@ divided(Emit *e, const KNode *n, Val x, Val by, bool lanes)
     Val q =
         lanes ? divide_lanes(e, x, by) : LLVMBuildUDiv(u->builder, x, by, "");
     return n->kind == K_DIV ? q : be_sub(u, x, be_mul(u, q, by));
+}
+
+void
+emit_go_through(Emit *e, Val number)
+{
+    BeUnit *u = e->u;
+    Type type = be_vector(e->lane_int, e->tile.lanes);
+    Val first = LLVMBuildIntCast2(u->builder, number, e->lane_int, 1, "");
+    Val all =
+        be_add(u, be_splat(u, first, e->tile.lanes), be_lane_numbers(type));
+    Val extent = be_int(type, e->tile.lane->extent.c);
+    EmitValue *slow = NEW(e->arena, EmitValue);
+    EmitValue *lane = NEW(e->arena, EmitValue);
+    slow->v[0] = divide_lanes(e, all, extent);
+    lane->v[0] = be_sub(u, all, be_mul(u, slow->v[0], extent));
+    e->indices[e->tile.slow->id] = (EmitIndex){.each = slow};
+    e->indices[e->tile.lane->id] = (EmitIndex){.each = lane};
+    e->tile.through = number;
 }
 
 /* What to divide by: where a batch is empty that may be 0, under a guard that

@@ -236,11 +236,88 @@ pack_rows_together(EmitTiles *t, Val first, Val end, Val begin, Val stop)
     pack_products(&p, begin, stop);
 }
 
+/* ---- windows ------------------------------------------------------------- */
+
+/* The lanes' indices from element `at` of a line on. */
+static void
+set_places(Emit *e, Val at)
+{
+    if (e->tile.slow)
+        emit_go_through(e, at);
+    else
+        e->indices[e->tile.lane->id] = (EmitIndex){.base = at};
+}
+
+/* A line of places, of which there are `size` elements; it begins with that
+ * element of the packed ones. */
+static void
+pack_line(Pack *p, Val size)
+{
+    Emit *e = p->t->e;
+    BeUnit *u = e->u;
+    BeLoop l;
+    emit_of_products(p, false);
+    be_loop_begin(u, &l, emit_word(e, 0), size, emit_word(e, p->step), "place");
+    be_loop_body(u, &l);
+    e->tile.mask[0] = emit_first_lanes(e, be_sub(u, size, l.index), p->step);
+    set_places(e, l.index);
+    emit_of_products(p, true);
+    p->pack(p, l.index);
+    be_loop_end(u, &l);
+}
+
+/* Elements of a line of rows first .. end, or a group if that is less. */
+static Val
+line_size(const EmitTiles *t, Val first, Val end)
+{
+    Emit *e = t->e;
+    BeUnit *u = e->u;
+    const EmitWindow *w = &t->product->window;
+    Val rows = be_min(u, be_sub(u, end, first), emit_word(e, t->plan.group));
+    Val places =
+        be_mul(u, be_sub(u, rows, emit_word(e, 1)), emit_word(e, w->step));
+    places = be_add(u, places, emit_word(e, w->product->extent.c));
+    return be_mul(u, places, emit_word(e, w->elements));
+}
+
+/* Lanes along the places of all rows of a group, for which the products' index
+ * goes on beyond its extent. */
+static void
+pack_windows(EmitTiles *t, Val first, Val end)
+{
+    Emit *e = t->e;
+    BeUnit *u = e->u;
+    const EmitOperand *o = &t->product->of_rows;
+    const EmitWindow *w = &t->product->window;
+    const KVar *last = last_product(t);
+    const KVar *slow = last == w->product ? NULL : w->product;
+    emit_find_depends_through(e, slow, last);
+    e->tile = (EmitTile){.rows = 1, .vectors = 1, .lanes = t->plan.lanes};
+    e->tile.lane = last;
+    e->tile.slow = slow;
+    emit_space_split(e, &t->product->rows, first);
+    emit_needed(e, &o->needs, &e->k->body);
+    emit_needed(e, &o->needs, &t->product->loop->loop.body);
+    Pack p = {t, o, pack_row, t->plan.lanes, NULL, 1};
+    EmitSpace lines = t->product->products;
+    lines.count -= slow ? 2 : 1;
+    BeLoop l;
+    be_loop_begin(u, &l, emit_word(e, 0), emit_word(e, w->runs),
+                  emit_word(e, 1), "line");
+    be_loop_body(u, &l);
+    emit_space_split(e, &lines, l.index);
+    p.first = be_mul(u, l.index, emit_word(e, t->plan.line));
+    pack_line(&p, line_size(t, first, end));
+    be_loop_end(u, &l);
+}
+
 void
 emit_pack_rows(EmitTiles *t, Val first, Val end, Val begin, Val stop)
 {
     EmitTile outer = t->e->tile;
-    if (t->product->of_rows.along_products)
+    if (t->plan.line)
+        pack_windows(t, first, end);
+    else if (t->product->of_rows.along_products)
         pack_each_row(t, first, end, begin, stop);
     else
         pack_rows_together(t, first, end, begin, stop);

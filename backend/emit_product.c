@@ -201,6 +201,91 @@ find_made_of(Emit *e, const EmitProduct *p, EmitOperand *o, const KVar *other)
     o->along_products = runs_along_products(p, o, other);
 }
 
+/* ---- windows ------------------------------------------------------------- */
+
+/* Whether x has row and product in that sum only; *step is it, or 0 as long as
+ * nobody has said. */
+static bool
+slides(const KIndex *x, const KVar *row, const KVar *product, int64_t *step)
+{
+    Dim of_row = be_index_coef(x, row), own = be_index_coef(x, product);
+    if (!dim_is_const(of_row) || !dim_is_const(own))
+        return false;
+    if (!own.c)
+        return !of_row.c;
+    if (of_row.c % own.c || (*step && of_row.c / own.c != *step))
+        return false;
+    *step = of_row.c / own.c;
+    return *step > 0;
+}
+
+static bool
+all_slide(const EmitNeeds *needs, const KBlock *b, const KVar *row,
+          const KVar *product, int64_t *step)
+{
+    for (KNode *n = b->first; n; n = n->next) {
+        const KIndex *x = be_kernel_index(n);
+        if (emit_is_needed(needs, n) && x && !slides(x, row, product, step))
+            return false;
+    }
+    return true;
+}
+
+static bool
+extents_are_known(const EmitSpace *s)
+{
+    for (int i = 0; i < s->count; i++) {
+        if (!dim_is_const(s->vars[i]->extent))
+            return false;
+    }
+    return true;
+}
+
+/* The windows along the product of that number, if there are some and they
+ * overlap. */
+static EmitWindow
+windows_along(const Emit *e, const EmitProduct *p, int number)
+{
+    static const EmitWindow none = {0};
+    const EmitNeeds *needs = &p->of_rows.needs;
+    const KVar *row = p->rows.vars[p->rows.count - 1];
+    EmitWindow w = {.product = p->products.vars[number], .elements = 1};
+    if (!all_slide(needs, &p->contract->contract.body, row, w.product,
+                   &w.step) ||
+        !all_slide(needs, &p->loop->loop.body, row, w.product, &w.step) ||
+        !all_slide(needs, &e->k->body, row, w.product, &w.step) || !w.step)
+        return none;
+    if (w.step >= w.product->extent.c)
+        return none;
+    EmitSpace lines = p->products;
+    lines.count = number;
+    w.runs = emit_space_bound(e->k, &lines);
+    if (number < p->products.count - 1)
+        w.elements = p->products.vars[number + 1]->extent.c;
+    w.run = w.product->extent.c * w.elements;
+    return w;
+}
+
+static void
+find_window(const Emit *e, EmitProduct *p)
+{
+    const KVar *row = p->rows.vars[p->rows.count - 1];
+    int last = p->products.count - 1;
+    if (p->of_rows.plain || !extents_are_known(&p->products) ||
+        !dim_is_const(row->extent) || row->extent.c < FEW_IN_RUN ||
+        emit_space_bound(e->k, &p->products) > BE_K_BLOCK)
+        return;
+    p->window = windows_along(e, p, last);
+    if (!p->window.product && last > 0)
+        p->window = windows_along(e, p, last - 1);
+    if (p->window.product) {
+        p->in_runs = true;
+        p->of_rows.along_products = false;
+    }
+}
+
+/* ---- the rest ------------------------------------------------------------ */
+
 static void
 find_rest(Emit *e, EmitProduct *p)
 {
@@ -328,6 +413,8 @@ emit_product_find(Emit *e, EmitProduct *p)
     find_made_of(e, p, &p->of_columns, p->column);
     find_plain(p, &p->of_rows, &p->rows);
     find_plain(p, &p->of_columns, &(EmitSpace){1, {p->column}});
+    if (!reduces)
+        find_window(e, p);
     find_rest(e, p);
     p->direct = find_direct(p);
     return true;

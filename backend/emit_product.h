@@ -33,6 +33,18 @@ typedef struct EmitOperand {
     int64_t product_step; /* and from a product */
 } EmitOperand;
 
+/* Rows that overlap: the place of a row's product is `step` times the last
+ * index of the rows plus an index of the products, the last or the last but
+ * one, and all that the operand is made of depends on that sum alone.  So what
+ * a run of rows needs is a line of places for each point of the products'
+ * indices before, as the windows of a convolution along a row of an image. */
+typedef struct EmitWindow {
+    const KVar *product; /* that index; NULL: there are no windows */
+    int64_t step;        /* places from row to row */
+    int64_t elements;    /* of a place */
+    int64_t run, runs;   /* products of a row in a line; lines */
+} EmitWindow;
+
 typedef struct EmitProduct {
     const KNode *contract, *loop;
     EmitSpace outer, rows, products;
@@ -40,6 +52,7 @@ typedef struct EmitProduct {
     EmitOperand of_rows, of_columns;
     bool in_runs;   /* memory runs along the last index of several of rows: so
                        those are packed together, for one value of the others */
+    EmitWindow window;
     EmitNeeds rest; /* what is done with the sums */
     const KNode
         *direct; /* the store of the sums, when that is all; else NULL */
@@ -72,6 +85,7 @@ typedef struct EmitPlan {
      * from a row to the next, and from a product. */
     bool rows_stand, columns_stand;
     int64_t row_step, row_product_step, column_step;
+    int64_t line; /* of windows: elements from line to line, or 0 */
 } EmitPlan;
 
 typedef struct EmitTiles {
@@ -82,7 +96,7 @@ typedef struct EmitTiles {
     int64_t bytes;
     Val adder;          /* the function that adds products */
     Val packed_rows;    /* along products [height][row_step], in runs
-                           [depth][group], else
+                           [depth][group], of windows [runs][line], else
                            [tiles][depth][height] and a vector more */
     Val packed_columns; /* [columns / width][depth][width] */
     Val sums;           /* [rows][columns], or of one tile; before them there

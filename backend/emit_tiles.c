@@ -36,6 +36,8 @@ int64_t
 emit_rows_size(const EmitTiles *t)
 {
     const EmitPlan *p = &t->plan;
+    if (p->line)
+        return t->product->window.runs * p->line;
     if (p->group)
         return p->depth * p->group + p->height;
     return t->product->of_rows.along_products
@@ -349,7 +351,8 @@ add_packed_tiles(EmitTiles *t, Val sum, Val begin, const Part *p)
     be_loop_body(u, &l);
     Part tile = *p;
     tile.row = l.index;
-    Val at = t->plan.group ? be_sub(u, l.index, begin)
+    Val at = t->plan.group ? be_mul(u, be_sub(u, l.index, begin),
+                                    emit_word(e, t->plan.row_step))
                            : be_mul(u, number, emit_word(e, emit_rows_size(t)));
     Rows rows = {scratch_at(t, t->packed_rows, at), emit_word(e, 0)};
     Val done = be_sub(u, l.index, p->row);

@@ -134,6 +134,26 @@ static const Case cases[] = {
      "%x: T[n, 5, 19, 16] per_replica = conv2d %a, %b {low=[1, 1] dims=[5, 19] "
      "step=[1, 1]}\n"
      "%r: T[n, 5, 19, 16] per_replica = add %x, %c"},
+    /* overlapping ones along lines: of few channels, every other place, lines
+     * that are cut, nothing around */
+    {"T[n, 2, 21, 20]",
+     {"T[n, 2, 21, 3]", "T[3, 3, 3, 20]"},
+     "%r: T[n, 2, 21, 20] per_replica = conv2d %a, %b {low=[1, 1] dims=[2, 21] "
+     "step=[1, 1]}"},
+    {"T[2, 3, 9, 18]",
+     {"T[2, 6, 18, 3]", "T[5, 3, 3, 18]", "T[18]"},
+     "%x: T[2, 3, 9, 18] per_replica = conv2d %a, %b {low=[2, 1] dims=[3, 9] "
+     "step=[2, 2]}\n"
+     "%r: T[2, 3, 9, 18] per_replica = add %x, %c"},
+    {"T[1, 2, 300, 17]",
+     {"T[1, 2, 300, 5]", "T[3, 3, 5, 17]"},
+     "%r: T[1, 2, 300, 17] per_replica = conv2d %a, %b {low=[1, 1] "
+     "dims=[2, 300] step=[1, 1]}"},
+    {"T[1, 2, 121, 12]",
+     {"T[1, 4, 123, 1]", "T[3, 3, 1, 12]"},
+     "%x: T[1, 2, 121, 12] per_replica = conv2d %a, %b {low=[0, 0] "
+     "dims=[2, 121] step=[1, 1]}\n"
+     "%r: T[1, 2, 121, 12] per_replica = abs %x"},
     /* summed over windows: runs of rows, whole and in parts of a run */
     {"T[2, 2, 18, 20]",
      {"T[n, 6, 6, 18]", "T[n, 6, 6, 20]"},

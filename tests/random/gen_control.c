@@ -193,6 +193,8 @@ do_if_expression(Gen *g)
     to.who = gen_join(gen_join(x.who, y.who), c.who);
     to.size = x.size + y.size;
     to.fuzzy |= y.fuzzy;
+    to.constant =
+        c.constant ? x.constant || y.constant : x.constant && y.constant;
     to.collective = to.in_control = true;
     gen_let(g, to, "if %s { %s } else { %s }", c.name, x.name, y.name);
     return true;

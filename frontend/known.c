@@ -59,7 +59,7 @@ bool
 fe_dtype(Lower *cx, FeValue *v, const char *what, Loc loc, DType *out)
 {
     if (v->kind != FE_TYPE)
-        return refuse(cx, v, what, "an element type, as f32,", loc);
+        return refuse(cx, v, what, "an element type (f32)", loc);
     if (v->type->rank) {
         fe_error(cx, loc, "%s is an element type, without a shape", what);
         return false;

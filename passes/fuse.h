@@ -49,8 +49,9 @@ typedef struct Fuse {
     int level;
     Axes *axes;
     int search; /* number of the last one */
-    /* by position: the last one of all clusters that begin there or before */
-    int *reach;
+    /* by position: the last one of all clusters that begin there or before, and
+     * the first one of all that end there or behind */
+    int *reach, *back;
     IrOpList work; /* scratch of searches and checks */
 } Fuse;
 
@@ -86,6 +87,18 @@ Cluster *fuse_cluster(const IrOp *op);
 /* Whether an operation outside of a and b would have to stand both before and
  * after a kernel of both. */
 bool fuse_makes_cycle(Fuse *f, Cluster *a, Cluster *b);
+/* A growing set of clusters, of which none waits for another, knows all that
+ * wait for one of them and all that one of them waits for: its relatives. */
+typedef struct Relatives {
+    Fuse *f;
+    int search;
+    int first, last; /* positions outside of which nobody asks */
+} Relatives;
+/* Of an empty set; asked will be clusters of operations from first to last. */
+Relatives fuse_relatives(Fuse *f, const IrOp *first, const IrOp *last);
+/* No other search may begin between the calls of these. */
+void fuse_add_relatives(Relatives *r, Cluster *c);
+bool fuse_is_relative(const Relatives *r, const Cluster *c);
 /* b's operations become a's. */
 void fuse_merge(Fuse *f, Cluster *a, Cluster *b);
 /* c's operations become clusters of their own again, as if none had been merged

@@ -157,8 +157,9 @@ fuse_graph_make(Fuse *f, IrBlock *b)
     Effects effects = {.f = f, .vars = map_new(f->arena)};
     order_number(b);
     f->reach = NEW_ARRAY(f->arena, int, (size_t)b->last->id + 1);
+    f->back = NEW_ARRAY(f->arena, int, (size_t)b->last->id + 1);
     for (int i = 0; i <= b->last->id; i++)
-        f->reach[i] = i;
+        f->reach[i] = f->back[i] = i;
     for (IrOp *op = b->first; op; op = op->next)
         make_node(f, op);
     for (IrOp *op = b->first; op; op = op->next) {
@@ -232,6 +233,61 @@ fuse_makes_cycle(Fuse *f, Cluster *a, Cluster *b)
     return false;
 }
 
+/* ---- relatives ---------------------------------------------------------- */
+
+/* The position before which nothing leads on to behind `start`. */
+static int
+start_of_ways(const Fuse *f, int start)
+{
+    while (f->back[start] < start)
+        start = f->back[start];
+    return start;
+}
+
+Relatives
+fuse_relatives(Fuse *f, const IrOp *first, const IrOp *last)
+{
+    return (Relatives){f, ++f->search, start_of_ways(f, first->id),
+                       end_of_ways(f, last->id)};
+}
+
+bool
+fuse_is_relative(const Relatives *r, const Cluster *c)
+{
+    return c->visited == r->search;
+}
+
+/* Of the neighbours of c's operations on one side, the clusters that are new
+ * are relatives, and still to be followed. */
+static void
+meet_neighbours(Relatives *r, const Cluster *c, bool later)
+{
+    for (int i = 0; i < c->ops.len; i++) {
+        const FuseNode *n = fuse_node(c->ops.data[i]);
+        const IrOpList *list = later ? &n->later : &n->needs;
+        for (int j = 0; j < list->len; j++) {
+            Cluster *next = fuse_cluster(list->data[j]);
+            if (next == c || next->visited == r->search ||
+                next->ops.data[0]->id > r->last ||
+                VEC_LAST(next->ops)->id < r->first)
+                continue;
+            next->visited = r->search;
+            VEC_PUSH(r->f->arena, r->f->work, next->ops.data[0]);
+        }
+    }
+}
+
+void
+fuse_add_relatives(Relatives *r, Cluster *c)
+{
+    for (int later = 0; later <= 1; later++) {
+        r->f->work.len = 0;
+        meet_neighbours(r, c, later);
+        while (r->f->work.len)
+            meet_neighbours(r, fuse_cluster(VEC_POP(r->f->work)), later);
+    }
+}
+
 /* ---- merging ------------------------------------------------------------ */
 
 void
@@ -249,9 +305,11 @@ fuse_merge(Fuse *f, Cluster *a, Cluster *b)
     a->ops = ops;
     a->contracts |= b->contracts;
     b->into = a;
-    int last = VEC_LAST(ops)->id;
-    for (int at = ops.data[0]->id; f->reach[at] < last; at++)
+    int first = ops.data[0]->id, last = VEC_LAST(ops)->id;
+    for (int at = first; f->reach[at] < last; at++)
         f->reach[at] = last;
+    for (int at = last; f->back[at] > first; at--)
+        f->back[at] = first;
 }
 
 void

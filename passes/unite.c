@@ -34,6 +34,7 @@ typedef struct Unite {
     int64_t *bytes; /* by position: that its results need */
     int64_t most;   /* bytes that live at a time in the order so far */
     VEC(IrOpList) groups;
+    ClusterList rows; /* of kernels that could be one */
     ClusterList order;
 } Unite;
 
@@ -183,17 +184,22 @@ group(Unite *u, IrOp *op)
 }
 
 /* Merges the first of g with those that do not wait for it or for one that it
- * is merged with; g keeps the others. */
+ * is merged with, nor are waited for; g keeps the others. */
 static Cluster *
 merge_first(Unite *u, IrOpList *g)
 {
     Cluster *c = fuse_cluster(g->data[0]);
     int left = 0;
+    Relatives relatives = fuse_relatives(&u->f, g->data[0], VEC_LAST(*g));
+    fuse_add_relatives(&relatives, c);
     for (int i = 1; i < g->len; i++) {
-        if (fuse_makes_cycle(&u->f, c, fuse_cluster(g->data[i])))
+        Cluster *other = fuse_cluster(g->data[i]);
+        if (fuse_is_relative(&relatives, other)) {
             g->data[left++] = g->data[i];
-        else
-            fuse_merge(&u->f, c, fuse_cluster(g->data[i]));
+        } else {
+            fuse_add_relatives(&relatives, other);
+            fuse_merge(&u->f, c, other);
+        }
     }
     g->len = left;
     return c;
@@ -203,17 +209,49 @@ merge_first(Unite *u, IrOpList *g)
 enum { MAX_ROWS = 8 };
 
 static void
-unite_group(Unite *u, IrOpList *g)
+merge_group(Unite *u, IrOpList *g)
 {
     for (int i = 0; i < MAX_ROWS && g->len > 1; i++) {
-        Cluster *c = merge_first(u, g);
-        if (c->ops.len == 1)
-            continue;
-        u->order.len = 0;
-        fuse_order(&u->f, u->block, &u->order);
-        if (most_bytes(u) > u->most)
-            fuse_part(&u->f, c);
+        Cluster *row = merge_first(u, g);
+        if (row->ops.len > 1)
+            VEC_PUSH(u->f.arena, u->rows, row);
     }
+}
+
+/* ---- what there is memory for ------------------------------------------- */
+
+static bool
+fits(Unite *u)
+{
+    u->order.len = 0;
+    fuse_order(&u->f, u->block, &u->order);
+    return most_bytes(u) <= u->most;
+}
+
+static void
+merge_again(Unite *u, const Cluster *row)
+{
+    Cluster *c = fuse_cluster(row->ops.data[0]);
+    for (int i = 1; i < row->ops.len; i++)
+        fuse_merge(&u->f, c, fuse_cluster(row->ops.data[i]));
+}
+
+/* Of the rows from first to end, all merged, leaves those merged that fit with
+ * the others that are; by halves, as mostly all do. */
+static void
+keep_rows(Unite *u, int first, int end)
+{
+    if (first == end || fits(u))
+        return;
+    int mid = (first + end) / 2;
+    for (int i = mid; i < end; i++)
+        fuse_part(&u->f, u->rows.data[i]);
+    if (end - first == 1)
+        return;
+    keep_rows(u, first, mid);
+    for (int i = mid; i < end; i++)
+        merge_again(u, u->rows.data[i]);
+    keep_rows(u, mid, end);
 }
 
 /* ---- one kernel --------------------------------------------------------- */
@@ -317,7 +355,8 @@ unite_block(Unite *outer, IrBlock *b)
     fuse_order(&u.f, b, &u.order);
     u.most = most_bytes(&u);
     for (int i = 0; i < u.groups.len; i++)
-        unite_group(&u, &u.groups.data[i]);
+        merge_group(&u, &u.groups.data[i]);
+    keep_rows(&u, 0, u.rows.len);
     rebuild(&u);
 }
 

@@ -13,7 +13,7 @@
 typedef struct PassOptions {
     int level;              /* -O0 .. -O3 */
     int64_t bytes_per_pack; /* of collectives; 0: no limit */
-    bool verify_each;       /* verify after every pass */
+    bool verify_each;       /* verify after every pass, not only the last */
     bool time;              /* print the time of each pass to standard error */
     /* called after each pass (--print-after, --dump-phases); may be NULL */
     void (*after)(const char *pass, int number, const IrModule *m, void *data);

@@ -96,6 +96,18 @@ first_pass(const IrModule *m)
     return i + 1;
 }
 
+/* What goes into a plan is right, whoever made it. */
+static bool
+verify_last(IrModule *m, Diag *d)
+{
+    if (ir_verify(m, d))
+        return true;
+    diag_note(d, NO_LOC,
+              "a mistake of the compiler, not of the program: --verify-each "
+              "says which pass made it");
+    return false;
+}
+
 bool
 passes_run(IrModule *m, Diag *d, const PassOptions *options, const char *list)
 {
@@ -104,5 +116,5 @@ passes_run(IrModule *m, Diag *d, const PassOptions *options, const char *list)
     for (int i = first_pass(m); i < num_passes; i++)
         if (!run_one(&pass_table[i], i + 1, m, d, options))
             return false;
-    return true;
+    return options->verify_each || verify_last(m, d);
 }

@@ -188,8 +188,15 @@ element_bytes(const IrModule *m, const IrStage *s)
     return sum;
 }
 
+/* Of an element that is stored: its number of rows stands beside it. */
+static int64_t
+stored_bytes(const IrModule *m, const IrStage *s)
+{
+    return element_bytes(m, s) + (int64_t)sizeof(int64_t);
+}
+
 /* Of elements that a stage holds, as many as there are but not more than most
- * (-1: any number): the rows of each are noted beside it.  0 if unknown. */
+ * (-1: any number).  0 if unknown. */
 static int64_t
 store_bytes(const IrModule *m, const IrDataset *d, int stage, int64_t most)
 {
@@ -198,7 +205,15 @@ store_bytes(const IrModule *m, const IrDataset *d, int stage, int64_t most)
     int64_t held = n < 0 || (most >= 0 && most < n) ? most : n;
     if (held < 0)
         return 0;
-    return bytes_times(held, element_bytes(m, s) + (int64_t)sizeof(int64_t));
+    return bytes_times(held, stored_bytes(m, s));
+}
+
+/* The number of the stage of whose elements this one keeps all; -1: of none. */
+static int
+kept_stage(const IrDataset *d, int stage)
+{
+    StageKind kind = (StageKind)d->stages.data[stage].kind;
+    return kind == STAGE_cache ? stage : kind == STAGE_lanes ? stage - 1 : -1;
 }
 
 /* What a stage holds itself, beside room for an element of its input. */
@@ -206,18 +221,19 @@ static int64_t
 held_bytes(const IrModule *m, const IrDataset *d, int stage)
 {
     const IrStage *s = &d->stages.data[stage];
-    switch ((StageKind)s->kind) {
-    case STAGE_shuffle:
+    int kept = kept_stage(d, stage);
+    if (kept >= 0)
+        return store_bytes(m, d, kept, -1);
+    if (s->kind == STAGE_shuffle)
         return store_bytes(m, d, stage, s->ints[0]);
-    case STAGE_cache:
-        return store_bytes(m, d, stage, -1);
-    case STAGE_lanes: /* all of its input */
-        return store_bytes(m, d, stage - 1, -1);
-    case STAGE_window:
-        return element_bytes(m, s);
-    default:
-        return 0;
-    }
+    return s->kind == STAGE_window ? element_bytes(m, s) : 0;
+}
+
+bool
+ir_stage_keeps_unknown(const IrModule *m, const IrDataset *d, int stage)
+{
+    int kept = kept_stage(d, stage);
+    return kept >= 0 && ir_stage_count(m, d, kept) < 0;
 }
 
 /* A pipeline with those that it reads, without room for an element of its last
@@ -234,6 +250,29 @@ pipeline_bytes(const IrModule *m, const IrDataset *d)
         element = element_bytes(m, s);
     }
     return sum;
+}
+
+static void
+list_kept(Arena *a, const IrModule *m, const IrDataset *d, IrKept *to)
+{
+    for (int i = 0; i < d->stages.len; i++) {
+        const IrStage *s = &d->stages.data[i];
+        if (s->other)
+            list_kept(a, m, ir_dataset_find(m, s->other), to);
+        if (!ir_stage_keeps_unknown(m, d, i))
+            continue;
+        const IrStage *of = &d->stages.data[kept_stage(d, i)];
+        VEC_PUSH(a, *to, ((IrKeeping){s, stored_bytes(m, of)}));
+    }
+}
+
+IrKept
+ir_iter_kept(Arena *a, const IrModule *m, const IrIter *it)
+{
+    IrKept kept = {0};
+    for (int i = 0; i < it->datasets.len; i++)
+        list_kept(a, m, ir_dataset_find(m, it->datasets.data[i]), &kept);
+    return kept;
 }
 
 /* A batch that is divided is held beside the steps that it goes to; of whole

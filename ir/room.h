@@ -25,9 +25,25 @@ int64_t ir_iter_ahead(const IrModule *m, const IrIter *it);
  * used is still there. */
 int64_t ir_iter_steps(const IrModule *m, const IrIter *it);
 
-/* Bytes that an iterator's pipeline and its steps take, without its files; a
- * shuffle of what nobody can count is taken to be full. */
+/* Whether the stage keeps all elements there are, and nobody can count them
+ * before the files are read. */
+bool ir_stage_keeps_unknown(const IrModule *m, const IrDataset *d, int stage);
+
+/* Bytes that an iterator's pipeline and its steps take, without its files and
+ * what stages keep that nobody can count; a shuffle of it is taken to be full.
+ */
 int64_t ir_iter_bytes(const IrModule *m, const IrIter *it);
+
+/* A stage that keeps elements which nobody can count, and bytes of each. */
+typedef struct IrKeeping {
+    const IrStage *stage;
+    int64_t each;
+} IrKeeping;
+
+typedef VEC(IrKeeping) IrKept;
+
+/* Those of an iterator's pipelines, in their order. */
+IrKept ir_iter_kept(Arena *a, const IrModule *m, const IrIter *it);
 
 /* Bytes that the arenas of all devices take, each being so large.  What nobody
  * touches of them takes none: variables that live on one device. */

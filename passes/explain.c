@@ -212,19 +212,41 @@ frame_bytes(const IrModule *m)
     return bytes;
 }
 
+/* What stages keep of files, which is in no sum; whether there is any. */
+static bool
+explain_kept(Str *out, Arena *a, const IrModule *m)
+{
+    bool any = false;
+    for (int i = 0; i < m->iters.len; i++) {
+        IrKept kept = ir_iter_kept(a, m, m->iters.data[i]);
+        for (int k = 0; k < kept.len; k++, any = true) {
+            const IrStage *s = kept.data[k].stage;
+            str_addf(out,
+                     "  %-20s %15lld  for each element kept at %s:%u:%u, how "
+                     "many is unknown until the files are read\n",
+                     ir_stage_info[s->kind].name, (long long)kept.data[k].each,
+                     diag_source_name(m->diag, s->loc.file), s->loc.line,
+                     s->loc.col);
+        }
+    }
+    return any;
+}
+
 /* Of files that datasets read a part is in memory, too: how much a record needs
  * is known only when they are read. */
 static void
-explain_host(Str *out, const IrModule *m, int64_t devices)
+explain_host(Str *out, Arena *a, const IrModule *m, int64_t devices)
 {
     int64_t frame = frame_bytes(m), data = data_bytes(m);
     str_addf(out,
              "\nmemory of the host, in bytes\n"
              "  %-20s %15lld\n"
-             "  %-20s %15lld  and a block of a file for each source\n"
-             "\nmemory in all, in bytes\n  %-20s %15lld\n",
-             "main", (long long)frame, "datasets", (long long)data, "",
-             (long long)(frame + data + devices));
+             "  %-20s %15lld  and a block of a file for each source\n",
+             "main", (long long)frame, "datasets", (long long)data);
+    bool more = explain_kept(out, a, m);
+    str_addf(out, "\nmemory in all, in bytes\n  %-20s %15lld%s\n", "",
+             (long long)(frame + data + devices),
+             more ? "  and what is kept of files" : "");
 }
 
 static void
@@ -233,7 +255,7 @@ explain_memory(Str *out, const IrModule *m)
     Arena *a = arena_new(NULL, "explaining memory");
     DeviceMemory dm = memory_of_devices(a, m);
     explain_devices(out, m, &dm);
-    explain_host(out, m, ir_arenas_bytes(m, dm.arena));
+    explain_host(out, a, m, ir_arenas_bytes(m, dm.arena));
     arena_release(a);
 }
 

@@ -154,6 +154,7 @@ typedef struct RtStats {
     int64_t steps, launches;
     int64_t resumed;    /* steps before this process */
     int64_t file_bytes; /* that datasets have read */
+    _Atomic int64_t kept_bytes; /* and keep, though the plan could not say so */
     int64_t memory;     /* of the process before the run */
 } RtStats;
 

@@ -139,7 +139,8 @@ rt_open_iterators(RtRun *run)
                              .context = run,
                              .stop = gives_up,
                              .stop_context = run,
-                             .file_bytes = &run->stats.file_bytes};
+                             .file_bytes = &run->stats.file_bytes,
+                             .kept_bytes = &run->stats.kept_bytes};
     if (!run->iterators)
         list_iterators(run);
     for (int i = 0; i < run->module->iters.len; i++) {

@@ -51,7 +51,7 @@ frame_bytes(const RtRun *run)
 static int64_t
 data_bytes(const RtRun *run)
 {
-    int64_t sum = run->stats.file_bytes;
+    int64_t sum = run->stats.file_bytes + run->stats.kept_bytes;
     for (int i = 0; i < run->module->iters.len; i++)
         sum += ir_iter_bytes(run->module, run->module->iters.data[i]);
     return sum;

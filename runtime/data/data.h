@@ -39,6 +39,9 @@ typedef struct RtDataOptions {
     bool (*stop)(void *stop_context);
     void *stop_context;
     int64_t *file_bytes; /* the sizes of opened files are added; may be NULL */
+    /* To which the bytes of elements are added that stages keep and the plan
+     * could not count (ir_stage_keeps_unknown); may be NULL. */
+    _Atomic int64_t *kept_bytes;
 } RtDataOptions;
 
 typedef struct RtIter RtIter;

@@ -5,7 +5,20 @@
  * the input, which is done once more after a resume.
  */
 #include <string.h>
+#include "ir/room.h"
 #include "runtime/data/store.h"
+
+/* For all elements of another node, or of its own.  A plan that could not tell
+ * how many there are is told. */
+static RtStore
+store_for(const RtNode *n, const RtNode *of)
+{
+    RtStore s = rt_store_new(of);
+    int stage = (int)(n->stage - n->dataset->stages.data);
+    if (ir_stage_keeps_unknown(n->module, n->dataset, stage))
+        s.kept_bytes = n->kept_bytes;
+    return s;
+}
 
 /* ---- cache --------------------------------------------------------------- */
 
@@ -78,7 +91,7 @@ rt_cache_new(RtNode *n)
 {
     static const RtNodeOps ops = {cache_next, cache_rewind, cache_carry};
     Cache *c = NEW(n->arena, Cache);
-    c->store = rt_store_new(n);
+    c->store = store_for(n, n);
     c->in = rt_element_new(n->input);
     n->state = c;
     n->ops = &ops;
@@ -149,7 +162,7 @@ rt_lanes_new(RtNode *n)
 {
     static const RtNodeOps ops = {lanes_next, lanes_rewind, lanes_carry};
     Lanes *l = NEW(n->arena, Lanes);
-    l->store = rt_store_new(n->input);
+    l->store = store_for(n, n->input);
     l->in = rt_element_new(n->input);
     n->state = l;
     n->ops = &ops;

@@ -43,12 +43,14 @@ struct RtNode {
     RtNode *input; /* the node before; NULL for a source */
     RtNode *other; /* zip, concat: the last node of the other; else NULL */
     const IrModule *module;
+    const IrDataset *dataset; /* that it is a stage of */
     const IrStage *stage;
     Arena *arena;
     const int64_t *bytes; /* of each component, batches at their bounds */
     uint64_t seed;        /* --seed */
     bool (*stop)(void *); /* RtDataOptions'; NULL: never */
     void *stop_context;
+    _Atomic int64_t *kept_bytes; /* RtDataOptions'; may be NULL */
     uint32_t site;        /* from 1: no two stages of all pipelines share one */
     uint64_t pass;        /* the number of the pass that it is in */
     bool ended;           /* that pass has no more elements */

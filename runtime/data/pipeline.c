@@ -165,12 +165,14 @@ rt_pipeline_new(Arena *arena, const IrModule *m, const IrDataset *d,
         RtNode *n = NEW(arena, RtNode);
         *n = (RtNode){.input = last,
                       .module = m,
+                      .dataset = d,
                       .stage = stage,
                       .arena = arena,
                       .bytes = component_bytes(arena, m, stage),
                       .seed = options->seed,
                       .stop = options->stop,
                       .stop_context = options->stop_context,
+                      .kept_bytes = options->kept_bytes,
                       .site = site + (uint32_t)i};
         TRY(status_note(make_node(n, options), "opening the dataset \"%s\"",
                         d->name));

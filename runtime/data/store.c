@@ -5,6 +5,7 @@
  */
 #include "runtime/data/store.h"
 
+#include <stdatomic.h>
 #include <string.h>
 
 enum { BLOCK_BYTES = 64 << 10 };
@@ -34,6 +35,11 @@ new_slot(RtStore *s)
     if (s->len == s->blocks.len * s->block_slots) {
         char *block = arena_array(a, (size_t)s->block_slots, s->slot_bytes);
         VEC_PUSH(a, s->blocks, block);
+    }
+    if (s->len == s->most) {
+        s->most++;
+        if (s->kept_bytes)
+            atomic_fetch_add(s->kept_bytes, (int64_t)s->slot_bytes);
     }
     return slot_at(s, s->len++);
 }

@@ -13,6 +13,8 @@
 typedef struct RtStore {
     const RtNode *of; /* whose elements it keeps */
     int64_t len;      /* elements 0 .. len - 1 */
+    int64_t most;     /* that there were at a time */
+    _Atomic int64_t *kept_bytes; /* theirs are added; NULL: nobody asks */
     size_t slot_bytes;
     int64_t block_slots;
     VEC(char *) blocks;

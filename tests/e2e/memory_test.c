@@ -302,12 +302,50 @@ large_programs_take_what_was_predicted(void **state)
     check_run(p, path, "--devices cpu:0-2 --strategy central_storage", "", 0);
 }
 
+/* All bytes of the file, each as a row of 32 f32, with its number of rows. */
+static const char keeping[] =
+    "dataset d = bytes(\"text.txt\").map(fn(c) = fill((32,), f32(c)))"
+    ".cache().repeat(2).batch(100)\n"
+    "fn f(x) = sum(x)\n"
+    "main {\n"
+    "  mut t = 0.0\n"
+    "  for x in distribute(d) { t += reduce(sum, run f(x)) }\n"
+    "  print(\"{t}\")\n"
+    "}\n";
+enum { KEPT_BYTES = 32 * 4 + 8 };
+
+static void
+what_is_kept_of_files_is_said_to_be_unknown(void **state)
+{
+    Place *p = *state;
+    const char *text =
+        run_ok(p->arena, "tfdc %s --explain", write_program(p, keeping)).out;
+    double each;
+    read_row(text, "memory of the host", "\n  cache", 1, &each);
+    assert_int_equal(each, KEPT_BYTES);
+    assert_non_null(strstr(text, "program.tfd:1:13, how many is unknown until "
+                                 "the files are read\n"));
+    assert_non_null(strstr(text, "  and what is kept of files\n"));
+    text =
+        run_ok(p->arena, "tfdc %s --explain", write_program(p, hungry[0])).out;
+    assert_null(strstr(text, "of files"));
+}
+
+static void
+what_is_kept_of_files_is_counted(void **state)
+{
+    Place *p = *state;
+    check_run(p, write_program(p, keeping), "", "",
+              text_bytes(p) * (1 + KEPT_BYTES));
+}
+
 static int
 measure_peaks(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(examples_take_what_was_predicted),
         cmocka_unit_test(large_programs_take_what_was_predicted),
+        cmocka_unit_test(what_is_kept_of_files_is_counted),
     };
     if (!memory_is_ours()) {
         puts("1..0 # SKIP sanitizers take memory of their own");
@@ -325,6 +363,7 @@ main(int argc, char **argv)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(arenas_of_examples_waste_little),
         cmocka_unit_test(larger_models_waste_little),
+        cmocka_unit_test(what_is_kept_of_files_is_said_to_be_unknown),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);
 }

@@ -7,6 +7,7 @@
 #include "tests/unit/unit.h"
 
 #include "ir/room.h"
+#include "ir/stage.h"
 
 static IrModule *
 parse(Arena *a, const char *text)
@@ -31,6 +32,9 @@ with_dataset(Arena *a, const char *stages)
                                  "symbols b4 <= 4 alone\n"
                                  "dataset @three {\n"
                                  "range start=0 stop=3 : i64\n}\n"
+                                 "dataset @kept {\n"
+                                 "bytes \"g\" : u8[2]\n"
+                                 "cache : u8[2]\n}\n"
                                  "dataset @deep {\n"
                                  "range start=0 stop=3 : i64\n"
                                  "prefetch depth=12 : i64\n}\n"
@@ -178,6 +182,32 @@ iterators_hold_what_they_keep(void **state)
                      ELEMENT + 100 * STORED + 32 + 5 * 40);
 }
 
+/* In bytes of an element and its number of rows.  What can be counted is not
+ * among them. */
+static void
+what_nobody_can_count_is_listed(void **state)
+{
+    (void)state;
+    Arena *a = arena_new(NULL, "test");
+    const IrModule *m = with_dataset(a, "bytes \"f\" : u8\n"
+                                        "cache : u8\n"
+                                        "lanes num=4 : u8[4]\n"
+                                        "zip with @kept : u8[4], u8[2]\n"
+                                        "take count=9 : u8[4], u8[2]\n"
+                                        "cache : u8[4], u8[2]");
+    IrKept kept = ir_iter_kept(a, m, m->iters.data[0]);
+    assert_int_equal(kept.len, 3);
+    static const struct {
+        int kind;
+        int64_t each;
+    } want[] = {{STAGE_cache, 9}, {STAGE_lanes, 9}, {STAGE_cache, 2 + 8}};
+    for (int i = 0; i < kept.len; i++) {
+        assert_int_equal(kept.data[i].stage->kind, want[i].kind);
+        assert_int_equal(kept.data[i].each, want[i].each);
+    }
+    arena_release(a);
+}
+
 /* Steps, of the elements that a prefetch says; memory goes with them. */
 static void
 steps_are_made_ahead(void **state)
@@ -274,6 +304,7 @@ main(void)
         cmocka_unit_test(iterators_hold_what_they_shuffle_and_batch),
         cmocka_unit_test(whole_elements_are_held_for_each_replica),
         cmocka_unit_test(iterators_hold_what_they_keep),
+        cmocka_unit_test(what_nobody_can_count_is_listed),
         cmocka_unit_test(steps_are_made_ahead),
         cmocka_unit_test(launches_find_room_behind_rows_and_programs),
     };

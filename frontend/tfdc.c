@@ -508,12 +508,39 @@ read_options(Tfdc *t)
     return read_collectives(t);
 }
 
+/* A slip of the hand must not cost a program. */
+static Status
+check_output(Tfdc *t)
+{
+    const char *path = t->to == TO_PLAN
+                           ? plan_path(t)
+                           : options_value(t->options, OPT_OUT, "-");
+    if (!file_is_same(path, t->path))
+        return OK;
+    return status_new(STATUS_USAGE,
+                      "\"%s\" is what is compiled, and would be written over; "
+                      "give another name by -o",
+                      path);
+}
+
+static Status
+check_text(const Tfdc *t, const char *text)
+{
+    if (t->len < 4 || memcmp(text, "PK\3\4", 4) != 0)
+        return OK;
+    return status_new(STATUS_INPUT,
+                      "cannot compile \"%s\": it is a plan; tfd-run %s runs it",
+                      t->path, t->path);
+}
+
 static Status
 compile(Tfdc *t)
 {
     char *text;
     TRY(read_options(t));
     TRY(file_read(t->arena, t->path, &text, &t->len));
+    TRY(check_text(t, text));
+    TRY(check_output(t));
     t->text = text;
     t->begin = milliseconds();
     TRY(run_phases(t));

@@ -191,6 +191,7 @@ struct RtRun {
     const Plan *plan;
     IrModule *module;
     const RtOptions *options;
+    int out_error; /* errno of the first line that could not be printed, or 0 */
     const char *data_dir;
     uint64_t seed;
     double clock; /* what now() is ahead of rt_seconds() */

@@ -5,7 +5,9 @@
  * until its end, and comes out line by line, for each line replica after
  * replica; of a line that is the same on all, replica 0 prints the only one.
  */
+#include <errno.h>
 #include <string.h>
+#include "runtime/base/file.h"
 #include "runtime/base/message.h"
 #include "runtime/exec_impl.h"
 
@@ -61,7 +63,7 @@ rt_flush(const RtRun *run)
 {
     FILE *out = run->options->out;
     if (fflush(out) != 0 || ferror(out))
-        return status_new(STATUS_MACHINE,
+        return file_error(run->out_error ? run->out_error : errno,
                           "cannot write what the program prints");
     return OK;
 }
@@ -70,7 +72,8 @@ static void
 write_out(RtRun *run, const char *text, size_t len)
 {
     rt_progress_clear(&run->progress);
-    fwrite(text, 1, len, run->options->out);
+    if (fwrite(text, 1, len, run->options->out) < len && !run->out_error)
+        run->out_error = errno;
 }
 
 int32_t

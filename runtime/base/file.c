@@ -191,6 +191,14 @@ file_read(Arena *a, const char *path, char **data, size_t *len)
     return st;
 }
 
+bool
+file_is_same(const char *a, const char *b)
+{
+    struct stat x, y;
+    return stat(a, &x) == 0 && stat(b, &y) == 0 && x.st_dev == y.st_dev &&
+           x.st_ino == y.st_ino;
+}
+
 static Status
 check_regular(int fd, const char *path, int64_t *size)
 {
@@ -319,7 +327,7 @@ replace(Arena *a, const char *path, const FilePart *parts, size_t n)
     const char *temporary;
     int fd = open_temporary(a, path, &temporary);
     if (fd < 0)
-        return cannot_create(temporary);
+        return cannot_create(path);
     if (!fill(fd, parts, n) || fails(EIO) || rename(temporary, path) < 0) {
         int error = errno;
         unlink(temporary);

@@ -5,6 +5,7 @@
 #ifndef TFD_BASE_FILE_H
 #define TFD_BASE_FILE_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include "runtime/base/arena.h"
@@ -20,6 +21,9 @@ Status file_open(const char *path, int *fd, int64_t *size) MUST_USE;
 /* n bytes from `at` on; *got is less only where the file ends. */
 Status file_read_at(int fd, const char *path, int64_t at, void *to, size_t n,
                     size_t *got) MUST_USE;
+
+/* Whether both names are of one file that is there. */
+bool file_is_same(const char *a, const char *b);
 
 /* Makes data the content of the file, or leaves the file as it was: the bytes
  * go to a temporary file beside it, reach the disk, and take its name.  What

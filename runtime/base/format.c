@@ -390,6 +390,17 @@ count_elements(const FormatArg *arg)
     return n;
 }
 
+/* What fills text up in a tensor is no part of it. */
+static size_t
+text_length(const FormatArg *arg)
+{
+    const char *text = arg->data;
+    size_t n = (size_t)count_elements(arg);
+    while (n > 0 && !text[n - 1])
+        n--;
+    return n;
+}
+
 void
 format_value(Str *out, const char *text, size_t len, const FormatArg *arg)
 {
@@ -398,7 +409,7 @@ format_value(Str *out, const char *text, size_t len, const FormatArg *arg)
     if (!read_spec(text, len, &spec) || spec_problem(&spec, arg->dtype))
         spec = (FormatSpec){0};
     if (spec.type == 's') {
-        add_aligned(out, &spec, '<', arg->data, (size_t)count_elements(arg));
+        add_aligned(out, &spec, '<', arg->data, text_length(arg));
         return;
     }
     if (arg->rank > 0) {

@@ -180,13 +180,19 @@ text_has_places(void **state)
 {
     const int32_t n = 3;
     const float x = 0.5f;
-    const int64_t four[] = {4};
-    FormatArg args[] = {
-        {DT_i32, 0, NULL, &n}, {DT_f32, 0, NULL, &x}, {DT_u8, 1, four, "abcd"}};
+    const int64_t four[] = {4}, eight[] = {8};
+    FormatArg args[] = {{DT_i32, 0, NULL, &n},
+                        {DT_f32, 0, NULL, &x},
+                        {DT_u8, 1, four, "abcd"},
+                        {DT_u8, 1, eight, "ab\0c\0\0\0"}};
     Str s = str_new(arena);
     (void)state;
     format_text(&s, "n {} x {:.2f} {{}} {:s}!", 3, args);
     assert_string_equal(str_text(&s), "n 3 x 0.50 {} abcd!");
+    s.len = 0;
+    format_text(&s, "{:s}|{:5s}|", 2, (FormatArg[]){args[3], args[3]});
+    assert_int_equal(s.len, 11);
+    assert_memory_equal(s.data, "ab\0c|ab\0c |", 11);
 }
 
 static void

@@ -4,7 +4,8 @@
  * Every collective becomes a start, where its operands are known, and a done,
  * before the first use of a result; what stands between runs while the
  * collective is under way (D13).  Starts keep the order of the collectives,
- * which is the same on all devices because they share the program.
+ * those in branches and loops too, which is the same on all devices because they
+ * share the program, or run variants of one.
  */
 #include <string.h>
 #include "ir/build.h"
@@ -111,7 +112,18 @@ insert_done(IrModule *m, IrOp *op, const Split *s, IrOp *start, IrOp *before)
     }
 }
 
-static void
+static IrOp *
+split(IrModule *m, IrOp *op, const Split *s, IrOp *previous)
+{
+    IrOp *user = order_first_user(op);
+    IrOp *start = insert_start(m, op, s, earliest(op, previous));
+    insert_done(m, op, s, start, user);
+    ir_remove(op);
+    return start;
+}
+
+/* Whether there is a collective in b, at any depth. */
+static bool
 split_block(IrModule *m, IrBlock *b)
 {
     IrOp *previous = NULL;
@@ -119,16 +131,13 @@ split_block(IrModule *m, IrBlock *b)
     for (IrOp *op = b->first, *next; op; op = next) {
         next = op->next;
         for (int i = 0; i < op->num_regions; i++)
-            split_block(m, op->regions[i]);
+            if (split_block(m, op->regions[i]))
+                previous = op;
         const Split *s = find_split(op);
-        if (!s)
-            continue;
-        IrOp *user = order_first_user(op);
-        IrOp *start = insert_start(m, op, s, earliest(op, previous));
-        insert_done(m, op, s, start, user);
-        ir_remove(op);
-        previous = start;
+        if (s)
+            previous = split(m, op, s, previous);
     }
+    return previous;
 }
 
 bool

@@ -7,25 +7,14 @@
  * can be one kernel, though a variable lies between them.
  */
 #include "ir/build.h"
+#include "passes/latest.h"
 #include "passes/passes.h"
 #include "passes/settle.h"
 
-typedef struct Recall {
-    Map *writes; /* of variables by name; NULL: forgotten */
-} Recall;
-
 static void
-forget_written(IrOp *op, void *data)
+recall_read(const Latest *writes, IrOp *read)
 {
-    Recall *r = data;
-    if (op->kind == OP_write && map_get(r->writes, ir_text(op, A_var)))
-        map_set(r->writes, ir_text(op, A_var), NULL);
-}
-
-static void
-recall_read(Recall *r, IrOp *read)
-{
-    const IrOp *write = map_get(r->writes, ir_text(read, A_var));
+    const IrOp *write = latest_of(writes, read);
     if (!write)
         return;
     ir_forward(read->results[0], write->operands[0]);
@@ -35,18 +24,16 @@ recall_read(Recall *r, IrOp *read)
 static void
 recall_block(PassCx *cx, IrBlock *b)
 {
-    Recall r = {map_new(cx->arena)};
+    Latest writes = latest_new(cx->arena);
     for (IrOp *op = b->first, *next; op; op = next) {
         next = op->next;
-        for (int i = 0; i < op->num_regions; i++) {
+        for (int i = 0; i < op->num_regions; i++)
             recall_block(cx, op->regions[i]);
-            ir_walk(op->regions[i], forget_written, &r);
-        }
-        forget_written(op, &r);
+        latest_forget_written(&writes, op);
         if (op->kind == OP_write)
-            map_set(r.writes, ir_text(op, A_var), op);
+            latest_note(&writes, op);
         else if (op->kind == OP_read)
-            recall_read(&r, op);
+            recall_read(&writes, op);
     }
 }
 

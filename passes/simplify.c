@@ -18,6 +18,7 @@
 #include <string.h>
 #include "ir/build.h"
 #include "ir/eval.h"
+#include "passes/latest.h"
 #include "passes/passes.h"
 #include "passes/simplify.h"
 
@@ -302,29 +303,15 @@ find_or_add(Simplify *s, Scope *scope, IrOp *op)
     return NULL;
 }
 
-/* The values that variables are known to have: of reads not followed by a
- * write, in the block at hand. */
-typedef struct Known {
-    Map *reads; /* of variables by name; NULL: forgotten */
-} Known;
-
 static void
-forget_written(IrOp *op, void *data)
+share_read(Simplify *s, Latest *reads, IrOp *op)
 {
-    Known *k = data;
-    if (op->kind == OP_write && map_get(k->reads, ir_text(op, A_var)))
-        map_set(k->reads, ir_text(op, A_var), NULL);
-}
-
-static void
-share_read(Simplify *s, Known *k, IrOp *op)
-{
-    IrOp *earlier = map_get(k->reads, ir_text(op, A_var));
+    const IrOp *earlier = latest_of(reads, op);
     if (earlier &&
         type_equal(&earlier->results[0]->type, &op->results[0]->type))
         replace(s, op, earlier->results[0]);
     else
-        map_set(k->reads, ir_text(op, A_var), op);
+        latest_note(reads, op);
 }
 
 static bool
@@ -346,21 +333,17 @@ share_regions(Simplify *s, Scope *scope, IrOp *op)
 }
 
 static void
-share_op(Simplify *s, Scope *scope, Known *known, IrOp *op)
+share_op(Simplify *s, Scope *scope, Latest *reads, IrOp *op)
 {
     follow_forwards(op);
     if (op->kind == OP_kernel)
         return;
     if (op->kind == OP_read) {
-        share_read(s, known, op);
+        share_read(s, reads, op);
         return;
     }
-    if (op->num_regions) {
-        share_regions(s, scope, op);
-        for (int i = 0; i < op->num_regions; i++)
-            ir_walk(op->regions[i], forget_written, known);
-    }
-    forget_written(op, known);
+    share_regions(s, scope, op);
+    latest_forget_written(reads, op);
     if (is_shareable(op)) {
         IrOp *earlier = find_or_add(s, scope, op);
         if (earlier)
@@ -373,10 +356,10 @@ share_block(Simplify *s, Scope *outer, IrBlock *b)
 {
     Scope *scope = NEW(s->cx->arena, Scope);
     *scope = *outer;
-    Known known = {map_new(s->cx->arena)};
+    Latest reads = latest_new(s->cx->arena);
     for (IrOp *op = b->first, *next; op; op = next) {
         next = op->next;
-        share_op(s, scope, &known, op);
+        share_op(s, scope, &reads, op);
     }
 }
 

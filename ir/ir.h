@@ -311,6 +311,8 @@ void ir_walk(IrBlock *b, void (*visit)(IrOp *op, void *data), void *data);
 void ir_note_calls(Diag *d, const IrCall *calls);
 
 void ir_count_uses(IrFunc *fn);
+/* Clears the marks of all values of fn. */
+void ir_clear_marks(IrFunc *fn);
 /* Notes that old is to be replaced by new; ir_apply_forwards then rewrites all
  * operands of fn in one sweep. */
 void ir_forward(IrValue *old, IrValue *replacement);

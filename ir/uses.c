@@ -1,5 +1,5 @@
 /*
- * uses.c - walking, counting uses, replacing values
+ * uses.c - walking, counting uses, clearing marks, replacing values
  *
  * A replacement is noted on the value and applied to a whole function in one
  * sweep, so that replacing thousands of values costs one walk.
@@ -19,17 +19,24 @@ ir_walk(IrBlock *b, void (*visit)(IrOp *op, void *data), void *data)
     }
 }
 
+/* Calls visit on every value that b and the regions in it define. */
 static void
-clear_uses(IrOp *op, void *data)
+each_value(IrBlock *b, void (*visit)(IrValue *v))
 {
-    (void)data;
-    for (int i = 0; i < op->num_results; i++)
-        op->results[i]->num_uses = 0;
-    for (int r = 0; r < op->num_regions; r++) {
-        IrValues *args = &op->regions[r]->args;
-        for (int i = 0; i < args->len; i++)
-            args->data[i]->num_uses = 0;
+    for (int i = 0; i < b->args.len; i++)
+        visit(b->args.data[i]);
+    for (IrOp *op = b->first; op; op = op->next) {
+        for (int i = 0; i < op->num_results; i++)
+            visit(op->results[i]);
+        for (int r = 0; r < op->num_regions; r++)
+            each_value(op->regions[r], visit);
     }
+}
+
+static void
+clear_uses(IrValue *v)
+{
+    v->num_uses = 0;
 }
 
 static void
@@ -43,10 +50,20 @@ count_operands(IrOp *op, void *data)
 void
 ir_count_uses(IrFunc *fn)
 {
-    for (int i = 0; i < fn->body->args.len; i++)
-        fn->body->args.data[i]->num_uses = 0;
-    ir_walk(fn->body, clear_uses, NULL);
+    each_value(fn->body, clear_uses);
     ir_walk(fn->body, count_operands, NULL);
+}
+
+static void
+clear_mark(IrValue *v)
+{
+    v->mark = NULL;
+}
+
+void
+ir_clear_marks(IrFunc *fn)
+{
+    each_value(fn->body, clear_mark);
 }
 
 void

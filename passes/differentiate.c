@@ -502,25 +502,6 @@ forward_gradients(Wanted *w)
     }
 }
 
-static void
-clear_marks(IrOp *op, void *unused)
-{
-    (void)unused;
-    for (int i = 0; i < op->num_results; i++)
-        op->results[i]->mark = NULL;
-    for (int i = 0; i < op->num_regions; i++)
-        for (int j = 0; j < op->regions[i]->args.len; j++)
-            op->regions[i]->args.data[j]->mark = NULL;
-}
-
-static void
-clear_all_marks(IrFunc *fn)
-{
-    for (int i = 0; i < fn->body->args.len; i++)
-        fn->body->args.data[i]->mark = NULL;
-    ir_walk(fn->body, clear_marks, NULL);
-}
-
 /* Marks what is active, after unrolling the loops that gradients go through. */
 static bool
 prepare(Wanted *w)
@@ -528,7 +509,7 @@ prepare(Wanted *w)
     PassCx *cx = w->g.cx;
     do {
         w->loop = NULL;
-        clear_all_marks(w->grad->block->func);
+        ir_clear_marks(w->grad->block->func);
         mark_needed(cx->arena, w->grad->operands[0]);
         for (int i = 1; i < w->grad->num_operands; i++)
             touch(cx->arena, w->grad->operands[i])->active = true;
@@ -611,7 +592,7 @@ differentiate_func(PassCx *cx, IrFunc *fn)
     }
     remove_guards(cx, fn);
     ir_apply_forwards(fn);
-    clear_all_marks(fn);
+    ir_clear_marks(fn);
     ir_settle_localities(fn);
 }
 

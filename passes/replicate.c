@@ -131,7 +131,7 @@ group_block(Replicate *r, IrBlock *b)
 }
 
 static void
-clear_marks(IrOp *op, void *unused)
+clear_mark(IrOp *op, void *unused)
 {
     (void)unused;
     op->mark = NULL;
@@ -375,21 +375,13 @@ outline_group(Replicate *r, Group *g)
 }
 
 static void
-clear_value_marks(IrOp *op, void *unused)
-{
-    (void)unused;
-    for (int i = 0; i < op->num_results; i++)
-        op->results[i]->mark = NULL;
-}
-
-static void
 replicate_main(PassCx *cx, IrFunc *fn)
 {
     Replicate r = {.cx = cx, .m = cx->m};
     fetch_in_block(&r, fn->body);
     ir_apply_forwards(fn);
-    ir_walk(fn->body, clear_marks, NULL);
-    ir_walk(fn->body, clear_value_marks, NULL);
+    ir_walk(fn->body, clear_mark, NULL);
+    ir_clear_marks(fn);
     group_block(&r, fn->body);
     note_uses(&r, fn->body, NULL);
     for (int i = 0; i < r.groups.len; i++) {

@@ -10,24 +10,10 @@
 #include "ir/build.h"
 
 static void
-clear_value_marks(IrOp *op, void *unused)
-{
-    (void)unused;
-    for (int i = 0; i < op->num_results; i++)
-        op->results[i]->mark = NULL;
-    for (int i = 0; i < op->num_regions; i++)
-        for (int j = 0; j < op->regions[i]->args.len; j++)
-            op->regions[i]->args.data[j]->mark = NULL;
-}
-
-static void
 clear_marks(IrModule *m)
 {
-    for (IrFunc *fn = m->first; fn; fn = fn->next) {
-        for (int i = 0; i < fn->body->args.len; i++)
-            fn->body->args.data[i]->mark = NULL;
-        ir_walk(fn->body, clear_value_marks, NULL);
-    }
+    for (IrFunc *fn = m->first; fn; fn = fn->next)
+        ir_clear_marks(fn);
 }
 
 /* The bytes that places of a space reach to. */

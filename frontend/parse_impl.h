@@ -104,6 +104,8 @@ void fe_scan_reset(FeParser *ps);
 
 /* Whether a token of this kind can be the last of an expression. */
 bool fe_ends_expr(int kind);
+/* Whether it can be the first of a declaration. */
+bool fe_begins_declaration(int kind);
 
 /* ---- build.c ---- */
 

@@ -243,24 +243,11 @@ is_reserved(int kind)
     return kind >= T_AND && kind <= T_WITH;
 }
 
+/* What begins a declaration, and nothing that a block may have. */
 static bool
 is_declaration_word(int kind)
 {
-    switch (kind) {
-    case T_USE:
-    case T_CONST:
-    case T_PARAM:
-    case T_STRATEGY:
-    case T_VAR:
-    case T_NON_SLOT:
-    case T_COLOCATE:
-    case T_DATASET:
-    case T_MODULE:
-    case T_MAIN:
-        return true;
-    default:
-        return false;
-    }
+    return fe_begins_declaration(kind) && kind != T_FN && kind != T_LET;
 }
 
 /* The innermost bracket that was open before the token; NULL if none. */

@@ -161,8 +161,8 @@ kind_of_name(FeParser *ps, const FeToken *t, int last)
 
 /* ---- starting afresh ---- */
 
-static bool
-begins_declaration(int kind)
+bool
+fe_begins_declaration(int kind)
 {
     switch (kind) {
     case T_USE:
@@ -192,7 +192,7 @@ is_fresh_start(FeParser *ps, FeToken *t)
         return false;
     if (t->kind == T_NAME)
         t->kind = kind_of_name(ps, t, T_NEWLINE);
-    return begins_declaration(t->kind);
+    return fe_begins_declaration(t->kind);
 }
 
 /* The unexpected token may itself begin a declaration: after a forgotten "}".

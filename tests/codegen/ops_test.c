@@ -491,21 +491,27 @@ static Program *const programs[] = {
     numbered,
 };
 
+/* Programs of two matrices, in every dtype that is a number. */
 static void
-rows_and_moved_elements_are_right(void **state)
+check_programs(Program *const *all, size_t num)
 {
-    (void)state;
-    enum { NUM_PROGRAMS = sizeof programs / sizeof programs[0] };
     for (int t = 0; t < DT_bool; t++) {
         Bench b = bench_new();
         Dim n = dim_linear(0, 1, b.n), dims[] = {n, dim_const(12)};
         IrType type = type_of((DType)t, 2, dims), types[] = {type, type};
-        for (int i = 0; i < NUM_PROGRAMS; i++) {
+        for (size_t i = 0; i < num; i++) {
             Kernel k = kernel_begin(&b, 2, types);
-            kernel_end(&k, programs[i](k.body, k.args, n));
+            kernel_end(&k, all[i](k.body, k.args, n));
         }
         bench_check(&b);
     }
+}
+
+static void
+rows_and_moved_elements_are_right(void **state)
+{
+    (void)state;
+    check_programs(programs, sizeof programs / sizeof *programs);
 }
 
 /* ---- rows in order ------------------------------------------------------ */
@@ -599,17 +605,7 @@ static void
 rows_in_order_are_right(void **state)
 {
     (void)state;
-    enum { NUM_PROGRAMS = sizeof in_order / sizeof in_order[0] };
-    for (int t = 0; t < DT_bool; t++) {
-        Bench b = bench_new();
-        Dim n = dim_linear(0, 1, b.n), dims[] = {n, dim_const(12)};
-        IrType type = type_of((DType)t, 2, dims), types[] = {type, type};
-        for (int i = 0; i < NUM_PROGRAMS; i++) {
-            Kernel k = kernel_begin(&b, 2, types);
-            kernel_end(&k, in_order[i](k.body, k.args, n));
-        }
-        bench_check(&b);
-    }
+    check_programs(in_order, sizeof in_order / sizeof *in_order);
 }
 
 static IrValue *

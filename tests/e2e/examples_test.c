@@ -79,7 +79,7 @@ run_example(Place *p, const char *name, const char *options)
 /* ---- they run ----------------------------------------------------------- */
 
 static void
-linear_runs_on_any_number_of_devices(void **state)
+expect_on_all(Place *p, const char *name, const char *part)
 {
     static const char *const devices[] = {
         "--devices cpu:0",
@@ -91,27 +91,21 @@ linear_runs_on_any_number_of_devices(void **state)
         "--devices cpu:0-7",
     };
     for (size_t i = 0; i < sizeof devices / sizeof *devices; i++) {
-        Ran r = run_example(*state, "linear", devices[i]);
-        assert_non_null(strstr(r.out, "examples 6400"));
+        Ran r = run_example(p, name, devices[i]);
+        assert_non_null(strstr(r.out, part));
     }
+}
+
+static void
+linear_runs_on_any_number_of_devices(void **state)
+{
+    expect_on_all(*state, "linear", "examples 6400");
 }
 
 static void
 bigram_runs_on_any_number_of_devices(void **state)
 {
-    static const char *const devices[] = {
-        "--devices cpu:0",
-        "--devices cpu:0 --strategy one_device",
-        "--devices cpu:0 --strategy mirrored",
-        "--devices cpu:0-1",
-        "--devices cpu:0-2",
-        "--devices cpu:0-3 --strategy mirrored",
-        "--devices cpu:0-7",
-    };
-    for (size_t i = 0; i < sizeof devices / sizeof *devices; i++) {
-        Ran r = run_example(*state, "bigram", devices[i]);
-        assert_non_null(strstr(r.out, "epoch 2: loss "));
-    }
+    expect_on_all(*state, "bigram", "epoch 2: loss ");
 }
 
 static void

@@ -44,6 +44,21 @@ static const Mistake mistakes[] = {
      "main { for x in distribute(d) { print(\"{reduce(sum, x, axis = 0)}\") } "
      "}\n",
      "program.tfd:2:47: index 3 of an axis that has 3\n", true},
+    {"const TABLE = [2.0, 3.0, 5.0]\n"
+     "dataset d = range(7).filter(fn(i) = stack(TABLE)[i - 4] > 2.5).batch(2)\n"
+     "main { for x in distribute(d) { print(\"{reduce(sum, x, axis = 0)}\") } "
+     "}\n",
+     "program.tfd:2:50: index -4 of an axis that has 3\n", true},
+    {"fn hot(i) {\n"
+     "  mut x = zeros((3,))\n"
+     "  x[[i, 0]] = 1.0\n"
+     "  return x\n"
+     "}\n"
+     "dataset d = range(7).map(hot).batch(2).prefetch(0)\n"
+     "main { for x in distribute(d) { print(\"{reduce(sum, x, axis = 0)}\") } "
+     "}\n",
+     "program.tfd:3:5: there are indices from 0 to 3, and the axis has 3\n",
+     true},
     {"var w: f32[4] = zeros\n"
      "param k: i64 = 9\n"
      "main { print(\"{w[[k, 1]]}\") }\n",

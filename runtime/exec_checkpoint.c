@@ -10,6 +10,7 @@
  * Files that the program itself writes are whole at every moment, but for the
  * one of summaries, which grows: it is cut back to where it was.
  */
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include "ir/build.h"
@@ -346,6 +347,19 @@ rt_resume(RtRun *run, RtInvocation *main)
     return r->going ? go_on(run, main) : begin(run, main);
 }
 
+/* How long main has stood still for it: the next step waits for the copy, and
+ * for the checkpoint before if that is still being written. */
+static void
+note_stall(RtRun *run, double begin)
+{
+    RtStats *s = &run->stats;
+    double took = rt_seconds() - begin;
+    s->saving += took;
+    s->saving_most = fmax(s->saving_most, took);
+    s->saved++;
+    s->saved_bytes += (int64_t)run->resume.written.len;
+}
+
 /* What was printed must not be lost with what is printed next. */
 Status
 rt_checkpoint(RtInvocation *main, int32_t safepoint)
@@ -356,14 +370,22 @@ rt_checkpoint(RtInvocation *main, int32_t safepoint)
         return OK;
     if (run->stats.steps % o->every != 0 && !rt_is_interrupted(run))
         return OK;
+    double begin = rt_seconds();
     TRY(rt_flush(run));
-    return write_checkpoint(main, safepoint);
+    TRY(write_checkpoint(main, safepoint));
+    note_stall(run, begin);
+    return OK;
 }
 
 Status
 rt_end_checkpoints(RtRun *run)
 {
-    return run->resume.folder ? rt_checkpoints_wait(run->resume.folder) : OK;
+    if (!run->resume.folder)
+        return OK;
+    double begin = rt_seconds();
+    Status st = rt_checkpoints_wait(run->resume.folder);
+    run->stats.saving_end = rt_seconds() - begin;
+    return st;
 }
 
 void

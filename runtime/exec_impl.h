@@ -151,6 +151,10 @@ typedef Status RtOpPrepare(RtRun *run, RtFn *fn, RtHostOp *h);
 typedef struct RtStats {
     double begin, ready;  /* rt_seconds() */
     double data, devices; /* seconds that main spent with them */
+    double saving;        /* and with checkpoints, those before its end: */
+    double saving_most;   /* with one */
+    double saving_end;    /* and when it had ended, until the last was there */
+    int64_t saved, saved_bytes; /* how many, after its first step */
     int64_t steps, launches;
     int64_t resumed;    /* steps before this process */
     int64_t file_bytes; /* that datasets have read */

@@ -13,6 +13,22 @@ megabytes(int64_t bytes)
     return (double)bytes / 1e6;
 }
 
+/* How long steps waited for checkpoints. */
+static void
+print_saving(const RtStats *s, FILE *to)
+{
+    fprintf(to, "  checkpoints  %.3f s", s->saving + s->saving_end);
+    if (s->saved)
+        fprintf(to,
+                ": %lld of %.3f MB, steps waited %.3f ms for each, %.3f ms at "
+                "most, and the end %.3f ms",
+                (long long)s->saved,
+                megabytes(s->saved_bytes) / (double)s->saved,
+                1e3 * s->saving / (double)s->saved, 1e3 * s->saving_most,
+                1e3 * s->saving_end);
+    fputc('\n', to);
+}
+
 static void
 print_time(const RtRun *run, FILE *to)
 {
@@ -26,7 +42,10 @@ print_time(const RtRun *run, FILE *to)
     fprintf(to, "  start        %.3f s before\n", s->ready - s->begin);
     fprintf(to, "  devices      %.3f s\n", s->devices);
     fprintf(to, "  data         %.3f s\n", s->data);
-    fprintf(to, "  main         %.3f s\n", ran - s->devices - s->data);
+    double saving = s->saving + s->saving_end;
+    if (run->resume.folder)
+        print_saving(s, to);
+    fprintf(to, "  main         %.3f s\n", ran - s->devices - s->data - saving);
 }
 
 static void

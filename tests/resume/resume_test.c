@@ -7,6 +7,7 @@
  */
 #include "tests/unit/unit.h"
 
+#include <math.h>
 #include <signal.h>
 #include <sys/stat.h>
 #include <time.h>
@@ -290,6 +291,58 @@ an_interrupt_ends_with_a_checkpoint(void **state)
     assert_int_equal(lives_resumed(arena, dir), 1);
 }
 
+/* ---- what they cost ----------------------------------------------------- */
+
+static double
+megabytes_of(const char *name)
+{
+    struct stat st;
+    assert_int_equal(stat(in_dir(name), &st), 0);
+    return (double)st.st_size / 1e6;
+}
+
+static double
+seconds_of(const Ran *r, const char *line)
+{
+    const char *at = strstr(r->err, line);
+    if (!at)
+        fail_msg("no \"%s\" in: %s", line, r->err);
+    return strtod(at + strlen(line), NULL);
+}
+
+/* How long steps stood still, how often, and for how much. */
+static void
+what_steps_wait_for_checkpoints_is_told(void **state)
+{
+    (void)state;
+    int num;
+    double all, each, waited, most, end;
+    Ran r = run_there("", "--checkpoint c --every 8 --stats");
+    const char *line = strstr(r.err, "  checkpoints  ");
+    assert_non_null(line);
+    assert_int_equal(
+        sscanf(line,
+               " checkpoints %lf s: %d of %lf MB, steps waited %lf ms for "
+               "each, %lf ms at most, and the end %lf ms",
+               &all, &num, &each, &waited, &most, &end),
+        6);
+    assert_int_equal(num, 3);
+    double files = megabytes_of("c/step-8.ckpt") +
+                   megabytes_of("c/step-16.ckpt") +
+                   megabytes_of("c/step-24.ckpt");
+    assert_true(fabs(3 * each - files) < 0.003);
+    assert_true(waited > 0 && most >= waited && most <= 3 * waited + 0.01);
+    assert_true(fabs(1e3 * all - 3 * waited - end) < 1);
+    double parts = seconds_of(&r, "\n  devices ") +
+                   seconds_of(&r, "\n  data ") + seconds_of(&r, "\n  main ") +
+                   all;
+    assert_true(fabs(seconds_of(&r, "\ntime ") - parts) < 0.003);
+    r = run_there("", "--checkpoint many --every 100 --stats");
+    expect_told(&r, 0, "\n  checkpoints  0.000 s\n");
+    r = run_there("", "--stats");
+    assert_null(strstr(r.err, "checkpoint"));
+}
+
 /* ---- damage ------------------------------------------------------------- */
 
 static void
@@ -487,6 +540,7 @@ main(void)
         TEST(params_are_those_of_the_beginning),
         TEST(other_plans_are_refused),
         TEST(an_interrupt_ends_with_a_checkpoint),
+        TEST(what_steps_wait_for_checkpoints_is_told),
         TEST(the_newest_that_is_whole_is_taken),
         TEST(damage_behind_the_checksums_does_no_harm),
         TEST(a_name_that_leads_elsewhere_is_refused),

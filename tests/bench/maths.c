@@ -5,6 +5,7 @@
  *   maths exp tanh        only these
  *   maths --rounds N      how often each is timed (51)
  *   maths --check         fails where ours is slower than by noise
+ *   maths --asm           prints the assembly of our code instead
  *
  * Our code is a kernel out = f(in) as a plan would have it, for x86-64-v3 and
  * for v4 if this processor runs that.  libmvec's is a loop of calls with the
@@ -139,10 +140,10 @@ find_kernel(const RtCode *code, const char *name)
     return found.kernel;
 }
 
-static Ours
-compile(const MathsFnInfo *fn, const struct Kind *kind)
+/* The kernel of fn, in a. */
+static BeKernels
+kernels_of(Arena *a, const MathsFnInfo *fn, const struct Kind *kind)
 {
-    Arena *a = arena_new(NULL, "a kernel");
     Diag *d = diag_new(a);
     const char *text = kernel_text(a, fn, dtype_info[kind->width].name);
     uint16_t file = diag_add_source(d, "maths.kernels", text, strlen(text));
@@ -151,7 +152,33 @@ compile(const MathsFnInfo *fn, const struct Kind *kind)
         diag_print(d, stderr);
         exit(1);
     }
-    BeOptions options = {.targets = kind->target, .level = 2, .cache = ""};
+    return kernels;
+}
+
+static BeOptions
+options_for(const struct Kind *kind)
+{
+    return (BeOptions){.targets = kind->target, .level = 2, .cache = ""};
+}
+
+static void
+print_asm(const MathsFnInfo *fn, const struct Kind *kind)
+{
+    Arena *a = arena_new(NULL, "assembly");
+    BeKernels kernels = kernels_of(a, fn, kind);
+    BeOptions options = options_for(kind);
+    Str s = str_new(a);
+    must(be_print_asm(&s, NULL, &kernels, &options));
+    puts(str_text(&s));
+    arena_release(a);
+}
+
+static Ours
+compile(const MathsFnInfo *fn, const struct Kind *kind)
+{
+    Arena *a = arena_new(NULL, "a kernel");
+    BeKernels kernels = kernels_of(a, fn, kind);
+    BeOptions options = options_for(kind);
     BeCode code;
     must(be_compile_kernels(a, &kernels, &options, &code));
     PlanObject object = {code.objects.data[0].name, code.objects.data[0].bytes,
@@ -266,6 +293,17 @@ measure(MathsFn fn, const struct Kind *kind, const void *peer, int rounds)
     return middle <= too_slow;
 }
 
+static void
+print_all_asm(const bool *wanted)
+{
+    for (int k = 0; k < NUM_KINDS; k++) {
+        for (int fn = 0; fn < NUM_MATHS_FNS; fn++) {
+            if (wanted[fn])
+                print_asm(&maths_fn_info[fn], &kinds[k]);
+        }
+    }
+}
+
 static bool
 measure_all(const bool *wanted, int rounds, void *libmvec)
 {
@@ -298,11 +336,14 @@ want(bool *wanted, const char *name)
 int
 main(int argc, char **argv)
 {
-    bool wanted[NUM_MATHS_FNS] = {false}, check = false, some = false;
+    bool wanted[NUM_MATHS_FNS] = {false};
+    bool check = false, assembly = false, some = false;
     int rounds = 51;
     for (int i = 1; i < argc; i++) {
         if (strcmp(argv[i], "--check") == 0) {
             check = true;
+        } else if (strcmp(argv[i], "--asm") == 0) {
+            assembly = true;
         } else if (strcmp(argv[i], "--rounds") == 0 && i + 1 < argc) {
             rounds = atoi(argv[++i]);
         } else if (want(wanted, argv[i])) {
@@ -314,14 +355,18 @@ main(int argc, char **argv)
     }
     if (rounds < 1 || rounds > MAX_ROUNDS)
         return 2;
+    for (int fn = 0; fn < NUM_MATHS_FNS && !some; fn++)
+        wanted[fn] = true;
+    if (assembly) {
+        print_all_asm(wanted);
+        return 0;
+    }
     void *libmvec = dlopen("libmvec.so.1", RTLD_NOW);
     if (!libmvec || !target_here()) {
         printf("1..0 # SKIP %s\n", libmvec ? "this processor has no AVX2"
                                            : "there is no libmvec here");
         return 0;
     }
-    for (int fn = 0; fn < NUM_MATHS_FNS && !some; fn++)
-        wanted[fn] = true;
     bool good = measure_all(wanted, rounds, libmvec);
     dlclose(libmvec);
     return check && !good;

@@ -189,8 +189,10 @@ static const struct {
     {MATHS_cos, 0.7, ANY, 0x1.879966p-1, 0x1.87996529f9d93p-1},
     {MATHS_cos, -100.1, ANY, 0x1.d12f18p-1, 0x1.d12f2e24ed41bp-1},
     {MATHS_cos, 1e+30, ANY, -0x1.392442p-1, -0x1.fffa4b11f1b45p-1},
-    {MATHS_tanh, 0.7, ANY, 0x1.356fb2p-1, 0x1.356fb17af2e91p-1},
-    {MATHS_tanh, 0.3, ANY, 0x1.2a4ddcp-2, 0x1.2a4dda7d914fap-2},
+    {MATHS_tanh, 0.7, ANY, 0x1.356fbp-1, 0x1.356fb17af2e91p-1},
+    {MATHS_tanh, 0.2553, ANY, 0x1.ffc88cp-3, 0x1.ffc88c946a204p-3},
+    {MATHS_tanh, 0.2577, ANY, 0x1.0231c6p-2, 0x1.0231c6f3459d8p-2},
+    {MATHS_tanh, 0.3, ANY, 0x1.2a4ddap-2, 0x1.2a4dda7d914fap-2},
     {MATHS_tanh, -5.1, ANY, -0x1.fff642p-1, -0x1.fff641a285da7p-1},
     {MATHS_sigmoid, 0.7, ANY, 0x1.561cb4p-1, 0x1.561cb52a19475p-1},
     {MATHS_sigmoid, -20.2, ANY, 0x1.cfdd46p-30, 0x1.cfdd5b4c6afb6p-30},
@@ -449,7 +451,7 @@ emitted_order_is_known(void **state)
         emitted((MathsFn)f, DT_f32, 0.75, 1.5, &t);
         emitted((MathsFn)f, DT_f64, 0.75, 1.5, &t);
     }
-    assert_int_equal(t.hash, 0x7c23428fa17ae622);
+    assert_int_equal(t.hash, 0xc7b8a0e342c5da6);
 }
 
 /* Every x emits the same primitives: what is chosen is chosen later. */

@@ -306,6 +306,8 @@ void ir_set_data(IrOp *op, IrAttrName a, const void *bytes, int64_t size);
 /* Calls visit on every op of the block and the regions below, each op before
  * its regions; visit may remove or replace the op it is given. */
 void ir_walk(IrBlock *b, void (*visit)(IrOp *op, void *data), void *data);
+/* The same of op and the regions below it. */
+void ir_walk_op(IrOp *op, void (*visit)(IrOp *op, void *data), void *data);
 
 /* Notes after an error or warning: the chain of calls, innermost first. */
 void ir_note_calls(Diag *d, const IrCall *calls);

@@ -346,22 +346,14 @@ list_launch(IrOp *op, void *data)
         VEC_PUSH(s->arena, s->list, room);
 }
 
-static void
-visit(IrOp *op, void (*what)(IrOp *, void *), Rooms *s)
-{
-    what(op, s);
-    for (int r = 0; r < op->num_regions; r++)
-        ir_walk(op->regions[r], what, s);
-}
-
 /* A row that is alive at a launch is made before it, or below the same
  * operation of main's own block, which may be a loop. */
 static void
 list_launches(Rooms *s, const IrFunc *main_fn)
 {
     for (IrOp *op = main_fn->body->first; op; op = op->next) {
-        visit(op, extend_by_op, s);
-        visit(op, list_launch, s);
+        ir_walk_op(op, extend_by_op, s);
+        ir_walk_op(op, list_launch, s);
     }
 }
 

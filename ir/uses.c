@@ -7,15 +7,22 @@
 #include "ir/build.h"
 
 void
+ir_walk_op(IrOp *op, void (*visit)(IrOp *op, void *data), void *data)
+{
+    const IrBlock *b = op->block;
+    visit(op, data);
+    if (op->block != b) /* removed */
+        return;
+    for (int r = 0; r < op->num_regions; r++)
+        ir_walk(op->regions[r], visit, data);
+}
+
+void
 ir_walk(IrBlock *b, void (*visit)(IrOp *op, void *data), void *data)
 {
     for (IrOp *op = b->first, *next; op; op = next) {
         next = op->next;
-        visit(op, data);
-        if (op->block != b) /* removed */
-            continue;
-        for (int r = 0; r < op->num_regions; r++)
-            ir_walk(op->regions[r], visit, data);
+        ir_walk_op(op, visit, data);
     }
 }
 

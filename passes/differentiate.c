@@ -180,15 +180,6 @@ need_operands(IrOp *op, void *data)
         need(data, op->operands[i]);
 }
 
-/* In a region everything counts. */
-static void
-need_op(Needed *n, IrOp *op)
-{
-    need_operands(op, n);
-    for (int i = 0; i < op->num_regions; i++)
-        ir_walk(op->regions[i], need_operands, n);
-}
-
 static void
 mark_needed(Arena *a, IrValue *loss)
 {
@@ -197,7 +188,7 @@ mark_needed(Arena *a, IrValue *loss)
     while (n.todo.len) {
         IrOp *def = VEC_POP(n.todo)->def;
         if (def && passes_gradients(def))
-            need_op(&n, def);
+            ir_walk_op(def, need_operands, &n); /* all in a region counts */
     }
 }
 

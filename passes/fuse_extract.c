@@ -304,9 +304,7 @@ find_needs(Extract *x, Cluster *c)
             c->ops.len = 0; /* a view that all who wanted it brought along */
             return;
         }
-        need_operands(op, x);
-        for (int i = 0; i < op->num_regions; i++)
-            ir_walk(op->regions[i], need_operands, x);
+        ir_walk_op(op, need_operands, x);
         return;
     }
     drop_unneeded(x, c);

@@ -54,9 +54,7 @@ static void
 note_all_uses(Fuse *f, IrOp *user)
 {
     Uses u = {f, user};
-    note_uses(user, &u);
-    for (int i = 0; i < user->num_regions; i++)
-        ir_walk(user->regions[i], note_uses, &u);
+    ir_walk_op(user, note_uses, &u);
 }
 
 /* ---- effects ------------------------------------------------------------ */
@@ -119,10 +117,7 @@ static void
 note_all_effects(Effects *e, IrOp *op)
 {
     e->user = op;
-    note_effect(op, e);
-    if (op->kind != OP_kernel)
-        for (int i = 0; i < op->num_regions; i++)
-            ir_walk(op->regions[i], note_effect, e);
+    ir_walk_op(op, note_effect, e);
 }
 
 /* Outside of device programs. */

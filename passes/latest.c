@@ -32,7 +32,5 @@ forget_written(IrOp *op, void *data)
 void
 latest_forget_written(Latest *l, IrOp *op)
 {
-    for (int i = 0; i < op->num_regions; i++)
-        ir_walk(op->regions[i], forget_written, l);
-    forget_written(op, l);
+    ir_walk_op(op, forget_written, l);
 }

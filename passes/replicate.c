@@ -250,14 +250,6 @@ capture_operands(IrOp *op, void *data)
 }
 
 static void
-capture_all(Outline *o, IrOp *op)
-{
-    capture_operands(op, o);
-    for (int i = 0; i < op->num_regions; i++)
-        ir_walk(op->regions[i], capture_operands, o);
-}
-
-static void
 note_use_outside(Replicate *r, IrOp *op, Group *user)
 {
     for (int i = 0; i < op->num_operands; i++) {
@@ -358,7 +350,7 @@ outline_group(Replicate *r, Group *g)
         ir_func_new(r->m, program_name(r, g), FUNC_PROGRAM, pass_loc(first));
     o.map = ir_clone_map(r->cx->arena);
     for (int i = 0; i < g->ops.len; i++) {
-        capture_all(&o, g->ops.data[i]);
+        ir_walk_op(g->ops.data[i], capture_operands, &o);
         ir_clone_op(o.map, g->ops.data[i], o.program->body);
     }
     collect_results(&o);

@@ -31,7 +31,7 @@ load_code(RtRun *run, RtFn **main_fn)
 {
     const IrFunc *main_ir = find_main(run->module);
     if (!main_ir)
-        return rt_refuse(run, "it has no main");
+        return plan_refuse(run->plan, "it has no main");
     TRY(rt_code_open(run->plan->objects, run->plan->num_objects, &run->code));
     TRY(rt_measure(run));
     TRY(rt_load_elements(run));
@@ -50,8 +50,8 @@ choose_devices(RtRun *run)
     if (num == run->num_replicas)
         return OK;
     if (!asked)
-        return rt_refuse(run, "it names %d devices for %d replicas", num,
-                         run->num_replicas);
+        return plan_refuse(run->plan, "it names %d devices for %d replicas",
+                           num, run->num_replicas);
     return status_new(STATUS_USAGE,
                       "--devices %s are %d, but the plan is for %d; compile "
                       "it for them with tfdc --devices %s",

@@ -49,8 +49,8 @@ share_site(RtRun *run, RtFn *fn, RtHostOp *h)
     TRY(rt_load_fn(run, fn->ir->variant_of, FUNC_PROGRAM, &program));
     if (index >= program->starts.len ||
         !is_alike(h, program->starts.data[index]))
-        return rt_refuse(run, "@%s and @%s differ in their collectives",
-                         fn->ir->name, program->ir->name);
+        return plan_refuse(run->plan, "@%s and @%s differ in their collectives",
+                           fn->ir->name, program->ir->name);
     h->site = program->starts.data[index]->site;
     return OK;
 }
@@ -72,7 +72,8 @@ read_way(const RtRun *run, const IrOp *op, RtWay *way)
     way->packs = (int)ir_int(op, A_packs);
     read_via(op, &way->via);
     if (way->packs < 0 || way->packs > IR_MAX_PACKS)
-        return rt_refuse(run, "it has an all_reduce in %d packs", way->packs);
+        return plan_refuse(run->plan, "it has an all_reduce in %d packs",
+                           way->packs);
     return OK;
 }
 
@@ -139,8 +140,9 @@ rt_prepare_done(RtRun *run, RtFn *fn, RtHostOp *h)
             return OK;
         }
     }
-    return rt_refuse(run, "@%s waits for a collective that it did not start",
-                     fn->ir->name);
+    return plan_refuse(run->plan,
+                       "@%s waits for a collective that it did not start",
+                       fn->ir->name);
 }
 
 /* ---- execution --------------------------------------------------------- */

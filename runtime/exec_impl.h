@@ -222,10 +222,6 @@ struct RtRun {
     RtResume resume;
 };
 
-/* "cannot run "x.tfp": ..." */
-Status rt_refuse(const RtRun *run, const char *format, ...)
-    __attribute__((format(printf, 2, 3))) MUST_USE;
-
 /* exec_params.c: values of params, by option, default or checkpoint; --seed is
  * one of them. */
 Status rt_read_params(RtRun *run) MUST_USE;

@@ -174,7 +174,8 @@ rt_prepare_iter(RtRun *run, RtFn *fn, RtHostOp *h)
             return OK;
         }
     }
-    return rt_refuse(run, "@%s names no iterator \"%s\"", fn->ir->name, name);
+    return plan_refuse(run->plan, "@%s names no iterator \"%s\"", fn->ir->name,
+                       name);
 }
 
 static int
@@ -193,8 +194,9 @@ rt_prepare_iter_next(RtRun *run, RtFn *fn, RtHostOp *h)
     for (int i = 0; i < h->op->num_results; i++)
         fits &= h->out[i].place.space == SPACE_ROW;
     if (!fits)
-        return rt_refuse(run, "elements of \"%s\" have no place on the devices",
-                         h->iterator->ir->datasets.data[0]);
+        return plan_refuse(run->plan,
+                           "elements of \"%s\" have no place on the devices",
+                           h->iterator->ir->datasets.data[0]);
     int32_t n = ir_next_rows(h->op);
     h->word = n < 0 ? -1 : ir_symbol_word(run->module, n);
     return OK;

@@ -99,7 +99,8 @@ load_programs(RtRun *run, RtLaunch *l)
     if (!l->full->ir->variant_of ||
         strcmp(l->full->ir->variant_of, program) != 0 ||
         l->full->starts.len != l->program->starts.len)
-        return rt_refuse(run, "@%s is no variant of @%s", full, program);
+        return plan_refuse(run->plan, "@%s is no variant of @%s", full,
+                           program);
     return OK;
 }
 
@@ -118,12 +119,13 @@ rt_prepare_launch(RtRun *run, RtFn *fn, RtHostOp *h)
     h->launch = l;
     TRY(load_programs(run, l));
     if (!fits(l, l->program) || (l->full && !fits(l, l->full)))
-        return rt_refuse(run, "@%s does not take what @%s gives it",
-                         l->program->ir->name, fn->ir->name);
+        return plan_refuse(run->plan, "@%s does not take what @%s gives it",
+                           l->program->ir->name, fn->ir->name);
     for (int i = 0; i < h->op->num_results; i++) {
         if (h->out[i].place.space != SPACE_ROW)
-            return rt_refuse(run, "a result of @%s is not on the devices",
-                             l->program->ir->name);
+            return plan_refuse(run->plan,
+                               "a result of @%s is not on the devices",
+                               l->program->ir->name);
     }
     collect_symbols(run, l);
     VEC_PUSH(run->arena, run->launches, l);

@@ -5,27 +5,12 @@
  * here, against the memory that they will be in, because the runtime is about
  * to follow them.
  */
-#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 #include "ir/build.h"
 #include "ir/hooks.h"
 #include "runtime/base/message.h"
 #include "runtime/exec_impl.h"
-
-Status
-rt_refuse(const RtRun *run, const char *format, ...)
-{
-    Arena *scratch = arena_new(NULL, "refusing a plan");
-    va_list args;
-    va_start(args, format);
-    const char *why = message_vprintf(scratch, format, args);
-    va_end(args);
-    Status st =
-        status_new(STATUS_INPUT, "cannot run \"%s\": %s", run->plan->path, why);
-    arena_release(scratch);
-    return st;
-}
 
 /* ---- the size of arenas ------------------------------------------------- */
 
@@ -76,7 +61,7 @@ static Status
 set_bytes(RtRun *run, const Extent *e)
 {
     if (e->bad)
-        return rt_refuse(run, "its values have no place in memory");
+        return plan_refuse(run->plan, "its values have no place in memory");
     run->arena_bytes = e->end;
     return OK;
 }
@@ -185,8 +170,8 @@ static Status
 load_value(const RtRun *run, const RtFn *fn, const IrValue *from, RtValue *v)
 {
     if (!is_placed(run, fn, from))
-        return rt_refuse(run, "a value of @%s has no place in memory",
-                         fn->ir->name);
+        return plan_refuse(run->plan, "a value of @%s has no place in memory",
+                           fn->ir->name);
     *v = (RtValue){from->place, from->type.dtype, from->type.rank, {{0}}};
     for (int i = 0; i < v->rank; i++) {
         Dim d = from->type.dims[i];
@@ -238,8 +223,8 @@ static Status
 load_op(RtRun *run, RtFn *fn, IrOp *op, RtHostOp *h)
 {
     if (!(op_rows[op->kind].where & 1 << fn->ir->kind))
-        return rt_refuse(run, "@%s has a %s, which it must not", fn->ir->name,
-                         ir_op_info[op->kind].name);
+        return plan_refuse(run->plan, "@%s has a %s, which it must not",
+                           fn->ir->name, ir_op_info[op->kind].name);
     h->op = op;
     h->run = op_rows[op->kind].run;
     TRY(load_values(run, fn, op->num_operands, op->operands, &h->in));
@@ -274,7 +259,8 @@ rt_load_fn(RtRun *run, const char *name, IrFuncKind kind, RtFn **out)
 {
     IrFunc *ir = ir_func_find(run->module, name);
     if (!ir || ir->kind != kind)
-        return rt_refuse(run, "it has no function @%s of that kind", name);
+        return plan_refuse(run->plan, "it has no function @%s of that kind",
+                           name);
     *out = map_get(run->fns, name);
     if (*out)
         return OK;
@@ -286,7 +272,7 @@ rt_load_fn(RtRun *run, const char *name, IrFuncKind kind, RtFn **out)
                        ? "tfd_main"
                        : arena_printf(run->arena, "p_%s", ir->name));
     if (!fn->code)
-        return rt_refuse(run, "it has no code for @%s", name);
+        return plan_refuse(run->plan, "it has no code for @%s", name);
     map_set(run->fns, name, fn);
     TRY(load_ops(run, fn));
     *out = fn;

@@ -135,7 +135,7 @@ rt_prepare_fetch(RtRun *run, RtFn *fn, RtHostOp *h)
     if (h->in[0].place.space != SPACE_ROW ||
         h->out[0].place.space != SPACE_FRAME || replica < 0 ||
         replica >= run->num_replicas)
-        return rt_refuse(run, "it fetches from where there is nothing");
+        return plan_refuse(run->plan, "it fetches from where there is nothing");
     return OK;
 }
 

@@ -23,7 +23,8 @@ rt_check_format(RtRun *run, const RtFn *fn, const RtHostOp *h, int first)
     const char *why =
         format_check(run->arena, ir_text(h->op, A_format), n, dtypes);
     if (why)
-        return rt_refuse(run, "@%s prints %s", fn->ir->name, message_part(why));
+        return plan_refuse(run->plan, "@%s prints %s", fn->ir->name,
+                           message_part(why));
     return OK;
 }
 

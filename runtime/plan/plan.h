@@ -71,4 +71,8 @@ Status plan_read(Arena *a, const char *path, Plan **out) MUST_USE;
 Status plan_read_bytes(Arena *a, const char *path, const char *bytes,
                        size_t len, Plan **out) MUST_USE;
 
+/* "cannot run "x.tfp": ...", for whatever is wrong with a plan. */
+Status plan_refuse(const Plan *p, const char *format, ...)
+    __attribute__((format(printf, 2, 3))) MUST_USE;
+
 #endif

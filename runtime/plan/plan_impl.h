@@ -33,10 +33,6 @@ const PlanEntry *plan_entry(const PlanEntries *all, const char *name);
 Status plan_refuse_target(const Plan *p, const char *have,
                           const char *here) MUST_USE;
 
-/* "cannot run "x.tfp": ...", for whatever is wrong with a plan. */
-Status plan_refuse(const Plan *p, const char *format, ...)
-    __attribute__((format(printf, 2, 3))) MUST_USE;
-
 /* The manifest is one, of a format and ABI that we know, and lists exactly the
  * entries, with their hashes.  Sets p->compiler. */
 Status plan_check_manifest(Arena *a, const PlanEntries *all, Plan *p) MUST_USE;

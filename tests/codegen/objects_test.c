@@ -9,6 +9,7 @@
 #include "backend/cache.h"
 #include "backend/objects.h"
 #include "tests/unit/unit.h"
+#include "tests/unit/status.h"
 
 static const char text[] = "kernel a\n"
                            "in in0: f32[100]\n"
@@ -275,11 +276,8 @@ targets_are_named(void **state)
     assert_null(st);
     assert_int_equal(num, 1);
     st = be_targets_parse(a, "x86-64-v5", &targets, &num);
-    assert_int_equal(status_kind(st), STATUS_USAGE);
-    assert_string_equal(status_message(st),
-                        "unknown target \"x86-64-v5\"; did you mean "
-                        "x86-64-v4?");
-    status_free(st);
+    assert_status(st, STATUS_USAGE,
+                  "unknown target \"x86-64-v5\"; did you mean x86-64-v4?");
     arena_release(a);
 }
 

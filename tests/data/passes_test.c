@@ -3,6 +3,7 @@
  */
 #include "tests/unit/unit.h"
 #include "tests/unit/arena.h"
+#include "tests/unit/status.h"
 
 #include <time.h>
 #include "tests/data/pipe.h"
@@ -275,10 +276,7 @@ has_next_takes_nothing(void **state)
 static void
 expect_error(Status st, const char *message)
 {
-    assert_non_null(st);
-    assert_int_equal(status_kind(st), STATUS_INPUT);
-    assert_string_equal(status_message(st), message);
-    status_free(st);
+    assert_status(st, STATUS_INPUT, message);
 }
 
 static void

@@ -3,6 +3,7 @@
  */
 #include "tests/unit/unit.h"
 #include "tests/unit/arena.h"
+#include "tests/unit/status.h"
 
 #include <pthread.h>
 #include "runtime/base/file.h"
@@ -38,11 +39,7 @@ assert_fails(const char *text, RtOptions options, StatusKind kind,
              const char *part)
 {
     Result r = run_with(text, options);
-    assert_non_null(r.st);
-    assert_int_equal(status_kind(r.st), kind);
-    if (!strstr(status_message(r.st), part))
-        fail_msg("\"%s\" is not in: %s", part, status_message(r.st));
-    status_free(r.st);
+    assert_status_says(r.st, kind, part);
 }
 
 /* ---- printing -------------------------------------------------------------
@@ -634,11 +631,8 @@ interrupts_end_after_a_step(void **state)
                                     .on_step = interrupt_at_three,
                                     .on_step_data = &interrupted});
     (void)state;
-    assert_non_null(r.st);
-    assert_int_equal(status_kind(r.st), STATUS_STOPPED);
-    assert_string_equal(status_message(r.st), "interrupted after 3 steps");
     assert_string_equal(r.out, "6\n22\n6\n");
-    status_free(r.st);
+    assert_status(r.st, STATUS_STOPPED, "interrupted after 3 steps");
 }
 
 static void *
@@ -747,11 +741,8 @@ an_interrupt_ends_the_wait_for_data(void **state)
     (void)state;
     for (int ahead = 0; ahead < 2; ahead++) {
         Result r = wait_for_ever((RtOptions){0}, ahead);
-        assert_non_null(r.st);
-        assert_int_equal(status_kind(r.st), STATUS_STOPPED);
-        assert_string_equal(status_message(r.st), "interrupted after 2 steps");
         assert_string_equal(r.out, "6\n22\n");
-        status_free(r.st);
+        assert_status(r.st, STATUS_STOPPED, "interrupted after 2 steps");
     }
 }
 

@@ -2,6 +2,7 @@
  * checkpoint_test.c - folders of checkpoints: what is there is whole, or told
  */
 #include "tests/unit/unit.h"
+#include "tests/unit/status.h"
 
 #include "runtime/base/file.h"
 #include "runtime/checkpoint.h"
@@ -100,11 +101,7 @@ expect_newest(int64_t step, const char *text)
 static void
 expect_error(Status st, const char *part)
 {
-    assert_non_null(st);
-    assert_int_equal(status_kind(st), STATUS_INPUT);
-    if (!strstr(status_message(st), part))
-        fail_msg("\"%s\" is not in: %s", part, status_message(st));
-    status_free(st);
+    assert_status_says(st, STATUS_INPUT, part);
 }
 
 static void

@@ -2,6 +2,7 @@
  * file_test.c - whole files in and out, and what stays when that fails
  */
 #include "tests/unit/unit.h"
+#include "tests/unit/status.h"
 
 #include <dirent.h>
 #include <sys/stat.h>
@@ -117,32 +118,21 @@ links_and_devices_stay_what_they_are(void **state)
 }
 
 static void
-expect_failure(Status st, StatusKind kind, const char *message)
-{
-    assert_non_null(st);
-    assert_int_equal(status_kind(st), kind);
-    assert_string_equal(status_message(st), message);
-    status_free(st);
-}
-
-static void
 failures_name_the_file_and_the_reason(void **state)
 {
     (void)state;
     char *data;
     size_t len;
-    expect_failure(file_read(arena, "/no/such", &data, &len), STATUS_INPUT,
-                   "cannot open \"/no/such\": No such file or directory");
-    expect_failure(file_read(arena, "/tmp", &data, &len), STATUS_INPUT,
-                   "cannot read \"/tmp\": Is a directory");
-    expect_failure(file_write("/tmp", "x", 1), STATUS_INPUT,
-                   "cannot open \"/tmp\": Is a directory");
-    expect_failure(file_write("/dev/full", "x", 1), STATUS_MACHINE,
-                   "cannot write \"/dev/full\": No space left on device");
-    Status st = file_write("/no/such", "x", 1);
-    assert_int_equal(status_kind(st), STATUS_INPUT);
-    assert_non_null(strstr(status_message(st), "No such file"));
-    status_free(st);
+    assert_status(file_read(arena, "/no/such", &data, &len), STATUS_INPUT,
+                  "cannot open \"/no/such\": No such file or directory");
+    assert_status(file_read(arena, "/tmp", &data, &len), STATUS_INPUT,
+                  "cannot read \"/tmp\": Is a directory");
+    assert_status(file_write("/tmp", "x", 1), STATUS_INPUT,
+                  "cannot open \"/tmp\": Is a directory");
+    assert_status(file_write("/dev/full", "x", 1), STATUS_MACHINE,
+                  "cannot write \"/dev/full\": No space left on device");
+    assert_status_says(file_write("/no/such", "x", 1), STATUS_INPUT,
+                       "No such file");
 }
 
 /* ---- folders, and files that go on -------------------------------------- */
@@ -160,9 +150,9 @@ a_folder_lists_what_it_holds(void **state)
     for (int i = 0; i < names.len; i++)
         found += strcmp(names.data[i], "one") == 0;
     assert_int_equal(found, 1);
-    expect_failure(file_list(arena, "/no/such", &names), STATUS_INPUT,
-                   "cannot open the folder \"/no/such\": No such file or "
-                   "directory");
+    assert_status(file_list(arena, "/no/such", &names), STATUS_INPUT,
+                  "cannot open the folder \"/no/such\": No such file or "
+                  "directory");
 }
 
 static void
@@ -191,9 +181,9 @@ a_locked_folder_is_anothers_until_it_is_closed(void **state)
     close(first);
     assert_null(file_lock_folder(dir, &second));
     close(second);
-    expect_failure(file_lock_folder("/no/such", &second), STATUS_INPUT,
-                   "cannot open the folder \"/no/such\": No such file or "
-                   "directory");
+    assert_status(file_lock_folder("/no/such", &second), STATUS_INPUT,
+                  "cannot open the folder \"/no/such\": No such file or "
+                  "directory");
 }
 
 static void
@@ -301,10 +291,8 @@ folders_are_made_with_those_around_them(void **state)
     assert_int_equal(stat(in_dir("x/y/z"), &info), 0);
     assert_true(S_ISDIR(info.st_mode));
     write_ok("plain", "");
-    Status st = file_make_folder(in_dir("plain/sub"));
-    assert_int_equal(status_kind(st), STATUS_INPUT);
-    assert_non_null(strstr(status_message(st), "Not a directory"));
-    status_free(st);
+    assert_status_says(file_make_folder(in_dir("plain/sub")), STATUS_INPUT,
+                       "Not a directory");
     rmdir(in_dir("x/y/z"));
     rmdir(in_dir("x/y"));
     rmdir(in_dir("x"));

@@ -4,6 +4,7 @@
  * The objects stand on the command line: one.o, two.o, outside.o.
  */
 #include "tests/unit/unit.h"
+#include "tests/unit/status.h"
 
 #include <elf.h>
 #include "runtime/base/file.h"
@@ -141,12 +142,7 @@ static void
 assert_refused(const PlanObject *object, int num, const char *part)
 {
     RtCode *code;
-    Status st = rt_code_open(object, num, &code);
-    assert_non_null(st);
-    assert_int_equal(status_kind(st), STATUS_INPUT);
-    if (!strstr(status_message(st), part))
-        fail_msg("\"%s\" is not in: %s", part, status_message(st));
-    status_free(st);
+    assert_status_says(rt_code_open(object, num, &code), STATUS_INPUT, part);
 }
 
 static void

@@ -3,6 +3,7 @@
  */
 #include "tests/unit/unit.h"
 #include "tests/unit/arena.h"
+#include "tests/unit/status.h"
 
 #include "runtime/base/options.h"
 #include "runtime/base/str.h"
@@ -71,10 +72,7 @@ parse_ok(const char *line)
 static void
 expect_error(Status st, const char *message)
 {
-    assert_non_null(st);
-    assert_int_equal(status_kind(st), STATUS_USAGE);
-    assert_string_equal(status_message(st), message);
-    status_free(st);
+    assert_status(st, STATUS_USAGE, message);
 }
 
 static void

@@ -285,6 +285,7 @@ typedef struct Adder {
     const EmitWindow *window;
     Type type, vector;
     int64_t bytes;
+    bool reads_far; /* rows stand dense, beyond the second cache */
     Val params[EMIT_NUM_PARAMS];
 } Adder;
 
@@ -341,6 +342,18 @@ fetch_rows(const Adder *a, Val k)
                 false);
 }
 
+/* Rows that stand one behind the other: for each product as much of the next
+ * tile's as a product has on average. */
+static void
+fetch_next_rows(const Adder *a, Val k)
+{
+    Emit *e = a->e;
+    const EmitPlan *plan = a->plan;
+    Val at = be_mul(e->u, k, emit_word(e, plan->height));
+    int64_t more = plan->height * plan->row_step;
+    be_prefetch(e->u, element_at(a, a->params[EMIT_ROWS], at, more), false);
+}
+
 /* Product k, whose rows are `before` elements behind those of the first. */
 static void
 add_product(const Adder *a, Val k, Val before, Val *sums)
@@ -360,6 +373,8 @@ add_product(const Adder *a, Val k, Val before, Val *sums)
         if (plan->rows_stand && plan->row_step == 1)
             fetch_rows(a, k);
     }
+    if (a->reads_far)
+        fetch_next_rows(a, k);
     for (int row = 0; row < plan->height; row++) {
         Val x = row_element(a, row, before);
         for (int v = 0; v < vectors; v++) {
@@ -456,27 +471,89 @@ fetch_sums(const Adder *a, int first_row)
         be_prefetch(a->e->u, sum_at(a, first_row * vectors + i), true);
 }
 
-/* sums, or those of the blocks before and sums. */
+/* Those of the first `across` columns: sums or, if there is more, those of the
+ * blocks before and sums. */
 static void
-store_sums(const Adder *a, const Val *sums, int num)
+store_some(const Adder *a, const Val *sums, Val across, bool more)
+{
+    BeUnit *u = a->e->u;
+    int vectors = a->plan->vectors, lanes = a->plan->lanes;
+    unsigned align = (unsigned)a->bytes;
+    Val masks[BE_MAX_VECTORS];
+    for (int v = 0; v < vectors; v++) {
+        Val left = be_sub(u, across, emit_word(a->e, v * lanes));
+        masks[v] = emit_first_lanes(a->e, left, lanes);
+    }
+    for (int i = 0; i < a->plan->height * vectors; i++) {
+        Val p = sum_at(a, i), mask = masks[i % vectors], sum = sums[i];
+        if (more) {
+            Val old = mask ? be_load_masked(u, a->vector, p, align, mask)
+                           : be_load(u, a->vector, p, align);
+            sum = LLVMBuildFAdd(u->builder, old, sum, "");
+        }
+        if (mask)
+            be_store_masked(u, sum, p, align, mask);
+        else
+            be_store(u, sum, p, align);
+    }
+}
+
+static void
+store_columns(const Adder *a, const Val *sums, Val across)
 {
     BeUnit *u = a->e->u;
     Block more = be_block(u, "more"), first = be_block(u, "first");
     Block end = be_block(u, "end");
     be_branch(u, a->params[EMIT_MORE], more, first);
     be_at(u, more);
-    for (int i = 0; i < num; i++) {
-        Val p = sum_at(a, i);
-        Val old = be_load(u, a->vector, p, (unsigned)a->bytes);
-        be_store(u, LLVMBuildFAdd(u->builder, old, sums[i], ""), p,
-                 (unsigned)a->bytes);
-    }
+    store_some(a, sums, across, true);
     be_goto(u, end);
     be_at(u, first);
-    for (int i = 0; i < num; i++)
-        be_store(u, sums[i], sum_at(a, i), (unsigned)a->bytes);
+    store_some(a, sums, across, false);
     be_goto(u, end);
     be_at(u, end);
+}
+
+/* All columns of a tile, or those of a result that ends within it. */
+static void
+store_sums(const Adder *a, const EmitProduct *p, const Val *sums)
+{
+    Emit *e = a->e;
+    BeUnit *u = e->u;
+    int64_t width = (int64_t)a->plan->lanes * a->plan->vectors;
+    Val all = emit_word(e, width), across = a->params[EMIT_ACROSS];
+    Dim extent = p->column->extent;
+    bool known = dim_is_const(extent);
+    if (!p->direct || (known && (extent.c % width == 0 || extent.c < width))) {
+        store_columns(a, sums, p->direct ? emit_dim(e, extent) : all);
+        return;
+    }
+    Block whole = be_block(u, "whole"), some = be_block(u, "some");
+    Block end = be_block(u, "stored");
+    be_branch(u, be_icmp(u, LLVMIntSGE, across, all), whole, some);
+    be_at(u, whole);
+    store_columns(a, sums, all);
+    be_goto(u, end);
+    be_at(u, some);
+    store_columns(a, sums, across);
+    be_goto(u, end);
+    be_at(u, end);
+}
+
+static bool
+is_far(const Emit *e, const KArray *array)
+{
+    return emit_dim_bound(e->k, array->size) *
+               (int64_t)dtype_info[array->dtype].bytes >
+           room_for_columns(e);
+}
+
+static bool
+reads_far(const Emit *e, const EmitProduct *p, const EmitPlan *plan)
+{
+    return plan->rows_stand && plan->row_product_step == 1 &&
+           plan->row_step == plan->depth && !plan->in_parts &&
+           is_far(e, p->of_rows.plain->load.array);
 }
 
 /* Whether few products go into a result that is not in the second cache: then
@@ -486,20 +563,19 @@ writes_far(const Emit *e, const EmitProduct *p, const EmitPlan *plan)
 {
     enum { FEW_PRODUCTS = 16 };
     return p->direct && plan->depth <= FEW_PRODUCTS &&
-           emit_dim_bound(e->k, p->direct->store.array->size) *
-                   (int64_t)dtype_info[p->contract->dtype].bytes >
-               room_for_columns(e);
+           is_far(e, p->direct->store.array);
 }
 
 Val
 emit_adder(Emit *e, const EmitProduct *p, const EmitPlan *plan)
 {
     BeUnit *u = e->u;
-    Type params[] = {u->ptr, u->ptr, u->ptr, u->i64, u->i64, u->i1};
+    Type params[] = {u->ptr, u->ptr, u->ptr, u->i64, u->i64, u->i1, u->i64};
     Adder a = {.e = e, .plan = plan, .window = &p->window};
     a.type = emit_type(e, p->contract->dtype);
     a.vector = be_vector(a.type, plan->lanes);
     a.bytes = (int64_t)dtype_info[p->contract->dtype].bytes;
+    a.reads_far = reads_far(e, p, plan);
     Val fn =
         be_func_begin(u, "adder", u->nothing, params, EMIT_NUM_PARAMS, false);
     be_func_attr(u, "noinline");
@@ -518,7 +594,7 @@ emit_adder(Emit *e, const EmitProduct *p, const EmitPlan *plan)
         add_runs(&a, sums);
     else
         add_products(&a, sums);
-    store_sums(&a, sums, num);
+    store_sums(&a, p, sums);
     LLVMBuildRetVoid(u->builder);
     be_func_end(u);
     return fn;

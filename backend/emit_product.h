@@ -125,8 +125,8 @@ void emit_pack_columns(EmitTiles *t, Val first, Val end, Val begin, Val stop);
 
 /* The function that adds up to 512 products to the sums of a tile; made before
  * the kernel's own.  Its parameters: packed rows and columns, sums and the
- * bytes from one row of them to the next, the number of products, and whether
- * sums of earlier blocks are there. */
+ * bytes from one row of them to the next, the number of products, whether sums
+ * of earlier blocks are there, and of how many columns there are sums. */
 enum {
     EMIT_ROWS,
     EMIT_COLUMNS,
@@ -134,6 +134,7 @@ enum {
     EMIT_SUM_STEP,
     EMIT_COUNT,
     EMIT_MORE,
+    EMIT_ACROSS,
     EMIT_NUM_PARAMS
 };
 Val emit_adder(Emit *e, const EmitProduct *p, const EmitPlan *plan);

@@ -236,6 +236,8 @@ columns_at(EmitTiles *t, const Part *p, Val first)
     return scratch_at(t, t->packed_columns, before);
 }
 
+/* What the adder leaves in the result are sums of columns that there are;
+ * elsewhere there is room for others. */
 static void
 call_adder(EmitTiles *t, Val rows, Val columns, Val sums, Val step,
            const Part *p)
@@ -244,7 +246,10 @@ call_adder(EmitTiles *t, Val rows, Val columns, Val sums, Val step,
     Type type = LLVMGlobalGetValueType(t->adder);
     Val count = be_sub(u, p->product_end, p->product);
     Val more = be_icmp(u, LLVMIntNE, p->product, emit_word(t->e, 0));
-    Val args[] = {rows, columns, sums, step, count, more};
+    Val across = sums == t->alone || !t->product->direct
+                     ? emit_word(t->e, emit_width(t))
+                     : be_sub(u, p->column_end, p->column);
+    Val args[] = {rows, columns, sums, step, count, more, across};
     LLVMBuildCall2(u->builder, type, t->adder, args, EMIT_NUM_PARAMS, "");
 }
 
@@ -276,12 +281,10 @@ add_breakable_tile(EmitTiles *t, const Rows *rows, Val columns, Val to,
     Emit *e = t->e;
     BeUnit *u = e->u;
     Val down = be_sub(u, p->row_end, p->row);
-    Val across = be_sub(u, p->column_end, p->column);
     Val high = be_icmp(u, LLVMIntSGE, down, emit_word(e, t->plan.height));
-    Val wide = be_icmp(u, LLVMIntSGE, across, emit_word(e, emit_width(t)));
     Block all = be_block(u, "all"), some = be_block(u, "some");
     Block after = be_block(u, "after");
-    be_branch(u, be_and(u, high, wide), all, some);
+    be_branch(u, high, all, some);
     be_at(u, all);
     call_adder(t, rows->at, columns, to, kept_step(t), p);
     be_goto(u, after);
@@ -389,6 +392,19 @@ end_of(Emit *e, Val begin, int64_t size, Val limit)
     return be_min(u, be_add(u, begin, emit_word(e, size)), limit);
 }
 
+/* Where a tile begins that has those of p's rows from that one on: where rows
+ * stand and sums are stored but once, rather with some that another had than
+ * beyond the last. */
+static Val
+whole_tile_from(const EmitTiles *t, const Part *p, Val row)
+{
+    BeUnit *u = t->e->u;
+    if (!t->plan.rows_stand || !t->product->direct || t->plan.in_parts)
+        return row;
+    Val last = be_sub(u, p->row_end, emit_word(t->e, t->plan.height));
+    return be_max(u, p->row, be_min(u, row, last));
+}
+
 /* All rows of p, some tiles' at a time; finished if that is wanted. */
 static void
 add_all_rows(EmitTiles *t, const Part *p, bool finish)
@@ -401,7 +417,7 @@ add_all_rows(EmitTiles *t, const Part *p, bool finish)
                   t->plan.group ? NULL : emit_word(e, size), "rows");
     be_loop_body(u, &l);
     Part some = *p;
-    some.row = l.index;
+    some.row = whole_tile_from(t, p, l.index);
     some.row_end = end_of(e, l.index, size, p->row_end);
     if (t->plan.group) {
         some.row_end = be_min(u, group_of(t, l.index).end, p->row_end);

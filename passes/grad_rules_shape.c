@@ -313,6 +313,91 @@ windows_back_at(Grad *g, IrValue *dy, IrValue *w, const Places *p,
                : ir_build_pad(g->b, dx, first, shape, steps, g->loc);
 }
 
+/* The windows along height or width that have a place of x at one of theirs,
+ * and the first such place. */
+typedef struct Seen {
+    int64_t first, count, place;
+} Seen;
+
+static Seen
+seen_at(int64_t tap, int64_t low, int64_t step, Dim windows, Dim x)
+{
+    int64_t before = low - tap, last = x.c - 1 + before;
+    Seen s = {.first = before > 0 ? (before + step - 1) / step : 0};
+    s.count = last < 0 ? 0 : last / step + 1;
+    if (s.count > windows.c)
+        s.count = windows.c;
+    s.count = s.count > s.first ? s.count - s.first : 0;
+    s.place = step * s.first - before;
+    return s;
+}
+
+/* What windows have at one of their places, where that is in x; zeros at other
+ * places of x.  all is [n, i, j, a, b, c]; NULL: none of them is. */
+static IrValue *
+place_back(Grad *g, IrValue *all, const int64_t *tap, const int64_t *low,
+           const int64_t *step, const Dim *shape)
+{
+    static const int64_t ones[] = {1, 1, 1, 1, 1, 1};
+    const Dim *d = all->type.dims, one = dim_const(1);
+    Seen h = seen_at(tap[0], low[0], step[0], d[1], shape[1]);
+    Seen w = seen_at(tap[1], low[1], step[1], d[2], shape[2]);
+    if (!h.count || !w.count)
+        return NULL;
+    const int64_t start[] = {0, h.first, w.first, tap[0], tap[1], 0};
+    const Dim some[] = {d[0], dim_const(h.count), dim_const(w.count), one, one,
+                        d[5]};
+    const Dim flat[] = {some[0], some[1], some[2], some[5]};
+    const int64_t first[] = {0, h.place, w.place, 0};
+    const int64_t steps[] = {1, step[0], step[1], 1};
+    IrValue *v = ir_build_slice(g->b, all, start, some, ones, g->loc);
+    v = ir_build_reshape(g->b, v, 4, flat, g->loc);
+    return ir_build_pad(g->b, v, first, shape, steps, g->loc);
+}
+
+/* A convolution with few channels leaves most of a register empty.  Instead a
+ * product gives what each window has for each of its places, and they are
+ * summed where they overlap. */
+static bool
+has_few_channels(const IrValue *w)
+{
+    enum { FEW_CHANNELS = 4, MOST = 4, MANY_PLACES = 64 };
+    const Dim *d = w->type.dims;
+    int64_t places, values, limit;
+    for (int i = 0; i < 4; i++) {
+        if (!dim_is_const(d[i]))
+            return false;
+    }
+    return d[2].c <= FEW_CHANNELS &&
+           !__builtin_mul_overflow(d[0].c, d[1].c, &places) &&
+           places <= MANY_PLACES &&
+           !__builtin_mul_overflow(places, d[2].c, &values) &&
+           !__builtin_mul_overflow(MOST, d[3].c, &limit) && values <= limit;
+}
+
+/* Sums of halves are f32, rounded once. */
+static IrValue *
+windows_back_by_places(Grad *g, IrValue *dy, IrValue *w, const int64_t *low,
+                       const int64_t *step, const Dim *shape)
+{
+    static const int64_t channels[] = {3};
+    const IrDotAxes axes = {channels, channels, 1, NULL, NULL, 0};
+    const Dim *taps = w->type.dims;
+    DType narrow = dy->type.dtype;
+    if (dtype_info[narrow].bytes < 4) {
+        dy = ir_build_cast(g->b, dy, DT_f32, g->loc);
+        w = ir_build_cast(g->b, w, DT_f32, g->loc);
+    }
+    IrValue *all = ir_build_dot(g->b, dy, w, &axes, g->loc), *dx = NULL;
+    for (int64_t i = 0; i < taps[0].c * taps[1].c; i++) {
+        const int64_t tap[] = {i / taps[1].c, i % taps[1].c};
+        IrValue *some = place_back(g, all, tap, low, step, shape);
+        if (some)
+            dx = dx ? ir_build2(g->b, OP_add, dx, some, g->loc) : some;
+    }
+    return dx ? ir_build_cast(g->b, dx, narrow, g->loc) : NULL;
+}
+
 /*
  * What dy [n, i, j, o] and w [a, b, c, o], seen through windows, give x of a
  * shape [n, h, w, c]: dx = conv(dy, [a, b, o, c]).  Where windows are further
@@ -322,6 +407,8 @@ static IrValue *
 windows_back(Grad *g, IrValue *dy, IrValue *w, const int64_t *low,
              const int64_t *step, const Dim *shape)
 {
+    if (has_few_channels(w))
+        return windows_back_by_places(g, dy, w, low, step, shape);
     IrValue *dx = NULL;
     Places p[2];
     const Dim *taps = w->type.dims;

@@ -212,6 +212,10 @@ build_conv2d(Sampler *s)
     IrValue *w = sampler_arg(s, 4, DIMS(num(2), num(3), num(2), num(3)));
     IrValue *z = sampler_arg(s, 4, DIMS(num(2), num(2), num(1), s->s));
     IrValue *v = sampler_arg(s, 4, DIMS(num(3), num(1), s->s, num(2)));
+    IrValue *many = sampler_arg(s, 4, DIMS(num(1), num(4), num(5), num(5)));
+    IrValue *by = sampler_arg(s, 4, DIMS(num(2), num(3), num(5), num(2)));
+    conv2d_result(s, many, by, AXES(0, 1), AXES(1, 1), DIMS(num(3), num(5)));
+    conv2d_result(s, many, by, AXES(0, 1), AXES(2, 3), DIMS(num(2), num(2)));
     conv2d_result(s, x, w, AXES(0, 0), AXES(1, 1), DIMS(num(3), num(3)));
     conv2d_result(s, x, w, AXES(0, 1), AXES(2, 3), DIMS(num(2), num(2)));
     conv2d_result(s, z, v, AXES(1, -1), AXES(1, 1), DIMS(num(2), num(1)));

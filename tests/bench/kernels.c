@@ -37,6 +37,7 @@ enum {
     MAX_KERNELS = 10,
     TAPS = 3,
     PADDING = 1,
+    FEW_CHANNELS = 4,
     ALIGN = 2 << 20,
     GRAIN_BYTES = 65536,
     CORES = 2
@@ -273,11 +274,65 @@ interleave(Arena *a, const Conv *c, const Step *parts, const char *whole)
     return s;
 }
 
+/* What windows around each place have for one of theirs, of all of `whole`,
+ * moved there in x. */
+static void
+move_tap(Arena *a, Str *op, const Conv *c, const char *x, const int *tap)
+{
+    int first[2], size[2], place[2], number = tap[0] * TAPS + tap[1];
+    for (int k = 0; k < 2; k++) {
+        first[k] = tap[k] < PADDING ? PADDING - tap[k] : 0;
+        place[k] = first[k] + tap[k] - PADDING;
+        size[k] = c->size - first[k] - (place[k] > 0 ? place[k] : 0);
+    }
+    const char *flat = image(a, c->rows, size[0], size[1], c->in);
+    str_addf(op,
+             "%%s%d: f32[%d, %d, %d, 1, 1, %d] mirrored = slice %%a "
+             "{start=[0, %d, %d, %d, %d, 0] dims=[%d, %d, %d, 1, 1, %d] "
+             "step=[1, 1, 1, 1, 1, 1]}\n",
+             number, c->rows, size[0], size[1], c->in, first[0], first[1],
+             tap[0], tap[1], c->rows, size[0], size[1], c->in);
+    str_addf(op,
+             "%%t%d: %s mirrored = reshape %%s%d {dims=[%d, %d, %d, %d]}\n"
+             "%%p%d: %s mirrored = pad %%t%d {low=[0, %d, %d, 0] dims=[%d, %d, "
+             "%d, %d] step=[1, 1, 1, 1]}\n",
+             number, flat, number, c->rows, size[0], size[1], c->in, number, x,
+             number, place[0], place[1], c->rows, c->size, c->size, c->in);
+}
+
+/* The gradient of x of few channels, of windows at every place. */
+static void
+steps_by_taps(Arena *a, const Conv *c, const char *x, const char *y, Step *s)
+{
+    const char *all = arena_printf(a, "f32[%d, %d, %d, %d, %d, %d]", c->rows,
+                                   c->size, c->size, TAPS, TAPS, c->in);
+    const char *w = image(a, TAPS, TAPS, c->in, c->out), *sum = "%p0";
+    s[0] = (Step){.result = all, .types = {y, w}};
+    s[0].body = arena_printf(a,
+                             "%%r: %s mirrored = dot %%a, %%b {contract_x=[3] "
+                             "contract_y=[3]}\nyield %%r",
+                             all);
+    Str op = str_new(a);
+    for (int i = 0; i < TAPS * TAPS; i++) {
+        move_tap(a, &op, c, x, (const int[2]){i / TAPS, i % TAPS});
+        if (!i)
+            continue;
+        str_addf(&op, "%%q%d: %s mirrored = add %s, %%p%d\n", i, x, sum, i);
+        sum = arena_printf(a, "%%q%d", i);
+    }
+    str_addf(&op, "yield %s", sum);
+    s[1] = (Step){.result = x, .types = {all}, .body = str_text(&op)};
+}
+
 /* The gradient of x as passes/grad_rules_shape.c makes it, of images whose size
  * is a multiple of the stride. */
 static void
 steps_of_dx(Arena *a, const Conv *c, const char *x, const char *y, Step *s)
 {
+    if (c->in <= FEW_CHANNELS) {
+        steps_by_taps(a, c, x, y, s);
+        return;
+    }
     int small = c->size / c->stride;
     const int dims[2] = {small, small};
     const char *w = image(a, TAPS, TAPS, c->in, c->out);
@@ -338,7 +393,7 @@ typedef struct Array {
 typedef struct Calls {
     int num;
     Call call[MAX_KERNELS];
-    double bytes; /* read and written */
+    double bytes; /* read and written, but for what steps hand on */
     int num_arrays;
     Array arrays[MAX_KERNELS * MAX_ARRAYS];
 } Calls;
@@ -422,6 +477,20 @@ array_of(Calls *calls, const Line *line, const char *type, const KArray *of)
     return a->memory;
 }
 
+/* Whether one step's result is another's operand. */
+static bool
+is_handed_on(const Line *line, const char *type)
+{
+    bool made = false, used = false;
+    for (int i = 0; line->is_chain && line->steps[i].result; i++) {
+        const Step *s = &line->steps[i];
+        made |= s->result == type;
+        for (int j = 0; s->types[j]; j++)
+            used |= s->types[j] == type;
+    }
+    return made && used;
+}
+
 static void
 call_open(Calls *calls, const Line *line, int number, const BeKernel *k,
           const RtCode *code)
@@ -440,8 +509,9 @@ call_open(Calls *calls, const Line *line, int number, const BeKernel *k,
             const KArray *array = k->arrays[role].data[i];
             const char *type = role == K_OUT ? s->result : s->types[i];
             c->arrays[num++] = array_of(calls, line, type, array);
-            calls->bytes +=
-                (double)array->size.c * (double)dtype_info[array->dtype].bytes;
+            if (!is_handed_on(line, type))
+                calls->bytes += (double)array->size.c *
+                                (double)dtype_info[array->dtype].bytes;
         }
     }
 }

@@ -202,14 +202,6 @@ dump(Tfdc *t, const char *name, const char *extension, const char *text)
     t->status = file_write(path, text, strlen(text));
 }
 
-static const char *
-module_text(Tfdc *t, const IrModule *m)
-{
-    Str s = str_new(t->arena);
-    ir_print_module(&s, m);
-    return str_text(&s);
-}
-
 static void
 after_pass(const char *pass, int number, const IrModule *m, void *data)
 {
@@ -219,7 +211,7 @@ after_pass(const char *pass, int number, const IrModule *m, void *data)
                                     !strcmp(t->print_after, pass));
     if (!print && !t->dump_dir)
         return;
-    const char *text = module_text(t, m);
+    const char *text = ir_module_text(t->arena, m);
     dump(t, pass, "tir", text);
     if (print)
         printf("# after %s\n%s", pass, text);
@@ -251,7 +243,7 @@ print_module(Tfdc *t, const IrModule *m)
 {
     if (options_given(t->options, OPT_EXPAND))
         m = passes_expand(m, t->arena);
-    return print_text(t, module_text(t, m));
+    return print_text(t, ir_module_text(t->arena, m));
 }
 
 /* The program's tree as program text, which is dumped; NULL: mistakes are in d.
@@ -309,7 +301,7 @@ make_module(Tfdc *t)
     IrModule *m = compile_source(t);
     note_time(t, "front end");
     if (m)
-        dump(t, "ir", "tir", t->dump_dir ? module_text(t, m) : "");
+        dump(t, "ir", "tir", t->dump_dir ? ir_module_text(t->arena, m) : "");
     return m;
 }
 

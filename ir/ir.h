@@ -342,6 +342,7 @@ IrOp *ir_context_op(const IrBlock *b);
 /* ---- text -------------------------------------------------------------- */
 
 void ir_print_module(Str *out, const IrModule *m);
+const char *ir_module_text(Arena *a, const IrModule *m); /* the same, in a */
 void ir_print_func(Str *out, const IrFunc *fn);
 void ir_print_op(Str *out, const IrOp *op); /* one line, for messages */
 void ir_print_type(Str *out, const IrModule *m, const IrType *t);

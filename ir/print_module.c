@@ -193,3 +193,11 @@ ir_print_module(Str *out, const IrModule *m)
         ir_print_func(out, fn);
     }
 }
+
+const char *
+ir_module_text(Arena *a, const IrModule *m)
+{
+    Str s = str_new(a);
+    ir_print_module(&s, m);
+    return str_text(&s);
+}

@@ -426,21 +426,22 @@ mutate(char *text, size_t len, uint32_t *seed)
 static void
 damaged_programs_are_survived(void **state)
 {
-    Str good = str_new(arena);
     const RtOptions load = {.load_only = true, .num_threads = 1};
     uint32_t seed = 1;
     int num_loaded = 0;
     (void)state;
-    ir_print_module(&good, build_placed(arena, batch_program(2, 7)));
+    const char *good =
+        ir_module_text(arena, build_placed(arena, batch_program(2, 7)));
+    size_t len = strlen(good);
     Plan *p = build_plan(arena, batch_program(2, 7));
     for (int i = 0; i < 3000; i++) {
         Arena *a = arena_new(NULL, "mutation");
-        char *text = arena_strdup(a, str_text(&good));
+        char *text = arena_strdup(a, good);
         for (size_t k = pick(&seed, 3) + 1; k > 0; k--)
-            mutate(text, good.len, &seed);
+            mutate(text, len, &seed);
         Diag *d = diag_new(a);
-        uint16_t file = diag_add_source(d, "t.tir", text, good.len);
-        IrModule *m = ir_parse(a, intern_new(a), d, file, text, good.len);
+        uint16_t file = diag_add_source(d, "t.tir", text, len);
+        IrModule *m = ir_parse(a, intern_new(a), d, file, text, len);
         if (m && m->phase == PHASE_PLACED && ir_verify(m, d)) {
             Plan damaged = *p;
             damaged.module = m;
@@ -557,15 +558,13 @@ replaced(const char *text, const char *from, const char *to)
 static void
 damages_are_named(void **state)
 {
-    Str good = str_new(arena);
     const char *program_text = program(2, everything);
     Plan *p = build_plan(arena, program_text);
     int num_wrong = 0;
     (void)state;
-    ir_print_module(&good, build_placed(arena, program_text));
+    const char *good = ir_module_text(arena, build_placed(arena, program_text));
     for (size_t i = 0; i < sizeof damages / sizeof *damages; i++) {
-        const char *text =
-            replaced(str_text(&good), damages[i].from, damages[i].to);
+        const char *text = replaced(good, damages[i].from, damages[i].to);
         Plan damaged = *p;
         damaged.diag = diag_new(arena);
         uint16_t file = diag_add_source(damaged.diag, "t.tir", NULL, 0);

@@ -30,14 +30,6 @@ below(uint64_t *state, size_t n)
     return (size_t)(next_random(state) % n);
 }
 
-static const char *
-print_again(Arena *a, const IrModule *m)
-{
-    Str s = str_new(a);
-    ir_print_module(&s, m);
-    return str_text(&s);
-}
-
 static IrModule *
 read_text(Arena *a, Diag *d, const char *text, size_t len)
 {
@@ -56,11 +48,11 @@ check_text(const char *text, size_t len)
     if (!m) {
         assert_true(diag_num_errors(d) > 0);
     } else {
-        const char *once = print_again(a, m);
+        const char *once = ir_module_text(a, m);
         IrModule *again = read_text(a, d, once, strlen(once));
         if (!again)
             fail_msg("%s", diag_text(d, a));
-        assert_string_equal(print_again(a, again), once);
+        assert_string_equal(ir_module_text(a, again), once);
         assert_true(ir_verify(m, d) || diag_num_errors(d) > 0);
     }
     assert_non_null(diag_text(d, a));

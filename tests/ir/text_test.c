@@ -34,14 +34,6 @@ load(Arena *a, const TirFile *f, const char **said)
     return m;
 }
 
-static const char *
-printed(Arena *a, const IrModule *m)
-{
-    Str s = str_new(a);
-    ir_print_module(&s, m);
-    return str_text(&s);
-}
-
 static void
 note_kind(IrOp *op, void *data)
 {
@@ -62,7 +54,7 @@ prints_what_it_reads(void **state)
         IrModule *m = load(a, &list.data[i], &said);
         if (!m)
             fail_msg("%s: %s", list.data[i].name, said);
-        assert_string_equal(printed(a, m), body_of(list.data[i].text));
+        assert_string_equal(ir_module_text(a, m), body_of(list.data[i].text));
         arena_release(a);
     }
     arena_release(files);
@@ -79,7 +71,7 @@ clones_print_the_same(void **state)
         Arena *a = arena_new(files, "file"), *b = arena_new(files, "clone");
         IrModule *m = load(a, &list.data[i], &said);
         IrModule *copy = ir_clone_module(m, b);
-        assert_string_equal(printed(b, copy), printed(a, m));
+        assert_string_equal(ir_module_text(b, copy), ir_module_text(a, m));
         assert_true(ir_verify(copy, copy->diag));
     }
     arena_release(files);
@@ -192,7 +184,7 @@ built_modules_list_sources(void **state)
     IrValue *x = ir_const_float(fn->body, DT_f32, 0.5, (Loc){3, 4, 5, 0});
     x->name = "9 lives"; /* no name in the text */
     ir_build_return(fn->body, 0, NULL, NO_LOC);
-    assert_string_equal(printed(a, m),
+    assert_string_equal(ir_module_text(a, m),
                         "tfd-ir 1 phase ir\n"
                         "source 0 \"a.tfd\"\n"
                         "strategy default devices \"cpu:0\" replicas 1\n"

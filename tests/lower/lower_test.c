@@ -59,21 +59,13 @@ read_options(const char *text)
 
 /* ---- one program -------------------------------------------------------- */
 
-static const char *
-module_text(const IrModule *m)
-{
-    Str s = str_new(arena);
-    ir_print_module(&s, m);
-    return str_text(&s);
-}
-
 static void
 expect_verified(const IrModule *m)
 {
     Diag *d = diag_new(arena);
     bool ok = ir_verify(m, d);
     if (!ok)
-        print_error("%s%s", module_text(m), diag_text(d, arena));
+        print_error("%s%s", ir_module_text(arena, m), diag_text(d, arena));
     assert_true(ok);
 }
 
@@ -94,7 +86,7 @@ check_program(void **state)
     golden_expect(arena, golden_sibling(arena, path, ".txt"),
                   messages[0] ? messages : NULL);
     golden_expect(arena, golden_sibling(arena, path, ".tir"),
-                  m ? module_text(m) : NULL);
+                  m ? ir_module_text(arena, m) : NULL);
     if (m)
         expect_verified(m);
 }

@@ -151,10 +151,8 @@ expect_equal(Arena *a, const OpSample *s, const IrModule *m, const Outcome *x,
         where = "what it prints";
     if (!where)
         return;
-    Str text = str_new(a);
-    ir_print_module(&text, m);
     fail_msg("%s: %s changes in\n%s", case_text(a, &s->of), where,
-             str_text(&text));
+             ir_module_text(a, m));
 }
 
 static void
@@ -180,11 +178,8 @@ static void
 run_pass(Arena *a, IrModule *m, const char *pass, const CheckOptions *options)
 {
     const char *wrong = check_pass(a, m, pass, options);
-    if (!wrong)
-        return;
-    Str text = str_new(a);
-    ir_print_module(&text, m);
-    fail_msg("after %s: %s\n%s", pass, wrong, str_text(&text));
+    if (wrong)
+        fail_msg("after %s: %s\n%s", pass, wrong, ir_module_text(a, m));
 }
 
 /* The module after all passes. */

@@ -168,9 +168,8 @@ has_gradients(const IrModule *m)
 static const char *
 in_pass(Arena *a, const IrModule *m, const char *pass, const char *wrong)
 {
-    Str text = str_new(a);
-    ir_print_module(&text, m);
-    return arena_printf(a, "after %s: %s\n%s", pass, wrong, str_text(&text));
+    return arena_printf(a, "after %s: %s\n%s", pass, wrong,
+                        ir_module_text(a, m));
 }
 
 const char *

@@ -38,14 +38,6 @@ parse(const char *path, const char *text, size_t len)
     return m;
 }
 
-static const char *
-print(const IrModule *m)
-{
-    Str s = str_new(arena);
-    ir_print_module(&s, m);
-    return str_text(&s);
-}
-
 static void
 expect_nothing_wrong(const char *wrong)
 {
@@ -95,7 +87,7 @@ expect_golden(void **state)
         .level = atoi(header_word(text, "level", "2")),
         .bytes_per_pack = atoll(header_word(text, "bytes_per_pack", "0"))};
     run_listed(m, list, &options);
-    const char *have = print(m);
+    const char *have = ir_module_text(arena, m);
     if (golden_blesses()) {
         text = arena_printf(arena, "%.*s%s%s", (int)before, text, expect_line,
                             have);

@@ -6,80 +6,56 @@
  * the trained variables depend on neither optimisation, processor nor threads.
  */
 #include <math.h>
-#include "tests/e2e/run.h"
+#include "tests/e2e/dir.h"
 #include "tests/unit/unit.h"
 
 enum { NUM_STEPS = 20, MOST_DEVICES = 4 };
 
-/* Where the examples' data are made and their plans go. */
-typedef struct Place {
-    Arena *arena;
-    const char *dir;
-} Place;
-
-/* Some 6 KB of text of this project, for bigram and charlm to learn. */
-static void
-write_learning_text(Place *p)
-{
-    const char *text = source_text(p->arena, "docs/style.md");
-    write_text(arena_printf(p->arena, "%s/text.txt", p->dir), text);
-}
-
 static int
 set_up(void **state)
 {
-    Arena *a = arena_new(NULL, "e2e");
-    Place *p = NEW(a, Place);
-    *p = (Place){a, work_dir(a)};
-    write_learning_text(p);
-    *state = p;
-    return 0;
-}
-
-static int
-tear_down(void **state)
-{
-    Place *p = *state;
-    arena_release(p->arena);
+    new_dir(state);
+    /* some 6 KB of text of this project, for bigram and charlm to learn */
+    write_text(in_dir("text.txt"), source_text(arena, "docs/style.md"));
     return 0;
 }
 
 /* Compiles a program's text with options; gives the plan's path. */
 static const char *
-compile(Place *p, const char *text, const char *options)
+compile(const char *text, const char *options)
 {
-    const char *source = arena_printf(p->arena, "%s/program.tfd", p->dir);
-    const char *plan = arena_printf(p->arena, "%s/program.tfp", p->dir);
+    const char *source = in_dir("program.tfd");
+    const char *plan = in_dir("program.tfp");
     write_text(source, text);
-    run_ok(p->arena, "tfdc %s -o %s %s", source, plan, options);
+    run_ok(arena, "tfdc %s -o %s %s", source, plan, options);
     return plan;
 }
 
 static const char *
-example(Place *p, const char *name)
+example(const char *name)
 {
-    return source_text(p->arena,
-                       arena_printf(p->arena, "docs/examples/%s.tfd", name));
+    return source_text(arena,
+                       arena_printf(arena, "docs/examples/%s.tfd", name));
 }
 
 /* Where a program that saves may do so. */
 static Ran
-run_plan(Place *p, const char *plan, const char *options)
+run_plan(const char *plan, const char *options)
 {
-    return run_ok(p->arena, "env -C %s %s %s --data %s %s", p->dir,
-                  getenv("TFD_RUN"), plan, p->dir, options);
+    return run_ok(arena, "env -C %s %s %s --data %s %s", dir, getenv("TFD_RUN"),
+                  plan, dir, options);
 }
 
 static Ran
-run_example(Place *p, const char *name, const char *options)
+run_example(const char *name, const char *options)
 {
-    return run_plan(p, compile(p, example(p, name), options), "");
+    return run_plan(compile(example(name), options), "");
 }
 
 /* ---- they run ----------------------------------------------------------- */
 
 static void
-expect_on_all(Place *p, const char *name, const char *part)
+expect_on_all(const char *name, const char *part)
 {
     static const char *const devices[] = {
         "--devices cpu:0",
@@ -91,7 +67,7 @@ expect_on_all(Place *p, const char *name, const char *part)
         "--devices cpu:0-7",
     };
     for (size_t i = 0; i < sizeof devices / sizeof *devices; i++) {
-        Ran r = run_example(p, name, devices[i]);
+        Ran r = run_example(name, devices[i]);
         assert_non_null(strstr(r.out, part));
     }
 }
@@ -99,25 +75,29 @@ expect_on_all(Place *p, const char *name, const char *part)
 static void
 linear_runs_on_any_number_of_devices(void **state)
 {
-    expect_on_all(*state, "linear", "examples 6400");
+    (void)state;
+    expect_on_all("linear", "examples 6400");
 }
 
 static void
 bigram_runs_on_any_number_of_devices(void **state)
 {
-    expect_on_all(*state, "bigram", "epoch 2: loss ");
+    (void)state;
+    expect_on_all("bigram", "epoch 2: loss ");
 }
 
 static void
 contexts_runs_on_two(void **state)
 {
-    run_example(*state, "contexts", "--devices cpu:0-1");
+    (void)state;
+    run_example("contexts", "--devices cpu:0-1");
 }
 
 static void
 ragged_runs_on_three(void **state)
 {
-    run_example(*state, "ragged", "--devices cpu:0-2");
+    (void)state;
+    run_example("ragged", "--devices cpu:0-2");
 }
 
 /* Long enough for what they assert. */
@@ -131,13 +111,13 @@ learners_run_on_any_number_of_devices(void **state)
         {"convnet", "--set epochs=1", "epoch 0: loss "},
         {"charlm", "--set steps=3", "step 0: loss 5."},
     };
-    Place *p = *state;
+    (void)state;
     for (size_t i = 0; i < sizeof learners / sizeof *learners; i++) {
         for (int devices = 1; devices <= MOST_DEVICES; devices++) {
-            const char *plan = compile(
-                p, example(p, learners[i].name),
-                arena_printf(p->arena, "--devices cpu:0-%d", devices - 1));
-            Ran r = run_plan(p, plan, learners[i].options);
+            const char *plan =
+                compile(example(learners[i].name),
+                        arena_printf(arena, "--devices cpu:0-%d", devices - 1));
+            Ran r = run_plan(plan, learners[i].options);
             assert_non_null(strstr(r.out, learners[i].says));
         }
     }
@@ -147,16 +127,14 @@ learners_run_on_any_number_of_devices(void **state)
 static void
 write_reads_what_charlm_has_saved(void **state)
 {
-    Place *p = *state;
-    const char *plan =
-        compile(p, example(p, "charlm"), "--devices cpu:0-1 -D C=8");
-    run_plan(p, plan, "--set steps=2");
-    plan = compile(p, example(p, "write"), "-D C=8 -D LENGTH=80");
-    Ran r = run_plan(p, plan, "");
-    const char *again = run_plan(p, plan, "").out;
+    (void)state;
+    const char *plan = compile(example("charlm"), "--devices cpu:0-1 -D C=8");
+    run_plan(plan, "--set steps=2");
+    plan = compile(example("write"), "-D C=8 -D LENGTH=80");
+    Ran r = run_plan(plan, "");
+    const char *again = run_plan(plan, "").out;
     assert_string_equal(r.out, again);
-    run_plan(p, compile(p, example(p, "write"), "-D C=8 --devices cpu:0-2"),
-             "");
+    run_plan(compile(example("write"), "-D C=8 --devices cpu:0-2"), "");
 }
 
 /* ---- losses do not depend on the number of devices ---------------------- */
@@ -204,25 +182,23 @@ parse_losses(const char *out)
 
 /* The losses under a strategy, with options of tfdc. */
 static Losses
-losses(Place *p, const Printing *how, const char *strategy, int devices,
+losses(const Printing *how, const char *strategy, int devices,
        const char *options)
 {
     const char *text =
-        substitute(p->arena, example(p, how->name), how->from, how->to);
-    const char *plan =
-        compile(p, text,
-                arena_printf(p->arena, "--strategy %s --devices cpu:0-%d %s %s",
-                             strategy, devices - 1, how->options, options));
-    return parse_losses(run_plan(p, plan, how->run_options).out);
+        substitute(arena, example(how->name), how->from, how->to);
+    const char *plan = compile(
+        text, arena_printf(arena, "--strategy %s --devices cpu:0-%d %s %s",
+                           strategy, devices - 1, how->options, options));
+    return parse_losses(run_plan(plan, how->run_options).out);
 }
 
 static void
-check_losses(Place *p, const Printing *how, const char *options,
-             double tolerance)
+check_losses(const Printing *how, const char *options, double tolerance)
 {
-    Losses one = losses(p, how, "mirrored", 1, options);
+    Losses one = losses(how, "mirrored", 1, options);
     for (int devices = 2; devices <= MOST_DEVICES; devices++) {
-        Losses many = losses(p, how, "mirrored", devices, options);
+        Losses many = losses(how, "mirrored", devices, options);
         for (int i = 0; i < NUM_STEPS; i++)
             if (!(fabs(many.at[i] - one.at[i]) <= tolerance * fabs(one.at[i])))
                 fail_msg("%s, step %d: %.17g on one device, %.17g on %d",
@@ -234,11 +210,11 @@ check_losses(Place *p, const Printing *how, const char *options,
 static void
 central_storage_loses_the_same(void **state)
 {
-    Place *p = *state;
+    (void)state;
     for (int k = 0; k < 3; k++) {
         const Printing *how = &printings[k];
-        Losses all = losses(p, how, "mirrored", 3, "");
-        Losses central = losses(p, how, "central_storage", 3, "");
+        Losses all = losses(how, "mirrored", 3, "");
+        Losses central = losses(how, "central_storage", 3, "");
         for (int i = 0; i < NUM_STEPS; i++)
             if (all.at[i] != central.at[i])
                 fail_msg("%s, step %d: %.17g mirrored, %.17g central",
@@ -249,36 +225,37 @@ central_storage_loses_the_same(void **state)
 static void
 losses_agree_in_f64(void **state)
 {
+    (void)state;
     for (size_t i = 0; i < sizeof printings / sizeof *printings; i++)
-        check_losses(*state, &printings[i], "--widen", 1e-11);
+        check_losses(&printings[i], "--widen", 1e-11);
 }
 
 /* A network of ReLUs and batch statistics lets rounding grow faster. */
 static void
 losses_agree_in_f32(void **state)
 {
+    (void)state;
     for (size_t i = 0; i < sizeof printings / sizeof *printings; i++) {
         bool grows = !strcmp(printings[i].name, "convnet");
-        check_losses(*state, &printings[i], "", grows ? 1e-3 : 1e-5);
+        check_losses(&printings[i], "", grows ? 1e-3 : 1e-5);
     }
 }
 
 /* ---- bits --------------------------------------------------------------- */
 
 static const char *
-checksum(Place *p, const char *name, const char *compile_options,
-         const char *run_options)
+checksum(const char *name, const char *compile_options, const char *run_options)
 {
-    const char *plan = compile(p, example(p, name), compile_options);
-    Ran r = run_ok(p->arena, "tfd-run %s --data %s --checksum %s", plan, p->dir,
+    const char *plan = compile(example(name), compile_options);
+    Ran r = run_ok(arena, "tfd-run %s --data %s --checksum %s", plan, dir,
                    run_options);
     const char *line = strstr(r.out, "checksum ");
     assert_non_null(line);
-    return arena_strndup(p->arena, line, strcspn(line, "\n"));
+    return arena_strndup(arena, line, strcspn(line, "\n"));
 }
 
 static void
-check_bits(Place *p, const char *name)
+check_bits(const char *name)
 {
     static const char *const ways[][2] = {
         {"--devices cpu:0-1", ""},
@@ -289,27 +266,28 @@ check_bits(Place *p, const char *name)
         {"--devices cpu:0-1", "--threads 2"},
         {"--devices cpu:0-1", "--threads 4"},
     };
-    const char *first = checksum(p, name, ways[0][0], ways[0][1]);
+    const char *first = checksum(name, ways[0][0], ways[0][1]);
     for (size_t i = 0; i < sizeof ways / sizeof *ways; i++)
-        assert_string_equal(checksum(p, name, ways[i][0], ways[i][1]), first);
+        assert_string_equal(checksum(name, ways[i][0], ways[i][1]), first);
 }
 
 static void
 bits_depend_on_the_program_alone(void **state)
 {
-    check_bits(*state, "linear");
-    check_bits(*state, "bigram");
+    (void)state;
+    check_bits("linear");
+    check_bits("bigram");
 }
 
 static void
 plans_are_the_same_bytes(void **state)
 {
-    Place *p = *state;
-    const char *plan = compile(p, example(p, "linear"), "--devices cpu:0-1");
-    const char *copy = arena_printf(p->arena, "%s/copy.tfp", p->dir);
-    run_ok(p->arena, "cp %s %s", plan, copy);
-    compile(p, example(p, "linear"), "--devices cpu:0-1");
-    run_ok(p->arena, "cmp %s %s", plan, copy);
+    (void)state;
+    const char *plan = compile(example("linear"), "--devices cpu:0-1");
+    const char *copy = in_dir("copy.tfp");
+    run_ok(arena, "cp %s %s", plan, copy);
+    compile(example("linear"), "--devices cpu:0-1");
+    run_ok(arena, "cmp %s %s", plan, copy);
 }
 
 int
@@ -328,5 +306,5 @@ main(void)
         cmocka_unit_test(bits_depend_on_the_program_alone),
         cmocka_unit_test(plans_are_the_same_bytes),
     };
-    return cmocka_run_group_tests(tests, set_up, tear_down);
+    return cmocka_run_group_tests(tests, set_up, release_arena);
 }

@@ -8,7 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include "tests/e2e/run.h"
+#include "tests/e2e/dir.h"
 #include "tests/unit/unit.h"
 
 /* What an arena may have above the lower bound, and a run above or below what
@@ -36,37 +36,20 @@ static const Example examples[] = {
 
 enum { NUM_EXAMPLES = sizeof examples / sizeof *examples };
 
-typedef struct Place {
-    Arena *arena;
-    const char *dir;
-} Place;
-
 static int
 set_up(void **state)
 {
-    Arena *a = arena_new(NULL, "e2e");
-    Place *p = NEW(a, Place);
-    *p = (Place){a, work_dir(a)};
-    write_text(arena_printf(a, "%s/text.txt", p->dir),
-               source_text(a, "docs/semantics.md"));
-    *state = p;
-    return 0;
-}
-
-static int
-tear_down(void **state)
-{
-    Place *p = *state;
-    arena_release(p->arena);
+    new_dir(state);
+    write_text(in_dir("text.txt"), source_text(arena, "docs/semantics.md"));
     return 0;
 }
 
 /* ---- programs ----------------------------------------------------------- */
 
 static const char *
-write_program(Place *p, const char *text)
+write_program(const char *text)
 {
-    const char *path = arena_printf(p->arena, "%s/program.tfd", p->dir);
+    const char *path = in_dir("program.tfd");
     write_text(path, text);
     return path;
 }
@@ -91,14 +74,14 @@ without_lines(Arena *a, const char *text, const char *word)
 
 /* The example, which need not have learnt anything and leaves nothing. */
 static const char *
-example_program(Place *p, const char *name)
+example_program(const char *name)
 {
-    const char *path = arena_printf(p->arena, "docs/examples/%s.tfd", name);
-    const char *text = source_text(p->arena, path);
-    text = without_lines(p->arena, text, "save(");
+    const char *path = arena_printf(arena, "docs/examples/%s.tfd", name);
+    const char *text = source_text(arena, path);
+    text = without_lines(arena, text, "save(");
     if (!strcmp(name, "spiral") || !strcmp(name, "convnet"))
-        text = without_lines(p->arena, text, "assert(");
-    return write_program(p, text);
+        text = without_lines(arena, text, "assert(");
+    return write_program(text);
 }
 
 /* The words of a list, one after the other. */
@@ -140,13 +123,12 @@ check_arena(const char *name, const char *explained)
 
 /* The placed IR has no place beyond what was said of the arena. */
 static void
-check_bytes(Place *p, const char *path, const char *options,
-            const char *explained)
+check_bytes(const char *path, const char *options, const char *explained)
 {
     double need[2];
     read_row(explained, "memory of each of", "  the device", 2, need);
     const char *placed =
-        run_ok(p->arena, "tfdc %s %s --to placed", path, options).out;
+        run_ok(arena, "tfdc %s %s --to placed", path, options).out;
     for (const char *at = placed; (at = strstr(at, "program")); at++) {
         long long bytes;
         if (sscanf(at, "program bytes %lld", &bytes) == 1 ||
@@ -158,16 +140,16 @@ check_bytes(Place *p, const char *path, const char *options,
 static void
 arenas_of_examples_waste_little(void **state)
 {
-    Place *p = *state;
+    (void)state;
     for (int i = 0; i < NUM_EXAMPLES; i++) {
         const Example *e = &examples[i];
-        const char *path = example_program(p, e->name), *list = e->devices;
-        for (const char *d; (d = next_word(p->arena, &list));) {
-            const char *options = arena_printf(p->arena, "--devices %s", d);
+        const char *path = example_program(e->name), *list = e->devices;
+        for (const char *d; (d = next_word(arena, &list));) {
+            const char *options = arena_printf(arena, "--devices %s", d);
             const char *explained =
-                run_ok(p->arena, "tfdc %s %s --explain", path, options).out;
+                run_ok(arena, "tfdc %s %s --explain", path, options).out;
             check_arena(e->name, explained);
-            check_bytes(p, path, options, explained);
+            check_bytes(path, options, explained);
         }
     }
 }
@@ -179,11 +161,11 @@ larger_models_waste_little(void **state)
         "-D LAYERS=6", "-D LAYERS=1 -D C=64", "-D T=32 -D BATCH=7", "-O0",
         "--widen",
     };
-    Place *p = *state;
-    const char *path = example_program(p, "charlm");
+    (void)state;
+    const char *path = example_program("charlm");
     for (size_t i = 0; i < sizeof options / sizeof *options; i++)
         check_arena(options[i],
-                    run_ok(p->arena, "tfdc %s --devices cpu:0-1 %s --explain",
+                    run_ok(arena, "tfdc %s --devices cpu:0-1 %s --explain",
                            path, options[i])
                         .out);
 }
@@ -205,16 +187,14 @@ memory_is_ours(void)
 
 /* Runs the program; files is what its datasets read, which tfdc cannot know. */
 static void
-check_run(Place *p, const char *path, const char *options, const char *sets,
-          double files)
+check_run(const char *path, const char *options, const char *sets, double files)
 {
     double predicted, planned, used;
-    const char *plan = arena_printf(p->arena, "%s/program.tfp", p->dir);
+    const char *plan = in_dir("program.tfp");
     const char *explained =
-        run_ok(p->arena, "tfdc %s %s --explain", path, options).out;
-    run_ok(p->arena, "tfdc %s %s -o %s", path, options, plan);
-    Ran r =
-        run_ok(p->arena, "tfd-run %s --data %s --stats %s", plan, p->dir, sets);
+        run_ok(arena, "tfdc %s %s --explain", path, options).out;
+    run_ok(arena, "tfdc %s %s -o %s", path, options, plan);
+    Ran r = run_ok(arena, "tfd-run %s --data %s --stats %s", plan, dir, sets);
     read_row(explained, "memory in all", "\n", 1, &predicted);
     read_row(r.err, "memory", " ", 1, &planned);
     read_row(r.err, "memory", "in use", 1, &used);
@@ -229,21 +209,21 @@ check_run(Place *p, const char *path, const char *options, const char *sets,
 }
 
 static double
-text_bytes(Place *p)
+text_bytes(void)
 {
-    return (double)strlen(source_text(p->arena, "docs/semantics.md"));
+    return (double)strlen(source_text(arena, "docs/semantics.md"));
 }
 
 static void
 examples_take_what_was_predicted(void **state)
 {
-    Place *p = *state;
+    (void)state;
     for (int i = 0; i < NUM_EXAMPLES; i++) {
         const Example *e = &examples[i];
-        const char *path = example_program(p, e->name), *list = e->devices;
-        for (const char *d; (d = next_word(p->arena, &list));)
-            check_run(p, path, arena_printf(p->arena, "--devices %s", d),
-                      e->sets, e->reads_text ? text_bytes(p) : 0);
+        const char *path = example_program(e->name), *list = e->devices;
+        for (const char *d; (d = next_word(arena, &list));)
+            check_run(path, arena_printf(arena, "--devices %s", d), e->sets,
+                      e->reads_text ? text_bytes() : 0);
     }
 }
 
@@ -293,13 +273,13 @@ static const char *const hungry[] = {
 static void
 large_programs_take_what_was_predicted(void **state)
 {
-    Place *p = *state;
+    (void)state;
     for (size_t i = 0; i < sizeof hungry / sizeof *hungry; i++) {
-        const char *path = write_program(p, hungry[i]);
-        check_run(p, path, "--devices cpu:0-1", "", 0);
+        const char *path = write_program(hungry[i]);
+        check_run(path, "--devices cpu:0-1", "", 0);
     }
-    const char *path = write_program(p, hungry[0]);
-    check_run(p, path, "--devices cpu:0-2 --strategy central_storage", "", 0);
+    const char *path = write_program(hungry[0]);
+    check_run(path, "--devices cpu:0-2 --strategy central_storage", "", 0);
 }
 
 /* All bytes of the file, each as a row of 32 f32, with its number of rows. */
@@ -317,26 +297,24 @@ enum { KEPT_BYTES = 32 * 4 + 8 };
 static void
 what_is_kept_of_files_is_said_to_be_unknown(void **state)
 {
-    Place *p = *state;
+    (void)state;
     const char *text =
-        run_ok(p->arena, "tfdc %s --explain", write_program(p, keeping)).out;
+        run_ok(arena, "tfdc %s --explain", write_program(keeping)).out;
     double each;
     read_row(text, "memory of the host", "\n  cache", 1, &each);
     assert_int_equal(each, KEPT_BYTES);
     assert_non_null(strstr(text, "program.tfd:1:13, how many is unknown until "
                                  "the files are read\n"));
     assert_non_null(strstr(text, "  and what is kept of files\n"));
-    text =
-        run_ok(p->arena, "tfdc %s --explain", write_program(p, hungry[0])).out;
+    text = run_ok(arena, "tfdc %s --explain", write_program(hungry[0])).out;
     assert_null(strstr(text, "of files"));
 }
 
 static void
 what_is_kept_of_files_is_counted(void **state)
 {
-    Place *p = *state;
-    check_run(p, write_program(p, keeping), "", "",
-              text_bytes(p) * (1 + KEPT_BYTES));
+    (void)state;
+    check_run(write_program(keeping), "", "", text_bytes() * (1 + KEPT_BYTES));
 }
 
 static int
@@ -351,7 +329,7 @@ measure_peaks(void)
         puts("1..0 # SKIP sanitizers take memory of their own");
         return 0;
     }
-    return cmocka_run_group_tests(tests, set_up, tear_down);
+    return cmocka_run_group_tests(tests, set_up, release_arena);
 }
 
 /* memory_test [peaks] */
@@ -365,5 +343,5 @@ main(int argc, char **argv)
         cmocka_unit_test(larger_models_waste_little),
         cmocka_unit_test(what_is_kept_of_files_is_said_to_be_unknown),
     };
-    return cmocka_run_group_tests(tests, set_up, tear_down);
+    return cmocka_run_group_tests(tests, set_up, release_arena);
 }

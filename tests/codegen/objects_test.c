@@ -10,6 +10,7 @@
 #include "backend/objects.h"
 #include "tests/unit/unit.h"
 #include "tests/unit/status.h"
+#include "tests/unit/work_dir.h"
 
 static const char text[] = "kernel a\n"
                            "in in0: f32[100]\n"
@@ -66,14 +67,6 @@ expect_same_code(const BeCode *x, const BeCode *y)
     }
 }
 
-static char *
-new_folder(Arena *a)
-{
-    char *dir = arena_strdup(a, "/tmp/tfd-objects-XXXXXX");
-    assert_non_null(mkdtemp(dir));
-    return dir;
-}
-
 static struct {
     void (*visit)(const char *path);
     int num;
@@ -100,19 +93,6 @@ each_file(const char *dir, void (*visit)(const char *path))
     walk.num = 0;
     assert_int_equal(nftw(dir, visit_file, 8, FTW_PHYS), 0);
     return walk.num;
-}
-
-static int
-delete_entry(const char *path, const struct stat *st, int kind, struct FTW *at)
-{
-    (void)st, (void)kind, (void)at;
-    return remove(path);
-}
-
-static void
-delete_folder(const char *dir)
-{
-    assert_int_equal(nftw(dir, delete_entry, 8, FTW_PHYS | FTW_DEPTH), 0);
 }
 
 /* ---- tests -------------------------------------------------------------- */
@@ -170,7 +150,7 @@ a_second_compilation_is_free(void **state)
 {
     (void)state;
     Arena *a = arena_new(NULL, "test");
-    const char *dir = new_folder(a);
+    const char *dir = work_dir(a);
     BeOptions options = {.targets = "x86-64-v3", .level = 2, .cache = dir};
     BeCode first = compile(a, &options), second = compile(a, &options);
     expect_cached(&first, false);
@@ -180,7 +160,6 @@ a_second_compilation_is_free(void **state)
     options.targets = "x86-64-v4";
     BeCode other = compile(a, &options);
     expect_cached(&other, false);
-    delete_folder(dir);
     arena_release(a);
 }
 
@@ -191,7 +170,7 @@ a_damaged_cache_is_ignored_and_mended(void **state)
     static void (*const damages[])(const char *path) = {cut_in_half,
                                                         flip_last_byte};
     Arena *a = arena_new(NULL, "test");
-    const char *dir = new_folder(a);
+    const char *dir = work_dir(a);
     BeOptions options = {.targets = "x86-64-v3", .level = 2, .cache = dir};
     BeCode sound = compile(a, &options);
     for (int i = 0; i < 2; i++) {
@@ -201,7 +180,6 @@ a_damaged_cache_is_ignored_and_mended(void **state)
         expect_same_code(&sound, &damaged);
         expect_cached(&mended, true);
     }
-    delete_folder(dir);
     arena_release(a);
 }
 
@@ -243,7 +221,7 @@ what_was_longest_unused_leaves_a_full_cache(void **state)
     static const char bytes[1500];
     static const BeCacheKey a_key = {7, 1}, b_key = {8, 2}, c_key = {9, 16};
     Arena *a = arena_new(NULL, "test");
-    const char *dir = new_folder(a);
+    const char *dir = work_dir(a);
     setenv("TFD_CACHE_SIZE", "1", 1);
     BeCache *c = be_cache_open(a, dir);
     unsetenv("TFD_CACHE_SIZE");
@@ -256,7 +234,6 @@ what_was_longest_unused_leaves_a_full_cache(void **state)
     assert_true(has(c, a_key, a));
     assert_false(has(c, b_key, a));
     assert_true(has(c, c_key, a));
-    delete_folder(dir);
     arena_release(a);
 }
 

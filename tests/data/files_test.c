@@ -2,38 +2,17 @@
  * files_test.c - sources that read files: bytes and npy
  */
 #include "tests/unit/unit.h"
-#include "tests/unit/arena.h"
+#include "tests/unit/dir.h"
 
 #include <sys/stat.h>
 #include "runtime/base/file.h"
 #include "runtime/data/npy.h"
 #include "tests/data/pipe.h"
 
-static char folder[] = "/tmp/tfd-data-XXXXXX";
-
-static int
-new_folder(void **state)
-{
-    (void)state;
-    return mkdtemp(folder) ? 0 : -1;
-}
-
-static int
-remove_folder(void **state)
-{
-    (void)state;
-    char path[64];
-    snprintf(path, sizeof path, "%s/file", folder);
-    unlink(path);
-    return rmdir(folder);
-}
-
-/* The file "file" of the folder. */
 static void
 write_file(const void *bytes, size_t len)
 {
-    const char *path = arena_printf(arena, "%s/file", folder);
-    assert_null(file_write(path, bytes, len));
+    assert_null(file_write(in_dir("file"), bytes, len));
 }
 
 /* ---- bytes -------------------------------------------------------------- */
@@ -44,7 +23,7 @@ write_file(const void *bytes, size_t len)
 static const char *
 steps_of(const char *stages, int replicas)
 {
-    Pipe pipe = {.stages = stages, .replicas = replicas, .dir = folder};
+    Pipe pipe = {.stages = stages, .replicas = replicas, .dir = dir};
     return pipe_steps(arena, &pipe);
 }
 
@@ -72,7 +51,7 @@ bytes_are_divided_as_files(void **state)
     Pipe data = {.stages = BYTES BYTES_BATCH(4),
                  .shard = "data",
                  .replicas = 2,
-                 .dir = folder};
+                 .dir = dir};
     assert_string_equal(pipe_steps(arena, &data),
                         "[65 66]/[67 68]; [69 70]/[71 72]; [73]/[74]");
     Pipe file = data;
@@ -95,7 +74,7 @@ paths_may_be_absolute(void **state)
     (void)state;
     write_file("AB", 2);
     Pipe pipe = {.stages = arena_printf(arena, "bytes \"%s/file\" : u8\n%s",
-                                        folder, BYTES_BATCH(8)),
+                                        dir, BYTES_BATCH(8)),
                  .dir = "/nowhere"};
     assert_string_equal(pipe_steps(arena, &pipe), "[65 66]");
 }
@@ -104,7 +83,7 @@ paths_may_be_absolute(void **state)
 static const char *
 report_of(const char *stages)
 {
-    Pipe pipe = {.stages = stages, .dir = folder};
+    Pipe pipe = {.stages = stages, .dir = dir};
     PipeRun run;
     char *text = NULL;
     size_t len;
@@ -131,7 +110,7 @@ a_missing_file_is_named(void **state)
                      "tfd-run: note: while opening bytes(\"none.txt\") at "
                      "test.tfd:3:4\n"
                      "tfd-run: note: while opening the dataset \"data\"\n",
-                     folder));
+                     dir));
 }
 
 /* ---- npy ---------------------------------------------------------------- */
@@ -327,8 +306,7 @@ headers_that_are_refused(void **state)
     assert_false(npy_parse("\x93NUMPY\2\0\0\0\0", 11, &h));
 }
 
-#define TEST(name)                                                             \
-    cmocka_unit_test_setup_teardown(name, new_arena, release_arena)
+#define TEST(name) cmocka_unit_test_setup_teardown(name, new_dir, release_arena)
 
 int
 main(void)
@@ -346,6 +324,5 @@ main(void)
         TEST(headers_that_are_read),
         TEST(headers_that_are_refused),
     };
-    return cmocka_run_group_tests_name("files", tests, new_folder,
-                                       remove_folder);
+    return cmocka_run_group_tests_name("files", tests, NULL, NULL);
 }

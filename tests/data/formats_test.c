@@ -5,42 +5,23 @@
  * pipelines that take turns, so that places in files are carried, too.
  */
 #include "tests/unit/unit.h"
-#include "tests/unit/arena.h"
+#include "tests/unit/dir.h"
 
 #include <unistd.h>
 #include "runtime/base/file.h"
 #include "tests/data/make.h"
 #include "tests/data/pipe.h"
 
-static char folder[] = "/tmp/tfd-data-XXXXXX";
-
-static int
-new_folder(void **state)
-{
-    (void)state;
-    return mkdtemp(folder) ? 0 : -1;
-}
-
-static int
-remove_folder(void **state)
-{
-    (void)state;
-    char command[64];
-    snprintf(command, sizeof command, "rm -r %s", folder);
-    return system(command);
-}
-
 static void
 write_file(const char *name, const void *bytes, size_t len)
 {
-    make_file(arena_printf(arena, "%s/%s", folder, name), bytes, len);
+    make_file(in_dir(name), bytes, len);
 }
 
 static void
 write_packed(const char *name, int packing, const void *bytes, size_t len)
 {
-    make_packed(arena_printf(arena, "%s/%s", folder, name), packing, bytes,
-                len);
+    make_packed(in_dir(name), packing, bytes, len);
 }
 
 static void
@@ -53,7 +34,7 @@ write_text(const char *name, const char *text)
 static void
 expect(const char *stages, const char *want)
 {
-    Pipe pipe = {.stages = stages, .dir = folder};
+    Pipe pipe = {.stages = stages, .dir = dir};
     assert_string_equal(pipe_steps(arena, &pipe), want);
     if (strncmp(want, "error: ", 7) == 0)
         return;
@@ -392,7 +373,7 @@ expect_damage(size_t len, size_t at, const char *want)
     Str file = two_examples();
     file.data[at] ^= 1;
     write_file("t.rec", file.data, len);
-    Pipe pipe = {.stages = XYZ, .dir = folder};
+    Pipe pipe = {.stages = XYZ, .dir = dir};
     assert_string_equal(
         pipe_steps(arena, &pipe),
         arena_printf(arena, "error: test.tfd:3:4: \"t.rec\", record %s", want));
@@ -426,15 +407,15 @@ damaged_records(void **state)
 static void
 damaged_gzip(void **state)
 {
-    char path[64], *data;
+    char *data;
     size_t len;
     Str file = two_examples();
     (void)state;
     write_packed("t.rec", MAKE_GZIP, file.data, file.len);
-    snprintf(path, sizeof path, "%s/t.rec", folder);
+    const char *path = in_dir("t.rec");
     assert_null(file_read(arena, path, &data, &len));
     write_file("t.rec", data, len / 2);
-    Pipe pipe = {.stages = XYZ, .dir = folder};
+    Pipe pipe = {.stages = XYZ, .dir = dir};
     assert_string_equal(
         pipe_steps(arena, &pipe),
         arena_printf(arena,
@@ -471,7 +452,7 @@ write_npz(const char *rows, bool packed)
     static const int8_t y[] = {7, 8, 9};
     const MakeArray arrays[] = {{"x", "<f4", rows, x, sizeof x},
                                 {"y", "|i1", "(3,)", y, sizeof y}};
-    make_npz(arena_printf(arena, "%s/t.npz", folder), 2, arrays, packed);
+    make_npz(in_dir("t.npz"), 2, arrays, packed);
 }
 
 #define NPZ(names, types) "npz \"t.npz\" names " names " : " types AT
@@ -519,10 +500,10 @@ several_files(void **state)
     expect("bytes \"[b]\" : u8\n" LETTERS, "[70]");
     expect("bytes \"a*\" : u8[2]\n" BATCH(4, "u8[b4, 2]"), "[[65 66] [67 68]]");
     expect("bytes \"c*\" : u8" AT LETTERS,
-           arena_printf(arena, "error: no file matches \"%s/c*\"", folder));
+           arena_printf(arena, "error: no file matches \"%s/c*\"", dir));
     expect_error("bytes \"b\" : u8[0]" AT BATCH(4, "u8[b4, 0]"),
                  "\"b\" cannot be read as elements of no bytes");
-    const char *loop = arena_printf(arena, "%s/loop", folder);
+    const char *loop = in_dir("loop");
     assert_int_equal(symlink("loop", loop), 0);
     expect("bytes \"loop/*\" : u8\n" LETTERS,
            arena_printf(arena,
@@ -537,7 +518,7 @@ several_files(void **state)
            arena_printf(arena,
                         "error: cannot open \"%s/.\": it is a folder; name the "
                         "files in it, as \"%s/./*\"",
-                        folder, folder));
+                        dir, dir));
     expect("bytes \"/dev/null\" : u8\n" LETTERS,
            "error: cannot open \"/dev/null\": it is no file that can be read "
            "again; write it to one first");
@@ -567,7 +548,7 @@ all_files_are_opened_first(void **state)
 static const char *
 resumed_after(const char *before, const char *after, const char *stages)
 {
-    Pipe pipe = {.stages = stages, .dir = folder};
+    Pipe pipe = {.stages = stages, .dir = dir};
     write_text("t.csv", before);
     PipeRun run = pipe_run(arena, &pipe);
     assert_null(rt_iter_open(run.it, rt_iter_passes(run.it)));
@@ -616,7 +597,7 @@ go_on_from(const Pipe *pipe, const RtState *state_of)
 static void
 damage_states(const char *stages)
 {
-    Pipe pipe = {.stages = stages, .dir = folder};
+    Pipe pipe = {.stages = stages, .dir = dir};
     PipeRun run = pipe_run(arena, &pipe);
     assert_null(rt_iter_open(run.it, 0));
     assert_null(rt_iter_next(run.it));
@@ -656,7 +637,7 @@ files_that_came_are_not_gone_on_with(void **state)
 {
     (void)state;
     Pipe pipe = {.stages = "bytes \"new*\" : u8" AT BATCH(1, "u8[b1]"),
-                 .dir = folder};
+                 .dir = dir};
     write_text("new1", "AB");
     PipeRun run = pipe_run(arena, &pipe), other;
     assert_null(rt_iter_open(run.it, rt_iter_passes(run.it)));
@@ -673,8 +654,7 @@ files_that_came_are_not_gone_on_with(void **state)
     status_free(st);
 }
 
-#define TEST(name)                                                             \
-    cmocka_unit_test_setup_teardown(name, new_arena, release_arena)
+#define TEST(name) cmocka_unit_test_setup_teardown(name, new_dir, release_arena)
 
 int
 main(void)
@@ -700,6 +680,5 @@ main(void)
         TEST(damaged_states_do_no_harm),
         TEST(files_that_came_are_not_gone_on_with),
     };
-    return cmocka_run_group_tests_name("formats", tests, new_folder,
-                                       remove_folder);
+    return cmocka_run_group_tests_name("formats", tests, NULL, NULL);
 }

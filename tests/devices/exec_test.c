@@ -4,6 +4,7 @@
 #include "tests/unit/unit.h"
 #include "tests/unit/arena.h"
 #include "tests/unit/status.h"
+#include "tests/unit/work_dir.h"
 
 #include <pthread.h>
 #include "runtime/base/file.h"
@@ -745,21 +746,16 @@ an_interrupt_ends_the_wait_for_data(void **state)
     }
 }
 
-/* What becomes of it with a checkpoint after so many steps: whatever there is
- * in the folder, it is removed. */
+/* What becomes of it with a checkpoint after so many steps. */
 static Result
 wait_with_checkpoints(int64_t every)
 {
-    char folder[] = "/tmp/tfd-exec-XXXXXX";
-    assert_non_null(mkdtemp(folder));
-    Result r = wait_for_ever(
-        (RtOptions){.checkpoint_dir = folder, .every = every, .timeout = 0.1},
-        true);
+    Result r = wait_for_ever((RtOptions){.checkpoint_dir = work_dir(arena),
+                                         .every = every,
+                                         .timeout = 0.1},
+                             true);
     assert_non_null(r.st);
     assert_int_equal(status_kind(r.st), STATUS_STOPPED);
-    unlink(arena_printf(arena, "%s/step-0.ckpt", folder));
-    unlink(arena_printf(arena, "%s/step-2.ckpt", folder));
-    assert_int_equal(rmdir(folder), 0);
     return r;
 }
 

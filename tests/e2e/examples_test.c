@@ -6,7 +6,8 @@
  * the trained variables depend on neither optimisation, processor nor threads.
  */
 #include <math.h>
-#include "tests/e2e/dir.h"
+#include "tests/e2e/run.h"
+#include "tests/unit/dir.h"
 #include "tests/unit/unit.h"
 
 enum { NUM_STEPS = 20, MOST_DEVICES = 4 };

@@ -8,7 +8,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include "tests/e2e/dir.h"
+#include "tests/e2e/run.h"
+#include "tests/unit/dir.h"
 #include "tests/unit/unit.h"
 
 /* What an arena may have above the lower bound, and a run above or below what

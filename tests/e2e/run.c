@@ -5,7 +5,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <ftw.h>
 #include <signal.h>
 #include <spawn.h>
 #include <stdlib.h>
@@ -123,28 +122,6 @@ run_ok(Arena *a, const char *format, ...)
     if (r.code)
         fail_msg("%s: exit status %d\n%s%s", command, r.code, r.out, r.err);
     return r;
-}
-
-static int
-remove_entry(const char *path, const struct stat *st, int kind, struct FTW *at)
-{
-    (void)st, (void)kind, (void)at;
-    return remove(path);
-}
-
-static void
-remove_dir(void *path)
-{
-    nftw(path, remove_entry, 16, FTW_DEPTH | FTW_PHYS);
-}
-
-const char *
-work_dir(Arena *a)
-{
-    char *path = arena_strdup(a, "/tmp/tfd-test-XXXXXX");
-    assert_non_null(mkdtemp(path));
-    arena_on_release(a, remove_dir, path);
-    return path;
 }
 
 const char *

@@ -9,6 +9,7 @@
 
 #include <stdbool.h>
 #include "runtime/base/arena.h"
+#include "tests/unit/work_dir.h"
 
 /* What a process left behind; texts are in the arena given. */
 typedef struct Ran {
@@ -25,8 +26,6 @@ Ran run(Arena *a, const char *command, ...)
 Ran run_ok(Arena *a, const char *command, ...)
     __attribute__((format(printf, 2, 3)));
 
-/* A new folder for a test, removed with all it holds when a is released. */
-const char *work_dir(Arena *a);
 /* The text of a file of the source tree, and writing one to anywhere. */
 const char *source_text(Arena *a, const char *path);
 void write_text(const char *path, const char *text);

@@ -7,7 +7,8 @@
 #include <dirent.h>
 #include <sys/stat.h>
 #include "runtime/base/file.h"
-#include "tests/e2e/dir.h"
+#include "tests/e2e/run.h"
+#include "tests/unit/dir.h"
 #include "tests/unit/unit.h"
 
 /* Compiles a program for n devices; gives the plan's path. */

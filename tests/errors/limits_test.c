@@ -7,6 +7,7 @@
  */
 #include "tests/unit/unit.h"
 #include "tests/unit/arena.h"
+#include "tests/unit/work_dir.h"
 
 #include "frontend/frontend.h"
 
@@ -143,19 +144,15 @@ static void
 files_are_limited(void **state)
 {
     enum { NUM = 257 };
-    char folder[] = "/tmp/tfd-limits-XXXXXX";
+    const char *folder = work_dir(arena);
     Str program = str_new(arena);
     (void)state;
-    assert_non_null(mkdtemp(folder));
     for (int i = 0; i < NUM; i++) {
         const char *path = arena_printf(arena, "%s/f%d.tfd", folder, i);
         assert_int_equal(symlink("/dev/null", path), 0);
         str_addf(&program, "use \"%s\"\n", path);
     }
     expect(str_text(&program), "error: more than 256 files");
-    for (int i = 0; i < NUM; i++)
-        unlink(arena_printf(arena, "%s/f%d.tfd", folder, i));
-    rmdir(folder);
 }
 
 int

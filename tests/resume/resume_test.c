@@ -13,7 +13,8 @@
 #include <time.h>
 #include "runtime/base/file.h"
 #include "runtime/exec.h"
-#include "tests/e2e/dir.h"
+#include "tests/e2e/run.h"
+#include "tests/unit/dir.h"
 #include "tests/resume/lives.h"
 
 enum { DIED = 9, MAX_STEPS = 100 };

@@ -1,23 +1,15 @@
 /*
  * checkpoint_test.c - folders of checkpoints: what is there is whole, or told
  */
-#include "tests/unit/unit.h"
+#include "tests/unit/dir.h"
 #include "tests/unit/status.h"
 
 #include "runtime/base/file.h"
 #include "runtime/checkpoint.h"
 
-static Arena *arena;
-static char dir[] = "/tmp/tfd-checkpoint-test-XXXXXX";
 static RtCheckpoints *folder;
 
 static const RtOwner ours = {"0123456789abcdef0123456789abcdef", 2};
-
-static const char *
-in_dir(const char *name)
-{
-    return arena_printf(arena, "%s/%s", dir, name);
-}
 
 static void
 open_folder(void)
@@ -35,11 +27,7 @@ close_folder(void)
 static int
 set_up(void **state)
 {
-    (void)state;
-    memcpy(dir + sizeof dir - 7, "XXXXXX", 6);
-    arena = arena_new(NULL, "test");
-    if (!mkdtemp(dir))
-        return -1;
+    new_dir(state);
     open_folder();
     return 0;
 }
@@ -47,16 +35,8 @@ set_up(void **state)
 static int
 tear_down(void **state)
 {
-    (void)state;
-    FileNames names;
     close_folder();
-    assert_null(file_list(arena, dir, &names));
-    for (int i = 0; i < names.len; i++)
-        if (names.data[i][0] != '.')
-            assert_null(file_remove(in_dir(names.data[i])));
-    rmdir(dir);
-    arena_release(arena);
-    return 0;
+    return release_arena(state);
 }
 
 /* ---- writing and reading ------------------------------------------------ */

@@ -1,31 +1,13 @@
 /*
  * file_test.c - whole files in and out, and what stays when that fails
  */
-#include "tests/unit/unit.h"
+#include "tests/unit/dir.h"
 #include "tests/unit/status.h"
 
 #include <dirent.h>
 #include <sys/stat.h>
 #include "runtime/base/crc.h"
 #include "runtime/base/file.h"
-
-static Arena *arena;
-static char dir[] = "/tmp/tfd-file-test-XXXXXX";
-
-static const char *
-in_dir(const char *name)
-{
-    return arena_printf(arena, "%s/%s", dir, name);
-}
-
-static int
-set_up(void **state)
-{
-    (void)state;
-    memcpy(dir + sizeof dir - 7, "XXXXXX", 6);
-    arena = arena_new(NULL, "test");
-    return mkdtemp(dir) ? 0 : -1;
-}
 
 /* Removes what is left; returns how many files there were. */
 static int
@@ -41,16 +23,6 @@ empty_dir(void)
     }
     closedir(d);
     return n;
-}
-
-static int
-tear_down(void **state)
-{
-    (void)state;
-    empty_dir();
-    rmdir(dir);
-    arena_release(arena);
-    return 0;
 }
 
 static void
@@ -293,9 +265,6 @@ folders_are_made_with_those_around_them(void **state)
     write_ok("plain", "");
     assert_status_says(file_make_folder(in_dir("plain/sub")), STATUS_INPUT,
                        "Not a directory");
-    rmdir(in_dir("x/y/z"));
-    rmdir(in_dir("x/y"));
-    rmdir(in_dir("x"));
 }
 
 static void
@@ -333,7 +302,7 @@ crcs_are_those_of_the_standard(void **state)
         (uint32_t)((0xe3069283u >> 15 | 0xe3069283u << 17) + 0xa282ead8u));
 }
 
-#define FILE_TEST(f) cmocka_unit_test_setup_teardown(f, set_up, tear_down)
+#define FILE_TEST(f) cmocka_unit_test_setup_teardown(f, new_dir, release_arena)
 
 int
 main(int argc, char **argv)

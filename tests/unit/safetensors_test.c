@@ -5,6 +5,7 @@
  */
 #include "tests/unit/unit.h"
 #include "tests/unit/arena.h"
+#include "tests/unit/work_dir.h"
 
 #include <endian.h>
 #include <sys/mman.h>
@@ -12,7 +13,6 @@
 #include "runtime/base/file.h"
 #include "runtime/safetensors.h"
 
-static char folder[] = "/tmp/tfd-safetensors-XXXXXX";
 static const char *path;
 static int memory; /* a file that no disk waits for */
 static const char *in_memory;
@@ -175,15 +175,11 @@ main(void)
                                         release_arena),
     };
     Arena *a = arena_new(NULL, "folder");
-    if (!mkdtemp(folder))
-        return 1;
-    path = arena_printf(a, "%s/a.safetensors", folder);
+    path = arena_printf(a, "%s/a.safetensors", work_dir(a));
     memory = memfd_create("a.safetensors", 0);
     in_memory = arena_printf(a, "/proc/self/fd/%d", memory);
     int failed = cmocka_run_group_tests(tests, NULL, NULL);
     close(memory);
-    unlink(path);
-    rmdir(folder);
     arena_release(a);
     return failed;
 }

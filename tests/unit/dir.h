@@ -1,15 +1,15 @@
 /*
- * dir.h - an arena and a folder for each test that runs the two programs
+ * dir.h - an arena and a folder for each test
  *
  *   cmocka_unit_test_setup_teardown(test, new_dir, release_arena)
  *
  * A test finds them as `arena` and `dir`; the folder goes with the arena.
  */
-#ifndef TFD_TESTS_E2E_DIR_H
-#define TFD_TESTS_E2E_DIR_H
+#ifndef TFD_TESTS_UNIT_DIR_H
+#define TFD_TESTS_UNIT_DIR_H
 
-#include "tests/e2e/run.h"
 #include "tests/unit/arena.h"
+#include "tests/unit/work_dir.h"
 
 static const char *dir;
 

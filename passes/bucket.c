@@ -6,7 +6,8 @@
  * each other's results become one, where the last of their operands is known.
  * A pack is closed by TensorFlow's rule (group_by_size): when it is already
  * larger than bytes_per_pack, 0 being no limit; so a pack overshoots by up to
- * one value.
+ * one value.  An all_reduce of several values (a list of gradients) is cut by
+ * the same rule before.
  *
  * A later all_reduce joins an earlier one by moving up to where its operands
  * are known, and the earlier ones down to there; so it may only join while
@@ -43,13 +44,26 @@ known_after(const IrOp *op)
 }
 
 static int64_t
+value_bytes(const IrModule *m, const IrValue *v)
+{
+    int64_t n;
+    return ir_type_bytes(m, &v->type, &n) ? n : 0;
+}
+
+static int64_t
 bytes_of(const IrModule *m, const IrOp *op)
 {
-    int64_t sum = 0, n;
+    int64_t sum = 0;
     for (int i = 0; i < op->num_operands; i++)
-        if (ir_type_bytes(m, &op->operands[i]->type, &n))
-            sum += n;
+        sum += value_bytes(m, op->operands[i]);
     return sum;
+}
+
+static bool
+is_full(const Bucket *bk, int64_t bytes)
+{
+    int64_t limit = bk->cx->options->bytes_per_pack;
+    return limit > 0 && bytes > limit;
 }
 
 static int
@@ -86,10 +100,17 @@ may_join(const Pack *p, const IrOp *op, int known, int needed)
            max_int(p->known, known) < min_int(p->needed, needed);
 }
 
+/* What was cut to a full pack is one already. */
+static bool
+is_pack(const Bucket *bk, const IrOp *op)
+{
+    return op->num_operands > 1 && is_full(bk, bytes_of(bk->cx->m, op));
+}
+
 static Pack *
 find_pack(Bucket *bk, const IrOp *op, int known, int needed)
 {
-    for (int i = 0; i < bk->packs.len; i++)
+    for (int i = 0; i < bk->packs.len && !is_pack(bk, op); i++)
         if (may_join(bk->packs.data[i], op, known, needed))
             return bk->packs.data[i];
     Pack *p = NEW(bk->cx->arena, Pack);
@@ -108,8 +129,7 @@ pack_op(Bucket *bk, IrOp *op)
     p->known = max_int(p->known, known);
     p->needed = min_int(p->needed, needed);
     p->bytes += bytes_of(bk->cx->m, op);
-    int64_t limit = bk->cx->options->bytes_per_pack;
-    p->closed = limit > 0 && p->bytes > limit;
+    p->closed = is_full(bk, p->bytes);
 }
 
 static IrOp *
@@ -164,6 +184,62 @@ join_pack(Bucket *bk, const Pack *p)
         ir_remove(p->ops.data[i]);
 }
 
+/* ---- cutting ------------------------------------------------------------ */
+
+/* Behind the last value of the pack that begins with value i. */
+static int
+pack_end(const Bucket *bk, const IrOp *op, int i)
+{
+    int64_t bytes = 0;
+    while (i < op->num_operands && !is_full(bk, bytes))
+        bytes += value_bytes(bk->cx->m, op->operands[i++]);
+    return i;
+}
+
+static void
+cut_pack(Bucket *bk, IrOp *op, int begin, int end)
+{
+    IrBlock *b = ir_block_scratch(op);
+    IrOp *pack = ir_build_all_reduce(b, ir_text(op, A_op), end - begin,
+                                     op->operands + begin, op->loc);
+    ir_stamp(b,
+             ir_reason(bk->cx->m, "bucket.cut", pass_loc(op),
+                       "%d of %d values, %lld bytes", end - begin,
+                       op->num_operands, (long long)bytes_of(bk->cx->m, pack)));
+    for (int i = begin; i < end; i++) {
+        pack->results[i - begin]->name = op->results[i]->name;
+        ir_forward(op->results[i], pack->results[i - begin]);
+    }
+    ir_splice_before(op, b);
+}
+
+static void
+cut_op(Bucket *bk, IrOp *op)
+{
+    int n = op->num_operands;
+    if (pack_end(bk, op, 0) == n)
+        return;
+    for (int begin = 0, end; begin < n; begin = end) {
+        end = pack_end(bk, op, begin);
+        cut_pack(bk, op, begin, end);
+    }
+    ir_remove(op);
+}
+
+static void
+cut_block(Bucket *bk, IrBlock *b)
+{
+    for (IrOp *op = b->first, *next; op; op = next) {
+        next = op->next;
+        for (int i = 0; i < op->num_regions; i++)
+            cut_block(bk, op->regions[i]);
+        if (op->kind == OP_all_reduce)
+            cut_op(bk, op);
+    }
+}
+
+/* ---- the pass ----------------------------------------------------------- */
+
 static void
 bucket_block(Bucket *bk, IrBlock *b)
 {
@@ -187,6 +263,8 @@ pass_bucket(PassCx *cx)
     for (IrFunc *fn = cx->m->first; fn; fn = fn->next) {
         if (fn->kind != FUNC_PROGRAM)
             continue;
+        cut_block(&bk, fn->body);
+        ir_apply_forwards(fn);
         bucket_block(&bk, fn->body);
         ir_apply_forwards(fn);
     }

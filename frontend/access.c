@@ -138,13 +138,27 @@ fill_in(Lower *cx, const char *text, const Words *w)
     return str_text(&s);
 }
 
+/* Who declared a variable to be what the strategy does not know is told. */
+static const char *
+repair_of(Lower *cx, Verdict verdict, const IrVar *v, const Words *w)
+{
+    const FeVarInfo *info = fe_var_info(cx, v);
+    const char *repair = fill_in(cx, verdicts[verdict].repair, w);
+    if (!info || !info->unsynced)
+        return repair;
+    return fe_format(cx,
+                     "%s (%s has one copy of \"%s\": its sync(on_read) has no "
+                     "effect)",
+                     repair, cx->module->strategy, v->name);
+}
+
 /* Reports what the verdict says, if it is an error. */
 static bool
-is_granted(Lower *cx, Verdict verdict, const Words *w, Loc loc)
+is_granted(Lower *cx, Verdict verdict, const IrVar *v, const Words *w, Loc loc)
 {
     if (!*verdicts[verdict].message)
         return true;
-    fe_error_note(cx, loc, fill_in(cx, verdicts[verdict].repair, w), "%s",
+    fe_error_note(cx, loc, repair_of(cx, verdict, v, w), "%s",
                   fill_in(cx, message_part(verdicts[verdict].message), w));
     return false;
 }
@@ -182,7 +196,7 @@ fe_var_read(Lower *cx, IrVar *v, Loc loc)
     Verdict verdict = judge(reads, sizeof reads / sizeof *reads, &a);
     if (cx->context != FE_INIT && !check_context(cx, v, "read", loc))
         return NULL;
-    if (!is_granted(cx, verdict, &w, loc))
+    if (!is_granted(cx, verdict, v, &w, loc))
         return NULL;
     return ir_build_read(cx->block, v->name, loc);
 }
@@ -258,7 +272,7 @@ check_write(Lower *cx, IrVar *v, Change change, bool differs, Words w, Loc loc)
     w.context = fe_context_name(cx->context);
     Verdict verdict = judge(writes, sizeof writes / sizeof *writes, &a);
     if (!check_context(cx, v, "written", loc) || !check_updated(cx, v, loc) ||
-        !is_granted(cx, verdict, &w, loc))
+        !is_granted(cx, verdict, v, &w, loc))
         return false;
     return !verdicts[verdict].together ||
            fe_check_together(cx, fe_format(cx, "a write of \"%s\"", v->name),

@@ -26,16 +26,17 @@ fe_var_info(Lower *cx, const IrVar *v)
     return map_get(fe_vars(cx)->infos, v->name);
 }
 
-void
+FeVarInfo *
 fe_var_add(Lower *cx, IrVar *v, bool outside, bool is_slot)
 {
     if (cx->module->vars.len == FE_MAX_VARS)
         fe_stop(cx, v->loc, "the program has more than %d variables here",
                 FE_MAX_VARS);
     FeVarInfo *info = NEW(cx->arena, FeVarInfo);
-    *info = (FeVarInfo){v, outside, is_slot};
+    *info = (FeVarInfo){.var = v, .outside = outside, .is_slot = is_slot};
     map_set(fe_vars(cx)->infos, v->name, info);
     ir_var_add(cx->module, v);
+    return info;
 }
 
 /* ---- initial values ----------------------------------------------------- */
@@ -113,12 +114,15 @@ has_strategy(const IrModule *m, const char *name)
 }
 
 /* Central storage has one copy and knows no synchronization: what replicas
- * write is aggregated when it is written. */
-static void
+ * write is aggregated when it is written.  Whether that changes v. */
+static bool
 forget_sync(const IrModule *m, IrVar *v)
 {
+    bool forgets = has_strategy(m, "central_storage") &&
+                   v->sync == SYNC_ON_READ;
     if (has_strategy(m, "central_storage"))
         v->sync = SYNC_ON_WRITE;
+    return forgets;
 }
 
 static bool
@@ -239,8 +243,8 @@ declare(Lower *cx, const AstNode *n, FeValue *colocate)
         !make_init(cx, v, cx->scope, n->var.init, NULL))
         return &fe_poison;
     read_trainable(v, n);
-    forget_sync(cx->module, v);
-    fe_var_add(cx, v, n->var.outside, false);
+    bool unsynced = forget_sync(cx->module, v);
+    fe_var_add(cx, v, n->var.outside, false)->unsynced = unsynced;
     return fe_value_var(cx->arena, v);
 }
 

@@ -11,6 +11,7 @@ typedef struct FeVarInfo {
     IrVar *var;
     bool outside; /* not created in the strategy's scope */
     bool is_slot;
+    bool unsynced; /* declared sync(on_read), of which the strategy knows none */
 } FeVarInfo;
 
 /* One variable of a family. */
@@ -37,6 +38,6 @@ typedef struct FeVars {
 FeVars *fe_vars(Lower *cx);
 const FeVarInfo *fe_var_info(Lower *cx, const IrVar *v);
 /* Adds a variable to the module. */
-void fe_var_add(Lower *cx, IrVar *v, bool outside, bool is_slot);
+FeVarInfo *fe_var_add(Lower *cx, IrVar *v, bool outside, bool is_slot);
 
 #endif

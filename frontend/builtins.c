@@ -74,10 +74,29 @@ fe_builtin_op(const FeBuiltin *b)
     return b->op;
 }
 
-bool
-fe_builtin_has_op(const FeBuiltin *b)
+static bool
+is_word_param(const char *name, size_t len)
 {
-    return strncmp(b->params, "op,", 3) == 0;
+    static const char *const params[] = {"op", "shard", "pipelines"};
+    for (size_t i = 0; i < sizeof params / sizeof *params; i++)
+        if (strlen(params[i]) == len && strncmp(params[i], name, len) == 0)
+            return true;
+    return false;
+}
+
+bool
+fe_builtin_takes_word(const FeBuiltin *b, const char *name, int index)
+{
+    const char *text = b->params;
+    for (int i = 0; *text; i++) {
+        size_t n = strcspn(text, " ,");
+        if (name ? strlen(name) == n && strncmp(name, text, n) == 0
+                 : i == index)
+            return is_word_param(text, n);
+        text += strcspn(text, ",");
+        text += strspn(text, ", ");
+    }
+    return false;
 }
 
 bool

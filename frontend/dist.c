@@ -41,9 +41,7 @@ fe_run(Lower *cx, const AstNode *n)
     if (!check_cross(cx, "run", "call the function without run", n->loc))
         return &fe_poison;
     FeValue *callee = fe_eval(cx, node->call.callee);
-    bool has_op =
-        callee->kind == FE_BUILTIN && fe_builtin_has_op(callee->builtin);
-    FeCall call = fe_call_args(cx, node, fe_callee_name(callee), has_op);
+    FeCall call = fe_call_args(cx, node, callee, fe_callee_name(callee));
     call.loc = n->loc;
     IrOp *op = fe_region_open(cx, OP_run, FE_REPLICA, n->loc, &saved);
     if (!op)

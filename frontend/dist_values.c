@@ -93,10 +93,15 @@ read_op(Lower *cx, const FeArgs *in, const char **op)
     for (int i = 0; *op && i < 4; i++)
         if (strcmp(*op, ops[i]) == 0)
             return true;
+    const AstNode *node = in->args[0]->node;
+    bool is_word = v->kind == FE_STRING && node && node->kind == AST_NAME;
     fe_error(cx, fe_arg_loc(in, 0),
              "%s combines by sum, mean, max or min, not "
              "by %s",
-             in->name, *op ? *op : fe_what(cx, v));
+             in->name,
+             *op       ? *op
+             : is_word ? v->text.text
+                       : fe_what(cx, v));
     return false;
 }
 

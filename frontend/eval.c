@@ -5,6 +5,7 @@
  * step, and steps are limited (D16): inlining can make a short text long.
  */
 #include "frontend/eval.h"
+#include "frontend/hint.h"
 
 #include <string.h>
 
@@ -191,6 +192,8 @@ eval_dim_name(Lower *cx, const AstNode *n, const Dim *actual, Dim *out)
     FeFound found = fe_find(cx, name);
     FeValue *v = found.binding ? fe_binding_value(cx, found.binding) : NULL;
     int64_t known;
+    if (v && fe_is_poison(v))
+        return false;
     bool is_length = v && (v->kind == FE_DIM || fe_value_is_int(v, &known));
     if (is_length)
         return fe_dim(cx, v, "a dimension", n->loc, out);
@@ -219,14 +222,28 @@ eval_element_type(Lower *cx, const AstNode *type, DType *out)
     return true;
 }
 
+static const char *
+element_type_note(Lower *cx, const char *name)
+{
+    DType t;
+    const char *ours = fe_hint_foreign(name), *names[NUM_DTYPES];
+    if (!ours || !dtype_by_name(ours, &t)) {
+        for (int i = 0; i < NUM_DTYPES; i++)
+            names[i] = dtype_info[i].name;
+        ours = nearest_name(name, names, NUM_DTYPES);
+    }
+    return ours ? fe_format(cx, "did you mean %s?", ours)
+                : "f64 f32 bf16 f16 i64 i32 i16 i8 u8 bool are there";
+}
+
 bool
 fe_eval_type(Lower *cx, const AstNode *type, const IrType *actual, IrType *out)
 {
     const AstList *dims = &type->type.dims;
     *out = type_scalar(DT_f32, LOCAL_HOST);
     if (!eval_element_type(cx, type, &out->dtype)) {
-        fe_error(cx, type->loc, "there is no element type \"%s\"",
-                 type->type.dtype);
+        fe_error_note(cx, type->loc, element_type_note(cx, type->type.dtype),
+                      "there is no element type \"%s\"", type->type.dtype);
         return false;
     }
     if (!fe_is_rank(cx, dims->len, type->loc))

@@ -123,8 +123,13 @@ fe_axis(Lower *cx, FeValue *v, int rank, Loc loc, int64_t *axis)
     *axis = x < 0 ? x + rank : x;
     if (*axis >= 0 && *axis < rank)
         return true;
-    fe_error(cx, loc, "axis %lld of a value of %d dimension%s", (long long)x,
-             rank, rank == 1 ? "" : "s");
+    fe_error_note(
+        cx, loc,
+        rank ? fe_format(cx, "axes are numbered from 0 to %d, or from -1 back",
+                         rank - 1)
+             : NULL,
+        "axis %lld of a value of %d dimension%s", (long long)x, rank,
+        rank == 1 ? "" : "s");
     return false;
 }
 

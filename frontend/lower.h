@@ -124,6 +124,11 @@ FeFound fe_find(Lower *cx, const char *name);
 /* The value of a name, also of a builtin; a name that is not there is an error
  * with the nearest one. */
 FeValue *fe_lookup(Lower *cx, const char *name, Loc loc);
+/* The same of what is assigned to. */
+FeValue *fe_lookup_target(Lower *cx, const char *name, Loc loc);
+/* The name in scope that name may be a slip of, or NULL. */
+const char *fe_nearest_member(Lower *cx, const FeScope *scope,
+                              const char *name);
 /* The value of a binding, its declaration evaluated if need be. */
 FeValue *fe_binding_value(Lower *cx, FeBinding *b);
 /* v, or POISON with a message when it is a nest or string too large to be bound
@@ -324,6 +329,7 @@ typedef struct FeArg {
     FeValue *value;
     const AstNode *node; /* as written, or NULL */
     Loc loc;
+    Loc whole; /* name = value */
 } FeArg;
 
 typedef struct FeCall {
@@ -333,11 +339,11 @@ typedef struct FeCall {
     Loc loc;
 } FeCall;
 
-/* Evaluates the arguments of a CALL.  has_op: where the first, or that named
- * op, is a NAME of a builtin (sum), it is that whatever the name is bound to.
- */
-FeCall fe_call_args(Lower *cx, const AstNode *call, const char *name,
-                    bool has_op);
+/* Evaluates the arguments of a CALL of callee, or of a method, which is NULL.
+ * Where a builtin takes a word, the NAME of a builtin (sum) is that whatever it
+ * is bound to, and one that is bound to nothing is text. */
+FeCall fe_call_args(Lower *cx, const AstNode *call, const FeValue *callee,
+                    const char *name);
 /* Assigns arguments to parameters: out[i] is that of names[i], or NULL if it
  * was not given.  False with a message for too many, unknown, twice. */
 bool fe_match_args(Lower *cx, const FeCall *call, int n,
@@ -412,9 +418,9 @@ const FeBuiltin *fe_builtin_find(const char *name);
 const char *fe_builtin_name(const FeBuiltin *b);
 /* All names, for suggestions. */
 const char *const *fe_builtin_names(int *n);
-/* Whether its first argument is an operation (sum, mean, ...): see
- * fe_call_args. */
-bool fe_builtin_has_op(const FeBuiltin *b);
+/* Whether the argument of that name, or at that index where it is NULL, is a
+ * word: an operation (sum, mean, ...), a way to divide; see fe_call_args. */
+bool fe_builtin_takes_word(const FeBuiltin *b, const char *name, int index);
 FeValue *fe_builtin_call(Lower *cx, const FeBuiltin *b, const FeCall *call);
 /* num_replicas, replica_id: builtin names that are values, not functions, in
  * this place; NULL if name is none. */

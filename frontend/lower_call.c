@@ -7,49 +7,50 @@
 
 /* ---- arguments ---------------------------------------------------------- */
 
-static bool
-is_op_argument(const AstNode *arg, int index)
-{
-    if (arg->kind == AST_NAMED)
-        return strcmp(arg->named.name, "op") == 0 &&
-               arg->named.value->kind == AST_NAME;
-    return index == 0 && arg->kind == AST_NAME;
-}
-
-/* sum, mean, ... as the operation, or NULL. */
+/* sum, mean, ... as the operation; a name of something else is NULL. */
 static FeValue *
-op_word(Lower *cx, const AstNode *node)
+word_value(Lower *cx, const char *word)
 {
-    const FeBuiltin *b = fe_builtin_find(node->name.text);
+    const FeBuiltin *b = fe_builtin_find(word);
     if (!b)
-        return NULL;
+        return fe_find(cx, word).binding ? NULL
+                                         : fe_value_text(cx->arena, word);
     FeValue *v = fe_value_new(cx->arena, FE_BUILTIN);
     v->builtin = b;
     return v;
 }
 
+static bool
+takes_word(const FeValue *callee, const FeArg *arg, int index)
+{
+    return callee && callee->kind == FE_BUILTIN &&
+           arg->node->kind == AST_NAME &&
+           fe_builtin_takes_word(callee->builtin, arg->name, index);
+}
+
 static FeArg
-eval_arg(Lower *cx, const AstNode *arg, int index, bool has_op)
+eval_arg(Lower *cx, const AstNode *arg, int index, const FeValue *callee)
 {
     bool named = arg->kind == AST_NAMED;
     const AstNode *node = named ? arg->named.value : arg;
-    FeArg out = {.node = node, .loc = node->loc};
+    FeArg out = {.node = node, .loc = node->loc, .whole = arg->loc};
     out.name = named ? arg->named.name : NULL;
-    if (has_op && is_op_argument(arg, index))
-        out.value = op_word(cx, node);
+    if (takes_word(callee, &out, index))
+        out.value = word_value(cx, node->name.text);
     if (!out.value)
         out.value = fe_eval_item(cx, node, out.name, index);
     return out;
 }
 
 FeCall
-fe_call_args(Lower *cx, const AstNode *call, const char *name, bool has_op)
+fe_call_args(Lower *cx, const AstNode *call, const FeValue *callee,
+             const char *name)
 {
     const AstList *args = &call->call.args;
     FeCall out = {.name = name, .num_args = args->len, .loc = call->loc};
     out.args = NEW_ARRAY(cx->arena, FeArg, (size_t)args->len);
     for (int i = 0; i < args->len; i++)
-        out.args[i] = eval_arg(cx, args->data[i], i, has_op);
+        out.args[i] = eval_arg(cx, args->data[i], i, callee);
     return out;
 }
 
@@ -60,7 +61,7 @@ unknown_argument(Lower *cx, const FeCall *call, const FeArg *arg, int n,
     const char *near = nearest_name(arg->name, names, n);
     const char *note =
         near ? fe_format(cx, "did you mean \"%s\"?", near) : NULL;
-    fe_error_note(cx, arg->loc, note, "%s has no argument \"%s\"", call->name,
+    fe_error_note(cx, arg->whole, note, "%s has no argument \"%s\"", call->name,
                   arg->name);
     return false;
 }
@@ -210,7 +211,7 @@ call_field(Lower *cx, const AstNode *n, FeValue **callee)
     const AstNode *field = n->call.callee;
     FeValue *object = fe_eval(cx, field->field.value);
     if (object->kind == FE_DATASET) {
-        FeCall call = fe_call_args(cx, n, field->field.name, false);
+        FeCall call = fe_call_args(cx, n, NULL, field->field.name);
         return fe_dataset_method(cx, object, field->field.name, &call);
     }
     *callee = fe_field_of(cx, object, field);
@@ -228,8 +229,6 @@ fe_eval_call(Lower *cx, const AstNode *n)
     } else {
         callee = fe_eval(cx, n->call.callee);
     }
-    bool has_op =
-        callee->kind == FE_BUILTIN && fe_builtin_has_op(callee->builtin);
-    FeCall call = fe_call_args(cx, n, fe_callee_name(callee), has_op);
+    FeCall call = fe_call_args(cx, n, callee, fe_callee_name(callee));
     return fe_call(cx, callee, &call, "called");
 }

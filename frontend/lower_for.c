@@ -7,6 +7,8 @@
  */
 #include "frontend/loop.h"
 
+#include <string.h>
+
 /* ---- unrolling ---------------------------------------------------------- */
 
 /* A turn that is made if no turn before it broke. */
@@ -120,12 +122,30 @@ for_range(Lower *cx, const AstNode *n)
                  "compiling goes over a known range");
 }
 
+/* range(...), which is a dataset, where a count is meant; or NULL. */
+static const char *
+count_of(Lower *cx, const AstNode *iter)
+{
+    if (iter->kind != AST_CALL || iter->call.callee->kind != AST_NAME ||
+        strcmp(iter->call.callee->name.text, "range") != 0)
+        return NULL;
+    const AstList *args = &iter->call.args;
+    if (args->len == 0 || args->len > 2)
+        return NULL;
+    const char *first = ast_text(cx->arena, args->data[0]);
+    return args->len == 1 ? fe_format(cx, "0..%s", first)
+                          : fe_format(cx, "%s..%s", first,
+                                      ast_text(cx->arena, args->data[1]));
+}
+
 static void
 refuse_iter(Lower *cx, const AstNode *iter, FeValue *v)
 {
     const char *text = ast_text(cx->arena, iter);
-    const char *note = NULL;
-    if (v->kind == FE_DATASET)
+    const char *note = NULL, *count = count_of(cx, iter);
+    if (v->kind == FE_DATASET && count)
+        note = fe_format(cx, "did you mean %s?", count);
+    else if (v->kind == FE_DATASET)
         note = fe_format(cx, "did you mean distribute(%s)?", text);
     else if (v->kind == FE_ITER)
         note = fe_format(cx,

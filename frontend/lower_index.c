@@ -109,9 +109,13 @@ read_number(Lower *cx, FeValue *v, Dim size, Loc loc, FeIndex *x)
     if (!fe_int(cx, v, "an index", loc, &i))
         return false;
     if (!dim_is_const(size)) {
-        fe_error(cx, loc,
-                 "a row of the batch, whose length is known only when "
-                 "the program runs");
+        fe_error_note(
+            cx, loc,
+            i < 0 ? NULL
+                  : fe_format(cx, "[[%lld]] takes rows when the program runs",
+                              (long long)i),
+            "a row of the batch, whose length is known only when the program "
+            "runs");
         return false;
     }
     if (i < -size.c || i >= size.c) {

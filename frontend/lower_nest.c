@@ -244,17 +244,35 @@ fe_zip(Lower *cx, const FeCall *call)
 
 /* ---- taking apart ------------------------------------------------------- */
 
+static const char *
+field_names(Lower *cx, const FeNest *nest)
+{
+    Str s = str_new(cx->arena);
+    for (int i = 0; i < nest->len; i++)
+        str_addf(&s, "%s%s", i ? ", " : "it has ", nest->names[i]);
+    return str_text(&s);
+}
+
+static const char *
+field_note(Lower *cx, const FeValue *v, const char *name)
+{
+    const char *near = NULL;
+    if (v->kind == FE_NEST && v->nest.names)
+        near = nearest_name(name, v->nest.names, v->nest.len);
+    else if (v->kind == FE_INSTANCE)
+        near = fe_nearest_member(cx, v->instance->scope, name);
+    if (near)
+        return fe_format(cx, "did you mean \"%s\"?", near);
+    return v->kind == FE_NEST && v->nest.names ? field_names(cx, &v->nest)
+                                               : NULL;
+}
+
 static FeValue *
 unknown_field(Lower *cx, const FeValue *v, const AstNode *n)
 {
     const char *name = n->field.name;
-    const char *near = NULL;
-    if (v->kind == FE_NEST && v->nest.names)
-        near = nearest_name(name, v->nest.names, v->nest.len);
-    const char *note =
-        near ? fe_format(cx, "did you mean \"%s\"?", near) : NULL;
-    return fe_error_note(cx, n->loc, note, "%s has no field \"%s\"",
-                         fe_what(cx, v), name);
+    return fe_error_note(cx, n->loc, field_note(cx, v, name),
+                         "%s has no field \"%s\"", fe_what(cx, v), name);
 }
 
 static FeValue *

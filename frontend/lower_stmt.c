@@ -212,7 +212,7 @@ assign_name(Lower *cx, const AstNode *target, AstOp op, FeValue *value,
     }
     if (cx->num_errors != errors)
         return;
-    FeValue *v = fe_lookup(cx, name, target->loc);
+    FeValue *v = fe_lookup_target(cx, name, target->loc);
     if (v->kind == FE_VAR)
         fe_var_write(cx, v->var, op, value, node, node->loc);
     else if (!fe_is_poison(v))

@@ -441,20 +441,29 @@ constant_list(Lower *cx, FeValue *v, const IrType *shape, DType t, Loc loc)
     return ir_const_data(cx->block, t, shape->rank, shape->dims, data, loc);
 }
 
+static const char *
+nest_note(Lower *cx, const FeNest *nest)
+{
+    switch (nest->kind) {
+    case NEST_LIST:
+        return "stack(...) makes one of a list of tensors";
+    case NEST_SLICES:
+        return "dense(...) makes one of slices";
+    case NEST_NAMED:
+        return fe_format(cx, "take one of its fields, as .%s", nest->names[0]);
+    default:
+        return "take one of its fields, as .0; a list of scalars is a tensor";
+    }
+}
+
 static IrValue *
 list_operand(Lower *cx, FeValue *v, DType t, Loc loc)
 {
     IrType shape;
     if (fe_value_has_poison(v))
         return NULL;
-    if (!list_shape(cx, v, &shape)) {
-        const char *note = v->nest.kind == NEST_LIST
-                               ? "stack(...) makes one of a list of tensors"
-                           : v->nest.kind == NEST_SLICES
-                               ? "dense(...) makes one of slices"
-                               : "a list of scalars is a tensor";
-        return no_tensor(cx, v, note, loc);
-    }
+    if (!list_shape(cx, v, &shape))
+        return no_tensor(cx, v, nest_note(cx, &v->nest), loc);
     if (is_constant(v))
         return constant_list(cx, v, &shape, t, loc);
     IrValue **items = NEW_ARRAY(cx->arena, IrValue *, (size_t)v->nest.len);

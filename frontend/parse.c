@@ -112,7 +112,7 @@ check_statement(FeParser *ps, const AstNode *n, bool is_value)
                    "this line computes a value and does nothing with it");
         diag_note(ps->diag, n->loc,
                   "a statement that is only an expression is a call, run, "
-                  "schedule, merge or if");
+                  "schedule, merge, update or if");
     }
     if (n->kind == AST_IF)
         check_if(ps, n, is_value);

@@ -9,6 +9,7 @@
  * Scopes are short, but for that of a file; names are interned, and comparing a
  * hundred pointers is cheaper than hashing.
  */
+#include "frontend/hint.h"
 #include "frontend/lower.h"
 
 #include <string.h>
@@ -139,8 +140,8 @@ add_names(Lower *cx, const FeScope *scope, Names *out)
         VEC_PUSH(cx->arena, *out, scope->names.data[i]->name);
 }
 
-static const char *
-nearest_visible(Lower *cx, const char *name)
+static Names
+names_around(Lower *cx)
 {
     Names names = {0};
     for (const FeScope *s = cx->scope; s; s = s->parent) {
@@ -148,6 +149,13 @@ nearest_visible(Lower *cx, const char *name)
         for (int i = 0; i < s->used.len; i++)
             add_names(cx, s->used.data[i], &names);
     }
+    return names;
+}
+
+static const char *
+nearest_visible(Lower *cx, const char *name)
+{
+    Names names = names_around(cx);
     int num_builtins;
     const char *const *builtins = fe_builtin_names(&num_builtins);
     for (int i = 0; i < num_builtins; i++)
@@ -155,13 +163,34 @@ nearest_visible(Lower *cx, const char *name)
     return nearest_name(name, names.data, names.len);
 }
 
-static FeValue *
-unknown_name(Lower *cx, const char *name, Loc loc)
+static const char *
+name_note(Lower *cx, const char *name)
 {
-    const char *near = nearest_visible(cx, name);
-    const char *note =
-        near ? fe_format(cx, "did you mean \"%s\"?", near) : NULL;
-    return fe_error_note(cx, loc, note, "there is no \"%s\" here", name);
+    const char *ours = fe_hint_foreign(name);
+    const char *library = fe_hint_library(name);
+    if (library)
+        return fe_format(cx, "it is in the standard library: use %s", library);
+    if (!ours)
+        ours = nearest_visible(cx, name);
+    return ours ? fe_format(cx, "did you mean \"%s\"?", ours) : NULL;
+}
+
+/* Nothing builtin is assigned to. */
+static const char *
+target_note(Lower *cx, const char *name)
+{
+    Names names = names_around(cx);
+    const char *near = nearest_name(name, names.data, names.len);
+    return near ? fe_format(cx, "did you mean \"%s\"?", near)
+                : fe_format(cx, "declare it: mut %s = ...", name);
+}
+
+static FeValue *
+unknown_name(Lower *cx, const char *name, bool is_target, Loc loc)
+{
+    return fe_error_note(
+        cx, loc, is_target ? target_note(cx, name) : name_note(cx, name),
+        "there is no \"%s\" here", name);
 }
 
 /* ---- what a name is worth ----------------------------------------------- */
@@ -191,13 +220,13 @@ is_per_replica(Lower *cx, FeValue *v)
     return v->kind != FE_VAR && fe_locality_of(cx, v) == LOCAL_PER_REPLICA;
 }
 
-FeValue *
-fe_lookup(Lower *cx, const char *name, Loc loc)
+static FeValue *
+look_up(Lower *cx, const char *name, bool is_target, Loc loc)
 {
     FeFound found = fe_find(cx, name);
     if (!found.binding) {
         FeValue *v = builtin(cx, name, loc);
-        return v ? v : unknown_name(cx, name, loc);
+        return v ? v : unknown_name(cx, name, is_target, loc);
     }
     if (found.other)
         return fe_error_note(
@@ -218,15 +247,33 @@ fe_lookup(Lower *cx, const char *name, Loc loc)
 }
 
 FeValue *
+fe_lookup(Lower *cx, const char *name, Loc loc)
+{
+    return look_up(cx, name, false, loc);
+}
+
+FeValue *
+fe_lookup_target(Lower *cx, const char *name, Loc loc)
+{
+    return look_up(cx, name, true, loc);
+}
+
+const char *
+fe_nearest_member(Lower *cx, const FeScope *scope, const char *name)
+{
+    Names names = {0};
+    add_names(cx, scope, &names);
+    return nearest_name(name, names.data, names.len);
+}
+
+FeValue *
 fe_space_field(Lower *cx, const FeScope *space, const char *what,
                const char *name, Loc loc)
 {
     FeBinding *b = find_in(space, name);
     if (b)
         return fe_binding_value(cx, b);
-    Names names = {0};
-    add_names(cx, space, &names);
-    const char *near = nearest_name(name, names.data, names.len);
+    const char *near = fe_nearest_member(cx, space, name);
     const char *note =
         near ? fe_format(cx, "did you mean \"%s\"?", near) : NULL;
     return fe_error_note(cx, loc, note, "%s has no \"%s\"", what, name);

@@ -62,7 +62,8 @@ read_declaration(Lower *cx, const AstNode *n, Choice *out)
         call.args[i] = (FeArg){.name = named ? arg->named.name : NULL,
                                .value = fe_eval(cx, value),
                                .node = value,
-                               .loc = value->loc};
+                               .loc = value->loc,
+                               .whole = arg->loc};
     }
     out->name = n->strategy.name;
     out->name_loc = out->devices_loc = n->loc;

@@ -322,6 +322,15 @@ is_whole_as_operand(const FeParser *ps, const Expected *set)
            (ps->last.kind == T_IF || ps->last.kind == T_FN);
 }
 
+/* x if c else y, as in Python. */
+static bool
+is_if_behind(const FeParser *ps, const Expected *set)
+{
+    int before = ps->before_last.kind;
+    return ps->last.kind == T_IF && !ps->last.first_on_line &&
+           fe_ends_expr(before) && before != T_RBRACE && !is_statement_due(set);
+}
+
 static bool
 is_bare_tuple(const FeParser *ps, const Expected *set)
 {
@@ -367,6 +376,8 @@ static const Slip slip_info[] = {
     {is_whole_as_operand,
      MESSAGE("an if or fn that is part of an expression stands in parentheses"),
      NULL},
+    {is_if_behind, MESSAGE("an if stands before its values"),
+     "write (if c { a } else { b })"},
     {is_bare_tuple, MESSAGE("a tuple is written in parentheses"), NULL},
     {is_empty_hole,
      MESSAGE("there is no expression in this hole of the string"),
@@ -404,12 +415,29 @@ static const struct {
     {"struct", "module"}, {"foreach", "for"},
 };
 
-static void
+static bool
 note_foreign_word(FeParser *ps, const FeToken *t)
 {
     for (int i = 0; t->kind == T_NAME && i < COUNT(foreign_words); i++)
-        if (strcmp(t->text, foreign_words[i].word) == 0)
+        if (strcmp(t->text, foreign_words[i].word) == 0) {
             fe_note(ps, t->place, "did you mean %s?", foreign_words[i].ours);
+            return true;
+        }
+    return false;
+}
+
+/* A slip of the keyword that a declaration begins with. */
+static void
+note_keyword(FeParser *ps, const Expected *set)
+{
+    static const char *const words[] = {"use", "const",   "param", "strategy",
+                                        "var", "dataset", "fn",    "module",
+                                        "let", "main"};
+    if (ps->last.kind != T_NAME || !is_declaration_due(set))
+        return;
+    const char *near = nearest_name(ps->last.text, words, COUNT(words));
+    if (near)
+        fe_note(ps, ps->last.place, "did you mean %s?", near);
 }
 
 /* ---- the message ---- */
@@ -474,8 +502,9 @@ report(FeParser *ps, const Expected *set)
         return;
     if (!report_open_block(ps) && !report_slip(ps, set))
         report_expected(ps, set);
-    note_foreign_word(ps, &ps->before_last);
-    note_foreign_word(ps, &ps->last);
+    if (!note_foreign_word(ps, &ps->before_last) &&
+        !note_foreign_word(ps, &ps->last))
+        note_keyword(ps, set);
 }
 
 void

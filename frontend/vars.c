@@ -194,7 +194,7 @@ check_partition(Lower *cx, const AstNode *clause)
     bool is_fixed = strcmp(name, "fixed") == 0;
     const char *const names[] = {is_fixed ? "n" : "bytes", "max"};
     FeArg *args[2];
-    FeCall call = fe_call_args(cx, clause, name, false);
+    FeCall call = fe_call_args(cx, clause, NULL, name);
     if (!fe_match_args(cx, &call, is_fixed ? 1 : 2, names, args))
         return false;
     if (!args[0]) {

@@ -4,7 +4,7 @@
  *   kernels/NAME.tir     its kernel operations become NAME.kernels, which reads
  *                        back to the same text
  *
- *   text_test SOURCE_ROOT
+ *   text_test SOURCE_ROOT modules|texts
  *
  * With TFD_BLESS=1 what is expected is written.
  */
@@ -70,10 +70,8 @@ read_and_print(const char *text)
 static void
 expect_kernels(void **state)
 {
-    const char *stem =
-        arena_printf(arena, "%s/tests/kernels/%s", source_root, (char *)*state);
-    const char *have = kernels_of(arena_printf(arena, "%s.tir", stem));
-    golden_expect(arena, arena_printf(arena, "%s.kernels", stem), have);
+    const char *have = kernels_of(*state);
+    golden_expect(arena, golden_sibling(arena, *state, ".kernels"), have);
     assert_string_equal(read_and_print(have), have);
 }
 
@@ -536,23 +534,10 @@ what_is_cut_off_is_an_error(void **state)
     }
 }
 
-int
-main(int argc, char **argv)
+static int
+test_texts(void)
 {
-    if (argc != 2)
-        return 2;
-    source_root = argv[1];
-    arena = arena_new(NULL, "test");
     const struct CMUnitTest tests[] = {
-        {"maps", expect_kernels, NULL, NULL, "maps"},
-        {"moves", expect_kernels, NULL, NULL, "moves"},
-        {"takes", expect_kernels, NULL, NULL, "takes"},
-        {"scatters", expect_kernels, NULL, NULL, "scatters"},
-        {"ordered", expect_kernels, NULL, NULL, "ordered"},
-        {"reductions", expect_kernels, NULL, NULL, "reductions"},
-        {"dots", expect_kernels, NULL, NULL, "dots"},
-        {"rows", expect_kernels, NULL, NULL, "rows"},
-        {"parts", expect_kernels, NULL, NULL, "parts"},
         cmocka_unit_test(names_and_layout_are_free),
         cmocka_unit_test(mistakes_are_named),
         cmocka_unit_test(outputs_begin_as_inputs_of_their_kind),
@@ -563,7 +548,21 @@ main(int argc, char **argv)
         cmocka_unit_test(parts_are_alike),
         cmocka_unit_test(what_is_cut_off_is_an_error),
     };
-    int failed = cmocka_run_group_tests_name("kernels", tests, NULL, NULL);
+    return cmocka_run_group_tests_name("texts", tests, NULL, NULL);
+}
+
+int
+main(int argc, char **argv)
+{
+    if (argc != 3)
+        return 2;
+    source_root = argv[1];
+    arena = arena_new(NULL, "test");
+    const char *folder = arena_printf(arena, "%s/tests/kernels", source_root);
+    int failed =
+        strcmp(argv[2], "texts") == 0
+            ? test_texts()
+            : golden_run(arena, "modules", folder, ".tir", expect_kernels);
     arena_release(arena);
     return failed;
 }

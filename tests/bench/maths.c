@@ -19,12 +19,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include "backend/backend.h"
 #include "backend/kernel.h"
 #include "ir/maths.h"
 #include "runtime/loader.h"
 #include "runtime/plan/target.h"
+#include "tests/bench/times.h"
 
 enum { SIZE = 2048, REPEATS = 30, MAX_ROUNDS = 1001 };
 
@@ -228,14 +228,6 @@ typedef struct Arrays {
     _Alignas(64) double x[SIZE], y[SIZE], out[SIZE];
 } Arrays;
 
-static double
-nanoseconds(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec * 1e9 + (double)t.tv_nsec;
-}
-
 /* Both: nanoseconds an element. */
 static double
 time_ours(TfdKernel *kernel, Arrays *arrays, int operands)
@@ -255,20 +247,6 @@ time_peer(Sweep *sweep, const void *peer, Arrays *arrays)
     for (int i = 0; i < REPEATS; i++)
         sweep(peer, arrays->out, arrays->x, arrays->y);
     return (nanoseconds() - begin) / (REPEATS * (double)SIZE);
-}
-
-static int
-compare(const void *a, const void *b)
-{
-    double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
-static double
-median(double *times, int n)
-{
-    qsort(times, (size_t)n, sizeof *times, compare);
-    return times[n / 2];
 }
 
 /* Prints a line; whether ours is as fast. */

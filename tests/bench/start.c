@@ -14,10 +14,10 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 #include "runtime/base/file.h"
 #include "runtime/base/str.h"
+#include "tests/bench/times.h"
 
 extern char **environ;
 
@@ -71,15 +71,7 @@ write_program(const Bench *b, const char *linear)
 
 /* ---- timing ------------------------------------------------------------- */
 
-static double
-milliseconds(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec * 1e3 + (double)t.tv_nsec / 1e6;
-}
-
-/* How long a process takes, with nobody reading what it prints. */
+/* How many milliseconds a process takes, with nobody reading what it prints. */
 static double
 time_process(const char *const *argv)
 {
@@ -88,16 +80,16 @@ time_process(const char *const *argv)
     posix_spawn_file_actions_t quiet;
     posix_spawn_file_actions_init(&quiet);
     posix_spawn_file_actions_addopen(&quiet, STDOUT_FILENO, "/dev/null", 1, 0);
-    double begin = milliseconds();
+    double begin = nanoseconds();
     int error = posix_spawn(&child, argv[0], &quiet, NULL,
                             (char *const *)(void *)(uintptr_t)argv, environ);
     if (error || waitpid(child, &status, 0) != child || status != 0) {
         fprintf(stderr, "start: %s failed\n", argv[0]);
         exit(1);
     }
-    double end = milliseconds();
+    double end = nanoseconds();
     posix_spawn_file_actions_destroy(&quiet);
-    return end - begin;
+    return (end - begin) / 1e6;
 }
 
 static int
@@ -130,20 +122,6 @@ time_once(const Bench *b, double *compile, double *run)
 }
 
 /* ---- all of it ---------------------------------------------------------- */
-
-static int
-compare(const void *a, const void *b)
-{
-    double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
-static double
-median(double *times, int n)
-{
-    qsort(times, (size_t)n, sizeof *times, compare);
-    return times[n / 2];
-}
 
 static bool
 measure(const Bench *b, int runs)

@@ -146,6 +146,17 @@ gen_random_type(Gen *g, DType t)
     return type;
 }
 
+GenValue
+gen_parameter(Gen *g, int own_percent)
+{
+    GenValue v = {.type = gen_random_type(g, gen_dtype(g)), .size = 50};
+    v.who = !g->invariant && gen_chance(g, own_percent) ? OWN : SAME;
+    v.fuzzy = gen_is_float(v.type.dtype);
+    v.constant = v.type.rank == 0;
+    v.collective = v.in_control = true; /* as the caller may have made it */
+    return v;
+}
+
 bool
 gen_same_type(const GenType *x, const GenType *y)
 {

@@ -134,6 +134,9 @@ bool gen_find(Gen *g, GenFits fits, const void *like, GenValue *out);
 
 GenType gen_scalar(DType t);
 GenType gen_random_type(Gen *g, DType t);
+/* A parameter of a step or function, which may differ among the replicas in so
+ * many of a hundred cases: then there is something to reduce. */
+GenValue gen_parameter(Gen *g, int own_percent);
 bool gen_same_type(const GenType *x, const GenType *y);
 int gen_count(const GenType *t); /* elements, of a share 4 rows */
 /* "f32[2, 3]"; "(2, 3)", with len(...) for rows. */
@@ -154,6 +157,8 @@ bool gen_compute(Gen *g);
 /* Whether one can compute with v here; and if it is of a kind. */
 bool gen_computable(const Gen *g, const GenValue *v);
 bool gen_fits_any(Gen *g, const GenValue *v, const void *unused);
+/* What a function may give back: a variable is none. */
+bool gen_fits_result(Gen *g, const GenValue *v, const void *unused);
 bool gen_fits_float(Gen *g, const GenValue *v, const void *unused);
 bool gen_fits_int(Gen *g, const GenValue *v, const void *unused);
 bool gen_fits_tensor(Gen *g, const GenValue *v, const void *unused);

@@ -152,23 +152,10 @@ add_params(Gen *g, Step *s, Str *list)
     s->num_args = gen_pick(g, 3);
     for (int i = 0; i < s->num_args; i++) {
         const char *name = gen_name(g, "p");
-        GenValue v = {.type = gen_random_type(g, gen_dtype(g)), .size = 50};
-        v.who = !g->invariant && gen_chance(g, 30) ? OWN : SAME;
-        v.fuzzy = gen_is_float(v.type.dtype);
-        v.constant = v.type.rank == 0;
-        v.collective = v.in_control = true; /* as main may have made it */
+        s->args[i] = gen_parameter(g, 30);
         str_addf(list, "%s%s", list->len ? ", " : "", name);
-        s->args[i] = v;
-        gen_add(g, v, name);
+        gen_add(g, s->args[i], name);
     }
-}
-
-static bool
-fits_result(Gen *g, const GenValue *v, const void *unused)
-{
-    (void)g;
-    (void)unused;
-    return v->name[0] != 'v';
 }
 
 static void
@@ -178,7 +165,7 @@ return_results(Gen *g, Step *s)
     int n = 1 + gen_pick(g, MAX_PARTS);
     for (int i = 0; i < n; i++) {
         GenValue v;
-        if (!gen_find(g, fits_result, NULL, &v))
+        if (!gen_find(g, gen_fits_result, NULL, &v))
             break;
         str_addf(&list, "%s%s", i ? ", " : "", v.name);
         v.frame = 0;

@@ -8,27 +8,6 @@
 
 /* ---- functions ---------------------------------------------------------- */
 
-/* A parameter of a function: what may differ, as a rule, so that the function
- * has something to reduce. */
-static GenValue
-parameter(Gen *g)
-{
-    GenValue v = {.type = gen_random_type(g, gen_dtype(g)), .size = 50};
-    v.who = !g->invariant && gen_chance(g, 50) ? OWN : SAME;
-    v.fuzzy = gen_is_float(v.type.dtype);
-    v.constant = v.type.rank == 0;
-    v.collective = v.in_control = true;
-    return v;
-}
-
-static bool
-fits_result(Gen *g, const GenValue *v, const void *unused)
-{
-    (void)g;
-    (void)unused;
-    return v->name[0] != 'v';
-}
-
 static void
 declare_fn(Gen *g)
 {
@@ -40,7 +19,7 @@ declare_fn(Gen *g)
     g->rows_name[0] = '\0';
     for (int i = 0; i < f.num_args; i++) {
         const char *name = gen_name(g, "p");
-        f.args[i] = parameter(g);
+        f.args[i] = gen_parameter(g, 50);
         gen_add(g, f.args[i], name);
         str_addf(&list, "%s%s", i ? ", " : "", name);
     }
@@ -52,7 +31,7 @@ declare_fn(Gen *g)
     Str back = str_new(g->arena);
     for (int n = 1 + gen_pick(g, 2); n > 0; n--) {
         GenValue v;
-        if (!gen_find(g, fits_result, NULL, &v))
+        if (!gen_find(g, gen_fits_result, NULL, &v))
             break;
         v.frame = 0;
         v.collective = v.in_control = true;

@@ -26,6 +26,14 @@ gen_fits_any(Gen *g, const GenValue *v, const void *unused)
 }
 
 bool
+gen_fits_result(Gen *g, const GenValue *v, const void *unused)
+{
+    (void)g;
+    (void)unused;
+    return v->name[0] != 'v';
+}
+
+bool
 gen_fits_float(Gen *g, const GenValue *v, const void *unused)
 {
     return gen_fits_any(g, v, unused) && gen_is_float(v->type.dtype);

@@ -7,6 +7,7 @@
  *   layers_test SOURCE_ROOT BUILD_ROOT
  */
 #include "tests/unit/unit.h"
+#include "tests/unit/arena.h"
 
 #include "runtime/base/file.h"
 #include "runtime/base/str.h"
@@ -51,24 +52,14 @@ static const Layer layers[NUM_LAYERS] = {
 /* These join the layers and belong to none. */
 static const char *const programs[] = {"frontend/tfdc.c", "runtime/tfd_run.c"};
 
-static Arena *arena;
 static const char *source_root, *build_root;
 static int num_faults; /* of one test; each is printed */
 
 static int
 set_up(void **state)
 {
-    (void)state;
-    arena = arena_new(NULL, "test");
+    new_arena(state);
     num_faults = 0;
-    return 0;
-}
-
-static int
-tear_down(void **state)
-{
-    (void)state;
-    arena_release(arena);
     return 0;
 }
 
@@ -246,7 +237,7 @@ the_runner_loads_no_compiler(void **state)
     assert_int_equal(num_faults, 0);
 }
 
-#define HOUSE_TEST(f) cmocka_unit_test_setup_teardown(f, set_up, tear_down)
+#define HOUSE_TEST(f) cmocka_unit_test_setup_teardown(f, set_up, release_arena)
 
 int
 main(int argc, char **argv)

@@ -2,28 +2,19 @@
  * diag_test.c - the layout of messages, and which of them are kept; statuses
  */
 #include "tests/unit/unit.h"
+#include "tests/unit/arena.h"
 
 #include "runtime/base/diag.h"
 #include "runtime/base/status.h"
 #include "runtime/base/str.h"
 
-static Arena *arena;
 static Diag *diag;
 
 static int
 set_up(void **state)
 {
-    (void)state;
-    arena = arena_new(NULL, "test");
+    new_arena(state);
     diag = diag_new(arena);
-    return 0;
-}
-
-static int
-tear_down(void **state)
-{
-    (void)state;
-    arena_release(arena);
     return 0;
 }
 
@@ -266,7 +257,7 @@ an_interruption_is_no_error(void **state)
     status_free(st);
 }
 
-#define DIAG_TEST(f) cmocka_unit_test_setup_teardown(f, set_up, tear_down)
+#define DIAG_TEST(f) cmocka_unit_test_setup_teardown(f, set_up, release_arena)
 
 int
 main(void)

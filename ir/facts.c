@@ -1,5 +1,5 @@
 /*
- * facts.c - sizes, bounds and words of types, asked for by many
+ * facts.c - sizes, bounds and words of types, and what a kernel may overwrite
  */
 #include "ir/build.h"
 

@@ -53,7 +53,7 @@ replace(Simplify *s, IrOp *op, IrValue *by)
 
 /* ---- folding ------------------------------------------------------------ */
 
-/* What x is everywhere, if that is known and is not a long constant's copy. */
+/* Whether each operand is known to have the same element everywhere; these. */
 static bool
 known_operands(const IrOp *op, Scalar *x)
 {

@@ -15,8 +15,8 @@
  *   - need no more memory together: what one of them reads now lives until all
  *     do, and the most that lives at any time must not become more.
  *
- * It is the order of fusion's clusters, of which a row of united kernels is
- * one.
+ * The block gets the order that fusion gives clusters (fuse_order); a row of
+ * united kernels is a cluster.
  */
 #include "ir/build.h"
 #include "passes/fuse.h"

@@ -73,8 +73,8 @@ enum { LITTLE_WORK = 2048 };
 
 /* The code generator's level.  Most of its time would go into what is executed
  * in a fraction of a microsecond: scalars of main, the parameters of a tiny
- * model.  (A GPU's assembler does that work again in any case, from worse code.)
- * Bits are the same at all levels. */
+ * model.  (A GPU's assembler does that work again in any case, from worse
+ * code.)  Bits are the same at all levels. */
 static int
 kernel_level(const BeKernel *k, const BeTarget *t, int level)
 {

@@ -22,8 +22,9 @@ typedef struct BeCacheKey {
 
 /* dir NULL: $TFD_CACHE, else $XDG_CACHE_HOME/tfd, else ~/.cache/tfd.  It is
  * kept near $TFD_CACHE_SIZE megabytes, else 1024: what was longest unused goes
- * when something is put there.  An empty name is a cache that never has anything, and so is one whose folder cannot
- * be made.  In a; any number of threads may use it. */
+ * when something is put there.  An empty name is a cache that never has
+ * anything, and so is one whose folder cannot be made.  In a; any number of
+ * threads may use it. */
 BeCache *be_cache_open(Arena *a, const char *dir);
 
 BeCacheKey be_cache_key(const char *text, size_t len, const char *target,

@@ -52,8 +52,8 @@ FeValue *fe_call_func(Lower *cx, FeValue *f, const FeCall *call,
                       const char *verb); /* lower_func.c */
 FeValue *fe_call_module(Lower *cx, FeValue *m,
                         const FeCall *call); /* lower_module.c */
-/* What body gives for fn, called with the parameters in scope, with the gradient
- * that fn says it has. */
+/* What body gives for fn, called with the parameters in scope, with the
+ * gradient that fn says it has. */
 FeValue *fe_own_grad(Lower *cx, const AstNode *fn, FeScope *scope,
                      FeValue *(*body)(Lower *cx, FeScope *scope,
                                       const AstNode *fn)); /* own_grad.c */

@@ -18,7 +18,7 @@ typedef struct FeOptions {
     int num_defines;
     const char *strategy; /* --strategy, or NULL: the file's, else by devices */
     const char *devices;  /* --devices, or NULL: the file's, else cpu:0 */
-    const char *cross;    /* --cross-device-ops, or NULL: the file's, else auto */
+    const char *cross;    /* --cross-device-ops, or NULL: the file's or auto */
     bool widen;           /* f32 becomes f64 everywhere */
 } FeOptions;
 

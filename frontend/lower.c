@@ -125,8 +125,8 @@ find_main(Lower *cx, const AstNode *program)
     return main;
 }
 
-/* What a step prints is one line for all replicas where the program says that it
- * is the same; whatever passes find out later. */
+/* What a step prints is one line for all replicas where the program says that
+ * it is the same; whatever passes find out later. */
 static void
 mark_own_line(IrOp *op, void *unused)
 {

@@ -11,7 +11,7 @@ typedef struct FeVarInfo {
     IrVar *var;
     bool outside; /* not created in the strategy's scope */
     bool is_slot;
-    bool unsynced; /* declared sync(on_read), of which the strategy knows none */
+    bool unsynced; /* declared sync(on_read), which the strategy has not */
 } FeVarInfo;
 
 /* One variable of a family. */

@@ -250,8 +250,8 @@ typedef enum IrPhase {
 /* ---- building ---------------------------------------------------------- */
 
 IrModule *ir_module_new(Arena *a, Intern *names, Diag *diag);
-/* Names of functions are unique (the verifier says where not, and then the first
- * is found). */
+/* Names of functions are unique (the verifier says where not, and then the
+ * first is found). */
 IrFunc *ir_func_new(IrModule *m, const char *name, IrFuncKind kind, Loc loc);
 IrFunc *ir_func_find(const IrModule *m, const char *name);
 void ir_func_remove(IrFunc *fn);

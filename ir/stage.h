@@ -19,8 +19,8 @@ enum {
     IR_MAX_PREFETCH = 65536
 };
 
-/* csv's first integer: whether the first line has names, and whether columns are
- * looked up by them. */
+/* csv's first integer: whether the first line has names, and whether columns
+ * are looked up by them. */
 enum { CSV_NO_HEADER, CSV_HEADER, CSV_NAMES };
 
 typedef enum StageReads { READS_NOTHING, READS_ROWS, READS_STREAM } StageReads;

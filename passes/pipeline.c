@@ -1,9 +1,9 @@
 /*
  * pipeline.c - running passes
  *
- * All of them in the order of passes.def, or those of a list.  Each has an arena
- * for itself, whose memory is gone after it; what it makes for the module is in
- * the module's.  A module that goes into a plan is verified in any case.
+ * All of them in the order of passes.def, or those of a list.  Each has an
+ * arena for itself, whose memory is gone after it; what it makes for the module
+ * is in the module's.  A module that goes into a plan is verified in any case.
  */
 #include <assert.h>
 #include <string.h>

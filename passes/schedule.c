@@ -4,8 +4,8 @@
  * Every collective becomes a start, where its operands are known, and a done,
  * before the first use of a result; what stands between runs while the
  * collective is under way (D13).  Starts keep the order of the collectives,
- * those in branches and loops too, which is the same on all devices because they
- * share the program, or run variants of one.
+ * those in branches and loops too, which is the same on all devices because
+ * they share the program, or run variants of one.
  */
 #include <string.h>
 #include "ir/build.h"

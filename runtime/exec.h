@@ -48,9 +48,9 @@ typedef struct RtOptions {
     void *on_step_data;
 } RtOptions;
 
-/* Runs main of the plan to its end, from its beginning or from a checkpoint.  What goes wrong inside the program (an
- * assert, a dataset, a collective that waits too long) is an error with its
- * place in plan->diag, too. */
+/* Runs main of the plan to its end, from its beginning or from a checkpoint.
+ * What goes wrong inside the program (an assert, a dataset, a collective that
+ * waits too long) is an error with its place in plan->diag, too. */
 Status rt_run(const Plan *plan, const RtOptions *options) MUST_USE;
 
 /* Prints what ended a run, and gives the program's exit status. */

@@ -91,8 +91,8 @@ set_param(RtRun *run, const RtSet *set, DType t, Scalar *param)
     if (!read_scalar(set->value, t, param))
         return bad_value(set, t);
     if (run->resume.going && !same(t, before, *param))
-        return begun_otherwise(
-            run, arena_printf(run->arena, "--set %s=%s", set->name, set->value));
+        return begun_otherwise(run, arena_printf(run->arena, "--set %s=%s",
+                                                 set->name, set->value));
     return OK;
 }
 

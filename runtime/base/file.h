@@ -55,8 +55,8 @@ Status file_remove(const char *path) MUST_USE;
 Status file_lock_folder(const char *path, int *fd) MUST_USE;
 
 /* A file that grows: made anew (a path that is taken is an error), and what is
- * added is there for readers at once.  Closed by close(); fd is -1 when there is
- * none. */
+ * added is there for readers at once.  Closed by close(); fd is -1 when there
+ * is none. */
 Status file_create(const char *path, int *fd) MUST_USE;
 Status file_add(int fd, const char *path, const void *data,
                 size_t len) MUST_USE;

@@ -57,8 +57,8 @@ int64_t rt_file_count(const RtFile *f, int component);
 /* What stands for a missing value of a component; false: nothing does. */
 bool rt_file_default(const RtFile *f, int component, Scalar *out);
 
-/* n bytes of stream s, which are a record or part of one, to `to`; an error when
- * it has fewer. */
+/* n bytes of stream s, which are a record or part of one, to `to`; an error
+ * when it has fewer. */
 Status rt_file_take(const RtFile *f, RtStream *s, void *to, size_t n) MUST_USE;
 
 /* Whether a file begins as gzip's do. */

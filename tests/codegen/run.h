@@ -30,9 +30,10 @@ typedef struct RunCase {
 } RunCase;
 
 /* Executes the kernel's function of each code on made-up inputs, in two ranges
- * of items (a long reduction in parts, too), and compares all bits of all outputs with those of kernel_eval;
- * NaNs are one.  Arrays end (seed odd) or begin (even) beside pages that cannot
- * be touched.  NULL, or what differs, in a. */
+ * of items (a long reduction in parts, too), and compares all bits of all
+ * outputs with those of kernel_eval; NaNs are one.  Arrays end (seed odd) or
+ * begin (even) beside pages that cannot be touched.  NULL, or what differs, in
+ * a. */
 const char *run_compare(Arena *a, RtCode *const *codes, int num_codes,
                         const RunCase *c);
 

@@ -39,8 +39,8 @@ void make_record(Str *file, const void *bytes, size_t n);
 /* One that is the Example with these features. */
 void make_example(Str *file, const Str *features);
 
-/* Features: a list of bytes, of integers (packed), of floats (one by one, as old
- * writers have them); or of so many strings of two bytes each. */
+/* Features: a list of bytes, of integers (packed), of floats (one by one, as
+ * old writers have them); or of so many strings of two bytes each. */
 void make_bytes(Str *features, const char *name, const char *bytes, size_t n);
 void make_ints(Str *features, const char *name, int n, const int64_t *x);
 void make_floats(Str *features, const char *name, int n, const float *x);

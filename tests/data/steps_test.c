@@ -27,7 +27,8 @@
 #define CACHE "cache : i64\n"
 #define ZIP "zip with @second : i64, i64 at 3:4+5\n"
 #define CONCAT "concat with @second : i64\n"
-#define PAIRS(n) "batch size=" #n " drop_remainder=0 : i64[b" #n "], i64[b" #n "]"
+#define PAIRS(n)                                                               \
+    "batch size=" #n " drop_remainder=0 : i64[b" #n "], i64[b" #n "]"
 #define RANGE(a, b) "range start=" #a " stop=" #b " : i64\n"
 
 typedef struct Row {

@@ -84,8 +84,8 @@ loss_of_epoch(Arena *a, const char *text, int epoch)
     return strtod(strstr(at, "loss ") + 5, NULL);
 }
 
-/* A held-out set learnt in weights of 16 bits, with copies in f32 and a scaled loss: on
- * however many devices, before rounding has led far. */
+/* A held-out set learnt in weights of 16 bits, with copies in f32 and a scaled
+ * loss: on however many devices, before rounding has led far. */
 static void
 spirals_are_learnt_in_16_bits(void **state)
 {

@@ -225,7 +225,8 @@ help_and_version_answer(void **state)
     assert_string_equal(answer("prog a --help --version"), page);
 }
 
-#define OPTIONS_TEST(f) cmocka_unit_test_setup_teardown(f, new_arena, release_arena)
+#define OPTIONS_TEST(f)                                                        \
+    cmocka_unit_test_setup_teardown(f, new_arena, release_arena)
 
 int
 main(void)

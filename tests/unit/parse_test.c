@@ -472,7 +472,8 @@ int
 main(int argc, char **argv)
 {
     static const struct CMUnitTest tests[] = {
-#define TEST(name) cmocka_unit_test_setup_teardown(name, new_arena, release_arena)
+#define TEST(name)                                                             \
+    cmocka_unit_test_setup_teardown(name, new_arena, release_arena)
         TEST(examples_read_back),         TEST(truncations_survive),
         TEST(mutations_survive),          TEST(nesting_has_a_limit),
         TEST(long_texts_are_read),        TEST(bytes_are_checked),

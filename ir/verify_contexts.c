@@ -56,6 +56,7 @@ static const struct {
     {OP_iter_next, IN_MAIN, PHASE_PLACED},
     {OP_launch, IN_MAIN, PHASE_PLACED},
     {OP_fetch, IN_MAIN, PHASE_PLACED},
+    {OP_fetch_var, IN_MAIN, PHASE_PLACED},
 };
 
 static unsigned

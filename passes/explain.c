@@ -111,7 +111,7 @@ static bool
 is_communication(const IrOp *op)
 {
     IrEffect e = ir_op_info[op->kind].effect;
-    return e == COLLECTIVE || op->kind == OP_fetch;
+    return e == COLLECTIVE || op->kind == OP_fetch || op->kind == OP_fetch_var;
 }
 
 static int64_t
@@ -120,6 +120,8 @@ bytes_moved(const IrModule *m, const IrOp *op)
     int64_t sum = 0;
     for (int i = 0; i < op->num_operands; i++)
         sum += bytes_of(m, &op->operands[i]->type);
+    if (op->kind == OP_fetch_var)
+        sum += bytes_of(m, &op->results[0]->type);
     return sum;
 }
 

@@ -14,7 +14,9 @@
  * A group of neighbours ends where main needs one of its results, where main
  * does something with the world, and where a block ends.  Host values go in
  * as operands; a result that the host uses comes back by fetch; a per-replica
- * or mirrored result stays on its device, and main holds a handle.
+ * or mirrored result stays on its device, and main holds a handle.  What the
+ * host does with variables alone (save, print) needs no program: they are
+ * fetched from where they stand.
  *
  * The body of a program is still cross-replica context: communicate makes
  * replica context of it.
@@ -219,6 +221,89 @@ fetch_in_block(Replicate *r, IrBlock *b)
     }
 }
 
+/* ---- variables that only the host looks at ------------------------------ */
+
+static void
+note_device_uses(Replicate *r, IrBlock *b, bool on_devices)
+{
+    for (IrOp *op = b->first; op; op = op->next) {
+        bool here = on_devices || is_device_op(op);
+        for (int i = 0; here && i < op->num_operands; i++)
+            op->operands[i]->mark = r;
+        for (int i = 0; i < op->num_regions; i++)
+            note_device_uses(r, op->regions[i], here);
+    }
+}
+
+static bool
+is_used_by(const IrValue *v, const IrOp *op)
+{
+    for (int i = 0; i < op->num_operands; i++)
+        if (op->operands[i] == v)
+            return true;
+    return false;
+}
+
+/* The operation before which main fetches what was read: behind other reads,
+ * which one program does together.  NULL if devices go on working before, in
+ * the program that reads. */
+static IrOp *
+turn_of_host(const IrOp *read)
+{
+    IrOp *op = read->next;
+    for (; op->kind == OP_read ||
+           (ir_op_info[op->kind].effect == PURE && !is_device_op(op) &&
+            !is_used_by(read->results[0], op));
+         op = op->next)
+        ;
+    return is_device_op(op) ? NULL : op;
+}
+
+/* The parts of a variable that is synchronized when it is read are put together
+ * by a program. */
+static bool
+is_for_host(const Replicate *r, const IrOp *op)
+{
+    if (op->kind != OP_read || op->results[0]->mark ||
+        lives_on_devices(op->results[0]))
+        return false;
+    return ir_var_find(r->m, ir_text(op, A_var))->sync != SYNC_ON_READ;
+}
+
+/* It is copied from where it stands, and needs no place on the devices. */
+static void
+fetch_variable(Replicate *r, IrOp *read, IrOp *before)
+{
+    IrBlock *b = ir_block_scratch(before);
+    const char *var = ir_text(read, A_var);
+    IrOp *fetch = ir_build_op(b, OP_fetch_var, 0, NULL, read->loc);
+    ir_set_text(fetch, A_var, var);
+    ir_build_infer(fetch);
+    fetch->results[0]->name = read->results[0]->name;
+    ir_stamp(b, ir_reason(r->m, "replicate.fetch", pass_loc(read),
+                          "\"%s\" is used by main alone", var));
+    ir_splice_before(before, b);
+    ir_forward(read->results[0], fetch->results[0]);
+    ir_remove(read);
+}
+
+static void
+fetch_if_for_host(IrOp *op, void *data)
+{
+    IrOp *before = is_for_host(data, op) ? turn_of_host(op) : NULL;
+    if (before)
+        fetch_variable(data, op, before);
+}
+
+static void
+fetch_variables(Replicate *r, IrFunc *fn)
+{
+    ir_clear_marks(fn);
+    note_device_uses(r, fn->body, false);
+    ir_walk(fn->body, fetch_if_for_host, r);
+    ir_apply_forwards(fn);
+}
+
 /* ---- making a program --------------------------------------------------- */
 
 typedef struct Outline {
@@ -372,6 +457,7 @@ replicate_main(PassCx *cx, IrFunc *fn)
     Replicate r = {.cx = cx, .m = cx->m};
     fetch_in_block(&r, fn->body);
     ir_apply_forwards(fn);
+    fetch_variables(&r, fn);
     ir_walk(fn->body, clear_mark, NULL);
     ir_clear_marks(fn);
     group_block(&r, fn->body);

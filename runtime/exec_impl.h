@@ -124,6 +124,7 @@ struct RtHostOp {
         };
         RtLaunch *launch;
         const void *param; /* its value, in its dtype */
+        const IrVar *var;  /* fetch_var */
         bool each;         /* print: a line of each replica */
     };
 };

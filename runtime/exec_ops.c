@@ -117,7 +117,7 @@ const TfdHooks rt_hooks = {
     .safepoint = hook_safepoint,
 };
 
-/* ---- now, fetch -------------------------------------------------------- */
+/* ---- now, fetch, fetch_var --------------------------------------------- */
 
 int32_t
 rt_op_now(RtInvocation *inv, const RtHostOp *h)
@@ -149,5 +149,27 @@ rt_op_fetch(RtInvocation *inv, const RtHostOp *h)
     size_t bytes = rt_value_bytes(&h->in[0], run->replicas[replica].dims);
     d->ops->copy_out(d, rt_value_at(inv, &h->out[0]),
                      d->arena + h->in[0].place.offset, bytes);
+    return END_NOT;
+}
+
+Status
+rt_prepare_fetch_var(RtRun *run, RtFn *fn, RtHostOp *h)
+{
+    (void)fn;
+    h->var = ir_var_find(run->module, ir_text(h->op, A_var));
+    if (h->out[0].place.space != SPACE_FRAME)
+        return rt_refuse(run, "it fetches \"%s\" to where main has nothing",
+                         h->var->name);
+    return OK;
+}
+
+int32_t
+rt_op_fetch_var(RtInvocation *inv, const RtHostOp *h)
+{
+    RtRun *run = inv->actor->run;
+    RtDevice *d = run->devices[0];
+    d->ops->copy_out(d, rt_value_at(inv, &h->out[0]),
+                     d->arena + h->var->place.offset,
+                     rt_value_bytes(&h->out[0], run->replicas[0].dims));
     return END_NOT;
 }

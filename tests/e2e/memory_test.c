@@ -318,6 +318,43 @@ what_is_kept_of_files_is_counted(void **state)
     check_run(write_program(keeping), "", "", text_bytes() * (1 + KEPT_BYTES));
 }
 
+/* On the host; devices write from where the variables stand, and train with no
+ * more than they need for that. */
+static void
+saving_takes_one_copy(void **state)
+{
+    static const char program[] =
+        "var w: f32[1024, 64] = zeros\n"
+        "var v: f32[512, 64] = ones\n"
+        "fn f() { w += 1.0; v *= 2.0 }\n"
+        "main { for i in 0..2 { run f(); save(\"saved-{i}\") } }\n";
+    enum { BYTES = (1024 + 512) * 64 * 4, LITTLE = 1024 };
+    Place *p = *state;
+    double rows, device, host;
+    const char *text = run_ok(p->arena, "tfdc %s --devices cpu:0-1 --explain",
+                              write_program(p, program))
+                           .out;
+    read_row(text, "memory of each of", "rows of main", 1, &rows);
+    read_row(text, "rows of main", "main.2", 1, &device);
+    read_row(text, "memory of the host", "  main", 1, &host);
+    assert_true(rows < LITTLE);
+    assert_true(device < BYTES + LITTLE);
+    assert_true(host < BYTES + LITTLE);
+}
+
+static void
+saving_takes_what_was_predicted(void **state)
+{
+    Place *p = *state;
+    const char *program =
+        arena_printf(p->arena,
+                     "var w: f32[4096, 1024] = zeros\n"
+                     "fn f() { w += 1.0 }\n"
+                     "main { run f(); save(\"%s/saved\"); run f() }\n",
+                     p->dir);
+    check_run(p, write_program(p, program), "--devices cpu:0-1", "", 0);
+}
+
 static int
 measure_peaks(void)
 {
@@ -325,6 +362,7 @@ measure_peaks(void)
         cmocka_unit_test(examples_take_what_was_predicted),
         cmocka_unit_test(large_programs_take_what_was_predicted),
         cmocka_unit_test(what_is_kept_of_files_is_counted),
+        cmocka_unit_test(saving_takes_what_was_predicted),
     };
     if (!memory_is_ours()) {
         puts("1..0 # SKIP sanitizers take memory of their own");
@@ -343,6 +381,7 @@ main(int argc, char **argv)
         cmocka_unit_test(arenas_of_examples_waste_little),
         cmocka_unit_test(larger_models_waste_little),
         cmocka_unit_test(what_is_kept_of_files_is_said_to_be_unknown),
+        cmocka_unit_test(saving_takes_one_copy),
     };
     return cmocka_run_group_tests(tests, set_up, release_arena);
 }

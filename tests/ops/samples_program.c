@@ -304,6 +304,7 @@ static const char main_text[] =
     "source 0 \"main.tfd\"\n"
     "strategy mirrored devices \"cpu:0-%d\" replicas %d\n"
     "%s"
+    "var @v: %s mirrored sync(on_write) aggregate(none)\n"
     "dataset @d at 1:1+1 {\n"
     "  range start=0 stop=%d : i64 at 1:1+1\n"
     "  map @d.map : %s at 1:1+1\n"
@@ -331,6 +332,8 @@ static const char main_text[] =
     "    print %%all {format=\"{}\"}\n"
     "    yield\n"
     "  }\n"
+    "  %%v: %s = read {var=@v}\n"
+    "  print %%v {format=\"{}\"}\n"
     "  %%end: f64 = now\n"
     "  %%is.1: bool = ge %%end, %%begin\n"
     "  assert %%is.1 {format=\"time goes back\"}\n"
@@ -366,14 +369,15 @@ build_main(Sampler *s)
                                each, total, total);
         own = "n", whole = "b", all = "N";
     }
-    const char *own_type = type_text(s, t, own);
+    const char *own_type = type_text(s, t, own), *var = type_text(s, t, "2");
     sampler_read_main(
-        s, arena_printf(
-               s->m->arena, main_text, replicas - 1, replicas, symbols,
-               s->out->of.size ? 2 * total + 1 : 0, dtype_info[t].name, total,
-               !batch, type_text(s, t, whole), batch ? "rows n" : "",
-               dtype_info[t].name, dtype_info[t].name, own_type, own_type,
-               type_text(s, DT_bool, own), own_type, type_text(s, t, all)));
+        s, arena_printf(s->m->arena, main_text, replicas - 1, replicas, symbols,
+                        var, s->out->of.size ? 2 * total + 1 : 0,
+                        dtype_info[t].name, total, !batch,
+                        type_text(s, t, whole), batch ? "rows n" : "",
+                        dtype_info[t].name, dtype_info[t].name, own_type,
+                        own_type, type_text(s, DT_bool, own), own_type,
+                        type_text(s, t, all), var));
     s->refused = s->out->of.gradient;
 }
 

@@ -418,6 +418,13 @@ do_read(Interp *in, IrOp *const *at, Arena *a)
 }
 
 static void
+do_fetch_var(Interp *in, IrOp *const *at, Arena *a)
+{
+    (void)a;
+    give_to_all(in, at, 0, replicas_var(in, 0, ir_text(at[0], A_var)));
+}
+
+static void
 do_write(Interp *in, IrOp *const *at, Arena *a)
 {
     RefTensor value = {0}, **x = operands_of_all(in, at, 0, a);
@@ -459,6 +466,7 @@ static const Meeting meetings[NUM_OPS] = {
     [OP_gather] = do_gather,
     [OP_local_result] = do_value_of_one,
     [OP_fetch] = do_value_of_one,
+    [OP_fetch_var] = do_fetch_var,
 };
 
 bool

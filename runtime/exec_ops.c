@@ -158,8 +158,9 @@ rt_prepare_fetch_var(RtRun *run, RtFn *fn, RtHostOp *h)
     (void)fn;
     h->var = ir_var_find(run->module, ir_text(h->op, A_var));
     if (h->out[0].place.space != SPACE_FRAME)
-        return rt_refuse(run, "it fetches \"%s\" to where main has nothing",
-                         h->var->name);
+        return plan_refuse(run->plan,
+                           "it fetches \"%s\" to where main has nothing",
+                           h->var->name);
     return OK;
 }
 

@@ -329,10 +329,10 @@ saving_takes_one_copy(void **state)
         "fn f() { w += 1.0; v *= 2.0 }\n"
         "main { for i in 0..2 { run f(); save(\"saved-{i}\") } }\n";
     enum { BYTES = (1024 + 512) * 64 * 4, LITTLE = 1024 };
-    Place *p = *state;
+    (void)state;
     double rows, device, host;
-    const char *text = run_ok(p->arena, "tfdc %s --devices cpu:0-1 --explain",
-                              write_program(p, program))
+    const char *text = run_ok(arena, "tfdc %s --devices cpu:0-1 --explain",
+                              write_program(program))
                            .out;
     read_row(text, "memory of each of", "rows of main", 1, &rows);
     read_row(text, "rows of main", "main.2", 1, &device);
@@ -345,14 +345,14 @@ saving_takes_one_copy(void **state)
 static void
 saving_takes_what_was_predicted(void **state)
 {
-    Place *p = *state;
+    (void)state;
     const char *program =
-        arena_printf(p->arena,
+        arena_printf(arena,
                      "var w: f32[4096, 1024] = zeros\n"
                      "fn f() { w += 1.0 }\n"
                      "main { run f(); save(\"%s/saved\"); run f() }\n",
-                     p->dir);
-    check_run(p, write_program(p, program), "--devices cpu:0-1", "", 0);
+                     dir);
+    check_run(write_program(program), "--devices cpu:0-1", "", 0);
 }
 
 static int

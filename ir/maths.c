@@ -7,7 +7,7 @@
 
 const MathsFnInfo maths_fn_info[NUM_MATHS_FNS] = {
 #define MATHS_FN(name, operands, ulp32, ulp64, doc)                            \
-    {#name, operands, ulp32, ulp64, doc},
+    {#name, operands, ulp32, ulp64},
 #include "ir/maths.def"
 #undef MATHS_FN
 };

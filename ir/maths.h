@@ -38,7 +38,6 @@ typedef struct MathsFnInfo {
     const char *name;
     int num_operands;
     double ulp_f32, ulp_f64; /* no error is greater */
-    const char *doc;
 } MathsFnInfo;
 
 extern const MathsFnInfo maths_fn_info[NUM_MATHS_FNS];

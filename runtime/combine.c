@@ -85,7 +85,7 @@ EXTREME(min_f32, float, <, signbit(y))
 COMBINED_DTYPES(COMBINE_ALL)
 
 /* The first is a copy, whatever the bytes mean. */
-#define FIRST(name, bytes, kind, llvm, numpy)                                  \
+#define FIRST(name, bytes, kind, numpy)                                        \
     static void first_##name(int n, const void *const *in, int num_out,        \
                              void *const *out, int64_t begin, int64_t end)     \
     {                                                                          \

@@ -18,7 +18,7 @@
 #define BOOLEAN DTYPE_BOOLEAN
 
 const DTypeInfo dtype_info[NUM_DTYPES] = {
-#define DTYPE(name, bytes, kind, llvm, numpy) {#name, bytes, kind, llvm, numpy},
+#define DTYPE(name, bytes, kind, numpy) {#name, bytes, kind, numpy},
 #include "runtime/base/dtypes.def"
 #undef DTYPE
 };

@@ -9,7 +9,7 @@
 #include <stdint.h>
 
 typedef enum DType {
-#define DTYPE(name, bytes, kind, llvm, numpy) DT_##name,
+#define DTYPE(name, bytes, kind, numpy) DT_##name,
 #include "runtime/base/dtypes.def"
 #undef DTYPE
     NUM_DTYPES
@@ -26,7 +26,6 @@ typedef struct DTypeInfo {
     const char *name;
     size_t bytes;
     DTypeKind kind;
-    const char *llvm;
     const char *numpy;
 } DTypeInfo;
 

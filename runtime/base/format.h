@@ -17,8 +17,6 @@
 #include "runtime/base/dtype.h"
 #include "runtime/base/str.h"
 
-enum { FORMAT_MAX_RANK = 8 };
-
 typedef struct FormatArg {
     DType dtype;
     int rank; /* 0: a scalar */

@@ -105,8 +105,6 @@ const RtFormat rt_lines_format = {
 
 /* ---- IDX ----------------------------------------------------------------- */
 
-enum { MAX_IDX_RANK = 255 };
-
 static const struct {
     unsigned char code;
     DType dtype;

@@ -203,32 +203,36 @@ batches_are_divided(void **state)
                   "1 of 3 from 2: [16]\nsum 42 of [12 14 16]\nseen 9\n");
 }
 
+/* Main for a dataset @d of i64[b]: each step sums its elements, %1 a replica's
+ * and %2 all, and then does body. */
+#define EACH_STEP(body)                                                        \
+    "iter @it of @d shard auto rows n\n"                                       \
+    "func @main() main {\n"                                                    \
+    "  iter_open {iter=@it}\n"                                                 \
+    "  while {\n"                                                              \
+    "    %0: bool = iter_has_next {iter=@it}\n"                                \
+    "    yield %0\n"                                                           \
+    "  } {\n"                                                                  \
+    "    %x: i64[n] per_replica = iter_next {iter=@it}\n"                      \
+    "    run {\n"                                                              \
+    "      %1: i64 per_replica = sum %x {axes=[0]}\n"                          \
+    "      %2: i64 mirrored = all_reduce %1 {op=sum}\n" body                   \
+    "      yield\n"                                                            \
+    "    }\n"                                                                  \
+    "    yield\n"                                                              \
+    "  }\n"                                                                    \
+    "  return\n"                                                               \
+    "}\n"
+
 /* Names n, and not N: replicas 0 and 1 have full shares of the second batch and
  * run the variant for them, replica 2 does not. */
-static const char sums[] = "symbols b <= 6 alone, n <= 2, N <= 6\n"
-                           "dataset @d {\n"
-                           "  range start=0 stop=11 : i64\n"
-                           "  batch size=6 drop_remainder=0 : i64[b]\n"
-                           "}\n"
-                           "iter @it of @d shard auto rows n\n"
-                           "func @main() main {\n"
-                           "  iter_open {iter=@it}\n"
-                           "  while {\n"
-                           "    %0: bool = iter_has_next {iter=@it}\n"
-                           "    yield %0\n"
-                           "  } {\n"
-                           "    %x: i64[n] per_replica = iter_next {iter=@it}\n"
-                           "    run {\n"
-                           "      %1: i64 per_replica = sum %x {axes=[0]}\n"
-                           "      %2: i64 mirrored = all_reduce %1 {op=sum}\n"
-                           "      %3: i64 mirrored = all_reduce %1 {op=max}\n"
-                           "      print %2, %3 {format=\"{} {}\"}\n"
-                           "      yield\n"
-                           "    }\n"
-                           "    yield\n"
-                           "  }\n"
-                           "  return\n"
-                           "}\n";
+static const char sums[] =
+    "symbols b <= 6 alone, n <= 2, N <= 6\n"
+    "dataset @d {\n"
+    "  range start=0 stop=11 : i64\n"
+    "  batch size=6 drop_remainder=0 : i64[b]\n"
+    "}\n" EACH_STEP("      %3: i64 mirrored = all_reduce %1 {op=max}\n"
+                    "      print %2, %3 {format=\"{} {}\"}\n");
 
 static void
 full_and_ragged_replicas_meet(void **state)
@@ -591,31 +595,14 @@ damages_are_named(void **state)
 /* ---- stopping ---------------------------------------------------------------
  */
 
-static const char endless[] =
-    "symbols b <= 4 alone, n <= 2, N <= 4\n"
-    "dataset @d {\n"
-    "  range start=0 stop=8 : i64\n"
-    "  repeat count=-1 : i64\n"
-    "  batch size=4 drop_remainder=0 : i64[b]\n"
-    "}\n"
-    "iter @it of @d shard auto rows n\n"
-    "func @main() main {\n"
-    "  iter_open {iter=@it}\n"
-    "  while {\n"
-    "    %0: bool = iter_has_next {iter=@it}\n"
-    "    yield %0\n"
-    "  } {\n"
-    "    %x: i64[n] per_replica = iter_next {iter=@it}\n"
-    "    run {\n"
-    "      %1: i64 per_replica = sum %x {axes=[0]}\n"
-    "      %2: i64 mirrored = all_reduce %1 {op=sum}\n"
-    "      print %2 {format=\"{}\"}\n"
-    "      yield\n"
-    "    }\n"
-    "    yield\n"
-    "  }\n"
-    "  return\n"
-    "}\n";
+#define PRINT_SUM "      print %2 {format=\"{}\"}\n"
+
+static const char endless[] = "symbols b <= 4 alone, n <= 2, N <= 4\n"
+                              "dataset @d {\n"
+                              "  range start=0 stop=8 : i64\n"
+                              "  repeat count=-1 : i64\n"
+                              "  batch size=4 drop_remainder=0 : i64[b]\n"
+                              "}\n" EACH_STEP(PRINT_SUM);
 
 static void
 interrupt_at_three(void *data, int64_t step)
@@ -659,43 +646,25 @@ interrupts_come_at_any_time(void **state)
     pthread_join(other, NULL);
 }
 
-/* Two steps, and then no element ever passes. */
-static const char never[] =
-    "symbols b <= 4 alone, n <= 2, N <= 4\n"
-    "dataset @more {\n"
-    "  range start=8 stop=9 : i64\n"
-    "  repeat count=-1 : i64\n"
+/* Two steps, and then no element ever passes: the stages, to which more may be
+ * added, and the rest. */
+static const char never[] = "symbols b <= 4 alone, n <= 2, N <= 4\n"
+                            "dataset @more {\n"
+                            "  range start=8 stop=9 : i64\n"
+                            "  repeat count=-1 : i64\n"
+                            "}\n"
+                            "dataset @d {\n"
+                            "  range start=0 stop=8 : i64\n"
+                            "  concat with @more : i64\n"
+                            "  filter @few : i64\n"
+                            "  batch size=4 drop_remainder=0 : i64[b]\n";
+static const char never_runs[] =
     "}\n"
-    "dataset @d {\n"
-    "  range start=0 stop=8 : i64\n"
-    "  concat with @more : i64\n"
-    "  filter @few : i64\n"
-    "  batch size=4 drop_remainder=0 : i64[b]\n"
-    "%s"
-    "}\n"
-    "iter @it of @d shard auto rows n\n"
-    "func @few(%%x: i64) host {\n"
-    "  %%8: i64 = constant {dims=[] dtype=i64 data=[8]}\n"
-    "  %%0: bool = lt %%x, %%8\n"
-    "  return %%0\n"
-    "}\n"
-    "func @main() main {\n"
-    "  iter_open {iter=@it}\n"
-    "  while {\n"
-    "    %%0: bool = iter_has_next {iter=@it}\n"
-    "    yield %%0\n"
-    "  } {\n"
-    "    %%x: i64[n] per_replica = iter_next {iter=@it}\n"
-    "    run {\n"
-    "      %%1: i64 per_replica = sum %%x {axes=[0]}\n"
-    "      %%2: i64 mirrored = all_reduce %%1 {op=sum}\n"
-    "      print %%2 {format=\"{}\"}\n"
-    "      yield\n"
-    "    }\n"
-    "    yield\n"
-    "  }\n"
-    "  return\n"
-    "}\n";
+    "func @few(%x: i64) host {\n"
+    "  %8: i64 = constant {dims=[] dtype=i64 data=[8]}\n"
+    "  %0: bool = lt %x, %8\n"
+    "  return %0\n"
+    "}\n" EACH_STEP(PRINT_SUM);
 
 typedef struct Waiting {
     atomic_int steps;
@@ -729,8 +698,8 @@ wait_for_ever(RtOptions options, bool ahead)
     options.on_step = count_step;
     options.on_step_data = &w;
     options.pipeline_threads = true;
-    const char *text = arena_printf(
-        arena, never, ahead ? "" : "  prefetch depth=0 : i64[b]\n");
+    const char *depth = ahead ? "" : "  prefetch depth=0 : i64[b]\n";
+    const char *text = arena_printf(arena, "%s%s%s", never, depth, never_runs);
     pthread_create(&other, NULL, interrupt_while_it_waits, &w);
     Result r = run_with(program(2, text), options);
     pthread_join(other, NULL);

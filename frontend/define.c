@@ -50,15 +50,40 @@ fe_define_value(Lower *cx, const char *name, const AstNode *original)
 }
 
 static bool
-sets_a_const(const FeScope *file, const char *define)
+sets_a(AstKind kind, const FeScope *file, const char *define)
 {
     for (int i = 0; i < file->names.len; i++) {
         const FeBinding *b = file->names.data[i];
-        bool is_const = b->decl && b->decl->kind == AST_CONST;
-        if (is_const && text_after(define, b->name))
+        if (b->decl && b->decl->kind == kind && text_after(define, b->name))
             return true;
     }
     return false;
+}
+
+static const char *
+nearest_const(Lower *cx, const char *define, int n)
+{
+    VEC(const char *) names = {0};
+    for (int i = 0; i < cx->file->names.len; i++) {
+        const FeBinding *b = cx->file->names.data[i];
+        if (b->decl && b->decl->kind == AST_CONST)
+            VEC_PUSH(cx->arena, names, b->name);
+    }
+    return nearest_name(fe_format(cx, "%.*s", n, define), names.data,
+                        names.len);
+}
+
+/* n: the length of the name in define. */
+static void
+unknown_const(Lower *cx, const char *define, int n)
+{
+    const char *near = nearest_const(cx, define, n), *note = NULL;
+    if (sets_a(AST_PARAM, cx->file, define))
+        note = fe_format(cx, "it is a param: tfd-run --set %s", define);
+    else if (near)
+        note = fe_format(cx, "did you mean %s?", near);
+    fe_error_note(cx, NO_LOC, note,
+                  "-D %.*s: the program has no const of that name", n, define);
 }
 
 void
@@ -69,8 +94,7 @@ fe_check_defines(Lower *cx)
         int n = (int)strcspn(define, "=");
         if (!define[n])
             fe_error(cx, NO_LOC, "-D %s has no value: -D NAME=VALUE", define);
-        else if (!sets_a_const(cx->file, define))
-            fe_error(cx, NO_LOC, "-D %.*s: the program has no const of that "
-                                 "name", n, define);
+        else if (!sets_a(AST_CONST, cx->file, define))
+            unknown_const(cx, define, n);
     }
 }

@@ -195,7 +195,7 @@ eval_dim_name(Lower *cx, const AstNode *n, const Dim *actual, Dim *out)
     if (v && fe_is_poison(v))
         return false;
     bool is_length = v && (v->kind == FE_DIM || fe_value_is_int(v, &known));
-    if (is_length)
+    if (is_length || (v && !actual))
         return fe_dim(cx, v, "a dimension", n->loc, out);
     if (!actual) {
         fe_error(cx, n->loc, "the dimension \"%s\" is not known here", name);

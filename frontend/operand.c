@@ -363,6 +363,18 @@ length_operand(Lower *cx, const FeValue *v, DType t, Loc loc)
     return ir_build_cast(cx->block, x, t, loc);
 }
 
+/* What a function is called with, not what it is, is a tensor. */
+static const char *
+function_note(Lower *cx, const FeValue *v)
+{
+    if (v->kind != FE_BUILTIN)
+        return NULL;
+    return fe_format(cx,
+                     fe_builtin_fills(v->builtin) ? "call it: %s((2, 3))"
+                                                  : "call it: %s(...)",
+                     fe_builtin_name(v->builtin));
+}
+
 /* A value with a dtype of its own. */
 static IrValue *
 typed_operand(Lower *cx, FeValue *v, Loc loc)
@@ -377,7 +389,7 @@ typed_operand(Lower *cx, FeValue *v, Loc loc)
     case FE_VAR:
         return fe_may_emit(cx, loc) ? fe_var_read(cx, v->var, loc) : NULL;
     default:
-        return no_tensor(cx, v, NULL, loc);
+        return no_tensor(cx, v, function_note(cx, v), loc);
     }
 }
 

@@ -180,15 +180,35 @@ shape_text(Arena *a, const NpyHeader *h)
     return str_text(&s);
 }
 
+/* What the program, or who saves the file, may do about it. */
+static const char *
+repair(Arena *a, const NpyHeader *h)
+{
+    int t = 0;
+    while (t < NUM_DTYPES && strcmp(dtype_info[t].numpy, h->descr) != 0)
+        t++;
+    if (h->descr[0] == '>')
+        return arena_printf(a, "; save it with x.astype('<%s')", h->descr + 1);
+    if (t == NUM_DTYPES || !*h->descr || h->rank == 0)
+        return "";
+    NpyHeader row = *h;
+    row.rank--;
+    memmove(row.shape, row.shape + 1, (size_t)row.rank * sizeof *row.shape);
+    const char *name = dtype_info[t].name;
+    return row.rank ? arena_printf(a, "; its rows are %s[%s]", name,
+                                   shape_text(a, &row))
+                    : arena_printf(a, "; its rows are %s", name);
+}
+
 static Status
 check(const RtFile *f, RtStream *s, int i, const char *of, const NpyHeader *h)
 {
     size_t bytes, have;
     const IrType *t = rt_file_type(f, i);
     if (!agrees(t, h))
-        return rt_file_error(f, "%sholds '%s' of shape [%s], not rows of %s",
+        return rt_file_error(f, "%sholds '%s' of shape [%s], not rows of %s%s",
                              of, h->descr, shape_text(f->arena, h),
-                             rt_file_type_text(f, i));
+                             rt_file_type_text(f, i), repair(f->arena, h));
     if (h->fortran_order)
         return rt_file_error(f,
                              "%sis in column-major order; save it with "

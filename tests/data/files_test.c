@@ -206,16 +206,24 @@ a_file_of_another_type_is_refused(void **state)
     (void)state;
     expect_npy_error("{'descr': '<f8', 'fortran_order': False, 'shape': (3, "
                      "2), }",
-                     48, "holds '<f8' of shape [3, 2], not rows of f32[2]");
+                     48,
+                     "holds '<f8' of shape [3, 2], not rows of f32[2]; its "
+                     "rows are f64[2]");
     expect_npy_error("{'descr': '>f4', 'fortran_order': False, 'shape': (3, "
                      "2), }",
-                     24, "holds '>f4' of shape [3, 2], not rows of f32[2]");
+                     24,
+                     "holds '>f4' of shape [3, 2], not rows of f32[2]; save "
+                     "it with x.astype('<f4')");
     expect_npy_error("{'descr': '<f4', 'fortran_order': False, 'shape': (3, "
                      "4), }",
-                     48, "holds '<f4' of shape [3, 4], not rows of f32[2]");
+                     48,
+                     "holds '<f4' of shape [3, 4], not rows of f32[2]; its "
+                     "rows are f32[4]");
     expect_npy_error("{'descr': '<f4', 'fortran_order': False, 'shape': (6,), "
                      "}",
-                     24, "holds '<f4' of shape [6], not rows of f32[2]");
+                     24,
+                     "holds '<f4' of shape [6], not rows of f32[2]; its rows "
+                     "are f32");
     expect_npy_error("{'descr': '<f4', 'fortran_order': False, 'shape': (), }",
                      24, "holds '<f4' of shape [], not rows of f32[2]");
     expect_npy_error("{'descr': '<f4', 'fortran_order': True, 'shape': (3, 2), "

@@ -471,7 +471,7 @@ arrays(void **state)
     expect_error(
         NPZ("\"x\"", "i8[2]") BATCH(2, "i8[b2, 2]"),
         "\"t.npz\" array \"x\" holds '<f4' of shape [3, 2], not rows of "
-        "i8[2]");
+        "i8[2]; its rows are f32[2]");
     write_npz("(2, 2)", false);
     expect_error(XY, "\"t.npz\" has 2 rows of \"x\" and 3 of \"y\"");
     write_npz("(4, 2)", false);

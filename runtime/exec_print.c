@@ -96,12 +96,14 @@ rt_op_print(RtInvocation *inv, const RtHostOp *h)
     return END_NOT;
 }
 
-/* Line i of what a replica printed. */
+/* Line i of what a replica printed, if it came that far. */
 static void
 write_line(RtRun *run, const RtLines *lines, int i)
 {
+    if (i >= lines->ends.len)
+        return;
     size_t begin = i ? lines->ends.data[i - 1] : 0;
-    if (i < lines->ends.len && lines->ends.data[i] > begin)
+    if (lines->ends.data[i] > begin)
         write_out(run, lines->text.data + begin, lines->ends.data[i] - begin);
 }
 

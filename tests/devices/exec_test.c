@@ -659,12 +659,12 @@ static const char never[] = "symbols b <= 4 alone, n <= 2, N <= 4\n"
                             "  filter @few : i64\n"
                             "  batch size=4 drop_remainder=0 : i64[b]\n";
 static const char never_runs[] =
-    "}\n"
+    "}\n" EACH_STEP(PRINT_SUM)
     "func @few(%x: i64) host {\n"
     "  %8: i64 = constant {dims=[] dtype=i64 data=[8]}\n"
     "  %0: bool = lt %x, %8\n"
     "  return %0\n"
-    "}\n" EACH_STEP(PRINT_SUM);
+    "}\n";
 
 typedef struct Waiting {
     atomic_int steps;

@@ -57,8 +57,15 @@ element_fault(RtElementCall *e)
         UNREACHABLE("@%s ended without a reason", e->inv.fn->ir->name);
     Loc loc = f->op->loc;
     const Diag *d = e->actor.run->plan->diag;
-    return status_new(f->kind, "%s:%u:%u: %s", diag_source_name(d, loc.file),
-                      loc.line, loc.col, str_text(&f->text));
+    Arena *scratch = arena_new(NULL, "an element's error");
+    Str lines = str_new(scratch);
+    diag_add_excerpt(&lines, d, loc);
+    Status st =
+        status_new(f->kind, "%s:%u:%u: %s", diag_source_name(d, loc.file),
+                   loc.line, loc.col, str_text(&f->text));
+    st = status_show(st, str_text(&lines));
+    arena_release(scratch);
+    return st;
 }
 
 static Status

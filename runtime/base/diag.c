@@ -286,25 +286,31 @@ add_underline(Str *s, const Excerpt *x)
     str_addc(s, '\n');
 }
 
+void
+diag_add_excerpt(Str *s, const Diag *d, Loc loc)
+{
+    Excerpt x;
+    if (loc.file >= d->sources.len || !loc.line ||
+        !excerpt(&d->sources.data[loc.file], loc, &x))
+        return;
+    str_addf(s, "%5u | ", loc.line);
+    add_source_line(s, &x);
+    str_addf(s, "%5s | ", "");
+    add_underline(s, &x);
+}
+
 static void
 add_message(Str *s, const Diag *d, const Message *m)
 {
     const Source *source =
         m->loc.file < d->sources.len ? &d->sources.data[m->loc.file] : NULL;
-    Excerpt x;
     if (source)
         str_addf(s, "%s:", source->name);
     if (source && m->loc.line)
         str_addf(s, "%u:%u:", m->loc.line, m->loc.col);
     str_addf(s, "%s%s: %s\n", source ? " " : "", kind_names[m->kind], m->text);
-    if (m->kind == NOTE || !source || !m->loc.line)
-        return;
-    if (excerpt(source, m->loc, &x)) {
-        str_addf(s, "%5u | ", m->loc.line);
-        add_source_line(s, &x);
-        str_addf(s, "%5s | ", "");
-        add_underline(s, &x);
-    }
+    if (m->kind != NOTE)
+        diag_add_excerpt(s, d, m->loc);
 }
 
 static void

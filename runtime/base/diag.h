@@ -16,6 +16,7 @@
 #include <stdint.h>
 #include <stdio.h>
 #include "runtime/base/arena.h"
+#include "runtime/base/str.h"
 
 /* A piece of one line.  line and col count from 1; line 0 is "nowhere".  len
  * is in bytes; what spans several lines ends with its first one. */
@@ -68,5 +69,8 @@ void diag_rewind(Diag *d, DiagMark mark);
 void diag_print(const Diag *d, FILE *to);
 /* The same as a string in a (tests). */
 const char *diag_text(const Diag *d, Arena *a);
+/* Adds the line of a place and one that underlines the place, for failures that
+ * are reported another way; nothing where the source has no text. */
+void diag_add_excerpt(Str *s, const Diag *d, Loc loc);
 
 #endif

@@ -23,6 +23,7 @@ struct StatusRep {
     Arena *arena;
     StatusKind kind;
     const char *message;
+    const char *lines; /* "": none */
     Note *first, **last;
 };
 
@@ -37,8 +38,16 @@ status_new(StatusKind kind, const char *format, ...)
     va_end(args);
     message_shown(st->message);
     st->arena = a;
+    st->lines = "";
     st->kind = kind;
     st->last = &st->first;
+    return st;
+}
+
+Status
+status_show(Status st, const char *lines)
+{
+    st->lines = arena_strdup(st->arena, lines);
     return st;
 }
 
@@ -75,7 +84,8 @@ status_report(Status st, const char *program, FILE *to)
     if (!st)
         return 0;
     bool stopped = st->kind == STATUS_STOPPED;
-    fprintf(to, "%s: %s%s\n", program, stopped ? "" : "error: ", st->message);
+    fprintf(to, "%s: %s%s\n%s", program, stopped ? "" : "error: ", st->message,
+            st->lines);
     for (const Note *n = st->first; n; n = n->next)
         fprintf(to, "%s: note: while %s\n", program, n->text);
     return stopped ? 130 : (int)st->kind;

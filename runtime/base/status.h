@@ -28,6 +28,8 @@ Status status_new(StatusKind kind, const char *format, ...)
 /* Adds "while ..." to a failure; OK stays OK. */
 Status status_note(Status st, const char *format, ...)
     __attribute__((format(printf, 2, 3))) MUST_USE;
+/* Sets whole lines that are shown below the message: where it is about. */
+Status status_show(Status st, const char *lines) MUST_USE;
 StatusKind status_kind(Status st);
 const char *status_message(Status st); /* without notes */
 /* "tfd-run: error: message" and its notes.  Returns the exit status. */

@@ -122,9 +122,11 @@ measure_batches(RtDivision *d)
     Dim first = types[0].dims[0];
     for (int i = 0; i < d->num_components; i++) {
         if (!is_batch(n->module, &types[i], first))
-            return status_new(
-                STATUS_INPUT, "%s: %s is no batch that replicas can share",
-                rt_stage_place(n), ir_type_text(n->module, &types[i]));
+            return rt_stage_show(
+                n, status_new(STATUS_INPUT,
+                              "%s: %s is no batch that replicas can share",
+                              rt_stage_place(n),
+                              ir_type_text(n->module, &types[i])));
         d->row_bytes[i] = n->bytes[i] / ir_dim_full(n->module, first).c;
     }
     d->batch = ir_dim_full(n->module, first).c;
@@ -153,11 +155,13 @@ check_policy(const RtDivision *d, const IrIter *iter, const IrDataset *dataset)
     StageKind source = ir_dataset_source(d->inputs[0]->module, dataset);
     if (iter->shard != SHARD_FILE || ir_stage_info[source].reads)
         return OK;
-    return status_new(STATUS_INPUT,
-                      "%s: \"%s\" cannot be sharded by file: its source is %s, "
-                      "which reads none",
-                      rt_stage_place(d->inputs[0]), dataset->name,
-                      ir_stage_info[source].name);
+    return rt_stage_show(
+        d->inputs[0],
+        status_new(STATUS_INPUT,
+                   "%s: \"%s\" cannot be sharded by file: its source is %s, "
+                   "which reads none",
+                   rt_stage_place(d->inputs[0]), dataset->name,
+                   ir_stage_info[source].name));
 }
 
 /* Leaves the pipeline the files of this worker. */
@@ -167,11 +171,13 @@ shard_files(RtDivision *d, const IrDataset *dataset)
     RtNode *last = d->inputs[0];
     int64_t files = rt_pipeline_num_files(last);
     if (files < d->num_workers)
-        return status_new(STATUS_INPUT,
-                          "%s: \"%s\" cannot be sharded by file: it has %lld "
-                          "of them, and there are %d workers",
-                          rt_stage_place(last), dataset->name, (long long)files,
-                          d->num_workers);
+        return rt_stage_show(
+            last,
+            status_new(STATUS_INPUT,
+                       "%s: \"%s\" cannot be sharded by file: it has %lld "
+                       "of them, and there are %d workers",
+                       rt_stage_place(last), dataset->name, (long long)files,
+                       d->num_workers));
     rt_pipeline_shard_files(last, d->num_workers, d->worker);
     return OK;
 }

@@ -55,7 +55,7 @@ file_error_at(const RtFile *f, const char *what, int64_t number,
                            diag_source_name(f->node->module->diag, loc.file),
                            loc.line, loc.col, f->name, where, text);
     arena_release(scratch);
-    return st;
+    return rt_stage_show(f->node, st);
 }
 
 Status
@@ -333,6 +333,16 @@ static const RtNodeOps files_ops = {files_next, files_rewind, files_carry};
 
 /* ---- making one ---------------------------------------------------------- */
 
+static Status
+while_opening(const RtNode *n, const char *path, Status st)
+{
+    if (!st)
+        return OK;
+    return status_note(rt_stage_show(n, st), "opening %s(\"%s\") at %s",
+                       ir_stage_info[n->stage->kind].name, path,
+                       rt_stage_place(n));
+}
+
 /* The beginning of a file, and its first record. */
 static Status
 check_file(RtNode *n, int i, RtElement *scratch, int64_t *room)
@@ -346,9 +356,7 @@ check_file(RtNode *n, int i, RtElement *scratch, int64_t *room)
     if (!st && s->file.stream && *room < rt_stream_room(s->file.stream))
         *room = rt_stream_room(s->file.stream);
     close_file(s);
-    return status_note(st, "opening %s(\"%s\") at %s",
-                       ir_stage_info[n->stage->kind].name,
-                       s->paths.data[i].name, rt_stage_place(n));
+    return while_opening(n, s->paths.data[i].name, st);
 }
 
 static const RtFormat *
@@ -383,10 +391,8 @@ rt_files_new(RtNode *n, const RtDataOptions *options)
     n->state = s;
     n->ops = &files_ops;
     for (int i = 0; i < n->stage->paths.len; i++)
-        TRY(status_note(add_paths(n, n->stage->paths.data[i], options),
-                        "opening %s(\"%s\") at %s",
-                        ir_stage_info[n->stage->kind].name,
-                        n->stage->paths.data[i], rt_stage_place(n)));
+        TRY(while_opening(n, n->stage->paths.data[i],
+                          add_paths(n, n->stage->paths.data[i], options)));
     RtElement scratch = rt_element_new(n);
     for (int i = 0; i < s->paths.len; i++)
         TRY(check_file(n, i, &scratch, &room));

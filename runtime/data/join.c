@@ -43,11 +43,13 @@ zip_next(RtNode *n, RtElement *e, bool *end)
     if (*end || !is_batch(n->other))
         return OK;
     if (is_batch(n->input) && e->rows != other.rows)
-        return status_new(
-            STATUS_INPUT,
-            "%s: a batch of %lld rows beside one of %lld; zip the "
-            "datasets before .batch(n)",
-            rt_stage_place(n), (long long)e->rows, (long long)other.rows);
+        return rt_stage_show(
+            n,
+            status_new(STATUS_INPUT,
+                       "%s: a batch of %lld rows beside one of %lld; zip the "
+                       "datasets before .batch(n)",
+                       rt_stage_place(n), (long long)e->rows,
+                       (long long)other.rows));
     e->rows = other.rows;
     return OK;
 }

@@ -101,5 +101,7 @@ void rt_concat_new(RtNode *n);
 
 /* "file:line:col" of a stage, for messages. */
 const char *rt_stage_place(const RtNode *n);
+/* A failure that is about the stage, with its line below it. */
+Status rt_stage_show(const RtNode *n, Status st) MUST_USE;
 
 #endif

@@ -74,6 +74,17 @@ rt_stage_place(const RtNode *n)
                         loc.col);
 }
 
+Status
+rt_stage_show(const RtNode *n, Status st)
+{
+    Arena *scratch = arena_new(NULL, "a stage's line");
+    Str lines = str_new(scratch);
+    diag_add_excerpt(&lines, n->module->diag, n->stage->loc);
+    st = status_show(st, str_text(&lines));
+    arena_release(scratch);
+    return st;
+}
+
 /* ---- chains ------------------------------------------------------------- */
 
 Status

@@ -75,8 +75,9 @@ range_new(RtNode *n)
 {
     int64_t start = n->stage->ints[0], stop = n->stage->ints[1], count = 0;
     if (stop > start && __builtin_sub_overflow(stop, start, &count))
-        return status_new(STATUS_INPUT, "%s: a range of more than 2^63 numbers",
-                          rt_stage_place(n));
+        return rt_stage_show(
+            n, status_new(STATUS_INPUT, "%s: a range of more than 2^63 numbers",
+                          rt_stage_place(n)));
     rows_new(n, NULL, count);
     n->ops = &range_ops;
     return OK;

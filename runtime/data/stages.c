@@ -298,9 +298,10 @@ check_one_shape(const RtNode *n)
     const IrStage *in = n->input->stage;
     for (int i = 0; i < in->types.len; i++)
         if (!type_is_static(&in->types.data[i]))
-            return status_new(
-                STATUS_INPUT, "%s: %s needs elements of one shape",
-                rt_stage_place(n), ir_stage_info[n->stage->kind].name);
+            return rt_stage_show(
+                n, status_new(
+                       STATUS_INPUT, "%s: %s needs elements of one shape",
+                       rt_stage_place(n), ir_stage_info[n->stage->kind].name));
     return OK;
 }
 

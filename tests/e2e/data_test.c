@@ -195,12 +195,16 @@ mistakes_are_told_before_main_begins(void **state)
         "tfd-run: error: one.tfd:1:13: \"table.csv\" has no column \"z\"; it "
         "has "
         "\"x\", \"name\", \"y\"\n"
+        "    1 | dataset d = csv(\"table.csv\", (x: f32, z: i32))\n"
+        "      |             ^~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~\n"
         "tfd-run: note: while opening csv(\"table.csv\") at one.tfd:1:13\n"
         "tfd-run: note: while opening the dataset \"data\"\n");
     assert_string_equal(
         told(a, dir, "range(3).zip(npy(\"images-*.npy\", f32[2]))"),
         "tfd-run: error: one.tfd:1:26: \"images-1.npy\" holds '|u1' of shape "
         "[1, 2], not rows of f32[2]; its rows are u8[2]\n"
+        "    1 | dataset d = range(3).zip(npy(\"images-*.npy\", f32[2]))\n"
+        "      |                          ^~~~~~~~~~~~~~~~~~~~~~~~~~~\n"
         "tfd-run: note: while opening npy(\"images-1.npy\") at one.tfd:1:26\n"
         "tfd-run: note: while opening the dataset \"data.2\"\n"
         "tfd-run: note: while opening the dataset \"data\"\n");
@@ -216,7 +220,9 @@ mistakes_further_on_are_told_with_their_line(void **state)
         "main\n"
         "tfd-run: error: one.tfd:1:13: \"table.csv\", line 3: column \"x\" "
         "is "
-        "empty; csv(..., missing = 0) gives such fields a value\n");
+        "empty; csv(..., missing = 0) gives such fields a value\n"
+        "    1 | dataset d = csv(\"table.csv\", (x: f32, y: i32))\n"
+        "      |             ^~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~\n");
 }
 
 int

@@ -170,12 +170,14 @@ static const struct {
     double x, y, f32, f64;
 } known[] = {
     {MATHS_exp, 0.7, ANY, 0x1.01c2a6p+1, 0x1.01c2a61268987p+1},
+    {MATHS_exp, -11.61, ANY, 0x1.3080bp-17, 0x1.3080a82a1af64p-17},
     {MATHS_exp, -87.9, ANY, 0x1.237328p-127, 0x1.2373449a3b0f8p-127},
     {MATHS_exp, 88.5, ANY, 0x1.99b988p+127, 0x1.99b987155fe28p+127},
     {MATHS_expm1, 0.7, ANY, 0x1.03854cp+0, 0x1.03854c24d130dp+0},
     {MATHS_expm1, -0.001, ANY, -0x1.060352p-10, -0x1.0603521cac48cp-10},
     {MATHS_expm1, 25.3, ANY, 0x1.6a15bp+36, 0x1.6a15c174631a3p+36},
     {MATHS_log, 0.7, ANY, -0x1.6d3c34p-2, -0x1.6d3c324e13f5p-2},
+    {MATHS_log, 0.825, ANY, -0x1.89fa48p-3, -0x1.89fa465cb93c4p-3},
     {MATHS_log, 1.3333, ANY, 0x1.268f94p-2, 0x1.268f935534887p-2},
     {MATHS_log, 1e-40, ANY, -0x1.7069e4p+6, -0x1.7069e2aa2aa5bp+6},
     {MATHS_log1p, 0.7, ANY, 0x1.0fae82p-1, 0x1.0fae81914a991p-1},
@@ -198,6 +200,7 @@ static const struct {
     {MATHS_sigmoid, -20.2, ANY, 0x1.cfdd46p-30, 0x1.cfdd5b4c6afb6p-30},
     {MATHS_sigmoid, -90.3, ANY, 0x1.a709p-131, 0x1.a7094deb67314p-131},
     {MATHS_erf, 0.7, ANY, 0x1.5b08c2p-1, 0x1.5b08c21171646p-1},
+    {MATHS_erf, 1.051, ANY, 0x1.b9c248p-1, 0x1.b9c24837c1edbp-1},
     {MATHS_erf, 1.7, ANY, 0x1.f7b362p-1, 0x1.f7b3620b8747bp-1},
     {MATHS_erf, -3.3, ANY, -0x1.ffff9ap-1, -0x1.ffff9966790c8p-1},
     {MATHS_pow, 0.7, 3.5, 0x1.25dc9cp-2, 0x1.25dc9d3feaae5p-2},
@@ -451,7 +454,7 @@ emitted_order_is_known(void **state)
         emitted((MathsFn)f, DT_f32, 0.75, 1.5, &t);
         emitted((MathsFn)f, DT_f64, 0.75, 1.5, &t);
     }
-    assert_int_equal(t.hash, 0xc7b8a0e342c5da6);
+    assert_int_equal(t.hash, 0x72c91a8e908be010);
 }
 
 /* Every x emits the same primitives: what is chosen is chosen later. */

@@ -2,9 +2,9 @@
  * builtins.h - what the files with builtin functions share
  *
  * A row of builtins.def names a function builtin_<how>(), or method_<name>(),
- * in one of builtins_*.c, vars.c, dist_*.c, data.c, text.c.  It is called when
- * the arguments are checked as far as the row says: they are known, given once,
- * the needed ones are there, none has an error, and the context is right.
+ * in one of builtins_*.c, vars.c, dist_*.c, data_*.c, text.c.  It is called
+ * when the arguments are checked as far as the row says: they are known, given
+ * once, the needed ones are there, none has an error, and the context is right.
  */
 #ifndef TFD_FRONTEND_BUILTINS_H
 #define TFD_FRONTEND_BUILTINS_H

@@ -54,6 +54,12 @@ FeData *fe_data(Lower *cx);
 FeValue *fe_data_type(Lower *cx, IrType t, Loc loc);
 /* The dataset that begins with stage; element is a nest of its types. */
 FeValue *fe_data_source(Lower *cx, FeValue *element, IrStage stage);
+/* A copy of ds, to be made longer. */
+FeDataset *fe_dataset_extend(Lower *cx, const FeDataset *ds, Loc loc);
+/* Adds a stage that ends in elements of the types in ds->element. */
+void fe_dataset_push(Lower *cx, FeDataset *ds, IrStage stage);
+/* ds as a value; POISON with a message when it has become too long. */
+FeValue *fe_dataset_value(Lower *cx, FeDataset *ds);
 /* A name for a dataset that none has: base, base.2, ... */
 const char *fe_data_name(Lower *cx, const char *base);
 

@@ -1,47 +1,13 @@
 /*
  * exec_test.c - plans that are run: what comes out, and what goes wrong
  */
-#include "tests/unit/unit.h"
-#include "tests/unit/arena.h"
-#include "tests/unit/status.h"
-#include "tests/unit/work_dir.h"
+#include "tests/devices/runs.h"
 
-#include <pthread.h>
 #include "runtime/base/file.h"
 #include "runtime/base/str.h"
 #include "runtime/cpu/wait.h"
-#include "tests/devices/build.h"
 
 static PlanObject stuck; /* objects/stuck.c, named on the command line */
-
-static const char *
-program(int n, const char *body)
-{
-    return build_program(arena, n, body);
-}
-
-static Result
-run_with(const char *text, RtOptions options)
-{
-    return build_run(arena, build_plan(arena, text), options);
-}
-
-static void
-assert_prints(const char *text, RtOptions options, const char *want)
-{
-    Result r = run_with(text, options);
-    if (r.st)
-        fail_msg("%s", status_message(r.st));
-    assert_string_equal(r.out, want);
-}
-
-static void
-assert_fails(const char *text, RtOptions options, StatusKind kind,
-             const char *part)
-{
-    Result r = run_with(text, options);
-    assert_status_says(r.st, kind, part);
-}
 
 /* ---- printing -------------------------------------------------------------
  */
@@ -202,27 +168,6 @@ batches_are_divided(void **state)
                   "1 of 3 from 0: [12]\n1 of 3 from 1: [14]\n"
                   "1 of 3 from 2: [16]\nsum 42 of [12 14 16]\nseen 9\n");
 }
-
-/* Main for a dataset @d of i64[b]: each step sums its elements, %1 a replica's
- * and %2 all, and then does body. */
-#define EACH_STEP(body)                                                        \
-    "iter @it of @d shard auto rows n\n"                                       \
-    "func @main() main {\n"                                                    \
-    "  iter_open {iter=@it}\n"                                                 \
-    "  while {\n"                                                              \
-    "    %0: bool = iter_has_next {iter=@it}\n"                                \
-    "    yield %0\n"                                                           \
-    "  } {\n"                                                                  \
-    "    %x: i64[n] per_replica = iter_next {iter=@it}\n"                      \
-    "    run {\n"                                                              \
-    "      %1: i64 per_replica = sum %x {axes=[0]}\n"                          \
-    "      %2: i64 mirrored = all_reduce %1 {op=sum}\n" body                   \
-    "      yield\n"                                                            \
-    "    }\n"                                                                  \
-    "    yield\n"                                                              \
-    "  }\n"                                                                    \
-    "  return\n"                                                               \
-    "}\n"
 
 /* Names n, and not N: replicas 0 and 1 have full shares of the second batch and
  * run the variant for them, replica 2 does not. */
@@ -592,167 +537,6 @@ damages_are_named(void **state)
     assert_int_equal(num_wrong, 0);
 }
 
-/* ---- stopping ---------------------------------------------------------------
- */
-
-#define PRINT_SUM "      print %2 {format=\"{}\"}\n"
-
-static const char endless[] = "symbols b <= 4 alone, n <= 2, N <= 4\n"
-                              "dataset @d {\n"
-                              "  range start=0 stop=8 : i64\n"
-                              "  repeat count=-1 : i64\n"
-                              "  batch size=4 drop_remainder=0 : i64[b]\n"
-                              "}\n" EACH_STEP(PRINT_SUM);
-
-static void
-interrupt_at_three(void *data, int64_t step)
-{
-    if (step == 3)
-        atomic_store((atomic_bool *)data, true);
-}
-
-static void
-interrupts_end_after_a_step(void **state)
-{
-    atomic_bool interrupted = false;
-    Result r = run_with(program(2, endless),
-                        (RtOptions){.interrupted = &interrupted,
-                                    .on_step = interrupt_at_three,
-                                    .on_step_data = &interrupted});
-    (void)state;
-    assert_string_equal(r.out, "6\n22\n6\n");
-    assert_status(r.st, STATUS_STOPPED, "interrupted after 3 steps");
-}
-
-static void *
-interrupt_soon(void *data)
-{
-    usleep(20000);
-    atomic_store((atomic_bool *)data, true);
-    return NULL;
-}
-
-static void
-interrupts_come_at_any_time(void **state)
-{
-    atomic_bool interrupted = false;
-    pthread_t other;
-    (void)state;
-    pthread_create(&other, NULL, interrupt_soon, &interrupted);
-    assert_fails(
-        program(2, endless),
-        (RtOptions){.interrupted = &interrupted, .pipeline_threads = true},
-        STATUS_STOPPED, "interrupted");
-    pthread_join(other, NULL);
-}
-
-/* Two steps, and then no element ever passes: the stages, to which more may be
- * added, and the rest. */
-static const char never[] = "symbols b <= 4 alone, n <= 2, N <= 4\n"
-                            "dataset @more {\n"
-                            "  range start=8 stop=9 : i64\n"
-                            "  repeat count=-1 : i64\n"
-                            "}\n"
-                            "dataset @d {\n"
-                            "  range start=0 stop=8 : i64\n"
-                            "  concat with @more : i64\n"
-                            "  filter @few : i64\n"
-                            "  batch size=4 drop_remainder=0 : i64[b]\n";
-static const char never_runs[] =
-    "}\n" EACH_STEP(PRINT_SUM)
-    "func @few(%x: i64) host {\n"
-    "  %8: i64 = constant {dims=[] dtype=i64 data=[8]}\n"
-    "  %0: bool = lt %x, %8\n"
-    "  return %0\n"
-    "}\n";
-
-typedef struct Waiting {
-    atomic_int steps;
-    atomic_bool interrupted;
-} Waiting;
-
-static void
-count_step(void *data, int64_t step)
-{
-    atomic_store(&((Waiting *)data)->steps, (int)step);
-}
-
-static void *
-interrupt_while_it_waits(void *data)
-{
-    Waiting *w = data;
-    while (atomic_load(&w->steps) < 2)
-        usleep(1000);
-    usleep(200000);
-    atomic_store(&w->interrupted, true);
-    return NULL;
-}
-
-/* Runs it until it waits for data that do not come, and interrupts it. */
-static Result
-wait_for_ever(RtOptions options, bool ahead)
-{
-    Waiting w = {0};
-    pthread_t other;
-    options.interrupted = &w.interrupted;
-    options.on_step = count_step;
-    options.on_step_data = &w;
-    options.pipeline_threads = true;
-    const char *depth = ahead ? "" : "  prefetch depth=0 : i64[b]\n";
-    const char *text = arena_printf(arena, "%s%s%s", never, depth, never_runs);
-    pthread_create(&other, NULL, interrupt_while_it_waits, &w);
-    Result r = run_with(program(2, text), options);
-    pthread_join(other, NULL);
-    return r;
-}
-
-static void
-an_interrupt_ends_the_wait_for_data(void **state)
-{
-    (void)state;
-    for (int ahead = 0; ahead < 2; ahead++) {
-        Result r = wait_for_ever((RtOptions){0}, ahead);
-        assert_string_equal(r.out, "6\n22\n");
-        assert_status(r.st, STATUS_STOPPED, "interrupted after 2 steps");
-    }
-}
-
-/* What becomes of it with a checkpoint after so many steps. */
-static Result
-wait_with_checkpoints(int64_t every)
-{
-    Result r = wait_for_ever((RtOptions){.checkpoint_dir = work_dir(arena),
-                                         .every = every,
-                                         .timeout = 0.1},
-                             true);
-    assert_non_null(r.st);
-    assert_int_equal(status_kind(r.st), STATUS_STOPPED);
-    return r;
-}
-
-/* The step at hand would be finished first, but it does not begin. */
-static void
-data_are_waited_for_a_while_before_a_checkpoint(void **state)
-{
-    (void)state;
-    Result r = wait_with_checkpoints(1000);
-    assert_string_equal(status_message(r.st),
-                        "interrupted after 2 steps, waiting for data; "
-                        "--resume goes on after step 0");
-    status_free(r.st);
-}
-
-/* A checkpoint waits for the iterator's thread to come to rest, and it may be
- * looking for the third step already. */
-static void
-an_interrupt_ends_the_wait_for_a_checkpoint(void **state)
-{
-    (void)state;
-    Result r = wait_with_checkpoints(2);
-    assert_non_null(strstr(status_message(r.st), "interrupted after 2 steps"));
-    status_free(r.st);
-}
-
 int
 main(int argc, char **argv)
 {
@@ -771,11 +555,6 @@ main(int argc, char **argv)
         cmocka_unit_test(code_must_be_complete),
         cmocka_unit_test(damaged_programs_are_survived),
         cmocka_unit_test(damages_are_named),
-        cmocka_unit_test(interrupts_end_after_a_step),
-        cmocka_unit_test(interrupts_come_at_any_time),
-        cmocka_unit_test(an_interrupt_ends_the_wait_for_data),
-        cmocka_unit_test(data_are_waited_for_a_while_before_a_checkpoint),
-        cmocka_unit_test(an_interrupt_ends_the_wait_for_a_checkpoint),
     };
     char *bytes;
     Arena *a = arena_new(NULL, "object");

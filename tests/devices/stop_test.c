@@ -1,0 +1,178 @@
+/*
+ * stop_test.c - runs that are told to stop: after a step, or as they wait
+ */
+#include "tests/devices/runs.h"
+#include "tests/unit/work_dir.h"
+
+#include <pthread.h>
+
+#define PRINT_SUM "      print %2 {format=\"{}\"}\n"
+
+static const char endless[] = "symbols b <= 4 alone, n <= 2, N <= 4\n"
+                              "dataset @d {\n"
+                              "  range start=0 stop=8 : i64\n"
+                              "  repeat count=-1 : i64\n"
+                              "  batch size=4 drop_remainder=0 : i64[b]\n"
+                              "}\n" EACH_STEP(PRINT_SUM);
+
+static void
+interrupt_at_three(void *data, int64_t step)
+{
+    if (step == 3)
+        atomic_store((atomic_bool *)data, true);
+}
+
+static void
+interrupts_end_after_a_step(void **state)
+{
+    atomic_bool interrupted = false;
+    Result r = run_with(program(2, endless),
+                        (RtOptions){.interrupted = &interrupted,
+                                    .on_step = interrupt_at_three,
+                                    .on_step_data = &interrupted});
+    (void)state;
+    assert_string_equal(r.out, "6\n22\n6\n");
+    assert_status(r.st, STATUS_STOPPED, "interrupted after 3 steps");
+}
+
+static void *
+interrupt_soon(void *data)
+{
+    usleep(20000);
+    atomic_store((atomic_bool *)data, true);
+    return NULL;
+}
+
+static void
+interrupts_come_at_any_time(void **state)
+{
+    atomic_bool interrupted = false;
+    pthread_t other;
+    (void)state;
+    pthread_create(&other, NULL, interrupt_soon, &interrupted);
+    assert_fails(
+        program(2, endless),
+        (RtOptions){.interrupted = &interrupted, .pipeline_threads = true},
+        STATUS_STOPPED, "interrupted");
+    pthread_join(other, NULL);
+}
+
+/* Two steps, and then no element ever passes: the stages, to which more may be
+ * added, and the rest. */
+static const char never[] = "symbols b <= 4 alone, n <= 2, N <= 4\n"
+                            "dataset @more {\n"
+                            "  range start=8 stop=9 : i64\n"
+                            "  repeat count=-1 : i64\n"
+                            "}\n"
+                            "dataset @d {\n"
+                            "  range start=0 stop=8 : i64\n"
+                            "  concat with @more : i64\n"
+                            "  filter @few : i64\n"
+                            "  batch size=4 drop_remainder=0 : i64[b]\n";
+static const char never_runs[] =
+    "}\n" EACH_STEP(PRINT_SUM)
+    "func @few(%x: i64) host {\n"
+    "  %8: i64 = constant {dims=[] dtype=i64 data=[8]}\n"
+    "  %0: bool = lt %x, %8\n"
+    "  return %0\n"
+    "}\n";
+
+typedef struct Waiting {
+    atomic_int steps;
+    atomic_bool interrupted;
+} Waiting;
+
+static void
+count_step(void *data, int64_t step)
+{
+    atomic_store(&((Waiting *)data)->steps, (int)step);
+}
+
+static void *
+interrupt_while_it_waits(void *data)
+{
+    Waiting *w = data;
+    while (atomic_load(&w->steps) < 2)
+        usleep(1000);
+    usleep(200000);
+    atomic_store(&w->interrupted, true);
+    return NULL;
+}
+
+/* Runs it until it waits for data that do not come, and interrupts it. */
+static Result
+wait_for_ever(RtOptions options, bool ahead)
+{
+    Waiting w = {0};
+    pthread_t other;
+    options.interrupted = &w.interrupted;
+    options.on_step = count_step;
+    options.on_step_data = &w;
+    options.pipeline_threads = true;
+    const char *depth = ahead ? "" : "  prefetch depth=0 : i64[b]\n";
+    const char *text = arena_printf(arena, "%s%s%s", never, depth, never_runs);
+    pthread_create(&other, NULL, interrupt_while_it_waits, &w);
+    Result r = run_with(program(2, text), options);
+    pthread_join(other, NULL);
+    return r;
+}
+
+static void
+an_interrupt_ends_the_wait_for_data(void **state)
+{
+    (void)state;
+    for (int ahead = 0; ahead < 2; ahead++) {
+        Result r = wait_for_ever((RtOptions){0}, ahead);
+        assert_string_equal(r.out, "6\n22\n");
+        assert_status(r.st, STATUS_STOPPED, "interrupted after 2 steps");
+    }
+}
+
+/* What becomes of it with a checkpoint after so many steps. */
+static Result
+wait_with_checkpoints(int64_t every)
+{
+    Result r = wait_for_ever((RtOptions){.checkpoint_dir = work_dir(arena),
+                                         .every = every,
+                                         .timeout = 0.1},
+                             true);
+    assert_non_null(r.st);
+    assert_int_equal(status_kind(r.st), STATUS_STOPPED);
+    return r;
+}
+
+/* The step at hand would be finished first, but it does not begin. */
+static void
+data_are_waited_for_a_while_before_a_checkpoint(void **state)
+{
+    (void)state;
+    Result r = wait_with_checkpoints(1000);
+    assert_string_equal(status_message(r.st),
+                        "interrupted after 2 steps, waiting for data; "
+                        "--resume goes on after step 0");
+    status_free(r.st);
+}
+
+/* A checkpoint waits for the iterator's thread to come to rest, and it may be
+ * looking for the third step already. */
+static void
+an_interrupt_ends_the_wait_for_a_checkpoint(void **state)
+{
+    (void)state;
+    Result r = wait_with_checkpoints(2);
+    assert_non_null(strstr(status_message(r.st), "interrupted after 2 steps"));
+    status_free(r.st);
+}
+
+int
+main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(interrupts_end_after_a_step),
+        cmocka_unit_test(interrupts_come_at_any_time),
+        cmocka_unit_test(an_interrupt_ends_the_wait_for_data),
+        cmocka_unit_test(data_are_waited_for_a_while_before_a_checkpoint),
+        cmocka_unit_test(an_interrupt_ends_the_wait_for_a_checkpoint),
+    };
+    return cmocka_run_group_tests(tests, new_arena, release_arena);
+}

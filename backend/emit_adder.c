@@ -18,13 +18,15 @@ enum {
                                 some 1 MB where registers have 64 bytes */
     STAND_BYTES = 512 << 10,
     SUM_BYTES = 256 << 10,
+    STRIP_BYTES = 256 << 10,
     VERY_FEW_TILES = 2, /* that do not pay for packing columns, */
     FEW_TILES = 8,      /* nor if those of a product are near the next one's */
     FEW_PANELS = 16,    /* likewise, for rows that lie side by side */
     TILES_TOGETHER = BE_MAX_VECTORS,
     SHORT_RUN = 16, /* products that are emitted one by one */
     FIRST_BYTES = 32 << 10,
-    AHEAD = 8, /* products */
+    AHEAD = 8,      /* products, */
+    FAR_AHEAD = 32, /* and where they go by quickly */
     LINE = 64,
     PAGE = 4096,
 };
@@ -81,22 +83,13 @@ rows_of_run(const Emit *e, const EmitProduct *p)
                : emit_space_bound(e->k, &p->rows);
 }
 
-/* As many as registers allow, or fewer when the last tile is fuller then. */
+/* Up to `most`, or fewer when the last tile is fuller then. */
 static int
-choose_height(const Emit *e, const EmitProduct *p, const EmitPlan *plan)
+fullest_height(int64_t rows, int most)
 {
-    int64_t rows = rows_of_run(e, p);
-    int most = (e->target->num_registers - 2) / plan->vectors - 1, best;
-    if (most > EMIT_MAX_HEIGHT)
-        most = EMIT_MAX_HEIGHT;
-    if (!p->of_rows.along_products && !p->window.product && most > plan->lanes)
-        most = plan->lanes;
-    if (rows <= most)
-        return (int)rows;
-    best = most;
+    int best = most;
     double least = -1;
-    bool known = is_known(&p->rows) || (p->in_runs && run_is_known(p));
-    for (int height = most; known && height > most / 2; height--) {
+    for (int height = most; height > most / 2; height--) {
         double tiles = (double)((rows + height - 1) / height);
         double cost = tiles * (height + 0.5);
         if (least < 0 || cost < least) {
@@ -105,6 +98,22 @@ choose_height(const Emit *e, const EmitProduct *p, const EmitPlan *plan)
         }
     }
     return best;
+}
+
+/* As many as registers allow. */
+static int
+choose_height(const Emit *e, const EmitProduct *p, const EmitPlan *plan)
+{
+    int64_t rows = rows_of_run(e, p);
+    int most = (e->target->num_registers - 2) / plan->vectors - 1;
+    if (most > EMIT_MAX_HEIGHT)
+        most = EMIT_MAX_HEIGHT;
+    if (!p->of_rows.along_products && !p->window.product && most > plan->lanes)
+        most = plan->lanes;
+    if (rows <= most)
+        return (int)rows;
+    bool known = is_known(&p->rows) || (p->in_runs && run_is_known(p));
+    return known ? fullest_height(rows, most) : most;
 }
 
 /* Whether neighbours so many elements apart fight for the same places of a
@@ -168,7 +177,10 @@ static void
 choose_steps(const EmitProduct *p, EmitPlan *plan, int64_t bytes)
 {
     int64_t along = round_up(plan->depth, plan->lanes) + plan->lanes;
-    if (plan->line) {
+    if (plan->pieces) {
+        plan->row_step = 1;
+        plan->row_product_step = p->strip.step * p->strip.elements;
+    } else if (plan->line) {
         plan->row_step = p->window.step * p->window.elements;
         plan->row_product_step = 1;
     } else if (plan->rows_stand) {
@@ -243,6 +255,40 @@ choose_tiles(const EmitPlan *plan, int64_t rows)
     return all < TILES_TOGETHER ? (int)all : TILES_TOGETHER;
 }
 
+/* Rows of a tile, of a part of a strip or some whole ones. */
+static int
+choose_strip_height(const EmitStrip *s, int most)
+{
+    int64_t strips = s->runs;
+    if (s->run > most)
+        return fullest_height(s->run, most);
+    while (strips * s->run > most || s->runs % strips)
+        strips--;
+    return (int)(strips * s->run);
+}
+
+/* Strips, if those of a block are not too many. */
+static void
+choose_strips(const Emit *e, const EmitProduct *p, EmitPlan *plan,
+              int64_t bytes)
+{
+    const EmitStrip *s = &p->strip;
+    int most = (e->target->num_registers - 2) / plan->vectors - 1;
+    if (!s->row)
+        return;
+    int64_t places = (s->length - 1) * s->step + s->row->extent.c, all;
+    int64_t line = round_up(places * s->elements, plan->lanes);
+    int64_t pieces = (plan->depth + s->length - 2) / s->length + 1;
+    if (__builtin_mul_overflow(pieces * s->runs, line, &all) ||
+        all > STRIP_BYTES / bytes)
+        return;
+    plan->line = line;
+    plan->pieces = pieces;
+    plan->height =
+        choose_strip_height(s, most < EMIT_MAX_HEIGHT ? most : EMIT_MAX_HEIGHT);
+    plan->group = plan->height > s->run ? plan->height : s->run;
+}
+
 EmitPlan
 emit_plan_choose(const Emit *e, const EmitProduct *p)
 {
@@ -254,12 +300,13 @@ emit_plan_choose(const Emit *e, const EmitProduct *p)
     plan.height = choose_height(e, p, &plan);
     plan.depth = products > BE_K_BLOCK ? BE_K_BLOCK : products;
     plan.in_parts = products > BE_K_BLOCK;
+    choose_strips(e, p, &plan, bytes);
     plan.rows_stand = rows_may_stand(e, p, &plan, bytes);
     plan.columns_stand = columns_may_stand(e, p, &plan, bytes);
     plan.columns =
         plan.columns_stand ? columns : choose_columns(e, &plan, columns, bytes);
     plan.panels = choose_panels(&plan);
-    bool singly = plan.rows_stand || p->of_rows.along_products;
+    bool singly = plan.rows_stand || plan.pieces || p->of_rows.along_products;
     if (p->window.product) {
         plan.group = choose_windows(p, &plan, bytes);
         plan.line = line_of(p, &plan, plan.group);
@@ -283,6 +330,7 @@ typedef struct Adder {
     Emit *e;
     const EmitPlan *plan;
     const EmitWindow *window;
+    const EmitStrip *strip;
     Type type, vector;
     int64_t bytes;
     bool reads_far; /* rows stand dense, beyond the second cache */
@@ -297,13 +345,21 @@ element_at(const Adder *a, Val base, Val index, int64_t more)
     return be_offset_const(u, p, more * a->bytes);
 }
 
+/* Elements from a tile's first row to another. */
+static int64_t
+row_offset(const Adder *a, int row)
+{
+    int64_t run = a->plan->pieces ? a->strip->run : a->plan->height;
+    return row / run * a->plan->line + row % run * a->plan->row_step;
+}
+
 /* The number of a row for a product that is so many elements behind the first.
  */
 static Val
 row_element(const Adder *a, int row, Val at)
 {
     Emit *e = a->e;
-    Val p = element_at(a, a->params[EMIT_ROWS], at, row * a->plan->row_step);
+    Val p = element_at(a, a->params[EMIT_ROWS], at, row_offset(a, row));
     return be_splat(e->u, be_load(e->u, a->type, p, (unsigned)a->bytes),
                     a->plan->lanes);
 }
@@ -322,7 +378,8 @@ fetch_columns(const Adder *a, Val k)
 {
     Emit *e = a->e;
     const EmitPlan *plan = a->plan;
-    Val later = be_add(e->u, k, emit_word(e, AHEAD));
+    int ahead = plan->pieces ? FAR_AHEAD : AHEAD;
+    Val later = be_add(e->u, k, emit_word(e, ahead));
     Val at = be_mul(e->u, later, emit_word(e, plan->column_step));
     int64_t width = (int64_t)plan->lanes * plan->vectors;
     for (int64_t i = 0; i < width; i += LINE / a->bytes)
@@ -451,6 +508,46 @@ add_runs(const Adder *a, Val *sums)
     end_sums(a, &l, sums);
 }
 
+/* Products k .. k + count along a strip, the first of them being number
+ * `first` there. */
+static void
+add_along_strip(const Adder *a, Val k, Val count, Val first, Val *sums)
+{
+    Emit *e = a->e;
+    BeUnit *u = e->u;
+    Val step = emit_word(e, a->plan->row_product_step);
+    BeLoop l;
+    begin_sums(a, &l, count, sums, "k");
+    Val before = be_mul(u, be_add(u, first, l.index), step);
+    add_product(a, be_add(u, k, l.index), before, sums);
+    end_sums(a, &l, sums);
+}
+
+/* Products of one strip after the other, which begin where the lines do but for
+ * the first. */
+static void
+add_strips(Adder *a, Val *sums)
+{
+    Emit *e = a->e;
+    BeUnit *u = e->u;
+    Val count = a->params[EMIT_COUNT], begin = a->params[EMIT_ROWS];
+    int64_t step = a->strip->runs * a->plan->line * a->bytes;
+    int num = a->plan->height * a->plan->vectors;
+    BeLoop l;
+    be_loop_begin(u, &l, emit_word(e, 0), count, NULL, "strip");
+    for (int i = 0; i < num; i++)
+        sums[i] = be_loop_carry(u, &l, sums[i]);
+    Val first = be_loop_carry(u, &l, a->params[EMIT_FIRST]);
+    a->params[EMIT_ROWS] = be_loop_carry(u, &l, begin);
+    be_loop_body(u, &l);
+    Val left = be_sub(u, emit_word(e, a->strip->length), first);
+    l.step = be_min(u, left, be_sub(u, count, l.index));
+    add_along_strip(a, l.index, l.step, first, sums);
+    be_loop_next(&l, num, emit_word(e, 0));
+    be_loop_next(&l, num + 1, be_offset_const(u, a->params[EMIT_ROWS], step));
+    end_sums(a, &l, sums);
+}
+
 /* Where the sum of a row and vector is. */
 static Val
 sum_at(const Adder *a, int i)
@@ -570,8 +667,10 @@ Val
 emit_adder(Emit *e, const EmitProduct *p, const EmitPlan *plan)
 {
     BeUnit *u = e->u;
-    Type params[] = {u->ptr, u->ptr, u->ptr, u->i64, u->i64, u->i1, u->i64};
+    Type params[] = {u->ptr, u->ptr, u->ptr, u->i64,
+                     u->i64, u->i1,  u->i64, u->i64};
     Adder a = {.e = e, .plan = plan, .window = &p->window};
+    a.strip = &p->strip;
     a.type = emit_type(e, p->contract->dtype);
     a.vector = be_vector(a.type, plan->lanes);
     a.bytes = (int64_t)dtype_info[p->contract->dtype].bytes;
@@ -590,7 +689,9 @@ emit_adder(Emit *e, const EmitProduct *p, const EmitPlan *plan)
         fetch_sums(&a, 0);
     else if (writes_far(e, p, plan))
         fetch_sums(&a, plan->height);
-    if (plan->line)
+    if (plan->pieces)
+        add_strips(&a, sums);
+    else if (plan->line)
         add_runs(&a, sums);
     else
         add_products(&a, sums);

@@ -311,6 +311,93 @@ pack_windows(EmitTiles *t, Val first, Val end)
     be_loop_end(u, &l);
 }
 
+/* Elements of a line of places for so many products. */
+static Val
+strip_size(const EmitTiles *t, Val count)
+{
+    Emit *e = t->e;
+    BeUnit *u = e->u;
+    const EmitStrip *s = &t->product->strip;
+    Val places =
+        be_mul(u, be_sub(u, count, emit_word(e, 1)), emit_word(e, s->step));
+    places = be_add(u, places, emit_word(e, s->row->extent.c));
+    return be_mul(u, places, emit_word(e, s->elements));
+}
+
+/* Places of a strip, `size` elements of them. */
+static void
+pack_strip(Pack *p, Val size)
+{
+    Emit *e = p->t->e;
+    BeUnit *u = e->u;
+    const EmitNeeds *needs = &p->operand->needs;
+    const EmitProduct *of = p->t->product;
+    BeLoop l;
+    be_loop_begin(u, &l, emit_word(e, 0), size, emit_word(e, p->step), "place");
+    be_loop_body(u, &l);
+    e->tile.mask[0] = emit_first_lanes(e, be_sub(u, size, l.index), p->step);
+    set_places(e, l.index);
+    emit_needed(e, needs, &e->k->body);
+    emit_needed(e, needs, &of->loop->loop.body);
+    emit_needed(e, needs, &of->contract->contract.body);
+    p->pack(p, l.index);
+    be_loop_end(u, &l);
+}
+
+/* All strips for so many products, the first of them being number `from` along
+ * its line, which is that of the piece. */
+static void
+pack_piece(EmitTiles *t, Val from, Val count, Val piece)
+{
+    Emit *e = t->e;
+    BeUnit *u = e->u;
+    const EmitStrip *s = &t->product->strip;
+    EmitSpace strips = t->product->rows;
+    strips.count -= e->tile.slow ? 2 : 1;
+    Val runs = emit_word(e, s->runs), size = strip_size(t, count);
+    Pack p = {t, &t->product->of_rows, pack_row, t->plan.lanes, NULL, 1};
+    BeLoop l;
+    be_loop_begin(u, &l, emit_word(e, 0), runs, emit_word(e, 1), "strip");
+    be_loop_body(u, &l);
+    emit_space_split(e, &strips, l.index);
+    Val line = be_add(u, be_mul(u, piece, runs), l.index);
+    p.first = be_add(u, be_mul(u, line, emit_word(e, t->plan.line)),
+                     be_mul(u, from, emit_word(e, t->plan.row_product_step)));
+    pack_strip(&p, size);
+    be_loop_end(u, &l);
+}
+
+/* Lanes along the places, for which the rows' index goes on beyond its extent.
+ */
+void
+emit_pack_strips(EmitTiles *t, Val begin, Val stop)
+{
+    Emit *e = t->e;
+    BeUnit *u = e->u;
+    const EmitSpace *rows = &t->product->rows;
+    const EmitStrip *s = &t->product->strip;
+    EmitTile outer = e->tile;
+    EmitSpace lines = t->product->products;
+    const KVar *product = lines.vars[--lines.count];
+    e->tile = (EmitTile){.rows = 1, .vectors = 1, .lanes = t->plan.lanes};
+    e->tile.lane = rows->vars[rows->count - 1];
+    e->tile.slow = e->tile.lane == s->row ? NULL : s->row;
+    emit_find_depends_through(e, e->tile.slow, e->tile.lane);
+    Val length = emit_word(e, s->length);
+    BeLoop l;
+    be_loop_begin(u, &l, begin, stop, NULL, "line");
+    Val piece = be_loop_carry(u, &l, emit_word(e, 0));
+    be_loop_body(u, &l);
+    emit_space_split(e, &lines, LLVMBuildUDiv(u->builder, l.index, length, ""));
+    Val from = LLVMBuildURem(u->builder, l.index, length, "");
+    l.step = be_min(u, be_sub(u, stop, l.index), be_sub(u, length, from));
+    e->indices[product->id] = (EmitIndex){.base = from};
+    pack_piece(t, from, l.step, piece);
+    be_loop_next(&l, 0, be_add(u, piece, emit_word(e, 1)));
+    be_loop_end(u, &l);
+    e->tile = outer;
+}
+
 void
 emit_pack_rows(EmitTiles *t, Val first, Val end, Val begin, Val stop)
 {

@@ -284,6 +284,41 @@ find_window(const Emit *e, EmitProduct *p)
     }
 }
 
+static EmitStrip
+strips_along(const Emit *e, const EmitProduct *p, int number)
+{
+    static const EmitStrip none = {0};
+    const EmitNeeds *needs = &p->of_rows.needs;
+    const KVar *last = p->products.vars[p->products.count - 1];
+    EmitStrip s = {.row = p->rows.vars[number], .elements = 1};
+    if (!all_slide(needs, &p->contract->contract.body, last, s.row, &s.step) ||
+        !all_slide(needs, &p->loop->loop.body, last, s.row, &s.step) ||
+        !all_slide(needs, &e->k->body, last, s.row, &s.step) || !s.step ||
+        s.step >= s.row->extent.c)
+        return none;
+    EmitSpace strips = p->rows;
+    strips.count = number;
+    s.runs = emit_space_bound(e->k, &strips);
+    if (number < p->rows.count - 1)
+        s.elements = p->rows.vars[number + 1]->extent.c;
+    s.run = s.row->extent.c * s.elements;
+    s.length = last->extent.c;
+    return s;
+}
+
+static void
+find_strip(const Emit *e, EmitProduct *p)
+{
+    const KVar *product = p->products.vars[p->products.count - 1];
+    int last = p->rows.count - 1;
+    if (p->of_rows.plain || p->window.product || !extents_are_known(&p->rows) ||
+        !dim_is_const(product->extent) || product->extent.c < FEW_IN_RUN)
+        return;
+    p->strip = strips_along(e, p, last);
+    if (!p->strip.row && last > 0)
+        p->strip = strips_along(e, p, last - 1);
+}
+
 /* ---- the rest ------------------------------------------------------------ */
 
 static void
@@ -413,8 +448,10 @@ emit_product_find(Emit *e, EmitProduct *p)
     find_made_of(e, p, &p->of_columns, p->column);
     find_plain(p, &p->of_rows, &p->rows);
     find_plain(p, &p->of_columns, &(EmitSpace){1, {p->column}});
-    if (!reduces)
+    if (!reduces) {
         find_window(e, p);
+        find_strip(e, p);
+    }
     find_rest(e, p);
     p->direct = find_direct(p);
     return true;

@@ -45,6 +45,18 @@ typedef struct EmitWindow {
     int64_t run, runs;   /* products of a row in a line; lines */
 } EmitWindow;
 
+/* The same the other way round, as in the sums over all windows of an image:
+ * the place is `step` times the last index of the products plus an index of the
+ * rows, the last or the last but one.  A strip is what all rows of a run need
+ * for the products along that last index, a line of places, too. */
+typedef struct EmitStrip {
+    const KVar *row;   /* that index; NULL: there are no strips */
+    int64_t step;      /* places from product to product */
+    int64_t elements;  /* of a place */
+    int64_t run, runs; /* rows of a strip; strips for all rows */
+    int64_t length;    /* products along the last index */
+} EmitStrip;
+
 typedef struct EmitProduct {
     const KNode *contract, *loop;
     EmitSpace outer, rows, products;
@@ -53,6 +65,7 @@ typedef struct EmitProduct {
     bool in_runs;   /* memory runs along the last index of several of rows: so
                        those are packed together, for one value of the others */
     EmitWindow window;
+    EmitStrip strip;
     EmitNeeds rest; /* what is done with the sums */
     const KNode
         *direct; /* the store of the sums, when that is all; else NULL */
@@ -85,7 +98,10 @@ typedef struct EmitPlan {
      * from a row to the next, and from a product. */
     bool rows_stand, columns_stand;
     int64_t row_step, row_product_step, column_step;
-    int64_t line; /* of windows: elements from line to line, or 0 */
+    int64_t line;   /* of windows and strips: elements from line to line, or 0
+                     */
+    int64_t pieces; /* of strips: lines along which there are products of a
+                       block, or 0 */
 } EmitPlan;
 
 typedef struct EmitTiles {
@@ -96,7 +112,8 @@ typedef struct EmitTiles {
     int64_t bytes;
     Val adder;          /* the function that adds products */
     Val packed_rows;    /* along products [height][row_step], in runs
-                           [depth][group], of windows [runs][line], else
+                           [depth][group], of windows [runs][line], of
+                           strips [pieces][runs][line], else
                            [tiles][depth][height] and a vector more */
     Val packed_columns; /* [columns / width][depth][width] */
     Val sums;           /* [rows][columns], or of one tile; before them there
@@ -120,13 +137,16 @@ int64_t emit_rows_size(const EmitTiles *t);
 /* Packs rows first .. end of as many tiles, or the group that begins with first
  * in a run that ends with end, products begin .. stop. */
 void emit_pack_rows(EmitTiles *t, Val first, Val end, Val begin, Val stop);
+/* Packs the strips of all rows for products begin .. stop. */
+void emit_pack_strips(EmitTiles *t, Val begin, Val stop);
 /* Packs columns first .. end. */
 void emit_pack_columns(EmitTiles *t, Val first, Val end, Val begin, Val stop);
 
 /* The function that adds up to 512 products to the sums of a tile; made before
  * the kernel's own.  Its parameters: packed rows and columns, sums and the
  * bytes from one row of them to the next, the number of products, whether sums
- * of earlier blocks are there, and of how many columns there are sums. */
+ * of earlier blocks are there, of how many columns there are sums, and where
+ * the first product is along a strip. */
 enum {
     EMIT_ROWS,
     EMIT_COLUMNS,
@@ -135,6 +155,7 @@ enum {
     EMIT_COUNT,
     EMIT_MORE,
     EMIT_ACROSS,
+    EMIT_FIRST,
     EMIT_NUM_PARAMS
 };
 Val emit_adder(Emit *e, const EmitProduct *p, const EmitPlan *plan);

@@ -36,6 +36,9 @@ int64_t
 emit_rows_size(const EmitTiles *t)
 {
     const EmitPlan *p = &t->plan;
+    if (p->pieces)
+        return p->pieces * t->product->strip.runs * p->line + p->height +
+               p->lanes;
     if (p->line)
         return t->product->window.runs * p->line;
     if (p->group)
@@ -53,7 +56,8 @@ may_break(const EmitTiles *t)
     return t->product->direct || (t->plan.group && t->plan.in_parts);
 }
 
-/* Packed operands have room for a vector, or a square of them, behind them. */
+/* Packed operands have room for a vector, or a square of them, behind them, and
+ * strips for what a tile has beyond the last. */
 static void
 make_scratch(EmitTiles *t)
 {
@@ -203,6 +207,7 @@ add_rest(EmitTiles *t, Val to, Val first, Val rows, Val columns, Val more)
 /* Some of the products of some rows and columns: from .. to of each. */
 typedef struct Part {
     Val row, row_end, column, column_end, product, product_end;
+    Val along; /* where the first product is along a strip */
 } Part;
 
 /* The rows of a tile: where they are, and how many of them come before the
@@ -249,7 +254,7 @@ call_adder(EmitTiles *t, Val rows, Val columns, Val sums, Val step,
     Val across = sums == t->alone || !t->product->direct
                      ? emit_word(t->e, emit_width(t))
                      : be_sub(u, p->column_end, p->column);
-    Val args[] = {rows, columns, sums, step, count, more, across};
+    Val args[] = {rows, columns, sums, step, count, more, across, p->along};
     LLVMBuildCall2(u->builder, type, t->adder, args, EMIT_NUM_PARAMS, "");
 }
 
@@ -294,15 +299,16 @@ add_breakable_tile(EmitTiles *t, const Rows *rows, Val columns, Val to,
     be_at(u, after);
 }
 
-/* A tile's rows times all columns of p; `sum` is the number of its first row's
- * sums among those that are kept. */
+/* A tile's rows times all columns of p; `sum` is the number of the first wanted
+ * row's sums among those that are kept.  Where tiles cannot be broken those of
+ * the rows before have room, too. */
 static void
 add_tiles(EmitTiles *t, const Rows *rows, Val sum, const Part *p)
 {
     Emit *e = t->e;
     BeUnit *u = e->u;
-    Val first =
-        be_mul(u, be_sub(u, sum, rows->before), emit_word(e, t->plan.columns));
+    Val from = may_break(t) ? sum : be_sub(u, sum, rows->before);
+    Val first = be_mul(u, from, emit_word(e, t->plan.columns));
     BeLoop l;
     be_loop_begin(u, &l, p->column, p->column_end, emit_word(e, emit_width(t)),
                   "column");
@@ -332,6 +338,8 @@ group_of(EmitTiles *t, Val row)
     BeUnit *u = e->u;
     const EmitSpace *rows = &t->product->rows;
     Val extent = emit_dim(e, rows->vars[rows->count - 1]->extent);
+    if (t->plan.pieces)
+        extent = emit_word(e, t->plan.group);
     Val size = emit_word(e, t->plan.group);
     Val in_run = LLVMBuildURem(u->builder, row, extent, "");
     Val in_group = LLVMBuildURem(u->builder, in_run, size, "");
@@ -364,10 +372,49 @@ add_packed_tiles(EmitTiles *t, Val sum, Val begin, const Part *p)
     be_loop_end(u, &l);
 }
 
+/* The rows of a tile in its strip; one of whole strips begins with the first.
+ */
+static Rows
+strip_rows(EmitTiles *t, Val row)
+{
+    Emit *e = t->e;
+    BeUnit *u = e->u;
+    const EmitStrip *s = &t->product->strip;
+    Val run = emit_word(e, s->run), before = emit_word(e, 0);
+    if (t->plan.height > s->run) {
+        Val height = emit_word(e, t->plan.height);
+        before = LLVMBuildURem(u->builder, row, height, "");
+        row = be_sub(u, row, before);
+    }
+    Val line = LLVMBuildUDiv(u->builder, row, run, "");
+    Val at = be_mul(u, line, emit_word(e, t->plan.line));
+    at = be_add(u, at, LLVMBuildURem(u->builder, row, run, ""));
+    return (Rows){scratch_at(t, t->packed_rows, at), before};
+}
+
+static void
+add_tiles_of_strips(EmitTiles *t, Val sum, const Part *p)
+{
+    BeUnit *u = t->e->u;
+    BeLoop l;
+    be_loop_begin(u, &l, p->row, p->row_end, emit_word(t->e, t->plan.height),
+                  "tile");
+    be_loop_body(u, &l);
+    Part tile = *p;
+    tile.row = l.index;
+    Rows rows = strip_rows(t, l.index);
+    add_tiles(t, &rows, be_add(u, sum, be_sub(u, l.index, p->row)), &tile);
+    be_loop_end(u, &l);
+}
+
 /* The products of p, whose rows are those of some tiles; `sum` as above. */
 static void
 add_rows(EmitTiles *t, Val sum, const Part *p)
 {
+    if (t->plan.pieces) {
+        add_tiles_of_strips(t, sum, p);
+        return;
+    }
     if (t->plan.rows_stand) {
         Rows rows = standing_rows(t, p);
         add_tiles(t, &rows, sum, p);
@@ -445,6 +492,12 @@ add_parts(EmitTiles *t, const Part *p, bool finish)
     Part block = *p;
     block.product = l.index;
     block.product_end = end_of(e, l.index, t->plan.depth, stop);
+    block.along = emit_word(e, 0);
+    if (t->plan.pieces) {
+        Val length = emit_word(e, t->product->strip.length);
+        block.along = LLVMBuildURem(u->builder, l.index, length, "");
+        emit_pack_strips(t, block.product, block.product_end);
+    }
     if (!t->plan.columns_stand)
         emit_pack_columns(t, p->column, p->column_end, block.product,
                           block.product_end);

@@ -168,6 +168,21 @@ static const Case cases[] = {
      {"T[n, 9, 10, 1]", "T[n, 9, 10, 20]"},
      "%r: T[3, 3, 1, 20] per_replica = conv2d_weights %a, %b {low=[1, 1] "
      "dims=[3, 3] step=[1, 1]}"},
+    /* strips of windows that overlap: of parts of a tile, several to a tile,
+     * several tiles; blocks end within them */
+    {"T[3, 3, 3, 20]",
+     {"T[9, 3, 21, 3]", "T[9, 3, 21, 20]"},
+     "%r: T[3, 3, 3, 20] per_replica = conv2d_weights %a, %b {low=[1, 1] "
+     "dims=[3, 3] step=[1, 1]}"},
+    {"T[4, 3, 1, 17]",
+     {"T[25, 6, 19, 1]", "T[25, 3, 9, 17]"},
+     "%x: T[4, 3, 1, 17] per_replica = conv2d_weights %a, %b {low=[1, 2] "
+     "dims=[4, 3] step=[2, 2]}\n"
+     "%r: T[4, 3, 1, 17] per_replica = abs %x"},
+    {"T[2, 3, 16, 16]",
+     {"T[2, 3, 18, 16]", "T[2, 3, 18, 16]"},
+     "%r: T[2, 3, 16, 16] per_replica = conv2d_weights %a, %b {low=[1, 1] "
+     "dims=[2, 3] step=[1, 1]}"},
     /* few rows, so that columns are read where they stand */
     {"T[9, 64]",
      {"T[9, 700]", "T[700, 64]"},

@@ -136,19 +136,19 @@ static const Case cases[] = {
      "%r: T[n, 5, 19, 16] per_replica = add %x, %c"},
     /* overlapping ones along lines: of few channels, every other place, lines
      * that are cut, nothing around */
-    {"T[n, 2, 21, 20]",
-     {"T[n, 2, 21, 3]", "T[3, 3, 3, 20]"},
-     "%r: T[n, 2, 21, 20] per_replica = conv2d %a, %b {low=[1, 1] dims=[2, 21] "
+    {"T[2, 2, 21, 20]",
+     {"T[2, 2, 21, 3]", "T[3, 3, 3, 20]"},
+     "%r: T[2, 2, 21, 20] per_replica = conv2d %a, %b {low=[1, 1] dims=[2, 21] "
      "step=[1, 1]}"},
     {"T[2, 3, 9, 18]",
      {"T[2, 6, 18, 3]", "T[5, 3, 3, 18]", "T[18]"},
      "%x: T[2, 3, 9, 18] per_replica = conv2d %a, %b {low=[2, 1] dims=[3, 9] "
      "step=[2, 2]}\n"
      "%r: T[2, 3, 9, 18] per_replica = add %x, %c"},
-    {"T[1, 2, 300, 17]",
-     {"T[1, 2, 300, 5]", "T[3, 3, 5, 17]"},
-     "%r: T[1, 2, 300, 17] per_replica = conv2d %a, %b {low=[1, 1] "
-     "dims=[2, 300] step=[1, 1]}"},
+    {"T[1, 1, 120, 9]",
+     {"T[1, 1, 120, 15]", "T[3, 3, 15, 9]"},
+     "%r: T[1, 1, 120, 9] per_replica = conv2d %a, %b {low=[1, 1] "
+     "dims=[1, 120] step=[1, 1]}"},
     {"T[1, 2, 121, 12]",
      {"T[1, 4, 123, 1]", "T[3, 3, 1, 12]"},
      "%x: T[1, 2, 121, 12] per_replica = conv2d %a, %b {low=[0, 0] "
@@ -170,9 +170,9 @@ static const Case cases[] = {
      "dims=[3, 3] step=[1, 1]}"},
     /* strips of windows that overlap: of parts of a tile, several to a tile,
      * several tiles; blocks end within them */
-    {"T[3, 3, 3, 20]",
-     {"T[9, 3, 21, 3]", "T[9, 3, 21, 20]"},
-     "%r: T[3, 3, 3, 20] per_replica = conv2d_weights %a, %b {low=[1, 1] "
+    {"T[3, 3, 3, 10]",
+     {"T[9, 3, 21, 3]", "T[9, 3, 21, 10]"},
+     "%r: T[3, 3, 3, 10] per_replica = conv2d_weights %a, %b {low=[1, 1] "
      "dims=[3, 3] step=[1, 1]}"},
     {"T[4, 3, 1, 17]",
      {"T[25, 6, 19, 1]", "T[25, 3, 9, 17]"},

@@ -61,12 +61,20 @@ invocation_of(TfdCall *call)
     return call->context;
 }
 
+/* A loop of main that goes over no data has no safepoint. */
+static bool
+is_broken_off(const RtActor *actor)
+{
+    const atomic_bool *word = rt_step_breaker(actor->run);
+    return word && actor == &actor->run->main && atomic_load(word);
+}
+
 static int32_t
 hook_op(TfdCall *call, int32_t index)
 {
     RtInvocation *inv = invocation_of(call);
     const RtHostOp *h = &inv->fn->ops[index];
-    return h->run(inv, h);
+    return is_broken_off(inv->actor) ? END_STOPPED : h->run(inv, h);
 }
 
 static int32_t

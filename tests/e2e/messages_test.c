@@ -232,6 +232,12 @@ static const struct {
      "2> dd.log; tfd-run restores.tfp",
      "\"w\" has a bool that is neither true nor false", 1},
     {"tfd-run ok.tfp --devices cpu:0,cpu:0", "device cpu:0 is listed twice", 2},
+    {"printf 'var w: f32 = 0.0\nmain { save(\"on\"); while w >= 0.0 { w += 1.0 "
+     "} "
+     "}' > spins.tfd && tfdc spins.tfd && { \"$TFD_RUN\" spins.tfp & } && "
+     "until [ -e on/variables.safetensors ]; do sleep 0.05; done; "
+     "kill -TERM $!; wait $!",
+     "interrupted after 0 steps", 130},
     {"tfd-run ok.tfp > /dev/full",
      "cannot write what the program prints: No space left on device", 3},
     {"tfdc ok.tfd -o ./ok.tfd",

@@ -116,13 +116,41 @@ add_string(Builder *b, const FeText *t)
 }
 
 static bool
+is_untyped(const FeValue *v)
+{
+    return (v->kind == FE_CONST && v->constant.untyped) ||
+           (v->kind == FE_DIM && v->length.untyped);
+}
+
+/* A list whose numbers are of several dtypes is no tensor, but a nest. */
+static bool
+is_mixed(Lower *cx, FeValue *v)
+{
+    IrType t, first;
+    bool seen = false;
+    FeValues leaves = {0};
+    if (v->kind != FE_NEST)
+        return false;
+    fe_value_leaves(cx->arena, v, &leaves);
+    for (int i = 0; i < leaves.len; i++) {
+        if (is_untyped(leaves.data[i]) || !fe_type_of(cx, leaves.data[i], &t))
+            continue;
+        if (seen && t.dtype != first.dtype)
+            return true;
+        first = t;
+        seen = true;
+    }
+    return false;
+}
+
+static bool
 add_value(Builder *b, FeValue *v, const char *format, Loc loc)
 {
     IrType t;
     Lower *cx = b->cx;
     if (fe_is_poison(v))
         return false;
-    if (fe_type_of(cx, v, &t))
+    if (!is_mixed(cx, v) && fe_type_of(cx, v, &t))
         return add_number(b, v, &t, format, loc);
     if (v->kind == FE_NEST)
         return add_nest(b, &v->nest, format, loc);

@@ -1,7 +1,7 @@
 /*
  * library_test.c - the standard library against what its formulas give
  *
- *   programs/NAME.tfd    uses the library and prints
+ *   programs/NAME.tfd    uses the library, or prints alone
  *   programs/NAME.out    all of it, on any number of devices
  *
  * With TFD_BLESS=1 the .out files are written; they were compared with NumPy
@@ -76,6 +76,12 @@ metrics_count_what_they_say(void **state)
     check(*state, "metrics");
 }
 
+static void
+holes_show_numbers_and_nests(void **state)
+{
+    check(*state, "printed");
+}
+
 static double
 loss_of_epoch(Arena *a, const char *text, int epoch)
 {
@@ -116,6 +122,7 @@ main(void)
         cmocka_unit_test(sequences_are_their_formulas),
         cmocka_unit_test(optimizers_are_their_formulas),
         cmocka_unit_test(metrics_count_what_they_say),
+        cmocka_unit_test(holes_show_numbers_and_nests),
         cmocka_unit_test(spirals_are_learnt_in_16_bits),
     };
     return cmocka_run_group_tests(tests, new_arena, release_arena);

@@ -75,6 +75,17 @@ fe_append(FeParser *ps, AstList list, AstNode *next)
 }
 
 AstList
+fe_append_formal(FeParser *ps, AstList list, AstNode *next)
+{
+    const char *name = next->formal.name;
+    for (int i = 0; i < list.len; i++)
+        if (list.data[i]->formal.name == name && strcmp(name, "_") != 0)
+            diag_error(ps->diag, next->loc,
+                       "the parameter \"%s\" is there twice", name);
+    return fe_append(ps, list, next);
+}
+
+AstList
 fe_prepend(FeParser *ps, AstNode *first, AstList rest)
 {
     VEC_PUSH(ps->arena, rest, first);

@@ -249,7 +249,7 @@ formals:
 ;
 formal_list:
     formal                      { $$ = fe_list(ps, $1); }
-  | formal_list COMMA formal    { $$ = fe_append(ps, $1, $3); }
+  | formal_list COMMA formal    { $$ = fe_append_formal(ps, $1, $3); }
 ;
 formal:
     NAME opt_type opt_default   { $$ = MAKE(@1, FORMAL, formal, $1, $2, $3); }

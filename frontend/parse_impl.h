@@ -123,6 +123,8 @@ AstNode *fe_node(FeParser *ps, FePlace place, AstNode from);
 
 AstList fe_list(FeParser *ps, AstNode *first);
 AstList fe_append(FeParser *ps, AstList list, AstNode *next);
+/* The same of a parameter, whose name is its own. */
+AstList fe_append_formal(FeParser *ps, AstList list, AstNode *next);
 AstList fe_prepend(FeParser *ps, AstNode *first, AstList rest);
 
 /* Whether a clause of a variable begins so. */

@@ -344,7 +344,8 @@ fits_loss(Gen *g, const GenValue *v, const void *unused)
     (void)unused;
     bool here = v->who == SAME || (g->context == IN_STEP && v->who != PART);
     return here && gen_is_float(v->type.dtype) &&
-           !(v->who == SAME && v->collective) && !v->in_control;
+           !(v->who == SAME && v->collective) &&
+           !(g->divergent && v->collective) && !v->in_control;
 }
 
 /* What the gradient of a loss is on each replica. */

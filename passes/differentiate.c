@@ -111,7 +111,6 @@ grad_add(Grad *g, IrValue *x, IrValue *dx)
 
 typedef struct Wanted {
     Grad g;
-    const IrOp *grad; /* the operation being expanded */
     int num_vars;
     const char *const *vars;
     IrOp *loop; /* an active one above the grad, to be unrolled first */
@@ -398,7 +397,7 @@ check_carried(Wanted *w, const IrBlock *b)
     for (int i = 0; i < b->args.len; i++) {
         const IrValue *v = b->args.data[i];
         if (tangent_of(v) && tangent_of(v)->carried && grad_of(v))
-            grad_error(w->g.cx, w->grad,
+            grad_error(w->g.cx, w->g.grad,
                        "call grad after the loop, or take what is carried by "
                        "stop_gradient",
                        "the loss depends on %s, which the loop around this "
@@ -461,11 +460,11 @@ gradient_of_var(Wanted *w, const Map *by_var, const char *var,
     }
     const IrVar *v = ir_var_find(w->g.cx->m, var);
     if (v && v->trainable && diag_num_errors(w->g.cx->diag) == 0) {
-        diag_warning(w->g.cx->diag, w->grad->loc,
+        diag_warning(w->g.cx->diag, w->g.grad->loc,
                      "the loss does not depend on the variable \"%s\": its "
                      "gradient is zeros",
                      var);
-        ir_note_calls(w->g.cx->diag, w->grad->calls);
+        ir_note_calls(w->g.cx->diag, w->g.grad->calls);
     }
     return zeros_like(&w->g, type);
 }
@@ -473,7 +472,7 @@ gradient_of_var(Wanted *w, const Map *by_var, const char *var,
 static void
 forward_gradients(Wanted *w)
 {
-    const IrOp *op = w->grad;
+    const IrOp *op = w->g.grad;
     int num_values = op->num_operands - 1;
     Arena *a = w->g.cx->m->arena;
     SharesByVar by_var = {a, map_new(a)};
@@ -500,14 +499,14 @@ prepare(Wanted *w)
     PassCx *cx = w->g.cx;
     do {
         w->loop = NULL;
-        ir_clear_marks(w->grad->block->func);
-        mark_needed(cx->arena, w->grad->operands[0]);
-        for (int i = 1; i < w->grad->num_operands; i++)
-            touch(cx->arena, w->grad->operands[i])->active = true;
-        find_active(w, w->grad->block, w->grad);
+        ir_clear_marks(w->g.grad->block->func);
+        mark_needed(cx->arena, w->g.grad->operands[0]);
+        for (int i = 1; i < w->g.grad->num_operands; i++)
+            touch(cx->arena, w->g.grad->operands[i])->active = true;
+        find_active(w, w->g.grad->block, w->g.grad);
         if (w->loop && !grad_unroll(cx, w->loop))
             return false;
-        ir_apply_forwards(w->grad->block->func);
+        ir_apply_forwards(w->g.grad->block->func);
     } while (w->loop);
     return true;
 }
@@ -515,7 +514,7 @@ prepare(Wanted *w)
 static void
 expand(PassCx *cx, IrOp *op)
 {
-    Wanted w = {.g = {.cx = cx, .loc = op->loc}, .grad = op};
+    Wanted w = {.g = {.cx = cx, .grad = op, .loc = op->loc}};
     if (ir_has(op, A_vars))
         w.vars = ir_names(op, A_vars, &w.num_vars);
     if (!prepare(&w))

@@ -18,6 +18,7 @@
 
 typedef struct Grad {
     PassCx *cx;
+    const IrOp *grad; /* that is being expanded */
     IrBlock *b; /* where the reverse sweep is being built */
     Loc loc;    /* of the operation whose rule runs */
 } Grad;
@@ -42,6 +43,10 @@ IrValue *grad1(Grad *g, IrOpKind kind, IrValue *x);
 IrValue *grad2(Grad *g, IrOpKind kind, IrValue *x, IrValue *y);
 IrValue *grad3(Grad *g, IrOpKind kind, IrValue *x, IrValue *y, IrValue *z);
 IrValue *grad_number(Grad *g, const IrValue *like, double x);
+
+/* x of all replicas, combined by `how`, for the gradient of op.  An error where
+ * not all replicas may come to the grad. */
+IrValue *grad_all_reduce(Grad *g, const IrOp *op, const char *how, IrValue *x);
 
 /* ---- between the driver (differentiate.c) and grad_control.c ------------- */
 

@@ -315,20 +315,40 @@ grad_rule_extremum(Grad *g, const IrOp *op)
 
 /* ---- replicas ----------------------------------------------------------- */
 
-static IrValue *
-all_reduce(Grad *g, const char *how, IrValue *x)
+/* That the rule of op needs all replicas, and not all may come to the grad. */
+static void
+refuse_divergent(Grad *g, const IrOp *op)
 {
+    const IrOp *around = ir_divergence(g->grad->block);
+    Diag *d = g->cx->diag;
+    grad_error(g->cx, g->grad, NULL,
+               "the gradient goes through %s, which needs all replicas, and "
+               "under this \"%s\" not all may come to it",
+               ir_op_info[op->kind].name, ir_op_info[around->kind].name);
+    diag_note(d, op->loc, "the %s is here", ir_op_info[op->kind].name);
+    diag_note(d, around->loc,
+              "what decides it differs among the replicas: take the gradient "
+              "before it");
+}
+
+IrValue *
+grad_all_reduce(Grad *g, const IrOp *op, const char *how, IrValue *x)
+{
+    if (ir_divergence(g->grad->block))
+        refuse_divergent(g, op);
     return ir_build_all_reduce(g->b, how, 1, &x, g->loc)->results[0];
 }
 
 /* The replicas that hold the extremum share what arrives at all of them. */
 static IrValue *
-share_of_extremum(Grad *g, IrValue *x, IrValue *y, IrValue *dy)
+share_of_extremum(Grad *g, const IrOp *op, int i, IrValue *dy)
 {
+    IrValue *x = op->operands[i], *y = op->results[i];
     IrValue *is_one =
         ir_build_cast(g->b, grad2(g, OP_eq, x, y), x->type.dtype, g->loc);
-    IrValue *count = all_reduce(g, "sum", is_one);
-    return mul(g, is_one, divide(g, all_reduce(g, "sum", dy), count));
+    IrValue *count = grad_all_reduce(g, op, "sum", is_one);
+    IrValue *sum = grad_all_reduce(g, op, "sum", dy);
+    return mul(g, is_one, divide(g, sum, count));
 }
 
 /* Every replica's loss depends on every replica's value: what arrives
@@ -343,8 +363,8 @@ grad_rule_all_reduce(Grad *g, const IrOp *op)
         if (!dy || !grad_wanted(x))
             continue;
         grad_add(g, x,
-                 linear ? all_reduce(g, how, dy)
-                        : share_of_extremum(g, x, op->results[i], dy));
+                 linear ? grad_all_reduce(g, op, how, dy)
+                        : share_of_extremum(g, op, i, dy));
     }
 }
 
@@ -358,7 +378,7 @@ grad_rule_global_mean(Grad *g, const IrOp *op)
     IrValue *ones = ir_const_fill(g->b, t->dtype, t->rank, t->dims,
                                   scalar_float(t->dtype, 1), g->loc);
     IrValue *sum = ir_build_sum_all(g->b, ones, g->loc);
-    IrValue *count = all_reduce(g, "sum", sum);
+    IrValue *count = grad_all_reduce(g, op, "sum", sum);
     IrValue *dx = divide(g, grad_out(g, op), count);
     grad_add(g, x, ir_build_broadcast(g->b, dx, t->rank, t->dims, g->loc));
 }

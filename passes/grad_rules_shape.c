@@ -518,7 +518,7 @@ grad_rule_all_gather(Grad *g, const IrOp *op)
 {
     IrValue *x = op->operands[0], *dy = grad_out(g, op);
     int axis = (int)ir_int(op, A_axis);
-    IrValue *sum = ir_build_all_reduce(g->b, "sum", 1, &dy, g->loc)->results[0];
+    IrValue *sum = grad_all_reduce(g, op, "sum", dy);
     Dim d = x->type.dims[axis];
     grad_add(g, x,
              dim_is_const(d) ? part_of_equal(g, sum, &x->type, axis)

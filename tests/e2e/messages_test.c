@@ -110,6 +110,15 @@ static const Mistake mistakes[] = {
      "main { run step() }\n",
      "program.tfd:4:16: error: no gradient through rows changed by mul\n",
      false},
+    {"var w: f32 = 2.0\n"
+     "fn step() {\n"
+     "  let y = all_reduce(max, w * f32(replica_id))\n"
+     "  if replica_id > 0 { print(\"{grad(y * y, w)}\") }\n"
+     "}\n"
+     "main { run step() }\n",
+     "program.tfd:4:31: error: the gradient goes through all_reduce, which "
+     "needs all replicas, and under this \"if\" not all may come to it\n",
+     false},
     {"var w: f32[4] = ones\n"
      "main {\n"
      "  let x = broadcast_to(w * 2.0, w)\n"

@@ -24,7 +24,7 @@
 #include "tests/random/life.h"
 #include "tests/ref/interp.h"
 
-enum { SEED = 7, MINUTE = 60 };
+enum { SEED = 7 };
 
 static const double tolerance = 1e-11;
 
@@ -320,9 +320,9 @@ check_program(Arena *a, const char *text)
 /* ---- in a process of its own -------------------------------------------- */
 
 _Noreturn static void
-check_and_tell(const char *text, int to)
+check_and_tell(const char *text, unsigned seconds, int to)
 {
-    alarm(MINUTE);
+    alarm(seconds);
     dup2(to, STDERR_FILENO);
     Arena *a = arena_new(NULL, "check");
     const char *wrong = check_program(a, text);
@@ -351,7 +351,7 @@ read_all(Arena *a, int from)
 }
 
 const char *
-check_apart(Arena *a, const char *text)
+check_apart(Arena *a, const char *text, unsigned seconds)
 {
     int ends[2], status;
     if (pipe(ends) != 0)
@@ -359,7 +359,7 @@ check_apart(Arena *a, const char *text)
     pid_t child = fork();
     if (child == 0) {
         close(ends[0]);
-        check_and_tell(text, ends[1]);
+        check_and_tell(text, seconds, ends[1]);
     }
     close(ends[1]);
     const char *wrong = read_all(a, ends[0]);

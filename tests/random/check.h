@@ -17,14 +17,16 @@
 
 #include "runtime/base/arena.h"
 
+enum { MINUTE = 60 }; /* seconds */
+
 /* Compiles and runs the program, with --widen, on 1, 2, 3 and 5 CPU devices,
  * and the reference interpreter on its front-end IR with as many replicas, one
  * after the other.  NULL, or what is wrong: the first line is of the form
  * "KIND on N: ...". */
 const char *check_program(Arena *a, const char *text);
 
-/* The same in a process of its own: one that crashes or takes longer than a
- * minute has failed, too. */
-const char *check_apart(Arena *a, const char *text);
+/* The same in a process of its own: one that crashes, or is at work for longer
+ * (SIGALRM), has failed, too. */
+const char *check_apart(Arena *a, const char *text, unsigned seconds);
 
 #endif

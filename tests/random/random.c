@@ -100,7 +100,7 @@ check_seed(const Options *o, uint64_t seed)
 {
     Arena *a = arena_new(NULL, "program");
     const char *text = gen_program(a, seed);
-    const char *wrong = check_apart(a, text);
+    const char *wrong = check_apart(a, text, MINUTE);
     if (wrong) {
         printf("seed %llu: %s\n", (unsigned long long)seed, wrong);
         if (o->shrinks)
@@ -160,7 +160,7 @@ check_file(const Options *o, const char *path)
     Status st = file_read(a, path, &text, &len);
     if (st)
         return status_report(st, "random", stderr);
-    const char *wrong = check_apart(a, text);
+    const char *wrong = check_apart(a, text, MINUTE);
     if (wrong && o->shrinks)
         printf("%s", shrink(a, text, &wrong));
     printf("%s: %s\n", path, wrong ? wrong : "right");

@@ -8,6 +8,7 @@
 #include "tests/random/shrink.h"
 
 #include <ctype.h>
+#include <signal.h>
 #include <stdbool.h>
 #include <string.h>
 #include "runtime/base/str.h"
@@ -22,7 +23,8 @@ typedef struct Shrink {
     const char *kind; /* of failure */
     const char *wrong;
     bool refused;
-    int tries; /* left */
+    unsigned seconds; /* for a program */
+    int tries;        /* left */
 } Shrink;
 
 /* What two failures have in common: the words without numbers and names. */
@@ -41,6 +43,8 @@ kind_of(Arena *a, const char *wrong)
     }
     const char *kind = str_text(&s);
     size_t n = strcspn(wrong, " ");
+    if (!strncmp(wrong, "signal ", 7))
+        return arena_strndup(a, wrong, strcspn(wrong, "\n"));
     if (!strncmp(wrong, "difference", n) || !strncmp(wrong, "varies", n))
         return arena_strndup(a, wrong, n);
     return kind;
@@ -63,7 +67,7 @@ accept(Shrink *s, Lines lines)
     if (s->tries-- <= 0)
         return false;
     Arena *a = arena_new(NULL, "try");
-    const char *wrong = check_apart(a, join(a, &lines));
+    const char *wrong = check_apart(a, join(a, &lines), s->seconds);
     bool alike = wrong && strcmp(kind_of(a, wrong), s->kind) == 0;
     if (alike) {
         s->wrong = arena_strdup(s->arena, wrong);
@@ -233,6 +237,15 @@ simplify_values(Shrink *s)
 
 /* ---- all of it ---------------------------------------------------------- */
 
+/* What takes longer than the program had is something else than the failure,
+ * unless that is the failure: a part of a loop may leave it without an end. */
+static unsigned
+seconds_for(Arena *a, const char *wrong)
+{
+    const char *late = arena_printf(a, "signal %d ", SIGALRM);
+    return strncmp(wrong, late, strlen(late)) == 0 ? MINUTE : MINUTE / 6;
+}
+
 const char *
 shrink(Arena *a, const char *text, const char **wrong)
 {
@@ -240,6 +253,7 @@ shrink(Arena *a, const char *text, const char **wrong)
                 .kind = kind_of(a, *wrong),
                 .wrong = *wrong,
                 .refused = strncmp(*wrong, "refused", 7) == 0,
+                .seconds = seconds_for(a, *wrong),
                 .tries = 1500};
     for (const char *p = text; *p; p += strcspn(p, "\n") + 1) {
         VEC_PUSH(a, s.lines, arena_strndup(a, p, strcspn(p, "\n")));

@@ -20,6 +20,7 @@
  */
 #include "ir/build.h"
 #include "ir/verify_places.h"
+#include "ir/whole.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -28,14 +29,7 @@
 typedef struct Slot {
     Extent extent;
     const IrVar *var; /* or NULL */
-    int num_uses;     /* that the walk has not met so far */
 } Slot;
-
-typedef struct Whole {
-    bool *is; /* of each slot */
-    int *list;
-    int len;
-} Whole;
 
 typedef struct Overlap {
     Verify *v;
@@ -79,49 +73,6 @@ add_op_slots(IrOp *op, void *data)
         add_slots(data, op->regions[r]->args.data, op->regions[r]->args.len);
 }
 
-/* The walk meets each use once.  That of an argument by its loop is one, which
- * is never met. */
-static void
-count_uses(IrOp *op, void *data)
-{
-    Overlap *o = data;
-    for (int i = 0; i < op->num_operands; i++)
-        o->slots[op->operands[i]->id].num_uses++;
-    for (int r = 0; r < op->num_regions; r++) {
-        const IrValues *args = &op->regions[r]->args;
-        for (int i = 0; i < args->len; i++)
-            o->slots[args->data[i]->id].num_uses++;
-    }
-}
-
-static Whole
-whole_new(const Overlap *o, Arena *a)
-{
-    size_t n = (size_t)o->num_slots;
-    return (Whole){NEW_ARRAY(a, bool, n), NEW_ARRAY(a, int, n), 0};
-}
-
-static void
-whole_restore(Overlap *o, const Whole *from)
-{
-    Whole *to = &o->whole;
-    size_t n = (size_t)o->num_slots;
-    memcpy(to->is, from->is, n * sizeof *to->is);
-    memcpy(to->list, from->list, (size_t)from->len * sizeof *to->list);
-    to->len = from->len;
-}
-
-static Whole
-whole_now(const Overlap *o, Arena *a)
-{
-    Whole copy = whole_new(o, a);
-    size_t n = (size_t)o->num_slots;
-    memcpy(copy.is, o->whole.is, n * sizeof *copy.is);
-    memcpy(copy.list, o->whole.list, (size_t)o->whole.len * sizeof *copy.list);
-    copy.len = o->whole.len;
-    return copy;
-}
-
 static int
 var_slot(const Overlap *o, const IrOp *op)
 {
@@ -134,27 +85,20 @@ var_slot(const Overlap *o, const IrOp *op)
 static void
 hold(Overlap *o, int slot)
 {
-    if (o->whole.is[slot])
-        return;
-    o->whole.is[slot] = true;
-    o->whole.list[o->whole.len++] = slot;
+    whole_add(&o->whole, slot);
 }
 
-/* What meets e is no longer whole; nor, for us, what is used no more. */
+static bool
+is_whole(const Overlap *o, int slot)
+{
+    return whole_has(&o->whole, slot);
+}
+
+/* What meets e is no longer whole. */
 static void
 spoil(Overlap *o, const Extent *e)
 {
-    Whole *w = &o->whole;
-    int kept = 0;
-    for (int i = 0; i < w->len; i++) {
-        int slot = w->list[i];
-        const Slot *s = &o->slots[slot];
-        if (!s->num_uses || extents_meet(&s->extent, e))
-            w->is[slot] = false;
-        else
-            w->list[kept++] = slot;
-    }
-    w->len = kept;
+    whole_spoil(&o->whole, e, 0);
 }
 
 static bool
@@ -200,24 +144,16 @@ write_slot(Overlap *o, const IrOp *op, int slot)
 static void
 need(Overlap *o, const IrOp *op, int slot, const char *what, int number)
 {
-    if (!o->whole.is[slot])
+    if (!is_whole(o, slot))
         verify_error(o->v, op, "the bytes of %s %d are overwritten before it",
                      what, number);
-}
-
-/* A use of an operand. */
-static void
-use(Overlap *o, const IrOp *op, int slot, int number)
-{
-    need(o, op, slot, "operand", number);
-    o->slots[slot].num_uses--;
 }
 
 static void
 need_operands(Overlap *o, const IrOp *op)
 {
     for (int i = 0; i < op->num_operands; i++)
-        use(o, op, op->operands[i]->id, i);
+        need(o, op, op->operands[i]->id, "operand", i);
 }
 
 /* Whether one slot is copied to another of its type, rather than being in its
@@ -383,7 +319,7 @@ static void
 walk_read(Overlap *o, const IrOp *op)
 {
     int var = var_slot(o, op);
-    if (!o->whole.is[var])
+    if (!is_whole(o, var))
         verify_error(o->v, op, "the variable's bytes are something else here");
     make_results(o, op);
 }
@@ -394,14 +330,14 @@ walk_return(Overlap *o, const IrOp *op)
     for (int i = 0; i < op->num_operands; i++) {
         Slot *from = &o->slots[op->operands[i]->id];
         Extent to = {{SPACE_OUT, i}, from->extent.bytes};
-        use(o, op, op->operands[i]->id, i);
+        need(o, op, op->operands[i]->id, "operand", i);
         if (same_place(from->extent.place, to.place))
             continue;
         check_flights(o, op, &to);
         spoil(o, &to);
     }
     for (int i = 0; i < o->num_vars; i++) {
-        if (!o->whole.is[i])
+        if (!is_whole(o, i))
             verify_error(o->v, op, "the bytes of \"%s\" are something else",
                          o->slots[i].var->name);
     }
@@ -440,32 +376,17 @@ give_yields(Overlap *o, const IrBlock *b, IrValue *const *to, int n)
 }
 
 static void
-keep_common(Overlap *o, const Whole *other)
-{
-    Whole *w = &o->whole;
-    int kept = 0;
-    for (int i = 0; i < w->len; i++) {
-        int slot = w->list[i];
-        if (other->is[slot])
-            w->list[kept++] = slot;
-        else
-            w->is[slot] = false;
-    }
-    w->len = kept;
-}
-
-static void
 walk_if(Overlap *o, const IrOp *op)
 {
     Arena *a = arena_new(o->arena, "branches");
-    Whole before = whole_now(o, a);
+    Whole before = whole_copy(a, &o->whole);
     walk_block(o, op->regions[0]);
     give_yields(o, op->regions[0], op->results, op->num_results);
-    Whole after = whole_now(o, a);
-    whole_restore(o, &before);
+    Whole after = whole_copy(a, &o->whole);
+    whole_assign(&o->whole, &before);
     walk_block(o, op->regions[1]);
     give_yields(o, op->regions[1], op->results, op->num_results);
-    keep_common(o, &after);
+    whole_intersect(&o->whole, &after);
     arena_release(a);
 }
 
@@ -473,13 +394,7 @@ walk_if(Overlap *o, const IrOp *op)
 static void
 spoil_values(Overlap *o, const Extent *e)
 {
-    for (int i = 0; i < o->whole.len; i++) {
-        int slot = o->whole.list[i];
-        if (slot >= o->num_vars && extents_meet(&o->slots[slot].extent, e)) {
-            o->whole.is[slot] = false;
-            o->whole.list[i--] = o->whole.list[--o->whole.len];
-        }
-    }
+    whole_spoil(&o->whole, e, o->num_vars);
 }
 
 static void
@@ -568,7 +483,7 @@ carry_on(Overlap *o, const IrOp *op)
     const IrOp *yield = ir_block_yield(op->regions[op->kind == OP_while]);
     for (int i = 0; i < op->num_results; i++) {
         int from = yield->operands[i]->id, to = carried(op)[i]->id;
-        use(o, yield, from, i);
+        need(o, yield, from, "operand", i);
         if (check_copy(o, yield, from, to, i))
             spoil(o, &o->slots[to].extent);
     }
@@ -582,7 +497,7 @@ repeat_loop(Overlap *o, const IrOp *op, const Whole *head)
 {
     carry_on(o, op);
     for (int i = 0; i < o->num_vars; i++) {
-        if (head->is[i] && !o->whole.is[i])
+        if (whole_has(head, i) && !is_whole(o, i))
             verify_error(o->v, op,
                          "an iteration leaves something else in the bytes of "
                          "\"%s\"",
@@ -602,10 +517,10 @@ walk_for(Overlap *o, const IrOp *op)
 {
     Arena *a = arena_new(o->arena, "loop");
     enter_loop(o, op);
-    Whole head = whole_now(o, a);
+    Whole head = whole_copy(a, &o->whole);
     walk_block(o, op->regions[0]);
     repeat_loop(o, op, &head);
-    whole_restore(o, &head);
+    whole_assign(&o->whole, &head);
     give_results(o, op);
     arena_release(a);
 }
@@ -616,16 +531,16 @@ walk_while(Overlap *o, const IrOp *op)
     Arena *a = arena_new(o->arena, "loop");
     const IrValues *args = &op->regions[1]->args;
     enter_loop(o, op);
-    Whole head = whole_now(o, a);
+    Whole head = whole_copy(a, &o->whole);
     walk_block(o, op->regions[0]);
     need_operands(o, ir_block_yield(op->regions[0]));
-    Whole tested = whole_now(o, a);
+    Whole tested = whole_copy(a, &o->whole);
     for (int i = 0; i < args->len; i++)
         transfer(o, op, carried(op)[i]->id, args->data[i]->id, i);
     need_list(o, op, args->data, args->len);
     walk_block(o, op->regions[1]);
     repeat_loop(o, op, &head);
-    whole_restore(o, &tested);
+    whole_assign(&o->whole, &tested);
     give_results(o, op);
     arena_release(a);
 }
@@ -641,7 +556,7 @@ walk_op(Overlap *o, const IrOp *op)
         walk_if(o, op);
         return;
     case OP_for:
-        use(o, op, op->operands[0]->id, 0);
+        need(o, op, op->operands[0]->id, "operand", 0);
         walk_for(o, op);
         return;
     case OP_while:
@@ -686,9 +601,18 @@ add_variables(Overlap *o)
     for (int i = 0; i < o->num_vars; i++) {
         const IrVar *var = o->module->vars.data[i];
         o->slots[o->num_slots++] =
-            (Slot){extent_of(o->module, var->place, &var->type), var, 1};
+            (Slot){extent_of(o->module, var->place, &var->type), var};
         map_set(o->vars, var->name, &o->slots[i]);
     }
+}
+
+static const SlotOrder *
+order_slots(const Overlap *o)
+{
+    Extent *all = NEW_ARRAY(o->arena, Extent, (size_t)o->num_slots);
+    for (int i = 0; i < o->num_slots; i++)
+        all[i] = o->slots[i].extent;
+    return slot_order_new(o->arena, all, o->num_slots);
 }
 
 void
@@ -707,8 +631,7 @@ verify_overlap(Verify *v, const IrFunc *fn)
     add_variables(&o);
     add_slots(&o, args->data, args->len);
     ir_walk(fn->body, add_op_slots, &o);
-    ir_walk(fn->body, count_uses, &o);
-    o.whole = whole_new(&o, arena);
+    o.whole = whole_new(arena, order_slots(&o));
     for (int i = 0; i < o.num_vars + args->len; i++)
         hold(&o, i);
     walk_block(&o, fn->body);

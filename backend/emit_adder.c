@@ -108,7 +108,7 @@ choose_height(const Emit *e, const EmitProduct *p, const EmitPlan *plan)
     int most = (e->target->num_registers - 2) / plan->vectors - 1;
     if (most > EMIT_MAX_HEIGHT)
         most = EMIT_MAX_HEIGHT;
-    if (!p->of_rows.along_products && !p->window.product && most > plan->lanes)
+    if (!p->of_rows.along_products && !p->window.index && most > plan->lanes)
         most = plan->lanes;
     if (rows <= most)
         return (int)rows;
@@ -228,10 +228,8 @@ choose_group(const EmitPlan *plan, int64_t rows)
 static int64_t
 line_of(const EmitProduct *p, const EmitPlan *plan, int64_t rows)
 {
-    const EmitWindow *w = &p->window;
     rows = round_up(rows, plan->height);
-    int64_t places = (rows - 1) * w->step + w->product->extent.c;
-    return round_up(places * w->elements, plan->lanes);
+    return round_up(emit_line_size(&p->window, rows), plan->lanes);
 }
 
 /* Rows whose windows stay in the first cache, of pieces of a run that are
@@ -239,7 +237,7 @@ line_of(const EmitProduct *p, const EmitPlan *plan, int64_t rows)
 static int64_t
 choose_windows(const EmitProduct *p, const EmitPlan *plan, int64_t bytes)
 {
-    int64_t all = p->rows.vars[p->rows.count - 1]->extent.c, rows = all;
+    int64_t all = p->window.length, rows = all;
     for (int64_t pieces = 2;
          rows > plan->height &&
          p->window.runs * line_of(p, plan, rows) * bytes > FIRST_BYTES / 2;
@@ -257,7 +255,7 @@ choose_tiles(const EmitPlan *plan, int64_t rows)
 
 /* Rows of a tile, of a part of a strip or some whole ones. */
 static int
-choose_strip_height(const EmitStrip *s, int most)
+choose_strip_height(const EmitOverlap *s, int most)
 {
     int64_t strips = s->runs;
     if (s->run > most)
@@ -272,12 +270,11 @@ static void
 choose_strips(const Emit *e, const EmitProduct *p, EmitPlan *plan,
               int64_t bytes)
 {
-    const EmitStrip *s = &p->strip;
+    const EmitOverlap *s = &p->strip;
     int most = (e->target->num_registers - 2) / plan->vectors - 1;
-    if (!s->row)
+    if (!s->index)
         return;
-    int64_t places = (s->length - 1) * s->step + s->row->extent.c, all;
-    int64_t line = round_up(places * s->elements, plan->lanes);
+    int64_t line = round_up(emit_line_size(s, s->length), plan->lanes), all;
     int64_t pieces = (plan->depth + s->length - 2) / s->length + 1;
     if (__builtin_mul_overflow(pieces * s->runs, line, &all) ||
         all > STRIP_BYTES / bytes)
@@ -307,7 +304,7 @@ emit_plan_choose(const Emit *e, const EmitProduct *p)
         plan.columns_stand ? columns : choose_columns(e, &plan, columns, bytes);
     plan.panels = choose_panels(&plan);
     bool singly = plan.rows_stand || plan.pieces || p->of_rows.along_products;
-    if (p->window.product) {
+    if (p->window.index) {
         plan.group = choose_windows(p, &plan, bytes);
         plan.line = line_of(p, &plan, plan.group);
     } else if (p->in_runs && !singly) {
@@ -329,8 +326,7 @@ emit_plan_choose(const Emit *e, const EmitProduct *p)
 typedef struct Adder {
     Emit *e;
     const EmitPlan *plan;
-    const EmitWindow *window;
-    const EmitStrip *strip;
+    const EmitOverlap *window, *strip;
     Type type, vector;
     int64_t bytes;
     bool reads_far; /* rows stand dense, beyond the second cache */
@@ -669,7 +665,8 @@ emit_adder(Emit *e, const EmitProduct *p, const EmitPlan *plan)
     BeUnit *u = e->u;
     Type params[] = {u->ptr, u->ptr, u->ptr, u->i64,
                      u->i64, u->i1,  u->i64, u->i64};
-    Adder a = {.e = e, .plan = plan, .window = &p->window};
+    Adder a = {.e = e, .plan = plan};
+    a.window = &p->window;
     a.strip = &p->strip;
     a.type = emit_type(e, p->contract->dtype);
     a.vector = be_vector(a.type, plan->lanes);

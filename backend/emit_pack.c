@@ -266,18 +266,15 @@ pack_line(Pack *p, Val size)
     be_loop_end(u, &l);
 }
 
-/* Elements of a line of rows first .. end, or a group if that is less. */
+/* Elements of a line for so many values of the index that has a step. */
 static Val
-line_size(const EmitTiles *t, Val first, Val end)
+line_size(Emit *e, const EmitOverlap *o, Val values)
 {
-    Emit *e = t->e;
     BeUnit *u = e->u;
-    const EmitWindow *w = &t->product->window;
-    Val rows = be_min(u, be_sub(u, end, first), emit_word(e, t->plan.group));
     Val places =
-        be_mul(u, be_sub(u, rows, emit_word(e, 1)), emit_word(e, w->step));
-    places = be_add(u, places, emit_word(e, w->product->extent.c));
-    return be_mul(u, places, emit_word(e, w->elements));
+        be_mul(u, be_sub(u, values, emit_word(e, 1)), emit_word(e, o->step));
+    places = be_add(u, places, emit_word(e, o->index->extent.c));
+    return be_mul(u, places, emit_word(e, o->elements));
 }
 
 /* Lanes along the places of all rows of a group, for which the products' index
@@ -288,9 +285,9 @@ pack_windows(EmitTiles *t, Val first, Val end)
     Emit *e = t->e;
     BeUnit *u = e->u;
     const EmitOperand *o = &t->product->of_rows;
-    const EmitWindow *w = &t->product->window;
+    const EmitOverlap *w = &t->product->window;
     const KVar *last = last_product(t);
-    const KVar *slow = last == w->product ? NULL : w->product;
+    const KVar *slow = last == w->index ? NULL : w->index;
     emit_find_depends_through(e, slow, last);
     e->tile = (EmitTile){.rows = 1, .vectors = 1, .lanes = t->plan.lanes};
     e->tile.lane = last;
@@ -301,27 +298,16 @@ pack_windows(EmitTiles *t, Val first, Val end)
     Pack p = {t, o, pack_row, t->plan.lanes, NULL, 1};
     EmitSpace lines = t->product->products;
     lines.count -= slow ? 2 : 1;
+    Val group = emit_word(e, t->plan.group);
     BeLoop l;
     be_loop_begin(u, &l, emit_word(e, 0), emit_word(e, w->runs),
                   emit_word(e, 1), "line");
     be_loop_body(u, &l);
     emit_space_split(e, &lines, l.index);
     p.first = be_mul(u, l.index, emit_word(e, t->plan.line));
-    pack_line(&p, line_size(t, first, end));
+    Val count = be_min(u, be_sub(u, end, first), group);
+    pack_line(&p, line_size(e, w, count));
     be_loop_end(u, &l);
-}
-
-/* Elements of a line of places for so many products. */
-static Val
-strip_size(const EmitTiles *t, Val count)
-{
-    Emit *e = t->e;
-    BeUnit *u = e->u;
-    const EmitStrip *s = &t->product->strip;
-    Val places =
-        be_mul(u, be_sub(u, count, emit_word(e, 1)), emit_word(e, s->step));
-    places = be_add(u, places, emit_word(e, s->row->extent.c));
-    return be_mul(u, places, emit_word(e, s->elements));
 }
 
 /* Places of a strip, `size` elements of them. */
@@ -351,10 +337,10 @@ pack_piece(EmitTiles *t, Val from, Val count, Val piece)
 {
     Emit *e = t->e;
     BeUnit *u = e->u;
-    const EmitStrip *s = &t->product->strip;
+    const EmitOverlap *s = &t->product->strip;
     EmitSpace strips = t->product->rows;
     strips.count -= e->tile.slow ? 2 : 1;
-    Val runs = emit_word(e, s->runs), size = strip_size(t, count);
+    Val runs = emit_word(e, s->runs), size = line_size(e, s, count);
     Pack p = {t, &t->product->of_rows, pack_row, t->plan.lanes, NULL, 1};
     BeLoop l;
     be_loop_begin(u, &l, emit_word(e, 0), runs, emit_word(e, 1), "strip");
@@ -375,13 +361,13 @@ emit_pack_strips(EmitTiles *t, Val begin, Val stop)
     Emit *e = t->e;
     BeUnit *u = e->u;
     const EmitSpace *rows = &t->product->rows;
-    const EmitStrip *s = &t->product->strip;
+    const EmitOverlap *s = &t->product->strip;
     EmitTile outer = e->tile;
     EmitSpace lines = t->product->products;
     const KVar *product = lines.vars[--lines.count];
     e->tile = (EmitTile){.rows = 1, .vectors = 1, .lanes = t->plan.lanes};
     e->tile.lane = rows->vars[rows->count - 1];
-    e->tile.slow = e->tile.lane == s->row ? NULL : s->row;
+    e->tile.slow = e->tile.lane == s->index ? NULL : s->index;
     emit_find_depends_through(e, e->tile.slow, e->tile.lane);
     Val length = emit_word(e, s->length);
     BeLoop l;

@@ -241,82 +241,65 @@ extents_are_known(const EmitSpace *s)
     return true;
 }
 
-/* The windows along the product of that number, if there are some and they
- * overlap. */
-static EmitWindow
-windows_along(const Emit *e, const EmitProduct *p, int number)
+/* What the number-th index of a side overlaps in, if steps of `sliding`, the
+ * last of the other side, are less than its extent. */
+static EmitOverlap
+overlap_along(const Emit *e, const EmitProduct *p, const KVar *sliding,
+              const EmitSpace *side, int number)
 {
-    static const EmitWindow none = {0};
+    static const EmitOverlap none = {0};
     const EmitNeeds *needs = &p->of_rows.needs;
-    const KVar *row = p->rows.vars[p->rows.count - 1];
-    EmitWindow w = {.product = p->products.vars[number], .elements = 1};
-    if (!all_slide(needs, &p->contract->contract.body, row, w.product,
-                   &w.step) ||
-        !all_slide(needs, &p->loop->loop.body, row, w.product, &w.step) ||
-        !all_slide(needs, &e->k->body, row, w.product, &w.step) || !w.step)
+    EmitOverlap o = {.index = side->vars[number], .elements = 1};
+    if (!all_slide(needs, &p->contract->contract.body, sliding, o.index,
+                   &o.step) ||
+        !all_slide(needs, &p->loop->loop.body, sliding, o.index, &o.step) ||
+        !all_slide(needs, &e->k->body, sliding, o.index, &o.step) || !o.step ||
+        o.step >= o.index->extent.c)
         return none;
-    if (w.step >= w.product->extent.c)
-        return none;
-    EmitSpace lines = p->products;
+    EmitSpace lines = *side;
     lines.count = number;
-    w.runs = emit_space_bound(e->k, &lines);
-    if (number < p->products.count - 1)
-        w.elements = p->products.vars[number + 1]->extent.c;
-    w.run = w.product->extent.c * w.elements;
-    return w;
+    o.length = sliding->extent.c;
+    o.runs = emit_space_bound(e->k, &lines);
+    if (number < side->count - 1)
+        o.elements = side->vars[number + 1]->extent.c;
+    o.run = o.index->extent.c * o.elements;
+    return o;
+}
+
+static EmitOverlap
+find_overlap(const Emit *e, const EmitProduct *p, const KVar *sliding,
+             const EmitSpace *side)
+{
+    int last = side->count - 1;
+    EmitOverlap o = overlap_along(e, p, sliding, side, last);
+    if (!o.index && last > 0)
+        o = overlap_along(e, p, sliding, side, last - 1);
+    return o;
 }
 
 static void
 find_window(const Emit *e, EmitProduct *p)
 {
     const KVar *row = p->rows.vars[p->rows.count - 1];
-    int last = p->products.count - 1;
     if (p->of_rows.plain || !extents_are_known(&p->products) ||
         !dim_is_const(row->extent) || row->extent.c < FEW_IN_RUN ||
         emit_space_bound(e->k, &p->products) > BE_K_BLOCK)
         return;
-    p->window = windows_along(e, p, last);
-    if (!p->window.product && last > 0)
-        p->window = windows_along(e, p, last - 1);
-    if (p->window.product) {
+    p->window = find_overlap(e, p, row, &p->products);
+    if (p->window.index) {
         p->in_runs = true;
         p->of_rows.along_products = false;
     }
-}
-
-static EmitStrip
-strips_along(const Emit *e, const EmitProduct *p, int number)
-{
-    static const EmitStrip none = {0};
-    const EmitNeeds *needs = &p->of_rows.needs;
-    const KVar *last = p->products.vars[p->products.count - 1];
-    EmitStrip s = {.row = p->rows.vars[number], .elements = 1};
-    if (!all_slide(needs, &p->contract->contract.body, last, s.row, &s.step) ||
-        !all_slide(needs, &p->loop->loop.body, last, s.row, &s.step) ||
-        !all_slide(needs, &e->k->body, last, s.row, &s.step) || !s.step ||
-        s.step >= s.row->extent.c)
-        return none;
-    EmitSpace strips = p->rows;
-    strips.count = number;
-    s.runs = emit_space_bound(e->k, &strips);
-    if (number < p->rows.count - 1)
-        s.elements = p->rows.vars[number + 1]->extent.c;
-    s.run = s.row->extent.c * s.elements;
-    s.length = last->extent.c;
-    return s;
 }
 
 static void
 find_strip(const Emit *e, EmitProduct *p)
 {
     const KVar *product = p->products.vars[p->products.count - 1];
-    int last = p->rows.count - 1;
-    if (p->of_rows.plain || p->window.product || !extents_are_known(&p->rows) ||
+    if (p->of_rows.plain || p->window.index || !extents_are_known(&p->rows) ||
         !dim_is_const(product->extent) || product->extent.c < FEW_IN_RUN)
         return;
-    p->strip = strips_along(e, p, last);
-    if (!p->strip.row && last > 0)
-        p->strip = strips_along(e, p, last - 1);
+    p->strip = find_overlap(e, p, product, &p->rows);
 }
 
 /* ---- the rest ------------------------------------------------------------ */

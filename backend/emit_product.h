@@ -33,40 +33,39 @@ typedef struct EmitOperand {
     int64_t product_step; /* and from a product */
 } EmitOperand;
 
-/* Rows that overlap: the place of a row's product is `step` times the last
- * index of the rows plus an index of the products, the last or the last but
- * one, and all that the operand is made of depends on that sum alone.  So what
- * a run of rows needs is a line of places for each point of the products'
- * indices before, as the windows of a convolution along a row of an image. */
-typedef struct EmitWindow {
-    const KVar *product; /* that index; NULL: there are no windows */
-    int64_t step;        /* places from row to row */
-    int64_t elements;    /* of a place */
-    int64_t run, runs;   /* products of a row in a line; lines */
-} EmitWindow;
-
-/* The same the other way round, as in the sums over all windows of an image:
- * the place is `step` times the last index of the products plus an index of the
- * rows, the last or the last but one.  A strip is what all rows of a run need
- * for the products along that last index, a line of places, too. */
-typedef struct EmitStrip {
-    const KVar *row;   /* that index; NULL: there are no strips */
-    int64_t step;      /* places from product to product */
+/* What overlaps: the place of a row's product is `step` times the last index of
+ * one side, rows or products, plus an index of the other, the last or the last
+ * but one; and all that the operand is made of depends on that sum alone.  So
+ * what is needed for all values of the former is a line of places for each
+ * point of the other side's indices before. */
+typedef struct EmitOverlap {
+    const KVar *index; /* of the other side; NULL: nothing overlaps */
+    int64_t length;    /* values of the index that has a step */
+    int64_t step;      /* places from one of these to the next */
     int64_t elements;  /* of a place */
-    int64_t run, runs; /* rows of a strip; strips for all rows */
-    int64_t length;    /* products along the last index */
-} EmitStrip;
+    int64_t run, runs; /* points of the other side along a line; lines */
+} EmitOverlap;
+
+/* Elements of a line for so many values of the index that has a step. */
+static inline int64_t
+emit_line_size(const EmitOverlap *o, int64_t values)
+{
+    return ((values - 1) * o->step + o->index->extent.c) * o->elements;
+}
 
 typedef struct EmitProduct {
     const KNode *contract, *loop;
     EmitSpace outer, rows, products;
     const KVar *column;
     EmitOperand of_rows, of_columns;
-    bool in_runs;   /* memory runs along the last index of several of rows: so
-                       those are packed together, for one value of the others */
-    EmitWindow window;
-    EmitStrip strip;
-    EmitNeeds rest; /* what is done with the sums */
+    bool in_runs; /* memory runs along the last index of several of rows: so
+                     those are packed together, for one value of the others */
+    EmitOverlap window; /* the last index of rows has the step, as with the
+                           windows of a convolution along a row of an image */
+    EmitOverlap strip;  /* that of products has it, as in the sums over all
+                           windows of an image: a line is what all rows of a
+                           run need for the products along that index */
+    EmitNeeds rest;     /* what is done with the sums */
     const KNode
         *direct; /* the store of the sums, when that is all; else NULL */
 } EmitProduct;

@@ -379,7 +379,7 @@ strip_rows(EmitTiles *t, Val row)
 {
     Emit *e = t->e;
     BeUnit *u = e->u;
-    const EmitStrip *s = &t->product->strip;
+    const EmitOverlap *s = &t->product->strip;
     Val run = emit_word(e, s->run), before = emit_word(e, 0);
     if (t->plan.height > s->run) {
         Val height = emit_word(e, t->plan.height);

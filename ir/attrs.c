@@ -3,7 +3,8 @@
  *
  * Lists and data are copied into the module's arena, texts are interned.
  */
-#include "ir/build.h"
+
+#include "ir/ir.h"
 
 #include <string.h>
 #include "runtime/base/status.h"

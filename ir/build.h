@@ -24,6 +24,10 @@
 #define TFD_IR_BUILD_H
 
 #include "ir/ir.h"
+#include "ir/locality.h"
+#include "ir/parts.h"
+#include "ir/type_bounds.h"
+#include "ir/type_text.h"
 
 /* ---- any operation ----------------------------------------------------- */
 
@@ -40,6 +44,13 @@ IrOp *ir_build_op(IrBlock *b, IrOpKind kind, int num_operands,
                   IrValue *const *operands, Loc loc);
 /* Infers op, which must be right; its first result, or NULL if it has none. */
 IrValue *ir_build_infer(IrOp *op);
+
+/* ---- inference ------------------------------------------------------- */
+
+/* Infers the results by the op's table row in the context where `at` stands.
+ * NULL on success, else what is wrong, in words for a user ("shapes [2, 3]
+ * and [4] do not broadcast"), in the module's arena. */
+const char *ir_op_infer(IrOp *op, const IrBlock *at);
 
 /* ---- constants --------------------------------------------------------- */
 
@@ -119,102 +130,5 @@ IrValue *ir_build_all_gather(IrBlock *b, IrValue *x, int64_t axis, Loc loc);
 
 IrOp *ir_build_yield(IrBlock *b, int n, IrValue *const *xs, Loc loc);
 IrOp *ir_build_return(IrBlock *b, int n, IrValue *const *xs, Loc loc);
-
-/* The yield or return that ends b, or NULL while it has none. */
-IrOp *ir_block_yield(const IrBlock *b);
-/* fn's return: its operands are the results.  NULL while it has none. */
-IrOp *ir_func_return(const IrFunc *fn);
-
-/* Gives run, merge, if, for, while and kernel the results that their regions'
- * yields say; localities are joined, and those of an if, for or while under a
- * per-replica condition are per_replica.  The yields of a kind must agree in
- * dtype and shape.  The arguments of a loop must have their final localities:
- * see ir_settle_localities. */
-void ir_op_close(IrOp *op);
-
-/* Infers the localities of fn anew, of loops' arguments and of control flow's
- * results too: the least that hold.  For whoever builds a loop before it knows
- * what the loop's values become, or replaced values by others that agree more.
- * Leaves what it cannot infer (iter_next, launch, grad) as it is. */
-void ir_settle_localities(IrFunc *fn);
-
-/* The if, for or while around b whose condition or count is per-replica, so
- * that replicas may go different ways to b; NULL when all go the same.  Asks
- * up to the operation or function that makes b's context. */
-const IrOp *ir_divergence(const IrBlock *b);
-
-/* ---- in the middle of a block ------------------------------------------ */
-
-/* An empty block that counts as standing where `where` stands. */
-IrBlock *ir_block_scratch(const IrOp *where);
-/* Moves all operations of the scratch block before (after) where. */
-void ir_splice_before(IrOp *where, IrBlock *scratch);
-void ir_splice_after(IrOp *where, IrBlock *scratch);
-
-/* A reason in the module's arena; cause is a format. */
-const IrReason *ir_reason(IrModule *m, const char *rule, Loc loc,
-                          const char *cause, ...)
-    __attribute__((format(printf, 4, 5)));
-/* Gives it to every operation of b and below that has none. */
-void ir_stamp(IrBlock *b, const IrReason *reason);
-
-/* ---- facts that many ask for ------------------------------------------- */
-
-/* Bytes of a value when all its batch symbols are at their bounds; false when
- * they are more than IR_MAX_BYTES or a dimension could be negative. */
-#define IR_MAX_BYTES ((int64_t)1 << 44)
-bool ir_type_bytes(const IrModule *m, const IrType *t, int64_t *bytes);
-
-/* Whether a replica reads and writes v for itself, so that nobody else's is
- * like it: a part of a sync-on-read variable, or a variable that is on one
- * device alone. */
-bool ir_var_is_own(const IrVar *v);
-
-/* The type whose symbols are replaced by their bounds. */
-IrType ir_type_full(const IrModule *m, const IrType *t);
-Dim ir_dim_full(const IrModule *m, Dim d);
-
-/* Whether t's shape hangs on the rows of one replica (an n with a partner). */
-bool ir_type_is_local(const IrModule *m, const IrType *t);
-
-/* The symbol n whose rows an iter_next gives, or -1: static shapes. */
-int32_t ir_next_rows(const IrOp *op);
-/* A symbol without partner: the batch of a dataset before distribution. */
-int32_t ir_symbol_alone(IrModule *m, int64_t bound);
-
-/* Same attributes with the same values; a hash that such operations share. */
-bool ir_attrs_equal(const IrOp *a, const IrOp *b);
-uint64_t ir_attrs_hash(const IrOp *op);
-/* A copy of from's attributes; both are of one kind. */
-void ir_attrs_copy(IrOp *to, const IrOp *from);
-
-/* Words for Diag of a value's type: "f32[n, 3] per_replica". */
-const char *ir_type_text(const IrModule *m, const IrType *t);
-const char *ir_dims_text(const IrModule *m, int rank, const Dim *dims);
-
-/* Whether the kernel may make result r in exactly the bytes of operand o: it
- * reads an element of o only to make that element of its results, or changes
- * rows of it.  Uses the marks inside of it. */
-bool ir_kernel_may_overwrite(const IrOp *kernel, int o, int r);
-
-/* One of the parts that a kernel has: kernels that only differ in their values'
- * lengths, done as one.  A kernel without `parts` is one part. */
-typedef struct IrPart {
-    IrValue **args, **results; /* of the region; what it yields */
-    IrOp *first;
-    int num_args, num_results, num_ops; /* the same for all */
-} IrPart;
-int ir_kernel_parts(const IrOp *kernel);
-IrPart ir_kernel_part(const IrOp *kernel, int number);
-/* The elements of each of p's results; -1 when that is not one number from 2
- * on, or p is none that could be one of several. */
-int64_t ir_part_length(const IrPart *p);
-/* Whether both compute the same of values of other lengths; they have lengths.
- */
-bool ir_parts_alike(const IrPart *p, const IrPart *q);
-
-/* The collectives of fn in the order of the text, those of regions included:
- * the order in which every device meets them.  An array of *count in a. */
-IrOp **ir_collectives(const IrFunc *fn, Arena *a, int *count);
 
 #endif

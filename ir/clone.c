@@ -5,8 +5,8 @@
  * use.  The functions write into the arena of the block they append to, which
  * may belong to another module with the same names.
  */
-#include "ir/build.h"
 
+#include "ir/ir.h"
 #include "ir/ptrmap.h"
 
 struct IrCloneMap {

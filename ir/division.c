@@ -3,7 +3,6 @@
  */
 #include "ir/division.h"
 
-#include "ir/build.h"
 #include "ir/stage.h"
 
 /* Whether every source of d reads files, in the sense of sharding by itself:

@@ -5,6 +5,8 @@
  * cast is missing.
  */
 #include "ir/rules.h"
+#include "ir/type_bounds.h"
+#include "ir/type_text.h"
 
 #include <string.h>
 

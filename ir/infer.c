@@ -5,10 +5,13 @@
  * operation's form (operands, attributes) is checked before any rule looks at
  * it, so rules may index.
  */
-#include "ir/rules.h"
 
 #include <assert.h>
 #include <string.h>
+#include "ir/build.h"
+#include "ir/rules.h"
+#include "ir/type_bounds.h"
+#include "ir/type_text.h"
 #include "runtime/base/status.h"
 
 static const struct {

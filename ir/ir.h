@@ -258,11 +258,20 @@ void ir_func_remove(IrFunc *fn);
 /* v has its name; of two with one name, find gives the first. */
 void ir_var_add(IrModule *m, IrVar *v);
 IrVar *ir_var_find(const IrModule *m, const char *name);
+/* Whether a replica reads and writes v for itself, so that nobody else's is
+ * like it: a part of a sync-on-read variable, or a variable that is on one
+ * device alone. */
+bool ir_var_is_own(const IrVar *v);
 IrParam *ir_param_find(const IrModule *m, const char *name);
 IrDataset *ir_dataset_find(const IrModule *m, const char *name);
 IrIter *ir_iter_find(const IrModule *m, const char *name);
 /* A new pair n <= bound, N <= total; gives n's index (N's is n's partner). */
 int32_t ir_symbol_pair(IrModule *m, int64_t bound, int64_t total);
+
+/* The symbol n whose rows an iter_next gives, or -1: static shapes. */
+int32_t ir_next_rows(const IrOp *op);
+/* A symbol without partner: the batch of a dataset before distribution. */
+int32_t ir_symbol_alone(IrModule *m, int64_t bound);
 
 IrBlock *ir_block_new(IrFunc *fn);
 IrValue *ir_block_arg(IrBlock *b, IrType type, const char *name);
@@ -274,11 +283,6 @@ IrOp *ir_op_new(IrFunc *fn, IrOpKind kind, int num_operands,
 /* Makes num results of the given types (for ops whose results the table does
  * not infer: control flow, iter_next, launch, grad). */
 void ir_op_results(IrOp *op, int num, const IrType *types);
-/* Infers the results by the op's table row in the context where `at` stands.
- * NULL on success, else what is wrong, in words for a user ("shapes [2, 3]
- * and [4] do not broadcast"), in the module's arena. */
-const char *ir_op_infer(IrOp *op, const IrBlock *at);
-
 void ir_append(IrBlock *b, IrOp *op);
 void ir_insert_before(IrOp *where, IrOp *op);
 /* Unlinks op; its results must be unused (or forwarded). */
@@ -300,6 +304,12 @@ void ir_set_ints(IrOp *op, IrAttrName a, const int64_t *x, int count);
 void ir_set_dims(IrOp *op, IrAttrName a, const Dim *x, int count);
 void ir_set_names(IrOp *op, IrAttrName a, const char *const *x, int count);
 void ir_set_data(IrOp *op, IrAttrName a, const void *bytes, int64_t size);
+
+/* Same attributes with the same values; a hash that such operations share. */
+bool ir_attrs_equal(const IrOp *a, const IrOp *b);
+uint64_t ir_attrs_hash(const IrOp *op);
+/* A copy of from's attributes; both are of one kind. */
+void ir_attrs_copy(IrOp *to, const IrOp *from);
 
 /* ---- services ---------------------------------------------------------- */
 
@@ -339,28 +349,31 @@ IrContext ir_context(const IrBlock *b);
 /* The function or the run, merge, update op that makes that context. */
 IrOp *ir_context_op(const IrBlock *b);
 
-/* ---- text -------------------------------------------------------------- */
+/* The yield or return that ends b, or NULL while it has none. */
+IrOp *ir_block_yield(const IrBlock *b);
+/* fn's return: its operands are the results.  NULL while it has none. */
+IrOp *ir_func_return(const IrFunc *fn);
 
-void ir_print_module(Str *out, const IrModule *m);
-const char *ir_module_text(Arena *a, const IrModule *m); /* the same, in a */
-void ir_print_func(Str *out, const IrFunc *fn);
-void ir_print_op(Str *out, const IrOp *op); /* one line, for messages */
-void ir_print_type(Str *out, const IrModule *m, const IrType *t);
-void ir_print_dims(Str *out, const IrModule *m, int rank, const Dim *dims);
+/* The collectives of fn in the order of the text, those of regions included:
+ * the order in which every device meets them.  An array of *count in a. */
+IrOp **ir_collectives(const IrFunc *fn, Arena *a, int *count);
 
-enum { IR_MAX_TEXT = 256 << 20 }; /* bytes of a module's text */
-/* Reads text; errors go to d, and the result is NULL then.  `file` is the
- * registered source the text is. */
-IrModule *ir_parse(Arena *a, Intern *names, Diag *d, uint16_t file,
-                   const char *text, size_t len);
+/* ---- in the middle of a block ------------------------------------------ */
 
-/* Checks every invariant that passes and the runner rely on, as far as the
- * module's phase promises them.  Errors go to d with the op in their text.
- * True when there are none.  Uses the ids, and the marks inside kernels. */
-bool ir_verify(const IrModule *m, Diag *d);
+/* An empty block that counts as standing where `where` stands. */
+IrBlock *ir_block_scratch(const IrOp *where);
+/* Moves all operations of the scratch block before (after) where. */
+void ir_splice_before(IrOp *where, IrBlock *scratch);
+void ir_splice_after(IrOp *where, IrBlock *scratch);
 
-/* Whether main uses the elements of iterators only until they have others, in
- * words for a user: of a module that the front end made. */
-bool ir_check_batches(const IrModule *m, Diag *d);
+/* A reason in the module's arena; cause is a format. */
+const IrReason *ir_reason(IrModule *m, const char *rule, Loc loc,
+                          const char *cause, ...)
+    __attribute__((format(printf, 4, 5)));
+/* Gives it to every operation of b and below that has none. */
+void ir_stamp(IrBlock *b, const IrReason *reason);
+
+#include "ir/text.h"
+#include "ir/verify.h"
 
 #endif

@@ -6,38 +6,11 @@
  * replicas may choose different ways.  Loops are solved by repetition from the
  * least: localities only grow, so that ends.
  */
+
+#include "ir/locality.h"
 #include "ir/rules.h"
-
+#include "ir/type_bounds.h"
 #include "runtime/base/status.h"
-
-/* ---- contexts ---------------------------------------------------------- */
-
-IrOp *
-ir_context_op(const IrBlock *b)
-{
-    IrOp *op = b->op;
-    while (op && op->kind != OP_run && op->kind != OP_merge &&
-           op->kind != OP_update)
-        op = op->block ? op->block->op : NULL;
-    return op;
-}
-
-IrContext
-ir_context(const IrBlock *b)
-{
-    const IrOp *op = ir_context_op(b);
-    if (!op) {
-        /* Until communicate has lowered what is in them, device programs are
-         * pieces of main. */
-        const IrFunc *fn = b->func;
-        bool replica =
-            fn->kind == FUNC_PROGRAM && fn->module->phase >= PHASE_REPLICATED;
-        return replica ? CX_REPLICA : CX_CROSS;
-    }
-    if (op->kind == OP_run)
-        return CX_REPLICA;
-    return op->kind == OP_merge ? CX_MERGE : CX_UPDATE;
-}
 
 /* The least locality of values in b. */
 static Locality

@@ -5,7 +5,8 @@
  * with its operands and attributes; its results are another, made when they
  * are known.
  */
-#include "ir/build.h"
+
+#include "ir/ir.h"
 
 #include <string.h>
 #include "runtime/base/status.h"
@@ -346,4 +347,39 @@ IrOp *
 ir_func_return(const IrFunc *fn)
 {
     return ir_block_yield(fn->body);
+}
+
+bool
+ir_var_is_own(const IrVar *v)
+{
+    return v->sync == SYNC_ON_READ || v->type.locality == LOCAL_ON;
+}
+
+/* ---- contexts ---------------------------------------------------------- */
+
+IrOp *
+ir_context_op(const IrBlock *b)
+{
+    IrOp *op = b->op;
+    while (op && op->kind != OP_run && op->kind != OP_merge &&
+           op->kind != OP_update)
+        op = op->block ? op->block->op : NULL;
+    return op;
+}
+
+IrContext
+ir_context(const IrBlock *b)
+{
+    const IrOp *op = ir_context_op(b);
+    if (!op) {
+        /* Until communicate has lowered what is in them, device programs are
+         * pieces of main. */
+        const IrFunc *fn = b->func;
+        bool replica =
+            fn->kind == FUNC_PROGRAM && fn->module->phase >= PHASE_REPLICATED;
+        return replica ? CX_REPLICA : CX_CROSS;
+    }
+    if (op->kind == OP_run)
+        return CX_REPLICA;
+    return op->kind == OP_merge ? CX_MERGE : CX_UPDATE;
 }

@@ -9,6 +9,8 @@
 
 #include <string.h>
 #include "ir/stage.h"
+#include "ir/text.h"
+#include "ir/type_bounds.h"
 #include "ir/words.h"
 
 /* ---- lines before the functions ---------------------------------------- */

@@ -7,7 +7,7 @@
 #ifndef TFD_IR_PARSE_H
 #define TFD_IR_PARSE_H
 
-#include "ir/build.h"
+#include "ir/ir.h"
 #include "ir/lex.h"
 
 enum {

@@ -9,6 +9,8 @@
 
 #include <string.h>
 #include "ir/rules.h"
+#include "ir/type_bounds.h"
+#include "ir/type_text.h"
 #include "ir/words.h"
 
 static Defined

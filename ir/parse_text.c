@@ -6,6 +6,8 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include "ir/type_bounds.h"
+#include "ir/type_text.h"
 #include "ir/words.h"
 #include "runtime/base/message.h"
 

@@ -6,8 +6,9 @@
  * number, and from values of one element: so their loops differ in length
  * alone, whatever the shapes are.
  */
+#include "ir/parts.h"
+
 #include <string.h>
-#include "ir/build.h"
 
 int
 ir_kernel_parts(const IrOp *kernel)
@@ -164,4 +165,96 @@ ir_parts_alike(const IrPart *p, const IrPart *q)
         if (!is_same_value(p, p->results[i], q, q->results[i]))
             return false;
     return true;
+}
+
+/* ---- kernels that work in place ----------------------------------------- */
+
+/* Whether every operation of the kernel that sees x makes element i of its
+ * result from element i of x; those results are marked like x. */
+static bool
+is_followed_elementwise(const IrOp *op, const IrType *shape)
+{
+    bool sees = false;
+    for (int i = 0; i < op->num_operands; i++)
+        sees |= op->operands[i]->mark != NULL;
+    if (!sees)
+        return true;
+    bool moves =
+        !(ir_op_info[op->kind].traits & ELEMENTWISE) && op->kind != OP_copy;
+    if (moves || !type_same_shape(&op->results[0]->type, shape))
+        return false;
+    op->results[0]->mark = op->results[0];
+    return true;
+}
+
+static void
+clear_marks(const IrBlock *b)
+{
+    for (int i = 0; i < b->args.len; i++)
+        b->args.data[i]->mark = NULL;
+    for (const IrOp *op = b->first; op; op = op->next) {
+        for (int i = 0; i < op->num_results; i++)
+            op->results[i]->mark = NULL;
+    }
+}
+
+/* Whether nothing in the kernel uses its parameter o but the scatter, to change
+ * its rows. */
+static bool
+is_scattered_into(const IrOp *scatter, int o)
+{
+    int uses = 0;
+    const IrBlock *b = scatter->block;
+    const IrValue *arg = b->args.data[o];
+    for (const IrOp *op = b->first; op; op = op->next)
+        for (int i = 0; i < op->num_operands; i++)
+            uses += op->operands[i] == arg;
+    return uses == 1 && scatter->operands[0] == arg;
+}
+
+/* Whether a parameter and a result are of the same part. */
+static bool
+are_of_one_part(const IrOp *kernel, int o, int r)
+{
+    int parts = ir_kernel_parts(kernel);
+    return o * parts / kernel->num_operands == r * parts / kernel->num_results;
+}
+
+/* Whether all results are made in the same loops, having one shape; a part's
+ * are. */
+static bool
+has_one_shape(const IrOp *kernel)
+{
+    if (ir_kernel_parts(kernel) > 1)
+        return true;
+    for (int i = 1; i < kernel->num_results; i++) {
+        if (!type_same_shape(&kernel->results[0]->type,
+                             &kernel->results[i]->type))
+            return false;
+    }
+    return true;
+}
+
+bool
+ir_kernel_may_overwrite(const IrOp *kernel, int o, int r)
+{
+    const IrBlock *b = kernel->regions[0];
+    const IrOp *yield = ir_block_yield(b);
+    const IrType *from = &kernel->operands[o]->type;
+    const IrType *to = &kernel->results[r]->type;
+    bool may = type_same_shape(from, to) &&
+               dtype_info[from->dtype].bytes == dtype_info[to->dtype].bytes &&
+               are_of_one_part(kernel, o, r);
+    const IrOp *made = yield->operands[r]->def;
+    if (made && made->kind == OP_scatter && is_scattered_into(made, o))
+        return true;
+    clear_marks(b);
+    b->args.data[o]->mark = b->args.data[o];
+    for (const IrOp *op = b->first; may && op != yield; op = op->next)
+        may = is_followed_elementwise(op, from);
+    /* Another result made from o may be made in later loops. */
+    for (int i = 0; may && i < yield->num_operands; i++)
+        may = i == r || !yield->operands[i]->mark || has_one_shape(kernel);
+    clear_marks(b);
+    return may;
 }

@@ -7,8 +7,8 @@
 #include <string.h>
 #include "ir/ir.h"
 #include "ir/ptrmap.h"
+#include "ir/type_text.h"
 
-void ir_print_name(Str *out, const char *name); /* @w */
 void ir_print_scalar(Str *out, Scalar s);
 void ir_print_hex(Str *out, const void *bytes, int64_t size);
 /* Begin with a space, and are nothing where there is no place. */

@@ -4,6 +4,8 @@
 #include "ir/print.h"
 
 #include "ir/stage.h"
+#include "ir/text.h"
+#include "ir/type_text.h"
 #include "ir/words.h"
 
 /* The name of a source as seen from the folder of the first one: where the

@@ -3,9 +3,9 @@
  */
 #include "ir/room.h"
 
-#include "ir/build.h"
 #include "ir/hooks.h"
 #include "ir/stage.h"
+#include "ir/type_bounds.h"
 
 static int64_t
 smaller(int64_t a, int64_t b)

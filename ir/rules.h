@@ -7,7 +7,7 @@
 #ifndef TFD_IR_RULES_H
 #define TFD_IR_RULES_H
 
-#include "ir/build.h"
+#include "ir/ir.h"
 #include "runtime/base/message.h"
 
 typedef struct Infer {

@@ -5,6 +5,8 @@
  * some numbers of rows (n == 3) does not hold.
  */
 #include "ir/rules.h"
+#include "ir/type_bounds.h"
+#include "ir/type_text.h"
 
 #include <string.h>
 

@@ -4,7 +4,7 @@
  * A replacement is noted on the value and applied to a whole function in one
  * sweep, so that replacing thousands of values costs one walk.
  */
-#include "ir/build.h"
+#include "ir/ir.h"
 
 void
 ir_walk_op(IrOp *op, void (*visit)(IrOp *op, void *data), void *data)
@@ -130,17 +130,4 @@ ir_collectives(const IrFunc *fn, Arena *a, int *count)
     ir_walk(fn->body, collect, &c);
     *count = c.ops.len;
     return c.ops.data;
-}
-
-static void
-stamp(IrOp *op, void *data)
-{
-    if (!op->reason)
-        op->reason = data;
-}
-
-void
-ir_stamp(IrBlock *b, const IrReason *reason)
-{
-    ir_walk(b, stamp, (void *)reason);
 }

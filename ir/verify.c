@@ -8,7 +8,12 @@
  * visible (SSA with regions), the results the table infers are inferred again,
  * and every region ends in its terminator.
  */
+#include "ir/rules.h"
+#include "ir/text.h"
+#include "ir/type_bounds.h"
+#include "ir/type_text.h"
 #include "ir/verify.h"
+#include "ir/verify_impl.h"
 
 #include <string.h>
 #include "runtime/base/message.h"

@@ -6,7 +6,7 @@
  * datasets and variables too.
  */
 #include <string.h>
-#include "ir/verify.h"
+#include "ir/verify_impl.h"
 
 /* Where an operation may stand, or-ed. */
 enum {

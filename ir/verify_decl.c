@@ -6,7 +6,9 @@
  */
 #include <string.h>
 #include "ir/stage.h"
-#include "ir/verify.h"
+#include "ir/type_bounds.h"
+#include "ir/type_text.h"
+#include "ir/verify_impl.h"
 
 typedef VEC(IrType) Types;
 

@@ -5,7 +5,9 @@
  * their regions, functions, datasets and operands say.
  */
 #include <string.h>
-#include "ir/verify.h"
+#include "ir/parts.h"
+#include "ir/type_bounds.h"
+#include "ir/verify_impl.h"
 #include "runtime/base/message.h"
 
 static bool

@@ -11,7 +11,10 @@
  * the program, only the types themselves are checked.
  */
 #include <string.h>
-#include "ir/verify.h"
+#include "ir/locality.h"
+#include "ir/rules.h"
+#include "ir/type_bounds.h"
+#include "ir/verify_impl.h"
 
 static bool
 is_per_replica(const IrValue *x)

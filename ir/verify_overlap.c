@@ -18,7 +18,7 @@
  * To main a launch writes its results, which are rows of the arena, and all
  * that the program has as its own places there.
  */
-#include "ir/build.h"
+#include "ir/parts.h"
 #include "ir/verify_places.h"
 #include "ir/whole.h"
 

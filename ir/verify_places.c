@@ -9,6 +9,7 @@
 
 #include <stdlib.h>
 #include "ir/hooks.h"
+#include "ir/type_bounds.h"
 #include "runtime/base/message.h"
 
 Extent

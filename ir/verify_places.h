@@ -4,7 +4,7 @@
 #ifndef TFD_IR_VERIFY_PLACES_H
 #define TFD_IR_VERIFY_PLACES_H
 
-#include "ir/verify.h"
+#include "ir/verify_impl.h"
 
 typedef struct Extent {
     IrPlace place;

@@ -11,9 +11,9 @@
  * Programs know all pairs; which of them they use must be known where they are
  * launched.  Functions of datasets know the symbols without partner.
  */
-#include "ir/build.h"
 #include "ir/ptrmap.h"
 #include "ir/verify.h"
+#include "ir/verify_impl.h"
 
 typedef struct Symbols {
     Verify *v;

@@ -1,0 +1,30 @@
+/*
+ * parts.h - kernels of several parts, and kernels that work in place
+ */
+#ifndef TFD_IR_PARTS_H
+#define TFD_IR_PARTS_H
+
+#include "ir/ir.h"
+
+/* One of the parts that a kernel has: kernels that only differ in their values'
+ * lengths, done as one.  A kernel without `parts` is one part. */
+typedef struct IrPart {
+    IrValue **args, **results; /* of the region; what it yields */
+    IrOp *first;
+    int num_args, num_results, num_ops; /* the same for all */
+} IrPart;
+int ir_kernel_parts(const IrOp *kernel);
+IrPart ir_kernel_part(const IrOp *kernel, int number);
+/* The elements of each of p's results; -1 when that is not one number from 2
+ * on, or p is none that could be one of several. */
+int64_t ir_part_length(const IrPart *p);
+/* Whether both compute the same of values of other lengths; they have lengths.
+ */
+bool ir_parts_alike(const IrPart *p, const IrPart *q);
+
+/* Whether the kernel may make result r in exactly the bytes of operand o: it
+ * reads an element of o only to make that element of its results, or changes
+ * rows of it.  Uses the marks inside of it. */
+bool ir_kernel_may_overwrite(const IrOp *kernel, int o, int r);
+
+#endif

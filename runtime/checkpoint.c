@@ -17,7 +17,7 @@
 #include "runtime/base/hash.h"
 #include "runtime/base/message.h"
 
-enum { FORMAT = 1, MAGIC_LEN = 8 };
+enum { FORMAT = 2, MAGIC_LEN = 8 };
 
 static const char magic[MAGIC_LEN + 1] = "tfd-ckpt";
 static const char prefix[] = "step-", suffix[] = ".ckpt";

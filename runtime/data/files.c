@@ -12,7 +12,6 @@
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 #include "ir/build.h"
 #include "runtime/base/file.h"
@@ -20,6 +19,7 @@
 
 typedef struct Path {
     const char *path, *name;
+    int64_t size; /* when the run began */
 } Path;
 
 /* Where in a file we are: what is next, and the file's size on disk. */
@@ -33,7 +33,6 @@ typedef struct Files {
     int64_t at; /* the file that is open, or will be next */
     bool open;  /* `file` is */
     RtFile file;
-    int64_t size; /* on disk, when it was opened */
     bool resumes; /* to go on from `place` in it, where a checkpoint stands */
     Place place;
 } Files;
@@ -172,7 +171,7 @@ static void
 add_path(Files *s, Arena *a, const char *path, size_t dir)
 {
     const char *copy = arena_strdup(a, path);
-    VEC_PUSH(a, s->paths, ((Path){copy, copy + dir}));
+    VEC_PUSH(a, s->paths, ((Path){copy, copy + dir, 0}));
 }
 
 /* The files that match a wildcard, in the order of their bytes, wherever we
@@ -213,20 +212,20 @@ add_paths(RtNode *n, const char *text, const RtDataOptions *options)
 
 /* ---- a file -------------------------------------------------------------- */
 
-/* -1: there is none. */
-static int64_t
-file_size(const char *path)
-{
-    struct stat info;
-    return stat(path, &info) == 0 ? info.st_size : -1;
-}
-
 static void
 close_file(Files *s)
 {
     if (s->open)
         arena_release(s->file.arena);
     s->open = false;
+}
+
+static Status
+has_changed(const RtFile *f, int64_t size, const char *when)
+{
+    return rt_file_error(f, "had %lld bytes when %s, and has %lld now",
+                         (long long)size, message_part(when),
+                         (long long)f->size);
 }
 
 /* On to where a checkpoint stands. */
@@ -236,27 +235,37 @@ go_to_place(Files *s)
     RtFile *f = &s->file;
     f->record = s->place.record;
     f->line = s->place.line;
-    if (s->place.size != s->size)
-        return rt_file_error(f,
-                             "had %lld bytes when the checkpoint was written, "
-                             "and has %lld now",
-                             (long long)s->place.size, (long long)s->size);
+    if (s->place.size != f->size)
+        return has_changed(f, s->place.size,
+                           MESSAGE("the checkpoint was written"));
     return s->format->seek ? s->format->seek(f)
                            : rt_stream_seek(f->stream, s->place.offset);
+}
+
+/* One that has lost some of its bytes since the run began ends too early. */
+static Status
+check_size(const RtFile *f, const Path *p)
+{
+    return f->size < p->size ? has_changed(f, p->size, MESSAGE("the run began"))
+                             : OK;
 }
 
 static Status
 open_file(RtNode *n)
 {
     Files *s = n->state;
-    Path p = s->paths.data[s->at];
-    s->file = (RtFile){.node = n, .path = p.path, .name = p.name};
+    const Path *p = &s->paths.data[s->at];
+    s->file = (RtFile){.node = n, .path = p->path, .name = p->name};
     s->file.arena = arena_new(n->arena, "a file of a dataset");
     s->open = true;
-    s->size = file_size(p.path);
-    if (!s->format->opens)
-        TRY(rt_stream_open(s->file.arena, p.path, s->format->is_packed,
-                           &s->file.stream));
+    if (s->format->opens) {
+        TRY(s->format->begin(&s->file));
+        return check_size(&s->file, p);
+    }
+    TRY(rt_stream_open(s->file.arena, p->path, s->format->is_packed,
+                       &s->file.stream));
+    s->file.size = rt_stream_file_size(s->file.stream);
+    TRY(check_size(&s->file, p));
     return s->format->begin(&s->file);
 }
 
@@ -303,7 +312,7 @@ place_in(const Files *s)
 {
     const RtFile *f = &s->file;
     int64_t offset = f->stream ? rt_stream_at(f->stream) : 0;
-    return (Place){f->record, f->line, offset, s->size};
+    return (Place){f->record, f->line, offset, f->size};
 }
 
 /* Files may have come, gone or changed since. */
@@ -322,7 +331,7 @@ files_carry(RtNode *n, RtState *s)
     rt_state_i64(s, &p->record, 0, INT64_MAX - 1);
     rt_state_i64(s, &p->line, 0, INT64_MAX - 1);
     rt_state_i64(s, &p->offset, 0, INT64_MAX - 1);
-    rt_state_i64(s, &p->size, -1, INT64_MAX);
+    rt_state_i64(s, &p->size, 0, INT64_MAX);
     files->resumes = within && !files->open;
     if (num != files->paths.len)
         rt_state_fail(s, "%s: there were %lld files, and are %d now",
@@ -353,6 +362,7 @@ check_file(RtNode *n, int i, RtElement *scratch, int64_t *room)
     Status st = open_file(n);
     if (!st)
         st = s->format->next(&s->file, scratch, &end);
+    s->paths.data[i].size = s->file.size;
     if (!st && s->file.stream && *room < rt_stream_room(s->file.stream))
         *room = rt_stream_room(s->file.stream);
     close_file(s);

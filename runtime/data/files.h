@@ -16,6 +16,7 @@ typedef struct RtFile {
     const char *path; /* where it is */
     const char *name; /* the same as messages have it: from the data folder */
     RtStream *stream; /* its bytes; NULL if the format opens it */
+    int64_t size;     /* on disk when it was opened; set by who opens it */
     int64_t record;   /* the number of the next record, from 0 */
     int64_t line;     /* of text: the number of the last line, from 1 */
     void *state;      /* the format's */

@@ -11,7 +11,11 @@
  * when a step is asked for.
  *
  * A checkpoint has the steps that were made and not taken, and where the maker
- * stands; the maker rests meanwhile, between two steps.
+ * stands; the maker rests meanwhile, between two steps.  A step that could not
+ * be made leaves the pipeline somewhere inside it, and may have failed for a
+ * reason that is gone by the time of the resume.  So neither the error nor the
+ * pipeline is saved then, only how many steps of the pass were taken: where a
+ * pipeline stands is a function of that (node.h), and it is gone there again.
  */
 #include <pthread.h>
 #include <stdatomic.h>
@@ -28,10 +32,12 @@ typedef struct Slot {
     Status status;
     uint32_t pass; /* for which it was made */
     bool end;      /* no data: the pass is over */
+    bool failed;   /* it could not be made; status says why until it is told */
 } Slot;
 
 struct RtIter {
     Arena *arena;
+    const char *dataset; /* its name */
     RtDivision *division;
     bool threads;
     bool thread_runs;
@@ -39,10 +45,11 @@ struct RtIter {
     pthread_t thread;
     Slot *slots;
     int64_t num_slots;
-    RtWord made;     /* slots filled so far */
-    RtWord released; /* slots given back so far */
-    RtWord pass;     /* opened so many times */
+    RtWord made;             /* slots filled so far */
+    RtWord released;         /* slots given back so far */
+    RtWord pass;             /* opened so many times */
     _Atomic uint64_t number; /* that the open pass has in the dataset */
+    _Atomic uint64_t taken;  /* steps of it */
     _Atomic bool quit;
     bool (*stop)(void *); /* of who takes steps; NULL: never */
     void *stop_context;
@@ -89,13 +96,31 @@ options_of_thread(RtIter *it, const RtDataOptions *options)
 
 /* ---- making ------------------------------------------------------------- */
 
+/* To the beginning of the open pass, and beyond the steps of it that were taken
+ * before a resume. */
+static Status
+begin_pass(RtIter *it, Slot *s)
+{
+    uint64_t taken = atomic_load(&it->taken);
+    it->making = s->pass;
+    TRY(rt_division_rewind(it->division, atomic_load(&it->number)));
+    for (uint64_t i = 0; i < taken; i++) {
+        TRY(rt_division_next(it->division, &s->step, &s->end));
+        if (s->end)
+            return status_new(STATUS_INPUT,
+                              "the data of \"%s\" end after %llu steps of a "
+                              "pass, of which the checkpoint has seen %llu",
+                              it->dataset, (unsigned long long)i,
+                              (unsigned long long)taken);
+    }
+    return OK;
+}
+
 static Status
 make_step(RtIter *it, Slot *s)
 {
-    if (it->making != s->pass) {
-        it->making = s->pass;
-        TRY(rt_division_rewind(it->division, atomic_load(&it->number)));
-    }
+    if (it->making != s->pass)
+        TRY(begin_pass(it, s));
     return rt_division_next(it->division, &s->step, &s->end);
 }
 
@@ -108,7 +133,8 @@ fill_slot(RtIter *it, uint64_t number)
     s->pass = rt_word_load(&it->pass);
     s->end = false;
     s->status = make_step(it, s);
-    it->more = !s->end && !s->status;
+    s->failed = s->status != OK;
+    it->more = !s->end && !s->failed;
     rt_word_add(&it->made, 1);
     pthread_mutex_unlock(&it->work);
 }
@@ -227,6 +253,7 @@ rt_iter_next(RtIter *it)
         release_slot(it);
     it->current = &slot(it, it->next++)->step;
     it->have_next = false;
+    atomic_fetch_add(&it->taken, 1);
     return OK;
 }
 
@@ -273,6 +300,7 @@ rt_iter_open(RtIter *it, uint64_t number)
     it->current = NULL;
     it->have_next = it->ended = false;
     atomic_store(&it->number, number);
+    atomic_store(&it->taken, 0);
     rt_word_add(&it->pass, 1);
     if (it->threads)
         return it->thread_runs ? OK : start_thread(it);
@@ -283,17 +311,26 @@ rt_iter_open(RtIter *it, uint64_t number)
 
 /* ---- checkpoints -------------------------------------------------------- */
 
-static void
-error_carry(Status *error, RtState *s)
+/* The first slot of the open pass that was made and not taken; those of older
+ * ones come before. */
+static uint64_t
+first_slot(RtIter *it, uint32_t made)
 {
-    int64_t kind = *error ? status_kind(*error) : 0;
-    const char *text = *error ? status_message(*error) : NULL;
-    rt_state_i64(s, &kind, 0, STATUS_STOPPED);
-    if (!kind)
-        return;
-    rt_state_text(s, &text);
-    if (s->reads)
-        *error = status_new((StatusKind)kind, "%s", text);
+    uint64_t first = it->next;
+    while ((uint32_t)first != made &&
+           slot(it, first)->pass != rt_word_load(&it->pass))
+        first++;
+    return first;
+}
+
+static bool
+has_failed(RtIter *it)
+{
+    uint32_t made = rt_word_load(&it->made);
+    for (uint64_t i = first_slot(it, made); (uint32_t)i != made; i++)
+        if (slot(it, i)->failed)
+            return true;
+    return false;
 }
 
 static void
@@ -301,18 +338,15 @@ slot_carry(RtIter *it, Slot *slot, RtState *s)
 {
     slot->pass = rt_word_load(&it->pass);
     rt_state_bool(s, &slot->end);
-    error_carry(&slot->status, s);
     rt_step_carry(it->division, &slot->step, s);
 }
 
-/* Steps of the open pass that nobody took; those of older ones come first. */
+/* Steps of the open pass that nobody took. */
 static void
 slots_carry(RtIter *it, RtState *s)
 {
-    uint32_t pass = rt_word_load(&it->pass), made = rt_word_load(&it->made);
-    uint64_t first = it->next;
-    while ((uint32_t)first != made && slot(it, first)->pass != pass)
-        first++;
+    uint32_t made = rt_word_load(&it->made);
+    uint64_t first = first_slot(it, made);
     int64_t count = made - (uint32_t)first;
     rt_state_count(s, &count, it->num_slots, 1);
     for (int64_t i = 0; i < count; i++)
@@ -320,17 +354,21 @@ slots_carry(RtIter *it, RtState *s)
     if (!s->reads)
         return;
     const Slot *last = count ? slot(it, (uint64_t)count - 1) : NULL;
-    it->more = !last || (!last->end && !last->status);
+    it->more = !last || !last->end;
     rt_word_store(&it->made, (uint32_t)count);
 }
 
 /* While its maker has not seen the pass, there are no steps of it, and the
- * pipeline stands nowhere. */
+ * pipeline stands nowhere: nor does one that failed. */
 static void
 pass_carry(RtIter *it, RtState *s)
 {
-    bool begun = it->making == rt_word_load(&it->pass);
+    bool begun = it->making == rt_word_load(&it->pass) && !has_failed(it);
+    uint64_t taken = atomic_load(&it->taken);
     rt_state_bool(s, &begun);
+    rt_state_u64(s, &taken);
+    if (s->reads)
+        atomic_store(&it->taken, taken);
     if (!begun)
         return;
     if (s->reads) /* the thread may look while a state is written */
@@ -396,6 +434,7 @@ rt_iter_new(const IrModule *m, const IrIter *iter, int num_replicas,
     /* RtWord asks for more than an arena aligns to. */
     RtIter *it = (RtIter *)(void *)rt_data_room(a, sizeof(RtIter));
     it->arena = a;
+    it->dataset = iter->datasets.data[0];
     it->threads = options->threads && ir_iter_ahead(m, iter) > 0;
     it->stop = options->stop;
     it->stop_context = options->stop_context;

@@ -30,8 +30,7 @@ static Status
 open_zip(RtFile *f, Npz *z)
 {
     int fd, error;
-    int64_t size;
-    TRY(file_open(f->path, &fd, &size));
+    TRY(file_open(f->path, &fd, &f->size));
     z->zip = zip_fdopen(fd, 0, &error);
     if (!z->zip) {
         close(fd);

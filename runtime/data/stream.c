@@ -24,10 +24,11 @@ struct RtStream {
     Arena *arena;
     const char *path;
     ReadMore *read;
-    int fd;          /* -1: a file in a zip */
-    int64_t size;    /* in all; -1: unknown */
-    int64_t file_at; /* how much of the file was read */
-    z_stream z;      /* packed: its input is in `packed` */
+    int fd;            /* -1: a file in a zip */
+    int64_t size;      /* in all; -1: unknown */
+    int64_t file_size; /* when it was opened; -1: a file in a zip */
+    int64_t file_at;   /* how much of the file was read */
+    z_stream z;        /* packed: its input is in `packed` */
     unsigned char *packed;
     bool unpacks; /* z is to be ended */
     bool whole;   /* packed: what was packed is complete so far */
@@ -60,18 +61,27 @@ new_stream(Arena *a, const char *path, ReadMore *read)
     s->path = arena_strdup(a, path);
     s->read = read;
     s->fd = -1;
-    s->size = -1;
+    s->size = s->file_size = -1;
     arena_on_release(a, close_stream, s);
     return s;
 }
 
 /* ---- the file itself ----------------------------------------------------- */
 
+/* A file that ends before the size it had is not at its end: it was cut short,
+ * or the disk says less than it has, and what is missing must not be taken for
+ * the end of the data. */
 static Status
 read_file(RtStream *s, char *to, size_t n, size_t *got)
 {
     TRY(file_read_at(s->fd, s->path, s->file_at, to, n, got));
     s->file_at += (int64_t)*got;
+    if (*got < n && s->file_at < s->file_size)
+        return status_new(STATUS_INPUT,
+                          "\"%s\" ends after %lld bytes, and had %lld when it "
+                          "was opened",
+                          s->path, (long long)s->file_at,
+                          (long long)s->file_size);
     return OK;
 }
 
@@ -101,8 +111,7 @@ static Status
 refill_packed(RtStream *s, bool *end)
 {
     size_t got;
-    TRY(file_read_at(s->fd, s->path, s->file_at, s->packed, BLOCK, &got));
-    s->file_at += (int64_t)got;
+    TRY(read_file(s, (char *)s->packed, BLOCK, &got));
     s->z.next_in = s->packed;
     s->z.avail_in = (unsigned)got;
     *end = got == 0;
@@ -265,6 +274,12 @@ rt_stream_size(const RtStream *s)
 }
 
 int64_t
+rt_stream_file_size(const RtStream *s)
+{
+    return s->file_size;
+}
+
+int64_t
 rt_stream_room(const RtStream *s)
 {
     return (int64_t)s->capacity + (s->unpacks ? BLOCK : 0);
@@ -291,6 +306,7 @@ rt_stream_open(Arena *a, const char *path, RtIsPacked *is_packed,
         s->fd = -1;
         return st;
     }
+    s->file_size = s->size;
     if (is_packed) {
         TRY(file_read_at(s->fd, path, 0, head, HEAD, &got));
         if (is_packed(head, got))

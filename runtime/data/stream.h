@@ -43,6 +43,9 @@ Status rt_stream_seek(RtStream *s, int64_t at) MUST_USE;
 /* How many bytes the stream has in all; -1 if they are packed by gzip. */
 int64_t rt_stream_size(const RtStream *s);
 
+/* The size on disk of the file when it was opened. */
+int64_t rt_stream_file_size(const RtStream *s);
+
 /* Memory that it takes now. */
 int64_t rt_stream_room(const RtStream *s);
 

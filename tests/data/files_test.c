@@ -314,6 +314,198 @@ headers_that_are_refused(void **state)
     assert_false(npy_parse("\x93NUMPY\2\0\0\0\0", 11, &h));
 }
 
+/* ---- files that fail while they are read --------------------------------- */
+
+enum { ROW = 16384, ROWS_OF_ONE = 5, ROWS_OF_TWO = 40, MAX_STATES = 40 };
+
+/* More than a stream reads at once; row i is bytes i + 1. */
+static void
+write_rows(const char *name, int n)
+{
+    char *bytes = arena_alloc(arena, (size_t)n * ROW);
+    for (int i = 0; i < n; i++)
+        memset(bytes + i * ROW, i + 1, ROW);
+    assert_null(file_write(in_dir(name), bytes, (size_t)n * ROW));
+}
+
+static void
+cut_to(const char *name, int bytes)
+{
+    assert_int_equal(truncate(in_dir(name), bytes), 0);
+}
+
+static void
+add_rows(Str *s, const PipeRun *run, size_t row)
+{
+    for (int r = 0; r < run->replicas; r++) {
+        const unsigned char *data = rt_iter_data(run->it, r, 0);
+        int64_t n = run->equal ? 1 : rt_iter_rows(run->it, r);
+        for (int64_t i = 0; i < n; i++)
+            str_addf(s, " %d", data[(size_t)i * row]);
+    }
+}
+
+/* A step's rows, or the error that ends the pass, and whether it has more. */
+static bool
+add_step(Str *s, const PipeRun *run)
+{
+    bool more = false;
+    Status st = rt_iter_has_next(run->it, &more);
+    if (!st && more) {
+        assert_null(rt_iter_next(run->it));
+        add_rows(s, run, ROW);
+    } else if (st) {
+        str_addf(s, " error: %s", status_message(st));
+    }
+    status_free(st);
+    return more;
+}
+
+/* The states of a run before each of its steps, in one of which a file loses
+ * its end, and what came until then. */
+typedef struct States {
+    RtState of[MAX_STATES];
+    size_t done[MAX_STATES]; /* of the text */
+    int num;
+    Str text;
+} States;
+
+static void
+add_state(States *all, const PipeRun *run)
+{
+    int i = all->num++;
+    assert_true(i < MAX_STATES);
+    all->of[i] = rt_state_writer(arena, 0);
+    assert_null(rt_iter_carry(run->it, &all->of[i]));
+    all->done[i] = all->text.len;
+}
+
+/* The last one is that of the fault itself, of which nothing remains. */
+static void
+run_until_fault(const Pipe *pipe, int good, States *all)
+{
+    PipeRun run = pipe_run(arena, pipe);
+    assert_null(rt_iter_open(run.it, 0));
+    *all = (States){.text = str_new(arena)};
+    do {
+        if (all->num == good)
+            cut_to("two", 6 * ROW + ROW / 2);
+        add_state(all, &run);
+    } while (add_step(&all->text, &run));
+    add_state(all, &run);
+    all->done[all->num - 1] = all->done[all->num - 2];
+}
+
+static const char *
+rest_after(const Pipe *pipe, const RtState *state_of)
+{
+    Str s = str_new(arena);
+    PipeRun run = pipe_run(arena, pipe);
+    RtState reader = rt_state_reader(arena, state_of->data, state_of->len);
+    assert_null(rt_iter_carry(run.it, &reader));
+    assert_null(rt_state_end(&reader));
+    while (add_step(&s, &run))
+        ;
+    return str_text(&s);
+}
+
+static const char *
+rows_in_peace(const Pipe *pipe)
+{
+    Str s = str_new(arena);
+    PipeRun run = pipe_run(arena, pipe);
+    assert_null(rt_iter_open(run.it, 0));
+    while (add_step(&s, &run))
+        ;
+    return str_text(&s);
+}
+
+#define TWO_FILES "bytes \"one\", \"two\" : u8[16384] at 3:4+5\n"
+#define IN_BATCHES(n) "batch size=" #n " drop_remainder=0 : u8[b" #n ", 16384]"
+
+static const struct {
+    const char *stages, *second;
+    int replicas;
+    int good; /* steps before the fault */
+} failing[] = {
+    {TWO_FILES IN_BATCHES(1), NULL, 1, 8},
+    {TWO_FILES IN_BATCHES(3), NULL, 2, 1},
+    {TWO_FILES IN_BATCHES(4) "\nprefetch depth=3 : u8[b4, 16384]", NULL, 3, 1},
+    {TWO_FILES "shuffle buffer=4 seed=1 reshuffle=1 has_seed=1 : u8[16384]\n"
+               "repeat count=2 : u8[16384]\n" IN_BATCHES(2),
+     NULL, 1, 4},
+    {TWO_FILES "skip count=1 : u8[16384]\ncache : u8[16384]\n"
+               "repeat count=2 : u8[16384]\n" IN_BATCHES(3),
+     NULL, 2, 1},
+    {TWO_FILES "window size=2 stride=1 : u8[2, 16384]\n"
+               "unbatch : u8[16384]\n" IN_BATCHES(3),
+     NULL, 1, 2},
+    {"bytes \"one\" : u8[16384]\nconcat with @second : u8[16384]\n" IN_BATCHES(
+         2),
+     "bytes \"two\" : u8[16384] at 3:4+5", 2, 1},
+};
+
+/* Whichever checkpoint is made meanwhile: once the file is whole again, a
+ * resumed run sees what one in peace sees. */
+static void
+no_fault_of_a_file_is_kept(const Pipe *pipe, int good)
+{
+    States all;
+    write_rows("one", ROWS_OF_ONE);
+    write_rows("two", ROWS_OF_TWO);
+    const char *whole = rows_in_peace(pipe);
+    run_until_fault(pipe, good, &all);
+    const char *text = str_text(&all.text);
+    const char *error = strstr(text, " error: ");
+    if (!error)
+        fail_msg("no error: %s: %s", pipe->stages, text);
+    if (!strstr(error, " bytes, and had 655360 when it was opened") &&
+        !strstr(error, "\"two\" had 655360 bytes when the run began, and has "
+                       "106496 now"))
+        fail_msg("%s: %s", pipe->stages, text);
+    write_rows("two", ROWS_OF_TWO);
+    for (int i = 0; i < all.num; i++) {
+        const char *rest = rest_after(pipe, &all.of[i]);
+        assert_string_equal(
+            arena_printf(arena, "%.*s%s", (int)all.done[i], text, rest), whole);
+    }
+}
+
+static void
+faults_of_files_are_not_kept(void **state)
+{
+    (void)state;
+    Arena *test = arena;
+    for (size_t i = 0; i < 2 * (sizeof failing / sizeof *failing); i++) {
+        Pipe pipe = {.stages = failing[i / 2].stages,
+                     .second = failing[i / 2].second,
+                     .replicas = failing[i / 2].replicas,
+                     .threads = i % 2,
+                     .dir = dir};
+        arena = arena_new(test, "a pipeline");
+        no_fault_of_a_file_is_kept(&pipe, failing[i / 2].good);
+        arena_release(arena);
+        arena = test;
+    }
+}
+
+/* What was taken before the fault is not there any more. */
+static void
+a_state_that_data_have_not_is_told(void **state)
+{
+    States all;
+    Pipe pipe = {.stages = failing[0].stages, .dir = dir};
+    (void)state;
+    write_rows("one", ROWS_OF_ONE);
+    write_rows("two", ROWS_OF_TWO);
+    run_until_fault(&pipe, 8, &all);
+    write_rows("one", 2);
+    write_rows("two", 1);
+    assert_string_equal(rest_after(&pipe, &all.of[all.num - 1]),
+                        " error: the data of \"data\" end after 3 steps of a "
+                        "pass, of which the checkpoint has seen 9");
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, new_dir, release_arena)
 
 int
@@ -331,6 +523,8 @@ main(void)
         TEST(a_file_of_another_type_is_refused),
         TEST(headers_that_are_read),
         TEST(headers_that_are_refused),
+        TEST(faults_of_files_are_not_kept),
+        TEST(a_state_that_data_have_not_is_told),
     };
     return cmocka_run_group_tests_name("files", tests, NULL, NULL);
 }

@@ -4,6 +4,11 @@
  * Tensors of wide elements come first, and the header is filled up with blanks
  * to a multiple of 64 bytes, so that all data are aligned where the file is
  * mapped.  Within one width they are in the order of their names.
+ *
+ * The checksum is in the header's metadata: XXH3 of the whole file where its
+ * own digits are zeros.  Metadata that say that the file is ours state a
+ * checksum and nothing else (files of older versions: not even that), so that
+ * no damage of its name makes it a file that has none.
  */
 #include "runtime/safetensors.h"
 
@@ -14,6 +19,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "runtime/base/file.h"
+#include "runtime/base/hash.h"
 #include "runtime/base/message.h"
 
 enum {
@@ -23,6 +29,9 @@ enum {
 };
 
 static const char metadata[] = "__metadata__"; /* no name of a tensor */
+static const char format_key[] = "format", our_format[] = "tfd";
+static const char checksum_key[] = "checksum";
+static const char no_digits[HASH_LEN + 1] = "00000000000000000000000000000000";
 
 const char *
 rt_tensor_dtype(Arena *a, DType t)
@@ -73,7 +82,8 @@ static char *
 header_text(const RtTensor *const *sorted, int n)
 {
     size_t begin = 0;
-    json_t *header = json_pack("{s:{s:s}}", metadata, "format", "tfd");
+    json_t *header = json_pack("{s:{s:s, s:s}}", metadata, format_key,
+                               our_format, checksum_key, no_digits);
     for (int i = 0; i < n; i++) {
         json_object_set_new(header, sorted[i]->name,
                             describe(sorted[i], begin));
@@ -99,6 +109,18 @@ header_part(Arena *a, const char *text)
     return (FilePart){bytes, all};
 }
 
+/* Sets the digits in the first part, the header, which has zeros there: before
+ * all names of tensors. */
+static void
+set_checksum(Arena *a, FilePart *parts, size_t n)
+{
+    Hash *h = hash_new(a);
+    for (size_t i = 0; i < n; i++)
+        hash_add(h, parts[i].data, parts[i].len);
+    char *digits = memmem(parts[0].data, parts[0].len, no_digits, HASH_LEN);
+    memcpy(digits, hash_end(a, h), HASH_LEN);
+}
+
 static Status
 write_sorted(Arena *a, const char *path, const RtTensor *const *sorted, int n)
 {
@@ -113,6 +135,7 @@ write_sorted(Arena *a, const char *path, const RtTensor *const *sorted, int n)
     free(text);
     for (int i = 0; i < n; i++)
         parts[i + 1] = (FilePart){sorted[i]->data, sorted[i]->bytes};
+    set_checksum(a, parts, (size_t)n + 1);
     return file_write_parts(path, parts, (size_t)n + 1);
 }
 
@@ -135,6 +158,8 @@ rt_tensors_write(const char *path, const RtTensor *tensors, int n)
 typedef struct Reader {
     Arena *arena;
     const char *path;
+    char *file; /* all of it */
+    size_t len;
     const char *data;
     size_t bytes; /* of data */
 } Reader;
@@ -206,6 +231,93 @@ read_tensor(const Reader *r, const char *name, const json_t *entry, RtTensor *t)
                             name);
 }
 
+/* ---- the layout: no byte of two tensors, and none of no tensor ----------- */
+
+/* Those of no bytes before the one that begins there. */
+static int
+by_place(const void *a, const void *b)
+{
+    const RtTensor *x = *(const RtTensor *const *)a;
+    const RtTensor *y = *(const RtTensor *const *)b;
+    if (x->data != y->data)
+        return x->data < y->data ? -1 : 1;
+    return (x->bytes > y->bytes) - (x->bytes < y->bytes);
+}
+
+static Status
+check_layout(const Reader *r, const RtTensor *tensors, int n)
+{
+    const RtTensor **sorted = NEW_ARRAY(r->arena, const RtTensor *, (size_t)n);
+    const char *at = r->data;
+    for (int i = 0; i < n; i++)
+        sorted[i] = &tensors[i];
+    if (n)
+        qsort(sorted, (size_t)n, sizeof *sorted, by_place);
+    for (int i = 0; i < n; i++) {
+        if (sorted[i]->data != at)
+            return refuse(r, "\"%s\" %s", sorted[i]->name,
+                          sorted[i]->data < at
+                              ? message_part("shares bytes with another tensor")
+                              : message_part("has bytes of no tensor before "
+                                             "it"));
+        at += sorted[i]->bytes;
+    }
+    size_t rest = (size_t)(r->data + r->bytes - at);
+    return rest ? refuse(r, "%zu bytes at its end belong to no tensor", rest)
+                : OK;
+}
+
+/* ---- the checksum -------------------------------------------------------- */
+
+/* Whether the file has the checksum when its digits are zeros, which they are
+ * from then on. */
+static bool
+has_checksum(const Reader *r, const char *digits)
+{
+    size_t header = (size_t)(r->data - r->file);
+    char *at = strlen(digits) == HASH_LEN
+                   ? memmem(r->file, header, digits, HASH_LEN)
+                   : NULL;
+    if (!at)
+        return false;
+    const char *want = arena_strndup(r->arena, digits, HASH_LEN);
+    memcpy(at, no_digits, HASH_LEN);
+    return strcmp(want, hash_text(r->arena, r->file, r->len)) == 0;
+}
+
+/* Files of ours have nothing but these two. */
+static bool
+is_known(const json_t *about)
+{
+    const char *key;
+    json_t *unused;
+    json_object_foreach((json_t *)about, key, unused)
+    {
+        if (strcmp(key, format_key) != 0 && strcmp(key, checksum_key) != 0)
+            return false;
+    }
+    return true;
+}
+
+static Status
+check_metadata(const Reader *r, const json_t *header)
+{
+    const json_t *about = json_object_get(header, metadata);
+    const char *format = json_string_value(json_object_get(about, format_key));
+    const json_t *checksum = json_object_get(about, checksum_key);
+    bool ours = format && strcmp(format, our_format) == 0;
+    if (!hash_is_checked())
+        return OK;
+    if (ours && !is_known(about))
+        return refuse(r, "its metadata are damaged");
+    if (checksum && (!json_is_string(checksum) ||
+                     !has_checksum(r, json_string_value(checksum))))
+        return refuse(r, "it is damaged (checksum)");
+    return OK;
+}
+
+/* ---- all of it ----------------------------------------------------------- */
+
 static Status
 read_entries(const Reader *r, json_t *header, RtTensor **out, int *n)
 {
@@ -218,24 +330,27 @@ read_entries(const Reader *r, json_t *header, RtTensor **out, int *n)
         if (strcmp(name, metadata) != 0)
             TRY(read_tensor(r, name, entry, &(*out)[(*n)++]));
     }
-    return OK;
+    TRY(check_layout(r, *out, *n));
+    return check_metadata(r, header);
 }
 
 /* Notes where the data are, and reads the header. */
 static Status
-read_header(Reader *r, const char *file, size_t len, json_t **header)
+read_header(Reader *r, json_t **header)
 {
     uint64_t length;
-    if (len < LENGTH_BYTES)
+    if (r->len < LENGTH_BYTES)
         return refuse(r, "it is no safetensors file");
-    memcpy(&length, file, LENGTH_BYTES);
+    memcpy(&length, r->file, LENGTH_BYTES);
     length = le64toh(length);
-    if (length > MAX_HEADER || length > len - LENGTH_BYTES)
+    if (length > MAX_HEADER || length > r->len - LENGTH_BYTES)
         return refuse(r, "it is no safetensors file, or cut short");
-    r->data = file + LENGTH_BYTES + length;
-    r->bytes = len - LENGTH_BYTES - (size_t)length;
-    *header = json_loadb(file + LENGTH_BYTES, (size_t)length,
-                         JSON_REJECT_DUPLICATES, NULL);
+    r->data = r->file + LENGTH_BYTES + length;
+    r->bytes = r->len - LENGTH_BYTES - (size_t)length;
+    const char *text = r->file + LENGTH_BYTES;
+    if (length > 0 && *text == '{')
+        *header =
+            json_loadb(text, (size_t)length, JSON_REJECT_DUPLICATES, NULL);
     if (json_is_object(*header))
         return OK;
     json_decref(*header);
@@ -245,12 +360,10 @@ read_header(Reader *r, const char *file, size_t len, json_t **header)
 Status
 rt_tensors_read(Arena *a, const char *path, RtTensor **out, int *n)
 {
-    char *file;
-    size_t len;
     json_t *header = NULL;
     Reader r = {.arena = a, .path = path};
-    TRY(file_read(a, path, &file, &len));
-    TRY(read_header(&r, file, len, &header));
+    TRY(file_read(a, path, &r.file, &r.len));
+    TRY(read_header(&r, &header));
     Status st = read_entries(&r, header, out, n);
     json_decref(header);
     return st;

@@ -5,6 +5,9 @@
  * of a header, little-endian; the header, a JSON object that says for each name
  * dtype, shape and which bytes of the data it has; the data, without gaps.
  * Dtypes have our names in capitals.
+ *
+ * Files that we write state a checksum of all their bytes, so that any damage is
+ * noticed; it is looked at where there is one, and files of others have none.
  */
 #ifndef TFD_RT_SAFETENSORS_H
 #define TFD_RT_SAFETENSORS_H
@@ -32,7 +35,8 @@ const char *rt_tensor_dtype(Arena *a, DType t);
 Status rt_tensors_write(const char *path, const RtTensor *tensors,
                         int n) MUST_USE;
 
-/* All tensors of a file, in a; what it must not be is told. */
+/* All tensors of a file, in a; what it must not be is told: also where tensors
+ * share bytes, or bytes belong to none. */
 Status rt_tensors_read(Arena *a, const char *path, RtTensor **out,
                        int *n) MUST_USE;
 

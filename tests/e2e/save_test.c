@@ -7,6 +7,7 @@
 #include <dirent.h>
 #include <sys/stat.h>
 #include "runtime/base/file.h"
+#include "runtime/base/hash.h"
 #include "tests/e2e/run.h"
 #include "tests/unit/dir.h"
 #include "tests/unit/unit.h"
@@ -71,7 +72,8 @@ static const char of_all_dtypes[] = "var wide: f64 = 1.5\n"
                                     "main { save(\"all/{n}\") }\n";
 
 static const char header_of_all[] =
-    "{\"__metadata__\":{\"format\":\"tfd\"},"
+    "{\"__metadata__\":{\"format\":\"tfd\",\"checksum\":"
+    "\"00000000000000000000000000000000\"},"
     "\"n\":{\"dtype\":\"I64\",\"shape\":[],\"data_offsets\":[0,8]},"
     "\"wide\":{\"dtype\":\"F64\",\"shape\":[],\"data_offsets\":[8,16]},"
     "\"i\":{\"dtype\":\"I32\",\"shape\":[],\"data_offsets\":[16,20]},"
@@ -97,15 +99,21 @@ a_checkpoint_has_these_bytes(void **state)
 {
     (void)state;
     size_t len, n = strlen(header_of_all);
+    const char *zeros = strstr(header_of_all, "0000");
     for (int devices = 1; devices <= 3; devices++) {
         run_program(of_all_dtypes, devices);
-        const char *file =
-            bytes_of(in_dir("all/-1/variables.safetensors"), &len);
+        char *file =
+            (char *)bytes_of(in_dir("all/-1/variables.safetensors"), &len);
         size_t begin = (8 + n + 63) / 64 * 64;
         uint64_t length;
         assert_int_equal(len, begin + sizeof data_of_all);
         memcpy(&length, file, sizeof length);
         assert_int_equal(length, begin - 8);
+        assert_non_null(zeros);
+        char *digits = file + 8 + (zeros - header_of_all);
+        const char *checksum = arena_strndup(arena, digits, HASH_LEN);
+        memset(digits, '0', HASH_LEN);
+        assert_string_equal(checksum, hash_text(arena, file, len));
         assert_memory_equal(file + 8, header_of_all, n);
         for (size_t i = 8 + n; i < begin; i++)
             assert_int_equal(file[i], ' ');

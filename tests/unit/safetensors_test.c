@@ -51,15 +51,50 @@ file_of(const char *header, size_t *len)
     "{\"a\": {\"dtype\": " dtype ", \"shape\": " shape                         \
     ", \"data_offsets\": [" from ", " to "]}}"
 
+#define ABOUT(members)                                                         \
+    "{\"__metadata__\": {" members                                             \
+    "}, \"a\": {\"dtype\": \"F32\", \"shape\": [2], \"data_offsets\": [0, "    \
+    "8]}}"
+
+#define TWO(a, b, c, d)                                                        \
+    "{\"a\": {\"dtype\": \"F32\", \"shape\": [], \"data_offsets\": [" a ", " b \
+    "]}, \"b\": {\"dtype\": \"F32\", \"shape\": [], \"data_offsets\": [" c     \
+    ", " d "]}}"
+
 static const struct {
     const char *header, *message;
 } headers[] = {
     {ENTRY("\"F32\"", "[2]", "0", "8"), ""},
-    {ENTRY("\"F32\"", "[]", "4", "8"), ""},
     {ENTRY("\"C64\"", "[1]", "0", "8"), ""},
-    {"{}", ""},
-    {"{\"__metadata__\": {\"format\": \"pt\"}}", ""},
+    {ABOUT("\"format\": \"pt\""), ""},
+    {ABOUT("\"format\": \"tfd\""), ""},
+    {ABOUT("\"format\": \"pt\", \"by\": \"me\""), ""},
+    {ABOUT("\"format\": \"tfd\", \"by\": \"me\""), "its metadata are damaged"},
+    {ABOUT("\"checksum\": \"00000000000000000000000000000000\""),
+     "it is damaged (checksum)"},
+    {ABOUT("\"format\": \"tfd\", \"checksum\": \"0\""),
+     "it is damaged (checksum)"},
+    {ABOUT("\"checksum\": 1"), "it is damaged (checksum)"},
+    {TWO("0", "4", "4", "8"), ""},
+    {TWO("4", "8", "0", "4"), ""},
+    {TWO("0", "4", "0", "4"), "\"b\" shares bytes with another tensor"},
+    {TWO("2", "6", "0", "4"), "\"a\" shares bytes with another tensor"},
+    {"{}", "8 bytes at its end belong to no tensor"},
+    {"{\"__metadata__\": {\"format\": \"pt\"}}",
+     "8 bytes at its end belong to no tensor"},
+    {ENTRY("\"F32\"", "[]", "0", "4"),
+     "4 bytes at its end belong to no tensor"},
+    {ENTRY("\"F32\"", "[]", "4", "8"),
+     "\"a\" has bytes of no tensor before it"},
+    {"{\"a\": {\"dtype\": \"F32\", \"shape\": [0], \"data_offsets\": [4, 4]}, "
+     "\"b\": {\"dtype\": \"F64\", \"shape\": [], \"data_offsets\": [0, 8]}}",
+     "\"a\" shares bytes with another tensor"},
+    {"{\"a\": {\"dtype\": \"F64\", \"shape\": [], \"data_offsets\": [0, 8]}, "
+     "\"b\": {\"dtype\": \"F32\", \"shape\": [0], \"data_offsets\": [0, 0]}, "
+     "\"c\": {\"dtype\": \"F32\", \"shape\": [0], \"data_offsets\": [8, 8]}}",
+     ""},
     {"[]", "its header is no JSON object"},
+    {" {}", "its header is no JSON object"},
     {"{", "its header is no JSON object"},
     {"{\"a\": 1, \"a\": 1}", "its header is no JSON object"},
     {"{\"a\": 1}", "its header is damaged at \"a\""},
@@ -122,19 +157,19 @@ names_are_different_texts(void **state)
     }
 }
 
-/* A file with each byte changed, and cut off behind each, is read within its
- * bounds or refused. */
-static void
-damaged_files_are_survived(void **state)
+/* A file of tensors of two widths and one without elements, as a program
+ * saves them. */
+static char *
+file_of_ours(size_t *len)
 {
-    static const unsigned char flips[] = {0x01, 0x20, 0x80, 0xff};
-    const RtTensor tensors[] = {
+    static const RtTensor tensors[] = {
         {.name = "first",
          .dtype = "F32",
          .rank = 2,
          .dims = {2, 1},
          .data = "12345678",
          .bytes = 8},
+        {.name = "none", .dtype = "F32", .rank = 1, .data = ""},
         {.name = "second",
          .dtype = "BOOL",
          .rank = 1,
@@ -143,10 +178,50 @@ damaged_files_are_survived(void **state)
          .bytes = 3},
     };
     char *bytes;
+    assert_null(rt_tensors_write(path, tensors, 3));
+    assert_null(file_read(arena, path, &bytes, len));
+    assert_string_equal(said_of(bytes, *len), "");
+    return bytes;
+}
+
+/* In an arena of its own: there are thousands. */
+static void
+expect_refused(const char *bytes, size_t len, size_t bit)
+{
+    Arena *all = arena;
+    arena = arena_new(all, "damage");
+    if (!*said_of(bytes, len))
+        fail_msg("%zu bytes, bit %zu of byte %zu: read", len, bit % 8, bit / 8);
+    arena_release(arena);
+    arena = all;
+}
+
+static void
+each_bit_counts(void **state)
+{
     size_t len;
+    char *bytes = file_of_ours(&len);
     (void)state;
-    assert_null(rt_tensors_write(path, tensors, 2));
-    assert_null(file_read(arena, path, &bytes, &len));
+    for (size_t bit = 0; bit < 8 * len; bit++) {
+        bytes[bit / 8] = (char)(bytes[bit / 8] ^ 1 << bit % 8);
+        expect_refused(bytes, len, bit);
+        bytes[bit / 8] = (char)(bytes[bit / 8] ^ 1 << bit % 8);
+    }
+    for (size_t keep = 0; keep < len; keep++)
+        expect_refused(bytes, keep, 0);
+    bytes = memcpy(arena_alloc(arena, len + 1), bytes, len);
+    expect_refused(bytes, len + 1, 0);
+}
+
+/* Behind the checksum: what is damaged is read within its bounds or refused. */
+static void
+damaged_files_are_survived(void **state)
+{
+    static const unsigned char flips[] = {0x01, 0x20, 0x80, 0xff};
+    size_t len;
+    char *bytes = file_of_ours(&len);
+    (void)state;
+    setenv("TFD_CHECKSUMS", "0", 1);
     for (size_t i = 0; i < len; i++) {
         Arena *all = arena;
         arena = arena_new(all, "damage");
@@ -159,6 +234,7 @@ damaged_files_are_survived(void **state)
         arena_release(arena);
         arena = all;
     }
+    unsetenv("TFD_CHECKSUMS");
 }
 
 int
@@ -170,6 +246,8 @@ main(void)
         cmocka_unit_test_setup_teardown(lengths_are_checked, new_arena,
                                         release_arena),
         cmocka_unit_test_setup_teardown(names_are_different_texts, new_arena,
+                                        release_arena),
+        cmocka_unit_test_setup_teardown(each_bit_counts, new_arena,
                                         release_arena),
         cmocka_unit_test_setup_teardown(damaged_files_are_survived, new_arena,
                                         release_arena),

@@ -10,6 +10,7 @@
 
 #include <string.h>
 #include "backend/emit.h"
+#include "backend/emit_cpu.h"
 #include "backend/host_code.h"
 #include "backend/objects.h"
 #include "backend/ptx.h"

@@ -106,9 +106,6 @@ struct Emit {
     EmitScan *scan; /* whose body is being emitted, or NULL */
 };
 
-/* Adds the kernel's function, its name exported, to u. */
-Status be_kernel_emit(BeUnit *u, const void *kernel, const BeTarget *t);
-
 /* Makes room for e's values and indices; its unit, arena, kernel and word are
  * set. */
 void emit_open(Emit *e);

@@ -17,7 +17,7 @@
 #include "ir/build.h"
 #include "ir/hooks.h"
 #include "ir/room.h"
-#include "passes/passes.h"
+#include "passes/pass.h"
 #include "passes/pool.h"
 
 /* ---- collecting buffers ------------------------------------------------- */

@@ -5,7 +5,7 @@
 #define TFD_PASSES_ALLOCATE_H
 
 #include "passes/lifetime.h"
-#include "passes/passes.h"
+#include "passes/pass.h"
 
 /* Inserts copies where bytes could not be shared otherwise: of what a loop or
  * branch yields but does not own, and of operands of collectives that are not

@@ -16,7 +16,7 @@
 #include <string.h>
 #include "ir/build.h"
 #include "passes/order.h"
-#include "passes/passes.h"
+#include "passes/pass.h"
 
 typedef struct Pack {
     VEC(IrOp *) ops;

@@ -19,7 +19,7 @@
 #include <string.h>
 #include "ir/build.h"
 #include "passes/central.h"
-#include "passes/passes.h"
+#include "passes/pass.h"
 #include "passes/settle.h"
 #include "runtime/base/status.h"
 

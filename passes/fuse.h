@@ -11,7 +11,7 @@
 #define TFD_PASSES_FUSE_H
 
 #include "passes/axes.h"
-#include "passes/passes.h"
+#include "passes/pass.h"
 
 typedef VEC(IrOp *) IrOpList;
 

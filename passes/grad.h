@@ -14,7 +14,7 @@
 #define TFD_PASSES_GRAD_H
 
 #include "ir/build.h"
-#include "passes/passes.h"
+#include "passes/pass.h"
 
 typedef struct Grad {
     PassCx *cx;

@@ -7,25 +7,7 @@
 #ifndef TFD_PASSES_PASSES_H
 #define TFD_PASSES_PASSES_H
 
-#include <stdio.h>
-#include "ir/ir.h"
-
-typedef struct PassOptions {
-    int level;              /* -O0 .. -O3 */
-    int64_t bytes_per_pack; /* of collectives; 0: no limit */
-    bool verify_each;       /* verify after every pass, not only the last */
-    bool time;              /* print the time of each pass to standard error */
-    /* called after each pass (--print-after, --dump-phases); may be NULL */
-    void (*after)(const char *pass, int number, const IrModule *m, void *data);
-    void *after_data;
-} PassOptions;
-
-typedef struct PassCx {
-    Arena *arena; /* scratch, released after the pass */
-    IrModule *m;
-    Diag *diag; /* errors and warnings for the user */
-    const PassOptions *options;
-} PassCx;
+#include "passes/pass.h"
 
 typedef struct Pass {
     const char *name;
@@ -49,16 +31,8 @@ bool passes_run(IrModule *m, Diag *d, const PassOptions *options,
  * a group: for reading (--expand), not for running. */
 IrModule *passes_expand(const IrModule *m, Arena *a);
 
-/* The source line that op comes from: its own, or that of what is around it.
- * For reasons, which always have one. */
-Loc pass_loc(const IrOp *op);
-
 /* A placed module in words (--explain): variables and their devices, the
  * division of batches, what was inserted and why, memory. */
 void passes_explain(Str *out, const IrModule *m);
-
-#define PASS(name, doc) bool pass_##name(PassCx *cx);
-#include "passes/passes.def"
-#undef PASS
 
 #endif

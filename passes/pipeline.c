@@ -6,6 +6,7 @@
  * is in the module's.  A module that goes into a plan is verified in any case.
  */
 #include <assert.h>
+#include <stdio.h>
 #include <string.h>
 #include <time.h>
 #include "passes/passes.h"
@@ -25,16 +26,6 @@ pass_find(const char *name)
         if (!strcmp(pass_table[i].name, name))
             return &pass_table[i];
     return NULL;
-}
-
-Loc
-pass_loc(const IrOp *op)
-{
-    const IrFunc *fn = op->block->func;
-    for (; op; op = op->block->op)
-        if (op->loc.line)
-            return op->loc;
-    return fn->loc;
 }
 
 static double

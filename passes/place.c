@@ -12,7 +12,7 @@
  * initial value, as in TensorFlow.
  */
 #include "ir/build.h"
-#include "passes/passes.h"
+#include "passes/pass.h"
 
 static void
 resolve_sync(IrVar *v)

@@ -8,7 +8,7 @@
  */
 #include "ir/build.h"
 #include "passes/latest.h"
-#include "passes/passes.h"
+#include "passes/pass.h"
 #include "passes/settle.h"
 
 static void

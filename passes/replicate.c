@@ -23,7 +23,7 @@
  */
 #include <assert.h>
 #include "ir/build.h"
-#include "passes/passes.h"
+#include "passes/pass.h"
 
 typedef VEC(IrOp *) OpList;
 

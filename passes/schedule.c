@@ -10,7 +10,7 @@
 #include <string.h>
 #include "ir/build.h"
 #include "passes/order.h"
-#include "passes/passes.h"
+#include "passes/pass.h"
 #include "passes/way.h"
 
 /* The last of the operations that make op's operands, and of the collectives

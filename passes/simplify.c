@@ -19,7 +19,7 @@
 #include "ir/build.h"
 #include "ir/eval.h"
 #include "passes/latest.h"
-#include "passes/passes.h"
+#include "passes/pass.h"
 #include "passes/simplify.h"
 
 typedef struct Simplify {

@@ -7,7 +7,7 @@
  * same order, so the bits are the same.
  */
 #include "ir/build.h"
-#include "passes/passes.h"
+#include "passes/pass.h"
 #include "passes/simplify.h"
 
 /* ---- two moves ---------------------------------------------------------- */

@@ -9,7 +9,7 @@
  */
 #include <string.h>
 #include "ir/build.h"
-#include "passes/passes.h"
+#include "passes/pass.h"
 
 static void
 fill_type(const IrModule *m, IrType *t)

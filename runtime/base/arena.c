@@ -10,13 +10,12 @@
  */
 #include "runtime/base/arena.h"
 
-#include <errno.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include "runtime/base/fail.h"
-#include "runtime/base/status.h"
+#include "runtime/base/memory.h"
 
 #if defined(__SANITIZE_ADDRESS__)
 #define EXACT_CHUNKS 1
@@ -36,9 +35,6 @@
 #endif
 
 enum { ALIGN = 16, FIRST_CHUNK = 4 << 10, LAST_CHUNK = 1 << 20 };
-
-/* No machine has more: the rest is a wrong size, not a request. */
-#define MAX_ALLOC ((size_t)1 << 40)
 
 typedef struct Chunk {
     struct Chunk *next;
@@ -65,21 +61,23 @@ struct Arena {
     Release *releases; /* the newest */
 };
 
-/* Unwinding needs memory too. */
 static _Noreturn void
 out_of_memory(const char *name, size_t n)
 {
-    fatal_error(STATUS_MACHINE, "out of memory: %zu bytes for %s", n, name);
+    memory_purpose(name);
+    memory_exhausted(n);
 }
 
 static void *
 zeroed(size_t n, const char *name)
 {
     void *p = NULL;
-    if (n <= MAX_ALLOC && !fail_here(FAIL_ALLOC))
+    const char *before = memory_purpose(name);
+    if (n <= MEMORY_MAX && !fail_here(FAIL_ALLOC))
         p = calloc(1, n);
     if (!p)
-        out_of_memory(name, n);
+        memory_exhausted(n);
+    memory_purpose(before);
     return p;
 }
 
@@ -148,7 +146,7 @@ arena_release(Arena *a)
 static char *
 new_chunk(Arena *a, size_t size)
 {
-    if (size > MAX_ALLOC)
+    if (size > MEMORY_MAX)
         out_of_memory(a->name, size);
     Chunk *c = zeroed(sizeof *c + size, a->name);
     c->size = size;
@@ -220,9 +218,9 @@ arena_vprintf(Arena *a, const char *format, va_list args)
 {
     va_list again;
     va_copy(again, args);
-    int n = vsnprintf(NULL, 0, format, args);
-    char *s = arena_alloc(a, (size_t)n + 1);
-    vsnprintf(s, (size_t)n + 1, format, again);
+    size_t n = formatted_length(vsnprintf(NULL, 0, format, args));
+    char *s = arena_alloc(a, n + 1);
+    formatted_length(vsnprintf(s, n + 1, format, again));
     va_end(again);
     return s;
 }

@@ -21,6 +21,7 @@
 #include <unistd.h>
 #include "runtime/base/fail.h"
 #include "runtime/base/message.h"
+#include "runtime/base/temporary.h"
 
 enum { MIN_READ = 4 << 10 };
 
@@ -282,14 +283,14 @@ write_output(const FilePart *parts, size_t n)
 /* A new file beside path.  The number keeps threads and the leavings of a
  * process that died apart. */
 static int
-open_temporary(Arena *a, const char *path, const char **name)
+open_temporary(Arena *a, const char *path, Temporary *t)
 {
     static atomic_uint number;
     int fd;
     do {
-        *name = arena_printf(a, "%s.tmp-%d-%u", path, (int)getpid(),
-                             atomic_fetch_add(&number, 1));
-        fd = try_open(*name, O_WRONLY | O_CREAT | O_EXCL);
+        const char *name = arena_printf(a, "%s.tmp-%d-%u", path, (int)getpid(),
+                                        atomic_fetch_add(&number, 1));
+        fd = fails(EIO) ? -1 : temporary_open(t, AT_FDCWD, name, 0666);
     } while (fd < 0 && errno == EEXIST);
     return fd;
 }
@@ -324,15 +325,16 @@ fill(int fd, const FilePart *parts, size_t n)
 static Status
 replace(Arena *a, const char *path, const FilePart *parts, size_t n)
 {
-    const char *temporary;
+    Temporary temporary;
     int fd = open_temporary(a, path, &temporary);
     if (fd < 0)
         return cannot_create(path);
-    if (!fill(fd, parts, n) || fails(EIO) || rename(temporary, path) < 0) {
-        int error = errno;
-        unlink(temporary);
+    bool whole = fill(fd, parts, n) && !fails(EIO);
+    int error = errno;
+    if (!temporary_close(&temporary, whole ? path : NULL))
+        error = errno, whole = false;
+    if (!whole)
         return cannot_write(error, path);
-    }
     sync_directory(a, path);
     return OK;
 }

@@ -7,10 +7,13 @@
 #include "runtime/base/status.h"
 
 #include <errno.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdlib.h>
+#include <unistd.h>
 #include "runtime/base/arena.h"
 #include "runtime/base/message.h"
+#include "runtime/base/temporary.h"
 
 enum { MAX_FATAL = 4096 };
 
@@ -98,10 +101,26 @@ status_free(Status st)
         arena_release(st->arena);
 }
 
+/* One thread ends the process, with one message; others that want to, wait for
+ * it.  A failure to say what failed is the end at once. */
+static void
+be_the_last(StatusKind kind)
+{
+    static atomic_flag ending = ATOMIC_FLAG_INIT;
+    static _Thread_local bool is_mine;
+    if (is_mine)
+        _Exit((int)kind);
+    while (atomic_flag_test_and_set(&ending))
+        pause();
+    is_mine = true;
+}
+
 void
 fatal_error(StatusKind kind, const char *format, ...)
 {
     char text[MAX_FATAL];
+    be_the_last(kind);
+    temporary_remove_all();
     va_list args;
     va_start(args, format);
     vsnprintf(text, sizeof text, format, args);

@@ -45,8 +45,9 @@ void status_free(Status st);
     } while (0)
 
 /* The process ends here, where there is no way back: "program: error: text".
- * Allocates nothing.  Streams of other threads may be in any state, so nothing
- * but the results so far is flushed. */
+ * Allocates nothing.  Files that wait for their names are removed.  Streams of
+ * other threads may be in any state, so nothing but the results so far is
+ * flushed. */
 _Noreturn void fatal_error(StatusKind kind, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 

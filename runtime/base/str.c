@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include "runtime/base/memory.h"
 
 Str
 str_new(Arena *a)
@@ -61,10 +62,10 @@ str_addf(Str *s, const char *format, ...)
     va_list args, again;
     va_start(args, format);
     va_copy(again, args);
-    int n = vsnprintf(NULL, 0, format, args);
-    reserve(s, (size_t)n);
-    vsnprintf(s->data + s->len, (size_t)n + 1, format, again);
-    s->len += (size_t)n;
+    size_t n = formatted_length(vsnprintf(NULL, 0, format, args));
+    reserve(s, n);
+    formatted_length(vsnprintf(s->data + s->len, n + 1, format, again));
+    s->len += n;
     va_end(again);
     va_end(args);
 }

@@ -6,10 +6,13 @@
 
 #include <stdint.h>
 
-/* Bytes of memory that the process has now, and had at most since it began or
+/* None allocates.  Bytes of memory that the process has now, and had at most since it began or
  * usage_forget_peak was called; 0 where the system does not say. */
 int64_t usage_now(void);
 int64_t usage_peak(void);
+
+/* Bytes of addresses that it has, with memory behind them or not. */
+int64_t usage_addresses(void);
 
 /* The peak is what is used now, where the system allows to say so. */
 void usage_forget_peak(void);

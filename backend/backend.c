@@ -100,8 +100,8 @@ add_kernel_jobs(Arena *a, const BeKernels *kernels, const BeTarget *t,
 {
     for (int i = 0; i < kernels->len; i++) {
         const BeKernel *k = kernels->data[i];
-        BeJob job = {.name = k->name, .text = k->name};
-        job.text_len = strlen(k->name); /* the name is the hash of the text */
+        BeJob job = {.name = k->name, .text = k->text};
+        job.text_len = k->text_len;
         job.emit = t->gpu ? be_ptx_emit : be_kernel_emit;
         job.what = k;
         job.target = t;
@@ -138,6 +138,7 @@ compile(Arena *a, IrModule *m, const BeKernels *kernels,
     BeObjectOptions how = {.num_threads = options->num_threads,
                            .cache = be_cache_open(a, options->cache),
                            .verify = options->verify};
+    code->warning = be_cache_refused(how.cache);
     TRY(be_objects_make(a, jobs.data, jobs.len, &how));
     for (int i = 0; i < jobs.len; i++) {
         const BeJob *job = &jobs.data[i];

@@ -38,6 +38,7 @@ typedef struct BeCode {
     VEC(BeObject) objects;
     const char *ir; /* the placed module's text */
     size_t ir_len;
+    const char *warning; /* a sentence, or NULL */
 } BeCode;
 
 /* The kernels of all kernel operations of m, each once, in the order of the

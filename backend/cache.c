@@ -1,20 +1,28 @@
 /*
  * cache.c - compiled code kept from one compilation to the next
  *
- * A file is a header with the key and a checksum, then the bytes.  It is
- * written under another name and renamed, so a reader sees all of it or
- * nothing; what is damaged all the same is not believed.
+ * Trust: who can put a file here can run code as the user, so nobody else may.
+ * The folder is the user's and nobody else can write to it; so is each file
+ * that is read.  Folders and files are opened without following links or
+ * waiting for pipes, and looked at after they are open.  Beside them lies a
+ * secret, `key`, of random bytes that only the user can read.  A file's name
+ * and its seal are hashes keyed by it: a file that somebody else's compiler
+ * made, that was damaged, or that stands under another's name is not believed,
+ * and no program can be written whose code would be taken for another's.  (Who
+ * can act as the user is not kept out; they need no cache.)
+ *
+ * A file is a header with key and seal, then the bytes.  It is written under
+ * another name and renamed, so a reader sees all of it or nothing.
  *
  * The compiler is known by its build-id, which the linker makes of all its
- * bytes: a changed code generator never meets code of its predecessor.
+ * bytes: a changed code generator never meets code of its predecessor.  LLVM's
+ * is added, and a compiler without one has no cache.
  *
- * Files lie in 256 folders by the first digits of their names.  Each may take
- * its part of the cache's size: now and then one who has put a file there
- * removes what was longest unused (a file's time is that of its last use).
+ * Files lie in 256 folders by the first digits of their names (cache_trim.c
+ * keeps those small).
  */
 #include "backend/cache.h"
 
-#include <dirent.h>
 #include <elf.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -22,35 +30,225 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/random.h>
 #include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
-#include <xxhash.h>
+#include <llvm-c/Core.h>
+#include "backend/cache_impl.h"
 #include "runtime/base/fail.h"
-#include "runtime/base/str.h"
-#include "runtime/base/vec.h"
+#include "runtime/base/message.h"
+#include "runtime/base/siphash.h"
+#include "runtime/base/temporary.h"
 
 enum {
-    FOLDERS = 256,
-    PUTS_PER_TRIM = 16,    /* on average; a folder is read in about 1 ms */
-    DEFAULT_SIZE = 1024,   /* MB */
-    SECONDS_OF_USE = 3600, /* uses nearer than that are not told apart */
+    PUTS_PER_TRIM = 16,      /* on average; a folder is read in about 1 ms */
+    DEFAULT_SIZE = 1024,     /* MB */
+    MAX_SIZE = 1 << 30,      /* MB */
+    MAX_ENTRY = 256 << 20,   /* bytes; no object is so large */
+    SECONDS_OF_USE = 3600,   /* uses nearer than that are not told apart */
+    SECRET = 2 * SIPHASH_KEY /* bytes: for names, for seals */
 };
 
+#define SECRET_NAME "key"
+
 struct BeCache {
-    const char *dir; /* NULL: no cache */
-    uint64_t limit;  /* bytes, of all files together */
+    int folder;          /* -1: no cache */
+    uint64_t limit;      /* bytes, of all files together */
+    const char *refused; /* or NULL */
+    uint8_t secret[SECRET];
+    SipValue compiler;
 };
 
 typedef struct Header {
     char magic[8];
     BeCacheKey key;
-    uint64_t size, checksum;
+    uint64_t size;
+    SipValue seal;
 } Header;
 
-static const char magic[8] = "tfdcode1";
+/* "1c/1c55792052fb57c5f32c09dece6cbbdb.o" */
+typedef struct Names {
+    char folder[3];
+    char file[2 * 16 + sizeof ".o"];
+    char temporary[sizeof "new." + 16];
+} Names;
 
-/* ---- where, and what it hangs on ---------------------------------------- */
+static const char magic[8] = "tfdcode2";
+
+/* ---- what is the user's ------------------------------------------------- */
+
+/* An open folder inside another; -1 if it is none, or somebody else's. */
+static int
+open_own_folder(int inside, const char *name)
+{
+    struct stat st;
+    int fd =
+        openat(inside, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    if (fd >= 0 && (fstat(fd, &st) || st.st_uid != geteuid())) {
+        close(fd);
+        return -1;
+    }
+    return fd;
+}
+
+/* A regular file of the user's, open to be read; -1 otherwise. */
+static int
+open_own_file(int folder, const char *name, struct stat *st)
+{
+    int fd =
+        openat(folder, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+    if (fd >= 0 &&
+        (fstat(fd, st) || !S_ISREG(st->st_mode) || st->st_uid != geteuid())) {
+        close(fd);
+        return -1;
+    }
+    return fd;
+}
+
+static bool
+read_all(int fd, void *to, size_t n)
+{
+    for (size_t done = 0; done < n;) {
+        ssize_t got = read(fd, (char *)to + done, n - done);
+        if (got == 0 || (got < 0 && errno != EINTR))
+            return false;
+        done += got > 0 ? (size_t)got : 0;
+    }
+    return true;
+}
+
+static bool
+write_all(int fd, const void *from, size_t n)
+{
+    for (size_t done = 0; done < n;) {
+        ssize_t put = write(fd, (const char *)from + done, n - done);
+        if (put == 0 || (put < 0 && errno != EINTR))
+            return false;
+        done += put > 0 ? (size_t)put : 0;
+    }
+    return true;
+}
+
+/* "new." and a number that nobody has. */
+static bool
+name_temporary(char *name, size_t size)
+{
+    uint64_t number;
+    if (getrandom(&number, sizeof number, 0) != sizeof number)
+        return false;
+    snprintf(name, size, "new.%016llx", (unsigned long long)number);
+    return true;
+}
+
+/* ---- the secret --------------------------------------------------------- */
+
+static bool
+read_secret(BeCache *c)
+{
+    struct stat st;
+    int fd = open_own_file(c->folder, SECRET_NAME, &st);
+    if (fd < 0)
+        return false;
+    bool good = st.st_size == SECRET && !(st.st_mode & 077) &&
+                read_all(fd, c->secret, SECRET);
+    close(fd);
+    return good;
+}
+
+/* Of two that come at once, both then use the one's that came first; what is
+ * there and is no secret gives way. */
+static void
+make_secret(const BeCache *c)
+{
+    Temporary t;
+    Names names;
+    uint8_t secret[SECRET];
+    if (getrandom(secret, SECRET, 0) != SECRET ||
+        !name_temporary(names.temporary, sizeof names.temporary))
+        return;
+    int fd = temporary_open(&t, c->folder, names.temporary, 0600);
+    if (fd < 0)
+        return;
+    bool good = write_all(fd, secret, SECRET);
+    good &= close(fd) == 0;
+    bool is_free = good && linkat(c->folder, names.temporary, c->folder,
+                                  SECRET_NAME, 0) == 0;
+    bool is_bad =
+        good && !is_free && !read_secret(&(BeCache){.folder = c->folder});
+    temporary_close(&t, is_bad ? SECRET_NAME : NULL);
+}
+
+/* ---- the compiler ------------------------------------------------------- */
+
+typedef struct Ids {
+    SipHash hash;
+    bool program; /* there was one of the program itself */
+} Ids;
+
+static bool
+contains(const struct dl_phdr_info *info, uintptr_t address)
+{
+    for (int i = 0; i < info->dlpi_phnum; i++) {
+        const ElfW(Phdr) *ph = &info->dlpi_phdr[i];
+        if (ph->p_type == PT_LOAD &&
+            address - info->dlpi_addr - ph->p_vaddr < ph->p_memsz)
+            return true;
+    }
+    return false;
+}
+
+/* Adds the build-ids among one segment's notes. */
+static bool
+add_notes(SipHash *hash, const char *p, const char *end)
+{
+    bool found = false;
+    while (p + sizeof(ElfW(Nhdr)) <= end) {
+        const ElfW(Nhdr) *note = (const void *)p;
+        size_t name = (note->n_namesz + 3) & ~(size_t)3;
+        size_t bytes = (note->n_descsz + 3) & ~(size_t)3;
+        p += sizeof *note + name;
+        if (note->n_type == NT_GNU_BUILD_ID) {
+            siphash_add(hash, p, note->n_descsz);
+            found = true;
+        }
+        p += bytes;
+    }
+    return found;
+}
+
+/* Those of the program and of what LLVM is in, which may be the same. */
+static int
+add_build_id(struct dl_phdr_info *info, size_t size, void *data)
+{
+    (void)size;
+    Ids *ids = data;
+    bool program = contains(info, (uintptr_t)be_cache_open);
+    if (!program && !contains(info, (uintptr_t)LLVMContextCreate))
+        return 0;
+    for (int i = 0; i < info->dlpi_phnum; i++) {
+        const ElfW(Phdr) *ph = &info->dlpi_phdr[i];
+        const char *p = (const char *)(info->dlpi_addr + ph->p_vaddr);
+        if (ph->p_type == PT_NOTE && add_notes(&ids->hash, p, p + ph->p_memsz))
+            ids->program |= program;
+    }
+    return 0;
+}
+
+static bool
+identify_compiler(BeCache *c)
+{
+    unsigned llvm[3];
+    Ids ids = {.hash = siphash_begin(c->secret)};
+    LLVMGetVersion(&llvm[0], &llvm[1], &llvm[2]);
+    siphash_add(&ids.hash, llvm, sizeof llvm);
+    siphash_add(&ids.hash, TFD_VERSION, sizeof TFD_VERSION);
+    dl_iterate_phdr(add_build_id, &ids);
+    c->compiler = siphash_end(&ids.hash);
+    return ids.program;
+}
+
+/* ---- opening ------------------------------------------------------------ */
 
 static const char *
 default_dir(Arena *a)
@@ -73,123 +271,129 @@ make_folders(Arena *a, const char *dir)
         if (*p != '/')
             continue;
         *p = '\0';
-        if (mkdir(path, 0777) && errno != EEXIST)
+        if (mkdir(path, 0700) && errno != EEXIST)
             return false;
         *p = '/';
     }
-    return mkdir(path, 0777) == 0 || errno == EEXIST;
+    return mkdir(path, 0700) == 0 || errno == EEXIST;
 }
 
 static uint64_t
 size_limit(void)
 {
     const char *own = getenv("TFD_CACHE_SIZE");
-    char *end;
-    unsigned long mb = own && *own ? strtoul(own, &end, 10) : DEFAULT_SIZE;
-    if (own && *own && *end)
+    char *end = "";
+    long mb = own && *own ? strtol(own, &end, 10) : DEFAULT_SIZE;
+    if (*end || mb < 0)
         mb = DEFAULT_SIZE;
-    return (uint64_t)mb << 20;
+    return (uint64_t)(mb < MAX_SIZE ? mb : MAX_SIZE) << 20;
+}
+
+/* Why the open folder is not to be trusted; NULL if it is. */
+static const char *
+distrust(Arena *a, const char *dir, int folder)
+{
+    struct stat st;
+    if (fstat(folder, &st) || st.st_uid != geteuid())
+        return message_printf(a,
+                              "the cache \"%s\" is not used: the folder is "
+                              "another user's; TFD_CACHE names another",
+                              dir);
+    if (st.st_mode & 022)
+        return message_printf(a,
+                              "the cache \"%s\" is not used: others may write "
+                              "to the folder; chmod 700 it",
+                              dir);
+    return NULL;
+}
+
+static void
+close_folder(void *cache)
+{
+    BeCache *c = cache;
+    if (c->folder >= 0)
+        close(c->folder);
+}
+
+static void
+give_up(BeCache *c)
+{
+    close_folder(c);
+    c->folder = -1;
 }
 
 BeCache *
 be_cache_open(Arena *a, const char *dir)
 {
     BeCache *c = NEW(a, BeCache);
-    c->limit = size_limit();
+    *c = (BeCache){.folder = -1, .limit = size_limit()};
     if (!dir)
         dir = default_dir(a);
-    if (*dir && make_folders(a, dir))
-        c->dir = arena_strdup(a, dir);
+    if (!*dir || !make_folders(a, dir))
+        return c;
+    arena_on_release(a, close_folder, c);
+    c->folder = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (c->folder < 0)
+        return c;
+    c->refused = distrust(a, dir, c->folder);
+    if (!c->refused && !read_secret(c))
+        make_secret(c);
+    if (c->refused || !read_secret(c) || !identify_compiler(c))
+        give_up(c);
     return c;
 }
 
-/* The build-id among the notes of the program itself, which comes first. */
-static int
-find_build_id(struct dl_phdr_info *info, size_t size, void *data)
+const char *
+be_cache_refused(const BeCache *c)
 {
-    (void)size;
-    for (int i = 0; i < info->dlpi_phnum; i++) {
-        const ElfW(Phdr) *ph = &info->dlpi_phdr[i];
-        if (ph->p_type != PT_NOTE)
-            continue;
-        const char *p = (const char *)(info->dlpi_addr + ph->p_vaddr);
-        const char *end = p + ph->p_memsz;
-        while (p + sizeof(ElfW(Nhdr)) <= end) {
-            const ElfW(Nhdr) *note = (const void *)p;
-            size_t name = (note->n_namesz + 3) & ~(size_t)3;
-            size_t bytes = (note->n_descsz + 3) & ~(size_t)3;
-            p += sizeof *note + name;
-            if (note->n_type == NT_GNU_BUILD_ID)
-                XXH3_128bits_update(data, p, note->n_descsz);
-            p += bytes;
-        }
-    }
-    return 1;
+    return c->refused;
 }
 
+/* ---- names and seals ---------------------------------------------------- */
+
 static void
-add_text(XXH3_state_t *state, const char *text, size_t len)
+add_text(SipHash *h, const char *text, size_t len)
 {
-    XXH3_128bits_update(state, text, len + 1);
+    uint64_t n = len;
+    siphash_add(h, &n, sizeof n);
+    siphash_add(h, text, len);
 }
 
 BeCacheKey
-be_cache_key(const char *text, size_t len, const char *target, int level)
+be_cache_key(const BeCache *c, const char *text, size_t len, const char *target,
+             int level)
 {
-    XXH3_state_t *state = XXH3_createState();
-    if (!state)
-        return (BeCacheKey){0, 0};
-    XXH3_128bits_reset(state);
-    add_text(state, TFD_VERSION, strlen(TFD_VERSION));
-    dl_iterate_phdr(find_build_id, state);
-    add_text(state, target, strlen(target));
-    XXH3_128bits_update(state, &level, sizeof level);
-    add_text(state, text, len);
-    XXH128_hash_t h = XXH3_128bits_digest(state);
-    XXH3_freeState(state);
-    return (BeCacheKey){h.high64, h.low64};
+    SipHash h = siphash_begin(c->secret);
+    siphash_add(&h, &c->compiler, sizeof c->compiler);
+    siphash_add(&h, &level, sizeof level);
+    add_text(&h, target, strlen(target));
+    add_text(&h, text, len);
+    SipValue v = siphash_end(&h);
+    return (BeCacheKey){v.first, v.second};
 }
 
-/* ---- files -------------------------------------------------------------- */
-
-static char *
-folder_path(const BeCache *c, BeCacheKey key, Arena *a)
+static SipValue
+seal(const BeCache *c, const Header *header, const void *bytes)
 {
-    return arena_printf(a, "%s/%02x", c->dir,
-                        (unsigned)(key.high >> 56) % FOLDERS);
+    SipHash h = siphash_begin(c->secret + SIPHASH_KEY);
+    siphash_add(&h, &header->key, sizeof header->key);
+    siphash_add(&h, &header->size, sizeof header->size);
+    siphash_add(&h, bytes, header->size);
+    return siphash_end(&h);
 }
 
-static char *
-entry_path(const BeCache *c, BeCacheKey key, Arena *a)
+static Names
+names_of(BeCacheKey key)
 {
-    return arena_printf(a, "%s/%016llx%016llx.o", folder_path(c, key, a),
-                        (unsigned long long)key.high,
-                        (unsigned long long)key.low);
+    Names n;
+    snprintf(n.folder, sizeof n.folder, "%02x",
+             (unsigned)(key.high >> 56) % CACHE_FOLDERS);
+    snprintf(n.file, sizeof n.file, "%016llx%016llx.o",
+             (unsigned long long)key.high, (unsigned long long)key.low);
+    return n;
 }
 
-static bool
-read_all(int fd, void *to, size_t n)
-{
-    for (size_t done = 0; done < n;) {
-        ssize_t got = read(fd, (char *)to + done, n - done);
-        if (got <= 0)
-            return false;
-        done += (size_t)got;
-    }
-    return true;
-}
-
-static bool
-write_all(int fd, const void *from, size_t n)
-{
-    for (size_t done = 0; done < n;) {
-        ssize_t put = write(fd, (const char *)from + done, n - done);
-        if (put <= 0)
-            return false;
-        done += (size_t)put;
-    }
-    return true;
-}
+/* ---- getting ------------------------------------------------------------ */
 
 static bool
 is_sound(const Header *h, BeCacheKey key, off_t file_size)
@@ -200,17 +404,20 @@ is_sound(const Header *h, BeCacheKey key, off_t file_size)
 }
 
 static bool
-read_entry(int fd, BeCacheKey key, Arena *a, const void **bytes, size_t *size)
+read_entry(const BeCache *c, int fd, const struct stat *st, BeCacheKey key,
+           Arena *a, const void **bytes, size_t *size)
 {
     Header h;
-    struct stat st;
-    if (fstat(fd, &st) || !read_all(fd, &h, sizeof h) ||
-        !is_sound(&h, key, st.st_size))
+    if (st->st_size < (off_t)sizeof h || st->st_size > MAX_ENTRY ||
+        !read_all(fd, &h, sizeof h) || !is_sound(&h, key, st->st_size))
         return false;
     void *data = arena_alloc(a, h.size);
-    if (!read_all(fd, data, h.size) || XXH3_64bits(data, h.size) != h.checksum)
+    if (!read_all(fd, data, h.size))
         return false;
-    if (time(NULL) - st.st_mtime > SECONDS_OF_USE)
+    SipValue right = seal(c, &h, data);
+    if (memcmp(&right, &h.seal, sizeof right) != 0)
+        return false;
+    if (time(NULL) - st->st_mtime > SECONDS_OF_USE)
         futimens(fd, NULL);
     *bytes = data;
     *size = h.size;
@@ -221,77 +428,31 @@ bool
 be_cache_get(const BeCache *c, BeCacheKey key, Arena *a, const void **bytes,
              size_t *size)
 {
-    if (!c->dir || fail_here(FAIL_IO))
+    struct stat st;
+    if (c->folder < 0 || fail_here(FAIL_IO))
         return false;
-    int fd = open(entry_path(c, key, a), O_RDONLY | O_CLOEXEC);
+    Names names = names_of(key);
+    int folder = open_own_folder(c->folder, names.folder);
+    if (folder < 0)
+        return false;
+    int fd = open_own_file(folder, names.file, &st);
+    close(folder);
     if (fd < 0)
         return false;
-    bool found = read_entry(fd, key, a, bytes, size);
+    bool found = read_entry(c, fd, &st, key, a, bytes, size);
     close(fd);
     return found;
-}
-
-/* ---- what was longest unused goes --------------------------------------- */
-
-typedef struct Entry {
-    const char *name;
-    time_t used;
-    uint64_t size;
-} Entry;
-
-typedef VEC(Entry) Entries;
-
-static int
-by_use(const void *x, const void *y)
-{
-    const Entry *a = x, *b = y;
-    return a->used != b->used ? (a->used > b->used) - (a->used < b->used)
-                              : strcmp(a->name, b->name);
-}
-
-/* The files of an open folder, and how many bytes they are. */
-static uint64_t
-list_entries(DIR *folder, Arena *a, Entries *entries)
-{
-    uint64_t total = 0;
-    for (struct dirent *d; (d = readdir(folder));) {
-        struct stat st;
-        if (fstatat(dirfd(folder), d->d_name, &st, AT_SYMLINK_NOFOLLOW) ||
-            !S_ISREG(st.st_mode))
-            continue;
-        Entry e = {arena_strdup(a, d->d_name), st.st_mtime,
-                   (uint64_t)st.st_size};
-        VEC_PUSH(a, *entries, e);
-        total += (uint64_t)st.st_size;
-    }
-    return total;
-}
-
-static void
-trim_folder(const char *path, uint64_t limit, Arena *a)
-{
-    DIR *folder = opendir(path);
-    if (!folder)
-        return;
-    Entries entries = {0};
-    uint64_t total = list_entries(folder, a, &entries);
-    if (total > limit) {
-        qsort(entries.data, (size_t)entries.len, sizeof *entries.data, by_use);
-        for (int i = 0; i < entries.len && total > limit; i++) {
-            total -= entries.data[i].size;
-            unlinkat(dirfd(folder), entries.data[i].name, 0);
-        }
-    }
-    closedir(folder);
 }
 
 /* ---- putting ------------------------------------------------------------ */
 
 static bool
-write_entry(int fd, BeCacheKey key, const void *bytes, size_t size)
+write_entry(const BeCache *c, int fd, BeCacheKey key, const void *bytes,
+            size_t size)
 {
-    Header h = {.key = key, .size = size, .checksum = XXH3_64bits(bytes, size)};
+    Header h = {.key = key, .size = size};
     memcpy(h.magic, magic, sizeof magic);
+    h.seal = seal(c, &h, bytes);
     bool written = write_all(fd, &h, sizeof h) && write_all(fd, bytes, size);
     return (close(fd) == 0) & written;
 }
@@ -299,17 +460,23 @@ write_entry(int fd, BeCacheKey key, const void *bytes, size_t size)
 void
 be_cache_put(const BeCache *c, BeCacheKey key, const void *bytes, size_t size)
 {
-    if (!c->dir || fail_here(FAIL_IO))
+    Temporary t;
+    if (c->folder < 0 || size > MAX_ENTRY - sizeof(Header) ||
+        fail_here(FAIL_IO))
         return;
-    Arena *a = arena_new(NULL, "cache entry");
-    char *folder = folder_path(c, key, a);
-    mkdir(folder, 0777);
-    char *temporary = arena_printf(a, "%s/new.XXXXXX", folder);
-    int fd = mkstemp(temporary);
-    if (fd >= 0 && (!write_entry(fd, key, bytes, size) ||
-                    rename(temporary, entry_path(c, key, a))))
-        unlink(temporary);
+    Names names = names_of(key);
+    mkdirat(c->folder, names.folder, 0700);
+    int folder = open_own_folder(c->folder, names.folder);
+    if (folder < 0)
+        return;
+    int fd = -1;
+    if (name_temporary(names.temporary, sizeof names.temporary))
+        fd = temporary_open(&t, folder, names.temporary, 0600);
+    if (fd >= 0) {
+        bool whole = write_entry(c, fd, key, bytes, size);
+        temporary_close(&t, whole ? names.file : NULL);
+    }
     if (key.low % PUTS_PER_TRIM == 0)
-        trim_folder(folder, c->limit / FOLDERS, a);
-    arena_release(a);
+        be_cache_trim(folder, c->limit / CACHE_FOLDERS);
+    close(folder);
 }

@@ -300,4 +300,6 @@ be_kernel_finish(BeKernel *k)
     be_kernel_print_rest(&text, k);
     k->name = arena_printf(k->arena, "k_%s",
                            hash_text(k->arena, str_text(&text), text.len));
+    k->text = str_text(&text);
+    k->text_len = text.len;
 }

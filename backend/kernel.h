@@ -179,6 +179,8 @@ typedef struct KPair {
 struct BeKernel {
     Arena *arena;
     const char *name; /* "k_" and the hash of the text */
+    const char *text; /* all that the kernel is, but for its name */
+    size_t text_len;
     VEC(KPair) pairs; /* in the order of the words that calls hand over */
     VEC(KArray *) arrays[K_NUM_ROLES]; /* ptrs: those of K_IN, then K_OUT */
     /* Lengths, from 2, of kernels that are done as one; none: it is one.  The

@@ -7,7 +7,8 @@
  * done.
  *
  * LLVM ends the process when it cannot go on.  Our handler says which kernel
- * it was about before that.
+ * it was about before that, and memory_purpose does where there is no memory
+ * for it (D15).
  */
 #include "backend/objects.h"
 
@@ -19,6 +20,7 @@
 #include <time.h>
 #include <unistd.h>
 #include <llvm-c/ErrorHandling.h>
+#include "runtime/base/memory.h"
 
 enum { MAX_THREADS = 64 };
 
@@ -111,10 +113,12 @@ static void
 make(Arena *a, BeJob *job, const BeObjectOptions *options)
 {
     double start = seconds_now();
+    const char *before =
+        memory_purpose(arena_printf(a, "LLVM, compiling %s", job->name));
     const BeCache *cache = options->cache;
     BeCacheKey key = {0, 0};
     if (cache) {
-        key = be_cache_key(job->text, job->text_len, job->target->name,
+        key = be_cache_key(cache, job->text, job->text_len, job->target->name,
                            job->level);
         job->cached = be_cache_get(cache, key, a, &job->object, &job->size);
     }
@@ -124,6 +128,7 @@ make(Arena *a, BeJob *job, const BeObjectOptions *options)
             be_cache_put(cache, key, job->object, job->size);
     }
     job->seconds = seconds_now() - start;
+    memory_purpose(before);
 }
 
 /* ---- all jobs ----------------------------------------------------------- */

@@ -335,6 +335,8 @@ write_plan(Tfdc *t, IrModule *m, const BeKernels *kernels)
     BeCode code = {.ir = NULL};
     TRY(be_compile(t->arena, m, kernels, &t->backend, &code));
     note_time(t, "code");
+    if (code.warning)
+        fprintf(stderr, "tfdc: warning: %s\n", code.warning);
     Status st = plan_write(be_plan(t->arena, m, &code), plan_path(t));
     note_time(t, "plan");
     return st;

@@ -9,6 +9,10 @@
  * operation to the next.  So main can be entered in the midst of any loop: its
  * first act is a jump to the safepoint it is told to resume at (D11).
  *
+ * In every round of a loop the stop word is loaded, so that a loop that has no
+ * end has one for who waits; and each operation that may take long says that
+ * it is being executed.  Kernels do neither: they go over bounded indices.
+ *
  * Where a loop's argument, its initial value, what it yields and its result
  * have different places, the value is copied at the edge; allocate sees to it
  * that most have the same.
@@ -27,13 +31,13 @@ typedef struct Host {
     IrModule *module;
     IrFunc *fn;
     Arena *arena;
-    Val call, base, in, out, dims;
+    Val call, base, in, out, dims, stop;
     Val ptrs, words; /* tables handed to kernels */
     Val parts;       /* memory for those of long reductions */
     Block failed;    /* returns the status that its phi is given */
     Val failure;
     Val entry_switch; /* main's: to the safepoint to resume at */
-    int num_safepoints, num_ops, num_counters;
+    int num_safepoints, num_ops, num_counters, num_positions;
     Status status;
 } Host;
 
@@ -335,6 +339,17 @@ emit_kernel(Host *h, const IrOp *op)
     }
 }
 
+/* Says that the function has come to that position. */
+static void
+emit_position(Host *h, int position)
+{
+    Val number = LLVMConstInt(h->u->i32, (unsigned)position, 0);
+    Val at = be_offset_const(h->u, h->call, offsetof(TfdCall, at));
+    Val store = LLVMBuildStore(h->u->builder, number, at);
+    LLVMSetAlignment(store, 4);
+    LLVMSetOrdering(store, LLVMAtomicOrderingMonotonic);
+}
+
 /* ---- control ------------------------------------------------------------ */
 
 static void emit_ops(Host *h, const IrBlock *b);
@@ -452,6 +467,16 @@ store_integer(Host *h, const IrValue *v, Val x)
              (unsigned)dtype_info[v->type.dtype].bytes);
 }
 
+/* The end of a round: returns the stop word if that is not 0.  A dataset loop
+ * has hooks that look. */
+static void
+emit_poll(Host *h)
+{
+    Val word = be_load(h->u, h->u->i32, h->stop, 4);
+    LLVMSetOrdering(word, LLVMAtomicOrderingMonotonic);
+    check_status(h, word);
+}
+
 static void
 emit_for(Host *h, const IrOp *op)
 {
@@ -472,16 +497,19 @@ emit_for(Host *h, const IrOp *op)
     emit_ops(h, region);
     copy_yields(h, region, args, num);
     count_round(h, counter);
+    emit_poll(h);
     be_goto(u, head);
     be_at(u, end);
     copy_values(h, args, op->results, num);
 }
 
-/* The end of an iteration of a dataset loop: main may stop and go on here. */
+/* The end of an iteration of a dataset loop, which is at position `loop`: main
+ * may stop and go on here. */
 static void
-emit_safepoint(Host *h, int index)
+emit_safepoint(Host *h, int index, int loop)
 {
     BeUnit *u = h->u;
+    emit_position(h, loop);
     call_numbered(h, offsetof(TfdHooks, safepoint), index, "safepoint");
     Block resume = be_block(u, "resume");
     be_goto(u, resume);
@@ -490,7 +518,8 @@ emit_safepoint(Host *h, int index)
 }
 
 static void
-emit_while_body(Host *h, const IrOp *op, Counter counter, int safepoint)
+emit_while_body(Host *h, const IrOp *op, Counter counter, int safepoint,
+                int position)
 {
     IrBlock *test = op->regions[0], *body = op->regions[1];
     int num = op->num_results;
@@ -500,7 +529,9 @@ emit_while_body(Host *h, const IrOp *op, Counter counter, int safepoint)
     if (ir_has(op, A_max))
         count_round(h, counter);
     if (safepoint >= 0)
-        emit_safepoint(h, safepoint);
+        emit_safepoint(h, safepoint, position);
+    else
+        emit_poll(h);
 }
 
 static void
@@ -508,7 +539,7 @@ emit_while(Host *h, const IrOp *op)
 {
     BeUnit *u = h->u;
     IrBlock *test = op->regions[0];
-    int num = op->num_results;
+    int num = op->num_results, position = h->num_positions - 1;
     Block head = be_block(u, "while"), body = be_block(u, "round");
     Block end = be_block(u, "end");
     Counter counter = {NULL, 0};
@@ -529,7 +560,7 @@ emit_while(Host *h, const IrOp *op)
     emit_ops(h, test);
     be_branch(u, condition(h, ir_block_yield(test)->operands[0]), body, end);
     be_at(u, body);
-    emit_while_body(h, op, counter, safepoint);
+    emit_while_body(h, op, counter, safepoint, position);
     be_goto(u, head);
     be_at(u, end);
     copy_values(h, test->args.data, op->results, num);
@@ -571,6 +602,8 @@ emit_hooked(Host *h, const IrOp *op)
 static void
 emit_op(Host *h, const IrOp *op)
 {
+    if (ir_is_position(op))
+        emit_position(h, h->num_positions++);
     switch (op->kind) {
     case OP_kernel:
         emit_kernel(h, op);
@@ -647,6 +680,7 @@ load_call(Host *h)
     h->in = call_field(h, u->ptr, offsetof(TfdCall, in));
     h->out = call_field(h, u->ptr, offsetof(TfdCall, out));
     h->dims = call_field(h, u->ptr, offsetof(TfdCall, dims));
+    h->stop = call_field(h, u->ptr, offsetof(TfdCall, stop));
     h->ptrs = be_alloca(u, u->ptr, (uint64_t)most.ptrs, 8, "ptrs");
     h->words = be_alloca(u, u->i64, (uint64_t)most.words, 8, "words");
     h->parts = be_alloca(u, u->i8, (uint64_t)most.part_bytes, 16, "parts");

@@ -16,6 +16,13 @@ ir_is_hooked(const IrOp *op)
 }
 
 bool
+ir_is_position(const IrOp *op)
+{
+    return op->kind == OP_kernel || op->kind == OP_for ||
+           op->kind == OP_while || op->kind == OP_return || ir_is_hooked(op);
+}
+
+bool
 ir_is_dataset_loop(const IrOp *op)
 {
     if (op->kind != OP_while)
@@ -55,6 +62,8 @@ list_op(IrOp *op, void *data)
     }
     if (counts_in_frame(op))
         VEC_PUSH(lists->arena, h->counters, op);
+    if (ir_is_position(op))
+        VEC_PUSH(lists->arena, h->positions, op);
 }
 
 IrHooks

@@ -16,14 +16,18 @@ typedef struct IrHooks {
     IrOps ops;        /* executed by hooks->op(call, index) */
     IrOps safepoints; /* dataset loops: while operations of main */
     IrOps counters;   /* loops of main that count: for, and while with max */
+    IrOps positions;  /* what TfdCall.at counts: all that may take long */
 } IrHooks;
 
 /* Lists what the runtime does for a placed function, in the order of its
- * text.  An op of a list has its index there in op->id. */
+ * text.  An op of ops or safepoints has its index there in op->id. */
 IrHooks ir_hooks(Arena *a, IrFunc *fn);
 
 /* Whether the runtime executes op (print, launch, all_reduce_start, ...). */
 bool ir_is_hooked(const IrOp *op);
+/* Whether compiled code says that it has come to op: to a kernel, a loop, what
+ * the runtime executes, or the end. */
+bool ir_is_position(const IrOp *op);
 /* Whether op is a while over a dataset: its iterations end in safepoints. */
 bool ir_is_dataset_loop(const IrOp *op);
 

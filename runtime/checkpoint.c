@@ -10,6 +10,7 @@
 
 #include <pthread.h>
 #include <stdarg.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -33,7 +34,8 @@ struct RtCheckpoints {
     int64_t step;
     const RtState *state;
     RtEvents *events;
-    Status written; /* what became of the last one */
+    Status written;       /* what became of the last one */
+    _Atomic int64_t last; /* whole on the disk; -1: none */
 };
 
 /* ---- headers ------------------------------------------------------------ */
@@ -247,7 +249,7 @@ rt_checkpoints_open(const char *folder, const RtOwner *owner,
     Arena *a = arena_new(NULL, "checkpoints");
     RtCheckpoints *c = NEW(a, RtCheckpoints);
     *c = (RtCheckpoints){
-        .arena = a, .folder = folder, .owner = *owner, .lock = -1};
+        .arena = a, .folder = folder, .owner = *owner, .lock = -1, .last = -1};
     Status st = file_make_folder(folder);
     if (!st)
         st = file_lock_folder(folder, &c->lock);
@@ -288,9 +290,11 @@ read_step(Arena *a, const RtCheckpoints *c, int64_t step, RtCheckpoint *out)
 /* Of a run that did nothing there is nothing to lose: another one may begin in
  * its place. */
 static Status
-take(const RtCheckpoints *c, RtCheckpoint *found)
+take(RtCheckpoints *c, RtCheckpoint *found)
 {
     Status st = check_owner(found, &c->owner);
+    if (!st)
+        atomic_store(&c->last, found->step);
     if (!st || found->step > 0)
         return st;
     status_free(st);
@@ -352,8 +356,10 @@ write_in_thread(void *arg)
     RtCheckpoints *c = arg;
     Arena *a = arena_new(NULL, "a checkpoint");
     c->written = write_file(a, c);
-    if (!c->written)
+    if (!c->written) {
+        atomic_store(&c->last, c->step);
         prune(a, c);
+    }
     arena_release(a);
     return NULL;
 }
@@ -380,6 +386,12 @@ rt_checkpoints_wait(RtCheckpoints *c)
     c->written = OK;
     return status_note(st, "writing the checkpoint after step %lld",
                        (long long)c->step);
+}
+
+int64_t
+rt_checkpoints_last(const RtCheckpoints *c)
+{
+    return atomic_load(&c->last);
 }
 
 void

@@ -62,6 +62,10 @@ void rt_checkpoints_write(RtCheckpoints *c, int64_t step, const RtState *state,
 /* Until the last one is on the disk; what became of it. */
 Status rt_checkpoints_wait(RtCheckpoints *c) MUST_USE;
 
+/* After how many steps the newest one was made that is known to be on the disk;
+ * -1: none is.  Any thread may ask. */
+int64_t rt_checkpoints_last(const RtCheckpoints *c);
+
 /* Waits, too.  NULL is fine. */
 void rt_checkpoints_close(RtCheckpoints *c);
 

@@ -97,10 +97,8 @@ struct RtColl {
     int num_replicas;
 };
 
-/* The replicas of one process, on shared memory.  timeout is in seconds.  A
- * waiting thread looks now and then whether *interrupted (may be NULL) is set:
- * then it stops, too. */
+/* The replicas of one process, on shared memory.  timeout is in seconds. */
 Status rt_coll_local(int num_replicas, double timeout, bool spin,
-                     const atomic_bool *interrupted, RtColl **out) MUST_USE;
+                     RtColl **out) MUST_USE;
 
 #endif

@@ -37,7 +37,6 @@ typedef struct Local {
     double timeout;
     bool spin;
     atomic_bool stopped;
-    const atomic_bool *interrupted;
 } Local;
 
 /* What one replica brings to a site. */
@@ -83,14 +82,6 @@ local_stop(RtColl *c)
     }
 }
 
-static bool
-must_stop(Local *l)
-{
-    if (l->interrupted && *l->interrupted && !atomic_load(&l->stopped))
-        local_stop(&l->coll);
-    return atomic_load(&l->stopped);
-}
-
 /* Waits until the word, which counts up and around, has come to target. */
 static RtCollResult
 wait_for(Local *l, RtWord *w, uint32_t target)
@@ -100,7 +91,7 @@ wait_for(Local *l, RtWord *w, uint32_t target)
         uint32_t value = rt_word_load(w);
         if ((int32_t)(value - target) >= 0)
             return COLL_OK;
-        if (must_stop(l))
+        if (atomic_load(&l->stopped))
             return COLL_STOPPED;
         if (deadline == 0.0)
             deadline = rt_seconds() + l->timeout;
@@ -478,8 +469,7 @@ static const RtCollOps local_ops = {
 };
 
 Status
-rt_coll_local(int num_replicas, double timeout, bool spin,
-              const atomic_bool *interrupted, RtColl **out)
+rt_coll_local(int num_replicas, double timeout, bool spin, RtColl **out)
 {
     Arena *a = arena_new(NULL, "collectives");
     Local *l = NEW(a, Local);
@@ -487,7 +477,6 @@ rt_coll_local(int num_replicas, double timeout, bool spin,
     l->arena = a;
     l->timeout = timeout;
     l->spin = spin;
-    l->interrupted = interrupted;
     *out = &l->coll;
     return OK;
 }

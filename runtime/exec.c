@@ -140,8 +140,7 @@ open_run(RtRun *run, RtFn **main_fn)
     TRY(rt_open_checkpoints(run));
     TRY(rt_read_params(run));
     bool spin = may_spin(run);
-    TRY(rt_coll_local(run->num_replicas, run->timeout, spin,
-                      rt_step_breaker(run), &run->coll));
+    TRY(rt_coll_local(run->num_replicas, run->timeout, spin, &run->coll));
     TRY(load_code(run, main_fn));
     TRY(open_devices(run, spin));
     make_actors(run);
@@ -151,8 +150,9 @@ open_run(RtRun *run, RtFn **main_fn)
 }
 
 static void
-close_run(RtRun *run)
+close_run(RtRun *run, Status st)
 {
+    rt_watch_closing(run, st);
     if (run->coll)
         run->coll->ops->stop(run->coll);
     rt_close_iterators(run);
@@ -162,6 +162,7 @@ close_run(RtRun *run)
         if (run->devices[i])
             run->devices[i]->ops->close(run->devices[i]);
     }
+    rt_watch_end(run);
     for (int i = 0; run->replicas && i < run->num_replicas; i++)
         rt_actor_deinit(&run->replicas[i]);
     rt_actor_deinit(&run->main);
@@ -174,56 +175,11 @@ close_run(RtRun *run)
 /* ---- running ----------------------------------------------------------- */
 
 static Status
-status_of_fault(const RtRun *run, RtActor *actor)
-{
-    RtFault *f = &actor->fault;
-    Diag *d = run->plan->diag;
-    if (f->cause) {
-        Status cause = f->cause;
-        f->cause = OK;
-        return cause;
-    }
-    diag_error(d, f->op->loc, "%s", str_text(&f->text));
-    if (actor->replica >= 0 && run->num_replicas > 1)
-        diag_note(d, f->op->loc, "on replica %d, device %s", actor->replica,
-                  actor->device->name);
-    return status_new(f->kind, "%s", str_text(&f->text));
-}
-
-/* There may be no checkpoint of where it ended: the data did not come. */
-static Status
-status_of_interrupt(const RtRun *run)
-{
-    const RtResume *r = &run->resume;
-    long long steps = run->stats.steps;
-    if (r->folder && r->step < run->stats.steps)
-        return status_new(STATUS_STOPPED,
-                          "interrupted after %lld steps, waiting for data; "
-                          "--resume goes on after step %lld",
-                          steps, (long long)r->step);
-    return status_new(STATUS_STOPPED, "interrupted after %lld steps%s", steps,
-                      r->folder ? "; --resume goes on from there" : "");
-}
-
-/* The first fault of main, or of the replica of lowest number. */
-static Status
-status_of_run(RtRun *run)
-{
-    if (run->main.fault.op)
-        return status_of_fault(run, &run->main);
-    for (int i = 0; i < run->num_replicas; i++) {
-        if (run->replicas[i].fault.op)
-            return status_of_fault(run, &run->replicas[i]);
-    }
-    TRY(rt_end_checkpoints(run));
-    return status_of_interrupt(run);
-}
-
-static Status
 enter_main(RtRun *run, const RtFn *main_fn, RtInvocation *main)
 {
     char *frame = rt_aligned(run->arena, ir_frame_bytes(main_fn->ir));
     rt_invocation_init(main, main_fn, &run->main, frame, NULL, NULL);
+    TRY(rt_watch_begin(run));
     return rt_resume(run, main);
 }
 
@@ -231,10 +187,12 @@ static Status
 call_main(RtRun *run, RtInvocation *main)
 {
     run->stats.ready = rt_seconds();
+    atomic_store(&run->main.running, main);
     int32_t end = main->fn->code(&main->call);
+    rt_watch_returned(run);
     rt_progress_clear(&run->progress);
     TRY(rt_flush(run));
-    return end == END_NOT ? rt_end_checkpoints(run) : status_of_run(run);
+    return end == END_NOT ? rt_end_checkpoints(run) : rt_status_of_end(run);
 }
 
 Status
@@ -253,7 +211,7 @@ rt_run(const Plan *plan, const RtOptions *options)
         rt_print_checksum(&run);
     if (!st && options->stats)
         rt_print_stats(&run);
-    close_run(&run);
+    close_run(&run, st);
     return st;
 }
 

@@ -33,7 +33,9 @@ typedef struct RtOptions {
     bool seed_given;            /* a resumed run has its own if not */
     uint64_t seed;
     int num_threads; /* of all devices; 0: as many as there are cores */
-    double timeout;  /* seconds that a collective may wait; 0: the usual */
+    /* Seconds that a collective may wait, and that nothing may go on for; 0:
+     * the usual time for collectives, and no limit for the rest. */
+    double timeout;
     bool pipeline_threads; /* datasets are made ahead */
     bool stats;            /* are printed to err at the end */
     bool progress;         /* is shown on err */
@@ -42,6 +44,9 @@ typedef struct RtOptions {
     FILE *out;             /* what the program prints */
     FILE *err;
     const atomic_bool *interrupted; /* set: stop soon; NULL: never */
+    /* Ends the process with this status, whose message it prints: a thread of
+     * the run does not come back.  NULL: it is waited for. */
+    void (*abandon)(const Plan *plan, Status st);
     /* Called after each iteration of a dataset loop of main, with the number
      * of those so far; may be NULL. */
     void (*on_step)(void *data, int64_t step);

@@ -291,16 +291,28 @@ rt_open_checkpoints(RtRun *run)
 
 /* ---- going on ----------------------------------------------------------- */
 
+/* A disk may take longer than anything else may. */
+static Status
+wait_for_disk(RtRun *run)
+{
+    rt_watch_hold(run);
+    Status st = rt_checkpoints_wait(run->resume.folder);
+    rt_watch_release(run);
+    return st;
+}
+
 static Status
 write_checkpoint(RtInvocation *main, int64_t safepoint)
 {
     RtRun *run = main->actor->run;
     RtResume *r = &run->resume;
-    TRY(rt_checkpoints_wait(r->folder));
+    TRY(wait_for_disk(run));
     rt_state_clear(&r->written);
     rt_params_carry(run, &r->written);
     events_carry(run, &r->written);
     TRY(main_carry(run, main, &safepoint, &r->written));
+    if (rt_is_stopped(run)) /* by then steps ahead may have been broken off */
+        return rt_data_stopped();
     rt_checkpoints_write(r->folder, run->stats.steps, &r->written, run->events);
     r->step = run->stats.steps;
     return OK;
@@ -312,7 +324,7 @@ static Status
 begin(RtRun *run, RtInvocation *main)
 {
     TRY(write_checkpoint(main, AT_BEGINNING));
-    return rt_checkpoints_wait(run->resume.folder);
+    return wait_for_disk(run);
 }
 
 static Status
@@ -323,6 +335,7 @@ go_on(RtRun *run, RtInvocation *main)
                     "resuming from a checkpoint in \"%s\"",
                     run->options->checkpoint_dir));
     run->stats.resumed = r->step = run->stats.steps;
+    atomic_store(&run->watch.steps, run->stats.steps);
     rt_progress_resume(&run->progress, run->stats.steps);
     arena_release(r->arena);
     r->arena = NULL;
@@ -383,7 +396,7 @@ rt_end_checkpoints(RtRun *run)
     if (!run->resume.folder)
         return OK;
     double begin = rt_seconds();
-    Status st = rt_checkpoints_wait(run->resume.folder);
+    Status st = wait_for_disk(run);
     run->stats.saving_end = rt_seconds() - begin;
     return st;
 }
@@ -391,7 +404,9 @@ rt_end_checkpoints(RtRun *run)
 void
 rt_close_checkpoints(RtRun *run)
 {
+    rt_watch_hold(run);
     rt_checkpoints_close(run->resume.folder);
+    rt_watch_release(run);
     if (run->resume.arena)
         arena_release(run->resume.arena);
 }

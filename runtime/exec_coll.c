@@ -201,15 +201,21 @@ list_replicas(const RtRun *run, Arena *a, RtSite *site, bool arrived)
 static int32_t
 fault_late(RtInvocation *inv, const RtHostOp *h)
 {
-    const RtRun *run = inv->actor->run;
+    RtRun *run = inv->actor->run;
+    RtFault *fault = &inv->actor->fault;
     Arena *a = inv->actor->arena;
     bool reduces = h->op->kind == OP_all_reduce_done;
-    return rt_fault(inv, h, STATUS_MACHINE,
-                    "the replicas do not meet in this %s: after %g seconds %s "
-                    "arrived, %s not (--timeout allows more)",
-                    reduces ? "all_reduce" : "all_gather", run->timeout,
-                    list_replicas(run, a, h->site, true),
-                    list_replicas(run, a, h->site, false));
+    fault->late = true;
+    rt_add_slow(run, a, &fault->slow);
+    int32_t end =
+        rt_fault(inv, h, STATUS_INPUT,
+                 "the replicas do not meet in this %s: after %g seconds %s "
+                 "arrived, %s not (--timeout allows more)",
+                 reduces ? "all_reduce" : "all_gather", run->timeout,
+                 list_replicas(run, a, h->site, true),
+                 list_replicas(run, a, h->site, false));
+    rt_stop(run);
+    return end;
 }
 
 static int32_t

@@ -10,11 +10,14 @@
 #ifndef TFD_RT_EXEC_IMPL_H
 #define TFD_RT_EXEC_IMPL_H
 
+#include <pthread.h>
+#include "ir/hooks.h"
 #include "ir/ir.h"
 #include "runtime/base/format.h"
 #include "runtime/base/str.h"
 #include "runtime/checkpoint.h"
 #include "runtime/coll.h"
+#include "runtime/cpu/wait.h"
 #include "runtime/data/data.h"
 #include "runtime/device.h"
 #include "runtime/events.h"
@@ -61,12 +64,22 @@ char *rt_value_at(const RtInvocation *inv, const RtValue *v);
 
 /* ---- actors ------------------------------------------------------------ */
 
+/* A place of the program, and what is the matter there. */
+typedef struct RtNote {
+    Loc loc;
+    const char *text;
+} RtNote;
+
+typedef VEC(RtNote) RtNotes;
+
 /* What ended an actor's work: its status block (D9). */
 typedef struct RtFault {
     const IrOp *op; /* NULL: nothing did */
     Status cause;   /* a failure from below that says it all, or OK: */
     StatusKind kind;
-    Str text; /* what is wrong at op */
+    Str text;     /* what is wrong at op */
+    bool late;    /* the time was up */
+    RtNotes slow; /* then: where those were that others waited for */
 } RtFault;
 
 /* What a step printed: one text, and where its lines end. */
@@ -87,6 +100,10 @@ typedef struct RtActor {
     int64_t (*arg_dims)[IR_MAX_RANK];
     RtReduce *reduces; /* scratch of all_reduce, for each operand */
     int64_t bytes_sent;
+    /* For who watches: what it executes (NULL: nothing), and how many
+     * operations the runtime has executed for it. */
+    _Atomic(RtInvocation *) running;
+    _Atomic uint64_t num_ops;
 } RtActor;
 
 struct RtInvocation {
@@ -134,6 +151,7 @@ struct RtFn {
     TfdFunction *code;
     RtHostOp *ops;
     int num_ops;
+    IrOps positions; /* what TfdCall.at counts */
     int num_in, num_out;
     VEC(const RtHostOp *) starts; /* collectives, in order */
 };
@@ -157,10 +175,10 @@ typedef struct RtStats {
     double saving_end;    /* and when it had ended, until the last was there */
     int64_t saved, saved_bytes; /* how many, after its first step */
     int64_t steps, launches;
-    int64_t resumed;    /* steps before this process */
-    int64_t file_bytes; /* that datasets have read */
+    int64_t resumed;            /* steps before this process */
+    int64_t file_bytes;         /* that datasets have read */
     _Atomic int64_t kept_bytes; /* and keep, though the plan could not say so */
-    int64_t memory;     /* of the process before the run */
+    int64_t memory;             /* of the process before the run */
 } RtStats;
 
 typedef struct RtExtent {
@@ -191,6 +209,49 @@ typedef struct RtResume {
     int64_t events_bytes;
 } RtResume;
 
+/* A dataset function in use: one thread at a time calls it. */
+struct RtElementCall {
+    RtInvocation inv;
+    RtActor actor;
+};
+
+/* What an actor had done when the watch looked. */
+typedef struct RtSeen {
+    uint64_t num_ops;
+    int32_t at;
+} RtSeen;
+
+typedef enum RtPhase {
+    PHASE_RUNNING,   /* main is called, or about to be */
+    PHASE_RETURNED,  /* and it has come back */
+    PHASE_CLOSING,   /* threads are asked to end */
+    PHASE_ABANDONED, /* the watch ends the process */
+    PHASE_ENDED
+} RtPhase;
+
+/* The thread that sees to it that a run ends (exec_watch.c).  Times are of
+ * rt_seconds(), 0 if there was none yet. */
+typedef struct RtWatch {
+    pthread_t thread;
+    bool has_thread;
+    RtWord bell;          /* changes when the thread is to end */
+    _Atomic int32_t stop; /* the word that loops look at: END_STOPPED or 0 */
+    atomic_int phase;     /* of RtPhase */
+    atomic_int held;      /* who waits for a disk is waited for */
+    _Atomic(RtActor *) failed; /* who did first; its fault is complete */
+    _Atomic int64_t steps;     /* done by main */
+    Status result;             /* PHASE_CLOSING: what the run ends with */
+    Arena *arena;
+    RtSeen *seen; /* of main and each replica */
+    double moved; /* the last time that something else was seen */
+    int64_t seen_steps;
+    double stepped, longest; /* when the last step ended; the longest one */
+    double interrupted, faulted, stopped, closed; /* when that was seen */
+    RtFault fault;      /* nothing went on for too long */
+    bool wants_data;    /* an interrupted run that did not come to an end */
+    RtNotes unfinished; /* was waiting for data, or was there */
+} RtWatch;
+
 struct RtRun {
     Arena *arena;
     const Plan *plan;
@@ -202,8 +263,8 @@ struct RtRun {
     double clock; /* what now() is ahead of rt_seconds() */
     RtCode *code;
     RtColl *coll;
+    RtWatch watch;
     double timeout; /* of collectives */
-    double gives_up; /* when an interrupted run waits no more; 0: not noticed */
     int num_replicas;
     const char *const *device_names;
     RtDevice **devices; /* for each replica; NULL: not opened */
@@ -294,9 +355,39 @@ void rt_print_checksum(const RtRun *run);
 
 /* exec_ops.c */
 bool rt_is_interrupted(const RtRun *run);
-/* The word that ends a step in its midst, or NULL: with checkpoints a step is
- * finished, and the run ends with one. */
-const atomic_bool *rt_step_breaker(const RtRun *run);
 extern const TfdHooks rt_hooks;
+
+/* exec_watch.c */
+
+/* Begins to watch, before main is called. */
+Status rt_watch_begin(RtRun *run) MUST_USE;
+/* Main has come back; the run ends with st; all threads have ended.  Who comes
+ * too late, when the process is being ended, does not return. */
+void rt_watch_returned(RtRun *run);
+void rt_watch_closing(RtRun *run, Status st);
+void rt_watch_end(RtRun *run);
+/* Between these two nobody counts the seconds. */
+void rt_watch_hold(RtRun *run);
+void rt_watch_release(RtRun *run);
+/* All who run, and all who wait, are to come back with END_STOPPED. */
+void rt_stop(RtRun *run);
+bool rt_is_stopped(const RtRun *run);
+
+/* exec_where.c */
+
+/* The operation that an actor executes; NULL: none. */
+const IrOp *rt_position(const RtActor *actor, int32_t *at);
+/* The outermost loop around op without a known number of rounds; NULL: none. */
+const IrOp *rt_endless_loop(const IrOp *op);
+/* Main waits for data there, or for who makes them. */
+bool rt_wants_data(const IrOp *op);
+/* Where those are for whom main waits: replicas in a launch that neither wait
+ * themselves nor have done their part, functions of datasets, or main. */
+void rt_add_slow(RtRun *run, Arena *a, RtNotes *to);
+
+/* exec_end.c: why main came back with a status other than 0, or did not come
+ * back. */
+Status rt_status_of_end(RtRun *run) MUST_USE;
+Status rt_status_of_abandoned(RtRun *run) MUST_USE;
 
 #endif

@@ -4,7 +4,6 @@
  * All sources are opened when the run begins, so that a file that is missing
  * is found then and not after hours.
  */
-#include <math.h>
 #include <string.h>
 #include "ir/build.h"
 #include "ir/hooks.h"
@@ -12,12 +11,6 @@
 #include "runtime/exec_impl.h"
 
 /* ---- functions of elements ---------------------------------------------- */
-
-/* A dataset function in use: one thread at a time calls it. */
-struct RtElementCall {
-    RtInvocation inv;
-    RtActor actor;
-};
 
 static Status
 load_stages(RtRun *run, const IrDataset *ds)
@@ -75,7 +68,12 @@ call_element(void *self, void *const *in, void *const *out, int64_t rows)
     set_rows(e, rows);
     e->inv.call.in = (char *const *)in;
     e->inv.call.out = (char *const *)out;
-    return e->inv.fn->code(&e->inv.call) == END_NOT ? OK : element_fault(e);
+    atomic_store_explicit(&e->actor.running, &e->inv, memory_order_relaxed);
+    int32_t end = e->inv.fn->code(&e->inv.call);
+    atomic_store_explicit(&e->actor.running, NULL, memory_order_relaxed);
+    if (end == END_STOPPED)
+        return rt_data_stopped();
+    return end == END_NOT ? OK : element_fault(e);
 }
 
 static RtElementFn
@@ -92,22 +90,10 @@ new_element(void *context, const char *name)
     return (RtElementFn){call_element, e};
 }
 
-/* ---- interrupts --------------------------------------------------------- */
-
-/* With checkpoints the step at hand is finished (D19), for which its data are
- * waited for; but a pipeline may be at work for ever and give none. */
 static bool
-gives_up(void *context)
+gives_up(void *run)
 {
-    enum { PATIENCE = 10 }; /* seconds */
-    RtRun *run = context;
-    if (!rt_is_interrupted(run))
-        return false;
-    double now = rt_seconds();
-    if (run->gives_up == 0)
-        run->gives_up =
-            now + (rt_step_breaker(run) ? 0 : fmin(run->timeout, PATIENCE));
-    return now >= run->gives_up;
+    return rt_is_stopped(run);
 }
 
 /* ---- opening and closing ------------------------------------------------ */

@@ -204,10 +204,12 @@ has_full_batches(const RtLaunch *l, const int64_t *dims)
 }
 
 static void
-launch_on(RtLaunch *l, const RtActor *actor)
+launch_on(RtLaunch *l, RtActor *actor)
 {
     bool full = l->full && has_full_batches(l, actor->dims);
     RtInvocation *inv = (full ? l->filled : l->plain) + actor->replica;
+    atomic_store_explicit(&inv->call.at, -1, memory_order_relaxed);
+    atomic_store_explicit(&actor->running, inv, memory_order_relaxed);
     actor->device->ops->launch(actor->device, inv->fn->code, &inv->call);
 }
 
@@ -219,11 +221,8 @@ wait_for_all(RtRun *run)
     int32_t end = END_NOT, status = END_NOT;
     for (int r = 0; r < run->num_replicas; r++) {
         RtDevice *d = run->devices[r];
-        while (!d->ops->wait(d, &status)) {
-            const atomic_bool *word = rt_step_breaker(run);
-            if (word && atomic_load(word))
-                run->coll->ops->stop(run->coll);
-        }
+        while (!d->ops->wait(d, &status))
+            ;
         if (status == END_FAULT || (status && end == END_NOT))
             end = status;
     }

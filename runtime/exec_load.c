@@ -248,6 +248,7 @@ load_ops(RtRun *run, RtFn *fn)
 {
     IrHooks hooks = ir_hooks(run->arena, fn->ir);
     fn->num_ops = hooks.ops.len;
+    fn->positions = hooks.positions;
     fn->ops = NEW_ARRAY(run->arena, RtHostOp, (size_t)fn->num_ops);
     for (int i = 0; i < fn->num_ops; i++)
         TRY(load_op(run, fn, hooks.ops.data[i], &fn->ops[i]));
@@ -324,5 +325,7 @@ rt_invocation_init(RtInvocation *inv, const RtFn *fn, RtActor *actor,
                           .dims = actor->dims,
                           .hooks = &rt_hooks,
                           .context = inv,
-                          .resume = -1};
+                          .resume = -1,
+                          .stop = &actor->run->watch.stop,
+                          .at = -1};
 }

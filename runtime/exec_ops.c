@@ -14,9 +14,12 @@
 static int32_t
 end_with_fault(RtInvocation *inv)
 {
-    RtColl *coll = inv->actor->run->coll;
-    if (inv->fn->ir->kind != FUNC_HOST)
-        coll->ops->stop(coll);
+    RtRun *run = inv->actor->run;
+    RtActor *first = NULL;
+    if (inv->fn->ir->kind == FUNC_HOST)
+        return END_FAULT;
+    atomic_compare_exchange_strong(&run->watch.failed, &first, inv->actor);
+    run->coll->ops->stop(run->coll);
     return END_FAULT;
 }
 
@@ -61,12 +64,11 @@ invocation_of(TfdCall *call)
     return call->context;
 }
 
-/* A loop of main that goes over no data has no safepoint. */
-static bool
-is_broken_off(const RtActor *actor)
+static void
+count_op(RtActor *actor)
 {
-    const atomic_bool *word = rt_step_breaker(actor->run);
-    return word && actor == &actor->run->main && atomic_load(word);
+    uint64_t n = atomic_load_explicit(&actor->num_ops, memory_order_relaxed);
+    atomic_store_explicit(&actor->num_ops, n + 1, memory_order_relaxed);
 }
 
 static int32_t
@@ -74,7 +76,8 @@ hook_op(TfdCall *call, int32_t index)
 {
     RtInvocation *inv = invocation_of(call);
     const RtHostOp *h = &inv->fn->ops[index];
-    return is_broken_off(inv->actor) ? END_STOPPED : h->run(inv, h);
+    count_op(inv->actor);
+    return rt_is_stopped(inv->actor->run) ? END_STOPPED : h->run(inv, h);
 }
 
 static int32_t
@@ -96,18 +99,14 @@ rt_is_interrupted(const RtRun *run)
     return word && atomic_load(word);
 }
 
-const atomic_bool *
-rt_step_breaker(const RtRun *run)
-{
-    return run->options->checkpoint_dir ? NULL : run->options->interrupted;
-}
-
 static int32_t
 hook_safepoint(TfdCall *call, int32_t index)
 {
     RtInvocation *main = invocation_of(call);
     RtRun *run = main->actor->run;
     run->stats.steps++;
+    atomic_store_explicit(&run->watch.steps, run->stats.steps,
+                          memory_order_relaxed);
     rt_progress_step(&run->progress, run->stats.steps);
     if (run->options->on_step)
         run->options->on_step(run->options->on_step_data, run->stats.steps);

@@ -6,6 +6,7 @@
  */
 #include <signal.h>
 #include <stdatomic.h>
+#include <stdlib.h>
 #include <unistd.h>
 #include "runtime/base/options.h"
 #include "runtime/exec.h"
@@ -70,8 +71,9 @@ static const OptionRow rows[NUM_OPTS] = {
                             "one, to the same results"},
     [OPT_TIMEOUT] = {.name = "timeout",
                      .arg = "SECONDS",
-                     .help = "a collective that waits longer ends the run "
-                             "with a diagnosis; else 300"},
+                     .help = "when nothing goes on for so long the run ends "
+                             "with a diagnosis; else only where replicas wait "
+                             "for each other, after 300"},
     [OPT_QUIET] = {.name = "quiet",
                    .help = "nothing but what the program prints, and errors"},
     [OPT_PROGRESS] = {.name = "progress",
@@ -112,6 +114,16 @@ catch_interrupts(void)
     sigemptyset(&action.sa_mask);
     sigaction(SIGINT, &action, NULL);
     sigaction(SIGTERM, &action, NULL);
+}
+
+/* Streams of other threads may be in any state, so nothing but the results so
+ * far is flushed. */
+static void
+abandon(const Plan *plan, Status st)
+{
+    int exit_status = rt_report(plan, st, program, stderr);
+    fflush(stdout);
+    _Exit(exit_status);
 }
 
 static Status
@@ -174,7 +186,8 @@ take_options(Arena *a, const Options *o, RtOptions *out)
                        .seed_given = options_given(o, OPT_SEED),
                        .out = stdout,
                        .err = stderr,
-                       .interrupted = &interrupted};
+                       .interrupted = &interrupted,
+                       .abandon = abandon};
     TRY(take_sets(a, o, out));
     TRY(take_progress(o, out));
     TRY(take_checkpoint(o, out));

@@ -44,6 +44,9 @@ typedef struct RtDataOptions {
     _Atomic int64_t *kept_bytes;
 } RtDataOptions;
 
+/* What ends a wait that nobody wants any longer. */
+Status rt_data_stopped(void) MUST_USE;
+
 typedef struct RtIter RtIter;
 
 /* An iterator of module m for the num_replicas replicas of this process; there

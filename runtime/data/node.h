@@ -51,9 +51,9 @@ struct RtNode {
     bool (*stop)(void *); /* RtDataOptions'; NULL: never */
     void *stop_context;
     _Atomic int64_t *kept_bytes; /* RtDataOptions'; may be NULL */
-    uint32_t site;        /* from 1: no two stages of all pipelines share one */
-    uint64_t pass;        /* the number of the pass that it is in */
-    bool ended;           /* that pass has no more elements */
+    uint32_t site; /* from 1: no two stages of all pipelines share one */
+    uint64_t pass; /* the number of the pass that it is in */
+    bool ended;    /* that pass has no more elements */
     void *state;
 };
 
@@ -63,8 +63,6 @@ Status rt_pipeline_new(Arena *arena, const IrModule *m, const IrDataset *d,
                        const RtDataOptions *options, RtNode **out) MUST_USE;
 Status rt_node_next(RtNode *n, RtElement *e, bool *end) MUST_USE;
 Status rt_node_rewind(RtNode *n, uint64_t pass) MUST_USE;
-/* What ends a wait that nobody wants any longer. */
-Status rt_data_stopped(void) MUST_USE;
 /* Where n and all nodes before it stand. */
 void rt_node_carry(RtNode *n, RtState *s);
 

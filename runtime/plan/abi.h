@@ -11,7 +11,7 @@
 
 #include <stdint.h>
 
-#define TFD_ABI 1
+#define TFD_ABI 2
 
 /* A kernel: items begin to end of its grid.  Symbol k_HASH. */
 typedef void TfdKernel(void *const *ptrs, const int64_t *dims, int64_t begin,
@@ -20,7 +20,8 @@ typedef void TfdKernel(void *const *ptrs, const int64_t *dims, int64_t begin,
 typedef struct TfdCall TfdCall;
 
 /* A device program, dataset function or initial value, p_NAME, or tfd_main.
- * Returns 0, or the first status other than 0 of something it called. */
+ * Returns 0, or the first status other than 0 of something it called or of the
+ * stop word, which it loads in every round of a loop. */
 typedef int32_t TfdFunction(TfdCall *call);
 
 /* Compiled code hands a status other than 0 on at once, whatever it is. */
@@ -45,6 +46,8 @@ struct TfdCall {
     const TfdHooks *hooks;
     void *context;  /* the runtime's, for hooks */
     int64_t resume; /* main: the safepoint to enter at; -1: the start */
+    const _Atomic int32_t *stop; /* other than 0: return it */
+    _Atomic int32_t at; /* the position it is at, for diagnoses; -1: none yet */
 };
 
 /* Objects define their functions as global symbols and may call, beside each

@@ -12,7 +12,8 @@
 typedef struct Paper {
     TfdCall call; /* first: hooks are handed its address */
     TfdHooks hooks;
-    IrHooks list; /* of the function called */
+    IrHooks list;         /* of the function called */
+    _Atomic int32_t stop; /* the word that loops look at */
     Str log;
     int elements, left;      /* of the iterator, when it is opened, and now */
     int stop_op, stop_point; /* which one returns STOPPED; counts down */
@@ -146,6 +147,7 @@ call(Program *p, const char *name, const char *symbol)
     assert_non_null(fn);
     p->paper.list = ir_hooks(p->arena, ir_func_find(p->module, name));
     p->paper.call.hooks = &p->paper.hooks;
+    p->paper.call.stop = &p->paper.stop;
     return fn(&p->paper.call);
 }
 
@@ -319,6 +321,56 @@ a_while_stops_at_its_most_rounds(void **state)
     program_end(&p);
 }
 
+/* An endless loop of main, and one of a program. */
+static const char endless[] =
+    "func @main() main bytes 64 {\n"
+    "  while {\n" CONSTANT(
+        "more", "bool", "bool", "[frame+0]",
+        "true") "    yield %more\n"
+                "  } {\n"
+                "    yield\n"
+                "  }\n"
+                "  return\n"
+                "}\n"
+                "func @step(%n: i64 [in 0]) program bytes 64 {\n"
+                "  for %n (%i: i64 [arena+0]) {\n"
+                "    yield\n"
+                "  }\n"
+                "  return\n"
+                "}\n";
+
+static void
+each_round_of_a_loop_loads_the_stop_word(void **state)
+{
+    (void)state;
+    Program p = program(endless);
+    int64_t rounds = INT64_MAX;
+    char *in[] = {(char *)&rounds};
+    p.paper.call.in = in;
+    p.paper.stop = STOPPED;
+    assert_int_equal(call(&p, "main", "tfd_main"), STOPPED);
+    assert_int_equal(call(&p, "step", "p_step"), STOPPED);
+    p.paper.stop = 0;
+    rounds = 3;
+    assert_int_equal(call(&p, "step", "p_step"), 0);
+    program_end(&p);
+}
+
+static void
+a_function_says_where_it_is(void **state)
+{
+    static const IrOpKind kinds[] = {OP_while, OP_kernel, OP_return};
+    (void)state;
+    Program p = program(endless);
+    p.paper.stop = STOPPED;
+    assert_int_equal(call(&p, "main", "tfd_main"), STOPPED);
+    assert_int_equal(p.paper.list.positions.len, 3);
+    for (int i = 0; i < 3; i++)
+        assert_int_equal(p.paper.list.positions.data[i]->kind, kinds[i]);
+    assert_int_equal(p.paper.call.at, 1); /* in the while's condition */
+    program_end(&p);
+}
+
 static void
 a_branch_is_taken_by_a_byte_in_memory(void **state)
 {
@@ -450,6 +502,8 @@ main(void)
         cmocka_unit_test(the_first_status_ends_a_function),
         cmocka_unit_test(main_resumes_at_every_safepoint),
         cmocka_unit_test(a_while_stops_at_its_most_rounds),
+        cmocka_unit_test(each_round_of_a_loop_loads_the_stop_word),
+        cmocka_unit_test(a_function_says_where_it_is),
         cmocka_unit_test(a_branch_is_taken_by_a_byte_in_memory),
         cmocka_unit_test(kernels_get_the_words_they_name),
         cmocka_unit_test(long_kernels_are_shared_among_threads),

@@ -322,7 +322,7 @@ a_replica_that_does_not_come_is_named(void **state)
     Result r = build_run(arena, p, (RtOptions){.timeout = 0.1});
     (void)state;
     assert_non_null(r.st);
-    assert_int_equal(status_kind(r.st), STATUS_MACHINE);
+    assert_int_equal(status_kind(r.st), STATUS_INPUT);
     assert_string_equal(
         status_message(r.st),
         "the replicas do not meet in this all_reduce: after 0.1 seconds "

@@ -134,7 +134,7 @@ wait_with_checkpoints(int64_t every)
 {
     Result r = wait_for_ever((RtOptions){.checkpoint_dir = work_dir(arena),
                                          .every = every,
-                                         .timeout = 0.1},
+                                         .timeout = 1},
                              true);
     assert_non_null(r.st);
     assert_int_equal(status_kind(r.st), STATUS_STOPPED);

@@ -227,7 +227,7 @@ reductions_are_in_order(void **state)
     for (int i = 0; i < COUNT(replica_counts); i++) {
         RtColl *coll;
         int n = replica_counts[i];
-        assert_null(rt_coll_local(n, 60.0, rt_may_spin(n), NULL, &coll));
+        assert_null(rt_coll_local(n, 60.0, rt_may_spin(n), &coll));
         for (int t = 0; t < NUM_DTYPES; t++)
             for (int how = 0; how < NUM_COMBINES; how++)
                 if (t != DT_bool || how == COMBINE_FIRST)
@@ -251,7 +251,7 @@ every_way_gives_the_same(void **state)
     for (int i = 0; i < COUNT(replica_counts); i++) {
         RtColl *coll;
         int n = replica_counts[i];
-        assert_null(rt_coll_local(n, 60.0, rt_may_spin(n), NULL, &coll));
+        assert_null(rt_coll_local(n, 60.0, rt_may_spin(n), &coll));
         for (int w = 0; w < COUNT(ways); w++)
             for (int t = 0; t < COUNT(dtypes); t++)
                 if (ways[w].via != VIA_HALVES || n % 2 == 0)
@@ -267,7 +267,7 @@ halves_need_an_even_number(void **state)
     RtColl *coll;
     RtSite *site;
     DType t = DT_f32;
-    assert_null(rt_coll_local(3, 60.0, false, NULL, &coll));
+    assert_null(rt_coll_local(3, 60.0, false, &coll));
     Status st = coll->ops->reduce_site(coll, COMBINE_SUM,
                                        (RtWay){VIA_HALVES, 1}, 1, &t, &site);
     assert_non_null(st);
@@ -331,7 +331,7 @@ use_sites_again(int n, RtWay way)
     Stress s;
     Replica replicas[MAX_REPLICAS];
     DType t = DT_f32;
-    assert_null(rt_coll_local(n, 60.0, rt_may_spin(n), NULL, &s.coll));
+    assert_null(rt_coll_local(n, 60.0, rt_may_spin(n), &s.coll));
     const RtCollOps *ops = s.coll->ops;
     assert_null(ops->reduce_site(s.coll, COMBINE_SUM, way, 1, &t, &s.small));
     assert_null(ops->reduce_site(s.coll, COMBINE_SUM, way, 1, &t, &s.large));
@@ -415,7 +415,7 @@ gather_among(int n, RtVia via)
     static const int64_t outers[] = {1, 5, 0};
     RtColl *coll;
     RtSite *site;
-    assert_null(rt_coll_local(n, 60.0, rt_may_spin(n), NULL, &coll));
+    assert_null(rt_coll_local(n, 60.0, rt_may_spin(n), &coll));
     assert_null(coll->ops->gather_site(coll, via, &site));
     for (int k = 0; k < COUNT(outers); k++)
         gather_and_check(coll, site, outers[k]);
@@ -435,12 +435,12 @@ gathering_keeps_order(void **state)
 /* ---- waiting in vain ----------------------------------------------------- */
 
 static Reduction
-lonely_reduction(double timeout, const atomic_bool *interrupted)
+lonely_reduction(double timeout)
 {
     static char bytes[4];
     DType t = DT_f32;
     Reduction job = {.num = 1, .dtype = t, .count = {1}};
-    assert_null(rt_coll_local(3, timeout, false, interrupted, &job.coll));
+    assert_null(rt_coll_local(3, timeout, false, &job.coll));
     assert_null(job.coll->ops->reduce_site(job.coll, COMBINE_SUM, (RtWay){0}, 1,
                                            &t, &job.site));
     for (int k = 0; k < 3; k++)
@@ -451,7 +451,7 @@ lonely_reduction(double timeout, const atomic_bool *interrupted)
 static void
 a_missing_replica_is_named(void **state)
 {
-    Reduction job = lonely_reduction(0.05, NULL);
+    Reduction job = lonely_reduction(0.05);
     Replica first = {.number = 0, .job = &job};
     const RtCollOps *ops = job.coll->ops;
     (void)state;
@@ -477,7 +477,7 @@ stop_soon(void *data)
 static void
 stopping_wakes_the_others(void **state)
 {
-    Reduction job = lonely_reduction(60.0, NULL);
+    Reduction job = lonely_reduction(60.0);
     Replica first = {.number = 0, .job = &job};
     pthread_t other;
     double begin = rt_seconds();
@@ -493,25 +493,13 @@ stopping_wakes_the_others(void **state)
 }
 
 static void
-an_interrupt_ends_a_wait(void **state)
-{
-    atomic_bool interrupted = true;
-    Reduction job = lonely_reduction(60.0, &interrupted);
-    Replica first = {.number = 0, .job = &job};
-    (void)state;
-    reduce_once(&first);
-    assert_int_equal(first.result, COLL_STOPPED);
-    job.coll->ops->close(job.coll);
-}
-
-static void
 what_has_no_sum_is_refused(void **state)
 {
     RtColl *coll;
     RtSite *site;
     DType t = DT_bool;
     (void)state;
-    assert_null(rt_coll_local(2, 60.0, false, NULL, &coll));
+    assert_null(rt_coll_local(2, 60.0, false, &coll));
     Status st =
         coll->ops->reduce_site(coll, COMBINE_SUM, (RtWay){0}, 1, &t, &site);
     assert_non_null(st);
@@ -530,7 +518,6 @@ main(void)
         cmocka_unit_test(gathering_keeps_order),
         cmocka_unit_test(a_missing_replica_is_named),
         cmocka_unit_test(stopping_wakes_the_others),
-        cmocka_unit_test(an_interrupt_ends_a_wait),
         cmocka_unit_test(what_has_no_sum_is_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -230,9 +230,9 @@ manifests_are_checked(void **state)
         {"{\"format\": 2}", "needs a newer tfd-run (format 2"},
         {"{\"format\": 0}", "an older tfdc made it"},
         {"{\"format\": 1, \"abi\": 99}", "needs a newer tfd-run (abi 99"},
-        {"{\"format\": 1, \"abi\": 1}", "does not list \"placed.tir\""},
-        {"{\"format\": 1, \"abi\": 1, \"files\": 7}", "does not list"},
-        {"{\"format\": 1, \"abi\": 1, \"files\": {\"placed.tir\": \"00\"}}",
+        {"{\"format\": 1, \"abi\": 2}", "does not list \"placed.tir\""},
+        {"{\"format\": 1, \"abi\": 2, \"files\": 7}", "does not list"},
+        {"{\"format\": 1, \"abi\": 2, \"files\": {\"placed.tir\": \"00\"}}",
          "checksum of \"placed.tir\""},
         {"{\"format\": 1, \"format\": 1}", "its manifest cannot be read"},
     };
@@ -248,7 +248,7 @@ missing_files_are_noticed(void **state)
     (void)state;
     assert_refused(zip_with_manifest(arena_printf(
                        arena,
-                       "{\"format\": 1, \"abi\": 1, \"files\": "
+                       "{\"format\": 1, \"abi\": 2, \"files\": "
                        "{\"placed.tir\": \"%s\", \"code/a.o\": \"00\"}}",
                        hash)),
                    "1 of 2 files");
@@ -263,7 +263,7 @@ zip_of_names(int n, const char *(*name_of)(int i))
     const char *hash = hash_text(arena, "x", 1);
     Str manifest = str_new(arena);
     str_addf(&manifest,
-             "{\"format\": 1, \"abi\": 1, \"files\": {\"%s\": \"%s\"", code,
+             "{\"format\": 1, \"abi\": 2, \"files\": {\"%s\": \"%s\"", code,
              hash);
     entries[1] = (Entry){code, "x"};
     for (int i = 0; i < n; i++) {

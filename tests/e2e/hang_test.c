@@ -1,0 +1,298 @@
+/*
+ * hang_test.c - programs that would never end, and what ends them
+ *
+ * With --timeout a run in which nothing goes on ends with a message that says
+ * who is where; an interrupt ends any run.  Both hold for who is in a loop and
+ * for who is in a kernel, on devices, in main and in a dataset.
+ */
+#include "tests/unit/unit.h"
+#include "tests/unit/arena.h"
+
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <sys/wait.h>
+#include <unistd.h>
+#include "tests/e2e/run.h"
+
+/* ---- programs ------------------------------------------------------------ */
+
+/* Replica 1 goes round for ever, or all do; the others wait in the sum. */
+#define STEP(condition)                                                        \
+    "var n: f32 = 0.0\n"                                                       \
+    "fn step(x) {\n"                                                           \
+    "  mut y = sum(x)\n"                                                       \
+    "  if " condition " {\n"                                                   \
+    "    while y >= 0.0 { y = y * 0.5 + 1.0 }\n"                               \
+    "  }\n"                                                                    \
+    "  n += all_reduce(sum, y)\n"                                              \
+    "}\n"
+#define TRAIN                                                                  \
+    "dataset d = range(64).map(fn(i) = f32(i)).batch(8)\n"                     \
+    "main {\n"                                                                 \
+    "  print(\"begun\")\n"                                                     \
+    "  for x in distribute(d) { run step(x) }\n"                               \
+    "}\n"
+
+static const char one_loops[] = STEP("replica_id == 1") TRAIN;
+static const char all_loop[] = STEP("replica_id >= 0") TRAIN;
+/* In the third step. */
+static const char one_loops_later[] =
+    STEP("replica_id == 1 and y > 60.0") TRAIN;
+
+static const char main_loops[] = "main {\n"
+                                 "  print(\"begun\")\n"
+                                 "  while true { }\n"
+                                 "}\n";
+static const char main_counts[] = "main {\n"
+                                  "  print(\"begun\")\n"
+                                  "  mut n = 1.0\n"
+                                  "  while n > 0.0 { n = n * 0.5 + 1.0 }\n"
+                                  "  print(\"{n}\")\n"
+                                  "}\n";
+
+static const char data_loop[] = "fn endless(i) {\n"
+                                "  mut x = i\n"
+                                "  while x > -1 { x = x // 2 + 1 }\n"
+                                "  return f32(x)\n"
+                                "}\n"
+                                "dataset d = range(64).map(endless).batch(8)\n"
+                                "fn step(x) = all_reduce(sum, sum(x))\n"
+                                "main {\n"
+                                "  print(\"begun\")\n"
+                                "  for x in distribute(d) { run step(x) }\n"
+                                "}\n";
+
+/* A kernel that takes some ten seconds, and looks at nothing. */
+static const char one_computes[] =
+    "var n: f32 = 1.0\n"
+    "fn step(x) {\n"
+    "  mut y = x\n"
+    "  if replica_id == 1 {\n"
+    "    y = sum(sin(x * f32(iota(4000000000))))\n"
+    "  }\n"
+    "  n += all_reduce(sum, y)\n"
+    "}\n"
+    "main {\n"
+    "  print(\"begun\")\n"
+    "  run step(1.0)\n"
+    "}\n";
+
+static const char *
+compile(const char *dir, const char *program, const char *devices)
+{
+    const char *path = arena_printf(arena, "%s/p.tfd", dir);
+    const char *plan = arena_printf(arena, "%s/p.tfp", dir);
+    write_text(path, program);
+    run_ok(arena, "tfdc %s --devices %s -o %s", path, devices, plan);
+    return plan;
+}
+
+/* ---- --timeout ----------------------------------------------------------- */
+
+typedef struct Case {
+    const char *program, *devices, *timeout;
+    const char *says[4]; /* parts of the message, in order */
+} Case;
+
+static const Case cases[] = {
+    {one_loops,
+     "cpu:0-1",
+     "0.3",
+     {"p.tfd:7:8: error: the replicas do not meet in this all_reduce: after "
+      "0.3 seconds replica 0 has arrived, replica 1 has not",
+      "n += all_reduce(sum, y)",
+      "p.tfd:5:5: note: replica 1, device cpu:1, is in this while"}},
+    {one_loops,
+     "cpu:0-2",
+     "0.3",
+     {"after 0.3 seconds replicas 0, 2 have arrived, replica 1 has not",
+      "note: replica 1, device cpu:1, is in this while"}},
+    {all_loop,
+     "cpu:0-1",
+     "0.3",
+     {"p.tfd:12:28: error: this step has not ended after 0.3 seconds "
+      "(--timeout allows more)",
+      "p.tfd:5:5: note: replica 0, device cpu:0, is in this while",
+      "p.tfd:5:5: note: replica 1, device cpu:1, is in this while"}},
+    {all_loop,
+     "cpu:0",
+     "0.3",
+     {"error: this step has not ended after 0.3 seconds",
+      "p.tfd:5:5: note: replica 0, device cpu:0, is in this while"}},
+    {main_loops,
+     "cpu:0",
+     "0.3",
+     {"p.tfd:3:3: error: main has not gone on for 0.3 seconds",
+      "while true { }", "note: main is in this while"}},
+    {main_counts,
+     "cpu:0-1",
+     "0.3",
+     {"p.tfd:4:3: error: main has not gone on for 0.3 seconds"}},
+    {data_loop,
+     "cpu:0-1",
+     "0.3",
+     {"p.tfd:10:12: error: no data have come after 0.3 seconds (--timeout "
+      "allows more)",
+      "p.tfd:3:3: note: the dataset's function is in this while"}},
+    {one_computes,
+     "cpu:0-1",
+     "0.3",
+     {"after 0.3 seconds replica 0 has arrived, replica 1 has not",
+      "p.tfd:5:9: note: replica 1, device cpu:1, is in this sum"}},
+};
+
+static void
+what_does_not_go_on_is_ended_and_named(void **state)
+{
+    (void)state;
+    const char *dir = work_dir(arena);
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        const Case *c = &cases[i];
+        const char *plan = compile(dir, c->program, c->devices);
+        Ran r = run(arena, "tfd-run %s --timeout %s", plan, c->timeout);
+        const char *at = r.err;
+        for (int k = 0; k < 4 && c->says[k]; k++) {
+            const char *found = strstr(at, c->says[k]);
+            if (!found || r.code != 1)
+                fail_msg("case %zu: exit status %d, and not \"%s\" in\n%s", i,
+                         r.code, c->says[k], r.err);
+            at = found;
+        }
+    }
+}
+
+/* Two steps are done, and the checkpoint after the second is there. */
+static void
+a_run_with_checkpoints_says_from_where_it_goes_on(void **state)
+{
+    (void)state;
+    const char *dir = work_dir(arena);
+    const char *plan = compile(dir, one_loops_later, "cpu:0-1");
+    Ran r = run(arena,
+                "tfd-run %s --timeout 0.3 --checkpoint %s/c --every 2 --quiet",
+                plan, dir);
+    assert_int_equal(r.code, 1);
+    if (!strstr(r.err, "note: --resume goes on after step 2"))
+        fail_msg("%s", r.err);
+    r = run(arena,
+            "tfd-run %s --timeout 0.3 --checkpoint %s/c --every 2 --resume",
+            plan, dir);
+    assert_int_equal(r.code, 1);
+    assert_non_null(strstr(r.err, "resuming after step 2, from"));
+}
+
+/* Rounds of a loop that launches and prints are no standing still. */
+static void
+what_goes_on_is_left_alone(void **state)
+{
+    static const char busy[] = "var n: f32 = 0.0\n"
+                               "fn step() {\n"
+                               "  mut y = 1.0\n"
+                               "  for i in 0..20000 { y = y * 0.5 + 1.0 }\n"
+                               "  n += y\n"
+                               "}\n"
+                               "main {\n"
+                               "  let begin = now()\n"
+                               "  while now() - begin < 1.0 { run step() }\n"
+                               "  print(\"done\")\n"
+                               "}\n";
+    (void)state;
+    const char *dir = work_dir(arena);
+    const char *plan = compile(dir, busy, "cpu:0-1");
+    Ran r = run_ok(arena, "tfd-run %s --timeout 0.5", plan);
+    assert_string_equal(r.out, "done\n");
+}
+
+/* ---- interrupts ---------------------------------------------------------- */
+
+typedef struct Started {
+    pid_t pid;
+    int out;
+} Started;
+
+static Started
+start(const char *dir, const char *plan, const char *checkpoints)
+{
+    int ends[2];
+    assert_int_equal(pipe(ends), 0);
+    const char *err = arena_printf(arena, "%s/err", dir);
+    Started s = {fork(), ends[0]};
+    assert_true(s.pid >= 0);
+    if (s.pid == 0) {
+        int fd = open(err, O_WRONLY | O_CREAT | O_TRUNC, 0666);
+        dup2(ends[1], 1);
+        dup2(fd, 2);
+        close(ends[0]);
+        close(ends[1]);
+        if (checkpoints)
+            execl(getenv("TFD_RUN"), "tfd-run", plan, "--timeout", "2",
+                  "--checkpoint", checkpoints, "--every", "2", (char *)NULL);
+        else
+            execl(getenv("TFD_RUN"), "tfd-run", plan, (char *)NULL);
+        _exit(98);
+    }
+    close(ends[1]);
+    return s;
+}
+
+/* Once it has printed its first line: one interrupt, and its exit status. */
+static int
+interrupt(Started s)
+{
+    int status;
+    char c = 0;
+    while (read(s.out, &c, 1) == 1 && c != '\n')
+        ;
+    assert_int_equal(c, '\n');
+    kill(s.pid, SIGINT);
+    alarm(60); /* ends this test, if the run does not end */
+    assert_int_equal(waitpid(s.pid, &status, 0), s.pid);
+    alarm(0);
+    close(s.out);
+    assert_true(WIFEXITED(status));
+    return WEXITSTATUS(status);
+}
+
+static void
+the_first_interrupt_ends_it(void **state)
+{
+    static const char *const programs[] = {
+        one_loops, all_loop, main_loops, main_counts, data_loop, one_computes};
+    (void)state;
+    const char *dir = work_dir(arena);
+    for (size_t i = 0; i < sizeof programs / sizeof *programs; i++) {
+        const char *plan = compile(dir, programs[i], "cpu:0-1");
+        assert_int_equal(interrupt(start(dir, plan, NULL)), 130);
+    }
+}
+
+/* The step at hand is waited for, but not for ever. */
+static void
+an_interrupt_leaves_a_step_that_does_not_end(void **state)
+{
+    (void)state;
+    const char *dir = work_dir(arena);
+    const char *folder = arena_printf(arena, "%s/c", dir);
+    const char *plan = compile(dir, all_loop, "cpu:0");
+    assert_int_equal(interrupt(start(dir, plan, folder)), 130);
+    const char *err = run_ok(arena, "cat %s/err", dir).out;
+    assert_non_null(strstr(err, "interrupted after 0 steps, in the midst of "
+                                "another; --resume goes on after step 0\n"));
+    assert_non_null(
+        strstr(err, "p.tfd:5:5: note: replica 0, device cpu:0, is in this "
+                    "while"));
+}
+
+int
+main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(what_does_not_go_on_is_ended_and_named),
+        cmocka_unit_test(a_run_with_checkpoints_says_from_where_it_goes_on),
+        cmocka_unit_test(what_goes_on_is_left_alone),
+        cmocka_unit_test(the_first_interrupt_ends_it),
+        cmocka_unit_test(an_interrupt_leaves_a_step_that_does_not_end),
+    };
+    return cmocka_run_group_tests(tests, new_arena, release_arena);
+}

@@ -490,23 +490,39 @@ part_of_equal(Grad *g, IrValue *v, const IrType *x, int axis)
     return ir_build_reduce(g->b, OP_sum, picked, &sum_axis, 1, false, g->loc);
 }
 
+/* x * factor, an i64. */
+static IrValue *
+times(Grad *g, IrValue *x, int64_t factor)
+{
+    if (factor == 1)
+        return x;
+    return grad2(g, OP_mul, x, ir_const_int(g->b, DT_i64, factor, g->loc));
+}
+
+/* The number of the replica's first row of all those gathered, where each
+ * gives n: so many of its batch, and as many more as the others. */
+static IrValue *
+first_gathered(Grad *g, Dim n)
+{
+    IrOp *start = ir_build_op(g->b, OP_row_start, 0, NULL, g->loc);
+    Dim rows = dim_linear(0, 1, n.sym);
+    ir_set_dims(start, A_dims, &rows, 1);
+    IrValue *first = times(g, ir_build_infer(start), n.k);
+    if (n.c == 0)
+        return first;
+    IrValue *replica = ir_build0(g->b, OP_replica_id, g->loc);
+    replica = ir_build_cast(g->b, replica, DT_i64, g->loc);
+    return grad2(g, OP_add, first, times(g, replica, n.c));
+}
+
 /* The same of a batch's rows, which are not equally many: those from the
  * replica's first one on. */
 static IrValue *
 part_of_batch(Grad *g, IrValue *v, const IrType *x, int axis)
 {
     Dim n = x->dims[axis];
-    if (n.c != 0)
-        UNREACHABLE("all_gather of a batch with rows added");
-    IrOp *start = ir_build_op(g->b, OP_row_start, 0, NULL, g->loc);
-    Dim rows = dim_linear(0, 1, n.sym);
-    ir_set_dims(start, A_dims, &rows, 1);
-    IrValue *first = ir_build_infer(start);
-    if (n.k != 1)
-        first =
-            grad2(g, OP_mul, first, ir_const_int(g->b, DT_i64, n.k, g->loc));
     IrValue *count = ir_build_iota(g->b, DT_i64, 1, &n, 0, g->loc);
-    IrValue *operands[2] = {v, grad2(g, OP_add, count, first)};
+    IrValue *operands[2] = {v, grad2(g, OP_add, count, first_gathered(g, n))};
     IrOp *take = ir_build_op(g->b, OP_take, 2, operands, g->loc);
     ir_set_int(take, A_axis, axis);
     return ir_build_infer(take);

@@ -95,7 +95,7 @@ static Dim
 dim_of_all(const Communicate *c, Dim d)
 {
     if (dim_is_const(d) || is_global(c, d))
-        return dim_const(d.c * c->num_replicas);
+        return dim_linear(d.c * c->num_replicas, d.k * c->num_replicas, d.sym);
     return dim_linear(d.c * c->num_replicas, d.k,
                       c->m->symbols.data[d.sym].partner);
 }

@@ -59,8 +59,7 @@ may_be_zero(const Lower *cx, Dim d)
     if (dim_is_const(d))
         return d.c == 0;
     const IrSymbol *s = &cx->module->symbols.data[d.sym];
-    bool is_share = s->partner >= 0 && !s->global;
-    return is_share && d.c == 0;
+    return (ir_symbol_is_share(s) || s->of >= 0) && d.c == 0;
 }
 
 /* Refuses to reduce over no elements; note is the repair, or NULL. */
@@ -107,8 +106,12 @@ fe_mean(Lower *cx, IrValue *x, const FeAxes *axes, bool keepdims,
                              fe_format(cx, "cast it: mean(f32(%s))", what),
                              "mean of %s asks for a cast",
                              t->dtype == DT_bool ? "bool" : "integers");
-    const char *note = fe_format(
-        cx, "write sum(%s) / f32(BATCH) or global_mean(%s)", what, what);
+    const char *note =
+        fe_format(cx,
+                  t->locality == LOCAL_HOST
+                      ? "write sum(%s) / f32(max(len(%s), 1))"
+                      : "write sum(%s) / f32(BATCH) or global_mean(%s)",
+                  what, what);
     if (!check_some(cx, x, axes, "mean", note, loc))
         return &fe_poison;
     if (!count_of(t, axes, &count))

@@ -532,6 +532,30 @@ typedef struct Pick {
     int replica;
 } Pick;
 
+/* Main knows the rows of each replica: symbols for those that t names. */
+static void
+name_rows_of_replicas(IrModule *m, const IrType *t)
+{
+    for (int i = 0; i < t->rank; i++) {
+        Dim d = t->dims[i];
+        if (!dim_is_const(d) && ir_symbol_is_share(&m->symbols.data[d.sym]))
+            ir_symbol_of_replica(m, d.sym, 0);
+    }
+}
+
+/* How many axes are as long as a share of a batch. */
+static int
+count_shares(const IrModule *m, const IrType *t)
+{
+    int count = 0;
+    for (int i = 0; i < t->rank; i++) {
+        Dim d = t->dims[i];
+        count +=
+            !dim_is_const(d) && ir_symbol_is_share(&m->symbols.data[d.sym]);
+    }
+    return count;
+}
+
 static FeValue *
 pick_leaf(FeValue *leaf, void *data)
 {
@@ -540,11 +564,12 @@ pick_leaf(FeValue *leaf, void *data)
     if (fe_is_poison(leaf) || is_same(c->cx, leaf))
         return leaf;
     const IrType *t = &leaf->tensor->type;
-    if (ir_type_is_local(c->cx->module, t)) /* on one replica too */
+    if (c->cx->context == FE_MERGE && count_shares(c->cx->module, t) > 1)
         return fe_error(c->cx, c->in->loc,
-                        "a value of shape %s has other rows on each replica: "
-                        "gather it instead",
+                        "a value of shape %s has other rows on each replica "
+                        "in two axes, which no merge takes apart",
                         ir_dims_text(c->cx->module, t->rank, t->dims));
+    name_rows_of_replicas(c->cx->module, t);
     IrOp *op = fe_op(c->cx, OP_local_result, 1, &leaf->tensor, c->in->loc);
     ir_set_int(op, A_replica, pick->replica);
     return fe_emit(c->cx, op);

@@ -9,10 +9,117 @@
  * take what they name, clamped to what is there; before that, an assert stops
  * the program when it is not (D9).  Initial values cannot stop it, and only
  * clamp.
+ *
+ * So it is with a row of a length that is known only when the program runs, and
+ * with a slice whose two ends count from one side, so that its own length is
+ * known; as long as the length is no replica's own, of which another one may
+ * have nothing.
  */
 #include "frontend/builtins.h"
 #include "frontend/index.h"
 #include "runtime/base/message.h"
+
+/* ---- what the program checks -------------------------------------------- */
+
+/* Whether the program can stop here. */
+static bool
+can_assert(const Lower *cx)
+{
+    return cx->context == FE_REPLICA || cx->context == FE_UPDATE ||
+           cx->context == FE_DATA || fe_is_cross(cx);
+}
+
+static IrValue *
+length_of(Lower *cx, Dim size, Loc loc)
+{
+    return dim_is_const(size) ? ir_const_int(cx->block, DT_i64, size.c, loc)
+                              : ir_build_dim_size(cx->block, size, loc);
+}
+
+static void
+assert_index(Lower *cx, IrValue *ok, IrValue *index, IrValue *end, Loc loc)
+{
+    IrOp *op = fe_op(cx, OP_assert, 3, (IrValue *[]){ok, index, end}, loc);
+    ir_set_text(op, A_format, MESSAGE("index {} of an axis that has {}"));
+    fe_emit(cx, op);
+}
+
+/* The same for several. */
+static void
+assert_indices(Lower *cx, IrValue *ok, IrValue *low, IrValue *high,
+               IrValue *end, Loc loc)
+{
+    IrOp *op = fe_op(cx, OP_assert, 4, (IrValue *[]){ok, low, high, end}, loc);
+    ir_set_text(
+        op, A_format,
+        MESSAGE("there are indices from {} to {}, and the axis has {}"));
+    fe_emit(cx, op);
+}
+
+void
+fe_check_range(Lower *cx, IrValue *index, Dim size, Loc loc)
+{
+    if (!can_assert(cx) || !fe_may_emit(cx, loc))
+        return;
+    IrBlock *b = cx->block;
+    int64_t axes[IR_MAX_RANK];
+    int rank = index->type.rank;
+    for (int i = 0; i < rank; i++)
+        axes[i] = i;
+    index = ir_build_cast(b, index, DT_i64, loc);
+    IrValue *low = index, *high = index;
+    if (rank) {
+        low = ir_build_reduce(b, OP_reduce_min, index, axes, rank, false, loc);
+        high = ir_build_reduce(b, OP_reduce_max, index, axes, rank, false, loc);
+    }
+    IrValue *end = length_of(cx, size, loc);
+    IrValue *zero = ir_const_int(b, DT_i64, 0, loc);
+    IrValue *from_zero = ir_build2(b, OP_ge, low, zero, loc);
+    IrValue *below_end = ir_build2(b, OP_lt, high, end, loc);
+    IrValue *ok = ir_build2(b, OP_and, from_zero, below_end, loc);
+    if (rank)
+        assert_indices(cx, ok, low, high, end, loc);
+    else
+        assert_index(cx, ok, index, end, loc);
+}
+
+static bool
+refuse_index(Lower *cx, int64_t i, int64_t size, Loc loc)
+{
+    fe_error(cx, loc, "index %lld of %lld", (long long)i, (long long)size);
+    return false;
+}
+
+/* What size is at most, on any number of replicas: as if one had all rows. */
+static int64_t
+most_of(const Lower *cx, Dim size)
+{
+    const IrModule *m = cx->module;
+    const IrSymbol *n = &m->symbols.data[size.sym];
+    if (n->of >= 0)
+        n = &m->symbols.data[m->symbols.data[n->of].partner];
+    return dim_value(size, n->bound);
+}
+
+/* Stops the program where an axis, of a length that it knows, has no index i,
+ * which counts from the end where it is negative; false if none ever has. */
+static bool
+check_known(Lower *cx, int64_t i, Dim size, Loc loc)
+{
+    int64_t most = most_of(cx, size);
+    if (i >= most || i < -most)
+        return refuse_index(cx, i, most, loc);
+    if (!fe_may_emit(cx, loc))
+        return false;
+    if (!can_assert(cx))
+        return true;
+    IrBlock *b = cx->block;
+    IrValue *end = length_of(cx, size, loc);
+    IrValue *least = ir_const_int(b, DT_i64, i < 0 ? -i : i + 1, loc);
+    assert_index(cx, ir_build2(b, OP_ge, end, least, loc),
+                 ir_const_int(b, DT_i64, i, loc), end, loc);
+    return true;
+}
 
 /* ---- slices ------------------------------------------------------------- */
 
@@ -78,6 +185,76 @@ slice_known(Lower *cx, const AstNode *s, int64_t size, FeIndex *x)
     return true;
 }
 
+/* Whether a length, which is not constant, is one number to all: that of a
+ * whole batch, or of what one replica gave main. */
+static bool
+is_common(const Lower *cx, Dim size)
+{
+    const IrSymbol *n = &cx->module->symbols.data[size.sym];
+    return n->global || n->of >= 0;
+}
+
+/* The number of index i, of an axis that need not have it; from the end where
+ * it is negative. */
+static IrValue *
+index_of_common(Lower *cx, int64_t i, Dim size, Loc loc)
+{
+    IrBlock *b = cx->block;
+    IrValue *from = ir_const_int(b, DT_i64, i, loc);
+    if (i >= 0)
+        return from;
+    return ir_build2(b, OP_add, length_of(cx, size, loc), from, loc);
+}
+
+/* So many indices from the one of start, at the step of x. */
+static void
+take_range(Lower *cx, int64_t start, int64_t count, Dim size, Loc loc,
+           FeIndex *x)
+{
+    IrBlock *b = cx->block;
+    Dim n = dim_const(count);
+    IrValue *first = index_of_common(cx, start, size, loc);
+    IrValue *step = ir_const_int(b, DT_i64, x->step, loc);
+    x->kind = INDEX_VALUE;
+    x->value = ir_build_iota(b, DT_i64, 1, &n, 0, loc);
+    x->value = ir_build2(b, OP_mul, x->value, step, loc);
+    x->value = ir_build2(b, OP_add, x->value, first, loc);
+}
+
+static bool
+refuse_slice(Lower *cx, Loc loc)
+{
+    fe_error_note(cx, loc,
+                  "x[:k] has its first k rows, x[-k:] its last, of a k known "
+                  "to the compiler",
+                  "a slice of a length that is known only when the program "
+                  "runs");
+    return false;
+}
+
+/* A slice of an axis whose length is known when the program runs: both ends
+ * count from the same one of its ends, and what is between them is there. */
+static bool
+slice_common(Lower *cx, const AstNode *s, Dim size, FeIndex *x)
+{
+    int64_t start, stop;
+    if (!slice_part(cx, s->slice.start, "where a slice begins", 0, &start) ||
+        !slice_part(cx, s->slice.stop, "where a slice ends", 0, &stop))
+        return false;
+    bool front = start >= 0 && s->slice.stop && stop >= 0;
+    bool back = start < 0 && (!s->slice.stop || stop < 0);
+    if (x->step < 1 || !(front || back))
+        return refuse_slice(cx, s->loc);
+    int64_t count = stop > start ? (stop - start - 1) / x->step + 1 : 0;
+    int64_t end = front ? start + (count - 1) * x->step : start;
+    if (count && !check_known(cx, end, size, s->loc))
+        return false;
+    if (!fe_may_emit(cx, s->loc))
+        return false;
+    take_range(cx, start, count, size, s->loc, x);
+    return true;
+}
+
 static bool
 read_slice(Lower *cx, const AstNode *s, Dim size, FeIndex *x)
 {
@@ -94,6 +271,8 @@ read_slice(Lower *cx, const AstNode *s, Dim size, FeIndex *x)
     }
     if (dim_is_const(size))
         return slice_known(cx, s, size.c, x);
+    if (is_common(cx, size))
+        return slice_common(cx, s, size, x);
     fe_error(cx, s->loc,
              "a part of the batch, whose length is known only when the "
              "program runs");
@@ -108,6 +287,13 @@ read_number(Lower *cx, FeValue *v, Dim size, Loc loc, FeIndex *x)
     int64_t i;
     if (!fe_int(cx, v, "an index", loc, &i))
         return false;
+    if (!dim_is_const(size) && is_common(cx, size)) {
+        if (!check_known(cx, i, size, loc))
+            return false;
+        x->kind = INDEX_VALUE;
+        x->value = index_of_common(cx, i, size, loc);
+        return true;
+    }
     if (!dim_is_const(size)) {
         fe_error_note(
             cx, loc,
@@ -118,54 +304,12 @@ read_number(Lower *cx, FeValue *v, Dim size, Loc loc, FeIndex *x)
             "runs");
         return false;
     }
-    if (i < -size.c || i >= size.c) {
-        fe_error(cx, loc, "index %lld of %lld", (long long)i,
-                 (long long)size.c);
-        return false;
-    }
+    if (i < -size.c || i >= size.c)
+        return refuse_index(cx, i, size.c, loc);
     x->kind = INDEX_NUMBER;
     x->start = i < 0 ? i + size.c : i;
     x->step = x->size = 1;
     return true;
-}
-
-/* Whether the program can stop here. */
-static bool
-can_assert(const Lower *cx)
-{
-    return cx->context == FE_REPLICA || cx->context == FE_UPDATE ||
-           cx->context == FE_DATA || fe_is_cross(cx);
-}
-
-void
-fe_check_range(Lower *cx, IrValue *index, Dim size, Loc loc)
-{
-    if (!can_assert(cx) || !fe_may_emit(cx, loc))
-        return;
-    IrBlock *b = cx->block;
-    int64_t axes[IR_MAX_RANK];
-    int rank = index->type.rank;
-    for (int i = 0; i < rank; i++)
-        axes[i] = i;
-    index = ir_build_cast(b, index, DT_i64, loc);
-    IrValue *low = index, *high = index;
-    if (rank) {
-        low = ir_build_reduce(b, OP_reduce_min, index, axes, rank, false, loc);
-        high = ir_build_reduce(b, OP_reduce_max, index, axes, rank, false, loc);
-    }
-    IrValue *end = dim_is_const(size) ? ir_const_int(b, DT_i64, size.c, loc)
-                                      : ir_build_dim_size(b, size, loc);
-    IrValue *zero = ir_const_int(b, DT_i64, 0, loc);
-    IrValue *from_zero = ir_build2(b, OP_ge, low, zero, loc);
-    IrValue *below_end = ir_build2(b, OP_lt, high, end, loc);
-    IrValue *ok = ir_build2(b, OP_and, from_zero, below_end, loc);
-    IrValue *one[] = {ok, low, end}, *several[] = {ok, low, high, end};
-    IrOp *op = fe_op(cx, OP_assert, rank ? 4 : 3, rank ? several : one, loc);
-    ir_set_text(op, A_format,
-                rank ? MESSAGE("there are indices from {} to {}, and the axis "
-                               "has {}")
-                     : MESSAGE("index {} of an axis that has {}"));
-    fe_emit(cx, op);
 }
 
 /* An integer tensor, or a scalar, which becomes an i64. */

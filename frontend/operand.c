@@ -102,8 +102,7 @@ dim_differs(const Lower *cx, Dim d)
 {
     if (dim_is_const(d))
         return false;
-    const IrSymbol *s = &cx->module->symbols.data[d.sym];
-    return s->partner >= 0 && !s->global;
+    return ir_symbol_is_share(&cx->module->symbols.data[d.sym]);
 }
 
 static Locality

@@ -45,8 +45,8 @@ int64_t ir_whole_lines(int64_t bytes);
 int64_t ir_collective_align(int64_t bytes);
 
 /* Batch symbols by number: a pair has three words (n, N, row_start), and so
- * has a symbol without partner.  The word of a symbol in TfdCall.dims is
- * 3 * pair, + 1 for an N. */
+ * has a symbol without partner, like b or n_1.  The word of a symbol in
+ * TfdCall.dims is 3 * pair, + 1 for an N. */
 int ir_num_pairs(const IrModule *m);
 int ir_symbol_word(const IrModule *m, int32_t symbol);
 

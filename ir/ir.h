@@ -136,12 +136,16 @@ struct IrFunc {
     IrFunc *next;
 };
 
-/* A batch dimension: n of one replica, with its partner N of all. */
+/* A batch dimension: n, the rows of the replica that asks, with its partner N
+ * of all; n_2, the rows that replica 2 has, which all know; b, a batch of a
+ * dataset before it is distributed. */
 typedef struct IrSymbol {
     const char *name; /* "n", "N", "n1", ... */
     int64_t bound;    /* never more rows than this */
-    int32_t partner;  /* n -> its N, N -> its n; -1: a dataset's own batch */
+    int32_t partner;  /* n -> its N, N -> its n; -1: none */
     bool global;      /* an N */
+    int32_t of;       /* n_2 -> its n; -1: none */
+    int32_t replica;  /* whose rows n_2 is */
 } IrSymbol;
 
 typedef enum VarSync {
@@ -267,6 +271,25 @@ IrDataset *ir_dataset_find(const IrModule *m, const char *name);
 IrIter *ir_iter_find(const IrModule *m, const char *name);
 /* A new pair n <= bound, N <= total; gives n's index (N's is n's partner). */
 int32_t ir_symbol_pair(IrModule *m, int64_t bound, int64_t total);
+/* The symbol of the rows of n that a replica has; new ones for all replicas
+ * when it is asked for first. */
+int32_t ir_symbol_of_replica(IrModule *m, int32_t n, int replica);
+/* The same, or -1 where the module has none. */
+int32_t ir_symbol_find_replica(const IrModule *m, int32_t n, int64_t replica);
+
+/* An n: another number on each replica. */
+static inline bool
+ir_symbol_is_share(const IrSymbol *s)
+{
+    return s->partner >= 0 && !s->global;
+}
+
+/* A batch of a dataset, before it is distributed. */
+static inline bool
+ir_symbol_is_alone(const IrSymbol *s)
+{
+    return s->partner < 0 && s->of < 0;
+}
 
 /* The symbol n whose rows an iter_next gives, or -1: static shapes. */
 int32_t ir_next_rows(const IrOp *op);

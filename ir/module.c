@@ -138,8 +138,8 @@ int32_t
 ir_symbol_pair(IrModule *m, int64_t bound, int64_t total)
 {
     int32_t n = m->symbols.len;
-    IrSymbol local = {free_symbol_name(m, "n"), bound, n + 1, false};
-    IrSymbol global = {free_symbol_name(m, "N"), total, n, true};
+    IrSymbol local = {free_symbol_name(m, "n"), bound, n + 1, false, .of = -1};
+    IrSymbol global = {free_symbol_name(m, "N"), total, n, true, .of = -1};
     VEC_PUSH(m->arena, m->symbols, local);
     VEC_PUSH(m->arena, m->symbols, global);
     return n;
@@ -160,9 +160,38 @@ ir_next_rows(const IrOp *op)
 int32_t
 ir_symbol_alone(IrModule *m, int64_t bound)
 {
-    IrSymbol s = {free_symbol_name(m, "b"), bound, -1, false};
+    IrSymbol s = {free_symbol_name(m, "b"), bound, -1, false, .of = -1};
     VEC_PUSH(m->arena, m->symbols, s);
     return m->symbols.len - 1;
+}
+
+int32_t
+ir_symbol_find_replica(const IrModule *m, int32_t n, int64_t replica)
+{
+    for (int32_t i = 0; i < m->symbols.len; i++) {
+        const IrSymbol *s = &m->symbols.data[i];
+        if (s->of == n && s->replica == replica)
+            return i;
+    }
+    return -1;
+}
+
+int32_t
+ir_symbol_of_replica(IrModule *m, int32_t n, int replica)
+{
+    int32_t found = ir_symbol_find_replica(m, n, replica);
+    if (found >= 0)
+        return found;
+    int32_t first = m->symbols.len;
+    for (int r = 0; r < m->num_replicas; r++) {
+        IrSymbol s = m->symbols.data[n];
+        s.name = intern(m->names, arena_printf(m->arena, "%s_%d", s.name, r));
+        s.partner = -1;
+        s.of = n;
+        s.replica = r;
+        VEC_PUSH(m->arena, m->symbols, s);
+    }
+    return first + replica;
 }
 
 /* ---- blocks and operations --------------------------------------------- */

@@ -75,7 +75,7 @@ static int32_t
 parse_bounded(Parser *p)
 {
     IrModule *m = p->module;
-    IrSymbol s = {.partner = -1};
+    IrSymbol s = {.partner = -1, .of = -1};
     Loc at = parse_here(p);
     int32_t number = m->symbols.len;
     s.name = parse_word(p, "a batch symbol");
@@ -91,6 +91,16 @@ parse_bounded(Parser *p)
     return number;
 }
 
+/* "n replica 0" behind "n_0 <= 4 of": whose rows the symbol has. */
+static void
+parse_of_replica(Parser *p, int32_t number)
+{
+    IrSymbol *s = &p->module->symbols.data[number];
+    s->of = parse_symbol(p, "a batch symbol");
+    parse_expect_word(p, "replica");
+    s->replica = (int32_t)parse_int(p, 0, IR_MAX_REPLICAS);
+}
+
 static void
 parse_symbol_line(Parser *p)
 {
@@ -99,6 +109,10 @@ parse_symbol_line(Parser *p)
         int32_t local = parse_bounded(p);
         if (parse_accept_word(p, "alone"))
             continue;
+        if (parse_accept_word(p, "of")) {
+            parse_of_replica(p, local);
+            continue;
+        }
         parse_expect(p, ',');
         int32_t global = parse_bounded(p);
         m->symbols.data[local].partner = global;

@@ -47,7 +47,10 @@ print_symbols(Str *out, const IrModule *m)
         const IrSymbol *s = &m->symbols.data[i];
         str_addf(out, "%s%s <= %lld", i ? ", " : "symbols ", s->name,
                  (long long)s->bound);
-        if (s->partner < 0)
+        if (s->of >= 0)
+            str_addf(out, " of %s replica %d", m->symbols.data[s->of].name,
+                     s->replica);
+        else if (s->partner < 0)
             str_add(out, " alone");
     }
     if (m->symbols.len)

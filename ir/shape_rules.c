@@ -157,7 +157,18 @@ shape_var(const Infer *in, int i, IrType *out)
     return NULL;
 }
 
-/* The value of one replica: its rows are known to that replica only. */
+/* d of one replica, as all know it; false if the module has no symbol for it.
+ */
+static bool
+dim_of_replica(const IrModule *m, int64_t replica, Dim *d)
+{
+    if (dim_is_const(*d) || !ir_symbol_is_share(&m->symbols.data[d->sym]))
+        return true;
+    d->sym = ir_symbol_find_replica(m, d->sym, replica);
+    return d->sym >= 0;
+}
+
+/* The value of one replica, which has the rows of that replica. */
 const char *
 shape_local(const Infer *in, int i, IrType *out)
 {
@@ -167,11 +178,10 @@ shape_local(const Infer *in, int i, IrType *out)
     if (replica < 0 || replica >= in->module->num_replicas)
         return WRONG(in, "there is no replica %lld: there are %d",
                      (long long)replica, in->module->num_replicas);
-    if (in->module->num_replicas > 1 && ir_type_is_local(in->module, out))
-        return WRONG(in,
-                     "the result of one replica has the shape %s, which "
-                     "others do not have",
-                     shape_text(in, out));
+    for (int k = 0; k < out->rank; k++)
+        if (!dim_of_replica(in->module, replica, &out->dims[k]))
+            return WRONG(in, "no batch symbol has the rows of replica %lld",
+                         (long long)replica);
     return NULL;
 }
 
@@ -661,7 +671,7 @@ gathered_dim(const IrModule *m, Dim d, Dim *out)
     Dim replicas = dim_const(m->num_replicas);
     if (!s || s->global)
         return dim_mul(d, replicas, out);
-    if (s->partner < 0)
+    if (!ir_symbol_is_share(s))
         return false;
     int64_t c;
     if (__builtin_mul_overflow(d.c, (int64_t)m->num_replicas, &c))

@@ -61,7 +61,7 @@ ir_type_is_local(const IrModule *m, const IrType *t)
 {
     for (int i = 0; i < t->rank; i++) {
         const IrSymbol *s = symbol_of(m, t->dims[i]);
-        if (s && !s->global && s->partner >= 0)
+        if (s && ir_symbol_is_share(s))
             return true;
     }
     return false;

@@ -50,6 +50,19 @@ check_names(Verify *v)
 
 /* ---- symbols ----------------------------------------------------------- */
 
+/* The rows that a replica has of a batch: s, if it is that. */
+static bool
+is_sound_of_replica(const IrModule *m, const IrSymbol *s)
+{
+    if (s->of < 0)
+        return true;
+    if (s->partner >= 0 || s->of >= m->symbols.len)
+        return false;
+    const IrSymbol *n = &m->symbols.data[s->of];
+    return ir_symbol_is_share(n) && n->bound == s->bound && s->replica >= 0 &&
+           s->replica < m->num_replicas;
+}
+
 static void
 check_symbols(Verify *v)
 {
@@ -62,7 +75,8 @@ check_symbols(Verify *v)
         bool paired =
             other && other->partner == i && other->global != s->global;
         if (s->bound < 0 || s->bound > IR_MAX_BYTES ||
-            (s->partner >= 0 ? !paired : s->global))
+            (s->partner >= 0 ? !paired : s->global) ||
+            !is_sound_of_replica(m, s))
             verify_error_at(v, NO_LOC, "the batch symbol %s is not sound",
                             s->name);
         else if (paired && s->global && other->bound > s->bound)
@@ -326,8 +340,8 @@ check_stack(Verify *v, const IrStage *s, const Types *in, int64_t n,
         const IrSymbol *sym =
             dim_is_const(d) ? NULL : &v->module->symbols.data[d.sym];
         bool whole = dim_equal(d, dim_const(n));
-        bool part =
-            sym && sym->partner < 0 && sym->bound == n && d.c == 0 && d.k == 1;
+        bool part = sym && ir_symbol_is_alone(sym) && sym->bound == n &&
+                    d.c == 0 && d.k == 1;
         if (!part && (ragged || !whole))
             return false;
     }
@@ -428,7 +442,8 @@ same_rows(const IrModule *m, Dim a, Dim b)
     if (dim_is_const(a) || dim_is_const(b) || a.c != b.c || a.k != b.k)
         return dim_equal(a, b);
     const IrSymbol *x = &m->symbols.data[a.sym], *y = &m->symbols.data[b.sym];
-    return x->partner < 0 && y->partner < 0 && x->bound == y->bound;
+    return ir_symbol_is_alone(x) && ir_symbol_is_alone(y) &&
+           x->bound == y->bound;
 }
 
 static bool
@@ -615,8 +630,7 @@ check_iter(Verify *v, const IrIter *it)
                         "or replica",
                         it->datasets.len, it->name);
     if (it->rows >= m->symbols.len ||
-        (it->rows >= 0 && (m->symbols.data[it->rows].global ||
-                           m->symbols.data[it->rows].partner < 0)))
+        (it->rows >= 0 && !ir_symbol_is_share(&m->symbols.data[it->rows])))
         verify_error_at(v, it->loc,
                         "the rows of \"%s\" are no batch symbol of a replica",
                         it->name);

@@ -225,7 +225,7 @@ is_rows_of(const IrModule *m, const IrIter *it, int32_t rows)
     if (it->rows < 0 || rows < 0)
         return it->rows < 0 && rows < 0;
     const IrSymbol *a = &m->symbols.data[it->rows], *b = &m->symbols.data[rows];
-    return b->partner >= 0 && !b->global && a->bound == b->bound &&
+    return ir_symbol_is_share(b) && a->bound == b->bound &&
            m->symbols.data[a->partner].bound ==
                m->symbols.data[b->partner].bound;
 }

@@ -1,15 +1,16 @@
 /*
  * verify_symbols.c - batch symbols stand where their rows are known
  *
- * iter_next gives n and N new values each time it is executed.  A shape with n
+ * iter_next gives n and N (and n_0, n_1, ..., which are n of each replica) new
+ * values each time it is executed.  A shape with n
  * makes sense behind it, in its block, and until the next one: a value made
  * before has other rows than n says by then.  So the walk through main counts
  * time; each value has the time of its making, each symbol that of its last
  * setting, and a value is stale when it is the older one.  What a loop sets
  * anew was set, for its body, before it began.
  *
- * Programs know all pairs; which of them they use must be known where they are
- * launched.  Functions of datasets know the symbols without partner.
+ * Programs know all batches of iterators; which of them they use must be known
+ * where they are launched.  Functions of datasets know those of datasets.
  */
 #include "ir/ptrmap.h"
 #include "ir/verify.h"
@@ -78,8 +79,9 @@ visit_named(Symbols *s, const IrOp *op, VisitSymbol *visit)
 static void
 check_kind(Symbols *s, const IrOp *op, int32_t sym)
 {
-    bool pair = symbol(s, sym)->partner >= 0;
-    if (s->fn->kind == FUNC_PROGRAM ? pair : s->fn->kind == FUNC_HOST && !pair)
+    bool alone = ir_symbol_is_alone(symbol(s, sym));
+    if (s->fn->kind == FUNC_PROGRAM ? !alone
+                                    : s->fn->kind == FUNC_HOST && alone)
         return;
     if (op)
         verify_error(s->v, op, "%s is no batch of this function",
@@ -186,12 +188,13 @@ check_fresh(Symbols *s, const IrOp *op)
 static void
 set_symbol(Symbols *s, int32_t sym)
 {
-    s->set_at[sym] = ++s->now;
+    s->set_at[sym] = s->now;
 }
 
 static void
 enter_scope(Symbols *s, int32_t sym)
 {
+    set_symbol(s, sym);
     if (s->known[sym])
         return;
     s->known[sym] = true;
@@ -204,27 +207,25 @@ rows_of(const IrOp *op)
     return op->kind == OP_iter_next ? ir_next_rows(op) : -1;
 }
 
+/* Time goes on, and set is called for all symbols that op gives a value. */
 static void
-take_batch(Symbols *s, const IrOp *op)
+set_batch(Symbols *s, const IrOp *op, void (*set)(Symbols *s, int32_t sym))
 {
     int32_t rows = rows_of(op);
     if (rows < 0)
         return;
-    set_symbol(s, rows);
-    set_symbol(s, symbol(s, rows)->partner);
-    enter_scope(s, rows);
-    enter_scope(s, symbol(s, rows)->partner);
+    s->now++;
+    set(s, rows);
+    set(s, symbol(s, rows)->partner);
+    for (int32_t i = 0; i < s->v->module->symbols.len; i++)
+        if (symbol(s, i)->of == rows)
+            set(s, i);
 }
 
 static void
 set_in_loop(IrOp *op, void *data)
 {
-    Symbols *s = data;
-    int32_t rows = rows_of(op);
-    if (rows < 0)
-        return;
-    set_symbol(s, rows);
-    set_symbol(s, symbol(s, rows)->partner);
+    set_batch(data, op, set_symbol);
 }
 
 static void
@@ -252,7 +253,7 @@ check_regions(Symbols *s, const IrOp *op)
 static void
 check_op(Symbols *s, const IrOp *op)
 {
-    take_batch(s, op);
+    set_batch(s, op, enter_scope);
     visit_named(s, op, check_known);
     check_fresh(s, op);
     if (op->kind == OP_launch)

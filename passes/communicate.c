@@ -83,18 +83,18 @@ reduce_replicas(Communicate *c, const char *how, IrValue *x)
     return divide_by_replicas(c, all_reduce(c, "sum", x));
 }
 
-/* Whether d, which is not constant, is a length of the whole batch. */
+/* Whether d is one number on all replicas: no share of a batch. */
 static bool
-is_global(const Communicate *c, Dim d)
+is_common(const Communicate *c, Dim d)
 {
-    return c->m->symbols.data[d.sym].global;
+    return dim_is_const(d) || !ir_symbol_is_share(&c->m->symbols.data[d.sym]);
 }
 
 /* The rows that all replicas have of a dimension of one. */
 static Dim
 dim_of_all(const Communicate *c, Dim d)
 {
-    if (dim_is_const(d) || is_global(c, d))
+    if (is_common(c, d))
         return dim_linear(d.c * c->num_replicas, d.k * c->num_replicas, d.sym);
     return dim_linear(d.c * c->num_replicas, d.k,
                       c->m->symbols.data[d.sym].partner);
@@ -166,8 +166,7 @@ lower_global_mean(Communicate *c, IrValue *x)
 static bool
 is_whole(const Communicate *c, const IrValue *x, int64_t axis)
 {
-    return c->num_replicas == 1 && (dim_is_const(x->type.dims[axis]) ||
-                                    is_global(c, x->type.dims[axis]));
+    return c->num_replicas == 1 && is_common(c, x->type.dims[axis]);
 }
 
 static IrValue *
@@ -178,10 +177,40 @@ all_gather(Communicate *c, IrValue *x, int64_t axis)
     return ir_build_all_gather(c->b, x, axis, c->loc);
 }
 
+/* d, a length that hangs on the replica, of one of them. */
+static Dim
+dim_of_replica(const Communicate *c, Dim d, int64_t replica)
+{
+    return dim_linear(d.c, d.k, ir_symbol_find_replica(c->m, d.sym, replica));
+}
+
+/* The same of a value with a share of the batch's rows along that axis: the
+ * rows from its first one on. */
+static IrValue *
+rows_of_replica(Communicate *c, IrValue *x, int64_t replica, int axis)
+{
+    Dim own = x->type.dims[axis];
+    Dim count = dim_of_replica(c, own, replica);
+    IrValue *first = ir_const_int(c->b, DT_i64, 0, c->loc);
+    for (int64_t r = 0; r < replica; r++)
+        first = ir_build2(
+            c->b, OP_add, first,
+            ir_build_dim_size(c->b, dim_of_replica(c, own, r), c->loc), c->loc);
+    IrValue *rows = ir_build_iota(c->b, DT_i64, 1, &count, 0, c->loc);
+    IrValue *operands[2] = {all_gather(c, x, axis),
+                            ir_build2(c->b, OP_add, rows, first, c->loc)};
+    IrOp *take = ir_build_op(c->b, OP_take, 2, operands, c->loc);
+    ir_set_int(take, A_axis, axis);
+    return ir_build_infer(take);
+}
+
 /* Replica number `replica`'s x, on all: gathered, and its part taken. */
 static IrValue *
 value_of_replica(Communicate *c, IrValue *x, int64_t replica)
 {
+    for (int i = 0; i < x->type.rank; i++)
+        if (!is_common(c, x->type.dims[i]))
+            return rows_of_replica(c, x, replica, i);
     if (c->num_replicas == 1 || !differs(x))
         return x;
     IrType t = x->type;

@@ -129,6 +129,13 @@ typedef struct RtIterator {
     int64_t bound, all_bound; /* of the rows of a replica, and of all */
 } RtIterator;
 
+/* Where dims have the rows of one replica, for all to see. */
+typedef struct RtReplicaWord {
+    int word, replica;
+} RtReplicaWord;
+
+typedef VEC(RtReplicaWord) RtReplicaRows;
+
 struct RtHostOp {
     RtOpRun *run;
     const IrOp *op;
@@ -138,6 +145,7 @@ struct RtHostOp {
         struct {
             RtIterator *iterator;
             int word; /* of n in dims, followed by N and row_start; -1: none */
+            const RtReplicaRows *replica_rows; /* NULL where word is -1 */
         };
         RtLaunch *launch;
         const void *param; /* its value, in its dtype */

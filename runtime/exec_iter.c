@@ -179,6 +179,20 @@ num_components(const RtRun *run, const RtIterator *it)
     return ds && ds->stages.len ? VEC_LAST(ds->stages).types.len : 0;
 }
 
+/* The symbols of what single replicas have of n. */
+static RtReplicaRows *
+rows_of_replicas(const RtRun *run, int32_t n)
+{
+    RtReplicaRows *list = NEW(run->arena, RtReplicaRows);
+    for (int32_t i = 0; i < run->module->symbols.len; i++) {
+        const IrSymbol *s = &run->module->symbols.data[i];
+        RtReplicaWord w = {ir_symbol_word(run->module, i), s->replica};
+        if (s->of == n)
+            VEC_PUSH(run->arena, *list, w);
+    }
+    return list;
+}
+
 Status
 rt_prepare_iter_next(RtRun *run, RtFn *fn, RtHostOp *h)
 {
@@ -192,6 +206,8 @@ rt_prepare_iter_next(RtRun *run, RtFn *fn, RtHostOp *h)
                            h->iterator->ir->datasets.data[0]);
     int32_t n = ir_next_rows(h->op);
     h->word = n < 0 ? -1 : ir_symbol_word(run->module, n);
+    if (n >= 0)
+        h->replica_rows = rows_of_replicas(run, n);
     return OK;
 }
 
@@ -229,12 +245,25 @@ rt_op_iter_has_next(RtInvocation *inv, const RtHostOp *h)
     return END_NOT;
 }
 
+/* What single replicas have is known to an actor as to all others. */
+static void
+set_replica_rows(RtActor *actor, const RtIterator *it,
+                 const RtReplicaRows *list)
+{
+    for (int i = 0; i < list->len; i++) {
+        RtReplicaWord w = list->data[i];
+        actor->dims[w.word] = rt_iter_rows(it->iter, w.replica);
+    }
+}
+
 /* The batch's n, N and row_start on every replica, and in main, where n is that
  * of replica 0; false if it is larger than its bound, for which arenas were
  * made. */
 static bool
-set_batch(RtRun *run, const RtIterator *it, int word)
+set_batch(RtRun *run, const RtHostOp *h)
 {
+    const RtIterator *it = h->iterator;
+    int word = h->word;
     int64_t all = rt_iter_all_rows(it->iter), before = 0;
     for (int r = 0; r < run->num_replicas; r++) {
         int64_t rows = rt_iter_rows(it->iter, r);
@@ -245,7 +274,9 @@ set_batch(RtRun *run, const RtIterator *it, int word)
         words[1] = all;
         words[2] = before;
         before += rows;
+        set_replica_rows(&run->replicas[r], it, h->replica_rows);
     }
+    set_replica_rows(&run->main, it, h->replica_rows);
     run->main.dims[word] = rt_iter_rows(it->iter, 0);
     run->main.dims[word + 1] = all;
     return all <= it->all_bound;
@@ -278,7 +309,7 @@ rt_op_iter_next(RtInvocation *inv, const RtHostOp *h)
         st = rt_iter_next(h->iterator->iter);
     if (st)
         return rt_fault_status(inv, h, st);
-    if (h->word >= 0 && !set_batch(run, h->iterator, h->word))
+    if (h->word >= 0 && !set_batch(run, h))
         return rt_fault(inv, h, STATUS_INPUT,
                         "a batch of \"%s\" is larger than the plan allows",
                         h->iterator->ir->datasets.data[0]);

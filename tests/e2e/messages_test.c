@@ -254,6 +254,11 @@ static const struct {
      "interrupted after 0 steps", 130},
     {"tfd-run ok.tfp > /dev/full",
      "cannot write what the program prints: No space left on device", 3},
+    {"printf 'dataset d = range(2).batch(4)\nfn same(x) = x\n"
+     "main { for x in distribute(d) { for p in local_results(run same(x)) {\n"
+     "  print(\"{p[0]}\") } } }' > empty.tfd && "
+     "tfdc empty.tfd --devices cpu:0-2 && tfd-run empty.tfp",
+     "empty.tfd:4:13: error: index 0 of an axis that has 0\n", 1},
     {"tfdc ok.tfd -o ./ok.tfd",
      "\"./ok.tfd\" is what is compiled, and would be written over; give "
      "another "

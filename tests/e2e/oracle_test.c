@@ -39,6 +39,8 @@ static const Program programs[] = {
     {"tests/e2e/programs/random.tfd", "", 3},
     {"tests/e2e/programs/rows.tfd", "", 3},
     {"tests/e2e/programs/sequences.tfd", "", 2},
+    {"tests/e2e/programs/shares.tfd", "", 3},
+    {"tests/e2e/programs/shares.tfd", "", -5},
     {"tests/e2e/programs/sparse.tfd", "", 3},
     {"tests/e2e/programs/windows.tfd", "", 3},
 };

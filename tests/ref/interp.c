@@ -626,6 +626,17 @@ interp_run(Interp *in, Str *output)
                : OK;
 }
 
+/* What each replica has of n, as all know it. */
+static void
+set_rows_of_replicas(Interp *in, int32_t n, const int64_t *rows)
+{
+    for (int i = 0; i < in->m->symbols.len; i++) {
+        const IrSymbol *s = &in->m->symbols.data[i];
+        for (int r = 0; s->of == n && r < in->num_replicas; r++)
+            in->rows[i * in->num_replicas + r] = rows[s->replica];
+    }
+}
+
 void
 interp_set_rows(Interp *in, int32_t n, const int64_t *rows)
 {
@@ -639,6 +650,7 @@ interp_set_rows(Interp *in, int32_t n, const int64_t *rows)
     for (int r = 0; r < in->num_replicas; r++)
         if (all >= 0)
             in->rows[all * in->num_replicas + r] = sum;
+    set_rows_of_replicas(in, n, rows);
 }
 
 /* Calls fn on replica r: its parameters and, with room for them in a, its

@@ -123,7 +123,7 @@ static void
 set_element_rows(Interp *in, int64_t rows)
 {
     for (int i = 0; i < in->m->symbols.len; i++)
-        if (in->m->symbols.data[i].partner < 0)
+        if (ir_symbol_is_alone(&in->m->symbols.data[i]))
             for (int r = 0; r < in->num_replicas; r++)
                 in->rows[i * in->num_replicas + r] = rows;
 }

@@ -16,6 +16,7 @@
 #include "runtime/loader.h"
 
 #include <elf.h>
+#include <errno.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
@@ -368,6 +369,12 @@ whole_pages(size_t n)
 }
 
 static Status
+no_memory(size_t bytes)
+{
+    return status_new(STATUS_MACHINE, "no memory for %zu bytes of code", bytes);
+}
+
+static Status
 map_parts(Loader *l, RtCode *code)
 {
     for (int i = 0; i < NUM_PARTS; i++)
@@ -379,8 +386,7 @@ map_parts(Loader *l, RtCode *code)
                    : mmap(NULL, code->size, PROT_READ | PROT_WRITE,
                           MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (at == MAP_FAILED)
-        return status_new(STATUS_MACHINE, "no memory for %zu bytes of code",
-                          code->size);
+        return no_memory(code->size);
     code->mapping = at;
     for (int i = 0; i < NUM_PARTS; i++) {
         l->part_at[i] = at;
@@ -551,10 +557,14 @@ protect(const Loader *l)
 {
     for (int i = 0; i < NUM_PARTS; i++) {
         size_t size = whole_pages(l->part_size[i]);
+        errno = EACCES; /* what a failure on request is */
         if (size && (fail_here(FAIL_IO) ||
                      mprotect(l->part_at[i], size, part_protection[i]) < 0))
-            return status_new(STATUS_MACHINE,
-                              "this system does not let us run code we load");
+            return errno == ENOMEM
+                       ? no_memory(size)
+                       : status_new(STATUS_MACHINE,
+                                    "this system does not let us run code we "
+                                    "load");
     }
     return OK;
 }

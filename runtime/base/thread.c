@@ -8,6 +8,7 @@
 #include <errno.h>
 #include <string.h>
 #include "runtime/base/fail.h"
+#include "runtime/base/message.h"
 
 Status
 thread_start(pthread_t *thread, void *(*run)(void *), void *data,
@@ -16,8 +17,12 @@ thread_start(pthread_t *thread, void *(*run)(void *), void *data,
     int error = fail_here(FAIL_THREAD)
                     ? EAGAIN
                     : pthread_create(thread, NULL, run, data);
-    return error
-               ? status_new(STATUS_MACHINE, "cannot start a thread for %s: %s",
-                            what, strerror(error))
-               : OK;
+    if (!error)
+        return OK;
+    /* which of the two it was the system does not say */
+    const char *why = error == EAGAIN
+                          ? MESSAGE("no memory for it, or too many threads")
+                          : strerror(error);
+    return status_new(STATUS_MACHINE, "cannot start a thread for %s: %s", what,
+                      message_part(why));
 }

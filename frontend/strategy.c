@@ -110,6 +110,7 @@ find_strategy(Lower *cx, const Choice *c)
 static void
 choose_strategy(Lower *cx, Choice *c, int num_devices)
 {
+    cx->strategy_is_implied = !c->name;
     if (!c->name)
         c->name = num_devices > 1 ? "mirrored" : "default";
     int i = find_strategy(cx, c);

@@ -125,6 +125,21 @@ forget_sync(const IrModule *m, IrVar *v)
     return forgets;
 }
 
+/* A program that names no strategy is to be right on several devices too. */
+static bool
+check_sync(Lower *cx, const IrVar *v, Loc loc)
+{
+    bool implied = cx->strategy_is_implied;
+    if (v->sync != SYNC_NONE ||
+        !(implied || has_strategy(cx->module, "mirrored")))
+        return true;
+    fe_error_note(cx, loc,
+                  "leave it out: a copy on each replica, written together",
+                  "sync(none) is not supported with the strategy mirrored%s",
+                  implied ? ", which this program has on several devices" : "");
+    return false;
+}
+
 static bool
 read_attributes(Lower *cx, IrVar *v, const AstNode *n)
 {
@@ -132,13 +147,8 @@ read_attributes(Lower *cx, IrVar *v, const AstNode *n)
     v->agg = (VarAgg)clause_word(n->var.aggregate, ir_agg_words);
     if (v->sync == SYNC_AUTO)
         v->sync = SYNC_ON_WRITE;
-    if (v->sync == SYNC_NONE && has_strategy(cx->module, "mirrored")) {
-        fe_error_note(cx, n->var.sync->loc,
-                      "leave it out: a copy on each replica, written together",
-                      "sync(none) is not supported with the strategy %s",
-                      cx->module->strategy);
+    if (n->var.sync && !check_sync(cx, v, n->var.sync->loc))
         return false;
-    }
     if (v->agg == AGG_MEAN && !dtype_is_float(v->type.dtype)) {
         fe_error_note(cx, n->var.aggregate->loc,
                       "declare it f32, or aggregate(sum)",

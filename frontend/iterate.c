@@ -2,8 +2,9 @@
  * iterate.c - distributed datasets and their iterators
  *
  * A batch is divided among the replicas: its leading dimension becomes n, this
- * replica's rows, with N those of all; a constant when all batches are full and
- * the replicas divide them.  Which replica gets which rows is decided by the
+ * replica's rows, with N those of all; also where this number of replicas gives
+ * it one value, so that a program is right or wrong for all numbers alike (pass
+ * `even` makes it a constant).  Which replica gets which rows is decided by the
  * runner; none gets more than its equal share, rounded up.
  */
 #include "frontend/data.h"
@@ -142,15 +143,12 @@ iter_name(Lower *cx, const char *dataset)
     return intern(cx->names, name);
 }
 
-/* What a replica gets of a batch: its leading dimension.  *rows is the symbol,
- * or -1. */
+/* What a replica gets of a batch: its leading dimension.  *rows is the symbol.
+ */
 static Dim
 share_of(Lower *cx, const FeDataset *ds, int32_t *rows)
 {
     int64_t replicas = cx->module->num_replicas;
-    *rows = -1;
-    if (dim_is_const(ds->rows) && ds->batch % replicas == 0)
-        return dim_const(ds->batch / replicas);
     int64_t bound = ds->batch / replicas + (ds->batch % replicas != 0);
     *rows = ir_symbol_pair(cx->module, bound, ds->batch);
     return dim_linear(0, 1, *rows);

@@ -165,8 +165,8 @@ report_stale(Symbols *s, const IrOp *op, int operand)
                "its iterator another one since");
     diag_note(
         s->v->diag, op->loc,
-        "batch(n, drop_remainder = true) makes batches of one size, which "
-        "may be kept");
+        "distribute_from(fn(ctx) = ....batch(n, drop_remainder = true)) gives "
+        "each replica batches of one size, which may be kept");
     ir_note_calls(s->v->diag, op->calls);
 }
 

@@ -71,6 +71,12 @@ optimizers_are_their_formulas(void **state)
 }
 
 static void
+full_batches_are_shared_by_any_number(void **state)
+{
+    check(*state, "full");
+}
+
+static void
 metrics_count_what_they_say(void **state)
 {
     check(*state, "metrics");
@@ -121,6 +127,7 @@ main(void)
         cmocka_unit_test(floats_are_near_each_other),
         cmocka_unit_test(sequences_are_their_formulas),
         cmocka_unit_test(optimizers_are_their_formulas),
+        cmocka_unit_test(full_batches_are_shared_by_any_number),
         cmocka_unit_test(metrics_count_what_they_say),
         cmocka_unit_test(holes_show_numbers_and_nests),
         cmocka_unit_test(spirals_are_learnt_in_16_bits),

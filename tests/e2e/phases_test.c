@@ -102,7 +102,7 @@ dumps_are_numbered(void **state)
            program_path(a, 0), dir, dir);
     const char *names = run_ok(a, "ls %s", dir).out;
     assert_non_null(
-        strstr(names, "01-ast.txt\n02-ir.tir\n03-differentiate.tir\n"));
+        strstr(names, "01-ast.txt\n02-ir.tir\n03-even.tir\n"));
     assert_non_null(strstr(names, "-allocate.tir\n"));
     assert_non_null(strstr(names, "-kernels.txt\n"));
 }

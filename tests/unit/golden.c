@@ -95,14 +95,9 @@ golden_list(Arena *a, const char *folder, const char *ending)
 }
 
 int
-golden_run(Arena *a, const char *group, const char *folder, const char *ending,
-           CMUnitTestFunction body)
+golden_run_paths(Arena *a, const char *group, Paths paths,
+                 CMUnitTestFunction body)
 {
-    Paths paths = golden_list(a, folder, ending);
-    if (paths.len == 0) {
-        fprintf(stderr, "%s has no file that ends in %s\n", folder, ending);
-        return 1;
-    }
     struct CMUnitTest *tests =
         NEW_ARRAY(a, struct CMUnitTest, (size_t)paths.len);
     for (int i = 0; i < paths.len; i++) {
@@ -111,4 +106,15 @@ golden_run(Arena *a, const char *group, const char *folder, const char *ending,
         tests[i].initial_state = (void *)(uintptr_t)paths.data[i];
     }
     return _cmocka_run_group_tests(group, tests, (size_t)paths.len, NULL, NULL);
+}
+
+int
+golden_run(Arena *a, const char *group, const char *folder, const char *ending,
+           CMUnitTestFunction body)
+{
+    Paths paths = golden_list(a, folder, ending);
+    if (paths.len)
+        return golden_run_paths(a, group, paths, body);
+    fprintf(stderr, "%s has no file that ends in %s\n", folder, ending);
+    return 1;
 }

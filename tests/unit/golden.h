@@ -41,5 +41,8 @@ Paths golden_list(Arena *a, const char *folder, const char *ending);
  * failures, as cmocka's groups return it.  A folder without cases is one. */
 int golden_run(Arena *a, const char *group, const char *folder,
                const char *ending, CMUnitTestFunction body);
+/* The same for files that are listed. */
+int golden_run_paths(Arena *a, const char *group, Paths paths,
+                     CMUnitTestFunction body);
 
 #endif

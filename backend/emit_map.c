@@ -444,7 +444,7 @@ code_random(BeUnit *u, DType t, const Val *x)
 
 static Code *const codes[NUM_OPS] = {
 #define OP(name, in, out, regions, shape, dtype, locality, effect, traits,     \
-           grad, code, doc)                                                    \
+           index, grad, code, doc)                                             \
     code_##code,
 #define ATTR(op, attr, kind, need, doc)
 #include "ir/ops.def"

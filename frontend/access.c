@@ -360,6 +360,8 @@ write_together(Lower *cx, IrVar *v, const char *mode, IrValue *rows,
         return &fe_poison;
     rows = gathered(cx, rows, loc);
     values = gathered(cx, values, loc);
+    if (rows) /* by each replica; those of none are to be left out */
+        fe_note_checked(cx, rows, v->type.dims[0]);
     if (rows && values)
         change_rows(cx, v, mode, rows, values, loc);
     return fe_region_close(cx, merge, &saved, &fe_none, loc);

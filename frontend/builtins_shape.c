@@ -519,6 +519,8 @@ builtin_one_hot(Lower *cx, const FeArgs *in)
         x = fe_tensor(fe_cast(cx, fe_arg(in, 0), DT_i32, in->loc));
     if (!x)
         return &fe_poison;
+    if (!fe_check_range(cx, x, s.dims[0], fe_arg_loc(in, 0)))
+        return &fe_poison;
     FeValue *index = expand(cx, x, x->type.rank, in->loc);
     FeValue *places = iota(cx, x->type.dtype, &s, 0, in->loc);
     return fe_cast(cx, fe_op2(cx, OP_eq, index, places, in->loc), t, in->loc);
@@ -604,6 +606,5 @@ builtin_take(Lower *cx, const FeArgs *in)
     if (fe_arg(in, 2) &&
         !fe_axis(cx, fe_arg(in, 2), x->type.rank, fe_arg_loc(in, 2), &axis))
         return &fe_poison;
-    fe_check_range(cx, index, x->type.dims[axis], in->loc);
     return fe_take(cx, x, index, axis, in->loc);
 }

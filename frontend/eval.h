@@ -135,7 +135,7 @@ typedef struct FeMark {
     DiagMark diag;
     IrOp *last;
     IrFunc *last_func;
-    int num_writes, num_iters, num_symbols, num_datasets;
+    int num_writes, num_checked, num_iters, num_symbols, num_datasets;
     int64_t num_errors, num_sites;
     bool needs_constant;
 } FeMark;
@@ -149,6 +149,8 @@ void fe_declare(Lower *cx, FeScope *scope, const AstList *decls);
 void fe_evaluate(Lower *cx, FeScope *scope);
 /* The names of what a USE uses become visible in scope. */
 void fe_use_modules(Lower *cx, FeScope *scope, const AstNode *use); /* use.c */
+/* loc, or where the user's own files call what stands there in the library. */
+Loc fe_user_loc(const Lower *cx, Loc loc);
 /* The strategy of file and command line, into the module and the names. */
 void fe_strategy(Lower *cx, const AstNode *program); /* strategy.c */
 /* What -D says of a const whose value in the file is original, or NULL; that

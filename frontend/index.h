@@ -33,9 +33,19 @@ typedef struct FeIndices {
 bool fe_indices(Lower *cx, const AstList *items, const IrType *t, Loc loc,
                 FeIndices *out);
 
-/* Stops the program where an element of index is not in 0 .. size - 1. */
-void fe_check_range(Lower *cx, IrValue *index, Dim size, Loc loc);
-/* The parts of x along axis whose numbers index has; not checked. */
+/* Asks that every element of index is in 0 .. size - 1: of a constant now,
+ * false with a message; else the program stops where one is not. */
+bool fe_check_range(Lower *cx, IrValue *index, Dim size, Loc loc);
+/* What the program passes from here on need not be checked again. */
+void fe_note_checked(Lower *cx, IrValue *index, Dim size);
+/* The error that index i is not one of size; false. */
+bool fe_refuse_index(Lower *cx, int64_t i, int64_t size, Loc loc);
+/* Stops the program where an axis, of a length that it knows, has no index i,
+ * which counts from the end where it is negative; false if none ever has. */
+bool fe_check_known(Lower *cx, int64_t i, Dim size, Loc loc);
+/* A dimension as an i64. */
+IrValue *fe_length_of(Lower *cx, Dim size, Loc loc);
+/* The parts of x along axis whose numbers index has. */
 FeValue *fe_take(Lower *cx, IrValue *x, IrValue *index, int64_t axis, Loc loc);
 
 #endif

@@ -160,6 +160,13 @@ typedef struct FeFile {
     FeScope *scope;
 } FeFile;
 
+/* An index that names something of an axis, from its block on. */
+typedef struct FeChecked {
+    const IrValue *index;
+    Dim size;
+    const IrBlock *block;
+} FeChecked;
+
 struct Lower {
     Arena *arena; /* of the module: everything lives there */
     IrModule *module;
@@ -180,6 +187,7 @@ struct Lower {
     bool strategy_is_implied; /* the number of devices chose it */
     FeScope *builtins, *file; /* outermost names; those of the main file */
     VEC(FeWrite) writes;      /* assignments to muts, oldest first */
+    VEC(FeChecked) checked;   /* oldest first */
     Map *instances;           /* by path */
     VEC(FeFile) files;        /* that are used */
 
@@ -276,6 +284,8 @@ IrOp *fe_op(Lower *cx, IrOpKind kind, int n, IrValue *const *operands, Loc loc);
 /* Infers and appends; POISON with a message when it does not infer, when an
  * operand is NULL, or in FE_TOP.  The value of its one result; NONE without. */
 FeValue *fe_emit(Lower *cx, IrOp *op);
+/* For fe_emit: that the indices of op, if it has any, name something. */
+bool fe_check_indices(Lower *cx, const IrOp *op);
 /* The two for operations without attributes, of values at one dtype
  * (fe_operands); x of fe_op3 has its own (where). */
 FeValue *fe_op1(Lower *cx, IrOpKind kind, FeValue *x, Loc loc);

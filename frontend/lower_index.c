@@ -5,10 +5,8 @@
  * tensor a slice of it, whose axes with a number go away.  Slices are those of
  * Python: from the end where negative, cut to what is there.
  *
- * Numbers that are known only when the program runs count from the front.  They
- * take what they name, clamped to what is there; before that, an assert stops
- * the program when it is not (D9).  Initial values cannot stop it, and only
- * clamp.
+ * Numbers that are known only when the program runs count from the front; one
+ * that names nothing stops it (check_index.c).
  *
  * So it is with a row of a length that is known only when the program runs, and
  * with a slice whose two ends count from one side, so that its own length is
@@ -17,109 +15,6 @@
  */
 #include "frontend/builtins.h"
 #include "frontend/index.h"
-#include "runtime/base/message.h"
-
-/* ---- what the program checks -------------------------------------------- */
-
-/* Whether the program can stop here. */
-static bool
-can_assert(const Lower *cx)
-{
-    return cx->context == FE_REPLICA || cx->context == FE_UPDATE ||
-           cx->context == FE_DATA || fe_is_cross(cx);
-}
-
-static IrValue *
-length_of(Lower *cx, Dim size, Loc loc)
-{
-    return dim_is_const(size) ? ir_const_int(cx->block, DT_i64, size.c, loc)
-                              : ir_build_dim_size(cx->block, size, loc);
-}
-
-static void
-assert_index(Lower *cx, IrValue *ok, IrValue *index, IrValue *end, Loc loc)
-{
-    IrOp *op = fe_op(cx, OP_assert, 3, (IrValue *[]){ok, index, end}, loc);
-    ir_set_text(op, A_format, MESSAGE("index {} of an axis that has {}"));
-    fe_emit(cx, op);
-}
-
-/* The same for several. */
-static void
-assert_indices(Lower *cx, IrValue *ok, IrValue *low, IrValue *high,
-               IrValue *end, Loc loc)
-{
-    IrOp *op = fe_op(cx, OP_assert, 4, (IrValue *[]){ok, low, high, end}, loc);
-    ir_set_text(
-        op, A_format,
-        MESSAGE("there are indices from {} to {}, and the axis has {}"));
-    fe_emit(cx, op);
-}
-
-void
-fe_check_range(Lower *cx, IrValue *index, Dim size, Loc loc)
-{
-    if (!can_assert(cx) || !fe_may_emit(cx, loc))
-        return;
-    IrBlock *b = cx->block;
-    int64_t axes[IR_MAX_RANK];
-    int rank = index->type.rank;
-    for (int i = 0; i < rank; i++)
-        axes[i] = i;
-    index = ir_build_cast(b, index, DT_i64, loc);
-    IrValue *low = index, *high = index;
-    if (rank) {
-        low = ir_build_reduce(b, OP_reduce_min, index, axes, rank, false, loc);
-        high = ir_build_reduce(b, OP_reduce_max, index, axes, rank, false, loc);
-    }
-    IrValue *end = length_of(cx, size, loc);
-    IrValue *zero = ir_const_int(b, DT_i64, 0, loc);
-    IrValue *from_zero = ir_build2(b, OP_ge, low, zero, loc);
-    IrValue *below_end = ir_build2(b, OP_lt, high, end, loc);
-    IrValue *ok = ir_build2(b, OP_and, from_zero, below_end, loc);
-    if (rank)
-        assert_indices(cx, ok, low, high, end, loc);
-    else
-        assert_index(cx, ok, index, end, loc);
-}
-
-static bool
-refuse_index(Lower *cx, int64_t i, int64_t size, Loc loc)
-{
-    fe_error(cx, loc, "index %lld of %lld", (long long)i, (long long)size);
-    return false;
-}
-
-/* What size is at most, on any number of replicas: as if one had all rows. */
-static int64_t
-most_of(const Lower *cx, Dim size)
-{
-    const IrModule *m = cx->module;
-    const IrSymbol *n = &m->symbols.data[size.sym];
-    if (n->of >= 0)
-        n = &m->symbols.data[m->symbols.data[n->of].partner];
-    return dim_value(size, n->bound);
-}
-
-/* Stops the program where an axis, of a length that it knows, has no index i,
- * which counts from the end where it is negative; false if none ever has. */
-static bool
-check_known(Lower *cx, int64_t i, Dim size, Loc loc)
-{
-    int64_t most = most_of(cx, size);
-    if (i >= most || i < -most)
-        return refuse_index(cx, i, most, loc);
-    if (!fe_may_emit(cx, loc))
-        return false;
-    if (!can_assert(cx))
-        return true;
-    IrBlock *b = cx->block;
-    IrValue *end = length_of(cx, size, loc);
-    IrValue *least = ir_const_int(b, DT_i64, i < 0 ? -i : i + 1, loc);
-    assert_index(cx, ir_build2(b, OP_ge, end, least, loc),
-                 ir_const_int(b, DT_i64, i, loc), end, loc);
-    return true;
-}
 
 /* ---- slices ------------------------------------------------------------- */
 
@@ -203,7 +98,7 @@ index_of_common(Lower *cx, int64_t i, Dim size, Loc loc)
     IrValue *from = ir_const_int(b, DT_i64, i, loc);
     if (i >= 0)
         return from;
-    return ir_build2(b, OP_add, length_of(cx, size, loc), from, loc);
+    return ir_build2(b, OP_add, fe_length_of(cx, size, loc), from, loc);
 }
 
 /* So many indices from the one of start, at the step of x. */
@@ -219,6 +114,7 @@ take_range(Lower *cx, int64_t start, int64_t count, Dim size, Loc loc,
     x->value = ir_build_iota(b, DT_i64, 1, &n, 0, loc);
     x->value = ir_build2(b, OP_mul, x->value, step, loc);
     x->value = ir_build2(b, OP_add, x->value, first, loc);
+    fe_note_checked(cx, x->value, size);
 }
 
 static bool
@@ -247,7 +143,7 @@ slice_common(Lower *cx, const AstNode *s, Dim size, FeIndex *x)
         return refuse_slice(cx, s->loc);
     int64_t count = stop > start ? (stop - start - 1) / x->step + 1 : 0;
     int64_t end = front ? start + (count - 1) * x->step : start;
-    if (count && !check_known(cx, end, size, s->loc))
+    if (count && !fe_check_known(cx, end, size, s->loc))
         return false;
     if (!fe_may_emit(cx, s->loc))
         return false;
@@ -288,10 +184,11 @@ read_number(Lower *cx, FeValue *v, Dim size, Loc loc, FeIndex *x)
     if (!fe_int(cx, v, "an index", loc, &i))
         return false;
     if (!dim_is_const(size) && is_common(cx, size)) {
-        if (!check_known(cx, i, size, loc))
+        if (!fe_check_known(cx, i, size, loc))
             return false;
         x->kind = INDEX_VALUE;
         x->value = index_of_common(cx, i, size, loc);
+        fe_note_checked(cx, x->value, size);
         return true;
     }
     if (!dim_is_const(size)) {
@@ -305,7 +202,7 @@ read_number(Lower *cx, FeValue *v, Dim size, Loc loc, FeIndex *x)
         return false;
     }
     if (i < -size.c || i >= size.c)
-        return refuse_index(cx, i, size.c, loc);
+        return fe_refuse_index(cx, i, size.c, loc);
     x->kind = INDEX_NUMBER;
     x->start = i < 0 ? i + size.c : i;
     x->step = x->size = 1;
@@ -320,10 +217,9 @@ read_value(Lower *cx, FeValue *v, Dim size, Loc loc, FeIndex *x)
     x->value = fe_operand(cx, v, loc);
     if (!x->value || !fe_may_emit(cx, loc))
         return false;
-    fe_check_range(cx, x->value, size, loc);
     if (x->value->type.rank == 0)
         x->value = ir_build_cast(cx->block, x->value, DT_i64, loc);
-    return true;
+    return fe_check_range(cx, x->value, size, loc);
 }
 
 /* Whether v is an integer or several that are known when the program runs. */
@@ -583,7 +479,7 @@ take_items(Lower *cx, FeValue *list, FeValue *i, const AstNode *n)
 static FeValue *
 index_nest(Lower *cx, FeValue *v, const AstNode *n)
 {
-    FeIndex x;
+    FeIndex x = {0};
     const AstNode *item = only_item(cx, n, v);
     if (!item)
         return &fe_poison;

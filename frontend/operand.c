@@ -556,6 +556,8 @@ fe_emit(Lower *cx, IrOp *op)
     const char *wrong = ir_op_infer(op, cx->block);
     if (wrong)
         return fe_error(cx, op->loc, "%s", wrong);
+    if (!fe_check_indices(cx, op))
+        return &fe_poison;
     ir_append(cx->block, op);
     return op->num_results == 1 ? fe_value_tensor(cx->arena, op->results[0])
                                 : &fe_none;

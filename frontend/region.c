@@ -149,6 +149,7 @@ fe_mark(Lower *cx)
         .last = cx->block ? cx->block->last : NULL,
         .last_func = m->last,
         .num_writes = cx->writes.len,
+        .num_checked = cx->checked.len,
         .num_iters = m->iters.len,
         .num_symbols = m->symbols.len,
         .num_datasets = m->datasets.len,
@@ -169,6 +170,7 @@ fe_rewind(Lower *cx, const FeMark *mark)
     while (m->last != mark->last_func)
         ir_func_remove(m->last);
     fe_undo_writes(cx, mark->num_writes);
+    cx->checked.len = mark->num_checked;
     m->iters.len = mark->num_iters;
     m->symbols.len = mark->num_symbols;
     m->datasets.len = mark->num_datasets;

@@ -95,42 +95,6 @@ builtin_is_slices(Lower *cx, const FeArgs *in)
 
 /* ---- slices(values, indices, rows) -------------------------------------- */
 
-/* The first index of a constant that names no row; -1 when all do. */
-static int64_t
-find_wrong_row(const IrOp *constant, int64_t size)
-{
-    int64_t bytes;
-    DType t = (DType)ir_int(constant, A_dtype);
-    const void *data = ir_data(constant, A_data, &bytes);
-    int64_t count = bytes / (int64_t)dtype_info[t].bytes;
-    for (int64_t i = 0; i < count; i++) {
-        int64_t row = scalar_load(t, data, i).i;
-        if (row < 0 || row >= size)
-            return i;
-    }
-    return -1;
-}
-
-bool
-fe_check_rows(Lower *cx, IrValue *index, Dim size, Loc loc)
-{
-    const IrOp *op = index->def;
-    bool is_known = op && op->kind == OP_constant && dim_is_const(size);
-    int64_t bytes, wrong = is_known ? find_wrong_row(op, size.c) : -1;
-    if (!is_known)
-        fe_check_range(cx, index, size, loc);
-    if (wrong < 0)
-        return true;
-    Scalar row = scalar_load((DType)ir_int(op, A_dtype),
-                             ir_data(op, A_data, &bytes), wrong);
-    fe_error_note(cx, loc,
-                  size.c ? fe_format(cx, "rows are numbered from 0 to %lld",
-                                     (long long)size.c - 1)
-                         : NULL,
-                  "row %lld of %lld", (long long)row.i, (long long)size.c);
-    return false;
-}
-
 /* Whether a replica's own value is only held here, not computed with. */
 static bool
 is_handle(const Lower *cx, const IrValue *x)

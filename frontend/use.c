@@ -48,6 +48,26 @@ is_library_path(const char *path)
     return false;
 }
 
+static bool
+is_in_library(const Lower *cx, Loc loc)
+{
+    size_t len;
+    const char *text = diag_source_text(cx->diag, loc.file, &len);
+    for (int i = 0; i < fe_library_len; i++)
+        if (fe_library[i].text == text)
+            return true;
+    return false;
+}
+
+Loc
+fe_user_loc(const Lower *cx, Loc loc)
+{
+    const IrCall *call = cx->module->calls;
+    for (; call && is_in_library(cx, loc); call = call->caller)
+        loc = call->loc;
+    return loc;
+}
+
 /* That of a path on the disk: a file of the library of that name is another. */
 static FeScope *
 find_file(const Lower *cx, const char *path)

@@ -297,3 +297,14 @@ ir_attrs_copy(IrOp *to, const IrOp *from)
             copied(info->attrs[i].kind, &from->attrs[i], to->module->arena);
     }
 }
+
+bool
+ir_op_names(const IrOp *op, Dim *size)
+{
+    IrIndexing names = ir_op_info[op->kind].index;
+    if (names != INDEXES_part && names != INDEXES_row)
+        return false;
+    *size = op->operands[0]
+                ->type.dims[names == INDEXES_part ? ir_int(op, A_axis) : 0];
+    return true;
+}

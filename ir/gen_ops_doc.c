@@ -87,6 +87,16 @@ static const Word localities[] = {
     {"given", "set by who makes it, at least what regions and operands say"},
 };
 
+static const Word indices[] = {
+    [INDEXES_none] = {"", NULL},
+    [INDEXES_part] = {"part", "operand 1 names parts of x along the axis; one "
+                            "that is not there is clamped"},
+    [INDEXES_row] = {"row", "operand 1 names rows of x; one that is not there is "
+                          "left out"},
+    [INDEXES_order] = {"order", "operand 1 is an order of x's last axis, made by "
+                              "compilers alone; clamped"},
+};
+
 #define LENGTH(a) ((int)(sizeof(a) / sizeof *(a)))
 
 static const char *const effects[NUM_OPS] = {
@@ -106,7 +116,6 @@ static const struct {
     {REDUCES, "reduces"},
     {VIEW, "view"},
     {TERMINATOR, "terminator"},
-    {INTEGER_INDEX, "integer index"},
     {MOVES, "moves"},
 };
 
@@ -168,15 +177,17 @@ print_op(int kind)
     check_explained(localities, LENGTH(localities), info->locality_rule);
     printf("\n### %s\n\n%s.\n\n", info->name, info->doc);
     printf("| operands | results | regions | shape | dtype | locality "
-           "| effect | traits | gradient | kernel |\n");
-    printf("| --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |\n");
+           "| effect | traits | index | gradient | kernel |\n");
+    printf("| --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |\n");
     print_count(info->num_in);
     print_count(info->num_out);
     print_count(info->num_regions);
     printf("| %s | %s | %s | %s ", info->shape_rule, info->dtype_rule,
            info->locality_rule, effects[kind]);
     print_traits(info);
-    printf("| %s | %s |\n", info->grad, info->code);
+    const char *names = indices[info->index].name;
+    printf("| %s%s| %s | %s |\n", names, *names ? " " : "", info->grad,
+           info->code);
     for (int i = 0; i < info->num_attrs; i++) {
         const IrAttrInfo *a = &info->attrs[i];
         printf("%s- `%s`, %s%s: %s\n", i ? "" : "\n", a->text,
@@ -202,11 +213,12 @@ main(void)
            "a test compares.\n"
            "[ir.md](ir.md) says how operations are written.\n\n"
            "## Rules\n\n"
-           "What the columns shape, dtype and locality of an operation "
-           "name.\n");
+           "What the columns shape, dtype, locality and index of an "
+           "operation name.\n");
     print_words("shape", shapes, LENGTH(shapes));
     print_words("dtype", dtypes, LENGTH(dtypes));
     print_words("locality", localities, LENGTH(localities));
+    print_words("index", indices + 1, LENGTH(indices) - 1);
     printf("\n## Every operation\n");
     for (int kind = 0; kind < NUM_OPS; kind++)
         print_op(kind);

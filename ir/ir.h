@@ -321,6 +321,9 @@ const int64_t *ir_ints(const IrOp *op, IrAttrName a, int *count);
 const Dim *ir_dims(const IrOp *op, IrAttrName a, int *count);
 const char *const *ir_names(const IrOp *op, IrAttrName a, int *count);
 const void *ir_data(const IrOp *op, IrAttrName a, int64_t *size);
+/* Whether operand 1 of op names parts or rows of operand 0 that may not be
+ * there, and how many there are. */
+bool ir_op_names(const IrOp *op, Dim *size);
 void ir_set_int(IrOp *op, IrAttrName a, int64_t x);
 void ir_set_text(IrOp *op, IrAttrName a, const char *text);
 void ir_set_ints(IrOp *op, IrAttrName a, const int64_t *x, int count);

@@ -10,7 +10,7 @@
  * without attributes has an array too. */
 static const IrAttrInfo attrs_before_the_first[] __attribute__((unused)) = {{0}
 /* clang-format off */
-#define OP(name, in, out, regions, shape, dtype, locality, effect, traits, grad, code, doc) \
+#define OP(name, in, out, regions, shape, dtype, locality, effect, traits, index, grad, code, doc) \
     }; static const IrAttrInfo attrs_of_##name[] = { {0}
 #define ATTR(op, attr, kind, need, doc) , {A_##attr, #attr, kind, need, doc}
 #include "ir/ops.def"
@@ -19,8 +19,8 @@ static const IrAttrInfo attrs_before_the_first[] __attribute__((unused)) = {{0}
 };
 
 const IrOpInfo ir_op_info[NUM_OPS] = {
-#define OP(name, in, out, regions, shape, dtype, locality, effect, traits, grad, code, doc) \
-    {#name, in, out, regions, effect, traits, #shape, #dtype, #locality, #grad, #code, doc, \
+#define OP(name, in, out, regions, shape, dtype, locality, effect, traits, index, grad, code, doc) \
+    {#name, in, out, regions, effect, traits, INDEXES_##index, #shape, #dtype, #locality, #grad, #code, doc, \
      attrs_of_##name + 1, sizeof attrs_of_##name / sizeof *attrs_of_##name - 1},
 #define ATTR(op, attr, kind, need, doc)
 #include "ir/ops.def"

@@ -11,7 +11,7 @@
 #include <stdbool.h>
 
 typedef enum IrOpKind {
-#define OP(name, in, out, regions, shape, dtype, locality, effect, traits, grad, code, doc) OP_##name,
+#define OP(name, in, out, regions, shape, dtype, locality, effect, traits, index, grad, code, doc) OP_##name,
 #define ATTR(op, attr, kind, need, doc)
 #include "ir/ops.def"
 #undef OP
@@ -48,9 +48,17 @@ enum {
     REDUCES = 4,     /* has axes and keepdims */
     VIEW = 8,        /* the result is the operand's bytes under another shape */
     TERMINATOR = 16,
-    INTEGER_INDEX = 32,
-    MOVES = 64       /* result elements are operand elements, moved */
+    MOVES = 32       /* result elements are operand elements, moved */
 };
+
+/* What operand 1 names of operand 0, by numbers that are known when the program
+ * runs; the column index of ops.def. */
+typedef enum IrIndexing {
+    INDEXES_none,
+    INDEXES_part,
+    INDEXES_row,
+    INDEXES_order
+} IrIndexing;
 
 typedef struct IrAttrInfo {
     IrAttrName name;
@@ -67,6 +75,7 @@ typedef struct IrOpInfo {
     int num_regions;
     IrEffect effect;
     unsigned traits;
+    IrIndexing index;
     const char *shape_rule, *dtype_rule, *locality_rule; /* names, for docs */
     const char *grad, *code;
     const char *doc;

@@ -47,7 +47,7 @@ static const struct {
     {OP_param, ANYWHERE | IN_HOST | IN_INIT, PHASE_PLACED},
     {OP_read, ANYWHERE | IN_INIT, PHASE_PLACED},
     {OP_now, IN_MAIN, PHASE_PLACED},
-    {OP_assert, ANYWHERE | IN_HOST, PHASE_PLACED},
+    {OP_assert, ANYWHERE | IN_HOST | IN_INIT, PHASE_PLACED},
     {OP_summary, IN_MAIN, PHASE_PLACED},
     {OP_save, IN_MAIN, PHASE_PLACED},
     {OP_restore, IN_MAIN, PHASE_PLACED},

@@ -362,7 +362,7 @@ typedef void (*GradRule)(Grad *g, const IrOp *op);
 
 static const GradRule grad_rules[NUM_OPS] = {
 #define OP(name, in, out, regions, shape, dtype, locality, effect, traits,     \
-           grad, code, doc)                                                    \
+           index, grad, code, doc)                                             \
     [OP_##name] = grad_rule_##grad,
 #define ATTR(op, attr, kind, need, doc)
 #include "ir/ops.def"

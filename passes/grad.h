@@ -73,7 +73,7 @@ void grad_sweep(Grad *g, IrOp *op);
 bool grad_unroll(PassCx *cx, IrOp *loop);
 
 #define OP(name, in, out, regions, shape, dtype, locality, effect, traits,     \
-           grad, code, doc)                                                    \
+           index, grad, code, doc)                                             \
     void grad_rule_##grad(Grad *g, const IrOp *op);
 #define ATTR(op, attr, kind, need, doc)
 #include "ir/ops.def"

@@ -40,14 +40,23 @@ is_known(const IrValue *index, Dim size)
     return index->def && index->def->kind == OP_constant && dim_is_const(size);
 }
 
-/* Whether the dtype of index, or of what it was cast from, has no number that
- * is not in 0 .. size - 1: bytes name all of 256. */
+/* Whether the elements of op are those of its first operand, or their integers
+ * in another dtype. */
+static bool
+is_of_same(const IrOp *op)
+{
+    bool casts =
+        op->kind == OP_cast && dtype_is_int(op->operands[0]->type.dtype);
+    return casts || (op->kind != OP_concat && op->num_operands > 0 &&
+                     (ir_op_info[op->kind].traits & (MOVES | VIEW)));
+}
+
+/* Whether index, made of bytes, has no number beyond size: they name all of
+ * 256. */
 static bool
 fits_always(const IrValue *index, Dim size)
 {
-    while (index->def && index->def->kind == OP_cast &&
-           dtype_is_int(index->def->operands[0]->type.dtype) &&
-           index->type.dtype != DT_u8)
+    while (index->type.dtype != DT_u8 && index->def && is_of_same(index->def))
         index = index->def->operands[0];
     return index->type.dtype == DT_u8 && dim_is_const(size) &&
            size.c > UINT8_MAX;

@@ -184,7 +184,7 @@ static int
 report(Tfdc *t)
 {
     diag_print(t->diag, stderr);
-    return diag_num_errors(t->diag) ? 1 : 0;
+    return diag_exit_status(t->diag);
 }
 
 /* ---- what is written ---------------------------------------------------- */
@@ -509,7 +509,9 @@ check_output(Tfdc *t)
     const char *path = t->to == TO_PLAN
                            ? plan_path(t)
                            : options_value(t->options, OPT_OUT, "-");
-    if (!file_is_same(path, t->path))
+    bool same;
+    TRY(file_is_same(path, t->path, &same));
+    if (!same)
         return OK;
     return status_new(STATUS_USAGE,
                       "\"%s\" is what is compiled, and would be written over; "
@@ -546,6 +548,7 @@ compile(Tfdc *t)
 int
 main(int argc, char **argv)
 {
+    file_prepare_process();
     Arena *a = arena_new(NULL, "tfdc");
     Tfdc t = {.arena = a, .diag = diag_new(a), .names = intern_new(a)};
     Status st = options_parse(a, &table, argc, argv, &t.options);

@@ -33,6 +33,8 @@ read_source(Lower *cx, const char *path, Loc loc, size_t *len)
     Status st = file_read(cx->arena, path, &text, len);
     if (st)
         fe_error(cx, loc, "%s", status_message(st));
+    if (st && status_kind(st) == STATUS_MACHINE)
+        diag_blame_machine(cx->diag);
     status_free(st);
     return text;
 }

@@ -115,8 +115,9 @@ write_event(RtEvents *e)
     add_32(r, crc32c_masked(r->data, sizeof(uint64_t)));
     str_addn(r, e->event.data, e->event.len);
     add_32(r, crc32c_masked(e->event.data, e->event.len));
+    TRY(file_add(e->fd, e->path, e->bytes, r->data, r->len));
     e->bytes += (int64_t)r->len;
-    return file_add(e->fd, e->path, r->data, r->len);
+    return OK;
 }
 
 static double

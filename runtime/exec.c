@@ -207,8 +207,10 @@ rt_run(const Plan *plan, const RtOptions *options)
         st = enter_main(&run, main_fn, &main);
     if (!st && !options->load_only)
         st = call_main(&run, &main);
-    if (!st && options->checksum)
+    if (!st && options->checksum) {
         rt_print_checksum(&run);
+        st = rt_flush(&run);
+    }
     if (!st && options->stats)
         rt_print_stats(&run);
     close_run(&run, st);

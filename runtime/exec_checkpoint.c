@@ -10,6 +10,7 @@
  * Files that the program itself writes are whole at every moment, but for the
  * one of summaries, which grows: it is cut back to where it was.
  */
+#include <errno.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -373,18 +374,32 @@ note_stall(RtRun *run, double begin)
     s->saved_bytes += (int64_t)run->resume.written.len;
 }
 
-/* What was printed must not be lost with what is printed next. */
+/* Nobody reads what is printed any longer, so the run ends; nothing that it
+ * printed is missed. */
+static bool
+has_lost_its_reader(const RtRun *run)
+{
+    return run->out_error == EPIPE;
+}
+
+static bool
+is_due(const RtRun *run)
+{
+    return run->stats.steps % run->options->every == 0 ||
+           rt_is_interrupted(run) || has_lost_its_reader(run);
+}
+
+/* What was printed must not be lost with what is printed next: a line that a
+ * full disk did not take is printed again by the run that is resumed. */
 Status
 rt_checkpoint(RtInvocation *main, int32_t safepoint)
 {
     RtRun *run = main->actor->run;
-    const RtOptions *o = run->options;
-    if (!run->resume.folder)
-        return OK;
-    if (run->stats.steps % o->every != 0 && !rt_is_interrupted(run))
+    if (!run->resume.folder || !is_due(run))
         return OK;
     double begin = rt_seconds();
-    TRY(rt_flush(run));
+    if (!has_lost_its_reader(run))
+        TRY(rt_flush(run));
     TRY(write_checkpoint(main, safepoint));
     note_stall(run, begin);
     return OK;

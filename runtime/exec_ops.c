@@ -111,9 +111,10 @@ hook_safepoint(TfdCall *call, int32_t index)
     if (run->options->on_step)
         run->options->on_step(run->options->on_step_data, run->stats.steps);
     Status st = rt_checkpoint(main, index);
+    if (!st && run->out_error)
+        st = rt_flush(run);
     if (st)
-        return rt_fault_status(
-            main, &(RtHostOp){.op = run->resume.safepoints[index].loop}, st);
+        return rt_fault_status(main, &main->fn->ops[0], st);
     return rt_is_interrupted(run) ? END_STOPPED : END_NOT;
 }
 

@@ -69,11 +69,16 @@ rt_flush(const RtRun *run)
     return OK;
 }
 
+/* glibc tells of a line that was taken and could not be written by ferror
+ * alone. */
 static void
 write_out(RtRun *run, const char *text, size_t len)
 {
+    FILE *out = run->options->out;
     rt_progress_clear(&run->progress);
-    if (fwrite(text, 1, len, run->options->out) < len && !run->out_error)
+    if (run->out_error)
+        return;
+    if (fwrite(text, 1, len, out) < len || ferror(out))
         run->out_error = errno;
 }
 

@@ -1,13 +1,15 @@
 /*
  * tfd_run.c - tfd-run, from a plan to its results
  *
- * The first interrupt (control-C) asks the run to stop where it can be resumed
- * later; the second one ends the process.
+ * The first interrupt (control-C), or that the terminal or the system goes away
+ * (SIGHUP, SIGTERM), asks the run to stop where it can be resumed later; the
+ * second one ends the process.
  */
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <unistd.h>
+#include "runtime/base/file.h"
 #include "runtime/base/options.h"
 #include "runtime/exec.h"
 
@@ -106,6 +108,15 @@ on_interrupt(int signal_number)
         _exit(128 + signal_number);
 }
 
+/* Who started it by nohup wants it to go on when the terminal is closed. */
+static bool
+is_ignored(int signal_number)
+{
+    struct sigaction now;
+    return sigaction(signal_number, NULL, &now) == 0 &&
+           now.sa_handler == SIG_IGN;
+}
+
 static void
 catch_interrupts(void)
 {
@@ -114,6 +125,8 @@ catch_interrupts(void)
     sigemptyset(&action.sa_mask);
     sigaction(SIGINT, &action, NULL);
     sigaction(SIGTERM, &action, NULL);
+    if (!is_ignored(SIGHUP))
+        sigaction(SIGHUP, &action, NULL);
 }
 
 /* Streams of other threads may be in any state, so nothing but the results so
@@ -218,6 +231,7 @@ int
 main(int argc, char **argv)
 {
     Plan *plan = NULL;
+    file_prepare_process();
     Arena *a = arena_new(NULL, program);
     setvbuf(stdout, NULL, _IOLBF, 0); /* also who reads a pipe is waiting */
     Status st = run(a, argc, argv, &plan);

@@ -41,6 +41,7 @@ struct Diag {
     VEC(Message) messages;
     int count[NUM_KINDS]; /* with those not kept because there are too many */
     bool dropping;        /* the last error or warning was not kept */
+    bool by_machine;      /* an error is no mistake of the program */
 };
 
 Diag *
@@ -169,6 +170,20 @@ int
 diag_num_errors(const Diag *d)
 {
     return d->count[ERROR];
+}
+
+void
+diag_blame_machine(Diag *d)
+{
+    d->by_machine = true;
+}
+
+int
+diag_exit_status(const Diag *d)
+{
+    if (!d->count[ERROR])
+        return 0;
+    return (int)(d->by_machine ? STATUS_MACHINE : STATUS_INPUT);
 }
 
 DiagMark

@@ -56,6 +56,11 @@ void diag_note(Diag *d, Loc loc, const char *format, ...)
 
 int diag_num_errors(const Diag *d);
 
+/* An error told here is no mistake of the program: the machine failed. */
+void diag_blame_machine(Diag *d);
+/* Of a program that ends with these messages (StatusKind): 0 without errors. */
+int diag_exit_status(const Diag *d);
+
 /* A point to go back to: what came after it is forgotten.  For work that is
  * tried and done again another way (a loop that turns out to need unrolling).
  */

@@ -11,6 +11,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <signal.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdlib.h>
@@ -29,8 +30,8 @@ enum { MIN_READ = 4 << 10 };
 static bool
 is_machine_error(int error)
 {
-    static const int errors[] = {EIO,    ENOSPC, EDQUOT, EFBIG, ENOMEM,
-                                 EMFILE, ENFILE, EROFS,  EPIPE, ESTALE};
+    static const int errors[] = {EIO,    ENOSPC, EDQUOT, EFBIG,  ENOMEM, EMFILE,
+                                 ENFILE, EROFS,  EPIPE,  ESTALE, EBADF};
     for (size_t i = 0; i < sizeof errors / sizeof *errors; i++)
         if (errors[i] == error)
             return true;
@@ -90,10 +91,36 @@ fails(int error)
     return true;
 }
 
+/* One that is closed would be the first file that is opened.  What stands in
+ * for it can be neither read nor written. */
+static void
+open_standard_streams(void)
+{
+    for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++)
+        if (fcntl(fd, F_GETFD) < 0 && errno == EBADF &&
+            open("/dev/null", fd == STDIN_FILENO ? O_WRONLY : O_RDONLY) < 0)
+            _exit(STATUS_MACHINE);
+}
+
+void
+file_prepare_process(void)
+{
+    const struct sigaction ignore = {.sa_handler = SIG_IGN};
+    sigaction(SIGPIPE, &ignore, NULL);
+    sigaction(SIGXFSZ, &ignore, NULL);
+    open_standard_streams();
+}
+
+/* A signal may interrupt a call that waits for a slow file system: it is made
+ * again. */
 static int
 try_open(const char *path, int flags)
 {
-    return fails(EIO) ? -1 : open(path, flags | O_CLOEXEC, 0666);
+    int fd;
+    do
+        fd = fails(EIO) ? -1 : open(path, flags | O_CLOEXEC, 0666);
+    while (fd < 0 && errno == EINTR);
+    return fd;
 }
 
 static ssize_t
@@ -125,18 +152,43 @@ try_write(int fd, const char *from, size_t n)
 static bool
 try_sync(int fd)
 {
-    return !fails(EIO) && (fsync(fd) == 0 || errno == EINVAL);
+    int done;
+    do
+        done = fails(EIO) ? -1 : fsync(fd);
+    while (done < 0 && errno == EINTR);
+    return done == 0 || errno == EINVAL;
 }
 
-/* Network file systems tell of a full disk only here. */
+/* Network file systems tell of a full disk only here.  One that was interrupted
+ * is closed all the same. */
 static bool
 try_close(int fd)
 {
     int error = fails(EIO) ? errno : 0;
-    if (close(fd) < 0)
+    if (close(fd) < 0 && errno != EINTR)
         error = errno;
     errno = error;
     return !error;
+}
+
+static bool
+try_cut(int fd, int64_t len)
+{
+    int done;
+    do
+        done = fails(EIO) ? -1 : ftruncate(fd, len);
+    while (done < 0 && errno == EINTR);
+    return done == 0;
+}
+
+/* What is there under a name: its error is 0, ENOENT where there is nothing, or
+ * that it cannot be known. */
+static int
+try_stat(const char *path, struct stat *info)
+{
+    if (stat(path, info) == 0)
+        return 0;
+    return errno == ENOTDIR ? ENOENT : errno;
 }
 
 /* NULL is the end when errno is 0. */
@@ -192,12 +244,17 @@ file_read(Arena *a, const char *path, char **data, size_t *len)
     return st;
 }
 
-bool
-file_is_same(const char *a, const char *b)
+Status
+file_is_same(const char *a, const char *b, bool *same)
 {
     struct stat x, y;
-    return stat(a, &x) == 0 && stat(b, &y) == 0 && x.st_dev == y.st_dev &&
-           x.st_ino == y.st_ino;
+    int error = try_stat(a, &x);
+    if (!error)
+        error = try_stat(b, &y);
+    *same = !error && x.st_dev == y.st_dev && x.st_ino == y.st_ino;
+    return is_machine_error(error)
+               ? file_error(error, "cannot tell \"%s\" from \"%s\"", a, b)
+               : OK;
 }
 
 static Status
@@ -268,7 +325,8 @@ write_straight(const char *path, const FilePart *parts, size_t n)
         return cannot_open(path);
     if (!write_parts(fd, parts, n))
         st = cannot_write(errno, path);
-    close(fd);
+    if (!try_close(fd) && !st)
+        st = cannot_write(errno, path);
     return st;
 }
 
@@ -280,19 +338,92 @@ write_output(const FilePart *parts, size_t n)
     return OK;
 }
 
-/* A new file beside path.  The number keeps threads and the leavings of a
- * process that died apart. */
+/* ---- temporary files ---------------------------------------------------- */
+
+/* They are called "NAME.tmp-PROCESS-NUMBER", and whoever writes one holds a
+ * lock on it.  One that nobody holds was left by a process that died. */
+#define TEMPORARY ".tmp-"
+
+static const char *
+directory_of(Arena *a, const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    if (!slash)
+        return ".";
+    return slash == path ? "/" : arena_strndup(a, path, (size_t)(slash - path));
+}
+
+/* "12-3" behind the mark. */
+static bool
+is_temporary_of(const char *name, const char *base)
+{
+    size_t len = strlen(base), mark = strlen(TEMPORARY);
+    if (strncmp(name, base, len) != 0 ||
+        strncmp(name + len, TEMPORARY, mark) != 0)
+        return false;
+    const char *number = name + len + mark;
+    size_t process = strspn(number, "0123456789");
+    const char *rest = number + process;
+    return process && *rest == '-' && rest[1] &&
+           !rest[1 + strspn(rest + 1, "0123456789")];
+}
+
+static void
+remove_if_left(int folder, const char *name)
+{
+    int fd =
+        openat(folder, name, O_WRONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+    if (fd < 0)
+        return;
+    if (flock(fd, LOCK_EX | LOCK_NB) == 0)
+        unlinkat(folder, name, 0);
+    close(fd);
+}
+
+/* Of files that were to become path.  That one stays is no reason to fail. */
+static void
+remove_leavings(Arena *a, const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    DIR *d = opendir(directory_of(a, path));
+    if (!d)
+        return;
+    for (const struct dirent *entry; (entry = readdir(d));)
+        if (is_temporary_of(entry->d_name, slash ? slash + 1 : path))
+            remove_if_left(dirfd(d), entry->d_name);
+    closedir(d);
+}
+
+/* Whether nobody took the new file for one that was left, before we had the
+ * lock.  File systems without locks have nobody who takes. */
+static bool
+take_lock(int fd)
+{
+    struct stat info;
+    while (flock(fd, LOCK_EX) < 0 && errno == EINTR)
+        ;
+    return fstat(fd, &info) < 0 || info.st_nlink > 0;
+}
+
+/* A new file beside path.  The number keeps threads apart. */
 static int
 open_temporary(Arena *a, const char *path, Temporary *t)
 {
     static atomic_uint number;
-    int fd;
-    do {
-        const char *name = arena_printf(a, "%s.tmp-%d-%u", path, (int)getpid(),
-                                        atomic_fetch_add(&number, 1));
-        fd = fails(EIO) ? -1 : temporary_open(t, AT_FDCWD, name, 0666);
-    } while (fd < 0 && errno == EEXIST);
-    return fd;
+    for (;;) {
+        const char *name =
+            arena_printf(a, "%s" TEMPORARY "%d-%u", path, (int)getpid(),
+                         atomic_fetch_add(&number, 1));
+        int fd = fails(EIO) ? -1 : temporary_open(t, AT_FDCWD, name, 0666);
+        if (fd < 0 && errno != EEXIST && errno != EINTR)
+            return -1;
+        if (fd >= 0 && take_lock(fd))
+            return fd;
+        if (fd >= 0) {
+            close(fd);
+            temporary_close(t, NULL);
+        }
+    }
 }
 
 /* The new name is safe when the directory is.  That it could not be synced is
@@ -300,11 +431,7 @@ open_temporary(Arena *a, const char *path, Temporary *t)
 static void
 sync_directory(Arena *a, const char *path)
 {
-    const char *slash = strrchr(path, '/');
-    const char *dir = ".";
-    if (slash)
-        dir = slash == path ? "/" : arena_strndup(a, path, slash - path);
-    int fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    int fd = open(directory_of(a, path), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (fd >= 0) {
         fsync(fd);
         close(fd);
@@ -322,17 +449,22 @@ fill(int fd, const FilePart *parts, size_t n)
     return done && closed;
 }
 
+/* A second descriptor keeps the lock until the file has its name. */
 static Status
 replace(Arena *a, const char *path, const FilePart *parts, size_t n)
 {
     Temporary temporary;
+    remove_leavings(a, path);
     int fd = open_temporary(a, path, &temporary);
     if (fd < 0)
         return cannot_create(path);
+    int lock = fcntl(fd, F_DUPFD_CLOEXEC, 0);
     bool whole = fill(fd, parts, n) && !fails(EIO);
     int error = errno;
     if (!temporary_close(&temporary, whole ? path : NULL))
         error = errno, whole = false;
+    if (lock >= 0)
+        close(lock);
     if (!whole)
         return cannot_write(error, path);
     sync_directory(a, path);
@@ -346,12 +478,16 @@ file_write_parts(const char *path, const FilePart *parts, size_t n)
     char target[PATH_MAX];
     if (strcmp(path, "-") == 0)
         return write_output(parts, n);
-    bool exists = stat(path, &info) == 0;
-    if (exists && !S_ISREG(info.st_mode))
+    int error = try_stat(path, &info);
+    if (is_machine_error(error))
+        return cannot_write(error, path);
+    if (!error && !S_ISREG(info.st_mode))
         return write_straight(path, parts, n);
     /* A link stays one: its target is replaced. */
-    if (exists && realpath(path, target))
+    if (!error && realpath(path, target))
         path = target;
+    else if (!error && is_machine_error(errno))
+        return cannot_write(errno, path);
     Arena *scratch = arena_new(NULL, "writing a file");
     Status st = replace(scratch, path, parts, n);
     arena_release(scratch);
@@ -374,8 +510,11 @@ make_one_folder(const char *path)
     if (!fails(EIO) && mkdir(path, 0777) == 0)
         return true;
     int error = errno;
-    if (error == EEXIST && stat(path, &info) == 0)
-        error = S_ISDIR(info.st_mode) ? 0 : ENOTDIR;
+    if (error == EEXIST) {
+        error = try_stat(path, &info);
+        if (!error && !S_ISDIR(info.st_mode))
+            error = ENOTDIR;
+    }
     errno = error;
     return !error;
 }
@@ -430,7 +569,8 @@ try_lock(int fd)
 {
     const struct timespec moment = {.tv_nsec = 50000000};
     for (int i = 0; i < 40; i++) {
-        if (flock(fd, LOCK_EX | LOCK_NB) == 0 || errno != EWOULDBLOCK)
+        if (flock(fd, LOCK_EX | LOCK_NB) == 0 ||
+            (errno != EWOULDBLOCK && errno != EINTR))
             return true;
         nanosleep(&moment, NULL);
     }
@@ -460,12 +600,15 @@ file_create(const char *path, int *fd)
     return *fd < 0 ? cannot_create(path) : OK;
 }
 
+/* Half of what was to be added is worse than nothing. */
 Status
-file_add(int fd, const char *path, const void *data, size_t len)
+file_add(int fd, const char *path, int64_t at, const void *data, size_t len)
 {
-    if (!try_write(fd, data, len))
-        return cannot_write(errno, path);
-    return OK;
+    if (try_write(fd, data, len))
+        return OK;
+    int error = errno;
+    try_cut(fd, at);
+    return cannot_write(error, path);
 }
 
 static Status
@@ -477,7 +620,7 @@ cut_behind(int fd, const char *path, int64_t len)
         return status_new(STATUS_INPUT,
                           "\"%s\" has lost some of its %lld bytes", path,
                           (long long)len);
-    if (!known || fails(EIO) || ftruncate(fd, len) < 0)
+    if (!known || !try_cut(fd, len))
         return cannot_write(errno, path);
     return OK;
 }

@@ -23,12 +23,19 @@ Status file_read_at(int fd, const char *path, int64_t at, void *to, size_t n,
                     size_t *got) MUST_USE;
 
 /* Whether both names are of one file that is there. */
-bool file_is_same(const char *a, const char *b);
+Status file_is_same(const char *a, const char *b, bool *same) MUST_USE;
+
+/* For programs, before anything else.  That nobody reads what they write
+ * (EPIPE), or that a file would be larger than it may (EFBIG), is a failure of
+ * the call from then on and no signal that ends them; and no file takes the
+ * number of a standard stream that they were started without. */
+void file_prepare_process(void);
 
 /* Makes data the content of the file, or leaves the file as it was: the bytes
- * go to a temporary file beside it, reach the disk, and take its name.  What
- * is no regular file (/dev/null, a pipe) is written straight; "-" is standard
- * output. */
+ * go to a temporary file beside it, reach the disk, and take its name.  What a
+ * process that died while it wrote the same file has left there is removed.
+ * What is no regular file (/dev/null, a pipe) is written straight; "-" is
+ * standard output. */
 Status file_write(const char *path, const void *data, size_t len) MUST_USE;
 
 /* The same of n parts, one after the other. */
@@ -55,10 +62,10 @@ Status file_remove(const char *path) MUST_USE;
 Status file_lock_folder(const char *path, int *fd) MUST_USE;
 
 /* A file that grows: made anew (a path that is taken is an error), and what is
- * added is there for readers at once.  Closed by close(); fd is -1 when there
- * is none. */
+ * added behind its `at` bytes is there for readers at once, all or nothing of
+ * it.  Closed by close(); fd is -1 when there is none. */
 Status file_create(const char *path, int *fd) MUST_USE;
-Status file_add(int fd, const char *path, const void *data,
+Status file_add(int fd, const char *path, int64_t at, const void *data,
                 size_t len) MUST_USE;
 /* One that was there before, to go on behind its first len bytes; what came
  * after them is cut off.  An error if it is not so long. */

@@ -9,6 +9,7 @@
 
 #include <math.h>
 #include <signal.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <time.h>
 #include "runtime/base/file.h"
@@ -272,9 +273,8 @@ is_there(const char *name)
 
 /* The run is asked to stop as soon as it has begun to work. */
 static void
-an_interrupt_ends_with_a_checkpoint(void **state)
+expect_checkpoint_after(int signal_number)
 {
-    (void)state;
     const struct timespec moment = {.tv_nsec = 1000000};
     int status;
     size_t len;
@@ -282,7 +282,7 @@ an_interrupt_ends_with_a_checkpoint(void **state)
     pid_t pid = lives_begin(&subject, plan, dir, 1000);
     while (!is_there("checkpoints/step-0.ckpt"))
         nanosleep(&moment, NULL);
-    kill(pid, SIGTERM);
+    kill(pid, signal_number);
     assert_int_equal(waitpid(pid, &status, 0), pid);
     assert_true(WIFEXITED(status));
     assert_int_equal(WEXITSTATUS(status), 130);
@@ -290,6 +290,176 @@ an_interrupt_ends_with_a_checkpoint(void **state)
     assert_non_null(strstr(err, " steps; --resume goes on from there"));
     expect_all_well();
     assert_int_equal(lives_resumed(arena, dir), 1);
+}
+
+static void
+an_interrupt_ends_with_a_checkpoint(void **state)
+{
+    (void)state;
+    expect_checkpoint_after(SIGTERM);
+}
+
+static void
+a_terminal_that_is_closed_ends_with_a_checkpoint(void **state)
+{
+    (void)state;
+    expect_checkpoint_after(SIGHUP);
+}
+
+/* ---- streams and limits -------------------------------------------------- */
+
+/* A run in the test's folder whose process is prepared by a function; what it
+ * says goes to "out" and "err", unless that redirects them. */
+static Ran
+run_prepared(void (*prepare)(void), const char *options)
+{
+    int status;
+    size_t len;
+    char *err, *out;
+    pid_t pid = fork();
+    assert_true(pid >= 0);
+    if (pid == 0) {
+        const char *words =
+            arena_printf(arena, "exec %s %s --checkpoint checkpoints %s",
+                         getenv("TFD_RUN"), plan, options);
+        if (chdir(dir) < 0 || !freopen("out", "w", stdout) ||
+            !freopen("err", "w", stderr))
+            _exit(98);
+        prepare();
+        execl("/bin/sh", "sh", "-c", words, (char *)NULL);
+        _exit(98);
+    }
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    assert_null(file_read(arena, in_dir("err"), &err, &len));
+    assert_null(file_read(arena, in_dir("out"), &out, &len));
+    int code = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+    return (Ran){code, out, err};
+}
+
+/* The step of the newest checkpoint, -1 for none; there is nothing else. */
+static int
+newest_checkpoint(void)
+{
+    FileNames names;
+    int newest = -1;
+    assert_null(file_list(arena, in_dir("checkpoints"), &names));
+    for (int i = 0; i < names.len; i++) {
+        int step, end = 0;
+        if (names.data[i][0] == '.')
+            continue;
+        if (sscanf(names.data[i], "step-%d.ckpt%n", &step, &end) != 1 ||
+            names.data[i][end])
+            fail_msg("there is a \"%s\"", names.data[i]);
+        newest = step > newest ? step : newest;
+    }
+    return newest;
+}
+
+static const char *
+last_line(const char *text)
+{
+    size_t n = strlen(text);
+    while (n > 1 && text[n - 2] != '\n')
+        n--;
+    return text + n - 1;
+}
+
+/* A resumed run ends with the variables of the one in peace. */
+static void
+expect_same_end(void)
+{
+    size_t len;
+    char *want;
+    Ran r = run_there("", "--checkpoint checkpoints --resume --checksum");
+    if (r.code)
+        fail_msg("exit status %d: %s", r.code, r.err);
+    assert_null(
+        file_read(arena, arena_printf(arena, "%s/out", whole), &want, &len));
+    assert_string_equal(last_line(r.out), last_line(want));
+    newest_checkpoint();
+}
+
+static void
+nobody_reads(void)
+{
+    int ends[2];
+    if (pipe(ends) < 0 || dup2(ends[1], STDOUT_FILENO) < 0)
+        _exit(98);
+    close(ends[0]);
+    close(ends[1]);
+}
+
+static void
+a_reader_that_is_gone_ends_with_a_checkpoint(void **state)
+{
+    (void)state;
+    Ran r = run_prepared(nobody_reads, "--every 1000 --log-dir logs");
+    expect_told(&r, 3, "cannot write what the program prints: Broken pipe");
+    assert_in_range(newest_checkpoint(), 1, 5);
+    expect_same_end();
+}
+
+/* Lines that a full disk did not take are printed again: no checkpoint is made
+ * behind them. */
+static void
+the_disk_is_full(void)
+{
+    if (!freopen("/dev/full", "w", stdout))
+        _exit(98);
+}
+
+static void
+lines_that_were_not_written_come_again(void **state)
+{
+    size_t len;
+    char *want;
+    (void)state;
+    Ran r = run_prepared(the_disk_is_full, "--every 1");
+    expect_told(&r, 3,
+                "cannot write what the program prints: No space left on "
+                "device");
+    assert_in_range(newest_checkpoint(), 0, 3);
+    r = run_there("", "--checkpoint checkpoints --resume --checksum");
+    assert_null(
+        file_read(arena, arena_printf(arena, "%s/out", whole), &want, &len));
+    assert_string_equal(r.out, want);
+}
+
+static void
+streams_are_closed(void)
+{
+    close(STDIN_FILENO);
+    close(STDOUT_FILENO);
+}
+
+/* No file has the number of a stream, and gets what is printed. */
+static void
+a_run_without_an_output_writes_no_file_instead(void **state)
+{
+    (void)state;
+    Ran r = run_prepared(streams_are_closed, "--every 1000 --log-dir logs");
+    expect_told(&r, 3,
+                "cannot write what the program prints: Bad file descriptor");
+    expect_same_end();
+}
+
+static void
+files_are_limited(void)
+{
+    const struct rlimit limit = {1500, 1500};
+    if (setrlimit(RLIMIT_FSIZE, &limit) < 0)
+        _exit(98);
+}
+
+static void
+a_limit_of_files_is_told(void **state)
+{
+    (void)state;
+    Ran r = run_prepared(files_are_limited, "--every 1 --quiet");
+    expect_told(&r, 3,
+                "cannot write \"checkpoints/step-1.ckpt\": File too large");
+    assert_int_equal(newest_checkpoint(), 0);
+    expect_same_end();
 }
 
 /* ---- what they cost ----------------------------------------------------- */
@@ -541,6 +711,11 @@ main(void)
         TEST(params_are_those_of_the_beginning),
         TEST(other_plans_are_refused),
         TEST(an_interrupt_ends_with_a_checkpoint),
+        TEST(a_terminal_that_is_closed_ends_with_a_checkpoint),
+        TEST(a_reader_that_is_gone_ends_with_a_checkpoint),
+        TEST(lines_that_were_not_written_come_again),
+        TEST(a_run_without_an_output_writes_no_file_instead),
+        TEST(a_limit_of_files_is_told),
         TEST(what_steps_wait_for_checkpoints_is_told),
         TEST(the_newest_that_is_whole_is_taken),
         TEST(damage_behind_the_checksums_does_no_harm),

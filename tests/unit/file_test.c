@@ -5,6 +5,9 @@
 #include "tests/unit/status.h"
 
 #include <dirent.h>
+#include <fcntl.h>
+#include <sys/file.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include "runtime/base/crc.h"
 #include "runtime/base/file.h"
@@ -166,7 +169,7 @@ a_file_goes_on_behind_what_stays(void **state)
     write_ok("a", "kept, gone");
     assert_null(file_continue(in_dir("a"), 4, &fd));
     expect_content("a", "kept");
-    assert_null(file_add(fd, "a", " and more", 9));
+    assert_null(file_add(fd, "a", 0, " and more", 9));
     assert_null(file_sync(fd, "a"));
     close(fd);
     expect_content("a", "kept and more");
@@ -275,8 +278,8 @@ files_grow(void **state)
     size_t len;
     const char *path = in_dir("log");
     assert_null(file_create(path, &fd));
-    assert_null(file_add(fd, path, "one ", 4));
-    assert_null(file_add(fd, path, "two", 3));
+    assert_null(file_add(fd, path, 0, "one ", 4));
+    assert_null(file_add(fd, path, 4, "two", 3));
     assert_null(file_read(arena, path, &data, &len));
     assert_string_equal(data, "one two");
     Status st = file_create(path, &other);
@@ -301,6 +304,63 @@ crcs_are_those_of_the_standard(void **state)
         (uint32_t)((0xe3069283u >> 15 | 0xe3069283u << 17) + 0xa282ead8u));
 }
 
+/* ---- what processes leave that die -------------------------------------- */
+
+static bool
+is_there(const char *name)
+{
+    return access(in_dir(name), F_OK) == 0;
+}
+
+/* A file that is written removes what others left that were to become the same
+ * one, but not what somebody is writing, nor anything that has another name. */
+static void
+leavings_are_removed(void **state)
+{
+    static const char *const stay[] = {"y.tmp-7-2", "y.tmp-7-x", "y.tmp-7",
+                                       "y.tmp-7-0a", "yy.tmp-7-0"};
+    (void)state;
+    for (size_t i = 0; i < sizeof stay / sizeof *stay; i++)
+        write_ok(stay[i], "");
+    write_ok("y.tmp-7-0", "");
+    write_ok("y.tmp-65535-12", "");
+    int busy = open(in_dir("y.tmp-7-2"), O_RDONLY);
+    assert_int_equal(flock(busy, LOCK_EX), 0);
+    write_ok("y", "x");
+    assert_false(is_there("y.tmp-7-0"));
+    assert_false(is_there("y.tmp-65535-12"));
+    for (size_t i = 0; i < sizeof stay / sizeof *stay; i++)
+        assert_true(is_there(stay[i]));
+    close(busy);
+    write_ok("y", "z");
+    assert_false(is_there("y.tmp-7-2"));
+}
+
+/* In a file that may have ten bytes. */
+static void
+add_beyond_the_limit(void)
+{
+    int fd;
+    const char *path = in_dir("grows");
+    const struct rlimit limit = {10, 10};
+    file_prepare_process();
+    if (setrlimit(RLIMIT_FSIZE, &limit) || file_create(path, &fd) ||
+        file_add(fd, path, 0, "12345678", 8))
+        _exit(1);
+    Status st = file_add(fd, path, 8, "12345678", 8);
+    if (!st || status_kind(st) != STATUS_MACHINE ||
+        !strstr(status_message(st), "grows\": File too large"))
+        _exit(2);
+}
+
+static void
+what_is_added_is_all_or_nothing(void **state)
+{
+    (void)state;
+    assert_int_equal(exit_status_of(add_beyond_the_limit), 0);
+    expect_content("grows", "12345678");
+}
+
 #define FILE_TEST(f) cmocka_unit_test_setup_teardown(f, new_dir, release_arena)
 
 int
@@ -323,6 +383,8 @@ main(int argc, char **argv)
         FILE_TEST(a_file_is_removed_once),
         FILE_TEST(a_locked_folder_is_anothers_until_it_is_closed),
         FILE_TEST(a_file_goes_on_behind_what_stays),
+        FILE_TEST(leavings_are_removed),
+        FILE_TEST(what_is_added_is_all_or_nothing),
     };
     return cmocka_run_group_tests_name("file", tests, NULL, NULL);
 }

@@ -21,17 +21,24 @@
 #include "runtime/cpu/wait.h"
 #include "runtime/exec_impl.h"
 
-enum { BLOCK_BYTES = 64 << 10, AT_BEGINNING = -1 };
+enum {
+    BLOCK_BYTES = 64 << 10,
+    FEW_BYTES = 4 << 10, /* more than params and sizes of batches take */
+    AT_BEGINNING = -1
+};
 
 /* ---- what is kept ------------------------------------------------------- */
 
 static void
-add_extent(const RtRun *run, RtExtents *to, const IrType *t, IrPlace place)
+add_extent(const RtRun *run, RtSafepoint *s, RtExtents *to, const IrType *t,
+           IrPlace place)
 {
     int64_t bytes;
-    if (ir_type_bytes(run->module, t, &bytes) && bytes > 0)
-        VEC_PUSH(run->arena, *to,
-                 ((RtExtent){place.offset, place.offset + bytes}));
+    if (!ir_type_bytes(run->module, t, &bytes) || bytes <= 0)
+        return;
+    VEC_PUSH(run->arena, *to, ((RtExtent){place.offset, place.offset + bytes}));
+    if (to == &s->rows && t->locality == LOCAL_PER_REPLICA)
+        s->more_bytes += (run->num_replicas - 1) * bytes;
 }
 
 static int
@@ -41,12 +48,11 @@ by_begin(const void *a, const void *b)
     return (x->begin > y->begin) - (x->begin < y->begin);
 }
 
-/* In order, and those that meet as one; how many bytes they are. */
-static int64_t
+/* In order, and those that meet as one. */
+static void
 merge(RtExtents *e)
 {
     int n = 0;
-    int64_t sum = 0;
     if (e->len)
         qsort(e->data, (size_t)e->len, sizeof *e->data, by_begin);
     for (int i = 0; i < e->len; i++) {
@@ -57,8 +63,17 @@ merge(RtExtents *e)
             last->end = e->data[i].end;
     }
     e->len = n;
-    for (int i = 0; i < n; i++)
-        sum += e->data[i].end - e->data[i].begin;
+}
+
+/* Of all, with a byte for each block, which says something of it. */
+static int64_t
+bytes_of(const RtExtents *e, int num_devices)
+{
+    int64_t sum = 0;
+    for (int i = 0; i < e->len; i++) {
+        int64_t bytes = e->data[i].end - e->data[i].begin;
+        sum += bytes + (num_devices - 1) * (bytes / BLOCK_BYTES + 1);
+    }
     return sum;
 }
 
@@ -69,9 +84,9 @@ add_live(const RtRun *run, RtSafepoint *s)
     for (int i = 0; i < live.len; i++) {
         const IrValue *v = live.data[i];
         if (v->place.space == SPACE_FRAME)
-            add_extent(run, &s->frame, &v->type, v->place);
+            add_extent(run, s, &s->frame, &v->type, v->place);
         if (v->place.space == SPACE_ROW)
-            add_extent(run, &s->rows, &v->type, v->place);
+            add_extent(run, s, &s->rows, &v->type, v->place);
     }
 }
 
@@ -82,7 +97,7 @@ add_variables(const RtRun *run, RtSafepoint *s)
     for (int i = 0; i < run->module->vars.len; i++) {
         const IrVar *v = run->module->vars.data[i];
         bool is_first = v->type.locality == LOCAL_ON;
-        add_extent(run, is_first ? &s->first : &s->rows, &v->type, v->place);
+        add_extent(run, s, is_first ? &s->first : &s->rows, &v->type, v->place);
     }
 }
 
@@ -94,9 +109,11 @@ list_safepoint(RtRun *run, RtSafepoint *s, IrFunc *main)
     add_variables(run, s);
     if (counters.begin < counters.end)
         VEC_PUSH(run->arena, s->frame, counters);
-    int64_t bytes = merge(&s->frame);
-    bytes += merge(&s->rows);
-    bytes += merge(&s->first);
+    merge(&s->frame);
+    merge(&s->rows);
+    merge(&s->first);
+    int64_t bytes = bytes_of(&s->frame, 1) + bytes_of(&s->first, 1) +
+                    bytes_of(&s->rows, run->num_replicas) + s->more_bytes;
     if (bytes > run->resume.bytes)
         run->resume.bytes = bytes;
 }
@@ -115,6 +132,7 @@ list_safepoints(RtRun *run, IrFunc *main)
     }
     for (int i = 0; i < run->module->iters.len; i++)
         r->bytes += ir_iter_bytes(run->module, run->module->iters.data[i]);
+    r->bytes += FEW_BYTES * (1 + run->num_replicas);
 }
 
 /* ---- devices ------------------------------------------------------------ */

@@ -7,30 +7,39 @@
 #include "runtime/base/hash.h"
 #include "runtime/exec_impl.h"
 
+enum { BLOCK_BYTES = 64 << 10 };
+
+static void
+add_variable(Hash *h, RtDevice *d, int64_t at, int64_t bytes)
+{
+    char block[BLOCK_BYTES];
+    for (int64_t done = 0; done < bytes; done += BLOCK_BYTES) {
+        int64_t rest = bytes - done;
+        size_t n = rest < BLOCK_BYTES ? (size_t)rest : BLOCK_BYTES;
+        d->ops->copy_out(d, block, d->arena + at + done, n);
+        hash_add(h, block, n);
+    }
+}
+
 /* The bytes of every variable of a replica, in order. */
 static void
-add_replica(const RtRun *run, int replica, Str *bytes)
+add_replica(const RtRun *run, int replica, Hash *h)
 {
     const IrModule *m = run->module;
-    RtDevice *d = run->devices[replica];
     for (int i = 0; i < m->vars.len; i++) {
         const IrVar *v = m->vars.data[i];
         int64_t n = 0;
         bool is_there = replica == 0 || v->type.locality != LOCAL_ON;
-        if (!is_there || !ir_type_bytes(m, &v->type, &n) || n == 0)
-            continue;
-        char *copy = arena_alloc(run->arena, (size_t)n);
-        d->ops->copy_out(d, copy, d->arena + v->place.offset, (size_t)n);
-        str_addn(bytes, copy, (size_t)n);
+        if (is_there && ir_type_bytes(m, &v->type, &n))
+            add_variable(h, run->devices[replica], v->place.offset, n);
     }
 }
 
 void
 rt_print_checksum(const RtRun *run)
 {
-    Str bytes = str_new(run->arena);
+    Hash *h = hash_new(run->arena);
     for (int i = 0; i < run->num_replicas; i++)
-        add_replica(run, i, &bytes);
-    fprintf(run->options->out, "checksum %s\n",
-            hash_text(run->arena, str_text(&bytes), bytes.len));
+        add_replica(run, i, h);
+    fprintf(run->options->out, "checksum %s\n", hash_end(run->arena, h));
 }

@@ -200,6 +200,7 @@ typedef VEC(RtExtent) RtExtents;
 typedef struct RtSafepoint {
     IrOp *loop;
     RtExtents frame, rows, first;
+    int64_t more_bytes; /* of rows that may differ among the devices */
 } RtSafepoint;
 
 /* Checkpoints that are made, and the one that a run begins with. */

@@ -355,6 +355,62 @@ saving_takes_what_was_predicted(void **state)
     check_run(write_program(program), "--devices cpu:0-1", "", 0);
 }
 
+/* A variable that is most of the memory, and one of which a step reads rows. */
+static const char large_variable[] = "var t: f32[4000000] = zeros\n"
+                                     "main {\n"
+                                     "  t = t + 1.0\n"
+                                     "  print(\"{t[0]}\")\n"
+                                     "}\n";
+static const char large_embedding[] =
+    "use nn, optim\n"
+    "let table = Embedding(100000, 32)\n"
+    "let sgd = Sgd(0.1)\n"
+    "dataset d = range(64).batch(8)\n"
+    "fn step(i) {\n"
+    "  let l = sum(table(i))\n"
+    "  sgd.apply(trainable(), grad(l, trainable()))\n"
+    "  return l\n"
+    "}\n"
+    "main { for i in distribute(d) { print(\"{reduce(sum, run step(i))}\") } "
+    "}\n";
+
+static void
+a_checksum_takes_no_copy(void **state)
+{
+    static const char *const devices[] = {"cpu:0", "cpu:0-1", "cpu:0-3"};
+    (void)state;
+    for (int i = 0; i < 3; i++) {
+        const char *options = arena_printf(arena, "--devices %s", devices[i]);
+        check_run(write_program(large_variable), options, "--checksum", 0);
+        check_run(write_program(large_embedding), options, "--checksum", 0);
+    }
+}
+
+/* What is the same on all devices is copied once. */
+static void
+a_checkpoint_takes_one_copy(void **state)
+{
+    static const char *const devices[] = {"cpu:0", "cpu:0-1", "cpu:0-3"};
+    const double table = 100000 * 32 * 4;
+    (void)state;
+    for (int i = 0; i < 3; i++) {
+        double planned, copy, used;
+        const char *plan = in_dir("program.tfp");
+        run_ok(arena, "tfdc %s --devices %s -o %s",
+               write_program(large_embedding), devices[i], plan);
+        Ran r =
+            run_ok(arena, "tfd-run %s --stats --checkpoint %s/run-%d --every 3",
+                   plan, dir, i);
+        read_row(r.err, "memory", " ", 1, &planned);
+        read_row(r.err, "memory", "of data,", 1, &copy);
+        read_row(r.err, "memory", "in use", 1, &used);
+        assert_true(copy * 1e6 >= table && copy * 1e6 < 1.05 * table);
+        if (fabs(used - planned) * 1e6 > ERROR_SHARE * planned * 1e6)
+            fail_msg("%s: in use are %.3f MB, planned were %.3f", devices[i],
+                     used, planned);
+    }
+}
+
 static int
 measure_peaks(void)
 {
@@ -363,6 +419,8 @@ measure_peaks(void)
         cmocka_unit_test(large_programs_take_what_was_predicted),
         cmocka_unit_test(what_is_kept_of_files_is_counted),
         cmocka_unit_test(saving_takes_what_was_predicted),
+        cmocka_unit_test(a_checksum_takes_no_copy),
+        cmocka_unit_test(a_checkpoint_takes_one_copy),
     };
     if (!memory_is_ours()) {
         puts("1..0 # SKIP sanitizers take memory of their own");

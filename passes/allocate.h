@@ -4,7 +4,7 @@
 #ifndef TFD_PASSES_ALLOCATE_H
 #define TFD_PASSES_ALLOCATE_H
 
-#include "passes/lifetime.h"
+#include "ir/lifetime.h"
 #include "passes/pass.h"
 
 /* Inserts copies where bytes could not be shared otherwise: of what a loop or

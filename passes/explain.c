@@ -10,9 +10,11 @@
 #include "ir/hooks.h"
 #include "ir/room.h"
 #include "ir/stage.h"
+#include "ir/stay.h"
 #include "passes/memory.h"
 #include "passes/passes.h"
 #include "passes/way.h"
+#include "runtime/base/usage.h"
 
 static int64_t
 bytes_of(const IrModule *m, const IrType *t)
@@ -195,6 +197,21 @@ explain_devices(Str *out, const IrModule *m, const DeviceMemory *dm)
     explain_need(out, "the device", dm->arena, dm->live);
 }
 
+/* What is there at the worst point of the largest program. */
+static void
+explain_largest(Str *out, Arena *a, const IrModule *m)
+{
+    IrLarge large[IR_LARGEST];
+    int num = ir_largest_at_peak(a, m, large);
+    if (num)
+        str_add(out, "\n  most of it\n");
+    for (int i = 0; i < num; i++)
+        str_addf(out, "  %-20s %15lld  at %s:%u:%u\n", large[i].what,
+                 (long long)large[i].bytes,
+                 diag_source_name(m->diag, large[i].loc.file),
+                 large[i].loc.line, large[i].loc.col);
+}
+
 static int64_t
 data_bytes(const IrModule *m)
 {
@@ -246,9 +263,13 @@ explain_host(Str *out, Arena *a, const IrModule *m, int64_t devices)
              "  %-20s %15lld  and a block of a file for each source\n",
              "main", (long long)frame, "datasets", (long long)data);
     bool more = explain_kept(out, a, m);
+    UsageRoom room = usage_room();
+    int64_t all = frame + data + devices;
     str_addf(out, "\nmemory in all, in bytes\n  %-20s %15lld%s\n", "",
-             (long long)(frame + data + devices),
-             more ? "  and what is kept of files" : "");
+             (long long)all, more ? "  and what is kept of files" : "");
+    if (all > room.bytes)
+        str_addf(out, "  %-20s %15lld  are there on this machine: %s\n", "",
+                 (long long)room.bytes, room.of);
 }
 
 static void
@@ -257,6 +278,7 @@ explain_memory(Str *out, const IrModule *m)
     Arena *a = arena_new(NULL, "explaining memory");
     DeviceMemory dm = memory_of_devices(a, m);
     explain_devices(out, m, &dm);
+    explain_largest(out, a, m);
     explain_host(out, a, m, ir_arenas_bytes(m, dm.arena));
     arena_release(a);
 }

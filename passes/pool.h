@@ -4,7 +4,7 @@
 #ifndef TFD_PASSES_POOL_H
 #define TFD_PASSES_POOL_H
 
-#include "passes/lifetime.h"
+#include "ir/lifetime.h"
 
 typedef struct Pool {
     Arena *arena;

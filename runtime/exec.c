@@ -142,6 +142,9 @@ open_run(RtRun *run, RtFn **main_fn)
     bool spin = may_spin(run);
     TRY(rt_coll_local(run->num_replicas, run->timeout, spin, &run->coll));
     TRY(load_code(run, main_fn));
+    if (run->resume.folder)
+        rt_list_safepoints(run, (*main_fn)->ir);
+    TRY(rt_check_memory(run));
     TRY(open_devices(run, spin));
     make_actors(run);
     rt_bind_launches(run);

@@ -118,8 +118,8 @@ list_safepoint(RtRun *run, RtSafepoint *s, IrFunc *main)
         run->resume.bytes = bytes;
 }
 
-static void
-list_safepoints(RtRun *run, IrFunc *main)
+void
+rt_list_safepoints(RtRun *run, IrFunc *main)
 {
     RtResume *r = &run->resume;
     IrHooks hooks = ir_hooks(run->arena, main);
@@ -368,7 +368,6 @@ rt_resume(RtRun *run, RtInvocation *main)
     RtResume *r = &run->resume;
     if (!r->folder)
         return OK;
-    list_safepoints(run, main->fn->ir);
     if (!r->num_safepoints)
         return status_new(STATUS_USAGE,
                           "--checkpoint: main has no loop over a dataset, and "

@@ -45,24 +45,6 @@ status_of_fault(const RtRun *run, RtFault *f, const RtActor *actor)
 
 /* ---- interrupts --------------------------------------------------------- */
 
-/* Notes as diag_print has them, for a message that is no error. */
-static Status
-show_notes(const RtRun *run, const RtNotes *notes, Status st)
-{
-    const Diag *d = run->plan->diag;
-    Arena *scratch = arena_new(NULL, "where a run was");
-    Str lines = str_new(scratch);
-    for (int i = 0; i < notes->len; i++) {
-        Loc loc = notes->data[i].loc;
-        str_addf(&lines, "%s:%u:%u: note: %s\n", diag_source_name(d, loc.file),
-                 loc.line, loc.col, notes->data[i].text);
-        diag_add_excerpt(&lines, d, loc);
-    }
-    st = status_show(st, str_text(&lines));
-    arena_release(scratch);
-    return st;
-}
-
 /* There may be no checkpoint of where it ended: a step did not end, or its data
  * did not come. */
 static Status
@@ -73,18 +55,21 @@ status_of_interrupt(const RtRun *run)
     long long steps = atomic_load(&w->steps);
     long long last = folder ? rt_checkpoints_last(folder) : steps;
     Status st;
-    if (last < steps || w->unfinished.len)
+    bool unfinished = last < steps || w->unfinished.len;
+    if (unfinished && w->wants_data)
         st = status_new(STATUS_STOPPED,
-                        w->wants_data
-                            ? "interrupted after %lld steps, waiting for data; "
-                              "--resume goes on after step %lld"
-                            : "interrupted after %lld steps, in the midst of "
-                              "another; --resume goes on after step %lld",
+                        "interrupted after %lld steps, waiting for data; "
+                        "--resume goes on after step %lld",
+                        steps, last);
+    else if (unfinished)
+        st = status_new(STATUS_STOPPED,
+                        "interrupted after %lld steps, in the midst of "
+                        "another; --resume goes on after step %lld",
                         steps, last);
     else
         st = status_new(STATUS_STOPPED, "interrupted after %lld steps%s", steps,
                         folder ? "; --resume goes on from there" : "");
-    return show_notes(run, &w->unfinished, st);
+    return rt_show_notes(run, &w->unfinished, st);
 }
 
 /* ---- ends --------------------------------------------------------------- */

@@ -345,6 +345,8 @@ void rt_close_iterators(RtRun *run);
 /* Opens the folder, and what the run was begun with if one is resumed: seed and
  * params.  The rest, once everything is open, before main is called. */
 Status rt_open_checkpoints(RtRun *run) MUST_USE;
+/* What is kept at each safepoint of main, and how much that is. */
+void rt_list_safepoints(RtRun *run, IrFunc *main);
 Status rt_resume(RtRun *run, RtInvocation *main) MUST_USE;
 /* The file of summaries, new or the one that was begun. */
 Status rt_open_events(RtRun *run) MUST_USE;
@@ -353,6 +355,16 @@ Status rt_checkpoint(RtInvocation *main, int32_t safepoint) MUST_USE;
 /* Waits for the last one; NULL or not, what became of it. */
 Status rt_end_checkpoints(RtRun *run) MUST_USE;
 void rt_close_checkpoints(RtRun *run);
+
+/* exec_memory.c: what a run needs, in bytes, as far as it is known; and an
+ * error if there is not as much. */
+typedef struct RtNeed {
+    int64_t arenas, frame, data;
+    int64_t copy; /* of a checkpoint */
+    int64_t all;
+} RtNeed;
+RtNeed rt_memory_need(const RtRun *run);
+Status rt_check_memory(const RtRun *run) MUST_USE;
 
 /* exec_stats.c: what a run took, to options->err; begun before it takes any.
  */
@@ -393,6 +405,10 @@ bool rt_wants_data(const IrOp *op);
 /* Where those are for whom main waits: replicas in a launch that neither wait
  * themselves nor have done their part, functions of datasets, or main. */
 void rt_add_slow(RtRun *run, Arena *a, RtNotes *to);
+
+/* The same message with these places below it, as diag_print shows notes. */
+Status rt_show_notes(const RtRun *run, const RtNotes *notes,
+                     Status st) MUST_USE;
 
 /* exec_end.c: why main came back with a status other than 0, or did not come
  * back. */

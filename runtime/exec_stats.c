@@ -1,8 +1,6 @@
 /*
  * exec_stats.c - what a run took
  */
-#include "ir/hooks.h"
-#include "ir/room.h"
 #include "runtime/base/usage.h"
 #include "runtime/cpu/wait.h"
 #include "runtime/exec_impl.h"
@@ -58,40 +56,19 @@ print_sent(const RtRun *run, FILE *to)
             run->num_replicas);
 }
 
-static int64_t
-frame_bytes(const RtRun *run)
-{
-    for (IrFunc *fn = run->module->first; fn; fn = fn->next)
-        if (fn->kind == FUNC_MAIN)
-            return ir_frame_bytes(fn);
-    return 0;
-}
-
-static int64_t
-data_bytes(const RtRun *run)
-{
-    int64_t sum = run->stats.file_bytes + run->stats.kept_bytes;
-    for (int i = 0; i < run->module->iters.len; i++)
-        sum += ir_iter_bytes(run->module, run->module->iters.data[i]);
-    return sum;
-}
-
 /* The plan against what the process has taken since the run began. */
 static void
 print_memory(const RtRun *run, FILE *to)
 {
-    int64_t frame = frame_bytes(run), data = data_bytes(run);
-    int64_t arenas = ir_arenas_bytes(run->module, run->arena_bytes);
-    int64_t copy = (int64_t)run->resume.written.cap;
-    int64_t planned = arenas + frame + data + copy;
+    RtNeed n = rt_memory_need(run);
     int64_t before = run->stats.memory;
     fprintf(to,
             "memory         %.3f MB planned: %.3f MB of %d devices, %.3f MB "
             "of main, %.3f MB of data",
-            megabytes(planned), megabytes(arenas), run->num_replicas,
-            megabytes(frame), megabytes(data));
-    if (copy)
-        fprintf(to, ", %.3f MB of a checkpoint", megabytes(copy));
+            megabytes(n.all), megabytes(n.arenas), run->num_replicas,
+            megabytes(n.frame), megabytes(n.data));
+    if (n.copy)
+        fprintf(to, ", %.3f MB of a checkpoint", megabytes(n.copy));
     fprintf(to,
             "\n  in use       %.3f MB at most, beside %.3f MB of the runner "
             "and the plan\n",

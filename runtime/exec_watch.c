@@ -14,6 +14,7 @@
  */
 #include <math.h>
 #include <unistd.h>
+#include "runtime/base/message.h"
 #include "runtime/base/thread.h"
 #include "runtime/exec_impl.h"
 
@@ -119,19 +120,19 @@ static const char *
 late_text(Arena *a, const IrOp *op, double seconds)
 {
     if (op->kind == OP_launch)
-        return arena_printf(a,
-                            "this step has not ended after %g seconds "
-                            "(--timeout allows more)",
-                            seconds);
+        return message_printf(a,
+                              "this step has not ended after %g seconds "
+                              "(--timeout allows more)",
+                              seconds);
     if (rt_wants_data(op))
-        return arena_printf(a,
-                            "no data have come after %g seconds (--timeout "
-                            "allows more)",
-                            seconds);
-    return arena_printf(a,
-                        "main has not gone on for %g seconds (--timeout "
-                        "allows more)",
-                        seconds);
+        return message_printf(a,
+                              "no data have come after %g seconds (--timeout "
+                              "allows more)",
+                              seconds);
+    return message_printf(a,
+                          "main has not gone on for %g seconds (--timeout "
+                          "allows more)",
+                          seconds);
 }
 
 static void

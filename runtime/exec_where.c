@@ -6,6 +6,7 @@
  * it sees may be over by then; a loop that does not end is seen all the same.
  */
 #include "ir/build.h"
+#include "runtime/base/message.h"
 #include "runtime/exec_impl.h"
 
 enum { MAX_SLOW = 8 }; /* that a diagnosis names */
@@ -74,10 +75,11 @@ add_note(Arena *a, RtNotes *to, const char *who, const IrOp *op)
     const IrOp *loop = rt_endless_loop(op);
     RtNote note = {loop ? loop->loc : op->loc, NULL};
     if (loop && loop != op)
-        note.text = arena_printf(a, "%s is in this %s, at the %s of line %u",
-                                 who, name_of(loop), name_of(op), op->loc.line);
+        note.text =
+            message_printf(a, "%s is in this %s, at the %s of line %u", who,
+                           name_of(loop), name_of(op), op->loc.line);
     else
-        note.text = arena_printf(a, "%s is in this %s", who, name_of(op));
+        note.text = message_printf(a, "%s is in this %s", who, name_of(op));
     VEC_PUSH(a, *to, note);
 }
 
@@ -130,4 +132,23 @@ rt_add_slow(RtRun *run, Arena *a, RtNotes *to)
         add_elements(run, a, to);
     else
         add_note(a, to, "main", op);
+}
+
+/* ---- shown --------------------------------------------------------------- */
+
+Status
+rt_show_notes(const RtRun *run, const RtNotes *notes, Status st)
+{
+    const Diag *d = run->plan->diag;
+    Arena *scratch = arena_new(NULL, "where a run was");
+    Str lines = str_new(scratch);
+    for (int i = 0; i < notes->len; i++) {
+        Loc loc = notes->data[i].loc;
+        str_addf(&lines, "%s:%u:%u: note: %s\n", diag_source_name(d, loc.file),
+                 loc.line, loc.col, notes->data[i].text);
+        diag_add_excerpt(&lines, d, loc);
+    }
+    st = status_show(st, str_text(&lines));
+    arena_release(scratch);
+    return st;
 }

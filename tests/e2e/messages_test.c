@@ -252,6 +252,18 @@ static const struct {
      "until [ -e on/variables.safetensors ]; do sleep 0.05; done; "
      "kill -TERM $!; wait $!",
      "interrupted after 0 steps", 130},
+    {"printf 'var w: f32[400000] = zeros\nmain { w += 1.0; "
+     "print(\"{w[0]}\") }' > large.tfd && tfdc large.tfd && "
+     "TFD_MEMORY=4 tfd-run large.tfp",
+     "cannot run \"large.tfp\": it needs 8.000 MB of memory, and there are "
+     "4.194 MB (TFD_MEMORY); 4.800 MB are for 1 device, 3.200 for main, 0.000 "
+     "for data, 0.000 for a checkpoint: compile it for fewer devices or with "
+     "smaller batches (TFD_MEMORY=0 runs it all the same)\n"
+     "large.tfd:1:5: note: 1.600 MB of each device are the variable \"w\"\n",
+     3},
+    {"TFD_MEMORY=8 tfd-run large.tfp >&2 && TFD_MEMORY=0 tfd-run large.tfp "
+     ">&2",
+     "1.0\n1.0\n", 0},
     {"tfd-run ok.tfp > /dev/full",
      "cannot write what the program prints: No space left on device", 3},
     {"printf 'dataset d = range(2).batch(4)\nfn same(x) = x\n"
@@ -273,7 +285,8 @@ static const struct {
      "this system does not let us run code we load", 3},
     {"TFD_FAIL=thread:1 tfd-run steps.tfp --threads 2",
      "cannot start a thread for the pool: no memory for it, or too many "
-     "threads", 3},
+     "threads",
+     3},
 };
 
 /* With every allocation failing once, each of these is said. */

@@ -1,7 +1,7 @@
 /*
  * lifetime.c - when values are alive
  */
-#include "passes/lifetime.h"
+#include "ir/lifetime.h"
 
 #include <assert.h>
 #include "ir/build.h"

@@ -5,8 +5,8 @@
  * doubled: operation p reads at 2p and has written at 2p + 1.  A use inside a
  * loop of what was made outside lasts to the loop's end.
  */
-#ifndef TFD_PASSES_LIFETIME_H
-#define TFD_PASSES_LIFETIME_H
+#ifndef TFD_IR_LIFETIME_H
+#define TFD_IR_LIFETIME_H
 
 #include "ir/ir.h"
 

@@ -199,32 +199,16 @@ fe_check_indices(Lower *cx, const IrOp *op)
 
 /* ---- an index known now, of a length known then ------------------------- */
 
-/* What size is at most, on any number of replicas: as if one had all rows. */
-static int64_t
-most_of(const Lower *cx, Dim size)
-{
-    const IrModule *m = cx->module;
-    const IrSymbol *n = &m->symbols.data[size.sym];
-    if (n->of >= 0)
-        n = &m->symbols.data[m->symbols.data[n->of].partner];
-    return dim_value(size, n->bound);
-}
-
-bool
+void
 fe_check_known(Lower *cx, int64_t i, Dim size, Loc loc)
 {
-    int64_t most = most_of(cx, size);
-    if (i >= most || i < -most)
-        return fe_refuse_index(cx, i, most, loc);
-    if (!fe_may_emit(cx, loc))
-        return false;
     if (!can_assert(cx))
-        return true;
+        return;
     loc = fe_user_loc(cx, loc);
     IrBlock *b = cx->block;
+    int64_t needed = i < 0 ? -(i + 1) : i; /* and one more */
     IrValue *end = fe_length_of(cx, size, loc);
-    IrValue *least = ir_const_int(b, DT_i64, i < 0 ? -i : i + 1, loc);
-    assert_index(cx, ir_build2(b, OP_ge, end, least, loc),
+    IrValue *less = ir_const_int(b, DT_i64, needed, loc);
+    assert_index(cx, ir_build2(b, OP_gt, end, less, loc),
                  ir_const_int(b, DT_i64, i, loc), end, loc);
-    return true;
 }

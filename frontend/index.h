@@ -41,8 +41,8 @@ void fe_note_checked(Lower *cx, IrValue *index, Dim size);
 /* The error that index i is not one of size; false. */
 bool fe_refuse_index(Lower *cx, int64_t i, int64_t size, Loc loc);
 /* Stops the program where an axis, of a length that it knows, has no index i,
- * which counts from the end where it is negative; false if none ever has. */
-bool fe_check_known(Lower *cx, int64_t i, Dim size, Loc loc);
+ * which counts from the end where it is negative. */
+void fe_check_known(Lower *cx, int64_t i, Dim size, Loc loc);
 /* A dimension as an i64. */
 IrValue *fe_length_of(Lower *cx, Dim size, Loc loc);
 /* The parts of x along axis whose numbers index has. */

@@ -101,20 +101,34 @@ index_of_common(Lower *cx, int64_t i, Dim size, Loc loc)
     return ir_build2(b, OP_add, fe_length_of(cx, size, loc), from, loc);
 }
 
+/* 0 .. count - 1. */
+static IrValue *
+numbers_to(Lower *cx, int64_t count, Loc loc)
+{
+    Dim n = dim_const(count);
+    IrOp *op = fe_op(cx, OP_iota, 0, NULL, loc);
+    ir_set_dims(op, A_dims, &n, 1);
+    ir_set_int(op, A_axis, 0);
+    ir_set_int(op, A_dtype, DT_i64);
+    return fe_tensor(fe_emit(cx, op));
+}
+
 /* So many indices from the one of start, at the step of x. */
-static void
+static bool
 take_range(Lower *cx, int64_t start, int64_t count, Dim size, Loc loc,
            FeIndex *x)
 {
     IrBlock *b = cx->block;
-    Dim n = dim_const(count);
+    IrValue *numbers = numbers_to(cx, count, loc);
+    if (!numbers)
+        return false;
     IrValue *first = index_of_common(cx, start, size, loc);
     IrValue *step = ir_const_int(b, DT_i64, x->step, loc);
     x->kind = INDEX_VALUE;
-    x->value = ir_build_iota(b, DT_i64, 1, &n, 0, loc);
-    x->value = ir_build2(b, OP_mul, x->value, step, loc);
+    x->value = ir_build2(b, OP_mul, numbers, step, loc);
     x->value = ir_build2(b, OP_add, x->value, first, loc);
     fe_note_checked(cx, x->value, size);
+    return true;
 }
 
 static bool
@@ -143,12 +157,11 @@ slice_common(Lower *cx, const AstNode *s, Dim size, FeIndex *x)
         return refuse_slice(cx, s->loc);
     int64_t count = stop > start ? (stop - start - 1) / x->step + 1 : 0;
     int64_t end = front ? start + (count - 1) * x->step : start;
-    if (count && !fe_check_known(cx, end, size, s->loc))
-        return false;
     if (!fe_may_emit(cx, s->loc))
         return false;
-    take_range(cx, start, count, size, s->loc, x);
-    return true;
+    if (count)
+        fe_check_known(cx, end, size, s->loc);
+    return take_range(cx, start, count, size, s->loc, x);
 }
 
 static bool
@@ -184,8 +197,9 @@ read_number(Lower *cx, FeValue *v, Dim size, Loc loc, FeIndex *x)
     if (!fe_int(cx, v, "an index", loc, &i))
         return false;
     if (!dim_is_const(size) && is_common(cx, size)) {
-        if (!fe_check_known(cx, i, size, loc))
+        if (!fe_may_emit(cx, loc))
             return false;
+        fe_check_known(cx, i, size, loc);
         x->kind = INDEX_VALUE;
         x->value = index_of_common(cx, i, size, loc);
         fe_note_checked(cx, x->value, size);

@@ -281,6 +281,41 @@ do_local(Gen *g)
 }
 
 static bool
+fits_share(Gen *g, const GenValue *v, const void *unused)
+{
+    (void)unused;
+    return !g->invariant && v->type.rows && v->who != SAME;
+}
+
+/* What each replica has of a share: main computes with values of a length of
+ * their own. */
+static bool
+do_parts(Gen *g)
+{
+    GenValue v;
+    if (g->depth > 3 || !gen_find(g, fits_share, NULL, &v))
+        return false;
+    int len = g->scope.len;
+    const char *outer = arena_strdup(g->arena, g->rows_name);
+    const char *p = gen_name(g, "x");
+    gen_open(g, "for %s in local_results(%s) {", p, v.name);
+    v.who = SAME;
+    v.frame = 0;
+    gen_add(g, v, p);
+    snprintf(g->rows_name, sizeof g->rows_name, "%s", p);
+    gen_line(g, "print(\"{%s} {len(%s)}\")", p, p);
+    if (gen_chance(g, 40))
+        gen_line(g, "if len(%s) > 1 { print(\"{%s[-1]} {%s[:2]}\") }", p, p, p);
+    for (int n = 1 + gen_pick(g, 4); n > 0; n--)
+        gen_compute(g);
+    gen_line(g, "print(\"{%s}\")", g->scope.data[g->scope.len - 1].name);
+    snprintf(g->rows_name, sizeof g->rows_name, "%s", outer);
+    g->scope.len = len;
+    gen_close(g, "}");
+    return true;
+}
+
+static bool
 fits_same(Gen *g, const GenValue *v, const void *unused)
 {
     (void)g;
@@ -328,9 +363,9 @@ bool
 gen_combine(Gen *g)
 {
     static bool (*const all[])(Gen * g) = {
-        do_reduce,      do_reduce,       do_reduce,
-        do_reduce_axis, do_reduce_axis,  do_local,
-        do_broadcast,   do_cross_gather, do_values};
+        do_reduce,      do_reduce, do_reduce,    do_reduce_axis,
+        do_reduce_axis, do_local,  do_broadcast, do_cross_gather,
+        do_values,      do_parts,  do_parts};
     if (g->context != IN_MAIN && g->context != IN_MERGE)
         return false;
     return all[gen_pick(g, sizeof all / sizeof *all)](g);

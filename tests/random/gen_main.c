@@ -257,7 +257,7 @@ use_results(Gen *g, const Step *s)
         GenValue v = g->scope.data[i];
         if (v.who == SAME)
             gen_line(g, "print(\"{%s}\")", v.name);
-        else if (v.type.rows)
+        else if (v.type.rows && (g->invariant || gen_chance(g, 50)))
             gen_line(g, "print(\"{gather(%s, axis = 0)}\")", v.name);
         else if (!g->invariant)
             gen_line(g, "print(\"{local_results(%s)}\")", v.name);

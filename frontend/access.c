@@ -29,7 +29,7 @@ static const struct {
 
 /* The words of the rows, each with ANY for all. */
 typedef enum Sync { S_ANY, S_ON_WRITE, S_ON_READ } Sync;
-typedef enum Agg { G_ANY, G_NONE, G_SUM, G_MEAN, G_FIRST } Agg;
+typedef enum Agg { G_ANY, G_NONE, G_SUM, G_MEAN, G_INT_MEAN, G_FIRST } Agg;
 typedef enum Place { C_ANY, C_REPLICA, C_CROSS, C_UPDATE } Place;
 typedef enum Change {
     O_ANY,
@@ -96,6 +96,8 @@ access_of(const Lower *cx, const IrVar *v)
                                [AGG_MEAN] = G_MEAN,
                                [AGG_FIRST] = G_FIRST};
     Access a = {.agg = aggs[v->agg]};
+    if (a.agg == G_MEAN && !dtype_is_float(v->type.dtype))
+        a.agg = G_INT_MEAN;
     a.sync = v->sync == SYNC_ON_READ ? S_ON_READ : S_ON_WRITE;
     a.place = cx->context == FE_REPLICA  ? C_REPLICA
               : cx->context == FE_UPDATE ? C_UPDATE

@@ -149,7 +149,9 @@ read_attributes(Lower *cx, IrVar *v, const AstNode *n)
         v->sync = SYNC_ON_WRITE;
     if (n->var.sync && !check_sync(cx, v, n->var.sync->loc))
         return false;
-    if (v->agg == AGG_MEAN && !dtype_is_float(v->type.dtype)) {
+    /* With one copy a mean is made when replicas write (semantics.def). */
+    if (v->agg == AGG_MEAN && !dtype_is_float(v->type.dtype) &&
+        !has_strategy(cx->module, "central_storage")) {
         fe_error_note(cx, n->var.aggregate->loc,
                       "declare it f32, or aggregate(sum)",
                       "a mean is no %s: the variable \"%s\" cannot have "

@@ -119,6 +119,14 @@ must_agree(const Verify *v, const IrVar *var, IrContext cx)
            v->module->phase >= PHASE_REPLICATED;
 }
 
+/* Whether a write combines what the replicas have; afterwards passes do. */
+static bool
+is_aggregated(const Verify *v, const IrVar *var, IrContext cx)
+{
+    return cx == CX_REPLICA && !ir_var_is_own(var) &&
+           v->module->phase < PHASE_REPLICATED;
+}
+
 static void
 check_write(Verify *v, const IrOp *op)
 {
@@ -129,6 +137,10 @@ check_write(Verify *v, const IrOp *op)
         verify_error(v, op,
                      "a per-replica value is written to the variable \"%s\", "
                      "which is equal on all replicas",
+                     var->name);
+    if (is_per_replica(op->operands[0]) && is_aggregated(v, var, cx) &&
+        var->agg == AGG_MEAN && !dtype_is_float(var->type.dtype))
+        verify_error(v, op, "a mean is written to \"%s\", which has integers",
                      var->name);
     if (!ir_var_is_own(var) && ir_divergence(op->block))
         verify_error(v, op, "\"%s\" is written under a per-replica condition",

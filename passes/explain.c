@@ -55,7 +55,7 @@ explain_strategy(Str *out, const IrModule *m)
     str_addf(out, "strategy %s, %d replica%s on %s\n", m->strategy,
              m->num_replicas, m->num_replicas == 1 ? "" : "s", m->devices);
     if (m->num_replicas > 1)
-        str_addf(out, "cross-device operation %s: %s\n", way_name(&w), w.why);
+        str_addf(out, "cross-device operation %s: %s\n", way_name(m, &w), w.why);
 }
 
 static void

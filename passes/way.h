@@ -21,6 +21,6 @@ Way way_of(const IrModule *m);
 Way way_of_gather(const IrModule *m);
 
 /* In words, for --explain. */
-const char *way_name(const Way *w);
+const char *way_name(const IrModule *m, const Way *w);
 
 #endif

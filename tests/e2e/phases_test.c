@@ -139,6 +139,37 @@ every_device_can_be_seen(void **state)
     assert_non_null(strstr(r.out, ".device2("));
 }
 
+/* What is said of the devices is true of them. */
+static void
+ways_are_explained_by_the_devices(void **state)
+{
+    static const struct {
+        const char *options, *says;
+    } ways[] = {
+        {"cpu:0-1", "two_phase: all devices share memory"},
+        {"gpu:0-1", "nccl: all devices are GPUs"},
+        {"cpu:0,gpu:0",
+         "reduction_to_one: some devices are CPUs and some are GPUs"},
+        {"cpu:0-1 --cross-device-ops nccl",
+         "reduction_to_one: NCCL does not reach devices of the CPU"},
+        {"gpu:0-1 --cross-device-ops nccl", "nccl: NCCL is asked for"},
+        {"cpu:0,gpu:0 --cross-device-ops nccl",
+         "reduction_to_one: NCCL does not reach devices of the CPU"},
+        {"gpu:0-1 --cross-device-ops hierarchical_copy",
+         "hierarchical_copy: it is asked for"},
+        {"gpu:0-1 --strategy central_storage",
+         "reduction_to_one: central_storage combines where its variables are"},
+    };
+    Arena *a = *state;
+    for (size_t i = 0; i < sizeof ways / sizeof *ways; i++) {
+        Ran r = run_ok(a, "tfdc %s --devices %s --explain", program_path(a, 0),
+                       ways[i].options);
+        const char *line =
+            arena_printf(a, "cross-device operation %s\n", ways[i].says);
+        assert_non_null(strstr(r.out, line));
+    }
+}
+
 static void
 a_program_is_explained(void **state)
 {
@@ -182,6 +213,7 @@ main(void)
         cmocka_unit_test(single_passes_run),
         cmocka_unit_test(code_prints_as_llvm_and_assembly),
         cmocka_unit_test(every_device_can_be_seen),
+        cmocka_unit_test(ways_are_explained_by_the_devices),
         cmocka_unit_test(a_program_is_explained),
         cmocka_unit_test(a_plan_is_made_beside_its_explanation),
     };

@@ -25,7 +25,6 @@ typedef struct Walk {
     VEC(IrOp *) reads;   /* operations that use what was read of a variable */
     bool has_collective; /* one that a gradient flows through, or what differs
                             among the replicas where it does */
-    bool has_sum;        /* all_reduce(sum, ...) */
 } Walk;
 
 static void
@@ -38,11 +37,11 @@ note_value(Walk *w, const IrValue *v)
     VEC_PUSH(w->arena, w->todo, op);
 }
 
-/* No gradient flows through integers. */
+/* The operands of op from the first on.  No gradient flows through integers. */
 static void
-note_operands(Walk *w, const IrOp *op)
+note_operands(Walk *w, const IrOp *op, int first)
 {
-    for (int i = 0; i < op->num_operands; i++)
+    for (int i = first; i < op->num_operands; i++)
         if (dtype_is_float(op->operands[i]->type.dtype))
             note_value(w, op->operands[i]);
 }
@@ -106,11 +105,8 @@ visit(Walk *w, IrOp *op)
         visit_own_grad(w, op);
         return;
     }
-    bool is_sum =
-        op->kind == OP_all_reduce && strcmp(ir_text(op, A_op), "sum") == 0;
     w->has_collective |= ir_op_info[op->kind].effect == COLLECTIVE;
-    w->has_sum |= is_sum;
-    note_operands(w, op);
+    note_operands(w, op, 0);
     for (int r = 0; r < op->num_regions; r++)
         ir_walk(op->regions[r], visit_nested, w);
 }
@@ -125,6 +121,45 @@ walk_loss(Arena *a, const IrValue *loss)
     while (w->todo.len)
         visit(w, VEC_POP(w->todo));
     return w;
+}
+
+/* ---- what every replica holds the whole of ------------------------------ */
+
+/* What flows into the regions of op flows on to its operands. */
+static void
+note_regions(Walk *w, const IrOp *op)
+{
+    for (int r = 0; r < op->num_regions; r++) {
+        const IrOp *yield = ir_block_yield(op->regions[r]);
+        if (yield)
+            note_operands(w, yield, 0);
+    }
+}
+
+/* Whether the loss is a sum over the replicas of which each of them computes
+ * the whole gradient: then what flows back into the sum is there once a
+ * replica.  Up to there all is the same on all of them; what differs, and what
+ * global_mean, a mean or a merge gives back, is each replica's own part. */
+static bool
+is_summed(Arena *a, const IrValue *loss)
+{
+    bool found = false;
+    Walk *w = NEW(a, Walk);
+    w->arena = a;
+    note_value(w, loss);
+    while (w->todo.len && !found) {
+        const IrOp *op = VEC_POP(w->todo);
+        bool is_sum =
+            op->kind == OP_all_reduce && strcmp(ir_text(op, A_op), "sum") == 0;
+        found = is_sum || op->kind == OP_all_gather;
+        if (ir_op_info[op->kind].effect == COLLECTIVE ||
+            strcmp(ir_op_info[op->kind].grad, "zero") == 0)
+            continue;
+        note_operands(w, op, op->kind == OP_own_grad ? op->num_results : 0);
+        if (op->kind != OP_own_grad)
+            note_regions(w, op);
+    }
+    return found;
 }
 
 /* ---- rows --------------------------------------------------------------- */
@@ -362,10 +397,10 @@ loss_operand(Lower *cx, FeValue *loss, Loc loc)
 }
 
 static void
-warn_of_sum(Lower *cx, const IrValue *loss, const Walk *w, Loc loc)
+warn_of_sum(Lower *cx, const IrValue *loss, Loc loc)
 {
-    if (w->has_sum && loss->type.locality < LOCAL_PER_REPLICA &&
-        cx->context == FE_REPLICA && cx->module->num_replicas > 1)
+    if (loss->type.locality < LOCAL_PER_REPLICA && cx->context == FE_REPLICA &&
+        cx->module->num_replicas > 1 && is_summed(cx->arena, loss))
         fe_warning(cx, loc,
                    "the loss is already summed over the replicas, so that the "
                    "sum of its gradients counts each part %d times",
@@ -425,7 +460,7 @@ fe_grad(Lower *cx, FeValue *loss, FeValue *wrt, Loc loc)
     if (!ok || !leaves.len)
         return ok ? wrt : &fe_poison;
     set_localities(&w, &x->type, walk->has_collective);
-    warn_of_sum(cx, x, walk, loc);
+    warn_of_sum(cx, x, loc);
     IrOp *op = emit_grad(cx, &w, loc);
     return op ? result_nest(cx, &w, wrt, &leaves, op) : &fe_poison;
 }

@@ -83,11 +83,20 @@ be_func_end(BeUnit *u)
     be_goto(u, body);
 }
 
+/* 0 would be an attribute, too, one that says nothing. */
+static unsigned
+attribute_kind(const char *name)
+{
+    unsigned kind = LLVMGetEnumAttributeKindForName(name, strlen(name));
+    if (!kind)
+        UNREACHABLE("this LLVM has no attribute %s", name);
+    return kind;
+}
+
 static LLVMAttributeRef
 attribute(BeUnit *u, const char *name)
 {
-    unsigned kind = LLVMGetEnumAttributeKindForName(name, strlen(name));
-    return LLVMCreateEnumAttribute(u->context, kind, 0);
+    return LLVMCreateEnumAttribute(u->context, attribute_kind(name), 0);
 }
 
 void
@@ -109,10 +118,10 @@ void
 be_param_by_value(BeUnit *u, int index, Type type, unsigned align)
 {
     unsigned at = (unsigned)index + 1;
-    unsigned kind = LLVMGetEnumAttributeKindForName("byval", 5);
+    unsigned kind = attribute_kind("byval");
     LLVMAddAttributeAtIndex(u->func, at,
                             LLVMCreateTypeAttribute(u->context, kind, type));
-    kind = LLVMGetEnumAttributeKindForName("align", 5);
+    kind = attribute_kind("align");
     LLVMAddAttributeAtIndex(u->func, at,
                             LLVMCreateEnumAttribute(u->context, kind, align));
 }

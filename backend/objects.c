@@ -56,6 +56,13 @@ seconds_now(void)
 
 /* ---- one job ------------------------------------------------------------ */
 
+/* For whom memory is asked from here on; returns for whom it was before. */
+static const char *
+purpose(Arena *a, const BeJob *job)
+{
+    return memory_purpose(arena_printf(a, "LLVM, compiling %s", job->name));
+}
+
 /* The job's module, built and checked, in u (to be closed either way).  Names
  * are for text. */
 static Status
@@ -113,8 +120,7 @@ static void
 make(Arena *a, BeJob *job, const BeObjectOptions *options)
 {
     double start = seconds_now();
-    const char *before =
-        memory_purpose(arena_printf(a, "LLVM, compiling %s", job->name));
+    const char *before = purpose(a, job);
     const BeCache *cache = options->cache;
     BeCacheKey key = {0, 0};
     if (cache) {
@@ -226,6 +232,7 @@ Status
 be_job_llvm(Arena *a, const BeJob *job, const char **text)
 {
     BeUnit u;
+    const char *before = purpose(a, job);
     Status st = build(job, true, true, &u);
     if (!st) {
         char *printed = be_unit_text(&u);
@@ -233,6 +240,7 @@ be_job_llvm(Arena *a, const BeJob *job, const char **text)
         LLVMDisposeMessage(printed);
     }
     be_unit_close(&u);
+    memory_purpose(before);
     return st;
 }
 
@@ -240,6 +248,7 @@ Status
 be_job_asm(Arena *a, const BeJob *job, const char **text)
 {
     BeUnit u;
+    const char *before = purpose(a, job);
     Status st = build(job, true, true, &u);
     if (!st) {
         LLVMTargetMachineRef machine = be_target_open(job->target, job->level);
@@ -249,5 +258,6 @@ be_job_asm(Arena *a, const BeJob *job, const char **text)
         be_target_close(machine);
     }
     be_unit_close(&u);
+    memory_purpose(before);
     return st;
 }

@@ -107,9 +107,12 @@ be_target_open(const BeTarget *t, int level)
         LLVMCodeGenLevelLess,
         LLVMCodeGenLevelDefault,
     };
-    return LLVMCreateTargetMachine(target, t->triple, t->name, "",
-                                   levels[level], LLVMRelocPIC,
-                                   LLVMCodeModelSmall);
+    LLVMTargetMachineRef machine =
+        LLVMCreateTargetMachine(target, t->triple, t->name, "", levels[level],
+                                LLVMRelocPIC, LLVMCodeModelSmall);
+    if (!machine)
+        UNREACHABLE("LLVM has no machine %s", t->name);
+    return machine;
 }
 
 void

@@ -66,12 +66,17 @@ compare(const void *a, const void *b)
     return strcmp(x->name, y->name);
 }
 
+/* NULL: no memory; a shape lacks no dimension for want of it. */
 static json_t *
 describe(const RtTensor *t, size_t begin)
 {
     json_t *shape = json_array();
-    for (int i = 0; i < t->rank; i++)
-        json_array_append_new(shape, json_integer(t->dims[i]));
+    for (int i = 0; i < t->rank; i++) {
+        if (json_array_append_new(shape, json_integer(t->dims[i])) == 0)
+            continue;
+        json_decref(shape);
+        return NULL;
+    }
     return json_pack("{s:s, s:o, s:[I, I]}", "dtype", t->dtype, "shape", shape,
                      "data_offsets", (json_int_t)begin,
                      (json_int_t)(begin + t->bytes));

@@ -115,6 +115,21 @@ be_the_last(StatusKind kind)
     is_mine = true;
 }
 
+/* Not through a stream: one that also wants to end may have locked it. */
+static void
+write_error(const char *text)
+{
+    char line[MAX_FATAL + 256];
+    int n = snprintf(line, sizeof line, "%.200s: error: %s\n",
+                     program_invocation_short_name, text);
+    for (int done = 0; done < n;) {
+        ssize_t put = write(STDERR_FILENO, line + done, (size_t)(n - done));
+        if (put <= 0 && errno != EINTR)
+            return;
+        done += put > 0 ? (int)put : 0;
+    }
+}
+
 void
 fatal_error(StatusKind kind, const char *format, ...)
 {
@@ -127,8 +142,9 @@ fatal_error(StatusKind kind, const char *format, ...)
     va_end(args);
     message_said(format, text);
     message_shown(text);
-    fprintf(stderr, "%s: error: %s\n", program_invocation_short_name, text);
-    fflush(stdout);
+    write_error(text);
+    if (ftrylockfile(stdout) == 0)
+        fflush_unlocked(stdout);
     _Exit((int)kind);
 }
 

@@ -12,6 +12,7 @@
 #include <zip.h>
 #include "runtime/base/file.h"
 #include "runtime/base/hash.h"
+#include "runtime/base/memory.h"
 #include "runtime/base/message.h"
 #include "runtime/base/str.h"
 #include "runtime/plan/plan_impl.h"
@@ -159,8 +160,10 @@ plan_read(Arena *a, const char *path, Plan **out)
     size_t len;
     Arena *scratch = arena_new(NULL, "reading a plan");
     Status st = file_read(scratch, path, &bytes, &len);
+    const char *before = memory_purpose("libzip and jansson, reading the plan");
     if (!st)
         st = plan_read_bytes(a, path, bytes, len, out);
+    memory_purpose(before);
     arena_release(scratch);
     return st;
 }

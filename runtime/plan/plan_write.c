@@ -13,6 +13,7 @@
 #include "runtime/base/fail.h"
 #include "runtime/base/file.h"
 #include "runtime/base/hash.h"
+#include "runtime/base/memory.h"
 #include "runtime/base/str.h"
 #include "runtime/base/vec.h"
 #include "runtime/plan/abi.h"
@@ -187,7 +188,8 @@ static Status
 take_bytes(zip_source_t *from, Arena *a, const char **bytes, size_t *len)
 {
     zip_stat_t info;
-    if (zip_source_stat(from, &info) < 0 || zip_source_open(from) < 0)
+    if (zip_source_stat(from, &info) < 0 || !(info.valid & ZIP_STAT_SIZE) ||
+        zip_source_open(from) < 0)
         return zip_failure(zip_source_error(from));
     char *buffer = arena_alloc(a, info.size);
     zip_int64_t got = zip_source_read(from, buffer, info.size);
@@ -222,7 +224,9 @@ plan_write(const PlanWriter *w, const char *path)
     const char *bytes;
     size_t len;
     Arena *scratch = arena_new(NULL, "writing a plan");
+    const char *before = memory_purpose("libzip, writing the plan");
     Status st = plan_write_bytes(w, scratch, &bytes, &len);
+    memory_purpose(before);
     if (!st)
         st = file_write(path, bytes, len);
     arena_release(scratch);

@@ -254,11 +254,13 @@ judge(const Case *c, const Expected *e, long n, int status, Outcomes *all)
 
 typedef VEC(long) Numbers;
 
-/* About `wanted` of 1 to last, ascending; all if that is 0. */
+/* About `wanted` of 1 to last, ascending; if that is 0 all, and some beyond, in
+ * case there are more next time. */
 static Numbers
 sample(Arena *a, long last, long wanted)
 {
     Numbers out = {0};
+    last += wanted ? 0 : last / 10;
     for (long n = 1; n <= last; n++) {
         uint32_t words[4];
         philox4x32((uint32_t[4]){(uint32_t)n}, (uint32_t[2]){options.seed},
@@ -350,7 +352,7 @@ fork_at(const Case *c, const Expected *e, const Numbers *numbers)
     }
     judge(c, e, 0, end_forking(&p), &end);
     assert_int_equal(end.same, 1);
-    assert_true(all.num >= numbers->len * 99L / 100);
+    assert_true(all.num >= numbers->len * 8L / 10);
     return all;
 }
 

@@ -1,0 +1,475 @@
+/*
+ * io_faults.c - calls that read and write files fail in turn
+ *
+ *   io_faults [--count N] [--seed S]
+ *
+ * Both programs are run with io_inject.c preloaded, which lets one call fail;
+ * where is drawn from all calls of a run in peace and all that may become of
+ * each.  A call that is interrupted, or transfers less than it was asked for,
+ * is nothing that anybody notices.  Of any other failure comes one message and
+ * exit status 3, or the same result; and no temporary file.
+ *
+ * Then a training that failed is resumed with files that are sound, and must
+ * end with the bits of the one in peace, and tfdc is run once more on the cache
+ * that the failure left.
+ */
+#include <dirent.h>
+#include "runtime/base/file.h"
+#include "runtime/base/philox.h"
+#include "runtime/base/str.h"
+#include "tests/e2e/run.h"
+#include "tests/faults/io_inject.h"
+#include "tests/unit/unit.h"
+
+static struct {
+    int count;
+    uint32_t seed;
+} options = {.count = 200, .seed = 1};
+
+static const char *const class_names[NUM_IO_CLASSES] = {
+#define X(name, faults) #name,
+    IO_CLASSES(X)
+#undef X
+};
+static const char *const class_faults[NUM_IO_CLASSES] = {
+#define X(name, faults) faults,
+    IO_CLASSES(X)
+#undef X
+};
+
+static Arena *group;       /* of what all trials use */
+static Arena *arena;       /* of a trial */
+static const char *home;   /* the plan, the source, folders to begin with */
+static const char *folder; /* of the trial */
+
+static const char *
+in(const char *parent, const char *name)
+{
+    return arena_printf(arena, "%s/%s", parent, name);
+}
+
+/* ---- faults -------------------------------------------------------------- */
+
+typedef struct Fault {
+    const char *text; /* of TFD_IO_FAULT */
+    bool is_nothing;  /* that anybody notices */
+} Fault;
+
+static int
+num_words(const char *text)
+{
+    int n = 1;
+    for (; *text; text++)
+        n += *text == ' ';
+    return n;
+}
+
+static const char *
+nth_word(const char *text, int n)
+{
+    for (; n > 0; n--)
+        text = strchr(text, ' ') + 1;
+    return arena_strndup(arena, text, strcspn(text, " "));
+}
+
+typedef struct Counts {
+    long of[NUM_IO_CLASSES];
+} Counts;
+
+/* Fault number i of this seed: any call, any of the faults of its class. */
+static Fault
+draw_fault(const Counts *counts, int i)
+{
+    uint32_t words[4];
+    long all = 0;
+    philox4x32((uint32_t[4]){(uint32_t)i}, (uint32_t[2]){options.seed}, words);
+    for (int k = 0; k < NUM_IO_CLASSES; k++)
+        all += counts->of[k] * num_words(class_faults[k]);
+    long at = (long)(words[0] % (uint32_t)all);
+    int k = 0;
+    for (; at >= counts->of[k] * num_words(class_faults[k]); k++)
+        at -= counts->of[k] * num_words(class_faults[k]);
+    const char *what = nth_word(class_faults[k], (int)(at / counts->of[k]));
+    return (Fault){.text = arena_printf(arena, "%s:%ld:%s", class_names[k],
+                                        1 + at % counts->of[k], what),
+                   .is_nothing =
+                       !strcmp(what, "EINTR") || !strcmp(what, "short")};
+}
+
+static Counts
+read_counts(const char *path)
+{
+    Counts counts;
+    const char *text = NULL;
+    size_t len;
+    assert_null(file_read(arena, path, (char **)&text, &len));
+    for (int i = 0; i < NUM_IO_CLASSES; i++)
+        counts.of[i] = strtol(text, (char **)&text, 10);
+    return counts;
+}
+
+/* ---- what must never be -------------------------------------------------- */
+
+static _Noreturn void
+complain(const char *what, const char *fault, const char *text)
+{
+    fail_msg("%s with TFD_IO_FAULT=%s: %s", what, fault, text);
+    abort();
+}
+
+static const char *fault_at_hand;
+
+static int
+expect_final_name(const char *path, const struct stat *st, int kind,
+                  struct FTW *at)
+{
+    (void)st, (void)kind;
+    const char *name = path + at->base;
+    if (strstr(name, ".tmp") || !strncmp(name, "new.", 4))
+        complain("a temporary file is left", fault_at_hand, path);
+    return 0;
+}
+
+static void
+expect_no_leavings(void)
+{
+    assert_int_equal(nftw(folder, expect_final_name, 8, FTW_PHYS), 0);
+}
+
+static int
+num_messages(const char *err)
+{
+    int n = 0;
+    for (; (err = strstr(err, "error: ")); err++)
+        n++;
+    return n;
+}
+
+/* Whether it came to its end. */
+static bool
+judge(const char *what, const Fault *f, const Ran *r)
+{
+    if (r->code != 0 && f->is_nothing)
+        complain(arena_printf(arena, "%s noticed it", what), f->text, r->err);
+    if (r->code != 0 && (r->code != 3 || num_messages(r->err) != 1))
+        complain(arena_printf(arena, "%s ended with %d", what, r->code),
+                 f->text, r->err);
+    if (r->code == 0 && num_messages(r->err))
+        complain(arena_printf(arena, "%s ended well", what), f->text, r->err);
+    expect_no_leavings();
+    return r->code == 0;
+}
+
+static void
+expect_file(const char *what, const char *fault, const char *path,
+            const char *want, size_t want_len)
+{
+    char *bytes;
+    size_t len;
+    Status st = file_read(arena, path, &bytes, &len);
+    if (st)
+        complain(what, fault, status_message(st));
+    if (len != want_len || memcmp(bytes, want, len))
+        complain(what, fault, "a file has other bytes");
+}
+
+/* ---- trials -------------------------------------------------------------- */
+
+typedef struct Outcomes {
+    int num, failed;
+} Outcomes;
+
+/* What a trial is: its run with settings of the environment before it. */
+typedef struct Subject {
+    const char *name;
+    const char *begins; /* the folder that it begins with */
+    Ran (*run)(const char *settings);
+    void (*check_failed)(const Fault *f);
+    void (*check_end)(const Fault *f, const Ran *r);
+} Subject;
+
+static void
+copy_folder(const char *from)
+{
+    run_ok(arena, "cp -r %s %s", from, folder);
+}
+
+static void
+remove_folder(void)
+{
+    run_ok(arena, "rm -rf %s", folder);
+}
+
+static Counts
+count_calls(const Subject *s)
+{
+    copy_folder(s->begins);
+    Ran r = s->run(arena_printf(arena, "LD_PRELOAD=%s TFD_IO_COUNTS=%s/counts",
+                                getenv("TFD_IO_INJECTOR"), home));
+    if (r.code)
+        fail_msg("exit status %d: %s", r.code, r.err);
+    remove_folder();
+    return read_counts(in(home, "counts"));
+}
+
+static void
+try_fault(const Subject *s, const Fault *f, Outcomes *all)
+{
+    fault_at_hand = f->text;
+    copy_folder(s->begins);
+    Ran r = s->run(arena_printf(arena, "LD_PRELOAD=%s TFD_IO_FAULT=%s",
+                                getenv("TFD_IO_INJECTOR"), f->text));
+    bool done = judge(s->name, f, &r);
+    if (done)
+        s->check_end(f, &r);
+    else
+        s->check_failed(f);
+    all->num++;
+    all->failed += !done;
+    r = s->run("TFD_NOTHING=1");
+    if (r.code)
+        complain("it does not go on", f->text, r.err);
+    s->check_end(f, &r);
+    expect_no_leavings();
+    remove_folder();
+}
+
+static void
+try_faults(const Subject *s, int count)
+{
+    Outcomes all = {0};
+    arena = arena_new(group, "counting");
+    Counts counts = count_calls(s);
+    arena_release(arena);
+    for (int i = 0; i < count; i++) {
+        arena = arena_new(group, "a trial");
+        Fault f = draw_fault(&counts, i);
+        try_fault(s, &f, &all);
+        arena_release(arena);
+    }
+    printf("# %s: %d faults: %d messages and exit 3, %d that changed nothing; "
+           "then %d times the same result\n",
+           s->name, all.num, all.failed, all.num - all.failed, all.num);
+    fflush(stdout);
+}
+
+/* ---- tfd-run ------------------------------------------------------------- */
+
+#define SAVED "charlm-checkpoint/variables.safetensors"
+
+static const char *checksum; /* of the training in peace */
+static char *saved;
+static size_t saved_len;
+
+static Ran
+train(const char *settings)
+{
+    return run(arena,
+               "env -C %s %s TFD_SPIN=0 %s %s/charlm.tfp --data "
+               "%s/docs/examples --set steps=20 --checkpoint run --every 3 "
+               "--log-dir logs --checksum --resume --quiet",
+               folder, settings, getenv("TFD_RUN"), home, getenv("TFD_ROOT"));
+}
+
+static const char *
+checksum_in(const char *out)
+{
+    const char *at = strstr(out, "checksum ");
+    return at ? arena_strndup(arena, at, strcspn(at, "\n")) : "";
+}
+
+/* Those of checkpoints were looked at. */
+static void
+training_failed(const Fault *f)
+{
+    (void)f;
+}
+
+static void
+training_ended(const Fault *f, const Ran *r)
+{
+    if (strcmp(checksum_in(r->out), checksum) != 0)
+        complain("other variables", f->text, r->out);
+    expect_file("other saved variables", f->text, in(folder, SAVED), saved,
+                saved_len);
+}
+
+/* Those of a training that a full disk ended when it had a few checkpoints. */
+static void
+begin_half_way(const char *half)
+{
+    folder = half;
+    assert_null(file_make_folder(folder));
+    Ran r =
+        train(arena_printf(arena, "LD_PRELOAD=%s TFD_IO_FAULT=fsync:11:ENOSPC",
+                           getenv("TFD_IO_INJECTOR")));
+    assert_int_equal(r.code, 3);
+}
+
+/* What it writes by itself may be any bytes, which are printed as numbers. */
+static void
+prepare_training(void)
+{
+    folder = in(home, "peace");
+    assert_null(file_make_folder(folder));
+    write_text(in(home, "charlm.tfd"),
+               substitute(arena, source_text(arena, "docs/examples/charlm.tfd"),
+                          "print(\"{text(u8(ids[0]))}\")",
+                          "print(\"{ids[0]}\")"));
+    run_ok(arena,
+           "tfdc %s/charlm.tfd -D C=16 -D T=16 -D LAYERS=1 -D BATCH=8 -D "
+           "HEADS=2 --devices cpu:0-1",
+           home);
+    Ran r = train("TFD_NOTHING=1");
+    if (r.code)
+        fail_msg("exit status %d: %s", r.code, r.err);
+    checksum = checksum_in(r.out);
+    assert_string_not_equal(checksum, "");
+    assert_null(file_read(arena, in(folder, SAVED), &saved, &saved_len));
+    begin_half_way(in(home, "half"));
+}
+
+static void
+no_fault_changes_a_training(void **state)
+{
+    (void)state;
+    Subject s = {.name = "training",
+                 .begins = in(home, "empty"),
+                 .run = train,
+                 .check_failed = training_failed,
+                 .check_end = training_ended};
+    Subject resumed = s;
+    resumed.name = "a resumed training";
+    resumed.begins = in(home, "half");
+    prepare_training();
+    folder = in(home, "trial");
+    try_faults(&s, options.count - options.count / 4);
+    try_faults(&resumed, options.count / 4);
+}
+
+/* ---- tfdc ---------------------------------------------------------------- */
+
+static char *plan;
+static size_t plan_len;
+static const char old_plan[] = "an older plan";
+
+static Ran
+compile(const char *settings)
+{
+    return run(arena, "env -C %s %s TFD_CACHE=cache %s linear.tfd", folder,
+               settings, getenv("TFDC"));
+}
+
+static void
+compiling_failed(const Fault *f)
+{
+    expect_file("the old plan is not there any more", f->text,
+                in(folder, "linear.tfp"), old_plan, strlen(old_plan));
+}
+
+static void
+compiling_ended(const Fault *f, const Ran *r)
+{
+    (void)r;
+    expect_file("another plan", f->text, in(folder, "linear.tfp"), plan,
+                plan_len);
+}
+
+/* A program with a file that it uses, so that more is read. */
+static void
+prepare_compiling(void)
+{
+    folder = in(home, "source");
+    assert_null(file_make_folder(folder));
+    const char *text = source_text(arena, "docs/examples/linear.tfd");
+    write_text(in(folder, "linear.tfd"),
+               arena_printf(arena, "use \"more.tfd\"\n%s", text));
+    write_text(in(folder, "more.tfd"), "const UNUSED = 1\n");
+    Ran r = compile("TFD_NOTHING=1");
+    if (r.code)
+        fail_msg("exit status %d: %s", r.code, r.err);
+    assert_null(file_read(arena, in(folder, "linear.tfp"), &plan, &plan_len));
+    run_ok(arena, "cp -r %s %s/warm", folder, home);
+    run_ok(arena, "rm -r %s/cache", folder);
+    write_text(in(folder, "linear.tfp"), old_plan);
+    write_text(in(home, "warm/linear.tfp"), old_plan);
+}
+
+static void
+no_fault_changes_a_plan(void **state)
+{
+    (void)state;
+    Subject cold = {.name = "tfdc, cold cache",
+                    .begins = in(home, "source"),
+                    .run = compile,
+                    .check_failed = compiling_failed,
+                    .check_end = compiling_ended};
+    Subject warm = cold;
+    warm.name = "tfdc, warm cache";
+    warm.begins = in(home, "warm");
+    prepare_compiling();
+    folder = in(home, "trial");
+    try_faults(&cold, options.count / 4);
+    try_faults(&warm, options.count / 8);
+}
+
+/* ---- all ----------------------------------------------------------------- */
+
+static int
+begin_group(void **state)
+{
+    (void)state;
+    group = arena = arena_new(NULL, "group");
+    home = work_dir(group);
+    assert_null(file_make_folder(in(home, "empty")));
+    return 0;
+}
+
+static int
+begin_test(void **state)
+{
+    (void)state;
+    arena = group;
+    return 0;
+}
+
+static int
+end_group(void **state)
+{
+    (void)state;
+    arena_release(group);
+    return 0;
+}
+
+static int
+number(const char *text)
+{
+    char *end;
+    long n = text ? strtol(text, &end, 10) : 0;
+    if (!text || *end || n < 0 || n > 1000000) {
+        fprintf(stderr, "io_faults: --count and --seed need a number\n");
+        exit(2);
+    }
+    return (int)n;
+}
+
+int
+main(int argc, char **argv)
+{
+    for (int i = 1; i < argc; i += 2) {
+        if (strcmp(argv[i], "--sanitized") == 0) {
+            puts("1..0 # SKIP a sanitizer takes no preloaded library");
+            return 0;
+        }
+        if (strcmp(argv[i], "--count") == 0)
+            options.count = number(argv[i + 1]);
+        if (strcmp(argv[i], "--seed") == 0)
+            options.seed = (uint32_t)number(argv[i + 1]);
+    }
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup(no_fault_changes_a_training, begin_test),
+        cmocka_unit_test_setup(no_fault_changes_a_plan, begin_test),
+    };
+    return cmocka_run_group_tests_name("io_faults", tests, begin_group,
+                                       end_group);
+}

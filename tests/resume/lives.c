@@ -170,6 +170,16 @@ events_text(Arena *a, const char *dir)
     return str_text(&s);
 }
 
+static int
+expect_final_name(const char *path, const struct stat *st, int kind,
+                  struct FTW *at)
+{
+    (void)st, (void)kind;
+    if (strstr(path + at->base, ".tmp"))
+        fail_msg("a temporary file is left: %s", path);
+    return 0;
+}
+
 void
 lives_compare(Arena *a, const Subject *s, const char *whole, const char *dir)
 {
@@ -178,6 +188,7 @@ lives_compare(Arena *a, const Subject *s, const char *whole, const char *dir)
     const char *have = text_of(a, dir, "out", &len);
     assert_string_equal(distinct_lines(a, have), distinct_lines(a, want));
     assert_string_equal(events_text(a, dir), events_text(a, whole));
+    assert_int_equal(nftw(dir, expect_final_name, 8, FTW_PHYS), 0);
     for (int i = 0; i < MAX_FILES && s->files[i]; i++) {
         want = text_of(a, whole, s->files[i], &want_len);
         have = text_of(a, dir, s->files[i], &len);

@@ -114,4 +114,9 @@ FeValue *fe_reduce_axes(Lower *cx, IrOpKind kind, IrValue *x,
 FeValue *fe_mean(Lower *cx, IrValue *x, const FeAxes *axes, bool keepdims,
                  const char *what, Loc loc);
 
+/* The n values one behind the other along axis, if they are what all replicas
+ * had of a batch; NULL if they are not. */
+FeValue *fe_concat_shares(Lower *cx, int n, IrValue *const *xs, int64_t axis,
+                          Loc loc);
+
 #endif

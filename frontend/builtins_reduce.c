@@ -171,7 +171,11 @@ builtin_extremum(Lower *cx, const FeArgs *in)
     if (fe_arg(in, 1))
         return extremum_of_two(cx, in);
     IrValue *x = read_over(cx, in, 2, &over);
-    if (!x || !check_some(cx, x, &over.axes, in->name, NULL, in->loc))
+    const char *note =
+        fe_format(cx, "%s(concat([[least], %s])) is of one element or more",
+                  in->name, fe_arg_text(cx, in, 0));
+    if (!x || !check_some(cx, x, &over.axes, in->name,
+                          x->type.rank == 1 ? note : NULL, in->loc))
         return &fe_poison;
     return fe_reduce_axes(cx, fe_builtin_op(in->builtin), x, &over.axes,
                           over.keepdims, in->loc);

@@ -281,6 +281,9 @@ builtin_concat(Lower *cx, const FeArgs *in)
     int64_t axis;
     if (!read_several(cx, in, &s) || !read_axis(cx, in, 1, s.rank, &axis))
         return &fe_poison;
+    FeValue *shares = fe_concat_shares(cx, s.n, s.xs, axis, in->loc);
+    if (shares)
+        return shares;
     IrOp *op = fe_op(cx, OP_concat, s.n, s.xs, in->loc);
     ir_set_int(op, A_axis, axis);
     return fe_emit(cx, op);

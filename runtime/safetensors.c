@@ -18,6 +18,7 @@
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 #include "runtime/base/file.h"
 #include "runtime/base/hash.h"
 #include "runtime/base/message.h"
@@ -25,6 +26,7 @@
 enum {
     LENGTH_BYTES = 8,
     ALIGN = 64,
+    BLOCK = 64 << 10,
     MAX_HEADER = 100 << 20 /* what other readers take */
 };
 
@@ -159,15 +161,18 @@ rt_tensors_write(const char *path, const RtTensor *tensors, int n)
 
 /* ---- reading ------------------------------------------------------------ */
 
-/* A file being read. */
-typedef struct Reader {
+/* A file being read: its beginning is in memory, to where data begin. */
+struct RtTensorFile {
     Arena *arena;
     const char *path;
-    char *file; /* all of it */
-    size_t len;
-    const char *data;
-    size_t bytes; /* of data */
-} Reader;
+    int fd;
+    int64_t len;
+    char *head;
+    int64_t data;  /* where they begin */
+    int64_t bytes; /* of data */
+};
+
+typedef RtTensorFile Reader;
 
 static Status
 refuse(const Reader *r, const char *format, ...)
@@ -202,10 +207,9 @@ read_offsets(const Reader *r, const json_t *offsets, RtTensor *t)
     const json_t *to = json_array_get(offsets, 1);
     json_int_t begin = json_integer_value(from), end = json_integer_value(to);
     if (json_array_size(offsets) != 2 || !json_is_integer(from) ||
-        !json_is_integer(to) || begin < 0 || end < begin ||
-        (uint64_t)end > r->bytes)
+        !json_is_integer(to) || begin < 0 || end < begin || end > r->bytes)
         return false;
-    t->data = r->data + begin;
+    t->at = r->data + begin;
     t->bytes = (size_t)(end - begin);
     return true;
 }
@@ -244,8 +248,8 @@ by_place(const void *a, const void *b)
 {
     const RtTensor *x = *(const RtTensor *const *)a;
     const RtTensor *y = *(const RtTensor *const *)b;
-    if (x->data != y->data)
-        return x->data < y->data ? -1 : 1;
+    if (x->at != y->at)
+        return x->at < y->at ? -1 : 1;
     return (x->bytes > y->bytes) - (x->bytes < y->bytes);
 }
 
@@ -253,41 +257,72 @@ static Status
 check_layout(const Reader *r, const RtTensor *tensors, int n)
 {
     const RtTensor **sorted = NEW_ARRAY(r->arena, const RtTensor *, (size_t)n);
-    const char *at = r->data;
+    int64_t at = r->data;
     for (int i = 0; i < n; i++)
         sorted[i] = &tensors[i];
     if (n)
         qsort(sorted, (size_t)n, sizeof *sorted, by_place);
     for (int i = 0; i < n; i++) {
-        if (sorted[i]->data != at)
+        if (sorted[i]->at != at)
             return refuse(r, "\"%s\" %s", sorted[i]->name,
-                          sorted[i]->data < at
+                          sorted[i]->at < at
                               ? message_part("shares bytes with another tensor")
                               : message_part("has bytes of no tensor before "
                                              "it"));
-        at += sorted[i]->bytes;
+        at += (int64_t)sorted[i]->bytes;
     }
-    size_t rest = (size_t)(r->data + r->bytes - at);
+    size_t rest = (size_t)(r->len - at);
     return rest ? refuse(r, "%zu bytes at its end belong to no tensor", rest)
                 : OK;
 }
 
 /* ---- the checksum -------------------------------------------------------- */
 
+/* Of a file that became shorter after it was opened, too. */
+static Status
+cut_short(const Reader *r)
+{
+    return refuse(r, "it is no safetensors file, or cut short");
+}
+
+static Status
+read_at(const Reader *r, int64_t at, void *to, size_t n)
+{
+    size_t got;
+    TRY(file_read_at(r->fd, r->path, at, to, n, &got));
+    return got == n ? OK : cut_short(r);
+}
+
+static Status
+add_data(const Reader *r, Hash *h)
+{
+    char block[BLOCK];
+    for (int64_t at = r->data; at < r->len; at += BLOCK) {
+        size_t n = r->len - at < BLOCK ? (size_t)(r->len - at) : BLOCK;
+        TRY(read_at(r, at, block, n));
+        hash_add(h, block, n);
+    }
+    return OK;
+}
+
 /* Whether the file has the checksum when its digits are zeros, which they are
  * from then on. */
-static bool
-has_checksum(const Reader *r, const char *digits)
+static Status
+compare_checksum(const Reader *r, const char *digits, bool *equal)
 {
-    size_t header = (size_t)(r->data - r->file);
     char *at = strlen(digits) == HASH_LEN
-                   ? memmem(r->file, header, digits, HASH_LEN)
+                   ? memmem(r->head, (size_t)r->data, digits, HASH_LEN)
                    : NULL;
+    *equal = false;
     if (!at)
-        return false;
+        return OK;
     const char *want = arena_strndup(r->arena, digits, HASH_LEN);
+    Hash *h = hash_new(r->arena);
     memcpy(at, no_digits, HASH_LEN);
-    return strcmp(want, hash_text(r->arena, r->file, r->len)) == 0;
+    hash_add(h, r->head, (size_t)r->data);
+    TRY(add_data(r, h));
+    *equal = strcmp(want, hash_end(r->arena, h)) == 0;
+    return OK;
 }
 
 /* Files of ours have nothing but these two. */
@@ -315,10 +350,10 @@ check_metadata(const Reader *r, const json_t *header)
         return OK;
     if (ours && !is_known(about))
         return refuse(r, "its metadata are damaged");
-    if (checksum && (!json_is_string(checksum) ||
-                     !has_checksum(r, json_string_value(checksum))))
-        return refuse(r, "it is damaged (checksum)");
-    return OK;
+    bool equal = !checksum;
+    if (json_is_string(checksum))
+        TRY(compare_checksum(r, json_string_value(checksum), &equal));
+    return equal ? OK : refuse(r, "it is damaged (checksum)");
 }
 
 /* ---- all of it ----------------------------------------------------------- */
@@ -339,37 +374,61 @@ read_entries(const Reader *r, json_t *header, RtTensor **out, int *n)
     return check_metadata(r, header);
 }
 
-/* Notes where the data are, and reads the header. */
+/* The beginning of the file, and where the data are. */
 static Status
-read_header(Reader *r, json_t **header)
+read_head(Reader *r)
 {
     uint64_t length;
     if (r->len < LENGTH_BYTES)
         return refuse(r, "it is no safetensors file");
-    memcpy(&length, r->file, LENGTH_BYTES);
+    TRY(read_at(r, 0, &length, LENGTH_BYTES));
     length = le64toh(length);
-    if (length > MAX_HEADER || length > r->len - LENGTH_BYTES)
-        return refuse(r, "it is no safetensors file, or cut short");
-    r->data = r->file + LENGTH_BYTES + length;
-    r->bytes = r->len - LENGTH_BYTES - (size_t)length;
-    const char *text = r->file + LENGTH_BYTES;
+    if (length > MAX_HEADER || length > (uint64_t)r->len - LENGTH_BYTES)
+        return cut_short(r);
+    r->data = LENGTH_BYTES + (int64_t)length;
+    r->bytes = r->len - r->data;
+    r->head = arena_alloc(r->arena, (size_t)r->data + 1);
+    return read_at(r, 0, r->head, (size_t)r->data);
+}
+
+static Status
+parse_header(Reader *r, json_t **header)
+{
+    const char *text = r->head + LENGTH_BYTES;
+    size_t length = (size_t)r->data - LENGTH_BYTES;
     if (length > 0 && *text == '{')
-        *header =
-            json_loadb(text, (size_t)length, JSON_REJECT_DUPLICATES, NULL);
+        *header = json_loadb(text, length, JSON_REJECT_DUPLICATES, NULL);
     if (json_is_object(*header))
         return OK;
     json_decref(*header);
     return refuse(r, "its header is no JSON object");
 }
 
+static void
+close_file(void *file)
+{
+    close(((Reader *)file)->fd);
+}
+
 Status
-rt_tensors_read(Arena *a, const char *path, RtTensor **out, int *n)
+rt_tensors_open(Arena *a, const char *path, RtTensorFile **file, RtTensor **out,
+                int *n)
 {
     json_t *header = NULL;
-    Reader r = {.arena = a, .path = path};
-    TRY(file_read(a, path, &r.file, &r.len));
-    TRY(read_header(&r, &header));
-    Status st = read_entries(&r, header, out, n);
+    Reader *r = NEW(a, Reader);
+    *r = (Reader){.arena = a, .path = arena_strdup(a, path)};
+    TRY(file_open(path, &r->fd, &r->len));
+    arena_on_release(a, close_file, r);
+    TRY(read_head(r));
+    TRY(parse_header(r, &header));
+    Status st = read_entries(r, header, out, n);
     json_decref(header);
+    *file = r;
     return st;
+}
+
+Status
+rt_tensor_read(const RtTensorFile *file, const RtTensor *t, void *to)
+{
+    return read_at(file, t->at, to, t->bytes);
 }

@@ -479,9 +479,10 @@ add_run(const Adder *a, Val k, Val before, Val *sums)
     int64_t run = a->window->run;
     BeLoop l;
     if (run <= SHORT_RUN) {
-        for (int64_t i = 0; i < run; i++)
-            add_product(a, be_add(u, k, emit_word(e, i)),
-                        be_add(u, before, emit_word(e, i)), sums);
+        for (int64_t i = 0; i < run; i++) {
+            Val number = be_add(u, k, emit_word(e, i));
+            add_product(a, number, be_add(u, before, emit_word(e, i)), sums);
+        }
         return;
     }
     begin_sums(a, &l, emit_word(e, run), sums, "k");

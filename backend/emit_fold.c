@@ -83,8 +83,9 @@ emit_fold_parts(const EmitFold *f, EmitPart x, EmitPart y)
     if (!f->info->arg)
         return (EmitPart){emit_map(u, f->info->fold, f->dtype, pair), NULL};
     Val ahead = is_ahead(f, x, y);
-    return (EmitPart){be_select(u, ahead, y.value, x.value),
-                      be_select(u, ahead, y.number, x.number)};
+    EmitPart out = {.value = be_select(u, ahead, y.value, x.value)};
+    out.number = be_select(u, ahead, y.number, x.number);
+    return out;
 }
 
 EmitPart

@@ -346,8 +346,8 @@ whole_index(Emit *e, const EmitAddress *a, bool lanes, int row, int vector)
     if (!lanes)
         return x;
     x = LLVMBuildIntCast2(u->builder, x, e->lane_int, 1, "");
-    return be_add(u, be_splat(u, x, e->tile.lanes),
-                  emit_address_lanes(e, a, row, vector));
+    x = be_splat(u, x, e->tile.lanes);
+    return be_add(u, x, emit_address_lanes(e, a, row, vector));
 }
 
 /* ---- nodes -------------------------------------------------------------- */
@@ -365,9 +365,9 @@ divide_lanes(Emit *e, Val x, Val by)
     Type floats = be_retype(type, u->f64);
     Val zero = be_zero(type);
     x = be_select(u, be_icmp(u, LLVMIntSLT, x, zero), zero, x);
-    Val q = LLVMBuildFDiv(b, LLVMBuildSIToFP(b, x, floats, ""),
-                          LLVMBuildSIToFP(b, by, floats, ""), "");
-    return LLVMBuildFPToSI(b, q, type, "");
+    x = LLVMBuildSIToFP(b, x, floats, "");
+    by = LLVMBuildSIToFP(b, by, floats, "");
+    return LLVMBuildFPToSI(b, LLVMBuildFDiv(b, x, by, ""), type, "");
 }
 
 static Val

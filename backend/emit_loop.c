@@ -320,7 +320,8 @@ emit_grid_runs(Emit *e, int rows)
     be_loop_body(u, &l);
     split_item(e, LLVMBuildUDiv(u->builder, l.index, extent, ""));
     Val from = LLVMBuildURem(u->builder, l.index, extent, "");
-    l.step = be_min(u, be_sub(u, e->end, l.index), be_sub(u, extent, from));
+    Val left = be_sub(u, e->end, l.index);
+    l.step = be_min(u, left, be_sub(u, extent, from));
     emit_grid_rows(e, last, from, be_add(u, from, l.step), rows);
     be_loop_end(u, &l);
 }
@@ -389,8 +390,8 @@ emit_parts(Emit *e, const KVar *var)
     be_branch(u, be_icmp(u, LLVMIntSLT, begin, end), some, none);
     be_at(u, some);
     emit_part_arrays(e, LLVMGetParam(u->func, 0), u->ptr, l.index);
-    emit_lanes(e, var, be_sub(u, begin, start), be_sub(u, end, start),
-               &e->k->body);
+    begin = be_sub(u, begin, start);
+    emit_lanes(e, var, begin, be_sub(u, end, start), &e->k->body);
     be_goto(u, none);
     be_at(u, none);
     be_loop_end(u, &l);

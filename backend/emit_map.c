@@ -67,7 +67,8 @@ code_abs(BeUnit *u, DType t, const Val *x)
         return be_intrinsic1(u, "llvm.fabs", x[0]);
     if (!is_signed(t))
         return x[0];
-    return be_select(u, is_negative(u, x[0]), int_neg(u, x[0]), x[0]);
+    Val below = is_negative(u, x[0]);
+    return be_select(u, below, int_neg(u, x[0]), x[0]);
 }
 
 static Val
@@ -201,9 +202,9 @@ int_quotient(BeUnit *u, DType t, Val x, Val y)
         x = LLVMBuildCast(b, widen, x, words, "");
         y = LLVMBuildCast(b, widen, y, words, "");
     }
-    Val q = LLVMBuildFDiv(b, LLVMBuildSIToFP(b, x, floats, ""),
-                          LLVMBuildSIToFP(b, y, floats, ""), "");
-    q = LLVMBuildFPToSI(b, q, words, "");
+    x = LLVMBuildSIToFP(b, x, floats, "");
+    y = LLVMBuildSIToFP(b, y, floats, "");
+    Val q = LLVMBuildFPToSI(b, LLVMBuildFDiv(b, x, y, ""), words, "");
     return t == DT_i32 ? q : LLVMBuildTrunc(b, q, type, "");
 }
 

@@ -192,8 +192,8 @@ round_to_odd(BeUnit *u, Val x)
     Val near = LLVMBuildFPTrunc(b, x, be_retype(type, u->f32), "");
     Val back = LLVMBuildFPExt(b, near, type, "");
     Val bits = LLVMBuildBitCast(b, near, words, "");
-    Val above = be_fcmp(u, LLVMRealOGT, be_intrinsic1(u, "llvm.fabs", back),
-                        be_intrinsic1(u, "llvm.fabs", x));
+    Val size = be_intrinsic1(u, "llvm.fabs", back);
+    Val above = be_fcmp(u, LLVMRealOGT, size, be_intrinsic1(u, "llvm.fabs", x));
     Val cut = be_select(u, above, be_sub(u, bits, be_int(words, 1)), bits);
     Val odd = be_or(u, cut, be_int(words, 1));
     Val inexact = be_fcmp(u, LLVMRealONE, back, x);

@@ -347,7 +347,8 @@ pack_piece(EmitTiles *t, Val from, Val count, Val piece)
     be_loop_body(u, &l);
     emit_space_split(e, &strips, l.index);
     Val line = be_add(u, be_mul(u, piece, runs), l.index);
-    p.first = be_add(u, be_mul(u, line, emit_word(e, t->plan.line)),
+    Val before = be_mul(u, line, emit_word(e, t->plan.line));
+    p.first = be_add(u, before,
                      be_mul(u, from, emit_word(e, t->plan.row_product_step)));
     pack_strip(&p, size);
     be_loop_end(u, &l);
@@ -376,7 +377,8 @@ emit_pack_strips(EmitTiles *t, Val begin, Val stop)
     be_loop_body(u, &l);
     emit_space_split(e, &lines, LLVMBuildUDiv(u->builder, l.index, length, ""));
     Val from = LLVMBuildURem(u->builder, l.index, length, "");
-    l.step = be_min(u, be_sub(u, stop, l.index), be_sub(u, length, from));
+    Val left = be_sub(u, stop, l.index);
+    l.step = be_min(u, left, be_sub(u, length, from));
     e->indices[product->id] = (EmitIndex){.base = from};
     pack_piece(t, from, l.step, piece);
     be_loop_next(&l, 0, be_add(u, piece, emit_word(e, 1)));

@@ -331,8 +331,8 @@ fold_lanes(const Fold *f, Part p)
 {
     for (int half = f->lanes / 2; half; half /= 2) {
         int count = half > 1 ? half : 0; /* the last are scalars */
-        p = emit_fold_parts(&f->by, part_of_lanes(f, p, 0, count),
-                            part_of_lanes(f, p, half, count));
+        Part low = part_of_lanes(f, p, 0, count);
+        p = emit_fold_parts(&f->by, low, part_of_lanes(f, p, half, count));
     }
     return p;
 }
@@ -589,7 +589,8 @@ emit_num_chunks(const BeKernel *k)
 int64_t
 emit_part_bytes(const BeKernel *k)
 {
-    return EMIT_PART_BYTES * emit_num_chunks(k) * emit_long_reduces(k).count;
+    int64_t chunks = emit_num_chunks(k);
+    return EMIT_PART_BYTES * chunks * emit_long_reduces(k).count;
 }
 
 /* The parts of chunks, as if they were stripes: those of all reductions stand

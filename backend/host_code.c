@@ -216,12 +216,13 @@ kernel_words(Host *h, const BeKernel *k)
     int num = k->pairs.len;
     if (!k->uses_replica && pairs_stand_in_order(h, k))
         return be_offset_const(u, h->dims, num ? 8 * pair_word(h, k, 0) : 0);
-    for (int i = 0; i < 3 * num; i++)
-        be_store(u, dim_word(h, pair_word(h, k, i / 3) + i % 3),
-                 be_offset_const(u, h->words, 8 * i), 8);
+    for (int i = 0; i < 3 * num; i++) {
+        Val word = dim_word(h, pair_word(h, k, i / 3) + i % 3);
+        be_store(u, word, be_offset_const(u, h->words, 8 * i), 8);
+    }
     Val replica = call_field(h, u->i32, offsetof(TfdCall, replica));
-    be_store(u, LLVMBuildSExt(u->builder, replica, u->i64, ""),
-             be_offset_const(u, h->words, 24 * num), 8);
+    replica = LLVMBuildSExt(u->builder, replica, u->i64, "");
+    be_store(u, replica, be_offset_const(u, h->words, 24 * num), 8);
     return h->words;
 }
 
@@ -234,7 +235,8 @@ kernel_ptrs(Host *h, const IrOp *op)
         const IrValue *v = i < op->num_operands
                                ? op->operands[i]
                                : op->results[i - op->num_operands];
-        be_store(u, value_address(h, v), be_offset_const(u, h->ptrs, 8 * i), 8);
+        Val address = value_address(h, v);
+        be_store(u, address, be_offset_const(u, h->ptrs, 8 * i), 8);
     }
     return h->ptrs;
 }

@@ -229,8 +229,8 @@ emit_teams(Ptx *p)
     Val work = emit_space_size(&p->e, &p->shape.work), team = find_lane(p);
     Val items = emit_word(e, p->shape.items);
     BeLoop l;
-    be_loop_begin(u, &l, be_mul(u, p->block, items), work,
-                  be_mul(u, p->num_blocks, items), "item");
+    Val begin = be_mul(u, p->block, items);
+    be_loop_begin(u, &l, begin, work, be_mul(u, p->num_blocks, items), "item");
     be_loop_body(u, &l);
     Val item = be_add(u, l.index, team);
     p->active = be_icmp(u, LLVMIntSLT, item, work);

@@ -60,8 +60,8 @@ put_part(const Team *t, EmitPart part)
     BeUnit *u = t->p->e.u;
     DType dtype = dtype_compute(t->fold.dtype);
     Val slot = t->p->thread;
-    be_store(u, emit_to_memory(u, dtype, part.value), value_at(t, slot),
-             (unsigned)value_bytes(dtype));
+    Val value = emit_to_memory(u, dtype, part.value);
+    be_store(u, value, value_at(t, slot), (unsigned)value_bytes(dtype));
     if (part.number)
         be_store(u, part.number, number_at(t, slot), 8);
 }
@@ -133,8 +133,8 @@ fold_stripes(const Team *t, EmitPart part)
         Val below = be_icmp(u, LLVMIntULT, t->stripe, emit_word(e, half));
         PtxIf i = ptx_if(p, below);
         Val other = be_add(u, p->thread, emit_word(e, half * t->step));
-        put_part(t, emit_fold_parts(&t->fold, get_part(t, p->thread),
-                                    get_part(t, other)));
+        EmitPart own = get_part(t, p->thread);
+        put_part(t, emit_fold_parts(&t->fold, own, get_part(t, other)));
         ptx_end_if(p, &i, NULL, NULL);
     }
     ptx_barrier(p);

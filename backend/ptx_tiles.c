@@ -30,11 +30,11 @@ enum {
 typedef struct Operand {
     const KNode *value;
     const EmitSpace *space; /* rows or columns */
-    int side;              /* elements of a tile */
-    Val first, limit;      /* of the tile, of all */
-    int64_t offset;        /* in shared memory */
-    bool along_products;   /* neighbours in memory are so in the products */
-    bool *values, *vars;   /* what it is made of, by id */
+    int side;               /* elements of a tile */
+    Val first, limit;       /* of the tile, of all */
+    int64_t offset;         /* in shared memory */
+    bool along_products;    /* neighbours in memory are so in the products */
+    bool *values, *vars;    /* what it is made of, by id */
 } Operand;
 
 typedef struct Tile {
@@ -253,8 +253,8 @@ operand_at(const Tile *tile, const Operand *o, Val product, Val element)
 {
     Ptx *p = tile->p;
     BeUnit *u = p->e.u;
-    Val inside = be_and(u, be_icmp(u, LLVMIntSLT, product, tile->size),
-                        be_icmp(u, LLVMIntSLT, element, o->limit));
+    Val inside = be_icmp(u, LLVMIntSLT, product, tile->size);
+    inside = be_and(u, inside, be_icmp(u, LLVMIntSLT, element, o->limit));
     PtxIf i = ptx_if(p, inside);
     emit_space_split(&p->e, o->space, element);
     emit_space_split(&p->e, &tile->products, product);
@@ -279,8 +279,8 @@ stage(const Tile *tile, const Operand *o, Val product)
         Val k = o->along_products ? inner : outer;
         Val element = o->along_products ? outer : inner;
         at[i] = staged_at(tile, o, k, element);
-        x[i] = operand_at(tile, o, be_add(u, product, k),
-                          be_add(u, o->first, element));
+        k = be_add(u, product, k);
+        x[i] = operand_at(tile, o, k, be_add(u, o->first, element));
     }
     for (int i = 0; i < num; i++)
         be_store(u, x[i], at[i], (unsigned)tile->bytes);
@@ -411,8 +411,8 @@ put_sums(const Tile *tile, const Val *sums)
     Val column = be_mul(u, tile->x, emit_word(e, columns));
     for (int i = 0; i < rows; i++) {
         for (int j = 0; j < columns; j++) {
-            Val at = result_at(tile, be_add(u, row, emit_word(e, i)),
-                               be_add(u, column, emit_word(e, j)));
+            Val below = be_add(u, row, emit_word(e, i));
+            Val at = result_at(tile, below, be_add(u, column, emit_word(e, j)));
             be_store(u, sums[i * columns + j], at, (unsigned)tile->bytes);
         }
     }
@@ -431,8 +431,9 @@ finish_element(const Tile *tile, Val number)
     Val at = result_at(tile, row, column);
     row = be_add(u, tile->of_rows.first, row);
     column = be_add(u, tile->of_columns.first, column);
-    Val inside = be_and(u, be_icmp(u, LLVMIntSLT, row, tile->of_rows.limit),
-                        be_icmp(u, LLVMIntSLT, column, tile->of_columns.limit));
+    Val inside = be_icmp(u, LLVMIntSLT, row, tile->of_rows.limit);
+    inside = be_and(u, inside,
+                    be_icmp(u, LLVMIntSLT, column, tile->of_columns.limit));
     PtxIf i = ptx_if(p, inside);
     p->product = be_load(u, tile->type, at, (unsigned)tile->bytes);
     emit_space_split(&p->e, &tile->t->rows, row);
@@ -493,8 +494,8 @@ emit_all(Tile *tile)
     Operand *rows = &tile->of_rows, *columns = &tile->of_columns;
     Val down = num_tiles(p, rows->limit, rows->side);
     Val across = num_tiles(p, columns->limit, columns->side);
-    Val work = be_mul(u, be_mul(u, down, across),
-                      emit_space_size(&p->e, &tile->t->outer));
+    Val work = be_mul(u, down, across);
+    work = be_mul(u, work, emit_space_size(&p->e, &tile->t->outer));
     BeLoop l;
     be_loop_begin(u, &l, p->block, work, p->num_blocks, "tile");
     be_loop_body(u, &l);

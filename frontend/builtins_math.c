@@ -215,8 +215,9 @@ fe_matmul(Lower *cx, FeValue *left, FeValue *right, Loc loc)
     Dim batch[IR_MAX_RANK];
     if (!batch_shape(tx, ty, &rank, batch))
         return do_not_multiply(cx, tx, ty, loc);
-    return dot(cx, with_batch(cx, x, rank, batch, loc),
-               with_batch(cx, y, rank, batch, loc), rank, loc);
+    x = with_batch(cx, x, rank, batch, loc);
+    y = with_batch(cx, y, rank, batch, loc);
+    return dot(cx, x, y, rank, loc);
 }
 
 FeValue *

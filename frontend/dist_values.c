@@ -614,8 +614,9 @@ builtin_values_from(Lower *cx, const FeArgs *in)
     IrOp *run = fe_region_open(cx, OP_run, FE_REPLICA, in->loc, &saved);
     if (!run)
         return &fe_poison;
-    FeValue *fields[] = {fe_builtin_value(cx, names[0], in->loc),
-                         fe_builtin_value(cx, names[1], in->loc)};
+    FeValue *fields[2];
+    for (int i = 0; i < 2; i++)
+        fields[i] = fe_builtin_value(cx, names[i], in->loc);
     FeValue *ctx = fe_value_named(cx->arena, 2, names, fields);
     FeValue *value =
         fe_call_with(cx, fe_arg(in, 0), 1, &ctx, false, "called", in->loc);

@@ -156,7 +156,9 @@ is_scalar(Lower *cx, FeValue *v)
 static FeValue *
 one_behind_the_other(Lower *cx, FeValue *x, FeValue *y, Loc loc)
 {
-    IrValue *parts[] = {fe_operand(cx, x, loc), fe_operand(cx, y, loc)};
+    IrValue *parts[2];
+    parts[0] = fe_operand(cx, x, loc);
+    parts[1] = fe_operand(cx, y, loc);
     IrOp *op = fe_op(cx, OP_concat, 2, parts, loc);
     ir_set_int(op, A_axis, 0);
     return fe_emit(cx, op);
@@ -209,8 +211,10 @@ fe_slices_binary(Lower *cx, AstOp op, FeValue *x, FeValue *y, Loc loc)
             y = fe_slices_unary(cx, op, y, loc);
         return fe_is_poison(y) ? y : add_slices(cx, x, y, loc);
     }
-    if (adds)
-        return fe_binary(cx, op, whole(cx, x, loc), whole(cx, y, loc), loc);
+    if (adds) {
+        x = whole(cx, x, loc);
+        return fe_binary(cx, op, x, whole(cx, y, loc), loc);
+    }
     if ((op == AST_OP_MUL && (is_scalar(cx, x) || is_scalar(cx, y))) ||
         (op == AST_OP_DIV && is_scalar(cx, y)))
         return scale(cx, op, x, y, loc);

@@ -156,7 +156,9 @@ rank_buffers(const Pool *p, const Order *order, const Worst *worst, Ranked *out)
 {
     for (int i = 0; i < p->buffers.len; i++) {
         Buffer *b = p->buffers.data[i];
-        out[i] = (Ranked){order->first(b, worst), order->second(b, worst), b};
+        out[i] = (Ranked){.buffer = b};
+        out[i].first = order->first(b, worst);
+        out[i].second = order->second(b, worst);
     }
     qsort(out, (size_t)p->buffers.len, sizeof *out, by_rank);
 }

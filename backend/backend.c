@@ -247,6 +247,14 @@ be_print_ptx(Str *out, const BeKernels *kernels, const BeOptions *options)
 
 /* ---- the plan ----------------------------------------------------------- */
 
+static void
+add_source(PlanWriter *w, const IrModule *m, uint16_t file)
+{
+    size_t len;
+    const char *text = diag_source_text(m->diag, file, &len);
+    plan_add_source(w, diag_source_name(m->diag, file), text ? text : "", len);
+}
+
 PlanWriter *
 be_plan(Arena *a, const IrModule *m, const BeCode *code)
 {
@@ -256,11 +264,8 @@ be_plan(Arena *a, const IrModule *m, const BeCode *code)
         const BeObject *o = &code->objects.data[i];
         plan_add_object(w, o->target, o->name, o->bytes, o->size);
     }
-    for (int i = 0; i < diag_num_sources(m->diag); i++) {
-        size_t len = 0;
-        const char *text = diag_source_text(m->diag, (uint16_t)i, &len);
-        plan_add_source(w, diag_source_name(m->diag, (uint16_t)i),
-                        text ? text : "", len);
-    }
+    int num = m->lists_sources ? m->sources.len : diag_num_sources(m->diag);
+    for (int i = 0; i < num; i++)
+        add_source(w, m, m->lists_sources ? m->sources.data[i] : (uint16_t)i);
     return w;
 }

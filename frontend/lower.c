@@ -5,6 +5,7 @@
 
 #include "frontend/builtins.h"
 #include "frontend/parse.h"
+#include "runtime/base/file.h"
 #include "runtime/base/message.h"
 
 /* ---- messages ----------------------------------------------------------- */
@@ -200,8 +201,9 @@ fe_compile(Arena *a, Intern *names, Diag *d, const FeOptions *options)
 {
     Lower cx;
     int errors = diag_num_errors(d);
-    uint16_t file =
-        diag_add_source(d, options->path, options->text, options->len);
+    uint16_t file = diag_add_source(d, file_name(options->path), options->text,
+                                    options->len);
+    diag_set_path(d, file, options->path);
     AstNode *program = fe_parse(a, names, d, file, options->text, options->len);
     if (!program)
         return NULL;

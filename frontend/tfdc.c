@@ -238,6 +238,16 @@ plan_path(Tfdc *t)
 
 /* ---- phases ------------------------------------------------------------- */
 
+/* What is compiled, as a source: by its last name, so that the plan does not
+ * depend on where it lies; messages show the path given. */
+static uint16_t
+add_input(Tfdc *t, Diag *d)
+{
+    uint16_t file = diag_add_source(d, file_name(t->path), t->text, t->len);
+    diag_set_path(d, file, t->path);
+    return file;
+}
+
 static Status
 print_module(Tfdc *t, const IrModule *m)
 {
@@ -251,7 +261,7 @@ print_module(Tfdc *t, const IrModule *m)
 static const char *
 tree_text(Tfdc *t, Diag *d)
 {
-    uint16_t file = diag_add_source(d, t->path, t->text, t->len);
+    uint16_t file = add_input(t, d);
     AstNode *n = fe_parse(t->arena, t->names, d, file, t->text, t->len);
     if (!n)
         return NULL;
@@ -285,7 +295,7 @@ compile_source(Tfdc *t)
 static IrModule *
 read_module(Tfdc *t)
 {
-    uint16_t file = diag_add_source(t->diag, t->path, t->text, t->len);
+    uint16_t file = add_input(t, t->diag);
     IrModule *m = ir_parse(t->arena, t->names, t->diag, file, t->text, t->len);
     return m && ir_verify(m, t->diag) ? m : NULL;
 }
@@ -379,7 +389,7 @@ static Status
 run_kernels(Tfdc *t)
 {
     BeKernels kernels = {0};
-    uint16_t file = diag_add_source(t->diag, t->path, t->text, t->len);
+    uint16_t file = add_input(t, t->diag);
     if (!be_kernel_parse(&kernels, t->arena, t->diag, file, t->text, t->len))
         return OK;
     return finish_code(t, NULL, &kernels);

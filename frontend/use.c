@@ -3,6 +3,11 @@
  *
  * A file is read once however often it is used; it has a scope of its own, and
  * what it declares is named with the file's name before it: mine.w.
+ *
+ * It has a path, by which it is opened and which messages show, and a name,
+ * which is in the plan: the path from the program's folder, as the files that
+ * lead to it spell it.  So the plan is the same from wherever and by whatever
+ * path the program is compiled (D14).
  */
 #include "frontend/eval.h"
 
@@ -15,28 +20,91 @@ enum { MAX_USES = 256 };
 
 /* ---- reading ------------------------------------------------------------ */
 
-/* name beside the file that uses it. */
+/* name beside the file that uses it, whose path or name is `from`. */
 static const char *
-path_beside(Lower *cx, uint16_t user, const char *name)
+beside(Lower *cx, const char *from, const char *name)
 {
-    const char *from = diag_source_name(cx->diag, user);
     const char *slash = strrchr(from, '/');
     if (name[0] == '/' || !slash)
         return name;
     return fe_format(cx, "%.*s/%s", (int)(slash - from), from, name);
 }
 
-static const char *
-read_source(Lower *cx, const char *path, Loc loc, size_t *len)
+/* Where the part of a path that ends at `end` begins. */
+static size_t
+part_before(const char *path, size_t end)
 {
-    char *text = NULL;
-    Status st = file_read(cx->arena, path, &text, len);
+    while (end > 0 && path[end - 1] != '/')
+        end--;
+    return end;
+}
+
+static bool
+is_part(const char *part, size_t len, const char *text)
+{
+    return len == strlen(text) && memcmp(part, text, len) == 0;
+}
+
+/* A path without "." and without a folder that ".." leaves again.  Good for
+ * names alone: a folder may be a link to elsewhere. */
+static const char *
+without_detours(Lower *cx, const char *path)
+{
+    char *out = arena_alloc(cx->arena, strlen(path) + 2);
+    size_t n = 0;
+    while (*path) {
+        size_t len = strcspn(path, "/"), last = n ? part_before(out, n - 1) : 0;
+        bool up = is_part(path, len, ".."),
+             known = n > 0 && !is_part(out + last, n - 1 - last, "..");
+        if (up && known) {
+            n = last;
+        } else if (len && !is_part(path, len, ".")) {
+            memcpy(out + n, path, len);
+            n += len;
+            out[n++] = '/';
+        }
+        path += len + (path[len] == '/');
+    }
+    out[n ? n - 1 : 0] = '\0';
+    return out;
+}
+
+/* What a plan calls the file that `user` uses: where on the disk it was is
+ * nobody's business. */
+static const char *
+name_beside(Lower *cx, uint16_t user, const char *name)
+{
+    if (name[0] == '/')
+        return file_name(name);
+    const char *from = diag_source_name(cx->diag, user);
+    return without_detours(cx, beside(cx, from, name));
+}
+
+/* Says what kept a file from being read; frees st. */
+static void
+say_status(Lower *cx, Loc loc, Status st)
+{
     if (st)
         fe_error(cx, loc, "%s", status_message(st));
     if (st && status_kind(st) == STATUS_MACHINE)
         diag_blame_machine(cx->diag);
     status_free(st);
+}
+
+static const char *
+read_source(Lower *cx, const char *path, Loc loc, size_t *len)
+{
+    char *text = NULL;
+    say_status(cx, loc, file_read(cx->arena, path, &text, len));
     return text;
+}
+
+static bool
+is_same_file(Lower *cx, const char *known, const char *path, Loc loc)
+{
+    bool same = false;
+    say_status(cx, loc, file_is_same(known, path, &same));
+    return same;
 }
 
 /* ---- files -------------------------------------------------------------- */
@@ -72,11 +140,11 @@ fe_user_loc(const Lower *cx, Loc loc)
 
 /* That of a path on the disk: a file of the library of that name is another. */
 static FeScope *
-find_file(const Lower *cx, const char *path)
+find_file(Lower *cx, const char *path, Loc loc)
 {
     for (int i = 0; i < cx->files.len; i++) {
         const char *known = cx->files.data[i].path;
-        if (!is_library_path(known) && strcmp(known, path) == 0)
+        if (!is_library_path(known) && is_same_file(cx, known, path, loc))
             return cx->files.data[i].scope;
     }
     return NULL;
@@ -107,13 +175,15 @@ check_is_used(Lower *cx, const AstList *decls)
 
 /* A new file, parsed and bound; NULL with a message. */
 static FeScope *
-add_text(Lower *cx, const char *path, const char *text, size_t len, Loc loc)
+add_text(Lower *cx, const char *path, const char *name, const char *text,
+         size_t len, Loc loc)
 {
     if (cx->files.len >= MAX_USES) {
         fe_error(cx, loc, "more than %d files", MAX_USES);
         return NULL;
     }
-    uint16_t file = diag_add_source(cx->diag, path, text, len);
+    uint16_t file = diag_add_source(cx->diag, name, text, len);
+    diag_set_path(cx->diag, file, path);
     AstNode *tree = fe_parse(cx->arena, cx->names, cx->diag, file, text, len);
     if (!tree) {
         cx->num_errors++;
@@ -130,11 +200,11 @@ add_text(Lower *cx, const char *path, const char *text, size_t len, Loc loc)
 }
 
 static FeScope *
-add_file(Lower *cx, const char *path, Loc loc)
+add_file(Lower *cx, const char *path, const char *name, Loc loc)
 {
     size_t len;
     const char *text = read_source(cx, path, loc, &len);
-    return text ? add_text(cx, path, text, len, loc) : NULL;
+    return text ? add_text(cx, path, name, text, len, loc) : NULL;
 }
 
 /* ---- use ---------------------------------------------------------------- */
@@ -153,10 +223,11 @@ static void
 use_file(Lower *cx, FeScope *scope, const AstNode *module)
 {
     const char *name = ast_string_text(module);
-    const char *path = path_beside(cx, module->loc.file, name);
-    FeScope *file = find_file(cx, path);
+    uint16_t user = module->loc.file;
+    const char *path = beside(cx, diag_source_path(cx->diag, user), name);
+    FeScope *file = find_file(cx, path, module->loc);
     if (!file)
-        file = add_file(cx, path, module->loc);
+        file = add_file(cx, path, name_beside(cx, user, name), module->loc);
     if (file)
         bind_file(cx, scope, stem_of(cx, path), file, module->loc);
 }
@@ -203,7 +274,7 @@ use_library(Lower *cx, FeScope *scope, const AstNode *module)
     }
     FeScope *file = find_library_scope(cx, f);
     if (!file)
-        file = add_text(cx, f->file, f->text, f->len, module->loc);
+        file = add_text(cx, f->file, f->file, f->text, f->len, module->loc);
     if (file)
         bind_file(cx, scope, module->name.text, file, module->loc);
 }

@@ -8,24 +8,10 @@
 #include "ir/type_text.h"
 #include "ir/words.h"
 
-/* The name of a source as seen from the folder of the first one: where the
- * program was compiled is nobody's business (D14). */
-static const char *
-relative_name(const IrModule *m, uint16_t file)
-{
-    const char *name = diag_source_name(m->diag, file);
-    const char *program = diag_source_name(m->diag, 0);
-    if (m->lists_sources)
-        return name; /* as it was read */
-    const char *slash = strrchr(program, '/');
-    size_t folder = slash ? (size_t)(slash + 1 - program) : 0;
-    return strncmp(name, program, folder) ? name : name + folder;
-}
-
 static void
 print_source(Str *out, const IrModule *m, int i, uint16_t file)
 {
-    const char *name = relative_name(m, file);
+    const char *name = diag_source_name(m->diag, file);
     str_addf(out, "source %d ", i);
     str_add_quoted(out, name, strlen(name));
     str_addc(out, '\n');

@@ -24,7 +24,7 @@ enum {
 };
 
 typedef struct Source {
-    const char *name;
+    const char *name, *path;
     const char *text; /* or NULL */
     size_t len;
 } Source;
@@ -57,9 +57,23 @@ diag_add_source(Diag *d, const char *name, const char *text, size_t len)
 {
     if (d->sources.len == UINT16_MAX)
         UNREACHABLE("more than %d sources", UINT16_MAX);
-    Source s = {arena_strdup(d->arena, name), text, len};
+    const char *kept = arena_strdup(d->arena, name);
+    Source s = {kept, kept, text, len};
     VEC_PUSH(d->arena, d->sources, s);
     return (uint16_t)(d->sources.len - 1);
+}
+
+void
+diag_set_path(Diag *d, uint16_t file, const char *path)
+{
+    d->sources.data[file].path = arena_strdup(d->arena, path);
+}
+
+void
+diag_set_text(Diag *d, uint16_t file, const char *text, size_t len)
+{
+    d->sources.data[file].text = text;
+    d->sources.data[file].len = len;
 }
 
 int
@@ -72,6 +86,12 @@ const char *
 diag_source_name(const Diag *d, uint16_t file)
 {
     return d->sources.data[file].name;
+}
+
+const char *
+diag_source_path(const Diag *d, uint16_t file)
+{
+    return d->sources.data[file].path;
 }
 
 const char *
@@ -320,7 +340,7 @@ add_message(Str *s, const Diag *d, const Message *m)
     const Source *source =
         m->loc.file < d->sources.len ? &d->sources.data[m->loc.file] : NULL;
     if (source)
-        str_addf(s, "%s:", source->name);
+        str_addf(s, "%s:", source->path);
     if (source && m->loc.line)
         str_addf(s, "%u:%u:", m->loc.line, m->loc.col);
     str_addf(s, "%s%s: %s\n", source ? " " : "", kind_names[m->kind], m->text);

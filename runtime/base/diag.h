@@ -34,13 +34,21 @@ typedef struct Diag Diag;
 /* Messages collect in a until diag_print. */
 Diag *diag_new(Arena *a);
 
-/* Registers a source and gives its file index.  name is what messages show.
- * text may be NULL (IR read without its source): then no line is shown.  The
- * text must outlive d.  At most 65,535 sources. */
+/* Registers a source and gives its file index.  name is what the program calls
+ * it, and what messages show.  text may be NULL (IR read without its source):
+ * then no line is shown.  The text must outlive d.  At most 65,535 sources. */
 uint16_t diag_add_source(Diag *d, const char *name, const char *text,
                          size_t len);
+/* Gives a source the path by which it was opened: messages show that, so that
+ * whoever reads them finds the file.  Its name stays: a plan does not depend on
+ * how a path is spelled (D14). */
+void diag_set_path(Diag *d, uint16_t file, const char *path);
+/* Gives a source its text, where that was not there when it was registered. */
+void diag_set_text(Diag *d, uint16_t file, const char *text, size_t len);
 int diag_num_sources(const Diag *d);
 const char *diag_source_name(const Diag *d, uint16_t file);
+/* The path set, else the name. */
+const char *diag_source_path(const Diag *d, uint16_t file);
 const char *diag_source_text(const Diag *d, uint16_t file, size_t *len);
 
 /* Of the errors at one place (source, line and column) the first is kept, and

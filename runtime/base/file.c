@@ -244,6 +244,13 @@ file_read(Arena *a, const char *path, char **data, size_t *len)
     return st;
 }
 
+const char *
+file_name(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    return slash ? slash + 1 : path;
+}
+
 Status
 file_is_same(const char *a, const char *b, bool *same)
 {

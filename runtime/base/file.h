@@ -22,6 +22,9 @@ Status file_open(const char *path, int *fd, int64_t *size) MUST_USE;
 Status file_read_at(int fd, const char *path, int64_t at, void *to, size_t n,
                     size_t *got) MUST_USE;
 
+/* The last part of a path: what stands behind the last slash. */
+const char *file_name(const char *path);
+
 /* Whether both names are of one file that is there. */
 Status file_is_same(const char *a, const char *b, bool *same) MUST_USE;
 

@@ -13,8 +13,6 @@
 #include "runtime/plan/abi.h"
 #include "runtime/plan/target.h"
 
-enum { MAX_SOURCES = 1024 }; /* as many as a module names */
-
 /* ---- the manifest ------------------------------------------------------ */
 
 /* One of the two numbers that say who can read a plan. */
@@ -173,20 +171,23 @@ refuse_module(Arena *a, const Plan *p)
                        (int)strcspn(text, "\n"), text);
 }
 
-/* Sources are numbered as in the module, the module's own text comes last. */
+/* Sources are numbered as in the module. */
 static Status
-add_sources(Arena *a, const PlanEntries *all, const Plan *p)
+add_texts(Arena *a, const PlanEntries *all, const Plan *p)
 {
+    const IrModule *m = p->module;
     int num = 0;
     const char *dir = DIR_SOURCE "0/";
     for (int i = 0; i < all->len; i++) {
         const PlanEntry *e = &all->data[i];
         if (strncmp(e->name, dir, strlen(dir)) != 0)
             continue;
-        if (num == MAX_SOURCES)
-            return plan_refuse(p, "it has more than %d sources", MAX_SOURCES);
-        const char *name = e->name + strlen(dir);
-        diag_add_source(p->diag, name, e->bytes, e->size);
+        if (num == m->sources.len)
+            return plan_refuse(p,
+                               "it has texts of more sources than the %d "
+                               "that its program names",
+                               num);
+        diag_set_text(p->diag, m->sources.data[num], e->bytes, e->size);
         dir = arena_printf(a, DIR_SOURCE "%d/", ++num);
     }
     return OK;
@@ -199,13 +200,13 @@ plan_load_module(Arena *a, const PlanEntries *all, Plan *p)
     if (!ir)
         return plan_refuse(p, "it has no %s", ENTRY_IR);
     p->diag = diag_new(a);
-    TRY(add_sources(a, all, p));
     uint16_t file = diag_add_source(p->diag, ENTRY_IR, ir->bytes, ir->size);
     p->module = ir_parse(a, intern_new(a), p->diag, file, ir->bytes, ir->size);
     if (!p->module)
         return refuse_module(a, p);
     if (p->module->phase != PHASE_PLACED)
         return plan_refuse(p, "its program is not placed");
+    TRY(add_texts(a, all, p));
     if (!ir_verify(p->module, p->diag))
         return refuse_module(a, p);
     return OK;

@@ -209,6 +209,6 @@ fe_check_known(Lower *cx, int64_t i, Dim size, Loc loc)
     int64_t needed = i < 0 ? -(i + 1) : i; /* and one more */
     IrValue *end = fe_length_of(cx, size, loc);
     IrValue *less = ir_const_int(b, DT_i64, needed, loc);
-    assert_index(cx, ir_build2(b, OP_gt, end, less, loc),
-                 ir_const_int(b, DT_i64, i, loc), end, loc);
+    IrValue *holds = ir_build2(b, OP_gt, end, less, loc);
+    assert_index(cx, holds, ir_const_int(b, DT_i64, i, loc), end, loc);
 }

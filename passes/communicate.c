@@ -197,8 +197,9 @@ rows_of_replica(Communicate *c, IrValue *x, int64_t replica, int axis)
             c->b, OP_add, first,
             ir_build_dim_size(c->b, dim_of_replica(c, own, r), c->loc), c->loc);
     IrValue *rows = ir_build_iota(c->b, DT_i64, 1, &count, 0, c->loc);
-    IrValue *operands[2] = {all_gather(c, x, axis),
-                            ir_build2(c->b, OP_add, rows, first, c->loc)};
+    IrValue *operands[2];
+    operands[0] = all_gather(c, x, axis);
+    operands[1] = ir_build2(c->b, OP_add, rows, first, c->loc);
     IrOp *take = ir_build_op(c->b, OP_take, 2, operands, c->loc);
     ir_set_int(take, A_axis, axis);
     return ir_build_infer(take);

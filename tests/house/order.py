@@ -21,11 +21,12 @@ import os
 import re
 import sys
 
-# Changed by nobody's reckoning: the memory of an arena, and tables that only
-# remember what was computed.
+# Changed by nobody's reckoning: the memory of an arena, tables that only
+# remember what was computed, and what ends the process.
 PURE = set('''
-    assert offsetof sizeof UNREACHABLE MESSAGE NEW NEW_ARRAY arena_new arena_alloc
-    arena_release arena_array arena_strdup arena_strndup arena_printf arena_vprintf
+    assert offsetof sizeof UNREACHABLE memory_exhausted MESSAGE NEW NEW_ARRAY
+    arena_new arena_release arena_alloc arena_array arena_strdup arena_strndup
+    arena_printf arena_vprintf
     message_printf message_vprintf message_part intern intern_n
     nearest_name fuse_cluster K IK POLY T COUNT LENGTH
     memchr memcmp strlen strcmp strncmp strchr strrchr strstr strspn strcspn

@@ -237,13 +237,21 @@ int_divide(BeUnit *u, DType t, Val x, Val y)
     return (Division){be_select(u, by_zero, zero, q), rest};
 }
 
+/* As ir/eval.c says it of floats. */
 static Val
 code_floordiv(BeUnit *u, DType t, const Val *x)
 {
     if (!is_float(t))
         return int_divide(u, t, x[0], x[1]).quotient;
-    Val q = code_div(u, t, x);
-    return code_floor(u, t, &q);
+    Val zero = be_zero(LLVMTypeOf(x[0])), q = code_div(u, t, x);
+    Val below = be_or(u,
+                      be_and(u, be_fcmp(u, LLVMRealOLT, x[0], zero),
+                             be_fcmp(u, LLVMRealOGT, x[1], zero)),
+                      be_and(u, be_fcmp(u, LLVMRealOGT, x[0], zero),
+                             be_fcmp(u, LLVMRealOLT, x[1], zero)));
+    Val vanishes = be_and(u, be_fcmp(u, LLVMRealOEQ, q, zero), below);
+    return be_select(u, vanishes, be_float(LLVMTypeOf(q), -1),
+                     code_floor(u, t, &q));
 }
 
 static Val
@@ -251,9 +259,12 @@ code_mod(BeUnit *u, DType t, const Val *x)
 {
     if (!is_float(t))
         return int_divide(u, t, x[0], x[1]).rest;
-    Val whole = code_floordiv(u, t, x);
+    Val zero = be_zero(LLVMTypeOf(x[0])), whole = code_floordiv(u, t, x);
     Val back = LLVMBuildFMul(u->builder, x[1], whole, "");
-    return LLVMBuildFSub(u->builder, x[0], back, "");
+    back = be_select(u, be_fcmp(u, LLVMRealOEQ, whole, zero), zero, back);
+    Val rest = LLVMBuildFSub(u->builder, x[0], back, "");
+    return be_select(u, be_fcmp(u, LLVMRealOEQ, rest, zero),
+                     be_intrinsic2(u, "llvm.copysign", zero, x[1]), rest);
 }
 
 /* x to the power y from 0, by squaring: a loop over the bits of y. */

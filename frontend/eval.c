@@ -7,6 +7,7 @@
 #include "frontend/eval.h"
 #include "frontend/hint.h"
 
+#include <math.h>
 #include <string.h>
 
 bool
@@ -33,11 +34,17 @@ static FeValue *
 eval_number(Lower *cx, const AstNode *n)
 {
     int64_t i;
-    if (n->number.is_float)
-        return fe_value_float(cx->arena, ast_float_value(n));
-    if (!ast_int_value(n, &i))
-        return fe_error(cx, n->loc, "%s is too large", n->number.text);
-    return fe_value_int(cx->arena, i);
+    double x = n->number.is_float ? ast_float_value(n) : 0;
+    if (n->number.is_float && isfinite(x))
+        return fe_value_float(cx->arena, x);
+    if (!n->number.is_float && ast_int_value(n, &i))
+        return fe_value_int(cx->arena, i);
+    return fe_error_note(cx, n->loc,
+                         n->number.is_float
+                             ? "the greatest f64 is 1.797e308; 1.0 / 0.0 is "
+                               "infinity"
+                             : NULL,
+                         "%s is too large", n->number.text);
 }
 
 static FeValue *

@@ -8,6 +8,7 @@
  * fold as far as they stay linear in their symbol (D1).
  */
 #include "frontend/lower.h"
+#include "ir/eval.h"
 
 #include <math.h>
 
@@ -81,6 +82,13 @@ fold_ints(AstOp op, int64_t a, int64_t b, int64_t *out)
 
 /* ---- floats ------------------------------------------------------------- */
 
+static double
+eval_pair(IrOpKind kind, double a, double b)
+{
+    Scalar x[] = {scalar_float(DT_f64, a), scalar_float(DT_f64, b)};
+    return ir_eval(kind, DT_f64, x).f;
+}
+
 static bool
 fold_floats(AstOp op, double a, double b, bool untyped, double *out)
 {
@@ -98,10 +106,10 @@ fold_floats(AstOp op, double a, double b, bool untyped, double *out)
         *out = a / b;
         return true;
     case AST_OP_FLOORDIV:
-        *out = floor(a / b);
+        *out = eval_pair(OP_floordiv, a, b);
         return untyped;
     case AST_OP_MOD:
-        *out = a - b * floor(a / b);
+        *out = eval_pair(OP_mod, a, b);
         return untyped;
     case AST_OP_POW:
         *out = pow(a, b);

@@ -221,15 +221,25 @@ fe_unary(Lower *cx, AstOp op, FeValue *x, Loc loc)
     return fe_op1(cx, op == AST_OP_NOT ? OP_not : OP_neg, x, loc);
 }
 
+/* A number as written must fit a float's dtype. */
+static FeValue *
+cast_constant(Lower *cx, const FeValue *x, DType t, Loc loc)
+{
+    Scalar s = scalar_cast(x->constant.scalar, t);
+    if (x->constant.untyped && dtype_is_float(t) &&
+        !fe_constant_as(cx, x, t, loc, &s))
+        return &fe_poison;
+    return fe_value_scalar(cx->arena, s);
+}
+
 FeValue *
 fe_cast(Lower *cx, FeValue *x, DType t, Loc loc)
 {
     if (fe_is_slices(x))
-        return fe_slices_with(cx, x,
-                              fe_cast(cx, fe_slices_values(x), t, loc),
+        return fe_slices_with(cx, x, fe_cast(cx, fe_slices_values(x), t, loc),
                               fe_slices_indices(x));
     if (x->kind == FE_CONST)
-        return fe_value_scalar(cx->arena, scalar_cast(x->constant.scalar, t));
+        return cast_constant(cx, x, t, loc);
     if (x->kind == FE_DIM && t == DT_i64)
         return fe_value_length(cx->arena, x->length.dim);
     IrValue *operand = fe_operand(cx, x, loc);

@@ -43,17 +43,22 @@ sign_of(double x)
     return (x > 0) - (x < 0);
 }
 
-/* The arithmetic of one width; every step rounds to it. */
+/* The arithmetic of one width; every step rounds to it.  As in NumPy, a
+ * quotient too small for a number, of an infinite divisor above all, is -1
+ * below 0, and a rest of 0 has the sign of the divisor. */
 #define ARITHMETIC(T, suffix)                                                  \
     static T floordiv_##suffix(T x, T y)                                       \
     {                                                                          \
-        return floor##suffix(x / y);                                           \
+        T q = x / y;                                                           \
+        bool below = (x < 0 && y > 0) || (x > 0 && y < 0);                     \
+        return q == 0 && below ? -1 : floor##suffix(q);                        \
     }                                                                          \
     static T mod_##suffix(T x, T y)                                            \
     {                                                                          \
         T whole = floordiv_##suffix(x, y);                                     \
-        T back = y * whole;                                                    \
-        return x - back;                                                       \
+        T back = whole == 0 ? 0 : y * whole;                                   \
+        T rest = x - back;                                                     \
+        return rest == 0 ? copysign##suffix(0, y) : rest;                      \
     }                                                                          \
     static bool float_##suffix(IrOpKind kind, T x, T y, T z, double *out)      \
     {                                                                          \
@@ -79,11 +84,13 @@ sign_of(double x)
         }                                                                      \
     }
 #define floord floor
+#define copysignd copysign
 #define fmad fma
 #define sqrtd sqrt
 ARITHMETIC(float, f)
 ARITHMETIC(double, d)
 #undef floord
+#undef copysignd
 #undef fmad
 #undef sqrtd
 

@@ -213,6 +213,19 @@ read_float(Parser *p, DType t)
     return 0;
 }
 
+/* A number as a t, with its sign; only inf is infinite. */
+static Scalar
+read_signed(Parser *p, DType t)
+{
+    Loc at = parse_here(p);
+    double sign = parse_accept(p, '-') ? -1.0 : 1.0;
+    bool is_number = p->token.kind == TOKEN_NUMBER;
+    Scalar x = scalar_float(t, sign * read_float(p, t));
+    if (is_number && !isfinite(x.f))
+        parse_fail(p, at, "a number that does not fit %s", dtype_info[t].name);
+    return x;
+}
+
 Scalar
 parse_scalar(Parser *p, DType t)
 {
@@ -223,8 +236,7 @@ parse_scalar(Parser *p, DType t)
         return scalar_int(t, is_true);
     }
     if (dtype_is_float(t)) {
-        double sign = parse_accept(p, '-') ? -1.0 : 1.0;
-        return scalar_float(t, sign * read_float(p, t));
+        return read_signed(p, t);
     }
     Loc at = parse_here(p);
     int64_t x = parse_int(p, INT64_MIN, INT64_MAX);

@@ -2,6 +2,7 @@
  * exec_params.c - values of params, by option or default
  */
 #include <errno.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include "runtime/exec_impl.h"
@@ -21,6 +22,13 @@ read_float(const char *text, DType t, Scalar *out)
     char *end;
     *out = scalar_float(t, strtod(text, &end));
     return end != text && !*end;
+}
+
+/* Whether the text is a number and x is infinite. */
+static bool
+overflows(const char *text, Scalar x)
+{
+    return dtype_is_float(x.dtype) && isinf(x.f) && !strpbrk(text, "iI");
 }
 
 static bool
@@ -90,6 +98,10 @@ set_param(RtRun *run, const RtSet *set, DType t, Scalar *param)
     Scalar before = *param;
     if (!read_scalar(set->value, t, param))
         return bad_value(set, t);
+    if (overflows(set->value, *param))
+        return status_new(STATUS_USAGE,
+                          "--set %s=%s is too large for %s; inf is infinity",
+                          set->name, set->value, dtype_info[t].name);
     if (run->resume.going && !same(t, before, *param))
         return begun_otherwise(run, arena_printf(run->arena, "--set %s=%s",
                                                  set->name, set->value));

@@ -11,6 +11,7 @@
  * is the text of one column, filled up with zeros.
  */
 #include <errno.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
@@ -362,7 +363,8 @@ parse_float(const char *text, DType t, Scalar *out)
     if (t == DT_f16 || t == DT_bf16)
         x = strtod(text, &end);
     *out = scalar_float(t, x);
-    return end != text && !*end && !strpbrk(text, "xX(");
+    bool overflows = isinf(out->f) && !strpbrk(text, "iI");
+    return end != text && !*end && !overflows && !strpbrk(text, "xX(");
 }
 
 static bool

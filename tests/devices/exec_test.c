@@ -95,6 +95,11 @@ params_have_defaults_and_values(void **state)
     assert_fails(text, set("steps", "128"), STATUS_USAGE, "the param is i8");
     assert_fails(text, set("steps", "1.5"), STATUS_USAGE, "the param is i8");
     assert_fails(text, set("on", "yes"), STATUS_USAGE, "the param is bool");
+    assert_prints(text, set("lr", "inf"), "inf 3 False\n");
+    assert_fails(text, set("lr", "1e39"), STATUS_USAGE,
+                 "--set lr=1e39 is too large for f32; inf is infinity");
+    assert_fails(text, set("lr", "-1e999"), STATUS_USAGE,
+                 "--set lr=-1e999 is too large for f32");
     assert_fails(text, set("step", "1"), STATUS_USAGE, "did you mean steps?");
     assert_fails(text, set("zzzzzzz", "1"), STATUS_USAGE,
                  "the program has no param \"zzzzzzz\"");

@@ -336,6 +336,8 @@ be_cache_open(Arena *a, const char *dir)
     if (c->folder < 0)
         return c;
     c->refused = distrust(a, dir, c->folder);
+    if (c->refused)
+        message_shown(c->refused);
     if (!c->refused && !read_secret(c))
         make_secret(c);
     if (c->refused || !read_secret(c) || !identify_compiler(c))

@@ -184,8 +184,9 @@ a_folder_of_others_is_refused(void **state)
     assert_int_equal(chmod(dir, 0700), 0);
     assert_null(be_cache_refused(be_cache_open(a, dir)));
     if (geteuid() != 0)
-        return; /* cannot give a folder away */
-    assert_int_equal(chown(dir, 12345, 12345), 0);
+        dir = "/usr"; /* who cannot give a folder away has none to give */
+    else
+        assert_int_equal(chown(dir, 12345, 12345), 0);
     c = be_cache_open(a, dir);
     assert_non_null(strstr(be_cache_refused(c), "another user's"));
     assert_false(has(c, a_key, a));

@@ -23,14 +23,16 @@ read_kind(const char **at)
     return NULL;
 }
 
+/* A number, which may be larger than a device's. */
 static bool
-read_index(const char **at, int *index)
+read_index(const char **at, int64_t *index)
 {
+    enum { MOST_DIGITS = 12 };
     const char *p = *at;
     *index = 0;
-    while (*p >= '0' && *p <= '9' && *index < FE_MAX_DEVICES)
+    while (*p >= '0' && *p <= '9' && p - *at < MOST_DIGITS)
         *index = *index * 10 + (*p++ - '0');
-    bool ok = p > *at && *index < FE_MAX_DEVICES;
+    bool ok = p > *at && !(*p >= '0' && *p <= '9');
     *at = p;
     return ok;
 }
@@ -45,16 +47,27 @@ is_listed(const FeDevices *devices, const FeDevice *d)
     return false;
 }
 
+/* *asked counts all that the list names, which may be more than there are. */
 static const char *
-add_range(Arena *a, const char *kind, int first, int last, FeDevices *out)
+add_range(Arena *a, const char *kind, int64_t first, int64_t last,
+          FeDevices *out, int64_t *asked)
 {
     if (last < first)
-        return message_printf(a, "%s:%d-%d ends before it begins", kind, first,
-                              last);
-    for (int i = first; i <= last; i++) {
-        FeDevice d = {kind, i};
+        return message_printf(a, "%s:%lld-%lld ends before it begins", kind,
+                              (long long)first, (long long)last);
+    *asked += last - first + 1;
+    if (*asked > FE_MAX_DEVICES)
+        return NULL; /* said when all are counted */
+    if (last >= FE_MAX_DEVICES)
+        return message_printf(a,
+                              "%s:%lld is no device: their numbers are from 0 "
+                              "to %d",
+                              kind, (long long)last, FE_MAX_DEVICES - 1);
+    for (int64_t i = first; i <= last; i++) {
+        FeDevice d = {kind, (int)i};
         if (is_listed(out, &d))
-            return message_printf(a, "%s:%d is there twice", kind, i);
+            return message_printf(a, "%s:%lld is there twice", kind,
+                                  (long long)i);
         VEC_PUSH(a, *out, d);
     }
     return NULL;
@@ -69,9 +82,9 @@ no_device(Arena *a, const char *part, int len)
 
 /* One of the parts between commas. */
 static const char *
-read_part(Arena *a, const char **at, FeDevices *out)
+read_part(Arena *a, const char **at, FeDevices *out, int64_t *asked)
 {
-    int first, last;
+    int64_t first, last;
     const char *part = *at;
     int len = (int)strcspn(part, ",");
     const char *kind = read_kind(at);
@@ -89,18 +102,24 @@ read_part(Arena *a, const char **at, FeDevices *out)
     }
     if (**at != ',' && **at != '\0')
         return no_device(a, part, len);
-    return add_range(a, kind, first, last, out);
+    return add_range(a, kind, first, last, out, asked);
 }
 
 const char *
 fe_devices_parse(Arena *a, const char *text, FeDevices *out)
 {
+    int64_t asked = 0;
     const char *wrong = NULL;
     for (const char *at = text; !wrong; at++) {
-        wrong = read_part(a, &at, out);
+        wrong = read_part(a, &at, out, &asked);
         if (!wrong && *at == '\0')
             break;
     }
+    if (!wrong && asked > FE_MAX_DEVICES)
+        return message_printf(a,
+                              "a plan is for at most %d devices, and %lld are "
+                              "asked for",
+                              FE_MAX_DEVICES, (long long)asked);
     return wrong;
 }
 

@@ -91,15 +91,25 @@ choose_devices(Lower *cx, const Choice *c, FeDevices *out)
         fe_error(cx, c->devices_loc, "%s", wrong);
 }
 
+/* Its row, or -1. */
+static int
+find_strategy_row(const char *name)
+{
+    for (int i = 0; i < NUM_STRATEGIES; i++)
+        if (strcmp(strategies[i].name, name) == 0)
+            return i;
+    return -1;
+}
+
 static int
 find_strategy(Lower *cx, const Choice *c)
 {
     const char *names[NUM_STRATEGIES];
-    for (int i = 0; i < NUM_STRATEGIES; i++) {
+    int row = find_strategy_row(c->name);
+    if (row >= 0)
+        return row;
+    for (int i = 0; i < NUM_STRATEGIES; i++)
         names[i] = strategies[i].name;
-        if (strcmp(names[i], c->name) == 0)
-            return i;
-    }
     const char *near = nearest_name(c->name, names, NUM_STRATEGIES);
     const char *note = near ? fe_format(cx, "did you mean %s?", near) : NULL;
     fe_error_note(cx, c->name_loc, note, "there is no strategy \"%s\"",
@@ -121,12 +131,27 @@ choose_strategy(Lower *cx, Choice *c, int num_devices)
                  c->name, num_devices);
 }
 
+/* Whether replicas are combined at all: not where the strategy that is named
+ * has one. */
+static bool
+check_combines(Lower *cx, const Choice *c)
+{
+    int i = find_strategy_row(c->name);
+    if (i < 0 || strategies[i].several || cx->strategy_is_implied)
+        return true;
+    fe_error_note(cx, c->cross_loc, "leave it out",
+                  "the strategy %s has one replica, so that no cross-device "
+                  "operation has an effect",
+                  c->name);
+    return false;
+}
+
 /* Two halves of the devices need an even number of them. */
 static void
 choose_cross(Lower *cx, const Choice *c, int num_devices)
 {
     FeCross cross;
-    if (!c->cross)
+    if (!c->cross || !check_combines(cx, c))
         return;
     const char *wrong = fe_cross_parse(cx->arena, c->cross, &cross);
     bool halves = !wrong && !strcmp(cross.name, "hierarchical_copy");

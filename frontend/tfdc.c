@@ -64,7 +64,8 @@ static const OptionRow rows[NUM_OPTS] = {
     [OPT_DEVICES] = {.name = "devices",
                      .arg = "LIST",
                      .help = "cpu:0, cpu:0-3, cpu:0,cpu:1 (default: the "
-                             "file's, else cpu:0); with --to, gpu:0-1 too"},
+                             "file's, else cpu:0); with --to, gpu:0-1 too; "
+                             "1,024 at most"},
     [OPT_CROSS] = {.name = "cross-device-ops",
                    .arg = "NAME[:packs=N]",
                    .help = "how replicas are combined: auto (the default: on "

@@ -195,36 +195,18 @@ read_colocate(Lower *cx, IrVar *v, const AstNode *n, FeValue *around)
     return v->colocate != NULL;
 }
 
-/* The parts of a variable are a matter of parameter servers; elsewhere the
- * clause is only checked. */
+/* Only parameter servers hold a variable in parts. */
 static bool
-check_partition(Lower *cx, const AstNode *clause)
+check_partition(Lower *cx, const IrVar *v, const AstNode *clause)
 {
     if (!clause)
         return true;
-    const char *name = clause->call.callee->name.text;
-    bool is_fixed = strcmp(name, "fixed") == 0;
-    const char *const names[] = {is_fixed ? "n" : "bytes", "max"};
-    FeArg *args[2];
-    FeCall call = fe_call_args(cx, clause, NULL, name);
-    if (!fe_match_args(cx, &call, is_fixed ? 1 : 2, names, args))
-        return false;
-    if (!args[0]) {
-        fe_error(cx, clause->loc, "the clause %s needs \"%s\"", name, names[0]);
-        return false;
-    }
-    for (int i = 0; i < (is_fixed ? 1 : 2); i++) {
-        int64_t x;
-        if (!args[i])
-            continue;
-        if (!fe_int(cx, args[i]->value, names[i], args[i]->loc, &x))
-            return false;
-        if (x < 1) {
-            fe_error(cx, args[i]->loc, "\"%s\" is at least 1", names[i]);
-            return false;
-        }
-    }
-    return true;
+    fe_error_note(cx, clause->loc,
+                  "leave it out: the whole variable is where a replica is",
+                  "\"%s\" cannot be partitioned: only the strategy "
+                  "parameter_server has variables in parts",
+                  v->name);
+    return false;
 }
 
 /* ---- declarations ------------------------------------------------------- */
@@ -251,7 +233,7 @@ declare(Lower *cx, const AstNode *n, FeValue *colocate)
         return fe_error(cx, n->loc, "there are two variables \"%s\"", v->name);
     if (!read_type(cx, n->var.type, &v->type) || !read_attributes(cx, v, n) ||
         !read_colocate(cx, v, n, colocate) ||
-        !check_partition(cx, n->var.partition) ||
+        !check_partition(cx, v, n->var.partition) ||
         !make_init(cx, v, cx->scope, n->var.init, NULL))
         return &fe_poison;
     read_trainable(v, n);

@@ -195,6 +195,11 @@ static const struct {
      "there is no cross-device operation \"some\": it is one of auto", 2},
     {"tfdc ok.tfd --cross-device-ops reduction_to_one:packs=x",
      "\"packs=x\" is no packs=N with N from 0", 2},
+    {"tfdc ok.tfd --cross-device-ops nccl:packs=2", "nccl makes no packs", 2},
+    {"tfdc ok.tfd --strategy one_device --cross-device-ops ring",
+     "the strategy one_device has one replica, so that no cross-device "
+     "operation has an effect",
+     1},
     {"tfdc ok.tfd --cross-device-ops reduction_to_one:packs=2",
      "reduction_to_one makes no packs", 2},
     {"tfdc ok.tfd --devices gpu:0",

@@ -28,7 +28,8 @@ typedef struct Pack {
 
 typedef struct Bucket {
     PassCx *cx;
-    VEC(Pack *) packs; /* of the block at hand */
+    VEC(Pack *) packs;  /* of the block at hand */
+    IrOp **first_users; /* of its operations, by their ids */
 } Bucket;
 
 static int
@@ -123,7 +124,7 @@ find_pack(Bucket *bk, const IrOp *op, int known, int needed)
 static void
 pack_op(Bucket *bk, IrOp *op)
 {
-    int known = known_after(op), needed = order_first_user(op)->id;
+    int known = known_after(op), needed = bk->first_users[op->id]->id;
     Pack *p = find_pack(bk, op, known, needed);
     VEC_PUSH(bk->cx->arena, p->ops, op);
     p->known = max_int(p->known, known);
@@ -247,6 +248,7 @@ bucket_block(Bucket *bk, IrBlock *b)
         for (int i = 0; i < op->num_regions; i++)
             bucket_block(bk, op->regions[i]);
     order_number(b);
+    bk->first_users = order_first_users(bk->cx->arena, b);
     bk->packs.len = 0;
     for (IrOp *op = b->first; op; op = op->next)
         if (op->kind == OP_all_reduce && !follows_another(op))

@@ -21,6 +21,36 @@ in_block(IrOp *op, const IrBlock *b)
     return op;
 }
 
+typedef struct FirstUsers {
+    const IrBlock *block;
+    IrOp **users;
+} FirstUsers;
+
+static void
+note_user(IrOp *op, void *data)
+{
+    FirstUsers *first = data;
+    for (int i = 0; i < op->num_operands; i++) {
+        const IrOp *def = op->operands[i]->def;
+        if (!def || def->block != first->block)
+            continue;
+        IrOp *user = in_block(op, first->block);
+        if (user->id < first->users[def->id]->id)
+            first->users[def->id] = user;
+    }
+}
+
+IrOp **
+order_first_users(Arena *a, IrBlock *b)
+{
+    int n = b->last ? b->last->id + 1 : 0;
+    FirstUsers first = {b, NEW_ARRAY(a, IrOp *, (size_t)n)};
+    for (int i = 0; i < n; i++)
+        first.users[i] = b->last;
+    ir_walk(b, note_user, &first);
+    return first.users;
+}
+
 typedef struct FirstUse {
     const IrOp *of;
     IrOp *user; /* in of's block */

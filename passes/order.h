@@ -12,5 +12,7 @@ void order_number(IrBlock *b);
 /* The first operation of op's block that uses a result of op, itself or inside
  * of it; the block's last one if there is none.  After order_number. */
 IrOp *order_first_user(IrOp *op);
+/* The same of all operations of b, which are numbered, by their ids; in a. */
+IrOp **order_first_users(Arena *a, IrBlock *b);
 
 #endif

@@ -245,7 +245,7 @@ fold_block(Simplify *s, IrBlock *b)
 
 /* ---- sharing ------------------------------------------------------------ */
 
-enum { NUM_SLOTS = 1024 };
+enum { FIRST_SLOTS = 64 };
 
 typedef struct Entry Entry;
 struct Entry {
@@ -254,9 +254,13 @@ struct Entry {
     Entry *next;
 };
 
-/* The operations that dominate the place at hand, in one context. */
+/* The operations that dominate the place at hand, in one context: a table of
+ * chains, in each of which the newest stands first, so that those of a block can
+ * be taken out again at its end. */
 typedef struct Scope {
-    Entry *slots[NUM_SLOTS];
+    VEC(Entry *) entries; /* oldest first */
+    Entry **slots;
+    uint64_t num_slots; /* 0 or a power of 2 */
 } Scope;
 
 static uint64_t
@@ -288,19 +292,56 @@ is_shareable(const IrOp *op)
            op->num_regions == 0 && op->kind != OP_grad;
 }
 
+static Entry **
+slot_of(const Scope *scope, uint64_t hash)
+{
+    return &scope->slots[hash & (scope->num_slots - 1)];
+}
+
+static void
+link_entry(const Scope *scope, Entry *e)
+{
+    Entry **slot = slot_of(scope, e->hash);
+    e->next = *slot;
+    *slot = e;
+}
+
+static void
+make_room(Arena *a, Scope *scope)
+{
+    if ((uint64_t)scope->entries.len < scope->num_slots)
+        return;
+    scope->num_slots = scope->num_slots ? scope->num_slots * 4 : FIRST_SLOTS;
+    scope->slots = NEW_ARRAY(a, Entry *, scope->num_slots);
+    for (int i = 0; i < scope->entries.len; i++)
+        link_entry(scope, scope->entries.data[i]);
+}
+
 /* An earlier equal operation, or NULL; op is remembered then. */
 static IrOp *
 find_or_add(Simplify *s, Scope *scope, IrOp *op)
 {
+    Arena *a = s->cx->arena;
     uint64_t h = hash_op(op);
-    Entry **slot = &scope->slots[h % NUM_SLOTS];
-    for (Entry *e = *slot; e; e = e->next)
+    make_room(a, scope);
+    for (Entry *e = *slot_of(scope, h); e; e = e->next)
         if (e->hash == h && equal_ops(e->op, op))
             return e->op;
-    Entry *e = NEW(s->cx->arena, Entry);
-    *e = (Entry){op, h, *slot};
-    *slot = e;
+    Entry *e = NEW(a, Entry);
+    *e = (Entry){.op = op, .hash = h};
+    VEC_PUSH(a, scope->entries, e);
+    link_entry(scope, e);
     return NULL;
+}
+
+/* Forgets all but the n oldest. */
+static void
+forget_newest(Scope *scope, int n)
+{
+    while (scope->entries.len > n) {
+        Entry *e = VEC_POP(scope->entries);
+        *slot_of(scope, e->hash) = e->next;
+    }
 }
 
 static void
@@ -320,14 +361,12 @@ begins_context(const IrOp *op)
     return op->kind == OP_run || op->kind == OP_merge || op->kind == OP_update;
 }
 
-static void share_block(Simplify *s, Scope *outer, IrBlock *b);
+static void share_block(Simplify *s, Scope *scope, IrBlock *b);
 
 static void
 share_regions(Simplify *s, Scope *scope, IrOp *op)
 {
-    Scope *inside = scope;
-    if (begins_context(op))
-        inside = NEW(s->cx->arena, Scope);
+    Scope own = {0}, *inside = begins_context(op) ? &own : scope;
     for (int i = 0; i < op->num_regions; i++)
         share_block(s, inside, op->regions[i]);
 }
@@ -352,15 +391,15 @@ share_op(Simplify *s, Scope *scope, Latest *reads, IrOp *op)
 }
 
 static void
-share_block(Simplify *s, Scope *outer, IrBlock *b)
+share_block(Simplify *s, Scope *scope, IrBlock *b)
 {
-    Scope *scope = NEW(s->cx->arena, Scope);
-    *scope = *outer;
+    int num_around = scope->entries.len;
     Latest reads = latest_new(s->cx->arena);
     for (IrOp *op = b->first, *next; op; op = next) {
         next = op->next;
         share_op(s, scope, &reads, op);
     }
+    forget_newest(scope, num_around);
 }
 
 /* ---- removing ----------------------------------------------------------- */
@@ -443,8 +482,8 @@ simplify_func(PassCx *cx, IrFunc *fn)
             ir_count_uses(fn);
             fold_block(&s, fn->body);
             ir_apply_forwards(fn);
-            Scope *scope = NEW(cx->arena, Scope);
-            share_block(&s, scope, fn->body);
+            Scope scope = {0};
+            share_block(&s, &scope, fn->body);
             ir_apply_forwards(fn);
         }
         ir_count_uses(fn);

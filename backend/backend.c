@@ -14,6 +14,7 @@
 #include "backend/host_code.h"
 #include "backend/objects.h"
 #include "backend/ptx.h"
+#include "runtime/base/limits.h"
 
 #define HOST_OBJECT "host"
 
@@ -25,13 +26,24 @@ typedef struct Build {
     Map *by_name;
     Diag *diag;
     bool failed;
+    bool stopped; /* there are too many: look at no more */
 } Build;
+
+static void
+refuse_number(Build *b, const IrOp *op)
+{
+    const char *note = limit_note(b->arena, LIMIT_kernels);
+    diag_error(b->diag, op->loc, "%s", limit_message(b->arena, LIMIT_kernels));
+    if (note)
+        diag_note(b->diag, op->loc, "%s", note);
+    b->failed = b->stopped = true;
+}
 
 static void
 build_kernel(IrOp *op, void *data)
 {
     Build *b = data;
-    if (op->kind != OP_kernel)
+    if (op->kind != OP_kernel || b->stopped)
         return;
     BeKernel *k = be_kernel_build(b->arena, op, b->diag);
     if (!k) {
@@ -42,6 +54,8 @@ build_kernel(IrOp *op, void *data)
     op->mark = k;
     if (map_get(b->by_name, k->name))
         return;
+    if (b->kernels.len == limit_value(LIMIT_kernels))
+        refuse_number(b, op);
     map_set(b->by_name, k->name, k);
     VEC_PUSH(b->arena, b->kernels, k);
 }

@@ -75,9 +75,13 @@ fe_append(FeParser *ps, AstList list, AstNode *next)
 }
 
 AstList
-fe_append_formal(FeParser *ps, AstList list, AstNode *next)
+fe_append_formal(FeParser *ps, FePlace place, AstList list, AstNode *next)
 {
     const char *name = next->formal.name;
+    if (list.len == limit_value(LIMIT_parameters))
+        fe_syntax_limit(ps, place, LIMIT_parameters);
+    if (ps->stopped)
+        return list;
     for (int i = 0; i < list.len; i++)
         if (list.data[i]->formal.name == name && strcmp(name, "_") != 0)
             diag_error(ps->diag, next->loc,

@@ -5,6 +5,7 @@
  * function of another file.
  */
 #include "frontend/builtins.h"
+#include "frontend/eval.h"
 
 #include <string.h>
 
@@ -240,6 +241,8 @@ FeValue *
 fe_builtin_call(Lower *cx, const FeBuiltin *b, const FeCall *call)
 {
     FeArgs in = {.builtin = b};
+    for (int i = 0; i < call->num_args; i++)
+        fe_walked_value(cx, call->args[i].value);
     if (!check_context(cx, b, call->loc) ||
         !fe_bind_args(cx, call, b->params, &in))
         return &fe_poison;

@@ -335,7 +335,7 @@ typedef VEC(int64_t) Sizes;
 static bool
 equal_parts(Lower *cx, int64_t parts, int64_t whole, Loc loc, Sizes *out)
 {
-    if (parts < 1 || parts > FE_MAX_UNROLL || whole % parts) {
+    if (parts < 1 || parts > limit_value(LIMIT_unroll) || whole % parts) {
         fe_error(cx, loc, "%lld cannot be split into %lld equal parts",
                  (long long)whole, (long long)parts);
         return false;

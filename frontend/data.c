@@ -23,12 +23,7 @@ fe_data(Lower *cx)
 const char *
 fe_data_name(Lower *cx, const char *base)
 {
-    Map *names = fe_data(cx)->names;
-    const char *name = base;
-    for (int i = 2; map_get(names, name); i++)
-        name = fe_format(cx, "%s.%d", base, i);
-    map_set(names, name, names);
-    return intern(cx->names, name);
+    return fe_number_name(cx, fe_data(cx)->names, base);
 }
 
 /* ---- elements ----------------------------------------------------------- */

@@ -125,6 +125,8 @@ declare_param(Lower *cx, const FeBinding *b)
 {
     const AstNode *n = b->decl;
     IrType t;
+    if (cx->module->params.len == limit_value(LIMIT_params))
+        return fe_stop(cx, b->loc, LIMIT_params);
     IrParam *p = NEW(cx->arena, IrParam);
     if (!fe_eval_type(cx, n->param.type, NULL, &t))
         return &fe_poison;
@@ -152,9 +154,9 @@ static void
 give_values(Lower *cx, FeScope *scope, const AstNode *pattern, FeValue *value)
 {
     if (pattern->kind == AST_NAME) {
-        for (int i = 0; i < scope->names.len; i++)
-            if (scope->names.data[i]->name == pattern->name.text)
-                scope->names.data[i]->value = value;
+        FeBinding *b = fe_scope_find(scope, pattern->name.text);
+        if (b) /* "_" is none */
+            b->value = value;
         return;
     }
     const AstList *items = &pattern->tuple.items;
@@ -198,6 +200,8 @@ fe_binding_value(Lower *cx, FeBinding *b)
 {
     if (b->value)
         return b->value;
+    if (cx->stopped)
+        return &fe_poison;
     if (b->being_made)
         return fe_error(cx, b->loc, "\"%s\" is needed to make itself", b->name);
     FeRegion saved = fe_region_enter(cx, NULL, FE_TOP);

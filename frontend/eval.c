@@ -2,7 +2,8 @@
  * eval.c - the value of an expression
  *
  * One function for each kind of node, in a table.  Every node evaluated is a
- * step, and steps are limited (D16): inlining can make a short text long.
+ * step, and steps are limited (D16): inlining can make a short text long.  So is
+ * the memory that they take, whatever takes it.
  */
 #include "frontend/eval.h"
 #include "frontend/hint.h"
@@ -10,22 +11,42 @@
 #include <math.h>
 #include <string.h>
 
+enum { WALKED_IN_STEP = 4 };
+
+static int64_t
+bytes_used(const Lower *cx)
+{
+    return (int64_t)(arena_bytes(cx->arena) - cx->first_bytes);
+}
+
 bool
 fe_step(Lower *cx, Loc loc)
 {
     if (cx->stopped)
         return false;
-    if (++cx->num_steps > FE_MAX_STEPS) {
-        fe_stop(cx, loc, "more than %d steps to evaluate the program",
-                FE_MAX_STEPS);
-        return false;
-    }
-    if (cx->depth >= FE_MAX_DEPTH) {
-        fe_stop(cx, loc, "calls and expressions are more than %d deep here",
-                FE_MAX_DEPTH);
-        return false;
-    }
-    return true;
+    LimitId exceeded = NUM_LIMITS;
+    if (++cx->num_steps > limit_value(LIMIT_steps))
+        exceeded = LIMIT_steps;
+    else if (cx->depth >= limit_value(LIMIT_depth))
+        exceeded = LIMIT_depth;
+    else if (bytes_used(cx) > limit_value(LIMIT_memory))
+        exceeded = LIMIT_memory;
+    if (exceeded != NUM_LIMITS)
+        fe_stop(cx, loc, exceeded);
+    return exceeded == NUM_LIMITS;
+}
+
+void
+fe_walked(Lower *cx, int64_t n)
+{
+    cx->num_steps += n / WALKED_IN_STEP;
+}
+
+void
+fe_walked_value(Lower *cx, const FeValue *v)
+{
+    if (v->kind == FE_NEST)
+        fe_walked(cx, v->nest.leaves);
 }
 
 /* ---- leaves ------------------------------------------------------------- */
@@ -146,7 +167,7 @@ fe_eval(Lower *cx, const AstNode *expr)
     cx->depth++;
     FeValue *v = evaluate(cx, expr);
     cx->depth--;
-    return v;
+    return fe_limit_size(cx, v, expr->loc);
 }
 
 FeValue *

@@ -22,6 +22,11 @@ FeValue *fe_eval_if(Lower *cx, const AstNode *n);    /* lower_control.c */
 
 /* Counts a step; false when a limit is reached. */
 bool fe_step(Lower *cx, Loc loc);
+/* Counts the work of walking n values of a nest or bytes of a string, of which
+ * many are a step.  Nothing is refused before the next step. */
+void fe_walked(Lower *cx, int64_t n);
+/* The same of the leaves of v, if it is a nest. */
+void fe_walked_value(Lower *cx, const FeValue *v);
 
 /* The field that a FIELD names, of a value that is known. */
 FeValue *fe_field_of(Lower *cx, FeValue *v, const AstNode *field);

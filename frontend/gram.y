@@ -56,7 +56,7 @@ empty_place(FePlace before)
     ((Current) = (N) ? join_places(YYRHSLOC(Rhs, 1), YYRHSLOC(Rhs, N))         \
                      : empty_place(YYRHSLOC(Rhs, 0)))
 
-/* The deepest program of MAX_NESTING brackets needs about half of it. */
+/* The deepest program of as many brackets as there may be needs about half of it. */
 #define YYMAXDEPTH 10000
 
 #define MAKE(place, KIND, member, ...)                                         \
@@ -249,7 +249,7 @@ formals:
 ;
 formal_list:
     formal                      { $$ = fe_list(ps, $1); }
-  | formal_list COMMA formal    { $$ = fe_append_formal(ps, $1, $3); }
+  | formal_list COMMA formal    { $$ = fe_append_formal(ps, @3, $1, $3); }
 ;
 formal:
     NAME opt_type opt_default   { $$ = MAKE(@1, FORMAL, formal, $1, $2, $3); }

@@ -42,14 +42,23 @@ fe_error_note(Lower *cx, Loc loc, const char *note, const char *format, ...)
 }
 
 FeValue *
-fe_stop(Lower *cx, Loc loc, const char *format, ...)
+fe_limit(Lower *cx, Loc loc, LimitId id)
 {
-    va_list args;
-    va_start(args, format);
-    FeValue *v = report(cx, loc, NULL, format, args);
-    va_end(args);
+    return fe_error_note(cx, loc, limit_note(cx->arena, id), "%s",
+                         limit_message(cx->arena, id));
+}
+
+FeValue *
+fe_stop(Lower *cx, Loc loc, LimitId id)
+{
     cx->stopped = true;
-    return v;
+    return fe_limit(cx, loc, id);
+}
+
+bool
+fe_may_suggest(const Lower *cx)
+{
+    return diag_num_errors(cx->diag) < DIAG_MAX_SHOWN;
 }
 
 bool
@@ -78,6 +87,18 @@ fe_format(Lower *cx, const char *format, ...)
     const char *text = arena_vprintf(cx->arena, format, args);
     va_end(args);
     return text;
+}
+
+const char *
+fe_number_name(Lower *cx, Map *taken, const char *base)
+{
+    const char *name = base;
+    int *number = NEW(cx->arena, int), *tried = map_get(taken, base);
+    while (tried && map_get(taken, name))
+        name = fe_format(cx, "%s.%d", base, ++*tried);
+    *number = 1;
+    map_set(taken, name, number);
+    return intern(cx->names, name);
 }
 
 const char *
@@ -194,6 +215,7 @@ init_lower(Lower *cx, Arena *a, Intern *names, Diag *d,
     cx->builtins = fe_scope_new(cx, NULL, SCOPE_BUILTINS);
     cx->file = fe_scope_new(cx, cx->builtins, SCOPE_FILE);
     cx->scope = cx->file;
+    cx->first_bytes = arena_bytes(a);
 }
 
 IrModule *
@@ -208,6 +230,7 @@ fe_compile(Arena *a, Intern *names, Diag *d, const FeOptions *options)
     if (!program)
         return NULL;
     init_lower(&cx, a, names, d, options);
+    cx.source_bytes = options->len;
     lower_program(&cx, program);
     return diag_num_errors(d) == errors ? cx.module : NULL;
 }

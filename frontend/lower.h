@@ -30,19 +30,9 @@
 #include "frontend/frontend.h"
 #include "frontend/value.h"
 #include "ir/build.h"
+#include "runtime/base/limits.h"
 
 typedef struct Lower Lower;
-
-/* D16. */
-enum {
-    FE_MAX_CALLS = 256,         /* functions called by functions */
-    FE_MAX_NESTING = 256,       /* control flow of the IR */
-    FE_MAX_UNROLL = 65536,      /* iterations of one loop or list */
-    FE_MAX_IR_VALUES = 1000000, /* operations made */
-    FE_MAX_VARS = 16384,        /* with slots */
-    FE_MAX_STEPS = 10000000,    /* nodes of the tree evaluated */
-    FE_MAX_DEPTH = 4000         /* nodes within nodes, through calls too */
-};
 
 /* Where the code being lowered is executed. */
 typedef enum FeContext {
@@ -93,6 +83,7 @@ struct FeScope {
     FeScope *parent;
     FeScopeKind kind;
     VEC(FeBinding *) names;
+    Map *index; /* of names, the last of each; NULL while they are few */
     VEC(FeScope *) used;  /* SCOPE_FILE: what it uses */
     const char *prefix;   /* of variables declared here: "", "fc." */
     FeInstance *instance; /* SCOPE_INSTANCE */
@@ -111,6 +102,8 @@ FeScope *fe_scope_new(Lower *cx, FeScope *parent, FeScopeKind kind);
  * first elsewhere.  A nest beyond the limits becomes POISON with a message. */
 FeBinding *fe_bind(Lower *cx, FeScope *scope, const char *name, FeValue *value,
                    Loc loc);
+/* The last binding of a name in this scope alone, or NULL. */
+FeBinding *fe_scope_find(const FeScope *scope, const char *name);
 /* A mut that the program cannot name. */
 FeBinding *fe_hidden_mut(Lower *cx, const char *name, FeValue *value, Loc loc);
 /* What a name means in cx->scope, builtins aside. */
@@ -131,9 +124,10 @@ const char *fe_nearest_member(Lower *cx, const FeScope *scope,
                               const char *name);
 /* The value of a binding, its declaration evaluated if need be. */
 FeValue *fe_binding_value(Lower *cx, FeBinding *b);
-/* v, or POISON with a message when it is a nest or string too large to be bound
- * to a name.  A nest doubles with every `t = (t, t)`; because of this limit all
- * that walks nests may recurse. */
+/* v, or POISON with a message when it is a nest or a string that is too large.
+ * A nest doubles with every `t = (t, t)`, which is one value in memory and is
+ * walked as many.  What any expression is worth, and what is bound to a name,
+ * goes through here; therefore all that walks nests may recurse. */
 FeValue *fe_limit_size(Lower *cx, FeValue *v, Loc loc);
 /* Changes the value of a mut so that it can be undone: back to where
  * cx->writes.len was mark. */
@@ -188,7 +182,7 @@ struct Lower {
     FeScope *builtins, *file; /* outermost names; those of the main file */
     VEC(FeWrite) writes;      /* assignments to muts, oldest first */
     VEC(FeChecked) checked;   /* oldest first */
-    Map *instances;           /* by path */
+    Map *instances;           /* their paths: see fe_number_name */
     VEC(FeFile) files;        /* that are used */
 
     /* What an instance made by the expression being evaluated is called; NULL
@@ -201,6 +195,8 @@ struct Lower {
     bool needs_constant; /* an error was that a value is no constant */
     int num_unrollable;  /* loops around that are unrolled if need be */
     bool stopped;        /* a limit is exceeded: evaluate nothing more */
+    size_t first_bytes;  /* of the arena, when lowering began */
+    size_t source_bytes; /* of all files */
 
     void *vars, *data, *dist, *text; /* state of vars.c, data.c, ... */
 };
@@ -213,9 +209,13 @@ FeValue *fe_error(Lower *cx, Loc loc, const char *format, ...)
 /* An error whose note (the repair) comes before the chain of calls. */
 FeValue *fe_error_note(Lower *cx, Loc loc, const char *note, const char *format,
                        ...) __attribute__((format(printf, 4, 5)));
-/* An error after which nothing more is evaluated: a limit. */
-FeValue *fe_stop(Lower *cx, Loc loc, const char *format, ...)
-    __attribute__((format(printf, 3, 4)));
+/* A limit is exceeded: says so, with the option that raises it. */
+FeValue *fe_limit(Lower *cx, Loc loc, LimitId id);
+/* The same, and nothing more is evaluated. */
+FeValue *fe_stop(Lower *cx, Loc loc, LimitId id);
+/* Whether more suggestions would be shown; making one costs a walk over all
+ * names. */
+bool fe_may_suggest(const Lower *cx);
 /* Whether a value may have that rank; an error if not. */
 bool fe_is_rank(Lower *cx, int rank, Loc loc);
 void fe_warning(Lower *cx, Loc loc, const char *format, ...)
@@ -223,6 +223,9 @@ void fe_warning(Lower *cx, Loc loc, const char *format, ...)
 /* A formatted string in cx->arena, for notes. */
 const char *fe_format(Lower *cx, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
+/* base, or base.2, base.3, ...: the first name that is not in taken, where it is
+ * from now on. */
+const char *fe_number_name(Lower *cx, Map *taken, const char *base);
 /* fe_value_what, and a type as in the source: "f32[n, 3]". */
 const char *fe_what(Lower *cx, const FeValue *v);
 const char *fe_type_text(Lower *cx, const IrType *t);

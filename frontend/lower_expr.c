@@ -4,6 +4,7 @@
  * Each first asks whether the result is known now (fold.c); what is not is an
  * operation of the IR.
  */
+#include "frontend/eval.h"
 #include "frontend/slices.h"
 
 /* The operations of the IR behind the operators. */
@@ -183,6 +184,8 @@ lower_power(Lower *cx, FeValue *x, const FeValue *y, Loc loc)
 FeValue *
 fe_binary(Lower *cx, AstOp op, FeValue *x, FeValue *y, Loc loc)
 {
+    fe_walked_value(cx, x);
+    fe_walked_value(cx, y);
     if (fe_value_has_poison(x) || fe_value_has_poison(y))
         return &fe_poison;
     if (fe_is_slices(x) || fe_is_slices(y))

@@ -185,7 +185,7 @@ evaluate_while(Lower *cx, const AstNode *n, int64_t max)
     FeLoop loop = begin_unrolled(cx, n->loc);
     Turn t = {.node = n, .loop = &loop};
     bool goes_on;
-    for (int64_t i = 0; i < FE_MAX_UNROLL; i++) {
+    for (int64_t i = 0; i < limit_value(LIMIT_unroll); i++) {
         if (max && i == max)
             return;
         if (!fe_bool(cx, fe_eval(cx, cond), "the condition", cond->loc,
@@ -193,10 +193,7 @@ evaluate_while(Lower *cx, const AstNode *n, int64_t max)
             !goes_on || !unroll_turn(cx, &t))
             return;
     }
-    fe_error(cx, n->loc,
-             "a loop that is evaluated while compiling makes more "
-             "than %d turns",
-             FE_MAX_UNROLL);
+    fe_limit(cx, n->loc, LIMIT_unroll);
 }
 
 /* The limit of `while c max N`: 0 when there is none. */

@@ -11,11 +11,8 @@
 bool
 fe_call_push(Lower *cx, const char *name, const char *verb, Loc loc)
 {
-    if (cx->num_calls >= FE_MAX_CALLS) {
-        fe_stop(cx, loc,
-                "calls are more than %d deep here; functions are inlined, so "
-                "that one cannot call itself",
-                FE_MAX_CALLS);
+    if (cx->num_calls >= limit_value(LIMIT_calls)) {
+        fe_stop(cx, loc, LIMIT_calls);
         return false;
     }
     IrCall *call = NEW(cx->arena, IrCall);

@@ -12,10 +12,7 @@
 static const char *
 new_path(Lower *cx)
 {
-    const char *path = intern(cx->names, cx->path);
-    for (int i = 2; map_get(cx->instances, path); i++)
-        path = intern(cx->names, fe_format(cx, "%s.%d", cx->path, i));
-    return path;
+    return fe_number_name(cx, cx->instances, cx->path);
 }
 
 static FeInstance *
@@ -28,7 +25,6 @@ make_instance(Lower *cx, const AstNode *module, FeScope *params, Loc loc)
     x->scope = fe_scope_new(cx, params, SCOPE_INSTANCE);
     x->scope->instance = x;
     x->scope->prefix = fe_format(cx, "%s.", x->path);
-    map_set(cx->instances, x->path, x);
     fe_declare(cx, x->scope, &module->module.members);
     fe_evaluate(cx, x->scope);
     return x;
@@ -60,9 +56,5 @@ fe_call_module(Lower *cx, FeValue *m, const FeCall *call)
 FeBinding *
 fe_instance_member(const FeInstance *instance, const char *name)
 {
-    const FeScope *s = instance->scope;
-    for (int i = 0; i < s->names.len; i++)
-        if (s->names.data[i]->name == name)
-            return s->names.data[i];
-    return NULL;
+    return fe_scope_find(instance->scope, name);
 }

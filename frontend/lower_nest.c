@@ -34,6 +34,8 @@ FeValue *
 fe_eval_named_tuple(Lower *cx, const AstNode *n)
 {
     const AstList *items = &n->named_tuple.items;
+    if (items->len > limit_value(LIMIT_fields))
+        return fe_limit(cx, n->loc, LIMIT_fields);
     const char **names = NEW_ARRAY(cx->arena, const char *, (size_t)items->len);
     FeValue **values = NEW_ARRAY(cx->arena, FeValue *, (size_t)items->len);
     for (int i = 0; i < items->len; i++) {
@@ -113,10 +115,9 @@ fe_range_count(Lower *cx, FeValue *from, FeValue *to, Loc loc, int64_t *count)
         *count = b > a ? INT64_MAX : 0;
     if (*count < 0)
         *count = 0;
-    if (*count <= FE_MAX_UNROLL)
+    if (*count <= limit_value(LIMIT_unroll))
         return true;
-    fe_error(cx, loc, "%lld items, and no more than %d are unrolled",
-             (long long)*count, FE_MAX_UNROLL);
+    fe_limit(cx, loc, LIMIT_unroll);
     return false;
 }
 

@@ -41,21 +41,12 @@ mut_value(Lower *cx, FeValue *value, Loc loc)
     return fe_value_map(cx->arena, value, mut_leaf, &p);
 }
 
-static bool
-has_name(const FeScope *scope, const char *name)
-{
-    for (int i = 0; i < scope->names.len; i++)
-        if (scope->names.data[i]->name == name)
-            return true;
-    return false;
-}
-
 /* A function that was made before keeps the names it saw: a second binding of a
  * name begins a new scope. */
 static void
 bind_name(Lower *cx, const AstNode *name, FeValue *value, bool is_mut)
 {
-    if (has_name(cx->scope, name->name.text))
+    if (fe_scope_find(cx->scope, name->name.text))
         cx->scope = fe_scope_new(cx, cx->scope, SCOPE_BLOCK);
     if (is_mut)
         value = mut_value(cx, value, name->loc);

@@ -177,6 +177,7 @@ fe_type_of(Lower *cx, FeValue *v, IrType *out)
         *out = fe_var_type(cx, v->var);
         return true;
     case FE_NEST:
+        fe_walked_value(cx, v);
         return list_shape(cx, v, out);
     default:
         return false;
@@ -276,9 +277,8 @@ fe_may_emit(Lower *cx, Loc loc)
 {
     if (cx->stopped || !check_running(cx, loc))
         return false;
-    if (++cx->num_values > FE_MAX_IR_VALUES) {
-        fe_stop(cx, loc, "the program has more than %d operations here",
-                FE_MAX_IR_VALUES);
+    if (++cx->num_values > limit_value(LIMIT_operations)) {
+        fe_stop(cx, loc, LIMIT_operations);
         return false;
     }
     return true;

@@ -47,10 +47,8 @@ is_differentiable(Lower *cx, FeValue *leaf)
 static FeValue *
 argument(const OwnGrad *og, const AstNode *formal)
 {
-    for (int i = 0; i < og->scope->names.len; i++)
-        if (og->scope->names.data[i]->name == formal->formal.name)
-            return og->scope->names.data[i]->value;
-    return &fe_none; /* "_" */
+    const FeBinding *b = fe_scope_find(og->scope, formal->formal.name);
+    return b ? b->value : &fe_none; /* "_" */
 }
 
 static void

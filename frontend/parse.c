@@ -156,6 +156,16 @@ parse_text(FeParser *ps, const char *text, size_t len)
         check(ps, ps->program);
 }
 
+static void
+refuse_size(FeParser *ps)
+{
+    Loc loc = {.file = ps->file};
+    const char *note = limit_note(ps->arena, LIMIT_source);
+    diag_error(ps->diag, loc, "%s", limit_message(ps->arena, LIMIT_source));
+    if (note)
+        diag_note(ps->diag, loc, "%s", note);
+}
+
 AstNode *
 fe_parse(Arena *a, Intern *names, Diag *d, uint16_t file, const char *text,
          size_t len)
@@ -163,9 +173,8 @@ fe_parse(Arena *a, Intern *names, Diag *d, uint16_t file, const char *text,
     FeParser ps = {.arena = a, .names = names, .diag = d, .file = file};
     int before = diag_num_errors(d);
     ps.text = text;
-    if (len > MAX_SOURCE)
-        diag_error(d, (Loc){.file = file}, "the source is larger than %d bytes",
-                   MAX_SOURCE);
+    if ((int64_t)len > limit_value(LIMIT_source))
+        refuse_size(&ps);
     else if (check_text(&ps, text, len))
         parse_text(&ps, text, len);
     return diag_num_errors(d) == before ? ps.program : NULL;

@@ -17,14 +17,11 @@
 #include <stdint.h>
 #include "frontend/ast.h"
 #include "runtime/base/diag.h"
+#include "runtime/base/limits.h"
 #include "runtime/base/str.h"
 #include "runtime/base/vec.h"
 
-enum {
-    MAX_NESTING = 256,            /* D16 */
-    MAX_ERRORS = 100,             /* then the rest is not worth reading */
-    MAX_SOURCE = 64 * 1024 * 1024 /* bytes */
-};
+enum { MAX_ERRORS = 100 }; /* then the rest is not worth reading */
 
 /* A piece of the source: from byte start to byte end. */
 typedef struct FePlace {
@@ -124,7 +121,8 @@ AstNode *fe_node(FeParser *ps, FePlace place, AstNode from);
 AstList fe_list(FeParser *ps, AstNode *first);
 AstList fe_append(FeParser *ps, AstList list, AstNode *next);
 /* The same of a parameter, whose name is its own. */
-AstList fe_append_formal(FeParser *ps, AstList list, AstNode *next);
+AstList fe_append_formal(FeParser *ps, FePlace place, AstList list,
+                         AstNode *next);
 AstList fe_prepend(FeParser *ps, AstNode *first, AstList rest);
 
 /* Whether a clause of a variable begins so. */
@@ -159,6 +157,8 @@ void fe_note(FeParser *ps, FePlace place, const char *format, ...)
 /* The same, after which nothing is read. */
 void fe_syntax_stop(FeParser *ps, FePlace place, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
+/* The same of a limit, with the option that raises it. */
+void fe_syntax_limit(FeParser *ps, FePlace place, LimitId id);
 void fe_too_deep(FeParser *ps, FePlace place);
 
 /* Reports the token handed out last, which the grammar did not expect; the

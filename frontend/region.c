@@ -41,9 +41,8 @@ fe_nested_op(Lower *cx, IrOpKind kind, int n, IrValue *const *operands, Loc loc)
         return NULL;
     for (const IrBlock *b = cx->block; b->op; b = b->op->block)
         depth++;
-    if (depth >= FE_MAX_NESTING) {
-        fe_stop(cx, loc, "control flow is more than %d deep here",
-                FE_MAX_NESTING);
+    if (depth >= limit_value(LIMIT_control)) {
+        fe_stop(cx, loc, LIMIT_control);
         return NULL;
     }
     return ir_build_op(cx->block, kind, n, operands, loc);
@@ -172,7 +171,7 @@ fe_rewind(Lower *cx, const FeMark *mark)
     fe_undo_writes(cx, mark->num_writes);
     cx->checked.len = mark->num_checked;
     m->iters.len = mark->num_iters;
-    m->symbols.len = mark->num_symbols;
+    ir_symbols_cut(m, mark->num_symbols);
     m->datasets.len = mark->num_datasets;
     cx->num_errors = mark->num_errors;
     cx->num_sites = mark->num_sites;

@@ -6,15 +6,13 @@
  * evaluated, so that they may use each other in any order: a binding without a
  * value is evaluated when it is first asked for (fe_declare, in declare.c).
  *
- * Scopes are short, but for that of a file; names are interned, and comparing a
- * hundred pointers is cheaper than hashing.
+ * Names are interned.  Most scopes have a few, which are compared one after the
+ * other; one with many has an index beside them.
  */
+#include "frontend/eval.h"
 #include "frontend/hint.h"
-#include "frontend/lower.h"
 
 #include <string.h>
-
-enum { MAX_NEST_DEPTH = 256, MAX_NEST_LEAVES = 65536, MAX_TEXT = 1 << 20 };
 
 FeScope *
 fe_scope_new(Lower *cx, FeScope *parent, FeScopeKind kind)
@@ -26,9 +24,28 @@ fe_scope_new(Lower *cx, FeScope *parent, FeScopeKind kind)
     return s;
 }
 
-static FeBinding *
-find_in(const FeScope *scope, const char *name)
+/* Names from which on a scope has an index. */
+enum { FIRST_INDEXED = 16 };
+
+static void
+add_to_index(Lower *cx, FeScope *scope, FeBinding *b)
 {
+    int n = scope->names.len;
+    if (n == FIRST_INDEXED) {
+        scope->index = map_new(cx->arena);
+        for (int i = 0; i < n; i++)
+            map_set(scope->index, scope->names.data[i]->name,
+                    scope->names.data[i]);
+    } else if (n > FIRST_INDEXED) {
+        map_set(scope->index, b->name, b);
+    }
+}
+
+FeBinding *
+fe_scope_find(const FeScope *scope, const char *name)
+{
+    if (scope->index)
+        return map_get(scope->index, name);
     for (int i = scope->names.len - 1; i >= 0; i--)
         if (scope->names.data[i]->name == name)
             return scope->names.data[i];
@@ -38,21 +55,19 @@ find_in(const FeScope *scope, const char *name)
 FeValue *
 fe_limit_size(Lower *cx, FeValue *v, Loc loc)
 {
-    if (v->kind == FE_NEST && v->nest.depth > MAX_NEST_DEPTH)
-        return fe_error(cx, loc, "nests are more than %d deep here",
-                        MAX_NEST_DEPTH);
-    if (v->kind == FE_NEST && v->nest.leaves > MAX_NEST_LEAVES)
-        return fe_error(cx, loc, "a nest of more than %d values",
-                        MAX_NEST_LEAVES);
-    if (v->kind == FE_STRING && strlen(v->text.format) > MAX_TEXT)
-        return fe_error(cx, loc, "a string of more than %d bytes", MAX_TEXT);
+    if (v->kind == FE_NEST && v->nest.depth > limit_value(LIMIT_nest_depth))
+        return fe_limit(cx, loc, LIMIT_nest_depth);
+    if (v->kind == FE_NEST && v->nest.leaves > limit_value(LIMIT_nest))
+        return fe_limit(cx, loc, LIMIT_nest);
+    if (v->kind == FE_STRING && v->text.len > limit_value(LIMIT_string))
+        return fe_limit(cx, loc, LIMIT_string);
     return v;
 }
 
 static void
 refuse_second(Lower *cx, const FeScope *scope, const char *name, Loc loc)
 {
-    const FeBinding *first = find_in(scope, name);
+    const FeBinding *first = fe_scope_find(scope, name);
     if (!first || (scope->kind != SCOPE_FILE && scope->kind != SCOPE_INSTANCE))
         return;
     fe_error(cx, loc, "\"%s\" is declared twice", name);
@@ -69,8 +84,10 @@ fe_bind(Lower *cx, FeScope *scope, const char *name, FeValue *value, Loc loc)
     b->serial = cx->num_bindings++;
     b->loc = loc;
     refuse_second(cx, scope, name, loc);
-    if (strcmp(name, "_") != 0)
+    if (strcmp(name, "_") != 0) {
         VEC_PUSH(cx->arena, scope->names, b);
+        add_to_index(cx, scope, b);
+    }
     return b;
 }
 
@@ -105,7 +122,7 @@ static void
 find_used(const FeScope *scope, const char *name, FeFound *found)
 {
     for (int i = 0; i < scope->used.len && !found->other; i++) {
-        FeBinding *b = find_in(scope->used.data[i], name);
+        FeBinding *b = fe_scope_find(scope->used.data[i], name);
         if (b && found->binding)
             found->other = b;
         else if (b)
@@ -117,8 +134,9 @@ FeFound
 fe_find(Lower *cx, const char *name)
 {
     FeFound found = {0};
-    for (const FeScope *s = cx->scope; s; s = s->parent) {
-        found.binding = find_in(s, name);
+    int64_t walked = 0;
+    for (const FeScope *s = cx->scope; s; s = s->parent, walked++) {
+        found.binding = fe_scope_find(s, name);
         if (!found.binding)
             find_used(s, name, &found);
         if (found.binding)
@@ -126,6 +144,7 @@ fe_find(Lower *cx, const char *name)
         found.leaves_func |= s->kind == SCOPE_FUNC;
         found.leaves_merge |= s->kind == SCOPE_MERGE;
     }
+    fe_walked(cx, walked);
     return found;
 }
 
@@ -188,9 +207,10 @@ target_note(Lower *cx, const char *name)
 static FeValue *
 unknown_name(Lower *cx, const char *name, bool is_target, Loc loc)
 {
-    return fe_error_note(
-        cx, loc, is_target ? target_note(cx, name) : name_note(cx, name),
-        "there is no \"%s\" here", name);
+    const char *note = !fe_may_suggest(cx) ? NULL
+                       : is_target         ? target_note(cx, name)
+                                           : name_note(cx, name);
+    return fe_error_note(cx, loc, note, "there is no \"%s\" here", name);
 }
 
 /* ---- what a name is worth ----------------------------------------------- */
@@ -270,7 +290,7 @@ FeValue *
 fe_space_field(Lower *cx, const FeScope *space, const char *what,
                const char *name, Loc loc)
 {
-    FeBinding *b = find_in(space, name);
+    FeBinding *b = fe_scope_find(space, name);
     if (b)
         return fe_binding_value(cx, b);
     const char *near = fe_nearest_member(cx, space, name);

@@ -61,6 +61,18 @@ fe_syntax_stop(FeParser *ps, FePlace place, const char *format, ...)
 }
 
 void
+fe_syntax_limit(FeParser *ps, FePlace place, LimitId id)
+{
+    const char *note = limit_note(ps->arena, id);
+    if (ps->stopped || ps->recovering)
+        return;
+    fe_syntax_error(ps, place, "%s", limit_message(ps->arena, id));
+    if (note)
+        fe_note(ps, place, "%s", note);
+    ps->stopped = true;
+}
+
+void
 fe_too_deep(FeParser *ps, FePlace place)
 {
     fe_syntax_stop(ps, place, "this is nested too deeply");

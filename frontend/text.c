@@ -6,6 +6,7 @@
  * string can be a path.  Variables are read where the string stands.
  */
 #include "frontend/builtins.h"
+#include "frontend/eval.h"
 
 #include <string.h>
 #include "runtime/base/format.h"
@@ -43,6 +44,7 @@ finish(Builder *b)
         return &fe_poison;
     FeValue *v = fe_value_new(b->cx->arena, FE_STRING);
     v->text.format = str_text(&b->format);
+    v->text.len = (int64_t)b->format.len;
     v->text.text = b->holes.len ? NULL : str_text(&b->text);
     v->text.holes = b->holes.data;
     v->text.num_holes = b->holes.len;
@@ -108,6 +110,7 @@ add_nest(Builder *b, const FeNest *nest, const char *format, Loc loc)
 static void
 add_string(Builder *b, const FeText *t)
 {
+    fe_walked(b->cx, t->len);
     str_add(&b->format, t->format);
     if (t->text)
         str_add(&b->text, t->text);

@@ -15,6 +15,7 @@
 #include "frontend/parse.h"
 #include "passes/passes.h"
 #include "runtime/base/file.h"
+#include "runtime/base/limits.h"
 #include "runtime/base/options.h"
 
 /* ---- the command line --------------------------------------------------- */
@@ -26,6 +27,7 @@ enum {
     OPT_CROSS,
     OPT_COLLECTIVES,
     OPT_DEFINE,
+    OPT_LIMIT,
     OPT_TO,
     OPT_FROM,
     OPT_PASSES,
@@ -80,6 +82,10 @@ static const OptionRow rows[NUM_OPTS] = {
                     .arg = "NAME=VALUE",
                     .repeatable = true,
                     .help = "override a const of the program"},
+    [OPT_LIMIT] = {.name = "limit",
+                   .repeatable = true,
+                   .arg = LIMIT_ARG,
+                   .help = LIMIT_HELP},
     [OPT_TO] = {.name = "to",
                 .arg = "PHASE",
                 .values = to_names,
@@ -492,6 +498,8 @@ read_options(Tfdc *t)
 {
     Options *o = t->options;
     t->path = options_operand(o);
+    for (int i = 0; i < options_count(o, OPT_LIMIT); i++)
+        TRY(limit_set("tfdc", options_nth(o, OPT_LIMIT, i)));
     t->to = (Phase)choice(to_names, options_value(o, OPT_TO, "plan"));
     t->from = options_value(o, OPT_FROM, NULL);
     t->dump_dir = options_value(o, OPT_DUMP, NULL);

@@ -16,8 +16,6 @@
 #include "frontend/parse.h"
 #include "runtime/base/file.h"
 
-enum { MAX_USES = 256 };
-
 /* ---- reading ------------------------------------------------------------ */
 
 /* name beside the file that uses it, whose path or name is `from`. */
@@ -178,8 +176,10 @@ static FeScope *
 add_text(Lower *cx, const char *path, const char *name, const char *text,
          size_t len, Loc loc)
 {
-    if (cx->files.len >= MAX_USES) {
-        fe_error(cx, loc, "more than %d files", MAX_USES);
+    cx->source_bytes += len;
+    bool too_many = cx->files.len >= limit_value(LIMIT_files);
+    if (too_many || (int64_t)cx->source_bytes > limit_value(LIMIT_source)) {
+        fe_stop(cx, loc, too_many ? LIMIT_files : LIMIT_source);
         return NULL;
     }
     uint16_t file = diag_add_source(cx->diag, name, text, len);

@@ -134,6 +134,7 @@ fe_value_text(Arena *a, const char *text)
     FeValue *v = fe_value_new(a, FE_STRING);
     v->text.text = arena_strdup(a, text);
     v->text.format = escape_braces(a, text);
+    v->text.len = (int64_t)strlen(v->text.format);
     return v;
 }
 
@@ -145,8 +146,7 @@ fe_value_type(Arena *a, IrType t)
     return v;
 }
 
-/* Depth and leaves are limited where a nest gets a name (scope.c): without
- * names a nest cannot grow faster than the text. */
+/* Depth and leaves are limited by fe_limit_size, right after. */
 static void
 measure(FeNest *nest)
 {

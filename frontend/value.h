@@ -63,6 +63,7 @@ typedef struct FeNest {
 typedef struct FeText {
     const char *text;
     const char *format;
+    int64_t len; /* of format */
     FeValue **holes;
     int num_holes;
 } FeText;

@@ -29,9 +29,8 @@ fe_var_info(Lower *cx, const IrVar *v)
 FeVarInfo *
 fe_var_add(Lower *cx, IrVar *v, bool outside, bool is_slot)
 {
-    if (cx->module->vars.len == FE_MAX_VARS)
-        fe_stop(cx, v->loc, "the program has more than %d variables here",
-                FE_MAX_VARS);
+    if (cx->module->vars.len == limit_value(LIMIT_variables))
+        fe_stop(cx, v->loc, LIMIT_variables);
     FeVarInfo *info = NEW(cx->arena, FeVarInfo);
     *info = (FeVarInfo){.var = v, .outside = outside, .is_slot = is_slot};
     map_set(fe_vars(cx)->infos, v->name, info);

@@ -221,6 +221,12 @@ typedef struct IrIter {
     Loc loc;
 } IrIter;
 
+/* How many symbols were looked at for the numbers behind a stem, and the first
+ * number that none of them has. */
+typedef struct IrStem {
+    int num_symbols, next;
+} IrStem;
+
 struct IrModule {
     Arena *arena;
     Intern *names;
@@ -233,6 +239,7 @@ struct IrModule {
     const char *via;      /* cross-device operation; NULL: the strategy's own */
     int packs;            /* that it makes; 0: one for each value */
     VEC(IrSymbol) symbols;
+    IrStem counted[3]; /* of symbols named n, N and b */
     VEC(IrParam *) params;
     VEC(IrVar *) vars; /* by ir_var_add */
     Map *vars_by_name, *funcs_by_name;
@@ -271,6 +278,8 @@ IrDataset *ir_dataset_find(const IrModule *m, const char *name);
 IrIter *ir_iter_find(const IrModule *m, const char *name);
 /* A new pair n <= bound, N <= total; gives n's index (N's is n's partner). */
 int32_t ir_symbol_pair(IrModule *m, int64_t bound, int64_t total);
+/* Forgets all but the first n. */
+void ir_symbols_cut(IrModule *m, int n);
 /* The symbol of the rows of n that a replica has; new ones for all replicas
  * when it is asked for first. */
 int32_t ir_symbol_of_replica(IrModule *m, int32_t n, int replica);

@@ -8,6 +8,7 @@
 
 #include "ir/ir.h"
 
+#include <stdlib.h>
 #include <string.h>
 #include "runtime/base/status.h"
 
@@ -114,32 +115,43 @@ ir_iter_find(const IrModule *m, const char *name)
     FIND_IN(m->iters, name);
 }
 
-static bool
-symbol_exists(const IrModule *m, const char *name)
+/* The number behind stem in name, 0 where there is none; -1: another stem. */
+static int
+number_after(const char *stem, const char *name)
 {
-    for (int i = 0; i < m->symbols.len; i++) {
-        if (strcmp(m->symbols.data[i].name, name) == 0)
-            return true;
-    }
-    return false;
+    size_t n = strlen(stem);
+    const char *digits = name + n;
+    if (strncmp(name, stem, n) != 0)
+        return -1;
+    if (!*digits)
+        return 0;
+    bool is_number = strspn(digits, "0123456789") == strlen(digits);
+    return is_number && strlen(digits) < 9 ? atoi(digits) : -1;
 }
 
-/* stem, or stem1, stem2, ...: the first that is free. */
+/* stem, or stem1, stem2, ...: one more than all there are. */
 static const char *
-free_symbol_name(IrModule *m, const char *stem)
+free_symbol_name(IrModule *m, const char *stem, IrStem *counted)
 {
-    const char *name = stem;
-    for (int i = 1; symbol_exists(m, name); i++)
-        name = arena_printf(m->arena, "%s%d", stem, i);
-    return intern(m->names, name);
+    for (; counted->num_symbols < m->symbols.len; counted->num_symbols++) {
+        const char *name = m->symbols.data[counted->num_symbols].name;
+        int number = number_after(stem, name);
+        if (number >= counted->next)
+            counted->next = number + 1;
+    }
+    if (!counted->next)
+        return intern(m->names, stem);
+    return intern(m->names, arena_printf(m->arena, "%s%d", stem, counted->next));
 }
 
 int32_t
 ir_symbol_pair(IrModule *m, int64_t bound, int64_t total)
 {
     int32_t n = m->symbols.len;
-    IrSymbol local = {free_symbol_name(m, "n"), bound, n + 1, false, .of = -1};
-    IrSymbol global = {free_symbol_name(m, "N"), total, n, true, .of = -1};
+    const char *local_name = free_symbol_name(m, "n", &m->counted[0]);
+    const char *global_name = free_symbol_name(m, "N", &m->counted[1]);
+    IrSymbol local = {local_name, bound, n + 1, false, .of = -1};
+    IrSymbol global = {global_name, total, n, true, .of = -1};
     VEC_PUSH(m->arena, m->symbols, local);
     VEC_PUSH(m->arena, m->symbols, global);
     return n;
@@ -157,10 +169,20 @@ ir_next_rows(const IrOp *op)
     return -1;
 }
 
+void
+ir_symbols_cut(IrModule *m, int n)
+{
+    if (n == m->symbols.len)
+        return;
+    m->symbols.len = n;
+    memset(m->counted, 0, sizeof m->counted);
+}
+
 int32_t
 ir_symbol_alone(IrModule *m, int64_t bound)
 {
-    IrSymbol s = {free_symbol_name(m, "b"), bound, -1, false, .of = -1};
+    const char *name = free_symbol_name(m, "b", &m->counted[2]);
+    IrSymbol s = {name, bound, -1, false, .of = -1};
     VEC_PUSH(m->arena, m->symbols, s);
     return m->symbols.len - 1;
 }

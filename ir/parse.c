@@ -12,6 +12,7 @@
 #include "ir/text.h"
 #include "ir/type_bounds.h"
 #include "ir/words.h"
+#include "runtime/base/limits.h"
 
 /* ---- lines before the functions ---------------------------------------- */
 
@@ -340,9 +341,9 @@ ir_parse(Arena *a, Intern *names, Diag *d, uint16_t file, const char *text,
                 .symbols = map_new(scratch)};
     p.module->lists_sources = true;
     p.module->text = (Loc){.line = 1, .col = 1, .len = 1, .file = file};
-    if (len > IR_MAX_TEXT)
-        parse_fail(&p, (Loc){.file = file}, "the text is larger than %d bytes",
-                   IR_MAX_TEXT);
+    if (len > (size_t)limit_value(LIMIT_module))
+        parse_fail(&p, (Loc){.file = file}, "%s",
+                   limit_message(scratch, LIMIT_module));
     parse_module(&p);
     arena_release(scratch);
     return p.failed ? NULL : p.module;

@@ -11,7 +11,6 @@ const char *ir_module_text(Arena *a, const IrModule *m); /* the same, in a */
 void ir_print_func(Str *out, const IrFunc *fn);
 void ir_print_op(Str *out, const IrOp *op); /* one line, for messages */
 
-enum { IR_MAX_TEXT = 256 << 20 }; /* bytes of a module's text */
 /* Reads text; errors go to d, and the result is NULL then.  `file` is the
  * registered source the text is. */
 IrModule *ir_parse(Arena *a, Intern *names, Diag *d, uint16_t file,

@@ -222,7 +222,7 @@ move_symbols(const Even *e)
             s.of = e->moved[s.of];
         m->symbols.data[len++] = s;
     }
-    m->symbols.len = len;
+    ir_symbols_cut(m, len);
 }
 
 bool

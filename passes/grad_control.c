@@ -13,11 +13,10 @@
  * The gradient of own_grad is a copy of its region.
  */
 #include "passes/grad.h"
+#include "runtime/base/limits.h"
 #include "runtime/base/status.h"
 
 /* ---- unrolling ---------------------------------------------------------- */
-
-enum { MAX_UNROLL = 65536 }; /* D16 */
 
 /* A copy of region b with args for its arguments; gives its yield, which the
  * caller removes. */
@@ -80,15 +79,40 @@ iterations(PassCx *cx, const IrOp *op)
     return -1;
 }
 
+static void
+count_op(IrOp *op, void *count)
+{
+    (void)op;
+    ++*(int64_t *)count;
+}
+
+/* Whether count iterations of op may be made; loops within loops add up. */
+static bool
+may_unroll(PassCx *cx, const IrOp *op, int64_t count)
+{
+    int64_t most = limit_value(LIMIT_unroll), size = 0, made;
+    if (count > most)
+        grad_error(cx, op, limit_note(cx->arena, LIMIT_unroll),
+                   "gradients through %lld iterations: at most %lld are "
+                   "unrolled",
+                   (long long)count, (long long)most);
+    if (count < 0 || count > most)
+        return false;
+    ir_walk_op((IrOp *)op, count_op, &size);
+    if (!__builtin_mul_overflow(size, count, &made))
+        cx->num_unrolled += made;
+    if (cx->num_unrolled <= limit_value(LIMIT_placed))
+        return true;
+    grad_error(cx, op, limit_note(cx->arena, LIMIT_placed), "%s",
+               limit_message(cx->arena, LIMIT_placed));
+    return false;
+}
+
 bool
 grad_unroll(PassCx *cx, IrOp *op)
 {
     int64_t count = iterations(cx, op);
-    if (count > MAX_UNROLL)
-        grad_error(cx, op, NULL,
-                   "gradients through %lld iterations: at most %d are unrolled",
-                   (long long)count, MAX_UNROLL);
-    if (count < 0 || count > MAX_UNROLL)
+    if (!may_unroll(cx, op, count))
         return false;
     IrBlock *to = ir_block_scratch(op);
     int skip = op->kind == OP_for;

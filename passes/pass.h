@@ -21,6 +21,7 @@ typedef struct PassCx {
     IrModule *m;
     Diag *diag; /* errors and warnings for the user */
     const PassOptions *options;
+    int64_t num_unrolled; /* operations, of loops that gradients go through */
 } PassCx;
 
 /* The source line that op comes from: its own, or that of what is around it.

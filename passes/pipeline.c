@@ -10,6 +10,7 @@
 #include <string.h>
 #include <time.h>
 #include "passes/passes.h"
+#include "runtime/base/limits.h"
 #include "runtime/base/str.h"
 
 const Pass pass_table[] = {
@@ -36,6 +37,29 @@ milliseconds(void)
     return (double)t.tv_sec * 1e3 + (double)t.tv_nsec / 1e6;
 }
 
+static void
+count_op(IrOp *op, void *count)
+{
+    (void)op;
+    ++*(int64_t *)count;
+}
+
+/* What a pass makes of each operation is little, and yet there is an end. */
+static bool
+check_growth(const IrModule *m, Diag *d)
+{
+    int64_t count = 0;
+    for (const IrFunc *fn = m->first; fn; fn = fn->next)
+        ir_walk(fn->body, count_op, &count);
+    if (count <= limit_value(LIMIT_placed))
+        return true;
+    const char *note = limit_note(m->arena, LIMIT_placed);
+    diag_error(d, NO_LOC, "%s", limit_message(m->arena, LIMIT_placed));
+    if (note)
+        diag_note(d, NO_LOC, "%s", note);
+    return false;
+}
+
 static bool
 run_one(const Pass *pass, int number, IrModule *m, Diag *d,
         const PassOptions *options)
@@ -43,7 +67,7 @@ run_one(const Pass *pass, int number, IrModule *m, Diag *d,
     Arena *scratch = arena_new(NULL, pass->name);
     PassCx cx = {.arena = scratch, .m = m, .diag = d, .options = options};
     double begin = milliseconds();
-    bool ok = pass->run(&cx);
+    bool ok = pass->run(&cx) && check_growth(m, d);
     if (options->time)
         fprintf(stderr, "%8.3f ms  %s\n", milliseconds() - begin, pass->name);
     arena_release(scratch);

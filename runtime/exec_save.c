@@ -172,11 +172,11 @@ check_type(const Checkpoint *c, const RtTensor *saved, const RtTensor *wanted)
 
 /* A bool is 0 or 1 wherever it is. */
 static Status
-check_bools(const Checkpoint *c, const RtTensor *saved, const char *data)
+check_bools(const Checkpoint *c, const RtTensor *saved)
 {
     bool is_bool = strcmp(saved->dtype, "BOOL") == 0;
     for (size_t i = 0; is_bool && i < saved->bytes; i++) {
-        if ((unsigned char)data[i] > 1)
+        if ((unsigned char)saved->data[i] > 1)
             return status_new(STATUS_INPUT,
                               "cannot read \"%s\": \"%s\" has a bool that is "
                               "neither true nor false",
@@ -185,10 +185,9 @@ check_bools(const Checkpoint *c, const RtTensor *saved, const char *data)
     return OK;
 }
 
-/* Reads what there is; what there is not, and what is not wanted, is noted. */
+/* Copies what there is; what there is not, and what is not wanted, is noted. */
 static Status
-take(const Checkpoint *c, const RtTensorFile *file, Map *saved, Names *missing,
-     Names *unexpected)
+take(const Checkpoint *c, Map *saved, Names *missing, Names *unexpected)
 {
     for (int i = 0; i < c->num_vars; i++) {
         RtTensor wanted = tensor_of(c, i, &c->op->out[i]);
@@ -198,9 +197,8 @@ take(const Checkpoint *c, const RtTensorFile *file, Map *saved, Names *missing,
             continue;
         }
         TRY(check_type(c, found, &wanted));
-        char *to = rt_value_at(c->inv, &c->op->out[i]);
-        TRY(rt_tensor_read(file, found, to));
-        TRY(check_bools(c, found, to));
+        TRY(check_bools(c, found));
+        memcpy(rt_value_at(c->inv, &c->op->out[i]), found->data, found->bytes);
         found->name = NULL; /* taken */
     }
     for (int i = 0; i < map_count(saved); i++) {
@@ -216,14 +214,13 @@ restore(const Checkpoint *c)
 {
     int n;
     RtTensor *tensors;
-    RtTensorFile *file;
     Map *saved = map_new(c->arena);
     Names missing = {.text = str_new(c->arena)};
     Names unexpected = {.text = str_new(c->arena)};
-    TRY(rt_tensors_open(c->arena, c->path, &file, &tensors, &n));
+    TRY(rt_tensors_read(c->arena, c->path, &tensors, &n));
     for (int i = 0; i < n; i++)
         map_set(saved, tensors[i].name, &tensors[i]);
-    TRY(take(c, file, saved, &missing, &unexpected));
+    TRY(take(c, saved, &missing, &unexpected));
     if (missing.num)
         return status_new(STATUS_INPUT,
                           "\"%s\" has no %s of the program; restore(\"%s\", "

@@ -18,7 +18,6 @@
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 #include "runtime/base/file.h"
 #include "runtime/base/hash.h"
 #include "runtime/base/message.h"
@@ -26,7 +25,6 @@
 enum {
     LENGTH_BYTES = 8,
     ALIGN = 64,
-    BLOCK = 64 << 10,
     MAX_HEADER = 100 << 20 /* what other readers take */
 };
 
@@ -161,18 +159,15 @@ rt_tensors_write(const char *path, const RtTensor *tensors, int n)
 
 /* ---- reading ------------------------------------------------------------ */
 
-/* A file being read: its beginning is in memory, to where data begin. */
-struct RtTensorFile {
+/* A file being read. */
+typedef struct Reader {
     Arena *arena;
     const char *path;
-    int fd;
-    int64_t len;
-    char *head;
-    int64_t data;  /* where they begin */
-    int64_t bytes; /* of data */
-};
-
-typedef RtTensorFile Reader;
+    char *file; /* all of it */
+    size_t len;
+    const char *data;
+    size_t bytes; /* of data */
+} Reader;
 
 static Status
 refuse(const Reader *r, const char *format, ...)
@@ -207,9 +202,10 @@ read_offsets(const Reader *r, const json_t *offsets, RtTensor *t)
     const json_t *to = json_array_get(offsets, 1);
     json_int_t begin = json_integer_value(from), end = json_integer_value(to);
     if (json_array_size(offsets) != 2 || !json_is_integer(from) ||
-        !json_is_integer(to) || begin < 0 || end < begin || end > r->bytes)
+        !json_is_integer(to) || begin < 0 || end < begin ||
+        (uint64_t)end > r->bytes)
         return false;
-    t->at = r->data + begin;
+    t->data = r->data + begin;
     t->bytes = (size_t)(end - begin);
     return true;
 }
@@ -248,8 +244,8 @@ by_place(const void *a, const void *b)
 {
     const RtTensor *x = *(const RtTensor *const *)a;
     const RtTensor *y = *(const RtTensor *const *)b;
-    if (x->at != y->at)
-        return x->at < y->at ? -1 : 1;
+    if (x->data != y->data)
+        return x->data < y->data ? -1 : 1;
     return (x->bytes > y->bytes) - (x->bytes < y->bytes);
 }
 
@@ -257,72 +253,41 @@ static Status
 check_layout(const Reader *r, const RtTensor *tensors, int n)
 {
     const RtTensor **sorted = NEW_ARRAY(r->arena, const RtTensor *, (size_t)n);
-    int64_t at = r->data;
+    const char *at = r->data;
     for (int i = 0; i < n; i++)
         sorted[i] = &tensors[i];
     if (n)
         qsort(sorted, (size_t)n, sizeof *sorted, by_place);
     for (int i = 0; i < n; i++) {
-        if (sorted[i]->at != at)
+        if (sorted[i]->data != at)
             return refuse(r, "\"%s\" %s", sorted[i]->name,
-                          sorted[i]->at < at
+                          sorted[i]->data < at
                               ? message_part("shares bytes with another tensor")
                               : message_part("has bytes of no tensor before "
                                              "it"));
-        at += (int64_t)sorted[i]->bytes;
+        at += sorted[i]->bytes;
     }
-    size_t rest = (size_t)(r->len - at);
+    size_t rest = (size_t)(r->data + r->bytes - at);
     return rest ? refuse(r, "%zu bytes at its end belong to no tensor", rest)
                 : OK;
 }
 
 /* ---- the checksum -------------------------------------------------------- */
 
-/* Of a file that became shorter after it was opened, too. */
-static Status
-cut_short(const Reader *r)
-{
-    return refuse(r, "it is no safetensors file, or cut short");
-}
-
-static Status
-read_at(const Reader *r, int64_t at, void *to, size_t n)
-{
-    size_t got;
-    TRY(file_read_at(r->fd, r->path, at, to, n, &got));
-    return got == n ? OK : cut_short(r);
-}
-
-static Status
-add_data(const Reader *r, Hash *h)
-{
-    char block[BLOCK];
-    for (int64_t at = r->data; at < r->len; at += BLOCK) {
-        size_t n = r->len - at < BLOCK ? (size_t)(r->len - at) : BLOCK;
-        TRY(read_at(r, at, block, n));
-        hash_add(h, block, n);
-    }
-    return OK;
-}
-
 /* Whether the file has the checksum when its digits are zeros, which they are
  * from then on. */
-static Status
-compare_checksum(const Reader *r, const char *digits, bool *equal)
+static bool
+has_checksum(const Reader *r, const char *digits)
 {
+    size_t header = (size_t)(r->data - r->file);
     char *at = strlen(digits) == HASH_LEN
-                   ? memmem(r->head, (size_t)r->data, digits, HASH_LEN)
+                   ? memmem(r->file, header, digits, HASH_LEN)
                    : NULL;
-    *equal = false;
     if (!at)
-        return OK;
+        return false;
     const char *want = arena_strndup(r->arena, digits, HASH_LEN);
-    Hash *h = hash_new(r->arena);
     memcpy(at, no_digits, HASH_LEN);
-    hash_add(h, r->head, (size_t)r->data);
-    TRY(add_data(r, h));
-    *equal = strcmp(want, hash_end(r->arena, h)) == 0;
-    return OK;
+    return strcmp(want, hash_text(r->arena, r->file, r->len)) == 0;
 }
 
 /* Files of ours have nothing but these two. */
@@ -350,10 +315,10 @@ check_metadata(const Reader *r, const json_t *header)
         return OK;
     if (ours && !is_known(about))
         return refuse(r, "its metadata are damaged");
-    bool equal = !checksum;
-    if (json_is_string(checksum))
-        TRY(compare_checksum(r, json_string_value(checksum), &equal));
-    return equal ? OK : refuse(r, "it is damaged (checksum)");
+    if (checksum && (!json_is_string(checksum) ||
+                     !has_checksum(r, json_string_value(checksum))))
+        return refuse(r, "it is damaged (checksum)");
+    return OK;
 }
 
 /* ---- all of it ----------------------------------------------------------- */
@@ -374,61 +339,37 @@ read_entries(const Reader *r, json_t *header, RtTensor **out, int *n)
     return check_metadata(r, header);
 }
 
-/* The beginning of the file, and where the data are. */
+/* Notes where the data are, and reads the header. */
 static Status
-read_head(Reader *r)
+read_header(Reader *r, json_t **header)
 {
     uint64_t length;
     if (r->len < LENGTH_BYTES)
         return refuse(r, "it is no safetensors file");
-    TRY(read_at(r, 0, &length, LENGTH_BYTES));
+    memcpy(&length, r->file, LENGTH_BYTES);
     length = le64toh(length);
-    if (length > MAX_HEADER || length > (uint64_t)r->len - LENGTH_BYTES)
-        return cut_short(r);
-    r->data = LENGTH_BYTES + (int64_t)length;
-    r->bytes = r->len - r->data;
-    r->head = arena_alloc(r->arena, (size_t)r->data + 1);
-    return read_at(r, 0, r->head, (size_t)r->data);
-}
-
-static Status
-parse_header(Reader *r, json_t **header)
-{
-    const char *text = r->head + LENGTH_BYTES;
-    size_t length = (size_t)r->data - LENGTH_BYTES;
+    if (length > MAX_HEADER || length > r->len - LENGTH_BYTES)
+        return refuse(r, "it is no safetensors file, or cut short");
+    r->data = r->file + LENGTH_BYTES + length;
+    r->bytes = r->len - LENGTH_BYTES - (size_t)length;
+    const char *text = r->file + LENGTH_BYTES;
     if (length > 0 && *text == '{')
-        *header = json_loadb(text, length, JSON_REJECT_DUPLICATES, NULL);
+        *header =
+            json_loadb(text, (size_t)length, JSON_REJECT_DUPLICATES, NULL);
     if (json_is_object(*header))
         return OK;
     json_decref(*header);
     return refuse(r, "its header is no JSON object");
 }
 
-static void
-close_file(void *file)
-{
-    close(((Reader *)file)->fd);
-}
-
 Status
-rt_tensors_open(Arena *a, const char *path, RtTensorFile **file, RtTensor **out,
-                int *n)
+rt_tensors_read(Arena *a, const char *path, RtTensor **out, int *n)
 {
     json_t *header = NULL;
-    Reader *r = NEW(a, Reader);
-    *r = (Reader){.arena = a, .path = arena_strdup(a, path)};
-    TRY(file_open(path, &r->fd, &r->len));
-    arena_on_release(a, close_file, r);
-    TRY(read_head(r));
-    TRY(parse_header(r, &header));
-    Status st = read_entries(r, header, out, n);
+    Reader r = {.arena = a, .path = path};
+    TRY(file_read(a, path, &r.file, &r.len));
+    TRY(read_header(&r, &header));
+    Status st = read_entries(&r, header, out, n);
     json_decref(header);
-    *file = r;
     return st;
-}
-
-Status
-rt_tensor_read(const RtTensorFile *file, const RtTensor *t, void *to)
-{
-    return read_at(file, t->at, to, t->bytes);
 }

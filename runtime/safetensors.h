@@ -6,9 +6,8 @@
  * dtype, shape and which bytes of the data it has; the data, without gaps.
  * Dtypes have our names in capitals.
  *
- * Files that we write state a checksum of all their bytes, so that any damage
- * is noticed; it is looked at where there is one, and files of others have
- * none.
+ * Files that we write state a checksum of all their bytes, so that any damage is
+ * noticed; it is looked at where there is one, and files of others have none.
  */
 #ifndef TFD_RT_SAFETENSORS_H
 #define TFD_RT_SAFETENSORS_H
@@ -24,12 +23,9 @@ typedef struct RtTensor {
     const char *dtype; /* as files have it: "F32" */
     int rank;
     int64_t dims[ST_MAX_RANK];
-    const char *data; /* row-major, little-endian; NULL: in a file, */
-    int64_t at;       /* where they begin there */
+    const char *data; /* row-major, little-endian; not aligned when read */
     size_t bytes;
 } RtTensor;
-
-typedef struct RtTensorFile RtTensorFile;
 
 /* What files call a dtype, in a. */
 const char *rt_tensor_dtype(Arena *a, DType t);
@@ -39,14 +35,9 @@ const char *rt_tensor_dtype(Arena *a, DType t);
 Status rt_tensors_write(const char *path, const RtTensor *tensors,
                         int n) MUST_USE;
 
-/* Opens a file, until a is released, and gives all its tensors; what it must
- * not be is told: also where tensors share bytes, or bytes belong to none.  The
- * data stay in the file. */
-Status rt_tensors_open(Arena *a, const char *path, RtTensorFile **file,
-                       RtTensor **out, int *n) MUST_USE;
-
-/* The data of a tensor of the file to memory that has room for them. */
-Status rt_tensor_read(const RtTensorFile *file, const RtTensor *t,
-                      void *to) MUST_USE;
+/* All tensors of a file, in a; what it must not be is told: also where tensors
+ * share bytes, or bytes belong to none. */
+Status rt_tensors_read(Arena *a, const char *path, RtTensor **out,
+                       int *n) MUST_USE;
 
 #endif

@@ -18,7 +18,7 @@ typedef enum Kind { ERROR, WARNING, NOTE, NUM_KINDS } Kind;
 static const char *const kind_names[NUM_KINDS] = {"error", "warning", "note"};
 
 enum {
-    MAX_SHOWN = 20,    /* errors, and warnings */
+    MAX_TEXT = 4000,   /* bytes of a message */
     MAX_WIDTH = 100,   /* bytes of a source line that are shown */
     LEFT_OF_PLACE = 50 /* of these, before the place, if the line is longer */
 };
@@ -128,9 +128,12 @@ is_control(char c)
     return (unsigned char)c < 0x20 || c == 0x7f;
 }
 
+/* On one line, and no longer than anyone reads. */
 static const char *
 one_line(char *text)
 {
+    if (strlen(text) > MAX_TEXT + strlen("..."))
+        strcpy(text + MAX_TEXT, "...");
     for (char *p = text; *p; p++)
         if (is_control(*p))
             *p = '?';
@@ -151,7 +154,7 @@ report(Diag *d, Kind kind, Loc loc, const char *format, va_list args)
     d->dropping = true;
     if (is_repeated(d, kind, loc, text))
         return;
-    if (d->count[kind]++ >= MAX_SHOWN)
+    if (d->count[kind]++ >= DIAG_MAX_SHOWN)
         return;
     d->dropping = false;
     keep(d, kind, loc, text);
@@ -351,7 +354,7 @@ add_message(Str *s, const Diag *d, const Message *m)
 static void
 add_rest(Str *s, const Diag *d, Kind kind)
 {
-    int rest = d->count[kind] - MAX_SHOWN;
+    int rest = d->count[kind] - DIAG_MAX_SHOWN;
     if (rest > 0)
         str_addf(s, "%d more %s%s\n", rest, kind_names[kind],
                  rest == 1 ? "" : "s");

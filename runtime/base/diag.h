@@ -51,9 +51,11 @@ const char *diag_source_name(const Diag *d, uint16_t file);
 const char *diag_source_path(const Diag *d, uint16_t file);
 const char *diag_source_text(const Diag *d, uint16_t file, size_t *len);
 
+enum { DIAG_MAX_SHOWN = 20 }; /* errors, and warnings */
+
 /* Of the errors at one place (source, line and column) the first is kept, and
- * of equal warnings at one place; after 20 of either kind further ones are only
- * counted.  A note belongs to the message before it and is dropped with it.
+ * of equal warnings at one place; after DIAG_MAX_SHOWN of either kind further
+ * ones are only counted, and of a text that is very long the beginning is kept.  A note belongs to the message before it and is dropped with it.
  * Control characters in the text become '?': a message is one line. */
 void diag_error(Diag *d, Loc loc, const char *format, ...)
     __attribute__((format(printf, 3, 4)));

@@ -79,7 +79,10 @@ static const Mistake mistakes[] = {
      "main { run step() }\n",
      "program.tfd:4:3: error: gradients through 70000 iterations: at most "
      "65536 "
-     "are unrolled\n",
+     "are unrolled\n"
+     "    4 |   for i in 0..70000 { x = x * w }\n"
+     "      |   ^~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~\n"
+     "program.tfd:4:3: note: --limit unroll=N allows more\n",
      false},
     {"var w: f32 = 1.0\n"
      "var k: i64 = 3\n"

@@ -25,15 +25,12 @@ said_of(const char *bytes, size_t len)
     int n = 0;
     assert_int_equal(ftruncate(memory, 0), 0);
     assert_int_equal(pwrite(memory, bytes, len, 0), len);
-    Arena *a = arena_new(NULL, "a file of tensors");
-    RtTensorFile *file;
-    Status st = rt_tensors_open(a, in_memory, &file, &tensors, &n);
-    for (int i = 0; !st && i < n; i++)
-        st =
-            rt_tensor_read(file, &tensors[i], arena_alloc(a, tensors[i].bytes));
+    Status st = rt_tensors_read(arena, in_memory, &tensors, &n);
     const char *said = st ? arena_printf(arena, "%s", status_message(st)) : "";
+    for (int i = 0; !st && i < n; i++)
+        for (size_t k = 0; k < tensors[i].bytes; k++)
+            (void)*(volatile const char *)&tensors[i].data[k];
     status_free(st);
-    arena_release(a);
     return said;
 }
 

@@ -1,0 +1,339 @@
+/*
+ * growth_test.c - small programs that would be large, and large ones
+ *
+ * Each ends within 2 seconds of processor time and 500 MB: with the message of
+ * the limit that it exceeds (runtime/base/limits.def), or compiled.  Their text
+ * is made here: begin, n lines, end, where @ in the line is its number, from 1,
+ * and $ the one before.
+ */
+#include "runtime/base/limits.h"
+#include "runtime/base/str.h"
+#include "tests/e2e/run.h"
+#include "tests/unit/unit.h"
+#include "tests/unit/arena.h"
+
+#include <sys/resource.h>
+
+enum { MAX_SECONDS = 2, MAX_MEGABYTES = 500 };
+
+typedef struct Growth {
+    const char *name;
+    LimitId limit; /* NUM_LIMITS: it compiles, or what says says */
+    const char *begin;
+    int n;
+    const char *line, *end;
+    const char *says;
+} Growth;
+
+#define DOUBLED(first, line, end) first, 40, line, end, NULL
+
+static const Growth programs[] = {
+    /* text */
+    {"a name", LIMIT_word, "main { let ", 100000, "a", " = 1 }\n", NULL},
+    {"a number", LIMIT_word, "main { let x = ", 100000, "1", " }\n", NULL},
+    {"a source", LIMIT_source, "main { }\n#", 500000, "12345678", "\n", NULL},
+    {"brackets", LIMIT_brackets, "const A = ", 100000, "(", "", NULL},
+    {"signs", NUM_LIMITS, "main { let x = ", 100000, "- ", "1 }\n",
+     "this is nested too deeply"},
+    {"sums", NUM_LIMITS, "main { let x = 1", 100000, " + 1", " }\n",
+     "this is nested too deeply"},
+    {"parameters", LIMIT_parameters, "fn f(a0", 100000, ", a@",
+     ") = 1\nmain { }\n", NULL},
+    {"fields", LIMIT_fields, "const A = (a0: 1", 100000, ", a@: 1",
+     ")\nmain { }\n", NULL},
+    {"wrong lines", NUM_LIMITS, "", 100000, "const = @\n", "main { }\n",
+     "expected a name after \"const\""},
+    {"wrong names", NUM_LIMITS, "main {\n", 100000, "let a@ = b@\n", "}\n",
+     "there is no \"b1\" here"},
+    {"wrong consts", NUM_LIMITS, "", 100000, "const A@ = B@\n", "main { }\n",
+     "there is no \"B1\" here"},
+    {"a name declared often", NUM_LIMITS, "", 100000, "const A = @\n",
+     "main { }\n", "\"A\" is declared twice"},
+
+    /* many names */
+    {"lets", NUM_LIMITS, "main {\nlet a0 = 1\n", 100000, "let a@ = a$ + 1\n",
+     "}\n", NULL},
+    {"the same let", NUM_LIMITS, "main {\nlet a = 1\n", 3000,
+     "let a = a + 1\n", "}\n", NULL},
+    {"consts", NUM_LIMITS, "const A0 = 1\n", 100000, "const A@ = A$\n",
+     "main { }\n", NULL},
+    {"functions", NUM_LIMITS, "", 100000, "fn f@() = @\n", "main { }\n", NULL},
+    {"instances", NUM_LIMITS, "module M { }\n", 100000, "let m@ = M()\n",
+     "main { }\n", NULL},
+    {"datasets", NUM_LIMITS, "", 5000,
+     "dataset d@ = range(10).batch(2)\n", "main { }\n", NULL},
+    {"names of a let", NUM_LIMITS, "let (a0", 50000, ", a@",
+     ") = [i for i in 0..50001]\nmain { }\n", NULL},
+
+    /* what doubles */
+    {"a nest", LIMIT_nest,
+     DOUBLED("const T0 = (1, 1)\n", "const T@ = (T$, T$)\n",
+             "main { print(\"{T40}\") }\n")},
+    {"a nest without a name", LIMIT_nest,
+     DOUBLED("fn f0() = 1\n", "fn f@() = (f$(), f$())\n",
+             "main { if all(f40() == f40()) { } }\n")},
+    {"a deep nest", LIMIT_nest_depth, "const T0 = (1,)\n", 300,
+     "const T@ = (T$,)\n", "main { print(\"{T300}\") }\n", NULL},
+    {"a nest of all", LIMIT_nest, "const A = [[i for i in 0..300] ", 1,
+     "for i in 0..300]\n", "main { }\n", NULL},
+    {"a string", LIMIT_string,
+     DOUBLED("const T0 = \"aaaaaaaa\"\n", "const T@ = \"{T$}{T$}\"\n",
+             "main { print(T40) }\n")},
+    {"a string with holes", LIMIT_string,
+     DOUBLED("param p: f32 = 1.0\nmain { let t0 = \"{p}\"\n",
+             "let t@ = \"{t$}{t$}\"\n", "print(t40) }\n")},
+    {"modules", LIMIT_memory,
+     DOUBLED("module M0 { }\n", "module M@ { let a = M$(); let b = M$() }\n",
+             "let m = M40()\nmain { }\n")},
+    {"functions of nothing", LIMIT_steps,
+     DOUBLED("fn f0() { }\n", "fn f@() { f$(); f$() }\n",
+             "main { f40() }\n")},
+    {"functions", LIMIT_operations,
+     DOUBLED("param p: f32 = 1.0\nfn f0(x) = x + x\n",
+             "fn f@(x) = f$(x) + f$(x)\n", "main { print(\"{f40(p)}\") }\n")},
+    {"branches", LIMIT_operations,
+     DOUBLED("param p: f32 = 1.0\nfn f0() { }\n",
+             "fn f@() { if p > 1.0 { f$() } else { f$() } }\n",
+             "main { f40() }\n")},
+    {"decisions", LIMIT_steps,
+     DOUBLED("fn f0() = false\n", "fn f@() = f$() and f$()\n",
+             "const A = f40()\nmain { }\n")},
+    {"lengths", NUM_LIMITS,
+     "fn s() { let z0 = zeros((1000,)) + f32(replica_id)\n", 40,
+     "let z@ = concat([z$, z$], 0)\n",
+     "return sum(z40) }\nmain { run s() }\n",
+     "a value of shape [8589934592000] is too large"},
+
+    /* what turns */
+    {"turns", LIMIT_unroll, "const A = [i for i in 0..", 1, "2000000000", "]\n",
+     NULL},
+    {"turns without an end", LIMIT_unroll,
+     "fn f() { mut y = 0; while true { y += 1 }; return y }\n", 1,
+     "const A = f()\n", "main { }\n", NULL},
+    {"turns of turns", LIMIT_memory,
+     "fn f(x) { mut y = x\n for i in 0..60000 { for k in 0..60000 { y += 1 } }"
+     "\n return y }\n",
+     1, "const A = f(1)\n", "main { }\n", NULL},
+    {"turns of turns that are kept", LIMIT_memory,
+     "const A = [[[i for i in 0..60] for k in 0..1000] ", 1,
+     "for l in 0..60000]\n", "main { }\n", NULL},
+    {"turns that walk a nest", LIMIT_steps,
+     "const T = [1 for i in 0..65000]\nmain {\n", 10000,
+     "if all(T == T) { }\n", "}\n", NULL},
+    {"turns that copy a string", LIMIT_steps,
+     "fn f() { mut l = \"a\"\n for i in 0..60000 { l = \"{l}b\" }\n return l }"
+     "\n",
+     1, "const A = f()\n", "main { }\n", NULL},
+    {"turns that are unrolled", LIMIT_operations,
+     "main { for i in 0..60000 { let z = zeros((i,), f32)\n", 1,
+     "print(\"{sum(z)}\") } }\n", "", NULL},
+    {"turns of a gradient", LIMIT_placed,
+     "var w: f32 = 1.0\nfn s() { mut x = w\n for i in 0..60000 {\n", 10,
+     "x = sin(x) * w\n", "}\n return grad(x, w) }\nmain { run s() }\n", NULL},
+    {"kernels", LIMIT_kernels,
+     "main { for i in 0..9000 { let z = zeros((i,), f32)\n", 1,
+     "print(\"{sum(z)}\") } }\n", "", NULL},
+
+    /* what is deep */
+    {"calls", LIMIT_calls, "fn f0(x) = x\n", 300, "fn f@(x) = f$(x)\n",
+     "const A = f300(1)\nmain { }\n", NULL},
+    {"calls in expressions", LIMIT_depth, "fn f0(x) = x\n", 200,
+     "fn f@(x) = - - - - - - - - - - - - - - - - - - - - - f$(x)\n",
+     "const A = f200(1)\nmain { }\n", NULL},
+    {"names that need names", LIMIT_depth, "", 100000, "const A$ = A@\n",
+     "const A100000 = 1\nmain { }\n", NULL},
+    {"control flow", LIMIT_control, "param p: f32 = 1.0\nfn f0() { }\n", 200,
+     "fn f@() { while p > 1.0 { while p > 1.0 { f$() } } }\n",
+     "main { f200() }\n", NULL},
+
+    /* what there is much of */
+    {"operations", LIMIT_operations, "fn s() { mut x = f32(replica_id)\n",
+     100000, "x = x * 1.5 + 0.5\n", "return x }\nmain { run s() }\n", NULL},
+    {"equal operations", NUM_LIMITS, "fn s() { let x = f32(replica_id)\n",
+     45000, "let y@ = x * 2.0\n", "return x }\nmain { run s() }\n", NULL},
+    {"operations in a row", NUM_LIMITS,
+     "fn s() { mut x = f32(replica_id)\n", 20000, "x = x * 1.5 + 0.5\n",
+     "return x }\nmain { run s() }\n", NULL},
+    {"random numbers", LIMIT_placed,
+     "fn s() { mut y = f32(replica_id)\n", 10000, "y += normal(())\n",
+     "return y }\nmain { run s() }\n", NULL},
+    {"lines", NUM_LIMITS, "main {\n", 30000, "print(\"x@\")\n", "}\n", NULL},
+    {"variables", LIMIT_variables, "", 100000, "var v@: f32 = 0.0\n",
+     "main { }\n", NULL},
+    {"params", LIMIT_params, "", 100000, "param p@: f32 = 0.0\n", "main { }\n",
+     NULL},
+};
+
+/* ---- a program ----------------------------------------------------------- */
+
+static void
+add_line(Str *s, const char *line, int i)
+{
+    for (const char *p = line; *p; p++)
+        if (*p == '@' || *p == '$')
+            str_addf(s, "%d", *p == '@' ? i : i - 1);
+        else
+            str_addc(s, *p);
+}
+
+static const char *
+text_of(Arena *a, const Growth *g)
+{
+    Str s = str_new(a);
+    str_add(&s, g->begin);
+    for (int i = 1; i <= g->n; i++)
+        add_line(&s, g->line, i);
+    str_add(&s, g->end);
+    return str_text(&s);
+}
+
+/* Where each allocation is watched, time and memory say nothing. */
+static bool
+is_measured(void)
+{
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+    return false;
+#elif defined(__has_feature)
+    return !__has_feature(address_sanitizer) &&
+           !__has_feature(thread_sanitizer);
+#else
+    return true;
+#endif
+}
+
+static double
+seconds_of_children(void)
+{
+    struct rusage u;
+    getrusage(RUSAGE_CHILDREN, &u);
+    return (double)(u.ru_utime.tv_sec + u.ru_stime.tv_sec) +
+           (double)(u.ru_utime.tv_usec + u.ru_stime.tv_usec) / 1e6;
+}
+
+/* Of the largest one so far, which the check after each makes the last. */
+static long
+megabytes_of_children(void)
+{
+    struct rusage u;
+    getrusage(RUSAGE_CHILDREN, &u);
+    return u.ru_maxrss / 1000;
+}
+
+/* What is wrong is added to wrong, so that one run tells all of it. */
+static Ran
+measured(Arena *a, Str *wrong, const char *name, const char *command)
+{
+    double begin = seconds_of_children();
+    Ran ran = run(a, "%s", command);
+    double took = seconds_of_children() - begin;
+    if (is_measured() && took > MAX_SECONDS)
+        str_addf(wrong, "%s: %.1f seconds\n%s\n", name, took, ran.err);
+    if (is_measured() && megabytes_of_children() > MAX_MEGABYTES)
+        fail_msg("%s: %ld MB\n%s", name, megabytes_of_children(), ran.err);
+    return ran;
+}
+
+static void
+check(Arena *a, Str *wrong, const char *dir, const Growth *g)
+{
+    const char *path = arena_printf(a, "%s/p.tfd", dir), *says = g->says;
+    write_text(path, text_of(a, g));
+    Ran ran = measured(a, wrong, g->name, arena_printf(a, "tfdc %s -O0", path));
+    if (g->limit != NUM_LIMITS)
+        says = limit_message(a, g->limit);
+    int code = says ? 1 : 0;
+    if (ran.code != code || (says && !strstr(ran.err, says)))
+        str_addf(wrong, "%s: exit status %d, and not said: %s\nbut: %s\n",
+                 g->name, ran.code, says ? says : "nothing", ran.err);
+    const char *note = says && g->limit != NUM_LIMITS
+                           ? limit_note(a, g->limit)
+                           : NULL;
+    if (note && !strstr(ran.err, note))
+        str_addf(wrong, "%s: not said: %s\nbut: %s\n", g->name, note, ran.err);
+}
+
+/* ---- tests ---------------------------------------------------------------- */
+
+static void
+growth_is_limited(void **state)
+{
+    Arena *a = *state;
+    const char *dir = work_dir(a);
+    Str wrong = str_new(a);
+    for (size_t i = 0; i < sizeof programs / sizeof *programs; i++) {
+        Arena *scratch = arena_new(a, "a program");
+        check(scratch, &wrong, dir, &programs[i]);
+        arena_release(scratch);
+    }
+    if (wrong.len)
+        fail_msg("%s", str_text(&wrong));
+}
+
+static void
+files_are_limited(void **state)
+{
+    enum { NUM = 257 };
+    Arena *a = *state;
+    const char *dir = work_dir(a);
+    Str program = str_new(a), wrong = str_new(a);
+    for (int i = 0; i < NUM; i++) {
+        write_text(arena_printf(a, "%s/f%d.tfd", dir, i), "");
+        str_addf(&program, "use \"f%d.tfd\"\n", i);
+    }
+    str_add(&program, "main { }\n");
+    const char *path = arena_printf(a, "%s/all.tfd", dir);
+    write_text(path, str_text(&program));
+    Ran ran =
+        measured(a, &wrong, "files", arena_printf(a, "tfdc %s", path));
+    assert_string_equal(str_text(&wrong), "");
+    assert_non_null(strstr(ran.err, limit_message(a, LIMIT_files)));
+}
+
+/* Those of tfdc that a program can exceed. */
+static bool
+has_program(LimitId id)
+{
+    for (size_t i = 0; i < sizeof programs / sizeof *programs; i++)
+        if (programs[i].limit == id)
+            return true;
+    return id == LIMIT_files;
+}
+
+static void
+each_limit_has_its_program(void **state)
+{
+    (void)state;
+    for (int i = 0; i < NUM_LIMITS; i++)
+        if (strcmp(limit_rows[i].of, "tfdc") == 0 && !has_program((LimitId)i))
+            fail_msg("no program exceeds the limit %s", limit_rows[i].name);
+}
+
+static void
+limits_are_raised_and_lowered(void **state)
+{
+    Arena *a = *state;
+    const char *dir = work_dir(a);
+    const char *path = arena_printf(a, "%s/p.tfd", dir);
+    write_text(path, "const A = [i for i in 0..70000]\nmain { }\n");
+    assert_int_equal(run(a, "tfdc %s", path).code, 1);
+    run_ok(a, "tfdc %s --limit nest=70K --limit unroll=1M", path);
+    write_text(path, "main { let a = (1, 2, 3) }\n");
+    run_ok(a, "tfdc %s", path);
+    Ran ran = run(a, "tfdc %s --limit nest=2", path);
+    assert_non_null(strstr(ran.err, "a nest of more than 2 values"));
+}
+
+int
+main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(growth_is_limited, new_arena,
+                                        release_arena),
+        cmocka_unit_test_setup_teardown(files_are_limited, new_arena,
+                                        release_arena),
+        cmocka_unit_test(each_limit_has_its_program),
+        cmocka_unit_test_setup_teardown(limits_are_raised_and_lowered,
+                                        new_arena, release_arena),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -83,30 +83,44 @@ grad_rule_pad(Grad *g, const IrOp *op)
              ir_build_slice(g->b, grad_out(g, op), low, x->dims, step, g->loc));
 }
 
-/* Each operand's part; parts after one of a batch's length have no constant
- * start, so the parts behind the last such are taken from the end. */
+/* count elements of v along axis, from number first on. */
+static IrValue *
+take_from(Grad *g, IrValue *v, Dim count, IrValue *first, int axis)
+{
+    IrValue *numbers = ir_build_iota(g->b, DT_i64, 1, &count, 0, g->loc);
+    IrValue *operands[2] = {v, grad2(g, OP_add, numbers, first)};
+    IrOp *take = ir_build_op(g->b, OP_take, 2, operands, g->loc);
+    ir_set_int(take, A_axis, axis);
+    return ir_build_infer(take);
+}
+
+/* The part of v of that type from start on along axis. */
+static IrValue *
+part_from(Grad *g, IrValue *v, const IrType *part, Dim start, int axis)
+{
+    if (!dim_is_const(start))
+        return take_from(g, v, part->dims[axis],
+                         ir_build_dim_size(g->b, start, g->loc), axis);
+    int64_t from[IR_MAX_RANK] = {0}, step[IR_MAX_RANK];
+    for (int i = 0; i < v->type.rank; i++)
+        step[i] = 1;
+    from[axis] = start.c;
+    return ir_build_slice(g->b, v, from, part->dims, step, g->loc);
+}
+
+/* Each operand's part, behind those before it. */
 void
 grad_rule_concat(Grad *g, const IrOp *op)
 {
     IrValue *dy = grad_out(g, op);
     int axis = (int)ir_int(op, A_axis);
-    int64_t start[IR_MAX_RANK] = {0}, step[IR_MAX_RANK];
-    for (int i = 0; i < dy->type.rank; i++)
-        step[i] = 1;
+    Dim start = dim_const(0);
     for (int i = 0; i < op->num_operands; i++) {
         IrValue *x = op->operands[i];
         if (grad_wanted(x))
-            grad_add(
-                g, x,
-                ir_build_slice(g->b, dy, start, x->type.dims, step, g->loc));
-        Dim d = x->type.dims[axis];
-        if (!dim_is_const(d) && i + 1 < op->num_operands) {
-            grad_error(g->cx, op, NULL,
-                       "no gradient through a concat along the batch whose "
-                       "first parts have the batch's length");
-            return;
-        }
-        start[axis] += d.c;
+            grad_add(g, x, part_from(g, dy, &x->type, start, axis));
+        if (!dim_add(start, x->type.dims[axis], &start))
+            UNREACHABLE("a concat of lengths that do not add up");
     }
 }
 
@@ -521,11 +535,7 @@ static IrValue *
 part_of_batch(Grad *g, IrValue *v, const IrType *x, int axis)
 {
     Dim n = x->dims[axis];
-    IrValue *count = ir_build_iota(g->b, DT_i64, 1, &n, 0, g->loc);
-    IrValue *operands[2] = {v, grad2(g, OP_add, count, first_gathered(g, n))};
-    IrOp *take = ir_build_op(g->b, OP_take, 2, operands, g->loc);
-    ir_set_int(take, A_axis, axis);
-    return ir_build_infer(take);
+    return take_from(g, v, n, first_gathered(g, n), axis);
 }
 
 /* What arrives on all replicas, summed; of it this replica's part. */

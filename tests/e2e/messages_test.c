@@ -130,16 +130,6 @@ static const Mistake mistakes[] = {
      "program.tfd:3:11: error: there is no gradient through broadcast_to\n",
      false},
     {"var w: f32[4] = ones\n"
-     "dataset d = range(8).map(fn(i) = f32(i)).batch(4)\n"
-     "fn step(x) {\n"
-     "  let y = concat([x * sum(w), w])\n"
-     "  return grad(sum(y), w)\n"
-     "}\n"
-     "main { for x in distribute(d) { run step(x) } }\n",
-     "program.tfd:4:11: error: no gradient through a concat along the batch "
-     "whose first parts have the batch's length\n",
-     false},
-    {"var w: f32[4] = ones\n"
      "dataset d = range(8).batch(4)\n"
      "fn step(x) {\n"
      "  mut y = w\n"

@@ -156,6 +156,28 @@ names_symbols(void **state)
 }
 
 static void
+names_what_each_replica_has(void **state)
+{
+    (void)state;
+    Arena *a = arena_new(NULL, "test");
+    IrModule *module = new_module(a);
+    module->num_replicas = 3;
+    assert_int_equal(ir_symbol_find_replica(module, 0, 1), -1);
+    assert_int_equal(ir_symbol_of_replica(module, 0, 1), 4);
+    assert_int_equal(ir_symbol_of_replica(module, 0, 2), 5);
+    assert_int_equal(ir_symbol_find_replica(module, 0, 0), 3);
+    assert_int_equal(ir_symbol_find_replica(module, 1, 0), -1);
+    assert_int_equal(module->symbols.len, 6);
+    const IrSymbol *s = &module->symbols.data[4];
+    assert_string_equal(s->name, "n_1");
+    assert_int_equal(s->bound, 4);
+    assert_false(ir_symbol_is_share(s) || ir_symbol_is_alone(s));
+    IrType t = {.dtype = DT_f32, .rank = 1, .dims = {dim_linear(0, 1, 4)}};
+    assert_false(ir_type_is_local(module, &t)); /* all know it */
+    arena_release(a);
+}
+
+static void
 knows_bytes_at_the_bounds(void **state)
 {
     (void)state;
@@ -217,6 +239,7 @@ main(void)
         cmocka_unit_test(counts_elements),
         cmocka_unit_test(compares_types),
         cmocka_unit_test(names_symbols),
+        cmocka_unit_test(names_what_each_replica_has),
         cmocka_unit_test(knows_bytes_at_the_bounds),
         cmocka_unit_test(fills_symbols_with_bounds),
     };

@@ -23,7 +23,10 @@
 #include "backend/emit.h"
 #include "ir/build.h"
 #include "ir/hooks.h"
+#include "ir/text.h"
 #include "runtime/base/message.h"
+#include "runtime/base/hash.h"
+#include "runtime/base/str.h"
 #include "runtime/plan/abi.h"
 
 typedef struct Host {
@@ -725,6 +728,20 @@ emit_function(Host *h)
     be_func_end(u);
 }
 
+/* A function that does nothing, called after the text of the module: by it the
+ * runner knows that this code and the module of the plan belong together. */
+static void
+emit_seal(Arena *a, BeUnit *u, const IrModule *m)
+{
+    Str text = str_new(a);
+    ir_print_module(&text, m);
+    const char *hash = hash_text(a, str_text(&text), text.len);
+    const char *name = arena_printf(a, PLAN_SEAL "%s", hash);
+    be_func_begin(u, name, u->i32, &u->ptr, 1, true);
+    LLVMBuildRet(u->builder, be_zero(u->i32));
+    be_func_end(u);
+}
+
 Status
 be_host_emit(BeUnit *u, const void *module, const BeTarget *t)
 {
@@ -732,6 +749,7 @@ be_host_emit(BeUnit *u, const void *module, const BeTarget *t)
     IrModule *m = (IrModule *)(uintptr_t)module;
     Arena *a = arena_new(NULL, "host code");
     Status st = OK;
+    emit_seal(a, u, m);
     for (IrFunc *fn = m->first; fn && !st; fn = fn->next) {
         Host h = {.u = u, .module = m, .fn = fn, .arena = a};
         emit_function(&h);

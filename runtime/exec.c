@@ -11,6 +11,7 @@
 #include "runtime/cpu/wait.h"
 #include "runtime/devices.h"
 #include "runtime/exec_impl.h"
+#include "runtime/plan/abi.h"
 
 #define USUAL_TIMEOUT 300.0
 
@@ -26,6 +27,19 @@ find_main(const IrModule *m)
     return NULL;
 }
 
+/* Compiled code names operations, places and dimensions by number, so it runs
+ * with the module that it was compiled from and no other. */
+static Status
+check_seal(const RtRun *run)
+{
+    const char *hash = run->plan->ir_hash;
+    if (hash && !rt_code_function(
+                    run->code, arena_printf(run->arena, PLAN_SEAL "%s", hash)))
+        return plan_refuse(run->plan,
+                           "its code was not compiled from its placed.tir");
+    return OK;
+}
+
 static Status
 load_code(RtRun *run, RtFn **main_fn)
 {
@@ -33,6 +47,7 @@ load_code(RtRun *run, RtFn **main_fn)
     if (!main_ir)
         return plan_refuse(run->plan, "it has no main");
     TRY(rt_code_open(run->plan->objects, run->plan->num_objects, &run->code));
+    TRY(check_seal(run));
     TRY(rt_measure(run));
     TRY(rt_load_elements(run));
     TRY(rt_load_fn(run, main_ir->name, FUNC_MAIN, main_fn));

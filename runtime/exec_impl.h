@@ -158,7 +158,7 @@ struct RtFn {
     IrFunc *ir;
     TfdFunction *code;
     RtHostOp *ops;
-    int num_ops;
+    int num_ops, num_safepoints;
     IrOps positions; /* what TfdCall.at counts */
     int num_in, num_out;
     VEC(const RtHostOp *) starts; /* collectives, in order */

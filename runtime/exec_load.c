@@ -248,6 +248,7 @@ load_ops(RtRun *run, RtFn *fn)
 {
     IrHooks hooks = ir_hooks(run->arena, fn->ir);
     fn->num_ops = hooks.ops.len;
+    fn->num_safepoints = hooks.safepoints.len;
     fn->positions = hooks.positions;
     fn->ops = NEW_ARRAY(run->arena, RtHostOp, (size_t)fn->num_ops);
     for (int i = 0; i < fn->num_ops; i++)

@@ -71,10 +71,23 @@ count_op(RtActor *actor)
     atomic_store_explicit(&actor->num_ops, n + 1, memory_order_relaxed);
 }
 
+/* The code asks for what its function does not have. */
+static int32_t
+wrong_number(RtInvocation *inv, const char *what)
+{
+    RtHostOp h = {.op = inv->fn->ir->body->last};
+    return rt_fault(inv, &h, STATUS_INPUT,
+                    "the plan is damaged: the code of @%s asks for %s that it "
+                    "does not have",
+                    inv->fn->ir->name, message_part(what));
+}
+
 static int32_t
 hook_op(TfdCall *call, int32_t index)
 {
     RtInvocation *inv = invocation_of(call);
+    if (index < 0 || index >= inv->fn->num_ops)
+        return wrong_number(inv, MESSAGE("an operation"));
     const RtHostOp *h = &inv->fn->ops[index];
     count_op(inv->actor);
     return rt_is_stopped(inv->actor->run) ? END_STOPPED : h->run(inv, h);
@@ -104,6 +117,9 @@ hook_safepoint(TfdCall *call, int32_t index)
 {
     RtInvocation *main = invocation_of(call);
     RtRun *run = main->actor->run;
+    if (main->fn->ir->kind != FUNC_MAIN || index < 0 ||
+        index >= main->fn->num_safepoints)
+        return wrong_number(main, MESSAGE("a safepoint"));
     run->stats.steps++;
     atomic_store_explicit(&run->watch.steps, run->stats.steps,
                           memory_order_relaxed);

@@ -56,6 +56,7 @@ typedef struct Plan {
     const char *path; /* what messages call it */
     const char *compiler;
     const char *hash;          /* of the whole file */
+    const char *ir_hash;       /* of placed.tir; NULL: not to be checked */
     const char *target;        /* the best that is in the plan and runs here */
     const PlanObject *objects; /* of that target */
     int num_objects;

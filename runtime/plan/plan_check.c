@@ -200,6 +200,8 @@ plan_load_module(Arena *a, const PlanEntries *all, Plan *p)
     if (!ir)
         return plan_refuse(p, "it has no %s", ENTRY_IR);
     p->diag = diag_new(a);
+    if (hash_is_checked())
+        p->ir_hash = hash_text(a, ir->bytes, ir->size);
     uint16_t file = diag_add_source(p->diag, ENTRY_IR, ir->bytes, ir->size);
     p->module = ir_parse(a, intern_new(a), p->diag, file, ir->bytes, ir->size);
     if (!p->module)

@@ -100,7 +100,9 @@ build_plan_with(Arena *a, const char *text, const void *object, size_t size)
     plan_set_ir(w, str_text(&ir), ir.len);
     plan_add_object(w, target_here(), "host", object, size);
     plan_add_source(w, "t.tfd", build_source, strlen(build_source));
-    return read_back(a, w);
+    Plan *p = read_back(a, w);
+    p->ir_hash = NULL; /* the object is of no module */
+    return p;
 }
 
 Result

@@ -465,38 +465,9 @@ static const char everything[] =
 static const struct {
     const char *from, *to, *message;
 } damages[] = {
-    {"lr {}", "lr is {}", NULL},
-    {"n <= 2, N", "n <= 1, N",
-     "a batch of \"d\" is larger than the plan allows"},
-    {"lr {}", "lr {:q}", "@main prints the format"},
-    {"lr {}", "lr {", "a brace without its partner ({{ is a brace)"},
-    {"lr {}", "lr {}{}", "more places than values"},
-    {"lr {}", "lr", "more values than places"},
-    {"main() main bytes 68", "main() init", "it has no main"},
-    {"cpu:0-1", "cpu:0-2", "it names 3 devices for 2 replicas"},
-    {"{op=sum}", "{op=max}",
-     "@main.1.full and @main.1 differ in their collectives"},
-    {"{op=min}", "{op=min packs=-1}", "it has an all_reduce in -1 packs"},
-    {"all_reduce_done %2", "all_reduce_done %0",
-     "@main.1.full waits for a collective that it did not start"},
-    {"iter_open {iter=@it}", "iter_open {iter=@ti}",
-     "@main names no iterator \"ti\""},
-    {"[row+64]", "[frame+0]", "elements of \"d\" have no place on the devices"},
-    {"full=@main.1.full", "full=@main.1", "@main.1 is no variant of @main.1"},
-    {"launch %x, %k {", "launch %k {",
-     "@main.1 does not take what @main gives it"},
-    {"[row+128]", "[frame+0]", "a result of @main.1 is not on the devices"},
-    {"mirrored [arena+0] sync", "mirrored [arena+70368744177664] sync",
-     "its values have no place in memory"},
-    {"%2: f32 [frame+0]", "%2: f32", "a value of @main has no place in memory"},
-    {"write %5 {var=@w mode=set}", "iter_open {iter=@it}",
-     "@main.1.full has a iter_open, which it must not"},
-    {"program=@main.1 full=@main.1.full", "program=@f",
-     "it has no function @f of that kind"},
-    {"fetch %s {replica=1}", "fetch %k {replica=1}",
-     "it fetches from where there is nothing"},
-    {"%h: f32[4] [frame+0]", "%h: f32[4] [row+64]",
-     "it fetches \"w\" to where main has nothing"},
+#define TRUSTED(what, from, to, message) {from, to, message},
+#include "tests/devices/trusted.def"
+#undef TRUSTED
 };
 
 /* text with the last `from` replaced. */
@@ -542,6 +513,86 @@ damages_are_named(void **state)
     assert_int_equal(num_wrong, 0);
 }
 
+/* The objects of p with another module, as a file that is read. */
+static Plan *
+with_module(const Plan *p, const char *text)
+{
+    const char *bytes;
+    size_t len;
+    Plan *damaged = NULL;
+    PlanWriter *w = plan_writer_new(arena);
+    plan_set_ir(w, text, strlen(text));
+    for (int i = 0; i < p->num_objects; i++) {
+        const PlanObject *o = &p->objects[i];
+        const char *name = strrchr(o->name, '/') + 1;
+        name = arena_printf(arena, "%.*s", (int)strcspn(name, "."), name);
+        plan_add_object(w, p->target, name, o->bytes, o->size);
+    }
+    plan_add_source(w, "t.tfd", build_source, strlen(build_source));
+    Status st = plan_write_bytes(w, arena, &bytes, &len);
+    if (!st)
+        st = plan_read_bytes(arena, "t.tfp", bytes, len, &damaged);
+    status_free(st); /* the verifier has said it */
+    return damaged;
+}
+
+/* A plan whose files are all whole, and were not made together. */
+static void
+code_runs_with_its_own_module(void **state)
+{
+    const char *program_text = program(2, everything);
+    Plan *p = build_plan(arena, program_text);
+    const char *good = ir_module_text(arena, build_placed(arena, program_text));
+    RtOptions options = {.num_threads = 1};
+    (void)state;
+    Result r = build_run(arena, with_module(p, good), options);
+    assert_null(r.st);
+    for (size_t i = 0; i < sizeof damages / sizeof *damages; i++) {
+        Plan *damaged =
+            with_module(p, replaced(good, damages[i].from, damages[i].to));
+        if (!damaged)
+            continue;
+        r = build_run(arena, damaged, options);
+        assert_non_null(r.st);
+        assert_int_equal(status_kind(r.st), STATUS_INPUT);
+        const char *wanted =
+            damages[i].message
+                ? "cannot run \"t.tfp\": "
+                : "its code was not compiled from its placed.tir";
+        assert_non_null(strstr(status_message(r.st), wanted));
+        status_free(r.st);
+    }
+}
+
+/* The last print of main is gone, and its code asks for it. */
+static void
+numbers_of_operations_are_checked(void **state)
+{
+    const char *text = program(1, "func @main() main {\n"
+                                  "  %0: i64 = constant {dims=[] dtype=i64 "
+                                  "data=[7]}\n"
+                                  "  print %0 {format=\"{}\"}\n"
+                                  "  print %0 {format=\"last {}\"}\n"
+                                  "  return\n"
+                                  "}\n");
+    Plan *p = build_plan(arena, text);
+    const char *good = ir_module_text(arena, build_placed(arena, text));
+    (void)state;
+    const char *line = strstr(good, "  print %0 {format=\"last");
+    assert_non_null(line);
+    Plan *damaged =
+        with_module(p, arena_printf(arena, "%.*s%s", (int)(line - good), good,
+                                    strchr(line, '\n') + 1));
+    assert_non_null(damaged);
+    damaged->ir_hash = NULL;
+    Result r = build_run(arena, damaged, (RtOptions){.num_threads = 1});
+    assert_non_null(r.st);
+    assert_non_null(strstr(status_message(r.st),
+                           "the code of @main asks for an operation that it "
+                           "does not have"));
+    status_free(r.st);
+}
+
 int
 main(int argc, char **argv)
 {
@@ -560,6 +611,8 @@ main(int argc, char **argv)
         cmocka_unit_test(code_must_be_complete),
         cmocka_unit_test(damaged_programs_are_survived),
         cmocka_unit_test(damages_are_named),
+        cmocka_unit_test(code_runs_with_its_own_module),
+        cmocka_unit_test(numbers_of_operations_are_checked),
     };
     char *bytes;
     Arena *a = arena_new(NULL, "object");

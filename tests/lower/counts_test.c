@@ -3,9 +3,9 @@
  *
  * Every program of the tree, right ones and wrong ones, is compiled for 1, 2,
  * 3, 4 and 8 devices, under each strategy for several: what is said, and where,
- * is the same for all, by the front end and by the passes.  A program may speak of a number of replicas
- * itself; those that do are listed, with what they say it by, and differ in
- * nothing else.
+ * is the same for all, by the front end and by the passes.  A program may speak
+ * of a number of replicas itself; those that do are listed, with what they say
+ * it by, and differ in nothing else.
  *
  *   counts_test SOURCE_ROOT
  */
@@ -146,8 +146,8 @@ static void
 enter_folder_of(const char *path)
 {
     const char *end = strrchr(path, '/');
-    assert_int_equal(
-        chdir(arena_strndup(arena, path, (size_t)(end - path))), 0);
+    assert_int_equal(chdir(arena_strndup(arena, path, (size_t)(end - path))),
+                     0);
 }
 
 /* Whether the messages differ in what is of the program's own number. */
@@ -185,9 +185,9 @@ check_program(void **state)
 /* ---- all programs ------------------------------------------------------- */
 
 static const char *const folders[] = {
-    "docs/examples",     "tests/conformance", "tests/e2e/programs",
-    "tests/errors",      "tests/lang",        "tests/lang/errors",
-    "tests/lower",       "tests/peers",       "tests/resume",
+    "docs/examples", "tests/conformance", "tests/e2e/programs",
+    "tests/errors",  "tests/lang",        "tests/lang/errors",
+    "tests/lower",   "tests/peers",       "tests/resume",
 };
 
 enum { NUM_FOLDERS = sizeof folders / sizeof *folders };

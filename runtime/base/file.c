@@ -191,6 +191,16 @@ try_stat(const char *path, struct stat *info)
     return errno == ENOTDIR ? ENOENT : errno;
 }
 
+static DIR *
+try_open_folder(const char *path)
+{
+    DIR *d;
+    do
+        d = fails(EIO) ? NULL : opendir(path);
+    while (!d && errno == EINTR);
+    return d;
+}
+
 /* NULL is the end when errno is 0. */
 static const struct dirent *
 try_readdir(DIR *d)
@@ -549,7 +559,7 @@ Status
 file_list(Arena *a, const char *folder, FileNames *out)
 {
     *out = (FileNames){0};
-    DIR *d = fails(EIO) ? NULL : opendir(folder);
+    DIR *d = try_open_folder(folder);
     if (!d)
         return cannot_open_folder(folder);
     const struct dirent *entry;

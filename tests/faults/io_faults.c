@@ -189,15 +189,17 @@ typedef struct Subject {
 } Subject;
 
 static void
-copy_folder(const char *from)
-{
-    run_ok(arena, "cp -r %s %s", from, folder);
-}
-
-static void
 remove_folder(void)
 {
     run_ok(arena, "rm -rf %s", folder);
+}
+
+/* A trial that failed left its own. */
+static void
+copy_folder(const char *from)
+{
+    remove_folder();
+    run_ok(arena, "cp -r %s %s", from, folder);
 }
 
 static Counts

@@ -186,7 +186,7 @@ try_cut(int fd, int64_t len)
 static int
 try_stat(const char *path, struct stat *info)
 {
-    if (stat(path, info) == 0)
+    if (!fails(EIO) && stat(path, info) == 0)
         return 0;
     return errno == ENOTDIR ? ENOENT : errno;
 }

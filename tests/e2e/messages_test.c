@@ -449,6 +449,8 @@ broken_files_are_told(void **state)
                    "cannot make the plan: Write error");
     expect_in_some(a, dir, "tfd-run steps.tfp --checkpoint x.d",
                    "cannot read the folder \"x.d\"");
+    expect_in_some(a, dir, "tfdc ok.tfd -o x",
+                   "cannot tell \"x\" from \"ok.tfd\"");
 }
 
 int

@@ -216,17 +216,17 @@ job_failing_at(const char *what, int n)
     return status;
 }
 
-/* Opening, writing, syncing, closing, renaming. */
+/* Looking what is there, opening, writing, syncing, closing, renaming. */
 static void
 a_failed_write_leaves_the_old_file(void **state)
 {
     (void)state;
     write_ok("a", "old");
-    for (int n = 1; n <= 5; n++) {
+    for (int n = 1; n <= 6; n++) {
         assert_int_equal(job_failing_at("write", n), 3);
         expect_content("a", "old");
     }
-    assert_int_equal(job_failing_at("write", 6), 0);
+    assert_int_equal(job_failing_at("write", 7), 0);
     expect_content("a", "new");
     assert_int_equal(empty_dir(), 1);
 }

@@ -191,7 +191,7 @@ typedef struct Subject {
 static void
 remove_folder(void)
 {
-    run_ok(arena, "rm -rf %s", folder);
+    remove_dir((void *)(uintptr_t)folder);
 }
 
 /* A trial that failed left its own. */

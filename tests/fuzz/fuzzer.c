@@ -3,9 +3,14 @@
  *
  * A machine without memory ends a program with _Exit, which libFuzzer does not
  * see; the linker leads it here (--wrap), so that such an input is kept.
+ *
+ * Texts are spliced of pieces of those in the corpus, three times of four;
+ * libFuzzer's own bytes would hardly ever get past a parser.
  */
 #include <stdint.h>
+#include <string.h>
 #include "tests/fuzz/fuzz.h"
+#include "tests/fuzz/splice.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 _Noreturn void __wrap__Exit(int status);
@@ -16,6 +21,40 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     fuzz_target(FUZZ_TARGET)->run("fuzz", (const char *)data, size);
     return 0;
 }
+
+#ifdef FUZZ_TEXT
+
+size_t LLVMFuzzerMutate(uint8_t *data, size_t size, size_t max);
+size_t LLVMFuzzerCustomMutator(uint8_t *data, size_t size, size_t max,
+                               unsigned seed);
+size_t LLVMFuzzerCustomCrossOver(const uint8_t *x, size_t x_size,
+                                 const uint8_t *y, size_t y_size, uint8_t *out,
+                                 size_t max, unsigned seed);
+
+size_t
+LLVMFuzzerCustomCrossOver(const uint8_t *x, size_t x_size, const uint8_t *y,
+                          size_t y_size, uint8_t *out, size_t max,
+                          unsigned seed)
+{
+    Arena *a = arena_new(NULL, "splice");
+    Bytes into = {arena_copy(a, x, x_size), x_size};
+    Bytes from = {arena_copy(a, y, y_size), y_size};
+    Bytes made = splice(a, into, from, seed, max);
+    size_t len = made.len < max ? made.len : max;
+    memcpy(out, made.data, len);
+    arena_release(a);
+    return len;
+}
+
+size_t
+LLVMFuzzerCustomMutator(uint8_t *data, size_t size, size_t max, unsigned seed)
+{
+    if (seed % 4 == 0)
+        return LLVMFuzzerMutate(data, size, max);
+    return LLVMFuzzerCustomCrossOver(data, size, data, size, data, max, seed);
+}
+
+#endif
 
 _Noreturn void
 __wrap__Exit(int status)

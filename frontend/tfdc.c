@@ -553,7 +553,9 @@ compile(Tfdc *t)
 {
     char *text;
     TRY(read_options(t));
-    TRY(file_read(t->arena, t->path, &text, &t->len));
+    TRY(file_read_limited(t->arena, t->path,
+                          t->from ? LIMIT_module : LIMIT_source, &text,
+                          &t->len));
     TRY(check_text(t, text));
     TRY(check_output(t));
     t->text = text;

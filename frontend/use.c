@@ -93,7 +93,8 @@ static const char *
 read_source(Lower *cx, const char *path, Loc loc, size_t *len)
 {
     char *text = NULL;
-    say_status(cx, loc, file_read(cx->arena, path, &text, len));
+    say_status(cx, loc, file_read_limited(cx->arena, path, LIMIT_source,
+                                         &text, len));
     return text;
 }
 

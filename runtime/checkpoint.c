@@ -283,7 +283,7 @@ read_step(Arena *a, const RtCheckpoints *c, int64_t step, RtCheckpoint *out)
     char *bytes;
     size_t len;
     const char *path = path_of_step(a, c, step);
-    TRY(file_read(a, path, &bytes, &len));
+    TRY(file_read_limited(a, path, LIMIT_checkpoint, &bytes, &len));
     return rt_checkpoint_parse(a, path, bytes, len, out);
 }
 

@@ -367,7 +367,7 @@ rt_tensors_read(Arena *a, const char *path, RtTensor **out, int *n)
 {
     json_t *header = NULL;
     Reader r = {.arena = a, .path = path};
-    TRY(file_read(a, path, &r.file, &r.len));
+    TRY(file_read_limited(a, path, LIMIT_checkpoint, &r.file, &r.len));
     TRY(read_header(&r, &header));
     Status st = read_entries(&r, header, out, n);
     json_decref(header);

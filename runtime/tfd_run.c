@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 #include "runtime/base/file.h"
+#include "runtime/base/limits.h"
 #include "runtime/base/options.h"
 #include "runtime/exec.h"
 
@@ -19,6 +20,7 @@ enum { USUAL_EVERY = 1000 };
 
 enum {
     OPT_SET,
+    OPT_LIMIT,
     OPT_DATA,
     OPT_LOG_DIR,
     OPT_DEVICES,
@@ -42,6 +44,10 @@ static const OptionRow rows[NUM_OPTS] = {
                  .arg = "NAME=VALUE",
                  .repeatable = true,
                  .help = "a param of the program"},
+    [OPT_LIMIT] = {.name = "limit",
+                   .repeatable = true,
+                   .arg = LIMIT_ARG,
+                   .help = LIMIT_HELP},
     [OPT_DATA] = {.name = "data",
                   .arg = "DIR",
                   .help = "where paths of datasets start; else where the plan "
@@ -201,6 +207,8 @@ take_options(Arena *a, const Options *o, RtOptions *out)
                        .err = stderr,
                        .interrupted = &interrupted,
                        .abandon = abandon};
+    for (int i = 0; i < options_count(o, OPT_LIMIT); i++)
+        TRY(limit_set("tfd_run", options_nth(o, OPT_LIMIT, i)));
     TRY(take_sets(a, o, out));
     TRY(take_progress(o, out));
     TRY(take_checkpoint(o, out));

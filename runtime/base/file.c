@@ -217,12 +217,13 @@ size_hint(int fd)
     return (size_t)info.st_size + 1; /* one more sees the end at once */
 }
 
+/* To the end, or until there are more than most. */
 static bool
-read_all(Arena *a, int fd, char **data, size_t *len)
+read_all(Arena *a, int fd, size_t most, char **data, size_t *len)
 {
     size_t cap = size_hint(fd), n = 0;
     char *bytes = arena_alloc(a, cap + 1);
-    for (;;) {
+    while (n <= most) {
         ssize_t got = try_read(fd, bytes + n, cap - n);
         if (got < 0)
             return false;
@@ -248,7 +249,7 @@ file_read(Arena *a, const char *path, char **data, size_t *len)
     int fd = try_open(path, O_RDONLY);
     if (fd < 0)
         return cannot_open(path);
-    if (!read_all(a, fd, data, len))
+    if (!read_all(a, fd, SIZE_MAX, data, len))
         st = cannot_read(path);
     close(fd);
     return st;
@@ -304,6 +305,25 @@ file_open(const char *path, int *fd, int64_t *size)
     Status st = check_regular(*fd, path, size);
     if (st)
         close(*fd);
+    return st;
+}
+
+Status
+file_read_limited(Arena *a, const char *path, LimitId limit, char **data,
+                  size_t *len)
+{
+    int fd = STDIN_FILENO;
+    int64_t size = 0, most = limit_value(limit);
+    bool is_input = strcmp(path, "-") == 0;
+    if (!is_input)
+        TRY(file_open(path, &fd, &size));
+    Status st = size > most ? limit_status(limit, path) : OK;
+    if (!st && !read_all(a, fd, (size_t)most, data, len))
+        st = cannot_read(path);
+    if (!st && (int64_t)*len > most)
+        st = limit_status(limit, path);
+    if (!is_input)
+        close(fd);
     return st;
 }
 

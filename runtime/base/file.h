@@ -9,11 +9,18 @@
 #include <stddef.h>
 #include <stdint.h>
 #include "runtime/base/arena.h"
+#include "runtime/base/limits.h"
 #include "runtime/base/status.h"
 #include "runtime/base/vec.h"
 
 /* All bytes of a file, in a; a zero byte that len does not count follows. */
 Status file_read(Arena *a, const char *path, char **data, size_t *len) MUST_USE;
+
+/* The same of what somebody else gave: a regular file whose size is within a
+ * limit, since a pipe may never end; "-" is standard input, as far as that
+ * limit. */
+Status file_read_limited(Arena *a, const char *path, LimitId limit, char **data,
+                         size_t *len) MUST_USE;
 
 /* A file that is read in parts: opened, with its size now.  What is no regular
  * file is refused, since it may not be read again.  Closed by close(). */

@@ -15,6 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
+#include "runtime/base/limits.h"
 #include "runtime/data/files.h"
 
 typedef struct Field {
@@ -43,7 +44,9 @@ static Status
 look(Csv *c, int *out)
 {
     if (c->at == c->end) {
-        size_t have;
+        size_t have, held = (size_t)c->fields.len * sizeof(Field);
+        if (c->text.len + held > (size_t)limit_value(LIMIT_record))
+            return limit_status(LIMIT_record, c->file->path);
         rt_stream_skip(c->file->stream, c->seen);
         TRY(rt_stream_peek(c->file->stream, 1, &c->at, &have));
         c->end = c->at + have;

@@ -122,12 +122,16 @@ Status
 rt_file_take(const RtFile *f, RtStream *s, void *to, size_t n)
 {
     const char *data;
-    size_t have;
-    TRY(rt_stream_peek(s, n, &data, &have));
-    if (have < n)
-        return rt_record_error(f, "it is cut short: %zu bytes of %zu", have, n);
-    memcpy(to, data, n);
-    rt_stream_skip(s, n);
+    size_t have = 1, done = 0;
+    while (done < n && have > 0) {
+        TRY(rt_stream_peek(s, 1, &data, &have));
+        size_t piece = have < n - done ? have : n - done;
+        memcpy((char *)to + done, data, piece);
+        rt_stream_skip(s, piece);
+        done += piece;
+    }
+    if (done < n)
+        return rt_record_error(f, "it is cut short: %zu bytes of %zu", done, n);
     return OK;
 }
 

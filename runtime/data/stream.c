@@ -13,6 +13,7 @@
 #include <unistd.h>
 #include <zlib.h>
 #include "runtime/base/file.h"
+#include "runtime/base/limits.h"
 #include "runtime/base/message.h"
 
 enum { BLOCK = 64 << 10, HEAD = 12 };
@@ -204,20 +205,24 @@ make_room(RtStream *s, size_t capacity)
     s->first = 0;
 }
 
-/* Room for another byte at the end. */
-static void
+/* Room for another byte at the end.  What is held is a piece of the file that
+ * its reader wants to see at once, and may not be larger than the limit. */
+static Status
 move_down(RtStream *s)
 {
     size_t held = s->last - s->first;
     if (s->last < s->capacity)
-        return;
+        return OK;
+    if (held > (size_t)limit_value(LIMIT_record))
+        return limit_status(LIMIT_record, s->path);
     if (held > s->capacity / 2) {
         make_room(s, s->capacity * 2);
-        return;
+        return OK;
     }
     memmove(s->buffer, s->buffer + s->first, held);
     s->first = 0;
     s->last = held;
+    return OK;
 }
 
 Status
@@ -225,7 +230,7 @@ rt_stream_peek(RtStream *s, size_t n, const char **data, size_t *have)
 {
     while (s->last - s->first < n && !s->ended) {
         size_t got;
-        move_down(s);
+        TRY(move_down(s));
         TRY(s->read(s, s->buffer + s->last, s->capacity - s->last, &got));
         s->last += got;
         s->ended = got == 0;

@@ -159,7 +159,7 @@ plan_read(Arena *a, const char *path, Plan **out)
     char *bytes;
     size_t len;
     Arena *scratch = arena_new(NULL, "reading a plan");
-    Status st = file_read(scratch, path, &bytes, &len);
+    Status st = file_read_limited(scratch, path, LIMIT_plan, &bytes, &len);
     const char *before = memory_purpose("libzip and jansson, reading the plan");
     if (!st)
         st = plan_read_bytes(a, path, bytes, len, out);

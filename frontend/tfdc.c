@@ -528,6 +528,11 @@ check_output(Tfdc *t)
     const char *path = t->to == TO_PLAN
                            ? plan_path(t)
                            : options_value(t->options, OPT_OUT, "-");
+    if (strcmp(t->path, "-") == 0 && t->to == TO_PLAN &&
+        !options_given(t->options, OPT_OUT))
+        return status_new(STATUS_USAGE,
+                          "standard input has no name: give the plan one by "
+                          "-o");
     bool same;
     TRY(file_is_same(path, t->path, &same));
     if (!same)

@@ -207,13 +207,14 @@ fault_late(RtInvocation *inv, const RtHostOp *h)
     bool reduces = h->op->kind == OP_all_reduce_done;
     fault->late = true;
     rt_add_slow(run, a, &fault->slow);
+    const char *arrived = list_replicas(run, a, h->site, true);
+    const char *missing = list_replicas(run, a, h->site, false);
     int32_t end =
         rt_fault(inv, h, STATUS_INPUT,
                  "the replicas do not meet in this %s: after %g seconds %s "
                  "arrived, %s not (--timeout allows more)",
-                 reduces ? "all_reduce" : "all_gather", run->timeout,
-                 list_replicas(run, a, h->site, true),
-                 list_replicas(run, a, h->site, false));
+                 reduces ? "all_reduce" : "all_gather", run->timeout, arrived,
+                 missing);
     rt_stop(run);
     return end;
 }

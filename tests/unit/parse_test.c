@@ -275,8 +275,12 @@ long_texts_are_read(void **state)
     (void)state;
     expect_ok(nested("const X = [", "1, ", 100000, "", "", "]"));
     expect_ok(nested("main {", "f(x)\n", 50000, "", "", "}"));
-    expect_ok(nested("const X = ", "1", 100000, "", "", ""));
-    expect_ok(nested("const X = ", "name", 50000, "", "", ""));
+    expect_ok(nested("const X = ", "1", 1000, "", "", ""));
+    expect_ok(nested("const X = ", "name", 250, "", "", ""));
+    expect_error(nested("const X = ", "1", 100000, "", "", ""),
+                 "a name or number of more than 1000 characters");
+    expect_error(nested("const X = ", "name", 50000, "", "", ""),
+                 "a name or number of more than 1000 characters");
     assert_null(parse(nested("", "$ ", 100000, "", "", "")).tree);
     assert_null(parse(nested("", "const\n", 100000, "", "", "")).tree);
 }

@@ -71,15 +71,16 @@ count_op(RtActor *actor)
     atomic_store_explicit(&actor->num_ops, n + 1, memory_order_relaxed);
 }
 
-/* The code asks for what its function does not have. */
+/* The code asks for an operation or safepoint that its function does not
+ * have. */
 static int32_t
-wrong_number(RtInvocation *inv, const char *what)
+wrong_number(RtInvocation *inv)
 {
     RtHostOp h = {.op = inv->fn->ir->body->last};
     return rt_fault(inv, &h, STATUS_INPUT,
-                    "the plan is damaged: the code of @%s asks for %s that it "
+                    "the plan is damaged: the code of @%s asks for what it "
                     "does not have",
-                    inv->fn->ir->name, message_part(what));
+                    inv->fn->ir->name);
 }
 
 static int32_t
@@ -87,7 +88,7 @@ hook_op(TfdCall *call, int32_t index)
 {
     RtInvocation *inv = invocation_of(call);
     if (index < 0 || index >= inv->fn->num_ops)
-        return wrong_number(inv, MESSAGE("an operation"));
+        return wrong_number(inv);
     const RtHostOp *h = &inv->fn->ops[index];
     count_op(inv->actor);
     return rt_is_stopped(inv->actor->run) ? END_STOPPED : h->run(inv, h);
@@ -119,7 +120,7 @@ hook_safepoint(TfdCall *call, int32_t index)
     RtRun *run = main->actor->run;
     if (main->fn->ir->kind != FUNC_MAIN || index < 0 ||
         index >= main->fn->num_safepoints)
-        return wrong_number(main, MESSAGE("a safepoint"));
+        return wrong_number(main);
     run->stats.steps++;
     atomic_store_explicit(&run->watch.steps, run->stats.steps,
                           memory_order_relaxed);

@@ -588,8 +588,7 @@ numbers_of_operations_are_checked(void **state)
     Result r = build_run(arena, damaged, (RtOptions){.num_threads = 1});
     assert_non_null(r.st);
     assert_non_null(strstr(status_message(r.st),
-                           "the code of @main asks for an operation that it "
-                           "does not have"));
+                           "the code of @main asks for what it does not have"));
     status_free(r.st);
 }
 

@@ -196,6 +196,13 @@ report(Tfdc *t)
 
 /* ---- what is written ---------------------------------------------------- */
 
+static const char *
+folder_of(Tfdc *t, const char *path)
+{
+    size_t len = (size_t)(file_name(path) - path);
+    return len > 1 ? arena_strndup(t->arena, path, len - 1) : path;
+}
+
 static void
 dump(Tfdc *t, const char *name, const char *extension, const char *text)
 {
@@ -207,6 +214,23 @@ dump(Tfdc *t, const char *name, const char *extension, const char *text)
     const char *path = arena_printf(t->arena, "%s/%02d-%s.%s", t->dump_dir,
                                     ++t->num_dumps, name, extension);
     t->status = file_write(path, text, strlen(text));
+}
+
+/* The program's text, which the text of its IR speaks of. */
+static void
+dump_sources(Tfdc *t)
+{
+    for (int i = 0; t->dump_dir && i < diag_num_sources(t->diag); i++) {
+        size_t len;
+        const char *text = diag_source_text(t->diag, (uint16_t)i, &len);
+        const char *name = diag_source_name(t->diag, (uint16_t)i);
+        const char *path = arena_printf(t->arena, "%s/%s", t->dump_dir,
+                                        plan_source_entry(t->arena, i, name));
+        if (text && !t->status)
+            t->status = file_make_folder(folder_of(t, path));
+        if (text && !t->status)
+            t->status = file_write(path, text, len);
+    }
 }
 
 static void
@@ -299,12 +323,38 @@ compile_source(Tfdc *t)
     return fe_compile(t->arena, t->names, t->diag, &fe);
 }
 
+/* The text of a source, where --dump-phases and a plan that is unpacked have
+ * it, so that the plan made of them is the same.  Without it messages show no
+ * lines. */
+static Status
+read_source_text(Tfdc *t, const IrModule *m, int i)
+{
+    char *text;
+    size_t len;
+    uint16_t file = m->sources.data[i];
+    const char *name = diag_source_name(t->diag, file);
+    const char *path =
+        arena_printf(t->arena, "%.*s%s", (int)(file_name(t->path) - t->path),
+                     t->path, plan_source_entry(t->arena, i, name));
+    Status st = file_read(t->arena, path, &text, &len);
+    if (!st)
+        diag_set_text(t->diag, file, text, len);
+    if (!st || status_kind(st) == STATUS_MACHINE)
+        return st;
+    status_free(st);
+    return OK;
+}
+
 static IrModule *
 read_module(Tfdc *t)
 {
     uint16_t file = add_input(t, t->diag);
     IrModule *m = ir_parse(t->arena, t->names, t->diag, file, t->text, t->len);
-    return m && ir_verify(m, t->diag) ? m : NULL;
+    if (!m || !ir_verify(m, t->diag))
+        return NULL;
+    for (int i = 0; i < m->sources.len && !t->status; i++)
+        t->status = read_source_text(t, m, i);
+    return t->status ? NULL : m;
 }
 
 /* The module at phase ir or later, or NULL after messages. */
@@ -319,6 +369,8 @@ make_module(Tfdc *t)
     note_time(t, "front end");
     if (m)
         dump(t, "ir", "tir", t->dump_dir ? ir_module_text(t->arena, m) : "");
+    if (m)
+        dump_sources(t);
     return m;
 }
 
@@ -368,17 +420,30 @@ explain(Tfdc *t, const IrModule *m)
     return file_write("-", str_text(&s), s.len);
 }
 
+/* After all passes it is; those of a list may leave it anywhere. */
+static Status
+check_is_placed(const IrModule *m)
+{
+    return m->phase == PHASE_PLACED
+               ? OK
+               : status_new(STATUS_USAGE,
+                            "--passes leaves a program that is not placed, "
+                            "which can be printed alone");
+}
+
 static Status
 finish_module(Tfdc *t, IrModule *m)
 {
     BeKernels kernels = {0};
     if (options_given(t->options, OPT_EXPLAIN)) {
+        TRY(check_is_placed(m));
         TRY(explain(t, m));
         if (!options_given(t->options, OPT_OUT))
             return OK;
     }
     if (t->to == TO_IR || t->to == TO_PLACED)
         return print_module(t, m);
+    TRY(check_is_placed(m));
     if (!be_kernels_build(t->arena, m, &kernels))
         return OK;
     note_time(t, "kernels");
@@ -421,8 +486,9 @@ run_phases(Tfdc *t)
         !passes_run(m, t->diag, &t->passes, list))
         return OK;
     note_time(t, "passes");
-    return list && !options_given(t->options, OPT_TO) ? print_module(t, m)
-                                                      : finish_module(t, m);
+    bool only_passes = list && !options_given(t->options, OPT_TO) &&
+                       !options_given(t->options, OPT_EXPLAIN);
+    return only_passes ? print_module(t, m) : finish_module(t, m);
 }
 
 /* ---- options ------------------------------------------------------------ */
@@ -465,6 +531,18 @@ check_cross(Tfdc *t)
     const char *text = options_value(t->options, OPT_CROSS, "auto");
     const char *wrong = fe_cross_parse(t->arena, text, &cross);
     return wrong ? status_new(STATUS_USAGE, "%s", wrong) : OK;
+}
+
+static Status
+check_passes(Tfdc *t)
+{
+    const char *list = options_value(t->options, OPT_PASSES, "");
+    const char *unknown = passes_unknown(list, t->arena);
+    return unknown ? status_new(STATUS_USAGE,
+                                "--passes: there is no pass "
+                                "\"%s\"",
+                                unknown)
+                   : OK;
 }
 
 static Status
@@ -517,6 +595,7 @@ read_options(Tfdc *t)
     if (t->to == TO_AST && t->from)
         return status_new(STATUS_USAGE, "--to ast needs a program");
     TRY(check_print_after(t));
+    TRY(check_passes(t));
     TRY(check_cross(t));
     return read_collectives(t);
 }

@@ -237,6 +237,7 @@ ir_clone_module(const IrModule *from, Arena *a)
     m->via = clone_text(m, from->via);
     m->packs = from->packs;
     m->phase = from->phase;
+    m->after = from->after;
     m->text = from->text;
     clone_symbols(from, m);
     CLONE_EACH(from, params, clone_param, m);

@@ -247,6 +247,8 @@ struct IrModule {
     VEC(IrIter *) iters;
     IrFunc *first, *last; /* functions, in order */
     int phase;            /* IrPhase */
+    const char *after;    /* the pass of the pipeline it last went through; NULL:
+                             none, or it is not known which */
     Loc text;             /* the first line of what it was read from, or none */
     const IrCall *calls;  /* what operations made now are inlined for */
 };

@@ -298,6 +298,8 @@ parse_header(Parser *p)
                    (long long)version, IR_TEXT_VERSION);
     parse_expect_word(p, "phase");
     p->module->phase = parse_word_of(p, ir_phase_words, "a phase");
+    if (parse_accept_word(p, "after"))
+        p->module->after = parse_word(p, "a pass");
 }
 
 /* A line of a kind that may come after one of kind `at`; the kind. */

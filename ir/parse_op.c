@@ -233,6 +233,44 @@ parse_block(Parser *p, IrBlock *b)
     p->depth--;
 }
 
+/* ---- hints --------------------------------------------------------------- */
+
+/* The length of x in x.1, where the suffix is a number that printing adds. */
+static size_t
+stem_len(const char *name)
+{
+    const char *dot = strrchr(name, '.');
+    bool is_suffix = dot && dot[1] >= '1' && is_number(dot + 1);
+    return is_suffix ? (size_t)(dot - name) : strlen(name);
+}
+
+/* A name that printing made unlike an earlier one is that one's hint again:
+ * what becomes of the module hangs on hints, not on how they were printed. */
+static void
+restore_hint(Parser *p, Map *seen, IrValue *v)
+{
+    if (!v->name)
+        return;
+    const char *stem = intern_n(p->module->names, v->name, stem_len(v->name));
+    map_set(seen, v->name, v);
+    if (map_get(seen, stem))
+        v->name = stem;
+}
+
+/* In the order in which values are named when they are printed. */
+static void
+restore_hints(Parser *p, Map *seen, const IrBlock *b)
+{
+    for (int i = 0; i < b->args.len; i++)
+        restore_hint(p, seen, b->args.data[i]);
+    for (const IrOp *op = b->first; op; op = op->next) {
+        for (int i = 0; i < op->num_results; i++)
+            restore_hint(p, seen, op->results[i]);
+        for (int r = 0; r < op->num_regions; r++)
+            restore_hints(p, seen, op->regions[r]);
+    }
+}
+
 void
 parse_func(Parser *p)
 {
@@ -259,6 +297,8 @@ parse_func(Parser *p)
         fn->arena_bytes = parse_int(p, 0, IR_MAX_BYTES);
     fn->loc = parse_loc(p);
     parse_block(p, fn->body);
+    if (!p->failed)
+        restore_hints(p, map_new(p->scratch), fn->body);
     arena_release(p->scratch);
     p->scratch = outer;
 }

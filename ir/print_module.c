@@ -161,8 +161,11 @@ print_iter(Str *out, const IrModule *m, const IrIter *it)
 void
 ir_print_module(Str *out, const IrModule *m)
 {
-    str_addf(out, "tfd-ir %d phase %s\n", IR_TEXT_VERSION,
+    str_addf(out, "tfd-ir %d phase %s", IR_TEXT_VERSION,
              ir_phase_words[m->phase]);
+    if (m->after && m->phase != PHASE_PLACED)
+        str_addf(out, " after %s", m->after);
+    str_addc(out, '\n');
     print_sources(out, m);
     str_addf(out, "strategy %s devices ", m->strategy);
     str_add_quoted(out, m->devices, strlen(m->devices));

@@ -30,7 +30,7 @@ Loc pass_loc(const IrOp *op);
 
 /* The passes: each changes cx->m in place, or says what is wrong with the
  * program and returns false. */
-#define PASS(name, doc) bool pass_##name(PassCx *cx);
+#define PASS(name, first, last, doc) bool pass_##name(PassCx *cx);
 #include "passes/passes.def"
 #undef PASS
 

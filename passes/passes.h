@@ -9,9 +9,18 @@
 
 #include "passes/pass.h"
 
+/* How far a module has come, as passes see it. */
+typedef enum PassStage {
+    STAGE_step,
+    STAGE_programs,
+    STAGE_replicated,
+    STAGE_placed
+} PassStage;
+
 typedef struct Pass {
     const char *name;
     bool (*run)(PassCx *cx); /* false: errors are in cx->diag */
+    PassStage first, last;   /* the stages of modules it can be run on */
     const char *doc;
 } Pass;
 
@@ -21,9 +30,14 @@ extern const int num_passes;
 /* The named pass, or NULL. */
 const Pass *pass_find(const char *name);
 
-/* Runs the passes of list (names separated by commas; NULL: the pipeline) on
- * m.  False when one found an error in the program, or verification failed;
- * messages are in d then. */
+/* The first name of a list that no pass has, in a; NULL: all are passes'. */
+const char *passes_unknown(const char *list, Arena *a);
+
+/* Runs the passes of list (names separated by commas, of passes that there
+ * are; NULL: the pipeline, from the pass on that m says it has been through).
+ * A list may be in any order: a pass that m has not come far enough for, or too
+ * far, is refused, and what each leaves is verified.  False when one found an
+ * error in the program, or verification failed; messages are in d then. */
 bool passes_run(IrModule *m, Diag *d, const PassOptions *options,
                 const char *list);
 

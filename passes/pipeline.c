@@ -14,20 +14,12 @@
 #include "runtime/base/str.h"
 
 const Pass pass_table[] = {
-#define PASS(name, doc) {#name, pass_##name, doc},
+#define PASS(name, first, last, doc)                                           \
+    {#name, pass_##name, STAGE_##first, STAGE_##last, doc},
 #include "passes/passes.def"
 #undef PASS
 };
 const int num_passes = sizeof pass_table / sizeof *pass_table;
-
-const Pass *
-pass_find(const char *name)
-{
-    for (int i = 0; i < num_passes; i++)
-        if (!strcmp(pass_table[i].name, name))
-            return &pass_table[i];
-    return NULL;
-}
 
 static double
 milliseconds(void)
@@ -60,9 +52,43 @@ check_growth(const IrModule *m, Diag *d)
     return false;
 }
 
+/* ---- what a pass can be run on ------------------------------------------- */
+
+static PassStage
+stage_of(const IrModule *m)
+{
+    if (m->phase != PHASE_IR)
+        return m->phase == PHASE_PLACED ? STAGE_placed : STAGE_replicated;
+    for (const IrFunc *fn = m->first; fn; fn = fn->next)
+        if (fn->kind == FUNC_PROGRAM)
+            return STAGE_programs;
+    return STAGE_step;
+}
+
+static const char *const stage_text[] = {
+    [STAGE_step] = "as the front end makes it",
+    [STAGE_programs] = "between replicate and communicate",
+    [STAGE_replicated] = "between communicate and allocate",
+    [STAGE_placed] = "placed",
+};
+
 static bool
-run_one(const Pass *pass, int number, IrModule *m, Diag *d,
-        const PassOptions *options)
+check_stage(const Pass *pass, const IrModule *m, Diag *d)
+{
+    PassStage stage = stage_of(m);
+    if (stage >= pass->first && stage <= pass->last)
+        return true;
+    diag_error(d, NO_LOC, "%s cannot be run on this program, which is %s",
+               pass->name, stage_text[stage]);
+    diag_note(d, NO_LOC, "it is for a program that is %s",
+              stage_text[stage < pass->first ? pass->first : pass->last]);
+    return false;
+}
+
+/* ---- running ------------------------------------------------------------- */
+
+static bool
+run_timed(const Pass *pass, IrModule *m, Diag *d, const PassOptions *options)
 {
     Arena *scratch = arena_new(NULL, pass->name);
     PassCx cx = {.arena = scratch, .m = m, .diag = d, .options = options};
@@ -71,48 +97,94 @@ run_one(const Pass *pass, int number, IrModule *m, Diag *d,
     if (options->time)
         fprintf(stderr, "%8.3f ms  %s\n", milliseconds() - begin, pass->name);
     arena_release(scratch);
-    if (ok && options->after)
-        options->after(pass->name, number, m, options->after_data);
-    if (ok && options->verify_each && !ir_verify(m, d)) {
-        diag_note(d, NO_LOC, "the pass before this was %s", pass->name);
-        ok = false;
-    }
     return ok;
+}
+
+static bool
+verify_after(const Pass *pass, const IrModule *m, Diag *d)
+{
+    if (ir_verify(m, d))
+        return true;
+    diag_note(d, NO_LOC, "the pass before this was %s", pass->name);
+    return false;
+}
+
+/* after: what the module says then that it has been through. */
+static bool
+run_one(const Pass *pass, const char *after, IrModule *m, Diag *d,
+        const PassOptions *options)
+{
+    if (!check_stage(pass, m, d) || !run_timed(pass, m, d, options))
+        return false;
+    m->after = after;
+    if (options->after)
+        options->after(pass->name, (int)(pass - pass_table) + 1, m,
+                       options->after_data);
+    return !options->verify_each || verify_after(pass, m, d);
+}
+
+static const Pass *
+pass_named(const char *name, size_t len)
+{
+    for (int i = 0; i < num_passes; i++)
+        if (strlen(pass_table[i].name) == len &&
+            !memcmp(pass_table[i].name, name, len))
+            return &pass_table[i];
+    return NULL;
+}
+
+const Pass *
+pass_find(const char *name)
+{
+    return pass_named(name, strlen(name));
+}
+
+/* The next name of a list; *list is behind it then. */
+static const char *
+next_name(const char **list, size_t *len)
+{
+    const char *name = *list;
+    *len = strcspn(name, ",");
+    *list += *len + (name[*len] == ',');
+    return name;
+}
+
+const char *
+passes_unknown(const char *list, Arena *a)
+{
+    while (*list) {
+        size_t len;
+        const char *name = next_name(&list, &len);
+        if (!pass_named(name, len))
+            return arena_strndup(a, name, len);
+    }
+    return NULL;
 }
 
 static bool
 run_listed(IrModule *m, Diag *d, const PassOptions *options, const char *list)
 {
-    Arena *a = arena_new(NULL, "pass list");
-    bool ok = true;
-    int number = 1;
-    for (const char *p = list; ok && *p;) {
-        size_t n = strcspn(p, ",");
-        const char *name = arena_strndup(a, p, n);
-        const Pass *pass = pass_find(name);
-        if (pass) {
-            ok = run_one(pass, number++, m, d, options);
-        } else {
-            diag_error(d, NO_LOC, "there is no pass \"%s\"", name);
-            ok = false;
-        }
-        p += n + (p[n] == ',');
+    PassOptions each = *options;
+    each.verify_each = true;
+    while (*list) {
+        size_t len;
+        const char *name = next_name(&list, &len);
+        if (!run_one(pass_named(name, len), NULL, m, d, &each))
+            return false;
     }
-    arena_release(a);
-    return ok;
+    return true;
 }
 
 /* The pass that the module has not been through: text that was printed between
- * passes goes on from there. */
+ * passes goes on from there.  -1: it has been through one that there is not. */
 static int
 first_pass(const IrModule *m)
 {
-    int i = 0;
-    if (m->phase == PHASE_IR)
+    const char *after = m->after;
+    if (!after && m->phase == PHASE_IR)
         return 0;
-    while (i < num_passes && strcmp(pass_table[i].name, "communicate") != 0)
-        i++;
-    return i + 1;
+    const Pass *last = pass_find(after ? after : "communicate");
+    return last ? (int)(last - pass_table) + 1 : -1;
 }
 
 /* What goes into a plan is right, whoever made it. */
@@ -132,8 +204,12 @@ passes_run(IrModule *m, Diag *d, const PassOptions *options, const char *list)
 {
     if (list)
         return run_listed(m, d, options, list);
-    for (int i = first_pass(m); i < num_passes; i++)
-        if (!run_one(&pass_table[i], i + 1, m, d, options))
+    int first = first_pass(m);
+    if (first < 0)
+        diag_error(d, m->text, "there is no pass \"%s\" that this can be after",
+                   m->after);
+    for (int i = first; i >= 0 && i < num_passes; i++)
+        if (!run_one(&pass_table[i], pass_table[i].name, m, d, options))
             return false;
-    return options->verify_each || verify_last(m, d);
+    return first >= 0 && (options->verify_each || verify_last(m, d));
 }

@@ -138,11 +138,20 @@ name_in_launches(IrModule *m, const IrFunc *fn, const IrFunc *full)
             ir_walk(f->body, name_variant, &v);
 }
 
+static bool
+has_variant(const IrFunc *program)
+{
+    for (const IrFunc *fn = program->module->first; fn; fn = fn->next)
+        if (fn->variant_of && !strcmp(fn->variant_of, program->name))
+            return true;
+    return false;
+}
+
 bool
 pass_specialize(PassCx *cx)
 {
     for (IrFunc *fn = cx->m->first; fn; fn = fn->next) {
-        if (fn->kind != FUNC_PROGRAM || fn->variant_of ||
+        if (fn->kind != FUNC_PROGRAM || fn->variant_of || has_variant(fn) ||
             !hangs_on_batch(fn) || gathers_unevenly(fn))
             continue;
         name_in_launches(cx->m, fn, full_variant(cx, fn));

@@ -39,6 +39,9 @@ void plan_add_object(PlanWriter *w, const char *target, const char *name,
 void plan_add_source(PlanWriter *w, const char *name, const char *text,
                      size_t len);
 
+/* What the entry of such a text is called: "source/0/linear.tfd". */
+const char *plan_source_entry(Arena *a, int number, const char *name);
+
 /* Writes to a file ("-": standard output), or to memory in a. */
 Status plan_write(const PlanWriter *w, const char *path) MUST_USE;
 Status plan_write_bytes(const PlanWriter *w, Arena *a, const char **bytes,

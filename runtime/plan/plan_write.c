@@ -77,11 +77,16 @@ tame_name(Arena *a, const char *path)
     return name;
 }
 
+const char *
+plan_source_entry(Arena *a, int number, const char *name)
+{
+    return arena_printf(a, DIR_SOURCE "%d/%s", number, tame_name(a, name));
+}
+
 void
 plan_add_source(PlanWriter *w, const char *name, const char *text, size_t len)
 {
-    const char *entry = arena_printf(w->arena, DIR_SOURCE "%d/%s",
-                                     w->sources.len, tame_name(w->arena, name));
+    const char *entry = plan_source_entry(w->arena, w->sources.len, name);
     VEC_PUSH(w->arena, w->sources, ((Entry){entry, text, len}));
 }
 

@@ -208,7 +208,21 @@ static const struct {
     {"tfdc ok.tfd --explain -o -",
      "--explain prints to standard output: give the plan a file, not -o -", 2},
     {"tfdc ok.tfd --from ir --to ast", "--to ast needs a program", 2},
-    {"tfdc ok.tfd --passes fold", "there is no pass \"fold\"", 1},
+    {"tfdc ok.tfd --passes fold", "--passes: there is no pass \"fold\"", 2},
+    {"tfdc ok.tfd --passes allocate",
+     "allocate cannot be run on this program, which is as the front end makes "
+     "it\nok.tfd: note: it is for a program that is between communicate and "
+     "allocate",
+     1},
+    {"tfdc ok.tfd --passes simplify --to llvm",
+     "--passes leaves a program that is not placed, which can be printed alone",
+     2},
+    {"tfdc ok.tfd --passes simplify --explain",
+     "--passes leaves a program that is not placed, which can be printed alone",
+     2},
+    {"tfdc ok.tfd --to ir > ok.tir && "
+     "sed -i '1s/$/ after noon/' ok.tir && tfdc --from ir ok.tir",
+     "there is no pass \"noon\" that this can be after", 1},
     {"tfdc ok.tfd --to ptx --target sm_80,sm_90",
      "PTX is for one GPU, sm_80 or sm_90, not for sm_80,sm_90", 2},
     {"tfdc ok.tfd --target arm", "unknown target \"arm\"; there are native", 2},

@@ -1,6 +1,7 @@
 /*
  * phases_test.c - the text of every phase reads back to the same text
  */
+#include "runtime/base/file.h"
 #include "tests/e2e/run.h"
 #include "tests/unit/unit.h"
 #include "tests/unit/arena.h"
@@ -101,10 +102,72 @@ dumps_are_numbered(void **state)
     run_ok(a, "tfdc %s --to kernels --dump-phases %s -o %s/out",
            program_path(a, 0), dir, dir);
     const char *names = run_ok(a, "ls %s", dir).out;
-    assert_non_null(
-        strstr(names, "01-ast.txt\n02-ir.tir\n03-even.tir\n"));
+    assert_non_null(strstr(names, "01-ast.txt\n02-ir.tir\n03-even.tir\n"));
     assert_non_null(strstr(names, "-allocate.tir\n"));
     assert_non_null(strstr(names, "-kernels.txt\n"));
+}
+
+/* Each of a program's dumps, or each of some: those of large programs take as
+ * long as all others. */
+static void
+check_dumps(Arena *a, const char *program, const char *devices, int step)
+{
+    FileNames names = {0};
+    const char *dir = work_dir(a);
+    run_ok(a,
+           "tfdc %s/docs/examples/%s.tfd --devices %s --dump-phases %s/d "
+           "-o %s/whole",
+           getenv("TFD_ROOT"), program, devices, dir, dir);
+    assert_null(file_list(a, arena_printf(a, "%s/d", dir), &names));
+    int num = 0;
+    for (int i = 0; i < names.len; i++) {
+        const char *name = names.data[i];
+        if (!strstr(name, ".tir") || atoi(name) % step)
+            continue;
+        run_ok(a, "tfdc --from ir %s/d/%s -o %s/resumed", dir, name, dir);
+        run_ok(a, "cmp %s/resumed %s/whole", dir, dir);
+        num++;
+    }
+    assert_true(num >= 15 / step);
+    Ran code =
+        run_ok(a, "tfdc --from placed %s/d/16-allocate.tir --to llvm", dir);
+    assert_non_null(strstr(code.out, "define"));
+}
+
+/* The plan is the same, made from the program or from what any pass left. */
+static void
+every_dump_can_be_resumed(void **state)
+{
+    Arena *a = *state;
+    static const struct {
+        const char *program, *devices;
+        int step;
+    } examples[] = {
+        {"accumulation", "cpu:0-1", 1}, {"batchnorm", "cpu:0-1", 1},
+        {"bigram", "cpu:0-1", 1},       {"charlm", "cpu:0-1", 5},
+        {"contexts", "cpu:0-1", 1},     {"convnet", "cpu:0-1", 7},
+        {"linear", "cpu:0-3", 1},       {"metric", "cpu:0-1", 1},
+        {"ragged", "cpu:0-2", 1},       {"schedule", "cpu:0-1", 1},
+        {"spiral", "cpu:0-1", 4},       {"write", "cpu:0", 4},
+    };
+    setenv("TFD_CACHE", work_dir(a), 1);
+    for (size_t i = 0; i < sizeof examples / sizeof *examples; i++)
+        check_dumps(a, examples[i].program, examples[i].devices,
+                    examples[i].step);
+    unsetenv("TFD_CACHE");
+}
+
+/* An unpacked plan makes the plan again. */
+static void
+a_plan_can_be_unpacked_and_made_again(void **state)
+{
+    Arena *a = *state;
+    const char *dir = work_dir(a);
+    run_ok(a, "tfdc %s --devices cpu:0-1 -o %s/plan.tfp", program_path(a, 0),
+           dir);
+    run_ok(a, "python3 -m zipfile -e %s/plan.tfp %s/d", dir, dir);
+    run_ok(a, "tfdc --from placed %s/d/placed.tir -o %s/again.tfp", dir, dir);
+    run_ok(a, "cmp %s/plan.tfp %s/again.tfp", dir, dir);
 }
 
 static void
@@ -116,7 +179,7 @@ single_passes_run(void **state)
     assert_non_null(strstr(r.out, "because differentiate.reverse"));
     r = run_ok(a, "tfdc %s --to placed --print-after communicate", path);
     assert_non_null(strstr(r.out, "# after communicate\n"));
-    assert_int_equal(run(a, "tfdc %s --passes nonsense", path).code, 1);
+    assert_int_equal(run(a, "tfdc %s --passes nonsense", path).code, 2);
 }
 
 static void
@@ -210,6 +273,8 @@ main(void)
         cmocka_unit_test(kernels_read_back),
         cmocka_unit_test(compiling_goes_on_from_any_phase),
         cmocka_unit_test(dumps_are_numbered),
+        cmocka_unit_test(every_dump_can_be_resumed),
+        cmocka_unit_test(a_plan_can_be_unpacked_and_made_again),
         cmocka_unit_test(single_passes_run),
         cmocka_unit_test(code_prints_as_llvm_and_assembly),
         cmocka_unit_test(every_device_can_be_seen),

@@ -26,8 +26,8 @@ parse_define(Lower *cx, const char *name, const char *value)
     const char *text = fe_format(cx, "const %s = %s", name, value);
     size_t len = strlen(text);
     uint16_t file = diag_add_source(cx->diag, "-D", text, len);
-    AstNode *tree =
-        fe_parse(cx->arena, cx->names, cx->diag, file, text, len);
+    diag_set_usage(cx->diag, file);
+    AstNode *tree = fe_parse(cx->arena, cx->names, cx->diag, file, text, len);
     if (!tree) {
         cx->num_errors++;
         return &fe_poison;
@@ -92,9 +92,12 @@ fe_check_defines(Lower *cx)
     for (int i = 0; i < cx->options->num_defines; i++) {
         const char *define = cx->options->defines[i];
         int n = (int)strcspn(define, "=");
+        bool is_right = define[n] && sets_a(AST_CONST, cx->file, define);
+        if (!is_right)
+            diag_blame_usage(cx->diag);
         if (!define[n])
             fe_error(cx, NO_LOC, "-D %s has no value: -D NAME=VALUE", define);
-        else if (!sets_a(AST_CONST, cx->file, define))
+        else if (!is_right)
             unknown_const(cx, define, n);
     }
 }

@@ -82,13 +82,22 @@ read_declaration(Lower *cx, const AstNode *n, Choice *out)
 
 /* ---- choosing ----------------------------------------------------------- */
 
+/* The place of a mistake; without one in the file it is the command line's. */
+static Loc
+mistake(Lower *cx, Loc loc)
+{
+    if (!loc.line)
+        diag_blame_usage(cx->diag);
+    return loc;
+}
+
 static void
 choose_devices(Lower *cx, const Choice *c, FeDevices *out)
 {
     const char *text = c->devices ? c->devices : "cpu:0";
     const char *wrong = fe_devices_parse(cx->arena, text, out);
     if (wrong)
-        fe_error(cx, c->devices_loc, "%s", wrong);
+        fe_error(cx, mistake(cx, c->devices_loc), "%s", wrong);
 }
 
 /* Its row, or -1. */
@@ -112,8 +121,8 @@ find_strategy(Lower *cx, const Choice *c)
         names[i] = strategies[i].name;
     const char *near = nearest_name(c->name, names, NUM_STRATEGIES);
     const char *note = near ? fe_format(cx, "did you mean %s?", near) : NULL;
-    fe_error_note(cx, c->name_loc, note, "there is no strategy \"%s\"",
-                  c->name);
+    fe_error_note(cx, mistake(cx, c->name_loc), note,
+                  "there is no strategy \"%s\"", c->name);
     return -1;
 }
 
@@ -125,7 +134,7 @@ choose_strategy(Lower *cx, Choice *c, int num_devices)
         c->name = num_devices > 1 ? "mirrored" : "default";
     int i = find_strategy(cx, c);
     if (i >= 0 && num_devices > 1 && !strategies[i].several)
-        fe_error(cx, c->devices_loc,
+        fe_error(cx, mistake(cx, c->devices_loc),
                  "the strategy %s is for one device, and "
                  "there are %d",
                  c->name, num_devices);
@@ -139,7 +148,7 @@ check_combines(Lower *cx, const Choice *c)
     int i = find_strategy_row(c->name);
     if (i < 0 || strategies[i].several || cx->strategy_is_implied)
         return true;
-    fe_error_note(cx, c->cross_loc, "leave it out",
+    fe_error_note(cx, mistake(cx, c->cross_loc), "leave it out",
                   "the strategy %s has one replica, so that no cross-device "
                   "operation has an effect",
                   c->name);
@@ -156,9 +165,9 @@ choose_cross(Lower *cx, const Choice *c, int num_devices)
     const char *wrong = fe_cross_parse(cx->arena, c->cross, &cross);
     bool halves = !wrong && !strcmp(cross.name, "hierarchical_copy");
     if (wrong)
-        fe_error(cx, c->cross_loc, "%s", wrong);
+        fe_error(cx, mistake(cx, c->cross_loc), "%s", wrong);
     else if (halves && num_devices % 2)
-        fe_error(cx, c->cross_loc,
+        fe_error(cx, mistake(cx, c->cross_loc),
                  "hierarchical_copy needs an even number of devices, and there "
                  "%s %d",
                  num_devices == 1 ? "is" : "are", num_devices);

@@ -244,8 +244,10 @@ after_pass(const char *pass, int number, const IrModule *m, void *data)
         return;
     const char *text = ir_module_text(t->arena, m);
     dump(t, pass, "tir", text);
-    if (print)
-        printf("# after %s\n%s", pass, text);
+    if (!print || t->status)
+        return;
+    text = arena_printf(t->arena, "# after %s\n%s", pass, text);
+    t->status = file_write("-", text, strlen(text));
 }
 
 /* What --to prints. */
@@ -657,8 +659,11 @@ main(int argc, char **argv)
     Arena *a = arena_new(NULL, "tfdc");
     Tfdc t = {.arena = a, .diag = diag_new(a), .names = intern_new(a)};
     Status st = options_parse(a, &table, argc, argv, &t.options);
+    const char *answer = st ? NULL : options_answer(t.options);
     int code = 0;
-    if (!st && !options_answer(t.options, stdout)) {
+    if (answer) {
+        st = file_write("-", answer, strlen(answer));
+    } else if (!st) {
         st = compile(&t);
         code = report(&t);
         status_free(t.status);

@@ -8,6 +8,7 @@
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 #include "runtime/base/file.h"
 #include "runtime/base/limits.h"
@@ -227,8 +228,9 @@ run(Arena *a, int argc, char **argv, Plan **plan)
     Options *o;
     RtOptions options;
     TRY(options_parse(a, &table, argc, argv, &o));
-    if (options_answer(o, stdout))
-        return OK;
+    const char *answer = options_answer(o);
+    if (answer)
+        return file_write("-", answer, strlen(answer));
     TRY(take_options(a, o, &options));
     TRY(plan_read(a, options_operand(o), plan));
     catch_interrupts();

@@ -27,6 +27,7 @@ typedef struct Source {
     const char *name, *path;
     const char *text; /* or NULL */
     size_t len;
+    bool is_usage; /* it was given on the command line */
 } Source;
 
 typedef struct Message {
@@ -42,6 +43,7 @@ struct Diag {
     int count[NUM_KINDS]; /* with those not kept because there are too many */
     bool dropping;        /* the last error or warning was not kept */
     bool by_machine;      /* an error is no mistake of the program */
+    bool by_usage;        /* an error is about the command line */
 };
 
 Diag *
@@ -58,7 +60,7 @@ diag_add_source(Diag *d, const char *name, const char *text, size_t len)
     if (d->sources.len == UINT16_MAX)
         UNREACHABLE("more than %d sources", UINT16_MAX);
     const char *kept = arena_strdup(d->arena, name);
-    Source s = {kept, kept, text, len};
+    Source s = {kept, kept, text, len, false};
     VEC_PUSH(d->arena, d->sources, s);
     return (uint16_t)(d->sources.len - 1);
 }
@@ -201,12 +203,38 @@ diag_blame_machine(Diag *d)
     d->by_machine = true;
 }
 
+void
+diag_blame_usage(Diag *d)
+{
+    d->by_usage = true;
+}
+
+void
+diag_set_usage(Diag *d, uint16_t file)
+{
+    d->sources.data[file].is_usage = true;
+}
+
+static bool
+is_about_usage(const Diag *d)
+{
+    for (int i = 0; i < d->messages.len; i++) {
+        const Message *m = &d->messages.data[i];
+        if (m->kind == ERROR && m->loc.line &&
+            d->sources.data[m->loc.file].is_usage)
+            return true;
+    }
+    return d->by_usage;
+}
+
 int
 diag_exit_status(const Diag *d)
 {
     if (!d->count[ERROR])
         return 0;
-    return (int)(d->by_machine ? STATUS_MACHINE : STATUS_INPUT);
+    if (d->by_machine)
+        return STATUS_MACHINE;
+    return (int)(is_about_usage(d) ? STATUS_USAGE : STATUS_INPUT);
 }
 
 DiagMark

@@ -66,6 +66,11 @@ void diag_note(Diag *d, Loc loc, const char *format, ...)
 
 int diag_num_errors(const Diag *d);
 
+/* Says that the error reported last is about the command line, which the exit
+ * status then tells; errors in a source that is part of it are, anyway. */
+void diag_blame_usage(Diag *d);
+void diag_set_usage(Diag *d, uint16_t file);
+
 /* An error told here is no mistake of the program: the machine failed. */
 void diag_blame_machine(Diag *d);
 /* Of a program that ends with these messages (StatusKind): 0 without errors. */

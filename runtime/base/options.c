@@ -364,26 +364,23 @@ add_row(Str *s, const OptionRow *r)
 }
 
 static void
-print_help(const Options *o, FILE *to)
+add_help(Str *s, const Options *o)
 {
-    Arena *scratch = arena_new(NULL, "help");
-    Str s = str_new(scratch);
-    str_addf(&s, "Usage: %s %s [OPTION]...\n", o->table->program,
+    str_addf(s, "Usage: %s %s [OPTION]...\n", o->table->program,
              o->table->operand);
-    add_wrapped(&s, o->table->about, 0, s.len);
-    str_add(&s, "\n\n");
+    add_wrapped(s, o->table->about, 0, s->len);
+    str_add(s, "\n\n");
     for (int i = 0; i < num_rows(o); i++)
-        add_row(&s, row_of(o, i));
-    fputs(str_text(&s), to);
-    arena_release(scratch);
+        add_row(s, row_of(o, i));
 }
 
-bool
-options_answer(const Options *o, FILE *to)
+const char *
+options_answer(const Options *o)
 {
+    Str s = str_new(o->arena);
     if (options_given(o, o->table->num_rows + COMMON_HELP))
-        print_help(o, to);
+        add_help(&s, o);
     else if (options_given(o, o->table->num_rows + COMMON_VERSION))
-        fprintf(to, "%s %s\n", o->table->program, TFD_VERSION);
-    return has_question(o);
+        str_addf(&s, "%s %s\n", o->table->program, TFD_VERSION);
+    return s.len ? str_text(&s) : NULL;
 }

@@ -48,9 +48,9 @@ typedef struct Options Options;
 Status options_parse(Arena *a, const OptionTable *table, int argc, char **argv,
                      Options **out) MUST_USE;
 
-/* Prints the page or the version if --help or --version was given, and tells
- * whether it did: then there may be no operand and the program is done. */
-bool options_answer(const Options *o, FILE *to);
+/* The page or the version if --help or --version was given, else NULL.  Where
+ * there is one, there may be no operand: the program prints it and is done. */
+const char *options_answer(const Options *o);
 
 const char *options_operand(const Options *o);
 bool options_given(const Options *o, int row);

@@ -44,6 +44,101 @@ wrong_commands_exit_with_2(void **state)
     }
 }
 
+/* Every option with a value that it cannot have, for a program and a plan that
+ * are right. */
+static void
+wrong_values_exit_with_2(void **state)
+{
+    Arena *a = *state;
+    const char *dir = work_dir(a);
+    static const char *const wrong[] = {
+        "tfdc x.tfd --strategy round",
+        "tfdc x.tfd --strategy one_device --devices cpu:0-1",
+        "tfdc x.tfd --devices cpu:3-1",
+        "tfdc x.tfd --devices disk:0",
+        "tfdc x.tfd --cross-device-ops pigeons",
+        "tfdc x.tfd --devices cpu:0-2 --cross-device-ops hierarchical_copy",
+        "tfdc x.tfd --collectives bytes_per_pack=few",
+        "tfdc x.tfd --collectives colour=1",
+        "tfdc x.tfd -D NOPE",
+        "tfdc x.tfd -D NOPE=1",
+        "tfdc x.tfd -D N=1+",
+        "tfdc x.tfd -D N=nothing",
+        "tfdc x.tfd -D k=1",
+        "tfdc x.tfd --to nowhere",
+        "tfdc x.tfd --from nowhere",
+        "tfdc x.tfd --from ir --to ast",
+        "tfdc x.tfd --passes wrong",
+        "tfdc x.tfd --passes simplify,wrong",
+        "tfdc x.tfd --print-after wrong",
+        "tfdc x.tfd --explain --to ir",
+        "tfdc x.tfd --explain -o -",
+        "tfdc x.tfd --target z80",
+        "tfdc x.tfd -O 9",
+        "tfdc x.tfd -o x.tfd",
+        "tfdc x.tfd y.tfd",
+        "tfd-run x.tfp --set NOPE",
+        "tfd-run x.tfp --set nope=1",
+        "tfd-run x.tfp --set k=much",
+        "tfd-run x.tfp --devices cpu:0-2",
+        "tfd-run x.tfp --devices cpu:2-1",
+        "tfd-run x.tfp --seed today",
+        "tfd-run x.tfp --threads 0",
+        "tfd-run x.tfp --timeout never",
+        "tfd-run x.tfp --progress often",
+        "tfd-run x.tfp --every 10",
+        "tfd-run x.tfp --every 0 --checkpoint y",
+        "tfd-run x.tfp --resume",
+    };
+    char *here = getcwd(NULL, 0);
+    assert_int_equal(chdir(dir), 0);
+    write_text("x.tfd", "const N = 1\nparam k: i64 = N\nmain { print(k) }\n");
+    run_ok(a, "tfdc x.tfd");
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+        Ran r = run(a, "%s", wrong[i]);
+        if (r.code != 2 || !*r.err)
+            fail_msg("%s: exit status %d, %s", wrong[i], r.code, r.err);
+    }
+    assert_int_equal(chdir(here), 0);
+    free(here);
+}
+
+/* What is printed and cannot be written is the machine's failure. */
+static void
+a_full_disk_exits_with_3(void **state)
+{
+    Arena *a = *state;
+    static const char *const printing[] = {
+        "$TFDC --help",
+        "$TFDC --version",
+        "$TFDC x.tfd --explain",
+        "$TFDC x.tfd --to ast",
+        "$TFDC x.tfd --to placed",
+        "$TFDC x.tfd --to llvm",
+        "$TFDC x.tfd --passes simplify",
+        "$TFDC x.tfd --print-after simplify",
+        "$TFDC x.tfd -o -",
+        "$TFD_RUN --help",
+        "$TFD_RUN --version",
+        "$TFD_RUN x.tfp",
+        "$TFD_RUN none.tfp --checksum",
+    };
+    const char *dir = work_dir(a);
+    write_text(arena_printf(a, "%s/x.tfd", dir), "main { print(1) }\n");
+    write_text(arena_printf(a, "%s/none.tfd", dir),
+               "var w: f32 = 1.0\nfn f() { w += 1.0 }\nmain { run f() }\n");
+    run_ok(a, "tfdc %s/x.tfd", dir);
+    run_ok(a, "tfdc %s/none.tfd", dir);
+    for (size_t i = 0; i < sizeof printing / sizeof *printing; i++) {
+        const char *script = arena_printf(a, "%s/script", dir);
+        write_text(script,
+                   arena_printf(a, "cd %s\n%s >/dev/full\n", dir, printing[i]));
+        Ran r = run(a, "sh %s", script);
+        if (r.code != 3 || !strstr(r.err, "No space left on device"))
+            fail_msg("%s: exit status %d, %s", printing[i], r.code, r.err);
+    }
+}
+
 static void
 near_misses_get_a_suggestion(void **state)
 {
@@ -76,6 +171,8 @@ main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_pages_are_in_the_docs),
         cmocka_unit_test(wrong_commands_exit_with_2),
+        cmocka_unit_test(wrong_values_exit_with_2),
+        cmocka_unit_test(a_full_disk_exits_with_3),
         cmocka_unit_test(near_misses_get_a_suggestion),
         cmocka_unit_test(wrong_input_exits_with_1),
     };

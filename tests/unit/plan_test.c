@@ -13,6 +13,11 @@
 #include "runtime/plan/plan_impl.h"
 #include "runtime/plan/target.h"
 
+/* The number of the ABI, as text. */
+#define NUMBER_TEXT(x) #x
+#define NUMBER(x) NUMBER_TEXT(x)
+#define ABI NUMBER(TFD_ABI)
+
 static const char program_text[] =
     "tfd-ir 1 phase placed\n"
     "source 0 \"lib/p.tfd\"\n"
@@ -231,9 +236,10 @@ manifests_are_checked(void **state)
         {"{\"format\": 2}", "needs a newer tfd-run (format 2"},
         {"{\"format\": 0}", "an older tfdc made it"},
         {"{\"format\": 1, \"abi\": 99}", "needs a newer tfd-run (abi 99"},
-        {"{\"format\": 1, \"abi\": 2}", "does not list \"placed.tir\""},
-        {"{\"format\": 1, \"abi\": 2, \"files\": 7}", "does not list"},
-        {"{\"format\": 1, \"abi\": 2, \"files\": {\"placed.tir\": \"00\"}}",
+        {"{\"format\": 1, \"abi\": " ABI "}", "does not list \"placed.tir\""},
+        {"{\"format\": 1, \"abi\": " ABI ", \"files\": 7}", "does not list"},
+        {"{\"format\": 1, \"abi\": " ABI
+         ", \"files\": {\"placed.tir\": \"00\"}}",
          "checksum of \"placed.tir\""},
         {"{\"format\": 1, \"format\": 1}", "its manifest cannot be read"},
     };
@@ -249,7 +255,7 @@ missing_files_are_noticed(void **state)
     (void)state;
     assert_refused(zip_with_manifest(arena_printf(
                        arena,
-                       "{\"format\": 1, \"abi\": 2, \"files\": "
+                       "{\"format\": 1, \"abi\": " ABI ", \"files\": "
                        "{\"placed.tir\": \"%s\", \"code/a.o\": \"00\"}}",
                        hash)),
                    "1 of 2 files");
@@ -264,8 +270,8 @@ zip_of_names(int n, const char *(*name_of)(int i))
     const char *hash = hash_text(arena, "x", 1);
     Str manifest = str_new(arena);
     str_addf(&manifest,
-             "{\"format\": 1, \"abi\": 2, \"files\": {\"%s\": \"%s\"", code,
-             hash);
+             "{\"format\": 1, \"abi\": " ABI ", \"files\": {\"%s\": \"%s\"",
+             code, hash);
     entries[1] = (Entry){code, "x"};
     for (int i = 0; i < n; i++) {
         entries[i + 2] = (Entry){name_of(i), "x"};

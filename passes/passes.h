@@ -29,6 +29,8 @@ extern const int num_passes;
 
 /* The named pass, or NULL. */
 const Pass *pass_find(const char *name);
+/* Whether the stage that m is at is one that the pass can be run on. */
+bool pass_fits(const Pass *pass, const IrModule *m);
 
 /* The first name of a list that no pass has, in a; NULL: all are passes'. */
 const char *passes_unknown(const char *list, Arena *a);

@@ -72,11 +72,18 @@ static const char *const stage_text[] = {
     [STAGE_placed] = "placed",
 };
 
+bool
+pass_fits(const Pass *pass, const IrModule *m)
+{
+    PassStage stage = stage_of(m);
+    return stage >= pass->first && stage <= pass->last;
+}
+
 static bool
 check_stage(const Pass *pass, const IrModule *m, Diag *d)
 {
     PassStage stage = stage_of(m);
-    if (stage >= pass->first && stage <= pass->last)
+    if (pass_fits(pass, m))
         return true;
     diag_error(d, NO_LOC, "%s cannot be run on this program, which is %s",
                pass->name, stage_text[stage]);

@@ -182,13 +182,15 @@ run_pass(Arena *a, IrModule *m, const char *pass, const CheckOptions *options)
         fail_msg("after %s: %s\n%s", pass, wrong, ir_module_text(a, m));
 }
 
-/* The module after all passes. */
+/* The module after all passes that are for one like it: a sample that is a
+ * device program begins in the midst of them. */
 static IrModule *
 place(Arena *a, IrModule *m, const CheckOptions *options)
 {
     IrModule *copy = ir_clone_module(m, a);
     for (int i = 0; i < num_passes; i++)
-        run_pass(a, copy, pass_table[i].name, options);
+        if (pass_fits(&pass_table[i], copy))
+            run_pass(a, copy, pass_table[i].name, options);
     return copy;
 }
 

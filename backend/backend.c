@@ -9,12 +9,13 @@
 #include "backend/backend.h"
 
 #include <string.h>
-#include "backend/emit.h"
-#include "backend/emit_cpu.h"
-#include "backend/host_code.h"
+#include "backend/codegen/emit.h"
+#include "backend/cpu/emit_cpu.h"
+#include "backend/host/host_code.h"
 #include "backend/objects.h"
-#include "backend/ptx.h"
-#include "runtime/base/limits.h"
+#include "backend/ptx/ptx.h"
+#include "ir/base/limits.h"
+#include "ir/text/text.h"
 
 #define HOST_OBJECT "host"
 

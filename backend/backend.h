@@ -12,10 +12,10 @@
 #ifndef TFD_BACKEND_BACKEND_H
 #define TFD_BACKEND_BACKEND_H
 
-#include "backend/kernel.h"
+#include "backend/kernel/kernel.h"
+#include "ir/base/status.h"
 #include "ir/ir.h"
-#include "runtime/base/status.h"
-#include "runtime/plan/plan.h"
+#include "ir/plan/plan.h"
 
 typedef struct BeOptions {
     const char *targets; /* "x86-64-v3,sm_90"; NULL: this machine's */

@@ -36,10 +36,10 @@
 #include <unistd.h>
 #include <llvm-c/Core.h>
 #include "backend/cache_impl.h"
-#include "runtime/base/fail.h"
-#include "runtime/base/message.h"
-#include "runtime/base/siphash.h"
-#include "runtime/base/temporary.h"
+#include "ir/base/fail.h"
+#include "ir/base/message.h"
+#include "ir/base/siphash.h"
+#include "ir/base/temporary.h"
 
 enum {
     PUTS_PER_TRIM = 16,      /* on average; a folder is read in about 1 ms */

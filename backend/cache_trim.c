@@ -19,8 +19,8 @@
 #include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
-#include "runtime/base/arena.h"
-#include "runtime/base/vec.h"
+#include "ir/base/arena.h"
+#include "ir/base/vec.h"
 
 enum {
     MAX_ENTRIES = 1 << 16,

@@ -20,7 +20,7 @@
 #include <time.h>
 #include <unistd.h>
 #include <llvm-c/ErrorHandling.h>
-#include "runtime/base/memory.h"
+#include "ir/base/memory.h"
 
 enum { MAX_THREADS = 64 };
 

@@ -5,8 +5,8 @@
 #define TFD_BACKEND_OBJECTS_H
 
 #include "backend/cache.h"
-#include "backend/llvm_util.h"
-#include "backend/target.h"
+#include "backend/llvm/llvm_util.h"
+#include "backend/llvm/target.h"
 
 /* One module to be: who makes it, from what, and what became of it. */
 typedef struct BeJob {

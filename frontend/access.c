@@ -10,7 +10,8 @@
 #include "frontend/vars.h"
 
 #include <string.h>
-#include "runtime/base/message.h"
+#include "ir/base/message.h"
+#include "ir/rules/build.h"
 
 /* ---- the table ---------------------------------------------------------- */
 

@@ -13,9 +13,9 @@
 
 #include <stdbool.h>
 #include <stdint.h>
-#include "runtime/base/arena.h"
-#include "runtime/base/diag.h"
-#include "runtime/base/str.h"
+#include "ir/base/arena.h"
+#include "ir/base/diag.h"
+#include "ir/base/str.h"
 
 /* No tree is deeper, so that recursion over one is safe.  (Brackets nest at
  * most 256 deep, D16; a bracket can be several levels of the tree, and a sum of

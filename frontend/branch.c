@@ -6,6 +6,8 @@
  * sides have in common where they agree, and a result of the `if` where not.
  */
 #include "frontend/eval.h"
+#include "ir/rules/build.h"
+#include "ir/rules/locality.h"
 
 #include <string.h>
 

@@ -13,7 +13,9 @@
 #include "frontend/builtins.h"
 
 #include <string.h>
-#include "ir/eval.h"
+#include "ir/rules/build.h"
+#include "ir/rules/eval.h"
+#include "ir/type_text.h"
 
 enum { MAX_WINDOW = 1024 };
 

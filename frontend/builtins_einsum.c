@@ -17,6 +17,8 @@
  * from the right, so that shapes broadcast as in NumPy.
  */
 #include "frontend/builtins.h"
+#include "ir/type_bounds.h"
+#include "ir/type_text.h"
 
 #include <ctype.h>
 #include <math.h>

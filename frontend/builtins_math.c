@@ -5,7 +5,8 @@
 
 #include <math.h>
 #include <string.h>
-#include "ir/maths.h"
+#include "ir/maths/maths.h"
+#include "ir/type_text.h"
 
 /* ---- of constants ------------------------------------------------------- */
 

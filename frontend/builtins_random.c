@@ -16,6 +16,9 @@
  * variable for each site: each replica has its own in a run.
  */
 #include "frontend/vars.h"
+#include "ir/rules/build.h"
+#include "ir/type_bounds.h"
+#include "ir/type_text.h"
 
 #include <math.h>
 #include <string.h>

@@ -6,6 +6,7 @@
  * it would be NaN or infinite on some number of devices only.
  */
 #include "frontend/builtins.h"
+#include "ir/type_text.h"
 
 #include <string.h>
 

@@ -4,6 +4,7 @@
 #include "frontend/builtins.h"
 #include "frontend/index.h"
 #include "frontend/slices.h"
+#include "ir/type_text.h"
 
 #include <string.h>
 

@@ -13,7 +13,8 @@
 #include "frontend/eval.h"
 #include "frontend/index.h"
 #include "frontend/slices.h"
-#include "runtime/base/message.h"
+#include "ir/base/message.h"
+#include "ir/rules/build.h"
 
 /* ---- constants ---------------------------------------------------------- */
 

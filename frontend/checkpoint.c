@@ -11,6 +11,7 @@
  * no list of variables.
  */
 #include "frontend/vars.h"
+#include "ir/rules/build.h"
 
 #include <string.h>
 

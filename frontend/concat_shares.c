@@ -8,6 +8,7 @@
  */
 #include "frontend/builtins.h"
 #include "frontend/index.h"
+#include "ir/rules/build.h"
 
 /* The symbol of one replica's rows that d hangs on, or NULL. */
 static const IrSymbol *

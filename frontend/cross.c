@@ -7,9 +7,9 @@
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
+#include "ir/base/message.h"
+#include "ir/base/str.h"
 #include "ir/ir.h"
-#include "runtime/base/message.h"
-#include "runtime/base/str.h"
 
 static const struct {
     const char *name;

@@ -4,7 +4,7 @@
 #ifndef TFD_FRONTEND_CROSS_H
 #define TFD_FRONTEND_CROSS_H
 
-#include "runtime/base/arena.h"
+#include "ir/base/arena.h"
 
 typedef struct FeCross {
     const char *name; /* as cross.def has it */

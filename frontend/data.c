@@ -1,13 +1,15 @@
 /*
  * data.c - datasets: what they begin with, and how methods make longer ones
  *
- * A dataset is a list of stages (ir/stages.def) and the type of its elements.
- * The IR gets it when it is distributed, under the name of its declaration.
- * (Methods themselves: data_stages.c; sources that read files: data_files.c.)
+ * A dataset is a list of stages (ir/dataset/stages.def) and the type of its
+ * elements. The IR gets it when it is distributed, under the name of its
+ * declaration. (Methods themselves: data_stages.c; sources that read files:
+ * data_files.c.)
  */
 #include "frontend/data.h"
 
 #include <string.h>
+#include "ir/type_bounds.h"
 
 FeData *
 fe_data(Lower *cx)

@@ -5,7 +5,7 @@
 #define TFD_FRONTEND_DATA_H
 
 #include "frontend/builtins.h"
-#include "ir/stage.h"
+#include "ir/dataset/stage.h"
 
 /* A pipeline as far as it was written.  Not changed once it is a value: a
  * method makes a longer copy. */

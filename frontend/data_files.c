@@ -5,6 +5,7 @@
  * when it opens the files; nothing is read here.
  */
 #include "frontend/data.h"
+#include "ir/type_bounds.h"
 
 #include <string.h>
 

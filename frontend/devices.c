@@ -4,8 +4,8 @@
 #include "frontend/devices.h"
 
 #include <string.h>
-#include "runtime/base/message.h"
-#include "runtime/base/str.h"
+#include "ir/base/message.h"
+#include "ir/base/str.h"
 
 static const char *const kinds[] = {"cpu", "gpu"};
 

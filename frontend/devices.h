@@ -5,8 +5,8 @@
 #define TFD_FRONTEND_DEVICES_H
 
 #include <stdbool.h>
-#include "runtime/base/arena.h"
-#include "runtime/base/vec.h"
+#include "ir/base/arena.h"
+#include "ir/base/vec.h"
 
 enum { FE_MAX_DEVICES = 1024 };
 

@@ -11,6 +11,7 @@
 #include <string.h>
 #include "frontend/devices.h"
 #include "frontend/slices.h"
+#include "ir/type_text.h"
 
 /* A call on a nest, leaf by leaf. */
 typedef struct Combine {

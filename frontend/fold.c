@@ -8,7 +8,7 @@
  * fold as far as they stay linear in their symbol (D1).
  */
 #include "frontend/lower.h"
-#include "ir/eval.h"
+#include "ir/rules/eval.h"
 
 #include <math.h>
 

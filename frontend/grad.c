@@ -12,6 +12,7 @@
  */
 #include "frontend/builtins.h"
 #include "frontend/slices.h"
+#include "ir/rules/build.h"
 
 #include <stdlib.h>
 #include <string.h>

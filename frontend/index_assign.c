@@ -8,6 +8,7 @@
  */
 #include "frontend/builtins.h"
 #include "frontend/index.h"
+#include "ir/rules/build.h"
 
 /* ---- the mask ----------------------------------------------------------- */
 

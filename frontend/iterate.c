@@ -10,6 +10,7 @@
 #include "frontend/data.h"
 
 #include <string.h>
+#include "ir/rules/build.h"
 #include "ir/words.h"
 
 /* ---- distribute --------------------------------------------------------- */

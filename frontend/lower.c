@@ -5,8 +5,11 @@
 
 #include "frontend/builtins.h"
 #include "frontend/parse.h"
-#include "runtime/base/file.h"
-#include "runtime/base/message.h"
+#include "ir/base/file.h"
+#include "ir/base/message.h"
+#include "ir/rules/locality.h"
+#include "ir/type_text.h"
+#include "ir/verify/verify.h"
 
 /* ---- messages ----------------------------------------------------------- */
 

@@ -29,8 +29,8 @@
 
 #include "frontend/frontend.h"
 #include "frontend/value.h"
-#include "ir/build.h"
-#include "runtime/base/limits.h"
+#include "ir/base/limits.h"
+#include "ir/ir.h"
 
 typedef struct Lower Lower;
 

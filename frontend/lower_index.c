@@ -15,6 +15,7 @@
  */
 #include "frontend/builtins.h"
 #include "frontend/index.h"
+#include "ir/rules/build.h"
 
 /* ---- slices ------------------------------------------------------------- */
 

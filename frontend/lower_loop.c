@@ -10,6 +10,8 @@
  * left early is a `while` with a counter.
  */
 #include "frontend/loop.h"
+#include "ir/rules/build.h"
+#include "ir/rules/locality.h"
 
 typedef struct Loop Loop;
 

@@ -8,6 +8,7 @@
  */
 #include "frontend/builtins.h"
 #include "frontend/eval.h"
+#include "ir/rules/build.h"
 
 #include <math.h>
 

@@ -10,8 +10,9 @@
  * gradient.
  */
 #include "frontend/eval.h"
+#include "ir/rules/build.h"
+#include "ir/rules/rules.h"
 
-#include "ir/rules.h"
 
 /* A float within an argument, to which gradients flow. */
 typedef struct Input {

@@ -7,9 +7,9 @@
 #include <stddef.h>
 #include <stdint.h>
 #include "frontend/ast.h"
-#include "runtime/base/arena.h"
-#include "runtime/base/diag.h"
-#include "runtime/base/str.h"
+#include "ir/base/arena.h"
+#include "ir/base/diag.h"
+#include "ir/base/str.h"
 
 /*
  * The tree (a PROGRAM) of the source that is number file of d, or NULL when

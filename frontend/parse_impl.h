@@ -16,10 +16,10 @@
 #include <stddef.h>
 #include <stdint.h>
 #include "frontend/ast.h"
-#include "runtime/base/diag.h"
-#include "runtime/base/limits.h"
-#include "runtime/base/str.h"
-#include "runtime/base/vec.h"
+#include "ir/base/diag.h"
+#include "ir/base/limits.h"
+#include "ir/base/str.h"
+#include "ir/base/vec.h"
 
 enum { MAX_ERRORS = 100 }; /* then the rest is not worth reading */
 

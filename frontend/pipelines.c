@@ -10,7 +10,8 @@
 #include "frontend/data.h"
 
 #include <string.h>
-#include "runtime/base/message.h"
+#include "ir/base/message.h"
+#include "ir/type_bounds.h"
 
 /* ---- the context -------------------------------------------------------- */
 

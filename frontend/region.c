@@ -2,6 +2,8 @@
  * region.c - where operations go: regions, functions, and back again
  */
 #include "frontend/eval.h"
+#include "ir/rules/build.h"
+#include "ir/rules/locality.h"
 
 /* ---- places ------------------------------------------------------------- */
 

@@ -9,6 +9,8 @@
 
 #include "frontend/builtins.h"
 #include "frontend/index.h"
+#include "ir/rules/build.h"
+#include "ir/type_text.h"
 
 /* ---- making and taking apart -------------------------------------------- */
 

@@ -14,7 +14,7 @@
 #include <stdarg.h>
 #include <string.h>
 #include "frontend/gram.tab.h"
-#include "runtime/base/message.h"
+#include "ir/base/message.h"
 
 #define COUNT(array) ((int)(sizeof(array) / sizeof *(array)))
 

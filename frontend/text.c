@@ -9,7 +9,7 @@
 #include "frontend/eval.h"
 
 #include <string.h>
-#include "runtime/base/format.h"
+#include "ir/base/format.h"
 
 /* ---- strings being made ------------------------------------------------- */
 

@@ -13,10 +13,12 @@
 #include "frontend/cross.h"
 #include "frontend/frontend.h"
 #include "frontend/parse.h"
+#include "ir/base/file.h"
+#include "ir/base/limits.h"
+#include "ir/base/options.h"
+#include "ir/text/text.h"
+#include "ir/verify/verify.h"
 #include "passes/passes.h"
-#include "runtime/base/file.h"
-#include "runtime/base/limits.h"
-#include "runtime/base/options.h"
 
 /* ---- the command line --------------------------------------------------- */
 

@@ -14,7 +14,7 @@
 #include <string.h>
 #include "frontend/library.h"
 #include "frontend/parse.h"
-#include "runtime/base/file.h"
+#include "ir/base/file.h"
 
 /* ---- reading ------------------------------------------------------------ */
 

@@ -4,7 +4,8 @@
 #include "frontend/value.h"
 
 #include <string.h>
-#include "ir/build.h"
+#include "ir/ir.h"
+#include "ir/type_text.h"
 
 static const char *const kind_what[NUM_FE_KINDS] = {
 #define FE_VALUE(KIND, what) [FE_##KIND] = what,

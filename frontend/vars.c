@@ -7,6 +7,7 @@
 
 #include <assert.h>
 #include <string.h>
+#include "ir/type_text.h"
 #include "ir/words.h"
 
 FeVars *

@@ -7,7 +7,7 @@
 #include "ir/ir.h"
 
 #include <string.h>
-#include "runtime/base/status.h"
+#include "ir/base/status.h"
 
 static IrAttrValue *
 attr_of(const IrOp *op, IrAttrName a)

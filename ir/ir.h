@@ -15,12 +15,12 @@
 #ifndef TFD_IR_IR_H
 #define TFD_IR_IR_H
 
-#include "ir/op.h"
+#include "ir/base/arena.h"
+#include "ir/base/diag.h"
+#include "ir/base/str.h"
+#include "ir/base/vec.h"
+#include "ir/ops/op.h"
 #include "ir/type.h"
-#include "runtime/base/arena.h"
-#include "runtime/base/diag.h"
-#include "runtime/base/str.h"
-#include "runtime/base/vec.h"
 
 typedef struct IrModule IrModule;
 typedef struct IrFunc IrFunc;
@@ -207,9 +207,9 @@ typedef enum ShardPolicy {
 } ShardPolicy;
 
 /* A distributed dataset's iterator: one for each place that opens it.  The
- * batches of one dataset are divided among the replicas (ir/division.h); or
- * each replica takes whole elements, of a dataset that a function made for its
- * pipeline. */
+ * batches of one dataset are divided among the replicas
+ * (ir/dataset/division.h); or each replica takes whole elements, of a dataset
+ * that a function made for its pipeline. */
 typedef struct IrIter {
     const char *name;
     IrNames datasets; /* divided: one; whole: one a pipeline, which are the
@@ -409,8 +409,5 @@ const IrReason *ir_reason(IrModule *m, const char *rule, Loc loc,
     __attribute__((format(printf, 4, 5)));
 /* Gives it to every operation of b and below that has none. */
 void ir_stamp(IrBlock *b, const IrReason *reason);
-
-#include "ir/text.h"
-#include "ir/verify.h"
 
 #endif

@@ -10,7 +10,7 @@
 
 #include <stdlib.h>
 #include <string.h>
-#include "runtime/base/status.h"
+#include "ir/base/status.h"
 
 IrModule *
 ir_module_new(Arena *a, Intern *names, Diag *diag)

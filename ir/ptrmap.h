@@ -4,7 +4,7 @@
 #ifndef TFD_IR_PTRMAP_H
 #define TFD_IR_PTRMAP_H
 
-#include "runtime/base/arena.h"
+#include "ir/base/arena.h"
 
 typedef struct PtrEntry {
     const void *key; /* NULL: free */

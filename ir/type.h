@@ -9,8 +9,8 @@
 #ifndef TFD_IR_TYPE_H
 #define TFD_IR_TYPE_H
 
-#include "runtime/base/dtype.h"
-#include "runtime/base/str.h"
+#include "ir/base/dtype.h"
+#include "ir/base/str.h"
 
 #define IR_MAX_RANK 8
 

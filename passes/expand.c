@@ -5,7 +5,8 @@
  * grow with their number; replica_id is what tells them apart.  Here it
  * becomes a constant in a copy for each.
  */
-#include "ir/build.h"
+#include "ir/ir.h"
+#include "ir/rules/build.h"
 #include "passes/passes.h"
 
 static void

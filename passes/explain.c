@@ -5,16 +5,18 @@
  * pass inserted and why, and what memory it takes.
  */
 #include <string.h>
-#include "ir/build.h"
-#include "ir/division.h"
-#include "ir/hooks.h"
-#include "ir/room.h"
-#include "ir/stage.h"
-#include "ir/stay.h"
-#include "passes/memory.h"
+#include "ir/analysis/hooks.h"
+#include "ir/analysis/room.h"
+#include "ir/analysis/stay.h"
+#include "ir/base/usage.h"
+#include "ir/dataset/division.h"
+#include "ir/dataset/stage.h"
+#include "ir/ir.h"
+#include "ir/type_bounds.h"
+#include "ir/type_text.h"
+#include "passes/distribute/way.h"
+#include "passes/memory/memory.h"
 #include "passes/passes.h"
-#include "passes/way.h"
-#include "runtime/base/usage.h"
 
 static int64_t
 bytes_of(const IrModule *m, const IrType *t)

@@ -7,7 +7,7 @@
 #ifndef TFD_PASSES_PASSES_H
 #define TFD_PASSES_PASSES_H
 
-#include "passes/pass.h"
+#include "passes/support/pass.h"
 
 /* How far a module has come, as passes see it. */
 typedef enum PassStage {

@@ -9,14 +9,15 @@
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
+#include "ir/base/limits.h"
+#include "ir/base/str.h"
+#include "ir/verify/verify.h"
 #include "passes/passes.h"
-#include "runtime/base/limits.h"
-#include "runtime/base/str.h"
 
 const Pass pass_table[] = {
 #define PASS(name, first, last, doc)                                           \
     {#name, pass_##name, STAGE_##first, STAGE_##last, doc},
-#include "passes/passes.def"
+#include "passes/support/passes.def"
 #undef PASS
 };
 const int num_passes = sizeof pass_table / sizeof *pass_table;

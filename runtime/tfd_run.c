@@ -10,10 +10,10 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-#include "runtime/base/file.h"
-#include "runtime/base/limits.h"
-#include "runtime/base/options.h"
-#include "runtime/exec.h"
+#include "ir/base/file.h"
+#include "ir/base/limits.h"
+#include "ir/base/options.h"
+#include "runtime/exec/exec.h"
 
 static const char program[] = "tfd-run";
 

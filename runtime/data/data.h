@@ -5,16 +5,16 @@
  * dataset divided among the replicas.  Element functions are somebody else's:
  * compiled code in tfd-run, the reference interpreter in tests.
  *
- * The division is TensorFlow's (ir/division.h).  A process is one worker of
- * those that the replicas of the module are spread over: worker i of n has its
- * part of the data by its number alone, whatever the others do.
+ * The division is TensorFlow's (ir/dataset/division.h).  A process is one
+ * worker of those that the replicas of the module are spread over: worker i of
+ * n has its part of the data by its number alone, whatever the others do.
  */
 #ifndef TFD_RUNTIME_DATA_DATA_H
 #define TFD_RUNTIME_DATA_DATA_H
 
+#include "ir/base/status.h"
 #include "ir/ir.h"
-#include "runtime/base/status.h"
-#include "runtime/state.h"
+#include "runtime/checkpoint/state.h"
 
 /* A function of a dataset's stage.  in and out point to the elements of its
  * parameters and results; rows is the value of the batch symbol that their

@@ -2,18 +2,20 @@
  * divide.c - a dataset among the replicas
  *
  * A division makes a stream of parts; each step takes one for each replica of
- * this worker.  There are three (ir/division.h).  Legacy cuts each batch of b
- * rows by itself, in parts of ceil(b / replicas), of which worker i of n keeps
- * every n-th when it is sharded by data.  V2 forgets the batches and cuts the
- * stream of rows by a cyclic list of sizes, which worker i begins where its
- * replicas stand in it.  Whole elements are parts as they are.
+ * this worker.  There are three (ir/dataset/division.h).  Legacy cuts each
+ * batch of b rows by itself, in parts of ceil(b / replicas), of which worker i
+ * of n keeps every n-th when it is sharded by data.  V2 forgets the batches and
+ * cuts the stream of rows by a cyclic list of sizes, which worker i begins
+ * where its replicas stand in it.  Whole elements are parts as they are.
  *
  * Where a division stands is what `part`, `taken` and the two ends say, and the
  * batch at hand, when it has rows to give.
  */
 #include <string.h>
-#include "ir/build.h"
-#include "ir/division.h"
+#include "ir/dataset/division.h"
+#include "ir/ir.h"
+#include "ir/type_bounds.h"
+#include "ir/type_text.h"
 #include "runtime/data/divide.h"
 
 struct RtDivision {

@@ -13,9 +13,10 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-#include "ir/build.h"
-#include "runtime/base/file.h"
-#include "runtime/base/message.h"
+#include "ir/base/file.h"
+#include "ir/base/message.h"
+#include "ir/ir.h"
+#include "ir/type_text.h"
 
 typedef struct Path {
     const char *path, *name;

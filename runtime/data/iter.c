@@ -21,11 +21,11 @@
 #include <stdatomic.h>
 #include <string.h>
 #include <time.h>
-#include "ir/build.h"
-#include "ir/room.h"
-#include "runtime/base/thread.h"
-#include "runtime/cpu/wait.h"
+#include "ir/analysis/room.h"
+#include "ir/base/thread.h"
+#include "ir/ir.h"
 #include "runtime/data/divide.h"
+#include "runtime/hal/cpu/wait.h"
 
 typedef struct Slot {
     RtStep step;

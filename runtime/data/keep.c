@@ -5,7 +5,7 @@
  * the input, which is done once more after a resume.
  */
 #include <string.h>
-#include "ir/room.h"
+#include "ir/analysis/room.h"
 #include "runtime/data/store.h"
 
 /* For all elements of another node, or of its own.  A plan that could not tell

@@ -12,10 +12,10 @@
 #ifndef TFD_RUNTIME_DATA_NODE_H
 #define TFD_RUNTIME_DATA_NODE_H
 
-#include "ir/stage.h"
-#include "runtime/base/arena.h"
+#include "ir/base/arena.h"
+#include "ir/dataset/stage.h"
+#include "runtime/checkpoint/state.h"
 #include "runtime/data/data.h"
-#include "runtime/state.h"
 
 /* One element: its components, row-major; rows is the value of the batch
  * symbol that their types name, anything if none does. */

@@ -1,9 +1,10 @@
 /*
  * pipeline.c - chains of nodes, and elements
  */
-#include "ir/build.h"
-#include "runtime/cpu/wait.h"
+#include "ir/ir.h"
+#include "ir/type_bounds.h"
 #include "runtime/data/node.h"
+#include "runtime/hal/cpu/wait.h"
 
 /* ---- elements ----------------------------------------------------------- */
 

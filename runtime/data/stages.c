@@ -5,7 +5,8 @@
  * stage can stop half-way and need not remember that its input is at its end.
  */
 #include <string.h>
-#include "ir/build.h"
+#include "ir/ir.h"
+#include "ir/type_bounds.h"
 #include "runtime/data/node.h"
 
 /* The state of all stages here: what each uses of it is said beside it. */

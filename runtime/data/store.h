@@ -7,7 +7,7 @@
 #ifndef TFD_RUNTIME_DATA_STORE_H
 #define TFD_RUNTIME_DATA_STORE_H
 
-#include "runtime/base/vec.h"
+#include "ir/base/vec.h"
 #include "runtime/data/node.h"
 
 typedef struct RtStore {

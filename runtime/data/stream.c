@@ -12,9 +12,9 @@
 #include <string.h>
 #include <unistd.h>
 #include <zlib.h>
-#include "runtime/base/file.h"
-#include "runtime/base/limits.h"
-#include "runtime/base/message.h"
+#include "ir/base/file.h"
+#include "ir/base/limits.h"
+#include "ir/base/message.h"
 
 enum { BLOCK = 64 << 10, HEAD = 12 };
 

@@ -9,8 +9,8 @@
 
 #include <stdbool.h>
 #include <zip.h>
-#include "runtime/base/arena.h"
-#include "runtime/base/status.h"
+#include "ir/base/arena.h"
+#include "ir/base/status.h"
 
 typedef struct RtStream RtStream;
 

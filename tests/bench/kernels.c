@@ -26,10 +26,11 @@
 #include <sys/mman.h>
 #include <time.h>
 #include "backend/backend.h"
-#include "backend/emit.h"
-#include "runtime/cpu/pool.h"
-#include "runtime/loader.h"
-#include "runtime/plan/target.h"
+#include "backend/codegen/emit.h"
+#include "ir/plan/target.h"
+#include "ir/text/text.h"
+#include "runtime/exec/loader.h"
+#include "runtime/hal/cpu/pool.h"
 #include "tests/codegen/run.h"
 
 enum {
@@ -324,8 +325,8 @@ steps_by_taps(Arena *a, const Conv *c, const char *x, const char *y, Step *s)
     s[1] = (Step){.result = x, .types = {all}, .body = str_text(&op)};
 }
 
-/* The gradient of x as passes/grad_rules_shape.c makes it, of images whose size
- * is a multiple of the stride. */
+/* The gradient of x as passes/autodiff/grad_rules_shape.c makes it, of images
+ * whose size is a multiple of the stride. */
 static void
 steps_of_dx(Arena *a, const Conv *c, const char *x, const char *y, Step *s)
 {

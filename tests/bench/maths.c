@@ -20,10 +20,10 @@
 #include <stdlib.h>
 #include <string.h>
 #include "backend/backend.h"
-#include "backend/kernel.h"
-#include "ir/maths.h"
-#include "runtime/loader.h"
-#include "runtime/plan/target.h"
+#include "backend/kernel/kernel.h"
+#include "ir/maths/maths.h"
+#include "ir/plan/target.h"
+#include "runtime/exec/loader.h"
 #include "tests/bench/times.h"
 
 enum { SIZE = 2048, REPEATS = 30, MAX_ROUNDS = 1001 };

@@ -15,8 +15,8 @@
 #include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
-#include "runtime/base/file.h"
-#include "runtime/base/str.h"
+#include "ir/base/file.h"
+#include "ir/base/str.h"
 #include "tests/bench/times.h"
 
 extern char **environ;

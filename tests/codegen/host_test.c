@@ -4,9 +4,10 @@
  * Hooks write down what they were asked for.  print writes its operands; an
  * iterator has as many elements as the test says; a safepoint can stop.
  */
+#include "ir/text/text.h"
 #include "tests/codegen/run.h"
 
-#include "ir/hooks.h"
+#include "ir/analysis/hooks.h"
 #include "tests/unit/unit.h"
 
 typedef struct Paper {

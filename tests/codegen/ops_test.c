@@ -7,12 +7,14 @@
  * 7, 65 and 200 rows, for both targets and at -O0 and -O3, on tame and on wild
  * values.
  */
+#include "ir/rules/build.h"
+#include "ir/rules/locality.h"
 #include "tests/codegen/run.h"
 
 #include <string.h>
-#include "backend/emit.h"
-#include "ir/build.h"
-#include "runtime/plan/target.h"
+#include "backend/codegen/emit.h"
+#include "ir/plan/target.h"
+#include "ir/ir.h"
 #include "tests/codegen/sim.h"
 #include "tests/unit/unit.h"
 

@@ -8,7 +8,8 @@
  */
 #include "tests/unit/unit.h"
 
-#include "runtime/plan/target.h"
+#include "ir/plan/target.h"
+#include "ir/text/text.h"
 #include "tests/codegen/run.h"
 
 /* A kernel as step IR, whose operands are %a, %b, ...; T is a dtype. */

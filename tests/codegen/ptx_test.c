@@ -13,8 +13,8 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-#include "backend/emit.h"
-#include "runtime/base/file.h"
+#include "backend/codegen/emit.h"
+#include "ir/base/file.h"
 #include "tests/codegen/sources.h"
 
 static const char *source_root, *assembler;

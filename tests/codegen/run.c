@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include "backend/emit.h"
+#include "backend/codegen/emit.h"
 #include "tests/ref/kernel_eval.h"
 
 enum { PAGE = 4096, FILL = 0xa5 };

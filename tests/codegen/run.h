@@ -5,7 +5,7 @@
 #define TFD_TESTS_CODEGEN_RUN_H
 
 #include "backend/backend.h"
-#include "runtime/loader.h"
+#include "runtime/exec/loader.h"
 
 enum { RUN_MAX_DIMS = 32 };
 

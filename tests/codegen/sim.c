@@ -15,7 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <ucontext.h>
-#include "backend/target.h"
+#include "backend/llvm/target.h"
 
 enum {
     MAX_THREADS = 1024,

@@ -6,8 +6,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include "frontend/frontend.h"
+#include "ir/base/file.h"
 #include "passes/passes.h"
-#include "runtime/base/file.h"
 
 const KernelSource kernel_sources[] = {
     {"docs/examples/linear.tfd", "gpu:0-1", false},

@@ -20,7 +20,7 @@
 #include "tests/unit/unit.h"
 
 #include <dirent.h>
-#include "runtime/base/vec.h"
+#include "ir/base/vec.h"
 #include "tests/e2e/run.h"
 
 typedef VEC(char *) Names;

@@ -18,9 +18,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include "runtime/base/file.h"
-#include "runtime/base/str.h"
-#include "runtime/base/vec.h"
+#include "ir/base/file.h"
+#include "ir/base/str.h"
+#include "ir/base/vec.h"
 
 enum { ID_LEN = 6 }; /* RED-01 */
 

@@ -10,8 +10,8 @@
 #include "tests/unit/unit.h"
 
 #include <unistd.h>
-#include "ir/division.h"
-#include "runtime/base/file.h"
+#include "ir/base/file.h"
+#include "ir/dataset/division.h"
 #include "tests/data/pipe.h"
 
 #define RANGE(a, b) "range start=" #a " stop=" #b " : i64\n"

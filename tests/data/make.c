@@ -6,8 +6,8 @@
 #include <endian.h>
 #include <zip.h>
 #include <zlib.h>
-#include "runtime/base/crc.h"
-#include "runtime/base/file.h"
+#include "ir/base/crc.h"
+#include "ir/base/file.h"
 #include "tests/data/make.h"
 
 void

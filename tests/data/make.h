@@ -8,7 +8,7 @@
 
 #include <stddef.h>
 #include <stdint.h>
-#include "runtime/base/str.h"
+#include "ir/base/str.h"
 
 /* The whole content of a file. */
 void make_file(const char *path, const void *bytes, size_t len);

@@ -4,6 +4,8 @@
 #include "tests/unit/unit.h"
 
 #include "tests/data/pipe.h"
+#include "ir/text/text.h"
+#include "ir/verify/verify.h"
 
 /* ---- functions of elements ---------------------------------------------- */
 

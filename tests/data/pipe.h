@@ -19,7 +19,7 @@
 #ifndef TFD_TESTS_DATA_PIPE_H
 #define TFD_TESTS_DATA_PIPE_H
 
-#include "runtime/base/vec.h"
+#include "ir/base/vec.h"
 #include "runtime/data/data.h"
 
 typedef struct Pipe {

@@ -4,9 +4,11 @@
 #include "tests/unit/unit.h"
 
 #include "backend/backend.h"
+#include "ir/base/str.h"
+#include "ir/plan/target.h"
+#include "ir/text/text.h"
+#include "ir/verify/verify.h"
 #include "passes/passes.h"
-#include "runtime/base/str.h"
-#include "runtime/plan/target.h"
 #include "tests/devices/build.h"
 
 const char build_source[] = "line one\n"

@@ -6,8 +6,8 @@
 #ifndef TFD_TESTS_DEVICES_BUILD_H
 #define TFD_TESTS_DEVICES_BUILD_H
 
-#include "runtime/exec.h"
-#include "runtime/plan/plan.h"
+#include "ir/plan/plan.h"
+#include "runtime/exec/exec.h"
 
 /* The program's source, for messages: two lines. */
 extern const char build_source[];

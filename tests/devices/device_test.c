@@ -7,8 +7,8 @@
 #include "tests/unit/unit.h"
 
 #include <stdatomic.h>
-#include "runtime/cpu/wait.h"
-#include "runtime/device.h"
+#include "runtime/hal/cpu/wait.h"
+#include "runtime/hal/device.h"
 
 enum { ARENA_BYTES = 3 * 4096 + 100, NUM_ITEMS = 1000 };
 

@@ -1,11 +1,13 @@
 /*
  * exec_test.c - plans that are run: what comes out, and what goes wrong
  */
+#include "ir/text/text.h"
+#include "ir/verify/verify.h"
 #include "tests/devices/runs.h"
 
-#include "runtime/base/file.h"
-#include "runtime/base/str.h"
-#include "runtime/cpu/wait.h"
+#include "ir/base/file.h"
+#include "ir/base/str.h"
+#include "runtime/hal/cpu/wait.h"
 
 static PlanObject stuck; /* objects/stuck.c, named on the command line */
 

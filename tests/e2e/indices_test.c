@@ -6,7 +6,9 @@
  * reference interpreter: both end with the row's message, the first with the
  * line, which is the user's own also where the library takes the index.
  */
-#include "ir/build.h"
+#include "ir/ir.h"
+#include "ir/text/text.h"
+#include "ir/verify/verify.h"
 #include "tests/e2e/run.h"
 #include "tests/ref/interp.h"
 #include "tests/unit/unit.h"

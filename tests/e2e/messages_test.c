@@ -2,7 +2,7 @@
  * messages_test.c - what the programs say of mistakes that the front end does
  * not see: places, repairs and chains of calls
  */
-#include "runtime/base/str.h"
+#include "ir/base/str.h"
 #include "tests/e2e/run.h"
 #include "tests/unit/unit.h"
 #include "tests/unit/arena.h"

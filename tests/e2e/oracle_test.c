@@ -4,8 +4,11 @@
  * Each program runs compiled, and its placed IR in the interpreter (D17): what
  * they print, and the bits of every variable on every replica, are the same.
  */
-#include "ir/build.h"
-#include "runtime/base/hash.h"
+#include "ir/base/hash.h"
+#include "ir/ir.h"
+#include "ir/text/text.h"
+#include "ir/type_bounds.h"
+#include "ir/verify/verify.h"
 #include "tests/e2e/run.h"
 #include "tests/ref/interp.h"
 #include "tests/unit/unit.h"

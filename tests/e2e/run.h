@@ -8,7 +8,7 @@
 #define TFD_TESTS_E2E_RUN_H
 
 #include <stdbool.h>
-#include "runtime/base/arena.h"
+#include "ir/base/arena.h"
 #include "tests/unit/work_dir.h"
 
 /* What a process left behind; texts are in the arena given. */

@@ -11,6 +11,7 @@
  * What is wrong on two replicas is wrong on one, and the other way round.
  * With TFD_BLESS=1 the .txt that are there are written anew.
  */
+#include "ir/verify/verify.h"
 #include "tests/unit/golden.h"
 
 #include "frontend/frontend.h"

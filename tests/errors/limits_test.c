@@ -5,11 +5,12 @@
  *  (What grows is the business of tests/e2e/growth_test.c.)
  */
 #include "tests/unit/unit.h"
+#include "ir/text/text.h"
 #include "tests/unit/arena.h"
 #include "tests/unit/work_dir.h"
 
 #include "frontend/frontend.h"
-#include "runtime/base/limits.h"
+#include "ir/base/limits.h"
 
 static void
 expect_of(const char *text, size_t len, const char *message)

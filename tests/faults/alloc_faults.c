@@ -16,9 +16,9 @@
 #include <fcntl.h>
 #include <sched.h>
 #include <sys/resource.h>
-#include "runtime/base/file.h"
-#include "runtime/base/philox.h"
-#include "runtime/base/str.h"
+#include "ir/base/file.h"
+#include "ir/base/philox.h"
+#include "ir/base/str.h"
 #include "tests/faults/alloc_inject.h"
 #include "tests/unit/arena.h"
 #include "tests/unit/work_dir.h"

@@ -14,9 +14,9 @@
  * that the failure left.
  */
 #include <dirent.h>
-#include "runtime/base/file.h"
-#include "runtime/base/philox.h"
-#include "runtime/base/str.h"
+#include "ir/base/file.h"
+#include "ir/base/philox.h"
+#include "ir/base/str.h"
 #include "tests/e2e/run.h"
 #include "tests/faults/io_inject.h"
 #include "tests/unit/unit.h"

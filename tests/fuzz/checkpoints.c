@@ -7,9 +7,11 @@
 #include "tests/fuzz/checkpoints.h"
 
 #include <string.h>
+#include "ir/base/str.h"
 #include "ir/ir.h"
-#include "runtime/base/str.h"
-#include "runtime/checkpoint.h"
+#include "ir/text/text.h"
+#include "ir/verify/verify.h"
+#include "runtime/checkpoint/checkpoint.h"
 #include "runtime/data/data.h"
 #include "tests/fuzz/fuzz.h"
 

@@ -4,8 +4,8 @@
 #ifndef TFD_TESTS_FUZZ_CHECKPOINTS_H
 #define TFD_TESTS_FUZZ_CHECKPOINTS_H
 
-#include "runtime/base/arena.h"
-#include "runtime/base/status.h"
+#include "ir/base/arena.h"
+#include "ir/base/status.h"
 
 /* Reads one, and goes on with the pipeline to its end. */
 Status checkpoint_try(const char *path, const char *bytes, size_t len) MUST_USE;

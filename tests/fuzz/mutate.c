@@ -22,8 +22,8 @@
 #include <sys/time.h>
 #include <sys/wait.h>
 #include <unistd.h>
-#include "runtime/base/file.h"
-#include "runtime/base/vec.h"
+#include "ir/base/file.h"
+#include "ir/base/vec.h"
 #include "tests/fuzz/fuzz.h"
 #include "tests/fuzz/mutator.h"
 

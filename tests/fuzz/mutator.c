@@ -10,7 +10,7 @@
 #include <ctype.h>
 #include <stdio.h>
 #include <string.h>
-#include "runtime/base/philox.h"
+#include "ir/base/philox.h"
 
 typedef struct Mutator {
     Arena *arena;

@@ -7,7 +7,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
-#include "runtime/base/arena.h"
+#include "ir/base/arena.h"
 
 typedef struct Bytes {
     char *data;

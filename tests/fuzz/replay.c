@@ -9,8 +9,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include "runtime/base/file.h"
-#include "runtime/base/vec.h"
+#include "ir/base/file.h"
+#include "ir/base/vec.h"
 #include "tests/fuzz/fuzz.h"
 
 typedef VEC(const char *) Paths;

@@ -11,7 +11,7 @@
 
 #include <ctype.h>
 #include <string.h>
-#include "runtime/base/vec.h"
+#include "ir/base/vec.h"
 
 typedef enum Kind { NAME, NUMBER, STRING, SIGN, OPEN, CLOSE, END } Kind;
 

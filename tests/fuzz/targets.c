@@ -4,6 +4,8 @@
  * Plans are read without checksums (TFD_CHECKSUMS=0), or nothing but the
  * checksums would be tested; their code is laid out and linked, not run.
  */
+#include "ir/text/text.h"
+#include "ir/verify/verify.h"
 #include "tests/fuzz/fuzz.h"
 
 #include <stdarg.h>
@@ -15,11 +17,11 @@
 #include "backend/backend.h"
 #include "frontend/frontend.h"
 #include "frontend/parse.h"
+#include "ir/plan/plan.h"
 #include "passes/passes.h"
 #include "runtime/data/data.h"
 #include "runtime/data/npy.h"
-#include "runtime/loader.h"
-#include "runtime/plan/plan.h"
+#include "runtime/exec/loader.h"
 #include "tests/fuzz/checkpoints.h"
 
 _Noreturn void

@@ -2,16 +2,18 @@
  * layers_test.c - who may know whom (D22)
  *
  * Asked of three witnesses: the includes, the symbols that each library leaves
- * undefined, and the shared libraries that tfd-run loads.
+ * undefined, and the shared libraries that tfd-run loads.  Within a layer the
+ * folders are in an order, too: no two include files of each other, directly
+ * or through others.
  *
  *   layers_test SOURCE_ROOT BUILD_ROOT
  */
 #include "tests/unit/unit.h"
 #include "tests/unit/arena.h"
 
-#include "runtime/base/file.h"
-#include "runtime/base/str.h"
-#include "runtime/base/vec.h"
+#include "ir/base/file.h"
+#include "ir/base/str.h"
+#include "ir/base/vec.h"
 #include "tests/house/tree.h"
 
 typedef enum LayerId {
@@ -35,9 +37,9 @@ typedef struct Layer {
 } Layer;
 
 static const Layer layers[NUM_LAYERS] = {
-    [BASE] = {"base", "runtime/base/", "runtime/base/libbase.a", ONE(BASE)},
+    [BASE] = {"base", "ir/base/", "ir/base/libbase.a", ONE(BASE)},
     [IR] = {"ir", "ir/", "ir/libir.a", ONE(BASE) | ONE(IR)},
-    [PLAN] = {"plan", "runtime/plan/", "runtime/plan/libplan.a",
+    [PLAN] = {"plan", "ir/plan/", "ir/plan/libplan.a",
               ONE(BASE) | ONE(IR) | ONE(PLAN)},
     [RT] = {"rt", "runtime/", "runtime/librt.a",
             ONE(BASE) | ONE(IR) | ONE(PLAN) | ONE(RT)},
@@ -50,7 +52,8 @@ static const Layer layers[NUM_LAYERS] = {
 };
 
 /* These join the layers and belong to none. */
-static const char *const programs[] = {"frontend/tfdc.c", "runtime/tfd_run.c"};
+static const char *const programs[] = {"frontend/tfdc.c", "runtime/tfd_run.c",
+                                       "ir/ops/gen_ops_doc.c"};
 
 static const char *source_root, *build_root;
 static int num_faults; /* of one test; each is printed */
@@ -153,6 +156,100 @@ includes_follow_the_arrows(void **state)
     assert_int_equal(num_faults, 0);
 }
 
+/* ---- folders ------------------------------------------------------------ */
+
+/* One folder that includes files of another. */
+typedef struct FolderUse {
+    int folder;
+    const char *file, *included; /* by which, the first that does */
+} FolderUse;
+
+typedef enum Visit { UNSEEN, ON_PATH, DONE } Visit;
+
+typedef struct Folder {
+    const char *name;
+    VEC(FolderUse) uses;
+    Visit visit;
+} Folder;
+
+typedef VEC(Folder) Folders;
+
+static int
+folder_of(Folders *folders, const char *path)
+{
+    size_t len = (size_t)(strrchr(path, '/') - path);
+    for (int i = 0; i < folders->len; i++) {
+        const char *name = folders->data[i].name;
+        if (strlen(name) == len && strncmp(name, path, len) == 0)
+            return i;
+    }
+    Folder new = {.name = arena_strndup(arena, path, len)};
+    VEC_PUSH(arena, *folders, new);
+    return folders->len - 1;
+}
+
+static void
+add_use(Folders *folders, const char *path, const char *included)
+{
+    if (layer_of(included) == NUM_LAYERS || !strchr(included, '/'))
+        return;
+    int from = folder_of(folders, path), to = folder_of(folders, included);
+    Folder *f = &folders->data[from];
+    for (int i = 0; i < f->uses.len; i++)
+        if (f->uses.data[i].folder == to)
+            return;
+    if (from != to)
+        VEC_PUSH(arena, f->uses, ((FolderUse){to, path, included}));
+}
+
+/* The folders that f uses come before it, or there is a circle. */
+static void
+visit_folder(Folders *folders, int number)
+{
+    Folder *f = &folders->data[number];
+    f->visit = ON_PATH;
+    for (int i = 0; i < f->uses.len; i++) {
+        const FolderUse *use = &f->uses.data[i];
+        Folder *to = &folders->data[use->folder];
+        if (to->visit == ON_PATH)
+            fault("%s and %s use each other: %s includes %s", f->name, to->name,
+                  use->file, use->included);
+        else if (to->visit == UNSEEN)
+            visit_folder(folders, use->folder);
+    }
+    f->visit = DONE;
+}
+
+static void
+folders_have_no_circle(void **state)
+{
+    (void)state;
+    Folders folders = {0};
+    TreePaths paths = tree_sources(arena, source_root);
+    for (int i = 0; i < paths.len; i++) {
+        const char *path = paths.data[i];
+        if (layer_of(path) == NUM_LAYERS || is_program(path))
+            continue;
+        char *text, *rest;
+        size_t len;
+        const char *full = arena_printf(arena, "%s/%s", source_root, path);
+        assert_null(file_read(arena, full, &text, &len));
+        for (char *line = strtok_r(text, "\n", &rest); line;
+             line = strtok_r(NULL, "\n", &rest)) {
+            char name[256];
+            if (sscanf(line, " # include \"%255[^\"]", name) == 1)
+                add_use(&folders, path, arena_strdup(arena, name));
+        }
+    }
+    assert_true(folders.len > 20);
+    for (int i = 0; i < folders.len; i++)
+        if (folders.data[i].visit == UNSEEN)
+            visit_folder(&folders, i);
+    assert_int_equal(num_faults, 0);
+}
+
+/* ---- symbols ------------------------------------------------------------ */
+
 /* Sets of names: what they map to only has to be something. */
 typedef struct Symbols {
     bool built;
@@ -250,6 +347,7 @@ main(int argc, char **argv)
     build_root = argv[2];
     const struct CMUnitTest tests[] = {
         HOUSE_TEST(includes_follow_the_arrows),
+        HOUSE_TEST(folders_have_no_circle),
         HOUSE_TEST(libraries_need_only_what_they_may_know),
         HOUSE_TEST(the_runner_loads_no_compiler),
     };

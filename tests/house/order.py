@@ -382,8 +382,8 @@ def read_files(root, folders):
     out = []
     for folder in folders:
         for ending in ('c', 'h', 'inc'):
-            pattern = os.path.join(root, folder, '*.' + ending)
-            for path in sorted(glob.glob(pattern)):
+            pattern = os.path.join(root, folder, '**', '*.' + ending)
+            for path in sorted(glob.glob(pattern, recursive=True)):
                 out.append(File(path, os.path.relpath(path, root)))
     return out
 
@@ -399,13 +399,13 @@ def report(folders, files, found):
     marked = marked_lines(files)
     missed = marked - {(p.file, p.line) for p in found}
     for n, folder in enumerate(folders, 1):
-        bad = [p for p in found if os.path.dirname(p.file) == folder and
+        bad = [p for p in found if p.file.startswith(folder + '/') and
                (p.file, p.line) not in marked]
         for p in bad:
             print('# %s:%d: %s: the order of %s is the C compiler\'s' %
                   (p.file, p.line, p.function, ' and '.join(p.calls)))
         for file, line in sorted(missed):
-            if os.path.dirname(file) == folder:
+            if file.startswith(folder + '/'):
                 print('# %s:%d: not found' % (file, line))
                 bad.append(line)
         print('%sok %d - %s' % ('not ' if bad else '', n, folder))

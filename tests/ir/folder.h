@@ -4,8 +4,8 @@
 #ifndef TFD_TESTS_IR_FOLDER_H
 #define TFD_TESTS_IR_FOLDER_H
 
-#include "runtime/base/arena.h"
-#include "runtime/base/vec.h"
+#include "ir/base/arena.h"
+#include "ir/base/vec.h"
 
 typedef struct TirFile {
     const char *name; /* in its folder */

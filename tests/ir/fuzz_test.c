@@ -8,7 +8,9 @@
  */
 #include "tests/unit/unit.h"
 
-#include "ir/build.h"
+#include "ir/ir.h"
+#include "ir/text/text.h"
+#include "ir/verify/verify.h"
 #include "tests/ir/folder.h"
 
 enum { MUTATIONS = 1600, TRUNCATIONS = 60 };

@@ -7,7 +7,10 @@
  */
 #include "tests/unit/unit.h"
 
-#include "ir/build.h"
+#include "ir/ir.h"
+#include "ir/rules/build.h"
+#include "ir/text/text.h"
+#include "ir/verify/verify.h"
 #include "tests/ir/folder.h"
 
 static const char *folder;

@@ -8,9 +8,10 @@
  *
  * With TFD_BLESS=1 what is expected is written.
  */
+#include "ir/text/text.h"
 #include "tests/unit/golden.h"
 
-#include "backend/kernel.h"
+#include "backend/kernel/kernel.h"
 
 static Arena *arena; /* of the whole run */
 static const char *source_root;

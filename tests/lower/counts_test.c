@@ -12,8 +12,8 @@
 #include "tests/unit/golden.h"
 
 #include "frontend/frontend.h"
+#include "ir/base/str.h"
 #include "passes/passes.h"
-#include "runtime/base/str.h"
 
 static Arena *arena; /* of the whole run */
 static const char *root;

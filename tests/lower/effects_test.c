@@ -8,10 +8,11 @@
  *
  *   effects_test
  */
+#include "ir/text/text.h"
 #include "tests/unit/golden.h"
 
 #include "frontend/frontend.h"
-#include "runtime/base/str.h"
+#include "ir/base/str.h"
 
 static Arena *arena; /* of the whole run */
 

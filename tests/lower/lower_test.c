@@ -11,6 +11,8 @@
  *
  * With TFD_BLESS=1 what is expected is written.  parts/ has what programs use.
  */
+#include "ir/text/text.h"
+#include "ir/verify/verify.h"
 #include "tests/unit/golden.h"
 
 #include "frontend/frontend.h"

@@ -30,9 +30,9 @@ LAYERS = ["frontend", "ir", "passes", "backend", "runtime"]
 # The chapters of the page: the longest beginning of a file's path decides.
 CHAPTERS = [
     ("Command lines",
-     ["frontend/tfdc", "runtime/tfd_run", "runtime/base/options",
-      "runtime/devices", "runtime/exec_params", "frontend/devices",
-      "frontend/cross", "backend/target", "backend/backend"]),
+     ["frontend/tfdc", "runtime/tfd_run", "ir/base/options",
+      "runtime/hal/devices", "runtime/exec/exec_params", "frontend/devices",
+      "frontend/cross", "backend/llvm/target", "backend/backend"]),
     ("Reading a program",
      ["frontend/scan", "frontend/gram", "frontend/syntax", "frontend/parse",
       "frontend/build", "frontend/bracket"]),
@@ -42,17 +42,17 @@ CHAPTERS = [
       "frontend/update"]),
     ("Checking a program", ["frontend/"]),
     ("Gradients and other passes", ["passes/"]),
-    ("Types and shapes", ["ir/infer", "ir/shape", "ir/dtype", "ir/locality"]),
-    ("Modules as text", ["ir/lex", "ir/parse"]),
+    ("Types and shapes", ["ir/rules/"]),
+    ("Modules as text", ["ir/text/"]),
     ("Verifying a module", ["ir/"]),
     ("Kernels and code", ["backend/"]),
-    ("Plans", ["runtime/plan/", "runtime/loader"]),
+    ("Plans", ["ir/plan/", "runtime/exec/loader"]),
     ("Datasets", ["runtime/data/"]),
     ("Checkpoints",
-     ["runtime/safetensors", "runtime/exec_save", "runtime/checkpoint",
-      "runtime/exec_checkpoint", "runtime/state"]),
+     ["runtime/checkpoint/", "runtime/exec/exec_save",
+      "runtime/exec/exec_checkpoint"]),
     ("Running a plan", ["runtime/"]),
-    ("Files and memory", ["runtime/base/"]),
+    ("Files and memory", ["ir/base/"]),
 ]
 
 
@@ -215,7 +215,7 @@ class Sources:
     def rows(self):
         found = []
         for path in self.texts:
-            if path == "runtime/base/message.h":
+            if path == "ir/base/message.h":
                 continue
             for name, line, given in self.calls(path):
                 format = literal(given)

@@ -12,7 +12,9 @@
 #include "tests/unit/unit.h"
 
 #include <math.h>
-#include "ir/build.h"
+#include "ir/ir.h"
+#include "ir/text/text.h"
+#include "ir/verify/verify.h"
 #include "passes/passes.h"
 #include "tests/ops/samples.h"
 #include "tests/passes/check.h"

@@ -7,7 +7,7 @@
 #ifndef TFD_TESTS_OPS_SAMPLER_H
 #define TFD_TESTS_OPS_SAMPLER_H
 
-#include "ir/build.h"
+#include "ir/ir.h"
 #include "tests/ops/samples.h"
 
 typedef struct Sampler {

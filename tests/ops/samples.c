@@ -1,10 +1,13 @@
 /*
  * samples.c - a program for every operation: the table, and what is common
  */
+#include "ir/rules/build.h"
+#include "ir/rules/locality.h"
+#include "ir/text/text.h"
 #include "tests/ops/sampler.h"
 
 #include <string.h>
-#include "runtime/base/status.h"
+#include "ir/base/status.h"
 
 static const struct {
     SampleBuilder *build;
@@ -22,8 +25,9 @@ enum {
 #include "tests/ops/samples.def"
 #undef SAMPLE
 };
-_Static_assert((int)NUM_SAMPLES == (int)NUM_OPS,
-               "a row of ir/ops.def has no sample: see tests/ops/samples.def");
+_Static_assert(
+    (int)NUM_SAMPLES == (int)NUM_OPS,
+    "a row of ir/ops/ops.def has no sample: see tests/ops/samples.def");
 
 /* ---- values ------------------------------------------------------------- */
 

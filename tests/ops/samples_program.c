@@ -1,6 +1,8 @@
 /*
  * samples_program.c - programs with variables, replicas, control flow and main
  */
+#include "ir/rules/build.h"
+#include "ir/rules/locality.h"
 #include "tests/ops/sampler.h"
 
 #include <string.h>

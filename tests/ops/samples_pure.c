@@ -1,6 +1,7 @@
 /*
  * samples_pure.c - programs with operations that compute
  */
+#include "ir/rules/build.h"
 #include "tests/ops/sampler.h"
 
 #include <string.h>

@@ -4,8 +4,9 @@
 #include "tests/passes/check.h"
 
 #include <string.h>
-#include "ir/build.h"
 #include "ir/ptrmap.h"
+#include "ir/ir.h"
+#include "ir/text/text.h"
 #include "tests/ref/interp.h"
 
 /* ---- what a program does ------------------------------------------------ */

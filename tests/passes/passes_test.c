@@ -13,9 +13,11 @@
  *
  * With TFD_BLESS=1 what is expected is written anew.
  */
+#include "ir/text/text.h"
+#include "ir/verify/verify.h"
 #include "tests/unit/golden.h"
 
-#include "runtime/base/file.h"
+#include "ir/base/file.h"
 #include "tests/passes/check.h"
 #include "tests/passes/random.h"
 #ifdef HAVE_FRONTEND

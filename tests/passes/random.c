@@ -9,7 +9,9 @@
 #include "tests/passes/random.h"
 
 #include <string.h>
-#include "ir/stage.h"
+#include "ir/dataset/stage.h"
+#include "ir/rules/build.h"
+#include "ir/rules/locality.h"
 #include "tests/passes/random_impl.h"
 
 /* ---- control flow ------------------------------------------------------- */

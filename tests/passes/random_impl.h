@@ -4,7 +4,7 @@
 #ifndef TFD_TESTS_PASSES_RANDOM_IMPL_H
 #define TFD_TESTS_PASSES_RANDOM_IMPL_H
 
-#include "ir/build.h"
+#include "ir/ir.h"
 
 typedef struct Gen {
     IrModule *m;

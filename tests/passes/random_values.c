@@ -1,6 +1,7 @@
 /*
  * random_values.c - programs made at random: choosing values, and computing
  */
+#include "ir/rules/build.h"
 #include "tests/passes/random_impl.h"
 
 /* ---- choosing ----------------------------------------------------------- */

@@ -11,11 +11,12 @@
 #include "tests/unit/unit.h"
 
 #include "frontend/frontend.h"
-#include "ir/parse.h"
-#include "ir/print.h"
-#include "ir/verify.h"
+#include "ir/base/file.h"
+#include "ir/text/parse.h"
+#include "ir/text/print.h"
+#include "ir/text/text.h"
+#include "ir/verify/verify.h"
 #include "passes/passes.h"
-#include "runtime/base/file.h"
 #include "tests/unit/arena.h"
 
 static const struct {

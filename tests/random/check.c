@@ -19,8 +19,9 @@
 #include <unistd.h>
 #include "backend/backend.h"
 #include "frontend/frontend.h"
+#include "ir/verify/verify.h"
 #include "passes/passes.h"
-#include "runtime/exec.h"
+#include "runtime/exec/exec.h"
 #include "tests/random/life.h"
 #include "tests/ref/interp.h"
 

@@ -15,7 +15,7 @@
 #ifndef TFD_TESTS_RANDOM_CHECK_H
 #define TFD_TESTS_RANDOM_CHECK_H
 
-#include "runtime/base/arena.h"
+#include "ir/base/arena.h"
 
 enum { MINUTE = 60 }; /* seconds */
 

@@ -5,7 +5,7 @@
 #define TFD_TESTS_RANDOM_GEN_H
 
 #include <stdint.h>
-#include "runtime/base/arena.h"
+#include "ir/base/arena.h"
 
 /* The text of a program, the same for the same seed, with the comments that
  * check.h knows.  Compilers accept it. */

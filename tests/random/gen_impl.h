@@ -16,9 +16,9 @@
 #define TFD_TESTS_RANDOM_GEN_IMPL_H
 
 #include <stdbool.h>
-#include "runtime/base/dtype.h"
-#include "runtime/base/str.h"
-#include "runtime/base/vec.h"
+#include "ir/base/dtype.h"
+#include "ir/base/str.h"
+#include "ir/base/vec.h"
 #include "tests/random/gen.h"
 
 enum { GEN_RANK = 3, GEN_NAME = 24 };

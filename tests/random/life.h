@@ -4,7 +4,7 @@
 #ifndef TFD_TESTS_RANDOM_LIFE_H
 #define TFD_TESTS_RANDOM_LIFE_H
 
-#include "runtime/exec.h"
+#include "runtime/exec/exec.h"
 
 /* Runs the plan to one of its steps, which `seed` chooses, stops it there with
  * a checkpoint, and lets another run go on; NULL, or why they did not print

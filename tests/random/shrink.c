@@ -11,8 +11,8 @@
 #include <signal.h>
 #include <stdbool.h>
 #include <string.h>
-#include "runtime/base/str.h"
-#include "runtime/base/vec.h"
+#include "ir/base/str.h"
+#include "ir/base/vec.h"
 #include "tests/random/check.h"
 
 typedef VEC(const char *) Lines;

@@ -4,7 +4,7 @@
 #ifndef TFD_TESTS_RANDOM_SHRINK_H
 #define TFD_TESTS_RANDOM_SHRINK_H
 
-#include "runtime/base/arena.h"
+#include "ir/base/arena.h"
 
 /* A program, short, for which check_apart finds the same kind of thing wrong as
  * it did for text; *wrong is what it says of it.  Lines are left out, blocks

@@ -6,8 +6,8 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-#include "ir/eval.h"
-#include "runtime/base/status.h"
+#include "ir/base/status.h"
+#include "ir/rules/eval.h"
 
 typedef const RefTensor *const *Operands;
 

@@ -11,10 +11,11 @@
  * Each value has a tensor a replica, host values too: what main computes is
  * computed num_replicas times, to the same bits.
  */
+#include "ir/text/text.h"
 #include "tests/ref/interp_impl.h"
 
 #include <string.h>
-#include "ir/build.h"
+#include "ir/ir.h"
 
 enum { MAX_REPLICAS = 64 };
 

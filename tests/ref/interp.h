@@ -13,8 +13,8 @@
 #ifndef TFD_TESTS_REF_INTERP_H
 #define TFD_TESTS_REF_INTERP_H
 
+#include "ir/base/status.h"
 #include "ir/ir.h"
-#include "runtime/base/status.h"
 #include "tests/ref/tensor.h"
 
 /* A param's value in place of its default. */

@@ -8,8 +8,8 @@
 
 #include <math.h>
 #include <string.h>
-#include "ir/eval.h"
-#include "runtime/base/status.h"
+#include "ir/base/status.h"
+#include "ir/rules/eval.h"
 
 typedef struct Eval {
     Arena *arena;

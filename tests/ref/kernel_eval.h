@@ -7,7 +7,7 @@
 #ifndef TFD_TESTS_REF_KERNEL_EVAL_H
 #define TFD_TESTS_REF_KERNEL_EVAL_H
 
-#include "backend/kernel.h"
+#include "backend/kernel/kernel.h"
 
 /* Items begin .. end of k, with the parameters of its compiled function
  * (docs/abi.md). */

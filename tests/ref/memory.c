@@ -4,10 +4,11 @@
  * In a placed module values share memory as allocate says, else each has its
  * own.
  */
+#include "ir/type_bounds.h"
 #include "tests/ref/interp_impl.h"
 
 #include <string.h>
-#include "ir/build.h"
+#include "ir/ir.h"
 
 static void
 clear_marks(IrModule *m)

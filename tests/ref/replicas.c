@@ -9,8 +9,8 @@
 #include "tests/ref/interp_impl.h"
 
 #include <string.h>
-#include "ir/build.h"
-#include "ir/eval.h"
+#include "ir/ir.h"
+#include "ir/rules/eval.h"
 
 /* ---- combining ---------------------------------------------------------- */
 

@@ -4,8 +4,8 @@
 #ifndef TFD_TESTS_REF_TENSOR_H
 #define TFD_TESTS_REF_TENSOR_H
 
+#include "ir/base/arena.h"
 #include "ir/type.h"
-#include "runtime/base/arena.h"
 
 /* Elements in row-major order.  Zeroed, it is a tensor without room. */
 typedef struct RefTensor {

@@ -4,8 +4,8 @@
 #include "tests/ref/interp_impl.h"
 
 #include <string.h>
-#include "ir/build.h"
-#include "runtime/base/format.h"
+#include "ir/base/format.h"
+#include "ir/ir.h"
 
 /* ---- lines -------------------------------------------------------------- */
 

@@ -14,8 +14,8 @@
 #include <math.h>
 #include <signal.h>
 #include <time.h>
-#include "runtime/base/philox.h"
-#include "runtime/cpu/wait.h"
+#include "ir/base/philox.h"
+#include "runtime/hal/cpu/wait.h"
 #include "tests/e2e/run.h"
 #include "tests/resume/lives.h"
 

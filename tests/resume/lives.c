@@ -5,8 +5,8 @@
 
 #include <fcntl.h>
 #include <signal.h>
-#include "runtime/base/file.h"
-#include "runtime/base/str.h"
+#include "ir/base/file.h"
+#include "ir/base/str.h"
 #include "tests/e2e/run.h"
 #include "tests/resume/lives.h"
 

@@ -11,7 +11,7 @@
 
 #include <stdbool.h>
 #include <sys/types.h>
-#include "runtime/base/arena.h"
+#include "ir/base/arena.h"
 
 enum { MAX_FILES = 4 };
 

@@ -12,11 +12,11 @@
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <time.h>
-#include "runtime/base/file.h"
-#include "runtime/exec.h"
+#include "ir/base/file.h"
+#include "runtime/exec/exec.h"
 #include "tests/e2e/run.h"
-#include "tests/unit/dir.h"
 #include "tests/resume/lives.h"
+#include "tests/unit/dir.h"
 
 enum { DIED = 9, MAX_STEPS = 100 };
 

@@ -32,4 +32,4 @@ sigmoid(double x)
         for (int i = 0; i < BATCH; i++)                                        \
             b->want[i] = name(OPERANDS_##operands);                            \
     }
-#include "ir/maths.def"
+#include "ir/maths/maths.def"

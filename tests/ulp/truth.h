@@ -16,7 +16,7 @@ typedef struct Batch32 {
  * of f32. */
 #define MATHS_FN(name, operands, ulp32, ulp64, doc)                            \
     void truth32_##name(Batch32 *b);
-#include "ir/maths.def"
+#include "ir/maths/maths.def"
 #undef MATHS_FN
 
 #endif

@@ -23,8 +23,8 @@
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
-#include "ir/maths.h"
-#include "ir/maths_direct.h"
+#include "ir/maths/maths.h"
+#include "ir/maths/maths_direct.h"
 #include "tests/ulp/truth.h"
 
 /*
@@ -69,7 +69,7 @@ typedef struct Batch64 {
         for (int i = 0; i < BATCH; i++)                                        \
             b->want[i] = name##l(OPERANDS_##operands);                         \
     }
-#include "ir/maths.def"
+#include "ir/maths/maths.def"
 #undef MATHS_FN
 
 static const struct {
@@ -79,7 +79,7 @@ static const struct {
 } rows[NUM_MATHS_FNS] = {
 #define MATHS_FN(name, operands, ulp32, ulp64, doc)                            \
     {run32_##name, truth32_##name, run64_##name},
-#include "ir/maths.def"
+#include "ir/maths/maths.def"
 #undef MATHS_FN
 };
 

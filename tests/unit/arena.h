@@ -9,7 +9,7 @@
 #ifndef TFD_TESTS_UNIT_ARENA_H
 #define TFD_TESTS_UNIT_ARENA_H
 
-#include "runtime/base/arena.h"
+#include "ir/base/arena.h"
 
 static Arena *arena;
 

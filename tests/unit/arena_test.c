@@ -3,8 +3,8 @@
  */
 #include "tests/unit/unit.h"
 
-#include "runtime/base/arena.h"
-#include "runtime/base/vec.h"
+#include "ir/base/arena.h"
+#include "ir/base/vec.h"
 
 static void
 memory_is_zeroed_aligned_and_apart(void **state)

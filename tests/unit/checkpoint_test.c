@@ -4,8 +4,8 @@
 #include "tests/unit/dir.h"
 #include "tests/unit/status.h"
 
-#include "runtime/base/file.h"
-#include "runtime/checkpoint.h"
+#include "ir/base/file.h"
+#include "runtime/checkpoint/checkpoint.h"
 
 static RtCheckpoints *folder;
 

@@ -4,9 +4,9 @@
 #include "tests/unit/unit.h"
 #include "tests/unit/arena.h"
 
-#include "runtime/base/diag.h"
-#include "runtime/base/status.h"
-#include "runtime/base/str.h"
+#include "ir/base/diag.h"
+#include "ir/base/status.h"
+#include "ir/base/str.h"
 
 static Diag *diag;
 

@@ -5,7 +5,7 @@
 #include "tests/unit/arena.h"
 
 #include <math.h>
-#include "runtime/base/format.h"
+#include "ir/base/format.h"
 
 #define COUNT(array) ((int)(sizeof(array) / sizeof *(array)))
 

@@ -12,8 +12,8 @@
 
 #include "tests/unit/unit.h"
 
-#include "runtime/base/arena.h"
-#include "runtime/base/vec.h"
+#include "ir/base/arena.h"
+#include "ir/base/vec.h"
 
 typedef VEC(const char *) Paths;
 

@@ -6,9 +6,11 @@
  */
 #include "tests/unit/unit.h"
 
-#include "ir/hooks.h"
-#include "ir/live.h"
-#include "runtime/base/str.h"
+#include "ir/analysis/hooks.h"
+#include "ir/analysis/live.h"
+#include "ir/base/str.h"
+#include "ir/text/text.h"
+#include "ir/verify/verify.h"
 
 #define HAS_NEXT "  %more: bool = iter_has_next {iter=@it}\n  yield %more\n"
 #define NUMBER(name, value)                                                    \

@@ -3,7 +3,11 @@
  */
 #include "tests/unit/unit.h"
 
-#include "ir/build.h"
+#include "ir/ir.h"
+#include "ir/rules/build.h"
+#include "ir/rules/locality.h"
+#include "ir/type_text.h"
+#include "ir/verify/verify.h"
 
 typedef struct Fixture {
     Arena *arena;

@@ -6,8 +6,10 @@
  */
 #include "tests/unit/unit.h"
 
-#include "ir/room.h"
-#include "ir/stage.h"
+#include "ir/analysis/room.h"
+#include "ir/dataset/stage.h"
+#include "ir/text/text.h"
+#include "ir/verify/verify.h"
 
 static IrModule *
 parse(Arena *a, const char *text)

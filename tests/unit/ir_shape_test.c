@@ -7,7 +7,8 @@
  */
 #include "tests/unit/unit.h"
 
-#include "ir/build.h"
+#include "ir/ir.h"
+#include "ir/text/text.h"
 
 typedef struct Row {
     const char *params, *op, *want;

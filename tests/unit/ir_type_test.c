@@ -3,7 +3,9 @@
  */
 #include "tests/unit/unit.h"
 
-#include "ir/build.h"
+#include "ir/ir.h"
+#include "ir/type_bounds.h"
+#include "ir/type_text.h"
 
 static const Dim n = {0, 1, 0}, m = {0, 1, 1};
 

@@ -5,7 +5,9 @@
  */
 #include "tests/unit/unit.h"
 
-#include "ir/build.h"
+#include "ir/ir.h"
+#include "ir/rules/build.h"
+#include "ir/verify/verify.h"
 
 typedef struct Fixture {
     Arena *arena;

@@ -3,10 +3,11 @@
  *
  * Sums are what they are in one order (D2), which is written out here.
  */
+#include "ir/rules/build.h"
 #include "tests/unit/kernel_region.h"
 
 #include <math.h>
-#include "ir/eval.h"
+#include "ir/rules/eval.h"
 
 /* ---- reductions --------------------------------------------------------- */
 

@@ -4,6 +4,7 @@
 #include "tests/unit/kernel_region.h"
 
 #include <math.h>
+#include "ir/rules/build.h"
 #include "tests/ref/kernel_eval.h"
 
 enum { MAX_ROWS = 65 };

@@ -10,8 +10,8 @@
 
 #include "tests/unit/unit.h"
 
-#include "ir/build.h"
-#include "backend/kernel.h"
+#include "backend/kernel/kernel.h"
+#include "ir/ir.h"
 
 #define COUNT(array) ((int)(sizeof(array) / sizeof *(array)))
 

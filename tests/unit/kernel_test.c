@@ -4,9 +4,10 @@
  * What is expected is said by a formula for each element, or by ir_eval for
  * elementwise operations.  (What is made of many elements: kernel_reduce_test.)
  */
+#include "ir/rules/build.h"
 #include "tests/unit/kernel_region.h"
 
-#include "ir/eval.h"
+#include "ir/rules/eval.h"
 
 /* ---- elementwise -------------------------------------------------------- */
 

@@ -7,8 +7,8 @@
 #include "tests/unit/status.h"
 
 #include <elf.h>
-#include "runtime/base/file.h"
-#include "runtime/loader.h"
+#include "ir/base/file.h"
+#include "runtime/exec/loader.h"
 
 enum { ONE, TWO, OUTSIDE, NUM_OBJECTS };
 

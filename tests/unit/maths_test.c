@@ -7,8 +7,8 @@
 #include "tests/unit/unit.h"
 
 #include <math.h>
-#include "ir/maths.h"
-#include "ir/maths_direct.h"
+#include "ir/maths/maths.h"
+#include "ir/maths/maths_direct.h"
 
 #define INF INFINITY
 #define ANY 0.5 /* where the second operand does not matter */
@@ -328,7 +328,7 @@ static MathsVal
 carry_out_f32(MathsPrim prim, const MathsVal *v)
 {
     switch (prim) {
-#include "ir/maths_prims.def"
+#include "ir/maths/maths_prims.def"
     default:
         return (MathsVal){.bits = 0};
     }
@@ -340,7 +340,7 @@ static MathsVal
 carry_out_f64(MathsPrim prim, const MathsVal *v)
 {
     switch (prim) {
-#include "ir/maths_prims.def"
+#include "ir/maths/maths_prims.def"
     default:
         return (MathsVal){.bits = 0};
     }

@@ -9,8 +9,8 @@
 #include <errno.h>
 #include <pthread.h>
 #include <semaphore.h>
-#include "runtime/base/memory.h"
-#include "runtime/base/status.h"
+#include "ir/base/memory.h"
+#include "ir/base/status.h"
 
 enum { SECONDS = 20, NUM_THREADS = 8 };
 

@@ -5,8 +5,8 @@
 #include "tests/unit/arena.h"
 #include "tests/unit/status.h"
 
-#include "runtime/base/options.h"
-#include "runtime/base/str.h"
+#include "ir/base/options.h"
+#include "ir/base/str.h"
 
 enum { OUT, DEFINE, LEVEL, DEVICES, TO, EXPLAIN, SEED, TIMEOUT, NUM_OPTS };
 

@@ -12,7 +12,7 @@
 #include "tests/unit/arena.h"
 
 #include "frontend/parse.h"
-#include "runtime/base/file.h"
+#include "ir/base/file.h"
 
 static const char *source_root;
 /* ---- parsing ---- */

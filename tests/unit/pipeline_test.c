@@ -3,6 +3,7 @@
  */
 #include "tests/unit/unit.h"
 
+#include "ir/text/text.h"
 #include "passes/passes.h"
 #include "tests/unit/arena.h"
 

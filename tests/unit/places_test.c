@@ -1,12 +1,12 @@
 /*
- * places_test.c - offsets for buffers (passes/pool.h)
+ * places_test.c - offsets for buffers (passes/memory/pool.h)
  *
  * Any set of buffers gets places where no two that live together meet; sets
  * like those of training steps get places with next to no waste.
  */
-#include "ir/hooks.h"
-#include "passes/pool.h"
-#include "runtime/base/philox.h"
+#include "ir/analysis/hooks.h"
+#include "ir/base/philox.h"
+#include "passes/memory/pool.h"
 #include "tests/unit/unit.h"
 
 enum { NUM_SETS = 200, MAX_BUFFERS = 120 };

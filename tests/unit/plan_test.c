@@ -6,12 +6,12 @@
 #include "tests/unit/status.h"
 
 #include <zip.h>
-#include "runtime/base/file.h"
-#include "runtime/base/hash.h"
-#include "runtime/plan/abi.h"
-#include "runtime/plan/plan.h"
-#include "runtime/plan/plan_impl.h"
-#include "runtime/plan/target.h"
+#include "ir/base/file.h"
+#include "ir/base/hash.h"
+#include "ir/plan/abi.h"
+#include "ir/plan/plan.h"
+#include "ir/plan/plan_impl.h"
+#include "ir/plan/target.h"
 
 /* The number of the ABI, as text. */
 #define NUMBER_TEXT(x) #x

@@ -4,8 +4,8 @@
 #include "tests/unit/unit.h"
 
 #include <stdatomic.h>
-#include "runtime/cpu/pool.h"
-#include "runtime/cpu/wait.h"
+#include "runtime/hal/cpu/pool.h"
+#include "runtime/hal/cpu/wait.h"
 
 enum { MAX_ITEMS = 5000 };
 

@@ -10,8 +10,8 @@
 #include <endian.h>
 #include <sys/mman.h>
 #include <unistd.h>
-#include "runtime/base/file.h"
-#include "runtime/safetensors.h"
+#include "ir/base/file.h"
+#include "runtime/checkpoint/safetensors.h"
 
 static const char *path;
 static int memory; /* a file that no disk waits for */

@@ -4,7 +4,7 @@
 #include "tests/unit/unit.h"
 #include "tests/unit/arena.h"
 
-#include "runtime/state.h"
+#include "runtime/checkpoint/state.h"
 
 typedef struct Thing {
     int64_t at;

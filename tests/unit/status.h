@@ -6,7 +6,7 @@
 
 #include "tests/unit/unit.h"
 
-#include "runtime/base/status.h"
+#include "ir/base/status.h"
 
 /* That st, which is freed, is a failure of that kind with that message. */
 static inline void

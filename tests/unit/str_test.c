@@ -5,7 +5,7 @@
 #include "tests/unit/arena.h"
 
 #include <math.h>
-#include "runtime/base/str.h"
+#include "ir/base/str.h"
 
 #define COUNT(array) ((int)(sizeof(array) / sizeof *(array)))
 

@@ -5,9 +5,9 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include "runtime/base/memory.h"
-#include "runtime/base/status.h"
-#include "runtime/base/temporary.h"
+#include "ir/base/memory.h"
+#include "ir/base/status.h"
+#include "ir/base/temporary.h"
 #include "tests/unit/arena.h"
 #include "tests/unit/work_dir.h"
 

@@ -4,9 +4,9 @@
 #include "tests/unit/unit.h"
 #include "tests/unit/arena.h"
 
-#include "runtime/base/file.h"
-#include "runtime/base/str.h"
-#include "runtime/base/usage.h"
+#include "ir/base/file.h"
+#include "ir/base/str.h"
+#include "ir/base/usage.h"
 #include "tests/unit/work_dir.h"
 
 static void

@@ -3,7 +3,7 @@
  */
 #include "tests/unit/unit.h"
 
-#include "ir/whole.h"
+#include "ir/verify/whole.h"
 #include "tests/unit/arena.h"
 
 enum { SLOTS = 200, STEPS = 20000, VARS = 20 };

@@ -7,7 +7,7 @@
 #include "tests/unit/unit.h"
 
 #include <ftw.h>
-#include "runtime/base/arena.h"
+#include "ir/base/arena.h"
 
 static inline int
 remove_entry(const char *path, const struct stat *st, int kind, struct FTW *at)

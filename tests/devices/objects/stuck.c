@@ -3,7 +3,7 @@
  *
  * Replica 1 does not take part in the all_reduce that the others wait in.
  */
-#include "runtime/plan/abi.h"
+#include "ir/plan/abi.h"
 
 int32_t tfd_main(TfdCall *call);
 int32_t program(TfdCall *call) __asm__("p_main.1");

@@ -1,0 +1,224 @@
+/*
+ * emit_depend.c - what differs along rows and lanes, and what things cost
+ *
+ * An index differs along the rows of a tile if it is the one that the rows
+ * count, or comes from dividing one that does; along lanes if it is that of a
+ * vector construct. A value differs where anything it is made of does. Known
+ * before code is emitted, so that a sum can be given its registers before its
+ * body is seen.
+ */
+#include "backend/codegen/emit.h"
+#include "backend/kernel/kernel_impl.h"
+
+typedef struct Walk {
+    Emit *e;
+    const KVar *row;
+    const KVar *lane; /* NULL: those of vector constructs */
+    const KVar *slow; /* lanes differ along it, too; may be NULL */
+} Walk;
+
+static EmitDepends
+either(EmitDepends x, EmitDepends y)
+{
+    return (EmitDepends){x.row || y.row, x.lane || y.lane};
+}
+
+static EmitDepends
+of_index(const Emit *e, const KIndex *x)
+{
+    EmitDepends d = {false, false};
+    for (int i = 0; i < x->num_terms; i++)
+        d = either(d, e->index_depends[x->terms[i].var->id]);
+    return d;
+}
+
+static EmitDepends
+of_value(const Emit *e, const KNode *n)
+{
+    return n ? e->value_depends[n->id] : (EmitDepends){false, false};
+}
+
+static void
+note_vars(Walk *w, const KRanges *r, bool vector)
+{
+    for (int i = 0; i < r->count; i++) {
+        KVar *var = r->vars[i];
+        w->e->index_depends[var->id] = (EmitDepends){
+            .row = var == w->row,
+            .lane = var == w->lane || var == w->slow ||
+                    (vector && i == r->count - 1),
+        };
+    }
+}
+
+static void walk_block(Walk *w, const KBlock *b);
+
+static EmitDepends
+of_reduce(Walk *w, const KNode *n)
+{
+    note_vars(w, &n->reduce.ranges, n->reduce.vector);
+    walk_block(w, &n->reduce.body);
+    EmitDepends d = of_value(w->e, n->reduce.element);
+    d.lane = d.lane && !n->reduce.vector; /* its lanes become one */
+    return d;
+}
+
+static EmitDepends
+of_contract(Walk *w, const KNode *n)
+{
+    note_vars(w, &n->contract.ranges, false);
+    walk_block(w, &n->contract.body);
+    return either(of_value(w->e, n->contract.x), of_value(w->e, n->contract.y));
+}
+
+static EmitDepends
+of_map(const Emit *e, const KNode *n)
+{
+    EmitDepends d = {false, false};
+    for (int i = 0; i < n->map.num_args; i++)
+        d = either(d, of_value(e, n->map.args[i]));
+    return d;
+}
+
+static EmitDepends
+of_node(Walk *w, const KNode *n)
+{
+    const Emit *e = w->e;
+    switch (n->kind) {
+    case K_INDEX:
+        return of_index(e, &n->index);
+    case K_INSIDE:
+        return of_index(e, &n->inside.index);
+    case K_LOAD:
+        return either(of_index(e, &n->load.at), of_value(e, n->load.guard));
+    case K_MAP:
+        return of_map(e, n);
+    case K_RUNNING:
+        return of_value(e, n->running.value);
+    case K_REDUCE:
+        return of_reduce(w, n);
+    case K_CONTRACT:
+        return of_contract(w, n);
+    default:
+        return (EmitDepends){false, false};
+    }
+}
+
+static void
+walk_block(Walk *w, const KBlock *b)
+{
+    Emit *e = w->e;
+    for (const KNode *n = b->first; n; n = n->next) {
+        if (n->kind == K_LOOP) {
+            note_vars(w, &n->loop.ranges, n->loop.vector && !w->lane);
+            walk_block(w, &n->loop.body);
+        } else if (n->kind == K_SCAN) {
+            note_vars(w, &n->scan.ranges, false);
+            walk_block(w, &n->scan.body);
+        } else if (n->kind == K_SORT) {
+            note_vars(w, &n->sort.ranges, false);
+            walk_block(w, &n->sort.body);
+        } else if (n->kind == K_DIV || n->kind == K_MOD) {
+            e->index_depends[n->divide.var->id] = of_index(e, &n->divide.of);
+        } else if (n->kind == K_PICK) {
+            e->index_depends[n->pick.var->id] = of_value(e, n->pick.value);
+        } else if (be_kernel_kinds[n->kind].has_value) {
+            EmitDepends d = of_node(w, n);
+            e->value_depends[n->id] = d;
+        }
+    }
+}
+
+static void
+find_depends(Walk w)
+{
+    const BeKernel *k = w.e->k;
+    note_vars(&w, &k->grid, k->grid_vector && !w.lane);
+    walk_block(&w, &k->body);
+}
+
+void
+emit_find_depends_along(Emit *e, const KVar *row, const KVar *lane)
+{
+    find_depends((Walk){.e = e, .row = row, .lane = lane});
+}
+
+void
+emit_find_depends_through(Emit *e, const KVar *slow, const KVar *lane)
+{
+    find_depends((Walk){.e = e, .lane = lane, .slow = slow});
+}
+
+void
+emit_find_depends(Emit *e, const KVar *row)
+{
+    emit_find_depends_along(e, row, NULL);
+}
+
+bool
+emit_contains(const KBlock *b, KKind kind)
+{
+    for (KNode *n = b->first; n; n = n->next) {
+        KRanges *ranges;
+        const KBlock *body = be_kernel_body(n, &ranges);
+        if (n->kind == kind || (body && emit_contains(body, kind)))
+            return true;
+    }
+    return false;
+}
+
+/* ---- costs -------------------------------------------------------------- */
+
+double
+emit_cost(const BeKernel *k, const KBlock *b)
+{
+    double sum = 0;
+    for (KNode *n = b->first; n; n = n->next) {
+        KRanges *ranges;
+        const KBlock *body = be_kernel_body(n, &ranges);
+        if (body)
+            sum +=
+                (double)emit_ranges_bound(k, ranges) * (1 + emit_cost(k, body));
+        else if (n->kind != K_CONST)
+            sum += n->kind == K_MAP ? ir_op_cost(n->map.op) : 1;
+    }
+    return sum;
+}
+
+double
+emit_size(const KBlock *b)
+{
+    double sum = 0;
+    for (KNode *n = b->first; n; n = n->next) {
+        KRanges *ranges;
+        const KBlock *body = be_kernel_body(n, &ranges);
+        if (body)
+            sum += n->kind == K_CONTRACT ? 1 : emit_size(body);
+        else if (n->kind != K_CONST)
+            sum += n->kind == K_MAP ? ir_op_cost(n->map.op) : 1;
+    }
+    return sum;
+}
+
+/* Less work than this is not worth a second thread, nor are fewer rows of a
+ * product worth packing what they are multiplied with; and what is done in the
+ * lanes of a register takes no less time where some of them are another
+ * thread's. */
+enum { GRAIN_OPERATIONS = 65536, GRAIN_ROWS = 128, GRAIN_LANES = 16 };
+
+int64_t
+emit_grain(const BeKernel *k)
+{
+    if (!k->grid.count)
+        return 0;
+    double item = 1 + emit_cost(k, &k->body);
+    double items = (double)emit_items_bound(k);
+    if (items < 2 || item * items < 2.0 * GRAIN_OPERATIONS)
+        return 0;
+    double grain = GRAIN_OPERATIONS / item, half = items / 2;
+    if (emit_contains(&k->body, K_CONTRACT) && grain < GRAIN_ROWS)
+        grain = half < GRAIN_ROWS ? half : GRAIN_ROWS;
+    if (k->grid_vector && grain < GRAIN_LANES)
+        return half < GRAIN_LANES ? 0 : GRAIN_LANES;
+    return grain < 1 ? 1 : (int64_t)grain;
+}

@@ -1,0 +1,116 @@
+/*
+ * emit_fold.c - how partial results of a reduction are combined
+ *
+ * Every machine folds stripes and chunks in its own way through memory or
+ * registers; what one step of that is stands here.
+ *
+ * Parts begin with a value that changes nothing, to the bit: of a sum of floats
+ * that is -0.  So there is no need to know which stripes exist.  Only the
+ * result of no elements at all is set right at the end.
+ */
+#include "backend/codegen/emit.h"
+
+#include "ir/rules/eval.h"
+
+static int
+stripes_for(int64_t bound)
+{
+    int stripes = 1;
+    while (stripes < BE_STRIPES && stripes < bound)
+        stripes *= 2;
+    return stripes;
+}
+
+EmitFold
+emit_fold_of(Emit *e, const KNode *n)
+{
+    EmitFold f = {.e = e, .node = n};
+    f.info = &be_kernel_reduces[n->reduce.op];
+    f.dtype = n->reduce.element->dtype;
+    f.bound = emit_ranges_bound(e->k, &n->reduce.ranges);
+    f.stripes = stripes_for(f.bound);
+    return f;
+}
+
+static Val
+neutral_value(const EmitFold *f, Type type)
+{
+    bool arg = f->info->arg;
+    IrOpKind op = f->info->op;
+    if (arg)
+        op = op == OP_argmax ? OP_reduce_max : OP_reduce_min;
+    if (op == OP_sum && dtype_is_float(f->dtype))
+        return be_float(type, -0.0);
+    return emit_scalar(type, ir_eval_neutral(op, f->dtype));
+}
+
+EmitPart
+emit_fold_neutral(const EmitFold *f, int lanes)
+{
+    const BeUnit *u = f->e->u;
+    Type type = be_vector(emit_type(f->e, f->dtype), lanes);
+    EmitPart p = {neutral_value(f, type), NULL};
+    if (f->info->arg)
+        p.number = be_int(be_vector(u->i64, lanes), INT64_MAX);
+    return p;
+}
+
+/* Whether y is to be taken though there is x already. */
+static Val
+is_ahead(const EmitFold *f, EmitPart x, EmitPart y)
+{
+    BeUnit *u = f->e->u;
+    bool greatest = f->info->op == OP_argmax;
+    Val pair[] = {y.value, x.value};
+    Val ahead = emit_map(u, greatest ? OP_gt : OP_lt, f->dtype, pair);
+    Val same = emit_map(u, OP_eq, f->dtype, pair);
+    if (dtype_is_float(f->dtype)) {
+        Val x_nan = be_fcmp(u, LLVMRealUNO, x.value, x.value);
+        Val y_nan = be_fcmp(u, LLVMRealUNO, y.value, y.value);
+        Val first = be_and(u, y_nan, LLVMBuildNot(u->builder, x_nan, ""));
+        ahead = be_or(u, ahead, first);
+        same = be_or(u, same, be_and(u, x_nan, y_nan));
+    }
+    Val earlier = be_icmp(u, LLVMIntSLT, y.number, x.number);
+    return be_or(u, ahead, be_and(u, same, earlier));
+}
+
+EmitPart
+emit_fold_parts(const EmitFold *f, EmitPart x, EmitPart y)
+{
+    BeUnit *u = f->e->u;
+    Val pair[] = {x.value, y.value};
+    if (!f->info->arg)
+        return (EmitPart){emit_map(u, f->info->fold, f->dtype, pair), NULL};
+    Val ahead = is_ahead(f, x, y);
+    EmitPart out = {.value = be_select(u, ahead, y.value, x.value)};
+    out.number = be_select(u, ahead, y.number, x.number);
+    return out;
+}
+
+EmitPart
+emit_fold_choose(const EmitFold *f, Val mask, EmitPart x, EmitPart y)
+{
+    BeUnit *u = f->e->u;
+    EmitPart p = {be_select(u, mask, x.value, y.value), NULL};
+    if (f->info->arg)
+        p.number = be_select(u, mask, x.number, y.number);
+    return p;
+}
+
+Val
+emit_fold_result(const EmitFold *f, EmitPart all)
+{
+    Emit *e = f->e;
+    BeUnit *u = e->u;
+    Val result = f->info->arg ? all.number : all.value;
+    bool is_sum = f->info->op == OP_sum && dtype_is_float(f->dtype);
+    if (!is_sum && !f->info->arg)
+        return result;
+    int64_t known;
+    Val size = emit_ranges_size(e, &f->node->reduce.ranges);
+    if (be_is_const(size, &known) && known > 0)
+        return result;
+    Val none = be_icmp(u, LLVMIntEQ, size, emit_word(e, 0));
+    return be_select(u, none, be_zero(LLVMTypeOf(result)), result);
+}

@@ -1,0 +1,424 @@
+/*
+ * emit_loop.c - the grid and loops: tiles, lanes, what is left over
+ *
+ * A vector construct is done in blocks of some vectors, then the rest: known
+ * extents leave one smaller block, unknown ones a loop over single vectors
+ * whose last has a mask.  Code is emitted for each of these, so bodies that are
+ * long or unlikely to be entered often get the latter alone.
+ *
+ * Kernels that contract do several items of the grid at once, since their
+ * products share operands; what is left over is done one by one.
+ */
+#include "backend/codegen/emit.h"
+
+enum {
+    FEW_OPERATIONS = 6,
+    SOME_OPERATIONS = 14,
+    MANY_OPERATIONS = 120,
+    LONG_TILE = 128,
+    LONG_COLUMN = 8192 /* rows */
+};
+
+/* ---- choices ------------------------------------------------------------ */
+
+static bool
+has_narrow_values(const KBlock *b)
+{
+    for (const KNode *n = b->first; n; n = n->next) {
+        const KBlock *body = n->kind == K_REDUCE     ? &n->reduce.body
+                             : n->kind == K_CONTRACT ? &n->contract.body
+                             : n->kind == K_SCAN     ? &n->scan.body
+                                                     : NULL;
+        bool counts = be_kernel_kinds[n->kind].has_value &&
+                      n->kind != K_CONST && n->dtype != DT_bool;
+        if ((counts && dtype_info[n->dtype].bytes <= 4) ||
+            (body && has_narrow_values(body)))
+            return true;
+    }
+    return false;
+}
+
+int
+emit_choose_lanes(const Emit *e, const KBlock *b, int64_t bound)
+{
+    int most = e->target->register_bytes / (has_narrow_values(b) ? 4 : 8);
+    int lanes = 1;
+    while (lanes < most && lanes < bound)
+        lanes *= 2;
+    return lanes > 1 ? lanes : 0;
+}
+
+/* Whether b goes through so many rows that it had better go through each only
+ * once for several vectors of its columns. */
+static bool
+has_long_columns(const Emit *e, const KBlock *b)
+{
+    for (const KNode *n = b->first; n; n = n->next)
+        if (n->kind == K_REDUCE &&
+            (emit_contains(&n->reduce.body, K_REDUCE) ||
+             emit_ranges_bound(e->k, &n->reduce.ranges) < LONG_COLUMN))
+            return false;
+    return emit_size(b) <= MANY_OPERATIONS / 4;
+}
+
+static int
+choose_vectors(const Emit *e, const KBlock *b, int64_t bound, int lanes)
+{
+    int vectors = 1;
+    double cost = emit_cost(e->k, b);
+    if (emit_contains(b, K_SCAN))
+        return 1;
+    if (emit_contains(b, K_REDUCE))
+        vectors = has_long_columns(e, b) ? 4 : 1;
+    else if (emit_contains(b, K_CONTRACT))
+        vectors = 2;
+    else if (e->tile.rows == lanes) /* a square */
+        vectors = 1;
+    else
+        vectors = cost <= FEW_OPERATIONS ? 4 : cost <= SOME_OPERATIONS ? 2 : 1;
+    while (vectors > 1 && (int64_t)vectors * lanes > bound)
+        vectors /= 2;
+    return vectors;
+}
+
+/* Items of the grid done together: the sums of a tile and the operands of a
+ * step must fit the registers, and what is done with the sums is emitted for
+ * each of them. */
+static int
+most_rows(const Emit *e)
+{
+    int rows = e->target->num_registers == 32 ? BE_MAX_ROWS : 4;
+    while (rows > 2 && rows * emit_size(&e->k->body) > LONG_TILE)
+        rows /= 2;
+    return rows;
+}
+
+/* Rather a number that divides the extent. */
+static int
+choose_rows(const Emit *e)
+{
+    const KRanges *grid = &e->k->grid;
+    int most = most_rows(e);
+    Dim extent = grid->vars[grid->count - 1]->extent;
+    if (!dim_is_const(extent))
+        return most;
+    if (extent.c < most)
+        return extent.c > 1 ? (int)extent.c : 1;
+    for (int rows = most; rows > most / 2; rows--) {
+        if (extent.c % rows == 0)
+            return rows;
+    }
+    return most;
+}
+
+/* ---- one index ---------------------------------------------------------- */
+
+static void
+emit_body_at(Emit *e, const KVar *var, Val at, const KBlock *body)
+{
+    e->indices[var->id] = (EmitIndex){.base = at};
+    emit_block(e, body);
+}
+
+/* body for var from begin to end, in steps. */
+static void
+emit_steps(Emit *e, const KVar *var, Val begin, Val end, int64_t step,
+           const KBlock *body)
+{
+    BeUnit *u = e->u;
+    BeLoop l;
+    be_loop_begin(u, &l, begin, end, be_word(u, step), "i");
+    be_loop_body(u, &l);
+    emit_body_at(e, var, l.index, body);
+    be_loop_end(u, &l);
+}
+
+static Val
+round_down(Emit *e, Val count, int64_t step)
+{
+    BeUnit *u = e->u;
+    Val rest = LLVMBuildURem(u->builder, count, be_word(u, step), "");
+    return be_sub(u, count, rest);
+}
+
+/* ---- lanes -------------------------------------------------------------- */
+
+Val
+emit_first_lanes(Emit *e, Val count, int lanes)
+{
+    BeUnit *u = e->u;
+    int64_t known;
+    Type type = be_vector(u->i32, lanes);
+    if (be_is_const(count, &known) && known >= lanes)
+        return NULL;
+    Val few = be_min(u, count, be_word(u, lanes));
+    few = LLVMBuildTrunc(u->builder, few, u->i32, "");
+    return be_icmp(u, LLVMIntSLT, be_lane_numbers(type),
+                   be_splat(u, few, lanes));
+}
+
+/* A known number of rounds: whole blocks, and one that is smaller. */
+static void
+emit_known_lanes(Emit *e, const KVar *var, int64_t count, const KBlock *body)
+{
+    BeUnit *u = e->u;
+    int lanes = e->tile.lanes;
+    int64_t block = (int64_t)lanes * e->tile.vectors, whole = count / block;
+    if (whole == 1)
+        emit_body_at(e, var, be_word(u, 0), body);
+    else if (whole > 1)
+        emit_steps(e, var, be_word(u, 0), be_word(u, whole * block), block,
+                   body);
+    int rest = (int)(count % block);
+    if (!rest)
+        return;
+    e->tile.vectors = (rest + lanes - 1) / lanes;
+    int last = e->tile.vectors - 1;
+    e->tile.mask[last] =
+        emit_first_lanes(e, be_word(u, rest - last * lanes), lanes);
+    emit_body_at(e, var, be_word(u, whole * block), body);
+}
+
+/* Single vectors with a mask. */
+static void
+emit_masked_lanes(Emit *e, const KVar *var, Val begin, Val end,
+                  const KBlock *body)
+{
+    BeUnit *u = e->u;
+    BeLoop l;
+    be_loop_begin(u, &l, begin, end, be_word(u, e->tile.lanes), "i");
+    be_loop_body(u, &l);
+    e->tile.vectors = 1;
+    e->tile.mask[0] =
+        emit_first_lanes(e, be_sub(u, end, l.index), e->tile.lanes);
+    emit_body_at(e, var, l.index, body);
+    be_loop_end(u, &l);
+}
+
+static void
+emit_unknown_lanes(Emit *e, const KVar *var, Val begin, Val end,
+                   const KBlock *body)
+{
+    BeUnit *u = e->u;
+    int64_t block = (int64_t)e->tile.lanes * e->tile.vectors;
+    bool short_enough = !emit_contains(body, K_REDUCE) &&
+                        emit_cost(e->k, body) <= MANY_OPERATIONS;
+    if (e->tile.vectors > 1 || short_enough) {
+        Val whole = round_down(e, be_sub(u, end, begin), block);
+        Val middle = be_add(u, begin, whole);
+        emit_steps(e, var, begin, middle, block, body);
+        begin = middle;
+    }
+    emit_masked_lanes(e, var, begin, end, body);
+}
+
+int64_t
+emit_run_bound(const BeKernel *k, const KVar *var)
+{
+    int64_t most = emit_dim_bound(k, var->extent);
+    for (int i = 0; i < k->parts.len; i++)
+        most = k->parts.data[i] > most ? k->parts.data[i] : most;
+    return most;
+}
+
+/* body for var from begin to end, in lanes if that is worth it. */
+static void
+emit_lanes(Emit *e, const KVar *var, Val begin, Val end, const KBlock *body)
+{
+    EmitTile outer = e->tile;
+    int64_t bound = emit_run_bound(e->k, var), from, to;
+    int lanes = emit_choose_lanes(e, body, bound);
+    if (!lanes) {
+        emit_steps(e, var, begin, end, 1, body);
+        return;
+    }
+    e->tile.lanes = lanes;
+    e->tile.lane = var;
+    e->tile.vectors = choose_vectors(e, body, bound, lanes);
+    if (be_is_const(begin, &from) && be_is_const(end, &to))
+        emit_known_lanes(e, var, to - from, body);
+    else
+        emit_unknown_lanes(e, var, begin, end, body);
+    e->tile = outer;
+}
+
+/* ---- loops -------------------------------------------------------------- */
+
+static void
+emit_nest(Emit *e, const KRanges *r, int depth, const KBlock *body)
+{
+    if (depth == r->count) {
+        emit_block(e, body);
+        return;
+    }
+    BeUnit *u = e->u;
+    BeLoop l;
+    const KVar *var = r->vars[depth];
+    be_loop_begin(u, &l, be_word(u, 0), emit_dim(e, var->extent), be_word(u, 1),
+                  "i");
+    be_loop_body(u, &l);
+    e->indices[var->id] = (EmitIndex){.base = l.index};
+    emit_nest(e, r, depth + 1, body);
+    be_loop_end(u, &l);
+}
+
+void
+emit_loop(Emit *e, const KNode *n)
+{
+    const KRanges *r = &n->loop.ranges;
+    if (n->loop.vector)
+        emit_lanes(e, r->vars[0], be_word(e->u, 0),
+                   emit_dim(e, r->vars[0]->extent), &n->loop.body);
+    else
+        emit_nest(e, r, 0, &n->loop.body);
+}
+
+/* ---- the grid ----------------------------------------------------------- */
+
+/* Items whose last index is begin to end and whose others are known. */
+static void
+emit_grid_rows(Emit *e, const KVar *var, Val begin, Val end, int rows)
+{
+    BeUnit *u = e->u;
+    if (rows > 1) {
+        Val whole = round_down(e, be_sub(u, end, begin), rows);
+        Val middle = be_add(u, begin, whole);
+        e->tile.rows = rows;
+        emit_steps(e, var, begin, middle, rows, &e->k->body);
+        e->tile.rows = 1;
+        begin = middle;
+    }
+    emit_steps(e, var, begin, end, 1, &e->k->body);
+}
+
+/* The indices of all but the last range, from a number of an item without it.
+ */
+static void
+split_item(Emit *e, Val item)
+{
+    const KRanges *grid = &e->k->grid;
+    LLVMBuilderRef b = e->u->builder;
+    for (int i = grid->count - 2; i >= 0; i--) {
+        Val extent = emit_dim(e, grid->vars[i]->extent);
+        Val at = i ? LLVMBuildURem(b, item, extent, "") : item;
+        e->indices[grid->vars[i]->id] = (EmitIndex){.base = at};
+        if (i)
+            item = LLVMBuildUDiv(b, item, extent, "");
+    }
+}
+
+/* Rounds that each do what is wanted of one run of the last index. */
+static void
+emit_grid_runs(Emit *e, int rows)
+{
+    BeUnit *u = e->u;
+    const KRanges *grid = &e->k->grid;
+    const KVar *last = grid->vars[grid->count - 1];
+    Val extent = emit_dim(e, last->extent);
+    BeLoop l;
+    be_loop_begin(u, &l, e->begin, e->end, NULL, "item");
+    be_loop_body(u, &l);
+    split_item(e, LLVMBuildUDiv(u->builder, l.index, extent, ""));
+    Val from = LLVMBuildURem(u->builder, l.index, extent, "");
+    Val left = be_sub(u, e->end, l.index);
+    l.step = be_min(u, left, be_sub(u, extent, from));
+    emit_grid_rows(e, last, from, be_add(u, from, l.step), rows);
+    be_loop_end(u, &l);
+}
+
+/* Loads of b whose neighbours in memory are those of row instead of lane. */
+static int
+count_turned(const KBlock *b, const KVar *row, const KVar *lane)
+{
+    const Dim none = dim_const(0), one = dim_const(1);
+    int count = 0;
+    for (const KNode *n = b->first; n; n = n->next) {
+        if (n->kind != K_LOAD || n->load.guard)
+            continue;
+        Dim along = be_index_coef(&n->load.at, lane);
+        count += dim_equal(be_index_coef(&n->load.at, row), one) &&
+                 !dim_equal(along, one) && !dim_equal(along, none);
+    }
+    return count;
+}
+
+/* How many rows to do at once so that what is read across them is read along
+ * them, as a square; 1 where nothing is. */
+static int
+choose_square(const Emit *e, const KVar *row)
+{
+    const KNode *loop = e->k->body.last;
+    if (!loop || loop->kind != K_LOOP || !loop->loop.vector ||
+        emit_contains(&e->k->body, K_REDUCE) ||
+        emit_contains(&e->k->body, K_SCAN) ||
+        emit_contains(&e->k->body, K_CONTRACT))
+        return 1;
+    const KVar *lane = loop->loop.ranges.vars[0];
+    const KBlock *body = &loop->loop.body;
+    int lanes = emit_choose_lanes(e, body, emit_dim_bound(e->k, lane->extent));
+    bool good = lanes > 2 && lanes <= emit_dim_bound(e->k, row->extent) &&
+                lanes * emit_size(body) <= LONG_TILE &&
+                count_turned(body, row, lane);
+    return good ? lanes : 1;
+}
+
+/* Where each part's items begin, and where the last one's end. */
+static Val
+emit_starts(Emit *e)
+{
+    int num = e->k->parts.len;
+    int64_t *starts = NEW_ARRAY(e->arena, int64_t, (size_t)num + 1);
+    for (int i = 0; i < num; i++)
+        starts[i + 1] = starts[i] + e->k->parts.data[i];
+    return emit_numbers(e, "starts", starts, num + 1, 0);
+}
+
+/* The items of each part that are among those wanted. */
+static void
+emit_parts(Emit *e, const KVar *var)
+{
+    BeUnit *u = e->u;
+    Val starts = emit_starts(e);
+    Block some = be_block(u, "some"), none = be_block(u, "none");
+    BeLoop l;
+    be_loop_begin(u, &l, be_word(u, 0), be_word(u, e->k->parts.len),
+                  be_word(u, 1), "part");
+    be_loop_body(u, &l);
+    Val start = emit_number(e, starts, l.index);
+    Val stop = emit_number(e, starts, be_add(u, l.index, be_word(u, 1)));
+    Val begin = be_max(u, e->begin, start), end = be_min(u, e->end, stop);
+    be_branch(u, be_icmp(u, LLVMIntSLT, begin, end), some, none);
+    be_at(u, some);
+    emit_part_arrays(e, LLVMGetParam(u->func, 0), u->ptr, l.index);
+    begin = be_sub(u, begin, start);
+    emit_lanes(e, var, begin, be_sub(u, end, start), &e->k->body);
+    be_goto(u, none);
+    be_at(u, none);
+    be_loop_end(u, &l);
+}
+
+void
+emit_grid(Emit *e)
+{
+    const BeKernel *k = e->k;
+    const KRanges *grid = &k->grid;
+    bool tiles =
+        grid->count && !k->grid_vector && emit_contains(&k->body, K_CONTRACT) &&
+        !emit_contains(&k->body, K_REDUCE) && !emit_contains(&k->body, K_SCAN);
+    const KVar *last = grid->count ? grid->vars[grid->count - 1] : NULL;
+    int rows = tiles                     ? choose_rows(e)
+               : last && !k->grid_vector ? choose_square(e, last)
+                                         : 1;
+    e->tile.row = rows > 1 ? last : NULL;
+    emit_find_depends(e, e->tile.row);
+    if (!last)
+        emit_block(e, &k->body);
+    else if (k->parts.len)
+        emit_parts(e, last);
+    else if (k->grid_vector)
+        emit_lanes(e, last, e->begin, e->end, &k->body);
+    else if (grid->count == 1)
+        emit_grid_rows(e, last, e->begin, e->end, rows);
+    else
+        emit_grid_runs(e, rows);
+}

@@ -1,0 +1,477 @@
+/*
+ * emit_map.c - elementwise operations as instructions
+ *
+ * One function for each word in the `code` column of ops.def that computes
+ * element by element; all of them work on scalars and on vectors alike.  Their
+ * bits are those of ir/rules/eval.c.  Integers wrap and never trap: a divisor
+ * that would is replaced before the division, and its result after it.
+ */
+#include "backend/codegen/emit.h"
+
+#include "ir/base/philox.h"
+#include "ir/maths/maths.h"
+
+typedef Val Code(BeUnit *u, DType t, const Val *x);
+
+/* ---- helpers ------------------------------------------------------------ */
+
+static bool
+is_float(DType t)
+{
+    return dtype_is_float(t);
+}
+
+static bool
+is_signed(DType t)
+{
+    return dtype_info[t].kind == DTYPE_SIGNED;
+}
+
+static Val
+is_zero(BeUnit *u, Val x)
+{
+    return be_icmp(u, LLVMIntEQ, x, be_zero(LLVMTypeOf(x)));
+}
+
+static Val
+is_negative(BeUnit *u, Val x)
+{
+    return be_icmp(u, LLVMIntSLT, x, be_zero(LLVMTypeOf(x)));
+}
+
+static Val
+int_neg(BeUnit *u, Val x)
+{
+    return be_sub(u, be_zero(LLVMTypeOf(x)), x);
+}
+
+/* ---- one operand -------------------------------------------------------- */
+
+static Val
+code_copy(BeUnit *u, DType t, const Val *x)
+{
+    (void)u, (void)t;
+    return x[0];
+}
+
+static Val
+code_neg(BeUnit *u, DType t, const Val *x)
+{
+    return is_float(t) ? LLVMBuildFNeg(u->builder, x[0], "") : int_neg(u, x[0]);
+}
+
+static Val
+code_abs(BeUnit *u, DType t, const Val *x)
+{
+    if (is_float(t))
+        return be_intrinsic1(u, "llvm.fabs", x[0]);
+    if (!is_signed(t))
+        return x[0];
+    Val below = is_negative(u, x[0]);
+    return be_select(u, below, int_neg(u, x[0]), x[0]);
+}
+
+static Val
+float_sign(BeUnit *u, Val x)
+{
+    Type type = LLVMTypeOf(x);
+    Val zero = be_zero(type);
+    Val above = be_fcmp(u, LLVMRealOGT, x, zero);
+    Val below = be_fcmp(u, LLVMRealOLT, x, zero);
+    Val nan = be_fcmp(u, LLVMRealUNO, x, x);
+    Val rest = be_select(u, nan, x, zero);
+    rest = be_select(u, below, be_float(type, -1), rest);
+    return be_select(u, above, be_float(type, 1), rest);
+}
+
+static Val
+code_sign(BeUnit *u, DType t, const Val *x)
+{
+    if (is_float(t))
+        return float_sign(u, x[0]);
+    Type type = LLVMTypeOf(x[0]);
+    Val some = be_select(u, is_zero(u, x[0]), be_zero(type), be_int(type, 1));
+    if (!is_signed(t))
+        return some;
+    return be_select(u, is_negative(u, x[0]), be_int(type, -1), some);
+}
+
+static Val
+code_floor(BeUnit *u, DType t, const Val *x)
+{
+    (void)t;
+    return be_intrinsic1(u, "llvm.floor", x[0]);
+}
+
+static Val
+code_ceil(BeUnit *u, DType t, const Val *x)
+{
+    (void)t;
+    return be_intrinsic1(u, "llvm.ceil", x[0]);
+}
+
+static Val
+code_round(BeUnit *u, DType t, const Val *x)
+{
+    (void)t;
+    return be_intrinsic1(u, "llvm.roundeven", x[0]);
+}
+
+static Val
+code_sqrt(BeUnit *u, DType t, const Val *x)
+{
+    (void)t;
+    return be_intrinsic1(u, "llvm.sqrt", x[0]);
+}
+
+static Val
+code_isnan(BeUnit *u, DType t, const Val *x)
+{
+    (void)t;
+    return be_fcmp(u, LLVMRealUNO, x[0], x[0]);
+}
+
+static Val
+code_isfinite(BeUnit *u, DType t, const Val *x)
+{
+    (void)t;
+    Val size = be_intrinsic1(u, "llvm.fabs", x[0]);
+    Val infinity = be_float(LLVMTypeOf(x[0]), __builtin_inf());
+    return be_fcmp(u, LLVMRealOLT, size, infinity);
+}
+
+static Val
+code_not(BeUnit *u, DType t, const Val *x)
+{
+    (void)t;
+    return LLVMBuildNot(u->builder, x[0], "");
+}
+
+/* ---- arithmetic --------------------------------------------------------- */
+
+static Val
+code_add(BeUnit *u, DType t, const Val *x)
+{
+    return is_float(t) ? LLVMBuildFAdd(u->builder, x[0], x[1], "")
+                       : be_add(u, x[0], x[1]);
+}
+
+static Val
+code_sub(BeUnit *u, DType t, const Val *x)
+{
+    return is_float(t) ? LLVMBuildFSub(u->builder, x[0], x[1], "")
+                       : be_sub(u, x[0], x[1]);
+}
+
+static Val
+code_mul(BeUnit *u, DType t, const Val *x)
+{
+    return is_float(t) ? LLVMBuildFMul(u->builder, x[0], x[1], "")
+                       : be_mul(u, x[0], x[1]);
+}
+
+static Val
+code_div(BeUnit *u, DType t, const Val *x)
+{
+    (void)t;
+    return LLVMBuildFDiv(u->builder, x[0], x[1], "");
+}
+
+static Val
+code_fma(BeUnit *u, DType t, const Val *x)
+{
+    (void)t;
+    return be_intrinsic3(u, "llvm.fma", x[0], x[1], x[2]);
+}
+
+/* x / y towards zero; y is not 0, nor -1 below the least integer.  Vectors
+ * have no such instruction: 32 bits and less are divided as f64, which is
+ * exact enough, since a quotient that is no whole number is at least 1 / y
+ * away from one. */
+static Val
+int_quotient(BeUnit *u, DType t, Val x, Val y)
+{
+    Type type = LLVMTypeOf(x);
+    LLVMBuilderRef b = u->builder;
+    if (!be_lanes(type) || t == DT_i64)
+        return is_signed(t) ? LLVMBuildSDiv(b, x, y, "")
+                            : LLVMBuildUDiv(b, x, y, "");
+    Type words = be_retype(type, u->i32), floats = be_retype(type, u->f64);
+    if (t != DT_i32) {
+        LLVMOpcode widen = is_signed(t) ? LLVMSExt : LLVMZExt;
+        x = LLVMBuildCast(b, widen, x, words, "");
+        y = LLVMBuildCast(b, widen, y, words, "");
+    }
+    x = LLVMBuildSIToFP(b, x, floats, "");
+    y = LLVMBuildSIToFP(b, y, floats, "");
+    Val q = LLVMBuildFPToSI(b, LLVMBuildFDiv(b, x, y, ""), words, "");
+    return t == DT_i32 ? q : LLVMBuildTrunc(b, q, type, "");
+}
+
+/* Division rounded down, and its remainder; x // 0 = x % 0 = 0. */
+typedef struct Division {
+    Val quotient, rest;
+} Division;
+
+static Division
+int_divide(BeUnit *u, DType t, Val x, Val y)
+{
+    Type type = LLVMTypeOf(x);
+    Val zero = be_zero(type), one = be_int(type, 1);
+    Val by_zero = is_zero(u, y), trap = by_zero, by_minus = NULL;
+    if (is_signed(t)) {
+        by_minus = be_icmp(u, LLVMIntEQ, y, be_int(type, -1));
+        trap = be_or(u, by_zero, by_minus);
+    }
+    Val safe = be_select(u, trap, one, y);
+    Val q = int_quotient(u, t, x, safe);
+    Val rest = be_sub(u, x, be_mul(u, q, safe));
+    if (is_signed(t)) {
+        Val differs = is_negative(u, LLVMBuildXor(u->builder, rest, safe, ""));
+        Val down =
+            be_and(u, differs, LLVMBuildNot(u->builder, is_zero(u, rest), ""));
+        q = be_select(u, down, be_sub(u, q, one), q);
+        rest = be_select(u, down, be_add(u, rest, safe), rest);
+        q = be_select(u, by_minus, int_neg(u, x), q);
+    }
+    return (Division){be_select(u, by_zero, zero, q), rest};
+}
+
+/* As ir/rules/eval.c says it of floats. */
+static Val
+code_floordiv(BeUnit *u, DType t, const Val *x)
+{
+    if (!is_float(t))
+        return int_divide(u, t, x[0], x[1]).quotient;
+    Val zero = be_zero(LLVMTypeOf(x[0])), q = code_div(u, t, x);
+    Val x_negative = be_fcmp(u, LLVMRealOLT, x[0], zero);
+    Val x_positive = be_fcmp(u, LLVMRealOGT, x[0], zero);
+    Val y_negative = be_fcmp(u, LLVMRealOLT, x[1], zero);
+    Val y_positive = be_fcmp(u, LLVMRealOGT, x[1], zero);
+    Val falls = be_and(u, x_negative, y_positive);
+    Val rises = be_and(u, x_positive, y_negative);
+    Val below = be_or(u, falls, rises);
+    Val is_zero = be_fcmp(u, LLVMRealOEQ, q, zero);
+    Val vanishes = be_and(u, is_zero, below);
+    Val floor = code_floor(u, t, &q);
+    return be_select(u, vanishes, be_float(LLVMTypeOf(q), -1), floor);
+}
+
+static Val
+code_mod(BeUnit *u, DType t, const Val *x)
+{
+    if (!is_float(t))
+        return int_divide(u, t, x[0], x[1]).rest;
+    Val zero = be_zero(LLVMTypeOf(x[0])), whole = code_floordiv(u, t, x);
+    Val back = LLVMBuildFMul(u->builder, x[1], whole, "");
+    back = be_select(u, be_fcmp(u, LLVMRealOEQ, whole, zero), zero, back);
+    Val rest = LLVMBuildFSub(u->builder, x[0], back, "");
+    Val is_zero = be_fcmp(u, LLVMRealOEQ, rest, zero);
+    Val signed_zero = be_intrinsic2(u, "llvm.copysign", zero, x[1]);
+    return be_select(u, is_zero, signed_zero, rest);
+}
+
+/* x to the power y from 0, by squaring: a loop over the bits of y. */
+static Val
+int_power(BeUnit *u, Val x, Val y)
+{
+    Type type = LLVMTypeOf(x);
+    unsigned bits = LLVMGetIntTypeWidth(be_element(type));
+    Val zero = be_zero(type), one = be_int(type, 1);
+    BeLoop l;
+    be_loop_begin(u, &l, be_word(u, 0), be_word(u, bits), be_word(u, 1), "bit");
+    Val power = be_loop_carry(u, &l, one);
+    Val square = be_loop_carry(u, &l, x);
+    Val left = be_loop_carry(u, &l, y);
+    be_loop_body(u, &l);
+    Val odd = be_icmp(u, LLVMIntNE, be_and(u, left, one), zero);
+    Val factor = be_select(u, odd, square, one);
+    be_loop_next(&l, 0, be_mul(u, power, factor));
+    be_loop_next(&l, 1, be_mul(u, square, square));
+    be_loop_next(&l, 2, LLVMBuildLShr(u->builder, left, one, ""));
+    be_loop_end(u, &l);
+    return be_loop_result(&l, 0);
+}
+
+static Val
+code_pow(BeUnit *u, DType t, const Val *x)
+{
+    if (is_float(t))
+        return emit_maths(u, OP_pow, x[0], x[1]);
+    Val power = int_power(u, x[0], x[1]);
+    if (!is_signed(t))
+        return power;
+    Type type = LLVMTypeOf(x[0]);
+    Val one = be_int(type, 1), minus = be_int(type, -1), zero = be_zero(type);
+    Val odd = be_icmp(u, LLVMIntNE, be_and(u, x[1], one), zero);
+    Val turns = be_select(u, odd, minus, one);
+    Val below = be_select(u, be_icmp(u, LLVMIntEQ, x[0], minus), turns, zero);
+    below = be_select(u, be_icmp(u, LLVMIntEQ, x[0], one), one, below);
+    return be_select(u, is_negative(u, x[1]), below, power);
+}
+
+static Val
+extremum(BeUnit *u, DType t, const Val *x, const char *name, bool greatest)
+{
+    if (is_float(t))
+        return be_intrinsic2(u, name, x[0], x[1]);
+    LLVMIntPredicate above = is_signed(t) ? LLVMIntSGT : LLVMIntUGT;
+    Val first = be_icmp(u, above, x[0], x[1]);
+    return greatest ? be_select(u, first, x[0], x[1])
+                    : be_select(u, first, x[1], x[0]);
+}
+
+static Val
+code_maximum(BeUnit *u, DType t, const Val *x)
+{
+    return extremum(u, t, x, "llvm.maximum", true);
+}
+
+static Val
+code_minimum(BeUnit *u, DType t, const Val *x)
+{
+    return extremum(u, t, x, "llvm.minimum", false);
+}
+
+/* ---- comparisons and choices -------------------------------------------- */
+
+static Val
+compare(BeUnit *u, DType t, const Val *x, LLVMRealPredicate of_floats,
+        LLVMIntPredicate of_signed, LLVMIntPredicate of_unsigned)
+{
+    if (is_float(t))
+        return be_fcmp(u, of_floats, x[0], x[1]);
+    return be_icmp(u, is_signed(t) ? of_signed : of_unsigned, x[0], x[1]);
+}
+
+#define COMPARISON(name, of_floats, of_signed, of_unsigned)                    \
+    static Val code_##name(BeUnit *u, DType t, const Val *x)                   \
+    {                                                                          \
+        return compare(u, t, x, of_floats, of_signed, of_unsigned);            \
+    }
+COMPARISON(eq, LLVMRealOEQ, LLVMIntEQ, LLVMIntEQ)
+COMPARISON(ne, LLVMRealUNE, LLVMIntNE, LLVMIntNE)
+COMPARISON(lt, LLVMRealOLT, LLVMIntSLT, LLVMIntULT)
+COMPARISON(le, LLVMRealOLE, LLVMIntSLE, LLVMIntULE)
+COMPARISON(gt, LLVMRealOGT, LLVMIntSGT, LLVMIntUGT)
+COMPARISON(ge, LLVMRealOGE, LLVMIntSGE, LLVMIntUGE)
+#undef COMPARISON
+
+static Val
+code_and(BeUnit *u, DType t, const Val *x)
+{
+    (void)t;
+    return be_and(u, x[0], x[1]);
+}
+
+static Val
+code_or(BeUnit *u, DType t, const Val *x)
+{
+    (void)t;
+    return be_or(u, x[0], x[1]);
+}
+
+static Val
+code_select(BeUnit *u, DType t, const Val *x)
+{
+    (void)t;
+    return be_select(u, x[0], x[1], x[2]);
+}
+
+/* ---- random bits -------------------------------------------------------- */
+
+/* The low and high words of a 64-bit integer, each in a 64-bit one. */
+static Val
+low_word(BeUnit *u, Val x)
+{
+    return be_and(u, x, be_int(LLVMTypeOf(x), UINT32_MAX));
+}
+
+static Val
+high_word(BeUnit *u, Val x)
+{
+    return LLVMBuildLShr(u->builder, x, be_int(LLVMTypeOf(x), 32), "");
+}
+
+static Val
+xor3(BeUnit *u, Val x, Val y, Val z)
+{
+    LLVMBuilderRef b = u->builder;
+    return LLVMBuildXor(b, LLVMBuildXor(b, x, y, ""), z, "");
+}
+
+/* ir/base/philox.c, its words in 64 bits: products of two are whole. */
+static Val
+code_random(BeUnit *u, DType t, const Val *x)
+{
+    (void)t;
+    Type type = LLVMTypeOf(x[0]);
+    Val k0 = low_word(u, x[0]), k1 = high_word(u, x[0]);
+    Val c0 = low_word(u, x[1]), c1 = high_word(u, x[1]);
+    Val c2 = low_word(u, x[2]), c3 = high_word(u, x[2]);
+    for (int round = 0; round < PHILOX_ROUNDS; round++) {
+        Val p0 = be_mul(u, c0, be_int(type, philox_multiplier[0]));
+        Val p1 = be_mul(u, c2, be_int(type, philox_multiplier[1]));
+        c0 = xor3(u, high_word(u, p1), c1, k0);
+        c2 = xor3(u, high_word(u, p0), c3, k1);
+        c1 = low_word(u, p1);
+        c3 = low_word(u, p0);
+        k0 = low_word(u, be_add(u, k0, be_int(type, philox_bump[0])));
+        k1 = low_word(u, be_add(u, k1, be_int(type, philox_bump[1])));
+    }
+    Val high = LLVMBuildShl(u->builder, c1, be_int(type, 31), "");
+    Val low = LLVMBuildLShr(u->builder, c0, be_int(type, 1), "");
+    return be_or(u, high, low);
+}
+
+/* ---- the table ---------------------------------------------------------- */
+
+/* What is not elementwise, or has a function of its own. */
+#define code_maths NULL
+#define code_cast NULL
+#define code_constant NULL
+#define code_host NULL
+#define code_iota NULL
+#define code_dim_size NULL
+#define code_replica_id NULL
+#define code_row_start NULL
+#define code_reduce_add NULL
+#define code_reduce_mul NULL
+#define code_reduce_max NULL
+#define code_reduce_min NULL
+#define code_reduce_or NULL
+#define code_reduce_and NULL
+#define code_reduce_argmax NULL
+#define code_reduce_argmin NULL
+#define code_contract NULL
+#define code_reshape NULL
+#define code_broadcast NULL
+#define code_transpose NULL
+#define code_slice NULL
+#define code_pad NULL
+#define code_reverse NULL
+#define code_concat NULL
+#define code_take NULL
+#define code_scatter NULL
+#define code_scan NULL
+#define code_sort NULL
+#define code_reorder NULL
+#define code_kernel NULL
+
+static Code *const codes[NUM_OPS] = {
+#define OP(name, in, out, regions, shape, dtype, locality, effect, traits,     \
+           index, grad, code, doc)                                             \
+    code_##code,
+#define ATTR(op, attr, kind, need, doc)
+#include "ir/ops/ops.def"
+#undef OP
+#undef ATTR
+};
+
+Val
+emit_map(BeUnit *u, IrOpKind op, DType t, const Val *x)
+{
+    if (codes[op])
+        return codes[op](u, t, x);
+    return emit_maths(u, op, x[0], NULL);
+}

@@ -1,0 +1,374 @@
+/*
+ * emit_memory.c - loads and stores
+ *
+ * A load whose address is the same in all lanes is one of a scalar; where
+ * neighbouring lanes want neighbouring elements it is one of a vector; where
+ * neighbouring rows do, a square of vectors is transposed; anything else is a
+ * gather.  Lanes that are not there, or whose guard is false, touch
+ * no memory: by masks where the machine has them for elements of that size,
+ * else by addresses of bytes that are nobody's.
+ */
+#include "backend/codegen/emit.h"
+
+enum { NOWHERE_BYTES = 64, TABLE_ALIGN = 64 };
+
+/* ---- arrays ------------------------------------------------------------- */
+
+Val
+emit_table(BeUnit *u, const KArray *a, const char *name, unsigned space)
+{
+    int64_t bytes = a->size.c * (int64_t)dtype_info[a->dtype].bytes;
+    Val data = LLVMConstStringInContext2(u->context, a->data, (size_t)bytes, 1);
+    Val table =
+        LLVMAddGlobalInAddressSpace(u->module, LLVMTypeOf(data), name, space);
+    LLVMSetInitializer(table, data);
+    LLVMSetGlobalConstant(table, 1);
+    LLVMSetLinkage(table, LLVMPrivateLinkage);
+    LLVMSetAlignment(table, TABLE_ALIGN);
+    return table;
+}
+
+static Val
+array_pointer(Emit *e, int position, const char *role, int index)
+{
+    BeUnit *u = e->u;
+    Val ptrs = LLVMGetParam(u->func, 0);
+    Val p =
+        be_load(u, u->ptr, be_offset_const(u, ptrs, 8 * (int64_t)position), 8);
+    be_name(u, p, "%s%d", role, index);
+    return p;
+}
+
+Val
+emit_numbers(Emit *e, const char *name, const int64_t *x, int count,
+             unsigned space)
+{
+    KArray table = {K_TABLE, 0, DT_i64, dim_const(count), x, NULL};
+    return emit_table(e->u, &table, name, space);
+}
+
+Val
+emit_number(Emit *e, Val numbers, Val index)
+{
+    BeUnit *u = e->u;
+    Val p = LLVMBuildGEP2(u->builder, u->i64, numbers, &index, 1, "");
+    Val x = be_load(u, u->i64, p, 8);
+    return LLVMBuildIntCast2(u->builder, x, e->word, 1, "");
+}
+
+void
+emit_part_arrays(Emit *e, Val from, Type pointer, Val part)
+{
+    BeUnit *u = e->u;
+    int before = 0;
+    for (int role = K_IN; role <= K_OUT; role++) {
+        int own = be_kernel_part_arrays(e->k, (KRole)role);
+        Val first = be_mul(u, part, emit_word(e, own));
+        for (int i = 0; i < own; i++) {
+            Val at = be_add(u, first, emit_word(e, before + i));
+            Val p = LLVMBuildGEP2(u->builder, pointer, from, &at, 1, "");
+            e->arrays[role][i] = be_load(u, pointer, p, 8);
+            be_name(u, e->arrays[role][i], "%s%d", role == K_IN ? "in" : "out",
+                    i);
+        }
+        before += e->k->arrays[role].len;
+    }
+}
+
+void
+emit_arrays(Emit *e)
+{
+    const BeKernel *k = e->k;
+    int num_in = k->arrays[K_IN].len;
+    for (int role = 0; role < K_NUM_ROLES; role++)
+        e->arrays[role] = NEW_ARRAY(e->arena, Val, (size_t)k->arrays[role].len);
+    if (k->parts.len)
+        return;
+    for (int i = 0; i < num_in; i++)
+        e->arrays[K_IN][i] = array_pointer(e, i, "in", i);
+    for (int i = 0; i < k->arrays[K_OUT].len; i++)
+        e->arrays[K_OUT][i] = array_pointer(e, num_in + i, "out", i);
+    for (int i = 0; i < k->arrays[K_TABLE].len; i++)
+        e->arrays[K_TABLE][i] =
+            emit_table(e->u, k->arrays[K_TABLE].data[i], "table", 0);
+}
+
+/* Bytes that are 0 and that nobody else uses. */
+static Val
+nowhere(Emit *e)
+{
+    BeUnit *u = e->u;
+    if (!e->nowhere) {
+        e->nowhere =
+            be_alloca(u, u->i8, NOWHERE_BYTES, NOWHERE_BYTES, "nowhere");
+        Block here = be_here(u);
+        be_at(u, u->entry);
+        be_store(u, be_zero(be_vector(u->i8, NOWHERE_BYTES)), e->nowhere,
+                 NOWHERE_BYTES);
+        be_at(u, here);
+    }
+    return e->nowhere;
+}
+
+/* Bytes that nobody reads. */
+static Val
+elsewhere(Emit *e)
+{
+    if (!e->elsewhere)
+        e->elsewhere = be_alloca(e->u, e->u->i8, NOWHERE_BYTES, NOWHERE_BYTES,
+                                 "elsewhere");
+    return e->elsewhere;
+}
+
+/* ---- elements ----------------------------------------------------------- */
+
+Val
+emit_from_memory(BeUnit *u, DType t, Val x)
+{
+    LLVMBuilderRef b = u->builder;
+    Type type = LLVMTypeOf(x);
+    Type words = be_retype(type, u->i32), floats = be_retype(type, u->f32);
+    switch (t) {
+    case DT_bool:
+        return be_icmp(u, LLVMIntNE, x, be_zero(type));
+    case DT_bf16:
+        x = LLVMBuildZExt(b, x, words, "");
+        x = LLVMBuildShl(b, x, be_int(words, 16), "");
+        return LLVMBuildBitCast(b, x, floats, "");
+    case DT_f16:
+        type = be_retype(type, LLVMHalfTypeInContext(u->context));
+        return LLVMBuildFPExt(b, LLVMBuildBitCast(b, x, type, ""), floats, "");
+    default:
+        return x;
+    }
+}
+
+Val
+emit_to_memory(BeUnit *u, DType t, Val x)
+{
+    LLVMBuilderRef b = u->builder;
+    Type type = LLVMTypeOf(x);
+    Type words = be_retype(type, u->i32), halves = be_retype(type, u->i16);
+    switch (t) {
+    case DT_bool:
+        return LLVMBuildZExt(b, x, be_retype(type, u->i8), "");
+    case DT_bf16:
+        x = LLVMBuildBitCast(b, x, words, "");
+        x = LLVMBuildLShr(b, x, be_int(words, 16), "");
+        return LLVMBuildTrunc(b, x, halves, "");
+    case DT_f16:
+        type = be_retype(type, LLVMHalfTypeInContext(u->context));
+        return LLVMBuildBitCast(b, LLVMBuildFPTrunc(b, x, type, ""), halves,
+                                "");
+    default:
+        return x;
+    }
+}
+
+/* ---- lanes -------------------------------------------------------------- */
+
+/* Whether masked loads and stores of t are instructions. */
+static bool
+has_masks(const Emit *e, DType t)
+{
+    return e->target->register_bytes == 64 || dtype_info[t].bytes >= 4;
+}
+
+static bool
+has_gathers(const Emit *e, DType t)
+{
+    return e->target->register_bytes == 64 && dtype_info[t].bytes >= 4;
+}
+
+static Val
+full_mask(Emit *e)
+{
+    return be_int(be_vector(e->u->i1, e->tile.lanes), 1);
+}
+
+/* Pointers to element base + lanes; to `instead` where the mask is false. */
+static Val
+lane_pointers(Emit *e, Type element, Val base, Val lanes, Val mask, Val instead)
+{
+    BeUnit *u = e->u;
+    Val ptrs = LLVMBuildGEP2(u->builder, element, base, &lanes, 1, "");
+    return mask ? be_select(u, mask, ptrs, be_splat(u, instead, e->tile.lanes))
+                : ptrs;
+}
+
+/* mask may be NULL: all. */
+static Val
+gather(Emit *e, DType t, Val base, Val lanes, Val mask)
+{
+    BeUnit *u = e->u;
+    Type element = emit_memory_type(e, t);
+    Type type = be_vector(element, e->tile.lanes);
+    bool masked = has_gathers(e, t);
+    Val unless = masked ? NULL : mask;
+    Val ptrs = lane_pointers(e, element, base, lanes, unless,
+                             unless ? nowhere(e) : NULL);
+    Type over[] = {type, LLVMTypeOf(ptrs)};
+    Val align = LLVMConstInt(u->i32, dtype_info[t].bytes, 0);
+    Val args[] = {ptrs, align, masked && mask ? mask : full_mask(e),
+                  be_zero(type)};
+    return be_intrinsic(u, "llvm.masked.gather", over, 2, args, 4);
+}
+
+static Val
+lane_steps(Emit *e)
+{
+    return be_lane_numbers(be_vector(e->lane_int, e->tile.lanes));
+}
+
+static Val
+load_dense(Emit *e, DType t, Val p, Val mask)
+{
+    Type type = be_vector(emit_memory_type(e, t), e->tile.lanes);
+    unsigned align = (unsigned)dtype_info[t].bytes;
+    if (!mask)
+        return be_load(e->u, type, p, align);
+    if (has_masks(e, t))
+        return be_load_masked(e->u, type, p, align, mask);
+    return gather(e, t, p, lane_steps(e), mask);
+}
+
+static void
+store_dense(Emit *e, DType t, Val x, Val p, Val mask)
+{
+    BeUnit *u = e->u;
+    unsigned align = (unsigned)dtype_info[t].bytes;
+    if (!mask) {
+        be_store(u, x, p, align);
+    } else if (has_masks(e, t)) {
+        be_store_masked(u, x, p, align, mask);
+    } else {
+        Val ptrs = lane_pointers(e, emit_memory_type(e, t), p, lane_steps(e),
+                                 mask, elsewhere(e));
+        Type over[] = {LLVMTypeOf(x), LLVMTypeOf(ptrs)};
+        Val args[] = {x, ptrs, LLVMConstInt(u->i32, align, 0), full_mask(e)};
+        be_intrinsic(u, "llvm.masked.scatter", over, 2, args, 4);
+    }
+}
+
+/* ---- nodes -------------------------------------------------------------- */
+
+static Val
+element_pointer(Emit *e, const KArray *array, Val index)
+{
+    Val p = e->arrays[array->role][array->index];
+    return LLVMBuildGEP2(e->u->builder, emit_memory_type(e, array->dtype), p,
+                         &index, 1, "");
+}
+
+static Val
+load_scalar(Emit *e, DType t, Val p, Val guard)
+{
+    if (guard)
+        p = be_select(e->u, guard, p, nowhere(e));
+    return be_load(e->u, emit_memory_type(e, t), p,
+                   (unsigned)dtype_info[t].bytes);
+}
+
+static Val
+load_lanes(Emit *e, const KNode *n, const EmitAddress *a, Val p, int row, int v)
+{
+    BeUnit *u = e->u;
+    DType t = n->load.array->dtype;
+    Val mask = e->tile.mask[v];
+    if (n->load.guard) {
+        Val guard = emit_get_as(e, n->load.guard, row, v, true);
+        mask = mask ? be_and(u, mask, guard) : guard;
+    }
+    if (!a->any.lane && dim_equal(a->lane_step, dim_const(1)))
+        return load_dense(e, t, p, mask);
+    return gather(e, t, p, emit_address_lanes(e, a, row, v), mask);
+}
+
+/* Whether rows are neighbours in memory where lanes are not, and there are as
+ * many: then lanes are read along the rows, and the square is transposed. */
+static bool
+is_turned(const Emit *e, const KNode *n, const EmitAddress *a, EmitDepends d)
+{
+    const Dim one = dim_const(1);
+    return d.row && d.lane && e->tile.rows == e->tile.lanes && !n->load.guard &&
+           !a->any.row && !a->any.lane && dim_equal(a->row_step, one) &&
+           !dim_equal(a->lane_step, one);
+}
+
+/* Lanes that are not there are read from where the first is. */
+static void
+load_turned(Emit *e, const KNode *n, const EmitAddress *a, int v)
+{
+    BeUnit *u = e->u;
+    DType t = n->load.array->dtype;
+    Type type = be_vector(emit_memory_type(e, t), e->tile.lanes);
+    Val square[BE_MAX_TILE], step = emit_dim(e, a->lane_step);
+    Val at = emit_address_scalar(e, a, 0, v), mask = e->tile.mask[v];
+    for (int i = 0; i < e->tile.lanes; i++) {
+        Val lane = be_add(u, at, be_mul(u, step, emit_word(e, i)));
+        if (mask && i)
+            lane = be_select(u, be_extract(u, mask, i, 0), lane, at);
+        square[i] = be_load(u, type, element_pointer(e, n->load.array, lane),
+                            (unsigned)dtype_info[t].bytes);
+    }
+    be_transpose(u, square, e->tile.lanes);
+    for (int row = 0; row < e->tile.rows; row++)
+        emit_set(e, n, row, v, emit_from_memory(u, t, square[row]));
+}
+
+void
+emit_load(Emit *e, const KNode *n)
+{
+    EmitDepends d = emit_depends(e, n);
+    DType t = n->load.array->dtype;
+    EmitAddress a = emit_address(e, &n->load.at);
+    if (is_turned(e, n, &a, d)) {
+        for (int v = 0; v < e->tile.vectors; v++)
+            load_turned(e, n, &a, v);
+        return;
+    }
+    for (int row = 0; row < emit_rows(e, d); row++) {
+        for (int v = 0; v < emit_vectors(e, d); v++) {
+            Val index = emit_address_scalar(e, &a, row, v);
+            Val p = element_pointer(e, n->load.array, index);
+            Val guard = n->load.guard && !d.lane
+                            ? emit_get(e, n->load.guard, row, v)
+                            : NULL;
+            Val x = d.lane ? load_lanes(e, n, &a, p, row, v)
+                           : load_scalar(e, t, p, guard);
+            emit_set(e, n, row, v, emit_from_memory(e->u, t, x));
+        }
+    }
+}
+
+/* Both conditions; NULL is true. */
+static Val
+both(BeUnit *u, Val x, Val y)
+{
+    return x && y ? be_and(u, x, y) : x ? x : y;
+}
+
+void
+emit_store(Emit *e, const KNode *n)
+{
+    BeUnit *u = e->u;
+    DType t = n->store.array->dtype;
+    EmitAddress a = emit_address(e, &n->store.at);
+    EmitDepends d = emit_address_depends(e, &a);
+    for (int row = 0; row < emit_rows(e, d); row++) {
+        for (int v = 0; v < emit_vectors(e, d); v++) {
+            Val index = emit_address_scalar(e, &a, row, v);
+            Val p = element_pointer(e, n->store.array, index);
+            Val x = emit_get_as(e, n->store.value, row, v, d.lane);
+            Val guard = n->store.guard
+                            ? emit_get_as(e, n->store.guard, row, v, d.lane)
+                            : NULL;
+            x = emit_to_memory(u, t, x);
+            if (d.lane)
+                store_dense(e, t, x, p, both(u, guard, e->tile.mask[v]));
+            else
+                be_store(u, x, guard ? be_select(u, guard, p, elsewhere(e)) : p,
+                         (unsigned)dtype_info[t].bytes);
+        }
+    }
+}

@@ -1,0 +1,739 @@
+/*
+ * emit_reduce.c - reductions
+ *
+ * D2 folds element i of a chunk into stripe i mod 64, then the stripes in a
+ * tree, then the chunks. The stripes live on the stack.
+ *
+ * A vector reduction has neighbouring stripes in the lanes of a register. It
+ * takes as many elements at a time as there are in a register, in the row and
+ * before stripe 63. Any other reduction takes one element at a time; inside a
+ * vector construct each lane is then a reduction of its own, and a stripe is a
+ * vector.
+ *
+ * Where a kernel is nothing but long reductions of the same length, none of
+ * which waits for another, threads fold their chunks, and one of them the
+ * chunks' parts.
+ */
+#include "backend/codegen/emit.h"
+#include "backend/kernel/kernel_impl.h"
+
+typedef EmitPart Part;
+
+/* A reduction in the midst of being emitted. */
+typedef struct Fold {
+    Emit *e;
+    EmitFold by;
+    const KRanges *ranges;
+    int stripes; /* as many as are used, a power of two */
+    int lanes;   /* of a part: 0 is a scalar */
+    int vectors; /* of the tile, whose parts stand side by side in a stripe */
+    int vector;  /* the one at hand */
+    int64_t stripe_bytes, number_bytes;
+    Val values, numbers; /* stripes in memory; then the total of the chunks */
+} Fold;
+
+/* ---- stripes in memory -------------------------------------------------- */
+
+/* A bool is a byte in memory. */
+static Type
+stripe_type(const Fold *f)
+{
+    const BeUnit *u = f->e->u;
+    return f->by.dtype == DT_bool ? u->i8 : emit_type(f->e, f->by.dtype);
+}
+
+static Val
+stripe_at(const Fold *f, Val base, Val stripe, int64_t bytes)
+{
+    BeUnit *u = f->e->u;
+    return be_offset(u, base, be_mul(u, stripe, be_word(u, bytes)));
+}
+
+/* A part of f->lanes from stripe on. */
+static Part
+load_part(const Fold *f, Val stripe)
+{
+    BeUnit *u = f->e->u;
+    Type type = be_vector(stripe_type(f), f->lanes);
+    Part p = {
+        be_load(u, type, stripe_at(f, f->values, stripe, f->stripe_bytes), 1),
+        NULL};
+    if (f->by.dtype == DT_bool)
+        p.value = be_icmp(u, LLVMIntNE, p.value, be_zero(type));
+    if (f->by.info->arg)
+        p.number =
+            be_load(u, be_vector(u->i64, f->lanes),
+                    stripe_at(f, f->numbers, stripe, f->number_bytes), 1);
+    return p;
+}
+
+static void
+store_part(const Fold *f, Val stripe, Part p)
+{
+    BeUnit *u = f->e->u;
+    if (f->by.dtype == DT_bool)
+        p.value =
+            LLVMBuildZExt(u->builder, p.value, be_vector(u->i8, f->lanes), "");
+    be_store(u, p.value, stripe_at(f, f->values, stripe, f->stripe_bytes), 1);
+    if (f->by.info->arg)
+        be_store(u, p.number, stripe_at(f, f->numbers, stripe, f->number_bytes),
+                 1);
+}
+
+/* Memory for num stripes that hold a part of `lanes` for each vector. */
+static void
+make_stripes(Fold *f, int num, int lanes)
+{
+    BeUnit *u = f->e->u;
+    int64_t width = (lanes ? lanes : 1) * (f->vectors ? f->vectors : 1);
+    int64_t bytes =
+        f->by.dtype == DT_bool ? 1 : (int64_t)dtype_info[f->by.dtype].bytes;
+    f->stripe_bytes = width * bytes;
+    f->number_bytes = width * 8;
+    f->values =
+        be_alloca(u, u->i8, (uint64_t)(num * f->stripe_bytes), 64, "stripes");
+    if (f->by.info->arg)
+        f->numbers = be_alloca(u, u->i8, (uint64_t)(num * f->number_bytes), 64,
+                               "numbers");
+}
+
+/* Stripes first, first + step, ... below end become neutral. */
+static void
+clear_stripes(const Fold *f, int first, int end, int step)
+{
+    BeUnit *u = f->e->u;
+    enum { FEW = 8 };
+    if ((end - first) / step <= FEW) {
+        for (int i = first; i < end; i += step)
+            store_part(f, be_word(u, i), emit_fold_neutral(&f->by, f->lanes));
+        return;
+    }
+    BeLoop l;
+    be_loop_begin(u, &l, be_word(u, first), be_word(u, end), be_word(u, step),
+                  "stripe");
+    be_loop_body(u, &l);
+    store_part(f, l.index, emit_fold_neutral(&f->by, f->lanes));
+    be_loop_end(u, &l);
+}
+
+/* stripe += the one `half` further on. */
+static void
+fold_stripes(const Fold *f, Val stripe, Val half)
+{
+    Part x = load_part(f, stripe);
+    Part y = load_part(f, be_add(f->e->u, stripe, half));
+    store_part(f, stripe, emit_fold_parts(&f->by, x, y));
+}
+
+/* ---- one element at a time ---------------------------------------------- */
+
+static int
+log2_of(int x)
+{
+    return 31 - __builtin_clz((unsigned)x);
+}
+
+/* The tree over stripes; the last steps without loops. */
+static Part
+fold_tree(const Fold *f)
+{
+    BeUnit *u = f->e->u;
+    enum { FEW = 4 };
+    int half = f->stripes / 2;
+    if (half > FEW) {
+        int levels = log2_of(half) - log2_of(FEW);
+        BeLoop level, l;
+        be_loop_begin(u, &level, be_word(u, 0), be_word(u, levels),
+                      be_word(u, 1), "level");
+        be_loop_body(u, &level);
+        Val step = LLVMBuildLShr(u->builder, be_word(u, half), level.index, "");
+        be_loop_begin(u, &l, be_word(u, 0), step, be_word(u, 1), "stripe");
+        be_loop_body(u, &l);
+        fold_stripes(f, l.index, step);
+        be_loop_end(u, &l);
+        be_loop_end(u, &level);
+        half = FEW;
+    }
+    for (; half; half /= 2) {
+        for (int i = 0; i < half; i++)
+            fold_stripes(f, be_word(u, i), be_word(u, half));
+    }
+    return load_part(f, be_word(u, 0));
+}
+
+static bool
+has_chunks(const Fold *f)
+{
+    return f->by.bound > BE_CHUNK;
+}
+
+/* The total of the chunks is kept after the stripes. */
+static Val
+total_stripe(const Fold *f)
+{
+    return be_word(f->e->u, BE_STRIPES);
+}
+
+/* f for one of its vectors. */
+static Fold
+fold_of_vector(const Fold *f, int vector)
+{
+    BeUnit *u = f->e->u;
+    Fold own = *f;
+    own.vector = vector;
+    own.values =
+        be_offset_const(u, f->values, vector * (f->stripe_bytes / f->vectors));
+    if (f->by.info->arg)
+        own.numbers = be_offset_const(u, f->numbers,
+                                      vector * (f->number_bytes / f->vectors));
+    return own;
+}
+
+static void
+end_chunk(const Fold *f)
+{
+    for (int v = 0; v < f->vectors; v++) {
+        Fold own = fold_of_vector(f, v);
+        Part chunk = fold_tree(&own);
+        Part before = load_part(&own, total_stripe(f));
+        store_part(&own, total_stripe(f),
+                   emit_fold_parts(&f->by, before, chunk));
+    }
+}
+
+static void
+clear_all(const Fold *f)
+{
+    for (int v = 0; v < f->vectors; v++) {
+        Fold own = fold_of_vector(f, v);
+        clear_stripes(&own, 0, f->stripes, 1);
+    }
+}
+
+/* Where the number of elements taken is that of whole chunks, calls end. */
+static void
+at_chunk_end(const Fold *f, Val taken, void (*end)(const Fold *f))
+{
+    BeUnit *u = f->e->u;
+    Val rest = be_and(u, taken, be_word(u, BE_CHUNK - 1));
+    Block yes = be_block(u, "chunk"), no = be_block(u, "same");
+    be_branch(u, be_icmp(u, LLVMIntEQ, rest, be_word(u, 0)), yes, no);
+    be_at(u, yes);
+    end(f);
+    be_goto(u, no);
+    be_at(u, no);
+}
+
+static void
+end_and_clear(const Fold *f)
+{
+    end_chunk(f);
+    clear_all(f);
+}
+
+static Part
+element(const Fold *f, Val number, bool lanes)
+{
+    Emit *e = f->e;
+    BeUnit *u = e->u;
+    Part p = {emit_get_as(e, f->by.node->reduce.element, 0, f->vector, lanes),
+              NULL};
+    if (f->by.info->arg)
+        p.number = be_splat(u, number, lanes ? e->tile.lanes : 0);
+    return p;
+}
+
+/* Takes element `number`; returns the number of the next. */
+static Val
+take_element(const Fold *f, Val number)
+{
+    Emit *e = f->e;
+    BeUnit *u = e->u;
+    emit_block(e, &f->by.node->reduce.body);
+    bool alone = f->by.bound <= BE_STRIPES; /* in its stripe */
+    Val stripe = alone ? number : be_and(u, number, be_word(u, BE_STRIPES - 1));
+    for (int v = 0; v < f->vectors; v++) {
+        Fold own = fold_of_vector(f, v);
+        Part p = element(&own, number, f->lanes != 0);
+        if (!alone)
+            p = emit_fold_parts(&f->by, load_part(&own, stripe), p);
+        store_part(&own, stripe, p);
+    }
+    Val next = be_add(u, number, be_word(u, 1));
+    if (has_chunks(f))
+        at_chunk_end(f, next, end_and_clear);
+    return next;
+}
+
+static Val
+take_nest(const Fold *f, int depth, Val number)
+{
+    Emit *e = f->e;
+    BeUnit *u = e->u;
+    if (depth == f->ranges->count)
+        return take_element(f, number);
+    const KVar *var = f->ranges->vars[depth];
+    BeLoop l;
+    be_loop_begin(u, &l, emit_word(e, 0), emit_dim(e, var->extent),
+                  emit_word(e, 1), "r");
+    Val inner = be_loop_carry(u, &l, number);
+    be_loop_body(u, &l);
+    e->indices[var->id] = (EmitIndex){.base = l.index};
+    be_loop_next(&l, 0, take_nest(f, depth + 1, inner));
+    be_loop_end(u, &l);
+    return be_loop_result(&l, 0);
+}
+
+static Part
+finish_singly(const Fold *f)
+{
+    return has_chunks(f) ? load_part(f, total_stripe(f)) : fold_tree(f);
+}
+
+static void
+reduce_singly(Fold *f)
+{
+    Emit *e = f->e;
+    EmitDepends d = emit_depends(e, f->by.node);
+    f->lanes = d.lane ? e->tile.lanes : 0;
+    f->vectors = emit_vectors(e, d);
+    make_stripes(f, BE_STRIPES + 1, f->lanes);
+    clear_all(f);
+    for (int v = 0; has_chunks(f) && v < f->vectors; v++) {
+        Fold own = fold_of_vector(f, v);
+        store_part(&own, total_stripe(f), emit_fold_neutral(&f->by, f->lanes));
+    }
+    take_nest(f, 0, be_word(e->u, 0));
+    if (has_chunks(f))
+        end_chunk(f);
+    for (int v = 0; v < f->vectors; v++) {
+        Fold own = fold_of_vector(f, v);
+        emit_set(e, f->by.node, 0, v,
+                 emit_fold_result(&f->by, finish_singly(&own)));
+    }
+}
+
+/* ---- neighbours in lanes ------------------------------------------------ */
+
+static Part
+part_of_lanes(const Fold *f, Part p, int first, int count)
+{
+    BeUnit *u = f->e->u;
+    Part half = {be_extract(u, p.value, first, count), NULL};
+    if (f->by.info->arg)
+        half.number = be_extract(u, p.number, first, count);
+    return half;
+}
+
+/* The tree over the lanes of a part. */
+static Part
+fold_lanes(const Fold *f, Part p)
+{
+    for (int half = f->lanes / 2; half; half /= 2) {
+        int count = half > 1 ? half : 0; /* the last are scalars */
+        Part low = part_of_lanes(f, p, 0, count);
+        p = emit_fold_parts(&f->by, low, part_of_lanes(f, p, half, count));
+    }
+    return p;
+}
+
+/* The tree over all stripes: parts of registers, then lanes. */
+static Part
+fold_registers(const Fold *f)
+{
+    Part parts[BE_STRIPES];
+    int num = f->stripes / f->lanes;
+    for (int i = 0; i < num; i++)
+        parts[i] = load_part(f, be_word(f->e->u, (int64_t)i * f->lanes));
+    for (int half = num / 2; half; half /= 2) {
+        for (int i = 0; i < half; i++)
+            parts[i] = emit_fold_parts(&f->by, parts[i], parts[i + half]);
+    }
+    return fold_lanes(f, parts[0]);
+}
+
+/* A copy of f whose parts are scalars: for the total. */
+static Fold
+scalar_fold(const Fold *f)
+{
+    Fold scalar = *f;
+    scalar.lanes = 0;
+    return scalar;
+}
+
+enum { TOTAL_STRIPE = 2 * BE_STRIPES };
+
+static void
+end_chunk_of_lanes(const Fold *f)
+{
+    BeUnit *u = f->e->u;
+    Fold s = scalar_fold(f);
+    Val total = be_word(u, TOTAL_STRIPE);
+    Part chunk = fold_registers(f);
+    store_part(&s, total, emit_fold_parts(&s.by, load_part(&s, total), chunk));
+}
+
+static void
+end_and_clear_lanes(const Fold *f)
+{
+    end_chunk_of_lanes(f);
+    clear_stripes(f, 0, f->stripes, f->lanes);
+}
+
+static bool
+rows_are_aligned(const Fold *f)
+{
+    Dim last = f->ranges->vars[f->ranges->count - 1]->extent;
+    return f->ranges->count == 1 ||
+           (dim_is_const(last) && last.c % BE_STRIPES == 0);
+}
+
+/* Takes count elements, at most a register, from index on. */
+static void
+take_lanes(const Fold *f, Val index, Val count, Val number)
+{
+    Emit *e = f->e;
+    BeUnit *u = e->u;
+    const KVar *var = f->ranges->vars[f->ranges->count - 1];
+    e->indices[var->id] = (EmitIndex){.base = index};
+    e->tile.mask[0] = emit_first_lanes(e, count, f->lanes);
+    emit_block(e, &f->by.node->reduce.body);
+    Part p = element(f, number, true);
+    if (f->by.info->arg)
+        p.number = be_add(u, p.number, be_lane_numbers(LLVMTypeOf(p.number)));
+    Val stripe = be_and(u, number, be_word(u, BE_STRIPES - 1));
+    Part old = load_part(f, stripe), sum = emit_fold_parts(&f->by, old, p);
+    Val mask = e->tile.mask[0];
+    store_part(f, stripe,
+               mask ? emit_fold_choose(&f->by, mask, sum, old) : sum);
+}
+
+/* How many elements go on from index: to the end of the register, of the row
+ * and of the stripes. */
+static Val
+lanes_from(const Fold *f, Val index, Val extent, Val number)
+{
+    BeUnit *u = f->e->u;
+    int64_t known;
+    Val most = be_word(u, f->lanes);
+    if (be_is_const(extent, &known) && known % f->lanes == 0 &&
+        rows_are_aligned(f))
+        return most;
+    Val count = be_min(u, be_sub(u, extent, index), most);
+    if (rows_are_aligned(f))
+        return count;
+    Val stripe = be_and(u, number, be_word(u, BE_STRIPES - 1));
+    return be_min(u, count, be_sub(u, be_word(u, BE_STRIPES), stripe));
+}
+
+/* The last range in lanes, the others around it. */
+static Val
+take_rows(const Fold *f, int depth, Val number)
+{
+    Emit *e = f->e;
+    BeUnit *u = e->u;
+    const KVar *var = f->ranges->vars[depth];
+    Val extent = emit_dim(e, var->extent);
+    bool last = depth == f->ranges->count - 1;
+    BeLoop l;
+    be_loop_begin(u, &l, be_word(u, 0), extent, be_word(u, 1), "r");
+    Val inner = be_loop_carry(u, &l, number);
+    be_loop_body(u, &l);
+    if (last) {
+        l.step = lanes_from(f, l.index, extent, inner);
+        take_lanes(f, l.index, l.step, inner);
+        Val next = be_add(u, inner, l.step);
+        if (has_chunks(f))
+            at_chunk_end(f, next, end_and_clear_lanes);
+        be_loop_next(&l, 0, next);
+    } else {
+        e->indices[var->id] = (EmitIndex){.base = l.index};
+        be_loop_next(&l, 0, take_rows(f, depth + 1, inner));
+    }
+    be_loop_end(u, &l);
+    return be_loop_result(&l, 0);
+}
+
+/* All elements fit one register. */
+static Part
+reduce_register(const Fold *f)
+{
+    Emit *e = f->e;
+    BeUnit *u = e->u;
+    const KVar *var = f->ranges->vars[0];
+    e->indices[var->id] = (EmitIndex){.base = be_word(u, 0)};
+    Val mask = emit_first_lanes(e, emit_dim(e, var->extent), f->lanes);
+    e->tile.mask[0] = mask;
+    emit_block(e, &f->by.node->reduce.body);
+    Part p = element(f, be_word(u, 0), true);
+    if (f->by.info->arg)
+        p.number = be_lane_numbers(LLVMTypeOf(p.number));
+    return fold_lanes(
+        f, mask ? emit_fold_choose(&f->by, mask, p,
+                                   emit_fold_neutral(&f->by, f->lanes))
+                : p);
+}
+
+static Part
+reduce_rows(Fold *f)
+{
+    /* Twice the stripes, since a register may reach beyond the last one. */
+    make_stripes(f, TOTAL_STRIPE + 1, 0);
+    clear_stripes(f, 0, f->stripes + f->lanes, f->lanes);
+    Fold s = scalar_fold(f);
+    Val total = be_word(f->e->u, TOTAL_STRIPE);
+    if (has_chunks(f))
+        store_part(&s, total, emit_fold_neutral(&s.by, 0));
+    take_rows(f, 0, be_word(f->e->u, 0));
+    if (!has_chunks(f))
+        return fold_registers(f);
+    end_chunk_of_lanes(f);
+    return load_part(&s, total);
+}
+
+static Part
+reduce_lanes(Fold *f, int lanes)
+{
+    Emit *e = f->e;
+    EmitTile outer = e->tile;
+    f->lanes = lanes;
+    if (f->stripes < lanes)
+        f->stripes = lanes;
+    e->tile = (EmitTile){.rows = 1, .vectors = 1, .lanes = lanes};
+    e->tile.lane = f->ranges->vars[f->ranges->count - 1];
+    Part p = f->ranges->count == 1 && f->by.bound <= lanes ? reduce_register(f)
+                                                           : reduce_rows(f);
+    e->tile = outer;
+    return p;
+}
+
+/* ---- chunks by themselves ------------------------------------------------ */
+
+enum { MOST_PARTS = 4096 }; /* of chunks, which are kept on a stack */
+
+/* What hangs on a reduction of the item: by the ids of values. */
+typedef struct Late {
+    bool *values;
+    bool found; /* in what was walked */
+} Late;
+
+static void
+note_late(KNode *n, void *data)
+{
+    Late *l = data;
+    KNode *args[K_MAX_ARGS];
+    int num = be_kernel_args(n, args);
+    for (int i = 0; i < num; i++)
+        l->found |= l->values[args[i]->id];
+}
+
+/* Whether n or anything in it does; its values are known then. */
+static bool
+is_late(Late *l, KNode *n)
+{
+    l->found = false;
+    note_late(n, l);
+    if (n->kind == K_REDUCE) {
+        be_kernel_walk(&n->reduce.body, note_late, l);
+        l->found |= l->values[n->reduce.element->id];
+    }
+    if (n->id >= 0)
+        l->values[n->id] = l->found || n->kind == K_REDUCE;
+    return l->found;
+}
+
+static bool
+may_be_long(const EmitLong *l, const KNode *n)
+{
+    const KRanges *r = &n->reduce.ranges;
+    return n->kind == K_REDUCE && n->reduce.vector && r->count == 1 &&
+           l->count < EMIT_MAX_LONG &&
+           (!l->count ||
+            dim_equal(r->vars[0]->extent,
+                      l->reduces[0]->reduce.ranges.vars[0]->extent));
+}
+
+EmitLong
+emit_long_reduces(const BeKernel *k)
+{
+    static const EmitLong none = {0};
+    Arena *scratch = arena_new(NULL, "long reductions");
+    Late late = {.values = NEW_ARRAY(scratch, bool, (size_t)k->num_values + 1)};
+    EmitLong l = {0};
+    KRanges *ranges;
+    bool good = !k->grid.count;
+    for (KNode *n = k->body.first; n && good; n = n->next) {
+        bool hangs = is_late(&late, n);
+        if (be_kernel_body(n, &ranges)) {
+            good = !hangs && may_be_long(&l, n);
+            if (good)
+                l.reduces[l.count++] = n;
+        } else if (!be_kernel_kinds[n->kind].has_value) {
+            good = !hangs || n->kind == K_STORE;
+        }
+    }
+    arena_release(scratch);
+    return good ? l : none;
+}
+
+int64_t
+emit_num_chunks(const BeKernel *k)
+{
+    EmitLong l = emit_long_reduces(k);
+    int64_t bound =
+        l.count ? emit_ranges_bound(k, &l.reduces[0]->reduce.ranges) : 0;
+    int64_t chunks = bound ? (bound - 1) / BE_CHUNK + 1 : 0;
+    return chunks > 1 && chunks <= MOST_PARTS / l.count ? chunks : 0;
+}
+
+int64_t
+emit_part_bytes(const BeKernel *k)
+{
+    int64_t chunks = emit_num_chunks(k);
+    return EMIT_PART_BYTES * chunks * emit_long_reduces(k).count;
+}
+
+/* The parts of chunks, as if they were stripes: those of all reductions stand
+ * side by side. */
+static Fold
+parts_of(const Fold *f)
+{
+    Fold parts = scalar_fold(f);
+    const Emit *e = f->e;
+    EmitLong l = emit_long_reduces(e->k);
+    int number = 0;
+    while (l.reduces[number] != f->by.node)
+        number++;
+    int64_t offset = EMIT_PART_BYTES * (int64_t)number;
+    parts.values = be_offset_const(e->u, e->parts, offset);
+    parts.numbers = be_offset_const(e->u, e->parts, offset + 8);
+    parts.stripe_bytes = parts.number_bytes =
+        EMIT_PART_BYTES * (int64_t)l.count;
+    return parts;
+}
+
+/* Elements begin to end of one chunk: whole registers, then what is left. */
+static void
+take_chunk(const Fold *f, Val begin, Val end)
+{
+    BeUnit *u = f->e->u;
+    Val lanes = be_word(u, f->lanes);
+    Val count = be_and(u, be_sub(u, end, begin), be_word(u, -f->lanes));
+    Val middle = be_add(u, begin, count);
+    BeLoop l;
+    be_loop_begin(u, &l, begin, middle, lanes, "e");
+    be_loop_body(u, &l);
+    take_lanes(f, l.index, lanes, l.index);
+    be_loop_end(u, &l);
+    be_loop_begin(u, &l, middle, end, lanes, "rest");
+    be_loop_body(u, &l);
+    take_lanes(f, l.index, be_sub(u, end, l.index), l.index);
+    be_loop_end(u, &l);
+}
+
+static Fold
+fold_of_chunks(Emit *e, const KNode *reduce)
+{
+    const KRanges *r = &reduce->reduce.ranges;
+    Fold f = {.e = e, .by = emit_fold_of(e, reduce), .ranges = r};
+    f.stripes = f.by.stripes;
+    f.lanes = emit_choose_lanes(e, &reduce->reduce.body,
+                                emit_dim_bound(e->k, r->vars[0]->extent));
+    make_stripes(&f, TOTAL_STRIPE, 0);
+    return f;
+}
+
+static void
+fold_chunk(const Fold *f, Val chunk, Val begin, Val end)
+{
+    Emit *e = f->e;
+    Fold parts = parts_of(f);
+    e->tile = (EmitTile){.rows = 1, .vectors = 1, .lanes = f->lanes};
+    e->tile.lane = f->ranges->vars[0];
+    clear_stripes(f, 0, f->stripes + f->lanes, f->lanes);
+    take_chunk(f, begin, end);
+    store_part(&parts, chunk, fold_registers(f));
+}
+
+/* What comes before the reductions and does not hang on one. */
+static void
+emit_before(Emit *e, const EmitLong *long_ones)
+{
+    const KNode *last = long_ones->reduces[long_ones->count - 1];
+    Late late = {.values =
+                     NEW_ARRAY(e->arena, bool, (size_t)e->k->num_values + 1)};
+    for (KNode *n = e->k->body.first; n != last; n = n->next)
+        if (!is_late(&late, n) && n->kind != K_STORE && n->kind != K_REDUCE)
+            emit_node(e, n);
+}
+
+/* A chunk is taken by one reduction after the other while it is near. */
+void
+emit_part(Emit *e)
+{
+    BeUnit *u = e->u;
+    EmitLong l = emit_long_reduces(e->k);
+    Fold folds[EMIT_MAX_LONG];
+    emit_find_depends(e, NULL);
+    emit_before(e, &l);
+    for (int i = 0; i < l.count; i++)
+        folds[i] = fold_of_chunks(e, l.reduces[i]);
+    Val size = emit_ranges_size(e, folds[0].ranges);
+    BeLoop loop;
+    be_loop_begin(u, &loop, e->begin, e->end, be_word(u, 1), "chunk");
+    be_loop_body(u, &loop);
+    Val begin = be_mul(u, loop.index, be_word(u, BE_CHUNK));
+    Val end = be_min(u, be_add(u, begin, be_word(u, BE_CHUNK)), size);
+    for (int i = 0; i < l.count; i++)
+        fold_chunk(&folds[i], loop.index, begin, end);
+    be_loop_end(u, &loop);
+}
+
+/* All chunks, which PART has folded, in order. */
+static Part
+fold_parts(const Fold *f)
+{
+    BeUnit *u = f->e->u;
+    Fold parts = parts_of(f);
+    Val size = emit_ranges_size(f->e, f->ranges),
+        last = be_word(u, BE_CHUNK - 1);
+    Val count = LLVMBuildSDiv(u->builder, be_add(u, size, last),
+                              be_word(u, BE_CHUNK), "");
+    Part none = emit_fold_neutral(&f->by, 0);
+    BeLoop l;
+    be_loop_begin(u, &l, be_word(u, 0), count, be_word(u, 1), "chunk");
+    Part total = {be_loop_carry(u, &l, none.value), NULL};
+    if (none.number)
+        total.number = be_loop_carry(u, &l, none.number);
+    be_loop_body(u, &l);
+    Part next = emit_fold_parts(&f->by, total, load_part(&parts, l.index));
+    be_loop_next(&l, 0, next.value);
+    if (none.number)
+        be_loop_next(&l, 1, next.number);
+    be_loop_end(u, &l);
+    return total;
+}
+
+/* ---- the node ----------------------------------------------------------- */
+
+void
+emit_reduce(Emit *e, const KNode *n)
+{
+    const KRanges *r = &n->reduce.ranges;
+    Fold f = {.e = e, .by = emit_fold_of(e, n), .ranges = r};
+    f.stripes = f.by.stripes;
+    int lanes = 0;
+    if (e->parts) {
+        emit_set(e, n, 0, 0, emit_fold_result(&f.by, fold_parts(&f)));
+        return;
+    }
+    if (n->reduce.vector) {
+        Dim last = r->vars[r->count - 1]->extent;
+        lanes =
+            emit_choose_lanes(e, &n->reduce.body, emit_dim_bound(e->k, last));
+    }
+    if (lanes)
+        emit_set(e, n, 0, 0, emit_fold_result(&f.by, reduce_lanes(&f, lanes)));
+    else
+        reduce_singly(&f);
+}

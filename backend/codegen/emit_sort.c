@@ -1,0 +1,277 @@
+/*
+ * emit_sort.c - the order of the elements of a row
+ *
+ * Batcher's merge exchange (Knuth 5.2.2 M) puts the numbers of the elements in
+ * order, in the output itself: about log(n)^2 / 2 passes over them, each of
+ * which compares and exchanges places at one distance, all at once.  What is
+ * compared next does not hang on what was found, so there is nothing to
+ * predict, and lanes and threads can share it.  Elements are told apart by
+ * their numbers too: whoever sorts them gets the same order, which is stable.
+ *
+ * Where elements have 32 bits at most, a place holds an element, as an integer
+ * that is ordered like it, above its number; only the number is left at the
+ * end.  Else a place is a number, and elements are computed as they are
+ * compared.
+ */
+#include "backend/codegen/emit.h"
+
+enum { NUMBER_BITS = 32 };
+
+EmitSort
+emit_sort_of(Emit *e, const KNode *n)
+{
+    BeUnit *u = e->u;
+    const KVar *var = n->sort.ranges.vars[0];
+    const KArray *to = n->sort.array;
+    DType t = dtype_compute(n->sort.element->dtype);
+    EmitSort s = {.e = e, .node = n};
+    s.packed = dtype_info[t].bytes <= 4 &&
+               emit_dim_bound(e->k, var->extent) < INT64_C(1) << 31;
+    s.size = emit_dim(e, var->extent);
+    EmitAddress a = emit_address(e, &n->sort.at);
+    Val first = emit_address_scalar(e, &a, 0, 0);
+    s.places = LLVMBuildGEP2(u->builder, u->i64, e->arrays[K_OUT][to->index],
+                             &first, 1, "");
+    return s;
+}
+
+static Val
+place_at(const EmitSort *s, Val i)
+{
+    BeUnit *u = s->e->u;
+    return LLVMBuildGEP2(u->builder, u->i64, s->places, &i, 1, "");
+}
+
+static Val
+load_place(const EmitSort *s, Val i)
+{
+    return be_load(s->e->u, s->e->u->i64, place_at(s, i), 8);
+}
+
+static void
+store_place(const EmitSort *s, Val i, Val x)
+{
+    be_store(s->e->u, x, place_at(s, i), 8);
+}
+
+/* ---- elements as integers ----------------------------------------------- */
+
+/* Ordered as floats are: 0 has no sign, every NaN is the greatest. */
+static Val
+key_of_float(BeUnit *u, Val x, Type type, int64_t most)
+{
+    LLVMBuilderRef b = u->builder;
+    Val none = be_fcmp(u, LLVMRealUNO, x, x);
+    Val zero = be_zero(LLVMTypeOf(x));
+    Val bits = LLVMBuildBitCast(b, LLVMBuildFAdd(b, x, zero, ""), type, "");
+    unsigned width = LLVMGetIntTypeWidth(type);
+    Val sign = LLVMBuildAShr(b, bits, be_int(type, width - 1), "");
+    Val flip = be_and(u, sign, be_int(type, most));
+    Val key = LLVMBuildXor(b, bits, flip, "");
+    return be_select(u, none, be_int(type, most), key);
+}
+
+/* An i64 that is ordered as the element x is to be. */
+static Val
+key_of(const EmitSort *s, Val x)
+{
+    BeUnit *u = s->e->u;
+    DType t = dtype_compute(s->node->sort.element->dtype);
+    if (t == DT_f64)
+        x = key_of_float(u, x, u->i64, INT64_MAX);
+    else if (t == DT_f32)
+        x = key_of_float(u, x, u->i32, INT32_MAX);
+    bool is_signed = t != DT_u8 && t != DT_bool;
+    x = LLVMBuildIntCast2(u->builder, x, u->i64, is_signed, "");
+    return s->node->sort.descending ? LLVMBuildNot(u->builder, x, "") : x;
+}
+
+/* The key of the element with that number, a word. */
+static Val
+key_at(const EmitSort *s, Val number)
+{
+    Emit *e = s->e;
+    const KNode *n = s->node;
+    e->indices[n->sort.ranges.vars[0]->id] = (EmitIndex){.base = number};
+    emit_block(e, &n->sort.body);
+    return key_of(s, emit_get(e, n->sort.element, 0, 0));
+}
+
+/* ---- places ------------------------------------------------------------- */
+
+void
+emit_sort_put(const EmitSort *s, Val i)
+{
+    BeUnit *u = s->e->u;
+    Val x = LLVMBuildIntCast2(u->builder, i, u->i64, 1, "");
+    if (s->packed) {
+        Val key =
+            LLVMBuildShl(u->builder, key_at(s, i), be_word(u, NUMBER_BITS), "");
+        x = be_or(u, key, x);
+    }
+    store_place(s, i, x);
+}
+
+void
+emit_sort_clean(const EmitSort *s, Val i)
+{
+    BeUnit *u = s->e->u;
+    store_place(s, i, be_and(u, load_place(s, i), be_word(u, UINT32_MAX)));
+}
+
+/* Whether the element of number y goes before that of x. */
+static Val
+is_before(const EmitSort *s, Val y, Val x)
+{
+    Emit *e = s->e;
+    BeUnit *u = e->u;
+    LLVMBuilderRef b = u->builder;
+    Val of_x = key_at(s, LLVMBuildIntCast2(b, x, e->word, 1, ""));
+    Val of_y = key_at(s, LLVMBuildIntCast2(b, y, e->word, 1, ""));
+    Val less = be_icmp(u, LLVMIntSLT, of_y, of_x);
+    Val same = be_icmp(u, LLVMIntEQ, of_y, of_x);
+    return be_or(u, less, be_and(u, same, be_icmp(u, LLVMIntSLT, y, x)));
+}
+
+void
+emit_sort_exchange(const EmitSort *s, Val i, Val distance)
+{
+    BeUnit *u = s->e->u;
+    Val j = be_add(u, i, distance);
+    Val x = load_place(s, i), y = load_place(s, j);
+    Val swap = s->packed ? be_icmp(u, LLVMIntSLT, y, x) : is_before(s, y, x);
+    store_place(s, i, be_select(u, swap, y, x));
+    store_place(s, j, be_select(u, swap, x, y));
+}
+
+/* Of `lanes` neighbours at least as far away. */
+static void
+exchange_lanes(const EmitSort *s, Val i, Val distance, int lanes)
+{
+    BeUnit *u = s->e->u;
+    Type type = be_vector(u->i64, lanes);
+    Val p = place_at(s, i), q = place_at(s, be_add(u, i, distance));
+    Val x = be_load(u, type, p, 8), y = be_load(u, type, q, 8);
+    be_store(u, be_intrinsic2(u, "llvm.smin", x, y), p, 8);
+    be_store(u, be_intrinsic2(u, "llvm.smax", x, y), q, 8);
+}
+
+/* ---- passes ------------------------------------------------------------- */
+
+/* The number of bits of x, which is not negative. */
+static Val
+bits_of(Emit *e, Val x)
+{
+    BeUnit *u = e->u;
+    Val args[] = {x, LLVMConstInt(u->i1, 0, 0)};
+    Val zeros = be_intrinsic(u, "llvm.ctlz", &e->word, 1, args, 2);
+    return be_sub(u, emit_word(e, LLVMGetIntTypeWidth(e->word)), zeros);
+}
+
+static Val
+power(Emit *e, Val exponent)
+{
+    return LLVMBuildShl(e->u->builder, emit_word(e, 1), exponent, "");
+}
+
+/* Those of level number `level`, of runs that are half as long as those of the
+ * level before: first at a run's distance, then from far to near. */
+static void
+emit_level(const EmitSort *s, Val bits, Val level, EmitSortPass *pass)
+{
+    Emit *e = s->e;
+    BeUnit *u = e->u;
+    EmitSortStep step;
+    Val one = emit_word(e, 1), zero = emit_word(e, 0);
+    step.run = power(e, be_sub(u, be_sub(u, bits, one), level));
+    BeLoop l;
+    be_loop_begin(u, &l, zero, be_add(u, level, one), one, "pass");
+    be_loop_body(u, &l);
+    Val first = be_icmp(u, LLVMIntEQ, l.index, zero);
+    /* the shift is not used in the first pass, but must be in range */
+    Val far = be_sub(u, bits, be_select(u, first, one, l.index));
+    Val distance = be_sub(u, power(e, far), step.run);
+    step.distance = be_select(u, first, step.run, distance);
+    step.first = be_select(u, first, zero, step.run);
+    pass(s, &step);
+    be_loop_end(u, &l);
+}
+
+void
+emit_sort_passes(const EmitSort *s, EmitSortPass *pass)
+{
+    Emit *e = s->e;
+    BeUnit *u = e->u;
+    Val one = emit_word(e, 1), zero = emit_word(e, 0);
+    Val some = be_icmp(u, LLVMIntSGT, s->size, one);
+    Val last = be_select(u, some, be_sub(u, s->size, one), zero);
+    Val bits = bits_of(e, last);
+    BeLoop l;
+    be_loop_begin(u, &l, zero, bits, one, "level");
+    be_loop_body(u, &l);
+    emit_level(s, bits, l.index, pass);
+    be_loop_end(u, &l);
+}
+
+/* ---- one thread --------------------------------------------------------- */
+
+/* Places begin to end, which are neighbours, with those at the distance. */
+static void
+exchange_run(const EmitSort *s, Val begin, Val end, Val distance)
+{
+    Emit *e = s->e;
+    BeUnit *u = e->u;
+    int lanes = e->target->register_bytes / 8;
+    BeLoop l;
+    if (s->packed && lanes > 1) {
+        Val count = be_sub(u, end, begin);
+        Val whole = be_and(u, count, emit_word(e, -lanes));
+        Val middle = be_add(u, begin, whole);
+        be_loop_begin(u, &l, begin, middle, emit_word(e, lanes), "places");
+        be_loop_body(u, &l);
+        exchange_lanes(s, l.index, distance, lanes);
+        be_loop_end(u, &l);
+        begin = middle;
+    }
+    be_loop_begin(u, &l, begin, end, emit_word(e, 1), "place");
+    be_loop_body(u, &l);
+    emit_sort_exchange(s, l.index, distance);
+    be_loop_end(u, &l);
+}
+
+static void
+pass_alone(const EmitSort *s, const EmitSortStep *step)
+{
+    Emit *e = s->e;
+    BeUnit *u = e->u;
+    Val end = be_sub(u, s->size, step->distance);
+    BeLoop l;
+    be_loop_begin(u, &l, step->first, end, be_add(u, step->run, step->run),
+                  "run");
+    be_loop_body(u, &l);
+    Val run_end = be_min(u, be_add(u, l.index, step->run), end);
+    exchange_run(s, l.index, run_end, step->distance);
+    be_loop_end(u, &l);
+}
+
+/* what of all places. */
+static void
+each_place(const EmitSort *s, void (*what)(const EmitSort *s, Val i))
+{
+    Emit *e = s->e;
+    BeLoop l;
+    be_loop_begin(e->u, &l, emit_word(e, 0), s->size, emit_word(e, 1), "at");
+    be_loop_body(e->u, &l);
+    what(s, l.index);
+    be_loop_end(e->u, &l);
+}
+
+void
+emit_sort(Emit *e, const KNode *n)
+{
+    EmitSort s = emit_sort_of(e, n);
+    each_place(&s, emit_sort_put);
+    emit_sort_passes(&s, pass_alone);
+    if (s.packed)
+        each_place(&s, emit_sort_clean);
+}

@@ -1,0 +1,13 @@
+/*
+ * emit_cpu.h - the functions of a kernel on a CPU
+ */
+#ifndef TFD_BACKEND_CPU_EMIT_CPU_H
+#define TFD_BACKEND_CPU_EMIT_CPU_H
+
+#include "backend/llvm/llvm_util.h"
+#include "backend/llvm/target.h"
+
+/* Adds the kernel's function, its name exported, to u. */
+Status be_kernel_emit(BeUnit *u, const void *kernel, const BeTarget *t);
+
+#endif

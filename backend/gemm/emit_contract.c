@@ -1,0 +1,219 @@
+/*
+ * emit_contract.c - contractions
+ *
+ * Each element of the tile has a sum in a register; a round of the loops over
+ * the contracted indices adds one product to each of them.  By D2 products are
+ * added up in blocks of 512 and the blocks' sums then to each other; a block
+ * ends in the midst of the innermost loop, which is therefore cut into pieces.
+ * Where there is no second block nothing of this is emitted.
+ */
+#include "backend/codegen/emit.h"
+
+/* What goes from round to round. */
+typedef struct Sums {
+    int num;                /* elements of the tile */
+    Val block[BE_MAX_TILE]; /* of the present block */
+    Val total[BE_MAX_TILE]; /* of the blocks before */
+    Val filled;             /* products in the present block; NULL: one block
+                               is enough and total is not used */
+} Sums;
+
+typedef struct Contract {
+    Emit *e;
+    const KNode *node;
+    EmitDepends depends;
+    Type type;
+    bool is_float;
+} Contract;
+
+/* ---- sums in loops ------------------------------------------------------ */
+
+static void
+carry(BeUnit *u, BeLoop *l, Sums *s)
+{
+    for (int i = 0; i < s->num; i++)
+        s->block[i] = be_loop_carry(u, l, s->block[i]);
+    for (int i = 0; s->filled && i < s->num; i++)
+        s->total[i] = be_loop_carry(u, l, s->total[i]);
+    if (s->filled)
+        s->filled = be_loop_carry(u, l, s->filled);
+}
+
+static void
+hand_on(BeLoop *l, const Sums *s)
+{
+    for (int i = 0; i < s->num; i++)
+        be_loop_next(l, i, s->block[i]);
+    for (int i = 0; s->filled && i < s->num; i++)
+        be_loop_next(l, s->num + i, s->total[i]);
+    if (s->filled)
+        be_loop_next(l, 2 * s->num, s->filled);
+}
+
+static void
+take(const BeLoop *l, Sums *s)
+{
+    for (int i = 0; i < s->num; i++)
+        s->block[i] = be_loop_result(l, i);
+    for (int i = 0; s->filled && i < s->num; i++)
+        s->total[i] = be_loop_result(l, s->num + i);
+    if (s->filled)
+        s->filled = be_loop_result(l, 2 * s->num);
+}
+
+/* ---- one round ---------------------------------------------------------- */
+
+static void
+add_products(Contract *c, Sums *s)
+{
+    Emit *e = c->e;
+    BeUnit *u = e->u;
+    emit_block(e, &c->node->contract.body);
+    for (int row = 0; row < emit_rows(e, c->depends); row++) {
+        for (int v = 0; v < emit_vectors(e, c->depends); v++) {
+            int i = emit_slot(e, c->depends, row, v);
+            Val x =
+                emit_get_as(e, c->node->contract.x, row, v, c->depends.lane);
+            Val y =
+                emit_get_as(e, c->node->contract.y, row, v, c->depends.lane);
+            s->block[i] = c->is_float
+                              ? be_intrinsic3(u, "llvm.fma", x, y, s->block[i])
+                              : be_add(u, s->block[i], be_mul(u, x, y));
+        }
+    }
+}
+
+/* Rounds begin to end of the innermost loop; no block ends before the last. */
+static void
+add_piece(Contract *c, Sums *s, Val begin, Val end)
+{
+    Emit *e = c->e;
+    BeUnit *u = e->u;
+    const KRanges *r = &c->node->contract.ranges;
+    const KVar *var = r->vars[r->count - 1];
+    Sums inner = *s;
+    inner.filled = NULL;
+    BeLoop l;
+    be_loop_begin(u, &l, begin, end, emit_word(e, 1), "k");
+    carry(u, &l, &inner);
+    be_loop_body(u, &l);
+    e->indices[var->id] = (EmitIndex){.base = l.index};
+    add_products(c, &inner);
+    hand_on(&l, &inner);
+    be_loop_end(u, &l);
+    take(&l, &inner);
+    for (int i = 0; i < s->num; i++)
+        s->block[i] = inner.block[i];
+}
+
+/* ---- blocks ------------------------------------------------------------- */
+
+/* A full block's sum joins the total, and a new one begins. */
+static void
+end_block(Contract *c, Sums *s, Val count)
+{
+    Emit *e = c->e;
+    BeUnit *u = e->u;
+    s->filled = be_add(u, s->filled, count);
+    Val full = be_icmp(u, LLVMIntEQ, s->filled, emit_word(e, BE_K_BLOCK));
+    for (int i = 0; i < s->num; i++) {
+        Val sum = LLVMBuildFAdd(u->builder, s->total[i], s->block[i], "");
+        s->total[i] = be_select(u, full, sum, s->total[i]);
+        s->block[i] = be_select(u, full, be_zero(c->type), s->block[i]);
+    }
+    s->filled = be_select(u, full, emit_word(e, 0), s->filled);
+}
+
+/* The innermost loop in pieces that end where it or a block ends. */
+static void
+add_pieces(Contract *c, Sums *s, Val extent)
+{
+    Emit *e = c->e;
+    BeUnit *u = e->u;
+    BeLoop l;
+    be_loop_begin(u, &l, emit_word(e, 0), extent, NULL, "piece");
+    carry(u, &l, s);
+    be_loop_body(u, &l);
+    Val left = be_sub(u, emit_word(e, BE_K_BLOCK), s->filled);
+    l.step = be_min(u, be_sub(u, extent, l.index), left);
+    add_piece(c, s, l.index, be_add(u, l.index, l.step));
+    end_block(c, s, l.step);
+    hand_on(&l, s);
+    be_loop_end(u, &l);
+    take(&l, s);
+}
+
+static void
+add_nest(Contract *c, Sums *s, int depth)
+{
+    Emit *e = c->e;
+    BeUnit *u = e->u;
+    const KRanges *r = &c->node->contract.ranges;
+    Val extent = emit_dim(e, r->vars[depth]->extent);
+    if (depth == r->count - 1) {
+        if (s->filled)
+            add_pieces(c, s, extent);
+        else
+            add_piece(c, s, emit_word(e, 0), extent);
+        return;
+    }
+    BeLoop l;
+    be_loop_begin(u, &l, emit_word(e, 0), extent, emit_word(e, 1), "k");
+    carry(u, &l, s);
+    be_loop_body(u, &l);
+    e->indices[r->vars[depth]->id] = (EmitIndex){.base = l.index};
+    add_nest(c, s, depth + 1);
+    hand_on(&l, s);
+    be_loop_end(u, &l);
+    take(&l, s);
+}
+
+/* The last block's sum joins the total, unless it has no product while others
+ * have some.  -0 is what a total is before anything was added: of nothing at
+ * all it makes 0, and it changes no other sum. */
+static void
+end_sums(Contract *c, Sums *s)
+{
+    Emit *e = c->e;
+    BeUnit *u = e->u;
+    Val size = emit_ranges_size(e, &c->node->contract.ranges);
+    Val empty = be_icmp(u, LLVMIntEQ, s->filled, emit_word(e, 0));
+    Val some = be_icmp(u, LLVMIntNE, size, emit_word(e, 0));
+    Val done = be_and(u, empty, some);
+    for (int i = 0; i < s->num; i++) {
+        Val sum = LLVMBuildFAdd(u->builder, s->total[i], s->block[i], "");
+        s->block[i] = be_select(u, done, s->total[i], sum);
+    }
+}
+
+void
+emit_contract(Emit *e, const KNode *n)
+{
+    if (emit_is_tiled(e, n)) {
+        emit_take_sums(e, n);
+        return;
+    }
+    Contract c = {.e = e, .node = n, .depends = emit_depends(e, n)};
+    c.is_float = dtype_is_float(n->dtype);
+    c.type =
+        be_vector(emit_type(e, n->dtype), c.depends.lane ? e->tile.lanes : 0);
+    bool blocks =
+        c.is_float && emit_ranges_bound(e->k, &n->contract.ranges) > BE_K_BLOCK;
+    Sums s = {.num = emit_rows(e, c.depends) * emit_vectors(e, c.depends)};
+    for (int i = 0; i < s.num; i++) {
+        s.block[i] = be_zero(c.type);
+        s.total[i] = c.is_float ? be_float(c.type, -0.0) : s.block[i];
+    }
+    if (blocks)
+        s.filled = emit_word(e, 0);
+    if (n->contract.ranges.count)
+        add_nest(&c, &s, 0);
+    else
+        add_products(&c, &s);
+    if (blocks)
+        end_sums(&c, &s);
+    for (int row = 0; row < emit_rows(e, c.depends); row++) {
+        for (int v = 0; v < emit_vectors(e, c.depends); v++)
+            emit_set(e, n, row, v, s.block[emit_slot(e, c.depends, row, v)]);
+    }
+}

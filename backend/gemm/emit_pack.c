@@ -1,0 +1,590 @@
+/*
+ * emit_pack.c - operands of a product, put where it finds them side by side
+ *
+ * Packing computes an operand by whatever code makes it and stores it in memory
+ * of the stack. Rows lie as they are read: along the products where memory
+ * does, else side by side. Columns lie in panels as wide as a tile, side by
+ * side for each product; where memory runs along the products, squares of
+ * registers are transposed.
+ *
+ * Lanes beyond the last product may be written: what comes next is written
+ * later, or is nobody's. Rows beyond the last are the last one again, columns
+ * are zeros; nobody looks at their sums.
+ */
+#include "backend/gemm/emit_product.h"
+
+/* What is done for a product, or for `lanes` from it on: it has number `at`
+ * among those that are packed. */
+typedef struct Pack Pack;
+typedef void PackProduct(Pack *p, Val at);
+
+struct Pack {
+    EmitTiles *t;
+    const EmitOperand *operand;
+    PackProduct *pack;
+    int step;       /* products that pack does at once */
+    Val first;      /* element of the packed memory for the first product */
+    int64_t stride; /* elements from product to product */
+};
+
+/* ---- products ------------------------------------------------------------ */
+
+static const KVar *
+last_product(const EmitTiles *t)
+{
+    const EmitSpace *s = &t->product->products;
+    return s->vars[s->count - 1];
+}
+
+/* Whether the last index has no rest of less than n products. */
+static bool
+is_whole(const EmitTiles *t, int n)
+{
+    Dim extent = last_product(t)->extent;
+    return dim_is_const(extent) && extent.c % n == 0;
+}
+
+/* Whether n differs along the last index of the products. */
+static bool
+is_inner(const Pack *p, const KNode *n)
+{
+    const Emit *e = p->t->e;
+    EmitDepends d = n->kind == K_DIV || n->kind == K_MOD
+                        ? e->index_depends[n->divide.var->id]
+                    : n->kind == K_PICK ? e->index_depends[n->pick.var->id]
+                                        : e->value_depends[n->id];
+    return e->tile.lane == last_product(p->t) ? d.lane : d.row;
+}
+
+/* The nodes of the contraction that do (or do not). */
+static void
+emit_of_products(const Pack *p, bool inner)
+{
+    Emit *e = p->t->e;
+    const KBlock *body = &p->t->product->contract->contract.body;
+    for (const KNode *n = body->first; n; n = n->next) {
+        if (emit_is_needed(&p->operand->needs, n) && is_inner(p, n) == inner)
+            emit_node(e, n);
+    }
+}
+
+/* Products whose last index is begin .. end, the first having number `at`. */
+static void
+pack_run(Pack *p, Val begin, Val end, Val at)
+{
+    Emit *e = p->t->e;
+    BeUnit *u = e->u;
+    const KVar *last = last_product(p->t);
+    BeLoop l;
+    emit_of_products(p, false);
+    be_loop_begin(u, &l, begin, end, emit_word(e, p->step), "k");
+    Val number = be_loop_carry(u, &l, at);
+    be_loop_body(u, &l);
+    e->indices[last->id] = (EmitIndex){.base = l.index};
+    if (p->step > 1 && !is_whole(p->t, p->step))
+        e->tile.mask[0] = emit_first_lanes(e, be_sub(u, end, l.index), p->step);
+    emit_of_products(p, true);
+    p->pack(p, number);
+    be_loop_next(&l, 0, be_add(u, number, emit_word(e, p->step)));
+    be_loop_end(u, &l);
+}
+
+/* Whether no part of the products ends within a run of the last index. */
+static bool
+has_whole_runs(const EmitTiles *t)
+{
+    Dim extent = last_product(t)->extent;
+    return dim_is_const(extent) && extent.c > 0 &&
+           (!t->plan.in_parts || BE_K_BLOCK % extent.c == 0);
+}
+
+/* Products begin .. end, in runs of the last index. */
+static void
+pack_products(Pack *p, Val begin, Val end)
+{
+    Emit *e = p->t->e;
+    BeUnit *u = e->u;
+    LLVMBuilderRef b = u->builder;
+    EmitSpace outer = p->t->product->products;
+    Val extent = emit_dim(e, last_product(p->t)->extent);
+    bool whole = has_whole_runs(p->t);
+    if (--outer.count == 0) {
+        pack_run(p, begin, end, emit_word(e, 0));
+        return;
+    }
+    BeLoop l;
+    be_loop_begin(u, &l, begin, end, whole ? extent : NULL, "run");
+    be_loop_body(u, &l);
+    emit_space_split(e, &outer, LLVMBuildUDiv(b, l.index, extent, ""));
+    Val at = be_sub(u, l.index, begin);
+    if (whole) {
+        pack_run(p, emit_word(e, 0), extent, at);
+    } else {
+        Val from = LLVMBuildURem(b, l.index, extent, "");
+        Val left = be_sub(u, end, l.index);
+        l.step = be_min(u, left, be_sub(u, extent, from));
+        pack_run(p, from, be_add(u, from, l.step), at);
+    }
+    be_loop_end(u, &l);
+}
+
+/* Where the product of number `at` is, and `more` elements further on. */
+static Val
+packed_at(const Pack *p, Val base, Val at, int64_t more)
+{
+    Emit *e = p->t->e;
+    BeUnit *u = e->u;
+    Val index = be_add(u, p->first, be_mul(u, at, emit_word(e, p->stride)));
+    Val to = LLVMBuildGEP2(u->builder, p->t->type, base, &index, 1, "");
+    return be_offset_const(u, to, more * p->t->bytes);
+}
+
+/* ---- rows ---------------------------------------------------------------- */
+
+static void
+pack_row(Pack *p, Val at)
+{
+    Emit *e = p->t->e;
+    Val x = emit_get_as(e, p->operand->value, 0, 0, true);
+    be_store(e->u, x, packed_at(p, p->t->packed_rows, at, 0),
+             (unsigned)p->t->bytes);
+}
+
+/* One after the other, lanes along the products. */
+static void
+pack_each_row(EmitTiles *t, Val first, Val end, Val begin, Val stop)
+{
+    Emit *e = t->e;
+    BeUnit *u = e->u;
+    const EmitOperand *o = &t->product->of_rows;
+    BeLoop l;
+    emit_find_depends_along(e, NULL, last_product(t));
+    be_loop_begin(u, &l, emit_word(e, 0), emit_word(e, t->plan.height),
+                  emit_word(e, 1), "row");
+    be_loop_body(u, &l);
+    Val last = be_sub(u, end, emit_word(e, 1));
+    Val row = be_min(u, be_add(u, first, l.index), last);
+    emit_space_split(e, &t->product->rows, row);
+    e->tile = (EmitTile){.rows = 1, .vectors = 1};
+    emit_needed(e, &o->needs, &e->k->body);
+    emit_needed(e, &o->needs, &t->product->loop->loop.body);
+    e->tile.lanes = t->plan.lanes;
+    e->tile.lane = last_product(t);
+    Pack p = {t, o, pack_row, t->plan.lanes, NULL, 1};
+    p.first = be_mul(u, l.index, emit_word(e, t->plan.row_step));
+    pack_products(&p, begin, stop);
+    be_loop_end(u, &l);
+}
+
+/* A mask for each vector of the tile that goes beyond `count` lanes. */
+static void
+set_masks(Emit *e, Val count)
+{
+    BeUnit *u = e->u;
+    for (int v = 0; v < e->tile.vectors; v++) {
+        Val before = be_word(u, v * emit_vector_step(e));
+        e->tile.mask[v] =
+            emit_first_lanes(e, be_sub(u, count, before), e->tile.lanes);
+    }
+}
+
+/* The vectors are tiles, or those of a group.  What a tile's vector has more
+ * than its rows is where the next product's come. */
+static void
+pack_vectors_of_rows(Pack *p, Val at)
+{
+    Emit *e = p->t->e;
+    const EmitPlan *plan = &p->t->plan;
+    int64_t size = plan->group ? plan->lanes : emit_rows_size(p->t);
+    for (int v = 0; v < e->tile.vectors; v++) {
+        Val x = emit_get_as(e, p->operand->value, 0, v, true);
+        be_store(e->u, x, packed_at(p, p->t->packed_rows, at, v * size),
+                 (unsigned)p->t->bytes);
+    }
+}
+
+/* Whether runs have no rest of less than a group. */
+static bool
+has_whole_groups(const EmitTiles *t)
+{
+    const EmitSpace *rows = &t->product->rows;
+    Dim run = rows->vars[rows->count - 1]->extent;
+    return t->plan.group && dim_is_const(run) && run.c % t->plan.group == 0;
+}
+
+/* Lanes along the rows, some vectors side by side. */
+static void
+pack_rows_together(EmitTiles *t, Val first, Val end, Val begin, Val stop)
+{
+    Emit *e = t->e;
+    const EmitPlan *plan = &t->plan;
+    const EmitOperand *o = &t->product->of_rows;
+    const EmitSpace *rows = &t->product->rows;
+    const KVar *row = rows->vars[rows->count - 1];
+    emit_find_depends_along(e, last_product(t), row);
+    e->tile = (EmitTile){.rows = 1, .lanes = plan->lanes, .lane = row};
+    e->tile.vectors =
+        plan->group ? (int)(plan->group / plan->lanes) : plan->tiles;
+    e->tile.vector_step = plan->group ? 0 : plan->height;
+    if (!has_whole_groups(t))
+        set_masks(e, be_sub(e->u, end, first));
+    emit_space_split(e, rows, first);
+    emit_needed(e, &o->needs, &e->k->body);
+    emit_needed(e, &o->needs, &t->product->loop->loop.body);
+    Pack p = {
+        t, o, pack_vectors_of_rows, 1, emit_word(e, 0), plan->row_product_step};
+    pack_products(&p, begin, stop);
+}
+
+/* ---- windows ------------------------------------------------------------- */
+
+/* The lanes' indices from element `at` of a line on. */
+static void
+set_places(Emit *e, Val at)
+{
+    if (e->tile.slow)
+        emit_go_through(e, at);
+    else
+        e->indices[e->tile.lane->id] = (EmitIndex){.base = at};
+}
+
+/* A line of places, of which there are `size` elements; it begins with that
+ * element of the packed ones. */
+static void
+pack_line(Pack *p, Val size)
+{
+    Emit *e = p->t->e;
+    BeUnit *u = e->u;
+    BeLoop l;
+    emit_of_products(p, false);
+    be_loop_begin(u, &l, emit_word(e, 0), size, emit_word(e, p->step), "place");
+    be_loop_body(u, &l);
+    e->tile.mask[0] = emit_first_lanes(e, be_sub(u, size, l.index), p->step);
+    set_places(e, l.index);
+    emit_of_products(p, true);
+    p->pack(p, l.index);
+    be_loop_end(u, &l);
+}
+
+/* Elements of a line for so many values of the index that has a step. */
+static Val
+line_size(Emit *e, const EmitOverlap *o, Val values)
+{
+    BeUnit *u = e->u;
+    Val places =
+        be_mul(u, be_sub(u, values, emit_word(e, 1)), emit_word(e, o->step));
+    places = be_add(u, places, emit_word(e, o->index->extent.c));
+    return be_mul(u, places, emit_word(e, o->elements));
+}
+
+/* Lanes along the places of all rows of a group, for which the products' index
+ * goes on beyond its extent. */
+static void
+pack_windows(EmitTiles *t, Val first, Val end)
+{
+    Emit *e = t->e;
+    BeUnit *u = e->u;
+    const EmitOperand *o = &t->product->of_rows;
+    const EmitOverlap *w = &t->product->window;
+    const KVar *last = last_product(t);
+    const KVar *slow = last == w->index ? NULL : w->index;
+    emit_find_depends_through(e, slow, last);
+    e->tile = (EmitTile){.rows = 1, .vectors = 1, .lanes = t->plan.lanes};
+    e->tile.lane = last;
+    e->tile.slow = slow;
+    emit_space_split(e, &t->product->rows, first);
+    emit_needed(e, &o->needs, &e->k->body);
+    emit_needed(e, &o->needs, &t->product->loop->loop.body);
+    Pack p = {t, o, pack_row, t->plan.lanes, NULL, 1};
+    EmitSpace lines = t->product->products;
+    lines.count -= slow ? 2 : 1;
+    Val group = emit_word(e, t->plan.group);
+    BeLoop l;
+    be_loop_begin(u, &l, emit_word(e, 0), emit_word(e, w->runs),
+                  emit_word(e, 1), "line");
+    be_loop_body(u, &l);
+    emit_space_split(e, &lines, l.index);
+    p.first = be_mul(u, l.index, emit_word(e, t->plan.line));
+    Val count = be_min(u, be_sub(u, end, first), group);
+    pack_line(&p, line_size(e, w, count));
+    be_loop_end(u, &l);
+}
+
+/* Places of a strip, `size` elements of them. */
+static void
+pack_strip(Pack *p, Val size)
+{
+    Emit *e = p->t->e;
+    BeUnit *u = e->u;
+    const EmitNeeds *needs = &p->operand->needs;
+    const EmitProduct *of = p->t->product;
+    BeLoop l;
+    be_loop_begin(u, &l, emit_word(e, 0), size, emit_word(e, p->step), "place");
+    be_loop_body(u, &l);
+    e->tile.mask[0] = emit_first_lanes(e, be_sub(u, size, l.index), p->step);
+    set_places(e, l.index);
+    emit_needed(e, needs, &e->k->body);
+    emit_needed(e, needs, &of->loop->loop.body);
+    emit_needed(e, needs, &of->contract->contract.body);
+    p->pack(p, l.index);
+    be_loop_end(u, &l);
+}
+
+/* All strips for so many products, the first of them being number `from` along
+ * its line, which is that of the piece. */
+static void
+pack_piece(EmitTiles *t, Val from, Val count, Val piece)
+{
+    Emit *e = t->e;
+    BeUnit *u = e->u;
+    const EmitOverlap *s = &t->product->strip;
+    EmitSpace strips = t->product->rows;
+    strips.count -= e->tile.slow ? 2 : 1;
+    Val runs = emit_word(e, s->runs), size = line_size(e, s, count);
+    Pack p = {t, &t->product->of_rows, pack_row, t->plan.lanes, NULL, 1};
+    BeLoop l;
+    be_loop_begin(u, &l, emit_word(e, 0), runs, emit_word(e, 1), "strip");
+    be_loop_body(u, &l);
+    emit_space_split(e, &strips, l.index);
+    Val line = be_add(u, be_mul(u, piece, runs), l.index);
+    Val before = be_mul(u, line, emit_word(e, t->plan.line));
+    p.first = be_add(u, before,
+                     be_mul(u, from, emit_word(e, t->plan.row_product_step)));
+    pack_strip(&p, size);
+    be_loop_end(u, &l);
+}
+
+/* Lanes along the places, for which the rows' index goes on beyond its extent.
+ */
+void
+emit_pack_strips(EmitTiles *t, Val begin, Val stop)
+{
+    Emit *e = t->e;
+    BeUnit *u = e->u;
+    const EmitSpace *rows = &t->product->rows;
+    const EmitOverlap *s = &t->product->strip;
+    EmitTile outer = e->tile;
+    EmitSpace lines = t->product->products;
+    const KVar *product = lines.vars[--lines.count];
+    e->tile = (EmitTile){.rows = 1, .vectors = 1, .lanes = t->plan.lanes};
+    e->tile.lane = rows->vars[rows->count - 1];
+    e->tile.slow = e->tile.lane == s->index ? NULL : s->index;
+    emit_find_depends_through(e, e->tile.slow, e->tile.lane);
+    Val length = emit_word(e, s->length);
+    BeLoop l;
+    be_loop_begin(u, &l, begin, stop, NULL, "line");
+    Val piece = be_loop_carry(u, &l, emit_word(e, 0));
+    be_loop_body(u, &l);
+    emit_space_split(e, &lines, LLVMBuildUDiv(u->builder, l.index, length, ""));
+    Val from = LLVMBuildURem(u->builder, l.index, length, "");
+    Val left = be_sub(u, stop, l.index);
+    l.step = be_min(u, left, be_sub(u, length, from));
+    e->indices[product->id] = (EmitIndex){.base = from};
+    pack_piece(t, from, l.step, piece);
+    be_loop_next(&l, 0, be_add(u, piece, emit_word(e, 1)));
+    be_loop_end(u, &l);
+    e->tile = outer;
+}
+
+void
+emit_pack_rows(EmitTiles *t, Val first, Val end, Val begin, Val stop)
+{
+    EmitTile outer = t->e->tile;
+    if (t->plan.line)
+        pack_windows(t, first, end);
+    else if (t->product->of_rows.along_products)
+        pack_each_row(t, first, end, begin, stop);
+    else
+        pack_rows_together(t, first, end, begin, stop);
+    t->e->tile = outer;
+}
+
+/* ---- columns ------------------------------------------------------------- */
+
+/* The first element of column `at` of those that are packed, `at` being a
+ * multiple of lanes: in a panel of its own if the whole panel is meant. */
+static Val
+column_at(EmitTiles *t, Val at)
+{
+    Emit *e = t->e;
+    BeUnit *u = e->u;
+    Val width = emit_word(e, emit_width(t));
+    Val inside = LLVMBuildURem(u->builder, at, width, "");
+    Val before = be_sub(u, at, inside);
+    return be_add(u, be_mul(u, before, emit_word(e, t->plan.depth)), inside);
+}
+
+/* The vectors of some panels, or one of a panel. */
+static void
+pack_column_vectors(Pack *p, Val at)
+{
+    Emit *e = p->t->e;
+    const EmitPlan *plan = &p->t->plan;
+    int64_t panel = plan->depth * emit_width(p->t);
+    for (int v = 0; v < e->tile.vectors; v++) {
+        Val x = emit_get_as(e, p->operand->value, 0, v, true);
+        int64_t more =
+            v / plan->vectors * panel + v % plan->vectors * plan->lanes;
+        be_store(e->u, x, packed_at(p, p->t->packed_columns, at, more),
+                 (unsigned)p->t->bytes);
+    }
+}
+
+/* The end of the panel that ends at `end` or later; columns are counted from
+ * first. */
+static Val
+panel_end(EmitTiles *t, Val first, Val end)
+{
+    Emit *e = t->e;
+    BeUnit *u = e->u;
+    Val width = emit_word(e, emit_width(t));
+    Val size =
+        be_add(u, be_sub(u, end, first), emit_word(e, emit_width(t) - 1));
+    Val rest = LLVMBuildURem(u->builder, size, width, "");
+    return be_add(u, first, be_sub(u, size, rest));
+}
+
+/* Lanes along the columns, which are from .. end and as many zeros as make
+ * whole panels; some vectors at once, so that whole lines are read. */
+static void
+pack_columns_together(EmitTiles *t, Val first, Val from, Val end,
+                      int64_t vectors, Val begin, Val stop)
+{
+    Emit *e = t->e;
+    BeUnit *u = e->u;
+    const EmitOperand *o = &t->product->of_columns;
+    const KVar *column = t->product->column;
+    emit_find_depends_along(e, last_product(t), column);
+    e->tile = (EmitTile){.rows = 1, .lane = column};
+    emit_needed(e, &o->needs, &e->k->body);
+    BeLoop l;
+    be_loop_begin(u, &l, from, panel_end(t, first, end),
+                  emit_word(e, vectors * t->plan.lanes), "column");
+    be_loop_body(u, &l);
+    e->tile.lanes = t->plan.lanes;
+    e->tile.vectors = (int)vectors;
+    int64_t group = vectors * t->plan.lanes;
+    if (vectors == 1 || !dim_is_const(column->extent) ||
+        column->extent.c % group || t->plan.columns % group)
+        set_masks(e, be_sub(u, end, l.index));
+    e->indices[column->id] = (EmitIndex){.base = l.index};
+    emit_needed(e, &o->needs, &t->product->loop->loop.body);
+    Pack p = {t, o, pack_column_vectors, 1, NULL, emit_width(t)};
+    p.first = column_at(t, be_sub(u, l.index, first));
+    pack_products(&p, begin, stop);
+    be_loop_end(u, &l);
+}
+
+enum { PIECE_BYTES = 16 };
+
+/* Pieces of a number of rows, `apart` elements from one to the next, as one
+ * vector; the first is at p. */
+static Val
+read_pieces(const Pack *p, Val at, int size, int64_t apart)
+{
+    BeUnit *u = p->t->e->u;
+    int lanes = p->t->e->tile.lanes;
+    Type types[] = {be_vector(p->t->type, lanes), be_vector(p->t->type, size)};
+    Val all = LLVMGetUndef(types[0]);
+    for (int i = 0; i < lanes; i += size) {
+        Val from = be_offset_const(u, at, i / size * apart * p->t->bytes);
+        Val piece = be_load(u, types[1], from, (unsigned)p->t->bytes);
+        Val args[] = {all, piece, be_word(u, i)};
+        all = be_intrinsic(u, "llvm.vector.insert", types, 2, args, 3);
+    }
+    return all;
+}
+
+/* The transposed square of a matrix in memory.  Pieces of it are put where they
+ * belong while they are read, which is cheaper than between registers: only
+ * what is inside of them is left to be done. */
+static void
+read_square(const Pack *p, Val *square)
+{
+    Emit *e = p->t->e;
+    BeUnit *u = e->u;
+    const KNode *n = p->operand->plain;
+    int lanes = e->tile.lanes, size = (int)(PIECE_BYTES / p->t->bytes);
+    int64_t step = p->operand->step;
+    EmitAddress a = emit_address(e, &n->load.at);
+    Val array = e->arrays[n->load.array->role][n->load.array->index];
+    Val at = LLVMBuildGEP2(u->builder, p->t->type, array, &a.base, 1, "");
+    for (int i = 0; i < lanes; i += size) {
+        for (int j = 0; j < size; j++) {
+            int64_t before = (j * step + i) * p->t->bytes;
+            Val from = be_offset_const(u, at, before);
+            square[i + j] = read_pieces(p, from, size, size * step);
+        }
+        be_transpose(u, square + i, size);
+    }
+}
+
+/* As many columns as there are lanes, for as many products. */
+static void
+pack_square(Pack *p, Val at)
+{
+    Emit *e = p->t->e;
+    BeUnit *u = e->u;
+    Val square[BE_MAX_TILE];
+    int lanes = e->tile.lanes;
+    bool plain = p->operand->plain && p->operand->product_step == 1;
+    if (plain && !e->tile.mask[0] && lanes * p->t->bytes > PIECE_BYTES) {
+        read_square(p, square);
+    } else {
+        for (int i = 0; i < lanes; i++)
+            square[i] = emit_get_as(e, p->operand->value, i, 0, true);
+        be_transpose(u, square, lanes);
+    }
+    for (int i = 0; i < lanes; i++)
+        be_store(u, square[i],
+                 packed_at(p, p->t->packed_columns, at, i * p->stride),
+                 (unsigned)p->t->bytes);
+}
+
+/* Columns first .. end, a multiple of lanes, lanes along the products. */
+static void
+pack_squares(EmitTiles *t, Val first, Val end, Val begin, Val stop)
+{
+    Emit *e = t->e;
+    BeUnit *u = e->u;
+    const EmitOperand *o = &t->product->of_columns;
+    const KVar *column = t->product->column;
+    int lanes = t->plan.lanes;
+    emit_find_depends_along(e, column, last_product(t));
+    e->tile = (EmitTile){.rows = lanes, .vectors = 1, .row = column};
+    emit_needed(e, &o->needs, &e->k->body);
+    BeLoop l;
+    be_loop_begin(u, &l, first, end, emit_word(e, lanes), "column");
+    be_loop_body(u, &l);
+    e->tile.lanes = 0;
+    e->indices[column->id] = (EmitIndex){.base = l.index};
+    emit_needed(e, &o->needs, &t->product->loop->loop.body);
+    e->tile.lanes = lanes;
+    e->tile.lane = last_product(t);
+    Pack p = {t, o, pack_square, lanes, NULL, emit_width(t)};
+    p.first = column_at(t, be_sub(u, l.index, first));
+    pack_products(&p, begin, stop);
+    be_loop_end(u, &l);
+    e->tile.mask[0] = NULL;
+}
+
+void
+emit_pack_columns(EmitTiles *t, Val first, Val end, Val begin, Val stop)
+{
+    Emit *e = t->e;
+    BeUnit *u = e->u;
+    EmitTile outer = e->tile;
+    if (t->product->of_columns.along_products) {
+        Val count = be_sub(u, end, first), lanes = emit_word(e, t->plan.lanes);
+        Val rest = LLVMBuildURem(u->builder, count, lanes, "");
+        Val from = be_sub(u, end, rest);
+        pack_squares(t, first, from, begin, stop);
+        Dim all = t->product->column->extent;
+        if (!dim_is_const(all) || all.c % emit_width(t))
+            pack_columns_together(t, first, from, end, 1, begin, stop);
+    } else {
+        pack_columns_together(t, first, first, end,
+                              t->plan.panels * t->plan.vectors, begin, stop);
+    }
+    e->tile = outer;
+}

@@ -1,0 +1,305 @@
+/*
+ * kernel.c - kernels as a structure: tables, indices, walks, names
+ */
+#include "backend/kernel/kernel_impl.h"
+
+#include <string.h>
+#include "ir/base/hash.h"
+#include "ir/base/status.h"
+
+const KKindInfo be_kernel_kinds[K_NUM_KINDS] = {
+#define KNODE(name, text, value, doc) {#text, value},
+#include "backend/kernel/kernels.def"
+#undef KNODE
+};
+
+const KReduceInfo be_kernel_reduces[K_NUM_REDUCES] = {
+#define KREDUCE(name, op, fold, doc)                                           \
+    {#name, OP_##op, OP_##fold, OP_##op == OP_argmax || OP_##op == OP_argmin},
+#include "backend/kernel/kernels.def"
+#undef KREDUCE
+};
+
+/* ---- indices ------------------------------------------------------------ */
+
+Dim
+be_index_coef(const KIndex *x, const KVar *var)
+{
+    for (int i = 0; i < x->num_terms; i++) {
+        if (x->terms[i].var == var)
+            return x->terms[i].coef;
+    }
+    return dim_const(0);
+}
+
+bool
+be_index_equal(const KIndex *x, const KIndex *y)
+{
+    if (x->num_terms != y->num_terms || !dim_equal(x->base, y->base))
+        return false;
+    for (int i = 0; i < x->num_terms; i++) {
+        if (x->terms[i].var != y->terms[i].var ||
+            !dim_equal(x->terms[i].coef, y->terms[i].coef))
+            return false;
+    }
+    return true;
+}
+
+/* Appends a term, unless its coefficient is 0. */
+static void
+push_term(KIndex *x, Dim coef, KVar *var)
+{
+    if (!dim_equal(coef, dim_const(0)))
+        x->terms[x->num_terms++] = (KTerm){coef, var};
+}
+
+bool
+be_index_add(Arena *a, const KIndex *x, const KIndex *y, KIndex *out)
+{
+    KIndex sum = {.terms = NEW_ARRAY(a, KTerm, x->num_terms + y->num_terms)};
+    if (!dim_add(x->base, y->base, &sum.base))
+        return false;
+    int i = 0, j = 0;
+    while (i < x->num_terms || j < y->num_terms) {
+        const KTerm *s = i < x->num_terms ? &x->terms[i] : NULL;
+        const KTerm *t = j < y->num_terms ? &y->terms[j] : NULL;
+        Dim coef;
+        if (s && t && s->var == t->var) {
+            if (!dim_add(s->coef, t->coef, &coef))
+                return false;
+            push_term(&sum, coef, s->var);
+            i++, j++;
+        } else if (s && (!t || s->var->id < t->var->id)) {
+            push_term(&sum, s->coef, s->var);
+            i++;
+        } else {
+            push_term(&sum, t->coef, t->var);
+            j++;
+        }
+    }
+    *out = sum;
+    return true;
+}
+
+bool
+be_index_scale(Arena *a, const KIndex *x, Dim by, KIndex *out)
+{
+    KIndex product = {.terms = NEW_ARRAY(a, KTerm, x->num_terms)};
+    if (!dim_mul(x->base, by, &product.base))
+        return false;
+    for (int i = 0; i < x->num_terms; i++) {
+        Dim coef;
+        if (!dim_mul(x->terms[i].coef, by, &coef))
+            return false;
+        push_term(&product, coef, x->terms[i].var);
+    }
+    *out = product;
+    return true;
+}
+
+/* ---- structure ---------------------------------------------------------- */
+
+BeKernel *
+be_kernel_new(Arena *a)
+{
+    BeKernel *k = NEW(a, BeKernel);
+    k->arena = a;
+    return k;
+}
+
+KArray *
+be_kernel_array(BeKernel *k, KRole role, DType dtype, Dim size)
+{
+    KArray *array = NEW(k->arena, KArray);
+    array->role = role;
+    array->index = k->arrays[role].len;
+    array->dtype = dtype;
+    array->size = size;
+    VEC_PUSH(k->arena, k->arrays[role], array);
+    return array;
+}
+
+KNode *
+be_kernel_append(Arena *a, KBlock *b, const KNode *node)
+{
+    KNode *n = arena_copy(a, node, sizeof *node);
+    n->prev = b->last;
+    n->next = NULL;
+    *(b->last ? &b->last->next : &b->first) = n;
+    b->last = n;
+    return n;
+}
+
+KBlock *
+be_kernel_body(KNode *n, KRanges **ranges)
+{
+    switch (n->kind) {
+    case K_REDUCE:
+        *ranges = &n->reduce.ranges;
+        return &n->reduce.body;
+    case K_CONTRACT:
+        *ranges = &n->contract.ranges;
+        return &n->contract.body;
+    case K_LOOP:
+        *ranges = &n->loop.ranges;
+        return &n->loop.body;
+    case K_SCAN:
+        *ranges = &n->scan.ranges;
+        return &n->scan.body;
+    case K_SORT:
+        *ranges = &n->sort.ranges;
+        return &n->sort.body;
+    default:
+        return NULL;
+    }
+}
+
+int
+be_kernel_args(const KNode *n, KNode **args)
+{
+    switch (n->kind) {
+    case K_LOAD:
+        args[0] = n->load.guard;
+        return n->load.guard != NULL;
+    case K_MAP:
+        memcpy(args, n->map.args, sizeof n->map.args);
+        return n->map.num_args;
+    case K_STORE:
+        args[0] = n->store.value;
+        args[1] = n->store.guard;
+        return n->store.guard ? 2 : 1;
+    case K_PICK:
+        args[0] = n->pick.value;
+        return 1;
+    case K_RUNNING:
+        args[0] = n->running.value;
+        return 1;
+    default:
+        return 0;
+    }
+}
+
+KIndex *
+be_kernel_index(KNode *n)
+{
+    switch (n->kind) {
+    case K_INDEX:
+        return &n->index;
+    case K_INSIDE:
+        return &n->inside.index;
+    case K_LOAD:
+        return &n->load.at;
+    case K_STORE:
+        return &n->store.at;
+    case K_RUNNING:
+        return &n->running.along;
+    case K_SORT:
+        return &n->sort.at;
+    case K_DIV:
+    case K_MOD:
+        return &n->divide.of;
+    default:
+        return NULL;
+    }
+}
+
+void
+be_kernel_walk(KBlock *b, void (*visit)(KNode *n, void *data), void *data)
+{
+    KRanges *ranges;
+    for (KNode *n = b->first; n; n = n->next) {
+        visit(n, data);
+        KBlock *body = be_kernel_body(n, &ranges);
+        if (body)
+            be_kernel_walk(body, visit, data);
+    }
+}
+
+static int
+num_parts(const BeKernel *k)
+{
+    return k->parts.len ? k->parts.len : 1;
+}
+
+int
+be_kernel_part_arrays(const BeKernel *k, KRole role)
+{
+    return k->arrays[role].len / num_parts(k);
+}
+
+static Dim
+items_of_parts(const BeKernel *k)
+{
+    int64_t items = 0;
+    for (int i = 0; i < k->parts.len; i++)
+        items += k->parts.data[i];
+    return dim_const(items);
+}
+
+Dim
+be_kernel_items(const BeKernel *k)
+{
+    Dim items = dim_const(1);
+    if (k->parts.len)
+        return items_of_parts(k);
+    for (int i = 0; i < k->grid.count; i++) {
+        if (!dim_mul(items, k->grid.vars[i]->extent, &items))
+            UNREACHABLE("the grid of %s has no size", k->name);
+    }
+    return items;
+}
+
+/* ---- the last step ------------------------------------------------------ */
+
+static void
+number_ranges(BeKernel *k, const KRanges *r)
+{
+    for (int i = 0; i < r->count; i++)
+        r->vars[i]->id = k->num_vars++;
+}
+
+/* By ascending id; expressions are short. */
+static void
+sort_terms(KIndex *x)
+{
+    for (int i = 1; i < x->num_terms; i++) {
+        KTerm t = x->terms[i];
+        int j = i;
+        for (; j > 0 && x->terms[j - 1].var->id > t.var->id; j--)
+            x->terms[j] = x->terms[j - 1];
+        x->terms[j] = t;
+    }
+}
+
+static void
+number_node(KNode *n, void *data)
+{
+    BeKernel *k = data;
+    KRanges *ranges;
+    n->id = be_kernel_kinds[n->kind].has_value ? k->num_values++ : -1;
+    k->uses_replica |= n->kind == K_REPLICA_ID;
+    if (be_kernel_index(n))
+        sort_terms(be_kernel_index(n));
+    if (n->kind == K_DIV || n->kind == K_MOD)
+        n->divide.var->id = k->num_vars++;
+    if (n->kind == K_PICK)
+        n->pick.var->id = k->num_vars++;
+    if (be_kernel_body(n, &ranges))
+        number_ranges(k, ranges);
+}
+
+void
+be_kernel_finish(BeKernel *k)
+{
+    k->num_vars = k->num_values = 0;
+    k->uses_replica = false;
+    number_ranges(k, &k->grid);
+    be_kernel_walk(&k->body, number_node, k);
+
+    Str text = str_new(k->arena);
+    be_kernel_print_rest(&text, k);
+    k->name = arena_printf(k->arena, "k_%s",
+                           hash_text(k->arena, str_text(&text), text.len));
+    k->text = str_text(&text);
+    k->text_len = text.len;
+}

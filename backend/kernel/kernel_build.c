@@ -1,0 +1,279 @@
+/*
+ * kernel_build.c - from a kernel operation to a kernel
+ *
+ * The operation's region says what is computed.  Here its outputs get the
+ * indices of their loops; kernel_value.c follows the operations from there to
+ * the inputs, and kernel_nest.c makes loops of what it finds.
+ *
+ * Outputs share indices where they can, since only what has the same indices
+ * can be in the same loop.  The widest one has an index for each dimension; a
+ * narrower one, say a sum over some of these dimensions, takes the indices of
+ * the others.
+ */
+#include "backend/kernel/kernel_expr.h"
+#include "ir/ir.h"
+
+#include "ir/base/status.h"
+#include "ir/parts.h"
+
+enum { MAX_OPS = 1024 };
+
+/* Dimensions of a shape that are not 1. */
+typedef struct Wide {
+    int count;
+    int axes[IR_MAX_RANK];
+} Wide;
+
+static Wide
+wide_of(const Shape *s)
+{
+    Wide w = {0};
+    for (int i = 0; i < s->rank; i++) {
+        if (!dim_is_one(s->dims[i]))
+            w.axes[w.count++] = i;
+    }
+    return w;
+}
+
+/* Whether s and t begin with the same dimensions, 1 aside, for count of them.
+ */
+static bool
+agree(const Shape *s, const Shape *t, int count)
+{
+    Wide x = wide_of(s), y = wide_of(t);
+    if (x.count < count || y.count < count)
+        return false;
+    for (int i = 0; i < count; i++) {
+        if (!dim_equal(s->dims[x.axes[i]], t->dims[y.axes[i]]))
+            return false;
+    }
+    return true;
+}
+
+static bool
+equal_but_ones(const Shape *s, const Shape *t)
+{
+    int count = wide_of(s).count;
+    return wide_of(t).count == count && agree(s, t, count);
+}
+
+/* ---- which indices an output has ---------------------------------------- */
+
+/* The value whose elements v has, one for one and in order, as far as they
+ * are computed from one another: what is left is another kind of operation. */
+static const IrValue *
+look_through(const Build *b, const IrValue *v)
+{
+    for (const IrOp *op = v->def; op; op = v->def) {
+        unsigned traits = ir_op_info[op->kind].traits;
+        if (!(traits & (ELEMENTWISE | VIEW | MOVES)))
+            return v;
+        const IrValue *next = NULL;
+        for (int i = 0; i < op->num_operands && !next; i++) {
+            const IrValue *x = op->operands[i];
+            if (equal_but_ones(be_value_shape(b, x), be_value_shape(b, v)))
+                next = x;
+        }
+        if (!next)
+            return v;
+        v = next;
+    }
+    return v;
+}
+
+/* If o reduces a value of the shape of the widest output: takes the indices
+ * of the axes that are kept. */
+static bool
+bind_to_kept_axes(Build *b, Output *o, const Output *widest)
+{
+    const IrOp *op = look_through(b, o->of)->def;
+    if (!op || !(ir_op_info[op->kind].traits & REDUCES))
+        return false;
+    const Shape *s = be_value_shape(b, op->operands[0]);
+    if (!be_shape_equal(s, be_value_shape(b, widest->of)))
+        return false;
+    int count, reduced = 0;
+    const int64_t *axes = ir_ints(op, A_axes, &count);
+    Wide w = wide_of(s);
+    for (int i = 0; i < w.count; i++) {
+        while (reduced < count && axes[reduced] < w.axes[i])
+            reduced++;
+        if (reduced == count || axes[reduced] != w.axes[i])
+            VEC_PUSH(b->scratch, o->vars, widest->vars.data[i]);
+    }
+    return true;
+}
+
+static void
+bind_new(Build *b, Output *o)
+{
+    const Shape *s = be_value_shape(b, o->of);
+    Wide w = wide_of(s);
+    for (int i = 0; i < w.count; i++) {
+        ExprVar *v = be_expr_loop_var(b, s->dims[w.axes[i]]);
+        v->is_root = true;
+        VEC_PUSH(b->scratch, o->vars, v);
+    }
+}
+
+static void
+bind_output(Build *b, Output *o, const Output *widest)
+{
+    const Shape *s = be_value_shape(b, o->of),
+                *t = be_value_shape(b, widest->of);
+    int count = wide_of(s).count;
+    if (count < wide_of(t).count && bind_to_kept_axes(b, o, widest))
+        return;
+    if (!agree(s, t, count)) {
+        bind_new(b, o);
+        return;
+    }
+    for (int i = 0; i < count; i++)
+        VEC_PUSH(b->scratch, o->vars, widest->vars.data[i]);
+}
+
+static void
+bind_outputs(Build *b)
+{
+    int most = -1;
+    for (int i = 0; i < b->outputs.len; i++) {
+        int count = wide_of(be_value_shape(b, b->outputs.data[i].of)).count;
+        if (count > most) {
+            most = count;
+            b->widest = i;
+        }
+    }
+    Output *widest = &b->outputs.data[b->widest];
+    bind_new(b, widest);
+    for (int i = 0; i < b->outputs.len; i++) {
+        if (i != b->widest)
+            bind_output(b, &b->outputs.data[i], widest);
+    }
+}
+
+/* The order of what the last index counts. */
+static void
+compute_sort(Build *b, Output *o, const View *view, ExprVar *last)
+{
+    const IrOp *op = o->of->def;
+    last->order = SORTED;
+    o->descending = ir_int(op, A_descending);
+    o->value = be_value_at(b, op->operands[0], view, NULL);
+}
+
+static bool
+is_one_long(const Shape *s)
+{
+    return dim_is_one(s->dims[s->rank - 1]);
+}
+
+static void
+compute_output(Build *b, Output *o)
+{
+    View view = be_view_of(b, o->of);
+    Wide w = wide_of(&view.shape);
+    for (int i = 0; i < w.count; i++)
+        view.at[w.axes[i]] = be_lin_var(b, o->vars.data[i]);
+    bool sorts = o->of->def && o->of->def->kind == OP_argsort;
+    if (sorts && is_one_long(&view.shape))
+        o->value = be_expr_const(b, scalar_int(DT_i64, 0));
+    else if (sorts)
+        compute_sort(b, o, &view, o->vars.data[w.count - 1]);
+    else
+        o->value = be_value_at(b, o->of, &view, NULL);
+    o->at = be_view_linear(b, &view);
+}
+
+/* ---- the region --------------------------------------------------------- */
+
+static void
+declare_values(Build *b, const IrPart *part)
+{
+    const IrOp *op = part->first;
+    for (int i = 0; i < part->num_args; i++)
+        be_value_declare(b, part->args[i]);
+    for (int i = 0; i < part->num_ops; i++, op = op->next)
+        for (int j = 0; j < op->num_results; j++)
+            be_value_declare(b, op->results[j]);
+    if (part->num_ops >= MAX_OPS)
+        be_expr_fail(b, "a kernel has more than 1,024 operations");
+}
+
+static void
+declare_arrays(Build *b, const IrPart *part)
+{
+    for (int i = 0; i < part->num_args; i++) {
+        const IrValue *v = part->args[i];
+        be_kernel_array(b->k, K_IN, v->type.dtype,
+                        be_shape_size(b, be_value_shape(b, v)));
+    }
+    for (int i = 0; i < part->num_results; i++) {
+        const IrValue *v = part->results[i];
+        Output o = {.of = v};
+        o.array = be_kernel_array(b->k, K_OUT, v->type.dtype,
+                                  be_shape_size(b, be_value_shape(b, v)));
+        VEC_PUSH(b->scratch, b->outputs, o);
+    }
+}
+
+/* The first part is built; arrays of the others are like its own. */
+static void
+add_parts(Build *b, const IrOp *op)
+{
+    BeKernel *k = b->k;
+    IrPart first = ir_kernel_part(op, 0);
+    const int own[] = {first.num_args, first.num_results};
+    for (int i = 0; i < ir_kernel_parts(op); i++) {
+        IrPart part = ir_kernel_part(op, i);
+        Dim length = dim_const(ir_part_length(&part));
+        VEC_PUSH(k->arena, k->parts, length.c);
+        for (int role = K_IN; i && role <= K_OUT; role++)
+            for (int j = 0; j < own[role]; j++) {
+                const KArray *like = k->arrays[role].data[j];
+                be_kernel_array(k, (KRole)role, like->dtype,
+                                like->size.c == 1 ? like->size : length);
+            }
+    }
+}
+
+static void
+build(Build *b, const IrOp *op)
+{
+    IrPart part = ir_kernel_part(op, 0);
+    declare_values(b, &part);
+    declare_arrays(b, &part);
+    if (b->outputs.len == 0)
+        be_expr_fail(b, "a kernel has no results");
+    if (b->error)
+        return;
+    const IrOp *scatter = be_scatter_of(op->regions[0]);
+    if (scatter) {
+        be_scatter_bind(b, scatter, &b->outputs.data[0]);
+    } else {
+        bind_outputs(b);
+        for (int i = 0; i < b->outputs.len; i++)
+            compute_output(b, &b->outputs.data[i]);
+    }
+    if (!b->error)
+        be_nest_build(b);
+    if (!b->error && ir_kernel_parts(op) > 1)
+        add_parts(b, op);
+}
+
+BeKernel *
+be_kernel_build(Arena *a, const IrOp *op, Diag *d)
+{
+    Build b = {.k = be_kernel_new(a),
+               .scratch = arena_new(a, "kernel build"),
+               .m = op->module};
+    b.exprs = NEW_ARRAY(b.scratch, Expr *, EXPR_BUCKETS);
+    b.memos = NEW_ARRAY(b.scratch, Memo *, EXPR_BUCKETS);
+    build(&b, op);
+    if (b.error)
+        diag_error(d, op->loc, "%s", b.error);
+    arena_release(b.scratch);
+    if (b.error)
+        return NULL;
+    be_kernel_finish(b.k);
+    return b.k;
+}

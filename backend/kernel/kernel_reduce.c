@@ -1,0 +1,206 @@
+/*
+ * kernel_reduce.c - elements made of many: reductions, products, convolutions
+ *
+ * Each has indices of its own, which run through the elements that it is made
+ * of.  A convolution is a product whose one operand is seen through windows.
+ */
+#include "backend/kernel/kernel_expr.h"
+
+/* ---- reductions and contractions ---------------------------------------- */
+
+/* A new index for a dimension; the one of size 1 needs none. */
+static KIndex
+add_range(Build *b, KRanges *ranges, Dim extent)
+{
+    if (dim_is_one(extent))
+        return be_lin_const(dim_const(0));
+    ExprVar *v = be_expr_loop_var(b, extent);
+    ranges->vars[ranges->count++] = &v->var;
+    return be_lin_var(b, v);
+}
+
+static bool
+has_axis(const int64_t *axes, int count, int axis)
+{
+    for (int i = 0; i < count; i++) {
+        if (axes[i] == axis)
+            return true;
+    }
+    return false;
+}
+
+static KReduce
+reduce_of(IrOpKind kind)
+{
+    int r = 0;
+    while (be_kernel_reduces[r].op != kind)
+        r++;
+    return (KReduce)r;
+}
+
+Expr *
+be_at_reduce(Build *b, const IrOp *op, const View *view, Expr *guard)
+{
+    const IrValue *x = op->operands[0];
+    DType dtype = op->results[0]->type.dtype;
+    KNode n = {.kind = K_REDUCE, .dtype = dtype_compute(dtype)};
+    n.reduce.op = reduce_of(op->kind);
+    const KReduceInfo *info = &be_kernel_reduces[n.reduce.op];
+    int count, kept = 0;
+    const int64_t *axes = ir_ints(op, A_axes, &count);
+    View at = be_view_of(b, x);
+    for (int i = 0; i < at.shape.rank; i++) {
+        bool reduced = has_axis(axes, count, i);
+        at.at[i] = reduced ? add_range(b, &n.reduce.ranges, at.shape.dims[i])
+                           : view->at[kept];
+        kept += !reduced || ir_int(op, A_keepdims);
+    }
+    Expr *element = be_value_at(b, x, &at, guard);
+    if (n.reduce.ranges.count == 0) /* exactly one element */
+        return info->arg ? be_expr_const(b, scalar_int(DT_i64, 0)) : element;
+    n.reduce.element = &element->node;
+    Expr *e = be_expr_make(b, &n);
+    bool exact = info->fold == OP_maximum || info->fold == OP_minimum;
+    return exact ? e : be_expr_rounded(b, e, dtype);
+}
+
+/* Which of axes is axis, or -1. */
+static int
+position(const int64_t *axes, int count, int axis)
+{
+    for (int i = 0; i < count; i++) {
+        if (axes[i] == axis)
+            return i;
+    }
+    return -1;
+}
+
+/* Sets the indices of an operand's batch and free axes from those of the
+ * result; free ones begin at `next`, whose new place is returned. */
+static int
+set_kept(const IrOp *op, const View *view, View *at, IrAttrName batch,
+         IrAttrName contract, int next)
+{
+    int num_batch, num_contract;
+    const int64_t *batches = ir_ints(op, batch, &num_batch);
+    const int64_t *contracts = ir_ints(op, contract, &num_contract);
+    for (int i = 0; i < at->shape.rank; i++) {
+        int which = position(batches, num_batch, i);
+        if (which >= 0)
+            at->at[i] = view->at[which];
+        else if (!has_axis(contracts, num_contract, i))
+            at->at[i] = view->at[next++];
+    }
+    return next;
+}
+
+Expr *
+be_at_dot(Build *b, const IrOp *op, const View *view, Expr *guard)
+{
+    const IrValue *x = op->operands[0], *y = op->operands[1];
+    DType dtype = op->results[0]->type.dtype;
+    KNode n = {.kind = K_CONTRACT, .dtype = dtype_compute(dtype)};
+    View at_x = be_view_of(b, x), at_y = be_view_of(b, y);
+    int num, num_batch;
+    const int64_t *axes_x = ir_ints(op, A_contract_x, &num);
+    const int64_t *axes_y = ir_ints(op, A_contract_y, &num);
+    for (int i = 0; i < num; i++) {
+        KIndex k = add_range(b, &n.contract.ranges, at_x.shape.dims[axes_x[i]]);
+        at_x.at[axes_x[i]] = k;
+        at_y.at[axes_y[i]] = k;
+    }
+    ir_ints(op, A_batch_x, &num_batch);
+    int next = set_kept(op, view, &at_x, A_batch_x, A_contract_x, num_batch);
+    set_kept(op, view, &at_y, A_batch_y, A_contract_y, next);
+    n.contract.x = &be_value_at(b, x, &at_x, guard)->node;
+    n.contract.y = &be_value_at(b, y, &at_y, guard)->node;
+    return be_expr_rounded(b, be_expr_make(b, &n), dtype);
+}
+
+/* ---- convolutions ------------------------------------------------------- */
+
+/* Whether x has what the windows along an axis read, for sizes that are known;
+ * the first is at -low. */
+static bool
+windows_fit(Dim windows, Dim taps, int64_t step, int64_t low, Dim size)
+{
+    int64_t last;
+    return dim_is_const(windows) && dim_is_const(taps) && dim_is_const(size) &&
+           low <= 0 && !__builtin_mul_overflow(windows.c - 1, step, &last) &&
+           !__builtin_add_overflow(last, taps.c - 1, &last) &&
+           !__builtin_sub_overflow(last, low, &last) && last < size.c;
+}
+
+/* A convolution at an element of its result. */
+typedef struct Conv {
+    const IrOp *op;
+    KNode contract;
+    View x, y;
+} Conv;
+
+/* Indices for y: the first three are those of the contraction. */
+static Conv
+conv_of(Build *b, const IrOp *op, const View *view)
+{
+    Conv c = {.op = op,
+              .x = be_view_of(b, op->operands[0]),
+              .y = be_view_of(b, op->operands[1])};
+    DType dtype = dtype_compute(op->results[0]->type.dtype);
+    c.contract = (KNode){.kind = K_CONTRACT, .dtype = dtype};
+    for (int i = 0; i < 3; i++)
+        c.y.at[i] =
+            add_range(b, &c.contract.contract.ranges, c.y.shape.dims[i]);
+    c.y.at[3] = view->at[3];
+    return c;
+}
+
+/* The contraction; in x, windows and places (both two indices of as many as
+ * dims say) tell height and width. */
+static Expr *
+at_windows(Build *b, Conv *c, const KIndex *windows, const Dim *num_windows,
+           const KIndex *places, const Dim *num_places, Expr *guard)
+{
+    const IrOp *op = c->op;
+    int count;
+    const int64_t *low = ir_ints(op, A_low, &count);
+    const int64_t *step = ir_ints(op, A_step, &count);
+    Expr *inside = NULL;
+    for (int i = 0; i < 2; i++) {
+        KIndex *at = &c->x.at[i + 1];
+        Dim size = c->x.shape.dims[i + 1];
+        *at = be_lin_scale(b, windows[i], dim_const(step[i]));
+        *at = be_lin_add(b, *at, places[i]);
+        *at = be_lin_add(b, *at, be_lin_const(dim_const(-low[i])));
+        if (!windows_fit(num_windows[i], num_places[i], step[i], low[i], size))
+            inside = be_expr_and(b, inside, be_expr_inside(b, *at, size));
+    }
+    Expr *both = be_expr_and(b, guard, inside);
+    Expr *x = be_value_masked(b, op->operands[0], &c->x, inside, both);
+    c->contract.contract.x = &x->node;
+    c->contract.contract.y =
+        &be_value_at(b, op->operands[1], &c->y, guard)->node;
+    return be_expr_rounded(b, be_expr_make(b, &c->contract),
+                           op->results[0]->type.dtype);
+}
+
+/* A contraction over the places of a window and the channels. */
+Expr *
+be_at_conv2d(Build *b, const IrOp *op, const View *view, Expr *guard)
+{
+    Conv c = conv_of(b, op, view);
+    c.x.at[0] = view->at[0];
+    c.x.at[3] = c.y.at[2];
+    return at_windows(b, &c, view->at + 1, view->shape.dims + 1, c.y.at,
+                      c.y.shape.dims, guard);
+}
+
+/* One over rows and windows. */
+Expr *
+be_at_conv2d_weights(Build *b, const IrOp *op, const View *view, Expr *guard)
+{
+    Conv c = conv_of(b, op, view);
+    c.x.at[0] = c.y.at[0];
+    c.x.at[3] = view->at[2];
+    return at_windows(b, &c, c.y.at + 1, c.y.shape.dims + 1, view->at,
+                      view->shape.dims, guard);
+}

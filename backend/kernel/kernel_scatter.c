@@ -1,0 +1,126 @@
+/*
+ * kernel_scatter.c - rows changed where they are
+ *
+ * A scatter is the one operation that is told where its results go rather than
+ * asked where they come from.  Its output begins as the operand whose rows it
+ * changes, and the kernel goes through the indices in order, for all columns
+ * side by side:
+ *
+ *   out out0: f32[6400] from in0
+ *   grid vector i0 < 64 {
+ *     ordered i1 < 32 {
+ *       %0: i64 = load in1[i1]
+ *       ...
+ *       i2 < 100 = pick %0
+ *       %5: f32 = load out0[i0 + 64*i2] if %4
+ *       %6: f32 = add %5, %3
+ *       store out0[i0 + 64*i2], %6 if %4
+ *
+ * Columns are independent, so threads share them out; what a row becomes hangs
+ * on the order of the indices alone.  %4 is whether there is such a row.
+ */
+#include "backend/kernel/kernel_expr.h"
+
+#include <string.h>
+
+static const struct {
+    const char *mode;
+    IrOpKind floats, ints;
+} folds[] = {
+    {"add", OP_add, OP_add},         {"sub", OP_sub, OP_sub},
+    {"mul", OP_mul, OP_mul},         {"div", OP_div, OP_floordiv},
+    {"min", OP_minimum, OP_minimum}, {"max", OP_maximum, OP_maximum},
+};
+
+/* The operation that a row and its value are combined by; OP_copy: none. */
+static IrOpKind
+fold_of(const IrOp *op)
+{
+    bool is_float = dtype_is_float(op->results[0]->type.dtype);
+    for (size_t i = 0; i < sizeof folds / sizeof *folds; i++)
+        if (strcmp(folds[i].mode, ir_text(op, A_mode)) == 0)
+            return is_float ? folds[i].floats : folds[i].ints;
+    return OP_copy;
+}
+
+/* Whether v is a parameter of the region that nothing but op uses, once. */
+static bool
+is_own_parameter(const IrOp *op, const IrValue *v)
+{
+    int uses = 0;
+    for (const IrOp *x = op->block->first; x; x = x->next)
+        for (int i = 0; i < x->num_operands; i++)
+            uses += x->operands[i] == v;
+    return v->block == op->block && uses == 1;
+}
+
+static KIndex
+new_index(Build *b, Dim extent, bool is_column, Output *o)
+{
+    if (dim_is_one(extent))
+        return be_lin_const(dim_const(0));
+    ExprVar *v = be_expr_loop_var(b, extent);
+    v->is_root = is_column;
+    if (is_column)
+        VEC_PUSH(b->scratch, o->vars, v);
+    else
+        o->ordered.vars[o->ordered.count++] = &v->var;
+    return be_lin_var(b, v);
+}
+
+/* The number at an index, as an i64. */
+static Expr *
+row_number(Build *b, const IrValue *rows, const View *at)
+{
+    Expr *row = be_value_at(b, rows, at, NULL);
+    return row->node.dtype == DT_i64 ? row : be_expr_cast(b, row, DT_i64);
+}
+
+static Expr *
+is_row(Build *b, Expr *row, Dim size)
+{
+    KNode last = {.kind = K_INDEX, .dtype = DT_i64, .index = {.base = size}};
+    Expr *zero = be_expr_const(b, scalar_int(DT_i64, 0));
+    Expr *end = dim_is_const(size)
+                    ? be_expr_const(b, scalar_int(DT_i64, size.c))
+                    : be_expr_make(b, &last);
+    Expr *low = be_expr_map(b, OP_ge, DT_bool, 2, (Expr *[]){row, zero});
+    Expr *high = be_expr_map(b, OP_lt, DT_bool, 2, (Expr *[]){row, end});
+    return be_expr_and(b, low, high);
+}
+
+const IrOp *
+be_scatter_of(const IrBlock *region)
+{
+    const IrOp *yield = region->last;
+    const IrOp *op = yield->num_operands ? yield->operands[0]->def : NULL;
+    return op && op->kind == OP_scatter ? op : NULL;
+}
+
+void
+be_scatter_bind(Build *b, const IrOp *op, Output *o)
+{
+    const IrValue *x = op->operands[0];
+    View to = be_view_of(b, x), values = be_view_of(b, op->operands[2]);
+    View rows = be_view_of(b, op->operands[1]);
+    if (!is_own_parameter(op, x) || b->outputs.len != 1) {
+        be_expr_fail(b, "a scatter is not alone with the rows it changes");
+        return;
+    }
+    o->array->from = b->k->arrays[K_IN].data[x->index];
+    o->fold = fold_of(op);
+    for (int i = 1; i < to.shape.rank; i++)
+        to.at[i] = new_index(b, to.shape.dims[i], true, o);
+    for (int i = 0; i < rows.shape.rank; i++)
+        rows.at[i] = new_index(b, rows.shape.dims[i], false, o);
+    for (int i = 0; i < values.shape.rank; i++)
+        values.at[i] =
+            i < rows.shape.rank ? rows.at[i] : to.at[i - rows.shape.rank + 1];
+    Dim size = to.shape.dims[0];
+    Expr *row = row_number(b, op->operands[1], &rows);
+    o->guard = is_row(b, row, size);
+    if (!dim_is_one(size) && !dim_equal(size, dim_const(0)))
+        to.at[0] = be_lin_pick(b, row, size);
+    o->value = be_value_at(b, op->operands[2], &values, NULL);
+    o->at = be_view_linear(b, &to);
+}

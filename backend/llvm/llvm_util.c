@@ -1,0 +1,522 @@
+/*
+ * llvm_util.c - LLVM-C in the small words that code generation speaks
+ *
+ * The only file that would meet differences between versions of LLVM.  No
+ * fast-math flag is set anywhere (D3), and no `nsw` on the program's integers:
+ * they wrap.
+ */
+#include "backend/llvm/llvm_util.h"
+
+#include <llvm-c/Analysis.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include "ir/base/status.h"
+
+/* ---- units and functions ------------------------------------------------ */
+
+void
+be_unit_open(BeUnit *u, const char *name, bool named)
+{
+    memset(u, 0, sizeof *u);
+    LLVMContextRef cx = LLVMContextCreate();
+    LLVMContextSetDiscardValueNames(cx, !named);
+    u->context = cx;
+    u->named = named;
+    u->module = LLVMModuleCreateWithNameInContext(name, cx);
+    u->builder = LLVMCreateBuilderInContext(cx);
+    u->i1 = LLVMInt1TypeInContext(cx);
+    u->i8 = LLVMInt8TypeInContext(cx);
+    u->i16 = LLVMInt16TypeInContext(cx);
+    u->i32 = LLVMInt32TypeInContext(cx);
+    u->i64 = LLVMInt64TypeInContext(cx);
+    u->f32 = LLVMFloatTypeInContext(cx);
+    u->f64 = LLVMDoubleTypeInContext(cx);
+    u->ptr = LLVMPointerTypeInContext(cx, 0);
+    u->nothing = LLVMVoidTypeInContext(cx);
+}
+
+void
+be_unit_close(BeUnit *u)
+{
+    LLVMDisposeBuilder(u->builder);
+    LLVMDisposeModule(u->module);
+    LLVMContextDispose(u->context);
+}
+
+char *
+be_unit_verify(BeUnit *u)
+{
+    char *message = NULL;
+    if (LLVMVerifyModule(u->module, LLVMReturnStatusAction, &message))
+        return message;
+    LLVMDisposeMessage(message);
+    return NULL;
+}
+
+char *
+be_unit_text(BeUnit *u)
+{
+    return LLVMPrintModuleToString(u->module);
+}
+
+Val
+be_func_begin(BeUnit *u, const char *name, Type result, const Type *params,
+              int num_params, bool exported)
+{
+    Type type = LLVMFunctionType(result, (Type *)(uintptr_t)params,
+                                 (unsigned)num_params, 0);
+    u->func = LLVMAddFunction(u->module, name, type);
+    if (!exported)
+        LLVMSetLinkage(u->func, LLVMInternalLinkage);
+    be_func_attr(u, "nounwind");
+    u->entry = be_block(u, "entry");
+    be_at(u, be_block(u, "body"));
+    return u->func;
+}
+
+void
+be_func_end(BeUnit *u)
+{
+    Block body = LLVMGetNextBasicBlock(u->entry);
+    be_at(u, u->entry);
+    be_goto(u, body);
+}
+
+/* 0 would be an attribute, too, one that says nothing. */
+static unsigned
+attribute_kind(const char *name)
+{
+    unsigned kind = LLVMGetEnumAttributeKindForName(name, strlen(name));
+    if (!kind)
+        UNREACHABLE("this LLVM has no attribute %s", name);
+    return kind;
+}
+
+static LLVMAttributeRef
+attribute(BeUnit *u, const char *name)
+{
+    return LLVMCreateEnumAttribute(u->context, attribute_kind(name), 0);
+}
+
+void
+be_func_attr(BeUnit *u, const char *name)
+{
+    LLVMAddAttributeAtIndex(u->func,
+                            (LLVMAttributeIndex)LLVMAttributeFunctionIndex,
+                            attribute(u, name));
+}
+
+void
+be_param_attr(BeUnit *u, int index, const char *name)
+{
+    LLVMAddAttributeAtIndex(u->func, (LLVMAttributeIndex)(index + 1),
+                            attribute(u, name));
+}
+
+void
+be_param_by_value(BeUnit *u, int index, Type type, unsigned align)
+{
+    unsigned at = (unsigned)index + 1;
+    unsigned kind = attribute_kind("byval");
+    LLVMAddAttributeAtIndex(u->func, at,
+                            LLVMCreateTypeAttribute(u->context, kind, type));
+    kind = attribute_kind("align");
+    LLVMAddAttributeAtIndex(u->func, at,
+                            LLVMCreateEnumAttribute(u->context, kind, align));
+}
+
+void
+be_func_text_attr(BeUnit *u, const char *name, const char *value)
+{
+    LLVMAttributeRef a =
+        LLVMCreateStringAttribute(u->context, name, (unsigned)strlen(name),
+                                  value, (unsigned)strlen(value));
+    LLVMAddAttributeAtIndex(u->func,
+                            (LLVMAttributeIndex)LLVMAttributeFunctionIndex, a);
+}
+
+void
+be_name(const BeUnit *u, Val v, const char *format, ...)
+{
+    char name[128];
+    if (!u->named)
+        return;
+    va_list args;
+    va_start(args, format);
+    vsnprintf(name, sizeof name, format, args);
+    va_end(args);
+    LLVMSetValueName2(v, name, strlen(name));
+}
+
+Val
+be_alloca(BeUnit *u, Type type, uint64_t count, unsigned align,
+          const char *name)
+{
+    Block here = be_here(u);
+    be_at(u, u->entry);
+    Val p = LLVMBuildArrayAlloca(
+        u->builder, type, be_word(u, (int64_t)(count ? count : 1)), name);
+    LLVMSetAlignment(p, align);
+    be_at(u, here);
+    return p;
+}
+
+/* ---- types and constants ------------------------------------------------ */
+
+Type
+be_vector(Type element, int lanes)
+{
+    return lanes ? LLVMVectorType(element, (unsigned)lanes) : element;
+}
+
+int
+be_lanes(Type type)
+{
+    if (LLVMGetTypeKind(type) != LLVMVectorTypeKind)
+        return 0;
+    return (int)LLVMGetVectorSize(type);
+}
+
+Type
+be_element(Type type)
+{
+    return be_lanes(type) ? LLVMGetElementType(type) : type;
+}
+
+Type
+be_retype(Type type, Type element)
+{
+    return be_vector(element, be_lanes(type));
+}
+
+static Val
+const_splat(Type type, Val x)
+{
+    int lanes = be_lanes(type);
+    if (!lanes)
+        return x;
+    Val all[256];
+    for (int i = 0; i < lanes; i++)
+        all[i] = x;
+    return LLVMConstVector(all, (unsigned)lanes);
+}
+
+Val
+be_int(Type type, int64_t x)
+{
+    return const_splat(type, LLVMConstInt(be_element(type), (uint64_t)x, 1));
+}
+
+Val
+be_float(Type type, double x)
+{
+    return const_splat(type, LLVMConstReal(be_element(type), x));
+}
+
+Val
+be_zero(Type type)
+{
+    return LLVMConstNull(type);
+}
+
+bool
+be_is_const(Val v, int64_t *x)
+{
+    if (!LLVMIsAConstantInt(v))
+        return false;
+    *x = LLVMConstIntGetSExtValue(v);
+    return true;
+}
+
+Val
+be_lane_numbers(Type type)
+{
+    int lanes = be_lanes(type);
+    if (!lanes)
+        return be_zero(type);
+    Val all[256];
+    for (int i = 0; i < lanes; i++)
+        all[i] = LLVMConstInt(be_element(type), (uint64_t)i, 0);
+    return LLVMConstVector(all, (unsigned)lanes);
+}
+
+/* ---- values ------------------------------------------------------------- */
+
+static Val
+shuffle(BeUnit *u, Val x, Val y, int first, int count)
+{
+    Val mask[256];
+    for (int i = 0; i < count; i++)
+        mask[i] = LLVMConstInt(u->i32, (uint64_t)(first + i), 0);
+    return LLVMBuildShuffleVector(u->builder, x, y,
+                                  LLVMConstVector(mask, (unsigned)count), "");
+}
+
+static bool
+is_word(Val v, int64_t wanted)
+{
+    int64_t known;
+    return be_is_const(v, &known) && known == wanted;
+}
+
+Val
+be_add(BeUnit *u, Val x, Val y)
+{
+    if (is_word(x, 0))
+        return y;
+    return is_word(y, 0) ? x : LLVMBuildAdd(u->builder, x, y, "");
+}
+
+Val
+be_mul(BeUnit *u, Val x, Val y)
+{
+    if (is_word(x, 1))
+        return y;
+    return is_word(y, 1) ? x : LLVMBuildMul(u->builder, x, y, "");
+}
+
+Val
+be_min(BeUnit *u, Val x, Val y)
+{
+    return be_select(u, be_icmp(u, LLVMIntSLT, x, y), x, y);
+}
+
+Val
+be_max(BeUnit *u, Val x, Val y)
+{
+    return be_select(u, be_icmp(u, LLVMIntSGT, x, y), x, y);
+}
+
+Val
+be_splat(BeUnit *u, Val x, int lanes)
+{
+    if (!lanes)
+        return x;
+    Type type = be_vector(LLVMTypeOf(x), lanes);
+    if (LLVMIsConstant(x))
+        return const_splat(type, x);
+    Val one = LLVMBuildInsertElement(u->builder, LLVMGetUndef(type), x,
+                                     LLVMConstInt(u->i32, 0, 0), "");
+    Val mask = LLVMConstNull(be_vector(u->i32, lanes));
+    return LLVMBuildShuffleVector(u->builder, one, LLVMGetUndef(type), mask,
+                                  "");
+}
+
+Val
+be_extract(BeUnit *u, Val v, int first, int count)
+{
+    if (!count)
+        return LLVMBuildExtractElement(
+            u->builder, v, LLVMConstInt(u->i32, (uint64_t)first, 0), "");
+    return shuffle(u, v, LLVMGetUndef(LLVMTypeOf(v)), first, count);
+}
+
+/* The lanes of x and y that a step of a transposition puts into the first
+ * (high: second) of two rows. */
+static Val
+exchange(BeUnit *u, Val x, Val y, int distance, int high)
+{
+    Val mask[64];
+    int lanes = be_lanes(LLVMTypeOf(x));
+    for (int i = 0; i < lanes; i++) {
+        bool from_y = i & distance;
+        int lane = (from_y ? lanes - distance : 0) + i + high * distance;
+        mask[i] = LLVMConstInt(u->i32, (uint64_t)lane, 0);
+    }
+    return LLVMBuildShuffleVector(u->builder, x, y,
+                                  LLVMConstVector(mask, (unsigned)lanes), "");
+}
+
+void
+be_transpose(BeUnit *u, Val *rows, int num)
+{
+    for (int distance = num / 2; distance; distance /= 2) {
+        for (int i = 0; i < num; i++) {
+            if (i & distance)
+                continue;
+            Val x = rows[i], y = rows[i + distance];
+            rows[i] = exchange(u, x, y, distance, 0);
+            rows[i + distance] = exchange(u, x, y, distance, 1);
+        }
+    }
+}
+
+Val
+be_intrinsic(BeUnit *u, const char *name, const Type *overloads,
+             int num_overloads, const Val *args, int num_args)
+{
+    unsigned id = LLVMLookupIntrinsicID(name, strlen(name));
+    if (!id)
+        UNREACHABLE("this LLVM has no %s", name);
+    Type *over = (Type *)(uintptr_t)overloads;
+    Val fn =
+        LLVMGetIntrinsicDeclaration(u->module, id, over, (size_t)num_overloads);
+    Type type =
+        LLVMIntrinsicGetType(u->context, id, over, (size_t)num_overloads);
+    return LLVMBuildCall2(u->builder, type, fn, (Val *)(uintptr_t)args,
+                          (unsigned)num_args, "");
+}
+
+void
+be_prefetch(BeUnit *u, Val p, bool to_write)
+{
+    enum { KEEP = 3, DATA = 1 };
+    Val args[] = {p, LLVMConstInt(u->i32, to_write, 0),
+                  LLVMConstInt(u->i32, KEEP, 0), LLVMConstInt(u->i32, DATA, 0)};
+    be_intrinsic(u, "llvm.prefetch", &u->ptr, 1, args, 4);
+}
+
+Val
+be_intrinsic1(BeUnit *u, const char *name, Val x)
+{
+    Type type = LLVMTypeOf(x);
+    return be_intrinsic(u, name, &type, 1, &x, 1);
+}
+
+Val
+be_intrinsic2(BeUnit *u, const char *name, Val x, Val y)
+{
+    Type type = LLVMTypeOf(x);
+    Val args[] = {x, y};
+    return be_intrinsic(u, name, &type, 1, args, 2);
+}
+
+Val
+be_intrinsic3(BeUnit *u, const char *name, Val x, Val y, Val z)
+{
+    Type type = LLVMTypeOf(x);
+    Val args[] = {x, y, z};
+    return be_intrinsic(u, name, &type, 1, args, 3);
+}
+
+/* ---- memory ------------------------------------------------------------- */
+
+Val
+be_offset(BeUnit *u, Val p, Val bytes)
+{
+    return LLVMBuildInBoundsGEP2(u->builder, u->i8, p, &bytes, 1, "");
+}
+
+Val
+be_offset_const(BeUnit *u, Val p, int64_t bytes)
+{
+    return bytes ? be_offset(u, p, be_word(u, bytes)) : p;
+}
+
+Val
+be_load(BeUnit *u, Type type, Val p, unsigned align)
+{
+    Val v = LLVMBuildLoad2(u->builder, type, p, "");
+    LLVMSetAlignment(v, align);
+    return v;
+}
+
+void
+be_store(BeUnit *u, Val v, Val p, unsigned align)
+{
+    LLVMSetAlignment(LLVMBuildStore(u->builder, v, p), align);
+}
+
+Val
+be_load_masked(BeUnit *u, Type type, Val p, unsigned align, Val mask)
+{
+    Type over[] = {type, u->ptr};
+    Val args[] = {p, LLVMConstInt(u->i32, align, 0), mask, be_zero(type)};
+    return be_intrinsic(u, "llvm.masked.load", over, 2, args, 4);
+}
+
+void
+be_store_masked(BeUnit *u, Val v, Val p, unsigned align, Val mask)
+{
+    Type over[] = {LLVMTypeOf(v), u->ptr};
+    Val args[] = {v, p, LLVMConstInt(u->i32, align, 0), mask};
+    be_intrinsic(u, "llvm.masked.store", over, 2, args, 4);
+}
+
+/* ---- control ------------------------------------------------------------ */
+
+Block
+be_block(BeUnit *u, const char *name)
+{
+    return LLVMAppendBasicBlockInContext(u->context, u->func, name);
+}
+
+void
+be_goto(BeUnit *u, Block to)
+{
+    LLVMBuildBr(u->builder, to);
+}
+
+void
+be_branch(BeUnit *u, Val condition, Block yes, Block no)
+{
+    LLVMBuildCondBr(u->builder, condition, yes, no);
+}
+
+void
+be_branch_likely(BeUnit *u, Val condition, Block likely, Block rare)
+{
+    Val branch = LLVMBuildCondBr(u->builder, condition, likely, rare);
+    Val weights[] = {LLVMMDStringInContext(u->context, "branch_weights", 14),
+                     LLVMConstInt(u->i32, 2000, false),
+                     LLVMConstInt(u->i32, 1, false)};
+    LLVMSetMetadata(branch, LLVMGetMDKindIDInContext(u->context, "prof", 4),
+                    LLVMMDNodeInContext(u->context, weights, 3));
+}
+
+static Val
+phi(BeUnit *u, Val init, Block from, const char *name)
+{
+    Val v = LLVMBuildPhi(u->builder, LLVMTypeOf(init), name);
+    LLVMAddIncoming(v, &init, &from, 1);
+    return v;
+}
+
+void
+be_loop_begin(BeUnit *u, BeLoop *l, Val begin, Val end, Val step,
+              const char *name)
+{
+    Block before = be_here(u);
+    *l = (BeLoop){.end = end, .step = step};
+    l->head = be_block(u, "loop");
+    be_goto(u, l->head);
+    be_at(u, l->head);
+    l->index = phi(u, begin, before, name);
+}
+
+Val
+be_loop_carry(BeUnit *u, BeLoop *l, Val init)
+{
+    if (l->num_carried == BE_MAX_CARRIED)
+        UNREACHABLE("a loop carries too many values");
+    Block before = LLVMGetIncomingBlock(l->index, 0);
+    return l->carried[l->num_carried++] = phi(u, init, before, "");
+}
+
+void
+be_loop_body(BeUnit *u, BeLoop *l)
+{
+    Block body = be_block(u, "round");
+    l->exit = be_block(u, "done");
+    be_branch(u, be_icmp(u, LLVMIntSLT, l->index, l->end), body, l->exit);
+    be_at(u, body);
+}
+
+void
+be_loop_next(BeLoop *l, int carried, Val value)
+{
+    l->next[carried] = value;
+}
+
+void
+be_loop_end(BeUnit *u, BeLoop *l)
+{
+    Block last = be_here(u);
+    Val next = be_add(u, l->index, l->step);
+    LLVMAddIncoming(l->index, &next, &last, 1);
+    for (int i = 0; i < l->num_carried; i++)
+        LLVMAddIncoming(l->carried[i], &l->next[i], &last, 1);
+    be_goto(u, l->head);
+    be_at(u, l->exit);
+}

@@ -1,0 +1,29 @@
+/*
+ * target.h - the machines that code is made for, as LLVM sees them
+ */
+#ifndef TFD_BACKEND_LLVM_TARGET_H
+#define TFD_BACKEND_LLVM_TARGET_H
+
+#include <stdbool.h>
+#include <llvm-c/TargetMachine.h>
+#include "ir/base/arena.h"
+#include "ir/base/status.h"
+
+typedef struct BeTarget {
+    const char *name; /* as in ir/plan/target.h; a GPU's is sm_80 */
+    bool gpu;
+    const char *triple;
+    int register_bytes; /* of a vector register; a GPU's has no lanes */
+    int num_registers;
+} BeTarget;
+
+/* The targets of a list such as "x86-64-v3,x86-64-v4"; "native" and NULL are
+ * this machine's (the least one where it has none).  In a, at *out. */
+Status be_targets_parse(Arena *a, const char *list, const BeTarget **out,
+                        int *num) MUST_USE;
+
+/* LLVM's machine, for use by one thread; level is that of -O (0 .. 3). */
+LLVMTargetMachineRef be_target_open(const BeTarget *t, int level);
+void be_target_close(LLVMTargetMachineRef machine);
+
+#endif

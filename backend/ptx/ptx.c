@@ -1,0 +1,302 @@
+/*
+ * ptx.c - a kernel becomes a module of PTX
+ *
+ *   ptx.c         the function, its parameters, the text of several
+ *   ptx_shape.c   how a kernel is divided among threads
+ *   ptx_grid.c    threads, teams, and loops that they share out
+ *   ptx_memory.c  loads and stores
+ *   ptx_reduce.c  reductions of a team
+ *   ptx_tiles.c   contractions in tiles
+ *   ptx_scan.c    running sums and sorts of a team
+ *
+ * NVPTX rounds division and square root correctly, keeps subnormals and fuses
+ * nothing unless it is told to; it is not.  Additions and multiplications are
+ * written as add.rn and mul.rn, which the assembler may not fuse either.
+ */
+#include "backend/ptx/ptx.h"
+
+#include <string.h>
+#include "backend/kernel/kernel_impl.h"
+#include "backend/ptx/ptx_emit.h"
+
+/* LLVM-C has no names for these. */
+enum { PTX_KERNEL_CALL = 71 };
+
+/* Where an index is at least this, it is an i64: twice as much must not
+ * overflow an i32, since loops step beyond their end. */
+#define NARROW_LIMIT (INT64_C(1) << 30)
+
+/* ---- width of indices --------------------------------------------------- */
+
+typedef struct Width {
+    const BeKernel *k;
+    int64_t items;
+    bool wide;
+} Width;
+
+static void
+note_width(KNode *n, void *data)
+{
+    Width *w = data;
+    KRanges *ranges;
+    int64_t points;
+    if (!be_kernel_body(n, &ranges))
+        return;
+    points = emit_ranges_bound(w->k, ranges);
+    if (n->kind == K_LOOP && __builtin_mul_overflow(points, w->items, &points))
+        points = INT64_MAX;
+    w->wide = w->wide || points >= NARROW_LIMIT;
+}
+
+static bool
+is_wide(const BeKernel *k)
+{
+    Width w = {.k = k, .items = emit_items_bound(k)};
+    w.wide = emit_indices_are_wide(k) || w.items >= NARROW_LIMIT;
+    KBlock body = k->body;
+    be_kernel_walk(&body, note_width, &w);
+    return w.wide;
+}
+
+/* ---- what may share memory ---------------------------------------------- */
+
+/* Kernels may write the elements of an input that is only read where the
+ * output's element of the same number is written (docs/kernels.md). */
+typedef struct Sharing {
+    const BeKernel *k;
+    const KArray *in, *out;
+    const KIndex *load, *store;
+    bool apart; /* it is also read elsewhere */
+} Sharing;
+
+static void
+note_store(KNode *n, void *data)
+{
+    Sharing *s = data;
+    if (n->kind == K_STORE && n->store.array == s->out &&
+        !be_index_equal(&n->store.at, s->load))
+        s->apart = true;
+}
+
+static void
+note_load(KNode *n, void *data)
+{
+    Sharing *s = data;
+    if (n->kind != K_LOAD || n->load.array != s->in)
+        return;
+    s->load = &n->load.at;
+    KBlock body = s->k->body;
+    be_kernel_walk(&body, note_store, s);
+}
+
+static bool
+may_share(const BeKernel *k, const KArray *in, const KArray *out)
+{
+    Sharing s = {.k = k, .in = in, .out = out};
+    KBlock body = k->body;
+    be_kernel_walk(&body, note_load, &s);
+    return !s.apart;
+}
+
+/* Whether an array of this role shares memory with none of the other. */
+static bool
+is_apart(const BeKernel *k, const KArray *array, KRole role)
+{
+    KRole other = role == K_IN ? K_OUT : K_IN;
+    for (int i = 0; i < k->arrays[other].len; i++) {
+        const KArray *x = k->arrays[other].data[i];
+        if (role == K_IN ? may_share(k, array, x) : may_share(k, x, array))
+            return false;
+    }
+    return true;
+}
+
+/* ---- the function ------------------------------------------------------- */
+
+static int
+num_arrays(const BeKernel *k)
+{
+    return k->arrays[K_IN].len + k->arrays[K_OUT].len;
+}
+
+/* Addresses of parts are one parameter. */
+static Val
+call_word(Emit *e, int64_t word)
+{
+    int before = e->k->parts.len ? 1 : num_arrays(e->k);
+    return LLVMGetParam(e->u->func, (unsigned)(before + word));
+}
+
+static const EmitMachine gpu = {
+    .call_word = call_word,
+    .nodes =
+        {
+            [K_LOAD] = ptx_load,
+            [K_STORE] = ptx_store,
+            [K_REDUCE] = ptx_reduce,
+            [K_CONTRACT] = ptx_contract,
+            [K_LOOP] = ptx_emit_loop,
+            [K_SCAN] = ptx_scan,
+            [K_SORT] = ptx_sort,
+        },
+};
+
+static int
+num_words(const BeKernel *k)
+{
+    return 3 * k->pairs.len + (k->uses_replica ? 1 : 0);
+}
+
+/* Names and attributes of the parameters that are arrays of a role. */
+static void
+add_arrays(Ptx *p, KRole role, int first)
+{
+    Emit *e = &p->e;
+    const BeKernel *k = e->k;
+    int num = k->arrays[role].len;
+    e->arrays[role] = NEW_ARRAY(e->arena, Val, (size_t)num + 1);
+    for (int i = 0; i < num; i++) {
+        Val x = LLVMGetParam(e->u->func, (unsigned)(first + i));
+        const char *name =
+            arena_printf(e->arena, "%s%d", role == K_IN ? "in" : "out", i);
+        LLVMSetValueName2(x, name, strlen(name));
+        e->arrays[role][i] = x;
+        if (role == K_IN)
+            be_param_attr(e->u, first + i, "readonly");
+        if (is_apart(k, k->arrays[role].data[i], role))
+            be_param_attr(e->u, first + i, "noalias");
+    }
+}
+
+static void
+add_tables(Ptx *p)
+{
+    Emit *e = &p->e;
+    const BeKernel *k = e->k;
+    int num = k->arrays[K_TABLE].len;
+    e->arrays[K_TABLE] = NEW_ARRAY(e->arena, Val, (size_t)num + 1);
+    for (int i = 0; i < num; i++) {
+        const char *name = arena_printf(e->arena, "%s_table%d", k->name, i);
+        e->arrays[K_TABLE][i] =
+            emit_table(e->u, k->arrays[K_TABLE].data[i], name, PTX_GLOBAL);
+    }
+}
+
+static void
+add_all_arrays(Ptx *p)
+{
+    add_arrays(p, K_IN, 0);
+    add_arrays(p, K_OUT, p->e.k->arrays[K_IN].len);
+}
+
+/* The addresses are one parameter, a table by value, whose bytes are those that
+ * they would have one by one: a part finds its own at a number. */
+static void
+add_table_of_arrays(Ptx *p)
+{
+    Emit *e = &p->e;
+    Type pointer = LLVMPointerTypeInContext(e->u->context, PTX_GLOBAL);
+    Type table = LLVMArrayType2(pointer, (uint64_t)num_arrays(e->k));
+    be_param_by_value(e->u, 0, table, 8);
+    for (int role = K_IN; role <= K_OUT; role++)
+        e->arrays[role] = NEW_ARRAY(
+            e->arena, Val, (size_t)be_kernel_part_arrays(e->k, (KRole)role));
+}
+
+static void
+begin_function(Ptx *p)
+{
+    Emit *e = &p->e;
+    BeUnit *u = e->u;
+    const BeKernel *k = e->k;
+    Type pointer = LLVMPointerTypeInContext(u->context, PTX_GLOBAL);
+    int num = k->parts.len ? 1 : num_arrays(k), num_params = num + num_words(k);
+    Type *params = NEW_ARRAY(e->arena, Type, (size_t)num_params + 1);
+    for (int i = 0; i < num_params; i++)
+        params[i] = i >= num ? u->i64 : k->parts.len ? u->ptr : pointer;
+    Val fn = be_func_begin(u, k->name, u->nothing, params, num_params, true);
+    LLVMSetFunctionCallConv(fn, PTX_KERNEL_CALL);
+    if (k->parts.len)
+        add_table_of_arrays(p);
+    else
+        add_all_arrays(p);
+    add_tables(p);
+}
+
+/* ---- its surroundings --------------------------------------------------- */
+
+static Val
+special(Ptx *p, const char *name)
+{
+    Val x = be_intrinsic(p->e.u, name, NULL, 0, NULL, 0);
+    return LLVMBuildIntCast2(p->e.u->builder, x, p->e.word, 0, "");
+}
+
+/* In a module that is joined to others every name is unique. */
+static Val
+shared_memory(Ptx *p)
+{
+    BeUnit *u = p->e.u;
+    if (!p->shape.shared)
+        return NULL;
+    const char *name = arena_printf(p->e.arena, "%s_shared", p->e.k->name);
+    Type type = LLVMArrayType2(u->i8, (uint64_t)p->shape.shared);
+    Val memory = LLVMAddGlobalInAddressSpace(u->module, type, name, PTX_SHARED);
+    LLVMSetInitializer(memory, LLVMGetUndef(type));
+    LLVMSetLinkage(memory, LLVMInternalLinkage);
+    LLVMSetAlignment(memory, PTX_ALIGN);
+    return memory;
+}
+
+static void
+annotate(Ptx *p, const char *key, int value)
+{
+    BeUnit *u = p->e.u;
+    LLVMMetadataRef fields[] = {
+        LLVMValueAsMetadata(u->func),
+        LLVMMDStringInContext2(u->context, key, strlen(key)),
+        LLVMValueAsMetadata(LLVMConstInt(u->i32, (uint64_t)value, 0)),
+    };
+    LLVMMetadataRef node = LLVMMDNodeInContext2(u->context, fields, 3);
+    LLVMAddNamedMetadataOperand(u->module, "nvvm.annotations",
+                                LLVMMetadataAsValue(u->context, node));
+}
+
+Status
+be_ptx_emit(BeUnit *u, const void *kernel, const BeTarget *t)
+{
+    const BeKernel *k = kernel;
+    Arena *a = arena_new(NULL, "kernel code");
+    Ptx p = {.e = {.u = u, .arena = a, .k = k, .target = t, .machine = &gpu}};
+    p.e.word = is_wide(k) ? u->i64 : u->i32;
+    LLVMSetTarget(u->module, t->triple);
+    emit_open(&p.e);
+    p.shape = ptx_shape_choose(&p);
+    begin_function(&p);
+    annotate(&p, "reqntidx", p.shape.threads);
+    /* One block may have all registers: the assembler would rather spill. */
+    annotate(&p, "minctasm", 1);
+    p.shared = shared_memory(&p);
+    p.thread = special(&p, "llvm.nvvm.read.ptx.sreg.tid.x");
+    p.block = special(&p, "llvm.nvvm.read.ptx.sreg.ctaid.x");
+    p.num_blocks = special(&p, "llvm.nvvm.read.ptx.sreg.nctaid.x");
+    ptx_emit_grid(&p);
+    LLVMBuildRetVoid(u->builder);
+    be_func_end(u);
+    arena_release(a);
+    return OK;
+}
+
+/* ---- text --------------------------------------------------------------- */
+
+/* The line that ends the header; what is before it is the same for all. */
+static const char last_of_header[] = ".address_size 64\n";
+
+void
+be_ptx_join(Str *out, const char *ptx, size_t len)
+{
+    size_t header = sizeof last_of_header - 1;
+    const char *end = memmem(ptx, len, last_of_header, header);
+    size_t skip = end && out->len ? (size_t)(end - ptx) + header : 0;
+    str_addn(out, ptx + skip, len - skip);
+}

@@ -1,0 +1,127 @@
+/*
+ * ptx_emit.h - what the files that turn kernels into PTX share
+ *
+ * The work of a kernel is a row of items: the points of its grid and, where an
+ * item is nothing but one loop, of that loop.  There are three ways to do it:
+ *
+ *   threads   an item, or some that are neighbours in memory, is done by a
+ *             thread (elementwise kernels, and whatever has no better way)
+ *   teams     an item with reductions is done by a team of threads.  A thread
+ *             is one of the 64 stripes of D2; stripes meet in shared memory.
+ *             Loops beside the reductions are shared out among the team; all
+ *             else is done by each of its threads alike.
+ *   tiles     a contraction is done for a rectangle of items by a block, which
+ *             stages both operands in shared memory
+ *
+ * What is the same on every machine is done by emit_*.c, with tile.rows of an
+ * Emit for the neighbours.
+ */
+#ifndef TFD_BACKEND_PTX_PTX_EMIT_H
+#define TFD_BACKEND_PTX_PTX_EMIT_H
+
+#include "backend/codegen/emit.h"
+
+enum {
+    PTX_GLOBAL = 1, /* address spaces */
+    PTX_SHARED = 3,
+    PTX_WARP = 32,
+    PTX_THREADS = 256, /* of a block; 1,024 at most for teams of many slices */
+    PTX_ALIGN = 16,    /* of arrays, and the widest load */
+    PTX_K_STEP = 16,   /* products that a tile stages at a time */
+    PTX_SIDE = 16,     /* threads along each side of a tile */
+    PTX_MAX_SIDE = 64 /* elements along each side of a tile */
+};
+
+/* A contraction in tiles; rows and columns of tiles are those of a matrix. */
+typedef struct PtxTiles {
+    const KNode *contract; /* NULL: no tiles */
+    const KNode *loop;     /* over the columns */
+    EmitSpace outer;       /* a tile has one point of these */
+    EmitSpace rows;
+    const KNode *of_rows, *of_columns; /* the operands */
+    int height, width;                 /* elements of a tile */
+} PtxTiles;
+
+typedef struct PtxShape {
+    EmitSpace work;    /* the items, in teams and threads */
+    const KNode *flat; /* the loop whose indices are among them, or NULL */
+    int threads;       /* of a block */
+    int team;          /* threads that do an item together */
+    int slices;        /* chunks of a reduction that a team takes at once */
+    int items;         /* that a block does at once */
+    bool strided;      /* neighbouring threads have neighbouring items */
+    int width;         /* items that a thread does at once */
+    int64_t shared;    /* bytes */
+    PtxTiles tiles;
+} PtxShape;
+
+typedef struct Ptx {
+    Emit e; /* first: emitters of nodes get a pointer to it */
+    PtxShape shape;
+    Val thread, block, num_blocks; /* words */
+    Val lane;                      /* the thread's number in its team */
+    Val active;                    /* whether the team has an item; an i1 */
+    Val shared;
+    bool together; /* nodes are emitted for a team, not for a thread */
+    Val product;   /* of tiles: the contraction's value for an item */
+} Ptx;
+
+static inline Ptx *
+ptx_of(Emit *e)
+{
+    return (Ptx *)e;
+}
+
+/* ---- choices (ptx_shape.c) ---------------------------------------------- */
+
+/* How p's kernel is done; p->e is open. */
+PtxShape ptx_shape_choose(Ptx *p);
+/* Whether x is the address of neighbours along row, and the first of `width` of
+ * them always aligned.  What depends on row is known. */
+bool ptx_is_wide(const Emit *e, const KIndex *x, const KVar *row, int width);
+
+/* ---- threads and teams (ptx_grid.c) ------------------------------------- */
+
+void ptx_emit_grid(Ptx *p);
+void ptx_emit_loop(Emit *e, const KNode *n);
+/* All threads of the block wait for each other. */
+void ptx_barrier(Ptx *p);
+
+/* ---- memory (ptx_memory.c) ---------------------------------------------- */
+
+void ptx_load(Emit *e, const KNode *n);
+void ptx_store(Emit *e, const KNode *n);
+/* `bytes` times index from the beginning of shared memory, plus offset. */
+Val ptx_shared_at(Ptx *p, int64_t offset, Val index, int64_t bytes);
+
+/* A value that is made where condition holds, else `otherwise`:
+ *
+ *   PtxIf i = ptx_if(p, condition);
+ *   Val x = ...;
+ *   x = ptx_end_if(p, &i, x, otherwise);        (NULL, NULL: no value)
+ */
+typedef struct PtxIf {
+    Block before, after;
+} PtxIf;
+PtxIf ptx_if(Ptx *p, Val condition);
+Val ptx_end_if(Ptx *p, const PtxIf *i, Val x, Val otherwise);
+
+/* ---- sums (ptx_reduce.c, ptx_scan.c, ptx_tiles.c) ------------------------ */
+
+void ptx_reduce(Emit *e, const KNode *n);
+/* Shared memory that reductions of n's kind need for so many threads. */
+int64_t ptx_reduce_bytes(const KNode *n, int threads);
+
+void ptx_scan(Emit *e, const KNode *n);
+void ptx_sort(Emit *e, const KNode *n);
+/* Shared memory that a scan needs for so many threads. */
+int64_t ptx_scan_bytes(const KNode *n, int threads);
+
+void ptx_contract(Emit *e, const KNode *n);
+void ptx_emit_tiles(Ptx *p);
+/* Fills t if the kernel is a contraction that tiles are good for; flat is the
+ * loop that its items are, or NULL. */
+void ptx_tiles_find(Ptx *p, const KNode *flat, PtxTiles *t);
+int64_t ptx_tiles_bytes(const PtxTiles *t); /* of shared memory */
+
+#endif

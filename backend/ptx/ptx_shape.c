@@ -1,0 +1,244 @@
+/*
+ * ptx_shape.c - how a kernel is divided among threads
+ *
+ * What decides is the form of the kernel alone, so that its code does not
+ * depend on a machine.  Tiles come first, then teams where an item has
+ * reductions or several loops, else threads.
+ */
+#include "backend/kernel/kernel_impl.h"
+#include "backend/ptx/ptx_emit.h"
+
+enum {
+    MAX_SLICES = 16,
+    STRIDED_ITEMS = 8, /* neighbours that fill a sector of memory */
+    MAX_COST = 128     /* operations of a thread that does neighbours */
+};
+
+/* ---- forms -------------------------------------------------------------- */
+
+static bool
+has_effect(const KNode *n)
+{
+    return n->kind == K_REDUCE || n->kind == K_CONTRACT || n->kind == K_STORE ||
+           n->kind == K_SCAN || n->kind == K_SORT;
+}
+
+/* The loop that an item is, but for values that every thread may make. */
+static const KNode *
+flat_loop(const BeKernel *k)
+{
+    const KNode *loop = NULL;
+    for (const KNode *n = k->body.first; n; n = n->next) {
+        if (has_effect(n) ||
+            (n->kind == K_LOOP && (loop || n->loop.ordered)))
+            return NULL;
+        if (n->kind == K_LOOP)
+            loop = n;
+    }
+    return loop;
+}
+
+static EmitSpace
+work_of(const BeKernel *k, const KNode *flat)
+{
+    EmitSpace s = emit_space_of(&k->grid);
+    for (int i = 0; flat && i < flat->loop.ranges.count; i++)
+        s.vars[s.count++] = flat->loop.ranges.vars[i];
+    return s;
+}
+
+static const KBlock *
+item_body(const BeKernel *k, const KNode *flat)
+{
+    return flat ? &flat->loop.body : &k->body;
+}
+
+/* Whether the work's last index runs along memory. */
+static bool
+is_along_memory(const BeKernel *k, const KNode *flat)
+{
+    return flat ? flat->loop.vector : k->grid_vector;
+}
+
+/* The power of two from x on, at most `most`. */
+static int
+power_from(int64_t x, int most)
+{
+    int power = 1;
+    while (power < x && power < most)
+        power *= 2;
+    return power;
+}
+
+/* ---- teams -------------------------------------------------------------- */
+
+/* What the nodes of an item want of its team. */
+static void
+note_wishes(const BeKernel *k, const KBlock *body, PtxShape *s)
+{
+    for (const KNode *n = body->first; n; n = n->next) {
+        int64_t points;
+        int most = BE_STRIPES;
+        if (n->kind == K_LOOP && n->loop.ordered) {
+            continue; /* a thread's alone */
+        } else if (n->kind == K_LOOP) {
+            points = emit_ranges_bound(k, &n->loop.ranges);
+        } else if (n->kind == K_SCAN) {
+            points = (emit_ranges_bound(k, &n->scan.ranges) - 1) / BE_RUN + 1;
+        } else if (n->kind == K_SORT) {
+            points = emit_ranges_bound(k, &n->sort.ranges) / 2;
+            most = PTX_THREADS;
+        } else if (n->kind == K_REDUCE) {
+            points = emit_ranges_bound(k, &n->reduce.ranges);
+            int64_t chunks = (points - 1) / BE_CHUNK + 1;
+            int slices = power_from(chunks, MAX_SLICES);
+            s->slices = slices > s->slices ? slices : s->slices;
+        } else {
+            continue;
+        }
+        int team = power_from(points, most);
+        s->team = team > s->team ? team : s->team;
+    }
+}
+
+/* Stripes of slices only exist where there are all 64. */
+static void
+choose_team(const BeKernel *k, PtxShape *s)
+{
+    const KBlock *body = item_body(k, s->flat);
+    note_wishes(k, body, s);
+    s->strided = s->team > 1 && is_along_memory(k, s->flat);
+    if (s->strided && s->slices > 2)
+        s->slices = 2;
+    s->team *= s->slices;
+    int most = PTX_THREADS / s->team;
+    if (s->strided && most < STRIDED_ITEMS)
+        most = STRIDED_ITEMS;
+    if (most < 1)
+        most = 1;
+    s->items = power_from(emit_space_bound(k, &s->work), most);
+    s->threads = s->team * s->items;
+    if (s->threads < PTX_WARP) {
+        s->items = PTX_WARP / s->team;
+        s->threads = PTX_WARP;
+    }
+    for (const KNode *n = body->first; n; n = n->next) {
+        int64_t bytes = n->kind == K_REDUCE ? ptx_reduce_bytes(n, s->threads)
+                        : n->kind == K_SCAN ? ptx_scan_bytes(n, s->threads)
+                                            : 0;
+        s->shared = bytes > s->shared ? bytes : s->shared;
+    }
+}
+
+/* ---- neighbours --------------------------------------------------------- */
+
+static bool
+divides(int width, Dim d)
+{
+    return d.c % width == 0 && (dim_is_const(d) || d.k % width == 0);
+}
+
+/* Whether a term other than row's keeps neighbours neighbours, and aligned. */
+static bool
+keeps_groups(const Emit *e, const KTerm *t, int width)
+{
+    return divides(width, t->coef) && !e->index_depends[t->var->id].row;
+}
+
+bool
+ptx_is_wide(const Emit *e, const KIndex *x, const KVar *row, int width)
+{
+    if (!divides(width, x->base))
+        return false;
+    bool found = false;
+    for (int i = 0; i < x->num_terms; i++) {
+        const KTerm *t = &x->terms[i];
+        if (t->var != row && !keeps_groups(e, t, width))
+            return false;
+        if (t->var == row)
+            found = dim_equal(t->coef, dim_const(1));
+    }
+    return found;
+}
+
+typedef struct Stores {
+    const Emit *e;
+    const KVar *row;
+    int width;
+    bool wide;
+} Stores;
+
+static void
+note_store(KNode *n, void *data)
+{
+    Stores *s = data;
+    if (n->kind == K_STORE)
+        s->wide = s->wide && ptx_is_wide(s->e, &n->store.at, s->row, s->width);
+}
+
+static bool
+stores_are_wide(const Emit *e, const KVar *row, int width)
+{
+    Stores s = {e, row, width, true};
+    KBlock body = e->k->body;
+    be_kernel_walk(&body, note_store, &s);
+    return s.wide;
+}
+
+static unsigned
+widest_bytes(const BeKernel *k)
+{
+    unsigned most = 1;
+    for (int role = K_IN; role <= K_OUT; role++) {
+        for (int i = 0; i < k->arrays[role].len; i++) {
+            unsigned bytes =
+                (unsigned)dtype_info[k->arrays[role].data[i]->dtype].bytes;
+            most = bytes > most ? bytes : most;
+        }
+    }
+    return most;
+}
+
+/* Elementwise work is done for as many neighbours at once as one load brings,
+ * if they are stored side by side. */
+static int
+choose_width(Emit *e, const PtxShape *s)
+{
+    const BeKernel *k = e->k;
+    const KBlock *body = item_body(k, s->flat);
+    if (s->team > 1 || !s->work.count || !is_along_memory(k, s->flat) ||
+        emit_contains(&k->body, K_REDUCE) || emit_contains(body, K_SCAN) ||
+        emit_contains(body, K_SORT) || emit_contains(&k->body, K_CONTRACT) ||
+        emit_contains(body, K_LOOP))
+        return 1;
+    const KVar *row = s->work.vars[s->work.count - 1];
+    int64_t extent = emit_run_bound(k, row);
+    int width = PTX_ALIGN / (int)widest_bytes(k);
+    width = width > BE_MAX_ROWS ? BE_MAX_ROWS : width;
+    emit_find_depends(e, row);
+    while (width > 1 &&
+           (width > extent || emit_cost(k, body) * width > MAX_COST ||
+            !stores_are_wide(e, row, width)))
+        width /= 2;
+    return width;
+}
+
+/* ---- the choice --------------------------------------------------------- */
+
+PtxShape
+ptx_shape_choose(Ptx *p)
+{
+    const BeKernel *k = p->e.k;
+    PtxShape s = {.team = 1, .slices = 1, .width = 1};
+    s.flat = flat_loop(k);
+    ptx_tiles_find(p, s.flat, &s.tiles);
+    if (s.tiles.contract) {
+        s.threads = PTX_SIDE * PTX_SIDE;
+        s.shared = ptx_tiles_bytes(&s.tiles);
+        return s;
+    }
+    s.work = work_of(k, s.flat);
+    choose_team(k, &s);
+    s.width = choose_width(&p->e, &s);
+    return s;
+}

@@ -1,0 +1,53 @@
+/*
+ * hooks.h - what compiled code and the runner count alike
+ *
+ * Compiled code names operations, dimensions and safepoints by number.  The
+ * compiler writes these numbers into objects, the runner finds them again in
+ * the verified IR of the plan: both get them here (docs/abi.md).
+ */
+#ifndef TFD_IR_ANALYSIS_HOOKS_H
+#define TFD_IR_ANALYSIS_HOOKS_H
+
+#include "ir/ir.h"
+
+typedef VEC(IrOp *) IrOps;
+
+typedef struct IrHooks {
+    IrOps ops;        /* executed by hooks->op(call, index) */
+    IrOps safepoints; /* dataset loops: while operations of main */
+    IrOps counters;   /* loops of main that count: for, and while with max */
+    IrOps positions;  /* what TfdCall.at counts: all that may take long */
+} IrHooks;
+
+/* Lists what the runtime does for a placed function, in the order of its
+ * text.  An op of ops or safepoints has its index there in op->id. */
+IrHooks ir_hooks(Arena *a, IrFunc *fn);
+
+/* Whether the runtime executes op (print, launch, all_reduce_start, ...). */
+bool ir_is_hooked(const IrOp *op);
+/* Whether compiled code says that it has come to op: to a kernel, a loop, what
+ * the runtime executes, or the end. */
+bool ir_is_position(const IrOp *op);
+/* Whether op is a while over a dataset: its iterations end in safepoints. */
+bool ir_is_dataset_loop(const IrOp *op);
+
+/* Bytes to allocate for fn's places.  In main each counting loop has two words
+ * after them, rounds done and rounds to do, in the order of IrHooks.counters:
+ * main may be entered in the midst of it, with the frame of before. */
+int64_t ir_frame_bytes(IrFunc *fn);
+int64_t ir_counter_offset(const IrFunc *fn, int index);
+
+/* Places are given out in whole cache lines: bytes, rounded up to them. */
+int64_t ir_whole_lines(int64_t bytes);
+
+/* What the place of a collective's buffer of so many bytes is a multiple of
+ * (D13). */
+int64_t ir_collective_align(int64_t bytes);
+
+/* Batch symbols by number: a pair has three words (n, N, row_start), and so
+ * has a symbol without partner, like b or n_1.  The word of a symbol in
+ * TfdCall.dims is 3 * pair, + 1 for an N. */
+int ir_num_pairs(const IrModule *m);
+int ir_symbol_word(const IrModule *m, int32_t symbol);
+
+#endif

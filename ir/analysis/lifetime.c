@@ -1,0 +1,172 @@
+/*
+ * lifetime.c - when values are alive
+ */
+#include "ir/analysis/lifetime.h"
+
+#include <assert.h>
+#include "ir/base/status.h"
+#include "ir/ir.h"
+#include "ir/type_bounds.h"
+
+Buffer *
+buffer_of(const IrValue *v)
+{
+    Buffer *b = life_of(v)->buffer;
+    while (b->into)
+        b = b->into;
+    return b;
+}
+
+void
+buffers_merge(Buffer *a, Buffer *b)
+{
+    while (a->into)
+        a = a->into;
+    while (b->into)
+        b = b->into;
+    if (a == b)
+        return;
+    if (b->fixed) {
+        Buffer *swap = a;
+        a = b;
+        b = swap;
+    }
+    assert(!b->fixed);
+    b->into = a;
+    a->begin = a->begin < b->begin ? a->begin : b->begin;
+    a->end = a->end > b->end ? a->end : b->end;
+    a->bytes = a->bytes > b->bytes ? a->bytes : b->bytes;
+    a->align = a->align > b->align ? a->align : b->align;
+    a->sent |= b->sent;
+    a->num_values += b->num_values;
+}
+
+/* ---- positions ---------------------------------------------------------- */
+
+typedef struct Numbering {
+    Arena *arena;
+    IrModule *m;
+    int next;
+} Numbering;
+
+static void
+begin_life(Numbering *n, IrValue *v, int made)
+{
+    int64_t bytes;
+    if (!ir_type_bytes(n->m, &v->type, &bytes))
+        UNREACHABLE("a value of no finite size");
+    Buffer *b = NEW(n->arena, Buffer);
+    *b = (Buffer){.begin = made - 1,
+                  .end = made,
+                  .bytes = bytes,
+                  .align = 64,
+                  .num_values = 1};
+    Life *life = NEW(n->arena, Life);
+    *life = (Life){b, made, made};
+    v->mark = life;
+}
+
+static void
+number_block(Numbering *n, IrBlock *b, int args_made)
+{
+    for (int i = 0; i < b->args.len; i++)
+        begin_life(n, b->args.data[i], args_made);
+    for (IrOp *op = b->first; op; op = op->next) {
+        Span *span = NEW(n->arena, Span);
+        op->mark = span;
+        span->begin = span->end = 2 * n->next++;
+        if (op->kind != OP_kernel)
+            for (int i = 0; i < op->num_regions; i++)
+                number_block(n, op->regions[i], span->begin);
+        span->end = 2 * (n->next - 1);
+        int made = op->num_regions && op->kind != OP_kernel ? span->end + 1
+                                                            : span->begin + 1;
+        for (int i = 0; i < op->num_results; i++)
+            begin_life(n, op->results[i], made);
+    }
+}
+
+/* ---- uses --------------------------------------------------------------- */
+
+static const IrBlock *
+home_block(const IrValue *v)
+{
+    return v->def ? v->def->block : v->block;
+}
+
+static bool
+is_loop(const IrOp *op)
+{
+    return op->kind == OP_for || op->kind == OP_while;
+}
+
+/* Where op is done with its operands: a collective that was started reads them
+ * until its done. */
+static int
+reads_until(const IrOp *op)
+{
+    const IrOp *done = op;
+    if (op->kind == OP_all_reduce_start || op->kind == OP_all_gather_start)
+        while (done->next &&
+               (!done->num_operands || done->operands[0] != op->results[0]))
+            done = done->next;
+    return span_of(done)->begin;
+}
+
+/* Where a use of v by op ends: at op, or at the end of the outermost loop
+ * between op and v's own block. */
+static int
+use_position(const IrOp *op, const IrValue *v)
+{
+    int end = reads_until(op);
+    const IrBlock *home = home_block(v);
+    for (const IrBlock *b = op->block; b != home && b->op; b = b->op->block)
+        if (is_loop(b->op) && span_of(b->op)->end > end)
+            end = span_of(b->op)->end + 1;
+    return end;
+}
+
+static void
+note_uses(const IrBlock *b)
+{
+    for (IrOp *op = b->first; op; op = op->next) {
+        for (int i = 0; i < op->num_operands; i++) {
+            Life *life = life_of(op->operands[i]);
+            int end = use_position(op, op->operands[i]);
+            if (end > life->last_use)
+                life->last_use = end;
+            if (end > life->buffer->end)
+                life->buffer->end = end;
+        }
+        if (op->kind != OP_kernel)
+            for (int i = 0; i < op->num_regions; i++)
+                note_uses(op->regions[i]);
+    }
+}
+
+/* What is read through a view is read.  Last to first, for views of views. */
+static void
+extend_to_views(const IrBlock *b)
+{
+    for (IrOp *op = b->last; op; op = op->prev) {
+        bool view = (ir_op_info[op->kind].traits & VIEW) != 0;
+        for (int i = 0; view && i < op->num_results; i++) {
+            Life *of = life_of(op->operands[i]);
+            const Life *seen = life_of(op->results[i]);
+            if (seen->last_use > of->last_use)
+                of->last_use = seen->last_use;
+        }
+        if (op->kind != OP_kernel)
+            for (int i = 0; i < op->num_regions; i++)
+                extend_to_views(op->regions[i]);
+    }
+}
+
+void
+lifetimes_find(Arena *a, IrFunc *fn)
+{
+    Numbering n = {a, fn->module, 1};
+    number_block(&n, fn->body, 0);
+    note_uses(fn->body);
+    extend_to_views(fn->body);
+}

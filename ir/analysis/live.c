@@ -1,0 +1,93 @@
+/*
+ * live.c - what main may still read after a safepoint
+ *
+ * Seen from a loop, the values that are there are what it carries, and in each
+ * block around it the arguments and what was made before.  Of those, some are
+ * read by what comes after it, or by the next round of a loop around it: then
+ * all of that loop comes after it.
+ */
+#include "ir/analysis/live.h"
+
+#include "ir/ptrmap.h"
+
+typedef struct Live {
+    Arena *arena;
+    PtrMap there;
+    IrValues list;
+} Live;
+
+/* ---- what is there ------------------------------------------------------ */
+
+static void
+add_values(Live *l, int n, IrValue *const *values)
+{
+    for (int i = 0; i < n; i++)
+        ptrmap_set(&l->there, values[i], values[i]);
+}
+
+/* In the blocks around op, outermost last. */
+static void
+add_visible(Live *l, const IrOp *op)
+{
+    for (; op; op = op->block->op) {
+        add_values(l, op->block->args.len, op->block->args.data);
+        for (const IrOp *before = op->prev; before; before = before->prev)
+            add_values(l, before->num_results, before->results);
+    }
+}
+
+/* ---- what is read ------------------------------------------------------- */
+
+static void
+take(Live *l, IrValue *v)
+{
+    if (!ptrmap_get(&l->there, v))
+        return;
+    ptrmap_set(&l->there, v, NULL);
+    VEC_PUSH(l->arena, l->list, v);
+}
+
+static void
+take_operands(IrOp *op, void *data)
+{
+    for (int i = 0; i < op->num_operands; i++)
+        take(data, op->operands[i]);
+}
+
+static void
+take_regions(Live *l, const IrOp *op)
+{
+    for (int r = 0; r < op->num_regions; r++)
+        ir_walk(op->regions[r], take_operands, l);
+}
+
+static void
+take_after(Live *l, const IrOp *op)
+{
+    for (IrOp *after = op->next; after; after = after->next) {
+        take_operands(after, l);
+        take_regions(l, after);
+    }
+}
+
+IrValues
+ir_live_after_round(Arena *a, const IrOp *loop)
+{
+    Live l = {.arena = a, .there = {.arena = a}};
+    const IrValues *carried = &loop->regions[0]->args;
+    add_visible(&l, loop);
+    add_values(&l, carried->len, carried->data);
+    for (int i = 0; i < carried->len; i++)
+        take(&l, carried->data[i]);
+    take_regions(&l, loop);
+    for (const IrOp *op = loop; op; op = op->block->op) {
+        const IrOp *around = op->block->op;
+        bool again =
+            around && (around->kind == OP_for || around->kind == OP_while);
+        if (again)
+            take_regions(&l, around);
+        else
+            take_after(&l, op);
+    }
+    return l.list;
+}

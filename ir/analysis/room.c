@@ -1,0 +1,398 @@
+/*
+ * room.c - memory that a placed module needs beyond the places in it
+ */
+#include "ir/analysis/room.h"
+
+#include "ir/analysis/hooks.h"
+#include "ir/dataset/stage.h"
+#include "ir/type_bounds.h"
+
+static int64_t
+smaller(int64_t a, int64_t b)
+{
+    return a < b ? a : b;
+}
+
+static int64_t
+larger(int64_t a, int64_t b)
+{
+    return a > b ? a : b;
+}
+
+/* a * b, both not negative; IR_MAX_BYTES if that is more. */
+static int64_t
+bytes_times(int64_t a, int64_t b)
+{
+    int64_t all;
+    bool over = __builtin_mul_overflow(a, b, &all);
+    return over ? IR_MAX_BYTES : smaller(all, IR_MAX_BYTES);
+}
+
+/* ---- how many elements -------------------------------------------------- */
+
+static int64_t
+count_range(const IrStage *s)
+{
+    int64_t n = 0;
+    bool over = __builtin_sub_overflow(s->ints[1], s->ints[0], &n);
+    return over ? -1 : n > 0 ? n : 0;
+}
+
+/* Of windows of size elements each, at every stride-th. */
+static int64_t
+count_windows(int64_t n, int64_t size, int64_t stride)
+{
+    return n < size ? 0 : (n - size) / stride + 1;
+}
+
+static int64_t
+count_repeated(int64_t n, int64_t times)
+{
+    int64_t all;
+    return times < 0 || __builtin_mul_overflow(n, times, &all) ? -1 : all;
+}
+
+/* The rows of n elements, the last of which may have fewer. */
+static int64_t
+count_rows(const IrModule *m, const IrStage *of, int64_t n)
+{
+    int64_t all, each = ir_dim_full(m, of->types.data[0].dims[0]).c;
+    return __builtin_mul_overflow(n, each, &all) ? -1 : all;
+}
+
+/* After a stage whose input, the stage before it, has n elements, a number that
+ * is known. */
+static int64_t
+count_after(const IrModule *m, const IrStage *s, int64_t n)
+{
+    switch ((StageKind)s->kind) {
+    case STAGE_batch:
+        return n / s->ints[0] + (!s->ints[1] && n % s->ints[0]);
+    case STAGE_window:
+        return count_windows(n, s->ints[0], s->ints[1]);
+    case STAGE_unbatch:
+        return count_rows(m, s - 1, n);
+    case STAGE_lanes:
+        return n / s->ints[0];
+    case STAGE_repeat:
+        return count_repeated(n, s->ints[0]);
+    case STAGE_skip:
+        return n > s->ints[0] ? n - s->ints[0] : 0;
+    case STAGE_shard:
+        return n > s->ints[1] ? (n - s->ints[1] - 1) / s->ints[0] + 1 : 0;
+    default:
+        return n;
+    }
+}
+
+/* Of n elements with or behind those of another dataset. */
+static int64_t
+count_joined(const IrModule *m, const IrStage *s, int64_t n)
+{
+    const IrDataset *other = ir_dataset_find(m, s->other);
+    int64_t all, k = ir_stage_count(m, other, other->stages.len - 1);
+    if (s->kind == STAGE_zip)
+        return k < 0 ? n : n < 0 ? k : smaller(n, k);
+    return k < 0 || n < 0 || __builtin_add_overflow(n, k, &all) ? -1 : all;
+}
+
+int64_t
+ir_stage_count(const IrModule *m, const IrDataset *d, int stage)
+{
+    const IrStage *s = &d->stages.data[stage];
+    if (s->kind == STAGE_range)
+        return count_range(s);
+    if (s->kind == STAGE_tensors)
+        return s->ints[0];
+    if (ir_stage_info[s->kind].is_source)
+        return -1;
+    int64_t n = ir_stage_count(m, d, stage - 1);
+    if (ir_stage_info[s->kind].has_other)
+        return count_joined(m, s, n);
+    if (s->kind == STAGE_take)
+        return n < 0 ? s->ints[0] : smaller(n, s->ints[0]);
+    return n < 0 ? -1 : count_after(m, s, n);
+}
+
+/* ---- how many are made ahead -------------------------------------------- */
+
+/* n elements of its input are so many after the stage, the last of which may
+ * not be whole. */
+static int64_t
+ahead_after(const IrModule *m, const IrStage *s, int64_t n)
+{
+    int64_t rows, each = 1;
+    switch ((StageKind)s->kind) {
+    case STAGE_batch:
+    case STAGE_lanes:
+    case STAGE_shard:
+        each = s->ints[0];
+        break;
+    case STAGE_window:
+        each = s->ints[1];
+        break;
+    case STAGE_unbatch:
+        rows = count_rows(m, s - 1, n);
+        return rows < 0 ? IR_MAX_PREFETCH : smaller(rows, IR_MAX_PREFETCH);
+    default:
+        break;
+    }
+    return n / each + (n % each > 0);
+}
+
+/* By the greatest prefetch of d and the datasets that it reads, in elements of
+ * d; -1 if there is none. */
+static int64_t
+dataset_ahead(const IrModule *m, const IrDataset *d)
+{
+    int64_t ahead = -1;
+    for (int i = 0; i < d->stages.len; i++) {
+        const IrStage *s = &d->stages.data[i];
+        if (ahead > 0)
+            ahead = ahead_after(m, s, ahead);
+        if (s->other)
+            ahead =
+                larger(ahead, dataset_ahead(m, ir_dataset_find(m, s->other)));
+        if (s->kind == STAGE_prefetch)
+            ahead = larger(ahead, s->ints[0]);
+    }
+    return ahead;
+}
+
+int64_t
+ir_iter_ahead(const IrModule *m, const IrIter *it)
+{
+    int64_t ahead = -1;
+    for (int i = 0; i < it->datasets.len; i++)
+        ahead = larger(
+            ahead, dataset_ahead(m, ir_dataset_find(m, it->datasets.data[i])));
+    return ahead < 0 ? USUAL_STEPS_AHEAD : ahead;
+}
+
+int64_t
+ir_iter_steps(const IrModule *m, const IrIter *it)
+{
+    return 1 + larger(ir_iter_ahead(m, it), 1);
+}
+
+/* ---- how large they are ------------------------------------------------- */
+
+/* Bytes of one element after a stage, batches at their bounds. */
+static int64_t
+element_bytes(const IrModule *m, const IrStage *s)
+{
+    int64_t sum = 0, bytes;
+    for (int i = 0; i < s->types.len; i++)
+        if (ir_type_bytes(m, &s->types.data[i], &bytes))
+            sum += bytes;
+    return sum;
+}
+
+/* Of an element that is stored: its number of rows stands beside it. */
+static int64_t
+stored_bytes(const IrModule *m, const IrStage *s)
+{
+    return element_bytes(m, s) + (int64_t)sizeof(int64_t);
+}
+
+/* Of elements that a stage holds, as many as there are but not more than most
+ * (-1: any number).  0 if unknown. */
+static int64_t
+store_bytes(const IrModule *m, const IrDataset *d, int stage, int64_t most)
+{
+    const IrStage *s = &d->stages.data[stage];
+    int64_t n = ir_stage_count(m, d, stage);
+    int64_t held = n < 0 || (most >= 0 && most < n) ? most : n;
+    if (held < 0)
+        return 0;
+    return bytes_times(held, stored_bytes(m, s));
+}
+
+/* The number of the stage of whose elements this one keeps all; -1: of none. */
+static int
+kept_stage(const IrDataset *d, int stage)
+{
+    StageKind kind = (StageKind)d->stages.data[stage].kind;
+    return kind == STAGE_cache ? stage : kind == STAGE_lanes ? stage - 1 : -1;
+}
+
+/* What a stage holds itself, beside room for an element of its input. */
+static int64_t
+held_bytes(const IrModule *m, const IrDataset *d, int stage)
+{
+    const IrStage *s = &d->stages.data[stage];
+    int kept = kept_stage(d, stage);
+    if (kept >= 0)
+        return store_bytes(m, d, kept, -1);
+    if (s->kind == STAGE_shuffle)
+        return store_bytes(m, d, stage, s->ints[0]);
+    return s->kind == STAGE_window ? element_bytes(m, s) : 0;
+}
+
+bool
+ir_stage_keeps_unknown(const IrModule *m, const IrDataset *d, int stage)
+{
+    int kept = kept_stage(d, stage);
+    return kept >= 0 && ir_stage_count(m, d, kept) < 0;
+}
+
+/* A pipeline with those that it reads, without room for an element of its last
+ * stage. */
+static int64_t
+pipeline_bytes(const IrModule *m, const IrDataset *d)
+{
+    int64_t sum = 0, element = 0;
+    for (int i = 0; i < d->stages.len; i++) {
+        const IrStage *s = &d->stages.data[i];
+        sum += element + held_bytes(m, d, i);
+        if (s->other)
+            sum += pipeline_bytes(m, ir_dataset_find(m, s->other));
+        element = element_bytes(m, s);
+    }
+    return sum;
+}
+
+static void
+list_kept(Arena *a, const IrModule *m, const IrDataset *d, IrKept *to)
+{
+    for (int i = 0; i < d->stages.len; i++) {
+        const IrStage *s = &d->stages.data[i];
+        if (s->other)
+            list_kept(a, m, ir_dataset_find(m, s->other), to);
+        if (!ir_stage_keeps_unknown(m, d, i))
+            continue;
+        const IrStage *of = &d->stages.data[kept_stage(d, i)];
+        VEC_PUSH(a, *to, ((IrKeeping){s, stored_bytes(m, of)}));
+    }
+}
+
+IrKept
+ir_iter_kept(Arena *a, const IrModule *m, const IrIter *it)
+{
+    IrKept kept = {0};
+    for (int i = 0; i < it->datasets.len; i++)
+        list_kept(a, m, ir_dataset_find(m, it->datasets.data[i]), &kept);
+    return kept;
+}
+
+/* A batch that is divided is held beside the steps that it goes to; of whole
+ * elements, a step has one for each replica. */
+int64_t
+ir_iter_bytes(const IrModule *m, const IrIter *it)
+{
+    int64_t sum = 0, most = 0;
+    for (int i = 0; i < it->datasets.len; i++) {
+        const IrDataset *d = ir_dataset_find(m, it->datasets.data[i]);
+        int64_t element = element_bytes(m, &VEC_LAST(d->stages));
+        sum += pipeline_bytes(m, d);
+        most = larger(most, element);
+    }
+    int64_t steps = ir_iter_steps(m, it);
+    int64_t elements = it->whole ? m->num_replicas * steps : 1 + steps;
+    return sum + bytes_times(elements, most);
+}
+
+/* ---- devices ------------------------------------------------------------ */
+
+int64_t
+ir_arenas_bytes(const IrModule *m, int64_t arena)
+{
+    int64_t absent = 0, bytes;
+    for (int i = 0; i < m->vars.len; i++) {
+        const IrType *t = &m->vars.data[i]->type;
+        if (t->locality == LOCAL_ON && ir_type_bytes(m, t, &bytes))
+            absent += ir_whole_lines(bytes);
+    }
+    return m->num_replicas * arena - (m->num_replicas - 1) * absent;
+}
+
+/* ---- what launches need ------------------------------------------------- */
+
+enum { MAX_BITS = 46 }; /* no arena is larger */
+
+typedef struct Rooms {
+    Arena *arena;
+    const IrModule *module;
+    int64_t rows_end; /* of variables and the rows met so far */
+    IrRooms list;
+} Rooms;
+
+static void
+extend(Rooms *s, const IrType *t, IrPlace place, IrSpace space)
+{
+    int64_t bytes;
+    if (place.space == space && ir_type_bytes(s->module, t, &bytes))
+        s->rows_end = larger(s->rows_end, place.offset + bytes);
+}
+
+static void
+extend_by_op(IrOp *op, void *data)
+{
+    for (int i = 0; i < op->num_results; i++)
+        extend(data, &op->results[i]->type, op->results[i]->place, SPACE_ROW);
+    for (int r = 0; r < op->num_regions; r++) {
+        const IrValues *args = &op->regions[r]->args;
+        for (int i = 0; i < args->len; i++)
+            extend(data, &args->data[i]->type, args->data[i]->place, SPACE_ROW);
+    }
+}
+
+static void
+list_launch(IrOp *op, void *data)
+{
+    Rooms *s = data;
+    IrRoom room = {op, ir_whole_lines(s->rows_end)};
+    if (op->kind == OP_launch)
+        VEC_PUSH(s->arena, s->list, room);
+}
+
+/* A row that is alive at a launch is made before it, or below the same
+ * operation of main's own block, which may be a loop. */
+static void
+list_launches(Rooms *s, const IrFunc *main_fn)
+{
+    for (IrOp *op = main_fn->body->first; op; op = op->next) {
+        ir_walk_op(op, extend_by_op, s);
+        ir_walk_op(op, list_launch, s);
+    }
+}
+
+IrRooms
+ir_launch_rooms(Arena *a, const IrModule *m)
+{
+    Rooms s = {.arena = a, .module = m};
+    for (int i = 0; i < m->vars.len; i++)
+        extend(&s, &m->vars.data[i]->type, m->vars.data[i]->place, SPACE_ARENA);
+    for (const IrFunc *fn = m->first; fn; fn = fn->next)
+        if (fn->kind == FUNC_MAIN)
+            list_launches(&s, fn);
+    return s.list;
+}
+
+static int64_t
+program_end(const IrOp *launch, IrAttrName attr)
+{
+    const char *name = ir_text(launch, attr);
+    const IrFunc *fn = name ? ir_func_find(launch->module, name) : NULL;
+    return fn ? fn->arena_bytes : 0;
+}
+
+int64_t
+ir_room_stage(const IrRoom *r, int64_t *offsets)
+{
+    const IrOp *op = r->launch;
+    int64_t end = larger(r->rows_end, larger(program_end(op, A_program),
+                                             program_end(op, A_full)));
+    for (int i = 0; i < op->num_operands; i++) {
+        const IrValue *v = op->operands[i];
+        int64_t bytes;
+        if (v->place.space != SPACE_FRAME ||
+            !ir_type_bytes(op->module, &v->type, &bytes))
+            continue;
+        int64_t offset = ir_whole_lines(end);
+        end = smaller(offset + bytes, INT64_C(1) << MAX_BITS);
+        if (offsets)
+            offsets[i] = offset;
+    }
+    return end;
+}

@@ -1,0 +1,70 @@
+/*
+ * room.h - memory that a placed module needs beyond the places in it
+ *
+ * The runner makes room for elements when it opens an iterator, and for host
+ * values where a program is to read them.  How much follows from the module,
+ * so that tfdc can say it (--explain) and tfd-run can compare (--stats).  Only
+ * the sizes of files are not in a module.
+ */
+#ifndef TFD_IR_ANALYSIS_ROOM_H
+#define TFD_IR_ANALYSIS_ROOM_H
+
+#include "ir/ir.h"
+
+enum { USUAL_STEPS_AHEAD = 3 }; /* where no prefetch says how many */
+
+/* How many elements a pass of the stage has at most; -1: unknown, or no end. */
+int64_t ir_stage_count(const IrModule *m, const IrDataset *d, int stage);
+
+/* How many steps an iterator makes ahead of the one that is used: by the
+ * greatest prefetch of its datasets, in steps. */
+int64_t ir_iter_ahead(const IrModule *m, const IrIter *it);
+
+/* How many it holds: those, and the one that is used.  One that makes none
+ * ahead has room for the next all the same, which is made while the one that is
+ * used is still there. */
+int64_t ir_iter_steps(const IrModule *m, const IrIter *it);
+
+/* Whether the stage keeps all elements there are, and nobody can count them
+ * before the files are read. */
+bool ir_stage_keeps_unknown(const IrModule *m, const IrDataset *d, int stage);
+
+/* Bytes that an iterator's pipeline and its steps take, without its files and
+ * what stages keep that nobody can count; a shuffle of it is taken to be full.
+ */
+int64_t ir_iter_bytes(const IrModule *m, const IrIter *it);
+
+/* A stage that keeps elements which nobody can count, and bytes of each. */
+typedef struct IrKeeping {
+    const IrStage *stage;
+    int64_t each;
+} IrKeeping;
+
+typedef VEC(IrKeeping) IrKept;
+
+/* Those of an iterator's pipelines, in their order. */
+IrKept ir_iter_kept(Arena *a, const IrModule *m, const IrIter *it);
+
+/* Bytes that the arenas of all devices take, each being so large.  What nobody
+ * touches of them takes none: variables that live on one device. */
+int64_t ir_arenas_bytes(const IrModule *m, int64_t arena);
+
+/* What of a device's arena is taken when main launches a program: variables
+ * and the rows that can be alive then end at rows_end.  From there on memory
+ * is the program's; behind what it uses the launch puts its host operands. */
+typedef struct IrRoom {
+    const IrOp *launch;
+    int64_t rows_end;
+} IrRoom;
+
+typedef VEC(IrRoom) IrRooms;
+
+/* Of all launches of main, in the order of the text. */
+IrRooms ir_launch_rooms(Arena *a, const IrModule *m);
+
+/* Fills in where the launch's host operands go, one after the other (offsets
+ * may be NULL; those of other operands are left alone); gives where the last
+ * one ends. */
+int64_t ir_room_stage(const IrRoom *r, int64_t *offsets);
+
+#endif

@@ -1,0 +1,275 @@
+/*
+ * stay.c - what is where in memory, and when
+ *
+ * Lifetimes are swept in order of their beginnings; where one begins, the
+ * places that are live are laid side by side.
+ */
+#include "ir/analysis/stay.h"
+
+#include <stdlib.h>
+#include "ir/analysis/hooks.h"
+#include "ir/analysis/lifetime.h"
+#include "ir/analysis/room.h"
+#include "ir/ir.h"
+#include "ir/type_bounds.h"
+
+static int64_t
+larger(int64_t a, int64_t b)
+{
+    return a > b ? a : b;
+}
+
+/* ---- who is where, and when --------------------------------------------- */
+
+typedef struct Census {
+    Arena *arena;
+    const IrModule *module;
+    IrSpace space;
+    IrStays stays;
+} Census;
+
+static void
+count_value(Census *c, const IrValue *v)
+{
+    const Life *life = life_of(v);
+    int64_t bytes;
+    if (v->place.space != c->space ||
+        !ir_type_bytes(c->module, &v->type, &bytes) || !bytes)
+        return;
+    int end = life->last_use > life->made ? life->last_use : life->made;
+    int64_t to = v->place.offset + ir_whole_lines(bytes);
+    IrStay s = {v, life->made - 1, end, v->place.offset, to};
+    VEC_PUSH(c->arena, c->stays, s);
+}
+
+static void
+count_values(Census *c, const IrBlock *b)
+{
+    for (int i = 0; i < b->args.len; i++)
+        count_value(c, b->args.data[i]);
+    for (const IrOp *op = b->first; op; op = op->next) {
+        for (int i = 0; i < op->num_results; i++)
+            count_value(c, op->results[i]);
+        for (int i = 0; op->kind != OP_kernel && i < op->num_regions; i++)
+            count_values(c, op->regions[i]);
+    }
+}
+
+static int
+by_begin(const void *x, const void *y)
+{
+    const IrStay *a = x, *b = y;
+    return (a->begin > b->begin) - (a->begin < b->begin);
+}
+
+static int
+by_offset(const void *x, const void *y)
+{
+    const IrStay *a = x, *b = y;
+    return (a->from > b->from) - (a->from < b->from);
+}
+
+static void
+sort(IrStays *s, int (*order)(const void *, const void *))
+{
+    if (s->len > 1)
+        qsort(s->data, (size_t)s->len, sizeof *s->data, order);
+}
+
+IrStays
+ir_stays(Arena *a, IrFunc *fn, IrSpace space, int64_t past)
+{
+    Census c = {.arena = a, .module = fn->module, .space = space};
+    IrStays stays = {0};
+    lifetimes_find(a, fn);
+    count_values(&c, fn->body);
+    for (int i = 0; i < c.stays.len; i++)
+        if (c.stays.data[i].from >= past)
+            VEC_PUSH(a, stays, c.stays.data[i]);
+    sort(&stays, by_begin);
+    return stays;
+}
+
+/* ---- how much that is --------------------------------------------------- */
+
+/* The bytes that the live ones take together; sorts them. */
+static int64_t
+bytes_together(IrStays *live)
+{
+    int64_t sum = 0, past = 0;
+    sort(live, by_offset);
+    for (int i = 0; i < live->len; i++) {
+        const IrStay *s = &live->data[i];
+        int64_t from = larger(s->from, past);
+        if (s->to > from)
+            sum += s->to - from;
+        past = larger(past, s->to);
+    }
+    return sum;
+}
+
+static void
+drop_ended(IrStays *live, int before)
+{
+    int n = 0;
+    for (int i = 0; i < live->len; i++)
+        if (live->data[i].end >= before)
+            live->data[n++] = live->data[i];
+    live->len = n;
+}
+
+/* The worst so far. */
+static int64_t
+take_most(Arena *a, int64_t most, IrStays *live, IrStays *peak)
+{
+    int64_t bytes = bytes_together(live);
+    if (bytes <= most)
+        return most;
+    if (peak) {
+        peak->len = 0;
+        for (int i = 0; i < live->len; i++)
+            VEC_PUSH(a, *peak, live->data[i]);
+    }
+    return bytes;
+}
+
+int64_t
+ir_alive_at_most(Arena *a, const IrStays *stays, IrStays *peak)
+{
+    IrStays live = {0};
+    int64_t most = 0;
+    for (int i = 0; i < stays->len; i++) {
+        int at = stays->data[i].begin;
+        drop_ended(&live, at);
+        VEC_PUSH(a, live, stays->data[i]);
+        if (i + 1 == stays->len || stays->data[i + 1].begin != at)
+            most = take_most(a, most, &live, peak);
+    }
+    return most;
+}
+
+int64_t
+ir_alive_at(Arena *a, const IrStays *stays, int at)
+{
+    IrStays live = {0};
+    for (int i = 0; i < stays->len && stays->data[i].begin <= at; i++)
+        if (stays->data[i].end >= at)
+            VEC_PUSH(a, live, stays->data[i]);
+    return bytes_together(&live);
+}
+
+int64_t
+ir_vars_end(const IrModule *m)
+{
+    int64_t end = 0, bytes;
+    for (int i = 0; i < m->vars.len; i++) {
+        const IrVar *v = m->vars.data[i];
+        if (ir_type_bytes(m, &v->type, &bytes))
+            end = larger(end, v->place.offset + bytes);
+    }
+    return ir_whole_lines(end);
+}
+
+/* ---- the largest -------------------------------------------------------- */
+
+typedef struct Largest {
+    Arena *arena;
+    const IrModule *module;
+    IrLarge *list;
+    int num;
+} Largest;
+
+/* Before those that are smaller; the last one may have to go. */
+static void
+add_large(Largest *l, const char *what, Loc loc, int64_t bytes)
+{
+    int at = l->num;
+    if (l->num < IR_LARGEST)
+        l->num++;
+    else if (l->list[--at].bytes >= bytes)
+        return;
+    for (; at > 0 && l->list[at - 1].bytes < bytes; at--)
+        l->list[at] = l->list[at - 1];
+    l->list[at] = (IrLarge){what, loc, bytes};
+}
+
+static void
+add_large_vars(Largest *l)
+{
+    int64_t bytes;
+    for (int i = 0; i < l->module->vars.len; i++) {
+        const IrVar *v = l->module->vars.data[i];
+        if (ir_type_bytes(l->module, &v->type, &bytes))
+            add_large(l, arena_printf(l->arena, "the variable \"%s\"", v->name),
+                      v->loc, bytes);
+    }
+}
+
+/* A kernel makes what its last operation makes. */
+static const char *
+maker_of(const IrOp *op)
+{
+    const IrOp *yield =
+        op->kind == OP_kernel ? ir_block_yield(op->regions[0]) : NULL;
+    return ir_op_info[(yield && yield->prev ? yield->prev : op)->kind].name;
+}
+
+static void
+add_large_value(Largest *l, const IrFunc *fn, const IrValue *v)
+{
+    int64_t bytes;
+    const char *what;
+    if (!ir_type_bytes(l->module, &v->type, &bytes))
+        return;
+    if (v->def)
+        what = arena_printf(l->arena, "what this %s makes", maker_of(v->def));
+    else
+        what = v->name ? arena_printf(l->arena, "\"%s\", which it is given",
+                                      v->name)
+                       : "what it is given";
+    add_large(l, what, v->def ? v->def->loc : fn->loc, bytes);
+}
+
+static void
+add_large_stays(Largest *l, IrFunc *fn)
+{
+    IrStays peak = {0};
+    IrStays all = ir_stays(l->arena, fn, SPACE_ARENA, ir_vars_end(l->module));
+    ir_alive_at_most(l->arena, &all, &peak);
+    sort(&peak, by_offset);
+    for (int i = 0; i < peak.len; i++)
+        if (!i || peak.data[i].from >= peak.data[i - 1].to)
+            add_large_value(l, fn, peak.data[i].value);
+}
+
+/* The one whose launch needs most, with what it is given from the host. */
+static IrFunc *
+largest_program(Arena *a, const IrModule *m)
+{
+    IrFunc *most = NULL;
+    int64_t end, most_end = -1;
+    IrRooms rooms = ir_launch_rooms(a, m);
+    for (int i = 0; i < rooms.len; i++) {
+        const char *name = ir_text(rooms.data[i].launch, A_program);
+        end = ir_room_stage(&rooms.data[i], NULL);
+        if (end > most_end) {
+            most = ir_func_find(m, name);
+            most_end = end;
+        }
+    }
+    return most;
+}
+
+int
+ir_largest_at_peak(Arena *a, const IrModule *m, IrLarge *out)
+{
+    Largest l = {a, m, out, 0};
+    IrFunc *most = largest_program(a, m);
+    add_large_vars(&l);
+    if (!most)
+        return l.num;
+    for (int i = 0; i < most->body->args.len; i++)
+        add_large_value(&l, most, most->body->args.data[i]);
+    add_large_stays(&l, most);
+    return l.num;
+}

@@ -1,0 +1,49 @@
+/*
+ * stay.h - what is where in memory, and when
+ *
+ * Works on places alone and knows nothing of how they were chosen: so it holds
+ * for modules that were read as text, too.  The marks of values and operations
+ * are lost.
+ */
+#ifndef TFD_IR_ANALYSIS_STAY_H
+#define TFD_IR_ANALYSIS_STAY_H
+
+#include "ir/ir.h"
+
+/* A value in its place: positions are those of lifetime.h, and the bytes whole
+ * cache lines. */
+typedef struct IrStay {
+    const IrValue *value;
+    int begin, end;
+    int64_t from, to;
+} IrStay;
+
+typedef VEC(IrStay) IrStays;
+
+/* The values of fn in that space, in order of their beginnings; but for those
+ * that begin before past, which is where variables end. */
+IrStays ir_stays(Arena *a, IrFunc *fn, IrSpace space, int64_t past);
+
+/* The bytes of those that are there at a position, or at the worst one, each
+ * byte counted once; peak: which they are then (may be NULL). */
+int64_t ir_alive_at(Arena *a, const IrStays *stays, int at);
+int64_t ir_alive_at_most(Arena *a, const IrStays *stays, IrStays *peak);
+
+/* Where the last variable of a device ends. */
+int64_t ir_vars_end(const IrModule *m);
+
+/* What takes much of a device's memory. */
+typedef struct IrLarge {
+    const char *what; /* "the variable "w"", "what this matmul makes" */
+    Loc loc;
+    int64_t bytes;
+} IrLarge;
+
+enum { IR_LARGEST = 3 };
+
+/* Up to IR_LARGEST variables, parameters and values, the largest first: those
+ * that are there at the worst point of the program that needs most.  Gives how
+ * many. */
+int ir_largest_at_peak(Arena *a, const IrModule *m, IrLarge *out);
+
+#endif

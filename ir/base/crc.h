@@ -1,0 +1,18 @@
+/*
+ * crc.h - the check sum of TFRecord files
+ */
+#ifndef TFD_IR_BASE_CRC_H
+#define TFD_IR_BASE_CRC_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+/* CRC-32C (Castagnoli), as iSCSI has it: 0xe3069283 of "123456789". */
+uint32_t crc32c(const void *bytes, size_t n);
+
+/* The same as TFRecord files hold it, so that the sum of what contains sums
+ * says something: rotated by 15 bits, plus a constant (TensorFlow,
+ * core/lib/hash/crc32c.h). */
+uint32_t crc32c_masked(const void *bytes, size_t n);
+
+#endif

@@ -1,0 +1,96 @@
+/*
+ * diag.h - places in sources, and messages about them
+ *
+ * A message says what is wrong in one sentence, shows the line with the place
+ * underlined, and may be followed by notes (the repair, the chain of calls):
+ *
+ *   linear.tfd:15:8: error: cannot assign a per_replica value to ...
+ *      15 |   w -= 0.1 * dw
+ *         |        ^~~~~~~~
+ *   linear.tfd:15:8: note: did you mean all_reduce(sum, 0.1 * dw)?
+ */
+#ifndef TFD_IR_BASE_DIAG_H
+#define TFD_IR_BASE_DIAG_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+#include "ir/base/arena.h"
+#include "ir/base/str.h"
+
+/* A piece of one line.  line and col count from 1; line 0 is "nowhere".  len
+ * is in bytes; what spans several lines ends with its first one. */
+typedef struct Loc {
+    uint32_t line;
+    uint32_t col;
+    uint16_t len;
+    uint16_t file; /* index in the Diag's table of sources */
+} Loc;
+
+#define NO_LOC ((Loc){0, 0, 0, 0})
+
+typedef struct Diag Diag;
+
+/* Messages collect in a until diag_print. */
+Diag *diag_new(Arena *a);
+
+/* Registers a source and gives its file index.  name is what the program calls
+ * it, and what messages show.  text may be NULL (IR read without its source):
+ * then no line is shown.  The text must outlive d.  At most 65,535 sources. */
+uint16_t diag_add_source(Diag *d, const char *name, const char *text,
+                         size_t len);
+/* Gives a source the path by which it was opened: messages show that, so that
+ * whoever reads them finds the file.  Its name stays: a plan does not depend on
+ * how a path is spelled (D14). */
+void diag_set_path(Diag *d, uint16_t file, const char *path);
+/* Gives a source its text, where that was not there when it was registered. */
+void diag_set_text(Diag *d, uint16_t file, const char *text, size_t len);
+int diag_num_sources(const Diag *d);
+const char *diag_source_name(const Diag *d, uint16_t file);
+/* The path set, else the name. */
+const char *diag_source_path(const Diag *d, uint16_t file);
+const char *diag_source_text(const Diag *d, uint16_t file, size_t *len);
+
+enum { DIAG_MAX_SHOWN = 20 }; /* errors, and warnings */
+
+/* Of the errors at one place (source, line and column) the first is kept, and
+ * of equal warnings at one place; after DIAG_MAX_SHOWN of either kind further
+ * ones are only counted, and of a text that is very long the beginning is kept.  A note belongs to the message before it and is dropped with it.
+ * Control characters in the text become '?': a message is one line. */
+void diag_error(Diag *d, Loc loc, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+void diag_warning(Diag *d, Loc loc, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+void diag_note(Diag *d, Loc loc, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+
+int diag_num_errors(const Diag *d);
+
+/* Says that the error reported last is about the command line, which the exit
+ * status then tells; errors in a source that is part of it are, anyway. */
+void diag_blame_usage(Diag *d);
+void diag_set_usage(Diag *d, uint16_t file);
+
+/* An error told here is no mistake of the program: the machine failed. */
+void diag_blame_machine(Diag *d);
+/* Of a program that ends with these messages (StatusKind): 0 without errors. */
+int diag_exit_status(const Diag *d);
+
+/* A point to go back to: what came after it is forgotten.  For work that is
+ * tried and done again another way (a loop that turns out to need unrolling).
+ */
+typedef struct DiagMark {
+    int num_messages, num_errors, num_warnings;
+} DiagMark;
+DiagMark diag_mark(const Diag *d);
+void diag_rewind(Diag *d, DiagMark mark);
+
+/* All messages in order of arrival, with source lines. */
+void diag_print(const Diag *d, FILE *to);
+/* The same as a string in a (tests). */
+const char *diag_text(const Diag *d, Arena *a);
+/* Adds the line of a place and one that underlines the place, for failures that
+ * are reported another way; nothing where the source has no text. */
+void diag_add_excerpt(Str *s, const Diag *d, Loc loc);
+
+#endif

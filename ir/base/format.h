@@ -1,0 +1,39 @@
+/*
+ * format.h - values as text, for print and assert
+ *
+ * Without a format a value reads as in NumPy 1.24: the shortest decimal that
+ * reads back, tensors in brackets, aligned, wrapped at 75 columns, those of
+ * more than 1000 elements cut short.  A format is one of Python's,
+ *
+ *   [[fill]align][sign][#][0][width][,][.precision][type]
+ *
+ * with align < > ^ =, sign + - or space, and type d x X b o for integers,
+ * e E f F g G % for all numbers, and s for text (u8[n] is its bytes).  In a
+ * tensor each element is formatted so.
+ */
+#ifndef TFD_IR_BASE_FORMAT_H
+#define TFD_IR_BASE_FORMAT_H
+
+#include "ir/base/dtype.h"
+#include "ir/base/str.h"
+
+typedef struct FormatArg {
+    DType dtype;
+    int rank; /* 0: a scalar */
+    const int64_t *dims;
+    const void *data; /* row-major */
+} FormatArg;
+
+/* Appends text with its {} and {:format} replaced by the values, {{ and }} by
+ * braces.  What format_check would object to prints as if without format. */
+void format_text(Str *out, const char *text, int num, const FormatArg *args);
+
+/* Appends one value; spec is what stands after the colon, of len bytes. */
+void format_value(Str *out, const char *spec, size_t len, const FormatArg *arg);
+
+/* NULL if text has a place for each of num values, with formats that fit their
+ * dtypes, else what is wrong, in words, in a. */
+const char *format_check(Arena *a, const char *text, int num,
+                         const DType *dtypes);
+
+#endif

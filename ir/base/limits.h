@@ -1,0 +1,52 @@
+/*
+ * limits.h - how much is too much: the rows of limits.def and their values
+ *
+ * The values are those of the process: the command line sets them once, before
+ * anything is read, and from then on any thread may ask.
+ */
+#ifndef TFD_IR_BASE_LIMITS_H
+#define TFD_IR_BASE_LIMITS_H
+
+#include <stdint.h>
+#include "ir/base/arena.h"
+#include "ir/base/status.h"
+
+typedef enum LimitId {
+#define LIMIT(name, ...) LIMIT_##name,
+#include "ir/base/limits.def"
+#undef LIMIT
+    NUM_LIMITS
+} LimitId;
+
+typedef struct LimitRow {
+    const char *name;
+    const char *of; /* "tfdc", "tfd_run", "both" */
+    int64_t value;  /* unless the command line says otherwise */
+    int64_t most;   /* that it may say; 0: nothing */
+    const char *message; /* a format with one %lld */
+    const char *about;
+} LimitRow;
+
+extern const LimitRow limit_rows[NUM_LIMITS];
+
+/* Its value now. */
+int64_t limit_value(LimitId id);
+
+/* What is said when it is exceeded, in a. */
+const char *limit_message(Arena *a, LimitId id);
+/* How to raise it, in a; NULL where that cannot be done. */
+const char *limit_note(Arena *a, LimitId id);
+/* The two as one failure, of something named: "\"a.tfp\": message; note". */
+Status limit_status(LimitId id, const char *what) MUST_USE;
+
+/* NAME=VALUE of a program's --limit.  VALUE may end in K, M or G, which are
+ * powers of 1,000. */
+Status limit_set(const char *program, const char *text) MUST_USE;
+
+/* What --help says of --limit. */
+#define LIMIT_ARG "NAME=VALUE"
+#define LIMIT_HELP                                                             \
+    "raise (or lower) a limit on what is read or made, as the message of one " \
+    "says; docs/limits.md has all"
+
+#endif

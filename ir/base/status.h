@@ -1,0 +1,59 @@
+/*
+ * status.h - what went wrong in the world outside the program
+ *
+ * NULL is success.  Anything else has a kind, a message, and notes added by
+ * the callers it passed on its way up; it is printed once, by whoever decides
+ * to stop, and freed by status_free.
+ */
+#ifndef TFD_IR_BASE_STATUS_H
+#define TFD_IR_BASE_STATUS_H
+
+#include <stdio.h>
+
+typedef struct StatusRep *Status;
+
+#define OK ((Status)0)
+
+typedef enum StatusKind {
+    STATUS_INPUT = 1,   /* program, plan, data or a failed assert: exit 1 */
+    STATUS_USAGE = 2,   /* command line: exit 2 */
+    STATUS_MACHINE = 3, /* device lost, disk full, out of memory: exit 3 */
+    STATUS_STOPPED = 4  /* the user interrupted: exit 130 */
+} StatusKind;
+
+#define MUST_USE __attribute__((warn_unused_result))
+
+Status status_new(StatusKind kind, const char *format, ...)
+    __attribute__((format(printf, 2, 3))) MUST_USE;
+/* Adds "while ..." to a failure; OK stays OK. */
+Status status_note(Status st, const char *format, ...)
+    __attribute__((format(printf, 2, 3))) MUST_USE;
+/* Sets whole lines that are shown below the message: where it is about. */
+Status status_show(Status st, const char *lines) MUST_USE;
+StatusKind status_kind(Status st);
+const char *status_message(Status st); /* without notes */
+/* "tfd-run: error: message" and its notes.  Returns the exit status. */
+int status_report(Status st, const char *program, FILE *to);
+void status_free(Status st);
+
+/* Hands a failure to the caller. */
+#define TRY(call)                                                              \
+    do {                                                                       \
+        Status try_status_ = (call);                                           \
+        if (try_status_)                                                       \
+            return try_status_;                                                \
+    } while (0)
+
+/* The process ends here, where there is no way back: "program: error: text".
+ * Allocates nothing.  Files that wait for their names are removed.  Streams of
+ * other threads may be in any state, so nothing but the results so far is
+ * flushed. */
+_Noreturn void fatal_error(StatusKind kind, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+
+/* A broken promise inside the program itself: prints and aborts. */
+#define UNREACHABLE(...) fatal_bug(__FILE__, __LINE__, __VA_ARGS__)
+_Noreturn void fatal_bug(const char *file, int line, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+
+#endif

@@ -1,0 +1,14 @@
+/*
+ * thread.h - starting threads
+ */
+#ifndef TFD_IR_BASE_THREAD_H
+#define TFD_IR_BASE_THREAD_H
+
+#include <pthread.h>
+#include "ir/base/status.h"
+
+/* Starts run(data); what: whose thread it is, for the message. */
+Status thread_start(pthread_t *thread, void *(*run)(void *), void *data,
+                    const char *what) MUST_USE;
+
+#endif

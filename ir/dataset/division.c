@@ -1,0 +1,90 @@
+/*
+ * division.c - how the elements of an iterator get to the replicas
+ */
+#include "ir/dataset/division.h"
+
+#include "ir/dataset/stage.h"
+
+/* Whether every source of d reads files, in the sense of sharding by itself:
+ * tfrecord, lines and bytes do. */
+static bool
+reads_files(const IrModule *m, const IrDataset *d)
+{
+    return ir_stage_info[ir_dataset_source(m, d)].reads == READS_STREAM;
+}
+
+ShardPolicy
+ir_iter_policy(const IrModule *m, const IrIter *it)
+{
+    if (it->shard != SHARD_AUTO)
+        return it->shard;
+    const IrDataset *d = ir_dataset_find(m, it->datasets.data[0]);
+    return reads_files(m, d) ? SHARD_FILE : SHARD_DATA;
+}
+
+/* ---- the size of a batch ------------------------------------------------ */
+
+/* Whether the elements before s are as many rows as those after it. */
+static bool
+keeps_batches(const IrStage *s)
+{
+    switch ((StageKind)s->kind) {
+    case STAGE_shuffle:
+    case STAGE_repeat:
+    case STAGE_take:
+    case STAGE_skip:
+    case STAGE_shard:
+    case STAGE_filter:
+    case STAGE_cache:
+    case STAGE_prefetch:
+        return true;
+    default:
+        return false;
+    }
+}
+
+/* Whether all components of an element have a first dimension that is known. */
+static bool
+is_whole(const IrStage *s)
+{
+    for (int i = 0; i < s->types.len; i++)
+        if (s->types.data[i].rank == 0 ||
+            !dim_is_const(s->types.data[i].dims[0]))
+            return false;
+    return true;
+}
+
+/* Of the elements of stage i.  The batches of two datasets that are joined are
+ * of one size, or their types would differ. */
+static bool
+knows_batch(const IrModule *m, const IrDataset *d, int i)
+{
+    const IrStage *s = &d->stages.data[i];
+    if (s->kind == STAGE_batch || is_whole(s))
+        return true;
+    if (keeps_batches(s))
+        return knows_batch(m, d, i - 1);
+    if (!s->other)
+        return false;
+    const IrDataset *other = ir_dataset_find(m, s->other);
+    return knows_batch(m, d, i - 1) &&
+           knows_batch(m, other, other->stages.len - 1);
+}
+
+IrDivision
+ir_iter_division(const IrModule *m, const IrIter *it)
+{
+    if (it->whole)
+        return DIVIDE_NOT;
+    const IrDataset *d = ir_dataset_find(m, it->datasets.data[0]);
+    if (ir_iter_policy(m, it) == SHARD_DATA ||
+        !knows_batch(m, d, d->stages.len - 1))
+        return DIVIDE_BATCHES;
+    return DIVIDE_ROWS;
+}
+
+int64_t
+ir_part_size(int64_t batch, int num_replicas, int64_t k)
+{
+    return batch / num_replicas + (k % num_replicas < batch % num_replicas);
+}

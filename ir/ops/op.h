@@ -1,0 +1,97 @@
+/*
+ * op.h - the op table: what each operation is
+ *
+ * ops.def has one row for an operation and one for each of its attributes.
+ * Everything here is made from it; so are builder, printer, parser, verifier,
+ * gradients, code generation, tests and docs/ops.md.
+ */
+#ifndef TFD_IR_OPS_OP_H
+#define TFD_IR_OPS_OP_H
+
+#include <stdbool.h>
+
+typedef enum IrOpKind {
+#define OP(name, in, out, regions, shape, dtype, locality, effect, traits, index, grad, code, doc) OP_##name,
+#define ATTR(op, attr, kind, need, doc)
+#include "ir/ops/ops.def"
+#undef OP
+#undef ATTR
+    NUM_OPS
+} IrOpKind;
+
+/* Attribute names are shared between ops: A_axis is one name. */
+typedef enum IrAttrName {
+#define ATTR_NAME(name) A_##name,
+#include "ir/ops/attrs.def"
+#undef ATTR_NAME
+    NUM_ATTR_NAMES
+} IrAttrName;
+
+typedef enum IrAttrKind {
+    INT, BOOL, INTS, DTYPE_, WORD, SYMBOL, SYMBOLS, STRING, DIMS, DATA
+} IrAttrKind;
+
+typedef enum IrEffect {
+    PURE,       /* may be removed, copied and moved */
+    READS,      /* reads the variable of attribute var */
+    WRITES,     /* writes it */
+    COLLECTIVE, /* all replicas must meet it in the same order */
+    HOST,       /* happens on the host, in order */
+    CONTROL     /* has the effects of what its regions do */
+} IrEffect;
+
+/* Traits, or-ed. */
+enum {
+    NONE = 0,
+    ELEMENTWISE = 1, /* element i of the result needs element i of operands */
+    COMMUTES = 2,
+    REDUCES = 4,     /* has axes and keepdims */
+    VIEW = 8,        /* the result is the operand's bytes under another shape */
+    TERMINATOR = 16,
+    MOVES = 32       /* result elements are operand elements, moved */
+};
+
+/* What operand 1 names of operand 0, by numbers that are known when the program
+ * runs; the column index of ops.def. */
+typedef enum IrIndexing {
+    INDEXES_none,
+    INDEXES_part,
+    INDEXES_row,
+    INDEXES_order
+} IrIndexing;
+
+typedef struct IrAttrInfo {
+    IrAttrName name;
+    const char *text;
+    IrAttrKind kind;
+    bool required;
+    const char *doc;
+} IrAttrInfo;
+
+typedef struct IrOpInfo {
+    const char *name;
+    int num_in;  /* -1: any number */
+    int num_out; /* -1: as its regions or attributes say */
+    int num_regions;
+    IrEffect effect;
+    unsigned traits;
+    IrIndexing index;
+    const char *shape_rule, *dtype_rule, *locality_rule; /* names, for docs */
+    const char *grad, *code;
+    const char *doc;
+    const IrAttrInfo *attrs;
+    int num_attrs;
+} IrOpInfo;
+
+extern const IrOpInfo ir_op_info[NUM_OPS];
+extern const char *const ir_attr_text[NUM_ATTR_NAMES];
+
+/* About how many instructions an element of an elementwise operation costs; 1
+ * for any other. */
+double ir_op_cost(IrOpKind kind);
+
+bool ir_op_by_name(const char *name, IrOpKind *out);
+/* Position of attribute a among those of op kind, or -1. */
+int ir_attr_index(IrOpKind kind, IrAttrName a);
+
+#endif

@@ -1,0 +1,64 @@
+/*
+ * abi.h - what compiled code and the runner share (D8)
+ *
+ * docs/abi.md tells how it is used.  The number changes with anything in this
+ * file, with the way hooks, dimensions and places are counted
+ * (ir/analysis/hooks.h) and with the functions that objects may call; it is in
+ * every plan, and a runner refuses plans of a newer one.
+ */
+#ifndef TFD_IR_PLAN_ABI_H
+#define TFD_IR_PLAN_ABI_H
+
+#include <stdint.h>
+
+#define TFD_ABI 3
+
+/* The host code of a module exports a function of this name and the hash of the
+ * module's text, so that code is not run by the operations of another. */
+#define PLAN_SEAL "ir_"
+
+/* A kernel: items begin to end of its grid.  Symbol k_HASH. */
+typedef void TfdKernel(void *const *ptrs, const int64_t *dims, int64_t begin,
+                       int64_t end);
+
+typedef struct TfdCall TfdCall;
+
+/* A device program, dataset function or initial value, p_NAME, or tfd_main.
+ * Returns 0, or the first status other than 0 of something it called or of the
+ * stop word, which it loads in every round of a loop. */
+typedef int32_t TfdFunction(TfdCall *call);
+
+/* Compiled code hands a status other than 0 on at once, whatever it is. */
+typedef struct TfdHooks {
+    uint32_t abi; /* TFD_ABI */
+    /* Executes hooked operation number index of the function. */
+    int32_t (*op)(TfdCall *call, int32_t index);
+    /* Runs kernel on 0 .. count in ranges of at least grain items. */
+    int32_t (*parallel)(TfdCall *call, TfdKernel *kernel, void *const *ptrs,
+                        const int64_t *dims, int64_t count, int64_t grain);
+    /* main has come to the end of an iteration of dataset loop index. */
+    int32_t (*safepoint)(TfdCall *call, int32_t index);
+} TfdHooks;
+
+struct TfdCall {
+    uint32_t abi;        /* TFD_ABI */
+    int32_t replica;     /* global number of this replica; -1 on the host */
+    char *base;          /* the device's arena; in main the frame */
+    char *const *in;     /* one pointer for each parameter of the function */
+    char *const *out;    /* one for each result */
+    const int64_t *dims; /* n, N, row_start of each symbol pair */
+    const TfdHooks *hooks;
+    void *context;  /* the runtime's, for hooks */
+    int64_t resume; /* main: the safepoint to enter at; -1: the start */
+    const _Atomic int32_t *stop; /* other than 0: return it */
+    _Atomic int32_t at; /* the position it is at, for diagnoses; -1: none yet */
+};
+
+/* Objects define their functions as global symbols and may call, beside each
+ * other, only what this table lists. */
+#define TFD_ABI_CALLS(CALL)                                                    \
+    CALL(memcpy)                                                               \
+    CALL(memmove)                                                              \
+    CALL(memset)
+
+#endif

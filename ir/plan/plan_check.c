@@ -1,0 +1,217 @@
+/*
+ * plan_check.c - entries to a plan that can be run
+ *
+ * From the outside in: the manifest (may we read this at all, is it whole),
+ * the code (is there some for this CPU), the module (does it read and verify).
+ */
+#include "ir/plan/plan_impl.h"
+
+#include <jansson.h>
+#include <string.h>
+#include "ir/base/hash.h"
+#include "ir/base/str.h"
+#include "ir/plan/abi.h"
+#include "ir/plan/target.h"
+#include "ir/text/text.h"
+#include "ir/verify/verify.h"
+
+/* ---- the manifest ------------------------------------------------------ */
+
+/* One of the two numbers that say who can read a plan. */
+static Status
+check_number(const Plan *p, const json_t *manifest, const char *key, int known)
+{
+    const json_t *value = json_object_get(manifest, key);
+    if (!json_is_integer(value))
+        return plan_refuse(p, "its manifest has no number \"%s\"", key);
+    long long number = json_integer_value(value);
+    if (number > known)
+        return plan_refuse(p,
+                           "it needs a newer tfd-run (%s %lld; this one knows "
+                           "%d)",
+                           key, number, known);
+    if (number < known)
+        return plan_refuse(p,
+                           "an older tfdc made it (%s %lld, now %d); compile "
+                           "the program again",
+                           key, number, known);
+    return OK;
+}
+
+static Status
+check_entry(Arena *a, const Plan *p, const PlanEntry *e, const json_t *files)
+{
+    const char *listed = json_string_value(json_object_get(files, e->name));
+    if (!listed)
+        return plan_refuse(p, "its manifest does not list \"%s\"", e->name);
+    if (hash_is_checked() &&
+        strcmp(listed, hash_text(a, e->bytes, e->size)) != 0)
+        return plan_refuse(p, "the plan is damaged (checksum of \"%s\")",
+                           e->name);
+    return OK;
+}
+
+static Status
+check_files(Arena *a, const Plan *p, const PlanEntries *all,
+            const json_t *files)
+{
+    size_t found = 0;
+    for (int i = 0; i < all->len; i++) {
+        if (strcmp(all->data[i].name, ENTRY_MANIFEST) == 0)
+            continue;
+        TRY(check_entry(a, p, &all->data[i], files));
+        found++;
+    }
+    if (found != json_object_size(files))
+        return plan_refuse(p, "the plan is damaged (%zu of %zu files)", found,
+                           json_object_size(files));
+    return OK;
+}
+
+static Status
+check_keys(Arena *a, const PlanEntries *all, const json_t *manifest, Plan *p)
+{
+    TRY(check_number(p, manifest, KEY_FORMAT, PLAN_FORMAT));
+    TRY(check_number(p, manifest, KEY_ABI, TFD_ABI));
+    const char *compiler =
+        json_string_value(json_object_get(manifest, KEY_COMPILER));
+    p->compiler = arena_strdup(a, compiler ? compiler : "unknown");
+    return check_files(a, p, all, json_object_get(manifest, KEY_FILES));
+}
+
+Status
+plan_check_manifest(Arena *a, const PlanEntries *all, Plan *p)
+{
+    json_error_t error;
+    const PlanEntry *e = plan_entry(all, ENTRY_MANIFEST);
+    if (!e)
+        return plan_refuse(p, "it is a zip without the manifest of a plan");
+    json_t *manifest =
+        json_loadb(e->bytes, e->size, JSON_REJECT_DUPLICATES, &error);
+    if (!manifest)
+        return plan_refuse(p, "its manifest cannot be read: line %d: %s",
+                           error.line, error.text);
+    Status st = check_keys(a, all, manifest, p);
+    json_decref(manifest);
+    return st;
+}
+
+/* ---- the code ---------------------------------------------------------- */
+
+typedef VEC(PlanObject) PlanObjects;
+
+static PlanObjects
+objects_under(Arena *a, const PlanEntries *all, const char *dir)
+{
+    PlanObjects found = {0};
+    for (int i = 0; i < all->len; i++) {
+        const PlanEntry *e = &all->data[i];
+        if (strncmp(e->name, dir, strlen(dir)) == 0)
+            VEC_PUSH(a, found, ((PlanObject){e->name, e->bytes, e->size}));
+    }
+    return found;
+}
+
+/* "x86-64-v4": the targets that the plan has code for, as a list in words. */
+static const char *
+targets_in(Arena *a, const PlanEntries *all)
+{
+    Str s = str_new(a);
+    const char *last = "";
+    for (int i = 0; i < all->len; i++) {
+        const char *name = all->data[i].name;
+        if (strncmp(name, DIR_CODE, strlen(DIR_CODE)) != 0)
+            continue;
+        const char *target = name + strlen(DIR_CODE);
+        size_t len = strcspn(target, "/");
+        if (strlen(last) == len && strncmp(last, target, len) == 0)
+            continue;
+        last = arena_strndup(a, target, len);
+        str_addf(&s, "%s%s", s.len ? ", " : "", last);
+    }
+    return s.len ? str_text(&s) : "no machine";
+}
+
+Status
+plan_refuse_target(const Plan *p, const char *have, const char *here)
+{
+    if (!here)
+        return plan_refuse(p,
+                           "its code is for %s, and this CPU has not even the "
+                           "instructions of x86-64-v3",
+                           have);
+    return plan_refuse(p,
+                       "its code is for %s, which this CPU is not; "
+                       "tfdc --target %s makes a plan that fits",
+                       have, here);
+}
+
+Status
+plan_choose_objects(Arena *a, const PlanEntries *all, Plan *p)
+{
+    for (int i = 0; target_names[i]; i++) {
+        const char *dir = arena_printf(a, DIR_CODE "%s/", target_names[i]);
+        PlanObjects found = objects_under(a, all, dir);
+        if (!found.len || !target_runs_here(target_names[i]))
+            continue;
+        p->target = target_names[i];
+        p->objects = found.data;
+        p->num_objects = found.len;
+        return OK;
+    }
+    return plan_refuse_target(p, targets_in(a, all), target_here());
+}
+
+/* ---- the module -------------------------------------------------------- */
+
+/* The first message of d as the reason. */
+static Status
+refuse_module(Arena *a, const Plan *p)
+{
+    const char *text = diag_text(p->diag, a);
+    return plan_refuse(p, "its program is damaged: %.*s",
+                       (int)strcspn(text, "\n"), text);
+}
+
+/* Sources are numbered as in the module. */
+static Status
+add_texts(Arena *a, const PlanEntries *all, const Plan *p)
+{
+    const IrModule *m = p->module;
+    int num = 0;
+    const char *dir = DIR_SOURCE "0/";
+    for (int i = 0; i < all->len; i++) {
+        const PlanEntry *e = &all->data[i];
+        if (strncmp(e->name, dir, strlen(dir)) != 0)
+            continue;
+        if (num == m->sources.len)
+            return plan_refuse(p,
+                               "it has texts of more sources than the %d "
+                               "that its program names",
+                               num);
+        diag_set_text(p->diag, m->sources.data[num], e->bytes, e->size);
+        dir = arena_printf(a, DIR_SOURCE "%d/", ++num);
+    }
+    return OK;
+}
+
+Status
+plan_load_module(Arena *a, const PlanEntries *all, Plan *p)
+{
+    const PlanEntry *ir = plan_entry(all, ENTRY_IR);
+    if (!ir)
+        return plan_refuse(p, "it has no %s", ENTRY_IR);
+    p->diag = diag_new(a);
+    if (hash_is_checked())
+        p->ir_hash = hash_text(a, ir->bytes, ir->size);
+    uint16_t file = diag_add_source(p->diag, ENTRY_IR, ir->bytes, ir->size);
+    p->module = ir_parse(a, intern_new(a), p->diag, file, ir->bytes, ir->size);
+    if (!p->module)
+        return refuse_module(a, p);
+    if (p->module->phase != PHASE_PLACED)
+        return plan_refuse(p, "its program is not placed");
+    TRY(add_texts(a, all, p));
+    if (!ir_verify(p->module, p->diag))
+        return refuse_module(a, p);
+    return OK;
+}

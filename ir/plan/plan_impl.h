@@ -1,0 +1,46 @@
+/*
+ * plan_impl.h - what is inside a plan: names, and entries once they are read
+ */
+#ifndef TFD_IR_PLAN_PLAN_IMPL_H
+#define TFD_IR_PLAN_PLAN_IMPL_H
+
+#include "ir/base/vec.h"
+#include "ir/plan/plan.h"
+
+#define ENTRY_MANIFEST "manifest.json"
+#define ENTRY_IR "placed.tir"
+#define DIR_CODE "code/"
+#define DIR_SOURCE "source/"
+
+#define KEY_FORMAT "format"
+#define KEY_ABI "abi"
+#define KEY_COMPILER "compiler"
+#define KEY_FILES "files"
+
+typedef struct PlanEntry {
+    const char *name;
+    const char *bytes; /* a zero byte that size does not count follows */
+    size_t size;
+} PlanEntry;
+
+typedef VEC(PlanEntry) PlanEntries;
+
+/* Entry `name`, or NULL. */
+const PlanEntry *plan_entry(const PlanEntries *all, const char *name);
+
+/* Its code is for other machines than this one; here: the best target that runs
+ * here, or NULL. */
+Status plan_refuse_target(const Plan *p, const char *have,
+                          const char *here) MUST_USE;
+
+/* The manifest is one, of a format and ABI that we know, and lists exactly the
+ * entries, with their hashes.  Sets p->compiler. */
+Status plan_check_manifest(Arena *a, const PlanEntries *all, Plan *p) MUST_USE;
+
+/* Sets target and objects of p. */
+Status plan_choose_objects(Arena *a, const PlanEntries *all, Plan *p) MUST_USE;
+
+/* Sets diag and module of p. */
+Status plan_load_module(Arena *a, const PlanEntries *all, Plan *p) MUST_USE;
+
+#endif

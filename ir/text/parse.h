@@ -1,0 +1,88 @@
+/*
+ * parse.h - inside ir/: the reader's pieces
+ *
+ * After the first error of syntax the reader sees nothing but the end of the
+ * text, so that every loop ends and callers need not ask after each step.
+ */
+#ifndef TFD_IR_TEXT_PARSE_H
+#define TFD_IR_TEXT_PARSE_H
+
+#include "ir/ir.h"
+#include "ir/text/lex.h"
+
+enum {
+    IR_MAX_NESTING = 256,     /* D16 */
+    IR_MAX_REPLICAS = 1 << 16 /* ranks are words of 16 bits in messages */
+};
+
+/* A value as it is defined: "%x: f32[3] [arena+0]". */
+typedef struct Defined {
+    const char *name; /* as written */
+    IrType type;
+    IrPlace place;
+    Loc at;
+} Defined;
+
+typedef struct Parser {
+    Arena *scratch; /* until the reader is done */
+    IrModule *module;
+    Diag *diag;
+    uint16_t file;
+    Lexer lexer;
+    Token token;  /* the next one */
+    Map *symbols; /* name -> its number + 1, as a pointer */
+    IrFunc *func;
+    Map *values; /* of func */
+    /* What the operation being read has so far.  Results are a stack: they
+     * are made when the operations in the regions have been. */
+    VEC(Defined) results;
+    IrValues operands;
+    int depth;
+    bool failed;
+} Parser;
+
+/* ---- parse_text.c: tokens, numbers, types ------------------------------ */
+
+Loc parse_here(const Parser *p);
+/* The number of a batch symbol, which is read; what: the word expected. */
+int32_t parse_symbol(Parser *p, const char *what);
+/* An error of syntax: the reader stops. */
+void parse_fail(Parser *p, Loc at, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+void parse_next(Parser *p);
+
+/* Whether the next token is that one; parse_accept_* takes it then, and
+ * parse_expect_* fails otherwise. */
+bool parse_is(const Parser *p, char punct);
+bool parse_is_word(const Parser *p, const char *word);
+bool parse_accept(Parser *p, char punct);
+bool parse_accept_word(Parser *p, const char *word);
+void parse_expect(Parser *p, char punct);
+void parse_expect_word(Parser *p, const char *word);
+
+/* Each fails unless the next token is one, and gives something harmless then:
+ * a word (also as an index into words), an interned @name, a string. */
+const char *parse_word(Parser *p, const char *what);
+int parse_word_of(Parser *p, const char *const *words, const char *what);
+const char *parse_name(Parser *p);
+const char *parse_string(Parser *p);
+
+int64_t parse_int(Parser *p, int64_t low, int64_t high);
+Scalar parse_scalar(Parser *p, DType t);
+DType parse_dtype(Parser *p);
+/* hex"00ff": the bytes, in the module's arena. */
+const void *parse_hex(Parser *p, int64_t *size);
+/* [2, n]: at most max dimensions. */
+int parse_dims(Parser *p, Dim *dims, int max);
+IrType parse_type(Parser *p);
+/* These are nothing where the next token does not begin one. */
+IrPlace parse_place(Parser *p);
+Loc parse_loc(Parser *p);
+
+/* ---- parse_op.c, parse_attr.c ------------------------------------------ */
+
+void parse_func(Parser *p);
+/* {name=value ...} of op, if the next tokens begin one. */
+void parse_attrs(Parser *p, IrOp *op);
+
+#endif

@@ -1,0 +1,304 @@
+/*
+ * parse_op.c - functions, blocks and operations of the text
+ *
+ * What the table infers is inferred again and must agree with what is written;
+ * a written locality may be a greater one.  Whether values are used where they
+ * are visible, and all else, is the verifier's.
+ */
+#include "ir/text/parse.h"
+
+#include <string.h>
+#include "ir/rules/rules.h"
+#include "ir/type_bounds.h"
+#include "ir/type_text.h"
+#include "ir/words.h"
+
+static Defined
+parse_defined(Parser *p)
+{
+    Defined d = {.at = parse_here(p)};
+    if (p->token.kind != TOKEN_VALUE) {
+        parse_fail(p, d.at, "expected a %%value");
+        return d;
+    }
+    d.name = p->token.text;
+    parse_next(p);
+    parse_expect(p, ':');
+    d.type = parse_type(p);
+    d.place = parse_place(p);
+    return d;
+}
+
+/* Numbers are names of values without one. */
+static bool
+is_number(const char *name)
+{
+    return name[strspn(name, "0123456789")] == 0;
+}
+
+/* Makes v known under its name. */
+static void
+define(Parser *p, IrValue *v, const Defined *d)
+{
+    if (p->failed)
+        return;
+    if (!is_number(d->name)) {
+        v->name = intern(p->module->names, d->name);
+        if (*d->name >= '0' && *d->name <= '9')
+            parse_fail(p, d->at, "a value's name begins with a letter");
+    }
+    v->place = d->place;
+    if (map_get(p->values, d->name))
+        parse_fail(p, d->at, "%%%s is defined twice", d->name);
+    map_set(p->values, d->name, v);
+}
+
+static void
+parse_args(Parser *p, IrBlock *b)
+{
+    parse_expect(p, '(');
+    while (!p->failed && !parse_accept(p, ')')) {
+        if (b->args.len)
+            parse_expect(p, ',');
+        Defined d = parse_defined(p);
+        define(p, ir_block_arg(b, d.type, NULL), &d);
+    }
+}
+
+static void
+parse_operands(Parser *p)
+{
+    p->operands.len = 0;
+    while (p->token.kind == TOKEN_VALUE && !p->token.first) {
+        IrValue *v = map_get(p->values, p->token.text);
+        if (!v)
+            parse_fail(p, parse_here(p), "there is no value %%%s here",
+                       p->token.text);
+        VEC_PUSH(p->scratch, p->operands, v);
+        parse_next(p);
+        if (!parse_accept(p, ','))
+            break;
+        if (p->token.kind != TOKEN_VALUE)
+            parse_fail(p, parse_here(p), "expected a %%value after the comma");
+    }
+}
+
+static void parse_block(Parser *p, IrBlock *b);
+
+static void
+parse_regions(Parser *p, IrOp *op)
+{
+    for (int r = 0; r < ir_op_info[op->kind].num_regions; r++) {
+        IrBlock *b = ir_block_new(p->func);
+        ir_set_region(op, r, b);
+        if (parse_is(p, '('))
+            parse_args(p, b);
+        parse_block(p, b);
+    }
+}
+
+static void
+parse_reason(Parser *p, IrOp *op)
+{
+    if (p->token.first || !parse_accept_word(p, "because"))
+        return;
+    Arena *a = p->module->arena;
+    IrReason *r = NEW(a, IrReason);
+    r->rule = parse_word(p, "a rule");
+    r->cause = arena_strdup(a, parse_string(p));
+    r->loc = parse_loc(p);
+    op->reason = r;
+}
+
+/* ---- results ----------------------------------------------------------- */
+
+static void
+check_result(Parser *p, const IrOp *op, int i, const Defined *d)
+{
+    IrType t = d->type;
+    const char *wrong = ir_infer_result(op, op->block, i, &t);
+    if (wrong)
+        parse_fail(p, d->at, "%s", wrong);
+    else if (!ir_type_allows(&d->type, &t))
+        parse_fail(p, d->at, "%%%s is written as %s, but %s gives %s", d->name,
+                   ir_type_text(op->module, &d->type),
+                   ir_op_info[op->kind].name, ir_type_text(op->module, &t));
+}
+
+/* The results of op, n from number `first` of the stack, against the table. */
+static void
+check_results(Parser *p, const IrOp *op, int first, int n, Loc at)
+{
+    const char *wrong = ir_check_form(op);
+    if (wrong) {
+        parse_fail(p, at, "%s", wrong);
+        return;
+    }
+    if (!ir_is_inferred(op->kind))
+        return;
+    int count = ir_infer_count(op);
+    if (n != count)
+        parse_fail(p, at, "%s has %d results, not %d",
+                   ir_op_info[op->kind].name, count, n);
+    else if (count == 0)
+        check_result(p, op, 0, &(Defined){.at = at});
+    for (int i = 0; !p->failed && i < count; i++)
+        check_result(p, op, i, &p->results.data[first + i]);
+}
+
+static void
+set_results(Parser *p, IrOp *op, int first, int n)
+{
+    const Defined *list = n ? p->results.data + first : NULL;
+    IrType one, *types = &one;
+    if (n > 1)
+        types = NEW_ARRAY(p->scratch, IrType, (size_t)n);
+    for (int i = 0; i < n; i++)
+        types[i] = list[i].type;
+    ir_op_results(op, n, types);
+    for (int i = 0; i < n; i++)
+        define(p, op->results[i], &list[i]);
+}
+
+/* ---- operations -------------------------------------------------------- */
+
+static void
+parse_results(Parser *p)
+{
+    if (p->token.kind != TOKEN_VALUE)
+        return;
+    do {
+        Defined d = parse_defined(p);
+        VEC_PUSH(p->scratch, p->results, d);
+    } while (parse_accept(p, ','));
+    parse_expect(p, '=');
+}
+
+static IrOpKind
+parse_kind(Parser *p)
+{
+    IrOpKind kind = OP_constant;
+    Loc at = parse_here(p);
+    const char *word = parse_word(p, "an operation");
+    if (!p->failed && !ir_op_by_name(word, &kind))
+        parse_fail(p, at, "there is no operation %s", word);
+    return kind;
+}
+
+/* What stands behind results and operands; the operation, or NULL. */
+static IrOp *
+parse_rest(Parser *p, IrBlock *b, IrOpKind kind)
+{
+    if (p->failed)
+        return NULL;
+    IrOp *op =
+        ir_op_new(p->func, kind, p->operands.len, p->operands.data, NO_LOC);
+    ir_append(b, op);
+    parse_attrs(p, op);
+    parse_regions(p, op);
+    op->loc = parse_loc(p);
+    parse_reason(p, op);
+    if (!p->token.first && !parse_is(p, '}') && p->token.kind != TOKEN_END)
+        parse_fail(p, parse_here(p), "an operation ends with its line");
+    return p->failed ? NULL : op;
+}
+
+static void
+parse_op(Parser *p, IrBlock *b)
+{
+    int first = p->results.len;
+    parse_results(p);
+    int n = p->results.len - first;
+    Loc at = parse_here(p);
+    IrOpKind kind = parse_kind(p);
+    parse_operands(p);
+    IrOp *op = parse_rest(p, b, kind);
+    if (op) {
+        check_results(p, op, first, n, at);
+        set_results(p, op, first, n);
+    }
+    p->results.len = first;
+}
+
+static void
+parse_block(Parser *p, IrBlock *b)
+{
+    if (p->depth == IR_MAX_NESTING)
+        parse_fail(p, parse_here(p), "regions are nested more than %d deep",
+                   IR_MAX_NESTING);
+    p->depth++;
+    parse_expect(p, '{');
+    while (!p->failed && !parse_accept(p, '}'))
+        parse_op(p, b);
+    p->depth--;
+}
+
+/* ---- hints --------------------------------------------------------------- */
+
+/* The length of x in x.1, where the suffix is a number that printing adds. */
+static size_t
+stem_len(const char *name)
+{
+    const char *dot = strrchr(name, '.');
+    bool is_suffix = dot && dot[1] >= '1' && is_number(dot + 1);
+    return is_suffix ? (size_t)(dot - name) : strlen(name);
+}
+
+/* A name that printing made unlike an earlier one is that one's hint again:
+ * what becomes of the module hangs on hints, not on how they were printed. */
+static void
+restore_hint(Parser *p, Map *seen, IrValue *v)
+{
+    if (!v->name)
+        return;
+    const char *stem = intern_n(p->module->names, v->name, stem_len(v->name));
+    map_set(seen, v->name, v);
+    if (map_get(seen, stem))
+        v->name = stem;
+}
+
+/* In the order in which values are named when they are printed. */
+static void
+restore_hints(Parser *p, Map *seen, const IrBlock *b)
+{
+    for (int i = 0; i < b->args.len; i++)
+        restore_hint(p, seen, b->args.data[i]);
+    for (const IrOp *op = b->first; op; op = op->next) {
+        for (int i = 0; i < op->num_results; i++)
+            restore_hint(p, seen, op->results[i]);
+        for (int r = 0; r < op->num_regions; r++)
+            restore_hints(p, seen, op->regions[r]);
+    }
+}
+
+void
+parse_func(Parser *p)
+{
+    Arena *outer = p->scratch;
+    Loc at = parse_here(p);
+    const char *name = parse_name(p);
+    if (p->failed)
+        return;
+    if (ir_func_find(p->module, name))
+        parse_fail(p, at, "there is a function @%s already", name);
+    IrFunc *fn = ir_func_new(p->module, name, FUNC_MAIN, NO_LOC);
+    p->func = fn;
+    p->scratch = arena_new(outer, "function");
+    p->values = map_new(p->scratch);
+    p->results.data = NULL;
+    p->results.len = p->results.cap = 0;
+    p->operands = (IrValues){0};
+    parse_args(p, fn->body);
+    fn->kind = (IrFuncKind)parse_word_of(p, ir_func_words,
+                                         "main, host, init or program");
+    if (parse_accept_word(p, "variant"))
+        fn->variant_of = parse_name(p);
+    if (parse_accept_word(p, "bytes"))
+        fn->arena_bytes = parse_int(p, 0, IR_MAX_BYTES);
+    fn->loc = parse_loc(p);
+    parse_block(p, fn->body);
+    if (!p->failed)
+        restore_hints(p, map_new(p->scratch), fn->body);
+    arena_release(p->scratch);
+    p->scratch = outer;
+}

@@ -1,0 +1,17 @@
+/*
+ * print.h - inside ir/: pieces of the text
+ */
+#ifndef TFD_IR_TEXT_PRINT_H
+#define TFD_IR_TEXT_PRINT_H
+
+#include <string.h>
+#include "ir/ir.h"
+#include "ir/ptrmap.h"
+
+void ir_print_scalar(Str *out, Scalar s);
+void ir_print_hex(Str *out, const void *bytes, int64_t size);
+/* Begin with a space, and are nothing where there is no place. */
+void ir_print_place(Str *out, IrPlace place);
+void ir_print_loc(Str *out, const IrModule *m, Loc loc);
+
+#endif

@@ -1,0 +1,18 @@
+/*
+ * verify.h - what passes and the runner may rely on
+ */
+#ifndef TFD_IR_VERIFY_VERIFY_H
+#define TFD_IR_VERIFY_VERIFY_H
+
+#include "ir/ir.h"
+
+/* Checks every invariant that passes and the runner rely on, as far as the
+ * module's phase promises them.  Errors go to d with the op in their text.
+ * True when there are none.  Uses the ids, and the marks inside kernels. */
+bool ir_verify(const IrModule *m, Diag *d);
+
+/* Whether main uses the elements of iterators only until they have others, in
+ * words for a user: of a module that the front end made. */
+bool ir_check_batches(const IrModule *m, Diag *d);
+
+#endif

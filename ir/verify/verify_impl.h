@@ -1,0 +1,51 @@
+/*
+ * verify_impl.h - inside the verifier: its parts
+ *
+ * Each part walks a module once and relies on what the parts before it have
+ * found to be right, in the order in which they stand here.
+ */
+#ifndef TFD_IR_VERIFY_VERIFY_IMPL_H
+#define TFD_IR_VERIFY_VERIFY_IMPL_H
+
+#include "ir/ir.h"
+
+
+typedef struct Verify {
+    const IrModule *module;
+    Diag *diag;
+    Arena *scratch; /* until the verifier is done */
+    int num_errors;
+} Verify;
+
+/* "message, in %x: f32 = add %a, %b" */
+void verify_error(Verify *v, const IrOp *op, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+/* An error unless there is such a variable. */
+void verify_var(Verify *v, const char *name, Loc loc);
+/* About something that is no operation. */
+void verify_error_at(Verify *v, Loc loc, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+
+/* Types can be: their symbols exist, their sizes are finite. */
+void verify_types(Verify *v);
+/* Declarations: unique names that exist, sane attributes, the types that go
+ * through a dataset. */
+void verify_declarations(Verify *v);
+/* Form of operations, visibility of values, inferred types, regions. */
+void verify_structure(Verify *v);
+/* Control flow, launches and all whose results the table does not infer. */
+void verify_given(Verify *v);
+/* Which operation may stand where, in which phase; reasons; starts and dones
+ * of collectives. */
+void verify_contexts(Verify *v);
+/* Localities, writes, what replicas do together, the order of collectives. */
+void verify_locality(Verify *v);
+/* Batch symbols: used where their rows are known. */
+void verify_symbols(Verify *v);
+/* Places of a placed module. */
+void verify_places(Verify *v);
+
+/* Calls visit on every operation of every function. */
+void verify_walk(Verify *v, void (*visit)(Verify *v, IrOp *op));
+
+#endif

@@ -1,0 +1,639 @@
+/*
+ * verify_overlap.c - values are intact wherever they are used
+ *
+ * A walk through a placed function that knows at each point which values are
+ * whole: making a value spoils all that its bytes meet, and using a spoilt one
+ * is the error.  So no lifetimes are needed, and any sharing is allowed that
+ * is right.  Variables are values, too: one must be whole where it is read and
+ * when the function ends, though a kernel may make in its bytes what is
+ * written to it later.
+ *
+ * Branches are walked apart, and whole after them is what is whole after both.
+ * What is whole when a loop begins anew is what was whole before it and is met
+ * by nothing that the loop writes; a variable that was whole is required to be
+ * so again at the end of each iteration.
+ *
+ * Between the start and the done of a collective nobody writes its buffers.
+ *
+ * To main a launch writes its results, which are rows of the arena, and all
+ * that the program has as its own places there.
+ */
+#include "ir/parts.h"
+#include "ir/verify/verify_places.h"
+#include "ir/verify/whole.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* Something in memory: a value or a variable. */
+typedef struct Slot {
+    Extent extent;
+    const IrVar *var; /* or NULL */
+} Slot;
+
+typedef struct Overlap {
+    Verify *v;
+    Arena *arena;
+    const IrModule *module;
+    Slot *slots; /* the variables, then the values, whose ids are theirs */
+    Map *vars;   /* name -> its slot */
+    Map *owns;   /* program -> where it has places of its own */
+    Map *spaces; /* program -> the Extent that its places lie in */
+    int num_slots, num_vars;
+    Whole whole;
+    VEC(const IrOp *) flights; /* starts without their done so far */
+} Overlap;
+
+/* ---- slots ------------------------------------------------------------- */
+
+static void
+count_op(IrOp *op, void *data)
+{
+    int *n = data;
+    *n += op->num_results;
+    for (int r = 0; r < op->num_regions; r++)
+        *n += op->regions[r]->args.len;
+}
+
+static void
+add_slots(Overlap *o, IrValue *const *values, int n)
+{
+    for (int i = 0; i < n; i++) {
+        values[i]->id = o->num_slots;
+        o->slots[o->num_slots++].extent =
+            extent_of(o->module, values[i]->place, &values[i]->type);
+    }
+}
+
+static void
+add_op_slots(IrOp *op, void *data)
+{
+    add_slots(data, op->results, op->num_results);
+    for (int r = 0; r < op->num_regions; r++)
+        add_slots(data, op->regions[r]->args.data, op->regions[r]->args.len);
+}
+
+static int
+var_slot(const Overlap *o, const IrOp *op)
+{
+    const Slot *slot = map_get(o->vars, ir_text(op, A_var));
+    return (int)(slot - o->slots);
+}
+
+/* ---- making and using -------------------------------------------------- */
+
+static void
+hold(Overlap *o, int slot)
+{
+    whole_add(&o->whole, slot);
+}
+
+static bool
+is_whole(const Overlap *o, int slot)
+{
+    return whole_has(&o->whole, slot);
+}
+
+/* What meets e is no longer whole. */
+static void
+spoil(Overlap *o, const Extent *e)
+{
+    whole_spoil(&o->whole, e, 0);
+}
+
+static bool
+meets_values(const Overlap *o, const Extent *e, IrValue *const *values, int n)
+{
+    for (int i = 0; i < n; i++) {
+        if (extents_meet(e, &o->slots[values[i]->id].extent))
+            return true;
+    }
+    return false;
+}
+
+static void
+check_flights(Overlap *o, const IrOp *op, const Extent *e)
+{
+    for (int i = 0; i < o->flights.len; i++) {
+        const IrOp *start = o->flights.data[i];
+        if (meets_values(o, e, start->operands, start->num_operands) ||
+            meets_values(o, e, start->results, start->num_results))
+            verify_error(o->v, op,
+                         "it writes the buffers of a collective in flight");
+    }
+}
+
+static void
+check_writable(Overlap *o, const IrOp *op, const Extent *e)
+{
+    if (e->place.space == SPACE_IN && e->bytes)
+        verify_error(o->v, op, "it writes a parameter");
+}
+
+/* op writes the bytes of slot, which is whole then. */
+static void
+write_slot(Overlap *o, const IrOp *op, int slot)
+{
+    const Extent *e = &o->slots[slot].extent;
+    check_writable(o, op, e);
+    check_flights(o, op, e);
+    spoil(o, e);
+    hold(o, slot);
+}
+
+static void
+need(Overlap *o, const IrOp *op, int slot, const char *what, int number)
+{
+    if (!is_whole(o, slot))
+        verify_error(o->v, op, "the bytes of %s %d are overwritten before it",
+                     what, number);
+}
+
+static void
+need_operands(Overlap *o, const IrOp *op)
+{
+    for (int i = 0; i < op->num_operands; i++)
+        need(o, op, op->operands[i]->id, "operand", i);
+}
+
+/* Whether one slot is copied to another of its type, rather than being in its
+ * place already; that the copy can be made. */
+static bool
+check_copy(Overlap *o, const IrOp *op, int from, int to, int number)
+{
+    const Extent *a = &o->slots[from].extent, *b = &o->slots[to].extent;
+    if (same_place(a->place, b->place))
+        return false;
+    if (extents_meet(a, b))
+        verify_error(o->v, op, "operand %d is copied onto a part of itself",
+                     number);
+    check_writable(o, op, b);
+    check_flights(o, op, b);
+    return true;
+}
+
+/* op gives one slot the value of another of its type. */
+static void
+transfer(Overlap *o, const IrOp *op, int from, int to, int number)
+{
+    need(o, op, from, "operand", number);
+    if (check_copy(o, op, from, to, number))
+        spoil(o, &o->slots[to].extent);
+    hold(o, to);
+}
+
+/* ---- operations -------------------------------------------------------- */
+
+/* Whether op gives its result number i the bytes that its operand number i
+ * (a read: the variable) has already, and writes none. */
+static bool
+is_alias(const IrModule *m, const IrOp *op, int i)
+{
+    if (op->kind == OP_read)
+        return same_place(op->results[0]->place,
+                          ir_var_find(m, ir_text(op, A_var))->place);
+    return ir_op_info[op->kind].traits & VIEW &&
+           same_place(op->results[i]->place, op->operands[i]->place);
+}
+
+/* Results do not meet operands, which are still being read, but for a kernel
+ * that overwrites one element by element. */
+static void
+check_operands_kept(Overlap *o, const IrOp *op, int r)
+{
+    const Extent *e = &o->slots[op->results[r]->id].extent;
+    for (int i = 0; i < op->num_operands; i++) {
+        const Extent *in = &o->slots[op->operands[i]->id].extent;
+        if (!extents_meet(in, e))
+            continue;
+        if (op->kind == OP_kernel && same_place(in->place, e->place) &&
+            ir_kernel_may_overwrite(op, i, r))
+            continue;
+        verify_error(o->v, op, "result %d overwrites operand %d", r, i);
+    }
+}
+
+static void
+make_results(Overlap *o, const IrOp *op)
+{
+    for (int i = 0; i < op->num_results; i++) {
+        if (is_alias(o->module, op, i)) {
+            hold(o, op->results[i]->id);
+            continue;
+        }
+        check_operands_kept(o, op, i);
+        write_slot(o, op, op->results[i]->id);
+    }
+}
+
+/* ---- launches ----------------------------------------------------------- */
+
+typedef struct Own {
+    Arena *arena;
+    const IrModule *module;
+    Extents places;
+} Own;
+
+static void
+own_values(Own *own, IrValue *const *values, int n)
+{
+    for (int i = 0; i < n; i++) {
+        Extent e = extent_of(own->module, values[i]->place, &values[i]->type);
+        if (e.place.space != SPACE_ARENA || !e.bytes)
+            continue;
+        e.place.space = SPACE_ROW; /* as main sees it */
+        VEC_PUSH(own->arena, own->places, e);
+    }
+}
+
+static void
+own_op(IrOp *op, void *data)
+{
+    own_values(data, op->results, op->num_results);
+    for (int r = 0; r < op->num_regions; r++)
+        own_values(data, op->regions[r]->args.data, op->regions[r]->args.len);
+}
+
+/* Extents that touch become one. */
+static void
+join(Extents *list)
+{
+    int n = 0;
+    if (list->len)
+        qsort(list->data, (size_t)list->len, sizeof *list->data, extents_order);
+    for (int i = 0; i < list->len; i++) {
+        Extent *last = n ? &list->data[n - 1] : NULL, e = list->data[i];
+        int64_t from = e.place.offset, to = from + e.bytes;
+        if (!last || from > last->place.offset + last->bytes)
+            list->data[n++] = e;
+        else if (to > last->place.offset + last->bytes)
+            last->bytes = to - last->place.offset;
+    }
+    list->len = n;
+}
+
+/* Where the named program, if there is one, has its own places. */
+static const Extents *
+own_places(Overlap *o, const char *program)
+{
+    static const Extents none = {0};
+    const IrFunc *fn = program ? ir_func_find(o->module, program) : NULL;
+    Own *own = fn ? map_get(o->owns, program) : NULL;
+    if (!fn || own)
+        return own ? &own->places : &none;
+    own = NEW(o->arena, Own);
+    *own = (Own){.arena = o->arena, .module = o->module};
+    ir_walk(fn->body, own_op, own);
+    join(&own->places);
+    map_set(o->owns, program, own);
+    return &own->places;
+}
+
+/* The program writes its own places while its operands and results are there,
+ * and whatever else lies there is something else afterwards. */
+static void
+walk_own(Overlap *o, const IrOp *op, const Extents *own)
+{
+    for (int i = 0; i < own->len; i++) {
+        const Extent *e = &own->data[i];
+        if (meets_values(o, e, op->operands, op->num_operands) ||
+            meets_values(o, e, op->results, op->num_results))
+            verify_error(o->v, op,
+                         "an operand or result lies in [arena+%lld], "
+                         "where the program computes",
+                         (long long)e->place.offset);
+        spoil(o, e);
+    }
+}
+
+static void
+walk_launch(Overlap *o, const IrOp *op)
+{
+    need_operands(o, op);
+    walk_own(o, op, own_places(o, ir_text(op, A_program)));
+    walk_own(o, op, own_places(o, ir_text(op, A_full)));
+    make_results(o, op);
+}
+
+static void
+walk_read(Overlap *o, const IrOp *op)
+{
+    int var = var_slot(o, op);
+    if (!is_whole(o, var))
+        verify_error(o->v, op, "the variable's bytes are something else here");
+    make_results(o, op);
+}
+
+static void
+walk_return(Overlap *o, const IrOp *op)
+{
+    for (int i = 0; i < op->num_operands; i++) {
+        Slot *from = &o->slots[op->operands[i]->id];
+        Extent to = {{SPACE_OUT, i}, from->extent.bytes};
+        need(o, op, op->operands[i]->id, "operand", i);
+        if (same_place(from->extent.place, to.place))
+            continue;
+        check_flights(o, op, &to);
+        spoil(o, &to);
+    }
+    for (int i = 0; i < o->num_vars; i++) {
+        if (!is_whole(o, i))
+            verify_error(o->v, op, "the bytes of \"%s\" are something else",
+                         o->slots[i].var->name);
+    }
+}
+
+static void
+walk_start(Overlap *o, const IrOp *op)
+{
+    make_results(o, op);
+    VEC_PUSH(o->arena, o->flights, op);
+}
+
+static void
+walk_done(Overlap *o, const IrOp *op)
+{
+    for (int i = 0; i < o->flights.len; i++) {
+        if (o->flights.data[i] == op->operands[0]->def) {
+            o->flights.data[i] = VEC_LAST(o->flights);
+            o->flights.len--;
+        }
+    }
+    make_results(o, op);
+}
+
+/* ---- control flow ------------------------------------------------------ */
+
+static void walk_block(Overlap *o, const IrBlock *b);
+
+/* b's yield gives `to`, from its operand `first` on, one after the other. */
+static void
+give_yields(Overlap *o, const IrBlock *b, IrValue *const *to, int n)
+{
+    const IrOp *yield = ir_block_yield(b);
+    for (int i = 0; i < n; i++)
+        transfer(o, yield, yield->operands[i]->id, to[i]->id, i);
+}
+
+static void
+walk_if(Overlap *o, const IrOp *op)
+{
+    Arena *a = arena_new(o->arena, "branches");
+    Whole before = whole_copy(a, &o->whole);
+    walk_block(o, op->regions[0]);
+    give_yields(o, op->regions[0], op->results, op->num_results);
+    Whole after = whole_copy(a, &o->whole);
+    whole_assign(&o->whole, &before);
+    walk_block(o, op->regions[1]);
+    give_yields(o, op->regions[1], op->results, op->num_results);
+    whole_intersect(&o->whole, &after);
+    arena_release(a);
+}
+
+/* Spoils the values (not the variables) that e meets. */
+static void
+spoil_values(Overlap *o, const Extent *e)
+{
+    whole_spoil(&o->whole, e, o->num_vars);
+}
+
+static void
+spoil_list(Overlap *o, IrValue *const *values, int n)
+{
+    for (int i = 0; i < n; i++)
+        spoil_values(o, &o->slots[values[i]->id].extent);
+}
+
+static void
+spoil_own(Overlap *o, const Extents *own)
+{
+    for (int i = 0; i < own->len; i++)
+        spoil_values(o, &own->data[i]);
+}
+
+/* What an operation of a loop writes is spoilt when the loop begins anew. */
+static void
+spoil_written(IrOp *op, void *data)
+{
+    Overlap *o = data;
+    if (op->kind == OP_launch) {
+        spoil_own(o, own_places(o, ir_text(op, A_program)));
+        spoil_own(o, own_places(o, ir_text(op, A_full)));
+    }
+    if (op->kind == OP_write)
+        spoil_values(o, &o->slots[var_slot(o, op)].extent);
+    for (int i = 0; i < op->num_results; i++) {
+        if (!is_alias(o->module, op, i))
+            spoil_values(o, &o->slots[op->results[i]->id].extent);
+    }
+    for (int r = 0; op->kind != OP_kernel && r < op->num_regions; r++)
+        spoil_list(o, op->regions[r]->args.data, op->regions[r]->args.len);
+}
+
+static void
+need_list(Overlap *o, const IrOp *op, IrValue *const *values, int n)
+{
+    for (int i = 0; i < n; i++)
+        need(o, op, values[i]->id, "carried value", i);
+}
+
+/* One of the slots of a loop's first region for each carried value. */
+static IrValue **
+carried(const IrOp *op)
+{
+    return op->regions[0]->args.data + (op->kind == OP_for);
+}
+
+static void
+check_apart(Overlap *o, const IrOp *op, const IrValues *args)
+{
+    for (int i = 0; i < args->len; i++) {
+        const Extent *e = &o->slots[args->data[i]->id].extent;
+        if (meets_values(o, e, args->data, i))
+            verify_error(o->v, op, "carried value %d meets another", i);
+    }
+}
+
+static void
+enter_loop(Overlap *o, const IrOp *op)
+{
+    int skip = op->kind == OP_for, n = op->num_operands - skip;
+    const IrValues *args = &op->regions[0]->args;
+    check_apart(o, op, args);
+    if (skip)
+        write_slot(o, op, args->data[0]->id);
+    for (int i = 0; i < n; i++)
+        transfer(o, op, op->operands[i + skip]->id, carried(op)[i]->id,
+                 i + skip);
+    need_list(o, op, args->data, args->len);
+    for (int r = 0; r < op->num_regions; r++) {
+        ir_walk(op->regions[r], spoil_written, o);
+        spoil_list(o, op->regions[r]->args.data, op->regions[r]->args.len);
+    }
+    for (int i = 0; i < args->len; i++)
+        hold(o, args->data[i]->id);
+}
+
+/* Copies what an iteration yields to the arguments of the next.  These are
+ * operands, too, but of the old values: they are whole anew when all are
+ * copied. */
+static void
+carry_on(Overlap *o, const IrOp *op)
+{
+    const IrOp *yield = ir_block_yield(op->regions[op->kind == OP_while]);
+    for (int i = 0; i < op->num_results; i++) {
+        int from = yield->operands[i]->id, to = carried(op)[i]->id;
+        need(o, yield, from, "operand", i);
+        if (check_copy(o, yield, from, to, i))
+            spoil(o, &o->slots[to].extent);
+    }
+    for (int i = 0; i < op->num_results; i++)
+        hold(o, carried(op)[i]->id);
+}
+
+/* The end of an iteration whose beginning saw `head`. */
+static void
+repeat_loop(Overlap *o, const IrOp *op, const Whole *head)
+{
+    carry_on(o, op);
+    for (int i = 0; i < o->num_vars; i++) {
+        if (whole_has(head, i) && !is_whole(o, i))
+            verify_error(o->v, op,
+                         "an iteration leaves something else in the bytes of "
+                         "\"%s\"",
+                         o->slots[i].var->name);
+    }
+}
+
+static void
+give_results(Overlap *o, const IrOp *op)
+{
+    for (int i = 0; i < op->num_results; i++)
+        transfer(o, op, carried(op)[i]->id, op->results[i]->id, i);
+}
+
+static void
+walk_for(Overlap *o, const IrOp *op)
+{
+    Arena *a = arena_new(o->arena, "loop");
+    enter_loop(o, op);
+    Whole head = whole_copy(a, &o->whole);
+    walk_block(o, op->regions[0]);
+    repeat_loop(o, op, &head);
+    whole_assign(&o->whole, &head);
+    give_results(o, op);
+    arena_release(a);
+}
+
+static void
+walk_while(Overlap *o, const IrOp *op)
+{
+    Arena *a = arena_new(o->arena, "loop");
+    const IrValues *args = &op->regions[1]->args;
+    enter_loop(o, op);
+    Whole head = whole_copy(a, &o->whole);
+    walk_block(o, op->regions[0]);
+    need_operands(o, ir_block_yield(op->regions[0]));
+    Whole tested = whole_copy(a, &o->whole);
+    for (int i = 0; i < args->len; i++)
+        transfer(o, op, carried(op)[i]->id, args->data[i]->id, i);
+    need_list(o, op, args->data, args->len);
+    walk_block(o, op->regions[1]);
+    repeat_loop(o, op, &head);
+    whole_assign(&o->whole, &tested);
+    give_results(o, op);
+    arena_release(a);
+}
+
+static void
+walk_op(Overlap *o, const IrOp *op)
+{
+    switch (op->kind) {
+    case OP_yield: /* its control operation takes the operands */
+        return;
+    case OP_if:
+        need_operands(o, op);
+        walk_if(o, op);
+        return;
+    case OP_for:
+        need(o, op, op->operands[0]->id, "operand", 0);
+        walk_for(o, op);
+        return;
+    case OP_while:
+        walk_while(o, op);
+        return;
+    case OP_read:
+        walk_read(o, op);
+        return;
+    case OP_write:
+        transfer(o, op, op->operands[0]->id, var_slot(o, op), 0);
+        return;
+    case OP_launch:
+        walk_launch(o, op);
+        return;
+    case OP_return:
+        walk_return(o, op);
+        return;
+    default:
+        break;
+    }
+    need_operands(o, op);
+    if (op->kind == OP_all_reduce_start || op->kind == OP_all_gather_start)
+        walk_start(o, op);
+    else if (op->kind == OP_all_reduce_done || op->kind == OP_all_gather_done)
+        walk_done(o, op);
+    else
+        make_results(o, op);
+}
+
+static void
+walk_block(Overlap *o, const IrBlock *b)
+{
+    for (const IrOp *op = b->first; op && !o->v->num_errors; op = op->next)
+        walk_op(o, op);
+}
+
+/* ---- a function -------------------------------------------------------- */
+
+static void
+add_variables(Overlap *o)
+{
+    for (int i = 0; i < o->num_vars; i++) {
+        const IrVar *var = o->module->vars.data[i];
+        o->slots[o->num_slots++] =
+            (Slot){extent_of(o->module, var->place, &var->type), var};
+        map_set(o->vars, var->name, &o->slots[i]);
+    }
+}
+
+static const SlotOrder *
+order_slots(const Overlap *o)
+{
+    Extent *all = NEW_ARRAY(o->arena, Extent, (size_t)o->num_slots);
+    for (int i = 0; i < o->num_slots; i++)
+        all[i] = o->slots[i].extent;
+    return slot_order_new(o->arena, all, o->num_slots);
+}
+
+void
+verify_overlap(Verify *v, const IrFunc *fn)
+{
+    Arena *arena = arena_new(v->scratch, "places");
+    Overlap o = {.v = v, .arena = arena, .module = v->module};
+    const IrValues *args = &fn->body->args;
+    bool on_device = fn->kind == FUNC_PROGRAM || fn->kind == FUNC_INIT;
+    int n = args->len;
+    o.num_vars = on_device ? o.module->vars.len : 0;
+    ir_walk(fn->body, count_op, &n);
+    o.slots = NEW_ARRAY(arena, Slot, (size_t)(n + o.num_vars));
+    o.vars = map_new(arena);
+    o.owns = map_new(arena);
+    add_variables(&o);
+    add_slots(&o, args->data, args->len);
+    ir_walk(fn->body, add_op_slots, &o);
+    o.whole = whole_new(arena, order_slots(&o));
+    for (int i = 0; i < o.num_vars + args->len; i++)
+        hold(&o, i);
+    walk_block(&o, fn->body);
+    arena_release(arena);
+}

@@ -1,0 +1,30 @@
+/*
+ * verify_places.h - inside ir/: places as intervals of memory
+ */
+#ifndef TFD_IR_VERIFY_VERIFY_PLACES_H
+#define TFD_IR_VERIFY_VERIFY_PLACES_H
+
+#include "ir/verify/verify_impl.h"
+
+typedef struct Extent {
+    IrPlace place;
+    int64_t bytes;
+} Extent;
+
+typedef VEC(Extent) Extents;
+
+Extent extent_of(const IrModule *m, IrPlace place, const IrType *t);
+bool extents_meet(const Extent *a, const Extent *b);
+/* Their order in memory, for qsort. */
+int extents_order(const void *x, const void *y);
+
+static inline bool
+same_place(IrPlace a, IrPlace b)
+{
+    return a.space == b.space && a.offset == b.offset;
+}
+
+/* Whether fn's values are intact wherever they are used. */
+void verify_overlap(Verify *v, const IrFunc *fn);
+
+#endif

@@ -1,0 +1,178 @@
+/*
+ * whole.c - which values are whole, while a walk overwrites memory
+ */
+#include "ir/verify/whole.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { WORD_BITS = 64 };
+
+/* ---- the order of memory ------------------------------------------------ */
+
+typedef struct Entry {
+    Extent bytes;
+    int slot;
+} Entry;
+
+/* Nothing meets what is empty: it stands before all others. */
+static int
+order_entries(const void *x, const void *y)
+{
+    const Entry *a = x, *b = y;
+    int space_a = a->bytes.bytes ? 1 + (int)a->bytes.place.space : 0;
+    int space_b = b->bytes.bytes ? 1 + (int)b->bytes.place.space : 0;
+    if (space_a != space_b)
+        return space_a < space_b ? -1 : 1;
+    int order = extents_order(&a->bytes, &b->bytes);
+    return order ? order : a->slot - b->slot;
+}
+
+SlotOrder *
+slot_order_new(Arena *a, const Extent *slots, int num)
+{
+    size_t n = (size_t)num;
+    SlotOrder *o = NEW(a, SlotOrder);
+    *o = (SlotOrder){num, NEW_ARRAY(a, int, n), NEW_ARRAY(a, int, n),
+                     NEW_ARRAY(a, Extent, n)};
+    Entry *entries = NEW_ARRAY(a, Entry, n);
+    for (int i = 0; i < num; i++)
+        entries[i] = (Entry){slots[i], i};
+    if (num)
+        qsort(entries, n, sizeof *entries, order_entries);
+    for (int i = 0; i < num; i++) {
+        o->rank[entries[i].slot] = i;
+        o->slot[i] = entries[i].slot;
+        o->bytes[i] = entries[i].bytes;
+    }
+    return o;
+}
+
+/* The first rank whose slot stands at e's beginning or behind it. */
+static int
+first_rank(const SlotOrder *o, const Extent *e)
+{
+    Entry key = {*e, -1};
+    int low = 0, high = o->num;
+    while (low < high) {
+        int mid = low + (high - low) / 2;
+        Entry at = {o->bytes[mid], o->slot[mid]};
+        if (order_entries(&at, &key) < 0)
+            low = mid + 1;
+        else
+            high = mid;
+    }
+    return low;
+}
+
+/* ---- sets --------------------------------------------------------------- */
+
+static size_t
+num_words(const SlotOrder *o)
+{
+    return (size_t)(o->num + WORD_BITS - 1) / WORD_BITS;
+}
+
+Whole
+whole_new(Arena *a, const SlotOrder *order)
+{
+    return (Whole){order, NEW_ARRAY(a, uint64_t, num_words(order))};
+}
+
+Whole
+whole_copy(Arena *a, const Whole *w)
+{
+    Whole copy = whole_new(a, w->order);
+    whole_assign(&copy, w);
+    return copy;
+}
+
+void
+whole_assign(Whole *to, const Whole *from)
+{
+    memcpy(to->bits, from->bits, num_words(to->order) * sizeof *to->bits);
+}
+
+void
+whole_intersect(Whole *w, const Whole *other)
+{
+    for (size_t i = 0; i < num_words(w->order); i++)
+        w->bits[i] &= other->bits[i];
+}
+
+bool
+whole_has(const Whole *w, int slot)
+{
+    int rank = w->order->rank[slot];
+    return w->bits[rank / WORD_BITS] >> rank % WORD_BITS & 1;
+}
+
+void
+whole_add(Whole *w, int slot)
+{
+    int rank = w->order->rank[slot];
+    w->bits[rank / WORD_BITS] |= UINT64_C(1) << rank % WORD_BITS;
+}
+
+/* The first rank of the set from `rank` on, or the number of all. */
+static int
+next_rank(const Whole *w, int rank)
+{
+    int num = w->order->num;
+    if (rank >= num)
+        return num;
+    uint64_t bits = w->bits[rank / WORD_BITS] >> rank % WORD_BITS;
+    if (bits)
+        return rank + __builtin_ctzll(bits);
+    for (size_t i = (size_t)rank / WORD_BITS + 1; i < num_words(w->order); i++)
+        if (w->bits[i])
+            return (int)i * WORD_BITS + __builtin_ctzll(w->bits[i]);
+    return num;
+}
+
+/* The last rank of the set before `rank`, or -1. */
+static int
+previous_rank(const Whole *w, int rank)
+{
+    if (rank-- == 0)
+        return -1;
+    uint64_t bits = w->bits[rank / WORD_BITS]
+                    << (WORD_BITS - 1 - rank % WORD_BITS);
+    if (bits)
+        return rank - __builtin_clzll(bits);
+    for (int i = rank / WORD_BITS - 1; i >= 0; i--)
+        if (w->bits[i])
+            return i * WORD_BITS + WORD_BITS - 1 - __builtin_clzll(w->bits[i]);
+    return -1;
+}
+
+/* Whether the slot of that rank meets e; then it is no longer whole, if it is
+ * one of those from first on. */
+static bool
+spoil_rank(Whole *w, int rank, const Extent *e, int first)
+{
+    if (!extents_meet(&w->order->bytes[rank], e))
+        return false;
+    if (w->order->slot[rank] >= first)
+        w->bits[rank / WORD_BITS] &= ~(UINT64_C(1) << rank % WORD_BITS);
+    return true;
+}
+
+void
+whole_spoil(Whole *w, const Extent *e, int first)
+{
+    const Extent *bytes = w->order->bytes;
+    if (!e->bytes)
+        return;
+    int begin = first_rank(w->order, e), num = w->order->num;
+    for (int r = next_rank(w, begin); r < num; r = next_rank(w, r + 1))
+        if (!spoil_rank(w, r, e, first))
+            break;
+    /* before it the nearest, under all of its names */
+    int r = previous_rank(w, begin);
+    for (int nearest = r; r >= 0; r = previous_rank(w, r)) {
+        if (!same_place(bytes[r].place, bytes[nearest].place))
+            break;
+        spoil_rank(w, r, e, first);
+    }
+}

@@ -1,0 +1,597 @@
+/*
+ * differentiate.c - grad operations become the operations of the reverse sweep
+ *
+ * For each grad, first to last in the text: what the wanted values reach is
+ * marked (active), then the operations above the grad are visited in reverse,
+ * and each active one adds to the gradients of its operands by its rule
+ * (grad_rules*.c).  The sweep is built at the place of the grad, which all
+ * values that it needs dominate.
+ *
+ * A variable counts as all its reads: those in the blocks around the grad, and
+ * those inside control flow above it.
+ */
+#include <stdarg.h>
+#include <string.h>
+#include "ir/base/message.h"
+#include "ir/base/status.h"
+#include "ir/rules/build.h"
+#include "ir/rules/locality.h"
+#include "passes/autodiff/grad.h"
+
+/* ---- what rules use ----------------------------------------------------- */
+
+IrValue *
+grad_of(const IrValue *v)
+{
+    return tangent_of(v) ? tangent_of(v)->gradient : NULL;
+}
+
+bool
+grad_wanted(const IrValue *v)
+{
+    return tangent_of(v) && tangent_of(v)->active;
+}
+
+void
+grad_error(PassCx *cx, const IrOp *op, const char *repair, const char *format,
+           ...)
+{
+    va_list args;
+    va_start(args, format);
+    diag_error(cx->diag, op->loc, "%s",
+               message_vprintf(cx->arena, format, args));
+    va_end(args);
+    if (repair)
+        diag_note(cx->diag, op->loc, "%s", repair);
+    ir_note_calls(cx->diag, op->calls);
+}
+
+IrValue *
+grad_out(Grad *g, const IrOp *op)
+{
+    (void)g;
+    return grad_of(op->results[0]);
+}
+
+IrValue *
+grad1(Grad *g, IrOpKind kind, IrValue *x)
+{
+    return ir_build1(g->b, kind, x, g->loc);
+}
+
+IrValue *
+grad2(Grad *g, IrOpKind kind, IrValue *x, IrValue *y)
+{
+    return ir_build2(g->b, kind, x, y, g->loc);
+}
+
+IrValue *
+grad3(Grad *g, IrOpKind kind, IrValue *x, IrValue *y, IrValue *z)
+{
+    return ir_build3(g->b, kind, x, y, z, g->loc);
+}
+
+IrValue *
+grad_number(Grad *g, const IrValue *like, double x)
+{
+    return ir_const_float(g->b, like->type.dtype, x, g->loc);
+}
+
+/* dx summed over the axes along which x was broadcast. */
+static IrValue *
+sum_to_shape_of(Grad *g, const IrValue *x, IrValue *dx)
+{
+    int64_t axes[IR_MAX_RANK];
+    int n = 0, extra = dx->type.rank - x->type.rank;
+    for (int i = 0; i < dx->type.rank; i++)
+        if (i < extra || (dim_equal(x->type.dims[i - extra], dim_const(1)) &&
+                          !dim_equal(dx->type.dims[i], dim_const(1))))
+            axes[n++] = i;
+    if (n)
+        dx = ir_build_reduce(g->b, OP_sum, dx, axes, n, false, g->loc);
+    return ir_build_reshape(g->b, dx, x->type.rank, x->type.dims, g->loc);
+}
+
+static bool
+is_broadcast_of(const IrValue *x, const IrValue *dx)
+{
+    return !type_same_shape(&x->type, &dx->type);
+}
+
+void
+grad_add(Grad *g, IrValue *x, IrValue *dx)
+{
+    Tangent *t = tangent_of(x);
+    if (!t || !t->active)
+        return;
+    if (is_broadcast_of(x, dx) && dx->type.rank >= x->type.rank)
+        dx = sum_to_shape_of(g, x, dx);
+    t->gradient = t->gradient ? grad2(g, OP_add, t->gradient, dx) : dx;
+}
+
+/* ---- what the wanted values reach --------------------------------------- */
+
+typedef struct Wanted {
+    Grad g;
+    int num_vars;
+    const char *const *vars;
+    IrOp *loop; /* an active one above the grad, to be unrolled first */
+} Wanted;
+
+static Tangent *
+touch(Arena *a, IrValue *v)
+{
+    if (!v->mark)
+        v->mark = NEW(a, Tangent);
+    return v->mark;
+}
+
+static bool
+is_wanted_read(const Wanted *w, const IrOp *op)
+{
+    for (int i = 0; op->kind == OP_read && i < w->num_vars; i++)
+        if (!strcmp(w->vars[i], ir_text(op, A_var)))
+            return true;
+    return false;
+}
+
+static bool
+passes_gradients(const IrOp *op)
+{
+    return strcmp(ir_op_info[op->kind].grad, "zero") != 0;
+}
+
+static bool
+has_active_operand(const IrOp *op)
+{
+    for (int i = 0; i < op->num_operands; i++)
+        if (grad_wanted(op->operands[i]))
+            return true;
+    return false;
+}
+
+static void
+activate(Wanted *w, IrValue *v)
+{
+    if (dtype_is_float(v->type.dtype))
+        touch(w->g.cx->arena, v)->active = true;
+}
+
+/* ---- what the loss is made of ------------------------------------------- */
+
+/* The values that gradients may flow through on their way from the loss. */
+typedef struct Needed {
+    Arena *arena;
+    VEC(IrValue *) todo;
+} Needed;
+
+static void
+need(Needed *n, IrValue *v)
+{
+    if (!dtype_is_float(v->type.dtype) || touch(n->arena, v)->needed)
+        return;
+    touch(n->arena, v)->needed = true;
+    VEC_PUSH(n->arena, n->todo, v);
+}
+
+static void
+need_operands(IrOp *op, void *data)
+{
+    for (int i = 0; i < op->num_operands; i++)
+        need(data, op->operands[i]);
+}
+
+static void
+mark_needed(Arena *a, IrValue *loss)
+{
+    Needed n = {.arena = a};
+    need(&n, loss);
+    while (n.todo.len) {
+        IrOp *def = VEC_POP(n.todo)->def;
+        if (def && passes_gradients(def))
+            ir_walk_op(def, need_operands, &n); /* all in a region counts */
+    }
+}
+
+static bool
+gives_needed(const IrOp *op)
+{
+    for (int i = 0; i < op->num_results; i++)
+        if (tangent_of(op->results[i]) && tangent_of(op->results[i])->needed)
+            return true;
+    return false;
+}
+
+/* ---- what the wanted values reach, in regions --------------------------- */
+
+static bool find_active_in(Wanted *w, IrBlock *b, const IrOp *until);
+
+/* What a branch yields may be active though nothing that goes in is: a read
+ * of a wanted variable inside. */
+static bool
+find_active_if(Wanted *w, IrOp *op)
+{
+    bool any = false;
+    for (int r = 0; r < 2; r++) {
+        any |= find_active_in(w, op->regions[r], NULL);
+        const IrOp *yield = ir_block_yield(op->regions[r]);
+        for (int i = 0; i < op->num_results; i++)
+            if (grad_wanted(yield->operands[i]))
+                activate(w, op->results[i]);
+    }
+    return any;
+}
+
+/* A loop that gradients go through is noted for unrolling: then the marks are
+ * made anew. */
+static bool
+find_active_loop(Wanted *w, IrOp *op)
+{
+    if (!gives_needed(op))
+        return false;
+    bool any = has_active_operand(op);
+    for (int r = 0; r < op->num_regions; r++)
+        any |= find_active_in(w, op->regions[r], NULL);
+    if (any && !w->loop)
+        w->loop = op;
+    return any;
+}
+
+/* Whether something in b is made of what is wanted. */
+static bool
+uses_active(const Wanted *w, const IrBlock *b)
+{
+    for (const IrOp *op = b->first; op; op = op->next) {
+        if (is_wanted_read(w, op) || has_active_operand(op))
+            return true;
+        for (int i = 0; i < op->num_regions; i++)
+            if (uses_active(w, op->regions[i]))
+                return true;
+    }
+    return false;
+}
+
+/* A gradient that comes to what a merge made of wanted values cannot go on:
+ * grad_rule_none says so.  What was made of others asks for none. */
+static bool
+find_active_merge(Wanted *w, IrOp *op)
+{
+    bool any = uses_active(w, op->regions[0]);
+    for (int i = 0; any && i < op->num_results; i++) {
+        activate(w, op->results[i]);
+        touch(w->g.cx->arena, op->results[i])->cut = true;
+    }
+    return any;
+}
+
+typedef struct Taking {
+    const Wanted *w;
+    bool found;
+} Taking;
+
+static void
+note_taking(IrOp *op, void *data)
+{
+    Taking *t = data;
+    t->found |= has_active_operand(op) || is_wanted_read(t->w, op);
+}
+
+/* An operation without a rule, made of what is wanted: a gradient that arrives
+ * there cannot go on. */
+static void
+note_cut(Wanted *w, IrOp *op)
+{
+    Taking t = {w, has_active_operand(op)};
+    for (int i = 0; i < op->num_regions; i++)
+        ir_walk(op->regions[i], note_taking, &t);
+    for (int i = 0; i < op->num_results; i++)
+        touch(w->g.cx->arena, op->results[i])->cut |= t.found;
+}
+
+static bool
+find_active_op(Wanted *w, IrOp *op)
+{
+    if (op->kind == OP_if)
+        return find_active_if(w, op);
+    if (op->kind == OP_merge)
+        return find_active_merge(w, op);
+    if (op->kind == OP_for || op->kind == OP_while)
+        return find_active_loop(w, op);
+    if (!strcmp(ir_op_info[op->kind].grad, "none"))
+        note_cut(w, op);
+    if (!is_wanted_read(w, op) &&
+        !(passes_gradients(op) && has_active_operand(op)))
+        return false;
+    for (int i = 0; i < op->num_results; i++)
+        activate(w, op->results[i]);
+    return true;
+}
+
+static bool
+find_active_in(Wanted *w, IrBlock *b, const IrOp *until)
+{
+    bool any = false;
+    for (IrOp *op = b->first; op != until; op = op->next)
+        any |= find_active_op(w, op);
+    return any;
+}
+
+static bool
+activate_arg(Wanted *w, IrValue *arg, const IrValue *from)
+{
+    if (grad_wanted(arg) || !grad_wanted(from))
+        return false;
+    activate(w, arg);
+    touch(w->g.cx->arena, arg)->carried = true;
+    return true;
+}
+
+/* The arguments of a loop around the grad are active where what comes in or
+ * what a turn leaves to the next one is: if a gradient arrives there it would
+ * have to go on through the iterations before. */
+static void
+activate_carried(Wanted *w, IrBlock *b)
+{
+    const IrOp *loop = b->op;
+    if (loop->kind != OP_for && loop->kind != OP_while)
+        return;
+    const IrOp *end = ir_block_yield(b);
+    int skip = loop->kind == OP_for;
+    for (int i = skip; i < b->args.len; i++)
+        activate_arg(w, b->args.data[i], loop->operands[i]);
+    for (bool more = true; more;) {
+        more = false;
+        find_active_in(w, b, NULL);
+        for (int i = skip; i < b->args.len; i++)
+            more |= activate_arg(w, b->args.data[i], end->operands[i - skip]);
+    }
+}
+
+/* The operations of b above `until`, and of the blocks around it. */
+static void
+find_active(Wanted *w, IrBlock *b, const IrOp *until)
+{
+    if (b->op && b->op->kind != OP_run) {
+        find_active(w, b->op->block, b->op);
+        activate_carried(w, b);
+    }
+    find_active_in(w, b, until);
+}
+
+/* ---- the reverse sweep -------------------------------------------------- */
+
+typedef void (*GradRule)(Grad *g, const IrOp *op);
+
+static const GradRule grad_rules[NUM_OPS] = {
+#define OP(name, in, out, regions, shape, dtype, locality, effect, traits,     \
+           index, grad, code, doc)                                             \
+    [OP_##name] = grad_rule_##grad,
+#define ATTR(op, attr, kind, need, doc)
+#include "ir/ops/ops.def"
+#undef OP
+#undef ATTR
+};
+
+static bool
+gradient_arrived(const IrOp *op)
+{
+    for (int i = 0; i < op->num_results; i++)
+        if (grad_of(op->results[i]))
+            return true;
+    return false;
+}
+
+void
+grad_sweep(Grad *g, IrOp *op)
+{
+    for (IrOp *before; op; op = before) {
+        before = op->prev; /* the rule of an if replaces it */
+        if (!gradient_arrived(op) || op->kind == OP_read)
+            continue;
+        g->loc = op->loc;
+        grad_rules[op->kind](g, op);
+    }
+}
+
+static void
+check_carried(Wanted *w, const IrBlock *b)
+{
+    for (int i = 0; i < b->args.len; i++) {
+        const IrValue *v = b->args.data[i];
+        if (tangent_of(v) && tangent_of(v)->carried && grad_of(v))
+            grad_error(w->g.cx, w->g.grad,
+                       "call grad after the loop, or take what is carried by "
+                       "stop_gradient",
+                       "the loss depends on %s, which the loop around this "
+                       "grad carries from one iteration to the next",
+                       v->name ? v->name : "a value");
+    }
+}
+
+static void
+sweep(Wanted *w, IrBlock *b, IrOp *from)
+{
+    grad_sweep(&w->g, from);
+    check_carried(w, b);
+    if (b->op && b->op->kind != OP_run)
+        sweep(w, b->op->block, b->op->prev);
+}
+
+/* ---- one grad ----------------------------------------------------------- */
+
+/* The gradients of what reads of one variable gave. */
+typedef VEC(IrValue *) Shares;
+
+typedef struct SharesByVar {
+    Arena *a;
+    Map *map; /* name -> Shares */
+} SharesByVar;
+
+static void
+note_share(IrOp *op, void *data)
+{
+    SharesByVar *by_var = data;
+    IrValue *d = op->kind == OP_read ? grad_of(op->results[0]) : NULL;
+    if (!d)
+        return;
+    const char *var = ir_text(op, A_var);
+    Shares *shares = map_get(by_var->map, var);
+    if (!shares) {
+        shares = NEW(by_var->a, Shares);
+        map_set(by_var->map, var, shares);
+    }
+    VEC_PUSH(by_var->a, *shares, d);
+}
+
+static IrValue *
+zeros_like(Grad *g, const IrType *t)
+{
+    return ir_const_zeros(g->b, t, g->loc);
+}
+
+static IrValue *
+gradient_of_var(Wanted *w, const Map *by_var, const char *var,
+                const IrType *type)
+{
+    const Shares *shares = map_get(by_var, var);
+    if (shares) {
+        IrValue *sum = shares->data[0];
+        for (int i = 1; i < shares->len; i++)
+            sum = grad2(&w->g, OP_add, sum, shares->data[i]);
+        return sum;
+    }
+    const IrVar *v = ir_var_find(w->g.cx->m, var);
+    if (v && v->trainable && diag_num_errors(w->g.cx->diag) == 0) {
+        diag_warning(w->g.cx->diag, w->g.grad->loc,
+                     "the loss does not depend on the variable \"%s\": its "
+                     "gradient is zeros",
+                     var);
+        ir_note_calls(w->g.cx->diag, w->g.grad->calls);
+    }
+    return zeros_like(&w->g, type);
+}
+
+static void
+forward_gradients(Wanted *w)
+{
+    const IrOp *op = w->g.grad;
+    int num_values = op->num_operands - 1;
+    Arena *a = w->g.cx->m->arena;
+    SharesByVar by_var = {a, map_new(a)};
+    ir_walk(op->block->func->body, note_share, &by_var);
+    for (int i = 0; i < op->num_results; i++) {
+        const IrType *type = &op->results[i]->type;
+        IrValue *d;
+        if (i < num_values) {
+            d = grad_of(op->operands[i + 1]);
+            d = d ? d : zeros_like(&w->g, type);
+        } else {
+            d = gradient_of_var(w, by_var.map, w->vars[i - num_values], type);
+        }
+        if (!d->name)
+            d->name = op->results[i]->name;
+        ir_forward(op->results[i], d);
+    }
+}
+
+/* Marks what is active, after unrolling the loops that gradients go through. */
+static bool
+prepare(Wanted *w)
+{
+    PassCx *cx = w->g.cx;
+    do {
+        w->loop = NULL;
+        ir_clear_marks(w->g.grad->block->func);
+        mark_needed(cx->arena, w->g.grad->operands[0]);
+        for (int i = 1; i < w->g.grad->num_operands; i++)
+            touch(cx->arena, w->g.grad->operands[i])->active = true;
+        find_active(w, w->g.grad->block, w->g.grad);
+        if (w->loop && !grad_unroll(cx, w->loop))
+            return false;
+        ir_apply_forwards(w->g.grad->block->func);
+    } while (w->loop);
+    return true;
+}
+
+static void
+expand(PassCx *cx, IrOp *op)
+{
+    Wanted w = {.g = {.cx = cx, .grad = op, .loc = op->loc}};
+    if (ir_has(op, A_vars))
+        w.vars = ir_names(op, A_vars, &w.num_vars);
+    if (!prepare(&w))
+        return;
+    w.g.b = ir_block_scratch(op);
+    IrValue *loss = op->operands[0];
+    grad_add(&w.g, loss, grad_number(&w.g, loss, 1));
+    sweep(&w, op->block, op->prev);
+    w.g.loc = op->loc;
+    forward_gradients(&w);
+    ir_stamp(w.g.b, ir_reason(cx->m, "differentiate.reverse", pass_loc(op),
+                              "the gradient of %s",
+                              loss->name ? loss->name : "the loss"));
+    ir_splice_before(op, w.g.b);
+    ir_remove(op);
+}
+
+/* ---- the pass ----------------------------------------------------------- */
+
+typedef VEC(IrOp *) OpList;
+
+typedef struct Found {
+    Arena *arena;
+    OpList grads, guards;
+} Found;
+
+static void
+note_grad(IrOp *op, void *data)
+{
+    Found *f = data;
+    if (op->kind == OP_grad)
+        VEC_PUSH(f->arena, f->grads, op);
+}
+
+static void
+note_guard(IrOp *op, void *data)
+{
+    Found *f = data;
+    if (op->kind == OP_stop_gradient || op->kind == OP_own_grad)
+        VEC_PUSH(f->arena, f->guards, op);
+}
+
+/* What says how gradients flow is, once they have, its first operands. */
+static void
+remove_guards(PassCx *cx, IrFunc *fn)
+{
+    Found f = {.arena = cx->arena};
+    ir_walk(fn->body, note_guard, &f);
+    for (int i = f.guards.len - 1; i >= 0; i--) { /* inner ones first */
+        IrOp *op = f.guards.data[i];
+        for (int k = 0; k < op->num_results; k++)
+            ir_forward(op->results[k], op->operands[k]);
+        ir_remove(op);
+    }
+}
+
+static void
+differentiate_func(PassCx *cx, IrFunc *fn)
+{
+    Found f = {.arena = cx->arena};
+    ir_walk(fn->body, note_grad, &f);
+    for (int i = 0; i < f.grads.len; i++) {
+        expand(cx, f.grads.data[i]);
+        ir_apply_forwards(fn); /* a later grad may differentiate this one */
+    }
+    remove_guards(cx, fn);
+    ir_apply_forwards(fn);
+    ir_clear_marks(fn);
+    ir_settle_localities(fn);
+}
+
+bool
+pass_differentiate(PassCx *cx)
+{
+    for (IrFunc *fn = cx->m->first; fn; fn = fn->next)
+        differentiate_func(cx, fn);
+    return diag_num_errors(cx->diag) == 0;
+}

@@ -1,0 +1,370 @@
+/*
+ * grad_control.c - gradients through control flow
+ *
+ * Loops are unrolled first, so that only branches are left: an iteration of a
+ * while is an if.
+ *
+ * The gradient of an if is an if on the same condition, whose branches sweep
+ * the branches of the first in reverse and yield the gradients of what those
+ * take from outside.  What a reverse branch needs of the values computed in
+ * the forward one, the forward if hands out as further results (zeros where
+ * the other branch was taken).
+ *
+ * The gradient of own_grad is a copy of its region.
+ */
+#include "ir/base/limits.h"
+#include "ir/base/status.h"
+#include "ir/rules/build.h"
+#include "ir/rules/locality.h"
+#include "passes/autodiff/grad.h"
+
+/* ---- unrolling ---------------------------------------------------------- */
+
+/* A copy of region b with args for its arguments; gives its yield, which the
+ * caller removes. */
+static IrOp *
+copy_region(PassCx *cx, const IrBlock *b, IrValue *const *args, IrBlock *to)
+{
+    IrCloneMap *map = ir_clone_map(cx->arena);
+    for (int i = 0; i < b->args.len; i++)
+        ir_clone_set(map, b->args.data[i], args[i]);
+    ir_clone_body(map, b, to);
+    return ir_block_yield(to);
+}
+
+static void
+take_results(IrValue **carried, IrOp *yield)
+{
+    for (int i = 0; i < yield->num_operands; i++)
+        carried[i] = yield->operands[i];
+    ir_remove(yield);
+}
+
+static void
+unroll_for(PassCx *cx, IrOp *op, IrBlock *to, IrValue **args, int64_t count)
+{
+    DType t = op->operands[0]->type.dtype;
+    for (int64_t k = 0; k < count; k++) {
+        args[0] = ir_const_int(to, t, k, op->loc);
+        take_results(args + 1, copy_region(cx, op->regions[0], args, to));
+    }
+}
+
+/* One iteration: if the test holds, the body's values, else the same again. */
+static void
+unroll_while_once(PassCx *cx, IrOp *op, IrBlock *to, IrValue **carried)
+{
+    IrOp *test = copy_region(cx, op->regions[0], carried, to);
+    IrValue *goes_on = test->operands[0];
+    ir_remove(test);
+    IrOp *branch = ir_build_op(to, OP_if, 1, &goes_on, op->loc);
+    copy_region(cx, op->regions[1], carried, branch->regions[0]);
+    ir_build_yield(branch->regions[1], op->num_results, carried, op->loc);
+    ir_op_close(branch);
+    for (int i = 0; i < op->num_results; i++)
+        carried[i] = branch->results[i];
+}
+
+static int64_t
+iterations(PassCx *cx, const IrOp *op)
+{
+    Scalar count;
+    if (op->kind == OP_while && ir_has(op, A_max))
+        return ir_int(op, A_max);
+    if (op->kind == OP_for && ir_const_known(op->operands[0], &count))
+        return count.i;
+    bool is_for = op->kind == OP_for;
+    grad_error(cx, op, is_for ? NULL : "write while condition max N",
+               "gradients go through a %s only when its count is known when "
+               "compiling",
+               is_for ? "for" : "while");
+    return -1;
+}
+
+static void
+count_op(IrOp *op, void *count)
+{
+    (void)op;
+    ++*(int64_t *)count;
+}
+
+/* Whether count iterations of op may be made; loops within loops add up. */
+static bool
+may_unroll(PassCx *cx, const IrOp *op, int64_t count)
+{
+    int64_t most = limit_value(LIMIT_unroll), size = 0, made;
+    if (count > most)
+        grad_error(cx, op, limit_note(cx->arena, LIMIT_unroll),
+                   "gradients through %lld iterations: at most %lld are "
+                   "unrolled",
+                   (long long)count, (long long)most);
+    if (count < 0 || count > most)
+        return false;
+    ir_walk_op((IrOp *)op, count_op, &size);
+    if (!__builtin_mul_overflow(size, count, &made))
+        cx->num_unrolled += made;
+    if (cx->num_unrolled <= limit_value(LIMIT_placed))
+        return true;
+    grad_error(cx, op, limit_note(cx->arena, LIMIT_placed), "%s",
+               limit_message(cx->arena, LIMIT_placed));
+    return false;
+}
+
+bool
+grad_unroll(PassCx *cx, IrOp *op)
+{
+    int64_t count = iterations(cx, op);
+    if (!may_unroll(cx, op, count))
+        return false;
+    IrBlock *to = ir_block_scratch(op);
+    int skip = op->kind == OP_for;
+    IrValue **carried =
+        NEW_ARRAY(cx->arena, IrValue *, (size_t)op->num_operands + 1);
+    for (int i = 0; i < op->num_operands; i++)
+        carried[i] = op->operands[i];
+    if (skip)
+        unroll_for(cx, op, to, carried, count);
+    else
+        for (int64_t k = 0; k < count; k++)
+            unroll_while_once(cx, op, to, carried);
+    for (int i = 0; i < op->num_results; i++)
+        ir_forward(op->results[i], carried[i + skip]);
+    ir_stamp(to, ir_reason(cx->m, "differentiate.unroll", pass_loc(op),
+                           "%lld iterations that a gradient goes through",
+                           (long long)count));
+    ir_splice_before(op, to);
+    ir_remove(op);
+    return true;
+}
+
+/* ---- the gradient of a branch ------------------------------------------- */
+
+typedef struct BranchGrad {
+    Grad *g;
+    const IrOp *forward;
+    IrValues wanted; /* from outside, or reads inside: what gets gradients */
+    IrValues stash;  /* of the forward branches, needed by the reverse ones */
+    IrOp *reverse;
+} BranchGrad;
+
+static bool
+is_inside(const IrValue *v, const IrOp *op)
+{
+    const IrBlock *b = v->def ? v->def->block : v->block;
+    for (; b; b = b->op ? b->op->block : NULL)
+        if (b->op == op)
+            return true;
+    return false;
+}
+
+static bool
+has_value(const IrValues *list, const IrValue *v)
+{
+    for (int i = 0; i < list->len; i++)
+        if (list->data[i] == v)
+            return true;
+    return false;
+}
+
+static void
+add_wanted(BranchGrad *bg, IrValue *v)
+{
+    if (grad_wanted(v) && !has_value(&bg->wanted, v))
+        VEC_PUSH(bg->g->cx->arena, bg->wanted, v);
+}
+
+static void
+find_wanted(IrOp *op, void *data)
+{
+    BranchGrad *bg = data;
+    for (int i = 0; i < op->num_operands; i++)
+        if (!is_inside(op->operands[i], bg->forward))
+            add_wanted(bg, op->operands[i]);
+    if (op->kind == OP_read)
+        add_wanted(bg, op->results[0]);
+}
+
+/* Sweeps one forward branch in reverse into one of the reverse if. */
+static void
+sweep_branch(BranchGrad *bg, int r)
+{
+    Grad *g = bg->g;
+    IrBlock *outer = g->b;
+    g->b = bg->reverse->regions[r];
+    IrOp *yield = ir_block_yield(bg->forward->regions[r]);
+    for (int i = 0; i < bg->forward->num_results; i++) {
+        IrValue *d = grad_of(bg->forward->results[i]);
+        if (d)
+            grad_add(g, yield->operands[i], d);
+    }
+    grad_sweep(g, yield->prev);
+    IrValue **found =
+        NEW_ARRAY(g->cx->arena, IrValue *, (size_t)bg->wanted.len);
+    for (int i = 0; i < bg->wanted.len; i++) {
+        IrValue *v = bg->wanted.data[i], *d = grad_of(v);
+        found[i] = d ? d : ir_const_zeros(g->b, &v->type, g->loc);
+        tangent_of(v)->gradient = NULL;
+    }
+    ir_build_yield(g->b, bg->wanted.len, found, g->loc);
+    g->b = outer;
+}
+
+/* An if that was differentiated is another one since; what it gave is looked
+ * for where it is now. */
+static void
+use_replacements(IrOp *op)
+{
+    for (int i = 0; i < op->num_operands; i++)
+        while (op->operands[i]->forward)
+            op->operands[i] = op->operands[i]->forward;
+}
+
+static void
+find_stash(IrOp *op, void *data)
+{
+    BranchGrad *bg = data;
+    use_replacements(op);
+    for (int i = 0; i < op->num_operands; i++)
+        if (is_inside(op->operands[i], bg->forward) &&
+            !has_value(&bg->stash, op->operands[i]))
+            VEC_PUSH(bg->g->cx->arena, bg->stash, op->operands[i]);
+}
+
+/* What branch r yields of the stash: what it has, and zeros for the rest. */
+static void
+add_stash(BranchGrad *bg, IrOp *yield, IrValues *all)
+{
+    Arena *a = bg->g->cx->arena;
+    IrBlock *zeros = ir_block_scratch(yield);
+    for (int i = 0; i < bg->stash.len; i++) {
+        IrValue *v = bg->stash.data[i];
+        const IrBlock *home = v->def ? v->def->block : v->block;
+        if (home != yield->block)
+            v = ir_const_zeros(zeros, &v->type, bg->g->loc);
+        VEC_PUSH(a, *all, v);
+    }
+    ir_stamp(zeros,
+             ir_reason(bg->g->cx->m, "differentiate.stash", pass_loc(yield),
+                       "in place of values of the other branch that its "
+                       "gradient needs"));
+    ir_splice_before(yield, zeros);
+}
+
+static void
+widen_yield(BranchGrad *bg, IrBlock *b)
+{
+    IrOp *old = ir_block_yield(b);
+    IrValues all = {0};
+    for (int i = 0; i < old->num_operands; i++)
+        VEC_PUSH(bg->g->cx->arena, all, old->operands[i]);
+    add_stash(bg, old, &all);
+    ir_remove(old);
+    ir_build_yield(b, all.len, all.data, old->loc);
+}
+
+typedef struct Rename {
+    const IrValues *from;
+    IrValue *const *to;
+} Rename;
+
+static void
+rename_operands(IrOp *op, void *data)
+{
+    const Rename *r = data;
+    for (int i = 0; i < op->num_operands; i++)
+        for (int j = 0; j < r->from->len; j++)
+            if (op->operands[i] == r->from->data[j])
+                op->operands[i] = r->to[j];
+}
+
+/* The forward if again, with the stash among its results; the reverse branches
+ * use those. */
+static void
+hand_out_stash(BranchGrad *bg, IrOp *old)
+{
+    for (int r = 0; r < 2; r++)
+        ir_walk(bg->reverse->regions[r], find_stash, bg);
+    if (bg->stash.len == 0)
+        return;
+    IrBlock *b = ir_block_scratch(old);
+    IrOp *op = ir_build_op(b, OP_if, 1, old->operands, old->loc);
+    op->reason = old->reason;
+    for (int r = 0; r < 2; r++) {
+        ir_set_region(op, r, old->regions[r]);
+        widen_yield(bg, op->regions[r]);
+    }
+    ir_op_close(op);
+    ir_splice_before(old, b);
+    for (int i = 0; i < old->num_results; i++) {
+        op->results[i]->name = old->results[i]->name;
+        op->results[i]->mark = old->results[i]->mark;
+        ir_forward(old->results[i], op->results[i]);
+    }
+    Rename rename = {&bg->stash, op->results + old->num_results};
+    for (int r = 0; r < 2; r++)
+        ir_walk(bg->reverse->regions[r], rename_operands, &rename);
+    ir_remove(old);
+}
+
+void
+grad_rule_if(Grad *g, const IrOp *op)
+{
+    BranchGrad bg = {.g = g, .forward = op};
+    for (int r = 0; r < 2; r++)
+        ir_walk(op->regions[r], find_wanted, &bg);
+    for (int r = 0; r < 2; r++) {
+        const IrOp *yield = ir_block_yield(op->regions[r]);
+        for (int i = 0; i < yield->num_operands; i++)
+            if (!is_inside(yield->operands[i], op))
+                add_wanted(&bg, yield->operands[i]);
+    }
+    /* gradients that came from elsewhere stand aside meanwhile */
+    IrValue **before =
+        NEW_ARRAY(g->cx->arena, IrValue *, (size_t)bg.wanted.len);
+    for (int i = 0; i < bg.wanted.len; i++) {
+        before[i] = grad_of(bg.wanted.data[i]);
+        tangent_of(bg.wanted.data[i])->gradient = NULL;
+    }
+    IrValue *condition = op->operands[0];
+    bg.reverse = ir_build_op(g->b, OP_if, 1, &condition, g->loc);
+    sweep_branch(&bg, 0);
+    sweep_branch(&bg, 1);
+    ir_op_close(bg.reverse);
+    hand_out_stash(&bg, (IrOp *)op);
+    for (int i = 0; i < bg.wanted.len; i++) {
+        tangent_of(bg.wanted.data[i])->gradient = before[i];
+        grad_add(g, bg.wanted.data[i], bg.reverse->results[i]);
+    }
+}
+
+/* Loops that gradients go through were unrolled before the sweep. */
+void
+grad_rule_for(Grad *g, const IrOp *op)
+{
+    (void)g;
+    UNREACHABLE("a gradient reached a %s that was not unrolled",
+                ir_op_info[op->kind].name);
+}
+
+void
+grad_rule_while(Grad *g, const IrOp *op)
+{
+    grad_rule_for(g, op);
+}
+
+/* ---- gradients that a function says itself ------------------------------- */
+
+void
+grad_rule_own_grad(Grad *g, const IrOp *op)
+{
+    int n = op->num_results;
+    IrValue **arrived = NEW_ARRAY(g->cx->arena, IrValue *, (size_t)n);
+    for (int i = 0; i < n; i++) {
+        IrValue *y = op->results[i], *dy = grad_of(y);
+        arrived[i] = dy ? dy : ir_const_zeros(g->b, &y->type, g->loc);
+    }
+    IrOp *yield = copy_region(g->cx, op->regions[0], arrived, g->b);
+    for (int i = 0; i < yield->num_operands; i++)
+        grad_add(g, op->operands[n + i], yield->operands[i]);
+    ir_remove(yield);
+}

@@ -1,0 +1,553 @@
+/*
+ * grad_rules_shape.c - gradients of contractions and of what moves elements
+ *
+ * What moves elements one way has a gradient that moves them back; elements
+ * that were repeated are summed, places that were left out get zeros.
+ */
+#include <string.h>
+#include "ir/base/status.h"
+#include "ir/rules/build.h"
+#include "passes/autodiff/grad.h"
+
+void
+grad_rule_reshape(Grad *g, const IrOp *op)
+{
+    const IrType *x = &op->operands[0]->type;
+    grad_add(g, op->operands[0],
+             ir_build_reshape(g->b, grad_out(g, op), x->rank, x->dims, g->loc));
+}
+
+/* grad_add sums what was broadcast. */
+void
+grad_rule_broadcast(Grad *g, const IrOp *op)
+{
+    grad_add(g, op->operands[0], grad_out(g, op));
+}
+
+void
+grad_rule_transpose(Grad *g, const IrOp *op)
+{
+    int n;
+    const int64_t *perm = ir_ints(op, A_perm, &n);
+    int64_t back[IR_MAX_RANK];
+    for (int i = 0; i < n; i++)
+        back[perm[i]] = i;
+    grad_add(g, op->operands[0],
+             ir_build_transpose(g->b, grad_out(g, op), back, g->loc));
+}
+
+void
+grad_rule_reverse(Grad *g, const IrOp *op)
+{
+    int n;
+    const int64_t *axes = ir_ints(op, A_axes, &n);
+    grad_add(g, op->operands[0],
+             ir_build_reverse(g->b, grad_out(g, op), axes, n, g->loc));
+}
+
+/* Zeros around and between: a slice backwards is first turned round. */
+void
+grad_rule_slice(Grad *g, const IrOp *op)
+{
+    const IrType *x = &op->operands[0]->type, *y = &op->results[0]->type;
+    IrValue *dy = grad_out(g, op);
+    int n;
+    const int64_t *start = ir_ints(op, A_start, &n);
+    const int64_t *step = ir_ints(op, A_step, &n);
+    int64_t low[IR_MAX_RANK], gap[IR_MAX_RANK], turned[IR_MAX_RANK];
+    int num_turned = 0;
+    for (int i = 0; i < n; i++) {
+        low[i] = start[i];
+        gap[i] = step[i];
+        if (step[i] < 0) {
+            gap[i] = -step[i];
+            low[i] = start[i] + step[i] * (y->dims[i].c - 1);
+            turned[num_turned++] = i;
+        }
+        if (low[i] < 0)
+            low[i] = 0; /* nothing was taken */
+    }
+    if (num_turned)
+        dy = ir_build_reverse(g->b, dy, turned, num_turned, g->loc);
+    grad_add(g, op->operands[0],
+             ir_build_pad(g->b, dy, low, x->dims, gap, g->loc));
+}
+
+void
+grad_rule_pad(Grad *g, const IrOp *op)
+{
+    const IrType *x = &op->operands[0]->type;
+    int n;
+    const int64_t *low = ir_ints(op, A_low, &n);
+    const int64_t *step = ir_ints(op, A_step, &n);
+    grad_add(g, op->operands[0],
+             ir_build_slice(g->b, grad_out(g, op), low, x->dims, step, g->loc));
+}
+
+/* count elements of v along axis, from number first on. */
+static IrValue *
+take_from(Grad *g, IrValue *v, Dim count, IrValue *first, int axis)
+{
+    IrValue *numbers = ir_build_iota(g->b, DT_i64, 1, &count, 0, g->loc);
+    IrValue *operands[2] = {v, grad2(g, OP_add, numbers, first)};
+    IrOp *take = ir_build_op(g->b, OP_take, 2, operands, g->loc);
+    ir_set_int(take, A_axis, axis);
+    return ir_build_infer(take);
+}
+
+/* The part of v of that type from start on along axis. */
+static IrValue *
+part_from(Grad *g, IrValue *v, const IrType *part, Dim start, int axis)
+{
+    if (!dim_is_const(start))
+        return take_from(g, v, part->dims[axis],
+                         ir_build_dim_size(g->b, start, g->loc), axis);
+    int64_t from[IR_MAX_RANK] = {0}, step[IR_MAX_RANK];
+    for (int i = 0; i < v->type.rank; i++)
+        step[i] = 1;
+    from[axis] = start.c;
+    return ir_build_slice(g->b, v, from, part->dims, step, g->loc);
+}
+
+/* Each operand's part, behind those before it. */
+void
+grad_rule_concat(Grad *g, const IrOp *op)
+{
+    IrValue *dy = grad_out(g, op);
+    int axis = (int)ir_int(op, A_axis);
+    Dim start = dim_const(0);
+    for (int i = 0; i < op->num_operands; i++) {
+        IrValue *x = op->operands[i];
+        if (grad_wanted(x))
+            grad_add(g, x, part_from(g, dy, &x->type, start, axis));
+        if (!dim_add(start, x->type.dims[axis], &start))
+            UNREACHABLE("a concat of lengths that do not add up");
+    }
+}
+
+/* ---- rows in order ------------------------------------------------------ */
+
+/* x[i] is in the sums of i and what comes after it: the sums of dy from the
+ * other end. */
+void
+grad_rule_cumsum(Grad *g, const IrOp *op)
+{
+    IrValue *dy = grad_out(g, op);
+    IrOp *sums = ir_build_op(g->b, OP_cumsum, 1, &dy, g->loc);
+    ir_set_int(sums, A_axis, ir_int(op, A_axis));
+    if (ir_int(op, A_exclusive))
+        ir_set_int(sums, A_exclusive, 1);
+    if (!ir_int(op, A_reverse))
+        ir_set_int(sums, A_reverse, 1);
+    grad_add(g, op->operands[0], ir_build_infer(sums));
+}
+
+/* Back to their places: by the inverse permutation, which is the order of the
+ * numbers themselves. */
+void
+grad_rule_reorder(Grad *g, const IrOp *op)
+{
+    IrValue *order = op->operands[1];
+    IrValue *back =
+        ir_build_infer(ir_build_op(g->b, OP_argsort, 1, &order, g->loc));
+    grad_add(g, op->operands[0],
+             ir_build2(g->b, OP_reorder, grad_out(g, op), back, g->loc));
+}
+
+/* ---- contraction -------------------------------------------------------- */
+
+typedef struct Axes {
+    int64_t axis[IR_MAX_RANK];
+    int n;
+} Axes;
+
+static Axes
+axes_of(const IrOp *op, IrAttrName a)
+{
+    Axes r = {.n = 0};
+    if (!ir_has(op, a))
+        return r;
+    const int64_t *x = ir_ints(op, a, &r.n);
+    memcpy(r.axis, x, sizeof *x * (size_t)r.n);
+    return r;
+}
+
+static bool
+has_axis(const Axes *a, int64_t axis)
+{
+    for (int i = 0; i < a->n; i++)
+        if (a->axis[i] == axis)
+            return true;
+    return false;
+}
+
+/* The axes of rank that are in neither list. */
+static Axes
+free_axes(int rank, const Axes *contract, const Axes *batch)
+{
+    Axes r = {.n = 0};
+    for (int i = 0; i < rank; i++)
+        if (!has_axis(contract, i) && !has_axis(batch, i))
+            r.axis[r.n++] = i;
+    return r;
+}
+
+static Axes
+counting_from(int64_t first, int n)
+{
+    Axes r = {.n = n};
+    for (int i = 0; i < n; i++)
+        r.axis[i] = first + i;
+    return r;
+}
+
+/* One operand of the contraction as its gradient sees it. */
+typedef struct Side {
+    IrValue *v;
+    Axes contract, batch, free;
+    Axes out; /* where its free axes are in the result */
+} Side;
+
+/*
+ * The gradient of mine contracts dy with the other operand over the other's
+ * free axes.  That gives batch axes, then mine's free axes, then the contracted
+ * ones in the order of the other's axes; transposing puts them in their places.
+ */
+static void
+add_side(Grad *g, const Side *mine, const Side *other, IrValue *dy)
+{
+    if (!grad_wanted(mine->v))
+        return;
+    Axes batch_out = counting_from(0, mine->batch.n);
+    IrDotAxes axes = {.contract_x = other->out.axis,
+                      .contract_y = other->free.axis,
+                      .num_contract = other->free.n,
+                      .batch_x = batch_out.axis,
+                      .batch_y = other->batch.axis,
+                      .num_batch = mine->batch.n};
+    IrValue *d = ir_build_dot(g->b, dy, other->v, &axes, g->loc);
+    int64_t perm[IR_MAX_RANK];
+    int k = 0;
+    for (int i = 0; i < mine->batch.n; i++)
+        perm[mine->batch.axis[i]] = k++;
+    for (int i = 0; i < mine->free.n; i++)
+        perm[mine->free.axis[i]] = k++;
+    /* the other's contracted axes come out in ascending order */
+    for (int64_t axis = 0; axis < other->v->type.rank; axis++)
+        for (int i = 0; i < other->contract.n; i++)
+            if (other->contract.axis[i] == axis)
+                perm[mine->contract.axis[i]] = k++;
+    grad_add(g, mine->v, ir_build_transpose(g->b, d, perm, g->loc));
+}
+
+void
+grad_rule_dot(Grad *g, const IrOp *op)
+{
+    Side x = {.v = op->operands[0],
+              .contract = axes_of(op, A_contract_x),
+              .batch = axes_of(op, A_batch_x)};
+    Side y = {.v = op->operands[1],
+              .contract = axes_of(op, A_contract_y),
+              .batch = axes_of(op, A_batch_y)};
+    x.free = free_axes(x.v->type.rank, &x.contract, &x.batch);
+    y.free = free_axes(y.v->type.rank, &y.contract, &y.batch);
+    x.out = counting_from(x.batch.n, x.free.n);
+    y.out = counting_from(x.batch.n + x.free.n, y.free.n);
+    IrValue *dy = grad_out(g, op);
+    add_side(g, &x, &y, dy);
+    add_side(g, &y, &x, dy);
+}
+
+/* ---- convolution -------------------------------------------------------- */
+
+static IrValue *
+convolve(Grad *g, IrOpKind kind, IrValue *x, IrValue *y, const int64_t *low,
+         const Dim *dims, const int64_t *step)
+{
+    IrOp *op = ir_build_op(g->b, kind, 2, (IrValue *[]){x, y}, g->loc);
+    ir_set_ints(op, A_low, low, 2);
+    ir_set_dims(op, A_dims, dims, 2);
+    ir_set_ints(op, A_step, step, 2);
+    return ir_build_infer(op);
+}
+
+/* Some places of x along height or width, those that are `first` more than
+ * multiples of the distance between windows.  They see some of the weights, as
+ * far apart, and those in the windows of a convolution with distance 1. */
+typedef struct Places {
+    int64_t first, count;
+    int64_t tap, taps; /* the first of the weights, and how many */
+    int64_t low;       /* of the convolution, with weights turned round */
+} Places;
+
+/*
+ * Element h of x is in window i at place a where h + low = step i + a.  For h =
+ * step h' + first these a are tap + step t, and i is h' + before - t.
+ */
+static Places
+places_of(int64_t first, int64_t low, int64_t step, Dim x, Dim w)
+{
+    int64_t tap = ((first + low) % step + step) % step;
+    int64_t before = (first + low - tap) / step;
+    Places p = {.first = first, .tap = tap};
+    p.count = x.c > first ? (x.c - first + step - 1) / step : 0;
+    p.taps = w.c > tap ? (w.c - tap + step - 1) / step : 0;
+    p.low = p.taps - 1 - before;
+    return p;
+}
+
+/* Weights of some places, turned round, their channels exchanged. */
+static IrValue *
+turn_weights(Grad *g, IrValue *w, const Places *p, const int64_t *step)
+{
+    const int64_t start[] = {p[0].tap, p[1].tap, 0, 0};
+    const int64_t steps[] = {step[0], step[1], 1, 1};
+    const Dim dims[] = {dim_const(p[0].taps), dim_const(p[1].taps),
+                        w->type.dims[2], w->type.dims[3]};
+    if (step[0] != 1 || step[1] != 1)
+        w = ir_build_slice(g->b, w, start, dims, steps, g->loc);
+    w = ir_build_reverse(g->b, w, (const int64_t[]){0, 1}, 2, g->loc);
+    return ir_build_transpose(g->b, w, (const int64_t[]){0, 1, 3, 2}, g->loc);
+}
+
+/* What dy and w, seen through windows, give x of a shape at some places, with
+ * zeros at all others. */
+static IrValue *
+windows_back_at(Grad *g, IrValue *dy, IrValue *w, const Places *p,
+                const int64_t *step, const Dim *shape)
+{
+    static const int64_t one[2] = {1, 1};
+    const int64_t low[] = {p[0].low, p[1].low};
+    const Dim dims[] = {dim_const(p[0].count), dim_const(p[1].count)};
+    IrValue *turned = turn_weights(g, w, p, step);
+    IrValue *dx = convolve(g, OP_conv2d, dy, turned, low, dims, one);
+    const int64_t first[] = {0, p[0].first, p[1].first, 0};
+    const int64_t steps[] = {1, step[0], step[1], 1};
+    return step[0] == 1 && step[1] == 1
+               ? dx
+               : ir_build_pad(g->b, dx, first, shape, steps, g->loc);
+}
+
+/* The windows along height or width that have a place of x at one of theirs,
+ * and the first such place. */
+typedef struct Seen {
+    int64_t first, count, place;
+} Seen;
+
+static Seen
+seen_at(int64_t tap, int64_t low, int64_t step, Dim windows, Dim x)
+{
+    int64_t before = low - tap, last = x.c - 1 + before;
+    Seen s = {.first = before > 0 ? (before + step - 1) / step : 0};
+    s.count = last < 0 ? 0 : last / step + 1;
+    if (s.count > windows.c)
+        s.count = windows.c;
+    s.count = s.count > s.first ? s.count - s.first : 0;
+    s.place = step * s.first - before;
+    return s;
+}
+
+/* What windows have at one of their places, where that is in x; zeros at other
+ * places of x.  all is [n, i, j, a, b, c]; NULL: none of them is. */
+static IrValue *
+place_back(Grad *g, IrValue *all, const int64_t *tap, const int64_t *low,
+           const int64_t *step, const Dim *shape)
+{
+    static const int64_t ones[] = {1, 1, 1, 1, 1, 1};
+    const Dim *d = all->type.dims, one = dim_const(1);
+    Seen h = seen_at(tap[0], low[0], step[0], d[1], shape[1]);
+    Seen w = seen_at(tap[1], low[1], step[1], d[2], shape[2]);
+    if (!h.count || !w.count)
+        return NULL;
+    const int64_t start[] = {0, h.first, w.first, tap[0], tap[1], 0};
+    const Dim some[] = {d[0], dim_const(h.count), dim_const(w.count), one, one,
+                        d[5]};
+    const Dim flat[] = {some[0], some[1], some[2], some[5]};
+    const int64_t first[] = {0, h.place, w.place, 0};
+    const int64_t steps[] = {1, step[0], step[1], 1};
+    IrValue *v = ir_build_slice(g->b, all, start, some, ones, g->loc);
+    v = ir_build_reshape(g->b, v, 4, flat, g->loc);
+    return ir_build_pad(g->b, v, first, shape, steps, g->loc);
+}
+
+/* A convolution with few channels leaves most of a register empty.  Instead a
+ * product gives what each window has for each of its places, and they are
+ * summed where they overlap. */
+static bool
+has_few_channels(const IrValue *w)
+{
+    enum { FEW_CHANNELS = 4, MOST = 4, MANY_PLACES = 64 };
+    const Dim *d = w->type.dims;
+    int64_t places, values, limit;
+    for (int i = 0; i < 4; i++) {
+        if (!dim_is_const(d[i]))
+            return false;
+    }
+    return d[2].c <= FEW_CHANNELS &&
+           !__builtin_mul_overflow(d[0].c, d[1].c, &places) &&
+           places <= MANY_PLACES &&
+           !__builtin_mul_overflow(places, d[2].c, &values) &&
+           !__builtin_mul_overflow(MOST, d[3].c, &limit) && values <= limit;
+}
+
+/* Sums of halves are f32, rounded once. */
+static IrValue *
+windows_back_by_places(Grad *g, IrValue *dy, IrValue *w, const int64_t *low,
+                       const int64_t *step, const Dim *shape)
+{
+    static const int64_t channels[] = {3};
+    const IrDotAxes axes = {channels, channels, 1, NULL, NULL, 0};
+    const Dim *taps = w->type.dims;
+    DType narrow = dy->type.dtype;
+    if (dtype_info[narrow].bytes < 4) {
+        dy = ir_build_cast(g->b, dy, DT_f32, g->loc);
+        w = ir_build_cast(g->b, w, DT_f32, g->loc);
+    }
+    IrValue *all = ir_build_dot(g->b, dy, w, &axes, g->loc), *dx = NULL;
+    for (int64_t i = 0; i < taps[0].c * taps[1].c; i++) {
+        const int64_t tap[] = {i / taps[1].c, i % taps[1].c};
+        IrValue *some = place_back(g, all, tap, low, step, shape);
+        if (some)
+            dx = dx ? ir_build2(g->b, OP_add, dx, some, g->loc) : some;
+    }
+    return dx ? ir_build_cast(g->b, dx, narrow, g->loc) : NULL;
+}
+
+/*
+ * What dy [n, i, j, o] and w [a, b, c, o], seen through windows, give x of a
+ * shape [n, h, w, c]: dx = conv(dy, [a, b, o, c]).  Where windows are further
+ * apart than 1, places of x that see the same weights are one convolution.
+ */
+static IrValue *
+windows_back(Grad *g, IrValue *dy, IrValue *w, const int64_t *low,
+             const int64_t *step, const Dim *shape)
+{
+    if (has_few_channels(w))
+        return windows_back_by_places(g, dy, w, low, step, shape);
+    IrValue *dx = NULL;
+    Places p[2];
+    const Dim *taps = w->type.dims;
+    for (int64_t i = 0; i < step[0] && i < shape[1].c; i++) {
+        p[0] = places_of(i, low[0], step[0], shape[1], taps[0]);
+        for (int64_t j = 0; j < step[1] && j < shape[2].c; j++) {
+            p[1] = places_of(j, low[1], step[1], shape[2], taps[1]);
+            if (!p[0].taps || !p[1].taps)
+                continue;
+            IrValue *some = windows_back_at(g, dy, w, p, step, shape);
+            dx = dx ? ir_build2(g->b, OP_add, dx, some, g->loc) : some;
+        }
+    }
+    return dx;
+}
+
+/* Nothing where x or the weights have no elements. */
+static void
+add_windows_back(Grad *g, IrValue *x, IrValue *dy, IrValue *w,
+                 const int64_t *low, const int64_t *step)
+{
+    IrValue *dx = windows_back(g, dy, w, low, step, x->type.dims);
+    if (dx)
+        grad_add(g, x, dx);
+}
+
+void
+grad_rule_conv2d(Grad *g, const IrOp *op)
+{
+    IrValue *x = op->operands[0], *w = op->operands[1], *dy = grad_out(g, op);
+    int n;
+    const int64_t *low = ir_ints(op, A_low, &n);
+    const int64_t *step = ir_ints(op, A_step, &n);
+    if (grad_wanted(x))
+        add_windows_back(g, x, dy, w, low, step);
+    if (grad_wanted(w))
+        grad_add(
+            g, w,
+            convolve(g, OP_conv2d_weights, x, dy, low, w->type.dims, step));
+}
+
+/* It is linear in both operands, as conv2d is. */
+void
+grad_rule_conv2d_weights(Grad *g, const IrOp *op)
+{
+    IrValue *x = op->operands[0], *y = op->operands[1], *dw = grad_out(g, op);
+    int n;
+    const int64_t *low = ir_ints(op, A_low, &n);
+    const int64_t *step = ir_ints(op, A_step, &n);
+    if (grad_wanted(x))
+        add_windows_back(g, x, y, dw, low, step);
+    if (grad_wanted(y))
+        grad_add(g, y,
+                 convolve(g, OP_conv2d, x, dw, low, y->type.dims + 1, step));
+}
+
+/* ---- all_gather --------------------------------------------------------- */
+
+/* The replica's own rows of v along axis, of all the replicas' equal parts:
+ * the part whose number is replica_id. */
+static IrValue *
+part_of_equal(Grad *g, IrValue *v, const IrType *x, int axis)
+{
+    Dim split[IR_MAX_RANK + 1] = {{0, 0, -1}}, one[IR_MAX_RANK + 1];
+    int64_t sum_axis = axis;
+    for (int i = 0, j = 0; i < x->rank; i++) {
+        if (i == axis)
+            split[j++] = dim_const(g->cx->m->num_replicas);
+        split[j++] = x->dims[i];
+    }
+    for (int i = 0; i <= x->rank; i++)
+        one[i] = dim_const(i == axis ? split[i].c : 1);
+    IrValue *parts = ir_build_reshape(g->b, v, x->rank + 1, split, g->loc);
+    IrValue *number =
+        ir_build_iota(g->b, DT_i32, x->rank + 1, one, axis, g->loc);
+    IrValue *mine =
+        grad2(g, OP_eq, number, ir_build0(g->b, OP_replica_id, g->loc));
+    IrValue *picked = grad3(g, OP_where, mine, parts, grad_number(g, v, 0));
+    return ir_build_reduce(g->b, OP_sum, picked, &sum_axis, 1, false, g->loc);
+}
+
+/* x * factor, an i64. */
+static IrValue *
+times(Grad *g, IrValue *x, int64_t factor)
+{
+    if (factor == 1)
+        return x;
+    return grad2(g, OP_mul, x, ir_const_int(g->b, DT_i64, factor, g->loc));
+}
+
+/* The number of the replica's first row of all those gathered, where each
+ * gives n: so many of its batch, and as many more as the others. */
+static IrValue *
+first_gathered(Grad *g, Dim n)
+{
+    IrOp *start = ir_build_op(g->b, OP_row_start, 0, NULL, g->loc);
+    Dim rows = dim_linear(0, 1, n.sym);
+    ir_set_dims(start, A_dims, &rows, 1);
+    IrValue *first = times(g, ir_build_infer(start), n.k);
+    if (n.c == 0)
+        return first;
+    IrValue *replica = ir_build0(g->b, OP_replica_id, g->loc);
+    replica = ir_build_cast(g->b, replica, DT_i64, g->loc);
+    return grad2(g, OP_add, first, times(g, replica, n.c));
+}
+
+/* The same of a batch's rows, which are not equally many: those from the
+ * replica's first one on. */
+static IrValue *
+part_of_batch(Grad *g, IrValue *v, const IrType *x, int axis)
+{
+    Dim n = x->dims[axis];
+    return take_from(g, v, n, first_gathered(g, n), axis);
+}
+
+/* What arrives on all replicas, summed; of it this replica's part. */
+void
+grad_rule_all_gather(Grad *g, const IrOp *op)
+{
+    IrValue *x = op->operands[0], *dy = grad_out(g, op);
+    int axis = (int)ir_int(op, A_axis);
+    IrValue *sum = grad_all_reduce(g, op, "sum", dy);
+    Dim d = x->type.dims[axis];
+    grad_add(g, x,
+             dim_is_const(d) ? part_of_equal(g, sum, &x->type, axis)
+                             : part_of_batch(g, sum, &x->type, axis));
+}

@@ -1,0 +1,108 @@
+/*
+ * central.c - variables that live on one device
+ *
+ *   read v                  %own = replica_id == 0
+ *                           %x = if %own { read v } { zeros }
+ *                           %v = all_reduce %x {op=first}
+ *   write v                 if %own { write v }
+ *
+ * A variable whose locality is on(itself) is settled: its home alone touches
+ * it, and the verifier asks no agreement about it.
+ */
+#include "passes/distribute/central.h"
+
+#include <string.h>
+#include "ir/ir.h"
+#include "ir/rules/build.h"
+#include "ir/rules/locality.h"
+
+static bool
+is_central(const IrModule *m)
+{
+    return m->num_replicas > 1 && !strcmp(m->strategy, "central_storage");
+}
+
+bool
+central_keeps(const IrModule *m, const IrVar *v)
+{
+    return is_central(m) && v->sync != SYNC_ON_READ;
+}
+
+bool
+central_keeps_any(const IrModule *m)
+{
+    if (!is_central(m))
+        return false;
+    for (int i = 0; i < m->vars.len; i++)
+        if (central_keeps(m, m->vars.data[i]))
+            return true;
+    return false;
+}
+
+static IrOp *
+build_choice(IrBlock *b, Loc loc)
+{
+    IrValue *id = ir_build0(b, OP_replica_id, loc);
+    IrValue *home = ir_const_int(b, DT_i32, 0, loc);
+    IrValue *own = ir_build2(b, OP_eq, id, home, loc);
+    return ir_build_op(b, OP_if, 1, &own, loc);
+}
+
+IrBlock *
+central_begin(IrBlock *b, Loc loc)
+{
+    return build_choice(b, loc)->regions[0];
+}
+
+static void
+yield_zeros(IrBlock *b, int n, IrValue **like, Loc loc)
+{
+    IrValues zeros = {0};
+    for (int i = 0; i < n; i++)
+        VEC_PUSH(b->func->module->arena, zeros,
+                 ir_const_zeros(b, &like[i]->type, loc));
+    ir_build_yield(b, n, zeros.data, loc);
+}
+
+void
+central_end(IrBlock *home, int n, IrValue **values, Loc loc)
+{
+    IrOp *choice = home->op;
+    ir_build_yield(home, n, values, loc);
+    yield_zeros(choice->regions[1], n, values, loc);
+    ir_op_close(choice);
+    if (!n)
+        return;
+    IrOp *all =
+        ir_build_all_reduce(choice->block, "first", n, choice->results, loc);
+    memcpy(values, all->results, (size_t)n * sizeof *values);
+}
+
+IrValue *
+central_read(IrBlock *b, const IrVar *v, Loc loc)
+{
+    IrBlock *home = central_begin(b, loc);
+    IrValue *own = ir_build_read(home, v->name, loc);
+    central_end(home, 1, &own, loc);
+    return own;
+}
+
+IrOp *
+central_meeting_point(IrOp *op)
+{
+    for (const IrOp *around; (around = ir_divergence(op->block));)
+        op = around->regions[0]->op;
+    return op;
+}
+
+void
+central_settle(IrModule *m)
+{
+    for (int i = 0; i < m->vars.len; i++) {
+        IrVar *v = m->vars.data[i];
+        if (!central_keeps(m, v))
+            continue;
+        v->type.locality = LOCAL_ON;
+        v->type.on = v->name;
+    }
+}

@@ -1,0 +1,540 @@
+/*
+ * communicate.c - what the replicas do together becomes collectives
+ *
+ * A device program comes here with its contexts as regions: cross-replica at
+ * its top and in merge, replica context in run, update context in update.
+ * They go away: every replica runs all of it, since what is cross-replica is
+ * computed from mirrored values, by the same code, to the same bits.  What
+ * looks at several replicas becomes a collective:
+ *
+ *   write of a per-replica value, aggregation a    all_reduce {op=a}, write
+ *   read of a sync-on-read variable, cross-replica read, all_reduce
+ *   reduce, reduce_to                              all_reduce
+ *   gather                                         all_gather
+ *
+ * MEAN is SUM and one division, here and nowhere else.  With one replica every
+ * reduction is its operand, and a collective is made only where its result has
+ * the length of the whole batch.
+ */
+#include <string.h>
+#include "ir/base/status.h"
+#include "ir/ir.h"
+#include "ir/rules/build.h"
+#include "passes/distribute/central.h"
+#include "passes/support/pass.h"
+#include "passes/support/settle.h"
+
+typedef struct Communicate {
+    IrModule *m;
+    int num_replicas;
+    Loc loc;    /* of the operation being lowered */
+    IrBlock *b; /* what replaces it is built here */
+} Communicate;
+
+static const char *const agg_word[] = {"none", "sum", "mean", "first"};
+
+static bool
+differs(const IrValue *x)
+{
+    return x->type.locality == LOCAL_PER_REPLICA;
+}
+
+/* Whether x has to be combined over the replicas.  What is known to be equal on
+ * all is its own mean or maximum; but a sum is one of N values in any case: the
+ * front end has refused sums of values that were equal then, and what became
+ * known since changes no result. */
+static bool
+is_combined(const char *how, const IrValue *x)
+{
+    return !strcmp(how, "sum") || differs(x);
+}
+
+/* ---- reductions over replicas ------------------------------------------- */
+
+static IrValue *
+all_reduce(Communicate *c, const char *how, IrValue *x)
+{
+    return ir_build_all_reduce(c->b, how, 1, &x, c->loc)->results[0];
+}
+
+/* x / count, in the dtype of count, rounded to that of x. */
+static IrValue *
+divide(Communicate *c, IrValue *x, IrValue *count)
+{
+    IrValue *wide = ir_build_cast(c->b, x, count->type.dtype, c->loc);
+    IrValue *q = ir_build2(c->b, OP_div, wide, count, c->loc);
+    return ir_build_cast(c->b, q, x->type.dtype, c->loc);
+}
+
+static IrValue *
+divide_by_replicas(Communicate *c, IrValue *x)
+{
+    DType t = dtype_compute(x->type.dtype);
+    return divide(c, x, ir_const_float(c->b, t, c->num_replicas, c->loc));
+}
+
+/* x combined over the replicas; how is sum, mean, max, min or first. */
+static IrValue *
+reduce_replicas(Communicate *c, const char *how, IrValue *x)
+{
+    if (c->num_replicas == 1)
+        return x;
+    if (strcmp(how, "mean"))
+        return all_reduce(c, how, x);
+    return divide_by_replicas(c, all_reduce(c, "sum", x));
+}
+
+/* Whether d is one number on all replicas: no share of a batch. */
+static bool
+is_common(const Communicate *c, Dim d)
+{
+    return dim_is_const(d) || !ir_symbol_is_share(&c->m->symbols.data[d.sym]);
+}
+
+/* The rows that all replicas have of a dimension of one. */
+static Dim
+dim_of_all(const Communicate *c, Dim d)
+{
+    if (is_common(c, d))
+        return dim_linear(d.c * c->num_replicas, d.k * c->num_replicas, d.sym);
+    return dim_linear(d.c * c->num_replicas, d.k,
+                      c->m->symbols.data[d.sym].partner);
+}
+
+/* How many elements x has along axes, on this replica or on all, in the dtype
+ * that x is computed in. */
+static IrValue *
+count_elements(Communicate *c, const IrType *x, int n, const int64_t *axes,
+               bool of_all)
+{
+    Dim count = dim_const(1);
+    for (int i = 0; i < n; i++)
+        if (!dim_mul(count, x->dims[axes[i]], &count))
+            UNREACHABLE("a mean over more than one batch dimension");
+    IrValue *size =
+        ir_build_dim_size(c->b, of_all ? dim_of_all(c, count) : count, c->loc);
+    return ir_build_cast(c->b, size, dtype_compute(x->dtype), c->loc);
+}
+
+static IrOpKind
+reduction_of(const char *how)
+{
+    if (!strcmp(how, "max"))
+        return OP_reduce_max;
+    return !strcmp(how, "min") ? OP_reduce_min : OP_sum;
+}
+
+/* Reduced over axes on this replica and then, where they differ, over the
+ * replicas; a mean is the sum divided by the number of elements summed. */
+static IrValue *
+combine_axes(Communicate *c, const char *how, IrValue *x, int n,
+             const int64_t *axes)
+{
+    bool mean = !strcmp(how, "mean"), of_all = is_combined(how, x);
+    IrValue *part =
+        ir_build_reduce(c->b, reduction_of(how), x, axes, n, false, c->loc);
+    if (of_all)
+        part = reduce_replicas(c, mean ? "sum" : how, part);
+    if (!mean)
+        return part;
+    return divide(c, part, count_elements(c, &x->type, n, axes, of_all));
+}
+
+static IrValue *
+lower_reduce(Communicate *c, const IrOp *op, IrValue *x)
+{
+    const char *how = ir_text(op, A_op);
+    int n = 0;
+    const int64_t *axes = ir_has(op, A_axes) ? ir_ints(op, A_axes, &n) : NULL;
+    if (axes)
+        return combine_axes(c, how, x, n, axes);
+    return is_combined(how, x) ? reduce_replicas(c, how, x) : x;
+}
+
+static IrValue *
+lower_global_mean(Communicate *c, IrValue *x)
+{
+    int64_t axes[IR_MAX_RANK];
+    for (int i = 0; i < x->type.rank; i++)
+        axes[i] = i;
+    return combine_axes(c, "mean", x, x->type.rank, axes);
+}
+
+/* ---- gathering ---------------------------------------------------------- */
+
+/* Whether the only replica's x is what all have.  A share of the batch is not:
+ * its length has another name than that of the whole. */
+static bool
+is_whole(const Communicate *c, const IrValue *x, int64_t axis)
+{
+    return c->num_replicas == 1 && is_common(c, x->type.dims[axis]);
+}
+
+static IrValue *
+all_gather(Communicate *c, IrValue *x, int64_t axis)
+{
+    if (is_whole(c, x, axis))
+        return x;
+    return ir_build_all_gather(c->b, x, axis, c->loc);
+}
+
+/* d, a length that hangs on the replica, of one of them. */
+static Dim
+dim_of_replica(const Communicate *c, Dim d, int64_t replica)
+{
+    return dim_linear(d.c, d.k, ir_symbol_find_replica(c->m, d.sym, replica));
+}
+
+/* The same of a value with a share of the batch's rows along that axis: the
+ * rows from its first one on. */
+static IrValue *
+rows_of_replica(Communicate *c, IrValue *x, int64_t replica, int axis)
+{
+    Dim own = x->type.dims[axis];
+    Dim count = dim_of_replica(c, own, replica);
+    IrValue *first = ir_const_int(c->b, DT_i64, 0, c->loc);
+    for (int64_t r = 0; r < replica; r++)
+        first = ir_build2(
+            c->b, OP_add, first,
+            ir_build_dim_size(c->b, dim_of_replica(c, own, r), c->loc), c->loc);
+    IrValue *rows = ir_build_iota(c->b, DT_i64, 1, &count, 0, c->loc);
+    IrValue *operands[2];
+    operands[0] = all_gather(c, x, axis);
+    operands[1] = ir_build2(c->b, OP_add, rows, first, c->loc);
+    IrOp *take = ir_build_op(c->b, OP_take, 2, operands, c->loc);
+    ir_set_int(take, A_axis, axis);
+    return ir_build_infer(take);
+}
+
+/* Replica number `replica`'s x, on all: gathered, and its part taken. */
+static IrValue *
+value_of_replica(Communicate *c, IrValue *x, int64_t replica)
+{
+    for (int i = 0; i < x->type.rank; i++)
+        if (!is_common(c, x->type.dims[i]))
+            return rows_of_replica(c, x, replica, i);
+    if (c->num_replicas == 1 || !differs(x))
+        return x;
+    IrType t = x->type;
+    Dim rows[IR_MAX_RANK + 1] = {dim_const(1)};
+    int64_t start[IR_MAX_RANK + 1] = {replica}, step[IR_MAX_RANK + 1] = {1};
+    for (int i = 0; i < t.rank; i++) {
+        rows[i + 1] = t.dims[i];
+        step[i + 1] = 1;
+    }
+    IrValue *row = ir_build_reshape(c->b, x, t.rank + 1, rows, c->loc);
+    IrValue *all = all_gather(c, row, 0);
+    IrValue *part = ir_build_slice(c->b, all, start, rows, step, c->loc);
+    return ir_build_reshape(c->b, part, t.rank, t.dims, c->loc);
+}
+
+/* ---- variables ---------------------------------------------------------- */
+
+/* This replica's part of an integer that is divided so that the parts add up
+ * to it: the first x % num_replicas of them get one more. */
+static IrValue *
+integer_part(Communicate *c, IrValue *x)
+{
+    DType t = x->type.dtype;
+    IrValue *n = ir_const_int(c->b, t, c->num_replicas, c->loc);
+    IrValue *id =
+        ir_build_cast(c->b, ir_build0(c->b, OP_replica_id, c->loc), t, c->loc);
+    IrValue *rest = ir_build2(c->b, OP_mod, x, n, c->loc);
+    IrValue *more = ir_build2(c->b, OP_lt, id, rest, c->loc);
+    IrValue *part = ir_build2(c->b, OP_floordiv, x, n, c->loc);
+    return ir_build2(c->b, OP_add, part, ir_build_cast(c->b, more, t, c->loc),
+                     c->loc);
+}
+
+/* What one component of a sync-on-read sum gets of a value assigned to it in
+ * cross-replica context: the components add up to the value. */
+static IrValue *
+component_share(Communicate *c, IrValue *x)
+{
+    if (c->num_replicas == 1)
+        return x;
+    if (dtype_is_float(x->type.dtype))
+        return divide_by_replicas(c, x);
+    return integer_part(c, x);
+}
+
+/* The value that this replica's copy takes: the table of synchronization,
+ * aggregation and context (semantics.md 1.5, 1.6), for what the front end has
+ * let through. */
+static IrValue *
+value_for_copy(Communicate *c, const IrVar *v, IrValue *x, IrContext context,
+               const char *mode)
+{
+    bool on_read = v->sync == SYNC_ON_READ;
+    switch (context) {
+    case CX_REPLICA:
+        if (on_read || !is_combined(agg_word[v->agg], x) ||
+            c->num_replicas == 1)
+            return x;
+        if (v->agg == AGG_NONE)
+            UNREACHABLE("\"%s\" written without aggregation", v->name);
+        return reduce_replicas(c, agg_word[v->agg], x);
+    case CX_CROSS:
+    case CX_MERGE:
+        if (on_read && v->agg == AGG_SUM && !strcmp(mode, "set"))
+            return component_share(c, x);
+        return x;
+    case CX_UPDATE:
+        return x;
+    }
+    UNREACHABLE("context %d", context);
+}
+
+static const struct {
+    const char *mode;
+    IrOpKind op;
+} write_modes[] = {
+    {"add", OP_add}, {"sub", OP_sub}, {"mul", OP_mul}, {"div", OP_div}};
+
+/* What the variable becomes: x, or its value now combined with x. */
+static IrValue *
+apply_mode(Communicate *c, const char *var, const char *mode, IrValue *x)
+{
+    for (size_t i = 0; i < sizeof write_modes / sizeof *write_modes; i++)
+        if (!strcmp(mode, write_modes[i].mode))
+            return ir_build2(c->b, write_modes[i].op,
+                             ir_build_read(c->b, var, c->loc), x, c->loc);
+    return x;
+}
+
+/* The home of a central variable writes it; returns where it does. */
+static IrBlock *
+begin_write(Communicate *c, const IrVar *v, IrContext context)
+{
+    IrBlock *b = c->b;
+    if (central_keeps(c->m, v) && context != CX_UPDATE)
+        c->b = central_begin(b, c->loc);
+    return b;
+}
+
+static void
+end_write(Communicate *c, IrBlock *b)
+{
+    if (c->b != b)
+        central_end(c->b, 0, NULL, c->loc);
+    c->b = b;
+}
+
+/* Every write is local and mode=set afterwards. */
+static void
+lower_write(Communicate *c, IrOp *op, IrContext context)
+{
+    const char *name = ir_text(op, A_var), *mode = ir_text(op, A_mode);
+    const IrVar *v = ir_var_find(c->m, name);
+    IrValue *x = op->operands[0];
+    IrValue *share = value_for_copy(c, v, x, context, mode);
+    IrBlock *b = begin_write(c, v, context);
+    IrValue *value = apply_mode(c, name, mode, share);
+    if (value == x && b == c->b)
+        return;
+    ir_build_write(c->b, name, "set", value, c->loc);
+    end_write(c, b);
+    ir_stamp(c->b, ir_reason(c->m, "communicate.write", pass_loc(op),
+                             "the write of \"%s\" with aggregation %s", name,
+                             agg_word[v->agg]));
+    ir_splice_before(op, c->b);
+    ir_remove(op);
+}
+
+/* ---- values ------------------------------------------------------------- */
+
+/* The value of a variable: in cross-replica context that of a sync-on-read
+ * variable is aggregated; a central one is at its home, where updates are made.
+ * NULL: as it stands. */
+static IrValue *
+lower_read(Communicate *c, const IrOp *op, IrContext context)
+{
+    const IrVar *v = ir_var_find(c->m, ir_text(op, A_var));
+    bool local = context == CX_REPLICA || context == CX_UPDATE;
+    if (central_keeps(c->m, v) && context != CX_UPDATE)
+        return central_read(c->b, v, c->loc);
+    if (local || v->sync != SYNC_ON_READ || c->num_replicas == 1)
+        return NULL;
+    return reduce_replicas(c, agg_word[v->agg],
+                           ir_build_read(c->b, v->name, c->loc));
+}
+
+/* What op means across replicas, built into c->b; NULL: op stays. */
+static IrValue *
+lower_value(Communicate *c, IrOp *op, IrContext context)
+{
+    IrValue *x = op->num_operands ? op->operands[0] : NULL;
+    switch (op->kind) {
+    case OP_read:
+        return lower_read(c, op, context);
+    case OP_reduce:
+        return lower_reduce(c, op, x);
+    case OP_reduce_to:
+        return is_combined(ir_text(op, A_op), x)
+                   ? reduce_replicas(c, ir_text(op, A_op), x)
+                   : x;
+    case OP_broadcast_to:
+        return x;
+    case OP_gather:
+        return all_gather(c, x, ir_int(op, A_axis));
+    case OP_local_result:
+        return value_of_replica(c, x, ir_int(op, A_replica));
+    case OP_global_mean:
+        return lower_global_mean(c, x);
+    case OP_all_gather:
+        return is_whole(c, x, ir_int(op, A_axis)) ? x : NULL;
+    default:
+        return NULL;
+    }
+}
+
+static const char *
+cause(Communicate *c, const IrOp *op)
+{
+    const char *what = ir_op_info[op->kind].name;
+    if (op->kind == OP_read)
+        return arena_printf(
+            c->m->arena, "the read of the %s variable \"%s\"",
+            central_keeps(c->m, ir_var_find(c->m, ir_text(op, A_var)))
+                ? "central"
+                : "sync-on-read",
+            ir_text(op, A_var));
+    if (op->num_operands && op->operands[0]->name)
+        return arena_printf(c->m->arena, "%s of \"%s\"", what,
+                            op->operands[0]->name);
+    return what;
+}
+
+static void
+replace_value(Communicate *c, IrOp *op, IrContext context)
+{
+    IrValue *now = lower_value(c, op, context);
+    if (!now)
+        return;
+    ir_stamp(c->b, ir_reason(c->m, "communicate.combine", pass_loc(op), "%s",
+                             cause(c, op)));
+    ir_splice_before(op->kind == OP_read ? central_meeting_point(op) : op,
+                     c->b);
+    ir_forward(op->results[0], now);
+    ir_remove(op);
+}
+
+/* An all_reduce that the program asked for: mean becomes sum and a division,
+ * and with one replica it is its operands. */
+static void
+lower_all_reduce(Communicate *c, IrOp *op)
+{
+    const char *how = ir_text(op, A_op);
+    if (c->num_replicas > 1 && strcmp(how, "mean"))
+        return;
+    for (int i = 0; i < op->num_operands; i++)
+        ir_forward(op->results[i], reduce_replicas(c, how, op->operands[i]));
+    ir_stamp(c->b, ir_reason(c->m, "communicate.mean", pass_loc(op), "%s(%s)",
+                             ir_op_info[op->kind].name, how));
+    ir_splice_before(op, c->b);
+    ir_remove(op);
+}
+
+/* ---- one operation after the other -------------------------------------- */
+
+static void lower_block(Communicate *c, IrBlock *b, IrContext context);
+
+/* Moves what the region does before op, and gives op's results its yields. */
+static void
+dissolve_region(Communicate *c, IrOp *op, IrContext context)
+{
+    IrBlock *region = op->regions[0];
+    lower_block(c, region, context);
+    IrOp *end = ir_block_yield(region);
+    for (int i = 0; i < op->num_results; i++)
+        ir_forward(op->results[i], end->operands[i]);
+    ir_remove(end);
+    ir_splice_before(op, region);
+    ir_remove(op);
+}
+
+/* An update of central variables is made by their home alone. */
+static void
+lower_update(Communicate *c, IrOp *op)
+{
+    Loc loc = op->loc;
+    if (!central_keeps_any(c->m)) {
+        dissolve_region(c, op, CX_UPDATE);
+        return;
+    }
+    lower_block(c, op->regions[0], CX_UPDATE);
+    IrBlock *b = ir_block_scratch(op);
+    IrBlock *home = central_begin(b, loc);
+    IrOp *end = ir_block_yield(op->regions[0]);
+    central_end(home, end->num_operands, end->operands, loc);
+    for (int i = 0; i < op->num_results; i++)
+        ir_forward(op->results[i], end->operands[i]);
+    ir_remove(end);
+    ir_splice_before(ir_block_yield(home), op->regions[0]);
+    ir_stamp(b, ir_reason(c->m, "communicate.central", pass_loc(op),
+                          "the update is made where the variables live"));
+    ir_splice_before(op, b);
+    ir_remove(op);
+}
+
+static void
+follow_forwards(IrOp *op)
+{
+    for (int i = 0; i < op->num_operands; i++)
+        while (op->operands[i]->forward)
+            op->operands[i] = op->operands[i]->forward;
+}
+
+static void
+lower_op(Communicate *c, IrOp *op, IrContext context)
+{
+    follow_forwards(op);
+    switch (op->kind) {
+    case OP_run:
+        dissolve_region(c, op, CX_REPLICA);
+        return;
+    case OP_merge:
+        dissolve_region(c, op, CX_MERGE);
+        return;
+    case OP_update:
+        lower_update(c, op);
+        return;
+    default:
+        break;
+    }
+    for (int i = 0; i < op->num_regions; i++)
+        lower_block(c, op->regions[i], context);
+    c->loc = op->loc;
+    c->b = ir_block_scratch(op);
+    if (op->kind == OP_write)
+        lower_write(c, op, context);
+    else if (op->kind == OP_all_reduce)
+        lower_all_reduce(c, op);
+    else
+        replace_value(c, op, context);
+}
+
+static void
+lower_block(Communicate *c, IrBlock *b, IrContext context)
+{
+    for (IrOp *op = b->first, *next; op; op = next) {
+        next = op->next;
+        lower_op(c, op, context);
+    }
+}
+
+bool
+pass_communicate(PassCx *cx)
+{
+    Communicate c = {.m = cx->m, .num_replicas = cx->m->num_replicas};
+    for (IrFunc *fn = cx->m->first; fn; fn = fn->next) {
+        if (fn->kind != FUNC_PROGRAM)
+            continue;
+        lower_block(&c, fn->body, CX_CROSS);
+        ir_apply_forwards(fn);
+    }
+    central_settle(cx->m);
+    cx->m->phase = PHASE_REPLICATED;
+    settle_programs(cx->m);
+    return true;
+}

@@ -1,0 +1,245 @@
+/*
+ * even.c - shares that are always of one length get it as a constant
+ *
+ * In the checked IR a replica's share of a batch has n rows, whatever the
+ * number of replicas, so that a program is right or wrong for all numbers
+ * alike.  Where every batch is full and the replicas divide it, n and N have
+ * one value each, and from here on they are numbers: so are the rows before
+ * those of a replica, its number times its share.
+ *
+ * Keeps localities: a length that is known is each replica's own all the same.
+ */
+#include <string.h>
+#include "ir/ir.h"
+#include "ir/rules/build.h"
+#include "ir/type_bounds.h"
+#include "passes/support/pass.h"
+
+typedef struct Even {
+    PassCx *cx;
+    bool *even;     /* a symbol: whether it is always at its bound */
+    bool *uneven;   /* whether an iterator's rows vary that has this symbol */
+    int32_t *moved; /* its number afterwards */
+} Even;
+
+/* ---- which symbols ------------------------------------------------------ */
+
+static bool
+has_even_shares(const IrModule *m, const IrIter *it)
+{
+    if (it->whole || it->rows < 0)
+        return false;
+    const IrDataset *d = ir_dataset_find(m, it->datasets.data[0]);
+    Dim rows = VEC_LAST(d->stages).types.data[0].dims[0];
+    return dim_is_const(rows) && rows.c % m->num_replicas == 0;
+}
+
+static void
+note_symbol(Even *e, int32_t n, bool even)
+{
+    int32_t all = e->cx->m->symbols.data[n].partner;
+    bool *which = even ? e->even : e->uneven;
+    which[n] = which[all] = true;
+}
+
+static void
+note_rows(IrOp *op, void *data)
+{
+    Even *e = data;
+    int32_t rows = op->kind == OP_iter_next ? ir_next_rows(op) : -1;
+    if (rows < 0)
+        return;
+    const IrIter *it = ir_iter_find(e->cx->m, ir_text(op, A_iter));
+    note_symbol(e, rows, has_even_shares(e->cx->m, it));
+}
+
+/* False where there is nothing to do: also where iterators of which one is not
+ * even share a symbol, as text that was edited may say. */
+static bool
+find_symbols(Even *e)
+{
+    bool some = false, shared = false;
+    const IrModule *m = e->cx->m;
+    for (int i = 0; i < m->iters.len; i++)
+        if (m->iters.data[i]->rows >= 0)
+            note_symbol(e, m->iters.data[i]->rows,
+                        has_even_shares(m, m->iters.data[i]));
+    for (IrFunc *fn = m->first; fn; fn = fn->next)
+        ir_walk(fn->body, note_rows, e);
+    for (int i = 0; i < m->symbols.len; i++) {
+        int32_t of = m->symbols.data[i].of; /* one replica's rows of it */
+        if (of >= 0 && e->even[of])
+            e->even[i] = true;
+        some |= e->even[i];
+        shared |= e->even[i] && e->uneven[i];
+    }
+    return some && !shared;
+}
+
+/* ---- dimensions --------------------------------------------------------- */
+
+static Dim
+even_dim(const Even *e, Dim d)
+{
+    if (dim_is_const(d))
+        return d;
+    if (e->even[d.sym])
+        return ir_dim_full(e->cx->m, d);
+    d.sym = e->moved[d.sym];
+    return d;
+}
+
+static void
+even_type(const Even *e, IrType *t)
+{
+    for (int i = 0; i < t->rank; i++)
+        t->dims[i] = even_dim(e, t->dims[i]);
+}
+
+static void
+even_args(const Even *e, const IrBlock *b)
+{
+    for (int i = 0; i < b->args.len; i++)
+        even_type(e, &b->args.data[i]->type);
+}
+
+static void
+even_dims(const Even *e, IrOp *op)
+{
+    int n;
+    Dim even[IR_MAX_RANK];
+    if (ir_attr_index(op->kind, A_dims) < 0 || !ir_has(op, A_dims))
+        return;
+    const Dim *dims = ir_dims(op, A_dims, &n);
+    for (int i = 0; i < n; i++)
+        even[i] = even_dim(e, dims[i]);
+    ir_set_dims(op, A_dims, even, n);
+}
+
+/* ---- operations --------------------------------------------------------- */
+
+/* What op, which asks for a length, gives: constants. */
+static IrValue *
+answer(const IrOp *op, IrBlock *b, Dim d)
+{
+    IrValue *size = ir_const_int(b, DT_i64, d.c, op->loc);
+    if (op->kind == OP_dim_size)
+        return size;
+    IrValue *id = ir_build0(b, OP_replica_id, op->loc);
+    id = ir_build_cast(b, id, DT_i64, op->loc);
+    return ir_build2(b, OP_mul, id, size, op->loc);
+}
+
+static void
+replace_question(IrOp *op, Dim d)
+{
+    IrBlock *b = ir_block_scratch(op);
+    ir_forward(op->results[0], answer(op, b, d));
+    ir_stamp(b, ir_reason(op->module, "even", op->loc,
+                          "each replica has %lld rows of every batch",
+                          (long long)d.c));
+    ir_splice_before(op, b);
+    ir_remove(op);
+}
+
+static void
+even_op(IrOp *op, void *data)
+{
+    int n;
+    const Even *e = data;
+    even_dims(e, op);
+    for (int i = 0; i < op->num_results; i++)
+        even_type(e, &op->results[i]->type);
+    for (int r = 0; r < op->num_regions; r++)
+        even_args(e, op->regions[r]);
+    if (op->kind != OP_dim_size && op->kind != OP_row_start)
+        return;
+    Dim d = *ir_dims(op, A_dims, &n);
+    if (dim_is_const(d))
+        replace_question(op, d);
+}
+
+/* ---- the module --------------------------------------------------------- */
+
+static void
+even_functions(const Even *e)
+{
+    for (IrFunc *fn = e->cx->m->first; fn; fn = fn->next) {
+        even_args(e, fn->body);
+        ir_walk(fn->body, even_op, (void *)e);
+        ir_apply_forwards(fn);
+    }
+}
+
+/* Stages of several datasets may share their types. */
+static void
+even_stage(const Even *e, IrStage *s)
+{
+    int n = s->types.len;
+    IrType *types = NEW_ARRAY(e->cx->m->arena, IrType, (size_t)n);
+    for (int i = 0; i < n; i++) {
+        types[i] = s->types.data[i];
+        even_type(e, &types[i]);
+    }
+    s->types.data = types;
+    s->types.cap = n;
+}
+
+static void
+even_data(const Even *e)
+{
+    const IrModule *m = e->cx->m;
+    for (int i = 0; i < m->iters.len; i++) {
+        IrIter *it = m->iters.data[i];
+        if (it->rows >= 0)
+            it->rows = e->even[it->rows] ? -1 : e->moved[it->rows];
+    }
+    for (int i = 0; i < m->datasets.len; i++) {
+        const IrDataset *d = m->datasets.data[i];
+        for (int k = 0; k < d->stages.len; k++)
+            even_stage(e, &d->stages.data[k]);
+    }
+}
+
+static void
+number_symbols(Even *e)
+{
+    const IrModule *m = e->cx->m;
+    for (int32_t i = 0, next = 0; i < m->symbols.len; i++)
+        e->moved[i] = e->even[i] ? -1 : next++;
+}
+
+static void
+move_symbols(const Even *e)
+{
+    IrModule *m = e->cx->m;
+    int len = 0;
+    for (int i = 0; i < m->symbols.len; i++) {
+        IrSymbol s = m->symbols.data[i];
+        if (e->even[i])
+            continue;
+        if (s.partner >= 0)
+            s.partner = e->moved[s.partner];
+        if (s.of >= 0)
+            s.of = e->moved[s.of];
+        m->symbols.data[len++] = s;
+    }
+    ir_symbols_cut(m, len);
+}
+
+bool
+pass_even(PassCx *cx)
+{
+    size_t n = (size_t)cx->m->symbols.len;
+    Even e = {.cx = cx,
+              .even = NEW_ARRAY(cx->arena, bool, n),
+              .uneven = NEW_ARRAY(cx->arena, bool, n),
+              .moved = NEW_ARRAY(cx->arena, int32_t, n)};
+    if (!find_symbols(&e))
+        return true;
+    number_symbols(&e);
+    even_functions(&e);
+    even_data(&e);
+    move_symbols(&e);
+    return true;
+}

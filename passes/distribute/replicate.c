@@ -1,0 +1,481 @@
+/*
+ * replicate.c - what main does on devices becomes device programs
+ *
+ * main keeps its control flow, its host values and what it does with the
+ * world; everything that needs a device (run, update, writes and reads of
+ * variables, cross-replica reductions, computing with values that live on
+ * devices) moves into device programs that main launches.  Neighbours share a
+ * program, so `total += reduce(sum, run f(x))` is one launch:
+ *
+ *   %loss: f32 per_replica = run { ... }      %l: f32 mirrored = launch %x
+ *   %l: f32 = reduce %loss {op=sum}      ->       {program=@main.1}
+ *                                             %1: f32 = fetch %l {replica=0}
+ *
+ * A group of neighbours ends where main needs one of its results, where main
+ * does something with the world, and where a block ends.  Host values go in
+ * as operands; a result that the host uses comes back by fetch; a per-replica
+ * or mirrored result stays on its device, and main holds a handle.  What the
+ * host does with variables alone (save, print) needs no program: they are
+ * fetched from where they stand.
+ *
+ * The body of a program is still cross-replica context: communicate makes
+ * replica context of it.
+ */
+#include <assert.h>
+#include "ir/ir.h"
+#include "ir/rules/build.h"
+#include "ir/rules/locality.h"
+#include "passes/support/pass.h"
+
+typedef VEC(IrOp *) OpList;
+
+typedef struct Group {
+    OpList ops; /* of one block, in order */
+    int number;
+} Group;
+
+typedef struct Replicate {
+    PassCx *cx;
+    IrModule *m;
+    VEC(Group *) groups;
+    Group *open;
+} Replicate;
+
+/* ---- which operations need a device ------------------------------------- */
+
+static bool
+lives_on_devices(const IrValue *v)
+{
+    return v->type.locality != LOCAL_HOST;
+}
+
+static bool
+uses_device_value(const IrOp *op)
+{
+    for (int i = 0; i < op->num_operands; i++)
+        if (lives_on_devices(op->operands[i]))
+            return true;
+    return false;
+}
+
+static bool
+is_device_op(const IrOp *op)
+{
+    switch (op->kind) {
+    case OP_run:
+    case OP_update:
+    case OP_read:
+    case OP_write:
+    case OP_reduce:
+    case OP_reduce_to:
+    case OP_broadcast_to:
+    case OP_gather:
+        return true;
+    default:
+        return ir_op_info[op->kind].effect == PURE && uses_device_value(op);
+    }
+}
+
+/* ---- grouping ----------------------------------------------------------- */
+
+static Group *
+group_of(const IrOp *op)
+{
+    return op->mark;
+}
+
+/* Whether v is made by an op of g or within one. */
+static bool
+made_in_group(const IrValue *v, const Group *g)
+{
+    const IrOp *op = v->def;
+    const IrBlock *b = op ? op->block : v->block;
+    for (; b; op = b->op, b = op ? op->block : NULL)
+        if (op && group_of(op) == g)
+            return true;
+    return false;
+}
+
+static bool
+uses_group(const IrOp *op, const Group *g)
+{
+    for (int i = 0; i < op->num_operands; i++)
+        if (made_in_group(op->operands[i], g))
+            return true;
+    return false;
+}
+
+static void
+join_open_group(Replicate *r, IrOp *op)
+{
+    if (!r->open) {
+        r->open = NEW(r->cx->arena, Group);
+        r->open->number = r->groups.len + 1;
+        VEC_PUSH(r->cx->arena, r->groups, r->open);
+    }
+    VEC_PUSH(r->cx->arena, r->open->ops, op);
+    op->mark = r->open;
+}
+
+static void
+group_block(Replicate *r, IrBlock *b)
+{
+    r->open = NULL;
+    for (IrOp *op = b->first; op; op = op->next) {
+        if (is_device_op(op)) {
+            join_open_group(r, op);
+        } else if (ir_op_info[op->kind].effect != PURE ||
+                   (r->open && uses_group(op, r->open))) {
+            for (int i = 0; i < op->num_regions; i++)
+                group_block(r, op->regions[i]);
+            r->open = NULL;
+        }
+    }
+    r->open = NULL;
+}
+
+static void
+clear_mark(IrOp *op, void *unused)
+{
+    (void)unused;
+    op->mark = NULL;
+}
+
+/* ---- results of devices that the host needs ----------------------------- */
+
+/* The control operation whose region b is takes per-replica and mirrored
+ * values as they are, as handles, where its argument is one too. */
+static bool
+takes_handle(const IrOp *op, int operand)
+{
+    switch (op->kind) {
+    case OP_for:
+        return operand > 0 &&
+               lives_on_devices(op->regions[0]->args.data[operand]);
+    case OP_while:
+        return lives_on_devices(op->regions[0]->args.data[operand]);
+    case OP_yield: {
+        const IrOp *outer = op->block->op;
+        if (outer->kind == OP_while && op->block == outer->regions[0])
+            return false;
+        return lives_on_devices(outer->results[operand]);
+    }
+    default:
+        return false;
+    }
+}
+
+static IrValue *
+insert_fetch(Replicate *r, IrOp *before, IrValue *v, int64_t replica)
+{
+    IrBlock *b = ir_block_scratch(before);
+    IrOp *fetch = ir_build_op(b, OP_fetch, 1, &v, before->loc);
+    ir_set_int(fetch, A_replica, replica);
+    ir_build_infer(fetch);
+    ir_stamp(b, ir_reason(r->m, "replicate.fetch", pass_loc(before),
+                          "%s is used by main",
+                          v->name ? v->name : "a value of the devices"));
+    ir_splice_before(before, b);
+    return fetch->results[0];
+}
+
+static void
+fetch_operands(Replicate *r, IrOp *op)
+{
+    for (int i = 0; i < op->num_operands; i++)
+        if (lives_on_devices(op->operands[i]) && !takes_handle(op, i))
+            op->operands[i] = insert_fetch(r, op, op->operands[i], 0);
+}
+
+static void
+replace_local_result(Replicate *r, IrOp *op)
+{
+    IrValue *fetched =
+        insert_fetch(r, op, op->operands[0], ir_int(op, A_replica));
+    ir_forward(op->results[0], fetched);
+    ir_remove(op);
+}
+
+/* A loop of main counts on the host, also when its count was on the devices;
+ * and so is what comes of its index. */
+static void
+settle_index(IrOp *loop)
+{
+    if (loop->kind == OP_for &&
+        lives_on_devices(loop->regions[0]->args.data[0]))
+        ir_settle_localities(loop->block->func);
+}
+
+/* Main's own operations take host values: fetch what is on a device. */
+static void
+fetch_in_block(Replicate *r, IrBlock *b)
+{
+    for (IrOp *op = b->first, *next; op; op = next) {
+        next = op->next;
+        if (op->kind == OP_local_result) {
+            replace_local_result(r, op);
+        } else if (!is_device_op(op)) {
+            fetch_operands(r, op);
+            settle_index(op);
+            for (int i = 0; i < op->num_regions; i++)
+                fetch_in_block(r, op->regions[i]);
+        }
+    }
+}
+
+/* ---- variables that only the host looks at ------------------------------ */
+
+static void
+note_device_uses(Replicate *r, IrBlock *b, bool on_devices)
+{
+    for (IrOp *op = b->first; op; op = op->next) {
+        bool here = on_devices || is_device_op(op);
+        for (int i = 0; here && i < op->num_operands; i++)
+            op->operands[i]->mark = r;
+        for (int i = 0; i < op->num_regions; i++)
+            note_device_uses(r, op->regions[i], here);
+    }
+}
+
+static bool
+is_used_by(const IrValue *v, const IrOp *op)
+{
+    for (int i = 0; i < op->num_operands; i++)
+        if (op->operands[i] == v)
+            return true;
+    return false;
+}
+
+/* The operation before which main fetches what was read: behind other reads,
+ * which one program does together.  NULL if devices go on working before, in
+ * the program that reads. */
+static IrOp *
+turn_of_host(const IrOp *read)
+{
+    IrOp *op = read->next;
+    for (; op->kind == OP_read ||
+           (ir_op_info[op->kind].effect == PURE && !is_device_op(op) &&
+            !is_used_by(read->results[0], op));
+         op = op->next)
+        ;
+    return is_device_op(op) ? NULL : op;
+}
+
+/* The parts of a variable that is synchronized when it is read are put together
+ * by a program. */
+static bool
+is_for_host(const Replicate *r, const IrOp *op)
+{
+    if (op->kind != OP_read || op->results[0]->mark ||
+        lives_on_devices(op->results[0]))
+        return false;
+    return ir_var_find(r->m, ir_text(op, A_var))->sync != SYNC_ON_READ;
+}
+
+/* It is copied from where it stands, and needs no place on the devices. */
+static void
+fetch_variable(Replicate *r, IrOp *read, IrOp *before)
+{
+    IrBlock *b = ir_block_scratch(before);
+    const char *var = ir_text(read, A_var);
+    IrOp *fetch = ir_build_op(b, OP_fetch_var, 0, NULL, read->loc);
+    ir_set_text(fetch, A_var, var);
+    ir_build_infer(fetch);
+    fetch->results[0]->name = read->results[0]->name;
+    ir_stamp(b, ir_reason(r->m, "replicate.fetch", pass_loc(read),
+                          "\"%s\" is used by main alone", var));
+    ir_splice_before(before, b);
+    ir_forward(read->results[0], fetch->results[0]);
+    ir_remove(read);
+}
+
+static void
+fetch_if_for_host(IrOp *op, void *data)
+{
+    IrOp *before = is_for_host(data, op) ? turn_of_host(op) : NULL;
+    if (before)
+        fetch_variable(data, op, before);
+}
+
+static void
+fetch_variables(Replicate *r, IrFunc *fn)
+{
+    ir_clear_marks(fn);
+    note_device_uses(r, fn->body, false);
+    ir_walk(fn->body, fetch_if_for_host, r);
+    ir_apply_forwards(fn);
+}
+
+/* ---- making a program --------------------------------------------------- */
+
+typedef struct Outline {
+    Replicate *r;
+    Group *group;
+    IrFunc *program;
+    IrCloneMap *map;
+    IrValues operands; /* of the launch, for each parameter */
+    IrValues results;  /* of main, that others use */
+} Outline;
+
+static void
+capture(Outline *o, IrValue *v)
+{
+    if (made_in_group(v, o->group) || ir_clone_get(o->map, v) != v)
+        return;
+    IrType type = v->type;
+    if (type.locality == LOCAL_HOST)
+        type.locality = LOCAL_MIRRORED;
+    VEC_PUSH(o->r->cx->arena, o->operands, v);
+    ir_clone_set(o->map, v, ir_block_arg(o->program->body, type, v->name));
+}
+
+static void
+capture_operands(IrOp *op, void *data)
+{
+    for (int i = 0; i < op->num_operands; i++)
+        capture(data, op->operands[i]);
+}
+
+static void
+note_use_outside(Replicate *r, IrOp *op, Group *user)
+{
+    for (int i = 0; i < op->num_operands; i++) {
+        IrValue *v = op->operands[i];
+        Group *g = v->def ? group_of(v->def) : NULL;
+        if (g && g != user)
+            v->mark = r; /* a result of its program */
+    }
+}
+
+static void
+note_uses(Replicate *r, IrBlock *b, Group *user)
+{
+    for (IrOp *op = b->first; op; op = op->next) {
+        Group *g = user ? user : group_of(op);
+        note_use_outside(r, op, g);
+        for (int i = 0; i < op->num_regions; i++)
+            note_uses(r, op->regions[i], g);
+    }
+}
+
+static void
+collect_results(Outline *o)
+{
+    for (int i = 0; i < o->group->ops.len; i++) {
+        IrOp *op = o->group->ops.data[i];
+        for (int j = 0; j < op->num_results; j++)
+            if (op->results[j]->mark)
+                VEC_PUSH(o->r->cx->arena, o->results, op->results[j]);
+    }
+}
+
+static void
+return_results(Outline *o, Loc loc)
+{
+    IrValue **values =
+        NEW_ARRAY(o->r->cx->arena, IrValue *, (size_t)o->results.len);
+    for (int i = 0; i < o->results.len; i++)
+        values[i] = ir_clone_get(o->map, o->results.data[i]);
+    ir_build_return(o->program->body, o->results.len, values, loc);
+}
+
+/* The type of a launch's result for a value of main. */
+static IrType
+handle_type(const IrValue *v)
+{
+    IrType t = v->type;
+    if (t.locality == LOCAL_HOST)
+        t.locality = LOCAL_MIRRORED;
+    return t;
+}
+
+static IrOp *
+insert_launch(Outline *o, IrOp *before, const IrReason *why)
+{
+    IrBlock *b = ir_block_scratch(before);
+    IrOp *launch =
+        ir_build_op(b, OP_launch, o->operands.len, o->operands.data, why->loc);
+    ir_set_text(launch, A_program, o->program->name);
+    IrType *types = NEW_ARRAY(o->r->cx->arena, IrType, (size_t)o->results.len);
+    for (int i = 0; i < o->results.len; i++)
+        types[i] = handle_type(o->results.data[i]);
+    ir_op_results(launch, o->results.len, types);
+    ir_stamp(b, why);
+    ir_splice_before(before, b);
+    return launch;
+}
+
+/* Main's uses of the group's values become uses of the launch's results. */
+static void
+forward_results(Outline *o, IrOp *launch, IrOp *before)
+{
+    for (int i = 0; i < o->results.len; i++) {
+        IrValue *old = o->results.data[i], *now = launch->results[i];
+        now->name = old->name;
+        if (old->type.locality == LOCAL_HOST)
+            now = insert_fetch(o->r, before, now, 0);
+        ir_forward(old, now);
+    }
+}
+
+static const char *
+program_name(Replicate *r, const Group *g)
+{
+    const char *name = arena_printf(r->cx->arena, "main.%d", g->number);
+    return intern(r->m->names, name);
+}
+
+static void
+outline_group(Replicate *r, Group *g)
+{
+    IrOp *first = g->ops.data[0];
+    const IrReason *why = ir_reason(r->m, "replicate.program", pass_loc(first),
+                                    "%s and what follows it on the devices",
+                                    ir_op_info[first->kind].name);
+    Outline o = {.r = r, .group = g};
+    o.program =
+        ir_func_new(r->m, program_name(r, g), FUNC_PROGRAM, pass_loc(first));
+    o.map = ir_clone_map(r->cx->arena);
+    for (int i = 0; i < g->ops.len; i++) {
+        ir_walk_op(g->ops.data[i], capture_operands, &o);
+        ir_clone_op(o.map, g->ops.data[i], o.program->body);
+    }
+    collect_results(&o);
+    return_results(&o, first->loc);
+    ir_settle_localities(o.program);
+
+    IrOp *last = g->ops.data[g->ops.len - 1];
+    IrOp *after = last->next;
+    assert(after && "a block ends in its terminator");
+    IrOp *launch = insert_launch(&o, after, why);
+    forward_results(&o, launch, after);
+    for (int i = 0; i < g->ops.len; i++)
+        ir_remove(g->ops.data[i]);
+}
+
+static void
+replicate_main(PassCx *cx, IrFunc *fn)
+{
+    Replicate r = {.cx = cx, .m = cx->m};
+    fetch_in_block(&r, fn->body);
+    ir_apply_forwards(fn);
+    fetch_variables(&r, fn);
+    ir_walk(fn->body, clear_mark, NULL);
+    ir_clear_marks(fn);
+    group_block(&r, fn->body);
+    note_uses(&r, fn->body, NULL);
+    for (int i = 0; i < r.groups.len; i++) {
+        outline_group(&r, r.groups.data[i]);
+        /* later groups may capture what this one forwarded */
+        ir_apply_forwards(fn);
+    }
+}
+
+bool
+pass_replicate(PassCx *cx)
+{
+    for (IrFunc *fn = cx->m->first; fn; fn = fn->next)
+        if (fn->kind == FUNC_MAIN)
+            replicate_main(cx, fn);
+    return true;
+}

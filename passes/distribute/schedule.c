@@ -1,0 +1,154 @@
+/*
+ * schedule.c - collectives begin early and end late
+ *
+ * Every collective becomes a start, where its operands are known, and a done,
+ * before the first use of a result; what stands between runs while the
+ * collective is under way (D13).  Starts keep the order of the collectives,
+ * those in branches and loops too, which is the same on all devices because
+ * they share the program, or run variants of one.
+ */
+#include <string.h>
+#include "ir/ir.h"
+#include "ir/rules/build.h"
+#include "passes/distribute/way.h"
+#include "passes/support/order.h"
+#include "passes/support/pass.h"
+
+/* The last of the operations that make op's operands, and of the collectives
+ * before it; NULL: op can stand first in its block. */
+static IrOp *
+earliest(const IrOp *op, IrOp *previous)
+{
+    IrOp *last = previous;
+    for (int i = 0; i < op->num_operands; i++) {
+        const IrValue *v = op->operands[i];
+        while (v->forward)
+            v = v->forward;
+        IrOp *def = v->def;
+        if (def && def->block == op->block && (!last || def->id > last->id))
+            last = def;
+    }
+    return last;
+}
+
+typedef struct Split {
+    IrOpKind whole, start, done;
+    IrAttrName attr;
+} Split;
+
+static const Split splits[] = {
+    {OP_all_reduce, OP_all_reduce_start, OP_all_reduce_done, A_op},
+    {OP_all_gather, OP_all_gather_start, OP_all_gather_done, A_axis},
+};
+
+static const Split *
+find_split(const IrOp *op)
+{
+    for (size_t i = 0; i < sizeof splits / sizeof *splits; i++)
+        if (splits[i].whole == op->kind)
+            return &splits[i];
+    return NULL;
+}
+
+/* A collective says how it is made, when that is not by all alike. */
+static void
+set_way(IrModule *m, IrOp *start)
+{
+    bool gathers = start->kind == OP_all_gather_start;
+    Way w = gathers ? way_of_gather(m) : way_of(m);
+    if (!w.via)
+        return;
+    const IrReason *r = start->reason;
+    ir_set_text(start, A_via, intern(m->names, w.via));
+    if (!strcmp(w.via, "hierarchical_copy"))
+        ir_set_int(start, A_packs, w.packs);
+    start->reason =
+        ir_reason(m, r->rule, r->loc, "%s; via %s: %s", r->cause, w.via, w.why);
+}
+
+static void
+stamp(IrModule *m, IrBlock *b, const IrOp *op)
+{
+    if (op->reason)
+        ir_stamp(b, op->reason);
+    else
+        ir_stamp(b, ir_reason(m, "schedule.split", pass_loc(op), "%s",
+                              ir_op_info[op->kind].name));
+}
+
+static IrOp *
+insert_start(IrModule *m, IrOp *op, const Split *s, IrOp *after)
+{
+    IrBlock *b = ir_block_scratch(op);
+    IrOp *start =
+        ir_build_op(b, s->start, op->num_operands, op->operands, op->loc);
+    if (s->attr == A_op)
+        ir_set_text(start, A_op, ir_text(op, A_op));
+    else
+        ir_set_int(start, A_axis, ir_int(op, A_axis));
+    ir_build_infer(start);
+    stamp(m, b, op);
+    set_way(m, start);
+    if (after)
+        ir_splice_after(after, b);
+    else
+        ir_splice_before(op->block->first, b);
+    start->id = after ? after->id : -1;
+    return start;
+}
+
+static void
+insert_done(IrModule *m, IrOp *op, const Split *s, IrOp *start, IrOp *before)
+{
+    IrBlock *b = ir_block_scratch(before);
+    IrOp *done =
+        ir_build_op(b, s->done, start->num_results, start->results, op->loc);
+    ir_build_infer(done);
+    stamp(m, b, op);
+    ir_splice_before(before, b);
+    done->id = before->id;
+    for (int i = 0; i < op->num_results; i++) {
+        done->results[i]->name = op->results[i]->name;
+        ir_forward(op->results[i], done->results[i]);
+    }
+}
+
+static IrOp *
+split(IrModule *m, IrOp *op, const Split *s, IrOp *previous)
+{
+    IrOp *user = order_first_user(op);
+    IrOp *start = insert_start(m, op, s, earliest(op, previous));
+    insert_done(m, op, s, start, user);
+    ir_remove(op);
+    return start;
+}
+
+/* Whether there is a collective in b, at any depth. */
+static bool
+split_block(IrModule *m, IrBlock *b)
+{
+    IrOp *previous = NULL;
+    order_number(b);
+    for (IrOp *op = b->first, *next; op; op = next) {
+        next = op->next;
+        for (int i = 0; i < op->num_regions; i++)
+            if (split_block(m, op->regions[i]))
+                previous = op;
+        const Split *s = find_split(op);
+        if (s)
+            previous = split(m, op, s, previous);
+    }
+    return previous;
+}
+
+bool
+pass_schedule(PassCx *cx)
+{
+    for (IrFunc *fn = cx->m->first; fn; fn = fn->next) {
+        if (fn->kind != FUNC_PROGRAM)
+            continue;
+        split_block(cx->m, fn->body);
+        ir_apply_forwards(fn);
+    }
+    return true;
+}

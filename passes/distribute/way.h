@@ -1,0 +1,26 @@
+/*
+ * way.h - how replicas are combined: the cross-device operation
+ */
+#ifndef TFD_PASSES_DISTRIBUTE_WAY_H
+#define TFD_PASSES_DISTRIBUTE_WAY_H
+
+#include "ir/ir.h"
+
+/* How a collective is made, and why so. */
+typedef struct Way {
+    const char *via; /* NULL: slice by slice, by all devices alike */
+    int packs;       /* of hierarchical_copy */
+    const char *why;
+} Way;
+
+/* What the strategy of m makes of its choice (TensorFlow's rules, semantics.md
+ * 6, but that copies in two levels are made on CPU devices, too). */
+Way way_of(const IrModule *m);
+
+/* How a gather is made: through one device, unless all devices do it alike. */
+Way way_of_gather(const IrModule *m);
+
+/* In words, for --explain. */
+const char *way_name(const IrModule *m, const Way *w);
+
+#endif

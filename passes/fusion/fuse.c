@@ -1,0 +1,107 @@
+/*
+ * fuse.c - clusters of operations become kernels
+ *
+ * Every pure operation that is computed (code other than host) ends up in a
+ * kernel.  To begin with each is a cluster of its own; clusters are merged
+ * where one kernel of both is good (fuse_legal.c) and wanted (fuse_grow.c), and
+ * then become kernels (fuse_extract.c).  What an operation is called plays no
+ * role, only its shape: whether it is elementwise, reduces or moves elements.
+ *
+ * Bits do not depend on what is fused (D3, D4), so this is about speed alone.
+ *
+ * Constants, iota and the like go into every kernel that needs them.  A reshape
+ * costs nothing outside kernels, where it is a view; it goes into one only if
+ * it would otherwise part what belongs together.
+ */
+#include <string.h>
+#include "ir/ir.h"
+#include "passes/fusion/fuse.h"
+
+bool
+fuse_is_computed(const IrOp *op)
+{
+    const IrOpInfo *info = &ir_op_info[op->kind];
+    return info->effect == PURE && strcmp(info->code, "host") != 0 &&
+           op->kind != OP_kernel;
+}
+
+bool
+fuse_is_free(const IrOp *op)
+{
+    const IrOp *def;
+    switch (op->kind) {
+    case OP_constant:
+    case OP_iota:
+    case OP_dim_size:
+    case OP_replica_id:
+    case OP_row_start:
+        return true;
+    case OP_broadcast:
+    case OP_reshape:
+        def = op->operands[0]->def;
+        return def && fuse_is_free(def);
+    default:
+        return false;
+    }
+}
+
+bool
+fuse_is_contraction(const IrOp *op)
+{
+    return op->kind == OP_dot || op->kind == OP_conv2d ||
+           op->kind == OP_conv2d_weights;
+}
+
+bool
+fuse_is_reduction(const IrOp *op)
+{
+    return (ir_op_info[op->kind].traits & REDUCES) != 0;
+}
+
+bool
+fuse_is_fusible(const IrOp *op)
+{
+    unsigned alone = ~(unsigned)(ELEMENTWISE | REDUCES | MOVES | VIEW);
+    unsigned traits = ir_op_info[op->kind].traits & ~(unsigned)COMMUTES;
+    return fuse_is_computed(op) && op->num_results == 1 &&
+           (fuse_is_contraction(op) || op->kind == OP_copy ||
+            op->kind == OP_scatter || (traits && !(traits & alone)));
+}
+
+bool
+fuse_is_scalar(const IrType *t)
+{
+    for (int i = 0; i < t->rank; i++)
+        if (!dim_equal(t->dims[i], dim_const(1)))
+            return false;
+    return true;
+}
+
+/* Inner blocks first: what they read of b is known then. */
+static void
+fuse_block(Fuse *f, IrBlock *b)
+{
+    for (IrOp *op = b->first; op; op = op->next)
+        if (op->kind != OP_kernel)
+            for (int i = 0; i < op->num_regions; i++)
+                fuse_block(f, op->regions[i]);
+    fuse_graph_make(f, b);
+    if (f->level > 0)
+        fuse_grow(f, b);
+    fuse_extract(f, b);
+}
+
+bool
+pass_fuse(PassCx *cx)
+{
+    Fuse f = {.arena = cx->arena,
+              .m = cx->m,
+              .level = cx->options->level,
+              .axes = axes_new(cx->arena)};
+    for (IrFunc *fn = cx->m->first; fn; fn = fn->next) {
+        f.fn = fn;
+        fuse_block(&f, fn->body);
+        ir_apply_forwards(fn);
+    }
+    return true;
+}

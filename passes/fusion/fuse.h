@@ -1,0 +1,123 @@
+/*
+ * fuse.h - what the files of fusion share
+ *
+ *   fuse.c          the pass, and what an operation is to fusion
+ *   fuse_graph.c    what needs what in a block; clusters, merging, an order
+ *   fuse_legal.c    which operations make a good kernel together
+ *   fuse_grow.c     which of the legal clusters are wanted
+ *   fuse_extract.c  clusters become kernels, and the block gets a new order
+ */
+#ifndef TFD_PASSES_FUSION_FUSE_H
+#define TFD_PASSES_FUSION_FUSE_H
+
+#include "passes/fusion/axes.h"
+#include "passes/support/pass.h"
+
+typedef VEC(IrOp *) IrOpList;
+
+/* Operations of one block that become one kernel; or one operation that stays
+ * what it is. */
+typedef struct Cluster {
+    struct Cluster *into; /* that this one was merged into, or NULL */
+    IrOpList ops;         /* by position */
+    bool computed;        /* becomes a kernel */
+    bool contracts;
+    int visited; /* the last search that met it */
+    /* of fuse_order */
+    bool placed;
+    int next_op, next_need; /* how far its needs were looked at */
+    /* of fuse_extract.c */
+    IrOpList brought; /* operations of other clusters to be computed here too */
+} Cluster;
+
+typedef VEC(Cluster *) ClusterList;
+
+typedef struct FuseNode {
+    Cluster *cluster;
+    IrOpList users; /* of its results, in its block: each once, by position */
+    IrOpList needs; /* of its block, that must stand before it */
+    IrOpList later; /* that must stand after it: users, and by effects */
+    int epoch;      /* only ops of one epoch may share a kernel */
+    int visited, evaluated; /* of fuse_legal.c */
+    bool needed; /* a result, by what stands outside of its cluster */
+} FuseNode;
+
+typedef struct Fuse {
+    Arena *arena;
+    IrModule *m;
+    IrFunc *fn;
+    int level;
+    Axes *axes;
+    int search; /* number of the last one */
+    /* by position: the last one of all clusters that begin there or before, and
+     * the first one of all that end there or behind */
+    int *reach, *back;
+    IrOpList work; /* scratch of searches and checks */
+} Fuse;
+
+/* ---- fuse.c ------------------------------------------------------------- */
+
+bool fuse_is_computed(const IrOp *op); /* by a kernel */
+/* Costs nothing to compute again wherever it is used. */
+bool fuse_is_free(const IrOp *op);
+bool fuse_is_contraction(const IrOp *op);
+bool fuse_is_reduction(const IrOp *op);
+/* Whether kernels may have it together with others. */
+bool fuse_is_fusible(const IrOp *op);
+/* Whether op changes rows of operand i where they are: the kernel has it as its
+ * first operand, and for nothing else. */
+static inline bool
+fuse_changes(const IrOp *op, int i)
+{
+    return op->kind == OP_scatter && i == 0;
+}
+/* Whether a value has one element. */
+bool fuse_is_scalar(const IrType *t);
+
+/* ---- fuse_graph.c ------------------------------------------------------- */
+
+/* Nodes and clusters of one operation for all of b. */
+void fuse_graph_make(Fuse *f, IrBlock *b);
+static inline FuseNode *
+fuse_node(const IrOp *op)
+{
+    return (FuseNode *)op->mark;
+}
+Cluster *fuse_cluster(const IrOp *op);
+/* Whether an operation outside of a and b would have to stand both before and
+ * after a kernel of both. */
+bool fuse_makes_cycle(Fuse *f, Cluster *a, Cluster *b);
+/* A growing set of clusters, of which none waits for another, knows all that
+ * wait for one of them and all that one of them waits for: its relatives. */
+typedef struct Relatives {
+    Fuse *f;
+    int search;
+    int first, last; /* positions outside of which nobody asks */
+} Relatives;
+/* Of an empty set; asked will be clusters of operations from first to last. */
+Relatives fuse_relatives(Fuse *f, const IrOp *first, const IrOp *last);
+/* No other search may begin between the calls of these. */
+void fuse_add_relatives(Relatives *r, Cluster *c);
+bool fuse_is_relative(const Relatives *r, const Cluster *c);
+/* b's operations become a's. */
+void fuse_merge(Fuse *f, Cluster *a, Cluster *b);
+/* c's operations become clusters of their own again, as if none had been merged
+ * (but cycles are looked for farther). */
+void fuse_part(Fuse *f, Cluster *c);
+/* An order of b's clusters in which each stands behind what it needs, close to
+ * the one there is: where its last operation stands, or where its first result
+ * is needed. */
+void fuse_order(Fuse *f, IrBlock *b, ClusterList *order);
+
+/* ---- fuse_legal.c ------------------------------------------------------- */
+
+/* Whether the operations of both make one good kernel.  f->axes has their axes
+ * then; *space the widest axes of the kernel. */
+bool fuse_is_legal(Fuse *f, const Cluster *a, const Cluster *b, AxisSet *space);
+
+/* ---- fuse_grow.c, fuse_extract.c ---------------------------------------- */
+
+void fuse_grow(Fuse *f, IrBlock *b);
+void fuse_extract(Fuse *f, IrBlock *b);
+
+#endif

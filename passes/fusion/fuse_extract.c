@@ -1,0 +1,488 @@
+/*
+ * fuse_extract.c - clusters become kernels, and the block gets a new order
+ *
+ * 1. They get an order (fuse_order).
+ * 2. From the last to the first it is known which results of a cluster are
+ *    needed.  A value that another kernel makes is computed anew, rather than
+ *    read, if that is cheap and takes no more reads (bring_along); or if it
+ *    only moves or converts elements of operands of contractions, which are
+ *    packed in any case.
+ * 3. Kernels are made and the block is put together anew.
+ *
+ * Constants and their like are copied into every kernel that needs them.
+ */
+#include <stdlib.h>
+#include "ir/ir.h"
+#include "ir/rules/build.h"
+#include "ir/rules/locality.h"
+#include "ir/type_bounds.h"
+#include "passes/fusion/fuse.h"
+
+enum {
+    CHEAP = 2,        /* as ir_op_cost says */
+    MAX_PROLOGUES = 4 /* of a contraction's operand, one after the other */
+};
+
+typedef struct Extract {
+    Fuse *f;
+    IrBlock *block;
+    ClusterList order;
+    IrValues reads; /* of the cluster at hand */
+} Extract;
+
+/* ---- what is needed -------------------------------------------------- */
+
+static void
+need(const Extract *x, const IrValue *v)
+{
+    if (v->def && v->def->block == x->block)
+        fuse_node(v->def)->needed = true;
+}
+
+static void
+need_operands(IrOp *op, void *data)
+{
+    for (int i = 0; i < op->num_operands; i++)
+        need(data, op->operands[i]);
+}
+
+static bool
+is_made_in(const IrValue *v, const Cluster *c)
+{
+    return v->def && v->def->block == c->ops.data[0]->block &&
+           fuse_cluster(v->def) == c;
+}
+
+static bool
+is_brought(const IrValue *v, const Cluster *c)
+{
+    for (int i = 0; i < c->brought.len; i++)
+        if (c->brought.data[i] == v->def)
+            return true;
+    return false;
+}
+
+static bool
+is_free_value(const IrValue *v)
+{
+    return v->def && fuse_is_free(v->def);
+}
+
+static bool
+is_read(const Extract *x, const IrValue *v)
+{
+    for (int i = 0; i < x->reads.len; i++)
+        if (x->reads.data[i] == v)
+            return true;
+    return false;
+}
+
+static void
+read_operands(Extract *x, const Cluster *c, const IrOp *op)
+{
+    for (int i = 0; i < op->num_operands; i++) {
+        IrValue *v = op->operands[i];
+        if (!fuse_changes(op, i) && !is_made_in(v, c) && !is_brought(v, c) &&
+            !is_free_value(v) && !is_read(x, v))
+            VEC_PUSH(x->f->arena, x->reads, v);
+    }
+}
+
+/* Leaves those operations in c that its needed results are made of. */
+static void
+drop_unneeded(Extract *x, Cluster *c)
+{
+    IrOpList live = {0};
+    int search = ++x->f->search;
+    for (int i = c->ops.len - 1; i >= 0; i--) {
+        IrOp *op = c->ops.data[i];
+        FuseNode *n = fuse_node(op);
+        if (!n->needed && n->visited != search)
+            continue;
+        VEC_PUSH(x->f->arena, live, op);
+        for (int j = 0; j < op->num_operands; j++)
+            if (is_made_in(op->operands[j], c))
+                fuse_node(op->operands[j]->def)->visited = search;
+    }
+    for (int i = 0, j = live.len - 1; i < j; i++, j--) {
+        IrOp *swap = live.data[i];
+        live.data[i] = live.data[j];
+        live.data[j] = swap;
+    }
+    c->ops = live;
+}
+
+/* Whether v is in memory before c, whatever c does: it is no kernel's, or a
+ * result of one anyway. */
+static bool
+is_given(const Extract *x, const IrValue *v)
+{
+    const IrOp *op = v->def;
+    if (!op || op->block != x->block || !fuse_cluster(op)->computed)
+        return true;
+    const IrOpList *users = &fuse_node(op)->users;
+    for (int i = 0; i < users->len; i++)
+        if (fuse_cluster(users->data[i]) != fuse_cluster(op))
+            return true;
+    return false;
+}
+
+/* Whether others of v's users need it in memory. */
+static bool
+is_needed_anyway(const IrOp *op)
+{
+    const IrOpList *users = &fuse_node(op)->users;
+    if (fuse_node(op)->needed)
+        return true;
+    for (int i = 0; i < users->len; i++) {
+        const Cluster *c = fuse_cluster(users->data[i]);
+        if (!c->computed || fuse_is_contraction(users->data[i]))
+            return true;
+    }
+    return false;
+}
+
+/* Whether c reads the elements of v that it makes, each once. */
+static bool
+is_read_in_step(const IrValue *v, const Cluster *c)
+{
+    const IrOpList *users = &fuse_node(v->def)->users;
+    for (int i = 0; i < users->len; i++) {
+        const IrOp *user = users->data[i];
+        if (fuse_cluster(user) == c &&
+            (!(ir_op_info[user->kind].traits & ELEMENTWISE) ||
+             !type_same_shape(&v->type, &user->results[0]->type)))
+            return false;
+    }
+    return true;
+}
+
+static bool
+may_be_brought(const Extract *x, const IrValue *v, const Cluster *c)
+{
+    const IrOp *op = v->def;
+    int more = 0;
+    if (!op || op->block != x->block || fuse_is_scalar(&v->type) ||
+        !fuse_cluster(op)->computed || op->num_results != 1 ||
+        !(ir_op_info[op->kind].traits & ELEMENTWISE) ||
+        ir_op_cost(op->kind) > CHEAP || !is_read_in_step(v, c) ||
+        fuse_node(op)->epoch != fuse_node(c->ops.data[0])->epoch)
+        return false;
+    for (int i = 0; i < op->num_operands; i++) {
+        const IrValue *y = op->operands[i];
+        if (is_free_value(y) || is_made_in(y, c) || is_read(x, y))
+            continue;
+        if (!is_given(x, y) || !type_same_shape(&y->type, &v->type) ||
+            ++more > 1)
+            return false;
+    }
+    return more == 0 || !is_needed_anyway(op);
+}
+
+/* ---- what operands of contractions are made of ----------------------------
+ */
+
+/* Whether op only says where elements are or how they are rounded: code that
+ * packs an operand, or reads it where it stands, does that on its way. */
+static bool
+is_prologue(const IrOp *op)
+{
+    switch (op->kind) {
+    case OP_cast:
+    case OP_slice:
+    case OP_transpose:
+    case OP_reverse:
+    case OP_broadcast:
+    case OP_reshape:
+        return true;
+    default:
+        return false;
+    }
+}
+
+/* A convolution packs an element for each window that it is in. */
+static bool
+packs_once(const IrOp *op)
+{
+    return op->kind == OP_dot && fuse_cluster(op)->computed;
+}
+
+/* Whether contractions are all that op's value is for, perhaps through other
+ * prologues: then all of them bring it along and nobody needs it in memory. */
+static bool
+is_for_contractions(const IrOp *op, int depth)
+{
+    const IrOpList *users = &fuse_node(op)->users;
+    for (int i = 0; i < users->len; i++) {
+        const IrOp *user = users->data[i];
+        if (!packs_once(user) &&
+            (!is_prologue(user) || depth == MAX_PROLOGUES ||
+             !is_for_contractions(user, depth + 1)))
+            return false;
+    }
+    return users->len > 0;
+}
+
+static int64_t
+bytes_of(const Extract *x, const IrValue *v)
+{
+    int64_t n;
+    return ir_type_bytes(x->f->m, &v->type, &n) ? n : IR_MAX_BYTES;
+}
+
+/* Whether y takes no more memory for living as long as what is made of it by
+ * prologues would: it is there anyway, or as small as all of that. */
+static bool
+may_live_on(const Extract *x, const IrValue *y)
+{
+    if (!y->def || y->def->block != x->block || y->def->kind == OP_read)
+        return true;
+    const IrOpList *users = &fuse_node(y->def)->users;
+    int64_t instead = 0;
+    for (int i = 0; i < users->len; i++)
+        if (is_prologue(users->data[i]) &&
+            is_for_contractions(users->data[i], 0))
+            instead += bytes_of(x, users->data[i]->results[0]);
+    return bytes_of(x, y) <= instead;
+}
+
+/* Whether contractions may have op, and what it is made of, from something that
+ * is in memory. */
+static bool
+starts_from_memory(const Extract *x, const IrOp *op)
+{
+    if (!is_prologue(op) || !is_for_contractions(op, 0))
+        return false;
+    const IrValue *y = op->operands[0];
+    return (is_given(x, y) && may_live_on(x, y)) ||
+           (y->def && y->def->block == x->block &&
+            starts_from_memory(x, y->def));
+}
+
+static bool
+may_be_packed(const Extract *x, const IrValue *v, const Cluster *c)
+{
+    const IrOp *op = v->def;
+    return c->contracts && op && op->block == x->block &&
+           fuse_node(op)->epoch == fuse_node(c->ops.data[0])->epoch &&
+           starts_from_memory(x, op);
+}
+
+/* ---- what kernels bring along ---------------------------------------------
+ */
+
+static void
+bring_along(Extract *x, Cluster *c)
+{
+    for (int i = 0; i < x->reads.len;) {
+        IrValue *v = x->reads.data[i];
+        if (!may_be_brought(x, v, c) && !may_be_packed(x, v, c)) {
+            i++;
+            continue;
+        }
+        x->reads.data[i] = VEC_LAST(x->reads);
+        x->reads.len--;
+        VEC_PUSH(x->f->arena, c->brought, v->def);
+        read_operands(x, c, v->def);
+        i = 0;
+    }
+}
+
+/* What c changes rows of, or NULL. */
+static IrValue *
+changed_operand(const Cluster *c)
+{
+    const IrOp *last = c->ops.len ? VEC_LAST(c->ops) : NULL;
+    return last && fuse_changes(last, 0) ? last->operands[0] : NULL;
+}
+
+static void
+find_needs(Extract *x, Cluster *c)
+{
+    if (!c->computed) {
+        IrOp *op = c->ops.data[0];
+        if (fuse_is_free(op)) /* what it is made of is copied with it */
+            return;
+        if (is_prologue(op) && !fuse_node(op)->needed) {
+            c->ops.len = 0; /* a view that all who wanted it brought along */
+            return;
+        }
+        ir_walk_op(op, need_operands, x);
+        return;
+    }
+    drop_unneeded(x, c);
+    x->reads.len = 0;
+    for (int i = 0; i < c->ops.len; i++)
+        read_operands(x, c, c->ops.data[i]);
+    if (x->f->level > 0)
+        bring_along(x, c);
+    for (int i = 0; i < x->reads.len; i++)
+        need(x, x->reads.data[i]);
+    if (changed_operand(c))
+        need(x, changed_operand(c));
+}
+
+/* ---- kernels ------------------------------------------------------------ */
+
+typedef struct Kernel {
+    Extract *x;
+    const Cluster *cluster;
+    IrOpList ops; /* the cluster's and what it brings along, by position */
+    IrBlock *body;
+    IrCloneMap *map;
+    IrValues results;
+} Kernel;
+
+static int
+by_position(const void *x, const void *y)
+{
+    const IrOp *a = *(IrOp *const *)x, *b = *(IrOp *const *)y;
+    return (a->id > b->id) - (a->id < b->id);
+}
+
+static void
+collect_ops(Kernel *k)
+{
+    Arena *a = k->x->f->arena;
+    for (int i = 0; i < k->cluster->ops.len; i++)
+        VEC_PUSH(a, k->ops, k->cluster->ops.data[i]);
+    for (int i = 0; i < k->cluster->brought.len; i++)
+        VEC_PUSH(a, k->ops, k->cluster->brought.data[i]);
+    qsort(k->ops.data, (size_t)k->ops.len, sizeof(IrOp *), by_position);
+}
+
+/* A free value is made of free ones. */
+static void
+copy_free(Kernel *k, const IrOp *op)
+{
+    for (int i = 0; i < op->num_operands; i++) {
+        IrValue *v = op->operands[i];
+        if (fuse_changes(op, i) || !is_free_value(v) ||
+            ir_clone_get(k->map, v) != v)
+            continue;
+        copy_free(k, v->def);
+        ir_clone_op(k->map, v->def, k->body);
+    }
+}
+
+static void
+copy_into_kernel(Kernel *k, const IrOp *op)
+{
+    copy_free(k, op);
+    ir_clone_op(k->map, op, k->body);
+}
+
+static const IrReason *
+why(const Kernel *k)
+{
+    const IrOp *last = VEC_LAST(k->cluster->ops);
+    IrModule *m = k->x->f->m;
+    const char *what = ir_op_info[last->kind].name;
+    if (k->ops.len == 1)
+        return ir_reason(m, "fuse.single", pass_loc(last), "%s", what);
+    return ir_reason(m, "fuse.cluster", pass_loc(last),
+                     "%s and %d more in its loops", what, k->ops.len - 1);
+}
+
+static void
+find_results(Kernel *k)
+{
+    for (int i = 0; i < k->cluster->ops.len; i++) {
+        const IrOp *op = k->cluster->ops.data[i];
+        for (int j = 0; fuse_node(op)->needed && j < op->num_results; j++)
+            VEC_PUSH(k->x->f->arena, k->results, op->results[j]);
+    }
+}
+
+static void
+yield_results(Kernel *k, IrOp *kernel, Loc loc)
+{
+    IrValues inner = {0};
+    for (int i = 0; i < k->results.len; i++)
+        VEC_PUSH(k->x->f->arena, inner,
+                 ir_clone_get(k->map, k->results.data[i]));
+    ir_build_yield(k->body, inner.len, inner.data, loc);
+    ir_op_close(kernel);
+    for (int i = 0; i < k->results.len; i++) {
+        kernel->results[i]->name = k->results.data[i]->name;
+        ir_forward(k->results.data[i], kernel->results[i]);
+    }
+}
+
+/* What the kernel reads; what it changes is first, and once more if it is also
+ * read. */
+static IrValues
+find_operands(Kernel *k)
+{
+    Extract *x = k->x;
+    IrValues operands = {0};
+    IrValue *changed = changed_operand(k->cluster);
+    if (changed)
+        VEC_PUSH(x->f->arena, operands, changed);
+    x->reads.len = 0;
+    for (int i = 0; i < k->ops.len; i++)
+        read_operands(x, k->cluster, k->ops.data[i]);
+    for (int i = 0; i < x->reads.len; i++)
+        VEC_PUSH(x->f->arena, operands, x->reads.data[i]);
+    return operands;
+}
+
+static void
+make_body(Kernel *k, const IrValues *operands)
+{
+    bool changes = changed_operand(k->cluster) != NULL;
+    for (int i = 0; i < operands->len; i++) {
+        IrValue *v = operands->data[i];
+        IrValue *arg = ir_block_arg(k->body, v->type, v->name);
+        if (i >= changes)
+            ir_clone_set(k->map, v, arg);
+    }
+    for (int i = 0; i < k->ops.len; i++)
+        copy_into_kernel(k, k->ops.data[i]);
+    if (changes)
+        k->body->last->operands[0] = k->body->args.data[0];
+}
+
+/* Appended to the block. */
+static void
+make_kernel(Extract *x, Cluster *c)
+{
+    Kernel k = {.x = x, .cluster = c, .map = ir_clone_map(x->f->arena)};
+    Loc loc = VEC_LAST(c->ops)->loc;
+    collect_ops(&k);
+    find_results(&k);
+    const IrReason *reason = why(&k);
+    IrValues operands = find_operands(&k);
+    IrOp *kernel =
+        ir_build_op(x->block, OP_kernel, operands.len, operands.data, loc);
+    kernel->reason = reason;
+    k.body = kernel->regions[0];
+    make_body(&k, &operands);
+    yield_results(&k, kernel, loc);
+}
+
+/* A free value has a kernel if something outside of kernels needs it. */
+static void
+rebuild_from(Extract *x, Cluster *c)
+{
+    if (c->ops.len == 0) /* nobody needs it */
+        return;
+    IrOp *op = c->ops.data[0];
+    bool is_free = fuse_is_free(op);
+    if (c->computed || (is_free && fuse_node(op)->needed))
+        make_kernel(x, c);
+    else if (!is_free)
+        ir_append(x->block, op);
+}
+
+void
+fuse_extract(Fuse *f, IrBlock *b)
+{
+    Extract x = {.f = f, .block = b};
+    fuse_order(f, b, &x.order);
+    for (int i = x.order.len - 1; i >= 0; i--)
+        find_needs(&x, x.order.data[i]);
+    b->first = b->last = NULL;
+    for (int i = 0; i < x.order.len; i++)
+        rebuild_from(&x, x.order.data[i]);
+}

@@ -1,0 +1,369 @@
+/*
+ * fuse_graph.c - what needs what in a block; clusters, their merging and order
+ *
+ * An operation stands after those that make its operands, and effects keep
+ * their order: a read stands between the writes of its variable around it;
+ * what talks to the host or to other replicas, and control flow that does, is
+ * one chain.  In a device program everything else may move.  In main and in
+ * other functions of the host the rows of a batch hang on the place, too:
+ * operations keep their side of every effect.
+ */
+#include <string.h>
+#include "passes/fusion/fuse.h"
+#include "passes/support/order.h"
+
+/* ---- edges -------------------------------------------------------------- */
+
+/* Keeps by position what is mostly added at the end. */
+static void
+add_once(Arena *a, IrOpList *list, IrOp *op)
+{
+    if (list->len && VEC_LAST(*list) == op)
+        return;
+    VEC_PUSH(a, *list, op);
+}
+
+static void
+add_edge(Fuse *f, IrOp *before, IrOp *after)
+{
+    if (!before || before == after)
+        return;
+    add_once(f->arena, &fuse_node(before)->later, after);
+    add_once(f->arena, &fuse_node(after)->needs, before);
+}
+
+typedef struct Uses {
+    Fuse *f;
+    IrOp *user; /* in the block */
+} Uses;
+
+static void
+note_uses(IrOp *op, void *data)
+{
+    Uses *u = data;
+    for (int i = 0; i < op->num_operands; i++) {
+        IrOp *def = op->operands[i]->def;
+        if (!def || def->block != u->user->block)
+            continue;
+        add_once(u->f->arena, &fuse_node(def)->users, u->user);
+        add_edge(u->f, def, u->user);
+    }
+}
+
+static void
+note_all_uses(Fuse *f, IrOp *user)
+{
+    Uses u = {f, user};
+    ir_walk_op(user, note_uses, &u);
+}
+
+/* ---- effects ------------------------------------------------------------ */
+
+/* The accesses of a variable that later ones must follow. */
+typedef struct VarAccess {
+    IrOp *write;
+    IrOpList reads; /* since */
+} VarAccess;
+
+typedef struct Effects {
+    Fuse *f;
+    IrOp *user;  /* the operation of the block that is looked at */
+    IrOp *chain; /* the last that talked to others */
+    Map *vars;   /* name -> VarAccess */
+} Effects;
+
+static VarAccess *
+access_of(Effects *e, const char *name)
+{
+    VarAccess *v = map_get(e->vars, name);
+    if (v)
+        return v;
+    v = NEW(e->f->arena, VarAccess);
+    map_set(e->vars, name, v);
+    return v;
+}
+
+static void
+note_effect(IrOp *op, void *data)
+{
+    Effects *e = data;
+    VarAccess *v;
+    switch (ir_op_info[op->kind].effect) {
+    case PURE:
+    case CONTROL:
+        return;
+    case READS:
+        v = access_of(e, ir_text(op, A_var));
+        add_edge(e->f, v->write, e->user);
+        VEC_PUSH(e->f->arena, v->reads, e->user);
+        return;
+    case WRITES:
+        v = access_of(e, ir_text(op, A_var));
+        add_edge(e->f, v->write, e->user);
+        for (int i = 0; i < v->reads.len; i++)
+            add_edge(e->f, v->reads.data[i], e->user);
+        v->reads.len = 0;
+        v->write = e->user;
+        return;
+    case COLLECTIVE:
+    case HOST:
+        add_edge(e->f, e->chain, e->user);
+        e->chain = e->user;
+        return;
+    }
+}
+
+static void
+note_all_effects(Effects *e, IrOp *op)
+{
+    e->user = op;
+    ir_walk_op(op, note_effect, e);
+}
+
+/* Outside of device programs. */
+static void
+note_epochs(IrBlock *b)
+{
+    int epoch = 0;
+    for (IrOp *op = b->first; op; op = op->next) {
+        epoch += ir_op_info[op->kind].effect != PURE;
+        fuse_node(op)->epoch = epoch;
+    }
+}
+
+/* ---- the graph ---------------------------------------------------------- */
+
+static void
+make_node(Fuse *f, IrOp *op)
+{
+    FuseNode *n = NEW(f->arena, FuseNode);
+    Cluster *c = NEW(f->arena, Cluster);
+    VEC_PUSH(f->arena, c->ops, op);
+    c->computed = fuse_is_computed(op) && !fuse_is_free(op) &&
+                  !(ir_op_info[op->kind].traits & VIEW);
+    c->contracts = fuse_is_contraction(op);
+    n->cluster = c;
+    op->mark = n;
+}
+
+void
+fuse_graph_make(Fuse *f, IrBlock *b)
+{
+    Effects effects = {.f = f, .vars = map_new(f->arena)};
+    order_number(b);
+    f->reach = NEW_ARRAY(f->arena, int, (size_t)b->last->id + 1);
+    f->back = NEW_ARRAY(f->arena, int, (size_t)b->last->id + 1);
+    for (int i = 0; i <= b->last->id; i++)
+        f->reach[i] = f->back[i] = i;
+    for (IrOp *op = b->first; op; op = op->next)
+        make_node(f, op);
+    for (IrOp *op = b->first; op; op = op->next) {
+        note_all_uses(f, op);
+        note_all_effects(&effects, op);
+    }
+    if (f->fn->kind != FUNC_PROGRAM)
+        note_epochs(b);
+}
+
+Cluster *
+fuse_cluster(const IrOp *op)
+{
+    FuseNode *n = fuse_node(op);
+    while (n->cluster->into)
+        n->cluster = n->cluster->into;
+    return n->cluster;
+}
+
+/* ---- cycles ------------------------------------------------------------- */
+
+/* More operations than this are not looked at: then there may be a cycle. */
+enum { MAX_SEARCH = 4096 };
+
+/* The position behind which nothing leads back before `end`: a cluster is a way
+ * back from its last operation to its first. */
+static int
+end_of_ways(const Fuse *f, int end)
+{
+    while (f->reach[end] > end)
+        end = f->reach[end];
+    return end;
+}
+
+static void
+push_later(Fuse *f, const Cluster *c)
+{
+    for (int i = 0; i < c->ops.len; i++) {
+        const IrOpList *later = &fuse_node(c->ops.data[i])->later;
+        for (int j = 0; j < later->len; j++)
+            VEC_PUSH(f->arena, f->work, later->data[j]);
+    }
+}
+
+/* Follows what stands later. */
+bool
+fuse_makes_cycle(Fuse *f, Cluster *a, Cluster *b)
+{
+    int last_a = VEC_LAST(a->ops)->id, last_b = VEC_LAST(b->ops)->id;
+    int end = end_of_ways(f, last_a > last_b ? last_a : last_b);
+    int search = ++f->search, steps = 0;
+    f->work.len = 0;
+    push_later(f, a);
+    push_later(f, b);
+    while (f->work.len) {
+        Cluster *c = fuse_cluster(VEC_POP(f->work));
+        if (c == a || c == b || c->visited == search ||
+            c->ops.data[0]->id > end)
+            continue;
+        c->visited = search;
+        for (int i = 0; i < c->ops.len; i++) {
+            const IrOpList *later = &fuse_node(c->ops.data[i])->later;
+            for (int j = 0; j < later->len; j++) {
+                const Cluster *next = fuse_cluster(later->data[j]);
+                if (next == a || next == b || ++steps > MAX_SEARCH)
+                    return true;
+                VEC_PUSH(f->arena, f->work, later->data[j]);
+            }
+        }
+    }
+    return false;
+}
+
+/* ---- relatives ---------------------------------------------------------- */
+
+/* The position before which nothing leads on to behind `start`. */
+static int
+start_of_ways(const Fuse *f, int start)
+{
+    while (f->back[start] < start)
+        start = f->back[start];
+    return start;
+}
+
+Relatives
+fuse_relatives(Fuse *f, const IrOp *first, const IrOp *last)
+{
+    return (Relatives){f, ++f->search, start_of_ways(f, first->id),
+                       end_of_ways(f, last->id)};
+}
+
+bool
+fuse_is_relative(const Relatives *r, const Cluster *c)
+{
+    return c->visited == r->search;
+}
+
+/* Of the neighbours of c's operations on one side, the clusters that are new
+ * are relatives, and still to be followed. */
+static void
+meet_neighbours(Relatives *r, const Cluster *c, bool later)
+{
+    for (int i = 0; i < c->ops.len; i++) {
+        const FuseNode *n = fuse_node(c->ops.data[i]);
+        const IrOpList *list = later ? &n->later : &n->needs;
+        for (int j = 0; j < list->len; j++) {
+            Cluster *next = fuse_cluster(list->data[j]);
+            if (next == c || next->visited == r->search ||
+                next->ops.data[0]->id > r->last ||
+                VEC_LAST(next->ops)->id < r->first)
+                continue;
+            next->visited = r->search;
+            VEC_PUSH(r->f->arena, r->f->work, next->ops.data[0]);
+        }
+    }
+}
+
+void
+fuse_add_relatives(Relatives *r, Cluster *c)
+{
+    for (int later = 0; later <= 1; later++) {
+        r->f->work.len = 0;
+        meet_neighbours(r, c, later);
+        while (r->f->work.len)
+            meet_neighbours(r, fuse_cluster(VEC_POP(r->f->work)), later);
+    }
+}
+
+/* ---- merging ------------------------------------------------------------ */
+
+void
+fuse_merge(Fuse *f, Cluster *a, Cluster *b)
+{
+    IrOpList ops = {0};
+    int i = 0, j = 0;
+    while (i < a->ops.len || j < b->ops.len) {
+        bool first =
+            j == b->ops.len ||
+            (i < a->ops.len && a->ops.data[i]->id < b->ops.data[j]->id);
+        IrOp *op = first ? a->ops.data[i++] : b->ops.data[j++];
+        VEC_PUSH(f->arena, ops, op);
+    }
+    a->ops = ops;
+    a->contracts |= b->contracts;
+    b->into = a;
+    int first = ops.data[0]->id, last = VEC_LAST(ops)->id;
+    for (int at = first; f->reach[at] < last; at++)
+        f->reach[at] = last;
+    for (int at = last; f->back[at] > first; at--)
+        f->back[at] = first;
+}
+
+void
+fuse_part(Fuse *f, Cluster *c)
+{
+    for (int i = 0; i < c->ops.len; i++) {
+        Cluster *own = NEW(f->arena, Cluster);
+        VEC_PUSH(f->arena, own->ops, c->ops.data[i]);
+        fuse_node(c->ops.data[i])->cluster = own;
+    }
+}
+
+/* ---- order -------------------------------------------------------------- */
+
+/* A cluster that must stand before c and does not yet, or NULL. */
+static Cluster *
+next_need(Cluster *c)
+{
+    for (; c->next_op < c->ops.len; c->next_op++, c->next_need = 0) {
+        const IrOpList *needs = &fuse_node(c->ops.data[c->next_op])->needs;
+        while (c->next_need < needs->len) {
+            Cluster *need = fuse_cluster(needs->data[c->next_need++]);
+            if (need != c && !need->placed)
+                return need;
+        }
+    }
+    return NULL;
+}
+
+static void
+place(Fuse *f, Cluster *c, ClusterList *order)
+{
+    ClusterList stack = {0};
+    VEC_PUSH(f->arena, stack, c);
+    while (stack.len) {
+        Cluster *top = VEC_LAST(stack);
+        Cluster *need = top->placed ? NULL : next_need(top);
+        if (need) {
+            VEC_PUSH(f->arena, stack, need);
+            continue;
+        }
+        if (!top->placed)
+            VEC_PUSH(f->arena, *order, top);
+        top->placed = true;
+        stack.len--;
+    }
+}
+
+void
+fuse_order(Fuse *f, IrBlock *b, ClusterList *order)
+{
+    for (IrOp *op = b->first; op; op = op->next) {
+        Cluster *c = fuse_cluster(op);
+        c->placed = false;
+        c->next_op = c->next_need = 0;
+    }
+    for (IrOp *op = b->first; op; op = op->next) {
+        Cluster *c = fuse_cluster(op);
+        if (!c->placed && VEC_LAST(c->ops) == op)
+            place(f, c, order);
+    }
+}

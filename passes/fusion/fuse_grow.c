@@ -1,0 +1,205 @@
+/*
+ * fuse_grow.c - which of the legal clusters are wanted
+ *
+ * Three sweeps, each of which merges what is legal and makes no cycle.
+ *
+ *   behind contractions   a tree of maps whose only result is its root joins
+ *                         the contraction in it: the sums are in registers
+ *   upwards               an operation joins those that use its value; with
+ *                         others left its value is one of the kernel's results
+ *   sideways              kernels that read the same wide value read it once
+ */
+#include "passes/fusion/fuse.h"
+
+static bool
+try_merge(Fuse *f, Cluster *a, Cluster *b)
+{
+    AxisSet space;
+    if (a == b || !a->computed || !b->computed ||
+        !fuse_is_legal(f, a, b, &space) || fuse_makes_cycle(f, a, b))
+        return false;
+    fuse_merge(f, a, b);
+    return true;
+}
+
+/* ---- behind contractions ------------------------------------------------ */
+
+static bool
+is_map_of(const IrOp *op, const IrType *shape)
+{
+    return (ir_op_info[op->kind].traits & ELEMENTWISE) &&
+           type_same_shape(&op->results[0]->type, shape);
+}
+
+/* The last of the maps that are there for op's sake: all ways from its value
+ * meet in it, and no value on them is used elsewhere. */
+static IrOp *
+root_of(IrOp *op, IrOp *const *roots)
+{
+    const IrOpList *users = &fuse_node(op)->users;
+    for (int i = 0; i < users->len; i++)
+        if (!is_map_of(users->data[i], &op->results[0]->type) ||
+            roots[users->data[i]->id] != roots[users->data[0]->id])
+            return op;
+    return users->len ? roots[users->data[0]->id] : op;
+}
+
+static IrOp **
+find_roots(Fuse *f, const IrBlock *b)
+{
+    IrOp **roots = NEW_ARRAY(f->arena, IrOp *, (size_t)b->last->id + 1);
+    for (IrOp *op = b->last; op; op = op->prev)
+        roots[op->id] = op->num_results == 1 ? root_of(op, roots) : op;
+    return roots;
+}
+
+/* Of each operation by its id, the others whose root it is, last first. */
+static IrOpList *
+list_trees(Fuse *f, const IrBlock *b, IrOp *const *roots)
+{
+    IrOpList *trees = NEW_ARRAY(f->arena, IrOpList, (size_t)b->last->id + 1);
+    for (IrOp *op = b->last; op; op = op->prev)
+        if (roots[op->id] != op)
+            VEC_PUSH(f->arena, trees[roots[op->id]->id], op);
+    return trees;
+}
+
+static void
+grow_tree(Fuse *f, IrOp *contraction, IrOp *root, const IrOpList *tree)
+{
+    if (fuse_cluster(root)->contracts)
+        return;
+    for (int i = 0; i < tree->len; i++)
+        if (tree->data[i] == contraction || !fuse_is_contraction(tree->data[i]))
+            try_merge(f, fuse_cluster(root), fuse_cluster(tree->data[i]));
+}
+
+static void
+grow_behind_contractions(Fuse *f, const IrBlock *b)
+{
+    IrOp **roots = find_roots(f, b);
+    IrOpList *trees = list_trees(f, b, roots);
+    for (IrOp *op = b->last; op; op = op->prev)
+        if (fuse_is_contraction(op))
+            grow_tree(f, op, roots[op->id], &trees[roots[op->id]->id]);
+}
+
+/* ---- upwards ------------------------------------------------------------ */
+
+static int
+count_uses(const IrOp *op)
+{
+    const IrOpList *users = &fuse_node(op)->users;
+    int uses = 0;
+    for (int i = 0; i < users->len; i++)
+        for (int j = 0; j < users->data[i]->num_operands; j++)
+            uses += users->data[i]->operands[j]->def == op;
+    return uses;
+}
+
+/* A view costs nothing where it is, unless it stands between operations that
+ * could be one kernel. */
+static bool
+stands_between(const IrOp *view)
+{
+    const IrOp *def = view->operands[0]->def;
+    const IrOpList *users = &fuse_node(view)->users;
+    if (!def || def->block != view->block || !fuse_is_fusible(def) ||
+        fuse_is_contraction(def))
+        return false;
+    for (int i = 1; i < users->len; i++)
+        if (fuse_cluster(users->data[i]) != fuse_cluster(users->data[0]))
+            return false;
+    return axes_differ_by_ones(&view->operands[0]->type,
+                               &view->results[0]->type) ||
+           (count_uses(view) == 1 && count_uses(def) == 1);
+}
+
+static void
+grow_upwards(Fuse *f, const IrBlock *b)
+{
+    for (IrOp *op = b->last; op; op = op->prev) {
+        bool view = (ir_op_info[op->kind].traits & VIEW) && fuse_is_fusible(op);
+        const IrOpList *users = &fuse_node(op)->users;
+        if (view)
+            fuse_cluster(op)->computed = stands_between(op);
+        for (int i = 0; i < users->len; i++) {
+            Cluster *user = fuse_cluster(users->data[i]);
+            if (!user->contracts && !fuse_cluster(op)->contracts)
+                try_merge(f, user, fuse_cluster(op));
+        }
+        if (view && fuse_cluster(op)->ops.len == 1)
+            fuse_cluster(op)->computed = false;
+    }
+}
+
+/* ---- sideways ----------------------------------------------------------- */
+
+enum { MAX_READERS = 16 };
+
+static bool
+try_merge_readers(Fuse *f, const IrValue *v, Cluster *a, Cluster *b)
+{
+    AxisSet space;
+    if (a == b || !a->computed || !b->computed || a->contracts ||
+        b->contracts || !fuse_is_legal(f, a, b, &space) ||
+        axes_of(f->axes, v) != space || fuse_makes_cycle(f, a, b))
+        return false;
+    fuse_merge(f, a, b);
+    return true;
+}
+
+static void
+merge_readers(Fuse *f, const IrValue *v, const IrOpList *readers)
+{
+    for (int i = 1; i < readers->len && i < MAX_READERS; i++)
+        for (int j = 0; j < i; j++)
+            if (try_merge_readers(f, v, fuse_cluster(readers->data[j]),
+                                  fuse_cluster(readers->data[i])))
+                break;
+}
+
+static void
+forget_readers(IrOp *op)
+{
+    for (int i = 0; i < op->num_operands; i++)
+        op->operands[i]->mark = NULL;
+}
+
+static void
+note_reader(Fuse *f, IrOp *op)
+{
+    for (int i = 0; i < op->num_operands; i++) {
+        IrValue *v = op->operands[i];
+        if (!fuse_is_fusible(op) || fuse_is_scalar(&v->type) ||
+            op->kind == OP_scatter)
+            continue;
+        if (!v->mark)
+            v->mark = NEW(f->arena, IrOpList);
+        VEC_PUSH(f->arena, *(IrOpList *)v->mark, op);
+    }
+}
+
+static void
+grow_sideways(Fuse *f, const IrBlock *b)
+{
+    for (IrOp *op = b->first; op; op = op->next)
+        forget_readers(op);
+    for (IrOp *op = b->first; op; op = op->next)
+        note_reader(f, op);
+    for (IrOp *op = b->first; op; op = op->next)
+        for (int i = 0; i < op->num_operands; i++) {
+            IrValue *v = op->operands[i];
+            if (v->mark)
+                merge_readers(f, v, v->mark);
+            v->mark = NULL;
+        }
+}
+
+void
+fuse_grow(Fuse *f, IrBlock *b)
+{
+    grow_behind_contractions(f, b);
+    grow_upwards(f, b);
+    grow_sideways(f, b);
+}

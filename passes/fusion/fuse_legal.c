@@ -1,0 +1,352 @@
+/*
+ * fuse_legal.c - which operations make a good kernel together
+ *
+ * docs/kernels.md says which forms of kernels are good.  In words of axes: the
+ * space S is that of the widest values; the rows R are those of narrower ones,
+ * and what all reductions leave.
+ *
+ *   maps               everything is as wide as S
+ *   chains over rows   R comes first in S: what a row's reductions gave is used
+ *                      along the row again (softmax, layer norm).  Results lie
+ *                      along S or R.
+ *   sums over columns  any other R: results lie along R only, since elements of
+ *                      a column are far from each other in memory.  So it is
+ *                      with R empty, unless S is small: there is nothing to do
+ *                      for a second thread.
+ *
+ * What is along S or R is computed once there; a value along anything else (of
+ * a slice's operand, say) only if it has a single use.  A contraction has maps
+ * of the shape of its result behind it, and no reduction; a scatter maps before
+ * it.
+ *
+ * A stage of a chain computes anew what another one computed.  That is cheaper
+ * than memory unless it is an elementary function, which may be computed twice.
+ */
+#include "ir/ir.h"
+#include "ir/type_bounds.h"
+#include "passes/fusion/fuse.h"
+
+enum {
+    MAX_OPS = 64,      /* of a kernel */
+    MAX_ARRAYS = 48,   /* its operands and results */
+    FEW_BYTES = 16384, /* of a space that one thread may do */
+    COSTLY = 20,       /* as ir_op_cost says */
+    MAX_COSTLY = 2     /* how often such an operation is computed an element */
+};
+
+typedef struct Check {
+    Fuse *f;
+    const Cluster *a, *b;
+    AxisSet space, rows;
+    AxisList space_list;
+    const IrValue *widest;
+    bool reduces, has_rows, has_wide_result;
+    int num_arrays, num_scatters;
+} Check;
+
+static bool
+is_member(const Check *k, const IrOp *op)
+{
+    const Cluster *c = fuse_cluster(op);
+    return c == k->a || c == k->b;
+}
+
+static bool
+is_result(const Check *k, const IrOp *op)
+{
+    const IrOpList *users = &fuse_node(op)->users;
+    for (int i = 0; i < users->len; i++)
+        if (!is_member(k, users->data[i]))
+            return true;
+    return false;
+}
+
+typedef bool Test(Check *k, const IrOp *op);
+
+static bool
+all_ops(Check *k, Test *test)
+{
+    for (int i = 0; i < k->a->ops.len; i++)
+        if (!test(k, k->a->ops.data[i]))
+            return false;
+    for (int i = 0; i < k->b->ops.len; i++)
+        if (!test(k, k->b->ops.data[i]))
+            return false;
+    return true;
+}
+
+/* ---- the space ---------------------------------------------------------- */
+
+static bool
+note_op(Check *k, const IrOp *op)
+{
+    k->num_arrays += is_result(k, op);
+    for (int i = 0; i < op->num_operands; i++) {
+        const IrOp *def = op->operands[i]->def;
+        k->num_arrays +=
+            !def ||
+            (!fuse_is_free(def) &&
+             !(def->mark && def->block == op->block && is_member(k, def)));
+    }
+    axes_add(k->f->axes, op);
+    return true;
+}
+
+static const IrOp *
+find_op(const Check *k, bool (*is)(const IrOp *op))
+{
+    for (int i = 0; i < k->a->ops.len; i++)
+        if (is(k->a->ops.data[i]))
+            return k->a->ops.data[i];
+    for (int i = 0; i < k->b->ops.len; i++)
+        if (is(k->b->ops.data[i]))
+            return k->b->ops.data[i];
+    return NULL;
+}
+
+/* A result along the most axes. */
+static const IrOp *
+find_result(const Check *k)
+{
+    const IrOp *widest = NULL;
+    int most = -1;
+    for (int i = 0; i < k->a->ops.len + k->b->ops.len; i++) {
+        const IrOp *op = i < k->a->ops.len ? k->a->ops.data[i]
+                                           : k->b->ops.data[i - k->a->ops.len];
+        int count = axes_list(k->f->axes, op->results[0]).count;
+        if (!is_result(k, op) || count <= most)
+            continue;
+        widest = op;
+        most = count;
+    }
+    return widest ? widest : VEC_LAST(k->a->ops);
+}
+
+/* Without reductions, values narrower than the space say what rows are. */
+static bool
+note_rows(Check *k, const IrOp *op)
+{
+    AxisSet along = axes_of(k->f->axes, op->results[0]);
+    if (k->has_rows || !along || along == k->space || along & ~k->space)
+        return true;
+    k->rows = along;
+    k->has_rows = true;
+    return true;
+}
+
+static void
+find_space(Check *k)
+{
+    const Axes *axes = k->f->axes;
+    const IrOp *contraction = find_op(k, fuse_is_contraction);
+    const IrOp *reduction = find_op(k, fuse_is_reduction);
+    k->widest = contraction ? contraction->results[0]
+                : reduction ? reduction->operands[0]
+                            : find_result(k)->results[0];
+    k->space = axes_of(axes, k->widest);
+    k->space_list = axes_list(axes, k->widest);
+    k->rows = reduction ? axes_of(axes, reduction->results[0]) : k->space;
+    k->reduces = k->has_rows = reduction != NULL;
+    if (!contraction)
+        all_ops(k, note_rows);
+}
+
+/* ---- what is computed where --------------------------------------------- */
+
+static bool
+lies_along_space(const Check *k, const IrValue *v)
+{
+    AxisList list = axes_list(k->f->axes, v);
+    return axes_list_equal(&list, &k->space_list);
+}
+
+/* Whether v lies along the rows, in the order they have in the space. */
+static bool
+lies_along_rows(const Check *k, const IrValue *v)
+{
+    AxisList list = axes_list(k->f->axes, v);
+    int next = 0;
+    if (axes_of(k->f->axes, v) != k->rows)
+        return false;
+    for (int i = 0; i < k->space_list.count && next < list.count; i++)
+        next += k->space_list.axes[i] == list.axes[next];
+    return next == list.count;
+}
+
+static bool
+is_used_once(const IrOp *op)
+{
+    const IrOpList *users = &fuse_node(op)->users;
+    int uses = 0;
+    for (int i = 0; i < users->len; i++)
+        for (int j = 0; j < users->data[i]->num_operands; j++)
+            uses += users->data[i]->operands[j]->def == op;
+    return uses == 1;
+}
+
+static bool
+result_fits(Check *k, const IrOp *op)
+{
+    const IrValue *v = op->results[0];
+    if (lies_along_space(k, v)) {
+        k->has_wide_result = true;
+        return true;
+    }
+    return k->has_rows && lies_along_rows(k, v);
+}
+
+static bool
+op_fits(Check *k, const IrOp *op)
+{
+    const IrValue *v = op->results[0];
+    AxisSet along = axes_of(k->f->axes, v);
+    if (is_result(k, op) && !result_fits(k, op))
+        return false;
+    if (fuse_is_reduction(op))
+        return along == k->rows && lies_along_space(k, op->operands[0]);
+    if (fuse_is_contraction(op))
+        return !k->reduces;
+    if (along == k->space || (k->has_rows && along == k->rows))
+        return true;
+    return (along & ~k->space) && is_used_once(op);
+}
+
+static bool
+rows_come_first(const Check *k)
+{
+    AxisSet first = 0;
+    int64_t bytes;
+    for (int i = 0; i < k->space_list.count && first != k->rows; i++)
+        first |= (AxisSet)1 << k->space_list.axes[i];
+    if (first == 0)
+        return ir_type_bytes(k->f->m, &k->widest->type, &bytes) &&
+               bytes <= FEW_BYTES;
+    return first == k->rows;
+}
+
+static bool
+form_fits(const Check *k)
+{
+    return !k->has_rows || (k->reduces && !k->has_wide_result) ||
+           rows_come_first(k);
+}
+
+/* ---- what is computed again --------------------------------------------- */
+
+/* Whether a stage that wants op can have it; no operation that op is made of,
+ * as far as it is along the space, is then computed too often. */
+static bool
+stage_fits(Check *k, const IrOp *op)
+{
+    FuseNode *n = fuse_node(op);
+    if (!is_member(k, op) || n->visited == k->f->search ||
+        (k->has_rows && axes_of(k->f->axes, op->results[0]) == k->rows))
+        return true;
+    n->visited = k->f->search;
+    if (ir_op_cost(op->kind) >= COSTLY && ++n->evaluated > MAX_COSTLY)
+        return false;
+    for (int i = 0; i < op->num_operands; i++) {
+        const IrOp *def = op->operands[i]->def;
+        if (def && def->block == op->block && !stage_fits(k, def))
+            return false;
+    }
+    return true;
+}
+
+static bool
+forget_stages(Check *k, const IrOp *op)
+{
+    (void)k;
+    fuse_node(op)->evaluated = 0;
+    return true;
+}
+
+static bool
+reduction_fits(Check *k, const IrOp *op)
+{
+    const IrOp *def = fuse_is_reduction(op) ? op->operands[0]->def : NULL;
+    k->f->search++;
+    return !def || def->block != op->block || stage_fits(k, def);
+}
+
+static bool
+stored_fits(Check *k, const IrOp *op)
+{
+    return !is_result(k, op) || stage_fits(k, op);
+}
+
+static bool
+stages_fit(Check *k)
+{
+    all_ops(k, forget_stages);
+    if (!all_ops(k, reduction_fits))
+        return false;
+    k->f->search++;
+    return all_ops(k, stored_fits);
+}
+
+/* ---- the whole ---------------------------------------------------------- */
+
+static bool
+feeds_contraction(Check *k, const IrOp *op)
+{
+    for (int i = 0; fuse_is_contraction(op) && i < op->num_operands; i++) {
+        const IrOp *def = op->operands[i]->def;
+        if (def && def->block == op->block && is_member(k, def))
+            return false;
+    }
+    return true;
+}
+
+static bool
+is_scatter(const IrOp *op)
+{
+    return op->kind == OP_scatter;
+}
+
+/* Whether op is a map that a scatter's indices or values are made by, each
+ * element once. */
+static bool
+feeds_scatter(Check *k, const IrOp *op)
+{
+    const IrOpList *users = &fuse_node(op)->users;
+    if (is_scatter(op))
+        return is_result(k, op) && k->num_scatters++ == 0;
+    if (!(ir_op_info[op->kind].traits & ELEMENTWISE) || is_result(k, op))
+        return false;
+    for (int i = 0; i < users->len; i++) {
+        const IrOp *user = users->data[i];
+        if (is_scatter(user) ? user->operands[0]->def == op
+                             : !type_same_shape(&op->results[0]->type,
+                                                &user->results[0]->type))
+            return false;
+    }
+    return true;
+}
+
+static bool
+is_fusible(Check *k, const IrOp *op)
+{
+    (void)k;
+    return fuse_is_fusible(op);
+}
+
+bool
+fuse_is_legal(Fuse *f, const Cluster *a, const Cluster *b, AxisSet *space)
+{
+    Check k = {.f = f, .a = a, .b = b};
+    if (a->ops.len + b->ops.len > MAX_OPS || (a->contracts && b->contracts) ||
+        fuse_node(a->ops.data[0])->epoch != fuse_node(b->ops.data[0])->epoch ||
+        !all_ops(&k, is_fusible) || !all_ops(&k, feeds_contraction))
+        return false;
+    *space = 0;
+    if (find_op(&k, is_scatter))
+        return all_ops(&k, feeds_scatter);
+    axes_clear(f->axes);
+    all_ops(&k, note_op);
+    if (k.num_arrays > MAX_ARRAYS || !axes_settle(f->axes))
+        return false;
+    find_space(&k);
+    *space = k.space;
+    return all_ops(&k, op_fits) && form_fits(&k) && stages_fit(&k);
+}

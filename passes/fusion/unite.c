@@ -1,0 +1,381 @@
+/*
+ * unite.c - kernels that do the same to other values become one
+ *
+ * What an optimizer does to one variable it does to all: many small kernels
+ * that differ in nothing but the lengths of their values, each a launch of its
+ * own.  Such kernels become one with `parts`, whose items are those of all of
+ * them; so threads share out all elements evenly, and the code stands once.
+ *
+ * Kernels are united that
+ *
+ *   - are alike (ir_parts_alike);
+ *   - do not wait for one another, wait for the same collectives, and are
+ *     waited for by the same: what is under way meanwhile stays what it was
+ *     (D13);
+ *   - need no more memory together: what one of them reads now lives until all
+ *     do, and the most that lives at any time must not become more.
+ *
+ * The block gets the order that fusion gives clusters (fuse_order); a row of
+ * united kernels is a cluster.
+ */
+#include "ir/ir.h"
+#include "ir/parts.h"
+#include "ir/rules/build.h"
+#include "ir/rules/locality.h"
+#include "ir/type_bounds.h"
+#include "passes/fusion/fuse.h"
+
+/* A call hands over an address for each of a kernel's arrays; to a GPU in 4 KB
+ * of parameters. */
+enum { MAX_ADDRESSES = 480 };
+
+typedef struct Unite {
+    Fuse f;
+    IrBlock *block;
+    /* by position: of the last collective that an operation waits for, and of
+     * the first that waits for it */
+    int *after, *before;
+    int64_t *bytes; /* by position: that its results need */
+    int64_t most;   /* bytes that live at a time in the order so far */
+    VEC(IrOpList) groups;
+    ClusterList rows; /* of kernels that could be one */
+    ClusterList order;
+} Unite;
+
+/* ---- collectives -------------------------------------------------------- */
+
+static bool
+is_collective(const IrOp *op)
+{
+    return ir_op_info[op->kind].effect == COLLECTIVE;
+}
+
+static void
+find_collectives(Unite *u)
+{
+    int num = u->block->last->id + 1;
+    u->after = NEW_ARRAY(u->f.arena, int, (size_t)num);
+    u->before = NEW_ARRAY(u->f.arena, int, (size_t)num);
+    for (int i = 0; i < num; i++) {
+        u->after[i] = -1;
+        u->before[i] = num;
+    }
+    for (IrOp *op = u->block->first; op; op = op->next) {
+        const IrOpList *later = &fuse_node(op)->later;
+        int after = is_collective(op) ? op->id : u->after[op->id];
+        for (int i = 0; i < later->len; i++)
+            if (u->after[later->data[i]->id] < after)
+                u->after[later->data[i]->id] = after;
+    }
+    for (IrOp *op = u->block->last; op; op = op->prev) {
+        const IrOpList *needs = &fuse_node(op)->needs;
+        int before = is_collective(op) ? op->id : u->before[op->id];
+        for (int i = 0; i < needs->len; i++)
+            if (u->before[needs->data[i]->id] > before)
+                u->before[needs->data[i]->id] = before;
+    }
+}
+
+/* ---- memory ------------------------------------------------------------- */
+
+/* What is written to a variable is made there; a view has its operand's bytes.
+ */
+static bool
+needs_bytes(const IrValue *v)
+{
+    if (v->def->kind == OP_read || ir_op_info[v->def->kind].traits & VIEW)
+        return false;
+    const IrOpList *users = &fuse_node(v->def)->users;
+    for (int i = 0; i < users->len; i++)
+        if (users->data[i]->kind == OP_write &&
+            users->data[i]->operands[0] == v)
+            return false;
+    return true;
+}
+
+static void
+find_bytes(Unite *u)
+{
+    u->bytes = NEW_ARRAY(u->f.arena, int64_t, (size_t)u->block->last->id + 1);
+    for (IrOp *op = u->block->first; op; op = op->next)
+        for (int i = 0; i < op->num_results; i++) {
+            int64_t n;
+            if (needs_bytes(op->results[i]) &&
+                ir_type_bytes(u->f.m, &op->results[i]->type, &n))
+                u->bytes[op->id] += n;
+        }
+}
+
+/* The last place in the order where op's results are used, also by what is a
+ * view of them. */
+static int
+last_use(const IrOp *op, const int *places)
+{
+    const IrOpList *users = &fuse_node(op)->users;
+    int last = places[op->id];
+    for (int i = 0; i < users->len; i++) {
+        const IrOp *user = users->data[i];
+        bool view = ir_op_info[user->kind].traits & VIEW;
+        int at = view ? last_use(user, places) : places[user->id];
+        last = at > last ? at : last;
+    }
+    return last;
+}
+
+/* The most bytes that live at a time in the order. */
+static int64_t
+most_bytes(const Unite *u)
+{
+    const ClusterList *order = &u->order;
+    Arena *scratch = arena_new(u->f.arena, "order");
+    int *places = NEW_ARRAY(scratch, int, (size_t)u->block->last->id + 1);
+    int64_t *change = NEW_ARRAY(scratch, int64_t, (size_t)order->len + 1);
+    int64_t now = 0, most = 0;
+    for (int i = 0; i < order->len; i++)
+        for (int j = 0; j < order->data[i]->ops.len; j++)
+            places[order->data[i]->ops.data[j]->id] = i;
+    for (const IrOp *op = u->block->first; op; op = op->next) {
+        change[places[op->id]] += u->bytes[op->id];
+        change[last_use(op, places) + 1] -= u->bytes[op->id];
+    }
+    for (int i = 0; i < order->len; i++) {
+        now += change[i];
+        most = now > most ? now : most;
+    }
+    arena_release(scratch);
+    return most;
+}
+
+/* ---- which -------------------------------------------------------------- */
+
+static bool
+may_be_part(const IrOp *op)
+{
+    if (op->kind != OP_kernel || ir_has(op, A_parts) || !op->num_results)
+        return false;
+    IrPart p = ir_kernel_part(op, 0);
+    return ir_part_length(&p) > 0;
+}
+
+static bool
+are_alike(const Unite *u, const IrOp *a, const IrOp *b)
+{
+    IrPart p = ir_kernel_part(a, 0), q = ir_kernel_part(b, 0);
+    return u->after[a->id] == u->after[b->id] &&
+           u->before[a->id] == u->before[b->id] && ir_parts_alike(&p, &q);
+}
+
+static bool
+has_room(const IrOpList *g, const IrOp *op)
+{
+    return (g->len + 1) * (op->num_operands + op->num_results) <= MAX_ADDRESSES;
+}
+
+/* Adds op to the first group of kernels like it that has room. */
+static void
+group(Unite *u, IrOp *op)
+{
+    for (int i = 0; i < u->groups.len; i++) {
+        IrOpList *g = &u->groups.data[i];
+        if (are_alike(u, g->data[0], op) && has_room(g, op)) {
+            VEC_PUSH(u->f.arena, *g, op);
+            return;
+        }
+    }
+    IrOpList alone = {0};
+    VEC_PUSH(u->f.arena, alone, op);
+    VEC_PUSH(u->f.arena, u->groups, alone);
+}
+
+/* Merges the first of g with those that do not wait for it or for one that it
+ * is merged with, nor are waited for; g keeps the others. */
+static Cluster *
+merge_first(Unite *u, IrOpList *g)
+{
+    Cluster *c = fuse_cluster(g->data[0]);
+    int left = 0;
+    Relatives relatives = fuse_relatives(&u->f, g->data[0], VEC_LAST(*g));
+    fuse_add_relatives(&relatives, c);
+    for (int i = 1; i < g->len; i++) {
+        Cluster *other = fuse_cluster(g->data[i]);
+        if (fuse_is_relative(&relatives, other)) {
+            g->data[left++] = g->data[i];
+        } else {
+            fuse_add_relatives(&relatives, other);
+            fuse_merge(&u->f, c, other);
+        }
+    }
+    g->len = left;
+    return c;
+}
+
+/* Kernels that wait for one another are tried in a few rows. */
+enum { MAX_ROWS = 8 };
+
+static void
+merge_group(Unite *u, IrOpList *g)
+{
+    for (int i = 0; i < MAX_ROWS && g->len > 1; i++) {
+        Cluster *row = merge_first(u, g);
+        if (row->ops.len > 1)
+            VEC_PUSH(u->f.arena, u->rows, row);
+    }
+}
+
+/* ---- what there is memory for ------------------------------------------- */
+
+static bool
+fits(Unite *u)
+{
+    u->order.len = 0;
+    fuse_order(&u->f, u->block, &u->order);
+    return most_bytes(u) <= u->most;
+}
+
+static void
+merge_again(Unite *u, const Cluster *row)
+{
+    Cluster *c = fuse_cluster(row->ops.data[0]);
+    for (int i = 1; i < row->ops.len; i++)
+        fuse_merge(&u->f, c, fuse_cluster(row->ops.data[i]));
+}
+
+/* Of the rows from first to end, all merged, leaves those merged that fit with
+ * the others that are; by halves, as mostly all do. */
+static void
+keep_rows(Unite *u, int first, int end)
+{
+    if (first == end || fits(u))
+        return;
+    int mid = (first + end) / 2;
+    for (int i = mid; i < end; i++)
+        fuse_part(&u->f, u->rows.data[i]);
+    if (end - first == 1)
+        return;
+    keep_rows(u, first, mid);
+    for (int i = mid; i < end; i++)
+        merge_again(u, u->rows.data[i]);
+    keep_rows(u, mid, end);
+}
+
+/* ---- one kernel --------------------------------------------------------- */
+
+static const char *
+why(const IrOp *kernel)
+{
+    return kernel->reason ? kernel->reason->cause : "kernels as they were";
+}
+
+static IrOp *
+build_kernel(Unite *u, const Cluster *c)
+{
+    IrValues operands = {0};
+    IrOp *first = c->ops.data[0];
+    for (int i = 0; i < c->ops.len; i++)
+        for (int j = 0; j < c->ops.data[i]->num_operands; j++)
+            VEC_PUSH(u->f.arena, operands, c->ops.data[i]->operands[j]);
+    IrOp *kernel = ir_build_op(u->block, OP_kernel, operands.len, operands.data,
+                               first->loc);
+    ir_set_int(kernel, A_parts, c->ops.len);
+    kernel->reason =
+        ir_reason(u->f.m, "unite.parts", pass_loc(first),
+                  "%d kernels that do the same to other values: %s", c->ops.len,
+                  why(first));
+    return kernel;
+}
+
+/* The body of `from` behind what is in b already, but for its yield: the values
+ * that this has are added to results. */
+static void
+add_part(Unite *u, const IrOp *from, IrBlock *b, IrValues *results)
+{
+    IrCloneMap *map = ir_clone_map(u->f.arena);
+    const IrBlock *body = from->regions[0];
+    for (int i = 0; i < body->args.len; i++) {
+        const IrValue *v = body->args.data[i];
+        ir_clone_set(map, v, ir_block_arg(b, v->type, v->name));
+    }
+    const IrOp *yield = ir_block_yield(body);
+    for (const IrOp *op = body->first; op != yield; op = op->next)
+        ir_clone_op(map, op, b);
+    for (int i = 0; i < yield->num_operands; i++)
+        VEC_PUSH(u->f.arena, *results, ir_clone_get(map, yield->operands[i]));
+}
+
+static void
+forward_results(const Cluster *c, const IrOp *kernel)
+{
+    for (int i = 0, r = 0; i < c->ops.len; i++)
+        for (int j = 0; j < c->ops.data[i]->num_results; j++, r++) {
+            IrValue *old = c->ops.data[i]->results[j];
+            kernel->results[r]->name = old->name;
+            ir_forward(old, kernel->results[r]);
+        }
+}
+
+static void
+make_kernel(Unite *u, const Cluster *c)
+{
+    IrOp *kernel = build_kernel(u, c);
+    IrValues results = {0};
+    for (int i = 0; i < c->ops.len; i++)
+        add_part(u, c->ops.data[i], kernel->regions[0], &results);
+    ir_build_yield(kernel->regions[0], results.len, results.data, kernel->loc);
+    ir_op_close(kernel);
+    forward_results(c, kernel);
+}
+
+static void
+rebuild(Unite *u)
+{
+    u->order.len = 0;
+    fuse_order(&u->f, u->block, &u->order);
+    u->block->first = u->block->last = NULL;
+    for (int i = 0; i < u->order.len; i++) {
+        const Cluster *c = u->order.data[i];
+        if (c->ops.len > 1)
+            make_kernel(u, c);
+        else
+            ir_append(u->block, c->ops.data[0]);
+    }
+}
+
+/* ---- the pass ----------------------------------------------------------- */
+
+static void
+unite_block(Unite *outer, IrBlock *b)
+{
+    Unite u = {.f = outer->f, .block = b};
+    for (IrOp *op = b->first; op; op = op->next)
+        if (op->kind != OP_kernel)
+            for (int i = 0; i < op->num_regions; i++)
+                unite_block(outer, op->regions[i]);
+    fuse_graph_make(&u.f, b);
+    find_collectives(&u);
+    find_bytes(&u);
+    for (IrOp *op = b->first; op; op = op->next)
+        if (may_be_part(op))
+            group(&u, op);
+    fuse_order(&u.f, b, &u.order);
+    u.most = most_bytes(&u);
+    for (int i = 0; i < u.groups.len; i++)
+        merge_group(&u, &u.groups.data[i]);
+    keep_rows(&u, 0, u.rows.len);
+    rebuild(&u);
+}
+
+bool
+pass_unite(PassCx *cx)
+{
+    Unite u = {.f = {.arena = cx->arena, .m = cx->m}};
+    if (cx->options->level == 0)
+        return true;
+    for (IrFunc *fn = cx->m->first; fn; fn = fn->next) {
+        if (fn->kind != FUNC_PROGRAM)
+            continue;
+        u.f.fn = fn;
+        unite_block(&u, fn->body);
+        ir_apply_forwards(fn);
+    }
+    return true;
+}

@@ -1,0 +1,175 @@
+/*
+ * allocate.c - lifetimes become offsets
+ *
+ * Every value of a device program gets a place in the device's arena, the same
+ * on all devices; every host value of main one in main's frame, every handle
+ * of main a row of the arena that launches read and write.  The arena holds
+ * the variables, then main's rows, then, behind those that are alive when it is
+ * launched, what a program needs.  Programs share their bytes, because one runs
+ * at a time.
+ *
+ * Values share bytes where they can, so that copies disappear (share.c), and
+ * where their lifetimes do not meet (pool.c).
+ */
+#include "passes/memory/allocate.h"
+
+#include <string.h>
+#include "ir/analysis/hooks.h"
+#include "ir/analysis/room.h"
+#include "ir/ir.h"
+#include "ir/type_bounds.h"
+#include "passes/memory/pool.h"
+#include "passes/support/pass.h"
+
+/* ---- collecting buffers ------------------------------------------------- */
+
+static void
+add_value(Pool *p, const IrValue *v)
+{
+    Buffer *b = buffer_of(v);
+    if (b->fixed || b->place.space != SPACE_NONE)
+        return;
+    b->place.space = p->space; /* so that it is added once */
+    b->number = p->buffers.len;
+    VEC_PUSH(p->arena, p->buffers, b);
+}
+
+typedef bool (*Chooses)(const IrValue *v);
+
+static void
+add_values(Pool *p, const IrBlock *b, Chooses chooses)
+{
+    for (int i = 0; i < b->args.len; i++)
+        if (chooses(b->args.data[i]))
+            add_value(p, b->args.data[i]);
+    for (IrOp *op = b->first; op; op = op->next) {
+        for (int i = 0; i < op->num_results; i++)
+            if (chooses(op->results[i]))
+                add_value(p, op->results[i]);
+        if (op->kind != OP_kernel)
+            for (int i = 0; i < op->num_regions; i++)
+                add_values(p, op->regions[i], chooses);
+    }
+}
+
+/* ---- writing places down ------------------------------------------------ */
+
+static void
+note_place(IrValue *v)
+{
+    v->place = buffer_of(v)->place;
+    v->mark = NULL;
+}
+
+static void
+note_places(const IrBlock *b)
+{
+    for (int i = 0; i < b->args.len; i++)
+        note_place(b->args.data[i]);
+    for (IrOp *op = b->first; op; op = op->next) {
+        for (int i = 0; i < op->num_results; i++)
+            note_place(op->results[i]);
+        if (op->kind != OP_kernel)
+            for (int i = 0; i < op->num_regions; i++)
+                note_places(op->regions[i]);
+    }
+}
+
+/* ---- functions ---------------------------------------------------------- */
+
+static bool
+is_host(const IrValue *v)
+{
+    return v->type.locality == LOCAL_HOST;
+}
+
+static bool
+is_handle(const IrValue *v)
+{
+    return !is_host(v);
+}
+
+static bool
+is_any(const IrValue *v)
+{
+    (void)v;
+    return true;
+}
+
+static int64_t
+place_pool(PassCx *cx, IrFunc *fn, IrSpace space, int64_t base, Chooses chooses)
+{
+    Pool p = {.arena = cx->arena, .space = space, .base = base};
+    add_values(&p, fn->body, chooses);
+    return pool_place(&p);
+}
+
+static void
+allocate_func(PassCx *cx, IrFunc *fn, int64_t base)
+{
+    share_isolate(cx, fn);
+    lifetimes_find(cx->arena, fn);
+    share_buffers(cx, fn);
+    fn->arena_bytes = place_pool(cx, fn, SPACE_ARENA, base, is_any);
+    note_places(fn->body);
+}
+
+static void
+allocate_main(PassCx *cx, IrFunc *fn, int64_t rows)
+{
+    share_isolate(cx, fn);
+    lifetimes_find(cx->arena, fn);
+    share_buffers(cx, fn);
+    fn->arena_bytes = place_pool(cx, fn, SPACE_FRAME, 0, is_host);
+    place_pool(cx, fn, SPACE_ROW, rows, is_handle);
+    note_places(fn->body);
+}
+
+static int64_t
+allocate_vars(IrModule *m)
+{
+    int64_t offset = 0;
+    for (int i = 0; i < m->vars.len; i++) {
+        IrVar *v = m->vars.data[i];
+        int64_t bytes = 0;
+        ir_type_bytes(m, &v->type, &bytes);
+        v->place = (IrPlace){SPACE_ARENA, offset};
+        offset = ir_whole_lines(offset + bytes);
+    }
+    return offset;
+}
+
+/* ---- programs ----------------------------------------------------------- */
+
+/* Where a program may begin: variables, and what main keeps at any of its
+ * launches, end there. */
+static int64_t
+find_base(const IrRooms *rooms, const IrFunc *fn, int64_t vars_end)
+{
+    const char *name = fn->variant_of ? fn->variant_of : fn->name;
+    int64_t base = vars_end;
+    for (int i = 0; i < rooms->len; i++) {
+        const IrRoom *r = &rooms->data[i];
+        if (!strcmp(ir_text(r->launch, A_program), name) && r->rows_end > base)
+            base = r->rows_end;
+    }
+    return base;
+}
+
+bool
+pass_allocate(PassCx *cx)
+{
+    IrModule *m = cx->m;
+    int64_t vars_end = allocate_vars(m);
+    for (IrFunc *fn = m->first; fn; fn = fn->next)
+        if (fn->kind == FUNC_MAIN)
+            allocate_main(cx, fn, vars_end);
+    IrRooms rooms = ir_launch_rooms(cx->arena, m);
+    for (IrFunc *fn = m->first; fn; fn = fn->next)
+        if (fn->kind == FUNC_PROGRAM)
+            allocate_func(cx, fn, find_base(&rooms, fn, vars_end));
+        else if (fn->kind != FUNC_MAIN)
+            allocate_func(cx, fn, 0);
+    m->phase = PHASE_PLACED;
+    return true;
+}

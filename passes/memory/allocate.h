@@ -1,0 +1,25 @@
+/*
+ * allocate.h - the two halves of allocation before offsets are chosen
+ */
+#ifndef TFD_PASSES_MEMORY_ALLOCATE_H
+#define TFD_PASSES_MEMORY_ALLOCATE_H
+
+#include "ir/analysis/lifetime.h"
+#include "passes/support/pass.h"
+
+/* Inserts copies where bytes could not be shared otherwise: of what a loop or
+ * branch yields but does not own, and of operands of collectives that are not
+ * in the arena.  Before lifetimes_find. */
+void share_isolate(PassCx *cx, IrFunc *fn);
+
+/* Merges the buffers of values that are one (views, carried values), and of
+ * those that may share bytes so that a copy disappears: a read and its
+ * variable, a kernel's result and the variable it is written to, the value
+ * carried, the result returned or the operand that dies in the kernel. */
+void share_buffers(PassCx *cx, IrFunc *fn);
+
+/* The same for the handles that main carries (share_handles.c). */
+void share_isolate_handles(PassCx *cx, IrBlock *b);
+void share_handle_edges(IrBlock *b);
+
+#endif

@@ -1,0 +1,20 @@
+/*
+ * pool.h - buffers that share one stretch of memory
+ */
+#ifndef TFD_PASSES_MEMORY_POOL_H
+#define TFD_PASSES_MEMORY_POOL_H
+
+#include "ir/analysis/lifetime.h"
+
+typedef struct Pool {
+    Arena *arena;
+    IrSpace space;
+    int64_t base;          /* first offset: a whole line */
+    VEC(Buffer *) buffers; /* each with its index here as its number */
+} Pool;
+
+/* Gives every buffer an offset such that no two that live together meet.
+ * Returns where the last one ends; base if there is none. */
+int64_t pool_place(Pool *p);
+
+#endif

@@ -1,0 +1,442 @@
+/*
+ * share.c - values that use the same bytes
+ *
+ * Some values are one by meaning: a view and what it is of, a loop's argument,
+ * its value in the test and its result, a branch's result.  Others may share
+ * bytes so that a copy disappears:
+ *
+ *   a read shares its variable's bytes    unless it outlives a write of it
+ *   the result of a kernel is made        where it is going to: in the variable
+ *                                         it is written to, the loop's argument
+ *                                         it becomes, the output it is returned
+ *                                         as, the operand that dies there
+ *
+ * A kernel may overwrite an operand while it reads it only when element i of
+ * the operand is read before element i of its results is made, and never again;
+ * or when it is a scatter, into the operand whose rows it changes: elsewhere
+ * that one would be copied first.
+ *
+ * Host code copies at the edges of loops and branches where places differ, one
+ * value after the other.  So that no copy reads what an earlier one wrote,
+ * everything yielded that is not made for the purpose is first copied
+ * (share_isolate): a loop's own argument, a value from outside, one yielded
+ * twice.
+ */
+#include "ir/parts.h"
+#include "ir/rules/build.h"
+#include "ir/rules/locality.h"
+#include "passes/memory/allocate.h"
+
+#include <string.h>
+#include "ir/analysis/hooks.h"
+#include "ir/ir.h"
+
+/* ---- isolation ---------------------------------------------------------- */
+
+static bool
+is_collective_start(const IrOp *op)
+{
+    return op->kind == OP_all_reduce_start || op->kind == OP_all_gather_start;
+}
+
+static bool
+is_handle_of_main(const IrFunc *fn, const IrValue *v)
+{
+    return fn->kind == FUNC_MAIN && v->type.locality != LOCAL_HOST;
+}
+
+/* A copy of operand i of op, made by a kernel just before op. */
+static void
+copy_operand(PassCx *cx, IrOp *op, int i, const char *rule, const char *what)
+{
+    IrValue *v = op->operands[i];
+    IrBlock *b = ir_block_scratch(op);
+    IrOp *kernel = ir_build_op(b, OP_kernel, 1, &v, op->loc);
+    IrBlock *body = kernel->regions[0];
+    IrValue *arg = ir_block_arg(body, v->type, v->name);
+    IrValue *result = ir_build1(body, OP_copy, arg, op->loc);
+    ir_build_yield(body, 1, &result, op->loc);
+    ir_op_close(kernel);
+    ir_stamp(b, ir_reason(cx->m, rule, pass_loc(op), "%s", what));
+    ir_splice_before(op, b);
+    op->operands[i] = kernel->results[0];
+}
+
+static bool
+is_made_in(const IrValue *v, const IrBlock *b)
+{
+    return v->def && v->def->block == b &&
+           !(ir_op_info[v->def->kind].traits & VIEW) && v->def->kind != OP_read;
+}
+
+static bool
+stands_before(const IrOp *op, int i)
+{
+    for (int j = 0; j < i; j++)
+        if (op->operands[j] == op->operands[i])
+            return true;
+    return false;
+}
+
+static void
+isolate_yield(PassCx *cx, IrOp *yield)
+{
+    const IrOp *outer = yield->block->op;
+    if (outer->kind == OP_while && yield->block == outer->regions[0])
+        return;
+    for (int i = 0; i < yield->num_operands; i++)
+        if (!is_handle_of_main(yield->block->func, yield->operands[i]) &&
+            (!is_made_in(yield->operands[i], yield->block) ||
+             stands_before(yield, i)))
+            copy_operand(cx, yield, i, "allocate.carry",
+                         "the value goes round in bytes of its own");
+}
+
+static void
+isolate_collective(PassCx *cx, IrOp *op)
+{
+    for (int i = 0; i < op->num_operands; i++) {
+        const IrValue *v = op->operands[i];
+        if (!v->def || v->def->kind != OP_kernel || stands_before(op, i))
+            copy_operand(cx, op, i, "allocate.buffer",
+                         "a collective works on buffers of the arena");
+    }
+}
+
+static void
+isolate_block(PassCx *cx, IrBlock *b)
+{
+    for (IrOp *op = b->first; op; op = op->next) {
+        if (op->kind == OP_yield)
+            isolate_yield(cx, op);
+        else if (is_collective_start(op))
+            isolate_collective(cx, op);
+        if (op->kind != OP_kernel)
+            for (int i = 0; i < op->num_regions; i++)
+                isolate_block(cx, op->regions[i]);
+    }
+}
+
+void
+share_isolate(PassCx *cx, IrFunc *fn)
+{
+    isolate_block(cx, fn->body);
+    if (fn->kind == FUNC_MAIN)
+        share_isolate_handles(cx, fn->body);
+}
+
+/* ---- values that are one ------------------------------------------------ */
+
+static void
+merge_values(const IrValue *a, const IrValue *b)
+{
+    buffers_merge(buffer_of(a), buffer_of(b));
+}
+
+static void
+extend(const IrValue *v, const IrOp *over)
+{
+    Buffer *b = buffer_of(v);
+    const Span *s = span_of(over);
+    if (s->begin < b->begin)
+        b->begin = s->begin;
+    if (s->end + 1 > b->end)
+        b->end = s->end + 1;
+}
+
+static void
+merge_loop(const IrOp *op)
+{
+    int skip = op->kind == OP_for;
+    for (int i = 0; i < op->num_results; i++)
+        for (int r = 0; r < op->num_regions; r++) {
+            merge_values(op->results[i], op->regions[r]->args.data[i + skip]);
+            extend(op->results[i], op);
+        }
+    if (skip)
+        extend(op->regions[0]->args.data[0], op);
+}
+
+static void
+merge_views(const IrOp *op)
+{
+    for (int i = 0; i < op->num_results; i++)
+        merge_values(op->operands[i], op->results[i]);
+}
+
+static void
+mark_sent(const IrValue *v)
+{
+    Buffer *b = buffer_of(v);
+    b->sent = true;
+    b->align = ir_collective_align(b->bytes);
+}
+
+static void
+mark_collective(const IrOp *op)
+{
+    for (int i = 0; i < op->num_operands; i++)
+        mark_sent(op->operands[i]);
+    for (int i = 0; i < op->num_results; i++)
+        mark_sent(op->results[i]);
+}
+
+static void
+merge_by_meaning(const IrBlock *b)
+{
+    for (const IrOp *op = b->first; op; op = op->next) {
+        if (op->kind == OP_for || op->kind == OP_while)
+            merge_loop(op);
+        else if (op->kind == OP_if)
+            for (int i = 0; i < op->num_results; i++)
+                extend(op->results[i], op);
+        else if (ir_op_info[op->kind].traits & VIEW)
+            merge_views(op);
+        else if (is_collective_start(op))
+            mark_collective(op);
+        if (op->kind != OP_kernel)
+            for (int i = 0; i < op->num_regions; i++)
+                merge_by_meaning(op->regions[i]);
+    }
+}
+
+/* ---- what a kernel may overwrite ---------------------------------------- */
+
+/* Whether what ends at `end` and lies in buffer b is dead when result r of
+ * kernel is made, or dies in it in a way that allows to overwrite it. */
+static bool
+is_dead_at(const Buffer *b, int end, const IrOp *kernel, int r)
+{
+    int at = span_of(kernel)->begin;
+    if (end != at)
+        return end < at;
+    for (int i = 0; i < kernel->num_operands; i++)
+        if (buffer_of(kernel->operands[i]) == b &&
+            !ir_kernel_may_overwrite(kernel, i, r))
+            return false;
+    return true;
+}
+
+/* A kernel's result, in bytes that are nothing else yet, and no buffer of a
+ * collective. */
+static bool
+is_free_to_move(const IrValue *v)
+{
+    const Buffer *b = buffer_of(v);
+    return v->def && v->def->kind == OP_kernel && b->num_values == 1 &&
+           !b->fixed && !b->sent;
+}
+
+/* ---- variables ---------------------------------------------------------- */
+
+/* A value that was read from a variable, or is made in its bytes: by which
+ * operation, and until when it is needed, views counted. */
+typedef struct Holder {
+    const IrOp *op;
+    int end;
+    bool shares; /* the variable's bytes */
+} Holder;
+
+typedef struct VarUses {
+    const IrVar *var;
+    Buffer *buffer; /* the variable's bytes */
+    VEC(Holder) holders;
+    VEC(IrOp *) writes;
+} VarUses;
+
+typedef struct Share {
+    PassCx *cx;
+    Map *vars; /* name -> VarUses */
+} Share;
+
+static VarUses *
+uses_of(Share *s, const char *name)
+{
+    VarUses *u = map_get(s->vars, name);
+    if (u)
+        return u;
+    u = NEW(s->cx->arena, VarUses);
+    u->var = ir_var_find(s->cx->m, name);
+    u->buffer = NEW(s->cx->arena, Buffer);
+    *u->buffer = (Buffer){.fixed = true, .place = u->var->place, .align = 64};
+    map_set(s->vars, name, u);
+    return u;
+}
+
+static void
+note_var_use(IrOp *op, void *data)
+{
+    Share *s = data;
+    if (op->kind == OP_read) {
+        VarUses *u = uses_of(s, ir_text(op, A_var));
+        Holder read = {op, buffer_of(op->results[0])->end, false};
+        VEC_PUSH(s->cx->arena, u->holders, read);
+    } else if (op->kind == OP_write) {
+        VEC_PUSH(s->cx->arena, uses_of(s, ir_text(op, A_var))->writes, op);
+    }
+}
+
+/* Whether a write of the variable other than `but` stands in (from, to). */
+static bool
+is_written_between(const VarUses *u, int from, int to, const IrOp *but)
+{
+    for (int i = 0; i < u->writes.len; i++) {
+        int at = span_of(u->writes.data[i])->begin;
+        if (u->writes.data[i] != but && at > from && at < to)
+            return true;
+    }
+    return false;
+}
+
+static void
+share_reads(VarUses *u)
+{
+    for (int i = 0; i < u->holders.len; i++) {
+        Holder *h = &u->holders.data[i];
+        h->shares = !is_written_between(u, span_of(h->op)->begin, h->end, NULL);
+        if (h->shares)
+            buffers_merge(u->buffer, buffer_of(h->op->results[0]));
+    }
+}
+
+/* Whether the bytes' old value is needed when kernel has made the new one, v:
+ * by what shares them, or by a read that stands before the write. */
+static bool
+old_value_is_needed(const VarUses *u, const IrValue *v, const IrOp *write)
+{
+    const IrOp *kernel = v->def;
+    int from = span_of(kernel)->begin, to = span_of(write)->begin;
+    for (int i = 0; i < u->holders.len; i++) {
+        const Holder *h = &u->holders.data[i];
+        int at = span_of(h->op)->begin;
+        if ((at > from && at < to) || h->op == kernel)
+            return true;
+        if (at < from && h->shares &&
+            !is_dead_at(u->buffer, h->end, kernel, v->index))
+            return true;
+    }
+    return false;
+}
+
+/* The kernel that makes the value written makes it in the variable. */
+static void
+share_writes(Share *s, VarUses *u)
+{
+    for (int i = 0; i < u->writes.len; i++) {
+        const IrOp *write = u->writes.data[i];
+        const IrValue *v = write->operands[0];
+        if (!is_free_to_move(v) || v->def->block != write->block ||
+            old_value_is_needed(u, v, write) ||
+            is_written_between(u, span_of(v->def)->begin, buffer_of(v)->end,
+                               write))
+            continue;
+        Holder made = {v->def, buffer_of(v)->end, true};
+        VEC_PUSH(s->cx->arena, u->holders, made);
+        buffers_merge(u->buffer, buffer_of(v));
+    }
+}
+
+/* ---- what goes round, out and on ---------------------------------------- */
+
+/* What a branch or loop yields is made in the bytes it is carried in, if what
+ * they hold is dead by then. */
+static void
+share_yield(const IrOp *yield)
+{
+    const IrOp *outer = yield->block->op;
+    int skip = outer->kind == OP_for;
+    bool loop = skip || outer->kind == OP_while;
+    for (int i = 0; i < yield->num_operands; i++) {
+        const IrValue *v = yield->operands[i];
+        if (!is_free_to_move(v) || v->def->block != yield->block)
+            continue;
+        const IrValue *held =
+            loop ? yield->block->args.data[i + skip] : outer->results[i];
+        if (loop && !is_dead_at(buffer_of(held), life_of(held)->last_use,
+                                v->def, v->index))
+            continue;
+        if (buffer_of(held)->bytes == buffer_of(v)->bytes)
+            merge_values(held, v);
+    }
+}
+
+static void
+share_yields(const IrBlock *b)
+{
+    for (const IrOp *op = b->first; op; op = op->next) {
+        bool test = op->kind == OP_yield && b->op->kind == OP_while &&
+                    b == b->op->regions[0];
+        if (op->kind == OP_yield && !test)
+            share_yield(op);
+        if (op->kind != OP_kernel)
+            for (int i = 0; i < op->num_regions; i++)
+                share_yields(op->regions[i]);
+    }
+}
+
+static void
+fix(Share *s, const IrValue *v, IrSpace space, int index)
+{
+    Buffer *b = NEW(s->cx->arena, Buffer);
+    *b = (Buffer){.fixed = true, .place = {space, index}};
+    buffers_merge(b, buffer_of(v));
+}
+
+/* Parameters are where the caller says; what a kernel makes only to be
+ * returned is made where the caller wants it. */
+static void
+share_with_caller(Share *s, const IrFunc *fn)
+{
+    for (int i = 0; i < fn->body->args.len; i++)
+        fix(s, fn->body->args.data[i], SPACE_IN, i);
+    const IrOp *end = ir_func_return(fn);
+    for (int i = 0; i < end->num_operands; i++) {
+        const IrValue *v = end->operands[i];
+        if (is_free_to_move(v) && v->def->block == fn->body)
+            fix(s, v, SPACE_OUT, i);
+    }
+}
+
+/* A kernel's result takes the bytes of an operand that dies in it. */
+static void
+share_operand(const IrOp *kernel, const IrValue *result)
+{
+    for (int i = 0; i < kernel->num_operands; i++) {
+        Buffer *held = buffer_of(kernel->operands[i]);
+        if (is_free_to_move(result) && !held->fixed &&
+            held->end == span_of(kernel)->begin &&
+            is_dead_at(held, held->end, kernel, result->index))
+            buffers_merge(held, buffer_of(result));
+    }
+}
+
+static void
+share_in_place(const IrBlock *b)
+{
+    for (const IrOp *op = b->first; op; op = op->next) {
+        if (op->kind == OP_kernel)
+            for (int i = 0; i < op->num_results; i++)
+                share_operand(op, op->results[i]);
+        else
+            for (int i = 0; i < op->num_regions; i++)
+                share_in_place(op->regions[i]);
+    }
+}
+
+void
+share_buffers(PassCx *cx, IrFunc *fn)
+{
+    Share s = {cx, map_new(cx->arena)};
+    merge_by_meaning(fn->body);
+    if (fn->kind == FUNC_MAIN)
+        share_handle_edges(fn->body);
+    ir_walk(fn->body, note_var_use, &s);
+    if (fn->kind != FUNC_MAIN)
+        share_with_caller(&s, fn);
+    for (int i = 0; i < map_count(s.vars); i++)
+        share_reads(map_value(s.vars, i));
+    for (int i = 0; i < map_count(s.vars); i++)
+        share_writes(&s, map_value(s.vars, i));
+    share_yields(fn->body);
+    share_in_place(fn->body);
+}

@@ -1,0 +1,78 @@
+/*
+ * order.c - where the operations of a block stand
+ */
+#include "passes/support/order.h"
+
+void
+order_number(IrBlock *b)
+{
+    int i = 0;
+    for (IrOp *op = b->first; op; op = op->next)
+        op->id = i++;
+}
+
+/* The operation of block b that op is, or is inside of; NULL if it is
+ * elsewhere. */
+static IrOp *
+in_block(IrOp *op, const IrBlock *b)
+{
+    while (op && op->block != b)
+        op = op->block->op;
+    return op;
+}
+
+typedef struct FirstUsers {
+    const IrBlock *block;
+    IrOp **users;
+} FirstUsers;
+
+static void
+note_user(IrOp *op, void *data)
+{
+    FirstUsers *first = data;
+    for (int i = 0; i < op->num_operands; i++) {
+        const IrOp *def = op->operands[i]->def;
+        if (!def || def->block != first->block)
+            continue;
+        IrOp *user = in_block(op, first->block);
+        if (user->id < first->users[def->id]->id)
+            first->users[def->id] = user;
+    }
+}
+
+IrOp **
+order_first_users(Arena *a, IrBlock *b)
+{
+    int n = b->last ? b->last->id + 1 : 0;
+    FirstUsers first = {b, NEW_ARRAY(a, IrOp *, (size_t)n)};
+    for (int i = 0; i < n; i++)
+        first.users[i] = b->last;
+    ir_walk(b, note_user, &first);
+    return first.users;
+}
+
+typedef struct FirstUse {
+    const IrOp *of;
+    IrOp *user; /* in of's block */
+} FirstUse;
+
+static void
+note_use(IrOp *op, void *data)
+{
+    FirstUse *use = data;
+    for (int i = 0; i < op->num_operands; i++) {
+        if (op->operands[i]->def != use->of)
+            continue;
+        IrOp *user = in_block(op, use->of->block);
+        if (user->id < use->user->id)
+            use->user = user;
+    }
+}
+
+IrOp *
+order_first_user(IrOp *op)
+{
+    FirstUse use = {op, op->block->last};
+    ir_walk(op->block, note_use, &use);
+    return use.user;
+}

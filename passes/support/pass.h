@@ -1,0 +1,37 @@
+/*
+ * pass.h - what a pass is given
+ */
+#ifndef TFD_PASSES_SUPPORT_PASS_H
+#define TFD_PASSES_SUPPORT_PASS_H
+
+#include "ir/ir.h"
+
+typedef struct PassOptions {
+    int level;              /* -O0 .. -O3 */
+    int64_t bytes_per_pack; /* of collectives; 0: no limit */
+    bool verify_each;       /* verify after every pass, not only the last */
+    bool time;              /* print the time of each pass to standard error */
+    /* called after each pass (--print-after, --dump-phases); may be NULL */
+    void (*after)(const char *pass, int number, const IrModule *m, void *data);
+    void *after_data;
+} PassOptions;
+
+typedef struct PassCx {
+    Arena *arena; /* scratch, released after the pass */
+    IrModule *m;
+    Diag *diag; /* errors and warnings for the user */
+    const PassOptions *options;
+    int64_t num_unrolled; /* operations, of loops that gradients go through */
+} PassCx;
+
+/* The source line that op comes from: its own, or that of what is around it.
+ * For reasons, which always have one. */
+Loc pass_loc(const IrOp *op);
+
+/* The passes: each changes cx->m in place, or says what is wrong with the
+ * program and returns false. */
+#define PASS(name, first, last, doc) bool pass_##name(PassCx *cx);
+#include "passes/support/passes.def"
+#undef PASS
+
+#endif

@@ -1,0 +1,13 @@
+/*
+ * settle.h - where the values of device programs are
+ */
+#ifndef TFD_PASSES_SUPPORT_SETTLE_H
+#define TFD_PASSES_SUPPORT_SETTLE_H
+
+#include "ir/ir.h"
+
+/* Infers anew where the values of programs are, and those of main that launches
+ * give: for whoever put values in place of others. */
+void settle_programs(IrModule *m);
+
+#endif

@@ -1,0 +1,406 @@
+/*
+ * checkpoint.c - a folder of files from which a run goes on
+ *
+ * A file is called step-N.ckpt: a header, then the state.  It is written to a
+ * temporary file, synced and renamed; then the folder is synced, and only then
+ * are older ones removed.  So whenever the process or the machine dies, the
+ * newest one that is whole is there.
+ */
+#include "runtime/checkpoint/checkpoint.h"
+
+#include <pthread.h>
+#include <stdarg.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#include "ir/base/file.h"
+#include "ir/base/hash.h"
+#include "ir/base/message.h"
+
+enum { FORMAT = 2, MAGIC_LEN = 8 };
+
+static const char magic[MAGIC_LEN + 1] = "tfd-ckpt";
+static const char prefix[] = "step-", suffix[] = ".ckpt";
+
+struct RtCheckpoints {
+    Arena *arena;
+    const char *folder;
+    RtOwner owner;
+    int lock;
+
+    pthread_t thread;
+    bool is_writing; /* there is a thread to join */
+    int64_t step;
+    const RtState *state;
+    RtEvents *events;
+    Status written;       /* what became of the last one */
+    _Atomic int64_t last; /* whole on the disk; -1: none */
+};
+
+/* ---- headers ------------------------------------------------------------ */
+
+typedef struct Header {
+    char magic[MAGIC_LEN];
+    uint32_t format, num_devices;
+    int64_t step;
+    uint64_t len; /* of the state */
+    char plan[HASH_LEN], state[HASH_LEN], header[HASH_LEN];
+} Header;
+
+/* All but the hash of itself. */
+static void
+facts_carry(Header *h, RtState *s)
+{
+    rt_state_bytes(s, h->magic, sizeof h->magic);
+    rt_state_u32(s, &h->format);
+    rt_state_u32(s, &h->num_devices);
+    rt_state_i64(s, &h->step, 0, INT64_MAX);
+    rt_state_u64(s, &h->len);
+    rt_state_bytes(s, h->plan, sizeof h->plan);
+    rt_state_bytes(s, h->state, sizeof h->state);
+}
+
+static void
+set_hash(Arena *a, char *to, const void *bytes, size_t n)
+{
+    memcpy(to, hash_text(a, bytes, n), HASH_LEN);
+}
+
+static bool
+has_hash(Arena *a, const char *hash, const void *bytes, size_t n)
+{
+    return !hash_is_checked() ||
+           memcmp(hash, hash_text(a, bytes, n), HASH_LEN) == 0;
+}
+
+static RtState
+header_of(Arena *a, const RtCheckpoints *c)
+{
+    RtState s = rt_state_writer(a, 0);
+    Header h = {.format = FORMAT,
+                .num_devices = c->owner.num_devices,
+                .step = c->step,
+                .len = c->state->len};
+    memcpy(h.magic, magic, MAGIC_LEN);
+    memcpy(h.plan, c->owner.plan, HASH_LEN);
+    set_hash(a, h.state, c->state->data, c->state->len);
+    facts_carry(&h, &s);
+    set_hash(a, h.header, s.data, s.len);
+    rt_state_bytes(&s, h.header, sizeof h.header);
+    return s;
+}
+
+/* ---- reading ------------------------------------------------------------ */
+
+static Status refuse(const char *path, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+
+static Status
+refuse(const char *path, const char *format, ...)
+{
+    Arena *scratch = arena_new(NULL, "refusing a checkpoint");
+    va_list args;
+    va_start(args, format);
+    const char *why = message_vprintf(scratch, format, args);
+    va_end(args);
+    Status st =
+        status_new(STATUS_INPUT, "cannot resume from \"%s\": %s", path, why);
+    arena_release(scratch);
+    return st;
+}
+
+/* What a file of another format has behind its number is not known. */
+static Status
+check_header(Arena *a, const char *path, const Header *h, const RtState *s,
+             size_t facts)
+{
+    if (memcmp(h->magic, magic, MAGIC_LEN) != 0)
+        return refuse(path, "it is no checkpoint");
+    if (h->format != FORMAT)
+        return refuse(path,
+                      "it is damaged, or another tfd-run made it (format %u; "
+                      "this one knows %d)",
+                      h->format, FORMAT);
+    if (s->wrong)
+        return refuse(path, "it is cut short: %zu bytes", s->len);
+    if (!has_hash(a, h->header, s->data, facts))
+        return refuse(path, "it is damaged (checksum of its header)");
+    return OK;
+}
+
+Status
+rt_checkpoint_parse(Arena *a, const char *path, const char *bytes, size_t len,
+                    RtCheckpoint *out)
+{
+    Header h;
+    RtState s = rt_state_reader(a, bytes, len);
+    facts_carry(&h, &s);
+    size_t facts = s.at;
+    rt_state_bytes(&s, h.header, sizeof h.header);
+    TRY(check_header(a, path, &h, &s, facts));
+    size_t rest = len - s.at;
+    if (rest != h.len)
+        return refuse(path, "it is %s: %zu bytes of %llu",
+                      rest < h.len ? "cut short" : "too long", rest,
+                      (unsigned long long)h.len);
+    if (!has_hash(a, h.state, bytes + s.at, rest))
+        return refuse(path, "it is damaged (checksum of its state)");
+    *out = (RtCheckpoint){
+        .path = path,
+        .owner = {arena_strndup(a, h.plan, HASH_LEN), h.num_devices},
+        .step = h.step,
+        .state = bytes + s.at,
+        .len = rest};
+    return OK;
+}
+
+static Status
+check_owner(const RtCheckpoint *c, const RtOwner *owner)
+{
+    if (c->owner.num_devices != owner->num_devices)
+        return refuse(c->path,
+                      "it is of a run on %u devices, and the plan is for %u",
+                      c->owner.num_devices, owner->num_devices);
+    if (strcmp(c->owner.plan, owner->plan) != 0)
+        return refuse(c->path,
+                      "another plan made it; give that one, or begin anew in "
+                      "another folder");
+    return OK;
+}
+
+/* ---- the folder --------------------------------------------------------- */
+
+/* The N of "step-N.ckpt" as it is written, or -1. */
+static int64_t
+step_of(const char *name)
+{
+    char *end, again[64];
+    if (strncmp(name, prefix, strlen(prefix)) != 0)
+        return -1;
+    long long step = strtoll(name + strlen(prefix), &end, 10);
+    snprintf(again, sizeof again, "%s%lld%s", prefix, step, suffix);
+    return strcmp(again, name) == 0 ? step : -1;
+}
+
+/* What file_write leaves of "step-N.ckpt" when its process dies. */
+static bool
+is_leaving(const char *name)
+{
+    const char *end = strstr(name, ".tmp-");
+    return strncmp(name, prefix, strlen(prefix)) == 0 && end &&
+           memmem(name, (size_t)(end - name), suffix, strlen(suffix));
+}
+
+static const char *
+path_of(Arena *a, const RtCheckpoints *c, const char *name)
+{
+    return arena_printf(a, "%s/%s", c->folder, name);
+}
+
+static const char *
+path_of_step(Arena *a, const RtCheckpoints *c, int64_t step)
+{
+    return arena_printf(a, "%s/%s%lld%s", c->folder, prefix, (long long)step,
+                        suffix);
+}
+
+typedef VEC(int64_t) Steps;
+
+static int
+newer_first(const void *a, const void *b)
+{
+    int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
+    return (x < y) - (x > y);
+}
+
+/* Of all checkpoints in the folder, the newest first. */
+static Status
+list_steps(Arena *a, const RtCheckpoints *c, Steps *out)
+{
+    FileNames names;
+    *out = (Steps){0};
+    TRY(file_list(a, c->folder, &names));
+    for (int i = 0; i < names.len; i++) {
+        int64_t step = step_of(names.data[i]);
+        if (step >= 0)
+            VEC_PUSH(a, *out, step);
+    }
+    if (out->len)
+        qsort(out->data, (size_t)out->len, sizeof *out->data, newer_first);
+    return OK;
+}
+
+static Status
+remove_leavings(const RtCheckpoints *c)
+{
+    FileNames names;
+    TRY(file_list(c->arena, c->folder, &names));
+    for (int i = 0; i < names.len; i++)
+        if (is_leaving(names.data[i]))
+            TRY(file_remove(path_of(c->arena, c, names.data[i])));
+    return OK;
+}
+
+Status
+rt_checkpoints_open(const char *folder, const RtOwner *owner,
+                    RtCheckpoints **out)
+{
+    Arena *a = arena_new(NULL, "checkpoints");
+    RtCheckpoints *c = NEW(a, RtCheckpoints);
+    *c = (RtCheckpoints){
+        .arena = a, .folder = folder, .owner = *owner, .lock = -1, .last = -1};
+    Status st = file_make_folder(folder);
+    if (!st)
+        st = file_lock_folder(folder, &c->lock);
+    if (!st)
+        st = remove_leavings(c);
+    if (st)
+        rt_checkpoints_close(c);
+    else
+        *out = c;
+    return status_note(st, "opening the folder of checkpoints");
+}
+
+Status
+rt_checkpoints_expect_none(const RtCheckpoints *c)
+{
+    Steps steps;
+    TRY(list_steps(c->arena, c, &steps));
+    if (!steps.len || steps.data[0] == 0)
+        return OK;
+    return status_new(STATUS_INPUT,
+                      "\"%s\" has checkpoints of another run; go on with it "
+                      "by --resume, or give another folder",
+                      c->folder);
+}
+
+/* ---- the newest one ----------------------------------------------------- */
+
+static Status
+read_step(Arena *a, const RtCheckpoints *c, int64_t step, RtCheckpoint *out)
+{
+    char *bytes;
+    size_t len;
+    const char *path = path_of_step(a, c, step);
+    TRY(file_read_limited(a, path, LIMIT_checkpoint, &bytes, &len));
+    return rt_checkpoint_parse(a, path, bytes, len, out);
+}
+
+/* Of a run that did nothing there is nothing to lose: another one may begin in
+ * its place. */
+static Status
+take(RtCheckpoints *c, RtCheckpoint *found)
+{
+    Status st = check_owner(found, &c->owner);
+    if (!st)
+        atomic_store(&c->last, found->step);
+    if (!st || found->step > 0)
+        return st;
+    status_free(st);
+    found->state = NULL;
+    return OK;
+}
+
+Status
+rt_checkpoints_newest(RtCheckpoints *c, Arena *a, FILE *notes,
+                      RtCheckpoint *out)
+{
+    Steps steps;
+    *out = (RtCheckpoint){.step = 0};
+    TRY(list_steps(a, c, &steps));
+    for (int i = 0; i < steps.len; i++) {
+        Status st = read_step(a, c, steps.data[i], out);
+        if (!st)
+            return take(c, out);
+        if (i == steps.len - 1)
+            return st;
+        fprintf(notes, "%s; trying the one before it\n", status_message(st));
+        status_free(st);
+    }
+    return OK;
+}
+
+/* ---- writing ------------------------------------------------------------ */
+
+/* That an old one stays is no reason to stop: the next time it is tried again.
+ */
+static void
+prune(Arena *a, const RtCheckpoints *c)
+{
+    Steps steps;
+    Status st = list_steps(a, c, &steps);
+    int kept = 0;
+    for (int i = 0; !st && i < steps.len; i++) {
+        kept += steps.data[i] <= c->step;
+        if (kept > CHECKPOINTS_KEPT)
+            st = file_remove(path_of_step(a, c, steps.data[i]));
+    }
+    status_free(st);
+}
+
+static Status
+write_file(Arena *a, const RtCheckpoints *c)
+{
+    RtState header = header_of(a, c);
+    FilePart parts[] = {{header.data, header.len},
+                        {c->state->data, c->state->len}};
+    if (c->events)
+        TRY(rt_events_sync(c->events));
+    return file_write_parts(path_of_step(a, c, c->step), parts, 2);
+}
+
+static void *
+write_in_thread(void *arg)
+{
+    RtCheckpoints *c = arg;
+    Arena *a = arena_new(NULL, "a checkpoint");
+    c->written = write_file(a, c);
+    if (!c->written) {
+        atomic_store(&c->last, c->step);
+        prune(a, c);
+    }
+    arena_release(a);
+    return NULL;
+}
+
+void
+rt_checkpoints_write(RtCheckpoints *c, int64_t step, const RtState *state,
+                     RtEvents *events)
+{
+    c->step = step;
+    c->state = state;
+    c->events = events;
+    c->is_writing = pthread_create(&c->thread, NULL, write_in_thread, c) == 0;
+    if (!c->is_writing)
+        write_in_thread(c);
+}
+
+Status
+rt_checkpoints_wait(RtCheckpoints *c)
+{
+    if (c->is_writing)
+        pthread_join(c->thread, NULL);
+    c->is_writing = false;
+    Status st = c->written;
+    c->written = OK;
+    return status_note(st, "writing the checkpoint after step %lld",
+                       (long long)c->step);
+}
+
+int64_t
+rt_checkpoints_last(const RtCheckpoints *c)
+{
+    return atomic_load(&c->last);
+}
+
+void
+rt_checkpoints_close(RtCheckpoints *c)
+{
+    if (!c)
+        return;
+    status_free(rt_checkpoints_wait(c));
+    if (c->lock >= 0)
+        close(c->lock);
+    arena_release(c->arena);
+}

@@ -1,0 +1,38 @@
+/*
+ * events.h - event files, which TensorBoard shows
+ *
+ * A file of TFRecords, each an Event message of TensorFlow's event.proto and
+ * summary.proto.  What is added is in the file at once, so that TensorBoard
+ * shows a run that goes on.
+ */
+#ifndef TFD_RUNTIME_CHECKPOINT_EVENTS_H
+#define TFD_RUNTIME_CHECKPOINT_EVENTS_H
+
+#include "ir/base/dtype.h"
+#include "ir/base/status.h"
+
+typedef struct RtEvents RtEvents;
+
+/* A new file events.out.tfevents.TIME.HOST.PID in a folder, which is made. */
+Status rt_events_open(const char *folder, RtEvents **out) MUST_USE;
+/* A file of such a folder, of which the first len bytes are to stay: what came
+ * behind them happens again. */
+Status rt_events_continue(const char *folder, const char *name, int64_t len,
+                          RtEvents **out) MUST_USE;
+/* Where rt_events_continue can go on: the name, and how long the file is. */
+const char *rt_events_name(const RtEvents *e);
+int64_t rt_events_bytes(const RtEvents *e);
+/* What was added is on the disk. */
+Status rt_events_sync(RtEvents *e) MUST_USE;
+/* NULL is fine. */
+void rt_events_close(RtEvents *e);
+
+Status rt_events_scalar(RtEvents *e, const char *tag, int64_t step,
+                        double value) MUST_USE;
+
+/* How n numbers are distributed: 30 equal buckets from the least to the
+ * greatest, of those that are finite. */
+Status rt_events_histogram(RtEvents *e, const char *tag, int64_t step, DType t,
+                           const void *data, int64_t n) MUST_USE;
+
+#endif

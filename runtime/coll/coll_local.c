@@ -1,0 +1,482 @@
+/*
+ * coll_local.c - collectives of replicas that share memory
+ *
+ * Every replica announces its part; that is start, which never waits.  done
+ * waits until all parts are there.  Then
+ *
+ *   - of a few bytes every replica combines all parts for itself, from copies
+ *     that start made, so that nobody needs to wait a second time;
+ *   - of more, each replica combines one slice of the elements and writes it
+ *     to all replicas' results, then waits until all have done so: every byte
+ *     is read once and written once by each.
+ *
+ * That is unless the plan names another way (RtVia).  Whoever combines takes
+ * all replicas' elements, in their order, so that bits do not depend on it.
+ *
+ * The copies are in two sets, used in turn: a replica that is one call ahead
+ * must not overwrite what a slower one still reads.  It cannot be two ahead,
+ * for it has waited for the slower one in between.
+ */
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+#include "ir/base/arena.h"
+#include "runtime/coll/coll.h"
+#include "runtime/coll/combine.h"
+#include "runtime/hal/cpu/wait.h"
+
+enum {
+    SMALL_BYTES = 512, /* of all parts of a replica: staged */
+    SLICE_STEP = 64    /* elements, so that slices share no cache line */
+};
+
+typedef struct Local {
+    RtColl coll;
+    Arena *arena;
+    RtSite *sites; /* newest first */
+    double timeout;
+    bool spin;
+    atomic_bool stopped;
+} Local;
+
+/* What one replica brings to a site. */
+typedef struct Part {
+    _Alignas(CACHE_LINE) _Atomic uint32_t calls; /* of start */
+    bool small;                                  /* this call is staged */
+    RtReduce *reduces;                           /* one for each operand */
+    RtGather gather;
+    const void **in; /* scratch for the replica: a pointer for each replica */
+    void **out;
+} Part;
+
+struct RtSite {
+    Local *local;
+    RtSite *next;
+    int num; /* operands of an all_reduce; 0: an all_gather */
+    DType *dtypes;
+    RtCombineRange **combine; /* for each operand */
+    Part *parts;              /* for each replica */
+    char *staged[2];          /* SMALL_BYTES for each replica */
+    RtWay way;
+    /* replicas, over all calls; combined: VIA_HALVES, before the copies */
+    RtWord started, combined, finished;
+};
+
+static Local *
+local_of(RtColl *c)
+{
+    return (Local *)c;
+}
+
+/* ---- waiting ----------------------------------------------------------- */
+
+static void
+local_stop(RtColl *c)
+{
+    Local *l = local_of(c);
+    atomic_store(&l->stopped, true);
+    for (RtSite *s = l->sites; s; s = s->next) {
+        rt_word_wake(&s->started);
+        rt_word_wake(&s->combined);
+        rt_word_wake(&s->finished);
+    }
+}
+
+/* Waits until the word, which counts up and around, has come to target. */
+static RtCollResult
+wait_for(Local *l, RtWord *w, uint32_t target)
+{
+    double deadline = 0.0;
+    for (;;) {
+        uint32_t value = rt_word_load(w);
+        if ((int32_t)(value - target) >= 0)
+            return COLL_OK;
+        if (atomic_load(&l->stopped))
+            return COLL_STOPPED;
+        if (deadline == 0.0)
+            deadline = rt_seconds() + l->timeout;
+        else if (rt_seconds() > deadline)
+            return COLL_LATE;
+        rt_word_wait(w, value, l->spin);
+    }
+}
+
+/* How far a word has come when all replicas did their part of a call. */
+static uint32_t
+target_of(const RtSite *s, uint32_t call)
+{
+    return call * (uint32_t)s->local->coll.num_replicas;
+}
+
+/* ---- start ------------------------------------------------------------- */
+
+static size_t
+part_bytes(const RtSite *s, const RtReduce *parts, int i)
+{
+    size_t bytes = dtype_info[s->dtypes[i]].bytes;
+    return ((size_t)parts[i].count * bytes + 15) & ~(size_t)15;
+}
+
+static size_t
+all_bytes(const RtSite *s, const RtReduce *parts)
+{
+    size_t sum = 0;
+    for (int i = 0; i < s->num && sum <= SMALL_BYTES; i++)
+        sum += part_bytes(s, parts, i);
+    return sum;
+}
+
+static char *
+staging(const RtSite *s, uint32_t call, int replica)
+{
+    return s->staged[call % 2] + (ptrdiff_t)replica * SMALL_BYTES;
+}
+
+static void
+stage(const RtSite *s, char *to, const RtReduce *parts)
+{
+    for (int i = 0; i < s->num; i++) {
+        size_t bytes = dtype_info[s->dtypes[i]].bytes;
+        memcpy(to, parts[i].in, (size_t)parts[i].count * bytes);
+        to += part_bytes(s, parts, i);
+    }
+}
+
+static uint32_t
+next_call(Part *p)
+{
+    return atomic_load_explicit(&p->calls, memory_order_relaxed) + 1;
+}
+
+static void
+announce(RtSite *s, Part *p, uint32_t call)
+{
+    atomic_store_explicit(&p->calls, call, memory_order_relaxed);
+    rt_word_add(&s->started, 1);
+}
+
+static void
+local_reduce_start(RtSite *s, int replica, const RtReduce *parts)
+{
+    Part *p = &s->parts[replica];
+    uint32_t call = next_call(p);
+    memcpy(p->reduces, parts, (size_t)s->num * sizeof *parts);
+    p->small = s->way.via == VIA_ALL && all_bytes(s, parts) <= SMALL_BYTES;
+    if (p->small)
+        stage(s, staging(s, call, replica), parts);
+    announce(s, p, call);
+}
+
+static void
+local_gather_start(RtSite *s, int replica, const RtGather *part)
+{
+    Part *p = &s->parts[replica];
+    p->gather = *part;
+    p->small = false;
+    announce(s, p, next_call(p));
+}
+
+/* ---- done -------------------------------------------------------------- */
+
+static void
+combine_staged(RtSite *s, int replica, uint32_t call)
+{
+    int n = s->local->coll.num_replicas;
+    Part *p = &s->parts[replica];
+    size_t at = 0;
+    for (int i = 0; i < s->num; i++) {
+        for (int k = 0; k < n; k++)
+            p->in[k] = staging(s, call, k) + at;
+        s->combine[i](n, p->in, 1, &p->reduces[i].out, 0, p->reduces[i].count);
+        at += part_bytes(s, p->reduces, i);
+    }
+}
+
+/* Where the slice of a replica begins among count elements. */
+static int64_t
+slice_begin(int64_t count, int n, int replica)
+{
+    int64_t steps = (count + SLICE_STEP - 1) / SLICE_STEP;
+    int64_t at = steps * replica / n * SLICE_STEP;
+    return at < count ? at : count;
+}
+
+/* Combines elements begin .. end of operand i for replicas first .. first +
+ * num - 1, with the scratch of the replica that does it. */
+static void
+combine_range(RtSite *s, Part *p, int i, int first, int num, int64_t begin,
+              int64_t end)
+{
+    int n = s->local->coll.num_replicas;
+    for (int k = 0; k < n; k++)
+        p->in[k] = s->parts[k].reduces[i].in;
+    for (int k = 0; k < num; k++)
+        p->out[k] = s->parts[first + k].reduces[i].out;
+    s->combine[i](n, p->in, num, p->out, begin, end);
+}
+
+static void
+combine_slice(RtSite *s, int replica)
+{
+    int n = s->local->coll.num_replicas;
+    Part *p = &s->parts[replica];
+    for (int i = 0; i < s->num; i++) {
+        int64_t count = p->reduces[i].count;
+        combine_range(s, p, i, 0, n, slice_begin(count, n, replica),
+                      slice_begin(count, n, replica + 1));
+    }
+}
+
+static void
+combine_all(RtSite *s, int replica)
+{
+    Part *p = &s->parts[replica];
+    for (int i = 0; i < s->num && replica == 0; i++)
+        combine_range(s, p, i, 0, s->local->coll.num_replicas, 0,
+                      p->reduces[i].count);
+}
+
+/* ---- in two halves ------------------------------------------------------ */
+
+/* What elements begin .. end of operand i of a pack is done to. */
+typedef void RangeWork(RtSite *s, int replica, int pack, int i, int64_t begin,
+                       int64_t end);
+
+static int
+num_packs(const RtSite *s)
+{
+    return s->way.packs ? s->way.packs : s->num;
+}
+
+static int64_t
+clamp(int64_t x, int64_t most)
+{
+    return x < 0 ? 0 : x > most ? most : x;
+}
+
+/* The parts of operands that are pack number `pack`: of equally many elements
+ * each, the last pack with what remains. */
+static void
+walk_pack(RtSite *s, int replica, int pack, RangeWork *work)
+{
+    const RtReduce *r = s->parts[replica].reduces;
+    int64_t total = 0, before = 0;
+    if (s->way.packs == 0) {
+        work(s, replica, pack, pack, 0, r[pack].count);
+        return;
+    }
+    for (int i = 0; i < s->num; i++)
+        total += r[i].count;
+    int64_t size = total / s->way.packs, from = size * pack;
+    int64_t to = pack + 1 < s->way.packs ? from + size : total;
+    for (int i = 0; i < s->num; before += r[i++].count)
+        work(s, replica, pack, i, clamp(from - before, r[i].count),
+             clamp(to - before, r[i].count));
+}
+
+/* The first replica of the half that a replica is in. */
+static int
+half_of(const RtSite *s, int replica)
+{
+    int half = s->local->coll.num_replicas / 2;
+    return replica < half ? 0 : half;
+}
+
+static void
+combine_for_half(RtSite *s, int replica, int pack, int i, int64_t begin,
+                 int64_t end)
+{
+    (void)pack;
+    combine_range(s, &s->parts[replica], i, half_of(s, replica),
+                  s->local->coll.num_replicas / 2, begin, end);
+}
+
+static void
+copy_to_half(RtSite *s, int replica, int pack, int i, int64_t begin,
+             int64_t end)
+{
+    int n = s->local->coll.num_replicas, first = half_of(s, replica);
+    size_t bytes = dtype_info[s->dtypes[i]].bytes;
+    const char *from = s->parts[pack % n].reduces[i].out;
+    for (int k = first; k < first + n / 2; k++)
+        memcpy((char *)s->parts[k].reduces[i].out + (size_t)begin * bytes,
+               from + (size_t)begin * bytes, (size_t)(end - begin) * bytes);
+}
+
+static RtCollResult
+combine_halves(RtSite *s, int replica, uint32_t call)
+{
+    int n = s->local->coll.num_replicas;
+    for (int k = replica; k < num_packs(s); k += n)
+        walk_pack(s, replica, k, combine_for_half);
+    rt_word_add(&s->combined, 1);
+    RtCollResult r = wait_for(s->local, &s->combined, target_of(s, call));
+    for (int k = (replica + n / 2) % n; r == COLL_OK && k < num_packs(s);
+         k += n)
+        walk_pack(s, replica, k, copy_to_half);
+    return r;
+}
+
+/* ---- gathering ---------------------------------------------------------- */
+
+/* Copies a replica's blocks to their place in every replica's result. */
+static void
+spread_blocks(RtSite *s, int replica)
+{
+    int n = s->local->coll.num_replicas;
+    const RtGather *own = &s->parts[replica].gather;
+    int64_t before = 0, row = 0;
+    for (int k = 0; k < n; k++) {
+        int64_t bytes = s->parts[k].gather.own_bytes;
+        before += k < replica ? bytes : 0;
+        row += bytes;
+    }
+    for (int k = 0; k < n; k++) {
+        char *to = (char *)s->parts[k].gather.out + before;
+        const char *from = own->in;
+        for (int64_t i = 0; i < own->outer; i++) {
+            memcpy(to, from, (size_t)own->own_bytes);
+            to += row;
+            from += own->own_bytes;
+        }
+    }
+}
+
+static void
+spread(RtSite *s, int replica)
+{
+    if (s->way.via == VIA_ALL)
+        spread_blocks(s, replica);
+    else if (replica == 0)
+        for (int k = 0; k < s->local->coll.num_replicas; k++)
+            spread_blocks(s, k);
+}
+
+static RtCollResult
+local_done(RtSite *s, int replica)
+{
+    Local *l = s->local;
+    Part *p = &s->parts[replica];
+    uint32_t call = atomic_load_explicit(&p->calls, memory_order_relaxed);
+    RtCollResult r = wait_for(l, &s->started, target_of(s, call));
+    if (r != COLL_OK)
+        return r;
+    if (p->small)
+        combine_staged(s, replica, call);
+    else if (!s->num)
+        spread(s, replica);
+    else if (s->way.via == VIA_HALVES)
+        r = combine_halves(s, replica, call);
+    else if (s->way.via == VIA_ONE)
+        combine_all(s, replica);
+    else
+        combine_slice(s, replica);
+    if (r != COLL_OK)
+        return r;
+    rt_word_add(&s->finished, 1);
+    return p->small ? COLL_OK : wait_for(l, &s->finished, target_of(s, call));
+}
+
+static bool
+local_arrived(const RtSite *s, int replica)
+{
+    uint32_t most = atomic_load(&s->parts[0].calls);
+    for (int i = 1; i < s->local->coll.num_replicas; i++) {
+        uint32_t calls = atomic_load(&s->parts[i].calls);
+        if ((int32_t)(calls - most) > 0)
+            most = calls;
+    }
+    return atomic_load(&s->parts[replica].calls) == most;
+}
+
+/* ---- sites ------------------------------------------------------------- */
+
+/* Zeroed memory on cache lines of its own. */
+static void *
+on_lines(Arena *a, size_t n)
+{
+    uintptr_t at = (uintptr_t)arena_alloc(a, n + CACHE_LINE);
+    return (void *)((at + CACHE_LINE - 1) & ~(uintptr_t)(CACHE_LINE - 1));
+}
+
+static RtSite *
+site_new(Local *l, int num)
+{
+    size_t n = (size_t)l->coll.num_replicas;
+    RtSite *s = on_lines(l->arena, sizeof *s);
+    s->local = l;
+    s->num = num;
+    s->parts = on_lines(l->arena, n * sizeof *s->parts);
+    for (size_t i = 0; i < n; i++) {
+        s->parts[i].reduces = NEW_ARRAY(l->arena, RtReduce, (size_t)num);
+        s->parts[i].in = NEW_ARRAY(l->arena, const void *, n);
+        s->parts[i].out = NEW_ARRAY(l->arena, void *, n);
+    }
+    s->next = l->sites;
+    l->sites = s;
+    return s;
+}
+
+static Status
+local_reduce_site(RtColl *c, RtCombine how, RtWay way, int num,
+                  const DType *dtypes, RtSite **out)
+{
+    Local *l = local_of(c);
+    if (way.via == VIA_HALVES && c->num_replicas % 2)
+        return status_new(STATUS_INPUT, "%d replicas have no two halves",
+                          c->num_replicas);
+    RtSite *s = site_new(l, num);
+    s->way = way;
+    s->dtypes = arena_copy(l->arena, dtypes, (size_t)num * sizeof *dtypes);
+    s->combine = NEW_ARRAY(l->arena, RtCombineRange *, (size_t)num);
+    for (int i = 0; i < num; i++) {
+        s->combine[i] = rt_combine_range(how, dtypes[i]);
+        if (!s->combine[i])
+            return status_new(STATUS_INPUT, "cannot combine values of %s so",
+                              dtype_info[dtypes[i]].name);
+    }
+    for (int i = 0; i < 2; i++)
+        s->staged[i] =
+            on_lines(l->arena, (size_t)c->num_replicas * SMALL_BYTES);
+    *out = s;
+    return OK;
+}
+
+static Status
+local_gather_site(RtColl *c, RtVia via, RtSite **out)
+{
+    *out = site_new(local_of(c), 0);
+    (*out)->way.via = via;
+    return OK;
+}
+
+static void
+local_close(RtColl *c)
+{
+    arena_release(local_of(c)->arena);
+}
+
+static const RtCollOps local_ops = {
+    .name = "local",
+    .close = local_close,
+    .reduce_site = local_reduce_site,
+    .gather_site = local_gather_site,
+    .reduce_start = local_reduce_start,
+    .gather_start = local_gather_start,
+    .done = local_done,
+    .arrived = local_arrived,
+    .stop = local_stop,
+};
+
+Status
+rt_coll_local(int num_replicas, double timeout, bool spin, RtColl **out)
+{
+    Arena *a = arena_new(NULL, "collectives");
+    Local *l = NEW(a, Local);
+    l->coll = (RtColl){&local_ops, num_replicas};
+    l->arena = a;
+    l->timeout = timeout;
+    l->spin = spin;
+    *out = &l->coll;
+    return OK;
+}

@@ -1,0 +1,116 @@
+/*
+ * combine.c - the same elements of several replicas made one
+ *
+ * A block of elements is combined in local memory, in the dtype it is computed
+ * in, and then stored everywhere: so an output may be an input, and f16 and
+ * bf16 are rounded once.
+ */
+#include "runtime/coll/combine.h"
+
+#include <math.h>
+#include <string.h>
+
+/* gcc makes vectors of these loops from here on; clang always does. */
+#if defined(__GNUC__) && !defined(__clang__)
+#pragma GCC optimize("O3")
+#endif
+
+enum { BLOCK = 512 };
+
+#define SAME(x) (x)
+
+#define ADD(x, y) ((x) + (y))
+#define WRAP32(x, y) ((int32_t)((uint32_t)(x) + (uint32_t)(y)))
+#define WRAP64(x, y) ((int64_t)((uint64_t)(x) + (uint64_t)(y)))
+#define GREATER(x, y) ((x) > (y) ? (x) : (y))
+#define LESS(x, y) ((x) < (y) ? (x) : (y))
+
+/* IEEE 754-2019 maximum and minimum: NaN if one is, and -0 below +0. */
+#define EXTREME(name, type, before, prefer_y)                                  \
+    static inline type name(type x, type y)                                    \
+    {                                                                          \
+        if (x before y)                                                        \
+            return x;                                                          \
+        if (y before x)                                                        \
+            return y;                                                          \
+        return x == y ? (prefer_y) ? y : x : x + y;                            \
+    }
+EXTREME(max_f64, double, >, signbit(x))
+EXTREME(min_f64, double, <, signbit(y))
+EXTREME(max_f32, float, >, signbit(x))
+EXTREME(min_f32, float, <, signbit(y))
+
+/* stored is the element type in memory, type the one that is computed in. */
+#define COMBINE(name, stored, type, LOAD, STORE, WITH)                         \
+    static void name(int n, const void *const *in, int num_out,                \
+                     void *const *out, int64_t begin, int64_t end)             \
+    {                                                                          \
+        type acc[BLOCK];                                                       \
+        for (int64_t at = begin; at < end; at += BLOCK) {                      \
+            int64_t m = end - at < BLOCK ? end - at : BLOCK;                   \
+            const stored *x = (const stored *)in[0] + at;                      \
+            for (int64_t i = 0; i < m; i++)                                    \
+                acc[i] = LOAD(x[i]);                                           \
+            for (int k = 1; k < n; k++) {                                      \
+                x = (const stored *)in[k] + at;                                \
+                for (int64_t i = 0; i < m; i++)                                \
+                    acc[i] = (type)WITH(acc[i], LOAD(x[i]));                   \
+            }                                                                  \
+            stored *first = (stored *)out[0] + at;                             \
+            for (int64_t i = 0; i < m; i++)                                    \
+                first[i] = STORE(acc[i]);                                      \
+            for (int k = 1; k < num_out; k++)                                  \
+                memcpy((stored *)out[k] + at, first,                           \
+                       (size_t)m * sizeof(stored));                            \
+        }                                                                      \
+    }
+
+/* Storage, type computed in, loading and storing of each dtype, and what is
+ * sum, max and min of it. */
+#define COMBINED_DTYPES(X)                                                     \
+    X(f64, double, double, SAME, SAME, ADD, max_f64, min_f64)                  \
+    X(f32, float, float, SAME, SAME, ADD, max_f32, min_f32)                    \
+    X(bf16, uint16_t, float, bf16_to_f32, f32_to_bf16, ADD, max_f32, min_f32)  \
+    X(f16, uint16_t, float, f16_to_f32, f32_to_f16, ADD, max_f32, min_f32)     \
+    X(i64, int64_t, int64_t, SAME, SAME, WRAP64, GREATER, LESS)                \
+    X(i32, int32_t, int32_t, SAME, SAME, WRAP32, GREATER, LESS)                \
+    X(i16, int16_t, int16_t, SAME, SAME, ADD, GREATER, LESS)                   \
+    X(i8, int8_t, int8_t, SAME, SAME, ADD, GREATER, LESS)                      \
+    X(u8, uint8_t, uint8_t, SAME, SAME, ADD, GREATER, LESS)
+
+#define COMBINE_ALL(name, stored, type, LOAD, STORE, PLUS, MAX, MIN)           \
+    COMBINE(sum_##name, stored, type, LOAD, STORE, PLUS)                       \
+    COMBINE(greatest_##name, stored, type, LOAD, STORE, MAX)                   \
+    COMBINE(least_##name, stored, type, LOAD, STORE, MIN)
+COMBINED_DTYPES(COMBINE_ALL)
+
+/* The first is a copy, whatever the bytes mean. */
+#define FIRST(name, bytes, kind, numpy)                                        \
+    static void first_##name(int n, const void *const *in, int num_out,        \
+                             void *const *out, int64_t begin, int64_t end)     \
+    {                                                                          \
+        (void)n;                                                               \
+        for (int k = 0; k < num_out; k++)                                      \
+            memmove((char *)out[k] + begin * (bytes),                          \
+                    (const char *)in[0] + begin * (bytes),                     \
+                    (size_t)((end - begin) * (bytes)));                        \
+    }
+#define DTYPE FIRST
+#include "ir/base/dtypes.def"
+#undef DTYPE
+
+#define ROW_ALL(name, stored, type, LOAD, STORE, PLUS, MAX, MIN)               \
+    [DT_##name] = {[COMBINE_SUM] = sum_##name,                                 \
+                   [COMBINE_MAX] = greatest_##name,                            \
+                   [COMBINE_MIN] = least_##name,                               \
+                   [COMBINE_FIRST] = first_##name},
+
+static RtCombineRange *const ranges[NUM_DTYPES][NUM_COMBINES] = {
+    COMBINED_DTYPES(ROW_ALL)[DT_bool] = {[COMBINE_FIRST] = first_bool},
+};
+
+RtCombineRange *
+rt_combine_range(RtCombine how, DType dtype)
+{
+    return ranges[dtype][how];
+}

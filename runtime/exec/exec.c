@@ -1,0 +1,245 @@
+/*
+ * exec.c - a plan to its results
+ *
+ * Opening goes from what can be wrong in the plan to what costs the machine
+ * something: params, code, functions, then devices, then files.
+ */
+#include "runtime/exec/exec.h"
+
+#include <string.h>
+#include "ir/analysis/hooks.h"
+#include "ir/plan/abi.h"
+#include "runtime/exec/exec_impl.h"
+#include "runtime/hal/cpu/wait.h"
+#include "runtime/hal/devices.h"
+
+#define USUAL_TIMEOUT 300.0
+
+/* ---- opening ----------------------------------------------------------- */
+
+static IrFunc *
+find_main(const IrModule *m)
+{
+    for (IrFunc *fn = m->first; fn; fn = fn->next) {
+        if (fn->kind == FUNC_MAIN)
+            return fn;
+    }
+    return NULL;
+}
+
+/* Compiled code names operations, places and dimensions by number, so it runs
+ * with the module that it was compiled from and no other. */
+static Status
+check_seal(const RtRun *run)
+{
+    const char *hash = run->plan->ir_hash;
+    if (hash && !rt_code_function(
+                    run->code, arena_printf(run->arena, PLAN_SEAL "%s", hash)))
+        return plan_refuse(run->plan,
+                           "its code was not compiled from its placed.tir");
+    return OK;
+}
+
+static Status
+load_code(RtRun *run, RtFn **main_fn)
+{
+    const IrFunc *main_ir = find_main(run->module);
+    if (!main_ir)
+        return plan_refuse(run->plan, "it has no main");
+    TRY(rt_code_open(run->plan->objects, run->plan->num_objects, &run->code));
+    TRY(check_seal(run));
+    TRY(rt_measure(run));
+    TRY(rt_load_elements(run));
+    TRY(rt_load_fn(run, main_ir->name, FUNC_MAIN, main_fn));
+    return rt_stage_launches(run);
+}
+
+/* Devices of the same number and kind as those of the plan. */
+static Status
+choose_devices(RtRun *run)
+{
+    int num;
+    const char *asked = run->options->devices;
+    TRY(rt_list_devices(run->arena, asked ? asked : run->module->devices,
+                        &run->device_names, &num));
+    if (num == run->num_replicas)
+        return OK;
+    if (!asked)
+        return plan_refuse(run->plan, "it names %d devices for %d replicas",
+                           num, run->num_replicas);
+    return status_new(STATUS_USAGE,
+                      "--devices %s are %d, but the plan is for %d; compile "
+                      "it for them with tfdc --devices %s",
+                      asked, num, run->num_replicas, asked);
+}
+
+/* Threads of device number i: its share, at least the one it needs. */
+static int
+threads_of(const RtRun *run, int i)
+{
+    int all = run->options->num_threads;
+    if (all <= 0)
+        all = rt_num_cores();
+    int share = all / run->num_replicas + (i < all % run->num_replicas);
+    return share > 0 ? share : 1;
+}
+
+static bool
+may_spin(const RtRun *run)
+{
+    int sum = 0;
+    for (int i = 0; i < run->num_replicas; i++)
+        sum += threads_of(run, i);
+    return rt_may_spin(sum);
+}
+
+static Status
+open_devices(RtRun *run, bool spin)
+{
+    run->devices = NEW_ARRAY(run->arena, RtDevice *, (size_t)run->num_replicas);
+    for (int i = 0; i < run->num_replicas; i++) {
+        RtCpuConfig config = {.name = run->device_names[i],
+                              .num_threads = threads_of(run, i),
+                              .spin = spin,
+                              .on_caller = i == 0};
+        TRY(rt_cpu_open(&config, &run->devices[i]));
+        TRY(run->devices[i]->ops->reserve(run->devices[i],
+                                          (size_t)run->arena_bytes));
+    }
+    return OK;
+}
+
+static void
+make_actors(RtRun *run)
+{
+    size_t n = (size_t)run->num_replicas;
+    rt_actor_init(&run->main, run, -1);
+    run->main.device = run->devices[0];
+    run->replicas = NEW_ARRAY(run->arena, RtActor, n);
+    for (int i = 0; i < run->num_replicas; i++) {
+        rt_actor_init(&run->replicas[i], run, i);
+        run->replicas[i].device = run->devices[i];
+    }
+}
+
+static const char *
+directory_of(Arena *a, const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    if (!slash)
+        return ".";
+    return slash == path ? "/" : arena_strndup(a, path, (size_t)(slash - path));
+}
+
+static void
+init(RtRun *run, const Plan *plan, const RtOptions *options)
+{
+    Arena *a = arena_new(NULL, "run");
+    *run = (RtRun){.arena = a,
+                   .plan = plan,
+                   .module = plan->module,
+                   .options = options,
+                   .num_replicas = plan->module->num_replicas};
+    rt_begin_stats(run);
+    run->fns = map_new(a);
+    run->timeout = options->timeout > 0 ? options->timeout : USUAL_TIMEOUT;
+    run->data_dir =
+        options->data_dir ? options->data_dir : directory_of(a, plan->path);
+    rt_progress_begin(&run->progress, options->progress ? options->err : NULL);
+}
+
+static Status
+open_run(RtRun *run, RtFn **main_fn)
+{
+    TRY(choose_devices(run));
+    TRY(rt_open_checkpoints(run));
+    TRY(rt_read_params(run));
+    bool spin = may_spin(run);
+    TRY(rt_coll_local(run->num_replicas, run->timeout, spin, &run->coll));
+    TRY(load_code(run, main_fn));
+    if (run->resume.folder)
+        rt_list_safepoints(run, (*main_fn)->ir);
+    TRY(rt_check_memory(run));
+    TRY(open_devices(run, spin));
+    make_actors(run);
+    rt_bind_launches(run);
+    TRY(rt_open_iterators(run));
+    return rt_open_events(run);
+}
+
+static void
+close_run(RtRun *run, Status st)
+{
+    rt_watch_closing(run, st);
+    if (run->coll)
+        run->coll->ops->stop(run->coll);
+    rt_close_iterators(run);
+    rt_close_checkpoints(run);
+    rt_events_close(run->events);
+    for (int i = 0; run->devices && i < run->num_replicas; i++) {
+        if (run->devices[i])
+            run->devices[i]->ops->close(run->devices[i]);
+    }
+    rt_watch_end(run);
+    for (int i = 0; run->replicas && i < run->num_replicas; i++)
+        rt_actor_deinit(&run->replicas[i]);
+    rt_actor_deinit(&run->main);
+    if (run->coll)
+        run->coll->ops->close(run->coll);
+    rt_code_close(run->code);
+    arena_release(run->arena);
+}
+
+/* ---- running ----------------------------------------------------------- */
+
+static Status
+enter_main(RtRun *run, const RtFn *main_fn, RtInvocation *main)
+{
+    char *frame = rt_aligned(run->arena, ir_frame_bytes(main_fn->ir));
+    rt_invocation_init(main, main_fn, &run->main, frame, NULL, NULL);
+    TRY(rt_watch_begin(run));
+    return rt_resume(run, main);
+}
+
+static Status
+call_main(RtRun *run, RtInvocation *main)
+{
+    run->stats.ready = rt_seconds();
+    atomic_store(&run->main.running, main);
+    int32_t end = main->fn->code(&main->call);
+    rt_watch_returned(run);
+    rt_progress_clear(&run->progress);
+    TRY(rt_flush(run));
+    return end == END_NOT ? rt_end_checkpoints(run) : rt_status_of_end(run);
+}
+
+Status
+rt_run(const Plan *plan, const RtOptions *options)
+{
+    RtRun run;
+    RtFn *main_fn;
+    RtInvocation main;
+    init(&run, plan, options);
+    Status st = open_run(&run, &main_fn);
+    if (!st)
+        st = enter_main(&run, main_fn, &main);
+    if (!st && !options->load_only)
+        st = call_main(&run, &main);
+    if (!st && options->checksum) {
+        rt_print_checksum(&run);
+        st = rt_flush(&run);
+    }
+    if (!st && options->stats)
+        rt_print_stats(&run);
+    close_run(&run, st);
+    return st;
+}
+
+int
+rt_report(const Plan *plan, Status st, const char *program, FILE *to)
+{
+    if (!st || !plan || diag_num_errors(plan->diag) == 0)
+        return status_report(st, program, to);
+    diag_print(plan->diag, to);
+    return status_kind(st);
+}

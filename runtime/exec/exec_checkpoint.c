@@ -1,0 +1,445 @@
+/*
+ * exec_checkpoint.c - a run that may be killed at any moment (D11)
+ *
+ * At a safepoint nothing runs, and all that main will ever look at again is in
+ * memory: values in its frame and rows on the devices (ir/analysis/live.h),
+ * variables, the sizes of batches, the iterators.  That is copied, and main
+ * goes on while a thread writes the copy.  A run that is resumed gets all of it
+ * back, and main is entered where it was (TfdCall.resume).
+ *
+ * Files that the program itself writes are whole at every moment, but for the
+ * one of summaries, which grows: it is cut back to where it was.
+ */
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include "ir/analysis/hooks.h"
+#include "ir/analysis/live.h"
+#include "ir/analysis/room.h"
+#include "ir/ir.h"
+#include "ir/type_bounds.h"
+#include "runtime/exec/exec_impl.h"
+#include "runtime/hal/cpu/wait.h"
+
+enum {
+    BLOCK_BYTES = 64 << 10,
+    FEW_BYTES = 4 << 10, /* more than params and sizes of batches take */
+    AT_BEGINNING = -1
+};
+
+/* ---- what is kept ------------------------------------------------------- */
+
+static void
+add_extent(const RtRun *run, RtSafepoint *s, RtExtents *to, const IrType *t,
+           IrPlace place)
+{
+    int64_t bytes;
+    if (!ir_type_bytes(run->module, t, &bytes) || bytes <= 0)
+        return;
+    VEC_PUSH(run->arena, *to, ((RtExtent){place.offset, place.offset + bytes}));
+    if (to == &s->rows && t->locality == LOCAL_PER_REPLICA)
+        s->more_bytes += (run->num_replicas - 1) * bytes;
+}
+
+static int
+by_begin(const void *a, const void *b)
+{
+    const RtExtent *x = a, *y = b;
+    return (x->begin > y->begin) - (x->begin < y->begin);
+}
+
+/* In order, and those that meet as one. */
+static void
+merge(RtExtents *e)
+{
+    int n = 0;
+    if (e->len)
+        qsort(e->data, (size_t)e->len, sizeof *e->data, by_begin);
+    for (int i = 0; i < e->len; i++) {
+        RtExtent *last = n ? &e->data[n - 1] : NULL;
+        if (!last || e->data[i].begin > last->end)
+            e->data[n++] = e->data[i];
+        else if (e->data[i].end > last->end)
+            last->end = e->data[i].end;
+    }
+    e->len = n;
+}
+
+/* Of all, with a byte for each block, which says something of it. */
+static int64_t
+bytes_of(const RtExtents *e, int num_devices)
+{
+    int64_t sum = 0;
+    for (int i = 0; i < e->len; i++) {
+        int64_t bytes = e->data[i].end - e->data[i].begin;
+        sum += bytes + (num_devices - 1) * (bytes / BLOCK_BYTES + 1);
+    }
+    return sum;
+}
+
+static void
+add_live(const RtRun *run, RtSafepoint *s)
+{
+    IrValues live = ir_live_after_round(run->arena, s->loop);
+    for (int i = 0; i < live.len; i++) {
+        const IrValue *v = live.data[i];
+        if (v->place.space == SPACE_FRAME)
+            add_extent(run, s, &s->frame, &v->type, v->place);
+        if (v->place.space == SPACE_ROW)
+            add_extent(run, s, &s->rows, &v->type, v->place);
+    }
+}
+
+/* Those that live on one device are not on the others. */
+static void
+add_variables(const RtRun *run, RtSafepoint *s)
+{
+    for (int i = 0; i < run->module->vars.len; i++) {
+        const IrVar *v = run->module->vars.data[i];
+        bool is_first = v->type.locality == LOCAL_ON;
+        add_extent(run, s, is_first ? &s->first : &s->rows, &v->type, v->place);
+    }
+}
+
+static void
+list_safepoint(RtRun *run, RtSafepoint *s, IrFunc *main)
+{
+    RtExtent counters = {main->arena_bytes, ir_frame_bytes(main)};
+    add_live(run, s);
+    add_variables(run, s);
+    if (counters.begin < counters.end)
+        VEC_PUSH(run->arena, s->frame, counters);
+    merge(&s->frame);
+    merge(&s->rows);
+    merge(&s->first);
+    int64_t bytes = bytes_of(&s->frame, 1) + bytes_of(&s->first, 1) +
+                    bytes_of(&s->rows, run->num_replicas) + s->more_bytes;
+    if (bytes > run->resume.bytes)
+        run->resume.bytes = bytes;
+}
+
+void
+rt_list_safepoints(RtRun *run, IrFunc *main)
+{
+    RtResume *r = &run->resume;
+    IrHooks hooks = ir_hooks(run->arena, main);
+    size_t n = (size_t)hooks.safepoints.len;
+    r->num_safepoints = hooks.safepoints.len;
+    r->safepoints = NEW_ARRAY(run->arena, RtSafepoint, n);
+    for (size_t i = 0; i < n; i++) {
+        r->safepoints[i].loop = hooks.safepoints.data[i];
+        list_safepoint(run, &r->safepoints[i], main);
+    }
+    for (int i = 0; i < run->module->iters.len; i++)
+        r->bytes += ir_iter_bytes(run->module, run->module->iters.data[i]);
+    r->bytes += FEW_BYTES * (1 + run->num_replicas);
+}
+
+/* ---- devices ------------------------------------------------------------ */
+
+/* A block of an arena.  Most are the same on all devices: mirrored variables;
+ * of those, the first device's stands for all.  It has been carried: it lies
+ * at `same_as` in the state. */
+static void
+block_carry(RtDevice *d, int64_t at, size_t n, const size_t *same_as,
+            RtState *s)
+{
+    char block[BLOCK_BYTES];
+    bool same = false;
+    if (!s->reads)
+        d->ops->copy_out(d, block, d->arena + at, n);
+    if (same_as) {
+        same = !s->reads && memcmp(block, s->data + *same_as, n) == 0;
+        rt_state_bool(s, &same);
+    }
+    if (!same)
+        rt_state_bytes(s, block, n);
+    if (s->reads && !s->wrong)
+        d->ops->copy_in(d, d->arena + at, same ? s->data + *same_as : block, n);
+}
+
+static void
+extent_carry(RtRun *run, const RtExtent *e, int num_devices, RtState *s)
+{
+    for (int64_t at = e->begin; at < e->end && !s->wrong; at += BLOCK_BYTES) {
+        int64_t rest = e->end - at;
+        size_t n = rest < BLOCK_BYTES ? (size_t)rest : BLOCK_BYTES;
+        size_t first = s->reads ? s->at : s->len;
+        for (int r = 0; r < num_devices; r++)
+            block_carry(run->devices[r], at, n, r ? &first : NULL, s);
+    }
+}
+
+static void
+places_carry(RtRun *run, char *frame, const RtSafepoint *p, RtState *s)
+{
+    for (int i = 0; i < p->frame.len; i++) {
+        const RtExtent *e = &p->frame.data[i];
+        rt_state_bytes(s, frame + e->begin, (size_t)(e->end - e->begin));
+    }
+    for (int i = 0; i < p->rows.len; i++)
+        extent_carry(run, &p->rows.data[i], run->num_replicas, s);
+    for (int i = 0; i < p->first.len; i++)
+        extent_carry(run, &p->first.data[i], 1, s);
+}
+
+/* ---- main --------------------------------------------------------------- */
+
+/* The sizes of batches. */
+static void
+dims_carry(const IrModule *m, int64_t *dims, RtState *s)
+{
+    for (int i = 0; i < m->symbols.len; i++)
+        rt_state_i64(s, &dims[ir_symbol_word(m, i)], 0,
+                     m->symbols.data[i].bound);
+    for (int i = 0; i < ir_num_pairs(m); i++)
+        rt_state_i64(s, &dims[3 * i + 2], 0, INT64_MAX);
+}
+
+/* now() goes on from where it was: time without a process does not count. */
+static void
+clock_carry(RtRun *run, RtState *s)
+{
+    double now = rt_seconds() + run->clock;
+    rt_state_bytes(s, &now, sizeof now);
+    if (s->reads)
+        run->clock = now - rt_seconds();
+}
+
+/* Before its first step main has nothing. */
+static Status
+main_carry(RtRun *run, RtInvocation *main, int64_t *safepoint, RtState *s)
+{
+    rt_state_i64(s, &run->stats.steps, 0, INT64_MAX);
+    rt_state_i64(s, safepoint, AT_BEGINNING, run->resume.num_safepoints - 1);
+    clock_carry(run, s);
+    if (*safepoint == AT_BEGINNING)
+        return rt_state_end(s);
+    dims_carry(run->module, run->main.dims, s);
+    for (int r = 0; r < run->num_replicas; r++)
+        dims_carry(run->module, run->replicas[r].dims, s);
+    places_carry(run, main->call.base, &run->resume.safepoints[*safepoint], s);
+    for (int i = 0; i < run->module->iters.len; i++)
+        TRY(rt_iter_carry(run->iterators[i].iter, s));
+    return rt_state_end(s);
+}
+
+/* ---- summaries ---------------------------------------------------------- */
+
+static void
+events_carry(RtRun *run, RtState *s)
+{
+    RtResume *r = &run->resume;
+    if (!s->reads) {
+        r->events_name = run->events ? rt_events_name(run->events) : "";
+        r->events_bytes = run->events ? rt_events_bytes(run->events) : 0;
+    }
+    rt_state_text(s, &r->events_name);
+    rt_state_i64(s, &r->events_bytes, 0, INT64_MAX);
+    if (strchr(r->events_name, '/'))
+        rt_state_fail(s, "\"%s\" is no name of a file", r->events_name);
+}
+
+/* What was there before may have been moved away, and is not missed. */
+static Status
+continue_events(RtRun *run)
+{
+    const RtResume *r = &run->resume;
+    const char *folder = run->options->log_dir;
+    Status st = rt_events_continue(folder, r->events_name, r->events_bytes,
+                                   &run->events);
+    if (!st || status_kind(st) != STATUS_INPUT)
+        return st;
+    fprintf(run->options->err, "%s; a new file begins here\n",
+            status_message(st));
+    status_free(st);
+    return rt_events_open(folder, &run->events);
+}
+
+Status
+rt_open_events(RtRun *run)
+{
+    const RtOptions *o = run->options;
+    RtResume *r = &run->resume;
+    if (r->going) {
+        events_carry(run, &r->read);
+        if (r->read.wrong)
+            return rt_state_end(&r->read);
+    }
+    if (!o->log_dir || !run->has_summary || o->load_only)
+        return OK;
+    return r->going && *r->events_name
+               ? continue_events(run)
+               : rt_events_open(o->log_dir, &run->events);
+}
+
+/* ---- beginning ---------------------------------------------------------- */
+
+static Status
+read_newest(RtRun *run)
+{
+    RtResume *r = &run->resume;
+    const RtOptions *o = run->options;
+    RtCheckpoint c;
+    r->arena = arena_new(NULL, "the checkpoint to resume from");
+    TRY(rt_checkpoints_newest(r->folder, r->arena, o->err, &c));
+    r->going = c.state != NULL;
+    r->read = rt_state_reader(r->arena, c.state, c.len);
+    if (o->quiet)
+        return OK;
+    if (r->going)
+        fprintf(o->err, "resuming after step %lld, from \"%s\"\n",
+                (long long)c.step, c.path);
+    else
+        fprintf(o->err, "no checkpoint in \"%s\": beginning at the beginning\n",
+                o->checkpoint_dir);
+    return OK;
+}
+
+Status
+rt_open_checkpoints(RtRun *run)
+{
+    RtResume *r = &run->resume;
+    const RtOptions *o = run->options;
+    RtOwner owner = {run->plan->hash, (uint32_t)run->num_replicas};
+    if (!o->checkpoint_dir)
+        return OK;
+    TRY(rt_checkpoints_open(o->checkpoint_dir, &owner, &r->folder));
+    return o->resume ? read_newest(run) : rt_checkpoints_expect_none(r->folder);
+}
+
+/* ---- going on ----------------------------------------------------------- */
+
+/* A disk may take longer than anything else may. */
+static Status
+wait_for_disk(RtRun *run)
+{
+    rt_watch_hold(run);
+    Status st = rt_checkpoints_wait(run->resume.folder);
+    rt_watch_release(run);
+    return st;
+}
+
+static Status
+write_checkpoint(RtInvocation *main, int64_t safepoint)
+{
+    RtRun *run = main->actor->run;
+    RtResume *r = &run->resume;
+    TRY(wait_for_disk(run));
+    rt_state_clear(&r->written);
+    rt_params_carry(run, &r->written);
+    events_carry(run, &r->written);
+    TRY(main_carry(run, main, &safepoint, &r->written));
+    if (rt_is_stopped(run)) /* by then steps ahead may have been broken off */
+        return rt_data_stopped();
+    rt_checkpoints_write(r->folder, run->stats.steps, &r->written, run->events);
+    r->step = run->stats.steps;
+    return OK;
+}
+
+/* Also a run that has done nothing has begun: with its params, and with a file
+ * of summaries that another life must not begin anew. */
+static Status
+begin(RtRun *run, RtInvocation *main)
+{
+    TRY(write_checkpoint(main, AT_BEGINNING));
+    return wait_for_disk(run);
+}
+
+static Status
+go_on(RtRun *run, RtInvocation *main)
+{
+    RtResume *r = &run->resume;
+    TRY(status_note(main_carry(run, main, &main->call.resume, &r->read),
+                    "resuming from a checkpoint in \"%s\"",
+                    run->options->checkpoint_dir));
+    run->stats.resumed = r->step = run->stats.steps;
+    atomic_store(&run->watch.steps, run->stats.steps);
+    rt_progress_resume(&run->progress, run->stats.steps);
+    arena_release(r->arena);
+    r->arena = NULL;
+    r->going = false;
+    return OK;
+}
+
+Status
+rt_resume(RtRun *run, RtInvocation *main)
+{
+    RtResume *r = &run->resume;
+    if (!r->folder)
+        return OK;
+    if (!r->num_safepoints)
+        return status_new(STATUS_USAGE,
+                          "--checkpoint: main has no loop over a dataset, and "
+                          "checkpoints are made after rounds of one");
+    r->written = rt_state_writer(run->arena, (size_t)r->bytes);
+    if (run->options->load_only && !r->going)
+        return OK;
+    return r->going ? go_on(run, main) : begin(run, main);
+}
+
+/* How long main has stood still for it: the next step waits for the copy, and
+ * for the checkpoint before if that is still being written. */
+static void
+note_stall(RtRun *run, double begin)
+{
+    RtStats *s = &run->stats;
+    double took = rt_seconds() - begin;
+    s->saving += took;
+    s->saving_most = fmax(s->saving_most, took);
+    s->saved++;
+    s->saved_bytes += (int64_t)run->resume.written.len;
+}
+
+/* Nobody reads what is printed any longer, so the run ends; nothing that it
+ * printed is missed. */
+static bool
+has_lost_its_reader(const RtRun *run)
+{
+    return run->out_error == EPIPE;
+}
+
+static bool
+is_due(const RtRun *run)
+{
+    return run->stats.steps % run->options->every == 0 ||
+           rt_is_interrupted(run) || has_lost_its_reader(run);
+}
+
+/* What was printed must not be lost with what is printed next: a line that a
+ * full disk did not take is printed again by the run that is resumed. */
+Status
+rt_checkpoint(RtInvocation *main, int32_t safepoint)
+{
+    RtRun *run = main->actor->run;
+    if (!run->resume.folder || !is_due(run))
+        return OK;
+    double begin = rt_seconds();
+    if (!has_lost_its_reader(run))
+        TRY(rt_flush(run));
+    TRY(write_checkpoint(main, safepoint));
+    note_stall(run, begin);
+    return OK;
+}
+
+Status
+rt_end_checkpoints(RtRun *run)
+{
+    if (!run->resume.folder)
+        return OK;
+    double begin = rt_seconds();
+    Status st = wait_for_disk(run);
+    run->stats.saving_end = rt_seconds() - begin;
+    return st;
+}
+
+void
+rt_close_checkpoints(RtRun *run)
+{
+    rt_watch_hold(run);
+    rt_checkpoints_close(run->resume.folder);
+    rt_watch_release(run);
+    if (run->resume.arena)
+        arena_release(run->resume.arena);
+}

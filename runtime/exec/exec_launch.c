@@ -1,0 +1,247 @@
+/*
+ * exec_launch.c - main hands a program to the devices
+ *
+ * Per-replica and mirrored values of main are rows: places at one offset of
+ * every device's arena, which programs read and write through pointers.  Host
+ * values are copied to a place on each device that the program leaves free.  A
+ * device whose shares of the batches are full gets the variant of the program
+ * that has constants for their sizes.
+ */
+#include <string.h>
+#include "ir/analysis/hooks.h"
+#include "ir/analysis/room.h"
+#include "ir/ir.h"
+#include "runtime/exec/exec_impl.h"
+#include "runtime/hal/cpu/wait.h"
+
+/* A word of dims, and what it is when batches are full. */
+typedef struct Full {
+    int word;
+    int64_t bound;
+} Full;
+
+struct RtLaunch {
+    const RtHostOp *h;
+    RtFn *program, *full; /* full: NULL if there is none */
+    VEC(Full) symbols;    /* that the program names */
+    int64_t *staged;      /* for each operand: where a host value goes */
+    RtInvocation *plain;  /* for each replica */
+    RtInvocation *filled;
+};
+
+/* ---- loading ----------------------------------------------------------- */
+
+typedef struct Collect {
+    RtRun *run;
+    RtLaunch *launch;
+} Collect;
+
+static void
+note_symbol(Collect *c, int32_t symbol)
+{
+    if (symbol < 0)
+        return;
+    Full full = {ir_symbol_word(c->run->module, symbol),
+                 c->run->module->symbols.data[symbol].bound};
+    for (int i = 0; i < c->launch->symbols.len; i++) {
+        if (c->launch->symbols.data[i].word == full.word)
+            return;
+    }
+    VEC_PUSH(c->run->arena, c->launch->symbols, full);
+}
+
+static void
+note_dims(Collect *c, int n, const Dim *dims)
+{
+    for (int i = 0; i < n; i++)
+        note_symbol(c, dims[i].sym);
+}
+
+static void
+note_values(Collect *c, int n, IrValue *const *values)
+{
+    for (int i = 0; i < n; i++)
+        note_dims(c, values[i]->type.rank, values[i]->type.dims);
+}
+
+static void
+note_op(IrOp *op, void *data)
+{
+    Collect *c = data;
+    note_values(c, op->num_results, op->results);
+    for (int r = 0; r < op->num_regions; r++)
+        note_values(c, op->regions[r]->args.len, op->regions[r]->args.data);
+    if (ir_attr_index(op->kind, A_dims) >= 0 && op->kind != OP_row_start) {
+        int n;
+        const Dim *dims = ir_dims(op, A_dims, &n);
+        note_dims(c, n, dims);
+    }
+}
+
+static void
+collect_symbols(RtRun *run, RtLaunch *l)
+{
+    Collect c = {run, l};
+    const IrBlock *body = l->program->ir->body;
+    note_values(&c, body->args.len, body->args.data);
+    ir_walk(l->program->ir->body, note_op, &c);
+}
+
+static Status
+load_programs(RtRun *run, RtLaunch *l)
+{
+    const IrOp *op = l->h->op;
+    const char *program = ir_text(op, A_program), *full = ir_text(op, A_full);
+    TRY(rt_load_fn(run, program, FUNC_PROGRAM, &l->program));
+    if (!full)
+        return OK;
+    TRY(rt_load_fn(run, full, FUNC_PROGRAM, &l->full));
+    if (!l->full->ir->variant_of ||
+        strcmp(l->full->ir->variant_of, program) != 0 ||
+        l->full->starts.len != l->program->starts.len)
+        return plan_refuse(run->plan, "@%s is no variant of @%s", full,
+                           program);
+    return OK;
+}
+
+static bool
+fits(const RtLaunch *l, const RtFn *fn)
+{
+    const IrOp *op = l->h->op;
+    return fn->num_in == op->num_operands && fn->num_out == op->num_results;
+}
+
+Status
+rt_prepare_launch(RtRun *run, RtFn *fn, RtHostOp *h)
+{
+    RtLaunch *l = NEW(run->arena, RtLaunch);
+    l->h = h;
+    h->launch = l;
+    TRY(load_programs(run, l));
+    if (!fits(l, l->program) || (l->full && !fits(l, l->full)))
+        return plan_refuse(run->plan, "@%s does not take what @%s gives it",
+                           l->program->ir->name, fn->ir->name);
+    for (int i = 0; i < h->op->num_results; i++) {
+        if (h->out[i].place.space != SPACE_ROW)
+            return plan_refuse(run->plan,
+                               "a result of @%s is not on the devices",
+                               l->program->ir->name);
+    }
+    collect_symbols(run, l);
+    VEC_PUSH(run->arena, run->launches, l);
+    return OK;
+}
+
+/* Launches are loaded in the order of the text. */
+Status
+rt_stage_launches(RtRun *run)
+{
+    IrRooms rooms = ir_launch_rooms(run->arena, run->module);
+    for (int i = 0; i < run->launches.len; i++) {
+        RtLaunch *l = run->launches.data[i];
+        size_t n = (size_t)l->h->op->num_operands;
+        l->staged = NEW_ARRAY(run->arena, int64_t, n);
+        TRY(rt_reserve(run, ir_room_stage(&rooms.data[i], l->staged)));
+    }
+    return OK;
+}
+
+/* ---- pointers ---------------------------------------------------------- */
+
+static void
+bind(RtRun *run, RtLaunch *l, int replica)
+{
+    const IrOp *op = l->h->op;
+    RtActor *actor = &run->replicas[replica];
+    char *arena = actor->device->arena;
+    char **in = NEW_ARRAY(run->arena, char *, (size_t)op->num_operands);
+    char **out = NEW_ARRAY(run->arena, char *, (size_t)op->num_results);
+    for (int i = 0; i < op->num_operands; i++) {
+        IrPlace p = l->h->in[i].place;
+        in[i] = arena + (p.space == SPACE_ROW ? p.offset : l->staged[i]);
+    }
+    for (int i = 0; i < op->num_results; i++)
+        out[i] = arena + l->h->out[i].place.offset;
+    rt_invocation_init(&l->plain[replica], l->program, actor, arena, in, out);
+    if (l->full)
+        rt_invocation_init(&l->filled[replica], l->full, actor, arena, in, out);
+}
+
+void
+rt_bind_launches(RtRun *run)
+{
+    size_t n = (size_t)run->num_replicas;
+    for (int i = 0; i < run->launches.len; i++) {
+        RtLaunch *l = run->launches.data[i];
+        l->plain = NEW_ARRAY(run->arena, RtInvocation, n);
+        l->filled = NEW_ARRAY(run->arena, RtInvocation, n);
+        for (int r = 0; r < run->num_replicas; r++)
+            bind(run, l, r);
+    }
+}
+
+/* ---- execution --------------------------------------------------------- */
+
+static void
+copy_operands(RtInvocation *inv, const RtLaunch *l, RtDevice *d)
+{
+    for (int i = 0; i < l->h->op->num_operands; i++) {
+        const RtValue *v = &l->h->in[i];
+        if (v->place.space == SPACE_FRAME)
+            d->ops->copy_in(d, d->arena + l->staged[i], rt_value_at(inv, v),
+                            rt_value_bytes(v, inv->actor->dims));
+    }
+}
+
+static bool
+has_full_batches(const RtLaunch *l, const int64_t *dims)
+{
+    for (int i = 0; i < l->symbols.len; i++) {
+        if (dims[l->symbols.data[i].word] != l->symbols.data[i].bound)
+            return false;
+    }
+    return true;
+}
+
+static void
+launch_on(RtLaunch *l, RtActor *actor)
+{
+    bool full = l->full && has_full_batches(l, actor->dims);
+    RtInvocation *inv = (full ? l->filled : l->plain) + actor->replica;
+    atomic_store_explicit(&inv->call.at, -1, memory_order_relaxed);
+    atomic_store_explicit(&actor->running, inv, memory_order_relaxed);
+    actor->device->ops->launch(actor->device, inv->fn->code, &inv->call);
+}
+
+/* Waits for all, whatever becomes of each; a fault is worth more than having
+ * been stopped by another one's. */
+static int32_t
+wait_for_all(RtRun *run)
+{
+    int32_t end = END_NOT, status = END_NOT;
+    for (int r = 0; r < run->num_replicas; r++) {
+        RtDevice *d = run->devices[r];
+        while (!d->ops->wait(d, &status))
+            ;
+        if (status == END_FAULT || (status && end == END_NOT))
+            end = status;
+    }
+    return end;
+}
+
+int32_t
+rt_op_launch(RtInvocation *inv, const RtHostOp *h)
+{
+    RtRun *run = inv->actor->run;
+    RtLaunch *l = h->launch;
+    double begin = rt_seconds();
+    for (int r = 0; r < run->num_replicas; r++)
+        copy_operands(inv, l, run->devices[r]);
+    for (int r = 0; r < run->num_replicas; r++)
+        launch_on(l, &run->replicas[r]);
+    int32_t end = wait_for_all(run);
+    run->stats.devices += rt_seconds() - begin;
+    run->stats.launches++;
+    rt_print_lines(run);
+    return end;
+}

@@ -1,0 +1,333 @@
+/*
+ * exec_load.c - functions of the placed module, ready to be executed
+ *
+ * The module is verified, but it comes from a file: places are checked again
+ * here, against the memory that they will be in, because the runtime is about
+ * to follow them.
+ */
+#include <stdlib.h>
+#include <string.h>
+#include "ir/analysis/hooks.h"
+#include "ir/base/message.h"
+#include "ir/ir.h"
+#include "ir/type_bounds.h"
+#include "runtime/exec/exec_impl.h"
+
+/* ---- the size of arenas ------------------------------------------------- */
+
+enum { MAX_ARENA_BITS = 46, ALIGN = 64 };
+
+typedef struct Extent {
+    const IrModule *module;
+    int64_t end; /* behind the last byte placed */
+    bool bad;
+} Extent;
+
+static void
+extend(Extent *e, int64_t offset, int64_t bytes)
+{
+    int64_t end;
+    if (offset < 0 || bytes < 0 ||
+        __builtin_add_overflow(offset, bytes, &end) ||
+        end > INT64_C(1) << MAX_ARENA_BITS)
+        e->bad = true;
+    else if (end > e->end)
+        e->end = end;
+}
+
+static void
+extend_by_value(Extent *e, const IrType *type, const IrPlace *place)
+{
+    int64_t bytes = -1;
+    if (place->space != SPACE_ROW && place->space != SPACE_ARENA)
+        return;
+    if (!ir_type_bytes(e->module, type, &bytes))
+        bytes = -1;
+    extend(e, place->offset, bytes);
+}
+
+static void
+extend_by_op(IrOp *op, void *data)
+{
+    for (int i = 0; i < op->num_results; i++)
+        extend_by_value(data, &op->results[i]->type, &op->results[i]->place);
+    for (int r = 0; r < op->num_regions; r++) {
+        const IrValues *args = &op->regions[r]->args;
+        for (int i = 0; i < args->len; i++)
+            extend_by_value(data, &args->data[i]->type, &args->data[i]->place);
+    }
+}
+
+static Status
+set_bytes(RtRun *run, const Extent *e)
+{
+    if (e->bad)
+        return plan_refuse(run->plan, "its values have no place in memory");
+    run->arena_bytes = e->end;
+    return OK;
+}
+
+Status
+rt_measure(RtRun *run)
+{
+    Extent e = {.module = run->module};
+    for (int i = 0; i < run->module->vars.len; i++) {
+        const IrVar *v = run->module->vars.data[i];
+        extend_by_value(&e, &v->type, &v->place);
+    }
+    for (IrFunc *fn = run->module->first; fn; fn = fn->next) {
+        if (fn->kind == FUNC_PROGRAM)
+            extend(&e, 0, fn->arena_bytes);
+        if (fn->kind == FUNC_PROGRAM || fn->kind == FUNC_MAIN)
+            ir_walk(fn->body, extend_by_op, &e);
+    }
+    return set_bytes(run, &e);
+}
+
+Status
+rt_reserve(RtRun *run, int64_t end)
+{
+    Extent e = {.end = run->arena_bytes};
+    extend(&e, 0, end);
+    return set_bytes(run, &e);
+}
+
+/* ---- values ------------------------------------------------------------ */
+
+int64_t
+rt_dim(const RtDim *d, const int64_t *dims)
+{
+    int64_t size = d->word < 0 ? d->c : d->c + d->k * dims[d->word];
+    return size > 0 ? size : 0;
+}
+
+int64_t
+rt_value_count(const RtValue *v, const int64_t *dims)
+{
+    int64_t n = 1;
+    for (int i = 0; i < v->rank; i++)
+        n *= rt_dim(&v->dims[i], dims);
+    return n;
+}
+
+size_t
+rt_value_bytes(const RtValue *v, const int64_t *dims)
+{
+    return (size_t)rt_value_count(v, dims) * dtype_info[v->dtype].bytes;
+}
+
+char *
+rt_value_at(const RtInvocation *inv, const RtValue *v)
+{
+    switch (v->place.space) {
+    case SPACE_IN:
+        return inv->call.in[v->place.offset];
+    case SPACE_OUT:
+        return inv->call.out[v->place.offset];
+    default:
+        return inv->call.base + v->place.offset;
+    }
+}
+
+/* How far offsets of a space go in fn, or -1 where fn has no such places. */
+static int64_t
+space_size(const RtRun *run, const RtFn *fn, IrSpace space)
+{
+    bool is_main = fn->ir->kind == FUNC_MAIN;
+    switch (space) {
+    case SPACE_FRAME:
+        return is_main ? ir_frame_bytes(fn->ir) : -1;
+    case SPACE_ROW:
+        return is_main ? run->arena_bytes : -1;
+    case SPACE_ARENA:
+        if (is_main)
+            return -1;
+        return fn->ir->kind == FUNC_PROGRAM ? run->arena_bytes
+                                            : fn->ir->arena_bytes;
+    case SPACE_IN:
+        return fn->num_in;
+    case SPACE_OUT:
+        return fn->num_out;
+    case SPACE_NONE:
+        break;
+    }
+    return -1;
+}
+
+static bool
+is_placed(const RtRun *run, const RtFn *fn, const IrValue *v)
+{
+    IrPlace p = v->place;
+    bool is_pointer = p.space == SPACE_IN || p.space == SPACE_OUT;
+    int64_t bytes, size = space_size(run, fn, p.space);
+    if (!ir_type_bytes(run->module, &v->type, &bytes))
+        return false;
+    if (is_pointer)
+        bytes = 1; /* of the table of pointers, that is */
+    return p.offset >= 0 && bytes <= size && p.offset <= size - bytes;
+}
+
+static Status
+load_value(const RtRun *run, const RtFn *fn, const IrValue *from, RtValue *v)
+{
+    if (!is_placed(run, fn, from))
+        return plan_refuse(run->plan, "a value of @%s has no place in memory",
+                           fn->ir->name);
+    *v = (RtValue){from->place, from->type.dtype, from->type.rank, {{0}}};
+    for (int i = 0; i < v->rank; i++) {
+        Dim d = from->type.dims[i];
+        int word = d.sym < 0 ? -1 : ir_symbol_word(run->module, d.sym);
+        v->dims[i] = (RtDim){d.c, d.k, word};
+    }
+    return OK;
+}
+
+static Status
+load_values(RtRun *run, const RtFn *fn, int n, IrValue *const *from,
+            RtValue **out)
+{
+    *out = NEW_ARRAY(run->arena, RtValue, (size_t)n);
+    for (int i = 0; i < n; i++)
+        TRY(load_value(run, fn, from[i], &(*out)[i]));
+    return OK;
+}
+
+/* ---- operations -------------------------------------------------------- */
+
+enum {
+    IN_MAIN = 1 << FUNC_MAIN,
+    IN_PROGRAM = 1 << FUNC_PROGRAM,
+    IN_ELEMENT = 1 << FUNC_HOST
+};
+
+static const struct {
+    int where;
+    RtOpRun *run;
+    RtOpPrepare *prepare;
+} op_rows[NUM_OPS] = {
+#define HOST_OP(kind, where, prepare)                                          \
+    [OP_##kind] = {where, rt_op_##kind, rt_prepare_##prepare},
+#include "runtime/exec/exec_ops.def"
+#undef HOST_OP
+};
+
+Status
+rt_prepare_nothing(RtRun *run, RtFn *fn, RtHostOp *h)
+{
+    (void)run;
+    (void)fn;
+    (void)h;
+    return OK;
+}
+
+static Status
+load_op(RtRun *run, RtFn *fn, IrOp *op, RtHostOp *h)
+{
+    if (!(op_rows[op->kind].where & 1 << fn->ir->kind))
+        return plan_refuse(run->plan, "@%s has a %s, which it must not",
+                           fn->ir->name, ir_op_info[op->kind].name);
+    h->op = op;
+    h->run = op_rows[op->kind].run;
+    TRY(load_values(run, fn, op->num_operands, op->operands, &h->in));
+    TRY(load_values(run, fn, op->num_results, op->results, &h->out));
+    if (op->num_operands > run->max_operands)
+        run->max_operands = op->num_operands;
+    return op_rows[op->kind].prepare(run, fn, h);
+}
+
+/* ---- functions --------------------------------------------------------- */
+
+static int
+num_returned(const IrFunc *fn)
+{
+    const IrOp *last = fn->body->last;
+    return last && last->kind == OP_return ? last->num_operands : 0;
+}
+
+static Status
+load_ops(RtRun *run, RtFn *fn)
+{
+    IrHooks hooks = ir_hooks(run->arena, fn->ir);
+    fn->num_ops = hooks.ops.len;
+    fn->num_safepoints = hooks.safepoints.len;
+    fn->positions = hooks.positions;
+    fn->ops = NEW_ARRAY(run->arena, RtHostOp, (size_t)fn->num_ops);
+    for (int i = 0; i < fn->num_ops; i++)
+        TRY(load_op(run, fn, hooks.ops.data[i], &fn->ops[i]));
+    return OK;
+}
+
+Status
+rt_load_fn(RtRun *run, const char *name, IrFuncKind kind, RtFn **out)
+{
+    IrFunc *ir = ir_func_find(run->module, name);
+    if (!ir || ir->kind != kind)
+        return plan_refuse(run->plan, "it has no function @%s of that kind",
+                           name);
+    *out = map_get(run->fns, name);
+    if (*out)
+        return OK;
+    RtFn *fn = NEW(run->arena, RtFn);
+    *fn = (RtFn){
+        .ir = ir, .num_in = ir->body->args.len, .num_out = num_returned(ir)};
+    fn->code = rt_code_function(
+        run->code, kind == FUNC_MAIN
+                       ? "tfd_main"
+                       : arena_printf(run->arena, "p_%s", ir->name));
+    if (!fn->code)
+        return plan_refuse(run->plan, "it has no code for @%s", name);
+    map_set(run->fns, name, fn);
+    TRY(load_ops(run, fn));
+    *out = fn;
+    return OK;
+}
+
+/* ---- actors and invocations --------------------------------------------- */
+
+void
+rt_actor_init(RtActor *actor, RtRun *run, int replica)
+{
+    size_t n = (size_t)run->max_operands;
+    size_t words = 3 * (size_t)ir_num_pairs(run->module);
+    Arena *a = arena_new(NULL, "actor");
+    *actor = (RtActor){.run = run, .arena = a, .replica = replica};
+    actor->dims = NEW_ARRAY(a, int64_t, words);
+    actor->fault.text = str_new(a);
+    actor->lines.text = str_new(a);
+    actor->args = NEW_ARRAY(a, FormatArg, n);
+    actor->arg_dims = arena_array(a, n, sizeof *actor->arg_dims);
+    actor->reduces = NEW_ARRAY(a, RtReduce, n);
+}
+
+void
+rt_actor_deinit(RtActor *actor)
+{
+    status_free(actor->fault.cause);
+    arena_release(actor->arena);
+}
+
+void *
+rt_aligned(Arena *a, int64_t bytes)
+{
+    uintptr_t at = (uintptr_t)arena_alloc(a, (size_t)bytes + ALIGN);
+    return (void *)((at + ALIGN - 1) / ALIGN * ALIGN);
+}
+
+void
+rt_invocation_init(RtInvocation *inv, const RtFn *fn, RtActor *actor,
+                   char *base, char *const *in, char *const *out)
+{
+    inv->actor = actor;
+    inv->fn = fn;
+    inv->call = (TfdCall){.abi = TFD_ABI,
+                          .replica = actor->replica,
+                          .base = base,
+                          .in = in,
+                          .out = out,
+                          .dims = actor->dims,
+                          .hooks = &rt_hooks,
+                          .context = inv,
+                          .resume = -1,
+                          .stop = &actor->run->watch.stop,
+                          .at = -1};
+}

@@ -1,0 +1,201 @@
+/*
+ * exec_ops.c - hooks of compiled code, and the simplest of their operations
+ */
+#include <stdarg.h>
+#include <string.h>
+#include "ir/base/message.h"
+#include "runtime/exec/exec_impl.h"
+#include "runtime/hal/cpu/wait.h"
+
+/* ---- faults ------------------------------------------------------------ */
+
+/* Nobody must wait any longer for this actor, whatever it is.  (Functions of
+ * elements are ahead of the steps; whoever asks for the element is told.) */
+static int32_t
+end_with_fault(RtInvocation *inv)
+{
+    RtRun *run = inv->actor->run;
+    RtActor *first = NULL;
+    if (inv->fn->ir->kind == FUNC_HOST)
+        return END_FAULT;
+    atomic_compare_exchange_strong(&run->watch.failed, &first, inv->actor);
+    run->coll->ops->stop(run->coll);
+    return END_FAULT;
+}
+
+int32_t
+rt_fault(RtInvocation *inv, const RtHostOp *h, StatusKind kind,
+         const char *format, ...)
+{
+    RtFault *fault = &inv->actor->fault;
+    if (!fault->op) {
+        va_list args;
+        va_start(args, format);
+        str_add(&fault->text, message_vprintf(inv->actor->arena, format, args));
+        va_end(args);
+        fault->kind = kind;
+        fault->op = h->op;
+    }
+    return end_with_fault(inv);
+}
+
+int32_t
+rt_fault_status(RtInvocation *inv, const RtHostOp *h, Status st)
+{
+    RtFault *fault = &inv->actor->fault;
+    if (status_kind(st) == STATUS_STOPPED) {
+        status_free(st);
+        return END_STOPPED;
+    }
+    if (fault->op) {
+        status_free(st);
+    } else {
+        fault->cause = st;
+        fault->op = h->op;
+    }
+    return end_with_fault(inv);
+}
+
+/* ---- hooks ------------------------------------------------------------- */
+
+static RtInvocation *
+invocation_of(TfdCall *call)
+{
+    return call->context;
+}
+
+static void
+count_op(RtActor *actor)
+{
+    uint64_t n = atomic_load_explicit(&actor->num_ops, memory_order_relaxed);
+    atomic_store_explicit(&actor->num_ops, n + 1, memory_order_relaxed);
+}
+
+/* The code asks for an operation or safepoint that its function does not
+ * have. */
+static int32_t
+wrong_number(RtInvocation *inv)
+{
+    RtHostOp h = {.op = inv->fn->ir->body->last};
+    return rt_fault(inv, &h, STATUS_INPUT,
+                    "the plan is damaged: the code of @%s asks for what it "
+                    "does not have",
+                    inv->fn->ir->name);
+}
+
+static int32_t
+hook_op(TfdCall *call, int32_t index)
+{
+    RtInvocation *inv = invocation_of(call);
+    if (index < 0 || index >= inv->fn->num_ops)
+        return wrong_number(inv);
+    const RtHostOp *h = &inv->fn->ops[index];
+    count_op(inv->actor);
+    return rt_is_stopped(inv->actor->run) ? END_STOPPED : h->run(inv, h);
+}
+
+static int32_t
+hook_parallel(TfdCall *call, TfdKernel *kernel, void *const *ptrs,
+              const int64_t *dims, int64_t count, int64_t grain)
+{
+    RtDevice *d = invocation_of(call)->actor->device;
+    if (d)
+        d->ops->parallel(d, kernel, ptrs, dims, count, grain);
+    else
+        kernel(ptrs, dims, 0, count);
+    return END_NOT;
+}
+
+bool
+rt_is_interrupted(const RtRun *run)
+{
+    const atomic_bool *word = run->options->interrupted;
+    return word && atomic_load(word);
+}
+
+static int32_t
+hook_safepoint(TfdCall *call, int32_t index)
+{
+    RtInvocation *main = invocation_of(call);
+    RtRun *run = main->actor->run;
+    if (main->fn->ir->kind != FUNC_MAIN || index < 0 ||
+        index >= main->fn->num_safepoints)
+        return wrong_number(main);
+    run->stats.steps++;
+    atomic_store_explicit(&run->watch.steps, run->stats.steps,
+                          memory_order_relaxed);
+    rt_progress_step(&run->progress, run->stats.steps);
+    if (run->options->on_step)
+        run->options->on_step(run->options->on_step_data, run->stats.steps);
+    Status st = rt_checkpoint(main, index);
+    if (!st && run->out_error)
+        st = rt_flush(run);
+    if (st)
+        return rt_fault_status(main, &main->fn->ops[0], st);
+    return rt_is_interrupted(run) ? END_STOPPED : END_NOT;
+}
+
+const TfdHooks rt_hooks = {
+    .abi = TFD_ABI,
+    .op = hook_op,
+    .parallel = hook_parallel,
+    .safepoint = hook_safepoint,
+};
+
+/* ---- now, fetch, fetch_var --------------------------------------------- */
+
+int32_t
+rt_op_now(RtInvocation *inv, const RtHostOp *h)
+{
+    double now = rt_seconds() + inv->actor->run->clock;
+    memcpy(rt_value_at(inv, &h->out[0]), &now, sizeof now);
+    return END_NOT;
+}
+
+Status
+rt_prepare_fetch(RtRun *run, RtFn *fn, RtHostOp *h)
+{
+    (void)fn;
+    int64_t replica = ir_int(h->op, A_replica);
+    if (h->in[0].place.space != SPACE_ROW ||
+        h->out[0].place.space != SPACE_FRAME || replica < 0 ||
+        replica >= run->num_replicas)
+        return plan_refuse(run->plan, "it fetches from where there is nothing");
+    return OK;
+}
+
+/* The size is that on the replica, where the value was made. */
+int32_t
+rt_op_fetch(RtInvocation *inv, const RtHostOp *h)
+{
+    RtRun *run = inv->actor->run;
+    int64_t replica = ir_int(h->op, A_replica);
+    RtDevice *d = run->devices[replica];
+    size_t bytes = rt_value_bytes(&h->in[0], run->replicas[replica].dims);
+    d->ops->copy_out(d, rt_value_at(inv, &h->out[0]),
+                     d->arena + h->in[0].place.offset, bytes);
+    return END_NOT;
+}
+
+Status
+rt_prepare_fetch_var(RtRun *run, RtFn *fn, RtHostOp *h)
+{
+    (void)fn;
+    h->var = ir_var_find(run->module, ir_text(h->op, A_var));
+    if (h->out[0].place.space != SPACE_FRAME)
+        return plan_refuse(run->plan,
+                           "it fetches \"%s\" to where main has nothing",
+                           h->var->name);
+    return OK;
+}
+
+int32_t
+rt_op_fetch_var(RtInvocation *inv, const RtHostOp *h)
+{
+    RtRun *run = inv->actor->run;
+    RtDevice *d = run->devices[0];
+    d->ops->copy_out(d, rt_value_at(inv, &h->out[0]),
+                     d->arena + h->var->place.offset,
+                     rt_value_bytes(&h->out[0], run->replicas[0].dims));
+    return END_NOT;
+}

@@ -1,0 +1,142 @@
+/*
+ * exec_print.c - print and assert
+ *
+ * What main prints comes out at once.  What replicas print in a step is kept
+ * until its end, and comes out line by line, for each line replica after
+ * replica; of a line that is the same on all, replica 0 prints the only one.
+ */
+#include <errno.h>
+#include <string.h>
+#include "ir/base/file.h"
+#include "ir/base/message.h"
+#include "runtime/exec/exec_impl.h"
+
+/* ---- loading ----------------------------------------------------------- */
+
+Status
+rt_check_format(RtRun *run, const RtFn *fn, const RtHostOp *h, int first)
+{
+    int n = h->op->num_operands - first;
+    DType *dtypes = NEW_ARRAY(run->arena, DType, (size_t)(n > 0 ? n : 0));
+    for (int i = 0; i < n; i++)
+        dtypes[i] = h->in[first + i].dtype;
+    const char *why =
+        format_check(run->arena, ir_text(h->op, A_format), n, dtypes);
+    if (why)
+        return plan_refuse(run->plan, "@%s prints %s", fn->ir->name,
+                           message_part(why));
+    return OK;
+}
+
+Status
+rt_prepare_print(RtRun *run, RtFn *fn, RtHostOp *h)
+{
+    TRY(rt_check_format(run, fn, h, 0));
+    h->each = ir_int(h->op, A_each) != 0;
+    return OK;
+}
+
+Status
+rt_prepare_assert(RtRun *run, RtFn *fn, RtHostOp *h)
+{
+    return rt_check_format(run, fn, h, 1);
+}
+
+/* ---- execution --------------------------------------------------------- */
+
+void
+rt_add_text(Str *to, RtInvocation *inv, const RtHostOp *h, int first)
+{
+    RtActor *actor = inv->actor;
+    int n = h->op->num_operands - first;
+    for (int i = 0; i < n; i++) {
+        const RtValue *v = &h->in[first + i];
+        for (int k = 0; k < v->rank; k++)
+            actor->arg_dims[i][k] = rt_dim(&v->dims[k], actor->dims);
+        actor->args[i] = (FormatArg){v->dtype, v->rank, actor->arg_dims[i],
+                                     rt_value_at(inv, v)};
+    }
+    format_text(to, ir_text(h->op, A_format), n, actor->args);
+}
+
+Status
+rt_flush(const RtRun *run)
+{
+    FILE *out = run->options->out;
+    if (fflush(out) != 0 || ferror(out))
+        return file_error(run->out_error ? run->out_error : errno,
+                          "cannot write what the program prints");
+    return OK;
+}
+
+/* glibc tells of a line that was taken and could not be written by ferror
+ * alone. */
+static void
+write_out(RtRun *run, const char *text, size_t len)
+{
+    FILE *out = run->options->out;
+    rt_progress_clear(&run->progress);
+    if (run->out_error)
+        return;
+    if (fwrite(text, 1, len, out) < len || ferror(out))
+        run->out_error = errno;
+}
+
+int32_t
+rt_op_print(RtInvocation *inv, const RtHostOp *h)
+{
+    RtActor *actor = inv->actor;
+    RtLines *lines = &actor->lines;
+    bool by_main = actor->replica < 0;
+    if (by_main)
+        lines->text.len = 0;
+    if (actor->replica <= 0 || h->each) {
+        rt_add_text(&lines->text, inv, h, 0);
+        str_addc(&lines->text, '\n');
+    }
+    if (by_main)
+        write_out(actor->run, lines->text.data, lines->text.len);
+    else
+        VEC_PUSH(actor->arena, lines->ends, lines->text.len);
+    return END_NOT;
+}
+
+/* Line i of what a replica printed, if it came that far. */
+static void
+write_line(RtRun *run, const RtLines *lines, int i)
+{
+    if (i >= lines->ends.len)
+        return;
+    size_t begin = i ? lines->ends.data[i - 1] : 0;
+    if (lines->ends.data[i] > begin)
+        write_out(run, lines->text.data + begin, lines->ends.data[i] - begin);
+}
+
+void
+rt_print_lines(RtRun *run)
+{
+    int most = 0;
+    for (int r = 0; r < run->num_replicas; r++) {
+        int n = run->replicas[r].lines.ends.len;
+        most = n > most ? n : most;
+    }
+    for (int i = 0; i < most; i++) {
+        for (int r = 0; r < run->num_replicas; r++)
+            write_line(run, &run->replicas[r].lines, i);
+    }
+    for (int r = 0; r < run->num_replicas; r++) {
+        run->replicas[r].lines.ends.len = 0;
+        run->replicas[r].lines.text.len = 0;
+    }
+}
+
+int32_t
+rt_op_assert(RtInvocation *inv, const RtHostOp *h)
+{
+    if (*rt_value_at(inv, &h->in[0]))
+        return END_NOT;
+    Str text = str_new(inv->actor->arena);
+    message_part(ir_text(h->op, A_format));
+    rt_add_text(&text, inv, h, 1);
+    return rt_fault(inv, h, STATUS_INPUT, "%s", str_text(&text));
+}

@@ -1,0 +1,154 @@
+/*
+ * exec_where.c - where the actors of a run are, for those who wait for them
+ *
+ * Compiled code stores the number of each kernel, loop and hooked operation
+ * that it comes to (TfdCall.at).  Whoever reads it is another thread, so what
+ * it sees may be over by then; a loop that does not end is seen all the same.
+ */
+#include "ir/base/message.h"
+#include "ir/ir.h"
+#include "runtime/exec/exec_impl.h"
+
+enum { MAX_SLOW = 8 }; /* that a diagnosis names */
+
+const IrOp *
+rt_position(const RtActor *actor, int32_t *at)
+{
+    const RtInvocation *inv =
+        atomic_load_explicit(&actor->running, memory_order_acquire);
+    *at = inv ? atomic_load_explicit(&inv->call.at, memory_order_relaxed) : -1;
+    return *at >= 0 && *at < inv->fn->positions.len
+               ? inv->fn->positions.data[*at]
+               : NULL;
+}
+
+const IrOp *
+rt_endless_loop(const IrOp *op)
+{
+    const IrOp *outermost = NULL;
+    for (; op; op = op->block->op)
+        if (op->kind == OP_while && !ir_is_dataset_loop(op))
+            outermost = op;
+    return outermost;
+}
+
+bool
+rt_wants_data(const IrOp *op)
+{
+    return op->kind == OP_iter_has_next || op->kind == OP_iter_next ||
+           ir_is_dataset_loop(op);
+}
+
+/* ---- names -------------------------------------------------------------- */
+
+/* What a kernel comes to in the end. */
+static const IrOp *
+last_of_kernel(const IrOp *kernel)
+{
+    const IrOp *yield = ir_block_yield(kernel->regions[0]);
+    return yield && yield->prev ? yield->prev : kernel;
+}
+
+static const char *
+name_of(const IrOp *op)
+{
+    if (op->kind == OP_kernel)
+        op = last_of_kernel(op);
+    switch (op->kind) {
+    case OP_launch:
+        return "step";
+    case OP_all_reduce_start:
+    case OP_all_reduce_done:
+        return "all_reduce";
+    case OP_all_gather_start:
+    case OP_all_gather_done:
+        return "all_gather";
+    default:
+        return ir_op_info[op->kind].name;
+    }
+}
+
+/* Who is at op: of a loop without end, the loop is what one wants to see. */
+static void
+add_note(Arena *a, RtNotes *to, const char *who, const IrOp *op)
+{
+    const IrOp *loop = rt_endless_loop(op);
+    RtNote note = {loop ? loop->loc : op->loc, NULL};
+    if (loop && loop != op)
+        note.text =
+            message_printf(a, "%s is in this %s, at the %s of line %u", who,
+                           name_of(loop), name_of(op), op->loc.line);
+    else
+        note.text = message_printf(a, "%s is in this %s", who, name_of(op));
+    VEC_PUSH(a, *to, note);
+}
+
+/* ---- who is slow -------------------------------------------------------- */
+
+/* It waits for others, or has nothing more to do. */
+static bool
+is_slow(const IrOp *op)
+{
+    return op->kind != OP_return && op->kind != OP_all_reduce_done &&
+           op->kind != OP_all_gather_done;
+}
+
+static void
+add_replicas(RtRun *run, Arena *a, RtNotes *to)
+{
+    int32_t at;
+    for (int i = 0; i < run->num_replicas && to->len < MAX_SLOW; i++) {
+        const RtActor *actor = &run->replicas[i];
+        const IrOp *op = rt_position(actor, &at);
+        if (op && is_slow(op))
+            add_note(a, to,
+                     arena_printf(a, "replica %d, device %s,", i,
+                                  actor->device->name),
+                     op);
+    }
+}
+
+static void
+add_elements(RtRun *run, Arena *a, RtNotes *to)
+{
+    int32_t at;
+    for (int i = 0; i < run->elements.len && to->len < MAX_SLOW; i++) {
+        const IrOp *op = rt_position(&run->elements.data[i]->actor, &at);
+        if (op && op->kind != OP_return)
+            add_note(a, to, "the dataset's function", op);
+    }
+}
+
+void
+rt_add_slow(RtRun *run, Arena *a, RtNotes *to)
+{
+    int32_t at;
+    const IrOp *op = rt_position(&run->main, &at);
+    if (!op)
+        return;
+    if (op->kind == OP_launch)
+        add_replicas(run, a, to);
+    else if (rt_wants_data(op))
+        add_elements(run, a, to);
+    else
+        add_note(a, to, "main", op);
+}
+
+/* ---- shown --------------------------------------------------------------- */
+
+Status
+rt_show_notes(const RtRun *run, const RtNotes *notes, Status st)
+{
+    const Diag *d = run->plan->diag;
+    Arena *scratch = arena_new(NULL, "where a run was");
+    Str lines = str_new(scratch);
+    for (int i = 0; i < notes->len; i++) {
+        Loc loc = notes->data[i].loc;
+        str_addf(&lines, "%s:%u:%u: note: %s\n", diag_source_name(d, loc.file),
+                 loc.line, loc.col, notes->data[i].text);
+        diag_add_excerpt(&lines, d, loc);
+    }
+    st = status_show(st, str_text(&lines));
+    arena_release(scratch);
+    return st;
+}

@@ -1,0 +1,98 @@
+/*
+ * wait.c - threads that wait for each other
+ *
+ * A sleeper announces itself before it asks the kernel to sleep while the value
+ * is old; who changes the value looks for sleepers after the change.  Both in
+ * one total order (seq_cst), so one of them sees the other.
+ */
+#include "runtime/hal/cpu/wait.h"
+
+#include <limits.h>
+#include <linux/futex.h>
+#include <sched.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+enum { SPINS = 2000, SLEEP_NS = 100 * 1000 * 1000 };
+
+static void
+futex_wait(_Atomic uint32_t *value, uint32_t old)
+{
+    struct timespec limit = {0, SLEEP_NS};
+    syscall(SYS_futex, value, FUTEX_WAIT_PRIVATE, old, &limit, NULL, 0);
+}
+
+static void
+wake_sleepers(RtWord *w)
+{
+    if (atomic_load(&w->sleepers))
+        syscall(SYS_futex, &w->value, FUTEX_WAKE_PRIVATE, INT_MAX, NULL, NULL,
+                0);
+}
+
+void
+rt_word_store(RtWord *w, uint32_t value)
+{
+    atomic_store(&w->value, value);
+    wake_sleepers(w);
+}
+
+uint32_t
+rt_word_add(RtWord *w, uint32_t n)
+{
+    uint32_t value = atomic_fetch_add(&w->value, n) + n;
+    wake_sleepers(w);
+    return value;
+}
+
+void
+rt_word_wake(RtWord *w)
+{
+    wake_sleepers(w);
+}
+
+uint32_t
+rt_word_wait(RtWord *w, uint32_t old, bool spin)
+{
+    for (int i = spin ? SPINS : 0; i > 0; i--) {
+        uint32_t value = rt_word_load(w);
+        if (value != old)
+            return value;
+        __builtin_ia32_pause();
+    }
+    atomic_fetch_add(&w->sleepers, 1);
+    if (atomic_load(&w->value) == old)
+        futex_wait(&w->value, old);
+    atomic_fetch_sub(&w->sleepers, 1);
+    return rt_word_load(w);
+}
+
+int
+rt_num_cores(void)
+{
+    cpu_set_t set;
+    if (sched_getaffinity(0, sizeof set, &set) == 0)
+        return CPU_COUNT(&set);
+    long online = sysconf(_SC_NPROCESSORS_ONLN);
+    return online > 0 ? (int)online : 1;
+}
+
+bool
+rt_may_spin(int num_threads)
+{
+    const char *setting = getenv("TFD_SPIN");
+    if (setting && strcmp(setting, "0") == 0)
+        return false;
+    return num_threads <= rt_num_cores();
+}
+
+double
+rt_seconds(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}

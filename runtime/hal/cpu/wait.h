@@ -1,0 +1,51 @@
+/*
+ * wait.h - threads that wait for each other
+ *
+ * A waiting thread spins for some 50 microseconds, if spinning is wise, and
+ * then sleeps in the kernel.  It is wise while every thread has a core of its
+ * own: with more threads than cores a spinning one keeps off the core the very
+ * thread that it waits for.
+ */
+#ifndef TFD_RUNTIME_HAL_CPU_WAIT_H
+#define TFD_RUNTIME_HAL_CPU_WAIT_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+enum { CACHE_LINE = 64 };
+
+/* A number that threads wait on; on a cache line of its own. */
+typedef struct RtWord {
+    _Alignas(CACHE_LINE) _Atomic uint32_t value;
+    _Atomic uint32_t sleepers;
+} RtWord;
+
+static inline uint32_t
+rt_word_load(const RtWord *w)
+{
+    return atomic_load_explicit(&w->value, memory_order_acquire);
+}
+
+/* Change the value, and wake who sleeps on it; what was written before is
+ * seen by who sees the new value. */
+void rt_word_store(RtWord *w, uint32_t value);
+uint32_t rt_word_add(RtWord *w, uint32_t n); /* the new value */
+
+/* Makes sleepers look around, without a change. */
+void rt_word_wake(RtWord *w);
+
+/* The value once it is not old, or old after a tenth of a second or a wake: no
+ * wait is without a bound, so the caller looks around and waits again. */
+uint32_t rt_word_wait(RtWord *w, uint32_t old, bool spin);
+
+/* Cores that this process may use. */
+int rt_num_cores(void);
+
+/* Whether that many busy threads should spin; TFD_SPIN=0 says no. */
+bool rt_may_spin(int num_threads);
+
+/* Seconds on a clock that only goes forward. */
+double rt_seconds(void);
+
+#endif

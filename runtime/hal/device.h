@@ -1,0 +1,56 @@
+/*
+ * device.h - where device programs run
+ *
+ * A device has one arena, which holds all that lives on it at the offsets of
+ * the placed module, the same on every device of a run.  It does one thing at a
+ * time: what main launches, in order.  CPU and CUDA are two tables of
+ * functions.
+ */
+#ifndef TFD_RUNTIME_HAL_DEVICE_H
+#define TFD_RUNTIME_HAL_DEVICE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include "ir/base/status.h"
+#include "ir/plan/abi.h"
+
+typedef struct RtDevice RtDevice;
+
+typedef struct RtDeviceOps {
+    const char *kind; /* "cpu" */
+    /* Ends what the device runs, and frees its memory. */
+    void (*close)(RtDevice *d);
+    /* Gives the device its arena: zeros, aligned to 4 KB.  Called once. */
+    Status (*reserve)(RtDevice *d, size_t bytes);
+    /* Between the host's memory and the arena, while nothing runs. */
+    void (*copy_in)(RtDevice *d, void *to, const void *from, size_t n);
+    void (*copy_out)(RtDevice *d, void *to, const void *from, size_t n);
+    /* Begins code(call).  A device may leave the work to wait. */
+    void (*launch)(RtDevice *d, TfdFunction *code, TfdCall *call);
+    /* Whether it has ended, waiting a tenth of a second for it at most; sets
+     * the status that it returned. */
+    bool (*wait)(RtDevice *d, int32_t *status);
+    /* Runs kernel on 0 .. count, in ranges of at least grain, on the threads
+     * of the device; called by what it runs. */
+    void (*parallel)(RtDevice *d, TfdKernel *kernel, void *const *ptrs,
+                     const int64_t *dims, int64_t count, int64_t grain);
+} RtDeviceOps;
+
+struct RtDevice {
+    const RtDeviceOps *ops;
+    const char *name; /* "cpu:0" */
+    char *arena;
+    size_t arena_bytes;
+};
+
+typedef struct RtCpuConfig {
+    const char *name; /* lasts as long as the device */
+    int num_threads;  /* with the one that issues its work */
+    bool spin;
+    bool on_caller; /* the thread that calls wait is the one */
+} RtCpuConfig;
+
+/* A virtual device: memory of its own and some threads. */
+Status rt_cpu_open(const RtCpuConfig *config, RtDevice **out) MUST_USE;
+
+#endif

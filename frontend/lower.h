@@ -29,7 +29,7 @@
 
 #include "frontend/frontend.h"
 #include "frontend/value.h"
-#include "ir/base/limits.h"
+#include "ir/base/limit.h"
 #include "ir/ir.h"
 
 typedef struct Lower Lower;

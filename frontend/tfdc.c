@@ -14,7 +14,7 @@
 #include "frontend/frontend.h"
 #include "frontend/parse.h"
 #include "ir/base/file.h"
-#include "ir/base/limits.h"
+#include "ir/base/limit.h"
 #include "ir/base/options.h"
 #include "ir/text/text.h"
 #include "ir/verify/verify.h"

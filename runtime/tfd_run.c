@@ -11,7 +11,7 @@
 #include <string.h>
 #include <unistd.h>
 #include "ir/base/file.h"
-#include "ir/base/limits.h"
+#include "ir/base/limit.h"
 #include "ir/base/options.h"
 #include "runtime/exec/exec.h"
 

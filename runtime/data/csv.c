@@ -15,7 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
-#include "ir/base/limits.h"
+#include "ir/base/limit.h"
 #include "runtime/data/files.h"
 
 typedef struct Field {

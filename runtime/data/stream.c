@@ -13,7 +13,7 @@
 #include <unistd.h>
 #include <zlib.h>
 #include "ir/base/file.h"
-#include "ir/base/limits.h"
+#include "ir/base/limit.h"
 #include "ir/base/message.h"
 
 enum { BLOCK = 64 << 10, HEAD = 12 };

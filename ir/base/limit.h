@@ -1,11 +1,11 @@
 /*
- * limits.h - how much is too much: the rows of limits.def and their values
+ * limit.h - how much is too much: the rows of limit.def and their values
  *
  * The values are those of the process: the command line sets them once, before
  * anything is read, and from then on any thread may ask.
  */
-#ifndef TFD_IR_BASE_LIMITS_H
-#define TFD_IR_BASE_LIMITS_H
+#ifndef TFD_IR_BASE_LIMIT_H
+#define TFD_IR_BASE_LIMIT_H
 
 #include <stdint.h>
 #include "ir/base/arena.h"
@@ -13,7 +13,7 @@
 
 typedef enum LimitId {
 #define LIMIT(name, ...) LIMIT_##name,
-#include "ir/base/limits.def"
+#include "ir/base/limit.def"
 #undef LIMIT
     NUM_LIMITS
 } LimitId;

@@ -178,7 +178,7 @@ lower_main(Lower *cx, const AstNode *main)
     fe_func_close(cx, fn, &saved, &fe_none, main->loc);
     /* a loop may carry what is on the devices only after its first turn */
     if (diag_num_errors(cx->diag) == 0) {
-        ir_settle_localities(fn);
+        ir_infer_localities(fn);
         ir_walk(fn->body, mark_own_line, NULL);
     }
 }

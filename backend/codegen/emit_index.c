@@ -339,7 +339,7 @@ emit_address_lanes(Emit *e, const EmitAddress *a, int row, int vector)
 
 /* The whole expression: a word, or a vector of lane_int. */
 static Val
-whole_index(Emit *e, const EmitAddress *a, bool lanes, int row, int vector)
+valid_index(Emit *e, const EmitAddress *a, bool lanes, int row, int vector)
 {
     BeUnit *u = e->u;
     Val x = emit_address_scalar(e, a, row, vector);
@@ -430,7 +430,7 @@ emit_divide(Emit *e, const KNode *n)
     EmitValue *each = NEW(e->arena, EmitValue);
     for (int row = 0; row < emit_rows(e, d); row++) {
         for (int v = 0; v < emit_vectors(e, d); v++) {
-            Val x = whole_index(e, &a, d.lane, row, v);
+            Val x = valid_index(e, &a, d.lane, row, v);
             each->v[emit_slot(e, d, row, v)] = divided(e, n, x, by, d.lane);
         }
     }
@@ -491,7 +491,7 @@ emit_inside(Emit *e, const KNode *n)
                      e->tile.lanes);
     for (int row = 0; row < emit_rows(e, d); row++) {
         for (int v = 0; v < emit_vectors(e, d); v++) {
-            Val x = whole_index(e, &a, d.lane, row, v);
+            Val x = valid_index(e, &a, d.lane, row, v);
             emit_set(e, n, row, v, be_icmp(u, LLVMIntULT, x, size));
         }
     }
@@ -505,7 +505,7 @@ emit_index_value(Emit *e, const KNode *n)
     EmitAddress a = emit_address(e, &n->index);
     for (int row = 0; row < emit_rows(e, d); row++) {
         for (int v = 0; v < emit_vectors(e, d); v++) {
-            Val x = whole_index(e, &a, d.lane, row, v);
+            Val x = valid_index(e, &a, d.lane, row, v);
             Type type = be_retype(LLVMTypeOf(x), u->i64);
             x = LLVMBuildIntCast2(u->builder, x, type, 1, "");
             emit_set(e, n, row, v, x);

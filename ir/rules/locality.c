@@ -419,7 +419,7 @@ settle_block(IrBlock *b)
 }
 
 void
-ir_settle_localities(IrFunc *fn)
+ir_infer_localities(IrFunc *fn)
 {
     ir_walk(fn->body, reset_localities, NULL);
     while (settle_block(fn->body))

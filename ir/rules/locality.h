@@ -10,14 +10,14 @@
  * yields say; localities are joined, and those of an if, for or while under a
  * per-replica condition are per_replica.  The yields of a kind must agree in
  * dtype and shape.  The arguments of a loop must have their final localities:
- * see ir_settle_localities. */
+ * see ir_infer_localities. */
 void ir_op_close(IrOp *op);
 
 /* Infers the localities of fn anew, of loops' arguments and of control flow's
  * results too: the least that hold.  For whoever builds a loop before it knows
  * what the loop's values become, or replaced values by others that agree more.
  * Leaves what it cannot infer (iter_next, launch, grad) as it is. */
-void ir_settle_localities(IrFunc *fn);
+void ir_infer_localities(IrFunc *fn);
 
 /* The if, for or while around b whose condition or count is per-replica, so
  * that replicas may go different ways to b; NULL when all go the same.  Asks

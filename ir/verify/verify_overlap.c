@@ -2,16 +2,16 @@
  * verify_overlap.c - values are intact wherever they are used
  *
  * A walk through a placed function that knows at each point which values are
- * whole: making a value spoils all that its bytes meet, and using a spoilt one
- * is the error.  So no lifetimes are needed, and any sharing is allowed that
- * is right.  Variables are values, too: one must be whole where it is read and
- * when the function ends, though a kernel may make in its bytes what is
- * written to it later.
+ * valid: defining a value clobbers all that its bytes overlap, and using a
+ * clobbered one is the error.  So no lifetimes are needed, and any sharing is
+ * allowed that is right.  Variables are values, too: one must be valid where it
+ * is read and when the function ends, though a kernel may make in its bytes
+ * what is written to it later.
  *
- * Branches are walked apart, and whole after them is what is whole after both.
- * What is whole when a loop begins anew is what was whole before it and is met
- * by nothing that the loop writes; a variable that was whole is required to be
- * so again at the end of each iteration.
+ * Branches are walked apart; a value is valid after them if it is after both.
+ * Valid when a loop begins anew is what was valid before it and overlaps
+ * nothing that the loop writes; a variable that was valid is required to be so
+ * again at the end of each iteration.
  *
  * Between the start and the done of a collective nobody writes its buffers.
  *
@@ -19,8 +19,8 @@
  * that the program has as its own places there.
  */
 #include "ir/parts.h"
+#include "ir/verify/valid.h"
 #include "ir/verify/verify_places.h"
-#include "ir/verify/whole.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -40,7 +40,7 @@ typedef struct Overlap {
     Map *owns;   /* program -> where it has places of its own */
     Map *spaces; /* program -> the Extent that its places lie in */
     int num_slots, num_vars;
-    Whole whole;
+    ValidSet valid;
     VEC(const IrOp *) flights; /* starts without their done so far */
 } Overlap;
 
@@ -85,20 +85,20 @@ var_slot(const Overlap *o, const IrOp *op)
 static void
 hold(Overlap *o, int slot)
 {
-    whole_add(&o->whole, slot);
+    valid_add(&o->valid, slot);
 }
 
 static bool
-is_whole(const Overlap *o, int slot)
+is_valid(const Overlap *o, int slot)
 {
-    return whole_has(&o->whole, slot);
+    return valid_has(&o->valid, slot);
 }
 
-/* What meets e is no longer whole. */
+/* What overlaps e is no longer valid. */
 static void
-spoil(Overlap *o, const Extent *e)
+clobber(Overlap *o, const Extent *e)
 {
-    whole_spoil(&o->whole, e, 0);
+    valid_clobber(&o->valid, e, 0);
 }
 
 static bool
@@ -130,21 +130,21 @@ check_writable(Overlap *o, const IrOp *op, const Extent *e)
         verify_error(o->v, op, "it writes a parameter");
 }
 
-/* op writes the bytes of slot, which is whole then. */
+/* op writes the bytes of slot, which is valid then. */
 static void
 write_slot(Overlap *o, const IrOp *op, int slot)
 {
     const Extent *e = &o->slots[slot].extent;
     check_writable(o, op, e);
     check_flights(o, op, e);
-    spoil(o, e);
+    clobber(o, e);
     hold(o, slot);
 }
 
 static void
 need(Overlap *o, const IrOp *op, int slot, const char *what, int number)
 {
-    if (!is_whole(o, slot))
+    if (!is_valid(o, slot))
         verify_error(o->v, op, "the bytes of %s %d are overwritten before it",
                      what, number);
 }
@@ -178,7 +178,7 @@ transfer(Overlap *o, const IrOp *op, int from, int to, int number)
 {
     need(o, op, from, "operand", number);
     if (check_copy(o, op, from, to, number))
-        spoil(o, &o->slots[to].extent);
+        clobber(o, &o->slots[to].extent);
     hold(o, to);
 }
 
@@ -302,7 +302,7 @@ walk_own(Overlap *o, const IrOp *op, const Extents *own)
                          "an operand or result lies in [arena+%lld], "
                          "where the program computes",
                          (long long)e->place.offset);
-        spoil(o, e);
+        clobber(o, e);
     }
 }
 
@@ -319,7 +319,7 @@ static void
 walk_read(Overlap *o, const IrOp *op)
 {
     int var = var_slot(o, op);
-    if (!is_whole(o, var))
+    if (!is_valid(o, var))
         verify_error(o->v, op, "the variable's bytes are something else here");
     make_results(o, op);
 }
@@ -334,10 +334,10 @@ walk_return(Overlap *o, const IrOp *op)
         if (same_place(from->extent.place, to.place))
             continue;
         check_flights(o, op, &to);
-        spoil(o, &to);
+        clobber(o, &to);
     }
     for (int i = 0; i < o->num_vars; i++) {
-        if (!is_whole(o, i))
+        if (!is_valid(o, i))
             verify_error(o->v, op, "the bytes of \"%s\" are something else",
                          o->slots[i].var->name);
     }
@@ -379,55 +379,55 @@ static void
 walk_if(Overlap *o, const IrOp *op)
 {
     Arena *a = arena_new(o->arena, "branches");
-    Whole before = whole_copy(a, &o->whole);
+    ValidSet before = valid_copy(a, &o->valid);
     walk_block(o, op->regions[0]);
     give_yields(o, op->regions[0], op->results, op->num_results);
-    Whole after = whole_copy(a, &o->whole);
-    whole_assign(&o->whole, &before);
+    ValidSet after = valid_copy(a, &o->valid);
+    valid_assign(&o->valid, &before);
     walk_block(o, op->regions[1]);
     give_yields(o, op->regions[1], op->results, op->num_results);
-    whole_intersect(&o->whole, &after);
+    valid_intersect(&o->valid, &after);
     arena_release(a);
 }
 
 /* Spoils the values (not the variables) that e meets. */
 static void
-spoil_values(Overlap *o, const Extent *e)
+clobber_values(Overlap *o, const Extent *e)
 {
-    whole_spoil(&o->whole, e, o->num_vars);
+    valid_clobber(&o->valid, e, o->num_vars);
 }
 
 static void
-spoil_list(Overlap *o, IrValue *const *values, int n)
+clobber_list(Overlap *o, IrValue *const *values, int n)
 {
     for (int i = 0; i < n; i++)
-        spoil_values(o, &o->slots[values[i]->id].extent);
+        clobber_values(o, &o->slots[values[i]->id].extent);
 }
 
 static void
-spoil_own(Overlap *o, const Extents *own)
+clobber_own(Overlap *o, const Extents *own)
 {
     for (int i = 0; i < own->len; i++)
-        spoil_values(o, &own->data[i]);
+        clobber_values(o, &own->data[i]);
 }
 
-/* What an operation of a loop writes is spoilt when the loop begins anew. */
+/* What an operation of a loop writes is clobbered when the loop begins anew. */
 static void
-spoil_written(IrOp *op, void *data)
+clobber_written(IrOp *op, void *data)
 {
     Overlap *o = data;
     if (op->kind == OP_launch) {
-        spoil_own(o, own_places(o, ir_text(op, A_program)));
-        spoil_own(o, own_places(o, ir_text(op, A_full)));
+        clobber_own(o, own_places(o, ir_text(op, A_program)));
+        clobber_own(o, own_places(o, ir_text(op, A_full)));
     }
     if (op->kind == OP_write)
-        spoil_values(o, &o->slots[var_slot(o, op)].extent);
+        clobber_values(o, &o->slots[var_slot(o, op)].extent);
     for (int i = 0; i < op->num_results; i++) {
         if (!is_alias(o->module, op, i))
-            spoil_values(o, &o->slots[op->results[i]->id].extent);
+            clobber_values(o, &o->slots[op->results[i]->id].extent);
     }
     for (int r = 0; op->kind != OP_kernel && r < op->num_regions; r++)
-        spoil_list(o, op->regions[r]->args.data, op->regions[r]->args.len);
+        clobber_list(o, op->regions[r]->args.data, op->regions[r]->args.len);
 }
 
 static void
@@ -467,15 +467,15 @@ enter_loop(Overlap *o, const IrOp *op)
                  i + skip);
     need_list(o, op, args->data, args->len);
     for (int r = 0; r < op->num_regions; r++) {
-        ir_walk(op->regions[r], spoil_written, o);
-        spoil_list(o, op->regions[r]->args.data, op->regions[r]->args.len);
+        ir_walk(op->regions[r], clobber_written, o);
+        clobber_list(o, op->regions[r]->args.data, op->regions[r]->args.len);
     }
     for (int i = 0; i < args->len; i++)
         hold(o, args->data[i]->id);
 }
 
 /* Copies what an iteration yields to the arguments of the next.  These are
- * operands, too, but of the old values: they are whole anew when all are
+ * operands, too, but of the old values: they are valid anew when all are
  * copied. */
 static void
 carry_on(Overlap *o, const IrOp *op)
@@ -485,7 +485,7 @@ carry_on(Overlap *o, const IrOp *op)
         int from = yield->operands[i]->id, to = carried(op)[i]->id;
         need(o, yield, from, "operand", i);
         if (check_copy(o, yield, from, to, i))
-            spoil(o, &o->slots[to].extent);
+            clobber(o, &o->slots[to].extent);
     }
     for (int i = 0; i < op->num_results; i++)
         hold(o, carried(op)[i]->id);
@@ -493,11 +493,11 @@ carry_on(Overlap *o, const IrOp *op)
 
 /* The end of an iteration whose beginning saw `head`. */
 static void
-repeat_loop(Overlap *o, const IrOp *op, const Whole *head)
+repeat_loop(Overlap *o, const IrOp *op, const ValidSet *head)
 {
     carry_on(o, op);
     for (int i = 0; i < o->num_vars; i++) {
-        if (whole_has(head, i) && !is_whole(o, i))
+        if (valid_has(head, i) && !is_valid(o, i))
             verify_error(o->v, op,
                          "an iteration leaves something else in the bytes of "
                          "\"%s\"",
@@ -517,10 +517,10 @@ walk_for(Overlap *o, const IrOp *op)
 {
     Arena *a = arena_new(o->arena, "loop");
     enter_loop(o, op);
-    Whole head = whole_copy(a, &o->whole);
+    ValidSet head = valid_copy(a, &o->valid);
     walk_block(o, op->regions[0]);
     repeat_loop(o, op, &head);
-    whole_assign(&o->whole, &head);
+    valid_assign(&o->valid, &head);
     give_results(o, op);
     arena_release(a);
 }
@@ -531,16 +531,16 @@ walk_while(Overlap *o, const IrOp *op)
     Arena *a = arena_new(o->arena, "loop");
     const IrValues *args = &op->regions[1]->args;
     enter_loop(o, op);
-    Whole head = whole_copy(a, &o->whole);
+    ValidSet head = valid_copy(a, &o->valid);
     walk_block(o, op->regions[0]);
     need_operands(o, ir_block_yield(op->regions[0]));
-    Whole tested = whole_copy(a, &o->whole);
+    ValidSet tested = valid_copy(a, &o->valid);
     for (int i = 0; i < args->len; i++)
         transfer(o, op, carried(op)[i]->id, args->data[i]->id, i);
     need_list(o, op, args->data, args->len);
     walk_block(o, op->regions[1]);
     repeat_loop(o, op, &head);
-    whole_assign(&o->whole, &tested);
+    valid_assign(&o->valid, &tested);
     give_results(o, op);
     arena_release(a);
 }
@@ -631,7 +631,7 @@ verify_overlap(Verify *v, const IrFunc *fn)
     add_variables(&o);
     add_slots(&o, args->data, args->len);
     ir_walk(fn->body, add_op_slots, &o);
-    o.whole = whole_new(arena, order_slots(&o));
+    o.valid = valid_new(arena, order_slots(&o));
     for (int i = 0; i < o.num_vars + args->len; i++)
         hold(&o, i);
     walk_block(&o, fn->body);

@@ -23,13 +23,13 @@
 IrValue *
 grad_of(const IrValue *v)
 {
-    return tangent_of(v) ? tangent_of(v)->gradient : NULL;
+    return adjoint_of(v) ? adjoint_of(v)->gradient : NULL;
 }
 
 bool
 grad_wanted(const IrValue *v)
 {
-    return tangent_of(v) && tangent_of(v)->active;
+    return adjoint_of(v) && adjoint_of(v)->active;
 }
 
 void
@@ -101,7 +101,7 @@ is_broadcast_of(const IrValue *x, const IrValue *dx)
 void
 grad_add(Grad *g, IrValue *x, IrValue *dx)
 {
-    Tangent *t = tangent_of(x);
+    Adjoint *t = adjoint_of(x);
     if (!t || !t->active)
         return;
     if (is_broadcast_of(x, dx) && dx->type.rank >= x->type.rank)
@@ -118,11 +118,11 @@ typedef struct Wanted {
     IrOp *loop; /* an active one above the grad, to be unrolled first */
 } Wanted;
 
-static Tangent *
+static Adjoint *
 touch(Arena *a, IrValue *v)
 {
     if (!v->mark)
-        v->mark = NEW(a, Tangent);
+        v->mark = NEW(a, Adjoint);
     return v->mark;
 }
 
@@ -197,7 +197,7 @@ static bool
 gives_needed(const IrOp *op)
 {
     for (int i = 0; i < op->num_results; i++)
-        if (tangent_of(op->results[i]) && tangent_of(op->results[i])->needed)
+        if (adjoint_of(op->results[i]) && adjoint_of(op->results[i])->needed)
             return true;
     return false;
 }
@@ -398,7 +398,7 @@ check_carried(Wanted *w, const IrBlock *b)
 {
     for (int i = 0; i < b->args.len; i++) {
         const IrValue *v = b->args.data[i];
-        if (tangent_of(v) && tangent_of(v)->carried && grad_of(v))
+        if (adjoint_of(v) && adjoint_of(v)->carried && grad_of(v))
             grad_error(w->g.cx, w->g.grad,
                        "call grad after the loop, or take what is carried by "
                        "stop_gradient",
@@ -585,7 +585,7 @@ differentiate_func(PassCx *cx, IrFunc *fn)
     remove_guards(cx, fn);
     ir_apply_forwards(fn);
     ir_clear_marks(fn);
-    ir_settle_localities(fn);
+    ir_infer_localities(fn);
 }
 
 bool

@@ -51,16 +51,16 @@ IrValue *grad_all_reduce(Grad *g, const IrOp *op, const char *how, IrValue *x);
 /* ---- between the driver (differentiate.c) and grad_control.c ------------- */
 
 /* What the sweep knows of a value: its mark. */
-typedef struct Tangent {
+typedef struct Adjoint {
     bool active;       /* a gradient of it is wanted */
     bool needed;       /* the loss is made of it */
     bool carried;      /* a loop's argument around the grad */
     bool cut;          /* made of what is wanted, without a rule */
     IrValue *gradient; /* so far; NULL: none has arrived */
-} Tangent;
+} Adjoint;
 
-static inline Tangent *
-tangent_of(const IrValue *v)
+static inline Adjoint *
+adjoint_of(const IrValue *v)
 {
     return v->mark;
 }

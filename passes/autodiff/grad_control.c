@@ -203,7 +203,7 @@ sweep_branch(BranchGrad *bg, int r)
     for (int i = 0; i < bg->wanted.len; i++) {
         IrValue *v = bg->wanted.data[i], *d = grad_of(v);
         found[i] = d ? d : ir_const_zeros(g->b, &v->type, g->loc);
-        tangent_of(v)->gradient = NULL;
+        adjoint_of(v)->gradient = NULL;
     }
     ir_build_yield(g->b, bg->wanted.len, found, g->loc);
     g->b = outer;
@@ -323,7 +323,7 @@ grad_rule_if(Grad *g, const IrOp *op)
         NEW_ARRAY(g->cx->arena, IrValue *, (size_t)bg.wanted.len);
     for (int i = 0; i < bg.wanted.len; i++) {
         before[i] = grad_of(bg.wanted.data[i]);
-        tangent_of(bg.wanted.data[i])->gradient = NULL;
+        adjoint_of(bg.wanted.data[i])->gradient = NULL;
     }
     IrValue *condition = op->operands[0];
     bg.reverse = ir_build_op(g->b, OP_if, 1, &condition, g->loc);
@@ -332,7 +332,7 @@ grad_rule_if(Grad *g, const IrOp *op)
     ir_op_close(bg.reverse);
     hand_out_stash(&bg, (IrOp *)op);
     for (int i = 0; i < bg.wanted.len; i++) {
-        tangent_of(bg.wanted.data[i])->gradient = before[i];
+        adjoint_of(bg.wanted.data[i])->gradient = before[i];
         grad_add(g, bg.wanted.data[i], bg.reverse->results[i]);
     }
 }

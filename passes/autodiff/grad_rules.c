@@ -64,7 +64,7 @@ grad_rule_none(Grad *g, const IrOp *op)
         "around the merge says that none is wanted";
     bool cut = false;
     for (int i = 0; i < op->num_results; i++)
-        cut |= tangent_of(op->results[i]) && tangent_of(op->results[i])->cut;
+        cut |= adjoint_of(op->results[i]) && adjoint_of(op->results[i])->cut;
     if (!cut) /* the gradient is of the result, and goes no further */
         return;
     grad_error(g->cx, op, op->kind == OP_merge ? instead : NULL,

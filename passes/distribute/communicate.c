@@ -22,7 +22,7 @@
 #include "ir/rules/build.h"
 #include "passes/distribute/central.h"
 #include "passes/support/pass.h"
-#include "passes/support/settle.h"
+#include "passes/support/infer_localities.h"
 
 typedef struct Communicate {
     IrModule *m;
@@ -535,6 +535,6 @@ pass_communicate(PassCx *cx)
     }
     central_settle(cx->m);
     cx->m->phase = PHASE_REPLICATED;
-    settle_programs(cx->m);
+    infer_program_localities(cx->m);
     return true;
 }

@@ -203,7 +203,7 @@ settle_index(IrOp *loop)
 {
     if (loop->kind == OP_for &&
         lives_on_devices(loop->regions[0]->args.data[0]))
-        ir_settle_localities(loop->block->func);
+        ir_infer_localities(loop->block->func);
 }
 
 /* Main's own operations take host values: fetch what is on a device. */
@@ -442,7 +442,7 @@ outline_group(Replicate *r, Group *g)
     }
     collect_results(&o);
     return_results(&o, first->loc);
-    ir_settle_localities(o.program);
+    ir_infer_localities(o.program);
 
     IrOp *last = g->ops.data[g->ops.len - 1];
     IrOp *after = last->next;

@@ -89,16 +89,16 @@ Cluster *fuse_cluster(const IrOp *op);
 bool fuse_makes_cycle(Fuse *f, Cluster *a, Cluster *b);
 /* A growing set of clusters, of which none waits for another, knows all that
  * wait for one of them and all that one of them waits for: its relatives. */
-typedef struct Relatives {
+typedef struct TransitiveClosure {
     Fuse *f;
     int search;
     int first, last; /* positions outside of which nobody asks */
-} Relatives;
+} TransitiveClosure;
 /* Of an empty set; asked will be clusters of operations from first to last. */
-Relatives fuse_relatives(Fuse *f, const IrOp *first, const IrOp *last);
+TransitiveClosure fuse_closure(Fuse *f, const IrOp *first, const IrOp *last);
 /* No other search may begin between the calls of these. */
-void fuse_add_relatives(Relatives *r, Cluster *c);
-bool fuse_is_relative(const Relatives *r, const Cluster *c);
+void fuse_closure_add(TransitiveClosure *r, Cluster *c);
+bool fuse_is_relative(const TransitiveClosure *r, const Cluster *c);
 /* b's operations become a's. */
 void fuse_merge(Fuse *f, Cluster *a, Cluster *b);
 /* c's operations become clusters of their own again, as if none had been merged

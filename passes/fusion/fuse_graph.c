@@ -239,15 +239,15 @@ start_of_ways(const Fuse *f, int start)
     return start;
 }
 
-Relatives
-fuse_relatives(Fuse *f, const IrOp *first, const IrOp *last)
+TransitiveClosure
+fuse_closure(Fuse *f, const IrOp *first, const IrOp *last)
 {
-    return (Relatives){f, ++f->search, start_of_ways(f, first->id),
-                       end_of_ways(f, last->id)};
+    return (TransitiveClosure){f, ++f->search, start_of_ways(f, first->id),
+                               end_of_ways(f, last->id)};
 }
 
 bool
-fuse_is_relative(const Relatives *r, const Cluster *c)
+fuse_is_relative(const TransitiveClosure *r, const Cluster *c)
 {
     return c->visited == r->search;
 }
@@ -255,7 +255,7 @@ fuse_is_relative(const Relatives *r, const Cluster *c)
 /* Of the neighbours of c's operations on one side, the clusters that are new
  * are relatives, and still to be followed. */
 static void
-meet_neighbours(Relatives *r, const Cluster *c, bool later)
+meet_neighbours(TransitiveClosure *r, const Cluster *c, bool later)
 {
     for (int i = 0; i < c->ops.len; i++) {
         const FuseNode *n = fuse_node(c->ops.data[i]);
@@ -273,7 +273,7 @@ meet_neighbours(Relatives *r, const Cluster *c, bool later)
 }
 
 void
-fuse_add_relatives(Relatives *r, Cluster *c)
+fuse_closure_add(TransitiveClosure *r, Cluster *c)
 {
     for (int later = 0; later <= 1; later++) {
         r->f->work.len = 0;

@@ -194,14 +194,14 @@ merge_first(Unite *u, IrOpList *g)
 {
     Cluster *c = fuse_cluster(g->data[0]);
     int left = 0;
-    Relatives relatives = fuse_relatives(&u->f, g->data[0], VEC_LAST(*g));
-    fuse_add_relatives(&relatives, c);
+    TransitiveClosure closure = fuse_closure(&u->f, g->data[0], VEC_LAST(*g));
+    fuse_closure_add(&closure, c);
     for (int i = 1; i < g->len; i++) {
         Cluster *other = fuse_cluster(g->data[i]);
-        if (fuse_is_relative(&relatives, other)) {
+        if (fuse_is_relative(&closure, other)) {
             g->data[left++] = g->data[i];
         } else {
-            fuse_add_relatives(&relatives, other);
+            fuse_closure_add(&closure, other);
             fuse_merge(&u->f, c, other);
         }
     }

@@ -7,14 +7,14 @@
  * can be one kernel, though a variable lies between them.
  */
 #include "ir/ir.h"
-#include "passes/scalar/latest.h"
+#include "passes/scalar/available.h"
 #include "passes/support/pass.h"
-#include "passes/support/settle.h"
+#include "passes/support/infer_localities.h"
 
 static void
-recall_read(const Latest *writes, IrOp *read)
+recall_read(const AvailableAccesses *writes, IrOp *read)
 {
-    const IrOp *write = latest_of(writes, read);
+    const IrOp *write = available_access(writes, read);
     if (!write)
         return;
     ir_forward(read->results[0], write->operands[0]);
@@ -24,14 +24,14 @@ recall_read(const Latest *writes, IrOp *read)
 static void
 recall_block(PassCx *cx, IrBlock *b)
 {
-    Latest writes = latest_new(cx->arena);
+    AvailableAccesses writes = available_new(cx->arena);
     for (IrOp *op = b->first, *next; op; op = next) {
         next = op->next;
         for (int i = 0; i < op->num_regions; i++)
             recall_block(cx, op->regions[i]);
-        latest_forget_written(&writes, op);
+        available_kill_written(&writes, op);
         if (op->kind == OP_write)
-            latest_note(&writes, op);
+            available_note(&writes, op);
         else if (op->kind == OP_read)
             recall_read(&writes, op);
     }
@@ -46,6 +46,6 @@ pass_recall(PassCx *cx)
         recall_block(cx, fn->body);
         ir_apply_forwards(fn);
     }
-    settle_programs(cx->m);
+    infer_program_localities(cx->m);
     return true;
 }

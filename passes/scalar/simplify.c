@@ -20,7 +20,7 @@
 #include "ir/rules/build.h"
 #include "ir/rules/eval.h"
 #include "ir/rules/locality.h"
-#include "passes/scalar/latest.h"
+#include "passes/scalar/available.h"
 #include "passes/scalar/simplify.h"
 #include "passes/support/pass.h"
 
@@ -31,7 +31,7 @@ typedef struct Simplify {
 } Simplify;
 
 IrValue *
-simplify_latest(IrValue *v)
+simplify_available(IrValue *v)
 {
     while (v->forward)
         v = v->forward;
@@ -42,7 +42,7 @@ static void
 follow_forwards(IrOp *op)
 {
     for (int i = 0; i < op->num_operands; i++)
-        op->operands[i] = simplify_latest(op->operands[i]);
+        op->operands[i] = simplify_available(op->operands[i]);
 }
 
 static void
@@ -124,7 +124,7 @@ rule_twice(const IrOp *op)
 {
     const IrOp *inner = op->operands[0]->def;
     return inner && inner->kind == op->kind
-               ? simplify_latest(inner->operands[0])
+               ? simplify_available(inner->operands[0])
                : NULL;
 }
 
@@ -241,7 +241,7 @@ fold_block(Simplify *s, IrBlock *b)
         s->changed |= simplify_skip_inner_move(op);
         IrValue *v = fold(s, op);
         if (v)
-            replace(s, op, simplify_latest(v));
+            replace(s, op, simplify_available(v));
     }
 }
 
@@ -347,14 +347,14 @@ forget_newest(Scope *scope, int n)
 }
 
 static void
-share_read(Simplify *s, Latest *reads, IrOp *op)
+share_read(Simplify *s, AvailableAccesses *reads, IrOp *op)
 {
-    const IrOp *earlier = latest_of(reads, op);
+    const IrOp *earlier = available_access(reads, op);
     if (earlier &&
         type_equal(&earlier->results[0]->type, &op->results[0]->type))
         replace(s, op, earlier->results[0]);
     else
-        latest_note(reads, op);
+        available_note(reads, op);
 }
 
 static bool
@@ -374,7 +374,7 @@ share_regions(Simplify *s, Scope *scope, IrOp *op)
 }
 
 static void
-share_op(Simplify *s, Scope *scope, Latest *reads, IrOp *op)
+share_op(Simplify *s, Scope *scope, AvailableAccesses *reads, IrOp *op)
 {
     follow_forwards(op);
     if (op->kind == OP_kernel)
@@ -384,7 +384,7 @@ share_op(Simplify *s, Scope *scope, Latest *reads, IrOp *op)
         return;
     }
     share_regions(s, scope, op);
-    latest_forget_written(reads, op);
+    available_kill_written(reads, op);
     if (is_shareable(op)) {
         IrOp *earlier = find_or_add(s, scope, op);
         if (earlier)
@@ -396,7 +396,7 @@ static void
 share_block(Simplify *s, Scope *scope, IrBlock *b)
 {
     int num_around = scope->entries.len;
-    Latest reads = latest_new(s->cx->arena);
+    AvailableAccesses reads = available_new(s->cx->arena);
     for (IrOp *op = b->first, *next; op; op = next) {
         next = op->next;
         share_op(s, scope, &reads, op);
@@ -493,7 +493,7 @@ simplify_func(PassCx *cx, IrFunc *fn)
         if (!s.changed && !s.first)
             break;
     }
-    ir_settle_localities(fn);
+    ir_infer_localities(fn);
 }
 
 bool

@@ -7,7 +7,7 @@
 #include "ir/ir.h"
 
 /* The newest replacement of v. */
-IrValue *simplify_latest(IrValue *v);
+IrValue *simplify_available(IrValue *v);
 
 /* A reshape of a reshape, a transpose of a transpose: op takes the operand of
  * the inner one.  Whether it did. */

@@ -36,7 +36,7 @@ simplify_skip_inner_move(IrOp *op)
         return false;
     if (op->kind == OP_transpose)
         compose(op, inner);
-    op->operands[0] = simplify_latest(inner->operands[0]);
+    op->operands[0] = simplify_available(inner->operands[0]);
     return true;
 }
 
@@ -81,8 +81,8 @@ simplify_turned_product(IrOp *op)
     axes.batch_y = ir_ints(dot, A_batch_x, &axes.num_batch);
     IrBlock *b = ir_block_scratch(op);
     IrValue *v =
-        ir_build_dot(b, simplify_latest(dot->operands[1]),
-                     simplify_latest(dot->operands[0]), &axes, op->loc);
+        ir_build_dot(b, simplify_available(dot->operands[1]),
+                     simplify_available(dot->operands[0]), &axes, op->loc);
     ir_stamp(b, ir_reason(op->module, "simplify.turn", pass_loc(op),
                           "the transpose of a product"));
     ir_splice_before(op, b);

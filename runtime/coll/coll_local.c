@@ -59,7 +59,7 @@ struct RtSite {
     char *staged[2];          /* SMALL_BYTES for each replica */
     RtWay way;
     /* replicas, over all calls; combined: VIA_HALVES, before the copies */
-    RtWord started, combined, finished;
+    RtWaitWord started, combined, finished;
 };
 
 static Local *
@@ -76,19 +76,19 @@ local_stop(RtColl *c)
     Local *l = local_of(c);
     atomic_store(&l->stopped, true);
     for (RtSite *s = l->sites; s; s = s->next) {
-        rt_word_wake(&s->started);
-        rt_word_wake(&s->combined);
-        rt_word_wake(&s->finished);
+        rt_wait_word_wake(&s->started);
+        rt_wait_word_wake(&s->combined);
+        rt_wait_word_wake(&s->finished);
     }
 }
 
 /* Waits until the word, which counts up and around, has come to target. */
 static RtCollResult
-wait_for(Local *l, RtWord *w, uint32_t target)
+wait_for(Local *l, RtWaitWord *w, uint32_t target)
 {
     double deadline = 0.0;
     for (;;) {
-        uint32_t value = rt_word_load(w);
+        uint32_t value = rt_wait_word_load(w);
         if ((int32_t)(value - target) >= 0)
             return COLL_OK;
         if (atomic_load(&l->stopped))
@@ -97,7 +97,7 @@ wait_for(Local *l, RtWord *w, uint32_t target)
             deadline = rt_seconds() + l->timeout;
         else if (rt_seconds() > deadline)
             return COLL_LATE;
-        rt_word_wait(w, value, l->spin);
+        rt_wait_word_wait(w, value, l->spin);
     }
 }
 
@@ -152,7 +152,7 @@ static void
 announce(RtSite *s, Part *p, uint32_t call)
 {
     atomic_store_explicit(&p->calls, call, memory_order_relaxed);
-    rt_word_add(&s->started, 1);
+    rt_wait_word_add(&s->started, 1);
 }
 
 static void
@@ -309,7 +309,7 @@ combine_halves(RtSite *s, int replica, uint32_t call)
     int n = s->local->coll.num_replicas;
     for (int k = replica; k < num_packs(s); k += n)
         walk_pack(s, replica, k, combine_for_half);
-    rt_word_add(&s->combined, 1);
+    rt_wait_word_add(&s->combined, 1);
     RtCollResult r = wait_for(s->local, &s->combined, target_of(s, call));
     for (int k = (replica + n / 2) % n; r == COLL_OK && k < num_packs(s);
          k += n)
@@ -373,7 +373,7 @@ local_done(RtSite *s, int replica)
         combine_slice(s, replica);
     if (r != COLL_OK)
         return r;
-    rt_word_add(&s->finished, 1);
+    rt_wait_word_add(&s->finished, 1);
     return p->small ? COLL_OK : wait_for(l, &s->finished, target_of(s, call));
 }
 

@@ -45,9 +45,9 @@ struct RtIter {
     pthread_t thread;
     Slot *slots;
     int64_t num_slots;
-    RtWord made;             /* slots filled so far */
-    RtWord released;         /* slots given back so far */
-    RtWord pass;             /* opened so many times */
+    RtWaitWord made;         /* slots filled so far */
+    RtWaitWord released;     /* slots given back so far */
+    RtWaitWord pass;         /* opened so many times */
     _Atomic uint64_t number; /* that the open pass has in the dataset */
     _Atomic uint64_t taken;  /* steps of it */
     _Atomic bool quit;
@@ -130,12 +130,12 @@ fill_slot(RtIter *it, uint64_t number)
 {
     Slot *s = slot(it, number);
     pthread_mutex_lock(&it->work);
-    s->pass = rt_word_load(&it->pass);
+    s->pass = rt_wait_word_load(&it->pass);
     s->end = false;
     s->status = make_step(it, s);
     s->failed = s->status != OK;
     it->more = !s->end && !s->failed;
-    rt_word_add(&it->made, 1);
+    rt_wait_word_add(&it->made, 1);
     pthread_mutex_unlock(&it->work);
 }
 
@@ -144,12 +144,12 @@ static bool
 wait_for_room(RtIter *it, uint64_t number)
 {
     for (;;) {
-        uint32_t released = rt_word_load(&it->released);
+        uint32_t released = rt_wait_word_load(&it->released);
         if (atomic_load(&it->quit))
             return false;
         if ((uint32_t)number - released < it->num_slots)
             return true;
-        rt_word_wait(&it->released, released, false);
+        rt_wait_word_wait(&it->released, released, false);
     }
 }
 
@@ -159,12 +159,12 @@ static bool
 wait_for_pass(RtIter *it)
 {
     for (;;) {
-        uint32_t pass = rt_word_load(&it->pass);
+        uint32_t pass = rt_wait_word_load(&it->pass);
         if (atomic_load(&it->quit))
             return false;
         if (pass != it->making)
             return true;
-        rt_word_wait(&it->pass, pass, false);
+        rt_wait_word_wait(&it->pass, pass, false);
     }
 }
 
@@ -172,7 +172,7 @@ static void *
 make_steps(void *arg)
 {
     RtIter *it = arg;
-    for (uint64_t number = rt_word_load(&it->made);
+    for (uint64_t number = rt_wait_word_load(&it->made);
          (it->more || wait_for_pass(it)) && wait_for_room(it, number); number++)
         fill_slot(it, number);
     return NULL;
@@ -187,7 +187,7 @@ release_slot(RtIter *it)
     Slot *s = slot(it, it->oldest++);
     status_free(s->status);
     s->status = OK;
-    rt_word_add(&it->released, 1);
+    rt_wait_word_add(&it->released, 1);
 }
 
 /* The slot of the next step, filled, after dropping those of older passes; NULL
@@ -195,11 +195,11 @@ release_slot(RtIter *it)
 static Slot *
 wait_for_slot(RtIter *it)
 {
-    uint32_t pass = rt_word_load(&it->pass);
+    uint32_t pass = rt_wait_word_load(&it->pass);
     for (;;) {
-        uint32_t made = rt_word_load(&it->made);
+        uint32_t made = rt_wait_word_load(&it->made);
         if (made == (uint32_t)it->next) {
-            if (rt_word_wait(&it->made, made, it->spin) == made &&
+            if (rt_wait_word_wait(&it->made, made, it->spin) == made &&
                 is_stopped(it))
                 return NULL;
             continue;
@@ -217,7 +217,7 @@ next_slot(RtIter *it)
 {
     if (it->threads)
         return wait_for_slot(it);
-    if (rt_word_load(&it->made) == (uint32_t)it->next)
+    if (rt_wait_word_load(&it->made) == (uint32_t)it->next)
         fill_slot(it, it->next);
     return slot(it, it->next);
 }
@@ -225,7 +225,7 @@ next_slot(RtIter *it)
 Status
 rt_iter_has_next(RtIter *it, bool *out)
 {
-    if (rt_word_load(&it->pass) == 0)
+    if (rt_wait_word_load(&it->pass) == 0)
         return status_new(STATUS_INPUT, "an iterator that was not opened");
     if (!it->ended && !it->have_next) {
         Slot *s = next_slot(it);
@@ -288,7 +288,7 @@ start_thread(RtIter *it)
 uint32_t
 rt_iter_passes(const RtIter *it)
 {
-    return rt_word_load(&it->pass);
+    return rt_wait_word_load(&it->pass);
 }
 
 /* Who makes steps looks for the pass first, and then for its number. */
@@ -301,10 +301,10 @@ rt_iter_open(RtIter *it, uint64_t number)
     it->have_next = it->ended = false;
     atomic_store(&it->number, number);
     atomic_store(&it->taken, 0);
-    rt_word_add(&it->pass, 1);
+    rt_wait_word_add(&it->pass, 1);
     if (it->threads)
         return it->thread_runs ? OK : start_thread(it);
-    for (; rt_word_load(&it->made) != (uint32_t)it->next; it->next++)
+    for (; rt_wait_word_load(&it->made) != (uint32_t)it->next; it->next++)
         release_slot(it);
     return OK;
 }
@@ -318,7 +318,7 @@ first_slot(RtIter *it, uint32_t made)
 {
     uint64_t first = it->next;
     while ((uint32_t)first != made &&
-           slot(it, first)->pass != rt_word_load(&it->pass))
+           slot(it, first)->pass != rt_wait_word_load(&it->pass))
         first++;
     return first;
 }
@@ -326,7 +326,7 @@ first_slot(RtIter *it, uint32_t made)
 static bool
 has_failed(RtIter *it)
 {
-    uint32_t made = rt_word_load(&it->made);
+    uint32_t made = rt_wait_word_load(&it->made);
     for (uint64_t i = first_slot(it, made); (uint32_t)i != made; i++)
         if (slot(it, i)->failed)
             return true;
@@ -336,7 +336,7 @@ has_failed(RtIter *it)
 static void
 slot_carry(RtIter *it, Slot *slot, RtState *s)
 {
-    slot->pass = rt_word_load(&it->pass);
+    slot->pass = rt_wait_word_load(&it->pass);
     rt_state_bool(s, &slot->end);
     rt_step_carry(it->division, &slot->step, s);
 }
@@ -345,7 +345,7 @@ slot_carry(RtIter *it, Slot *slot, RtState *s)
 static void
 slots_carry(RtIter *it, RtState *s)
 {
-    uint32_t made = rt_word_load(&it->made);
+    uint32_t made = rt_wait_word_load(&it->made);
     uint64_t first = first_slot(it, made);
     int64_t count = made - (uint32_t)first;
     rt_state_count(s, &count, it->num_slots, 1);
@@ -355,7 +355,7 @@ slots_carry(RtIter *it, RtState *s)
         return;
     const Slot *last = count ? slot(it, (uint64_t)count - 1) : NULL;
     it->more = !last || !last->end;
-    rt_word_store(&it->made, (uint32_t)count);
+    rt_wait_word_store(&it->made, (uint32_t)count);
 }
 
 /* While its maker has not seen the pass, there are no steps of it, and the
@@ -363,7 +363,7 @@ slots_carry(RtIter *it, RtState *s)
 static void
 pass_carry(RtIter *it, RtState *s)
 {
-    bool begun = it->making == rt_word_load(&it->pass) && !has_failed(it);
+    bool begun = it->making == rt_wait_word_load(&it->pass) && !has_failed(it);
     uint64_t taken = atomic_load(&it->taken);
     rt_state_bool(s, &begun);
     rt_state_u64(s, &taken);
@@ -372,7 +372,7 @@ pass_carry(RtIter *it, RtState *s)
     if (!begun)
         return;
     if (s->reads) /* the thread may look while a state is written */
-        it->making = rt_word_load(&it->pass);
+        it->making = rt_wait_word_load(&it->pass);
     slots_carry(it, s);
     rt_division_carry(it->division, s);
 }
@@ -396,12 +396,12 @@ Status
 rt_iter_carry(RtIter *it, RtState *s)
 {
     TRY(wait_for_rest(it));
-    uint32_t pass = rt_word_load(&it->pass);
+    uint32_t pass = rt_wait_word_load(&it->pass);
     uint64_t number = atomic_load(&it->number);
     rt_state_u32(s, &pass);
     rt_state_u64(s, &number);
     if (s->reads) {
-        rt_word_store(&it->pass, pass);
+        rt_wait_word_store(&it->pass, pass);
         atomic_store(&it->number, number);
     }
     if (pass > 0)
@@ -454,8 +454,8 @@ static void
 end_thread(RtIter *it)
 {
     atomic_store(&it->quit, true);
-    rt_word_add(&it->pass, 1);
-    rt_word_add(&it->released, 1);
+    rt_wait_word_add(&it->pass, 1);
+    rt_wait_word_add(&it->released, 1);
     pthread_join(it->thread, NULL);
 }
 

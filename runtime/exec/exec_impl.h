@@ -244,7 +244,7 @@ typedef enum RtPhase {
 typedef struct RtWatch {
     pthread_t thread;
     bool has_thread;
-    RtWord bell;          /* changes when the thread is to end */
+    RtWaitWord bell;      /* changes when the thread is to end */
     _Atomic int32_t stop; /* the word that loops look at: END_STOPPED or 0 */
     atomic_int phase;     /* of RtPhase */
     atomic_int held;      /* who waits for a disk is waited for */

@@ -271,7 +271,7 @@ static void *
 watch(void *data)
 {
     RtRun *run = data;
-    while (rt_word_wait(&run->watch.bell, 0, false) == 0)
+    while (rt_wait_word_wait(&run->watch.bell, 0, false) == 0)
         look(run, rt_seconds());
     return NULL;
 }
@@ -312,7 +312,7 @@ rt_watch_end(RtRun *run)
     RtWatch *w = &run->watch;
     if (w->has_thread) {
         move_on(w, PHASE_CLOSING, PHASE_ENDED);
-        rt_word_add(&w->bell, 1);
+        rt_wait_word_add(&w->bell, 1);
         pthread_join(w->thread, NULL);
     }
     if (w->arena)

@@ -143,17 +143,17 @@ kernels_are_split(void **state)
 static int32_t
 meet(TfdCall *call)
 {
-    RtWord *present = call->context;
-    uint32_t n = rt_word_add(present, 1);
+    RtWaitWord *present = call->context;
+    uint32_t n = rt_wait_word_add(present, 1);
     for (int i = 0; i < 100 && n < 2; i++)
-        n = rt_word_wait(present, n, false);
+        n = rt_wait_word_wait(present, n, false);
     return n < 2;
 }
 
 static void
 devices_run_at_the_same_time(void **state)
 {
-    RtWord present = {0};
+    RtWaitWord present = {0};
     RtDevice *own = open_device(0), *other = open_device(1);
     TfdCall call = {.abi = TFD_ABI, .context = &present};
     int32_t status = -1;
@@ -171,8 +171,8 @@ devices_run_at_the_same_time(void **state)
 static int32_t
 linger(TfdCall *call)
 {
-    RtWord *go = call->context;
-    while (rt_word_wait(go, 0, false) == 0)
+    RtWaitWord *go = call->context;
+    while (rt_wait_word_wait(go, 0, false) == 0)
         ;
     return 7;
 }
@@ -180,7 +180,7 @@ linger(TfdCall *call)
 static void
 waiting_is_bounded(void **state)
 {
-    RtWord go = {0};
+    RtWaitWord go = {0};
     RtDevice *d = open_device(1);
     TfdCall call = {.abi = TFD_ABI, .context = &go};
     int32_t status = -1;
@@ -189,7 +189,7 @@ waiting_is_bounded(void **state)
     d->ops->launch(d, linger, &call);
     assert_false(d->ops->wait(d, &status));
     assert_true(rt_seconds() - begin < 10.0);
-    rt_word_add(&go, 1);
+    rt_wait_word_add(&go, 1);
     while (!d->ops->wait(d, &status))
         ;
     assert_int_equal(status, 7);

@@ -187,7 +187,7 @@ check_program(void **state)
 static const char *const folders[] = {
     "docs/examples", "tests/conformance", "tests/e2e/programs",
     "tests/errors",  "tests/lang",        "tests/lang/errors",
-    "tests/lower",   "tests/peers",       "tests/resume",
+    "tests/lower",   "tests/baselines",   "tests/resume",
 };
 
 enum { NUM_FOLDERS = sizeof folders / sizeof *folders };

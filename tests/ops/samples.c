@@ -226,7 +226,7 @@ finish(Sampler *s, IrOp *run)
     for (int i = 0; i < s->above.len; i++)
         VEC_PUSH(a, all, s->above.data[i]);
     ir_build_return(s->fn->body, all.len, all.data, s->loc);
-    ir_settle_localities(s->fn);
+    ir_infer_localities(s->fn);
 }
 
 bool

@@ -673,6 +673,6 @@ random_program(Arena *a, uint64_t seed)
             ir_set_text(op, A_format, "{}");
         }
     ir_build_return(fn->body, 0, NULL, random_here(&g));
-    ir_settle_localities(fn);
+    ir_infer_localities(fn);
     return g.m;
 }

@@ -201,7 +201,7 @@ loops_settle(void **state)
     ir_build_yield(run, 3, loop->results, NO_LOC);
     ir_op_close(run->op);
     ir_build_return(f.main, 0, NULL, NO_LOC);
-    ir_settle_localities(f.main->func);
+    ir_infer_localities(f.main->func);
     assert_int_equal(i->type.locality, LOCAL_MIRRORED);
     assert_int_equal(a->type.locality, LOCAL_MIRRORED);
     assert_int_equal(b->type.locality, LOCAL_PER_REPLICA);
@@ -213,7 +213,7 @@ loops_settle(void **state)
     assert_true(ir_verify(f.m, f.m->diag));
 
     yield->operands[2] = a; /* everything can be mirrored now */
-    ir_settle_localities(f.main->func);
+    ir_infer_localities(f.main->func);
     assert_int_equal(b->type.locality, LOCAL_MIRRORED);
     assert_int_equal(run->op->results[2]->type.locality, LOCAL_MIRRORED);
     assert_true(ir_verify(f.m, f.m->diag));

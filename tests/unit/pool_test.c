@@ -96,13 +96,13 @@ a_pool_may_be_unused(void **state)
 static void
 a_wait_has_an_end(void **state)
 {
-    RtWord w = {0};
+    RtWaitWord w = {0};
     double begin = rt_seconds();
     (void)state;
-    assert_int_equal(rt_word_wait(&w, 0, true), 0);
+    assert_int_equal(rt_wait_word_wait(&w, 0, true), 0);
     assert_true(rt_seconds() - begin < 5.0);
-    assert_int_equal(rt_word_add(&w, 3), 3);
-    assert_int_equal(rt_word_wait(&w, 0, false), 3);
+    assert_int_equal(rt_wait_word_add(&w, 3), 3);
+    assert_int_equal(rt_wait_word_wait(&w, 0, false), 3);
 }
 
 static void

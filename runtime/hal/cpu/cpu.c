@@ -26,8 +26,8 @@ typedef struct Cpu {
     bool has_thread;
     pthread_t thread;
     atomic_bool closing;
-    RtWord launched; /* how many were launched, and how many have ended */
-    RtWord ended;
+    RtWaitWord launched; /* how many were launched, and how many have ended */
+    RtWaitWord ended;
     TfdFunction *code; /* of the last launch */
     TfdCall *call;
     int32_t status;
@@ -45,7 +45,7 @@ static void
 run_launched(Cpu *c)
 {
     c->status = c->code(c->call);
-    rt_word_add(&c->ended, 1);
+    rt_wait_word_add(&c->ended, 1);
 }
 
 static void *
@@ -54,7 +54,7 @@ serve(void *data)
     Cpu *c = data;
     uint32_t seen = 0;
     for (;;) {
-        uint32_t launched = rt_word_wait(&c->launched, seen, c->spin);
+        uint32_t launched = rt_wait_word_wait(&c->launched, seen, c->spin);
         if (atomic_load(&c->closing))
             return NULL;
         if (launched != seen)
@@ -69,20 +69,20 @@ cpu_launch(RtDevice *d, TfdFunction *code, TfdCall *call)
     Cpu *c = cpu_of(d);
     c->code = code;
     c->call = call;
-    rt_word_add(&c->launched, 1);
+    rt_wait_word_add(&c->launched, 1);
 }
 
 static bool
 cpu_wait(RtDevice *d, int32_t *status)
 {
     Cpu *c = cpu_of(d);
-    uint32_t target = rt_word_load(&c->launched);
-    uint32_t ended = rt_word_load(&c->ended);
+    uint32_t target = rt_wait_word_load(&c->launched);
+    uint32_t ended = rt_wait_word_load(&c->ended);
     if (ended != target && c->on_caller) {
         run_launched(c);
         ended = target;
     } else if (ended != target) {
-        ended = rt_word_wait(&c->ended, ended, c->spin);
+        ended = rt_wait_word_wait(&c->ended, ended, c->spin);
     }
     if (ended != target)
         return false;
@@ -146,7 +146,7 @@ cpu_close(RtDevice *d)
     Cpu *c = cpu_of(d);
     if (c->has_thread) {
         atomic_store(&c->closing, true);
-        rt_word_add(&c->launched, 1);
+        rt_wait_word_add(&c->launched, 1);
         pthread_join(c->thread, NULL);
     }
     rt_pool_close(c->pool);

@@ -21,8 +21,8 @@
 enum { CHUNKS_PER_THREAD = 4, MAX_CHUNKS = 60000 };
 
 struct RtPool {
-    RtWord signal; /* changes when there is something to do */
-    RtWord done;   /* chunks of the job that are done */
+    RtWaitWord signal; /* changes when there is something to do */
+    RtWaitWord done;   /* chunks of the job that are done */
     _Alignas(CACHE_LINE) _Atomic uint64_t ticket;
     atomic_bool closing;
     bool spin;
@@ -74,7 +74,7 @@ do_chunks(RtPool *p)
     while (take_chunk(p, &chunk)) {
         int64_t begin = chunk * p->chunk, end = begin + p->chunk;
         p->task(p->data, begin, end < p->count ? end : p->count);
-        rt_word_add(&p->done, 1);
+        rt_wait_word_add(&p->done, 1);
     }
 }
 
@@ -85,7 +85,7 @@ work(void *data)
     uint32_t seen = 0;
     while (!atomic_load(&p->closing)) {
         do_chunks(p);
-        seen = rt_word_wait(&p->signal, seen, p->spin);
+        seen = rt_wait_word_wait(&p->signal, seen, p->spin);
     }
     return NULL;
 }
@@ -130,7 +130,7 @@ rt_pool_close(RtPool *p)
     if (!p)
         return;
     atomic_store(&p->closing, true);
-    rt_word_add(&p->signal, 1);
+    rt_wait_word_add(&p->signal, 1);
     for (int i = 0; i < p->num_workers; i++)
         pthread_join(p->workers[i], NULL);
     free(p->workers);
@@ -151,21 +151,21 @@ static void
 post_job(RtPool *p, int64_t chunks)
 {
     uint64_t last = atomic_load(&p->ticket);
-    rt_word_store(&p->done, 0);
+    rt_wait_word_store(&p->done, 0);
     p->chunk = (p->count + chunks - 1) / chunks;
     chunks = (p->count + p->chunk - 1) / p->chunk;
     uint32_t job = (uint32_t)(last >> 32) + 1;
     atomic_store(&p->ticket, ticket_make(job, (uint32_t)chunks));
-    rt_word_add(&p->signal, 1);
+    rt_wait_word_add(&p->signal, 1);
 }
 
 static void
 wait_for_workers(RtPool *p)
 {
     uint32_t all = ticket_chunks(atomic_load(&p->ticket));
-    uint32_t done = rt_word_load(&p->done);
+    uint32_t done = rt_wait_word_load(&p->done);
     while (done != all)
-        done = rt_word_wait(&p->done, done, p->spin);
+        done = rt_wait_word_wait(&p->done, done, p->spin);
 }
 
 void

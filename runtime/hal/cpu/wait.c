@@ -26,7 +26,7 @@ futex_wait(_Atomic uint32_t *value, uint32_t old)
 }
 
 static void
-wake_sleepers(RtWord *w)
+wake_sleepers(RtWaitWord *w)
 {
     if (atomic_load(&w->sleepers))
         syscall(SYS_futex, &w->value, FUTEX_WAKE_PRIVATE, INT_MAX, NULL, NULL,
@@ -34,14 +34,14 @@ wake_sleepers(RtWord *w)
 }
 
 void
-rt_word_store(RtWord *w, uint32_t value)
+rt_wait_word_store(RtWaitWord *w, uint32_t value)
 {
     atomic_store(&w->value, value);
     wake_sleepers(w);
 }
 
 uint32_t
-rt_word_add(RtWord *w, uint32_t n)
+rt_wait_word_add(RtWaitWord *w, uint32_t n)
 {
     uint32_t value = atomic_fetch_add(&w->value, n) + n;
     wake_sleepers(w);
@@ -49,16 +49,16 @@ rt_word_add(RtWord *w, uint32_t n)
 }
 
 void
-rt_word_wake(RtWord *w)
+rt_wait_word_wake(RtWaitWord *w)
 {
     wake_sleepers(w);
 }
 
 uint32_t
-rt_word_wait(RtWord *w, uint32_t old, bool spin)
+rt_wait_word_wait(RtWaitWord *w, uint32_t old, bool spin)
 {
     for (int i = spin ? SPINS : 0; i > 0; i--) {
-        uint32_t value = rt_word_load(w);
+        uint32_t value = rt_wait_word_load(w);
         if (value != old)
             return value;
         __builtin_ia32_pause();
@@ -67,7 +67,7 @@ rt_word_wait(RtWord *w, uint32_t old, bool spin)
     if (atomic_load(&w->value) == old)
         futex_wait(&w->value, old);
     atomic_fetch_sub(&w->sleepers, 1);
-    return rt_word_load(w);
+    return rt_wait_word_load(w);
 }
 
 int

@@ -16,28 +16,28 @@
 enum { CACHE_LINE = 64 };
 
 /* A number that threads wait on; on a cache line of its own. */
-typedef struct RtWord {
+typedef struct RtWaitWord {
     _Alignas(CACHE_LINE) _Atomic uint32_t value;
     _Atomic uint32_t sleepers;
-} RtWord;
+} RtWaitWord;
 
 static inline uint32_t
-rt_word_load(const RtWord *w)
+rt_wait_word_load(const RtWaitWord *w)
 {
     return atomic_load_explicit(&w->value, memory_order_acquire);
 }
 
 /* Change the value, and wake who sleeps on it; what was written before is
  * seen by who sees the new value. */
-void rt_word_store(RtWord *w, uint32_t value);
-uint32_t rt_word_add(RtWord *w, uint32_t n); /* the new value */
+void rt_wait_word_store(RtWaitWord *w, uint32_t value);
+uint32_t rt_wait_word_add(RtWaitWord *w, uint32_t n); /* the new value */
 
 /* Makes sleepers look around, without a change. */
-void rt_word_wake(RtWord *w);
+void rt_wait_word_wake(RtWaitWord *w);
 
 /* The value once it is not old, or old after a tenth of a second or a wake: no
  * wait is without a bound, so the caller looks around and waits again. */
-uint32_t rt_word_wait(RtWord *w, uint32_t old, bool spin);
+uint32_t rt_wait_word_wait(RtWaitWord *w, uint32_t old, bool spin);
 
 /* Cores that this process may use. */
 int rt_num_cores(void);

@@ -8,7 +8,7 @@
  */
 #include "tests/unit/unit.h"
 
-#include "tests/house/tree.h"
+#include "tests/conventions/tree.h"
 
 enum { AT_ONCE = 4 };
 

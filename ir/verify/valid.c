@@ -1,7 +1,7 @@
 /*
- * whole.c - which values are whole, while a walk overwrites memory
+ * valid.c - the set of valid values, while a walk overwrites memory
  */
-#include "ir/verify/whole.h"
+#include "ir/verify/valid.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -73,42 +73,42 @@ num_words(const SlotOrder *o)
     return (size_t)(o->num + WORD_BITS - 1) / WORD_BITS;
 }
 
-Whole
-whole_new(Arena *a, const SlotOrder *order)
+ValidSet
+valid_new(Arena *a, const SlotOrder *order)
 {
-    return (Whole){order, NEW_ARRAY(a, uint64_t, num_words(order))};
+    return (ValidSet){order, NEW_ARRAY(a, uint64_t, num_words(order))};
 }
 
-Whole
-whole_copy(Arena *a, const Whole *w)
+ValidSet
+valid_copy(Arena *a, const ValidSet *w)
 {
-    Whole copy = whole_new(a, w->order);
-    whole_assign(&copy, w);
+    ValidSet copy = valid_new(a, w->order);
+    valid_assign(&copy, w);
     return copy;
 }
 
 void
-whole_assign(Whole *to, const Whole *from)
+valid_assign(ValidSet *to, const ValidSet *from)
 {
     memcpy(to->bits, from->bits, num_words(to->order) * sizeof *to->bits);
 }
 
 void
-whole_intersect(Whole *w, const Whole *other)
+valid_intersect(ValidSet *w, const ValidSet *other)
 {
     for (size_t i = 0; i < num_words(w->order); i++)
         w->bits[i] &= other->bits[i];
 }
 
 bool
-whole_has(const Whole *w, int slot)
+valid_has(const ValidSet *w, int slot)
 {
     int rank = w->order->rank[slot];
     return w->bits[rank / WORD_BITS] >> rank % WORD_BITS & 1;
 }
 
 void
-whole_add(Whole *w, int slot)
+valid_add(ValidSet *w, int slot)
 {
     int rank = w->order->rank[slot];
     w->bits[rank / WORD_BITS] |= UINT64_C(1) << rank % WORD_BITS;
@@ -116,7 +116,7 @@ whole_add(Whole *w, int slot)
 
 /* The first rank of the set from `rank` on, or the number of all. */
 static int
-next_rank(const Whole *w, int rank)
+next_rank(const ValidSet *w, int rank)
 {
     int num = w->order->num;
     if (rank >= num)
@@ -132,7 +132,7 @@ next_rank(const Whole *w, int rank)
 
 /* The last rank of the set before `rank`, or -1. */
 static int
-previous_rank(const Whole *w, int rank)
+previous_rank(const ValidSet *w, int rank)
 {
     if (rank-- == 0)
         return -1;
@@ -146,10 +146,10 @@ previous_rank(const Whole *w, int rank)
     return -1;
 }
 
-/* Whether the slot of that rank meets e; then it is no longer whole, if it is
- * one of those from first on. */
+/* Whether the slot of that rank overlaps e; then it is no longer valid, if it
+ * is one of those from first on. */
 static bool
-spoil_rank(Whole *w, int rank, const Extent *e, int first)
+clobber_rank(ValidSet *w, int rank, const Extent *e, int first)
 {
     if (!extents_meet(&w->order->bytes[rank], e))
         return false;
@@ -159,20 +159,20 @@ spoil_rank(Whole *w, int rank, const Extent *e, int first)
 }
 
 void
-whole_spoil(Whole *w, const Extent *e, int first)
+valid_clobber(ValidSet *w, const Extent *e, int first)
 {
     const Extent *bytes = w->order->bytes;
     if (!e->bytes)
         return;
     int begin = first_rank(w->order, e), num = w->order->num;
     for (int r = next_rank(w, begin); r < num; r = next_rank(w, r + 1))
-        if (!spoil_rank(w, r, e, first))
+        if (!clobber_rank(w, r, e, first))
             break;
     /* before it the nearest, under all of its names */
     int r = previous_rank(w, begin);
     for (int nearest = r; r >= 0; r = previous_rank(w, r)) {
         if (!same_place(bytes[r].place, bytes[nearest].place))
             break;
-        spoil_rank(w, r, e, first);
+        clobber_rank(w, r, e, first);
     }
 }

@@ -73,7 +73,7 @@ PROGRAMS = {
         "keep.all(vars, all_reduce(sum, grad(loss, vars)), aggregated = true)",
         f"reduce(sum, {STEP})"),
     "lstm": Program(
-        ROOT / "tests/peers/lstm.tfd",
+        ROOT / "tests/baselines/lstm.tfd",
         "grad(loss, vars)",
         "keep.all(vars, grad(loss, vars))",
         f"reduce(sum, {STEP})"),

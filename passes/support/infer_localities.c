@@ -1,7 +1,7 @@
 /*
- * settle.c - where the values of device programs are
+ * infer_localities.c - where the values of device programs are
  */
-#include "passes/support/settle.h"
+#include "passes/support/infer_localities.h"
 
 #include "ir/ir.h"
 #include "ir/rules/locality.h"
@@ -15,7 +15,7 @@ take_replica_localities(IrFunc *fn)
         if (t->locality != LOCAL_PER_REPLICA)
             t->locality = LOCAL_MIRRORED;
     }
-    ir_settle_localities(fn);
+    ir_infer_localities(fn);
 }
 
 /* With one replica a reduction is its operand, which is per-replica: so then is
@@ -36,7 +36,7 @@ take_returned_localities(IrOp *op, void *data)
 }
 
 void
-settle_programs(IrModule *m)
+infer_program_localities(IrModule *m)
 {
     for (IrFunc *fn = m->first; fn; fn = fn->next)
         if (fn->kind == FUNC_PROGRAM)
@@ -45,6 +45,6 @@ settle_programs(IrModule *m)
         if (fn->kind != FUNC_MAIN)
             continue;
         ir_walk(fn->body, take_returned_localities, m);
-        ir_settle_localities(fn);
+        ir_infer_localities(fn);
     }
 }

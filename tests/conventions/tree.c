@@ -1,7 +1,7 @@
 /*
  * tree.c - the files of the project, for tests about all of them
  */
-#include "tests/house/tree.h"
+#include "tests/conventions/tree.h"
 
 #include <ftw.h>
 #include <stdbool.h>

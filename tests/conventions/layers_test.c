@@ -14,7 +14,7 @@
 #include "ir/base/file.h"
 #include "ir/base/str.h"
 #include "ir/base/vec.h"
-#include "tests/house/tree.h"
+#include "tests/conventions/tree.h"
 
 typedef enum LayerId {
     BASE,

@@ -1,9 +1,9 @@
 /*
- * whole_test.c - the set of what is whole, beside a list that looks at all
+ * valid_test.c - the set of valid values, beside a list that looks at all
  */
 #include "tests/unit/unit.h"
 
-#include "ir/verify/whole.h"
+#include "ir/verify/valid.h"
 #include "tests/unit/arena.h"
 
 enum { SLOTS = 200, STEPS = 20000, VARS = 20 };
@@ -11,7 +11,7 @@ enum { SLOTS = 200, STEPS = 20000, VARS = 20 };
 typedef struct Both {
     Extent extents[SLOTS];
     bool listed[SLOTS];
-    Whole set;
+    ValidSet set;
     unsigned state;
 } Both;
 
@@ -34,13 +34,13 @@ make_slots(Both *b)
         if (i && pick(b, 4) == 0)
             b->extents[i] = b->extents[pick(b, i)];
     }
-    b->set = whole_new(arena, slot_order_new(arena, b->extents, SLOTS));
+    b->set = valid_new(arena, slot_order_new(arena, b->extents, SLOTS));
 }
 
 static void
-spoil_both(Both *b, const Extent *e, int first)
+clobber_both(Both *b, const Extent *e, int first)
 {
-    whole_spoil(&b->set, e, first);
+    valid_clobber(&b->set, e, first);
     for (int i = first; i < SLOTS; i++)
         b->listed[i] &= !extents_meet(&b->extents[i], e);
 }
@@ -48,15 +48,15 @@ spoil_both(Both *b, const Extent *e, int first)
 static void
 add_both(Both *b, int slot)
 {
-    whole_add(&b->set, slot);
+    valid_add(&b->set, slot);
     b->listed[slot] = true;
 }
 
-/* Written to, it is whole, as are all of its names that are given to it. */
+/* Written to, it is valid, as are all of its names that are given to it. */
 static void
 write_both(Both *b, int slot)
 {
-    spoil_both(b, &b->extents[slot], 0);
+    clobber_both(b, &b->extents[slot], 0);
     add_both(b, slot);
     for (int i = 0; i < SLOTS; i++)
         if (same_place(b->extents[i].place, b->extents[slot].place) &&
@@ -68,7 +68,7 @@ static void
 assert_equal(const Both *b)
 {
     for (int i = 0; i < SLOTS; i++)
-        assert_int_equal(whole_has(&b->set, i), b->listed[i]);
+        assert_int_equal(valid_has(&b->set, i), b->listed[i]);
 }
 
 static void
@@ -82,7 +82,7 @@ a_set_is_what_a_list_says(void **state)
         if (pick(&b, 4))
             write_both(&b, pick(&b, SLOTS));
         else
-            spoil_both(&b, e, pick(&b, 2) ? VARS : 0);
+            clobber_both(&b, e, pick(&b, 2) ? VARS : 0);
         assert_equal(&b);
     }
 }
@@ -95,12 +95,12 @@ sets_are_copied_and_met(void **state)
     make_slots(&b);
     write_both(&b, 0);
     assert_true(b.extents[0].bytes > 0);
-    Whole copy = whole_copy(arena, &b.set);
-    spoil_both(&b, &b.extents[0], 0);
-    assert_true(whole_has(&copy, 0));
-    whole_intersect(&copy, &b.set);
-    assert_false(whole_has(&copy, 0));
-    whole_assign(&b.set, &copy);
+    ValidSet copy = valid_copy(arena, &b.set);
+    clobber_both(&b, &b.extents[0], 0);
+    assert_true(valid_has(&copy, 0));
+    valid_intersect(&copy, &b.set);
+    assert_false(valid_has(&copy, 0));
+    valid_assign(&b.set, &copy);
     assert_equal(&b);
 }
 

@@ -1,0 +1,134 @@
+#!/usr/bin/env python3
+"""renamed.py - names that were replaced do not come back
+
+    renamed.py ROOT            TAP: a test for identifiers, one for files
+    renamed.py --apply ROOT    renames in a tree that has old names still
+
+renamed.txt beside this file has the table.
+"""
+import os
+import re
+import subprocess
+import sys
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+SOURCES = ('.c', '.h', '.def', '.inc', '.l', '.y')
+TEXTS = SOURCES + ('.md', '.py', '.build', '.txt', '.tfd', '.tir')
+WORD = re.compile(r'[A-Za-z_]\w*')
+
+
+def read_table():
+    with open(os.path.join(HERE, 'renamed.txt')) as f:
+        rows = [line.split() for line in f if line.strip() and line[0] != '#']
+    files = {old: new for old, new in rows if '/' in old}
+    names = {old: new for old, new in rows if '/' not in old}
+    return names, files
+
+
+def list_files(root):
+    out = subprocess.run(['git', '-C', root, 'ls-files'], check=True,
+                         capture_output=True, text=True).stdout.split('\n')
+    return [p for p in out if p and os.path.exists(os.path.join(root, p))]
+
+
+def walk_files(root):
+    """Without git, as in a tree that was unpacked."""
+    for folder, folders, names in os.walk(root):
+        folders[:] = [f for f in folders if f[0] != '.' and f != 'build']
+        for name in names:
+            yield os.path.relpath(os.path.join(folder, name), root)
+
+
+def is_kept(path):
+    return path.startswith(('docs/examples/', 'build')) or \
+        path.endswith('renamed.txt')
+
+
+def read(root, path):
+    with open(os.path.join(root, path), encoding='utf-8',
+              errors='replace') as f:
+        return f.read()
+
+
+def without_comments(text):
+    return re.sub(r'/\*.*?\*/|"(\\.|[^"\\\n])*"', ' ', text, flags=re.S)
+
+
+# ---- the test ----------------------------------------------------------------
+
+def old_identifiers(root, paths, names):
+    for path in paths:
+        if path.endswith(SOURCES) and not is_kept(path):
+            words = set(WORD.findall(without_comments(read(root, path))))
+            for name in sorted(words & names.keys()):
+                yield '%s: %s is %s now' % (path, name, names[name])
+
+
+def old_files(root, files):
+    for old, new in files.items():
+        if os.path.exists(os.path.join(root, old)):
+            yield '%s is %s now' % (old, new)
+
+
+def report(number, what, faults):
+    faults = list(faults)
+    for fault in faults:
+        print('# ' + fault)
+    print('%sok %d - %s' % ('not ' if faults else '', number, what))
+
+
+# ---- renaming ----------------------------------------------------------------
+
+def renamed(text, names):
+    """In comments, words that are English too stay."""
+    def new(m):
+        in_comment = m.string.startswith('/*')
+        plain = m.group().isalpha()
+        return m.group() if in_comment and plain else \
+            names.get(m.group(), m.group())
+    pieces = re.split(r'(/\*.*?\*/)', text, flags=re.S)
+    return ''.join(WORD.sub(new, piece) for piece in pieces)
+
+
+def new_path(path, files):
+    for old, new in files.items():
+        if path == old or path.startswith(old + '/'):
+            return new + path[len(old):]
+    return path
+
+
+def rename(root, paths, names, files):
+    stems = {os.path.splitext(o)[0]: os.path.splitext(n)[0]
+             for o, n in files.items()}
+    parts = re.compile(r'(?<![\w/])(' + '|'.join(
+        map(re.escape, sorted({**stems, **files}, key=len, reverse=True))) +
+        r')(?!\w)')
+    for path in paths:
+        if is_kept(path) or not path.endswith(TEXTS) or \
+                path.endswith('renamed.py'):
+            continue
+        text = read(root, path)
+        new = parts.sub(lambda m: {**stems, **files}[m.group()], text)
+        new = renamed(new, names) if path.endswith(SOURCES) else new
+        if new != text:
+            with open(os.path.join(root, path), 'w') as f:
+                f.write(new)
+    for path in paths:
+        if new_path(path, files) != path:
+            to = os.path.join(root, new_path(path, files))
+            os.makedirs(os.path.dirname(to), exist_ok=True)
+            os.rename(os.path.join(root, path), to)
+
+
+def main(args):
+    root = args[-1]
+    names, files = read_table()
+    if args[0] == '--apply':
+        rename(root, list_files(root), names, files)
+        return
+    print('1..2')
+    report(1, 'identifiers', old_identifiers(root, walk_files(root), names))
+    report(2, 'files', old_files(root, files))
+
+
+main(sys.argv[1:])

@@ -309,6 +309,16 @@ file_open(const char *path, int *fd, int64_t *size)
 }
 
 Status
+file_open_limited(const char *path, LimitId limit, int *fd, int64_t *size)
+{
+    TRY(file_open(path, fd, size));
+    if (*size <= limit_value(limit))
+        return OK;
+    close(*fd);
+    return limit_status(limit, path);
+}
+
+Status
 file_read_limited(Arena *a, const char *path, LimitId limit, char **data,
                   size_t *len)
 {
@@ -316,9 +326,9 @@ file_read_limited(Arena *a, const char *path, LimitId limit, char **data,
     int64_t size = 0, most = limit_value(limit);
     bool is_input = strcmp(path, "-") == 0;
     if (!is_input)
-        TRY(file_open(path, &fd, &size));
-    Status st = size > most ? limit_status(limit, path) : OK;
-    if (!st && !read_all(a, fd, (size_t)most, data, len))
+        TRY(file_open_limited(path, limit, &fd, &size));
+    Status st = OK;
+    if (!read_all(a, fd, (size_t)most, data, len))
         st = cannot_read(path);
     if (!st && (int64_t)*len > most)
         st = limit_status(limit, path);

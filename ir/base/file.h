@@ -25,6 +25,9 @@ Status file_read_limited(Arena *a, const char *path, LimitId limit, char **data,
 /* A file that is read in parts: opened, with its size now.  What is no regular
  * file is refused, since it may not be read again.  Closed by close(). */
 Status file_open(const char *path, int *fd, int64_t *size) MUST_USE;
+/* The same of one whose size must be within a limit. */
+Status file_open_limited(const char *path, LimitId limit, int *fd,
+                         int64_t *size) MUST_USE;
 /* n bytes from `at` on; *got is less only where the file ends. */
 Status file_read_at(int fd, const char *path, int64_t at, void *to, size_t n,
                     size_t *got) MUST_USE;

@@ -18,7 +18,11 @@
 #include "ir/base/hash.h"
 #include "ir/base/message.h"
 
-enum { FORMAT = 2, MAGIC_LEN = 8 };
+enum {
+    FORMAT = 2,
+    MAGIC_LEN = 8,
+    HEADER_BYTES = MAGIC_LEN + 2 * 4 + 2 * 8 + 3 * HASH_LEN
+};
 
 static const char magic[MAGIC_LEN + 1] = "tfd-ckpt";
 static const char prefix[] = "step-", suffix[] = ".ckpt";
@@ -110,10 +114,21 @@ refuse(const char *path, const char *format, ...)
     return st;
 }
 
-/* What a file of another format has behind its number is not known. */
+static Status
+check_length(const char *path, uint64_t len, uint64_t stated)
+{
+    if (len == stated)
+        return OK;
+    return refuse(path, "it is %s: %llu bytes of %llu",
+                  len < stated ? "cut short" : "too long",
+                  (unsigned long long)len, (unsigned long long)stated);
+}
+
+/* Of a file of so many bytes, of which those of the header are here.  What a
+ * file of another format has behind its number is not known. */
 static Status
 check_header(Arena *a, const char *path, const Header *h, const RtState *s,
-             size_t facts)
+             size_t facts, uint64_t size)
 {
     if (memcmp(h->magic, magic, MAGIC_LEN) != 0)
         return refuse(path, "it is no checkpoint");
@@ -126,7 +141,42 @@ check_header(Arena *a, const char *path, const Header *h, const RtState *s,
         return refuse(path, "it is cut short: %zu bytes", s->len);
     if (!has_hash(a, h->header, s->data, facts))
         return refuse(path, "it is damaged (checksum of its header)");
+    return check_length(path, size - s->len, h->len);
+}
+
+/* From the first len bytes of a file of so many bytes. */
+static Status
+read_header(Arena *a, const char *path, const char *bytes, size_t len,
+            uint64_t size, Header *h)
+{
+    RtState s =
+        rt_state_reader(a, bytes, len < HEADER_BYTES ? len : HEADER_BYTES);
+    facts_carry(h, &s);
+    size_t facts = s.at;
+    rt_state_bytes(&s, h->header, sizeof h->header);
+    return check_header(a, path, h, &s, facts, size);
+}
+
+/* state has as many bytes as the header says. */
+static Status
+check_state(Arena *a, const char *path, const Header *h, const char *state,
+            RtCheckpoint *out)
+{
+    if (!has_hash(a, h->state, state, (size_t)h->len))
+        return refuse(path, "it is damaged (checksum of its state)");
+    out->state = state;
+    out->len = (size_t)h->len;
     return OK;
+}
+
+/* What a header says of its file. */
+static RtCheckpoint
+described(Arena *a, const char *path, const Header *h)
+{
+    return (RtCheckpoint){.path = path,
+                          .owner = {.plan = arena_strndup(a, h->plan, HASH_LEN),
+                                    .num_devices = h->num_devices},
+                          .step = h->step};
 }
 
 Status
@@ -134,25 +184,16 @@ rt_checkpoint_parse(Arena *a, const char *path, const char *bytes, size_t len,
                     RtCheckpoint *out)
 {
     Header h;
-    RtState s = rt_state_reader(a, bytes, len);
-    facts_carry(&h, &s);
-    size_t facts = s.at;
-    rt_state_bytes(&s, h.header, sizeof h.header);
-    TRY(check_header(a, path, &h, &s, facts));
-    size_t rest = len - s.at;
-    if (rest != h.len)
-        return refuse(path, "it is %s: %zu bytes of %llu",
-                      rest < h.len ? "cut short" : "too long", rest,
-                      (unsigned long long)h.len);
-    if (!has_hash(a, h.state, bytes + s.at, rest))
-        return refuse(path, "it is damaged (checksum of its state)");
-    *out = (RtCheckpoint){
-        .path = path,
-        .owner = {arena_strndup(a, h.plan, HASH_LEN), h.num_devices},
-        .step = h.step,
-        .state = bytes + s.at,
-        .len = rest};
-    return OK;
+    TRY(read_header(a, path, bytes, len, len, &h));
+    *out = described(a, path, &h);
+    return check_state(a, path, &h, bytes + HEADER_BYTES, out);
+}
+
+static bool
+is_of(const RtCheckpoint *c, const RtOwner *owner)
+{
+    return c->owner.num_devices == owner->num_devices &&
+           strcmp(c->owner.plan, owner->plan) == 0;
 }
 
 static Status
@@ -277,20 +318,66 @@ rt_checkpoints_expect_none(const RtCheckpoints *c)
 
 /* ---- the newest one ----------------------------------------------------- */
 
+/* A state that no run of this plan has is not read.  One may be a little
+ * larger than its plan expects, since numbers of things that vary are in it. */
+static Status
+check_expected(const RtCheckpoint *c, const Header *h, const RtOwner *owner)
+{
+    enum { SPARE = 1 << 20 };
+    size_t most = owner->most > (SIZE_MAX - SPARE) / 2
+                      ? SIZE_MAX
+                      : 2 * owner->most + SPARE;
+    if (h->len <= most)
+        return OK;
+    return refuse(c->path,
+                  "it is damaged: its state has %llu bytes, and none of this "
+                  "plan has more than %zu",
+                  (unsigned long long)h->len, most);
+}
+
+static Status
+read_state(Arena *a, int fd, const Header *h, RtCheckpoint *out)
+{
+    size_t got, len = (size_t)h->len;
+    char *state = arena_alloc(a, len + 1);
+    TRY(file_read_at(fd, out->path, HEADER_BYTES, state, len, &got));
+    TRY(check_length(out->path, got, len));
+    return check_state(a, out->path, h, state, out);
+}
+
+/* The state of one that is another's, or of no use, is not read. */
+static Status
+read_open(Arena *a, const RtCheckpoints *c, int fd, int64_t size,
+          const char *path, RtCheckpoint *out)
+{
+    Header h;
+    size_t got;
+    char bytes[HEADER_BYTES];
+    TRY(file_read_at(fd, path, 0, bytes, sizeof bytes, &got));
+    TRY(read_header(a, path, bytes, got, (uint64_t)size, &h));
+    *out = described(a, path, &h);
+    if (!is_of(out, &c->owner))
+        return OK;
+    TRY(check_expected(out, &h, &c->owner));
+    return read_state(a, fd, &h, out);
+}
+
 static Status
 read_step(Arena *a, const RtCheckpoints *c, int64_t step, RtCheckpoint *out)
 {
-    char *bytes;
-    size_t len;
+    int fd;
+    int64_t size;
     const char *path = path_of_step(a, c, step);
-    TRY(file_read_limited(a, path, LIMIT_checkpoint, &bytes, &len));
-    return rt_checkpoint_parse(a, path, bytes, len, out);
+    TRY(file_open_limited(path, LIMIT_checkpoint, &fd, &size));
+    Status st = read_open(a, c, fd, size, path, out);
+    close(fd);
+    return st;
 }
 
 /* Of a run that did nothing there is nothing to lose: another one may begin in
  * its place. */
 static Status
-take(RtCheckpoints *c, RtCheckpoint *found)
+take(RtCheckpoints *c, const RtCheckpoint *found)
 {
     Status st = check_owner(found, &c->owner);
     if (!st)
@@ -298,7 +385,6 @@ take(RtCheckpoints *c, RtCheckpoint *found)
     if (!st || found->step > 0)
         return st;
     status_free(st);
-    found->state = NULL;
     return OK;
 }
 

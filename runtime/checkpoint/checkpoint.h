@@ -23,6 +23,7 @@ typedef struct RtCheckpoints RtCheckpoints;
 typedef struct RtOwner {
     const char *plan; /* its hash */
     uint32_t num_devices;
+    size_t most; /* bytes of a state, at most; not in files */
 } RtOwner;
 
 typedef struct RtCheckpoint {
@@ -33,8 +34,8 @@ typedef struct RtCheckpoint {
     size_t len;
 } RtCheckpoint;
 
-/* The bytes of a file called path, where the state stays; what they are not is
- * told. */
+/* The bytes of a file called path, of whomever, where the state stays; what
+ * they are not is told. */
 Status rt_checkpoint_parse(Arena *a, const char *path, const char *bytes,
                            size_t len, RtCheckpoint *out) MUST_USE;
 

@@ -18,6 +18,7 @@
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 #include "ir/base/file.h"
 #include "ir/base/hash.h"
 #include "ir/base/message.h"
@@ -163,10 +164,11 @@ rt_tensors_write(const char *path, const RtTensor *tensors, int n)
 typedef struct Reader {
     Arena *arena;
     const char *path;
-    char *file; /* all of it */
-    size_t len;
-    const char *data;
-    size_t bytes; /* of data */
+    int fd;
+    size_t len;   /* of all of it */
+    size_t begin; /* of the data */
+    size_t bytes; /* of the data */
+    char *file;   /* all of it, once the header is known to fit */
 } Reader;
 
 static Status
@@ -205,7 +207,7 @@ read_offsets(const Reader *r, const json_t *offsets, RtTensor *t)
         !json_is_integer(to) || begin < 0 || end < begin ||
         (uint64_t)end > r->bytes)
         return false;
-    t->data = r->data + begin;
+    t->at = (size_t)begin;
     t->bytes = (size_t)(end - begin);
     return true;
 }
@@ -244,8 +246,8 @@ by_place(const void *a, const void *b)
 {
     const RtTensor *x = *(const RtTensor *const *)a;
     const RtTensor *y = *(const RtTensor *const *)b;
-    if (x->data != y->data)
-        return x->data < y->data ? -1 : 1;
+    if (x->at != y->at)
+        return x->at < y->at ? -1 : 1;
     return (x->bytes > y->bytes) - (x->bytes < y->bytes);
 }
 
@@ -253,21 +255,21 @@ static Status
 check_layout(const Reader *r, const RtTensor *tensors, int n)
 {
     const RtTensor **sorted = NEW_ARRAY(r->arena, const RtTensor *, (size_t)n);
-    const char *at = r->data;
+    size_t at = 0;
     for (int i = 0; i < n; i++)
         sorted[i] = &tensors[i];
     if (n)
         qsort(sorted, (size_t)n, sizeof *sorted, by_place);
     for (int i = 0; i < n; i++) {
-        if (sorted[i]->data != at)
+        if (sorted[i]->at != at)
             return refuse(r, "\"%s\" %s", sorted[i]->name,
-                          sorted[i]->data < at
+                          sorted[i]->at < at
                               ? message_part("shares bytes with another tensor")
                               : message_part("has bytes of no tensor before "
                                              "it"));
         at += sorted[i]->bytes;
     }
-    size_t rest = (size_t)(r->data + r->bytes - at);
+    size_t rest = r->bytes - at;
     return rest ? refuse(r, "%zu bytes at its end belong to no tensor", rest)
                 : OK;
 }
@@ -279,9 +281,8 @@ check_layout(const Reader *r, const RtTensor *tensors, int n)
 static bool
 has_checksum(const Reader *r, const char *digits)
 {
-    size_t header = (size_t)(r->data - r->file);
     char *at = strlen(digits) == HASH_LEN
-                   ? memmem(r->file, header, digits, HASH_LEN)
+                   ? memmem(r->file, r->begin, digits, HASH_LEN)
                    : NULL;
     if (!at)
         return false;
@@ -335,41 +336,94 @@ read_entries(const Reader *r, json_t *header, RtTensor **out, int *n)
         if (strcmp(name, metadata) != 0)
             TRY(read_tensor(r, name, entry, &(*out)[(*n)++]));
     }
-    TRY(check_layout(r, *out, *n));
-    return check_metadata(r, header);
+    return check_layout(r, *out, *n);
 }
 
-/* Notes where the data are, and reads the header. */
 static Status
-read_header(Reader *r, json_t **header)
+refuse_bytes(const Reader *r)
+{
+    return refuse(r, "it is no safetensors file, or cut short");
+}
+
+/* n bytes from the file's beginning on, in the reader's arena. */
+static Status
+read_bytes(const Reader *r, size_t n, char **out)
+{
+    size_t got;
+    *out = arena_alloc(r->arena, n + 1);
+    TRY(file_read_at(r->fd, r->path, 0, *out, n, &got));
+    return got == n ? OK : refuse_bytes(r);
+}
+
+/* Notes where the data are. */
+static Status
+find_data(Reader *r)
 {
     uint64_t length;
+    char *bytes;
     if (r->len < LENGTH_BYTES)
         return refuse(r, "it is no safetensors file");
-    memcpy(&length, r->file, LENGTH_BYTES);
+    TRY(read_bytes(r, LENGTH_BYTES, &bytes));
+    memcpy(&length, bytes, LENGTH_BYTES);
     length = le64toh(length);
     if (length > MAX_HEADER || length > r->len - LENGTH_BYTES)
-        return refuse(r, "it is no safetensors file, or cut short");
-    r->data = r->file + LENGTH_BYTES + length;
-    r->bytes = r->len - LENGTH_BYTES - (size_t)length;
-    const char *text = r->file + LENGTH_BYTES;
+        return refuse_bytes(r);
+    r->begin = LENGTH_BYTES + (size_t)length;
+    r->bytes = r->len - r->begin;
+    return OK;
+}
+
+static Status
+read_header(const Reader *r, json_t **header)
+{
+    char *bytes;
+    TRY(read_bytes(r, r->begin, &bytes));
+    const char *text = bytes + LENGTH_BYTES;
+    size_t length = r->begin - LENGTH_BYTES;
     if (length > 0 && *text == '{')
-        *header =
-            json_loadb(text, (size_t)length, JSON_REJECT_DUPLICATES, NULL);
+        *header = json_loadb(text, length, JSON_REJECT_DUPLICATES, NULL);
     if (json_is_object(*header))
         return OK;
     json_decref(*header);
+    *header = NULL;
     return refuse(r, "its header is no JSON object");
 }
 
-Status
-rt_tensors_read(Arena *a, const char *path, RtTensor **out, int *n)
+/* Gives tensors their data. */
+static Status
+read_data(Reader *r, const json_t *header, RtTensor *tensors, int n)
+{
+    TRY(read_bytes(r, r->len, &r->file));
+    for (int i = 0; i < n; i++)
+        tensors[i].data = r->file + r->begin + tensors[i].at;
+    return check_metadata(r, header);
+}
+
+static Status
+read_open(Reader *r, RtTensorsCheck *check, const void *cx, RtTensor **out,
+          int *n)
 {
     json_t *header = NULL;
-    Reader r = {.arena = a, .path = path};
-    TRY(file_read_limited(a, path, LIMIT_checkpoint, &r.file, &r.len));
-    TRY(read_header(&r, &header));
-    Status st = read_entries(&r, header, out, n);
+    TRY(find_data(r));
+    TRY(read_header(r, &header));
+    Status st = read_entries(r, header, out, n);
+    if (!st && check)
+        st = check(cx, *out, *n);
+    if (!st)
+        st = read_data(r, header, *out, *n);
     json_decref(header);
+    return st;
+}
+
+Status
+rt_tensors_read(Arena *a, const char *path, RtTensorsCheck *check,
+                const void *cx, RtTensor **out, int *n)
+{
+    int64_t size;
+    Reader r = {.arena = a, .path = path};
+    TRY(file_open_limited(path, LIMIT_checkpoint, &r.fd, &size));
+    r.len = (size_t)size;
+    Status st = read_open(&r, check, cx, out, n);
+    close(r.fd);
     return st;
 }

@@ -6,8 +6,9 @@
  * dtype, shape and which bytes of the data it has; the data, without gaps.
  * Dtypes have our names in capitals.
  *
- * Files that we write state a checksum of all their bytes, so that any damage is
- * noticed; it is looked at where there is one, and files of others have none.
+ * Files that we write state a checksum of all their bytes, so that any damage
+ * is noticed; it is looked at where there is one, and files of others have
+ * none.
  */
 #ifndef TFD_RUNTIME_CHECKPOINT_SAFETENSORS_H
 #define TFD_RUNTIME_CHECKPOINT_SAFETENSORS_H
@@ -25,7 +26,12 @@ typedef struct RtTensor {
     int64_t dims[ST_MAX_RANK];
     const char *data; /* row-major, little-endian; not aligned when read */
     size_t bytes;
+    size_t at; /* when read: where they begin, among those of all tensors */
 } RtTensor;
+
+/* Whether tensors are what one wants, by their header: they have no data yet.
+ */
+typedef Status RtTensorsCheck(const void *cx, const RtTensor *tensors, int n);
 
 /* What files call a dtype, in a. */
 const char *rt_tensor_dtype(Arena *a, DType t);
@@ -36,8 +42,10 @@ Status rt_tensors_write(const char *path, const RtTensor *tensors,
                         int n) MUST_USE;
 
 /* All tensors of a file, in a; what it must not be is told: also where tensors
- * share bytes, or bytes belong to none. */
-Status rt_tensors_read(Arena *a, const char *path, RtTensor **out,
-                       int *n) MUST_USE;
+ * share bytes, or bytes belong to none.  The header is read first; only when it
+ * fits the file, and check, which may be NULL, has nothing against its tensors,
+ * are the data. */
+Status rt_tensors_read(Arena *a, const char *path, RtTensorsCheck *check,
+                       const void *cx, RtTensor **out, int *n) MUST_USE;
 
 #endif

@@ -41,11 +41,8 @@ check_seal(const RtRun *run)
 }
 
 static Status
-load_code(RtRun *run, RtFn **main_fn)
+load_code(RtRun *run, const IrFunc *main_ir, RtFn **main_fn)
 {
-    const IrFunc *main_ir = find_main(run->module);
-    if (!main_ir)
-        return plan_refuse(run->plan, "it has no main");
     TRY(rt_code_open(run->plan->objects, run->plan->num_objects, &run->code));
     TRY(check_seal(run));
     TRY(rt_measure(run));
@@ -151,14 +148,17 @@ init(RtRun *run, const Plan *plan, const RtOptions *options)
 static Status
 open_run(RtRun *run, RtFn **main_fn)
 {
+    IrFunc *main_ir = find_main(run->module);
+    if (!main_ir)
+        return plan_refuse(run->plan, "it has no main");
     TRY(choose_devices(run));
+    if (run->options->checkpoint_dir)
+        rt_list_safepoints(run, main_ir);
     TRY(rt_open_checkpoints(run));
     TRY(rt_read_params(run));
     bool spin = may_spin(run);
     TRY(rt_coll_local(run->num_replicas, run->timeout, spin, &run->coll));
-    TRY(load_code(run, main_fn));
-    if (run->resume.folder)
-        rt_list_safepoints(run, (*main_fn)->ir);
+    TRY(load_code(run, main_ir, main_fn));
     TRY(rt_check_memory(run));
     TRY(open_devices(run, spin));
     make_actors(run);

@@ -133,7 +133,8 @@ rt_list_safepoints(RtRun *run, IrFunc *main)
     }
     for (int i = 0; i < run->module->iters.len; i++)
         r->bytes += ir_iter_bytes(run->module, run->module->iters.data[i]);
-    r->bytes += FEW_BYTES * (1 + run->num_replicas);
+    r->bytes += FEW_BYTES * (1 + run->num_replicas) +
+                (int64_t)sizeof(Scalar) * run->module->params.len;
 }
 
 /* ---- devices ------------------------------------------------------------ */
@@ -302,7 +303,8 @@ rt_open_checkpoints(RtRun *run)
 {
     RtResume *r = &run->resume;
     const RtOptions *o = run->options;
-    RtOwner owner = {run->plan->hash, (uint32_t)run->num_replicas};
+    RtOwner owner = {run->plan->hash, (uint32_t)run->num_replicas,
+                     (size_t)r->bytes};
     if (!o->checkpoint_dir)
         return OK;
     TRY(rt_checkpoints_open(o->checkpoint_dir, &owner, &r->folder));

@@ -343,11 +343,12 @@ void rt_close_iterators(RtRun *run);
 
 /* exec_checkpoint.c */
 
-/* Opens the folder, and what the run was begun with if one is resumed: seed and
- * params.  The rest, once everything is open, before main is called. */
-Status rt_open_checkpoints(RtRun *run) MUST_USE;
 /* What is kept at each safepoint of main, and how much that is. */
 void rt_list_safepoints(RtRun *run, IrFunc *main);
+/* Then: opens the folder, and what the run was begun with if one is resumed:
+ * seed and params.  The rest, once everything is open, before main is called.
+ */
+Status rt_open_checkpoints(RtRun *run) MUST_USE;
 Status rt_resume(RtRun *run, RtInvocation *main) MUST_USE;
 /* The file of summaries, new or the one that was begun. */
 Status rt_open_events(RtRun *run) MUST_USE;

@@ -185,28 +185,60 @@ check_bools(const Checkpoint *c, const RtTensor *saved)
     return OK;
 }
 
-/* Copies what there is; what there is not, and what is not wanted, is noted. */
 static Status
-take(const Checkpoint *c, Map *saved, Names *missing, Names *unexpected)
+check_missing(const Checkpoint *c, Names *missing)
 {
+    if (!missing->num)
+        return OK;
+    return status_new(STATUS_INPUT,
+                      "\"%s\" has no %s of the program; restore(\"%s\", "
+                      "[...]) takes only the variables it lists",
+                      c->path, names_text(missing), c->folder);
+}
+
+static Status
+check_unexpected(const Checkpoint *c, Names *unexpected)
+{
+    if (!unexpected->num || !ir_int(c->op->op, A_strict))
+        return OK;
+    return status_new(STATUS_INPUT,
+                      "\"%s\" has %s, which the program has not; "
+                      "restore(\"%s\", [...]) takes only the variables it "
+                      "lists",
+                      c->path, names_text(unexpected), c->folder);
+}
+
+static Map *
+by_name(Arena *a, const RtTensor *tensors, int n)
+{
+    Map *saved = map_new(a);
+    for (int i = 0; i < n; i++)
+        map_set(saved, tensors[i].name, (RtTensor *)&tensors[i]);
+    return saved;
+}
+
+/* Whether the tensors of a header are those of the variables. */
+static Status
+check_tensors(const void *cx, const RtTensor *tensors, int n)
+{
+    const Checkpoint *c = cx;
+    Names missing = {.text = str_new(c->arena)};
+    Names unexpected = {.text = str_new(c->arena)};
+    Map *saved = by_name(c->arena, tensors, n), *wanted = map_new(c->arena);
     for (int i = 0; i < c->num_vars; i++) {
-        RtTensor wanted = tensor_of(c, i, &c->op->out[i]);
-        RtTensor *found = map_get(saved, wanted.name);
-        if (!found) {
-            add_name(missing, wanted.name);
-            continue;
-        }
-        TRY(check_type(c, found, &wanted));
-        TRY(check_bools(c, found));
-        memcpy(rt_value_at(c->inv, &c->op->out[i]), found->data, found->bytes);
-        found->name = NULL; /* taken */
+        RtTensor t = tensor_of(c, i, &c->op->out[i]);
+        const RtTensor *found = map_get(saved, t.name);
+        map_set(wanted, t.name, (char *)t.name);
+        if (found)
+            TRY(check_type(c, found, &t));
+        else
+            add_name(&missing, t.name);
     }
-    for (int i = 0; i < map_count(saved); i++) {
-        const RtTensor *t = map_value(saved, i);
-        if (t->name)
-            add_name(unexpected, t->name);
-    }
-    return OK;
+    for (int i = 0; i < n; i++)
+        if (!map_get(wanted, tensors[i].name))
+            add_name(&unexpected, tensors[i].name);
+    TRY(check_missing(c, &missing));
+    return check_unexpected(c, &unexpected);
 }
 
 static Status
@@ -214,24 +246,13 @@ restore(const Checkpoint *c)
 {
     int n;
     RtTensor *tensors;
-    Map *saved = map_new(c->arena);
-    Names missing = {.text = str_new(c->arena)};
-    Names unexpected = {.text = str_new(c->arena)};
-    TRY(rt_tensors_read(c->arena, c->path, &tensors, &n));
-    for (int i = 0; i < n; i++)
-        map_set(saved, tensors[i].name, &tensors[i]);
-    TRY(take(c, saved, &missing, &unexpected));
-    if (missing.num)
-        return status_new(STATUS_INPUT,
-                          "\"%s\" has no %s of the program; restore(\"%s\", "
-                          "[...]) takes only the variables it lists",
-                          c->path, names_text(&missing), c->folder);
-    if (unexpected.num && ir_int(c->op->op, A_strict))
-        return status_new(STATUS_INPUT,
-                          "\"%s\" has %s, which the program has not; "
-                          "restore(\"%s\", [...]) takes only the variables it "
-                          "lists",
-                          c->path, names_text(&unexpected), c->folder);
+    TRY(rt_tensors_read(c->arena, c->path, check_tensors, c, &tensors, &n));
+    Map *saved = by_name(c->arena, tensors, n);
+    for (int i = 0; i < c->num_vars; i++) {
+        const RtTensor *found = map_get(saved, c->names[i]);
+        TRY(check_bools(c, found));
+        memcpy(rt_value_at(c->inv, &c->op->out[i]), found->data, found->bytes);
+    }
     return OK;
 }
 

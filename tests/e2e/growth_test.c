@@ -12,6 +12,7 @@
 #include "tests/unit/unit.h"
 #include "tests/unit/arena.h"
 
+#include <endian.h>
 #include <fcntl.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
@@ -57,15 +58,15 @@ static const Growth programs[] = {
     /* many names */
     {"lets", NUM_LIMITS, "main {\nlet a0 = 1\n", 100000, "let a@ = a$ + 1\n",
      "}\n", NULL},
-    {"the same let", NUM_LIMITS, "main {\nlet a = 1\n", 3000,
-     "let a = a + 1\n", "}\n", NULL},
+    {"the same let", NUM_LIMITS, "main {\nlet a = 1\n", 3000, "let a = a + 1\n",
+     "}\n", NULL},
     {"consts", NUM_LIMITS, "const A0 = 1\n", 100000, "const A@ = A$\n",
      "main { }\n", NULL},
     {"functions", NUM_LIMITS, "", 100000, "fn f@() = @\n", "main { }\n", NULL},
     {"instances", NUM_LIMITS, "module M { }\n", 100000, "let m@ = M()\n",
      "main { }\n", NULL},
-    {"datasets", NUM_LIMITS, "", 5000,
-     "dataset d@ = range(10).batch(2)\n", "main { }\n", NULL},
+    {"datasets", NUM_LIMITS, "", 5000, "dataset d@ = range(10).batch(2)\n",
+     "main { }\n", NULL},
     {"names of a let", NUM_LIMITS, "let (a0", 50000, ", a@",
      ") = [i for i in 0..50001]\nmain { }\n", NULL},
 
@@ -90,8 +91,7 @@ static const Growth programs[] = {
      DOUBLED("module M0 { }\n", "module M@ { let a = M$(); let b = M$() }\n",
              "let m = M40()\nmain { }\n")},
     {"functions of nothing", LIMIT_steps,
-     DOUBLED("fn f0() { }\n", "fn f@() { f$(); f$() }\n",
-             "main { f40() }\n")},
+     DOUBLED("fn f0() { }\n", "fn f@() { f$(); f$() }\n", "main { f40() }\n")},
     {"functions", LIMIT_operations,
      DOUBLED("param p: f32 = 1.0\nfn f0(x) = x + x\n",
              "fn f@(x) = f$(x) + f$(x)\n", "main { print(\"{f40(p)}\") }\n")},
@@ -104,8 +104,7 @@ static const Growth programs[] = {
              "const A = f40()\nmain { }\n")},
     {"lengths", NUM_LIMITS,
      "fn s() { let z0 = zeros((1000,)) + f32(replica_id)\n", 40,
-     "let z@ = concat([z$, z$], 0)\n",
-     "return sum(z40) }\nmain { run s() }\n",
+     "let z@ = concat([z$, z$], 0)\n", "return sum(z40) }\nmain { run s() }\n",
      "a value of shape [8589934592000] is too large"},
 
     /* what turns */
@@ -122,8 +121,8 @@ static const Growth programs[] = {
      "const A = [[[i for i in 0..60] for k in 0..1000] ", 1,
      "for l in 0..60000]\n", "main { }\n", NULL},
     {"turns that walk a nest", LIMIT_steps,
-     "const T = [1 for i in 0..65000]\nmain {\n", 10000,
-     "if all(T == T) { }\n", "}\n", NULL},
+     "const T = [1 for i in 0..65000]\nmain {\n", 10000, "if all(T == T) { }\n",
+     "}\n", NULL},
     {"turns that copy a string", LIMIT_steps,
      "fn f() { mut l = \"a\"\n for i in 0..60000 { l = \"{l}b\" }\n return l }"
      "\n",
@@ -155,12 +154,10 @@ static const Growth programs[] = {
      100000, "x = x * 1.5 + 0.5\n", "return x }\nmain { run s() }\n", NULL},
     {"equal operations", NUM_LIMITS, "fn s() { let x = f32(replica_id)\n",
      45000, "let y@ = x * 2.0\n", "return x }\nmain { run s() }\n", NULL},
-    {"operations in a row", NUM_LIMITS,
-     "fn s() { mut x = f32(replica_id)\n", 20000, "x = x * 1.5 + 0.5\n",
-     "return x }\nmain { run s() }\n", NULL},
-    {"random numbers", LIMIT_placed,
-     "fn s() { mut y = f32(replica_id)\n", 10000, "y += normal(())\n",
-     "return y }\nmain { run s() }\n", NULL},
+    {"operations in a row", NUM_LIMITS, "fn s() { mut x = f32(replica_id)\n",
+     20000, "x = x * 1.5 + 0.5\n", "return x }\nmain { run s() }\n", NULL},
+    {"random numbers", LIMIT_placed, "fn s() { mut y = f32(replica_id)\n",
+     10000, "y += normal(())\n", "return y }\nmain { run s() }\n", NULL},
     {"lines", NUM_LIMITS, "main {\n", 10000, "print(\"x@\")\n", "}\n", NULL},
     {"variables", LIMIT_variables, "", 100000, "var v@: f32 = 0.0\n",
      "main { }\n", NULL},
@@ -254,14 +251,14 @@ check(Arena *a, Str *wrong, const char *dir, const Growth *g)
     if (ran.code != code || (says && !strstr(ran.err, says)))
         str_addf(wrong, "%s: exit status %d, and not said: %s\nbut: %s\n",
                  g->name, ran.code, says ? says : "nothing", ran.err);
-    const char *note = says && g->limit != NUM_LIMITS
-                           ? limit_note(a, g->limit)
-                           : NULL;
+    const char *note =
+        says && g->limit != NUM_LIMITS ? limit_note(a, g->limit) : NULL;
     if (note && !strstr(ran.err, note))
         str_addf(wrong, "%s: not said: %s\nbut: %s\n", g->name, note, ran.err);
 }
 
-/* ---- what is read --------------------------------------------------------- */
+/* ---- what is read ---------------------------------------------------------
+ */
 
 /* A command line, where $ is a folder with what make_inputs made, and what is
  * said. */
@@ -287,15 +284,43 @@ static const Reading readings[] = {
     {"tfd-run $/csv.tfp", "a line, record or header of more than 50000000"},
     {"tfd-run $/packed.tfp", "a line, record or header of more than 50000000"},
     {"tfd-run $/restores.tfp", "the checkpoint is larger than 16000000000"},
+    {"tfd-run $/restores-zeros.tfp", "its header is no JSON object"},
+    {"tfd-run $/restores-large.tfp", "the variable \"w\" is f32, but "
+                                     "f32[2500000000] in "},
+    {"tfd-run $/steps.tfp --checkpoint $/zeros --resume",
+     "it is no checkpoint"},
+    {"tfd-run $/steps.tfp --checkpoint $/longer --resume", "it is too long"},
 };
 
+/* Of sparse files: more than any limit, and less than that of a checkpoint. */
+static const off_t huge = (off_t)1 << 42, large = 10000000000;
+
+/* Some text, and zeros that take no room. */
 static void
-make_sparse(const char *path)
+make_sparse(const char *path, const void *begin, size_t n, off_t bytes)
 {
     int fd = open(path, O_WRONLY | O_CREAT | O_EXCL, 0600);
     assert_true(fd >= 0);
-    assert_int_equal(ftruncate(fd, (off_t)1 << 42), 0);
+    assert_int_equal(write(fd, begin, n), n);
+    assert_int_equal(ftruncate(fd, bytes), 0);
     close(fd);
+}
+
+/* What a program is to restore: a header of one tensor, the rest of it zeros.
+ */
+static void
+make_large_tensor(Arena *a, const char *path)
+{
+    static const char header[] =
+        "{\"w\":{\"dtype\":\"F32\",\"shape\":[2500000000],"
+        "\"data_offsets\":[0,10000000000]}}";
+    enum { LENGTH_BYTES = 8 };
+    uint64_t length = htole64(strlen(header));
+    char *bytes = arena_alloc(a, LENGTH_BYTES + strlen(header));
+    memcpy(bytes, &length, LENGTH_BYTES);
+    memcpy(bytes + LENGTH_BYTES, header, strlen(header));
+    make_sparse(path, bytes, LENGTH_BYTES + strlen(header),
+                LENGTH_BYTES + (off_t)strlen(header) + large);
 }
 
 /* One line of 200 MB. */
@@ -318,13 +343,45 @@ make_plan(Arena *a, const char *dir, const char *name, const char *text)
     run_ok(a, "tfdc %s", path);
 }
 
+/* A folder of a file that a program restores, and that program. */
+static const char *
+make_saved(Arena *a, const char *dir, const char *program)
+{
+    const char *folder = arena_printf(a, "%s/saved-by-%s", dir, program);
+    assert_int_equal(mkdir(folder, 0700), 0);
+    make_plan(a, dir, program,
+              arena_printf(a, "var w: f32 = 1.0\nmain { restore(\"%s\") }\n",
+                           folder));
+    return arena_printf(a, "%s/variables.safetensors", folder);
+}
+
+/* What --resume finds: a file of zeros, and a checkpoint that goes on. */
+static void
+make_checkpoints(Arena *a, const char *dir)
+{
+    make_plan(a, dir, "steps",
+              "dataset d = range(10).batch(2)\n"
+              "main { for x in distribute(d) { } }\n");
+    run_ok(a, "tfd-run %s/steps.tfp --checkpoint %s/zeros --every 5", dir, dir);
+    run_ok(a, "cp -r %s/zeros %s/longer", dir, dir);
+    run_ok(a,
+           "rm %s/zeros/step-0.ckpt %s/zeros/step-5.ckpt "
+           "%s/longer/step-0.ckpt",
+           dir, dir, dir);
+    make_sparse(arena_printf(a, "%s/zeros/step-5.ckpt", dir), "", 0, large);
+    assert_int_equal(
+        truncate(arena_printf(a, "%s/longer/step-5.ckpt", dir), large), 0);
+}
+
 static const char *
 make_inputs(Arena *a)
 {
     const char *dir = work_dir(a);
-    make_sparse(arena_printf(a, "%s/sparse.tfd", dir));
-    assert_int_equal(mkdir(arena_printf(a, "%s/saved", dir), 0700), 0);
-    make_sparse(arena_printf(a, "%s/saved/variables.safetensors", dir));
+    make_sparse(arena_printf(a, "%s/sparse.tfd", dir), "", 0, huge);
+    make_sparse(make_saved(a, dir, "restores"), "", 0, huge);
+    make_sparse(make_saved(a, dir, "restores-zeros"), "", 0, large);
+    make_large_tensor(a, make_saved(a, dir, "restores-large"));
+    make_checkpoints(a, dir);
     make_packed(arena_printf(a, "%s/zeros.gz", dir));
     assert_int_equal(mkfifo(arena_printf(a, "%s/fifo", dir), 0600), 0);
     write_text(arena_printf(a, "%s/uses-sparse.tfd", dir),
@@ -340,9 +397,6 @@ make_inputs(Arena *a)
     make_plan(a, dir, "packed",
               "dataset d = lines(\"zeros.gz\", u8[8]).batch(2)\n"
               "main { for x in distribute(d) { } }\n");
-    make_plan(a, dir, "restores",
-              arena_printf(a, "var w: f32 = 1.0\nmain { restore(\"%s/saved\") }\n",
-                           dir));
     return dir;
 }
 
@@ -375,7 +429,8 @@ reads_are_limited(void **state)
         fail_msg("%s", str_text(&wrong));
 }
 
-/* ---- tests ---------------------------------------------------------------- */
+/* ---- tests ----------------------------------------------------------------
+ */
 
 static void
 growth_is_limited(void **state)
@@ -406,8 +461,7 @@ files_are_limited(void **state)
     str_add(&program, "main { }\n");
     const char *path = arena_printf(a, "%s/all.tfd", dir);
     write_text(path, str_text(&program));
-    Ran ran =
-        measured(a, &wrong, "files", arena_printf(a, "tfdc %s", path));
+    Ran ran = measured(a, &wrong, "files", arena_printf(a, "tfdc %s", path));
     assert_string_equal(str_text(&wrong), "");
     assert_non_null(strstr(ran.err, limit_message(a, LIMIT_files)));
 }

@@ -47,7 +47,8 @@ static const char text[] =
     "iter @it of @d shard off\n"
     "func @main() main {\n  return\n}\n";
 
-static const RtOwner owner = {"00000000000000000000000000000000", 2};
+static const RtOwner owner = {.plan = "00000000000000000000000000000000",
+                              .num_devices = 2};
 
 static Status
 open_pipeline(Arena *a, RtIter **out)

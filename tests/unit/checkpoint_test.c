@@ -4,12 +4,16 @@
 #include "tests/unit/dir.h"
 #include "tests/unit/status.h"
 
+#include <endian.h>
+#include <unistd.h>
 #include "ir/base/file.h"
+#include "ir/base/hash.h"
 #include "runtime/checkpoint/checkpoint.h"
 
 static RtCheckpoints *folder;
 
-static const RtOwner ours = {"0123456789abcdef0123456789abcdef", 2};
+static const RtOwner ours = {.plan = "0123456789abcdef0123456789abcdef",
+                             .num_devices = 2};
 
 static void
 open_folder(void)
@@ -182,6 +186,42 @@ one_that_is_damaged_is_passed_over(void **state)
     expect_error(newest(&c, &notes), "/step-1.ckpt\": it is damaged");
 }
 
+/* The same with another length of the state, and a header that is whole. */
+static void
+pretend(const char *name, uint64_t state_bytes)
+{
+    enum { LEN_AT = 24, HASH_AT = 96, HEADER_BYTES = HASH_AT + HASH_LEN };
+    size_t len;
+    char *bytes = bytes_of(name, &len);
+    uint64_t little = htole64(state_bytes);
+    memcpy(bytes + LEN_AT, &little, sizeof little);
+    memcpy(bytes + HASH_AT, hash_text(arena, bytes, HASH_AT), HASH_LEN);
+    assert_null(file_write(in_dir(name), bytes, len));
+    assert_int_equal(
+        truncate(in_dir(name), (off_t)(HEADER_BYTES + state_bytes)), 0);
+}
+
+/* Files are sparse, so nothing but their size says that they are large. */
+static void
+one_that_is_too_large_is_not_read(void **state)
+{
+    (void)state;
+    RtCheckpoint c;
+    const char *notes;
+    write_step(1, "one");
+    write_step(2, "two");
+    pretend("step-2.ckpt", 10000000000);
+    assert_null(newest(&c, &notes));
+    assert_int_equal(c.step, 1);
+    assert_non_null(strstr(notes, "its state has 10000000000 bytes, and none "
+                                  "of this plan has more than "));
+    write_step(2, "two2");
+    assert_int_equal(truncate(in_dir("step-2.ckpt"), 10000000000), 0);
+    assert_null(newest(&c, &notes));
+    assert_int_equal(c.step, 1);
+    assert_non_null(strstr(notes, "it is too long: 9999999872 bytes of 4"));
+}
+
 /* ---- whose they are ----------------------------------------------------- */
 
 static void
@@ -195,8 +235,10 @@ static void
 those_of_others_are_refused(void **state)
 {
     (void)state;
-    static const RtOwner plan = {"0123456789abcdef0123456789abcdee", 2};
-    static const RtOwner devices = {"0123456789abcdef0123456789abcdee", 3};
+    static const RtOwner plan = {.plan = "0123456789abcdef0123456789abcdee",
+                                 .num_devices = 2};
+    static const RtOwner devices = {.plan = "0123456789abcdef0123456789abcdee",
+                                    .num_devices = 3};
     RtCheckpoint c;
     const char *notes;
     write_step(4, "four");
@@ -213,7 +255,8 @@ static void
 one_before_the_first_step_is_in_nobodys_way(void **state)
 {
     (void)state;
-    static const RtOwner plan = {"0123456789abcdef0123456789abcdee", 2};
+    static const RtOwner plan = {.plan = "0123456789abcdef0123456789abcdee",
+                                 .num_devices = 2};
     RtCheckpoint c;
     const char *notes;
     write_step(0, "nothing");
@@ -283,6 +326,7 @@ main(void)
         TEST(every_truncation_is_refused),
         TEST(every_bit_counts),
         TEST(one_that_is_damaged_is_passed_over),
+        TEST(one_that_is_too_large_is_not_read),
         TEST(those_of_others_are_refused),
         TEST(one_before_the_first_step_is_in_nobodys_way),
         TEST(what_others_have_there_stays),

@@ -15,6 +15,7 @@
 #include "ir/type_bounds.h"
 #include "ir/type_text.h"
 #include "passes/distribute/way.h"
+#include "passes/explain.h"
 #include "passes/memory/memory.h"
 #include "passes/passes.h"
 
@@ -57,7 +58,8 @@ explain_strategy(Str *out, const IrModule *m)
     str_addf(out, "strategy %s, %d replica%s on %s\n", m->strategy,
              m->num_replicas, m->num_replicas == 1 ? "" : "s", m->devices);
     if (m->num_replicas > 1)
-        str_addf(out, "cross-device operation %s: %s\n", way_name(m, &w), w.why);
+        str_addf(out, "cross-device operation %s: %s\n", way_name(m, &w),
+                 w.why);
 }
 
 static void
@@ -99,69 +101,6 @@ explain_batches(Str *out, const IrModule *m)
         str_addf(out, "; %lld steps made ahead",
                  (long long)ir_iter_ahead(m, it));
         str_addc(out, '\n');
-    }
-}
-
-/* ---- what was inserted -------------------------------------------------- */
-
-typedef struct Inserted {
-    Str *out;
-    const IrModule *m;
-    const IrFunc *fn;
-    bool begun; /* its heading is printed */
-} Inserted;
-
-static bool
-is_communication(const IrOp *op)
-{
-    IrEffect e = ir_op_info[op->kind].effect;
-    return e == COLLECTIVE || op->kind == OP_fetch || op->kind == OP_fetch_var;
-}
-
-static int64_t
-bytes_moved(const IrModule *m, const IrOp *op)
-{
-    int64_t sum = 0;
-    for (int i = 0; i < op->num_operands; i++)
-        sum += bytes_of(m, &op->operands[i]->type);
-    if (op->kind == OP_fetch_var)
-        sum += bytes_of(m, &op->results[0]->type);
-    return sum;
-}
-
-static void
-explain_op(IrOp *op, void *data)
-{
-    Inserted *in = data;
-    bool is_done =
-        op->kind == OP_all_reduce_done || op->kind == OP_all_gather_done;
-    if (!op->reason || op->kind == OP_kernel || is_done)
-        return;
-    const IrReason *r = op->reason;
-    if (!in->begun)
-        str_addf(in->out, "\ninserted into @%s\n", in->fn->name);
-    in->begun = true;
-    str_addf(in->out, "  %s:%u:%u  %s: %s, by %s",
-             diag_source_name(in->m->diag, r->loc.file), r->loc.line,
-             r->loc.col, ir_op_info[op->kind].name, r->cause, r->rule);
-    if (is_communication(op))
-        str_addf(in->out, ", %lld bytes", (long long)bytes_moved(in->m, op));
-    str_addc(in->out, '\n');
-}
-
-static void
-explain_inserted(Str *out, const IrModule *m)
-{
-    for (IrFunc *fn = m->first; fn; fn = fn->next) {
-        Inserted in = {.out = out, .m = m, .fn = fn};
-        if (fn->variant_of)
-            continue;
-        for (IrOp *op = fn->body->first; op; op = op->next) {
-            explain_op(op, &in);
-            for (int i = 0; i < op->num_regions; i++)
-                if (op->kind != OP_kernel)
-                    ir_walk(op->regions[i], explain_op, &in);
-        }
     }
 }
 

@@ -163,6 +163,34 @@ forward_to(const Pack *p, const IrOp *joined)
         }
 }
 
+static bool
+is_loc_before(const Pack *p, int i)
+{
+    Loc loc = pass_loc(p->ops.data[i]);
+    for (int k = 0; k < i; k++) {
+        Loc other = pass_loc(p->ops.data[k]);
+        if (other.file == loc.file && other.line == loc.line &&
+            other.col == loc.col)
+            return true;
+    }
+    return false;
+}
+
+/* The source lines of what is packed, each once. */
+static const char *
+lines_of(const Bucket *bk, const Pack *p)
+{
+    Str s = str_new(bk->cx->arena);
+    for (int i = 0; i < p->ops.len; i++) {
+        Loc loc = pass_loc(p->ops.data[i]);
+        if (!is_loc_before(p, i))
+            str_addf(&s, "%s%s:%u:%u", i ? ", " : "",
+                     diag_source_name(bk->cx->m->diag, loc.file), loc.line,
+                     loc.col);
+    }
+    return str_text(&s);
+}
+
 /* The packed ops become one, after the last of their operands. */
 static void
 join_pack(Bucket *bk, const Pack *p)
@@ -174,8 +202,8 @@ join_pack(Bucket *bk, const Pack *p)
     IrOp *joined = ir_build_all_reduce(b, ir_text(first, A_op), operands.len,
                                        operands.data, first->loc);
     ir_stamp(b, ir_reason(bk->cx->m, "bucket.pack", pass_loc(first),
-                          "%d all_reduces of %lld bytes together", p->ops.len,
-                          (long long)p->bytes));
+                          "%d all_reduces of %lld bytes together, of %s",
+                          p->ops.len, (long long)p->bytes, lines_of(bk, p)));
     joined->id = p->known;
     IrOp *after = op_at(first->block, p->known);
     forward_to(p, joined);

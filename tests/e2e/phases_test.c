@@ -240,9 +240,12 @@ a_program_is_explained(void **state)
     Ran r =
         run_ok(a, "tfdc %s --devices cpu:0-1 --explain", program_path(a, 0));
     assert_non_null(strstr(r.out, "at most 4 rows a replica, 8 in all"));
-    assert_non_null(strstr(r.out, "linear.tfd:15:14  all_reduce_start: 3 "
-                                  "all_reduces of 12 bytes together, by "
-                                  "bucket.pack, 12 bytes"));
+    assert_non_null(strstr(r.out,
+                           "  linear.tfd:15:14  2 all_reduce_start, 2 "
+                           "all_reduce_done (2 for full batches), 12 bytes in "
+                           "@main.2, by bucket.pack: 3 all_reduces of 12 bytes "
+                           "together, of linear.tfd:15:14, linear.tfd:16:14, "
+                           "linear.tfd:25:16\n"));
 }
 
 /* The words are the same with a plan and without one, and the plan is the same

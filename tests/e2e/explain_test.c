@@ -1,0 +1,253 @@
+/*
+ * explain_test.c - tfdc --explain accounts for every operation that carries a
+ * reason
+ *
+ * What is expected is read from the placed IR: how many operations each rule
+ * inserted, for which source lines; and from the IR before bucket, of which
+ * source lines the collectives are.
+ */
+#include <ctype.h>
+#include <stdio.h>
+#include "tests/e2e/run.h"
+#include "tests/unit/arena.h"
+#include "tests/unit/unit.h"
+
+static const struct {
+    const char *program, *options;
+} programs[] = {
+    {"charlm", "--devices cpu:0-1"},
+    {"convnet", "--devices cpu:0-1"},
+    {"linear", "--devices cpu:0-1"},
+    {"bigram", "--devices cpu:0-1"},
+    {"linear", "--devices cpu:0-1 --strategy central_storage"},
+    {"bigram", "--devices cpu:0-1 --collectives bytes_per_pack=1024"},
+};
+enum { NUM_PROGRAMS = sizeof programs / sizeof *programs };
+
+static const char *
+line_end(const char *line)
+{
+    const char *end = strchr(line, '\n');
+    return end ? end + 1 : line + strlen(line);
+}
+
+/* ---- what the IR says --------------------------------------------------- */
+
+/* "file.tfd:3:7" of "1/3:7+2", as the IR writes where something is. */
+static const char *
+loc_text(Arena *a, const char *ir, const char *loc)
+{
+    unsigned file = 0, line, col;
+    if (sscanf(loc, "%u/%u:%u", &file, &line, &col) != 3) {
+        file = 0;
+        assert_int_equal(sscanf(loc, "%u:%u", &line, &col), 2);
+    }
+    const char *source = strstr(ir, arena_printf(a, "\nsource %u \"", file));
+    assert_non_null(source);
+    const char *name = strchr(source, '"') + 1;
+    return arena_printf(a, "%.*s:%u:%u", (int)strcspn(name, "\""), name, line,
+                        col);
+}
+
+/* Behind the cause that is quoted at text. */
+static const char *
+after_cause(const char *text)
+{
+    assert_int_equal(*text, '"');
+    for (text++; *text != '"'; text++)
+        text += *text == '\\';
+    return text + 1;
+}
+
+static int
+num_of_rule(const char *ir, const char *because)
+{
+    int n = 0;
+    for (; (ir = strstr(ir, because)); ir++)
+        n++;
+    return n;
+}
+
+/* ---- what the page says ------------------------------------------------- */
+
+/* How many operations a line of the page counts: "2 sub, 2 write, 8 bytes". */
+static int
+num_of_line(const char *line)
+{
+    const char *at = strstr(line, "  ");
+    int sum = 0, n, len;
+    char kind[64];
+    for (at = strpbrk(at + 2, " ") + 2;
+         sscanf(at, "%d %63[a-z0-9_]%n", &n, kind, &len) == 2; at += 2) {
+        sum += strcmp(kind, "bytes") != 0 ? n : 0;
+        at += len;
+        if (strncmp(at, ", ", 2) != 0)
+            break;
+    }
+    return sum;
+}
+
+/* The rule of a line below this heading, which of collectives stands in it. */
+static bool
+is_of_rule(const char *line, const char *heading, const char *rule)
+{
+    size_t n = strlen(rule);
+    if (strncmp(heading, "collectives:", 12) != 0)
+        return !strncmp(heading, rule, n) && heading[n] == ':';
+    const char *by = strstr(line, ", by ") + 5;
+    return !strncmp(by, rule, n) && by[n] == ':';
+}
+
+static const char *
+inserted_part(Arena *a, const char *page)
+{
+    const char *begin = strstr(page, "\ninserted: ");
+    const char *end = strstr(page, "\nmemory of each");
+    assert_non_null(begin);
+    assert_non_null(end);
+    return arena_strndup(a, begin + 1, (size_t)(end - begin));
+}
+
+/* How many operations of the rule there are in the lines with this place; any
+ * place is "". */
+static int
+num_explained(const char *page, const char *rule, const char *place)
+{
+    const char *heading = page;
+    int sum = 0;
+    for (const char *l = page; *l; l = line_end(l)) {
+        if (isalpha((unsigned char)*l))
+            heading = l;
+        else if (*l == ' ' && is_of_rule(l, heading, rule) &&
+                 !strncmp(l + 2, place, strlen(place)))
+            sum += num_of_line(l);
+    }
+    return sum;
+}
+
+/* ---- the tests ---------------------------------------------------------- */
+
+static const char *
+compile(Arena *a, int i, const char *options)
+{
+    return run_ok(a, "tfdc %s/docs/examples/%s.tfd %s %s", getenv("TFD_ROOT"),
+                  programs[i].program, programs[i].options, options)
+        .out;
+}
+
+static void
+check_total(const char *page, const char *ir)
+{
+    int total = 0;
+    assert_int_equal(sscanf(page, "inserted: %d operations", &total), 1);
+    assert_int_equal(total, num_of_rule(ir, " because "));
+}
+
+/* The rule of each reason has as many operations on the page as in the IR, and
+ * its source line is there. */
+static void
+check_reasons(Arena *a, const char *page, const char *ir)
+{
+    for (const char *at = ir; (at = strstr(at, " because ")); at++) {
+        const char *word = at + strlen(" because ");
+        int n = (int)strcspn(word, " ");
+        const char *rule = arena_printf(a, "%.*s", n, word);
+        const char *because = arena_printf(a, " because %s ", rule);
+        assert_int_equal(num_explained(page, rule, ""),
+                         num_of_rule(ir, because));
+        const char *loc = after_cause(word + n + 1) + strlen(" at ");
+        const char *place = arena_printf(a, "%s  ", loc_text(a, ir, loc));
+        assert_true(num_explained(page, rule, place) > 0);
+    }
+}
+
+static void
+every_reason_is_explained(void **state)
+{
+    Arena *a = *state;
+    for (int i = 0; i < NUM_PROGRAMS; i++) {
+        const char *ir = compile(a, i, "--to placed");
+        const char *page = inserted_part(a, compile(a, i, "--explain"));
+        check_total(page, ir);
+        check_reasons(a, page, ir);
+    }
+}
+
+/* Kinds of operations that move data. */
+static void
+moves_have_bytes(void **state)
+{
+    static const char *const moving[] = {"all_reduce_start",
+                                         "all_gather_start",
+                                         "launch",
+                                         "fetch",
+                                         "fetch_var",
+                                         "copy",
+                                         "read",
+                                         "write",
+                                         "kernel"};
+    Arena *a = *state;
+    for (int i = 0; i < NUM_PROGRAMS; i++) {
+        const char *page = inserted_part(a, compile(a, i, "--explain"));
+        for (const char *l = page, *end; *l; l = end) {
+            end = line_end(l);
+            const char *line = arena_strndup(a, l, (size_t)(end - l));
+            for (size_t k = 0; k < sizeof moving / sizeof *moving; k++)
+                if (*l == ' ' && num_of_line(line) &&
+                    strstr(line, arena_printf(a, " %s,", moving[k])))
+                    assert_non_null(strstr(line, " bytes"));
+        }
+    }
+}
+
+/* The part of the page that is about collectives. */
+static const char *
+collectives_of(Arena *a, const char *page)
+{
+    const char *begin = strstr(page, "\ncollectives:");
+    assert_non_null(begin);
+    return arena_strndup(a, begin, (size_t)(strstr(begin, "\n\n") - begin));
+}
+
+/* Each all_reduce that bucket is given has a source line, that of its reason or
+ * its own, which the collectives name. */
+static void
+check_packed(Arena *a, const char *collectives, const char *ir)
+{
+    int num = 0;
+    for (const char *at = ir; (at = strstr(at, " = all_reduce ")); num++) {
+        const char *end = line_end(at);
+        const char *line = arena_strndup(a, at, (size_t)(end - at));
+        const char *own = strstr(line, "} at ") + strlen("} at ");
+        const char *of_reason = strstr(own, "\" at ");
+        bool named = strstr(collectives, loc_text(a, ir, own)) != NULL;
+        if (!named && of_reason)
+            named = strstr(collectives,
+                           loc_text(a, ir, of_reason + strlen("\" at ")));
+        assert_true(named);
+        at = end;
+    }
+    assert_true(num > 0);
+}
+
+static void
+packs_name_every_source_line(void **state)
+{
+    Arena *a = *state;
+    const char *before =
+        arena_printf(a, "--print-after specialize -o %s/plan", work_dir(a));
+    for (int i = 0; i < NUM_PROGRAMS; i++)
+        check_packed(a, collectives_of(a, compile(a, i, "--explain")),
+                     compile(a, i, before));
+}
+
+int
+main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_reason_is_explained),
+        cmocka_unit_test(moves_have_bytes),
+        cmocka_unit_test(packs_name_every_source_line),
+    };
+    return cmocka_run_group_tests(tests, new_arena, release_arena);
+}

@@ -98,13 +98,13 @@ insert_start(IrModule *m, IrOp *op, const Split *s, IrOp *after)
 }
 
 static void
-insert_done(IrModule *m, IrOp *op, const Split *s, IrOp *start, IrOp *before)
+insert_done(IrOp *op, const Split *s, IrOp *start, IrOp *before)
 {
     IrBlock *b = ir_block_scratch(before);
     IrOp *done =
         ir_build_op(b, s->done, start->num_results, start->results, op->loc);
     ir_build_infer(done);
-    stamp(m, b, op);
+    done->reason = start->reason;
     ir_splice_before(before, b);
     done->id = before->id;
     for (int i = 0; i < op->num_results; i++) {
@@ -118,7 +118,7 @@ split(IrModule *m, IrOp *op, const Split *s, IrOp *previous)
 {
     IrOp *user = order_first_user(op);
     IrOp *start = insert_start(m, op, s, earliest(op, previous));
-    insert_done(m, op, s, start, user);
+    insert_done(op, s, start, user);
     ir_remove(op);
     return start;
 }

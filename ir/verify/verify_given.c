@@ -408,6 +408,18 @@ check_assert(Verify *v, const IrOp *op)
     return check_format(op, op->num_operands - 1);
 }
 
+/* ---- collectives --------------------------------------------------------- */
+
+static const char *
+check_reduce(Verify *v, const IrOp *op)
+{
+    (void)v;
+    int64_t packs = ir_int(op, A_packs);
+    return packs < 0 || packs > IR_MAX_PACKS
+               ? MESSAGE("there are not so many packs")
+               : NULL;
+}
+
 /* ---- checkpoints and summaries ------------------------------------------ */
 
 static const char *
@@ -487,6 +499,7 @@ static const struct {
     {OP_summary, check_summary},
     {OP_save, check_save},
     {OP_restore, check_restore},
+    {OP_all_reduce_start, check_reduce},
 };
 
 static void

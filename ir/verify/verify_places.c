@@ -178,6 +178,11 @@ check_variables(Verify *v)
             end > IR_MAX_BYTES)
             verify_error_at(v, var->loc, "the variable \"%s\" has no place",
                             var->name);
+        else if (e.place.offset % (int64_t)dtype_info[var->type.dtype].bytes)
+            verify_error_at(v, var->loc,
+                            "the variable \"%s\" is not aligned to its "
+                            "elements",
+                            var->name);
         if (e.bytes)
             VEC_PUSH(v->scratch, vars, e);
     }

@@ -69,11 +69,12 @@ read_via(const IrOp *op, RtVia *out)
 static Status
 read_way(const RtRun *run, const IrOp *op, RtWay *way)
 {
-    way->packs = (int)ir_int(op, A_packs);
+    int64_t packs = ir_int(op, A_packs);
     read_via(op, &way->via);
-    if (way->packs < 0 || way->packs > IR_MAX_PACKS)
-        return plan_refuse(run->plan, "it has an all_reduce in %d packs",
-                           way->packs);
+    if (packs < 0 || packs > IR_MAX_PACKS)
+        return plan_refuse(run->plan, "it has an all_reduce in %lld packs",
+                           (long long)packs);
+    way->packs = (int)packs;
     return OK;
 }
 

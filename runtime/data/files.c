@@ -136,6 +136,14 @@ rt_file_take(const RtFile *f, RtStream *s, void *to, size_t n)
     return OK;
 }
 
+Status
+rt_file_finish(RtStream *s)
+{
+    const char *data;
+    size_t have;
+    return rt_stream_peek(s, 1, &data, &have);
+}
+
 bool
 rt_is_gzip(const unsigned char *head, size_t len)
 {

@@ -61,6 +61,9 @@ bool rt_file_default(const RtFile *f, int component, Scalar *out);
 /* n bytes of stream s, which are a record or part of one, to `to`; an error
  * when it has fewer. */
 Status rt_file_take(const RtFile *f, RtStream *s, void *to, size_t n) MUST_USE;
+/* After the last record: what is packed has its checksum behind it, which is
+ * compared by whoever reads on. */
+Status rt_file_finish(RtStream *s) MUST_USE;
 
 /* Whether a file begins as gzip's do. */
 bool rt_is_gzip(const unsigned char *head, size_t len);

@@ -199,7 +199,7 @@ idx_next(RtFile *f, RtElement *e, bool *end)
     const int64_t *count = f->state;
     *end = f->record >= *count;
     if (*end)
-        return OK;
+        return rt_file_finish(f->stream);
     TRY(rt_file_take(f, f->stream, e->data[0], (size_t)f->node->bytes[0]));
     turn_around(e->data[0], rt_file_count(f, 0),
                 dtype_info[rt_file_type(f, 0)->dtype].bytes);

@@ -96,7 +96,11 @@ next(RtFile *f, RtElement *e, bool *end)
 {
     const Npz *z = f->state;
     *end = f->record >= z->arrays[0].header.shape[0];
-    for (int i = 0; i < f->node->stage->types.len && !*end; i++) {
+    for (int i = 0; i < f->node->stage->types.len; i++) {
+        if (*end) {
+            TRY(rt_file_finish(z->arrays[i].stream));
+            continue;
+        }
         size_t bytes = (size_t)f->node->bytes[i];
         TRY(rt_file_take(f, z->arrays[i].stream, e->data[i], bytes));
         if (rt_file_type(f, i)->dtype == DT_bool)

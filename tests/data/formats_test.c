@@ -442,6 +442,27 @@ damaged_gzip(void **state)
                                      path));
 }
 
+/* All elements are there, and not what says that they are the right ones. */
+static void
+packed_idx_without_its_end(void **state)
+{
+    static const char idx[] = {0, 0, 8, 1, 0, 0, 0, 2, 1, 2};
+    enum { TRAILER = 8 };
+    char *data;
+    size_t len;
+    (void)state;
+    write_packed("t.idx", MAKE_GZIP, idx, sizeof idx);
+    const char *path = in_dir("t.idx");
+    assert_null(file_read(arena, path, &data, &len));
+    for (size_t cut = 1; cut <= TRAILER; cut++) {
+        write_file("t.idx", data, len - cut);
+        Pipe pipe = {.stages = IDX("u8") BATCH(2, "u8[b2]"), .dir = dir};
+        const char *steps = pipe_steps(arena, &pipe);
+        if (!strstr(steps, "cannot be unpacked: its end is missing"))
+            fail_msg("%zu bytes are missing: %s", cut, steps);
+    }
+}
+
 /* ---- npz ----------------------------------------------------------------- */
 
 /* x of rows rows, and y of 3. */
@@ -673,6 +694,7 @@ main(void)
         TEST(strings_are_read_one_at_a_time),
         TEST(damaged_records),
         TEST(damaged_gzip),
+        TEST(packed_idx_without_its_end),
         TEST(arrays),
         TEST(several_files),
         TEST(all_files_are_opened_first),

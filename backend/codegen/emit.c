@@ -1,23 +1,8 @@
 /*
- * emit.c - a kernel becomes a function
+ * emit.c - values of a kernel, and what is done for each node
  *
- *   emit.c           values, and what is done for each node
- *   emit_cpu.c       the functions of a kernel on a CPU
- *   emit_depend.c    which values differ along rows and lanes; costs
- *   emit_index.c     dimensions, indices, addresses
- *   emit_memory.c    loads and stores
- *   emit_map.c       elementwise operations
- *   emit_maths.c     elementary functions, conversions
- *   emit_loop.c      the grid and loops: tiles, lanes, what is left over
- *   emit_fold.c      how partial results of a reduction are combined
- *   emit_reduce.c    reductions
- *   emit_contract.c  contractions, as they stand
- *   emit_product.c   ... that are products of matrices: what belongs to what,
- *   emit_pack.c      operands side by side,
- *   emit_adder.c     a tile in registers,
- *   emit_tiles.c     all tiles
- *   emit_scan.c      running sums
- *   emit_sort.c      sorts
+ * A node is emitted by what is common to all machines or, where they differ, by
+ * the machine that e is for.  README.md lists the files of this folder.
  */
 #include "backend/codegen/emit.h"
 

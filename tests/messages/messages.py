@@ -355,9 +355,11 @@ def without_folders(text):
 FEW = 8  # texts of a format that are looked for
 
 
-def but_for_devices(text):
-    """Which of several devices was the first to fail is chance."""
-    return re.sub(r"on replica \d+, device cpu:\d+", "on a replica", text)
+def but_for_chance(text):
+    """Which of several devices was the first to fail is chance, and where in a
+    loop without end somebody was."""
+    text = re.sub(r"on replica \d+, device cpu:\d+", "on a replica", text)
+    return re.sub(r"at the \w+ of line \d+", "somewhere in it", text)
 
 
 def smallest(texts):
@@ -439,7 +441,7 @@ def quoted(text):
 def keep_choices(rows, page, log):
     """What the page has stays while it holds: that it changes with a message,
     and not with every new test."""
-    shown = {but_for_devices(without_folders(t)) for t in log.shown}
+    shown = {but_for_chance(without_folders(t)) for t in log.shown}
     old = {m[2]: m for m in ENTRY.finditer(page)}
     for row in rows:
         row.suite = min(row.suites, default=None)
@@ -448,7 +450,7 @@ def keep_choices(rows, page, log):
             continue
         if m[4] in row.suites:
             row.suite = m[4]
-        holds = m[5] and (but_for_devices(m[5]) in shown
+        holds = m[5] and (but_for_chance(m[5]) in shown
                           if is_program(m[5]) else
                           pattern_of(row.format).search(m[5]) and
                           not is_program(row.example))

@@ -163,6 +163,7 @@ check_interpreted(Arena *a, const Row *row, const char *dir, const char *phase)
     if (!st || !strstr(status_message(st), row->message))
         fail_msg("interpreted, %s: %s: %s", phase, row->step,
                  st ? status_message(st) : "nothing is said");
+    status_free(st);
     interp_release(in);
 }
 

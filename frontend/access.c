@@ -287,7 +287,7 @@ check_write(Lower *cx, IrVar *v, Change change, bool differs, Words w, Loc loc)
 static IrValue *
 at_shape(Lower *cx, IrValue *x, const IrVar *v, Loc loc)
 {
-    if (type_same_shape(&x->type, &v->type))
+    if (ir_type_same_shape(&x->type, &v->type))
         return x;
     IrOp *op = fe_op(cx, OP_broadcast, 1, &x, loc);
     ir_set_dims(op, A_dims, v->type.dims, v->type.rank);
@@ -398,7 +398,7 @@ static void
 write_slices(Lower *cx, IrVar *v, AstOp op, const FeValue *slices, Loc loc)
 {
     IrType t = fe_slices_type(slices);
-    if (!type_same_shape(&t, &v->type) || t.dtype != v->type.dtype) {
+    if (!ir_type_same_shape(&t, &v->type) || t.dtype != v->type.dtype) {
         fe_error(cx, loc, "\"%s\" is %s, and these are slices of %s", v->name,
                  fe_type_text(cx, &v->type), fe_type_text(cx, &t));
         return;

@@ -136,7 +136,7 @@ join_numbers(Lower *cx, Join *j, FeValue *a, FeValue *b)
     IrValue *y = operand_in(cx, j, 1, b, t);
     if (!x || !y)
         return &fe_poison;
-    if (!type_same_shape(&x->type, &y->type))
+    if (!ir_type_same_shape(&x->type, &y->type))
         return disagree(cx, j, fe_type_text(cx, &x->type),
                         fe_type_text(cx, &y->type));
     VEC_PUSH(cx->arena, j->yields[0], x);

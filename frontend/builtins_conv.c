@@ -40,7 +40,7 @@ read_pair(Lower *cx, const FeArgs *in, int i, const char *what, int64_t *out)
     bool ok = rank == 1 || rank == 2;
     for (int k = 0; ok && k < 2; k++) {
         Dim d = dims[k < rank ? k : 0];
-        ok = dim_is_const(d) && d.c >= 1 && d.c <= INT32_MAX;
+        ok = ir_dim_is_const(d) && d.c >= 1 && d.c <= INT32_MAX;
         out[k] = d.c;
     }
     if (!ok)
@@ -84,7 +84,8 @@ place_windows(Lower *cx, const FeArgs *in, const IrValue *x, bool same,
               Windows *w)
 {
     const Dim *dims = x->type.dims;
-    if (x->type.rank != 4 || !dim_is_const(dims[1]) || !dim_is_const(dims[2])) {
+    if (x->type.rank != 4 || !ir_dim_is_const(dims[1]) ||
+        !ir_dim_is_const(dims[2])) {
         fe_error(cx, fe_arg_loc(in, 0),
                  "%s takes images of shape [rows, height, width, channels], "
                  "not %s",
@@ -119,7 +120,8 @@ builtin_conv2d(Lower *cx, const FeArgs *in)
         !read_padding(cx, in, 3, &same))
         return &fe_poison;
     const IrType *t = &v[1]->type;
-    if (t->rank != 4 || !dim_is_const(t->dims[0]) || !dim_is_const(t->dims[1]))
+    if (t->rank != 4 || !ir_dim_is_const(t->dims[0]) ||
+        !ir_dim_is_const(t->dims[1]))
         return fe_error(cx, fe_arg_loc(in, 1),
                         "the weights have shape [height, width, channels, new "
                         "channels], not %s",
@@ -132,7 +134,7 @@ builtin_conv2d(Lower *cx, const FeArgs *in)
     ir_set_ints(op, A_low, w.low, 2);
     ir_set_ints(op, A_step, w.stride, 2);
     ir_set_dims(op, A_dims,
-                (Dim[]){dim_const(w.count[0]), dim_const(w.count[1])}, 2);
+                (Dim[]){ir_dim_const(w.count[0]), ir_dim_const(w.count[1])}, 2);
     return fe_emit(cx, op);
 }
 
@@ -151,7 +153,7 @@ pad_images(Lower *cx, IrValue *x, const Windows *w, Loc loc)
     for (int k = 0; k < 2; k++) {
         int64_t reach = (w->count[k] - 1) * w->stride[k] + w->size[k];
         int64_t here = w->low[k] + w->image[k];
-        dims[k + 1] = dim_const(reach > here ? reach : here);
+        dims[k + 1] = ir_dim_const(reach > here ? reach : here);
     }
     return ir_build_pad(cx->block, x, low, dims, one, loc);
 }
@@ -160,8 +162,8 @@ pad_images(Lower *cx, IrValue *x, const Windows *w, Loc loc)
 static IrValue *
 presence(Lower *cx, const Windows *w, DType t, Loc loc)
 {
-    Dim dims[4] = {dim_const(1), dim_const(w->image[0]), dim_const(w->image[1]),
-                   dim_const(1)};
+    Dim dims[4] = {ir_dim_const(1), ir_dim_const(w->image[0]),
+                   ir_dim_const(w->image[1]), ir_dim_const(1)};
     Scalar one = scalar_cast(scalar_int(DT_i64, 1), t);
     IrValue *x = ir_const_fill(cx->block, t, 4, dims, one, loc);
     return pad_images(cx, x, w, loc);
@@ -173,8 +175,8 @@ place_of(Lower *cx, IrValue *x, const Windows *w, int64_t i, Loc loc)
 {
     int64_t start[4] = {0, i / w->size[1], i % w->size[1], 0};
     int64_t step[4] = {1, w->stride[0], w->stride[1], 1};
-    Dim dims[4] = {x->type.dims[0], dim_const(w->count[0]),
-                   dim_const(w->count[1]), x->type.dims[3]};
+    Dim dims[4] = {x->type.dims[0], ir_dim_const(w->count[0]),
+                   ir_dim_const(w->count[1]), x->type.dims[3]};
     return ir_build_slice(cx->block, x, start, dims, step, loc);
 }
 

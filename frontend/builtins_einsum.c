@@ -196,10 +196,10 @@ note_size(Einsum *s, const Row *row, int label, Dim d)
 {
     Dim *size = &s->sizes[label];
     bool dots = label >= FIRST_DOT;
-    if (!s->is_sized[label] || (dots && dim_equal(*size, dim_const(1))))
+    if (!s->is_sized[label] || (dots && ir_dim_equal(*size, ir_dim_const(1))))
         *size = d;
     s->is_sized[label] = true;
-    if (dim_equal(*size, d) || (dots && dim_equal(d, dim_const(1))))
+    if (ir_dim_equal(*size, d) || (dots && ir_dim_equal(d, ir_dim_const(1))))
         return true;
     fe_error(s->cx, part_loc(s, row->at, row->len),
              "\"%s\" is %s here and %s before", label_text(s, label),
@@ -331,7 +331,7 @@ drop_short_dots(Einsum *s, Term *t)
     Labels kept = {0};
     for (int i = 0; i < t->labels.len; i++) {
         int label = t->labels.at[i];
-        if (dim_equal(t->value->type.dims[i], s->sizes[label]))
+        if (ir_dim_equal(t->value->type.dims[i], s->sizes[label]))
             push(&kept, label);
     }
     if (kept.len < t->labels.len)
@@ -355,7 +355,7 @@ count_along(Einsum *s, const IrType *t, int axis)
 {
     Dim dims[IR_MAX_RANK];
     for (int i = 0; i < t->rank; i++)
-        dims[i] = i == axis ? t->dims[i] : dim_const(1);
+        dims[i] = i == axis ? t->dims[i] : ir_dim_const(1);
     IrOp *op = fe_op(s->cx, OP_iota, 0, NULL, s->loc);
     ir_set_dims(op, A_dims, dims, t->rank);
     ir_set_int(op, A_dtype, DT_i64);
@@ -500,7 +500,7 @@ align(Einsum *s, Term t, const Labels *all)
     Dim dims[IR_MAX_RANK];
     for (int i = 0; i < all->len; i++) {
         bool mine = has(&t.labels, all->at[i]);
-        dims[i] = mine ? s->sizes[all->at[i]] : dim_const(1);
+        dims[i] = mine ? s->sizes[all->at[i]] : ir_dim_const(1);
         if (mine)
             push(&own, all->at[i]);
     }

@@ -14,7 +14,7 @@ static bool
 maths_fn_of(IrOpKind op, MathsFn *fn)
 {
     for (int i = 0; i < NUM_MATHS_FNS; i++) {
-        if (strcmp(maths_fn_info[i].name, ir_op_info[op].name) == 0) {
+        if (strcmp(ir_maths_fn_info[i].name, ir_op_info[op].name) == 0) {
             *fn = (MathsFn)i;
             return true;
         }
@@ -46,7 +46,7 @@ fold_float(IrOpKind op, DType t, double x, double *out)
     default:
         if (!maths_fn_of(op, &fn))
             return false;
-        *out = maths_eval(fn, t, x, 0);
+        *out = ir_maths_eval(fn, t, x, 0);
         return true;
     }
 }
@@ -138,12 +138,13 @@ batch_shape(const IrType *x, const IrType *y, int *rank, Dim *out)
 {
     int nx = x->rank - 2, ny = y->rank - 2, n = nx > ny ? nx : ny;
     for (int i = 0; i < n; i++) {
-        Dim one = dim_const(1);
+        Dim one = ir_dim_const(1);
         Dim dx = i < n - nx ? one : x->dims[i - (n - nx)];
         Dim dy = i < n - ny ? one : y->dims[i - (n - ny)];
-        if (!dim_equal(dx, dy) && !dim_equal(dx, one) && !dim_equal(dy, one))
+        if (!ir_dim_equal(dx, dy) && !ir_dim_equal(dx, one) &&
+            !ir_dim_equal(dy, one))
             return false;
-        out[i] = dim_equal(dx, one) ? dy : dx;
+        out[i] = ir_dim_equal(dx, one) ? dy : dx;
     }
     *rank = n;
     return true;
@@ -208,7 +209,7 @@ fe_matmul(Lower *cx, FeValue *left, FeValue *right, Loc loc)
         return fe_error_note(cx, loc, "* multiplies by a scalar",
                              "a matrix product needs dimensions, and one of "
                              "these is a scalar");
-    if (!dim_equal(tx->dims[tx->rank - 1], inner_dim(ty)))
+    if (!ir_dim_equal(tx->dims[tx->rank - 1], inner_dim(ty)))
         return do_not_multiply(cx, tx, ty, loc);
     if (ty->rank <= 2 || tx->rank == 1)
         return dot(cx, x, y, 0, loc);

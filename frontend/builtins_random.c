@@ -116,7 +116,7 @@ step_counter(Draw *d, int64_t site)
     if (!v) {
         v = NEW(cx->arena, IrVar);
         v->name = name;
-        v->type = type_scalar(DT_i64, LOCAL_MIRRORED);
+        v->type = ir_type_scalar(DT_i64, LOCAL_MIRRORED);
         v->loc = d->loc;
         fe_var_add(cx, v, false, true);
         VEC_PUSH(cx->arena, fe_vars(cx)->counters, v);
@@ -153,12 +153,12 @@ too_many(const Draw *d)
 static IrValue *
 elements(Draw *d, int first)
 {
-    Dim shape[IR_MAX_RANK], all = dim_const(1);
+    Dim shape[IR_MAX_RANK], all = ir_dim_const(1);
     if (first == d->rank)
         return integer(d, 0);
     for (int i = 0; i < d->rank; i++) {
-        shape[i] = i < first ? dim_const(1) : d->dims[i];
-        if (!dim_mul(all, shape[i], &all))
+        shape[i] = i < first ? ir_dim_const(1) : d->dims[i];
+        if (!ir_dim_mul(all, shape[i], &all))
             return too_many(d), NULL;
     }
     IrValue *x = ir_build_iota(d->b, DT_i64, 1, &all, 0, d->loc);
@@ -170,7 +170,7 @@ static bool
 has_rows(const Draw *d)
 {
     return d->cx->context == FE_REPLICA && d->rank > 0 &&
-           !dim_is_const(d->dims[0]) && d->dims[0].c == 0;
+           !ir_dim_is_const(d->dims[0]) && d->dims[0].c == 0;
 }
 
 /* The rows of the global batch that the leading dimension is. */
@@ -184,7 +184,7 @@ global_rows(Draw *d)
     IrValue *start = ir_build_infer(op);
     start = op2(d, OP_mul, start, integer(d, rows.k));
     for (int i = 0; i < d->rank; i++)
-        shape[i] = i == 0 ? rows : dim_const(1);
+        shape[i] = i == 0 ? rows : ir_dim_const(1);
     IrValue *row = ir_build_iota(d->b, DT_i64, d->rank, shape, 0, d->loc);
     return op2(d, OP_add, row, start);
 }

@@ -57,7 +57,7 @@ builtin_reduction(Lower *cx, const FeArgs *in)
 static bool
 may_be_zero(const Lower *cx, Dim d)
 {
-    if (dim_is_const(d))
+    if (ir_dim_is_const(d))
         return d.c == 0;
     const IrSymbol *s = &cx->module->symbols.data[d.sym];
     return (ir_symbol_is_share(s) || s->of >= 0) && d.c == 0;
@@ -72,7 +72,7 @@ check_some(Lower *cx, const IrValue *x, const FeAxes *axes, const char *name,
         Dim d = x->type.dims[axes->axes[i]];
         if (!may_be_zero(cx, d))
             continue;
-        if (dim_is_const(d))
+        if (ir_dim_is_const(d))
             fe_error(cx, loc, "%s over no elements", name);
         else
             fe_error_note(cx, loc, note,
@@ -89,9 +89,9 @@ check_some(Lower *cx, const IrValue *x, const FeAxes *axes, const char *name,
 static bool
 count_of(const IrType *t, const FeAxes *axes, Dim *out)
 {
-    *out = dim_const(1);
+    *out = ir_dim_const(1);
     for (int i = 0; i < axes->len; i++)
-        if (!dim_mul(*out, t->dims[axes->axes[i]], out))
+        if (!ir_dim_mul(*out, t->dims[axes->axes[i]], out))
             return false;
     return true;
 }
@@ -188,7 +188,7 @@ fe_flatten(Lower *cx, IrValue *x, Loc loc)
     Dim count;
     if (!x)
         return NULL;
-    if (!type_elements(&x->type, &count)) {
+    if (!ir_type_elements(&x->type, &count)) {
         fe_error_note(cx, loc, "give it an axis",
                       "the elements of shape %s make no row: the batch's "
                       "length is in it twice",

@@ -18,7 +18,7 @@ shaped(Lower *cx, IrOpKind kind, IrValue *x, int rank, const Dim *dims, Loc loc)
         return &fe_poison;
     if (rank)
         memcpy(t.dims, dims, (size_t)rank * sizeof *dims);
-    if (type_same_shape(&x->type, &t))
+    if (ir_type_same_shape(&x->type, &t))
         return fe_value_tensor(cx->arena, x);
     IrOp *op = fe_op(cx, kind, 1, &x, loc);
     ir_set_dims(op, A_dims, dims, rank);
@@ -134,12 +134,12 @@ left_open(const FeValue *shape)
 static bool
 close_shape(Lower *cx, const IrValue *x, Shape *s, int open, Loc loc)
 {
-    Dim all, rest = dim_const(1);
-    bool ok = type_elements(&x->type, &all);
+    Dim all, rest = ir_dim_const(1);
+    bool ok = ir_type_elements(&x->type, &all);
     for (int i = 0; i < s->rank; i++)
-        ok = ok && (i == open || dim_mul(rest, s->dims[i], &rest));
-    if (ok && !dim_equal(rest, dim_const(0)) &&
-        dim_div(all, rest, &s->dims[open]))
+        ok = ok && (i == open || ir_dim_mul(rest, s->dims[i], &rest));
+    if (ok && !ir_dim_equal(rest, ir_dim_const(0)) &&
+        ir_dim_div(all, rest, &s->dims[open]))
         return true;
     fe_error(cx, loc, "the elements of shape %s leave no size for -1",
              ir_dims_text(cx->module, x->type.rank, x->type.dims));
@@ -176,7 +176,7 @@ expand(Lower *cx, IrValue *x, int64_t axis, Loc loc)
     if (!fe_is_rank(cx, s.rank, loc))
         return &fe_poison;
     for (int i = 0; i < s.rank; i++)
-        s.dims[i] = i == axis ? dim_const(1) : x->type.dims[i - (i > axis)];
+        s.dims[i] = i == axis ? ir_dim_const(1) : x->type.dims[i - (i > axis)];
     return fe_reshape(cx, x, s.rank, s.dims, loc);
 }
 
@@ -299,7 +299,7 @@ builtin_stack(Lower *cx, const FeArgs *in)
         return &fe_poison;
     for (int i = 1; i < s.n; i++) {
         const IrType *a = &s.xs[0]->type, *b = &s.xs[i]->type;
-        if (!type_same_shape(a, b))
+        if (!ir_type_same_shape(a, b))
             return fe_error(cx, in->loc,
                             "stack needs values of one shape, and these have "
                             "%s and %s",
@@ -372,7 +372,7 @@ read_parts(Lower *cx, const FeArgs *in, Dim whole, Sizes *out)
     FeValue *v = fe_arg(in, 1);
     Loc loc = fe_arg_loc(in, 1);
     int64_t parts;
-    if (!dim_is_const(whole)) {
+    if (!ir_dim_is_const(whole)) {
         fe_error(cx, in->loc,
                  "the batch cannot be split: its length is known "
                  "only when the step runs");
@@ -398,9 +398,9 @@ builtin_split(Lower *cx, const FeArgs *in)
     if (!read_parts(cx, in, x->type.dims[axis], &sizes))
         return &fe_poison;
     for (int i = 0; i < sizes.len; i++) {
-        VEC_PUSH(
-            cx->arena, parts,
-            slice_axis(cx, x, axis, start, dim_const(sizes.data[i]), in->loc));
+        VEC_PUSH(cx->arena, parts,
+                 slice_axis(cx, x, axis, start, ir_dim_const(sizes.data[i]),
+                            in->loc));
         start += sizes.data[i];
     }
     return fe_value_list(cx->arena, parts.len, parts.data);
@@ -455,9 +455,10 @@ builtin_pad(Lower *cx, const FeArgs *in)
         !read_ints(cx, in, 2, rank, high))
         return &fe_poison;
     for (int i = 0; i < rank; i++) {
-        bool fits = low[i] >= 0 && high[i] >= 0 &&
-                    dim_add(x->type.dims[i], dim_const(low[i]), &dims[i]) &&
-                    dim_add(dims[i], dim_const(high[i]), &dims[i]);
+        bool fits =
+            low[i] >= 0 && high[i] >= 0 &&
+            ir_dim_add(x->type.dims[i], ir_dim_const(low[i]), &dims[i]) &&
+            ir_dim_add(dims[i], ir_dim_const(high[i]), &dims[i]);
         if (!fits)
             return fe_error(cx, in->loc, "cannot pad by %lld and %lld",
                             (long long)low[i], (long long)high[i]);
@@ -553,7 +554,7 @@ builtin_len(Lower *cx, const FeArgs *in)
     IrType t;
     FeValue *v = fe_arg(in, 0);
     if (v->kind == FE_NEST && !fe_is_slices(v))
-        return fe_value_length(cx->arena, dim_const(v->nest.len));
+        return fe_value_length(cx->arena, ir_dim_const(v->nest.len));
     if (!type_of(cx, in, &t))
         return &fe_poison;
     if (t.rank == 0)
@@ -585,7 +586,7 @@ builtin_dtype(Lower *cx, const FeArgs *in)
 {
     IrType t;
     return type_of(cx, in, &t)
-               ? fe_value_type(cx->arena, type_scalar(t.dtype, LOCAL_HOST))
+               ? fe_value_type(cx->arena, ir_type_scalar(t.dtype, LOCAL_HOST))
                : &fe_poison;
 }
 

@@ -132,7 +132,7 @@ first_of_rows(Lower *cx, IrValue *x, int64_t k, Loc loc)
         dims[i] = x->type.dims[i];
         steps[i] = 1;
     }
-    dims[x->type.rank - 1] = dim_const(k);
+    dims[x->type.rank - 1] = ir_dim_const(k);
     IrOp *op = fe_op(cx, OP_slice, 1, &x, loc);
     ir_set_ints(op, A_start, starts, x->type.rank);
     ir_set_dims(op, A_dims, dims, x->type.rank);
@@ -146,9 +146,9 @@ read_k(Lower *cx, const FeArgs *in, const IrValue *x, int64_t axis, int64_t *k)
     Dim size = x->type.dims[axis];
     if (!fe_int(cx, fe_arg(in, 1), "k", fe_arg_loc(in, 1), k))
         return false;
-    if (dim_is_const(size) && *k >= 0 && *k <= size.c)
+    if (ir_dim_is_const(size) && *k >= 0 && *k <= size.c)
         return true;
-    if (dim_is_const(size))
+    if (ir_dim_is_const(size))
         fe_error(cx, fe_arg_loc(in, 1),
                  "there are no %lld greatest of %lld elements", (long long)*k,
                  (long long)size.c);

@@ -104,7 +104,7 @@ end_number(Ending *e, FeValue *value)
     IrValue *x = fe_handle_as(cx, value, type->dtype, e->loc);
     if (!x)
         return false;
-    if (!type_same_shape(&x->type, type)) {
+    if (!ir_type_same_shape(&x->type, type)) {
         fe_error_note(cx, e->loc, "in a loop of the program shapes stay",
                       "\"%s\" is %s before this loop and %s after a turn of it",
                       e->name, fe_type_text(cx, type),

@@ -38,7 +38,8 @@ find_wrong(const IrOp *constant, int64_t size, int64_t *out)
 static bool
 is_known(const IrValue *index, Dim size)
 {
-    return index->def && index->def->kind == OP_constant && dim_is_const(size);
+    return index->def && index->def->kind == OP_constant &&
+           ir_dim_is_const(size);
 }
 
 /* Whether the elements of op are those of its first operand, or their integers
@@ -59,7 +60,7 @@ fits_always(const IrValue *index, Dim size)
 {
     while (index->type.dtype != DT_u8 && index->def && is_of_same(index->def))
         index = index->def->operands[0];
-    return index->type.dtype == DT_u8 && dim_is_const(size) &&
+    return index->type.dtype == DT_u8 && ir_dim_is_const(size) &&
            size.c > UINT8_MAX;
 }
 
@@ -92,7 +93,7 @@ was_checked(const Lower *cx, const IrValue *index, Dim size)
 {
     for (int i = cx->checked.len - 1; i >= 0; i--) {
         const FeChecked *c = &cx->checked.data[i];
-        if (c->index == index && dim_equal(c->size, size) &&
+        if (c->index == index && ir_dim_equal(c->size, size) &&
             encloses(c->block, cx->block))
             return true;
     }
@@ -109,8 +110,8 @@ fe_note_checked(Lower *cx, IrValue *index, Dim size)
 IrValue *
 fe_length_of(Lower *cx, Dim size, Loc loc)
 {
-    return dim_is_const(size) ? ir_const_int(cx->block, DT_i64, size.c, loc)
-                              : ir_build_dim_size(cx->block, size, loc);
+    return ir_dim_is_const(size) ? ir_const_int(cx->block, DT_i64, size.c, loc)
+                                 : ir_build_dim_size(cx->block, size, loc);
 }
 
 static void

@@ -15,7 +15,7 @@ static const IrSymbol *
 rows_of_one(const Lower *cx, Dim d)
 {
     const IrSymbol *s =
-        dim_is_const(d) ? NULL : &cx->module->symbols.data[d.sym];
+        ir_dim_is_const(d) ? NULL : &cx->module->symbols.data[d.sym];
     return s && s->of >= 0 ? s : NULL;
 }
 
@@ -58,7 +58,8 @@ are_alike(int n, IrValue *const *xs, int64_t axis)
     for (int i = 1; i < n; i++) {
         IrType t = xs[i]->type;
         t.dims[axis] = xs[0]->type.dims[axis];
-        if (t.dtype != xs[0]->type.dtype || !type_same_shape(&t, &xs[0]->type))
+        if (t.dtype != xs[0]->type.dtype ||
+            !ir_type_same_shape(&t, &xs[0]->type))
             return false;
     }
     return true;

@@ -127,7 +127,8 @@ builtin_range(Lower *cx, const FeArgs *in)
     }
     IrStage stage = {
         .kind = STAGE_range, .ints = {start, stop}, .loc = in->loc};
-    FeValue *type = fe_value_type(cx->arena, type_scalar(DT_i64, LOCAL_HOST));
+    FeValue *type =
+        fe_value_type(cx->arena, ir_type_scalar(DT_i64, LOCAL_HOST));
     return fe_data_source(cx, type, stage);
 }
 
@@ -190,7 +191,7 @@ component(Rows *r, FeValue *list)
     r->count = t.dims[0].c;
     if (!append_elements(r, list, t.dtype))
         return &fe_poison;
-    IrType row = type_scalar(t.dtype, LOCAL_HOST);
+    IrType row = ir_type_scalar(t.dtype, LOCAL_HOST);
     row.rank = t.rank - 1;
     memcpy(row.dims, t.dims + 1, (size_t)row.rank * sizeof *row.dims);
     return fe_value_type(cx->arena, row);

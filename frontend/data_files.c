@@ -36,7 +36,7 @@ static FeValue *
 read_type(Lower *cx, const FeArgs *in, int i, const char *example)
 {
     FeValue *type = fe_arg(in, i);
-    if (type->kind != FE_TYPE || !type_is_static(type->type)) {
+    if (type->kind != FE_TYPE || !ir_type_is_static(type->type)) {
         fe_error(cx, fe_arg_loc(in, i),
                  "%s takes the type of a row, as %s, not %s", in->name,
                  example, fe_what(cx, type));
@@ -54,7 +54,7 @@ read_types(Lower *cx, const FeArgs *in)
     fe_value_leaves(cx->arena, fe_arg(in, 1), &leaves);
     for (int i = 0; i < leaves.len; i++) {
         const FeValue *type = leaves.data[i];
-        if (type->kind != FE_TYPE || !type_is_static(type->type)) {
+        if (type->kind != FE_TYPE || !ir_type_is_static(type->type)) {
             fe_error(cx, fe_arg_loc(in, 1),
                      "%s takes the types of its components, as (x: f32[784], "
                      "y: i32), not %s",
@@ -204,7 +204,7 @@ FeValue *
 builtin_bytes(Lower *cx, const FeArgs *in)
 {
     IrStage stage = {.kind = STAGE_bytes, .loc = in->loc};
-    FeValue *type = fe_value_type(cx->arena, type_scalar(DT_u8, LOCAL_HOST));
+    FeValue *type = fe_value_type(cx->arena, ir_type_scalar(DT_u8, LOCAL_HOST));
     int64_t size;
     if (!read_paths(cx, in, &stage))
         return &fe_poison;

@@ -228,7 +228,7 @@ stack_leaf(FeValue *leaf, void *data)
 {
     const Stack *s = data;
     IrType t = *leaf->type;
-    if (!type_is_static(&t))
+    if (!ir_type_is_static(&t))
         return fe_error_note(
             s->cx, s->in->loc,
             "batch(n, drop_remainder = true) makes batches of one size",
@@ -264,9 +264,9 @@ method_batch(Lower *cx, const FeArgs *in)
     if (!read_count(cx, in, 0, "the size of a batch", 1, &size) ||
         !fe_arg_bool(cx, in, 1, "drop_remainder", &drop))
         return &fe_poison;
-    Dim rows = dim_const(size);
+    Dim rows = ir_dim_const(size);
     if (!drop)
-        rows = dim_linear(0, 1, ir_symbol_alone(cx->module, size));
+        rows = ir_dim_linear(0, 1, ir_symbol_alone(cx->module, size));
     IrStage stage = {.kind = STAGE_batch, .ints = {size, drop}, .loc = in->loc};
     FeDataset *ds = stacked(cx, in, stage, rows);
     if (!ds)
@@ -287,7 +287,7 @@ method_window(Lower *cx, const FeArgs *in)
         return &fe_poison;
     IrStage stage = {
         .kind = STAGE_window, .ints = {size, stride}, .loc = in->loc};
-    FeDataset *ds = stacked(cx, in, stage, dim_const(size));
+    FeDataset *ds = stacked(cx, in, stage, ir_dim_const(size));
     if (!ds)
         return &fe_poison;
     ds->batch = 0;
@@ -315,11 +315,11 @@ method_lanes(Lower *cx, const FeArgs *in)
         !check_ends(cx, in))
         return &fe_poison;
     IrStage stage = {.kind = STAGE_lanes, .ints = {num}, .loc = in->loc};
-    FeDataset *ds = stacked(cx, in, stage, dim_const(num));
+    FeDataset *ds = stacked(cx, in, stage, ir_dim_const(num));
     if (!ds)
         return &fe_poison;
     ds->batch = num;
-    ds->rows = dim_const(num);
+    ds->rows = ir_dim_const(num);
     return fe_dataset_value(cx, ds);
 }
 
@@ -348,7 +348,7 @@ unstack_leaf(FeValue *leaf, void *data)
                              "unbatch takes elements apart along their first "
                              "dimension, and one of them is %s",
                              fe_type_text(u->cx, &t));
-    if (u->rows && !dim_equal(*u->rows, t.dims[0]))
+    if (u->rows && !ir_dim_equal(*u->rows, t.dims[0]))
         return fe_error(u->cx, u->in->loc,
                         "unbatch takes elements apart whose components have as "
                         "many rows, and one of them is %s",
@@ -356,7 +356,7 @@ unstack_leaf(FeValue *leaf, void *data)
     u->rows = &leaf->type->dims[0];
     t.rank--;
     memmove(t.dims, t.dims + 1, (size_t)t.rank * sizeof *t.dims);
-    if (!type_is_static(&t))
+    if (!ir_type_is_static(&t))
         return fe_error(u->cx, u->in->loc,
                         "unbatch gives elements of one shape, and these would "
                         "be %s",
@@ -400,7 +400,7 @@ symbol_of(Lower *cx, FeValue *element)
     fe_value_leaves(cx->arena, element, &leaves);
     for (int i = 0; i < leaves.len; i++)
         for (int k = 0; k < leaves.data[i]->type->rank; k++)
-            if (!dim_is_const(leaves.data[i]->type->dims[k]))
+            if (!ir_dim_is_const(leaves.data[i]->type->dims[k]))
                 return leaves.data[i]->type->dims[k].sym;
     return -1;
 }
@@ -416,7 +416,7 @@ rename_leaf(FeValue *leaf, void *data)
     const Renaming *r = data;
     IrType t = *leaf->type;
     for (int i = 0; i < t.rank; i++)
-        if (!dim_is_const(t.dims[i]))
+        if (!ir_dim_is_const(t.dims[i]))
             t.dims[i].sym = r->to;
     return fe_value_type(r->cx->arena, t);
 }
@@ -440,12 +440,13 @@ static FeValue *
 joined(Lower *cx, const FeArgs *in, StageKind kind, FeDataset *ds,
        FeDataset *other)
 {
-    bool static_rows = dim_is_const(ds->rows);
+    bool static_rows = ir_dim_is_const(ds->rows);
     fe_dataset_push(cx, ds, (IrStage){.kind = kind, .loc = in->loc});
     VEC_LAST(ds->others) = other;
     ds->num_stages += other->num_stages;
     ds->source = ir_source_reading_less(ds->source, other->source);
-    if (ds->batch != other->batch || static_rows != dim_is_const(other->rows))
+    if (ds->batch != other->batch ||
+        static_rows != ir_dim_is_const(other->rows))
         ds->batch = 0;
     return fe_dataset_value(cx, ds);
 }
@@ -480,7 +481,7 @@ are_alike(Lower *cx, FeValue *a, FeValue *b)
         return false;
     for (int i = 0; i < x.len; i++)
         if (x.data[i]->type->dtype != y.data[i]->type->dtype ||
-            !type_same_shape(x.data[i]->type, y.data[i]->type))
+            !ir_type_same_shape(x.data[i]->type, y.data[i]->type))
             return false;
     return true;
 }

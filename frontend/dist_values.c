@@ -539,7 +539,7 @@ name_rows_of_replicas(IrModule *m, const IrType *t)
 {
     for (int i = 0; i < t->rank; i++) {
         Dim d = t->dims[i];
-        if (!dim_is_const(d) && ir_symbol_is_share(&m->symbols.data[d.sym]))
+        if (!ir_dim_is_const(d) && ir_symbol_is_share(&m->symbols.data[d.sym]))
             ir_symbol_of_replica(m, d.sym, 0);
     }
 }
@@ -552,7 +552,7 @@ count_shares(const IrModule *m, const IrType *t)
     for (int i = 0; i < t->rank; i++) {
         Dim d = t->dims[i];
         count +=
-            !dim_is_const(d) && ir_symbol_is_share(&m->symbols.data[d.sym]);
+            !ir_dim_is_const(d) && ir_symbol_is_share(&m->symbols.data[d.sym]);
     }
     return count;
 }

@@ -268,7 +268,7 @@ bool
 fe_eval_type(Lower *cx, const AstNode *type, const IrType *actual, IrType *out)
 {
     const AstList *dims = &type->type.dims;
-    *out = type_scalar(DT_f32, LOCAL_HOST);
+    *out = ir_type_scalar(DT_f32, LOCAL_HOST);
     if (!eval_element_type(cx, type, &out->dtype)) {
         fe_error_note(cx, type->loc, element_type_note(cx, type->type.dtype),
                       "there is no element type \"%s\"", type->type.dtype);

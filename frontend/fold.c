@@ -262,7 +262,7 @@ as_dim(const FeValue *v, Dim *d, bool *untyped)
         *untyped = v->length.untyped;
         return true;
     }
-    *d = dim_const(v->constant.scalar.i);
+    *d = ir_dim_const(v->constant.scalar.i);
     *untyped = v->constant.untyped;
     return v->constant.scalar.dtype == DT_i64;
 }
@@ -272,13 +272,13 @@ fold_dims(AstOp op, Dim a, Dim b, Dim *out)
 {
     switch (op) {
     case AST_OP_ADD:
-        return dim_add(a, b, out);
+        return ir_dim_add(a, b, out);
     case AST_OP_SUB:
-        return dim_sub(a, b, out);
+        return ir_dim_sub(a, b, out);
     case AST_OP_MUL:
-        return dim_mul(a, b, out);
+        return ir_dim_mul(a, b, out);
     case AST_OP_FLOORDIV:
-        return dim_div(a, b, out);
+        return ir_dim_div(a, b, out);
     default:
         return false;
     }
@@ -291,7 +291,7 @@ fold_lengths(Lower *cx, AstOp op, const FeValue *x, const FeValue *y)
     bool a_untyped, b_untyped, truth;
     if (!as_dim(x, &a, &a_untyped) || !as_dim(y, &b, &b_untyped))
         return NULL;
-    if (dim_equal(a, b) && compare(op, false, true, false, &truth))
+    if (ir_dim_equal(a, b) && compare(op, false, true, false, &truth))
         return fe_value_bool(cx->arena, truth);
     /* One that may be negative is computed when the program runs. */
     if (!fold_dims(op, a, b, &d) || d.c < 0 || d.k < 0)

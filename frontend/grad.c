@@ -176,13 +176,13 @@ is_read_of(const IrValue *x, const IrVar *v)
 static bool
 takes_rows(Lower *cx, const IrOp *op, const IrVar *v)
 {
-    Dim count = dim_const(1);
+    Dim count = ir_dim_const(1);
     if (op->kind != OP_take || ir_int(op, A_axis) != 0 ||
         !is_read_of(op->operands[0], v) || is_read_of(op->operands[1], v))
         return false;
     const IrType *rows = &op->operands[1]->type;
     for (int i = 0; i < rows->rank; i++)
-        if (!dim_mul(count, rows->dims[i], &count))
+        if (!ir_dim_mul(count, rows->dims[i], &count))
             return false;
     const IrBlock *b = cx->block;
     while (b && b != op->block)
@@ -217,7 +217,7 @@ typedef VEC(IrOp *) Takes;
 static bool
 find_takes(Lower *cx, const Walk *w, const IrVar *v, Takes *takes)
 {
-    Dim count = dim_const(0);
+    Dim count = ir_dim_const(0);
     for (int i = 0; i < w->reads.len; i++) {
         IrOp *op = w->reads.data[i];
         bool uses = false;
@@ -231,10 +231,10 @@ find_takes(Lower *cx, const Walk *w, const IrVar *v, Takes *takes)
     }
     for (int i = 0; i < takes->len; i++) {
         const IrType *rows = &takes->data[i]->operands[1]->type;
-        Dim own = dim_const(1);
+        Dim own = ir_dim_const(1);
         for (int k = 0; k < rows->rank; k++)
-            dim_mul(own, rows->dims[k], &own);
-        if (!dim_add(count, own, &count))
+            ir_dim_mul(own, rows->dims[k], &own);
+        if (!ir_dim_add(count, own, &count))
             return false;
     }
     if (takes->len)
@@ -247,10 +247,10 @@ find_takes(Lower *cx, const Walk *w, const IrVar *v, Takes *takes)
 static IrValue *
 rows_in_line(Lower *cx, IrValue *x, int num, Loc loc)
 {
-    Dim dims[IR_MAX_RANK] = {dim_const(1)};
+    Dim dims[IR_MAX_RANK] = {ir_dim_const(1)};
     int rank = 1;
     for (int i = 0; i < num; i++)
-        dim_mul(dims[0], x->type.dims[i], &dims[0]);
+        ir_dim_mul(dims[0], x->type.dims[i], &dims[0]);
     for (int i = num; i < x->type.rank; i++)
         dims[rank++] = x->type.dims[i];
     return ir_build_reshape(cx->block, x, rank, dims, loc);

@@ -24,7 +24,7 @@ axis_index(Lower *cx, const IrType *t, int axis, Loc loc)
 {
     Dim dims[IR_MAX_RANK];
     for (int i = 0; i < t->rank; i++)
-        dims[i] = i == axis ? t->dims[i] : dim_const(1);
+        dims[i] = i == axis ? t->dims[i] : ir_dim_const(1);
     IrOp *op = fe_op(cx, OP_iota, 0, NULL, loc);
     ir_set_dims(op, A_dims, dims, t->rank);
     ir_set_int(op, A_dtype, DT_i64);
@@ -87,8 +87,9 @@ fit(Lower *cx, IrValue *e, const IrType *t, const FeIndices *indices, Loc loc)
     int rank = 0;
     for (int axis = 0; axis < t->rank; axis++) {
         const FeIndex *x = &indices->items[axis];
-        Dim size = x->kind == INDEX_RANGE ? dim_const(x->size) : t->dims[axis];
-        full[axis] = is_number(x) ? dim_const(1) : size;
+        Dim size =
+            x->kind == INDEX_RANGE ? ir_dim_const(x->size) : t->dims[axis];
+        full[axis] = is_number(x) ? ir_dim_const(1) : size;
         if (!is_number(x))
             part[rank++] = size;
     }

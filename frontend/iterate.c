@@ -57,9 +57,9 @@ check_shard(Lower *cx, const FeDist *dist, Loc loc)
 static bool
 check_rows(Lower *cx, const FeDataset *ds, const IrType *t, Loc loc)
 {
-    bool ok = t->rank > 0 && dim_equal(t->dims[0], ds->rows);
+    bool ok = t->rank > 0 && ir_dim_equal(t->dims[0], ds->rows);
     for (int i = 1; i < t->rank; i++)
-        ok = ok && dim_is_const(t->dims[i]);
+        ok = ok && ir_dim_is_const(t->dims[i]);
     if (ok)
         return true;
     fe_error_note(cx, loc, "end the pipeline in .batch(n)",
@@ -152,7 +152,7 @@ share_of(Lower *cx, const FeDataset *ds, int32_t *rows)
     int64_t replicas = cx->module->num_replicas;
     int64_t bound = ds->batch / replicas + (ds->batch % replicas != 0);
     *rows = ir_symbol_pair(cx->module, bound, ds->batch);
-    return dim_linear(0, 1, *rows);
+    return ir_dim_linear(0, 1, *rows);
 }
 
 static FeValue *
@@ -280,7 +280,7 @@ static IrType
 with_rows(IrType t, int32_t rows)
 {
     for (int i = 0; i < t.rank; i++)
-        if (!dim_is_const(t.dims[i]))
+        if (!ir_dim_is_const(t.dims[i]))
             t.dims[i].sym = rows;
     return t;
 }

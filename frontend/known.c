@@ -82,7 +82,7 @@ fe_dim(Lower *cx, FeValue *v, const char *what, Loc loc, Dim *out)
         fe_error(cx, loc, "%s is at least 0, not %lld", what, (long long)size);
         return false;
     }
-    *out = dim_const(size);
+    *out = ir_dim_const(size);
     return true;
 }
 

@@ -77,7 +77,7 @@ check_type(Lower *cx, const AstNode *formal, FeValue *value, Loc loc)
         return refuse_type(cx, formal, fe_what(cx, value), loc);
     if (!fe_eval_type(cx, formal->formal.type, &have, &want))
         return &fe_poison;
-    if (!type_same_shape(&have, &want))
+    if (!ir_type_same_shape(&have, &want))
         return refuse_type(cx, formal, fe_type_text(cx, &have), loc);
     if (value->kind == FE_DIM && want.dtype == DT_i64)
         return fe_value_length(cx->arena, value->length.dim);

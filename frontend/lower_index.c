@@ -106,7 +106,7 @@ index_of_common(Lower *cx, int64_t i, Dim size, Loc loc)
 static IrValue *
 numbers_to(Lower *cx, int64_t count, Loc loc)
 {
-    Dim n = dim_const(count);
+    Dim n = ir_dim_const(count);
     IrOp *op = fe_op(cx, OP_iota, 0, NULL, loc);
     ir_set_dims(op, A_dims, &n, 1);
     ir_set_int(op, A_axis, 0);
@@ -175,11 +175,11 @@ read_slice(Lower *cx, const AstNode *s, Dim size, FeIndex *x)
         return false;
     }
     bool is_all = !s->slice.start && !s->slice.stop;
-    if (is_all && (x->step == 1 || (x->step == -1 && !dim_is_const(size)))) {
+    if (is_all && (x->step == 1 || (x->step == -1 && !ir_dim_is_const(size)))) {
         x->kind = x->step == 1 ? INDEX_WHOLE : INDEX_BACK;
         return true;
     }
-    if (dim_is_const(size))
+    if (ir_dim_is_const(size))
         return slice_known(cx, s, size.c, x);
     if (is_common(cx, size))
         return slice_common(cx, s, size, x);
@@ -197,7 +197,7 @@ read_number(Lower *cx, FeValue *v, Dim size, Loc loc, FeIndex *x)
     int64_t i;
     if (!fe_int(cx, v, "an index", loc, &i))
         return false;
-    if (!dim_is_const(size) && is_common(cx, size)) {
+    if (!ir_dim_is_const(size) && is_common(cx, size)) {
         if (!fe_may_emit(cx, loc))
             return false;
         fe_check_known(cx, i, size, loc);
@@ -206,7 +206,7 @@ read_number(Lower *cx, FeValue *v, Dim size, Loc loc, FeIndex *x)
         fe_note_checked(cx, x->value, size);
         return true;
     }
-    if (!dim_is_const(size)) {
+    if (!ir_dim_is_const(size)) {
         fe_error_note(
             cx, loc,
             i < 0 ? NULL
@@ -321,7 +321,7 @@ cut(Lower *cx, IrValue *x, const FeIndices *indices, Loc loc)
         whole = whole && !cuts;
         start[axis] = cuts ? part->start : 0;
         step[axis] = cuts ? part->step : 1;
-        dims[axis] = cuts ? dim_const(part->size) : x->type.dims[axis];
+        dims[axis] = cuts ? ir_dim_const(part->size) : x->type.dims[axis];
         axis++;
     }
     if (whole)
@@ -368,7 +368,7 @@ reshape(Lower *cx, IrValue *x, const FeIndices *indices, Loc loc)
         if (!fe_is_rank(cx, rank + width, loc))
             return &fe_poison;
         if (part->kind == INDEX_NEW)
-            dims[rank++] = dim_const(1);
+            dims[rank++] = ir_dim_const(1);
         for (int k = 0; part->kind != INDEX_NEW && k < width; k++, axis++)
             if (part->kind != INDEX_NUMBER)
                 dims[rank++] = x->type.dims[axis];
@@ -425,7 +425,7 @@ slice_nest(Lower *cx, FeValue *v, const AstNode *slice)
     if (v->nest.kind == NEST_NAMED)
         return fe_error(cx, slice->loc,
                         "a named tuple has no slices: name its fields");
-    if (!read_slice(cx, slice, dim_const(v->nest.len), &x))
+    if (!read_slice(cx, slice, ir_dim_const(v->nest.len), &x))
         return &fe_poison;
     if (x.kind == INDEX_WHOLE)
         return v;
@@ -503,7 +503,7 @@ index_nest(Lower *cx, FeValue *v, const AstNode *n)
     FeValue *i = fe_eval(cx, item);
     if (is_value(cx, i) && !is_unrolled(cx, i) && is_tensor_of_list(cx, v))
         return take_items(cx, v, i, n);
-    if (!read_number(cx, i, dim_const(v->nest.len), item->loc, &x))
+    if (!read_number(cx, i, ir_dim_const(v->nest.len), item->loc, &x))
         return &fe_poison;
     return v->nest.items[x.start];
 }

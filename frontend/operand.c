@@ -101,7 +101,7 @@ fe_floor(const Lower *cx)
 static bool
 dim_differs(const Lower *cx, Dim d)
 {
-    if (dim_is_const(d))
+    if (ir_dim_is_const(d))
         return false;
     return ir_symbol_is_share(&cx->module->symbols.data[d.sym]);
 }
@@ -151,21 +151,21 @@ list_shape(Lower *cx, FeValue *v, IrType *out)
     for (int i = 0; i < v->nest.len; i++) {
         if (!list_shape(cx, v->nest.items[i], out) || out->rank == IR_MAX_RANK)
             return false;
-        if (i > 0 && !type_same_shape(out, &first))
+        if (i > 0 && !ir_type_same_shape(out, &first))
             return false;
         first = *out;
     }
     out->rank++;
     for (int i = out->rank - 1; i > 0; i--)
         out->dims[i] = out->dims[i - 1];
-    out->dims[0] = dim_const(v->nest.len);
+    out->dims[0] = ir_dim_const(v->nest.len);
     return true;
 }
 
 bool
 fe_type_of(Lower *cx, FeValue *v, IrType *out)
 {
-    *out = type_scalar(own_dtype(cx, v), fe_locality_of(cx, v));
+    *out = ir_type_scalar(own_dtype(cx, v), fe_locality_of(cx, v));
     switch (v->kind) {
     case FE_CONST:
     case FE_DIM:
@@ -599,7 +599,7 @@ expand(Lower *cx, IrValue *x, int axis, Loc loc)
     if (!x || !fe_is_rank(cx, x->type.rank + 1, loc))
         return &fe_poison;
     for (int i = 0; i <= x->type.rank; i++)
-        dims[i] = i == axis ? dim_const(1) : x->type.dims[i - (i > axis)];
+        dims[i] = i == axis ? ir_dim_const(1) : x->type.dims[i - (i > axis)];
     return fe_reshape(cx, x, x->type.rank + 1, dims, loc);
 }
 

@@ -242,7 +242,7 @@ gradient_of_leaf(OwnGrad *og, FeValue *d, const IrType *want, Place at)
         return NULL;
     }
     bool untyped = d->kind == FE_CONST && d->constant.untyped;
-    if (!type_same_shape(&have, want) ||
+    if (!ir_type_same_shape(&have, want) ||
         (have.dtype != want->dtype && !untyped))
         return refuse_shape(og, &have, want, at);
     return fe_operand_as(cx, d, want->dtype, at.loc);

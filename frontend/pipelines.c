@@ -57,8 +57,8 @@ input_context(Lower *cx, int id, int num_pipelines, Loc loc)
 static bool
 same_dim(Dim a, Dim b)
 {
-    if (dim_is_const(a) || dim_is_const(b))
-        return dim_equal(a, b);
+    if (ir_dim_is_const(a) || ir_dim_is_const(b))
+        return ir_dim_equal(a, b);
     return a.k == b.k && a.c == b.c;
 }
 
@@ -99,7 +99,7 @@ batch_bound(const Lower *cx, const FeDataset *ds)
     for (int i = 0; i < leaves.len; i++) {
         const IrType *t = leaves.data[i]->type;
         for (int k = 0; k < t->rank; k++)
-            if (!dim_is_const(t->dims[k]))
+            if (!ir_dim_is_const(t->dims[k]))
                 return cx->module->symbols.data[t->dims[k].sym].bound;
     }
     return 0;
@@ -111,7 +111,7 @@ replica_leaf(FeValue *leaf, void *data)
     const FeShare *s = data;
     IrType t = *leaf->type;
     for (int i = 0; i < t.rank; i++)
-        if (!dim_is_const(t.dims[i]))
+        if (!ir_dim_is_const(t.dims[i]))
             t.dims[i].sym = s->rows.sym;
     t.locality = LOCAL_PER_REPLICA;
     return fe_value_type(s->cx->arena, t);
@@ -126,7 +126,7 @@ fe_whole_share(Lower *cx, const FeDist *dist, int32_t *rows)
     if (most > 0) {
         *rows =
             ir_symbol_pair(cx->module, most, most * cx->module->num_replicas);
-        share.rows = dim_linear(0, 1, *rows);
+        share.rows = ir_dim_linear(0, 1, *rows);
     }
     return fe_value_map(cx->arena, dist->datasets.data[0]->element,
                         replica_leaf, &share);

@@ -229,7 +229,7 @@ builtin(Lower *cx, const char *name, Loc loc)
     }
     DType t;
     if (fe_dtype_by_name(cx, name, &t))
-        return fe_value_type(cx->arena, type_scalar(t, LOCAL_HOST));
+        return fe_value_type(cx->arena, ir_type_scalar(t, LOCAL_HOST));
     return NULL;
 }
 

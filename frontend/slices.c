@@ -61,7 +61,7 @@ fe_slices_type(const FeValue *slices)
     int64_t rows = 0;
     IrType t = fe_slices_values(slices)->tensor->type;
     fe_value_is_int(slices->nest.items[2], &rows);
-    t.dims[0] = dim_const(rows);
+    t.dims[0] = ir_dim_const(rows);
     return t;
 }
 
@@ -114,7 +114,7 @@ check_parts(Lower *cx, const FeArgs *in, const IrValue *values,
         fe_error(cx, fe_arg_loc(in, 1),
                  "the indices of slices are integers of one dimension, not %s",
                  fe_type_text(cx, i));
-    else if (v->rank == 0 || !dim_equal(v->dims[0], i->dims[0]))
+    else if (v->rank == 0 || !ir_dim_equal(v->dims[0], i->dims[0]))
         fe_error(cx, fe_arg_loc(in, 0),
                  "values of shape %s, and indices of shape %s: each index has "
                  "its row of values",
@@ -137,7 +137,7 @@ builtin_slices(Lower *cx, const FeArgs *in)
     if (rows < 1)
         return fe_error(cx, fe_arg_loc(in, 2), "slices are of at least 1 row");
     if (!is_handle(cx, indices) &&
-        !fe_check_rows(cx, indices, dim_const(rows), fe_arg_loc(in, 1)))
+        !fe_check_rows(cx, indices, ir_dim_const(rows), fe_arg_loc(in, 1)))
         return &fe_poison;
     if (indices->type.dtype != DT_i64) {
         FeValue *x = fe_value_tensor(cx->arena, indices);
@@ -170,7 +170,7 @@ static FeValue *
 add_slices(Lower *cx, FeValue *x, FeValue *y, Loc loc)
 {
     IrType a = fe_slices_type(x), b = fe_slices_type(y);
-    if (!type_same_shape(&a, &b))
+    if (!ir_type_same_shape(&a, &b))
         return fe_error(cx, loc, "slices of %s and of %s do not add up",
                         ir_dims_text(cx->module, a.rank, a.dims),
                         ir_dims_text(cx->module, b.rank, b.dims));

@@ -70,7 +70,7 @@ fe_value_scalar(Arena *a, Scalar s)
 static FeValue *
 length(Arena *a, Dim d, bool untyped)
 {
-    if (dim_is_const(d))
+    if (ir_dim_is_const(d))
         return constant(a, (Scalar){.dtype = DT_i64, .i = d.c}, untyped);
     FeValue *v = fe_value_new(a, FE_DIM);
     v->length.dim = d;
@@ -313,7 +313,7 @@ fe_value_same(const FeValue *a, const FeValue *b)
     case FE_CONST:
         return same_constant(a, b);
     case FE_DIM:
-        return dim_equal(a->length.dim, b->length.dim) &&
+        return ir_dim_equal(a->length.dim, b->length.dim) &&
                a->length.untyped == b->length.untyped;
     case FE_TENSOR:
         return a->tensor == b->tensor;
@@ -325,7 +325,7 @@ fe_value_same(const FeValue *a, const FeValue *b)
         return same_text(&a->text, &b->text);
     case FE_TYPE:
         return a->type->dtype == b->type->dtype &&
-               type_same_shape(a->type, b->type);
+               ir_type_same_shape(a->type, b->type);
     case FE_NEST:
         return fe_value_alike(a, b) && same_nest(&a->nest, &b->nest);
     case FE_FUNC:

@@ -53,7 +53,8 @@ call_filler(Lower *cx, const FeBuiltin *b, const IrType *t, Loc loc)
          .value = fe_value_tuple(cx->arena, t->rank, dims),
          .loc = loc},
         {.name = intern(cx->names, "dtype"),
-         .value = fe_value_type(cx->arena, type_scalar(t->dtype, LOCAL_HOST)),
+         .value =
+             fe_value_type(cx->arena, ir_type_scalar(t->dtype, LOCAL_HOST)),
          .loc = loc},
     };
     FeCall call = {fe_builtin_name(b), args, 2, loc};
@@ -72,7 +73,7 @@ initial_value(Lower *cx, const IrVar *v, FeValue *init, IrVar *of, Loc loc)
     if (init->kind == FE_BUILTIN && fe_builtin_fills(init->builtin))
         init = call_filler(cx, init->builtin, t, loc);
     IrValue *x = fe_operand_as(cx, init, t->dtype, loc);
-    if (x && x->type.rank != 0 && !type_same_shape(&x->type, t))
+    if (x && x->type.rank != 0 && !ir_type_same_shape(&x->type, t))
         return fe_error(cx, loc,
                         "\"%s\" is %s, and its initial value has "
                         "shape %s",
@@ -217,7 +218,7 @@ read_type(Lower *cx, const AstNode *type, IrType *out)
     if (!fe_eval_type(cx, type, NULL, out))
         return false;
     out->locality = LOCAL_MIRRORED;
-    assert(type_is_static(out)); /* no batch is known to declarations */
+    assert(ir_type_is_static(out)); /* no batch is known to declarations */
     return true;
 }
 

@@ -172,7 +172,7 @@ dims_equal(const IrAttrValue *a, const IrAttrValue *b)
     if (a->list.count != b->list.count)
         return false;
     for (int i = 0; i < a->list.count; i++) {
-        if (!dim_equal(x[i], y[i]))
+        if (!ir_dim_equal(x[i], y[i]))
             return false;
     }
     return true;

@@ -27,13 +27,13 @@ ir_clone_map(Arena *a)
 void
 ir_clone_set(IrCloneMap *map, const IrValue *from, IrValue *to)
 {
-    ptrmap_set(&map->values, from, to);
+    ir_ptrmap_set(&map->values, from, to);
 }
 
 IrValue *
 ir_clone_get(const IrCloneMap *map, IrValue *from)
 {
-    IrValue *to = ptrmap_get(&map->values, from);
+    IrValue *to = ir_ptrmap_get(&map->values, from);
     return to ? to : from;
 }
 
@@ -53,13 +53,13 @@ copy_reason(IrCloneMap *map, IrModule *m, const IrReason *from)
 {
     if (!map->deep || !from)
         return from;
-    IrReason *to = ptrmap_get(&map->reasons, from);
+    IrReason *to = ir_ptrmap_get(&map->reasons, from);
     if (!to) {
         to = NEW(m->arena, IrReason);
         to->rule = intern(m->names, from->rule);
         to->cause = arena_strdup(m->arena, from->cause);
         to->loc = from->loc;
-        ptrmap_set(&map->reasons, from, to);
+        ir_ptrmap_set(&map->reasons, from, to);
     }
     return to;
 }

@@ -163,7 +163,7 @@ ir_next_rows(const IrOp *op)
     for (int i = 0; i < op->num_results; i++) {
         const IrType *t = &op->results[i]->type;
         for (int k = 0; k < t->rank; k++)
-            if (!dim_is_const(t->dims[k]))
+            if (!ir_dim_is_const(t->dims[k]))
                 return t->dims[k].sym;
     }
     return -1;

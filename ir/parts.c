@@ -53,7 +53,7 @@ elements_of(const IrValue *v)
     int64_t n = 1;
     for (int i = 0; i < v->type.rank; i++) {
         Dim d = v->type.dims[i];
-        if (!dim_is_const(d) || __builtin_mul_overflow(n, d.c, &n))
+        if (!ir_dim_is_const(d) || __builtin_mul_overflow(n, d.c, &n))
             return -1;
     }
     return n;
@@ -181,7 +181,7 @@ is_followed_elementwise(const IrOp *op, const IrType *shape)
         return true;
     bool moves =
         !(ir_op_info[op->kind].traits & ELEMENTWISE) && op->kind != OP_copy;
-    if (moves || !type_same_shape(&op->results[0]->type, shape))
+    if (moves || !ir_type_same_shape(&op->results[0]->type, shape))
         return false;
     op->results[0]->mark = op->results[0];
     return true;
@@ -228,8 +228,8 @@ has_one_shape(const IrOp *kernel)
     if (ir_kernel_parts(kernel) > 1)
         return true;
     for (int i = 1; i < kernel->num_results; i++) {
-        if (!type_same_shape(&kernel->results[0]->type,
-                             &kernel->results[i]->type))
+        if (!ir_type_same_shape(&kernel->results[0]->type,
+                                &kernel->results[i]->type))
             return false;
     }
     return true;
@@ -242,7 +242,7 @@ ir_kernel_may_overwrite(const IrOp *kernel, int o, int r)
     const IrOp *yield = ir_block_yield(b);
     const IrType *from = &kernel->operands[o]->type;
     const IrType *to = &kernel->results[r]->type;
-    bool may = type_same_shape(from, to) &&
+    bool may = ir_type_same_shape(from, to) &&
                dtype_info[from->dtype].bytes == dtype_info[to->dtype].bytes &&
                are_of_one_part(kernel, o, r);
     const IrOp *made = yield->operands[r]->def;

@@ -18,7 +18,7 @@ find(const PtrMap *m, const void *key)
 }
 
 void *
-ptrmap_get(const PtrMap *m, const void *key)
+ir_ptrmap_get(const PtrMap *m, const void *key)
 {
     return m->cap ? find(m, key)->value : NULL;
 }
@@ -37,7 +37,7 @@ grow(PtrMap *m)
 }
 
 void
-ptrmap_set(PtrMap *m, const void *key, void *value)
+ir_ptrmap_set(PtrMap *m, const void *key, void *value)
 {
     if (m->count * 2 >= m->cap)
         grow(m);

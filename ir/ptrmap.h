@@ -18,8 +18,8 @@ typedef struct PtrMap {
 } PtrMap;
 
 /* NULL when key is not there. */
-void *ptrmap_get(const PtrMap *m, const void *key);
+void *ir_ptrmap_get(const PtrMap *m, const void *key);
 /* Adds or replaces; key is not NULL. */
-void ptrmap_set(PtrMap *m, const void *key, void *value);
+void ir_ptrmap_set(PtrMap *m, const void *key, void *value);
 
 #endif

@@ -8,10 +8,10 @@
 #include "ir/type.h"
 
 Dim
-dim_linear(int64_t c, int64_t k, int32_t sym)
+ir_dim_linear(int64_t c, int64_t k, int32_t sym)
 {
     if (k == 0 || sym < 0)
-        return dim_const(c);
+        return ir_dim_const(c);
     return (Dim){c, k, sym};
 }
 
@@ -19,47 +19,47 @@ dim_linear(int64_t c, int64_t k, int32_t sym)
 static bool
 common_symbol(Dim a, Dim b, int32_t *sym)
 {
-    *sym = dim_is_const(a) ? b.sym : a.sym;
-    return dim_is_const(a) || dim_is_const(b) || a.sym == b.sym;
+    *sym = ir_dim_is_const(a) ? b.sym : a.sym;
+    return ir_dim_is_const(a) || ir_dim_is_const(b) || a.sym == b.sym;
 }
 
 bool
-dim_add(Dim a, Dim b, Dim *out)
+ir_dim_add(Dim a, Dim b, Dim *out)
 {
     int64_t c, k;
     int32_t sym;
     if (!common_symbol(a, b, &sym) || __builtin_add_overflow(a.c, b.c, &c) ||
         __builtin_add_overflow(a.k, b.k, &k))
         return false;
-    *out = dim_linear(c, k, sym);
+    *out = ir_dim_linear(c, k, sym);
     return true;
 }
 
 bool
-dim_sub(Dim a, Dim b, Dim *out)
+ir_dim_sub(Dim a, Dim b, Dim *out)
 {
     int64_t c, k;
     int32_t sym;
     if (!common_symbol(a, b, &sym) || __builtin_sub_overflow(a.c, b.c, &c) ||
         __builtin_sub_overflow(a.k, b.k, &k))
         return false;
-    *out = dim_linear(c, k, sym);
+    *out = ir_dim_linear(c, k, sym);
     return true;
 }
 
 bool
-dim_mul(Dim a, Dim b, Dim *out)
+ir_dim_mul(Dim a, Dim b, Dim *out)
 {
     int64_t c, k;
-    if (dim_is_const(a)) {
+    if (ir_dim_is_const(a)) {
         Dim swap = a;
         a = b;
         b = swap;
     }
-    if (!dim_is_const(b) || __builtin_mul_overflow(a.c, b.c, &c) ||
+    if (!ir_dim_is_const(b) || __builtin_mul_overflow(a.c, b.c, &c) ||
         __builtin_mul_overflow(a.k, b.c, &k))
         return false;
-    *out = dim_linear(c, k, a.sym);
+    *out = ir_dim_linear(c, k, a.sym);
     return true;
 }
 
@@ -74,71 +74,73 @@ divide_exactly(int64_t x, int64_t y, int64_t *out)
 }
 
 bool
-dim_div(Dim a, Dim b, Dim *out)
+ir_dim_div(Dim a, Dim b, Dim *out)
 {
     int64_t c, k, back;
-    if (dim_is_const(b)) {
+    if (ir_dim_is_const(b)) {
         if (!divide_exactly(a.c, b.c, &c) || !divide_exactly(a.k, b.c, &k))
             return false;
-        *out = dim_linear(c, k, a.sym);
+        *out = ir_dim_linear(c, k, a.sym);
         return true;
     }
     /* A symbolic b divides its multiples only. */
-    if (!(dim_is_const(a) || a.sym == b.sym) || !divide_exactly(a.k, b.k, &c) ||
+    if (!(ir_dim_is_const(a) || a.sym == b.sym) ||
+        !divide_exactly(a.k, b.k, &c) ||
         __builtin_mul_overflow(c, b.c, &back) || back != a.c)
         return false;
-    *out = dim_const(c);
+    *out = ir_dim_const(c);
     return true;
 }
 
 int64_t
-dim_value(Dim d, int64_t rows)
+ir_dim_value(Dim d, int64_t rows)
 {
     /* Unsigned, since a type that was never checked may wrap. */
     return (int64_t)((uint64_t)d.c + (uint64_t)d.k * (uint64_t)rows);
 }
 
 IrType
-type_scalar(DType t, Locality l)
+ir_type_scalar(DType t, Locality l)
 {
     return (IrType){.dtype = t, .locality = l};
 }
 
 bool
-type_same_shape(const IrType *a, const IrType *b)
+ir_type_same_shape(const IrType *a, const IrType *b)
 {
     if (a->rank != b->rank)
         return false;
     for (int i = 0; i < a->rank; i++) {
-        if (!dim_equal(a->dims[i], b->dims[i]))
+        if (!ir_dim_equal(a->dims[i], b->dims[i]))
             return false;
     }
     return true;
 }
 
 bool
-type_equal(const IrType *a, const IrType *b)
+ir_type_equal(const IrType *a, const IrType *b)
 {
     return a->dtype == b->dtype && a->locality == b->locality &&
-           (a->locality != LOCAL_ON || a->on == b->on) && type_same_shape(a, b);
+           (a->locality != LOCAL_ON || a->on == b->on) &&
+           ir_type_same_shape(a, b);
 }
 
 bool
-type_is_static(const IrType *t)
+ir_type_is_static(const IrType *t)
 {
     for (int i = 0; i < t->rank; i++) {
-        if (!dim_is_const(t->dims[i]))
+        if (!ir_dim_is_const(t->dims[i]))
             return false;
     }
     return true;
 }
 
 bool
-type_elements(const IrType *t, Dim *out)
+ir_type_elements(const IrType *t, Dim *out)
 {
-    Dim n = dim_const(1);
+    Dim n = ir_dim_const(1);
     for (int i = 0; i < t->rank; i++) {
-        if (!dim_mul(n, t->dims[i], &n))
+        if (!ir_dim_mul(n, t->dims[i], &n))
             return false;
     }
     *out = n;
@@ -146,7 +148,7 @@ type_elements(const IrType *t, Dim *out)
 }
 
 const char *
-locality_name(Locality l)
+ir_locality_name(Locality l)
 {
     static const char *const names[] = {
         [LOCAL_HOST] = "host",

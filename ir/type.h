@@ -37,42 +37,42 @@ typedef struct IrType {
 } IrType;
 
 static inline Dim
-dim_const(int64_t c)
+ir_dim_const(int64_t c)
 {
     return (Dim){c, 0, -1};
 }
 
 static inline bool
-dim_is_const(Dim d)
+ir_dim_is_const(Dim d)
 {
     return d.sym < 0;
 }
 
 static inline bool
-dim_equal(Dim a, Dim b)
+ir_dim_equal(Dim a, Dim b)
 {
     return a.c == b.c && a.k == b.k && a.sym == b.sym;
 }
 
 /* c + k * sym with k 0 made a constant. */
-Dim dim_linear(int64_t c, int64_t k, int32_t sym);
+Dim ir_dim_linear(int64_t c, int64_t k, int32_t sym);
 /* a + b, a - b: false when they hang on different symbols or overflow. */
-bool dim_add(Dim a, Dim b, Dim *out);
-bool dim_sub(Dim a, Dim b, Dim *out);
+bool ir_dim_add(Dim a, Dim b, Dim *out);
+bool ir_dim_sub(Dim a, Dim b, Dim *out);
 /* a * b: false when both are symbolic, or on overflow. */
-bool dim_mul(Dim a, Dim b, Dim *out);
+bool ir_dim_mul(Dim a, Dim b, Dim *out);
 /* a / b exactly: false when b does not divide a for every value. */
-bool dim_div(Dim a, Dim b, Dim *out);
+bool ir_dim_div(Dim a, Dim b, Dim *out);
 /* The value with sym = rows. */
-int64_t dim_value(Dim d, int64_t rows);
+int64_t ir_dim_value(Dim d, int64_t rows);
 
-IrType type_scalar(DType t, Locality l);
-bool type_same_shape(const IrType *a, const IrType *b);
-bool type_equal(const IrType *a, const IrType *b);
-bool type_is_static(const IrType *t);
+IrType ir_type_scalar(DType t, Locality l);
+bool ir_type_same_shape(const IrType *a, const IrType *b);
+bool ir_type_equal(const IrType *a, const IrType *b);
+bool ir_type_is_static(const IrType *t);
 /* Number of elements as a dimension: false on overflow or n * n. */
-bool type_elements(const IrType *t, Dim *out);
+bool ir_type_elements(const IrType *t, Dim *out);
 
-const char *locality_name(Locality l); /* "host", "mirrored", ... */
+const char *ir_locality_name(Locality l); /* "host", "mirrored", ... */
 
 #endif

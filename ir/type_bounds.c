@@ -6,7 +6,7 @@
 static const IrSymbol *
 symbol_of(const IrModule *m, Dim d)
 {
-    return dim_is_const(d) ? NULL : &m->symbols.data[d.sym];
+    return ir_dim_is_const(d) ? NULL : &m->symbols.data[d.sym];
 }
 
 /* The greatest value of d; false if it overflows or the least is negative.
@@ -44,7 +44,7 @@ Dim
 ir_dim_full(const IrModule *m, Dim d)
 {
     const IrSymbol *s = symbol_of(m, d);
-    return s ? dim_const(dim_value(d, s->bound)) : d;
+    return s ? ir_dim_const(ir_dim_value(d, s->bound)) : d;
 }
 
 IrType

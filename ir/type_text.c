@@ -19,7 +19,7 @@ ir_print_name(Str *out, const char *name)
 static void
 print_dim(Str *out, const IrModule *m, Dim d)
 {
-    if (dim_is_const(d)) {
+    if (ir_dim_is_const(d)) {
         str_addf(out, "%lld", (long long)d.c);
         return;
     }
@@ -52,7 +52,7 @@ ir_print_type(Str *out, const IrModule *m, const IrType *t)
         ir_print_name(out, t->on);
         str_addc(out, ')');
     } else if (t->locality != LOCAL_HOST) {
-        str_addf(out, " %s", locality_name(t->locality));
+        str_addf(out, " %s", ir_locality_name(t->locality));
     }
 }
 

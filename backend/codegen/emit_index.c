@@ -38,7 +38,7 @@ saturating_add(int64_t x, int64_t y)
 int64_t
 emit_dim_bound(const BeKernel *k, Dim d)
 {
-    if (dim_is_const(d) || d.k < 0)
+    if (ir_dim_is_const(d) || d.k < 0)
         return d.c;
     return saturating_add(saturating_mul(d.k, symbol_bound(k, d.sym)), d.c);
 }
@@ -79,10 +79,10 @@ new_dim(Emit *e, Dim d)
 Val
 emit_dim(Emit *e, Dim d)
 {
-    if (dim_is_const(d))
+    if (ir_dim_is_const(d))
         return emit_word(e, d.c);
     for (int i = 0; i < e->dim_values.len; i++) {
-        if (dim_equal(e->dim_values.data[i].dim, d))
+        if (ir_dim_equal(e->dim_values.data[i].dim, d))
             return e->dim_values.data[i].value;
     }
     Val value = new_dim(e, d);
@@ -114,7 +114,7 @@ Val
 emit_extent(Emit *e, Dim extent)
 {
     Val size = emit_dim(e, extent), zero = emit_word(e, 0);
-    if (dim_is_const(extent) || extent.c >= 0)
+    if (ir_dim_is_const(extent) || extent.c >= 0)
         return size;
     return be_select(e->u, be_icmp(e->u, LLVMIntSLT, size, zero), zero, size);
 }
@@ -164,7 +164,7 @@ static int64_t
 magnitude(const BeKernel *k, Dim d)
 {
     int64_t c = d.c < 0 ? saturating_mul(d.c, -1) : d.c;
-    if (dim_is_const(d))
+    if (ir_dim_is_const(d))
         return c;
     int64_t step = d.k < 0 ? saturating_mul(d.k, -1) : d.k;
     return saturating_add(saturating_mul(step, symbol_bound(k, d.sym)), c);
@@ -215,7 +215,7 @@ emit_indices_are_wide(const BeKernel *k)
 static bool
 is_zero(Dim d)
 {
-    return dim_is_const(d) && d.c == 0;
+    return ir_dim_is_const(d) && d.c == 0;
 }
 
 /* Whether x has the two indices that lanes run through as their one number. */
@@ -226,8 +226,8 @@ goes_through(const Emit *e, const KIndex *x)
     if (!e->tile.slow)
         return false;
     own = be_index_coef(x, e->tile.lane);
-    return !is_zero(own) && dim_mul(own, e->tile.lane->extent, &whole) &&
-           dim_equal(be_index_coef(x, e->tile.slow), whole);
+    return !is_zero(own) && ir_dim_mul(own, e->tile.lane->extent, &whole) &&
+           ir_dim_equal(be_index_coef(x, e->tile.slow), whole);
 }
 
 static bool
@@ -241,7 +241,7 @@ emit_address(Emit *e, const KIndex *x)
 {
     BeUnit *u = e->u;
     EmitAddress a = {.of = x, .base = emit_dim(e, x->base)};
-    a.row_step = a.lane_step = dim_const(0);
+    a.row_step = a.lane_step = ir_dim_const(0);
     a.through = goes_through(e, x);
     if (a.through) {
         a.lane_step = be_index_coef(x, e->tile.lane);
@@ -404,7 +404,7 @@ divisor(Emit *e, Dim by)
 {
     BeUnit *u = e->u;
     Val x = emit_dim(e, by);
-    if (dim_is_const(by))
+    if (ir_dim_is_const(by))
         return x;
     Val none = be_icmp(u, LLVMIntEQ, x, emit_word(e, 0));
     return be_select(u, none, emit_word(e, 1), x);

@@ -100,7 +100,7 @@ choose_rows(const Emit *e)
     const KRanges *grid = &e->k->grid;
     int most = most_rows(e);
     Dim extent = grid->vars[grid->count - 1]->extent;
-    if (!dim_is_const(extent))
+    if (!ir_dim_is_const(extent))
         return most;
     if (extent.c < most)
         return extent.c > 1 ? (int)extent.c : 1;
@@ -330,14 +330,14 @@ emit_grid_runs(Emit *e, int rows)
 static int
 count_turned(const KBlock *b, const KVar *row, const KVar *lane)
 {
-    const Dim none = dim_const(0), one = dim_const(1);
+    const Dim none = ir_dim_const(0), one = ir_dim_const(1);
     int count = 0;
     for (const KNode *n = b->first; n; n = n->next) {
         if (n->kind != K_LOAD || n->load.guard)
             continue;
         Dim along = be_index_coef(&n->load.at, lane);
-        count += dim_equal(be_index_coef(&n->load.at, row), one) &&
-                 !dim_equal(along, one) && !dim_equal(along, none);
+        count += ir_dim_equal(be_index_coef(&n->load.at, row), one) &&
+                 !ir_dim_equal(along, one) && !ir_dim_equal(along, none);
     }
     return count;
 }

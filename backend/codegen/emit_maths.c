@@ -2,7 +2,7 @@
  * emit_maths.c - elementary functions, and conversions between dtypes
  *
  * The functions are those of ir/maths/maths.h, told to make instructions; they
- * and the conversions have the bits of maths_eval and scalar_cast.
+ * and the conversions have the bits of ir_maths_eval and scalar_cast.
  *
  * A value that must be rounded once but passes through f32 on its way to f16
  * or bf16 is rounded to odd there (ir/base/dtype.c tells why); bf16 is
@@ -95,7 +95,7 @@ other_prim(MathsCx *cx, DType width, MathsPrim prim, Val a, Val b, Val c)
     case PRIM_narrow:
         return LLVMBuildFPTrunc(u->builder, a, number, "");
     default:
-        UNREACHABLE("no code for %s", maths_prim_info[prim].name);
+        UNREACHABLE("no code for %s", ir_maths_prim_info[prim].name);
     }
 }
 
@@ -109,7 +109,7 @@ maths_prim(void *data, DType width, MathsPrim prim, const MathsVal *x)
                                                     binary_prims[i].opcode,
                                                     x[0].ptr, x[1].ptr, "")};
     }
-    int n = maths_prim_info[prim].num_operands;
+    int n = ir_maths_prim_info[prim].num_operands;
     return (MathsVal){.ptr = other_prim(cx, width, prim, x[0].ptr,
                                         n > 1 ? x[1].ptr : NULL,
                                         n > 2 ? x[2].ptr : NULL)};
@@ -162,7 +162,7 @@ static MathsFn
 function_of(IrOpKind op)
 {
     for (int i = 0; i < NUM_MATHS_FNS; i++) {
-        if (strcmp(maths_fn_info[i].name, ir_op_info[op].name) == 0)
+        if (strcmp(ir_maths_fn_info[i].name, ir_op_info[op].name) == 0)
             return (MathsFn)i;
     }
     UNREACHABLE("no code for %s", ir_op_info[op].name);
@@ -175,8 +175,8 @@ emit_maths(BeUnit *u, IrOpKind op, Val x, Val y)
     MathsOps ops = {&cx,        maths_number,     maths_integer,
                     maths_prim, maths_rare_begin, maths_rare_end};
     DType width = be_element(LLVMTypeOf(x)) == u->f64 ? DT_f64 : DT_f32;
-    return maths_emit(&ops, function_of(op), width, (MathsVal){.ptr = x},
-                      (MathsVal){.ptr = y})
+    return ir_maths_emit(&ops, function_of(op), width, (MathsVal){.ptr = x},
+                         (MathsVal){.ptr = y})
         .ptr;
 }
 

@@ -43,7 +43,7 @@ Val
 emit_numbers(Emit *e, const char *name, const int64_t *x, int count,
              unsigned space)
 {
-    KArray table = {K_TABLE, 0, DT_i64, dim_const(count), x, NULL};
+    KArray table = {K_TABLE, 0, DT_i64, ir_dim_const(count), x, NULL};
     return emit_table(e->u, &table, name, space);
 }
 
@@ -279,7 +279,7 @@ load_lanes(Emit *e, const KNode *n, const EmitAddress *a, Val p, int row, int v)
         Val guard = emit_get_as(e, n->load.guard, row, v, true);
         mask = mask ? be_and(u, mask, guard) : guard;
     }
-    if (!a->any.lane && dim_equal(a->lane_step, dim_const(1)))
+    if (!a->any.lane && ir_dim_equal(a->lane_step, ir_dim_const(1)))
         return load_dense(e, t, p, mask);
     return gather(e, t, p, emit_address_lanes(e, a, row, v), mask);
 }
@@ -289,10 +289,10 @@ load_lanes(Emit *e, const KNode *n, const EmitAddress *a, Val p, int row, int v)
 static bool
 is_turned(const Emit *e, const KNode *n, const EmitAddress *a, EmitDepends d)
 {
-    const Dim one = dim_const(1);
+    const Dim one = ir_dim_const(1);
     return d.row && d.lane && e->tile.rows == e->tile.lanes && !n->load.guard &&
-           !a->any.row && !a->any.lane && dim_equal(a->row_step, one) &&
-           !dim_equal(a->lane_step, one);
+           !a->any.row && !a->any.lane && ir_dim_equal(a->row_step, one) &&
+           !ir_dim_equal(a->lane_step, one);
 }
 
 /* Lanes that are not there are read from where the first is. */

@@ -385,7 +385,7 @@ rows_are_aligned(const Fold *f)
 {
     Dim last = f->ranges->vars[f->ranges->count - 1]->extent;
     return f->ranges->count == 1 ||
-           (dim_is_const(last) && last.c % BE_STRIPES == 0);
+           (ir_dim_is_const(last) && last.c % BE_STRIPES == 0);
 }
 
 /* Takes count elements, at most a register, from index on. */
@@ -549,8 +549,8 @@ may_be_long(const EmitLong *l, const KNode *n)
     return n->kind == K_REDUCE && n->reduce.vector && r->count == 1 &&
            l->count < EMIT_MAX_LONG &&
            (!l->count ||
-            dim_equal(r->vars[0]->extent,
-                      l->reduces[0]->reduce.ranges.vars[0]->extent));
+            ir_dim_equal(r->vars[0]->extent,
+                         l->reduces[0]->reduce.ranges.vars[0]->extent));
 }
 
 EmitLong

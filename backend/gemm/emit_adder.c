@@ -62,7 +62,7 @@ static bool
 is_known(const EmitSpace *s)
 {
     for (int i = 0; i < s->count; i++) {
-        if (!dim_is_const(s->vars[i]->extent))
+        if (!ir_dim_is_const(s->vars[i]->extent))
             return false;
     }
     return true;
@@ -71,7 +71,7 @@ is_known(const EmitSpace *s)
 static bool
 run_is_known(const EmitProduct *p)
 {
-    return dim_is_const(p->rows.vars[p->rows.count - 1]->extent);
+    return ir_dim_is_const(p->rows.vars[p->rows.count - 1]->extent);
 }
 
 /* Rows that tiles can share among them. */
@@ -166,7 +166,7 @@ columns_may_stand(const Emit *e, const EmitProduct *p, const EmitPlan *plan,
     Dim extent = p->column->extent;
     int64_t rows = emit_space_bound(e->k, &p->rows);
     int64_t products = emit_space_bound(e->k, &p->products);
-    return o->plain && o->step == 1 && dim_is_const(extent) &&
+    return o->plain && o->step == 1 && ir_dim_is_const(extent) &&
            extent.c % (plan->lanes * plan->vectors) == 0 &&
            (extent.c * products * bytes <= room_for_columns(e) ||
             rows <= VERY_FEW_TILES * plan->height ||
@@ -617,7 +617,7 @@ store_sums(const Adder *a, const EmitProduct *p, const Val *sums)
     int64_t width = (int64_t)a->plan->lanes * a->plan->vectors;
     Val all = emit_word(e, width), across = a->params[EMIT_ACROSS];
     Dim extent = p->column->extent;
-    bool known = dim_is_const(extent);
+    bool known = ir_dim_is_const(extent);
     if (!p->direct || (known && (extent.c % width == 0 || extent.c < width))) {
         store_columns(a, sums, p->direct ? emit_dim(e, extent) : all);
         return;

@@ -41,7 +41,7 @@ static bool
 is_whole(const EmitTiles *t, int n)
 {
     Dim extent = last_product(t)->extent;
-    return dim_is_const(extent) && extent.c % n == 0;
+    return ir_dim_is_const(extent) && extent.c % n == 0;
 }
 
 /* Whether n differs along the last index of the products. */
@@ -94,7 +94,7 @@ static bool
 has_whole_runs(const EmitTiles *t)
 {
     Dim extent = last_product(t)->extent;
-    return dim_is_const(extent) && extent.c > 0 &&
+    return ir_dim_is_const(extent) && extent.c > 0 &&
            (!t->plan.in_parts || BE_K_BLOCK % extent.c == 0);
 }
 
@@ -209,7 +209,7 @@ has_whole_groups(const EmitTiles *t)
 {
     const EmitSpace *rows = &t->product->rows;
     Dim run = rows->vars[rows->count - 1]->extent;
-    return t->plan.group && dim_is_const(run) && run.c % t->plan.group == 0;
+    return t->plan.group && ir_dim_is_const(run) && run.c % t->plan.group == 0;
 }
 
 /* Lanes along the rows, some vectors side by side. */
@@ -464,7 +464,7 @@ pack_columns_together(EmitTiles *t, Val first, Val from, Val end,
     e->tile.lanes = t->plan.lanes;
     e->tile.vectors = (int)vectors;
     int64_t group = vectors * t->plan.lanes;
-    if (vectors == 1 || !dim_is_const(column->extent) ||
+    if (vectors == 1 || !ir_dim_is_const(column->extent) ||
         column->extent.c % group || t->plan.columns % group)
         set_masks(e, be_sub(u, end, l.index));
     e->indices[column->id] = (EmitIndex){.base = l.index};
@@ -580,7 +580,7 @@ emit_pack_columns(EmitTiles *t, Val first, Val end, Val begin, Val stop)
         Val from = be_sub(u, end, rest);
         pack_squares(t, first, from, begin, stop);
         Dim all = t->product->column->extent;
-        if (!dim_is_const(all) || all.c % emit_width(t))
+        if (!ir_dim_is_const(all) || all.c % emit_width(t))
             pack_columns_together(t, first, from, end, 1, begin, stop);
     } else {
         pack_columns_together(t, first, first, end,

@@ -162,14 +162,14 @@ runs_along_products(const EmitProduct *p, const EmitOperand *o,
                     const KVar *other)
 {
     const KVar *last = p->products.vars[p->products.count - 1];
-    const Dim one = dim_const(1);
+    const Dim one = ir_dim_const(1);
     bool along = false;
     for (const KNode *n = p->contract->contract.body.first; n; n = n->next) {
         if (n->kind != K_LOAD || !o->needs.values[n->id])
             continue;
-        if (other && dim_equal(be_index_coef(&n->load.at, other), one))
+        if (other && ir_dim_equal(be_index_coef(&n->load.at, other), one))
             return false;
-        along |= dim_equal(be_index_coef(&n->load.at, last), one);
+        along |= ir_dim_equal(be_index_coef(&n->load.at, last), one);
     }
     return along;
 }
@@ -184,7 +184,7 @@ is_in_runs(const Emit *e, const EmitProduct *p)
         return false;
     for (const KNode *n = p->contract->contract.body.first; n; n = n->next) {
         if (n->kind == K_LOAD && p->of_rows.needs.values[n->id] &&
-            dim_equal(be_index_coef(&n->load.at, row), dim_const(1)))
+            ir_dim_equal(be_index_coef(&n->load.at, row), ir_dim_const(1)))
             return true;
     }
     return false;
@@ -209,7 +209,7 @@ static bool
 slides(const KIndex *x, const KVar *row, const KVar *product, int64_t *step)
 {
     Dim of_row = be_index_coef(x, row), own = be_index_coef(x, product);
-    if (!dim_is_const(of_row) || !dim_is_const(own))
+    if (!ir_dim_is_const(of_row) || !ir_dim_is_const(own))
         return false;
     if (!own.c)
         return !of_row.c;
@@ -235,7 +235,7 @@ static bool
 extents_are_known(const EmitSpace *s)
 {
     for (int i = 0; i < s->count; i++) {
-        if (!dim_is_const(s->vars[i]->extent))
+        if (!ir_dim_is_const(s->vars[i]->extent))
             return false;
     }
     return true;
@@ -282,7 +282,7 @@ find_window(const Emit *e, EmitProduct *p)
 {
     const KVar *row = p->rows.vars[p->rows.count - 1];
     if (p->of_rows.plain || !extents_are_known(&p->products) ||
-        !dim_is_const(row->extent) || row->extent.c < FEW_IN_RUN ||
+        !ir_dim_is_const(row->extent) || row->extent.c < FEW_IN_RUN ||
         emit_space_bound(e->k, &p->products) > BE_K_BLOCK)
         return;
     p->window = find_overlap(e, p, row, &p->products);
@@ -297,7 +297,7 @@ find_strip(const Emit *e, EmitProduct *p)
 {
     const KVar *product = p->products.vars[p->products.count - 1];
     if (p->of_rows.plain || p->window.index || !extents_are_known(&p->rows) ||
-        !dim_is_const(product->extent) || product->extent.c < FEW_IN_RUN)
+        !ir_dim_is_const(product->extent) || product->extent.c < FEW_IN_RUN)
         return;
     p->strip = find_overlap(e, p, product, &p->rows);
 }
@@ -320,14 +320,14 @@ is_even(const EmitSpace *s, const KIndex *x, int64_t *step)
 {
     for (int i = 0; i < s->count; i++) {
         Dim own = be_index_coef(x, s->vars[i]), whole;
-        if (!dim_is_const(own))
+        if (!ir_dim_is_const(own))
             return false;
         *step = own.c;
         if (i == 0)
             continue;
         Dim before = be_index_coef(x, s->vars[i - 1]);
-        if (!dim_mul(own, s->vars[i]->extent, &whole) ||
-            !dim_equal(before, whole))
+        if (!ir_dim_mul(own, s->vars[i]->extent, &whole) ||
+            !ir_dim_equal(before, whole))
             return false;
     }
     return true;
@@ -378,7 +378,7 @@ find_direct(const EmitProduct *p)
         store->store.array->dtype != p->contract->dtype)
         return NULL;
     const KIndex *at = &store->store.at;
-    bool dense = dim_equal(be_index_coef(at, p->column), dim_const(1));
+    bool dense = ir_dim_equal(be_index_coef(at, p->column), ir_dim_const(1));
     int64_t step;
     return dense && is_even(&p->rows, at, &step) && is_of_product(p, at) ? store
                                                                          : NULL;

@@ -119,7 +119,7 @@ finish_row(EmitTiles *t, Val row, Val sums, Val first, Val end)
     be_loop_body(u, &l);
     e->tile.lanes = lanes;
     e->tile.lane = p->column;
-    if (!dim_is_const(extent) || extent.c % lanes)
+    if (!ir_dim_is_const(extent) || extent.c % lanes)
         e->tile.mask[0] = emit_first_lanes(e, be_sub(u, end, l.index), lanes);
     e->indices[p->column->id] = (EmitIndex){.base = l.index};
     e->sums = scratch_at(t, sums, be_sub(u, l.index, first));

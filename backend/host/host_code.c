@@ -107,7 +107,7 @@ dim_word(Host *h, int word)
 static Val
 dim_size(Host *h, Dim d)
 {
-    if (dim_is_const(d))
+    if (ir_dim_is_const(d))
         return be_word(h->u, d.c);
     Val rows = dim_word(h, ir_symbol_word(h->module, d.sym));
     return be_add(h->u, be_mul(h->u, rows, be_word(h->u, d.k)),
@@ -249,7 +249,7 @@ static Val
 kernel_extent(Host *h, const BeKernel *k, Dim d)
 {
     BeUnit *u = h->u;
-    if (dim_is_const(d))
+    if (ir_dim_is_const(d))
         return be_word(u, d.c);
     Val rows = dim_word(h, pair_word(h, k, d.sym / 2) + d.sym % 2);
     return be_add(u, be_word(u, d.c), be_mul(u, rows, be_word(u, d.k)));

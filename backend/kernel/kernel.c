@@ -29,17 +29,17 @@ be_index_coef(const KIndex *x, const KVar *var)
         if (x->terms[i].var == var)
             return x->terms[i].coef;
     }
-    return dim_const(0);
+    return ir_dim_const(0);
 }
 
 bool
 be_index_equal(const KIndex *x, const KIndex *y)
 {
-    if (x->num_terms != y->num_terms || !dim_equal(x->base, y->base))
+    if (x->num_terms != y->num_terms || !ir_dim_equal(x->base, y->base))
         return false;
     for (int i = 0; i < x->num_terms; i++) {
         if (x->terms[i].var != y->terms[i].var ||
-            !dim_equal(x->terms[i].coef, y->terms[i].coef))
+            !ir_dim_equal(x->terms[i].coef, y->terms[i].coef))
             return false;
     }
     return true;
@@ -49,7 +49,7 @@ be_index_equal(const KIndex *x, const KIndex *y)
 static void
 push_term(KIndex *x, Dim coef, KVar *var)
 {
-    if (!dim_equal(coef, dim_const(0)))
+    if (!ir_dim_equal(coef, ir_dim_const(0)))
         x->terms[x->num_terms++] = (KTerm){coef, var};
 }
 
@@ -57,7 +57,7 @@ bool
 be_index_add(Arena *a, const KIndex *x, const KIndex *y, KIndex *out)
 {
     KIndex sum = {.terms = NEW_ARRAY(a, KTerm, x->num_terms + y->num_terms)};
-    if (!dim_add(x->base, y->base, &sum.base))
+    if (!ir_dim_add(x->base, y->base, &sum.base))
         return false;
     int i = 0, j = 0;
     while (i < x->num_terms || j < y->num_terms) {
@@ -65,7 +65,7 @@ be_index_add(Arena *a, const KIndex *x, const KIndex *y, KIndex *out)
         const KTerm *t = j < y->num_terms ? &y->terms[j] : NULL;
         Dim coef;
         if (s && t && s->var == t->var) {
-            if (!dim_add(s->coef, t->coef, &coef))
+            if (!ir_dim_add(s->coef, t->coef, &coef))
                 return false;
             push_term(&sum, coef, s->var);
             i++, j++;
@@ -85,11 +85,11 @@ bool
 be_index_scale(Arena *a, const KIndex *x, Dim by, KIndex *out)
 {
     KIndex product = {.terms = NEW_ARRAY(a, KTerm, x->num_terms)};
-    if (!dim_mul(x->base, by, &product.base))
+    if (!ir_dim_mul(x->base, by, &product.base))
         return false;
     for (int i = 0; i < x->num_terms; i++) {
         Dim coef;
-        if (!dim_mul(x->terms[i].coef, by, &coef))
+        if (!ir_dim_mul(x->terms[i].coef, by, &coef))
             return false;
         push_term(&product, coef, x->terms[i].var);
     }
@@ -233,17 +233,17 @@ items_of_parts(const BeKernel *k)
     int64_t items = 0;
     for (int i = 0; i < k->parts.len; i++)
         items += k->parts.data[i];
-    return dim_const(items);
+    return ir_dim_const(items);
 }
 
 Dim
 be_kernel_items(const BeKernel *k)
 {
-    Dim items = dim_const(1);
+    Dim items = ir_dim_const(1);
     if (k->parts.len)
         return items_of_parts(k);
     for (int i = 0; i < k->grid.count; i++) {
-        if (!dim_mul(items, k->grid.vars[i]->extent, &items))
+        if (!ir_dim_mul(items, k->grid.vars[i]->extent, &items))
             UNREACHABLE("the grid of %s has no size", k->name);
     }
     return items;

@@ -44,7 +44,7 @@ agree(const Shape *s, const Shape *t, int count)
     if (x.count < count || y.count < count)
         return false;
     for (int i = 0; i < count; i++) {
-        if (!dim_equal(s->dims[x.axes[i]], t->dims[y.axes[i]]))
+        if (!ir_dim_equal(s->dims[x.axes[i]], t->dims[y.axes[i]]))
             return false;
     }
     return true;
@@ -225,7 +225,7 @@ add_parts(Build *b, const IrOp *op)
     const int own[] = {first.num_args, first.num_results};
     for (int i = 0; i < ir_kernel_parts(op); i++) {
         IrPart part = ir_kernel_part(op, i);
-        Dim length = dim_const(ir_part_length(&part));
+        Dim length = ir_dim_const(ir_part_length(&part));
         VEC_PUSH(k->arena, k->parts, length.c);
         for (int role = K_IN; i && role <= K_OUT; role++)
             for (int j = 0; j < own[role]; j++) {

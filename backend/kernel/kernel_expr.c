@@ -67,7 +67,7 @@ equal_details(const KNode *x, const KNode *y)
     case K_ROW_START:
         return x->pair == y->pair;
     case K_INSIDE:
-        return dim_equal(x->inside.size, y->inside.size);
+        return ir_dim_equal(x->inside.size, y->inside.size);
     case K_LOAD:
         return x->load.array == y->load.array && x->load.guard == y->load.guard;
     case K_MAP:
@@ -76,10 +76,10 @@ equal_details(const KNode *x, const KNode *y)
                memcmp(x->map.args, y->map.args, sizeof x->map.args) == 0;
     case K_DIV:
     case K_MOD:
-        return dim_equal(x->divide.by, y->divide.by);
+        return ir_dim_equal(x->divide.by, y->divide.by);
     case K_PICK:
         return x->pick.value == y->pick.value &&
-               dim_equal(x->pick.var->extent, y->pick.var->extent);
+               ir_dim_equal(x->pick.var->extent, y->pick.var->extent);
     case K_RUNNING:
         return x->running.exclusive == y->running.exclusive &&
                x->running.value == y->running.value;
@@ -205,7 +205,7 @@ be_expr_fail_index(Build *b)
 Dim
 be_dim_times(Build *b, Dim x, Dim y)
 {
-    if (!dim_mul(x, y, &x))
+    if (!ir_dim_mul(x, y, &x))
         be_expr_fail_index(b);
     return x;
 }
@@ -219,8 +219,8 @@ be_lin_const(Dim c)
 KIndex
 be_lin_var(Build *b, ExprVar *v)
 {
-    KIndex x = {dim_const(0), 1, NEW(b->scratch, KTerm)};
-    x.terms[0] = (KTerm){dim_const(1), &v->var};
+    KIndex x = {ir_dim_const(0), 1, NEW(b->scratch, KTerm)};
+    x.terms[0] = (KTerm){ir_dim_const(1), &v->var};
     return x;
 }
 
@@ -246,23 +246,23 @@ be_lin_scale(Build *b, KIndex x, Dim by)
 static int64_t
 dim_most(const Build *b, Dim d)
 {
-    if (dim_is_const(d) || d.k < 0)
+    if (ir_dim_is_const(d) || d.k < 0)
         return d.c;
     const KPair *p = &b->k->pairs.data[d.sym / 2];
-    return dim_value(d, d.sym % 2 ? p->total : p->bound);
+    return ir_dim_value(d, d.sym % 2 ? p->total : p->bound);
 }
 
 /* The greatest value of x, if it never is negative and terms are constant. */
 static bool
 index_most(const Build *b, const KIndex *x, int64_t *most)
 {
-    if (!dim_is_const(x->base) || x->base.c < 0)
+    if (!ir_dim_is_const(x->base) || x->base.c < 0)
         return false;
     *most = x->base.c;
     for (int i = 0; i < x->num_terms; i++) {
         const KTerm *t = &x->terms[i];
         int64_t last = dim_most(b, t->var->extent) - 1, part;
-        if (!dim_is_const(t->coef) || t->coef.c < 0 ||
+        if (!ir_dim_is_const(t->coef) || t->coef.c < 0 ||
             __builtin_mul_overflow(t->coef.c, last < 0 ? 0 : last, &part) ||
             __builtin_add_overflow(*most, part, most))
             return false;
@@ -275,11 +275,11 @@ static bool
 index_is_below(const Build *b, const KIndex *x, Dim by)
 {
     int64_t most;
-    if (x->num_terms == 1 && dim_equal(x->base, dim_const(0)) &&
-        dim_equal(x->terms[0].coef, dim_const(1)) &&
-        dim_equal(x->terms[0].var->extent, by))
+    if (x->num_terms == 1 && ir_dim_equal(x->base, ir_dim_const(0)) &&
+        ir_dim_equal(x->terms[0].coef, ir_dim_const(1)) &&
+        ir_dim_equal(x->terms[0].var->extent, by))
         return true;
-    return dim_is_const(by) && index_most(b, x, &most) && most < by.c;
+    return ir_dim_is_const(by) && index_most(b, x, &most) && most < by.c;
 }
 
 static KIndex
@@ -299,17 +299,17 @@ index_of_division(Build *b, KKind kind, KIndex x, Dim by, Dim extent)
 static void
 split_index(Build *b, const KIndex *x, Dim by, KIndex *whole, KIndex *rest)
 {
-    *whole = be_lin_const(dim_const(0));
+    *whole = be_lin_const(ir_dim_const(0));
     *rest = *whole;
     Dim q;
-    if (dim_div(x->base, by, &q))
+    if (ir_dim_div(x->base, by, &q))
         whole->base = q;
     else
         rest->base = x->base;
     whole->terms = NEW_ARRAY(b->scratch, KTerm, x->num_terms);
     rest->terms = NEW_ARRAY(b->scratch, KTerm, x->num_terms);
     for (int i = 0; i < x->num_terms; i++) {
-        if (dim_div(x->terms[i].coef, by, &q))
+        if (ir_dim_div(x->terms[i].coef, by, &q))
             whole->terms[whole->num_terms++] = (KTerm){q, x->terms[i].var};
         else
             rest->terms[rest->num_terms++] = x->terms[i];

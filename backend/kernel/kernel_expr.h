@@ -112,7 +112,7 @@ void be_expr_fail_index(Build *b);
 static inline bool
 dim_is_one(Dim d)
 {
-    return dim_equal(d, dim_const(1));
+    return ir_dim_equal(d, ir_dim_const(1));
 }
 
 /* The Expr that is node: an equal one when there is one. */

@@ -41,8 +41,8 @@ be_at_slice(Build *b, const IrOp *op, const View *view, Expr *guard)
     const int64_t *step = ir_ints(op, A_step, &count);
     View at = be_view_of(b, op->operands[0]);
     for (int i = 0; i < count; i++) {
-        KIndex moved = be_lin_scale(b, view->at[i], dim_const(step[i]));
-        at.at[i] = be_lin_add(b, moved, be_lin_const(dim_const(start[i])));
+        KIndex moved = be_lin_scale(b, view->at[i], ir_dim_const(step[i]));
+        at.at[i] = be_lin_add(b, moved, be_lin_const(ir_dim_const(start[i])));
     }
     return be_value_at(b, op->operands[0], &at, guard);
 }
@@ -56,8 +56,8 @@ be_at_reverse(Build *b, const IrOp *op, const View *view, Expr *guard)
     for (int i = 0; i < count; i++) {
         KIndex *x = &at.at[axes[i]];
         KIndex last = be_lin_add(b, be_lin_const(view->shape.dims[axes[i]]),
-                                 be_lin_const(dim_const(-1)));
-        *x = be_lin_add(b, be_lin_scale(b, *x, dim_const(-1)), last);
+                                 be_lin_const(ir_dim_const(-1)));
+        *x = be_lin_add(b, be_lin_scale(b, *x, ir_dim_const(-1)), last);
     }
     return be_value_at(b, op->operands[0], &at, guard);
 }
@@ -67,17 +67,17 @@ be_at_reverse(Build *b, const IrOp *op, const View *view, Expr *guard)
 static Expr *
 pad_axis(Build *b, KIndex *x, Dim size, Dim padded, int64_t low, int64_t step)
 {
-    if (low == 0 && step == 1 && dim_equal(size, padded))
+    if (low == 0 && step == 1 && ir_dim_equal(size, padded))
         return NULL;
-    KIndex shifted = be_lin_add(b, *x, be_lin_const(dim_const(-low)));
-    Dim spread = be_dim_times(b, size, dim_const(step)), gap,
-        one = dim_const(1);
-    if (!dim_sub(spread, dim_const(step - 1), &gap))
+    KIndex shifted = be_lin_add(b, *x, be_lin_const(ir_dim_const(-low)));
+    Dim spread = be_dim_times(b, size, ir_dim_const(step)), gap,
+        one = ir_dim_const(1);
+    if (!ir_dim_sub(spread, ir_dim_const(step - 1), &gap))
         be_expr_fail_index(b);
     Expr *inside = be_expr_inside(b, shifted, gap);
     KIndex rest;
-    be_lin_divide(b, shifted, dim_const(step), size, x, &rest);
-    bool each = rest.num_terms == 0 && dim_equal(rest.base, dim_const(0));
+    be_lin_divide(b, shifted, ir_dim_const(step), size, x, &rest);
+    bool each = rest.num_terms == 0 && ir_dim_equal(rest.base, ir_dim_const(0));
     return each ? inside : be_expr_and(b, inside, be_expr_inside(b, rest, one));
 }
 
@@ -96,7 +96,7 @@ be_at_pad(Build *b, const IrOp *op, const View *view, Expr *guard)
                               view->shape.dims[i], low[i], step[i]);
         inside = be_expr_and(b, inside, here);
         if (dim_is_one(at.shape.dims[i]))
-            at.at[i] = be_lin_const(dim_const(0));
+            at.at[i] = be_lin_const(ir_dim_const(0));
     }
     Expr *both = be_expr_and(b, guard, inside);
     return be_value_masked(b, x, &at, inside, both);
@@ -118,9 +118,9 @@ be_at_take(Build *b, const IrOp *op, const View *view, Expr *guard)
     Expr *index = be_value_at(b, y, &at_y, guard);
     if (index->node.dtype != DT_i64)
         index = be_expr_cast(b, index, DT_i64);
-    at_x.at[axis] = dim_is_one(size) ? be_lin_const(dim_const(0))
+    at_x.at[axis] = dim_is_one(size) ? be_lin_const(ir_dim_const(0))
                                      : be_lin_pick(b, index, size);
-    if (dim_is_const(size))
+    if (ir_dim_is_const(size))
         return be_value_at(b, x, &at_x, guard);
     Expr *inside = be_expr_inside(b, at_x.at[axis], size);
     return be_value_masked(b, x, &at_x, inside, be_expr_and(b, guard, inside));
@@ -141,10 +141,10 @@ be_at_concat(Build *b, const IrOp *op, const View *view, Expr *guard)
         View at = {.shape = *be_value_shape(b, x)};
         Dim size = at.shape.dims[axis];
         memcpy(at.at, view->at, sizeof at.at);
-        at.at[axis] = dim_is_one(size) ? be_lin_const(dim_const(0)) : rest;
+        at.at[axis] = dim_is_one(size) ? be_lin_const(ir_dim_const(0)) : rest;
         inside[i] = be_expr_inside(b, rest, size);
         values[i] = be_value_at(b, x, &at, be_expr_and(b, guard, inside[i]));
-        KIndex back = be_lin_scale(b, be_lin_const(size), dim_const(-1));
+        KIndex back = be_lin_scale(b, be_lin_const(size), ir_dim_const(-1));
         rest = be_lin_add(b, rest, back);
     }
     Expr *e = values[last];

@@ -252,7 +252,7 @@ emit_scan(Build *b, Scope *s, const ExprVars *inner, ExprVar *v)
 static KIndex
 first_of_row(Build *b, const Output *o, ExprVar *last)
 {
-    KIndex minus = be_lin_scale(b, be_lin_var(b, last), dim_const(-1));
+    KIndex minus = be_lin_scale(b, be_lin_var(b, last), ir_dim_const(-1));
     return be_lin_add(b, o->at, minus);
 }
 
@@ -414,11 +414,11 @@ static int
 open_grid(Build *b, Scope *item, const ExprVars *rows, const ExprVar *lanes)
 {
     BeKernel *k = b->k;
-    Dim items = dim_const(1);
+    Dim items = ir_dim_const(1);
     k->grid_vector = lanes && rows->len == 1;
     int num = 0;
     while (num < rows->len && (k->grid_vector || rows->data[num] != lanes) &&
-           dim_mul(items, rows->data[num]->var.extent, &items)) {
+           ir_dim_mul(items, rows->data[num]->var.extent, &items)) {
         k->grid.vars[num] = bind_var(b, item, rows->data[num]);
         k->grid.count = ++num;
     }

@@ -37,7 +37,7 @@ static void
 define(Reader *r, Loc at, const char *name, Meaning meaning)
 {
     if (map_get(r->names, name))
-        parse_fail(&r->p, at, "%s is defined already", name);
+        ir_parse_fail(&r->p, at, "%s is defined already", name);
     Meaning *m = NEW(r->p.scratch, Meaning);
     *m = meaning;
     map_set(r->names, name, m);
@@ -57,11 +57,11 @@ value_name(Reader *r)
 {
     Parser *p = &r->p;
     if (p->token.kind != TOKEN_VALUE) {
-        parse_fail(p, parse_here(p), "expected a value, like %%0");
+        ir_parse_fail(p, ir_parse_here(p), "expected a value, like %%0");
         return "";
     }
     const char *name = arena_printf(p->scratch, "%%%s", p->token.text);
-    parse_next(p);
+    ir_parse_next(p);
     return name;
 }
 
@@ -69,25 +69,25 @@ value_name(Reader *r)
 static KNode *
 parse_value(Reader *r)
 {
-    Loc at = parse_here(&r->p);
+    Loc at = ir_parse_here(&r->p);
     const char *name = value_name(r);
     const Meaning *m = map_get(r->names, name);
     if (m)
         return m->value;
-    parse_fail(&r->p, at, "%s is not defined here", name);
+    ir_parse_fail(&r->p, at, "%s is not defined here", name);
     return NEW(r->arena, KNode);
 }
 
 static KArray *
 parse_array_name(Reader *r, bool stored)
 {
-    Loc at = parse_here(&r->p);
-    const char *name = parse_word(&r->p, "an array");
+    Loc at = ir_parse_here(&r->p);
+    const char *name = ir_parse_word(&r->p, "an array");
     const Meaning *m = map_get(r->names, name);
     bool output = m && m->array && m->array->role == K_OUT;
     if (m && m->array && (output == stored || m->array->from))
         return m->array;
-    parse_fail(&r->p, at, "%s is no array that can be used here", name);
+    ir_parse_fail(&r->p, at, "%s is no array that can be used here", name);
     return NEW(r->arena, KArray);
 }
 
@@ -98,10 +98,10 @@ static KIndex parse_sum(Reader *r);
 static Dim
 parse_dim(Reader *r)
 {
-    Loc at = parse_here(&r->p);
+    Loc at = ir_parse_here(&r->p);
     KIndex x = parse_sum(r);
     if (x.num_terms)
-        parse_fail(&r->p, at, "a dimension does not hang on indices");
+        ir_parse_fail(&r->p, at, "a dimension does not hang on indices");
     return x.base;
 }
 
@@ -110,24 +110,24 @@ static void
 parse_factors(Reader *r, Dim *coef, KVar **var)
 {
     Parser *p = &r->p;
-    Dim factor = dim_const(1);
-    Loc at = parse_here(p);
-    if (parse_accept(p, '(')) {
+    Dim factor = ir_dim_const(1);
+    Loc at = ir_parse_here(p);
+    if (ir_parse_accept(p, '(')) {
         factor = parse_dim(r);
-        parse_expect(p, ')');
-        parse_expect(p, '*');
+        ir_parse_expect(p, ')');
+        ir_parse_expect(p, '*');
     }
-    const char *name = parse_word(p, "an index or a batch symbol");
+    const char *name = ir_parse_word(p, "an index or a batch symbol");
     const Meaning *m = map_get(r->names, name);
     if (m && m->symbol >= 0)
-        factor = dim_linear(0, 1, m->symbol);
+        factor = ir_dim_linear(0, 1, m->symbol);
     else if (m && m->var)
         *var = m->var;
     else
-        parse_fail(p, at, "%s is no index or batch symbol", name);
-    if (!dim_mul(*coef, factor, coef))
-        parse_fail(p, at, "a coefficient does not fit 64 bits");
-    if (!*var && parse_accept(p, '*'))
+        ir_parse_fail(p, at, "%s is no index or batch symbol", name);
+    if (!ir_dim_mul(*coef, factor, coef))
+        ir_parse_fail(p, at, "a coefficient does not fit 64 bits");
+    if (!*var && ir_parse_accept(p, '*'))
         parse_factors(r, coef, var);
 }
 
@@ -136,19 +136,19 @@ static KIndex
 parse_term(Reader *r, bool negative)
 {
     Parser *p = &r->p;
-    KIndex x = {.base = dim_const(0)};
-    Dim coef = dim_const(negative ? -1 : 1);
+    KIndex x = {.base = ir_dim_const(0)};
+    Dim coef = ir_dim_const(negative ? -1 : 1);
     KVar *var = NULL;
     bool more = true;
     if (p->token.kind == TOKEN_NUMBER) {
-        coef = dim_const(parse_int(p, 0, INT64_MAX) * coef.c);
-        more = parse_accept(p, '*');
+        coef = ir_dim_const(ir_parse_int(p, 0, INT64_MAX) * coef.c);
+        more = ir_parse_accept(p, '*');
     }
     if (more)
         parse_factors(r, &coef, &var);
     if (!var) {
         x.base = coef;
-    } else if (!dim_equal(coef, dim_const(0))) {
+    } else if (!ir_dim_equal(coef, ir_dim_const(0))) {
         x.num_terms = 1;
         x.terms = NEW(r->arena, KTerm);
         x.terms[0] = (KTerm){coef, var};
@@ -160,14 +160,14 @@ static KIndex
 parse_sum(Reader *r)
 {
     Parser *p = &r->p;
-    KIndex sum = parse_term(r, parse_accept(p, '-'));
-    while (parse_is(p, '+') || parse_is(p, '-')) {
-        Loc at = parse_here(p);
-        bool negative = parse_is(p, '-');
-        parse_next(p);
+    KIndex sum = parse_term(r, ir_parse_accept(p, '-'));
+    while (ir_parse_is(p, '+') || ir_parse_is(p, '-')) {
+        Loc at = ir_parse_here(p);
+        bool negative = ir_parse_is(p, '-');
+        ir_parse_next(p);
         KIndex term = parse_term(r, negative);
         if (!be_index_add(r->arena, &sum, &term, &sum))
-            parse_fail(p, at, "this sum is not linear in one batch symbol");
+            ir_parse_fail(p, at, "this sum is not linear in one batch symbol");
     }
     return sum;
 }
@@ -175,9 +175,9 @@ parse_sum(Reader *r)
 static KIndex
 parse_subscript(Reader *r)
 {
-    parse_expect(&r->p, '[');
+    ir_parse_expect(&r->p, '[');
     KIndex x = parse_sum(r);
-    parse_expect(&r->p, ']');
+    ir_parse_expect(&r->p, ']');
     return x;
 }
 
@@ -186,11 +186,11 @@ static KVar *
 parse_var(Reader *r)
 {
     Parser *p = &r->p;
-    Loc at = parse_here(p);
-    const char *name = parse_word(p, "an index");
+    Loc at = ir_parse_here(p);
+    const char *name = ir_parse_word(p, "an index");
     KVar *v = NEW(r->arena, KVar);
     v->id = r->k->num_vars++;
-    parse_expect(p, '<');
+    ir_parse_expect(p, '<');
     v->extent = parse_dim(r);
     define(r, at, name, (Meaning){.var = v, .symbol = -1});
     return v;
@@ -201,14 +201,14 @@ static KRanges
 parse_ranges(Reader *r)
 {
     KRanges ranges = {0};
-    while (!r->p.failed && !parse_is(&r->p, '{')) {
+    while (!r->p.failed && !ir_parse_is(&r->p, '{')) {
         if (ranges.count == IR_MAX_RANK) {
-            parse_fail(&r->p, parse_here(&r->p), "more than %d indices",
-                       IR_MAX_RANK);
+            ir_parse_fail(&r->p, ir_parse_here(&r->p), "more than %d indices",
+                          IR_MAX_RANK);
             break;
         }
         if (ranges.count)
-            parse_expect(&r->p, ',');
+            ir_parse_expect(&r->p, ',');
         ranges.vars[ranges.count++] = parse_var(r);
     }
     return ranges;
@@ -223,13 +223,13 @@ parse_yielding(Reader *r, int num, KNode **yields)
     KBlock body = {0};
     int outside = r->open.len;
     parse_block(r, &body);
-    parse_expect_word(&r->p, "yield");
+    ir_parse_expect_word(&r->p, "yield");
     for (int i = 0; i < num; i++) {
         if (i)
-            parse_expect(&r->p, ',');
+            ir_parse_expect(&r->p, ',');
         yields[i] = parse_value(r);
     }
-    parse_expect(&r->p, '}');
+    ir_parse_expect(&r->p, '}');
     forget(r, outside);
     return body;
 }
@@ -242,7 +242,7 @@ parse_reduce_op(Reader *r)
 #include "backend/kernel/kernels.def"
 #undef KREDUCE
         NULL};
-    return (KReduce)parse_word_of(&r->p, words, "the name of a reduction");
+    return (KReduce)ir_parse_word_of(&r->p, words, "the name of a reduction");
 }
 
 static void
@@ -250,9 +250,9 @@ parse_reduce(Reader *r, KNode *n)
 {
     int outside = r->open.len;
     n->reduce.op = parse_reduce_op(r);
-    n->reduce.vector = parse_accept_word(&r->p, "vector");
+    n->reduce.vector = ir_parse_accept_word(&r->p, "vector");
     n->reduce.ranges = parse_ranges(r);
-    parse_expect(&r->p, '{');
+    ir_parse_expect(&r->p, '{');
     n->reduce.body = parse_yielding(r, 1, &n->reduce.element);
     forget(r, outside);
 }
@@ -263,7 +263,7 @@ parse_contract(Reader *r, KNode *n)
     int outside = r->open.len;
     KNode *yields[2] = {0};
     n->contract.ranges = parse_ranges(r);
-    parse_expect(&r->p, '{');
+    ir_parse_expect(&r->p, '{');
     n->contract.body = parse_yielding(r, 2, yields);
     n->contract.x = yields[0];
     n->contract.y = yields[1];
@@ -273,10 +273,10 @@ parse_contract(Reader *r, KNode *n)
 static void
 parse_row_start(Reader *r, KNode *n)
 {
-    Loc at = parse_here(&r->p);
+    Loc at = ir_parse_here(&r->p);
     Dim d = parse_dim(r);
-    if (d.sym % 2 || !dim_equal(d, dim_linear(0, 1, d.sym)))
-        parse_fail(&r->p, at, "expected the n of a batch");
+    if (d.sym % 2 || !ir_dim_equal(d, ir_dim_linear(0, 1, d.sym)))
+        ir_parse_fail(&r->p, at, "expected the n of a batch");
     n->pair = d.sym / 2;
 }
 
@@ -284,7 +284,7 @@ static void
 parse_inside(Reader *r, KNode *n)
 {
     n->inside.index = parse_sum(r);
-    parse_expect(&r->p, '<');
+    ir_parse_expect(&r->p, '<');
     n->inside.size = parse_dim(r);
 }
 
@@ -293,16 +293,16 @@ parse_load(Reader *r, KNode *n)
 {
     n->load.array = parse_array_name(r, false);
     n->load.at = parse_subscript(r);
-    if (parse_accept_word(&r->p, "if"))
+    if (ir_parse_accept_word(&r->p, "if"))
         n->load.guard = parse_value(r);
 }
 
 static void
 parse_running(Reader *r, KNode *n)
 {
-    n->running.exclusive = parse_accept_word(&r->p, "before");
+    n->running.exclusive = ir_parse_accept_word(&r->p, "before");
     n->running.value = parse_value(r);
-    parse_expect_word(&r->p, "along");
+    ir_parse_expect_word(&r->p, "along");
     n->running.along = parse_sum(r);
 }
 
@@ -311,17 +311,17 @@ parse_map(Reader *r, KNode *n, Loc at, const char *word)
 {
     IrOpKind op;
     if (!ir_op_by_name(word, &op) || !(ir_op_info[op].traits & ELEMENTWISE)) {
-        parse_fail(&r->p, at, "nothing in a kernel is called %s", word);
+        ir_parse_fail(&r->p, at, "nothing in a kernel is called %s", word);
         return;
     }
     n->kind = K_MAP;
     n->map.op = op;
     n->map.num_args = ir_op_info[op].num_in;
     if (op == OP_cast)
-        n->map.to = parse_dtype(&r->p);
+        n->map.to = ir_parse_dtype(&r->p);
     for (int i = 0; i < n->map.num_args; i++) {
         if (i)
-            parse_expect(&r->p, ',');
+            ir_parse_expect(&r->p, ',');
         n->map.args[i] = parse_value(r);
     }
 }
@@ -335,15 +335,15 @@ parse_node(Reader *r, KNode *n)
         [K_LOAD] = parse_load,           [K_REDUCE] = parse_reduce,
         [K_CONTRACT] = parse_contract,   [K_RUNNING] = parse_running,
     };
-    Loc at = parse_here(&r->p);
-    const char *word = parse_word(&r->p, "the name of a node");
+    Loc at = ir_parse_here(&r->p);
+    const char *word = ir_parse_word(&r->p, "the name of a node");
     for (int kind = 0; kind < K_NUM_KINDS; kind++) {
         if (kind == K_MAP || !be_kernel_kinds[kind].has_value ||
             strcmp(word, be_kernel_kinds[kind].text) != 0)
             continue;
         n->kind = (KKind)kind;
         if (n->kind == K_CONST)
-            n->constant = parse_scalar(&r->p, n->dtype);
+            n->constant = ir_parse_scalar(&r->p, n->dtype);
         else if (n->kind == K_INDEX)
             n->index = parse_sum(r);
         else if (rules[kind])
@@ -356,12 +356,12 @@ parse_node(Reader *r, KNode *n)
 static void
 parse_definition(Reader *r, KBlock *b)
 {
-    Loc at = parse_here(&r->p);
+    Loc at = ir_parse_here(&r->p);
     const char *name = value_name(r);
     KNode n = {.id = r->k->num_values++};
-    parse_expect(&r->p, ':');
-    n.dtype = parse_dtype(&r->p);
-    parse_expect(&r->p, '=');
+    ir_parse_expect(&r->p, ':');
+    n.dtype = ir_parse_dtype(&r->p);
+    ir_parse_expect(&r->p, '=');
     parse_node(r, &n);
     KNode *value = be_kernel_append(r->arena, b, &n);
     define(r, at, name, (Meaning){.value = value, .symbol = -1});
@@ -377,9 +377,9 @@ parse_loop(Reader *r, KBlock *b, const char *word)
     n.loop.vector = strcmp(word, "vector") == 0;
     n.loop.ordered = strcmp(word, "ordered") == 0;
     n.loop.ranges = parse_ranges(r);
-    parse_expect(&r->p, '{');
+    ir_parse_expect(&r->p, '{');
     parse_block(r, &n.loop.body);
-    parse_expect(&r->p, '}');
+    ir_parse_expect(&r->p, '}');
     forget(r, outside);
     be_kernel_append(r->arena, b, &n);
 }
@@ -389,11 +389,11 @@ parse_scan(Reader *r, KBlock *b)
 {
     KNode n = {.kind = K_SCAN, .id = -1};
     int outside = r->open.len;
-    n.scan.reverse = parse_accept_word(&r->p, "reverse");
+    n.scan.reverse = ir_parse_accept_word(&r->p, "reverse");
     n.scan.ranges = parse_ranges(r);
-    parse_expect(&r->p, '{');
+    ir_parse_expect(&r->p, '{');
     parse_block(r, &n.scan.body);
-    parse_expect(&r->p, '}');
+    ir_parse_expect(&r->p, '}');
     forget(r, outside);
     be_kernel_append(r->arena, b, &n);
 }
@@ -403,11 +403,11 @@ parse_sort(Reader *r, KBlock *b)
 {
     KNode n = {.kind = K_SORT, .id = -1};
     int outside = r->open.len;
-    n.sort.descending = parse_accept_word(&r->p, "descending");
+    n.sort.descending = ir_parse_accept_word(&r->p, "descending");
     n.sort.array = parse_array_name(r, true);
     n.sort.at = parse_subscript(r);
     n.sort.ranges = parse_ranges(r);
-    parse_expect(&r->p, '{');
+    ir_parse_expect(&r->p, '{');
     n.sort.body = parse_yielding(r, 1, &n.sort.element);
     forget(r, outside);
     be_kernel_append(r->arena, b, &n);
@@ -419,9 +419,9 @@ parse_store(Reader *r, KBlock *b)
     KNode n = {.kind = K_STORE, .id = -1};
     n.store.array = parse_array_name(r, true);
     n.store.at = parse_subscript(r);
-    parse_expect(&r->p, ',');
+    ir_parse_expect(&r->p, ',');
     n.store.value = parse_value(r);
-    if (parse_accept_word(&r->p, "if"))
+    if (ir_parse_accept_word(&r->p, "if"))
         n.store.guard = parse_value(r);
     be_kernel_append(r->arena, b, &n);
 }
@@ -442,17 +442,17 @@ parse_divide(Reader *r, KBlock *b)
     Parser *p = &r->p;
     KNode n = {.kind = K_DIV, .id = -1};
     n.divide.var = parse_var(r);
-    parse_expect(p, '=');
-    if (parse_accept_word(p, "pick")) {
+    ir_parse_expect(p, '=');
+    if (ir_parse_accept_word(p, "pick")) {
         parse_pick(r, b, n.divide.var);
         return;
     }
-    if (parse_accept_word(p, "mod"))
+    if (ir_parse_accept_word(p, "mod"))
         n.kind = K_MOD;
     else
-        parse_expect_word(p, "div");
+        ir_parse_expect_word(p, "div");
     n.divide.of = parse_sum(r);
-    parse_expect(p, ',');
+    ir_parse_expect(p, ',');
     n.divide.by = parse_dim(r);
     be_kernel_append(r->arena, b, &n);
 }
@@ -467,15 +467,15 @@ parse_statement(Reader *r, KBlock *b)
         return;
     }
     for (size_t i = 0; i < sizeof loops / sizeof *loops; i++)
-        if (parse_accept_word(p, loops[i])) {
+        if (ir_parse_accept_word(p, loops[i])) {
             parse_loop(r, b, loops[i]);
             return;
         }
-    if (parse_accept_word(p, "scan"))
+    if (ir_parse_accept_word(p, "scan"))
         parse_scan(r, b);
-    else if (parse_accept_word(p, "sort"))
+    else if (ir_parse_accept_word(p, "sort"))
         parse_sort(r, b);
-    else if (parse_accept_word(p, "store"))
+    else if (ir_parse_accept_word(p, "store"))
         parse_store(r, b);
     else
         parse_divide(r, b);
@@ -485,8 +485,8 @@ parse_statement(Reader *r, KBlock *b)
 static bool
 at_end(const Parser *p)
 {
-    return p->failed || p->token.kind == TOKEN_END || parse_is(p, '}') ||
-           parse_is_word(p, "yield");
+    return p->failed || p->token.kind == TOKEN_END || ir_parse_is(p, '}') ||
+           ir_parse_is_word(p, "yield");
 }
 
 static void
@@ -495,11 +495,12 @@ parse_block(Reader *r, KBlock *b)
     Parser *p = &r->p;
     int outside = r->open.len;
     if (++r->depth > MAX_DEPTH)
-        parse_fail(p, parse_here(p), "blocks nest deeper than %d", MAX_DEPTH);
+        ir_parse_fail(p, ir_parse_here(p), "blocks nest deeper than %d",
+                      MAX_DEPTH);
     while (!at_end(p))
         parse_statement(r, b);
     r->depth--;
-    if (!parse_is_word(p, "yield"))
+    if (!ir_parse_is_word(p, "yield"))
         forget(r, outside);
 }
 
@@ -510,11 +511,12 @@ static int64_t
 parse_bound(Reader *r, int32_t symbol)
 {
     Parser *p = &r->p;
-    Loc at = parse_here(p);
-    define(r, at, parse_word(p, "a batch symbol"), (Meaning){.symbol = symbol});
-    parse_expect(p, '<');
-    parse_expect(p, '=');
-    return parse_int(p, 0, INT64_MAX);
+    Loc at = ir_parse_here(p);
+    define(r, at, ir_parse_word(p, "a batch symbol"),
+           (Meaning){.symbol = symbol});
+    ir_parse_expect(p, '<');
+    ir_parse_expect(p, '=');
+    return ir_parse_int(p, 0, INT64_MAX);
 }
 
 static void
@@ -527,7 +529,7 @@ parse_pairs(Reader *r)
         if (r->p.token.kind == TOKEN_WORD && !r->p.token.first)
             pair.total = parse_bound(r, symbol + 1);
         VEC_PUSH(r->arena, r->k->pairs, pair);
-    } while (parse_accept(&r->p, ','));
+    } while (ir_parse_accept(&r->p, ','));
 }
 
 static void
@@ -536,16 +538,16 @@ parse_table(Reader *r, KArray *t)
     Parser *p = &r->p;
     size_t width = dtype_info[t->dtype].bytes;
     VEC(Scalar) elements = {0};
-    Loc at = parse_here(p);
+    Loc at = ir_parse_here(p);
     int64_t size = 0;
-    if (parse_is_word(p, "hex")) {
-        t->data = parse_hex(p, &size);
+    if (ir_parse_is_word(p, "hex")) {
+        t->data = ir_parse_hex(p, &size);
     } else {
-        parse_expect(p, '[');
-        while (!p->failed && !parse_accept(p, ']')) {
+        ir_parse_expect(p, '[');
+        while (!p->failed && !ir_parse_accept(p, ']')) {
             if (elements.len)
-                parse_expect(p, ',');
-            VEC_PUSH(p->scratch, elements, parse_scalar(p, t->dtype));
+                ir_parse_expect(p, ',');
+            VEC_PUSH(p->scratch, elements, ir_parse_scalar(p, t->dtype));
         }
         char *bytes = arena_array(r->arena, (size_t)elements.len, width);
         for (int i = 0; i < elements.len; i++)
@@ -553,9 +555,9 @@ parse_table(Reader *r, KArray *t)
         t->data = bytes;
         size = elements.len * (int64_t)width;
     }
-    if (!dim_is_const(t->size) || t->size.c < 0 || size % (int64_t)width != 0 ||
-        t->size.c != size / (int64_t)width)
-        parse_fail(p, at, "a table has as many elements as it says");
+    if (!ir_dim_is_const(t->size) || t->size.c < 0 ||
+        size % (int64_t)width != 0 || t->size.c != size / (int64_t)width)
+        ir_parse_fail(p, at, "a table has as many elements as it says");
 }
 
 /* in in0: f32[64*n0] */
@@ -563,18 +565,18 @@ static void
 parse_array(Reader *r, KRole role)
 {
     Parser *p = &r->p;
-    Loc at = parse_here(p);
-    const char *name = parse_word(p, "the name of an array");
-    parse_expect(p, ':');
-    DType dtype = parse_dtype(p);
-    parse_expect(p, '[');
+    Loc at = ir_parse_here(p);
+    const char *name = ir_parse_word(p, "the name of an array");
+    ir_parse_expect(p, ':');
+    DType dtype = ir_parse_dtype(p);
+    ir_parse_expect(p, '[');
     KArray *array = be_kernel_array(r->k, role, dtype, parse_dim(r));
-    parse_expect(p, ']');
-    if (role == K_OUT && parse_accept_word(p, "from"))
+    ir_parse_expect(p, ']');
+    if (role == K_OUT && ir_parse_accept_word(p, "from"))
         array->from = parse_array_name(r, false);
     define(r, at, name, (Meaning){.array = array, .symbol = -1});
     if (role == K_TABLE) {
-        parse_expect(p, '=');
+        ir_parse_expect(p, '=');
         parse_table(r, array);
     }
 }
@@ -584,8 +586,8 @@ static void
 parse_parts(Reader *r)
 {
     do
-        VEC_PUSH(r->arena, r->k->parts, parse_int(&r->p, 2, MAX_LENGTH));
-    while (parse_accept(&r->p, ','));
+        VEC_PUSH(r->arena, r->k->parts, ir_parse_int(&r->p, 2, MAX_LENGTH));
+    while (ir_parse_accept(&r->p, ','));
 }
 
 static void
@@ -593,23 +595,23 @@ parse_kernel(Reader *r)
 {
     static const char *const roles[] = {"in", "out", "table"};
     Parser *p = &r->p;
-    parse_expect_word(p, "kernel");
+    ir_parse_expect_word(p, "kernel");
     if (p->token.kind == TOKEN_WORD && !p->token.first)
-        parse_next(p);
-    if (parse_accept_word(p, "symbols"))
+        ir_parse_next(p);
+    if (ir_parse_accept_word(p, "symbols"))
         parse_pairs(r);
     for (int role = 0; role < K_NUM_ROLES; role++) {
-        while (parse_accept_word(p, roles[role]))
+        while (ir_parse_accept_word(p, roles[role]))
             parse_array(r, (KRole)role);
     }
-    if (parse_accept_word(p, "parts"))
+    if (ir_parse_accept_word(p, "parts"))
         parse_parts(r);
-    parse_expect_word(p, "grid");
-    r->k->grid_vector = parse_accept_word(p, "vector");
+    ir_parse_expect_word(p, "grid");
+    r->k->grid_vector = ir_parse_accept_word(p, "vector");
     r->k->grid = parse_ranges(r);
-    parse_expect(p, '{');
+    ir_parse_expect(p, '{');
     parse_block(r, &r->k->body);
-    parse_expect(p, '}');
+    ir_parse_expect(p, '}');
     forget(r, 0);
 }
 
@@ -623,11 +625,11 @@ be_kernel_parse(BeKernels *out, Arena *a, Diag *d, uint16_t file,
                    .module = ir_module_new(a, intern_new(scratch), d),
                    .diag = d,
                    .file = file,
-                   .lexer = lex_new(scratch, text, len)};
-    parse_next(&r.p);
+                   .lexer = ir_lex_new(scratch, text, len)};
+    ir_parse_next(&r.p);
     bool ok = true;
     while (!r.p.failed && r.p.token.kind != TOKEN_END) {
-        Loc at = parse_here(&r.p);
+        Loc at = ir_parse_here(&r.p);
         r.k = be_kernel_new(a);
         parse_kernel(&r);
         if (r.p.failed)

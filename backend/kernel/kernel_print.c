@@ -37,7 +37,7 @@ print_sign(Str *out, bool negative, bool first)
 static void
 print_summands(Str *out, Dim d, bool first)
 {
-    if (!dim_is_const(d)) {
+    if (!ir_dim_is_const(d)) {
         print_sign(out, d.k < 0, first);
         print_symbol(out, d);
         first = false;
@@ -58,12 +58,12 @@ static void
 print_term(Str *out, const KTerm *t, bool first)
 {
     Dim c = t->coef;
-    if (!dim_is_const(c) && c.c != 0) {
+    if (!ir_dim_is_const(c) && c.c != 0) {
         print_sign(out, false, first);
         str_add(out, "(");
         print_dim(out, c);
         str_add(out, ")*");
-    } else if (!dim_is_const(c)) {
+    } else if (!ir_dim_is_const(c)) {
         print_sign(out, c.k < 0, first);
         print_symbol(out, c);
         str_add(out, "*");
@@ -81,7 +81,7 @@ print_index(Str *out, const KIndex *x)
 {
     for (int i = 0; i < x->num_terms; i++)
         print_term(out, &x->terms[i], i == 0);
-    if (x->num_terms == 0 || !dim_equal(x->base, dim_const(0)))
+    if (x->num_terms == 0 || !ir_dim_equal(x->base, ir_dim_const(0)))
         print_summands(out, x->base, x->num_terms == 0);
 }
 

@@ -13,7 +13,7 @@ static KIndex
 add_range(Build *b, KRanges *ranges, Dim extent)
 {
     if (dim_is_one(extent))
-        return be_lin_const(dim_const(0));
+        return be_lin_const(ir_dim_const(0));
     ExprVar *v = be_expr_loop_var(b, extent);
     ranges->vars[ranges->count++] = &v->var;
     return be_lin_var(b, v);
@@ -125,8 +125,9 @@ static bool
 windows_fit(Dim windows, Dim taps, int64_t step, int64_t low, Dim size)
 {
     int64_t last;
-    return dim_is_const(windows) && dim_is_const(taps) && dim_is_const(size) &&
-           low <= 0 && !__builtin_mul_overflow(windows.c - 1, step, &last) &&
+    return ir_dim_is_const(windows) && ir_dim_is_const(taps) &&
+           ir_dim_is_const(size) && low <= 0 &&
+           !__builtin_mul_overflow(windows.c - 1, step, &last) &&
            !__builtin_add_overflow(last, taps.c - 1, &last) &&
            !__builtin_sub_overflow(last, low, &last) && last < size.c;
 }
@@ -168,9 +169,9 @@ at_windows(Build *b, Conv *c, const KIndex *windows, const Dim *num_windows,
     for (int i = 0; i < 2; i++) {
         KIndex *at = &c->x.at[i + 1];
         Dim size = c->x.shape.dims[i + 1];
-        *at = be_lin_scale(b, windows[i], dim_const(step[i]));
+        *at = be_lin_scale(b, windows[i], ir_dim_const(step[i]));
         *at = be_lin_add(b, *at, places[i]);
-        *at = be_lin_add(b, *at, be_lin_const(dim_const(-low[i])));
+        *at = be_lin_add(b, *at, be_lin_const(ir_dim_const(-low[i])));
         if (!windows_fit(num_windows[i], num_places[i], step[i], low[i], size))
             inside = be_expr_and(b, inside, be_expr_inside(b, *at, size));
     }

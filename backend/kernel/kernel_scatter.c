@@ -58,7 +58,7 @@ static KIndex
 new_index(Build *b, Dim extent, bool is_column, Output *o)
 {
     if (dim_is_one(extent))
-        return be_lin_const(dim_const(0));
+        return be_lin_const(ir_dim_const(0));
     ExprVar *v = be_expr_loop_var(b, extent);
     v->is_root = is_column;
     if (is_column)
@@ -81,7 +81,7 @@ is_row(Build *b, Expr *row, Dim size)
 {
     KNode last = {.kind = K_INDEX, .dtype = DT_i64, .index = {.base = size}};
     Expr *zero = be_expr_const(b, scalar_int(DT_i64, 0));
-    Expr *end = dim_is_const(size)
+    Expr *end = ir_dim_is_const(size)
                     ? be_expr_const(b, scalar_int(DT_i64, size.c))
                     : be_expr_make(b, &last);
     Expr *low = be_expr_map(b, OP_ge, DT_bool, 2, (Expr *[]){row, zero});
@@ -119,7 +119,7 @@ be_scatter_bind(Build *b, const IrOp *op, Output *o)
     Dim size = to.shape.dims[0];
     Expr *row = row_number(b, op->operands[1], &rows);
     o->guard = is_row(b, row, size);
-    if (!dim_is_one(size) && !dim_equal(size, dim_const(0)))
+    if (!dim_is_one(size) && !ir_dim_equal(size, ir_dim_const(0)))
         to.at[0] = be_lin_pick(b, row, size);
     o->value = be_value_at(b, op->operands[2], &values, NULL);
     o->at = be_view_linear(b, &to);

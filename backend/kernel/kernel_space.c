@@ -85,7 +85,7 @@ is_one_index(const Graph *g, const KVar *slow, const KVar *fast)
     for (int i = 0; i < g->indices.len; i++) {
         Dim s = be_index_coef(g->indices.data[i], slow), whole;
         Dim f = be_index_coef(g->indices.data[i], fast);
-        if (!dim_mul(f, fast->extent, &whole) || !dim_equal(s, whole))
+        if (!ir_dim_mul(f, fast->extent, &whole) || !ir_dim_equal(s, whole))
             return false;
     }
     return true;
@@ -111,7 +111,7 @@ merge_vars(const Graph *g, const KVar *slow, KVar *fast)
 {
     Dim extent;
     if (var_of((KVar *)slow)->order || var_of(fast)->order ||
-        !dim_mul(slow->extent, fast->extent, &extent) ||
+        !ir_dim_mul(slow->extent, fast->extent, &extent) ||
         !is_one_index(g, slow, fast))
         return false;
     fast->extent = extent;
@@ -293,10 +293,11 @@ count_votes(Expr *e, Votes *votes)
     e->voter = votes->own;
     if (e->node.kind == K_LOAD && find_var(&e->vars, votes->other) >= 0) {
         const KIndex *at = &e->node.load.at;
-        Dim one = dim_const(1);
-        votes->for_own += dim_equal(be_index_coef(at, &votes->own->var), one);
+        Dim one = ir_dim_const(1);
+        votes->for_own +=
+            ir_dim_equal(be_index_coef(at, &votes->own->var), one);
         votes->for_other +=
-            dim_equal(be_index_coef(at, &votes->other->var), one);
+            ir_dim_equal(be_index_coef(at, &votes->other->var), one);
     }
     for (int i = 0; i < num; i++)
         count_votes(expr_of(inputs[i]), votes);
@@ -364,15 +365,15 @@ put_matrix_last(Build *b, const Expr *side, ExprVars *rows)
 static int
 count_turned(const Graph *g, const ExprVar *v, const ExprVar *lanes)
 {
-    const Dim none = dim_const(0), one = dim_const(1);
+    const Dim none = ir_dim_const(0), one = ir_dim_const(1);
     int count = 0;
     for (int i = 0; i < g->exprs.len; i++) {
         const KNode *n = &g->exprs.data[i]->node;
         if (n->kind != K_LOAD)
             continue;
         Dim along = be_index_coef(&n->load.at, &lanes->var);
-        count += dim_equal(be_index_coef(&n->load.at, &v->var), one) &&
-                 !dim_equal(along, one) && !dim_equal(along, none);
+        count += ir_dim_equal(be_index_coef(&n->load.at, &v->var), one) &&
+                 !ir_dim_equal(along, one) && !ir_dim_equal(along, none);
     }
     return count;
 }

@@ -51,7 +51,7 @@ table_of(Build *b, DType dtype, const void *data, int64_t count)
             memcmp(t->data, data, bytes) == 0)
             return t;
     }
-    KArray *t = be_kernel_array(b->k, K_TABLE, dtype, dim_const(count));
+    KArray *t = be_kernel_array(b->k, K_TABLE, dtype, ir_dim_const(count));
     t->data = arena_copy(b->k->arena, data, bytes);
     return t;
 }
@@ -178,7 +178,7 @@ at_elementwise(Build *b, const IrOp *op, const View *view, Expr *guard)
 static ExprVar *
 lone_index(const KIndex *x)
 {
-    bool lone = x->num_terms == 1 && dim_equal(x->base, dim_const(0)) &&
+    bool lone = x->num_terms == 1 && ir_dim_equal(x->base, ir_dim_const(0)) &&
                 dim_is_one(x->terms[0].coef);
     ExprVar *v = lone ? var_of(x->terms[0].var) : NULL;
     return v && v->is_root && !v->divide ? v : NULL;
@@ -226,11 +226,11 @@ at_reorder(Build *b, const IrOp *op, const View *view, Expr *guard)
     Dim size = view->shape.dims[last];
     if (dim_is_one(size))
         return be_value_at(b, op->operands[0], view, guard);
-    if (dim_equal(size, dim_const(0))) /* never computed */
+    if (ir_dim_equal(size, ir_dim_const(0))) /* never computed */
         return be_expr_zero(b, op->results[0]->type.dtype);
     at.at[last] =
         be_lin_pick(b, be_value_at(b, op->operands[1], view, guard), size);
-    if (dim_is_const(size))
+    if (ir_dim_is_const(size))
         return be_value_at(b, op->operands[0], &at, guard);
     Expr *inside = be_expr_inside(b, at.at[last], size);
     return be_value_masked(b, op->operands[0], &at, inside,

@@ -39,8 +39,9 @@ static void
 check_dim(Check *c, Dim d)
 {
     int pair = d.sym / 2;
-    if (!dim_is_const(d) && (pair >= c->k->pairs.len ||
-                             (d.sym % 2 && c->k->pairs.data[pair].total < 0)))
+    if (!ir_dim_is_const(d) &&
+        (pair >= c->k->pairs.len ||
+         (d.sym % 2 && c->k->pairs.data[pair].total < 0)))
         fail(c, "a dimension has no batch symbol");
 }
 
@@ -59,7 +60,7 @@ static void
 define_var(Check *c, const KVar *v)
 {
     check_dim(c, v->extent);
-    if (dim_is_const(v->extent) && v->extent.c < 0)
+    if (ir_dim_is_const(v->extent) && v->extent.c < 0)
         fail(c, "i%d has a negative range", v->id);
     c->has_var[v->id] = true;
     VEC_PUSH(c->scratch, c->vars, v->id);
@@ -69,10 +70,10 @@ define_var(Check *c, const KVar *v)
 static int64_t
 dim_full(const Check *c, Dim d)
 {
-    if (dim_is_const(d))
+    if (ir_dim_is_const(d))
         return d.c;
     const KPair *p = &c->k->pairs.data[d.sym / 2];
-    return dim_value(d, d.sym % 2 ? p->total : p->bound);
+    return ir_dim_value(d, d.sym % 2 ? p->total : p->bound);
 }
 
 /* Whether x is in 0 .. size - 1 for all values of its indices, if that can be
@@ -259,7 +260,7 @@ check_lanes(Check *c, const KBlock *b, const KVar *lanes)
         if (n->kind == K_SCAN)
             check_lanes(c, &n->scan.body, lanes);
         if (n->kind == K_STORE &&
-            !dim_equal(be_index_coef(&n->store.at, lanes), dim_const(1)))
+            !ir_dim_equal(be_index_coef(&n->store.at, lanes), ir_dim_const(1)))
             fail(c, "a vector over i%d does not store along memory", lanes->id);
     }
 }
@@ -309,8 +310,8 @@ check_running(Check *c, const KNode *n)
     const KIndex *along = &n->running.along;
     bool ok = c->scan && along->num_terms == 1 &&
               along->terms[0].var == c->scan->scan.ranges.vars[0] &&
-              dim_equal(along->terms[0].coef, dim_const(1)) &&
-              dim_equal(along->base, dim_const(0));
+              ir_dim_equal(along->terms[0].coef, ir_dim_const(1)) &&
+              ir_dim_equal(along->base, ir_dim_const(0));
     if (!ok)
         fail(c, "%%%d does not run along the scan it stands in", n->id);
     else if (n->running.value->dtype != n->dtype || n->dtype == DT_bool)
@@ -323,7 +324,7 @@ static void
 check_sorted(Check *c, const KNode *n)
 {
     KIndex last = {.base = n->sort.ranges.vars[0]->extent};
-    bool ok = dim_sub(last.base, dim_const(1), &last.base) &&
+    bool ok = ir_dim_sub(last.base, ir_dim_const(1), &last.base) &&
               be_index_add(c->scratch, &n->sort.at, &last, &last);
     if (!ok)
         fail(c, "a sort goes out of the range of its array");
@@ -398,7 +399,7 @@ static void
 check_divide(Check *c, const KNode *n)
 {
     check_dim(c, n->divide.by);
-    if (dim_is_const(n->divide.by) && n->divide.by.c < 1)
+    if (ir_dim_is_const(n->divide.by) && n->divide.by.c < 1)
         fail(c, "i%d is divided by less than 1", n->divide.var->id);
     define_var(c, n->divide.var);
     c->is_divided[n->divide.var->id] = n->kind == K_DIV;
@@ -409,7 +410,7 @@ check_pick(Check *c, const KNode *n)
 {
     if (n->pick.value->dtype != DT_i64)
         fail(c, "i%d is picked by what is no i64", n->pick.var->id);
-    if (dim_equal(n->pick.var->extent, dim_const(0)))
+    if (ir_dim_equal(n->pick.var->extent, ir_dim_const(0)))
         fail(c, "i%d has nothing to pick", n->pick.var->id);
     define_var(c, n->pick.var);
 }
@@ -437,7 +438,7 @@ check_kind(Check *c, const KNode *n)
         break;
     case K_ROW_START:
         check_dtype(c, n, DT_i64);
-        check_dim(c, dim_linear(0, 1, 2 * n->pair));
+        check_dim(c, ir_dim_linear(0, 1, 2 * n->pair));
         break;
     case K_INSIDE:
         check_dtype(c, n, DT_bool);
@@ -512,7 +513,7 @@ check_from(Check *c, const KArray *out)
 {
     const KArray *in = out->from;
     if (in && (in->role != K_IN || in->dtype != out->dtype ||
-               !dim_equal(in->size, out->size)))
+               !ir_dim_equal(in->size, out->size)))
         fail(c, "out%d cannot begin as an array of another kind", out->index);
 }
 
@@ -523,7 +524,7 @@ check_arrays(Check *c)
         for (int i = 0; i < c->k->arrays[role].len; i++) {
             Dim size = c->k->arrays[role].data[i]->size;
             check_dim(c, size);
-            if (dim_is_const(size) && size.c < 0)
+            if (ir_dim_is_const(size) && size.c < 0)
                 fail(c, "an array has a negative size");
             check_from(c, c->k->arrays[role].data[i]);
         }
@@ -534,9 +535,9 @@ static void
 check_grid(Check *c)
 {
     const BeKernel *k = c->k;
-    Dim items = dim_const(1);
+    Dim items = ir_dim_const(1);
     for (int i = 0; i < k->grid.count; i++) {
-        if (!dim_mul(items, k->grid.vars[i]->extent, &items))
+        if (!ir_dim_mul(items, k->grid.vars[i]->extent, &items))
             fail(c, "the number of items is no dimension");
     }
     if (k->grid_vector)
@@ -555,9 +556,9 @@ check_part_array(Check *c, const KArray *array)
     int own = be_kernel_part_arrays(k, array->role);
     const KArray *first = k->arrays[array->role].data[array->index % own];
     int64_t length = k->parts.data[array->index / own];
-    bool whole = dim_equal(first->size, dim_const(k->parts.data[0]));
-    Dim size = dim_const(whole ? length : 1);
-    if (array->dtype != first->dtype || !dim_equal(array->size, size) ||
+    bool whole = ir_dim_equal(first->size, ir_dim_const(k->parts.data[0]));
+    Dim size = ir_dim_const(whole ? length : 1);
+    if (array->dtype != first->dtype || !ir_dim_equal(array->size, size) ||
         array->from)
         fail(c, "the parts' arrays are not alike");
 }
@@ -566,9 +567,10 @@ check_part_array(Check *c, const KArray *array)
 static bool
 is_item(const KIndex *x)
 {
-    return dim_equal(x->base, dim_const(0)) &&
+    return ir_dim_equal(x->base, ir_dim_const(0)) &&
            (x->num_terms == 0 ||
-            (x->num_terms == 1 && dim_equal(x->terms[0].coef, dim_const(1))));
+            (x->num_terms == 1 &&
+             ir_dim_equal(x->terms[0].coef, ir_dim_const(1))));
 }
 
 static void
@@ -593,7 +595,8 @@ check_parts(Check *c)
     if (!num)
         return;
     if (!k->grid_vector ||
-        !dim_equal(k->grid.vars[0]->extent, dim_const(k->parts.data[0])) ||
+        !ir_dim_equal(k->grid.vars[0]->extent,
+                      ir_dim_const(k->parts.data[0])) ||
         k->arrays[K_TABLE].len || k->arrays[K_IN].len % num ||
         k->arrays[K_OUT].len % num) {
         fail(c, "parts are for kernels along one index");

@@ -29,7 +29,7 @@ pair_of(Build *b, int32_t symbol)
 Dim
 be_kernel_dim(Build *b, Dim d)
 {
-    if (!dim_is_const(d))
+    if (!ir_dim_is_const(d))
         d.sym = 2 * pair_of(b, d.sym) + b->m->symbols.data[d.sym].global;
     return d;
 }
@@ -57,7 +57,7 @@ be_shape_equal(const Shape *x, const Shape *y)
     if (x->rank != y->rank)
         return false;
     for (int i = 0; i < x->rank; i++) {
-        if (!dim_equal(x->dims[i], y->dims[i]))
+        if (!ir_dim_equal(x->dims[i], y->dims[i]))
             return false;
     }
     return true;
@@ -66,7 +66,7 @@ be_shape_equal(const Shape *x, const Shape *y)
 Dim
 be_shape_size(Build *b, const Shape *s)
 {
-    Dim size = dim_const(1);
+    Dim size = ir_dim_const(1);
     for (int i = 0; i < s->rank; i++)
         size = be_dim_times(b, size, s->dims[i]);
     return size;
@@ -89,15 +89,15 @@ be_view_of(const Build *b, const IrValue *v)
 {
     View view = {.shape = *be_value_shape(b, v)};
     for (int i = 0; i < view.shape.rank; i++)
-        view.at[i] = be_lin_const(dim_const(0));
+        view.at[i] = be_lin_const(ir_dim_const(0));
     return view;
 }
 
 static KIndex
 linear(Build *b, const Dim *dims, const KIndex *at, int rank)
 {
-    KIndex sum = be_lin_const(dim_const(0));
-    Dim stride = dim_const(1);
+    KIndex sum = be_lin_const(ir_dim_const(0));
+    Dim stride = ir_dim_const(1);
     for (int i = rank - 1; i >= 0; i--) {
         sum = be_lin_add(b, sum, be_lin_scale(b, at[i], stride));
         if (i > 0)
@@ -127,7 +127,7 @@ unravel(Build *b, KIndex x, const Dim *dims, KIndex *at, int rank)
     for (int i = rank - 1; i > 0; i--) {
         if (dim_is_one(dims[i]))
             continue;
-        Dim rest = dim_const(1);
+        Dim rest = ir_dim_const(1);
         for (int j = 0; j < i; j++)
             rest = be_dim_times(b, rest, dims[j]);
         be_lin_divide(b, x, dims[i], rest, &x, &at[i]);
@@ -142,10 +142,10 @@ static int
 match_group(const Shape *from, int f, int *f_end, const Shape *to, int t)
 {
     Dim x = from->dims[f++], y = to->dims[t++];
-    while (!dim_equal(x, y) && (f < from->rank || t < to->rank)) {
+    while (!ir_dim_equal(x, y) && (f < from->rank || t < to->rank)) {
         bool grow_x = t == to->rank || (f < from->rank && is_less(x, y));
-        if (!(grow_x ? dim_mul(x, from->dims[f++], &x)
-                     : dim_mul(y, to->dims[t++], &y))) {
+        if (!(grow_x ? ir_dim_mul(x, from->dims[f++], &x)
+                     : ir_dim_mul(y, to->dims[t++], &y))) {
             f = from->rank;
             t = to->rank;
         }
@@ -172,7 +172,7 @@ be_view_own(Build *b, const IrValue *v, const View *view)
 {
     View own = be_view_of(b, v);
     const Shape *from = &view->shape, *to = &own.shape;
-    if (dim_equal(be_shape_size(b, to), dim_const(0))) {
+    if (ir_dim_equal(be_shape_size(b, to), ir_dim_const(0))) {
         own.at[to->rank - 1] = be_view_linear(b, view);
         return own;
     }

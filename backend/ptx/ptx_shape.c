@@ -135,7 +135,7 @@ choose_team(const BeKernel *k, PtxShape *s)
 static bool
 divides(int width, Dim d)
 {
-    return d.c % width == 0 && (dim_is_const(d) || d.k % width == 0);
+    return d.c % width == 0 && (ir_dim_is_const(d) || d.k % width == 0);
 }
 
 /* Whether a term other than row's keeps neighbours neighbours, and aligned. */
@@ -156,7 +156,7 @@ ptx_is_wide(const Emit *e, const KIndex *x, const KVar *row, int width)
         if (t->var != row && !keeps_groups(e, t, width))
             return false;
         if (t->var == row)
-            found = dim_equal(t->coef, dim_const(1));
+            found = ir_dim_equal(t->coef, ir_dim_const(1));
     }
     return found;
 }

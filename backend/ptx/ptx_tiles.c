@@ -207,7 +207,7 @@ find_needed(const Tile *tile, Operand *o)
                 continue;
             mark(o, n);
             if (n->kind == K_LOAD &&
-                dim_equal(be_index_coef(&n->load.at, last), dim_const(1)))
+                ir_dim_equal(be_index_coef(&n->load.at, last), ir_dim_const(1)))
                 o->along_products = true;
         }
     }

@@ -9,7 +9,7 @@
 #include "ir/type_bounds.h"
 
 Buffer *
-buffer_of(const IrValue *v)
+ir_buffer_of(const IrValue *v)
 {
     Buffer *b = life_of(v)->buffer;
     while (b->into)
@@ -18,7 +18,7 @@ buffer_of(const IrValue *v)
 }
 
 void
-buffers_merge(Buffer *a, Buffer *b)
+ir_buffers_merge(Buffer *a, Buffer *b)
 {
     while (a->into)
         a = a->into;
@@ -163,7 +163,7 @@ extend_to_views(const IrBlock *b)
 }
 
 void
-lifetimes_find(Arena *a, IrFunc *fn)
+ir_lifetimes_find(Arena *a, IrFunc *fn)
 {
     Numbering n = {a, fn->module, 1};
     number_block(&n, fn->body, 0);

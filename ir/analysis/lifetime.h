@@ -13,7 +13,7 @@
 /* Bytes that values share, and the interval in which they hold one of them. */
 typedef struct Buffer Buffer;
 struct Buffer {
-    Buffer *into; /* merged into that one; see buffer_of */
+    Buffer *into; /* merged into that one; see ir_buffer_of */
     int begin, end;
     int64_t bytes;
     int64_t align;
@@ -38,7 +38,7 @@ life_of(const IrValue *v)
     return v->mark;
 }
 
-Buffer *buffer_of(const IrValue *v);
+Buffer *ir_buffer_of(const IrValue *v);
 
 /* What is known of an operation: its mark.  All positions are doubled. */
 typedef struct Span {
@@ -54,9 +54,9 @@ span_of(const IrOp *op)
 
 /* Numbers the operations of fn and gives every value a life and a buffer of
  * its own. */
-void lifetimes_find(Arena *a, IrFunc *fn);
+void ir_lifetimes_find(Arena *a, IrFunc *fn);
 
 /* a and b share bytes from now on, and live from the first to the last. */
-void buffers_merge(Buffer *a, Buffer *b);
+void ir_buffers_merge(Buffer *a, Buffer *b);
 
 #endif

@@ -22,7 +22,7 @@ static void
 add_values(Live *l, int n, IrValue *const *values)
 {
     for (int i = 0; i < n; i++)
-        ptrmap_set(&l->there, values[i], values[i]);
+        ir_ptrmap_set(&l->there, values[i], values[i]);
 }
 
 /* In the blocks around op, outermost last. */
@@ -41,9 +41,9 @@ add_visible(Live *l, const IrOp *op)
 static void
 take(Live *l, IrValue *v)
 {
-    if (!ptrmap_get(&l->there, v))
+    if (!ir_ptrmap_get(&l->there, v))
         return;
-    ptrmap_set(&l->there, v, NULL);
+    ir_ptrmap_set(&l->there, v, NULL);
     VEC_PUSH(l->arena, l->list, v);
 }
 

@@ -81,7 +81,7 @@ ir_stays(Arena *a, IrFunc *fn, IrSpace space, int64_t past)
 {
     Census c = {.arena = a, .module = fn->module, .space = space};
     IrStays stays = {0};
-    lifetimes_find(a, fn);
+    ir_lifetimes_find(a, fn);
     count_values(&c, fn->body);
     for (int i = 0; i < c.stays.len; i++)
         if (c.stays.data[i].from >= past)

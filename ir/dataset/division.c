@@ -49,7 +49,7 @@ is_whole(const IrStage *s)
 {
     for (int i = 0; i < s->types.len; i++)
         if (s->types.data[i].rank == 0 ||
-            !dim_is_const(s->types.data[i].dims[0]))
+            !ir_dim_is_const(s->types.data[i].dims[0]))
             return false;
     return true;
 }

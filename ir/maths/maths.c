@@ -5,14 +5,14 @@
 #include "ir/maths/maths.h"
 #include "ir/maths/maths_direct.h"
 
-const MathsFnInfo maths_fn_info[NUM_MATHS_FNS] = {
+const MathsFnInfo ir_maths_fn_info[NUM_MATHS_FNS] = {
 #define MATHS_FN(name, operands, ulp32, ulp64, doc)                            \
     {#name, operands, ulp32, ulp64},
 #include "ir/maths/maths.def"
 #undef MATHS_FN
 };
 
-const MathsPrimInfo maths_prim_info[NUM_MATHS_PRIMS] = {
+const MathsPrimInfo ir_maths_prim_info[NUM_MATHS_PRIMS] = {
 #define PRIM1(result, name, A, meaning) {#name, 1},
 #define PRIM2(result, name, A, B, meaning) {#name, 2},
 #define PRIM3(result, name, A, B, C, meaning) {#name, 3},
@@ -53,7 +53,7 @@ static const struct {
 };
 
 double
-maths_eval(MathsFn fn, DType width, double x, double y)
+ir_maths_eval(MathsFn fn, DType width, double x, double y)
 {
     switch (width) {
     case DT_f32:
@@ -61,6 +61,7 @@ maths_eval(MathsFn fn, DType width, double x, double y)
     case DT_f64:
         return evaluate[fn].f64(x, y);
     default:
-        UNREACHABLE("%s of %s", maths_fn_info[fn].name, dtype_info[width].name);
+        UNREACHABLE("%s of %s", ir_maths_fn_info[fn].name,
+                    dtype_info[width].name);
     }
 }

@@ -40,11 +40,11 @@ typedef struct MathsFnInfo {
     double ulp_f32, ulp_f64; /* no error is greater */
 } MathsFnInfo;
 
-extern const MathsFnInfo maths_fn_info[NUM_MATHS_FNS];
+extern const MathsFnInfo ir_maths_fn_info[NUM_MATHS_FNS];
 
 /* fn of one element, computed in width, which is DT_f32 or DT_f64.  x and y
  * are values of that dtype; y is ignored by functions of one operand. */
-double maths_eval(MathsFn fn, DType width, double x, double y);
+double ir_maths_eval(MathsFn fn, DType width, double x, double y);
 
 /* A primitive operation; maths_prims.def tells what each one means. */
 typedef enum MathsPrim {
@@ -66,7 +66,7 @@ typedef struct MathsPrimInfo {
     int num_operands;
 } MathsPrimInfo;
 
-extern const MathsPrimInfo maths_prim_info[NUM_MATHS_PRIMS];
+extern const MathsPrimInfo ir_maths_prim_info[NUM_MATHS_PRIMS];
 
 /* A value of whoever implements the primitives: an instruction of LLVM, a
  * number.  Nobody else looks inside. */
@@ -94,7 +94,7 @@ typedef struct MathsOps {
 } MathsOps;
 
 /* Emits fn of x (and y) and returns the value of its result. */
-MathsVal maths_emit(const MathsOps *ops, MathsFn fn, DType width, MathsVal x,
-                    MathsVal y);
+MathsVal ir_maths_emit(const MathsOps *ops, MathsFn fn, DType width, MathsVal x,
+                       MathsVal y);
 
 #endif

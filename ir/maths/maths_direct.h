@@ -1,8 +1,9 @@
 /*
  * maths_direct.h - the elementary functions as plain C, for one element
  *
- * Defines f32_exp(float), f64_pow(double, double) and so on for maths_eval and
- * for tests, as inline functions, so that a loop over them becomes vector code.
+ * Defines f32_exp(float), f64_pow(double, double) and so on for ir_maths_eval
+ * and for tests, as inline functions, so that a loop over them becomes vector
+ * code.
  */
 #ifndef TFD_IR_MATHS_MATHS_DIRECT_H
 #define TFD_IR_MATHS_MATHS_DIRECT_H

@@ -91,7 +91,8 @@ static const struct {
 };
 
 MathsVal
-maths_emit(const MathsOps *ops, MathsFn fn, DType width, MathsVal x, MathsVal y)
+ir_maths_emit(const MathsOps *ops, MathsFn fn, DType width, MathsVal x,
+              MathsVal y)
 {
     switch (width) {
     case DT_f32:
@@ -99,6 +100,7 @@ maths_emit(const MathsOps *ops, MathsFn fn, DType width, MathsVal x, MathsVal y)
     case DT_f64:
         return emit[fn].f64(ops, x, y);
     default:
-        UNREACHABLE("%s of %s", maths_fn_info[fn].name, dtype_info[width].name);
+        UNREACHABLE("%s of %s", ir_maths_fn_info[fn].name,
+                    dtype_info[width].name);
     }
 }

@@ -153,7 +153,7 @@ has_shape(const IrValue *x, int rank, const Dim *dims)
     IrType t = {.rank = rank};
     if (rank)
         memcpy(t.dims, dims, (size_t)rank * sizeof *dims);
-    return type_same_shape(&x->type, &t);
+    return ir_type_same_shape(&x->type, &t);
 }
 
 IrValue *

@@ -88,21 +88,21 @@ take_same(const Infer *in, IrType *out)
 /* ---- rules that look at operands --------------------------------------- */
 
 const char *
-dtype_any(const Infer *in, int i, IrType *out)
+ir_dtype_any(const Infer *in, int i, IrType *out)
 {
     out->dtype = dtype_of(in, i);
     return NULL;
 }
 
 const char *
-dtype_equal(const Infer *in, int i, IrType *out)
+ir_dtype_equal(const Infer *in, int i, IrType *out)
 {
     (void)i;
     return take_same(in, out);
 }
 
 const char *
-dtype_numeric(const Infer *in, int i, IrType *out)
+ir_dtype_numeric(const Infer *in, int i, IrType *out)
 {
     (void)i;
     const char *wrong = take_same(in, out);
@@ -115,7 +115,7 @@ dtype_numeric(const Infer *in, int i, IrType *out)
 }
 
 const char *
-dtype_float(const Infer *in, int i, IrType *out)
+ir_dtype_float(const Infer *in, int i, IrType *out)
 {
     (void)i;
     const char *wrong = take_same(in, out);
@@ -128,7 +128,7 @@ dtype_float(const Infer *in, int i, IrType *out)
 }
 
 const char *
-dtype_bits(const Infer *in, int i, IrType *out)
+ir_dtype_bits(const Infer *in, int i, IrType *out)
 {
     (void)i;
     const char *wrong = take_same(in, out);
@@ -139,15 +139,15 @@ dtype_bits(const Infer *in, int i, IrType *out)
 }
 
 const char *
-dtype_float_to_bool(const Infer *in, int i, IrType *out)
+ir_dtype_float_to_bool(const Infer *in, int i, IrType *out)
 {
-    const char *wrong = dtype_float(in, i, out);
+    const char *wrong = ir_dtype_float(in, i, out);
     out->dtype = DT_bool;
     return wrong;
 }
 
 const char *
-dtype_boolean(const Infer *in, int i, IrType *out)
+ir_dtype_boolean(const Infer *in, int i, IrType *out)
 {
     (void)i;
     out->dtype = DT_bool;
@@ -160,7 +160,7 @@ dtype_boolean(const Infer *in, int i, IrType *out)
 }
 
 const char *
-dtype_compare(const Infer *in, int i, IrType *out)
+ir_dtype_compare(const Infer *in, int i, IrType *out)
 {
     (void)i;
     out->dtype = DT_bool;
@@ -168,7 +168,7 @@ dtype_compare(const Infer *in, int i, IrType *out)
 }
 
 const char *
-dtype_order(const Infer *in, int i, IrType *out)
+ir_dtype_order(const Infer *in, int i, IrType *out)
 {
     (void)i;
     out->dtype = DT_bool;
@@ -179,7 +179,7 @@ dtype_order(const Infer *in, int i, IrType *out)
 }
 
 const char *
-dtype_where(const Infer *in, int i, IrType *out)
+ir_dtype_where(const Infer *in, int i, IrType *out)
 {
     (void)i;
     out->dtype = dtype_of(in, 1);
@@ -190,7 +190,7 @@ dtype_where(const Infer *in, int i, IrType *out)
 }
 
 const char *
-dtype_take(const Infer *in, int i, IrType *out)
+ir_dtype_take(const Infer *in, int i, IrType *out)
 {
     (void)i;
     out->dtype = dtype_of(in, 0);
@@ -201,7 +201,7 @@ dtype_take(const Infer *in, int i, IrType *out)
 }
 
 const char *
-dtype_scatter(const Infer *in, int i, IrType *out)
+ir_dtype_scatter(const Infer *in, int i, IrType *out)
 {
     (void)i;
     out->dtype = dtype_of(in, 0);
@@ -217,15 +217,15 @@ dtype_scatter(const Infer *in, int i, IrType *out)
 }
 
 const char *
-dtype_arg(const Infer *in, int i, IrType *out)
+ir_dtype_arg(const Infer *in, int i, IrType *out)
 {
-    const char *wrong = dtype_numeric(in, i, out);
+    const char *wrong = ir_dtype_numeric(in, i, out);
     out->dtype = DT_i64;
     return wrong;
 }
 
 const char *
-dtype_assert(const Infer *in, int i, IrType *out)
+ir_dtype_assert(const Infer *in, int i, IrType *out)
 {
     (void)i, (void)out;
     if (in->op->num_operands == 0)
@@ -257,7 +257,7 @@ check_combined(const Infer *in, DType t)
 }
 
 const char *
-dtype_all_reduce(const Infer *in, int i, IrType *out)
+ir_dtype_all_reduce(const Infer *in, int i, IrType *out)
 {
     out->dtype = dtype_of(in, i);
     if (ir_type_is_local(in->module, &in->op->operands[i]->type))
@@ -269,7 +269,7 @@ dtype_all_reduce(const Infer *in, int i, IrType *out)
 }
 
 const char *
-dtype_cross_reduce(const Infer *in, int i, IrType *out)
+ir_dtype_cross_reduce(const Infer *in, int i, IrType *out)
 {
     out->dtype = dtype_of(in, i);
     return check_combined(in, out->dtype);
@@ -285,21 +285,21 @@ set_dtype(IrType *out, DType t)
 }
 
 const char *
-dtype_bool(const Infer *in, int i, IrType *out)
+ir_dtype_bool(const Infer *in, int i, IrType *out)
 {
     (void)in, (void)i;
     return set_dtype(out, DT_bool);
 }
 
 const char *
-dtype_i32(const Infer *in, int i, IrType *out)
+ir_dtype_i32(const Infer *in, int i, IrType *out)
 {
     (void)in, (void)i;
     return set_dtype(out, DT_i32);
 }
 
 const char *
-dtype_i64(const Infer *in, int i, IrType *out)
+ir_dtype_i64(const Infer *in, int i, IrType *out)
 {
     (void)i;
     int count;
@@ -310,7 +310,7 @@ dtype_i64(const Infer *in, int i, IrType *out)
 }
 
 const char *
-dtype_f64(const Infer *in, int i, IrType *out)
+ir_dtype_f64(const Infer *in, int i, IrType *out)
 {
     (void)in, (void)i;
     return set_dtype(out, DT_f64);
@@ -322,7 +322,7 @@ check_data(const Infer *in, const IrType *t)
 {
     int64_t have, need;
     ir_data(in->op, A_data, &have);
-    if (!type_is_static(t))
+    if (!ir_type_is_static(t))
         return WRONG(in, "a constant of shape %s has no number of elements",
                      ir_dims_text(in->module, t->rank, t->dims));
     if (ir_type_bytes(in->module, t, &need) && have != need)
@@ -332,7 +332,7 @@ check_data(const Infer *in, const IrType *t)
 }
 
 const char *
-dtype_attr(const Infer *in, int i, IrType *out)
+ir_dtype_attr(const Infer *in, int i, IrType *out)
 {
     (void)i;
     out->dtype = (DType)ir_int(in->op, A_dtype);
@@ -340,7 +340,7 @@ dtype_attr(const Infer *in, int i, IrType *out)
 }
 
 const char *
-dtype_param(const Infer *in, int i, IrType *out)
+ir_dtype_param(const Infer *in, int i, IrType *out)
 {
     (void)i;
     const char *name = ir_text(in->op, A_param);
@@ -351,7 +351,7 @@ dtype_param(const Infer *in, int i, IrType *out)
 }
 
 const char *
-dtype_var(const Infer *in, int i, IrType *out)
+ir_dtype_var(const Infer *in, int i, IrType *out)
 {
     (void)i;
     /* The shape rule has found it. */
@@ -360,7 +360,7 @@ dtype_var(const Infer *in, int i, IrType *out)
 }
 
 const char *
-dtype_write(const Infer *in, int i, IrType *out)
+ir_dtype_write(const Infer *in, int i, IrType *out)
 {
     (void)i, (void)out;
     const char *name = ir_text(in->op, A_var), *wrong;
@@ -371,7 +371,7 @@ dtype_write(const Infer *in, int i, IrType *out)
     if (x->dtype != var->type.dtype)
         return WRONG(in, "cannot write %s to the %s variable \"%s\": cast it",
                      name_of(x->dtype), name_of(var->type.dtype), name);
-    if (!type_same_shape(x, &var->type))
+    if (!ir_type_same_shape(x, &var->type))
         return WRONG(in,
                      "cannot write a value of shape %s to the variable "
                      "\"%s\" of shape %s",
@@ -385,7 +385,7 @@ dtype_write(const Infer *in, int i, IrType *out)
 }
 
 const char *
-dtype_none(const Infer *in, int i, IrType *out)
+ir_dtype_none(const Infer *in, int i, IrType *out)
 {
     (void)in, (void)i, (void)out;
     return NULL;

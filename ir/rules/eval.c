@@ -146,7 +146,7 @@ eval_float(IrOpKind kind, DType width, double x, double y, double z)
                         : float_f(kind, (float)x, (float)y, (float)z, &r))
         return r;
     if (maths_of(kind, &fn))
-        return maths_eval(fn, width, x, y);
+        return ir_maths_eval(fn, width, x, y);
     UNREACHABLE("%s of floats", ir_op_info[kind].name);
 }
 

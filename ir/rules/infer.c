@@ -20,7 +20,7 @@ static const struct {
 } rules[NUM_OPS] = {
 /* clang-format off */
 #define OP(name, in, out, regions, shape, dtype, locality, ...) \
-    {shape_##shape, dtype_##dtype, locality_##locality},
+    {ir_shape_##shape, ir_dtype_##dtype, ir_locality_##locality},
 #define ATTR(op, attr, kind, need, doc)
 #include "ir/ops/ops.def"
 #undef OP
@@ -29,14 +29,14 @@ static const struct {
 };
 
 const char *
-shape_given(const Infer *in, int i, IrType *out)
+ir_shape_given(const Infer *in, int i, IrType *out)
 {
     (void)in, (void)i, (void)out;
     return NULL;
 }
 
 const char *
-dtype_given(const Infer *in, int i, IrType *out)
+ir_dtype_given(const Infer *in, int i, IrType *out)
 {
     (void)in, (void)i, (void)out;
     return NULL;
@@ -124,13 +124,13 @@ ir_check_form(const IrOp *op)
 bool
 ir_is_inferred(IrOpKind kind)
 {
-    return rules[kind].shape != shape_given;
+    return rules[kind].shape != ir_shape_given;
 }
 
 int
 ir_infer_count(const IrOp *op)
 {
-    if (rules[op->kind].shape == shape_each)
+    if (rules[op->kind].shape == ir_shape_each)
         return op->num_operands;
     return ir_op_info[op->kind].num_out;
 }

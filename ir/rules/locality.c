@@ -56,7 +56,7 @@ bool
 ir_type_allows(const IrType *declared, const IrType *inferred)
 {
     return declared->dtype == inferred->dtype &&
-           type_same_shape(declared, inferred) &&
+           ir_type_same_shape(declared, inferred) &&
            ir_locality_allows(declared, inferred);
 }
 
@@ -94,42 +94,42 @@ set(IrType *out, Locality l)
 }
 
 const char *
-locality_none(const Infer *in, int i, IrType *out)
+ir_locality_none(const Infer *in, int i, IrType *out)
 {
     (void)in, (void)i, (void)out;
     return NULL;
 }
 
 const char *
-locality_given(const Infer *in, int i, IrType *out)
+ir_locality_given(const Infer *in, int i, IrType *out)
 {
     (void)in, (void)i, (void)out;
     return NULL;
 }
 
 const char *
-locality_host(const Infer *in, int i, IrType *out)
+ir_locality_host(const Infer *in, int i, IrType *out)
 {
     (void)in, (void)i;
     return set(out, LOCAL_HOST);
 }
 
 const char *
-locality_mirrored(const Infer *in, int i, IrType *out)
+ir_locality_mirrored(const Infer *in, int i, IrType *out)
 {
     (void)in, (void)i;
     return set(out, LOCAL_MIRRORED);
 }
 
 const char *
-locality_replica(const Infer *in, int i, IrType *out)
+ir_locality_replica(const Infer *in, int i, IrType *out)
 {
     (void)in, (void)i;
     return set(out, LOCAL_PER_REPLICA);
 }
 
 const char *
-locality_context(const Infer *in, int i, IrType *out)
+ir_locality_context(const Infer *in, int i, IrType *out)
 {
     (void)i;
     set_locality(out, floor_of(in->at));
@@ -138,7 +138,7 @@ locality_context(const Infer *in, int i, IrType *out)
 }
 
 const char *
-locality_join(const Infer *in, int i, IrType *out)
+ir_locality_join(const Infer *in, int i, IrType *out)
 {
     (void)i;
     const IrOp *op = in->op;
@@ -152,7 +152,7 @@ locality_join(const Infer *in, int i, IrType *out)
 }
 
 const char *
-locality_dim(const Infer *in, int i, IrType *out)
+ir_locality_dim(const Infer *in, int i, IrType *out)
 {
     (void)i;
     int count;
@@ -166,7 +166,7 @@ locality_dim(const Infer *in, int i, IrType *out)
 /* main reads one value (that of a sync-on-read variable is aggregated); a
  * replica, and update, read its own copy. */
 const char *
-locality_var(const Infer *in, int i, IrType *out)
+ir_locality_var(const Infer *in, int i, IrType *out)
 {
     (void)i;
     const IrVar *var = ir_var_find(in->module, ir_text(in->op, A_var));
@@ -178,7 +178,7 @@ locality_var(const Infer *in, int i, IrType *out)
 }
 
 const char *
-locality_on(const Infer *in, int i, IrType *out)
+ir_locality_on(const Infer *in, int i, IrType *out)
 {
     (void)i;
     const char *name = ir_text(in->op, A_var);

@@ -22,7 +22,7 @@ typedef struct Infer {
 typedef const char *IrRule(const Infer *in, int i, IrType *out);
 
 #define OP(name, in, out, regions, shape, dtype, locality, ...)                \
-    IrRule shape_##shape, dtype_##dtype, locality_##locality;
+    IrRule ir_shape_##shape, ir_dtype_##dtype, ir_locality_##locality;
 #define ATTR(op, attr, kind, need, doc)
 #include "ir/ops/ops.def"
 #undef OP

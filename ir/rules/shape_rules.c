@@ -97,14 +97,14 @@ check_axes(const Infer *in, const int64_t *axes, int count, int rank,
 /* ---- constant and copied shapes ---------------------------------------- */
 
 const char *
-shape_none(const Infer *in, int i, IrType *out)
+ir_shape_none(const Infer *in, int i, IrType *out)
 {
     (void)in, (void)i, (void)out;
     return NULL;
 }
 
 const char *
-shape_scalar(const Infer *in, int i, IrType *out)
+ir_shape_scalar(const Infer *in, int i, IrType *out)
 {
     (void)in, (void)i;
     out->rank = 0;
@@ -112,7 +112,7 @@ shape_scalar(const Infer *in, int i, IrType *out)
 }
 
 const char *
-shape_attr_dims(const Infer *in, int i, IrType *out)
+ir_shape_attr_dims(const Infer *in, int i, IrType *out)
 {
     (void)i;
     int rank;
@@ -124,7 +124,7 @@ shape_attr_dims(const Infer *in, int i, IrType *out)
 }
 
 const char *
-shape_same(const Infer *in, int i, IrType *out)
+ir_shape_same(const Infer *in, int i, IrType *out)
 {
     (void)i;
     copy_shape(out, operand(in, 0));
@@ -137,7 +137,7 @@ shape_same(const Infer *in, int i, IrType *out)
 }
 
 const char *
-shape_each(const Infer *in, int i, IrType *out)
+ir_shape_each(const Infer *in, int i, IrType *out)
 {
     if (in->op->num_operands == 0)
         return WRONG(in, "%s needs an operand", op_name(in));
@@ -146,7 +146,7 @@ shape_each(const Infer *in, int i, IrType *out)
 }
 
 const char *
-shape_var(const Infer *in, int i, IrType *out)
+ir_shape_var(const Infer *in, int i, IrType *out)
 {
     (void)i;
     const char *wrong;
@@ -162,7 +162,7 @@ shape_var(const Infer *in, int i, IrType *out)
 static bool
 dim_of_replica(const IrModule *m, int64_t replica, Dim *d)
 {
-    if (dim_is_const(*d) || !ir_symbol_is_share(&m->symbols.data[d->sym]))
+    if (ir_dim_is_const(*d) || !ir_symbol_is_share(&m->symbols.data[d->sym]))
         return true;
     d->sym = ir_symbol_find_replica(m, d->sym, replica);
     return d->sym >= 0;
@@ -170,7 +170,7 @@ dim_of_replica(const IrModule *m, int64_t replica, Dim *d)
 
 /* The value of one replica, which has the rows of that replica. */
 const char *
-shape_local(const Infer *in, int i, IrType *out)
+ir_shape_local(const Infer *in, int i, IrType *out)
 {
     (void)i;
     copy_shape(out, operand(in, 0));
@@ -196,10 +196,10 @@ broadcast_with(IrType *out, const IrType *t)
     int skip = wide.rank - narrow->rank;
     for (int i = 0; i < narrow->rank; i++) {
         Dim *w = &wide.dims[skip + i];
-        if (dim_equal(*w, dim_const(1)))
+        if (ir_dim_equal(*w, ir_dim_const(1)))
             *w = narrow->dims[i];
-        else if (!dim_equal(*w, narrow->dims[i]) &&
-                 !dim_equal(narrow->dims[i], dim_const(1)))
+        else if (!ir_dim_equal(*w, narrow->dims[i]) &&
+                 !ir_dim_equal(narrow->dims[i], ir_dim_const(1)))
             return false;
     }
     copy_shape(out, &wide);
@@ -207,13 +207,13 @@ broadcast_with(IrType *out, const IrType *t)
 }
 
 const char *
-shape_broadcast(const Infer *in, int i, IrType *out)
+ir_shape_broadcast(const Infer *in, int i, IrType *out)
 {
     (void)i;
     copy_shape(out, operand(in, 0));
     for (int k = 1; k < in->op->num_operands; k++) {
         const IrType *t = operand(in, k);
-        if (!type_same_shape(out, t) && !broadcast_with(out, t))
+        if (!ir_type_same_shape(out, t) && !broadcast_with(out, t))
             return WRONG(in, "shapes %s and %s do not broadcast",
                          shape_text(in, out), shape_text(in, t));
     }
@@ -221,7 +221,7 @@ shape_broadcast(const Infer *in, int i, IrType *out)
 }
 
 const char *
-shape_expand(const Infer *in, int i, IrType *out)
+ir_shape_expand(const Infer *in, int i, IrType *out)
 {
     (void)i;
     int rank;
@@ -230,7 +230,8 @@ shape_expand(const Infer *in, int i, IrType *out)
     if (wrong)
         return wrong;
     IrType wide = *out;
-    if (!broadcast_with(&wide, operand(in, 0)) || !type_same_shape(&wide, out))
+    if (!broadcast_with(&wide, operand(in, 0)) ||
+        !ir_type_same_shape(&wide, out))
         return WRONG(in, "a value of shape %s does not broadcast to %s",
                      shape_text(in, operand(in, 0)), shape_text(in, out));
     return NULL;
@@ -247,12 +248,12 @@ reduce_shape(const IrType *t, unsigned set, bool keepdims, IrType *out)
         if (!(set & 1u << i))
             out->dims[out->rank++] = t->dims[i];
         else if (keepdims)
-            out->dims[out->rank++] = dim_const(1);
+            out->dims[out->rank++] = ir_dim_const(1);
     }
 }
 
 const char *
-shape_reduce(const Infer *in, int i, IrType *out)
+ir_shape_reduce(const Infer *in, int i, IrType *out)
 {
     (void)i;
     const IrOp *op = in->op;
@@ -274,7 +275,7 @@ shape_reduce(const Infer *in, int i, IrType *out)
 }
 
 const char *
-shape_cross_reduce(const Infer *in, int i, IrType *out)
+ir_shape_cross_reduce(const Infer *in, int i, IrType *out)
 {
     (void)i;
     const IrType *x = operand(in, 0);
@@ -315,7 +316,7 @@ read_pairs(const Infer *in, IrAttrName ax, IrAttrName ay, AxisPairs *out)
     if (!wrong)
         wrong = check_axes(in, out->y, count_y, y->rank, &out->set_y);
     for (int i = 0; !wrong && i < out->count; i++) {
-        if (!dim_equal(x->dims[out->x[i]], y->dims[out->y[i]]))
+        if (!ir_dim_equal(x->dims[out->x[i]], y->dims[out->y[i]]))
             wrong = WRONG(in,
                           "shapes %s and %s do not multiply: axis %lld of one "
                           "and axis %lld of the other differ",
@@ -337,7 +338,7 @@ push_others(const Infer *in, IrType *out, const IrType *from, unsigned set)
 }
 
 const char *
-shape_dot(const Infer *in, int i, IrType *out)
+ir_shape_dot(const Infer *in, int i, IrType *out)
 {
     (void)i;
     const IrType *x = operand(in, 0), *y = operand(in, 1);
@@ -361,7 +362,7 @@ shape_dot(const Infer *in, int i, IrType *out)
 /* ---- moving elements --------------------------------------------------- */
 
 const char *
-shape_reshape(const Infer *in, int i, IrType *out)
+ir_shape_reshape(const Infer *in, int i, IrType *out)
 {
     (void)i;
     const IrType *x = operand(in, 0);
@@ -369,17 +370,17 @@ shape_reshape(const Infer *in, int i, IrType *out)
     Dim from, to;
     const Dim *dims = ir_dims(in->op, A_dims, &rank);
     const char *wrong = set_shape(in, out, rank, dims);
-    if (wrong || type_same_shape(x, out))
+    if (wrong || ir_type_same_shape(x, out))
         return wrong;
-    if (!type_elements(x, &from) || !type_elements(out, &to) ||
-        !dim_equal(from, to))
+    if (!ir_type_elements(x, &from) || !ir_type_elements(out, &to) ||
+        !ir_dim_equal(from, to))
         return WRONG(in, "cannot reshape %s to %s: another number of elements",
                      shape_text(in, x), shape_text(in, out));
     return NULL;
 }
 
 const char *
-shape_transpose(const Infer *in, int i, IrType *out)
+ir_shape_transpose(const Infer *in, int i, IrType *out)
 {
     (void)i;
     const IrType *x = operand(in, 0);
@@ -424,8 +425,9 @@ indices_fit(int64_t first, int64_t count, int64_t step, int64_t size)
 static bool
 dims_fit(const IrModule *m, int64_t first, Dim count, int64_t step, Dim size)
 {
-    int32_t sym = dim_is_const(count) ? size.sym : count.sym;
-    if (!dim_is_const(count) && !dim_is_const(size) && count.sym != size.sym)
+    int32_t sym = ir_dim_is_const(count) ? size.sym : count.sym;
+    if (!ir_dim_is_const(count) && !ir_dim_is_const(size) &&
+        count.sym != size.sym)
         return false;
     if (sym < 0)
         return indices_fit(first, count.c, step, size.c);
@@ -434,8 +436,8 @@ dims_fit(const IrModule *m, int64_t first, Dim count, int64_t step, Dim size)
     for (int i = 0; i < 4; i++) {
         if (rows[i] < 0 || rows[i] > bound)
             continue;
-        if (!indices_fit(first, dim_value(count, rows[i]), step,
-                         dim_value(size, rows[i])))
+        if (!indices_fit(first, ir_dim_value(count, rows[i]), step,
+                         ir_dim_value(size, rows[i])))
             return false;
     }
     return true;
@@ -463,7 +465,7 @@ read_strides(const Infer *in, IrAttrName first, Strides *s, IrType *out)
 }
 
 const char *
-shape_slice(const Infer *in, int i, IrType *out)
+ir_shape_slice(const Infer *in, int i, IrType *out)
 {
     (void)i;
     const IrType *x = operand(in, 0);
@@ -485,7 +487,7 @@ shape_slice(const Infer *in, int i, IrType *out)
 }
 
 const char *
-shape_pad(const Infer *in, int i, IrType *out)
+ir_shape_pad(const Infer *in, int i, IrType *out)
 {
     (void)i;
     const IrType *x = operand(in, 0);
@@ -523,15 +525,15 @@ check_windows(const Infer *in, int first)
             low[k] > INT32_MAX)
             return WRONG(in, "%s has steps from 1, and less than 2^31 zeros",
                          name);
-        if (!dim_is_const(dims[k]) || !dim_is_const(x->dims[k + 1]) ||
-            !dim_is_const(y->dims[first + k]))
+        if (!ir_dim_is_const(dims[k]) || !ir_dim_is_const(x->dims[k + 1]) ||
+            !ir_dim_is_const(y->dims[first + k]))
             return WRONG(in, "%s has constant heights and widths", name);
     }
     return NULL;
 }
 
 const char *
-shape_conv2d(const Infer *in, int i, IrType *out)
+ir_shape_conv2d(const Infer *in, int i, IrType *out)
 {
     (void)i;
     const IrType *x = operand(in, 0), *y = operand(in, 1);
@@ -540,7 +542,7 @@ shape_conv2d(const Infer *in, int i, IrType *out)
     const char *wrong = check_windows(in, 0);
     if (wrong)
         return wrong;
-    if (!dim_equal(x->dims[3], y->dims[2]))
+    if (!ir_dim_equal(x->dims[3], y->dims[2]))
         return WRONG(in, "shapes %s and %s have other channels",
                      shape_text(in, x), shape_text(in, y));
     Dim shape[] = {x->dims[0], dims[0], dims[1], y->dims[3]};
@@ -548,7 +550,7 @@ shape_conv2d(const Infer *in, int i, IrType *out)
 }
 
 const char *
-shape_conv2d_weights(const Infer *in, int i, IrType *out)
+ir_shape_conv2d_weights(const Infer *in, int i, IrType *out)
 {
     (void)i;
     const IrType *x = operand(in, 0), *y = operand(in, 1);
@@ -557,7 +559,7 @@ shape_conv2d_weights(const Infer *in, int i, IrType *out)
     const char *wrong = check_windows(in, 1);
     if (wrong)
         return wrong;
-    if (!dim_equal(x->dims[0], y->dims[0]))
+    if (!ir_dim_equal(x->dims[0], y->dims[0]))
         return WRONG(in, "shapes %s and %s have other rows", shape_text(in, x),
                      shape_text(in, y));
     Dim shape[] = {dims[0], dims[1], x->dims[3], y->dims[3]};
@@ -565,7 +567,7 @@ shape_conv2d_weights(const Infer *in, int i, IrType *out)
 }
 
 const char *
-shape_take(const Infer *in, int i, IrType *out)
+ir_shape_take(const Infer *in, int i, IrType *out)
 {
     (void)i;
     const IrType *x = operand(in, 0), *y = operand(in, 1);
@@ -573,7 +575,7 @@ shape_take(const Infer *in, int i, IrType *out)
     const char *wrong = check_axis(in, axis, x->rank);
     if (wrong)
         return wrong;
-    if (dim_equal(x->dims[axis], dim_const(0)))
+    if (ir_dim_equal(x->dims[axis], ir_dim_const(0)))
         return WRONG(in, "axis %lld of %s has nothing to take", (long long)axis,
                      shape_text(in, x));
     out->rank = 0;
@@ -588,7 +590,7 @@ shape_take(const Infer *in, int i, IrType *out)
 
 /* The operand's, along whose axis something runs. */
 const char *
-shape_along(const Infer *in, int i, IrType *out)
+ir_shape_along(const Infer *in, int i, IrType *out)
 {
     (void)i;
     copy_shape(out, operand(in, 0));
@@ -596,7 +598,7 @@ shape_along(const Infer *in, int i, IrType *out)
 }
 
 const char *
-shape_row(const Infer *in, int i, IrType *out)
+ir_shape_row(const Infer *in, int i, IrType *out)
 {
     (void)i;
     copy_shape(out, operand(in, 0));
@@ -606,17 +608,17 @@ shape_row(const Infer *in, int i, IrType *out)
 }
 
 const char *
-shape_reorder(const Infer *in, int i, IrType *out)
+ir_shape_reorder(const Infer *in, int i, IrType *out)
 {
     const IrType *x = operand(in, 0), *y = operand(in, 1);
-    if (!type_same_shape(x, y))
+    if (!ir_type_same_shape(x, y))
         return WRONG(in, "shapes %s and %s are no values and their order",
                      shape_text(in, x), shape_text(in, y));
-    return shape_row(in, i, out);
+    return ir_shape_row(in, i, out);
 }
 
 const char *
-shape_scatter(const Infer *in, int i, IrType *out)
+ir_shape_scatter(const Infer *in, int i, IrType *out)
 {
     (void)i;
     const IrType *x = operand(in, 0), *y = operand(in, 1);
@@ -629,7 +631,7 @@ shape_scatter(const Infer *in, int i, IrType *out)
         wrong = push_dim(in, &want, y->dims[k]);
     for (int k = 1; !wrong && k < x->rank; k++)
         wrong = push_dim(in, &want, x->dims[k]);
-    if (!wrong && !type_same_shape(&want, values))
+    if (!wrong && !ir_type_same_shape(&want, values))
         wrong = WRONG(in, "values of shape %s where rows need %s",
                       shape_text(in, values), shape_text(in, &want));
     copy_shape(out, x);
@@ -637,7 +639,7 @@ shape_scatter(const Infer *in, int i, IrType *out)
 }
 
 const char *
-shape_concat(const Infer *in, int i, IrType *out)
+ir_shape_concat(const Infer *in, int i, IrType *out)
 {
     (void)i;
     if (in->op->num_operands == 0)
@@ -647,13 +649,13 @@ shape_concat(const Infer *in, int i, IrType *out)
     const char *wrong = check_axis(in, axis, out->rank);
     for (int k = 1; !wrong && k < in->op->num_operands; k++) {
         IrType t = *operand(in, k);
-        Dim add = dim_const(0);
+        Dim add = ir_dim_const(0);
         if (t.rank == out->rank) {
             add = t.dims[axis];
             t.dims[axis] = out->dims[axis];
         }
-        if (!type_same_shape(out, &t) ||
-            !dim_add(out->dims[axis], add, &out->dims[axis]))
+        if (!ir_type_same_shape(out, &t) ||
+            !ir_dim_add(out->dims[axis], add, &out->dims[axis]))
             wrong =
                 WRONG(in, "shapes %s and %s do not go together on axis %lld",
                       shape_text(in, operand(in, 0)),
@@ -667,21 +669,21 @@ shape_concat(const Infer *in, int i, IrType *out)
 static bool
 gathered_dim(const IrModule *m, Dim d, Dim *out)
 {
-    const IrSymbol *s = dim_is_const(d) ? NULL : &m->symbols.data[d.sym];
-    Dim replicas = dim_const(m->num_replicas);
+    const IrSymbol *s = ir_dim_is_const(d) ? NULL : &m->symbols.data[d.sym];
+    Dim replicas = ir_dim_const(m->num_replicas);
     if (!s || s->global)
-        return dim_mul(d, replicas, out);
+        return ir_dim_mul(d, replicas, out);
     if (!ir_symbol_is_share(s))
         return false;
     int64_t c;
     if (__builtin_mul_overflow(d.c, (int64_t)m->num_replicas, &c))
         return false;
-    *out = dim_linear(c, d.k, s->partner);
+    *out = ir_dim_linear(c, d.k, s->partner);
     return true;
 }
 
 const char *
-shape_gather(const Infer *in, int i, IrType *out)
+ir_shape_gather(const Infer *in, int i, IrType *out)
 {
     (void)i;
     int64_t axis = ir_int(in->op, A_axis);

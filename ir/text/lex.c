@@ -12,7 +12,7 @@
 #include "ir/words.h"
 
 Lexer
-lex_new(Arena *a, const char *text, size_t len)
+ir_lex_new(Arena *a, const char *text, size_t len)
 {
     return (Lexer){.arena = a,
                    .at = text,
@@ -194,7 +194,7 @@ read_token(Lexer *lx, Token t)
 }
 
 Token
-lex_next(Lexer *lx)
+ir_lex_next(Lexer *lx)
 {
     Token t = {.first = skip_space(lx)};
     t.at = lx->at;

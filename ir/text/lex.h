@@ -34,7 +34,7 @@ typedef struct Lexer {
     uint32_t line;
 } Lexer;
 
-Lexer lex_new(Arena *a, const char *text, size_t len);
-Token lex_next(Lexer *lx);
+Lexer ir_lex_new(Arena *a, const char *text, size_t len);
+Token ir_lex_next(Lexer *lx);
 
 #endif

@@ -44,11 +44,11 @@ static void
 parse_source_line(Parser *p)
 {
     IrModule *m = p->module;
-    Loc at = parse_here(p);
-    int64_t number = parse_int(p, 0, MAX_SOURCES - 1);
+    Loc at = ir_parse_here(p);
+    int64_t number = ir_parse_int(p, 0, MAX_SOURCES - 1);
     if (number != m->sources.len)
-        parse_fail(p, at, "this is source %d", m->sources.len);
-    const char *name = parse_string(p);
+        ir_parse_fail(p, at, "this is source %d", m->sources.len);
+    const char *name = ir_parse_string(p);
     if (p->failed)
         return;
     uint16_t source = source_named(p, name);
@@ -59,16 +59,16 @@ static void
 parse_strategy(Parser *p)
 {
     IrModule *m = p->module;
-    m->strategy = parse_word(p, "a strategy");
-    parse_expect_word(p, "devices");
-    m->devices = intern(m->names, parse_string(p));
-    parse_expect_word(p, "replicas");
-    m->num_replicas = (int)parse_int(p, 1, IR_MAX_REPLICAS);
-    if (!parse_accept_word(p, "via"))
+    m->strategy = ir_parse_word(p, "a strategy");
+    ir_parse_expect_word(p, "devices");
+    m->devices = intern(m->names, ir_parse_string(p));
+    ir_parse_expect_word(p, "replicas");
+    m->num_replicas = (int)ir_parse_int(p, 1, IR_MAX_REPLICAS);
+    if (!ir_parse_accept_word(p, "via"))
         return;
-    m->via = parse_word(p, "a cross-device operation");
-    parse_expect_word(p, "packs");
-    m->packs = (int)parse_int(p, 0, IR_MAX_PACKS);
+    m->via = ir_parse_word(p, "a cross-device operation");
+    ir_parse_expect_word(p, "packs");
+    m->packs = (int)ir_parse_int(p, 0, IR_MAX_PACKS);
 }
 
 /* "n <= 4": a symbol; its number. */
@@ -77,16 +77,16 @@ parse_bounded(Parser *p)
 {
     IrModule *m = p->module;
     IrSymbol s = {.partner = -1, .of = -1};
-    Loc at = parse_here(p);
+    Loc at = ir_parse_here(p);
     int32_t number = m->symbols.len;
-    s.name = parse_word(p, "a batch symbol");
+    s.name = ir_parse_word(p, "a batch symbol");
     if (!p->failed &&
         (map_get(p->symbols, s.name) || strchr(s.name, '.') ||
          ir_word_index(ir_space_words, s.name, strlen(s.name)) >= 0))
-        parse_fail(p, at, "a new batch symbol cannot be named %s", s.name);
-    parse_expect(p, '<');
-    parse_expect(p, '=');
-    s.bound = parse_int(p, 0, IR_MAX_BYTES);
+        ir_parse_fail(p, at, "a new batch symbol cannot be named %s", s.name);
+    ir_parse_expect(p, '<');
+    ir_parse_expect(p, '=');
+    s.bound = ir_parse_int(p, 0, IR_MAX_BYTES);
     VEC_PUSH(m->arena, m->symbols, s);
     map_set(p->symbols, s.name, (void *)(intptr_t)(number + 1));
     return number;
@@ -97,9 +97,9 @@ static void
 parse_of_replica(Parser *p, int32_t number)
 {
     IrSymbol *s = &p->module->symbols.data[number];
-    s->of = parse_symbol(p, "a batch symbol");
-    parse_expect_word(p, "replica");
-    s->replica = (int32_t)parse_int(p, 0, IR_MAX_REPLICAS);
+    s->of = ir_parse_symbol(p, "a batch symbol");
+    ir_parse_expect_word(p, "replica");
+    s->replica = (int32_t)ir_parse_int(p, 0, IR_MAX_REPLICAS);
 }
 
 static void
@@ -108,30 +108,30 @@ parse_symbol_line(Parser *p)
     IrModule *m = p->module;
     do {
         int32_t local = parse_bounded(p);
-        if (parse_accept_word(p, "alone"))
+        if (ir_parse_accept_word(p, "alone"))
             continue;
-        if (parse_accept_word(p, "of")) {
+        if (ir_parse_accept_word(p, "of")) {
             parse_of_replica(p, local);
             continue;
         }
-        parse_expect(p, ',');
+        ir_parse_expect(p, ',');
         int32_t global = parse_bounded(p);
         m->symbols.data[local].partner = global;
         m->symbols.data[global].partner = local;
         m->symbols.data[global].global = true;
-    } while (parse_accept(p, ','));
+    } while (ir_parse_accept(p, ','));
 }
 
 static void
 parse_param(Parser *p)
 {
     IrParam *param = NEW(p->module->arena, IrParam);
-    param->name = parse_name(p);
-    parse_expect(p, ':');
-    param->dtype = parse_dtype(p);
-    parse_expect(p, '=');
-    param->value = parse_scalar(p, param->dtype);
-    param->loc = parse_loc(p);
+    param->name = ir_parse_name(p);
+    ir_parse_expect(p, ':');
+    param->dtype = ir_parse_dtype(p);
+    ir_parse_expect(p, '=');
+    param->value = ir_parse_scalar(p, param->dtype);
+    param->loc = ir_parse_loc(p);
     VEC_PUSH(p->module->arena, p->module->params, param);
 }
 
@@ -139,10 +139,10 @@ parse_param(Parser *p)
 static int
 parse_clause(Parser *p, const char *name, const char *const *words)
 {
-    parse_expect_word(p, name);
-    parse_expect(p, '(');
-    int i = parse_word_of(p, words, name);
-    parse_expect(p, ')');
+    ir_parse_expect_word(p, name);
+    ir_parse_expect(p, '(');
+    int i = ir_parse_word_of(p, words, name);
+    ir_parse_expect(p, ')');
     return i;
 }
 
@@ -150,19 +150,19 @@ static void
 parse_var(Parser *p)
 {
     IrVar *v = NEW(p->module->arena, IrVar);
-    v->name = parse_name(p);
-    parse_expect(p, ':');
-    v->type = parse_type(p);
-    v->place = parse_place(p);
+    v->name = ir_parse_name(p);
+    ir_parse_expect(p, ':');
+    v->type = ir_parse_type(p);
+    v->place = ir_parse_place(p);
     v->sync = (VarSync)parse_clause(p, "sync", ir_sync_words);
     v->agg = (VarAgg)parse_clause(p, "aggregate", ir_agg_words);
-    v->trainable = parse_accept_word(p, "trainable");
-    v->non_slot = parse_accept_word(p, "non_slot");
-    if (parse_accept_word(p, "colocate"))
-        v->colocate = parse_name(p);
-    if (parse_accept_word(p, "init"))
-        v->init = parse_name(p);
-    v->loc = parse_loc(p);
+    v->trainable = ir_parse_accept_word(p, "trainable");
+    v->non_slot = ir_parse_accept_word(p, "non_slot");
+    if (ir_parse_accept_word(p, "colocate"))
+        v->colocate = ir_parse_name(p);
+    if (ir_parse_accept_word(p, "init"))
+        v->init = ir_parse_name(p);
+    v->loc = ir_parse_loc(p);
     ir_var_add(p->module, v);
 }
 
@@ -174,9 +174,9 @@ parse_stage_ints(Parser *p, IrStage *s)
     const char *name = ir_stage_info[s->kind].int_names;
     for (int i = 0; *name; i++) {
         size_t n = strcspn(name, " ");
-        parse_expect_word(p, arena_strndup(p->scratch, name, n));
-        parse_expect(p, '=');
-        s->ints[i] = parse_int(p, INT64_MIN, INT64_MAX);
+        ir_parse_expect_word(p, arena_strndup(p->scratch, name, n));
+        ir_parse_expect(p, '=');
+        s->ints[i] = ir_parse_int(p, INT64_MIN, INT64_MAX);
         name += n + (name[n] == ' ');
     }
 }
@@ -184,11 +184,11 @@ parse_stage_ints(Parser *p, IrStage *s)
 static void
 parse_stage_types(Parser *p, IrStage *s)
 {
-    if (p->token.first || !parse_accept(p, ':'))
+    if (p->token.first || !ir_parse_accept(p, ':'))
         return;
     do
-        VEC_PUSH(p->module->arena, s->types, parse_type(p));
-    while (parse_accept(p, ','));
+        VEC_PUSH(p->module->arena, s->types, ir_parse_type(p));
+    while (ir_parse_accept(p, ','));
 }
 
 static void
@@ -196,8 +196,8 @@ parse_strings(Parser *p, IrNames *out)
 {
     Arena *a = p->module->arena;
     do
-        VEC_PUSH(a, *out, arena_strdup(a, parse_string(p)));
-    while (parse_accept(p, ','));
+        VEC_PUSH(a, *out, arena_strdup(a, ir_parse_string(p)));
+    while (ir_parse_accept(p, ','));
 }
 
 static void
@@ -205,29 +205,29 @@ parse_stage(Parser *p, IrDataset *d)
 {
     IrStage s = {0};
     StageKind kind = STAGE_range;
-    Loc at = parse_here(p);
-    const char *word = parse_word(p, "a stage");
+    Loc at = ir_parse_here(p);
+    const char *word = ir_parse_word(p, "a stage");
     if (!p->failed && !ir_stage_by_name(word, &kind))
-        parse_fail(p, at, "there is no stage %s", word);
+        ir_parse_fail(p, at, "there is no stage %s", word);
     const IrStageInfo *info = &ir_stage_info[kind];
     s.kind = (int)kind;
     parse_stage_ints(p, &s);
     if (info->reads)
         parse_strings(p, &s.paths);
-    if (info->has_names && !p->token.first && parse_accept_word(p, "names"))
+    if (info->has_names && !p->token.first && ir_parse_accept_word(p, "names"))
         parse_strings(p, &s.names);
     if (info->has_func)
-        s.func = parse_name(p);
+        s.func = ir_parse_name(p);
     if (info->has_other) {
-        parse_expect_word(p, "with");
-        s.other = parse_name(p);
+        ir_parse_expect_word(p, "with");
+        s.other = ir_parse_name(p);
     }
-    if (!p->token.first && parse_accept_word(p, "data")) {
-        parse_expect(p, '=');
-        s.data = parse_hex(p, &s.data_size);
+    if (!p->token.first && ir_parse_accept_word(p, "data")) {
+        ir_parse_expect(p, '=');
+        s.data = ir_parse_hex(p, &s.data_size);
     }
     parse_stage_types(p, &s);
-    s.loc = parse_loc(p);
+    s.loc = ir_parse_loc(p);
     VEC_PUSH(p->module->arena, d->stages, s);
 }
 
@@ -235,10 +235,10 @@ static void
 parse_dataset(Parser *p)
 {
     IrDataset *d = NEW(p->module->arena, IrDataset);
-    d->name = parse_name(p);
-    d->loc = parse_loc(p);
-    parse_expect(p, '{');
-    while (!p->failed && !parse_accept(p, '}'))
+    d->name = ir_parse_name(p);
+    d->loc = ir_parse_loc(p);
+    ir_parse_expect(p, '{');
+    while (!p->failed && !ir_parse_accept(p, '}'))
         parse_stage(p, d);
     VEC_PUSH(p->module->arena, p->module->datasets, d);
 }
@@ -247,21 +247,22 @@ static void
 parse_iter(Parser *p)
 {
     IrIter *it = NEW(p->module->arena, IrIter);
-    it->name = parse_name(p);
-    it->whole = parse_accept_word(p, "from");
+    it->name = ir_parse_name(p);
+    it->whole = ir_parse_accept_word(p, "from");
     if (!it->whole)
-        parse_expect_word(p, "of");
+        ir_parse_expect_word(p, "of");
     do
-        VEC_PUSH(p->module->arena, it->datasets, parse_name(p));
-    while (it->whole && parse_accept(p, ','));
+        VEC_PUSH(p->module->arena, it->datasets, ir_parse_name(p));
+    while (it->whole && ir_parse_accept(p, ','));
     if (!it->whole) {
-        parse_expect_word(p, "shard");
-        it->shard = (ShardPolicy)parse_word_of(p, ir_shard_words, "a policy");
+        ir_parse_expect_word(p, "shard");
+        it->shard =
+            (ShardPolicy)ir_parse_word_of(p, ir_shard_words, "a policy");
     }
     it->rows = -1;
-    if (parse_accept_word(p, "rows"))
-        it->rows = parse_symbol(p, "a batch symbol");
-    it->loc = parse_loc(p);
+    if (ir_parse_accept_word(p, "rows"))
+        it->rows = ir_parse_symbol(p, "a batch symbol");
+    it->loc = ir_parse_loc(p);
     VEC_PUSH(p->module->arena, p->module->iters, it);
 }
 
@@ -280,7 +281,7 @@ static const struct {
     {"var", parse_var, false},
     {"dataset", parse_dataset, false},
     {"iter", parse_iter, false},
-    {"func", parse_func, false},
+    {"func", ir_parse_func, false},
 };
 
 enum { NUM_LINES = sizeof lines / sizeof *lines };
@@ -288,35 +289,35 @@ enum { NUM_LINES = sizeof lines / sizeof *lines };
 static void
 parse_header(Parser *p)
 {
-    parse_expect_word(p, "tfd");
-    parse_expect(p, '-');
-    parse_expect_word(p, "ir");
-    Loc at = parse_here(p);
-    int64_t version = parse_int(p, 1, INT32_MAX);
+    ir_parse_expect_word(p, "tfd");
+    ir_parse_expect(p, '-');
+    ir_parse_expect_word(p, "ir");
+    Loc at = ir_parse_here(p);
+    int64_t version = ir_parse_int(p, 1, INT32_MAX);
     if (version != IR_TEXT_VERSION)
-        parse_fail(p, at, "this is version %lld of the text; known is %d",
-                   (long long)version, IR_TEXT_VERSION);
-    parse_expect_word(p, "phase");
-    p->module->phase = parse_word_of(p, ir_phase_words, "a phase");
-    if (parse_accept_word(p, "after"))
-        p->module->after = parse_word(p, "a pass");
+        ir_parse_fail(p, at, "this is version %lld of the text; known is %d",
+                      (long long)version, IR_TEXT_VERSION);
+    ir_parse_expect_word(p, "phase");
+    p->module->phase = ir_parse_word_of(p, ir_phase_words, "a phase");
+    if (ir_parse_accept_word(p, "after"))
+        p->module->after = ir_parse_word(p, "a pass");
 }
 
 /* A line of a kind that may come after one of kind `at`; the kind. */
 static int
 parse_line(Parser *p, int before)
 {
-    Loc at = parse_here(p);
-    const char *word = parse_word(p, "a declaration");
+    Loc at = ir_parse_here(p);
+    const char *word = ir_parse_word(p, "a declaration");
     for (int i = 0; i < NUM_LINES && !p->failed; i++) {
         if (strcmp(word, lines[i].word) != 0)
             continue;
         if (i < before || (i == before && lines[i].once))
-            parse_fail(p, at, "%s stands too late", word);
+            ir_parse_fail(p, at, "%s stands too late", word);
         lines[i].parse(p);
         return i;
     }
-    parse_fail(p, at, "expected a declaration or func, not %s", word);
+    ir_parse_fail(p, at, "expected a declaration or func, not %s", word);
     return before;
 }
 
@@ -324,7 +325,7 @@ static void
 parse_module(Parser *p)
 {
     int kind = -1;
-    parse_next(p);
+    ir_parse_next(p);
     parse_header(p);
     while (!p->failed && p->token.kind != TOKEN_END)
         kind = parse_line(p, kind);
@@ -339,13 +340,13 @@ ir_parse(Arena *a, Intern *names, Diag *d, uint16_t file, const char *text,
                 .module = ir_module_new(a, names, d),
                 .diag = d,
                 .file = file,
-                .lexer = lex_new(scratch, text, len),
+                .lexer = ir_lex_new(scratch, text, len),
                 .symbols = map_new(scratch)};
     p.module->lists_sources = true;
     p.module->text = (Loc){.line = 1, .col = 1, .len = 1, .file = file};
     if (len > (size_t)limit_value(LIMIT_module))
-        parse_fail(&p, (Loc){.file = file}, "%s",
-                   limit_message(scratch, LIMIT_module));
+        ir_parse_fail(&p, (Loc){.file = file}, "%s",
+                      limit_message(scratch, LIMIT_module));
     parse_module(&p);
     arena_release(scratch);
     return p.failed ? NULL : p.module;

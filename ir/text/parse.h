@@ -43,46 +43,46 @@ typedef struct Parser {
 
 /* ---- parse_text.c: tokens, numbers, types ------------------------------ */
 
-Loc parse_here(const Parser *p);
+Loc ir_parse_here(const Parser *p);
 /* The number of a batch symbol, which is read; what: the word expected. */
-int32_t parse_symbol(Parser *p, const char *what);
+int32_t ir_parse_symbol(Parser *p, const char *what);
 /* An error of syntax: the reader stops. */
-void parse_fail(Parser *p, Loc at, const char *format, ...)
+void ir_parse_fail(Parser *p, Loc at, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
-void parse_next(Parser *p);
+void ir_parse_next(Parser *p);
 
 /* Whether the next token is that one; parse_accept_* takes it then, and
  * parse_expect_* fails otherwise. */
-bool parse_is(const Parser *p, char punct);
-bool parse_is_word(const Parser *p, const char *word);
-bool parse_accept(Parser *p, char punct);
-bool parse_accept_word(Parser *p, const char *word);
-void parse_expect(Parser *p, char punct);
-void parse_expect_word(Parser *p, const char *word);
+bool ir_parse_is(const Parser *p, char punct);
+bool ir_parse_is_word(const Parser *p, const char *word);
+bool ir_parse_accept(Parser *p, char punct);
+bool ir_parse_accept_word(Parser *p, const char *word);
+void ir_parse_expect(Parser *p, char punct);
+void ir_parse_expect_word(Parser *p, const char *word);
 
 /* Each fails unless the next token is one, and gives something harmless then:
  * a word (also as an index into words), an interned @name, a string. */
-const char *parse_word(Parser *p, const char *what);
-int parse_word_of(Parser *p, const char *const *words, const char *what);
-const char *parse_name(Parser *p);
-const char *parse_string(Parser *p);
+const char *ir_parse_word(Parser *p, const char *what);
+int ir_parse_word_of(Parser *p, const char *const *words, const char *what);
+const char *ir_parse_name(Parser *p);
+const char *ir_parse_string(Parser *p);
 
-int64_t parse_int(Parser *p, int64_t low, int64_t high);
-Scalar parse_scalar(Parser *p, DType t);
-DType parse_dtype(Parser *p);
+int64_t ir_parse_int(Parser *p, int64_t low, int64_t high);
+Scalar ir_parse_scalar(Parser *p, DType t);
+DType ir_parse_dtype(Parser *p);
 /* hex"00ff": the bytes, in the module's arena. */
-const void *parse_hex(Parser *p, int64_t *size);
+const void *ir_parse_hex(Parser *p, int64_t *size);
 /* [2, n]: at most max dimensions. */
-int parse_dims(Parser *p, Dim *dims, int max);
-IrType parse_type(Parser *p);
+int ir_parse_dims(Parser *p, Dim *dims, int max);
+IrType ir_parse_type(Parser *p);
 /* These are nothing where the next token does not begin one. */
-IrPlace parse_place(Parser *p);
-Loc parse_loc(Parser *p);
+IrPlace ir_parse_place(Parser *p);
+Loc ir_parse_loc(Parser *p);
 
 /* ---- parse_op.c, parse_attr.c ------------------------------------------ */
 
-void parse_func(Parser *p);
+void ir_parse_func(Parser *p);
 /* {name=value ...} of op, if the next tokens begin one. */
-void parse_attrs(Parser *p, IrOp *op);
+void ir_parse_attrs(Parser *p, IrOp *op);
 
 #endif

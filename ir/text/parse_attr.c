@@ -13,11 +13,11 @@ static void
 parse_ints(Parser *p, IrOp *op, IrAttrName a)
 {
     Ints list = {0};
-    parse_expect(p, '[');
-    while (!p->failed && !parse_accept(p, ']')) {
+    ir_parse_expect(p, '[');
+    while (!p->failed && !ir_parse_accept(p, ']')) {
         if (list.len)
-            parse_expect(p, ',');
-        VEC_PUSH(p->scratch, list, parse_int(p, INT64_MIN, INT64_MAX));
+            ir_parse_expect(p, ',');
+        VEC_PUSH(p->scratch, list, ir_parse_int(p, INT64_MIN, INT64_MAX));
     }
     ir_set_ints(op, a, list.data, list.len);
 }
@@ -26,11 +26,11 @@ static void
 parse_symbols(Parser *p, IrOp *op, IrAttrName a)
 {
     Texts list = {0};
-    parse_expect(p, '[');
-    while (!p->failed && !parse_accept(p, ']')) {
+    ir_parse_expect(p, '[');
+    while (!p->failed && !ir_parse_accept(p, ']')) {
         if (list.len)
-            parse_expect(p, ',');
-        VEC_PUSH(p->scratch, list, parse_name(p));
+            ir_parse_expect(p, ',');
+        VEC_PUSH(p->scratch, list, ir_parse_name(p));
     }
     ir_set_names(op, a, list.data, list.len);
 }
@@ -39,7 +39,7 @@ static void
 parse_dims_attr(Parser *p, IrOp *op, IrAttrName a)
 {
     Dim dims[IR_MAX_RANK];
-    int rank = parse_dims(p, dims, IR_MAX_RANK);
+    int rank = ir_parse_dims(p, dims, IR_MAX_RANK);
     ir_set_dims(op, a, dims, rank);
 }
 
@@ -50,7 +50,7 @@ check_bools(Parser *p, Loc at, DType t, const unsigned char *bytes,
 {
     for (int64_t i = 0; t == DT_bool && i < size; i++) {
         if (bytes[i] > 1) {
-            parse_fail(p, at, "a bool is the byte 00 or 01");
+            ir_parse_fail(p, at, "a bool is the byte 00 or 01");
             return;
         }
     }
@@ -63,12 +63,12 @@ parse_elements(Parser *p, IrOp *op, IrAttrName a, DType t)
 {
     Bytes bytes = {0};
     int width = (int)dtype_info[t].bytes;
-    parse_expect(p, '[');
-    while (!p->failed && !parse_accept(p, ']')) {
+    ir_parse_expect(p, '[');
+    while (!p->failed && !ir_parse_accept(p, ']')) {
         if (bytes.len)
-            parse_expect(p, ',');
+            ir_parse_expect(p, ',');
         VEC_RESERVE(p->scratch, bytes, bytes.len + width);
-        scalar_store(t, bytes.data + bytes.len, 0, parse_scalar(p, t));
+        scalar_store(t, bytes.data + bytes.len, 0, ir_parse_scalar(p, t));
         bytes.len += width;
     }
     ir_set_data(op, a, bytes.data, bytes.len);
@@ -77,18 +77,18 @@ parse_elements(Parser *p, IrOp *op, IrAttrName a, DType t)
 static void
 parse_data(Parser *p, IrOp *op, IrAttrName a)
 {
-    Loc at = parse_here(p);
+    Loc at = ir_parse_here(p);
     if (!ir_has(op, A_dtype)) {
-        parse_fail(p, at, "dtype stands before data");
+        ir_parse_fail(p, at, "dtype stands before data");
         return;
     }
     DType t = (DType)ir_int(op, A_dtype);
-    if (parse_is(p, '[')) {
+    if (ir_parse_is(p, '[')) {
         parse_elements(p, op, a, t);
         return;
     }
     int64_t size;
-    const void *bytes = parse_hex(p, &size);
+    const void *bytes = ir_parse_hex(p, &size);
     check_bools(p, at, t, bytes, size);
     ir_set_data(op, a, bytes, size);
 }
@@ -99,28 +99,28 @@ parse_value(Parser *p, IrOp *op, const IrAttrInfo *info)
     IrAttrName a = info->name;
     switch (info->kind) {
     case INT:
-        ir_set_int(op, a, parse_int(p, INT64_MIN, INT64_MAX));
+        ir_set_int(op, a, ir_parse_int(p, INT64_MIN, INT64_MAX));
         break;
     case BOOL:
-        ir_set_int(op, a, parse_scalar(p, DT_bool).i);
+        ir_set_int(op, a, ir_parse_scalar(p, DT_bool).i);
         break;
     case INTS:
         parse_ints(p, op, a);
         break;
     case DTYPE_:
-        ir_set_int(op, a, parse_dtype(p));
+        ir_set_int(op, a, ir_parse_dtype(p));
         break;
     case WORD:
-        ir_set_text(op, a, parse_word(p, "a word"));
+        ir_set_text(op, a, ir_parse_word(p, "a word"));
         break;
     case SYMBOL:
-        ir_set_text(op, a, parse_name(p));
+        ir_set_text(op, a, ir_parse_name(p));
         break;
     case SYMBOLS:
         parse_symbols(p, op, a);
         break;
     case STRING:
-        ir_set_text(op, a, parse_string(p));
+        ir_set_text(op, a, ir_parse_string(p));
         break;
     case DIMS:
         parse_dims_attr(p, op, a);
@@ -146,16 +146,16 @@ static void
 parse_attr(Parser *p, IrOp *op)
 {
     const char *op_name = ir_op_info[op->kind].name;
-    Loc at = parse_here(p);
-    const char *name = parse_word(p, "the name of an attribute");
-    parse_expect(p, '=');
+    Loc at = ir_parse_here(p);
+    const char *name = ir_parse_word(p, "the name of an attribute");
+    ir_parse_expect(p, '=');
     if (p->failed)
         return;
     const IrAttrInfo *info = find_attr(op, name);
     if (!info)
-        parse_fail(p, at, "%s has no attribute %s", op_name, name);
+        ir_parse_fail(p, at, "%s has no attribute %s", op_name, name);
     else if (ir_has(op, info->name))
-        parse_fail(p, at, "%s has two attributes %s", op_name, name);
+        ir_parse_fail(p, at, "%s has two attributes %s", op_name, name);
     else
         parse_value(p, op, info);
 }
@@ -165,19 +165,19 @@ static bool
 begins_attrs(const Parser *p)
 {
     Lexer ahead = p->lexer;
-    if (!parse_is(p, '{') || p->token.first ||
-        lex_next(&ahead).kind != TOKEN_WORD)
+    if (!ir_parse_is(p, '{') || p->token.first ||
+        ir_lex_next(&ahead).kind != TOKEN_WORD)
         return false;
-    Token t = lex_next(&ahead);
+    Token t = ir_lex_next(&ahead);
     return t.kind == TOKEN_PUNCT && *t.at == '=';
 }
 
 void
-parse_attrs(Parser *p, IrOp *op)
+ir_parse_attrs(Parser *p, IrOp *op)
 {
     if (!begins_attrs(p))
         return;
-    parse_expect(p, '{');
-    while (!p->failed && !parse_accept(p, '}'))
+    ir_parse_expect(p, '{');
+    while (!p->failed && !ir_parse_accept(p, '}'))
         parse_attr(p, op);
 }

@@ -16,16 +16,16 @@
 static Defined
 parse_defined(Parser *p)
 {
-    Defined d = {.at = parse_here(p)};
+    Defined d = {.at = ir_parse_here(p)};
     if (p->token.kind != TOKEN_VALUE) {
-        parse_fail(p, d.at, "expected a %%value");
+        ir_parse_fail(p, d.at, "expected a %%value");
         return d;
     }
     d.name = p->token.text;
-    parse_next(p);
-    parse_expect(p, ':');
-    d.type = parse_type(p);
-    d.place = parse_place(p);
+    ir_parse_next(p);
+    ir_parse_expect(p, ':');
+    d.type = ir_parse_type(p);
+    d.place = ir_parse_place(p);
     return d;
 }
 
@@ -45,21 +45,21 @@ define(Parser *p, IrValue *v, const Defined *d)
     if (!is_number(d->name)) {
         v->name = intern(p->module->names, d->name);
         if (*d->name >= '0' && *d->name <= '9')
-            parse_fail(p, d->at, "a value's name begins with a letter");
+            ir_parse_fail(p, d->at, "a value's name begins with a letter");
     }
     v->place = d->place;
     if (map_get(p->values, d->name))
-        parse_fail(p, d->at, "%%%s is defined twice", d->name);
+        ir_parse_fail(p, d->at, "%%%s is defined twice", d->name);
     map_set(p->values, d->name, v);
 }
 
 static void
 parse_args(Parser *p, IrBlock *b)
 {
-    parse_expect(p, '(');
-    while (!p->failed && !parse_accept(p, ')')) {
+    ir_parse_expect(p, '(');
+    while (!p->failed && !ir_parse_accept(p, ')')) {
         if (b->args.len)
-            parse_expect(p, ',');
+            ir_parse_expect(p, ',');
         Defined d = parse_defined(p);
         define(p, ir_block_arg(b, d.type, NULL), &d);
     }
@@ -72,14 +72,15 @@ parse_operands(Parser *p)
     while (p->token.kind == TOKEN_VALUE && !p->token.first) {
         IrValue *v = map_get(p->values, p->token.text);
         if (!v)
-            parse_fail(p, parse_here(p), "there is no value %%%s here",
-                       p->token.text);
+            ir_parse_fail(p, ir_parse_here(p), "there is no value %%%s here",
+                          p->token.text);
         VEC_PUSH(p->scratch, p->operands, v);
-        parse_next(p);
-        if (!parse_accept(p, ','))
+        ir_parse_next(p);
+        if (!ir_parse_accept(p, ','))
             break;
         if (p->token.kind != TOKEN_VALUE)
-            parse_fail(p, parse_here(p), "expected a %%value after the comma");
+            ir_parse_fail(p, ir_parse_here(p),
+                          "expected a %%value after the comma");
     }
 }
 
@@ -91,7 +92,7 @@ parse_regions(Parser *p, IrOp *op)
     for (int r = 0; r < ir_op_info[op->kind].num_regions; r++) {
         IrBlock *b = ir_block_new(p->func);
         ir_set_region(op, r, b);
-        if (parse_is(p, '('))
+        if (ir_parse_is(p, '('))
             parse_args(p, b);
         parse_block(p, b);
     }
@@ -100,13 +101,13 @@ parse_regions(Parser *p, IrOp *op)
 static void
 parse_reason(Parser *p, IrOp *op)
 {
-    if (p->token.first || !parse_accept_word(p, "because"))
+    if (p->token.first || !ir_parse_accept_word(p, "because"))
         return;
     Arena *a = p->module->arena;
     IrReason *r = NEW(a, IrReason);
-    r->rule = parse_word(p, "a rule");
-    r->cause = arena_strdup(a, parse_string(p));
-    r->loc = parse_loc(p);
+    r->rule = ir_parse_word(p, "a rule");
+    r->cause = arena_strdup(a, ir_parse_string(p));
+    r->loc = ir_parse_loc(p);
     op->reason = r;
 }
 
@@ -118,11 +119,11 @@ check_result(Parser *p, const IrOp *op, int i, const Defined *d)
     IrType t = d->type;
     const char *wrong = ir_infer_result(op, op->block, i, &t);
     if (wrong)
-        parse_fail(p, d->at, "%s", wrong);
+        ir_parse_fail(p, d->at, "%s", wrong);
     else if (!ir_type_allows(&d->type, &t))
-        parse_fail(p, d->at, "%%%s is written as %s, but %s gives %s", d->name,
-                   ir_type_text(op->module, &d->type),
-                   ir_op_info[op->kind].name, ir_type_text(op->module, &t));
+        ir_parse_fail(p, d->at, "%%%s is written as %s, but %s gives %s",
+                      d->name, ir_type_text(op->module, &d->type),
+                      ir_op_info[op->kind].name, ir_type_text(op->module, &t));
 }
 
 /* The results of op, n from number `first` of the stack, against the table. */
@@ -131,15 +132,15 @@ check_results(Parser *p, const IrOp *op, int first, int n, Loc at)
 {
     const char *wrong = ir_check_form(op);
     if (wrong) {
-        parse_fail(p, at, "%s", wrong);
+        ir_parse_fail(p, at, "%s", wrong);
         return;
     }
     if (!ir_is_inferred(op->kind))
         return;
     int count = ir_infer_count(op);
     if (n != count)
-        parse_fail(p, at, "%s has %d results, not %d",
-                   ir_op_info[op->kind].name, count, n);
+        ir_parse_fail(p, at, "%s has %d results, not %d",
+                      ir_op_info[op->kind].name, count, n);
     else if (count == 0)
         check_result(p, op, 0, &(Defined){.at = at});
     for (int i = 0; !p->failed && i < count; i++)
@@ -170,18 +171,18 @@ parse_results(Parser *p)
     do {
         Defined d = parse_defined(p);
         VEC_PUSH(p->scratch, p->results, d);
-    } while (parse_accept(p, ','));
-    parse_expect(p, '=');
+    } while (ir_parse_accept(p, ','));
+    ir_parse_expect(p, '=');
 }
 
 static IrOpKind
 parse_kind(Parser *p)
 {
     IrOpKind kind = OP_constant;
-    Loc at = parse_here(p);
-    const char *word = parse_word(p, "an operation");
+    Loc at = ir_parse_here(p);
+    const char *word = ir_parse_word(p, "an operation");
     if (!p->failed && !ir_op_by_name(word, &kind))
-        parse_fail(p, at, "there is no operation %s", word);
+        ir_parse_fail(p, at, "there is no operation %s", word);
     return kind;
 }
 
@@ -194,12 +195,12 @@ parse_rest(Parser *p, IrBlock *b, IrOpKind kind)
     IrOp *op =
         ir_op_new(p->func, kind, p->operands.len, p->operands.data, NO_LOC);
     ir_append(b, op);
-    parse_attrs(p, op);
+    ir_parse_attrs(p, op);
     parse_regions(p, op);
-    op->loc = parse_loc(p);
+    op->loc = ir_parse_loc(p);
     parse_reason(p, op);
-    if (!p->token.first && !parse_is(p, '}') && p->token.kind != TOKEN_END)
-        parse_fail(p, parse_here(p), "an operation ends with its line");
+    if (!p->token.first && !ir_parse_is(p, '}') && p->token.kind != TOKEN_END)
+        ir_parse_fail(p, ir_parse_here(p), "an operation ends with its line");
     return p->failed ? NULL : op;
 }
 
@@ -209,7 +210,7 @@ parse_op(Parser *p, IrBlock *b)
     int first = p->results.len;
     parse_results(p);
     int n = p->results.len - first;
-    Loc at = parse_here(p);
+    Loc at = ir_parse_here(p);
     IrOpKind kind = parse_kind(p);
     parse_operands(p);
     IrOp *op = parse_rest(p, b, kind);
@@ -224,11 +225,11 @@ static void
 parse_block(Parser *p, IrBlock *b)
 {
     if (p->depth == IR_MAX_NESTING)
-        parse_fail(p, parse_here(p), "regions are nested more than %d deep",
-                   IR_MAX_NESTING);
+        ir_parse_fail(p, ir_parse_here(p),
+                      "regions are nested more than %d deep", IR_MAX_NESTING);
     p->depth++;
-    parse_expect(p, '{');
-    while (!p->failed && !parse_accept(p, '}'))
+    ir_parse_expect(p, '{');
+    while (!p->failed && !ir_parse_accept(p, '}'))
         parse_op(p, b);
     p->depth--;
 }
@@ -272,15 +273,15 @@ restore_hints(Parser *p, Map *seen, const IrBlock *b)
 }
 
 void
-parse_func(Parser *p)
+ir_parse_func(Parser *p)
 {
     Arena *outer = p->scratch;
-    Loc at = parse_here(p);
-    const char *name = parse_name(p);
+    Loc at = ir_parse_here(p);
+    const char *name = ir_parse_name(p);
     if (p->failed)
         return;
     if (ir_func_find(p->module, name))
-        parse_fail(p, at, "there is a function @%s already", name);
+        ir_parse_fail(p, at, "there is a function @%s already", name);
     IrFunc *fn = ir_func_new(p->module, name, FUNC_MAIN, NO_LOC);
     p->func = fn;
     p->scratch = arena_new(outer, "function");
@@ -289,13 +290,13 @@ parse_func(Parser *p)
     p->results.len = p->results.cap = 0;
     p->operands = (IrValues){0};
     parse_args(p, fn->body);
-    fn->kind = (IrFuncKind)parse_word_of(p, ir_func_words,
-                                         "main, host, init or program");
-    if (parse_accept_word(p, "variant"))
-        fn->variant_of = parse_name(p);
-    if (parse_accept_word(p, "bytes"))
-        fn->arena_bytes = parse_int(p, 0, IR_MAX_BYTES);
-    fn->loc = parse_loc(p);
+    fn->kind = (IrFuncKind)ir_parse_word_of(p, ir_func_words,
+                                            "main, host, init or program");
+    if (ir_parse_accept_word(p, "variant"))
+        fn->variant_of = ir_parse_name(p);
+    if (ir_parse_accept_word(p, "bytes"))
+        fn->arena_bytes = ir_parse_int(p, 0, IR_MAX_BYTES);
+    fn->loc = ir_parse_loc(p);
     parse_block(p, fn->body);
     if (!p->failed)
         restore_hints(p, map_new(p->scratch), fn->body);

@@ -21,13 +21,13 @@ loc_of(const Parser *p, const Token *t)
 }
 
 Loc
-parse_here(const Parser *p)
+ir_parse_here(const Parser *p)
 {
     return loc_of(p, &p->token);
 }
 
 void
-parse_fail(Parser *p, Loc at, const char *format, ...)
+ir_parse_fail(Parser *p, Loc at, const char *format, ...)
 {
     if (p->failed)
         return;
@@ -40,13 +40,13 @@ parse_fail(Parser *p, Loc at, const char *format, ...)
 }
 
 void
-parse_next(Parser *p)
+ir_parse_next(Parser *p)
 {
     if (p->failed)
         return;
-    p->token = lex_next(&p->lexer);
+    p->token = ir_lex_next(&p->lexer);
     if (p->token.kind == TOKEN_BAD)
-        parse_fail(p, parse_here(p), "%s", p->token.text);
+        ir_parse_fail(p, ir_parse_here(p), "%s", p->token.text);
 }
 
 static void
@@ -55,71 +55,72 @@ fail_expected(Parser *p, const char *what)
     const Token *t = &p->token;
     int len = t->len < 40 ? (int)t->len : 40;
     if (t->kind == TOKEN_END)
-        parse_fail(p, parse_here(p), "expected %s, not the end", what);
+        ir_parse_fail(p, ir_parse_here(p), "expected %s, not the end", what);
     else
-        parse_fail(p, parse_here(p), "expected %s, not %.*s", what, len, t->at);
+        ir_parse_fail(p, ir_parse_here(p), "expected %s, not %.*s", what, len,
+                      t->at);
 }
 
 bool
-parse_is(const Parser *p, char punct)
+ir_parse_is(const Parser *p, char punct)
 {
     return p->token.kind == TOKEN_PUNCT && *p->token.at == punct;
 }
 
 bool
-parse_is_word(const Parser *p, const char *word)
+ir_parse_is_word(const Parser *p, const char *word)
 {
     return p->token.kind == TOKEN_WORD && p->token.len == strlen(word) &&
            memcmp(p->token.at, word, p->token.len) == 0;
 }
 
 bool
-parse_accept(Parser *p, char punct)
+ir_parse_accept(Parser *p, char punct)
 {
-    bool is = parse_is(p, punct);
+    bool is = ir_parse_is(p, punct);
     if (is)
-        parse_next(p);
+        ir_parse_next(p);
     return is;
 }
 
 bool
-parse_accept_word(Parser *p, const char *word)
+ir_parse_accept_word(Parser *p, const char *word)
 {
-    bool is = parse_is_word(p, word);
+    bool is = ir_parse_is_word(p, word);
     if (is)
-        parse_next(p);
+        ir_parse_next(p);
     return is;
 }
 
 void
-parse_expect(Parser *p, char punct)
+ir_parse_expect(Parser *p, char punct)
 {
     char what[] = {punct, 0};
-    if (!parse_accept(p, punct))
+    if (!ir_parse_accept(p, punct))
         fail_expected(p, what);
 }
 
 void
-parse_expect_word(Parser *p, const char *word)
+ir_parse_expect_word(Parser *p, const char *word)
 {
-    if (!parse_accept_word(p, word))
+    if (!ir_parse_accept_word(p, word))
         fail_expected(p, word);
 }
 
 const char *
-parse_word(Parser *p, const char *what)
+ir_parse_word(Parser *p, const char *what)
 {
     if (p->token.kind != TOKEN_WORD) {
         fail_expected(p, what);
         return "";
     }
     const char *word = intern_n(p->module->names, p->token.at, p->token.len);
-    parse_next(p);
+    ir_parse_next(p);
     return word;
 }
 
 int
-parse_word_of(Parser *p, const char *const *words, const char *what)
+ir_parse_word_of(Parser *p, const char *const *words, const char *what)
 {
     int i = -1;
     if (p->token.kind == TOKEN_WORD)
@@ -128,31 +129,31 @@ parse_word_of(Parser *p, const char *const *words, const char *what)
         fail_expected(p, what);
         return 0;
     }
-    parse_next(p);
+    ir_parse_next(p);
     return i;
 }
 
 const char *
-parse_name(Parser *p)
+ir_parse_name(Parser *p)
 {
     if (p->token.kind != TOKEN_NAME) {
         fail_expected(p, "a @name");
         return "";
     }
     const char *name = intern(p->module->names, p->token.text);
-    parse_next(p);
+    ir_parse_next(p);
     return name;
 }
 
 const char *
-parse_string(Parser *p)
+ir_parse_string(Parser *p)
 {
     if (p->token.kind != TOKEN_STRING) {
         fail_expected(p, "a \"string\"");
         return "";
     }
     const char *text = p->token.text;
-    parse_next(p);
+    ir_parse_next(p);
     return text;
 }
 
@@ -174,21 +175,21 @@ read_int(const Token *t, bool negative, int64_t *out)
 }
 
 int64_t
-parse_int(Parser *p, int64_t low, int64_t high)
+ir_parse_int(Parser *p, int64_t low, int64_t high)
 {
     int64_t x;
-    Loc at = parse_here(p);
-    bool negative = parse_accept(p, '-');
+    Loc at = ir_parse_here(p);
+    bool negative = ir_parse_accept(p, '-');
     if (p->token.kind != TOKEN_NUMBER) {
         fail_expected(p, "a whole number");
         return low;
     }
     if (!read_int(&p->token, negative, &x) || x < low || x > high) {
-        parse_fail(p, at, "this is no whole number from %lld to %lld",
-                   (long long)low, (long long)high);
+        ir_parse_fail(p, at, "this is no whole number from %lld to %lld",
+                      (long long)low, (long long)high);
         return low;
     }
-    parse_next(p);
+    ir_parse_next(p);
     return x;
 }
 
@@ -201,13 +202,13 @@ read_float(Parser *p, DType t)
     if (p->token.kind == TOKEN_NUMBER && p->token.len <= MAX_FLOAT_TEXT) {
         memcpy(text, p->token.at, p->token.len);
         text[p->token.len] = 0;
-        parse_next(p);
+        ir_parse_next(p);
         /* In one rounding: the text of an f32 is the shortest of an f32. */
         return t == DT_f64 ? strtod(text, NULL) : strtof(text, NULL);
     }
-    if (parse_accept_word(p, "inf"))
+    if (ir_parse_accept_word(p, "inf"))
         return INFINITY;
-    if (parse_accept_word(p, "nan"))
+    if (ir_parse_accept_word(p, "nan"))
         return NAN;
     fail_expected(p, "a number");
     return 0;
@@ -217,32 +218,33 @@ read_float(Parser *p, DType t)
 static Scalar
 read_signed(Parser *p, DType t)
 {
-    Loc at = parse_here(p);
-    double sign = parse_accept(p, '-') ? -1.0 : 1.0;
+    Loc at = ir_parse_here(p);
+    double sign = ir_parse_accept(p, '-') ? -1.0 : 1.0;
     bool is_number = p->token.kind == TOKEN_NUMBER;
     Scalar x = scalar_float(t, sign * read_float(p, t));
     if (is_number && !isfinite(x.f))
-        parse_fail(p, at, "a number that does not fit %s", dtype_info[t].name);
+        ir_parse_fail(p, at, "a number that does not fit %s",
+                      dtype_info[t].name);
     return x;
 }
 
 Scalar
-parse_scalar(Parser *p, DType t)
+ir_parse_scalar(Parser *p, DType t)
 {
     if (t == DT_bool) {
-        bool is_true = parse_accept_word(p, "true");
+        bool is_true = ir_parse_accept_word(p, "true");
         if (!is_true)
-            parse_expect_word(p, "false");
+            ir_parse_expect_word(p, "false");
         return scalar_int(t, is_true);
     }
     if (dtype_is_float(t)) {
         return read_signed(p, t);
     }
-    Loc at = parse_here(p);
-    int64_t x = parse_int(p, INT64_MIN, INT64_MAX);
+    Loc at = ir_parse_here(p);
+    int64_t x = ir_parse_int(p, INT64_MIN, INT64_MAX);
     if (!int_fits(t, x))
-        parse_fail(p, at, "%lld does not fit %s", (long long)x,
-                   dtype_info[t].name);
+        ir_parse_fail(p, at, "%lld does not fit %s", (long long)x,
+                      dtype_info[t].name);
     return scalar_int(t, x);
 }
 
@@ -254,24 +256,24 @@ hex_digit(char c)
 }
 
 const void *
-parse_hex(Parser *p, int64_t *size)
+ir_parse_hex(Parser *p, int64_t *size)
 {
     *size = 0;
-    parse_expect_word(p, "hex");
-    Loc at = parse_here(p);
-    const char *text = parse_string(p);
+    ir_parse_expect_word(p, "hex");
+    Loc at = ir_parse_here(p);
+    const char *text = ir_parse_string(p);
     size_t n = strlen(text) / 2;
     unsigned char *bytes = arena_alloc(p->module->arena, n);
     for (size_t i = 0; i < n; i++) {
         int high = hex_digit(text[2 * i]), low = hex_digit(text[2 * i + 1]);
         if (high < 0 || low < 0) {
-            parse_fail(p, at, "a hexadecimal digit is 0 to 9 or a to f");
+            ir_parse_fail(p, at, "a hexadecimal digit is 0 to 9 or a to f");
             return bytes;
         }
         bytes[i] = (unsigned char)(high * 16 + low);
     }
     if (strlen(text) % 2)
-        parse_fail(p, at, "a byte has two hexadecimal digits");
+        ir_parse_fail(p, at, "a byte has two hexadecimal digits");
     *size = (int64_t)n;
     return bytes;
 }
@@ -279,24 +281,24 @@ parse_hex(Parser *p, int64_t *size)
 /* ---- types ------------------------------------------------------------- */
 
 DType
-parse_dtype(Parser *p)
+ir_parse_dtype(Parser *p)
 {
     DType t = DT_f32;
-    Loc at = parse_here(p);
-    const char *word = parse_word(p, "an element type");
+    Loc at = ir_parse_here(p);
+    const char *word = ir_parse_word(p, "an element type");
     if (!p->failed && !dtype_by_name(word, &t))
-        parse_fail(p, at, "there is no element type %s", word);
+        ir_parse_fail(p, at, "there is no element type %s", word);
     return t;
 }
 
 int32_t
-parse_symbol(Parser *p, const char *what)
+ir_parse_symbol(Parser *p, const char *what)
 {
-    Loc at = parse_here(p);
-    const char *word = parse_word(p, what);
+    Loc at = ir_parse_here(p);
+    const char *word = ir_parse_word(p, what);
     intptr_t number = (intptr_t)map_get(p->symbols, word);
     if (!number)
-        parse_fail(p, at, "there is no batch symbol %s", word);
+        ir_parse_fail(p, at, "there is no batch symbol %s", word);
     return (int32_t)number - 1;
 }
 
@@ -306,31 +308,31 @@ parse_dim(Parser *p)
 {
     int64_t k = 1, c = 0;
     if (p->token.kind != TOKEN_WORD) {
-        k = parse_int(p, INT64_MIN, INT64_MAX);
-        if (!parse_accept(p, '*'))
-            return dim_const(k);
+        k = ir_parse_int(p, INT64_MIN, INT64_MAX);
+        if (!ir_parse_accept(p, '*'))
+            return ir_dim_const(k);
     }
-    int32_t sym = parse_symbol(p, "a dimension");
-    if (parse_accept(p, '+'))
-        c = parse_int(p, 0, INT64_MAX);
-    else if (parse_is(p, '-'))
-        c = parse_int(p, INT64_MIN, 0);
-    return dim_linear(c, k, sym);
+    int32_t sym = ir_parse_symbol(p, "a dimension");
+    if (ir_parse_accept(p, '+'))
+        c = ir_parse_int(p, 0, INT64_MAX);
+    else if (ir_parse_is(p, '-'))
+        c = ir_parse_int(p, INT64_MIN, 0);
+    return ir_dim_linear(c, k, sym);
 }
 
 int
-parse_dims(Parser *p, Dim *dims, int max)
+ir_parse_dims(Parser *p, Dim *dims, int max)
 {
     int n = 0;
-    parse_expect(p, '[');
-    while (!p->failed && !parse_accept(p, ']')) {
+    ir_parse_expect(p, '[');
+    while (!p->failed && !ir_parse_accept(p, ']')) {
         if (n == max) {
-            parse_fail(p, parse_here(p), "a type has at most %d dimensions",
-                       max);
+            ir_parse_fail(p, ir_parse_here(p),
+                          "a type has at most %d dimensions", max);
             break;
         }
         if (n)
-            parse_expect(p, ',');
+            ir_parse_expect(p, ',');
         dims[n++] = parse_dim(p);
     }
     return n;
@@ -341,25 +343,25 @@ static bool
 is_place(const Parser *p)
 {
     Lexer ahead = p->lexer;
-    if (!parse_is(p, '['))
+    if (!ir_parse_is(p, '['))
         return false;
-    Token t = lex_next(&ahead);
+    Token t = ir_lex_next(&ahead);
     return t.kind == TOKEN_WORD &&
            ir_word_index(ir_space_words, t.at, t.len) >= 0;
 }
 
 IrPlace
-parse_place(Parser *p)
+ir_parse_place(Parser *p)
 {
     IrPlace place = {SPACE_NONE, 0};
     if (!is_place(p))
         return place;
-    parse_expect(p, '[');
-    place.space = (IrSpace)parse_word_of(p, ir_space_words, "a place");
+    ir_parse_expect(p, '[');
+    place.space = (IrSpace)ir_parse_word_of(p, ir_space_words, "a place");
     if (place.space != SPACE_IN && place.space != SPACE_OUT)
-        parse_expect(p, '+');
-    place.offset = parse_int(p, 0, INT64_MAX);
-    parse_expect(p, ']');
+        ir_parse_expect(p, '+');
+    place.offset = ir_parse_int(p, 0, INT64_MAX);
+    ir_parse_expect(p, ']');
     return place;
 }
 
@@ -368,30 +370,30 @@ parse_locality(Parser *p, IrType *t)
 {
     if (p->token.first)
         return;
-    if (parse_accept_word(p, "mirrored")) {
+    if (ir_parse_accept_word(p, "mirrored")) {
         t->locality = LOCAL_MIRRORED;
-    } else if (parse_accept_word(p, "per_replica")) {
+    } else if (ir_parse_accept_word(p, "per_replica")) {
         t->locality = LOCAL_PER_REPLICA;
-    } else if (parse_accept_word(p, "on")) {
-        parse_expect(p, '(');
+    } else if (ir_parse_accept_word(p, "on")) {
+        ir_parse_expect(p, '(');
         t->locality = LOCAL_ON;
-        t->on = parse_name(p);
-        parse_expect(p, ')');
+        t->on = ir_parse_name(p);
+        ir_parse_expect(p, ')');
     }
 }
 
 IrType
-parse_type(Parser *p)
+ir_parse_type(Parser *p)
 {
     int64_t bytes;
-    Loc at = parse_here(p);
-    IrType t = {.dtype = parse_dtype(p)};
-    if (parse_is(p, '[') && !is_place(p))
-        t.rank = parse_dims(p, t.dims, IR_MAX_RANK);
+    Loc at = ir_parse_here(p);
+    IrType t = {.dtype = ir_parse_dtype(p)};
+    if (ir_parse_is(p, '[') && !is_place(p))
+        t.rank = ir_parse_dims(p, t.dims, IR_MAX_RANK);
     parse_locality(p, &t);
     if (!p->failed && !ir_type_bytes(p->module, &t, &bytes))
-        parse_fail(p, at, "a value of type %s is too large",
-                   ir_type_text(p->module, &t));
+        ir_parse_fail(p, at, "a value of type %s is too large",
+                      ir_type_text(p->module, &t));
     return t;
 }
 
@@ -401,28 +403,28 @@ parse_source(Parser *p, Loc at, int64_t number)
 {
     if (number < p->module->sources.len)
         return p->module->sources.data[number];
-    parse_fail(p, at, "there is no source %lld", (long long)number);
+    ir_parse_fail(p, at, "there is no source %lld", (long long)number);
     return 0;
 }
 
 Loc
-parse_loc(Parser *p)
+ir_parse_loc(Parser *p)
 {
-    if (p->token.first || !parse_accept_word(p, "at"))
+    if (p->token.first || !ir_parse_accept_word(p, "at"))
         return NO_LOC;
-    Loc loc, at = parse_here(p);
-    int64_t first = parse_int(p, 0, UINT32_MAX), source = 0;
-    if (parse_accept(p, '/')) {
+    Loc loc, at = ir_parse_here(p);
+    int64_t first = ir_parse_int(p, 0, UINT32_MAX), source = 0;
+    if (ir_parse_accept(p, '/')) {
         source = first;
-        first = parse_int(p, 1, UINT32_MAX);
+        first = ir_parse_int(p, 1, UINT32_MAX);
     }
     loc.line = (uint32_t)first;
-    parse_expect(p, ':');
-    loc.col = (uint32_t)parse_int(p, 0, UINT32_MAX);
-    parse_expect(p, '+');
-    loc.len = (uint16_t)parse_int(p, 0, UINT16_MAX);
+    ir_parse_expect(p, ':');
+    loc.col = (uint32_t)ir_parse_int(p, 0, UINT32_MAX);
+    ir_parse_expect(p, '+');
+    loc.len = (uint16_t)ir_parse_int(p, 0, UINT16_MAX);
     loc.file = parse_source(p, at, source);
     if (loc.line == 0)
-        parse_fail(p, at, "lines count from 1");
+        ir_parse_fail(p, at, "lines count from 1");
     return loc;
 }

@@ -121,7 +121,7 @@ name_value(Names *n, const IrValue *v)
         name = free_name(n, v->name);
     else
         name = arena_printf(n->arena, "%d", n->num_numbered++);
-    ptrmap_set(n->of, v, (void *)name);
+    ir_ptrmap_set(n->of, v, (void *)name);
 }
 
 static void
@@ -156,7 +156,7 @@ typedef struct Printer {
 static void
 print_value(const Printer *p, const IrValue *v)
 {
-    const char *name = ptrmap_get(&p->names, v);
+    const char *name = ir_ptrmap_get(&p->names, v);
     str_addf(p->out, "%%%s", name ? name : "?");
 }
 

@@ -24,12 +24,12 @@ order_entries(const void *x, const void *y)
     int space_b = b->bytes.bytes ? 1 + (int)b->bytes.place.space : 0;
     if (space_a != space_b)
         return space_a < space_b ? -1 : 1;
-    int order = extents_order(&a->bytes, &b->bytes);
+    int order = ir_extents_compare(&a->bytes, &b->bytes);
     return order ? order : a->slot - b->slot;
 }
 
 SlotOrder *
-slot_order_new(Arena *a, const Extent *slots, int num)
+ir_slot_order_new(Arena *a, const Extent *slots, int num)
 {
     size_t n = (size_t)num;
     SlotOrder *o = NEW(a, SlotOrder);
@@ -74,41 +74,41 @@ num_words(const SlotOrder *o)
 }
 
 ValidSet
-valid_new(Arena *a, const SlotOrder *order)
+ir_valid_new(Arena *a, const SlotOrder *order)
 {
     return (ValidSet){order, NEW_ARRAY(a, uint64_t, num_words(order))};
 }
 
 ValidSet
-valid_copy(Arena *a, const ValidSet *w)
+ir_valid_copy(Arena *a, const ValidSet *w)
 {
-    ValidSet copy = valid_new(a, w->order);
-    valid_assign(&copy, w);
+    ValidSet copy = ir_valid_new(a, w->order);
+    ir_valid_assign(&copy, w);
     return copy;
 }
 
 void
-valid_assign(ValidSet *to, const ValidSet *from)
+ir_valid_assign(ValidSet *to, const ValidSet *from)
 {
     memcpy(to->bits, from->bits, num_words(to->order) * sizeof *to->bits);
 }
 
 void
-valid_intersect(ValidSet *w, const ValidSet *other)
+ir_valid_intersect(ValidSet *w, const ValidSet *other)
 {
     for (size_t i = 0; i < num_words(w->order); i++)
         w->bits[i] &= other->bits[i];
 }
 
 bool
-valid_has(const ValidSet *w, int slot)
+ir_valid_has(const ValidSet *w, int slot)
 {
     int rank = w->order->rank[slot];
     return w->bits[rank / WORD_BITS] >> rank % WORD_BITS & 1;
 }
 
 void
-valid_add(ValidSet *w, int slot)
+ir_valid_add(ValidSet *w, int slot)
 {
     int rank = w->order->rank[slot];
     w->bits[rank / WORD_BITS] |= UINT64_C(1) << rank % WORD_BITS;
@@ -151,7 +151,7 @@ previous_rank(const ValidSet *w, int rank)
 static bool
 clobber_rank(ValidSet *w, int rank, const Extent *e, int first)
 {
-    if (!extents_meet(&w->order->bytes[rank], e))
+    if (!ir_extents_overlap(&w->order->bytes[rank], e))
         return false;
     if (w->order->slot[rank] >= first)
         w->bits[rank / WORD_BITS] &= ~(UINT64_C(1) << rank % WORD_BITS);
@@ -159,7 +159,7 @@ clobber_rank(ValidSet *w, int rank, const Extent *e, int first)
 }
 
 void
-valid_clobber(ValidSet *w, const Extent *e, int first)
+ir_valid_clobber(ValidSet *w, const Extent *e, int first)
 {
     const Extent *bytes = w->order->bytes;
     if (!e->bytes)

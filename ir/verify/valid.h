@@ -26,18 +26,18 @@ typedef struct ValidSet {
 } ValidSet;
 
 /* Lives as long as a does, as do the sets. */
-SlotOrder *slot_order_new(Arena *a, const Extent *slots, int num);
+SlotOrder *ir_slot_order_new(Arena *a, const Extent *slots, int num);
 
-ValidSet valid_new(Arena *a, const SlotOrder *order); /* nothing */
-ValidSet valid_copy(Arena *a, const ValidSet *w);
-void valid_assign(ValidSet *to, const ValidSet *from);
+ValidSet ir_valid_new(Arena *a, const SlotOrder *order); /* nothing */
+ValidSet ir_valid_copy(Arena *a, const ValidSet *w);
+void ir_valid_assign(ValidSet *to, const ValidSet *from);
 /* What is in both becomes what is in w. */
-void valid_intersect(ValidSet *w, const ValidSet *other);
+void ir_valid_intersect(ValidSet *w, const ValidSet *other);
 
-bool valid_has(const ValidSet *w, int slot);
+bool ir_valid_has(const ValidSet *w, int slot);
 /* What the slot overlaps must not be in the set, but for other names of it. */
-void valid_add(ValidSet *w, int slot);
+void ir_valid_add(ValidSet *w, int slot);
 /* Takes out the slots from `first` on that e overlaps. */
-void valid_clobber(ValidSet *w, const Extent *e, int first);
+void ir_valid_clobber(ValidSet *w, const Extent *e, int first);
 
 #endif

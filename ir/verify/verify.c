@@ -21,7 +21,7 @@
 enum { MAX_ERRORS = 20 }; /* the diag shows no more */
 
 void
-verify_error_at(Verify *v, Loc loc, const char *format, ...)
+ir_verify_error_at(Verify *v, Loc loc, const char *format, ...)
 {
     if (v->num_errors++ >= MAX_ERRORS)
         return;
@@ -33,7 +33,7 @@ verify_error_at(Verify *v, Loc loc, const char *format, ...)
 }
 
 void
-verify_error(Verify *v, const IrOp *op, const char *format, ...)
+ir_verify_error(Verify *v, const IrOp *op, const char *format, ...)
 {
     if (v->num_errors++ >= MAX_ERRORS)
         return;
@@ -48,10 +48,10 @@ verify_error(Verify *v, const IrOp *op, const char *format, ...)
 }
 
 void
-verify_var(Verify *v, const char *name, Loc loc)
+ir_verify_var(Verify *v, const char *name, Loc loc)
 {
     if (!ir_var_find(v->module, name))
-        verify_error_at(v, loc, "no variable has the name \"%s\"", name);
+        ir_verify_error_at(v, loc, "no variable has the name \"%s\"", name);
 }
 
 typedef struct Walk {
@@ -67,7 +67,7 @@ visit_op(IrOp *op, void *data)
 }
 
 void
-verify_walk(Verify *v, void (*visit)(Verify *v, IrOp *op))
+ir_verify_walk(Verify *v, void (*visit)(Verify *v, IrOp *op))
 {
     Walk w = {v, visit};
     for (const IrFunc *fn = v->module->first; fn; fn = fn->next)
@@ -140,18 +140,18 @@ is_sound_type(const IrModule *m, const IrType *t)
            dims_are_known(m, t->rank, t->dims) && ir_type_bytes(m, t, &bytes);
 }
 
-/* Not verify_error: such a type cannot be printed. */
+/* Not ir_verify_error: such a type cannot be printed. */
 static void
 check_types(Verify *v, const IrOp *op, IrValue *const *values, int n)
 {
     for (int i = 0; i < n; i++) {
         const IrType *t = &values[i]->type;
         if (!is_sound_type(v->module, t))
-            verify_error_at(v, op->loc,
-                            "a value of %s has a type that cannot be",
-                            ir_op_info[op->kind].name);
+            ir_verify_error_at(v, op->loc,
+                               "a value of %s has a type that cannot be",
+                               ir_op_info[op->kind].name);
         else if (t->locality == LOCAL_ON)
-            verify_var(v, t->on, op->loc);
+            ir_verify_var(v, t->on, op->loc);
     }
 }
 
@@ -177,23 +177,23 @@ check_op_types(Verify *v, IrOp *op)
         check_types(v, op, args->data, args->len);
     }
     if (!attr_dims_are_known(op))
-        verify_error_at(v, op->loc, "%s names a batch symbol that is none",
-                        ir_op_info[op->kind].name);
+        ir_verify_error_at(v, op->loc, "%s names a batch symbol that is none",
+                           ir_op_info[op->kind].name);
 }
 
 void
-verify_types(Verify *v)
+ir_verify_types(Verify *v)
 {
     for (const IrFunc *fn = v->module->first; fn; fn = fn->next) {
         const IrValues *args = &fn->body->args;
         for (int i = 0; i < args->len; i++) {
             if (!is_sound_type(v->module, &args->data[i]->type))
-                verify_error_at(v, fn->loc,
-                                "a parameter of @%s has a type that cannot be",
-                                fn->name);
+                ir_verify_error_at(
+                    v, fn->loc, "a parameter of @%s has a type that cannot be",
+                    fn->name);
         }
     }
-    verify_walk(v, check_op_types);
+    ir_verify_walk(v, check_op_types);
 }
 
 /* ---- one operation ----------------------------------------------------- */
@@ -213,7 +213,7 @@ check_form(Verify *v, const IrOp *op)
             wrong = MESSAGE("an operand is not visible here");
     }
     if (wrong)
-        verify_error(v, op, "%s", wrong);
+        ir_verify_error(v, op, "%s", wrong);
     return !wrong;
 }
 
@@ -222,17 +222,17 @@ check_inferred(Verify *v, const IrOp *op)
 {
     int count = ir_infer_count(op);
     if (count != op->num_results) {
-        verify_error(v, op, "%d results, not %d", count, op->num_results);
+        ir_verify_error(v, op, "%d results, not %d", count, op->num_results);
         return;
     }
     for (int i = 0; i == 0 || i < count; i++) {
         IrType t = {0};
         const char *wrong = ir_infer_result(op, op->block, i, &t);
         if (wrong)
-            verify_error(v, op, "%s", wrong);
+            ir_verify_error(v, op, "%s", wrong);
         else if (count && !ir_type_allows(&op->results[i]->type, &t))
-            verify_error(v, op, "the result is %s",
-                         ir_type_text(v->module, &t));
+            ir_verify_error(v, op, "the result is %s",
+                            ir_type_text(v->module, &t));
         if (wrong)
             return;
     }
@@ -260,12 +260,12 @@ check_terminator(Verify *v, const IrBlock *b, const IrOp *op)
     IrOpKind ends = b->op ? OP_yield : OP_return;
     bool is_end = op->kind == ends;
     if (ir_op_info[op->kind].traits & TERMINATOR && !is_end)
-        verify_error(v, op, "a %s ends in %s", b->op ? "region" : "function",
-                     ir_op_info[ends].name);
+        ir_verify_error(v, op, "a %s ends in %s", b->op ? "region" : "function",
+                        ir_op_info[ends].name);
     else if (is_end != (op == b->last))
-        verify_error(v, op,
-                     is_end ? MESSAGE("something follows")
-                            : MESSAGE("nothing ends the block"));
+        ir_verify_error(v, op,
+                        is_end ? MESSAGE("something follows")
+                               : MESSAGE("nothing ends the block"));
 }
 
 /* The block is op's region, or the body of a function when op is NULL. */
@@ -274,9 +274,9 @@ verify_block(Verify *v, const IrBlock *b, const IrOp *of)
 {
     if (!b->last) {
         if (of)
-            verify_error(v, of, "a region is empty");
+            ir_verify_error(v, of, "a region is empty");
         else
-            verify_error_at(v, b->func->loc, "@%s is empty", b->func->name);
+            ir_verify_error_at(v, b->func->loc, "@%s is empty", b->func->name);
         return;
     }
     set_ids(&b->args, VISIBLE);
@@ -291,7 +291,7 @@ verify_block(Verify *v, const IrBlock *b, const IrOp *of)
 }
 
 void
-verify_structure(Verify *v)
+ir_verify_structure(Verify *v)
 {
     for (const IrFunc *fn = v->module->first; fn; fn = fn->next) {
         set_ids(&fn->body->args, HIDDEN);
@@ -307,8 +307,9 @@ bool
 ir_verify(const IrModule *m, Diag *d)
 {
     static void (*const parts[])(Verify *) = {
-        verify_types,    verify_declarations, verify_structure, verify_given,
-        verify_contexts, verify_locality,     verify_symbols,   verify_places,
+        ir_verify_types,   ir_verify_declarations, ir_verify_structure,
+        ir_verify_given,   ir_verify_contexts,     ir_verify_locality,
+        ir_verify_symbols, ir_verify_places,
     };
     Verify v = {.module = m, .diag = d, .scratch = arena_new(NULL, "verifier")};
     /* A part relies on those before it. */

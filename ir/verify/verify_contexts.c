@@ -126,11 +126,11 @@ check_place(Verify *v, const IrOp *op)
     IrPhase until;
     unsigned where = where_is(op->block);
     if (!(allowed_places(op, &until) & where))
-        verify_error(v, op, "%s does not stand in %s",
-                     ir_op_info[op->kind].name, name_of_place(where));
+        ir_verify_error(v, op, "%s does not stand in %s",
+                        ir_op_info[op->kind].name, name_of_place(where));
     else if (v->module->phase > (int)until)
-        verify_error(v, op, "%s is gone in this phase",
-                     ir_op_info[op->kind].name);
+        ir_verify_error(v, op, "%s is gone in this phase",
+                        ir_op_info[op->kind].name);
 }
 
 /* ---- main after replicate ---------------------------------------------- */
@@ -160,11 +160,11 @@ check_main_op(Verify *v, const IrOp *op)
 {
     IrEffect effect = ir_op_info[op->kind].effect;
     if (effect == READS || effect == WRITES)
-        verify_error(v, op, "main uses variables in programs only");
+        ir_verify_error(v, op, "main uses variables in programs only");
     for (int i = 0; i < op->num_operands; i++) {
         if (op->operands[i]->type.locality != LOCAL_HOST &&
             !may_be_handle(op, i))
-            verify_error(v, op, "main computes with host values only");
+            ir_verify_error(v, op, "main computes with host values only");
     }
 }
 
@@ -199,11 +199,11 @@ check_phase(Verify *v, const IrOp *op)
     if (op->block->func->kind == FUNC_MAIN && !is_in_kernel(op))
         check_main_op(v, op);
     if (op->kind == OP_write && strcmp(ir_text(op, A_mode), "set") != 0)
-        verify_error(v, op, "a write has mode=set in this phase");
+        ir_verify_error(v, op, "a write has mode=set in this phase");
     if (v->module->phase == PHASE_PLACED && !is_in_kernel(op) &&
         !is_outside_kernels(op))
-        verify_error(v, op, "%s is computed in kernels in this phase",
-                     ir_op_info[op->kind].name);
+        ir_verify_error(v, op, "%s is computed in kernels in this phase",
+                        ir_op_info[op->kind].name);
 }
 
 /* ---- reasons ----------------------------------------------------------- */
@@ -214,7 +214,8 @@ check_reason(Verify *v, const IrOp *op)
     const IrReason *r = op->reason;
     if (r &&
         (!r->rule || !*r->rule || !r->cause || !*r->cause || r->loc.line == 0))
-        verify_error(v, op, "a reason has a rule, a cause and a source line");
+        ir_verify_error(v, op,
+                        "a reason has a rule, a cause and a source line");
 }
 
 /* ---- starts and dones -------------------------------------------------- */
@@ -251,8 +252,8 @@ check_flight(Verify *v, IrOp *op)
     for (int i = 0; i < op->num_operands; i++) {
         const IrOp *def = op->operands[i]->def;
         if (def && done_kind(def->kind, &kind) && !is_done_of(op, def))
-            verify_error(v, op, "a value in flight is for its %s alone",
-                         ir_op_info[kind].name);
+            ir_verify_error(v, op, "a value in flight is for its %s alone",
+                            ir_op_info[kind].name);
     }
     if (op->kind != OP_all_reduce_done && op->kind != OP_all_gather_done)
         return;
@@ -260,8 +261,8 @@ check_flight(Verify *v, IrOp *op)
     if (start && is_done_of(op, start) && start->block == op->block)
         start->id++;
     else
-        verify_error(v, op, "%s takes what its start gave",
-                     ir_op_info[op->kind].name);
+        ir_verify_error(v, op, "%s takes what its start gave",
+                        ir_op_info[op->kind].name);
 }
 
 static void
@@ -269,8 +270,8 @@ check_start(Verify *v, IrOp *op)
 {
     IrOpKind kind;
     if (done_kind(op->kind, &kind) && op->id != 1)
-        verify_error(v, op, "%s has one %s, in its block",
-                     ir_op_info[op->kind].name, ir_op_info[kind].name);
+        ir_verify_error(v, op, "%s has one %s, in its block",
+                        ir_op_info[op->kind].name, ir_op_info[kind].name);
 }
 
 static void
@@ -283,8 +284,8 @@ check_op(Verify *v, IrOp *op)
 }
 
 void
-verify_contexts(Verify *v)
+ir_verify_contexts(Verify *v)
 {
-    verify_walk(v, check_op);
-    verify_walk(v, check_start);
+    ir_verify_walk(v, check_op);
+    ir_verify_walk(v, check_start);
 }

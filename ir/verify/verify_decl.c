@@ -15,7 +15,7 @@ typedef VEC(IrType) Types;
 static bool
 alike(const IrType *a, const IrType *b)
 {
-    return a->dtype == b->dtype && type_same_shape(a, b);
+    return a->dtype == b->dtype && ir_type_same_shape(a, b);
 }
 
 /* ---- names ------------------------------------------------------------- */
@@ -24,7 +24,7 @@ static void
 add_name(Verify *v, Map *names, const char *name, Loc loc)
 {
     if (map_get(names, name))
-        verify_error_at(v, loc, "@%s is defined twice", name);
+        ir_verify_error_at(v, loc, "@%s is defined twice", name);
     map_set(names, name, (void *)name);
 }
 
@@ -77,12 +77,12 @@ check_symbols(Verify *v)
         if (s->bound < 0 || s->bound > IR_MAX_BYTES ||
             (s->partner >= 0 ? !paired : s->global) ||
             !is_sound_of_replica(m, s))
-            verify_error_at(v, NO_LOC, "the batch symbol %s is not sound",
-                            s->name);
+            ir_verify_error_at(v, NO_LOC, "the batch symbol %s is not sound",
+                               s->name);
         else if (paired && s->global && other->bound > s->bound)
-            verify_error_at(v, NO_LOC,
-                            "%s is more than %s, of which it is part",
-                            other->name, s->name);
+            ir_verify_error_at(v, NO_LOC,
+                               "%s is more than %s, of which it is part",
+                               other->name, s->name);
     }
 }
 
@@ -102,33 +102,35 @@ check_init(Verify *v, const IrVar *var)
     const IrFunc *fn = ir_func_find(v->module, var->init);
     const IrOp *ret = fn ? results_of(fn) : NULL;
     if (!fn || fn->kind != FUNC_INIT)
-        verify_error_at(v, var->loc, "there is no init function @%s",
-                        var->init);
+        ir_verify_error_at(v, var->loc, "there is no init function @%s",
+                           var->init);
     else if (!ret || ret->num_operands != 1 ||
              !alike(&ret->operands[0]->type, &var->type))
-        verify_error_at(v, var->loc, "@%s does not give one value of type %s",
-                        var->init, ir_type_text(v->module, &var->type));
+        ir_verify_error_at(v, var->loc,
+                           "@%s does not give one value of type %s", var->init,
+                           ir_type_text(v->module, &var->type));
 }
 
 static void
 check_var(Verify *v, const IrVar *var)
 {
     int64_t bytes;
-    if (!type_is_static(&var->type) ||
+    if (!ir_type_is_static(&var->type) ||
         !ir_type_bytes(v->module, &var->type, &bytes))
-        verify_error_at(v, var->loc, "the variable \"%s\" has no fixed size",
-                        var->name);
+        ir_verify_error_at(v, var->loc, "the variable \"%s\" has no fixed size",
+                           var->name);
     /* with one copy a mean is made when replicas write: verify_locality.c */
     if (var->agg == AGG_MEAN && !dtype_is_float(var->type.dtype) &&
         strcmp(v->module->strategy, "central_storage") != 0)
-        verify_error_at(v, var->loc,
-                        "the variable \"%s\" of integers is not aggregated by "
-                        "mean",
-                        var->name);
+        ir_verify_error_at(
+            v, var->loc,
+            "the variable \"%s\" of integers is not aggregated by "
+            "mean",
+            var->name);
     if (var->type.locality == LOCAL_ON)
-        verify_var(v, var->type.on, var->loc);
+        ir_verify_var(v, var->type.on, var->loc);
     if (var->colocate)
-        verify_var(v, var->colocate, var->loc);
+        ir_verify_var(v, var->colocate, var->loc);
     if (var->init)
         check_init(v, var);
 }
@@ -140,16 +142,17 @@ check_func(Verify *v, const IrFunc *fn, int *num_mains)
     bool bare = fn->kind == FUNC_MAIN || fn->kind == FUNC_INIT;
     *num_mains += fn->kind == FUNC_MAIN;
     if (*num_mains > 1)
-        verify_error_at(v, fn->loc, "@%s is a second main", fn->name);
+        ir_verify_error_at(v, fn->loc, "@%s is a second main", fn->name);
     if (bare && fn->body->args.len)
-        verify_error_at(v, fn->loc, "@%s takes no parameters", fn->name);
+        ir_verify_error_at(v, fn->loc, "@%s takes no parameters", fn->name);
     if (fn->kind == FUNC_MAIN && ret && ret->num_operands)
-        verify_error_at(v, fn->loc, "@%s has no results", fn->name);
+        ir_verify_error_at(v, fn->loc, "@%s has no results", fn->name);
     if (fn->variant_of && !ir_func_find(v->module, fn->variant_of))
-        verify_error_at(v, fn->loc, "there is no program @%s", fn->variant_of);
+        ir_verify_error_at(v, fn->loc, "there is no program @%s",
+                           fn->variant_of);
     for (int i = 0; fn->kind == FUNC_HOST && i < fn->body->args.len; i++) {
         if (fn->body->args.data[i]->type.locality != LOCAL_HOST)
-            verify_error_at(v, fn->loc, "@%s takes host values", fn->name);
+            ir_verify_error_at(v, fn->loc, "@%s takes host values", fn->name);
     }
 }
 
@@ -161,7 +164,7 @@ typedef bool CheckStage(Verify *v, const IrStage *s, const Types *in);
 static bool
 is_one(const IrStage *s, DType t)
 {
-    IrType scalar = type_scalar(t, LOCAL_HOST);
+    IrType scalar = ir_type_scalar(t, LOCAL_HOST);
     return s->types.len == 1 && alike(&s->types.data[0], &scalar);
 }
 
@@ -191,7 +194,7 @@ check_tensors(Verify *v, const IrStage *s, const Types *in)
     int64_t row = 0, bytes, all;
     for (int i = 0; i < s->types.len; i++) {
         const IrType *t = &s->types.data[i];
-        if (!type_is_static(t) || !ir_type_bytes(v->module, t, &bytes) ||
+        if (!ir_type_is_static(t) || !ir_type_bytes(v->module, t, &bytes) ||
             __builtin_add_overflow(row, bytes, &row))
             return false;
     }
@@ -215,7 +218,7 @@ static bool
 reads_elements(const IrStage *s)
 {
     for (int i = 0; i < s->types.len; i++)
-        if (!type_is_static(&s->types.data[i]))
+        if (!ir_type_is_static(&s->types.data[i]))
             return false;
     return s->paths.len > 0;
 }
@@ -309,7 +312,7 @@ static bool
 check_filter(Verify *v, const IrStage *s, const Types *in)
 {
     const IrFunc *fn = element_func(v, s, in);
-    const IrType yes = type_scalar(DT_bool, LOCAL_HOST);
+    const IrType yes = ir_type_scalar(DT_bool, LOCAL_HOST);
     const IrOp *ret = fn ? results_of(fn) : NULL;
     return ret && ret->num_operands == 1 &&
            alike(&ret->operands[0]->type, &yes) && types_alike(s, in);
@@ -340,8 +343,8 @@ check_stack(Verify *v, const IrStage *s, const Types *in, int64_t n,
         if (!is_stack(&s->types.data[i], &in->data[i], &d))
             return false;
         const IrSymbol *sym =
-            dim_is_const(d) ? NULL : &v->module->symbols.data[d.sym];
-        bool whole = dim_equal(d, dim_const(n));
+            ir_dim_is_const(d) ? NULL : &v->module->symbols.data[d.sym];
+        bool whole = ir_dim_equal(d, ir_dim_const(n));
         bool part = sym && ir_symbol_is_alone(sym) && sym->bound == n &&
                     d.c == 0 && d.k == 1;
         if (!part && (ragged || !whole))
@@ -360,19 +363,19 @@ check_batch(Verify *v, const IrStage *s, const Types *in)
 static bool
 check_unbatch(Verify *v, const IrStage *s, const Types *in)
 {
-    Dim first = dim_const(0);
+    Dim first = ir_dim_const(0);
     (void)v;
     if (s->types.len != in->len)
         return false;
     for (int i = 0; i < in->len; i++) {
         Dim d;
         if (!is_stack(&in->data[i], &s->types.data[i], &d) ||
-            !type_is_static(&s->types.data[i]) ||
-            (i > 0 && !dim_equal(d, first)))
+            !ir_type_is_static(&s->types.data[i]) ||
+            (i > 0 && !ir_dim_equal(d, first)))
             return false;
         first = d;
     }
-    return dim_is_const(first) ? first.c >= 0 : first.c == 0 && first.k == 1;
+    return ir_dim_is_const(first) ? first.c >= 0 : first.c == 0 && first.k == 1;
 }
 
 static bool
@@ -441,8 +444,8 @@ check_cache(Verify *v, const IrStage *s, const Types *in)
 static bool
 same_rows(const IrModule *m, Dim a, Dim b)
 {
-    if (dim_is_const(a) || dim_is_const(b) || a.c != b.c || a.k != b.k)
-        return dim_equal(a, b);
+    if (ir_dim_is_const(a) || ir_dim_is_const(b) || a.c != b.c || a.k != b.k)
+        return ir_dim_equal(a, b);
     const IrSymbol *x = &m->symbols.data[a.sym], *y = &m->symbols.data[b.sym];
     return ir_symbol_is_alone(x) && ir_symbol_is_alone(y) &&
            x->bound == y->bound;
@@ -487,7 +490,7 @@ static int32_t
 symbol_of(const IrType *t)
 {
     for (int i = 0; i < t->rank; i++)
-        if (!dim_is_const(t->dims[i]))
+        if (!ir_dim_is_const(t->dims[i]))
             return t->dims[i].sym;
     return -1;
 }
@@ -552,16 +555,16 @@ count_stages(Verify *v, int i, const int64_t *before)
         const IrStage *s = &d->stages.data[k];
         int j = s->other ? dataset_before(v->module, i, s->other) : 0;
         if (j < 0)
-            verify_error_at(v, s->loc, "there is no dataset \"%s\" before it",
-                            s->other);
+            ir_verify_error_at(
+                v, s->loc, "there is no dataset \"%s\" before it", s->other);
         if (j < 0 || (s->other && before[j] < 0))
             return -1;
         n += s->other ? before[j] : 0;
     }
     if (n <= IR_MAX_STAGES)
         return n > 0 ? n : -1;
-    verify_error_at(v, d->loc, "the dataset \"%s\" has more than %d stages",
-                    d->name, IR_MAX_STAGES);
+    ir_verify_error_at(v, d->loc, "the dataset \"%s\" has more than %d stages",
+                       d->name, IR_MAX_STAGES);
     return -1;
 }
 
@@ -577,10 +580,11 @@ check_ends(Verify *v, const IrDataset *d)
     for (int i = 1; i < d->stages.len; i++) {
         const IrStage *s = &d->stages.data[i];
         if (keeps_all(s) && ir_stage_is_endless(v->module, d, i - 1))
-            verify_error_at(v, s->loc,
-                            "%s of \"%s\" keeps all elements, and these have "
-                            "no end",
-                            ir_stage_info[s->kind].name, d->name);
+            ir_verify_error_at(
+                v, s->loc,
+                "%s of \"%s\" keeps all elements, and these have "
+                "no end",
+                ir_stage_info[s->kind].name, d->name);
     }
 }
 
@@ -590,16 +594,18 @@ check_stages(Verify *v, const IrDataset *d)
     const Types none = {0};
     Types in = none;
     if (d->stages.len == 0)
-        verify_error_at(v, d->loc, "the dataset \"%s\" has no source", d->name);
+        ir_verify_error_at(v, d->loc, "the dataset \"%s\" has no source",
+                           d->name);
     for (int i = 0; i < d->stages.len; i++) {
         const IrStage *s = &d->stages.data[i];
         const IrStageInfo *info = &ir_stage_info[s->kind];
         if (info->is_source != (i == 0))
-            verify_error_at(v, s->loc, "%s of \"%s\" stands %s", info->name,
-                            d->name, i ? "after a source" : "before a source");
+            ir_verify_error_at(v, s->loc, "%s of \"%s\" stands %s", info->name,
+                               d->name,
+                               i ? "after a source" : "before a source");
         else if (!types_are_sound(v, s) || !check_stage[s->kind](v, s, &in))
-            verify_error_at(v, s->loc, "%s of \"%s\" is not sound: it is %s",
-                            info->name, d->name, info->doc);
+            ir_verify_error_at(v, s->loc, "%s of \"%s\" is not sound: it is %s",
+                               info->name, d->name, info->doc);
         in.data = s->types.data;
         in.len = s->types.len;
     }
@@ -624,29 +630,29 @@ check_iter(Verify *v, const IrIter *it)
     const IrModule *m = v->module;
     for (int i = 0; i < it->datasets.len; i++)
         if (!ir_dataset_find(m, it->datasets.data[i]))
-            verify_error_at(v, it->loc, "there is no dataset \"%s\"",
-                            it->datasets.data[i]);
+            ir_verify_error_at(v, it->loc, "there is no dataset \"%s\"",
+                               it->datasets.data[i]);
     if (m->num_replicas >= 1 && m->num_replicas % it->datasets.len != 0)
-        verify_error_at(v, it->loc,
-                        "%d pipelines of \"%s\" are not one for each worker "
-                        "or replica",
-                        it->datasets.len, it->name);
+        ir_verify_error_at(v, it->loc,
+                           "%d pipelines of \"%s\" are not one for each worker "
+                           "or replica",
+                           it->datasets.len, it->name);
     if (it->rows >= m->symbols.len ||
         (it->rows >= 0 && !ir_symbol_is_share(&m->symbols.data[it->rows])))
-        verify_error_at(v, it->loc,
-                        "the rows of \"%s\" are no batch symbol of a replica",
-                        it->name);
+        ir_verify_error_at(
+            v, it->loc, "the rows of \"%s\" are no batch symbol of a replica",
+            it->name);
 }
 
 void
-verify_declarations(Verify *v)
+ir_verify_declarations(Verify *v)
 {
     const IrModule *m = v->module;
     int num_mains = 0;
     check_names(v);
     check_symbols(v);
     if (m->num_replicas < 1)
-        verify_error_at(v, NO_LOC, "there are no replicas");
+        ir_verify_error_at(v, NO_LOC, "there are no replicas");
     for (const IrFunc *fn = m->first; fn; fn = fn->next)
         check_func(v, fn, &num_mains);
     for (int i = 0; i < m->vars.len; i++)

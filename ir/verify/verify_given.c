@@ -13,7 +13,7 @@
 static bool
 alike(const IrType *a, const IrType *b)
 {
-    return a->dtype == b->dtype && type_same_shape(a, b);
+    return a->dtype == b->dtype && ir_type_same_shape(a, b);
 }
 
 static bool
@@ -237,16 +237,16 @@ is_share(const IrModule *m, const IrIter *it, int32_t rows, int axis, Dim whole,
          Dim share)
 {
     Dim back;
-    if (!dim_is_const(whole))
+    if (!ir_dim_is_const(whole))
         return rows >= 0 && share.sym == rows && share.k == whole.k &&
                share.c == whole.c;
     if (axis != 0 || it->whole)
-        return dim_equal(whole, share);
+        return ir_dim_equal(whole, share);
     if (rows >= 0) /* full batches that do not divide */
-        return dim_equal(share, dim_linear(0, 1, rows));
-    return dim_is_const(share) &&
-           dim_mul(share, dim_const(m->num_replicas), &back) &&
-           dim_equal(back, whole);
+        return ir_dim_equal(share, ir_dim_linear(0, 1, rows));
+    return ir_dim_is_const(share) &&
+           ir_dim_mul(share, ir_dim_const(m->num_replicas), &back) &&
+           ir_dim_equal(back, whole);
 }
 
 static bool
@@ -510,12 +510,12 @@ check_op(Verify *v, IrOp *op)
             continue;
         const char *wrong = checks[i].check(v, op);
         if (wrong)
-            verify_error(v, op, "%s", wrong);
+            ir_verify_error(v, op, "%s", wrong);
     }
 }
 
 void
-verify_given(Verify *v)
+ir_verify_given(Verify *v)
 {
-    verify_walk(v, check_op);
+    ir_verify_walk(v, check_op);
 }

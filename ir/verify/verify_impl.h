@@ -18,34 +18,34 @@ typedef struct Verify {
 } Verify;
 
 /* "message, in %x: f32 = add %a, %b" */
-void verify_error(Verify *v, const IrOp *op, const char *format, ...)
+void ir_verify_error(Verify *v, const IrOp *op, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 /* An error unless there is such a variable. */
-void verify_var(Verify *v, const char *name, Loc loc);
+void ir_verify_var(Verify *v, const char *name, Loc loc);
 /* About something that is no operation. */
-void verify_error_at(Verify *v, Loc loc, const char *format, ...)
+void ir_verify_error_at(Verify *v, Loc loc, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
 /* Types can be: their symbols exist, their sizes are finite. */
-void verify_types(Verify *v);
+void ir_verify_types(Verify *v);
 /* Declarations: unique names that exist, sane attributes, the types that go
  * through a dataset. */
-void verify_declarations(Verify *v);
+void ir_verify_declarations(Verify *v);
 /* Form of operations, visibility of values, inferred types, regions. */
-void verify_structure(Verify *v);
+void ir_verify_structure(Verify *v);
 /* Control flow, launches and all whose results the table does not infer. */
-void verify_given(Verify *v);
+void ir_verify_given(Verify *v);
 /* Which operation may stand where, in which phase; reasons; starts and dones
  * of collectives. */
-void verify_contexts(Verify *v);
+void ir_verify_contexts(Verify *v);
 /* Localities, writes, what replicas do together, the order of collectives. */
-void verify_locality(Verify *v);
+void ir_verify_locality(Verify *v);
 /* Batch symbols: used where their rows are known. */
-void verify_symbols(Verify *v);
+void ir_verify_symbols(Verify *v);
 /* Places of a placed module. */
-void verify_places(Verify *v);
+void ir_verify_places(Verify *v);
 
 /* Calls visit on every operation of every function. */
-void verify_walk(Verify *v, void (*visit)(Verify *v, IrOp *op));
+void ir_verify_walk(Verify *v, void (*visit)(Verify *v, IrOp *op));
 
 #endif

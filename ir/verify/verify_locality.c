@@ -37,8 +37,8 @@ check_results(Verify *v, const IrOp *op)
     for (int i = 0; i < op->num_results; i++) {
         if (ir_locality_of_result(op, i, &least) &&
             !ir_locality_allows(&op->results[i]->type, &least))
-            verify_error(v, op, "result %d is %s", i,
-                         locality_name(least.locality));
+            ir_verify_error(v, op, "result %d is %s", i,
+                            ir_locality_name(least.locality));
     }
 }
 
@@ -51,8 +51,8 @@ check_args(Verify *v, const IrOp *op)
             const IrType *t = &op->regions[r]->args.data[i]->type;
             if (ir_locality_of_arg(op, r, i, &least) &&
                 !ir_locality_allows(t, &least))
-                verify_error(v, op, "argument %d of a region is %s", i,
-                             locality_name(least.locality));
+                ir_verify_error(v, op, "argument %d of a region is %s", i,
+                                ir_locality_name(least.locality));
         }
     }
 }
@@ -72,9 +72,9 @@ check_computing(Verify *v, const IrOp *op)
         return;
     for (int i = 0; i < n; i++) {
         if (is_per_replica(op->operands[i]))
-            verify_error(v, op,
-                         "a per-replica value is computed with in "
-                         "cross-replica context");
+            ir_verify_error(v, op,
+                            "a per-replica value is computed with in "
+                            "cross-replica context");
     }
 }
 
@@ -106,7 +106,8 @@ check_update_target(Verify *v, const IrOp *op, const IrVar *var)
     if (same_name(main_var->colocate, var->name) ||
         same_name(main_var->colocate, var->colocate))
         return;
-    verify_error(v, op, "update of \"%s\" writes it and what is colocated", of);
+    ir_verify_error(v, op, "update of \"%s\" writes it and what is colocated",
+                    of);
 }
 
 static bool
@@ -134,17 +135,20 @@ check_write(Verify *v, const IrOp *op)
     IrContext cx = ir_context(op->block);
     check_update_target(v, op, var);
     if (is_per_replica(op->operands[0]) && must_agree(v, var, cx))
-        verify_error(v, op,
-                     "a per-replica value is written to the variable \"%s\", "
-                     "which is equal on all replicas",
-                     var->name);
+        ir_verify_error(
+            v, op,
+            "a per-replica value is written to the variable \"%s\", "
+            "which is equal on all replicas",
+            var->name);
     if (is_per_replica(op->operands[0]) && is_aggregated(v, var, cx) &&
         var->agg == AGG_MEAN && !dtype_is_float(var->type.dtype))
-        verify_error(v, op, "a mean is written to \"%s\", which has integers",
-                     var->name);
+        ir_verify_error(v, op,
+                        "a mean is written to \"%s\", which has integers",
+                        var->name);
     if (!ir_var_is_own(var) && ir_divergence(op->block))
-        verify_error(v, op, "\"%s\" is written under a per-replica condition",
-                     var->name);
+        ir_verify_error(v, op,
+                        "\"%s\" is written under a per-replica condition",
+                        var->name);
 }
 
 static void
@@ -154,10 +158,10 @@ check_read(Verify *v, const IrOp *op)
     IrContext cx = ir_context(op->block);
     if (var->sync == SYNC_ON_READ && var->agg == AGG_NONE &&
         (cx == CX_CROSS || cx == CX_MERGE))
-        verify_error(v, op,
-                     "\"%s\" has no aggregation to be read by in "
-                     "cross-replica context",
-                     var->name);
+        ir_verify_error(v, op,
+                        "\"%s\" has no aggregation to be read by in "
+                        "cross-replica context",
+                        var->name);
 }
 
 /* ---- what replicas do together ----------------------------------------- */
@@ -166,10 +170,11 @@ static void
 check_collective(Verify *v, const IrOp *op)
 {
     if (ir_divergence(op->block))
-        verify_error(v, op,
-                     "%s stands under a per-replica condition: some replicas "
-                     "would wait for the others for ever",
-                     ir_op_info[op->kind].name);
+        ir_verify_error(
+            v, op,
+            "%s stands under a per-replica condition: some replicas "
+            "would wait for the others for ever",
+            ir_op_info[op->kind].name);
 }
 
 /* Whether a and b stand under the same control flow, one by one. */
@@ -194,7 +199,7 @@ same_collective(const IrModule *m, const IrOp *a, const IrOp *b)
     for (int i = 0; i < a->num_operands; i++) {
         IrType x = ir_type_full(m, &a->operands[i]->type);
         IrType y = ir_type_full(m, &b->operands[i]->type);
-        if (x.dtype != y.dtype || !type_same_shape(&x, &y))
+        if (x.dtype != y.dtype || !ir_type_same_shape(&x, &y))
             return false;
     }
     return true;
@@ -224,14 +229,15 @@ check_variant(Verify *v, const IrFunc *fn)
     IrOp **ops = begun_collectives(v, fn, &num);
     IrOp **others = begun_collectives(v, other, &num_other);
     if (num != num_other)
-        verify_error_at(v, fn->loc, "@%s has %d collectives, @%s has %d",
-                        fn->name, num, other->name, num_other);
+        ir_verify_error_at(v, fn->loc, "@%s has %d collectives, @%s has %d",
+                           fn->name, num, other->name, num_other);
     for (int i = 0; i < num && i < num_other; i++) {
         if (!same_collective(v->module, others[i], ops[i]))
-            verify_error(v, ops[i],
-                         "collective %d is not that of @%s: devices that run "
-                         "one would wait for devices that run the other",
-                         i, other->name);
+            ir_verify_error(
+                v, ops[i],
+                "collective %d is not that of @%s: devices that run "
+                "one would wait for devices that run the other",
+                i, other->name);
     }
 }
 
@@ -254,9 +260,9 @@ check_op(Verify *v, IrOp *op)
 }
 
 void
-verify_locality(Verify *v)
+ir_verify_locality(Verify *v)
 {
-    verify_walk(v, check_op);
+    ir_verify_walk(v, check_op);
     for (const IrFunc *fn = v->module->first; fn; fn = fn->next) {
         if (fn->variant_of)
             check_variant(v, fn);

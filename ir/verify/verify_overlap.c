@@ -61,7 +61,7 @@ add_slots(Overlap *o, IrValue *const *values, int n)
     for (int i = 0; i < n; i++) {
         values[i]->id = o->num_slots;
         o->slots[o->num_slots++].extent =
-            extent_of(o->module, values[i]->place, &values[i]->type);
+            ir_extent_of(o->module, values[i]->place, &values[i]->type);
     }
 }
 
@@ -85,27 +85,27 @@ var_slot(const Overlap *o, const IrOp *op)
 static void
 hold(Overlap *o, int slot)
 {
-    valid_add(&o->valid, slot);
+    ir_valid_add(&o->valid, slot);
 }
 
 static bool
 is_valid(const Overlap *o, int slot)
 {
-    return valid_has(&o->valid, slot);
+    return ir_valid_has(&o->valid, slot);
 }
 
 /* What overlaps e is no longer valid. */
 static void
 clobber(Overlap *o, const Extent *e)
 {
-    valid_clobber(&o->valid, e, 0);
+    ir_valid_clobber(&o->valid, e, 0);
 }
 
 static bool
 meets_values(const Overlap *o, const Extent *e, IrValue *const *values, int n)
 {
     for (int i = 0; i < n; i++) {
-        if (extents_meet(e, &o->slots[values[i]->id].extent))
+        if (ir_extents_overlap(e, &o->slots[values[i]->id].extent))
             return true;
     }
     return false;
@@ -118,8 +118,8 @@ check_flights(Overlap *o, const IrOp *op, const Extent *e)
         const IrOp *start = o->flights.data[i];
         if (meets_values(o, e, start->operands, start->num_operands) ||
             meets_values(o, e, start->results, start->num_results))
-            verify_error(o->v, op,
-                         "it writes the buffers of a collective in flight");
+            ir_verify_error(o->v, op,
+                            "it writes the buffers of a collective in flight");
     }
 }
 
@@ -127,7 +127,7 @@ static void
 check_writable(Overlap *o, const IrOp *op, const Extent *e)
 {
     if (e->place.space == SPACE_IN && e->bytes)
-        verify_error(o->v, op, "it writes a parameter");
+        ir_verify_error(o->v, op, "it writes a parameter");
 }
 
 /* op writes the bytes of slot, which is valid then. */
@@ -145,8 +145,9 @@ static void
 need(Overlap *o, const IrOp *op, int slot, const char *what, int number)
 {
     if (!is_valid(o, slot))
-        verify_error(o->v, op, "the bytes of %s %d are overwritten before it",
-                     what, number);
+        ir_verify_error(o->v, op,
+                        "the bytes of %s %d are overwritten before it", what,
+                        number);
 }
 
 static void
@@ -164,9 +165,9 @@ check_copy(Overlap *o, const IrOp *op, int from, int to, int number)
     const Extent *a = &o->slots[from].extent, *b = &o->slots[to].extent;
     if (same_place(a->place, b->place))
         return false;
-    if (extents_meet(a, b))
-        verify_error(o->v, op, "operand %d is copied onto a part of itself",
-                     number);
+    if (ir_extents_overlap(a, b))
+        ir_verify_error(o->v, op, "operand %d is copied onto a part of itself",
+                        number);
     check_writable(o, op, b);
     check_flights(o, op, b);
     return true;
@@ -204,12 +205,12 @@ check_operands_kept(Overlap *o, const IrOp *op, int r)
     const Extent *e = &o->slots[op->results[r]->id].extent;
     for (int i = 0; i < op->num_operands; i++) {
         const Extent *in = &o->slots[op->operands[i]->id].extent;
-        if (!extents_meet(in, e))
+        if (!ir_extents_overlap(in, e))
             continue;
         if (op->kind == OP_kernel && same_place(in->place, e->place) &&
             ir_kernel_may_overwrite(op, i, r))
             continue;
-        verify_error(o->v, op, "result %d overwrites operand %d", r, i);
+        ir_verify_error(o->v, op, "result %d overwrites operand %d", r, i);
     }
 }
 
@@ -238,7 +239,8 @@ static void
 own_values(Own *own, IrValue *const *values, int n)
 {
     for (int i = 0; i < n; i++) {
-        Extent e = extent_of(own->module, values[i]->place, &values[i]->type);
+        Extent e =
+            ir_extent_of(own->module, values[i]->place, &values[i]->type);
         if (e.place.space != SPACE_ARENA || !e.bytes)
             continue;
         e.place.space = SPACE_ROW; /* as main sees it */
@@ -260,7 +262,8 @@ join(Extents *list)
 {
     int n = 0;
     if (list->len)
-        qsort(list->data, (size_t)list->len, sizeof *list->data, extents_order);
+        qsort(list->data, (size_t)list->len, sizeof *list->data,
+              ir_extents_compare);
     for (int i = 0; i < list->len; i++) {
         Extent *last = n ? &list->data[n - 1] : NULL, e = list->data[i];
         int64_t from = e.place.offset, to = from + e.bytes;
@@ -298,10 +301,10 @@ walk_own(Overlap *o, const IrOp *op, const Extents *own)
         const Extent *e = &own->data[i];
         if (meets_values(o, e, op->operands, op->num_operands) ||
             meets_values(o, e, op->results, op->num_results))
-            verify_error(o->v, op,
-                         "an operand or result lies in [arena+%lld], "
-                         "where the program computes",
-                         (long long)e->place.offset);
+            ir_verify_error(o->v, op,
+                            "an operand or result lies in [arena+%lld], "
+                            "where the program computes",
+                            (long long)e->place.offset);
         clobber(o, e);
     }
 }
@@ -320,7 +323,8 @@ walk_read(Overlap *o, const IrOp *op)
 {
     int var = var_slot(o, op);
     if (!is_valid(o, var))
-        verify_error(o->v, op, "the variable's bytes are something else here");
+        ir_verify_error(o->v, op,
+                        "the variable's bytes are something else here");
     make_results(o, op);
 }
 
@@ -338,8 +342,8 @@ walk_return(Overlap *o, const IrOp *op)
     }
     for (int i = 0; i < o->num_vars; i++) {
         if (!is_valid(o, i))
-            verify_error(o->v, op, "the bytes of \"%s\" are something else",
-                         o->slots[i].var->name);
+            ir_verify_error(o->v, op, "the bytes of \"%s\" are something else",
+                            o->slots[i].var->name);
     }
 }
 
@@ -379,14 +383,14 @@ static void
 walk_if(Overlap *o, const IrOp *op)
 {
     Arena *a = arena_new(o->arena, "branches");
-    ValidSet before = valid_copy(a, &o->valid);
+    ValidSet before = ir_valid_copy(a, &o->valid);
     walk_block(o, op->regions[0]);
     give_yields(o, op->regions[0], op->results, op->num_results);
-    ValidSet after = valid_copy(a, &o->valid);
-    valid_assign(&o->valid, &before);
+    ValidSet after = ir_valid_copy(a, &o->valid);
+    ir_valid_assign(&o->valid, &before);
     walk_block(o, op->regions[1]);
     give_yields(o, op->regions[1], op->results, op->num_results);
-    valid_intersect(&o->valid, &after);
+    ir_valid_intersect(&o->valid, &after);
     arena_release(a);
 }
 
@@ -394,7 +398,7 @@ walk_if(Overlap *o, const IrOp *op)
 static void
 clobber_values(Overlap *o, const Extent *e)
 {
-    valid_clobber(&o->valid, e, o->num_vars);
+    ir_valid_clobber(&o->valid, e, o->num_vars);
 }
 
 static void
@@ -450,7 +454,7 @@ check_apart(Overlap *o, const IrOp *op, const IrValues *args)
     for (int i = 0; i < args->len; i++) {
         const Extent *e = &o->slots[args->data[i]->id].extent;
         if (meets_values(o, e, args->data, i))
-            verify_error(o->v, op, "carried value %d meets another", i);
+            ir_verify_error(o->v, op, "carried value %d meets another", i);
     }
 }
 
@@ -497,11 +501,12 @@ repeat_loop(Overlap *o, const IrOp *op, const ValidSet *head)
 {
     carry_on(o, op);
     for (int i = 0; i < o->num_vars; i++) {
-        if (valid_has(head, i) && !is_valid(o, i))
-            verify_error(o->v, op,
-                         "an iteration leaves something else in the bytes of "
-                         "\"%s\"",
-                         o->slots[i].var->name);
+        if (ir_valid_has(head, i) && !is_valid(o, i))
+            ir_verify_error(
+                o->v, op,
+                "an iteration leaves something else in the bytes of "
+                "\"%s\"",
+                o->slots[i].var->name);
     }
 }
 
@@ -517,10 +522,10 @@ walk_for(Overlap *o, const IrOp *op)
 {
     Arena *a = arena_new(o->arena, "loop");
     enter_loop(o, op);
-    ValidSet head = valid_copy(a, &o->valid);
+    ValidSet head = ir_valid_copy(a, &o->valid);
     walk_block(o, op->regions[0]);
     repeat_loop(o, op, &head);
-    valid_assign(&o->valid, &head);
+    ir_valid_assign(&o->valid, &head);
     give_results(o, op);
     arena_release(a);
 }
@@ -531,16 +536,16 @@ walk_while(Overlap *o, const IrOp *op)
     Arena *a = arena_new(o->arena, "loop");
     const IrValues *args = &op->regions[1]->args;
     enter_loop(o, op);
-    ValidSet head = valid_copy(a, &o->valid);
+    ValidSet head = ir_valid_copy(a, &o->valid);
     walk_block(o, op->regions[0]);
     need_operands(o, ir_block_yield(op->regions[0]));
-    ValidSet tested = valid_copy(a, &o->valid);
+    ValidSet tested = ir_valid_copy(a, &o->valid);
     for (int i = 0; i < args->len; i++)
         transfer(o, op, carried(op)[i]->id, args->data[i]->id, i);
     need_list(o, op, args->data, args->len);
     walk_block(o, op->regions[1]);
     repeat_loop(o, op, &head);
-    valid_assign(&o->valid, &tested);
+    ir_valid_assign(&o->valid, &tested);
     give_results(o, op);
     arena_release(a);
 }
@@ -601,7 +606,7 @@ add_variables(Overlap *o)
     for (int i = 0; i < o->num_vars; i++) {
         const IrVar *var = o->module->vars.data[i];
         o->slots[o->num_slots++] =
-            (Slot){extent_of(o->module, var->place, &var->type), var};
+            (Slot){ir_extent_of(o->module, var->place, &var->type), var};
         map_set(o->vars, var->name, &o->slots[i]);
     }
 }
@@ -612,11 +617,11 @@ order_slots(const Overlap *o)
     Extent *all = NEW_ARRAY(o->arena, Extent, (size_t)o->num_slots);
     for (int i = 0; i < o->num_slots; i++)
         all[i] = o->slots[i].extent;
-    return slot_order_new(o->arena, all, o->num_slots);
+    return ir_slot_order_new(o->arena, all, o->num_slots);
 }
 
 void
-verify_overlap(Verify *v, const IrFunc *fn)
+ir_verify_overlap(Verify *v, const IrFunc *fn)
 {
     Arena *arena = arena_new(v->scratch, "places");
     Overlap o = {.v = v, .arena = arena, .module = v->module};
@@ -631,7 +636,7 @@ verify_overlap(Verify *v, const IrFunc *fn)
     add_variables(&o);
     add_slots(&o, args->data, args->len);
     ir_walk(fn->body, add_op_slots, &o);
-    o.valid = valid_new(arena, order_slots(&o));
+    o.valid = ir_valid_new(arena, order_slots(&o));
     for (int i = 0; i < o.num_vars + args->len; i++)
         hold(&o, i);
     walk_block(&o, fn->body);

@@ -13,7 +13,7 @@
 #include "ir/type_bounds.h"
 
 Extent
-extent_of(const IrModule *m, IrPlace place, const IrType *t)
+ir_extent_of(const IrModule *m, IrPlace place, const IrType *t)
 {
     Extent e = {place, 0};
     ir_type_bytes(m, t, &e.bytes);
@@ -28,7 +28,7 @@ is_pointer(IrSpace space)
 
 /* Memory of different pointers is different. */
 bool
-extents_meet(const Extent *a, const Extent *b)
+ir_extents_overlap(const Extent *a, const Extent *b)
 {
     if (a->place.space != b->place.space || !a->bytes || !b->bytes)
         return false;
@@ -39,7 +39,7 @@ extents_meet(const Extent *a, const Extent *b)
 }
 
 int
-extents_order(const void *x, const void *y)
+ir_extents_compare(const void *x, const void *y)
 {
     const Extent *a = x, *b = y;
     return (a->place.offset > b->place.offset) -
@@ -89,7 +89,7 @@ is_within(const IrFunc *fn, const Extent *e)
 static const char *
 wrong_place(const Verify *v, const IrFunc *fn, const IrValue *x)
 {
-    Extent e = extent_of(v->module, x->place, &x->type);
+    Extent e = ir_extent_of(v->module, x->place, &x->type);
     int64_t width = (int64_t)dtype_info[x->type.dtype].bytes;
     if (x->place.space == SPACE_NONE)
         return MESSAGE("has no place");
@@ -108,7 +108,7 @@ check_values(Verify *v, const IrOp *op, IrValue *const *values, int n)
     for (int i = 0; i < n; i++) {
         const char *wrong = wrong_place(v, op->block->func, values[i]);
         if (wrong)
-            verify_error(v, op, "value %d %s", i, message_part(wrong));
+            ir_verify_error(v, op, "value %d %s", i, message_part(wrong));
     }
 }
 
@@ -121,10 +121,10 @@ check_buffers(Verify *v, const IrOp *op, IrValue *const *values, int n)
         ir_type_bytes(v->module, &values[i]->type, &bytes);
         int64_t align = ir_collective_align(bytes);
         if (p.space != SPACE_ARENA || p.offset % align)
-            verify_error(v, op,
-                         "a collective's buffer of %lld bytes is in the "
-                         "arena, aligned to %lld",
-                         (long long)bytes, (long long)align);
+            ir_verify_error(v, op,
+                            "a collective's buffer of %lld bytes is in the "
+                            "arena, aligned to %lld",
+                            (long long)bytes, (long long)align);
     }
 }
 
@@ -156,8 +156,8 @@ check_parameters(Verify *v, const IrFunc *fn)
     for (int i = 0; i < fn->body->args.len; i++) {
         IrPlace p = fn->body->args.data[i]->place;
         if (p.space != SPACE_IN || p.offset != i)
-            verify_error_at(v, fn->loc, "parameter %d of @%s is not [in %d]", i,
-                            fn->name, i);
+            ir_verify_error_at(v, fn->loc, "parameter %d of @%s is not [in %d]",
+                               i, fn->name, i);
     }
 }
 
@@ -171,27 +171,28 @@ check_variables(Verify *v)
     Extents vars = {0};
     for (int i = 0; i < m->vars.len; i++) {
         const IrVar *var = m->vars.data[i];
-        Extent e = extent_of(m, var->place, &var->type);
+        Extent e = ir_extent_of(m, var->place, &var->type);
         int64_t end;
         if (e.place.space != SPACE_ARENA || e.place.offset < 0 ||
             __builtin_add_overflow(e.place.offset, e.bytes, &end) ||
             end > IR_MAX_BYTES)
-            verify_error_at(v, var->loc, "the variable \"%s\" has no place",
-                            var->name);
+            ir_verify_error_at(v, var->loc, "the variable \"%s\" has no place",
+                               var->name);
         else if (e.place.offset % (int64_t)dtype_info[var->type.dtype].bytes)
-            verify_error_at(v, var->loc,
-                            "the variable \"%s\" is not aligned to its "
-                            "elements",
-                            var->name);
+            ir_verify_error_at(v, var->loc,
+                               "the variable \"%s\" is not aligned to its "
+                               "elements",
+                               var->name);
         if (e.bytes)
             VEC_PUSH(v->scratch, vars, e);
     }
     if (vars.len)
-        qsort(vars.data, (size_t)vars.len, sizeof *vars.data, extents_order);
+        qsort(vars.data, (size_t)vars.len, sizeof *vars.data,
+              ir_extents_compare);
     for (int i = 1; i < vars.len; i++) {
-        if (extents_meet(&vars.data[i - 1], &vars.data[i]))
-            verify_error_at(v, NO_LOC, "two variables are at [arena+%lld]",
-                            (long long)vars.data[i].place.offset);
+        if (ir_extents_overlap(&vars.data[i - 1], &vars.data[i]))
+            ir_verify_error_at(v, NO_LOC, "two variables are at [arena+%lld]",
+                               (long long)vars.data[i].place.offset);
     }
     return vars;
 }
@@ -206,7 +207,7 @@ meets_any(const Extents *list, Extent e)
 {
     for (int i = 0; i < list->len; i++) {
         e.place.space = list->data[i].place.space;
-        if (extents_meet(&e, &list->data[i]))
+        if (ir_extents_overlap(&e, &list->data[i]))
             return true;
     }
     return false;
@@ -215,10 +216,10 @@ meets_any(const Extents *list, Extent e)
 static void
 check_row(const Rows *r, const IrOp *op, const IrValue *x)
 {
-    Extent e = extent_of(r->v->module, x->place, &x->type);
+    Extent e = ir_extent_of(r->v->module, x->place, &x->type);
     if (e.place.space == SPACE_ROW && e.bytes && meets_any(&r->vars, e))
-        verify_error(r->v, op, "[row+%lld] is a variable's",
-                     (long long)e.place.offset);
+        ir_verify_error(r->v, op, "[row+%lld] is a variable's",
+                        (long long)e.place.offset);
 }
 
 static void
@@ -244,16 +245,16 @@ check_arena(Verify *v)
 }
 
 void
-verify_places(Verify *v)
+ir_verify_places(Verify *v)
 {
     if (v->module->phase < PHASE_PLACED)
         return;
     for (const IrFunc *fn = v->module->first; fn; fn = fn->next)
         check_parameters(v, fn);
-    verify_walk(v, check_op);
+    ir_verify_walk(v, check_op);
     if (!v->num_errors)
         check_arena(v);
     for (const IrFunc *fn = v->module->first; fn && !v->num_errors;
          fn = fn->next)
-        verify_overlap(v, fn);
+        ir_verify_overlap(v, fn);
 }

@@ -13,10 +13,10 @@ typedef struct Extent {
 
 typedef VEC(Extent) Extents;
 
-Extent extent_of(const IrModule *m, IrPlace place, const IrType *t);
-bool extents_meet(const Extent *a, const Extent *b);
+Extent ir_extent_of(const IrModule *m, IrPlace place, const IrType *t);
+bool ir_extents_overlap(const Extent *a, const Extent *b);
 /* Their order in memory, for qsort. */
-int extents_order(const void *x, const void *y);
+int ir_extents_compare(const void *x, const void *y);
 
 static inline bool
 same_place(IrPlace a, IrPlace b)
@@ -25,6 +25,6 @@ same_place(IrPlace a, IrPlace b)
 }
 
 /* Whether fn's values are intact wherever they are used. */
-void verify_overlap(Verify *v, const IrFunc *fn);
+void ir_verify_overlap(Verify *v, const IrFunc *fn);
 
 #endif

@@ -42,7 +42,7 @@ visit_dims(Symbols *s, const IrOp *op, int rank, const Dim *dims,
            VisitSymbol *visit)
 {
     for (int i = 0; i < rank; i++) {
-        if (!dim_is_const(dims[i]))
+        if (!ir_dim_is_const(dims[i]))
             visit(s, op, dims[i].sym);
     }
 }
@@ -84,11 +84,11 @@ check_kind(Symbols *s, const IrOp *op, int32_t sym)
                                     : s->fn->kind == FUNC_HOST && alone)
         return;
     if (op)
-        verify_error(s->v, op, "%s is no batch of this function",
-                     symbol(s, sym)->name);
+        ir_verify_error(s->v, op, "%s is no batch of this function",
+                        symbol(s, sym)->name);
     else
-        verify_error_at(s->v, s->fn->loc, "%s is no batch of @%s",
-                        symbol(s, sym)->name, s->fn->name);
+        ir_verify_error_at(s->v, s->fn->loc, "%s is no batch of @%s",
+                           symbol(s, sym)->name, s->fn->name);
 }
 
 static void
@@ -116,7 +116,7 @@ note_op_uses(IrOp *op, void *data)
 static const bool *
 symbols_used(Symbols *s, const IrFunc *program)
 {
-    bool *used = ptrmap_get(&s->used, program);
+    bool *used = ir_ptrmap_get(&s->used, program);
     if (used)
         return used;
     Arena *a = s->v->scratch;
@@ -126,7 +126,7 @@ symbols_used(Symbols *s, const IrFunc *program)
     inner.known = used;
     visit_values(&inner, NULL, args->data, args->len, note_used);
     ir_walk(program->body, note_op_uses, &inner);
-    ptrmap_set(&s->used, program, used);
+    ir_ptrmap_set(&s->used, program, used);
     return used;
 }
 
@@ -136,8 +136,8 @@ static void
 check_known(Symbols *s, const IrOp *op, int32_t sym)
 {
     if (!s->known[sym])
-        verify_error(s->v, op, "%s is not known here: no iter_next sets it",
-                     symbol(s, sym)->name);
+        ir_verify_error(s->v, op, "%s is not known here: no iter_next sets it",
+                        symbol(s, sym)->name);
 }
 
 static void
@@ -155,8 +155,8 @@ static void
 report_stale(Symbols *s, const IrOp *op, int operand)
 {
     if (!s->by_user) {
-        verify_error(s->v, op, "operand %d has the rows of an earlier batch",
-                     operand);
+        ir_verify_error(s->v, op, "operand %d has the rows of an earlier batch",
+                        operand);
         return;
     }
     s->v->num_errors++;
@@ -177,7 +177,7 @@ check_fresh(Symbols *s, const IrOp *op)
         const IrValue *x = op->operands[i];
         for (int k = 0; k < x->type.rank; k++) {
             Dim d = x->type.dims[k];
-            if (dim_is_const(d) || x->id >= s->set_at[d.sym])
+            if (ir_dim_is_const(d) || x->id >= s->set_at[d.sym])
                 continue;
             report_stale(s, op, i);
             break;
@@ -283,7 +283,7 @@ symbols_new(Verify *v)
 }
 
 void
-verify_symbols(Verify *v)
+ir_verify_symbols(Verify *v)
 {
     Symbols s = symbols_new(v);
     for (const IrFunc *fn = v->module->first; fn; fn = fn->next) {

@@ -84,8 +84,9 @@ sum_to_shape_of(Grad *g, const IrValue *x, IrValue *dx)
     int64_t axes[IR_MAX_RANK];
     int n = 0, extra = dx->type.rank - x->type.rank;
     for (int i = 0; i < dx->type.rank; i++)
-        if (i < extra || (dim_equal(x->type.dims[i - extra], dim_const(1)) &&
-                          !dim_equal(dx->type.dims[i], dim_const(1))))
+        if (i < extra ||
+            (ir_dim_equal(x->type.dims[i - extra], ir_dim_const(1)) &&
+             !ir_dim_equal(dx->type.dims[i], ir_dim_const(1))))
             axes[n++] = i;
     if (n)
         dx = ir_build_reduce(g->b, OP_sum, dx, axes, n, false, g->loc);
@@ -95,7 +96,7 @@ sum_to_shape_of(Grad *g, const IrValue *x, IrValue *dx)
 static bool
 is_broadcast_of(const IrValue *x, const IrValue *dx)
 {
-    return !type_same_shape(&x->type, &dx->type);
+    return !ir_type_same_shape(&x->type, &dx->type);
 }
 
 void

@@ -259,7 +259,7 @@ spread(Grad *g, const IrOp *reduction, IrValue *v)
     for (int i = 0; i < x->rank; i++)
         kept[i] = x->dims[i];
     for (int i = 0; i < n; i++)
-        kept[axes[i]] = dim_const(1);
+        kept[axes[i]] = ir_dim_const(1);
     v = ir_build_reshape(g->b, v, x->rank, kept, g->loc);
     return ir_build_broadcast(g->b, v, x->rank, x->dims, g->loc);
 }

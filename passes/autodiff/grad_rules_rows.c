@@ -16,7 +16,7 @@ clamped(Grad *g, IrValue *index, Dim size)
 {
     IrValue *x = ir_build_cast(g->b, index, DT_i64, g->loc);
     IrValue *one = grad_number(g, x, 1);
-    IrValue *last = dim_is_const(size)
+    IrValue *last = ir_dim_is_const(size)
                         ? ir_const_int(g->b, DT_i64, size.c, g->loc)
                         : ir_build_dim_size(g->b, size, g->loc);
     x = grad2(g, OP_minimum, x, grad2(g, OP_sub, last, one));
@@ -92,9 +92,9 @@ static IrValue *
 numbers(Grad *g, const IrOp *op)
 {
     const IrType *t = &op->operands[1]->type;
-    Dim count = dim_const(1);
+    Dim count = ir_dim_const(1);
     for (int i = 0; i < t->rank; i++)
-        if (!dim_mul(count, t->dims[i], &count)) {
+        if (!ir_dim_mul(count, t->dims[i], &count)) {
             grad_error(g->cx, op, NULL,
                        "no gradient through rows of two batches");
             return NULL;
@@ -124,7 +124,7 @@ where_rows(Grad *g, IrValue *condition, IrValue *x)
     Dim dims[IR_MAX_RANK];
     int rows = condition->type.rank;
     for (int i = 0; i < x->type.rank; i++)
-        dims[i] = i < rows ? condition->type.dims[i] : dim_const(1);
+        dims[i] = i < rows ? condition->type.dims[i] : ir_dim_const(1);
     condition = ir_build_reshape(g->b, condition, x->type.rank, dims, g->loc);
     return grad3(g, OP_where, condition, x, grad_number(g, x, 0));
 }
@@ -163,7 +163,7 @@ grad_rule_scatter(Grad *g, const IrOp *op)
 {
     const char *mode = ir_text(op, A_mode);
     Dim size = op->operands[0]->type.dims[0];
-    if (dim_equal(size, dim_const(0))) {
+    if (ir_dim_equal(size, ir_dim_const(0))) {
         grad_add(g, op->operands[0], grad_out(g, op));
         return;
     }

@@ -99,7 +99,7 @@ take_from(Grad *g, IrValue *v, Dim count, IrValue *first, int axis)
 static IrValue *
 part_from(Grad *g, IrValue *v, const IrType *part, Dim start, int axis)
 {
-    if (!dim_is_const(start))
+    if (!ir_dim_is_const(start))
         return take_from(g, v, part->dims[axis],
                          ir_build_dim_size(g->b, start, g->loc), axis);
     int64_t from[IR_MAX_RANK] = {0}, step[IR_MAX_RANK];
@@ -115,12 +115,12 @@ grad_rule_concat(Grad *g, const IrOp *op)
 {
     IrValue *dy = grad_out(g, op);
     int axis = (int)ir_int(op, A_axis);
-    Dim start = dim_const(0);
+    Dim start = ir_dim_const(0);
     for (int i = 0; i < op->num_operands; i++) {
         IrValue *x = op->operands[i];
         if (grad_wanted(x))
             grad_add(g, x, part_from(g, dy, &x->type, start, axis));
-        if (!dim_add(start, x->type.dims[axis], &start))
+        if (!ir_dim_add(start, x->type.dims[axis], &start))
             UNREACHABLE("a concat of lengths that do not add up");
     }
 }
@@ -302,7 +302,7 @@ turn_weights(Grad *g, IrValue *w, const Places *p, const int64_t *step)
 {
     const int64_t start[] = {p[0].tap, p[1].tap, 0, 0};
     const int64_t steps[] = {step[0], step[1], 1, 1};
-    const Dim dims[] = {dim_const(p[0].taps), dim_const(p[1].taps),
+    const Dim dims[] = {ir_dim_const(p[0].taps), ir_dim_const(p[1].taps),
                         w->type.dims[2], w->type.dims[3]};
     if (step[0] != 1 || step[1] != 1)
         w = ir_build_slice(g->b, w, start, dims, steps, g->loc);
@@ -318,7 +318,7 @@ windows_back_at(Grad *g, IrValue *dy, IrValue *w, const Places *p,
 {
     static const int64_t one[2] = {1, 1};
     const int64_t low[] = {p[0].low, p[1].low};
-    const Dim dims[] = {dim_const(p[0].count), dim_const(p[1].count)};
+    const Dim dims[] = {ir_dim_const(p[0].count), ir_dim_const(p[1].count)};
     IrValue *turned = turn_weights(g, w, p, step);
     IrValue *dx = convolve(g, OP_conv2d, dy, turned, low, dims, one);
     const int64_t first[] = {0, p[0].first, p[1].first, 0};
@@ -354,14 +354,14 @@ place_back(Grad *g, IrValue *all, const int64_t *tap, const int64_t *low,
            const int64_t *step, const Dim *shape)
 {
     static const int64_t ones[] = {1, 1, 1, 1, 1, 1};
-    const Dim *d = all->type.dims, one = dim_const(1);
+    const Dim *d = all->type.dims, one = ir_dim_const(1);
     Seen h = seen_at(tap[0], low[0], step[0], d[1], shape[1]);
     Seen w = seen_at(tap[1], low[1], step[1], d[2], shape[2]);
     if (!h.count || !w.count)
         return NULL;
     const int64_t start[] = {0, h.first, w.first, tap[0], tap[1], 0};
-    const Dim some[] = {d[0], dim_const(h.count), dim_const(w.count), one, one,
-                        d[5]};
+    const Dim some[] = {
+        d[0], ir_dim_const(h.count), ir_dim_const(w.count), one, one, d[5]};
     const Dim flat[] = {some[0], some[1], some[2], some[5]};
     const int64_t first[] = {0, h.place, w.place, 0};
     const int64_t steps[] = {1, step[0], step[1], 1};
@@ -380,7 +380,7 @@ has_few_channels(const IrValue *w)
     const Dim *d = w->type.dims;
     int64_t places, values, limit;
     for (int i = 0; i < 4; i++) {
-        if (!dim_is_const(d[i]))
+        if (!ir_dim_is_const(d[i]))
             return false;
     }
     return d[2].c <= FEW_CHANNELS &&
@@ -491,11 +491,11 @@ part_of_equal(Grad *g, IrValue *v, const IrType *x, int axis)
     int64_t sum_axis = axis;
     for (int i = 0, j = 0; i < x->rank; i++) {
         if (i == axis)
-            split[j++] = dim_const(g->cx->m->num_replicas);
+            split[j++] = ir_dim_const(g->cx->m->num_replicas);
         split[j++] = x->dims[i];
     }
     for (int i = 0; i <= x->rank; i++)
-        one[i] = dim_const(i == axis ? split[i].c : 1);
+        one[i] = ir_dim_const(i == axis ? split[i].c : 1);
     IrValue *parts = ir_build_reshape(g->b, v, x->rank + 1, split, g->loc);
     IrValue *number =
         ir_build_iota(g->b, DT_i32, x->rank + 1, one, axis, g->loc);
@@ -520,7 +520,7 @@ static IrValue *
 first_gathered(Grad *g, Dim n)
 {
     IrOp *start = ir_build_op(g->b, OP_row_start, 0, NULL, g->loc);
-    Dim rows = dim_linear(0, 1, n.sym);
+    Dim rows = ir_dim_linear(0, 1, n.sym);
     ir_set_dims(start, A_dims, &rows, 1);
     IrValue *first = times(g, ir_build_infer(start), n.k);
     if (n.c == 0)
@@ -548,6 +548,6 @@ grad_rule_all_gather(Grad *g, const IrOp *op)
     IrValue *sum = grad_all_reduce(g, op, "sum", dy);
     Dim d = x->type.dims[axis];
     grad_add(g, x,
-             dim_is_const(d) ? part_of_equal(g, sum, &x->type, axis)
-                             : part_of_batch(g, sum, &x->type, axis));
+             ir_dim_is_const(d) ? part_of_equal(g, sum, &x->type, axis)
+                                : part_of_batch(g, sum, &x->type, axis));
 }

@@ -88,7 +88,8 @@ reduce_replicas(Communicate *c, const char *how, IrValue *x)
 static bool
 is_common(const Communicate *c, Dim d)
 {
-    return dim_is_const(d) || !ir_symbol_is_share(&c->m->symbols.data[d.sym]);
+    return ir_dim_is_const(d) ||
+           !ir_symbol_is_share(&c->m->symbols.data[d.sym]);
 }
 
 /* The rows that all replicas have of a dimension of one. */
@@ -96,9 +97,10 @@ static Dim
 dim_of_all(const Communicate *c, Dim d)
 {
     if (is_common(c, d))
-        return dim_linear(d.c * c->num_replicas, d.k * c->num_replicas, d.sym);
-    return dim_linear(d.c * c->num_replicas, d.k,
-                      c->m->symbols.data[d.sym].partner);
+        return ir_dim_linear(d.c * c->num_replicas, d.k * c->num_replicas,
+                             d.sym);
+    return ir_dim_linear(d.c * c->num_replicas, d.k,
+                         c->m->symbols.data[d.sym].partner);
 }
 
 /* How many elements x has along axes, on this replica or on all, in the dtype
@@ -107,9 +109,9 @@ static IrValue *
 count_elements(Communicate *c, const IrType *x, int n, const int64_t *axes,
                bool of_all)
 {
-    Dim count = dim_const(1);
+    Dim count = ir_dim_const(1);
     for (int i = 0; i < n; i++)
-        if (!dim_mul(count, x->dims[axes[i]], &count))
+        if (!ir_dim_mul(count, x->dims[axes[i]], &count))
             UNREACHABLE("a mean over more than one batch dimension");
     IrValue *size =
         ir_build_dim_size(c->b, of_all ? dim_of_all(c, count) : count, c->loc);
@@ -182,7 +184,8 @@ all_gather(Communicate *c, IrValue *x, int64_t axis)
 static Dim
 dim_of_replica(const Communicate *c, Dim d, int64_t replica)
 {
-    return dim_linear(d.c, d.k, ir_symbol_find_replica(c->m, d.sym, replica));
+    return ir_dim_linear(d.c, d.k,
+                         ir_symbol_find_replica(c->m, d.sym, replica));
 }
 
 /* The same of a value with a share of the batch's rows along that axis: the
@@ -216,7 +219,7 @@ value_of_replica(Communicate *c, IrValue *x, int64_t replica)
     if (c->num_replicas == 1 || !differs(x))
         return x;
     IrType t = x->type;
-    Dim rows[IR_MAX_RANK + 1] = {dim_const(1)};
+    Dim rows[IR_MAX_RANK + 1] = {ir_dim_const(1)};
     int64_t start[IR_MAX_RANK + 1] = {replica}, step[IR_MAX_RANK + 1] = {1};
     for (int i = 0; i < t.rank; i++) {
         rows[i + 1] = t.dims[i];

@@ -31,7 +31,7 @@ has_even_shares(const IrModule *m, const IrIter *it)
         return false;
     const IrDataset *d = ir_dataset_find(m, it->datasets.data[0]);
     Dim rows = VEC_LAST(d->stages).types.data[0].dims[0];
-    return dim_is_const(rows) && rows.c % m->num_replicas == 0;
+    return ir_dim_is_const(rows) && rows.c % m->num_replicas == 0;
 }
 
 static void
@@ -81,7 +81,7 @@ find_symbols(Even *e)
 static Dim
 even_dim(const Even *e, Dim d)
 {
-    if (dim_is_const(d))
+    if (ir_dim_is_const(d))
         return d;
     if (e->even[d.sym])
         return ir_dim_full(e->cx->m, d);
@@ -155,7 +155,7 @@ even_op(IrOp *op, void *data)
     if (op->kind != OP_dim_size && op->kind != OP_row_start)
         return;
     Dim d = *ir_dims(op, A_dims, &n);
-    if (dim_is_const(d))
+    if (ir_dim_is_const(d))
         replace_question(op, d);
 }
 

@@ -36,7 +36,7 @@ axes_clear(Axes *x)
 static bool
 is_one(Dim d)
 {
-    return dim_equal(d, dim_const(1));
+    return ir_dim_equal(d, ir_dim_const(1));
 }
 
 /* ---- the forest --------------------------------------------------------- */
@@ -132,7 +132,7 @@ axes_differ_by_ones(const IrType *x, const IrType *y)
             j++;
         if (i == x->rank || j == y->rank)
             return i == x->rank && j == y->rank;
-        if (!dim_equal(x->dims[i++], y->dims[j++]))
+        if (!ir_dim_equal(x->dims[i++], y->dims[j++]))
             return false;
     }
 }
@@ -169,7 +169,7 @@ join_unmoved(Axes *x, const IrOp *op, const IrValue *v)
                      : concats
                          ? ir_int(op, A_axis) == i
                          : step[i] != 1 || from[i] != 0 ||
-                               !dim_equal(v->type.dims[i], w->type.dims[i]);
+                               !ir_dim_equal(v->type.dims[i], w->type.dims[i]);
         if (!moved)
             join(x, v, i, w, i);
     }

@@ -72,7 +72,7 @@ bool
 fuse_is_scalar(const IrType *t)
 {
     for (int i = 0; i < t->rank; i++)
-        if (!dim_equal(t->dims[i], dim_const(1)))
+        if (!ir_dim_equal(t->dims[i], ir_dim_const(1)))
             return false;
     return true;
 }

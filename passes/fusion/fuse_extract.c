@@ -151,7 +151,7 @@ is_read_in_step(const IrValue *v, const Cluster *c)
         const IrOp *user = users->data[i];
         if (fuse_cluster(user) == c &&
             (!(ir_op_info[user->kind].traits & ELEMENTWISE) ||
-             !type_same_shape(&v->type, &user->results[0]->type)))
+             !ir_type_same_shape(&v->type, &user->results[0]->type)))
             return false;
     }
     return true;
@@ -172,7 +172,7 @@ may_be_brought(const Extract *x, const IrValue *v, const Cluster *c)
         const IrValue *y = op->operands[i];
         if (is_free_value(y) || is_made_in(y, c) || is_read(x, y))
             continue;
-        if (!is_given(x, y) || !type_same_shape(&y->type, &v->type) ||
+        if (!is_given(x, y) || !ir_type_same_shape(&y->type, &v->type) ||
             ++more > 1)
             return false;
     }

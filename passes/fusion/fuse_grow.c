@@ -28,7 +28,7 @@ static bool
 is_map_of(const IrOp *op, const IrType *shape)
 {
     return (ir_op_info[op->kind].traits & ELEMENTWISE) &&
-           type_same_shape(&op->results[0]->type, shape);
+           ir_type_same_shape(&op->results[0]->type, shape);
 }
 
 /* The last of the maps that are there for op's sake: all ways from its value

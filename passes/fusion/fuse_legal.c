@@ -317,8 +317,8 @@ feeds_scatter(Check *k, const IrOp *op)
     for (int i = 0; i < users->len; i++) {
         const IrOp *user = users->data[i];
         if (is_scatter(user) ? user->operands[0]->def == op
-                             : !type_same_shape(&op->results[0]->type,
-                                                &user->results[0]->type))
+                             : !ir_type_same_shape(&op->results[0]->type,
+                                                   &user->results[0]->type))
             return false;
     }
     return true;

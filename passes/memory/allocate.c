@@ -26,7 +26,7 @@
 static void
 add_value(Pool *p, const IrValue *v)
 {
-    Buffer *b = buffer_of(v);
+    Buffer *b = ir_buffer_of(v);
     if (b->fixed || b->place.space != SPACE_NONE)
         return;
     b->place.space = p->space; /* so that it is added once */
@@ -57,7 +57,7 @@ add_values(Pool *p, const IrBlock *b, Chooses chooses)
 static void
 note_place(IrValue *v)
 {
-    v->place = buffer_of(v)->place;
+    v->place = ir_buffer_of(v)->place;
     v->mark = NULL;
 }
 
@@ -108,7 +108,7 @@ static void
 allocate_func(PassCx *cx, IrFunc *fn, int64_t base)
 {
     share_isolate(cx, fn);
-    lifetimes_find(cx->arena, fn);
+    ir_lifetimes_find(cx->arena, fn);
     share_buffers(cx, fn);
     fn->arena_bytes = place_pool(cx, fn, SPACE_ARENA, base, is_any);
     note_places(fn->body);
@@ -118,7 +118,7 @@ static void
 allocate_main(PassCx *cx, IrFunc *fn, int64_t rows)
 {
     share_isolate(cx, fn);
-    lifetimes_find(cx->arena, fn);
+    ir_lifetimes_find(cx->arena, fn);
     share_buffers(cx, fn);
     fn->arena_bytes = place_pool(cx, fn, SPACE_FRAME, 0, is_host);
     place_pool(cx, fn, SPACE_ROW, rows, is_handle);

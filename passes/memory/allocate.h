@@ -9,7 +9,7 @@
 
 /* Inserts copies where bytes could not be shared otherwise: of what a loop or
  * branch yields but does not own, and of operands of collectives that are not
- * in the arena.  Before lifetimes_find. */
+ * in the arena.  Before ir_lifetimes_find. */
 void share_isolate(PassCx *cx, IrFunc *fn);
 
 /* Merges the buffers of values that are one (views, carried values), and of

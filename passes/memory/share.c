@@ -130,13 +130,13 @@ share_isolate(PassCx *cx, IrFunc *fn)
 static void
 merge_values(const IrValue *a, const IrValue *b)
 {
-    buffers_merge(buffer_of(a), buffer_of(b));
+    ir_buffers_merge(ir_buffer_of(a), ir_buffer_of(b));
 }
 
 static void
 extend(const IrValue *v, const IrOp *over)
 {
-    Buffer *b = buffer_of(v);
+    Buffer *b = ir_buffer_of(v);
     const Span *s = span_of(over);
     if (s->begin < b->begin)
         b->begin = s->begin;
@@ -167,7 +167,7 @@ merge_views(const IrOp *op)
 static void
 mark_sent(const IrValue *v)
 {
-    Buffer *b = buffer_of(v);
+    Buffer *b = ir_buffer_of(v);
     b->sent = true;
     b->align = ir_collective_align(b->bytes);
 }
@@ -211,7 +211,7 @@ is_dead_at(const Buffer *b, int end, const IrOp *kernel, int r)
     if (end != at)
         return end < at;
     for (int i = 0; i < kernel->num_operands; i++)
-        if (buffer_of(kernel->operands[i]) == b &&
+        if (ir_buffer_of(kernel->operands[i]) == b &&
             !ir_kernel_may_overwrite(kernel, i, r))
             return false;
     return true;
@@ -222,7 +222,7 @@ is_dead_at(const Buffer *b, int end, const IrOp *kernel, int r)
 static bool
 is_free_to_move(const IrValue *v)
 {
-    const Buffer *b = buffer_of(v);
+    const Buffer *b = ir_buffer_of(v);
     return v->def && v->def->kind == OP_kernel && b->num_values == 1 &&
            !b->fixed && !b->sent;
 }
@@ -269,7 +269,7 @@ note_var_use(IrOp *op, void *data)
     Share *s = data;
     if (op->kind == OP_read) {
         VarUses *u = uses_of(s, ir_text(op, A_var));
-        Holder read = {op, buffer_of(op->results[0])->end, false};
+        Holder read = {op, ir_buffer_of(op->results[0])->end, false};
         VEC_PUSH(s->cx->arena, u->holders, read);
     } else if (op->kind == OP_write) {
         VEC_PUSH(s->cx->arena, uses_of(s, ir_text(op, A_var))->writes, op);
@@ -295,7 +295,7 @@ share_reads(VarUses *u)
         Holder *h = &u->holders.data[i];
         h->shares = !is_written_between(u, span_of(h->op)->begin, h->end, NULL);
         if (h->shares)
-            buffers_merge(u->buffer, buffer_of(h->op->results[0]));
+            ir_buffers_merge(u->buffer, ir_buffer_of(h->op->results[0]));
     }
 }
 
@@ -327,12 +327,12 @@ share_writes(Share *s, VarUses *u)
         const IrValue *v = write->operands[0];
         if (!is_free_to_move(v) || v->def->block != write->block ||
             old_value_is_needed(u, v, write) ||
-            is_written_between(u, span_of(v->def)->begin, buffer_of(v)->end,
+            is_written_between(u, span_of(v->def)->begin, ir_buffer_of(v)->end,
                                write))
             continue;
-        Holder made = {v->def, buffer_of(v)->end, true};
+        Holder made = {v->def, ir_buffer_of(v)->end, true};
         VEC_PUSH(s->cx->arena, u->holders, made);
-        buffers_merge(u->buffer, buffer_of(v));
+        ir_buffers_merge(u->buffer, ir_buffer_of(v));
     }
 }
 
@@ -352,10 +352,10 @@ share_yield(const IrOp *yield)
             continue;
         const IrValue *held =
             loop ? yield->block->args.data[i + skip] : outer->results[i];
-        if (loop && !is_dead_at(buffer_of(held), life_of(held)->last_use,
+        if (loop && !is_dead_at(ir_buffer_of(held), life_of(held)->last_use,
                                 v->def, v->index))
             continue;
-        if (buffer_of(held)->bytes == buffer_of(v)->bytes)
+        if (ir_buffer_of(held)->bytes == ir_buffer_of(v)->bytes)
             merge_values(held, v);
     }
 }
@@ -379,7 +379,7 @@ fix(Share *s, const IrValue *v, IrSpace space, int index)
 {
     Buffer *b = NEW(s->cx->arena, Buffer);
     *b = (Buffer){.fixed = true, .place = {space, index}};
-    buffers_merge(b, buffer_of(v));
+    ir_buffers_merge(b, ir_buffer_of(v));
 }
 
 /* Parameters are where the caller says; what a kernel makes only to be
@@ -402,11 +402,11 @@ static void
 share_operand(const IrOp *kernel, const IrValue *result)
 {
     for (int i = 0; i < kernel->num_operands; i++) {
-        Buffer *held = buffer_of(kernel->operands[i]);
+        Buffer *held = ir_buffer_of(kernel->operands[i]);
         if (is_free_to_move(result) && !held->fixed &&
             held->end == span_of(kernel)->begin &&
             is_dead_at(held, held->end, kernel, result->index))
-            buffers_merge(held, buffer_of(result));
+            ir_buffers_merge(held, ir_buffer_of(result));
     }
 }
 

@@ -137,10 +137,10 @@ merge_carried(IrOp *op, int skip, IrOp *yield)
     for (int i = 0; i < op->num_results; i++) {
         if (!is_handle(op->results[i]))
             continue;
-        Buffer *b = buffer_of(op->results[i]);
+        Buffer *b = ir_buffer_of(op->results[i]);
         if (op->kind != OP_if)
-            buffers_merge(b, buffer_of(op->operands[i + skip]));
-        buffers_merge(b, buffer_of(yield->operands[i]));
+            ir_buffers_merge(b, ir_buffer_of(op->operands[i + skip]));
+        ir_buffers_merge(b, ir_buffer_of(yield->operands[i]));
     }
 }
 

@@ -88,7 +88,7 @@ static bool
 same_type_but_place(const IrValue *a, const IrValue *b)
 {
     return a->type.dtype == b->type.dtype &&
-           type_same_shape(&a->type, &b->type);
+           ir_type_same_shape(&a->type, &b->type);
 }
 
 /* Casts, reshapes, broadcasts and slices to what the operand is already. */
@@ -284,7 +284,7 @@ equal_ops(const IrOp *a, const IrOp *b)
         if (a->operands[i] != b->operands[i])
             return false;
     return a->num_results == 1 &&
-           type_equal(&a->results[0]->type, &b->results[0]->type);
+           ir_type_equal(&a->results[0]->type, &b->results[0]->type);
 }
 
 static bool
@@ -351,7 +351,7 @@ share_read(Simplify *s, AvailableAccesses *reads, IrOp *op)
 {
     const IrOp *earlier = available_access(reads, op);
     if (earlier &&
-        type_equal(&earlier->results[0]->type, &op->results[0]->type))
+        ir_type_equal(&earlier->results[0]->type, &op->results[0]->type))
         replace(s, op, earlier->results[0]);
     else
         available_note(reads, op);

@@ -49,7 +49,7 @@ fill_op(IrOp *op, void *data)
 static bool
 type_hangs_on_batch(const IrType *t)
 {
-    return !type_is_static(t);
+    return !ir_type_is_static(t);
 }
 
 static void
@@ -82,11 +82,11 @@ note_uneven_gather(IrOp *op, void *data)
         return;
     const IrModule *m = op->module;
     int64_t axis = ir_int(op, A_axis);
-    Dim part, of_all = dim_const(m->num_replicas);
+    Dim part, of_all = ir_dim_const(m->num_replicas);
     part = ir_dim_full(m, op->operands[0]->type.dims[axis]);
-    *found |= !dim_mul(part, of_all, &of_all) ||
-              !dim_equal(of_all,
-                         ir_dim_full(m, op->results[0]->type.dims[axis]));
+    *found |=
+        !ir_dim_mul(part, of_all, &of_all) ||
+        !ir_dim_equal(of_all, ir_dim_full(m, op->results[0]->type.dims[axis]));
 }
 
 static bool

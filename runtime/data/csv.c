@@ -346,7 +346,7 @@ parse_bool(const char *text, Scalar *out)
 }
 
 static bool
-parse_int(const char *text, DType t, Scalar *out)
+parse_integer(const char *text, DType t, Scalar *out)
 {
     char *end;
     errno = 0;
@@ -375,7 +375,7 @@ parse_value(const char *text, DType t, Scalar *out)
 {
     if (dtype_is_float(t))
         return parse_float(text, t, out);
-    return t == DT_bool ? parse_bool(text, out) : parse_int(text, t, out);
+    return t == DT_bool ? parse_bool(text, out) : parse_integer(text, t, out);
 }
 
 static const char *

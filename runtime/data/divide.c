@@ -102,13 +102,13 @@ open_pipelines(RtDivision *d, const IrModule *m, const IrIter *iter,
 static bool
 is_batch(const IrModule *m, const IrType *t, Dim first)
 {
-    if (t->rank == 0 || !dim_equal(t->dims[0], first) ||
+    if (t->rank == 0 || !ir_dim_equal(t->dims[0], first) ||
         ir_dim_full(m, first).c < 1)
         return false;
-    if (!dim_is_const(first) && (first.c != 0 || first.k != 1))
+    if (!ir_dim_is_const(first) && (first.c != 0 || first.k != 1))
         return false;
     for (int i = 1; i < t->rank; i++) {
-        if (!dim_is_const(t->dims[i]))
+        if (!ir_dim_is_const(t->dims[i]))
             return false;
     }
     return true;
@@ -132,7 +132,7 @@ measure_batches(RtDivision *d)
         d->row_bytes[i] = n->bytes[i] / ir_dim_full(n->module, first).c;
     }
     d->batch = ir_dim_full(n->module, first).c;
-    d->is_static = dim_is_const(first);
+    d->is_static = ir_dim_is_const(first);
     d->part_rows = (d->batch - 1) / d->num_replicas + 1;
     for (int i = 0; i < d->num_components; i++)
         d->part_bytes[i] = d->part_rows * d->row_bytes[i];

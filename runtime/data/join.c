@@ -27,7 +27,7 @@ static bool
 is_batch(const RtNode *n)
 {
     for (int i = 0; i < n->stage->types.len; i++)
-        if (!type_is_static(&n->stage->types.data[i]))
+        if (!ir_type_is_static(&n->stage->types.data[i]))
             return true;
     return false;
 }

@@ -118,7 +118,7 @@ unbatch_next(RtNode *n, RtElement *e, bool *end)
         if (*end)
             return OK;
         s->count = 0;
-        s->rows = dim_is_const(rows) ? rows.c : s->in.rows;
+        s->rows = ir_dim_is_const(rows) ? rows.c : s->in.rows;
     }
     for (int i = 0; i < n->stage->types.len; i++)
         memcpy(e->data[i], s->in.data[i] + s->count * n->bytes[i],
@@ -298,7 +298,7 @@ check_one_shape(const RtNode *n)
 {
     const IrStage *in = n->input->stage;
     for (int i = 0; i < in->types.len; i++)
-        if (!type_is_static(&in->types.data[i]))
+        if (!ir_type_is_static(&in->types.data[i]))
             return rt_stage_show(
                 n, status_new(
                        STATUS_INPUT, "%s: %s needs elements of one shape",

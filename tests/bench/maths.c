@@ -255,7 +255,7 @@ measure(MathsFn fn, const struct Kind *kind, const void *peer, int rounds)
 {
     static Arrays arrays;
     double ours[MAX_ROUNDS], theirs[MAX_ROUNDS], ratio[MAX_ROUNDS];
-    const MathsFnInfo *info = &maths_fn_info[fn];
+    const MathsFnInfo *info = &ir_maths_fn_info[fn];
     Ours tfd = compile(info, kind);
     fill(fn, kind->width, arrays.x, arrays.y);
     for (int i = 0; i < rounds; i++) {
@@ -277,7 +277,7 @@ print_all_asm(const bool *wanted)
     for (int k = 0; k < NUM_KINDS; k++) {
         for (int fn = 0; fn < NUM_MATHS_FNS; fn++) {
             if (wanted[fn])
-                print_asm(&maths_fn_info[fn], &kinds[k]);
+                print_asm(&ir_maths_fn_info[fn], &kinds[k]);
         }
     }
 }
@@ -293,7 +293,7 @@ measure_all(const bool *wanted, int rounds, void *libmvec)
             continue;
         for (int fn = 0; fn < NUM_MATHS_FNS; fn++) {
             const void *peer =
-                find_peer(libmvec, &kinds[k], &maths_fn_info[fn]);
+                find_peer(libmvec, &kinds[k], &ir_maths_fn_info[fn]);
             if (peer && wanted[fn])
                 good &= measure((MathsFn)fn, &kinds[k], peer, rounds);
         }
@@ -305,7 +305,7 @@ static bool
 want(bool *wanted, const char *name)
 {
     for (int fn = 0; fn < NUM_MATHS_FNS; fn++) {
-        if (strcmp(maths_fn_info[fn].name, name) == 0)
+        if (strcmp(ir_maths_fn_info[fn].name, name) == 0)
             return wanted[fn] = true;
     }
     return false;

@@ -133,7 +133,7 @@ kernel_end(Kernel *k, IrValue *result)
 static IrType
 type_of(DType t, int rank, const Dim *dims)
 {
-    IrType type = type_scalar(t, LOCAL_PER_REPLICA);
+    IrType type = ir_type_scalar(t, LOCAL_PER_REPLICA);
     type.rank = rank;
     memcpy(type.dims, dims, (size_t)rank * sizeof *dims);
     return type;
@@ -164,10 +164,10 @@ add_elementwise(Bench *b, IrOpKind kind, DType t, DType to, Dim dim)
 static void
 add_shapes(Bench *b, IrOpKind kind, DType t, DType to)
 {
-    if (add_elementwise(b, kind, t, to, dim_linear(0, 1, b->n))) {
-        add_elementwise(b, kind, t, to, dim_const(7));
-        add_elementwise(b, kind, t, to, dim_const(65));
-        add_elementwise(b, kind, t, to, dim_const(1));
+    if (add_elementwise(b, kind, t, to, ir_dim_linear(0, 1, b->n))) {
+        add_elementwise(b, kind, t, to, ir_dim_const(7));
+        add_elementwise(b, kind, t, to, ir_dim_const(65));
+        add_elementwise(b, kind, t, to, ir_dim_const(1));
     }
 }
 
@@ -226,7 +226,8 @@ shape_type(const Bench *b, const Shape *s, DType t)
 {
     Dim dims[3];
     for (int i = 0; i < s->rank; i++)
-        dims[i] = s->dims[i] ? dim_const(s->dims[i]) : dim_linear(0, 1, b->n);
+        dims[i] =
+            s->dims[i] ? ir_dim_const(s->dims[i]) : ir_dim_linear(0, 1, b->n);
     return type_of(t, s->rank, dims);
 }
 
@@ -425,7 +426,7 @@ static IrValue *
 every_second_backwards(IrBlock *b, IrValue *const *x, Dim n)
 {
     static const int64_t start[] = {0, 10}, step[] = {1, -2};
-    Dim dims[] = {n, dim_const(5)};
+    Dim dims[] = {n, ir_dim_const(5)};
     IrValue *s = ir_build_slice(b, x[0], start, dims, step, NO_LOC);
     return ir_build2(b, OP_mul, s, s, NO_LOC);
 }
@@ -434,7 +435,7 @@ static IrValue *
 padded_within_and_around(IrBlock *b, IrValue *const *x, Dim n)
 {
     static const int64_t low[] = {2, 1}, step[] = {2, 3};
-    Dim dims[] = {dim_linear(3, 2, n.sym), dim_const(40)};
+    Dim dims[] = {ir_dim_linear(3, 2, n.sym), ir_dim_const(40)};
     IrValue *p = ir_build_pad(b, x[0], low, dims, step, NO_LOC);
     return ir_build2(b, OP_sub, p, p, NO_LOC);
 }
@@ -451,7 +452,7 @@ static IrValue *
 split_and_reversed(IrBlock *b, IrValue *const *x, Dim n)
 {
     static const int64_t axes[] = {0, 2};
-    Dim dims[] = {n, dim_const(3), dim_const(4)};
+    Dim dims[] = {n, ir_dim_const(3), ir_dim_const(4)};
     IrValue *s = ir_build_reshape(b, x[0], 3, dims, NO_LOC);
     return ir_build_reverse(b, s, axes, 2, NO_LOC);
 }
@@ -461,7 +462,7 @@ static IrValue *
 cut_elsewhere(IrBlock *b, IrValue *const *x, Dim n)
 {
     static const int64_t perm[] = {1, 0};
-    Dim dims[] = {dim_const(12), n};
+    Dim dims[] = {ir_dim_const(12), n};
     IrValue *s = ir_build_reshape(b, x[0], 2, dims, NO_LOC);
     IrValue *t = ir_build_transpose(b, s, perm, NO_LOC);
     return ir_build2(b, OP_add, t, x[0], NO_LOC);
@@ -471,7 +472,7 @@ static IrValue *
 numbered(IrBlock *b, IrValue *const *x, Dim n)
 {
     DType t = x[0]->type.dtype;
-    Dim dims[] = {n, dim_const(12)};
+    Dim dims[] = {n, ir_dim_const(12)};
     IrValue *i = ir_build_iota(b, t, 2, dims, 1, NO_LOC);
     IrValue *j = ir_build_iota(b, t, 2, dims, 0, NO_LOC);
     IrValue *id = ir_build0(b, OP_replica_id, NO_LOC);
@@ -499,7 +500,7 @@ check_programs(Program *const *all, size_t num)
 {
     for (int t = 0; t < DT_bool; t++) {
         Bench b = bench_new();
-        Dim n = dim_linear(0, 1, b.n), dims[] = {n, dim_const(12)};
+        Dim n = ir_dim_linear(0, 1, b.n), dims[] = {n, ir_dim_const(12)};
         IrType type = type_of((DType)t, 2, dims), types[] = {type, type};
         for (size_t i = 0; i < num; i++) {
             Kernel k = kernel_begin(&b, 2, types);
@@ -558,10 +559,10 @@ static IrValue *
 sums_of_one(IrBlock *b, IrValue *const *x, Dim n)
 {
     Dim all;
-    if (!dim_mul(n, dim_const(12), &all))
+    if (!ir_dim_mul(n, ir_dim_const(12), &all))
         return NULL;
-    IrValue *column =
-        ir_build_reshape(b, x[0], 2, (const Dim[]){all, dim_const(1)}, NO_LOC);
+    IrValue *column = ir_build_reshape(
+        b, x[0], 2, (const Dim[]){all, ir_dim_const(1)}, NO_LOC);
     return running(b, column, 1, true, false);
 }
 
@@ -622,7 +623,7 @@ reduced(IrBlock *b, IrOpKind kind, IrValue *x)
 static void
 add_long_reductions(Bench *b, DType t, bool waits)
 {
-    Dim dims[] = {dim_const(131075)};
+    Dim dims[] = {ir_dim_const(131075)};
     IrType types[] = {type_of(t, 1, dims), type_of(t, 0, dims)};
     Kernel k = kernel_begin(b, 2, types);
     IrValue *x = k.args[0],
@@ -657,7 +658,7 @@ static void
 add_long_columns(Bench *b, DType t, int64_t rows, int64_t columns)
 {
     static const int64_t axes[] = {0};
-    Dim dims[] = {dim_const(rows), dim_const(columns)};
+    Dim dims[] = {ir_dim_const(rows), ir_dim_const(columns)};
     IrType types[] = {type_of(t, 2, dims), type_of(t, 1, dims + 1)};
     Kernel k = kernel_begin(b, 2, types);
     IrValue *x = ir_build2(k.body, OP_mul, k.args[0], k.args[1], NO_LOC);
@@ -694,7 +695,7 @@ parts_are_kernels_of_their_own(void **state)
         IrValue *results[3];
         IrType types[3];
         for (int i = 0; i < 3; i++) {
-            Dim dims[] = {dim_const(lengths[i])};
+            Dim dims[] = {ir_dim_const(lengths[i])};
             types[i] = type_of((DType)t, 1, dims);
         }
         Kernel k = kernel_begin(&b, 3, types);

@@ -186,8 +186,9 @@ run_dims(const BeKernel *k, int64_t n, int64_t *dims)
 static int64_t
 size_of(Dim d, const int64_t *dims)
 {
-    return dim_is_const(d) ? d.c
-                           : dim_value(d, dims[3 * (d.sym / 2) + d.sym % 2]);
+    return ir_dim_is_const(d)
+               ? d.c
+               : ir_dim_value(d, dims[3 * (d.sym / 2) + d.sym % 2]);
 }
 
 enum { MAX_ARRAYS = 512 };

@@ -14,7 +14,8 @@ import sys
 HERE = os.path.dirname(os.path.abspath(__file__))
 SOURCES = ('.c', '.h', '.def', '.inc', '.l', '.y')
 TEXTS = SOURCES + ('.md', '.py', '.build', '.txt', '.tfd', '.tir')
-WORD = re.compile(r'[A-Za-z_]\w*')
+# A file's name is none of C, though its stem may be like one.
+WORD = re.compile(r'[A-Za-z_]\w*(?!\w|\.(?:c|h|def|inc)\b)')
 
 
 def read_table():

@@ -315,7 +315,7 @@ load_by_no_index(BeKernel *k)
 {
     KNode *load = nth_node(k, 0);
     KVar *var = NEW(arena, KVar);
-    *var = (KVar){k->num_vars - 1, dim_const(8)};
+    *var = (KVar){k->num_vars - 1, ir_dim_const(8)};
     load->load.at.terms[0].var = var;
     k->grid.count = 0;
 }

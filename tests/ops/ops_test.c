@@ -56,9 +56,9 @@ dim_of(const OpSample *s, Dim d, const int64_t *rows, int r)
     int64_t all = 0;
     for (int i = 0; rows && i < s->of.num_replicas; i++)
         all += rows[i];
-    if (dim_is_const(d))
+    if (ir_dim_is_const(d))
         return d.c;
-    return dim_value(d, d.sym == s->rows ? rows[r] : all);
+    return ir_dim_value(d, d.sym == s->rows ? rows[r] : all);
 }
 
 /* An argument's elements on each replica, shaped by its rows. */

@@ -29,7 +29,7 @@ typedef struct Sampler {
 static inline Dim
 num(int64_t c)
 {
-    return dim_const(c);
+    return ir_dim_const(c);
 }
 
 /* A parameter of the sample's dtype and values; of any dtype and values. */

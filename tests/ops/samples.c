@@ -74,7 +74,7 @@ op_sample_fill(OpValues values, uint64_t seed, RefTensor *x)
 IrValue *
 sampler_arg_of(Sampler *s, DType t, OpValues values, int rank, const Dim *dims)
 {
-    IrType type = type_scalar(t, LOCAL_PER_REPLICA);
+    IrType type = ir_type_scalar(t, LOCAL_PER_REPLICA);
     type.rank = rank;
     for (int i = 0; i < rank; i++)
         type.dims[i] = dims[i];
@@ -119,7 +119,7 @@ sampler_var(Sampler *s, const char *name, VarSync sync, VarAgg agg, int rank,
 {
     IrVar *v = NEW(s->m->arena, IrVar);
     v->name = intern(s->m->names, name);
-    v->type = type_scalar(s->out->of.dtype, LOCAL_MIRRORED);
+    v->type = ir_type_scalar(s->out->of.dtype, LOCAL_MIRRORED);
     if (sync == SYNC_ON_READ)
         v->type.locality = LOCAL_PER_REPLICA;
     v->type.rank = rank;
@@ -240,7 +240,7 @@ op_sample(Arena *a, const OpCase *c, OpSample *out)
     if (c->size == SIZE_BATCH) {
         out->rows = ir_symbol_pair(s.m, SAMPLE_ROWS,
                                    (int64_t)SAMPLE_ROWS * c->num_replicas);
-        s.s = dim_linear(0, 1, out->rows);
+        s.s = ir_dim_linear(0, 1, out->rows);
     }
     s.fn = ir_func_new(s.m, "f", FUNC_PROGRAM, s.loc);
     IrOp *run = ir_build_op(s.fn->body, OP_run, 0, NULL, s.loc);

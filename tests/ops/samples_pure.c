@@ -242,7 +242,7 @@ build_reshape(Sampler *s)
 {
     IrValue *x = sampler_arg(s, 2, DIMS(s->s, num(6)));
     Dim all;
-    dim_mul(s->s, num(6), &all);
+    ir_dim_mul(s->s, num(6), &all);
     result_with_dims(s, x, 1, &all);
     result_with_dims(s, x, 3, DIMS(s->s, num(2), num(3)));
     result_with_dims(s, x, 4, DIMS(num(1), s->s, num(1), num(6)));
@@ -296,8 +296,8 @@ static Dim
 scaled(const Sampler *s, int64_t a, int64_t b)
 {
     Dim d;
-    dim_mul(s->s, num(a), &d);
-    dim_add(d, num(b), &d);
+    ir_dim_mul(s->s, num(a), &d);
+    ir_dim_add(d, num(b), &d);
     return d;
 }
 

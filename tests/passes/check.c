@@ -92,7 +92,7 @@ static void
 note_op(IrOp *op, void *data)
 {
     Inventory *inv = data;
-    ptrmap_set(&inv->known, op, op);
+    ir_ptrmap_set(&inv->known, op, op);
     if (!op->reason)
         VEC_PUSH(inv->arena, inv->source, op);
 }
@@ -119,7 +119,7 @@ check_reason(IrOp *op, void *data)
 {
     Inventory *inv = data;
     bool ends = (ir_op_info[op->kind].traits & TERMINATOR) != 0;
-    if (op->reason || ends || ptrmap_get(&inv->known, op) ||
+    if (op->reason || ends || ir_ptrmap_get(&inv->known, op) ||
         is_copied(inv, op) || inv->wrong)
         return;
     Str text = str_new(inv->arena);

@@ -24,7 +24,7 @@ static IrValue *
 something_like(Gen *g, IrBlock *b, const IrValue *like)
 {
     IrValue *v = random_find_value(g, random_is_alike_here, like);
-    if (v && (random_chance(g, 80) || !type_is_static(&v->type)))
+    if (v && (random_chance(g, 80) || !ir_type_is_static(&v->type)))
         return v;
     IrValue *x =
         ir_const_fill(b, like->type.dtype, like->type.rank, like->type.dims,
@@ -195,10 +195,10 @@ add_vars(Gen *g)
         IrVar *v = NEW(g->m->arena, IrVar);
         bool on_read = var_table[i].sync == SYNC_ON_READ;
         v->name = intern(g->m->names, var_table[i].name);
-        v->type = type_scalar(var_table[i].dtype,
-                              on_read ? LOCAL_PER_REPLICA : LOCAL_MIRRORED);
+        v->type = ir_type_scalar(var_table[i].dtype,
+                                 on_read ? LOCAL_PER_REPLICA : LOCAL_MIRRORED);
         v->type.rank = var_table[i].size > 0;
-        v->type.dims[0] = dim_const(var_table[i].size);
+        v->type.dims[0] = ir_dim_const(var_table[i].size);
         v->sync = var_table[i].sync;
         v->agg = var_table[i].agg;
         v->loc = random_here(g);
@@ -211,7 +211,7 @@ is_of_var(const IrValue *v, const void *like)
 {
     const IrVar *var = like;
     return v->type.dtype == var->type.dtype &&
-           type_same_shape(&v->type, &var->type);
+           ir_type_same_shape(&v->type, &var->type);
 }
 
 static bool
@@ -320,7 +320,7 @@ some_combination(Gen *g, DType t)
 static bool
 is_own_static(const IrValue *v, const void *unused)
 {
-    return random_is_own(v, unused) && type_is_static(&v->type);
+    return random_is_own(v, unused) && ir_type_is_static(&v->type);
 }
 
 static bool
@@ -379,7 +379,7 @@ static void
 gen_number(Gen *g, IrBlock *b)
 {
     static const int64_t sizes[] = {3, 6};
-    Dim d = dim_const(sizes[random_pick(g, 2)]);
+    Dim d = ir_dim_const(sizes[random_pick(g, 2)]);
     IrValue *id = ir_build0(b, OP_replica_id, random_here(g));
     IrValue *x = ir_build_cast(b, id, random_chance(g, 70) ? DT_f32 : DT_i32,
                                random_here(g));
@@ -468,7 +468,7 @@ gen_reduce(Gen *g, IrBlock *b)
     if (!x)
         return;
     IrOpKind kind = OP_reduce;
-    bool is_static = type_is_static(&x->type);
+    bool is_static = ir_type_is_static(&x->type);
     if (x->type.rank == 1 && random_chance(g, 30))
         kind = OP_gather;
     else if (is_static && random_chance(g, 20))
@@ -526,9 +526,9 @@ gen_epoch(Gen *g, IrBlock *b)
     ir_build_yield(test, 1, &more, random_here(g));
     IrOp *step = ir_build_op(body, OP_iter_next, 0, NULL, random_here(g));
     ir_set_text(step, A_iter, "it");
-    IrType t = type_scalar(DT_f32, LOCAL_PER_REPLICA);
+    IrType t = ir_type_scalar(DT_f32, LOCAL_PER_REPLICA);
     t.rank = 1;
-    t.dims[0] = dim_linear(0, 1, g->m->iters.data[0]->rows);
+    t.dims[0] = ir_dim_linear(0, 1, g->m->iters.data[0]->rows);
     ir_op_results(step, 1, &t);
     int scope = g->scope.len;
     random_add_value(g, step->results[0]);
@@ -616,7 +616,8 @@ static const char *
 add_element_fn(Gen *g)
 {
     IrFunc *fn = ir_func_new(g->m, "d.map", FUNC_HOST, random_here(g));
-    IrValue *i = ir_block_arg(fn->body, type_scalar(DT_i64, LOCAL_HOST), NULL);
+    IrValue *i =
+        ir_block_arg(fn->body, ir_type_scalar(DT_i64, LOCAL_HOST), NULL);
     IrValue *x = ir_build_cast(fn->body, i, DT_f32, random_here(g));
     x = ir_build1(fn->body, OP_sin, x, random_here(g));
     ir_build_return(fn->body, 1, &x, random_here(g));
@@ -628,7 +629,7 @@ static void
 add_dataset(Gen *g)
 {
     int rows = 1 + random_pick(g, 7), n = g->m->num_replicas;
-    IrType t = type_scalar(DT_f32, LOCAL_HOST);
+    IrType t = ir_type_scalar(DT_f32, LOCAL_HOST);
     IrDataset *d = NEW(g->m->arena, IrDataset);
     IrIter *it = NEW(g->m->arena, IrIter);
     d->name = intern(g->m->names, "d");
@@ -637,10 +638,11 @@ add_dataset(Gen *g)
     d->loc = it->loc = random_here(g);
     it->rows = ir_symbol_pair(g->m, (rows + n - 1) / n, rows);
     int64_t range[2] = {0, random_pick(g, 3 * rows)}, batch[2] = {rows, 0};
-    add_stage(g, d, STAGE_range, range, NULL, type_scalar(DT_i64, LOCAL_HOST));
+    add_stage(g, d, STAGE_range, range, NULL,
+              ir_type_scalar(DT_i64, LOCAL_HOST));
     add_stage(g, d, STAGE_map, NULL, add_element_fn(g), t);
     t.rank = 1;
-    t.dims[0] = dim_linear(0, 1, ir_symbol_alone(g->m, rows));
+    t.dims[0] = ir_dim_linear(0, 1, ir_symbol_alone(g->m, rows));
     add_stage(g, d, STAGE_batch, batch, NULL, t);
     VEC_PUSH(g->m->arena, g->m->datasets, d);
     VEC_PUSH(g->m->arena, g->m->iters, it);

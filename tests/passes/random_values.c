@@ -104,7 +104,7 @@ is_alike(const IrValue *v, const void *like)
 {
     const IrValue *x = like;
     return v->type.dtype == x->type.dtype &&
-           type_same_shape(&v->type, &x->type);
+           ir_type_same_shape(&v->type, &x->type);
 }
 
 bool
@@ -142,7 +142,7 @@ random_new_constant(Gen *g, IrBlock *b)
     IrValue *x = scalar_of(g, b, random_chance(g, 75) ? DT_f32 : DT_i32);
     if (random_chance(g, 40))
         return x;
-    Dim d = dim_const(sizes[random_pick(g, 2)]);
+    Dim d = ir_dim_const(sizes[random_pick(g, 2)]);
     IrValue *number = ir_build_iota(b, x->type.dtype, 1, &d, 0, random_here(g));
     return ir_build2(b, OP_sub, number, x, random_here(g));
 }
@@ -175,21 +175,21 @@ move(Gen *g, IrBlock *b, IrValue *x)
     static const int64_t perm[] = {1, 0}, start[] = {0, 1}, step[] = {1, 1};
     if (x->type.rank == 0)
         return ir_build_broadcast(
-            b, x, 1, (Dim[]){dim_const(random_chance(g, 50) ? 3 : 6)},
+            b, x, 1, (Dim[]){ir_dim_const(random_chance(g, 50) ? 3 : 6)},
             random_here(g));
-    if (!type_is_static(&x->type))
+    if (!ir_type_is_static(&x->type))
         return ir_build_reverse(b, x, (int64_t[]){0}, 1, random_here(g));
     if (x->type.rank == 2)
         return random_chance(g, 50) || x->type.dims[1].c == 1
                    ? ir_build_transpose(b, x, perm, random_here(g))
                    : ir_build_slice(b, x, start,
-                                    (Dim[]){x->type.dims[0], dim_const(1)},
+                                    (Dim[]){x->type.dims[0], ir_dim_const(1)},
                                     step, random_here(g));
     if (x->type.dims[0].c > 6)
         return ir_build_reverse(b, x, (int64_t[]){0}, 1, random_here(g));
     if (x->type.dims[0].c == 6)
-        return ir_build_reshape(b, x, 2, (Dim[]){dim_const(2), dim_const(3)},
-                                random_here(g));
+        return ir_build_reshape(
+            b, x, 2, (Dim[]){ir_dim_const(2), ir_dim_const(3)}, random_here(g));
     return ir_build_concat(b, 2, (IrValue *[]){x, x}, 0, random_here(g));
 }
 

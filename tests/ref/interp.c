@@ -89,9 +89,9 @@ interp_value(Interp *in, int r, const IrValue *v)
 static int64_t
 dim_now(const Interp *in, int r, Dim d)
 {
-    if (dim_is_const(d))
+    if (ir_dim_is_const(d))
         return d.c;
-    return dim_value(d, in->rows[d.sym * in->num_replicas + r]);
+    return ir_dim_value(d, in->rows[d.sym * in->num_replicas + r]);
 }
 
 /* t gets the dtype and shape that a value of `type` has on replica r now. */
@@ -379,7 +379,7 @@ static void
 check_dims_full(Fullness *f, int rank, const Dim *dims)
 {
     for (int i = 0; i < rank; i++) {
-        if (dim_is_const(dims[i]))
+        if (ir_dim_is_const(dims[i]))
             continue;
         int32_t partner = f->in->m->symbols.data[dims[i].sym].partner;
         check_symbol_full(f, dims[i].sym);

@@ -40,9 +40,9 @@ static void eval_block(Eval *e, const KBlock *b);
 static int64_t
 dim_now(const Eval *e, Dim d)
 {
-    if (dim_is_const(d))
+    if (ir_dim_is_const(d))
         return d.c;
-    return dim_value(d, e->dims[3 * (d.sym / 2) + d.sym % 2]);
+    return ir_dim_value(d, e->dims[3 * (d.sym / 2) + d.sym % 2]);
 }
 
 static int64_t

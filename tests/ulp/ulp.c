@@ -11,7 +11,7 @@
  * what maths.def promises.
  *
  * The functions run as vector code, as in a kernel; here and there the result
- * is compared with that of maths_eval, bit for bit.
+ * is compared with that of ir_maths_eval, bit for bit.
  *
  * Values have numbers, and numbers come in blocks that threads take in turn: so
  * the same values are tested whatever the number of threads.
@@ -218,11 +218,11 @@ error64(double got, long double want)
     return (double)ldexpl(fabsl(value - want), -ulp);
 }
 
-/* Whether maths_eval gives the same bits, which of NaN do not count. */
+/* Whether ir_maths_eval gives the same bits, which of NaN do not count. */
 static bool
 eval_agrees(MathsFn fn, DType width, double x, double y, double got)
 {
-    double value = maths_eval(fn, width, x, y);
+    double value = ir_maths_eval(fn, width, x, y);
     return (isnan(value) && isnan(got)) || f64_as_int(value) == f64_as_int(got);
 }
 
@@ -242,7 +242,7 @@ typedef struct Plan {
     Worst worst[NUM_MATHS_FNS][2];
 } Plan;
 
-/* Both measure one block; of its first batch maths_eval must agree. */
+/* Both measure one block; of its first batch ir_maths_eval must agree. */
 static Worst
 measure32(const Plan *plan, MathsFn fn, uint64_t block)
 {
@@ -251,7 +251,7 @@ measure32(const Plan *plan, MathsFn fn, uint64_t block)
     Worst w = {-1, 0, 0};
     for (uint64_t n = 0; n < BLOCK; n += BATCH) {
         fill32(&b, block * BLOCK + n, plan->stride,
-               maths_fn_info[fn].num_operands);
+               ir_maths_fn_info[fn].num_operands);
         rows[fn].run32(&b);
         rows[fn].truth32(&b);
         errors32(&b, error);
@@ -271,7 +271,7 @@ measure64(MathsFn fn, uint64_t block)
     static _Thread_local Batch64 b;
     Worst w = {-1, 0, 0};
     for (uint64_t n = 0; n < BLOCK; n += BATCH) {
-        fill64(&b, block * BLOCK + n, maths_fn_info[fn].num_operands);
+        fill64(&b, block * BLOCK + n, ir_maths_fn_info[fn].num_operands);
         rows[fn].run64(&b);
         for (int i = 0; i < BATCH; i++) {
             keep_worst(&w, error64(b.got[i], b.want[i]), b.x[i], b.y[i]);
@@ -288,7 +288,7 @@ static bool
 find_block(const Plan *plan, uint64_t *n, MathsFn *fn, int *width)
 {
     for (int f = 0; f < NUM_MATHS_FNS; f++) {
-        uint64_t counts[] = {plan->blocks32[maths_fn_info[f].num_operands],
+        uint64_t counts[] = {plan->blocks32[ir_maths_fn_info[f].num_operands],
                              plan->blocks64};
         for (int w = 0; w < 2 && plan->wanted[f]; w++) {
             if (*n < counts[w]) {
@@ -341,7 +341,7 @@ report(const Plan *plan)
     int num_lines = 0;
     bool good = true;
     for (int f = 0; f < NUM_MATHS_FNS; f++) {
-        const MathsFnInfo *info = &maths_fn_info[f];
+        const MathsFnInfo *info = &ir_maths_fn_info[f];
         double promised[] = {info->ulp_f32, info->ulp_f64};
         for (int w = 0; w < 2 && plan->wanted[f]; w++) {
             const Worst *worst = &plan->worst[f][w];
@@ -363,7 +363,7 @@ static bool
 want_function(Plan *plan, const char *name)
 {
     for (int f = 0; f < NUM_MATHS_FNS; f++) {
-        if (strcmp(maths_fn_info[f].name, name) == 0)
+        if (strcmp(ir_maths_fn_info[f].name, name) == 0)
             return plan->wanted[f] = true;
     }
     return false;

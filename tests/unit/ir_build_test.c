@@ -31,7 +31,7 @@ begin(void)
     IrType t = {.dtype = DT_f32,
                 .locality = LOCAL_PER_REPLICA,
                 .rank = 2,
-                .dims = {dim_linear(0, 1, f.n), dim_const(3)}};
+                .dims = {ir_dim_linear(0, 1, f.n), ir_dim_const(3)}};
     f.x = ir_block_arg(f.b, t, "x");
     f.y = ir_block_arg(f.b, t, "y");
     return f;
@@ -59,8 +59,8 @@ builders_infer(void **state)
     Fixture f = begin();
     const int64_t axes[] = {1}, perm[] = {1, 0};
     const int64_t start[] = {0, 1}, step[] = {1, 1};
-    Dim half[] = {f.x->type.dims[0], dim_const(2)};
-    Dim flat[] = {dim_linear(0, 3, f.n)};
+    Dim half[] = {f.x->type.dims[0], ir_dim_const(2)};
+    Dim flat[] = {ir_dim_linear(0, 3, f.n)};
     IrValue *s = ir_build2(f.b, OP_add, f.x, f.y, NO_LOC);
     ir_build_reduce(f.b, OP_sum, s, axes, 1, true, NO_LOC);
     ir_build_transpose(f.b, s, perm, NO_LOC);
@@ -110,7 +110,7 @@ constants_are_known(void **state)
     (void)state;
     Fixture f = begin();
     Scalar s;
-    Dim dims[] = {dim_const(2)};
+    Dim dims[] = {ir_dim_const(2)};
     const float equal[] = {7, 7}, other[] = {7, 8};
     assert_true(ir_const_known(ir_const_float(f.b, DT_bf16, 0.5, NO_LOC), &s));
     assert_true(s.dtype == DT_bf16 && s.f == 0.5);
@@ -153,7 +153,7 @@ infers_again_in_place(void **state)
     Fixture f = begin();
     IrValue *s = ir_build2(f.b, OP_add, f.x, f.y, NO_LOC);
     IrValue *c = ir_const_zeros(
-        f.b, &(IrType){.dtype = DT_f32, .rank = 1, .dims = {dim_const(3)}},
+        f.b, &(IrType){.dtype = DT_f32, .rank = 1, .dims = {ir_dim_const(3)}},
         NO_LOC);
     s->def->operands[0] = s->def->operands[1] = c;
     assert_null(ir_op_infer(s->def, f.b));
@@ -192,7 +192,7 @@ attributes_compare_and_hash(void **state)
 {
     (void)state;
     Fixture f = begin();
-    Dim n = dim_linear(0, 1, f.n), c = dim_const(3);
+    Dim n = ir_dim_linear(0, 1, f.n), c = ir_dim_const(3);
     IrOp *a = ir_build_iota(f.b, DT_i32, 1, &n, 0, NO_LOC)->def;
     IrOp *b = ir_build_iota(f.b, DT_i32, 1, &n, 0, NO_LOC)->def;
     IrOp *d = ir_build_iota(f.b, DT_i32, 1, &c, 0, NO_LOC)->def;

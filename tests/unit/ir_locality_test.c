@@ -30,7 +30,7 @@ add_var(Fixture *f, const char *name, VarSync sync)
 {
     IrVar *var = NEW(f->arena, IrVar);
     var->name = intern(f->m->names, name);
-    var->type = type_scalar(DT_f32, LOCAL_HOST);
+    var->type = ir_type_scalar(DT_f32, LOCAL_HOST);
     var->sync = sync;
     ir_var_add(f->m, var);
 }
@@ -145,8 +145,8 @@ values_join(void **state)
     }
     IrValue *xs[] = {on_v, on_w, on_v}; /* whatever the order */
     for (int i = 0; i < 3; i++)
-        xs[i] =
-            ir_build_reshape(f.main, xs[i], 1, (Dim[]){dim_const(1)}, NO_LOC);
+        xs[i] = ir_build_reshape(f.main, xs[i], 1, (Dim[]){ir_dim_const(1)},
+                                 NO_LOC);
     IrValue *c = ir_build_concat(f.main, 3, xs, 0, NO_LOC);
     assert_string_equal(ir_type_text(f.m, &c->type), "f32[3] mirrored");
     arena_release(f.arena);

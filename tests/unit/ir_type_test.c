@@ -12,26 +12,26 @@ static const Dim n = {0, 1, 0}, m = {0, 1, 1};
 static Dim
 dim(int64_t c, int64_t k)
 {
-    return dim_linear(c, k, 0);
+    return ir_dim_linear(c, k, 0);
 }
 
 static void
 assert_dim(Dim have, int64_t c, int64_t k)
 {
-    assert_true(dim_equal(have, dim(c, k)));
+    assert_true(ir_dim_equal(have, dim(c, k)));
 }
 
 static void
 makes_constants_of_no_rows(void **state)
 {
     (void)state;
-    assert_true(dim_is_const(dim_linear(7, 0, 0)));
-    assert_true(dim_is_const(dim_linear(7, 3, -1)));
-    assert_false(dim_is_const(n));
-    assert_int_equal(dim_value(dim(3, 2), 5), 13);
-    assert_int_equal(dim_value(dim_const(3), 5), 3);
-    assert_true(dim_equal(n, n));
-    assert_false(dim_equal(n, m));
+    assert_true(ir_dim_is_const(ir_dim_linear(7, 0, 0)));
+    assert_true(ir_dim_is_const(ir_dim_linear(7, 3, -1)));
+    assert_false(ir_dim_is_const(n));
+    assert_int_equal(ir_dim_value(dim(3, 2), 5), 13);
+    assert_int_equal(ir_dim_value(ir_dim_const(3), 5), 3);
+    assert_true(ir_dim_equal(n, n));
+    assert_false(ir_dim_equal(n, m));
 }
 
 static void
@@ -39,19 +39,19 @@ adds_and_subtracts(void **state)
 {
     (void)state;
     Dim d;
-    assert_true(dim_add(dim_const(7), dim_const(0), &d));
+    assert_true(ir_dim_add(ir_dim_const(7), ir_dim_const(0), &d));
     assert_dim(d, 7, 0);
-    assert_true(dim_add(n, dim(3, 2), &d));
+    assert_true(ir_dim_add(n, dim(3, 2), &d));
     assert_dim(d, 3, 3);
-    assert_true(dim_add(dim_const(1), n, &d));
+    assert_true(ir_dim_add(ir_dim_const(1), n, &d));
     assert_dim(d, 1, 1);
-    assert_true(dim_sub(dim(3, 2), dim(1, 2), &d));
+    assert_true(ir_dim_sub(dim(3, 2), dim(1, 2), &d));
     assert_dim(d, 2, 0);
-    assert_true(dim_is_const(d));
-    assert_false(dim_add(n, m, &d));
-    assert_false(dim_sub(n, m, &d));
-    assert_false(dim_add(dim_const(INT64_MAX), dim_const(1), &d));
-    assert_false(dim_sub(dim(0, INT64_MIN), dim(0, 1), &d));
+    assert_true(ir_dim_is_const(d));
+    assert_false(ir_dim_add(n, m, &d));
+    assert_false(ir_dim_sub(n, m, &d));
+    assert_false(ir_dim_add(ir_dim_const(INT64_MAX), ir_dim_const(1), &d));
+    assert_false(ir_dim_sub(dim(0, INT64_MIN), dim(0, 1), &d));
 }
 
 static void
@@ -59,14 +59,14 @@ multiplies(void **state)
 {
     (void)state;
     Dim d;
-    assert_true(dim_mul(dim(3, 2), dim_const(7), &d));
+    assert_true(ir_dim_mul(dim(3, 2), ir_dim_const(7), &d));
     assert_dim(d, 21, 14);
-    assert_true(dim_mul(dim_const(0), n, &d));
-    assert_true(dim_is_const(d));
-    assert_false(dim_mul(n, n, &d));
-    assert_false(dim_mul(n, m, &d));
-    assert_false(dim_mul(dim_const(INT64_MAX), dim_const(2), &d));
-    assert_false(dim_mul(dim(0, INT64_MAX), dim_const(2), &d));
+    assert_true(ir_dim_mul(ir_dim_const(0), n, &d));
+    assert_true(ir_dim_is_const(d));
+    assert_false(ir_dim_mul(n, n, &d));
+    assert_false(ir_dim_mul(n, m, &d));
+    assert_false(ir_dim_mul(ir_dim_const(INT64_MAX), ir_dim_const(2), &d));
+    assert_false(ir_dim_mul(dim(0, INT64_MAX), ir_dim_const(2), &d));
 }
 
 static void
@@ -74,18 +74,18 @@ divides_exactly_or_not_at_all(void **state)
 {
     (void)state;
     Dim d;
-    assert_true(dim_div(dim(6, 4), dim_const(2), &d));
+    assert_true(ir_dim_div(dim(6, 4), ir_dim_const(2), &d));
     assert_dim(d, 3, 2);
-    assert_true(dim_div(dim(6, 4), dim(3, 2), &d));
+    assert_true(ir_dim_div(dim(6, 4), dim(3, 2), &d));
     assert_dim(d, 2, 0);
-    assert_true(dim_div(dim_const(0), n, &d));
+    assert_true(ir_dim_div(ir_dim_const(0), n, &d));
     assert_dim(d, 0, 0);
-    assert_false(dim_div(dim(6, 3), dim_const(2), &d));
-    assert_false(dim_div(dim(1, 2), n, &d));
-    assert_false(dim_div(dim_const(7), n, &d));
-    assert_false(dim_div(n, m, &d));
-    assert_false(dim_div(n, dim_const(0), &d));
-    assert_false(dim_div(dim_const(INT64_MIN), dim_const(-1), &d));
+    assert_false(ir_dim_div(dim(6, 3), ir_dim_const(2), &d));
+    assert_false(ir_dim_div(dim(1, 2), n, &d));
+    assert_false(ir_dim_div(ir_dim_const(7), n, &d));
+    assert_false(ir_dim_div(n, m, &d));
+    assert_false(ir_dim_div(n, ir_dim_const(0), &d));
+    assert_false(ir_dim_div(ir_dim_const(INT64_MIN), ir_dim_const(-1), &d));
 }
 
 static void
@@ -93,20 +93,21 @@ counts_elements(void **state)
 {
     (void)state;
     Dim d;
-    IrType t = {
-        .dtype = DT_f32, .rank = 3, .dims = {n, dim_const(3), dim_const(7)}};
-    assert_true(type_elements(&t, &d));
+    IrType t = {.dtype = DT_f32,
+                .rank = 3,
+                .dims = {n, ir_dim_const(3), ir_dim_const(7)}};
+    assert_true(ir_type_elements(&t, &d));
     assert_dim(d, 0, 21);
-    assert_false(type_is_static(&t));
-    t.dims[1] = dim_const(0);
-    assert_true(type_elements(&t, &d));
+    assert_false(ir_type_is_static(&t));
+    t.dims[1] = ir_dim_const(0);
+    assert_true(ir_type_elements(&t, &d));
     assert_dim(d, 0, 0);
     t.dims[1] = n;
-    assert_false(type_elements(&t, &d));
+    assert_false(ir_type_elements(&t, &d));
     t.rank = 0;
-    assert_true(type_elements(&t, &d));
+    assert_true(ir_type_elements(&t, &d));
     assert_dim(d, 1, 0);
-    assert_true(type_is_static(&t));
+    assert_true(ir_type_is_static(&t));
 }
 
 static void
@@ -114,20 +115,20 @@ compares_types(void **state)
 {
     (void)state;
     IrType a = {.dtype = DT_f32, .rank = 1, .dims = {n}}, b = a;
-    assert_true(type_equal(&a, &b));
+    assert_true(ir_type_equal(&a, &b));
     b.dims[1] = m; /* beyond the rank */
-    assert_true(type_equal(&a, &b));
+    assert_true(ir_type_equal(&a, &b));
     b.locality = LOCAL_PER_REPLICA;
-    assert_false(type_equal(&a, &b));
-    assert_true(type_same_shape(&a, &b));
+    assert_false(ir_type_equal(&a, &b));
+    assert_true(ir_type_same_shape(&a, &b));
     b = a;
     b.dtype = DT_f64;
-    assert_false(type_equal(&a, &b));
+    assert_false(ir_type_equal(&a, &b));
     a.locality = b.locality = LOCAL_ON;
     b.dtype = DT_f32;
     a.on = "v";
     b.on = "w";
-    assert_false(type_equal(&a, &b));
+    assert_false(ir_type_equal(&a, &b));
 }
 
 /* n <= 4, N <= 8, b <= 3 alone */
@@ -174,7 +175,7 @@ names_what_each_replica_has(void **state)
     assert_string_equal(s->name, "n_1");
     assert_int_equal(s->bound, 4);
     assert_false(ir_symbol_is_share(s) || ir_symbol_is_alone(s));
-    IrType t = {.dtype = DT_f32, .rank = 1, .dims = {dim_linear(0, 1, 4)}};
+    IrType t = {.dtype = DT_f32, .rank = 1, .dims = {ir_dim_linear(0, 1, 4)}};
     assert_false(ir_type_is_local(module, &t)); /* all know it */
     arena_release(a);
 }
@@ -186,23 +187,24 @@ knows_bytes_at_the_bounds(void **state)
     Arena *a = arena_new(NULL, "test");
     IrModule *module = new_module(a);
     int64_t bytes;
-    IrType t = {.dtype = DT_f32, .rank = 2, .dims = {dim(3, 2), dim_const(7)}};
+    IrType t = {
+        .dtype = DT_f32, .rank = 2, .dims = {dim(3, 2), ir_dim_const(7)}};
     assert_true(ir_type_bytes(module, &t, &bytes));
     assert_int_equal(bytes, 4 * 11 * 7);
-    t.dims[1] = dim_const(0);
+    t.dims[1] = ir_dim_const(0);
     assert_true(ir_type_bytes(module, &t, &bytes));
     assert_int_equal(bytes, 0);
     t.dims[0] = dim(5, -1); /* 5 - n: from 1 to 5 */
-    t.dims[1] = dim_const(1);
+    t.dims[1] = ir_dim_const(1);
     assert_true(ir_type_bytes(module, &t, &bytes));
     assert_int_equal(bytes, 20);
     t.dims[0] = dim(-1, 1); /* n - 1 may be -1 */
     assert_false(ir_type_bytes(module, &t, &bytes));
     t.dims[0] = dim(3, -1);
     assert_false(ir_type_bytes(module, &t, &bytes));
-    t.dims[0] = dim_const(IR_MAX_BYTES);
+    t.dims[0] = ir_dim_const(IR_MAX_BYTES);
     assert_false(ir_type_bytes(module, &t, &bytes));
-    t.dims[1] = dim_const(0); /* nothing, but strides overflow */
+    t.dims[1] = ir_dim_const(0); /* nothing, but strides overflow */
     assert_false(ir_type_bytes(module, &t, &bytes));
     arena_release(a);
 }
@@ -215,14 +217,14 @@ fills_symbols_with_bounds(void **state)
     IrModule *module = new_module(a);
     IrType t = {.dtype = DT_f32,
                 .rank = 3,
-                .dims = {dim(1, 2), m, dim_linear(0, 1, 2)}};
+                .dims = {dim(1, 2), m, ir_dim_linear(0, 1, 2)}};
     assert_true(ir_type_is_local(module, &t));
     IrType full = ir_type_full(module, &t);
     assert_dim(full.dims[0], 9, 0);
     assert_dim(full.dims[1], 8, 0);
     assert_dim(full.dims[2], 3, 0);
     assert_false(ir_type_is_local(module, &full));
-    t.dims[0] = dim_const(1); /* N and b are not one replica's */
+    t.dims[0] = ir_dim_const(1); /* N and b are not one replica's */
     assert_false(ir_type_is_local(module, &t));
     assert_string_equal(ir_type_text(module, &t), "f32[1, N, b]");
     t.dims[0] = dim(-3, -2);

@@ -25,7 +25,7 @@ begin(void)
     f.m = ir_module_new(f.arena, intern_new(f.arena), diag_new(f.arena));
     f.fn = ir_func_new(f.m, "f", FUNC_HOST, NO_LOC);
     f.b = f.fn->body;
-    f.x = ir_block_arg(f.b, type_scalar(DT_f32, LOCAL_HOST), "x");
+    f.x = ir_block_arg(f.b, ir_type_scalar(DT_f32, LOCAL_HOST), "x");
     f.neg = ir_build1(f.b, OP_neg, f.x, NO_LOC)->def;
     ir_build_return(f.b, 1, f.neg->results, NO_LOC);
     assert_true(ir_verify(f.m, f.m->diag));
@@ -59,7 +59,7 @@ finds_operands_of_other_functions(void **state)
     Fixture f = begin();
     IrFunc *other = ir_func_new(f.m, "g", FUNC_HOST, NO_LOC);
     IrValue *y =
-        ir_block_arg(other->body, type_scalar(DT_f32, LOCAL_HOST), "y");
+        ir_block_arg(other->body, ir_type_scalar(DT_f32, LOCAL_HOST), "y");
     y->id = 1;
     ir_build_return(other->body, 0, NULL, NO_LOC);
     f.neg->operands[0] = y;
@@ -83,7 +83,7 @@ finds_types_that_were_not_inferred_again(void **state)
     (void)state;
     Fixture f = begin();
     f.x->type.rank = 1;
-    f.x->type.dims[0] = dim_const(7);
+    f.x->type.dims[0] = ir_dim_const(7);
     assert_refused(&f, "the result is f32[7]");
 }
 

@@ -20,8 +20,8 @@ region_new(void)
     Diag *d = diag_new(r.arena);
     r.m = ir_module_new(r.arena, intern_new(r.arena), d);
     int32_t n = ir_symbol_pair(r.m, MAX_ROWS, 2 * MAX_ROWS);
-    r.n = dim_linear(0, 1, n);
-    r.all = dim_linear(0, 1, r.m->symbols.data[n].partner);
+    r.n = ir_dim_linear(0, 1, n);
+    r.all = ir_dim_linear(0, 1, r.m->symbols.data[n].partner);
     IrFunc *fn = ir_func_new(r.m, "f", FUNC_PROGRAM, NO_LOC);
     r.op = ir_build_op(fn->body, OP_kernel, 0, NULL, NO_LOC);
     r.b = r.op->regions[0];
@@ -31,7 +31,7 @@ region_new(void)
 IrValue *
 region_arg(Region *r, DType t, int rank, const Dim *dims)
 {
-    IrType type = type_scalar(t, LOCAL_PER_REPLICA);
+    IrType type = ir_type_scalar(t, LOCAL_PER_REPLICA);
     type.rank = rank;
     for (int i = 0; i < rank; i++)
         type.dims[i] = dims[i];
@@ -56,10 +56,10 @@ region_elements(const Region *r, const IrType *t)
 {
     int64_t n = 1;
     for (int i = 0; i < t->rank; i++)
-        n *= dim_is_const(t->dims[i])
+        n *= ir_dim_is_const(t->dims[i])
                  ? t->dims[i].c
-                 : dim_value(t->dims[i],
-                             r->rows * (t->dims[i].sym == r->n.sym ? 1 : 2));
+                 : ir_dim_value(t->dims[i],
+                                r->rows * (t->dims[i].sym == r->n.sym ? 1 : 2));
     return n;
 }
 

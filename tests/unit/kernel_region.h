@@ -39,7 +39,7 @@ Region region_new(void);
 void region_free(Region *r);
 IrValue *region_arg(Region *r, DType t, int rank, const Dim *dims);
 
-#define C(x) dim_const(x)
+#define C(x) ir_dim_const(x)
 #define ARG(r, t, ...)                                                         \
     region_arg(r, t, COUNT(((Dim[]){__VA_ARGS__})), (Dim[]){__VA_ARGS__})
 

@@ -25,7 +25,7 @@ try_elementwise(IrOpKind kind, const DType *types, DType to, Dim size)
         ir_set_int(op, A_dtype, to);
     bool allowed = ir_op_infer(op, r.b) == NULL;
     if (allowed) {
-        region_make(&r, op->results[0], dim_is_const(size) ? 7 : 65);
+        region_make(&r, op->results[0], ir_dim_is_const(size) ? 7 : 65);
         int64_t n = region_elements(&r, &op->results[0]->type);
         for (int64_t i = 0; i < n; i++) {
             Scalar x[3];
@@ -43,7 +43,7 @@ static void
 every_elementwise_operation(void **state)
 {
     (void)state;
-    Dim n = dim_linear(0, 1, 0);
+    Dim n = ir_dim_linear(0, 1, 0);
     for (int kind = 0; kind < NUM_OPS; kind++) {
         int allowed = 0;
         if (!(ir_op_info[kind].traits & ELEMENTWISE) || kind == OP_cast)
@@ -272,8 +272,9 @@ reshape(void **state)
         int64_t n = region_sizes[s % REGION_SIZES];
         Region r = region_new();
         Dim from[] = {r.n, C(12)}, n12;
-        dim_mul(r.n, C(12), &n12);
-        Dim n3 = dim_linear(0, 3, r.n.sym), n6 = dim_linear(0, 6, r.n.sym);
+        ir_dim_mul(r.n, C(12), &n12);
+        Dim n3 = ir_dim_linear(0, 3, r.n.sym),
+            n6 = ir_dim_linear(0, 6, r.n.sym);
         const Dim to[5][4] = {{n3, C(4), C(1), C(1)},
                               {C(1), n12, C(1), C(1)},
                               {r.n, C(2), C(3), C(2)},
@@ -300,7 +301,7 @@ divisors_may_be_0(void **state)
         int64_t n = region_sizes[s];
         Region r = region_new();
         Dim from[] = {C(4), r.n}, to[] = {r.n, C(4)};
-        Dim wide[] = {dim_linear(1, 1, r.n.sym), C(4)};
+        Dim wide[] = {ir_dim_linear(1, 1, r.n.sym), C(4)};
         IrValue *x = region_arg(&r, DT_i64, 2, from);
         IrValue *row = ir_build_iota(r.b, DT_i64, 2, from, 0, NO_LOC);
         x = ir_build2(r.b, OP_mul, x, row, NO_LOC);

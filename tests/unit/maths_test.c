@@ -1,6 +1,6 @@
 /*
  * maths_test.c - elementary functions: special values, identities, known bits,
- * and that emitted primitives give what maths_eval gives
+ * and that emitted primitives give what ir_maths_eval gives
  *
  * How exact they are is measured by tests/ulp.
  */
@@ -31,9 +31,9 @@ same(double a, double b)
 static void
 check(MathsFn fn, DType width, double x, double y, double want)
 {
-    double got = maths_eval(fn, width, x, y);
+    double got = ir_maths_eval(fn, width, x, y);
     if (!same(got, want))
-        fail_msg("%s of %s: %a, %a gives %a, not %a", maths_fn_info[fn].name,
+        fail_msg("%s of %s: %a, %a gives %a, not %a", ir_maths_fn_info[fn].name,
                  dtype_info[width].name, x, y, got, want);
 }
 
@@ -246,7 +246,7 @@ odd_functions_are_odd_and_even_ones_even(void **state)
         for (int i = 0; i < 2 * NUM_STEPS; i++) {
             DType width = widths[i % 2];
             double x = step(width, i / 2);
-            double y = maths_eval(parity[p].fn, width, x, ANY);
+            double y = ir_maths_eval(parity[p].fn, width, x, ANY);
             check(parity[p].fn, width, -x, ANY, parity[p].sign * y);
         }
     }
@@ -263,8 +263,9 @@ rising_functions_rise(void **state)
         for (int i = 2; i < 2 * NUM_STEPS; i++) {
             DType width = widths[i % 2];
             double low =
-                maths_eval(rising[f], width, step(width, i / 2 - 1), ANY);
-            double high = maths_eval(rising[f], width, step(width, i / 2), ANY);
+                ir_maths_eval(rising[f], width, step(width, i / 2 - 1), ANY);
+            double high =
+                ir_maths_eval(rising[f], width, step(width, i / 2), ANY);
             assert_true(low <= high);
         }
     }
@@ -384,7 +385,7 @@ make_prim(void *cx, DType width, MathsPrim prim, const MathsVal *operands)
     Trace *t = cx;
     t->num_prims++;
     trace_word(t, (uint64_t)width << 8 | prim);
-    for (int i = 0; i < maths_prim_info[prim].num_operands; i++)
+    for (int i = 0; i < ir_maths_prim_info[prim].num_operands; i++)
         trace_word(t, operands[i].bits);
     return width == DT_f32 ? carry_out_f32(prim, operands)
                            : carry_out_f64(prim, operands);
@@ -410,8 +411,8 @@ emitted(MathsFn fn, DType width, double x, double y, Trace *t)
 {
     MathsOps ops = {t,         make_number,     make_integer,
                     make_prim, make_rare_begin, make_rare_end};
-    MathsVal result = maths_emit(&ops, fn, width, make_number(t, width, x),
-                                 make_number(t, width, y));
+    MathsVal result = ir_maths_emit(&ops, fn, width, make_number(t, width, x),
+                                    make_number(t, width, y));
     if (width == DT_f32)
         return f32_as_float((uint32_t)result.bits);
     return f64_as_float(result.bits);
@@ -430,7 +431,7 @@ emitted_primitives_give_what_eval_gives(void **state)
             double y = step(width, NUM_STEPS - 1 - i / 2);
             Trace t = {0, 0};
             assert_true(same(emitted(fn, width, x, y, &t),
-                             maths_eval(fn, width, x, y)));
+                             ir_maths_eval(fn, width, x, y)));
         }
     }
     for (size_t i = 0; i < sizeof specials / sizeof *specials; i++) {

@@ -34,21 +34,21 @@ make_slots(Both *b)
         if (i && pick(b, 4) == 0)
             b->extents[i] = b->extents[pick(b, i)];
     }
-    b->set = valid_new(arena, slot_order_new(arena, b->extents, SLOTS));
+    b->set = ir_valid_new(arena, ir_slot_order_new(arena, b->extents, SLOTS));
 }
 
 static void
 clobber_both(Both *b, const Extent *e, int first)
 {
-    valid_clobber(&b->set, e, first);
+    ir_valid_clobber(&b->set, e, first);
     for (int i = first; i < SLOTS; i++)
-        b->listed[i] &= !extents_meet(&b->extents[i], e);
+        b->listed[i] &= !ir_extents_overlap(&b->extents[i], e);
 }
 
 static void
 add_both(Both *b, int slot)
 {
-    valid_add(&b->set, slot);
+    ir_valid_add(&b->set, slot);
     b->listed[slot] = true;
 }
 
@@ -68,7 +68,7 @@ static void
 assert_equal(const Both *b)
 {
     for (int i = 0; i < SLOTS; i++)
-        assert_int_equal(valid_has(&b->set, i), b->listed[i]);
+        assert_int_equal(ir_valid_has(&b->set, i), b->listed[i]);
 }
 
 static void
@@ -95,12 +95,12 @@ sets_are_copied_and_met(void **state)
     make_slots(&b);
     write_both(&b, 0);
     assert_true(b.extents[0].bytes > 0);
-    ValidSet copy = valid_copy(arena, &b.set);
+    ValidSet copy = ir_valid_copy(arena, &b.set);
     clobber_both(&b, &b.extents[0], 0);
-    assert_true(valid_has(&copy, 0));
-    valid_intersect(&copy, &b.set);
-    assert_false(valid_has(&copy, 0));
-    valid_assign(&b.set, &copy);
+    assert_true(ir_valid_has(&copy, 0));
+    ir_valid_intersect(&copy, &b.set);
+    assert_false(ir_valid_has(&copy, 0));
+    ir_valid_assign(&b.set, &copy);
     assert_equal(&b);
 }
 

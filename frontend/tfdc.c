@@ -10,9 +10,9 @@
 #include <string.h>
 #include <time.h>
 #include "backend/backend.h"
-#include "frontend/cross.h"
+#include "frontend/dist/cross_device.h"
 #include "frontend/frontend.h"
-#include "frontend/parse.h"
+#include "frontend/syntax/parse.h"
 #include "ir/base/file.h"
 #include "ir/base/limit.h"
 #include "ir/base/options.h"
@@ -47,7 +47,7 @@ enum {
 
 static const char *const strategy_names[] = {
 #define STRATEGY(name, several, doc) #name,
-#include "frontend/strategies.def"
+#include "frontend/dist/strategies.def"
 #undef STRATEGY
     NULL};
 static const char *const to_names[] = {

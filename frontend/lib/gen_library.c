@@ -3,7 +3,7 @@
  *
  *   gen_library nn.tfd optim.tfd ... >library.c
  *
- * Defines fe_library (frontend/library.h), a row for each file, in their order.
+ * Defines fe_library (frontend/lib/library.h), a row for each file, in their order.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -44,7 +44,7 @@ int
 main(int argc, char **argv)
 {
     printf("/* Made by gen_library; do not edit. */\n"
-           "#include \"frontend/library.h\"\n");
+           "#include \"frontend/lib/library.h\"\n");
     for (int i = 1; i < argc; i++)
         print_text(argv[i], i);
     printf("\nconst FeLibraryFile fe_library[] = {\n");

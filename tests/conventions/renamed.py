@@ -101,9 +101,11 @@ def new_path(path, files):
 def rename(root, paths, names, files):
     stems = {os.path.splitext(o)[0]: os.path.splitext(n)[0]
              for o, n in files.items()}
+    # the stem of a file may be the name of a folder too
     parts = re.compile(r'(?<![\w/])(' + '|'.join(
-        map(re.escape, sorted({**stems, **files}, key=len, reverse=True))) +
-        r')(?!\w)')
+        re.escape(p) + (r'(?!\w)' if files.get(p) == stems[os.path.splitext(p)[0]]
+                        else r'(?![\w/])')
+        for p in sorted({**stems, **files}, key=len, reverse=True)) + ')')
     for path in paths:
         if is_kept(path) or not path.endswith(TEXTS) or \
                 path.endswith('renamed.py'):

@@ -69,7 +69,7 @@ every_builtin_has_a_row(void **state)
 #define OPERATION(name, ...) #name,
 #define BUILTIN(name, ...) #name,
 #define VALUE(name, doc) #name,
-#include "frontend/builtins.def"
+#include "frontend/builtins/builtins.def"
     };
     (void)state;
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)

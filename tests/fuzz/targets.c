@@ -16,7 +16,7 @@
 #include <unistd.h>
 #include "backend/backend.h"
 #include "frontend/frontend.h"
-#include "frontend/parse.h"
+#include "frontend/syntax/parse.h"
 #include "ir/plan/plan.h"
 #include "passes/passes.h"
 #include "runtime/data/data.h"

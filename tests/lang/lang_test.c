@@ -10,7 +10,7 @@
  */
 #include "tests/unit/golden.h"
 
-#include "frontend/parse.h"
+#include "frontend/syntax/parse.h"
 
 static Arena *arena; /* of the whole run */
 

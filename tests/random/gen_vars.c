@@ -1,6 +1,6 @@
 /*
  * gen_vars.c - variables of random programs: the table of synchronization,
- * aggregation and context (frontend/semantics.def), as far as it allows
+ * aggregation and context (frontend/vars/semantics.def), as far as it allows
  */
 #include "tests/random/gen_impl.h"
 

@@ -11,7 +11,7 @@
 #include "tests/unit/unit.h"
 #include "tests/unit/arena.h"
 
-#include "frontend/parse.h"
+#include "frontend/syntax/parse.h"
 #include "ir/base/file.h"
 
 static const char *source_root;

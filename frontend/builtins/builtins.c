@@ -1,0 +1,292 @@
+/*
+ * builtins.c - the functions that programs call by name, as a table
+ *
+ * A row says what a function is called with and where; what it does is one
+ * function of another file.
+ */
+#include "frontend/builtins/builtins.h"
+#include "frontend/context/eval.h"
+
+#include <string.h>
+
+typedef enum Where { ANYWHERE, REPLICA, CROSS, MAIN } Where;
+
+struct FeBuiltin {
+    const char *name, *params;
+    Where where;
+    const char *instead; /* "" for none */
+    FeBuiltinFn *lower;
+    IrOpKind op;
+};
+
+static const FeBuiltin builtins[] = {
+#define OPERATION(name, params, how, op, doc)                                  \
+    {#name, params, ANYWHERE, "", builtin_##how, OP_##op},
+#define BUILTIN(name, params, where, instead, how, doc)                        \
+    {#name, params, where, instead, builtin_##how, NUM_OPS},
+#include "frontend/builtins/builtins.def"
+};
+
+static const char *const names[] = {
+#define OPERATION(name, ...) #name,
+#define BUILTIN(name, ...) #name,
+#define VALUE(name, doc) #name,
+#include "frontend/builtins/builtins.def"
+};
+
+static const char *const words[] = {
+#define WORD(name) #name,
+#include "frontend/builtins/builtins.def"
+};
+
+enum {
+    NUM_BUILTINS = sizeof builtins / sizeof *builtins,
+    NUM_NAMES = sizeof names / sizeof *names,
+    NUM_WORDS = sizeof words / sizeof *words
+};
+
+/* ---- finding ------------------------------------------------------------ */
+
+const FeBuiltin *
+fe_builtin_find(const char *name)
+{
+    for (int i = 0; i < NUM_BUILTINS; i++)
+        if (strcmp(builtins[i].name, name) == 0)
+            return &builtins[i];
+    return NULL;
+}
+
+const char *
+fe_builtin_name(const FeBuiltin *b)
+{
+    return b->name;
+}
+
+const char *const *
+fe_builtin_names(int *n)
+{
+    *n = NUM_NAMES;
+    return names;
+}
+
+IrOpKind
+fe_builtin_op(const FeBuiltin *b)
+{
+    return b->op;
+}
+
+static bool
+is_word_param(const char *name, size_t len)
+{
+    static const char *const params[] = {"op", "shard", "pipelines"};
+    for (size_t i = 0; i < sizeof params / sizeof *params; i++)
+        if (strlen(params[i]) == len && strncmp(params[i], name, len) == 0)
+            return true;
+    return false;
+}
+
+bool
+fe_builtin_takes_word(const FeBuiltin *b, const char *name, int index)
+{
+    const char *text = b->params;
+    for (int i = 0; *text; i++) {
+        size_t n = strcspn(text, " ,");
+        if (name ? strlen(name) == n && strncmp(name, text, n) == 0
+                 : i == index)
+            return is_word_param(text, n);
+        text += strcspn(text, ",");
+        text += strspn(text, ", ");
+    }
+    return false;
+}
+
+bool
+fe_builtin_fills(const FeBuiltin *b)
+{
+    return strncmp(b->params, "shape, dtype", 12) == 0;
+}
+
+/* ---- names that are values ---------------------------------------------- */
+
+static FeValue *
+replica_id(Lower *cx, Loc loc)
+{
+    if (cx->context == FE_REPLICA)
+        return fe_emit(cx, fe_op(cx, OP_replica_id, 0, NULL, loc));
+    return fe_error(cx, loc,
+                    "\"replica_id\" needs replica context: %s is executed for "
+                    "all replicas at once",
+                    fe_context_name(cx->context));
+}
+
+FeValue *
+fe_builtin_value(Lower *cx, const char *name, Loc loc)
+{
+    if (strcmp(name, "replica_id") == 0)
+        return replica_id(cx, loc);
+    if (strcmp(name, "num_replicas") == 0)
+        return fe_value_scalar(cx->arena,
+                               scalar_int(DT_i32, cx->module->num_replicas));
+    for (int i = 0; i < NUM_WORDS; i++)
+        if (strcmp(words[i], name) == 0)
+            return fe_value_text(cx->arena, name);
+    return NULL;
+}
+
+/* ---- contexts ----------------------------------------------------------- */
+
+static bool
+is_allowed(const Lower *cx, Where where)
+{
+    switch (where) {
+    case REPLICA:
+        return cx->context == FE_REPLICA;
+    case CROSS:
+        return fe_is_cross(cx);
+    case MAIN:
+        return cx->context == FE_CROSS;
+    default:
+        return true;
+    }
+}
+
+/* What to write where b cannot be called, or NULL. */
+static const char *
+repair(Lower *cx, const FeBuiltin *b)
+{
+    bool other_side = cx->context == FE_REPLICA || fe_is_cross(cx);
+    if (other_side && *b->instead)
+        return fe_format(cx, "did you mean %s?", b->instead);
+    if (b->where == CROSS && cx->context == FE_REPLICA)
+        return "the block of a merge is cross-replica context";
+    if (b->where == REPLICA && fe_is_cross(cx))
+        return "run f(...) enters replica context";
+    return NULL;
+}
+
+static bool
+check_context(Lower *cx, const FeBuiltin *b, Loc loc)
+{
+    static const char *const needs[] = {
+        [REPLICA] = "replica context",
+        [CROSS] = "cross-replica context",
+        [MAIN] = "main",
+    };
+    if (is_allowed(cx, b->where))
+        return true;
+    fe_error_note(cx, loc, repair(cx, b), "\"%s\" needs %s, and this is %s",
+                  b->name, needs[b->where], fe_context_name(cx->context));
+    return false;
+}
+
+/* ---- arguments ---------------------------------------------------------- */
+
+/* "x, axis = none" taken apart. */
+typedef struct Params {
+    const char *names[FE_MAX_PARAMS];
+    bool needed[FE_MAX_PARAMS];
+    int len;
+} Params;
+
+static Params
+read_params(Lower *cx, const char *text)
+{
+    Params p = {0};
+    while (*text) {
+        size_t n = strcspn(text, " ,");
+        size_t end = strcspn(text, ",");
+        p.names[p.len] = intern_n(cx->names, text, n);
+        p.needed[p.len++] = n == end;
+        text += end;
+        text += strspn(text, ", ");
+    }
+    return p;
+}
+
+static bool
+check_needed(Lower *cx, const Params *p, const FeArgs *in)
+{
+    for (int i = 0; i < p->len; i++) {
+        if (p->needed[i] && !fe_arg(in, i)) {
+            fe_error(cx, in->loc, "%s needs \"%s\"", in->name, p->names[i]);
+            return false;
+        }
+    }
+    return true;
+}
+
+static bool
+has_poison(const FeCall *call)
+{
+    for (int i = 0; i < call->num_args; i++)
+        if (fe_value_has_poison(call->args[i].value))
+            return true;
+    return false;
+}
+
+bool
+fe_bind_args(Lower *cx, const FeCall *call, const char *params, FeArgs *out)
+{
+    out->call = call;
+    out->name = call->name;
+    out->loc = call->loc;
+    if (strcmp(params, "...") == 0)
+        return !has_poison(call);
+    Params p = read_params(cx, params);
+    return fe_match_args(cx, call, p.len, p.names, out->args) &&
+           check_needed(cx, &p, out) && !has_poison(call);
+}
+
+FeValue *
+fe_builtin_call(Lower *cx, const FeBuiltin *b, const FeCall *call)
+{
+    FeArgs in = {.builtin = b};
+    for (int i = 0; i < call->num_args; i++)
+        fe_walked_value(cx, call->args[i].value);
+    if (!check_context(cx, b, call->loc) ||
+        !fe_bind_args(cx, call, b->params, &in))
+        return &fe_poison;
+    return b->lower(cx, &in);
+}
+
+/* ---- single arguments --------------------------------------------------- */
+
+const char *
+fe_arg_text(Lower *cx, const FeArgs *in, int i)
+{
+    const AstNode *node = in->args[i] ? in->args[i]->node : NULL;
+    return node ? ast_text(cx->arena, node) : "x";
+}
+
+bool
+fe_arg_bool(Lower *cx, const FeArgs *in, int i, const char *what, bool *out)
+{
+    FeValue *v = fe_arg(in, i);
+    return !v || fe_bool(cx, v, what, fe_arg_loc(in, i), out);
+}
+
+bool
+fe_arg_int(Lower *cx, const FeArgs *in, int i, const char *what, int64_t *out)
+{
+    FeValue *v = fe_arg(in, i);
+    return !v || fe_int(cx, v, what, fe_arg_loc(in, i), out);
+}
+
+bool
+fe_arg_dtype(Lower *cx, const FeArgs *in, int i, DType *out)
+{
+    FeValue *v = fe_arg(in, i);
+    return !v || fe_dtype(cx, v, "dtype", fe_arg_loc(in, i), out);
+}
+
+bool
+fe_arg_axes(Lower *cx, const FeArgs *in, int i, int rank, FeAxes *out)
+{
+    FeValue *v = fe_arg(in, i);
+    if (v)
+        return fe_axes(cx, v, rank, fe_arg_loc(in, i), out->axes, &out->len);
+    out->len = rank;
+    for (int k = 0; k < rank; k++)
+        out->axes[k] = k;
+    return true;
+}

@@ -1,0 +1,83 @@
+/*
+ * builtins.h - what the files with builtin functions share
+ *
+ * A row of builtins.def names a function builtin_<how>(), or method_<name>(),
+ * in one of builtins_*.c, vars.c, dist_*.c, data_*.c, text.c.  It is called
+ * when the arguments are checked as far as the row says: they are known, given
+ * once, the needed ones are there, none has an error, and the context is right.
+ */
+#ifndef TFD_FRONTEND_BUILTINS_BUILTINS_H
+#define TFD_FRONTEND_BUILTINS_BUILTINS_H
+
+#include "frontend/emit/shape_ops.h"
+
+enum { FE_MAX_PARAMS = 6 };
+
+typedef struct FeArgs {
+    const FeBuiltin *builtin;   /* NULL for a method */
+    const char *name;           /* of the function */
+    FeValue *self;              /* the dataset of a method */
+    FeArg *args[FE_MAX_PARAMS]; /* by parameter; NULL where left out */
+    const FeCall *call;
+    Loc loc; /* of the call */
+} FeArgs;
+
+typedef FeValue *FeBuiltinFn(Lower *cx, const FeArgs *in);
+
+#define OPERATION(name, params, how, op, doc) FeBuiltinFn builtin_##how;
+#define BUILTIN(name, params, where, instead, how, doc)                        \
+    FeBuiltinFn builtin_##how;
+#define METHOD(name, params, doc) FeBuiltinFn method_##name;
+#include "frontend/builtins/builtins.def"
+
+/* The operation of an OPERATION row. */
+IrOpKind fe_builtin_op(const FeBuiltin *b);
+
+/* Assigns call's arguments to the parameters of a row, as described above;
+ * false with a message. */
+bool fe_bind_args(Lower *cx, const FeCall *call, const char *params,
+                  FeArgs *out);
+
+/* ---- arguments; i is the number of the parameter ------------------------- */
+
+/* Its value; NULL when it was left out or is none. */
+static inline FeValue *
+fe_arg(const FeArgs *in, int i)
+{
+    FeArg *arg = in->args[i];
+    return arg && arg->value->kind != FE_NONE ? arg->value : NULL;
+}
+
+static inline Loc
+fe_arg_loc(const FeArgs *in, int i)
+{
+    return in->args[i] ? in->args[i]->loc : in->loc;
+}
+
+/* As it was written, for a repair; its name if it was not written. */
+const char *fe_arg_text(Lower *cx, const FeArgs *in, int i);
+
+/* A bool, an integer, a dtype; *out stays as it is when it was left out. */
+bool fe_arg_bool(Lower *cx, const FeArgs *in, int i, const char *what,
+                 bool *out);
+bool fe_arg_int(Lower *cx, const FeArgs *in, int i, const char *what,
+                int64_t *out);
+bool fe_arg_dtype(Lower *cx, const FeArgs *in, int i, DType *out);
+
+/* Axes of a value of that rank, ascending: all when it was left out. */
+bool fe_arg_axes(Lower *cx, const FeArgs *in, int i, int rank, FeAxes *out);
+
+/* ---- strings (text.c) ---------------------------------------------------- */
+
+/* A new operation with n operands, those of the text's holes, and the text as
+ * its format; to be emitted. */
+IrOp *fe_text_op(Lower *cx, IrOpKind kind, int n, IrValue *const *first,
+                 const FeText *text, Loc loc);
+
+/* ---- means (builtins_reduce.c) ------------------------------------------- */
+
+/* The mean of x over axes; NULL axes: all.  what is x as written. */
+FeValue *fe_mean(Lower *cx, IrValue *x, const FeAxes *axes, bool keepdims,
+                 const char *what, Loc loc);
+
+#endif

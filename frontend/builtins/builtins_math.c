@@ -1,0 +1,229 @@
+/*
+ * builtins_math.c - functions of elements, and products of matrices
+ */
+#include "frontend/builtins/builtins.h"
+
+#include <math.h>
+#include <string.h>
+#include "ir/maths/maths.h"
+#include "ir/type_text.h"
+
+/* ---- of constants ------------------------------------------------------- */
+
+static bool
+maths_fn_of(IrOpKind op, MathsFn *fn)
+{
+    for (int i = 0; i < NUM_MATHS_FNS; i++) {
+        if (strcmp(ir_maths_fn_info[i].name, ir_op_info[op].name) == 0) {
+            *fn = (MathsFn)i;
+            return true;
+        }
+    }
+    return false;
+}
+
+/* op of a float in the dtype that it is computed in. */
+static bool
+fold_float(IrOpKind op, DType t, double x, double *out)
+{
+    MathsFn fn;
+    switch (op) {
+    case OP_abs:
+        *out = fabs(x);
+        return true;
+    case OP_floor:
+        *out = floor(x);
+        return true;
+    case OP_ceil:
+        *out = ceil(x);
+        return true;
+    case OP_round:
+        *out = nearbyint(x);
+        return true;
+    case OP_sqrt:
+        *out = t == DT_f32 ? sqrtf((float)x) : sqrt(x);
+        return true;
+    default:
+        if (!maths_fn_of(op, &fn))
+            return false;
+        *out = ir_maths_eval(fn, t, x, 0);
+        return true;
+    }
+}
+
+/* op of a number known now, which is what the operation would give; NULL when
+ * that is not computed here. */
+static FeValue *
+fold(Lower *cx, IrOpKind op, const FeValue *x)
+{
+    if (x->kind != FE_CONST || !dtype_is_float(x->constant.scalar.dtype))
+        return NULL;
+    Scalar s = x->constant.scalar;
+    double y;
+    if (!fold_float(op, dtype_compute(s.dtype), s.f, &y))
+        return NULL;
+    return x->constant.untyped
+               ? fe_value_float(cx->arena, y)
+               : fe_value_scalar(cx->arena, scalar_float(s.dtype, y));
+}
+
+/* An integer literal where only floats make sense is a float. */
+static FeValue *
+as_float(Lower *cx, IrOpKind op, FeValue *x)
+{
+    int64_t i;
+    bool is_literal = x->kind == FE_CONST && x->constant.untyped;
+    if (is_literal && fe_value_is_int(x, &i) &&
+        strncmp(ir_op_info[op].dtype_rule, "float", 5) == 0)
+        return fe_value_float(cx->arena, (double)i);
+    return x;
+}
+
+FeValue *
+builtin_elementwise(Lower *cx, const FeArgs *in)
+{
+    IrOpKind op = fe_builtin_op(in->builtin);
+    FeValue *x = as_float(cx, op, fe_arg(in, 0));
+    FeValue *known = fold(cx, op, x);
+    return known ? known : fe_op1(cx, op, x, in->loc);
+}
+
+/* ---- of several values -------------------------------------------------- */
+
+FeValue *
+builtin_where(Lower *cx, const FeArgs *in)
+{
+    return fe_op3(cx, OP_where, fe_arg(in, 0), fe_arg(in, 1), fe_arg(in, 2),
+                  in->loc);
+}
+
+FeValue *
+builtin_clip(Lower *cx, const FeArgs *in)
+{
+    FeValue *x = fe_op2(cx, OP_maximum, fe_arg(in, 0), fe_arg(in, 1), in->loc);
+    return fe_op2(cx, OP_minimum, x, fe_arg(in, 2), in->loc);
+}
+
+typedef struct Site {
+    Lower *cx;
+    Loc loc;
+} Site;
+
+static FeValue *
+stop_leaf(FeValue *leaf, void *data)
+{
+    const Site *at = data;
+    return fe_op1(at->cx, OP_stop_gradient, leaf, at->loc);
+}
+
+FeValue *
+builtin_stop_gradient(Lower *cx, const FeArgs *in)
+{
+    Site at = {cx, in->loc};
+    return fe_value_map(cx->arena, fe_arg(in, 0), stop_leaf, &at);
+}
+
+FeValue *
+builtin_grad(Lower *cx, const FeArgs *in)
+{
+    return fe_grad(cx, fe_arg(in, 0), fe_arg(in, 1), in->loc);
+}
+
+/* ---- matrix product ----------------------------------------------------- */
+
+/* The shape that the batch dimensions of x and y (all but the last two) have
+ * together; false when they do not broadcast. */
+static bool
+batch_shape(const IrType *x, const IrType *y, int *rank, Dim *out)
+{
+    int nx = x->rank - 2, ny = y->rank - 2, n = nx > ny ? nx : ny;
+    for (int i = 0; i < n; i++) {
+        Dim one = ir_dim_const(1);
+        Dim dx = i < n - nx ? one : x->dims[i - (n - nx)];
+        Dim dy = i < n - ny ? one : y->dims[i - (n - ny)];
+        if (!ir_dim_equal(dx, dy) && !ir_dim_equal(dx, one) &&
+            !ir_dim_equal(dy, one))
+            return false;
+        out[i] = ir_dim_equal(dx, one) ? dy : dx;
+    }
+    *rank = n;
+    return true;
+}
+
+/* x with these dimensions before its last two. */
+static IrValue *
+with_batch(Lower *cx, IrValue *x, int rank, const Dim *batch, Loc loc)
+{
+    Dim dims[IR_MAX_RANK];
+    if (rank)
+        memcpy(dims, batch, (size_t)rank * sizeof *batch);
+    memcpy(dims + rank, x->type.dims + x->type.rank - 2, 2 * sizeof *dims);
+    return fe_tensor(fe_broadcast(cx, x, rank + 2, dims, loc));
+}
+
+static FeValue *
+dot(Lower *cx, IrValue *x, IrValue *y, int num_batch, Loc loc)
+{
+    static const int64_t batch[IR_MAX_RANK] = {0, 1, 2, 3, 4, 5, 6, 7};
+    if (!x || !y)
+        return &fe_poison;
+    int64_t axis_x = x->type.rank - 1;
+    int64_t axis_y = y->type.rank == 1 ? 0 : y->type.rank - 2;
+    IrValue *operands[] = {x, y};
+    IrOp *op = fe_op(cx, OP_dot, 2, operands, loc);
+    ir_set_ints(op, A_contract_x, &axis_x, 1);
+    ir_set_ints(op, A_contract_y, &axis_y, 1);
+    if (num_batch) {
+        ir_set_ints(op, A_batch_x, batch, num_batch);
+        ir_set_ints(op, A_batch_y, batch, num_batch);
+    }
+    return fe_emit(cx, op);
+}
+
+static FeValue *
+do_not_multiply(Lower *cx, const IrType *x, const IrType *y, Loc loc)
+{
+    return fe_error(cx, loc, "shapes %s and %s do not multiply",
+                    ir_dims_text(cx->module, x->rank, x->dims),
+                    ir_dims_text(cx->module, y->rank, y->dims));
+}
+
+static Dim
+inner_dim(const IrType *y)
+{
+    return y->dims[y->rank == 1 ? 0 : y->rank - 2];
+}
+
+/* Only a y with batch dimensions runs along with x; a matrix or vector is one
+ * for all of x. */
+FeValue *
+fe_matmul(Lower *cx, FeValue *left, FeValue *right, Loc loc)
+{
+    FeValue *values[] = {left, right};
+    IrValue *v[2];
+    if (!fe_operands(cx, 2, values, v, loc))
+        return &fe_poison;
+    IrValue *x = v[0], *y = v[1];
+    const IrType *tx = &x->type, *ty = &y->type;
+    if (tx->rank == 0 || ty->rank == 0)
+        return fe_error_note(cx, loc, "* multiplies by a scalar",
+                             "a matrix product needs dimensions, and one of "
+                             "these is a scalar");
+    if (!ir_dim_equal(tx->dims[tx->rank - 1], inner_dim(ty)))
+        return do_not_multiply(cx, tx, ty, loc);
+    if (ty->rank <= 2 || tx->rank == 1)
+        return dot(cx, x, y, 0, loc);
+    int rank;
+    Dim batch[IR_MAX_RANK];
+    if (!batch_shape(tx, ty, &rank, batch))
+        return do_not_multiply(cx, tx, ty, loc);
+    x = with_batch(cx, x, rank, batch, loc);
+    y = with_batch(cx, y, rank, batch, loc);
+    return dot(cx, x, y, rank, loc);
+}
+
+FeValue *
+builtin_matmul(Lower *cx, const FeArgs *in)
+{
+    return fe_matmul(cx, fe_arg(in, 0), fe_arg(in, 1), in->loc);
+}

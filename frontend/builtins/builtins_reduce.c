@@ -1,0 +1,187 @@
+/*
+ * builtins_reduce.c - sums, means, extrema over axes
+ *
+ * Only a sum over no elements has a value everybody expects.  A mean or an
+ * extremum over what may be nothing, a replica's share of a batch, is an error:
+ * it would be NaN or infinite on some number of devices only.
+ */
+#include "frontend/builtins/builtins.h"
+#include "ir/type_text.h"
+
+#include <string.h>
+
+/* What all rows of builtins.def here have at their end. */
+typedef struct Over {
+    FeAxes axes;
+    bool keepdims;
+} Over;
+
+/* The operand, and over what it is reduced; axis is the parameter's number. */
+static IrValue *
+read_over(Lower *cx, const FeArgs *in, int axis, Over *out)
+{
+    IrValue *x = fe_operand(cx, fe_arg(in, 0), fe_arg_loc(in, 0));
+    out->keepdims = false;
+    if (!x || !fe_arg_axes(cx, in, axis, x->type.rank, &out->axes) ||
+        !fe_arg_bool(cx, in, axis + 1, "keepdims", &out->keepdims))
+        return NULL;
+    return x;
+}
+
+FeValue *
+builtin_reduction(Lower *cx, const FeArgs *in)
+{
+    Over over;
+    IrValue *x = read_over(cx, in, 1, &over);
+    if (!x)
+        return &fe_poison;
+    return fe_reduce_axes(cx, fe_builtin_op(in->builtin), x, &over.axes,
+                          over.keepdims, in->loc);
+}
+
+/* ---- over nothing ------------------------------------------------------- */
+
+/* Whether d is 0 when a replica has no rows.  All replicas together, and the
+ * batch of a dataset, always have some. */
+static bool
+may_be_zero(const Lower *cx, Dim d)
+{
+    if (ir_dim_is_const(d))
+        return d.c == 0;
+    const IrSymbol *s = &cx->module->symbols.data[d.sym];
+    return (ir_symbol_is_share(s) || s->of >= 0) && d.c == 0;
+}
+
+/* Refuses to reduce over no elements; note is the repair, or NULL. */
+static bool
+check_some(Lower *cx, const IrValue *x, const FeAxes *axes, const char *name,
+           const char *note, Loc loc)
+{
+    for (int i = 0; i < axes->len; i++) {
+        Dim d = x->type.dims[axes->axes[i]];
+        if (!may_be_zero(cx, d))
+            continue;
+        if (ir_dim_is_const(d))
+            fe_error(cx, loc, "%s over no elements", name);
+        else
+            fe_error_note(cx, loc, note,
+                          "%s over a replica's share of the batch, which may "
+                          "have no rows",
+                          name);
+        return false;
+    }
+    return true;
+}
+
+/* ---- means -------------------------------------------------------------- */
+
+static bool
+count_of(const IrType *t, const FeAxes *axes, Dim *out)
+{
+    *out = ir_dim_const(1);
+    for (int i = 0; i < axes->len; i++)
+        if (!ir_dim_mul(*out, t->dims[axes->axes[i]], out))
+            return false;
+    return true;
+}
+
+FeValue *
+fe_mean(Lower *cx, IrValue *x, const FeAxes *axes, bool keepdims,
+        const char *what, Loc loc)
+{
+    Dim count;
+    const IrType *t = &x->type;
+    if (!dtype_is_float(t->dtype))
+        return fe_error_note(cx, loc,
+                             fe_format(cx, "cast it: mean(f32(%s))", what),
+                             "mean of %s asks for a cast",
+                             t->dtype == DT_bool ? "bool" : "integers");
+    const char *note =
+        fe_format(cx,
+                  t->locality == LOCAL_HOST
+                      ? "write sum(%s) / f32(max(len(%s), 1))"
+                      : "write sum(%s) / f32(BATCH) or global_mean(%s)",
+                  what, what);
+    if (!check_some(cx, x, axes, "mean", note, loc))
+        return &fe_poison;
+    if (!count_of(t, axes, &count))
+        return fe_error_note(cx, loc, "take the mean over one axis at a time",
+                             "mean over two axes with the batch's length");
+    FeValue *divisor =
+        fe_cast(cx, fe_value_length(cx->arena, count), t->dtype, loc);
+    FeValue *sum = fe_reduce_axes(cx, OP_sum, x, axes, keepdims, loc);
+    return fe_op2(cx, OP_div, sum, divisor, loc);
+}
+
+FeValue *
+builtin_mean(Lower *cx, const FeArgs *in)
+{
+    Over over;
+    IrValue *x = read_over(cx, in, 1, &over);
+    if (!x)
+        return &fe_poison;
+    return fe_mean(cx, x, &over.axes, over.keepdims, fe_arg_text(cx, in, 0),
+                   in->loc);
+}
+
+/* ---- extrema ------------------------------------------------------------ */
+
+/* The greater (smaller) of two integers known now; NULL if they are not. */
+static FeValue *
+extremum_of_constants(FeValue *x, FeValue *y, bool is_max)
+{
+    int64_t a, b;
+    if (!fe_value_is_int(x, &a) || !fe_value_is_int(y, &b) ||
+        x->constant.untyped != y->constant.untyped ||
+        x->constant.scalar.dtype != y->constant.scalar.dtype)
+        return NULL;
+    return (a > b) == is_max ? x : y;
+}
+
+static FeValue *
+extremum_of_two(Lower *cx, const FeArgs *in)
+{
+    bool is_max = fe_builtin_op(in->builtin) == OP_reduce_max;
+    FeValue *x = fe_arg(in, 0), *y = fe_arg(in, 1);
+    if (in->args[2] || in->args[3])
+        return fe_error(cx, in->loc,
+                        "%s of two values goes element by element and has no "
+                        "axis",
+                        in->name);
+    FeValue *known = extremum_of_constants(x, y, is_max);
+    if (known)
+        return known;
+    return fe_op2(cx, is_max ? OP_maximum : OP_minimum, x, y, in->loc);
+}
+
+FeValue *
+builtin_extremum(Lower *cx, const FeArgs *in)
+{
+    Over over;
+    if (fe_arg(in, 1))
+        return extremum_of_two(cx, in);
+    IrValue *x = read_over(cx, in, 2, &over);
+    const char *note =
+        fe_format(cx, "%s(concat([[least], %s])) is of one element or more",
+                  in->name, fe_arg_text(cx, in, 0));
+    if (!x || !check_some(cx, x, &over.axes, in->name,
+                          x->type.rank == 1 ? note : NULL, in->loc))
+        return &fe_poison;
+    return fe_reduce_axes(cx, fe_builtin_op(in->builtin), x, &over.axes,
+                          over.keepdims, in->loc);
+}
+
+FeValue *
+builtin_argument(Lower *cx, const FeArgs *in)
+{
+    Over over;
+    IrValue *x = read_over(cx, in, 1, &over);
+    if (x && !fe_arg(in, 1)) {
+        x = fe_flatten(cx, x, in->loc);
+        over.axes = (FeAxes){.len = 1};
+    }
+    if (!x || !check_some(cx, x, &over.axes, in->name, NULL, in->loc))
+        return &fe_poison;
+    return fe_reduce_axes(cx, fe_builtin_op(in->builtin), x, &over.axes,
+                          over.keepdims, in->loc);
+}

@@ -1,0 +1,78 @@
+/*
+ * hint.c - what was meant by a name that is not there
+ *
+ * Words that come from elsewhere are far from ours by their letters, and what
+ * the library has is not visible before a "use"; so both are looked up before
+ * the nearest spelling is guessed.
+ */
+#include "frontend/context/hint.h"
+
+#include <stdbool.h>
+#include <string.h>
+#include "frontend/lib/library.h"
+
+/* clang-format off */
+static const struct {
+    const char *theirs, *ours;
+} words[] = {
+    {"True", "true"}, {"False", "false"},
+    {"None", "none"}, {"null", "none"}, {"nil", "none"},
+
+    {"float", "f32"}, {"float32", "f32"}, {"single", "f32"},
+    {"double", "f64"}, {"float64", "f64"},
+    {"half", "f16"}, {"float16", "f16"}, {"bfloat16", "bf16"},
+    {"int", "i32"}, {"int32", "i32"}, {"long", "i64"}, {"int64", "i64"},
+    {"short", "i16"}, {"int16", "i16"}, {"char", "i8"}, {"int8", "i8"},
+    {"byte", "u8"}, {"uint8", "u8"}, {"boolean", "bool"},
+
+    {"reduce_sum", "sum"}, {"reduce_mean", "mean"}, {"average", "mean"},
+    {"reduce_max", "max"}, {"maximum", "max"},
+    {"reduce_min", "min"}, {"minimum", "min"},
+    {"arange", "iota"}, {"full", "fill"}, {"power", "**"}, {"pow", "**"},
+    {"cat", "concat"}, {"concatenate", "concat"}, {"dot", "matmul"},
+    {"gradient", "grad"}, {"gradients", "grad"},
+
+    {"num_replicas_in_sync", "num_replicas"},
+    {"replica_id_in_sync_group", "replica_id"},
+    {"experimental_local_results", "local_results"},
+    {"experimental_distribute_dataset", "distribute"},
+    {"distribute_datasets_from_function", "distribute_from"},
+    {"experimental_distribute_values_from_function", "values_from"},
+};
+/* clang-format on */
+
+const char *
+fe_hint_foreign(const char *name)
+{
+    for (size_t i = 0; i < sizeof words / sizeof *words; i++)
+        if (strcmp(words[i].theirs, name) == 0)
+            return words[i].ours;
+    return NULL;
+}
+
+/* Whether text has a line that begins with "fn name(", or "module name" and a
+ * character that ends it. */
+static bool
+defines(const char *text, const char *name)
+{
+    static const char *const keywords[] = {"\nfn ", "\nmodule "};
+    size_t len = strlen(name);
+    for (size_t i = 0; i < sizeof keywords / sizeof *keywords; i++) {
+        const char *at = text;
+        while ((at = strstr(at, keywords[i]))) {
+            at += strlen(keywords[i]);
+            if (strncmp(at, name, len) == 0 && strchr("( ", at[len]))
+                return true;
+        }
+    }
+    return false;
+}
+
+const char *
+fe_hint_library(const char *name)
+{
+    for (int i = 0; i < fe_library_len; i++)
+        if (defines(fe_library[i].text, name))
+            return fe_library[i].name;
+    return NULL;
+}

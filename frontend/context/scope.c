@@ -1,0 +1,300 @@
+/*
+ * scope.c - names and what they are bound to
+ *
+ * Scopes form a tree; a name means the last binding of the nearest scope that
+ * has it.  Declarations of a file or module are bound before any of them is
+ * evaluated, so that they may use each other in any order: a binding without a
+ * value is evaluated when it is first asked for (fe_declare, in declare.c).
+ *
+ * Names are interned.  Most scopes have a few, which are compared one after the
+ * other; one with many has an index beside them.
+ */
+#include "frontend/context/eval.h"
+#include "frontend/context/hint.h"
+
+#include <string.h>
+
+FeScope *
+fe_scope_new(Lower *cx, FeScope *parent, FeScopeKind kind)
+{
+    FeScope *s = NEW(cx->arena, FeScope);
+    s->parent = parent;
+    s->kind = kind;
+    s->prefix = parent ? parent->prefix : "";
+    return s;
+}
+
+/* Names from which on a scope has an index. */
+enum { FIRST_INDEXED = 16 };
+
+static void
+add_to_index(Lower *cx, FeScope *scope, FeBinding *b)
+{
+    int n = scope->names.len;
+    if (n == FIRST_INDEXED) {
+        scope->index = map_new(cx->arena);
+        for (int i = 0; i < n; i++)
+            map_set(scope->index, scope->names.data[i]->name,
+                    scope->names.data[i]);
+    } else if (n > FIRST_INDEXED) {
+        map_set(scope->index, b->name, b);
+    }
+}
+
+FeBinding *
+fe_scope_find(const FeScope *scope, const char *name)
+{
+    if (scope->index)
+        return map_get(scope->index, name);
+    for (int i = scope->names.len - 1; i >= 0; i--)
+        if (scope->names.data[i]->name == name)
+            return scope->names.data[i];
+    return NULL;
+}
+
+FeValue *
+fe_limit_size(Lower *cx, FeValue *v, Loc loc)
+{
+    if (v->kind == FE_NEST && v->nest.depth > limit_value(LIMIT_nest_depth))
+        return fe_limit(cx, loc, LIMIT_nest_depth);
+    if (v->kind == FE_NEST && v->nest.leaves > limit_value(LIMIT_nest))
+        return fe_limit(cx, loc, LIMIT_nest);
+    if (v->kind == FE_STRING && v->text.len > limit_value(LIMIT_string))
+        return fe_limit(cx, loc, LIMIT_string);
+    return v;
+}
+
+static void
+refuse_second(Lower *cx, const FeScope *scope, const char *name, Loc loc)
+{
+    const FeBinding *first = fe_scope_find(scope, name);
+    if (!first || (scope->kind != SCOPE_FILE && scope->kind != SCOPE_INSTANCE))
+        return;
+    fe_error(cx, loc, "\"%s\" is declared twice", name);
+    diag_note(cx->diag, first->loc, "the first time here");
+}
+
+FeBinding *
+fe_bind(Lower *cx, FeScope *scope, const char *name, FeValue *value, Loc loc)
+{
+    FeBinding *b = NEW(cx->arena, FeBinding);
+    b->name = name;
+    b->value = value ? fe_limit_size(cx, value, loc) : NULL;
+    b->scope = scope;
+    b->serial = cx->num_bindings++;
+    b->loc = loc;
+    refuse_second(cx, scope, name, loc);
+    if (strcmp(name, "_") != 0) {
+        VEC_PUSH(cx->arena, scope->names, b);
+        add_to_index(cx, scope, b);
+    }
+    return b;
+}
+
+FeBinding *
+fe_hidden_mut(Lower *cx, const char *name, FeValue *value, Loc loc)
+{
+    FeScope *scope = fe_scope_new(cx, NULL, SCOPE_BLOCK);
+    FeBinding *b = fe_bind(cx, scope, name, value, loc);
+    b->is_mut = true;
+    return b;
+}
+
+void
+fe_write(Lower *cx, FeBinding *b, FeValue *value)
+{
+    FeWrite w = {b, b->value};
+    VEC_PUSH(cx->arena, cx->writes, w);
+    b->value = value;
+}
+
+void
+fe_undo_writes(Lower *cx, int mark)
+{
+    while (cx->writes.len > mark) {
+        FeWrite w = VEC_POP(cx->writes);
+        w.binding->value = w.before;
+    }
+}
+
+/* The modules that a file uses come after its own names. */
+static void
+find_used(const FeScope *scope, const char *name, FeFound *found)
+{
+    for (int i = 0; i < scope->used.len && !found->other; i++) {
+        FeBinding *b = fe_scope_find(scope->used.data[i], name);
+        if (b && found->binding)
+            found->other = b;
+        else if (b)
+            found->binding = b;
+    }
+}
+
+FeFound
+fe_find(Lower *cx, const char *name)
+{
+    FeFound found = {0};
+    int64_t walked = 0;
+    for (const FeScope *s = cx->scope; s; s = s->parent, walked++) {
+        found.binding = fe_scope_find(s, name);
+        if (!found.binding)
+            find_used(s, name, &found);
+        if (found.binding)
+            break;
+        found.leaves_func |= s->kind == SCOPE_FUNC;
+        found.leaves_merge |= s->kind == SCOPE_MERGE;
+    }
+    fe_walked(cx, walked);
+    return found;
+}
+
+/* ---- suggestions -------------------------------------------------------- */
+
+typedef VEC(const char *) Names;
+
+static void
+add_names(Lower *cx, const FeScope *scope, Names *out)
+{
+    for (int i = 0; i < scope->names.len; i++)
+        VEC_PUSH(cx->arena, *out, scope->names.data[i]->name);
+}
+
+static Names
+names_around(Lower *cx)
+{
+    Names names = {0};
+    for (const FeScope *s = cx->scope; s; s = s->parent) {
+        add_names(cx, s, &names);
+        for (int i = 0; i < s->used.len; i++)
+            add_names(cx, s->used.data[i], &names);
+    }
+    return names;
+}
+
+static const char *
+nearest_visible(Lower *cx, const char *name)
+{
+    Names names = names_around(cx);
+    int num_builtins;
+    const char *const *builtins = fe_builtin_names(&num_builtins);
+    for (int i = 0; i < num_builtins; i++)
+        VEC_PUSH(cx->arena, names, builtins[i]);
+    return nearest_name(name, names.data, names.len);
+}
+
+static const char *
+name_note(Lower *cx, const char *name)
+{
+    const char *ours = fe_hint_foreign(name);
+    const char *library = fe_hint_library(name);
+    if (library)
+        return fe_format(cx, "it is in the standard library: use %s", library);
+    if (!ours)
+        ours = nearest_visible(cx, name);
+    return ours ? fe_format(cx, "did you mean \"%s\"?", ours) : NULL;
+}
+
+/* Nothing builtin is assigned to. */
+static const char *
+target_note(Lower *cx, const char *name)
+{
+    Names names = names_around(cx);
+    const char *near = nearest_name(name, names.data, names.len);
+    return near ? fe_format(cx, "did you mean \"%s\"?", near)
+                : fe_format(cx, "declare it: mut %s = ...", name);
+}
+
+static FeValue *
+unknown_name(Lower *cx, const char *name, bool is_target, Loc loc)
+{
+    const char *note = !fe_may_suggest(cx) ? NULL
+                       : is_target         ? target_note(cx, name)
+                                           : name_note(cx, name);
+    return fe_error_note(cx, loc, note, "there is no \"%s\" here", name);
+}
+
+/* ---- what a name is worth ----------------------------------------------- */
+
+static FeValue *
+builtin(Lower *cx, const char *name, Loc loc)
+{
+    FeValue *v = fe_builtin_value(cx, name, loc);
+    if (v)
+        return v;
+    const FeBuiltin *b = fe_builtin_find(name);
+    if (b) {
+        v = fe_value_new(cx->arena, FE_BUILTIN);
+        v->builtin = b;
+        return v;
+    }
+    DType t;
+    if (fe_dtype_by_name(cx, name, &t))
+        return fe_value_type(cx->arena, ir_type_scalar(t, LOCAL_HOST));
+    return NULL;
+}
+
+/* A variable itself is visible everywhere, whatever a read of it would be. */
+static bool
+is_per_replica(Lower *cx, FeValue *v)
+{
+    return v->kind != FE_VAR && fe_locality_of(cx, v) == LOCAL_PER_REPLICA;
+}
+
+static FeValue *
+look_up(Lower *cx, const char *name, bool is_target, Loc loc)
+{
+    FeFound found = fe_find(cx, name);
+    if (!found.binding) {
+        FeValue *v = builtin(cx, name, loc);
+        return v ? v : unknown_name(cx, name, is_target, loc);
+    }
+    if (found.other)
+        return fe_error_note(
+            cx, loc,
+            fe_format(cx,
+                      "write the module's name before it, as in "
+                      "nn.%s",
+                      name),
+            "\"%s\" is in two of the modules that are used", name);
+    FeValue *v = fe_binding_value(cx, found.binding);
+    if (found.leaves_merge && is_per_replica(cx, v))
+        return fe_error_note(
+            cx, loc,
+            fe_format(cx, "give it to the merge: merge (%s) { ... }", name),
+            "\"%s\" differs among the replicas and is not visible in the merge",
+            name);
+    return v;
+}
+
+FeValue *
+fe_lookup(Lower *cx, const char *name, Loc loc)
+{
+    return look_up(cx, name, false, loc);
+}
+
+FeValue *
+fe_lookup_target(Lower *cx, const char *name, Loc loc)
+{
+    return look_up(cx, name, true, loc);
+}
+
+const char *
+fe_nearest_member(Lower *cx, const FeScope *scope, const char *name)
+{
+    Names names = {0};
+    add_names(cx, scope, &names);
+    return nearest_name(name, names.data, names.len);
+}
+
+FeValue *
+fe_space_field(Lower *cx, const FeScope *space, const char *what,
+               const char *name, Loc loc)
+{
+    FeBinding *b = fe_scope_find(space, name);
+    if (b)
+        return fe_binding_value(cx, b);
+    const char *near = fe_nearest_member(cx, space, name);
+    const char *note =
+        near ? fe_format(cx, "did you mean \"%s\"?", near) : NULL;
+    return fe_error_note(cx, loc, note, "%s has no \"%s\"", what, name);
+}

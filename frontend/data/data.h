@@ -1,0 +1,75 @@
+/*
+ * data.h - datasets while compiling
+ */
+#ifndef TFD_FRONTEND_DATA_DATA_H
+#define TFD_FRONTEND_DATA_DATA_H
+
+#include "frontend/builtins/builtins.h"
+#include "ir/dataset/stage.h"
+
+/* A pipeline as far as it was written.  Not changed once it is a value: a
+ * method makes a longer copy. */
+struct FeDataset {
+    const char *name; /* of the IR's dataset; NULL until it needs one */
+    FeValue *element; /* a nest of types */
+    VEC(IrStage) stages;
+    VEC(FeDataset *) others; /* of each stage: a second dataset, or NULL */
+    int64_t num_stages;      /* with those of all datasets that are in it */
+    bool endless;            /* it repeats without end */
+    StageKind source;        /* of its sources, the one that reads least */
+    int64_t batch; /* size of its batches; 0: elements are no batches */
+    Dim rows;      /* their leading dimension */
+    Loc loc;
+};
+
+/* A dataset divided among the replicas, or whole elements for them. */
+struct FeDist {
+    VEC(FeDataset *) datasets; /* divided: one; whole: one a pipeline */
+    bool whole;
+    int64_t most_rows; /* whole: of a batch; 0: elements are of one shape */
+    ShardPolicy shard; /* divided */
+};
+
+/* What becomes of a batch's leading dimension. */
+typedef struct FeShare {
+    Lower *cx;
+    Dim rows;
+} FeShare;
+
+/* What an iterator gives: a nest of types. */
+typedef struct FeIterInfo {
+    const IrIter *iter;
+    FeValue *element;
+} FeIterInfo;
+
+typedef struct FeData {
+    const char *declaring; /* the dataset being declared, or NULL */
+    Map *names;            /* of datasets so far */
+    VEC(FeIterInfo) iters;
+} FeData;
+
+FeData *fe_data(Lower *cx);
+/* What may be said of a dataset's elements: a component of type t; POISON with
+ * a message when it is too large. */
+FeValue *fe_data_type(Lower *cx, IrType t, Loc loc);
+/* The dataset that begins with stage; element is a nest of its types. */
+FeValue *fe_data_source(Lower *cx, FeValue *element, IrStage stage);
+/* A copy of ds, to be made longer. */
+FeDataset *fe_dataset_extend(Lower *cx, const FeDataset *ds, Loc loc);
+/* Adds a stage that ends in elements of the types in ds->element. */
+void fe_dataset_push(Lower *cx, FeDataset *ds, IrStage stage);
+/* ds as a value; POISON with a message when it has become too long. */
+FeValue *fe_dataset_value(Lower *cx, FeDataset *ds);
+/* A name for a dataset that none has: base, base.2, ... */
+const char *fe_data_name(Lower *cx, const char *base);
+
+FeValue *fe_value_dist(Lower *cx, FeDist *dist);
+/* Argument i as a word (auto, file), whatever such a name is bound to; NULL: it
+ * is none. */
+const char *fe_arg_word(const FeArgs *in, int i);
+
+/* What a replica gets of whole elements: a nest of types.  *rows is the symbol
+ * of its batch, or -1. */
+FeValue *fe_whole_share(Lower *cx, const FeDist *dist, int32_t *rows);
+
+#endif

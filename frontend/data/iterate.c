@@ -1,0 +1,342 @@
+/*
+ * iterate.c - distributed datasets and their iterators
+ *
+ * A batch is divided among the replicas: its leading dimension becomes n, this
+ * replica's rows, with N those of all; also where this number of replicas gives
+ * it one value, so that a program is right or wrong for all numbers alike (pass
+ * `even` makes it a constant).  Which replica gets which rows is decided by the
+ * runner; none gets more than its equal share, rounded up.
+ */
+#include "frontend/data/data.h"
+
+#include <string.h>
+#include "ir/rules/build.h"
+#include "ir/words.h"
+
+/* ---- distribute --------------------------------------------------------- */
+
+const char *
+fe_arg_word(const FeArgs *in, int i)
+{
+    const FeArg *arg = in->args[i];
+    if (arg && arg->node && arg->node->kind == AST_NAME)
+        return arg->node->name.text;
+    return arg && arg->value->kind == FE_STRING ? arg->value->text.text : NULL;
+}
+
+static bool
+read_shard(Lower *cx, const FeArgs *in, ShardPolicy *out)
+{
+    const char *word = fe_arg_word(in, 1);
+    *out = SHARD_AUTO;
+    if (!in->args[1])
+        return true;
+    int i = word ? ir_word_index(ir_shard_words, word, strlen(word)) : -1;
+    if (i < 0) {
+        fe_error(cx, fe_arg_loc(in, 1), "shard is auto, file, data or off");
+        return false;
+    }
+    *out = (ShardPolicy)i;
+    return true;
+}
+
+/* The runner finds out about sources that may be files. */
+static bool
+check_shard(Lower *cx, const FeDist *dist, Loc loc)
+{
+    const IrStageInfo *source = &ir_stage_info[dist->datasets.data[0]->source];
+    if (dist->shard != SHARD_FILE || source->reads)
+        return true;
+    fe_error_note(cx, loc, "shard = data gives each pipeline its part of them",
+                  "what %s gives cannot be sharded by file: it reads none",
+                  source->name);
+    return false;
+}
+
+/* Only the leading dimension of an element is that of the batch. */
+static bool
+check_rows(Lower *cx, const FeDataset *ds, const IrType *t, Loc loc)
+{
+    bool ok = t->rank > 0 && ir_dim_equal(t->dims[0], ds->rows);
+    for (int i = 1; i < t->rank; i++)
+        ok = ok && ir_dim_is_const(t->dims[i]);
+    if (ok)
+        return true;
+    fe_error_note(cx, loc, "end the pipeline in .batch(n)",
+                  "a distributed dataset has batches, and one of its elements "
+                  "is %s",
+                  fe_type_text(cx, t));
+    return false;
+}
+
+static bool
+check_batched(Lower *cx, FeDataset *ds, Loc loc)
+{
+    FeValues leaves = {0};
+    if (ds->batch == 0) {
+        fe_error_note(cx, loc, "add .batch(n) to it: n is the global batch",
+                      "what is distributed are batches, and this dataset has "
+                      "none");
+        return false;
+    }
+    fe_value_leaves(cx->arena, ds->element, &leaves);
+    for (int i = 0; i < leaves.len; i++)
+        if (!check_rows(cx, ds, leaves.data[i]->type, loc))
+            return false;
+    return true;
+}
+
+FeValue *
+fe_value_dist(Lower *cx, FeDist *dist)
+{
+    FeValue *v = fe_value_new(cx->arena, FE_DIST);
+    v->dist = dist;
+    return v;
+}
+
+FeValue *
+builtin_distribute(Lower *cx, const FeArgs *in)
+{
+    FeValue *ds = fe_arg(in, 0);
+    FeDist *dist = NEW(cx->arena, FeDist);
+    if (ds->kind != FE_DATASET)
+        return fe_error(cx, fe_arg_loc(in, 0),
+                        "distribute takes a dataset, not %s", fe_what(cx, ds));
+    VEC_PUSH(cx->arena, dist->datasets, ds->dataset);
+    if (!read_shard(cx, in, &dist->shard) ||
+        !check_shard(cx, dist, fe_arg_loc(in, 1)) ||
+        !check_batched(cx, ds->dataset, in->loc))
+        return &fe_poison;
+    return fe_value_dist(cx, dist);
+}
+
+/* ---- in the IR ---------------------------------------------------------- */
+
+/* The dataset of the module that ds is; made when it is first asked for. */
+static const char *
+ir_dataset_of(Lower *cx, FeDataset *ds)
+{
+    IrModule *m = cx->module;
+    if (!ds->name)
+        ds->name = fe_data_name(cx, "data");
+    if (ir_dataset_find(m, ds->name))
+        return ds->name;
+    IrDataset *d = NEW(m->arena, IrDataset);
+    d->name = ds->name;
+    d->loc = ds->loc;
+    for (int i = 0; i < ds->stages.len; i++) {
+        IrStage stage = ds->stages.data[i];
+        if (ds->others.data[i])
+            stage.other = ir_dataset_of(cx, ds->others.data[i]);
+        VEC_PUSH(m->arena, d->stages, stage);
+    }
+    VEC_PUSH(m->arena, m->datasets, d);
+    return ds->name;
+}
+
+/* "train.it", "train.it2", ... */
+static const char *
+iter_name(Lower *cx, const char *dataset)
+{
+    const char *name = fe_format(cx, "%s.it", dataset);
+    for (int i = 2; ir_iter_find(cx->module, name); i++)
+        name = fe_format(cx, "%s.it%d", dataset, i);
+    return intern(cx->names, name);
+}
+
+/* What a replica gets of a batch: its leading dimension.  *rows is the symbol.
+ */
+static Dim
+share_of(Lower *cx, const FeDataset *ds, int32_t *rows)
+{
+    int64_t replicas = cx->module->num_replicas;
+    int64_t bound = ds->batch / replicas + (ds->batch % replicas != 0);
+    *rows = ir_symbol_pair(cx->module, bound, ds->batch);
+    return ir_dim_linear(0, 1, *rows);
+}
+
+static FeValue *
+share_leaf(FeValue *leaf, void *data)
+{
+    const FeShare *s = data;
+    IrType t = *leaf->type;
+    t.dims[0] = s->rows;
+    t.locality = LOCAL_PER_REPLICA;
+    return fe_value_type(s->cx->arena, t);
+}
+
+/* What a replica gets of an element. */
+static FeValue *
+element_share(Lower *cx, const FeDist *dist, int32_t *rows)
+{
+    if (dist->whole)
+        return fe_whole_share(cx, dist, rows);
+    const FeDataset *ds = dist->datasets.data[0];
+    FeShare share = {cx, share_of(cx, ds, rows)};
+    return fe_value_map(cx->arena, ds->element, share_leaf, &share);
+}
+
+/* The iterator of the module, and in the list of those with their elements. */
+static IrIter *
+add_iter(Lower *cx, const FeDist *dist, Loc loc)
+{
+    IrModule *m = cx->module;
+    IrIter *it = NEW(m->arena, IrIter);
+    for (int i = 0; i < dist->datasets.len; i++)
+        VEC_PUSH(m->arena, it->datasets,
+                 ir_dataset_of(cx, dist->datasets.data[i]));
+    it->name = iter_name(cx, it->datasets.data[0]);
+    it->whole = dist->whole;
+    it->shard = dist->shard;
+    it->loc = loc;
+    FeIterInfo info = {it, element_share(cx, dist, &it->rows)};
+    VEC_PUSH(m->arena, m->iters, it);
+    VEC_PUSH(cx->arena, fe_data(cx)->iters, info);
+    return it;
+}
+
+FeValue *
+fe_iter_open(Lower *cx, FeValue *dist, Loc loc)
+{
+    if (fe_is_poison(dist))
+        return dist;
+    if (dist->kind == FE_DATASET)
+        return fe_error_note(cx, loc, "write distribute(...) around it",
+                             "a dataset has no elements in main until it is "
+                             "distributed");
+    if (dist->kind != FE_DIST)
+        return fe_error(cx, loc,
+                        "an iterator goes over a distributed dataset, "
+                        "not over %s",
+                        fe_what(cx, dist));
+    if (!fe_may_emit(cx, loc))
+        return &fe_poison;
+    IrIter *it = add_iter(cx, dist->dist, loc);
+    IrOp *op = fe_op(cx, OP_iter_open, 0, NULL, loc);
+    ir_set_text(op, A_iter, it->name);
+    fe_emit(cx, op);
+    FeValue *v = fe_value_new(cx->arena, FE_ITER);
+    v->iter = it;
+    return v;
+}
+
+static FeValue *
+element_of(Lower *cx, const IrIter *it)
+{
+    const FeData *data = fe_data(cx);
+    int i = data->iters.len - 1;
+    while (data->iters.data[i].iter != it)
+        i--;
+    return data->iters.data[i].element;
+}
+
+FeValue *
+fe_iter_has_next(Lower *cx, FeValue *iter, Loc loc)
+{
+    if (fe_is_poison(iter))
+        return iter;
+    IrOp *op = fe_op(cx, OP_iter_has_next, 0, NULL, loc);
+    ir_set_text(op, A_iter, iter->iter->name);
+    return fe_emit(cx, op);
+}
+
+static bool
+is_taken_in(const IrBlock *b, const IrIter *it)
+{
+    for (const IrOp *op = b->last; op; op = op->prev)
+        if (op->kind == OP_iter_next &&
+            strcmp(ir_text(op, A_iter), it->name) == 0)
+            return true;
+    return false;
+}
+
+/* Whether an element of the iterator was taken before, in this turn of the
+ * innermost loop. */
+static bool
+is_taken(const Lower *cx, const IrIter *it)
+{
+    const IrBlock *b = cx->block;
+    while (!is_taken_in(b, it)) {
+        if (!b->op || b->op->kind != OP_if)
+            return false;
+        b = b->op->block;
+    }
+    return true;
+}
+
+/* The symbol of the element to be taken.  Elements that one turn of a loop
+ * takes may be used side by side, so each has its own rows. */
+static int32_t
+next_rows(Lower *cx, const IrIter *it)
+{
+    IrModule *m = cx->module;
+    if (it->rows < 0 || !is_taken(cx, it))
+        return it->rows;
+    const IrSymbol *n = &m->symbols.data[it->rows];
+    return ir_symbol_pair(m, n->bound, m->symbols.data[n->partner].bound);
+}
+
+static IrType
+with_rows(IrType t, int32_t rows)
+{
+    for (int i = 0; i < t.rank; i++)
+        if (!ir_dim_is_const(t.dims[i]))
+            t.dims[i].sym = rows;
+    return t;
+}
+
+FeValue *
+fe_iter_next(Lower *cx, FeValue *iter, Loc loc)
+{
+    FeValues leaves = {0};
+    if (fe_is_poison(iter) || !fe_may_emit(cx, loc))
+        return &fe_poison;
+    FeValue *element = element_of(cx, iter->iter);
+    int32_t rows = next_rows(cx, iter->iter);
+    fe_value_leaves(cx->arena, element, &leaves);
+    IrType *types = NEW_ARRAY(cx->arena, IrType, (size_t)leaves.len);
+    for (int i = 0; i < leaves.len; i++)
+        types[i] = with_rows(*leaves.data[i]->type, rows);
+    IrOp *op = ir_build_op(cx->block, OP_iter_next, 0, NULL, loc);
+    ir_set_text(op, A_iter, iter->iter->name);
+    ir_op_results(op, leaves.len, types);
+    for (int i = 0; i < leaves.len; i++)
+        leaves.data[i] = fe_value_tensor(cx->arena, op->results[i]);
+    FeValue *const *next = leaves.data;
+    return fe_value_rebuild(cx->arena, element, &next);
+}
+
+/* ---- by hand ------------------------------------------------------------ */
+
+FeValue *
+builtin_iter(Lower *cx, const FeArgs *in)
+{
+    return fe_iter_open(cx, fe_arg(in, 0), in->loc);
+}
+
+static bool
+check_iter(Lower *cx, const FeArgs *in)
+{
+    FeValue *v = fe_arg(in, 0);
+    if (v->kind == FE_ITER)
+        return true;
+    fe_error_note(cx, fe_arg_loc(in, 0),
+                  v->kind == FE_DIST ? "let it = iter(...) makes one of it"
+                                     : NULL,
+                  "%s takes an iterator, not %s", in->name, fe_what(cx, v));
+    return false;
+}
+
+FeValue *
+builtin_has_next(Lower *cx, const FeArgs *in)
+{
+    return check_iter(cx, in) ? fe_iter_has_next(cx, fe_arg(in, 0), in->loc)
+                              : &fe_poison;
+}
+
+FeValue *
+builtin_next(Lower *cx, const FeArgs *in)
+{
+    return check_iter(cx, in) ? fe_iter_next(cx, fe_arg(in, 0), in->loc)
+                              : &fe_poison;
+}

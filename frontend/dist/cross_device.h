@@ -1,0 +1,18 @@
+/*
+ * cross_device.h - cross-device operations: "hierarchical_copy:packs=2"
+ */
+#ifndef TFD_FRONTEND_DIST_CROSS_DEVICE_H
+#define TFD_FRONTEND_DIST_CROSS_DEVICE_H
+
+#include "ir/base/arena.h"
+
+typedef struct FeCross {
+    const char *name; /* as cross.def has it */
+    int packs;        /* 1 unless said; 0: a pack for each value */
+} FeCross;
+
+/* Reads a name, in any case, and how many packs it is to make.  NULL on
+ * success, else what is wrong with it, in words. */
+const char *fe_cross_parse(Arena *a, const char *text, FeCross *out);
+
+#endif

@@ -1,0 +1,137 @@
+/*
+ * dist.c - the ways from one context to another: run, merge, update
+ *
+ * Each is an operation with a region; values around it are seen in it, and what
+ * leaves it are the operation's results.
+ */
+#include "frontend/context/eval.h"
+
+/* ---- run ---------------------------------------------------------------- */
+
+static bool
+check_cross(Lower *cx, const char *what, const char *note, Loc loc)
+{
+    if (fe_is_cross(cx))
+        return true;
+    fe_error_note(cx, loc, cx->context == FE_REPLICA ? note : NULL,
+                  "\"%s\" needs cross-replica context, and this is %s", what,
+                  fe_context_name(cx->context));
+    return false;
+}
+
+FeValue *
+fe_run(Lower *cx, const AstNode *n)
+{
+    FeRegion saved;
+    const AstNode *node = n->run.call;
+    if (!check_cross(cx, "run", "call the function without run", n->loc))
+        return &fe_poison;
+    FeValue *callee = fe_eval(cx, node->call.callee);
+    FeCall call = fe_call_args(cx, node, callee, fe_callee_name(callee));
+    call.loc = n->loc;
+    IrOp *op = fe_region_open(cx, OP_run, FE_REPLICA, n->loc, &saved);
+    if (!op)
+        return &fe_poison;
+    FeValue *result = fe_call(cx, callee, &call, "run");
+    return fe_region_close(cx, op, &saved, result, n->loc);
+}
+
+FeValue *
+fe_schedule(Lower *cx, const AstNode *n)
+{
+    return fe_error(cx, n->loc,
+                    "\"schedule\" needs the strategy parameter_server");
+}
+
+/* ---- merge -------------------------------------------------------------- */
+
+/* The scope of the block, with what the merge is given. */
+static FeScope *
+merge_scope(Lower *cx, const AstList *args)
+{
+    FeScope *scope = fe_scope_new(cx, cx->scope, SCOPE_MERGE);
+    for (int i = 0; i < args->len; i++) {
+        const AstNode *arg = args->data[i];
+        const char *name = arg->formal.name;
+        FeValue *v = arg->formal.value ? fe_eval(cx, arg->formal.value)
+                                       : fe_lookup(cx, name, arg->loc);
+        fe_bind(cx, scope, name, v, arg->loc);
+    }
+    return scope;
+}
+
+FeValue *
+fe_merge(Lower *cx, const AstNode *n)
+{
+    FeRegion saved;
+    if (cx->context != FE_REPLICA)
+        return fe_error_note(cx, n->loc,
+                             fe_is_cross(cx)
+                                 ? "write the lines of its block without merge"
+                                 : NULL,
+                             "\"merge\" needs replica context, and this is %s",
+                             fe_context_name(cx->context));
+    if (!fe_check_together(cx, "merge", n->loc))
+        return &fe_poison;
+    FeScope *scope = merge_scope(cx, &n->merge.args);
+    IrOp *op = fe_region_open(cx, OP_merge, FE_MERGE, n->loc, &saved);
+    if (!op)
+        return &fe_poison;
+    FeValue *result = fe_body(cx, scope, n->merge.body);
+    return fe_region_close(cx, op, &saved, result, n->loc);
+}
+
+/* ---- update ------------------------------------------------------------- */
+
+/* Checks the target of an update; *var is its variable, NULL for a non_slot
+ * one. */
+static bool
+read_target(Lower *cx, const AstNode *n, IrVar **var)
+{
+    FeValues leaves = {0};
+    FeValue *target = fe_eval(cx, n->update.target);
+    Loc loc = n->update.target->loc;
+    *var = NULL;
+    if (fe_value_has_poison(target))
+        return false;
+    fe_value_leaves(cx->arena, target, &leaves);
+    for (int i = 0; i < leaves.len; i++) {
+        const FeValue *leaf = leaves.data[i];
+        if (leaf->kind != FE_VAR) {
+            fe_error(cx, loc, "an update is of variables, not of %s",
+                     fe_what(cx, leaf));
+            return false;
+        }
+    }
+    if (n->update.non_slot)
+        return true;
+    if (target->kind != FE_VAR) {
+        fe_error(cx, loc, "an update is of one variable, not of %s",
+                 fe_what(cx, target));
+        return false;
+    }
+    *var = target->var;
+    return true;
+}
+
+FeValue *
+fe_update(Lower *cx, const AstNode *n)
+{
+    FeRegion saved;
+    IrVar *var;
+    if (!check_cross(cx, "update",
+                     "the block of a merge is cross-replica "
+                     "context",
+                     n->loc) ||
+        !read_target(cx, n, &var))
+        return &fe_poison;
+    FeScope *scope = fe_scope_new(cx, cx->scope, SCOPE_FUNC);
+    IrOp *op = fe_region_open(cx, OP_update, FE_UPDATE, n->loc, &saved);
+    if (!op)
+        return &fe_poison;
+    if (var)
+        ir_set_text(op, A_var, var->name);
+    cx->updated = var;
+    FeValue *result = fe_body(cx, scope, n->update.body);
+    return fe_region_close(cx, op, &saved, result, n->loc);
+}

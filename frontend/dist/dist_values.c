@@ -1,0 +1,652 @@
+/*
+ * dist_values.c - combining the replicas' values, and taking them apart
+ *
+ * All of these want values that differ among the replicas.  What is known to be
+ * the same on all is one value already: a sum of it is refused, since it is not
+ * clear whether it counts once or once a replica; a mean, max or min is the
+ * value itself.
+ */
+#include "frontend/builtins/builtins.h"
+
+#include <string.h>
+#include "frontend/dist/devices.h"
+#include "frontend/emit/slices.h"
+#include "ir/type_text.h"
+
+/* A call on a nest, leaf by leaf. */
+typedef struct Combine {
+    Lower *cx;
+    const FeArgs *in;
+    const char *op;   /* "sum", "mean", "max", "min"; NULL for gathering */
+    const char *text; /* the value as it was written */
+    Loc loc;          /* of the value */
+    const char *dest; /* a variable, or NULL: all replicas */
+} Combine;
+
+/* ---- what is the same everywhere ---------------------------------------- */
+
+static bool
+is_same(Lower *cx, FeValue *v)
+{
+    return fe_locality_of(cx, v) != LOCAL_PER_REPLICA;
+}
+
+static FeValue *
+refuse_same_sum(const Combine *c)
+{
+    if (fe_arg(c->in, 1)->kind == FE_NEST)
+        return fe_error_note(
+            c->cx, c->loc,
+            "in place of such an x, write x * num_replicas if you mean that",
+            "a value in %s is the same on every replica, and %s would count "
+            "it once for each",
+            c->text, c->in->name);
+    return fe_error_note(
+        c->cx, c->loc,
+        fe_format(c->cx, "write %s * num_replicas if you mean that", c->text),
+        "%s is the same on every replica, and %s would count it once for each",
+        c->text, c->in->name);
+}
+
+static FeValue *
+refuse_same_gather(const Combine *c)
+{
+    return fe_error(c->cx, c->loc,
+                    "%s is the same on every replica: it is one value already, "
+                    "which %s would repeat",
+                    c->text, c->in->name);
+}
+
+/* mean, max or min of what is the same: itself. */
+static bool
+check_same(const Combine *c)
+{
+    if (strcmp(c->op, "sum") != 0)
+        return true;
+    refuse_same_sum(c);
+    return false;
+}
+
+/* A mean of integers is a float, which has to be asked for. */
+static bool
+check_dtype(const Combine *c, FeValue *leaf)
+{
+    IrType t;
+    if (strcmp(c->op, "mean") != 0 || !fe_type_of(c->cx, leaf, &t) ||
+        dtype_is_float(t.dtype))
+        return true;
+    fe_error_note(c->cx, c->loc,
+                  is_same(c->cx, leaf) || !fe_is_cross(c->cx)
+                      ? fe_format(c->cx, "cast it: f32(%s)", c->text)
+                      : "cast it in the step: f32(...)",
+                  "mean of integers asks for a cast");
+    return false;
+}
+
+/* ---- arguments ---------------------------------------------------------- */
+
+static bool
+read_op(Lower *cx, const FeArgs *in, const char **op)
+{
+    static const char *const ops[] = {"sum", "mean", "max", "min"};
+    const FeValue *v = fe_arg(in, 0);
+    *op = v->kind == FE_BUILTIN ? fe_builtin_name(v->builtin) : NULL;
+    for (int i = 0; *op && i < 4; i++)
+        if (strcmp(*op, ops[i]) == 0)
+            return true;
+    const AstNode *node = in->args[0]->node;
+    bool is_word = v->kind == FE_STRING && node && node->kind == AST_NAME;
+    fe_error(cx, fe_arg_loc(in, 0),
+             "%s combines by sum, mean, max or min, not "
+             "by %s",
+             in->name,
+             *op       ? *op
+             : is_word ? v->text.text
+                       : fe_what(cx, v));
+    return false;
+}
+
+/* The same for all that have an op and a value. */
+static bool
+read_combine(Lower *cx, const FeArgs *in, Combine *c)
+{
+    *c = (Combine){.cx = cx,
+                   .in = in,
+                   .text = fe_arg_text(cx, in, 1),
+                   .loc = fe_arg_loc(in, 1)};
+    return read_op(cx, in, &c->op);
+}
+
+static bool
+is_device(Lower *cx, const FeValue *v, FeDevice *out)
+{
+    FeDevices devices = {0};
+    if (v->kind != FE_STRING || !v->text.text ||
+        fe_devices_parse(cx->arena, v->text.text, &devices) || devices.len != 1)
+        return false;
+    *out = devices.data[0];
+    return true;
+}
+
+/* One device of the strategy: every replica gets the result, so that device
+ * too. */
+static bool
+check_device(Lower *cx, const FeDevice *device, Loc loc)
+{
+    FeDevices devices = {0};
+    const char *wrong =
+        fe_devices_parse(cx->arena, cx->module->devices, &devices);
+    for (int i = 0; !wrong && i < devices.len; i++)
+        if (devices.data[i].index == device->index &&
+            !strcmp(devices.data[i].kind, device->kind))
+            return true;
+    fe_error_note(cx, loc, fe_format(cx, "they are %s", cx->module->devices),
+                  "%s:%d is none of the strategy's devices", device->kind,
+                  device->index);
+    return false;
+}
+
+static bool
+read_dest(Lower *cx, FeValue *v, Loc loc, const char **dest)
+{
+    *dest = NULL;
+    if (!v || v->kind == FE_NONE)
+        return true;
+    FeDevice device;
+    if (is_device(cx, v, &device))
+        return check_device(cx, &device, loc);
+    if (v->kind == FE_VAR) {
+        *dest = v->var->name;
+        return true;
+    }
+    fe_error(cx, loc, "the destination is a variable or a device, not %s",
+             fe_what(cx, v));
+    return false;
+}
+
+/* ---- values that differ ------------------------------------------------- */
+
+/* What a value is worth in a run of its own: the components of a sync-on-read
+ * variable, the lengths of the replicas' shares. */
+static FeValue *
+in_run(const Combine *c, FeValue *v)
+{
+    FeRegion saved;
+    Lower *cx = c->cx;
+    IrOp *run = fe_region_open(cx, OP_run, FE_REPLICA, c->loc, &saved);
+    if (!run)
+        return &fe_poison;
+    FeValue *own = fe_value_tensor(cx->arena, fe_operand(cx, v, c->loc));
+    return fe_region_close(cx, run, &saved, own, c->loc);
+}
+
+/* The operand of what combines a leaf that differs among the replicas. */
+static IrValue *
+handle(const Combine *c, FeValue *leaf)
+{
+    if (leaf->kind == FE_DIM && c->cx->context == FE_CROSS)
+        return fe_tensor(in_run(c, leaf));
+    return fe_handle(c->cx, leaf, c->loc);
+}
+
+/* ---- slices ------------------------------------------------------------- */
+
+static FeValue *gather_axis(const Combine *c, FeValue *leaf, int64_t axis);
+static FeValue *emit_to(const Combine *c, IrOpKind kind, IrValue *x);
+
+static bool
+check_slices_op(const Combine *c)
+{
+    if (strcmp(c->op, "sum") == 0 || strcmp(c->op, "mean") == 0)
+        return true;
+    fe_error_note(c->cx, c->loc,
+                  fe_format(c->cx, "dense(%s) makes a tensor of them", c->text),
+                  "%s combines slices by sum or mean, not by %s", c->in->name,
+                  c->op);
+    return false;
+}
+
+/* A field of all replicas, equal or not: one behind the other, since slices of
+ * one row add up; at the destination, if it is asked for. */
+static FeValue *
+slices_field(const Combine *c, FeValue *field, bool to)
+{
+    FeValue *all = gather_axis(c, field, 0);
+    return to && !fe_is_poison(all) ? emit_to(c, OP_broadcast_to, all->tensor)
+                                    : all;
+}
+
+/* Slices combined over the replicas; a mean divides what is summed. */
+static FeValue *
+combine_slices(const Combine *c, FeValue *slices, bool to)
+{
+    Lower *cx = c->cx;
+    if (!check_slices_op(c))
+        return &fe_poison;
+    if (is_same(cx, slices))
+        return check_same(c) ? slices : &fe_poison;
+    FeValue *indices = slices_field(c, fe_slices_indices(slices), to);
+    FeValue *values = slices_field(c, fe_slices_values(slices), to);
+    if (!fe_is_poison(values) && strcmp(c->op, "mean") == 0) {
+        FeValue *n = fe_value_float(cx->arena, cx->module->num_replicas);
+        values = fe_binary(cx, AST_OP_DIV, values, n, c->in->loc);
+    }
+    return fe_slices_with(cx, slices, values, indices);
+}
+
+/* ---- reduce ------------------------------------------------------------- */
+
+/* The axis argument of reduce for a leaf; len -1 when there is none. */
+static bool
+read_axes(const Combine *c, int rank, FeAxes *axes)
+{
+    axes->len = -1;
+    return !fe_arg(c->in, 2) || fe_arg_axes(c->cx, c->in, 2, rank, axes);
+}
+
+static FeValue *
+reduce_same(const Combine *c, FeValue *leaf)
+{
+    FeAxes axes;
+    Lower *cx = c->cx;
+    if (!check_same(c))
+        return &fe_poison;
+    IrValue *x = fe_operand(cx, leaf, c->loc);
+    if (!x || !read_axes(c, x->type.rank, &axes))
+        return &fe_poison;
+    if (axes.len < 0)
+        return leaf;
+    if (strcmp(c->op, "mean") == 0)
+        return fe_mean(cx, x, &axes, false, c->text, c->in->loc);
+    bool is_max = strcmp(c->op, "max") == 0;
+    return fe_reduce_axes(cx, is_max ? OP_reduce_max : OP_reduce_min, x, &axes,
+                          false, c->in->loc);
+}
+
+static FeValue *
+reduce_leaf(FeValue *leaf, void *data)
+{
+    FeAxes axes;
+    const Combine *c = data;
+    if (fe_is_slices(leaf) && fe_arg(c->in, 2))
+        return fe_error(c->cx, c->loc, "slices are not reduced over an axis");
+    if (fe_is_slices(leaf))
+        return combine_slices(c, leaf, false);
+    if (!check_dtype(c, leaf))
+        return &fe_poison;
+    if (is_same(c->cx, leaf))
+        return reduce_same(c, leaf);
+    IrValue *x = handle(c, leaf);
+    if (!x || !read_axes(c, x->type.rank, &axes))
+        return &fe_poison;
+    IrOp *op = fe_op(c->cx, OP_reduce, 1, &x, c->in->loc);
+    ir_set_text(op, A_op, c->op);
+    if (axes.len >= 0)
+        ir_set_ints(op, A_axes, axes.axes, axes.len);
+    return fe_emit(c->cx, op);
+}
+
+FeValue *
+builtin_reduce(Lower *cx, const FeArgs *in)
+{
+    Combine c;
+    if (!read_combine(cx, in, &c))
+        return &fe_poison;
+    return fe_value_map_parts(cx->arena, fe_arg(in, 1), reduce_leaf, &c);
+}
+
+/* ---- to a destination --------------------------------------------------- */
+
+static FeValue *
+emit_to(const Combine *c, IrOpKind kind, IrValue *x)
+{
+    IrOp *op = fe_op(c->cx, kind, 1, &x, c->in->loc);
+    if (kind == OP_reduce_to)
+        ir_set_text(op, A_op, c->op);
+    if (c->dest)
+        ir_set_text(op, A_var, c->dest);
+    return fe_emit(c->cx, op);
+}
+
+static FeValue *
+reduce_to_leaf(FeValue *leaf, void *data)
+{
+    const Combine *c = data;
+    if (fe_is_slices(leaf))
+        return combine_slices(c, leaf, true);
+    if (!check_dtype(c, leaf))
+        return &fe_poison;
+    if (!is_same(c->cx, leaf))
+        return emit_to(c, OP_reduce_to, handle(c, leaf));
+    if (!check_same(c))
+        return &fe_poison;
+    return emit_to(c, OP_broadcast_to, fe_operand(c->cx, leaf, c->loc));
+}
+
+FeValue *
+builtin_reduce_to(Lower *cx, const FeArgs *in)
+{
+    Combine c;
+    if (!read_combine(cx, in, &c) ||
+        !read_dest(cx, fe_arg(in, 2), fe_arg_loc(in, 2), &c.dest))
+        return &fe_poison;
+    return fe_value_map_parts(cx->arena, fe_arg(in, 1), reduce_to_leaf, &c);
+}
+
+FeValue *
+builtin_batch_reduce_to(Lower *cx, const FeArgs *in)
+{
+    Combine c;
+    FeValues out = {0};
+    FeValue *pairs = fe_arg(in, 1);
+    if (!read_combine(cx, in, &c))
+        return &fe_poison;
+    if (pairs->kind != FE_NEST)
+        return fe_error(cx, c.loc,
+                        "%s takes a list of (value, dest) pairs, "
+                        "not %s",
+                        in->name, fe_what(cx, pairs));
+    for (int i = 0; i < pairs->nest.len; i++) {
+        const FeValue *pair = pairs->nest.items[i];
+        if (pair->kind != FE_NEST || pair->nest.len != 2)
+            return fe_error(cx, c.loc,
+                            "%s takes pairs (value, dest), and "
+                            "item %d is %s",
+                            in->name, i, fe_what(cx, pair));
+        if (!read_dest(cx, pair->nest.items[1], c.loc, &c.dest))
+            return &fe_poison;
+        VEC_PUSH(cx->arena, out,
+                 fe_value_map_parts(cx->arena, pair->nest.items[0],
+                                    reduce_to_leaf, &c));
+    }
+    return fe_value_list(cx->arena, out.len, out.data);
+}
+
+static FeValue *
+broadcast_leaf(FeValue *leaf, void *data)
+{
+    const Combine *c = data;
+    if (leaf->kind == FE_CONST) /* known everywhere */
+        return leaf;
+    if (is_same(c->cx, leaf))
+        return emit_to(c, OP_broadcast_to, fe_operand(c->cx, leaf, c->loc));
+    return fe_error_note(c->cx, c->loc,
+                         fe_format(c->cx,
+                                   "reduce_to(mean, %s, ...) makes one "
+                                   "value of it",
+                                   c->text),
+                         "%s differs among the replicas: there is no one value "
+                         "to broadcast",
+                         c->text);
+}
+
+FeValue *
+builtin_broadcast_to(Lower *cx, const FeArgs *in)
+{
+    Combine c = {.cx = cx,
+                 .in = in,
+                 .text = fe_arg_text(cx, in, 0),
+                 .loc = fe_arg_loc(in, 0)};
+    if (!read_dest(cx, fe_arg(in, 1), fe_arg_loc(in, 1), &c.dest))
+        return &fe_poison;
+    return fe_value_map(cx->arena, fe_arg(in, 0), broadcast_leaf, &c);
+}
+
+/* ---- gathering ---------------------------------------------------------- */
+
+/* gather and all_gather, as the context has it. */
+static FeValue *
+gather_axis(const Combine *c, FeValue *leaf, int64_t axis)
+{
+    IrOpKind kind = fe_is_cross(c->cx) ? OP_gather : OP_all_gather;
+    IrValue *x = handle(c, leaf);
+    IrOp *op = fe_op(c->cx, kind, 1, &x, c->in->loc);
+    ir_set_int(op, A_axis, axis);
+    return fe_emit(c->cx, op);
+}
+
+static FeValue *
+gather_leaf(FeValue *leaf, void *data)
+{
+    int64_t axis;
+    const Combine *c = data;
+    if (fe_is_slices(leaf))
+        return fe_error_note(c->cx, c->loc,
+                             "reduce and all_reduce put slices together",
+                             "%s does not go into slices", c->in->name);
+    if (is_same(c->cx, leaf))
+        return refuse_same_gather(c);
+    IrValue *x = handle(c, leaf);
+    if (x && x->type.rank == 0)
+        return fe_error_note(c->cx, c->loc,
+                             "reshape(x, (1,)) makes a row of one of it",
+                             "%s needs values with an axis, and this is a "
+                             "scalar",
+                             c->in->name);
+    if (!x || !fe_axis(c->cx, fe_arg(c->in, 1), x->type.rank,
+                       fe_arg_loc(c->in, 1), &axis))
+        return &fe_poison;
+    return gather_axis(c, leaf, axis);
+}
+
+FeValue *
+builtin_gather(Lower *cx, const FeArgs *in)
+{
+    Combine c = {.cx = cx,
+                 .in = in,
+                 .text = fe_arg_text(cx, in, 0),
+                 .loc = fe_arg_loc(in, 0)};
+    return fe_value_map_parts(cx->arena, fe_arg(in, 0), gather_leaf, &c);
+}
+
+FeValue *
+builtin_all_gather(Lower *cx, const FeArgs *in)
+{
+    if (!fe_check_together(cx, in->name, in->loc))
+        return &fe_poison;
+    return builtin_gather(cx, in);
+}
+
+/* ---- in replica context ------------------------------------------------- */
+
+/* Checks the leaves of an all_reduce and takes those that differ among the
+ * replicas; wanted says which they are.  Slices are combined at once. */
+static bool
+all_reduce_operands(const Combine *c, FeValues *leaves, IrValues *operands,
+                    bool *wanted)
+{
+    bool ok = true;
+    for (int i = 0; i < leaves->len; i++) {
+        FeValue *leaf = leaves->data[i];
+        wanted[i] = false;
+        if (fe_is_slices(leaf)) {
+            leaves->data[i] = combine_slices(c, leaf, false);
+            ok = ok && !fe_is_poison(leaves->data[i]);
+            continue;
+        }
+        wanted[i] = !is_same(c->cx, leaf);
+        ok = check_dtype(c, leaf) && ok;
+        if (!wanted[i]) {
+            ok = ok && check_same(c);
+            continue;
+        }
+        IrValue *x = ok ? fe_operand(c->cx, leaf, c->loc) : NULL;
+        VEC_PUSH(c->cx->arena, *operands, x);
+        ok = ok && x;
+    }
+    return ok;
+}
+
+FeValue *
+builtin_all_reduce(Lower *cx, const FeArgs *in)
+{
+    Combine c;
+    FeValues leaves = {0};
+    IrValues operands = {0};
+    if (!read_combine(cx, in, &c) || !fe_check_together(cx, in->name, in->loc))
+        return &fe_poison;
+    FeValue *value = fe_arg(in, 1);
+    fe_value_parts(cx->arena, value, &leaves);
+    bool *wanted = NEW_ARRAY(cx->arena, bool, (size_t)leaves.len);
+    if (!all_reduce_operands(&c, &leaves, &operands, wanted))
+        return &fe_poison;
+    if (operands.len == 0) {
+        FeValue *const *parts = leaves.data;
+        return fe_value_rebuild_parts(cx->arena, value, &parts);
+    }
+    IrOp *op = fe_op(cx, OP_all_reduce, operands.len, operands.data, in->loc);
+    ir_set_text(op, A_op, c.op);
+    if (fe_is_poison(fe_emit(cx, op)))
+        return &fe_poison;
+    for (int i = 0, k = 0; i < leaves.len; i++)
+        if (wanted[i])
+            leaves.data[i] = fe_value_tensor(cx->arena, op->results[k++]);
+    FeValue *const *next = leaves.data;
+    return fe_value_rebuild_parts(cx->arena, value, &next);
+}
+
+FeValue *
+builtin_global_mean(Lower *cx, const FeArgs *in)
+{
+    if (!fe_check_together(cx, in->name, in->loc))
+        return &fe_poison;
+    return fe_op1(cx, OP_global_mean, fe_arg(in, 0), in->loc);
+}
+
+/* ---- each replica's own ------------------------------------------------- */
+
+static FeValue *
+handle_leaf(FeValue *leaf, void *data)
+{
+    const Combine *c = data;
+    Arena *a = c->cx->arena;
+    bool is_var = leaf->kind == FE_VAR;
+    if (is_var && leaf->var->sync == SYNC_ON_READ)
+        return in_run(c, leaf);
+    if (is_var)
+        return fe_value_tensor(a, fe_operand(c->cx, leaf, c->loc));
+    return is_same(c->cx, leaf) ? leaf : fe_value_tensor(a, handle(c, leaf));
+}
+
+typedef struct Pick {
+    const Combine *call;
+    int replica;
+} Pick;
+
+/* Main knows the rows of each replica: symbols for those that t names. */
+static void
+name_rows_of_replicas(IrModule *m, const IrType *t)
+{
+    for (int i = 0; i < t->rank; i++) {
+        Dim d = t->dims[i];
+        if (!ir_dim_is_const(d) && ir_symbol_is_share(&m->symbols.data[d.sym]))
+            ir_symbol_of_replica(m, d.sym, 0);
+    }
+}
+
+/* How many axes are as long as a share of a batch. */
+static int
+count_shares(const IrModule *m, const IrType *t)
+{
+    int count = 0;
+    for (int i = 0; i < t->rank; i++) {
+        Dim d = t->dims[i];
+        count +=
+            !ir_dim_is_const(d) && ir_symbol_is_share(&m->symbols.data[d.sym]);
+    }
+    return count;
+}
+
+static FeValue *
+pick_leaf(FeValue *leaf, void *data)
+{
+    const Pick *pick = data;
+    const Combine *c = pick->call;
+    if (fe_is_poison(leaf) || is_same(c->cx, leaf))
+        return leaf;
+    const IrType *t = &leaf->tensor->type;
+    if (c->cx->context == FE_MERGE && count_shares(c->cx->module, t) > 1)
+        return fe_error(c->cx, c->in->loc,
+                        "a value of shape %s has other rows on each replica "
+                        "in two axes, which no merge takes apart",
+                        ir_dims_text(c->cx->module, t->rank, t->dims));
+    name_rows_of_replicas(c->cx->module, t);
+    IrOp *op = fe_op(c->cx, OP_local_result, 1, &leaf->tensor, c->in->loc);
+    ir_set_int(op, A_replica, pick->replica);
+    return fe_emit(c->cx, op);
+}
+
+FeValue *
+builtin_local_results(Lower *cx, const FeArgs *in)
+{
+    Combine c = {.cx = cx, .in = in, .loc = fe_arg_loc(in, 0)};
+    FeValues out = {0};
+    FeValue *value = fe_value_map(cx->arena, fe_arg(in, 0), handle_leaf, &c);
+    for (int i = 0; i < cx->module->num_replicas; i++) {
+        Pick pick = {&c, i};
+        VEC_PUSH(cx->arena, out,
+                 fe_value_map(cx->arena, value, pick_leaf, &pick));
+    }
+    return fe_value_tuple(cx->arena, out.len, out.data);
+}
+
+/* leaf as a value that counts as each replica's own, whatever it is: it hangs
+ * on the replica's number. */
+static FeValue *
+own_leaf(FeValue *leaf, void *data)
+{
+    const Combine *c = data;
+    Lower *cx = c->cx;
+    FeValue *x = fe_value_tensor(cx->arena, fe_operand(cx, leaf, c->loc));
+    if (fe_is_poison(x) || !is_same(cx, x))
+        return x;
+    FeValue *id = fe_builtin_value(cx, "replica_id", c->loc);
+    FeValue *is_any = fe_op2(cx, OP_ge, id, fe_value_int(cx->arena, 0), c->loc);
+    return fe_op3(cx, OP_where, is_any, x, x, c->loc);
+}
+
+FeValue *
+builtin_values_from(Lower *cx, const FeArgs *in)
+{
+    FeRegion saved;
+    Combine c = {.cx = cx, .in = in, .loc = fe_arg_loc(in, 0)};
+    const char *const names[] = {intern(cx->names, "replica_id"),
+                                 intern(cx->names, "num_replicas")};
+    IrOp *run = fe_region_open(cx, OP_run, FE_REPLICA, in->loc, &saved);
+    if (!run)
+        return &fe_poison;
+    FeValue *fields[2];
+    for (int i = 0; i < 2; i++)
+        fields[i] = fe_builtin_value(cx, names[i], in->loc);
+    FeValue *ctx = fe_value_named(cx->arena, 2, names, fields);
+    FeValue *value =
+        fe_call_with(cx, fe_arg(in, 0), 1, &ctx, false, "called", in->loc);
+    value = fe_value_map(cx->arena, value, own_leaf, &c);
+    return fe_region_close(cx, run, &saved, value, in->loc);
+}
+
+/* ---- asking ------------------------------------------------------------- */
+
+/* Components have no names of their own: a name is the variable already. */
+FeValue *
+builtin_value_container(Lower *cx, const FeArgs *in)
+{
+    (void)cx;
+    return fe_arg(in, 0);
+}
+
+FeValue *
+builtin_in_cross_replica_context(Lower *cx, const FeArgs *in)
+{
+    (void)in;
+    return fe_value_bool(cx->arena,
+                         fe_is_cross(cx) || cx->context == FE_UPDATE);
+}
+
+FeValue *
+builtin_has_strategy(Lower *cx, const FeArgs *in)
+{
+    (void)in;
+    return fe_value_bool(cx->arena,
+                         strcmp(cx->module->strategy, "default") != 0);
+}

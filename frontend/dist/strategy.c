@@ -1,0 +1,252 @@
+/*
+ * strategy.c - which strategy, on which devices
+ *
+ * What the command line says wins over the file; with neither, one device is
+ * the default strategy and several are mirrored.  The properties are constants:
+ * strategy.worker_devices.
+ */
+#include "frontend/context/eval.h"
+
+#include <string.h>
+#include "frontend/dist/cross_device.h"
+#include "frontend/dist/devices.h"
+
+static const struct {
+    const char *name;
+    bool several;
+} strategies[] = {
+#define STRATEGY(name, several, doc) {#name, several},
+#include "frontend/dist/strategies.def"
+#undef STRATEGY
+};
+
+enum { NUM_STRATEGIES = sizeof strategies / sizeof strategies[0] };
+
+/* What was chosen, and where. */
+typedef struct Choice {
+    const char *name, *devices; /* or NULL */
+    const char *cross;          /* cross_device_ops, or NULL */
+    Loc name_loc, devices_loc, cross_loc;
+} Choice;
+
+/* ---- what the file says -------------------------------------------------- */
+
+static const AstNode *
+find_declaration(Lower *cx, const AstNode *program)
+{
+    const AstNode *found = NULL;
+    const AstList *decls = &program->program.decls;
+    for (int i = 0; i < decls->len; i++) {
+        if (decls->data[i]->kind != AST_STRATEGY)
+            continue;
+        if (found)
+            fe_error(cx, decls->data[i]->loc,
+                     "a program has one strategy, and this is the second");
+        found = decls->data[i];
+    }
+    return found;
+}
+
+static void
+read_declaration(Lower *cx, const AstNode *n, Choice *out)
+{
+    static const char *const names[] = {"devices", "cross_device_ops"};
+    FeArg *args[2];
+    FeCall call = {.name = n->strategy.name, .loc = n->loc};
+    call.num_args = n->strategy.args.len;
+    call.args = NEW_ARRAY(cx->arena, FeArg, (size_t)call.num_args);
+    for (int i = 0; i < call.num_args; i++) {
+        const AstNode *arg = n->strategy.args.data[i];
+        bool named = arg->kind == AST_NAMED;
+        const AstNode *value = named ? arg->named.value : arg;
+        call.args[i] = (FeArg){.name = named ? arg->named.name : NULL,
+                               .value = fe_eval(cx, value),
+                               .node = value,
+                               .loc = value->loc,
+                               .whole = arg->loc};
+    }
+    out->name = n->strategy.name;
+    out->name_loc = out->devices_loc = n->loc;
+    if (!fe_match_args(cx, &call, 2, names, args))
+        return;
+    if (args[0]) {
+        out->devices_loc = args[0]->loc;
+        fe_text(cx, args[0]->value, "the list of devices", args[0]->loc,
+                &out->devices);
+    }
+    if (!args[1])
+        return;
+    out->cross_loc = args[1]->loc;
+    fe_text(cx, args[1]->value, "cross_device_ops", args[1]->loc, &out->cross);
+}
+
+/* ---- choosing ----------------------------------------------------------- */
+
+/* The place of a mistake; without one in the file it is the command line's. */
+static Loc
+mistake(Lower *cx, Loc loc)
+{
+    if (!loc.line)
+        diag_blame_usage(cx->diag);
+    return loc;
+}
+
+static void
+choose_devices(Lower *cx, const Choice *c, FeDevices *out)
+{
+    const char *text = c->devices ? c->devices : "cpu:0";
+    const char *wrong = fe_devices_parse(cx->arena, text, out);
+    if (wrong)
+        fe_error(cx, mistake(cx, c->devices_loc), "%s", wrong);
+}
+
+/* Its row, or -1. */
+static int
+find_strategy_row(const char *name)
+{
+    for (int i = 0; i < NUM_STRATEGIES; i++)
+        if (strcmp(strategies[i].name, name) == 0)
+            return i;
+    return -1;
+}
+
+static int
+find_strategy(Lower *cx, const Choice *c)
+{
+    const char *names[NUM_STRATEGIES];
+    int row = find_strategy_row(c->name);
+    if (row >= 0)
+        return row;
+    for (int i = 0; i < NUM_STRATEGIES; i++)
+        names[i] = strategies[i].name;
+    const char *near = nearest_name(c->name, names, NUM_STRATEGIES);
+    const char *note = near ? fe_format(cx, "did you mean %s?", near) : NULL;
+    fe_error_note(cx, mistake(cx, c->name_loc), note,
+                  "there is no strategy \"%s\"", c->name);
+    return -1;
+}
+
+static void
+choose_strategy(Lower *cx, Choice *c, int num_devices)
+{
+    cx->strategy_is_implied = !c->name;
+    if (!c->name)
+        c->name = num_devices > 1 ? "mirrored" : "default";
+    int i = find_strategy(cx, c);
+    if (i >= 0 && num_devices > 1 && !strategies[i].several)
+        fe_error(cx, mistake(cx, c->devices_loc),
+                 "the strategy %s is for one device, and "
+                 "there are %d",
+                 c->name, num_devices);
+}
+
+/* Whether replicas are combined at all: not where the strategy that is named
+ * has one. */
+static bool
+check_combines(Lower *cx, const Choice *c)
+{
+    int i = find_strategy_row(c->name);
+    if (i < 0 || strategies[i].several || cx->strategy_is_implied)
+        return true;
+    fe_error_note(cx, mistake(cx, c->cross_loc), "leave it out",
+                  "the strategy %s has one replica, so that no cross-device "
+                  "operation has an effect",
+                  c->name);
+    return false;
+}
+
+/* Two halves of the devices need an even number of them. */
+static void
+choose_cross(Lower *cx, const Choice *c, int num_devices)
+{
+    FeCross cross;
+    if (!c->cross || !check_combines(cx, c))
+        return;
+    const char *wrong = fe_cross_parse(cx->arena, c->cross, &cross);
+    bool halves = !wrong && !strcmp(cross.name, "hierarchical_copy");
+    if (wrong)
+        fe_error(cx, mistake(cx, c->cross_loc), "%s", wrong);
+    else if (halves && num_devices % 2)
+        fe_error(cx, mistake(cx, c->cross_loc),
+                 "hierarchical_copy needs an even number of devices, and there "
+                 "%s %d",
+                 num_devices == 1 ? "is" : "are", num_devices);
+    else if (strcmp(cross.name, "auto") != 0) {
+        cx->module->via = intern(cx->names, cross.name);
+        cx->module->packs = cross.packs;
+    }
+}
+
+/* ---- properties --------------------------------------------------------- */
+
+/* The names of the first n devices. */
+static FeValue *
+device_tuple(Lower *cx, int n, const FeDevices *devices)
+{
+    FeValues names = {0};
+    for (int i = 0; i < n && i < devices->len; i++) {
+        const FeDevice *d = &devices->data[i];
+        const char *name = fe_format(cx, "%s:%d", d->kind, d->index);
+        VEC_PUSH(cx->arena, names, fe_value_text(cx->arena, name));
+    }
+    return fe_value_tuple(cx->arena, names.len, names.data);
+}
+
+static void
+bind_properties(Lower *cx, const FeDevices *devices)
+{
+    FeValue *space = fe_value_new(cx->arena, FE_SPACE);
+    FeScope *scope = fe_scope_new(cx, NULL, SCOPE_SPACE);
+    FeValue *names = device_tuple(cx, devices->len, devices);
+    bool central = !strcmp(cx->module->strategy, "central_storage");
+    FeValue *yes = fe_value_bool(cx->arena, true);
+    FeValue *no = fe_value_bool(cx->arena, false);
+    const struct {
+        const char *name;
+        FeValue *value;
+    } fields[] = {
+        {"name", fe_value_text(cx->arena, cx->module->strategy)},
+        {"num_replicas", fe_value_int(cx->arena, devices->len)},
+        {"num_replicas_in_sync", fe_value_int(cx->arena, devices->len)},
+        {"worker_devices", names},
+        {"parameter_devices", central ? device_tuple(cx, 1, devices) : names},
+        {"should_checkpoint", yes},
+        {"should_save_summary", yes},
+        {"require_static_shapes", no},
+        {"between_graph", central ? yes : no},
+    };
+    for (size_t i = 0; i < sizeof fields / sizeof fields[0]; i++)
+        fe_bind(cx, scope, intern(cx->names, fields[i].name), fields[i].value,
+                NO_LOC);
+    space->space = scope;
+    fe_bind(cx, cx->builtins, intern(cx->names, "strategy"), space, NO_LOC);
+}
+
+void
+fe_strategy(Lower *cx, const AstNode *program)
+{
+    Choice choice = {0};
+    FeDevices devices = {0};
+    const AstNode *decl = find_declaration(cx, program);
+    if (decl)
+        read_declaration(cx, decl, &choice);
+    if (cx->options->strategy) {
+        choice.name = cx->options->strategy;
+        choice.name_loc = NO_LOC;
+    }
+    if (cx->options->devices) {
+        choice.devices = cx->options->devices;
+        choice.devices_loc = NO_LOC;
+    }
+    if (cx->options->cross) {
+        choice.cross = cx->options->cross;
+        choice.cross_loc = NO_LOC;
+    }
+    choose_devices(cx, &choice, &devices);
+    choose_strategy(cx, &choice, devices.len);
+    cx->module->strategy = intern(cx->names, choice.name);
+    cx->module->devices = fe_devices_text(cx->arena, &devices);
+    cx->module->num_replicas = devices.len ? devices.len : 1;
+    choose_cross(cx, &choice, devices.len);
+    bind_properties(cx, &devices);
+}

@@ -1,0 +1,216 @@
+/*
+ * check_index.c - indices that are known when the program runs
+ *
+ * An operation clamps an index that names nothing, or leaves it out, so that
+ * memory stays safe; before the operation an assert stops the program with the
+ * index and the line (D9).  The column index of ops.def says which operations
+ * have indices, and fe_emit asks fe_check_indices for each; what finds its
+ * elements by comparing (one_hot, a mask) asks fe_check_range itself.
+ *
+ * An index that was checked against a length is not checked again where the
+ * first check has been passed: in its block and those within.
+ */
+#include "frontend/context/eval.h"
+#include "frontend/emit/index.h"
+#include "frontend/emit/slices.h"
+#include "ir/base/message.h"
+#include "ir/rules/build.h"
+
+/* ---- constants ---------------------------------------------------------- */
+
+/* The first of a constant that is not in 0 .. size - 1; false when all are. */
+static bool
+find_wrong(const IrOp *constant, int64_t size, int64_t *out)
+{
+    int64_t bytes;
+    DType t = (DType)ir_int(constant, A_dtype);
+    const void *data = ir_data(constant, A_data, &bytes);
+    int64_t count = bytes / (int64_t)dtype_info[t].bytes;
+    for (int64_t i = 0; i < count; i++) {
+        *out = scalar_load(t, data, i).i;
+        if (*out < 0 || *out >= size)
+            return true;
+    }
+    return false;
+}
+
+/* Whether index and size are known now. */
+static bool
+is_known(const IrValue *index, Dim size)
+{
+    return index->def && index->def->kind == OP_constant &&
+           ir_dim_is_const(size);
+}
+
+/* Whether the elements of op are those of its first operand, or their integers
+ * in another dtype. */
+static bool
+is_of_same(const IrOp *op)
+{
+    bool casts =
+        op->kind == OP_cast && dtype_is_int(op->operands[0]->type.dtype);
+    return casts || (op->kind != OP_concat && op->num_operands > 0 &&
+                     (ir_op_info[op->kind].traits & (MOVES | VIEW)));
+}
+
+/* Whether index, made of bytes, has no number beyond size: they name all of
+ * 256. */
+static bool
+fits_always(const IrValue *index, Dim size)
+{
+    while (index->type.dtype != DT_u8 && index->def && is_of_same(index->def))
+        index = index->def->operands[0];
+    return index->type.dtype == DT_u8 && ir_dim_is_const(size) &&
+           size.c > UINT8_MAX;
+}
+
+bool
+fe_refuse_index(Lower *cx, int64_t i, int64_t size, Loc loc)
+{
+    fe_error(cx, loc, "index %lld of %lld", (long long)i, (long long)size);
+    return false;
+}
+
+/* ---- when the program runs ---------------------------------------------- */
+
+/* Whether the program can stop here. */
+static bool
+can_assert(const Lower *cx)
+{
+    return cx->context != FE_TOP;
+}
+
+static bool
+encloses(const IrBlock *outer, const IrBlock *b)
+{
+    while (b && b != outer)
+        b = b->op ? b->op->block : NULL;
+    return b != NULL;
+}
+
+static bool
+was_checked(const Lower *cx, const IrValue *index, Dim size)
+{
+    for (int i = cx->checked.len - 1; i >= 0; i--) {
+        const FeChecked *c = &cx->checked.data[i];
+        if (c->index == index && ir_dim_equal(c->size, size) &&
+            encloses(c->block, cx->block))
+            return true;
+    }
+    return false;
+}
+
+void
+fe_note_checked(Lower *cx, IrValue *index, Dim size)
+{
+    FeChecked c = {index, size, cx->block};
+    VEC_PUSH(cx->arena, cx->checked, c);
+}
+
+IrValue *
+fe_length_of(Lower *cx, Dim size, Loc loc)
+{
+    return ir_dim_is_const(size) ? ir_const_int(cx->block, DT_i64, size.c, loc)
+                                 : ir_build_dim_size(cx->block, size, loc);
+}
+
+static void
+assert_index(Lower *cx, IrValue *ok, IrValue *index, IrValue *end, Loc loc)
+{
+    IrOp *op = fe_op(cx, OP_assert, 3, (IrValue *[]){ok, index, end}, loc);
+    ir_set_text(op, A_format, MESSAGE("index {} of an axis that has {}"));
+    fe_emit(cx, op);
+}
+
+/* The same for several. */
+static void
+assert_indices(Lower *cx, IrValue *ok, IrValue *low, IrValue *high,
+               IrValue *end, Loc loc)
+{
+    IrOp *op = fe_op(cx, OP_assert, 4, (IrValue *[]){ok, low, high, end}, loc);
+    ir_set_text(
+        op, A_format,
+        MESSAGE("there are indices from {} to {}, and the axis has {}"));
+    fe_emit(cx, op);
+}
+
+static void
+check_at_run_time(Lower *cx, IrValue *index, Dim size, Loc loc)
+{
+    IrBlock *b = cx->block;
+    int64_t axes[IR_MAX_RANK];
+    int rank = index->type.rank;
+    for (int i = 0; i < rank; i++)
+        axes[i] = i;
+    IrValue *x = ir_build_cast(b, index, DT_i64, loc);
+    IrValue *low = x, *high = x;
+    if (rank) {
+        low = ir_build_reduce(b, OP_reduce_min, x, axes, rank, false, loc);
+        high = ir_build_reduce(b, OP_reduce_max, x, axes, rank, false, loc);
+    }
+    IrValue *end = fe_length_of(cx, size, loc);
+    IrValue *zero = ir_const_int(b, DT_i64, 0, loc);
+    IrValue *from_zero = ir_build2(b, OP_ge, low, zero, loc);
+    IrValue *below_end = ir_build2(b, OP_lt, high, end, loc);
+    IrValue *ok = ir_build2(b, OP_and, from_zero, below_end, loc);
+    if (rank)
+        assert_indices(cx, ok, low, high, end, loc);
+    else
+        assert_index(cx, ok, low, end, loc);
+}
+
+bool
+fe_check_range(Lower *cx, IrValue *index, Dim size, Loc loc)
+{
+    int64_t wrong;
+    if (!can_assert(cx) || !fe_may_emit(cx, loc))
+        return true;
+    if (is_known(index, size))
+        return !find_wrong(index->def, size.c, &wrong) ||
+               fe_refuse_index(cx, wrong, size.c, loc);
+    if (fits_always(index, size) || was_checked(cx, index, size))
+        return true;
+    check_at_run_time(cx, index, size, fe_user_loc(cx, loc));
+    fe_note_checked(cx, index, size);
+    return true;
+}
+
+bool
+fe_check_rows(Lower *cx, IrValue *index, Dim size, Loc loc)
+{
+    int64_t row;
+    if (!is_known(index, size))
+        return fe_check_range(cx, index, size, loc);
+    if (!find_wrong(index->def, size.c, &row))
+        return true;
+    fe_error_note(cx, loc,
+                  size.c ? fe_format(cx, "rows are numbered from 0 to %lld",
+                                     (long long)size.c - 1)
+                         : NULL,
+                  "row %lld of %lld", (long long)row, (long long)size.c);
+    return false;
+}
+
+bool
+fe_check_indices(Lower *cx, const IrOp *op)
+{
+    Dim size;
+    return !ir_op_names(op, &size) ||
+           fe_check_range(cx, op->operands[1], size, op->loc);
+}
+
+/* ---- an index known now, of a length known then ------------------------- */
+
+void
+fe_check_known(Lower *cx, int64_t i, Dim size, Loc loc)
+{
+    if (!can_assert(cx))
+        return;
+    loc = fe_user_loc(cx, loc);
+    IrBlock *b = cx->block;
+    int64_t needed = i < 0 ? -(i + 1) : i; /* and one more */
+    IrValue *end = fe_length_of(cx, size, loc);
+    IrValue *less = ir_const_int(b, DT_i64, needed, loc);
+    IrValue *holds = ir_build2(b, OP_gt, end, less, loc);
+    assert_index(cx, holds, ir_const_int(b, DT_i64, i, loc), end, loc);
+}

@@ -1,0 +1,51 @@
+/*
+ * index.h - what stands in brackets behind a tensor
+ */
+#ifndef TFD_FRONTEND_EMIT_INDEX_H
+#define TFD_FRONTEND_EMIT_INDEX_H
+
+#include "frontend/context/eval.h"
+
+typedef enum FeIndexKind {
+    INDEX_WHOLE,  /* : */
+    INDEX_RANGE,  /* start:stop:step, of a known length */
+    INDEX_BACK,   /* ::-1 of a length that is not known */
+    INDEX_NUMBER, /* i: the axis goes away */
+    INDEX_VALUE,  /* i, known when the program runs */
+    INDEX_NEW     /* none: a new axis of 1 */
+} FeIndexKind;
+
+/* One axis of the operand; or a new one. */
+typedef struct FeIndex {
+    FeIndexKind kind;
+    int64_t start, step; /* RANGE; start of a NUMBER */
+    int64_t size;        /* RANGE: how many elements */
+    IrValue *value;      /* VALUE: an i64 scalar, or a tensor of integers */
+} FeIndex;
+
+typedef struct FeIndices {
+    FeIndex items[2 * IR_MAX_RANK]; /* one for each axis, and new ones */
+    int len;
+} FeIndices;
+
+/* Reads the items of an INDEX on a value of type t; axes that are not
+ * mentioned are whole.  False with a message. */
+bool fe_indices(Lower *cx, const AstList *items, const IrType *t, Loc loc,
+                FeIndices *out);
+
+/* Asks that every element of index is in 0 .. size - 1: of a constant now,
+ * false with a message; else the program stops where one is not. */
+bool fe_check_range(Lower *cx, IrValue *index, Dim size, Loc loc);
+/* What the program passes from here on need not be checked again. */
+void fe_note_checked(Lower *cx, IrValue *index, Dim size);
+/* The error that index i is not one of size; false. */
+bool fe_refuse_index(Lower *cx, int64_t i, int64_t size, Loc loc);
+/* Stops the program where an axis, of a length that it knows, has no index i,
+ * which counts from the end where it is negative. */
+void fe_check_known(Lower *cx, int64_t i, Dim size, Loc loc);
+/* A dimension as an i64. */
+IrValue *fe_length_of(Lower *cx, Dim size, Loc loc);
+/* The parts of x along axis whose numbers index has. */
+FeValue *fe_take(Lower *cx, IrValue *x, IrValue *index, int64_t axis, Loc loc);
+
+#endif

@@ -1,0 +1,592 @@
+/*
+ * operand.c - values as operands of the IR, and operations made of them
+ *
+ * A value becomes an operand where an operation needs it: a constant at the
+ * dtype of the other operands, a variable by being read, a list of scalars as
+ * one tensor.  Here it is also checked that the value may be computed with at
+ * this place.
+ */
+#include "frontend/context/eval.h"
+#include "frontend/emit/shape_ops.h"
+#include "ir/rules/build.h"
+
+#include <math.h>
+
+/* ---- types without emitting --------------------------------------------- */
+
+/* What the leaves of a value say about its dtype. */
+typedef struct Hint {
+    bool typed;  /* one has a dtype: */
+    DType dtype; /* that of the first */
+    bool floats; /* an untyped one is no integer */
+} Hint;
+
+static void
+add_typed(Hint *h, DType t)
+{
+    if (!h->typed)
+        h->dtype = t;
+    h->typed = true;
+}
+
+static void
+add_hint(const FeValue *v, Hint *h)
+{
+    switch (v->kind) {
+    case FE_CONST:
+        if (!v->constant.untyped)
+            add_typed(h, v->constant.scalar.dtype);
+        else
+            h->floats |= v->constant.scalar.dtype == DT_f64;
+        break;
+    case FE_DIM:
+        if (!v->length.untyped)
+            add_typed(h, DT_i64);
+        break;
+    case FE_TENSOR:
+        add_typed(h, v->tensor->type.dtype);
+        break;
+    case FE_PARAM:
+        add_typed(h, v->param->dtype);
+        break;
+    case FE_VAR:
+        add_typed(h, v->var->type.dtype);
+        break;
+    case FE_NEST:
+        for (int i = 0; i < v->nest.len; i++)
+            add_hint(v->nest.items[i], h);
+        break;
+    default:
+        break;
+    }
+}
+
+static DType
+hint_dtype(const Lower *cx, const Hint *h)
+{
+    if (h->typed)
+        return h->dtype;
+    return h->floats ? fe_default_float(cx) : DT_i32;
+}
+
+DType
+fe_common_dtype(Lower *cx, int n, FeValue *const *v)
+{
+    Hint h = {0};
+    for (int i = 0; i < n; i++)
+        add_hint(v[i], &h);
+    return hint_dtype(cx, &h);
+}
+
+static DType
+own_dtype(Lower *cx, FeValue *v)
+{
+    return fe_common_dtype(cx, 1, &v);
+}
+
+Locality
+fe_floor(const Lower *cx)
+{
+    switch (cx->context) {
+    case FE_TOP:
+    case FE_CROSS:
+    case FE_DATA:
+        return LOCAL_HOST;
+    default:
+        return LOCAL_MIRRORED;
+    }
+}
+
+/* Whether a length is that of one replica's part of a batch. */
+static bool
+dim_differs(const Lower *cx, Dim d)
+{
+    if (ir_dim_is_const(d))
+        return false;
+    return ir_symbol_is_share(&cx->module->symbols.data[d.sym]);
+}
+
+static Locality
+nest_locality(Lower *cx, const FeNest *nest)
+{
+    Locality l = fe_floor(cx);
+    for (int i = 0; i < nest->len; i++) {
+        Locality item = fe_locality_of(cx, nest->items[i]);
+        if (item > l)
+            l = item;
+    }
+    return l;
+}
+
+Locality
+fe_locality_of(Lower *cx, FeValue *v)
+{
+    switch (v->kind) {
+    case FE_TENSOR:
+        return v->tensor->type.locality;
+    case FE_VAR:
+        return fe_var_type(cx, v->var).locality;
+    case FE_DIM:
+        return dim_differs(cx, v->length.dim) ? LOCAL_PER_REPLICA
+                                              : fe_floor(cx);
+    case FE_NEST:
+        return nest_locality(cx, &v->nest);
+    default:
+        return fe_floor(cx);
+    }
+}
+
+/* The shape of a list of scalars, or of equal such lists. */
+static bool
+list_shape(Lower *cx, FeValue *v, IrType *out)
+{
+    out->rank = 0;
+    if (v->kind != FE_NEST) {
+        IrType t;
+        return fe_type_of(cx, v, &t) && t.rank == 0;
+    }
+    if (v->nest.kind != NEST_LIST || v->nest.len == 0)
+        return false;
+    IrType first;
+    for (int i = 0; i < v->nest.len; i++) {
+        if (!list_shape(cx, v->nest.items[i], out) || out->rank == IR_MAX_RANK)
+            return false;
+        if (i > 0 && !ir_type_same_shape(out, &first))
+            return false;
+        first = *out;
+    }
+    out->rank++;
+    for (int i = out->rank - 1; i > 0; i--)
+        out->dims[i] = out->dims[i - 1];
+    out->dims[0] = ir_dim_const(v->nest.len);
+    return true;
+}
+
+bool
+fe_type_of(Lower *cx, FeValue *v, IrType *out)
+{
+    *out = ir_type_scalar(own_dtype(cx, v), fe_locality_of(cx, v));
+    switch (v->kind) {
+    case FE_CONST:
+    case FE_DIM:
+    case FE_PARAM:
+        return true;
+    case FE_TENSOR:
+        *out = v->tensor->type;
+        return true;
+    case FE_VAR:
+        *out = fe_var_type(cx, v->var);
+        return true;
+    case FE_NEST:
+        fe_walked_value(cx, v);
+        return list_shape(cx, v, out);
+    default:
+        return false;
+    }
+}
+
+/* ---- constants ---------------------------------------------------------- */
+
+static const char *
+number_text(Lower *cx, Scalar s)
+{
+    Str text = str_new(cx->arena);
+    if (dtype_is_float(s.dtype))
+        str_add_float(&text, s.f, false);
+    else
+        str_addf(&text, "%lld", (long long)s.i);
+    return str_text(&text);
+}
+
+static bool
+does_not_fit(Lower *cx, Scalar s, DType t, Loc loc)
+{
+    fe_error(cx, loc, "%s does not fit %s", number_text(cx, s),
+             dtype_info[t].name);
+    return false;
+}
+
+static bool
+check_dtype(Lower *cx, DType have, DType want, Loc loc)
+{
+    const char *name = dtype_info[want].name;
+    const char *note = have == DT_bool || want == DT_bool
+                           ? NULL
+                           : fe_format(cx, "%s(...) casts", name);
+    if (have == want)
+        return true;
+    fe_error_note(cx, loc, note, "%s where %s is needed", dtype_info[have].name,
+                  name);
+    return false;
+}
+
+/* An untyped number as a t. */
+static bool
+adapt_number(Lower *cx, Scalar s, DType t, Loc loc, Scalar *out)
+{
+    if (dtype_is_float(t)) {
+        *out = scalar_float(t, s.dtype == DT_f64 ? s.f : (double)s.i);
+        bool was_finite = s.dtype != DT_f64 || isfinite(s.f);
+        return !was_finite || isfinite(out->f) || does_not_fit(cx, s, t, loc);
+    }
+    if (t == DT_bool)
+        return check_dtype(
+            cx, s.dtype == DT_f64 ? fe_default_float(cx) : DT_i32, t, loc);
+    if (s.dtype == DT_f64 || !int_fits(t, s.i))
+        return does_not_fit(cx, s, t, loc);
+    *out = scalar_int(t, s.i);
+    return true;
+}
+
+bool
+fe_constant_as(Lower *cx, const FeValue *v, DType t, Loc loc, Scalar *out)
+{
+    if (v->constant.untyped)
+        return adapt_number(cx, v->constant.scalar, t, loc, out);
+    *out = v->constant.scalar;
+    return check_dtype(cx, out->dtype, t, loc);
+}
+
+FeValue *
+fe_typed(Lower *cx, FeValue *x, Loc loc)
+{
+    Scalar s;
+    if (x->kind == FE_DIM && x->length.untyped)
+        return fe_value_length(cx->arena, x->length.dim);
+    if (x->kind != FE_CONST || !x->constant.untyped)
+        return x;
+    if (!fe_constant_as(cx, x, own_dtype(cx, x), loc, &s))
+        return &fe_poison;
+    return fe_value_scalar(cx->arena, s);
+}
+
+/* ---- whether a value may be used here ----------------------------------- */
+
+static bool
+check_running(Lower *cx, Loc loc)
+{
+    if (cx->block)
+        return true;
+    fe_error(cx, loc,
+             "this is known only when the program runs, and a "
+             "declaration is evaluated before");
+    return false;
+}
+
+bool
+fe_may_emit(Lower *cx, Loc loc)
+{
+    if (cx->stopped || !check_running(cx, loc))
+        return false;
+    if (++cx->num_values > limit_value(LIMIT_operations)) {
+        fe_stop(cx, loc, LIMIT_operations);
+        return false;
+    }
+    return true;
+}
+
+const IrBlock *
+fe_home(const IrValue *v)
+{
+    return v->def ? v->def->block : v->block;
+}
+
+/* Whether v stands in a block around the current one. */
+static bool
+is_around(const Lower *cx, const IrValue *v)
+{
+    const IrBlock *home = fe_home(v);
+    const IrBlock *b = cx->block;
+    while (b && b != home)
+        b = b->op ? b->op->block : NULL;
+    return b != NULL;
+}
+
+static bool
+check_visible(Lower *cx, const IrValue *v, Loc loc)
+{
+    if (!check_running(cx, loc))
+        return false;
+    if (is_around(cx, v))
+        return true;
+    if (fe_home(v)->func == cx->block->func)
+        fe_error_note(cx, loc, "return the value, and not a function of it",
+                      "this value belongs to a block that has ended");
+    else
+        fe_error(cx, loc, "a value of main is not known in %s",
+                 fe_context_name(cx->context));
+    return false;
+}
+
+static bool
+check_agreed(Lower *cx, FeValue *v, Loc loc)
+{
+    if (!fe_is_cross(cx) || fe_locality_of(cx, v) != LOCAL_PER_REPLICA)
+        return true;
+    fe_error_note(cx, loc,
+                  "reduce, gather and local_results make one value, "
+                  "or several, of it",
+                  "a value that differs among the replicas cannot be computed "
+                  "with in %s",
+                  fe_context_name(cx->context));
+    return false;
+}
+
+/* ---- operands ----------------------------------------------------------- */
+
+static IrValue *list_operand(Lower *cx, FeValue *v, DType t, Loc loc);
+
+static IrValue *
+constant_operand(Lower *cx, const FeValue *v, DType t, Loc loc)
+{
+    Scalar s;
+    if (!fe_constant_as(cx, v, t, loc, &s) || !fe_may_emit(cx, loc))
+        return NULL;
+    return ir_const_scalar(cx->block, s, loc);
+}
+
+static IrValue *
+no_tensor(Lower *cx, const FeValue *v, const char *note, Loc loc)
+{
+    fe_error_note(cx, loc, note, "%s where a tensor is needed", fe_what(cx, v));
+    return NULL;
+}
+
+static IrValue *
+length_operand(Lower *cx, const FeValue *v, DType t, Loc loc)
+{
+    if (!v->length.untyped && !check_dtype(cx, DT_i64, t, loc))
+        return NULL;
+    if (!fe_may_emit(cx, loc))
+        return NULL;
+    IrValue *x = ir_build_dim_size(cx->block, v->length.dim, loc);
+    return ir_build_cast(cx->block, x, t, loc);
+}
+
+/* What a function is called with, not what it is, is a tensor. */
+static const char *
+function_note(Lower *cx, const FeValue *v)
+{
+    if (v->kind != FE_BUILTIN)
+        return NULL;
+    return fe_format(cx,
+                     fe_builtin_fills(v->builtin) ? "call it: %s((2, 3))"
+                                                  : "call it: %s(...)",
+                     fe_builtin_name(v->builtin));
+}
+
+/* A value with a dtype of its own. */
+static IrValue *
+typed_operand(Lower *cx, FeValue *v, Loc loc)
+{
+    switch (v->kind) {
+    case FE_TENSOR:
+        return check_visible(cx, v->tensor, loc) ? v->tensor : NULL;
+    case FE_PARAM:
+        return fe_may_emit(cx, loc)
+                   ? ir_build_param(cx->block, v->param->name, loc)
+                   : NULL;
+    case FE_VAR:
+        return fe_may_emit(cx, loc) ? fe_var_read(cx, v->var, loc) : NULL;
+    default:
+        return no_tensor(cx, v, function_note(cx, v), loc);
+    }
+}
+
+/* v at dtype t, wherever it is. */
+static IrValue *
+operand_at(Lower *cx, FeValue *v, DType t, Loc loc)
+{
+    IrValue *x;
+    switch (v->kind) {
+    case FE_POISON:
+        return NULL;
+    case FE_CONST:
+        return constant_operand(cx, v, t, loc);
+    case FE_DIM:
+        return length_operand(cx, v, t, loc);
+    case FE_NEST:
+        return list_operand(cx, v, t, loc);
+    default:
+        x = typed_operand(cx, v, loc);
+        return x && check_dtype(cx, x->type.dtype, t, loc) ? x : NULL;
+    }
+}
+
+/* Stores the constants of a list in row-major order; false if one is none. */
+static bool
+store_constants(Lower *cx, const FeValue *v, DType t, void *data,
+                int64_t *index, Loc loc)
+{
+    if (v->kind != FE_NEST) {
+        Scalar s;
+        if (!fe_constant_as(cx, v, t, loc, &s))
+            return false;
+        scalar_store(t, data, (*index)++, s);
+        return true;
+    }
+    for (int i = 0; i < v->nest.len; i++)
+        if (!store_constants(cx, v->nest.items[i], t, data, index, loc))
+            return false;
+    return true;
+}
+
+static bool
+is_constant(const FeValue *v)
+{
+    if (v->kind != FE_NEST)
+        return v->kind == FE_CONST;
+    for (int i = 0; i < v->nest.len; i++)
+        if (!is_constant(v->nest.items[i]))
+            return false;
+    return true;
+}
+
+static IrValue *
+constant_list(Lower *cx, FeValue *v, const IrType *shape, DType t, Loc loc)
+{
+    void *data =
+        arena_array(cx->arena, (size_t)v->nest.leaves, dtype_info[t].bytes);
+    int64_t index = 0;
+    if (!store_constants(cx, v, t, data, &index, loc) || !fe_may_emit(cx, loc))
+        return NULL;
+    return ir_const_data(cx->block, t, shape->rank, shape->dims, data, loc);
+}
+
+static const char *
+nest_note(Lower *cx, const FeNest *nest)
+{
+    switch (nest->kind) {
+    case NEST_LIST:
+        return "stack(...) makes one of a list of tensors";
+    case NEST_SLICES:
+        return "dense(...) makes one of slices";
+    case NEST_NAMED:
+        return fe_format(cx, "take one of its fields, as .%s", nest->names[0]);
+    default:
+        return "take one of its fields, as .0; a list of scalars is a tensor";
+    }
+}
+
+static IrValue *
+list_operand(Lower *cx, FeValue *v, DType t, Loc loc)
+{
+    IrType shape;
+    if (fe_value_has_poison(v))
+        return NULL;
+    if (!list_shape(cx, v, &shape))
+        return no_tensor(cx, v, nest_note(cx, &v->nest), loc);
+    if (is_constant(v))
+        return constant_list(cx, v, &shape, t, loc);
+    IrValue **items = NEW_ARRAY(cx->arena, IrValue *, (size_t)v->nest.len);
+    for (int i = 0; i < v->nest.len; i++)
+        items[i] = operand_at(cx, v->nest.items[i], t, loc);
+    FeValue *stacked = fe_stack(cx, v->nest.len, items, 0, loc);
+    return fe_tensor(stacked);
+}
+
+IrValue *
+fe_handle(Lower *cx, FeValue *v, Loc loc)
+{
+    return operand_at(cx, v, own_dtype(cx, v), loc);
+}
+
+IrValue *
+fe_handle_as(Lower *cx, FeValue *v, DType t, Loc loc)
+{
+    return operand_at(cx, v, t, loc);
+}
+
+IrValue *
+fe_operand(Lower *cx, FeValue *v, Loc loc)
+{
+    return check_agreed(cx, v, loc) ? fe_handle(cx, v, loc) : NULL;
+}
+
+IrValue *
+fe_operand_as(Lower *cx, FeValue *v, DType t, Loc loc)
+{
+    return check_agreed(cx, v, loc) ? operand_at(cx, v, t, loc) : NULL;
+}
+
+/* Whether a value has no dtype of its own that is another one. */
+static bool
+check_common(Lower *cx, const FeValue *v, DType common, Loc loc)
+{
+    Hint h = {0};
+    add_hint(v, &h);
+    if (!h.typed || h.dtype == common)
+        return true;
+    const char *own = dtype_info[h.dtype].name;
+    fe_error_note(cx, loc, fe_format(cx, "cast one of them: %s(...)", own),
+                  "%s and %s do not mix", dtype_info[common].name, own);
+    return false;
+}
+
+bool
+fe_operands(Lower *cx, int n, FeValue *const *v, IrValue **out, Loc loc)
+{
+    DType t = fe_common_dtype(cx, n, v);
+    bool ok = true;
+    for (int i = 0; i < n && ok; i++)
+        ok = check_common(cx, v[i], t, loc);
+    for (int i = 0; i < n; i++) {
+        out[i] = ok ? fe_operand_as(cx, v[i], t, loc) : NULL;
+        ok = ok && out[i];
+    }
+    return ok;
+}
+
+/* ---- operations --------------------------------------------------------- */
+
+IrOp *
+fe_op(Lower *cx, IrOpKind kind, int n, IrValue *const *operands, Loc loc)
+{
+    IrFunc *fn = cx->block ? cx->block->func : cx->nowhere;
+    return ir_op_new(fn, kind, n, operands, loc);
+}
+
+FeValue *
+fe_emit(Lower *cx, IrOp *op)
+{
+    for (int i = 0; i < op->num_operands; i++)
+        if (!op->operands[i])
+            return &fe_poison;
+    if (!fe_may_emit(cx, op->loc))
+        return &fe_poison;
+    const char *wrong = ir_op_infer(op, cx->block);
+    if (wrong)
+        return fe_error(cx, op->loc, "%s", wrong);
+    if (!fe_check_indices(cx, op))
+        return &fe_poison;
+    ir_append(cx->block, op);
+    return op->num_results == 1 ? fe_value_tensor(cx->arena, op->results[0])
+                                : &fe_none;
+}
+
+FeValue *
+fe_op1(Lower *cx, IrOpKind kind, FeValue *x, Loc loc)
+{
+    IrValue *operand = fe_operand(cx, x, loc);
+    return fe_emit(cx, fe_op(cx, kind, 1, &operand, loc));
+}
+
+FeValue *
+fe_op2(Lower *cx, IrOpKind kind, FeValue *x, FeValue *y, Loc loc)
+{
+    FeValue *values[2] = {x, y};
+    IrValue *operands[2];
+    if (!fe_operands(cx, 2, values, operands, loc))
+        return &fe_poison;
+    return fe_emit(cx, fe_op(cx, kind, 2, operands, loc));
+}
+
+FeValue *
+fe_op3(Lower *cx, IrOpKind kind, FeValue *x, FeValue *y, FeValue *z, Loc loc)
+{
+    FeValue *values[2] = {y, z};
+    IrValue *operands[3] = {fe_operand(cx, x, loc)};
+    if (!fe_operands(cx, 2, values, operands + 1, loc))
+        return &fe_poison;
+    return fe_emit(cx, fe_op(cx, kind, 3, operands, loc));
+}

@@ -1,0 +1,157 @@
+/*
+ * require_const.c - what must be known when the program is compiled
+ *
+ * Sizes, axes, names of files: a value that is found only when the program runs
+ * is an error here, and one that may be mended by unrolling the loop around
+ * (cx->needs_constant).
+ */
+#include "frontend/context/lower.h"
+
+/* Why v is not what is asked for, a `kind` ("an integer"). */
+static bool
+refuse(Lower *cx, FeValue *v, const char *what, const char *kind, Loc loc)
+{
+    switch (v->kind) {
+    case FE_POISON:
+        break;
+    case FE_DIM:
+    case FE_TENSOR:
+    case FE_PARAM:
+    case FE_VAR:
+        fe_error(cx, loc, "%s must be known when the program is compiled",
+                 what);
+        cx->needs_constant = true;
+        break;
+    default:
+        fe_error(cx, loc, "%s is %s, not %s", what, kind, fe_what(cx, v));
+        break;
+    }
+    return false;
+}
+
+bool
+fe_int(Lower *cx, FeValue *v, const char *what, Loc loc, int64_t *out)
+{
+    return fe_value_is_int(v, out) || refuse(cx, v, what, "an integer", loc);
+}
+
+bool
+fe_bool(Lower *cx, FeValue *v, const char *what, Loc loc, bool *out)
+{
+    return fe_value_is_bool(v, out) ||
+           refuse(cx, v, what, "true or false", loc);
+}
+
+bool
+fe_text(Lower *cx, FeValue *v, const char *what, Loc loc, const char **out)
+{
+    if (v->kind != FE_STRING)
+        return refuse(cx, v, what, "a string", loc);
+    if (!v->text.text) {
+        fe_error(cx, loc, "%s is a string without holes", what);
+        return false;
+    }
+    *out = v->text.text;
+    return true;
+}
+
+bool
+fe_dtype(Lower *cx, FeValue *v, const char *what, Loc loc, DType *out)
+{
+    if (v->kind != FE_TYPE)
+        return refuse(cx, v, what, "an element type (f32)", loc);
+    if (v->type->rank) {
+        fe_error(cx, loc, "%s is an element type, without a shape", what);
+        return false;
+    }
+    *out = v->type->dtype;
+    return true;
+}
+
+bool
+fe_dim(Lower *cx, FeValue *v, const char *what, Loc loc, Dim *out)
+{
+    int64_t size;
+    if (v->kind == FE_DIM) {
+        *out = v->length.dim;
+        return true;
+    }
+    if (!fe_int(cx, v, what, loc, &size))
+        return false;
+    if (size < 0) {
+        fe_error(cx, loc, "%s is at least 0, not %lld", what, (long long)size);
+        return false;
+    }
+    *out = ir_dim_const(size);
+    return true;
+}
+
+/* The items of a tuple or list, or the one value that v is. */
+static int
+items_of(FeValue **v, FeValue ***items)
+{
+    if ((*v)->kind != FE_NEST) {
+        *items = v;
+        return 1;
+    }
+    *items = (*v)->nest.items;
+    return (*v)->nest.len;
+}
+
+bool
+fe_dims(Lower *cx, FeValue *v, const char *what, Loc loc, Dim *out, int *rank)
+{
+    FeValue **items;
+    int n = items_of(&v, &items);
+    if (n > IR_MAX_RANK) {
+        fe_error(cx, loc, "%s has more than %d dimensions", what, IR_MAX_RANK);
+        return false;
+    }
+    for (int i = 0; i < n; i++)
+        if (!fe_dim(cx, items[i], what, loc, &out[i]))
+            return false;
+    *rank = n;
+    return true;
+}
+
+bool
+fe_axis(Lower *cx, FeValue *v, int rank, Loc loc, int64_t *axis)
+{
+    int64_t x;
+    if (!fe_int(cx, v, "an axis", loc, &x))
+        return false;
+    *axis = x < 0 ? x + rank : x;
+    if (*axis >= 0 && *axis < rank)
+        return true;
+    fe_error_note(
+        cx, loc,
+        rank ? fe_format(cx, "axes are numbered from 0 to %d, or from -1 back",
+                         rank - 1)
+             : NULL,
+        "axis %lld of a value of %d dimension%s", (long long)x, rank,
+        rank == 1 ? "" : "s");
+    return false;
+}
+
+bool
+fe_axes(Lower *cx, FeValue *v, int rank, Loc loc, int64_t *axes, int *num_axes)
+{
+    FeValue **items;
+    bool chosen[IR_MAX_RANK] = {false};
+    int n = items_of(&v, &items);
+    for (int i = 0; i < n; i++) {
+        int64_t axis;
+        if (!fe_axis(cx, items[i], rank, loc, &axis))
+            return false;
+        if (chosen[axis]) {
+            fe_error(cx, loc, "axis %lld is there twice", (long long)axis);
+            return false;
+        }
+        chosen[axis] = true;
+    }
+    *num_axes = 0;
+    for (int i = 0; i < rank; i++)
+        if (chosen[i])
+            axes[(*num_axes)++] = i;
+    return true;
+}

@@ -1,0 +1,38 @@
+/*
+ * shape_ops.h - operations on shapes, each in a line
+ */
+#ifndef TFD_FRONTEND_EMIT_SHAPE_OPS_H
+#define TFD_FRONTEND_EMIT_SHAPE_OPS_H
+
+#include "frontend/context/lower.h"
+
+/* An IrValue of a value that is a tensor, NULL of POISON. */
+static inline IrValue *
+fe_tensor(const FeValue *v)
+{
+    return v->kind == FE_TENSOR ? v->tensor : NULL;
+}
+
+/* x as one row of elements; NULL: x is, or with a message. */
+IrValue *fe_flatten(Lower *cx, IrValue *x, Loc loc);
+/* x under another shape: the same elements, or repeated ones. */
+FeValue *fe_reshape(Lower *cx, IrValue *x, int rank, const Dim *dims, Loc loc);
+FeValue *fe_broadcast(Lower *cx, IrValue *x, int rank, const Dim *dims,
+                      Loc loc);
+/* Equal shapes one beside the other along a new axis, 0 .. their rank. */
+FeValue *fe_stack(Lower *cx, int n, IrValue *const *xs, int axis, Loc loc);
+
+/* Axes of a value, ascending. */
+typedef struct FeAxes {
+    int64_t axes[IR_MAX_RANK];
+    int len;
+} FeAxes;
+FeValue *fe_reduce_axes(Lower *cx, IrOpKind kind, IrValue *x,
+                        const FeAxes *axes, bool keepdims, Loc loc);
+
+/* The n values one behind the other along axis, if they are what all replicas
+ * had of a batch; NULL if they are not. */
+FeValue *fe_concat_shares(Lower *cx, int n, IrValue *const *xs, int64_t axis,
+                          Loc loc); /* concat_shares.c */
+
+#endif

@@ -1,0 +1,467 @@
+/*
+ * grad.c - grad(loss, wrt)
+ *
+ * The gradient is an operation until the passes differentiate; here its results
+ * get their types.  What flows back through a collective is a replica's own
+ * part: such a gradient differs among the replicas even of a loss that does
+ * not.
+ *
+ * A variable of which the loss takes rows and nothing else has slices as its
+ * gradient (D12).  The passes need not know: what is asked for is the gradient
+ * with respect to the rows taken, and that and their indices are the slices.
+ */
+#include "frontend/builtins/builtins.h"
+#include "frontend/emit/slices.h"
+#include "ir/rules/build.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- what a loss is made of --------------------------------------------- */
+
+/* A walk over the operations that a value needs. */
+typedef struct Walk {
+    Arena *arena;
+    VEC(IrOp *) todo;
+    VEC(IrOp *) reads;   /* operations that use what was read of a variable */
+    bool has_collective; /* one that a gradient flows through, or what differs
+                            among the replicas where it does */
+} Walk;
+
+static void
+note_value(Walk *w, const IrValue *v)
+{
+    IrOp *op = v->def;
+    if (!op || op->mark == w)
+        return;
+    op->mark = w;
+    VEC_PUSH(w->arena, w->todo, op);
+}
+
+/* The operands of op from the first on.  No gradient flows through integers. */
+static void
+note_operands(Walk *w, const IrOp *op, int first)
+{
+    for (int i = first; i < op->num_operands; i++)
+        if (dtype_is_float(op->operands[i]->type.dtype))
+            note_value(w, op->operands[i]);
+}
+
+/* In a region everything counts. */
+static void
+visit_nested(IrOp *op, void *data)
+{
+    Walk *w = data;
+    if (op->mark != w)
+        VEC_PUSH(w->arena, w->todo, op);
+    op->mark = w;
+}
+
+/* The region of an own_grad is what flows back: a replica's own part if it
+ * takes what only one replica has. */
+static void
+visit_own(IrOp *op, void *data)
+{
+    Walk *w = data;
+    bool joins = false, is_own = false;
+    for (int i = 0; i < op->num_operands; i++) {
+        const IrValue *v = op->operands[i];
+        joins |= v->type.locality == LOCAL_PER_REPLICA;
+        is_own |= v->type.locality == LOCAL_PER_REPLICA &&
+                  (v->def ? v->def->block : v->block) != op->block;
+    }
+    for (int i = 0; i < op->num_results; i++)
+        is_own |= !joins && op->results[i]->type.locality == LOCAL_PER_REPLICA;
+    w->has_collective |= is_own || ir_op_info[op->kind].effect == COLLECTIVE;
+}
+
+/* What it makes the same on all may be made of what is not. */
+static void
+visit_own_grad(Walk *w, IrOp *op)
+{
+    for (int i = op->num_results; i < op->num_operands; i++) {
+        const IrValue *x = op->operands[i];
+        w->has_collective |= x->type.locality == LOCAL_PER_REPLICA;
+        note_value(w, x);
+    }
+    ir_walk(op->regions[0], visit_own, w);
+}
+
+/* Operations that use what was read of a variable. */
+static void
+note_reads(Walk *w, IrOp *op)
+{
+    bool reads = false;
+    for (int i = 0; i < op->num_operands; i++)
+        reads |= op->operands[i]->def && op->operands[i]->def->kind == OP_read;
+    if (reads)
+        VEC_PUSH(w->arena, w->reads, op);
+}
+
+static void
+visit(Walk *w, IrOp *op)
+{
+    note_reads(w, op);
+    if (op->kind == OP_own_grad) {
+        visit_own_grad(w, op);
+        return;
+    }
+    w->has_collective |= ir_op_info[op->kind].effect == COLLECTIVE;
+    note_operands(w, op, 0);
+    for (int r = 0; r < op->num_regions; r++)
+        ir_walk(op->regions[r], visit_nested, w);
+}
+
+/* Each walk has an address of its own: marks of others mean nothing to it. */
+static const Walk *
+walk_loss(Arena *a, const IrValue *loss)
+{
+    Walk *w = NEW(a, Walk);
+    w->arena = a;
+    note_value(w, loss);
+    while (w->todo.len)
+        visit(w, VEC_POP(w->todo));
+    return w;
+}
+
+/* ---- what every replica holds the whole of ------------------------------ */
+
+/* What flows into the regions of op flows on to its operands. */
+static void
+note_regions(Walk *w, const IrOp *op)
+{
+    for (int r = 0; r < op->num_regions; r++) {
+        const IrOp *yield = ir_block_yield(op->regions[r]);
+        if (yield)
+            note_operands(w, yield, 0);
+    }
+}
+
+/* Whether the loss is a sum over the replicas of which each of them computes
+ * the whole gradient: then what flows back into the sum is there once a
+ * replica.  Up to there all is the same on all of them; what differs, and what
+ * global_mean, a mean or a merge gives back, is each replica's own part. */
+static bool
+is_summed(Arena *a, const IrValue *loss)
+{
+    bool found = false;
+    Walk *w = NEW(a, Walk);
+    w->arena = a;
+    note_value(w, loss);
+    while (w->todo.len && !found) {
+        const IrOp *op = VEC_POP(w->todo);
+        bool is_sum =
+            op->kind == OP_all_reduce && strcmp(ir_text(op, A_op), "sum") == 0;
+        found = is_sum || op->kind == OP_all_gather;
+        if (ir_op_info[op->kind].effect == COLLECTIVE ||
+            strcmp(ir_op_info[op->kind].grad, "zero") == 0)
+            continue;
+        note_operands(w, op, op->kind == OP_own_grad ? op->num_results : 0);
+        if (op->kind != OP_own_grad)
+            note_regions(w, op);
+    }
+    return found;
+}
+
+/* ---- rows --------------------------------------------------------------- */
+
+static bool
+is_read_of(const IrValue *x, const IrVar *v)
+{
+    return x->def && x->def->kind == OP_read &&
+           strcmp(ir_text(x->def, A_var), v->name) == 0;
+}
+
+/* Whether op takes rows of v where the grad is, and they can be counted. */
+static bool
+takes_rows(Lower *cx, const IrOp *op, const IrVar *v)
+{
+    Dim count = ir_dim_const(1);
+    if (op->kind != OP_take || ir_int(op, A_axis) != 0 ||
+        !is_read_of(op->operands[0], v) || is_read_of(op->operands[1], v))
+        return false;
+    const IrType *rows = &op->operands[1]->type;
+    for (int i = 0; i < rows->rank; i++)
+        if (!ir_dim_mul(count, rows->dims[i], &count))
+            return false;
+    const IrBlock *b = cx->block;
+    while (b && b != op->block)
+        b = b->op ? b->op->block : NULL;
+    return b != NULL;
+}
+
+/* Numbers the operations around the grad in the order of the text. */
+static void
+number_ops(IrBlock *b)
+{
+    int i = 0;
+    VEC(IrBlock *) blocks = {0};
+    for (IrBlock *at = b; at; at = at->op ? at->op->block : NULL)
+        VEC_PUSH(b->func->module->arena, blocks, at);
+    while (blocks.len)
+        for (IrOp *op = VEC_POP(blocks)->first; op; op = op->next)
+            op->id = i++;
+}
+
+static int
+in_text_order(const void *x, const void *y)
+{
+    const IrOp *a = *(IrOp *const *)x, *b = *(IrOp *const *)y;
+    return (a->id > b->id) - (a->id < b->id);
+}
+
+typedef VEC(IrOp *) Takes;
+
+/* All that the loss has of v, when that is rows: the takes, in the order of the
+ * text.  False when it uses v in another way, or not at all. */
+static bool
+find_takes(Lower *cx, const Walk *w, const IrVar *v, Takes *takes)
+{
+    Dim count = ir_dim_const(0);
+    for (int i = 0; i < w->reads.len; i++) {
+        IrOp *op = w->reads.data[i];
+        bool uses = false;
+        for (int k = 0; k < op->num_operands; k++)
+            uses |= is_read_of(op->operands[k], v);
+        if (!uses)
+            continue;
+        if (!takes_rows(cx, op, v))
+            return false;
+        VEC_PUSH(cx->arena, *takes, op);
+    }
+    for (int i = 0; i < takes->len; i++) {
+        const IrType *rows = &takes->data[i]->operands[1]->type;
+        Dim own = ir_dim_const(1);
+        for (int k = 0; k < rows->rank; k++)
+            ir_dim_mul(own, rows->dims[k], &own);
+        if (!ir_dim_add(count, own, &count))
+            return false;
+    }
+    if (takes->len)
+        qsort(takes->data, (size_t)takes->len, sizeof *takes->data,
+              in_text_order);
+    return takes->len > 0;
+}
+
+/* x with the axes of the indices as one. */
+static IrValue *
+rows_in_line(Lower *cx, IrValue *x, int num, Loc loc)
+{
+    Dim dims[IR_MAX_RANK] = {ir_dim_const(1)};
+    int rank = 1;
+    for (int i = 0; i < num; i++)
+        ir_dim_mul(dims[0], x->type.dims[i], &dims[0]);
+    for (int i = num; i < x->type.rank; i++)
+        dims[rank++] = x->type.dims[i];
+    return ir_build_reshape(cx->block, x, rank, dims, loc);
+}
+
+/* The slices of v whose takes have the gradients d. */
+static FeValue *
+slices_of(Lower *cx, const IrVar *v, const Takes *takes, IrValue *const *d,
+          Loc loc)
+{
+    int n = takes->len;
+    IrValue **values = NEW_ARRAY(cx->arena, IrValue *, (size_t)n);
+    IrValue **indices = NEW_ARRAY(cx->arena, IrValue *, (size_t)n);
+    if (!fe_may_emit(cx, loc))
+        return &fe_poison;
+    for (int i = 0; i < n; i++) {
+        IrValue *rows = takes->data[i]->operands[1];
+        values[i] = rows_in_line(cx, d[i], rows->type.rank, loc);
+        rows = ir_build_cast(cx->block, rows, DT_i64, loc);
+        indices[i] = rows_in_line(cx, rows, rows->type.rank, loc);
+    }
+    if (n > 1) {
+        values[0] = ir_build_concat(cx->block, n, values, 0, loc);
+        indices[0] = ir_build_concat(cx->block, n, indices, 0, loc);
+    }
+    return fe_slices(cx, values[0], indices[0], v->type.dims[0].c);
+}
+
+/* ---- with respect to what ----------------------------------------------- */
+
+/* What stands for a leaf of wrt: results number first, ... of the grad. */
+typedef struct Want {
+    bool is_var; /* first counts among the variables */
+    int first;
+    Takes takes; /* not empty: those of the rows of a variable */
+} Want;
+
+typedef struct Wrt {
+    IrValues operands; /* the loss, then values */
+    VEC(const char *) vars;
+    VEC(IrType) types[2]; /* of the gradients: of values, of variables */
+    VEC(Want) wants;      /* for each leaf */
+} Wrt;
+
+static bool
+check_float(Lower *cx, const IrType *t, const char *what, Loc loc)
+{
+    if (dtype_is_float(t->dtype))
+        return true;
+    fe_error(cx, loc, "there is no gradient with respect to %s of %s", what,
+             dtype_info[t->dtype].name);
+    return false;
+}
+
+static void
+add_value(Lower *cx, IrValue *x, Wrt *wrt)
+{
+    VEC_PUSH(cx->arena, wrt->operands, x);
+    VEC_PUSH(cx->arena, wrt->types[0], x->type);
+}
+
+static bool
+add_var(Lower *cx, const Walk *walk, IrVar *v, Loc loc, Wrt *wrt)
+{
+    IrType t = fe_var_type(cx, v);
+    Want want = {.first = wrt->types[0].len};
+    if (!check_float(cx, &t, "a variable", loc))
+        return false;
+    if (find_takes(cx, walk, v, &want.takes)) {
+        for (int i = 0; i < want.takes.len; i++)
+            add_value(cx, want.takes.data[i]->results[0], wrt);
+    } else {
+        want = (Want){.is_var = true, .first = wrt->types[1].len};
+        VEC_PUSH(cx->arena, wrt->vars, v->name);
+        VEC_PUSH(cx->arena, wrt->types[1], t);
+    }
+    VEC_PUSH(cx->arena, wrt->wants, want);
+    return true;
+}
+
+static bool
+add_tensor(Lower *cx, FeValue *leaf, Loc loc, Wrt *wrt)
+{
+    Want want = {.first = wrt->types[0].len};
+    IrValue *x = fe_operand(cx, leaf, loc);
+    if (!x || !check_float(cx, &x->type, "a value", loc))
+        return false;
+    add_value(cx, x, wrt);
+    VEC_PUSH(cx->arena, wrt->wants, want);
+    return true;
+}
+
+static bool
+add_leaf(Lower *cx, const Walk *walk, FeValue *leaf, Loc loc, Wrt *wrt)
+{
+    switch (leaf->kind) {
+    case FE_POISON:
+        return false;
+    case FE_VAR:
+        return add_var(cx, walk, leaf->var, loc, wrt);
+    case FE_TENSOR:
+        return add_tensor(cx, leaf, loc, wrt);
+    case FE_INSTANCE:
+        fe_error_note(cx, loc,
+                      fe_format(cx, "trainable(%s) is the list of them",
+                                leaf->instance->path),
+                      "a gradient is with respect to variables or values");
+        return false;
+    default:
+        fe_error(cx, loc, "there is no gradient with respect to %s",
+                 fe_what(cx, leaf));
+        return false;
+    }
+}
+
+/* Each gradient has the shape of its leaf; where the loss lives, or each
+ * replica its own. */
+static void
+set_localities(Wrt *wrt, const IrType *loss, bool own_parts)
+{
+    for (int k = 0; k < 2; k++) {
+        for (int i = 0; i < wrt->types[k].len; i++) {
+            IrType *t = &wrt->types[k].data[i];
+            Locality l = own_parts ? LOCAL_PER_REPLICA : loss->locality;
+            t->on = l > t->locality ? loss->on : t->on;
+            t->locality = l > t->locality ? l : t->locality;
+        }
+    }
+}
+
+/* ---- grad --------------------------------------------------------------- */
+
+static IrValue *
+loss_operand(Lower *cx, FeValue *loss, Loc loc)
+{
+    IrValue *x = fe_operand(cx, loss, loc);
+    if (!x)
+        return NULL;
+    if (x->type.rank == 0 && dtype_is_float(x->type.dtype))
+        return x;
+    fe_error_note(
+        cx, loc, x->type.rank ? "sum(...) makes one number of it" : NULL,
+        "a loss is one float, and this is %s", fe_type_text(cx, &x->type));
+    return NULL;
+}
+
+static void
+warn_of_sum(Lower *cx, const IrValue *loss, Loc loc)
+{
+    if (loss->type.locality < LOCAL_PER_REPLICA && cx->context == FE_REPLICA &&
+        cx->module->num_replicas > 1 && is_summed(cx->arena, loss))
+        fe_warning(cx, loc,
+                   "the loss is already summed over the replicas, so that the "
+                   "sum of its gradients counts each part %d times",
+                   cx->module->num_replicas);
+}
+
+static IrOp *
+emit_grad(Lower *cx, Wrt *wrt, Loc loc)
+{
+    VEC(IrType) types = {0};
+    IrOp *op = fe_op(cx, OP_grad, wrt->operands.len, wrt->operands.data, loc);
+    if (!fe_may_emit(cx, loc))
+        return NULL;
+    if (wrt->vars.len)
+        ir_set_names(op, A_vars, wrt->vars.data, wrt->vars.len);
+    for (int k = 0; k < 2; k++)
+        for (int i = 0; i < wrt->types[k].len; i++)
+            VEC_PUSH(cx->arena, types, wrt->types[k].data[i]);
+    ir_op_results(op, types.len, types.data);
+    ir_append(cx->block, op);
+    return op;
+}
+
+/* The results in the order of the leaves. */
+static FeValue *
+result_nest(Lower *cx, const Wrt *w, FeValue *wrt, FeValues *leaves,
+            const IrOp *op)
+{
+    Loc loc = op->loc;
+    for (int i = 0; i < leaves->len; i++) {
+        const Want *want = &w->wants.data[i];
+        int first = want->first + (want->is_var ? w->types[0].len : 0);
+        IrValue *const *d = &op->results[first];
+        leaves->data[i] = want->takes.len ? slices_of(cx, leaves->data[i]->var,
+                                                      &want->takes, d, loc)
+                                          : fe_value_tensor(cx->arena, *d);
+    }
+    FeValue *const *rest = leaves->data;
+    return fe_value_rebuild(cx->arena, wrt, &rest);
+}
+
+FeValue *
+fe_grad(Lower *cx, FeValue *loss, FeValue *wrt, Loc loc)
+{
+    Wrt w = {0};
+    FeValues leaves = {0};
+    IrValue *x = loss_operand(cx, loss, loc);
+    if (!x)
+        return &fe_poison;
+    bool ok = true;
+    VEC_PUSH(cx->arena, w.operands, x);
+    fe_value_leaves(cx->arena, wrt, &leaves);
+    const Walk *walk = walk_loss(cx->arena, x);
+    number_ops(cx->block);
+    for (int i = 0; i < leaves.len; i++)
+        ok = add_leaf(cx, walk, leaves.data[i], loc, &w) && ok;
+    if (!ok || !leaves.len)
+        return ok ? wrt : &fe_poison;
+    set_localities(&w, &x->type, walk->has_collective);
+    warn_of_sum(cx, x, loc);
+    IrOp *op = emit_grad(cx, &w, loc);
+    return op ? result_nest(cx, &w, wrt, &leaves, op) : &fe_poison;
+}

@@ -1,0 +1,282 @@
+/*
+ * index_assign.c - x[...] = e and x[...] += e
+ *
+ * Values do not change: an assignment to a part of a mut makes a new value for
+ * it, the old one where a mask is false and e, spread out to the shape of the
+ * old one, where it is true.  Several rows, x[indices], are scattered to, one
+ * after the other.
+ */
+#include "frontend/emit/index.h"
+#include "frontend/emit/shape_ops.h"
+#include "ir/rules/build.h"
+
+/* ---- the mask ----------------------------------------------------------- */
+
+static FeValue *
+integer(Lower *cx, int64_t x)
+{
+    return fe_value_scalar(cx->arena, scalar_int(DT_i64, x));
+}
+
+/* The index along an axis, in a shape that has 1 for all others. */
+static FeValue *
+axis_index(Lower *cx, const IrType *t, int axis, Loc loc)
+{
+    Dim dims[IR_MAX_RANK];
+    for (int i = 0; i < t->rank; i++)
+        dims[i] = i == axis ? t->dims[i] : ir_dim_const(1);
+    IrOp *op = fe_op(cx, OP_iota, 0, NULL, loc);
+    ir_set_dims(op, A_dims, dims, t->rank);
+    ir_set_int(op, A_dtype, DT_i64);
+    ir_set_int(op, A_axis, axis);
+    return fe_emit(cx, op);
+}
+
+/* Whether index along an axis is one of those meant. */
+static FeValue *
+axis_mask(Lower *cx, const FeIndex *x, FeValue *index, Loc loc)
+{
+    if (x->kind == INDEX_VALUE)
+        return fe_binary(cx, AST_OP_EQ, index,
+                         fe_value_tensor(cx->arena, x->value), loc);
+    if (x->kind == INDEX_NUMBER)
+        return fe_binary(cx, AST_OP_EQ, index, integer(cx, x->start), loc);
+    FeValue *offset =
+        fe_binary(cx, AST_OP_SUB, index, integer(cx, x->start), loc);
+    FeValue *low = fe_binary(cx, AST_OP_GE, offset, integer(cx, 0), loc);
+    FeValue *high =
+        fe_binary(cx, AST_OP_LT, offset, integer(cx, x->size * x->step), loc);
+    FeValue *mask = fe_binary(cx, AST_OP_AND, low, high, loc);
+    if (x->step == 1)
+        return mask;
+    FeValue *rest =
+        fe_binary(cx, AST_OP_MOD, offset, integer(cx, x->step), loc);
+    FeValue *on = fe_binary(cx, AST_OP_EQ, rest, integer(cx, 0), loc);
+    return fe_binary(cx, AST_OP_AND, mask, on, loc);
+}
+
+/* NULL when every element is meant. */
+static FeValue *
+build_mask(Lower *cx, const IrType *t, const FeIndices *indices, Loc loc)
+{
+    FeValue *mask = NULL;
+    for (int axis = 0; axis < indices->len; axis++) {
+        const FeIndex *x = &indices->items[axis];
+        if (x->kind == INDEX_WHOLE)
+            continue;
+        FeValue *index = axis_index(cx, t, axis, loc);
+        FeValue *one = axis_mask(cx, x, index, loc);
+        mask = mask ? fe_binary(cx, AST_OP_AND, mask, one, loc) : one;
+    }
+    return mask;
+}
+
+/* ---- the value ---------------------------------------------------------- */
+
+static bool
+is_number(const FeIndex *x)
+{
+    return x->kind == INDEX_NUMBER || x->kind == INDEX_VALUE;
+}
+
+/* e in the shape of the part, with 1 for the axes of numbers. */
+static FeValue *
+fit(Lower *cx, IrValue *e, const IrType *t, const FeIndices *indices, Loc loc)
+{
+    Dim part[IR_MAX_RANK], full[IR_MAX_RANK];
+    int rank = 0;
+    for (int axis = 0; axis < t->rank; axis++) {
+        const FeIndex *x = &indices->items[axis];
+        Dim size =
+            x->kind == INDEX_RANGE ? ir_dim_const(x->size) : t->dims[axis];
+        full[axis] = is_number(x) ? ir_dim_const(1) : size;
+        if (!is_number(x))
+            part[rank++] = size;
+    }
+    FeValue *spread = fe_broadcast(cx, e, rank, part, loc);
+    return fe_reshape(cx, fe_tensor(spread), t->rank, full, loc);
+}
+
+/* The part put where it belongs, with zeros around it. */
+static FeValue *
+place(Lower *cx, IrValue *part, const IrType *t, const FeIndices *indices,
+      Loc loc)
+{
+    int64_t low[IR_MAX_RANK], step[IR_MAX_RANK];
+    Dim dims[IR_MAX_RANK];
+    bool moves = false;
+    for (int axis = 0; axis < t->rank; axis++) {
+        const FeIndex *x = &indices->items[axis];
+        bool range = x->kind == INDEX_RANGE;
+        moves = moves || range;
+        low[axis] = range ? x->start : 0;
+        step[axis] = range ? x->step : 1;
+        dims[axis] = range ? t->dims[axis] : part->type.dims[axis];
+    }
+    if (!moves)
+        return fe_value_tensor(cx->arena, part);
+    IrOp *op = fe_op(cx, OP_pad, 1, &part, loc);
+    ir_set_ints(op, A_low, low, t->rank);
+    ir_set_dims(op, A_dims, dims, t->rank);
+    ir_set_ints(op, A_step, step, t->rank);
+    return fe_emit(cx, op);
+}
+
+static bool
+check_assignable(Lower *cx, const FeIndices *indices, Loc loc)
+{
+    for (int i = 0; i < indices->len; i++) {
+        const FeIndex *x = &indices->items[i];
+        if (x->kind == INDEX_VALUE && x->value->type.rank > 0) {
+            fe_error_note(
+                cx, loc,
+                "x[indices] = ... assigns to rows of x, the first "
+                "axis, as wholes",
+                "parts of several rows cannot be assigned to at once");
+            return false;
+        }
+        bool bad = x->kind == INDEX_NEW || x->kind == INDEX_BACK ||
+                   (x->kind == INDEX_RANGE && x->step < 0);
+        if (!bad)
+            continue;
+        fe_error(cx, loc,
+                 "a new axis or a negative step cannot be assigned "
+                 "to");
+        return false;
+    }
+    return true;
+}
+
+/* ---- several rows ------------------------------------------------------- */
+
+/* The indices of rows, when that is what the brackets have. */
+static IrValue *
+find_rows(const FeIndices *indices)
+{
+    const FeIndex *first = &indices->items[0];
+    bool found = first->kind == INDEX_VALUE && first->value->type.rank > 0;
+    for (int i = 1; i < indices->len; i++)
+        found = found && indices->items[i].kind == INDEX_WHOLE;
+    return found ? first->value : NULL;
+}
+
+static const char *
+mode_of(Lower *cx, AstOp op, const IrType *t, Loc loc)
+{
+    static const char *const modes[NUM_AST_OPS] = {
+        [AST_OP_NONE] = "set", [AST_OP_ADD] = "add", [AST_OP_SUB] = "sub",
+        [AST_OP_MUL] = "mul",  [AST_OP_DIV] = "div",
+    };
+    if (op != AST_OP_DIV || dtype_is_float(t->dtype))
+        return modes[op];
+    fe_error_note(cx, loc, "cast, or write //", "/= is for floats");
+    return NULL;
+}
+
+/* x with its rows changed by e.  Sums of f16 and bf16 are rounded once (D4). */
+static FeValue *
+update_rows(Lower *cx, IrValue *x, IrValue *rows, AstOp op, IrValue *e, Loc loc)
+{
+    Dim dims[IR_MAX_RANK];
+    const IrType *t = &x->type, *r = &rows->type;
+    int rank = r->rank + t->rank - 1;
+    const char *mode = mode_of(cx, op, t, loc);
+    if (!fe_is_rank(cx, rank, loc))
+        return &fe_poison;
+    for (int i = 0; i < rank; i++)
+        dims[i] = i < r->rank ? r->dims[i] : t->dims[i - r->rank + 1];
+    FeValue *values = mode ? fe_broadcast(cx, e, rank, dims, loc) : &fe_poison;
+    if (op == AST_OP_SUB && !fe_is_poison(values))
+        values = fe_unary(cx, op, values, loc);
+    if (fe_is_poison(values) || !fe_may_emit(cx, loc))
+        return &fe_poison;
+    if (op == AST_OP_ADD || op == AST_OP_SUB)
+        return fe_value_tensor(
+            cx->arena,
+            ir_build_add_rows(cx->block, x, rows, values->tensor, loc));
+    IrOp *scatter =
+        fe_op(cx, OP_scatter, 3, (IrValue *[]){x, rows, values->tensor}, loc);
+    ir_set_text(scatter, A_mode, mode);
+    return fe_emit(cx, scatter);
+}
+
+/* ---- any part ----------------------------------------------------------- */
+
+/* x with e, by op, in the part that the indices mean. */
+static FeValue *
+update_tensor(Lower *cx, FeValue *old, const AstNode *target, AstOp op,
+              FeValue *value, Loc loc)
+{
+    FeIndices indices;
+    IrValue *x = fe_operand(cx, old, target->index.value->loc);
+    if (!x ||
+        !fe_indices(cx, &target->index.items, &x->type, target->loc, &indices))
+        return &fe_poison;
+    IrValue *e = fe_operand_as(cx, value, x->type.dtype, loc);
+    IrValue *rows = find_rows(&indices);
+    if (rows)
+        return e ? update_rows(cx, x, rows, op, e, loc) : &fe_poison;
+    if (!check_assignable(cx, &indices, target->loc))
+        return &fe_poison;
+    FeValue *part = e ? fit(cx, e, &x->type, &indices, loc) : &fe_poison;
+    if (fe_is_poison(part))
+        return part;
+    FeValue *next = place(cx, part->tensor, &x->type, &indices, loc);
+    FeValue *mask = build_mask(cx, &x->type, &indices, target->loc);
+    FeValue *whole = fe_value_tensor(cx->arena, x);
+    if (op != AST_OP_NONE)
+        next = fe_binary(cx, op, whole, next, loc);
+    return mask ? fe_op3(cx, OP_where, mask, next, whole, loc) : next;
+}
+
+static FeValue *
+update_nest(Lower *cx, FeValue *old, const AstNode *target, AstOp op,
+            FeValue *value, Loc loc)
+{
+    FeValue *item = fe_index_of(cx, old, target);
+    int64_t i;
+    const AstNode *index = target->index.items.data[0];
+    if (fe_is_poison(item))
+        return item;
+    if (!fe_int(cx, fe_eval(cx, index), "an index", index->loc, &i))
+        return &fe_poison;
+    if (op != AST_OP_NONE)
+        value = fe_binary(cx, op, item, value, loc);
+    FeValues items = {0};
+    fe_value_items(cx->arena, old, &items);
+    items.data[i < 0 ? i + old->nest.len : i] =
+        fe_next_value(cx, "the item", item, value, loc);
+    return fe_value_with_items(cx->arena, old, items.data);
+}
+
+void
+fe_assign_index(Lower *cx, const AstNode *target, AstOp op, FeValue *value,
+                const AstNode *node)
+{
+    FeValue *old = fe_eval(cx, target->index.value);
+    FeValue *next = &fe_poison;
+    switch (old->kind) {
+    case FE_POISON:
+        return;
+    case FE_SLOT:
+        next = fe_index_of(cx, old, target);
+        if (next->kind == FE_VAR)
+            fe_var_write(cx, next->var, op, value, node, node->loc);
+        return;
+    case FE_VAR:
+        fe_error_note(cx, target->loc,
+                      fe_format(cx,
+                                "scatter_update(%s, rows, values) writes "
+                                "rows of a variable",
+                                old->var->name),
+                      "a part of a variable cannot be assigned to");
+        return;
+    case FE_NEST:
+        next = update_nest(cx, old, target, op, value, node->loc);
+        break;
+    default:
+        next = update_tensor(cx, old, target, op, value, node->loc);
+        break;
+    }
+    fe_assign(cx, target->index.value, AST_OP_NONE, next, node);
+}

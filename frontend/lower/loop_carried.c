@@ -1,0 +1,167 @@
+/*
+ * loop_carried.c - muts around a loop of the IR
+ */
+#include "frontend/lower/loop.h"
+
+static bool
+is_number(Lower *cx, FeValue *leaf)
+{
+    IrType t;
+    return fe_type_of(cx, leaf, &t);
+}
+
+static void
+add_operands(Lower *cx, Carry *c, FeValue *start, Loc loc, bool *ok)
+{
+    FeValues leaves = {0};
+    fe_value_leaves(cx->arena, start, &leaves);
+    for (int i = 0; i < leaves.len; i++) {
+        if (!is_number(cx, leaves.data[i]))
+            continue;
+        IrValue *x = fe_handle(cx, leaves.data[i], loc);
+        *ok = *ok && x;
+        if (!x)
+            continue;
+        VEC_PUSH(cx->arena, c->operands, x);
+        VEC_PUSH(cx->arena, c->types, x->type);
+        if (x->type.locality < fe_floor(cx))
+            VEC_LAST(c->types).locality = fe_floor(cx);
+    }
+}
+
+bool
+fe_carry_begin(Lower *cx, Carry *c, Loc loc)
+{
+    bool ok = true;
+    for (int i = 0; i < c->muts.len; i++) {
+        FeValue *start = c->muts.data[i]->value;
+        VEC_PUSH(cx->arena, c->start, start);
+        ok = ok && !fe_value_has_poison(start);
+        add_operands(cx, c, start, loc, &ok);
+    }
+    return ok;
+}
+
+/* A value like start with `values` for its numbers. */
+typedef struct Filling {
+    Lower *cx;
+    IrValue *const *values; /* the next one */
+} Filling;
+
+static FeValue *
+fill_leaf(FeValue *leaf, void *data)
+{
+    Filling *f = data;
+    if (!is_number(f->cx, leaf))
+        return leaf;
+    return fe_value_tensor(f->cx->arena, *f->values++);
+}
+
+static void
+set_muts(Lower *cx, const Carry *c, IrValue *const *values)
+{
+    Filling f = {cx, values};
+    for (int i = 0; i < c->muts.len; i++) {
+        FeBinding *b = c->muts.data[i];
+        FeValue *v = fe_value_map(cx->arena, c->start.data[i], fill_leaf, &f);
+        fe_name_value(v, b->name);
+        fe_write(cx, b, v);
+    }
+}
+
+void
+fe_carry_bind(Lower *cx, Carry *c, IrBlock *region)
+{
+    IrValues args = {0};
+    for (int i = 0; i < c->types.len; i++)
+        VEC_PUSH(cx->arena, args, ir_block_arg(region, c->types.data[i], NULL));
+    set_muts(cx, c, args.data);
+}
+
+void
+fe_carry_leave(Lower *cx, const Carry *c, const IrOp *op)
+{
+    set_muts(cx, c, op->results);
+}
+
+/* ---- the end of a turn -------------------------------------------------- */
+
+/* The yields in the making. */
+typedef struct Ending {
+    Lower *cx;
+    Carry *carry;
+    const char *name; /* of the mut */
+    Loc loc;
+    IrValues *yields;
+    bool grew;
+} Ending;
+
+static bool
+end_number(Ending *e, FeValue *value)
+{
+    Lower *cx = e->cx;
+    IrType *type = &e->carry->types.data[e->yields->len];
+    IrValue *x = fe_handle_as(cx, value, type->dtype, e->loc);
+    if (!x)
+        return false;
+    if (!ir_type_same_shape(&x->type, type)) {
+        fe_error_note(cx, e->loc, "in a loop of the program shapes stay",
+                      "\"%s\" is %s before this loop and %s after a turn of it",
+                      e->name, fe_type_text(cx, type),
+                      fe_type_text(cx, &x->type));
+        return false;
+    }
+    if (x->type.locality > type->locality) {
+        type->locality = x->type.locality;
+        type->on = x->type.on;
+        e->grew = true;
+    }
+    VEC_PUSH(cx->arena, *e->yields, x);
+    return true;
+}
+
+static bool
+end_leaf(Ending *e, FeValue *start, FeValue *value)
+{
+    if (fe_is_poison(value))
+        return false;
+    if (is_number(e->cx, start))
+        return end_number(e, value);
+    if (fe_value_same(start, value))
+        return true;
+    fe_error(e->cx, e->loc,
+             "\"%s\" is %s, which a loop of the program cannot change", e->name,
+             fe_what(e->cx, start));
+    return false;
+}
+
+static bool
+end_mut(Ending *e, FeValue *start, FeValue *value)
+{
+    if (start->kind != FE_NEST)
+        return end_leaf(e, start, value);
+    if (!fe_value_alike(start, value)) {
+        if (!fe_is_poison(value))
+            fe_error(e->cx, e->loc,
+                     "\"%s\" is another nest after a turn of this loop",
+                     e->name);
+        return false;
+    }
+    for (int i = 0; i < start->nest.len; i++)
+        if (!end_mut(e, start->nest.items[i], value->nest.items[i]))
+            return false;
+    return true;
+}
+
+bool
+fe_carry_end(Lower *cx, Carry *c, Loc loc, IrValues *yields, bool *grew)
+{
+    Ending e = {.cx = cx, .carry = c, .loc = loc, .yields = yields};
+    bool ok = true;
+    for (int i = 0; ok && i < c->muts.len; i++) {
+        e.name = c->muts.data[i]->name;
+        ok = end_mut(&e, c->start.data[i], c->muts.data[i]->value);
+    }
+    *grew = e.grew;
+    return ok;
+}

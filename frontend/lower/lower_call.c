@@ -1,0 +1,234 @@
+/*
+ * lower_call.c - calls: arguments, and who is called
+ */
+#include "frontend/context/eval.h"
+
+#include <string.h>
+
+/* ---- arguments ---------------------------------------------------------- */
+
+/* sum, mean, ... as the operation; a name of something else is NULL. */
+static FeValue *
+word_value(Lower *cx, const char *word)
+{
+    const FeBuiltin *b = fe_builtin_find(word);
+    if (!b)
+        return fe_find(cx, word).binding ? NULL
+                                         : fe_value_text(cx->arena, word);
+    FeValue *v = fe_value_new(cx->arena, FE_BUILTIN);
+    v->builtin = b;
+    return v;
+}
+
+static bool
+takes_word(const FeValue *callee, const FeArg *arg, int index)
+{
+    return callee && callee->kind == FE_BUILTIN &&
+           arg->node->kind == AST_NAME &&
+           fe_builtin_takes_word(callee->builtin, arg->name, index);
+}
+
+static FeArg
+eval_arg(Lower *cx, const AstNode *arg, int index, const FeValue *callee)
+{
+    bool named = arg->kind == AST_NAMED;
+    const AstNode *node = named ? arg->named.value : arg;
+    FeArg out = {.node = node, .loc = node->loc, .whole = arg->loc};
+    out.name = named ? arg->named.name : NULL;
+    if (takes_word(callee, &out, index))
+        out.value = word_value(cx, node->name.text);
+    if (!out.value)
+        out.value = fe_eval_item(cx, node, out.name, index);
+    return out;
+}
+
+FeCall
+fe_call_args(Lower *cx, const AstNode *call, const FeValue *callee,
+             const char *name)
+{
+    const AstList *args = &call->call.args;
+    FeCall out = {.name = name, .num_args = args->len, .loc = call->loc};
+    out.args = NEW_ARRAY(cx->arena, FeArg, (size_t)args->len);
+    for (int i = 0; i < args->len; i++)
+        out.args[i] = eval_arg(cx, args->data[i], i, callee);
+    return out;
+}
+
+static bool
+unknown_argument(Lower *cx, const FeCall *call, const FeArg *arg, int n,
+                 const char *const *names)
+{
+    const char *near = nearest_name(arg->name, names, n);
+    const char *note =
+        near ? fe_format(cx, "did you mean \"%s\"?", near) : NULL;
+    fe_error_note(cx, arg->whole, note, "%s has no argument \"%s\"", call->name,
+                  arg->name);
+    return false;
+}
+
+static bool
+place_named(Lower *cx, const FeCall *call, FeArg *arg, int n,
+            const char *const *names, FeArg **out)
+{
+    int at = 0;
+    while (at < n && strcmp(names[at], arg->name) != 0)
+        at++;
+    if (at == n)
+        return unknown_argument(cx, call, arg, n, names);
+    if (out[at]) {
+        fe_error(cx, arg->loc, "the argument \"%s\" is given twice", arg->name);
+        return false;
+    }
+    out[at] = arg;
+    return true;
+}
+
+bool
+fe_match_args(Lower *cx, const FeCall *call, int n, const char *const *names,
+              FeArg **out)
+{
+    bool ok = true;
+    for (int i = 0; i < n; i++)
+        out[i] = NULL;
+    for (int i = 0; i < call->num_args; i++) {
+        FeArg *arg = &call->args[i];
+        if (arg->name) {
+            ok = place_named(cx, call, arg, n, names, out) && ok;
+        } else if (i < n) {
+            out[i] = arg;
+        } else {
+            fe_error(cx, arg->loc, "%s takes %d argument%s, and %d are given",
+                     call->name, n, n == 1 ? "" : "s", call->num_args);
+            return false;
+        }
+    }
+    return ok;
+}
+
+/* ---- callees ------------------------------------------------------------ */
+
+const char *
+fe_callee_name(const FeValue *callee)
+{
+    switch (callee->kind) {
+    case FE_FUNC:
+        return callee->func.fn->fn.name ? callee->func.fn->fn.name
+                                        : "the function";
+    case FE_MODULE:
+        return callee->module.module->module.name;
+    case FE_INSTANCE:
+        return callee->instance->path;
+    case FE_BUILTIN:
+        return fe_builtin_name(callee->builtin);
+    case FE_TYPE:
+        return dtype_info[callee->type->dtype].name;
+    default:
+        return "this";
+    }
+}
+
+static FeValue *
+call_type(Lower *cx, const FeValue *type, const FeCall *call)
+{
+    static const char *const names[] = {"x"};
+    FeArg *x;
+    if (type->type->rank)
+        return fe_error(cx, call->loc, "a type with a shape casts nothing");
+    if (!fe_match_args(cx, call, 1, names, &x))
+        return &fe_poison;
+    if (!x)
+        return fe_error(cx, call->loc, "%s needs something to cast",
+                        call->name);
+    return fe_cast(cx, x->value, type->type->dtype, call->loc);
+}
+
+static FeValue *
+call_instance(Lower *cx, const FeInstance *instance, const FeCall *call,
+              const char *verb)
+{
+    const char *name = intern(cx->names, "call");
+    FeBinding *b = fe_instance_member(instance, name);
+    if (!b)
+        return fe_error(cx, call->loc,
+                        "%s has no function \"call\" and cannot be called",
+                        instance->path);
+    return fe_call(cx, fe_binding_value(cx, b), call, verb);
+}
+
+FeValue *
+fe_call(Lower *cx, FeValue *callee, const FeCall *call, const char *verb)
+{
+    switch (callee->kind) {
+    case FE_POISON:
+        return callee;
+    case FE_FUNC:
+        return fe_call_func(cx, callee, call, verb);
+    case FE_MODULE:
+        return fe_call_module(cx, callee, call);
+    case FE_INSTANCE:
+        return call_instance(cx, callee->instance, call, verb);
+    case FE_BUILTIN:
+        return fe_builtin_call(cx, callee->builtin, call);
+    case FE_TYPE:
+        return call_type(cx, callee, call);
+    default:
+        return fe_error(cx, call->loc, "%s cannot be called",
+                        fe_what(cx, callee));
+    }
+}
+
+/* Whether a tuple given to f is to fill its parameters. */
+static bool
+is_spread(const FeValue *f, int n, FeValue *const *values)
+{
+    return n == 1 && values[0]->kind == FE_NEST &&
+           values[0]->nest.kind == NEST_TUPLE && f->kind == FE_FUNC &&
+           f->func.fn->fn.params.len != 1;
+}
+
+FeValue *
+fe_call_with(Lower *cx, FeValue *f, int n, FeValue *const *values, bool spread,
+             const char *verb, Loc loc)
+{
+    if (spread && is_spread(f, n, values)) {
+        n = values[0]->nest.len;
+        values = values[0]->nest.items;
+    }
+    FeCall call = {.name = fe_callee_name(f), .num_args = n, .loc = loc};
+    call.args = NEW_ARRAY(cx->arena, FeArg, (size_t)n);
+    for (int i = 0; i < n; i++)
+        call.args[i] = (FeArg){.value = values[i], .loc = loc};
+    return fe_call(cx, f, &call, verb);
+}
+
+/* ---- CALL --------------------------------------------------------------- */
+
+/* d.map(f): methods exist only for datasets; a field of anything else is a
+ * value, which is called. */
+static FeValue *
+call_field(Lower *cx, const AstNode *n, FeValue **callee)
+{
+    const AstNode *field = n->call.callee;
+    FeValue *object = fe_eval(cx, field->field.value);
+    if (object->kind == FE_DATASET) {
+        FeCall call = fe_call_args(cx, n, NULL, field->field.name);
+        return fe_dataset_method(cx, object, field->field.name, &call);
+    }
+    *callee = fe_field_of(cx, object, field);
+    return NULL;
+}
+
+FeValue *
+fe_eval_call(Lower *cx, const AstNode *n)
+{
+    FeValue *callee = NULL;
+    if (n->call.callee->kind == AST_FIELD) {
+        FeValue *result = call_field(cx, n, &callee);
+        if (result)
+            return result;
+    } else {
+        callee = fe_eval(cx, n->call.callee);
+    }
+    FeCall call = fe_call_args(cx, n, callee, fe_callee_name(callee));
+    return fe_call(cx, callee, &call, "called");
+}

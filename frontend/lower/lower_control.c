@@ -1,0 +1,363 @@
+/*
+ * lower_control.c - blocks, if, and the ways out of them
+ *
+ * The IR has structured control flow only.  An `if` that is decided when the
+ * program runs and has a way out (return, break, continue) in it therefore
+ * takes the rest of the statements into its branches: what is left to do is a
+ * chain (Rest) that either branch executes to its end.  A break then is nothing
+ * but clearing the loop's flag and not executing the rest.
+ *
+ * Where both branches could come to their end the rest would be executed twice,
+ * and twice again for each such `if`.  There a way out only notes that it was
+ * taken, and what is returned; the rest is then the branch of a second `if`, of
+ * that note.
+ */
+#include "frontend/context/eval.h"
+
+#include <assert.h>
+
+/* The statements still to be executed: those of a block from `at`, and after
+ * them those of the blocks around. */
+typedef struct Rest Rest;
+struct Rest {
+    const AstList *stmts;
+    int at;
+    FeScope *scope;
+    const Rest *outer; /* or NULL */
+};
+
+static FeValue *exec_rest(Lower *cx, Rest rest);
+
+/* What ways out of an if note whose rest is executed apart. */
+struct FeExits {
+    FeBinding *gone;   /* whether one was taken */
+    FeBinding *result; /* what it returned: &fe_absent where nothing */
+};
+
+/* ---- ways out ----------------------------------------------------------- */
+
+/* Whether n has a break or continue of a loop around n, or a return; or such a
+ * break. */
+static bool
+has_exit(const AstNode *n, bool only_break)
+{
+    switch (n->kind) {
+    case AST_BREAK:
+        return true;
+    case AST_CONTINUE:
+    case AST_RETURN:
+        return !only_break;
+    case AST_FN:
+    case AST_MERGE:
+    case AST_UPDATE:
+    case AST_FOR: /* a return in it is an error, found there */
+    case AST_WHILE:
+        return false;
+    default:
+        break;
+    }
+    const AstNode *child;
+    for (AstIter it = ast_children(n); (child = ast_next_child(&it));)
+        if (has_exit(child, only_break))
+            return true;
+    return false;
+}
+
+bool
+fe_has_break(const AstNode *n)
+{
+    return has_exit(n, true);
+}
+
+/* Goes out with a value (or &fe_absent); gives what the statements executed
+ * until here are worth. */
+static FeValue *
+leave(Lower *cx, FeValue *value)
+{
+    if (!cx->exits)
+        return value == &fe_absent ? NULL : value;
+    fe_write(cx, cx->exits->gone, fe_value_bool(cx->arena, true));
+    fe_write(cx, cx->exits->result, value);
+    return NULL;
+}
+
+static FeValue *
+exec_break(Lower *cx, const AstNode *n)
+{
+    if (!cx->loop)
+        fe_error(cx, n->loc, "there is no loop around this %s",
+                 n->kind == AST_BREAK ? "break" : "continue");
+    else if (n->kind == AST_BREAK)
+        fe_write(cx, cx->loop->running, fe_value_bool(cx->arena, false));
+    return leave(cx, &fe_absent);
+}
+
+static FeValue *
+exec_return(Lower *cx, const AstNode *n)
+{
+    if (cx->loop)
+        return fe_error_note(cx, n->loc, "assign to a mut, and break",
+                             "a return does not stand in a loop");
+    return leave(cx,
+                 n->return_.value ? fe_eval(cx, n->return_.value) : &fe_none);
+}
+
+/* ---- if as a statement -------------------------------------------------- */
+
+/* A branch of an if; without an else it is empty. */
+static const AstList *
+branch_stmts(Lower *cx, const AstNode *n, bool truth)
+{
+    AstNode *branch = truth ? n->if_.then : n->if_.else_;
+    if (branch && branch->kind == AST_BLOCK)
+        return &branch->block.stmts;
+    AstList *stmts = NEW(cx->arena, AstList);
+    if (branch)
+        VEC_PUSH(cx->arena, *stmts, branch);
+    return stmts;
+}
+
+/* A branch, and what comes after the if when the branch has ways out (else
+ * after is NULL). */
+typedef struct IfStmt {
+    const AstNode *n;
+    const Rest *after;
+} IfStmt;
+
+static Rest
+begin_branch(Lower *cx, const IfStmt *s, FeScope *around, bool truth)
+{
+    return (Rest){.stmts = branch_stmts(cx, s->n, truth),
+                  .scope = fe_scope_new(cx, around, SCOPE_BLOCK),
+                  .outer = s->after};
+}
+
+static FeValue *
+exec_then(Lower *cx, const void *data)
+{
+    return exec_rest(cx, begin_branch(cx, data, cx->scope, true));
+}
+
+static FeValue *
+exec_else(Lower *cx, const void *data)
+{
+    return exec_rest(cx, begin_branch(cx, data, cx->scope, false));
+}
+
+/* Whether control may come to the end of the branch of an if. */
+static bool
+comes_to_end(const AstNode *branch)
+{
+    if (!branch)
+        return true;
+    switch (branch->kind) {
+    case AST_RETURN:
+    case AST_BREAK:
+    case AST_CONTINUE:
+        return false;
+    case AST_IF:
+        return comes_to_end(branch->if_.then) ||
+               comes_to_end(branch->if_.else_);
+    case AST_BLOCK:
+        for (int i = 0; i < branch->block.stmts.len; i++)
+            if (!comes_to_end(branch->block.stmts.data[i]))
+                return false;
+        return true;
+    default:
+        return true;
+    }
+}
+
+static bool
+is_empty(const Rest *rest)
+{
+    for (; rest; rest = rest->outer)
+        if (rest->at < rest->stmts->len)
+            return false;
+    return true;
+}
+
+/* The rest apart, unless a way out was taken. */
+typedef struct Apart {
+    const Rest *after;
+    FeValue *result;
+} Apart;
+
+static FeValue *
+go_out(Lower *cx, const void *data)
+{
+    const Apart *apart = data;
+    return leave(cx, apart->result);
+}
+
+static FeValue *
+go_on(Lower *cx, const void *data)
+{
+    const Apart *apart = data;
+    return exec_rest(cx, *apart->after);
+}
+
+static FeValue *
+exec_if_apart(Lower *cx, const AstNode *n, IrValue *cond, const Rest *after)
+{
+    struct FeExits exits, *around = cx->exits;
+    IfStmt s = {n, NULL};
+    Loc loc = n->if_.cond->loc;
+    exits.gone =
+        fe_hidden_mut(cx, "gone", fe_value_bool(cx->arena, false), loc);
+    exits.result = fe_hidden_mut(cx, "return", &fe_absent, loc);
+    cx->exits = &exits;
+    fe_branch(cx, cond, loc, exec_then, exec_else, &s);
+    cx->exits = around;
+    Apart apart = {after, exits.result->value};
+    FeCond gone = fe_cond(cx, exits.gone->value, loc);
+    if (gone.value)
+        return fe_branch(cx, gone.value, loc, go_out, go_on, &apart);
+    return gone.known && gone.truth ? go_out(cx, &apart) : go_on(cx, &apart);
+}
+
+/* What an if gives that nothing comes after: for one with ways out, its
+ * branches execute the rest. */
+static FeValue *
+exec_if(Lower *cx, const AstNode *n, const Rest *after)
+{
+    IfStmt s = {n, after};
+    FeCond cond = fe_cond(cx, fe_eval(cx, n->if_.cond), n->if_.cond->loc);
+    if (cond.value && !is_empty(after) && comes_to_end(n->if_.then) &&
+        comes_to_end(n->if_.else_))
+        return exec_if_apart(cx, n, cond.value, after);
+    if (cond.value)
+        return fe_branch(cx, cond.value, n->if_.cond->loc, exec_then, exec_else,
+                         &s);
+    if (cond.known)
+        return exec_rest(cx, begin_branch(cx, &s, cx->scope, cond.truth));
+    return after ? exec_rest(cx, *after) : NULL;
+}
+
+/* ---- statements one after the other ------------------------------------- */
+
+/* Executes one statement; true when nothing comes after it, and then what it is
+ * worth in *value. */
+static bool
+exec_stmt(Lower *cx, const AstNode *n, const Rest *after, FeValue **value)
+{
+    *value = NULL;
+    switch (n->kind) {
+    case AST_RETURN:
+        *value = exec_return(cx, n);
+        return true;
+    case AST_BREAK:
+    case AST_CONTINUE:
+        *value = exec_break(cx, n);
+        return true;
+    case AST_IF:
+        if (has_exit(n, false)) {
+            *value = exec_if(cx, n, after);
+            return true;
+        }
+        exec_if(cx, n, NULL);
+        return false;
+    default:
+        fe_exec_simple(cx, n);
+        return false;
+    }
+}
+
+static FeValue *
+exec_rest(Lower *cx, Rest rest)
+{
+    FeScope *around = cx->scope;
+    FeValue *value = NULL;
+    bool done = false;
+    cx->depth++;
+    while (!done) {
+        while (rest.at == rest.stmts->len && rest.outer)
+            rest = *rest.outer;
+        if (rest.at == rest.stmts->len)
+            break;
+        const AstNode *n = rest.stmts->data[rest.at++];
+        if (!fe_step(cx, n->loc))
+            break;
+        cx->scope = rest.scope;
+        done = exec_stmt(cx, n, &rest, &value);
+        rest.scope = cx->scope;
+    }
+    cx->depth--;
+    cx->scope = around;
+    return value;
+}
+
+FeValue *
+fe_exec(Lower *cx, const AstList *stmts)
+{
+    struct FeExits *around = cx->exits;
+    cx->exits = NULL;
+    FeValue *v = exec_rest(cx, (Rest){.stmts = stmts, .scope = cx->scope});
+    cx->exits = around;
+    return v;
+}
+
+FeValue *
+fe_body(Lower *cx, FeScope *scope, const AstNode *block)
+{
+    FeScope *around = cx->scope;
+    FeLoop *loop = cx->loop;
+    cx->scope = fe_scope_new(cx, scope, SCOPE_BLOCK);
+    cx->loop = NULL;
+    FeValue *v = fe_exec(cx, &block->block.stmts);
+    cx->scope = around;
+    cx->loop = loop;
+    return v ? v : &fe_none;
+}
+
+/* ---- if as an expression ------------------------------------------------ */
+
+/* The value of a branch is that of its last line. */
+static FeValue *
+eval_branch(Lower *cx, const AstNode *branch)
+{
+    if (branch->kind != AST_BLOCK)
+        return fe_eval(cx, branch);
+    AstList stmts = branch->block.stmts;
+    assert(stmts.len > 0 && ast_is_expr(stmts.data[stmts.len - 1]));
+    FeScope *around = cx->scope;
+    FeValue *v = &fe_poison;
+    cx->scope = fe_scope_new(cx, around, SCOPE_BLOCK);
+    for (int i = 0; i < stmts.len - 1 && fe_step(cx, branch->loc); i++)
+        exec_stmt(cx, stmts.data[i], NULL, &v);
+    v = fe_eval(cx, stmts.data[stmts.len - 1]);
+    cx->scope = around;
+    return v;
+}
+
+static FeValue *
+eval_then(Lower *cx, const void *data)
+{
+    const AstNode *n = data;
+    return eval_branch(cx, n->if_.then);
+}
+
+static FeValue *
+eval_else(Lower *cx, const void *data)
+{
+    const AstNode *n = data;
+    return eval_branch(cx, n->if_.else_);
+}
+
+FeValue *
+fe_eval_if(Lower *cx, const AstNode *n)
+{
+    if (has_exit(n, false))
+        return fe_error(cx, n->loc,
+                        "return, break and continue do not stand "
+                        "in an if that gives a value");
+    assert(n->if_.else_); /* the reader has seen to both */
+    Loc loc = n->if_.cond->loc;
+    FeCond cond = fe_cond(cx, fe_eval(cx, n->if_.cond), loc);
+    if (cond.known)
+        return eval_branch(cx, cond.truth ? n->if_.then : n->if_.else_);
+    if (!cond.value)
+        return &fe_poison;
+    FeValue *v = fe_branch(cx, cond.value, loc, eval_then, eval_else, n);
+    return v ? v : &fe_poison;
+}

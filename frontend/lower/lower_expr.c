@@ -1,0 +1,254 @@
+/*
+ * lower_expr.c - operators and casts
+ *
+ * Each first asks whether the result is known now (fold.c); what is not is an
+ * operation of the IR.
+ */
+#include "frontend/context/eval.h"
+#include "frontend/emit/slices.h"
+
+/* The operations of the IR behind the operators. */
+static const struct {
+    bool is_op;
+    IrOpKind kind;
+} binary_ops[NUM_AST_OPS] = {
+    [AST_OP_OR] = {true, OP_or},
+    [AST_OP_AND] = {true, OP_and},
+    [AST_OP_EQ] = {true, OP_eq},
+    [AST_OP_NE] = {true, OP_ne},
+    [AST_OP_LT] = {true, OP_lt},
+    [AST_OP_LE] = {true, OP_le},
+    [AST_OP_GT] = {true, OP_gt},
+    [AST_OP_GE] = {true, OP_ge},
+    [AST_OP_ADD] = {true, OP_add},
+    [AST_OP_SUB] = {true, OP_sub},
+    [AST_OP_MUL] = {true, OP_mul},
+    [AST_OP_DIV] = {true, OP_div},
+    [AST_OP_POW] = {true, OP_pow},
+    [AST_OP_MOD] = {true, OP_mod},
+    [AST_OP_FLOORDIV] = {true, OP_floordiv},
+};
+
+/* Whether v is something to count with; what is not can be compared only. */
+static bool
+is_number(const FeValue *v)
+{
+    switch (v->kind) {
+    case FE_CONST:
+    case FE_DIM:
+    case FE_TENSOR:
+    case FE_PARAM:
+    case FE_VAR:
+    case FE_NEST:
+        return true;
+    default:
+        return false;
+    }
+}
+
+static FeValue *
+compare_things(Lower *cx, AstOp op, FeValue *x, FeValue *y, Loc loc)
+{
+    bool has_holes = (x->kind == FE_STRING && !x->text.text) ||
+                     (y->kind == FE_STRING && !y->text.text);
+    if (has_holes)
+        return fe_error(cx, loc, "a string with holes cannot be compared");
+    bool same = fe_value_same(x, y);
+    return fe_value_bool(cx->arena, same == (op == AST_OP_EQ));
+}
+
+/* A list of scalars counts as a tensor, other nests do not. */
+static bool
+check_number(Lower *cx, FeValue *v, AstOp op, Loc loc)
+{
+    IrType t;
+    if (v->kind == FE_NEST && !fe_type_of(cx, v, &t)) {
+        fe_error_note(cx, loc,
+                      "go through the items: [a + b for (a, b) in zip(x, y)]",
+                      "arithmetic does not go into %s", fe_what(cx, v));
+        return false;
+    }
+    if (!is_number(v)) {
+        fe_error(cx, loc, "%s cannot be an operand of \"%s\"", fe_what(cx, v),
+                 ast_op_text(op));
+        return false;
+    }
+    return true;
+}
+
+static bool
+is_integer(Lower *cx, FeValue *v)
+{
+    IrType t;
+    return fe_type_of(cx, v, &t) && dtype_is_int(t.dtype);
+}
+
+/* Whether x / y is of integers: neither is a float, nor is untyped beside one.
+ */
+static bool
+divides_integers(Lower *cx, FeValue *x, FeValue *y)
+{
+    bool literal_x = x->kind == FE_CONST && x->constant.untyped;
+    bool literal_y = y->kind == FE_CONST && y->constant.untyped;
+    bool int_x = is_integer(cx, x), int_y = is_integer(cx, y);
+    if (literal_x != literal_y)
+        return literal_x ? int_y : int_x;
+    return int_x && int_y;
+}
+
+/* ---- powers ------------------------------------------------------------- */
+
+static FeValue *
+squared(Lower *cx, FeValue *x, Loc loc)
+{
+    return fe_op2(cx, OP_mul, x, x, loc);
+}
+
+static FeValue *
+cubed(Lower *cx, FeValue *x, Loc loc)
+{
+    return fe_op2(cx, OP_mul, squared(cx, x, loc), x, loc);
+}
+
+static FeValue *
+to_the_fourth(Lower *cx, FeValue *x, Loc loc)
+{
+    return squared(cx, squared(cx, x, loc), loc);
+}
+
+static FeValue *
+root(Lower *cx, FeValue *x, Loc loc)
+{
+    return fe_op1(cx, OP_sqrt, x, loc);
+}
+
+static FeValue *
+one_over_root(Lower *cx, FeValue *x, Loc loc)
+{
+    return fe_op1(cx, OP_rsqrt, x, loc);
+}
+
+static FeValue *
+one_over(Lower *cx, FeValue *x, Loc loc)
+{
+    return fe_op2(cx, OP_div, fe_value_float(cx->arena, 1), x, loc);
+}
+
+static FeValue *
+one_over_square(Lower *cx, FeValue *x, Loc loc)
+{
+    return one_over(cx, squared(cx, x, loc), loc);
+}
+
+/* Exponents that are other operations, faster and rounded no worse. */
+static const struct {
+    double exponent;
+    bool for_integers;
+    FeValue *(*lower)(Lower *cx, FeValue *x, Loc loc);
+} powers[] = {
+    {2, true, squared},           {3, true, cubed},
+    {4, true, to_the_fourth},     {0.5, false, root},
+    {-1, false, one_over},        {-0.5, false, one_over_root},
+    {-2, false, one_over_square},
+};
+
+enum { NUM_POWERS = sizeof powers / sizeof *powers };
+
+/* x ** y as other operations; NULL where y is not known to be such an
+ * exponent. */
+static FeValue *
+lower_power(Lower *cx, FeValue *x, const FeValue *y, Loc loc)
+{
+    IrType t;
+    if (y->kind != FE_CONST || !fe_type_of(cx, x, &t))
+        return NULL;
+    Scalar s = y->constant.scalar;
+    bool is_float = dtype_is_float(t.dtype);
+    if (y->constant.untyped ? dtype_is_float(s.dtype) && !is_float
+                            : s.dtype != t.dtype)
+        return NULL;
+    double exponent = dtype_is_float(s.dtype) ? s.f : (double)s.i;
+    for (int i = 0; i < NUM_POWERS; i++) {
+        if (powers[i].exponent != exponent ||
+            !(is_float || powers[i].for_integers))
+            continue;
+        IrValue *base = fe_operand(cx, x, loc);
+        return base ? powers[i].lower(cx, fe_value_tensor(cx->arena, base), loc)
+                    : &fe_poison;
+    }
+    return NULL;
+}
+
+/* ---- any operation ------------------------------------------------------ */
+
+FeValue *
+fe_binary(Lower *cx, AstOp op, FeValue *x, FeValue *y, Loc loc)
+{
+    fe_walked_value(cx, x);
+    fe_walked_value(cx, y);
+    if (fe_value_has_poison(x) || fe_value_has_poison(y))
+        return &fe_poison;
+    if (fe_is_slices(x) || fe_is_slices(y))
+        return fe_slices_binary(cx, op, x, y, loc);
+    if ((op == AST_OP_EQ || op == AST_OP_NE) && !(is_number(x) && is_number(y)))
+        return compare_things(cx, op, x, y, loc);
+    if (!check_number(cx, x, op, loc) || !check_number(cx, y, op, loc))
+        return &fe_poison;
+    if (op == AST_OP_DIV && divides_integers(cx, x, y))
+        return fe_error_note(cx, loc,
+                             "use // to round down, or cast: f32(x) / f32(y)",
+                             "\"/\" is for floats");
+    FeValue *known = fe_fold_binary(cx, op, x, y, loc);
+    if (known)
+        return known;
+    if (op == AST_OP_MATMUL)
+        return fe_matmul(cx, x, y, loc);
+    FeValue *power = op == AST_OP_POW ? lower_power(cx, x, y, loc) : NULL;
+    if (power)
+        return power;
+    return fe_op2(cx, binary_ops[op].kind, x, y, loc);
+}
+
+FeValue *
+fe_unary(Lower *cx, AstOp op, FeValue *x, Loc loc)
+{
+    if (fe_value_has_poison(x))
+        return &fe_poison;
+    if (fe_is_slices(x))
+        return fe_slices_unary(cx, op, x, loc);
+    if (!check_number(cx, x, op, loc))
+        return &fe_poison;
+    FeValue *known = fe_fold_unary(cx, op, x, loc);
+    if (known)
+        return known;
+    return fe_op1(cx, op == AST_OP_NOT ? OP_not : OP_neg, x, loc);
+}
+
+/* A number as written must fit a float's dtype. */
+static FeValue *
+cast_constant(Lower *cx, const FeValue *x, DType t, Loc loc)
+{
+    Scalar s = scalar_cast(x->constant.scalar, t);
+    if (x->constant.untyped && dtype_is_float(t) &&
+        !fe_constant_as(cx, x, t, loc, &s))
+        return &fe_poison;
+    return fe_value_scalar(cx->arena, s);
+}
+
+FeValue *
+fe_cast(Lower *cx, FeValue *x, DType t, Loc loc)
+{
+    if (fe_is_slices(x))
+        return fe_slices_with(cx, x, fe_cast(cx, fe_slices_values(x), t, loc),
+                              fe_slices_indices(x));
+    if (x->kind == FE_CONST)
+        return cast_constant(cx, x, t, loc);
+    if (x->kind == FE_DIM && t == DT_i64)
+        return fe_value_length(cx->arena, x->length.dim);
+    IrValue *operand = fe_operand(cx, x, loc);
+    if (operand && operand->type.dtype == t)
+        return fe_value_tensor(cx->arena, operand);
+    IrOp *op = fe_op(cx, OP_cast, 1, &operand, loc);
+    ir_set_int(op, A_dtype, t);
+    return fe_emit(cx, op);
+}

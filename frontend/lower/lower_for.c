@@ -1,0 +1,225 @@
+/*
+ * lower_for.c - which loops are loops of the IR, and which are unrolled
+ *
+ * A `for` over a range is tried as a loop of the IR; when its body fails for
+ * want of a constant and the range is known, it is unrolled instead.  A `for`
+ * over a nest is always unrolled, and so is what is evaluated while compiling.
+ */
+#include "frontend/lower/loop.h"
+
+#include <string.h>
+
+/* ---- unrolling ---------------------------------------------------------- */
+
+/* A turn that is made if no turn before it broke. */
+typedef struct Turn {
+    const AstNode *node; /* FOR or WHILE */
+    FeLoop *loop;
+    FeValue *element;
+} Turn;
+
+static FeValue *
+make_turn(Lower *cx, const void *data)
+{
+    const Turn *t = data;
+    bool is_for = t->node->kind == AST_FOR;
+    fe_loop_turn(cx, t->loop, is_for ? t->node->for_.pattern : NULL, t->element,
+                 is_for ? t->node->for_.body : t->node->while_.body);
+    return NULL;
+}
+
+static FeValue *
+make_nothing(Lower *cx, const void *data)
+{
+    (void)cx;
+    (void)data;
+    return NULL;
+}
+
+/* Makes one turn more; false when there are no further ones. */
+static bool
+unroll_turn(Lower *cx, const Turn *t)
+{
+    int64_t errors = cx->num_errors;
+    FeCond running = fe_cond(cx, t->loop->running->value, t->node->loc);
+    if (running.value)
+        fe_branch(cx, running.value, t->node->loc, make_turn, make_nothing, t);
+    else if (running.known && running.truth)
+        make_turn(cx, t);
+    else
+        return false;
+    return cx->num_errors == errors && !cx->stopped;
+}
+
+static FeLoop
+begin_unrolled(Lower *cx, Loc loc)
+{
+    FeScope *scope = fe_scope_new(cx, NULL, SCOPE_BLOCK);
+    FeLoop loop = {
+        fe_bind(cx, scope, "running", fe_value_bool(cx->arena, true), loc)};
+    return loop;
+}
+
+static void
+unroll_range(Lower *cx, const AstNode *n, FeValue *from, int64_t count)
+{
+    FeLoop loop = begin_unrolled(cx, n->loc);
+    Turn t = {.node = n, .loop = &loop};
+    bool more = true;
+    for (int64_t i = 0; more && i < count; i++) {
+        t.element = fe_range_item(cx, from, i);
+        more = unroll_turn(cx, &t);
+    }
+}
+
+static void
+unroll_nest(Lower *cx, const AstNode *n, const FeNest *nest)
+{
+    FeLoop loop = begin_unrolled(cx, n->loc);
+    Turn t = {.node = n, .loop = &loop};
+    bool more = true;
+    for (int i = 0; more && i < nest->len; i++) {
+        t.element = nest->items[i];
+        more = unroll_turn(cx, &t);
+    }
+}
+
+/* ---- for ---------------------------------------------------------------- */
+
+/* Whether an error since the mark may go away when the loop is unrolled. */
+static bool
+wants_unrolling(const Lower *cx, const FeMark *mark)
+{
+    return cx->num_errors != mark->num_errors && cx->needs_constant &&
+           !cx->stopped;
+}
+
+static void
+for_range(Lower *cx, const AstNode *n)
+{
+    FeValue *from, *to;
+    int64_t count;
+    if (!fe_range(cx, n->for_.iter, &from, &to))
+        return;
+    FeMark mark = fe_mark(cx);
+    bool known = fe_range_is_known(from, to);
+    cx->needs_constant = false;
+    cx->num_unrollable += known;
+    if (cx->block)
+        fe_loop_counted(cx, n, from, to);
+    cx->num_unrollable -= known;
+    bool unroll = !cx->block || wants_unrolling(cx, &mark);
+    cx->needs_constant |= mark.needs_constant;
+    if (!unroll)
+        return;
+    if (known)
+        fe_rewind(cx, &mark);
+    if (known && fe_range_count(cx, from, to, n->for_.iter->loc, &count))
+        unroll_range(cx, n, from, count);
+    else if (!cx->block && !known)
+        fe_error(cx, n->for_.iter->loc,
+                 "a loop that is evaluated while "
+                 "compiling goes over a known range");
+}
+
+/* range(...), which is a dataset, where a count is meant; or NULL. */
+static const char *
+count_of(Lower *cx, const AstNode *iter)
+{
+    if (iter->kind != AST_CALL || iter->call.callee->kind != AST_NAME ||
+        strcmp(iter->call.callee->name.text, "range") != 0)
+        return NULL;
+    const AstList *args = &iter->call.args;
+    if (args->len == 0 || args->len > 2)
+        return NULL;
+    const char *first = ast_text(cx->arena, args->data[0]);
+    return args->len == 1 ? fe_format(cx, "0..%s", first)
+                          : fe_format(cx, "%s..%s", first,
+                                      ast_text(cx->arena, args->data[1]));
+}
+
+static void
+refuse_iter(Lower *cx, const AstNode *iter, FeValue *v)
+{
+    const char *text = ast_text(cx->arena, iter);
+    const char *note = NULL, *count = count_of(cx, iter);
+    if (v->kind == FE_DATASET && count)
+        note = fe_format(cx, "did you mean %s?", count);
+    else if (v->kind == FE_DATASET)
+        note = fe_format(cx, "did you mean distribute(%s)?", text);
+    else if (v->kind == FE_ITER)
+        note = fe_format(cx,
+                         "while has_next(%s) takes the elements of an "
+                         "iterator with next(%s)",
+                         text, text);
+    fe_error_note(cx, iter->loc, note,
+                  "a for goes over a range, a nest or a distributed dataset, "
+                  "not over %s",
+                  fe_what(cx, v));
+}
+
+void
+fe_exec_for(Lower *cx, const AstNode *n)
+{
+    const AstNode *iter = n->for_.iter;
+    if (iter->kind == AST_RANGE) {
+        for_range(cx, n);
+        return;
+    }
+    FeValue *v = fe_eval(cx, iter);
+    if (v->kind == FE_NEST)
+        unroll_nest(cx, n, &v->nest);
+    else if (v->kind == FE_DIST)
+        fe_loop_dataset(cx, n, v);
+    else if (!fe_is_poison(v))
+        refuse_iter(cx, iter, v);
+}
+
+/* ---- while -------------------------------------------------------------- */
+
+/* While nothing runs, a while is evaluated turn by turn. */
+static void
+evaluate_while(Lower *cx, const AstNode *n, int64_t max)
+{
+    const AstNode *cond = n->while_.cond;
+    FeLoop loop = begin_unrolled(cx, n->loc);
+    Turn t = {.node = n, .loop = &loop};
+    bool goes_on;
+    for (int64_t i = 0; i < limit_value(LIMIT_unroll); i++) {
+        if (max && i == max)
+            return;
+        if (!fe_bool(cx, fe_eval(cx, cond), "the condition", cond->loc,
+                     &goes_on) ||
+            !goes_on || !unroll_turn(cx, &t))
+            return;
+    }
+    fe_limit(cx, n->loc, LIMIT_unroll);
+}
+
+/* The limit of `while c max N`: 0 when there is none. */
+static bool
+while_max(Lower *cx, const AstNode *limit, int64_t *max)
+{
+    *max = 0;
+    if (!limit)
+        return true;
+    if (!fe_int(cx, fe_eval(cx, limit), "the limit of a while", limit->loc,
+                max))
+        return false;
+    if (*max > 0)
+        return true;
+    fe_error(cx, limit->loc, "the limit of a while is at least 1");
+    return false;
+}
+
+void
+fe_exec_while(Lower *cx, const AstNode *n)
+{
+    int64_t max;
+    if (!while_max(cx, n->while_.max, &max))
+        return;
+    if (cx->block)
+        fe_loop_while(cx, n, max);
+    else
+        evaluate_while(cx, n, max);
+}

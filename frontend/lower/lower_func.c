@@ -1,0 +1,159 @@
+/*
+ * lower_func.c - functions, inlined where they are called
+ *
+ * A call binds the parameters in a scope of its own and evaluates the body
+ * there.  The chain of calls is kept for messages.
+ */
+#include "frontend/context/eval.h"
+
+/* ---- the chain of calls ------------------------------------------------- */
+
+bool
+fe_call_push(Lower *cx, const char *name, const char *verb, Loc loc)
+{
+    if (cx->num_calls >= limit_value(LIMIT_calls)) {
+        fe_stop(cx, loc, LIMIT_calls);
+        return false;
+    }
+    IrCall *call = NEW(cx->arena, IrCall);
+    call->caller = cx->module->calls;
+    call->note = fe_format(cx, "%s is %s from here", name, verb);
+    call->loc = loc;
+    cx->module->calls = call;
+    cx->num_calls++;
+    return true;
+}
+
+void
+fe_call_pop(Lower *cx)
+{
+    cx->module->calls = cx->module->calls->caller;
+    cx->num_calls--;
+}
+
+/* ---- parameters --------------------------------------------------------- */
+
+static const char *
+type_text(Lower *cx, const AstNode *type)
+{
+    Str s = str_new(cx->arena);
+    ast_print(&s, type);
+    return str_text(&s);
+}
+
+static FeValue *
+refuse_type(Lower *cx, const AstNode *formal, const char *have, Loc loc)
+{
+    return fe_error(cx, loc, "\"%s\" is %s, and %s is asked for",
+                    formal->formal.name, have,
+                    type_text(cx, formal->formal.type));
+}
+
+/* The dimensions that the type of a parameter names, of an argument that is an
+ * error: no further ones come of that. */
+static FeValue *
+poison_dims(Lower *cx, const AstNode *type)
+{
+    for (int i = 0; i < type->type.dims.len; i++) {
+        const AstNode *n = type->type.dims.data[i];
+        if (n->kind == AST_NAME && !fe_find(cx, n->name.text).binding)
+            fe_bind(cx, cx->scope, n->name.text, &fe_poison, n->loc);
+    }
+    return &fe_poison;
+}
+
+/* value as the type says it is, its constants at that dtype.  A variable stays
+ * one. */
+static FeValue *
+check_type(Lower *cx, const AstNode *formal, FeValue *value, Loc loc)
+{
+    IrType have, want;
+    Scalar s;
+    if (fe_value_has_poison(value))
+        return poison_dims(cx, formal->formal.type);
+    if (value->kind == FE_NONE && formal->formal.value)
+        return value; /* left out */
+    if (!fe_type_of(cx, value, &have))
+        return refuse_type(cx, formal, fe_what(cx, value), loc);
+    if (!fe_eval_type(cx, formal->formal.type, &have, &want))
+        return &fe_poison;
+    if (!ir_type_same_shape(&have, &want))
+        return refuse_type(cx, formal, fe_type_text(cx, &have), loc);
+    if (value->kind == FE_DIM && want.dtype == DT_i64)
+        return fe_value_length(cx->arena, value->length.dim);
+    if (value->kind == FE_CONST && value->constant.untyped)
+        return fe_constant_as(cx, value, want.dtype, loc, &s)
+                   ? fe_value_scalar(cx->arena, s)
+                   : &fe_poison;
+    if (value->kind == FE_NEST ||
+        (value->kind == FE_DIM && value->length.untyped))
+        return fe_value_tensor(cx->arena,
+                               fe_operand_as(cx, value, want.dtype, loc));
+    if (have.dtype != want.dtype)
+        return refuse_type(cx, formal, fe_type_text(cx, &have), loc);
+    return value;
+}
+
+static bool
+bind_param(Lower *cx, const AstNode *formal, const FeArg *arg,
+           const FeCall *call)
+{
+    const char *name = formal->formal.name;
+    FeValue *value;
+    if (!arg && !formal->formal.value) {
+        fe_error(cx, call->loc, "%s needs the argument \"%s\"", call->name,
+                 name);
+        return false;
+    }
+    value = arg ? arg->value : fe_eval(cx, formal->formal.value);
+    Loc loc = arg ? arg->loc : formal->formal.value->loc;
+    if (formal->formal.type)
+        value = check_type(cx, formal, value, loc);
+    fe_name_value(value, name);
+    fe_bind(cx, cx->scope, name, value, loc);
+    return true;
+}
+
+FeScope *
+fe_bind_params(Lower *cx, const AstList *params, FeScope *around,
+               const FeCall *call)
+{
+    FeScope *scope = fe_scope_new(cx, around, SCOPE_FUNC);
+    FeScope *saved = cx->scope;
+    size_t n = (size_t)params->len;
+    const char **names = NEW_ARRAY(cx->arena, const char *, n);
+    FeArg **args = NEW_ARRAY(cx->arena, FeArg *, n);
+    for (int i = 0; i < params->len; i++)
+        names[i] = params->data[i]->formal.name;
+    bool ok = fe_match_args(cx, call, params->len, names, args);
+    cx->scope = scope;
+    for (int i = 0; ok && i < params->len; i++)
+        ok = bind_param(cx, params->data[i], args[i], call);
+    cx->scope = saved;
+    return ok ? scope : NULL;
+}
+
+/* ---- calls -------------------------------------------------------------- */
+
+static FeValue *
+eval_body(Lower *cx, FeScope *scope, const AstNode *fn)
+{
+    if (fn->fn.body->kind == AST_BLOCK)
+        return fe_body(cx, scope, fn->fn.body);
+    return fe_eval_in(cx, scope, fn->fn.body);
+}
+
+FeValue *
+fe_call_func(Lower *cx, FeValue *f, const FeCall *call, const char *verb)
+{
+    const AstNode *fn = f->func.fn;
+    if (!fe_call_push(cx, call->name, verb, call->loc))
+        return &fe_poison;
+    FeScope *scope = fe_bind_params(cx, &fn->fn.params, f->func.scope, call);
+    FeValue *result = &fe_poison;
+    if (scope)
+        result = fn->fn.grad ? fe_own_grad(cx, fn, scope, eval_body)
+                             : eval_body(cx, scope, fn);
+    fe_call_pop(cx);
+    return result;
+}

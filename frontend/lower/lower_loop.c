@@ -1,0 +1,332 @@
+/*
+ * lower_loop.c - for and while as loops of the IR
+ *
+ * The body is lowered with arguments in the place of the muts that it assigns
+ * to.  Where a turn makes one differ among the replicas that agreed before, the
+ * body is lowered again with that known: the compiler must see drift wherever
+ * it begins.
+ *
+ * A break clears a flag that the loop carries too (FeLoop); a `for` that may be
+ * left early is a `while` with a counter.
+ */
+#include "frontend/lower/loop.h"
+#include "ir/rules/build.h"
+#include "ir/rules/locality.h"
+
+typedef struct Loop Loop;
+
+/* What the loops of a kind do; each in the region it belongs to. */
+typedef struct LoopKind {
+    IrOpKind op;
+    const char *what; /* "for", "while" */
+    /* Whether there is a next turn: a bool.  (Of a while.) */
+    FeValue *(*condition)(Lower *cx, Loop *l);
+    /* What the pattern is bound to, or NULL: there is no pattern. */
+    FeValue *(*element)(Lower *cx, Loop *l);
+} LoopKind;
+
+struct Loop {
+    const LoopKind *kind;
+    const AstNode *node, *body, *pattern;
+    FeLoop state;
+    FeValue *from, *count; /* counted: the range */
+    FeBinding *index;      /* counted while: a mut */
+    IrValue *index_arg;    /* counted for */
+    FeValue *iter;         /* over a dataset */
+    const AstNode *cond;   /* while */
+    int64_t max;           /* turns at most; 0: no limit */
+    bool diverges;         /* replicas may make different numbers of turns */
+    Loc loc;               /* what decides */
+    Carry carry;
+};
+
+/* ---- kinds -------------------------------------------------------------- */
+
+static FeValue *
+counted_element(Lower *cx, Loop *l)
+{
+    FeValue *i =
+        l->index ? l->index->value : fe_value_tensor(cx->arena, l->index_arg);
+    int64_t from;
+    if (fe_value_is_int(l->from, &from) && from == 0)
+        return i;
+    return fe_binary(cx, AST_OP_ADD, l->from, i, l->loc);
+}
+
+static FeValue *
+counted_condition(Lower *cx, Loop *l)
+{
+    return fe_binary(cx, AST_OP_LT, l->index->value, l->count, l->loc);
+}
+
+static FeValue *
+while_condition(Lower *cx, Loop *l)
+{
+    return fe_eval(cx, l->cond);
+}
+
+static FeValue *
+dataset_condition(Lower *cx, Loop *l)
+{
+    return fe_iter_has_next(cx, l->iter, l->loc);
+}
+
+static FeValue *
+dataset_element(Lower *cx, Loop *l)
+{
+    return fe_iter_next(cx, l->iter, l->loc);
+}
+
+static const LoopKind counted_for = {OP_for, "for", NULL, counted_element};
+static const LoopKind counted_while = {OP_while, "for", counted_condition,
+                                       counted_element};
+static const LoopKind plain_while = {OP_while, "while", while_condition, NULL};
+static const LoopKind dataset_while = {OP_while, "for", dataset_condition,
+                                       dataset_element};
+
+/* ---- the body ----------------------------------------------------------- */
+
+/* One turn: the pattern bound, the statements executed. */
+void
+fe_loop_turn(Lower *cx, FeLoop *loop, const AstNode *pattern, FeValue *element,
+             const AstNode *body)
+{
+    FeScope *around = cx->scope;
+    FeLoop *outer = cx->loop;
+    cx->scope = fe_scope_new(cx, around, SCOPE_BLOCK);
+    cx->loop = loop;
+    if (pattern)
+        fe_bind_pattern(cx, pattern, element, false);
+    fe_exec(cx, &body->block.stmts);
+    cx->scope = around;
+    cx->loop = outer;
+}
+
+static void
+advance_index(Lower *cx, Loop *l)
+{
+    FeValue *one = fe_value_int(cx->arena, 1);
+    FeValue *next = fe_binary(cx, AST_OP_ADD, l->index->value, one, l->loc);
+    fe_assign_mut(cx, l->index, next, l->loc);
+}
+
+static void
+lower_turn(Lower *cx, Loop *l)
+{
+    FeValue *element = l->kind->element ? l->kind->element(cx, l) : NULL;
+    fe_loop_turn(cx, &l->state, l->pattern, element, l->body);
+    if (l->index)
+        advance_index(cx, l);
+}
+
+/* ---- one attempt -------------------------------------------------------- */
+
+/* Whether the loop in the making came out, must be made again with what was
+ * learnt, or is never entered. */
+typedef enum Outcome { LOOP_DONE, LOOP_AGAIN, LOOP_FAILED, LOOP_NEVER } Outcome;
+
+/* The first region of a while. */
+static Outcome
+lower_condition(Lower *cx, Loop *l, IrBlock *region)
+{
+    FeRegion saved = fe_region_enter(cx, region, cx->context);
+    int mark = cx->writes.len;
+    Outcome outcome = LOOP_FAILED;
+    fe_carry_bind(cx, &l->carry, region);
+    FeCond cond = fe_cond(cx, l->kind->condition(cx, l), l->loc);
+    if (cond.known && !cond.truth) {
+        outcome = LOOP_NEVER;
+    } else if (cond.known || cond.value) {
+        FeValue *v = cond.known ? fe_value_bool(cx->arena, true)
+                                : fe_value_tensor(cx->arena, cond.value);
+        if (l->state.running)
+            v = fe_binary(cx, AST_OP_AND, l->state.running->value, v, l->loc);
+        IrValue *x = fe_operand(cx, v, l->loc);
+        if (x) {
+            ir_build_yield(region, 1, &x, l->loc);
+            outcome = LOOP_DONE;
+        }
+    }
+    fe_undo_writes(cx, mark);
+    fe_region_leave(cx, &saved);
+    bool differs =
+        outcome == LOOP_DONE &&
+        region->last->operands[0]->type.locality == LOCAL_PER_REPLICA;
+    if (!differs || l->diverges)
+        return outcome;
+    l->diverges = true;
+    return LOOP_AGAIN;
+}
+
+static Outcome
+lower_body(Lower *cx, Loop *l, IrBlock *region)
+{
+    FeDivergence divergence = {cx->divergence, l->kind->what, l->loc};
+    FeRegion saved = fe_region_enter(cx, region, cx->context);
+    int mark = cx->writes.len;
+    int64_t errors = cx->num_errors;
+    IrValues yields = {0};
+    bool grew;
+    if (l->diverges)
+        cx->divergence = &divergence;
+    fe_carry_bind(cx, &l->carry, region);
+    lower_turn(cx, l);
+    bool ok = fe_carry_end(cx, &l->carry, l->node->loc, &yields, &grew);
+    if (ok)
+        ir_build_yield(region, yields.len, yields.data, l->loc);
+    fe_undo_writes(cx, mark);
+    fe_region_leave(cx, &saved);
+    if (ok && grew)
+        return LOOP_AGAIN;
+    return ok && cx->num_errors == errors ? LOOP_DONE : LOOP_FAILED;
+}
+
+/* The operation without its regions; NULL with a message. */
+static IrOp *
+loop_op(Lower *cx, Loop *l)
+{
+    IrValues operands = {0};
+    if (l->kind->op == OP_for)
+        VEC_PUSH(cx->arena, operands, fe_operand(cx, l->count, l->loc));
+    if (operands.len && !operands.data[0])
+        return NULL;
+    for (int i = 0; i < l->carry.operands.len; i++)
+        VEC_PUSH(cx->arena, operands, l->carry.operands.data[i]);
+    IrOp *op = fe_nested_op(cx, l->kind->op, operands.len, operands.data,
+                            l->node->loc);
+    if (op && l->max && l->kind->op == OP_while)
+        ir_set_int(op, A_max, l->max);
+    return op;
+}
+
+static void
+add_index_arg(const Lower *cx, Loop *l, IrOp *op)
+{
+    IrType t = op->operands[0]->type;
+    if (t.locality < fe_floor(cx))
+        t.locality = fe_floor(cx);
+    l->index_arg = ir_block_arg(op->regions[0], t, NULL);
+}
+
+static void
+raise_all(Carry *c)
+{
+    for (int i = 0; i < c->types.len; i++)
+        c->types.data[i].locality = LOCAL_PER_REPLICA;
+}
+
+static Outcome
+attempt(Lower *cx, Loop *l, IrOp **op)
+{
+    Outcome outcome = LOOP_DONE;
+    *op = loop_op(cx, l);
+    if (!*op)
+        return LOOP_FAILED;
+    if (l->kind->op == OP_for) {
+        l->diverges = (*op)->operands[0]->type.locality == LOCAL_PER_REPLICA;
+        add_index_arg(cx, l, *op);
+    }
+    if (l->diverges)
+        raise_all(&l->carry);
+    if (l->kind->op == OP_while)
+        outcome = lower_condition(cx, l, (*op)->regions[0]);
+    if (outcome == LOOP_DONE)
+        outcome = lower_body(cx, l, (*op)->regions[(*op)->num_regions - 1]);
+    return outcome;
+}
+
+/* Makes the loop, as often as it takes. */
+static void
+lower_loop(Lower *cx, Loop *l)
+{
+    Outcome outcome;
+    IrOp *op;
+    if (!fe_carry_begin(cx, &l->carry, l->node->loc))
+        return;
+    FeMark mark = fe_mark(cx);
+    while ((outcome = attempt(cx, l, &op)) == LOOP_AGAIN)
+        fe_rewind(cx, &mark);
+    if (outcome == LOOP_NEVER)
+        fe_rewind(cx, &mark);
+    if (outcome != LOOP_DONE)
+        return;
+    ir_op_close(op);
+    fe_carry_leave(cx, &l->carry, op);
+}
+
+/* ---- statements --------------------------------------------------------- */
+
+static Loop
+new_loop(Lower *cx, const LoopKind *kind, const AstNode *node,
+         const AstNode *body, Loc loc)
+{
+    Loop l = {.kind = kind, .node = node, .body = body, .loc = loc};
+    fe_assigned(cx, body, &l.carry.muts);
+    if (fe_has_break(body)) {
+        l.state.running =
+            fe_hidden_mut(cx, "running", fe_value_bool(cx->arena, true), loc);
+        VEC_PUSH(cx->arena, l.carry.muts, l.state.running);
+    }
+    return l;
+}
+
+/* How many turns from..to has. */
+static FeValue *
+range_size(Lower *cx, FeValue *from, FeValue *to, Loc loc)
+{
+    int64_t a;
+    return fe_value_is_int(from, &a) && a == 0
+               ? to
+               : fe_binary(cx, AST_OP_SUB, to, from, loc);
+}
+
+static FeValue *
+zero_like(Lower *cx, FeValue *v)
+{
+    IrType t;
+    if (!fe_type_of(cx, v, &t))
+        return &fe_poison;
+    return fe_value_scalar(cx->arena, scalar_int(t.dtype, 0));
+}
+
+void
+fe_loop_counted(Lower *cx, const AstNode *n, FeValue *from, FeValue *to)
+{
+    const AstNode *body = n->for_.body;
+    Loc loc = n->for_.iter->loc;
+    bool leaves = fe_has_break(body);
+    Loop l = new_loop(cx, leaves ? &counted_while : &counted_for, n, body, loc);
+    l.pattern = n->for_.pattern;
+    l.from = from;
+    l.count = range_size(cx, from, to, loc);
+    if (leaves) {
+        l.index = fe_hidden_mut(cx, "index", zero_like(cx, l.count), loc);
+        VEC_PUSH(cx->arena, l.carry.muts, l.index);
+        if (fe_value_is_int(l.count, &l.max) && l.max < 1)
+            l.max = 1; /* a limit is a number of turns; the count is none */
+    }
+    if (!fe_is_poison(l.count))
+        lower_loop(cx, &l);
+}
+
+void
+fe_loop_dataset(Lower *cx, const AstNode *n, FeValue *dist)
+{
+    Loc loc = n->for_.iter->loc;
+    FeValue *iter = fe_iter_open(cx, dist, loc);
+    if (fe_is_poison(iter))
+        return;
+    Loop l = new_loop(cx, &dataset_while, n, n->for_.body, loc);
+    l.pattern = n->for_.pattern;
+    l.iter = iter;
+    lower_loop(cx, &l);
+}
+
+void
+fe_loop_while(Lower *cx, const AstNode *n, int64_t max)
+{
+    Loop l = new_loop(cx, &plain_while, n, n->while_.body, n->while_.cond->loc);
+    l.cond = n->while_.cond;
+    l.max = max;
+    lower_loop(cx, &l);
+}

@@ -1,0 +1,326 @@
+/*
+ * lower_nest.c - tuples, named tuples, lists: making them and taking them apart
+ *
+ * Nests exist only while compiling: what they hold are values like any other.
+ */
+#include "frontend/context/eval.h"
+
+/* ---- making ------------------------------------------------------------- */
+
+static FeValue **
+eval_items(Lower *cx, const AstList *items)
+{
+    FeValue **out = NEW_ARRAY(cx->arena, FeValue *, (size_t)items->len);
+    for (int i = 0; i < items->len; i++)
+        out[i] = fe_eval_item(cx, items->data[i], NULL, i);
+    return out;
+}
+
+FeValue *
+fe_eval_tuple(Lower *cx, const AstNode *n)
+{
+    const AstList *items = &n->tuple.items;
+    return fe_value_tuple(cx->arena, items->len, eval_items(cx, items));
+}
+
+FeValue *
+fe_eval_list(Lower *cx, const AstNode *n)
+{
+    const AstList *items = &n->list.items;
+    return fe_value_list(cx->arena, items->len, eval_items(cx, items));
+}
+
+FeValue *
+fe_eval_named_tuple(Lower *cx, const AstNode *n)
+{
+    const AstList *items = &n->named_tuple.items;
+    if (items->len > limit_value(LIMIT_fields))
+        return fe_limit(cx, n->loc, LIMIT_fields);
+    const char **names = NEW_ARRAY(cx->arena, const char *, (size_t)items->len);
+    FeValue **values = NEW_ARRAY(cx->arena, FeValue *, (size_t)items->len);
+    for (int i = 0; i < items->len; i++) {
+        const AstNode *item = items->data[i];
+        names[i] = item->named.name;
+        for (int k = 0; k < i; k++)
+            if (names[k] == names[i])
+                fe_error(cx, item->loc, "\"%s\" is there twice", names[i]);
+        values[i] = fe_eval_item(cx, item->named.value, names[i], i);
+    }
+    return fe_value_named(cx->arena, items->len, names, values);
+}
+
+/* ---- ranges ------------------------------------------------------------- */
+
+static bool
+check_bound(Lower *cx, FeValue *v, Loc loc)
+{
+    IrType t;
+    if (fe_is_poison(v))
+        return false;
+    if (fe_type_of(cx, v, &t) && t.rank == 0 && dtype_is_int(t.dtype))
+        return true;
+    fe_error(cx, loc, "the bound of a range is an integer, not %s",
+             fe_what(cx, v));
+    return false;
+}
+
+static bool
+is_untyped(const FeValue *v)
+{
+    return v->kind == FE_CONST && v->constant.untyped;
+}
+
+/* v, a bound, at the dtype of the other one. */
+static FeValue *
+bound_as(Lower *cx, FeValue *v, FeValue *other, Loc loc)
+{
+    IrType t;
+    Scalar s;
+    if (!is_untyped(v))
+        return v;
+    if (is_untyped(other) || !fe_type_of(cx, other, &t))
+        return fe_typed(cx, v, loc);
+    if (!fe_constant_as(cx, v, t.dtype, loc, &s))
+        return &fe_poison;
+    return fe_value_scalar(cx->arena, s);
+}
+
+bool
+fe_range(Lower *cx, const AstNode *range, FeValue **from, FeValue **to)
+{
+    FeValue *a = fe_eval(cx, range->range.from);
+    FeValue *b = fe_eval(cx, range->range.to);
+    bool ok = check_bound(cx, a, range->range.from->loc);
+    if (!check_bound(cx, b, range->range.to->loc) || !ok)
+        return false;
+    *from = bound_as(cx, a, b, range->range.from->loc);
+    *to = bound_as(cx, b, a, range->range.to->loc);
+    return !fe_is_poison(*from) && !fe_is_poison(*to);
+}
+
+bool
+fe_range_is_known(const FeValue *from, const FeValue *to)
+{
+    int64_t a, b;
+    return fe_value_is_int(from, &a) && fe_value_is_int(to, &b);
+}
+
+bool
+fe_range_count(Lower *cx, FeValue *from, FeValue *to, Loc loc, int64_t *count)
+{
+    int64_t a, b;
+    if (!fe_value_is_int(from, &a) || !fe_value_is_int(to, &b))
+        return false;
+    if (__builtin_sub_overflow(b, a, count))
+        *count = b > a ? INT64_MAX : 0;
+    if (*count < 0)
+        *count = 0;
+    if (*count <= limit_value(LIMIT_unroll))
+        return true;
+    fe_limit(cx, loc, LIMIT_unroll);
+    return false;
+}
+
+FeValue *
+fe_range_item(Lower *cx, FeValue *from, int64_t i)
+{
+    Scalar s = from->constant.scalar;
+    return fe_value_scalar(cx->arena, scalar_int(s.dtype, s.i + i));
+}
+
+/* ---- comprehensions ----------------------------------------------------- */
+
+static bool
+range_items(Lower *cx, const AstNode *range, FeValues *out)
+{
+    FeValue *from, *to;
+    int64_t count, a, b;
+    if (!fe_range(cx, range, &from, &to) ||
+        !fe_int(cx, from, "where a list begins", range->loc, &a) ||
+        !fe_int(cx, to, "where a list ends", range->loc, &b) ||
+        !fe_range_count(cx, from, to, range->loc, &count))
+        return false;
+    for (int64_t i = 0; i < count; i++)
+        VEC_PUSH(cx->arena, *out, fe_range_item(cx, from, i));
+    return true;
+}
+
+/* What a comprehension goes over. */
+static bool
+iterated_items(Lower *cx, const AstNode *iter, FeValues *out)
+{
+    if (iter->kind == AST_RANGE)
+        return range_items(cx, iter, out);
+    FeValue *v = fe_eval(cx, iter);
+    if (v->kind == FE_NEST) {
+        fe_value_items(cx->arena, v, out);
+        return true;
+    }
+    if (!fe_is_poison(v))
+        fe_error(cx, iter->loc, "a list goes over a range or a nest, not %s",
+                 fe_what(cx, v));
+    return false;
+}
+
+/* The item for one value of the pattern; NULL when the condition excludes it.
+ */
+static FeValue *
+one_item(Lower *cx, const AstNode *n, FeValue *value, int number)
+{
+    bool wanted = true;
+    const AstNode *cond = n->comprehension.cond;
+    FeScope *around = cx->scope;
+    cx->scope = fe_scope_new(cx, around, SCOPE_BLOCK);
+    fe_bind_pattern(cx, n->comprehension.pattern, value, false);
+    if (cond && !fe_bool(cx, fe_eval(cx, cond), "the condition of a list",
+                         cond->loc, &wanted))
+        wanted = false;
+    FeValue *item =
+        wanted ? fe_eval_item(cx, n->comprehension.value, NULL, number) : NULL;
+    cx->scope = around;
+    return item;
+}
+
+FeValue *
+fe_eval_comprehension(Lower *cx, const AstNode *n)
+{
+    FeValues over = {0}, items = {0};
+    int64_t errors = cx->num_errors;
+    if (!iterated_items(cx, n->comprehension.iter, &over))
+        return &fe_poison;
+    for (int i = 0; i < over.len && cx->num_errors == errors; i++) {
+        FeValue *item = one_item(cx, n, over.data[i], items.len);
+        if (item)
+            VEC_PUSH(cx->arena, items, item);
+    }
+    if (cx->num_errors != errors)
+        return &fe_poison;
+    return fe_value_list(cx->arena, items.len, items.data);
+}
+
+/* ---- zip ---------------------------------------------------------------- */
+
+static bool
+check_zipped(Lower *cx, const FeArg *arg, int len)
+{
+    const FeValue *v = arg->value;
+    if (fe_is_poison(v))
+        return false;
+    if (arg->name)
+        fe_error(cx, arg->loc, "zip has no argument \"%s\"", arg->name);
+    else if (v->kind != FE_NEST)
+        fe_error(cx, arg->loc, "zip goes over nests, not %s", fe_what(cx, v));
+    else if (len >= 0 && v->nest.len != len)
+        fe_error(
+            cx, arg->loc,
+            "zip goes over nests of one length, and these have %d and %d items",
+            len, v->nest.len);
+    else
+        return true;
+    return false;
+}
+
+FeValue *
+fe_zip(Lower *cx, const FeCall *call)
+{
+    FeValues rows = {0};
+    bool ok = true;
+    if (call->num_args == 0)
+        return fe_error(cx, call->loc, "zip needs nests to go over");
+    const FeValue *first = call->args[0].value;
+    int len = first->kind == FE_NEST ? first->nest.len : -1;
+    for (int i = 0; i < call->num_args; i++)
+        ok = check_zipped(cx, &call->args[i], len) && ok;
+    if (!ok)
+        return &fe_poison;
+    FeValue **row = NEW_ARRAY(cx->arena, FeValue *, (size_t)call->num_args);
+    for (int k = 0; k < len; k++) {
+        for (int i = 0; i < call->num_args; i++)
+            row[i] = call->args[i].value->nest.items[k];
+        VEC_PUSH(cx->arena, rows,
+                 fe_value_tuple(cx->arena, call->num_args, row));
+    }
+    return fe_value_list(cx->arena, rows.len, rows.data);
+}
+
+/* ---- taking apart ------------------------------------------------------- */
+
+static const char *
+field_names(Lower *cx, const FeNest *nest)
+{
+    Str s = str_new(cx->arena);
+    for (int i = 0; i < nest->len; i++)
+        str_addf(&s, "%s%s", i ? ", " : "it has ", nest->names[i]);
+    return str_text(&s);
+}
+
+static const char *
+field_note(Lower *cx, const FeValue *v, const char *name)
+{
+    const char *near = NULL;
+    if (v->kind == FE_NEST && v->nest.names)
+        near = nearest_name(name, v->nest.names, v->nest.len);
+    else if (v->kind == FE_INSTANCE)
+        near = fe_nearest_member(cx, v->instance->scope, name);
+    if (near)
+        return fe_format(cx, "did you mean \"%s\"?", near);
+    return v->kind == FE_NEST && v->nest.names ? field_names(cx, &v->nest)
+                                               : NULL;
+}
+
+static FeValue *
+unknown_field(Lower *cx, const FeValue *v, const AstNode *n)
+{
+    const char *name = n->field.name;
+    return fe_error_note(cx, n->loc, field_note(cx, v, name),
+                         "%s has no field \"%s\"", fe_what(cx, v), name);
+}
+
+static FeValue *
+instance_field(Lower *cx, FeValue *v, const AstNode *n)
+{
+    FeBinding *b = fe_instance_member(v->instance, n->field.name);
+    return b ? fe_binding_value(cx, b) : unknown_field(cx, v, n);
+}
+
+FeValue *
+fe_field_of(Lower *cx, FeValue *v, const AstNode *n)
+{
+    FeValue *field;
+    switch (v->kind) {
+    case FE_POISON:
+        return v;
+    case FE_NEST:
+        field = fe_nest_field(&v->nest, n->field.name);
+        return field ? field : unknown_field(cx, v, n);
+    case FE_INSTANCE:
+        return instance_field(cx, v, n);
+    case FE_SPACE:
+        return fe_space_field(cx, v->space, ast_text(cx->arena, n->field.value),
+                              n->field.name, n->loc);
+    default:
+        return unknown_field(cx, v, n);
+    }
+}
+
+FeValue *
+fe_eval_field(Lower *cx, const AstNode *n)
+{
+    return fe_field_of(cx, fe_eval(cx, n->field.value), n);
+}
+
+FeValue *
+fe_eval_element(Lower *cx, const AstNode *n)
+{
+    FeValue *v = fe_eval(cx, n->element.value);
+    int64_t i = n->element.index;
+    if (fe_is_poison(v))
+        return v;
+    if (v->kind != FE_NEST)
+        return fe_error(cx, n->loc, "%s has no element %lld", fe_what(cx, v),
+                        (long long)i);
+    if (i >= v->nest.len)
+        return fe_error(cx, n->loc, "there is no element %lld: it has %d",
+                        (long long)i, v->nest.len);
+    return v->nest.items[i];
+}

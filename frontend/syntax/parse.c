@@ -1,0 +1,181 @@
+/*
+ * parse.c - from text to tree
+ *
+ * The text is any bytes: what is no UTF-8 is refused before the scanner sees
+ * it, so that strings and messages are text.
+ *
+ * The grammar takes every expression as a statement, because the last line of
+ * a branch may be one; whether it may stand where it does is known when the
+ * tree is finished.
+ */
+#include "frontend/syntax/parse.h"
+
+#include <string.h>
+#include "frontend/syntax/gram.tab.h"
+#include "frontend/syntax/parse_impl.h"
+
+/* ---- the text ---- */
+
+/* The length of the character at the start of n bytes; 0 if there is none. */
+static size_t
+char_len(const unsigned char *s, size_t n)
+{
+    static const struct {
+        unsigned char from, to, second_from, second_to;
+        size_t len;
+    } rows[] = {
+        {0x01, 0x7f, 0, 0, 1},       {0xc2, 0xdf, 0x80, 0xbf, 2},
+        {0xe0, 0xe0, 0xa0, 0xbf, 3}, {0xe1, 0xec, 0x80, 0xbf, 3},
+        {0xed, 0xed, 0x80, 0x9f, 3}, {0xee, 0xef, 0x80, 0xbf, 3},
+        {0xf0, 0xf0, 0x90, 0xbf, 4}, {0xf1, 0xf3, 0x80, 0xbf, 4},
+        {0xf4, 0xf4, 0x80, 0x8f, 4},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        size_t len = rows[i].len;
+        if (s[0] < rows[i].from || s[0] > rows[i].to)
+            continue;
+        if (len > n)
+            return 0;
+        if (len > 1 && (s[1] < rows[i].second_from || s[1] > rows[i].second_to))
+            return 0;
+        for (size_t k = 2; k < len; k++)
+            if ((s[k] & 0xc0) != 0x80)
+                return 0;
+        return len;
+    }
+    return 0;
+}
+
+/* Reports the first byte that belongs to no character. */
+static bool
+check_text(FeParser *ps, const char *text, size_t len)
+{
+    FePlace place = {.line = 1, .end_line = 1};
+    size_t line_start = 0, at = 0, n;
+    for (; at < len; at += n) {
+        n = char_len((const unsigned char *)text + at, len - at);
+        if (n == 0)
+            break;
+        if (text[at] == '\n') {
+            place.end_line = ++place.line;
+            line_start = at + 1;
+        }
+    }
+    if (at == len)
+        return true;
+    place.col = (uint32_t)(at - line_start + 1);
+    place.start = (uint32_t)at;
+    place.end = place.start + 1;
+    if (text[at] == 0)
+        fe_syntax_error(ps, place, "a zero byte cannot stand in a program");
+    else
+        fe_syntax_error(ps, place, "the text is not UTF-8 here");
+    return false;
+}
+
+/* ---- statements that are only expressions ---- */
+
+static void check(FeParser *ps, const AstNode *n);
+
+static bool
+has_effect(const AstNode *n)
+{
+    return n->kind == AST_CALL || n->kind == AST_RUN ||
+           n->kind == AST_SCHEDULE || n->kind == AST_MERGE ||
+           n->kind == AST_UPDATE || n->kind == AST_IF;
+}
+
+static void check_block(FeParser *ps, const AstNode *block, bool is_value);
+
+/* The branches of an if that is used as a value end in values. */
+static void
+check_if(FeParser *ps, const AstNode *n, bool is_value)
+{
+    check(ps, n->if_.cond);
+    check_block(ps, n->if_.then, is_value);
+    if (!n->if_.else_ && is_value)
+        diag_error(ps->diag, n->loc, "an if without else has no value");
+    else if (n->if_.else_ && n->if_.else_->kind == AST_IF)
+        check_if(ps, n->if_.else_, is_value);
+    else if (n->if_.else_)
+        check_block(ps, n->if_.else_, is_value);
+}
+
+static void
+check_statement(FeParser *ps, const AstNode *n, bool is_value)
+{
+    if (is_value && !ast_is_expr(n))
+        diag_error(ps->diag, n->loc,
+                   "the last line of this branch must be its value");
+    if (!is_value && ast_is_expr(n) && !has_effect(n)) {
+        diag_error(ps->diag, n->loc,
+                   "this line computes a value and does nothing with it");
+        diag_note(ps->diag, n->loc,
+                  "a statement that is only an expression is a call, run, "
+                  "schedule, merge, update or if");
+    }
+    if (n->kind == AST_IF)
+        check_if(ps, n, is_value);
+    else
+        check(ps, n);
+}
+
+/* is_value: the last line is the value of the block. */
+static void
+check_block(FeParser *ps, const AstNode *block, bool is_value)
+{
+    AstList stmts = block->block.stmts;
+    for (int i = 0; i < stmts.len; i++)
+        check_statement(ps, stmts.data[i], is_value && i == stmts.len - 1);
+    if (is_value && !stmts.len)
+        diag_error(ps->diag, block->loc, "this branch has no value");
+}
+
+static void
+check(FeParser *ps, const AstNode *n)
+{
+    AstNode *child;
+    if (n->kind == AST_IF)
+        check_if(ps, n, true);
+    else if (n->kind == AST_BLOCK)
+        check_block(ps, n, false);
+    else
+        for (AstIter it = ast_children(n); (child = ast_next_child(&it));)
+            check(ps, child);
+}
+
+/* ---- the whole ---- */
+
+static void
+parse_text(FeParser *ps, const char *text, size_t len)
+{
+    fe_scan_begin(ps, text, len);
+    fe_gram_parse(ps);
+    fe_scan_end(ps);
+    if (ps->program && !ps->stopped)
+        check(ps, ps->program);
+}
+
+static void
+refuse_size(FeParser *ps)
+{
+    Loc loc = {.file = ps->file};
+    const char *note = limit_note(ps->arena, LIMIT_source);
+    diag_error(ps->diag, loc, "%s", limit_message(ps->arena, LIMIT_source));
+    if (note)
+        diag_note(ps->diag, loc, "%s", note);
+}
+
+AstNode *
+fe_parse(Arena *a, Intern *names, Diag *d, uint16_t file, const char *text,
+         size_t len)
+{
+    FeParser ps = {.arena = a, .names = names, .diag = d, .file = file};
+    int before = diag_num_errors(d);
+    ps.text = text;
+    if ((int64_t)len > limit_value(LIMIT_source))
+        refuse_size(&ps);
+    else if (check_text(&ps, text, len))
+        parse_text(&ps, text, len);
+    return diag_num_errors(d) == before ? ps.program : NULL;
+}

@@ -1,0 +1,529 @@
+/*
+ * syntax_error.c - what was expected, in plain words
+ *
+ * The grammar knows the set of tokens that could have come.  Most of it is of
+ * no use to the reader of a message: after any operand every operator could
+ * have come.  So a set is described by the widest thing in it ("an
+ * expression"), or by the few tokens that are no operators.
+ *
+ * Slips that many make have words of their own: slip_info, in the order in
+ * which they are tried.
+ */
+#include "frontend/syntax/parse_impl.h"
+
+#include <stdarg.h>
+#include <string.h>
+#include "frontend/syntax/gram.tab.h"
+#include "ir/base/message.h"
+
+#define COUNT(array) ((int)(sizeof(array) / sizeof *(array)))
+
+/* ---- reporting ---- */
+
+void
+fe_syntax_error(FeParser *ps, FePlace place, const char *format, ...)
+{
+    if (ps->stopped || ps->recovering)
+        return;
+    va_list args;
+    va_start(args, format);
+    diag_error(ps->diag, fe_loc(ps, place), "%s",
+               message_vprintf(ps->arena, format, args));
+    va_end(args);
+    ps->error_line = place.line;
+    if (diag_num_errors(ps->diag) > MAX_ERRORS)
+        ps->stopped = true;
+}
+
+void
+fe_note(FeParser *ps, FePlace place, const char *format, ...)
+{
+    if (ps->stopped || ps->recovering)
+        return;
+    va_list args;
+    va_start(args, format);
+    diag_note(ps->diag, fe_loc(ps, place), "%s",
+              arena_vprintf(ps->arena, format, args));
+    va_end(args);
+}
+
+void
+fe_syntax_stop(FeParser *ps, FePlace place, const char *format, ...)
+{
+    if (ps->stopped || ps->recovering)
+        return;
+    va_list args;
+    va_start(args, format);
+    diag_error(ps->diag, fe_loc(ps, place), "%s",
+               message_vprintf(ps->arena, format, args));
+    va_end(args);
+    ps->stopped = true;
+}
+
+void
+fe_syntax_limit(FeParser *ps, FePlace place, LimitId id)
+{
+    const char *note = limit_note(ps->arena, id);
+    if (ps->stopped || ps->recovering)
+        return;
+    fe_syntax_error(ps, place, "%s", limit_message(ps->arena, id));
+    if (note)
+        fe_note(ps, place, "%s", note);
+    ps->stopped = true;
+}
+
+void
+fe_too_deep(FeParser *ps, FePlace place)
+{
+    fe_syntax_stop(ps, place, "this is nested too deeply");
+}
+
+/* ---- the set of expected tokens ---- */
+
+typedef struct Expected {
+    const char *const *names;
+    int n;
+} Expected;
+
+static bool
+expects(const Expected *set, const char *name)
+{
+    for (int i = 0; i < set->n; i++)
+        if (strcmp(set->names[i], name) == 0)
+            return true;
+    return false;
+}
+
+/* An operand has been read, and operators may follow. */
+static bool
+is_after_operand(const Expected *set)
+{
+    return expects(set, "+");
+}
+
+static bool
+is_operand_due(const Expected *set)
+{
+    return expects(set, "a number") && expects(set, "not");
+}
+
+static bool
+is_statement_due(const Expected *set)
+{
+    return expects(set, "while");
+}
+
+static bool
+is_declaration_due(const Expected *set)
+{
+    return expects(set, "module");
+}
+
+static bool
+is_member_due(const Expected *set)
+{
+    return expects(set, "slot");
+}
+
+/* Tokens that are not worth a mention when others could have come: operators
+ * and what else may follow any operand. */
+static const char *const minor[] = {
+    "=", "+=", "-=", "*=", "/=", "and", "or", "==",     "!=",
+    "<", "<=", ">",  ">=", "+",  "-",   "*",  "/",      "//",
+    "%", "@",  "**", "(",  "[",  ".",   ";",  "a name", "a new start",
+};
+
+static bool
+is_minor(const char *name)
+{
+    for (int i = 0; i < COUNT(minor); i++)
+        if (strcmp(name, minor[i]) == 0)
+            return true;
+    return false;
+}
+
+/* Whether a name is how the token is written, not a phrase for it. */
+static bool
+is_spelling(const char *name)
+{
+    return strchr(name, ' ') == NULL;
+}
+
+static void
+add_alternative(Str *s, const char *name, bool is_last)
+{
+    const char *quote = is_spelling(name) ? "\"" : "";
+    str_addf(s, "%s%s%s%s",
+             !s->len   ? ""
+             : is_last ? " or "
+                       : ", ",
+             quote, name, quote);
+}
+
+/* "," and ")" and the like, by name. */
+static const char *
+few_tokens(FeParser *ps, const Expected *set)
+{
+    const char *chosen[4];
+    int n = 0;
+    bool skip_minor = is_after_operand(set);
+    for (int i = 0; i < set->n; i++) {
+        if (skip_minor && is_minor(set->names[i]))
+            continue;
+        if (strcmp(set->names[i], ";") == 0)
+            continue; /* "the end of the line" says it */
+        if (n == COUNT(chosen))
+            return "something else";
+        chosen[n++] = set->names[i];
+    }
+    Str s = str_new(ps->arena);
+    for (int i = 0; i < n; i++)
+        add_alternative(&s, chosen[i], i == n - 1);
+    return n ? str_text(&s) : "an operator";
+}
+
+static const char *
+describe(FeParser *ps, const Expected *set)
+{
+    if (is_statement_due(set))
+        return "a statement";
+    if (is_declaration_due(set))
+        return "a declaration";
+    if (is_member_due(set))
+        return "a var, slot, let or fn";
+    if (is_operand_due(set))
+        return "an expression";
+    return few_tokens(ps, set);
+}
+
+/* ---- the tokens around the place ---- */
+
+static bool
+is_nothing(const FeToken *t)
+{
+    return t->kind == T_NEWLINE || t->kind == T_END;
+}
+
+static bool
+has_before(const FeParser *ps)
+{
+    int kind = ps->before_last.kind;
+    return kind != 0 && kind != T_NEWLINE && kind != T_RESYNC &&
+           kind != T_SEMICOLON;
+}
+
+/* What was expected belongs at the end of the line before. */
+static bool
+is_missing(const FeParser *ps)
+{
+    int before = ps->before_last.kind;
+    return is_nothing(&ps->last) ||
+           (ps->last.first_on_line && has_before(ps) && before != T_LPAREN &&
+            before != T_LSQUARE && before != T_LBRACE);
+}
+
+/* As it stands in the source, cut to a readable length. */
+static const char *
+spelling(FeParser *ps, const FeToken *t)
+{
+    enum { MAX_LEN = 40 };
+    int len = (int)(t->place.end - t->place.start);
+    if (t->kind == T_STRING_BEGIN || t->kind == T_STRING_END)
+        return "the string";
+    return arena_printf(ps->arena, "\"%.*s\"", len < MAX_LEN ? len : MAX_LEN,
+                        ps->text + t->place.start);
+}
+
+/* Where nothing stands, the message is about what stands before it. */
+static FePlace
+place_of_error(const FeParser *ps)
+{
+    return is_missing(ps) && has_before(ps) ? ps->before_last.place
+                                            : ps->last.place;
+}
+
+static bool
+is_closer(int kind)
+{
+    return kind == T_RPAREN || kind == T_RSQUARE || kind == T_RBRACE ||
+           kind == T_HOLE_END;
+}
+
+static bool
+is_reserved(int kind)
+{
+    return kind >= T_AND && kind <= T_WITH;
+}
+
+/* What begins a declaration, and nothing that a block may have. */
+static bool
+is_declaration_word(int kind)
+{
+    return fe_begins_declaration(kind) && kind != T_FN && kind != T_LET;
+}
+
+/* The innermost bracket that was open before the token; NULL if none. */
+static const FeBracket *
+open_before(const FeParser *ps)
+{
+    for (int i = ps->open.len - 1; i >= 0; i--)
+        if (ps->open.data[i].place.start < ps->last.place.start)
+            return &ps->open.data[i];
+    return NULL;
+}
+
+static bool
+is_in_block(const FeParser *ps)
+{
+    const FeBracket *b = open_before(ps);
+    return b && b->kind == OPEN_BLOCK;
+}
+
+/* A line like the first one of a declaration, inside a block. */
+static bool
+is_new_declaration(const FeParser *ps)
+{
+    return is_declaration_word(ps->last.kind) && ps->last.first_on_line &&
+           ps->last.place.col <= ps->item_col;
+}
+
+/* ---- slips ---- */
+
+static bool
+is_misplaced_declaration(const FeParser *ps, const Expected *set)
+{
+    return is_statement_due(set) && is_declaration_word(ps->last.kind) &&
+           !is_new_declaration(ps);
+}
+
+static bool
+is_slot_outside(const FeParser *ps, const Expected *set)
+{
+    return (is_statement_due(set) || is_declaration_due(set)) &&
+           ps->last.kind == T_SLOT;
+}
+
+static bool
+is_statement_outside(const FeParser *ps, const Expected *set)
+{
+    static const int kinds[] = {T_NAME,  T_FOR,    T_WHILE,  T_IF,
+                                T_MUT,   T_RUN,    T_MERGE,  T_RETURN,
+                                T_BREAK, T_LPAREN, T_UPDATE, T_SCHEDULE};
+    if (!is_declaration_due(set))
+        return false;
+    for (int i = 0; i < COUNT(kinds); i++)
+        if (ps->last.kind == kinds[i])
+            return true;
+    return false;
+}
+
+static bool
+is_decrement(const FeParser *ps, const Expected *set)
+{
+    const FeToken *t = &ps->before_last;
+    return is_operand_due(set) && t->kind == T_MINUS && t->place.start > 0 &&
+           ps->text[t->place.start - 1] == '-' &&
+           (is_nothing(&ps->last) || is_closer(ps->last.kind) ||
+            ps->last.kind == T_SEMICOLON);
+}
+
+static bool
+is_whole_as_operand(const FeParser *ps, const Expected *set)
+{
+    return is_operand_due(set) && !is_statement_due(set) && !is_missing(ps) &&
+           (ps->last.kind == T_IF || ps->last.kind == T_FN);
+}
+
+/* x if c else y, as in Python. */
+static bool
+is_if_behind(const FeParser *ps, const Expected *set)
+{
+    int before = ps->before_last.kind;
+    return ps->last.kind == T_IF && !ps->last.first_on_line &&
+           fe_ends_expr(before) && before != T_RBRACE && !is_statement_due(set);
+}
+
+static bool
+is_bare_tuple(const FeParser *ps, const Expected *set)
+{
+    (void)set;
+    return ps->last.kind == T_COMMA && (!open_before(ps) || is_in_block(ps));
+}
+
+static bool
+is_empty_hole(const FeParser *ps, const Expected *set)
+{
+    (void)set;
+    return ps->last.kind == T_HOLE_END && ps->before_last.kind == T_HOLE_BEGIN;
+}
+
+static bool
+is_operator_at_start(const FeParser *ps, const Expected *set)
+{
+    return is_statement_due(set) && ps->last.first_on_line &&
+           ps->last.kind >= T_EQ && ps->last.kind <= T_POW;
+}
+
+/* let x: f32 = ...: of what takes its type from its value. */
+static bool
+is_type_of_name(const FeParser *ps, const Expected *set)
+{
+    return set->n == 1 && expects(set, "=") && ps->last.kind == T_COLON &&
+           ps->before_last.kind == T_NAME;
+}
+
+typedef struct Slip {
+    bool (*is_it)(const FeParser *ps, const Expected *set);
+    const char *message;
+    const char *note; /* or NULL */
+} Slip;
+
+static const Slip slip_info[] = {
+    {is_misplaced_declaration,
+     MESSAGE("this declaration stands at the top level, not in a block"), NULL},
+    {is_slot_outside, MESSAGE("a slot stands in a module"), NULL},
+    {is_statement_outside,
+     MESSAGE("a statement stands in main or in a function"), NULL},
+    {is_decrement, MESSAGE("there is no --: write -= 1"), NULL},
+    {is_whole_as_operand,
+     MESSAGE("an if or fn that is part of an expression stands in parentheses"),
+     NULL},
+    {is_if_behind, MESSAGE("an if stands before its values"),
+     "write (if c { a } else { b })"},
+    {is_bare_tuple, MESSAGE("a tuple is written in parentheses"), NULL},
+    {is_empty_hole,
+     MESSAGE("there is no expression in this hole of the string"),
+     "braces are written {{ and }}"},
+    {is_type_of_name, MESSAGE("only variables and parameters have a type"),
+     "cast the value: let x = u8(250)"},
+    {is_operator_at_start,
+     MESSAGE("a statement does not begin with an operator"),
+     "end the line before with it, or put the expression in parentheses"},
+};
+
+static bool
+report_slip(FeParser *ps, const Expected *set)
+{
+    for (int i = 0; i < COUNT(slip_info); i++) {
+        const Slip *slip = &slip_info[i];
+        if (!slip->is_it(ps, set))
+            continue;
+        fe_syntax_error(ps, place_of_error(ps), "%s", slip->message);
+        if (slip->note)
+            fe_note(ps, place_of_error(ps), "%s", slip->note);
+        return true;
+    }
+    return false;
+}
+
+/* ---- words of other languages ---- */
+
+static const struct {
+    const char *word, *ours;
+} foreign_words[] = {
+    {"def", "fn"},        {"func", "fn"},      {"function", "fn"},
+    {"lambda", "fn"},     {"elif", "else if"}, {"elseif", "else if"},
+    {"import", "use"},    {"include", "use"},  {"class", "module"},
+    {"struct", "module"}, {"foreach", "for"},
+};
+
+static bool
+note_foreign_word(FeParser *ps, const FeToken *t)
+{
+    for (int i = 0; t->kind == T_NAME && i < COUNT(foreign_words); i++)
+        if (strcmp(t->text, foreign_words[i].word) == 0) {
+            fe_note(ps, t->place, "did you mean %s?", foreign_words[i].ours);
+            return true;
+        }
+    return false;
+}
+
+/* A slip of the keyword that a declaration begins with. */
+static void
+note_keyword(FeParser *ps, const Expected *set)
+{
+    static const char *const words[] = {"use", "const",   "param", "strategy",
+                                        "var", "dataset", "fn",    "module",
+                                        "let", "main"};
+    if (ps->last.kind != T_NAME || !is_declaration_due(set))
+        return;
+    const char *near = nearest_name(ps->last.text, words, COUNT(words));
+    if (near)
+        fe_note(ps, ps->last.place, "did you mean %s?", near);
+}
+
+/* ---- the message ---- */
+
+static void
+note_open(FeParser *ps, const FeBracket *b)
+{
+    char bracket = b->kind == OPEN_HOLE ? '{' : (char)b->kind;
+    fe_note(ps, b->place, "the %c that is not closed is here", bracket);
+}
+
+/* A "}" is missing, and maybe far above. */
+static bool
+report_open_block(FeParser *ps)
+{
+    bool is_end = ps->last.kind == T_END;
+    if (!is_in_block(ps) || !(is_end || is_new_declaration(ps)))
+        return false;
+    fe_syntax_error(ps, ps->last.place, "expected } before %s",
+                    is_end ? "the end of the file" : spelling(ps, &ps->last));
+    note_open(ps, open_before(ps));
+    return true;
+}
+
+/* A bracket that was opened on a line above is more often forgotten than not;
+ * so is one that meets a wrong closer. */
+static void
+note_open_bracket(FeParser *ps)
+{
+    const FeBracket *b = open_before(ps);
+    if (!b || b->kind == OPEN_BLOCK || b->kind == OPEN_STRING)
+        return;
+    if (b->place.line != ps->last.place.line || is_nothing(&ps->last) ||
+        is_closer(ps->last.kind))
+        note_open(ps, b);
+}
+
+static void
+report_expected(FeParser *ps, const Expected *set)
+{
+    const char *wanted = describe(ps, set);
+    const char *after = has_before(ps)
+                            ? arena_printf(ps->arena, " after %s",
+                                           spelling(ps, &ps->before_last))
+                            : "";
+    const char *reserved = is_reserved(ps->last.kind) && expects(set, "a name")
+                               ? "the reserved word "
+                               : "";
+    if (is_missing(ps))
+        fe_syntax_error(ps, place_of_error(ps), "expected %s%s", wanted, after);
+    else
+        fe_syntax_error(ps, place_of_error(ps), "expected %s%s, not %s%s",
+                        wanted, after, reserved, spelling(ps, &ps->last));
+    note_open_bracket(ps);
+}
+
+/* On a line with an error already this one most often comes from that. */
+static void
+report(FeParser *ps, const Expected *set)
+{
+    if (ps->error_line == place_of_error(ps).line)
+        return;
+    if (!report_open_block(ps) && !report_slip(ps, set))
+        report_expected(ps, set);
+    if (!note_foreign_word(ps, &ps->before_last) &&
+        !note_foreign_word(ps, &ps->last))
+        note_keyword(ps, set);
+}
+
+void
+fe_unexpected(FeParser *ps, const char *const *expected, int n)
+{
+    Expected set = {expected, n};
+    if (ps->last.kind != T_WRONG)
+        report(ps, &set);
+    ps->recovering = true;
+}

@@ -1,0 +1,118 @@
+/*
+ * compile.c - from a source file to a module: the order of things
+ */
+#include "frontend/context/eval.h"
+
+#include "frontend/syntax/parse.h"
+#include "ir/base/file.h"
+#include "ir/rules/locality.h"
+#include "ir/verify/verify.h"
+
+/* ---- the program -------------------------------------------------------- */
+
+static const AstNode *
+find_main(Lower *cx, const AstNode *program)
+{
+    const AstNode *main = NULL;
+    const AstList *decls = &program->program.decls;
+    for (int i = 0; i < decls->len; i++) {
+        if (decls->data[i]->kind != AST_MAIN)
+            continue;
+        if (main)
+            fe_error(cx, decls->data[i]->loc,
+                     "a program has one main, and this is the second");
+        else
+            main = decls->data[i];
+    }
+    if (!main)
+        fe_error(cx, program->loc, "the program has no main { ... }");
+    return main;
+}
+
+/* What a step prints is one line for all replicas where the program says that
+ * it is the same; whatever passes find out later. */
+static void
+mark_own_line(IrOp *op, void *unused)
+{
+    (void)unused;
+    if (op->kind != OP_print || ir_context(op->block) == CX_CROSS)
+        return;
+    bool own = ir_divergence(op->block) != NULL;
+    for (int i = 0; i < op->num_operands; i++)
+        own |= op->operands[i]->type.locality == LOCAL_PER_REPLICA;
+    if (own)
+        ir_set_int(op, A_each, 1);
+}
+
+static void
+lower_main(Lower *cx, const AstNode *main)
+{
+    FeRegion saved;
+    IrFunc *fn =
+        fe_func_open(cx, "main", FUNC_MAIN, FE_CROSS, main->loc, &saved);
+    FeScope *scope = fe_scope_new(cx, cx->file, SCOPE_FUNC);
+    FeValue *v = fe_body(cx, scope, main->main.body);
+    if (v->kind != FE_NONE && !fe_is_poison(v))
+        fe_error(cx, main->loc, "main returns nothing");
+    fe_func_close(cx, fn, &saved, &fe_none, main->loc);
+    /* a loop may carry what is on the devices only after its first turn */
+    if (diag_num_errors(cx->diag) == 0) {
+        ir_infer_localities(fn);
+        ir_walk(fn->body, mark_own_line, NULL);
+    }
+}
+
+static void
+lower_program(Lower *cx, const AstNode *program)
+{
+    const AstNode *main = find_main(cx, program);
+    fe_strategy(cx, program);
+    fe_declare(cx, cx->file, &program->program.decls);
+    fe_check_defines(cx);
+    fe_evaluate(cx, cx->file);
+    if (main)
+        lower_main(cx, main);
+    if (diag_num_errors(cx->diag) == 0)
+        ir_check_batches(cx->module, cx->diag);
+    fe_checkpoints_finish(cx);
+    fe_vars_finish(cx);
+}
+
+static IrFunc *
+new_nowhere(IrModule *m)
+{
+    IrFunc *fn = ir_func_new(m, "nowhere", FUNC_HOST, NO_LOC);
+    ir_func_remove(fn);
+    return fn;
+}
+
+static void
+init_lower(Lower *cx, Arena *a, Intern *names, Diag *d,
+           const FeOptions *options)
+{
+    *cx = (Lower){.arena = a, .names = names, .diag = d, .options = options};
+    cx->module = ir_module_new(a, names, d);
+    cx->instances = map_new(a);
+    cx->nowhere = new_nowhere(cx->module);
+    cx->builtins = fe_scope_new(cx, NULL, SCOPE_BUILTINS);
+    cx->file = fe_scope_new(cx, cx->builtins, SCOPE_FILE);
+    cx->scope = cx->file;
+    cx->first_bytes = arena_bytes(a);
+}
+
+IrModule *
+fe_compile(Arena *a, Intern *names, Diag *d, const FeOptions *options)
+{
+    Lower cx;
+    int errors = diag_num_errors(d);
+    uint16_t file = diag_add_source(d, file_name(options->path), options->text,
+                                    options->len);
+    diag_set_path(d, file, options->path);
+    AstNode *program = fe_parse(a, names, d, file, options->text, options->len);
+    if (!program)
+        return NULL;
+    init_lower(&cx, a, names, d, options);
+    cx.source_bytes = options->len;
+    lower_program(&cx, program);
+    return diag_num_errors(d) == errors ? cx.module : NULL;
+}

@@ -1,0 +1,103 @@
+/*
+ * define.c - constants given on the command line: -D NAME=VALUE
+ *
+ * VALUE is read as an expression of the language, so that 1_000 and 2 * 4 are
+ * what they are in a file; where the file has a string, it is that string as it
+ * is, since a shell takes quotes away.
+ */
+#include "frontend/context/eval.h"
+
+#include <string.h>
+#include "frontend/syntax/parse.h"
+
+/* The text after "NAME=", or NULL. */
+static const char *
+text_after(const char *define, const char *name)
+{
+    size_t n = strlen(name);
+    bool is_it = strncmp(define, name, n) == 0 && define[n] == '=';
+    return is_it ? define + n + 1 : NULL;
+}
+
+/* A source of its own, so that messages show what was given. */
+static FeValue *
+parse_define(Lower *cx, const char *name, const char *value)
+{
+    const char *text = fe_format(cx, "const %s = %s", name, value);
+    size_t len = strlen(text);
+    uint16_t file = diag_add_source(cx->diag, "-D", text, len);
+    diag_set_usage(cx->diag, file);
+    AstNode *tree = fe_parse(cx->arena, cx->names, cx->diag, file, text, len);
+    if (!tree) {
+        cx->num_errors++;
+        return &fe_poison;
+    }
+    return fe_eval(cx, tree->program.decls.data[0]->const_.value);
+}
+
+FeValue *
+fe_define_value(Lower *cx, const char *name, const AstNode *original)
+{
+    const char *value = NULL;
+    for (int i = 0; i < cx->options->num_defines; i++) {
+        const char *text = text_after(cx->options->defines[i], name);
+        value = text ? text : value; /* the last one wins */
+    }
+    if (!value)
+        return NULL;
+    return original->kind == AST_STRING ? fe_value_text(cx->arena, value)
+                                        : parse_define(cx, name, value);
+}
+
+static bool
+sets_a(AstKind kind, const FeScope *file, const char *define)
+{
+    for (int i = 0; i < file->names.len; i++) {
+        const FeBinding *b = file->names.data[i];
+        if (b->decl && b->decl->kind == kind && text_after(define, b->name))
+            return true;
+    }
+    return false;
+}
+
+static const char *
+nearest_const(Lower *cx, const char *define, int n)
+{
+    VEC(const char *) names = {0};
+    for (int i = 0; i < cx->file->names.len; i++) {
+        const FeBinding *b = cx->file->names.data[i];
+        if (b->decl && b->decl->kind == AST_CONST)
+            VEC_PUSH(cx->arena, names, b->name);
+    }
+    return nearest_name(fe_format(cx, "%.*s", n, define), names.data,
+                        names.len);
+}
+
+/* n: the length of the name in define. */
+static void
+unknown_const(Lower *cx, const char *define, int n)
+{
+    const char *near = nearest_const(cx, define, n), *note = NULL;
+    if (sets_a(AST_PARAM, cx->file, define))
+        note = fe_format(cx, "it is a param: tfd-run --set %s", define);
+    else if (near)
+        note = fe_format(cx, "did you mean %s?", near);
+    fe_error_note(cx, NO_LOC, note,
+                  "-D %.*s: the program has no const of that name", n, define);
+}
+
+void
+fe_check_defines(Lower *cx)
+{
+    for (int i = 0; i < cx->options->num_defines; i++) {
+        const char *define = cx->options->defines[i];
+        int n = (int)strcspn(define, "=");
+        bool is_right = define[n] && sets_a(AST_CONST, cx->file, define);
+        if (!is_right)
+            diag_blame_usage(cx->diag);
+        if (!define[n])
+            fe_error(cx, NO_LOC, "-D %s has no value: -D NAME=VALUE", define);
+        else if (!is_right)
+            unknown_const(cx, define, n);
+    }
+}

@@ -1,0 +1,536 @@
+/*
+ * var_access.c - reading and writing variables
+ *
+ * What is allowed where is a table, semantics.def; here it is looked up, and
+ * what it does not know is checked: what an update may write, and that replicas
+ * come together to what they do together.
+ */
+#include "frontend/emit/index.h"
+#include "frontend/emit/slices.h"
+#include "frontend/vars/vars.h"
+
+#include <string.h>
+#include "ir/base/message.h"
+#include "ir/rules/build.h"
+
+/* ---- the table ---------------------------------------------------------- */
+
+typedef enum Verdict {
+#define VERDICT(name, together, message, repair) V_##name,
+#include "frontend/vars/semantics.def"
+} Verdict;
+
+static const struct {
+    bool together;
+    const char *message, *repair;
+} verdicts[] = {
+#define VERDICT(name, together, message, repair) {together, message, repair},
+#include "frontend/vars/semantics.def"
+};
+
+/* The words of the rows, each with ANY for all. */
+typedef enum Sync { S_ANY, S_ON_WRITE, S_ON_READ } Sync;
+typedef enum Agg { G_ANY, G_NONE, G_SUM, G_MEAN, G_INT_MEAN, G_FIRST } Agg;
+typedef enum Place { C_ANY, C_REPLICA, C_CROSS, C_UPDATE } Place;
+typedef enum Change {
+    O_ANY,
+    O_SET,
+    O_ADDS,
+    O_SCALES,
+    O_SLICES,
+    O_ROWS,
+    O_SCALES_ROWS,
+    O_PICKS_ROWS
+} Change;
+typedef enum Content { L_ANY, L_SAME, L_DIFFERS } Content;
+
+typedef struct Access {
+    Sync sync;
+    Agg agg;
+    Place place;
+    Change change;
+    Content content;
+} Access;
+
+typedef struct Row {
+    Access when;
+    Verdict verdict;
+} Row;
+
+static const Row reads[] = {
+#define READ(sync, agg, context, verdict)                                      \
+    {{S_##sync, G_##agg, C_##context, O_ANY, L_ANY}, V_##verdict},
+#include "frontend/vars/semantics.def"
+};
+
+static const Row writes[] = {
+#define WRITE(sync, agg, context, operation, value, verdict)                   \
+    {{S_##sync, G_##agg, C_##context, O_##operation, L_##value}, V_##verdict},
+#include "frontend/vars/semantics.def"
+};
+
+static bool
+fits(const Access *row, const Access *a)
+{
+    return (row->sync == S_ANY || row->sync == a->sync) &&
+           (row->agg == G_ANY || row->agg == a->agg) &&
+           (row->place == C_ANY || row->place == a->place) &&
+           (row->change == O_ANY || row->change == a->change) &&
+           (row->content == L_ANY || row->content == a->content);
+}
+
+/* The verdict of the first row that fits; the last one always does. */
+static Verdict
+judge(const Row *rows, int n, const Access *a)
+{
+    int i = 0;
+    while (i < n - 1 && !fits(&rows[i].when, a))
+        i++;
+    return rows[i].verdict;
+}
+
+static Access
+access_of(const Lower *cx, const IrVar *v)
+{
+    static const Agg aggs[] = {[AGG_NONE] = G_NONE,
+                               [AGG_SUM] = G_SUM,
+                               [AGG_MEAN] = G_MEAN,
+                               [AGG_FIRST] = G_FIRST};
+    Access a = {.agg = aggs[v->agg]};
+    if (a.agg == G_MEAN && !dtype_is_float(v->type.dtype))
+        a.agg = G_INT_MEAN;
+    a.sync = v->sync == SYNC_ON_READ ? S_ON_READ : S_ON_WRITE;
+    a.place = cx->context == FE_REPLICA  ? C_REPLICA
+              : cx->context == FE_UPDATE ? C_UPDATE
+                                         : C_CROSS;
+    return a;
+}
+
+/* ---- messages ----------------------------------------------------------- */
+
+/* What stands for $v, $x, $o, $c. */
+typedef struct Words {
+    const char *var, *value, *op, *context;
+} Words;
+
+static const char *
+word_for(const Words *w, char c)
+{
+    switch (c) {
+    case 'v':
+        return w->var;
+    case 'x':
+        return w->value;
+    case 'o':
+        return w->op;
+    default:
+        return w->context;
+    }
+}
+
+static const char *
+fill_in(Lower *cx, const char *text, const Words *w)
+{
+    Str s = str_new(cx->arena);
+    for (; *text; text++) {
+        if (*text == '$')
+            str_add(&s, word_for(w, *++text));
+        else
+            str_addc(&s, *text);
+    }
+    return str_text(&s);
+}
+
+/* Who declared a variable to be what the strategy does not know is told. */
+static const char *
+repair_of(Lower *cx, Verdict verdict, const IrVar *v, const Words *w)
+{
+    const FeVarInfo *info = fe_var_info(cx, v);
+    const char *repair = fill_in(cx, verdicts[verdict].repair, w);
+    if (!info || !info->unsynced)
+        return repair;
+    return fe_format(cx,
+                     "%s (%s has one copy of \"%s\": its sync(on_read) has no "
+                     "effect)",
+                     repair, cx->module->strategy, v->name);
+}
+
+/* Reports what the verdict says, if it is an error. */
+static bool
+is_granted(Lower *cx, Verdict verdict, const IrVar *v, const Words *w, Loc loc)
+{
+    if (!*verdicts[verdict].message)
+        return true;
+    fe_error_note(cx, loc, repair_of(cx, verdict, v, w), "%s",
+                  fill_in(cx, message_part(verdicts[verdict].message), w));
+    return false;
+}
+
+/* Variables are there where the program runs. */
+static bool
+check_context(Lower *cx, const IrVar *v, const char *verb, Loc loc)
+{
+    bool is_program = cx->context == FE_REPLICA || fe_is_cross(cx) ||
+                      cx->context == FE_UPDATE;
+    if (!is_program)
+        fe_error(cx, loc, "the variable \"%s\" cannot be %s in %s", v->name,
+                 verb, fe_context_name(cx->context));
+    return is_program;
+}
+
+/* ---- reading ------------------------------------------------------------ */
+
+IrType
+fe_var_type(const Lower *cx, const IrVar *v)
+{
+    IrType t = v->type;
+    bool own = cx->context == FE_REPLICA || cx->context == FE_UPDATE;
+    t.locality = own && v->sync == SYNC_ON_READ   ? LOCAL_PER_REPLICA
+                 : own || cx->context == FE_MERGE ? LOCAL_MIRRORED
+                                                  : LOCAL_HOST;
+    return t;
+}
+
+IrValue *
+fe_var_read(Lower *cx, IrVar *v, Loc loc)
+{
+    Words w = {.var = v->name, .context = fe_context_name(cx->context)};
+    Access a = access_of(cx, v);
+    Verdict verdict = judge(reads, sizeof reads / sizeof *reads, &a);
+    if (cx->context != FE_INIT && !check_context(cx, v, "read", loc))
+        return NULL;
+    if (!is_granted(cx, verdict, v, &w, loc))
+        return NULL;
+    return ir_build_read(cx->block, v->name, loc);
+}
+
+FeValue *
+builtin_read(Lower *cx, const FeArgs *in)
+{
+    FeValue *v = fe_arg(in, 0);
+    if (v->kind != FE_VAR)
+        return fe_error(cx, fe_arg_loc(in, 0), "read takes a variable, not %s",
+                        fe_what(cx, v));
+    return fe_value_tensor(cx->arena, fe_operand(cx, v, in->loc));
+}
+
+/* ---- what an update may write ------------------------------------------- */
+
+/* The variable that v is, in the end, colocated with. */
+static const char *
+home_of(const Lower *cx, const IrVar *v)
+{
+    const char *name = v->name;
+    while (v && v->colocate) {
+        name = v->colocate;
+        v = ir_var_find(cx->module, name);
+    }
+    return name;
+}
+
+static bool
+check_updated(Lower *cx, const IrVar *v, Loc loc)
+{
+    const IrVar *updated = cx->updated;
+    if (cx->context != FE_UPDATE)
+        return true;
+    if (updated ? home_of(cx, v) == home_of(cx, updated) : v->non_slot)
+        return true;
+    const char *repair =
+        v->non_slot ? "write update non_slot(...) { ... }"
+                    : fe_format(cx, "update it by itself: update %s { ... }",
+                                home_of(cx, v));
+    if (updated)
+        fe_error_note(cx, loc, repair,
+                      "an update of \"%s\" writes it and what is colocated "
+                      "with it, and \"%s\" is neither",
+                      updated->name, v->name);
+    else
+        fe_error_note(cx, loc, repair,
+                      "a non_slot update writes non_slot variables, and "
+                      "\"%s\" is none",
+                      v->name);
+    return false;
+}
+
+/* ---- writing ------------------------------------------------------------ */
+
+static const struct {
+    const char *mode;
+    Change change;
+} changes[NUM_AST_OPS] = {
+    [AST_OP_NONE] = {"set", O_SET},   [AST_OP_ADD] = {"add", O_ADDS},
+    [AST_OP_SUB] = {"sub", O_ADDS},   [AST_OP_MUL] = {"mul", O_SCALES},
+    [AST_OP_DIV] = {"div", O_SCALES},
+};
+
+/* Whether v may be written like this here; w lacks the variable and context. */
+static bool
+check_write(Lower *cx, IrVar *v, Change change, bool differs, Words w, Loc loc)
+{
+    Access a = access_of(cx, v);
+    a.change = change;
+    a.content = differs ? L_DIFFERS : L_SAME;
+    w.var = v->name;
+    w.context = fe_context_name(cx->context);
+    Verdict verdict = judge(writes, sizeof writes / sizeof *writes, &a);
+    if (!check_context(cx, v, "written", loc) || !check_updated(cx, v, loc) ||
+        !is_granted(cx, verdict, v, &w, loc))
+        return false;
+    return !verdicts[verdict].together ||
+           fe_check_together(cx, fe_format(cx, "a write of \"%s\"", v->name),
+                             loc);
+}
+
+/* x repeated to the shape of v; x itself when that is not possible, which the
+ * operation then says. */
+static IrValue *
+at_shape(Lower *cx, IrValue *x, const IrVar *v, Loc loc)
+{
+    if (ir_type_same_shape(&x->type, &v->type))
+        return x;
+    IrOp *op = fe_op(cx, OP_broadcast, 1, &x, loc);
+    ir_set_dims(op, A_dims, v->type.dims, v->type.rank);
+    if (ir_op_infer(op, cx->block))
+        return x;
+    return fe_tensor(fe_emit(cx, op));
+}
+
+/* ---- writing rows ------------------------------------------------------- */
+
+static FeValue *
+change_rows(Lower *cx, IrVar *v, const char *mode, IrValue *rows,
+            IrValue *values, Loc loc)
+{
+    if (!fe_may_emit(cx, loc))
+        return &fe_poison;
+    IrValue *parts[] = {ir_build_read(cx->block, v->name, loc), rows, values};
+    IrOp *op = fe_op(cx, OP_scatter, 3, parts, loc);
+    ir_set_text(op, A_mode, mode);
+    FeValue *x = fe_emit(cx, op);
+    if (!fe_is_poison(x))
+        ir_build_write(cx->block, v->name, "set", x->tensor, loc);
+    return fe_is_poison(x) ? x : &fe_none;
+}
+
+/* Rows of other replicas than the first are none. */
+static IrValue *
+rows_of_first(Lower *cx, IrValue *rows, Loc loc)
+{
+    IrBlock *b = cx->block;
+    rows = ir_build_cast(b, rows, DT_i64, loc);
+    IrValue *id = ir_build0(b, OP_replica_id, loc);
+    IrValue *zero = ir_const_int(b, DT_i32, 0, loc);
+    IrValue *is_first = ir_build2(b, OP_eq, id, zero, loc);
+    IrValue *none = ir_const_int(b, DT_i64, -1, loc);
+    return ir_build3(b, OP_where, is_first, rows, none, loc);
+}
+
+static IrValue *
+part_of_mean(Lower *cx, IrValue *values, Loc loc)
+{
+    IrBlock *b = cx->block;
+    DType narrow = values->type.dtype, wide = dtype_compute(narrow);
+    values = ir_build_cast(b, values, wide, loc);
+    IrValue *n = ir_const_float(b, wide, cx->module->num_replicas, loc);
+    values = ir_build2(b, OP_div, values, n, loc);
+    return ir_build_cast(b, values, narrow, loc);
+}
+
+static IrValue *
+gathered(Lower *cx, IrValue *x, Loc loc)
+{
+    IrOp *op = fe_op(cx, OP_gather, 1, &x, loc);
+    ir_set_int(op, A_axis, 0);
+    return fe_tensor(fe_emit(cx, op));
+}
+
+/* The replicas' rows one behind the other, written in a merge: the table of
+ * aggregations (semantics.md 1.7). */
+static FeValue *
+write_together(Lower *cx, IrVar *v, const char *mode, IrValue *rows,
+               IrValue *values, Loc loc)
+{
+    FeRegion saved;
+    if (!fe_may_emit(cx, loc))
+        return &fe_poison;
+    if (v->agg == AGG_FIRST)
+        rows = rows_of_first(cx, rows, loc);
+    if (v->agg == AGG_MEAN)
+        values = part_of_mean(cx, values, loc);
+    IrOp *merge = fe_region_open(cx, OP_merge, FE_MERGE, loc, &saved);
+    if (!merge)
+        return &fe_poison;
+    rows = gathered(cx, rows, loc);
+    values = gathered(cx, values, loc);
+    if (rows) /* by each replica; those of none are to be left out */
+        fe_note_checked(cx, rows, v->type.dims[0]);
+    if (rows && values)
+        change_rows(cx, v, mode, rows, values, loc);
+    return fe_region_close(cx, merge, &saved, &fe_none, loc);
+}
+
+/* What is allowed, done; row i of rows is v's row rows[i]. */
+static FeValue *
+write_rows(Lower *cx, IrVar *v, const char *mode, IrValue *rows,
+           IrValue *values, Loc loc)
+{
+    bool own = rows->type.locality == LOCAL_PER_REPLICA ||
+               values->type.locality == LOCAL_PER_REPLICA;
+    if (cx->context == FE_REPLICA && v->agg != AGG_NONE && own)
+        return write_together(cx, v, mode, rows, values, loc);
+    return change_rows(cx, v, mode, rows, values, loc);
+}
+
+/* Slices are only added and subtracted. */
+static bool
+check_adds(Lower *cx, AstOp op, const Words *w, Loc loc)
+{
+    if (op == AST_OP_ADD || op == AST_OP_SUB)
+        return true;
+    fe_error_note(cx, loc,
+                  fe_format(cx, "dense(%s) makes a tensor of them", w->value),
+                  "slices are added to a variable or subtracted from it");
+    return false;
+}
+
+static void
+write_slices(Lower *cx, IrVar *v, AstOp op, const FeValue *slices, Loc loc)
+{
+    IrType t = fe_slices_type(slices);
+    if (!ir_type_same_shape(&t, &v->type) || t.dtype != v->type.dtype) {
+        fe_error(cx, loc, "\"%s\" is %s, and these are slices of %s", v->name,
+                 fe_type_text(cx, &v->type), fe_type_text(cx, &t));
+        return;
+    }
+    IrValue *rows = fe_operand(cx, fe_slices_indices(slices), loc);
+    IrValue *values = fe_operand(cx, fe_slices_values(slices), loc);
+    if (rows && values)
+        write_rows(cx, v, changes[op].mode, rows, values, loc);
+}
+
+/* ---- writing the whole -------------------------------------------------- */
+
+static bool
+differs(Lower *cx, FeValue *v)
+{
+    return fe_locality_of(cx, v) == LOCAL_PER_REPLICA;
+}
+
+void
+fe_var_write(Lower *cx, IrVar *v, AstOp op, FeValue *value, const AstNode *node,
+             Loc loc)
+{
+    Words w = {.value = node ? ast_text(cx->arena, node) : "x",
+               .op = fe_format(cx, "%s=", ast_op_text(op))};
+    bool slices = fe_is_slices(value);
+    if (fe_value_has_poison(value) || (slices && !check_adds(cx, op, &w, loc)))
+        return;
+    if (!check_write(cx, v, slices ? O_SLICES : changes[op].change,
+                     differs(cx, value), w, loc))
+        return;
+    if (slices) {
+        write_slices(cx, v, op, value, loc);
+        return;
+    }
+    IrValue *x = fe_operand_as(cx, value, v->type.dtype, loc);
+    if (!x)
+        return;
+    x = at_shape(cx, x, v, loc);
+    IrOp *write = fe_op(cx, OP_write, 1, &x, loc);
+    ir_set_text(write, A_var, v->name);
+    ir_set_text(write, A_mode, changes[op].mode);
+    fe_emit(cx, write);
+}
+
+/* ---- what programs call ------------------------------------------------- */
+
+FeValue *
+builtin_created_in_scope(Lower *cx, const FeArgs *in)
+{
+    FeValue *v = fe_arg(in, 0);
+    if (v->kind != FE_VAR)
+        return fe_error(cx, fe_arg_loc(in, 0),
+                        "created_in_scope takes a variable, not %s",
+                        fe_what(cx, v));
+    /* Nothing is outside of the default strategy, which has no scope. */
+    bool is_default = strcmp(cx->module->strategy, "default") == 0;
+    bool outside = fe_var_info(cx, v->var)->outside;
+    return fe_value_bool(cx->arena, is_default || !outside);
+}
+
+/* scatter_<name>: what the operation of the IR calls it, and what it is. */
+static const struct {
+    const char *name, *mode;
+    Change change;
+} row_changes[] = {
+    {"scatter_add", "add", O_ROWS},
+    {"scatter_sub", "sub", O_ROWS},
+    {"scatter_mul", "mul", O_SCALES_ROWS},
+    {"scatter_div", "div", O_SCALES_ROWS},
+    {"scatter_min", "min", O_PICKS_ROWS},
+    {"scatter_max", "max", O_PICKS_ROWS},
+    {"scatter_update", "set", O_PICKS_ROWS},
+};
+
+/* Indices of at least one dimension, each of a row of v. */
+static IrValue *
+row_indices(Lower *cx, const IrVar *v, FeValue *rows, Loc loc)
+{
+    static const Dim one = {.c = 1, .sym = -1};
+    IrValue *x = fe_operand(cx, rows, loc);
+    if (!x)
+        return NULL;
+    if (!dtype_is_int(x->type.dtype)) {
+        fe_error(cx, loc, "rows are named by integers, not %s",
+                 dtype_info[x->type.dtype].name);
+        return NULL;
+    }
+    if (!fe_check_rows(cx, x, v->type.dims[0], loc))
+        return NULL;
+    return x->type.rank ? x : fe_tensor(fe_reshape(cx, x, 1, &one, loc));
+}
+
+/* Values for each of the rows. */
+static IrValue *
+row_values(Lower *cx, const IrVar *v, const IrType *rows, FeValue *values,
+           Loc loc)
+{
+    Dim dims[IR_MAX_RANK];
+    int rank = rows->rank + v->type.rank - 1;
+    IrValue *x = fe_operand_as(cx, values, v->type.dtype, loc);
+    if (!x || !fe_is_rank(cx, rank, loc))
+        return NULL;
+    for (int i = 0; i < rank; i++)
+        dims[i] =
+            i < rows->rank ? rows->dims[i] : v->type.dims[i - rows->rank + 1];
+    return fe_tensor(fe_broadcast(cx, x, rank, dims, loc));
+}
+
+FeValue *
+builtin_scatter(Lower *cx, const FeArgs *in)
+{
+    int i = 0;
+    FeValue *v = fe_arg(in, 0), *rows = fe_arg(in, 1), *values = fe_arg(in, 2);
+    Words w = {.value = fe_arg_text(cx, in, 2), .op = in->name};
+    while (strcmp(row_changes[i].name, in->name) != 0)
+        i++;
+    if (v->kind != FE_VAR)
+        return fe_error(cx, fe_arg_loc(in, 0), "%s takes a variable, not %s",
+                        in->name, fe_what(cx, v));
+    if (v->var->type.rank == 0)
+        return fe_error(cx, fe_arg_loc(in, 0),
+                        "\"%s\" is a scalar: it has no "
+                        "rows",
+                        v->var->name);
+    bool own = differs(cx, rows) || differs(cx, values);
+    if (!check_write(cx, v->var, row_changes[i].change, own, w, in->loc))
+        return &fe_poison;
+    IrValue *index = row_indices(cx, v->var, rows, fe_arg_loc(in, 1));
+    IrValue *x =
+        index ? row_values(cx, v->var, &index->type, values, fe_arg_loc(in, 2))
+              : NULL;
+    if (!x)
+        return &fe_poison;
+    return write_rows(cx, v->var, row_changes[i].mode, index, x, in->loc);
+}

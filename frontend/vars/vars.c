@@ -1,0 +1,413 @@
+/*
+ * vars.c - variables: declarations, initial values, slots
+ *
+ * What reads and writes of a variable are is in access.c.
+ */
+#include "frontend/vars/vars.h"
+
+#include <assert.h>
+#include <string.h>
+#include "ir/type_text.h"
+#include "ir/words.h"
+
+FeVars *
+fe_vars(Lower *cx)
+{
+    if (!cx->vars) {
+        FeVars *vars = NEW(cx->arena, FeVars);
+        vars->infos = map_new(cx->arena);
+        cx->vars = vars;
+    }
+    return cx->vars;
+}
+
+const FeVarInfo *
+fe_var_info(Lower *cx, const IrVar *v)
+{
+    return map_get(fe_vars(cx)->infos, v->name);
+}
+
+FeVarInfo *
+fe_var_add(Lower *cx, IrVar *v, bool outside, bool is_slot)
+{
+    if (cx->module->vars.len == limit_value(LIMIT_variables))
+        fe_stop(cx, v->loc, LIMIT_variables);
+    FeVarInfo *info = NEW(cx->arena, FeVarInfo);
+    *info = (FeVarInfo){.var = v, .outside = outside, .is_slot = is_slot};
+    map_set(fe_vars(cx)->infos, v->name, info);
+    ir_var_add(cx->module, v);
+    return info;
+}
+
+/* ---- initial values ----------------------------------------------------- */
+
+/* zeros, ones: called with the variable's shape and dtype. */
+static FeValue *
+call_filler(Lower *cx, const FeBuiltin *b, const IrType *t, Loc loc)
+{
+    FeValue *dims[IR_MAX_RANK];
+    for (int i = 0; i < t->rank; i++)
+        dims[i] = fe_value_dim(cx->arena, t->dims[i]);
+    FeArg args[] = {
+        {.name = intern(cx->names, "shape"),
+         .value = fe_value_tuple(cx->arena, t->rank, dims),
+         .loc = loc},
+        {.name = intern(cx->names, "dtype"),
+         .value =
+             fe_value_type(cx->arena, ir_type_scalar(t->dtype, LOCAL_HOST)),
+         .loc = loc},
+    };
+    FeCall call = {fe_builtin_name(b), args, 2, loc};
+    return fe_builtin_call(cx, b, &call);
+}
+
+/* init at the shape and dtype of v, in the function that is open. */
+static FeValue *
+initial_value(Lower *cx, const IrVar *v, FeValue *init, IrVar *of, Loc loc)
+{
+    const IrType *t = &v->type;
+    if (init->kind == FE_FUNC && of) {
+        FeValue *arg = fe_value_var(cx->arena, of);
+        init = fe_call_with(cx, init, 1, &arg, false, "called", loc);
+    }
+    if (init->kind == FE_BUILTIN && fe_builtin_fills(init->builtin))
+        init = call_filler(cx, init->builtin, t, loc);
+    IrValue *x = fe_operand_as(cx, init, t->dtype, loc);
+    if (x && x->type.rank != 0 && !ir_type_same_shape(&x->type, t))
+        return fe_error(cx, loc,
+                        "\"%s\" is %s, and its initial value has "
+                        "shape %s",
+                        v->name, fe_type_text(cx, t),
+                        ir_dims_text(cx->module, x->type.rank, x->type.dims));
+    return fe_broadcast(cx, x, t->rank, t->dims, loc);
+}
+
+/* Makes function NAME.init of v, whose value init is worth in scope; a function
+ * is called with `of`, a variable, when there is one.  False with a message. */
+static bool
+make_init(Lower *cx, IrVar *v, FeScope *scope, const AstNode *init, IrVar *of)
+{
+    FeRegion saved;
+    v->init = intern(cx->names, fe_format(cx, "%s.init", v->name));
+    IrFunc *fn = fe_func_open(cx, v->init, FUNC_INIT, FE_INIT, v->loc, &saved);
+    cx->scope = scope;
+    cx->init_type = &v->type;
+    FeValue *value = initial_value(cx, v, fe_eval(cx, init), of, init->loc);
+    return fe_func_close(cx, fn, &saved, value, init->loc);
+}
+
+/* ---- clauses ------------------------------------------------------------ */
+
+/* The enumerator of the word of a clause; 0 when it was not written. */
+static int
+clause_word(const AstNode *clause, const char *const *words)
+{
+    if (!clause)
+        return 0;
+    const char *word = clause->kind == AST_NAME ? clause->name.text : "none";
+    return ir_word_index(words, word, strlen(word));
+}
+
+static bool
+has_strategy(const IrModule *m, const char *name)
+{
+    return strcmp(m->strategy, name) == 0;
+}
+
+/* Central storage has one copy and knows no synchronization: what replicas
+ * write is aggregated when it is written.  Whether that changes v. */
+static bool
+forget_sync(const IrModule *m, IrVar *v)
+{
+    bool forgets =
+        has_strategy(m, "central_storage") && v->sync == SYNC_ON_READ;
+    if (has_strategy(m, "central_storage"))
+        v->sync = SYNC_ON_WRITE;
+    return forgets;
+}
+
+/* A program that names no strategy is to be right on several devices too. */
+static bool
+check_sync(Lower *cx, const IrVar *v, Loc loc)
+{
+    bool implied = cx->strategy_is_implied;
+    if (v->sync != SYNC_NONE ||
+        !(implied || has_strategy(cx->module, "mirrored")))
+        return true;
+    fe_error_note(cx, loc,
+                  "leave it out: a copy on each replica, written together",
+                  "sync(none) is not supported with the strategy mirrored%s",
+                  implied ? ", which this program has on several devices" : "");
+    return false;
+}
+
+static bool
+read_attributes(Lower *cx, IrVar *v, const AstNode *n)
+{
+    v->sync = (VarSync)clause_word(n->var.sync, ir_sync_words);
+    v->agg = (VarAgg)clause_word(n->var.aggregate, ir_agg_words);
+    if (v->sync == SYNC_AUTO)
+        v->sync = SYNC_ON_WRITE;
+    if (n->var.sync && !check_sync(cx, v, n->var.sync->loc))
+        return false;
+    /* With one copy a mean is made when replicas write (semantics.def). */
+    if (v->agg == AGG_MEAN && !dtype_is_float(v->type.dtype) &&
+        !has_strategy(cx->module, "central_storage")) {
+        fe_error_note(cx, n->var.aggregate->loc,
+                      "declare it f32, or aggregate(sum)",
+                      "a mean is no %s: the variable \"%s\" cannot have "
+                      "aggregate(mean)",
+                      dtype_info[v->type.dtype].name, v->name);
+        return false;
+    }
+    return true;
+}
+
+/* Only what has a gradient is trained; what a replica keeps for itself, and
+ * what belongs to no variable, is not. */
+static void
+read_trainable(IrVar *v, const AstNode *n)
+{
+    bool trained = dtype_is_float(v->type.dtype) && !n->var.non_slot &&
+                   v->sync != SYNC_ON_READ;
+    v->trainable = n->var.trainable ? n->var.trainable->boolean.value : trained;
+}
+
+static bool
+read_colocate(Lower *cx, IrVar *v, const AstNode *n, FeValue *around)
+{
+    const AstNode *clause = n->var.colocate;
+    Loc loc = clause ? clause->loc : n->loc;
+    FeValue *other = clause ? fe_eval(cx, clause) : around;
+    if (!other)
+        return true;
+    if (fe_is_poison(other))
+        return false;
+    if (other->kind != FE_VAR)
+        fe_error(cx, loc, "a variable is colocated with a variable, not %s",
+                 fe_what(cx, other));
+    else if (n->var.non_slot)
+        fe_error(cx, loc, "a non_slot variable belongs to no other variable");
+    else if (fe_var_info(cx, other->var)->outside)
+        fe_error(cx, loc, "\"%s\" was not created in the strategy's scope",
+                 other->var->name);
+    else
+        v->colocate = other->var->name;
+    return v->colocate != NULL;
+}
+
+/* Only parameter servers hold a variable in parts. */
+static bool
+check_partition(Lower *cx, const IrVar *v, const AstNode *clause)
+{
+    if (!clause)
+        return true;
+    fe_error_note(cx, clause->loc,
+                  "leave it out: the whole variable is where a replica is",
+                  "\"%s\" cannot be partitioned: only the strategy "
+                  "parameter_server has variables in parts",
+                  v->name);
+    return false;
+}
+
+/* ---- declarations ------------------------------------------------------- */
+
+static bool
+read_type(Lower *cx, const AstNode *type, IrType *out)
+{
+    if (!fe_eval_type(cx, type, NULL, out))
+        return false;
+    out->locality = LOCAL_MIRRORED;
+    assert(ir_type_is_static(out)); /* no batch is known to declarations */
+    return true;
+}
+
+static FeValue *
+declare(Lower *cx, const AstNode *n, FeValue *colocate)
+{
+    IrVar *v = NEW(cx->arena, IrVar);
+    v->name = intern(cx->names,
+                     fe_format(cx, "%s%s", cx->scope->prefix, n->var.name));
+    v->loc = n->loc;
+    v->non_slot = n->var.non_slot;
+    if (ir_var_find(cx->module, v->name))
+        return fe_error(cx, n->loc, "there are two variables \"%s\"", v->name);
+    if (!read_type(cx, n->var.type, &v->type) || !read_attributes(cx, v, n) ||
+        !read_colocate(cx, v, n, colocate) ||
+        !check_partition(cx, v, n->var.partition) ||
+        !make_init(cx, v, cx->scope, n->var.init, NULL))
+        return &fe_poison;
+    read_trainable(v, n);
+    bool unsynced = forget_sync(cx->module, v);
+    fe_var_add(cx, v, n->var.outside, false)->unsynced = unsynced;
+    return fe_value_var(cx->arena, v);
+}
+
+FeValue *
+fe_var_declare(Lower *cx, FeScope *scope, const AstNode *var, FeValue *colocate)
+{
+    FeScope *saved = cx->scope;
+    cx->scope = scope;
+    FeValue *v = declare(cx, var, colocate);
+    cx->scope = saved;
+    return v;
+}
+
+/* ---- slots -------------------------------------------------------------- */
+
+FeValue *
+fe_slot_declare(Lower *cx, FeScope *scope, const AstNode *slot)
+{
+    FeSlot *s = NEW(cx->arena, FeSlot);
+    s->name = fe_format(cx, "%s%s", scope->prefix, slot->slot.name);
+    s->init = slot->slot.init;
+    s->type = slot->slot.type;
+    s->scope = scope;
+    s->loc = slot->loc;
+    s->by_name = map_new(cx->arena);
+    VEC_PUSH(cx->arena, fe_vars(cx)->slots, s);
+    FeValue *v = fe_value_new(cx->arena, FE_SLOT);
+    v->slot = s;
+    return v;
+}
+
+/* The variable's, or that of the family; it has the variable's shape. */
+static DType
+slot_dtype(Lower *cx, const FeSlot *slot, const IrVar *of)
+{
+    FeScope *saved = cx->scope;
+    IrType t = of->type;
+    if (!slot->type)
+        return t.dtype;
+    cx->scope = slot->scope;
+    if (fe_eval_type(cx, slot->type, NULL, &t) && t.rank)
+        fe_error(cx, slot->type->loc,
+                 "a slot has the shape of its variable; its type is an element "
+                 "type");
+    cx->scope = saved;
+    return t.dtype;
+}
+
+static IrVar *
+slot_var_new(Lower *cx, FeSlot *slot, IrVar *of)
+{
+    IrVar *v = NEW(cx->arena, IrVar);
+    FeSlotVar one = {of, v};
+    v->name = intern(cx->names, fe_format(cx, "%s.%s", slot->name, of->name));
+    v->type = of->type;
+    v->type.dtype = slot_dtype(cx, slot, of);
+    v->sync = SYNC_ON_WRITE;
+    v->colocate = of->name;
+    v->loc = slot->loc;
+    fe_var_add(cx, v, false, true);
+    VEC_PUSH(cx->arena, slot->vars, one);
+    map_set(slot->by_name, of->name, v);
+    return v;
+}
+
+FeValue *
+fe_slot_index(Lower *cx, FeSlot *slot, FeValue *v, Loc loc)
+{
+    if (fe_is_poison(v))
+        return v;
+    if (v->kind != FE_VAR)
+        return fe_error(cx, loc, "a slot is indexed by a variable, not %s",
+                        fe_what(cx, v));
+    IrVar *made = map_get(slot->by_name, v->var->name);
+    return fe_value_var(cx->arena,
+                        made ? made : slot_var_new(cx, slot, v->var));
+}
+
+IrVar *
+fe_var_counter(Lower *cx, const char *name, Loc loc)
+{
+    IrVar *v = ir_var_find(cx->module, name);
+    if (v)
+        return v;
+    v = NEW(cx->arena, IrVar);
+    v->name = name;
+    v->type = ir_type_scalar(DT_i64, LOCAL_MIRRORED);
+    v->loc = loc;
+    fe_var_add(cx, v, false, true);
+    VEC_PUSH(cx->arena, fe_vars(cx)->counters, v);
+    return v;
+}
+
+/* Counting begins at 0. */
+static void
+make_counter_init(Lower *cx, IrVar *v)
+{
+    FeRegion saved;
+    v->init = intern(cx->names, fe_format(cx, "%s.init", v->name));
+    IrFunc *fn = fe_func_open(cx, v->init, FUNC_INIT, FE_INIT, v->loc, &saved);
+    FeValue *zero = fe_value_scalar(cx->arena, scalar_int(DT_i64, 0));
+    fe_func_close(cx, fn, &saved, zero, v->loc);
+}
+
+void
+fe_vars_finish(Lower *cx)
+{
+    FeVars *vars = fe_vars(cx);
+    for (int i = 0; i < vars->counters.len; i++)
+        make_counter_init(cx, vars->counters.data[i]);
+    for (int i = 0; i < vars->slots.len; i++) {
+        const FeSlot *s = vars->slots.data[i];
+        for (int k = 0; k < s->vars.len; k++)
+            make_init(cx, s->vars.data[k].var, s->scope, s->init,
+                      s->vars.data[k].of);
+    }
+}
+
+/* ---- lists of variables ------------------------------------------------- */
+
+static bool
+is_of(const FeInstance *instance, const IrVar *v)
+{
+    size_t n = strlen(instance->path);
+    return strncmp(v->name, instance->path, n) == 0 && v->name[n] == '.';
+}
+
+/* Adds the variables of an instance, or all when it is NULL. */
+static void
+add_vars(Lower *cx, const FeInstance *instance, bool trained, FeValues *out)
+{
+    const FeVars *vars = fe_vars(cx);
+    for (int i = 0; i < map_count(vars->infos); i++) {
+        const FeVarInfo *info = map_value(vars->infos, i);
+        bool wanted = !info->is_slot && (info->var->trainable || !trained) &&
+                      (!instance || is_of(instance, info->var));
+        if (wanted)
+            VEC_PUSH(cx->arena, *out, fe_value_var(cx->arena, info->var));
+    }
+}
+
+static FeValue *
+list_vars(Lower *cx, const FeArgs *in, bool trained)
+{
+    FeValues leaves = {0}, out = {0};
+    FeValue *of = fe_arg(in, 0);
+    if (of)
+        fe_value_leaves(cx->arena, of, &leaves);
+    else
+        add_vars(cx, NULL, trained, &out);
+    for (int i = 0; i < leaves.len; i++) {
+        if (leaves.data[i]->kind != FE_INSTANCE)
+            return fe_error(cx, fe_arg_loc(in, 0),
+                            "%s takes an instance of a module, not %s",
+                            in->name, fe_what(cx, leaves.data[i]));
+        add_vars(cx, leaves.data[i]->instance, trained, &out);
+    }
+    return fe_value_list(cx->arena, out.len, out.data);
+}
+
+FeValue *
+builtin_trainable(Lower *cx, const FeArgs *in)
+{
+    return list_vars(cx, in, true);
+}
+
+FeValue *
+builtin_vars(Lower *cx, const FeArgs *in)
+{
+    return list_vars(cx, in, false);
+}

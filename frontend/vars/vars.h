@@ -1,0 +1,43 @@
+/*
+ * vars.h - what vars.c and its neighbours know of variables beside the IR
+ */
+#ifndef TFD_FRONTEND_VARS_VARS_H
+#define TFD_FRONTEND_VARS_VARS_H
+
+#include "frontend/builtins/builtins.h"
+
+/* What a VAR clause says that IrVar does not. */
+typedef struct FeVarInfo {
+    IrVar *var;
+    bool outside; /* not created in the strategy's scope */
+    bool is_slot;
+    bool unsynced; /* declared sync(on_read), which the strategy has not */
+} FeVarInfo;
+
+/* One variable of a family. */
+typedef struct FeSlotVar {
+    IrVar *of, *var;
+} FeSlotVar;
+
+struct FeSlot {
+    const char *name; /* path: "adam.m" */
+    const AstNode *init;
+    const AstNode *type; /* of an element; or NULL: as the variable */
+    FeScope *scope;      /* where these are evaluated */
+    Loc loc;
+    VEC(FeSlotVar) vars;
+    Map *by_name; /* of the variable it is for, to its own */
+};
+
+typedef struct FeVars {
+    Map *infos; /* by name, in the order of module->vars */
+    VEC(FeSlot *) slots;
+    VEC(IrVar *) counters; /* of steps, each an i64 from 0 */
+} FeVars;
+
+FeVars *fe_vars(Lower *cx);
+const FeVarInfo *fe_var_info(Lower *cx, const IrVar *v);
+/* Adds a variable to the module. */
+FeVarInfo *fe_var_add(Lower *cx, IrVar *v, bool outside, bool is_slot);
+
+#endif

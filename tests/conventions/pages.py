@@ -1,0 +1,116 @@
+#!/usr/bin/env python3
+"""pages.py - what the pages of the project point to exists
+
+    pages.py ROOT
+
+Links and their anchors, paths of files, the functions that style.md shows, and
+the form of the glossary.
+"""
+import os
+import re
+import subprocess
+import sys
+
+LINK = re.compile(r'\[[^\]\n]*\]\(([^)\s]+)\)')
+PATH = re.compile(r'`((?:frontend|ir|passes|backend|runtime|tests|docs)/'
+                  r'[\w./-]+)`')
+CALL = re.compile(r'\b([a-z]\w+)\(')
+FENCED = re.compile(r'^```.*?^```', re.S | re.M)
+SOURCES = ('.c', '.h', '.def', '.inc')
+# tables of C and functions of the C library, of LLVM and of the language
+NOT_OURS = {'if', 'for', 'while', 'switch', 'return', 'sizeof', 'free'}
+
+
+def walk(root, endings):
+    for folder, folders, names in os.walk(root):
+        folders[:] = [f for f in folders
+                      if f[0] != '.' and not f.startswith('build')]
+        for name in names:
+            if name.endswith(endings):
+                yield os.path.relpath(os.path.join(folder, name), root)
+
+
+def read(root, path):
+    with open(os.path.join(root, path), encoding='utf-8',
+              errors='replace') as f:
+        return f.read()
+
+
+def anchors(text):
+    """As GitHub makes them of headings."""
+    for line in FENCED.sub('', text).split('\n'):
+        if line.startswith('#'):
+            title = re.sub(r'`|\[|\]\([^)]*\)', '', line.lstrip('#').strip())
+            yield re.sub(r'[^\w\- ]', '', title.lower()).replace(' ', '-')
+
+
+def dead_links(root, pages):
+    for page in pages:
+        for link in LINK.findall(FENCED.sub('', read(root, page))):
+            if re.match(r'\w+:', link):
+                continue
+            path, _, anchor = link.partition('#')
+            to = os.path.normpath(os.path.join(os.path.dirname(page), path)) \
+                if path else page
+            if not os.path.exists(os.path.join(root, to)):
+                yield '%s: no file for %s' % (page, link)
+            elif anchor and anchor not in anchors(read(root, to)):
+                yield '%s: no heading for %s' % (page, link)
+
+
+def is_pattern(path):
+    """NAME and x.tfd stand for any."""
+    return bool(re.search(r'[A-Z]{3,}', os.path.splitext(path)[0])) and \
+        not path.endswith('.md')
+
+
+def dead_paths(root, pages):
+    for page in pages:
+        for path in set(PATH.findall(read(root, page))):
+            if not is_pattern(path) and \
+                    not os.path.exists(os.path.join(root, path)):
+                yield '%s: there is no %s' % (page, path)
+
+
+def unknown_functions(root, page):
+    sources = ' '.join(read(root, p) for p in walk(root, SOURCES))
+    names = set(re.findall(r'\w+', sources))
+    for block in FENCED.findall(read(root, page)):
+        if block.startswith('```c\n'):
+            code = re.sub(r'/\*.*?\*/|"(\\.|[^"\\])*"', ' ', block, flags=re.S)
+            for name in sorted(set(CALL.findall(code)) - NOT_OURS - names):
+                yield '%s: there is no %s' % (page, name)
+
+
+def bad_rows(root, page):
+    terms = []
+    for line in read(root, page).split('\n'):
+        if line.startswith('| ') and not line.startswith(('| term', '| ---')):
+            cells = [c.strip() for c in line.strip('|').split('|')]
+            if len(cells) != 3 or not all(cells):
+                yield '%s: not three cells: %s' % (page, line)
+            elif '`' not in cells[2] and '](' not in cells[2]:
+                yield '%s: no file for %s' % (page, cells[0])
+            terms.append(cells[0].lower())
+    for term in sorted(set(t for t in terms if terms.count(t) > 1)):
+        yield '%s: %s stands twice' % (page, term)
+
+
+def report(number, what, faults):
+    faults = sorted(faults)
+    for fault in faults:
+        print('# ' + fault)
+    print('%sok %d - %s' % ('not ' if faults else '', number, what))
+
+
+def main(root):
+    pages = sorted(walk(root, '.md'))
+    print('1..4')
+    report(1, 'links', dead_links(root, pages))
+    report(2, 'paths', dead_paths(root, pages))
+    report(3, 'functions of style.md',
+           unknown_functions(root, 'docs/style.md'))
+    report(4, 'rows of the glossary', bad_rows(root, 'docs/glossary.md'))
+
+
+main(sys.argv[1])

@@ -17,8 +17,6 @@ PATH = re.compile(r'`((?:frontend|ir|passes|backend|runtime|tests|docs)/'
 CALL = re.compile(r'\b([a-z]\w+)\(')
 FENCED = re.compile(r'^```.*?^```', re.S | re.M)
 SOURCES = ('.c', '.h', '.def', '.inc')
-# tables of C and functions of the C library, of LLVM and of the language
-NOT_OURS = {'if', 'for', 'while', 'switch', 'return', 'sizeof', 'free'}
 
 
 def walk(root, endings):
@@ -64,11 +62,17 @@ def is_pattern(path):
         not path.endswith('.md')
 
 
+def exists(root, page, path):
+    """From the root or the page's folder; programs are named as built."""
+    starts = (root, os.path.join(root, os.path.dirname(page)))
+    return any(os.path.exists(os.path.join(s, path + end))
+               for s in starts for end in ('', '.c'))
+
+
 def dead_paths(root, pages):
     for page in pages:
         for path in set(PATH.findall(read(root, page))):
-            if not is_pattern(path) and \
-                    not os.path.exists(os.path.join(root, path)):
+            if not is_pattern(path) and not exists(root, page, path):
                 yield '%s: there is no %s' % (page, path)
 
 
@@ -78,7 +82,7 @@ def unknown_functions(root, page):
     for block in FENCED.findall(read(root, page)):
         if block.startswith('```c\n'):
             code = re.sub(r'/\*.*?\*/|"(\\.|[^"\\])*"', ' ', block, flags=re.S)
-            for name in sorted(set(CALL.findall(code)) - NOT_OURS - names):
+            for name in sorted(set(CALL.findall(code)) - names):
                 yield '%s: there is no %s' % (page, name)
 
 

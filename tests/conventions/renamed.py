@@ -4,7 +4,8 @@
     renamed.py ROOT            TAP: a test for identifiers, one for files
     renamed.py --apply ROOT    renames in a tree that has old names still
 
-renamed.txt beside this file has the table.
+renamed.txt beside this file has the table.  Pages (.md) name identifiers too;
+what has no _ there may be English and stays.
 """
 import os
 import re
@@ -16,6 +17,8 @@ SOURCES = ('.c', '.h', '.def', '.inc', '.l', '.y')
 TEXTS = SOURCES + ('.md', '.py', '.build', '.txt', '.tfd', '.tir')
 # A file's name is none of C, though its stem may be like one.
 WORD = re.compile(r'[A-Za-z_]\w*(?!\w|\.(?:c|h|def|inc)\b)')
+# in a page, where it is no part of a path
+NAME = re.compile(r'(?<![\w/.-])[A-Za-z]\w*_\w*(?![\w/]|\.[a-z])')
 
 
 def read_table():
@@ -57,11 +60,16 @@ def without_comments(text):
 
 # ---- the test ----------------------------------------------------------------
 
+def identifiers(root, path):
+    if path.endswith('.md'):
+        return set(NAME.findall(read(root, path)))
+    return set(WORD.findall(without_comments(read(root, path))))
+
+
 def old_identifiers(root, paths, names):
     for path in paths:
-        if path.endswith(SOURCES) and not is_kept(path):
-            words = set(WORD.findall(without_comments(read(root, path))))
-            for name in sorted(words & names.keys()):
+        if path.endswith(SOURCES + ('.md',)) and not is_kept(path):
+            for name in sorted(identifiers(root, path) & names.keys()):
                 yield '%s: %s is %s now' % (path, name, names[name])
 
 
@@ -79,6 +87,10 @@ def report(number, what, faults):
 
 
 # ---- renaming ----------------------------------------------------------------
+
+def renamed_prose(text, names):
+    return NAME.sub(lambda m: names.get(m.group(), m.group()), text)
+
 
 def renamed(text, names):
     """In comments, words that are English too stay."""
@@ -112,7 +124,10 @@ def rename(root, paths, names, files):
             continue
         text = read(root, path)
         new = parts.sub(lambda m: {**stems, **files}[m.group()], text)
-        new = renamed(new, names) if path.endswith(SOURCES) else new
+        if path.endswith(SOURCES):
+            new = renamed(new, names)
+        elif path.endswith('.md'):
+            new = renamed_prose(new, names)
         if new != text:
             with open(os.path.join(root, path), 'w') as f:
                 f.write(new)

@@ -6,8 +6,8 @@
  * thread calls start and done of the site, in the order of the program, any
  * number of times.  Nothing is allocated or looked up by then.
  *
- * Sums, and every other combination, take the replicas in the order 0 ..
- * num_replicas - 1, so a result has the same bits whoever computed it (D2).
+ * Sums, and every other combination, follow D2's tree over the replicas, so a
+ * result has the same bits whoever computed it.
  * Elements of f16 and bf16 are combined in f32 and rounded once.
  */
 #ifndef TFD_RUNTIME_COLL_COLL_H

@@ -4,9 +4,15 @@
  * A block of elements is combined in local memory, in the dtype it is computed
  * in, and then stored everywhere: so an output may be an input, and f16 and
  * bf16 are rounded once.
+ *
+ * The replicas are the leaves of D2's tree, taken from left to right.  Partial
+ * sums wait on a stack, as the digits of a binary counter: after p pairs of
+ * leaves it holds a node for each power of two in p, the largest at the bottom;
+ * two of the same power become one at once.
  */
 #include "runtime/coll/combine.h"
 
+#include <assert.h>
 #include <math.h>
 #include <string.h>
 
@@ -15,7 +21,10 @@
 #pragma GCC optimize("O3")
 #endif
 
-enum { BLOCK = 512 };
+enum {
+    BLOCK = 512,
+    DEPTH = 16 /* of the stack: enough for 2^16 replicas */
+};
 
 #define SAME(x) (x)
 
@@ -42,23 +51,55 @@ EXTREME(min_f32, float, <, signbit(y))
 
 /* stored is the element type in memory, type the one that is computed in. */
 #define COMBINE(name, stored, type, LOAD, STORE, WITH)                         \
+    static inline void copy_##name(type *sum, const stored *x, int64_t m)      \
+    {                                                                          \
+        for (int64_t i = 0; i < m; i++)                                        \
+            sum[i] = LOAD(x[i]);                                               \
+    }                                                                          \
+                                                                               \
+    static inline void pair_##name(type *sum, const stored *x,                 \
+                                   const stored *y, int64_t m)                 \
+    {                                                                          \
+        for (int64_t i = 0; i < m; i++)                                        \
+            sum[i] = (type)WITH(LOAD(x[i]), LOAD(y[i]));                       \
+    }                                                                          \
+                                                                               \
+    static inline void leaf_##name(type *sum, const stored *x, int64_t m)      \
+    {                                                                          \
+        for (int64_t i = 0; i < m; i++)                                        \
+            sum[i] = (type)WITH(sum[i], LOAD(x[i]));                           \
+    }                                                                          \
+                                                                               \
+    static inline void node_##name(type *sum, const type *right, int64_t m)    \
+    {                                                                          \
+        for (int64_t i = 0; i < m; i++)                                        \
+            sum[i] = (type)WITH(sum[i], right[i]);                             \
+    }                                                                          \
+                                                                               \
     static void name(int n, const void *const *in, int num_out,                \
                      void *const *out, int64_t begin, int64_t end)             \
     {                                                                          \
-        type acc[BLOCK];                                                       \
+        type sums[DEPTH][BLOCK];                                               \
+        const stored *const *x = (const stored *const *)in;                    \
+        assert(n >= 1 && n <= 1 << DEPTH);                                     \
         for (int64_t at = begin; at < end; at += BLOCK) {                      \
             int64_t m = end - at < BLOCK ? end - at : BLOCK;                   \
-            const stored *x = (const stored *)in[0] + at;                      \
-            for (int64_t i = 0; i < m; i++)                                    \
-                acc[i] = LOAD(x[i]);                                           \
-            for (int k = 1; k < n; k++) {                                      \
-                x = (const stored *)in[k] + at;                                \
-                for (int64_t i = 0; i < m; i++)                                \
-                    acc[i] = (type)WITH(acc[i], LOAD(x[i]));                   \
+            int top = -1;                                                      \
+            for (int pairs = 1; 2 * pairs <= n; pairs++) {                     \
+                const stored *left = x[2 * pairs - 2] + at;                    \
+                pair_##name(sums[++top], left, x[2 * pairs - 1] + at, m);      \
+                for (int k = pairs; k % 2 == 0; k /= 2, top--)                 \
+                    node_##name(sums[top - 1], sums[top], m);                  \
             }                                                                  \
+            if (n == 1)                                                        \
+                copy_##name(sums[++top], x[0] + at, m);                        \
+            else if (n % 2 == 1)                                               \
+                leaf_##name(sums[top], x[n - 1] + at, m);                      \
+            for (; top > 0; top--)                                             \
+                node_##name(sums[top - 1], sums[top], m);                      \
             stored *first = (stored *)out[0] + at;                             \
             for (int64_t i = 0; i < m; i++)                                    \
-                first[i] = STORE(acc[i]);                                      \
+                first[i] = STORE(sums[0][i]);                                  \
             for (int k = 1; k < num_out; k++)                                  \
                 memcpy((stored *)out[k] + at, first,                           \
                        (size_t)m * sizeof(stored));                            \

@@ -6,9 +6,9 @@
 
 #include "runtime/coll/coll.h"
 
-/* Combines elements begin .. end of the n arrays `in`, in their order, and
- * stores the result at the same elements of the num_out arrays `out`.  An out
- * may be an in. */
+/* Combines elements begin .. end of the n arrays `in`, at most 2^16, by D2's
+ * tree over their indices, and stores the result at the same elements of the
+ * num_out arrays `out`.  An out may be an in. */
 typedef void RtCombineRange(int n, const void *const *in, int num_out,
                             void *const *out, int64_t begin, int64_t end);
 

@@ -48,19 +48,39 @@ combining_op(const char *how)
     return OP_add;
 }
 
+/* The leaves of the left subtree of n: the largest power of two below n. */
+static int
+left_leaves(int n)
+{
+    int left = 1;
+    while (2 * left < n)
+        left *= 2;
+    return left;
+}
+
+/* The elements number i of n tensors, combined in dtype t by D2's tree. */
+static Scalar
+combine_tree(IrOpKind op, DType t, int n, RefTensor *const *x, int64_t i)
+{
+    if (n == 1)
+        return scalar_cast(ref_get(x[0], i), t);
+    int left = left_leaves(n);
+    Scalar before = combine_tree(op, t, left, x, i);
+    return apply(op, before, combine_tree(op, t, n - left, x + left, i));
+}
+
 /* The elements number i of n tensors as one: those of half precision are
  * combined in f32 and rounded once. */
 static Scalar
 combine_elements(const char *how, int n, RefTensor *const *x, int64_t i)
 {
+    int leaves = strcmp(how, "first") != 0 ? n : 1;
     DType t = dtype_compute(x[0]->dtype);
-    Scalar sum = scalar_cast(ref_get(x[0], i), t);
-    for (int r = 1; r < n && strcmp(how, "first") != 0; r++)
-        sum = apply(combining_op(how), sum, scalar_cast(ref_get(x[r], i), t));
-    return scalar_cast(sum, x[0]->dtype);
+    return scalar_cast(combine_tree(combining_op(how), t, leaves, x, i),
+                       x[0]->dtype);
 }
 
-/* What the replicas' values x are together, 0 first; how is sum, mean, max,
+/* The replicas' values x together; how is sum, mean, max,
  * min or first.  With one replica that is its value. */
 static void
 combine(const Interp *in, const char *how, RefTensor *const *x, Arena *a,

@@ -1,8 +1,7 @@
 /*
- * coll_test.c - what replicas do together, against doing it in order
+ * coll_test.c - collectives of replicas against D2's tree, one element at a time
  *
- * Every replica is a thread here as it is in a run.  Results must equal those
- * of one loop over the replicas 0, 1, 2, ... bit for bit.
+ * Every replica is a thread here as it is in a run.
  */
 #include "tests/unit/unit.h"
 
@@ -10,13 +9,14 @@
 #include <pthread.h>
 #include <stdatomic.h>
 #include "runtime/coll/coll.h"
+#include "runtime/coll/combine.h"
 #include "runtime/hal/cpu/wait.h"
 
 #define COUNT(array) ((int)(sizeof(array) / sizeof *(array)))
 
 enum { MAX_REPLICAS = 8, MAX_OPERANDS = 3 };
 
-static const int replica_counts[] = {1, 2, 3, 4, 8};
+static const int replica_counts[] = {1, 2, 3, 6, 7, 8};
 
 /* Elements of each operand, of no use and of every path. */
 static const int64_t sizes[][MAX_OPERANDS] = {
@@ -56,16 +56,18 @@ combine_two(RtCombine how, Scalar x, Scalar y)
                                               : -greater(-x.f, -y.f));
 }
 
-/* f16 and bf16 are combined in f32. */
+/* By levels of D2's tree: neighbours first, then pairs of them.  f16 and bf16
+ * are combined in f32. */
 static Scalar
 expected(RtCombine how, DType t, int n, char *const *in, int64_t i)
 {
-    Scalar acc = scalar_cast(scalar_load(t, in[0], i), dtype_compute(t));
-    for (int k = 1; k < n; k++) {
-        Scalar x = scalar_cast(scalar_load(t, in[k], i), dtype_compute(t));
-        acc = combine_two(how, acc, x);
-    }
-    return scalar_cast(acc, t);
+    Scalar x[MAX_REPLICAS];
+    for (int k = 0; k < n; k++)
+        x[k] = scalar_cast(scalar_load(t, in[k], i), dtype_compute(t));
+    for (int width = 1; width < n; width *= 2)
+        for (int k = 0; k + width < n; k += 2 * width)
+            x[k] = combine_two(how, x[k], x[k + width]);
+    return scalar_cast(x[0], t);
 }
 
 /* ---- replicas ------------------------------------------------------------ */
@@ -220,8 +222,50 @@ reduce_sizes(RtColl *coll, RtCombine how, RtWay way, DType t, bool in_place)
     }
 }
 
+/* The sum of count f32 values, by D2's tree written as it is defined. */
+static float
+tree_sum(int count, const float *x)
+{
+    int left = 1;
+    if (count == 1)
+        return x[0];
+    while (2 * left < count)
+        left *= 2;
+    return tree_sum(left, x) + tree_sum(count - left, x + left);
+}
+
+/* Any number of replicas; a block of 2^k that begins at a multiple of 2^k can
+ * be added by itself and stand for its replicas. */
 static void
-reductions_are_in_order(void **state)
+any_number_is_a_tree(void **state)
+{
+    enum { MOST = 1100, WIDTH = 3 };
+    static float x[MOST];
+    const void *leaf[MOST];
+    RtCombineRange *sum = rt_combine_range(COMBINE_SUM, DT_f32);
+    (void)state;
+    for (int i = 0; i < MOST; i++) {
+        x[i] = ldexpf(1.0f + (float)i / 7.0f, i * 37 % 40 - 20);
+        leaf[i] = &x[i];
+    }
+    for (int n = 1; n <= MOST; n += n < 70 ? 1 : 103) {
+        float all, of_nodes, node[MOST];
+        const void *nodes[MOST];
+        int num = 0;
+        for (int i = 0; i < n; i += 1 << WIDTH, num++) {
+            int size = n - i < 1 << WIDTH ? n - i : 1 << WIDTH;
+            nodes[num] = &node[num];
+            sum(size, leaf + i, 1, (void *[]){&node[num]}, 0, 1);
+        }
+        sum(n, leaf, 1, (void *[]){&all}, 0, 1);
+        sum(num, nodes, 1, (void *[]){&of_nodes}, 0, 1);
+        assert_true(all == tree_sum(n, x));
+        assert_true(of_nodes == all);
+    }
+}
+
+static void
+reductions_follow_the_tree(void **state)
 {
     (void)state;
     for (int i = 0; i < COUNT(replica_counts); i++) {
@@ -511,7 +555,8 @@ int
 main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(reductions_are_in_order),
+        cmocka_unit_test(any_number_is_a_tree),
+        cmocka_unit_test(reductions_follow_the_tree),
         cmocka_unit_test(every_way_gives_the_same),
         cmocka_unit_test(halves_need_an_even_number),
         cmocka_unit_test(sites_are_used_again),

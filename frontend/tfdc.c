@@ -301,7 +301,7 @@ tree_text(Tfdc *t, Diag *d)
     if (!n)
         return NULL;
     Str s = str_new(t->arena);
-    ast_print(&s, n);
+    fe_ast_print(&s, n);
     dump(t, "ast", "txt", str_text(&s));
     return str_text(&s);
 }

@@ -21,9 +21,9 @@ struct FeBuiltin {
 
 static const FeBuiltin builtins[] = {
 #define OPERATION(name, params, how, op, doc)                                  \
-    {#name, params, ANYWHERE, "", builtin_##how, OP_##op},
+    {#name, params, ANYWHERE, "", fe_builtin_##how, OP_##op},
 #define BUILTIN(name, params, where, instead, how, doc)                        \
-    {#name, params, where, instead, builtin_##how, NUM_OPS},
+    {#name, params, where, instead, fe_builtin_##how, NUM_OPS},
 #include "frontend/builtins/builtins.def"
 };
 
@@ -255,7 +255,7 @@ const char *
 fe_arg_text(Lower *cx, const FeArgs *in, int i)
 {
     const AstNode *node = in->args[i] ? in->args[i]->node : NULL;
-    return node ? ast_text(cx->arena, node) : "x";
+    return node ? fe_ast_text(cx->arena, node) : "x";
 }
 
 bool

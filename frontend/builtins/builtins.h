@@ -1,10 +1,11 @@
 /*
  * builtins.h - what the files with builtin functions share
  *
- * A row of builtins.def names a function builtin_<how>(), or method_<name>(),
- * in one of builtins_*.c, vars.c, dist_*.c, data_*.c, text.c.  It is called
- * when the arguments are checked as far as the row says: they are known, given
- * once, the needed ones are there, none has an error, and the context is right.
+ * A row of builtins.def names a function fe_builtin_<how>(), or
+ * fe_method_<name>(), in one of builtins_*.c, vars.c, dist_*.c, data_*.c,
+ * text.c.  It is called when the arguments are checked as far as the row says:
+ * they are known, given once, the needed ones are there, none has an error, and
+ * the context is right.
  */
 #ifndef TFD_FRONTEND_BUILTINS_BUILTINS_H
 #define TFD_FRONTEND_BUILTINS_BUILTINS_H
@@ -24,10 +25,10 @@ typedef struct FeArgs {
 
 typedef FeValue *FeBuiltinFn(Lower *cx, const FeArgs *in);
 
-#define OPERATION(name, params, how, op, doc) FeBuiltinFn builtin_##how;
+#define OPERATION(name, params, how, op, doc) FeBuiltinFn fe_builtin_##how;
 #define BUILTIN(name, params, where, instead, how, doc)                        \
-    FeBuiltinFn builtin_##how;
-#define METHOD(name, params, doc) FeBuiltinFn method_##name;
+    FeBuiltinFn fe_builtin_##how;
+#define METHOD(name, params, doc) FeBuiltinFn fe_method_##name;
 #include "frontend/builtins/builtins.def"
 
 /* The operation of an OPERATION row. */

@@ -109,7 +109,7 @@ place_windows(Lower *cx, const FeArgs *in, const IrValue *x, bool same,
 /* ---- convolution -------------------------------------------------------- */
 
 FeValue *
-builtin_conv2d(Lower *cx, const FeArgs *in)
+fe_builtin_conv2d(Lower *cx, const FeArgs *in)
 {
     Windows w = {.stride = {1, 1}};
     bool same;
@@ -228,7 +228,7 @@ read_pool(Lower *cx, const FeArgs *in, Windows *w)
 }
 
 FeValue *
-builtin_max_pool2d(Lower *cx, const FeArgs *in)
+fe_builtin_max_pool2d(Lower *cx, const FeArgs *in)
 {
     Windows w;
     IrValue *x = read_pool(cx, in, &w);
@@ -252,7 +252,7 @@ builtin_max_pool2d(Lower *cx, const FeArgs *in)
 
 /* What is outside of the image does not count. */
 FeValue *
-builtin_avg_pool2d(Lower *cx, const FeArgs *in)
+fe_builtin_avg_pool2d(Lower *cx, const FeArgs *in)
 {
     Windows w;
     IrValue *x = read_pool(cx, in, &w);

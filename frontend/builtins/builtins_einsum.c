@@ -625,7 +625,7 @@ read_values(Einsum *s, const FeCall *call)
 }
 
 FeValue *
-builtin_einsum(Lower *cx, const FeArgs *in)
+fe_builtin_einsum(Lower *cx, const FeArgs *in)
 {
     Einsum s = {.cx = cx, .loc = in->loc, .text_loc = in->loc};
     if (!read_values(&s, in->call))

@@ -80,7 +80,7 @@ as_float(Lower *cx, IrOpKind op, FeValue *x)
 }
 
 FeValue *
-builtin_elementwise(Lower *cx, const FeArgs *in)
+fe_builtin_elementwise(Lower *cx, const FeArgs *in)
 {
     IrOpKind op = fe_builtin_op(in->builtin);
     FeValue *x = as_float(cx, op, fe_arg(in, 0));
@@ -91,14 +91,14 @@ builtin_elementwise(Lower *cx, const FeArgs *in)
 /* ---- of several values -------------------------------------------------- */
 
 FeValue *
-builtin_where(Lower *cx, const FeArgs *in)
+fe_builtin_where(Lower *cx, const FeArgs *in)
 {
     return fe_op3(cx, OP_where, fe_arg(in, 0), fe_arg(in, 1), fe_arg(in, 2),
                   in->loc);
 }
 
 FeValue *
-builtin_clip(Lower *cx, const FeArgs *in)
+fe_builtin_clip(Lower *cx, const FeArgs *in)
 {
     FeValue *x = fe_op2(cx, OP_maximum, fe_arg(in, 0), fe_arg(in, 1), in->loc);
     return fe_op2(cx, OP_minimum, x, fe_arg(in, 2), in->loc);
@@ -117,14 +117,14 @@ stop_leaf(FeValue *leaf, void *data)
 }
 
 FeValue *
-builtin_stop_gradient(Lower *cx, const FeArgs *in)
+fe_builtin_stop_gradient(Lower *cx, const FeArgs *in)
 {
     Site at = {cx, in->loc};
     return fe_value_map(cx->arena, fe_arg(in, 0), stop_leaf, &at);
 }
 
 FeValue *
-builtin_grad(Lower *cx, const FeArgs *in)
+fe_builtin_grad(Lower *cx, const FeArgs *in)
 {
     return fe_grad(cx, fe_arg(in, 0), fe_arg(in, 1), in->loc);
 }
@@ -223,7 +223,7 @@ fe_matmul(Lower *cx, FeValue *left, FeValue *right, Loc loc)
 }
 
 FeValue *
-builtin_matmul(Lower *cx, const FeArgs *in)
+fe_builtin_matmul(Lower *cx, const FeArgs *in)
 {
     return fe_matmul(cx, fe_arg(in, 0), fe_arg(in, 1), in->loc);
 }

@@ -399,7 +399,7 @@ finish(const Draw *d, IrValue *x, FeValue *scale, FeValue *shift)
 }
 
 FeValue *
-builtin_uniform(Lower *cx, const FeArgs *in)
+fe_builtin_uniform(Lower *cx, const FeArgs *in)
 {
     Draw d;
     FeValue *low = fe_arg(in, 1), *high = fe_arg(in, 2);
@@ -413,7 +413,7 @@ builtin_uniform(Lower *cx, const FeArgs *in)
 }
 
 FeValue *
-builtin_normal(Lower *cx, const FeArgs *in)
+fe_builtin_normal(Lower *cx, const FeArgs *in)
 {
     Draw d;
     if (!draw_floats(cx, in, &(Params){0, 3, 4, 5}, &d))
@@ -422,7 +422,7 @@ builtin_normal(Lower *cx, const FeArgs *in)
 }
 
 FeValue *
-builtin_truncated_normal(Lower *cx, const FeArgs *in)
+fe_builtin_truncated_normal(Lower *cx, const FeArgs *in)
 {
     const double most = 0.954499; /* erf(2 / sqrt(2)) is a little more */
     Draw d;
@@ -435,7 +435,7 @@ builtin_truncated_normal(Lower *cx, const FeArgs *in)
 }
 
 FeValue *
-builtin_gumbel(Lower *cx, const FeArgs *in)
+fe_builtin_gumbel(Lower *cx, const FeArgs *in)
 {
     Draw d;
     if (!draw_floats(cx, in, &(Params){0, 1, 2, 3}, &d))
@@ -445,7 +445,7 @@ builtin_gumbel(Lower *cx, const FeArgs *in)
 }
 
 FeValue *
-builtin_randint(Lower *cx, const FeArgs *in)
+fe_builtin_randint(Lower *cx, const FeArgs *in)
 {
     const Params p = {2, 3, 4, 5};
     Draw d = {.cx = cx, .loc = in->loc, .dtype = DT_i32};
@@ -480,7 +480,7 @@ kept(Lower *cx, const FeArgs *in, IrValue *x, FeValue *rate)
 }
 
 FeValue *
-builtin_dropout(Lower *cx, const FeArgs *in)
+fe_builtin_dropout(Lower *cx, const FeArgs *in)
 {
     FeValue *rate = fe_arg(in, 1);
     IrValue *x = fe_operand(cx, fe_arg(in, 0), fe_arg_loc(in, 0));

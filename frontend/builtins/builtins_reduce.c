@@ -29,7 +29,7 @@ read_over(Lower *cx, const FeArgs *in, int axis, Over *out)
 }
 
 FeValue *
-builtin_reduction(Lower *cx, const FeArgs *in)
+fe_builtin_reduction(Lower *cx, const FeArgs *in)
 {
     Over over;
     IrValue *x = read_over(cx, in, 1, &over);
@@ -114,7 +114,7 @@ fe_mean(Lower *cx, IrValue *x, const FeAxes *axes, bool keepdims,
 }
 
 FeValue *
-builtin_mean(Lower *cx, const FeArgs *in)
+fe_builtin_mean(Lower *cx, const FeArgs *in)
 {
     Over over;
     IrValue *x = read_over(cx, in, 1, &over);
@@ -155,7 +155,7 @@ extremum_of_two(Lower *cx, const FeArgs *in)
 }
 
 FeValue *
-builtin_extremum(Lower *cx, const FeArgs *in)
+fe_builtin_extremum(Lower *cx, const FeArgs *in)
 {
     Over over;
     if (fe_arg(in, 1))
@@ -172,7 +172,7 @@ builtin_extremum(Lower *cx, const FeArgs *in)
 }
 
 FeValue *
-builtin_argument(Lower *cx, const FeArgs *in)
+fe_builtin_argument(Lower *cx, const FeArgs *in)
 {
     Over over;
     IrValue *x = read_over(cx, in, 1, &over);

@@ -42,19 +42,19 @@ filled(Lower *cx, const FeArgs *in, int64_t number)
 }
 
 FeValue *
-builtin_zeros(Lower *cx, const FeArgs *in)
+fe_builtin_zeros(Lower *cx, const FeArgs *in)
 {
     return filled(cx, in, 0);
 }
 
 FeValue *
-builtin_ones(Lower *cx, const FeArgs *in)
+fe_builtin_ones(Lower *cx, const FeArgs *in)
 {
     return filled(cx, in, 1);
 }
 
 FeValue *
-builtin_fill(Lower *cx, const FeArgs *in)
+fe_builtin_fill(Lower *cx, const FeArgs *in)
 {
     Shape s;
     if (!read_shape(cx, in, 0, &s))
@@ -73,7 +73,7 @@ iota(Lower *cx, DType t, const Shape *s, int64_t axis, Loc loc)
 }
 
 FeValue *
-builtin_iota(Lower *cx, const FeArgs *in)
+fe_builtin_iota(Lower *cx, const FeArgs *in)
 {
     Shape s;
     DType t = DT_i64;
@@ -118,7 +118,7 @@ close_shape(Lower *cx, const IrValue *x, Shape *s, int open, Loc loc)
 }
 
 FeValue *
-builtin_reshape(Lower *cx, const FeArgs *in)
+fe_builtin_reshape(Lower *cx, const FeArgs *in)
 {
     Shape s;
     FeValue *shape = fe_arg(in, 1);
@@ -152,7 +152,7 @@ expand(Lower *cx, IrValue *x, int64_t axis, Loc loc)
 }
 
 FeValue *
-builtin_expand(Lower *cx, const FeArgs *in)
+fe_builtin_expand(Lower *cx, const FeArgs *in)
 {
     int64_t axis;
     IrValue *x = operand(cx, in, 0);
@@ -184,7 +184,7 @@ read_permutation(Lower *cx, FeValue *v, int rank, Loc loc, int64_t *perm)
 }
 
 FeValue *
-builtin_transpose(Lower *cx, const FeArgs *in)
+fe_builtin_transpose(Lower *cx, const FeArgs *in)
 {
     IrValue *x = operand(cx, in, 0);
     if (!x)
@@ -202,7 +202,7 @@ builtin_transpose(Lower *cx, const FeArgs *in)
 }
 
 FeValue *
-builtin_reverse(Lower *cx, const FeArgs *in)
+fe_builtin_reverse(Lower *cx, const FeArgs *in)
 {
     FeAxes axes;
     IrValue *x = operand(cx, in, 0);
@@ -247,7 +247,7 @@ read_axis(Lower *cx, const FeArgs *in, int i, int rank, int64_t *axis)
 }
 
 FeValue *
-builtin_concat(Lower *cx, const FeArgs *in)
+fe_builtin_concat(Lower *cx, const FeArgs *in)
 {
     Several s;
     int64_t axis;
@@ -262,7 +262,7 @@ builtin_concat(Lower *cx, const FeArgs *in)
 }
 
 FeValue *
-builtin_stack(Lower *cx, const FeArgs *in)
+fe_builtin_stack(Lower *cx, const FeArgs *in)
 {
     Several s;
     int64_t axis;
@@ -356,7 +356,7 @@ read_parts(Lower *cx, const FeArgs *in, Dim whole, Sizes *out)
 }
 
 FeValue *
-builtin_split(Lower *cx, const FeArgs *in)
+fe_builtin_split(Lower *cx, const FeArgs *in)
 {
     int64_t axis, start = 0;
     Sizes sizes = {0};
@@ -398,7 +398,7 @@ read_ints(Lower *cx, const FeArgs *in, int i, int rank, int64_t *out)
 }
 
 FeValue *
-builtin_slice(Lower *cx, const FeArgs *in)
+fe_builtin_slice(Lower *cx, const FeArgs *in)
 {
     int64_t start[IR_MAX_RANK], step[IR_MAX_RANK];
     Shape s;
@@ -416,7 +416,7 @@ builtin_slice(Lower *cx, const FeArgs *in)
 }
 
 FeValue *
-builtin_pad(Lower *cx, const FeArgs *in)
+fe_builtin_pad(Lower *cx, const FeArgs *in)
 {
     int64_t low[IR_MAX_RANK], high[IR_MAX_RANK], step[IR_MAX_RANK];
     Dim dims[IR_MAX_RANK];
@@ -468,19 +468,19 @@ triangle(Lower *cx, const FeArgs *in, IrOpKind compare)
 }
 
 FeValue *
-builtin_tril(Lower *cx, const FeArgs *in)
+fe_builtin_tril(Lower *cx, const FeArgs *in)
 {
     return triangle(cx, in, OP_le);
 }
 
 FeValue *
-builtin_triu(Lower *cx, const FeArgs *in)
+fe_builtin_triu(Lower *cx, const FeArgs *in)
 {
     return triangle(cx, in, OP_ge);
 }
 
 FeValue *
-builtin_one_hot(Lower *cx, const FeArgs *in)
+fe_builtin_one_hot(Lower *cx, const FeArgs *in)
 {
     DType t = fe_default_float(cx);
     Shape s = {.rank = 1};
@@ -520,7 +520,7 @@ type_of(Lower *cx, const FeArgs *in, IrType *out)
 }
 
 FeValue *
-builtin_len(Lower *cx, const FeArgs *in)
+fe_builtin_len(Lower *cx, const FeArgs *in)
 {
     IrType t;
     FeValue *v = fe_arg(in, 0);
@@ -534,7 +534,7 @@ builtin_len(Lower *cx, const FeArgs *in)
 }
 
 FeValue *
-builtin_shape(Lower *cx, const FeArgs *in)
+fe_builtin_shape(Lower *cx, const FeArgs *in)
 {
     IrType t;
     FeValue *dims[IR_MAX_RANK];
@@ -546,14 +546,14 @@ builtin_shape(Lower *cx, const FeArgs *in)
 }
 
 FeValue *
-builtin_rank(Lower *cx, const FeArgs *in)
+fe_builtin_rank(Lower *cx, const FeArgs *in)
 {
     IrType t;
     return type_of(cx, in, &t) ? fe_value_int(cx->arena, t.rank) : &fe_poison;
 }
 
 FeValue *
-builtin_dtype(Lower *cx, const FeArgs *in)
+fe_builtin_dtype(Lower *cx, const FeArgs *in)
 {
     IrType t;
     return type_of(cx, in, &t)
@@ -562,13 +562,13 @@ builtin_dtype(Lower *cx, const FeArgs *in)
 }
 
 FeValue *
-builtin_zip(Lower *cx, const FeArgs *in)
+fe_builtin_zip(Lower *cx, const FeArgs *in)
 {
     return fe_zip(cx, in->call);
 }
 
 FeValue *
-builtin_take(Lower *cx, const FeArgs *in)
+fe_builtin_take(Lower *cx, const FeArgs *in)
 {
     IrValue *x = operand(cx, in, 0), *index = operand(cx, in, 1);
     int64_t axis = 0;

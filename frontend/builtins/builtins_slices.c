@@ -6,7 +6,7 @@
 #include "ir/type_text.h"
 
 FeValue *
-builtin_dense(Lower *cx, const FeArgs *in)
+fe_builtin_dense(Lower *cx, const FeArgs *in)
 {
     FeValue *v = fe_arg(in, 0);
     if (fe_is_slices(v))
@@ -15,7 +15,7 @@ builtin_dense(Lower *cx, const FeArgs *in)
 }
 
 FeValue *
-builtin_is_slices(Lower *cx, const FeArgs *in)
+fe_builtin_is_slices(Lower *cx, const FeArgs *in)
 {
     return fe_value_bool(cx->arena, fe_is_slices(fe_arg(in, 0)));
 }
@@ -49,7 +49,7 @@ check_parts(Lower *cx, const FeArgs *in, const IrValue *values,
 }
 
 FeValue *
-builtin_slices(Lower *cx, const FeArgs *in)
+fe_builtin_slices(Lower *cx, const FeArgs *in)
 {
     int64_t rows = 0;
     IrValue *values = fe_handle(cx, fe_arg(in, 0), fe_arg_loc(in, 0));

@@ -45,7 +45,7 @@ read_line(Lower *cx, const FeArgs *in, int i, int64_t *axis)
 /* ---- running sums ------------------------------------------------------- */
 
 FeValue *
-builtin_cumsum(Lower *cx, const FeArgs *in)
+fe_builtin_cumsum(Lower *cx, const FeArgs *in)
 {
     int64_t axis = 0;
     bool exclusive = false, reverse = false;
@@ -99,7 +99,7 @@ read_sort(Lower *cx, const FeArgs *in, int64_t *axis, IrValue **order)
 }
 
 FeValue *
-builtin_sort(Lower *cx, const FeArgs *in)
+fe_builtin_sort(Lower *cx, const FeArgs *in)
 {
     int64_t axis;
     IrValue *order, *x = read_sort(cx, in, &axis, &order);
@@ -111,7 +111,7 @@ builtin_sort(Lower *cx, const FeArgs *in)
 }
 
 FeValue *
-builtin_argsort(Lower *cx, const FeArgs *in)
+fe_builtin_argsort(Lower *cx, const FeArgs *in)
 {
     int64_t axis;
     IrValue *order, *x = read_sort(cx, in, &axis, &order);
@@ -160,7 +160,7 @@ read_k(Lower *cx, const FeArgs *in, const IrValue *x, int64_t axis, int64_t *k)
 }
 
 FeValue *
-builtin_top_k(Lower *cx, const FeArgs *in)
+fe_builtin_top_k(Lower *cx, const FeArgs *in)
 {
     int64_t axis, k;
     IrValue *x = read_line(cx, in, 2, &axis);

@@ -193,7 +193,7 @@ fe_string(Lower *cx, const AstNode *n)
 
 /* text(bytes): a string, when the program runs. */
 FeValue *
-builtin_text(Lower *cx, const FeArgs *in)
+fe_builtin_text(Lower *cx, const FeArgs *in)
 {
     IrType t;
     FeValue *x = fe_arg(in, 0);
@@ -232,7 +232,7 @@ fe_text_op(Lower *cx, IrOpKind kind, int n, IrValue *const *first,
 }
 
 FeValue *
-builtin_print(Lower *cx, const FeArgs *in)
+fe_builtin_print(Lower *cx, const FeArgs *in)
 {
     if (cx->context != FE_REPLICA && !fe_is_cross(cx))
         return fe_error(cx, in->loc,
@@ -246,7 +246,7 @@ builtin_print(Lower *cx, const FeArgs *in)
 }
 
 FeValue *
-builtin_assert(Lower *cx, const FeArgs *in)
+fe_builtin_assert(Lower *cx, const FeArgs *in)
 {
     IrValue *condition = fe_operand(cx, fe_arg(in, 0), fe_arg_loc(in, 0));
     FeValue *text = arg_as_text(cx, in, 1);
@@ -257,7 +257,7 @@ builtin_assert(Lower *cx, const FeArgs *in)
 }
 
 FeValue *
-builtin_now(Lower *cx, const FeArgs *in)
+fe_builtin_now(Lower *cx, const FeArgs *in)
 {
     return fe_emit(cx, fe_op(cx, OP_now, 0, NULL, in->loc));
 }

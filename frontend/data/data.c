@@ -114,7 +114,7 @@ fe_dataset_declare(Lower *cx, const AstNode *n)
 /* ---- sources ------------------------------------------------------------ */
 
 FeValue *
-builtin_range(Lower *cx, const FeArgs *in)
+fe_builtin_range(Lower *cx, const FeArgs *in)
 {
     int64_t start = 0, stop = 0;
     bool has_stop = fe_arg(in, 1) != NULL;
@@ -212,7 +212,7 @@ components(Rows *r, FeValue *v)
 }
 
 FeValue *
-builtin_tensors(Lower *cx, const FeArgs *in)
+fe_builtin_tensors(Lower *cx, const FeArgs *in)
 {
     Rows r = {.cx = cx, .loc = fe_arg_loc(in, 0), .count = -1};
     FeValue *element = components(&r, fe_arg(in, 0));
@@ -235,7 +235,7 @@ static const struct {
     const char *name, *params;
     FeBuiltinFn *lower;
 } methods[] = {
-#define METHOD(name, params, doc) {#name, params, method_##name},
+#define METHOD(name, params, doc) {#name, params, fe_method_##name},
 #include "frontend/builtins/builtins.def"
 };
 

@@ -189,19 +189,19 @@ typed_source(Lower *cx, const FeArgs *in, IrStage stage, const char *example)
 }
 
 FeValue *
-builtin_npy(Lower *cx, const FeArgs *in)
+fe_builtin_npy(Lower *cx, const FeArgs *in)
 {
     return typed_source(cx, in, (IrStage){.kind = STAGE_npy}, "u8[28, 28]");
 }
 
 FeValue *
-builtin_idx(Lower *cx, const FeArgs *in)
+fe_builtin_idx(Lower *cx, const FeArgs *in)
 {
     return typed_source(cx, in, (IrStage){.kind = STAGE_idx}, "u8[28, 28]");
 }
 
 FeValue *
-builtin_bytes(Lower *cx, const FeArgs *in)
+fe_builtin_bytes(Lower *cx, const FeArgs *in)
 {
     IrStage stage = {.kind = STAGE_bytes, .loc = in->loc};
     FeValue *type = fe_value_type(cx->arena, ir_type_scalar(DT_u8, LOCAL_HOST));
@@ -218,7 +218,7 @@ builtin_bytes(Lower *cx, const FeArgs *in)
 }
 
 FeValue *
-builtin_lines(Lower *cx, const FeArgs *in)
+fe_builtin_lines(Lower *cx, const FeArgs *in)
 {
     IrStage stage = {.kind = STAGE_lines, .loc = in->loc};
     bool cut = false;
@@ -238,7 +238,7 @@ builtin_lines(Lower *cx, const FeArgs *in)
 /* ---- several components -------------------------------------------------- */
 
 FeValue *
-builtin_npz(Lower *cx, const FeArgs *in)
+fe_builtin_npz(Lower *cx, const FeArgs *in)
 {
     IrStage stage = {.kind = STAGE_npz, .loc = in->loc};
     FeValue *types = read_types(cx, in);
@@ -258,7 +258,7 @@ builtin_npz(Lower *cx, const FeArgs *in)
 
 /* One type is a record as it lies in the file. */
 FeValue *
-builtin_tfrecord(Lower *cx, const FeArgs *in)
+fe_builtin_tfrecord(Lower *cx, const FeArgs *in)
 {
     IrStage stage = {.kind = STAGE_tfrecord, .loc = in->loc};
     FeValue *types = read_types(cx, in);
@@ -322,7 +322,7 @@ read_separator(Lower *cx, const FeArgs *in, IrStage *stage)
 }
 
 FeValue *
-builtin_csv(Lower *cx, const FeArgs *in)
+fe_builtin_csv(Lower *cx, const FeArgs *in)
 {
     IrStage stage = {.kind = STAGE_csv, .loc = in->loc};
     FeValue *types = read_types(cx, in);

@@ -69,7 +69,7 @@ element_func(Lower *cx, const FeDataset *ds, FeValue *f, const FeArgs *in,
 }
 
 FeValue *
-method_map(Lower *cx, const FeArgs *in)
+fe_method_map(Lower *cx, const FeArgs *in)
 {
     FeValue *types;
     FeDataset *ds = fe_dataset_extend(cx, in->self->dataset, in->loc);
@@ -91,7 +91,7 @@ is_condition(const FeValue *types)
 }
 
 FeValue *
-method_filter(Lower *cx, const FeArgs *in)
+fe_method_filter(Lower *cx, const FeArgs *in)
 {
     FeValue *types;
     FeDataset *ds = fe_dataset_extend(cx, in->self->dataset, in->loc);
@@ -138,7 +138,7 @@ with_stage(Lower *cx, const FeArgs *in, StageKind kind, int64_t a, int64_t b)
 }
 
 FeValue *
-method_repeat(Lower *cx, const FeArgs *in)
+fe_method_repeat(Lower *cx, const FeArgs *in)
 {
     int64_t count = -1;
     if (fe_arg(in, 0) &&
@@ -151,7 +151,7 @@ method_repeat(Lower *cx, const FeArgs *in)
 }
 
 FeValue *
-method_take(Lower *cx, const FeArgs *in)
+fe_method_take(Lower *cx, const FeArgs *in)
 {
     int64_t count;
     if (!read_count(cx, in, 0, "the number of elements", 0, &count))
@@ -163,7 +163,7 @@ method_take(Lower *cx, const FeArgs *in)
 }
 
 FeValue *
-method_skip(Lower *cx, const FeArgs *in)
+fe_method_skip(Lower *cx, const FeArgs *in)
 {
     int64_t count;
     if (!read_count(cx, in, 0, "the number of elements", 0, &count))
@@ -172,7 +172,7 @@ method_skip(Lower *cx, const FeArgs *in)
 }
 
 FeValue *
-method_prefetch(Lower *cx, const FeArgs *in)
+fe_method_prefetch(Lower *cx, const FeArgs *in)
 {
     int64_t depth;
     if (!read_count(cx, in, 0, "the number of elements", 0, &depth))
@@ -185,7 +185,7 @@ method_prefetch(Lower *cx, const FeArgs *in)
 }
 
 FeValue *
-method_shard(Lower *cx, const FeArgs *in)
+fe_method_shard(Lower *cx, const FeArgs *in)
 {
     int64_t num, index;
     if (!read_count(cx, in, 0, "the number of shards", 1, &num) ||
@@ -198,7 +198,7 @@ method_shard(Lower *cx, const FeArgs *in)
 }
 
 FeValue *
-method_shuffle(Lower *cx, const FeArgs *in)
+fe_method_shuffle(Lower *cx, const FeArgs *in)
 {
     int64_t buffer, seed = 0;
     bool reshuffle = true;
@@ -257,7 +257,7 @@ stacked(Lower *cx, const FeArgs *in, IrStage stage, Dim size)
 }
 
 FeValue *
-method_batch(Lower *cx, const FeArgs *in)
+fe_method_batch(Lower *cx, const FeArgs *in)
 {
     int64_t size;
     bool drop = false;
@@ -277,7 +277,7 @@ method_batch(Lower *cx, const FeArgs *in)
 }
 
 FeValue *
-method_window(Lower *cx, const FeArgs *in)
+fe_method_window(Lower *cx, const FeArgs *in)
 {
     int64_t size, stride;
     if (!read_count(cx, in, 0, "the size of a window", 1, &size))
@@ -308,7 +308,7 @@ check_ends(Lower *cx, const FeArgs *in)
 
 /* They are always as many as the lanes, so they are batches, too. */
 FeValue *
-method_lanes(Lower *cx, const FeArgs *in)
+fe_method_lanes(Lower *cx, const FeArgs *in)
 {
     int64_t num;
     if (!read_count(cx, in, 0, "the number of lanes", 1, &num) ||
@@ -324,7 +324,7 @@ method_lanes(Lower *cx, const FeArgs *in)
 }
 
 FeValue *
-method_cache(Lower *cx, const FeArgs *in)
+fe_method_cache(Lower *cx, const FeArgs *in)
 {
     return check_ends(cx, in) ? with_stage(cx, in, STAGE_cache, 0, 0)
                               : &fe_poison;
@@ -365,7 +365,7 @@ unstack_leaf(FeValue *leaf, void *data)
 }
 
 FeValue *
-method_unbatch(Lower *cx, const FeArgs *in)
+fe_method_unbatch(Lower *cx, const FeArgs *in)
 {
     Unstack u = {cx, in, NULL};
     FeDataset *ds = fe_dataset_extend(cx, in->self->dataset, in->loc);
@@ -452,7 +452,7 @@ joined(Lower *cx, const FeArgs *in, StageKind kind, FeDataset *ds,
 }
 
 FeValue *
-method_zip(Lower *cx, const FeArgs *in)
+fe_method_zip(Lower *cx, const FeArgs *in)
 {
     FeDataset *other = read_dataset(cx, in);
     if (!other)
@@ -503,7 +503,7 @@ element_text(Lower *cx, FeValue *element)
 }
 
 FeValue *
-method_concat(Lower *cx, const FeArgs *in)
+fe_method_concat(Lower *cx, const FeArgs *in)
 {
     FeDataset *other = read_dataset(cx, in);
     if (!other)

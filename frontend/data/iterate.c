@@ -95,7 +95,7 @@ fe_value_dist(Lower *cx, FeDist *dist)
 }
 
 FeValue *
-builtin_distribute(Lower *cx, const FeArgs *in)
+fe_builtin_distribute(Lower *cx, const FeArgs *in)
 {
     FeValue *ds = fe_arg(in, 0);
     FeDist *dist = NEW(cx->arena, FeDist);
@@ -309,7 +309,7 @@ fe_iter_next(Lower *cx, FeValue *iter, Loc loc)
 /* ---- by hand ------------------------------------------------------------ */
 
 FeValue *
-builtin_iter(Lower *cx, const FeArgs *in)
+fe_builtin_iter(Lower *cx, const FeArgs *in)
 {
     return fe_iter_open(cx, fe_arg(in, 0), in->loc);
 }
@@ -328,14 +328,14 @@ check_iter(Lower *cx, const FeArgs *in)
 }
 
 FeValue *
-builtin_has_next(Lower *cx, const FeArgs *in)
+fe_builtin_has_next(Lower *cx, const FeArgs *in)
 {
     return check_iter(cx, in) ? fe_iter_has_next(cx, fe_arg(in, 0), in->loc)
                               : &fe_poison;
 }
 
 FeValue *
-builtin_next(Lower *cx, const FeArgs *in)
+fe_builtin_next(Lower *cx, const FeArgs *in)
 {
     return check_iter(cx, in) ? fe_iter_next(cx, fe_arg(in, 0), in->loc)
                               : &fe_poison;

@@ -16,7 +16,7 @@
 /* ---- the context -------------------------------------------------------- */
 
 FeValue *
-builtin_per_replica_batch_size(Lower *cx, const FeArgs *in)
+fe_builtin_per_replica_batch_size(Lower *cx, const FeArgs *in)
 {
     int64_t batch, replicas = cx->module->num_replicas;
     if (!fe_arg_int(cx, in, 0, "the global batch", &batch))
@@ -195,7 +195,7 @@ add_pipeline(Lower *cx, FeDist *dist, FeDataset *ds, Loc loc)
 }
 
 FeValue *
-builtin_distribute_from(Lower *cx, const FeArgs *in)
+fe_builtin_distribute_from(Lower *cx, const FeArgs *in)
 {
     int n = read_pipelines(cx, in);
     FeDist *dist = NEW(cx->arena, FeDist);

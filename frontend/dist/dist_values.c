@@ -287,7 +287,7 @@ reduce_leaf(FeValue *leaf, void *data)
 }
 
 FeValue *
-builtin_reduce(Lower *cx, const FeArgs *in)
+fe_builtin_reduce(Lower *cx, const FeArgs *in)
 {
     Combine c;
     if (!read_combine(cx, in, &c))
@@ -324,7 +324,7 @@ reduce_to_leaf(FeValue *leaf, void *data)
 }
 
 FeValue *
-builtin_reduce_to(Lower *cx, const FeArgs *in)
+fe_builtin_reduce_to(Lower *cx, const FeArgs *in)
 {
     Combine c;
     if (!read_combine(cx, in, &c) ||
@@ -334,7 +334,7 @@ builtin_reduce_to(Lower *cx, const FeArgs *in)
 }
 
 FeValue *
-builtin_batch_reduce_to(Lower *cx, const FeArgs *in)
+fe_builtin_batch_reduce_to(Lower *cx, const FeArgs *in)
 {
     Combine c;
     FeValues out = {0};
@@ -381,7 +381,7 @@ broadcast_leaf(FeValue *leaf, void *data)
 }
 
 FeValue *
-builtin_broadcast_to(Lower *cx, const FeArgs *in)
+fe_builtin_broadcast_to(Lower *cx, const FeArgs *in)
 {
     Combine c = {.cx = cx,
                  .in = in,
@@ -430,7 +430,7 @@ gather_leaf(FeValue *leaf, void *data)
 }
 
 FeValue *
-builtin_gather(Lower *cx, const FeArgs *in)
+fe_builtin_gather(Lower *cx, const FeArgs *in)
 {
     Combine c = {.cx = cx,
                  .in = in,
@@ -440,11 +440,11 @@ builtin_gather(Lower *cx, const FeArgs *in)
 }
 
 FeValue *
-builtin_all_gather(Lower *cx, const FeArgs *in)
+fe_builtin_all_gather(Lower *cx, const FeArgs *in)
 {
     if (!fe_check_together(cx, in->name, in->loc))
         return &fe_poison;
-    return builtin_gather(cx, in);
+    return fe_builtin_gather(cx, in);
 }
 
 /* ---- in replica context ------------------------------------------------- */
@@ -478,7 +478,7 @@ all_reduce_operands(const Combine *c, FeValues *leaves, IrValues *operands,
 }
 
 FeValue *
-builtin_all_reduce(Lower *cx, const FeArgs *in)
+fe_builtin_all_reduce(Lower *cx, const FeArgs *in)
 {
     Combine c;
     FeValues leaves = {0};
@@ -506,7 +506,7 @@ builtin_all_reduce(Lower *cx, const FeArgs *in)
 }
 
 FeValue *
-builtin_global_mean(Lower *cx, const FeArgs *in)
+fe_builtin_global_mean(Lower *cx, const FeArgs *in)
 {
     if (!fe_check_together(cx, in->name, in->loc))
         return &fe_poison;
@@ -577,7 +577,7 @@ pick_leaf(FeValue *leaf, void *data)
 }
 
 FeValue *
-builtin_local_results(Lower *cx, const FeArgs *in)
+fe_builtin_local_results(Lower *cx, const FeArgs *in)
 {
     Combine c = {.cx = cx, .in = in, .loc = fe_arg_loc(in, 0)};
     FeValues out = {0};
@@ -606,7 +606,7 @@ own_leaf(FeValue *leaf, void *data)
 }
 
 FeValue *
-builtin_values_from(Lower *cx, const FeArgs *in)
+fe_builtin_values_from(Lower *cx, const FeArgs *in)
 {
     FeRegion saved;
     Combine c = {.cx = cx, .in = in, .loc = fe_arg_loc(in, 0)};
@@ -629,14 +629,14 @@ builtin_values_from(Lower *cx, const FeArgs *in)
 
 /* Components have no names of their own: a name is the variable already. */
 FeValue *
-builtin_value_container(Lower *cx, const FeArgs *in)
+fe_builtin_value_container(Lower *cx, const FeArgs *in)
 {
     (void)cx;
     return fe_arg(in, 0);
 }
 
 FeValue *
-builtin_in_cross_replica_context(Lower *cx, const FeArgs *in)
+fe_builtin_in_cross_replica_context(Lower *cx, const FeArgs *in)
 {
     (void)in;
     return fe_value_bool(cx->arena,
@@ -644,7 +644,7 @@ builtin_in_cross_replica_context(Lower *cx, const FeArgs *in)
 }
 
 FeValue *
-builtin_has_strategy(Lower *cx, const FeArgs *in)
+fe_builtin_has_strategy(Lower *cx, const FeArgs *in)
 {
     (void)in;
     return fe_value_bool(cx->arena,

@@ -207,7 +207,7 @@ int_result(Lower *cx, AstOp op, const Pair *p, Loc loc)
         return NULL;
     if (p->untyped && outcome == OVERFLOWS)
         return fe_error(cx, loc, "%lld %s %lld is too large", (long long)p->x.i,
-                        ast_op_text(op), (long long)p->y.i);
+                        fe_ast_op_text(op), (long long)p->y.i);
     if (p->untyped && outcome == DIVIDES_BY_ZERO)
         return fe_error(cx, loc, "division by zero");
     return make_result(cx, p, scalar_int(p->dtype, r));

@@ -85,7 +85,7 @@ scan(Scan *s, const AstNode *n)
         hide(s, n->for_.pattern);
     if (n->kind == AST_ASSIGN)
         scan_target(s, n->assign.target);
-    for (AstIter it = ast_children(n); (child = ast_next_child(&it));)
+    for (AstIter it = fe_ast_children(n); (child = fe_ast_next_child(&it));)
         scan(s, child);
     if (n->kind == AST_BLOCK || n->kind == AST_FOR)
         s->hidden.len = num_hidden;

@@ -55,10 +55,10 @@ static FeValue *
 eval_number(Lower *cx, const AstNode *n)
 {
     int64_t i;
-    double x = n->number.is_float ? ast_float_value(n) : 0;
+    double x = n->number.is_float ? fe_ast_float_value(n) : 0;
     if (n->number.is_float && isfinite(x))
         return fe_value_float(cx->arena, x);
-    if (!n->number.is_float && ast_int_value(n, &i))
+    if (!n->number.is_float && fe_ast_int_value(n, &i))
         return fe_value_int(cx->arena, i);
     return fe_error_note(cx, n->loc,
                          n->number.is_float
@@ -163,7 +163,7 @@ fe_eval(Lower *cx, const AstNode *expr)
     if (!fe_step(cx, expr->loc))
         return &fe_poison;
     if (!evaluate)
-        return fe_error(cx, expr->loc, "%s is no value", ast_what(expr));
+        return fe_error(cx, expr->loc, "%s is no value", fe_ast_what(expr));
     cx->depth++;
     FeValue *v = evaluate(cx, expr);
     cx->depth--;

@@ -57,7 +57,7 @@ has_exit(const AstNode *n, bool only_break)
         break;
     }
     const AstNode *child;
-    for (AstIter it = ast_children(n); (child = ast_next_child(&it));)
+    for (AstIter it = fe_ast_children(n); (child = fe_ast_next_child(&it));)
         if (has_exit(child, only_break))
             return true;
     return false;
@@ -319,7 +319,7 @@ eval_branch(Lower *cx, const AstNode *branch)
     if (branch->kind != AST_BLOCK)
         return fe_eval(cx, branch);
     AstList stmts = branch->block.stmts;
-    assert(stmts.len > 0 && ast_is_expr(stmts.data[stmts.len - 1]));
+    assert(stmts.len > 0 && fe_ast_is_expr(stmts.data[stmts.len - 1]));
     FeScope *around = cx->scope;
     FeValue *v = &fe_poison;
     cx->scope = fe_scope_new(cx, around, SCOPE_BLOCK);

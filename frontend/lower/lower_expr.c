@@ -70,7 +70,7 @@ check_number(Lower *cx, FeValue *v, AstOp op, Loc loc)
     }
     if (!is_number(v)) {
         fe_error(cx, loc, "%s cannot be an operand of \"%s\"", fe_what(cx, v),
-                 ast_op_text(op));
+                 fe_ast_op_text(op));
         return false;
     }
     return true;

@@ -132,16 +132,16 @@ count_of(Lower *cx, const AstNode *iter)
     const AstList *args = &iter->call.args;
     if (args->len == 0 || args->len > 2)
         return NULL;
-    const char *first = ast_text(cx->arena, args->data[0]);
+    const char *first = fe_ast_text(cx->arena, args->data[0]);
     return args->len == 1 ? fe_format(cx, "0..%s", first)
                           : fe_format(cx, "%s..%s", first,
-                                      ast_text(cx->arena, args->data[1]));
+                                      fe_ast_text(cx->arena, args->data[1]));
 }
 
 static void
 refuse_iter(Lower *cx, const AstNode *iter, FeValue *v)
 {
-    const char *text = ast_text(cx->arena, iter);
+    const char *text = fe_ast_text(cx->arena, iter);
     const char *note = NULL, *count = count_of(cx, iter);
     if (v->kind == FE_DATASET && count)
         note = fe_format(cx, "did you mean %s?", count);

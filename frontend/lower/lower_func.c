@@ -37,7 +37,7 @@ static const char *
 type_text(Lower *cx, const AstNode *type)
 {
     Str s = str_new(cx->arena);
-    ast_print(&s, type);
+    fe_ast_print(&s, type);
     return str_text(&s);
 }
 

@@ -296,7 +296,8 @@ fe_field_of(Lower *cx, FeValue *v, const AstNode *n)
     case FE_INSTANCE:
         return instance_field(cx, v, n);
     case FE_SPACE:
-        return fe_space_field(cx, v->space, ast_text(cx->arena, n->field.value),
+        return fe_space_field(cx, v->space,
+                              fe_ast_text(cx->arena, n->field.value),
                               n->field.name, n->loc);
     default:
         return unknown_field(cx, v, n);

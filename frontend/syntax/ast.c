@@ -18,7 +18,7 @@
 
 static const AstFieldInfo no_fields[] = {{NULL, AST_FIELD_NODE, 0}};
 
-const AstKindInfo ast_kind_info[NUM_AST_KINDS] = {
+const AstKindInfo fe_ast_kind_info[NUM_AST_KINDS] = {
 #define AST(KIND, member, level, what, text)                                   \
     [AST_##KIND] = {what, text, AST_LEVEL_##level, member##_fields},
 #define LEAF(KIND, level, what, text)                                          \
@@ -26,19 +26,19 @@ const AstKindInfo ast_kind_info[NUM_AST_KINDS] = {
 #include "frontend/syntax/ast.def"
 };
 
-const AstOpInfo ast_op_info[NUM_AST_OPS] = {
+const AstOpInfo fe_ast_op_info[NUM_AST_OPS] = {
 #define AST_OP(NAME, spelling, level) [AST_OP_##NAME] = {spelling, level},
 #include "frontend/syntax/ast.def"
 };
 
 const void *
-ast_field(const AstNode *n, const AstFieldInfo *f)
+fe_ast_field(const AstNode *n, const AstFieldInfo *f)
 {
     return (const char *)n + f->offset;
 }
 
 AstIter
-ast_children(const AstNode *n)
+fe_ast_children(const AstNode *n)
 {
     return (AstIter){.node = n};
 }
@@ -51,12 +51,12 @@ next_item(AstIter *it, const AstList *list)
 }
 
 AstNode *
-ast_next_child(AstIter *it)
+fe_ast_next_child(AstIter *it)
 {
-    const AstFieldInfo *fields = ast_kind_info[it->node->kind].fields;
+    const AstFieldInfo *fields = fe_ast_kind_info[it->node->kind].fields;
     for (; fields[it->field].name; it->field++, it->item = 0) {
         const AstFieldInfo *f = &fields[it->field];
-        const void *at = ast_field(it->node, f);
+        const void *at = fe_ast_field(it->node, f);
         AstNode *child = NULL;
         if (f->type == AST_FIELD_LIST)
             child = next_item(it, at);
@@ -69,29 +69,29 @@ ast_next_child(AstIter *it)
 }
 
 const char *
-ast_what(const AstNode *n)
+fe_ast_what(const AstNode *n)
 {
-    return ast_kind_info[n->kind].what;
+    return fe_ast_kind_info[n->kind].what;
 }
 
 const char *
-ast_op_text(AstOp op)
+fe_ast_op_text(AstOp op)
 {
-    return ast_op_info[op].text;
+    return fe_ast_op_info[op].text;
 }
 
 bool
-ast_is_expr(const AstNode *n)
+fe_ast_is_expr(const AstNode *n)
 {
     if (n->kind == AST_FN)
         return n->fn.name == NULL;
-    return ast_kind_info[n->kind].level >= AST_LEVEL_WHOLE;
+    return fe_ast_kind_info[n->kind].level >= AST_LEVEL_WHOLE;
 }
 
 /* ---- literals ---- */
 
 bool
-ast_int_value(const AstNode *n, int64_t *value)
+fe_ast_int_value(const AstNode *n, int64_t *value)
 {
     int64_t v = 0;
     for (const char *p = n->number.text; *p; p++) {
@@ -106,7 +106,7 @@ ast_int_value(const AstNode *n, int64_t *value)
 }
 
 double
-ast_float_value(const AstNode *n)
+fe_ast_float_value(const AstNode *n)
 {
     Arena *scratch = arena_new(NULL, "number");
     Str digits = str_new(scratch);
@@ -119,7 +119,7 @@ ast_float_value(const AstNode *n)
 }
 
 const char *
-ast_string_text(const AstNode *n)
+fe_ast_string_text(const AstNode *n)
 {
     AstList pieces = n->string.pieces;
     if (pieces.len == 0)

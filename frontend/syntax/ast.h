@@ -2,8 +2,8 @@
  * ast.h - the tree of a source file
  *
  * ast.def has one row for each kind of node, with a comment on it, and its
- * fields; from the rows come the structs here, ast_next_child and the printer.
- * A call's arguments are n->call.args, an if's condition n->if_.cond.
+ * fields; from the rows come the structs here, fe_ast_next_child and the
+ * printer. A call's arguments are n->call.args, an if's condition n->if_.cond.
  *
  * Nodes live in the arena they were parsed into and are not changed after
  * parsing.  Names are interned: compare pointers.
@@ -70,35 +70,35 @@ struct AstNode {
 /* The children of n in the order of ast.def, those that are there:
  *
  *   AstNode *child;
- *   for (AstIter it = ast_children(n); (child = ast_next_child(&it));)
+ *   for (AstIter it = fe_ast_children(n); (child = fe_ast_next_child(&it));)
  */
 typedef struct AstIter {
     const AstNode *node;
     int field, item;
 } AstIter;
-AstIter ast_children(const AstNode *n);
-AstNode *ast_next_child(AstIter *it);
+AstIter fe_ast_children(const AstNode *n);
+AstNode *fe_ast_next_child(AstIter *it);
 
 /* "a call", "a name": for messages. */
-const char *ast_what(const AstNode *n);
+const char *fe_ast_what(const AstNode *n);
 /* "+", "and". */
-const char *ast_op_text(AstOp op);
+const char *fe_ast_op_text(AstOp op);
 /* Whether n can stand where an expression does. */
-bool ast_is_expr(const AstNode *n);
+bool fe_ast_is_expr(const AstNode *n);
 
 /* The value of a NUMBER that is an integer; false when it does not fit. */
-bool ast_int_value(const AstNode *n, int64_t *value);
+bool fe_ast_int_value(const AstNode *n, int64_t *value);
 /* The value of a NUMBER, rounded to nearest; infinite when it is too large. */
-double ast_float_value(const AstNode *n);
+double fe_ast_float_value(const AstNode *n);
 /* The characters of a STRING without holes; NULL if it has some. */
-const char *ast_string_text(const AstNode *n);
+const char *fe_ast_string_text(const AstNode *n);
 
 /* Appends n as program text, canonically spaced, indented and parenthesized,
  * without its comments; a PROGRAM prints as a whole file that parses back to
  * the same tree. */
-void ast_print(Str *out, const AstNode *n);
+void fe_ast_print(Str *out, const AstNode *n);
 
 /* An expression on one line, as a user would write it, in a. */
-const char *ast_text(Arena *a, const AstNode *expr);
+const char *fe_ast_text(Arena *a, const AstNode *expr);
 
 #endif

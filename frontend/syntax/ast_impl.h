@@ -45,10 +45,10 @@ typedef struct AstOpInfo {
     int level;
 } AstOpInfo;
 
-extern const AstKindInfo ast_kind_info[NUM_AST_KINDS];
-extern const AstOpInfo ast_op_info[NUM_AST_OPS];
+extern const AstKindInfo fe_ast_kind_info[NUM_AST_KINDS];
+extern const AstOpInfo fe_ast_op_info[NUM_AST_OPS];
 
 /* The address of a field of n. */
-const void *ast_field(const AstNode *n, const AstFieldInfo *f);
+const void *fe_ast_field(const AstNode *n, const AstFieldInfo *f);
 
 #endif

@@ -48,7 +48,7 @@ new_line(Printer *p)
 static const AstFieldInfo *
 find_field(const AstNode *n, const char *name, size_t len)
 {
-    const AstFieldInfo *f = ast_kind_info[n->kind].fields;
+    const AstFieldInfo *f = fe_ast_kind_info[n->kind].fields;
     while (strncmp(f->name, name, len) != 0 || f->name[len])
         f++;
     return f;
@@ -63,7 +63,7 @@ name_len(const char *text)
 static bool
 is_there(const AstNode *n, const AstFieldInfo *f)
 {
-    const void *at = ast_field(n, f);
+    const void *at = fe_ast_field(n, f);
     switch (f->type) {
     case AST_FIELD_NODE:
         return *(AstNode *const *)at != NULL;
@@ -82,7 +82,7 @@ is_there(const AstNode *n, const AstFieldInfo *f)
 static void
 print_value(Printer *p, const AstNode *n, const AstFieldInfo *f, int level)
 {
-    const void *at = ast_field(n, f);
+    const void *at = fe_ast_field(n, f);
     switch (f->type) {
     case AST_FIELD_NODE:
         print_node(p, *(AstNode *const *)at, level);
@@ -98,7 +98,7 @@ print_value(Printer *p, const AstNode *n, const AstFieldInfo *f, int level)
         str_addf(p->out, "%lld", (long long)*(const int64_t *)at);
         break;
     case AST_FIELD_OP:
-        print(p, ast_op_text(*(const AstOp *)at));
+        print(p, fe_ast_op_text(*(const AstOp *)at));
         break;
     case AST_FIELD_FLAG:
         print(p, *(const bool *)at ? "true" : "false");
@@ -280,16 +280,16 @@ static int
 level_of(const AstNode *n)
 {
     if (n->kind == AST_BINARY)
-        return ast_op_info[n->binary.op].level;
+        return fe_ast_op_info[n->binary.op].level;
     if (n->kind == AST_UNARY)
-        return ast_op_info[n->unary.op].level;
-    return ast_kind_info[n->kind].level;
+        return fe_ast_op_info[n->unary.op].level;
+    return fe_ast_kind_info[n->kind].level;
 }
 
 static void
 print_unary(Printer *p, const AstNode *n)
 {
-    print(p, ast_op_text(n->unary.op));
+    print(p, fe_ast_op_text(n->unary.op));
     print(p, n->unary.op == AST_OP_NOT ? " " : "");
     print_node(p, n->unary.value, level_of(n));
 }
@@ -302,12 +302,12 @@ print_binary(Printer *p, const AstNode *n)
     int level = level_of(n), left = level, right = level + 1;
     if (n->binary.op == AST_OP_POW) {
         left = AST_LEVEL_NUMBER;
-        right = ast_op_info[AST_OP_NEG].level;
-    } else if (level == ast_op_info[AST_OP_EQ].level) {
+        right = fe_ast_op_info[AST_OP_NEG].level;
+    } else if (level == fe_ast_op_info[AST_OP_EQ].level) {
         left = level + 1;
     }
     print_node(p, n->binary.left, left);
-    str_addf(p->out, " %s ", ast_op_text(n->binary.op));
+    str_addf(p->out, " %s ", fe_ast_op_text(n->binary.op));
     print_node(p, n->binary.right, right);
 }
 
@@ -393,7 +393,7 @@ has_long_block(const AstNode *n, bool in_block)
         in_block = true;
     }
     AstNode *child;
-    for (AstIter it = ast_children(n); (child = ast_next_child(&it));)
+    for (AstIter it = fe_ast_children(n); (child = fe_ast_next_child(&it));)
         if (has_long_block(child, in_block))
             return true;
     return false;
@@ -414,26 +414,26 @@ static void
 print_node(Printer *p, const AstNode *n, int level)
 {
     bool was_one_line = p->one_line;
-    bool parens = ast_is_expr(n) && level_of(n) < level;
+    bool parens = fe_ast_is_expr(n) && level_of(n) < level;
     p->one_line = was_one_line || fits_one_line(n, level);
     print(p, parens ? "(" : "");
     if (printers[n->kind])
         printers[n->kind](p, n);
     else
-        print_text(p, n, ast_kind_info[n->kind].text);
+        print_text(p, n, fe_ast_kind_info[n->kind].text);
     print(p, parens ? ")" : "");
     p->one_line = was_one_line;
 }
 
 void
-ast_print(Str *out, const AstNode *n)
+fe_ast_print(Str *out, const AstNode *n)
 {
     Printer p = {.out = out};
     print_node(&p, n, AST_LEVEL_PART);
 }
 
 const char *
-ast_text(Arena *a, const AstNode *expr)
+fe_ast_text(Arena *a, const AstNode *expr)
 {
     Str text = str_new(a);
     Printer p = {.out = &text, .one_line = true};

@@ -39,7 +39,7 @@ depth_of(const AstNode *n)
 {
     int depth = 0;
     AstNode *child;
-    for (AstIter it = ast_children(n); (child = ast_next_child(&it));)
+    for (AstIter it = fe_ast_children(n); (child = fe_ast_next_child(&it));)
         if (child->depth > depth)
             depth = child->depth;
     return depth + 1;
@@ -184,7 +184,8 @@ fe_make_assign(FeParser *ps, FePlace place, AstOp op, AstNode *target,
 {
     if (!is_target(ps, target) && !ps->stopped)
         diag_error(ps->diag, target->loc, "cannot assign to %s",
-                   target->kind == AST_TUPLE ? "this tuple" : ast_what(target));
+                   target->kind == AST_TUPLE ? "this tuple"
+                                             : fe_ast_what(target));
     else if (target->kind == AST_TUPLE && op != AST_OP_NONE)
         error_at(ps, target, "a tuple can only be assigned with =");
     return FE_NODE(ps, place, ASSIGN, assign, op, target, value);
@@ -221,7 +222,7 @@ fe_use(FeParser *ps, FePlace place, AstList modules)
 {
     for (int i = 0; i < modules.len; i++)
         if (modules.data[i]->kind == AST_STRING &&
-            !ast_string_text(modules.data[i]))
+            !fe_ast_string_text(modules.data[i]))
             error_at(ps, modules.data[i], "the name of a file has no {holes}");
     return FE_NODE(ps, place, USE, use, modules);
 }

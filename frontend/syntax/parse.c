@@ -104,10 +104,10 @@ check_if(FeParser *ps, const AstNode *n, bool is_value)
 static void
 check_statement(FeParser *ps, const AstNode *n, bool is_value)
 {
-    if (is_value && !ast_is_expr(n))
+    if (is_value && !fe_ast_is_expr(n))
         diag_error(ps->diag, n->loc,
                    "the last line of this branch must be its value");
-    if (!is_value && ast_is_expr(n) && !has_effect(n)) {
+    if (!is_value && fe_ast_is_expr(n) && !has_effect(n)) {
         diag_error(ps->diag, n->loc,
                    "this line computes a value and does nothing with it");
         diag_note(ps->diag, n->loc,
@@ -140,7 +140,7 @@ check(FeParser *ps, const AstNode *n)
     else if (n->kind == AST_BLOCK)
         check_block(ps, n, false);
     else
-        for (AstIter it = ast_children(n); (child = ast_next_child(&it));)
+        for (AstIter it = fe_ast_children(n); (child = fe_ast_next_child(&it));)
             check(ps, child);
 }
 

@@ -223,7 +223,7 @@ bind_file(Lower *cx, FeScope *scope, const char *name, FeScope *file, Loc loc)
 static void
 use_file(Lower *cx, FeScope *scope, const AstNode *module)
 {
-    const char *name = ast_string_text(module);
+    const char *name = fe_ast_string_text(module);
     uint16_t user = module->loc.file;
     const char *path = beside(cx, diag_source_path(cx->diag, user), name);
     FeScope *file = find_file(cx, path, module->loc);

@@ -96,13 +96,13 @@ emit_checkpoint(Lower *cx, const FeArgs *in, IrOpKind kind)
 }
 
 FeValue *
-builtin_save(Lower *cx, const FeArgs *in)
+fe_builtin_save(Lower *cx, const FeArgs *in)
 {
     return emit_checkpoint(cx, in, OP_save);
 }
 
 FeValue *
-builtin_restore(Lower *cx, const FeArgs *in)
+fe_builtin_restore(Lower *cx, const FeArgs *in)
 {
     return emit_checkpoint(cx, in, OP_restore);
 }
@@ -122,7 +122,7 @@ step_argument(Lower *cx, const FeArgs *in)
 }
 
 FeValue *
-builtin_summary(Lower *cx, const FeArgs *in)
+fe_builtin_summary(Lower *cx, const FeArgs *in)
 {
     const FeText *tag = string_argument(cx, in, "the tag of a summary");
     FeValue *value = fe_arg(in, 1);

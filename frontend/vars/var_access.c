@@ -205,7 +205,7 @@ fe_var_read(Lower *cx, IrVar *v, Loc loc)
 }
 
 FeValue *
-builtin_read(Lower *cx, const FeArgs *in)
+fe_builtin_read(Lower *cx, const FeArgs *in)
 {
     FeValue *v = fe_arg(in, 0);
     if (v->kind != FE_VAR)
@@ -421,8 +421,8 @@ void
 fe_var_write(Lower *cx, IrVar *v, AstOp op, FeValue *value, const AstNode *node,
              Loc loc)
 {
-    Words w = {.value = node ? ast_text(cx->arena, node) : "x",
-               .op = fe_format(cx, "%s=", ast_op_text(op))};
+    Words w = {.value = node ? fe_ast_text(cx->arena, node) : "x",
+               .op = fe_format(cx, "%s=", fe_ast_op_text(op))};
     bool slices = fe_is_slices(value);
     if (fe_value_has_poison(value) || (slices && !check_adds(cx, op, &w, loc)))
         return;
@@ -446,7 +446,7 @@ fe_var_write(Lower *cx, IrVar *v, AstOp op, FeValue *value, const AstNode *node,
 /* ---- what programs call ------------------------------------------------- */
 
 FeValue *
-builtin_created_in_scope(Lower *cx, const FeArgs *in)
+fe_builtin_created_in_scope(Lower *cx, const FeArgs *in)
 {
     FeValue *v = fe_arg(in, 0);
     if (v->kind != FE_VAR)
@@ -508,7 +508,7 @@ row_values(Lower *cx, const IrVar *v, const IrType *rows, FeValue *values,
 }
 
 FeValue *
-builtin_scatter(Lower *cx, const FeArgs *in)
+fe_builtin_scatter(Lower *cx, const FeArgs *in)
 {
     int i = 0;
     FeValue *v = fe_arg(in, 0), *rows = fe_arg(in, 1), *values = fe_arg(in, 2);

@@ -401,13 +401,13 @@ list_vars(Lower *cx, const FeArgs *in, bool trained)
 }
 
 FeValue *
-builtin_trainable(Lower *cx, const FeArgs *in)
+fe_builtin_trainable(Lower *cx, const FeArgs *in)
 {
     return list_vars(cx, in, true);
 }
 
 FeValue *
-builtin_vars(Lower *cx, const FeArgs *in)
+fe_builtin_vars(Lower *cx, const FeArgs *in)
 {
     return list_vars(cx, in, false);
 }

@@ -167,7 +167,7 @@ static Str
 tree_text(Arena *a, const AstNode *tree)
 {
     Str s = str_new(a);
-    ast_print(&s, tree);
+    fe_ast_print(&s, tree);
     return s;
 }
 

@@ -25,7 +25,7 @@ static const char *
 print(const AstNode *tree)
 {
     Str s = str_new(arena);
-    ast_print(&s, tree);
+    fe_ast_print(&s, tree);
     return str_text(&s);
 }
 

@@ -42,7 +42,7 @@ static const char *
 print(Arena *a, const AstNode *tree)
 {
     Str s = str_new(a);
-    ast_print(&s, tree);
+    fe_ast_print(&s, tree);
     return str_text(&s);
 }
 
@@ -396,7 +396,7 @@ expressions_are_written_shortly(void **state)
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         Parsed p = parse(arena_printf(arena, "let x = %s\n", rows[i].from));
-        const char *text = ast_text(arena, decl(&p, 0)->let.value);
+        const char *text = fe_ast_text(arena, decl(&p, 0)->let.value);
         assert_string_equal(text, rows[i].to);
         expect_tree_that_reads_back(arena, p.tree);
     }
@@ -414,18 +414,18 @@ literals_have_values(void **state)
 {
     (void)state;
     int64_t i;
-    assert_true(ast_int_value(value_of("1_000"), &i));
+    assert_true(fe_ast_int_value(value_of("1_000"), &i));
     assert_int_equal(i, 1000);
-    assert_true(ast_int_value(value_of("9223372036854775807"), &i));
+    assert_true(fe_ast_int_value(value_of("9223372036854775807"), &i));
     assert_true(i == INT64_MAX);
-    assert_false(ast_int_value(value_of("9223372036854775808"), &i));
-    assert_true(ast_float_value(value_of("1_0.5e-1")) == 1.05);
-    assert_true(ast_float_value(value_of("1e999")) > 1e308);
+    assert_false(fe_ast_int_value(value_of("9223372036854775808"), &i));
+    assert_true(fe_ast_float_value(value_of("1_0.5e-1")) == 1.05);
+    assert_true(fe_ast_float_value(value_of("1e999")) > 1e308);
     assert_true(value_of("1e3")->number.is_float);
     assert_false(value_of("13")->number.is_float);
-    assert_string_equal(ast_string_text(value_of("\"a{{\\n\"")), "a{\n");
-    assert_string_equal(ast_string_text(value_of("\"\"")), "");
-    assert_null(ast_string_text(value_of("\"{a}\"")));
+    assert_string_equal(fe_ast_string_text(value_of("\"a{{\\n\"")), "a{\n");
+    assert_string_equal(fe_ast_string_text(value_of("\"\"")), "");
+    assert_null(fe_ast_string_text(value_of("\"{a}\"")));
 }
 
 static void
@@ -433,15 +433,15 @@ children_come_in_order(void **state)
 {
     (void)state;
     const AstNode *n = value_of("f(a, b, axis = c)");
-    AstIter it = ast_children(n);
+    AstIter it = fe_ast_children(n);
     AstNode *child;
     Str names = str_new(arena);
-    while ((child = ast_next_child(&it)))
-        str_addf(&names, "%s ", ast_text(arena, child));
+    while ((child = fe_ast_next_child(&it)))
+        str_addf(&names, "%s ", fe_ast_text(arena, child));
     assert_string_equal(str_text(&names), "f a b axis = c ");
     assert_int_equal(n->depth, 3);
-    it = ast_children(value_of("none"));
-    assert_null(ast_next_child(&it));
+    it = fe_ast_children(value_of("none"));
+    assert_null(fe_ast_next_child(&it));
 }
 
 /* ---- many errors in one go ---- */

@@ -208,7 +208,7 @@ typedef enum ShardPolicy {
 
 /* A distributed dataset's iterator: one for each place that opens it.  The
  * batches of one dataset are divided among the replicas
- * (ir/dataset/division.h); or each replica takes whole elements, of a dataset
+ * (ir/dataset/sharding.h); or each replica takes whole elements, of a dataset
  * that a function made for its pipeline. */
 typedef struct IrIter {
     const char *name;

@@ -9,7 +9,7 @@
 #include "ir/analysis/room.h"
 #include "ir/analysis/stay.h"
 #include "ir/base/usage.h"
-#include "ir/dataset/division.h"
+#include "ir/dataset/sharding.h"
 #include "ir/dataset/stage.h"
 #include "ir/ir.h"
 #include "ir/type_bounds.h"
@@ -80,9 +80,9 @@ explain_variables(Str *out, const IrModule *m)
 /* ---- batches ------------------------------------------------------------ */
 
 static const char *const division_text[] = {
-    [DIVIDE_BATCHES] = "each batch cut by itself, in equal parts",
-    [DIVIDE_ROWS] = "cut from the stream of rows, in turn",
-    [DIVIDE_NOT] = "whole elements, in turn"};
+    [REBATCH_LEGACY] = "each batch cut by itself, in equal parts",
+    [REBATCH_V2] = "cut from the stream of rows, in turn",
+    [REBATCH_NONE] = "whole elements, in turn"};
 
 static void
 explain_batches(Str *out, const IrModule *m)
@@ -91,7 +91,7 @@ explain_batches(Str *out, const IrModule *m)
     for (int i = 0; i < m->iters.len; i++) {
         const IrIter *it = m->iters.data[i];
         str_addf(out, "  %-20s %s", it->datasets.data[0],
-                 division_text[ir_iter_division(m, it)]);
+                 division_text[ir_iter_rebatch(m, it)]);
         if (it->rows >= 0) {
             const IrSymbol *n = &m->symbols.data[it->rows];
             str_addf(out, ": at most %lld rows a replica, %lld in all",

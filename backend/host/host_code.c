@@ -736,7 +736,7 @@ emit_seal(Arena *a, BeUnit *u, const IrModule *m)
     Str text = str_new(a);
     ir_print_module(&text, m);
     const char *hash = hash_text(a, str_text(&text), text.len);
-    const char *name = arena_printf(a, PLAN_SEAL "%s", hash);
+    const char *name = arena_printf(a, PLAN_MODULE_SYMBOL "%s", hash);
     be_func_begin(u, name, u->i32, &u->ptr, 1, true);
     LLVMBuildRet(u->builder, be_zero(u->i32));
     be_func_end(u);

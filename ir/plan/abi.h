@@ -15,7 +15,7 @@
 
 /* The host code of a module exports a function of this name and the hash of the
  * module's text, so that code is not run by the operations of another. */
-#define PLAN_SEAL "ir_"
+#define PLAN_MODULE_SYMBOL "ir_"
 
 /* A kernel: items begin to end of its grid.  Symbol k_HASH. */
 typedef void TfdKernel(void *const *ptrs, const int64_t *dims, int64_t begin,

@@ -36,7 +36,7 @@ struct RtCheckpoints {
     pthread_t thread;
     bool is_writing; /* there is a thread to join */
     int64_t step;
-    const RtState *state;
+    const RtArchive *state;
     RtEvents *events;
     Status written;       /* what became of the last one */
     _Atomic int64_t last; /* whole on the disk; -1: none */
@@ -54,15 +54,15 @@ typedef struct Header {
 
 /* All but the hash of itself. */
 static void
-facts_carry(Header *h, RtState *s)
+facts_archive(Header *h, RtArchive *ar)
 {
-    rt_state_bytes(s, h->magic, sizeof h->magic);
-    rt_state_u32(s, &h->format);
-    rt_state_u32(s, &h->num_devices);
-    rt_state_i64(s, &h->step, 0, INT64_MAX);
-    rt_state_u64(s, &h->len);
-    rt_state_bytes(s, h->plan, sizeof h->plan);
-    rt_state_bytes(s, h->state, sizeof h->state);
+    rt_archive_bytes(ar, h->magic, sizeof h->magic);
+    rt_archive_u32(ar, &h->format);
+    rt_archive_u32(ar, &h->num_devices);
+    rt_archive_i64(ar, &h->step, 0, INT64_MAX);
+    rt_archive_u64(ar, &h->len);
+    rt_archive_bytes(ar, h->plan, sizeof h->plan);
+    rt_archive_bytes(ar, h->state, sizeof h->state);
 }
 
 static void
@@ -78,10 +78,10 @@ has_hash(Arena *a, const char *hash, const void *bytes, size_t n)
            memcmp(hash, hash_text(a, bytes, n), HASH_LEN) == 0;
 }
 
-static RtState
+static RtArchive
 header_of(Arena *a, const RtCheckpoints *c)
 {
-    RtState s = rt_state_writer(a, 0);
+    RtArchive ar = rt_archive_writer(a, 0);
     Header h = {.format = FORMAT,
                 .num_devices = c->owner.num_devices,
                 .step = c->step,
@@ -89,10 +89,10 @@ header_of(Arena *a, const RtCheckpoints *c)
     memcpy(h.magic, magic, MAGIC_LEN);
     memcpy(h.plan, c->owner.plan, HASH_LEN);
     set_hash(a, h.state, c->state->data, c->state->len);
-    facts_carry(&h, &s);
-    set_hash(a, h.header, s.data, s.len);
-    rt_state_bytes(&s, h.header, sizeof h.header);
-    return s;
+    facts_archive(&h, &ar);
+    set_hash(a, h.header, ar.data, ar.len);
+    rt_archive_bytes(&ar, h.header, sizeof h.header);
+    return ar;
 }
 
 /* ---- reading ------------------------------------------------------------ */
@@ -127,7 +127,7 @@ check_length(const char *path, uint64_t len, uint64_t stated)
 /* Of a file of so many bytes, of which those of the header are here.  What a
  * file of another format has behind its number is not known. */
 static Status
-check_header(Arena *a, const char *path, const Header *h, const RtState *s,
+check_header(Arena *a, const char *path, const Header *h, const RtArchive *ar,
              size_t facts, uint64_t size)
 {
     if (memcmp(h->magic, magic, MAGIC_LEN) != 0)
@@ -137,11 +137,11 @@ check_header(Arena *a, const char *path, const Header *h, const RtState *s,
                       "it is damaged, or another tfd-run made it (format %u; "
                       "this one knows %d)",
                       h->format, FORMAT);
-    if (s->wrong)
-        return refuse(path, "it is cut short: %zu bytes", s->len);
-    if (!has_hash(a, h->header, s->data, facts))
+    if (ar->wrong)
+        return refuse(path, "it is cut short: %zu bytes", ar->len);
+    if (!has_hash(a, h->header, ar->data, facts))
         return refuse(path, "it is damaged (checksum of its header)");
-    return check_length(path, size - s->len, h->len);
+    return check_length(path, size - ar->len, h->len);
 }
 
 /* From the first len bytes of a file of so many bytes. */
@@ -149,12 +149,12 @@ static Status
 read_header(Arena *a, const char *path, const char *bytes, size_t len,
             uint64_t size, Header *h)
 {
-    RtState s =
-        rt_state_reader(a, bytes, len < HEADER_BYTES ? len : HEADER_BYTES);
-    facts_carry(h, &s);
-    size_t facts = s.at;
-    rt_state_bytes(&s, h->header, sizeof h->header);
-    return check_header(a, path, h, &s, facts, size);
+    RtArchive ar =
+        rt_archive_reader(a, bytes, len < HEADER_BYTES ? len : HEADER_BYTES);
+    facts_archive(h, &ar);
+    size_t facts = ar.at;
+    rt_archive_bytes(&ar, h->header, sizeof h->header);
+    return check_header(a, path, h, &ar, facts, size);
 }
 
 /* state has as many bytes as the header says. */
@@ -428,7 +428,7 @@ prune(Arena *a, const RtCheckpoints *c)
 static Status
 write_file(Arena *a, const RtCheckpoints *c)
 {
-    RtState header = header_of(a, c);
+    RtArchive header = header_of(a, c);
     FilePart parts[] = {{header.data, header.len},
                         {c->state->data, c->state->len}};
     if (c->events)
@@ -451,7 +451,7 @@ write_in_thread(void *arg)
 }
 
 void
-rt_checkpoints_write(RtCheckpoints *c, int64_t step, const RtState *state,
+rt_checkpoints_write(RtCheckpoints *c, int64_t step, const RtArchive *state,
                      RtEvents *events)
 {
     c->step = step;

@@ -13,7 +13,7 @@
 #include "ir/base/arena.h"
 #include "ir/base/status.h"
 #include "runtime/checkpoint/events.h"
-#include "runtime/checkpoint/state.h"
+#include "runtime/checkpoint/archive.h"
 
 enum { CHECKPOINTS_KEPT = 3 };
 
@@ -57,8 +57,8 @@ Status rt_checkpoints_expect_none(const RtCheckpoints *c) MUST_USE;
  * not change until rt_checkpoints_wait, nor may another one begin.  events,
  * which may be NULL, reach the disk before.  Older ones are removed once it is
  * there. */
-void rt_checkpoints_write(RtCheckpoints *c, int64_t step, const RtState *state,
-                          RtEvents *events);
+void rt_checkpoints_write(RtCheckpoints *c, int64_t step,
+                          const RtArchive *state, RtEvents *events);
 
 /* Until the last one is on the disk; what became of it. */
 Status rt_checkpoints_wait(RtCheckpoints *c) MUST_USE;

@@ -485,5 +485,5 @@ next(RtFile *f, RtElement *e, bool *end)
     return OK;
 }
 
-const RtFormat rt_csv_format = {
+const RtFileFormat rt_csv_format = {
     .is_packed = rt_is_gzip, .begin = begin, .next = next};

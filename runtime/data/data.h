@@ -5,16 +5,17 @@
  * dataset divided among the replicas.  Element functions are somebody else's:
  * compiled code in tfd-run, the reference interpreter in tests.
  *
- * The division is TensorFlow's (ir/dataset/division.h).  A process is one
- * worker of those that the replicas of the module are spread over: worker i of
- * n has its part of the data by its number alone, whatever the others do.
+ * Sharding and rebatching are TensorFlow's (ir/dataset/sharding.h).  A process
+ * is one worker of those that the replicas of the module are spread over:
+ * worker i of n has its part of the data by its number alone, whatever the
+ * others do.
  */
 #ifndef TFD_RUNTIME_DATA_DATA_H
 #define TFD_RUNTIME_DATA_DATA_H
 
 #include "ir/base/status.h"
 #include "ir/ir.h"
-#include "runtime/checkpoint/state.h"
+#include "runtime/checkpoint/archive.h"
 
 /* A function of a dataset's stage.  in and out point to the elements of its
  * parameters and results; rows is the value of the batch symbol that their
@@ -80,10 +81,10 @@ int64_t rt_iter_all_rows(const RtIter *it);
 
 /* Where the iterator stands, to a state or back from one: passes, steps made
  * ahead, what every stage holds.  One that reads must be new; if the state does
- * not fit (rt_state_end) it can only be closed.  The current step is not in it.
- * An error is the machine's (no thread), or that somebody asked to stop while a
- * step was being made. */
-Status rt_iter_carry(RtIter *it, RtState *s) MUST_USE;
+ * not fit (rt_archive_end) it can only be closed.  The current step is not in
+ * it. An error is the machine's (no thread), or that somebody asked to stop
+ * while a step was being made. */
+Status rt_iter_archive(RtIter *it, RtArchive *ar) MUST_USE;
 
 /* Ends its thread and frees it.  NULL is allowed. */
 void rt_iter_close(RtIter *it);

@@ -29,7 +29,7 @@ typedef struct Place {
 } Place;
 
 typedef struct Files {
-    const RtFormat *format;
+    const RtFileFormat *format;
     VEC(Path) paths;
     int64_t at; /* the file that is open, or will be next */
     bool open;  /* `file` is */
@@ -330,7 +330,7 @@ place_in(const Files *s)
 
 /* Files may have come, gone or changed since. */
 static void
-files_carry(RtNode *n, RtState *s)
+files_archive(RtNode *n, RtArchive *ar)
 {
     Files *files = n->state;
     Place *p = &files->place;
@@ -338,20 +338,20 @@ files_carry(RtNode *n, RtState *s)
     bool within = files->open || files->resumes;
     if (files->open)
         *p = place_in(files);
-    rt_state_i64(s, &num, 0, INT64_MAX);
-    rt_state_i64(s, &files->at, 0, num);
-    rt_state_bool(s, &within);
-    rt_state_i64(s, &p->record, 0, INT64_MAX - 1);
-    rt_state_i64(s, &p->line, 0, INT64_MAX - 1);
-    rt_state_i64(s, &p->offset, 0, INT64_MAX - 1);
-    rt_state_i64(s, &p->size, 0, INT64_MAX);
+    rt_archive_i64(ar, &num, 0, INT64_MAX);
+    rt_archive_i64(ar, &files->at, 0, num);
+    rt_archive_bool(ar, &within);
+    rt_archive_i64(ar, &p->record, 0, INT64_MAX - 1);
+    rt_archive_i64(ar, &p->line, 0, INT64_MAX - 1);
+    rt_archive_i64(ar, &p->offset, 0, INT64_MAX - 1);
+    rt_archive_i64(ar, &p->size, 0, INT64_MAX);
     files->resumes = within && !files->open;
     if (num != files->paths.len)
-        rt_state_fail(s, "%s: there were %lld files, and are %d now",
-                      rt_stage_place(n), (long long)num, files->paths.len);
+        rt_archive_fail(ar, "%s: there were %lld files, and are %d now",
+                        rt_stage_location(n), (long long)num, files->paths.len);
 }
 
-static const RtNodeOps files_ops = {files_next, files_rewind, files_carry};
+static const RtNodeOps files_ops = {files_next, files_rewind, files_archive};
 
 /* ---- making one ---------------------------------------------------------- */
 
@@ -362,7 +362,7 @@ while_opening(const RtNode *n, const char *path, Status st)
         return OK;
     return status_note(rt_stage_show(n, st), "opening %s(\"%s\") at %s",
                        ir_stage_info[n->stage->kind].name, path,
-                       rt_stage_place(n));
+                       rt_stage_location(n));
 }
 
 /* The beginning of a file, and its first record. */
@@ -376,13 +376,13 @@ check_file(RtNode *n, int i, RtElement *scratch, int64_t *room)
     if (!st)
         st = s->format->next(&s->file, scratch, &end);
     s->paths.data[i].size = s->file.size;
-    if (!st && s->file.stream && *room < rt_stream_room(s->file.stream))
-        *room = rt_stream_room(s->file.stream);
+    if (!st && s->file.stream && *room < rt_stream_footprint(s->file.stream))
+        *room = rt_stream_footprint(s->file.stream);
     close_file(s);
     return while_opening(n, s->paths.data[i].name, st);
 }
 
-static const RtFormat *
+static const RtFileFormat *
 format_of(const RtNode *n)
 {
     switch ((StageKind)n->stage->kind) {

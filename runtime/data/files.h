@@ -22,7 +22,7 @@ typedef struct RtFile {
     void *state;      /* the format's */
 } RtFile;
 
-typedef struct RtFormat {
+typedef struct RtFileFormat {
     /* Whether the file was packed, from its first bytes; NULL: it never is. */
     RtIsPacked *is_packed;
     /* The format reads the file by streams of its own. */
@@ -36,9 +36,9 @@ typedef struct RtFormat {
      * record number f->record is next; NULL: one stream, at a place that was
      * noted. */
     Status (*seek)(RtFile *f);
-} RtFormat;
+} RtFileFormat;
 
-extern const RtFormat rt_npy_format, rt_npz_format, rt_idx_format,
+extern const RtFileFormat rt_npy_format, rt_npz_format, rt_idx_format,
     rt_bytes_format, rt_lines_format, rt_csv_format, rt_tfrecord_format;
 
 /* "train.tfd:3:4: "x.npy": ..." of kind STATUS_INPUT. */

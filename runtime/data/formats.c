@@ -40,7 +40,7 @@ bytes_next(RtFile *f, RtElement *e, bool *end)
     return OK;
 }
 
-const RtFormat rt_bytes_format = {.begin = bytes_begin, .next = bytes_next};
+const RtFileFormat rt_bytes_format = {.begin = bytes_begin, .next = bytes_next};
 
 /* ---- lines --------------------------------------------------------------- */
 
@@ -100,7 +100,7 @@ lines_next(RtFile *f, RtElement *e, bool *end)
     return OK;
 }
 
-const RtFormat rt_lines_format = {
+const RtFileFormat rt_lines_format = {
     .is_packed = rt_is_gzip, .begin = lines_begin, .next = lines_next};
 
 /* ---- IDX ----------------------------------------------------------------- */
@@ -206,5 +206,5 @@ idx_next(RtFile *f, RtElement *e, bool *end)
     return OK;
 }
 
-const RtFormat rt_idx_format = {
+const RtFileFormat rt_idx_format = {
     .is_packed = rt_is_gzip, .begin = idx_begin, .next = idx_next};

@@ -24,7 +24,7 @@
 #include "ir/analysis/room.h"
 #include "ir/base/thread.h"
 #include "ir/ir.h"
-#include "runtime/data/divide.h"
+#include "runtime/data/rebatch.h"
 #include "runtime/hal/cpu/wait.h"
 
 typedef struct Slot {
@@ -38,7 +38,7 @@ typedef struct Slot {
 struct RtIter {
     Arena *arena;
     const char *dataset; /* its name */
-    RtDivision *division;
+    RtRebatch *rebatch;
     bool threads;
     bool thread_runs;
     bool spin; /* while waiting for the thread */
@@ -53,7 +53,7 @@ struct RtIter {
     _Atomic bool quit;
     bool (*stop)(void *); /* of who takes steps; NULL: never */
     void *stop_context;
-    pthread_mutex_t work; /* held while a slot is filled or all is carried */
+    pthread_mutex_t work; /* held while a slot is filled or all is archived */
     uint32_t making;      /* who fills slots: the pass it is in */
     bool more;            /* and whether that goes on */
     uint64_t next;        /* number of the next step */
@@ -103,9 +103,9 @@ begin_pass(RtIter *it, Slot *s)
 {
     uint64_t taken = atomic_load(&it->taken);
     it->making = s->pass;
-    TRY(rt_division_rewind(it->division, atomic_load(&it->number)));
+    TRY(rt_rebatch_rewind(it->rebatch, atomic_load(&it->number)));
     for (uint64_t i = 0; i < taken; i++) {
-        TRY(rt_division_next(it->division, &s->step, &s->end));
+        TRY(rt_rebatch_next(it->rebatch, &s->step, &s->end));
         if (s->end)
             return status_new(STATUS_INPUT,
                               "the data of \"%s\" end after %llu steps of a "
@@ -121,7 +121,7 @@ make_step(RtIter *it, Slot *s)
 {
     if (it->making != s->pass)
         TRY(begin_pass(it, s));
-    return rt_division_next(it->division, &s->step, &s->end);
+    return rt_rebatch_next(it->rebatch, &s->step, &s->end);
 }
 
 /* Makes a step of the pass that is open. */
@@ -334,24 +334,24 @@ has_failed(RtIter *it)
 }
 
 static void
-slot_carry(RtIter *it, Slot *slot, RtState *s)
+slot_archive(RtIter *it, Slot *slot, RtArchive *ar)
 {
     slot->pass = rt_wait_word_load(&it->pass);
-    rt_state_bool(s, &slot->end);
-    rt_step_carry(it->division, &slot->step, s);
+    rt_archive_bool(ar, &slot->end);
+    rt_step_archive(it->rebatch, &slot->step, ar);
 }
 
 /* Steps of the open pass that nobody took. */
 static void
-slots_carry(RtIter *it, RtState *s)
+slots_archive(RtIter *it, RtArchive *ar)
 {
     uint32_t made = rt_wait_word_load(&it->made);
     uint64_t first = first_slot(it, made);
     int64_t count = made - (uint32_t)first;
-    rt_state_count(s, &count, it->num_slots, 1);
+    rt_archive_count(ar, &count, it->num_slots, 1);
     for (int64_t i = 0; i < count; i++)
-        slot_carry(it, slot(it, first + (uint64_t)i), s);
-    if (!s->reads)
+        slot_archive(it, slot(it, first + (uint64_t)i), ar);
+    if (!ar->reads)
         return;
     const Slot *last = count ? slot(it, (uint64_t)count - 1) : NULL;
     it->more = !last || !last->end;
@@ -361,20 +361,20 @@ slots_carry(RtIter *it, RtState *s)
 /* While its maker has not seen the pass, there are no steps of it, and the
  * pipeline stands nowhere: nor does one that failed. */
 static void
-pass_carry(RtIter *it, RtState *s)
+pass_archive(RtIter *it, RtArchive *ar)
 {
     bool begun = it->making == rt_wait_word_load(&it->pass) && !has_failed(it);
     uint64_t taken = atomic_load(&it->taken);
-    rt_state_bool(s, &begun);
-    rt_state_u64(s, &taken);
-    if (s->reads)
+    rt_archive_bool(ar, &begun);
+    rt_archive_u64(ar, &taken);
+    if (ar->reads)
         atomic_store(&it->taken, taken);
     if (!begun)
         return;
-    if (s->reads) /* the thread may look while a state is written */
+    if (ar->reads) /* the thread may look while a state is written */
         it->making = rt_wait_word_load(&it->pass);
-    slots_carry(it, s);
-    rt_division_carry(it->division, s);
+    slots_archive(it, ar);
+    rt_rebatch_archive(it->rebatch, ar);
 }
 
 /* The maker may never come to rest. */
@@ -393,20 +393,20 @@ wait_for_rest(RtIter *it)
 }
 
 Status
-rt_iter_carry(RtIter *it, RtState *s)
+rt_iter_archive(RtIter *it, RtArchive *ar)
 {
     TRY(wait_for_rest(it));
     uint32_t pass = rt_wait_word_load(&it->pass);
     uint64_t number = atomic_load(&it->number);
-    rt_state_u32(s, &pass);
-    rt_state_u64(s, &number);
-    if (s->reads) {
+    rt_archive_u32(ar, &pass);
+    rt_archive_u64(ar, &number);
+    if (ar->reads) {
         rt_wait_word_store(&it->pass, pass);
         atomic_store(&it->number, number);
     }
     if (pass > 0)
-        pass_carry(it, s);
-    bool starts = s->reads && !s->wrong && it->threads && pass > 0;
+        pass_archive(it, ar);
+    bool starts = ar->reads && !ar->wrong && it->threads && pass > 0;
     pthread_mutex_unlock(&it->work);
     return starts ? start_thread(it) : OK;
 }
@@ -414,15 +414,15 @@ rt_iter_carry(RtIter *it, RtState *s)
 /* ---- making and unmaking ------------------------------------------------ */
 
 static Status
-make_division(RtIter *it, const IrModule *m, const IrIter *iter,
-              int num_replicas, const RtDataOptions *options)
+make_rebatch(RtIter *it, const IrModule *m, const IrIter *iter,
+             int num_replicas, const RtDataOptions *options)
 {
     RtDataOptions own = it->threads ? options_of_thread(it, options) : *options;
-    TRY(rt_division_new(it->arena, m, iter, num_replicas, &own, &it->division));
+    TRY(rt_rebatch_new(it->arena, m, iter, num_replicas, &own, &it->rebatch));
     it->num_slots = ir_iter_steps(m, iter);
     it->slots = NEW_ARRAY(it->arena, Slot, (size_t)it->num_slots);
     for (int64_t i = 0; i < it->num_slots; i++)
-        it->slots[i].step = rt_step_new(it->division);
+        it->slots[i].step = rt_step_new(it->rebatch);
     return OK;
 }
 
@@ -432,7 +432,7 @@ rt_iter_new(const IrModule *m, const IrIter *iter, int num_replicas,
 {
     Arena *a = arena_new(NULL, "an input pipeline");
     /* RtWord asks for more than an arena aligns to. */
-    RtIter *it = (RtIter *)(void *)rt_data_room(a, sizeof(RtIter));
+    RtIter *it = (RtIter *)(void *)rt_data_alloc(a, sizeof(RtIter));
     it->arena = a;
     it->dataset = iter->datasets.data[0];
     it->threads = options->threads && ir_iter_ahead(m, iter) > 0;
@@ -440,7 +440,7 @@ rt_iter_new(const IrModule *m, const IrIter *iter, int num_replicas,
     it->stop_context = options->stop_context;
     it->spin = rt_may_spin(num_replicas + 1);
     pthread_mutex_init(&it->work, NULL);
-    Status st = make_division(it, m, iter, num_replicas, options);
+    Status st = make_rebatch(it, m, iter, num_replicas, options);
     if (st) {
         rt_iter_close(it);
         return st;

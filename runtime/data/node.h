@@ -14,7 +14,7 @@
 
 #include "ir/base/arena.h"
 #include "ir/dataset/stage.h"
-#include "runtime/checkpoint/state.h"
+#include "runtime/checkpoint/archive.h"
 #include "runtime/data/data.h"
 
 /* One element: its components, row-major; rows is the value of the batch
@@ -33,9 +33,9 @@ typedef struct RtNodeOps {
     /* To the beginning of pass n->pass, its input first. */
     Status (*rewind)(RtNode *n);
     /* All that rewind sets and next changes, to a checkpoint or back from one
-     * (state.h); not of n->input, but of other nodes that n asks.  One that
+     * (archive.h); not of n->input, but of other nodes that n asks.  One that
      * reads was in no pass yet: next goes on as it would have. */
-    void (*carry)(RtNode *n, RtState *s);
+    void (*archive)(RtNode *n, RtArchive *ar);
 } RtNodeOps;
 
 struct RtNode {
@@ -51,9 +51,9 @@ struct RtNode {
     bool (*stop)(void *); /* RtDataOptions'; NULL: never */
     void *stop_context;
     _Atomic int64_t *kept_bytes; /* RtDataOptions'; may be NULL */
-    uint32_t site; /* from 1: no two stages of all pipelines share one */
-    uint64_t pass; /* the number of the pass that it is in */
-    bool ended;    /* that pass has no more elements */
+    uint32_t call_site; /* from 1: no two stages of all pipelines share one */
+    uint64_t pass;      /* the number of the pass that it is in */
+    bool ended;         /* that pass has no more elements */
     void *state;
 };
 
@@ -64,7 +64,7 @@ Status rt_pipeline_new(Arena *arena, const IrModule *m, const IrDataset *d,
 Status rt_node_next(RtNode *n, RtElement *e, bool *end) MUST_USE;
 Status rt_node_rewind(RtNode *n, uint64_t pass) MUST_USE;
 /* Where n and all nodes before it stand. */
-void rt_node_carry(RtNode *n, RtState *s);
+void rt_node_archive(RtNode *n, RtArchive *ar);
 
 /* ---- files of a pipeline, for sharding ----------------------------------- */
 
@@ -79,13 +79,13 @@ void rt_pipeline_shard_files(RtNode *last, int num, int index);
 /* ---- making nodes -------------------------------------------------------- */
 
 /* n zeroed bytes on a cache line. */
-char *rt_data_room(Arena *a, int64_t n);
+char *rt_data_alloc(Arena *a, int64_t n);
 /* Room for one element that n gives, batches at their bounds. */
 RtElement rt_element_new(const RtNode *n);
 /* An element that n gave, in room of rt_element_new. */
-void rt_element_carry(const RtNode *n, RtElement *e, RtState *s);
+void rt_element_archive(const RtNode *n, RtElement *e, RtArchive *ar);
 /* The rows of one, which may be anything where its types name no batch. */
-void rt_rows_carry(const RtNode *n, int64_t *rows, RtState *s);
+void rt_rows_archive(const RtNode *n, int64_t *rows, RtArchive *ar);
 
 /* Makers of nodes: n is filled in but for ops and state. */
 Status rt_source_new(RtNode *n, const RtDataOptions *options) MUST_USE;
@@ -98,7 +98,7 @@ void rt_zip_new(RtNode *n);
 void rt_concat_new(RtNode *n);
 
 /* "file:line:col" of a stage, for messages. */
-const char *rt_stage_place(const RtNode *n);
+const char *rt_stage_location(const RtNode *n);
 /* A failure that is about the stage, with its line below it. */
 Status rt_stage_show(const RtNode *n, Status st) MUST_USE;
 

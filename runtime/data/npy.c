@@ -65,7 +65,7 @@ take_number(Cursor *c, int64_t *out)
 
 /* "(3, 4)", "(3,)" or "()". */
 static bool
-take_shape(Cursor *c, NpyHeader *h)
+take_shape(Cursor *c, RtNpyHeader *h)
 {
     if (!take(c, "("))
         return false;
@@ -80,7 +80,7 @@ take_shape(Cursor *c, NpyHeader *h)
 }
 
 static bool
-take_entry(Cursor *c, NpyHeader *h, unsigned *seen)
+take_entry(Cursor *c, RtNpyHeader *h, unsigned *seen)
 {
     char key[32];
     if (!take_quoted(c, key, sizeof key) || !take(c, ":"))
@@ -99,7 +99,7 @@ take_entry(Cursor *c, NpyHeader *h, unsigned *seen)
 }
 
 static bool
-parse_dictionary(Cursor c, NpyHeader *h)
+parse_dictionary(Cursor c, RtNpyHeader *h)
 {
     unsigned seen = 0;
     if (!take(&c, "{"))
@@ -136,7 +136,7 @@ find_header(const char *data, size_t len, Cursor *text, size_t *elements)
 
 /* The bytes of all elements: false on overflow. */
 static bool
-total_bytes(const NpyHeader *h, size_t element, size_t *out)
+total_bytes(const RtNpyHeader *h, size_t element, size_t *out)
 {
     *out = element;
     for (int i = 0; i < h->rank; i++)
@@ -146,10 +146,10 @@ total_bytes(const NpyHeader *h, size_t element, size_t *out)
 }
 
 bool
-npy_parse(const char *data, size_t len, NpyHeader *h)
+rt_npy_parse(const char *data, size_t len, RtNpyHeader *h)
 {
     Cursor text;
-    *h = (NpyHeader){.rank = 0};
+    *h = (RtNpyHeader){.rank = 0};
     return find_header(data, len, &text, &h->offset) &&
            parse_dictionary(text, h);
 }
@@ -160,7 +160,7 @@ npy_parse(const char *data, size_t len, NpyHeader *h)
 enum { MAX_HEADER = 64 << 10 };
 
 static bool
-agrees(const IrType *t, const NpyHeader *h)
+agrees(const IrType *t, const RtNpyHeader *h)
 {
     if (strcmp(dtype_info[t->dtype].numpy, h->descr) != 0 ||
         h->rank != t->rank + 1)
@@ -172,7 +172,7 @@ agrees(const IrType *t, const NpyHeader *h)
 }
 
 static const char *
-shape_text(Arena *a, const NpyHeader *h)
+shape_text(Arena *a, const RtNpyHeader *h)
 {
     Str s = str_new(a);
     for (int i = 0; i < h->rank; i++)
@@ -182,7 +182,7 @@ shape_text(Arena *a, const NpyHeader *h)
 
 /* What the program, or who saves the file, may do about it. */
 static const char *
-repair(Arena *a, const NpyHeader *h)
+repair(Arena *a, const RtNpyHeader *h)
 {
     int t = 0;
     while (t < NUM_DTYPES && strcmp(dtype_info[t].numpy, h->descr) != 0)
@@ -191,7 +191,7 @@ repair(Arena *a, const NpyHeader *h)
         return arena_printf(a, "; save it with x.astype('<%s')", h->descr + 1);
     if (t == NUM_DTYPES || !*h->descr || h->rank == 0)
         return "";
-    NpyHeader row = *h;
+    RtNpyHeader row = *h;
     row.rank--;
     memmove(row.shape, row.shape + 1, (size_t)row.rank * sizeof *row.shape);
     const char *name = dtype_info[t].name;
@@ -201,7 +201,7 @@ repair(Arena *a, const NpyHeader *h)
 }
 
 static Status
-check(const RtFile *f, RtStream *s, int i, const char *of, const NpyHeader *h)
+check(const RtFile *f, RtStream *s, int i, const char *of, const RtNpyHeader *h)
 {
     size_t bytes, have;
     const IrType *t = rt_file_type(f, i);
@@ -223,14 +223,15 @@ check(const RtFile *f, RtStream *s, int i, const char *of, const NpyHeader *h)
 }
 
 Status
-npy_begin(const RtFile *f, RtStream *s, int i, const char *array, NpyHeader *h)
+rt_npy_begin(const RtFile *f, RtStream *s, int i, const char *array,
+             RtNpyHeader *h)
 {
     const char *data;
     size_t have;
     const char *of =
         array ? arena_printf(f->arena, "array \"%s\" ", array) : "";
     TRY(rt_stream_peek(s, MAX_HEADER, &data, &have));
-    if (!npy_parse(data, have, h))
+    if (!rt_npy_parse(data, have, h))
         return rt_file_error(f, "%sis no .npy file", of);
     TRY(check(f, s, i, of, h));
     rt_stream_skip(s, h->offset);
@@ -240,15 +241,15 @@ npy_begin(const RtFile *f, RtStream *s, int i, const char *array, NpyHeader *h)
 static Status
 begin(RtFile *f)
 {
-    NpyHeader *h = NEW(f->arena, NpyHeader);
+    RtNpyHeader *h = NEW(f->arena, RtNpyHeader);
     f->state = h;
-    return npy_begin(f, f->stream, 0, NULL, h);
+    return rt_npy_begin(f, f->stream, 0, NULL, h);
 }
 
 static Status
 next(RtFile *f, RtElement *e, bool *end)
 {
-    const NpyHeader *h = f->state;
+    const RtNpyHeader *h = f->state;
     size_t bytes = (size_t)f->node->bytes[0];
     *end = f->record >= h->shape[0];
     if (*end)
@@ -259,4 +260,4 @@ next(RtFile *f, RtElement *e, bool *end)
     return OK;
 }
 
-const RtFormat rt_npy_format = {.begin = begin, .next = next};
+const RtFileFormat rt_npy_format = {.begin = begin, .next = next};

@@ -11,7 +11,7 @@
 
 typedef struct Array {
     RtStream *stream;
-    NpyHeader header;
+    RtNpyHeader header;
 } Array;
 
 typedef struct Npz {
@@ -67,7 +67,7 @@ open_array(RtFile *f, int i)
                              arrays_in(f, z->zip));
     TRY(rt_stream_open_member(f->arena, f->path, z->zip, (zip_uint64_t)index,
                               &z->arrays[i].stream));
-    return npy_begin(f, z->arrays[i].stream, i, name, &z->arrays[i].header);
+    return rt_npy_begin(f, z->arrays[i].stream, i, name, &z->arrays[i].header);
 }
 
 static Status
@@ -124,5 +124,5 @@ seek(RtFile *f)
     return OK;
 }
 
-const RtFormat rt_npz_format = {
+const RtFileFormat rt_npz_format = {
     .opens = true, .begin = begin, .next = next, .seek = seek};

@@ -9,7 +9,7 @@
 /* ---- elements ----------------------------------------------------------- */
 
 char *
-rt_data_room(Arena *a, int64_t n)
+rt_data_alloc(Arena *a, int64_t n)
 {
     char *room = arena_alloc(a, (size_t)n + CACHE_LINE);
     return room + (CACHE_LINE - (uintptr_t)room % CACHE_LINE) % CACHE_LINE;
@@ -32,7 +32,7 @@ rt_element_new(const RtNode *n)
     int num = n->stage->types.len;
     RtElement e = {.data = NEW_ARRAY(n->arena, char *, (size_t)num)};
     for (int i = 0; i < num; i++)
-        e.data[i] = rt_data_room(n->arena, n->bytes[i]);
+        e.data[i] = rt_data_alloc(n->arena, n->bytes[i]);
     return e;
 }
 
@@ -50,24 +50,24 @@ bound_of(const RtNode *n)
 }
 
 void
-rt_rows_carry(const RtNode *n, int64_t *rows, RtState *s)
+rt_rows_archive(const RtNode *n, int64_t *rows, RtArchive *ar)
 {
     int64_t bound = bound_of(n), none = 0;
-    rt_state_i64(s, bound == INT64_MAX ? &none : rows, 0, bound);
+    rt_archive_i64(ar, bound == INT64_MAX ? &none : rows, 0, bound);
 }
 
 void
-rt_element_carry(const RtNode *n, RtElement *e, RtState *s)
+rt_element_archive(const RtNode *n, RtElement *e, RtArchive *ar)
 {
-    rt_rows_carry(n, &e->rows, s);
+    rt_rows_archive(n, &e->rows, ar);
     for (int i = 0; i < n->stage->types.len; i++)
-        rt_state_bytes(s, e->data[i], (size_t)n->bytes[i]);
+        rt_archive_bytes(ar, e->data[i], (size_t)n->bytes[i]);
 }
 
 /* ---- places ------------------------------------------------------------- */
 
 const char *
-rt_stage_place(const RtNode *n)
+rt_stage_location(const RtNode *n)
 {
     Loc loc = n->stage->loc;
     return arena_printf(n->arena, "%s:%u:%u",
@@ -118,12 +118,12 @@ rt_node_rewind(RtNode *n, uint64_t pass)
 }
 
 void
-rt_node_carry(RtNode *n, RtState *s)
+rt_node_archive(RtNode *n, RtArchive *ar)
 {
     for (; n; n = n->input) {
-        rt_state_u64(s, &n->pass);
-        rt_state_bool(s, &n->ended);
-        n->ops->carry(n, s);
+        rt_archive_u64(ar, &n->pass);
+        rt_archive_bool(ar, &n->ended);
+        n->ops->archive(n, ar);
     }
 }
 
@@ -160,7 +160,7 @@ stages_before(const IrModule *m, const IrDataset *d)
 /* The number of the dataset's first stage among all of the program, those of
  * every pipeline counted anew. */
 static uint32_t
-first_site(const IrModule *m, const IrDataset *d, int pipeline)
+first_call_site(const IrModule *m, const IrDataset *d, int pipeline)
 {
     return 1 + stages_before(m, d) +
            (uint32_t)pipeline * stages_before(m, NULL);
@@ -170,7 +170,7 @@ Status
 rt_pipeline_new(Arena *arena, const IrModule *m, const IrDataset *d,
                 const RtDataOptions *options, RtNode **out)
 {
-    uint32_t site = first_site(m, d, options->pipeline);
+    uint32_t call_site = first_call_site(m, d, options->pipeline);
     RtNode *last = NULL;
     for (int i = 0; i < d->stages.len; i++) {
         const IrStage *stage = &d->stages.data[i];
@@ -185,7 +185,7 @@ rt_pipeline_new(Arena *arena, const IrModule *m, const IrDataset *d,
                       .stop = options->stop,
                       .stop_context = options->stop_context,
                       .kept_bytes = options->kept_bytes,
-                      .site = site + (uint32_t)i};
+                      .call_site = call_site + (uint32_t)i};
         TRY(status_note(make_node(n, options), "opening the dataset \"%s\"",
                         d->name));
         last = n;

@@ -34,7 +34,7 @@ draw_key(RtNode *n)
     uint64_t pass = reshuffle ? n->pass : 0;
     uint32_t key[2] = {(uint32_t)seed, (uint32_t)(seed >> 32)};
     uint32_t counter[4] = {(uint32_t)pass, (uint32_t)(pass >> 32),
-                           stated ? 0 : n->site, DRAW};
+                           stated ? 0 : n->call_site, DRAW};
     uint32_t out[4];
     philox4x32(counter, key, out);
     memcpy(s->key, out, sizeof s->key);
@@ -84,19 +84,20 @@ shuffle_next(RtNode *n, RtElement *e, bool *end)
 
 /* The buffer, as it is: in a checkpoint it is most of a pipeline's part. */
 static void
-shuffle_carry(RtNode *n, RtState *to)
+shuffle_archive(RtNode *n, RtArchive *to)
 {
     Shuffle *s = n->state;
-    rt_state_u32(to, &s->key[0]);
-    rt_state_u32(to, &s->key[1]);
-    rt_state_u64(to, &s->position);
-    rt_store_carry(&s->buffer, n->stage->ints[0], to);
+    rt_archive_u32(to, &s->key[0]);
+    rt_archive_u32(to, &s->key[1]);
+    rt_archive_u64(to, &s->position);
+    rt_store_archive(&s->buffer, n->stage->ints[0], to);
 }
 
 void
 rt_shuffle_new(RtNode *n)
 {
-    static const RtNodeOps ops = {shuffle_next, shuffle_rewind, shuffle_carry};
+    static const RtNodeOps ops = {shuffle_next, shuffle_rewind,
+                                  shuffle_archive};
     Shuffle *s = NEW(n->arena, Shuffle);
     s->buffer = rt_store_new(n);
     s->in = rt_element_new(n->input);

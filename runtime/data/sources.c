@@ -36,13 +36,13 @@ rows_next(RtNode *n, RtElement *e, bool *end)
 }
 
 static void
-rows_carry(RtNode *n, RtState *s)
+rows_archive(RtNode *n, RtArchive *ar)
 {
     Rows *r = n->state;
-    rt_state_i64(s, &r->at, 0, r->count);
+    rt_archive_i64(ar, &r->at, 0, r->count);
 }
 
-static const RtNodeOps rows_ops = {rows_next, rows_rewind, rows_carry};
+static const RtNodeOps rows_ops = {rows_next, rows_rewind, rows_archive};
 
 /* count elements that lie one after the other, component after component. */
 static void
@@ -68,7 +68,7 @@ range_next(RtNode *n, RtElement *e, bool *end)
     return OK;
 }
 
-static const RtNodeOps range_ops = {range_next, rows_rewind, rows_carry};
+static const RtNodeOps range_ops = {range_next, rows_rewind, rows_archive};
 
 static Status
 range_new(RtNode *n)
@@ -77,7 +77,7 @@ range_new(RtNode *n)
     if (stop > start && __builtin_sub_overflow(stop, start, &count))
         return rt_stage_show(
             n, status_new(STATUS_INPUT, "%s: a range of more than 2^63 numbers",
-                          rt_stage_place(n)));
+                          rt_stage_location(n)));
     rows_new(n, NULL, count);
     n->ops = &range_ops;
     return OK;

@@ -32,18 +32,18 @@ stage_rewind(RtNode *n)
 
 /* Of stages that know what they gave, and hold nothing. */
 static void
-count_carry(RtNode *n, RtState *s)
+count_archive(RtNode *n, RtArchive *ar)
 {
     Stage *stage = n->state;
-    rt_state_i64(s, &stage->count, 0, INT64_MAX);
+    rt_archive_i64(ar, &stage->count, 0, INT64_MAX);
 }
 
 /* Of those that do not even know that. */
 static void
-nothing_carry(RtNode *n, RtState *s)
+nothing_archive(RtNode *n, RtArchive *ar)
 {
     (void)n;
-    (void)s;
+    (void)ar;
 }
 
 /* ---- map ---------------------------------------------------------------- */
@@ -129,13 +129,13 @@ unbatch_next(RtNode *n, RtElement *e, bool *end)
 }
 
 static void
-unbatch_carry(RtNode *n, RtState *s)
+unbatch_archive(RtNode *n, RtArchive *ar)
 {
     Stage *stage = n->state;
     Dim rows = n->input->stage->types.data[0].dims[0];
-    rt_state_i64(s, &stage->rows, 0, ir_dim_full(n->module, rows).c);
-    rt_state_i64(s, &stage->count, 0, stage->rows);
-    rt_element_carry(n->input, &stage->in, s);
+    rt_archive_i64(ar, &stage->rows, 0, ir_dim_full(n->module, rows).c);
+    rt_archive_i64(ar, &stage->count, 0, stage->rows);
+    rt_element_archive(n->input, &stage->in, ar);
 }
 
 /* Takes the oldest `stride` elements off the ring; when it holds fewer, those
@@ -174,15 +174,15 @@ window_next(RtNode *n, RtElement *e, bool *end)
 }
 
 static void
-window_carry(RtNode *n, RtState *s)
+window_archive(RtNode *n, RtArchive *ar)
 {
     Stage *stage = n->state;
     int64_t size = n->stage->ints[0];
-    count_carry(n, s);
-    rt_state_i64(s, &stage->held, 0, size);
-    rt_state_i64(s, &stage->first, 0, size - 1);
+    count_archive(n, ar);
+    rt_archive_i64(ar, &stage->held, 0, size);
+    rt_archive_i64(ar, &stage->first, 0, size - 1);
     for (int i = 0; i < n->stage->types.len; i++)
-        rt_state_bytes(s, stage->ring[i], (size_t)n->bytes[i]);
+        rt_archive_bytes(ar, stage->ring[i], (size_t)n->bytes[i]);
 }
 
 /* ---- repeat ------------------------------------------------------------- */
@@ -228,11 +228,11 @@ repeat_next(RtNode *n, RtElement *e, bool *end)
 }
 
 static void
-repeat_carry(RtNode *n, RtState *s)
+repeat_archive(RtNode *n, RtArchive *ar)
 {
     Stage *stage = n->state;
-    count_carry(n, s);
-    rt_state_bool(s, &stage->any);
+    count_archive(n, ar);
+    rt_archive_bool(ar, &stage->any);
 }
 
 /* ---- take, skip, shard, prefetch ---------------------------------------- */
@@ -278,17 +278,17 @@ shard_next(RtNode *n, RtElement *e, bool *end)
 /* ---- making them -------------------------------------------------------- */
 
 static const RtNodeOps stage_ops[NUM_STAGES] = {
-    [STAGE_map] = {map_next, stage_rewind, nothing_carry},
-    [STAGE_filter] = {filter_next, stage_rewind, nothing_carry},
-    [STAGE_batch] = {batch_next, stage_rewind, nothing_carry},
-    [STAGE_unbatch] = {unbatch_next, stage_rewind, unbatch_carry},
-    [STAGE_window] = {window_next, stage_rewind, window_carry},
-    [STAGE_repeat] = {repeat_next, repeat_rewind, repeat_carry},
-    [STAGE_take] = {take_next, stage_rewind, count_carry},
-    [STAGE_skip] = {skip_next, stage_rewind, count_carry},
-    [STAGE_shard] = {shard_next, stage_rewind, count_carry},
+    [STAGE_map] = {map_next, stage_rewind, nothing_archive},
+    [STAGE_filter] = {filter_next, stage_rewind, nothing_archive},
+    [STAGE_batch] = {batch_next, stage_rewind, nothing_archive},
+    [STAGE_unbatch] = {unbatch_next, stage_rewind, unbatch_archive},
+    [STAGE_window] = {window_next, stage_rewind, window_archive},
+    [STAGE_repeat] = {repeat_next, repeat_rewind, repeat_archive},
+    [STAGE_take] = {take_next, stage_rewind, count_archive},
+    [STAGE_skip] = {skip_next, stage_rewind, count_archive},
+    [STAGE_shard] = {shard_next, stage_rewind, count_archive},
     /* the iterator's thread makes elements ahead of all stages */
-    [STAGE_prefetch] = {pass_on, stage_rewind, nothing_carry},
+    [STAGE_prefetch] = {pass_on, stage_rewind, nothing_archive},
 };
 
 /* The front end refuses to stack batches of several sizes; a plan that was
@@ -300,9 +300,10 @@ check_one_shape(const RtNode *n)
     for (int i = 0; i < in->types.len; i++)
         if (!ir_type_is_static(&in->types.data[i]))
             return rt_stage_show(
-                n, status_new(
-                       STATUS_INPUT, "%s: %s needs elements of one shape",
-                       rt_stage_place(n), ir_stage_info[n->stage->kind].name));
+                n,
+                status_new(STATUS_INPUT, "%s: %s needs elements of one shape",
+                           rt_stage_location(n),
+                           ir_stage_info[n->stage->kind].name));
     return OK;
 }
 

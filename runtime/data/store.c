@@ -88,20 +88,20 @@ rt_store_drop(RtStore *s, int64_t i)
 }
 
 static void
-slot_carry(const RtStore *s, char *slot, RtState *to)
+slot_archive(const RtStore *s, char *slot, RtArchive *to)
 {
     int64_t rows;
     memcpy(&rows, slot, sizeof rows);
-    rt_rows_carry(s->of, &rows, to);
+    rt_rows_archive(s->of, &rows, to);
     memcpy(slot, &rows, sizeof rows);
-    rt_state_bytes(to, slot + sizeof rows, s->slot_bytes - sizeof rows);
+    rt_archive_bytes(to, slot + sizeof rows, s->slot_bytes - sizeof rows);
 }
 
 void
-rt_store_carry(RtStore *s, int64_t most, RtState *to)
+rt_store_archive(RtStore *s, int64_t most, RtArchive *to)
 {
     int64_t len = s->len;
-    rt_state_count(to, &len, most, s->slot_bytes);
+    rt_archive_count(to, &len, most, s->slot_bytes);
     for (int64_t i = 0; i < len; i++)
-        slot_carry(s, to->reads ? new_slot(s) : slot_at(s, i), to);
+        slot_archive(s, to->reads ? new_slot(s) : slot_at(s, i), to);
 }

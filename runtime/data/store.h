@@ -11,9 +11,9 @@
 #include "runtime/data/node.h"
 
 typedef struct RtStore {
-    const RtNode *of; /* whose elements it keeps */
-    int64_t len;      /* elements 0 .. len - 1 */
-    int64_t most;     /* that there were at a time */
+    const RtNode *of;            /* whose elements it keeps */
+    int64_t len;                 /* elements 0 .. len - 1 */
+    int64_t most;                /* that there were at a time */
     _Atomic int64_t *kept_bytes; /* theirs are added; NULL: nobody asks */
     size_t slot_bytes;
     int64_t block_slots;
@@ -30,7 +30,7 @@ void rt_store_get(const RtStore *s, int64_t i, RtElement *e);
 const char *rt_store_component(const RtStore *s, int64_t i, int component);
 /* Drops element i; the last one gets its number. */
 void rt_store_drop(RtStore *s, int64_t i);
-/* All of it, at most so many elements (RtNodeOps.carry). */
-void rt_store_carry(RtStore *s, int64_t most, RtState *to);
+/* All of it, at most so many elements (RtNodeOps.archive). */
+void rt_store_archive(RtStore *s, int64_t most, RtArchive *to);
 
 #endif

@@ -285,7 +285,7 @@ rt_stream_file_size(const RtStream *s)
 }
 
 int64_t
-rt_stream_room(const RtStream *s)
+rt_stream_footprint(const RtStream *s)
 {
     return (int64_t)s->capacity + (s->unpacks ? BLOCK : 0);
 }

@@ -47,6 +47,6 @@ int64_t rt_stream_size(const RtStream *s);
 int64_t rt_stream_file_size(const RtStream *s);
 
 /* Memory that it takes now. */
-int64_t rt_stream_room(const RtStream *s);
+int64_t rt_stream_footprint(const RtStream *s);
 
 #endif

@@ -132,5 +132,5 @@ next(RtFile *f, RtElement *e, bool *end)
     return OK;
 }
 
-const RtFormat rt_tfrecord_format = {
+const RtFileFormat rt_tfrecord_format = {
     .is_packed = is_packed, .begin = begin, .next = next};

@@ -30,25 +30,26 @@ find_main(const IrModule *m)
 /* Compiled code names operations, places and dimensions by number, so it runs
  * with the module that it was compiled from and no other. */
 static Status
-check_seal(const RtRun *run)
+check_module_symbol(const RtRun *run)
 {
     const char *hash = run->plan->ir_hash;
-    if (hash && !rt_code_function(
-                    run->code, arena_printf(run->arena, PLAN_SEAL "%s", hash)))
+    if (hash &&
+        !rt_code_function(
+            run->code, arena_printf(run->arena, PLAN_MODULE_SYMBOL "%s", hash)))
         return plan_refuse(run->plan,
                            "its code was not compiled from its placed.tir");
     return OK;
 }
 
 static Status
-load_code(RtRun *run, const IrFunc *main_ir, RtFn **main_fn)
+load_code(RtRun *run, const IrFunc *main_ir, RtFunction **main_fn)
 {
     TRY(rt_code_open(run->plan->objects, run->plan->num_objects, &run->code));
-    TRY(check_seal(run));
-    TRY(rt_measure(run));
+    TRY(check_module_symbol(run));
+    TRY(rt_measure_arena(run));
     TRY(rt_load_elements(run));
-    TRY(rt_load_fn(run, main_ir->name, FUNC_MAIN, main_fn));
-    return rt_stage_launches(run);
+    TRY(rt_load_function(run, main_ir->name, FUNC_MAIN, main_fn));
+    return rt_reserve_staging(run);
 }
 
 /* Devices of the same number and kind as those of the plan. */
@@ -57,8 +58,8 @@ choose_devices(RtRun *run)
 {
     int num;
     const char *asked = run->options->devices;
-    TRY(rt_list_devices(run->arena, asked ? asked : run->module->devices,
-                        &run->device_names, &num));
+    TRY(rt_parse_devices(run->arena, asked ? asked : run->module->devices,
+                         &run->device_names, &num));
     if (num == run->num_replicas)
         return OK;
     if (!asked)
@@ -107,14 +108,14 @@ open_devices(RtRun *run, bool spin)
 }
 
 static void
-make_actors(RtRun *run)
+make_executors(RtRun *run)
 {
     size_t n = (size_t)run->num_replicas;
-    rt_actor_init(&run->main, run, -1);
+    rt_executor_init(&run->main, run, -1);
     run->main.device = run->devices[0];
-    run->replicas = NEW_ARRAY(run->arena, RtActor, n);
+    run->replicas = NEW_ARRAY(run->arena, RtExecutor, n);
     for (int i = 0; i < run->num_replicas; i++) {
-        rt_actor_init(&run->replicas[i], run, i);
+        rt_executor_init(&run->replicas[i], run, i);
         run->replicas[i].device = run->devices[i];
     }
 }
@@ -146,7 +147,7 @@ init(RtRun *run, const Plan *plan, const RtOptions *options)
 }
 
 static Status
-open_run(RtRun *run, RtFn **main_fn)
+open_run(RtRun *run, RtFunction **main_fn)
 {
     IrFunc *main_ir = find_main(run->module);
     if (!main_ir)
@@ -157,11 +158,11 @@ open_run(RtRun *run, RtFn **main_fn)
     TRY(rt_open_checkpoints(run));
     TRY(rt_read_params(run));
     bool spin = may_spin(run);
-    TRY(rt_coll_local(run->num_replicas, run->timeout, spin, &run->coll));
+    TRY(rt_coll_shm_open(run->num_replicas, run->timeout, spin, &run->coll));
     TRY(load_code(run, main_ir, main_fn));
     TRY(rt_check_memory(run));
     TRY(open_devices(run, spin));
-    make_actors(run);
+    make_executors(run);
     rt_bind_launches(run);
     TRY(rt_open_iterators(run));
     return rt_open_events(run);
@@ -170,9 +171,9 @@ open_run(RtRun *run, RtFn **main_fn)
 static void
 close_run(RtRun *run, Status st)
 {
-    rt_watch_closing(run, st);
+    rt_watchdog_closing(run, st);
     if (run->coll)
-        run->coll->ops->stop(run->coll);
+        run->coll->ops->abort(run->coll);
     rt_close_iterators(run);
     rt_close_checkpoints(run);
     rt_events_close(run->events);
@@ -180,10 +181,10 @@ close_run(RtRun *run, Status st)
         if (run->devices[i])
             run->devices[i]->ops->close(run->devices[i]);
     }
-    rt_watch_end(run);
+    rt_watchdog_join(run);
     for (int i = 0; run->replicas && i < run->num_replicas; i++)
-        rt_actor_deinit(&run->replicas[i]);
-    rt_actor_deinit(&run->main);
+        rt_executor_deinit(&run->replicas[i]);
+    rt_executor_deinit(&run->main);
     if (run->coll)
         run->coll->ops->close(run->coll);
     rt_code_close(run->code);
@@ -193,11 +194,11 @@ close_run(RtRun *run, Status st)
 /* ---- running ----------------------------------------------------------- */
 
 static Status
-enter_main(RtRun *run, const RtFn *main_fn, RtInvocation *main)
+enter_main(RtRun *run, const RtFunction *main_fn, RtInvocation *main)
 {
-    char *frame = rt_aligned(run->arena, ir_frame_bytes(main_fn->ir));
+    char *frame = rt_alloc_aligned(run->arena, ir_frame_bytes(main_fn->ir));
     rt_invocation_init(main, main_fn, &run->main, frame, NULL, NULL);
-    TRY(rt_watch_begin(run));
+    TRY(rt_watchdog_start(run));
     return rt_resume(run, main);
 }
 
@@ -207,17 +208,17 @@ call_main(RtRun *run, RtInvocation *main)
     run->stats.ready = rt_seconds();
     atomic_store(&run->main.running, main);
     int32_t end = main->fn->code(&main->call);
-    rt_watch_returned(run);
+    rt_watchdog_main_returned(run);
     rt_progress_clear(&run->progress);
     TRY(rt_flush(run));
-    return end == END_NOT ? rt_end_checkpoints(run) : rt_status_of_end(run);
+    return end == EXEC_OK ? rt_end_checkpoints(run) : rt_status_of_end(run);
 }
 
 Status
 rt_run(const Plan *plan, const RtOptions *options)
 {
     RtRun run;
-    RtFn *main_fn;
+    RtFunction *main_fn;
     RtInvocation main;
     init(&run, plan, options);
     Status st = open_run(&run, &main_fn);

@@ -140,106 +140,108 @@ rt_list_safepoints(RtRun *run, IrFunc *main)
 /* ---- devices ------------------------------------------------------------ */
 
 /* A block of an arena.  Most are the same on all devices: mirrored variables;
- * of those, the first device's stands for all.  It has been carried: it lies
+ * of those, the first device's stands for all.  It has been archived: it lies
  * at `same_as` in the state. */
 static void
-block_carry(RtDevice *d, int64_t at, size_t n, const size_t *same_as,
-            RtState *s)
+block_archive(RtDevice *d, int64_t at, size_t n, const size_t *same_as,
+              RtArchive *ar)
 {
     char block[BLOCK_BYTES];
     bool same = false;
-    if (!s->reads)
+    if (!ar->reads)
         d->ops->copy_out(d, block, d->arena + at, n);
     if (same_as) {
-        same = !s->reads && memcmp(block, s->data + *same_as, n) == 0;
-        rt_state_bool(s, &same);
+        same = !ar->reads && memcmp(block, ar->data + *same_as, n) == 0;
+        rt_archive_bool(ar, &same);
     }
     if (!same)
-        rt_state_bytes(s, block, n);
-    if (s->reads && !s->wrong)
-        d->ops->copy_in(d, d->arena + at, same ? s->data + *same_as : block, n);
+        rt_archive_bytes(ar, block, n);
+    if (ar->reads && !ar->wrong)
+        d->ops->copy_in(d, d->arena + at, same ? ar->data + *same_as : block,
+                        n);
 }
 
 static void
-extent_carry(RtRun *run, const RtExtent *e, int num_devices, RtState *s)
+extent_archive(RtRun *run, const RtExtent *e, int num_devices, RtArchive *ar)
 {
-    for (int64_t at = e->begin; at < e->end && !s->wrong; at += BLOCK_BYTES) {
+    for (int64_t at = e->begin; at < e->end && !ar->wrong; at += BLOCK_BYTES) {
         int64_t rest = e->end - at;
         size_t n = rest < BLOCK_BYTES ? (size_t)rest : BLOCK_BYTES;
-        size_t first = s->reads ? s->at : s->len;
+        size_t first = ar->reads ? ar->at : ar->len;
         for (int r = 0; r < num_devices; r++)
-            block_carry(run->devices[r], at, n, r ? &first : NULL, s);
+            block_archive(run->devices[r], at, n, r ? &first : NULL, ar);
     }
 }
 
 static void
-places_carry(RtRun *run, char *frame, const RtSafepoint *p, RtState *s)
+places_archive(RtRun *run, char *frame, const RtSafepoint *p, RtArchive *ar)
 {
     for (int i = 0; i < p->frame.len; i++) {
         const RtExtent *e = &p->frame.data[i];
-        rt_state_bytes(s, frame + e->begin, (size_t)(e->end - e->begin));
+        rt_archive_bytes(ar, frame + e->begin, (size_t)(e->end - e->begin));
     }
     for (int i = 0; i < p->rows.len; i++)
-        extent_carry(run, &p->rows.data[i], run->num_replicas, s);
+        extent_archive(run, &p->rows.data[i], run->num_replicas, ar);
     for (int i = 0; i < p->first.len; i++)
-        extent_carry(run, &p->first.data[i], 1, s);
+        extent_archive(run, &p->first.data[i], 1, ar);
 }
 
 /* ---- main --------------------------------------------------------------- */
 
 /* The sizes of batches. */
 static void
-dims_carry(const IrModule *m, int64_t *dims, RtState *s)
+dims_archive(const IrModule *m, int64_t *dims, RtArchive *ar)
 {
     for (int i = 0; i < m->symbols.len; i++)
-        rt_state_i64(s, &dims[ir_symbol_word(m, i)], 0,
-                     m->symbols.data[i].bound);
+        rt_archive_i64(ar, &dims[ir_symbol_word(m, i)], 0,
+                       m->symbols.data[i].bound);
     for (int i = 0; i < ir_num_pairs(m); i++)
-        rt_state_i64(s, &dims[3 * i + 2], 0, INT64_MAX);
+        rt_archive_i64(ar, &dims[3 * i + 2], 0, INT64_MAX);
 }
 
 /* now() goes on from where it was: time without a process does not count. */
 static void
-clock_carry(RtRun *run, RtState *s)
+clock_archive(RtRun *run, RtArchive *ar)
 {
     double now = rt_seconds() + run->clock;
-    rt_state_bytes(s, &now, sizeof now);
-    if (s->reads)
+    rt_archive_bytes(ar, &now, sizeof now);
+    if (ar->reads)
         run->clock = now - rt_seconds();
 }
 
 /* Before its first step main has nothing. */
 static Status
-main_carry(RtRun *run, RtInvocation *main, int64_t *safepoint, RtState *s)
+main_archive(RtRun *run, RtInvocation *main, int64_t *safepoint, RtArchive *ar)
 {
-    rt_state_i64(s, &run->stats.steps, 0, INT64_MAX);
-    rt_state_i64(s, safepoint, AT_BEGINNING, run->resume.num_safepoints - 1);
-    clock_carry(run, s);
+    rt_archive_i64(ar, &run->stats.steps, 0, INT64_MAX);
+    rt_archive_i64(ar, safepoint, AT_BEGINNING, run->resume.num_safepoints - 1);
+    clock_archive(run, ar);
     if (*safepoint == AT_BEGINNING)
-        return rt_state_end(s);
-    dims_carry(run->module, run->main.dims, s);
+        return rt_archive_end(ar);
+    dims_archive(run->module, run->main.dims, ar);
     for (int r = 0; r < run->num_replicas; r++)
-        dims_carry(run->module, run->replicas[r].dims, s);
-    places_carry(run, main->call.base, &run->resume.safepoints[*safepoint], s);
+        dims_archive(run->module, run->replicas[r].dims, ar);
+    places_archive(run, main->call.base, &run->resume.safepoints[*safepoint],
+                   ar);
     for (int i = 0; i < run->module->iters.len; i++)
-        TRY(rt_iter_carry(run->iterators[i].iter, s));
-    return rt_state_end(s);
+        TRY(rt_iter_archive(run->iterators[i].iter, ar));
+    return rt_archive_end(ar);
 }
 
 /* ---- summaries ---------------------------------------------------------- */
 
 static void
-events_carry(RtRun *run, RtState *s)
+events_archive(RtRun *run, RtArchive *ar)
 {
     RtResume *r = &run->resume;
-    if (!s->reads) {
+    if (!ar->reads) {
         r->events_name = run->events ? rt_events_name(run->events) : "";
         r->events_bytes = run->events ? rt_events_bytes(run->events) : 0;
     }
-    rt_state_text(s, &r->events_name);
-    rt_state_i64(s, &r->events_bytes, 0, INT64_MAX);
+    rt_archive_text(ar, &r->events_name);
+    rt_archive_i64(ar, &r->events_bytes, 0, INT64_MAX);
     if (strchr(r->events_name, '/'))
-        rt_state_fail(s, "\"%s\" is no name of a file", r->events_name);
+        rt_archive_fail(ar, "\"%s\" is no name of a file", r->events_name);
 }
 
 /* What was there before may have been moved away, and is not missed. */
@@ -264,9 +266,9 @@ rt_open_events(RtRun *run)
     const RtOptions *o = run->options;
     RtResume *r = &run->resume;
     if (r->going) {
-        events_carry(run, &r->read);
+        events_archive(run, &r->read);
         if (r->read.wrong)
-            return rt_state_end(&r->read);
+            return rt_archive_end(&r->read);
     }
     if (!o->log_dir || !run->has_summary || o->load_only)
         return OK;
@@ -286,7 +288,7 @@ read_newest(RtRun *run)
     r->arena = arena_new(NULL, "the checkpoint to resume from");
     TRY(rt_checkpoints_newest(r->folder, r->arena, o->err, &c));
     r->going = c.state != NULL;
-    r->read = rt_state_reader(r->arena, c.state, c.len);
+    r->read = rt_archive_reader(r->arena, c.state, c.len);
     if (o->quiet)
         return OK;
     if (r->going)
@@ -317,22 +319,22 @@ rt_open_checkpoints(RtRun *run)
 static Status
 wait_for_disk(RtRun *run)
 {
-    rt_watch_hold(run);
+    rt_watchdog_suspend(run);
     Status st = rt_checkpoints_wait(run->resume.folder);
-    rt_watch_release(run);
+    rt_watchdog_resume(run);
     return st;
 }
 
 static Status
 write_checkpoint(RtInvocation *main, int64_t safepoint)
 {
-    RtRun *run = main->actor->run;
+    RtRun *run = main->executor->run;
     RtResume *r = &run->resume;
     TRY(wait_for_disk(run));
-    rt_state_clear(&r->written);
-    rt_params_carry(run, &r->written);
-    events_carry(run, &r->written);
-    TRY(main_carry(run, main, &safepoint, &r->written));
+    rt_archive_clear(&r->written);
+    rt_params_archive(run, &r->written);
+    events_archive(run, &r->written);
+    TRY(main_archive(run, main, &safepoint, &r->written));
     if (rt_is_stopped(run)) /* by then steps ahead may have been broken off */
         return rt_data_stopped();
     rt_checkpoints_write(r->folder, run->stats.steps, &r->written, run->events);
@@ -353,11 +355,11 @@ static Status
 go_on(RtRun *run, RtInvocation *main)
 {
     RtResume *r = &run->resume;
-    TRY(status_note(main_carry(run, main, &main->call.resume, &r->read),
+    TRY(status_note(main_archive(run, main, &main->call.resume, &r->read),
                     "resuming from a checkpoint in \"%s\"",
                     run->options->checkpoint_dir));
     run->stats.resumed = r->step = run->stats.steps;
-    atomic_store(&run->watch.steps, run->stats.steps);
+    atomic_store(&run->watchdog.steps, run->stats.steps);
     rt_progress_resume(&run->progress, run->stats.steps);
     arena_release(r->arena);
     r->arena = NULL;
@@ -375,7 +377,7 @@ rt_resume(RtRun *run, RtInvocation *main)
         return status_new(STATUS_USAGE,
                           "--checkpoint: main has no loop over a dataset, and "
                           "checkpoints are made after rounds of one");
-    r->written = rt_state_writer(run->arena, (size_t)r->bytes);
+    r->written = rt_archive_writer(run->arena, (size_t)r->bytes);
     if (run->options->load_only && !r->going)
         return OK;
     return r->going ? go_on(run, main) : begin(run, main);
@@ -414,7 +416,7 @@ is_due(const RtRun *run)
 Status
 rt_checkpoint(RtInvocation *main, int32_t safepoint)
 {
-    RtRun *run = main->actor->run;
+    RtRun *run = main->executor->run;
     if (!run->resume.folder || !is_due(run))
         return OK;
     double begin = rt_seconds();
@@ -439,9 +441,9 @@ rt_end_checkpoints(RtRun *run)
 void
 rt_close_checkpoints(RtRun *run)
 {
-    rt_watch_hold(run);
+    rt_watchdog_suspend(run);
     rt_checkpoints_close(run->resume.folder);
-    rt_watch_release(run);
+    rt_watchdog_resume(run);
     if (run->resume.arena)
         arena_release(run->resume.arena);
 }

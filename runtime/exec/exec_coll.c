@@ -1,27 +1,28 @@
 /*
  * exec_coll.c - collectives of device programs
  *
- * Every start of a program is a site of the communicator.  A program and its
- * variant for full batches meet at the same sites, since some replicas may run
- * the one while others run the other: their collectives must be alike.
+ * Every start of a program is a instance of the communicator.  A program and
+ * its variant for full batches meet at the same instances, since some replicas
+ * may run the one while others run the other: their collectives must be alike.
  */
 #include <assert.h>
 #include <string.h>
 #include "runtime/exec/exec_impl.h"
 
-static const char *const combine_names[NUM_COMBINES] = {
-    [COMBINE_SUM] = "sum",
-    [COMBINE_MAX] = "max",
-    [COMBINE_MIN] = "min",
-    [COMBINE_FIRST] = "first",
+static const char *const reduce_op_names[NUM_REDUCE_OPS] = {
+    [REDUCE_SUM] = "sum",
+    [REDUCE_MAX] = "max",
+    [REDUCE_MIN] = "min",
+    [REDUCE_FIRST] = "first",
 };
 
-static const char *const via_names[NUM_VIAS] = {
-    [VIA_ONE] = "reduction_to_one",
-    [VIA_HALVES] = "hierarchical_copy",
+static const char *const algorithm_names[NUM_COLL_ALGORITHMS] = {
+    [COLL_REDUCE_TO_ONE] = "reduction_to_one",
+    [COLL_HIERARCHICAL] = "hierarchical_copy",
 };
 
-/* ---- sites ------------------------------------------------------------- */
+/* ---- instances -------------------------------------------------------------
+ */
 
 static bool
 is_alike(const RtHostOp *a, const RtHostOp *b)
@@ -40,104 +41,105 @@ is_alike(const RtHostOp *a, const RtHostOp *b)
     return ir_int(x, A_axis) == ir_int(y, A_axis);
 }
 
-/* The site of the same collective in the program that fn is a variant of. */
+/* The instance of the same collective in the program that fn is a variant of.
+ */
 static Status
-share_site(RtRun *run, RtFn *fn, RtHostOp *h)
+share_instance(RtRun *run, RtFunction *fn, RtHostOp *h)
 {
-    RtFn *program;
+    RtFunction *program;
     int index = fn->starts.len;
-    TRY(rt_load_fn(run, fn->ir->variant_of, FUNC_PROGRAM, &program));
+    TRY(rt_load_function(run, fn->ir->variant_of, FUNC_PROGRAM, &program));
     if (index >= program->starts.len ||
         !is_alike(h, program->starts.data[index]))
         return plan_refuse(run->plan, "@%s and @%s differ in their collectives",
                            fn->ir->name, program->ir->name);
-    h->site = program->starts.data[index]->site;
+    h->instance = program->starts.data[index]->instance;
     return OK;
 }
 
 static void
-read_via(const IrOp *op, RtVia *out)
+read_algorithm(const IrOp *op, RtCollAlgorithm *out)
 {
-    const char *via = ir_text(op, A_via);
-    *out = VIA_ALL;
-    for (int i = 0; via && i < NUM_VIAS; i++)
-        if (via_names[i] && !strcmp(via_names[i], via))
-            *out = (RtVia)i;
-    assert(!via || *out != VIA_ALL); /* one of the table's words */
+    const char *algorithm = ir_text(op, A_via);
+    *out = COLL_TWO_PHASE;
+    for (int i = 0; algorithm && i < NUM_COLL_ALGORITHMS; i++)
+        if (algorithm_names[i] && !strcmp(algorithm_names[i], algorithm))
+            *out = (RtCollAlgorithm)i;
+    assert(!algorithm || *out != COLL_TWO_PHASE); /* one of the table's words */
 }
 
 static Status
-read_way(const RtRun *run, const IrOp *op, RtWay *way)
+read_config(const RtRun *run, const IrOp *op, RtCollConfig *config)
 {
     int64_t packs = ir_int(op, A_packs);
-    read_via(op, &way->via);
+    read_algorithm(op, &config->algorithm);
     if (packs < 0 || packs > IR_MAX_PACKS)
         return plan_refuse(run->plan, "it has an all_reduce in %lld packs",
                            (long long)packs);
-    way->packs = (int)packs;
+    config->packs = (int)packs;
     return OK;
 }
 
 static Status
-reduce_site(RtRun *run, RtHostOp *h)
+all_reduce_new(RtRun *run, RtHostOp *h)
 {
-    RtWay way;
+    RtCollConfig config;
     int n = h->op->num_operands;
-    TRY(read_way(run, h->op, &way));
+    TRY(read_config(run, h->op, &config));
     DType *dtypes = NEW_ARRAY(run->arena, DType, (size_t)n);
     for (int i = 0; i < n; i++)
         dtypes[i] = h->in[i].dtype;
-    for (int how = 0; how < NUM_COMBINES; how++) {
-        if (strcmp(combine_names[how], ir_text(h->op, A_op)) == 0)
-            return run->coll->ops->reduce_site(run->coll, (RtCombine)how, way,
-                                               n, dtypes, &h->site);
+    for (int how = 0; how < NUM_REDUCE_OPS; how++) {
+        if (strcmp(reduce_op_names[how], ir_text(h->op, A_op)) == 0)
+            return run->coll->ops->all_reduce_new(
+                run->coll, (RtReduceOp)how, config, n, dtypes, &h->instance);
     }
     UNREACHABLE("an all_reduce by no word of the table");
 }
 
 static Status
-gather_site(RtRun *run, RtHostOp *h)
+all_gather_new(RtRun *run, RtHostOp *h)
 {
-    RtVia via;
-    read_via(h->op, &via);
-    assert(via != VIA_HALVES); /* the table has no such word */
-    return run->coll->ops->gather_site(run->coll, via, &h->site);
+    RtCollAlgorithm algorithm;
+    read_algorithm(h->op, &algorithm);
+    assert(algorithm != COLL_HIERARCHICAL); /* the table has no such word */
+    return run->coll->ops->all_gather_new(run->coll, algorithm, &h->instance);
 }
 
 static Status
-prepare_start(RtRun *run, RtFn *fn, RtHostOp *h)
+prepare_start(RtRun *run, RtFunction *fn, RtHostOp *h)
 {
     if (fn->ir->variant_of)
-        TRY(share_site(run, fn, h));
+        TRY(share_instance(run, fn, h));
     else if (h->op->kind == OP_all_reduce_start)
-        TRY(reduce_site(run, h));
+        TRY(all_reduce_new(run, h));
     else
-        TRY(gather_site(run, h));
+        TRY(all_gather_new(run, h));
     VEC_PUSH(run->arena, fn->starts, h);
     return OK;
 }
 
 Status
-rt_prepare_reduce(RtRun *run, RtFn *fn, RtHostOp *h)
+rt_prepare_reduce(RtRun *run, RtFunction *fn, RtHostOp *h)
 {
     assert(h->op->num_operands == h->op->num_results);
     return prepare_start(run, fn, h);
 }
 
 Status
-rt_prepare_gather(RtRun *run, RtFn *fn, RtHostOp *h)
+rt_prepare_gather(RtRun *run, RtFunction *fn, RtHostOp *h)
 {
     return prepare_start(run, fn, h);
 }
 
-/* A done has the site of the start whose result it waits for. */
+/* A done has the instance of the start whose result it waits for. */
 Status
-rt_prepare_done(RtRun *run, RtFn *fn, RtHostOp *h)
+rt_prepare_done(RtRun *run, RtFunction *fn, RtHostOp *h)
 {
     const IrOp *start = h->op->num_operands ? h->op->operands[0]->def : NULL;
     for (int i = 0; i < fn->starts.len; i++) {
         if (fn->starts.data[i]->op == start) {
-            h->site = fn->starts.data[i]->site;
+            h->instance = fn->starts.data[i]->instance;
             return OK;
         }
     }
@@ -151,46 +153,51 @@ rt_prepare_done(RtRun *run, RtFn *fn, RtHostOp *h)
 int32_t
 rt_op_all_reduce_start(RtInvocation *inv, const RtHostOp *h)
 {
-    RtActor *actor = inv->actor;
-    RtColl *coll = actor->run->coll;
+    RtExecutor *executor = inv->executor;
+    RtColl *coll = executor->run->coll;
     for (int i = 0; i < h->op->num_operands; i++) {
-        int64_t count = rt_value_count(&h->in[i], actor->dims);
-        actor->reduces[i] = (RtReduce){rt_value_at(inv, &h->in[i]),
-                                       rt_value_at(inv, &h->out[i]), count};
-        actor->bytes_sent += count * (int64_t)dtype_info[h->in[i].dtype].bytes;
+        int64_t count = rt_value_count(&h->in[i], executor->dims);
+        executor->reduces[i] =
+            (RtAllReducePart){rt_value_pointer(inv, &h->in[i]),
+                              rt_value_pointer(inv, &h->out[i]), count};
+        executor->bytes_sent +=
+            count * (int64_t)dtype_info[h->in[i].dtype].bytes;
     }
-    coll->ops->reduce_start(h->site, actor->replica, actor->reduces);
-    return END_NOT;
+    coll->ops->all_reduce_start(h->instance, executor->replica,
+                                executor->reduces);
+    return EXEC_OK;
 }
 
 int32_t
 rt_op_all_gather_start(RtInvocation *inv, const RtHostOp *h)
 {
-    RtActor *actor = inv->actor;
-    RtColl *coll = actor->run->coll;
+    RtExecutor *executor = inv->executor;
+    RtColl *coll = executor->run->coll;
     const RtValue *v = &h->in[0];
-    RtGather part = {rt_value_at(inv, v), rt_value_at(inv, &h->out[0]), 1,
-                     (int64_t)dtype_info[v->dtype].bytes};
+    RtAllGatherPart part = {rt_value_pointer(inv, v),
+                            rt_value_pointer(inv, &h->out[0]), 1,
+                            (int64_t)dtype_info[v->dtype].bytes};
     for (int i = 0; i < v->rank; i++) {
-        int64_t size = rt_dim(&v->dims[i], actor->dims);
+        int64_t size = rt_dim(&v->dims[i], executor->dims);
         if (i < ir_int(h->op, A_axis))
             part.outer *= size;
         else
             part.own_bytes *= size;
     }
-    actor->bytes_sent += part.outer * part.own_bytes;
-    coll->ops->gather_start(h->site, actor->replica, &part);
-    return END_NOT;
+    executor->bytes_sent += part.outer * part.own_bytes;
+    coll->ops->all_gather_start(h->instance, executor->replica, &part);
+    return EXEC_OK;
 }
 
 /* "replicas 0, 2 have" of those that have arrived, or have not. */
 static const char *
-list_replicas(const RtRun *run, Arena *a, RtSite *site, bool arrived)
+list_replicas(const RtRun *run, Arena *a, RtCollInstance *instance,
+              bool arrived)
 {
     Str s = str_new(a);
     int n = 0;
     for (int i = 0; i < run->num_replicas; i++) {
-        if (run->coll->ops->arrived(site, i) == arrived)
+        if (run->coll->ops->arrived(instance, i) == arrived)
             str_addf(&s, "%s%d", n++ ? ", " : "", i);
     }
     if (!n)
@@ -202,47 +209,46 @@ list_replicas(const RtRun *run, Arena *a, RtSite *site, bool arrived)
 static int32_t
 fault_late(RtInvocation *inv, const RtHostOp *h)
 {
-    RtRun *run = inv->actor->run;
-    RtFault *fault = &inv->actor->fault;
-    Arena *a = inv->actor->arena;
+    RtRun *run = inv->executor->run;
+    RtFault *fault = &inv->executor->fault;
+    Arena *a = inv->executor->arena;
     bool reduces = h->op->kind == OP_all_reduce_done;
     fault->late = true;
-    rt_add_slow(run, a, &fault->slow);
-    const char *arrived = list_replicas(run, a, h->site, true);
-    const char *missing = list_replicas(run, a, h->site, false);
-    int32_t end =
-        rt_fault(inv, h, STATUS_INPUT,
-                 "the replicas do not meet in this %s: after %g seconds %s "
-                 "arrived, %s not (--timeout allows more)",
-                 reduces ? "all_reduce" : "all_gather", run->timeout, arrived,
-                 missing);
+    rt_add_stragglers(run, a, &fault->slow);
+    const char *arrived = list_replicas(run, a, h->instance, true);
+    const char *missing = list_replicas(run, a, h->instance, false);
+    int32_t end = rt_fault(
+        inv, h, STATUS_INPUT,
+        "the replicas do not meet in this %s: after %g seconds %s "
+        "arrived, %s not (--timeout allows more)",
+        reduces ? "all_reduce" : "all_gather", run->timeout, arrived, missing);
     rt_stop(run);
     return end;
 }
 
 static int32_t
-wait_for_site(RtInvocation *inv, const RtHostOp *h)
+wait_for_instance(RtInvocation *inv, const RtHostOp *h)
 {
-    RtColl *coll = inv->actor->run->coll;
-    switch (coll->ops->done(h->site, inv->actor->replica)) {
+    RtColl *coll = inv->executor->run->coll;
+    switch (coll->ops->done(h->instance, inv->executor->replica)) {
     case COLL_OK:
-        return END_NOT;
-    case COLL_LATE:
+        return EXEC_OK;
+    case COLL_TIMEOUT:
         return fault_late(inv, h);
-    case COLL_STOPPED:
+    case COLL_ABORTED:
         break;
     }
-    return END_STOPPED;
+    return EXEC_STOPPED;
 }
 
 int32_t
 rt_op_all_reduce_done(RtInvocation *inv, const RtHostOp *h)
 {
-    return wait_for_site(inv, h);
+    return wait_for_instance(inv, h);
 }
 
 int32_t
 rt_op_all_gather_done(RtInvocation *inv, const RtHostOp *h)
 {
-    return wait_for_site(inv, h);
+    return wait_for_instance(inv, h);
 }

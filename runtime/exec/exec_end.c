@@ -22,9 +22,9 @@ note_resume(const RtRun *run, Loc loc)
                   (long long)rt_checkpoints_last(run->resume.folder));
 }
 
-/* The fault of an actor; of nobody, where it is NULL. */
+/* The fault of an executor; of nobody, where it is NULL. */
 static Status
-status_of_fault(const RtRun *run, RtFault *f, const RtActor *actor)
+status_of_fault(const RtRun *run, RtFault *f, const RtExecutor *executor)
 {
     Diag *d = run->plan->diag;
     if (f->cause) {
@@ -36,9 +36,9 @@ status_of_fault(const RtRun *run, RtFault *f, const RtActor *actor)
     if (f->late) {
         add_notes(d, &f->slow);
         note_resume(run, f->op->loc);
-    } else if (actor && actor->replica >= 0 && run->num_replicas > 1) {
-        diag_note(d, f->op->loc, "on replica %d, device %s", actor->replica,
-                  actor->device->name);
+    } else if (executor && executor->replica >= 0 && run->num_replicas > 1) {
+        diag_note(d, f->op->loc, "on replica %d, device %s", executor->replica,
+                  executor->device->name);
     }
     return status_new(f->kind, "%s", str_text(&f->text));
 }
@@ -50,7 +50,7 @@ status_of_fault(const RtRun *run, RtFault *f, const RtActor *actor)
 static Status
 status_of_interrupt(const RtRun *run)
 {
-    const RtWatch *w = &run->watch;
+    const RtWatchdog *w = &run->watchdog;
     const RtCheckpoints *folder = run->resume.folder;
     long long steps = atomic_load(&w->steps);
     long long last = folder ? rt_checkpoints_last(folder) : steps;
@@ -78,13 +78,13 @@ status_of_interrupt(const RtRun *run)
 Status
 rt_status_of_end(RtRun *run)
 {
-    RtFault *late = &run->watch.fault;
+    RtFault *late = &run->watchdog.fault;
     if (run->main.fault.op)
         return status_of_fault(run, &run->main.fault, &run->main);
     for (int i = 0; i < run->num_replicas; i++) {
-        RtActor *actor = &run->replicas[i];
-        if (actor->fault.op)
-            return status_of_fault(run, &actor->fault, actor);
+        RtExecutor *executor = &run->replicas[i];
+        if (executor->fault.op)
+            return status_of_fault(run, &executor->fault, executor);
     }
     Status written = rt_end_checkpoints(run);
     if (!late->op || written)
@@ -97,8 +97,8 @@ rt_status_of_end(RtRun *run)
 Status
 rt_status_of_abandoned(RtRun *run)
 {
-    RtWatch *w = &run->watch;
-    RtActor *failed = atomic_load(&w->failed);
+    RtWatchdog *w = &run->watchdog;
+    RtExecutor *failed = atomic_load(&w->failed);
     if (failed)
         return status_of_fault(run, &failed->fault, failed);
     if (w->fault.op)

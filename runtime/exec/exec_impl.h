@@ -3,10 +3,10 @@
  *
  * A function of the placed module has one RtFn: its code, and a row for each
  * operation that the code leaves to the runtime, in the order of
- * ir/analysis/hooks.h. Who executes functions is an actor: main, one for each
- * replica, one for each dataset function.  An invocation is a function on an
- * actor, with pointers to its parameters and results; compiled code hands it
- * back to hooks.
+ * ir/analysis/hooks.h. Who executes functions is an executor: main, one for
+ * each replica, one for each dataset function.  An invocation is a function on
+ * an executor, with pointers to its parameters and results; compiled code hands
+ * it back to hooks.
  */
 #ifndef TFD_RUNTIME_EXEC_EXEC_IMPL_H
 #define TFD_RUNTIME_EXEC_EXEC_IMPL_H
@@ -27,7 +27,7 @@
 #include "runtime/hal/device.h"
 
 typedef struct RtRun RtRun;
-typedef struct RtFn RtFn;
+typedef struct RtFunction RtFunction;
 typedef struct RtHostOp RtHostOp;
 typedef struct RtInvocation RtInvocation;
 typedef struct RtLaunch RtLaunch;
@@ -35,9 +35,9 @@ typedef struct RtElementCall RtElementCall;
 
 /* What hooks tell compiled code, which hands it on to whoever called it. */
 enum {
-    END_NOT = 0,
-    END_FAULT,  /* this actor's fault says why */
-    END_STOPPED /* another one's does, or the user interrupted */
+    EXEC_OK = 0,
+    EXEC_FAULT,  /* this executor's fault says why */
+    EXEC_STOPPED /* another one's does, or the user interrupted */
 };
 
 /* ---- values ------------------------------------------------------------ */
@@ -60,10 +60,11 @@ int64_t rt_dim(const RtDim *d, const int64_t *dims);
 int64_t rt_value_count(const RtValue *v, const int64_t *dims);
 size_t rt_value_bytes(const RtValue *v, const int64_t *dims);
 
-/* Where v is, on the invocation's actor; not for rows. */
-char *rt_value_at(const RtInvocation *inv, const RtValue *v);
+/* Where v is, on the invocation's executor; not for rows. */
+char *rt_value_pointer(const RtInvocation *inv, const RtValue *v);
 
-/* ---- actors ------------------------------------------------------------ */
+/* ---- executors ------------------------------------------------------------
+ */
 
 /* A place of the program, and what is the matter there. */
 typedef struct RtNote {
@@ -73,7 +74,7 @@ typedef struct RtNote {
 
 typedef VEC(RtNote) RtNotes;
 
-/* What ended an actor's work: its status block (D9). */
+/* What ended an executor's work: its status block (D9). */
 typedef struct RtFault {
     const IrOp *op; /* NULL: nothing did */
     Status cause;   /* a failure from below that says it all, or OK: */
@@ -89,9 +90,9 @@ typedef struct RtLines {
     VEC(size_t) ends; /* an empty line is one that another replica prints */
 } RtLines;
 
-typedef struct RtActor {
+typedef struct RtExecutor {
     RtRun *run;
-    Arena *arena;     /* its own: actors work at the same time */
+    Arena *arena;     /* its own: executors work at the same time */
     int replica;      /* -1: on the host */
     RtDevice *device; /* main's is that of replica 0; NULL: none */
     int64_t *dims;    /* three words for each pair of batch symbols */
@@ -99,36 +100,37 @@ typedef struct RtActor {
     RtLines lines;
     FormatArg *args; /* scratch of print and assert, for each operand */
     int64_t (*arg_dims)[IR_MAX_RANK];
-    RtReduce *reduces; /* scratch of all_reduce, for each operand */
+    RtAllReducePart *reduces; /* scratch of all_reduce, for each operand */
     int64_t bytes_sent;
     /* For who watches: what it executes (NULL: nothing), and how many
      * operations the runtime has executed for it. */
     _Atomic(RtInvocation *) running;
     _Atomic uint64_t num_ops;
-} RtActor;
+} RtExecutor;
 
 struct RtInvocation {
     TfdCall call; /* its context is the invocation */
-    RtActor *actor;
-    const RtFn *fn;
+    RtExecutor *executor;
+    const RtFunction *fn;
 };
 
-/* Notes the first fault of an actor, stops all replicas, gives END_FAULT. */
+/* Notes the first fault of an executor, stops all replicas, gives EXEC_FAULT.
+ */
 int32_t rt_fault(RtInvocation *inv, const RtHostOp *h, StatusKind kind,
                  const char *format, ...) __attribute__((format(printf, 4, 5)));
 /* The same for a failure from below, which it takes over.  One that is stopped
- * has failed in nothing: END_STOPPED. */
+ * has failed in nothing: EXEC_STOPPED. */
 int32_t rt_fault_status(RtInvocation *inv, const RtHostOp *h, Status st);
 
 /* ---- functions --------------------------------------------------------- */
 
 typedef int32_t RtOpRun(RtInvocation *inv, const RtHostOp *h);
 
-typedef struct RtIterator {
+typedef struct RtIterBinding {
     const IrIter *ir;
     RtIter *iter;
     int64_t bound, all_bound; /* of the rows of a replica, and of all */
-} RtIterator;
+} RtIterBinding;
 
 /* Where dims have the rows of one replica, for all to see. */
 typedef struct RtReplicaWord {
@@ -142,9 +144,9 @@ struct RtHostOp {
     const IrOp *op;
     RtValue *in, *out;
     union {
-        RtSite *site; /* collectives */
+        RtCollInstance *instance; /* collectives */
         struct {
-            RtIterator *iterator;
+            RtIterBinding *iterator;
             int word; /* of n in dims, followed by N and row_start; -1: none */
             const RtReplicaRows *replica_rows; /* NULL where word is -1 */
         };
@@ -155,7 +157,7 @@ struct RtHostOp {
     };
 };
 
-struct RtFn {
+struct RtFunction {
     IrFunc *ir;
     TfdFunction *code;
     RtHostOp *ops;
@@ -166,7 +168,7 @@ struct RtFn {
 };
 
 /* Resolves what an operation needs at run time (exec_ops.def). */
-typedef Status RtOpPrepare(RtRun *run, RtFn *fn, RtHostOp *h);
+typedef Status RtOpPrepare(RtRun *run, RtFunction *fn, RtHostOp *h);
 
 #define HOST_OP(kind, where, prepare)                                          \
     RtOpPrepare rt_prepare_##prepare;                                          \
@@ -207,13 +209,13 @@ typedef struct RtSafepoint {
 /* Checkpoints that are made, and the one that a run begins with. */
 typedef struct RtResume {
     RtCheckpoints *folder; /* NULL: none are made */
-    RtState written;       /* of the last one */
+    RtArchive written;     /* of the last one */
     int64_t step;          /* after which it was made */
     int64_t bytes;         /* about what it takes */
     RtSafepoint *safepoints;
     int num_safepoints;
     Arena *arena; /* of what is read, until main is entered */
-    RtState read;
+    RtArchive read;
     bool going; /* it is to be entered with what was read */
     const char *events_name;
     int64_t events_bytes;
@@ -222,45 +224,45 @@ typedef struct RtResume {
 /* A dataset function in use: one thread at a time calls it. */
 struct RtElementCall {
     RtInvocation inv;
-    RtActor actor;
+    RtExecutor executor;
 };
 
-/* What an actor had done when the watch looked. */
-typedef struct RtSeen {
+/* What an executor had done when the watchdog looked. */
+typedef struct RtProgressSample {
     uint64_t num_ops;
     int32_t at;
-} RtSeen;
+} RtProgressSample;
 
-typedef enum RtPhase {
+typedef enum RtRunPhase {
     PHASE_RUNNING,   /* main is called, or about to be */
     PHASE_RETURNED,  /* and it has come back */
     PHASE_CLOSING,   /* threads are asked to end */
-    PHASE_ABANDONED, /* the watch ends the process */
+    PHASE_ABANDONED, /* the watchdog ends the process */
     PHASE_ENDED
-} RtPhase;
+} RtRunPhase;
 
-/* The thread that sees to it that a run ends (exec_watch.c).  Times are of
+/* The thread that sees to it that a run ends (exec_watchdog.c).  Times are of
  * rt_seconds(), 0 if there was none yet. */
-typedef struct RtWatch {
+typedef struct RtWatchdog {
     pthread_t thread;
     bool has_thread;
     RtWaitWord bell;      /* changes when the thread is to end */
-    _Atomic int32_t stop; /* the word that loops look at: END_STOPPED or 0 */
+    _Atomic int32_t stop; /* the word that loops look at: EXEC_STOPPED or 0 */
     atomic_int phase;     /* of RtPhase */
     atomic_int held;      /* who waits for a disk is waited for */
-    _Atomic(RtActor *) failed; /* who did first; its fault is complete */
-    _Atomic int64_t steps;     /* done by main */
-    Status result;             /* PHASE_CLOSING: what the run ends with */
+    _Atomic(RtExecutor *) failed; /* who did first; its fault is complete */
+    _Atomic int64_t steps;        /* done by main */
+    Status result;                /* PHASE_CLOSING: what the run ends with */
     Arena *arena;
-    RtSeen *seen; /* of main and each replica */
-    double moved; /* the last time that something else was seen */
+    RtProgressSample *seen; /* of main and each replica */
+    double moved;           /* the last time that something else was seen */
     int64_t seen_steps;
     double stepped, longest; /* when the last step ended; the longest one */
     double interrupted, faulted, stopped, closed; /* when that was seen */
     RtFault fault;      /* nothing went on for too long */
     bool wants_data;    /* an interrupted run that did not come to an end */
     RtNotes unfinished; /* was waiting for data, or was there */
-} RtWatch;
+} RtWatchdog;
 
 struct RtRun {
     Arena *arena;
@@ -273,16 +275,16 @@ struct RtRun {
     double clock; /* what now() is ahead of rt_seconds() */
     RtCode *code;
     RtColl *coll;
-    RtWatch watch;
+    RtWatchdog watchdog;
     double timeout; /* of collectives */
     int num_replicas;
     const char *const *device_names;
     RtDevice **devices; /* for each replica; NULL: not opened */
-    RtActor main;
-    RtActor *replicas;
+    RtExecutor main;
+    RtExecutor *replicas;
     Map *fns;                      /* name -> RtFn */
     Scalar *params;                /* as the module's params */
-    RtIterator *iterators;         /* as the module's iters */
+    RtIterBinding *iterators;      /* as the module's iters */
     VEC(RtElementCall *) elements; /* dataset functions in use */
     VEC(RtLaunch *) launches;
     int64_t arena_bytes; /* of a device */
@@ -297,29 +299,30 @@ struct RtRun {
 /* exec_params.c: values of params, by option, default or checkpoint; --seed is
  * one of them. */
 Status rt_read_params(RtRun *run) MUST_USE;
-void rt_params_carry(RtRun *run, RtState *s);
+void rt_params_archive(RtRun *run, RtArchive *ar);
 
 /* exec_load.c */
 
 /* Finds how large arenas must be for what the module places. */
-Status rt_measure(RtRun *run) MUST_USE;
+Status rt_measure_arena(RtRun *run) MUST_USE;
 /* Arenas of at least so many bytes, beyond what the module places. */
-Status rt_reserve(RtRun *run, int64_t end) MUST_USE;
+Status rt_reserve_arena(RtRun *run, int64_t end) MUST_USE;
 /* The function of that name and kind; prepared when first asked for. */
-Status rt_load_fn(RtRun *run, const char *name, IrFuncKind kind,
-                  RtFn **out) MUST_USE;
-/* An actor without a device, once all functions are loaded. */
-void rt_actor_init(RtActor *actor, RtRun *run, int replica);
-void rt_actor_deinit(RtActor *actor);
+Status rt_load_function(RtRun *run, const char *name, IrFuncKind kind,
+                        RtFunction **out) MUST_USE;
+/* An executor without a device, once all functions are loaded. */
+void rt_executor_init(RtExecutor *executor, RtRun *run, int replica);
+void rt_executor_deinit(RtExecutor *executor);
 /* Zeroed memory of a, aligned like arenas are for values. */
-void *rt_aligned(Arena *a, int64_t bytes);
+void *rt_alloc_aligned(Arena *a, int64_t bytes);
 /* An invocation of fn; in and out have room for its pointers. */
-void rt_invocation_init(RtInvocation *inv, const RtFn *fn, RtActor *actor,
-                        char *base, char *const *in, char *const *out);
+void rt_invocation_init(RtInvocation *inv, const RtFunction *fn,
+                        RtExecutor *executor, char *base, char *const *in,
+                        char *const *out);
 
 /* exec_launch.c: room for host operands, once all launches are loaded, and
  * pointers, once the devices have their arenas. */
-Status rt_stage_launches(RtRun *run) MUST_USE;
+Status rt_reserve_staging(RtRun *run) MUST_USE;
 void rt_bind_launches(RtRun *run);
 
 /* exec_print.c */
@@ -330,13 +333,13 @@ Status rt_flush(const RtRun *run) MUST_USE;
 void rt_print_lines(RtRun *run);
 /* The text of an operation with a format: its values are those of the operands
  * from first. */
-Status rt_check_format(RtRun *run, const RtFn *fn, const RtHostOp *h,
+Status rt_check_format(RtRun *run, const RtFunction *fn, const RtHostOp *h,
                        int first) MUST_USE;
 void rt_add_text(Str *to, RtInvocation *inv, const RtHostOp *h, int first);
 
 /* exec_iter.c */
 
-/* The functions that datasets call; before any actor is made. */
+/* The functions that datasets call; before any executor is made. */
 Status rt_load_elements(RtRun *run) MUST_USE;
 Status rt_open_iterators(RtRun *run) MUST_USE;
 void rt_close_iterators(RtRun *run);
@@ -360,12 +363,12 @@ void rt_close_checkpoints(RtRun *run);
 
 /* exec_memory.c: what a run needs, in bytes, as far as it is known; and an
  * error if there is not as much. */
-typedef struct RtNeed {
+typedef struct RtFootprint {
     int64_t arenas, frame, data;
     int64_t copy; /* of a checkpoint */
     int64_t all;
-} RtNeed;
-RtNeed rt_memory_need(const RtRun *run);
+} RtFootprint;
+RtFootprint rt_memory_footprint(const RtRun *run);
 Status rt_check_memory(const RtRun *run) MUST_USE;
 
 /* exec_stats.c: what a run took, to options->err; begun before it takes any.
@@ -380,33 +383,33 @@ void rt_print_checksum(const RtRun *run);
 bool rt_is_interrupted(const RtRun *run);
 extern const TfdHooks rt_hooks;
 
-/* exec_watch.c */
+/* exec_watchdog.c */
 
 /* Begins to watch, before main is called. */
-Status rt_watch_begin(RtRun *run) MUST_USE;
+Status rt_watchdog_start(RtRun *run) MUST_USE;
 /* Main has come back; the run ends with st; all threads have ended.  Who comes
  * too late, when the process is being ended, does not return. */
-void rt_watch_returned(RtRun *run);
-void rt_watch_closing(RtRun *run, Status st);
-void rt_watch_end(RtRun *run);
+void rt_watchdog_main_returned(RtRun *run);
+void rt_watchdog_closing(RtRun *run, Status st);
+void rt_watchdog_join(RtRun *run);
 /* Between these two nobody counts the seconds. */
-void rt_watch_hold(RtRun *run);
-void rt_watch_release(RtRun *run);
-/* All who run, and all who wait, are to come back with END_STOPPED. */
+void rt_watchdog_suspend(RtRun *run);
+void rt_watchdog_resume(RtRun *run);
+/* All who run, and all who wait, are to come back with EXEC_STOPPED. */
 void rt_stop(RtRun *run);
 bool rt_is_stopped(const RtRun *run);
 
-/* exec_where.c */
+/* exec_position.c */
 
-/* The operation that an actor executes; NULL: none. */
-const IrOp *rt_position(const RtActor *actor, int32_t *at);
+/* The operation that an executor executes; NULL: none. */
+const IrOp *rt_position(const RtExecutor *executor, int32_t *at);
 /* The outermost loop around op without a known number of rounds; NULL: none. */
-const IrOp *rt_endless_loop(const IrOp *op);
+const IrOp *rt_unbounded_loop(const IrOp *op);
 /* Main waits for data there, or for who makes them. */
-bool rt_wants_data(const IrOp *op);
+bool rt_waits_for_data(const IrOp *op);
 /* Where those are for whom main waits: replicas in a launch that neither wait
  * themselves nor have done their part, functions of datasets, or main. */
-void rt_add_slow(RtRun *run, Arena *a, RtNotes *to);
+void rt_add_stragglers(RtRun *run, Arena *a, RtNotes *to);
 
 /* The same message with these places below it, as diag_print shows notes. */
 Status rt_show_notes(const RtRun *run, const RtNotes *notes,

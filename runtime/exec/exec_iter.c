@@ -15,10 +15,11 @@
 static Status
 load_stages(RtRun *run, const IrDataset *ds)
 {
-    RtFn *unused;
+    RtFunction *unused;
     for (int i = 0; i < ds->stages.len; i++) {
         if (ds->stages.data[i].func)
-            TRY(rt_load_fn(run, ds->stages.data[i].func, FUNC_HOST, &unused));
+            TRY(rt_load_function(run, ds->stages.data[i].func, FUNC_HOST,
+                                 &unused));
     }
     return OK;
 }
@@ -35,9 +36,9 @@ rt_load_elements(RtRun *run)
 static void
 set_rows(RtElementCall *e, int64_t rows)
 {
-    int pairs = ir_num_pairs(e->actor.run->module);
+    int pairs = ir_num_pairs(e->executor.run->module);
     for (int i = 0; i < pairs; i++)
-        e->actor.dims[3 * i] = rows;
+        e->executor.dims[3 * i] = rows;
 }
 
 /* Why a function of an element stopped, with its place: whoever reads this is
@@ -45,11 +46,11 @@ set_rows(RtElementCall *e, int64_t rows)
 static Status
 element_fault(RtElementCall *e)
 {
-    const RtFault *f = &e->actor.fault;
+    const RtFault *f = &e->executor.fault;
     if (!f->op)
         UNREACHABLE("@%s ended without a reason", e->inv.fn->ir->name);
     Loc loc = f->op->loc;
-    const Diag *d = e->actor.run->plan->diag;
+    const Diag *d = e->executor.run->plan->diag;
     Arena *scratch = arena_new(NULL, "an element's error");
     Str lines = str_new(scratch);
     diag_add_excerpt(&lines, d, loc);
@@ -68,24 +69,24 @@ call_element(void *self, void *const *in, void *const *out, int64_t rows)
     set_rows(e, rows);
     e->inv.call.in = (char *const *)in;
     e->inv.call.out = (char *const *)out;
-    atomic_store_explicit(&e->actor.running, &e->inv, memory_order_relaxed);
+    atomic_store_explicit(&e->executor.running, &e->inv, memory_order_relaxed);
     int32_t end = e->inv.fn->code(&e->inv.call);
-    atomic_store_explicit(&e->actor.running, NULL, memory_order_relaxed);
-    if (end == END_STOPPED)
+    atomic_store_explicit(&e->executor.running, NULL, memory_order_relaxed);
+    if (end == EXEC_STOPPED)
         return rt_data_stopped();
-    return end == END_NOT ? OK : element_fault(e);
+    return end == EXEC_OK ? OK : element_fault(e);
 }
 
 static RtElementFn
 new_element(void *context, const char *name)
 {
     RtRun *run = context;
-    const RtFn *fn = map_get(run->fns, name);
+    const RtFunction *fn = map_get(run->fns, name);
     RtElementCall *e = NEW(run->arena, RtElementCall);
-    rt_actor_init(&e->actor, run, -1);
-    rt_invocation_init(&e->inv, fn, &e->actor,
-                       rt_aligned(e->actor.arena, fn->ir->arena_bytes), NULL,
-                       NULL);
+    rt_executor_init(&e->executor, run, -1);
+    rt_invocation_init(&e->inv, fn, &e->executor,
+                       rt_alloc_aligned(e->executor.arena, fn->ir->arena_bytes),
+                       NULL, NULL);
     VEC_PUSH(run->arena, run->elements, e);
     return (RtElementFn){call_element, e};
 }
@@ -100,7 +101,7 @@ gives_up(void *run)
 
 /* The bounds of its rows, whichever symbols stand for them. */
 static void
-note_bounds(RtRun *run, RtIterator *it)
+note_bounds(RtRun *run, RtIterBinding *it)
 {
     if (it->ir->rows < 0)
         return;
@@ -115,7 +116,7 @@ static void
 list_iterators(RtRun *run)
 {
     int n = run->module->iters.len;
-    run->iterators = NEW_ARRAY(run->arena, RtIterator, (size_t)n);
+    run->iterators = NEW_ARRAY(run->arena, RtIterBinding, (size_t)n);
     for (int i = 0; i < n; i++) {
         run->iterators[i].ir = run->module->iters.data[i];
         note_bounds(run, &run->iterators[i]);
@@ -137,7 +138,7 @@ rt_open_iterators(RtRun *run)
     if (!run->iterators)
         list_iterators(run);
     for (int i = 0; i < run->module->iters.len; i++) {
-        RtIterator *it = &run->iterators[i];
+        RtIterBinding *it = &run->iterators[i];
         TRY(rt_iter_new(run->module, it->ir, run->num_replicas, &options,
                         &it->iter));
     }
@@ -150,13 +151,13 @@ rt_close_iterators(RtRun *run)
     for (int i = 0; run->iterators && i < run->module->iters.len; i++)
         rt_iter_close(run->iterators[i].iter);
     for (int i = 0; i < run->elements.len; i++)
-        rt_actor_deinit(&run->elements.data[i]->actor);
+        rt_executor_deinit(&run->elements.data[i]->executor);
 }
 
 /* ---- operations -------------------------------------------------------- */
 
 Status
-rt_prepare_iter(RtRun *run, RtFn *fn, RtHostOp *h)
+rt_prepare_iter(RtRun *run, RtFunction *fn, RtHostOp *h)
 {
     const char *name = ir_text(h->op, A_iter);
     if (!run->iterators)
@@ -172,7 +173,7 @@ rt_prepare_iter(RtRun *run, RtFn *fn, RtHostOp *h)
 }
 
 static int
-num_components(const RtRun *run, const RtIterator *it)
+num_components(const RtRun *run, const RtIterBinding *it)
 {
     const IrDataset *ds =
         ir_dataset_find(run->module, it->ir->datasets.data[0]);
@@ -194,7 +195,7 @@ rows_of_replicas(const RtRun *run, int32_t n)
 }
 
 Status
-rt_prepare_iter_next(RtRun *run, RtFn *fn, RtHostOp *h)
+rt_prepare_iter_next(RtRun *run, RtFunction *fn, RtHostOp *h)
 {
     TRY(rt_prepare_iter(run, fn, h));
     bool fits = h->op->num_results == num_components(run, h->iterator);
@@ -217,7 +218,7 @@ passes_of(const RtRun *run, const IrIter *ir)
 {
     uint64_t passes = 0;
     for (int i = 0; i < run->module->iters.len; i++) {
-        const RtIterator *it = &run->iterators[i];
+        const RtIterBinding *it = &run->iterators[i];
         if (strcmp(it->ir->datasets.data[0], ir->datasets.data[0]) == 0)
             passes += rt_iter_passes(it->iter);
     }
@@ -227,9 +228,9 @@ passes_of(const RtRun *run, const IrIter *ir)
 int32_t
 rt_op_iter_open(RtInvocation *inv, const RtHostOp *h)
 {
-    const RtIterator *it = h->iterator;
-    Status st = rt_iter_open(it->iter, passes_of(inv->actor->run, it->ir));
-    return st ? rt_fault_status(inv, h, st) : END_NOT;
+    const RtIterBinding *it = h->iterator;
+    Status st = rt_iter_open(it->iter, passes_of(inv->executor->run, it->ir));
+    return st ? rt_fault_status(inv, h, st) : EXEC_OK;
 }
 
 int32_t
@@ -238,21 +239,21 @@ rt_op_iter_has_next(RtInvocation *inv, const RtHostOp *h)
     bool more = false;
     double begin = rt_seconds();
     Status st = rt_iter_has_next(h->iterator->iter, &more);
-    inv->actor->run->stats.data += rt_seconds() - begin;
+    inv->executor->run->stats.data += rt_seconds() - begin;
     if (st)
         return rt_fault_status(inv, h, st);
-    *rt_value_at(inv, &h->out[0]) = more;
-    return END_NOT;
+    *rt_value_pointer(inv, &h->out[0]) = more;
+    return EXEC_OK;
 }
 
-/* What single replicas have is known to an actor as to all others. */
+/* What single replicas have is known to an executor as to all others. */
 static void
-set_replica_rows(RtActor *actor, const RtIterator *it,
+set_replica_rows(RtExecutor *executor, const RtIterBinding *it,
                  const RtReplicaRows *list)
 {
     for (int i = 0; i < list->len; i++) {
         RtReplicaWord w = list->data[i];
-        actor->dims[w.word] = rt_iter_rows(it->iter, w.replica);
+        executor->dims[w.word] = rt_iter_rows(it->iter, w.replica);
     }
 }
 
@@ -262,7 +263,7 @@ set_replica_rows(RtActor *actor, const RtIterator *it,
 static bool
 set_batch(RtRun *run, const RtHostOp *h)
 {
-    const RtIterator *it = h->iterator;
+    const RtIterBinding *it = h->iterator;
     int word = h->word;
     int64_t all = rt_iter_all_rows(it->iter), before = 0;
     for (int r = 0; r < run->num_replicas; r++) {
@@ -297,7 +298,7 @@ copy_batch(RtRun *run, const RtHostOp *h)
 int32_t
 rt_op_iter_next(RtInvocation *inv, const RtHostOp *h)
 {
-    RtRun *run = inv->actor->run;
+    RtRun *run = inv->executor->run;
     double begin = rt_seconds();
     bool more = true;
     Status st = rt_iter_has_next(h->iterator->iter, &more);
@@ -315,5 +316,5 @@ rt_op_iter_next(RtInvocation *inv, const RtHostOp *h)
                         h->iterator->ir->datasets.data[0]);
     copy_batch(run, h);
     run->stats.data += rt_seconds() - begin;
-    return END_NOT;
+    return EXEC_OK;
 }

@@ -22,10 +22,10 @@ typedef struct Full {
 
 struct RtLaunch {
     const RtHostOp *h;
-    RtFn *program, *full; /* full: NULL if there is none */
-    VEC(Full) symbols;    /* that the program names */
-    int64_t *staged;      /* for each operand: where a host value goes */
-    RtInvocation *plain;  /* for each replica */
+    RtFunction *program, *full; /* full: NULL if there is none */
+    VEC(Full) symbols;          /* that the program names */
+    int64_t *staged;            /* for each operand: where a host value goes */
+    RtInvocation *plain;        /* for each replica */
     RtInvocation *filled;
 };
 
@@ -92,10 +92,10 @@ load_programs(RtRun *run, RtLaunch *l)
 {
     const IrOp *op = l->h->op;
     const char *program = ir_text(op, A_program), *full = ir_text(op, A_full);
-    TRY(rt_load_fn(run, program, FUNC_PROGRAM, &l->program));
+    TRY(rt_load_function(run, program, FUNC_PROGRAM, &l->program));
     if (!full)
         return OK;
-    TRY(rt_load_fn(run, full, FUNC_PROGRAM, &l->full));
+    TRY(rt_load_function(run, full, FUNC_PROGRAM, &l->full));
     if (!l->full->ir->variant_of ||
         strcmp(l->full->ir->variant_of, program) != 0 ||
         l->full->starts.len != l->program->starts.len)
@@ -105,14 +105,14 @@ load_programs(RtRun *run, RtLaunch *l)
 }
 
 static bool
-fits(const RtLaunch *l, const RtFn *fn)
+fits(const RtLaunch *l, const RtFunction *fn)
 {
     const IrOp *op = l->h->op;
     return fn->num_in == op->num_operands && fn->num_out == op->num_results;
 }
 
 Status
-rt_prepare_launch(RtRun *run, RtFn *fn, RtHostOp *h)
+rt_prepare_launch(RtRun *run, RtFunction *fn, RtHostOp *h)
 {
     RtLaunch *l = NEW(run->arena, RtLaunch);
     l->h = h;
@@ -134,14 +134,14 @@ rt_prepare_launch(RtRun *run, RtFn *fn, RtHostOp *h)
 
 /* Launches are loaded in the order of the text. */
 Status
-rt_stage_launches(RtRun *run)
+rt_reserve_staging(RtRun *run)
 {
     IrRooms rooms = ir_launch_rooms(run->arena, run->module);
     for (int i = 0; i < run->launches.len; i++) {
         RtLaunch *l = run->launches.data[i];
         size_t n = (size_t)l->h->op->num_operands;
         l->staged = NEW_ARRAY(run->arena, int64_t, n);
-        TRY(rt_reserve(run, ir_room_stage(&rooms.data[i], l->staged)));
+        TRY(rt_reserve_arena(run, ir_room_stage(&rooms.data[i], l->staged)));
     }
     return OK;
 }
@@ -152,8 +152,8 @@ static void
 bind(RtRun *run, RtLaunch *l, int replica)
 {
     const IrOp *op = l->h->op;
-    RtActor *actor = &run->replicas[replica];
-    char *arena = actor->device->arena;
+    RtExecutor *executor = &run->replicas[replica];
+    char *arena = executor->device->arena;
     char **in = NEW_ARRAY(run->arena, char *, (size_t)op->num_operands);
     char **out = NEW_ARRAY(run->arena, char *, (size_t)op->num_results);
     for (int i = 0; i < op->num_operands; i++) {
@@ -162,9 +162,11 @@ bind(RtRun *run, RtLaunch *l, int replica)
     }
     for (int i = 0; i < op->num_results; i++)
         out[i] = arena + l->h->out[i].place.offset;
-    rt_invocation_init(&l->plain[replica], l->program, actor, arena, in, out);
+    rt_invocation_init(&l->plain[replica], l->program, executor, arena, in,
+                       out);
     if (l->full)
-        rt_invocation_init(&l->filled[replica], l->full, actor, arena, in, out);
+        rt_invocation_init(&l->filled[replica], l->full, executor, arena, in,
+                           out);
 }
 
 void
@@ -188,8 +190,9 @@ copy_operands(RtInvocation *inv, const RtLaunch *l, RtDevice *d)
     for (int i = 0; i < l->h->op->num_operands; i++) {
         const RtValue *v = &l->h->in[i];
         if (v->place.space == SPACE_FRAME)
-            d->ops->copy_in(d, d->arena + l->staged[i], rt_value_at(inv, v),
-                            rt_value_bytes(v, inv->actor->dims));
+            d->ops->copy_in(d, d->arena + l->staged[i],
+                            rt_value_pointer(inv, v),
+                            rt_value_bytes(v, inv->executor->dims));
     }
 }
 
@@ -204,13 +207,13 @@ has_full_batches(const RtLaunch *l, const int64_t *dims)
 }
 
 static void
-launch_on(RtLaunch *l, RtActor *actor)
+launch_on(RtLaunch *l, RtExecutor *executor)
 {
-    bool full = l->full && has_full_batches(l, actor->dims);
-    RtInvocation *inv = (full ? l->filled : l->plain) + actor->replica;
+    bool full = l->full && has_full_batches(l, executor->dims);
+    RtInvocation *inv = (full ? l->filled : l->plain) + executor->replica;
     atomic_store_explicit(&inv->call.at, -1, memory_order_relaxed);
-    atomic_store_explicit(&actor->running, inv, memory_order_relaxed);
-    actor->device->ops->launch(actor->device, inv->fn->code, &inv->call);
+    atomic_store_explicit(&executor->running, inv, memory_order_relaxed);
+    executor->device->ops->launch(executor->device, inv->fn->code, &inv->call);
 }
 
 /* Waits for all, whatever becomes of each; a fault is worth more than having
@@ -218,12 +221,12 @@ launch_on(RtLaunch *l, RtActor *actor)
 static int32_t
 wait_for_all(RtRun *run)
 {
-    int32_t end = END_NOT, status = END_NOT;
+    int32_t end = EXEC_OK, status = EXEC_OK;
     for (int r = 0; r < run->num_replicas; r++) {
         RtDevice *d = run->devices[r];
         while (!d->ops->wait(d, &status))
             ;
-        if (status == END_FAULT || (status && end == END_NOT))
+        if (status == EXEC_FAULT || (status && end == EXEC_OK))
             end = status;
     }
     return end;
@@ -232,7 +235,7 @@ wait_for_all(RtRun *run)
 int32_t
 rt_op_launch(RtInvocation *inv, const RtHostOp *h)
 {
-    RtRun *run = inv->actor->run;
+    RtRun *run = inv->executor->run;
     RtLaunch *l = h->launch;
     double begin = rt_seconds();
     for (int r = 0; r < run->num_replicas; r++)

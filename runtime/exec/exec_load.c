@@ -68,7 +68,7 @@ set_bytes(RtRun *run, const Extent *e)
 }
 
 Status
-rt_measure(RtRun *run)
+rt_measure_arena(RtRun *run)
 {
     Extent e = {.module = run->module};
     for (int i = 0; i < run->module->vars.len; i++) {
@@ -85,7 +85,7 @@ rt_measure(RtRun *run)
 }
 
 Status
-rt_reserve(RtRun *run, int64_t end)
+rt_reserve_arena(RtRun *run, int64_t end)
 {
     Extent e = {.end = run->arena_bytes};
     extend(&e, 0, end);
@@ -117,7 +117,7 @@ rt_value_bytes(const RtValue *v, const int64_t *dims)
 }
 
 char *
-rt_value_at(const RtInvocation *inv, const RtValue *v)
+rt_value_pointer(const RtInvocation *inv, const RtValue *v)
 {
     switch (v->place.space) {
     case SPACE_IN:
@@ -131,7 +131,7 @@ rt_value_at(const RtInvocation *inv, const RtValue *v)
 
 /* How far offsets of a space go in fn, or -1 where fn has no such places. */
 static int64_t
-space_size(const RtRun *run, const RtFn *fn, IrSpace space)
+space_size(const RtRun *run, const RtFunction *fn, IrSpace space)
 {
     bool is_main = fn->ir->kind == FUNC_MAIN;
     switch (space) {
@@ -155,7 +155,7 @@ space_size(const RtRun *run, const RtFn *fn, IrSpace space)
 }
 
 static bool
-is_placed(const RtRun *run, const RtFn *fn, const IrValue *v)
+is_placed(const RtRun *run, const RtFunction *fn, const IrValue *v)
 {
     IrPlace p = v->place;
     bool is_pointer = p.space == SPACE_IN || p.space == SPACE_OUT;
@@ -168,7 +168,8 @@ is_placed(const RtRun *run, const RtFn *fn, const IrValue *v)
 }
 
 static Status
-load_value(const RtRun *run, const RtFn *fn, const IrValue *from, RtValue *v)
+load_value(const RtRun *run, const RtFunction *fn, const IrValue *from,
+           RtValue *v)
 {
     if (!is_placed(run, fn, from))
         return plan_refuse(run->plan, "a value of @%s has no place in memory",
@@ -183,7 +184,7 @@ load_value(const RtRun *run, const RtFn *fn, const IrValue *from, RtValue *v)
 }
 
 static Status
-load_values(RtRun *run, const RtFn *fn, int n, IrValue *const *from,
+load_values(RtRun *run, const RtFunction *fn, int n, IrValue *const *from,
             RtValue **out)
 {
     *out = NEW_ARRAY(run->arena, RtValue, (size_t)n);
@@ -212,7 +213,7 @@ static const struct {
 };
 
 Status
-rt_prepare_nothing(RtRun *run, RtFn *fn, RtHostOp *h)
+rt_prepare_nothing(RtRun *run, RtFunction *fn, RtHostOp *h)
 {
     (void)run;
     (void)fn;
@@ -221,7 +222,7 @@ rt_prepare_nothing(RtRun *run, RtFn *fn, RtHostOp *h)
 }
 
 static Status
-load_op(RtRun *run, RtFn *fn, IrOp *op, RtHostOp *h)
+load_op(RtRun *run, RtFunction *fn, IrOp *op, RtHostOp *h)
 {
     if (!(op_rows[op->kind].where & 1 << fn->ir->kind))
         return plan_refuse(run->plan, "@%s has a %s, which it must not",
@@ -245,7 +246,7 @@ num_returned(const IrFunc *fn)
 }
 
 static Status
-load_ops(RtRun *run, RtFn *fn)
+load_ops(RtRun *run, RtFunction *fn)
 {
     IrHooks hooks = ir_hooks(run->arena, fn->ir);
     fn->num_ops = hooks.ops.len;
@@ -258,7 +259,8 @@ load_ops(RtRun *run, RtFn *fn)
 }
 
 Status
-rt_load_fn(RtRun *run, const char *name, IrFuncKind kind, RtFn **out)
+rt_load_function(RtRun *run, const char *name, IrFuncKind kind,
+                 RtFunction **out)
 {
     IrFunc *ir = ir_func_find(run->module, name);
     if (!ir || ir->kind != kind)
@@ -267,8 +269,8 @@ rt_load_fn(RtRun *run, const char *name, IrFuncKind kind, RtFn **out)
     *out = map_get(run->fns, name);
     if (*out)
         return OK;
-    RtFn *fn = NEW(run->arena, RtFn);
-    *fn = (RtFn){
+    RtFunction *fn = NEW(run->arena, RtFunction);
+    *fn = (RtFunction){
         .ir = ir, .num_in = ir->body->args.len, .num_out = num_returned(ir)};
     fn->code = rt_code_function(
         run->code, kind == FUNC_MAIN
@@ -282,52 +284,54 @@ rt_load_fn(RtRun *run, const char *name, IrFuncKind kind, RtFn **out)
     return OK;
 }
 
-/* ---- actors and invocations --------------------------------------------- */
+/* ---- executors and invocations ---------------------------------------------
+ */
 
 void
-rt_actor_init(RtActor *actor, RtRun *run, int replica)
+rt_executor_init(RtExecutor *executor, RtRun *run, int replica)
 {
     size_t n = (size_t)run->max_operands;
     size_t words = 3 * (size_t)ir_num_pairs(run->module);
-    Arena *a = arena_new(NULL, "actor");
-    *actor = (RtActor){.run = run, .arena = a, .replica = replica};
-    actor->dims = NEW_ARRAY(a, int64_t, words);
-    actor->fault.text = str_new(a);
-    actor->lines.text = str_new(a);
-    actor->args = NEW_ARRAY(a, FormatArg, n);
-    actor->arg_dims = arena_array(a, n, sizeof *actor->arg_dims);
-    actor->reduces = NEW_ARRAY(a, RtReduce, n);
+    Arena *a = arena_new(NULL, "executor");
+    *executor = (RtExecutor){.run = run, .arena = a, .replica = replica};
+    executor->dims = NEW_ARRAY(a, int64_t, words);
+    executor->fault.text = str_new(a);
+    executor->lines.text = str_new(a);
+    executor->args = NEW_ARRAY(a, FormatArg, n);
+    executor->arg_dims = arena_array(a, n, sizeof *executor->arg_dims);
+    executor->reduces = NEW_ARRAY(a, RtAllReducePart, n);
 }
 
 void
-rt_actor_deinit(RtActor *actor)
+rt_executor_deinit(RtExecutor *executor)
 {
-    status_free(actor->fault.cause);
-    arena_release(actor->arena);
+    status_free(executor->fault.cause);
+    arena_release(executor->arena);
 }
 
 void *
-rt_aligned(Arena *a, int64_t bytes)
+rt_alloc_aligned(Arena *a, int64_t bytes)
 {
     uintptr_t at = (uintptr_t)arena_alloc(a, (size_t)bytes + ALIGN);
     return (void *)((at + ALIGN - 1) / ALIGN * ALIGN);
 }
 
 void
-rt_invocation_init(RtInvocation *inv, const RtFn *fn, RtActor *actor,
-                   char *base, char *const *in, char *const *out)
+rt_invocation_init(RtInvocation *inv, const RtFunction *fn,
+                   RtExecutor *executor, char *base, char *const *in,
+                   char *const *out)
 {
-    inv->actor = actor;
+    inv->executor = executor;
     inv->fn = fn;
     inv->call = (TfdCall){.abi = TFD_ABI,
-                          .replica = actor->replica,
+                          .replica = executor->replica,
                           .base = base,
                           .in = in,
                           .out = out,
-                          .dims = actor->dims,
+                          .dims = executor->dims,
                           .hooks = &rt_hooks,
                           .context = inv,
                           .resume = -1,
-                          .stop = &actor->run->watch.stop,
+                          .stop = &executor->run->watchdog.stop,
                           .at = -1};
 }

@@ -35,14 +35,14 @@ data_bytes(const RtRun *run)
     return sum;
 }
 
-RtNeed
-rt_memory_need(const RtRun *run)
+RtFootprint
+rt_memory_footprint(const RtRun *run)
 {
     const RtResume *r = &run->resume;
-    RtNeed n = {.arenas = ir_arenas_bytes(run->module, run->arena_bytes),
-                .frame = frame_bytes(run),
-                .data = data_bytes(run),
-                .copy = r->folder ? r->bytes : 0};
+    RtFootprint n = {.arenas = ir_arenas_bytes(run->module, run->arena_bytes),
+                     .frame = frame_bytes(run),
+                     .data = data_bytes(run),
+                     .copy = r->folder ? r->bytes : 0};
     n.all = n.arenas + n.frame + n.data + n.copy;
     return n;
 }
@@ -88,7 +88,7 @@ show_largest(const RtRun *run, Status st)
 Status
 rt_check_memory(const RtRun *run)
 {
-    RtNeed n = rt_memory_need(run);
+    RtFootprint n = rt_memory_footprint(run);
     int64_t stated = stated_room();
     UsageRoom room = {stated, "TFD_MEMORY"};
     if (stated < 0)

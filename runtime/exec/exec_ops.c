@@ -9,29 +9,31 @@
 
 /* ---- faults ------------------------------------------------------------ */
 
-/* Nobody must wait any longer for this actor, whatever it is.  (Functions of
+/* Nobody must wait any longer for this executor, whatever it is.  (Functions of
  * elements are ahead of the steps; whoever asks for the element is told.) */
 static int32_t
 end_with_fault(RtInvocation *inv)
 {
-    RtRun *run = inv->actor->run;
-    RtActor *first = NULL;
+    RtRun *run = inv->executor->run;
+    RtExecutor *first = NULL;
     if (inv->fn->ir->kind == FUNC_HOST)
-        return END_FAULT;
-    atomic_compare_exchange_strong(&run->watch.failed, &first, inv->actor);
-    run->coll->ops->stop(run->coll);
-    return END_FAULT;
+        return EXEC_FAULT;
+    atomic_compare_exchange_strong(&run->watchdog.failed, &first,
+                                   inv->executor);
+    run->coll->ops->abort(run->coll);
+    return EXEC_FAULT;
 }
 
 int32_t
 rt_fault(RtInvocation *inv, const RtHostOp *h, StatusKind kind,
          const char *format, ...)
 {
-    RtFault *fault = &inv->actor->fault;
+    RtFault *fault = &inv->executor->fault;
     if (!fault->op) {
         va_list args;
         va_start(args, format);
-        str_add(&fault->text, message_vprintf(inv->actor->arena, format, args));
+        str_add(&fault->text,
+                message_vprintf(inv->executor->arena, format, args));
         va_end(args);
         fault->kind = kind;
         fault->op = h->op;
@@ -42,10 +44,10 @@ rt_fault(RtInvocation *inv, const RtHostOp *h, StatusKind kind,
 int32_t
 rt_fault_status(RtInvocation *inv, const RtHostOp *h, Status st)
 {
-    RtFault *fault = &inv->actor->fault;
+    RtFault *fault = &inv->executor->fault;
     if (status_kind(st) == STATUS_STOPPED) {
         status_free(st);
-        return END_STOPPED;
+        return EXEC_STOPPED;
     }
     if (fault->op) {
         status_free(st);
@@ -65,10 +67,10 @@ invocation_of(TfdCall *call)
 }
 
 static void
-count_op(RtActor *actor)
+count_op(RtExecutor *executor)
 {
-    uint64_t n = atomic_load_explicit(&actor->num_ops, memory_order_relaxed);
-    atomic_store_explicit(&actor->num_ops, n + 1, memory_order_relaxed);
+    uint64_t n = atomic_load_explicit(&executor->num_ops, memory_order_relaxed);
+    atomic_store_explicit(&executor->num_ops, n + 1, memory_order_relaxed);
 }
 
 /* The code asks for an operation or safepoint that its function does not
@@ -90,20 +92,20 @@ hook_op(TfdCall *call, int32_t index)
     if (index < 0 || index >= inv->fn->num_ops)
         return wrong_number(inv);
     const RtHostOp *h = &inv->fn->ops[index];
-    count_op(inv->actor);
-    return rt_is_stopped(inv->actor->run) ? END_STOPPED : h->run(inv, h);
+    count_op(inv->executor);
+    return rt_is_stopped(inv->executor->run) ? EXEC_STOPPED : h->run(inv, h);
 }
 
 static int32_t
 hook_parallel(TfdCall *call, TfdKernel *kernel, void *const *ptrs,
               const int64_t *dims, int64_t count, int64_t grain)
 {
-    RtDevice *d = invocation_of(call)->actor->device;
+    RtDevice *d = invocation_of(call)->executor->device;
     if (d)
         d->ops->parallel(d, kernel, ptrs, dims, count, grain);
     else
         kernel(ptrs, dims, 0, count);
-    return END_NOT;
+    return EXEC_OK;
 }
 
 bool
@@ -117,12 +119,12 @@ static int32_t
 hook_safepoint(TfdCall *call, int32_t index)
 {
     RtInvocation *main = invocation_of(call);
-    RtRun *run = main->actor->run;
+    RtRun *run = main->executor->run;
     if (main->fn->ir->kind != FUNC_MAIN || index < 0 ||
         index >= main->fn->num_safepoints)
         return wrong_number(main);
     run->stats.steps++;
-    atomic_store_explicit(&run->watch.steps, run->stats.steps,
+    atomic_store_explicit(&run->watchdog.steps, run->stats.steps,
                           memory_order_relaxed);
     rt_progress_step(&run->progress, run->stats.steps);
     if (run->options->on_step)
@@ -132,7 +134,7 @@ hook_safepoint(TfdCall *call, int32_t index)
         st = rt_flush(run);
     if (st)
         return rt_fault_status(main, &main->fn->ops[0], st);
-    return rt_is_interrupted(run) ? END_STOPPED : END_NOT;
+    return rt_is_interrupted(run) ? EXEC_STOPPED : EXEC_OK;
 }
 
 const TfdHooks rt_hooks = {
@@ -147,13 +149,13 @@ const TfdHooks rt_hooks = {
 int32_t
 rt_op_now(RtInvocation *inv, const RtHostOp *h)
 {
-    double now = rt_seconds() + inv->actor->run->clock;
-    memcpy(rt_value_at(inv, &h->out[0]), &now, sizeof now);
-    return END_NOT;
+    double now = rt_seconds() + inv->executor->run->clock;
+    memcpy(rt_value_pointer(inv, &h->out[0]), &now, sizeof now);
+    return EXEC_OK;
 }
 
 Status
-rt_prepare_fetch(RtRun *run, RtFn *fn, RtHostOp *h)
+rt_prepare_fetch(RtRun *run, RtFunction *fn, RtHostOp *h)
 {
     (void)fn;
     int64_t replica = ir_int(h->op, A_replica);
@@ -168,17 +170,17 @@ rt_prepare_fetch(RtRun *run, RtFn *fn, RtHostOp *h)
 int32_t
 rt_op_fetch(RtInvocation *inv, const RtHostOp *h)
 {
-    RtRun *run = inv->actor->run;
+    RtRun *run = inv->executor->run;
     int64_t replica = ir_int(h->op, A_replica);
     RtDevice *d = run->devices[replica];
     size_t bytes = rt_value_bytes(&h->in[0], run->replicas[replica].dims);
-    d->ops->copy_out(d, rt_value_at(inv, &h->out[0]),
+    d->ops->copy_out(d, rt_value_pointer(inv, &h->out[0]),
                      d->arena + h->in[0].place.offset, bytes);
-    return END_NOT;
+    return EXEC_OK;
 }
 
 Status
-rt_prepare_fetch_var(RtRun *run, RtFn *fn, RtHostOp *h)
+rt_prepare_fetch_var(RtRun *run, RtFunction *fn, RtHostOp *h)
 {
     (void)fn;
     h->var = ir_var_find(run->module, ir_text(h->op, A_var));
@@ -192,10 +194,10 @@ rt_prepare_fetch_var(RtRun *run, RtFn *fn, RtHostOp *h)
 int32_t
 rt_op_fetch_var(RtInvocation *inv, const RtHostOp *h)
 {
-    RtRun *run = inv->actor->run;
+    RtRun *run = inv->executor->run;
     RtDevice *d = run->devices[0];
-    d->ops->copy_out(d, rt_value_at(inv, &h->out[0]),
+    d->ops->copy_out(d, rt_value_pointer(inv, &h->out[0]),
                      d->arena + h->var->place.offset,
                      rt_value_bytes(&h->out[0], run->replicas[0].dims));
-    return END_NOT;
+    return EXEC_OK;
 }

@@ -128,14 +128,14 @@ default_of(const RtRun *run, const IrParam *p)
 }
 
 void
-rt_params_carry(RtRun *run, RtState *s)
+rt_params_archive(RtRun *run, RtArchive *ar)
 {
-    rt_state_u64(s, &run->seed);
+    rt_archive_u64(ar, &run->seed);
     for (int i = 0; i < run->module->params.len; i++) {
         DType t = run->module->params.data[i]->dtype;
         char bytes[sizeof(Scalar)];
         scalar_store(t, bytes, 0, run->params[i]);
-        rt_state_bytes(s, bytes, dtype_info[t].bytes);
+        rt_archive_bytes(ar, bytes, dtype_info[t].bytes);
         run->params[i] = scalar_load(t, bytes, 0);
     }
 }
@@ -149,7 +149,7 @@ rt_read_params(RtRun *run)
     for (int i = 0; i < n; i++)
         run->params[i] = default_of(run, run->module->params.data[i]);
     if (run->resume.going)
-        rt_params_carry(run, &run->resume.read);
+        rt_params_archive(run, &run->resume.read);
     if (run->options->seed_given && run->seed != run->options->seed)
         return begun_otherwise(run, "--seed");
     for (int i = 0; i < run->options->num_sets; i++)
@@ -160,7 +160,7 @@ rt_read_params(RtRun *run)
 /* ---- the operation ----------------------------------------------------- */
 
 Status
-rt_prepare_param(RtRun *run, RtFn *fn, RtHostOp *h)
+rt_prepare_param(RtRun *run, RtFunction *fn, RtHostOp *h)
 {
     (void)fn;
     for (int i = 0; i < run->module->params.len; i++) {
@@ -179,7 +179,7 @@ rt_prepare_param(RtRun *run, RtFn *fn, RtHostOp *h)
 int32_t
 rt_op_param(RtInvocation *inv, const RtHostOp *h)
 {
-    memcpy(rt_value_at(inv, &h->out[0]), h->param,
+    memcpy(rt_value_pointer(inv, &h->out[0]), h->param,
            dtype_info[h->out[0].dtype].bytes);
-    return END_NOT;
+    return EXEC_OK;
 }

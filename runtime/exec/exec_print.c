@@ -14,7 +14,7 @@
 /* ---- loading ----------------------------------------------------------- */
 
 Status
-rt_check_format(RtRun *run, const RtFn *fn, const RtHostOp *h, int first)
+rt_check_format(RtRun *run, const RtFunction *fn, const RtHostOp *h, int first)
 {
     int n = h->op->num_operands - first;
     DType *dtypes = NEW_ARRAY(run->arena, DType, (size_t)(n > 0 ? n : 0));
@@ -29,7 +29,7 @@ rt_check_format(RtRun *run, const RtFn *fn, const RtHostOp *h, int first)
 }
 
 Status
-rt_prepare_print(RtRun *run, RtFn *fn, RtHostOp *h)
+rt_prepare_print(RtRun *run, RtFunction *fn, RtHostOp *h)
 {
     TRY(rt_check_format(run, fn, h, 0));
     h->each = ir_int(h->op, A_each) != 0;
@@ -37,7 +37,7 @@ rt_prepare_print(RtRun *run, RtFn *fn, RtHostOp *h)
 }
 
 Status
-rt_prepare_assert(RtRun *run, RtFn *fn, RtHostOp *h)
+rt_prepare_assert(RtRun *run, RtFunction *fn, RtHostOp *h)
 {
     return rt_check_format(run, fn, h, 1);
 }
@@ -47,16 +47,16 @@ rt_prepare_assert(RtRun *run, RtFn *fn, RtHostOp *h)
 void
 rt_add_text(Str *to, RtInvocation *inv, const RtHostOp *h, int first)
 {
-    RtActor *actor = inv->actor;
+    RtExecutor *executor = inv->executor;
     int n = h->op->num_operands - first;
     for (int i = 0; i < n; i++) {
         const RtValue *v = &h->in[first + i];
         for (int k = 0; k < v->rank; k++)
-            actor->arg_dims[i][k] = rt_dim(&v->dims[k], actor->dims);
-        actor->args[i] = (FormatArg){v->dtype, v->rank, actor->arg_dims[i],
-                                     rt_value_at(inv, v)};
+            executor->arg_dims[i][k] = rt_dim(&v->dims[k], executor->dims);
+        executor->args[i] = (FormatArg){
+            v->dtype, v->rank, executor->arg_dims[i], rt_value_pointer(inv, v)};
     }
-    format_text(to, ir_text(h->op, A_format), n, actor->args);
+    format_text(to, ir_text(h->op, A_format), n, executor->args);
 }
 
 Status
@@ -85,20 +85,20 @@ write_out(RtRun *run, const char *text, size_t len)
 int32_t
 rt_op_print(RtInvocation *inv, const RtHostOp *h)
 {
-    RtActor *actor = inv->actor;
-    RtLines *lines = &actor->lines;
-    bool by_main = actor->replica < 0;
+    RtExecutor *executor = inv->executor;
+    RtLines *lines = &executor->lines;
+    bool by_main = executor->replica < 0;
     if (by_main)
         lines->text.len = 0;
-    if (actor->replica <= 0 || h->each) {
+    if (executor->replica <= 0 || h->each) {
         rt_add_text(&lines->text, inv, h, 0);
         str_addc(&lines->text, '\n');
     }
     if (by_main)
-        write_out(actor->run, lines->text.data, lines->text.len);
+        write_out(executor->run, lines->text.data, lines->text.len);
     else
-        VEC_PUSH(actor->arena, lines->ends, lines->text.len);
-    return END_NOT;
+        VEC_PUSH(executor->arena, lines->ends, lines->text.len);
+    return EXEC_OK;
 }
 
 /* Line i of what a replica printed, if it came that far. */
@@ -133,9 +133,9 @@ rt_print_lines(RtRun *run)
 int32_t
 rt_op_assert(RtInvocation *inv, const RtHostOp *h)
 {
-    if (*rt_value_at(inv, &h->in[0]))
-        return END_NOT;
-    Str text = str_new(inv->actor->arena);
+    if (*rt_value_pointer(inv, &h->in[0]))
+        return EXEC_OK;
+    Str text = str_new(inv->executor->arena);
     message_part(ir_text(h->op, A_format));
     rt_add_text(&text, inv, h, 1);
     return rt_fault(inv, h, STATUS_INPUT, "%s", str_text(&text));

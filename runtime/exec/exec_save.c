@@ -17,14 +17,14 @@ enum { MAX_NAMED = 3 }; /* in a message */
 /* ---- loading ------------------------------------------------------------ */
 
 Status
-rt_prepare_summary(RtRun *run, RtFn *fn, RtHostOp *h)
+rt_prepare_summary(RtRun *run, RtFunction *fn, RtHostOp *h)
 {
     run->has_summary = true;
     return rt_check_format(run, fn, h, 2);
 }
 
 Status
-rt_prepare_save(RtRun *run, RtFn *fn, RtHostOp *h)
+rt_prepare_save(RtRun *run, RtFunction *fn, RtHostOp *h)
 {
     int num_vars;
     ir_names(h->op, A_vars, &num_vars);
@@ -32,7 +32,7 @@ rt_prepare_save(RtRun *run, RtFn *fn, RtHostOp *h)
 }
 
 Status
-rt_prepare_restore(RtRun *run, RtFn *fn, RtHostOp *h)
+rt_prepare_restore(RtRun *run, RtFunction *fn, RtHostOp *h)
 {
     return rt_check_format(run, fn, h, 0);
 }
@@ -68,7 +68,7 @@ finish(Checkpoint *c, Status st)
 {
     int32_t end =
         st ? rt_fault(c->inv, c->op, status_kind(st), "%s", status_message(st))
-           : END_NOT;
+           : EXEC_OK;
     status_free(st);
     arena_release(c->arena);
     return end;
@@ -78,11 +78,11 @@ finish(Checkpoint *c, Status st)
 static RtTensor
 tensor_of(const Checkpoint *c, int i, const RtValue *v)
 {
-    const int64_t *dims = c->inv->actor->dims;
+    const int64_t *dims = c->inv->executor->dims;
     RtTensor t = {.name = c->names[i],
                   .dtype = rt_tensor_dtype(c->arena, v->dtype),
                   .rank = v->rank,
-                  .data = rt_value_at(c->inv, v),
+                  .data = rt_value_pointer(c->inv, v),
                   .bytes = rt_value_bytes(v, dims)};
     for (int k = 0; k < v->rank; k++)
         t.dims[k] = rt_dim(&v->dims[k], dims);
@@ -251,7 +251,8 @@ restore(const Checkpoint *c)
     for (int i = 0; i < c->num_vars; i++) {
         const RtTensor *found = map_get(saved, c->names[i]);
         TRY(check_bools(c, found));
-        memcpy(rt_value_at(c->inv, &c->op->out[i]), found->data, found->bytes);
+        memcpy(rt_value_pointer(c->inv, &c->op->out[i]), found->data,
+               found->bytes);
     }
     return OK;
 }
@@ -270,22 +271,22 @@ rt_op_summary(RtInvocation *inv, const RtHostOp *h)
 {
     Status st;
     int64_t step;
-    RtActor *actor = inv->actor;
+    RtExecutor *executor = inv->executor;
     const RtValue *v = &h->in[0];
-    RtEvents *events = actor->run->events;
+    RtEvents *events = executor->run->events;
     if (!events)
-        return END_NOT;
-    memcpy(&step, rt_value_at(inv, &h->in[1]), sizeof step);
-    Str *tag = &actor->lines.text; /* main's is free between two lines */
+        return EXEC_OK;
+    memcpy(&step, rt_value_pointer(inv, &h->in[1]), sizeof step);
+    Str *tag = &executor->lines.text; /* main's is free between two lines */
     tag->len = 0;
     rt_add_text(tag, inv, h, 2);
-    const char *data = rt_value_at(inv, v);
+    const char *data = rt_value_pointer(inv, v);
     if (v->rank == 0)
         st = rt_events_scalar(
             events, str_text(tag), step,
             scalar_cast(scalar_load(v->dtype, data, 0), DT_f64).f);
     else
         st = rt_events_histogram(events, str_text(tag), step, v->dtype, data,
-                                 rt_value_count(v, actor->dims));
-    return st ? rt_fault_status(inv, h, st) : END_NOT;
+                                 rt_value_count(v, executor->dims));
+    return st ? rt_fault_status(inv, h, st) : EXEC_OK;
 }

@@ -60,7 +60,7 @@ print_sent(const RtRun *run, FILE *to)
 static void
 print_memory(const RtRun *run, FILE *to)
 {
-    RtNeed n = rt_memory_need(run);
+    RtFootprint n = rt_memory_footprint(run);
     int64_t before = run->stats.memory;
     fprintf(to,
             "memory         %.3f MB planned: %.3f MB of %d devices, %.3f MB "

@@ -37,7 +37,8 @@ add_device(Arena *a, Names *names, const char *name)
 }
 
 Status
-rt_list_devices(Arena *a, const char *list, const char *const **names, int *num)
+rt_parse_devices(Arena *a, const char *list, const char *const **names,
+                 int *num)
 {
     Names all = {0};
     for (const char *at = list;; at++) {

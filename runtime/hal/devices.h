@@ -8,7 +8,7 @@
 #include "ir/base/status.h"
 
 /* The devices of "cpu:0-2,cpu:5" in order, each once: "cpu:0", ... , in a. */
-Status rt_list_devices(Arena *a, const char *list, const char *const **names,
-                       int *num) MUST_USE;
+Status rt_parse_devices(Arena *a, const char *list, const char *const **names,
+                        int *num) MUST_USE;
 
 #endif

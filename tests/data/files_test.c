@@ -246,14 +246,14 @@ a_file_of_another_type_is_refused(void **state)
 
 /* A header of a version whose length has so many bytes. */
 static bool
-parse_header(int version, const char *dictionary, NpyHeader *h)
+parse_header(int version, const char *dictionary, RtNpyHeader *h)
 {
     char file[512] = "\x93NUMPY";
     size_t n = strlen(dictionary), at = version == 1 ? 10 : 12;
     file[6] = (char)version;
     file[8] = (char)n;
     memcpy(file + at, dictionary, n);
-    return npy_parse(file, at + n, h);
+    return rt_npy_parse(file, at + n, h);
 }
 
 static void
@@ -269,7 +269,7 @@ headers_that_are_read(void **state)
     for (int version = 1; version <= 3; version++)
         for (size_t i = 0; i < sizeof dictionaries / sizeof *dictionaries;
              i++) {
-            NpyHeader h;
+            RtNpyHeader h;
             assert_true(parse_header(version, dictionaries[i], &h));
             assert_string_equal(h.descr, "<f4");
             assert_false(h.fortran_order);
@@ -304,14 +304,14 @@ headers_that_are_refused(void **state)
         "{'descr': '<f4', 'fortran_order': False, 'shape': (1,1,1,1,1,1,1,1,1,"
         "1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1)}",
     };
-    NpyHeader h;
+    RtNpyHeader h;
     (void)state;
     for (size_t i = 0; i < sizeof dictionaries / sizeof *dictionaries; i++)
         assert_false(parse_header(1, dictionaries[i], &h));
     assert_false(parse_header(
         4, "{'descr': '<f4', 'fortran_order': False, 'shape': (3, 4), }", &h));
-    assert_false(npy_parse("\x93NUMPY\1\0\377\377{", 11, &h));
-    assert_false(npy_parse("\x93NUMPY\2\0\0\0\0", 11, &h));
+    assert_false(rt_npy_parse("\x93NUMPY\1\0\377\377{", 11, &h));
+    assert_false(rt_npy_parse("\x93NUMPY\2\0\0\0\0", 11, &h));
 }
 
 /* ---- files that fail while they are read --------------------------------- */
@@ -364,7 +364,7 @@ add_step(Str *s, const PipeRun *run)
 /* The states of a run before each of its steps, in one of which a file loses
  * its end, and what came until then. */
 typedef struct States {
-    RtState of[MAX_STATES];
+    RtArchive of[MAX_STATES];
     size_t done[MAX_STATES]; /* of the text */
     int num;
     Str text;
@@ -375,8 +375,8 @@ add_state(States *all, const PipeRun *run)
 {
     int i = all->num++;
     assert_true(i < MAX_STATES);
-    all->of[i] = rt_state_writer(arena, 0);
-    assert_null(rt_iter_carry(run->it, &all->of[i]));
+    all->of[i] = rt_archive_writer(arena, 0);
+    assert_null(rt_iter_archive(run->it, &all->of[i]));
     all->done[i] = all->text.len;
 }
 
@@ -397,13 +397,13 @@ run_until_fault(const Pipe *pipe, int good, States *all)
 }
 
 static const char *
-rest_after(const Pipe *pipe, const RtState *state_of)
+rest_after(const Pipe *pipe, const RtArchive *state_of)
 {
     Str s = str_new(arena);
     PipeRun run = pipe_run(arena, pipe);
-    RtState reader = rt_state_reader(arena, state_of->data, state_of->len);
-    assert_null(rt_iter_carry(run.it, &reader));
-    assert_null(rt_state_end(&reader));
+    RtArchive reader = rt_archive_reader(arena, state_of->data, state_of->len);
+    assert_null(rt_iter_archive(run.it, &reader));
+    assert_null(rt_archive_end(&reader));
     while (add_step(&s, &run))
         ;
     return str_text(&s);

@@ -2,7 +2,7 @@
  * formats_test.c - csv, lines, IDX, TFRecord and npz files, right and wrong
  *
  * Files are made here, as their formats say.  Each pipeline is run once more by
- * pipelines that take turns, so that places in files are carried, too.
+ * pipelines that take turns, so that places in files are archived, too.
  */
 #include "tests/unit/unit.h"
 #include "tests/unit/dir.h"
@@ -575,7 +575,7 @@ resumed_after(const char *before, const char *after, const char *stages)
     assert_null(rt_iter_open(run.it, rt_iter_passes(run.it)));
     assert_null(rt_iter_next(run.it));
     write_text("t.csv", after);
-    PipeRun other = pipe_carry(arena, &pipe, &run);
+    PipeRun other = pipe_archive(arena, &pipe, &run);
     return pipe_rest(arena, &other);
 }
 
@@ -594,17 +594,17 @@ files_that_changed_are_not_gone_on_with(void **state)
 
 /* Goes on from a state as far as it goes: errors are fine. */
 static void
-go_on_from(const Pipe *pipe, const RtState *state_of)
+go_on_from(const Pipe *pipe, const RtArchive *state_of)
 {
     enum { MOST_STEPS = 20 };
     Arena *a = arena_new(NULL, "a state");
     PipeRun run;
     bool more = true;
-    RtState reader = rt_state_reader(a, state_of->data, state_of->len);
+    RtArchive reader = rt_archive_reader(a, state_of->data, state_of->len);
     Status st = pipe_open(a, pipe, &run);
     assert_null(st);
-    assert_null(rt_iter_carry(run.it, &reader));
-    st = rt_state_end(&reader);
+    assert_null(rt_iter_archive(run.it, &reader));
+    st = rt_archive_end(&reader);
     for (int i = 0; i < MOST_STEPS && more && !st; i++) {
         st = rt_iter_has_next(run.it, &more);
         if (!st && more)
@@ -622,8 +622,8 @@ damage_states(const char *stages)
     PipeRun run = pipe_run(arena, &pipe);
     assert_null(rt_iter_open(run.it, 0));
     assert_null(rt_iter_next(run.it));
-    RtState state_of = rt_state_writer(arena, 0);
-    assert_null(rt_iter_carry(run.it, &state_of));
+    RtArchive state_of = rt_archive_writer(arena, 0);
+    assert_null(rt_iter_archive(run.it, &state_of));
     for (size_t i = 0; i < state_of.len; i++) {
         char was = state_of.data[i];
         state_of.data[i] = was ^ 1;
@@ -664,12 +664,12 @@ files_that_came_are_not_gone_on_with(void **state)
     assert_null(rt_iter_open(run.it, rt_iter_passes(run.it)));
     assert_null(rt_iter_next(run.it));
     write_text("new2", "C");
-    RtState state_of = rt_state_writer(arena, 0);
-    assert_null(rt_iter_carry(run.it, &state_of));
-    RtState reader = rt_state_reader(arena, state_of.data, state_of.len);
+    RtArchive state_of = rt_archive_writer(arena, 0);
+    assert_null(rt_iter_archive(run.it, &state_of));
+    RtArchive reader = rt_archive_reader(arena, state_of.data, state_of.len);
     assert_null(pipe_open(arena, &pipe, &other));
-    assert_null(rt_iter_carry(other.it, &reader));
-    Status st = rt_state_end(&reader);
+    assert_null(rt_iter_archive(other.it, &reader));
+    Status st = rt_archive_end(&reader);
     assert_string_equal(status_message(st),
                         "test.tfd:3:4: there were 1 files, and are 2 now");
     status_free(st);

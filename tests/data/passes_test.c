@@ -113,8 +113,8 @@ expect_going_on(const Pipe *pipe, int steps)
     PipeRun run = pipe_run(arena, pipe);
     begin_pass(&run, 1);
     begin_pass(&run, steps);
-    PipeRun after[] = {pipe_carry(arena, pipe, &run),
-                       pipe_carry(arena, &other, &run)};
+    PipeRun after[] = {pipe_archive(arena, pipe, &run),
+                       pipe_archive(arena, &other, &run)};
     const char *rest = pipe_rest(arena, &run), *next = pipe_pass(arena, &run);
     for (int i = 0; i < 2; i++) {
         assert_string_equal(pipe_rest(arena, &after[i]), rest);
@@ -142,7 +142,7 @@ an_iterator_that_was_not_opened_has_a_state(void **state)
     (void)state;
     Pipe pipe = {.stages = pipelines[0], .threads = true};
     PipeRun fresh = pipe_run(arena, &pipe), whole = pipe_run(arena, &pipe);
-    PipeRun other = pipe_carry(arena, &pipe, &fresh);
+    PipeRun other = pipe_archive(arena, &pipe, &fresh);
     assert_string_equal(pipe_pass(arena, &other), pipe_pass(arena, &whole));
 }
 
@@ -153,9 +153,9 @@ try_state(const Pipe *pipe, const char *data, size_t len)
     bool more = true;
     Arena *a = arena_new(NULL, "damaged");
     PipeRun run = pipe_run(a, pipe);
-    RtState s = rt_state_reader(a, data, len);
-    assert_null(rt_iter_carry(run.it, &s));
-    Status st = rt_state_end(&s);
+    RtArchive ar = rt_archive_reader(a, data, len);
+    assert_null(rt_iter_archive(run.it, &ar));
+    Status st = rt_archive_end(&ar);
     for (int i = 0; !st && more && i < 50; i++) {
         st = rt_iter_has_next(run.it, &more);
         if (!st && more)
@@ -174,15 +174,15 @@ a_state_that_is_damaged_does_no_harm(void **state)
         Pipe pipe = {.stages = pipelines[i], .replicas = 2, .shard = "off"};
         PipeRun run = pipe_run(arena, &pipe);
         begin_pass(&run, 3);
-        RtState s = rt_state_writer(arena, 0);
-        assert_null(rt_iter_carry(run.it, &s));
-        for (size_t len = 0; len < s.len; len++)
-            try_state(&pipe, s.data, len);
+        RtArchive ar = rt_archive_writer(arena, 0);
+        assert_null(rt_iter_archive(run.it, &ar));
+        for (size_t len = 0; len < ar.len; len++)
+            try_state(&pipe, ar.data, len);
         for (int k = 0; k < 100; k++) {
-            char *bytes = arena_copy(arena, s.data, s.len);
+            char *bytes = arena_copy(arena, ar.data, ar.len);
             random = random * 1664525 + 1013904223;
-            bytes[(random >> 8) % s.len] = (char)(k & 1 ? 0xff : random >> 24);
-            try_state(&pipe, bytes, s.len);
+            bytes[(random >> 8) % ar.len] = (char)(k & 1 ? 0xff : random >> 24);
+            try_state(&pipe, bytes, ar.len);
         }
     }
 }

@@ -312,14 +312,14 @@ pipe_pass(Arena *a, const PipeRun *run)
 }
 
 PipeRun
-pipe_carry(Arena *a, const Pipe *pipe, const PipeRun *from)
+pipe_archive(Arena *a, const Pipe *pipe, const PipeRun *from)
 {
-    RtState to = rt_state_writer(a, 0);
-    assert_null(rt_iter_carry(from->it, &to));
-    RtState back = rt_state_reader(a, to.data, to.len);
+    RtArchive to = rt_archive_writer(a, 0);
+    assert_null(rt_iter_archive(from->it, &to));
+    RtArchive back = rt_archive_reader(a, to.data, to.len);
     PipeRun run = pipe_run(a, pipe);
-    assert_null(rt_iter_carry(run.it, &back));
-    assert_null(rt_state_end(&back));
+    assert_null(rt_iter_archive(run.it, &back));
+    assert_null(rt_archive_end(&back));
     return run;
 }
 
@@ -330,7 +330,7 @@ pipe_pass_in_turns(Arena *a, const Pipe *pipe)
     PipeRun run = pipe_run(a, pipe);
     assert_null(rt_iter_open(run.it, rt_iter_passes(run.it)));
     do
-        run = pipe_carry(a, pipe, &run);
+        run = pipe_archive(a, pipe, &run);
     while (add_next(&s, &run));
     return str_text(&s);
 }

@@ -62,11 +62,11 @@ const char *pipe_pass(Arena *a, const PipeRun *run);
 const char *pipe_rest(Arena *a, const PipeRun *run);
 
 /* The same pass, but after every step another pipeline goes on from the state
- * of the one before (rt_iter_carry). */
+ * of the one before (rt_iter_archive). */
 const char *pipe_pass_in_turns(Arena *a, const Pipe *pipe);
 
 /* A new pipeline that stands where another one does, which may go on, too. */
-PipeRun pipe_carry(Arena *a, const Pipe *pipe, const PipeRun *from);
+PipeRun pipe_archive(Arena *a, const Pipe *pipe, const PipeRun *from);
 
 /* The first pass of a pipeline, or the error that it begins with. */
 const char *pipe_steps(Arena *a, const Pipe *pipe);

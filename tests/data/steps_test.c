@@ -127,7 +127,7 @@ static const Row rows[] = {
     {"INP-39c", RANGE(0, 10) SHARD(7, 5) BATCH(8), NULL, 1, "[5]"},
     {"INP-39d", RANGE(0, 1) SHARD(5, 2) BATCH(8), NULL, 1, ""},
 
-    /* ---- division: every batch by itself (legacy) ---- */
+    /* ---- rebatching: every batch by itself (legacy) ---- */
     {"INP-05", RANGE(0, 8) BATCH(4), NULL, 2, "[0 1]/[2 3]; [4 5]/[6 7]"},
     {"INP-06", RANGE(0, 8) BATCH(4), NULL, 3, "[0 1]/[2 3]/[]; [4 5]/[6 7]/[]"},
     {"INP-08", RANGE(0, 10) BATCH(4), NULL, 2,
@@ -150,7 +150,7 @@ static const Row rows[] = {
     {"one_row_for_eight", RANGE(0, 1) BATCH(8), NULL, 8,
      "[0]/[]/[]/[]/[]/[]/[]/[]"},
 
-    /* ---- division: the stream of rows (V2) ---- */
+    /* ---- rebatching: the stream of rows (V2) ---- */
     {"INP-07", RANGE(0, 8) BATCH(4), "off", 3, "[0 1]/[2]/[3]; [4 5]/[6]/[7]"},
     {"INP-09", RANGE(0, 10) BATCH(4), "off", 2,
      "[0 1]/[2 3]; [4 5]/[6 7]; [8 9]/[]"},

@@ -76,10 +76,10 @@ take_steps(RtIter *it, int most)
 
 /* A pass that is open, and one more. */
 static Status
-go_on(RtIter *it, RtState *s)
+go_on(RtIter *it, RtArchive *ar)
 {
-    TRY(rt_iter_carry(it, s));
-    TRY(rt_state_end(s));
+    TRY(rt_iter_archive(it, ar));
+    TRY(rt_archive_end(ar));
     if (rt_iter_passes(it) > 0)
         TRY(take_steps(it, MAX_STEPS));
     TRY(rt_iter_open(it, 1));
@@ -92,8 +92,8 @@ try_in(Arena *a, RtIter **it, const char *path, const char *bytes, size_t len)
     RtCheckpoint c;
     TRY(rt_checkpoint_parse(a, path, bytes, len, &c));
     TRY(open_pipeline(a, it));
-    RtState s = rt_state_reader(a, c.state, c.len);
-    return go_on(*it, &s);
+    RtArchive ar = rt_archive_reader(a, c.state, c.len);
+    return go_on(*it, &ar);
 }
 
 Status
@@ -111,13 +111,13 @@ static Status
 make_in(Arena *a, RtIter **it, const char *folder, int steps)
 {
     RtCheckpoints *c;
-    RtState s = rt_state_writer(a, 0);
+    RtArchive ar = rt_archive_writer(a, 0);
     TRY(open_pipeline(a, it));
     TRY(rt_iter_open(*it, 0));
     TRY(take_steps(*it, steps));
-    TRY(rt_iter_carry(*it, &s));
+    TRY(rt_iter_archive(*it, &ar));
     TRY(rt_checkpoints_open(folder, &owner, &c));
-    rt_checkpoints_write(c, steps, &s, NULL);
+    rt_checkpoints_write(c, steps, &ar, NULL);
     Status st = rt_checkpoints_wait(c);
     rt_checkpoints_close(c);
     return st;

@@ -296,7 +296,7 @@ enum { MAX_STEPS = 1000, MAX_ROW = 1 << 20 };
 /* A program that states large rows needs the memory, whatever its files have:
  * not for us. */
 static bool
-has_large_rows(const NpyHeader *h)
+has_large_rows(const RtNpyHeader *h)
 {
     int64_t elements = 1;
     for (int i = 1; i < h->rank; i++)
@@ -321,7 +321,7 @@ take_steps(RtIter *it)
 /* The type of a row of such a file, of `lead` ones stacked if that is not
  * "".  Of a dtype that we do not have: something else. */
 static const char *
-row_type(Arena *a, const NpyHeader *h, const char *lead)
+row_type(Arena *a, const RtNpyHeader *h, const char *lead)
 {
     Str s = str_new(a);
     DType t = DT_f32;
@@ -380,9 +380,9 @@ static bool
 run_npy(const char *path, const char *bytes, size_t len)
 {
     int fd;
-    NpyHeader h;
+    RtNpyHeader h;
     (void)path;
-    if (!npy_parse(bytes, len, &h) || has_large_rows(&h))
+    if (!rt_npy_parse(bytes, len, &h) || has_large_rows(&h))
         return false;
     Arena *a = arena_new(NULL, "fuzz");
     const char *file = memory_file(a, bytes, len, &fd);
@@ -441,9 +441,12 @@ run_files(const char *path, const char *bytes, size_t len)
 /* ---- the table ---------------------------------------------------------- */
 
 static const FuzzTarget targets[] = {
-    {"language", true, run_language}, {"ir", true, run_ir},
-    {"kernels", true, run_kernels},   {"plan", false, run_plan},
-    {"npy", false, run_npy},          {"files", false, run_files},
+    {"language", true, run_language},
+    {"ir", true, run_ir},
+    {"kernels", true, run_kernels},
+    {"plan", false, run_plan},
+    {"npy", false, run_npy},
+    {"files", false, run_files},
     {"checkpoint", false, run_checkpoint},
 };
 

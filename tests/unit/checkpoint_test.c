@@ -48,9 +48,9 @@ tear_down(void **state)
 static void
 write_step(int64_t step, const char *text)
 {
-    RtState s = rt_state_writer(arena, 0);
-    rt_state_bytes(&s, (char *)(uintptr_t)text, strlen(text));
-    rt_checkpoints_write(folder, step, &s, NULL);
+    RtArchive ar = rt_archive_writer(arena, 0);
+    rt_archive_bytes(&ar, (char *)(uintptr_t)text, strlen(text));
+    rt_checkpoints_write(folder, step, &ar, NULL);
     assert_null(rt_checkpoints_wait(folder));
 }
 

@@ -9,7 +9,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 #include "runtime/coll/coll.h"
-#include "runtime/coll/combine.h"
+#include "runtime/coll/reduce.h"
 #include "runtime/hal/cpu/wait.h"
 
 #define COUNT(array) ((int)(sizeof(array) / sizeof *(array)))
@@ -38,28 +38,28 @@ greater(double x, double y)
 }
 
 static Scalar
-combine_two(RtCombine how, Scalar x, Scalar y)
+combine_two(RtReduceOp how, Scalar x, Scalar y)
 {
     DType t = x.dtype;
-    if (how == COMBINE_FIRST)
+    if (how == REDUCE_FIRST)
         return x;
     if (!dtype_is_float(t)) {
         uint64_t sum = (uint64_t)x.i + (uint64_t)y.i;
         int64_t most = x.i > y.i ? x.i : y.i, least = x.i < y.i ? x.i : y.i;
-        return scalar_int(t, how == COMBINE_SUM   ? (int64_t)sum
-                             : how == COMBINE_MAX ? most
-                                                  : least);
+        return scalar_int(t, how == REDUCE_SUM   ? (int64_t)sum
+                             : how == REDUCE_MAX ? most
+                                                 : least);
     }
-    if (how == COMBINE_SUM)
+    if (how == REDUCE_SUM)
         return scalar_float(t, x.f + y.f);
-    return scalar_float(t, how == COMBINE_MAX ? greater(x.f, y.f)
-                                              : -greater(-x.f, -y.f));
+    return scalar_float(t, how == REDUCE_MAX ? greater(x.f, y.f)
+                                             : -greater(-x.f, -y.f));
 }
 
 /* By levels of D2's tree: neighbours first, then pairs of them.  f16 and bf16
  * are combined in f32. */
 static Scalar
-expected(RtCombine how, DType t, int n, char *const *in, int64_t i)
+expected(RtReduceOp how, DType t, int n, char *const *in, int64_t i)
 {
     Scalar x[MAX_REPLICAS];
     for (int k = 0; k < n; k++)
@@ -74,7 +74,7 @@ expected(RtCombine how, DType t, int n, char *const *in, int64_t i)
 
 typedef struct Reduction {
     RtColl *coll;
-    RtSite *site;
+    RtCollInstance *instance;
     int num, round;
     DType dtype;
     int64_t count[MAX_OPERANDS];
@@ -106,12 +106,12 @@ reduce_once(void *data)
 {
     Replica *r = data;
     const Reduction *job = r->job;
-    RtReduce parts[MAX_OPERANDS];
+    RtAllReducePart parts[MAX_OPERANDS];
     for (int i = 0; i < job->num; i++)
-        parts[i] = (RtReduce){job->in[i][r->number], job->out[i][r->number],
-                              job->count[i]};
-    job->coll->ops->reduce_start(job->site, r->number, parts);
-    r->result = job->coll->ops->done(job->site, r->number);
+        parts[i] = (RtAllReducePart){job->in[i][r->number],
+                                     job->out[i][r->number], job->count[i]};
+    job->coll->ops->all_reduce_start(job->instance, r->number, parts);
+    r->result = job->coll->ops->done(job->instance, r->number);
     return NULL;
 }
 
@@ -162,7 +162,7 @@ free_operands(Reduction *job, int n)
 
 /* The expected bytes of operand i. */
 static char *
-expected_bytes(const Reduction *job, RtCombine how, int n, int i)
+expected_bytes(const Reduction *job, RtReduceOp how, int n, int i)
 {
     char *want = malloc(bytes_of(job->dtype, job->count[i]) + 1);
     for (int64_t e = 0; e < job->count[i]; e++)
@@ -186,7 +186,7 @@ same_elements(DType t, const char *x, const char *y, int64_t count)
 }
 
 static void
-reduce_and_check(Reduction *job, RtCombine how, int n)
+reduce_and_check(Reduction *job, RtReduceOp how, int n)
 {
     char *want[MAX_OPERANDS];
     Replica replicas[MAX_REPLICAS];
@@ -207,12 +207,13 @@ reduce_and_check(Reduction *job, RtCombine how, int n)
 }
 
 static void
-reduce_sizes(RtColl *coll, RtCombine how, RtWay way, DType t, bool in_place)
+reduce_sizes(RtColl *coll, RtReduceOp how, RtCollConfig config, DType t,
+             bool in_place)
 {
     DType dtypes[MAX_OPERANDS] = {t, t, t};
     Reduction job = {.coll = coll, .num = MAX_OPERANDS, .dtype = t};
-    assert_null(coll->ops->reduce_site(coll, how, way, MAX_OPERANDS, dtypes,
-                                       &job.site));
+    assert_null(coll->ops->all_reduce_new(coll, how, config, MAX_OPERANDS,
+                                          dtypes, &job.instance));
     for (int s = 0; s < COUNT(sizes); s++) {
         memcpy(job.count, sizes[s], sizeof job.count);
         make_operands(&job, coll->num_replicas, in_place);
@@ -242,7 +243,7 @@ any_number_is_a_tree(void **state)
     enum { MOST = 1100, WIDTH = 3 };
     static float x[MOST];
     const void *leaf[MOST];
-    RtCombineRange *sum = rt_combine_range(COMBINE_SUM, DT_f32);
+    RtReduceKernel *sum = rt_reduce_kernel(REDUCE_SUM, DT_f32);
     (void)state;
     for (int i = 0; i < MOST; i++) {
         x[i] = ldexpf(1.0f + (float)i / 7.0f, i * 37 % 40 - 20);
@@ -271,19 +272,19 @@ reductions_follow_the_tree(void **state)
     for (int i = 0; i < COUNT(replica_counts); i++) {
         RtColl *coll;
         int n = replica_counts[i];
-        assert_null(rt_coll_local(n, 60.0, rt_may_spin(n), &coll));
+        assert_null(rt_coll_shm_open(n, 60.0, rt_may_spin(n), &coll));
         for (int t = 0; t < NUM_DTYPES; t++)
-            for (int how = 0; how < NUM_COMBINES; how++)
-                if (t != DT_bool || how == COMBINE_FIRST)
-                    reduce_sizes(coll, (RtCombine)how, (RtWay){0}, (DType)t,
-                                 how % 2);
+            for (int how = 0; how < NUM_REDUCE_OPS; how++)
+                if (t != DT_bool || how == REDUCE_FIRST)
+                    reduce_sizes(coll, (RtReduceOp)how, (RtCollConfig){0},
+                                 (DType)t, how % 2);
         coll->ops->close(coll);
     }
 }
 
-static const RtWay ways[] = {
-    {VIA_ALL, 0},    {VIA_ONE, 0},    {VIA_HALVES, 0},
-    {VIA_HALVES, 1}, {VIA_HALVES, 3}, {VIA_HALVES, 100},
+static const RtCollConfig ways[] = {
+    {COLL_TWO_PHASE, 0},    {COLL_REDUCE_TO_ONE, 0}, {COLL_HIERARCHICAL, 0},
+    {COLL_HIERARCHICAL, 1}, {COLL_HIERARCHICAL, 3},  {COLL_HIERARCHICAL, 100},
 };
 
 /* Who combines, and in what packs, changes no bit. */
@@ -295,11 +296,11 @@ every_way_gives_the_same(void **state)
     for (int i = 0; i < COUNT(replica_counts); i++) {
         RtColl *coll;
         int n = replica_counts[i];
-        assert_null(rt_coll_local(n, 60.0, rt_may_spin(n), &coll));
+        assert_null(rt_coll_shm_open(n, 60.0, rt_may_spin(n), &coll));
         for (int w = 0; w < COUNT(ways); w++)
             for (int t = 0; t < COUNT(dtypes); t++)
-                if (ways[w].via != VIA_HALVES || n % 2 == 0)
-                    reduce_sizes(coll, COMBINE_SUM, ways[w], dtypes[t], t % 2);
+                if (ways[w].algorithm != COLL_HIERARCHICAL || n % 2 == 0)
+                    reduce_sizes(coll, REDUCE_SUM, ways[w], dtypes[t], t % 2);
         coll->ops->close(coll);
     }
 }
@@ -309,11 +310,12 @@ halves_need_an_even_number(void **state)
 {
     (void)state;
     RtColl *coll;
-    RtSite *site;
+    RtCollInstance *instance;
     DType t = DT_f32;
-    assert_null(rt_coll_local(3, 60.0, false, &coll));
-    Status st = coll->ops->reduce_site(coll, COMBINE_SUM,
-                                       (RtWay){VIA_HALVES, 1}, 1, &t, &site);
+    assert_null(rt_coll_shm_open(3, 60.0, false, &coll));
+    Status st = coll->ops->all_reduce_new(coll, REDUCE_SUM,
+                                          (RtCollConfig){COLL_HIERARCHICAL, 1},
+                                          1, &t, &instance);
     assert_non_null(st);
     assert_non_null(
         strstr(status_message(st), "3 replicas have no two halves"));
@@ -321,13 +323,14 @@ halves_need_an_even_number(void **state)
     coll->ops->close(coll);
 }
 
-/* ---- the same site again and again --------------------------------------- */
+/* ---- the same instance again and again
+ * --------------------------------------- */
 
 enum { CALLS = 300, STRESS_COUNT = 40 };
 
 typedef struct Stress {
     RtColl *coll;
-    RtSite *small, *large;
+    RtCollInstance *small, *large;
 } Stress;
 
 static bool
@@ -340,8 +343,8 @@ all_are(const float *x, int64_t count, float want)
     return true;
 }
 
-/* Two sites in flight together, of changing sizes; replicas run ahead of each
- * other as far as they can. */
+/* Two instances in flight together, of changing sizes; replicas run ahead of
+ * each other as far as they can. */
 static void *
 reduce_often(void *data)
 {
@@ -356,29 +359,31 @@ reduce_often(void *data)
             many[i] = (float)(call + r->number);
         for (int i = 0; i < STRESS_COUNT; i++)
             one[i] = (float)(call * r->number);
-        RtReduce a = {one, one, STRESS_COUNT}, b = {many, sum, count};
-        ops->reduce_start(s->small, r->number, &a);
-        ops->reduce_start(s->large, r->number, &b);
+        RtAllReducePart a = {one, one, STRESS_COUNT}, b = {many, sum, count};
+        ops->all_reduce_start(s->small, r->number, &a);
+        ops->all_reduce_start(s->large, r->number, &b);
         bool done = ops->done(s->small, r->number) == COLL_OK &&
                     ops->done(s->large, r->number) == COLL_OK;
         float ranks = (float)(n * (n - 1) / 2);
         if (!done || !all_are(one, STRESS_COUNT, (float)call * ranks) ||
             !all_are(sum, count, (float)(call * n) + ranks))
-            r->result = COLL_LATE;
+            r->result = COLL_TIMEOUT;
     }
     return NULL;
 }
 
 static void
-use_sites_again(int n, RtWay way)
+use_sites_again(int n, RtCollConfig config)
 {
     Stress s;
     Replica replicas[MAX_REPLICAS];
     DType t = DT_f32;
-    assert_null(rt_coll_local(n, 60.0, rt_may_spin(n), &s.coll));
+    assert_null(rt_coll_shm_open(n, 60.0, rt_may_spin(n), &s.coll));
     const RtCollOps *ops = s.coll->ops;
-    assert_null(ops->reduce_site(s.coll, COMBINE_SUM, way, 1, &t, &s.small));
-    assert_null(ops->reduce_site(s.coll, COMBINE_SUM, way, 1, &t, &s.large));
+    assert_null(
+        ops->all_reduce_new(s.coll, REDUCE_SUM, config, 1, &t, &s.small));
+    assert_null(
+        ops->all_reduce_new(s.coll, REDUCE_SUM, config, 1, &t, &s.large));
     on_all_replicas(n, reduce_often, &s, replicas);
     for (int k = 0; k < n; k++)
         assert_int_equal(replicas[k].result, COLL_OK);
@@ -390,16 +395,16 @@ sites_are_used_again(void **state)
 {
     (void)state;
     for (int i = 0; i < COUNT(replica_counts); i++)
-        use_sites_again(replica_counts[i], (RtWay){0});
-    use_sites_again(4, (RtWay){VIA_ONE, 0});
-    use_sites_again(4, (RtWay){VIA_HALVES, 3});
+        use_sites_again(replica_counts[i], (RtCollConfig){0});
+    use_sites_again(4, (RtCollConfig){COLL_REDUCE_TO_ONE, 0});
+    use_sites_again(4, (RtCollConfig){COLL_HIERARCHICAL, 3});
 }
 
 /* ---- gathering ----------------------------------------------------------- */
 
 typedef struct Gathering {
     RtColl *coll;
-    RtSite *site;
+    RtCollInstance *instance;
     int64_t outer;
     int64_t bytes[MAX_REPLICAS];
     char *in[MAX_REPLICAS], *out[MAX_REPLICAS];
@@ -410,10 +415,10 @@ gather_once(void *data)
 {
     Replica *r = data;
     const Gathering *job = r->job;
-    RtGather part = {job->in[r->number], job->out[r->number], job->outer,
-                     job->bytes[r->number]};
-    job->coll->ops->gather_start(job->site, r->number, &part);
-    r->result = job->coll->ops->done(job->site, r->number);
+    RtAllGatherPart part = {job->in[r->number], job->out[r->number], job->outer,
+                            job->bytes[r->number]};
+    job->coll->ops->all_gather_start(job->instance, r->number, &part);
+    r->result = job->coll->ops->done(job->instance, r->number);
     return NULL;
 }
 
@@ -425,9 +430,9 @@ gathered_byte(int k, int64_t o, int64_t b)
 }
 
 static void
-gather_and_check(RtColl *coll, RtSite *site, int64_t outer)
+gather_and_check(RtColl *coll, RtCollInstance *instance, int64_t outer)
 {
-    Gathering job = {.coll = coll, .site = site, .outer = outer};
+    Gathering job = {.coll = coll, .instance = instance, .outer = outer};
     Replica replicas[MAX_REPLICAS];
     int n = coll->num_replicas;
     int64_t row = 0;
@@ -454,15 +459,15 @@ gather_and_check(RtColl *coll, RtSite *site, int64_t outer)
 }
 
 static void
-gather_among(int n, RtVia via)
+gather_among(int n, RtCollAlgorithm algorithm)
 {
     static const int64_t outers[] = {1, 5, 0};
     RtColl *coll;
-    RtSite *site;
-    assert_null(rt_coll_local(n, 60.0, rt_may_spin(n), &coll));
-    assert_null(coll->ops->gather_site(coll, via, &site));
+    RtCollInstance *instance;
+    assert_null(rt_coll_shm_open(n, 60.0, rt_may_spin(n), &coll));
+    assert_null(coll->ops->all_gather_new(coll, algorithm, &instance));
     for (int k = 0; k < COUNT(outers); k++)
-        gather_and_check(coll, site, outers[k]);
+        gather_and_check(coll, instance, outers[k]);
     coll->ops->close(coll);
 }
 
@@ -471,8 +476,8 @@ gathering_keeps_order(void **state)
 {
     (void)state;
     for (int i = 0; i < COUNT(replica_counts); i++) {
-        gather_among(replica_counts[i], VIA_ALL);
-        gather_among(replica_counts[i], VIA_ONE);
+        gather_among(replica_counts[i], COLL_TWO_PHASE);
+        gather_among(replica_counts[i], COLL_REDUCE_TO_ONE);
     }
 }
 
@@ -484,9 +489,9 @@ lonely_reduction(double timeout)
     static char bytes[4];
     DType t = DT_f32;
     Reduction job = {.num = 1, .dtype = t, .count = {1}};
-    assert_null(rt_coll_local(3, timeout, false, &job.coll));
-    assert_null(job.coll->ops->reduce_site(job.coll, COMBINE_SUM, (RtWay){0}, 1,
-                                           &t, &job.site));
+    assert_null(rt_coll_shm_open(3, timeout, false, &job.coll));
+    assert_null(job.coll->ops->all_reduce_new(
+        job.coll, REDUCE_SUM, (RtCollConfig){0}, 1, &t, &job.instance));
     for (int k = 0; k < 3; k++)
         job.in[0][k] = job.out[0][k] = bytes;
     return job;
@@ -499,13 +504,13 @@ a_missing_replica_is_named(void **state)
     Replica first = {.number = 0, .job = &job};
     const RtCollOps *ops = job.coll->ops;
     (void)state;
-    RtReduce part = {job.in[0][2], job.out[0][2], 1};
-    ops->reduce_start(job.site, 2, &part);
+    RtAllReducePart part = {job.in[0][2], job.out[0][2], 1};
+    ops->all_reduce_start(job.instance, 2, &part);
     reduce_once(&first);
-    assert_int_equal(first.result, COLL_LATE);
-    assert_true(ops->arrived(job.site, 0));
-    assert_false(ops->arrived(job.site, 1));
-    assert_true(ops->arrived(job.site, 2));
+    assert_int_equal(first.result, COLL_TIMEOUT);
+    assert_true(ops->arrived(job.instance, 0));
+    assert_false(ops->arrived(job.instance, 1));
+    assert_true(ops->arrived(job.instance, 2));
     ops->close(job.coll);
 }
 
@@ -514,7 +519,7 @@ stop_soon(void *data)
 {
     RtColl *coll = data;
     usleep(20000);
-    coll->ops->stop(coll);
+    coll->ops->abort(coll);
     return NULL;
 }
 
@@ -529,10 +534,10 @@ stopping_wakes_the_others(void **state)
     pthread_create(&other, NULL, stop_soon, job.coll);
     reduce_once(&first);
     pthread_join(other, NULL);
-    assert_int_equal(first.result, COLL_STOPPED);
+    assert_int_equal(first.result, COLL_ABORTED);
     assert_true(rt_seconds() - begin < 10.0);
     reduce_once(&first); /* and so does every later call */
-    assert_int_equal(first.result, COLL_STOPPED);
+    assert_int_equal(first.result, COLL_ABORTED);
     job.coll->ops->close(job.coll);
 }
 
@@ -540,12 +545,12 @@ static void
 what_has_no_sum_is_refused(void **state)
 {
     RtColl *coll;
-    RtSite *site;
+    RtCollInstance *instance;
     DType t = DT_bool;
     (void)state;
-    assert_null(rt_coll_local(2, 60.0, false, &coll));
-    Status st =
-        coll->ops->reduce_site(coll, COMBINE_SUM, (RtWay){0}, 1, &t, &site);
+    assert_null(rt_coll_shm_open(2, 60.0, false, &coll));
+    Status st = coll->ops->all_reduce_new(coll, REDUCE_SUM, (RtCollConfig){0},
+                                          1, &t, &instance);
     assert_non_null(st);
     status_free(st);
     coll->ops->close(coll);

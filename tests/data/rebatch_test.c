@@ -1,5 +1,5 @@
 /*
- * division_test.c - what each worker of several gets, and whole elements
+ * rebatch_test.c - what each worker of several gets, and whole elements
  *
  * A row is a pipeline with the steps of every worker, "|" between them: each
  * worker makes its own by its number alone.  Names are those of the cases of
@@ -11,7 +11,7 @@
 
 #include <unistd.h>
 #include "ir/base/file.h"
-#include "ir/dataset/division.h"
+#include "ir/dataset/sharding.h"
 #include "tests/data/pipe.h"
 
 #define RANGE(a, b) "range start=" #a " stop=" #b " : i64\n"
@@ -163,7 +163,7 @@ enum { NUM_ROWS = sizeof rows / sizeof *rows };
 
 /* ---- files -------------------------------------------------------------- */
 
-static char folder[] = "/tmp/tfd-division-XXXXXX";
+static char folder[] = "/tmp/tfd-rebatch-XXXXXX";
 
 static const struct {
     const char *name;
@@ -213,7 +213,8 @@ num_workers(const Pipe *pipe)
     return pipe->workers ? pipe->workers : 1;
 }
 
-/* The passes of all workers; in turns: with a state carried after each step. */
+/* The passes of all workers; in turns: with a state archived after each step.
+ */
 static const char *
 all_passes(Arena *a, Pipe pipe, bool in_turns)
 {
@@ -255,8 +256,8 @@ sizes(Arena *a, int64_t batch, int num_replicas, int num_local, int worker)
     Str s = str_new(a);
     for (int k = 0; k < num_replicas; k++)
         str_addf(&s, "%s%lld", k ? " " : "",
-                 (long long)ir_part_size(batch, num_replicas,
-                                         worker * num_local + k));
+                 (long long)ir_rebatch_rows(batch, num_replicas,
+                                            worker * num_local + k));
     return str_text(&s);
 }
 
@@ -289,6 +290,6 @@ main(void)
     for (int i = 0; i < NUM_ROWS; i++)
         tests[i + 2] = (struct CMUnitTest){rows[i].name, expect_row, NULL, NULL,
                                            (void *)(uintptr_t)&rows[i]};
-    return _cmocka_run_group_tests("division", tests, NUM_ROWS + 2, write_files,
+    return _cmocka_run_group_tests("rebatch", tests, NUM_ROWS + 2, write_files,
                                    remove_files);
 }

@@ -1,5 +1,5 @@
 /*
- * combine.c - the same elements of several replicas made one
+ * reduce.c - the same elements of several replicas made one
  *
  * A block of elements is combined in local memory, in the dtype it is computed
  * in, and then stored everywhere: so an output may be an input, and f16 and
@@ -10,7 +10,7 @@
  * leaves it holds a node for each power of two in p, the largest at the bottom;
  * two of the same power become one at once.
  */
-#include "runtime/coll/combine.h"
+#include "runtime/coll/reduce.h"
 
 #include <assert.h>
 #include <math.h>
@@ -141,17 +141,17 @@ COMBINED_DTYPES(COMBINE_ALL)
 #undef DTYPE
 
 #define ROW_ALL(name, stored, type, LOAD, STORE, PLUS, MAX, MIN)               \
-    [DT_##name] = {[COMBINE_SUM] = sum_##name,                                 \
-                   [COMBINE_MAX] = greatest_##name,                            \
-                   [COMBINE_MIN] = least_##name,                               \
-                   [COMBINE_FIRST] = first_##name},
+    [DT_##name] = {[REDUCE_SUM] = sum_##name,                                  \
+                   [REDUCE_MAX] = greatest_##name,                             \
+                   [REDUCE_MIN] = least_##name,                                \
+                   [REDUCE_FIRST] = first_##name},
 
-static RtCombineRange *const ranges[NUM_DTYPES][NUM_COMBINES] = {
-    COMBINED_DTYPES(ROW_ALL)[DT_bool] = {[COMBINE_FIRST] = first_bool},
+static RtReduceKernel *const ranges[NUM_DTYPES][NUM_REDUCE_OPS] = {
+    COMBINED_DTYPES(ROW_ALL)[DT_bool] = {[REDUCE_FIRST] = first_bool},
 };
 
-RtCombineRange *
-rt_combine_range(RtCombine how, DType dtype)
+RtReduceKernel *
+rt_reduce_kernel(RtReduceOp how, DType dtype)
 {
     return ranges[dtype][how];
 }

@@ -1,5 +1,5 @@
 /*
- * keep.c - stages that keep all elements of their input: cache, lanes
+ * cache_lanes.c - stages that keep all elements of their input: cache, lanes
  *
  * A checkpoint has none of these elements: they are a function of the pass of
  * the input, which is done once more after a resume.
@@ -80,16 +80,16 @@ cache_next(RtNode *n, RtElement *e, bool *end)
 }
 
 static void
-cache_carry(RtNode *n, RtState *s)
+cache_archive(RtNode *n, RtArchive *ar)
 {
     Cache *c = n->state;
-    rt_state_i64(s, &c->given, 0, INT64_MAX - 1);
+    rt_archive_i64(ar, &c->given, 0, INT64_MAX - 1);
 }
 
 void
 rt_cache_new(RtNode *n)
 {
-    static const RtNodeOps ops = {cache_next, cache_rewind, cache_carry};
+    static const RtNodeOps ops = {cache_next, cache_rewind, cache_archive};
     Cache *c = NEW(n->arena, Cache);
     c->store = store_for(n, n);
     c->in = rt_element_new(n->input);
@@ -151,16 +151,16 @@ lanes_next(RtNode *n, RtElement *e, bool *end)
 }
 
 static void
-lanes_carry(RtNode *n, RtState *s)
+lanes_archive(RtNode *n, RtArchive *ar)
 {
     Lanes *l = n->state;
-    rt_state_i64(s, &l->given, 0, INT64_MAX - 1);
+    rt_archive_i64(ar, &l->given, 0, INT64_MAX - 1);
 }
 
 void
 rt_lanes_new(RtNode *n)
 {
-    static const RtNodeOps ops = {lanes_next, lanes_rewind, lanes_carry};
+    static const RtNodeOps ops = {lanes_next, lanes_rewind, lanes_archive};
     Lanes *l = NEW(n->arena, Lanes);
     l->store = store_for(n, n->input);
     l->in = rt_element_new(n->input);

@@ -1,10 +1,10 @@
 /*
- * state_test.c - states are read as they were written, or refused
+ * archive_test.c - states are read as they were written, or refused
  */
 #include "tests/unit/unit.h"
 #include "tests/unit/arena.h"
 
-#include "runtime/checkpoint/state.h"
+#include "runtime/checkpoint/archive.h"
 
 typedef struct Thing {
     int64_t at;
@@ -17,27 +17,27 @@ typedef struct Thing {
 } Thing;
 
 static void
-carry(Thing *t, RtState *s)
+archive(Thing *t, RtArchive *ar)
 {
-    rt_state_i64(s, &t->at, -10, 10);
-    rt_state_u64(s, &t->all);
-    rt_state_u32(s, &t->some);
-    rt_state_bool(s, &t->is);
-    rt_state_count(s, &t->num, (int64_t)sizeof t->bytes, 1);
-    rt_state_bytes(s, t->bytes, (size_t)t->num);
-    rt_state_text(s, &t->text);
+    rt_archive_i64(ar, &t->at, -10, 10);
+    rt_archive_u64(ar, &t->all);
+    rt_archive_u32(ar, &t->some);
+    rt_archive_bool(ar, &t->is);
+    rt_archive_count(ar, &t->num, (int64_t)sizeof t->bytes, 1);
+    rt_archive_bytes(ar, t->bytes, (size_t)t->num);
+    rt_archive_text(ar, &t->text);
 }
 
 static const Thing thing = {-3, UINT64_MAX, 77, true, 5, "12345", "a text"};
 
-static RtState
+static RtArchive
 written(void)
 {
     Thing t = thing;
-    RtState s = rt_state_writer(arena, 0);
-    carry(&t, &s);
-    assert_null(rt_state_end(&s));
-    return s;
+    RtArchive ar = rt_archive_writer(arena, 0);
+    archive(&t, &ar);
+    assert_null(rt_archive_end(&ar));
+    return ar;
 }
 
 static void
@@ -45,9 +45,9 @@ what_is_written_is_read(void **state)
 {
     (void)state;
     Thing t = {.at = 9, .text = NULL};
-    RtState to = written(), from = rt_state_reader(arena, to.data, to.len);
-    carry(&t, &from);
-    assert_null(rt_state_end(&from));
+    RtArchive to = written(), from = rt_archive_reader(arena, to.data, to.len);
+    archive(&t, &from);
+    assert_null(rt_archive_end(&from));
     assert_true(t.at == thing.at && t.all == thing.all);
     assert_true(t.some == thing.some && t.is && t.num == 5);
     assert_string_equal(t.bytes, "12345");
@@ -59,22 +59,22 @@ a_cleared_state_has_its_room_and_nothing_else(void **state)
 {
     (void)state;
     static char bytes[100000];
-    RtState s = rt_state_writer(arena, 0);
-    rt_state_bytes(&s, bytes, sizeof bytes);
-    const char *room = s.data;
-    rt_state_clear(&s);
-    assert_int_equal(s.len, 0);
-    rt_state_bytes(&s, bytes, sizeof bytes);
-    assert_ptr_equal(s.data, room);
+    RtArchive ar = rt_archive_writer(arena, 0);
+    rt_archive_bytes(&ar, bytes, sizeof bytes);
+    const char *room = ar.data;
+    rt_archive_clear(&ar);
+    assert_int_equal(ar.len, 0);
+    rt_archive_bytes(&ar, bytes, sizeof bytes);
+    assert_ptr_equal(ar.data, room);
 }
 
 static void
 expect_refused(const char *data, size_t len, const char *want)
 {
     Thing t = {0};
-    RtState s = rt_state_reader(arena, data, len);
-    carry(&t, &s);
-    Status st = rt_state_end(&s);
+    RtArchive ar = rt_archive_reader(arena, data, len);
+    archive(&t, &ar);
+    Status st = rt_archive_end(&ar);
     assert_non_null(st);
     if (want)
         assert_string_equal(status_message(st), want);
@@ -88,10 +88,10 @@ static void
 every_truncation_is_refused(void **state)
 {
     (void)state;
-    RtState s = written();
-    for (size_t len = 0; len < s.len; len++)
-        expect_refused(s.data, len, NULL);
-    expect_refused(s.data, 7, "it ends too early");
+    RtArchive ar = written();
+    for (size_t len = 0; len < ar.len; len++)
+        expect_refused(ar.data, len, NULL);
+    expect_refused(ar.data, 7, "it ends too early");
 }
 
 static void
@@ -111,9 +111,9 @@ what_does_not_fit_is_told(void **state)
         {AT_COUNT + 8 + 5, 5, "it is longer than it should be"},
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
-        RtState s = written();
-        s.data[rows[i].at] = rows[i].byte;
-        expect_refused(s.data, s.len, rows[i].want);
+        RtArchive ar = written();
+        ar.data[rows[i].at] = rows[i].byte;
+        expect_refused(ar.data, ar.len, rows[i].want);
     }
 }
 

@@ -1,25 +1,25 @@
 /*
- * divide.c - a dataset among the replicas
+ * rebatch.c - a dataset among the replicas
  *
- * A division makes a stream of parts; each step takes one for each replica of
- * this worker.  There are three (ir/dataset/division.h).  Legacy cuts each
+ * Rebatching makes a stream of parts; each step takes one for each replica of
+ * this worker.  There are three (ir/dataset/sharding.h).  Legacy cuts each
  * batch of b rows by itself, in parts of ceil(b / replicas), of which worker i
  * of n keeps every n-th when it is sharded by data.  V2 forgets the batches and
  * cuts the stream of rows by a cyclic list of sizes, which worker i begins
  * where its replicas stand in it.  Whole elements are parts as they are.
  *
- * Where a division stands is what `part`, `taken` and the two ends say, and the
+ * Its position is what `part`, `taken` and the two ends say, and the
  * batch at hand, when it has rows to give.
  */
 #include <string.h>
-#include "ir/dataset/division.h"
+#include "ir/dataset/sharding.h"
 #include "ir/ir.h"
 #include "ir/type_bounds.h"
 #include "ir/type_text.h"
-#include "runtime/data/divide.h"
+#include "runtime/data/rebatch.h"
 
-struct RtDivision {
-    IrDivision kind;
+struct RtRebatch {
+    IrRebatch kind;
     Arena *arena;
     RtNode **inputs; /* the last stage of each pipeline of this worker */
     int num_inputs;  /* whole elements: one, or one a replica; else one */
@@ -46,7 +46,7 @@ struct RtDivision {
 /* ---- pipelines ---------------------------------------------------------- */
 
 static Status
-check_worker(RtDivision *d)
+check_worker(RtRebatch *d)
 {
     if (d->num_replicas % d->num_local != 0)
         return status_new(STATUS_INPUT,
@@ -64,7 +64,7 @@ check_worker(RtDivision *d)
 /* Which of the iterator's pipelines are this worker's; false: the plan was made
  * for other workers. */
 static bool
-own_pipelines(RtDivision *d, const IrIter *iter, int *first)
+own_pipelines(RtRebatch *d, const IrIter *iter, int *first)
 {
     int n = iter->datasets.len;
     bool per_worker = !iter->whole || n == d->num_workers;
@@ -74,7 +74,7 @@ own_pipelines(RtDivision *d, const IrIter *iter, int *first)
 }
 
 static Status
-open_pipelines(RtDivision *d, const IrModule *m, const IrIter *iter,
+open_pipelines(RtRebatch *d, const IrModule *m, const IrIter *iter,
                const RtDataOptions *options)
 {
     int first;
@@ -117,7 +117,7 @@ is_batch(const IrModule *m, const IrType *t, Dim first)
 /* The front end lets only batches be distributed; a plan that was edited may
  * say something else. */
 static Status
-measure_batches(RtDivision *d)
+measure_batches(RtRebatch *d)
 {
     const RtNode *n = d->inputs[0];
     const IrType *types = n->stage->types.data;
@@ -127,7 +127,7 @@ measure_batches(RtDivision *d)
             return rt_stage_show(
                 n, status_new(STATUS_INPUT,
                               "%s: %s is no batch that replicas can share",
-                              rt_stage_place(n),
+                              rt_stage_location(n),
                               ir_type_text(n->module, &types[i])));
         d->row_bytes[i] = n->bytes[i] / ir_dim_full(n->module, first).c;
     }
@@ -143,7 +143,7 @@ measure_batches(RtDivision *d)
 /* Whole elements go where they are asked for, whichever pipeline they are of.
  */
 static void
-measure_elements(RtDivision *d)
+measure_elements(RtRebatch *d)
 {
     for (int i = 0; i < d->num_inputs; i++)
         for (int j = 0; j < d->num_components; j++)
@@ -152,7 +152,7 @@ measure_elements(RtDivision *d)
 }
 
 static Status
-check_policy(const RtDivision *d, const IrIter *iter, const IrDataset *dataset)
+check_policy(const RtRebatch *d, const IrIter *iter, const IrDataset *dataset)
 {
     StageKind source = ir_dataset_source(d->inputs[0]->module, dataset);
     if (iter->shard != SHARD_FILE || ir_stage_info[source].reads)
@@ -162,13 +162,13 @@ check_policy(const RtDivision *d, const IrIter *iter, const IrDataset *dataset)
         status_new(STATUS_INPUT,
                    "%s: \"%s\" cannot be sharded by file: its source is %s, "
                    "which reads none",
-                   rt_stage_place(d->inputs[0]), dataset->name,
+                   rt_stage_location(d->inputs[0]), dataset->name,
                    ir_stage_info[source].name));
 }
 
 /* Leaves the pipeline the files of this worker. */
 static Status
-shard_files(RtDivision *d, const IrDataset *dataset)
+shard_files(RtRebatch *d, const IrDataset *dataset)
 {
     RtNode *last = d->inputs[0];
     int64_t files = rt_pipeline_num_files(last);
@@ -178,7 +178,7 @@ shard_files(RtDivision *d, const IrDataset *dataset)
             status_new(STATUS_INPUT,
                        "%s: \"%s\" cannot be sharded by file: it has %lld "
                        "of them, and there are %d workers",
-                       rt_stage_place(last), dataset->name, (long long)files,
+                       rt_stage_location(last), dataset->name, (long long)files,
                        d->num_workers));
     rt_pipeline_shard_files(last, d->num_workers, d->worker);
     return OK;
@@ -186,10 +186,10 @@ shard_files(RtDivision *d, const IrDataset *dataset)
 
 /* What of the pipeline's elements is this worker's. */
 static Status
-shard(RtDivision *d, const IrModule *m, const IrIter *iter)
+shard(RtRebatch *d, const IrModule *m, const IrIter *iter)
 {
     const IrDataset *dataset = ir_dataset_find(m, iter->datasets.data[0]);
-    ShardPolicy policy = ir_iter_policy(m, iter);
+    ShardPolicy policy = ir_iter_shard_policy(m, iter);
     d->by_data = policy == SHARD_DATA;
     TRY(check_policy(d, iter, dataset));
     return policy == SHARD_FILE && d->num_workers > 1 ? shard_files(d, dataset)
@@ -208,23 +208,23 @@ is_complete(const IrModule *m, const IrIter *iter)
 }
 
 Status
-rt_division_new(Arena *arena, const IrModule *m, const IrIter *iter,
-                int num_local, const RtDataOptions *options, RtDivision **out)
+rt_rebatch_new(Arena *arena, const IrModule *m, const IrIter *iter,
+               int num_local, const RtDataOptions *options, RtRebatch **out)
 {
-    RtDivision *d = NEW(arena, RtDivision);
-    *d = (RtDivision){.kind = ir_iter_division(m, iter),
-                      .arena = arena,
-                      .num_local = num_local,
-                      .num_replicas = m->num_replicas,
-                      .worker = options->worker,
-                      .complete = is_complete(m, iter)};
+    RtRebatch *d = NEW(arena, RtRebatch);
+    *d = (RtRebatch){.kind = ir_iter_rebatch(m, iter),
+                     .arena = arena,
+                     .num_local = num_local,
+                     .num_replicas = m->num_replicas,
+                     .worker = options->worker,
+                     .complete = is_complete(m, iter)};
     TRY(check_worker(d));
     TRY(open_pipelines(d, m, iter, options));
     d->num_components = d->inputs[0]->stage->types.len;
     d->row_bytes = NEW_ARRAY(arena, int64_t, (size_t)d->num_components);
     d->part_bytes = NEW_ARRAY(arena, int64_t, (size_t)d->num_components);
     *out = d;
-    if (d->kind == DIVIDE_NOT) {
+    if (d->kind == REBATCH_NONE) {
         measure_elements(d);
         return OK;
     }
@@ -233,14 +233,14 @@ rt_division_new(Arena *arena, const IrModule *m, const IrIter *iter,
 }
 
 RtStep
-rt_step_new(const RtDivision *d)
+rt_step_new(const RtRebatch *d)
 {
     RtStep s = {.parts = NEW_ARRAY(d->arena, RtElement, (size_t)d->num_local)};
     for (int r = 0; r < d->num_local; r++) {
         s.parts[r].data =
             NEW_ARRAY(d->arena, char *, (size_t)d->num_components);
         for (int i = 0; i < d->num_components; i++)
-            s.parts[r].data[i] = rt_data_room(d->arena, d->part_bytes[i]);
+            s.parts[r].data[i] = rt_data_alloc(d->arena, d->part_bytes[i]);
     }
     return s;
 }
@@ -248,7 +248,7 @@ rt_step_new(const RtDivision *d)
 /* ---- batches ------------------------------------------------------------ */
 
 Status
-rt_division_rewind(RtDivision *d, uint64_t pass)
+rt_rebatch_rewind(RtRebatch *d, uint64_t pass)
 {
     d->element.rows = d->taken = d->part = 0;
     d->ended = d->over = false;
@@ -258,7 +258,7 @@ rt_division_rewind(RtDivision *d, uint64_t pass)
 }
 
 static Status
-next_batch(RtDivision *d)
+next_batch(RtRebatch *d)
 {
     d->taken = 0;
     TRY(rt_node_next(d->inputs[0], &d->element, &d->ended));
@@ -272,7 +272,7 @@ next_batch(RtDivision *d)
 /* Rows first .. first + n - 1 of the batch at hand, behind those that the part
  * has. */
 static void
-give_rows(const RtDivision *d, RtElement *part, int64_t first, int64_t n)
+give_rows(const RtRebatch *d, RtElement *part, int64_t first, int64_t n)
 {
     for (int i = 0; i < d->num_components; i++) {
         int64_t bytes = d->row_bytes[i];
@@ -292,7 +292,7 @@ min64(int64_t a, int64_t b)
 
 /* Part `at` of the batch at hand: the same for all workers. */
 static void
-give_equal_part(const RtDivision *d, RtElement *part, int64_t at)
+give_equal_part(const RtRebatch *d, RtElement *part, int64_t at)
 {
     int64_t rows = d->element.rows;
     int64_t each = (rows + d->num_replicas - 1) / d->num_replicas;
@@ -301,7 +301,7 @@ give_equal_part(const RtDivision *d, RtElement *part, int64_t at)
 }
 
 static Status
-legacy_part(RtDivision *d, RtElement *part)
+legacy_part(RtRebatch *d, RtElement *part)
 {
     for (;;) {
         int64_t at = d->part % d->num_replicas;
@@ -320,7 +320,7 @@ legacy_part(RtDivision *d, RtElement *part)
 
 /* Fills the part with size rows of the stream, fewer at its end. */
 static Status
-fill_part(RtDivision *d, RtElement *part, int64_t size)
+fill_part(RtRebatch *d, RtElement *part, int64_t size)
 {
     while (part->rows < size) {
         if (d->taken == d->element.rows)
@@ -337,10 +337,10 @@ fill_part(RtDivision *d, RtElement *part, int64_t size)
 /* Parts of no rows are given though the rows have ended; what ends the stream
  * is a part that should have some. */
 static Status
-v2_part(RtDivision *d, RtElement *part)
+v2_part(RtRebatch *d, RtElement *part)
 {
     int64_t first = (int64_t)d->worker * d->num_local;
-    int64_t size = ir_part_size(d->batch, d->num_replicas, first + d->part);
+    int64_t size = ir_rebatch_rows(d->batch, d->num_replicas, first + d->part);
     d->part++;
     if (!d->ended)
         TRY(fill_part(d, part, size));
@@ -349,14 +349,14 @@ v2_part(RtDivision *d, RtElement *part)
 }
 
 static RtNode *
-input_of(const RtDivision *d, int replica)
+input_of(const RtRebatch *d, int replica)
 {
     return d->inputs[d->num_inputs == 1 ? 0 : replica];
 }
 
 /* The next element of the replica's pipeline.  One without gets zeros. */
 static Status
-whole_part(RtDivision *d, RtElement *part, int replica, bool *given)
+whole_part(RtRebatch *d, RtElement *part, int replica, bool *given)
 {
     bool end;
     TRY(rt_node_next(input_of(d, replica), part, &end));
@@ -370,20 +370,20 @@ whole_part(RtDivision *d, RtElement *part, int replica, bool *given)
 }
 
 static Status
-next_part(RtDivision *d, RtElement *part, int replica, bool *given)
+next_part(RtRebatch *d, RtElement *part, int replica, bool *given)
 {
     part->rows = 0;
-    if (d->kind == DIVIDE_NOT)
+    if (d->kind == REBATCH_NONE)
         return whole_part(d, part, replica, given);
     if (!d->over)
-        TRY(d->kind == DIVIDE_BATCHES ? legacy_part(d, part)
+        TRY(d->kind == REBATCH_LEGACY ? legacy_part(d, part)
                                       : v2_part(d, part));
     *given = !d->over;
     return OK;
 }
 
 static void
-count_rows(const RtDivision *d, RtStep *step)
+count_rows(const RtRebatch *d, RtStep *step)
 {
     step->all_rows = 0;
     for (int r = 0; r < d->num_local; r++)
@@ -391,7 +391,7 @@ count_rows(const RtDivision *d, RtStep *step)
 }
 
 Status
-rt_division_next(RtDivision *d, RtStep *step, bool *end)
+rt_rebatch_next(RtRebatch *d, RtStep *step, bool *end)
 {
     int num_given = 0;
     for (int r = 0; r < d->num_local; r++) {
@@ -407,48 +407,48 @@ rt_division_next(RtDivision *d, RtStep *step, bool *end)
 /* ---- checkpoints -------------------------------------------------------- */
 
 static void
-batch_carry(RtDivision *d, RtState *s)
+batch_archive(RtRebatch *d, RtArchive *ar)
 {
-    bool has_rows = d->kind == DIVIDE_ROWS ? d->taken < d->element.rows
-                                           : d->part % d->num_replicas != 0;
-    rt_state_bool(s, &has_rows);
+    bool has_rows = d->kind == REBATCH_V2 ? d->taken < d->element.rows
+                                          : d->part % d->num_replicas != 0;
+    rt_archive_bool(ar, &has_rows);
     if (!has_rows)
         return;
-    rt_element_carry(d->inputs[0], &d->element, s);
-    rt_state_i64(s, &d->element.rows, 0, d->batch);
-    rt_state_i64(s, &d->taken, 0, d->element.rows);
+    rt_element_archive(d->inputs[0], &d->element, ar);
+    rt_archive_i64(ar, &d->element.rows, 0, d->batch);
+    rt_archive_i64(ar, &d->taken, 0, d->element.rows);
 }
 
 void
-rt_division_carry(RtDivision *d, RtState *s)
+rt_rebatch_archive(RtRebatch *d, RtArchive *ar)
 {
-    rt_state_bool(s, &d->ended);
-    rt_state_bool(s, &d->over);
-    rt_state_i64(s, &d->part, 0, INT64_MAX);
-    if (d->kind != DIVIDE_NOT)
-        batch_carry(d, s);
+    rt_archive_bool(ar, &d->ended);
+    rt_archive_bool(ar, &d->over);
+    rt_archive_i64(ar, &d->part, 0, INT64_MAX);
+    if (d->kind != REBATCH_NONE)
+        batch_archive(d, ar);
     for (int i = 0; i < d->num_inputs; i++)
-        rt_node_carry(d->inputs[i], s);
+        rt_node_archive(d->inputs[i], ar);
 }
 
 /* A part of the rows that it has, or a whole element. */
 static void
-part_carry(const RtDivision *d, RtElement *part, int replica, RtState *s)
+part_archive(const RtRebatch *d, RtElement *part, int replica, RtArchive *ar)
 {
-    if (d->kind == DIVIDE_NOT) {
-        rt_element_carry(input_of(d, replica), part, s);
+    if (d->kind == REBATCH_NONE) {
+        rt_element_archive(input_of(d, replica), part, ar);
         return;
     }
-    rt_state_i64(s, &part->rows, 0, d->part_rows);
+    rt_archive_i64(ar, &part->rows, 0, d->part_rows);
     for (int i = 0; i < d->num_components; i++)
-        rt_state_bytes(s, part->data[i],
-                       (size_t)(part->rows * d->row_bytes[i]));
+        rt_archive_bytes(ar, part->data[i],
+                         (size_t)(part->rows * d->row_bytes[i]));
 }
 
 void
-rt_step_carry(const RtDivision *d, RtStep *step, RtState *s)
+rt_step_archive(const RtRebatch *d, RtStep *step, RtArchive *ar)
 {
     for (int r = 0; r < d->num_local; r++)
-        part_carry(d, &step->parts[r], r, s);
+        part_archive(d, &step->parts[r], r, ar);
     count_rows(d, step);
 }

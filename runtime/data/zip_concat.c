@@ -1,5 +1,5 @@
 /*
- * join.c - stages of two datasets: zip, concat
+ * zip_concat.c - stages of two datasets: zip, concat
  *
  * Each of the two has nodes of its own, which are in the same pass as the stage
  * is.
@@ -15,9 +15,9 @@ join_rewind(RtNode *n)
 
 /* What the two hold is all that there is. */
 static void
-join_carry(RtNode *n, RtState *s)
+join_archive(RtNode *n, RtArchive *ar)
 {
-    rt_node_carry(n->other, s);
+    rt_node_archive(n->other, ar);
 }
 
 /* ---- zip ----------------------------------------------------------------- */
@@ -48,7 +48,7 @@ zip_next(RtNode *n, RtElement *e, bool *end)
             status_new(STATUS_INPUT,
                        "%s: a batch of %lld rows beside one of %lld; zip the "
                        "datasets before .batch(n)",
-                       rt_stage_place(n), (long long)e->rows,
+                       rt_stage_location(n), (long long)e->rows,
                        (long long)other.rows));
     e->rows = other.rows;
     return OK;
@@ -57,7 +57,7 @@ zip_next(RtNode *n, RtElement *e, bool *end)
 void
 rt_zip_new(RtNode *n)
 {
-    static const RtNodeOps ops = {zip_next, join_rewind, join_carry};
+    static const RtNodeOps ops = {zip_next, join_rewind, join_archive};
     n->ops = &ops;
 }
 
@@ -73,6 +73,6 @@ concat_next(RtNode *n, RtElement *e, bool *end)
 void
 rt_concat_new(RtNode *n)
 {
-    static const RtNodeOps ops = {concat_next, join_rewind, join_carry};
+    static const RtNodeOps ops = {concat_next, join_rewind, join_archive};
     n->ops = &ops;
 }

@@ -1,20 +1,20 @@
 /*
- * state.h - what must be the same after a resume, as bytes
+ * archive.h - what must be the same after a resume, as bytes
  *
  * Whatever has a state writes one function that names its parts in order: the
  * same calls put them into a state that is written, and set them from one that
  * is read.  So what is written and what is read cannot differ.
  *
- *   rt_state_i64(s, &r->at, 0, r->count);
- *   rt_state_bytes(s, r->ring, r->ring_bytes);
+ *   rt_archive_i64(ar, &r->at, 0, r->count);
+ *   rt_archive_bytes(ar, r->ring, r->ring_bytes);
  *
  * A state that is read may be anything: numbers have their range, counts are
  * bounded by the bytes that are left.  What does not fit is noted once, and
  * everything asked for after that is its least value or zeros; so nobody needs
- * to look before the end, where rt_state_end tells.
+ * to look before the end, where rt_archive_end tells.
  */
-#ifndef TFD_RUNTIME_CHECKPOINT_STATE_H
-#define TFD_RUNTIME_CHECKPOINT_STATE_H
+#ifndef TFD_RUNTIME_CHECKPOINT_ARCHIVE_H
+#define TFD_RUNTIME_CHECKPOINT_ARCHIVE_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -22,40 +22,40 @@
 #include "ir/base/arena.h"
 #include "ir/base/status.h"
 
-typedef struct RtState {
+typedef struct RtArchive {
     Arena *arena; /* of messages, and of the bytes that are written */
     bool reads;
     char *data;
     size_t len; /* written so far; to be read in all */
     size_t cap, at;
     const char *wrong; /* what did not fit when it was read; NULL: nothing */
-} RtState;
+} RtArchive;
 
 /* A state to be written, which begins with room for so many bytes and grows
  * with what it gets, and one to be read from bytes that outlive it. */
-RtState rt_state_writer(Arena *a, size_t room);
-RtState rt_state_reader(Arena *a, const char *data, size_t len);
+RtArchive rt_archive_writer(Arena *a, size_t room);
+RtArchive rt_archive_reader(Arena *a, const char *data, size_t len);
 
 /* Begins anew in the room that was made before. */
-void rt_state_clear(RtState *s);
+void rt_archive_clear(RtArchive *ar);
 
-void rt_state_bytes(RtState *s, void *bytes, size_t n);
-void rt_state_bool(RtState *s, bool *x);
-void rt_state_u32(RtState *s, uint32_t *x);
-void rt_state_u64(RtState *s, uint64_t *x);
+void rt_archive_bytes(RtArchive *ar, void *bytes, size_t n);
+void rt_archive_bool(RtArchive *ar, bool *x);
+void rt_archive_u32(RtArchive *ar, uint32_t *x);
+void rt_archive_u64(RtArchive *ar, uint64_t *x);
 /* From least to most. */
-void rt_state_i64(RtState *s, int64_t *x, int64_t least, int64_t most);
+void rt_archive_i64(RtArchive *ar, int64_t *x, int64_t least, int64_t most);
 /* A number of things, at most so many, that take at least `each` bytes of the
  * state: one that is read can be believed. */
-void rt_state_count(RtState *s, int64_t *n, int64_t most, size_t each);
+void rt_archive_count(RtArchive *ar, int64_t *n, int64_t most, size_t each);
 /* Any text; what is read is in the state's arena. */
-void rt_state_text(RtState *s, const char **text);
+void rt_archive_text(RtArchive *ar, const char **text);
 
 /* Notes why what was read cannot be, when nothing was noted yet. */
-void rt_state_fail(RtState *s, const char *format, ...)
+void rt_archive_fail(RtArchive *ar, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 
 /* What was noted, or that there is more than was asked for. */
-Status rt_state_end(RtState *s) MUST_USE;
+Status rt_archive_end(RtArchive *ar) MUST_USE;
 
 #endif

@@ -1,17 +1,18 @@
 /*
- * coll_local.c - collectives of replicas that share memory
+ * shm.c - collectives of replicas that share memory
  *
  * Every replica announces its part; that is start, which never waits.  done
  * waits until all parts are there.  Then
  *
- *   - of a few bytes every replica combines all parts for itself, from copies
+ *   - of a few bytes every replica reduces all parts for itself, from copies
  *     that start made, so that nobody needs to wait a second time;
- *   - of more, each replica combines one slice of the elements and writes it
+ *   - of more, each replica reduces one slice of the elements and writes it
  *     to all replicas' results, then waits until all have done so: every byte
  *     is read once and written once by each.
  *
- * That is unless the plan names another way (RtVia).  Whoever combines takes
- * all replicas' elements, in their order, so that bits do not depend on it.
+ * That is unless the plan names another way (RtCollAlgorithm).  Whoever
+ * reduces takes all replicas' elements, in their order, so that bits do not
+ * depend on it.
  *
  * The copies are in two sets, used in turn: a replica that is one call ahead
  * must not overwrite what a slower one still reads.  It cannot be two ahead,
@@ -22,7 +23,7 @@
 #include <string.h>
 #include "ir/base/arena.h"
 #include "runtime/coll/coll.h"
-#include "runtime/coll/combine.h"
+#include "runtime/coll/reduce.h"
 #include "runtime/hal/cpu/wait.h"
 
 enum {
@@ -30,61 +31,62 @@ enum {
     SLICE_STEP = 64    /* elements, so that slices share no cache line */
 };
 
-typedef struct Local {
+typedef struct ShmComm {
     RtColl coll;
     Arena *arena;
-    RtSite *sites; /* newest first */
+    RtCollInstance *instances; /* newest first */
     double timeout;
     bool spin;
     atomic_bool stopped;
-} Local;
+} ShmComm;
 
-/* What one replica brings to a site. */
+/* What one replica brings to an instance. */
 typedef struct Part {
     _Alignas(CACHE_LINE) _Atomic uint32_t calls; /* of start */
     bool small;                                  /* this call is staged */
-    RtReduce *reduces;                           /* one for each operand */
-    RtGather gather;
+    RtAllReducePart *reduces;                    /* one for each operand */
+    RtAllGatherPart gather;
     const void **in; /* scratch for the replica: a pointer for each replica */
     void **out;
 } Part;
 
-struct RtSite {
-    Local *local;
-    RtSite *next;
+struct RtCollInstance {
+    ShmComm *comm;
+    RtCollInstance *next;
     int num; /* operands of an all_reduce; 0: an all_gather */
     DType *dtypes;
-    RtCombineRange **combine; /* for each operand */
-    Part *parts;              /* for each replica */
-    char *staged[2];          /* SMALL_BYTES for each replica */
-    RtWay way;
-    /* replicas, over all calls; combined: VIA_HALVES, before the copies */
-    RtWaitWord started, combined, finished;
+    RtReduceKernel **reduce; /* for each operand */
+    Part *parts;             /* for each replica */
+    char *staged[2];         /* SMALL_BYTES for each replica */
+    RtCollConfig config;
+    /* replicas, over all calls; reduced: COLL_HIERARCHICAL, before the copies
+     */
+    RtWaitWord started, reduced, finished;
 };
 
-static Local *
-local_of(RtColl *c)
+static ShmComm *
+shm_of(RtColl *c)
 {
-    return (Local *)c;
+    return (ShmComm *)c;
 }
 
 /* ---- waiting ----------------------------------------------------------- */
 
 static void
-local_stop(RtColl *c)
+shm_abort(RtColl *c)
 {
-    Local *l = local_of(c);
+    ShmComm *l = shm_of(c);
     atomic_store(&l->stopped, true);
-    for (RtSite *s = l->sites; s; s = s->next) {
+    for (RtCollInstance *s = l->instances; s; s = s->next) {
         rt_wait_word_wake(&s->started);
-        rt_wait_word_wake(&s->combined);
+        rt_wait_word_wake(&s->reduced);
         rt_wait_word_wake(&s->finished);
     }
 }
 
 /* Waits until the word, which counts up and around, has come to target. */
 static RtCollResult
-wait_for(Local *l, RtWaitWord *w, uint32_t target)
+wait_for(ShmComm *l, RtWaitWord *w, uint32_t target)
 {
     double deadline = 0.0;
     for (;;) {
@@ -92,33 +94,33 @@ wait_for(Local *l, RtWaitWord *w, uint32_t target)
         if ((int32_t)(value - target) >= 0)
             return COLL_OK;
         if (atomic_load(&l->stopped))
-            return COLL_STOPPED;
+            return COLL_ABORTED;
         if (deadline == 0.0)
             deadline = rt_seconds() + l->timeout;
         else if (rt_seconds() > deadline)
-            return COLL_LATE;
+            return COLL_TIMEOUT;
         rt_wait_word_wait(w, value, l->spin);
     }
 }
 
 /* How far a word has come when all replicas did their part of a call. */
 static uint32_t
-target_of(const RtSite *s, uint32_t call)
+target_of(const RtCollInstance *s, uint32_t call)
 {
-    return call * (uint32_t)s->local->coll.num_replicas;
+    return call * (uint32_t)s->comm->coll.num_replicas;
 }
 
 /* ---- start ------------------------------------------------------------- */
 
 static size_t
-part_bytes(const RtSite *s, const RtReduce *parts, int i)
+part_bytes(const RtCollInstance *s, const RtAllReducePart *parts, int i)
 {
     size_t bytes = dtype_info[s->dtypes[i]].bytes;
     return ((size_t)parts[i].count * bytes + 15) & ~(size_t)15;
 }
 
 static size_t
-all_bytes(const RtSite *s, const RtReduce *parts)
+all_bytes(const RtCollInstance *s, const RtAllReducePart *parts)
 {
     size_t sum = 0;
     for (int i = 0; i < s->num && sum <= SMALL_BYTES; i++)
@@ -127,13 +129,13 @@ all_bytes(const RtSite *s, const RtReduce *parts)
 }
 
 static char *
-staging(const RtSite *s, uint32_t call, int replica)
+staging(const RtCollInstance *s, uint32_t call, int replica)
 {
     return s->staged[call % 2] + (ptrdiff_t)replica * SMALL_BYTES;
 }
 
 static void
-stage(const RtSite *s, char *to, const RtReduce *parts)
+stage(const RtCollInstance *s, char *to, const RtAllReducePart *parts)
 {
     for (int i = 0; i < s->num; i++) {
         size_t bytes = dtype_info[s->dtypes[i]].bytes;
@@ -149,26 +151,29 @@ next_call(Part *p)
 }
 
 static void
-announce(RtSite *s, Part *p, uint32_t call)
+announce(RtCollInstance *s, Part *p, uint32_t call)
 {
     atomic_store_explicit(&p->calls, call, memory_order_relaxed);
     rt_wait_word_add(&s->started, 1);
 }
 
 static void
-local_reduce_start(RtSite *s, int replica, const RtReduce *parts)
+shm_all_reduce_start(RtCollInstance *s, int replica,
+                     const RtAllReducePart *parts)
 {
     Part *p = &s->parts[replica];
     uint32_t call = next_call(p);
     memcpy(p->reduces, parts, (size_t)s->num * sizeof *parts);
-    p->small = s->way.via == VIA_ALL && all_bytes(s, parts) <= SMALL_BYTES;
+    p->small = s->config.algorithm == COLL_TWO_PHASE &&
+               all_bytes(s, parts) <= SMALL_BYTES;
     if (p->small)
         stage(s, staging(s, call, replica), parts);
     announce(s, p, call);
 }
 
 static void
-local_gather_start(RtSite *s, int replica, const RtGather *part)
+shm_all_gather_start(RtCollInstance *s, int replica,
+                     const RtAllGatherPart *part)
 {
     Part *p = &s->parts[replica];
     p->gather = *part;
@@ -179,15 +184,15 @@ local_gather_start(RtSite *s, int replica, const RtGather *part)
 /* ---- done -------------------------------------------------------------- */
 
 static void
-combine_staged(RtSite *s, int replica, uint32_t call)
+reduce_staged(RtCollInstance *s, int replica, uint32_t call)
 {
-    int n = s->local->coll.num_replicas;
+    int n = s->comm->coll.num_replicas;
     Part *p = &s->parts[replica];
     size_t at = 0;
     for (int i = 0; i < s->num; i++) {
         for (int k = 0; k < n; k++)
             p->in[k] = staging(s, call, k) + at;
-        s->combine[i](n, p->in, 1, &p->reduces[i].out, 0, p->reduces[i].count);
+        s->reduce[i](n, p->in, 1, &p->reduces[i].out, 0, p->reduces[i].count);
         at += part_bytes(s, p->reduces, i);
     }
 }
@@ -204,48 +209,48 @@ slice_begin(int64_t count, int n, int replica)
 /* Combines elements begin .. end of operand i for replicas first .. first +
  * num - 1, with the scratch of the replica that does it. */
 static void
-combine_range(RtSite *s, Part *p, int i, int first, int num, int64_t begin,
-              int64_t end)
+reduce_range(RtCollInstance *s, Part *p, int i, int first, int num,
+             int64_t begin, int64_t end)
 {
-    int n = s->local->coll.num_replicas;
+    int n = s->comm->coll.num_replicas;
     for (int k = 0; k < n; k++)
         p->in[k] = s->parts[k].reduces[i].in;
     for (int k = 0; k < num; k++)
         p->out[k] = s->parts[first + k].reduces[i].out;
-    s->combine[i](n, p->in, num, p->out, begin, end);
+    s->reduce[i](n, p->in, num, p->out, begin, end);
 }
 
 static void
-combine_slice(RtSite *s, int replica)
+reduce_slice(RtCollInstance *s, int replica)
 {
-    int n = s->local->coll.num_replicas;
+    int n = s->comm->coll.num_replicas;
     Part *p = &s->parts[replica];
     for (int i = 0; i < s->num; i++) {
         int64_t count = p->reduces[i].count;
-        combine_range(s, p, i, 0, n, slice_begin(count, n, replica),
-                      slice_begin(count, n, replica + 1));
+        reduce_range(s, p, i, 0, n, slice_begin(count, n, replica),
+                     slice_begin(count, n, replica + 1));
     }
 }
 
 static void
-combine_all(RtSite *s, int replica)
+reduce_to_one(RtCollInstance *s, int replica)
 {
     Part *p = &s->parts[replica];
     for (int i = 0; i < s->num && replica == 0; i++)
-        combine_range(s, p, i, 0, s->local->coll.num_replicas, 0,
-                      p->reduces[i].count);
+        reduce_range(s, p, i, 0, s->comm->coll.num_replicas, 0,
+                     p->reduces[i].count);
 }
 
 /* ---- in two halves ------------------------------------------------------ */
 
 /* What elements begin .. end of operand i of a pack is done to. */
-typedef void RangeWork(RtSite *s, int replica, int pack, int i, int64_t begin,
-                       int64_t end);
+typedef void RangeWork(RtCollInstance *s, int replica, int pack, int i,
+                       int64_t begin, int64_t end);
 
 static int
-num_packs(const RtSite *s)
+num_packs(const RtCollInstance *s)
 {
-    return s->way.packs ? s->way.packs : s->num;
+    return s->config.packs ? s->config.packs : s->num;
 }
 
 static int64_t
@@ -257,18 +262,18 @@ clamp(int64_t x, int64_t most)
 /* The parts of operands that are pack number `pack`: of equally many elements
  * each, the last pack with what remains. */
 static void
-walk_pack(RtSite *s, int replica, int pack, RangeWork *work)
+walk_pack(RtCollInstance *s, int replica, int pack, RangeWork *work)
 {
-    const RtReduce *r = s->parts[replica].reduces;
+    const RtAllReducePart *r = s->parts[replica].reduces;
     int64_t total = 0, before = 0;
-    if (s->way.packs == 0) {
+    if (s->config.packs == 0) {
         work(s, replica, pack, pack, 0, r[pack].count);
         return;
     }
     for (int i = 0; i < s->num; i++)
         total += r[i].count;
-    int64_t size = total / s->way.packs, from = size * pack;
-    int64_t to = pack + 1 < s->way.packs ? from + size : total;
+    int64_t size = total / s->config.packs, from = size * pack;
+    int64_t to = pack + 1 < s->config.packs ? from + size : total;
     for (int i = 0; i < s->num; before += r[i++].count)
         work(s, replica, pack, i, clamp(from - before, r[i].count),
              clamp(to - before, r[i].count));
@@ -276,26 +281,26 @@ walk_pack(RtSite *s, int replica, int pack, RangeWork *work)
 
 /* The first replica of the half that a replica is in. */
 static int
-half_of(const RtSite *s, int replica)
+half_of(const RtCollInstance *s, int replica)
 {
-    int half = s->local->coll.num_replicas / 2;
+    int half = s->comm->coll.num_replicas / 2;
     return replica < half ? 0 : half;
 }
 
 static void
-combine_for_half(RtSite *s, int replica, int pack, int i, int64_t begin,
-                 int64_t end)
+reduce_for_half(RtCollInstance *s, int replica, int pack, int i, int64_t begin,
+                int64_t end)
 {
     (void)pack;
-    combine_range(s, &s->parts[replica], i, half_of(s, replica),
-                  s->local->coll.num_replicas / 2, begin, end);
+    reduce_range(s, &s->parts[replica], i, half_of(s, replica),
+                 s->comm->coll.num_replicas / 2, begin, end);
 }
 
 static void
-copy_to_half(RtSite *s, int replica, int pack, int i, int64_t begin,
+copy_to_half(RtCollInstance *s, int replica, int pack, int i, int64_t begin,
              int64_t end)
 {
-    int n = s->local->coll.num_replicas, first = half_of(s, replica);
+    int n = s->comm->coll.num_replicas, first = half_of(s, replica);
     size_t bytes = dtype_info[s->dtypes[i]].bytes;
     const char *from = s->parts[pack % n].reduces[i].out;
     for (int k = first; k < first + n / 2; k++)
@@ -304,13 +309,13 @@ copy_to_half(RtSite *s, int replica, int pack, int i, int64_t begin,
 }
 
 static RtCollResult
-combine_halves(RtSite *s, int replica, uint32_t call)
+reduce_hierarchical(RtCollInstance *s, int replica, uint32_t call)
 {
-    int n = s->local->coll.num_replicas;
+    int n = s->comm->coll.num_replicas;
     for (int k = replica; k < num_packs(s); k += n)
-        walk_pack(s, replica, k, combine_for_half);
-    rt_wait_word_add(&s->combined, 1);
-    RtCollResult r = wait_for(s->local, &s->combined, target_of(s, call));
+        walk_pack(s, replica, k, reduce_for_half);
+    rt_wait_word_add(&s->reduced, 1);
+    RtCollResult r = wait_for(s->comm, &s->reduced, target_of(s, call));
     for (int k = (replica + n / 2) % n; r == COLL_OK && k < num_packs(s);
          k += n)
         walk_pack(s, replica, k, copy_to_half);
@@ -321,10 +326,10 @@ combine_halves(RtSite *s, int replica, uint32_t call)
 
 /* Copies a replica's blocks to their place in every replica's result. */
 static void
-spread_blocks(RtSite *s, int replica)
+gather_blocks(RtCollInstance *s, int replica)
 {
-    int n = s->local->coll.num_replicas;
-    const RtGather *own = &s->parts[replica].gather;
+    int n = s->comm->coll.num_replicas;
+    const RtAllGatherPart *own = &s->parts[replica].gather;
     int64_t before = 0, row = 0;
     for (int k = 0; k < n; k++) {
         int64_t bytes = s->parts[k].gather.own_bytes;
@@ -343,34 +348,34 @@ spread_blocks(RtSite *s, int replica)
 }
 
 static void
-spread(RtSite *s, int replica)
+gather(RtCollInstance *s, int replica)
 {
-    if (s->way.via == VIA_ALL)
-        spread_blocks(s, replica);
+    if (s->config.algorithm == COLL_TWO_PHASE)
+        gather_blocks(s, replica);
     else if (replica == 0)
-        for (int k = 0; k < s->local->coll.num_replicas; k++)
-            spread_blocks(s, k);
+        for (int k = 0; k < s->comm->coll.num_replicas; k++)
+            gather_blocks(s, k);
 }
 
 static RtCollResult
-local_done(RtSite *s, int replica)
+shm_done(RtCollInstance *s, int replica)
 {
-    Local *l = s->local;
+    ShmComm *l = s->comm;
     Part *p = &s->parts[replica];
     uint32_t call = atomic_load_explicit(&p->calls, memory_order_relaxed);
     RtCollResult r = wait_for(l, &s->started, target_of(s, call));
     if (r != COLL_OK)
         return r;
     if (p->small)
-        combine_staged(s, replica, call);
+        reduce_staged(s, replica, call);
     else if (!s->num)
-        spread(s, replica);
-    else if (s->way.via == VIA_HALVES)
-        r = combine_halves(s, replica, call);
-    else if (s->way.via == VIA_ONE)
-        combine_all(s, replica);
+        gather(s, replica);
+    else if (s->config.algorithm == COLL_HIERARCHICAL)
+        r = reduce_hierarchical(s, replica, call);
+    else if (s->config.algorithm == COLL_REDUCE_TO_ONE)
+        reduce_to_one(s, replica);
     else
-        combine_slice(s, replica);
+        reduce_slice(s, replica);
     if (r != COLL_OK)
         return r;
     rt_wait_word_add(&s->finished, 1);
@@ -378,10 +383,10 @@ local_done(RtSite *s, int replica)
 }
 
 static bool
-local_arrived(const RtSite *s, int replica)
+shm_arrived(const RtCollInstance *s, int replica)
 {
     uint32_t most = atomic_load(&s->parts[0].calls);
-    for (int i = 1; i < s->local->coll.num_replicas; i++) {
+    for (int i = 1; i < s->comm->coll.num_replicas; i++) {
         uint32_t calls = atomic_load(&s->parts[i].calls);
         if ((int32_t)(calls - most) > 0)
             most = calls;
@@ -389,7 +394,8 @@ local_arrived(const RtSite *s, int replica)
     return atomic_load(&s->parts[replica].calls) == most;
 }
 
-/* ---- sites ------------------------------------------------------------- */
+/* ---- instances -------------------------------------------------------------
+ */
 
 /* Zeroed memory on cache lines of its own. */
 static void *
@@ -399,39 +405,39 @@ on_lines(Arena *a, size_t n)
     return (void *)((at + CACHE_LINE - 1) & ~(uintptr_t)(CACHE_LINE - 1));
 }
 
-static RtSite *
-site_new(Local *l, int num)
+static RtCollInstance *
+instance_new(ShmComm *l, int num)
 {
     size_t n = (size_t)l->coll.num_replicas;
-    RtSite *s = on_lines(l->arena, sizeof *s);
-    s->local = l;
+    RtCollInstance *s = on_lines(l->arena, sizeof *s);
+    s->comm = l;
     s->num = num;
     s->parts = on_lines(l->arena, n * sizeof *s->parts);
     for (size_t i = 0; i < n; i++) {
-        s->parts[i].reduces = NEW_ARRAY(l->arena, RtReduce, (size_t)num);
+        s->parts[i].reduces = NEW_ARRAY(l->arena, RtAllReducePart, (size_t)num);
         s->parts[i].in = NEW_ARRAY(l->arena, const void *, n);
         s->parts[i].out = NEW_ARRAY(l->arena, void *, n);
     }
-    s->next = l->sites;
-    l->sites = s;
+    s->next = l->instances;
+    l->instances = s;
     return s;
 }
 
 static Status
-local_reduce_site(RtColl *c, RtCombine how, RtWay way, int num,
-                  const DType *dtypes, RtSite **out)
+shm_all_reduce_new(RtColl *c, RtReduceOp how, RtCollConfig config, int num,
+                   const DType *dtypes, RtCollInstance **out)
 {
-    Local *l = local_of(c);
-    if (way.via == VIA_HALVES && c->num_replicas % 2)
+    ShmComm *l = shm_of(c);
+    if (config.algorithm == COLL_HIERARCHICAL && c->num_replicas % 2)
         return status_new(STATUS_INPUT, "%d replicas have no two halves",
                           c->num_replicas);
-    RtSite *s = site_new(l, num);
-    s->way = way;
+    RtCollInstance *s = instance_new(l, num);
+    s->config = config;
     s->dtypes = arena_copy(l->arena, dtypes, (size_t)num * sizeof *dtypes);
-    s->combine = NEW_ARRAY(l->arena, RtCombineRange *, (size_t)num);
+    s->reduce = NEW_ARRAY(l->arena, RtReduceKernel *, (size_t)num);
     for (int i = 0; i < num; i++) {
-        s->combine[i] = rt_combine_range(how, dtypes[i]);
-        if (!s->combine[i])
+        s->reduce[i] = rt_reduce_kernel(how, dtypes[i]);
+        if (!s->reduce[i])
             return status_new(STATUS_INPUT, "cannot combine values of %s so",
                               dtype_info[dtypes[i]].name);
     }
@@ -443,37 +449,37 @@ local_reduce_site(RtColl *c, RtCombine how, RtWay way, int num,
 }
 
 static Status
-local_gather_site(RtColl *c, RtVia via, RtSite **out)
+shm_all_gather_new(RtColl *c, RtCollAlgorithm algorithm, RtCollInstance **out)
 {
-    *out = site_new(local_of(c), 0);
-    (*out)->way.via = via;
+    *out = instance_new(shm_of(c), 0);
+    (*out)->config.algorithm = algorithm;
     return OK;
 }
 
 static void
-local_close(RtColl *c)
+shm_close(RtColl *c)
 {
-    arena_release(local_of(c)->arena);
+    arena_release(shm_of(c)->arena);
 }
 
-static const RtCollOps local_ops = {
+static const RtCollOps shm_ops = {
     .name = "local",
-    .close = local_close,
-    .reduce_site = local_reduce_site,
-    .gather_site = local_gather_site,
-    .reduce_start = local_reduce_start,
-    .gather_start = local_gather_start,
-    .done = local_done,
-    .arrived = local_arrived,
-    .stop = local_stop,
+    .close = shm_close,
+    .all_reduce_new = shm_all_reduce_new,
+    .all_gather_new = shm_all_gather_new,
+    .all_reduce_start = shm_all_reduce_start,
+    .all_gather_start = shm_all_gather_start,
+    .done = shm_done,
+    .arrived = shm_arrived,
+    .abort = shm_abort,
 };
 
 Status
-rt_coll_local(int num_replicas, double timeout, bool spin, RtColl **out)
+rt_coll_shm_open(int num_replicas, double timeout, bool spin, RtColl **out)
 {
     Arena *a = arena_new(NULL, "collectives");
-    Local *l = NEW(a, Local);
-    l->coll = (RtColl){&local_ops, num_replicas};
+    ShmComm *l = NEW(a, ShmComm);
+    l->coll = (RtColl){&shm_ops, num_replicas};
     l->arena = a;
     l->timeout = timeout;
     l->spin = spin;

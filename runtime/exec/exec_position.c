@@ -1,5 +1,6 @@
 /*
- * exec_where.c - where the actors of a run are, for those who wait for them
+ * exec_position.c - where the executors of a run are, for those who wait for
+ * them
  *
  * Compiled code stores the number of each kernel, loop and hooked operation
  * that it comes to (TfdCall.at).  Whoever reads it is another thread, so what
@@ -9,13 +10,13 @@
 #include "ir/ir.h"
 #include "runtime/exec/exec_impl.h"
 
-enum { MAX_SLOW = 8 }; /* that a diagnosis names */
+enum { MAX_STRAGGLERS = 8 }; /* that a diagnosis names */
 
 const IrOp *
-rt_position(const RtActor *actor, int32_t *at)
+rt_position(const RtExecutor *executor, int32_t *at)
 {
     const RtInvocation *inv =
-        atomic_load_explicit(&actor->running, memory_order_acquire);
+        atomic_load_explicit(&executor->running, memory_order_acquire);
     *at = inv ? atomic_load_explicit(&inv->call.at, memory_order_relaxed) : -1;
     return *at >= 0 && *at < inv->fn->positions.len
                ? inv->fn->positions.data[*at]
@@ -23,7 +24,7 @@ rt_position(const RtActor *actor, int32_t *at)
 }
 
 const IrOp *
-rt_endless_loop(const IrOp *op)
+rt_unbounded_loop(const IrOp *op)
 {
     const IrOp *outermost = NULL;
     for (; op; op = op->block->op)
@@ -33,7 +34,7 @@ rt_endless_loop(const IrOp *op)
 }
 
 bool
-rt_wants_data(const IrOp *op)
+rt_waits_for_data(const IrOp *op)
 {
     return op->kind == OP_iter_has_next || op->kind == OP_iter_next ||
            ir_is_dataset_loop(op);
@@ -72,7 +73,7 @@ name_of(const IrOp *op)
 static void
 add_note(Arena *a, RtNotes *to, const char *who, const IrOp *op)
 {
-    const IrOp *loop = rt_endless_loop(op);
+    const IrOp *loop = rt_unbounded_loop(op);
     RtNote note = {loop ? loop->loc : op->loc, NULL};
     if (loop && loop != op)
         note.text =
@@ -87,7 +88,7 @@ add_note(Arena *a, RtNotes *to, const char *who, const IrOp *op)
 
 /* It waits for others, or has nothing more to do. */
 static bool
-is_slow(const IrOp *op)
+is_straggler(const IrOp *op)
 {
     return op->kind != OP_return && op->kind != OP_all_reduce_done &&
            op->kind != OP_all_gather_done;
@@ -97,13 +98,13 @@ static void
 add_replicas(RtRun *run, Arena *a, RtNotes *to)
 {
     int32_t at;
-    for (int i = 0; i < run->num_replicas && to->len < MAX_SLOW; i++) {
-        const RtActor *actor = &run->replicas[i];
-        const IrOp *op = rt_position(actor, &at);
-        if (op && is_slow(op))
+    for (int i = 0; i < run->num_replicas && to->len < MAX_STRAGGLERS; i++) {
+        const RtExecutor *executor = &run->replicas[i];
+        const IrOp *op = rt_position(executor, &at);
+        if (op && is_straggler(op))
             add_note(a, to,
                      arena_printf(a, "replica %d, device %s,", i,
-                                  actor->device->name),
+                                  executor->device->name),
                      op);
     }
 }
@@ -112,15 +113,15 @@ static void
 add_elements(RtRun *run, Arena *a, RtNotes *to)
 {
     int32_t at;
-    for (int i = 0; i < run->elements.len && to->len < MAX_SLOW; i++) {
-        const IrOp *op = rt_position(&run->elements.data[i]->actor, &at);
+    for (int i = 0; i < run->elements.len && to->len < MAX_STRAGGLERS; i++) {
+        const IrOp *op = rt_position(&run->elements.data[i]->executor, &at);
         if (op && op->kind != OP_return)
             add_note(a, to, "the dataset's function", op);
     }
 }
 
 void
-rt_add_slow(RtRun *run, Arena *a, RtNotes *to)
+rt_add_stragglers(RtRun *run, Arena *a, RtNotes *to)
 {
     int32_t at;
     const IrOp *op = rt_position(&run->main, &at);
@@ -128,7 +129,7 @@ rt_add_slow(RtRun *run, Arena *a, RtNotes *to)
         return;
     if (op->kind == OP_launch)
         add_replicas(run, a, to);
-    else if (rt_wants_data(op))
+    else if (rt_waits_for_data(op))
         add_elements(run, a, to);
     else
         add_note(a, to, "main", op);

@@ -1,18 +1,18 @@
 /*
- * combine.h - the same elements of several replicas made one
+ * reduce.h - the same elements of several replicas made one
  */
-#ifndef TFD_RUNTIME_COLL_COMBINE_H
-#define TFD_RUNTIME_COLL_COMBINE_H
+#ifndef TFD_RUNTIME_COLL_REDUCE_H
+#define TFD_RUNTIME_COLL_REDUCE_H
 
 #include "runtime/coll/coll.h"
 
 /* Combines elements begin .. end of the n arrays `in`, at most 2^16, by D2's
  * tree over their indices, and stores the result at the same elements of the
  * num_out arrays `out`.  An out may be an in. */
-typedef void RtCombineRange(int n, const void *const *in, int num_out,
+typedef void RtReduceKernel(int n, const void *const *in, int num_out,
                             void *const *out, int64_t begin, int64_t end);
 
 /* NULL where dtype has no such combination. */
-RtCombineRange *rt_combine_range(RtCombine how, DType dtype);
+RtReduceKernel *rt_reduce_kernel(RtReduceOp how, DType dtype);
 
 #endif

@@ -1,12 +1,12 @@
 /*
- * exec_watch.c - the thread that sees to it that a run ends
+ * exec_watchdog.c - the thread that sees to it that a run ends
  *
  * Ten times a second it looks whether the user has interrupted, whether an
- * actor has failed, and, with --timeout, whether anything goes on: whether main
- * or a replica has come to another operation.  A round of a loop that may have
- * no end is none.  When it is time it sets the stop word, which compiled loops
- * load in each round and hooks and pipelines look at, and which ends the waits
- * for other replicas; so main comes back.
+ * executor has failed, and, with --timeout, whether anything goes on: whether
+ * main or a replica has come to another operation.  A round of a loop that may
+ * have no end is none.  When it is time it sets the stop word, which compiled
+ * loops load in each round and hooks and pipelines look at, and which ends the
+ * waits for other replicas; so main comes back.
  *
  * A kernel and a thread that reads a file look at nothing.  Who does not come
  * back is waited for GRACE seconds; then the process ends, with the message
@@ -27,26 +27,26 @@ enum { USUAL_STEPS = 10 }; /* or as long as so many of the longest one */
 bool
 rt_is_stopped(const RtRun *run)
 {
-    return atomic_load_explicit(&run->watch.stop, memory_order_acquire) != 0;
+    return atomic_load_explicit(&run->watchdog.stop, memory_order_acquire) != 0;
 }
 
 void
 rt_stop(RtRun *run)
 {
-    atomic_store(&run->watch.stop, END_STOPPED);
-    run->coll->ops->stop(run->coll);
+    atomic_store(&run->watchdog.stop, EXEC_STOPPED);
+    run->coll->ops->abort(run->coll);
 }
 
 void
-rt_watch_hold(RtRun *run)
+rt_watchdog_suspend(RtRun *run)
 {
-    atomic_fetch_add(&run->watch.held, 1);
+    atomic_fetch_add(&run->watchdog.held, 1);
 }
 
 void
-rt_watch_release(RtRun *run)
+rt_watchdog_resume(RtRun *run)
 {
-    atomic_fetch_sub(&run->watch.held, 1);
+    atomic_fetch_sub(&run->watchdog.held, 1);
 }
 
 /* Files take the time they take, and are whole or not there. */
@@ -55,7 +55,7 @@ is_held(const RtRun *run)
 {
     int32_t at;
     const IrOp *op = rt_position(&run->main, &at);
-    if (atomic_load(&run->watch.held))
+    if (atomic_load(&run->watchdog.held))
         return true;
     return op && (op->kind == OP_save || op->kind == OP_restore ||
                   op->kind == OP_summary || op->kind == OP_print);
@@ -63,14 +63,15 @@ is_held(const RtRun *run)
 
 /* ---- whether anything goes on ------------------------------------------- */
 
-/* What is seen of an actor has changed. */
+/* What is seen of an executor has changed. */
 static bool
-has_moved(RtSeen *seen, const RtActor *actor)
+has_moved(RtProgressSample *seen, const RtExecutor *executor)
 {
-    RtSeen now;
-    const IrOp *op = rt_position(actor, &now.at);
-    now.num_ops = atomic_load_explicit(&actor->num_ops, memory_order_relaxed);
-    if (op && rt_endless_loop(op))
+    RtProgressSample now;
+    const IrOp *op = rt_position(executor, &now.at);
+    now.num_ops =
+        atomic_load_explicit(&executor->num_ops, memory_order_relaxed);
+    if (op && rt_unbounded_loop(op))
         now.at = -1;
     bool moved = now.at != seen->at || now.num_ops != seen->num_ops;
     *seen = now;
@@ -80,7 +81,7 @@ has_moved(RtSeen *seen, const RtActor *actor)
 static void
 note_moves(RtRun *run, double now)
 {
-    RtWatch *w = &run->watch;
+    RtWatchdog *w = &run->watchdog;
     bool moved = has_moved(&w->seen[0], &run->main);
     for (int i = 0; i < run->num_replicas; i++)
         moved |= has_moved(&w->seen[1 + i], &run->replicas[i]);
@@ -89,7 +90,7 @@ note_moves(RtRun *run, double now)
 }
 
 static void
-note_steps(RtWatch *w, double now)
+note_steps(RtWatchdog *w, double now)
 {
     int64_t steps = atomic_load_explicit(&w->steps, memory_order_relaxed);
     if (steps == w->seen_steps && w->stepped != 0)
@@ -124,7 +125,7 @@ late_text(Arena *a, const IrOp *op, double seconds)
                               "this step has not ended after %g seconds "
                               "(--timeout allows more)",
                               seconds);
-    if (rt_wants_data(op))
+    if (rt_waits_for_data(op))
         return message_printf(a,
                               "no data have come after %g seconds (--timeout "
                               "allows more)",
@@ -138,13 +139,13 @@ late_text(Arena *a, const IrOp *op, double seconds)
 static void
 give_up(RtRun *run, const IrOp *op)
 {
-    RtWatch *w = &run->watch;
+    RtWatchdog *w = &run->watchdog;
     w->fault.kind = STATUS_INPUT;
     w->fault.late = true;
     w->fault.text = str_new(w->arena);
     str_add(&w->fault.text, late_text(w->arena, op, run->timeout));
-    rt_add_slow(run, w->arena, &w->fault.slow);
-    const IrOp *loop = rt_endless_loop(op);
+    rt_add_stragglers(run, w->arena, &w->fault.slow);
+    const IrOp *loop = rt_unbounded_loop(op);
     w->fault.op = loop && op->kind != OP_launch ? loop : op;
     rt_stop(run);
 }
@@ -155,7 +156,7 @@ check_time(RtRun *run, double now)
     int32_t at;
     const IrOp *op = rt_position(&run->main, &at);
     if (run->options->timeout <= 0 || !op ||
-        now - run->watch.moved < run->timeout)
+        now - run->watchdog.moved < run->timeout)
         return;
     if (op->kind != OP_launch || !waits_for_others(run))
         give_up(run, op);
@@ -167,7 +168,7 @@ static void
 check_interrupt(RtRun *run, double now)
 {
     int32_t at;
-    RtWatch *w = &run->watch;
+    RtWatchdog *w = &run->watchdog;
     if (w->interrupted == 0)
         w->interrupted = now;
     double patience = fmax(PATIENCE, USUAL_STEPS * w->longest);
@@ -175,9 +176,9 @@ check_interrupt(RtRun *run, double now)
         now - w->interrupted < fmin(run->timeout, patience))
         return;
     const IrOp *op = rt_position(&run->main, &at);
-    w->wants_data = op && rt_wants_data(op);
+    w->wants_data = op && rt_waits_for_data(op);
     if (run->resume.folder)
-        rt_add_slow(run, w->arena, &w->unfinished);
+        rt_add_stragglers(run, w->arena, &w->unfinished);
     rt_stop(run);
 }
 
@@ -186,7 +187,7 @@ check_interrupt(RtRun *run, double now)
 static void
 check_faults(RtRun *run, double now)
 {
-    RtWatch *w = &run->watch;
+    RtWatchdog *w = &run->watchdog;
     if (!atomic_load(&w->failed))
         return;
     if (w->faulted == 0)
@@ -199,7 +200,7 @@ check_faults(RtRun *run, double now)
 
 /* Whoever comes back now must not report a second time. */
 static void
-move_on(RtWatch *w, RtPhase from, RtPhase to)
+move_on(RtWatchdog *w, RtRunPhase from, RtRunPhase to)
 {
     int phase = from;
     while (!atomic_compare_exchange_strong(&w->phase, &phase, to)) {
@@ -210,9 +211,9 @@ move_on(RtWatch *w, RtPhase from, RtPhase to)
 }
 
 static void
-abandon(RtRun *run, RtPhase from)
+abandon(RtRun *run, RtRunPhase from)
 {
-    RtWatch *w = &run->watch;
+    RtWatchdog *w = &run->watchdog;
     int phase = from;
     if (!run->options->abandon ||
         !atomic_compare_exchange_strong(&w->phase, &phase, PHASE_ABANDONED))
@@ -226,7 +227,7 @@ abandon(RtRun *run, RtPhase from)
 static void
 look_at_main(RtRun *run, double now)
 {
-    RtWatch *w = &run->watch;
+    RtWatchdog *w = &run->watchdog;
     note_moves(run, now);
     note_steps(w, now);
     if (rt_is_stopped(run)) {
@@ -246,13 +247,13 @@ look_at_main(RtRun *run, double now)
 static void
 look(RtRun *run, double now)
 {
-    RtWatch *w = &run->watch;
+    RtWatchdog *w = &run->watchdog;
     if (is_held(run)) {
         w->moved = now;
         w->stopped = w->closed = 0;
         return;
     }
-    switch ((RtPhase)atomic_load(&w->phase)) {
+    switch ((RtRunPhase)atomic_load(&w->phase)) {
     case PHASE_RUNNING:
         look_at_main(run, now);
         break;
@@ -271,45 +272,46 @@ static void *
 watch(void *data)
 {
     RtRun *run = data;
-    while (rt_wait_word_wait(&run->watch.bell, 0, false) == 0)
+    while (rt_wait_word_wait(&run->watchdog.bell, 0, false) == 0)
         look(run, rt_seconds());
     return NULL;
 }
 
 Status
-rt_watch_begin(RtRun *run)
+rt_watchdog_start(RtRun *run)
 {
-    RtWatch *w = &run->watch;
-    w->arena = arena_new(NULL, "the watch");
-    w->seen = NEW_ARRAY(w->arena, RtSeen, (size_t)run->num_replicas + 1);
-    TRY(thread_start(&w->thread, watch, run, "the watch"));
+    RtWatchdog *w = &run->watchdog;
+    w->arena = arena_new(NULL, "the watchdog");
+    w->seen =
+        NEW_ARRAY(w->arena, RtProgressSample, (size_t)run->num_replicas + 1);
+    TRY(thread_start(&w->thread, watch, run, "the watchdog"));
     w->has_thread = true;
     return OK;
 }
 
 void
-rt_watch_returned(RtRun *run)
+rt_watchdog_main_returned(RtRun *run)
 {
-    move_on(&run->watch, PHASE_RUNNING, PHASE_RETURNED);
+    move_on(&run->watchdog, PHASE_RUNNING, PHASE_RETURNED);
 }
 
 /* Threads that make data may be in a loop, too. */
 void
-rt_watch_closing(RtRun *run, Status st)
+rt_watchdog_closing(RtRun *run, Status st)
 {
-    RtWatch *w = &run->watch;
+    RtWatchdog *w = &run->watchdog;
     if (!w->has_thread)
         return;
-    atomic_store(&w->stop, END_STOPPED);
+    atomic_store(&w->stop, EXEC_STOPPED);
     w->result = st;
     int phase = atomic_load(&w->phase);
-    move_on(w, (RtPhase)phase, PHASE_CLOSING);
+    move_on(w, (RtRunPhase)phase, PHASE_CLOSING);
 }
 
 void
-rt_watch_end(RtRun *run)
+rt_watchdog_join(RtRun *run)
 {
-    RtWatch *w = &run->watch;
+    RtWatchdog *w = &run->watchdog;
     if (w->has_thread) {
         move_on(w, PHASE_CLOSING, PHASE_ENDED);
         rt_wait_word_add(&w->bell, 1);

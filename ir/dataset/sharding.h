@@ -1,31 +1,31 @@
 /*
- * division.h - how the elements of an iterator get to the replicas
+ * sharding.h - how the elements of an iterator get to the replicas
  *
  * TensorFlow's rules (docs/semantics.md 7.1 to 7.3), of the module alone: the
  * compiler explains what the runner does.
  */
-#ifndef TFD_IR_DATASET_DIVISION_H
-#define TFD_IR_DATASET_DIVISION_H
+#ifndef TFD_IR_DATASET_SHARDING_H
+#define TFD_IR_DATASET_SHARDING_H
 
 #include "ir/ir.h"
 
-typedef enum IrDivision {
-    DIVIDE_BATCHES, /* each batch by itself, in equal parts: legacy */
-    DIVIDE_ROWS,    /* the stream of rows, in turn: V2 */
-    DIVIDE_NOT      /* whole elements, in turn */
-} IrDivision;
+typedef enum IrRebatch {
+    REBATCH_LEGACY, /* each batch by itself, in equal parts: legacy */
+    REBATCH_V2,     /* the stream of rows, in turn: V2 */
+    REBATCH_NONE    /* whole elements, in turn */
+} IrRebatch;
 
 /* file, data or off: auto is file for what reads files, data for others. */
-ShardPolicy ir_iter_policy(const IrModule *m, const IrIter *it);
+ShardPolicy ir_iter_shard_policy(const IrModule *m, const IrIter *it);
 
 /* The stream is cut when the policy is not data and the size of a full batch
  * is known: from the type of an element, or from the batch stage behind which
  * none makes new elements. */
-IrDivision ir_iter_division(const IrModule *m, const IrIter *it);
+IrRebatch ir_iter_rebatch(const IrModule *m, const IrIter *it);
 
 /* V2's sizes: how many rows part number k of the stream has, when batches of
  * `batch` rows are for num_replicas replicas.  A worker of num_local replicas
  * begins at k = (its number) * num_local. */
-int64_t ir_part_size(int64_t batch, int num_replicas, int64_t k);
+int64_t ir_rebatch_rows(int64_t batch, int num_replicas, int64_t k);
 
 #endif

@@ -1,7 +1,7 @@
 /*
- * division.c - how the elements of an iterator get to the replicas
+ * sharding.c - how the elements of an iterator get to the replicas
  */
-#include "ir/dataset/division.h"
+#include "ir/dataset/sharding.h"
 
 #include "ir/dataset/stage.h"
 
@@ -14,7 +14,7 @@ reads_files(const IrModule *m, const IrDataset *d)
 }
 
 ShardPolicy
-ir_iter_policy(const IrModule *m, const IrIter *it)
+ir_iter_shard_policy(const IrModule *m, const IrIter *it)
 {
     if (it->shard != SHARD_AUTO)
         return it->shard;
@@ -71,20 +71,20 @@ knows_batch(const IrModule *m, const IrDataset *d, int i)
            knows_batch(m, other, other->stages.len - 1);
 }
 
-IrDivision
-ir_iter_division(const IrModule *m, const IrIter *it)
+IrRebatch
+ir_iter_rebatch(const IrModule *m, const IrIter *it)
 {
     if (it->whole)
-        return DIVIDE_NOT;
+        return REBATCH_NONE;
     const IrDataset *d = ir_dataset_find(m, it->datasets.data[0]);
-    if (ir_iter_policy(m, it) == SHARD_DATA ||
+    if (ir_iter_shard_policy(m, it) == SHARD_DATA ||
         !knows_batch(m, d, d->stages.len - 1))
-        return DIVIDE_BATCHES;
-    return DIVIDE_ROWS;
+        return REBATCH_LEGACY;
+    return REBATCH_V2;
 }
 
 int64_t
-ir_part_size(int64_t batch, int num_replicas, int64_t k)
+ir_rebatch_rows(int64_t batch, int num_replicas, int64_t k)
 {
     return batch / num_replicas + (k % num_replicas < batch % num_replicas);
 }

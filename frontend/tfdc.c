@@ -287,7 +287,7 @@ static Status
 print_module(Tfdc *t, const IrModule *m)
 {
     if (options_given(t->options, OPT_EXPAND))
-        m = passes_expand(m, t->arena);
+        m = pass_expand_devices(m, t->arena);
     return print_text(t, ir_module_text(t->arena, m));
 }
 
@@ -420,7 +420,7 @@ static Status
 explain(Tfdc *t, const IrModule *m)
 {
     Str s = str_new(t->arena);
-    passes_explain(&s, m);
+    pass_explain(&s, m);
     return file_write("-", str_text(&s), s.len);
 }
 
@@ -487,7 +487,7 @@ run_phases(Tfdc *t)
     if (!m || (t->to == TO_IR && !list))
         return m ? print_module(t, m) : OK;
     if ((list || m->phase != PHASE_PLACED) &&
-        !passes_run(m, t->diag, &t->passes, list))
+        !pass_run_pipeline(m, t->diag, &t->passes, list))
         return OK;
     note_time(t, "passes");
     bool only_passes = list && !options_given(t->options, OPT_TO) &&
@@ -541,7 +541,7 @@ static Status
 check_passes(Tfdc *t)
 {
     const char *list = options_value(t->options, OPT_PASSES, "");
-    const char *unknown = passes_unknown(list, t->arena);
+    const char *unknown = pass_first_unknown(list, t->arena);
     return unknown ? status_new(STATUS_USAGE,
                                 "--passes: there is no pass "
                                 "\"%s\"",

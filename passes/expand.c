@@ -44,7 +44,7 @@ copy_for_replica(IrModule *m, const IrFunc *fn, int replica)
 }
 
 IrModule *
-passes_expand(const IrModule *m, Arena *a)
+pass_expand_devices(const IrModule *m, Arena *a)
 {
     IrModule *copy = ir_clone_module(m, a);
     IrFunc *last = copy->last;

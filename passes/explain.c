@@ -6,15 +6,15 @@
  */
 #include <string.h>
 #include "ir/analysis/hooks.h"
-#include "ir/analysis/room.h"
-#include "ir/analysis/stay.h"
+#include "ir/analysis/footprint.h"
+#include "ir/analysis/live_range.h"
 #include "ir/base/usage.h"
 #include "ir/dataset/sharding.h"
 #include "ir/dataset/stage.h"
 #include "ir/ir.h"
 #include "ir/type_bounds.h"
 #include "ir/type_text.h"
-#include "passes/distribute/way.h"
+#include "passes/distribute/algorithm.h"
 #include "passes/explain.h"
 #include "passes/memory/memory.h"
 #include "passes/passes.h"
@@ -54,12 +54,12 @@ explain_variable(Str *out, const IrModule *m, const IrVar *v)
 static void
 explain_strategy(Str *out, const IrModule *m)
 {
-    Way w = way_of(m);
+    CollectiveAlgorithm w = pass_algorithm(m);
     str_addf(out, "strategy %s, %d replica%s on %s\n", m->strategy,
              m->num_replicas, m->num_replicas == 1 ? "" : "s", m->devices);
     if (m->num_replicas > 1)
-        str_addf(out, "cross-device operation %s: %s\n", way_name(m, &w),
-                 w.why);
+        str_addf(out, "cross-device operation %s: %s\n",
+                 pass_algorithm_name(m, &w), w.why);
 }
 
 static void
@@ -178,7 +178,8 @@ explain_kept(Str *out, Arena *a, const IrModule *m)
 {
     bool any = false;
     for (int i = 0; i < m->iters.len; i++) {
-        IrKept kept = ir_iter_kept(a, m, m->iters.data[i]);
+        IrUncountedStages kept =
+            ir_iter_uncounted_stages(a, m, m->iters.data[i]);
         for (int k = 0; k < kept.len; k++, any = true) {
             const IrStage *s = kept.data[k].stage;
             str_addf(out,
@@ -217,7 +218,7 @@ static void
 explain_memory(Str *out, const IrModule *m)
 {
     Arena *a = arena_new(NULL, "explaining memory");
-    DeviceMemory dm = memory_of_devices(a, m);
+    DeviceMemory dm = pass_device_memory(a, m);
     explain_devices(out, m, &dm);
     explain_largest(out, a, m);
     explain_host(out, a, m, ir_arenas_bytes(m, dm.arena));
@@ -225,11 +226,11 @@ explain_memory(Str *out, const IrModule *m)
 }
 
 void
-passes_explain(Str *out, const IrModule *m)
+pass_explain(Str *out, const IrModule *m)
 {
     explain_strategy(out, m);
     explain_variables(out, m);
     explain_batches(out, m);
-    explain_inserted(out, m);
+    pass_explain_inserted(out, m);
     explain_memory(out, m);
 }

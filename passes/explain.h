@@ -8,6 +8,6 @@
 
 /* Appends every operation of m that carries a reason: how many there are of a
  * kind, the bytes that they move each time they run, and why. */
-void explain_inserted(Str *out, const IrModule *m);
+void pass_explain_inserted(Str *out, const IrModule *m);
 
 #endif

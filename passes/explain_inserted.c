@@ -409,7 +409,7 @@ add_total(Str *out, const Inserted *in)
 }
 
 void
-explain_inserted(Str *out, const IrModule *m)
+pass_explain_inserted(Str *out, const IrModule *m)
 {
     Arena *a = arena_new(NULL, "explaining what was inserted");
     Inserted in = {.a = a, .m = m, .by_key = map_new(a)};

@@ -33,22 +33,22 @@ const Pass *pass_find(const char *name);
 bool pass_fits(const Pass *pass, const IrModule *m);
 
 /* The first name of a list that no pass has, in a; NULL: all are passes'. */
-const char *passes_unknown(const char *list, Arena *a);
+const char *pass_first_unknown(const char *list, Arena *a);
 
 /* Runs the passes of list (names separated by commas, of passes that there
  * are; NULL: the pipeline, from the pass on that m says it has been through).
  * A list may be in any order: a pass that m has not come far enough for, or too
  * far, is refused, and what each leaves is verified.  False when one found an
  * error in the program, or verification failed; messages are in d then. */
-bool passes_run(IrModule *m, Diag *d, const PassOptions *options,
-                const char *list);
+bool pass_run_pipeline(IrModule *m, Diag *d, const PassOptions *options,
+                       const char *list);
 
 /* A copy of m in a with one program for each device instead of one for all of
  * a group: for reading (--expand), not for running. */
-IrModule *passes_expand(const IrModule *m, Arena *a);
+IrModule *pass_expand_devices(const IrModule *m, Arena *a);
 
 /* A placed module in words (--explain): variables and their devices, the
  * division of batches, what was inserted and why, memory. */
-void passes_explain(Str *out, const IrModule *m);
+void pass_explain(Str *out, const IrModule *m);
 
 #endif

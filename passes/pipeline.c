@@ -158,7 +158,7 @@ next_name(const char **list, size_t *len)
 }
 
 const char *
-passes_unknown(const char *list, Arena *a)
+pass_first_unknown(const char *list, Arena *a)
 {
     while (*list) {
         size_t len;
@@ -208,7 +208,8 @@ verify_last(IrModule *m, Diag *d)
 }
 
 bool
-passes_run(IrModule *m, Diag *d, const PassOptions *options, const char *list)
+pass_run_pipeline(IrModule *m, Diag *d, const PassOptions *options,
+                  const char *list)
 {
     if (list)
         return run_listed(m, d, options, list);

@@ -4,8 +4,8 @@
  * A batch is divided among the replicas: its leading dimension becomes n, this
  * replica's rows, with N those of all; also where this number of replicas gives
  * it one value, so that a program is right or wrong for all numbers alike (pass
- * `even` makes it a constant).  Which replica gets which rows is decided by the
- * runner; none gets more than its equal share, rounded up.
+ * `static_batches` makes it a constant).  Which replica gets which rows is
+ * decided by the runner; none gets more than its equal share, rounded up.
  */
 #include "frontend/data/data.h"
 

@@ -96,7 +96,7 @@ ir_frame_bytes(IrFunc *fn)
 }
 
 int64_t
-ir_whole_lines(int64_t bytes)
+ir_align_to_line(int64_t bytes)
 {
     return (bytes + LINE_BYTES - 1) / LINE_BYTES * LINE_BYTES;
 }

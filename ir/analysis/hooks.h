@@ -38,7 +38,7 @@ int64_t ir_frame_bytes(IrFunc *fn);
 int64_t ir_counter_offset(const IrFunc *fn, int index);
 
 /* Places are given out in whole cache lines: bytes, rounded up to them. */
-int64_t ir_whole_lines(int64_t bytes);
+int64_t ir_align_to_line(int64_t bytes);
 
 /* What the place of a collective's buffer of so many bytes is a multiple of
  * (D13). */

@@ -11,7 +11,7 @@
 Buffer *
 ir_buffer_of(const IrValue *v)
 {
-    Buffer *b = life_of(v)->buffer;
+    Buffer *b = ir_lifetime_of(v)->buffer;
     while (b->into)
         b = b->into;
     return b;
@@ -50,7 +50,7 @@ typedef struct Numbering {
 } Numbering;
 
 static void
-begin_life(Numbering *n, IrValue *v, int made)
+begin_lifetime(Numbering *n, IrValue *v, int made)
 {
     int64_t bytes;
     if (!ir_type_bytes(n->m, &v->type, &bytes))
@@ -61,8 +61,8 @@ begin_life(Numbering *n, IrValue *v, int made)
                   .bytes = bytes,
                   .align = 64,
                   .num_values = 1};
-    Life *life = NEW(n->arena, Life);
-    *life = (Life){b, made, made};
+    Lifetime *life = NEW(n->arena, Lifetime);
+    *life = (Lifetime){b, made, made};
     v->mark = life;
 }
 
@@ -70,9 +70,9 @@ static void
 number_block(Numbering *n, IrBlock *b, int args_made)
 {
     for (int i = 0; i < b->args.len; i++)
-        begin_life(n, b->args.data[i], args_made);
+        begin_lifetime(n, b->args.data[i], args_made);
     for (IrOp *op = b->first; op; op = op->next) {
-        Span *span = NEW(n->arena, Span);
+        OpSpan *span = NEW(n->arena, OpSpan);
         op->mark = span;
         span->begin = span->end = 2 * n->next++;
         if (op->kind != OP_kernel)
@@ -82,7 +82,7 @@ number_block(Numbering *n, IrBlock *b, int args_made)
         int made = op->num_regions && op->kind != OP_kernel ? span->end + 1
                                                             : span->begin + 1;
         for (int i = 0; i < op->num_results; i++)
-            begin_life(n, op->results[i], made);
+            begin_lifetime(n, op->results[i], made);
     }
 }
 
@@ -110,7 +110,7 @@ reads_until(const IrOp *op)
         while (done->next &&
                (!done->num_operands || done->operands[0] != op->results[0]))
             done = done->next;
-    return span_of(done)->begin;
+    return ir_span_of(done)->begin;
 }
 
 /* Where a use of v by op ends: at op, or at the end of the outermost loop
@@ -121,8 +121,8 @@ use_position(const IrOp *op, const IrValue *v)
     int end = reads_until(op);
     const IrBlock *home = home_block(v);
     for (const IrBlock *b = op->block; b != home && b->op; b = b->op->block)
-        if (is_loop(b->op) && span_of(b->op)->end > end)
-            end = span_of(b->op)->end + 1;
+        if (is_loop(b->op) && ir_span_of(b->op)->end > end)
+            end = ir_span_of(b->op)->end + 1;
     return end;
 }
 
@@ -131,7 +131,7 @@ note_uses(const IrBlock *b)
 {
     for (IrOp *op = b->first; op; op = op->next) {
         for (int i = 0; i < op->num_operands; i++) {
-            Life *life = life_of(op->operands[i]);
+            Lifetime *life = ir_lifetime_of(op->operands[i]);
             int end = use_position(op, op->operands[i]);
             if (end > life->last_use)
                 life->last_use = end;
@@ -151,8 +151,8 @@ extend_to_views(const IrBlock *b)
     for (IrOp *op = b->last; op; op = op->prev) {
         bool view = (ir_op_info[op->kind].traits & VIEW) != 0;
         for (int i = 0; view && i < op->num_results; i++) {
-            Life *of = life_of(op->operands[i]);
-            const Life *seen = life_of(op->results[i]);
+            Lifetime *of = ir_lifetime_of(op->operands[i]);
+            const Lifetime *seen = ir_lifetime_of(op->results[i]);
             if (seen->last_use > of->last_use)
                 of->last_use = seen->last_use;
         }

@@ -25,15 +25,15 @@ struct Buffer {
 };
 
 /* What is known of a value: its mark. */
-typedef struct Life {
+typedef struct Lifetime {
     Buffer *buffer;
     int made;     /* 2p + 1 of the operation that makes it */
     int last_use; /* 2p of the last one that reads it, also through views;
                      loops counted */
-} Life;
+} Lifetime;
 
-static inline Life *
-life_of(const IrValue *v)
+static inline Lifetime *
+ir_lifetime_of(const IrValue *v)
 {
     return v->mark;
 }
@@ -41,13 +41,13 @@ life_of(const IrValue *v)
 Buffer *ir_buffer_of(const IrValue *v);
 
 /* What is known of an operation: its mark.  All positions are doubled. */
-typedef struct Span {
+typedef struct OpSpan {
     int begin; /* 2p */
     int end;   /* 2p of the last operation in its regions */
-} Span;
+} OpSpan;
 
-static inline Span *
-span_of(const IrOp *op)
+static inline OpSpan *
+ir_span_of(const IrOp *op)
 {
     return op->mark;
 }

@@ -71,7 +71,7 @@ take_after(Live *l, const IrOp *op)
 }
 
 IrValues
-ir_live_after_round(Arena *a, const IrOp *loop)
+ir_live_at_safepoint(Arena *a, const IrOp *loop)
 {
     Live l = {.arena = a, .there = {.arena = a}};
     const IrValues *carried = &loop->regions[0]->args;

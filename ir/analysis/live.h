@@ -12,6 +12,6 @@
 /* The values that main, entered at the end of a round of this loop, may read
  * before it makes them anew; in a, in no order.  There may be some that it
  * does not read, but none is missing.  Variables are not among them. */
-IrValues ir_live_after_round(Arena *a, const IrOp *loop);
+IrValues ir_live_at_safepoint(Arena *a, const IrOp *loop);
 
 #endif

@@ -21,20 +21,20 @@
 /* ---- what rules use ----------------------------------------------------- */
 
 IrValue *
-grad_of(const IrValue *v)
+pass_grad_of(const IrValue *v)
 {
-    return adjoint_of(v) ? adjoint_of(v)->gradient : NULL;
+    return pass_adjoint_of(v) ? pass_adjoint_of(v)->gradient : NULL;
 }
 
 bool
-grad_wanted(const IrValue *v)
+pass_grad_wanted(const IrValue *v)
 {
-    return adjoint_of(v) && adjoint_of(v)->active;
+    return pass_adjoint_of(v) && pass_adjoint_of(v)->active;
 }
 
 void
-grad_error(PassCx *cx, const IrOp *op, const char *repair, const char *format,
-           ...)
+pass_grad_error(PassCx *cx, const IrOp *op, const char *repair,
+                const char *format, ...)
 {
     va_list args;
     va_start(args, format);
@@ -47,32 +47,32 @@ grad_error(PassCx *cx, const IrOp *op, const char *repair, const char *format,
 }
 
 IrValue *
-grad_out(Grad *g, const IrOp *op)
+pass_grad_out(Grad *g, const IrOp *op)
 {
     (void)g;
-    return grad_of(op->results[0]);
+    return pass_grad_of(op->results[0]);
 }
 
 IrValue *
-grad1(Grad *g, IrOpKind kind, IrValue *x)
+pass_grad1(Grad *g, IrOpKind kind, IrValue *x)
 {
     return ir_build1(g->b, kind, x, g->loc);
 }
 
 IrValue *
-grad2(Grad *g, IrOpKind kind, IrValue *x, IrValue *y)
+pass_grad2(Grad *g, IrOpKind kind, IrValue *x, IrValue *y)
 {
     return ir_build2(g->b, kind, x, y, g->loc);
 }
 
 IrValue *
-grad3(Grad *g, IrOpKind kind, IrValue *x, IrValue *y, IrValue *z)
+pass_grad3(Grad *g, IrOpKind kind, IrValue *x, IrValue *y, IrValue *z)
 {
     return ir_build3(g->b, kind, x, y, z, g->loc);
 }
 
 IrValue *
-grad_number(Grad *g, const IrValue *like, double x)
+pass_grad_constant(Grad *g, const IrValue *like, double x)
 {
     return ir_const_float(g->b, like->type.dtype, x, g->loc);
 }
@@ -100,14 +100,14 @@ is_broadcast_of(const IrValue *x, const IrValue *dx)
 }
 
 void
-grad_add(Grad *g, IrValue *x, IrValue *dx)
+pass_grad_add(Grad *g, IrValue *x, IrValue *dx)
 {
-    Adjoint *t = adjoint_of(x);
+    Adjoint *t = pass_adjoint_of(x);
     if (!t || !t->active)
         return;
     if (is_broadcast_of(x, dx) && dx->type.rank >= x->type.rank)
         dx = sum_to_shape_of(g, x, dx);
-    t->gradient = t->gradient ? grad2(g, OP_add, t->gradient, dx) : dx;
+    t->gradient = t->gradient ? pass_grad2(g, OP_add, t->gradient, dx) : dx;
 }
 
 /* ---- what the wanted values reach --------------------------------------- */
@@ -146,7 +146,7 @@ static bool
 has_active_operand(const IrOp *op)
 {
     for (int i = 0; i < op->num_operands; i++)
-        if (grad_wanted(op->operands[i]))
+        if (pass_grad_wanted(op->operands[i]))
             return true;
     return false;
 }
@@ -198,7 +198,8 @@ static bool
 gives_needed(const IrOp *op)
 {
     for (int i = 0; i < op->num_results; i++)
-        if (adjoint_of(op->results[i]) && adjoint_of(op->results[i])->needed)
+        if (pass_adjoint_of(op->results[i]) &&
+            pass_adjoint_of(op->results[i])->needed)
             return true;
     return false;
 }
@@ -217,7 +218,7 @@ find_active_if(Wanted *w, IrOp *op)
         any |= find_active_in(w, op->regions[r], NULL);
         const IrOp *yield = ir_block_yield(op->regions[r]);
         for (int i = 0; i < op->num_results; i++)
-            if (grad_wanted(yield->operands[i]))
+            if (pass_grad_wanted(yield->operands[i]))
                 activate(w, op->results[i]);
     }
     return any;
@@ -253,7 +254,7 @@ uses_active(const Wanted *w, const IrBlock *b)
 }
 
 /* A gradient that comes to what a merge made of wanted values cannot go on:
- * grad_rule_none says so.  What was made of others asks for none. */
+ * pass_grad_rule_none says so.  What was made of others asks for none. */
 static bool
 find_active_merge(Wanted *w, IrOp *op)
 {
@@ -320,7 +321,7 @@ find_active_in(Wanted *w, IrBlock *b, const IrOp *until)
 static bool
 activate_arg(Wanted *w, IrValue *arg, const IrValue *from)
 {
-    if (grad_wanted(arg) || !grad_wanted(from))
+    if (pass_grad_wanted(arg) || !pass_grad_wanted(from))
         return false;
     activate(w, arg);
     touch(w->g.cx->arena, arg)->carried = true;
@@ -366,7 +367,7 @@ typedef void (*GradRule)(Grad *g, const IrOp *op);
 static const GradRule grad_rules[NUM_OPS] = {
 #define OP(name, in, out, regions, shape, dtype, locality, effect, traits,     \
            index, grad, code, doc)                                             \
-    [OP_##name] = grad_rule_##grad,
+    [OP_##name] = pass_grad_rule_##grad,
 #define ATTR(op, attr, kind, need, doc)
 #include "ir/ops/ops.def"
 #undef OP
@@ -377,13 +378,13 @@ static bool
 gradient_arrived(const IrOp *op)
 {
     for (int i = 0; i < op->num_results; i++)
-        if (grad_of(op->results[i]))
+        if (pass_grad_of(op->results[i]))
             return true;
     return false;
 }
 
 void
-grad_sweep(Grad *g, IrOp *op)
+pass_grad_sweep(Grad *g, IrOp *op)
 {
     for (IrOp *before; op; op = before) {
         before = op->prev; /* the rule of an if replaces it */
@@ -399,20 +400,22 @@ check_carried(Wanted *w, const IrBlock *b)
 {
     for (int i = 0; i < b->args.len; i++) {
         const IrValue *v = b->args.data[i];
-        if (adjoint_of(v) && adjoint_of(v)->carried && grad_of(v))
-            grad_error(w->g.cx, w->g.grad,
-                       "call grad after the loop, or take what is carried by "
-                       "stop_gradient",
-                       "the loss depends on %s, which the loop around this "
-                       "grad carries from one iteration to the next",
-                       v->name ? v->name : "a value");
+        if (pass_adjoint_of(v) && pass_adjoint_of(v)->carried &&
+            pass_grad_of(v))
+            pass_grad_error(
+                w->g.cx, w->g.grad,
+                "call grad after the loop, or take what is carried by "
+                "stop_gradient",
+                "the loss depends on %s, which the loop around this "
+                "grad carries from one iteration to the next",
+                v->name ? v->name : "a value");
     }
 }
 
 static void
 sweep(Wanted *w, IrBlock *b, IrOp *from)
 {
-    grad_sweep(&w->g, from);
+    pass_grad_sweep(&w->g, from);
     check_carried(w, b);
     if (b->op && b->op->kind != OP_run)
         sweep(w, b->op->block, b->op->prev);
@@ -432,7 +435,7 @@ static void
 note_share(IrOp *op, void *data)
 {
     SharesByVar *by_var = data;
-    IrValue *d = op->kind == OP_read ? grad_of(op->results[0]) : NULL;
+    IrValue *d = op->kind == OP_read ? pass_grad_of(op->results[0]) : NULL;
     if (!d)
         return;
     const char *var = ir_text(op, A_var);
@@ -458,7 +461,7 @@ gradient_of_var(Wanted *w, const Map *by_var, const char *var,
     if (shares) {
         IrValue *sum = shares->data[0];
         for (int i = 1; i < shares->len; i++)
-            sum = grad2(&w->g, OP_add, sum, shares->data[i]);
+            sum = pass_grad2(&w->g, OP_add, sum, shares->data[i]);
         return sum;
     }
     const IrVar *v = ir_var_find(w->g.cx->m, var);
@@ -484,7 +487,7 @@ forward_gradients(Wanted *w)
         const IrType *type = &op->results[i]->type;
         IrValue *d;
         if (i < num_values) {
-            d = grad_of(op->operands[i + 1]);
+            d = pass_grad_of(op->operands[i + 1]);
             d = d ? d : zeros_like(&w->g, type);
         } else {
             d = gradient_of_var(w, by_var.map, w->vars[i - num_values], type);
@@ -507,7 +510,7 @@ prepare(Wanted *w)
         for (int i = 1; i < w->g.grad->num_operands; i++)
             touch(cx->arena, w->g.grad->operands[i])->active = true;
         find_active(w, w->g.grad->block, w->g.grad);
-        if (w->loop && !grad_unroll(cx, w->loop))
+        if (w->loop && !pass_grad_unroll(cx, w->loop))
             return false;
         ir_apply_forwards(w->g.grad->block->func);
     } while (w->loop);
@@ -524,7 +527,7 @@ expand(PassCx *cx, IrOp *op)
         return;
     w.g.b = ir_block_scratch(op);
     IrValue *loss = op->operands[0];
-    grad_add(&w.g, loss, grad_number(&w.g, loss, 1));
+    pass_grad_add(&w.g, loss, pass_grad_constant(&w.g, loss, 1));
     sweep(&w, op->block, op->prev);
     w.g.loc = op->loc;
     forward_gradients(&w);

@@ -1,13 +1,14 @@
 /*
  * grad.h - what the gradient rules of operations are written with
  *
- * A rule grad_rule_<x>() is named by ops.def.  It is given an operation and
- * adds to the gradients of its operands what the gradient of its results makes
- * of them:
+ * A rule pass_grad_rule_<x>() is named by ops.def.  It is given an operation
+ * and adds to the gradients of its operands what the gradient of its results
+ * makes of them:
  *
- *   void grad_rule_exp(Grad *g, const IrOp *op)       d exp(x) = exp(x) dx
+ *   void pass_grad_rule_exp(Grad *g, const IrOp *op)       d exp(x) = exp(x) dx
  *   {
- *       grad_add(g, op->operands[0], mul(g, grad_out(g, op), op->results[0]));
+ *       pass_grad_add(g, op->operands[0], mul(g, pass_grad_out(g, op),
+ * op->results[0]));
  *   }
  */
 #ifndef TFD_PASSES_AUTODIFF_GRAD_H
@@ -24,29 +25,31 @@ typedef struct Grad {
 } Grad;
 
 /* The gradient that has arrived at op's first result. */
-IrValue *grad_out(Grad *g, const IrOp *op);
+IrValue *pass_grad_out(Grad *g, const IrOp *op);
 /* That of any value, or NULL when none has arrived. */
-IrValue *grad_of(const IrValue *v);
+IrValue *pass_grad_of(const IrValue *v);
 /* Whether a gradient of v is wanted at all. */
-bool grad_wanted(const IrValue *v);
+bool pass_grad_wanted(const IrValue *v);
 /* Adds dx to the gradient of x, summed to x's shape first where x was
  * broadcast.  Nothing happens when it is not wanted. */
-void grad_add(Grad *g, IrValue *x, IrValue *dx);
+void pass_grad_add(Grad *g, IrValue *x, IrValue *dx);
 
 /* An error at op, with the repair (or NULL) and the calls that op is inlined
  * for as notes. */
-void grad_error(PassCx *cx, const IrOp *op, const char *repair,
-                const char *format, ...) __attribute__((format(printf, 4, 5)));
+void pass_grad_error(PassCx *cx, const IrOp *op, const char *repair,
+                     const char *format, ...)
+    __attribute__((format(printf, 4, 5)));
 
 /* Shorthands that build into g->b at g->loc. */
-IrValue *grad1(Grad *g, IrOpKind kind, IrValue *x);
-IrValue *grad2(Grad *g, IrOpKind kind, IrValue *x, IrValue *y);
-IrValue *grad3(Grad *g, IrOpKind kind, IrValue *x, IrValue *y, IrValue *z);
-IrValue *grad_number(Grad *g, const IrValue *like, double x);
+IrValue *pass_grad1(Grad *g, IrOpKind kind, IrValue *x);
+IrValue *pass_grad2(Grad *g, IrOpKind kind, IrValue *x, IrValue *y);
+IrValue *pass_grad3(Grad *g, IrOpKind kind, IrValue *x, IrValue *y, IrValue *z);
+IrValue *pass_grad_constant(Grad *g, const IrValue *like, double x);
 
 /* x of all replicas, combined by `how`, for the gradient of op.  An error where
  * not all replicas may come to the grad. */
-IrValue *grad_all_reduce(Grad *g, const IrOp *op, const char *how, IrValue *x);
+IrValue *pass_grad_all_reduce(Grad *g, const IrOp *op, const char *how,
+                              IrValue *x);
 
 /* ---- between the driver (differentiate.c) and grad_control.c ------------- */
 
@@ -60,21 +63,21 @@ typedef struct Adjoint {
 } Adjoint;
 
 static inline Adjoint *
-adjoint_of(const IrValue *v)
+pass_adjoint_of(const IrValue *v)
 {
     return v->mark;
 }
 
 /* Visits op and those before it in its block, in reverse. */
-void grad_sweep(Grad *g, IrOp *op);
+void pass_grad_sweep(Grad *g, IrOp *op);
 
 /* Replaces a loop by its iterations, one after the other: for with a constant
  * count, while with a max.  False, with an error, for others. */
-bool grad_unroll(PassCx *cx, IrOp *loop);
+bool pass_grad_unroll(PassCx *cx, IrOp *loop);
 
 #define OP(name, in, out, regions, shape, dtype, locality, effect, traits,     \
            index, grad, code, doc)                                             \
-    void grad_rule_##grad(Grad *g, const IrOp *op);
+    void pass_grad_rule_##grad(Grad *g, const IrOp *op);
 #define ATTR(op, attr, kind, need, doc)
 #include "ir/ops/ops.def"
 #undef OP

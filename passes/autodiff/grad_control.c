@@ -74,10 +74,11 @@ iterations(PassCx *cx, const IrOp *op)
     if (op->kind == OP_for && ir_const_known(op->operands[0], &count))
         return count.i;
     bool is_for = op->kind == OP_for;
-    grad_error(cx, op, is_for ? NULL : "write while condition max N",
-               "gradients go through a %s only when its count is known when "
-               "compiling",
-               is_for ? "for" : "while");
+    pass_grad_error(
+        cx, op, is_for ? NULL : "write while condition max N",
+        "gradients go through a %s only when its count is known when "
+        "compiling",
+        is_for ? "for" : "while");
     return -1;
 }
 
@@ -94,10 +95,10 @@ may_unroll(PassCx *cx, const IrOp *op, int64_t count)
 {
     int64_t most = limit_value(LIMIT_unroll), size = 0, made;
     if (count > most)
-        grad_error(cx, op, limit_note(cx->arena, LIMIT_unroll),
-                   "gradients through %lld iterations: at most %lld are "
-                   "unrolled",
-                   (long long)count, (long long)most);
+        pass_grad_error(cx, op, limit_note(cx->arena, LIMIT_unroll),
+                        "gradients through %lld iterations: at most %lld are "
+                        "unrolled",
+                        (long long)count, (long long)most);
     if (count < 0 || count > most)
         return false;
     ir_walk_op((IrOp *)op, count_op, &size);
@@ -105,13 +106,13 @@ may_unroll(PassCx *cx, const IrOp *op, int64_t count)
         cx->num_unrolled += made;
     if (cx->num_unrolled <= limit_value(LIMIT_placed))
         return true;
-    grad_error(cx, op, limit_note(cx->arena, LIMIT_placed), "%s",
-               limit_message(cx->arena, LIMIT_placed));
+    pass_grad_error(cx, op, limit_note(cx->arena, LIMIT_placed), "%s",
+                    limit_message(cx->arena, LIMIT_placed));
     return false;
 }
 
 bool
-grad_unroll(PassCx *cx, IrOp *op)
+pass_grad_unroll(PassCx *cx, IrOp *op)
 {
     int64_t count = iterations(cx, op);
     if (!may_unroll(cx, op, count))
@@ -169,7 +170,7 @@ has_value(const IrValues *list, const IrValue *v)
 static void
 add_wanted(BranchGrad *bg, IrValue *v)
 {
-    if (grad_wanted(v) && !has_value(&bg->wanted, v))
+    if (pass_grad_wanted(v) && !has_value(&bg->wanted, v))
         VEC_PUSH(bg->g->cx->arena, bg->wanted, v);
 }
 
@@ -193,17 +194,17 @@ sweep_branch(BranchGrad *bg, int r)
     g->b = bg->reverse->regions[r];
     IrOp *yield = ir_block_yield(bg->forward->regions[r]);
     for (int i = 0; i < bg->forward->num_results; i++) {
-        IrValue *d = grad_of(bg->forward->results[i]);
+        IrValue *d = pass_grad_of(bg->forward->results[i]);
         if (d)
-            grad_add(g, yield->operands[i], d);
+            pass_grad_add(g, yield->operands[i], d);
     }
-    grad_sweep(g, yield->prev);
+    pass_grad_sweep(g, yield->prev);
     IrValue **found =
         NEW_ARRAY(g->cx->arena, IrValue *, (size_t)bg->wanted.len);
     for (int i = 0; i < bg->wanted.len; i++) {
-        IrValue *v = bg->wanted.data[i], *d = grad_of(v);
+        IrValue *v = bg->wanted.data[i], *d = pass_grad_of(v);
         found[i] = d ? d : ir_const_zeros(g->b, &v->type, g->loc);
-        adjoint_of(v)->gradient = NULL;
+        pass_adjoint_of(v)->gradient = NULL;
     }
     ir_build_yield(g->b, bg->wanted.len, found, g->loc);
     g->b = outer;
@@ -307,7 +308,7 @@ hand_out_stash(BranchGrad *bg, IrOp *old)
 }
 
 void
-grad_rule_if(Grad *g, const IrOp *op)
+pass_grad_rule_if(Grad *g, const IrOp *op)
 {
     BranchGrad bg = {.g = g, .forward = op};
     for (int r = 0; r < 2; r++)
@@ -322,8 +323,8 @@ grad_rule_if(Grad *g, const IrOp *op)
     IrValue **before =
         NEW_ARRAY(g->cx->arena, IrValue *, (size_t)bg.wanted.len);
     for (int i = 0; i < bg.wanted.len; i++) {
-        before[i] = grad_of(bg.wanted.data[i]);
-        adjoint_of(bg.wanted.data[i])->gradient = NULL;
+        before[i] = pass_grad_of(bg.wanted.data[i]);
+        pass_adjoint_of(bg.wanted.data[i])->gradient = NULL;
     }
     IrValue *condition = op->operands[0];
     bg.reverse = ir_build_op(g->b, OP_if, 1, &condition, g->loc);
@@ -332,14 +333,14 @@ grad_rule_if(Grad *g, const IrOp *op)
     ir_op_close(bg.reverse);
     hand_out_stash(&bg, (IrOp *)op);
     for (int i = 0; i < bg.wanted.len; i++) {
-        adjoint_of(bg.wanted.data[i])->gradient = before[i];
-        grad_add(g, bg.wanted.data[i], bg.reverse->results[i]);
+        pass_adjoint_of(bg.wanted.data[i])->gradient = before[i];
+        pass_grad_add(g, bg.wanted.data[i], bg.reverse->results[i]);
     }
 }
 
 /* Loops that gradients go through were unrolled before the sweep. */
 void
-grad_rule_for(Grad *g, const IrOp *op)
+pass_grad_rule_for(Grad *g, const IrOp *op)
 {
     (void)g;
     UNREACHABLE("a gradient reached a %s that was not unrolled",
@@ -347,24 +348,24 @@ grad_rule_for(Grad *g, const IrOp *op)
 }
 
 void
-grad_rule_while(Grad *g, const IrOp *op)
+pass_grad_rule_while(Grad *g, const IrOp *op)
 {
-    grad_rule_for(g, op);
+    pass_grad_rule_for(g, op);
 }
 
 /* ---- gradients that a function says itself ------------------------------- */
 
 void
-grad_rule_own_grad(Grad *g, const IrOp *op)
+pass_grad_rule_own_grad(Grad *g, const IrOp *op)
 {
     int n = op->num_results;
     IrValue **arrived = NEW_ARRAY(g->cx->arena, IrValue *, (size_t)n);
     for (int i = 0; i < n; i++) {
-        IrValue *y = op->results[i], *dy = grad_of(y);
+        IrValue *y = op->results[i], *dy = pass_grad_of(y);
         arrived[i] = dy ? dy : ir_const_zeros(g->b, &y->type, g->loc);
     }
     IrOp *yield = copy_region(g->cx, op->regions[0], arrived, g->b);
     for (int i = 0; i < yield->num_operands; i++)
-        grad_add(g, op->operands[n + i], yield->operands[i]);
+        pass_grad_add(g, op->operands[n + i], yield->operands[i]);
     ir_remove(yield);
 }

@@ -15,84 +15,86 @@
 static IrValue *
 add(Grad *g, IrValue *x, IrValue *y)
 {
-    return grad2(g, OP_add, x, y);
+    return pass_grad2(g, OP_add, x, y);
 }
 
 static IrValue *
 sub(Grad *g, IrValue *x, IrValue *y)
 {
-    return grad2(g, OP_sub, x, y);
+    return pass_grad2(g, OP_sub, x, y);
 }
 
 static IrValue *
 mul(Grad *g, IrValue *x, IrValue *y)
 {
-    return grad2(g, OP_mul, x, y);
+    return pass_grad2(g, OP_mul, x, y);
 }
 
 static IrValue *
 divide(Grad *g, IrValue *x, IrValue *y)
 {
-    return grad2(g, OP_div, x, y);
+    return pass_grad2(g, OP_div, x, y);
 }
 
 static IrValue *
 neg(Grad *g, IrValue *x)
 {
-    return grad1(g, OP_neg, x);
+    return pass_grad1(g, OP_neg, x);
 }
 
 static IrValue *
 times(Grad *g, IrValue *x, double k)
 {
-    return mul(g, x, grad_number(g, x, k));
+    return mul(g, x, pass_grad_constant(g, x, k));
 }
 
 /* No gradient flows. */
 void
-grad_rule_zero(Grad *g, const IrOp *op)
+pass_grad_rule_zero(Grad *g, const IrOp *op)
 {
     (void)g;
     (void)op;
 }
 
 void
-grad_rule_none(Grad *g, const IrOp *op)
+pass_grad_rule_none(Grad *g, const IrOp *op)
 {
     static const char instead[] =
         "all_reduce, all_gather and global_mean have one; stop_gradient(...) "
         "around the merge says that none is wanted";
     bool cut = false;
     for (int i = 0; i < op->num_results; i++)
-        cut |= adjoint_of(op->results[i]) && adjoint_of(op->results[i])->cut;
+        cut |= pass_adjoint_of(op->results[i]) &&
+               pass_adjoint_of(op->results[i])->cut;
     if (!cut) /* the gradient is of the result, and goes no further */
         return;
-    grad_error(g->cx, op, op->kind == OP_merge ? instead : NULL,
-               "there is no gradient through %s", ir_op_info[op->kind].name);
+    pass_grad_error(g->cx, op, op->kind == OP_merge ? instead : NULL,
+                    "there is no gradient through %s",
+                    ir_op_info[op->kind].name);
 }
 
 /* ---- one operand -------------------------------------------------------- */
 
 #define RULE1(name, dx)                                                        \
-    void grad_rule_##name(Grad *g, const IrOp *op)                             \
+    void pass_grad_rule_##name(Grad *g, const IrOp *op)                        \
     {                                                                          \
         IrValue *x = op->operands[0], *y = op->results[0];                     \
-        IrValue *dy = grad_out(g, op);                                         \
+        IrValue *dy = pass_grad_out(g, op);                                    \
         (void)x, (void)y;                                                      \
-        grad_add(g, op->operands[0], dx);                                      \
+        pass_grad_add(g, op->operands[0], dx);                                 \
     }
 
 /* clang-format off */
 RULE1(neg,     neg(g, dy))
-RULE1(abs,     mul(g, dy, grad1(g, OP_sign, x)))
+RULE1(abs,     mul(g, dy, pass_grad1(g, OP_sign, x)))
 RULE1(exp,     mul(g, dy, y))
-RULE1(expm1,   mul(g, dy, add(g, y, grad_number(g, y, 1))))
+RULE1(expm1,   mul(g, dy, add(g, y, pass_grad_constant(g, y, 1))))
 RULE1(log,     divide(g, dy, x))
-RULE1(log1p,   divide(g, dy, add(g, x, grad_number(g, x, 1))))
+RULE1(log1p,   divide(g, dy, add(g, x, pass_grad_constant(g, x, 1))))
 RULE1(sqrt,    divide(g, times(g, dy, 0.5), y))
-RULE1(sin,     mul(g, dy, grad1(g, OP_cos, x)))
-RULE1(cos,     neg(g, mul(g, dy, grad1(g, OP_sin, x))))
-RULE1(sigmoid, mul(g, dy, mul(g, y, sub(g, grad_number(g, y, 1), y))))
+RULE1(sin,     mul(g, dy, pass_grad1(g, OP_cos, x)))
+RULE1(cos,     neg(g, mul(g, dy, pass_grad1(g, OP_sin, x))))
+RULE1(sigmoid, mul(g, dy, mul(g, y, sub(g, pass_grad_constant(g, y, 1), y))))
 RULE1(cast,    ir_build_cast(g->b, dy, x->type.dtype, g->loc))
 /* clang-format on */
 
@@ -100,95 +102,104 @@ RULE1(cast,    ir_build_cast(g->b, dy, x->type.dtype, g->loc))
  * build, one is built before, so that every compiler makes the same program. */
 
 void
-grad_rule_rsqrt(Grad *g, const IrOp *op)
+pass_grad_rule_rsqrt(Grad *g, const IrOp *op)
 {
     IrValue *y = op->results[0];
-    IrValue *half = times(g, grad_out(g, op), -0.5);
+    IrValue *half = times(g, pass_grad_out(g, op), -0.5);
     IrValue *cube = mul(g, y, mul(g, y, y));
-    grad_add(g, op->operands[0], mul(g, half, cube));
+    pass_grad_add(g, op->operands[0], mul(g, half, cube));
 }
 
 void
-grad_rule_tanh(Grad *g, const IrOp *op)
+pass_grad_rule_tanh(Grad *g, const IrOp *op)
 {
-    IrValue *y = op->results[0], *one = grad_number(g, y, 1);
+    IrValue *y = op->results[0], *one = pass_grad_constant(g, y, 1);
     IrValue *slope = sub(g, one, mul(g, y, y));
-    grad_add(g, op->operands[0], mul(g, grad_out(g, op), slope));
+    pass_grad_add(g, op->operands[0], mul(g, pass_grad_out(g, op), slope));
 }
 
 void
-grad_rule_erf(Grad *g, const IrOp *op)
+pass_grad_rule_erf(Grad *g, const IrOp *op)
 {
     IrValue *x = op->operands[0];
-    IrValue *bell = grad1(g, OP_exp, neg(g, mul(g, x, x)));
-    grad_add(g, x, mul(g, times(g, grad_out(g, op), M_2_SQRTPI), bell));
+    IrValue *bell = pass_grad1(g, OP_exp, neg(g, mul(g, x, x)));
+    pass_grad_add(g, x,
+                  mul(g, times(g, pass_grad_out(g, op), M_2_SQRTPI), bell));
 }
 
 /* ---- two and three operands --------------------------------------------- */
 
 void
-grad_rule_add(Grad *g, const IrOp *op)
+pass_grad_rule_add(Grad *g, const IrOp *op)
 {
-    IrValue *dy = grad_out(g, op);
-    grad_add(g, op->operands[0], dy);
-    grad_add(g, op->operands[1], dy);
+    IrValue *dy = pass_grad_out(g, op);
+    pass_grad_add(g, op->operands[0], dy);
+    pass_grad_add(g, op->operands[1], dy);
 }
 
 void
-grad_rule_sub(Grad *g, const IrOp *op)
+pass_grad_rule_sub(Grad *g, const IrOp *op)
 {
-    IrValue *dy = grad_out(g, op);
-    grad_add(g, op->operands[0], dy);
-    if (grad_wanted(op->operands[1]))
-        grad_add(g, op->operands[1], neg(g, dy));
+    IrValue *dy = pass_grad_out(g, op);
+    pass_grad_add(g, op->operands[0], dy);
+    if (pass_grad_wanted(op->operands[1]))
+        pass_grad_add(g, op->operands[1], neg(g, dy));
 }
 
 void
-grad_rule_mul(Grad *g, const IrOp *op)
+pass_grad_rule_mul(Grad *g, const IrOp *op)
 {
-    IrValue *dy = grad_out(g, op), *x = op->operands[0], *y = op->operands[1];
-    if (grad_wanted(x))
-        grad_add(g, x, mul(g, dy, y));
-    if (grad_wanted(y))
-        grad_add(g, y, mul(g, dy, x));
+    IrValue *dy = pass_grad_out(g, op), *x = op->operands[0],
+            *y = op->operands[1];
+    if (pass_grad_wanted(x))
+        pass_grad_add(g, x, mul(g, dy, y));
+    if (pass_grad_wanted(y))
+        pass_grad_add(g, y, mul(g, dy, x));
 }
 
 void
-grad_rule_div(Grad *g, const IrOp *op)
+pass_grad_rule_div(Grad *g, const IrOp *op)
 {
-    IrValue *dy = grad_out(g, op), *x = op->operands[0], *y = op->operands[1];
+    IrValue *dy = pass_grad_out(g, op), *x = op->operands[0],
+            *y = op->operands[1];
     IrValue *dx = divide(g, dy, y);
-    grad_add(g, x, dx);
-    if (grad_wanted(y))
-        grad_add(g, y, neg(g, mul(g, dx, op->results[0])));
+    pass_grad_add(g, x, dx);
+    if (pass_grad_wanted(y))
+        pass_grad_add(g, y, neg(g, mul(g, dx, op->results[0])));
 }
 
 /* x - y * floor(x / y), where floor is flat. */
 void
-grad_rule_mod(Grad *g, const IrOp *op)
+pass_grad_rule_mod(Grad *g, const IrOp *op)
 {
-    IrValue *dy = grad_out(g, op), *x = op->operands[0], *y = op->operands[1];
-    grad_add(g, x, dy);
-    if (grad_wanted(y))
-        grad_add(g, y, neg(g, mul(g, dy, grad2(g, OP_floordiv, x, y))));
+    IrValue *dy = pass_grad_out(g, op), *x = op->operands[0],
+            *y = op->operands[1];
+    pass_grad_add(g, x, dy);
+    if (pass_grad_wanted(y))
+        pass_grad_add(g, y,
+                      neg(g, mul(g, dy, pass_grad2(g, OP_floordiv, x, y))));
 }
 
 /* y x^(y-1), 0 for y = 0; and x^y log x, 0 where x is not above 0. */
 void
-grad_rule_pow(Grad *g, const IrOp *op)
+pass_grad_rule_pow(Grad *g, const IrOp *op)
 {
-    IrValue *dz = grad_out(g, op), *x = op->operands[0], *y = op->operands[1];
-    IrValue *zero = grad_number(g, y, 0), *one = grad_number(g, y, 1);
-    if (grad_wanted(x)) {
-        IrValue *slope = mul(g, y, grad2(g, OP_pow, x, sub(g, y, one)));
-        IrValue *flat = grad2(g, OP_eq, y, zero);
-        grad_add(g, x, mul(g, dz, grad3(g, OP_where, flat, zero, slope)));
+    IrValue *dz = pass_grad_out(g, op), *x = op->operands[0],
+            *y = op->operands[1];
+    IrValue *zero = pass_grad_constant(g, y, 0),
+            *one = pass_grad_constant(g, y, 1);
+    if (pass_grad_wanted(x)) {
+        IrValue *slope = mul(g, y, pass_grad2(g, OP_pow, x, sub(g, y, one)));
+        IrValue *flat = pass_grad2(g, OP_eq, y, zero);
+        pass_grad_add(g, x,
+                      mul(g, dz, pass_grad3(g, OP_where, flat, zero, slope)));
     }
-    if (grad_wanted(y)) {
-        IrValue *above = grad2(g, OP_gt, x, zero);
-        IrValue *safe = grad3(g, OP_where, above, x, one);
-        IrValue *slope = mul(g, op->results[0], grad1(g, OP_log, safe));
-        grad_add(g, y, mul(g, dz, grad3(g, OP_where, above, slope, zero)));
+    if (pass_grad_wanted(y)) {
+        IrValue *above = pass_grad2(g, OP_gt, x, zero);
+        IrValue *safe = pass_grad3(g, OP_where, above, x, one);
+        IrValue *slope = mul(g, op->results[0], pass_grad1(g, OP_log, safe));
+        pass_grad_add(g, y,
+                      mul(g, dz, pass_grad3(g, OP_where, above, slope, zero)));
     }
 }
 
@@ -197,53 +208,56 @@ static void
 add_share_of_winner(Grad *g, IrOpKind wins, IrValue *x, IrValue *other,
                     IrValue *dy)
 {
-    if (!grad_wanted(x))
+    if (!pass_grad_wanted(x))
         return;
-    IrValue *half = times(g, dy, 0.5), *none = grad_number(g, dy, 0);
-    half = grad3(g, OP_where, grad2(g, OP_eq, x, other), half, none);
-    grad_add(g, x, grad3(g, OP_where, grad2(g, wins, x, other), dy, half));
+    IrValue *half = times(g, dy, 0.5), *none = pass_grad_constant(g, dy, 0);
+    half = pass_grad3(g, OP_where, pass_grad2(g, OP_eq, x, other), half, none);
+    pass_grad_add(
+        g, x, pass_grad3(g, OP_where, pass_grad2(g, wins, x, other), dy, half));
 }
 
 static void
 grad_winner(Grad *g, const IrOp *op, IrOpKind wins)
 {
-    IrValue *dy = grad_out(g, op), *x = op->operands[0], *y = op->operands[1];
+    IrValue *dy = pass_grad_out(g, op), *x = op->operands[0],
+            *y = op->operands[1];
     add_share_of_winner(g, wins, x, y, dy);
     add_share_of_winner(g, wins, y, x, dy);
 }
 
 void
-grad_rule_maximum(Grad *g, const IrOp *op)
+pass_grad_rule_maximum(Grad *g, const IrOp *op)
 {
     grad_winner(g, op, OP_gt);
 }
 
 void
-grad_rule_minimum(Grad *g, const IrOp *op)
+pass_grad_rule_minimum(Grad *g, const IrOp *op)
 {
     grad_winner(g, op, OP_lt);
 }
 
 void
-grad_rule_fma(Grad *g, const IrOp *op)
+pass_grad_rule_fma(Grad *g, const IrOp *op)
 {
-    IrValue *dy = grad_out(g, op), *x = op->operands[0], *y = op->operands[1];
-    if (grad_wanted(x))
-        grad_add(g, x, mul(g, dy, y));
-    if (grad_wanted(y))
-        grad_add(g, y, mul(g, dy, x));
-    grad_add(g, op->operands[2], dy);
+    IrValue *dy = pass_grad_out(g, op), *x = op->operands[0],
+            *y = op->operands[1];
+    if (pass_grad_wanted(x))
+        pass_grad_add(g, x, mul(g, dy, y));
+    if (pass_grad_wanted(y))
+        pass_grad_add(g, y, mul(g, dy, x));
+    pass_grad_add(g, op->operands[2], dy);
 }
 
 void
-grad_rule_where(Grad *g, const IrOp *op)
+pass_grad_rule_where(Grad *g, const IrOp *op)
 {
     IrValue *c = op->operands[0], *x = op->operands[1], *y = op->operands[2];
-    IrValue *dz = grad_out(g, op), *zero = grad_number(g, dz, 0);
-    if (grad_wanted(x))
-        grad_add(g, x, grad3(g, OP_where, c, dz, zero));
-    if (grad_wanted(y))
-        grad_add(g, y, grad3(g, OP_where, c, zero, dz));
+    IrValue *dz = pass_grad_out(g, op), *zero = pass_grad_constant(g, dz, 0);
+    if (pass_grad_wanted(x))
+        pass_grad_add(g, x, pass_grad3(g, OP_where, c, dz, zero));
+    if (pass_grad_wanted(y))
+        pass_grad_add(g, y, pass_grad3(g, OP_where, c, zero, dz));
 }
 
 /* ---- reductions --------------------------------------------------------- */
@@ -265,54 +279,56 @@ spread(Grad *g, const IrOp *reduction, IrValue *v)
 }
 
 void
-grad_rule_sum(Grad *g, const IrOp *op)
+pass_grad_rule_sum(Grad *g, const IrOp *op)
 {
-    grad_add(g, op->operands[0], spread(g, op, grad_out(g, op)));
+    pass_grad_add(g, op->operands[0], spread(g, op, pass_grad_out(g, op)));
 }
 
 /* The product of the other elements: y / x, but with one zero among them only
  * that one has a gradient, and with more none has. */
 void
-grad_rule_prod(Grad *g, const IrOp *op)
+pass_grad_rule_prod(Grad *g, const IrOp *op)
 {
-    IrValue *x = op->operands[0], *zero = grad_number(g, x, 0);
-    IrValue *one = grad_number(g, x, 1);
+    IrValue *x = op->operands[0], *zero = pass_grad_constant(g, x, 0);
+    IrValue *one = pass_grad_constant(g, x, 1);
     int n;
     const int64_t *axes = ir_ints(op, A_axes, &n);
     bool keep = ir_int(op, A_keepdims) != 0;
-    IrValue *is_zero = grad2(g, OP_eq, x, zero);
+    IrValue *is_zero = pass_grad2(g, OP_eq, x, zero);
     IrValue *count = ir_build_reduce(
         g->b, OP_sum, ir_build_cast(g->b, is_zero, DT_i64, g->loc), axes, n,
         keep, g->loc);
     IrValue *rest =
-        ir_build_reduce(g->b, OP_prod, grad3(g, OP_where, is_zero, one, x),
+        ir_build_reduce(g->b, OP_prod, pass_grad3(g, OP_where, is_zero, one, x),
                         axes, n, keep, g->loc);
     count = spread(g, op, count);
     rest = spread(g, op, rest);
     IrValue *none = ir_const_int(g->b, DT_i64, 0, g->loc);
     IrValue *single = ir_const_int(g->b, DT_i64, 1, g->loc);
-    IrValue *alone = grad2(g, OP_and, is_zero, grad2(g, OP_eq, count, single));
-    IrValue *others = grad3(g, OP_where, alone, rest, zero);
+    IrValue *alone =
+        pass_grad2(g, OP_and, is_zero, pass_grad2(g, OP_eq, count, single));
+    IrValue *others = pass_grad3(g, OP_where, alone, rest, zero);
     IrValue *ratio = divide(g, rest, x);
-    others = grad3(g, OP_where, grad2(g, OP_eq, count, none), ratio, others);
-    IrValue *dy = spread(g, op, grad_out(g, op));
-    grad_add(g, x, mul(g, dy, others));
+    others = pass_grad3(g, OP_where, pass_grad2(g, OP_eq, count, none), ratio,
+                        others);
+    IrValue *dy = spread(g, op, pass_grad_out(g, op));
+    pass_grad_add(g, x, mul(g, dy, others));
 }
 
 /* Equal extrema share. */
 void
-grad_rule_extremum(Grad *g, const IrOp *op)
+pass_grad_rule_extremum(Grad *g, const IrOp *op)
 {
     IrValue *x = op->operands[0];
     int n;
     const int64_t *axes = ir_ints(op, A_axes, &n);
     IrValue *y = spread(g, op, op->results[0]);
     IrValue *is_one =
-        ir_build_cast(g->b, grad2(g, OP_eq, x, y), x->type.dtype, g->loc);
+        ir_build_cast(g->b, pass_grad2(g, OP_eq, x, y), x->type.dtype, g->loc);
     IrValue *count = ir_build_reduce(g->b, OP_sum, is_one, axes, n,
                                      ir_int(op, A_keepdims) != 0, g->loc);
-    IrValue *share = divide(g, grad_out(g, op), count);
-    grad_add(g, x, mul(g, is_one, spread(g, op, share)));
+    IrValue *share = divide(g, pass_grad_out(g, op), count);
+    pass_grad_add(g, x, mul(g, is_one, spread(g, op, share)));
 }
 
 /* ---- replicas ----------------------------------------------------------- */
@@ -323,10 +339,11 @@ refuse_divergent(Grad *g, const IrOp *op)
 {
     const IrOp *around = ir_divergence(g->grad->block);
     Diag *d = g->cx->diag;
-    grad_error(g->cx, g->grad, NULL,
-               "the gradient goes through %s, which needs all replicas, and "
-               "under this \"%s\" not all may come to it",
-               ir_op_info[op->kind].name, ir_op_info[around->kind].name);
+    pass_grad_error(
+        g->cx, g->grad, NULL,
+        "the gradient goes through %s, which needs all replicas, and "
+        "under this \"%s\" not all may come to it",
+        ir_op_info[op->kind].name, ir_op_info[around->kind].name);
     diag_note(d, op->loc, "the %s is here", ir_op_info[op->kind].name);
     diag_note(d, around->loc,
               "what decides it differs among the replicas: take the gradient "
@@ -334,7 +351,7 @@ refuse_divergent(Grad *g, const IrOp *op)
 }
 
 IrValue *
-grad_all_reduce(Grad *g, const IrOp *op, const char *how, IrValue *x)
+pass_grad_all_reduce(Grad *g, const IrOp *op, const char *how, IrValue *x)
 {
     if (ir_divergence(g->grad->block))
         refuse_divergent(g, op);
@@ -347,40 +364,40 @@ share_of_extremum(Grad *g, const IrOp *op, int i, IrValue *dy)
 {
     IrValue *x = op->operands[i], *y = op->results[i];
     IrValue *is_one =
-        ir_build_cast(g->b, grad2(g, OP_eq, x, y), x->type.dtype, g->loc);
-    IrValue *count = grad_all_reduce(g, op, "sum", is_one);
-    IrValue *sum = grad_all_reduce(g, op, "sum", dy);
+        ir_build_cast(g->b, pass_grad2(g, OP_eq, x, y), x->type.dtype, g->loc);
+    IrValue *count = pass_grad_all_reduce(g, op, "sum", is_one);
+    IrValue *sum = pass_grad_all_reduce(g, op, "sum", dy);
     return mul(g, is_one, divide(g, sum, count));
 }
 
 /* Every replica's loss depends on every replica's value: what arrives
  * everywhere is summed (or averaged) over the replicas. */
 void
-grad_rule_all_reduce(Grad *g, const IrOp *op)
+pass_grad_rule_all_reduce(Grad *g, const IrOp *op)
 {
     const char *how = ir_text(op, A_op);
     bool linear = !strcmp(how, "sum") || !strcmp(how, "mean");
     for (int i = 0; i < op->num_operands; i++) {
-        IrValue *x = op->operands[i], *dy = grad_of(op->results[i]);
-        if (!dy || !grad_wanted(x))
+        IrValue *x = op->operands[i], *dy = pass_grad_of(op->results[i]);
+        if (!dy || !pass_grad_wanted(x))
             continue;
-        grad_add(g, x,
-                 linear ? grad_all_reduce(g, op, how, dy)
-                        : share_of_extremum(g, op, i, dy));
+        pass_grad_add(g, x,
+                      linear ? pass_grad_all_reduce(g, op, how, dy)
+                             : share_of_extremum(g, op, i, dy));
     }
 }
 
 /* This replica's own part of the mean of all: the parts add up to the
  * gradient. */
 void
-grad_rule_global_mean(Grad *g, const IrOp *op)
+pass_grad_rule_global_mean(Grad *g, const IrOp *op)
 {
     IrValue *x = op->operands[0];
     const IrType *t = &x->type;
     IrValue *ones = ir_const_fill(g->b, t->dtype, t->rank, t->dims,
                                   scalar_float(t->dtype, 1), g->loc);
     IrValue *sum = ir_build_sum_all(g->b, ones, g->loc);
-    IrValue *count = grad_all_reduce(g, op, "sum", sum);
-    IrValue *dx = divide(g, grad_out(g, op), count);
-    grad_add(g, x, ir_build_broadcast(g->b, dx, t->rank, t->dims, g->loc));
+    IrValue *count = pass_grad_all_reduce(g, op, "sum", sum);
+    IrValue *dx = divide(g, pass_grad_out(g, op), count);
+    pass_grad_add(g, x, ir_build_broadcast(g->b, dx, t->rank, t->dims, g->loc));
 }

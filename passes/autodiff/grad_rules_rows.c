@@ -15,12 +15,12 @@ static IrValue *
 clamped(Grad *g, IrValue *index, Dim size)
 {
     IrValue *x = ir_build_cast(g->b, index, DT_i64, g->loc);
-    IrValue *one = grad_number(g, x, 1);
+    IrValue *one = pass_grad_constant(g, x, 1);
     IrValue *last = ir_dim_is_const(size)
                         ? ir_const_int(g->b, DT_i64, size.c, g->loc)
                         : ir_build_dim_size(g->b, size, g->loc);
-    x = grad2(g, OP_minimum, x, grad2(g, OP_sub, last, one));
-    return grad2(g, OP_maximum, x, grad_number(g, x, 0));
+    x = pass_grad2(g, OP_minimum, x, pass_grad2(g, OP_sub, last, one));
+    return pass_grad2(g, OP_maximum, x, pass_grad_constant(g, x, 0));
 }
 
 /* ---- take --------------------------------------------------------------- */
@@ -50,21 +50,22 @@ first_to(Grad *g, IrValue *x, int axis)
 }
 
 void
-grad_rule_take(Grad *g, const IrOp *op)
+pass_grad_rule_take(Grad *g, const IrOp *op)
 {
     IrValue *x = op->operands[0], *index = op->operands[1];
     int axis = (int)ir_int(op, A_axis);
     IrType t = x->type;
-    if (!grad_wanted(x))
+    if (!pass_grad_wanted(x))
         return;
     for (int i = axis; i > 0; i--)
         t.dims[i] = x->type.dims[i - 1];
     t.dims[0] = x->type.dims[axis];
     IrValue *zeros = ir_const_zeros(g->b, &t, g->loc);
     IrValue *rows = clamped(g, index, t.dims[0]);
-    IrValue *values = indices_first(g, grad_out(g, op), axis, index->type.rank);
+    IrValue *values =
+        indices_first(g, pass_grad_out(g, op), axis, index->type.rank);
     IrValue *d = ir_build_add_rows(g->b, zeros, rows, values, g->loc);
-    grad_add(g, x, first_to(g, d, axis));
+    pass_grad_add(g, x, first_to(g, d, axis));
 }
 
 /* ---- scatter ------------------------------------------------------------ */
@@ -83,7 +84,7 @@ static IrValue *
 are_rows(Grad *g, IrValue *index, IrValue *in_range)
 {
     IrValue *x = ir_build_cast(g->b, index, DT_i64, g->loc);
-    return grad2(g, OP_eq, x, in_range);
+    return pass_grad2(g, OP_eq, x, in_range);
 }
 
 /* The number of each index; NULL, with an error, where they cannot be counted
@@ -95,8 +96,8 @@ numbers(Grad *g, const IrOp *op)
     Dim count = ir_dim_const(1);
     for (int i = 0; i < t->rank; i++)
         if (!ir_dim_mul(count, t->dims[i], &count)) {
-            grad_error(g->cx, op, NULL,
-                       "no gradient through rows of two batches");
+            pass_grad_error(g->cx, op, NULL,
+                            "no gradient through rows of two batches");
             return NULL;
         }
     IrValue *n = ir_build_iota(g->b, DT_i64, 1, &count, 0, g->loc);
@@ -114,7 +115,7 @@ are_last(Grad *g, const IrOp *op, IrValue *in_range)
     t.dims[0] = op->operands[0]->type.dims[0];
     IrValue *last = ir_const_zeros(g->b, &t, g->loc);
     last = ir_build_scatter(g->b, "set", last, op->operands[1], number, g->loc);
-    return grad2(g, OP_eq, take_rows(g, last, in_range), number);
+    return pass_grad2(g, OP_eq, take_rows(g, last, in_range), number);
 }
 
 /* x where the condition of its row holds, else 0. */
@@ -126,7 +127,7 @@ where_rows(Grad *g, IrValue *condition, IrValue *x)
     for (int i = 0; i < x->type.rank; i++)
         dims[i] = i < rows ? condition->type.dims[i] : ir_dim_const(1);
     condition = ir_build_reshape(g->b, condition, x->type.rank, dims, g->loc);
-    return grad3(g, OP_where, condition, x, grad_number(g, x, 0));
+    return pass_grad3(g, OP_where, condition, x, pass_grad_constant(g, x, 0));
 }
 
 /* What was there counts no more, and of several values the last one does. */
@@ -134,37 +135,37 @@ static void
 set_rows(Grad *g, const IrOp *op, IrValue *in_range)
 {
     IrValue *x = op->operands[0], *values = op->operands[2];
-    IrValue *dy = grad_out(g, op);
+    IrValue *dy = pass_grad_out(g, op);
     IrValue *last = are_last(g, op, in_range);
     if (!last)
         return;
     IrValue *zeros = ir_const_zeros(g->b, &values->type, g->loc);
-    if (grad_wanted(x))
-        grad_add(
+    if (pass_grad_wanted(x))
+        pass_grad_add(
             g, x,
             ir_build_scatter(g->b, "set", dy, op->operands[1], zeros, g->loc));
     IrValue *is =
-        grad2(g, OP_and, are_rows(g, op->operands[1], in_range), last);
-    grad_add(g, values, where_rows(g, is, take_rows(g, dy, in_range)));
+        pass_grad2(g, OP_and, are_rows(g, op->operands[1], in_range), last);
+    pass_grad_add(g, values, where_rows(g, is, take_rows(g, dy, in_range)));
 }
 
 static void
 add_rows(Grad *g, const IrOp *op, IrValue *in_range, bool subtracts)
 {
-    IrValue *dy = grad_out(g, op);
-    grad_add(g, op->operands[0], dy);
+    IrValue *dy = pass_grad_out(g, op);
+    pass_grad_add(g, op->operands[0], dy);
     IrValue *d = take_rows(g, dy, in_range);
     d = where_rows(g, are_rows(g, op->operands[1], in_range), d);
-    grad_add(g, op->operands[2], subtracts ? grad1(g, OP_neg, d) : d);
+    pass_grad_add(g, op->operands[2], subtracts ? pass_grad1(g, OP_neg, d) : d);
 }
 
 void
-grad_rule_scatter(Grad *g, const IrOp *op)
+pass_grad_rule_scatter(Grad *g, const IrOp *op)
 {
     const char *mode = ir_text(op, A_mode);
     Dim size = op->operands[0]->type.dims[0];
     if (ir_dim_equal(size, ir_dim_const(0))) {
-        grad_add(g, op->operands[0], grad_out(g, op));
+        pass_grad_add(g, op->operands[0], pass_grad_out(g, op));
         return;
     }
     IrValue *in_range = clamped(g, op->operands[1], size);
@@ -173,6 +174,6 @@ grad_rule_scatter(Grad *g, const IrOp *op)
     else if (!strcmp(mode, "add") || !strcmp(mode, "sub"))
         add_rows(g, op, in_range, *mode == 's');
     else
-        grad_error(g->cx, op, NULL, "no gradient through rows changed by %s",
-                   mode);
+        pass_grad_error(g->cx, op, NULL,
+                        "no gradient through rows changed by %s", mode);
 }

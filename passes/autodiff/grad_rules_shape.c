@@ -10,47 +10,49 @@
 #include "passes/autodiff/grad.h"
 
 void
-grad_rule_reshape(Grad *g, const IrOp *op)
+pass_grad_rule_reshape(Grad *g, const IrOp *op)
 {
     const IrType *x = &op->operands[0]->type;
-    grad_add(g, op->operands[0],
-             ir_build_reshape(g->b, grad_out(g, op), x->rank, x->dims, g->loc));
+    pass_grad_add(
+        g, op->operands[0],
+        ir_build_reshape(g->b, pass_grad_out(g, op), x->rank, x->dims, g->loc));
 }
 
-/* grad_add sums what was broadcast. */
+/* pass_grad_add sums what was broadcast. */
 void
-grad_rule_broadcast(Grad *g, const IrOp *op)
+pass_grad_rule_broadcast(Grad *g, const IrOp *op)
 {
-    grad_add(g, op->operands[0], grad_out(g, op));
+    pass_grad_add(g, op->operands[0], pass_grad_out(g, op));
 }
 
 void
-grad_rule_transpose(Grad *g, const IrOp *op)
+pass_grad_rule_transpose(Grad *g, const IrOp *op)
 {
     int n;
     const int64_t *perm = ir_ints(op, A_perm, &n);
     int64_t back[IR_MAX_RANK];
     for (int i = 0; i < n; i++)
         back[perm[i]] = i;
-    grad_add(g, op->operands[0],
-             ir_build_transpose(g->b, grad_out(g, op), back, g->loc));
+    pass_grad_add(g, op->operands[0],
+                  ir_build_transpose(g->b, pass_grad_out(g, op), back, g->loc));
 }
 
 void
-grad_rule_reverse(Grad *g, const IrOp *op)
+pass_grad_rule_reverse(Grad *g, const IrOp *op)
 {
     int n;
     const int64_t *axes = ir_ints(op, A_axes, &n);
-    grad_add(g, op->operands[0],
-             ir_build_reverse(g->b, grad_out(g, op), axes, n, g->loc));
+    pass_grad_add(
+        g, op->operands[0],
+        ir_build_reverse(g->b, pass_grad_out(g, op), axes, n, g->loc));
 }
 
 /* Zeros around and between: a slice backwards is first turned round. */
 void
-grad_rule_slice(Grad *g, const IrOp *op)
+pass_grad_rule_slice(Grad *g, const IrOp *op)
 {
     const IrType *x = &op->operands[0]->type, *y = &op->results[0]->type;
-    IrValue *dy = grad_out(g, op);
+    IrValue *dy = pass_grad_out(g, op);
     int n;
     const int64_t *start = ir_ints(op, A_start, &n);
     const int64_t *step = ir_ints(op, A_step, &n);
@@ -69,19 +71,20 @@ grad_rule_slice(Grad *g, const IrOp *op)
     }
     if (num_turned)
         dy = ir_build_reverse(g->b, dy, turned, num_turned, g->loc);
-    grad_add(g, op->operands[0],
-             ir_build_pad(g->b, dy, low, x->dims, gap, g->loc));
+    pass_grad_add(g, op->operands[0],
+                  ir_build_pad(g->b, dy, low, x->dims, gap, g->loc));
 }
 
 void
-grad_rule_pad(Grad *g, const IrOp *op)
+pass_grad_rule_pad(Grad *g, const IrOp *op)
 {
     const IrType *x = &op->operands[0]->type;
     int n;
     const int64_t *low = ir_ints(op, A_low, &n);
     const int64_t *step = ir_ints(op, A_step, &n);
-    grad_add(g, op->operands[0],
-             ir_build_slice(g->b, grad_out(g, op), low, x->dims, step, g->loc));
+    pass_grad_add(
+        g, op->operands[0],
+        ir_build_slice(g->b, pass_grad_out(g, op), low, x->dims, step, g->loc));
 }
 
 /* count elements of v along axis, from number first on. */
@@ -89,7 +92,7 @@ static IrValue *
 take_from(Grad *g, IrValue *v, Dim count, IrValue *first, int axis)
 {
     IrValue *numbers = ir_build_iota(g->b, DT_i64, 1, &count, 0, g->loc);
-    IrValue *operands[2] = {v, grad2(g, OP_add, numbers, first)};
+    IrValue *operands[2] = {v, pass_grad2(g, OP_add, numbers, first)};
     IrOp *take = ir_build_op(g->b, OP_take, 2, operands, g->loc);
     ir_set_int(take, A_axis, axis);
     return ir_build_infer(take);
@@ -111,15 +114,15 @@ part_from(Grad *g, IrValue *v, const IrType *part, Dim start, int axis)
 
 /* Each operand's part, behind those before it. */
 void
-grad_rule_concat(Grad *g, const IrOp *op)
+pass_grad_rule_concat(Grad *g, const IrOp *op)
 {
-    IrValue *dy = grad_out(g, op);
+    IrValue *dy = pass_grad_out(g, op);
     int axis = (int)ir_int(op, A_axis);
     Dim start = ir_dim_const(0);
     for (int i = 0; i < op->num_operands; i++) {
         IrValue *x = op->operands[i];
-        if (grad_wanted(x))
-            grad_add(g, x, part_from(g, dy, &x->type, start, axis));
+        if (pass_grad_wanted(x))
+            pass_grad_add(g, x, part_from(g, dy, &x->type, start, axis));
         if (!ir_dim_add(start, x->type.dims[axis], &start))
             UNREACHABLE("a concat of lengths that do not add up");
     }
@@ -130,41 +133,42 @@ grad_rule_concat(Grad *g, const IrOp *op)
 /* x[i] is in the sums of i and what comes after it: the sums of dy from the
  * other end. */
 void
-grad_rule_cumsum(Grad *g, const IrOp *op)
+pass_grad_rule_cumsum(Grad *g, const IrOp *op)
 {
-    IrValue *dy = grad_out(g, op);
+    IrValue *dy = pass_grad_out(g, op);
     IrOp *sums = ir_build_op(g->b, OP_cumsum, 1, &dy, g->loc);
     ir_set_int(sums, A_axis, ir_int(op, A_axis));
     if (ir_int(op, A_exclusive))
         ir_set_int(sums, A_exclusive, 1);
     if (!ir_int(op, A_reverse))
         ir_set_int(sums, A_reverse, 1);
-    grad_add(g, op->operands[0], ir_build_infer(sums));
+    pass_grad_add(g, op->operands[0], ir_build_infer(sums));
 }
 
 /* Back to their places: by the inverse permutation, which is the order of the
  * numbers themselves. */
 void
-grad_rule_reorder(Grad *g, const IrOp *op)
+pass_grad_rule_reorder(Grad *g, const IrOp *op)
 {
     IrValue *order = op->operands[1];
     IrValue *back =
         ir_build_infer(ir_build_op(g->b, OP_argsort, 1, &order, g->loc));
-    grad_add(g, op->operands[0],
-             ir_build2(g->b, OP_reorder, grad_out(g, op), back, g->loc));
+    pass_grad_add(
+        g, op->operands[0],
+        ir_build2(g->b, OP_reorder, pass_grad_out(g, op), back, g->loc));
 }
 
 /* ---- contraction -------------------------------------------------------- */
 
-typedef struct Axes {
+typedef struct SplitAxes {
     int64_t axis[IR_MAX_RANK];
     int n;
-} Axes;
+} SplitAxes;
 
-static Axes
-axes_of(const IrOp *op, IrAttrName a)
+static SplitAxes
+split_axes(const IrOp *op, IrAttrName a)
 {
-    Axes r = {.n = 0};
+    SplitAxes r = {.n = 0};
     if (!ir_has(op, a))
         return r;
     const int64_t *x = ir_ints(op, a, &r.n);
@@ -173,7 +177,7 @@ axes_of(const IrOp *op, IrAttrName a)
 }
 
 static bool
-has_axis(const Axes *a, int64_t axis)
+has_axis(const SplitAxes *a, int64_t axis)
 {
     for (int i = 0; i < a->n; i++)
         if (a->axis[i] == axis)
@@ -182,20 +186,20 @@ has_axis(const Axes *a, int64_t axis)
 }
 
 /* The axes of rank that are in neither list. */
-static Axes
-free_axes(int rank, const Axes *contract, const Axes *batch)
+static SplitAxes
+free_axes(int rank, const SplitAxes *contract, const SplitAxes *batch)
 {
-    Axes r = {.n = 0};
+    SplitAxes r = {.n = 0};
     for (int i = 0; i < rank; i++)
         if (!has_axis(contract, i) && !has_axis(batch, i))
             r.axis[r.n++] = i;
     return r;
 }
 
-static Axes
+static SplitAxes
 counting_from(int64_t first, int n)
 {
-    Axes r = {.n = n};
+    SplitAxes r = {.n = n};
     for (int i = 0; i < n; i++)
         r.axis[i] = first + i;
     return r;
@@ -204,8 +208,8 @@ counting_from(int64_t first, int n)
 /* One operand of the contraction as its gradient sees it. */
 typedef struct Side {
     IrValue *v;
-    Axes contract, batch, free;
-    Axes out; /* where its free axes are in the result */
+    SplitAxes contract, batch, free;
+    SplitAxes out; /* where its free axes are in the result */
 } Side;
 
 /*
@@ -216,9 +220,9 @@ typedef struct Side {
 static void
 add_side(Grad *g, const Side *mine, const Side *other, IrValue *dy)
 {
-    if (!grad_wanted(mine->v))
+    if (!pass_grad_wanted(mine->v))
         return;
-    Axes batch_out = counting_from(0, mine->batch.n);
+    SplitAxes batch_out = counting_from(0, mine->batch.n);
     IrDotAxes axes = {.contract_x = other->out.axis,
                       .contract_y = other->free.axis,
                       .num_contract = other->free.n,
@@ -237,23 +241,23 @@ add_side(Grad *g, const Side *mine, const Side *other, IrValue *dy)
         for (int i = 0; i < other->contract.n; i++)
             if (other->contract.axis[i] == axis)
                 perm[mine->contract.axis[i]] = k++;
-    grad_add(g, mine->v, ir_build_transpose(g->b, d, perm, g->loc));
+    pass_grad_add(g, mine->v, ir_build_transpose(g->b, d, perm, g->loc));
 }
 
 void
-grad_rule_dot(Grad *g, const IrOp *op)
+pass_grad_rule_dot(Grad *g, const IrOp *op)
 {
     Side x = {.v = op->operands[0],
-              .contract = axes_of(op, A_contract_x),
-              .batch = axes_of(op, A_batch_x)};
+              .contract = split_axes(op, A_contract_x),
+              .batch = split_axes(op, A_batch_x)};
     Side y = {.v = op->operands[1],
-              .contract = axes_of(op, A_contract_y),
-              .batch = axes_of(op, A_batch_y)};
+              .contract = split_axes(op, A_contract_y),
+              .batch = split_axes(op, A_batch_y)};
     x.free = free_axes(x.v->type.rank, &x.contract, &x.batch);
     y.free = free_axes(y.v->type.rank, &y.contract, &y.batch);
     x.out = counting_from(x.batch.n, x.free.n);
     y.out = counting_from(x.batch.n + x.free.n, y.free.n);
-    IrValue *dy = grad_out(g, op);
+    IrValue *dy = pass_grad_out(g, op);
     add_side(g, &x, &y, dy);
     add_side(g, &y, &x, dy);
 }
@@ -447,37 +451,39 @@ add_windows_back(Grad *g, IrValue *x, IrValue *dy, IrValue *w,
 {
     IrValue *dx = windows_back(g, dy, w, low, step, x->type.dims);
     if (dx)
-        grad_add(g, x, dx);
+        pass_grad_add(g, x, dx);
 }
 
 void
-grad_rule_conv2d(Grad *g, const IrOp *op)
+pass_grad_rule_conv2d(Grad *g, const IrOp *op)
 {
-    IrValue *x = op->operands[0], *w = op->operands[1], *dy = grad_out(g, op);
+    IrValue *x = op->operands[0], *w = op->operands[1],
+            *dy = pass_grad_out(g, op);
     int n;
     const int64_t *low = ir_ints(op, A_low, &n);
     const int64_t *step = ir_ints(op, A_step, &n);
-    if (grad_wanted(x))
+    if (pass_grad_wanted(x))
         add_windows_back(g, x, dy, w, low, step);
-    if (grad_wanted(w))
-        grad_add(
+    if (pass_grad_wanted(w))
+        pass_grad_add(
             g, w,
             convolve(g, OP_conv2d_weights, x, dy, low, w->type.dims, step));
 }
 
 /* It is linear in both operands, as conv2d is. */
 void
-grad_rule_conv2d_weights(Grad *g, const IrOp *op)
+pass_grad_rule_conv2d_weights(Grad *g, const IrOp *op)
 {
-    IrValue *x = op->operands[0], *y = op->operands[1], *dw = grad_out(g, op);
+    IrValue *x = op->operands[0], *y = op->operands[1],
+            *dw = pass_grad_out(g, op);
     int n;
     const int64_t *low = ir_ints(op, A_low, &n);
     const int64_t *step = ir_ints(op, A_step, &n);
-    if (grad_wanted(x))
+    if (pass_grad_wanted(x))
         add_windows_back(g, x, y, dw, low, step);
-    if (grad_wanted(y))
-        grad_add(g, y,
-                 convolve(g, OP_conv2d, x, dw, low, y->type.dims + 1, step));
+    if (pass_grad_wanted(y))
+        pass_grad_add(
+            g, y, convolve(g, OP_conv2d, x, dw, low, y->type.dims + 1, step));
 }
 
 /* ---- all_gather --------------------------------------------------------- */
@@ -500,8 +506,9 @@ part_of_equal(Grad *g, IrValue *v, const IrType *x, int axis)
     IrValue *number =
         ir_build_iota(g->b, DT_i32, x->rank + 1, one, axis, g->loc);
     IrValue *mine =
-        grad2(g, OP_eq, number, ir_build0(g->b, OP_replica_id, g->loc));
-    IrValue *picked = grad3(g, OP_where, mine, parts, grad_number(g, v, 0));
+        pass_grad2(g, OP_eq, number, ir_build0(g->b, OP_replica_id, g->loc));
+    IrValue *picked =
+        pass_grad3(g, OP_where, mine, parts, pass_grad_constant(g, v, 0));
     return ir_build_reduce(g->b, OP_sum, picked, &sum_axis, 1, false, g->loc);
 }
 
@@ -511,7 +518,7 @@ times(Grad *g, IrValue *x, int64_t factor)
 {
     if (factor == 1)
         return x;
-    return grad2(g, OP_mul, x, ir_const_int(g->b, DT_i64, factor, g->loc));
+    return pass_grad2(g, OP_mul, x, ir_const_int(g->b, DT_i64, factor, g->loc));
 }
 
 /* The number of the replica's first row of all those gathered, where each
@@ -527,7 +534,7 @@ first_gathered(Grad *g, Dim n)
         return first;
     IrValue *replica = ir_build0(g->b, OP_replica_id, g->loc);
     replica = ir_build_cast(g->b, replica, DT_i64, g->loc);
-    return grad2(g, OP_add, first, times(g, replica, n.c));
+    return pass_grad2(g, OP_add, first, times(g, replica, n.c));
 }
 
 /* The same of a batch's rows, which are not equally many: those from the
@@ -541,13 +548,13 @@ part_of_batch(Grad *g, IrValue *v, const IrType *x, int axis)
 
 /* What arrives on all replicas, summed; of it this replica's part. */
 void
-grad_rule_all_gather(Grad *g, const IrOp *op)
+pass_grad_rule_all_gather(Grad *g, const IrOp *op)
 {
-    IrValue *x = op->operands[0], *dy = grad_out(g, op);
+    IrValue *x = op->operands[0], *dy = pass_grad_out(g, op);
     int axis = (int)ir_int(op, A_axis);
-    IrValue *sum = grad_all_reduce(g, op, "sum", dy);
+    IrValue *sum = pass_grad_all_reduce(g, op, "sum", dy);
     Dim d = x->type.dims[axis];
-    grad_add(g, x,
-             ir_dim_is_const(d) ? part_of_equal(g, sum, &x->type, axis)
-                                : part_of_batch(g, sum, &x->type, axis));
+    pass_grad_add(g, x,
+                  ir_dim_is_const(d) ? part_of_equal(g, sum, &x->type, axis)
+                                     : part_of_batch(g, sum, &x->type, axis));
 }

@@ -17,7 +17,7 @@
 #include "ir/ir.h"
 #include "ir/rules/build.h"
 #include "ir/type_bounds.h"
-#include "passes/support/order.h"
+#include "passes/support/op_index.h"
 #include "passes/support/pass.h"
 
 typedef struct Pack {
@@ -277,8 +277,8 @@ bucket_block(Bucket *bk, IrBlock *b)
     for (IrOp *op = b->first; op; op = op->next)
         for (int i = 0; i < op->num_regions; i++)
             bucket_block(bk, op->regions[i]);
-    order_number(b);
-    bk->first_users = order_first_users(bk->cx->arena, b);
+    pass_index_ops(b);
+    bk->first_users = pass_first_users(bk->cx->arena, b);
     bk->packs.len = 0;
     for (IrOp *op = b->first; op; op = op->next)
         if (op->kind == OP_all_reduce && !follows_another(op))

@@ -23,18 +23,18 @@ is_central(const IrModule *m)
 }
 
 bool
-central_keeps(const IrModule *m, const IrVar *v)
+pass_central_has(const IrModule *m, const IrVar *v)
 {
     return is_central(m) && v->sync != SYNC_ON_READ;
 }
 
 bool
-central_keeps_any(const IrModule *m)
+pass_central_has_any(const IrModule *m)
 {
     if (!is_central(m))
         return false;
     for (int i = 0; i < m->vars.len; i++)
-        if (central_keeps(m, m->vars.data[i]))
+        if (pass_central_has(m, m->vars.data[i]))
             return true;
     return false;
 }
@@ -49,7 +49,7 @@ build_choice(IrBlock *b, Loc loc)
 }
 
 IrBlock *
-central_begin(IrBlock *b, Loc loc)
+pass_central_begin(IrBlock *b, Loc loc)
 {
     return build_choice(b, loc)->regions[0];
 }
@@ -65,7 +65,7 @@ yield_zeros(IrBlock *b, int n, IrValue **like, Loc loc)
 }
 
 void
-central_end(IrBlock *home, int n, IrValue **values, Loc loc)
+pass_central_end(IrBlock *home, int n, IrValue **values, Loc loc)
 {
     IrOp *choice = home->op;
     ir_build_yield(home, n, values, loc);
@@ -79,16 +79,16 @@ central_end(IrBlock *home, int n, IrValue **values, Loc loc)
 }
 
 IrValue *
-central_read(IrBlock *b, const IrVar *v, Loc loc)
+pass_central_read(IrBlock *b, const IrVar *v, Loc loc)
 {
-    IrBlock *home = central_begin(b, loc);
+    IrBlock *home = pass_central_begin(b, loc);
     IrValue *own = ir_build_read(home, v->name, loc);
-    central_end(home, 1, &own, loc);
+    pass_central_end(home, 1, &own, loc);
     return own;
 }
 
 IrOp *
-central_meeting_point(IrOp *op)
+pass_central_convergence_point(IrOp *op)
 {
     for (const IrOp *around; (around = ir_divergence(op->block));)
         op = around->regions[0]->op;
@@ -96,11 +96,11 @@ central_meeting_point(IrOp *op)
 }
 
 void
-central_settle(IrModule *m)
+pass_central_assign_localities(IrModule *m)
 {
     for (int i = 0; i < m->vars.len; i++) {
         IrVar *v = m->vars.data[i];
-        if (!central_keeps(m, v))
+        if (!pass_central_has(m, v))
             continue;
         v->type.locality = LOCAL_ON;
         v->type.on = v->name;

@@ -310,8 +310,8 @@ static IrBlock *
 begin_write(Communicate *c, const IrVar *v, IrContext context)
 {
     IrBlock *b = c->b;
-    if (central_keeps(c->m, v) && context != CX_UPDATE)
-        c->b = central_begin(b, c->loc);
+    if (pass_central_has(c->m, v) && context != CX_UPDATE)
+        c->b = pass_central_begin(b, c->loc);
     return b;
 }
 
@@ -319,7 +319,7 @@ static void
 end_write(Communicate *c, IrBlock *b)
 {
     if (c->b != b)
-        central_end(c->b, 0, NULL, c->loc);
+        pass_central_end(c->b, 0, NULL, c->loc);
     c->b = b;
 }
 
@@ -354,8 +354,8 @@ lower_read(Communicate *c, const IrOp *op, IrContext context)
 {
     const IrVar *v = ir_var_find(c->m, ir_text(op, A_var));
     bool local = context == CX_REPLICA || context == CX_UPDATE;
-    if (central_keeps(c->m, v) && context != CX_UPDATE)
-        return central_read(c->b, v, c->loc);
+    if (pass_central_has(c->m, v) && context != CX_UPDATE)
+        return pass_central_read(c->b, v, c->loc);
     if (local || v->sync != SYNC_ON_READ || c->num_replicas == 1)
         return NULL;
     return reduce_replicas(c, agg_word[v->agg],
@@ -398,7 +398,7 @@ cause(Communicate *c, const IrOp *op)
     if (op->kind == OP_read)
         return arena_printf(
             c->m->arena, "the read of the %s variable \"%s\"",
-            central_keeps(c->m, ir_var_find(c->m, ir_text(op, A_var)))
+            pass_central_has(c->m, ir_var_find(c->m, ir_text(op, A_var)))
                 ? "central"
                 : "sync-on-read",
             ir_text(op, A_var));
@@ -416,8 +416,8 @@ replace_value(Communicate *c, IrOp *op, IrContext context)
         return;
     ir_stamp(c->b, ir_reason(c->m, "communicate.combine", pass_loc(op), "%s",
                              cause(c, op)));
-    ir_splice_before(op->kind == OP_read ? central_meeting_point(op) : op,
-                     c->b);
+    ir_splice_before(
+        op->kind == OP_read ? pass_central_convergence_point(op) : op, c->b);
     ir_forward(op->results[0], now);
     ir_remove(op);
 }
@@ -461,15 +461,15 @@ static void
 lower_update(Communicate *c, IrOp *op)
 {
     Loc loc = op->loc;
-    if (!central_keeps_any(c->m)) {
+    if (!pass_central_has_any(c->m)) {
         dissolve_region(c, op, CX_UPDATE);
         return;
     }
     lower_block(c, op->regions[0], CX_UPDATE);
     IrBlock *b = ir_block_scratch(op);
-    IrBlock *home = central_begin(b, loc);
+    IrBlock *home = pass_central_begin(b, loc);
     IrOp *end = ir_block_yield(op->regions[0]);
-    central_end(home, end->num_operands, end->operands, loc);
+    pass_central_end(home, end->num_operands, end->operands, loc);
     for (int i = 0; i < op->num_results; i++)
         ir_forward(op->results[i], end->operands[i]);
     ir_remove(end);
@@ -536,8 +536,8 @@ pass_communicate(PassCx *cx)
         lower_block(&c, fn->body, CX_CROSS);
         ir_apply_forwards(fn);
     }
-    central_settle(cx->m);
+    pass_central_assign_localities(cx->m);
     cx->m->phase = PHASE_REPLICATED;
-    infer_program_localities(cx->m);
+    pass_infer_localities(cx->m);
     return true;
 }

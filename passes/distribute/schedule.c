@@ -10,8 +10,8 @@
 #include <string.h>
 #include "ir/ir.h"
 #include "ir/rules/build.h"
-#include "passes/distribute/way.h"
-#include "passes/support/order.h"
+#include "passes/distribute/algorithm.h"
+#include "passes/support/op_index.h"
 #include "passes/support/pass.h"
 
 /* The last of the operations that make op's operands, and of the collectives
@@ -52,10 +52,11 @@ find_split(const IrOp *op)
 
 /* A collective says how it is made, when that is not by all alike. */
 static void
-set_way(IrModule *m, IrOp *start)
+set_algorithm(IrModule *m, IrOp *start)
 {
     bool gathers = start->kind == OP_all_gather_start;
-    Way w = gathers ? way_of_gather(m) : way_of(m);
+    CollectiveAlgorithm w =
+        gathers ? pass_gather_algorithm(m) : pass_algorithm(m);
     if (!w.via)
         return;
     const IrReason *r = start->reason;
@@ -88,7 +89,7 @@ insert_start(IrModule *m, IrOp *op, const Split *s, IrOp *after)
         ir_set_int(start, A_axis, ir_int(op, A_axis));
     ir_build_infer(start);
     stamp(m, b, op);
-    set_way(m, start);
+    set_algorithm(m, start);
     if (after)
         ir_splice_after(after, b);
     else
@@ -116,7 +117,7 @@ insert_done(IrOp *op, const Split *s, IrOp *start, IrOp *before)
 static IrOp *
 split(IrModule *m, IrOp *op, const Split *s, IrOp *previous)
 {
-    IrOp *user = order_first_user(op);
+    IrOp *user = pass_first_user(op);
     IrOp *start = insert_start(m, op, s, earliest(op, previous));
     insert_done(op, s, start, user);
     ir_remove(op);
@@ -128,7 +129,7 @@ static bool
 split_block(IrModule *m, IrBlock *b)
 {
     IrOp *previous = NULL;
-    order_number(b);
+    pass_index_ops(b);
     for (IrOp *op = b->first, *next; op; op = next) {
         next = op->next;
         for (int i = 0; i < op->num_regions; i++)

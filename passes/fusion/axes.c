@@ -20,7 +20,7 @@ struct Axes {
 enum { MAX_AXES = 64 };
 
 Axes *
-axes_new(Arena *a)
+pass_axes_new(Arena *a)
 {
     Axes *x = NEW(a, Axes);
     x->arena = a;
@@ -28,7 +28,7 @@ axes_new(Arena *a)
 }
 
 void
-axes_clear(Axes *x)
+pass_axes_clear(Axes *x)
 {
     x->values.len = x->parents.len = x->numbers.len = x->num_axes = 0;
 }
@@ -122,7 +122,7 @@ join_permuted(Axes *x, const IrOp *op)
 }
 
 bool
-axes_differ_by_ones(const IrType *x, const IrType *y)
+pass_axes_differ_by_ones(const IrType *x, const IrType *y)
 {
     int i = 0, j = 0;
     for (;;) {
@@ -207,12 +207,12 @@ join_all(Axes *x, const IrOp *op)
         for (int i = 0; i < op->num_operands; i++)
             join_unmoved(x, op, in[i]);
     else if (op->kind == OP_reshape &&
-             axes_differ_by_ones(&in[0]->type, &out->type))
+             pass_axes_differ_by_ones(&in[0]->type, &out->type))
         join_in_order(x, in[0], out);
 }
 
 void
-axes_add(Axes *x, const IrOp *op)
+pass_axes_add(Axes *x, const IrOp *op)
 {
     for (int i = 0; i < op->num_operands; i++)
         learn(x, op->operands[i]);
@@ -246,7 +246,7 @@ number_value(Axes *x, const IrValue *v)
 }
 
 bool
-axes_settle(Axes *x)
+pass_axes_number(Axes *x)
 {
     VEC_RESERVE(x->arena, x->numbers, x->parents.len);
     x->numbers.len = x->parents.len;
@@ -259,7 +259,7 @@ axes_settle(Axes *x)
 }
 
 AxisList
-axes_list(const Axes *x, const IrValue *v)
+pass_axes_list(const Axes *x, const IrValue *v)
 {
     AxisList list = {0};
     for (int i = 0; i < v->type.rank; i++)
@@ -269,9 +269,9 @@ axes_list(const Axes *x, const IrValue *v)
 }
 
 AxisSet
-axes_of(const Axes *x, const IrValue *v)
+pass_axes_of(const Axes *x, const IrValue *v)
 {
-    AxisList list = axes_list(x, v);
+    AxisList list = pass_axes_list(x, v);
     AxisSet set = 0;
     for (int i = 0; i < list.count; i++)
         set |= (AxisSet)1 << list.axes[i];
@@ -279,7 +279,7 @@ axes_of(const Axes *x, const IrValue *v)
 }
 
 bool
-axes_list_equal(const AxisList *x, const AxisList *y)
+pass_axes_list_equal(const AxisList *x, const AxisList *y)
 {
     return x->count == y->count &&
            memcmp(x->axes, y->axes, (size_t)x->count * sizeof *x->axes) == 0;

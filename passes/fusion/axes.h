@@ -21,27 +21,27 @@ typedef uint64_t AxisSet;
 typedef struct Axes Axes;
 
 /* Without operations; in a, like all it knows. */
-Axes *axes_new(Arena *a);
-void axes_clear(Axes *x);
+Axes *pass_axes_new(Arena *a);
+void pass_axes_clear(Axes *x);
 
 /* Takes in what op says of its operands and its result.  Uses the values' ids
- * until axes_clear. */
-void axes_add(Axes *x, const IrOp *op);
+ * until pass_axes_clear. */
+void pass_axes_add(Axes *x, const IrOp *op);
 
 /* Gives the axes numbers.  False: a value lies along one axis twice, as x does
  * in x + transpose(x), or there are more than 64. */
-bool axes_settle(Axes *x);
+bool pass_axes_number(Axes *x);
 
-/* Of a value of an operation that was added, after axes_settle: all, and one
- * for each dimension that is not 1, slowest first. */
-AxisSet axes_of(const Axes *x, const IrValue *v);
+/* Of a value of an operation that was added, after pass_axes_number: all, and
+ * one for each dimension that is not 1, slowest first. */
+AxisSet pass_axes_of(const Axes *x, const IrValue *v);
 typedef struct AxisList {
     int count, axes[IR_MAX_RANK];
 } AxisList;
-AxisList axes_list(const Axes *x, const IrValue *v);
-bool axes_list_equal(const AxisList *x, const AxisList *y);
+AxisList pass_axes_list(const Axes *x, const IrValue *v);
+bool pass_axes_list_equal(const AxisList *x, const AxisList *y);
 
 /* Whether x and y have the same shape but for dimensions of 1. */
-bool axes_differ_by_ones(const IrType *x, const IrType *y);
+bool pass_axes_differ_by_ones(const IrType *x, const IrType *y);
 
 #endif

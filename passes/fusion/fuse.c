@@ -18,7 +18,7 @@
 #include "passes/fusion/fuse.h"
 
 bool
-fuse_is_computed(const IrOp *op)
+pass_fuse_is_computed(const IrOp *op)
 {
     const IrOpInfo *info = &ir_op_info[op->kind];
     return info->effect == PURE && strcmp(info->code, "host") != 0 &&
@@ -26,7 +26,7 @@ fuse_is_computed(const IrOp *op)
 }
 
 bool
-fuse_is_free(const IrOp *op)
+pass_fuse_is_free(const IrOp *op)
 {
     const IrOp *def;
     switch (op->kind) {
@@ -39,37 +39,37 @@ fuse_is_free(const IrOp *op)
     case OP_broadcast:
     case OP_reshape:
         def = op->operands[0]->def;
-        return def && fuse_is_free(def);
+        return def && pass_fuse_is_free(def);
     default:
         return false;
     }
 }
 
 bool
-fuse_is_contraction(const IrOp *op)
+pass_fuse_is_contraction(const IrOp *op)
 {
     return op->kind == OP_dot || op->kind == OP_conv2d ||
            op->kind == OP_conv2d_weights;
 }
 
 bool
-fuse_is_reduction(const IrOp *op)
+pass_fuse_is_reduction(const IrOp *op)
 {
     return (ir_op_info[op->kind].traits & REDUCES) != 0;
 }
 
 bool
-fuse_is_fusible(const IrOp *op)
+pass_fuse_is_fusible(const IrOp *op)
 {
     unsigned alone = ~(unsigned)(ELEMENTWISE | REDUCES | MOVES | VIEW);
     unsigned traits = ir_op_info[op->kind].traits & ~(unsigned)COMMUTES;
-    return fuse_is_computed(op) && op->num_results == 1 &&
-           (fuse_is_contraction(op) || op->kind == OP_copy ||
+    return pass_fuse_is_computed(op) && op->num_results == 1 &&
+           (pass_fuse_is_contraction(op) || op->kind == OP_copy ||
             op->kind == OP_scatter || (traits && !(traits & alone)));
 }
 
 bool
-fuse_is_scalar(const IrType *t)
+pass_fuse_is_scalar(const IrType *t)
 {
     for (int i = 0; i < t->rank; i++)
         if (!ir_dim_equal(t->dims[i], ir_dim_const(1)))
@@ -85,10 +85,10 @@ fuse_block(Fuse *f, IrBlock *b)
         if (op->kind != OP_kernel)
             for (int i = 0; i < op->num_regions; i++)
                 fuse_block(f, op->regions[i]);
-    fuse_graph_make(f, b);
+    pass_fuse_graph_build(f, b);
     if (f->level > 0)
-        fuse_grow(f, b);
-    fuse_extract(f, b);
+        pass_fuse_grow(f, b);
+    pass_fuse_extract(f, b);
 }
 
 bool
@@ -97,7 +97,7 @@ pass_fuse(PassCx *cx)
     Fuse f = {.arena = cx->arena,
               .m = cx->m,
               .level = cx->options->level,
-              .axes = axes_new(cx->arena)};
+              .axes = pass_axes_new(cx->arena)};
     for (IrFunc *fn = cx->m->first; fn; fn = fn->next) {
         f.fn = fn;
         fuse_block(&f, fn->body);

@@ -23,7 +23,7 @@ typedef struct Cluster {
     bool computed;        /* becomes a kernel */
     bool contracts;
     int visited; /* the last search that met it */
-    /* of fuse_order */
+    /* of pass_fuse_order */
     bool placed;
     int next_op, next_need; /* how far its needs were looked at */
     /* of fuse_extract.c */
@@ -57,36 +57,36 @@ typedef struct Fuse {
 
 /* ---- fuse.c ------------------------------------------------------------- */
 
-bool fuse_is_computed(const IrOp *op); /* by a kernel */
+bool pass_fuse_is_computed(const IrOp *op); /* by a kernel */
 /* Costs nothing to compute again wherever it is used. */
-bool fuse_is_free(const IrOp *op);
-bool fuse_is_contraction(const IrOp *op);
-bool fuse_is_reduction(const IrOp *op);
+bool pass_fuse_is_free(const IrOp *op);
+bool pass_fuse_is_contraction(const IrOp *op);
+bool pass_fuse_is_reduction(const IrOp *op);
 /* Whether kernels may have it together with others. */
-bool fuse_is_fusible(const IrOp *op);
+bool pass_fuse_is_fusible(const IrOp *op);
 /* Whether op changes rows of operand i where they are: the kernel has it as its
  * first operand, and for nothing else. */
 static inline bool
-fuse_changes(const IrOp *op, int i)
+pass_fuse_updates_in_place(const IrOp *op, int i)
 {
     return op->kind == OP_scatter && i == 0;
 }
 /* Whether a value has one element. */
-bool fuse_is_scalar(const IrType *t);
+bool pass_fuse_is_scalar(const IrType *t);
 
 /* ---- fuse_graph.c ------------------------------------------------------- */
 
 /* Nodes and clusters of one operation for all of b. */
-void fuse_graph_make(Fuse *f, IrBlock *b);
+void pass_fuse_graph_build(Fuse *f, IrBlock *b);
 static inline FuseNode *
-fuse_node(const IrOp *op)
+pass_fuse_node(const IrOp *op)
 {
     return (FuseNode *)op->mark;
 }
-Cluster *fuse_cluster(const IrOp *op);
+Cluster *pass_fuse_cluster(const IrOp *op);
 /* Whether an operation outside of a and b would have to stand both before and
  * after a kernel of both. */
-bool fuse_makes_cycle(Fuse *f, Cluster *a, Cluster *b);
+bool pass_fuse_makes_cycle(Fuse *f, Cluster *a, Cluster *b);
 /* A growing set of clusters, of which none waits for another, knows all that
  * wait for one of them and all that one of them waits for: its relatives. */
 typedef struct TransitiveClosure {
@@ -95,29 +95,31 @@ typedef struct TransitiveClosure {
     int first, last; /* positions outside of which nobody asks */
 } TransitiveClosure;
 /* Of an empty set; asked will be clusters of operations from first to last. */
-TransitiveClosure fuse_closure(Fuse *f, const IrOp *first, const IrOp *last);
+TransitiveClosure pass_fuse_closure(Fuse *f, const IrOp *first,
+                                    const IrOp *last);
 /* No other search may begin between the calls of these. */
-void fuse_closure_add(TransitiveClosure *r, Cluster *c);
-bool fuse_is_relative(const TransitiveClosure *r, const Cluster *c);
+void pass_fuse_closure_add(TransitiveClosure *r, Cluster *c);
+bool pass_fuse_closure_has(const TransitiveClosure *r, const Cluster *c);
 /* b's operations become a's. */
-void fuse_merge(Fuse *f, Cluster *a, Cluster *b);
+void pass_fuse_merge(Fuse *f, Cluster *a, Cluster *b);
 /* c's operations become clusters of their own again, as if none had been merged
  * (but cycles are looked for farther). */
-void fuse_part(Fuse *f, Cluster *c);
+void pass_fuse_split(Fuse *f, Cluster *c);
 /* An order of b's clusters in which each stands behind what it needs, close to
  * the one there is: where its last operation stands, or where its first result
  * is needed. */
-void fuse_order(Fuse *f, IrBlock *b, ClusterList *order);
+void pass_fuse_order(Fuse *f, IrBlock *b, ClusterList *order);
 
 /* ---- fuse_legal.c ------------------------------------------------------- */
 
 /* Whether the operations of both make one good kernel.  f->axes has their axes
  * then; *space the widest axes of the kernel. */
-bool fuse_is_legal(Fuse *f, const Cluster *a, const Cluster *b, AxisSet *space);
+bool pass_fuse_is_legal(Fuse *f, const Cluster *a, const Cluster *b,
+                        AxisSet *space);
 
 /* ---- fuse_grow.c, fuse_extract.c ---------------------------------------- */
 
-void fuse_grow(Fuse *f, IrBlock *b);
-void fuse_extract(Fuse *f, IrBlock *b);
+void pass_fuse_grow(Fuse *f, IrBlock *b);
+void pass_fuse_extract(Fuse *f, IrBlock *b);
 
 #endif

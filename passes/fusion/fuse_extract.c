@@ -1,7 +1,7 @@
 /*
  * fuse_extract.c - clusters become kernels, and the block gets a new order
  *
- * 1. They get an order (fuse_order).
+ * 1. They get an order (pass_fuse_order).
  * 2. From the last to the first it is known which results of a cluster are
  *    needed.  A value that another kernel makes is computed anew, rather than
  *    read, if that is cheap and takes no more reads (bring_along); or if it
@@ -36,7 +36,7 @@ static void
 need(const Extract *x, const IrValue *v)
 {
     if (v->def && v->def->block == x->block)
-        fuse_node(v->def)->needed = true;
+        pass_fuse_node(v->def)->needed = true;
 }
 
 static void
@@ -50,7 +50,7 @@ static bool
 is_made_in(const IrValue *v, const Cluster *c)
 {
     return v->def && v->def->block == c->ops.data[0]->block &&
-           fuse_cluster(v->def) == c;
+           pass_fuse_cluster(v->def) == c;
 }
 
 static bool
@@ -65,7 +65,7 @@ is_brought(const IrValue *v, const Cluster *c)
 static bool
 is_free_value(const IrValue *v)
 {
-    return v->def && fuse_is_free(v->def);
+    return v->def && pass_fuse_is_free(v->def);
 }
 
 static bool
@@ -82,8 +82,8 @@ read_operands(Extract *x, const Cluster *c, const IrOp *op)
 {
     for (int i = 0; i < op->num_operands; i++) {
         IrValue *v = op->operands[i];
-        if (!fuse_changes(op, i) && !is_made_in(v, c) && !is_brought(v, c) &&
-            !is_free_value(v) && !is_read(x, v))
+        if (!pass_fuse_updates_in_place(op, i) && !is_made_in(v, c) &&
+            !is_brought(v, c) && !is_free_value(v) && !is_read(x, v))
             VEC_PUSH(x->f->arena, x->reads, v);
     }
 }
@@ -96,13 +96,13 @@ drop_unneeded(Extract *x, Cluster *c)
     int search = ++x->f->search;
     for (int i = c->ops.len - 1; i >= 0; i--) {
         IrOp *op = c->ops.data[i];
-        FuseNode *n = fuse_node(op);
+        FuseNode *n = pass_fuse_node(op);
         if (!n->needed && n->visited != search)
             continue;
         VEC_PUSH(x->f->arena, live, op);
         for (int j = 0; j < op->num_operands; j++)
             if (is_made_in(op->operands[j], c))
-                fuse_node(op->operands[j]->def)->visited = search;
+                pass_fuse_node(op->operands[j]->def)->visited = search;
     }
     for (int i = 0, j = live.len - 1; i < j; i++, j--) {
         IrOp *swap = live.data[i];
@@ -118,11 +118,11 @@ static bool
 is_given(const Extract *x, const IrValue *v)
 {
     const IrOp *op = v->def;
-    if (!op || op->block != x->block || !fuse_cluster(op)->computed)
+    if (!op || op->block != x->block || !pass_fuse_cluster(op)->computed)
         return true;
-    const IrOpList *users = &fuse_node(op)->users;
+    const IrOpList *users = &pass_fuse_node(op)->users;
     for (int i = 0; i < users->len; i++)
-        if (fuse_cluster(users->data[i]) != fuse_cluster(op))
+        if (pass_fuse_cluster(users->data[i]) != pass_fuse_cluster(op))
             return true;
     return false;
 }
@@ -131,12 +131,12 @@ is_given(const Extract *x, const IrValue *v)
 static bool
 is_needed_anyway(const IrOp *op)
 {
-    const IrOpList *users = &fuse_node(op)->users;
-    if (fuse_node(op)->needed)
+    const IrOpList *users = &pass_fuse_node(op)->users;
+    if (pass_fuse_node(op)->needed)
         return true;
     for (int i = 0; i < users->len; i++) {
-        const Cluster *c = fuse_cluster(users->data[i]);
-        if (!c->computed || fuse_is_contraction(users->data[i]))
+        const Cluster *c = pass_fuse_cluster(users->data[i]);
+        if (!c->computed || pass_fuse_is_contraction(users->data[i]))
             return true;
     }
     return false;
@@ -146,10 +146,10 @@ is_needed_anyway(const IrOp *op)
 static bool
 is_read_in_step(const IrValue *v, const Cluster *c)
 {
-    const IrOpList *users = &fuse_node(v->def)->users;
+    const IrOpList *users = &pass_fuse_node(v->def)->users;
     for (int i = 0; i < users->len; i++) {
         const IrOp *user = users->data[i];
-        if (fuse_cluster(user) == c &&
+        if (pass_fuse_cluster(user) == c &&
             (!(ir_op_info[user->kind].traits & ELEMENTWISE) ||
              !ir_type_same_shape(&v->type, &user->results[0]->type)))
             return false;
@@ -162,11 +162,11 @@ may_be_brought(const Extract *x, const IrValue *v, const Cluster *c)
 {
     const IrOp *op = v->def;
     int more = 0;
-    if (!op || op->block != x->block || fuse_is_scalar(&v->type) ||
-        !fuse_cluster(op)->computed || op->num_results != 1 ||
+    if (!op || op->block != x->block || pass_fuse_is_scalar(&v->type) ||
+        !pass_fuse_cluster(op)->computed || op->num_results != 1 ||
         !(ir_op_info[op->kind].traits & ELEMENTWISE) ||
         ir_op_cost(op->kind) > CHEAP || !is_read_in_step(v, c) ||
-        fuse_node(op)->epoch != fuse_node(c->ops.data[0])->epoch)
+        pass_fuse_node(op)->epoch != pass_fuse_node(c->ops.data[0])->epoch)
         return false;
     for (int i = 0; i < op->num_operands; i++) {
         const IrValue *y = op->operands[i];
@@ -204,7 +204,7 @@ is_prologue(const IrOp *op)
 static bool
 packs_once(const IrOp *op)
 {
-    return op->kind == OP_dot && fuse_cluster(op)->computed;
+    return op->kind == OP_dot && pass_fuse_cluster(op)->computed;
 }
 
 /* Whether contractions are all that op's value is for, perhaps through other
@@ -212,7 +212,7 @@ packs_once(const IrOp *op)
 static bool
 is_for_contractions(const IrOp *op, int depth)
 {
-    const IrOpList *users = &fuse_node(op)->users;
+    const IrOpList *users = &pass_fuse_node(op)->users;
     for (int i = 0; i < users->len; i++) {
         const IrOp *user = users->data[i];
         if (!packs_once(user) &&
@@ -237,7 +237,7 @@ may_live_on(const Extract *x, const IrValue *y)
 {
     if (!y->def || y->def->block != x->block || y->def->kind == OP_read)
         return true;
-    const IrOpList *users = &fuse_node(y->def)->users;
+    const IrOpList *users = &pass_fuse_node(y->def)->users;
     int64_t instead = 0;
     for (int i = 0; i < users->len; i++)
         if (is_prologue(users->data[i]) &&
@@ -264,7 +264,7 @@ may_be_packed(const Extract *x, const IrValue *v, const Cluster *c)
 {
     const IrOp *op = v->def;
     return c->contracts && op && op->block == x->block &&
-           fuse_node(op)->epoch == fuse_node(c->ops.data[0])->epoch &&
+           pass_fuse_node(op)->epoch == pass_fuse_node(c->ops.data[0])->epoch &&
            starts_from_memory(x, op);
 }
 
@@ -293,7 +293,8 @@ static IrValue *
 changed_operand(const Cluster *c)
 {
     const IrOp *last = c->ops.len ? VEC_LAST(c->ops) : NULL;
-    return last && fuse_changes(last, 0) ? last->operands[0] : NULL;
+    return last && pass_fuse_updates_in_place(last, 0) ? last->operands[0]
+                                                       : NULL;
 }
 
 static void
@@ -301,9 +302,9 @@ find_needs(Extract *x, Cluster *c)
 {
     if (!c->computed) {
         IrOp *op = c->ops.data[0];
-        if (fuse_is_free(op)) /* what it is made of is copied with it */
+        if (pass_fuse_is_free(op)) /* what it is made of is copied with it */
             return;
-        if (is_prologue(op) && !fuse_node(op)->needed) {
+        if (is_prologue(op) && !pass_fuse_node(op)->needed) {
             c->ops.len = 0; /* a view that all who wanted it brought along */
             return;
         }
@@ -357,7 +358,7 @@ copy_free(Kernel *k, const IrOp *op)
 {
     for (int i = 0; i < op->num_operands; i++) {
         IrValue *v = op->operands[i];
-        if (fuse_changes(op, i) || !is_free_value(v) ||
+        if (pass_fuse_updates_in_place(op, i) || !is_free_value(v) ||
             ir_clone_get(k->map, v) != v)
             continue;
         copy_free(k, v->def);
@@ -389,7 +390,7 @@ find_results(Kernel *k)
 {
     for (int i = 0; i < k->cluster->ops.len; i++) {
         const IrOp *op = k->cluster->ops.data[i];
-        for (int j = 0; fuse_node(op)->needed && j < op->num_results; j++)
+        for (int j = 0; pass_fuse_node(op)->needed && j < op->num_results; j++)
             VEC_PUSH(k->x->f->arena, k->results, op->results[j]);
     }
 }
@@ -468,18 +469,18 @@ rebuild_from(Extract *x, Cluster *c)
     if (c->ops.len == 0) /* nobody needs it */
         return;
     IrOp *op = c->ops.data[0];
-    bool is_free = fuse_is_free(op);
-    if (c->computed || (is_free && fuse_node(op)->needed))
+    bool is_free = pass_fuse_is_free(op);
+    if (c->computed || (is_free && pass_fuse_node(op)->needed))
         make_kernel(x, c);
     else if (!is_free)
         ir_append(x->block, op);
 }
 
 void
-fuse_extract(Fuse *f, IrBlock *b)
+pass_fuse_extract(Fuse *f, IrBlock *b)
 {
     Extract x = {.f = f, .block = b};
-    fuse_order(f, b, &x.order);
+    pass_fuse_order(f, b, &x.order);
     for (int i = x.order.len - 1; i >= 0; i--)
         find_needs(&x, x.order.data[i]);
     b->first = b->last = NULL;

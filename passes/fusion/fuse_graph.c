@@ -10,7 +10,7 @@
  */
 #include <string.h>
 #include "passes/fusion/fuse.h"
-#include "passes/support/order.h"
+#include "passes/support/op_index.h"
 
 /* ---- edges -------------------------------------------------------------- */
 
@@ -28,8 +28,8 @@ add_edge(Fuse *f, IrOp *before, IrOp *after)
 {
     if (!before || before == after)
         return;
-    add_once(f->arena, &fuse_node(before)->later, after);
-    add_once(f->arena, &fuse_node(after)->needs, before);
+    add_once(f->arena, &pass_fuse_node(before)->later, after);
+    add_once(f->arena, &pass_fuse_node(after)->needs, before);
 }
 
 typedef struct Uses {
@@ -45,7 +45,7 @@ note_uses(IrOp *op, void *data)
         IrOp *def = op->operands[i]->def;
         if (!def || def->block != u->user->block)
             continue;
-        add_once(u->f->arena, &fuse_node(def)->users, u->user);
+        add_once(u->f->arena, &pass_fuse_node(def)->users, u->user);
         add_edge(u->f, def, u->user);
     }
 }
@@ -127,7 +127,7 @@ note_epochs(IrBlock *b)
     int epoch = 0;
     for (IrOp *op = b->first; op; op = op->next) {
         epoch += ir_op_info[op->kind].effect != PURE;
-        fuse_node(op)->epoch = epoch;
+        pass_fuse_node(op)->epoch = epoch;
     }
 }
 
@@ -139,18 +139,18 @@ make_node(Fuse *f, IrOp *op)
     FuseNode *n = NEW(f->arena, FuseNode);
     Cluster *c = NEW(f->arena, Cluster);
     VEC_PUSH(f->arena, c->ops, op);
-    c->computed = fuse_is_computed(op) && !fuse_is_free(op) &&
+    c->computed = pass_fuse_is_computed(op) && !pass_fuse_is_free(op) &&
                   !(ir_op_info[op->kind].traits & VIEW);
-    c->contracts = fuse_is_contraction(op);
+    c->contracts = pass_fuse_is_contraction(op);
     n->cluster = c;
     op->mark = n;
 }
 
 void
-fuse_graph_make(Fuse *f, IrBlock *b)
+pass_fuse_graph_build(Fuse *f, IrBlock *b)
 {
     Effects effects = {.f = f, .vars = map_new(f->arena)};
-    order_number(b);
+    pass_index_ops(b);
     f->reach = NEW_ARRAY(f->arena, int, (size_t)b->last->id + 1);
     f->back = NEW_ARRAY(f->arena, int, (size_t)b->last->id + 1);
     for (int i = 0; i <= b->last->id; i++)
@@ -166,9 +166,9 @@ fuse_graph_make(Fuse *f, IrBlock *b)
 }
 
 Cluster *
-fuse_cluster(const IrOp *op)
+pass_fuse_cluster(const IrOp *op)
 {
-    FuseNode *n = fuse_node(op);
+    FuseNode *n = pass_fuse_node(op);
     while (n->cluster->into)
         n->cluster = n->cluster->into;
     return n->cluster;
@@ -193,7 +193,7 @@ static void
 push_later(Fuse *f, const Cluster *c)
 {
     for (int i = 0; i < c->ops.len; i++) {
-        const IrOpList *later = &fuse_node(c->ops.data[i])->later;
+        const IrOpList *later = &pass_fuse_node(c->ops.data[i])->later;
         for (int j = 0; j < later->len; j++)
             VEC_PUSH(f->arena, f->work, later->data[j]);
     }
@@ -201,7 +201,7 @@ push_later(Fuse *f, const Cluster *c)
 
 /* Follows what stands later. */
 bool
-fuse_makes_cycle(Fuse *f, Cluster *a, Cluster *b)
+pass_fuse_makes_cycle(Fuse *f, Cluster *a, Cluster *b)
 {
     int last_a = VEC_LAST(a->ops)->id, last_b = VEC_LAST(b->ops)->id;
     int end = end_of_ways(f, last_a > last_b ? last_a : last_b);
@@ -210,15 +210,15 @@ fuse_makes_cycle(Fuse *f, Cluster *a, Cluster *b)
     push_later(f, a);
     push_later(f, b);
     while (f->work.len) {
-        Cluster *c = fuse_cluster(VEC_POP(f->work));
+        Cluster *c = pass_fuse_cluster(VEC_POP(f->work));
         if (c == a || c == b || c->visited == search ||
             c->ops.data[0]->id > end)
             continue;
         c->visited = search;
         for (int i = 0; i < c->ops.len; i++) {
-            const IrOpList *later = &fuse_node(c->ops.data[i])->later;
+            const IrOpList *later = &pass_fuse_node(c->ops.data[i])->later;
             for (int j = 0; j < later->len; j++) {
-                const Cluster *next = fuse_cluster(later->data[j]);
+                const Cluster *next = pass_fuse_cluster(later->data[j]);
                 if (next == a || next == b || ++steps > MAX_SEARCH)
                     return true;
                 VEC_PUSH(f->arena, f->work, later->data[j]);
@@ -240,14 +240,14 @@ start_of_ways(const Fuse *f, int start)
 }
 
 TransitiveClosure
-fuse_closure(Fuse *f, const IrOp *first, const IrOp *last)
+pass_fuse_closure(Fuse *f, const IrOp *first, const IrOp *last)
 {
     return (TransitiveClosure){f, ++f->search, start_of_ways(f, first->id),
                                end_of_ways(f, last->id)};
 }
 
 bool
-fuse_is_relative(const TransitiveClosure *r, const Cluster *c)
+pass_fuse_closure_has(const TransitiveClosure *r, const Cluster *c)
 {
     return c->visited == r->search;
 }
@@ -258,10 +258,10 @@ static void
 meet_neighbours(TransitiveClosure *r, const Cluster *c, bool later)
 {
     for (int i = 0; i < c->ops.len; i++) {
-        const FuseNode *n = fuse_node(c->ops.data[i]);
+        const FuseNode *n = pass_fuse_node(c->ops.data[i]);
         const IrOpList *list = later ? &n->later : &n->needs;
         for (int j = 0; j < list->len; j++) {
-            Cluster *next = fuse_cluster(list->data[j]);
+            Cluster *next = pass_fuse_cluster(list->data[j]);
             if (next == c || next->visited == r->search ||
                 next->ops.data[0]->id > r->last ||
                 VEC_LAST(next->ops)->id < r->first)
@@ -273,20 +273,20 @@ meet_neighbours(TransitiveClosure *r, const Cluster *c, bool later)
 }
 
 void
-fuse_closure_add(TransitiveClosure *r, Cluster *c)
+pass_fuse_closure_add(TransitiveClosure *r, Cluster *c)
 {
     for (int later = 0; later <= 1; later++) {
         r->f->work.len = 0;
         meet_neighbours(r, c, later);
         while (r->f->work.len)
-            meet_neighbours(r, fuse_cluster(VEC_POP(r->f->work)), later);
+            meet_neighbours(r, pass_fuse_cluster(VEC_POP(r->f->work)), later);
     }
 }
 
 /* ---- merging ------------------------------------------------------------ */
 
 void
-fuse_merge(Fuse *f, Cluster *a, Cluster *b)
+pass_fuse_merge(Fuse *f, Cluster *a, Cluster *b)
 {
     IrOpList ops = {0};
     int i = 0, j = 0;
@@ -308,12 +308,12 @@ fuse_merge(Fuse *f, Cluster *a, Cluster *b)
 }
 
 void
-fuse_part(Fuse *f, Cluster *c)
+pass_fuse_split(Fuse *f, Cluster *c)
 {
     for (int i = 0; i < c->ops.len; i++) {
         Cluster *own = NEW(f->arena, Cluster);
         VEC_PUSH(f->arena, own->ops, c->ops.data[i]);
-        fuse_node(c->ops.data[i])->cluster = own;
+        pass_fuse_node(c->ops.data[i])->cluster = own;
     }
 }
 
@@ -324,9 +324,9 @@ static Cluster *
 next_need(Cluster *c)
 {
     for (; c->next_op < c->ops.len; c->next_op++, c->next_need = 0) {
-        const IrOpList *needs = &fuse_node(c->ops.data[c->next_op])->needs;
+        const IrOpList *needs = &pass_fuse_node(c->ops.data[c->next_op])->needs;
         while (c->next_need < needs->len) {
-            Cluster *need = fuse_cluster(needs->data[c->next_need++]);
+            Cluster *need = pass_fuse_cluster(needs->data[c->next_need++]);
             if (need != c && !need->placed)
                 return need;
         }
@@ -354,15 +354,15 @@ place(Fuse *f, Cluster *c, ClusterList *order)
 }
 
 void
-fuse_order(Fuse *f, IrBlock *b, ClusterList *order)
+pass_fuse_order(Fuse *f, IrBlock *b, ClusterList *order)
 {
     for (IrOp *op = b->first; op; op = op->next) {
-        Cluster *c = fuse_cluster(op);
+        Cluster *c = pass_fuse_cluster(op);
         c->placed = false;
         c->next_op = c->next_need = 0;
     }
     for (IrOp *op = b->first; op; op = op->next) {
-        Cluster *c = fuse_cluster(op);
+        Cluster *c = pass_fuse_cluster(op);
         if (!c->placed && VEC_LAST(c->ops) == op)
             place(f, c, order);
     }

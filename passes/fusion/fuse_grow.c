@@ -16,9 +16,9 @@ try_merge(Fuse *f, Cluster *a, Cluster *b)
 {
     AxisSet space;
     if (a == b || !a->computed || !b->computed ||
-        !fuse_is_legal(f, a, b, &space) || fuse_makes_cycle(f, a, b))
+        !pass_fuse_is_legal(f, a, b, &space) || pass_fuse_makes_cycle(f, a, b))
         return false;
-    fuse_merge(f, a, b);
+    pass_fuse_merge(f, a, b);
     return true;
 }
 
@@ -36,7 +36,7 @@ is_map_of(const IrOp *op, const IrType *shape)
 static IrOp *
 root_of(IrOp *op, IrOp *const *roots)
 {
-    const IrOpList *users = &fuse_node(op)->users;
+    const IrOpList *users = &pass_fuse_node(op)->users;
     for (int i = 0; i < users->len; i++)
         if (!is_map_of(users->data[i], &op->results[0]->type) ||
             roots[users->data[i]->id] != roots[users->data[0]->id])
@@ -67,11 +67,13 @@ list_trees(Fuse *f, const IrBlock *b, IrOp *const *roots)
 static void
 grow_tree(Fuse *f, IrOp *contraction, IrOp *root, const IrOpList *tree)
 {
-    if (fuse_cluster(root)->contracts)
+    if (pass_fuse_cluster(root)->contracts)
         return;
     for (int i = 0; i < tree->len; i++)
-        if (tree->data[i] == contraction || !fuse_is_contraction(tree->data[i]))
-            try_merge(f, fuse_cluster(root), fuse_cluster(tree->data[i]));
+        if (tree->data[i] == contraction ||
+            !pass_fuse_is_contraction(tree->data[i]))
+            try_merge(f, pass_fuse_cluster(root),
+                      pass_fuse_cluster(tree->data[i]));
 }
 
 static void
@@ -80,7 +82,7 @@ grow_behind_contractions(Fuse *f, const IrBlock *b)
     IrOp **roots = find_roots(f, b);
     IrOpList *trees = list_trees(f, b, roots);
     for (IrOp *op = b->last; op; op = op->prev)
-        if (fuse_is_contraction(op))
+        if (pass_fuse_is_contraction(op))
             grow_tree(f, op, roots[op->id], &trees[roots[op->id]->id]);
 }
 
@@ -89,7 +91,7 @@ grow_behind_contractions(Fuse *f, const IrBlock *b)
 static int
 count_uses(const IrOp *op)
 {
-    const IrOpList *users = &fuse_node(op)->users;
+    const IrOpList *users = &pass_fuse_node(op)->users;
     int uses = 0;
     for (int i = 0; i < users->len; i++)
         for (int j = 0; j < users->data[i]->num_operands; j++)
@@ -103,15 +105,16 @@ static bool
 stands_between(const IrOp *view)
 {
     const IrOp *def = view->operands[0]->def;
-    const IrOpList *users = &fuse_node(view)->users;
-    if (!def || def->block != view->block || !fuse_is_fusible(def) ||
-        fuse_is_contraction(def))
+    const IrOpList *users = &pass_fuse_node(view)->users;
+    if (!def || def->block != view->block || !pass_fuse_is_fusible(def) ||
+        pass_fuse_is_contraction(def))
         return false;
     for (int i = 1; i < users->len; i++)
-        if (fuse_cluster(users->data[i]) != fuse_cluster(users->data[0]))
+        if (pass_fuse_cluster(users->data[i]) !=
+            pass_fuse_cluster(users->data[0]))
             return false;
-    return axes_differ_by_ones(&view->operands[0]->type,
-                               &view->results[0]->type) ||
+    return pass_axes_differ_by_ones(&view->operands[0]->type,
+                                    &view->results[0]->type) ||
            (count_uses(view) == 1 && count_uses(def) == 1);
 }
 
@@ -119,17 +122,18 @@ static void
 grow_upwards(Fuse *f, const IrBlock *b)
 {
     for (IrOp *op = b->last; op; op = op->prev) {
-        bool view = (ir_op_info[op->kind].traits & VIEW) && fuse_is_fusible(op);
-        const IrOpList *users = &fuse_node(op)->users;
+        bool view =
+            (ir_op_info[op->kind].traits & VIEW) && pass_fuse_is_fusible(op);
+        const IrOpList *users = &pass_fuse_node(op)->users;
         if (view)
-            fuse_cluster(op)->computed = stands_between(op);
+            pass_fuse_cluster(op)->computed = stands_between(op);
         for (int i = 0; i < users->len; i++) {
-            Cluster *user = fuse_cluster(users->data[i]);
-            if (!user->contracts && !fuse_cluster(op)->contracts)
-                try_merge(f, user, fuse_cluster(op));
+            Cluster *user = pass_fuse_cluster(users->data[i]);
+            if (!user->contracts && !pass_fuse_cluster(op)->contracts)
+                try_merge(f, user, pass_fuse_cluster(op));
         }
-        if (view && fuse_cluster(op)->ops.len == 1)
-            fuse_cluster(op)->computed = false;
+        if (view && pass_fuse_cluster(op)->ops.len == 1)
+            pass_fuse_cluster(op)->computed = false;
     }
 }
 
@@ -142,10 +146,10 @@ try_merge_readers(Fuse *f, const IrValue *v, Cluster *a, Cluster *b)
 {
     AxisSet space;
     if (a == b || !a->computed || !b->computed || a->contracts ||
-        b->contracts || !fuse_is_legal(f, a, b, &space) ||
-        axes_of(f->axes, v) != space || fuse_makes_cycle(f, a, b))
+        b->contracts || !pass_fuse_is_legal(f, a, b, &space) ||
+        pass_axes_of(f->axes, v) != space || pass_fuse_makes_cycle(f, a, b))
         return false;
-    fuse_merge(f, a, b);
+    pass_fuse_merge(f, a, b);
     return true;
 }
 
@@ -154,8 +158,8 @@ merge_readers(Fuse *f, const IrValue *v, const IrOpList *readers)
 {
     for (int i = 1; i < readers->len && i < MAX_READERS; i++)
         for (int j = 0; j < i; j++)
-            if (try_merge_readers(f, v, fuse_cluster(readers->data[j]),
-                                  fuse_cluster(readers->data[i])))
+            if (try_merge_readers(f, v, pass_fuse_cluster(readers->data[j]),
+                                  pass_fuse_cluster(readers->data[i])))
                 break;
 }
 
@@ -171,7 +175,7 @@ note_reader(Fuse *f, IrOp *op)
 {
     for (int i = 0; i < op->num_operands; i++) {
         IrValue *v = op->operands[i];
-        if (!fuse_is_fusible(op) || fuse_is_scalar(&v->type) ||
+        if (!pass_fuse_is_fusible(op) || pass_fuse_is_scalar(&v->type) ||
             op->kind == OP_scatter)
             continue;
         if (!v->mark)
@@ -197,7 +201,7 @@ grow_sideways(Fuse *f, const IrBlock *b)
 }
 
 void
-fuse_grow(Fuse *f, IrBlock *b)
+pass_fuse_grow(Fuse *f, IrBlock *b)
 {
     grow_behind_contractions(f, b);
     grow_upwards(f, b);

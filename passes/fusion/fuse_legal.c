@@ -47,14 +47,14 @@ typedef struct Check {
 static bool
 is_member(const Check *k, const IrOp *op)
 {
-    const Cluster *c = fuse_cluster(op);
+    const Cluster *c = pass_fuse_cluster(op);
     return c == k->a || c == k->b;
 }
 
 static bool
 is_result(const Check *k, const IrOp *op)
 {
-    const IrOpList *users = &fuse_node(op)->users;
+    const IrOpList *users = &pass_fuse_node(op)->users;
     for (int i = 0; i < users->len; i++)
         if (!is_member(k, users->data[i]))
             return true;
@@ -85,10 +85,10 @@ note_op(Check *k, const IrOp *op)
         const IrOp *def = op->operands[i]->def;
         k->num_arrays +=
             !def ||
-            (!fuse_is_free(def) &&
+            (!pass_fuse_is_free(def) &&
              !(def->mark && def->block == op->block && is_member(k, def)));
     }
-    axes_add(k->f->axes, op);
+    pass_axes_add(k->f->axes, op);
     return true;
 }
 
@@ -113,7 +113,7 @@ find_result(const Check *k)
     for (int i = 0; i < k->a->ops.len + k->b->ops.len; i++) {
         const IrOp *op = i < k->a->ops.len ? k->a->ops.data[i]
                                            : k->b->ops.data[i - k->a->ops.len];
-        int count = axes_list(k->f->axes, op->results[0]).count;
+        int count = pass_axes_list(k->f->axes, op->results[0]).count;
         if (!is_result(k, op) || count <= most)
             continue;
         widest = op;
@@ -126,7 +126,7 @@ find_result(const Check *k)
 static bool
 note_rows(Check *k, const IrOp *op)
 {
-    AxisSet along = axes_of(k->f->axes, op->results[0]);
+    AxisSet along = pass_axes_of(k->f->axes, op->results[0]);
     if (k->has_rows || !along || along == k->space || along & ~k->space)
         return true;
     k->rows = along;
@@ -138,14 +138,14 @@ static void
 find_space(Check *k)
 {
     const Axes *axes = k->f->axes;
-    const IrOp *contraction = find_op(k, fuse_is_contraction);
-    const IrOp *reduction = find_op(k, fuse_is_reduction);
+    const IrOp *contraction = find_op(k, pass_fuse_is_contraction);
+    const IrOp *reduction = find_op(k, pass_fuse_is_reduction);
     k->widest = contraction ? contraction->results[0]
                 : reduction ? reduction->operands[0]
                             : find_result(k)->results[0];
-    k->space = axes_of(axes, k->widest);
-    k->space_list = axes_list(axes, k->widest);
-    k->rows = reduction ? axes_of(axes, reduction->results[0]) : k->space;
+    k->space = pass_axes_of(axes, k->widest);
+    k->space_list = pass_axes_list(axes, k->widest);
+    k->rows = reduction ? pass_axes_of(axes, reduction->results[0]) : k->space;
     k->reduces = k->has_rows = reduction != NULL;
     if (!contraction)
         all_ops(k, note_rows);
@@ -156,17 +156,17 @@ find_space(Check *k)
 static bool
 lies_along_space(const Check *k, const IrValue *v)
 {
-    AxisList list = axes_list(k->f->axes, v);
-    return axes_list_equal(&list, &k->space_list);
+    AxisList list = pass_axes_list(k->f->axes, v);
+    return pass_axes_list_equal(&list, &k->space_list);
 }
 
 /* Whether v lies along the rows, in the order they have in the space. */
 static bool
 lies_along_rows(const Check *k, const IrValue *v)
 {
-    AxisList list = axes_list(k->f->axes, v);
+    AxisList list = pass_axes_list(k->f->axes, v);
     int next = 0;
-    if (axes_of(k->f->axes, v) != k->rows)
+    if (pass_axes_of(k->f->axes, v) != k->rows)
         return false;
     for (int i = 0; i < k->space_list.count && next < list.count; i++)
         next += k->space_list.axes[i] == list.axes[next];
@@ -176,7 +176,7 @@ lies_along_rows(const Check *k, const IrValue *v)
 static bool
 is_used_once(const IrOp *op)
 {
-    const IrOpList *users = &fuse_node(op)->users;
+    const IrOpList *users = &pass_fuse_node(op)->users;
     int uses = 0;
     for (int i = 0; i < users->len; i++)
         for (int j = 0; j < users->data[i]->num_operands; j++)
@@ -199,12 +199,12 @@ static bool
 op_fits(Check *k, const IrOp *op)
 {
     const IrValue *v = op->results[0];
-    AxisSet along = axes_of(k->f->axes, v);
+    AxisSet along = pass_axes_of(k->f->axes, v);
     if (is_result(k, op) && !result_fits(k, op))
         return false;
-    if (fuse_is_reduction(op))
+    if (pass_fuse_is_reduction(op))
         return along == k->rows && lies_along_space(k, op->operands[0]);
-    if (fuse_is_contraction(op))
+    if (pass_fuse_is_contraction(op))
         return !k->reduces;
     if (along == k->space || (k->has_rows && along == k->rows))
         return true;
@@ -238,9 +238,9 @@ form_fits(const Check *k)
 static bool
 stage_fits(Check *k, const IrOp *op)
 {
-    FuseNode *n = fuse_node(op);
+    FuseNode *n = pass_fuse_node(op);
     if (!is_member(k, op) || n->visited == k->f->search ||
-        (k->has_rows && axes_of(k->f->axes, op->results[0]) == k->rows))
+        (k->has_rows && pass_axes_of(k->f->axes, op->results[0]) == k->rows))
         return true;
     n->visited = k->f->search;
     if (ir_op_cost(op->kind) >= COSTLY && ++n->evaluated > MAX_COSTLY)
@@ -257,14 +257,14 @@ static bool
 forget_stages(Check *k, const IrOp *op)
 {
     (void)k;
-    fuse_node(op)->evaluated = 0;
+    pass_fuse_node(op)->evaluated = 0;
     return true;
 }
 
 static bool
 reduction_fits(Check *k, const IrOp *op)
 {
-    const IrOp *def = fuse_is_reduction(op) ? op->operands[0]->def : NULL;
+    const IrOp *def = pass_fuse_is_reduction(op) ? op->operands[0]->def : NULL;
     k->f->search++;
     return !def || def->block != op->block || stage_fits(k, def);
 }
@@ -290,7 +290,7 @@ stages_fit(Check *k)
 static bool
 feeds_contraction(Check *k, const IrOp *op)
 {
-    for (int i = 0; fuse_is_contraction(op) && i < op->num_operands; i++) {
+    for (int i = 0; pass_fuse_is_contraction(op) && i < op->num_operands; i++) {
         const IrOp *def = op->operands[i]->def;
         if (def && def->block == op->block && is_member(k, def))
             return false;
@@ -309,7 +309,7 @@ is_scatter(const IrOp *op)
 static bool
 feeds_scatter(Check *k, const IrOp *op)
 {
-    const IrOpList *users = &fuse_node(op)->users;
+    const IrOpList *users = &pass_fuse_node(op)->users;
     if (is_scatter(op))
         return is_result(k, op) && k->num_scatters++ == 0;
     if (!(ir_op_info[op->kind].traits & ELEMENTWISE) || is_result(k, op))
@@ -328,23 +328,24 @@ static bool
 is_fusible(Check *k, const IrOp *op)
 {
     (void)k;
-    return fuse_is_fusible(op);
+    return pass_fuse_is_fusible(op);
 }
 
 bool
-fuse_is_legal(Fuse *f, const Cluster *a, const Cluster *b, AxisSet *space)
+pass_fuse_is_legal(Fuse *f, const Cluster *a, const Cluster *b, AxisSet *space)
 {
     Check k = {.f = f, .a = a, .b = b};
     if (a->ops.len + b->ops.len > MAX_OPS || (a->contracts && b->contracts) ||
-        fuse_node(a->ops.data[0])->epoch != fuse_node(b->ops.data[0])->epoch ||
+        pass_fuse_node(a->ops.data[0])->epoch !=
+            pass_fuse_node(b->ops.data[0])->epoch ||
         !all_ops(&k, is_fusible) || !all_ops(&k, feeds_contraction))
         return false;
     *space = 0;
     if (find_op(&k, is_scatter))
         return all_ops(&k, feeds_scatter);
-    axes_clear(f->axes);
+    pass_axes_clear(f->axes);
     all_ops(&k, note_op);
-    if (k.num_arrays > MAX_ARRAYS || !axes_settle(f->axes))
+    if (k.num_arrays > MAX_ARRAYS || !pass_axes_number(f->axes))
         return false;
     find_space(&k);
     *space = k.space;

@@ -15,7 +15,7 @@
 
 #include <string.h>
 #include "ir/analysis/hooks.h"
-#include "ir/analysis/room.h"
+#include "ir/analysis/footprint.h"
 #include "ir/ir.h"
 #include "ir/type_bounds.h"
 #include "passes/memory/pool.h"
@@ -101,15 +101,15 @@ place_pool(PassCx *cx, IrFunc *fn, IrSpace space, int64_t base, Chooses chooses)
 {
     Pool p = {.arena = cx->arena, .space = space, .base = base};
     add_values(&p, fn->body, chooses);
-    return pool_place(&p);
+    return pass_pool_assign_offsets(&p);
 }
 
 static void
 allocate_func(PassCx *cx, IrFunc *fn, int64_t base)
 {
-    share_isolate(cx, fn);
+    pass_insert_copies(cx, fn);
     ir_lifetimes_find(cx->arena, fn);
-    share_buffers(cx, fn);
+    pass_coalesce_buffers(cx, fn);
     fn->arena_bytes = place_pool(cx, fn, SPACE_ARENA, base, is_any);
     note_places(fn->body);
 }
@@ -117,9 +117,9 @@ allocate_func(PassCx *cx, IrFunc *fn, int64_t base)
 static void
 allocate_main(PassCx *cx, IrFunc *fn, int64_t rows)
 {
-    share_isolate(cx, fn);
+    pass_insert_copies(cx, fn);
     ir_lifetimes_find(cx->arena, fn);
-    share_buffers(cx, fn);
+    pass_coalesce_buffers(cx, fn);
     fn->arena_bytes = place_pool(cx, fn, SPACE_FRAME, 0, is_host);
     place_pool(cx, fn, SPACE_ROW, rows, is_handle);
     note_places(fn->body);
@@ -134,7 +134,7 @@ allocate_vars(IrModule *m)
         int64_t bytes = 0;
         ir_type_bytes(m, &v->type, &bytes);
         v->place = (IrPlace){SPACE_ARENA, offset};
-        offset = ir_whole_lines(offset + bytes);
+        offset = ir_align_to_line(offset + bytes);
     }
     return offset;
 }
@@ -144,12 +144,12 @@ allocate_vars(IrModule *m)
 /* Where a program may begin: variables, and what main keeps at any of its
  * launches, end there. */
 static int64_t
-find_base(const IrRooms *rooms, const IrFunc *fn, int64_t vars_end)
+find_base(const IrLaunchFootprints *rooms, const IrFunc *fn, int64_t vars_end)
 {
     const char *name = fn->variant_of ? fn->variant_of : fn->name;
     int64_t base = vars_end;
     for (int i = 0; i < rooms->len; i++) {
-        const IrRoom *r = &rooms->data[i];
+        const IrLaunchFootprint *r = &rooms->data[i];
         if (!strcmp(ir_text(r->launch, A_program), name) && r->rows_end > base)
             base = r->rows_end;
     }
@@ -164,7 +164,7 @@ pass_allocate(PassCx *cx)
     for (IrFunc *fn = m->first; fn; fn = fn->next)
         if (fn->kind == FUNC_MAIN)
             allocate_main(cx, fn, vars_end);
-    IrRooms rooms = ir_launch_rooms(cx->arena, m);
+    IrLaunchFootprints rooms = ir_launch_footprints(cx->arena, m);
     for (IrFunc *fn = m->first; fn; fn = fn->next)
         if (fn->kind == FUNC_PROGRAM)
             allocate_func(cx, fn, find_base(&rooms, fn, vars_end));

@@ -10,16 +10,16 @@
 /* Inserts copies where bytes could not be shared otherwise: of what a loop or
  * branch yields but does not own, and of operands of collectives that are not
  * in the arena.  Before ir_lifetimes_find. */
-void share_isolate(PassCx *cx, IrFunc *fn);
+void pass_insert_copies(PassCx *cx, IrFunc *fn);
 
 /* Merges the buffers of values that are one (views, carried values), and of
  * those that may share bytes so that a copy disappears: a read and its
  * variable, a kernel's result and the variable it is written to, the value
  * carried, the result returned or the operand that dies in the kernel. */
-void share_buffers(PassCx *cx, IrFunc *fn);
+void pass_coalesce_buffers(PassCx *cx, IrFunc *fn);
 
 /* The same for the handles that main carries (share_handles.c). */
-void share_isolate_handles(PassCx *cx, IrBlock *b);
-void share_handle_edges(IrBlock *b);
+void pass_insert_handle_copies(PassCx *cx, IrBlock *b);
+void pass_coalesce_handles(IrBlock *b);
 
 #endif

@@ -10,8 +10,8 @@
 #include <string.h>
 #include "ir/analysis/hooks.h"
 #include "ir/analysis/lifetime.h"
-#include "ir/analysis/room.h"
-#include "ir/analysis/stay.h"
+#include "ir/analysis/footprint.h"
+#include "ir/analysis/live_range.h"
 #include "ir/ir.h"
 #include "ir/type_bounds.h"
 
@@ -26,7 +26,7 @@ larger(int64_t a, int64_t b)
 typedef struct Device {
     Arena *arena;
     DeviceMemory *memory;
-    IrStays rows; /* of main */
+    IrLiveRanges rows; /* of main */
 } Device;
 
 static ProgramMemory *
@@ -42,9 +42,9 @@ find_program(DeviceMemory *m, const char *name)
 static void
 add_program(Device *d, IrFunc *fn, int64_t past)
 {
-    IrStays stays = ir_stays(d->arena, fn, SPACE_ARENA, past);
-    ProgramMemory p = {fn, ir_whole_lines(fn->arena_bytes),
-                       ir_alive_at_most(d->arena, &stays, NULL), 0};
+    IrLiveRanges stays = ir_live_ranges(d->arena, fn, SPACE_ARENA, past);
+    ProgramMemory p = {fn, ir_align_to_line(fn->arena_bytes),
+                       ir_peak_live_bytes(d->arena, &stays, NULL), 0};
     ProgramMemory *of =
         fn->variant_of ? find_program(d->memory, fn->variant_of) : NULL;
     if (of) {
@@ -64,29 +64,30 @@ bytes_staged(const IrOp *launch)
         const IrValue *v = launch->operands[i];
         if (v->place.space == SPACE_FRAME &&
             ir_type_bytes(launch->module, &v->type, &bytes))
-            sum += ir_whole_lines(bytes);
+            sum += ir_align_to_line(bytes);
     }
     return sum;
 }
 
 /* What a launched program has beside variables and what it makes itself. */
 static void
-add_launch(Device *d, const IrRoom *room)
+add_launch(Device *d, const IrLaunchFootprint *room)
 {
     ProgramMemory *p =
         find_program(d->memory, ir_text(room->launch, A_program));
     int64_t rows =
-        ir_alive_at(d->arena, &d->rows, span_of(room->launch)->begin);
+        ir_live_bytes_at(d->arena, &d->rows, ir_span_of(room->launch)->begin);
     if (!p)
         return;
     p->given = larger(p->given, rows + bytes_staged(room->launch));
-    p->arena = larger(p->arena, ir_whole_lines(ir_room_stage(room, NULL)));
+    p->arena = larger(p->arena,
+                      ir_align_to_line(ir_launch_stage_operands(room, NULL)));
 }
 
 static void
 add_launches(Device *d, const IrModule *m)
 {
-    IrRooms launches = ir_launch_rooms(d->arena, m);
+    IrLaunchFootprints launches = ir_launch_footprints(d->arena, m);
     for (int i = 0; i < launches.len; i++)
         add_launch(d, &launches.data[i]);
 }
@@ -97,12 +98,12 @@ bytes_of_vars(const IrModule *m)
     int64_t sum = 0, bytes;
     for (int i = 0; i < m->vars.len; i++)
         if (ir_type_bytes(m, &m->vars.data[i]->type, &bytes))
-            sum += ir_whole_lines(bytes);
+            sum += ir_align_to_line(bytes);
     return sum;
 }
 
 DeviceMemory
-memory_of_devices(Arena *a, const IrModule *m)
+pass_device_memory(Arena *a, const IrModule *m)
 {
     DeviceMemory dm = {.vars = bytes_of_vars(m)};
     Device d = {.arena = a, .memory = &dm};
@@ -113,8 +114,8 @@ memory_of_devices(Arena *a, const IrModule *m)
     for (IrFunc *fn = m->first; fn; fn = fn->next) {
         if (fn->kind != FUNC_MAIN)
             continue;
-        d.rows = ir_stays(a, fn, SPACE_ROW, past);
-        dm.rows = ir_alive_at_most(a, &d.rows, NULL);
+        d.rows = ir_live_ranges(a, fn, SPACE_ROW, past);
+        dm.rows = ir_peak_live_bytes(a, &d.rows, NULL);
         add_launches(&d, m);
     }
     dm.arena = past;

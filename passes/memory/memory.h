@@ -30,6 +30,6 @@ typedef struct DeviceMemory {
 } DeviceMemory;
 
 /* Of each device of the placed module m. */
-DeviceMemory memory_of_devices(Arena *a, const IrModule *m);
+DeviceMemory pass_device_memory(Arena *a, const IrModule *m);
 
 #endif

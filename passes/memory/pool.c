@@ -54,7 +54,7 @@ drop_ended(Buffer **live, int n, int before, int64_t *bytes)
         if (live[i]->end >= before)
             live[kept++] = live[i];
         else
-            *bytes -= ir_whole_lines(live[i]->bytes);
+            *bytes -= ir_align_to_line(live[i]->bytes);
     }
     return kept;
 }
@@ -73,7 +73,7 @@ find_worst(const Pool *p)
         int at = sorted[i]->begin;
         num_live = drop_ended(live, num_live, at, &bytes);
         live[num_live++] = sorted[i];
-        bytes += ir_whole_lines(sorted[i]->bytes);
+        bytes += ir_align_to_line(sorted[i]->bytes);
         if (bytes > worst.bytes)
             worst = (Worst){at, bytes};
     }
@@ -269,7 +269,7 @@ num_trials(int n)
 }
 
 int64_t
-pool_place(Pool *p)
+pass_pool_assign_offsets(Pool *p)
 {
     size_t n = (size_t)p->buffers.len;
     if (n == 0)

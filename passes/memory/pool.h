@@ -15,6 +15,6 @@ typedef struct Pool {
 
 /* Gives every buffer an offset such that no two that live together meet.
  * Returns where the last one ends; base if there is none. */
-int64_t pool_place(Pool *p);
+int64_t pass_pool_assign_offsets(Pool *p);
 
 #endif

@@ -4,19 +4,19 @@
 #include "passes/scalar/available.h"
 
 AvailableAccesses
-available_new(Arena *a)
+pass_available_new(Arena *a)
 {
     return (AvailableAccesses){map_new(a)};
 }
 
 IrOp *
-available_access(const AvailableAccesses *l, const IrOp *access)
+pass_available_access(const AvailableAccesses *l, const IrOp *access)
 {
     return map_get(l->ops, ir_text(access, A_var));
 }
 
 void
-available_note(AvailableAccesses *l, IrOp *access)
+pass_available_note(AvailableAccesses *l, IrOp *access)
 {
     map_set(l->ops, ir_text(access, A_var), access);
 }
@@ -25,12 +25,12 @@ static void
 forget_written(IrOp *op, void *data)
 {
     AvailableAccesses *l = data;
-    if (op->kind == OP_write && available_access(l, op))
+    if (op->kind == OP_write && pass_available_access(l, op))
         map_set(l->ops, ir_text(op, A_var), NULL);
 }
 
 void
-available_kill_written(AvailableAccesses *l, IrOp *op)
+pass_available_kill_written(AvailableAccesses *l, IrOp *op)
 {
     ir_walk_op(op, forget_written, l);
 }

@@ -13,13 +13,13 @@ typedef struct AvailableAccesses {
     Map *ops; /* of variables by name; NULL: forgotten */
 } AvailableAccesses;
 
-AvailableAccesses available_new(Arena *a);
+AvailableAccesses pass_available_new(Arena *a);
 
 /* What was noted of the variable of access, a read or write; or NULL. */
-IrOp *available_access(const AvailableAccesses *l, const IrOp *access);
-void available_note(AvailableAccesses *l, IrOp *access);
+IrOp *pass_available_access(const AvailableAccesses *l, const IrOp *access);
+void pass_available_note(AvailableAccesses *l, IrOp *access);
 
 /* Forgets the variables that op writes, itself or inside of it. */
-void available_kill_written(AvailableAccesses *l, IrOp *op);
+void pass_available_kill_written(AvailableAccesses *l, IrOp *op);
 
 #endif

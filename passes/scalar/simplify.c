@@ -31,7 +31,7 @@ typedef struct Simplify {
 } Simplify;
 
 IrValue *
-simplify_available(IrValue *v)
+pass_simplify_replacement(IrValue *v)
 {
     while (v->forward)
         v = v->forward;
@@ -42,7 +42,7 @@ static void
 follow_forwards(IrOp *op)
 {
     for (int i = 0; i < op->num_operands; i++)
-        op->operands[i] = simplify_available(op->operands[i]);
+        op->operands[i] = pass_simplify_replacement(op->operands[i]);
 }
 
 static void
@@ -124,7 +124,7 @@ rule_twice(const IrOp *op)
 {
     const IrOp *inner = op->operands[0]->def;
     return inner && inner->kind == op->kind
-               ? simplify_available(inner->operands[0])
+               ? pass_simplify_replacement(inner->operands[0])
                : NULL;
 }
 
@@ -225,7 +225,7 @@ fold(const Simplify *s, IrOp *op)
     IrValue *v = fold_elementwise(op);
     if (!v)
         v = apply_rules(op);
-    return v || s->first ? v : simplify_turned_product(op);
+    return v || s->first ? v : pass_simplify_transposed_product(op);
 }
 
 static void
@@ -238,10 +238,10 @@ fold_block(Simplify *s, IrBlock *b)
             continue;
         for (int i = 0; i < op->num_regions; i++)
             fold_block(s, op->regions[i]);
-        s->changed |= simplify_skip_inner_move(op);
+        s->changed |= pass_simplify_skip_inner_move(op);
         IrValue *v = fold(s, op);
         if (v)
-            replace(s, op, simplify_available(v));
+            replace(s, op, pass_simplify_replacement(v));
     }
 }
 
@@ -349,12 +349,12 @@ forget_newest(Scope *scope, int n)
 static void
 share_read(Simplify *s, AvailableAccesses *reads, IrOp *op)
 {
-    const IrOp *earlier = available_access(reads, op);
+    const IrOp *earlier = pass_available_access(reads, op);
     if (earlier &&
         ir_type_equal(&earlier->results[0]->type, &op->results[0]->type))
         replace(s, op, earlier->results[0]);
     else
-        available_note(reads, op);
+        pass_available_note(reads, op);
 }
 
 static bool
@@ -384,7 +384,7 @@ share_op(Simplify *s, Scope *scope, AvailableAccesses *reads, IrOp *op)
         return;
     }
     share_regions(s, scope, op);
-    available_kill_written(reads, op);
+    pass_available_kill_written(reads, op);
     if (is_shareable(op)) {
         IrOp *earlier = find_or_add(s, scope, op);
         if (earlier)
@@ -396,7 +396,7 @@ static void
 share_block(Simplify *s, Scope *scope, IrBlock *b)
 {
     int num_around = scope->entries.len;
-    AvailableAccesses reads = available_new(s->cx->arena);
+    AvailableAccesses reads = pass_available_new(s->cx->arena);
     for (IrOp *op = b->first, *next; op; op = next) {
         next = op->next;
         share_op(s, scope, &reads, op);
@@ -505,7 +505,7 @@ pass_simplify(PassCx *cx)
 }
 
 bool
-pass_tidy(PassCx *cx)
+pass_cleanup(PassCx *cx)
 {
     return pass_simplify(cx);
 }

@@ -7,14 +7,14 @@
 #include "ir/ir.h"
 
 /* The newest replacement of v. */
-IrValue *simplify_available(IrValue *v);
+IrValue *pass_simplify_replacement(IrValue *v);
 
 /* A reshape of a reshape, a transpose of a transpose: op takes the operand of
  * the inner one.  Whether it did. */
-bool simplify_skip_inner_move(IrOp *op);
+bool pass_simplify_skip_inner_move(IrOp *op);
 
 /* A transpose that swaps the sides of a product which is there for it alone is
  * the product of the operands the other way round; else NULL. */
-IrValue *simplify_turned_product(IrOp *op);
+IrValue *pass_simplify_transposed_product(IrOp *op);
 
 #endif

@@ -27,7 +27,7 @@ compose(IrOp *op, const IrOp *inner)
 }
 
 bool
-simplify_skip_inner_move(IrOp *op)
+pass_simplify_skip_inner_move(IrOp *op)
 {
     if (op->kind != OP_reshape && op->kind != OP_transpose)
         return false;
@@ -36,7 +36,7 @@ simplify_skip_inner_move(IrOp *op)
         return false;
     if (op->kind == OP_transpose)
         compose(op, inner);
-    op->operands[0] = simplify_available(inner->operands[0]);
+    op->operands[0] = pass_simplify_replacement(inner->operands[0]);
     return true;
 }
 
@@ -68,7 +68,7 @@ swaps_sides(const IrOp *op, const IrOp *dot)
 }
 
 IrValue *
-simplify_turned_product(IrOp *op)
+pass_simplify_transposed_product(IrOp *op)
 {
     const IrOp *dot = op->kind == OP_transpose ? op->operands[0]->def : NULL;
     if (!dot || dot->kind != OP_dot || dot->results[0]->num_uses != 1 ||
@@ -80,9 +80,9 @@ simplify_turned_product(IrOp *op)
     axes.batch_x = ir_ints(dot, A_batch_y, &axes.num_batch);
     axes.batch_y = ir_ints(dot, A_batch_x, &axes.num_batch);
     IrBlock *b = ir_block_scratch(op);
-    IrValue *v =
-        ir_build_dot(b, simplify_available(dot->operands[1]),
-                     simplify_available(dot->operands[0]), &axes, op->loc);
+    IrValue *v = ir_build_dot(b, pass_simplify_replacement(dot->operands[1]),
+                              pass_simplify_replacement(dot->operands[0]),
+                              &axes, op->loc);
     ir_stamp(b, ir_reason(op->module, "simplify.turn", pass_loc(op),
                           "the transpose of a product"));
     ir_splice_before(op, b);

@@ -36,7 +36,7 @@ take_returned_localities(IrOp *op, void *data)
 }
 
 void
-infer_program_localities(IrModule *m)
+pass_infer_localities(IrModule *m)
 {
     for (IrFunc *fn = m->first; fn; fn = fn->next)
         if (fn->kind == FUNC_PROGRAM)

@@ -8,6 +8,6 @@
 
 /* Infers anew where the values of programs are, and those of main that launches
  * give: for whoever put values in place of others. */
-void infer_program_localities(IrModule *m);
+void pass_infer_localities(IrModule *m);
 
 #endif

@@ -5,7 +5,7 @@
  * the input, which is done once more after a resume.
  */
 #include <string.h>
-#include "ir/analysis/room.h"
+#include "ir/analysis/footprint.h"
 #include "runtime/data/store.h"
 
 /* For all elements of another node, or of its own.  A plan that could not tell
@@ -15,7 +15,7 @@ store_for(const RtNode *n, const RtNode *of)
 {
     RtStore s = rt_store_new(of);
     int stage = (int)(n->stage - n->dataset->stages.data);
-    if (ir_stage_keeps_unknown(n->module, n->dataset, stage))
+    if (ir_stage_is_uncounted(n->module, n->dataset, stage))
         s.kept_bytes = n->kept_bytes;
     return s;
 }

@@ -41,7 +41,7 @@ typedef struct RtDataOptions {
     void *stop_context;
     int64_t *file_bytes; /* the sizes of opened files are added; may be NULL */
     /* To which the bytes of elements are added that stages keep and the plan
-     * could not count (ir_stage_keeps_unknown); may be NULL. */
+     * could not count (ir_stage_is_uncounted); may be NULL. */
     _Atomic int64_t *kept_bytes;
 } RtDataOptions;
 

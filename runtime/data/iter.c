@@ -21,7 +21,7 @@
 #include <stdatomic.h>
 #include <string.h>
 #include <time.h>
-#include "ir/analysis/room.h"
+#include "ir/analysis/footprint.h"
 #include "ir/base/thread.h"
 #include "ir/ir.h"
 #include "runtime/data/rebatch.h"

@@ -16,7 +16,7 @@
 #include <string.h>
 #include "ir/analysis/hooks.h"
 #include "ir/analysis/live.h"
-#include "ir/analysis/room.h"
+#include "ir/analysis/footprint.h"
 #include "ir/ir.h"
 #include "ir/type_bounds.h"
 #include "runtime/exec/exec_impl.h"
@@ -81,7 +81,7 @@ bytes_of(const RtExtents *e, int num_devices)
 static void
 add_live(const RtRun *run, RtSafepoint *s)
 {
-    IrValues live = ir_live_after_round(run->arena, s->loop);
+    IrValues live = ir_live_at_safepoint(run->arena, s->loop);
     for (int i = 0; i < live.len; i++) {
         const IrValue *v = live.data[i];
         if (v->place.space == SPACE_FRAME)

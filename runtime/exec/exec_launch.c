@@ -9,7 +9,7 @@
  */
 #include <string.h>
 #include "ir/analysis/hooks.h"
-#include "ir/analysis/room.h"
+#include "ir/analysis/footprint.h"
 #include "ir/ir.h"
 #include "runtime/exec/exec_impl.h"
 #include "runtime/hal/cpu/wait.h"
@@ -136,12 +136,13 @@ rt_prepare_launch(RtRun *run, RtFunction *fn, RtHostOp *h)
 Status
 rt_reserve_staging(RtRun *run)
 {
-    IrRooms rooms = ir_launch_rooms(run->arena, run->module);
+    IrLaunchFootprints rooms = ir_launch_footprints(run->arena, run->module);
     for (int i = 0; i < run->launches.len; i++) {
         RtLaunch *l = run->launches.data[i];
         size_t n = (size_t)l->h->op->num_operands;
         l->staged = NEW_ARRAY(run->arena, int64_t, n);
-        TRY(rt_reserve_arena(run, ir_room_stage(&rooms.data[i], l->staged)));
+        TRY(rt_reserve_arena(
+            run, ir_launch_stage_operands(&rooms.data[i], l->staged)));
     }
     return OK;
 }

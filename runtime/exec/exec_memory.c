@@ -7,8 +7,8 @@
  */
 #include <stdlib.h>
 #include "ir/analysis/hooks.h"
-#include "ir/analysis/room.h"
-#include "ir/analysis/stay.h"
+#include "ir/analysis/footprint.h"
+#include "ir/analysis/live_range.h"
 #include "ir/base/message.h"
 #include "ir/base/usage.h"
 #include "runtime/exec/exec_impl.h"

@@ -59,7 +59,7 @@ build_placed(Arena *a, const char *text)
     diag_add_source(d, "t.tfd", build_source, strlen(build_source));
     uint16_t file = diag_add_source(d, "t.tir", text, strlen(text));
     IrModule *m = ir_parse(a, intern_new(a), d, file, text, strlen(text));
-    if (!m || !ir_verify(m, d) || !passes_run(m, d, &options, NULL))
+    if (!m || !ir_verify(m, d) || !pass_run_pipeline(m, d, &options, NULL))
         fail_msg("%s", diag_text(d, a));
     return m;
 }

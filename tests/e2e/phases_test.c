@@ -102,7 +102,8 @@ dumps_are_numbered(void **state)
     run_ok(a, "tfdc %s --to kernels --dump-phases %s -o %s/out",
            program_path(a, 0), dir, dir);
     const char *names = run_ok(a, "ls %s", dir).out;
-    assert_non_null(strstr(names, "01-ast.txt\n02-ir.tir\n03-even.tir\n"));
+    assert_non_null(
+        strstr(names, "01-ast.txt\n02-ir.tir\n03-static_batches.tir\n"));
     assert_non_null(strstr(names, "-allocate.tir\n"));
     assert_non_null(strstr(names, "-kernels.txt\n"));
 }

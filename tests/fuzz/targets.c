@@ -155,7 +155,7 @@ check_module(Reader *r, IrModule *m)
     check_module_text(m, "the module");
     if (is_for_passes(m) &&
         made_or_told(r, "placed module",
-                     passes_run(m, r->diag, &options, NULL)))
+                     pass_run_pipeline(m, r->diag, &options, NULL)))
         check_module_text(m, "the placed module");
     if (m->phase == PHASE_PLACED)
         made_or_told(r, "kernels", be_kernels_build(r->arena, m, &kernels));

@@ -137,8 +137,9 @@ messages_for(const char *path, const char *strategy, const char *where)
     IrModule *m = fe_compile(arena, intern_new(arena), d, &options);
     assert_int_equal(m == NULL, diag_num_errors(d) > 0);
     if (m)
-        passes_run(m, d, &how,
-                   "even,differentiate,simplify,place,replicate,communicate");
+        pass_run_pipeline(m, d, &how,
+                          "static_batches,differentiate,simplify,place_"
+                          "variables,replicate,communicate");
     return diag_text(d, arena);
 }
 

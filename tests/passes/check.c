@@ -145,7 +145,7 @@ check_pass(Arena *a, IrModule *m, const char *pass, const CheckOptions *options)
                        .verify_each = true};
     /* what m holds stays allocated, so that new operations are elsewhere */
     walk_module(m, note_op, &inv);
-    if (!passes_run(m, m->diag, &how, pass))
+    if (!pass_run_pipeline(m, m->diag, &how, pass))
         return diag_text(m->diag, a);
     walk_module(m, check_reason, &inv);
     return inv.wrong;

@@ -62,7 +62,8 @@ go_on_from(Arena *a, const IrModule *m, const char *list)
     IrModule *again = ir_parse(a, intern_new(a), d, file, text, strlen(text));
     if (!again || !ir_verify(again, d))
         fail_msg("%s: %s", list, diag_text(d, a));
-    if (again->phase != PHASE_PLACED && !passes_run(again, d, &how, NULL))
+    if (again->phase != PHASE_PLACED &&
+        !pass_run_pipeline(again, d, &how, NULL))
         assert_true(diag_num_errors(d) > 0);
 }
 
@@ -73,7 +74,7 @@ check_list(int program, const char *list)
     Diag *d = diag_new(a);
     PassOptions how = {.level = 2};
     IrModule *m = compile(a, d, program);
-    if (passes_run(m, d, &how, list))
+    if (pass_run_pipeline(m, d, &how, list))
         go_on_from(a, m, list);
     else
         assert_true(diag_num_errors(d) > 0);

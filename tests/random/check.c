@@ -100,7 +100,8 @@ front_end(Arena *a, const char *text, const Way *w, const PassOptions *passes,
     };
     Diag *d = diag_new(a);
     IrModule *m = fe_compile(a, intern_new(a), d, &options);
-    if (!m || !ir_verify(m, d) || !passes_run(m, d, passes, "differentiate")) {
+    if (!m || !ir_verify(m, d) ||
+        !pass_run_pipeline(m, d, passes, "differentiate")) {
         *wrong = arena_printf(a, "refused on %d: %s", w->n, diag_text(d, a));
         return NULL;
     }
@@ -188,7 +189,7 @@ execute(Arena *a, IrModule *m, const Way *w, const PassOptions *passes,
 {
     Plan *plan = NULL;
     const char *out = "";
-    if (!passes_run(m, m->diag, passes, NULL)) {
+    if (!pass_run_pipeline(m, m->diag, passes, NULL)) {
         *wrong =
             arena_printf(a, "passes on %d: %s", w->n, diag_text(m->diag, a));
         return out;

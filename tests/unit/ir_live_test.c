@@ -116,7 +116,7 @@ expect_live(void **state)
                            row->text));
     IrHooks hooks = ir_hooks(arena, m->first);
     assert_int_equal(hooks.safepoints.len, 1);
-    IrValues live = ir_live_after_round(arena, hooks.safepoints.data[0]);
+    IrValues live = ir_live_at_safepoint(arena, hooks.safepoints.data[0]);
     assert_string_equal(names_of(&live), row->live);
     arena_release(arena);
 }

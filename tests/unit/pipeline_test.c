@@ -28,7 +28,7 @@ run_pipeline(bool verify_each)
     uint16_t file = diag_add_source(d, "t.tir", drifting, len);
     IrModule *m = ir_parse(arena, intern_new(arena), d, file, drifting, len);
     assert_non_null(m);
-    assert_false(passes_run(m, d, &options, NULL));
+    assert_false(pass_run_pipeline(m, d, &options, NULL));
     return diag_text(d, arena);
 }
 

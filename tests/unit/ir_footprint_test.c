@@ -6,7 +6,7 @@
  */
 #include "tests/unit/unit.h"
 
-#include "ir/analysis/room.h"
+#include "ir/analysis/footprint.h"
 #include "ir/dataset/stage.h"
 #include "ir/text/text.h"
 #include "ir/verify/verify.h"
@@ -197,7 +197,7 @@ what_nobody_can_count_is_listed(void **state)
                                         "zip with @kept : u8[4], u8[2]\n"
                                         "take count=9 : u8[4], u8[2]\n"
                                         "cache : u8[4], u8[2]");
-    IrKept kept = ir_iter_kept(a, m, m->iters.data[0]);
+    IrUncountedStages kept = ir_iter_uncounted_stages(a, m, m->iters.data[0]);
     assert_int_equal(kept.len, 3);
     static const struct {
         int kind;
@@ -285,15 +285,17 @@ launches_find_room_behind_rows_and_programs(void **state)
         "}\n";
     (void)state;
     Arena *a = arena_new(NULL, "test");
-    IrRooms rooms = ir_launch_rooms(a, parse(a, text));
+    IrLaunchFootprints rooms = ir_launch_footprints(a, parse(a, text));
     int64_t offset = -1;
     assert_int_equal(rooms.len, 3);
     assert_int_equal(rooms.data[0].rows_end, 64);
     assert_int_equal(rooms.data[1].rows_end, 576);
     assert_int_equal(rooms.data[2].rows_end, 576);
-    assert_int_equal(ir_room_stage(&rooms.data[0], &offset), 320 + 4);
+    assert_int_equal(ir_launch_stage_operands(&rooms.data[0], &offset),
+                     320 + 4);
     assert_int_equal(offset, 320);
-    assert_int_equal(ir_room_stage(&rooms.data[1], &offset), 576 + 4);
+    assert_int_equal(ir_launch_stage_operands(&rooms.data[1], &offset),
+                     576 + 4);
     assert_int_equal(offset, 576);
     arena_release(a);
 }

@@ -135,7 +135,7 @@ replace_question(IrOp *op, Dim d)
 {
     IrBlock *b = ir_block_scratch(op);
     ir_forward(op->results[0], answer(op, b, d));
-    ir_stamp(b, ir_reason(op->module, "even", op->loc,
+    ir_stamp(b, ir_reason(op->module, "static_batches.rows", op->loc,
                           "each replica has %lld rows of every batch",
                           (long long)d.c));
     ir_splice_before(op, b);
@@ -228,7 +228,7 @@ move_symbols(const Even *e)
 }
 
 bool
-pass_even(PassCx *cx)
+pass_static_batches(PassCx *cx)
 {
     size_t n = (size_t)cx->m->symbols.len;
     Even e = {.cx = cx,

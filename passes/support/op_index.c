@@ -1,10 +1,10 @@
 /*
  * order.c - where the operations of a block stand
  */
-#include "passes/support/order.h"
+#include "passes/support/op_index.h"
 
 void
-order_number(IrBlock *b)
+pass_index_ops(IrBlock *b)
 {
     int i = 0;
     for (IrOp *op = b->first; op; op = op->next)
@@ -41,7 +41,7 @@ note_user(IrOp *op, void *data)
 }
 
 IrOp **
-order_first_users(Arena *a, IrBlock *b)
+pass_first_users(Arena *a, IrBlock *b)
 {
     int n = b->last ? b->last->id + 1 : 0;
     FirstUsers first = {b, NEW_ARRAY(a, IrOp *, (size_t)n)};
@@ -70,7 +70,7 @@ note_use(IrOp *op, void *data)
 }
 
 IrOp *
-order_first_user(IrOp *op)
+pass_first_user(IrOp *op)
 {
     FirstUse use = {op, op->block->last};
     ir_walk(op->block, note_use, &use);

@@ -1,7 +1,7 @@
 /*
  * room.c - memory that a placed module needs beyond the places in it
  */
-#include "ir/analysis/room.h"
+#include "ir/analysis/footprint.h"
 
 #include "ir/analysis/hooks.h"
 #include "ir/dataset/stage.h"
@@ -230,7 +230,7 @@ held_bytes(const IrModule *m, const IrDataset *d, int stage)
 }
 
 bool
-ir_stage_keeps_unknown(const IrModule *m, const IrDataset *d, int stage)
+ir_stage_is_uncounted(const IrModule *m, const IrDataset *d, int stage)
 {
     int kept = kept_stage(d, stage);
     return kept >= 0 && ir_stage_count(m, d, kept) < 0;
@@ -253,23 +253,24 @@ pipeline_bytes(const IrModule *m, const IrDataset *d)
 }
 
 static void
-list_kept(Arena *a, const IrModule *m, const IrDataset *d, IrKept *to)
+list_kept(Arena *a, const IrModule *m, const IrDataset *d,
+          IrUncountedStages *to)
 {
     for (int i = 0; i < d->stages.len; i++) {
         const IrStage *s = &d->stages.data[i];
         if (s->other)
             list_kept(a, m, ir_dataset_find(m, s->other), to);
-        if (!ir_stage_keeps_unknown(m, d, i))
+        if (!ir_stage_is_uncounted(m, d, i))
             continue;
         const IrStage *of = &d->stages.data[kept_stage(d, i)];
-        VEC_PUSH(a, *to, ((IrKeeping){s, stored_bytes(m, of)}));
+        VEC_PUSH(a, *to, ((IrUncountedStage){s, stored_bytes(m, of)}));
     }
 }
 
-IrKept
-ir_iter_kept(Arena *a, const IrModule *m, const IrIter *it)
+IrUncountedStages
+ir_iter_uncounted_stages(Arena *a, const IrModule *m, const IrIter *it)
 {
-    IrKept kept = {0};
+    IrUncountedStages kept = {0};
     for (int i = 0; i < it->datasets.len; i++)
         list_kept(a, m, ir_dataset_find(m, it->datasets.data[i]), &kept);
     return kept;
@@ -301,7 +302,7 @@ ir_arenas_bytes(const IrModule *m, int64_t arena)
     for (int i = 0; i < m->vars.len; i++) {
         const IrType *t = &m->vars.data[i]->type;
         if (t->locality == LOCAL_ON && ir_type_bytes(m, t, &bytes))
-            absent += ir_whole_lines(bytes);
+            absent += ir_align_to_line(bytes);
     }
     return m->num_replicas * arena - (m->num_replicas - 1) * absent;
 }
@@ -314,7 +315,7 @@ typedef struct Rooms {
     Arena *arena;
     const IrModule *module;
     int64_t rows_end; /* of variables and the rows met so far */
-    IrRooms list;
+    IrLaunchFootprints list;
 } Rooms;
 
 static void
@@ -341,7 +342,7 @@ static void
 list_launch(IrOp *op, void *data)
 {
     Rooms *s = data;
-    IrRoom room = {op, ir_whole_lines(s->rows_end)};
+    IrLaunchFootprint room = {op, ir_align_to_line(s->rows_end)};
     if (op->kind == OP_launch)
         VEC_PUSH(s->arena, s->list, room);
 }
@@ -357,8 +358,8 @@ list_launches(Rooms *s, const IrFunc *main_fn)
     }
 }
 
-IrRooms
-ir_launch_rooms(Arena *a, const IrModule *m)
+IrLaunchFootprints
+ir_launch_footprints(Arena *a, const IrModule *m)
 {
     Rooms s = {.arena = a, .module = m};
     for (int i = 0; i < m->vars.len; i++)
@@ -378,7 +379,7 @@ program_end(const IrOp *launch, IrAttrName attr)
 }
 
 int64_t
-ir_room_stage(const IrRoom *r, int64_t *offsets)
+ir_launch_stage_operands(const IrLaunchFootprint *r, int64_t *offsets)
 {
     const IrOp *op = r->launch;
     int64_t end = larger(r->rows_end, larger(program_end(op, A_program),
@@ -389,7 +390,7 @@ ir_room_stage(const IrRoom *r, int64_t *offsets)
         if (v->place.space != SPACE_FRAME ||
             !ir_type_bytes(op->module, &v->type, &bytes))
             continue;
-        int64_t offset = ir_whole_lines(end);
+        int64_t offset = ir_align_to_line(end);
         end = smaller(offset + bytes, INT64_C(1) << MAX_BITS);
         if (offsets)
             offsets[i] = offset;

@@ -10,7 +10,7 @@
  *                    bytes of their own; then all, into the bytes that go round
  *
  * So every value at such an edge is a copy made for it, in the bytes of its
- * loop or branch (share_handle_edges), and nothing is left to do there.
+ * loop or branch (pass_coalesce_handles), and nothing is left to do there.
  */
 #include "ir/ir.h"
 #include "ir/rules/build.h"
@@ -121,13 +121,13 @@ isolate_op(PassCx *cx, IrOp *op)
 }
 
 void
-share_isolate_handles(PassCx *cx, IrBlock *b)
+pass_insert_handle_copies(PassCx *cx, IrBlock *b)
 {
     for (IrOp *op = b->first; op; op = op->next) {
         isolate_op(cx, op);
         if (op->kind != OP_kernel)
             for (int i = 0; i < op->num_regions; i++)
-                share_isolate_handles(cx, op->regions[i]);
+                pass_insert_handle_copies(cx, op->regions[i]);
     }
 }
 
@@ -145,13 +145,13 @@ merge_carried(IrOp *op, int skip, IrOp *yield)
 }
 
 void
-share_handle_edges(IrBlock *b)
+pass_coalesce_handles(IrBlock *b)
 {
     for (IrOp *op = b->first; op; op = op->next) {
         if (op->kind == OP_kernel)
             continue;
         for (int i = 0; i < op->num_regions; i++) {
-            share_handle_edges(op->regions[i]);
+            pass_coalesce_handles(op->regions[i]);
             IrOp *yield = ir_block_yield(op->regions[i]);
             if (!is_test(op->regions[i]))
                 merge_carried(op, op->kind == OP_for, yield);

@@ -19,8 +19,8 @@
  * Host code copies at the edges of loops and branches where places differ, one
  * value after the other.  So that no copy reads what an earlier one wrote,
  * everything yielded that is not made for the purpose is first copied
- * (share_isolate): a loop's own argument, a value from outside, one yielded
- * twice.
+ * (pass_insert_copies): a loop's own argument, a value from outside, one
+ * yielded twice.
  */
 #include "ir/parts.h"
 #include "ir/rules/build.h"
@@ -118,11 +118,11 @@ isolate_block(PassCx *cx, IrBlock *b)
 }
 
 void
-share_isolate(PassCx *cx, IrFunc *fn)
+pass_insert_copies(PassCx *cx, IrFunc *fn)
 {
     isolate_block(cx, fn->body);
     if (fn->kind == FUNC_MAIN)
-        share_isolate_handles(cx, fn->body);
+        pass_insert_handle_copies(cx, fn->body);
 }
 
 /* ---- values that are one ------------------------------------------------ */
@@ -137,7 +137,7 @@ static void
 extend(const IrValue *v, const IrOp *over)
 {
     Buffer *b = ir_buffer_of(v);
-    const Span *s = span_of(over);
+    const OpSpan *s = ir_span_of(over);
     if (s->begin < b->begin)
         b->begin = s->begin;
     if (s->end + 1 > b->end)
@@ -207,7 +207,7 @@ merge_by_meaning(const IrBlock *b)
 static bool
 is_dead_at(const Buffer *b, int end, const IrOp *kernel, int r)
 {
-    int at = span_of(kernel)->begin;
+    int at = ir_span_of(kernel)->begin;
     if (end != at)
         return end < at;
     for (int i = 0; i < kernel->num_operands; i++)
@@ -281,7 +281,7 @@ static bool
 is_written_between(const VarUses *u, int from, int to, const IrOp *but)
 {
     for (int i = 0; i < u->writes.len; i++) {
-        int at = span_of(u->writes.data[i])->begin;
+        int at = ir_span_of(u->writes.data[i])->begin;
         if (u->writes.data[i] != but && at > from && at < to)
             return true;
     }
@@ -293,7 +293,8 @@ share_reads(VarUses *u)
 {
     for (int i = 0; i < u->holders.len; i++) {
         Holder *h = &u->holders.data[i];
-        h->shares = !is_written_between(u, span_of(h->op)->begin, h->end, NULL);
+        h->shares =
+            !is_written_between(u, ir_span_of(h->op)->begin, h->end, NULL);
         if (h->shares)
             ir_buffers_merge(u->buffer, ir_buffer_of(h->op->results[0]));
     }
@@ -305,10 +306,10 @@ static bool
 old_value_is_needed(const VarUses *u, const IrValue *v, const IrOp *write)
 {
     const IrOp *kernel = v->def;
-    int from = span_of(kernel)->begin, to = span_of(write)->begin;
+    int from = ir_span_of(kernel)->begin, to = ir_span_of(write)->begin;
     for (int i = 0; i < u->holders.len; i++) {
         const Holder *h = &u->holders.data[i];
-        int at = span_of(h->op)->begin;
+        int at = ir_span_of(h->op)->begin;
         if ((at > from && at < to) || h->op == kernel)
             return true;
         if (at < from && h->shares &&
@@ -327,8 +328,8 @@ share_writes(Share *s, VarUses *u)
         const IrValue *v = write->operands[0];
         if (!is_free_to_move(v) || v->def->block != write->block ||
             old_value_is_needed(u, v, write) ||
-            is_written_between(u, span_of(v->def)->begin, ir_buffer_of(v)->end,
-                               write))
+            is_written_between(u, ir_span_of(v->def)->begin,
+                               ir_buffer_of(v)->end, write))
             continue;
         Holder made = {v->def, ir_buffer_of(v)->end, true};
         VEC_PUSH(s->cx->arena, u->holders, made);
@@ -352,8 +353,9 @@ share_yield(const IrOp *yield)
             continue;
         const IrValue *held =
             loop ? yield->block->args.data[i + skip] : outer->results[i];
-        if (loop && !is_dead_at(ir_buffer_of(held), life_of(held)->last_use,
-                                v->def, v->index))
+        if (loop &&
+            !is_dead_at(ir_buffer_of(held), ir_lifetime_of(held)->last_use,
+                        v->def, v->index))
             continue;
         if (ir_buffer_of(held)->bytes == ir_buffer_of(v)->bytes)
             merge_values(held, v);
@@ -404,7 +406,7 @@ share_operand(const IrOp *kernel, const IrValue *result)
     for (int i = 0; i < kernel->num_operands; i++) {
         Buffer *held = ir_buffer_of(kernel->operands[i]);
         if (is_free_to_move(result) && !held->fixed &&
-            held->end == span_of(kernel)->begin &&
+            held->end == ir_span_of(kernel)->begin &&
             is_dead_at(held, held->end, kernel, result->index))
             ir_buffers_merge(held, ir_buffer_of(result));
     }
@@ -424,12 +426,12 @@ share_in_place(const IrBlock *b)
 }
 
 void
-share_buffers(PassCx *cx, IrFunc *fn)
+pass_coalesce_buffers(PassCx *cx, IrFunc *fn)
 {
     Share s = {cx, map_new(cx->arena)};
     merge_by_meaning(fn->body);
     if (fn->kind == FUNC_MAIN)
-        share_handle_edges(fn->body);
+        pass_coalesce_handles(fn->body);
     ir_walk(fn->body, note_var_use, &s);
     if (fn->kind != FUNC_MAIN)
         share_with_caller(&s, fn);

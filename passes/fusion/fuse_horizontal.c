@@ -15,8 +15,8 @@
  *   - need no more memory together: what one of them reads now lives until all
  *     do, and the most that lives at any time must not become more.
  *
- * The block gets the order that fusion gives clusters (fuse_order); a row of
- * united kernels is a cluster.
+ * The block gets the order that fusion gives clusters (pass_fuse_order); a row
+ * of united kernels is a cluster.
  */
 #include "ir/ir.h"
 #include "ir/parts.h"
@@ -29,7 +29,7 @@
  * of parameters. */
 enum { MAX_ADDRESSES = 480 };
 
-typedef struct Unite {
+typedef struct HorizontalFusion {
     Fuse f;
     IrBlock *block;
     /* by position: of the last collective that an operation waits for, and of
@@ -40,7 +40,7 @@ typedef struct Unite {
     VEC(IrOpList) groups;
     ClusterList rows; /* of kernels that could be one */
     ClusterList order;
-} Unite;
+} HorizontalFusion;
 
 /* ---- collectives -------------------------------------------------------- */
 
@@ -51,7 +51,7 @@ is_collective(const IrOp *op)
 }
 
 static void
-find_collectives(Unite *u)
+find_collectives(HorizontalFusion *u)
 {
     int num = u->block->last->id + 1;
     u->after = NEW_ARRAY(u->f.arena, int, (size_t)num);
@@ -61,14 +61,14 @@ find_collectives(Unite *u)
         u->before[i] = num;
     }
     for (IrOp *op = u->block->first; op; op = op->next) {
-        const IrOpList *later = &fuse_node(op)->later;
+        const IrOpList *later = &pass_fuse_node(op)->later;
         int after = is_collective(op) ? op->id : u->after[op->id];
         for (int i = 0; i < later->len; i++)
             if (u->after[later->data[i]->id] < after)
                 u->after[later->data[i]->id] = after;
     }
     for (IrOp *op = u->block->last; op; op = op->prev) {
-        const IrOpList *needs = &fuse_node(op)->needs;
+        const IrOpList *needs = &pass_fuse_node(op)->needs;
         int before = is_collective(op) ? op->id : u->before[op->id];
         for (int i = 0; i < needs->len; i++)
             if (u->before[needs->data[i]->id] > before)
@@ -85,7 +85,7 @@ needs_bytes(const IrValue *v)
 {
     if (v->def->kind == OP_read || ir_op_info[v->def->kind].traits & VIEW)
         return false;
-    const IrOpList *users = &fuse_node(v->def)->users;
+    const IrOpList *users = &pass_fuse_node(v->def)->users;
     for (int i = 0; i < users->len; i++)
         if (users->data[i]->kind == OP_write &&
             users->data[i]->operands[0] == v)
@@ -94,7 +94,7 @@ needs_bytes(const IrValue *v)
 }
 
 static void
-find_bytes(Unite *u)
+find_bytes(HorizontalFusion *u)
 {
     u->bytes = NEW_ARRAY(u->f.arena, int64_t, (size_t)u->block->last->id + 1);
     for (IrOp *op = u->block->first; op; op = op->next)
@@ -111,7 +111,7 @@ find_bytes(Unite *u)
 static int
 last_use(const IrOp *op, const int *places)
 {
-    const IrOpList *users = &fuse_node(op)->users;
+    const IrOpList *users = &pass_fuse_node(op)->users;
     int last = places[op->id];
     for (int i = 0; i < users->len; i++) {
         const IrOp *user = users->data[i];
@@ -124,7 +124,7 @@ last_use(const IrOp *op, const int *places)
 
 /* The most bytes that live at a time in the order. */
 static int64_t
-most_bytes(const Unite *u)
+most_bytes(const HorizontalFusion *u)
 {
     const ClusterList *order = &u->order;
     Arena *scratch = arena_new(u->f.arena, "order");
@@ -158,7 +158,7 @@ may_be_part(const IrOp *op)
 }
 
 static bool
-are_alike(const Unite *u, const IrOp *a, const IrOp *b)
+are_alike(const HorizontalFusion *u, const IrOp *a, const IrOp *b)
 {
     IrPart p = ir_kernel_part(a, 0), q = ir_kernel_part(b, 0);
     return u->after[a->id] == u->after[b->id] &&
@@ -173,7 +173,7 @@ has_room(const IrOpList *g, const IrOp *op)
 
 /* Adds op to the first group of kernels like it that has room. */
 static void
-group(Unite *u, IrOp *op)
+group(HorizontalFusion *u, IrOp *op)
 {
     for (int i = 0; i < u->groups.len; i++) {
         IrOpList *g = &u->groups.data[i];
@@ -190,19 +190,20 @@ group(Unite *u, IrOp *op)
 /* Merges the first of g with those that do not wait for it or for one that it
  * is merged with, nor are waited for; g keeps the others. */
 static Cluster *
-merge_first(Unite *u, IrOpList *g)
+merge_first(HorizontalFusion *u, IrOpList *g)
 {
-    Cluster *c = fuse_cluster(g->data[0]);
+    Cluster *c = pass_fuse_cluster(g->data[0]);
     int left = 0;
-    TransitiveClosure closure = fuse_closure(&u->f, g->data[0], VEC_LAST(*g));
-    fuse_closure_add(&closure, c);
+    TransitiveClosure closure =
+        pass_fuse_closure(&u->f, g->data[0], VEC_LAST(*g));
+    pass_fuse_closure_add(&closure, c);
     for (int i = 1; i < g->len; i++) {
-        Cluster *other = fuse_cluster(g->data[i]);
-        if (fuse_is_relative(&closure, other)) {
+        Cluster *other = pass_fuse_cluster(g->data[i]);
+        if (pass_fuse_closure_has(&closure, other)) {
             g->data[left++] = g->data[i];
         } else {
-            fuse_closure_add(&closure, other);
-            fuse_merge(&u->f, c, other);
+            pass_fuse_closure_add(&closure, other);
+            pass_fuse_merge(&u->f, c, other);
         }
     }
     g->len = left;
@@ -213,7 +214,7 @@ merge_first(Unite *u, IrOpList *g)
 enum { MAX_ROWS = 8 };
 
 static void
-merge_group(Unite *u, IrOpList *g)
+merge_group(HorizontalFusion *u, IrOpList *g)
 {
     for (int i = 0; i < MAX_ROWS && g->len > 1; i++) {
         Cluster *row = merge_first(u, g);
@@ -225,31 +226,31 @@ merge_group(Unite *u, IrOpList *g)
 /* ---- what there is memory for ------------------------------------------- */
 
 static bool
-fits(Unite *u)
+fits(HorizontalFusion *u)
 {
     u->order.len = 0;
-    fuse_order(&u->f, u->block, &u->order);
+    pass_fuse_order(&u->f, u->block, &u->order);
     return most_bytes(u) <= u->most;
 }
 
 static void
-merge_again(Unite *u, const Cluster *row)
+merge_again(HorizontalFusion *u, const Cluster *row)
 {
-    Cluster *c = fuse_cluster(row->ops.data[0]);
+    Cluster *c = pass_fuse_cluster(row->ops.data[0]);
     for (int i = 1; i < row->ops.len; i++)
-        fuse_merge(&u->f, c, fuse_cluster(row->ops.data[i]));
+        pass_fuse_merge(&u->f, c, pass_fuse_cluster(row->ops.data[i]));
 }
 
 /* Of the rows from first to end, all merged, leaves those merged that fit with
  * the others that are; by halves, as mostly all do. */
 static void
-keep_rows(Unite *u, int first, int end)
+keep_rows(HorizontalFusion *u, int first, int end)
 {
     if (first == end || fits(u))
         return;
     int mid = (first + end) / 2;
     for (int i = mid; i < end; i++)
-        fuse_part(&u->f, u->rows.data[i]);
+        pass_fuse_split(&u->f, u->rows.data[i]);
     if (end - first == 1)
         return;
     keep_rows(u, first, mid);
@@ -267,7 +268,7 @@ why(const IrOp *kernel)
 }
 
 static IrOp *
-build_kernel(Unite *u, const Cluster *c)
+build_kernel(HorizontalFusion *u, const Cluster *c)
 {
     IrValues operands = {0};
     IrOp *first = c->ops.data[0];
@@ -278,7 +279,7 @@ build_kernel(Unite *u, const Cluster *c)
                                first->loc);
     ir_set_int(kernel, A_parts, c->ops.len);
     kernel->reason =
-        ir_reason(u->f.m, "unite.parts", pass_loc(first),
+        ir_reason(u->f.m, "fuse_horizontal.segments", pass_loc(first),
                   "%d kernels that do the same to other values: %s", c->ops.len,
                   why(first));
     return kernel;
@@ -287,7 +288,7 @@ build_kernel(Unite *u, const Cluster *c)
 /* The body of `from` behind what is in b already, but for its yield: the values
  * that this has are added to results. */
 static void
-add_part(Unite *u, const IrOp *from, IrBlock *b, IrValues *results)
+add_part(HorizontalFusion *u, const IrOp *from, IrBlock *b, IrValues *results)
 {
     IrCloneMap *map = ir_clone_map(u->f.arena);
     const IrBlock *body = from->regions[0];
@@ -314,7 +315,7 @@ forward_results(const Cluster *c, const IrOp *kernel)
 }
 
 static void
-make_kernel(Unite *u, const Cluster *c)
+make_kernel(HorizontalFusion *u, const Cluster *c)
 {
     IrOp *kernel = build_kernel(u, c);
     IrValues results = {0};
@@ -326,10 +327,10 @@ make_kernel(Unite *u, const Cluster *c)
 }
 
 static void
-rebuild(Unite *u)
+rebuild(HorizontalFusion *u)
 {
     u->order.len = 0;
-    fuse_order(&u->f, u->block, &u->order);
+    pass_fuse_order(&u->f, u->block, &u->order);
     u->block->first = u->block->last = NULL;
     for (int i = 0; i < u->order.len; i++) {
         const Cluster *c = u->order.data[i];
@@ -343,20 +344,20 @@ rebuild(Unite *u)
 /* ---- the pass ----------------------------------------------------------- */
 
 static void
-unite_block(Unite *outer, IrBlock *b)
+fuse_block_horizontally(HorizontalFusion *outer, IrBlock *b)
 {
-    Unite u = {.f = outer->f, .block = b};
+    HorizontalFusion u = {.f = outer->f, .block = b};
     for (IrOp *op = b->first; op; op = op->next)
         if (op->kind != OP_kernel)
             for (int i = 0; i < op->num_regions; i++)
-                unite_block(outer, op->regions[i]);
-    fuse_graph_make(&u.f, b);
+                fuse_block_horizontally(outer, op->regions[i]);
+    pass_fuse_graph_build(&u.f, b);
     find_collectives(&u);
     find_bytes(&u);
     for (IrOp *op = b->first; op; op = op->next)
         if (may_be_part(op))
             group(&u, op);
-    fuse_order(&u.f, b, &u.order);
+    pass_fuse_order(&u.f, b, &u.order);
     u.most = most_bytes(&u);
     for (int i = 0; i < u.groups.len; i++)
         merge_group(&u, &u.groups.data[i]);
@@ -365,16 +366,16 @@ unite_block(Unite *outer, IrBlock *b)
 }
 
 bool
-pass_unite(PassCx *cx)
+pass_fuse_horizontal(PassCx *cx)
 {
-    Unite u = {.f = {.arena = cx->arena, .m = cx->m}};
+    HorizontalFusion u = {.f = {.arena = cx->arena, .m = cx->m}};
     if (cx->options->level == 0)
         return true;
     for (IrFunc *fn = cx->m->first; fn; fn = fn->next) {
         if (fn->kind != FUNC_PROGRAM)
             continue;
         u.f.fn = fn;
-        unite_block(&u, fn->body);
+        fuse_block_horizontally(&u, fn->body);
         ir_apply_forwards(fn);
     }
     return true;

@@ -5,29 +5,30 @@
  * for modules that were read as text, too.  The marks of values and operations
  * are lost.
  */
-#ifndef TFD_IR_ANALYSIS_STAY_H
-#define TFD_IR_ANALYSIS_STAY_H
+#ifndef TFD_IR_ANALYSIS_LIVE_RANGE_H
+#define TFD_IR_ANALYSIS_LIVE_RANGE_H
 
 #include "ir/ir.h"
 
 /* A value in its place: positions are those of lifetime.h, and the bytes whole
  * cache lines. */
-typedef struct IrStay {
+typedef struct IrLiveRange {
     const IrValue *value;
     int begin, end;
     int64_t from, to;
-} IrStay;
+} IrLiveRange;
 
-typedef VEC(IrStay) IrStays;
+typedef VEC(IrLiveRange) IrLiveRanges;
 
 /* The values of fn in that space, in order of their beginnings; but for those
  * that begin before past, which is where variables end. */
-IrStays ir_stays(Arena *a, IrFunc *fn, IrSpace space, int64_t past);
+IrLiveRanges ir_live_ranges(Arena *a, IrFunc *fn, IrSpace space, int64_t past);
 
 /* The bytes of those that are there at a position, or at the worst one, each
  * byte counted once; peak: which they are then (may be NULL). */
-int64_t ir_alive_at(Arena *a, const IrStays *stays, int at);
-int64_t ir_alive_at_most(Arena *a, const IrStays *stays, IrStays *peak);
+int64_t ir_live_bytes_at(Arena *a, const IrLiveRanges *stays, int at);
+int64_t ir_peak_live_bytes(Arena *a, const IrLiveRanges *stays,
+                           IrLiveRanges *peak);
 
 /* Where the last variable of a device ends. */
 int64_t ir_vars_end(const IrModule *m);

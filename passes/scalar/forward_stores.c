@@ -12,9 +12,9 @@
 #include "passes/support/infer_localities.h"
 
 static void
-recall_read(const AvailableAccesses *writes, IrOp *read)
+forward_read(const AvailableAccesses *writes, IrOp *read)
 {
-    const IrOp *write = available_access(writes, read);
+    const IrOp *write = pass_available_access(writes, read);
     if (!write)
         return;
     ir_forward(read->results[0], write->operands[0]);
@@ -22,30 +22,30 @@ recall_read(const AvailableAccesses *writes, IrOp *read)
 }
 
 static void
-recall_block(PassCx *cx, IrBlock *b)
+forward_block(PassCx *cx, IrBlock *b)
 {
-    AvailableAccesses writes = available_new(cx->arena);
+    AvailableAccesses writes = pass_available_new(cx->arena);
     for (IrOp *op = b->first, *next; op; op = next) {
         next = op->next;
         for (int i = 0; i < op->num_regions; i++)
-            recall_block(cx, op->regions[i]);
-        available_kill_written(&writes, op);
+            forward_block(cx, op->regions[i]);
+        pass_available_kill_written(&writes, op);
         if (op->kind == OP_write)
-            available_note(&writes, op);
+            pass_available_note(&writes, op);
         else if (op->kind == OP_read)
-            recall_read(&writes, op);
+            forward_read(&writes, op);
     }
 }
 
 bool
-pass_recall(PassCx *cx)
+pass_forward_stores(PassCx *cx)
 {
     for (IrFunc *fn = cx->m->first; fn; fn = fn->next) {
         if (fn->kind != FUNC_PROGRAM)
             continue;
-        recall_block(cx, fn->body);
+        forward_block(cx, fn->body);
         ir_apply_forwards(fn);
     }
-    infer_program_localities(cx->m);
+    pass_infer_localities(cx->m);
     return true;
 }

@@ -4,12 +4,12 @@
  * Lifetimes are swept in order of their beginnings; where one begins, the
  * places that are live are laid side by side.
  */
-#include "ir/analysis/stay.h"
+#include "ir/analysis/live_range.h"
 
 #include <stdlib.h>
 #include "ir/analysis/hooks.h"
 #include "ir/analysis/lifetime.h"
-#include "ir/analysis/room.h"
+#include "ir/analysis/footprint.h"
 #include "ir/ir.h"
 #include "ir/type_bounds.h"
 
@@ -25,20 +25,20 @@ typedef struct Census {
     Arena *arena;
     const IrModule *module;
     IrSpace space;
-    IrStays stays;
+    IrLiveRanges stays;
 } Census;
 
 static void
 count_value(Census *c, const IrValue *v)
 {
-    const Life *life = life_of(v);
+    const Lifetime *life = ir_lifetime_of(v);
     int64_t bytes;
     if (v->place.space != c->space ||
         !ir_type_bytes(c->module, &v->type, &bytes) || !bytes)
         return;
     int end = life->last_use > life->made ? life->last_use : life->made;
-    int64_t to = v->place.offset + ir_whole_lines(bytes);
-    IrStay s = {v, life->made - 1, end, v->place.offset, to};
+    int64_t to = v->place.offset + ir_align_to_line(bytes);
+    IrLiveRange s = {v, life->made - 1, end, v->place.offset, to};
     VEC_PUSH(c->arena, c->stays, s);
 }
 
@@ -58,29 +58,29 @@ count_values(Census *c, const IrBlock *b)
 static int
 by_begin(const void *x, const void *y)
 {
-    const IrStay *a = x, *b = y;
+    const IrLiveRange *a = x, *b = y;
     return (a->begin > b->begin) - (a->begin < b->begin);
 }
 
 static int
 by_offset(const void *x, const void *y)
 {
-    const IrStay *a = x, *b = y;
+    const IrLiveRange *a = x, *b = y;
     return (a->from > b->from) - (a->from < b->from);
 }
 
 static void
-sort(IrStays *s, int (*order)(const void *, const void *))
+sort(IrLiveRanges *s, int (*order)(const void *, const void *))
 {
     if (s->len > 1)
         qsort(s->data, (size_t)s->len, sizeof *s->data, order);
 }
 
-IrStays
-ir_stays(Arena *a, IrFunc *fn, IrSpace space, int64_t past)
+IrLiveRanges
+ir_live_ranges(Arena *a, IrFunc *fn, IrSpace space, int64_t past)
 {
     Census c = {.arena = a, .module = fn->module, .space = space};
-    IrStays stays = {0};
+    IrLiveRanges stays = {0};
     ir_lifetimes_find(a, fn);
     count_values(&c, fn->body);
     for (int i = 0; i < c.stays.len; i++)
@@ -94,12 +94,12 @@ ir_stays(Arena *a, IrFunc *fn, IrSpace space, int64_t past)
 
 /* The bytes that the live ones take together; sorts them. */
 static int64_t
-bytes_together(IrStays *live)
+bytes_together(IrLiveRanges *live)
 {
     int64_t sum = 0, past = 0;
     sort(live, by_offset);
     for (int i = 0; i < live->len; i++) {
-        const IrStay *s = &live->data[i];
+        const IrLiveRange *s = &live->data[i];
         int64_t from = larger(s->from, past);
         if (s->to > from)
             sum += s->to - from;
@@ -109,7 +109,7 @@ bytes_together(IrStays *live)
 }
 
 static void
-drop_ended(IrStays *live, int before)
+drop_ended(IrLiveRanges *live, int before)
 {
     int n = 0;
     for (int i = 0; i < live->len; i++)
@@ -120,7 +120,7 @@ drop_ended(IrStays *live, int before)
 
 /* The worst so far. */
 static int64_t
-take_most(Arena *a, int64_t most, IrStays *live, IrStays *peak)
+take_most(Arena *a, int64_t most, IrLiveRanges *live, IrLiveRanges *peak)
 {
     int64_t bytes = bytes_together(live);
     if (bytes <= most)
@@ -134,9 +134,9 @@ take_most(Arena *a, int64_t most, IrStays *live, IrStays *peak)
 }
 
 int64_t
-ir_alive_at_most(Arena *a, const IrStays *stays, IrStays *peak)
+ir_peak_live_bytes(Arena *a, const IrLiveRanges *stays, IrLiveRanges *peak)
 {
-    IrStays live = {0};
+    IrLiveRanges live = {0};
     int64_t most = 0;
     for (int i = 0; i < stays->len; i++) {
         int at = stays->data[i].begin;
@@ -149,9 +149,9 @@ ir_alive_at_most(Arena *a, const IrStays *stays, IrStays *peak)
 }
 
 int64_t
-ir_alive_at(Arena *a, const IrStays *stays, int at)
+ir_live_bytes_at(Arena *a, const IrLiveRanges *stays, int at)
 {
-    IrStays live = {0};
+    IrLiveRanges live = {0};
     for (int i = 0; i < stays->len && stays->data[i].begin <= at; i++)
         if (stays->data[i].end >= at)
             VEC_PUSH(a, live, stays->data[i]);
@@ -167,7 +167,7 @@ ir_vars_end(const IrModule *m)
         if (ir_type_bytes(m, &v->type, &bytes))
             end = larger(end, v->place.offset + bytes);
     }
-    return ir_whole_lines(end);
+    return ir_align_to_line(end);
 }
 
 /* ---- the largest -------------------------------------------------------- */
@@ -233,9 +233,10 @@ add_large_value(Largest *l, const IrFunc *fn, const IrValue *v)
 static void
 add_large_stays(Largest *l, IrFunc *fn)
 {
-    IrStays peak = {0};
-    IrStays all = ir_stays(l->arena, fn, SPACE_ARENA, ir_vars_end(l->module));
-    ir_alive_at_most(l->arena, &all, &peak);
+    IrLiveRanges peak = {0};
+    IrLiveRanges all =
+        ir_live_ranges(l->arena, fn, SPACE_ARENA, ir_vars_end(l->module));
+    ir_peak_live_bytes(l->arena, &all, &peak);
     sort(&peak, by_offset);
     for (int i = 0; i < peak.len; i++)
         if (!i || peak.data[i].from >= peak.data[i - 1].to)
@@ -248,10 +249,10 @@ largest_program(Arena *a, const IrModule *m)
 {
     IrFunc *most = NULL;
     int64_t end, most_end = -1;
-    IrRooms rooms = ir_launch_rooms(a, m);
+    IrLaunchFootprints rooms = ir_launch_footprints(a, m);
     for (int i = 0; i < rooms.len; i++) {
         const char *name = ir_text(rooms.data[i].launch, A_program);
-        end = ir_room_stage(&rooms.data[i], NULL);
+        end = ir_launch_stage_operands(&rooms.data[i], NULL);
         if (end > most_end) {
             most = ir_func_find(m, name);
             most_end = end;

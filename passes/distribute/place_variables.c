@@ -41,7 +41,7 @@ write_initial_value(PassCx *cx, IrVar *v, IrOp *first)
     ir_set_text(update, A_var, v->name);
     ir_build_write(update->regions[0], v->name, "set", value, v->loc);
     ir_build_yield(update->regions[0], 0, NULL, v->loc);
-    ir_stamp(b, ir_reason(cx->m, "place.initial", v->loc,
+    ir_stamp(b, ir_reason(cx->m, "place_variables.initial", v->loc,
                           "the initial value of \"%s\", computed once and "
                           "written to every copy",
                           v->name));
@@ -77,7 +77,7 @@ find_main(IrModule *m)
 }
 
 bool
-pass_place(PassCx *cx)
+pass_place_variables(PassCx *cx)
 {
     IrModule *m = cx->m;
     IrFunc *main_fn = find_main(m);

@@ -6,8 +6,8 @@
  * so that tfdc can say it (--explain) and tfd-run can compare (--stats).  Only
  * the sizes of files are not in a module.
  */
-#ifndef TFD_IR_ANALYSIS_ROOM_H
-#define TFD_IR_ANALYSIS_ROOM_H
+#ifndef TFD_IR_ANALYSIS_FOOTPRINT_H
+#define TFD_IR_ANALYSIS_FOOTPRINT_H
 
 #include "ir/ir.h"
 
@@ -27,7 +27,7 @@ int64_t ir_iter_steps(const IrModule *m, const IrIter *it);
 
 /* Whether the stage keeps all elements there are, and nobody can count them
  * before the files are read. */
-bool ir_stage_keeps_unknown(const IrModule *m, const IrDataset *d, int stage);
+bool ir_stage_is_uncounted(const IrModule *m, const IrDataset *d, int stage);
 
 /* Bytes that an iterator's pipeline and its steps take, without its files and
  * what stages keep that nobody can count; a shuffle of it is taken to be full.
@@ -35,15 +35,16 @@ bool ir_stage_keeps_unknown(const IrModule *m, const IrDataset *d, int stage);
 int64_t ir_iter_bytes(const IrModule *m, const IrIter *it);
 
 /* A stage that keeps elements which nobody can count, and bytes of each. */
-typedef struct IrKeeping {
+typedef struct IrUncountedStage {
     const IrStage *stage;
     int64_t each;
-} IrKeeping;
+} IrUncountedStage;
 
-typedef VEC(IrKeeping) IrKept;
+typedef VEC(IrUncountedStage) IrUncountedStages;
 
 /* Those of an iterator's pipelines, in their order. */
-IrKept ir_iter_kept(Arena *a, const IrModule *m, const IrIter *it);
+IrUncountedStages ir_iter_uncounted_stages(Arena *a, const IrModule *m,
+                                           const IrIter *it);
 
 /* Bytes that the arenas of all devices take, each being so large.  What nobody
  * touches of them takes none: variables that live on one device. */
@@ -52,19 +53,19 @@ int64_t ir_arenas_bytes(const IrModule *m, int64_t arena);
 /* What of a device's arena is taken when main launches a program: variables
  * and the rows that can be alive then end at rows_end.  From there on memory
  * is the program's; behind what it uses the launch puts its host operands. */
-typedef struct IrRoom {
+typedef struct IrLaunchFootprint {
     const IrOp *launch;
     int64_t rows_end;
-} IrRoom;
+} IrLaunchFootprint;
 
-typedef VEC(IrRoom) IrRooms;
+typedef VEC(IrLaunchFootprint) IrLaunchFootprints;
 
 /* Of all launches of main, in the order of the text. */
-IrRooms ir_launch_rooms(Arena *a, const IrModule *m);
+IrLaunchFootprints ir_launch_footprints(Arena *a, const IrModule *m);
 
 /* Fills in where the launch's host operands go, one after the other (offsets
  * may be NULL; those of other operands are left alone); gives where the last
  * one ends. */
-int64_t ir_room_stage(const IrRoom *r, int64_t *offsets);
+int64_t ir_launch_stage_operands(const IrLaunchFootprint *r, int64_t *offsets);
 
 #endif

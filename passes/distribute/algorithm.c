@@ -1,0 +1,70 @@
+/*
+ * way.c - how replicas are combined
+ */
+#include "passes/distribute/algorithm.h"
+
+#include <string.h>
+
+static bool
+is(const char *via, const char *name)
+{
+    return via && !strcmp(via, name);
+}
+
+/* Whether some device is of this kind, "cpu:" or "gpu:". */
+static bool
+has_devices(const IrModule *m, const char *kind)
+{
+    return strstr(m->devices, kind) != NULL;
+}
+
+/* What the strategy takes when nothing is asked for. */
+static CollectiveAlgorithm
+default_algorithm(const IrModule *m)
+{
+    if (!strcmp(m->strategy, "central_storage"))
+        return (CollectiveAlgorithm){
+            "reduction_to_one", 0,
+            "central_storage combines where its variables are"};
+    if (!has_devices(m, "gpu:"))
+        return (CollectiveAlgorithm){NULL, 0, "all devices share memory"};
+    if (!has_devices(m, "cpu:"))
+        return (CollectiveAlgorithm){NULL, 0, "all devices are GPUs"};
+    return (CollectiveAlgorithm){"reduction_to_one", 0,
+                                 "some devices are CPUs and some are GPUs"};
+}
+
+CollectiveAlgorithm
+pass_algorithm(const IrModule *m)
+{
+    if (!m->via)
+        return default_algorithm(m);
+    if (is(m->via, "nccl") && has_devices(m, "cpu:"))
+        return (CollectiveAlgorithm){"reduction_to_one", 0,
+                                     "NCCL does not reach devices of the CPU"};
+    if (is(m->via, "nccl"))
+        return (CollectiveAlgorithm){NULL, 0, "NCCL is asked for"};
+    if (is(m->via, "ring"))
+        return (CollectiveAlgorithm){NULL, 0, "a ring is asked for"};
+    return (CollectiveAlgorithm){m->via, m->packs, "it is asked for"};
+}
+
+CollectiveAlgorithm
+pass_gather_algorithm(const IrModule *m)
+{
+    CollectiveAlgorithm w = pass_algorithm(m);
+    if (is(w.via, "hierarchical_copy"))
+        return (CollectiveAlgorithm){"reduction_to_one", 0,
+                                     "hierarchical_copy does not gather"};
+    return w;
+}
+
+/* What all do alike is two phases in shared memory, and NCCL's where no device
+ * is a CPU. */
+const char *
+pass_algorithm_name(const IrModule *m, const CollectiveAlgorithm *w)
+{
+    if (w->via)
+        return w->via;
+    return has_devices(m, "cpu:") ? "two_phase" : "nccl";
+}

@@ -5,8 +5,14 @@
  * function of another file.
  */
 #include "frontend/builtins/builtins.h"
-#include "frontend/context/eval.h"
 
+#include "frontend/context/dispatch.h"
+#include "frontend/context/messages.h"
+#include "frontend/context/steps.h"
+#include "frontend/emit/operand.h"
+#include "frontend/emit/require_const.h"
+#include "frontend/emit/shape_ops.h"
+#include "frontend/lower/call.h"
 #include <string.h>
 
 typedef enum Where { ANYWHERE, REPLICA, CROSS, MAIN } Where;

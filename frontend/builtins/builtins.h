@@ -11,6 +11,7 @@
 #define TFD_FRONTEND_BUILTINS_BUILTINS_H
 
 #include "frontend/emit/shape_ops.h"
+#include "frontend/lower/call.h"
 
 enum { FE_MAX_PARAMS = 6 };
 

@@ -11,6 +11,9 @@
  * equal maxima gets the gradient (D6).
  */
 #include "frontend/builtins/builtins.h"
+#include "frontend/context/messages.h"
+#include "frontend/emit/operand.h"
+#include "frontend/emit/require_const.h"
 
 #include <string.h>
 #include "ir/rules/build.h"

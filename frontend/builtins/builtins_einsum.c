@@ -17,6 +17,11 @@
  * from the right, so that shapes broadcast as in NumPy.
  */
 #include "frontend/builtins/builtins.h"
+#include "frontend/context/messages.h"
+#include "frontend/emit/operand.h"
+#include "frontend/emit/require_const.h"
+#include "frontend/emit/shape_ops.h"
+#include "frontend/lower/call.h"
 #include "ir/type_bounds.h"
 #include "ir/type_text.h"
 

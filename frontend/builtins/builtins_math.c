@@ -2,6 +2,10 @@
  * builtins_math.c - functions of elements, and products of matrices
  */
 #include "frontend/builtins/builtins.h"
+#include "frontend/context/dispatch.h"
+#include "frontend/context/messages.h"
+#include "frontend/emit/operand.h"
+#include "frontend/emit/shape_ops.h"
 
 #include <math.h>
 #include <string.h>

@@ -16,6 +16,11 @@
  * variable for each site: each replica has its own in a run.
  */
 #include "frontend/builtins/builtins.h"
+#include "frontend/context/dispatch.h"
+#include "frontend/context/eval.h"
+#include "frontend/context/messages.h"
+#include "frontend/emit/operand.h"
+#include "frontend/emit/require_const.h"
 #include "ir/rules/build.h"
 #include "ir/type_bounds.h"
 #include "ir/type_text.h"

@@ -6,6 +6,10 @@
  * it would be NaN or infinite on some number of devices only.
  */
 #include "frontend/builtins/builtins.h"
+#include "frontend/context/eval.h"
+#include "frontend/context/messages.h"
+#include "frontend/emit/operand.h"
+#include "frontend/emit/shape_ops.h"
 #include "ir/type_text.h"
 
 #include <string.h>

@@ -2,8 +2,14 @@
  * builtins_shape.c - new values, and the same elements in other places
  */
 #include "frontend/builtins/builtins.h"
+#include "frontend/context/eval.h"
+#include "frontend/context/messages.h"
 #include "frontend/emit/index.h"
+#include "frontend/emit/operand.h"
+#include "frontend/emit/require_const.h"
+#include "frontend/emit/shape_ops.h"
 #include "frontend/emit/slices.h"
+#include "frontend/lower/call.h"
 #include "ir/type_text.h"
 
 #include <string.h>

@@ -2,6 +2,10 @@
  * builtins_slices.c - sparse values by name: slices, is_slices, dense
  */
 #include "frontend/builtins/builtins.h"
+#include "frontend/context/eval.h"
+#include "frontend/context/messages.h"
+#include "frontend/emit/operand.h"
+#include "frontend/emit/shape_ops.h"
 #include "frontend/emit/slices.h"
 #include "ir/type_text.h"
 

@@ -6,6 +6,10 @@
  * what has a gradient.
  */
 #include "frontend/builtins/builtins.h"
+#include "frontend/context/messages.h"
+#include "frontend/emit/operand.h"
+#include "frontend/emit/require_const.h"
+#include "frontend/emit/shape_ops.h"
 
 /* x with axis last, or back. */
 static IrValue *

@@ -6,7 +6,11 @@
  * string can be a path.  Variables are read where the string stands.
  */
 #include "frontend/builtins/builtins.h"
+#include "frontend/context/dispatch.h"
 #include "frontend/context/eval.h"
+#include "frontend/context/messages.h"
+#include "frontend/context/steps.h"
+#include "frontend/emit/operand.h"
 
 #include <string.h>
 #include "ir/base/format.h"

@@ -1,167 +1,29 @@
 /*
- * eval.h - the parts of evaluation that eval.c joins
- *
- * Only for the files of the core; see lower.h for what the others use.
+ * eval.h - values of expressions, for whoever is below lower/
  */
 #ifndef TFD_FRONTEND_CONTEXT_EVAL_H
 #define TFD_FRONTEND_CONTEXT_EVAL_H
 
 #include "frontend/context/lower.h"
 
-/* ---- expressions by kind; n is of the kind in the name ------------------- */
+FeValue *fe_eval(Lower *cx, const AstNode *expr);
+/* In another scope. */
+FeValue *fe_eval_in(Lower *cx, FeScope *scope, const AstNode *expr);
+/* What a TYPE says; dimensions that are names not yet bound are bound in
+ * cx->scope when actual (or NULL) has them. */
+bool fe_eval_type(Lower *cx, const AstNode *type, const IrType *actual,
+                  IrType *out);
+/* The dtype of a name ("f32"), widened under --widen; false if it is none. */
+bool fe_dtype_by_name(const Lower *cx, const char *name, DType *out);
+DType fe_default_float(const Lower *cx); /* f32; f64 under --widen */
 
-FeValue *fe_eval_tuple(Lower *cx, const AstNode *n); /* lower_nest.c */
-FeValue *fe_eval_named_tuple(Lower *cx, const AstNode *n);
-FeValue *fe_eval_list(Lower *cx, const AstNode *n);
-FeValue *fe_eval_comprehension(Lower *cx, const AstNode *n);
-FeValue *fe_eval_field(Lower *cx, const AstNode *n);
-FeValue *fe_eval_element(Lower *cx, const AstNode *n);
-FeValue *fe_eval_index(Lower *cx, const AstNode *n); /* lower_index.c */
-FeValue *fe_eval_call(Lower *cx, const AstNode *n);  /* lower_call.c */
-FeValue *fe_eval_if(Lower *cx, const AstNode *n);    /* lower_control.c */
+/* x op y as the language has it: folds constants and lengths. */
+FeValue *fe_binary(Lower *cx, AstOp op, FeValue *x, FeValue *y, Loc loc);
+FeValue *fe_unary(Lower *cx, AstOp op, FeValue *x, Loc loc);
+/* t(x); folds constants. */
+FeValue *fe_cast(Lower *cx, FeValue *x, DType t, Loc loc);
 
-/* Counts a step; false when a limit is reached. */
-bool fe_step(Lower *cx, Loc loc);
-/* Counts the work of walking n values of a nest or bytes of a string, of which
- * many are a step.  Nothing is refused before the next step. */
-void fe_walked(Lower *cx, int64_t n);
-/* The same of the leaves of v, if it is a nest. */
-void fe_walked_value(Lower *cx, const FeValue *v);
-
-/* The field that a FIELD names, of a value that is known. */
-FeValue *fe_field_of(Lower *cx, FeValue *v, const AstNode *field);
-
-/* What an INDEX makes of a value that is known. */
-FeValue *fe_index_of(Lower *cx, FeValue *v, const AstNode *index);
-
-/* Item number i of a list, of an argument list: an instance in it has a path
- * of its own. */
-FeValue *fe_eval_item(Lower *cx, const AstNode *expr, const char *name, int i);
-
-/* ---- what for loops and lists go over (lower_nest.c) --------------------- */
-
-/* from..to of a RANGE: at one dtype, i32 unless they say otherwise.  False with
- * a message when they are no integers. */
-bool fe_range(Lower *cx, const AstNode *range, FeValue **from, FeValue **to);
-bool fe_range_is_known(const FeValue *from, const FeValue *to);
-/* How often a range of constants goes; false if it is none, or with a message
- * if that is more than loops are unrolled. */
-bool fe_range_count(Lower *cx, FeValue *from, FeValue *to, Loc loc,
-                    int64_t *count);
-/* Number i of a range of constants: of the dtype of from. */
-FeValue *fe_range_item(Lower *cx, FeValue *from, int64_t i);
-
-/* ---- calls -------------------------------------------------------------- */
-
-FeValue *fe_call_func(Lower *cx, FeValue *f, const FeCall *call,
-                      const char *verb); /* lower_func.c */
-FeValue *fe_call_module(Lower *cx, FeValue *m,
-                        const FeCall *call); /* lower_module.c */
-/* What body gives for fn, called with the parameters in scope, with the
- * gradient that fn says it has. */
-FeValue *fe_own_grad(Lower *cx, const AstNode *fn, FeScope *scope,
-                     FeValue *(*body)(Lower *cx, FeScope *scope,
-                                      const AstNode *fn)); /* own_grad.c */
-/* A member of an instance; NULL when there is none of that name. */
-FeBinding *fe_instance_member(const FeInstance *instance, const char *name);
-/* A scope within `around` with the parameters (FORMAL) of a function or module
- * bound to the arguments.  NULL with a message. */
-FeScope *fe_bind_params(Lower *cx, const AstList *params, FeScope *around,
-                        const FeCall *call);
-/* Goes one call deeper and back; false at the limit.  verb: "called", "run". */
-bool fe_call_push(Lower *cx, const char *name, const char *verb, Loc loc);
-void fe_call_pop(Lower *cx);
-
-/* ---- statements ---------------------------------------------------------- */
-
-/* A loop that is being lowered: a break clears its flag. */
-typedef struct FeLoop {
-    FeBinding *running;
-} FeLoop;
-
-/* Executes statements in cx->scope to their end, through early exits.  The
- * value of the return that ends them, or NULL when none does. */
-FeValue *fe_exec(Lower *cx, const AstList *stmts); /* lower_control.c */
-/* Whether n has a break of a loop around n. */
-bool fe_has_break(const AstNode *n);
-void fe_exec_for(Lower *cx, const AstNode *n); /* lower_for.c */
-void fe_exec_while(Lower *cx, const AstNode *n);
-/* Any other statement. */
-void fe_exec_simple(Lower *cx, const AstNode *n); /* lower_stmt.c */
-
-/* What value is as the next value of a mut that is `before`: at its dtype.
- * POISON with a message. */
-FeValue *fe_next_value(Lower *cx, const char *name, FeValue *before,
-                       FeValue *value, Loc loc);
-/* target op= value; node is the value as written. */
-void fe_assign(Lower *cx, const AstNode *target, AstOp op, FeValue *value,
-               const AstNode *node);
-/* x[i] = e and x[i] += e of a mut or variable, m[v] = e of a slot. */
-void fe_assign_index(Lower *cx, const AstNode *target, AstOp op, FeValue *value,
-                     const AstNode *node); /* index_assign.c */
-
-/* The muts around that body assigns to, as far as one can see before lowering
- * it. */
-typedef VEC(FeBinding *) FeBindings;
-void fe_assigned(Lower *cx, const AstNode *body,
-                 FeBindings *out); /* assigned.c */
-
-/* ---- conditions -----------------------------------------------------------
- */
-
-/* A condition: what it is when known now, else a bool operand. */
-typedef struct FeCond {
-    bool known, truth;
-    IrValue *value; /* NULL when known or after an error */
-} FeCond;
-FeCond fe_cond(Lower *cx, FeValue *v, Loc loc); /* branch.c */
-
-/* One way that control can go on; gives the value it is worth, or NULL. */
-typedef FeValue *FeBranch(Lower *cx, const void *data);
-/* if (cond) then() else other(), in the IR: muts that they assign get joint
- * values.  NULL when neither branch is worth anything. */
-FeValue *fe_branch(Lower *cx, IrValue *cond, Loc loc, FeBranch *then,
-                   FeBranch *other, const void *data); /* branch.c */
-
-/* ---- places ---------------------------------------------------------------
- */
-
-/* The block a value stands in. */
-const IrBlock *fe_home(const IrValue *v);
-/* Appends an operation with empty regions; NULL with a message at a limit, or
- * where nothing can be appended. */
-IrOp *fe_nested_op(Lower *cx, IrOpKind kind, int n, IrValue *const *operands,
-                   Loc loc);
-
-/* ---- going back (region.c) ----------------------------------------------- */
-
-/* A point that lowering can return to, everything since forgotten. */
-typedef struct FeMark {
-    DiagMark diag;
-    IrOp *last;
-    IrFunc *last_func;
-    int num_writes, num_checked, num_iters, num_symbols, num_datasets;
-    int64_t num_errors, num_sites;
-    bool needs_constant;
-} FeMark;
-FeMark fe_mark(Lower *cx);
-void fe_rewind(Lower *cx, const FeMark *mark);
-
-/* ---- the top level ------------------------------------------------------- */
-
-/* Binds the declarations of a file or module; evaluates them in their order. */
-void fe_declare(Lower *cx, FeScope *scope, const AstList *decls);
-void fe_evaluate(Lower *cx, FeScope *scope);
-/* The names of what a USE uses become visible in scope. */
-void fe_use_modules(Lower *cx, FeScope *scope, const AstNode *use); /* use.c */
-/* loc, or where the user's own files call what stands there in the library. */
-Loc fe_user_loc(const Lower *cx, Loc loc);
-/* The strategy of file and command line, into the module and the names. */
-void fe_strategy(Lower *cx, const AstNode *program); /* strategy.c */
-/* What -D says of a const whose value in the file is original, or NULL; that
- * all -D are of some const. */
-FeValue *fe_define_value(Lower *cx, const char *name,
-                         const AstNode *original); /* define.c */
-void fe_check_defines(Lower *cx);
+/* The locality the value has where it stands: CONST mirrored or host, ... */
+Locality fe_locality_of(Lower *cx, FeValue *v);
 
 #endif

@@ -2,7 +2,7 @@
  * messages.c - errors and warnings with the chain of calls; names and types in
  * words
  */
-#include "frontend/context/lower.h"
+#include "frontend/context/messages.h"
 
 #include "ir/base/message.h"
 #include "ir/type_text.h"

@@ -9,9 +9,13 @@
  * Names are interned.  Most scopes have a few, which are compared one after the
  * other; one with many has an index beside them.
  */
+#include "frontend/context/scope.h"
+
+#include "frontend/context/dispatch.h"
 #include "frontend/context/eval.h"
 #include "frontend/context/hint.h"
-
+#include "frontend/context/messages.h"
+#include "frontend/context/steps.h"
 #include <string.h>
 
 FeScope *

@@ -8,6 +8,12 @@
  */
 #include "frontend/data/data.h"
 
+#include "frontend/builtins/builtins.h"
+#include "frontend/context/dispatch.h"
+#include "frontend/context/eval.h"
+#include "frontend/context/messages.h"
+#include "frontend/emit/operand.h"
+#include "frontend/lower/call.h"
 #include <string.h>
 #include "ir/type_bounds.h"
 

@@ -42,11 +42,11 @@ typedef struct FeIterInfo {
     FeValue *element;
 } FeIterInfo;
 
-typedef struct FeData {
+struct FeData {
     const char *declaring; /* the dataset being declared, or NULL */
     Map *names;            /* of datasets so far */
     VEC(FeIterInfo) iters;
-} FeData;
+};
 
 FeData *fe_data(Lower *cx);
 /* What may be said of a dataset's elements: a component of type t; POISON with
@@ -71,5 +71,8 @@ const char *fe_arg_word(const FeArgs *in, int i);
 /* What a replica gets of whole elements: a nest of types.  *rows is the symbol
  * of its batch, or -1. */
 FeValue *fe_whole_share(Lower *cx, const FeDist *dist, int32_t *rows);
+
+/* dataset d = ...; the expression is worth a DATASET. */
+FeValue *fe_dataset_declare(Lower *cx, const AstNode *dataset);
 
 #endif

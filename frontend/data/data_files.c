@@ -4,7 +4,11 @@
  * A program states the types that elements have, and the runner checks them
  * when it opens the files; nothing is read here.
  */
+#include "frontend/builtins/builtins.h"
+#include "frontend/context/messages.h"
 #include "frontend/data/data.h"
+#include "frontend/emit/operand.h"
+#include "frontend/emit/require_const.h"
 #include "ir/type_bounds.h"
 
 #include <string.h>

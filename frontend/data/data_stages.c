@@ -4,7 +4,11 @@
  * Each takes a copy of the dataset before it, says of what types the elements
  * are now, and appends its stage.
  */
+#include "frontend/builtins/builtins.h"
+#include "frontend/context/messages.h"
 #include "frontend/data/data.h"
+#include "frontend/emit/region.h"
+#include "frontend/lower/call.h"
 
 #include <string.h>
 

@@ -7,7 +7,12 @@
  * `static_batches` makes it a constant).  Which replica gets which rows is
  * decided by the runner; none gets more than its equal share, rounded up.
  */
+#include "frontend/builtins/builtins.h"
+#include "frontend/context/dispatch.h"
+#include "frontend/context/messages.h"
 #include "frontend/data/data.h"
+#include "frontend/emit/operand.h"
+#include "frontend/lower/call.h"
 
 #include <string.h>
 #include "ir/rules/build.h"

@@ -7,7 +7,11 @@
  * scalars. All pipelines give elements of one type, but for the most rows of a
  * batch.
  */
+#include "frontend/builtins/builtins.h"
+#include "frontend/context/dispatch.h"
+#include "frontend/context/messages.h"
 #include "frontend/data/data.h"
+#include "frontend/lower/call.h"
 
 #include <string.h>
 #include "ir/base/message.h"

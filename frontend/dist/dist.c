@@ -4,7 +4,12 @@
  * Each is an operation with a region; values around it are seen in it, and what
  * leaves it are the operation's results.
  */
+#include "frontend/context/dispatch.h"
 #include "frontend/context/eval.h"
+#include "frontend/context/messages.h"
+#include "frontend/context/scope.h"
+#include "frontend/emit/region.h"
+#include "frontend/lower/call.h"
 
 /* ---- run ---------------------------------------------------------------- */
 

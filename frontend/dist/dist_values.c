@@ -7,10 +7,18 @@
  * value itself.
  */
 #include "frontend/builtins/builtins.h"
+#include "frontend/context/dispatch.h"
+#include "frontend/context/eval.h"
+#include "frontend/context/messages.h"
+#include "frontend/emit/operand.h"
+#include "frontend/emit/region.h"
+#include "frontend/emit/require_const.h"
+#include "frontend/emit/shape_ops.h"
+#include "frontend/emit/slices.h"
+#include "frontend/lower/call.h"
 
 #include <string.h>
 #include "frontend/dist/devices.h"
-#include "frontend/emit/slices.h"
 #include "ir/type_text.h"
 
 /* A call on a nest, leaf by leaf. */

@@ -5,8 +5,13 @@
  * the default strategy and several are mirrored.  The properties are constants:
  * strategy.worker_devices.
  */
-#include "frontend/context/eval.h"
+#include "frontend/dist/strategy.h"
 
+#include "frontend/context/eval.h"
+#include "frontend/context/messages.h"
+#include "frontend/context/scope.h"
+#include "frontend/emit/require_const.h"
+#include "frontend/lower/call.h"
 #include <string.h>
 #include "frontend/dist/cross_device.h"
 #include "frontend/dist/devices.h"

@@ -10,8 +10,10 @@
  * An index that was checked against a length is not checked again where the
  * first check has been passed: in its block and those within.
  */
-#include "frontend/context/eval.h"
+#include "frontend/context/dispatch.h"
+#include "frontend/context/messages.h"
 #include "frontend/emit/index.h"
+#include "frontend/emit/operand.h"
 #include "frontend/emit/slices.h"
 #include "ir/base/message.h"
 #include "ir/rules/build.h"

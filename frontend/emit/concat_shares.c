@@ -7,6 +7,7 @@
  * put at their places among zeros, each part behind those before it.
  */
 #include "frontend/emit/index.h"
+#include "frontend/emit/operand.h"
 #include "frontend/emit/shape_ops.h"
 #include "ir/rules/build.h"
 

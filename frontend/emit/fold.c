@@ -7,7 +7,10 @@
  * needs more than one rounding (pow, mod of floats) is left to the IR.  Lengths
  * fold as far as they stay linear in their symbol (D1).
  */
-#include "frontend/context/lower.h"
+#include "frontend/emit/fold.h"
+
+#include "frontend/context/messages.h"
+#include "frontend/emit/operand.h"
 #include "ir/rules/eval.h"
 
 #include <math.h>

@@ -6,7 +6,12 @@
  * one tensor.  Here it is also checked that the value may be computed with at
  * this place.
  */
+#include "frontend/emit/operand.h"
+
+#include "frontend/context/dispatch.h"
 #include "frontend/context/eval.h"
+#include "frontend/context/messages.h"
+#include "frontend/context/steps.h"
 #include "frontend/emit/shape_ops.h"
 #include "ir/rules/build.h"
 

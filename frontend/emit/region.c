@@ -1,7 +1,11 @@
 /*
  * region.c - where operations go: regions, functions, and back again
  */
-#include "frontend/context/eval.h"
+#include "frontend/emit/region.h"
+
+#include "frontend/context/messages.h"
+#include "frontend/context/scope.h"
+#include "frontend/emit/operand.h"
 #include "ir/rules/build.h"
 #include "ir/rules/locality.h"
 

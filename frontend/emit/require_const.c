@@ -5,7 +5,9 @@
  * is an error here, and one that may be mended by unrolling the loop around
  * (cx->needs_constant).
  */
-#include "frontend/context/lower.h"
+#include "frontend/emit/require_const.h"
+
+#include "frontend/context/messages.h"
 
 /* Why v is not what is asked for, a `kind` ("an integer"). */
 static bool

@@ -3,6 +3,8 @@
  */
 #include "frontend/emit/shape_ops.h"
 
+#include "frontend/context/messages.h"
+#include "frontend/emit/operand.h"
 #include <string.h>
 #include "ir/type_text.h"
 

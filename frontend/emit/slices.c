@@ -7,7 +7,9 @@
  */
 #include "frontend/emit/slices.h"
 
-#include "frontend/emit/index.h"
+#include "frontend/context/eval.h"
+#include "frontend/context/messages.h"
+#include "frontend/emit/operand.h"
 #include "ir/rules/build.h"
 #include "ir/type_text.h"
 

@@ -9,7 +9,13 @@
  * one value for each parameter, shaped like the argument; none stands for no
  * gradient.
  */
+#include "frontend/context/dispatch.h"
 #include "frontend/context/eval.h"
+#include "frontend/context/messages.h"
+#include "frontend/context/scope.h"
+#include "frontend/emit/operand.h"
+#include "frontend/emit/region.h"
+#include "frontend/lower/call.h"
 #include "ir/rules/build.h"
 #include "ir/rules/rules.h"
 

@@ -10,7 +10,10 @@
  * gradient (D12).  The passes need not know: what is asked for is the gradient
  * with respect to the rows taken, and that and their indices are the slices.
  */
-#include "frontend/builtins/builtins.h"
+#include "frontend/context/dispatch.h"
+#include "frontend/context/messages.h"
+#include "frontend/context/scope.h"
+#include "frontend/emit/operand.h"
 #include "frontend/emit/slices.h"
 #include "ir/rules/build.h"
 

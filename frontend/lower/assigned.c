@@ -5,7 +5,8 @@
  * lowered.  Names that the body binds itself hide those around from there to
  * the end of their block.
  */
-#include "frontend/context/eval.h"
+#include "frontend/context/scope.h"
+#include "frontend/lower/lower_impl.h"
 
 typedef struct Scan {
     Lower *cx;

@@ -5,7 +5,12 @@
  * them assigns to, and the value of the `if` itself, is afterwards what the two
  * sides have in common where they agree, and a result of the `if` where not.
  */
-#include "frontend/context/eval.h"
+#include "frontend/context/messages.h"
+#include "frontend/context/scope.h"
+#include "frontend/emit/operand.h"
+#include "frontend/emit/region.h"
+#include "frontend/lower/lower_impl.h"
+#include "frontend/lower/stmt.h"
 #include "ir/rules/build.h"
 #include "ir/rules/locality.h"
 

@@ -5,49 +5,19 @@
  * step, and steps are limited (D16): inlining can make a short text long.  So
  * is the memory that they take, whatever takes it.
  */
+#include "frontend/context/dispatch.h"
 #include "frontend/context/eval.h"
 #include "frontend/context/hint.h"
+#include "frontend/context/messages.h"
+#include "frontend/context/scope.h"
+#include "frontend/context/steps.h"
+#include "frontend/emit/operand.h"
+#include "frontend/emit/region.h"
+#include "frontend/emit/require_const.h"
+#include "frontend/lower/lower_impl.h"
 
 #include <math.h>
 #include <string.h>
-
-enum { WALKED_IN_STEP = 4 };
-
-static int64_t
-bytes_used(const Lower *cx)
-{
-    return (int64_t)(arena_bytes(cx->arena) - cx->first_bytes);
-}
-
-bool
-fe_step(Lower *cx, Loc loc)
-{
-    if (cx->stopped)
-        return false;
-    LimitId exceeded = NUM_LIMITS;
-    if (++cx->num_steps > limit_value(LIMIT_steps))
-        exceeded = LIMIT_steps;
-    else if (cx->depth >= limit_value(LIMIT_depth))
-        exceeded = LIMIT_depth;
-    else if (bytes_used(cx) > limit_value(LIMIT_memory))
-        exceeded = LIMIT_memory;
-    if (exceeded != NUM_LIMITS)
-        fe_stop(cx, loc, exceeded);
-    return exceeded == NUM_LIMITS;
-}
-
-void
-fe_walked(Lower *cx, int64_t n)
-{
-    cx->num_steps += n / WALKED_IN_STEP;
-}
-
-void
-fe_walked_value(Lower *cx, const FeValue *v)
-{
-    if (v->kind == FE_NEST)
-        fe_walked(cx, v->nest.leaves);
-}
 
 /* ---- leaves ------------------------------------------------------------- */
 

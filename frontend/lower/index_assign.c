@@ -6,8 +6,14 @@
  * old one, where it is true.  Several rows, x[indices], are scattered to, one
  * after the other.
  */
+#include "frontend/context/dispatch.h"
+#include "frontend/context/eval.h"
+#include "frontend/context/messages.h"
 #include "frontend/emit/index.h"
+#include "frontend/emit/operand.h"
+#include "frontend/emit/require_const.h"
 #include "frontend/emit/shape_ops.h"
+#include "frontend/lower/lower_impl.h"
 #include "ir/rules/build.h"
 
 /* ---- the mask ----------------------------------------------------------- */

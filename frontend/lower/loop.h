@@ -7,7 +7,7 @@
 #ifndef TFD_FRONTEND_LOWER_LOOP_H
 #define TFD_FRONTEND_LOWER_LOOP_H
 
-#include "frontend/context/eval.h"
+#include "frontend/lower/lower_impl.h"
 
 /* The muts that a loop's body assigns to, as the operands, arguments and yields
  * of the loop: one each for every number in them.  What is no number (a

@@ -1,7 +1,11 @@
 /*
  * loop_carried.c - muts around a loop of the IR
  */
+#include "frontend/context/messages.h"
+#include "frontend/context/scope.h"
+#include "frontend/emit/operand.h"
 #include "frontend/lower/loop.h"
+#include "frontend/lower/stmt.h"
 
 static bool
 is_number(Lower *cx, FeValue *leaf)

@@ -1,7 +1,12 @@
 /*
  * lower_call.c - calls: arguments, and who is called
  */
+#include "frontend/context/dispatch.h"
 #include "frontend/context/eval.h"
+#include "frontend/context/messages.h"
+#include "frontend/context/scope.h"
+#include "frontend/lower/call.h"
+#include "frontend/lower/lower_impl.h"
 
 #include <string.h>
 

@@ -13,6 +13,11 @@
  * that note.
  */
 #include "frontend/context/eval.h"
+#include "frontend/context/messages.h"
+#include "frontend/context/scope.h"
+#include "frontend/context/steps.h"
+#include "frontend/lower/call.h"
+#include "frontend/lower/lower_impl.h"
 
 #include <assert.h>
 

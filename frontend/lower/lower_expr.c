@@ -4,7 +4,12 @@
  * Each first asks whether the result is known now (fold.c); what is not is an
  * operation of the IR.
  */
+#include "frontend/context/dispatch.h"
 #include "frontend/context/eval.h"
+#include "frontend/context/messages.h"
+#include "frontend/context/steps.h"
+#include "frontend/emit/fold.h"
+#include "frontend/emit/operand.h"
 #include "frontend/emit/slices.h"
 
 /* The operations of the IR behind the operators. */

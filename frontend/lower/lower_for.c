@@ -5,7 +5,13 @@
  * want of a constant and the range is known, it is unrolled instead.  A `for`
  * over a nest is always unrolled, and so is what is evaluated while compiling.
  */
+#include "frontend/context/eval.h"
+#include "frontend/context/messages.h"
+#include "frontend/context/scope.h"
+#include "frontend/emit/region.h"
+#include "frontend/emit/require_const.h"
 #include "frontend/lower/loop.h"
+#include "frontend/lower/lower_impl.h"
 
 #include <string.h>
 

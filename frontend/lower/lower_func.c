@@ -4,7 +4,14 @@
  * A call binds the parameters in a scope of its own and evaluates the body
  * there.  The chain of calls is kept for messages.
  */
+#include "frontend/context/dispatch.h"
 #include "frontend/context/eval.h"
+#include "frontend/context/messages.h"
+#include "frontend/context/scope.h"
+#include "frontend/emit/operand.h"
+#include "frontend/lower/call.h"
+#include "frontend/lower/lower_impl.h"
+#include "frontend/lower/stmt.h"
 
 /* ---- the chain of calls ------------------------------------------------- */
 

@@ -13,8 +13,14 @@
  * known; as long as the length is no replica's own, of which another one may
  * have nothing.
  */
+#include "frontend/context/dispatch.h"
+#include "frontend/context/eval.h"
+#include "frontend/context/messages.h"
 #include "frontend/emit/index.h"
+#include "frontend/emit/operand.h"
+#include "frontend/emit/require_const.h"
 #include "frontend/emit/shape_ops.h"
+#include "frontend/lower/lower_impl.h"
 #include "ir/rules/build.h"
 
 /* ---- slices ------------------------------------------------------------- */

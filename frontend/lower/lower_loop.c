@@ -9,7 +9,14 @@
  * A break clears a flag that the loop carries too (FeLoop); a `for` that may be
  * left early is a `while` with a counter.
  */
+#include "frontend/context/dispatch.h"
+#include "frontend/context/eval.h"
+#include "frontend/context/scope.h"
+#include "frontend/emit/operand.h"
+#include "frontend/emit/region.h"
 #include "frontend/lower/loop.h"
+#include "frontend/lower/lower_impl.h"
+#include "frontend/lower/stmt.h"
 #include "ir/rules/build.h"
 #include "ir/rules/locality.h"
 

@@ -5,7 +5,11 @@
  * order within the module's parameters.  Its variables are named by its path:
  * the names of the lets on the way, and numbers in lists and arguments.
  */
-#include "frontend/context/eval.h"
+#include "frontend/context/dispatch.h"
+#include "frontend/context/messages.h"
+#include "frontend/context/scope.h"
+#include "frontend/lower/call.h"
+#include "frontend/lower/lower_impl.h"
 
 /* The path of the let around; one that several instances would have (those of
  * a loop in a function) is numbered. */

@@ -3,7 +3,15 @@
  *
  * Nests exist only while compiling: what they hold are values like any other.
  */
+#include "frontend/context/dispatch.h"
 #include "frontend/context/eval.h"
+#include "frontend/context/messages.h"
+#include "frontend/context/scope.h"
+#include "frontend/emit/operand.h"
+#include "frontend/emit/require_const.h"
+#include "frontend/lower/call.h"
+#include "frontend/lower/lower_impl.h"
+#include "frontend/lower/stmt.h"
 
 /* ---- making ------------------------------------------------------------- */
 

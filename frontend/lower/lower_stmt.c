@@ -5,7 +5,13 @@
  * makes of that is told in branch.c and lower_loop.c, which read the list of
  * cx->writes.
  */
+#include "frontend/context/dispatch.h"
 #include "frontend/context/eval.h"
+#include "frontend/context/messages.h"
+#include "frontend/context/scope.h"
+#include "frontend/emit/operand.h"
+#include "frontend/lower/lower_impl.h"
+#include "frontend/lower/stmt.h"
 
 #include <string.h>
 

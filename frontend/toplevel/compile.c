@@ -1,7 +1,14 @@
 /*
  * compile.c - from a source file to a module: the order of things
  */
-#include "frontend/context/eval.h"
+#include "frontend/context/dispatch.h"
+#include "frontend/context/messages.h"
+#include "frontend/context/scope.h"
+#include "frontend/dist/strategy.h"
+#include "frontend/emit/region.h"
+#include "frontend/lower/call.h"
+#include "frontend/toplevel/toplevel.h"
+#include "frontend/vars/vars.h"
 
 #include "frontend/syntax/parse.h"
 #include "ir/base/file.h"

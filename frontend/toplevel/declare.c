@@ -4,7 +4,17 @@
  * All names of a scope are bound first; each declaration is evaluated when its
  * name is first asked for, at the latest in its turn.
  */
+#include "frontend/context/dispatch.h"
 #include "frontend/context/eval.h"
+#include "frontend/context/messages.h"
+#include "frontend/context/scope.h"
+#include "frontend/data/data.h"
+#include "frontend/emit/operand.h"
+#include "frontend/emit/region.h"
+#include "frontend/lower/lower_impl.h"
+#include "frontend/lower/stmt.h"
+#include "frontend/toplevel/toplevel.h"
+#include "frontend/vars/vars.h"
 
 /* ---- binding ------------------------------------------------------------ */
 

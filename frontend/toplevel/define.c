@@ -6,6 +6,9 @@
  * is, since a shell takes quotes away.
  */
 #include "frontend/context/eval.h"
+#include "frontend/context/messages.h"
+#include "frontend/context/scope.h"
+#include "frontend/toplevel/toplevel.h"
 
 #include <string.h>
 #include "frontend/syntax/parse.h"

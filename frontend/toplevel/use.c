@@ -9,7 +9,10 @@
  * lead to it spell it.  So the plan is the same from wherever and by whatever
  * path the program is compiled (D14).
  */
-#include "frontend/context/eval.h"
+#include "frontend/context/dispatch.h"
+#include "frontend/context/messages.h"
+#include "frontend/context/scope.h"
+#include "frontend/toplevel/toplevel.h"
 
 #include <string.h>
 #include "frontend/lib/library.h"

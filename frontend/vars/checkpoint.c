@@ -10,6 +10,11 @@
  * to be when an optimizer is applied); until then a save or restore of all has
  * no list of variables.
  */
+#include "frontend/builtins/builtins.h"
+#include "frontend/context/dispatch.h"
+#include "frontend/context/eval.h"
+#include "frontend/context/messages.h"
+#include "frontend/emit/operand.h"
 #include "frontend/vars/vars.h"
 #include "ir/rules/build.h"
 

@@ -5,7 +5,14 @@
  * what it does not know is checked: what an update may write, and that replicas
  * come together to what they do together.
  */
+#include "frontend/builtins/builtins.h"
+#include "frontend/context/dispatch.h"
+#include "frontend/context/eval.h"
+#include "frontend/context/messages.h"
 #include "frontend/emit/index.h"
+#include "frontend/emit/operand.h"
+#include "frontend/emit/region.h"
+#include "frontend/emit/shape_ops.h"
 #include "frontend/emit/slices.h"
 #include "frontend/vars/vars.h"
 

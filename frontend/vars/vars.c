@@ -5,6 +5,15 @@
  */
 #include "frontend/vars/vars.h"
 
+#include "frontend/builtins/builtins.h"
+#include "frontend/context/dispatch.h"
+#include "frontend/context/eval.h"
+#include "frontend/context/messages.h"
+#include "frontend/context/scope.h"
+#include "frontend/emit/operand.h"
+#include "frontend/emit/region.h"
+#include "frontend/emit/shape_ops.h"
+#include "frontend/lower/call.h"
 #include <assert.h>
 #include <string.h>
 #include "ir/type_text.h"

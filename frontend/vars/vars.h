@@ -29,15 +29,30 @@ struct FeSlot {
     Map *by_name; /* of the variable it is for, to its own */
 };
 
-typedef struct FeVars {
+struct FeVars {
     Map *infos; /* by name, in the order of module->vars */
     VEC(FeSlot *) slots;
     VEC(IrVar *) counters; /* of steps, each an i64 from 0 */
-} FeVars;
+};
 
 FeVars *fe_vars(Lower *cx);
 const FeVarInfo *fe_var_info(Lower *cx, const IrVar *v);
 /* Adds a variable to the module. */
 FeVarInfo *fe_var_add(Lower *cx, IrVar *v, bool outside, bool is_slot);
+
+/* ---- declarations -------------------------------------------------------- */
+
+/* The variable of a VAR in scope (top level, module), its name prefixed; with
+ * its @NAME.init.  colocate is the target of a block around it, or NULL. */
+FeValue *fe_var_declare(Lower *cx, FeScope *scope, const AstNode *var,
+                        FeValue *colocate);
+/* A SLOT of an instance. */
+FeValue *fe_slot_declare(Lower *cx, FeScope *scope, const AstNode *slot);
+/* Once, at the end: @NAME.init of the slots that were used.  (A function made
+ * while lowering may be cut back; see the top.) */
+void fe_vars_finish(Lower *cx);
+/* Gives every save and restore of main the values of its variables, once all
+ * of these are known (checkpoint.c). */
+void fe_checkpoints_finish(Lower *cx);
 
 #endif

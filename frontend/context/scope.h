@@ -1,0 +1,88 @@
+/*
+ * scope.h - names, and what they are bound to
+ */
+#ifndef TFD_FRONTEND_CONTEXT_SCOPE_H
+#define TFD_FRONTEND_CONTEXT_SCOPE_H
+
+#include "frontend/context/lower.h"
+
+typedef enum FeScopeKind {
+    SCOPE_BUILTINS,
+    SCOPE_FILE,
+    SCOPE_INSTANCE, /* members of an instance of a module */
+    SCOPE_FUNC,     /* parameters of a function, the block of an update: muts
+                       around are not assigned */
+    SCOPE_MERGE,    /* as that; per-replica values around are not seen */
+    SCOPE_BLOCK,
+    SCOPE_SPACE /* fields of a namespace; has no parent */
+} FeScopeKind;
+
+struct FeBinding {
+    const char *name;
+    FeValue *value;          /* NULL: a declaration not looked at yet */
+    const AstNode *decl;     /* then: CONST, LET, VAR, ... */
+    const AstNode *colocate; /* target of the block around decl, or NULL */
+    FeScope *scope;
+    int64_t serial; /* bindings made before have lower ones */
+    bool is_mut;
+    bool being_made; /* decl is being evaluated */
+    Loc loc;
+};
+
+struct FeScope {
+    FeScope *parent;
+    FeScopeKind kind;
+    VEC(FeBinding *) names;
+    Map *index; /* of names, the last of each; NULL while they are few */
+    VEC(FeScope *) used;  /* SCOPE_FILE: what it uses */
+    const char *prefix;   /* of variables declared here: "", "fc." */
+    FeInstance *instance; /* SCOPE_INSTANCE */
+};
+
+struct FeInstance {
+    const AstNode *module;
+    const char *path; /* "blocks.0.fc" */
+    FeScope *scope;   /* its members; the parent holds its parameters */
+    Loc loc;
+};
+
+FeScope *fe_scope_new(Lower *cx, FeScope *parent, FeScopeKind kind);
+/* Adds a name, hiding that of outer scopes ("_" is no name).  A second one in
+ * the same scope is an error in SCOPE_FILE and SCOPE_INSTANCE and hides the
+ * first elsewhere.  A nest beyond the limits becomes POISON with a message. */
+FeBinding *fe_bind(Lower *cx, FeScope *scope, const char *name, FeValue *value,
+                   Loc loc);
+/* The last binding of a name in this scope alone, or NULL. */
+FeBinding *fe_scope_find(const FeScope *scope, const char *name);
+/* A mut that the program cannot name. */
+FeBinding *fe_hidden_mut(Lower *cx, const char *name, FeValue *value, Loc loc);
+/* What a name means in cx->scope, builtins aside. */
+typedef struct FeFound {
+    FeBinding *binding; /* or NULL */
+    FeBinding *other;   /* the same name in another used module, or NULL */
+    bool leaves_func;   /* it is outside the function, */
+    bool leaves_merge;  /* or the merge, that it is used in */
+} FeFound;
+FeFound fe_find(Lower *cx, const char *name);
+/* The value of a name, also of a builtin; a name that is not there is an error
+ * with the nearest one. */
+FeValue *fe_lookup(Lower *cx, const char *name, Loc loc);
+/* The same of what is assigned to. */
+FeValue *fe_lookup_target(Lower *cx, const char *name, Loc loc);
+/* The name in scope that name may be a slip of, or NULL. */
+const char *fe_nearest_member(Lower *cx, const FeScope *scope,
+                              const char *name);
+/* v, or POISON with a message when it is a nest or a string that is too large.
+ * A nest doubles with every `t = (t, t)`, which is one value in memory and is
+ * walked as many.  What any expression is worth, and what is bound to a name,
+ * goes through here; therefore all that walks nests may recurse. */
+FeValue *fe_limit_size(Lower *cx, FeValue *v, Loc loc);
+/* Changes the value of a mut so that it can be undone: back to where
+ * cx->writes.len was mark. */
+void fe_write(Lower *cx, FeBinding *b, FeValue *value);
+void fe_undo_writes(Lower *cx, int mark);
+/* That of a field of a namespace; what says of what ("strategy"). */
+FeValue *fe_space_field(Lower *cx, const FeScope *space, const char *what,
+                        const char *name, Loc loc);
+
+#endif

@@ -353,7 +353,7 @@ gathered(Lower *cx, IrValue *x, Loc loc)
 }
 
 /* The replicas' rows one behind the other, written in a merge: the table of
- * aggregations (semantics.md 1.7). */
+ * aggregations (tensorflow.md 1.7). */
 static FeValue *
 write_together(Lower *cx, IrVar *v, const char *mode, IrValue *rows,
                IrValue *values, Loc loc)

@@ -1,7 +1,7 @@
 /*
  * sharding.h - how the elements of an iterator get to the replicas
  *
- * TensorFlow's rules (docs/semantics.md 7.1 to 7.3), of the module alone: the
+ * TensorFlow's rules (docs/tensorflow.md 7.1 to 7.3), of the module alone: the
  * compiler explains what the runner does.
  */
 #ifndef TFD_IR_DATASET_SHARDING_H

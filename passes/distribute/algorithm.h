@@ -13,7 +13,7 @@ typedef struct CollectiveAlgorithm {
     const char *why;
 } CollectiveAlgorithm;
 
-/* What the strategy of m makes of its choice (TensorFlow's rules, semantics.md
+/* What the strategy of m makes of its choice (TensorFlow's rules, tensorflow.md
  * 6, but that copies in two levels are made on CPU devices, too). */
 CollectiveAlgorithm pass_algorithm(const IrModule *m);
 

@@ -262,7 +262,7 @@ component_share(Communicate *c, IrValue *x)
 }
 
 /* The value that this replica's copy takes: the table of synchronization,
- * aggregation and context (semantics.md 1.5, 1.6), for what the front end has
+ * aggregation and context (tensorflow.md 1.5, 1.6), for what the front end has
  * let through. */
 static IrValue *
 value_for_copy(Communicate *c, const IrVar *v, IrValue *x, IrContext context,

@@ -3,8 +3,9 @@
 
     pages.py ROOT
 
-Links and their anchors, paths of files, the functions that style.md shows, and
-the form of the glossary.
+Links and their anchors, paths of files, the functions that style.md shows, the
+form of the glossary, the passes of architecture.md, and that semantics.md has
+every rule of tensorflow.md and every case that it decides otherwise.
 """
 import os
 import re
@@ -70,7 +71,10 @@ def exists(root, page, path):
 
 
 def dead_paths(root, pages):
+    """messages.md has a suite of its own, roadmap.md speaks of what is not."""
     for page in pages:
+        if page in ('docs/messages.md', 'docs/roadmap.md'):
+            continue
         for path in set(PATH.findall(read(root, page))):
             if not is_pattern(path) and not exists(root, page, path):
                 yield '%s: there is no %s' % (page, path)
@@ -100,6 +104,42 @@ def bad_rows(root, page):
         yield '%s: %s stands twice' % (page, term)
 
 
+def other_passes(root, page):
+    have = re.findall(r'^\| `(\w+)` \|', read(root, page), re.M)
+    want = re.findall(r'^PASS\((\w+),',
+                      read(root, 'passes/support/passes.def'), re.M)
+    if have != want:
+        yield '%s: the passes are %s' % (page, ' '.join(want))
+
+
+def cases_of(text):
+    return set(re.findall(r'\b[A-Z]{3}-\d\d\b', text))
+
+
+def unanswered(root, page):
+    text, rules = read(root, page), read(root, 'docs/tensorflow.md')
+    cases = read(root, 'docs/conformance.md')
+    rows, decisions = text.split('\n## The decisions\n')
+    for case in cases_of(text) - cases_of(cases):
+        yield '%s: there is no case %s' % (page, case)
+    otherwise = '\n'.join(line for line in cases.split('\n')
+                          if '| tfd decides otherwise:' in line)
+    for case in set(re.findall(r'^\| ([A-Z]{3}-\d\d) ', otherwise, re.M)) - \
+            cases_of(decisions):
+        yield '%s: no decision for %s' % (page, case)
+    sections = re.findall(r'^#+ (\d+)\.(\d*) ', rules, re.M)
+    split = {a for a, b in sections if b}
+    for a, b in sections:
+        if (b or a not in split) and a != '13' and \
+                not re.search(r'^\| \[%s%s ' % (a, b and '.' + b), rows, re.M):
+            yield '%s: no row for the rules of %s.%s' % (page, a, b)
+    stated = re.findall(r'^\| (S\d+) \|', decisions, re.M)
+    for name in set(re.findall(r'\bS\d+\b', text)) - set(stated):
+        yield '%s: %s is not stated' % (page, name)
+    for name in set(stated) - set(re.findall(r'\bS\d+\b', rows)):
+        yield '%s: no rule leads to %s' % (page, name)
+
+
 def report(number, what, faults):
     faults = sorted(faults)
     for fault in faults:
@@ -109,12 +149,14 @@ def report(number, what, faults):
 
 def main(root):
     pages = sorted(walk(root, '.md'))
-    print('1..4')
+    print('1..6')
     report(1, 'links', dead_links(root, pages))
     report(2, 'paths', dead_paths(root, pages))
     report(3, 'functions of style.md',
            unknown_functions(root, 'docs/style.md'))
     report(4, 'rows of the glossary', bad_rows(root, 'docs/glossary.md'))
+    report(5, 'passes', other_passes(root, 'docs/architecture.md'))
+    report(6, 'rules and decisions', unanswered(root, 'docs/semantics.md'))
 
 
 main(sys.argv[1])

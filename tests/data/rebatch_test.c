@@ -3,7 +3,7 @@
  *
  * A row is a pipeline with the steps of every worker, "|" between them: each
  * worker makes its own by its number alone.  Names are those of the cases of
- * tf.distribute (docs/semantics.md section 7).  A worker whose data end before
+ * tf.distribute (docs/tensorflow.md section 7).  A worker whose data end before
  * the others' makes empty steps for as long as those have some, which the rows
  * do not show.
  */

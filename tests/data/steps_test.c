@@ -2,7 +2,7 @@
  * steps_test.c - what each stage gives, and what each replica gets of it
  *
  * A row is a pipeline with all its steps.  Names INP-... are those of the cases
- * of tf.distribute (docs/semantics.md section 7).  Every row is run with and
+ * of tf.distribute (docs/tensorflow.md section 7).  Every row is run with and
  * without a thread, and twice over: both passes see the same data.  Then once
  * more, by pipelines that take turns: each goes on from the state of the last.
  */

@@ -41,7 +41,7 @@ static int
 set_up(void **state)
 {
     new_dir(state);
-    write_text(in_dir("text.txt"), source_text(arena, "docs/semantics.md"));
+    write_text(in_dir("text.txt"), source_text(arena, "docs/tensorflow.md"));
     return 0;
 }
 
@@ -212,7 +212,7 @@ check_run(const char *path, const char *options, const char *sets, double files)
 static double
 text_bytes(void)
 {
-    return (double)strlen(source_text(arena, "docs/semantics.md"));
+    return (double)strlen(source_text(arena, "docs/tensorflow.md"));
 }
 
 static void

@@ -1,7 +1,7 @@
 /*
  * replicas.c - variables, and what replicas do when they have met
  *
- * The table of synchronization, aggregation and context (docs/semantics.md 1.4
+ * The table of synchronization, aggregation and context (docs/tensorflow.md 1.4
  * to 1.6) as far as the front end lets programs through.  After communicate
  * nothing of it is left: reads and writes are a replica's own, and collectives
  * say what is combined.

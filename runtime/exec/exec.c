@@ -9,7 +9,14 @@
 #include <string.h>
 #include "ir/analysis/hooks.h"
 #include "ir/plan/abi.h"
-#include "runtime/exec/exec_impl.h"
+#include "runtime/exec/exec_checksum.h"
+#include "runtime/exec/exec_end.h"
+#include "runtime/exec/exec_launch.h"
+#include "runtime/exec/exec_load.h"
+#include "runtime/exec/exec_memory.h"
+#include "runtime/exec/exec_params.h"
+#include "runtime/exec/exec_print.h"
+#include "runtime/exec/run.h"
 #include "runtime/hal/cpu/wait.h"
 #include "runtime/hal/devices.h"
 

@@ -10,6 +10,8 @@
  * Files that the program itself writes are whole at every moment, but for the
  * one of summaries, which grows: it is cut back to where it was.
  */
+#include "runtime/exec/exec_checkpoint.h"
+
 #include <errno.h>
 #include <math.h>
 #include <stdlib.h>
@@ -19,7 +21,9 @@
 #include "ir/analysis/footprint.h"
 #include "ir/ir.h"
 #include "ir/type_bounds.h"
-#include "runtime/exec/exec_impl.h"
+#include "runtime/exec/exec_params.h"
+#include "runtime/exec/exec_print.h"
+#include "runtime/exec/run.h"
 #include "runtime/hal/cpu/wait.h"
 
 enum {
@@ -265,14 +269,14 @@ rt_open_events(RtRun *run)
 {
     const RtOptions *o = run->options;
     RtResume *r = &run->resume;
-    if (r->going) {
+    if (r->is_resuming) {
         events_archive(run, &r->read);
         if (r->read.wrong)
             return rt_archive_end(&r->read);
     }
     if (!o->log_dir || !run->has_summary || o->load_only)
         return OK;
-    return r->going && *r->events_name
+    return r->is_resuming && *r->events_name
                ? continue_events(run)
                : rt_events_open(o->log_dir, &run->events);
 }
@@ -287,11 +291,11 @@ read_newest(RtRun *run)
     RtCheckpoint c;
     r->arena = arena_new(NULL, "the checkpoint to resume from");
     TRY(rt_checkpoints_newest(r->folder, r->arena, o->err, &c));
-    r->going = c.state != NULL;
+    r->is_resuming = c.state != NULL;
     r->read = rt_archive_reader(r->arena, c.state, c.len);
     if (o->quiet)
         return OK;
-    if (r->going)
+    if (r->is_resuming)
         fprintf(o->err, "resuming after step %lld, from \"%s\"\n",
                 (long long)c.step, c.path);
     else
@@ -363,7 +367,7 @@ go_on(RtRun *run, RtInvocation *main)
     rt_progress_resume(&run->progress, run->stats.steps);
     arena_release(r->arena);
     r->arena = NULL;
-    r->going = false;
+    r->is_resuming = false;
     return OK;
 }
 
@@ -378,9 +382,9 @@ rt_resume(RtRun *run, RtInvocation *main)
                           "--checkpoint: main has no loop over a dataset, and "
                           "checkpoints are made after rounds of one");
     r->written = rt_archive_writer(run->arena, (size_t)r->bytes);
-    if (run->options->load_only && !r->going)
+    if (run->options->load_only && !r->is_resuming)
         return OK;
-    return r->going ? go_on(run, main) : begin(run, main);
+    return r->is_resuming ? go_on(run, main) : begin(run, main);
 }
 
 /* How long main has stood still for it: the next step waits for the copy, and

@@ -3,10 +3,12 @@
  *
  * The same plan and data give the same bits (D2); this is how to see it.
  */
+#include "runtime/exec/exec_checksum.h"
+
 #include "ir/base/hash.h"
 #include "ir/ir.h"
 #include "ir/type_bounds.h"
-#include "runtime/exec/exec_impl.h"
+#include "runtime/exec/run.h"
 
 enum { BLOCK_BYTES = 64 << 10 };
 

@@ -7,7 +7,9 @@
  */
 #include <assert.h>
 #include <string.h>
-#include "runtime/exec/exec_impl.h"
+#include "runtime/exec/exec_load.h"
+#include "runtime/exec/exec_position.h"
+#include "runtime/exec/run.h"
 
 static const char *const reduce_op_names[NUM_REDUCE_OPS] = {
     [REDUCE_SUM] = "sum",
@@ -214,7 +216,7 @@ fault_late(RtInvocation *inv, const RtHostOp *h)
     Arena *a = inv->executor->arena;
     bool reduces = h->op->kind == OP_all_reduce_done;
     fault->late = true;
-    rt_add_stragglers(run, a, &fault->slow);
+    rt_add_stragglers(run, a, &fault->stragglers);
     const char *arrived = list_replicas(run, a, h->instance, true);
     const char *missing = list_replicas(run, a, h->instance, false);
     int32_t end = rt_fault(

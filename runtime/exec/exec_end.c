@@ -1,8 +1,11 @@
 /*
  * exec_end.c - why main came back before its end, or did not come back
  */
+#include "runtime/exec/exec_end.h"
+
 #include "ir/base/str.h"
-#include "runtime/exec/exec_impl.h"
+#include "runtime/exec/exec_position.h"
+#include "runtime/exec/run.h"
 
 /* ---- faults ------------------------------------------------------------- */
 
@@ -34,7 +37,7 @@ status_of_fault(const RtRun *run, RtFault *f, const RtExecutor *executor)
     }
     diag_error(d, f->op->loc, "%s", str_text(&f->text));
     if (f->late) {
-        add_notes(d, &f->slow);
+        add_notes(d, &f->stragglers);
         note_resume(run, f->op->loc);
     } else if (executor && executor->replica >= 0 && run->num_replicas > 1) {
         diag_note(d, f->op->loc, "on replica %d, device %s", executor->replica,

@@ -4,10 +4,12 @@
  * All sources are opened when the run begins, so that a file that is missing
  * is found then and not after hours.
  */
+#include "runtime/exec/exec_iter.h"
+
 #include <string.h>
 #include "ir/analysis/hooks.h"
 #include "ir/ir.h"
-#include "runtime/exec/exec_impl.h"
+#include "runtime/exec/run.h"
 #include "runtime/hal/cpu/wait.h"
 
 /* ---- functions of elements ---------------------------------------------- */

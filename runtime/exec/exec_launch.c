@@ -7,11 +7,15 @@
  * device whose shares of the batches are full gets the variant of the program
  * that has constants for their sizes.
  */
+#include "runtime/exec/exec_launch.h"
+
 #include <string.h>
 #include "ir/analysis/hooks.h"
 #include "ir/analysis/footprint.h"
 #include "ir/ir.h"
-#include "runtime/exec/exec_impl.h"
+#include "runtime/exec/exec_load.h"
+#include "runtime/exec/exec_print.h"
+#include "runtime/exec/run.h"
 #include "runtime/hal/cpu/wait.h"
 
 /* A word of dims, and what it is when batches are full. */

@@ -5,17 +5,19 @@
  * here, against the memory that they will be in, because the runtime is about
  * to follow them.
  */
+#include "runtime/exec/exec_load.h"
+
 #include <stdlib.h>
 #include <string.h>
 #include "ir/analysis/hooks.h"
 #include "ir/base/message.h"
 #include "ir/ir.h"
 #include "ir/type_bounds.h"
-#include "runtime/exec/exec_impl.h"
+#include "runtime/exec/run.h"
 
 /* ---- the size of arenas ------------------------------------------------- */
 
-enum { MAX_ARENA_BITS = 46, ALIGN = 64 };
+enum { MAX_ARENA_BITS = 46 };
 
 typedef struct Extent {
     const IrModule *module;
@@ -93,41 +95,6 @@ rt_reserve_arena(RtRun *run, int64_t end)
 }
 
 /* ---- values ------------------------------------------------------------ */
-
-int64_t
-rt_dim(const RtDim *d, const int64_t *dims)
-{
-    int64_t size = d->word < 0 ? d->c : d->c + d->k * dims[d->word];
-    return size > 0 ? size : 0;
-}
-
-int64_t
-rt_value_count(const RtValue *v, const int64_t *dims)
-{
-    int64_t n = 1;
-    for (int i = 0; i < v->rank; i++)
-        n *= rt_dim(&v->dims[i], dims);
-    return n;
-}
-
-size_t
-rt_value_bytes(const RtValue *v, const int64_t *dims)
-{
-    return (size_t)rt_value_count(v, dims) * dtype_info[v->dtype].bytes;
-}
-
-char *
-rt_value_pointer(const RtInvocation *inv, const RtValue *v)
-{
-    switch (v->place.space) {
-    case SPACE_IN:
-        return inv->call.in[v->place.offset];
-    case SPACE_OUT:
-        return inv->call.out[v->place.offset];
-    default:
-        return inv->call.base + v->place.offset;
-    }
-}
 
 /* How far offsets of a space go in fn, or -1 where fn has no such places. */
 static int64_t
@@ -282,56 +249,4 @@ rt_load_function(RtRun *run, const char *name, IrFuncKind kind,
     TRY(load_ops(run, fn));
     *out = fn;
     return OK;
-}
-
-/* ---- executors and invocations ---------------------------------------------
- */
-
-void
-rt_executor_init(RtExecutor *executor, RtRun *run, int replica)
-{
-    size_t n = (size_t)run->max_operands;
-    size_t words = 3 * (size_t)ir_num_pairs(run->module);
-    Arena *a = arena_new(NULL, "executor");
-    *executor = (RtExecutor){.run = run, .arena = a, .replica = replica};
-    executor->dims = NEW_ARRAY(a, int64_t, words);
-    executor->fault.text = str_new(a);
-    executor->lines.text = str_new(a);
-    executor->args = NEW_ARRAY(a, FormatArg, n);
-    executor->arg_dims = arena_array(a, n, sizeof *executor->arg_dims);
-    executor->reduces = NEW_ARRAY(a, RtAllReducePart, n);
-}
-
-void
-rt_executor_deinit(RtExecutor *executor)
-{
-    status_free(executor->fault.cause);
-    arena_release(executor->arena);
-}
-
-void *
-rt_alloc_aligned(Arena *a, int64_t bytes)
-{
-    uintptr_t at = (uintptr_t)arena_alloc(a, (size_t)bytes + ALIGN);
-    return (void *)((at + ALIGN - 1) / ALIGN * ALIGN);
-}
-
-void
-rt_invocation_init(RtInvocation *inv, const RtFunction *fn,
-                   RtExecutor *executor, char *base, char *const *in,
-                   char *const *out)
-{
-    inv->executor = executor;
-    inv->fn = fn;
-    inv->call = (TfdCall){.abi = TFD_ABI,
-                          .replica = executor->replica,
-                          .base = base,
-                          .in = in,
-                          .out = out,
-                          .dims = executor->dims,
-                          .hooks = &rt_hooks,
-                          .context = inv,
-                          .resume = -1,
-                          .stop = &executor->run->watchdog.stop,
-                          .at = -1};
 }

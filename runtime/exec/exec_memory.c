@@ -5,13 +5,16 @@
  * files.  A run that would be killed in its midst for want of memory is refused
  * before it begins.
  */
+#include "runtime/exec/exec_memory.h"
+
 #include <stdlib.h>
 #include "ir/analysis/hooks.h"
 #include "ir/analysis/footprint.h"
 #include "ir/analysis/live_range.h"
 #include "ir/base/message.h"
 #include "ir/base/usage.h"
-#include "runtime/exec/exec_impl.h"
+#include "runtime/exec/exec_position.h"
+#include "runtime/exec/run.h"
 
 enum { MEGABYTE_BITS = 20 };
 

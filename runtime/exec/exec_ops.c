@@ -4,59 +4,10 @@
 #include <stdarg.h>
 #include <string.h>
 #include "ir/base/message.h"
-#include "runtime/exec/exec_impl.h"
+#include "runtime/exec/exec_load.h"
+#include "runtime/exec/exec_print.h"
+#include "runtime/exec/run.h"
 #include "runtime/hal/cpu/wait.h"
-
-/* ---- faults ------------------------------------------------------------ */
-
-/* Nobody must wait any longer for this executor, whatever it is.  (Functions of
- * elements are ahead of the steps; whoever asks for the element is told.) */
-static int32_t
-end_with_fault(RtInvocation *inv)
-{
-    RtRun *run = inv->executor->run;
-    RtExecutor *first = NULL;
-    if (inv->fn->ir->kind == FUNC_HOST)
-        return EXEC_FAULT;
-    atomic_compare_exchange_strong(&run->watchdog.failed, &first,
-                                   inv->executor);
-    run->coll->ops->abort(run->coll);
-    return EXEC_FAULT;
-}
-
-int32_t
-rt_fault(RtInvocation *inv, const RtHostOp *h, StatusKind kind,
-         const char *format, ...)
-{
-    RtFault *fault = &inv->executor->fault;
-    if (!fault->op) {
-        va_list args;
-        va_start(args, format);
-        str_add(&fault->text,
-                message_vprintf(inv->executor->arena, format, args));
-        va_end(args);
-        fault->kind = kind;
-        fault->op = h->op;
-    }
-    return end_with_fault(inv);
-}
-
-int32_t
-rt_fault_status(RtInvocation *inv, const RtHostOp *h, Status st)
-{
-    RtFault *fault = &inv->executor->fault;
-    if (status_kind(st) == STATUS_STOPPED) {
-        status_free(st);
-        return EXEC_STOPPED;
-    }
-    if (fault->op) {
-        status_free(st);
-    } else {
-        fault->cause = st;
-        fault->op = h->op;
-    }
-    return end_with_fault(inv);
-}
 
 /* ---- hooks ------------------------------------------------------------- */
 
@@ -106,13 +57,6 @@ hook_parallel(TfdCall *call, TfdKernel *kernel, void *const *ptrs,
     else
         kernel(ptrs, dims, 0, count);
     return EXEC_OK;
-}
-
-bool
-rt_is_interrupted(const RtRun *run)
-{
-    const atomic_bool *word = run->options->interrupted;
-    return word && atomic_load(word);
 }
 
 static int32_t

@@ -1,11 +1,14 @@
 /*
  * exec_params.c - values of params, by option or default
  */
+#include "runtime/exec/exec_params.h"
+
 #include <errno.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-#include "runtime/exec/exec_impl.h"
+#include "runtime/exec/exec_load.h"
+#include "runtime/exec/run.h"
 
 static Status
 bad_value(const RtSet *set, DType t)
@@ -102,7 +105,7 @@ set_param(RtRun *run, const RtSet *set, DType t, Scalar *param)
         return status_new(STATUS_USAGE,
                           "--set %s=%s is too large for %s; inf is infinity",
                           set->name, set->value, dtype_info[t].name);
-    if (run->resume.going && !same(t, before, *param))
+    if (run->resume.is_resuming && !same(t, before, *param))
         return begun_otherwise(run, arena_printf(run->arena, "--set %s=%s",
                                                  set->name, set->value));
     return OK;
@@ -148,7 +151,7 @@ rt_read_params(RtRun *run)
     run->params = NEW_ARRAY(run->arena, Scalar, (size_t)n);
     for (int i = 0; i < n; i++)
         run->params[i] = default_of(run, run->module->params.data[i]);
-    if (run->resume.going)
+    if (run->resume.is_resuming)
         rt_params_archive(run, &run->resume.read);
     if (run->options->seed_given && run->seed != run->options->seed)
         return begun_otherwise(run, "--seed");

@@ -6,9 +6,12 @@
  * that it comes to (TfdCall.at).  Whoever reads it is another thread, so what
  * it sees may be over by then; a loop that does not end is seen all the same.
  */
+#include "runtime/exec/exec_position.h"
+
 #include "ir/base/message.h"
 #include "ir/ir.h"
-#include "runtime/exec/exec_impl.h"
+#include "runtime/exec/exec_load.h"
+#include "runtime/exec/run.h"
 
 enum { MAX_STRAGGLERS = 8 }; /* that a diagnosis names */
 

@@ -5,11 +5,14 @@
  * until its end, and comes out line by line, for each line replica after
  * replica; of a line that is the same on all, replica 0 prints the only one.
  */
+#include "runtime/exec/exec_print.h"
+
 #include <errno.h>
 #include <string.h>
 #include "ir/base/file.h"
 #include "ir/base/message.h"
-#include "runtime/exec/exec_impl.h"
+#include "runtime/exec/exec_load.h"
+#include "runtime/exec/run.h"
 
 /* ---- loading ----------------------------------------------------------- */
 

@@ -8,7 +8,9 @@
 #include <string.h>
 #include "ir/base/file.h"
 #include "runtime/checkpoint/safetensors.h"
-#include "runtime/exec/exec_impl.h"
+#include "runtime/exec/exec_load.h"
+#include "runtime/exec/exec_print.h"
+#include "runtime/exec/run.h"
 
 #define FILE_NAME "variables.safetensors"
 

@@ -1,8 +1,11 @@
 /*
  * exec_stats.c - what a run took
  */
+#include "runtime/exec/exec_stats.h"
+
 #include "ir/base/usage.h"
-#include "runtime/exec/exec_impl.h"
+#include "runtime/exec/exec_memory.h"
+#include "runtime/exec/run.h"
 #include "runtime/hal/cpu/wait.h"
 
 static double

@@ -12,11 +12,15 @@
  * back is waited for GRACE seconds; then the process ends, with the message
  * that it would have ended with.
  */
+#include "runtime/exec/exec_watchdog.h"
+
 #include <math.h>
 #include <unistd.h>
 #include "ir/base/message.h"
 #include "ir/base/thread.h"
-#include "runtime/exec/exec_impl.h"
+#include "runtime/exec/exec_end.h"
+#include "runtime/exec/exec_position.h"
+#include "runtime/exec/run.h"
 
 #define GRACE 0.5     /* seconds, to come back in */
 #define PATIENCE 10.0 /* with a step, when an interrupt wants a checkpoint */
@@ -28,6 +32,13 @@ bool
 rt_is_stopped(const RtRun *run)
 {
     return atomic_load_explicit(&run->watchdog.stop, memory_order_acquire) != 0;
+}
+
+bool
+rt_is_interrupted(const RtRun *run)
+{
+    const atomic_bool *word = run->options->interrupted;
+    return word && atomic_load(word);
 }
 
 void
@@ -144,7 +155,7 @@ give_up(RtRun *run, const IrOp *op)
     w->fault.late = true;
     w->fault.text = str_new(w->arena);
     str_add(&w->fault.text, late_text(w->arena, op, run->timeout));
-    rt_add_stragglers(run, w->arena, &w->fault.slow);
+    rt_add_stragglers(run, w->arena, &w->fault.stragglers);
     const IrOp *loop = rt_unbounded_loop(op);
     w->fault.op = loop && op->kind != OP_launch ? loop : op;
     rt_stop(run);

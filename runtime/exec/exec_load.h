@@ -1,0 +1,73 @@
+/*
+ * exec_load.h - functions of the placed module, loaded
+ *
+ * A function has its code, and a row for each operation that the code leaves
+ * to the runtime, in the order of ir/analysis/hooks.h.
+ */
+#ifndef TFD_RUNTIME_EXEC_EXEC_LOAD_H
+#define TFD_RUNTIME_EXEC_EXEC_LOAD_H
+
+#include "ir/analysis/hooks.h"
+#include "runtime/exec/executor.h"
+
+typedef struct RtLaunch RtLaunch;
+typedef struct RtIterBinding RtIterBinding;
+
+typedef int32_t RtOpRun(RtInvocation *inv, const RtHostOp *h);
+
+/* Where dims have the rows of one replica, for all to see. */
+typedef struct RtReplicaWord {
+    int word, replica;
+} RtReplicaWord;
+
+typedef VEC(RtReplicaWord) RtReplicaRows;
+
+struct RtHostOp {
+    RtOpRun *run;
+    const IrOp *op;
+    RtValue *in, *out;
+    union {
+        RtCollInstance *instance; /* collectives */
+        struct {
+            RtIterBinding *iterator;
+            int word; /* of n in dims, followed by N and row_start; -1: none */
+            const RtReplicaRows *replica_rows; /* NULL where word is -1 */
+        };
+        RtLaunch *launch;
+        const char *param; /* its value, in its dtype */
+        const IrVar *var;  /* fetch_var */
+        bool each;         /* print: a line of each replica */
+    };
+};
+
+struct RtFunction {
+    IrFunc *ir;
+    TfdFunction *code;
+    RtHostOp *ops;
+    int num_ops, num_safepoints;
+    IrOps positions; /* what TfdCall.at counts */
+    int num_in, num_out;
+    VEC(const RtHostOp *) starts; /* collectives, in order */
+};
+
+/* Resolves what an operation needs at run time (exec_ops.def). */
+typedef Status RtOpPrepare(RtRun *run, RtFunction *fn, RtHostOp *h);
+
+#define HOST_OP(kind, where, prepare)                                          \
+    RtOpPrepare rt_prepare_##prepare;                                          \
+    RtOpRun rt_op_##kind;
+#include "runtime/exec/exec_ops.def"
+#undef HOST_OP
+
+/* The hooks that compiled code calls. */
+extern const TfdHooks rt_hooks;
+
+/* Finds how large device arenas must be for what the module places. */
+Status rt_measure_arena(RtRun *run) MUST_USE;
+/* Arenas of at least so many bytes, beyond what the module places. */
+Status rt_reserve_arena(RtRun *run, int64_t end) MUST_USE;
+/* The function of that name and kind; prepared when first asked for. */
+Status rt_load_function(RtRun *run, const char *name, IrFuncKind kind,
+                        RtFunction **out) MUST_USE;
+
+#endif

@@ -1,0 +1,128 @@
+/*
+ * executor.c - who executes compiled functions, and what ends their work
+ */
+#include "runtime/exec/executor.h"
+
+#include <assert.h>
+#include <stdarg.h>
+#include "ir/analysis/hooks.h"
+#include "ir/base/message.h"
+#include "runtime/exec/exec_load.h"
+#include "runtime/exec/run.h"
+
+enum { ALIGN = 64 };
+
+/* ---- faults ------------------------------------------------------------ */
+
+/* Nobody must wait any longer for this executor, whatever it is.  (Functions of
+ * elements are ahead of the steps; whoever asks for the element is told.) */
+static int32_t
+end_with_fault(RtInvocation *inv)
+{
+    RtRun *run = inv->executor->run;
+    RtExecutor *first = NULL;
+    if (inv->fn->ir->kind == FUNC_HOST)
+        return EXEC_FAULT;
+    atomic_compare_exchange_strong(&run->watchdog.failed, &first,
+                                   inv->executor);
+    run->coll->ops->abort(run->coll);
+    return EXEC_FAULT;
+}
+
+int32_t
+rt_fault(RtInvocation *inv, const RtHostOp *h, StatusKind kind,
+         const char *format, ...)
+{
+    RtFault *fault = &inv->executor->fault;
+    if (!fault->op) {
+        va_list args;
+        va_start(args, format);
+        str_add(&fault->text,
+                message_vprintf(inv->executor->arena, format, args));
+        va_end(args);
+        fault->kind = kind;
+        fault->op = h->op;
+    }
+    return end_with_fault(inv);
+}
+
+int32_t
+rt_fault_status(RtInvocation *inv, const RtHostOp *h, Status st)
+{
+    RtFault *fault = &inv->executor->fault;
+    if (status_kind(st) == STATUS_STOPPED) {
+        status_free(st);
+        return EXEC_STOPPED;
+    }
+    if (fault->op) {
+        status_free(st);
+    } else {
+        fault->cause = st;
+        fault->op = h->op;
+    }
+    return end_with_fault(inv);
+}
+
+/* ---- executors and invocations ------------------------------------------ */
+
+void
+rt_executor_init(RtExecutor *executor, RtRun *run, int replica)
+{
+    size_t n = (size_t)run->max_operands;
+    size_t words = 3 * (size_t)ir_num_pairs(run->module);
+    Arena *a = arena_new(NULL, "executor");
+    *executor = (RtExecutor){.run = run, .arena = a, .replica = replica};
+    executor->dims = NEW_ARRAY(a, int64_t, words);
+    executor->fault.text = str_new(a);
+    executor->lines.text = str_new(a);
+    executor->args = NEW_ARRAY(a, FormatArg, n);
+    executor->arg_dims = arena_array(a, n, sizeof *executor->arg_dims);
+    executor->reduces = NEW_ARRAY(a, RtAllReducePart, n);
+}
+
+void
+rt_executor_deinit(RtExecutor *executor)
+{
+    status_free(executor->fault.cause);
+    arena_release(executor->arena);
+}
+
+void *
+rt_alloc_aligned(Arena *a, int64_t bytes)
+{
+    uintptr_t at = (uintptr_t)arena_alloc(a, (size_t)bytes + ALIGN);
+    return (void *)((at + ALIGN - 1) / ALIGN * ALIGN);
+}
+
+void
+rt_invocation_init(RtInvocation *inv, const RtFunction *fn,
+                   RtExecutor *executor, char *base, char *const *in,
+                   char *const *out)
+{
+    inv->executor = executor;
+    inv->fn = fn;
+    inv->call = (TfdCall){.abi = TFD_ABI,
+                          .replica = executor->replica,
+                          .base = base,
+                          .in = in,
+                          .out = out,
+                          .dims = executor->dims,
+                          .hooks = &rt_hooks,
+                          .context = inv,
+                          .resume = -1,
+                          .stop = &executor->run->watchdog.stop,
+                          .at = -1};
+}
+
+char *
+rt_value_pointer(const RtInvocation *inv, const RtValue *v)
+{
+    switch (v->place.space) {
+    case SPACE_IN:
+        return inv->call.in[v->place.offset];
+    case SPACE_OUT:
+        return inv->call.out[v->place.offset];
+    default:
+        return inv->call.base + v->place.offset;
+    }
+}

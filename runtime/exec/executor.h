@@ -1,0 +1,111 @@
+/*
+ * executor.h - who executes compiled functions, and what ends their work
+ *
+ * An executor is main, a replica, or a dataset function.  An invocation is a
+ * function on an executor, with pointers to its parameters and results;
+ * compiled code hands it back to hooks.  Executors work at the same time and
+ * share nothing that changes.
+ */
+#ifndef TFD_RUNTIME_EXEC_EXECUTOR_H
+#define TFD_RUNTIME_EXEC_EXECUTOR_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include "ir/base/format.h"
+#include "ir/base/str.h"
+#include "ir/base/vec.h"
+#include "ir/ir.h"
+#include "ir/plan/abi.h"
+#include "runtime/coll/coll.h"
+#include "runtime/exec/exec_value.h"
+#include "runtime/hal/device.h"
+
+typedef struct RtRun RtRun;
+typedef struct RtFunction RtFunction;
+typedef struct RtHostOp RtHostOp;
+typedef struct RtInvocation RtInvocation;
+
+/* What hooks tell compiled code, which hands it on to whoever called it. */
+enum {
+    EXEC_OK = 0,
+    EXEC_FAULT,  /* this executor's fault says why */
+    EXEC_STOPPED /* another one's does, or the user interrupted */
+};
+
+/* ---- faults ------------------------------------------------------------ */
+
+/* A place of the program, and what a message says of it. */
+typedef struct RtNote {
+    Loc loc;
+    const char *text;
+} RtNote;
+
+typedef VEC(RtNote) RtNotes;
+
+/* What ended an executor's work: its status block (D9). */
+typedef struct RtFault {
+    const IrOp *op; /* NULL: no fault */
+    Status cause;   /* a failure from below that is complete, or OK: */
+    StatusKind kind;
+    Str text;           /* the message, about op */
+    bool late;          /* the time was up */
+    RtNotes stragglers; /* then: where those were that others waited for */
+} RtFault;
+
+/* Notes the first fault of an executor, stops all replicas, gives
+ * EXEC_FAULT. */
+int32_t rt_fault(RtInvocation *inv, const RtHostOp *h, StatusKind kind,
+                 const char *format, ...) __attribute__((format(printf, 4, 5)));
+/* The same for a failure from below, which it takes over.  One that is stopped
+ * has failed in nothing: EXEC_STOPPED. */
+int32_t rt_fault_status(RtInvocation *inv, const RtHostOp *h, Status st);
+
+/* ---- executors ---------------------------------------------------------- */
+
+/* What a step printed: one text, and where its lines end. */
+typedef struct RtLines {
+    Str text;
+    VEC(size_t) ends; /* an empty line is one that another replica prints */
+} RtLines;
+
+typedef struct RtExecutor {
+    RtRun *run;
+    Arena *arena;     /* its own: executors work at the same time */
+    int replica;      /* -1: on the host */
+    RtDevice *device; /* main's is that of replica 0; NULL: none */
+    int64_t *dims;    /* three words for each pair of batch symbols */
+    RtFault fault;
+    RtLines lines;
+    FormatArg *args; /* scratch of print and assert, for each operand */
+    int64_t (*arg_dims)[IR_MAX_RANK];
+    RtAllReducePart *reduces; /* scratch of all_reduce, for each operand */
+    int64_t bytes_sent;
+    /* For the watchdog: what it executes (NULL: nothing), and how many
+     * operations the runtime has executed for it. */
+    _Atomic(RtInvocation *) running;
+    _Atomic uint64_t num_ops;
+} RtExecutor;
+
+struct RtInvocation {
+    TfdCall call; /* its context is the invocation */
+    RtExecutor *executor;
+    const RtFunction *fn;
+};
+
+/* An executor without a device, once all functions are loaded. */
+void rt_executor_init(RtExecutor *executor, RtRun *run, int replica);
+/* Also of one that was never made. */
+void rt_executor_deinit(RtExecutor *executor);
+
+/* An invocation of fn; in and out have room for its pointers. */
+void rt_invocation_init(RtInvocation *inv, const RtFunction *fn,
+                        RtExecutor *executor, char *base, char *const *in,
+                        char *const *out);
+
+/* Where v is, on the invocation's executor; not for rows. */
+char *rt_value_pointer(const RtInvocation *inv, const RtValue *v);
+
+/* Zeroed memory of a, aligned like device arenas are for values. */
+void *rt_alloc_aligned(Arena *a, int64_t bytes);
+
+#endif

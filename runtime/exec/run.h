@@ -1,0 +1,47 @@
+/*
+ * run.h - a run: a plan that is loaded, its devices and executors
+ */
+#ifndef TFD_RUNTIME_EXEC_RUN_H
+#define TFD_RUNTIME_EXEC_RUN_H
+
+#include "runtime/exec/exec.h"
+#include "runtime/exec/exec_checkpoint.h"
+#include "runtime/exec/exec_iter.h"
+#include "runtime/exec/exec_stats.h"
+#include "runtime/exec/exec_watchdog.h"
+#include "runtime/exec/loader.h"
+#include "runtime/exec/progress.h"
+
+struct RtRun {
+    Arena *arena;
+    const Plan *plan;
+    IrModule *module;
+    const RtOptions *options;
+    int out_error; /* errno of the first line that could not be printed, or 0 */
+    const char *data_dir;
+    uint64_t seed;
+    double clock; /* what now() is ahead of rt_seconds() */
+    RtCode *code;
+    RtColl *coll;
+    RtWatchdog watchdog;
+    double timeout; /* of collectives */
+    int num_replicas;
+    const char *const *device_names;
+    RtDevice **devices; /* for each replica; NULL: not opened */
+    RtExecutor main;
+    RtExecutor *replicas;
+    Map *fns;                      /* name -> RtFunction */
+    Scalar *params;                /* as the module's params */
+    RtIterBinding *iterators;      /* as the module's iters */
+    VEC(RtElementCall *) elements; /* dataset functions in use */
+    VEC(RtLaunch *) launches;
+    int64_t arena_bytes; /* of a device */
+    int max_operands;    /* of the operations that need scratch */
+    RtStats stats;
+    RtProgress progress;
+    bool has_summary;
+    RtEvents *events; /* of summary; NULL: nobody wants them */
+    RtResume resume;
+};
+
+#endif

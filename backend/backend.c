@@ -10,7 +10,7 @@
 
 #include <string.h>
 #include "backend/codegen/emit.h"
-#include "backend/cpu/emit_cpu.h"
+#include "backend/cpu/cpu_kernel.h"
 #include "backend/host/host_code.h"
 #include "backend/objects.h"
 #include "backend/ptx/ptx.h"
@@ -94,7 +94,7 @@ enum { LITTLE_WORK = 2048 };
 static int
 kernel_level(const BeKernel *k, const BeTarget *t, int level)
 {
-    double work = (double)emit_items_bound(k) * emit_cost(k, &k->body);
+    double work = (double)be_items_bound(k) * be_kernel_cost(k, &k->body);
     return level < 3 && work < LITTLE_WORK && !t->gpu ? 0 : level;
 }
 

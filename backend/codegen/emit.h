@@ -4,7 +4,7 @@
  * Code is emitted for a tile at a time: `rows` items of the grid side by side
  * and, in a vector construct, `vectors` vectors of `lanes` elements.  A value
  * of the kernel is then up to rows * vectors values of LLVM: only as many as it
- * differs along rows and lanes, which is known before (emit_depend.c).  So the
+ * differs along rows and lanes, which is known before (emit_varying.c).  So the
  * elements of a matrix product's operands are loaded once for the tile, though
  * the kernel IR says nothing of tiles.
  *
@@ -21,17 +21,17 @@
 enum {
     BE_MAX_ROWS = 8,
     BE_MAX_VECTORS = 8,
-    BE_MAX_TILE = 32, /* rows * vectors */
-    BE_STRIPES = 64,  /* lanes of a reduction in D2 */
-    BE_CHUNK = 65536, /* elements that are folded together in D2 */
-    BE_RUN = 64,      /* elements of a running sum in a row in D2 */
-    BE_K_BLOCK = 512  /* products of a contraction that are added in a row */
+    BE_MAX_TILE = 32,   /* rows * vectors */
+    BE_STRIPES = 64,    /* lanes of a reduction in D2 */
+    BE_CHUNK = 65536,   /* elements that are folded together in D2 */
+    BE_SCAN_BLOCK = 64, /* elements of a running sum in a row in D2 */
+    BE_K_BLOCK = 512    /* products of a contraction that are added in a row */
 };
 
 /* Along what a value or index of the kernel differs. */
-typedef struct EmitDepends {
+typedef struct EmitVarying {
     bool row, lane;
-} EmitDepends;
+} EmitVarying;
 
 /* A value of the kernel: v[t * vectors + v], where a direction that it does not
  * depend on has one entry; a vector when it depends on the lanes. */
@@ -48,13 +48,13 @@ typedef struct EmitIndex {
 
 typedef struct EmitTile {
     int rows, vectors;
-    int lanes; /* 0: in no vector construct */
+    int lanes;       /* 0: in no vector construct */
     int vector_step; /* elements from a vector to the next; 0: lanes */
     const KVar *row, *lane;
-    const KVar *slow; /* moves on when `lane` has gone round, and lanes run
-                         through both as one: from number `through` on; NULL:
-                         there is none */
-    Val through;
+    const KVar *collapsed; /* moves on when `lane` has gone round, and lanes run
+                         through both as one: from number `collapsed_begin` on;
+                         NULL: there is none */
+    Val collapsed_begin;
     Val mask[BE_MAX_VECTORS]; /* which lanes there are; NULL: all */
 } EmitTile;
 
@@ -74,185 +74,190 @@ typedef struct EmitScan EmitScan;
 typedef void EmitNode(Emit *e, const KNode *n);
 
 /* What code for one kind of machine does in its own way. */
-typedef struct EmitMachine {
+typedef struct EmitLowering {
     /* An i64 of those that calls hand over: three a pair of batch symbols, then
      * the replica. */
     Val (*call_word)(Emit *e, int64_t word);
     /* LOAD, STORE, REDUCE, CONTRACT, LOOP, SCAN and SORT; others are the same
      * for all. */
     EmitNode *nodes[K_NUM_KINDS];
-} EmitMachine;
+} EmitLowering;
 
 struct Emit {
     BeUnit *u;
     Arena *arena;
     const BeKernel *k;
     const BeTarget *target;
-    const EmitMachine *machine;
+    const EmitLowering *lowering;
     EmitTile tile;
     Val dims, begin, end; /* parameters */
     Val *arrays[K_NUM_ROLES];
-    Val nowhere;   /* zeros to load */
-    Val elsewhere; /* bytes to store what is not */
+    Val zeros;     /* what a lane loads that has no element */
+    Val sink;      /* where a lane stores that has no element */
     Type word;     /* of indices: i64, or i32 where that is enough */
     Type lane_int; /* of indices in lanes */
     VEC(EmitDim) dim_values;
     EmitValue *values;  /* by id */
     EmitIndex *indices; /* by id */
-    EmitDepends *value_depends, *index_depends;
-    const struct EmitTiles *tiles; /* a product that is packed, or NULL */
-    Val sums; /* of the columns from e->indices on, in memory */
-    Val parts;      /* of a long reduction, in memory; NULL: there are none */
-    EmitScan *scan; /* whose body is being emitted, or NULL */
+    EmitVarying *value_varying, *index_varying;
+    const struct GemmCode *gemm; /* the one being emitted, or NULL */
+    Val accumulators; /* in memory, of the columns from e->indices on */
+    Val partials;     /* in memory, of a long reduction; NULL: there are none */
+    EmitScan *scan;   /* whose body is being emitted, or NULL */
 };
 
 /* Makes room for e's values and indices; its unit, arena, kernel and word are
  * set. */
-void emit_open(Emit *e);
+void be_emit_open(Emit *e);
 
 /* Emits one node, or the nodes of b, in the present tile. */
-void emit_node(Emit *e, const KNode *n);
-void emit_block(Emit *e, const KBlock *b);
+void be_emit_node(Emit *e, const KNode *n);
+void be_emit_block(Emit *e, const KBlock *b);
 
 /* ---- values (emit.c) ---------------------------------------------------- */
 
 /* Along what n differs in the present tile. */
-EmitDepends emit_depends(const Emit *e, const KNode *n);
+EmitVarying be_emit_varying(const Emit *e, const KNode *n);
 /* How many copies there are in each direction. */
-int emit_rows(const Emit *e, EmitDepends d);
-int emit_vectors(const Emit *e, EmitDepends d);
-int emit_slot(const Emit *e, EmitDepends d, int row, int vector);
+int be_emit_rows(const Emit *e, EmitVarying d);
+int be_emit_vectors(const Emit *e, EmitVarying d);
+int be_emit_slot(const Emit *e, EmitVarying d, int row, int vector);
 
 /* n's value for a row and vector: a scalar if it does not depend on lanes. */
-Val emit_get(const Emit *e, const KNode *n, int row, int vector);
+Val be_emit_get(const Emit *e, const KNode *n, int row, int vector);
 /* The same, as a vector if that is wanted. */
-Val emit_get_as(Emit *e, const KNode *n, int row, int vector, bool lanes);
-void emit_set(Emit *e, const KNode *n, int row, int vector, Val value);
+Val be_emit_get_as(Emit *e, const KNode *n, int row, int vector, bool lanes);
+void be_emit_set(Emit *e, const KNode *n, int row, int vector, Val value);
 
 /* Of one value of a computed dtype, and of one element in memory. */
-Type emit_type(const Emit *e, DType t);
-Type emit_memory_type(const Emit *e, DType t);
+Type be_emit_type(const Emit *e, DType t);
+Type be_emit_memory_type(const Emit *e, DType t);
 /* Makes the function that is built use all there is of vector registers. */
-void emit_use_registers(Emit *e);
+void be_emit_use_registers(Emit *e);
 /* A constant index. */
-Val emit_word(const Emit *e, int64_t x);
+Val be_emit_word(const Emit *e, int64_t x);
 
-/* ---- what depends on what (emit_depend.c) -------------------------------- */
+/* ---- what depends on what (emit_varying.c) --------------------------------
+ */
 
-/* Fills value_depends and index_depends for tiles of rows along `row`, which
+/* Fills value_varying and index_varying for tiles of rows along `row`, which
  * may be NULL. */
-void emit_find_depends(Emit *e, const KVar *row);
+void be_emit_find_varying(Emit *e, const KVar *row);
 /* The same, where lanes run along `lane` instead of vector loops. */
-void emit_find_depends_along(Emit *e, const KVar *row, const KVar *lane);
+void be_emit_find_varying_along(Emit *e, const KVar *row, const KVar *lane);
 /* The same, where lanes run through slow and lane as one. */
-void emit_find_depends_through(Emit *e, const KVar *slow, const KVar *lane);
-bool emit_contains(const KBlock *b, KKind kind);
+void be_emit_find_varying_collapsed(Emit *e, const KVar *slow,
+                                    const KVar *lane);
+bool be_kernel_contains(const KBlock *b, KKind kind);
 /* Elementary operations in one execution of b. */
-double emit_cost(const BeKernel *k, const KBlock *b);
+double be_kernel_cost(const BeKernel *k, const KBlock *b);
 /* The least items that are worth a thread's while, or 0 when one thread is to
  * do all of them. */
-int64_t emit_grain(const BeKernel *k);
+int64_t be_kernel_grain(const BeKernel *k);
 /* How many of them are emitted for a single item and vector, those of
  * contractions' bodies left out. */
-double emit_size(const KBlock *b);
+double be_kernel_code_size(const KBlock *b);
 
 /* ---- indices (emit_index.c) --------------------------------------------- */
 
-Val emit_dim(Emit *e, Dim d);
+Val be_emit_dim(Emit *e, Dim d);
 /* The greatest value, and the number of points of an index space; INT64_MAX
  * when they are greater. */
-int64_t emit_dim_bound(const BeKernel *k, Dim d);
-int64_t emit_ranges_bound(const BeKernel *k, const KRanges *r);
-/* The most values of an index, in any of the kernel's parts. */
-int64_t emit_run_bound(const BeKernel *k, const KVar *var);
+int64_t be_dim_bound(const BeKernel *k, Dim d);
+int64_t be_ranges_bound(const BeKernel *k, const KRanges *r);
+/* The most values of an index, in any of the kernel's segments. */
+int64_t be_var_bound(const BeKernel *k, const KVar *var);
 /* The most items there are. */
-int64_t emit_items_bound(const BeKernel *k);
-Val emit_ranges_size(Emit *e, const KRanges *r);
+int64_t be_items_bound(const BeKernel *k);
+Val be_emit_ranges_size(Emit *e, const KRanges *r);
 /* The extent of a range, which is never less than 0. */
-Val emit_extent(Emit *e, Dim extent);
-EmitSpace emit_space_of(const KRanges *r);
+Val be_emit_extent(Emit *e, Dim extent);
+EmitSpace be_space_of(const KRanges *r);
 /* The number of points, and the most there may be (INT64_MAX if more). */
-Val emit_space_size(Emit *e, const EmitSpace *s);
-int64_t emit_space_bound(const BeKernel *k, const EmitSpace *s);
+Val be_space_size(Emit *e, const EmitSpace *s);
+int64_t be_space_bound(const BeKernel *k, const EmitSpace *s);
 /* Sets the tile's slow index and its lane's to their points of the numbers from
  * this one on. */
-void emit_go_through(Emit *e, Val number);
+void be_emit_set_collapsed(Emit *e, Val number);
 /* Sets the indices of s to its point of this number. */
-void emit_space_split(Emit *e, const EmitSpace *s, Val number);
+void be_space_delinearize(Emit *e, const EmitSpace *s, Val number);
 /* number becomes number / extent, its rest is returned. */
-Val emit_split_off(Emit *e, Val *number, Val extent);
+Val be_emit_divmod(Emit *e, Val *number, Val extent);
 /* Whether lanes need 64 bits for their indices. */
-bool emit_indices_are_wide(const BeKernel *k);
+bool be_indices_are_wide(const BeKernel *k);
 
 /* An index expression, taken apart. */
 typedef struct EmitAddress {
     const KIndex *of;
     Val base;                /* a word, of row 0, vector 0, lane 0 */
     Dim row_step, lane_step; /* added for each further row and lane */
-    EmitDepends any;         /* some terms have any numbers there */
-    bool through; /* those of the tile's slow index and lane are one */
+    EmitVarying any;         /* some terms have any numbers there */
+    bool collapsed; /* those of the tile's slow index and lane are one */
 } EmitAddress;
 
-EmitAddress emit_address(Emit *e, const KIndex *x);
-EmitDepends emit_address_depends(const Emit *e, const EmitAddress *a);
+EmitAddress be_address_of(Emit *e, const KIndex *x);
+EmitVarying be_address_varying(const Emit *e, const EmitAddress *a);
 /* The word for lane 0, but for terms with any number in each lane. */
-Val emit_address_scalar(Emit *e, const EmitAddress *a, int row, int vector);
+Val be_address_scalar(Emit *e, const EmitAddress *a, int row, int vector);
 /* Elements from a vector of the tile to the next. */
-int64_t emit_vector_step(const Emit *e);
+int64_t be_emit_vector_step(const Emit *e);
 /* What is added to it in each lane. */
-Val emit_address_lanes(Emit *e, const EmitAddress *a, int row, int vector);
+Val be_address_lanes(Emit *e, const EmitAddress *a, int row, int vector);
 
-void emit_divide(Emit *e, const KNode *n); /* DIV, MOD */
-void emit_pick(Emit *e, const KNode *n);
-void emit_inside(Emit *e, const KNode *n);
-void emit_index_value(Emit *e, const KNode *n);
+void be_emit_divide(Emit *e, const KNode *n); /* DIV, MOD */
+void be_emit_pick(Emit *e, const KNode *n);
+void be_emit_inside(Emit *e, const KNode *n);
+void be_emit_index_value(Emit *e, const KNode *n);
 
 /* ---- memory (emit_memory.c) --------------------------------------------- */
 
-void emit_arrays(Emit *e); /* pointers and tables; not of parts */
+void be_emit_arrays(Emit *e); /* pointers and tables; not of segments */
 /* Pointers of the part of that number, from the table of pointers of type
  * `pointer` at `from`. */
-void emit_part_arrays(Emit *e, Val from, Type pointer, Val part);
+void be_emit_segment_arrays(Emit *e, Val from, Type pointer, Val part);
 /* Numbers in read-only memory, and one of them. */
-Val emit_numbers(Emit *e, const char *name, const int64_t *x, int count,
-                 unsigned space);
-Val emit_number(Emit *e, Val numbers, Val index);
+Val be_emit_numbers(Emit *e, const char *name, const int64_t *x, int count,
+                    unsigned space);
+Val be_emit_number(Emit *e, Val numbers, Val index);
 /* The constants of a table, in an address space of LLVM. */
-Val emit_table(BeUnit *u, const KArray *table, const char *name,
-               unsigned space);
+Val be_emit_table(BeUnit *u, const KArray *table, const char *name,
+                  unsigned space);
 /* What was loaded becomes what is computed with, and the contrary: what is
  * narrowed has been rounded before. */
-Val emit_from_memory(BeUnit *u, DType t, Val x);
-Val emit_to_memory(BeUnit *u, DType t, Val x);
-void emit_load(Emit *e, const KNode *n);
-void emit_store(Emit *e, const KNode *n);
+Val be_emit_from_memory(BeUnit *u, DType t, Val x);
+Val be_emit_to_memory(BeUnit *u, DType t, Val x);
+void be_emit_load(Emit *e, const KNode *n);
+void be_emit_store(Emit *e, const KNode *n);
 
-/* ---- arithmetic (emit_map.c, emit_maths.c) ------------------------------ */
+/* ---- arithmetic (be_emit_map.c, be_emit_maths.c)
+ * ------------------------------ */
 
 /* op of values of dtype t (the first operand's that is not a condition), all
  * scalars or all vectors. */
-Val emit_map(BeUnit *u, IrOpKind op, DType t, const Val *x);
-Val emit_cast(BeUnit *u, DType from, DType to, Val x);
-Val emit_maths(BeUnit *u, IrOpKind op, Val x, Val y);
+Val be_emit_map(BeUnit *u, IrOpKind op, DType t, const Val *x);
+Val be_emit_cast(BeUnit *u, DType from, DType to, Val x);
+Val be_emit_maths(BeUnit *u, IrOpKind op, Val x, Val y);
 /* A constant of a computed dtype, for every lane of type. */
-Val emit_scalar(Type type, Scalar s);
+Val be_emit_scalar(Type type, Scalar s);
 
-/* ---- loops (emit_loop.c) ------------------------------------------------ */
+/* ---- loops (be_emit_loop.c) ------------------------------------------------
+ */
 
-void emit_grid(Emit *e); /* the function's items */
-void emit_loop(Emit *e, const KNode *n);
+void be_emit_grid(Emit *e); /* the function's items */
+void be_emit_loop(Emit *e, const KNode *n);
 /* How many lanes are good for at most bound rounds of b; 0: none. */
-int emit_choose_lanes(const Emit *e, const KBlock *b, int64_t bound);
+int be_emit_choose_lanes(const Emit *e, const KBlock *b, int64_t bound);
 /* The mask of the first count (an i64) lanes. */
-Val emit_first_lanes(Emit *e, Val count, int lanes);
+Val be_emit_first_lanes(Emit *e, Val count, int lanes);
 
-/* ---- sums (emit_fold.c, emit_reduce.c, emit_contract.c) ------------------ */
+/* ---- sums (emit_fold.c, be_emit_reduce.c, be_emit_contract.c)
+ * ------------------ */
 
 /* A partial result: a value, and for argmax and argmin its element's number (an
  * i64; else NULL). */
-typedef struct EmitPart {
+typedef struct EmitPartial {
     Val value, number;
-} EmitPart;
+} EmitPartial;
 
 /* How parts of one reduction are combined. */
 typedef struct EmitFold {
@@ -264,45 +269,47 @@ typedef struct EmitFold {
     int stripes;   /* as many as may be used, a power of two */
 } EmitFold;
 
-EmitFold emit_fold_of(Emit *e, const KNode *n);
+EmitFold be_fold_of(Emit *e, const KNode *n);
 /* What changes no part, to the bit; in lanes, or 0: a scalar. */
-EmitPart emit_fold_neutral(const EmitFold *f, int lanes);
-EmitPart emit_fold_parts(const EmitFold *f, EmitPart x, EmitPart y);
+EmitPartial be_fold_neutral(const EmitFold *f, int lanes);
+EmitPartial be_fold_combine(const EmitFold *f, EmitPartial x, EmitPartial y);
 /* mask ? x : y */
-EmitPart emit_fold_choose(const EmitFold *f, Val mask, EmitPart x, EmitPart y);
+EmitPartial be_fold_select(const EmitFold *f, Val mask, EmitPartial x,
+                           EmitPartial y);
 /* The reduction's value, from the part of all its elements. */
-Val emit_fold_result(const EmitFold *f, EmitPart all);
+Val be_fold_result(const EmitFold *f, EmitPartial all);
 
-void emit_reduce(Emit *e, const KNode *n);
+void be_emit_reduce(Emit *e, const KNode *n);
 
 /* A kernel that is nothing but long reductions of one length has two more
  * functions, so that several threads can do it: PART folds chunks, numbered
  * like items, into memory that one more pointer behind the outputs names; REST
  * does what follows. */
-#define EMIT_PART "_part"
-#define EMIT_REST "_rest"
+#define EMIT_PARTIAL "_part"
+#define EMIT_FINAL "_rest"
 enum {
-    EMIT_PART_BYTES = 16, /* of a chunk of one reduction */
+    EMIT_PARTIAL_BYTES = 16, /* of a chunk of one reduction */
     EMIT_MAX_LONG = 16
 };
-typedef struct EmitLong {
+typedef struct EmitLongReduces {
     int count; /* 0: it is no such kernel, if they are long or not */
     const KNode *reduces[EMIT_MAX_LONG];
-} EmitLong;
-EmitLong emit_long_reduces(const BeKernel *k);
+} EmitLongReduces;
+EmitLongReduces be_emit_long_reduces(const BeKernel *k);
 /* The most chunks there are, from 2; 0: it has no such functions. */
-int64_t emit_num_chunks(const BeKernel *k);
+int64_t be_emit_num_chunks(const BeKernel *k);
 /* Of the memory for all. */
-int64_t emit_part_bytes(const BeKernel *k);
-/* The body of PART: chunks e->begin to e->end, into e->parts. */
-void emit_part(Emit *e);
-void emit_contract(Emit *e, const KNode *n);
+int64_t be_emit_partial_bytes(const BeKernel *k);
+/* The body of PARTIAL: chunks e->begin to e->end, into e->partials. */
+void be_emit_partial(Emit *e);
+void be_emit_contract(Emit *e, const KNode *n);
 /* The value of e->tiles' contraction, from its sums. */
-void emit_take_sums(Emit *e, const KNode *n);
+void be_gemm_load_result(Emit *e, const KNode *n);
 /* Whether n is that. */
-bool emit_is_tiled(const Emit *e, const KNode *n);
+bool be_gemm_is_result(const Emit *e, const KNode *n);
 
-/* ---- running sums (emit_scan.c) ------------------------------------------ */
+/* ---- running sums (be_emit_scan.c) ------------------------------------------
+ */
 
 struct EmitScan {
     const KNode *node, *running;
@@ -313,17 +320,18 @@ struct EmitScan {
     Val part;   /* that of the block so far */
 };
 
-EmitScan emit_scan_of(Emit *e, const KNode *n);
-Val emit_scan_add(Emit *e, const EmitScan *s, Val x, Val y);
+EmitScan be_scan_of(Emit *e, const KNode *n);
+Val be_scan_add(Emit *e, const EmitScan *s, Val x, Val y);
 /* Sets the index to that of a round. */
-void emit_scan_at(Emit *e, const EmitScan *s, Val round);
+void be_scan_at(Emit *e, const EmitScan *s, Val round);
 /* Rounds begin to end, of one block, with s->before set; the block's sum. */
-Val emit_scan_block(Emit *e, EmitScan *s, Val begin, Val end);
+Val be_scan_block(Emit *e, EmitScan *s, Val begin, Val end);
 
-void emit_scan(Emit *e, const KNode *n);
-void emit_running(Emit *e, const KNode *n);
+void be_emit_scan(Emit *e, const KNode *n);
+void be_emit_running(Emit *e, const KNode *n);
 
-/* ---- sorts (emit_sort.c) ------------------------------------------------- */
+/* ---- sorts (be_emit_sort.c) -------------------------------------------------
+ */
 
 typedef struct EmitSort {
     Emit *e;
@@ -340,14 +348,14 @@ typedef struct EmitSortStep {
 } EmitSortStep;
 typedef void EmitSortPass(const EmitSort *s, const EmitSortStep *step);
 
-EmitSort emit_sort_of(Emit *e, const KNode *n);
+EmitSort be_sort_of(Emit *e, const KNode *n);
 /* Place i gets element i; what is packed is cleaned at the end. */
-void emit_sort_put(const EmitSort *s, Val i);
-void emit_sort_clean(const EmitSort *s, Val i);
-void emit_sort_exchange(const EmitSort *s, Val i, Val distance);
+void be_sort_put(const EmitSort *s, Val i);
+void be_sort_clean(const EmitSort *s, Val i);
+void be_sort_exchange(const EmitSort *s, Val i, Val distance);
 /* Calls pass for the code of a pass, which runs for all of them in turn. */
-void emit_sort_passes(const EmitSort *s, EmitSortPass *pass);
+void be_sort_passes(const EmitSort *s, EmitSortPass *pass);
 
-void emit_sort(Emit *e, const KNode *n);
+void be_emit_sort(Emit *e, const KNode *n);
 
 #endif

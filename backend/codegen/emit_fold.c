@@ -22,12 +22,12 @@ stripes_for(int64_t bound)
 }
 
 EmitFold
-emit_fold_of(Emit *e, const KNode *n)
+be_fold_of(Emit *e, const KNode *n)
 {
     EmitFold f = {.e = e, .node = n};
     f.info = &be_kernel_reduces[n->reduce.op];
     f.dtype = n->reduce.element->dtype;
-    f.bound = emit_ranges_bound(e->k, &n->reduce.ranges);
+    f.bound = be_ranges_bound(e->k, &n->reduce.ranges);
     f.stripes = stripes_for(f.bound);
     return f;
 }
@@ -41,15 +41,15 @@ neutral_value(const EmitFold *f, Type type)
         op = op == OP_argmax ? OP_reduce_max : OP_reduce_min;
     if (op == OP_sum && dtype_is_float(f->dtype))
         return be_float(type, -0.0);
-    return emit_scalar(type, ir_eval_neutral(op, f->dtype));
+    return be_emit_scalar(type, ir_eval_neutral(op, f->dtype));
 }
 
-EmitPart
-emit_fold_neutral(const EmitFold *f, int lanes)
+EmitPartial
+be_fold_neutral(const EmitFold *f, int lanes)
 {
     const BeUnit *u = f->e->u;
-    Type type = be_vector(emit_type(f->e, f->dtype), lanes);
-    EmitPart p = {neutral_value(f, type), NULL};
+    Type type = be_vector(be_emit_type(f->e, f->dtype), lanes);
+    EmitPartial p = {neutral_value(f, type), NULL};
     if (f->info->arg)
         p.number = be_int(be_vector(u->i64, lanes), INT64_MAX);
     return p;
@@ -57,13 +57,13 @@ emit_fold_neutral(const EmitFold *f, int lanes)
 
 /* Whether y is to be taken though there is x already. */
 static Val
-is_ahead(const EmitFold *f, EmitPart x, EmitPart y)
+is_ahead(const EmitFold *f, EmitPartial x, EmitPartial y)
 {
     BeUnit *u = f->e->u;
     bool greatest = f->info->op == OP_argmax;
     Val pair[] = {y.value, x.value};
-    Val ahead = emit_map(u, greatest ? OP_gt : OP_lt, f->dtype, pair);
-    Val same = emit_map(u, OP_eq, f->dtype, pair);
+    Val ahead = be_emit_map(u, greatest ? OP_gt : OP_lt, f->dtype, pair);
+    Val same = be_emit_map(u, OP_eq, f->dtype, pair);
     if (dtype_is_float(f->dtype)) {
         Val x_nan = be_fcmp(u, LLVMRealUNO, x.value, x.value);
         Val y_nan = be_fcmp(u, LLVMRealUNO, y.value, y.value);
@@ -75,31 +75,32 @@ is_ahead(const EmitFold *f, EmitPart x, EmitPart y)
     return be_or(u, ahead, be_and(u, same, earlier));
 }
 
-EmitPart
-emit_fold_parts(const EmitFold *f, EmitPart x, EmitPart y)
+EmitPartial
+be_fold_combine(const EmitFold *f, EmitPartial x, EmitPartial y)
 {
     BeUnit *u = f->e->u;
     Val pair[] = {x.value, y.value};
     if (!f->info->arg)
-        return (EmitPart){emit_map(u, f->info->fold, f->dtype, pair), NULL};
+        return (EmitPartial){be_emit_map(u, f->info->fold, f->dtype, pair),
+                             NULL};
     Val ahead = is_ahead(f, x, y);
-    EmitPart out = {.value = be_select(u, ahead, y.value, x.value)};
+    EmitPartial out = {.value = be_select(u, ahead, y.value, x.value)};
     out.number = be_select(u, ahead, y.number, x.number);
     return out;
 }
 
-EmitPart
-emit_fold_choose(const EmitFold *f, Val mask, EmitPart x, EmitPart y)
+EmitPartial
+be_fold_select(const EmitFold *f, Val mask, EmitPartial x, EmitPartial y)
 {
     BeUnit *u = f->e->u;
-    EmitPart p = {be_select(u, mask, x.value, y.value), NULL};
+    EmitPartial p = {be_select(u, mask, x.value, y.value), NULL};
     if (f->info->arg)
         p.number = be_select(u, mask, x.number, y.number);
     return p;
 }
 
 Val
-emit_fold_result(const EmitFold *f, EmitPart all)
+be_fold_result(const EmitFold *f, EmitPartial all)
 {
     Emit *e = f->e;
     BeUnit *u = e->u;
@@ -108,9 +109,9 @@ emit_fold_result(const EmitFold *f, EmitPart all)
     if (!is_sum && !f->info->arg)
         return result;
     int64_t known;
-    Val size = emit_ranges_size(e, &f->node->reduce.ranges);
+    Val size = be_emit_ranges_size(e, &f->node->reduce.ranges);
     if (be_is_const(size, &known) && known > 0)
         return result;
-    Val none = be_icmp(u, LLVMIntEQ, size, emit_word(e, 0));
+    Val none = be_icmp(u, LLVMIntEQ, size, be_emit_word(e, 0));
     return be_select(u, none, be_zero(LLVMTypeOf(result)), result);
 }

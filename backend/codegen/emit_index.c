@@ -36,7 +36,7 @@ saturating_add(int64_t x, int64_t y)
 }
 
 int64_t
-emit_dim_bound(const BeKernel *k, Dim d)
+be_dim_bound(const BeKernel *k, Dim d)
 {
     if (ir_dim_is_const(d) || d.k < 0)
         return d.c;
@@ -44,18 +44,19 @@ emit_dim_bound(const BeKernel *k, Dim d)
 }
 
 int64_t
-emit_ranges_bound(const BeKernel *k, const KRanges *r)
+be_ranges_bound(const BeKernel *k, const KRanges *r)
 {
     int64_t points = 1;
     for (int i = 0; i < r->count; i++)
-        points = saturating_mul(points, emit_dim_bound(k, r->vars[i]->extent));
+        points = saturating_mul(points, be_dim_bound(k, r->vars[i]->extent));
     return points;
 }
 
 int64_t
-emit_items_bound(const BeKernel *k)
+be_items_bound(const BeKernel *k)
 {
-    return k->parts.len ? be_kernel_items(k).c : emit_ranges_bound(k, &k->grid);
+    return k->segments.len ? be_kernel_items(k).c
+                           : be_ranges_bound(k, &k->grid);
 }
 
 /* Arithmetic of the entry block, once for every dimension. */
@@ -63,24 +64,24 @@ static Val
 new_dim(Emit *e, Dim d)
 {
     BeUnit *u = e->u;
-    Block here = be_here(u);
-    be_at(u, u->entry);
+    Block here = be_insert_block(u);
+    be_position_at_end(u, u->entry);
     int64_t word = 3 * (int64_t)(d.sym / 2) + d.sym % 2;
-    Val rows = e->machine->call_word(e, word);
+    Val rows = e->lowering->call_word(e, word);
     if (d.k != 1)
         rows = be_mul(u, rows, be_word(u, d.k));
     if (d.c != 0)
         rows = be_add(u, rows, be_word(u, d.c));
     rows = LLVMBuildIntCast2(u->builder, rows, e->word, 1, "");
-    be_at(u, here);
+    be_position_at_end(u, here);
     return rows;
 }
 
 Val
-emit_dim(Emit *e, Dim d)
+be_emit_dim(Emit *e, Dim d)
 {
     if (ir_dim_is_const(d))
-        return emit_word(e, d.c);
+        return be_emit_word(e, d.c);
     for (int i = 0; i < e->dim_values.len; i++) {
         if (ir_dim_equal(e->dim_values.data[i].dim, d))
             return e->dim_values.data[i].value;
@@ -91,18 +92,18 @@ emit_dim(Emit *e, Dim d)
 }
 
 Val
-emit_ranges_size(Emit *e, const KRanges *r)
+be_emit_ranges_size(Emit *e, const KRanges *r)
 {
-    Val points = emit_word(e, 1);
+    Val points = be_emit_word(e, 1);
     for (int i = 0; i < r->count; i++)
-        points = be_mul(e->u, points, emit_dim(e, r->vars[i]->extent));
+        points = be_mul(e->u, points, be_emit_dim(e, r->vars[i]->extent));
     return points;
 }
 
 /* ---- spaces ------------------------------------------------------------- */
 
 EmitSpace
-emit_space_of(const KRanges *r)
+be_space_of(const KRanges *r)
 {
     EmitSpace s = {.count = r->count};
     for (int i = 0; i < r->count; i++)
@@ -111,34 +112,34 @@ emit_space_of(const KRanges *r)
 }
 
 Val
-emit_extent(Emit *e, Dim extent)
+be_emit_extent(Emit *e, Dim extent)
 {
-    Val size = emit_dim(e, extent), zero = emit_word(e, 0);
+    Val size = be_emit_dim(e, extent), zero = be_emit_word(e, 0);
     if (ir_dim_is_const(extent) || extent.c >= 0)
         return size;
     return be_select(e->u, be_icmp(e->u, LLVMIntSLT, size, zero), zero, size);
 }
 
 Val
-emit_space_size(Emit *e, const EmitSpace *s)
+be_space_size(Emit *e, const EmitSpace *s)
 {
-    Val points = emit_word(e, 1);
+    Val points = be_emit_word(e, 1);
     for (int i = 0; i < s->count; i++)
-        points = be_mul(e->u, points, emit_extent(e, s->vars[i]->extent));
+        points = be_mul(e->u, points, be_emit_extent(e, s->vars[i]->extent));
     return points;
 }
 
 int64_t
-emit_space_bound(const BeKernel *k, const EmitSpace *s)
+be_space_bound(const BeKernel *k, const EmitSpace *s)
 {
     int64_t points = 1;
     for (int i = 0; i < s->count; i++)
-        points = saturating_mul(points, emit_dim_bound(k, s->vars[i]->extent));
+        points = saturating_mul(points, be_dim_bound(k, s->vars[i]->extent));
     return points;
 }
 
 Val
-emit_split_off(Emit *e, Val *number, Val extent)
+be_emit_divmod(Emit *e, Val *number, Val extent)
 {
     LLVMBuilderRef b = e->u->builder;
     Val rest = LLVMBuildURem(b, *number, extent, "");
@@ -147,11 +148,11 @@ emit_split_off(Emit *e, Val *number, Val extent)
 }
 
 void
-emit_space_split(Emit *e, const EmitSpace *s, Val number)
+be_space_delinearize(Emit *e, const EmitSpace *s, Val number)
 {
     for (int i = s->count - 1; i > 0; i--) {
-        Val extent = emit_extent(e, s->vars[i]->extent);
-        Val at = emit_split_off(e, &number, extent);
+        Val extent = be_emit_extent(e, s->vars[i]->extent);
+        Val at = be_emit_divmod(e, &number, extent);
         e->indices[s->vars[i]->id] = (EmitIndex){.base = at};
     }
     if (s->count)
@@ -196,15 +197,14 @@ note_width(KNode *n, void *data)
     const KIndex *x = be_kernel_index(n);
     if (x && index_magnitude(w->k, x) > INT32_MAX)
         w->wide = true;
-    if (be_kernel_body(n, &ranges) &&
-        emit_ranges_bound(w->k, ranges) > INT32_MAX)
+    if (be_kernel_body(n, &ranges) && be_ranges_bound(w->k, ranges) > INT32_MAX)
         w->wide = true;
 }
 
 bool
-emit_indices_are_wide(const BeKernel *k)
+be_indices_are_wide(const BeKernel *k)
 {
-    Width w = {k, emit_items_bound(k) > INT32_MAX};
+    Width w = {k, be_items_bound(k) > INT32_MAX};
     KBlock body = k->body;
     be_kernel_walk(&body, note_width, &w);
     return w.wide;
@@ -220,41 +220,42 @@ is_zero(Dim d)
 
 /* Whether x has the two indices that lanes run through as their one number. */
 static bool
-goes_through(const Emit *e, const KIndex *x)
+is_collapsed(const Emit *e, const KIndex *x)
 {
     Dim whole, own;
-    if (!e->tile.slow)
+    if (!e->tile.collapsed)
         return false;
     own = be_index_coef(x, e->tile.lane);
     return !is_zero(own) && ir_dim_mul(own, e->tile.lane->extent, &whole) &&
-           ir_dim_equal(be_index_coef(x, e->tile.slow), whole);
+           ir_dim_equal(be_index_coef(x, e->tile.collapsed), whole);
 }
 
 static bool
-is_of_through(const Emit *e, const EmitAddress *a, const KVar *var)
+is_of_collapsed(const Emit *e, const EmitAddress *a, const KVar *var)
 {
-    return a->through && (var == e->tile.slow || var == e->tile.lane);
+    return a->collapsed && (var == e->tile.collapsed || var == e->tile.lane);
 }
 
 EmitAddress
-emit_address(Emit *e, const KIndex *x)
+be_address_of(Emit *e, const KIndex *x)
 {
     BeUnit *u = e->u;
-    EmitAddress a = {.of = x, .base = emit_dim(e, x->base)};
+    EmitAddress a = {.of = x, .base = be_emit_dim(e, x->base)};
     a.row_step = a.lane_step = ir_dim_const(0);
-    a.through = goes_through(e, x);
-    if (a.through) {
+    a.collapsed = is_collapsed(e, x);
+    if (a.collapsed) {
         a.lane_step = be_index_coef(x, e->tile.lane);
-        Val part = be_mul(u, emit_dim(e, a.lane_step), e->tile.through);
+        Val part =
+            be_mul(u, be_emit_dim(e, a.lane_step), e->tile.collapsed_begin);
         a.base = be_add(u, a.base, part);
     }
     for (int i = 0; i < x->num_terms; i++) {
         const KTerm *t = &x->terms[i];
         const EmitIndex *index = &e->indices[t->var->id];
-        if (is_of_through(e, &a, t->var))
+        if (is_of_collapsed(e, &a, t->var))
             continue;
         if (index->each) {
-            EmitDepends d = e->index_depends[t->var->id];
+            EmitVarying d = e->index_varying[t->var->id];
             a.any.row = a.any.row || d.row;
             a.any.lane = a.any.lane || d.lane;
             continue;
@@ -263,16 +264,16 @@ emit_address(Emit *e, const KIndex *x)
             a.row_step = t->coef;
         if (t->var == e->tile.lane)
             a.lane_step = t->coef;
-        Val part = be_mul(u, emit_dim(e, t->coef), index->base);
+        Val part = be_mul(u, be_emit_dim(e, t->coef), index->base);
         a.base = be_add(u, a.base, part);
     }
     return a;
 }
 
-EmitDepends
-emit_address_depends(const Emit *e, const EmitAddress *a)
+EmitVarying
+be_address_varying(const Emit *e, const EmitAddress *a)
 {
-    return (EmitDepends){
+    return (EmitVarying){
         .row = a->any.row || !is_zero(a->row_step),
         .lane = e->tile.lanes && (a->any.lane || !is_zero(a->lane_step)),
     };
@@ -284,7 +285,8 @@ add_steps(Emit *e, Val x, Dim step, int64_t count)
     if (count == 0 || is_zero(step))
         return x;
     BeUnit *u = e->u;
-    return be_add(u, x, be_mul(u, emit_dim(e, step), emit_word(e, count)));
+    return be_add(u, x,
+                  be_mul(u, be_emit_dim(e, step), be_emit_word(e, count)));
 }
 
 /* Calls for the terms that have any number, in lanes or elsewhere. */
@@ -295,42 +297,42 @@ add_any(Emit *e, const EmitAddress *a, Val sum, bool lanes, int row, int vector)
     for (int i = 0; i < a->of->num_terms; i++) {
         const KTerm *t = &a->of->terms[i];
         const EmitIndex *index = &e->indices[t->var->id];
-        EmitDepends d = e->index_depends[t->var->id];
+        EmitVarying d = e->index_varying[t->var->id];
         d.lane = d.lane && e->tile.lanes;
-        if (!index->each || d.lane != lanes || is_of_through(e, a, t->var))
+        if (!index->each || d.lane != lanes || is_of_collapsed(e, a, t->var))
             continue;
-        Val coef = emit_dim(e, t->coef);
+        Val coef = be_emit_dim(e, t->coef);
         if (lanes)
             coef = be_splat(
                 u, LLVMBuildIntCast2(u->builder, coef, e->lane_int, 1, ""),
                 e->tile.lanes);
-        Val x = index->each->v[emit_slot(e, d, row, vector)];
+        Val x = index->each->v[be_emit_slot(e, d, row, vector)];
         sum = be_add(u, sum, be_mul(u, coef, x));
     }
     return sum;
 }
 
 int64_t
-emit_vector_step(const Emit *e)
+be_emit_vector_step(const Emit *e)
 {
     int lanes = e->tile.lanes ? e->tile.lanes : 1;
     return e->tile.vector_step ? e->tile.vector_step : lanes;
 }
 
 Val
-emit_address_scalar(Emit *e, const EmitAddress *a, int row, int vector)
+be_address_scalar(Emit *e, const EmitAddress *a, int row, int vector)
 {
     Val x = add_steps(e, a->base, a->row_step, row);
-    x = add_steps(e, x, a->lane_step, vector * emit_vector_step(e));
+    x = add_steps(e, x, a->lane_step, vector * be_emit_vector_step(e));
     return add_any(e, a, x, false, row, vector);
 }
 
 Val
-emit_address_lanes(Emit *e, const EmitAddress *a, int row, int vector)
+be_address_lanes(Emit *e, const EmitAddress *a, int row, int vector)
 {
     BeUnit *u = e->u;
     Type type = be_vector(e->lane_int, e->tile.lanes);
-    Val step = LLVMBuildIntCast2(u->builder, emit_dim(e, a->lane_step),
+    Val step = LLVMBuildIntCast2(u->builder, be_emit_dim(e, a->lane_step),
                                  e->lane_int, 1, "");
     Val lanes =
         be_mul(u, be_splat(u, step, e->tile.lanes), be_lane_numbers(type));
@@ -342,12 +344,12 @@ static Val
 valid_index(Emit *e, const EmitAddress *a, bool lanes, int row, int vector)
 {
     BeUnit *u = e->u;
-    Val x = emit_address_scalar(e, a, row, vector);
+    Val x = be_address_scalar(e, a, row, vector);
     if (!lanes)
         return x;
     x = LLVMBuildIntCast2(u->builder, x, e->lane_int, 1, "");
     x = be_splat(u, x, e->tile.lanes);
-    return be_add(u, x, emit_address_lanes(e, a, row, vector));
+    return be_add(u, x, be_address_lanes(e, a, row, vector));
 }
 
 /* ---- nodes -------------------------------------------------------------- */
@@ -380,7 +382,7 @@ divided(Emit *e, const KNode *n, Val x, Val by, bool lanes)
 }
 
 void
-emit_go_through(Emit *e, Val number)
+be_emit_set_collapsed(Emit *e, Val number)
 {
     BeUnit *u = e->u;
     Type type = be_vector(e->lane_int, e->tile.lanes);
@@ -392,9 +394,9 @@ emit_go_through(Emit *e, Val number)
     EmitValue *lane = NEW(e->arena, EmitValue);
     slow->v[0] = divide_lanes(e, all, extent);
     lane->v[0] = be_sub(u, all, be_mul(u, slow->v[0], extent));
-    e->indices[e->tile.slow->id] = (EmitIndex){.each = slow};
+    e->indices[e->tile.collapsed->id] = (EmitIndex){.each = slow};
     e->indices[e->tile.lane->id] = (EmitIndex){.each = lane};
-    e->tile.through = number;
+    e->tile.collapsed_begin = number;
 }
 
 /* What to divide by: where a batch is empty that may be 0, under a guard that
@@ -403,35 +405,35 @@ static Val
 divisor(Emit *e, Dim by)
 {
     BeUnit *u = e->u;
-    Val x = emit_dim(e, by);
+    Val x = be_emit_dim(e, by);
     if (ir_dim_is_const(by))
         return x;
-    Val none = be_icmp(u, LLVMIntEQ, x, emit_word(e, 0));
-    return be_select(u, none, emit_word(e, 1), x);
+    Val none = be_icmp(u, LLVMIntEQ, x, be_emit_word(e, 0));
+    return be_select(u, none, be_emit_word(e, 1), x);
 }
 
 void
-emit_divide(Emit *e, const KNode *n)
+be_emit_divide(Emit *e, const KNode *n)
 {
     BeUnit *u = e->u;
     EmitIndex *index = &e->indices[n->divide.var->id];
-    EmitDepends d = e->index_depends[n->divide.var->id];
+    EmitVarying d = e->index_varying[n->divide.var->id];
     d.lane = d.lane && e->tile.lanes;
-    EmitAddress a = emit_address(e, &n->divide.of);
+    EmitAddress a = be_address_of(e, &n->divide.of);
     Val by = divisor(e, n->divide.by);
     if (!d.row && !d.lane) {
         *index = (EmitIndex){
-            .base = divided(e, n, emit_address_scalar(e, &a, 0, 0), by, false)};
+            .base = divided(e, n, be_address_scalar(e, &a, 0, 0), by, false)};
         return;
     }
     if (d.lane)
         by = be_splat(u, LLVMBuildIntCast2(u->builder, by, e->lane_int, 1, ""),
                       e->tile.lanes);
     EmitValue *each = NEW(e->arena, EmitValue);
-    for (int row = 0; row < emit_rows(e, d); row++) {
-        for (int v = 0; v < emit_vectors(e, d); v++) {
+    for (int row = 0; row < be_emit_rows(e, d); row++) {
+        for (int v = 0; v < be_emit_vectors(e, d); v++) {
             Val x = valid_index(e, &a, d.lane, row, v);
-            each->v[emit_slot(e, d, row, v)] = divided(e, n, x, by, d.lane);
+            each->v[be_emit_slot(e, d, row, v)] = divided(e, n, x, by, d.lane);
         }
     }
     *index = (EmitIndex){.each = each};
@@ -452,63 +454,64 @@ picked(Emit *e, Val x, Val last)
 }
 
 void
-emit_pick(Emit *e, const KNode *n)
+be_emit_pick(Emit *e, const KNode *n)
 {
     BeUnit *u = e->u;
     const KVar *var = n->pick.var;
-    EmitDepends d = e->index_depends[var->id];
+    EmitVarying d = e->index_varying[var->id];
     d.lane = d.lane && e->tile.lanes;
-    Val size =
-        LLVMBuildIntCast2(u->builder, emit_dim(e, var->extent), u->i64, 1, "");
+    Val size = LLVMBuildIntCast2(u->builder, be_emit_dim(e, var->extent),
+                                 u->i64, 1, "");
     Val last = be_sub(u, size, be_word(u, 1));
     if (!d.row && !d.lane) {
-        Val x = emit_get(e, n->pick.value, 0, 0);
+        Val x = be_emit_get(e, n->pick.value, 0, 0);
         e->indices[var->id] = (EmitIndex){.base = picked(e, x, last)};
         return;
     }
     EmitValue *each = NEW(e->arena, EmitValue);
-    for (int row = 0; row < emit_rows(e, d); row++) {
-        for (int v = 0; v < emit_vectors(e, d); v++) {
-            Val x = emit_get_as(e, n->pick.value, row, v, d.lane);
-            each->v[emit_slot(e, d, row, v)] = picked(e, x, last);
+    for (int row = 0; row < be_emit_rows(e, d); row++) {
+        for (int v = 0; v < be_emit_vectors(e, d); v++) {
+            Val x = be_emit_get_as(e, n->pick.value, row, v, d.lane);
+            each->v[be_emit_slot(e, d, row, v)] = picked(e, x, last);
         }
     }
     e->indices[var->id] = (EmitIndex){.each = each};
 }
 
 void
-emit_inside(Emit *e, const KNode *n)
+be_emit_inside(Emit *e, const KNode *n)
 {
     BeUnit *u = e->u;
-    EmitDepends d = emit_depends(e, n);
-    EmitAddress a = emit_address(e, &n->inside.index);
-    Val size = emit_dim(e, n->inside.size);
-    Val none = be_icmp(u, LLVMIntSLT, size, emit_word(e, 0));
-    size = be_select(u, none, emit_word(e, 0), size); /* 2 * n - 1 of no rows */
+    EmitVarying d = be_emit_varying(e, n);
+    EmitAddress a = be_address_of(e, &n->inside.index);
+    Val size = be_emit_dim(e, n->inside.size);
+    Val none = be_icmp(u, LLVMIntSLT, size, be_emit_word(e, 0));
+    size =
+        be_select(u, none, be_emit_word(e, 0), size); /* 2 * n - 1 of no rows */
     if (d.lane)
         size =
             be_splat(u, LLVMBuildIntCast2(u->builder, size, e->lane_int, 1, ""),
                      e->tile.lanes);
-    for (int row = 0; row < emit_rows(e, d); row++) {
-        for (int v = 0; v < emit_vectors(e, d); v++) {
+    for (int row = 0; row < be_emit_rows(e, d); row++) {
+        for (int v = 0; v < be_emit_vectors(e, d); v++) {
             Val x = valid_index(e, &a, d.lane, row, v);
-            emit_set(e, n, row, v, be_icmp(u, LLVMIntULT, x, size));
+            be_emit_set(e, n, row, v, be_icmp(u, LLVMIntULT, x, size));
         }
     }
 }
 
 void
-emit_index_value(Emit *e, const KNode *n)
+be_emit_index_value(Emit *e, const KNode *n)
 {
     BeUnit *u = e->u;
-    EmitDepends d = emit_depends(e, n);
-    EmitAddress a = emit_address(e, &n->index);
-    for (int row = 0; row < emit_rows(e, d); row++) {
-        for (int v = 0; v < emit_vectors(e, d); v++) {
+    EmitVarying d = be_emit_varying(e, n);
+    EmitAddress a = be_address_of(e, &n->index);
+    for (int row = 0; row < be_emit_rows(e, d); row++) {
+        for (int v = 0; v < be_emit_vectors(e, d); v++) {
             Val x = valid_index(e, &a, d.lane, row, v);
             Type type = be_retype(LLVMTypeOf(x), u->i64);
             x = LLVMBuildIntCast2(u->builder, x, type, 1, "");
-            emit_set(e, n, row, v, x);
+            be_emit_set(e, n, row, v, x);
         }
     }
 }

@@ -1,5 +1,5 @@
 /*
- * emit_loop.c - the grid and loops: tiles, lanes, what is left over
+ * be_emit_loop.c - the grid and loops: tiles, lanes, what is left over
  *
  * A vector construct is done in blocks of some vectors, then the rest: known
  * extents leave one smaller block, unknown ones a loop over single vectors
@@ -39,7 +39,7 @@ has_narrow_values(const KBlock *b)
 }
 
 int
-emit_choose_lanes(const Emit *e, const KBlock *b, int64_t bound)
+be_emit_choose_lanes(const Emit *e, const KBlock *b, int64_t bound)
 {
     int most = e->target->register_bytes / (has_narrow_values(b) ? 4 : 8);
     int lanes = 1;
@@ -55,22 +55,22 @@ has_long_columns(const Emit *e, const KBlock *b)
 {
     for (const KNode *n = b->first; n; n = n->next)
         if (n->kind == K_REDUCE &&
-            (emit_contains(&n->reduce.body, K_REDUCE) ||
-             emit_ranges_bound(e->k, &n->reduce.ranges) < LONG_COLUMN))
+            (be_kernel_contains(&n->reduce.body, K_REDUCE) ||
+             be_ranges_bound(e->k, &n->reduce.ranges) < LONG_COLUMN))
             return false;
-    return emit_size(b) <= MANY_OPERATIONS / 4;
+    return be_kernel_code_size(b) <= MANY_OPERATIONS / 4;
 }
 
 static int
 choose_vectors(const Emit *e, const KBlock *b, int64_t bound, int lanes)
 {
     int vectors = 1;
-    double cost = emit_cost(e->k, b);
-    if (emit_contains(b, K_SCAN))
+    double cost = be_kernel_cost(e->k, b);
+    if (be_kernel_contains(b, K_SCAN))
         return 1;
-    if (emit_contains(b, K_REDUCE))
+    if (be_kernel_contains(b, K_REDUCE))
         vectors = has_long_columns(e, b) ? 4 : 1;
-    else if (emit_contains(b, K_CONTRACT))
+    else if (be_kernel_contains(b, K_CONTRACT))
         vectors = 2;
     else if (e->tile.rows == lanes) /* a square */
         vectors = 1;
@@ -88,7 +88,7 @@ static int
 most_rows(const Emit *e)
 {
     int rows = e->target->num_registers == 32 ? BE_MAX_ROWS : 4;
-    while (rows > 2 && rows * emit_size(&e->k->body) > LONG_TILE)
+    while (rows > 2 && rows * be_kernel_code_size(&e->k->body) > LONG_TILE)
         rows /= 2;
     return rows;
 }
@@ -117,7 +117,7 @@ static void
 emit_body_at(Emit *e, const KVar *var, Val at, const KBlock *body)
 {
     e->indices[var->id] = (EmitIndex){.base = at};
-    emit_block(e, body);
+    be_emit_block(e, body);
 }
 
 /* body for var from begin to end, in steps. */
@@ -144,7 +144,7 @@ round_down(Emit *e, Val count, int64_t step)
 /* ---- lanes -------------------------------------------------------------- */
 
 Val
-emit_first_lanes(Emit *e, Val count, int lanes)
+be_emit_first_lanes(Emit *e, Val count, int lanes)
 {
     BeUnit *u = e->u;
     int64_t known;
@@ -175,7 +175,7 @@ emit_known_lanes(Emit *e, const KVar *var, int64_t count, const KBlock *body)
     e->tile.vectors = (rest + lanes - 1) / lanes;
     int last = e->tile.vectors - 1;
     e->tile.mask[last] =
-        emit_first_lanes(e, be_word(u, rest - last * lanes), lanes);
+        be_emit_first_lanes(e, be_word(u, rest - last * lanes), lanes);
     emit_body_at(e, var, be_word(u, whole * block), body);
 }
 
@@ -190,7 +190,7 @@ emit_masked_lanes(Emit *e, const KVar *var, Val begin, Val end,
     be_loop_body(u, &l);
     e->tile.vectors = 1;
     e->tile.mask[0] =
-        emit_first_lanes(e, be_sub(u, end, l.index), e->tile.lanes);
+        be_emit_first_lanes(e, be_sub(u, end, l.index), e->tile.lanes);
     emit_body_at(e, var, l.index, body);
     be_loop_end(u, &l);
 }
@@ -201,8 +201,8 @@ emit_unknown_lanes(Emit *e, const KVar *var, Val begin, Val end,
 {
     BeUnit *u = e->u;
     int64_t block = (int64_t)e->tile.lanes * e->tile.vectors;
-    bool short_enough = !emit_contains(body, K_REDUCE) &&
-                        emit_cost(e->k, body) <= MANY_OPERATIONS;
+    bool short_enough = !be_kernel_contains(body, K_REDUCE) &&
+                        be_kernel_cost(e->k, body) <= MANY_OPERATIONS;
     if (e->tile.vectors > 1 || short_enough) {
         Val whole = round_down(e, be_sub(u, end, begin), block);
         Val middle = be_add(u, begin, whole);
@@ -213,11 +213,11 @@ emit_unknown_lanes(Emit *e, const KVar *var, Val begin, Val end,
 }
 
 int64_t
-emit_run_bound(const BeKernel *k, const KVar *var)
+be_var_bound(const BeKernel *k, const KVar *var)
 {
-    int64_t most = emit_dim_bound(k, var->extent);
-    for (int i = 0; i < k->parts.len; i++)
-        most = k->parts.data[i] > most ? k->parts.data[i] : most;
+    int64_t most = be_dim_bound(k, var->extent);
+    for (int i = 0; i < k->segments.len; i++)
+        most = k->segments.data[i] > most ? k->segments.data[i] : most;
     return most;
 }
 
@@ -226,8 +226,8 @@ static void
 emit_lanes(Emit *e, const KVar *var, Val begin, Val end, const KBlock *body)
 {
     EmitTile outer = e->tile;
-    int64_t bound = emit_run_bound(e->k, var), from, to;
-    int lanes = emit_choose_lanes(e, body, bound);
+    int64_t bound = be_var_bound(e->k, var), from, to;
+    int lanes = be_emit_choose_lanes(e, body, bound);
     if (!lanes) {
         emit_steps(e, var, begin, end, 1, body);
         return;
@@ -248,14 +248,14 @@ static void
 emit_nest(Emit *e, const KRanges *r, int depth, const KBlock *body)
 {
     if (depth == r->count) {
-        emit_block(e, body);
+        be_emit_block(e, body);
         return;
     }
     BeUnit *u = e->u;
     BeLoop l;
     const KVar *var = r->vars[depth];
-    be_loop_begin(u, &l, be_word(u, 0), emit_dim(e, var->extent), be_word(u, 1),
-                  "i");
+    be_loop_begin(u, &l, be_word(u, 0), be_emit_dim(e, var->extent),
+                  be_word(u, 1), "i");
     be_loop_body(u, &l);
     e->indices[var->id] = (EmitIndex){.base = l.index};
     emit_nest(e, r, depth + 1, body);
@@ -263,12 +263,12 @@ emit_nest(Emit *e, const KRanges *r, int depth, const KBlock *body)
 }
 
 void
-emit_loop(Emit *e, const KNode *n)
+be_emit_loop(Emit *e, const KNode *n)
 {
     const KRanges *r = &n->loop.ranges;
     if (n->loop.vector)
         emit_lanes(e, r->vars[0], be_word(e->u, 0),
-                   emit_dim(e, r->vars[0]->extent), &n->loop.body);
+                   be_emit_dim(e, r->vars[0]->extent), &n->loop.body);
     else
         emit_nest(e, r, 0, &n->loop.body);
 }
@@ -299,7 +299,7 @@ split_item(Emit *e, Val item)
     const KRanges *grid = &e->k->grid;
     LLVMBuilderRef b = e->u->builder;
     for (int i = grid->count - 2; i >= 0; i--) {
-        Val extent = emit_dim(e, grid->vars[i]->extent);
+        Val extent = be_emit_dim(e, grid->vars[i]->extent);
         Val at = i ? LLVMBuildURem(b, item, extent, "") : item;
         e->indices[grid->vars[i]->id] = (EmitIndex){.base = at};
         if (i)
@@ -314,7 +314,7 @@ emit_grid_runs(Emit *e, int rows)
     BeUnit *u = e->u;
     const KRanges *grid = &e->k->grid;
     const KVar *last = grid->vars[grid->count - 1];
-    Val extent = emit_dim(e, last->extent);
+    Val extent = be_emit_dim(e, last->extent);
     BeLoop l;
     be_loop_begin(u, &l, e->begin, e->end, NULL, "item");
     be_loop_body(u, &l);
@@ -349,15 +349,15 @@ choose_square(const Emit *e, const KVar *row)
 {
     const KNode *loop = e->k->body.last;
     if (!loop || loop->kind != K_LOOP || !loop->loop.vector ||
-        emit_contains(&e->k->body, K_REDUCE) ||
-        emit_contains(&e->k->body, K_SCAN) ||
-        emit_contains(&e->k->body, K_CONTRACT))
+        be_kernel_contains(&e->k->body, K_REDUCE) ||
+        be_kernel_contains(&e->k->body, K_SCAN) ||
+        be_kernel_contains(&e->k->body, K_CONTRACT))
         return 1;
     const KVar *lane = loop->loop.ranges.vars[0];
     const KBlock *body = &loop->loop.body;
-    int lanes = emit_choose_lanes(e, body, emit_dim_bound(e->k, lane->extent));
-    bool good = lanes > 2 && lanes <= emit_dim_bound(e->k, row->extent) &&
-                lanes * emit_size(body) <= LONG_TILE &&
+    int lanes = be_emit_choose_lanes(e, body, be_dim_bound(e->k, lane->extent));
+    bool good = lanes > 2 && lanes <= be_dim_bound(e->k, row->extent) &&
+                lanes * be_kernel_code_size(body) <= LONG_TILE &&
                 count_turned(body, row, lane);
     return good ? lanes : 1;
 }
@@ -366,11 +366,11 @@ choose_square(const Emit *e, const KVar *row)
 static Val
 emit_starts(Emit *e)
 {
-    int num = e->k->parts.len;
+    int num = e->k->segments.len;
     int64_t *starts = NEW_ARRAY(e->arena, int64_t, (size_t)num + 1);
     for (int i = 0; i < num; i++)
-        starts[i + 1] = starts[i] + e->k->parts.data[i];
-    return emit_numbers(e, "starts", starts, num + 1, 0);
+        starts[i + 1] = starts[i] + e->k->segments.data[i];
+    return be_emit_numbers(e, "starts", starts, num + 1, 0);
 }
 
 /* The items of each part that are among those wanted. */
@@ -381,39 +381,40 @@ emit_parts(Emit *e, const KVar *var)
     Val starts = emit_starts(e);
     Block some = be_block(u, "some"), none = be_block(u, "none");
     BeLoop l;
-    be_loop_begin(u, &l, be_word(u, 0), be_word(u, e->k->parts.len),
+    be_loop_begin(u, &l, be_word(u, 0), be_word(u, e->k->segments.len),
                   be_word(u, 1), "part");
     be_loop_body(u, &l);
-    Val start = emit_number(e, starts, l.index);
-    Val stop = emit_number(e, starts, be_add(u, l.index, be_word(u, 1)));
+    Val start = be_emit_number(e, starts, l.index);
+    Val stop = be_emit_number(e, starts, be_add(u, l.index, be_word(u, 1)));
     Val begin = be_max(u, e->begin, start), end = be_min(u, e->end, stop);
-    be_branch(u, be_icmp(u, LLVMIntSLT, begin, end), some, none);
-    be_at(u, some);
-    emit_part_arrays(e, LLVMGetParam(u->func, 0), u->ptr, l.index);
+    be_cond_br(u, be_icmp(u, LLVMIntSLT, begin, end), some, none);
+    be_position_at_end(u, some);
+    be_emit_segment_arrays(e, LLVMGetParam(u->func, 0), u->ptr, l.index);
     begin = be_sub(u, begin, start);
     emit_lanes(e, var, begin, be_sub(u, end, start), &e->k->body);
-    be_goto(u, none);
-    be_at(u, none);
+    be_br(u, none);
+    be_position_at_end(u, none);
     be_loop_end(u, &l);
 }
 
 void
-emit_grid(Emit *e)
+be_emit_grid(Emit *e)
 {
     const BeKernel *k = e->k;
     const KRanges *grid = &k->grid;
-    bool tiles =
-        grid->count && !k->grid_vector && emit_contains(&k->body, K_CONTRACT) &&
-        !emit_contains(&k->body, K_REDUCE) && !emit_contains(&k->body, K_SCAN);
+    bool tiles = grid->count && !k->grid_vector &&
+                 be_kernel_contains(&k->body, K_CONTRACT) &&
+                 !be_kernel_contains(&k->body, K_REDUCE) &&
+                 !be_kernel_contains(&k->body, K_SCAN);
     const KVar *last = grid->count ? grid->vars[grid->count - 1] : NULL;
     int rows = tiles                     ? choose_rows(e)
                : last && !k->grid_vector ? choose_square(e, last)
                                          : 1;
     e->tile.row = rows > 1 ? last : NULL;
-    emit_find_depends(e, e->tile.row);
+    be_emit_find_varying(e, e->tile.row);
     if (!last)
-        emit_block(e, &k->body);
-    else if (k->parts.len)
+        be_emit_block(e, &k->body);
+    else if (k->segments.len)
         emit_parts(e, last);
     else if (k->grid_vector)
         emit_lanes(e, last, e->begin, e->end, &k->body);

@@ -1,5 +1,5 @@
 /*
- * emit_map.c - elementwise operations as instructions
+ * be_emit_map.c - elementwise operations as instructions
  *
  * One function for each word in the `code` column of ops.def that computes
  * element by element; all of them work on scalars and on vectors alike.  Their
@@ -297,7 +297,7 @@ static Val
 code_pow(BeUnit *u, DType t, const Val *x)
 {
     if (is_float(t))
-        return emit_maths(u, OP_pow, x[0], x[1]);
+        return be_emit_maths(u, OP_pow, x[0], x[1]);
     Val power = int_power(u, x[0], x[1]);
     if (!is_signed(t))
         return power;
@@ -469,9 +469,9 @@ static Code *const codes[NUM_OPS] = {
 };
 
 Val
-emit_map(BeUnit *u, IrOpKind op, DType t, const Val *x)
+be_emit_map(BeUnit *u, IrOpKind op, DType t, const Val *x)
 {
     if (codes[op])
         return codes[op](u, t, x);
-    return emit_maths(u, op, x[0], NULL);
+    return be_emit_maths(u, op, x[0], NULL);
 }

@@ -1,5 +1,5 @@
 /*
- * emit_maths.c - elementary functions, and conversions between dtypes
+ * be_emit_maths.c - elementary functions, and conversions between dtypes
  *
  * The functions are those of ir/maths/maths.h, told to make instructions; they
  * and the conversions have the bits of ir_maths_eval and scalar_cast.
@@ -134,10 +134,10 @@ maths_rare_begin(void *data, MathsVal usual)
     BeUnit *u = cx->u;
     Block rare = be_block(u, "rare");
     assert(!cx->done);
-    cx->before = be_here(u);
+    cx->before = be_insert_block(u);
     cx->done = be_block(u, "usual");
-    be_branch_likely(u, all_lanes(cx, usual.ptr), cx->done, rare);
-    be_at(u, rare);
+    be_cond_br_likely(u, all_lanes(cx, usual.ptr), cx->done, rare);
+    be_position_at_end(u, rare);
 }
 
 static MathsVal
@@ -147,9 +147,9 @@ maths_rare_end(void *data, DType width, MathsVal usual, MathsVal y,
     MathsCx *cx = data;
     BeUnit *u = cx->u;
     Val mixed = be_select(u, usual.ptr, y.ptr, other.ptr), common = y.ptr;
-    Block rare = be_here(u);
-    be_goto(u, cx->done);
-    be_at(u, cx->done);
+    Block rare = be_insert_block(u);
+    be_br(u, cx->done);
+    be_position_at_end(u, cx->done);
     Type type = maths_type(cx, width, false);
     Val result = LLVMBuildPhi(u->builder, type, "");
     LLVMAddIncoming(result, &common, &cx->before, 1);
@@ -169,7 +169,7 @@ function_of(IrOpKind op)
 }
 
 Val
-emit_maths(BeUnit *u, IrOpKind op, Val x, Val y)
+be_emit_maths(BeUnit *u, IrOpKind op, Val x, Val y)
 {
     MathsCx cx = {.u = u, .lanes = be_lanes(LLVMTypeOf(x))};
     MathsOps ops = {&cx,        maths_number,     maths_integer,
@@ -315,7 +315,7 @@ int_to_int(BeUnit *u, DType from, DType to, Val x)
 }
 
 Val
-emit_cast(BeUnit *u, DType from, DType to, Val x)
+be_emit_cast(BeUnit *u, DType from, DType to, Val x)
 {
     if (dtype_is_float(from))
         return dtype_is_float(to) ? float_to_float(u, from, to, x)
@@ -325,7 +325,7 @@ emit_cast(BeUnit *u, DType from, DType to, Val x)
 }
 
 Val
-emit_scalar(Type type, Scalar s)
+be_emit_scalar(Type type, Scalar s)
 {
     return dtype_is_float(s.dtype) ? be_float(type, s.f) : be_int(type, s.i);
 }

@@ -10,12 +10,12 @@
  */
 #include "backend/codegen/emit.h"
 
-enum { NOWHERE_BYTES = 64, TABLE_ALIGN = 64 };
+enum { SINK_BYTES = 64, TABLE_ALIGN = 64 };
 
 /* ---- arrays ------------------------------------------------------------- */
 
 Val
-emit_table(BeUnit *u, const KArray *a, const char *name, unsigned space)
+be_emit_table(BeUnit *u, const KArray *a, const char *name, unsigned space)
 {
     int64_t bytes = a->size.c * (int64_t)dtype_info[a->dtype].bytes;
     Val data = LLVMConstStringInContext2(u->context, a->data, (size_t)bytes, 1);
@@ -40,15 +40,15 @@ array_pointer(Emit *e, int position, const char *role, int index)
 }
 
 Val
-emit_numbers(Emit *e, const char *name, const int64_t *x, int count,
-             unsigned space)
+be_emit_numbers(Emit *e, const char *name, const int64_t *x, int count,
+                unsigned space)
 {
     KArray table = {K_TABLE, 0, DT_i64, ir_dim_const(count), x, NULL};
-    return emit_table(e->u, &table, name, space);
+    return be_emit_table(e->u, &table, name, space);
 }
 
 Val
-emit_number(Emit *e, Val numbers, Val index)
+be_emit_number(Emit *e, Val numbers, Val index)
 {
     BeUnit *u = e->u;
     Val p = LLVMBuildGEP2(u->builder, u->i64, numbers, &index, 1, "");
@@ -57,15 +57,15 @@ emit_number(Emit *e, Val numbers, Val index)
 }
 
 void
-emit_part_arrays(Emit *e, Val from, Type pointer, Val part)
+be_emit_segment_arrays(Emit *e, Val from, Type pointer, Val part)
 {
     BeUnit *u = e->u;
     int before = 0;
     for (int role = K_IN; role <= K_OUT; role++) {
-        int own = be_kernel_part_arrays(e->k, (KRole)role);
-        Val first = be_mul(u, part, emit_word(e, own));
+        int own = be_kernel_segment_arrays(e->k, (KRole)role);
+        Val first = be_mul(u, part, be_emit_word(e, own));
         for (int i = 0; i < own; i++) {
-            Val at = be_add(u, first, emit_word(e, before + i));
+            Val at = be_add(u, first, be_emit_word(e, before + i));
             Val p = LLVMBuildGEP2(u->builder, pointer, from, &at, 1, "");
             e->arrays[role][i] = be_load(u, pointer, p, 8);
             be_name(u, e->arrays[role][i], "%s%d", role == K_IN ? "in" : "out",
@@ -76,13 +76,13 @@ emit_part_arrays(Emit *e, Val from, Type pointer, Val part)
 }
 
 void
-emit_arrays(Emit *e)
+be_emit_arrays(Emit *e)
 {
     const BeKernel *k = e->k;
     int num_in = k->arrays[K_IN].len;
     for (int role = 0; role < K_NUM_ROLES; role++)
         e->arrays[role] = NEW_ARRAY(e->arena, Val, (size_t)k->arrays[role].len);
-    if (k->parts.len)
+    if (k->segments.len)
         return;
     for (int i = 0; i < num_in; i++)
         e->arrays[K_IN][i] = array_pointer(e, i, "in", i);
@@ -90,40 +90,38 @@ emit_arrays(Emit *e)
         e->arrays[K_OUT][i] = array_pointer(e, num_in + i, "out", i);
     for (int i = 0; i < k->arrays[K_TABLE].len; i++)
         e->arrays[K_TABLE][i] =
-            emit_table(e->u, k->arrays[K_TABLE].data[i], "table", 0);
+            be_emit_table(e->u, k->arrays[K_TABLE].data[i], "table", 0);
 }
 
 /* Bytes that are 0 and that nobody else uses. */
 static Val
-nowhere(Emit *e)
+zero_source(Emit *e)
 {
     BeUnit *u = e->u;
-    if (!e->nowhere) {
-        e->nowhere =
-            be_alloca(u, u->i8, NOWHERE_BYTES, NOWHERE_BYTES, "nowhere");
-        Block here = be_here(u);
-        be_at(u, u->entry);
-        be_store(u, be_zero(be_vector(u->i8, NOWHERE_BYTES)), e->nowhere,
-                 NOWHERE_BYTES);
-        be_at(u, here);
+    if (!e->zeros) {
+        e->zeros = be_alloca(u, u->i8, SINK_BYTES, SINK_BYTES, "zeros");
+        Block here = be_insert_block(u);
+        be_position_at_end(u, u->entry);
+        be_store(u, be_zero(be_vector(u->i8, SINK_BYTES)), e->zeros,
+                 SINK_BYTES);
+        be_position_at_end(u, here);
     }
-    return e->nowhere;
+    return e->zeros;
 }
 
 /* Bytes that nobody reads. */
 static Val
-elsewhere(Emit *e)
+dummy_sink(Emit *e)
 {
-    if (!e->elsewhere)
-        e->elsewhere = be_alloca(e->u, e->u->i8, NOWHERE_BYTES, NOWHERE_BYTES,
-                                 "elsewhere");
-    return e->elsewhere;
+    if (!e->sink)
+        e->sink = be_alloca(e->u, e->u->i8, SINK_BYTES, SINK_BYTES, "sink");
+    return e->sink;
 }
 
 /* ---- elements ----------------------------------------------------------- */
 
 Val
-emit_from_memory(BeUnit *u, DType t, Val x)
+be_emit_from_memory(BeUnit *u, DType t, Val x)
 {
     LLVMBuilderRef b = u->builder;
     Type type = LLVMTypeOf(x);
@@ -144,7 +142,7 @@ emit_from_memory(BeUnit *u, DType t, Val x)
 }
 
 Val
-emit_to_memory(BeUnit *u, DType t, Val x)
+be_emit_to_memory(BeUnit *u, DType t, Val x)
 {
     LLVMBuilderRef b = u->builder;
     Type type = LLVMTypeOf(x);
@@ -201,12 +199,12 @@ static Val
 gather(Emit *e, DType t, Val base, Val lanes, Val mask)
 {
     BeUnit *u = e->u;
-    Type element = emit_memory_type(e, t);
+    Type element = be_emit_memory_type(e, t);
     Type type = be_vector(element, e->tile.lanes);
     bool masked = has_gathers(e, t);
     Val unless = masked ? NULL : mask;
     Val ptrs = lane_pointers(e, element, base, lanes, unless,
-                             unless ? nowhere(e) : NULL);
+                             unless ? zero_source(e) : NULL);
     Type over[] = {type, LLVMTypeOf(ptrs)};
     Val align = LLVMConstInt(u->i32, dtype_info[t].bytes, 0);
     Val args[] = {ptrs, align, masked && mask ? mask : full_mask(e),
@@ -223,7 +221,7 @@ lane_steps(Emit *e)
 static Val
 load_dense(Emit *e, DType t, Val p, Val mask)
 {
-    Type type = be_vector(emit_memory_type(e, t), e->tile.lanes);
+    Type type = be_vector(be_emit_memory_type(e, t), e->tile.lanes);
     unsigned align = (unsigned)dtype_info[t].bytes;
     if (!mask)
         return be_load(e->u, type, p, align);
@@ -242,8 +240,8 @@ store_dense(Emit *e, DType t, Val x, Val p, Val mask)
     } else if (has_masks(e, t)) {
         be_store_masked(u, x, p, align, mask);
     } else {
-        Val ptrs = lane_pointers(e, emit_memory_type(e, t), p, lane_steps(e),
-                                 mask, elsewhere(e));
+        Val ptrs = lane_pointers(e, be_emit_memory_type(e, t), p, lane_steps(e),
+                                 mask, dummy_sink(e));
         Type over[] = {LLVMTypeOf(x), LLVMTypeOf(ptrs)};
         Val args[] = {x, ptrs, LLVMConstInt(u->i32, align, 0), full_mask(e)};
         be_intrinsic(u, "llvm.masked.scatter", over, 2, args, 4);
@@ -256,7 +254,7 @@ static Val
 element_pointer(Emit *e, const KArray *array, Val index)
 {
     Val p = e->arrays[array->role][array->index];
-    return LLVMBuildGEP2(e->u->builder, emit_memory_type(e, array->dtype), p,
+    return LLVMBuildGEP2(e->u->builder, be_emit_memory_type(e, array->dtype), p,
                          &index, 1, "");
 }
 
@@ -264,8 +262,8 @@ static Val
 load_scalar(Emit *e, DType t, Val p, Val guard)
 {
     if (guard)
-        p = be_select(e->u, guard, p, nowhere(e));
-    return be_load(e->u, emit_memory_type(e, t), p,
+        p = be_select(e->u, guard, p, zero_source(e));
+    return be_load(e->u, be_emit_memory_type(e, t), p,
                    (unsigned)dtype_info[t].bytes);
 }
 
@@ -276,18 +274,18 @@ load_lanes(Emit *e, const KNode *n, const EmitAddress *a, Val p, int row, int v)
     DType t = n->load.array->dtype;
     Val mask = e->tile.mask[v];
     if (n->load.guard) {
-        Val guard = emit_get_as(e, n->load.guard, row, v, true);
+        Val guard = be_emit_get_as(e, n->load.guard, row, v, true);
         mask = mask ? be_and(u, mask, guard) : guard;
     }
     if (!a->any.lane && ir_dim_equal(a->lane_step, ir_dim_const(1)))
         return load_dense(e, t, p, mask);
-    return gather(e, t, p, emit_address_lanes(e, a, row, v), mask);
+    return gather(e, t, p, be_address_lanes(e, a, row, v), mask);
 }
 
 /* Whether rows are neighbours in memory where lanes are not, and there are as
  * many: then lanes are read along the rows, and the square is transposed. */
 static bool
-is_turned(const Emit *e, const KNode *n, const EmitAddress *a, EmitDepends d)
+is_turned(const Emit *e, const KNode *n, const EmitAddress *a, EmitVarying d)
 {
     const Dim one = ir_dim_const(1);
     return d.row && d.lane && e->tile.rows == e->tile.lanes && !n->load.guard &&
@@ -301,11 +299,11 @@ load_turned(Emit *e, const KNode *n, const EmitAddress *a, int v)
 {
     BeUnit *u = e->u;
     DType t = n->load.array->dtype;
-    Type type = be_vector(emit_memory_type(e, t), e->tile.lanes);
-    Val square[BE_MAX_TILE], step = emit_dim(e, a->lane_step);
-    Val at = emit_address_scalar(e, a, 0, v), mask = e->tile.mask[v];
+    Type type = be_vector(be_emit_memory_type(e, t), e->tile.lanes);
+    Val square[BE_MAX_TILE], step = be_emit_dim(e, a->lane_step);
+    Val at = be_address_scalar(e, a, 0, v), mask = e->tile.mask[v];
     for (int i = 0; i < e->tile.lanes; i++) {
-        Val lane = be_add(u, at, be_mul(u, step, emit_word(e, i)));
+        Val lane = be_add(u, at, be_mul(u, step, be_emit_word(e, i)));
         if (mask && i)
             lane = be_select(u, be_extract(u, mask, i, 0), lane, at);
         square[i] = be_load(u, type, element_pointer(e, n->load.array, lane),
@@ -313,30 +311,30 @@ load_turned(Emit *e, const KNode *n, const EmitAddress *a, int v)
     }
     be_transpose(u, square, e->tile.lanes);
     for (int row = 0; row < e->tile.rows; row++)
-        emit_set(e, n, row, v, emit_from_memory(u, t, square[row]));
+        be_emit_set(e, n, row, v, be_emit_from_memory(u, t, square[row]));
 }
 
 void
-emit_load(Emit *e, const KNode *n)
+be_emit_load(Emit *e, const KNode *n)
 {
-    EmitDepends d = emit_depends(e, n);
+    EmitVarying d = be_emit_varying(e, n);
     DType t = n->load.array->dtype;
-    EmitAddress a = emit_address(e, &n->load.at);
+    EmitAddress a = be_address_of(e, &n->load.at);
     if (is_turned(e, n, &a, d)) {
         for (int v = 0; v < e->tile.vectors; v++)
             load_turned(e, n, &a, v);
         return;
     }
-    for (int row = 0; row < emit_rows(e, d); row++) {
-        for (int v = 0; v < emit_vectors(e, d); v++) {
-            Val index = emit_address_scalar(e, &a, row, v);
+    for (int row = 0; row < be_emit_rows(e, d); row++) {
+        for (int v = 0; v < be_emit_vectors(e, d); v++) {
+            Val index = be_address_scalar(e, &a, row, v);
             Val p = element_pointer(e, n->load.array, index);
             Val guard = n->load.guard && !d.lane
-                            ? emit_get(e, n->load.guard, row, v)
+                            ? be_emit_get(e, n->load.guard, row, v)
                             : NULL;
             Val x = d.lane ? load_lanes(e, n, &a, p, row, v)
                            : load_scalar(e, t, p, guard);
-            emit_set(e, n, row, v, emit_from_memory(e->u, t, x));
+            be_emit_set(e, n, row, v, be_emit_from_memory(e->u, t, x));
         }
     }
 }
@@ -349,25 +347,26 @@ both(BeUnit *u, Val x, Val y)
 }
 
 void
-emit_store(Emit *e, const KNode *n)
+be_emit_store(Emit *e, const KNode *n)
 {
     BeUnit *u = e->u;
     DType t = n->store.array->dtype;
-    EmitAddress a = emit_address(e, &n->store.at);
-    EmitDepends d = emit_address_depends(e, &a);
-    for (int row = 0; row < emit_rows(e, d); row++) {
-        for (int v = 0; v < emit_vectors(e, d); v++) {
-            Val index = emit_address_scalar(e, &a, row, v);
+    EmitAddress a = be_address_of(e, &n->store.at);
+    EmitVarying d = be_address_varying(e, &a);
+    for (int row = 0; row < be_emit_rows(e, d); row++) {
+        for (int v = 0; v < be_emit_vectors(e, d); v++) {
+            Val index = be_address_scalar(e, &a, row, v);
             Val p = element_pointer(e, n->store.array, index);
-            Val x = emit_get_as(e, n->store.value, row, v, d.lane);
+            Val x = be_emit_get_as(e, n->store.value, row, v, d.lane);
             Val guard = n->store.guard
-                            ? emit_get_as(e, n->store.guard, row, v, d.lane)
+                            ? be_emit_get_as(e, n->store.guard, row, v, d.lane)
                             : NULL;
-            x = emit_to_memory(u, t, x);
+            x = be_emit_to_memory(u, t, x);
             if (d.lane)
                 store_dense(e, t, x, p, both(u, guard, e->tile.mask[v]));
             else
-                be_store(u, x, guard ? be_select(u, guard, p, elsewhere(e)) : p,
+                be_store(u, x,
+                         guard ? be_select(u, guard, p, dummy_sink(e)) : p,
                          (unsigned)dtype_info[t].bytes);
         }
     }

@@ -1,5 +1,5 @@
 /*
- * emit_reduce.c - reductions
+ * be_emit_reduce.c - reductions
  *
  * D2 folds element i of a chunk into stripe i mod 64, then the stripes in a
  * tree, then the chunks. The stripes live on the stack.
@@ -17,7 +17,7 @@
 #include "backend/codegen/emit.h"
 #include "backend/kernel/kernel_impl.h"
 
-typedef EmitPart Part;
+typedef EmitPartial Part;
 
 /* A reduction in the midst of being emitted. */
 typedef struct Fold {
@@ -39,7 +39,7 @@ static Type
 stripe_type(const Fold *f)
 {
     const BeUnit *u = f->e->u;
-    return f->by.dtype == DT_bool ? u->i8 : emit_type(f->e, f->by.dtype);
+    return f->by.dtype == DT_bool ? u->i8 : be_emit_type(f->e, f->by.dtype);
 }
 
 static Val
@@ -105,14 +105,14 @@ clear_stripes(const Fold *f, int first, int end, int step)
     enum { FEW = 8 };
     if ((end - first) / step <= FEW) {
         for (int i = first; i < end; i += step)
-            store_part(f, be_word(u, i), emit_fold_neutral(&f->by, f->lanes));
+            store_part(f, be_word(u, i), be_fold_neutral(&f->by, f->lanes));
         return;
     }
     BeLoop l;
     be_loop_begin(u, &l, be_word(u, first), be_word(u, end), be_word(u, step),
                   "stripe");
     be_loop_body(u, &l);
-    store_part(f, l.index, emit_fold_neutral(&f->by, f->lanes));
+    store_part(f, l.index, be_fold_neutral(&f->by, f->lanes));
     be_loop_end(u, &l);
 }
 
@@ -122,7 +122,7 @@ fold_stripes(const Fold *f, Val stripe, Val half)
 {
     Part x = load_part(f, stripe);
     Part y = load_part(f, be_add(f->e->u, stripe, half));
-    store_part(f, stripe, emit_fold_parts(&f->by, x, y));
+    store_part(f, stripe, be_fold_combine(&f->by, x, y));
 }
 
 /* ---- one element at a time ---------------------------------------------- */
@@ -197,7 +197,7 @@ end_chunk(const Fold *f)
         Part chunk = fold_tree(&own);
         Part before = load_part(&own, total_stripe(f));
         store_part(&own, total_stripe(f),
-                   emit_fold_parts(&f->by, before, chunk));
+                   be_fold_combine(&f->by, before, chunk));
     }
 }
 
@@ -217,11 +217,11 @@ at_chunk_end(const Fold *f, Val taken, void (*end)(const Fold *f))
     BeUnit *u = f->e->u;
     Val rest = be_and(u, taken, be_word(u, BE_CHUNK - 1));
     Block yes = be_block(u, "chunk"), no = be_block(u, "same");
-    be_branch(u, be_icmp(u, LLVMIntEQ, rest, be_word(u, 0)), yes, no);
-    be_at(u, yes);
+    be_cond_br(u, be_icmp(u, LLVMIntEQ, rest, be_word(u, 0)), yes, no);
+    be_position_at_end(u, yes);
     end(f);
-    be_goto(u, no);
-    be_at(u, no);
+    be_br(u, no);
+    be_position_at_end(u, no);
 }
 
 static void
@@ -236,8 +236,9 @@ element(const Fold *f, Val number, bool lanes)
 {
     Emit *e = f->e;
     BeUnit *u = e->u;
-    Part p = {emit_get_as(e, f->by.node->reduce.element, 0, f->vector, lanes),
-              NULL};
+    Part p = {
+        be_emit_get_as(e, f->by.node->reduce.element, 0, f->vector, lanes),
+        NULL};
     if (f->by.info->arg)
         p.number = be_splat(u, number, lanes ? e->tile.lanes : 0);
     return p;
@@ -249,14 +250,14 @@ take_element(const Fold *f, Val number)
 {
     Emit *e = f->e;
     BeUnit *u = e->u;
-    emit_block(e, &f->by.node->reduce.body);
+    be_emit_block(e, &f->by.node->reduce.body);
     bool alone = f->by.bound <= BE_STRIPES; /* in its stripe */
     Val stripe = alone ? number : be_and(u, number, be_word(u, BE_STRIPES - 1));
     for (int v = 0; v < f->vectors; v++) {
         Fold own = fold_of_vector(f, v);
         Part p = element(&own, number, f->lanes != 0);
         if (!alone)
-            p = emit_fold_parts(&f->by, load_part(&own, stripe), p);
+            p = be_fold_combine(&f->by, load_part(&own, stripe), p);
         store_part(&own, stripe, p);
     }
     Val next = be_add(u, number, be_word(u, 1));
@@ -274,8 +275,8 @@ take_nest(const Fold *f, int depth, Val number)
         return take_element(f, number);
     const KVar *var = f->ranges->vars[depth];
     BeLoop l;
-    be_loop_begin(u, &l, emit_word(e, 0), emit_dim(e, var->extent),
-                  emit_word(e, 1), "r");
+    be_loop_begin(u, &l, be_emit_word(e, 0), be_emit_dim(e, var->extent),
+                  be_emit_word(e, 1), "r");
     Val inner = be_loop_carry(u, &l, number);
     be_loop_body(u, &l);
     e->indices[var->id] = (EmitIndex){.base = l.index};
@@ -294,22 +295,22 @@ static void
 reduce_singly(Fold *f)
 {
     Emit *e = f->e;
-    EmitDepends d = emit_depends(e, f->by.node);
+    EmitVarying d = be_emit_varying(e, f->by.node);
     f->lanes = d.lane ? e->tile.lanes : 0;
-    f->vectors = emit_vectors(e, d);
+    f->vectors = be_emit_vectors(e, d);
     make_stripes(f, BE_STRIPES + 1, f->lanes);
     clear_all(f);
     for (int v = 0; has_chunks(f) && v < f->vectors; v++) {
         Fold own = fold_of_vector(f, v);
-        store_part(&own, total_stripe(f), emit_fold_neutral(&f->by, f->lanes));
+        store_part(&own, total_stripe(f), be_fold_neutral(&f->by, f->lanes));
     }
     take_nest(f, 0, be_word(e->u, 0));
     if (has_chunks(f))
         end_chunk(f);
     for (int v = 0; v < f->vectors; v++) {
         Fold own = fold_of_vector(f, v);
-        emit_set(e, f->by.node, 0, v,
-                 emit_fold_result(&f->by, finish_singly(&own)));
+        be_emit_set(e, f->by.node, 0, v,
+                    be_fold_result(&f->by, finish_singly(&own)));
     }
 }
 
@@ -332,7 +333,7 @@ fold_lanes(const Fold *f, Part p)
     for (int half = f->lanes / 2; half; half /= 2) {
         int count = half > 1 ? half : 0; /* the last are scalars */
         Part low = part_of_lanes(f, p, 0, count);
-        p = emit_fold_parts(&f->by, low, part_of_lanes(f, p, half, count));
+        p = be_fold_combine(&f->by, low, part_of_lanes(f, p, half, count));
     }
     return p;
 }
@@ -347,7 +348,7 @@ fold_registers(const Fold *f)
         parts[i] = load_part(f, be_word(f->e->u, (int64_t)i * f->lanes));
     for (int half = num / 2; half; half /= 2) {
         for (int i = 0; i < half; i++)
-            parts[i] = emit_fold_parts(&f->by, parts[i], parts[i + half]);
+            parts[i] = be_fold_combine(&f->by, parts[i], parts[i + half]);
     }
     return fold_lanes(f, parts[0]);
 }
@@ -370,7 +371,7 @@ end_chunk_of_lanes(const Fold *f)
     Fold s = scalar_fold(f);
     Val total = be_word(u, TOTAL_STRIPE);
     Part chunk = fold_registers(f);
-    store_part(&s, total, emit_fold_parts(&s.by, load_part(&s, total), chunk));
+    store_part(&s, total, be_fold_combine(&s.by, load_part(&s, total), chunk));
 }
 
 static void
@@ -396,16 +397,15 @@ take_lanes(const Fold *f, Val index, Val count, Val number)
     BeUnit *u = e->u;
     const KVar *var = f->ranges->vars[f->ranges->count - 1];
     e->indices[var->id] = (EmitIndex){.base = index};
-    e->tile.mask[0] = emit_first_lanes(e, count, f->lanes);
-    emit_block(e, &f->by.node->reduce.body);
+    e->tile.mask[0] = be_emit_first_lanes(e, count, f->lanes);
+    be_emit_block(e, &f->by.node->reduce.body);
     Part p = element(f, number, true);
     if (f->by.info->arg)
         p.number = be_add(u, p.number, be_lane_numbers(LLVMTypeOf(p.number)));
     Val stripe = be_and(u, number, be_word(u, BE_STRIPES - 1));
-    Part old = load_part(f, stripe), sum = emit_fold_parts(&f->by, old, p);
+    Part old = load_part(f, stripe), sum = be_fold_combine(&f->by, old, p);
     Val mask = e->tile.mask[0];
-    store_part(f, stripe,
-               mask ? emit_fold_choose(&f->by, mask, sum, old) : sum);
+    store_part(f, stripe, mask ? be_fold_select(&f->by, mask, sum, old) : sum);
 }
 
 /* How many elements go on from index: to the end of the register, of the row
@@ -433,7 +433,7 @@ take_rows(const Fold *f, int depth, Val number)
     Emit *e = f->e;
     BeUnit *u = e->u;
     const KVar *var = f->ranges->vars[depth];
-    Val extent = emit_dim(e, var->extent);
+    Val extent = be_emit_dim(e, var->extent);
     bool last = depth == f->ranges->count - 1;
     BeLoop l;
     be_loop_begin(u, &l, be_word(u, 0), extent, be_word(u, 1), "r");
@@ -462,16 +462,16 @@ reduce_register(const Fold *f)
     BeUnit *u = e->u;
     const KVar *var = f->ranges->vars[0];
     e->indices[var->id] = (EmitIndex){.base = be_word(u, 0)};
-    Val mask = emit_first_lanes(e, emit_dim(e, var->extent), f->lanes);
+    Val mask = be_emit_first_lanes(e, be_emit_dim(e, var->extent), f->lanes);
     e->tile.mask[0] = mask;
-    emit_block(e, &f->by.node->reduce.body);
+    be_emit_block(e, &f->by.node->reduce.body);
     Part p = element(f, be_word(u, 0), true);
     if (f->by.info->arg)
         p.number = be_lane_numbers(LLVMTypeOf(p.number));
-    return fold_lanes(
-        f, mask ? emit_fold_choose(&f->by, mask, p,
-                                   emit_fold_neutral(&f->by, f->lanes))
-                : p);
+    return fold_lanes(f, mask
+                             ? be_fold_select(&f->by, mask, p,
+                                              be_fold_neutral(&f->by, f->lanes))
+                             : p);
 }
 
 static Part
@@ -483,7 +483,7 @@ reduce_rows(Fold *f)
     Fold s = scalar_fold(f);
     Val total = be_word(f->e->u, TOTAL_STRIPE);
     if (has_chunks(f))
-        store_part(&s, total, emit_fold_neutral(&s.by, 0));
+        store_part(&s, total, be_fold_neutral(&s.by, 0));
     take_rows(f, 0, be_word(f->e->u, 0));
     if (!has_chunks(f))
         return fold_registers(f);
@@ -543,7 +543,7 @@ is_late(Late *l, KNode *n)
 }
 
 static bool
-may_be_long(const EmitLong *l, const KNode *n)
+may_be_long(const EmitLongReduces *l, const KNode *n)
 {
     const KRanges *r = &n->reduce.ranges;
     return n->kind == K_REDUCE && n->reduce.vector && r->count == 1 &&
@@ -553,13 +553,13 @@ may_be_long(const EmitLong *l, const KNode *n)
                          l->reduces[0]->reduce.ranges.vars[0]->extent));
 }
 
-EmitLong
-emit_long_reduces(const BeKernel *k)
+EmitLongReduces
+be_emit_long_reduces(const BeKernel *k)
 {
-    static const EmitLong none = {0};
+    static const EmitLongReduces none = {0};
     Arena *scratch = arena_new(NULL, "long reductions");
     Late late = {.values = NEW_ARRAY(scratch, bool, (size_t)k->num_values + 1)};
-    EmitLong l = {0};
+    EmitLongReduces l = {0};
     KRanges *ranges;
     bool good = !k->grid.count;
     for (KNode *n = k->body.first; n && good; n = n->next) {
@@ -577,20 +577,20 @@ emit_long_reduces(const BeKernel *k)
 }
 
 int64_t
-emit_num_chunks(const BeKernel *k)
+be_emit_num_chunks(const BeKernel *k)
 {
-    EmitLong l = emit_long_reduces(k);
+    EmitLongReduces l = be_emit_long_reduces(k);
     int64_t bound =
-        l.count ? emit_ranges_bound(k, &l.reduces[0]->reduce.ranges) : 0;
+        l.count ? be_ranges_bound(k, &l.reduces[0]->reduce.ranges) : 0;
     int64_t chunks = bound ? (bound - 1) / BE_CHUNK + 1 : 0;
     return chunks > 1 && chunks <= MOST_PARTS / l.count ? chunks : 0;
 }
 
 int64_t
-emit_part_bytes(const BeKernel *k)
+be_emit_partial_bytes(const BeKernel *k)
 {
-    int64_t chunks = emit_num_chunks(k);
-    return EMIT_PART_BYTES * chunks * emit_long_reduces(k).count;
+    int64_t chunks = be_emit_num_chunks(k);
+    return EMIT_PARTIAL_BYTES * chunks * be_emit_long_reduces(k).count;
 }
 
 /* The parts of chunks, as if they were stripes: those of all reductions stand
@@ -600,15 +600,15 @@ parts_of(const Fold *f)
 {
     Fold parts = scalar_fold(f);
     const Emit *e = f->e;
-    EmitLong l = emit_long_reduces(e->k);
+    EmitLongReduces l = be_emit_long_reduces(e->k);
     int number = 0;
     while (l.reduces[number] != f->by.node)
         number++;
-    int64_t offset = EMIT_PART_BYTES * (int64_t)number;
-    parts.values = be_offset_const(e->u, e->parts, offset);
-    parts.numbers = be_offset_const(e->u, e->parts, offset + 8);
+    int64_t offset = EMIT_PARTIAL_BYTES * (int64_t)number;
+    parts.values = be_offset_const(e->u, e->partials, offset);
+    parts.numbers = be_offset_const(e->u, e->partials, offset + 8);
     parts.stripe_bytes = parts.number_bytes =
-        EMIT_PART_BYTES * (int64_t)l.count;
+        EMIT_PARTIAL_BYTES * (int64_t)l.count;
     return parts;
 }
 
@@ -635,10 +635,10 @@ static Fold
 fold_of_chunks(Emit *e, const KNode *reduce)
 {
     const KRanges *r = &reduce->reduce.ranges;
-    Fold f = {.e = e, .by = emit_fold_of(e, reduce), .ranges = r};
+    Fold f = {.e = e, .by = be_fold_of(e, reduce), .ranges = r};
     f.stripes = f.by.stripes;
-    f.lanes = emit_choose_lanes(e, &reduce->reduce.body,
-                                emit_dim_bound(e->k, r->vars[0]->extent));
+    f.lanes = be_emit_choose_lanes(e, &reduce->reduce.body,
+                                   be_dim_bound(e->k, r->vars[0]->extent));
     make_stripes(&f, TOTAL_STRIPE, 0);
     return f;
 }
@@ -657,28 +657,28 @@ fold_chunk(const Fold *f, Val chunk, Val begin, Val end)
 
 /* What comes before the reductions and does not hang on one. */
 static void
-emit_before(Emit *e, const EmitLong *long_ones)
+emit_before(Emit *e, const EmitLongReduces *long_ones)
 {
     const KNode *last = long_ones->reduces[long_ones->count - 1];
     Late late = {.values =
                      NEW_ARRAY(e->arena, bool, (size_t)e->k->num_values + 1)};
     for (KNode *n = e->k->body.first; n != last; n = n->next)
         if (!is_late(&late, n) && n->kind != K_STORE && n->kind != K_REDUCE)
-            emit_node(e, n);
+            be_emit_node(e, n);
 }
 
 /* A chunk is taken by one reduction after the other while it is near. */
 void
-emit_part(Emit *e)
+be_emit_partial(Emit *e)
 {
     BeUnit *u = e->u;
-    EmitLong l = emit_long_reduces(e->k);
+    EmitLongReduces l = be_emit_long_reduces(e->k);
     Fold folds[EMIT_MAX_LONG];
-    emit_find_depends(e, NULL);
+    be_emit_find_varying(e, NULL);
     emit_before(e, &l);
     for (int i = 0; i < l.count; i++)
         folds[i] = fold_of_chunks(e, l.reduces[i]);
-    Val size = emit_ranges_size(e, folds[0].ranges);
+    Val size = be_emit_ranges_size(e, folds[0].ranges);
     BeLoop loop;
     be_loop_begin(u, &loop, e->begin, e->end, be_word(u, 1), "chunk");
     be_loop_body(u, &loop);
@@ -695,18 +695,18 @@ fold_parts(const Fold *f)
 {
     BeUnit *u = f->e->u;
     Fold parts = parts_of(f);
-    Val size = emit_ranges_size(f->e, f->ranges),
+    Val size = be_emit_ranges_size(f->e, f->ranges),
         last = be_word(u, BE_CHUNK - 1);
     Val count = LLVMBuildSDiv(u->builder, be_add(u, size, last),
                               be_word(u, BE_CHUNK), "");
-    Part none = emit_fold_neutral(&f->by, 0);
+    Part none = be_fold_neutral(&f->by, 0);
     BeLoop l;
     be_loop_begin(u, &l, be_word(u, 0), count, be_word(u, 1), "chunk");
     Part total = {be_loop_carry(u, &l, none.value), NULL};
     if (none.number)
         total.number = be_loop_carry(u, &l, none.number);
     be_loop_body(u, &l);
-    Part next = emit_fold_parts(&f->by, total, load_part(&parts, l.index));
+    Part next = be_fold_combine(&f->by, total, load_part(&parts, l.index));
     be_loop_next(&l, 0, next.value);
     if (none.number)
         be_loop_next(&l, 1, next.number);
@@ -717,23 +717,23 @@ fold_parts(const Fold *f)
 /* ---- the node ----------------------------------------------------------- */
 
 void
-emit_reduce(Emit *e, const KNode *n)
+be_emit_reduce(Emit *e, const KNode *n)
 {
     const KRanges *r = &n->reduce.ranges;
-    Fold f = {.e = e, .by = emit_fold_of(e, n), .ranges = r};
+    Fold f = {.e = e, .by = be_fold_of(e, n), .ranges = r};
     f.stripes = f.by.stripes;
     int lanes = 0;
-    if (e->parts) {
-        emit_set(e, n, 0, 0, emit_fold_result(&f.by, fold_parts(&f)));
+    if (e->partials) {
+        be_emit_set(e, n, 0, 0, be_fold_result(&f.by, fold_parts(&f)));
         return;
     }
     if (n->reduce.vector) {
         Dim last = r->vars[r->count - 1]->extent;
         lanes =
-            emit_choose_lanes(e, &n->reduce.body, emit_dim_bound(e->k, last));
+            be_emit_choose_lanes(e, &n->reduce.body, be_dim_bound(e->k, last));
     }
     if (lanes)
-        emit_set(e, n, 0, 0, emit_fold_result(&f.by, reduce_lanes(&f, lanes)));
+        be_emit_set(e, n, 0, 0, be_fold_result(&f.by, reduce_lanes(&f, lanes)));
     else
         reduce_singly(&f);
 }

@@ -1,10 +1,10 @@
 /*
- * emit_scan.c - running sums
+ * be_emit_scan.c - running sums
  *
  * In D2 a running sum is that of a block of 64 elements so far, added to the
  * sum of all blocks before, so that blocks can be summed at once where there
- * are threads for it (ptx_scan.c).  Here one loop goes over the blocks and one
- * over the elements of each.
+ * are threads for it (be_ptx_scan.c).  Here one loop goes over the blocks and
+ * one over the elements of each.
  *
  * Sums of floats begin with -0, which changes nothing, to the bit.
  */
@@ -17,33 +17,33 @@ runs(const KNode *n)
 }
 
 EmitScan
-emit_scan_of(Emit *e, const KNode *n)
+be_scan_of(Emit *e, const KNode *n)
 {
     EmitScan s = {.node = n, .running = n->scan.body.first};
     while (!runs(s.running))
         s.running = s.running->next;
-    s.size = emit_dim(e, n->scan.ranges.vars[0]->extent);
+    s.size = be_emit_dim(e, n->scan.ranges.vars[0]->extent);
     DType t = s.running->dtype;
-    int lanes = emit_depends(e, s.running).lane ? e->tile.lanes : 0;
-    Type type = be_vector(emit_type(e, t), lanes);
+    int lanes = be_emit_varying(e, s.running).lane ? e->tile.lanes : 0;
+    Type type = be_vector(be_emit_type(e, t), lanes);
     s.none = dtype_is_float(t) ? be_float(type, -0.0) : be_zero(type);
     return s;
 }
 
 Val
-emit_scan_add(Emit *e, const EmitScan *s, Val x, Val y)
+be_scan_add(Emit *e, const EmitScan *s, Val x, Val y)
 {
     Val pair[] = {x, y};
-    return emit_map(e->u, OP_add, s->running->dtype, pair);
+    return be_emit_map(e->u, OP_add, s->running->dtype, pair);
 }
 
 void
-emit_scan_at(Emit *e, const EmitScan *s, Val round)
+be_scan_at(Emit *e, const EmitScan *s, Val round)
 {
     BeUnit *u = e->u;
     Val at = round;
     if (s->node->scan.reverse)
-        at = be_sub(u, be_sub(u, s->size, emit_word(e, 1)), round);
+        at = be_sub(u, be_sub(u, s->size, be_emit_word(e, 1)), round);
     e->indices[s->node->scan.ranges.vars[0]->id] = (EmitIndex){.base = at};
 }
 
@@ -54,37 +54,37 @@ without_sign(Emit *e, const EmitScan *s, Val sum)
     BeUnit *u = e->u;
     if (!dtype_is_float(s->running->dtype))
         return sum;
-    Val first = be_icmp(u, LLVMIntEQ, s->round, emit_word(e, 0));
+    Val first = be_icmp(u, LLVMIntEQ, s->round, be_emit_word(e, 0));
     return be_select(u, first, be_zero(LLVMTypeOf(sum)), sum);
 }
 
 void
-emit_running(Emit *e, const KNode *n)
+be_emit_running(Emit *e, const KNode *n)
 {
     EmitScan *s = e->scan;
-    bool lanes = emit_depends(e, n).lane;
-    Val x = emit_get_as(e, n->running.value, 0, 0, lanes);
-    Val next = emit_scan_add(e, s, s->part, x);
+    bool lanes = be_emit_varying(e, n).lane;
+    Val x = be_emit_get_as(e, n->running.value, 0, 0, lanes);
+    Val next = be_scan_add(e, s, s->part, x);
     bool exclusive = n->running.exclusive;
-    Val sum = emit_scan_add(e, s, s->before, exclusive ? s->part : next);
+    Val sum = be_scan_add(e, s, s->before, exclusive ? s->part : next);
     s->part = next;
-    emit_set(e, n, 0, 0, exclusive ? without_sign(e, s, sum) : sum);
+    be_emit_set(e, n, 0, 0, exclusive ? without_sign(e, s, sum) : sum);
 }
 
 /* Rounds begin to end, of one block; returns the block's sum. */
 Val
-emit_scan_block(Emit *e, EmitScan *s, Val begin, Val end)
+be_scan_block(Emit *e, EmitScan *s, Val begin, Val end)
 {
     BeUnit *u = e->u;
     BeLoop l;
-    be_loop_begin(u, &l, begin, end, emit_word(e, 1), "round");
+    be_loop_begin(u, &l, begin, end, be_emit_word(e, 1), "round");
     s->part = be_loop_carry(u, &l, s->none);
     be_loop_body(u, &l);
     EmitScan *outer = e->scan;
     e->scan = s;
     s->round = l.index;
-    emit_scan_at(e, s, l.index);
-    emit_block(e, &s->node->scan.body);
+    be_scan_at(e, s, l.index);
+    be_emit_block(e, &s->node->scan.body);
     be_loop_next(&l, 0, s->part);
     e->scan = outer;
     be_loop_end(u, &l);
@@ -92,17 +92,17 @@ emit_scan_block(Emit *e, EmitScan *s, Val begin, Val end)
 }
 
 void
-emit_scan(Emit *e, const KNode *n)
+be_emit_scan(Emit *e, const KNode *n)
 {
     BeUnit *u = e->u;
-    EmitScan s = emit_scan_of(e, n);
+    EmitScan s = be_scan_of(e, n);
     BeLoop l;
-    Val block = emit_word(e, BE_RUN);
-    be_loop_begin(u, &l, emit_word(e, 0), s.size, block, "block");
+    Val block = be_emit_word(e, BE_SCAN_BLOCK);
+    be_loop_begin(u, &l, be_emit_word(e, 0), s.size, block, "block");
     s.before = be_loop_carry(u, &l, s.none);
     be_loop_body(u, &l);
     Val end = be_min(u, be_add(u, l.index, block), s.size);
-    Val part = emit_scan_block(e, &s, l.index, end);
-    be_loop_next(&l, 0, emit_scan_add(e, &s, s.before, part));
+    Val part = be_scan_block(e, &s, l.index, end);
+    be_loop_next(&l, 0, be_scan_add(e, &s, s.before, part));
     be_loop_end(u, &l);
 }

@@ -1,5 +1,5 @@
 /*
- * emit_sort.c - the order of the elements of a row
+ * be_emit_sort.c - the order of the elements of a row
  *
  * Batcher's merge exchange (Knuth 5.2.2 M) puts the numbers of the elements in
  * order, in the output itself: about log(n)^2 / 2 passes over them, each of
@@ -18,7 +18,7 @@
 enum { NUMBER_BITS = 32 };
 
 EmitSort
-emit_sort_of(Emit *e, const KNode *n)
+be_sort_of(Emit *e, const KNode *n)
 {
     BeUnit *u = e->u;
     const KVar *var = n->sort.ranges.vars[0];
@@ -26,10 +26,10 @@ emit_sort_of(Emit *e, const KNode *n)
     DType t = dtype_compute(n->sort.element->dtype);
     EmitSort s = {.e = e, .node = n};
     s.packed = dtype_info[t].bytes <= 4 &&
-               emit_dim_bound(e->k, var->extent) < INT64_C(1) << 31;
-    s.size = emit_dim(e, var->extent);
-    EmitAddress a = emit_address(e, &n->sort.at);
-    Val first = emit_address_scalar(e, &a, 0, 0);
+               be_dim_bound(e->k, var->extent) < INT64_C(1) << 31;
+    s.size = be_emit_dim(e, var->extent);
+    EmitAddress a = be_address_of(e, &n->sort.at);
+    Val first = be_address_scalar(e, &a, 0, 0);
     s.places = LLVMBuildGEP2(u->builder, u->i64, e->arrays[K_OUT][to->index],
                              &first, 1, "");
     return s;
@@ -93,14 +93,14 @@ key_at(const EmitSort *s, Val number)
     Emit *e = s->e;
     const KNode *n = s->node;
     e->indices[n->sort.ranges.vars[0]->id] = (EmitIndex){.base = number};
-    emit_block(e, &n->sort.body);
-    return key_of(s, emit_get(e, n->sort.element, 0, 0));
+    be_emit_block(e, &n->sort.body);
+    return key_of(s, be_emit_get(e, n->sort.element, 0, 0));
 }
 
 /* ---- places ------------------------------------------------------------- */
 
 void
-emit_sort_put(const EmitSort *s, Val i)
+be_sort_put(const EmitSort *s, Val i)
 {
     BeUnit *u = s->e->u;
     Val x = LLVMBuildIntCast2(u->builder, i, u->i64, 1, "");
@@ -113,7 +113,7 @@ emit_sort_put(const EmitSort *s, Val i)
 }
 
 void
-emit_sort_clean(const EmitSort *s, Val i)
+be_sort_clean(const EmitSort *s, Val i)
 {
     BeUnit *u = s->e->u;
     store_place(s, i, be_and(u, load_place(s, i), be_word(u, UINT32_MAX)));
@@ -134,7 +134,7 @@ is_before(const EmitSort *s, Val y, Val x)
 }
 
 void
-emit_sort_exchange(const EmitSort *s, Val i, Val distance)
+be_sort_exchange(const EmitSort *s, Val i, Val distance)
 {
     BeUnit *u = s->e->u;
     Val j = be_add(u, i, distance);
@@ -165,13 +165,13 @@ bits_of(Emit *e, Val x)
     BeUnit *u = e->u;
     Val args[] = {x, LLVMConstInt(u->i1, 0, 0)};
     Val zeros = be_intrinsic(u, "llvm.ctlz", &e->word, 1, args, 2);
-    return be_sub(u, emit_word(e, LLVMGetIntTypeWidth(e->word)), zeros);
+    return be_sub(u, be_emit_word(e, LLVMGetIntTypeWidth(e->word)), zeros);
 }
 
 static Val
 power(Emit *e, Val exponent)
 {
-    return LLVMBuildShl(e->u->builder, emit_word(e, 1), exponent, "");
+    return LLVMBuildShl(e->u->builder, be_emit_word(e, 1), exponent, "");
 }
 
 /* Those of level number `level`, of runs that are half as long as those of the
@@ -182,7 +182,7 @@ emit_level(const EmitSort *s, Val bits, Val level, EmitSortPass *pass)
     Emit *e = s->e;
     BeUnit *u = e->u;
     EmitSortStep step;
-    Val one = emit_word(e, 1), zero = emit_word(e, 0);
+    Val one = be_emit_word(e, 1), zero = be_emit_word(e, 0);
     step.run = power(e, be_sub(u, be_sub(u, bits, one), level));
     BeLoop l;
     be_loop_begin(u, &l, zero, be_add(u, level, one), one, "pass");
@@ -198,11 +198,11 @@ emit_level(const EmitSort *s, Val bits, Val level, EmitSortPass *pass)
 }
 
 void
-emit_sort_passes(const EmitSort *s, EmitSortPass *pass)
+be_sort_passes(const EmitSort *s, EmitSortPass *pass)
 {
     Emit *e = s->e;
     BeUnit *u = e->u;
-    Val one = emit_word(e, 1), zero = emit_word(e, 0);
+    Val one = be_emit_word(e, 1), zero = be_emit_word(e, 0);
     Val some = be_icmp(u, LLVMIntSGT, s->size, one);
     Val last = be_select(u, some, be_sub(u, s->size, one), zero);
     Val bits = bits_of(e, last);
@@ -225,17 +225,17 @@ exchange_run(const EmitSort *s, Val begin, Val end, Val distance)
     BeLoop l;
     if (s->packed && lanes > 1) {
         Val count = be_sub(u, end, begin);
-        Val whole = be_and(u, count, emit_word(e, -lanes));
+        Val whole = be_and(u, count, be_emit_word(e, -lanes));
         Val middle = be_add(u, begin, whole);
-        be_loop_begin(u, &l, begin, middle, emit_word(e, lanes), "places");
+        be_loop_begin(u, &l, begin, middle, be_emit_word(e, lanes), "places");
         be_loop_body(u, &l);
         exchange_lanes(s, l.index, distance, lanes);
         be_loop_end(u, &l);
         begin = middle;
     }
-    be_loop_begin(u, &l, begin, end, emit_word(e, 1), "place");
+    be_loop_begin(u, &l, begin, end, be_emit_word(e, 1), "place");
     be_loop_body(u, &l);
-    emit_sort_exchange(s, l.index, distance);
+    be_sort_exchange(s, l.index, distance);
     be_loop_end(u, &l);
 }
 
@@ -260,18 +260,19 @@ each_place(const EmitSort *s, void (*what)(const EmitSort *s, Val i))
 {
     Emit *e = s->e;
     BeLoop l;
-    be_loop_begin(e->u, &l, emit_word(e, 0), s->size, emit_word(e, 1), "at");
+    be_loop_begin(e->u, &l, be_emit_word(e, 0), s->size, be_emit_word(e, 1),
+                  "at");
     be_loop_body(e->u, &l);
     what(s, l.index);
     be_loop_end(e->u, &l);
 }
 
 void
-emit_sort(Emit *e, const KNode *n)
+be_emit_sort(Emit *e, const KNode *n)
 {
-    EmitSort s = emit_sort_of(e, n);
-    each_place(&s, emit_sort_put);
-    emit_sort_passes(&s, pass_alone);
+    EmitSort s = be_sort_of(e, n);
+    each_place(&s, be_sort_put);
+    be_sort_passes(&s, pass_alone);
     if (s.packed)
-        each_place(&s, emit_sort_clean);
+        each_place(&s, be_sort_clean);
 }

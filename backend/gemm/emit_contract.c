@@ -1,5 +1,5 @@
 /*
- * emit_contract.c - contractions
+ * be_emit_contract.c - contractions
  *
  * Each element of the tile has a sum in a register; a round of the loops over
  * the contracted indices adds one product to each of them.  By D2 products are
@@ -21,7 +21,7 @@ typedef struct Sums {
 typedef struct Contract {
     Emit *e;
     const KNode *node;
-    EmitDepends depends;
+    EmitVarying depends;
     Type type;
     bool is_float;
 } Contract;
@@ -68,14 +68,14 @@ add_products(Contract *c, Sums *s)
 {
     Emit *e = c->e;
     BeUnit *u = e->u;
-    emit_block(e, &c->node->contract.body);
-    for (int row = 0; row < emit_rows(e, c->depends); row++) {
-        for (int v = 0; v < emit_vectors(e, c->depends); v++) {
-            int i = emit_slot(e, c->depends, row, v);
+    be_emit_block(e, &c->node->contract.body);
+    for (int row = 0; row < be_emit_rows(e, c->depends); row++) {
+        for (int v = 0; v < be_emit_vectors(e, c->depends); v++) {
+            int i = be_emit_slot(e, c->depends, row, v);
             Val x =
-                emit_get_as(e, c->node->contract.x, row, v, c->depends.lane);
+                be_emit_get_as(e, c->node->contract.x, row, v, c->depends.lane);
             Val y =
-                emit_get_as(e, c->node->contract.y, row, v, c->depends.lane);
+                be_emit_get_as(e, c->node->contract.y, row, v, c->depends.lane);
             s->block[i] = c->is_float
                               ? be_intrinsic3(u, "llvm.fma", x, y, s->block[i])
                               : be_add(u, s->block[i], be_mul(u, x, y));
@@ -94,7 +94,7 @@ add_piece(Contract *c, Sums *s, Val begin, Val end)
     Sums inner = *s;
     inner.filled = NULL;
     BeLoop l;
-    be_loop_begin(u, &l, begin, end, emit_word(e, 1), "k");
+    be_loop_begin(u, &l, begin, end, be_emit_word(e, 1), "k");
     carry(u, &l, &inner);
     be_loop_body(u, &l);
     e->indices[var->id] = (EmitIndex){.base = l.index};
@@ -115,13 +115,13 @@ end_block(Contract *c, Sums *s, Val count)
     Emit *e = c->e;
     BeUnit *u = e->u;
     s->filled = be_add(u, s->filled, count);
-    Val full = be_icmp(u, LLVMIntEQ, s->filled, emit_word(e, BE_K_BLOCK));
+    Val full = be_icmp(u, LLVMIntEQ, s->filled, be_emit_word(e, BE_K_BLOCK));
     for (int i = 0; i < s->num; i++) {
         Val sum = LLVMBuildFAdd(u->builder, s->total[i], s->block[i], "");
         s->total[i] = be_select(u, full, sum, s->total[i]);
         s->block[i] = be_select(u, full, be_zero(c->type), s->block[i]);
     }
-    s->filled = be_select(u, full, emit_word(e, 0), s->filled);
+    s->filled = be_select(u, full, be_emit_word(e, 0), s->filled);
 }
 
 /* The innermost loop in pieces that end where it or a block ends. */
@@ -131,10 +131,10 @@ add_pieces(Contract *c, Sums *s, Val extent)
     Emit *e = c->e;
     BeUnit *u = e->u;
     BeLoop l;
-    be_loop_begin(u, &l, emit_word(e, 0), extent, NULL, "piece");
+    be_loop_begin(u, &l, be_emit_word(e, 0), extent, NULL, "piece");
     carry(u, &l, s);
     be_loop_body(u, &l);
-    Val left = be_sub(u, emit_word(e, BE_K_BLOCK), s->filled);
+    Val left = be_sub(u, be_emit_word(e, BE_K_BLOCK), s->filled);
     l.step = be_min(u, be_sub(u, extent, l.index), left);
     add_piece(c, s, l.index, be_add(u, l.index, l.step));
     end_block(c, s, l.step);
@@ -149,16 +149,16 @@ add_nest(Contract *c, Sums *s, int depth)
     Emit *e = c->e;
     BeUnit *u = e->u;
     const KRanges *r = &c->node->contract.ranges;
-    Val extent = emit_dim(e, r->vars[depth]->extent);
+    Val extent = be_emit_dim(e, r->vars[depth]->extent);
     if (depth == r->count - 1) {
         if (s->filled)
             add_pieces(c, s, extent);
         else
-            add_piece(c, s, emit_word(e, 0), extent);
+            add_piece(c, s, be_emit_word(e, 0), extent);
         return;
     }
     BeLoop l;
-    be_loop_begin(u, &l, emit_word(e, 0), extent, emit_word(e, 1), "k");
+    be_loop_begin(u, &l, be_emit_word(e, 0), extent, be_emit_word(e, 1), "k");
     carry(u, &l, s);
     be_loop_body(u, &l);
     e->indices[r->vars[depth]->id] = (EmitIndex){.base = l.index};
@@ -176,9 +176,9 @@ end_sums(Contract *c, Sums *s)
 {
     Emit *e = c->e;
     BeUnit *u = e->u;
-    Val size = emit_ranges_size(e, &c->node->contract.ranges);
-    Val empty = be_icmp(u, LLVMIntEQ, s->filled, emit_word(e, 0));
-    Val some = be_icmp(u, LLVMIntNE, size, emit_word(e, 0));
+    Val size = be_emit_ranges_size(e, &c->node->contract.ranges);
+    Val empty = be_icmp(u, LLVMIntEQ, s->filled, be_emit_word(e, 0));
+    Val some = be_icmp(u, LLVMIntNE, size, be_emit_word(e, 0));
     Val done = be_and(u, empty, some);
     for (int i = 0; i < s->num; i++) {
         Val sum = LLVMBuildFAdd(u->builder, s->total[i], s->block[i], "");
@@ -187,33 +187,35 @@ end_sums(Contract *c, Sums *s)
 }
 
 void
-emit_contract(Emit *e, const KNode *n)
+be_emit_contract(Emit *e, const KNode *n)
 {
-    if (emit_is_tiled(e, n)) {
-        emit_take_sums(e, n);
+    if (be_gemm_is_result(e, n)) {
+        be_gemm_load_result(e, n);
         return;
     }
-    Contract c = {.e = e, .node = n, .depends = emit_depends(e, n)};
+    Contract c = {.e = e, .node = n, .depends = be_emit_varying(e, n)};
     c.is_float = dtype_is_float(n->dtype);
-    c.type =
-        be_vector(emit_type(e, n->dtype), c.depends.lane ? e->tile.lanes : 0);
+    c.type = be_vector(be_emit_type(e, n->dtype),
+                       c.depends.lane ? e->tile.lanes : 0);
     bool blocks =
-        c.is_float && emit_ranges_bound(e->k, &n->contract.ranges) > BE_K_BLOCK;
-    Sums s = {.num = emit_rows(e, c.depends) * emit_vectors(e, c.depends)};
+        c.is_float && be_ranges_bound(e->k, &n->contract.ranges) > BE_K_BLOCK;
+    Sums s = {.num =
+                  be_emit_rows(e, c.depends) * be_emit_vectors(e, c.depends)};
     for (int i = 0; i < s.num; i++) {
         s.block[i] = be_zero(c.type);
         s.total[i] = c.is_float ? be_float(c.type, -0.0) : s.block[i];
     }
     if (blocks)
-        s.filled = emit_word(e, 0);
+        s.filled = be_emit_word(e, 0);
     if (n->contract.ranges.count)
         add_nest(&c, &s, 0);
     else
         add_products(&c, &s);
     if (blocks)
         end_sums(&c, &s);
-    for (int row = 0; row < emit_rows(e, c.depends); row++) {
-        for (int v = 0; v < emit_vectors(e, c.depends); v++)
-            emit_set(e, n, row, v, s.block[emit_slot(e, c.depends, row, v)]);
+    for (int row = 0; row < be_emit_rows(e, c.depends); row++) {
+        for (int v = 0; v < be_emit_vectors(e, c.depends); v++)
+            be_emit_set(e, n, row, v,
+                        s.block[be_emit_slot(e, c.depends, row, v)]);
     }
 }

@@ -36,7 +36,7 @@ typedef struct Host {
     Arena *arena;
     Val call, base, in, out, dims, stop;
     Val ptrs, words; /* tables handed to kernels */
-    Val parts;       /* memory for those of long reductions */
+    Val partials;    /* memory for those of long reductions */
     Block failed;    /* returns the status that its phi is given */
     Val failure;
     Val entry_switch; /* main's: to the safepoint to resume at */
@@ -156,11 +156,11 @@ condition(Host *h, const IrValue *v)
 static void
 check_status(Host *h, Val status)
 {
-    Block here = be_here(h->u), next = be_block(h->u, "next");
-    be_branch(h->u, be_icmp(h->u, LLVMIntNE, status, be_zero(h->u->i32)),
-              h->failed, next);
+    Block here = be_insert_block(h->u), next = be_block(h->u, "next");
+    be_cond_br(h->u, be_icmp(h->u, LLVMIntNE, status, be_zero(h->u->i32)),
+               h->failed, next);
     LLVMAddIncoming(h->failure, &status, &here, 1);
-    be_at(h->u, next);
+    be_position_at_end(h->u, next);
 }
 
 /* Calls the hook at that offset of the table with the call and further
@@ -261,7 +261,7 @@ kernel_items(Host *h, const BeKernel *k)
 {
     BeUnit *u = h->u;
     Val items = be_word(u, 1);
-    if (k->parts.len)
+    if (k->segments.len)
         return be_word(u, be_kernel_items(k).c);
     for (int i = 0; i < k->grid.count; i++) {
         Val size = kernel_extent(h, k, k->grid.vars[i]->extent);
@@ -274,7 +274,7 @@ kernel_items(Host *h, const BeKernel *k)
 static int64_t
 kernel_grain(const Host *h, const BeKernel *k)
 {
-    return h->fn->kind == FUNC_PROGRAM ? emit_grain(k) : 0;
+    return h->fn->kind == FUNC_PROGRAM ? be_kernel_grain(k) : 0;
 }
 
 static Type
@@ -295,7 +295,7 @@ kernel_function(Host *h, const BeKernel *k, const char *suffix)
 static bool
 is_long(const Host *h, const BeKernel *k)
 {
-    return h->fn->kind == FUNC_PROGRAM && emit_num_chunks(k) > 0;
+    return h->fn->kind == FUNC_PROGRAM && be_emit_num_chunks(k) > 0;
 }
 
 /* Chunks by all threads, then the rest. */
@@ -304,11 +304,11 @@ emit_long_kernel(Host *h, const IrOp *op)
 {
     BeUnit *u = h->u;
     const BeKernel *k = op->mark;
-    Val part = kernel_function(h, k, EMIT_PART), ptrs = kernel_ptrs(h, op);
-    Val rest = kernel_function(h, k, EMIT_REST), words = kernel_words(h, k);
+    Val part = kernel_function(h, k, EMIT_PARTIAL), ptrs = kernel_ptrs(h, op);
+    Val rest = kernel_function(h, k, EMIT_FINAL), words = kernel_words(h, k);
     int arrays = op->num_operands + op->num_results;
-    be_store(u, h->parts, be_offset_const(u, ptrs, 8 * arrays), 8);
-    const KNode *first = emit_long_reduces(k).reduces[0];
+    be_store(u, h->partials, be_offset_const(u, ptrs, 8 * arrays), 8);
+    const KNode *first = be_emit_long_reduces(k).reduces[0];
     Dim extent = first->reduce.ranges.vars[0]->extent;
     Val last = be_add(u, kernel_extent(h, k, extent), be_word(u, BE_CHUNK - 1));
     Val chunks = LLVMBuildSDiv(u->builder, last, be_word(u, BE_CHUNK), "");
@@ -381,14 +381,14 @@ emit_if(Host *h, const IrOp *op)
     BeUnit *u = h->u;
     Block yes = be_block(u, "then"), no = be_block(u, "else");
     Block end = be_block(u, "end");
-    be_branch(u, condition(h, op->operands[0]), yes, no);
+    be_cond_br(u, condition(h, op->operands[0]), yes, no);
     for (int i = 0; i < 2; i++) {
-        be_at(u, i ? no : yes);
+        be_position_at_end(u, i ? no : yes);
         emit_ops(h, op->regions[i]);
         copy_yields(h, op->regions[i], op->results, op->num_results);
-        be_goto(u, end);
+        be_br(u, end);
     }
-    be_at(u, end);
+    be_position_at_end(u, end);
 }
 
 /* A loop's two words, rounds done and rounds to do: in main at their place
@@ -436,7 +436,7 @@ test_counter(Host *h, Counter c, Block body, Block end)
     BeUnit *u = h->u;
     Val done = rounds_done(h, c);
     Val rounds = be_load(u, u->i64, counter_word(h, c, 1), 8);
-    be_branch(u, be_icmp(u, LLVMIntSLT, done, rounds), body, end);
+    be_cond_br(u, be_icmp(u, LLVMIntSLT, done, rounds), body, end);
 }
 
 static void
@@ -494,17 +494,17 @@ emit_for(Host *h, const IrOp *op)
     Counter counter = loop_counter(h);
     start_counter(h, counter, load_integer(h, op->operands[0]));
     copy_values(h, op->operands + 1, args, num);
-    be_goto(u, head);
-    be_at(u, head);
+    be_br(u, head);
+    be_position_at_end(u, head);
     test_counter(h, counter, body, end);
-    be_at(u, body);
+    be_position_at_end(u, body);
     store_integer(h, index, rounds_done(h, counter));
     emit_ops(h, region);
     copy_yields(h, region, args, num);
     count_round(h, counter);
     emit_poll(h);
-    be_goto(u, head);
-    be_at(u, end);
+    be_br(u, head);
+    be_position_at_end(u, end);
     copy_values(h, args, op->results, num);
 }
 
@@ -517,8 +517,8 @@ emit_safepoint(Host *h, int index, int loop)
     emit_position(h, loop);
     call_numbered(h, offsetof(TfdHooks, safepoint), index, "safepoint");
     Block resume = be_block(u, "resume");
-    be_goto(u, resume);
-    be_at(u, resume);
+    be_br(u, resume);
+    be_position_at_end(u, resume);
     LLVMAddCase(h->entry_switch, be_word(u, index), resume);
 }
 
@@ -555,19 +555,19 @@ emit_while(Host *h, const IrOp *op)
         start_counter(h, counter, be_word(u, ir_int(op, A_max)));
     }
     copy_values(h, op->operands, test->args.data, num);
-    be_goto(u, head);
-    be_at(u, head);
+    be_br(u, head);
+    be_position_at_end(u, head);
     if (ir_has(op, A_max)) {
         Block may = be_block(u, "test");
         test_counter(h, counter, may, end);
-        be_at(u, may);
+        be_position_at_end(u, may);
     }
     emit_ops(h, test);
-    be_branch(u, condition(h, ir_block_yield(test)->operands[0]), body, end);
-    be_at(u, body);
+    be_cond_br(u, condition(h, ir_block_yield(test)->operands[0]), body, end);
+    be_position_at_end(u, body);
     emit_while_body(h, op, counter, safepoint, position);
-    be_goto(u, head);
-    be_at(u, end);
+    be_br(u, head);
+    be_position_at_end(u, end);
     copy_values(h, test->args.data, op->results, num);
 }
 
@@ -665,7 +665,7 @@ note_kernel(IrOp *op, void *data)
         return;
     const BeKernel *k = op->mark;
     int ptrs = op->num_operands + op->num_results + 1;
-    int64_t bytes = emit_part_bytes(k);
+    int64_t bytes = be_emit_partial_bytes(k);
     most->part_bytes = bytes > most->part_bytes ? bytes : most->part_bytes;
     int words = 3 * k->pairs.len + 1;
     most->ptrs = ptrs > most->ptrs ? ptrs : most->ptrs;
@@ -688,19 +688,19 @@ load_call(Host *h)
     h->stop = call_field(h, u->ptr, offsetof(TfdCall, stop));
     h->ptrs = be_alloca(u, u->ptr, (uint64_t)most.ptrs, 8, "ptrs");
     h->words = be_alloca(u, u->i64, (uint64_t)most.words, 8, "words");
-    h->parts = be_alloca(u, u->i8, (uint64_t)most.part_bytes, 16, "parts");
+    h->partials = be_alloca(u, u->i8, (uint64_t)most.part_bytes, 16, "parts");
 }
 
 static void
 begin_failure(Host *h)
 {
     BeUnit *u = h->u;
-    Block here = be_here(u);
+    Block here = be_insert_block(u);
     h->failed = be_block(u, "failed");
-    be_at(u, h->failed);
+    be_position_at_end(u, h->failed);
     h->failure = LLVMBuildPhi(u->builder, u->i32, "status");
     LLVMBuildRet(u->builder, h->failure);
-    be_at(u, here);
+    be_position_at_end(u, here);
 }
 
 static void
@@ -719,8 +719,8 @@ emit_function(Host *h)
             u->builder, call_field(h, u->i64, offsetof(TfdCall, resume)), start,
             4);
     else
-        be_goto(u, start);
-    be_at(u, start);
+        be_br(u, start);
+    be_position_at_end(u, start);
     emit_ops(h, h->fn->body);
     LLVMBuildRet(u->builder, be_zero(u->i32));
     if (!LLVMCountIncoming(h->failure))

@@ -218,11 +218,11 @@ be_kernel_walk(KBlock *b, void (*visit)(KNode *n, void *data), void *data)
 static int
 num_parts(const BeKernel *k)
 {
-    return k->parts.len ? k->parts.len : 1;
+    return k->segments.len ? k->segments.len : 1;
 }
 
 int
-be_kernel_part_arrays(const BeKernel *k, KRole role)
+be_kernel_segment_arrays(const BeKernel *k, KRole role)
 {
     return k->arrays[role].len / num_parts(k);
 }
@@ -231,8 +231,8 @@ static Dim
 items_of_parts(const BeKernel *k)
 {
     int64_t items = 0;
-    for (int i = 0; i < k->parts.len; i++)
-        items += k->parts.data[i];
+    for (int i = 0; i < k->segments.len; i++)
+        items += k->segments.data[i];
     return ir_dim_const(items);
 }
 
@@ -240,7 +240,7 @@ Dim
 be_kernel_items(const BeKernel *k)
 {
     Dim items = ir_dim_const(1);
-    if (k->parts.len)
+    if (k->segments.len)
         return items_of_parts(k);
     for (int i = 0; i < k->grid.count; i++) {
         if (!ir_dim_mul(items, k->grid.vars[i]->extent, &items))

@@ -186,7 +186,7 @@ struct BeKernel {
     /* Lengths, from 2, of kernels that are done as one; none: it is one.  The
      * body is the first's, over one index; each has as many arrays of its own
      * as the first. */
-    VEC(int64_t) parts;
+    VEC(int64_t) segments;
     KRanges grid; /* items are numbered in its row-major order; none: 1 item */
     bool grid_vector; /* the grid is one range, which runs along the lanes */
     KBlock body;      /* of one item */
@@ -214,8 +214,8 @@ BeKernel *be_kernel_build(Arena *a, const IrOp *op, Diag *d);
 
 /* The number of items. */
 Dim be_kernel_items(const BeKernel *k);
-/* How many arrays of a role each of its parts has; all, if it has none. */
-int be_kernel_part_arrays(const BeKernel *k, KRole role);
+/* How many arrays of a role each of its segments has; all, if it has none. */
+int be_kernel_segment_arrays(const BeKernel *k, KRole role);
 
 /* Text of one kernel; that of be_kernel_parse prints the same again. */
 void be_kernel_print(Str *out, const BeKernel *k);

@@ -226,7 +226,7 @@ add_parts(Build *b, const IrOp *op)
     for (int i = 0; i < ir_kernel_parts(op); i++) {
         IrPart part = ir_kernel_part(op, i);
         Dim length = ir_dim_const(ir_part_length(&part));
-        VEC_PUSH(k->arena, k->parts, length.c);
+        VEC_PUSH(k->arena, k->segments, length.c);
         for (int role = K_IN; i && role <= K_OUT; role++)
             for (int j = 0; j < own[role]; j++) {
                 const KArray *like = k->arrays[role].data[j];

@@ -236,7 +236,7 @@ emit_outputs(Build *b, Scope *s, const ExprVars *inner)
 
 /* The loop over v, in its order, around the outputs. */
 static void
-emit_scan(Build *b, Scope *s, const ExprVars *inner, ExprVar *v)
+be_emit_scan(Build *b, Scope *s, const ExprVars *inner, ExprVar *v)
 {
     KNode n = {.kind = K_SCAN, .id = -1};
     n.scan.reverse = v->order == BACKWARDS;
@@ -257,7 +257,7 @@ first_of_row(Build *b, const Output *o, ExprVar *last)
 }
 
 static void
-emit_sort(Build *b, Scope *s, const Output *o, ExprVar *v)
+be_emit_sort(Build *b, Scope *s, const Output *o, ExprVar *v)
 {
     KNode n = {.kind = K_SORT, .id = -1};
     KIndex first = first_of_row(b, o, v);
@@ -283,9 +283,9 @@ emit_loops(Build *b, Scope *s, const Output *o, const ExprVars *inner, int next)
     ExprVar *v = inner->data[next];
     if (v->order) {
         if (v->order == SORTED)
-            emit_sort(b, s, o, v);
+            be_emit_sort(b, s, o, v);
         else
-            emit_scan(b, s, inner, v);
+            be_emit_scan(b, s, inner, v);
         return;
     }
     bool contiguous = v == o->vars.data[o->vars.len - 1];
@@ -298,8 +298,8 @@ emit_loops(Build *b, Scope *s, const Output *o, const ExprVars *inner, int next)
 /* What is there combined with the value of a scatter, rounded as memory has it
  * (D4). */
 static KNode *
-emit_fold_of(Build *b, KBlock *to, const Output *o, const KNode *load,
-             KNode *value)
+be_fold_of(Build *b, KBlock *to, const Output *o, const KNode *load,
+           KNode *value)
 {
     DType t = o->array->dtype;
     if (o->fold == OP_copy)
@@ -335,7 +335,7 @@ emit_row(Build *b, Scope *s, const Output *o)
     store.store.array = o->array;
     store.store.at = place_index(b, s, &o->at);
     store.store.guard = guard;
-    store.store.value = emit_fold_of(b, s->block, o, &load, value);
+    store.store.value = be_fold_of(b, s->block, o, &load, value);
     be_kernel_append(b->k->arena, s->block, &store);
 }
 
@@ -390,8 +390,8 @@ emit_item(Build *b, Scope *s)
 /* Loops over the rows from number `next` that are not in the grid, then what
  * an item does. */
 static void
-emit_rows(Build *b, Scope *s, const ExprVars *rows, int next,
-          const ExprVar *lanes)
+be_emit_rows(Build *b, Scope *s, const ExprVars *rows, int next,
+             const ExprVar *lanes)
 {
     if (next == rows->len && b->outputs.data[0].guard) {
         emit_scatter(b, s, &b->outputs.data[0]);
@@ -404,7 +404,7 @@ emit_rows(Build *b, Scope *s, const ExprVars *rows, int next,
     ExprVar *v = rows->data[next];
     OpenLoop loop;
     loop_open(b, &loop, s, v, v == lanes);
-    emit_rows(b, &loop.scope, rows, next + 1, lanes);
+    be_emit_rows(b, &loop.scope, rows, next + 1, lanes);
     loop_close(b, &loop, s);
 }
 
@@ -435,6 +435,6 @@ be_nest_build(Build *b)
         return;
     Scope item = scope_open(NULL, &b->k->body, false);
     int num = open_grid(b, &item, &space.rows, space.lanes);
-    emit_rows(b, &item, &space.rows, num, space.lanes);
+    be_emit_rows(b, &item, &space.rows, num, space.lanes);
     scope_close(&item);
 }

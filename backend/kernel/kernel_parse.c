@@ -586,7 +586,7 @@ static void
 parse_parts(Reader *r)
 {
     do
-        VEC_PUSH(r->arena, r->k->parts, ir_parse_int(&r->p, 2, MAX_LENGTH));
+        VEC_PUSH(r->arena, r->k->segments, ir_parse_int(&r->p, 2, MAX_LENGTH));
     while (ir_parse_accept(&r->p, ','));
 }
 

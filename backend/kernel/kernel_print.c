@@ -376,9 +376,9 @@ print_array(Str *out, const KArray *array)
 static void
 print_parts(Str *out, const BeKernel *k)
 {
-    for (int i = 0; i < k->parts.len; i++)
-        str_addf(out, "%s %" PRId64, i ? "," : "parts", k->parts.data[i]);
-    str_add(out, k->parts.len ? "\n" : "");
+    for (int i = 0; i < k->segments.len; i++)
+        str_addf(out, "%s %" PRId64, i ? "," : "parts", k->segments.data[i]);
+    str_add(out, k->segments.len ? "\n" : "");
 }
 
 void

@@ -553,10 +553,10 @@ static void
 check_part_array(Check *c, const KArray *array)
 {
     const BeKernel *k = c->k;
-    int own = be_kernel_part_arrays(k, array->role);
+    int own = be_kernel_segment_arrays(k, array->role);
     const KArray *first = k->arrays[array->role].data[array->index % own];
-    int64_t length = k->parts.data[array->index / own];
-    bool whole = ir_dim_equal(first->size, ir_dim_const(k->parts.data[0]));
+    int64_t length = k->segments.data[array->index / own];
+    bool whole = ir_dim_equal(first->size, ir_dim_const(k->segments.data[0]));
     Dim size = ir_dim_const(whole ? length : 1);
     if (array->dtype != first->dtype || !ir_dim_equal(array->size, size) ||
         array->from)
@@ -580,7 +580,7 @@ check_part_node(Check *c, const KNode *n)
     const KArray *array = n->kind == K_LOAD    ? n->load.array
                           : n->kind == K_STORE ? n->store.array
                                                : NULL;
-    if (array && (array->index >= be_kernel_part_arrays(k, array->role) ||
+    if (array && (array->index >= be_kernel_segment_arrays(k, array->role) ||
                   !is_item(n->kind == K_LOAD ? &n->load.at : &n->store.at)))
         fail(c, "a part's body has elements of the first part alone");
     if (!array && n->kind != K_MAP && n->kind != K_CONST)
@@ -591,12 +591,12 @@ static void
 check_parts(Check *c)
 {
     const BeKernel *k = c->k;
-    int num = k->parts.len;
+    int num = k->segments.len;
     if (!num)
         return;
     if (!k->grid_vector ||
         !ir_dim_equal(k->grid.vars[0]->extent,
-                      ir_dim_const(k->parts.data[0])) ||
+                      ir_dim_const(k->segments.data[0])) ||
         k->arrays[K_TABLE].len || k->arrays[K_IN].len % num ||
         k->arrays[K_OUT].len % num) {
         fail(c, "parts are for kernels along one index");
@@ -617,7 +617,7 @@ check_kernel(Check *c)
     check_block(c, &c->k->body);
     if (!c->error)
         check_parts(c);
-    for (int i = 0; i < be_kernel_part_arrays(c->k, K_OUT); i++) {
+    for (int i = 0; i < be_kernel_segment_arrays(c->k, K_OUT); i++) {
         if (!c->is_stored[i])
             fail(c, "out%d is never stored", i);
     }

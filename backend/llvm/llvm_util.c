@@ -71,7 +71,7 @@ be_func_begin(BeUnit *u, const char *name, Type result, const Type *params,
         LLVMSetLinkage(u->func, LLVMInternalLinkage);
     be_func_attr(u, "nounwind");
     u->entry = be_block(u, "entry");
-    be_at(u, be_block(u, "body"));
+    be_position_at_end(u, be_block(u, "body"));
     return u->func;
 }
 
@@ -79,8 +79,8 @@ void
 be_func_end(BeUnit *u)
 {
     Block body = LLVMGetNextBasicBlock(u->entry);
-    be_at(u, u->entry);
-    be_goto(u, body);
+    be_position_at_end(u, u->entry);
+    be_br(u, body);
 }
 
 /* 0 would be an attribute, too, one that says nothing. */
@@ -153,12 +153,12 @@ Val
 be_alloca(BeUnit *u, Type type, uint64_t count, unsigned align,
           const char *name)
 {
-    Block here = be_here(u);
-    be_at(u, u->entry);
+    Block here = be_insert_block(u);
+    be_position_at_end(u, u->entry);
     Val p = LLVMBuildArrayAlloca(
         u->builder, type, be_word(u, (int64_t)(count ? count : 1)), name);
     LLVMSetAlignment(p, align);
-    be_at(u, here);
+    be_position_at_end(u, here);
     return p;
 }
 
@@ -443,19 +443,19 @@ be_block(BeUnit *u, const char *name)
 }
 
 void
-be_goto(BeUnit *u, Block to)
+be_br(BeUnit *u, Block to)
 {
     LLVMBuildBr(u->builder, to);
 }
 
 void
-be_branch(BeUnit *u, Val condition, Block yes, Block no)
+be_cond_br(BeUnit *u, Val condition, Block yes, Block no)
 {
     LLVMBuildCondBr(u->builder, condition, yes, no);
 }
 
 void
-be_branch_likely(BeUnit *u, Val condition, Block likely, Block rare)
+be_cond_br_likely(BeUnit *u, Val condition, Block likely, Block rare)
 {
     Val branch = LLVMBuildCondBr(u->builder, condition, likely, rare);
     Val weights[] = {LLVMMDStringInContext(u->context, "branch_weights", 14),
@@ -477,11 +477,11 @@ void
 be_loop_begin(BeUnit *u, BeLoop *l, Val begin, Val end, Val step,
               const char *name)
 {
-    Block before = be_here(u);
+    Block before = be_insert_block(u);
     *l = (BeLoop){.end = end, .step = step};
     l->head = be_block(u, "loop");
-    be_goto(u, l->head);
-    be_at(u, l->head);
+    be_br(u, l->head);
+    be_position_at_end(u, l->head);
     l->index = phi(u, begin, before, name);
 }
 
@@ -499,8 +499,8 @@ be_loop_body(BeUnit *u, BeLoop *l)
 {
     Block body = be_block(u, "round");
     l->exit = be_block(u, "done");
-    be_branch(u, be_icmp(u, LLVMIntSLT, l->index, l->end), body, l->exit);
-    be_at(u, body);
+    be_cond_br(u, be_icmp(u, LLVMIntSLT, l->index, l->end), body, l->exit);
+    be_position_at_end(u, body);
 }
 
 void
@@ -512,11 +512,11 @@ be_loop_next(BeLoop *l, int carried, Val value)
 void
 be_loop_end(BeUnit *u, BeLoop *l)
 {
-    Block last = be_here(u);
+    Block last = be_insert_block(u);
     Val next = be_add(u, l->index, l->step);
     LLVMAddIncoming(l->index, &next, &last, 1);
     for (int i = 0; i < l->num_carried; i++)
         LLVMAddIncoming(l->carried[i], &l->next[i], &last, 1);
-    be_goto(u, l->head);
-    be_at(u, l->exit);
+    be_br(u, l->head);
+    be_position_at_end(u, l->exit);
 }

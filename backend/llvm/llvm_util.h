@@ -150,17 +150,17 @@ void be_store_masked(BeUnit *u, Val v, Val p, unsigned align, Val mask);
 /* ---- control ------------------------------------------------------------ */
 
 Block be_block(BeUnit *u, const char *name);
-void be_goto(BeUnit *u, Block to);
-void be_branch(BeUnit *u, Val condition, Block yes, Block no);
+void be_br(BeUnit *u, Block to);
+void be_cond_br(BeUnit *u, Val condition, Block yes, Block no);
 /* Code for what is rare is laid out elsewhere. */
-void be_branch_likely(BeUnit *u, Val condition, Block likely, Block rare);
+void be_cond_br_likely(BeUnit *u, Val condition, Block likely, Block rare);
 static inline void
-be_at(BeUnit *u, Block b)
+be_position_at_end(BeUnit *u, Block b)
 {
     LLVMPositionBuilderAtEnd(u->builder, b);
 }
 static inline Block
-be_here(BeUnit *u)
+be_insert_block(BeUnit *u)
 {
     return LLVMGetInsertBlock(u->builder);
 }

@@ -5,9 +5,9 @@
  *   ptx_shape.c   how a kernel is divided among threads
  *   ptx_grid.c    threads, teams, and loops that they share out
  *   ptx_memory.c  loads and stores
- *   ptx_reduce.c  reductions of a team
+ *   be_ptx_reduce.c  reductions of a team
  *   ptx_tiles.c   contractions in tiles
- *   ptx_scan.c    running sums and sorts of a team
+ *   be_ptx_scan.c    running sums and sorts of a team
  *
  * NVPTX rounds division and square root correctly, keeps subnormals and fuses
  * nothing unless it is told to; it is not.  Additions and multiplications are
@@ -42,7 +42,7 @@ note_width(KNode *n, void *data)
     int64_t points;
     if (!be_kernel_body(n, &ranges))
         return;
-    points = emit_ranges_bound(w->k, ranges);
+    points = be_ranges_bound(w->k, ranges);
     if (n->kind == K_LOOP && __builtin_mul_overflow(points, w->items, &points))
         points = INT64_MAX;
     w->wide = w->wide || points >= NARROW_LIMIT;
@@ -51,8 +51,8 @@ note_width(KNode *n, void *data)
 static bool
 is_wide(const BeKernel *k)
 {
-    Width w = {.k = k, .items = emit_items_bound(k)};
-    w.wide = emit_indices_are_wide(k) || w.items >= NARROW_LIMIT;
+    Width w = {.k = k, .items = be_items_bound(k)};
+    w.wide = be_indices_are_wide(k) || w.items >= NARROW_LIMIT;
     KBlock body = k->body;
     be_kernel_walk(&body, note_width, &w);
     return w.wide;
@@ -123,21 +123,21 @@ num_arrays(const BeKernel *k)
 static Val
 call_word(Emit *e, int64_t word)
 {
-    int before = e->k->parts.len ? 1 : num_arrays(e->k);
+    int before = e->k->segments.len ? 1 : num_arrays(e->k);
     return LLVMGetParam(e->u->func, (unsigned)(before + word));
 }
 
-static const EmitMachine gpu = {
+static const EmitLowering gpu = {
     .call_word = call_word,
     .nodes =
         {
-            [K_LOAD] = ptx_load,
-            [K_STORE] = ptx_store,
-            [K_REDUCE] = ptx_reduce,
-            [K_CONTRACT] = ptx_contract,
-            [K_LOOP] = ptx_emit_loop,
-            [K_SCAN] = ptx_scan,
-            [K_SORT] = ptx_sort,
+            [K_LOAD] = be_ptx_load,
+            [K_STORE] = be_ptx_store,
+            [K_REDUCE] = be_ptx_reduce,
+            [K_CONTRACT] = be_ptx_contract,
+            [K_LOOP] = be_ptx_emit_loop,
+            [K_SCAN] = be_ptx_scan,
+            [K_SORT] = be_ptx_sort,
         },
 };
 
@@ -178,7 +178,7 @@ add_tables(Ptx *p)
     for (int i = 0; i < num; i++) {
         const char *name = arena_printf(e->arena, "%s_table%d", k->name, i);
         e->arrays[K_TABLE][i] =
-            emit_table(e->u, k->arrays[K_TABLE].data[i], name, PTX_GLOBAL);
+            be_emit_table(e->u, k->arrays[K_TABLE].data[i], name, PTX_GLOBAL);
     }
 }
 
@@ -200,7 +200,7 @@ add_table_of_arrays(Ptx *p)
     be_param_by_value(e->u, 0, table, 8);
     for (int role = K_IN; role <= K_OUT; role++)
         e->arrays[role] = NEW_ARRAY(
-            e->arena, Val, (size_t)be_kernel_part_arrays(e->k, (KRole)role));
+            e->arena, Val, (size_t)be_kernel_segment_arrays(e->k, (KRole)role));
 }
 
 static void
@@ -210,13 +210,14 @@ begin_function(Ptx *p)
     BeUnit *u = e->u;
     const BeKernel *k = e->k;
     Type pointer = LLVMPointerTypeInContext(u->context, PTX_GLOBAL);
-    int num = k->parts.len ? 1 : num_arrays(k), num_params = num + num_words(k);
+    int num = k->segments.len ? 1 : num_arrays(k),
+        num_params = num + num_words(k);
     Type *params = NEW_ARRAY(e->arena, Type, (size_t)num_params + 1);
     for (int i = 0; i < num_params; i++)
-        params[i] = i >= num ? u->i64 : k->parts.len ? u->ptr : pointer;
+        params[i] = i >= num ? u->i64 : k->segments.len ? u->ptr : pointer;
     Val fn = be_func_begin(u, k->name, u->nothing, params, num_params, true);
     LLVMSetFunctionCallConv(fn, PTX_KERNEL_CALL);
-    if (k->parts.len)
+    if (k->segments.len)
         add_table_of_arrays(p);
     else
         add_all_arrays(p);
@@ -267,11 +268,11 @@ be_ptx_emit(BeUnit *u, const void *kernel, const BeTarget *t)
 {
     const BeKernel *k = kernel;
     Arena *a = arena_new(NULL, "kernel code");
-    Ptx p = {.e = {.u = u, .arena = a, .k = k, .target = t, .machine = &gpu}};
+    Ptx p = {.e = {.u = u, .arena = a, .k = k, .target = t, .lowering = &gpu}};
     p.e.word = is_wide(k) ? u->i64 : u->i32;
     LLVMSetTarget(u->module, t->triple);
-    emit_open(&p.e);
-    p.shape = ptx_shape_choose(&p);
+    be_emit_open(&p.e);
+    p.shape = be_ptx_shape_choose(&p);
     begin_function(&p);
     annotate(&p, "reqntidx", p.shape.threads);
     /* One block may have all registers: the assembler would rather spill. */
@@ -280,7 +281,7 @@ be_ptx_emit(BeUnit *u, const void *kernel, const BeTarget *t)
     p.thread = special(&p, "llvm.nvvm.read.ptx.sreg.tid.x");
     p.block = special(&p, "llvm.nvvm.read.ptx.sreg.ctaid.x");
     p.num_blocks = special(&p, "llvm.nvvm.read.ptx.sreg.nctaid.x");
-    ptx_emit_grid(&p);
+    be_ptx_emit_grid(&p);
     LLVMBuildRetVoid(u->builder);
     be_func_end(u);
     arena_release(a);

@@ -29,7 +29,7 @@ enum {
     PTX_ALIGN = 16,    /* of arrays, and the widest load */
     PTX_K_STEP = 16,   /* products that a tile stages at a time */
     PTX_SIDE = 16,     /* threads along each side of a tile */
-    PTX_MAX_SIDE = 64 /* elements along each side of a tile */
+    PTX_MAX_SIDE = 64  /* elements along each side of a tile */
 };
 
 /* A contraction in tiles; rows and columns of tiles are those of a matrix. */
@@ -75,53 +75,55 @@ ptx_of(Emit *e)
 /* ---- choices (ptx_shape.c) ---------------------------------------------- */
 
 /* How p's kernel is done; p->e is open. */
-PtxShape ptx_shape_choose(Ptx *p);
+PtxShape be_ptx_shape_choose(Ptx *p);
 /* Whether x is the address of neighbours along row, and the first of `width` of
  * them always aligned.  What depends on row is known. */
-bool ptx_is_wide(const Emit *e, const KIndex *x, const KVar *row, int width);
+bool be_ptx_is_contiguous(const Emit *e, const KIndex *x, const KVar *row,
+                          int width);
 
 /* ---- threads and teams (ptx_grid.c) ------------------------------------- */
 
-void ptx_emit_grid(Ptx *p);
-void ptx_emit_loop(Emit *e, const KNode *n);
+void be_ptx_emit_grid(Ptx *p);
+void be_ptx_emit_loop(Emit *e, const KNode *n);
 /* All threads of the block wait for each other. */
-void ptx_barrier(Ptx *p);
+void be_ptx_barrier(Ptx *p);
 
 /* ---- memory (ptx_memory.c) ---------------------------------------------- */
 
-void ptx_load(Emit *e, const KNode *n);
-void ptx_store(Emit *e, const KNode *n);
+void be_ptx_load(Emit *e, const KNode *n);
+void be_ptx_store(Emit *e, const KNode *n);
 /* `bytes` times index from the beginning of shared memory, plus offset. */
-Val ptx_shared_at(Ptx *p, int64_t offset, Val index, int64_t bytes);
+Val be_ptx_shared_at(Ptx *p, int64_t offset, Val index, int64_t bytes);
 
 /* A value that is made where condition holds, else `otherwise`:
  *
- *   PtxIf i = ptx_if(p, condition);
+ *   PtxIf i = be_ptx_if(p, condition);
  *   Val x = ...;
- *   x = ptx_end_if(p, &i, x, otherwise);        (NULL, NULL: no value)
+ *   x = be_ptx_end_if(p, &i, x, otherwise);        (NULL, NULL: no value)
  */
 typedef struct PtxIf {
     Block before, after;
 } PtxIf;
-PtxIf ptx_if(Ptx *p, Val condition);
-Val ptx_end_if(Ptx *p, const PtxIf *i, Val x, Val otherwise);
+PtxIf be_ptx_if(Ptx *p, Val condition);
+Val be_ptx_end_if(Ptx *p, const PtxIf *i, Val x, Val otherwise);
 
-/* ---- sums (ptx_reduce.c, ptx_scan.c, ptx_tiles.c) ------------------------ */
+/* ---- sums (be_ptx_reduce.c, be_ptx_scan.c, ptx_tiles.c)
+ * ------------------------ */
 
-void ptx_reduce(Emit *e, const KNode *n);
+void be_ptx_reduce(Emit *e, const KNode *n);
 /* Shared memory that reductions of n's kind need for so many threads. */
-int64_t ptx_reduce_bytes(const KNode *n, int threads);
+int64_t be_ptx_reduce_bytes(const KNode *n, int threads);
 
-void ptx_scan(Emit *e, const KNode *n);
-void ptx_sort(Emit *e, const KNode *n);
+void be_ptx_scan(Emit *e, const KNode *n);
+void be_ptx_sort(Emit *e, const KNode *n);
 /* Shared memory that a scan needs for so many threads. */
-int64_t ptx_scan_bytes(const KNode *n, int threads);
+int64_t be_ptx_scan_bytes(const KNode *n, int threads);
 
-void ptx_contract(Emit *e, const KNode *n);
-void ptx_emit_tiles(Ptx *p);
+void be_ptx_contract(Emit *e, const KNode *n);
+void be_ptx_emit_tiles(Ptx *p);
 /* Fills t if the kernel is a contraction that tiles are good for; flat is the
  * loop that its items are, or NULL. */
-void ptx_tiles_find(Ptx *p, const KNode *flat, PtxTiles *t);
-int64_t ptx_tiles_bytes(const PtxTiles *t); /* of shared memory */
+void be_ptx_tiles_find(Ptx *p, const KNode *flat, PtxTiles *t);
+int64_t be_ptx_tiles_bytes(const PtxTiles *t); /* of shared memory */
 
 #endif

@@ -9,7 +9,7 @@
 #include "backend/ptx/ptx_emit.h"
 
 void
-ptx_barrier(Ptx *p)
+be_ptx_barrier(Ptx *p)
 {
     be_intrinsic(p->e.u, "llvm.nvvm.barrier0", NULL, 0, NULL, 0);
 }
@@ -22,37 +22,37 @@ emit_points(Ptx *p, const KRanges *r, Val first, Val step, const KBlock *body)
 {
     Emit *e = &p->e;
     BeUnit *u = e->u;
-    EmitSpace s = emit_space_of(r);
+    EmitSpace s = be_space_of(r);
     bool outer = p->together;
     p->together = false;
     BeLoop l;
-    be_loop_begin(u, &l, first, emit_space_size(&p->e, &s), step, "point");
+    be_loop_begin(u, &l, first, be_space_size(&p->e, &s), step, "point");
     be_loop_body(u, &l);
-    emit_space_split(&p->e, &s, l.index);
-    emit_block(e, body);
+    be_space_delinearize(&p->e, &s, l.index);
+    be_emit_block(e, body);
     be_loop_end(u, &l);
     p->together = outer;
 }
 
 void
-ptx_emit_loop(Emit *e, const KNode *n)
+be_ptx_emit_loop(Emit *e, const KNode *n)
 {
     Ptx *p = ptx_of(e);
     const KRanges *r = &n->loop.ranges;
     const KBlock *body = &n->loop.body;
     if (n == p->shape.flat) {
-        emit_block(e, body);
+        be_emit_block(e, body);
     } else if (p->together && n->loop.ordered) {
-        Val first = be_icmp(e->u, LLVMIntEQ, p->lane, emit_word(e, 0));
-        PtxIf i = ptx_if(p, be_and(e->u, first, p->active));
-        emit_points(p, r, emit_word(e, 0), emit_word(e, 1), body);
-        ptx_end_if(p, &i, NULL, NULL);
+        Val first = be_icmp(e->u, LLVMIntEQ, p->lane, be_emit_word(e, 0));
+        PtxIf i = be_ptx_if(p, be_and(e->u, first, p->active));
+        emit_points(p, r, be_emit_word(e, 0), be_emit_word(e, 1), body);
+        be_ptx_end_if(p, &i, NULL, NULL);
     } else if (p->together) {
-        PtxIf i = ptx_if(p, p->active);
-        emit_points(p, r, p->lane, emit_word(e, p->shape.team), body);
-        ptx_end_if(p, &i, NULL, NULL);
+        PtxIf i = be_ptx_if(p, p->active);
+        emit_points(p, r, p->lane, be_emit_word(e, p->shape.team), body);
+        be_ptx_end_if(p, &i, NULL, NULL);
     } else {
-        emit_points(p, r, emit_word(e, 0), emit_word(e, 1), body);
+        emit_points(p, r, be_emit_word(e, 0), be_emit_word(e, 1), body);
     }
 }
 
@@ -65,31 +65,31 @@ emit_neighbours(Ptx *p, const KVar *row, Val extent, Val group)
     Emit *e = &p->e;
     BeUnit *u = e->u;
     int width = p->shape.width;
-    Val wide = emit_word(e, width);
+    Val wide = be_emit_word(e, width);
     Val first = be_mul(u, group, wide), next = be_add(u, first, wide);
     int64_t known;
     e->indices[row->id] = (EmitIndex){.base = first};
     e->tile.rows = width;
     if (width == 1 || (be_is_const(extent, &known) && known % width == 0)) {
-        emit_block(e, &e->k->body);
+        be_emit_block(e, &e->k->body);
         return;
     }
     Block all = be_block(u, "all"), some = be_block(u, "some");
     Block after = be_block(u, "after");
-    be_branch(u, be_icmp(u, LLVMIntSLE, next, extent), all, some);
-    be_at(u, all);
-    emit_block(e, &e->k->body);
-    be_goto(u, after);
-    be_at(u, some);
+    be_cond_br(u, be_icmp(u, LLVMIntSLE, next, extent), all, some);
+    be_position_at_end(u, all);
+    be_emit_block(e, &e->k->body);
+    be_br(u, after);
+    be_position_at_end(u, some);
     e->tile.rows = 1;
     BeLoop l;
-    be_loop_begin(u, &l, first, extent, emit_word(e, 1), "rest");
+    be_loop_begin(u, &l, first, extent, be_emit_word(e, 1), "rest");
     be_loop_body(u, &l);
     e->indices[row->id] = (EmitIndex){.base = l.index};
-    emit_block(e, &e->k->body);
+    be_emit_block(e, &e->k->body);
     be_loop_end(u, &l);
-    be_goto(u, after);
-    be_at(u, after);
+    be_br(u, after);
+    be_position_at_end(u, after);
 }
 
 /* The items that are one thread's, each or some neighbours by itself. */
@@ -101,27 +101,27 @@ emit_threads(Ptx *p)
     EmitSpace outer = p->shape.work;
     int width = p->shape.width;
     const KVar *row = outer.count ? outer.vars[--outer.count] : NULL;
-    emit_find_depends(e, width > 1 ? row : NULL);
+    be_emit_find_varying(e, width > 1 ? row : NULL);
     e->tile.row = width > 1 ? row : NULL;
-    Val run = row ? emit_extent(e, row->extent) : emit_word(e, 1);
-    Val groups = be_add(u, run, emit_word(e, width - 1));
-    groups = LLVMBuildUDiv(u->builder, groups, emit_word(e, width), "");
-    Val work = be_mul(u, emit_space_size(&p->e, &outer), groups);
-    Val threads = emit_word(e, p->shape.threads);
+    Val run = row ? be_emit_extent(e, row->extent) : be_emit_word(e, 1);
+    Val groups = be_add(u, run, be_emit_word(e, width - 1));
+    groups = LLVMBuildUDiv(u->builder, groups, be_emit_word(e, width), "");
+    Val work = be_mul(u, be_space_size(&p->e, &outer), groups);
+    Val threads = be_emit_word(e, p->shape.threads);
     Val first = be_add(u, be_mul(u, p->block, threads), p->thread);
     BeLoop l;
     be_loop_begin(u, &l, first, work, be_mul(u, p->num_blocks, threads),
                   "item");
     be_loop_body(u, &l);
     Val number = l.index;
-    Val group = outer.count ? emit_split_off(e, &number, groups) : number;
-    emit_space_split(&p->e, &outer, number);
+    Val group = outer.count ? be_emit_divmod(e, &number, groups) : number;
+    be_space_delinearize(&p->e, &outer, number);
     if (width > 1) {
         emit_neighbours(p, row, run, group);
     } else {
         if (row)
             e->indices[row->id] = (EmitIndex){.base = group};
-        emit_block(e, &e->k->body);
+        be_emit_block(e, &e->k->body);
     }
     be_loop_end(u, &l);
 }
@@ -142,13 +142,13 @@ count_turns(const Ptx *p)
 {
     const BeKernel *k = p->e.k;
     int64_t by = (int64_t)p->shape.threads * p->shape.width;
-    Turns t = {.lengths = k->parts.data, .padded = 1};
-    while (t.padded < k->parts.len)
+    Turns t = {.lengths = k->segments.data, .padded = 1};
+    while (t.padded < k->segments.len)
         t.padded *= 2;
     t.firsts = NEW_ARRAY(p->e.arena, int64_t, (size_t)t.padded);
     for (int i = 0; i < t.padded; i++) {
         t.firsts[i] = t.count;
-        t.count += i < k->parts.len ? (t.lengths[i] + by - 1) / by : 0;
+        t.count += i < k->segments.len ? (t.lengths[i] + by - 1) / by : 0;
     }
     return t;
 }
@@ -158,10 +158,10 @@ static Val
 find_part(Emit *e, const Turns *t, Val firsts, Val turn)
 {
     BeUnit *u = e->u;
-    Val part = emit_word(e, 0);
+    Val part = be_emit_word(e, 0);
     for (int step = t->padded / 2; step; step /= 2) {
-        Val next = be_add(u, part, emit_word(e, step));
-        Val first = emit_number(e, firsts, next);
+        Val next = be_add(u, part, be_emit_word(e, step));
+        Val first = be_emit_number(e, firsts, next);
         part = be_select(u, be_icmp(u, LLVMIntSLE, first, turn), next, part);
     }
     return part;
@@ -171,7 +171,7 @@ static Val
 numbers(Emit *e, const char *what, const int64_t *x, int count)
 {
     const char *name = arena_printf(e->arena, "%s_%s", e->k->name, what);
-    return emit_numbers(e, name, x, count, PTX_GLOBAL);
+    return be_emit_numbers(e, name, x, count, PTX_GLOBAL);
 }
 
 /* Several kernels of one index each: a block's turns go through all. */
@@ -183,24 +183,24 @@ emit_parts(Ptx *p)
     Turns t = count_turns(p);
     const KVar *row = e->k->grid.vars[0];
     Val firsts = numbers(e, "firsts", t.firsts, t.padded);
-    Val lengths = numbers(e, "lengths", t.lengths, e->k->parts.len);
+    Val lengths = numbers(e, "lengths", t.lengths, e->k->segments.len);
     Type pointer = LLVMPointerTypeInContext(u->context, PTX_GLOBAL);
-    emit_find_depends(e, p->shape.width > 1 ? row : NULL);
+    be_emit_find_varying(e, p->shape.width > 1 ? row : NULL);
     e->tile.row = p->shape.width > 1 ? row : NULL;
     BeLoop l;
-    be_loop_begin(u, &l, p->block, emit_word(e, t.count), p->num_blocks,
+    be_loop_begin(u, &l, p->block, be_emit_word(e, t.count), p->num_blocks,
                   "turn");
     be_loop_body(u, &l);
     Val part = find_part(e, &t, firsts, l.index);
-    Val turn = be_sub(u, l.index, emit_number(e, firsts, part));
-    Val length = emit_number(e, lengths, part);
-    Val group = be_mul(u, turn, emit_word(e, p->shape.threads));
+    Val turn = be_sub(u, l.index, be_emit_number(e, firsts, part));
+    Val length = be_emit_number(e, lengths, part);
+    Val group = be_mul(u, turn, be_emit_word(e, p->shape.threads));
     group = be_add(u, group, p->thread);
-    Val first = be_mul(u, group, emit_word(e, p->shape.width));
-    PtxIf i = ptx_if(p, be_icmp(u, LLVMIntSLT, first, length));
-    emit_part_arrays(e, LLVMGetParam(u->func, 0), pointer, part);
+    Val first = be_mul(u, group, be_emit_word(e, p->shape.width));
+    PtxIf i = be_ptx_if(p, be_icmp(u, LLVMIntSLT, first, length));
+    be_emit_segment_arrays(e, LLVMGetParam(u->func, 0), pointer, part);
     emit_neighbours(p, row, length, group);
-    ptx_end_if(p, &i, NULL, NULL);
+    be_ptx_end_if(p, &i, NULL, NULL);
     be_loop_end(u, &l);
 }
 
@@ -212,7 +212,7 @@ find_lane(Ptx *p)
 {
     LLVMBuilderRef b = p->e.u->builder;
     bool strided = p->shape.strided;
-    Val by = emit_word(&p->e, strided ? p->shape.items : p->shape.team);
+    Val by = be_emit_word(&p->e, strided ? p->shape.items : p->shape.team);
     Val rest = LLVMBuildURem(b, p->thread, by, "");
     Val whole = LLVMBuildUDiv(b, p->thread, by, "");
     p->lane = strided ? whole : rest;
@@ -224,28 +224,28 @@ emit_teams(Ptx *p)
 {
     Emit *e = &p->e;
     BeUnit *u = e->u;
-    emit_find_depends(e, NULL);
+    be_emit_find_varying(e, NULL);
     p->together = true;
-    Val work = emit_space_size(&p->e, &p->shape.work), team = find_lane(p);
-    Val items = emit_word(e, p->shape.items);
+    Val work = be_space_size(&p->e, &p->shape.work), team = find_lane(p);
+    Val items = be_emit_word(e, p->shape.items);
     BeLoop l;
     Val begin = be_mul(u, p->block, items);
     be_loop_begin(u, &l, begin, work, be_mul(u, p->num_blocks, items), "item");
     be_loop_body(u, &l);
     Val item = be_add(u, l.index, team);
     p->active = be_icmp(u, LLVMIntSLT, item, work);
-    Val last = be_sub(u, work, emit_word(e, 1));
-    emit_space_split(&p->e, &p->shape.work, be_min(u, item, last));
-    emit_block(e, &e->k->body);
+    Val last = be_sub(u, work, be_emit_word(e, 1));
+    be_space_delinearize(&p->e, &p->shape.work, be_min(u, item, last));
+    be_emit_block(e, &e->k->body);
     be_loop_end(u, &l);
 }
 
 void
-ptx_emit_grid(Ptx *p)
+be_ptx_emit_grid(Ptx *p)
 {
     if (p->shape.tiles.contract)
-        ptx_emit_tiles(p);
-    else if (p->e.k->parts.len)
+        be_ptx_emit_tiles(p);
+    else if (p->e.k->segments.len)
         emit_parts(p);
     else if (p->shape.team > 1)
         emit_teams(p);

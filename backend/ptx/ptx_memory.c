@@ -9,24 +9,24 @@
 /* ---- conditions --------------------------------------------------------- */
 
 PtxIf
-ptx_if(Ptx *p, Val condition)
+be_ptx_if(Ptx *p, Val condition)
 {
     BeUnit *u = p->e.u;
-    PtxIf i = {.before = be_here(u)};
+    PtxIf i = {.before = be_insert_block(u)};
     Block then = be_block(u, "then");
     i.after = be_block(u, "after");
-    be_branch(u, condition, then, i.after);
-    be_at(u, then);
+    be_cond_br(u, condition, then, i.after);
+    be_position_at_end(u, then);
     return i;
 }
 
 Val
-ptx_end_if(Ptx *p, const PtxIf *i, Val x, Val otherwise)
+be_ptx_end_if(Ptx *p, const PtxIf *i, Val x, Val otherwise)
 {
     BeUnit *u = p->e.u;
-    Block then = be_here(u);
-    be_goto(u, i->after);
-    be_at(u, i->after);
+    Block then = be_insert_block(u);
+    be_br(u, i->after);
+    be_position_at_end(u, i->after);
     if (!x)
         return NULL;
     Val v = LLVMBuildPhi(u->builder, LLVMTypeOf(x), "");
@@ -39,11 +39,11 @@ ptx_end_if(Ptx *p, const PtxIf *i, Val x, Val otherwise)
 /* ---- addresses ---------------------------------------------------------- */
 
 Val
-ptx_shared_at(Ptx *p, int64_t offset, Val index, int64_t bytes)
+be_ptx_shared_at(Ptx *p, int64_t offset, Val index, int64_t bytes)
 {
     Emit *e = &p->e;
-    Val at = be_mul(e->u, index, emit_word(e, bytes));
-    at = be_add(e->u, at, emit_word(e, offset));
+    Val at = be_mul(e->u, index, be_emit_word(e, bytes));
+    at = be_add(e->u, at, be_emit_word(e, offset));
     return be_offset(e->u, p->shared, at);
 }
 
@@ -51,8 +51,8 @@ static Val
 element_pointer(Emit *e, const KArray *array, Val index)
 {
     Val base = e->arrays[array->role][array->index];
-    return LLVMBuildGEP2(e->u->builder, emit_memory_type(e, array->dtype), base,
-                         &index, 1, "");
+    return LLVMBuildGEP2(e->u->builder, be_emit_memory_type(e, array->dtype),
+                         base, &index, 1, "");
 }
 
 /* Rows that one access has, when all are neighbours; else 1. */
@@ -60,7 +60,7 @@ static int
 rows_at_once(const Emit *e, const KArray *array, const KIndex *at)
 {
     int rows = e->tile.rows;
-    if (rows == 1 || !ptx_is_wide(e, at, e->tile.row, rows))
+    if (rows == 1 || !be_ptx_is_contiguous(e, at, e->tile.row, rows))
         return 1;
     int fit = PTX_ALIGN / (int)dtype_info[array->dtype].bytes;
     return rows < fit ? rows : fit;
@@ -79,14 +79,14 @@ load_element(Emit *e, const KNode *n, Val p, int row)
 {
     BeUnit *u = e->u;
     const KArray *array = n->load.array;
-    Type type = emit_memory_type(e, array->dtype);
+    Type type = be_emit_memory_type(e, array->dtype);
     PtxIf i;
     if (n->load.guard)
-        i = ptx_if(ptx_of(e), emit_get(e, n->load.guard, row, 0));
+        i = be_ptx_if(ptx_of(e), be_emit_get(e, n->load.guard, row, 0));
     Val x = be_load(u, type, p, aligned_to(array, 1));
     if (n->load.guard)
-        x = ptx_end_if(ptx_of(e), &i, x, be_zero(type));
-    return emit_from_memory(u, array->dtype, x);
+        x = be_ptx_end_if(ptx_of(e), &i, x, be_zero(type));
+    return be_emit_from_memory(u, array->dtype, x);
 }
 
 static void
@@ -94,27 +94,28 @@ load_neighbours(Emit *e, const KNode *n, Val p, int first, int rows)
 {
     BeUnit *u = e->u;
     const KArray *array = n->load.array;
-    Type type = be_vector(emit_memory_type(e, array->dtype), rows);
+    Type type = be_vector(be_emit_memory_type(e, array->dtype), rows);
     Val all = be_load(u, type, p, aligned_to(array, rows));
     for (int row = 0; row < rows; row++) {
         Val x = be_extract(u, all, row, 0);
-        emit_set(e, n, first + row, 0, emit_from_memory(u, array->dtype, x));
+        be_emit_set(e, n, first + row, 0,
+                    be_emit_from_memory(u, array->dtype, x));
     }
 }
 
 void
-ptx_load(Emit *e, const KNode *n)
+be_ptx_load(Emit *e, const KNode *n)
 {
     const KArray *array = n->load.array;
-    EmitAddress a = emit_address(e, &n->load.at);
+    EmitAddress a = be_address_of(e, &n->load.at);
     int at_once = n->load.guard ? 1 : rows_at_once(e, array, &n->load.at);
-    int num = emit_rows(e, emit_depends(e, n));
+    int num = be_emit_rows(e, be_emit_varying(e, n));
     for (int row = 0; row < num; row += at_once) {
-        Val p = element_pointer(e, array, emit_address_scalar(e, &a, row, 0));
+        Val p = element_pointer(e, array, be_address_scalar(e, &a, row, 0));
         if (at_once > 1)
             load_neighbours(e, n, p, row, at_once);
         else
-            emit_set(e, n, row, 0, load_element(e, n, p, row));
+            be_emit_set(e, n, row, 0, load_element(e, n, p, row));
     }
 }
 
@@ -135,28 +136,29 @@ store_elements(Emit *e, const KNode *n)
 {
     BeUnit *u = e->u;
     const KArray *array = n->store.array;
-    EmitAddress a = emit_address(e, &n->store.at);
+    EmitAddress a = be_address_of(e, &n->store.at);
     int at_once = n->store.guard ? 1 : rows_at_once(e, array, &n->store.at);
-    int num = emit_rows(e, emit_address_depends(e, &a));
+    int num = be_emit_rows(e, be_address_varying(e, &a));
     for (int row = 0; row < num; row += at_once) {
         Val parts[BE_MAX_ROWS];
         PtxIf guarded;
         for (int i = 0; i < at_once; i++)
-            parts[i] = emit_to_memory(u, array->dtype,
-                                      emit_get(e, n->store.value, row + i, 0));
-        Val p = element_pointer(e, array, emit_address_scalar(e, &a, row, 0));
+            parts[i] = be_emit_to_memory(
+                u, array->dtype, be_emit_get(e, n->store.value, row + i, 0));
+        Val p = element_pointer(e, array, be_address_scalar(e, &a, row, 0));
         if (n->store.guard)
-            guarded = ptx_if(ptx_of(e), emit_get(e, n->store.guard, row, 0));
+            guarded =
+                be_ptx_if(ptx_of(e), be_emit_get(e, n->store.guard, row, 0));
         be_store(u, at_once > 1 ? vector_of(u, parts, at_once) : parts[0], p,
                  aligned_to(array, at_once));
         if (n->store.guard)
-            ptx_end_if(ptx_of(e), &guarded, NULL, NULL);
+            be_ptx_end_if(ptx_of(e), &guarded, NULL, NULL);
     }
 }
 
 /* Stores of a team are its first thread's, when all have loaded. */
 void
-ptx_store(Emit *e, const KNode *n)
+be_ptx_store(Emit *e, const KNode *n)
 {
     Ptx *p = ptx_of(e);
     BeUnit *u = e->u;
@@ -165,9 +167,9 @@ ptx_store(Emit *e, const KNode *n)
         return;
     }
     if (!n->prev || n->prev->kind != K_STORE)
-        ptx_barrier(p);
-    Val first = be_icmp(u, LLVMIntEQ, p->lane, emit_word(e, 0));
-    PtxIf i = ptx_if(p, be_and(u, first, p->active));
+        be_ptx_barrier(p);
+    Val first = be_icmp(u, LLVMIntEQ, p->lane, be_emit_word(e, 0));
+    PtxIf i = be_ptx_if(p, be_and(u, first, p->active));
     store_elements(e, n);
-    ptx_end_if(p, &i, NULL, NULL);
+    be_ptx_end_if(p, &i, NULL, NULL);
 }

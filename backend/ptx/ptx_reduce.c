@@ -1,5 +1,5 @@
 /*
- * ptx_reduce.c - reductions of a team
+ * be_ptx_reduce.c - reductions of a team
  *
  * A thread of the team is a stripe of D2: it folds elements i, i + 64, ... of a
  * chunk in a register, and the tree over the stripes goes through shared
@@ -32,7 +32,7 @@ value_bytes(DType t)
 }
 
 int64_t
-ptx_reduce_bytes(const KNode *n, int threads)
+be_ptx_reduce_bytes(const KNode *n, int threads)
 {
     int64_t bytes = value_bytes(n->reduce.element->dtype);
     if (be_kernel_reduces[n->reduce.op].arg)
@@ -45,36 +45,36 @@ static Val
 number_at(const Team *t, Val slot)
 {
     int64_t values = value_bytes(t->fold.dtype) * t->p->shape.threads;
-    return ptx_shared_at(t->p, values, slot, 8);
+    return be_ptx_shared_at(t->p, values, slot, 8);
 }
 
 static Val
 value_at(const Team *t, Val slot)
 {
-    return ptx_shared_at(t->p, 0, slot, value_bytes(t->fold.dtype));
+    return be_ptx_shared_at(t->p, 0, slot, value_bytes(t->fold.dtype));
 }
 
 static void
-put_part(const Team *t, EmitPart part)
+put_part(const Team *t, EmitPartial part)
 {
     BeUnit *u = t->p->e.u;
     DType dtype = dtype_compute(t->fold.dtype);
     Val slot = t->p->thread;
-    Val value = emit_to_memory(u, dtype, part.value);
+    Val value = be_emit_to_memory(u, dtype, part.value);
     be_store(u, value, value_at(t, slot), (unsigned)value_bytes(dtype));
     if (part.number)
         be_store(u, part.number, number_at(t, slot), 8);
 }
 
-static EmitPart
+static EmitPartial
 get_part(const Team *t, Val slot)
 {
     Emit *e = &t->p->e;
     BeUnit *u = e->u;
     DType dtype = dtype_compute(t->fold.dtype);
-    Val x = be_load(u, emit_memory_type(e, dtype), value_at(t, slot),
+    Val x = be_load(u, be_emit_memory_type(e, dtype), value_at(t, slot),
                     (unsigned)value_bytes(dtype));
-    EmitPart part = {emit_from_memory(u, dtype, x), NULL};
+    EmitPartial part = {be_emit_from_memory(u, dtype, x), NULL};
     if (t->fold.info->arg)
         part.number = be_load(u, u->i64, number_at(t, slot), 8);
     return part;
@@ -82,16 +82,17 @@ get_part(const Team *t, Val slot)
 
 /* ---- a chunk ------------------------------------------------------------ */
 
-static EmitPart
+static EmitPartial
 element(const Team *t, Val number)
 {
     Ptx *p = t->p;
     Emit *e = &p->e;
-    emit_space_split(&p->e, &t->space, number);
+    be_space_delinearize(&p->e, &t->space, number);
     p->together = false;
-    emit_block(e, &t->fold.node->reduce.body);
+    be_emit_block(e, &t->fold.node->reduce.body);
     p->together = true;
-    EmitPart part = {emit_get(e, t->fold.node->reduce.element, 0, 0), NULL};
+    EmitPartial part = {be_emit_get(e, t->fold.node->reduce.element, 0, 0),
+                        NULL};
     if (t->fold.info->arg)
         part.number =
             LLVMBuildIntCast2(e->u->builder, number, e->u->i64, 1, "");
@@ -99,20 +100,20 @@ element(const Team *t, Val number)
 }
 
 /* What this thread's stripe has of the elements begin to end. */
-static EmitPart
+static EmitPartial
 fold_stripe(const Team *t, Val begin, Val end)
 {
     Emit *e = &t->p->e;
     BeUnit *u = e->u;
-    EmitPart part = emit_fold_neutral(&t->fold, 0);
+    EmitPartial part = be_fold_neutral(&t->fold, 0);
     BeLoop l;
     be_loop_begin(u, &l, be_add(u, begin, t->stripe), end,
-                  emit_word(e, BE_STRIPES), "element");
-    EmitPart sum = {be_loop_carry(u, &l, part.value), NULL};
+                  be_emit_word(e, BE_STRIPES), "element");
+    EmitPartial sum = {be_loop_carry(u, &l, part.value), NULL};
     if (part.number)
         sum.number = be_loop_carry(u, &l, part.number);
     be_loop_body(u, &l);
-    EmitPart next = emit_fold_parts(&t->fold, sum, element(t, l.index));
+    EmitPartial next = be_fold_combine(&t->fold, sum, element(t, l.index));
     be_loop_next(&l, 0, next.value);
     if (part.number)
         be_loop_next(&l, 1, next.number);
@@ -122,22 +123,22 @@ fold_stripe(const Team *t, Val begin, Val end)
 
 /* The tree over the stripes of a slice: its sum is in the slot of stripe 0. */
 static void
-fold_stripes(const Team *t, EmitPart part)
+fold_stripes(const Team *t, EmitPartial part)
 {
     Ptx *p = t->p;
     Emit *e = &p->e;
     BeUnit *u = e->u;
     put_part(t, part);
     for (int half = t->fold.stripes / 2; half; half /= 2) {
-        ptx_barrier(p);
-        Val below = be_icmp(u, LLVMIntULT, t->stripe, emit_word(e, half));
-        PtxIf i = ptx_if(p, below);
-        Val other = be_add(u, p->thread, emit_word(e, half * t->step));
-        EmitPart own = get_part(t, p->thread);
-        put_part(t, emit_fold_parts(&t->fold, own, get_part(t, other)));
-        ptx_end_if(p, &i, NULL, NULL);
+        be_ptx_barrier(p);
+        Val below = be_icmp(u, LLVMIntULT, t->stripe, be_emit_word(e, half));
+        PtxIf i = be_ptx_if(p, below);
+        Val other = be_add(u, p->thread, be_emit_word(e, half * t->step));
+        EmitPartial own = get_part(t, p->thread);
+        put_part(t, be_fold_combine(&t->fold, own, get_part(t, other)));
+        be_ptx_end_if(p, &i, NULL, NULL);
     }
-    ptx_barrier(p);
+    be_ptx_barrier(p);
 }
 
 /* ---- chunks ------------------------------------------------------------- */
@@ -147,43 +148,44 @@ static Val
 first_slot(const Team *t)
 {
     BeUnit *u = t->p->e.u;
-    Val before = be_mul(u, t->p->lane, emit_word(&t->p->e, t->step));
+    Val before = be_mul(u, t->p->lane, be_emit_word(&t->p->e, t->step));
     return be_sub(u, t->p->thread, before);
 }
 
-static EmitPart
-fold_slices(const Team *t, EmitPart total)
+static EmitPartial
+fold_slices(const Team *t, EmitPartial total)
 {
     Emit *e = &t->p->e;
     for (int i = 0; i < t->p->shape.slices; i++) {
         int64_t away = i * BE_STRIPES * t->step;
-        Val slot = be_add(e->u, first_slot(t), emit_word(e, away));
-        total = emit_fold_parts(&t->fold, total, get_part(t, slot));
+        Val slot = be_add(e->u, first_slot(t), be_emit_word(e, away));
+        total = be_fold_combine(&t->fold, total, get_part(t, slot));
     }
     return total;
 }
 
 /* As many chunks at a time as there are slices. */
-static EmitPart
+static EmitPartial
 fold_chunks(const Team *t)
 {
     Ptx *p = t->p;
     Emit *e = &p->e;
     BeUnit *u = e->u;
-    EmitPart part = emit_fold_neutral(&t->fold, 0);
-    Val chunk = emit_word(e, BE_CHUNK);
+    EmitPartial part = be_fold_neutral(&t->fold, 0);
+    Val chunk = be_emit_word(e, BE_CHUNK);
     BeLoop l;
-    be_loop_begin(u, &l, emit_word(e, 0), t->size,
-                  emit_word(e, (int64_t)BE_CHUNK * p->shape.slices), "chunk");
-    EmitPart total = {be_loop_carry(u, &l, part.value), NULL};
+    be_loop_begin(u, &l, be_emit_word(e, 0), t->size,
+                  be_emit_word(e, (int64_t)BE_CHUNK * p->shape.slices),
+                  "chunk");
+    EmitPartial total = {be_loop_carry(u, &l, part.value), NULL};
     if (part.number)
         total.number = be_loop_carry(u, &l, part.number);
     be_loop_body(u, &l);
     Val begin = be_add(u, l.index, be_mul(u, t->slice, chunk));
     Val end = be_min(u, be_add(u, begin, chunk), t->size);
     fold_stripes(t, fold_stripe(t, begin, end));
-    EmitPart next = fold_slices(t, total);
-    ptx_barrier(p);
+    EmitPartial next = fold_slices(t, total);
+    be_ptx_barrier(p);
     be_loop_next(&l, 0, next.value);
     if (part.number)
         be_loop_next(&l, 1, next.number);
@@ -192,16 +194,16 @@ fold_chunks(const Team *t)
 }
 
 /* Threads beyond the stripes and slices that are needed find no elements. */
-static EmitPart
+static EmitPartial
 fold_one_chunk(const Team *t)
 {
     Emit *e = &t->p->e;
     BeUnit *u = e->u;
-    Val first = be_icmp(u, LLVMIntEQ, t->slice, emit_word(e, 0));
-    Val end = be_select(u, first, t->size, emit_word(e, 0));
-    fold_stripes(t, fold_stripe(t, emit_word(e, 0), end));
-    EmitPart total = get_part(t, first_slot(t));
-    ptx_barrier(t->p);
+    Val first = be_icmp(u, LLVMIntEQ, t->slice, be_emit_word(e, 0));
+    Val end = be_select(u, first, t->size, be_emit_word(e, 0));
+    fold_stripes(t, fold_stripe(t, be_emit_word(e, 0), end));
+    EmitPartial total = get_part(t, first_slot(t));
+    be_ptx_barrier(t->p);
     return total;
 }
 
@@ -210,24 +212,24 @@ reduce_together(Ptx *p, const KNode *n)
 {
     Emit *e = &p->e;
     BeUnit *u = e->u;
-    Team t = {.p = p, .fold = emit_fold_of(e, n)};
-    t.space = emit_space_of(&n->reduce.ranges);
-    t.size = emit_space_size(&p->e, &t.space);
-    Val stripes = emit_word(e, BE_STRIPES);
+    Team t = {.p = p, .fold = be_fold_of(e, n)};
+    t.space = be_space_of(&n->reduce.ranges);
+    t.size = be_space_size(&p->e, &t.space);
+    Val stripes = be_emit_word(e, BE_STRIPES);
     t.stripe = LLVMBuildURem(u->builder, p->lane, stripes, "");
     t.slice = LLVMBuildUDiv(u->builder, p->lane, stripes, "");
     t.step = p->shape.strided ? p->shape.items : 1;
-    EmitPart all =
+    EmitPartial all =
         t.fold.bound > BE_CHUNK ? fold_chunks(&t) : fold_one_chunk(&t);
-    return emit_fold_result(&t.fold, all);
+    return be_fold_result(&t.fold, all);
 }
 
 void
-ptx_reduce(Emit *e, const KNode *n)
+be_ptx_reduce(Emit *e, const KNode *n)
 {
     Ptx *p = ptx_of(e);
     if (p->together)
-        emit_set(e, n, 0, 0, reduce_together(p, n));
+        be_emit_set(e, n, 0, 0, reduce_together(p, n));
     else
-        emit_reduce(e, n);
+        be_emit_reduce(e, n);
 }

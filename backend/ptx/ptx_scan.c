@@ -1,5 +1,5 @@
 /*
- * ptx_scan.c - running sums and sorts of a team
+ * be_ptx_scan.c - running sums and sorts of a team
  *
  * A thread of the team does a block of 64 rounds of a scan.  First each adds up
  * its block; all of them add the blocks' sums, which meet in shared memory, in
@@ -20,7 +20,7 @@ value_bytes(const KNode *running)
 }
 
 int64_t
-ptx_scan_bytes(const KNode *n, int threads)
+be_ptx_scan_bytes(const KNode *n, int threads)
 {
     const KNode *running = n->scan.body.first;
     while (running->kind != K_RUNNING)
@@ -34,10 +34,10 @@ sum_at(Ptx *p, const EmitScan *s, Val lane)
 {
     Emit *e = &p->e;
     BeUnit *u = e->u;
-    Val step = emit_word(e, p->shape.strided ? p->shape.items : 1);
+    Val step = be_emit_word(e, p->shape.strided ? p->shape.items : 1);
     Val first = be_sub(u, p->thread, be_mul(u, p->lane, step));
     Val slot = be_add(u, first, be_mul(u, lane, step));
-    return ptx_shared_at(p, 0, slot, value_bytes(s->running));
+    return be_ptx_shared_at(p, 0, slot, value_bytes(s->running));
 }
 
 /* ---- scans -------------------------------------------------------------- */
@@ -49,15 +49,15 @@ add_block(Ptx *p, const EmitScan *s, Val begin, Val end)
     Emit *e = &p->e;
     BeUnit *u = e->u;
     BeLoop l;
-    be_loop_begin(u, &l, begin, end, emit_word(e, 1), "element");
+    be_loop_begin(u, &l, begin, end, be_emit_word(e, 1), "element");
     Val sum = be_loop_carry(u, &l, s->none);
     be_loop_body(u, &l);
-    emit_scan_at(e, s, l.index);
+    be_scan_at(e, s, l.index);
     for (const KNode *n = s->node->scan.body.first; n != s->running;
          n = n->next)
-        emit_node(e, n);
-    Val x = emit_get(e, s->running->running.value, 0, 0);
-    be_loop_next(&l, 0, emit_scan_add(e, s, sum, x));
+        be_emit_node(e, n);
+    Val x = be_emit_get(e, s->running->running.value, 0, 0);
+    be_loop_next(&l, 0, be_scan_add(e, s, sum, x));
     be_loop_end(u, &l);
     return be_loop_result(&l, 0);
 }
@@ -71,19 +71,19 @@ add_sums(Ptx *p, const EmitScan *s, Val total, Val sum, Val *before)
     BeUnit *u = e->u;
     unsigned bytes = (unsigned)value_bytes(s->running);
     be_store(u, sum, sum_at(p, s, p->lane), bytes);
-    ptx_barrier(p);
+    be_ptx_barrier(p);
     BeLoop l;
-    be_loop_begin(u, &l, emit_word(e, 0), emit_word(e, p->shape.team),
-                  emit_word(e, 1), "lane");
+    be_loop_begin(u, &l, be_emit_word(e, 0), be_emit_word(e, p->shape.team),
+                  be_emit_word(e, 1), "lane");
     Val all = be_loop_carry(u, &l, total);
     Val mine = be_loop_carry(u, &l, total);
     be_loop_body(u, &l);
     Val here = be_icmp(u, LLVMIntEQ, l.index, p->lane);
     Val part = be_load(u, LLVMTypeOf(sum), sum_at(p, s, l.index), bytes);
-    be_loop_next(&l, 0, emit_scan_add(e, s, all, part));
+    be_loop_next(&l, 0, be_scan_add(e, s, all, part));
     be_loop_next(&l, 1, be_select(u, here, all, mine));
     be_loop_end(u, &l);
-    ptx_barrier(p);
+    be_ptx_barrier(p);
     *before = be_loop_result(&l, 1);
     return be_loop_result(&l, 0);
 }
@@ -93,11 +93,12 @@ scan_together(Ptx *p, const KNode *n)
 {
     Emit *e = &p->e;
     BeUnit *u = e->u;
-    EmitScan s = emit_scan_of(e, n);
-    Val run = emit_word(e, BE_RUN);
+    EmitScan s = be_scan_of(e, n);
+    Val run = be_emit_word(e, BE_SCAN_BLOCK);
     BeLoop l;
-    be_loop_begin(u, &l, emit_word(e, 0), s.size,
-                  emit_word(e, (int64_t)BE_RUN * p->shape.team), "blocks");
+    be_loop_begin(u, &l, be_emit_word(e, 0), s.size,
+                  be_emit_word(e, (int64_t)BE_SCAN_BLOCK * p->shape.team),
+                  "blocks");
     Val total = be_loop_carry(u, &l, s.none);
     be_loop_body(u, &l);
     Val begin = be_add(u, l.index, be_mul(u, p->lane, run));
@@ -105,22 +106,22 @@ scan_together(Ptx *p, const KNode *n)
     p->together = false;
     Val sum = add_block(p, &s, begin, end);
     total = add_sums(p, &s, total, sum, &s.before);
-    PtxIf i = ptx_if(p, p->active);
-    emit_scan_block(e, &s, begin, end);
-    ptx_end_if(p, &i, NULL, NULL);
+    PtxIf i = be_ptx_if(p, p->active);
+    be_scan_block(e, &s, begin, end);
+    be_ptx_end_if(p, &i, NULL, NULL);
     p->together = true;
     be_loop_next(&l, 0, total);
     be_loop_end(u, &l);
 }
 
 void
-ptx_scan(Emit *e, const KNode *n)
+be_ptx_scan(Emit *e, const KNode *n)
 {
     Ptx *p = ptx_of(e);
     if (p->together)
         scan_together(p, n);
     else
-        emit_scan(e, n);
+        be_emit_scan(e, n);
 }
 
 /* ---- sorts -------------------------------------------------------------- */
@@ -131,15 +132,15 @@ share_places(const EmitSort *s, void (*what)(const EmitSort *s, Val i))
 {
     Emit *e = s->e;
     Ptx *p = ptx_of(e);
-    PtxIf i = ptx_if(p, p->active);
+    PtxIf i = be_ptx_if(p, p->active);
     BeLoop l;
-    be_loop_begin(e->u, &l, p->lane, s->size, emit_word(e, p->shape.team),
+    be_loop_begin(e->u, &l, p->lane, s->size, be_emit_word(e, p->shape.team),
                   "at");
     be_loop_body(e->u, &l);
     what(s, l.index);
     be_loop_end(e->u, &l);
-    ptx_end_if(p, &i, NULL, NULL);
-    ptx_barrier(p);
+    be_ptx_end_if(p, &i, NULL, NULL);
+    be_ptx_barrier(p);
 }
 
 /* This thread's part of the places that a pass compares, numbered from 0. */
@@ -150,45 +151,45 @@ pass_together(const EmitSort *s, const EmitSortStep *step)
     BeUnit *u = e->u;
     Ptx *p = ptx_of(e);
     Val end = be_sub(u, s->size, step->distance);
-    Val inner = be_sub(u, step->run, emit_word(e, 1));
+    Val inner = be_sub(u, step->run, be_emit_word(e, 1));
     Val most = LLVMBuildAShr(u->builder, be_add(u, end, step->run),
-                             emit_word(e, 1), "");
-    PtxIf i = ptx_if(p, p->active);
+                             be_emit_word(e, 1), "");
+    PtxIf i = be_ptx_if(p, p->active);
     BeLoop l;
-    be_loop_begin(u, &l, p->lane, be_add(u, most, emit_word(e, 1)),
-                  emit_word(e, p->shape.team), "pair");
+    be_loop_begin(u, &l, p->lane, be_add(u, most, be_emit_word(e, 1)),
+                  be_emit_word(e, p->shape.team), "pair");
     be_loop_body(u, &l);
     /* every second run: the number of a run is doubled */
     Val within = be_and(u, l.index, inner);
     Val at = be_add(u, l.index, be_sub(u, l.index, within));
     at = be_add(u, at, step->first);
-    PtxIf there = ptx_if(p, be_icmp(u, LLVMIntSLT, at, end));
-    emit_sort_exchange(s, at, step->distance);
-    ptx_end_if(p, &there, NULL, NULL);
+    PtxIf there = be_ptx_if(p, be_icmp(u, LLVMIntSLT, at, end));
+    be_sort_exchange(s, at, step->distance);
+    be_ptx_end_if(p, &there, NULL, NULL);
     be_loop_end(u, &l);
-    ptx_end_if(p, &i, NULL, NULL);
-    ptx_barrier(p);
+    be_ptx_end_if(p, &i, NULL, NULL);
+    be_ptx_barrier(p);
 }
 
 static void
 sort_together(Ptx *p, const KNode *n)
 {
     Emit *e = &p->e;
-    EmitSort s = emit_sort_of(e, n);
+    EmitSort s = be_sort_of(e, n);
     p->together = false;
-    share_places(&s, emit_sort_put);
-    emit_sort_passes(&s, pass_together);
+    share_places(&s, be_sort_put);
+    be_sort_passes(&s, pass_together);
     if (s.packed)
-        share_places(&s, emit_sort_clean);
+        share_places(&s, be_sort_clean);
     p->together = true;
 }
 
 void
-ptx_sort(Emit *e, const KNode *n)
+be_ptx_sort(Emit *e, const KNode *n)
 {
     Ptx *p = ptx_of(e);
     if (p->together)
         sort_together(p, n);
     else
-        emit_sort(e, n);
+        be_emit_sort(e, n);
 }

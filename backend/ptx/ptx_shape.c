@@ -29,8 +29,7 @@ flat_loop(const BeKernel *k)
 {
     const KNode *loop = NULL;
     for (const KNode *n = k->body.first; n; n = n->next) {
-        if (has_effect(n) ||
-            (n->kind == K_LOOP && (loop || n->loop.ordered)))
+        if (has_effect(n) || (n->kind == K_LOOP && (loop || n->loop.ordered)))
             return NULL;
         if (n->kind == K_LOOP)
             loop = n;
@@ -41,7 +40,7 @@ flat_loop(const BeKernel *k)
 static EmitSpace
 work_of(const BeKernel *k, const KNode *flat)
 {
-    EmitSpace s = emit_space_of(&k->grid);
+    EmitSpace s = be_space_of(&k->grid);
     for (int i = 0; flat && i < flat->loop.ranges.count; i++)
         s.vars[s.count++] = flat->loop.ranges.vars[i];
     return s;
@@ -82,14 +81,15 @@ note_wishes(const BeKernel *k, const KBlock *body, PtxShape *s)
         if (n->kind == K_LOOP && n->loop.ordered) {
             continue; /* a thread's alone */
         } else if (n->kind == K_LOOP) {
-            points = emit_ranges_bound(k, &n->loop.ranges);
+            points = be_ranges_bound(k, &n->loop.ranges);
         } else if (n->kind == K_SCAN) {
-            points = (emit_ranges_bound(k, &n->scan.ranges) - 1) / BE_RUN + 1;
+            points =
+                (be_ranges_bound(k, &n->scan.ranges) - 1) / BE_SCAN_BLOCK + 1;
         } else if (n->kind == K_SORT) {
-            points = emit_ranges_bound(k, &n->sort.ranges) / 2;
+            points = be_ranges_bound(k, &n->sort.ranges) / 2;
             most = PTX_THREADS;
         } else if (n->kind == K_REDUCE) {
-            points = emit_ranges_bound(k, &n->reduce.ranges);
+            points = be_ranges_bound(k, &n->reduce.ranges);
             int64_t chunks = (points - 1) / BE_CHUNK + 1;
             int slices = power_from(chunks, MAX_SLICES);
             s->slices = slices > s->slices ? slices : s->slices;
@@ -116,15 +116,15 @@ choose_team(const BeKernel *k, PtxShape *s)
         most = STRIDED_ITEMS;
     if (most < 1)
         most = 1;
-    s->items = power_from(emit_space_bound(k, &s->work), most);
+    s->items = power_from(be_space_bound(k, &s->work), most);
     s->threads = s->team * s->items;
     if (s->threads < PTX_WARP) {
         s->items = PTX_WARP / s->team;
         s->threads = PTX_WARP;
     }
     for (const KNode *n = body->first; n; n = n->next) {
-        int64_t bytes = n->kind == K_REDUCE ? ptx_reduce_bytes(n, s->threads)
-                        : n->kind == K_SCAN ? ptx_scan_bytes(n, s->threads)
+        int64_t bytes = n->kind == K_REDUCE ? be_ptx_reduce_bytes(n, s->threads)
+                        : n->kind == K_SCAN ? be_ptx_scan_bytes(n, s->threads)
                                             : 0;
         s->shared = bytes > s->shared ? bytes : s->shared;
     }
@@ -142,11 +142,11 @@ divides(int width, Dim d)
 static bool
 keeps_groups(const Emit *e, const KTerm *t, int width)
 {
-    return divides(width, t->coef) && !e->index_depends[t->var->id].row;
+    return divides(width, t->coef) && !e->index_varying[t->var->id].row;
 }
 
 bool
-ptx_is_wide(const Emit *e, const KIndex *x, const KVar *row, int width)
+be_ptx_is_contiguous(const Emit *e, const KIndex *x, const KVar *row, int width)
 {
     if (!divides(width, x->base))
         return false;
@@ -173,7 +173,8 @@ note_store(KNode *n, void *data)
 {
     Stores *s = data;
     if (n->kind == K_STORE)
-        s->wide = s->wide && ptx_is_wide(s->e, &n->store.at, s->row, s->width);
+        s->wide = s->wide &&
+                  be_ptx_is_contiguous(s->e, &n->store.at, s->row, s->width);
 }
 
 static bool
@@ -207,17 +208,18 @@ choose_width(Emit *e, const PtxShape *s)
     const BeKernel *k = e->k;
     const KBlock *body = item_body(k, s->flat);
     if (s->team > 1 || !s->work.count || !is_along_memory(k, s->flat) ||
-        emit_contains(&k->body, K_REDUCE) || emit_contains(body, K_SCAN) ||
-        emit_contains(body, K_SORT) || emit_contains(&k->body, K_CONTRACT) ||
-        emit_contains(body, K_LOOP))
+        be_kernel_contains(&k->body, K_REDUCE) ||
+        be_kernel_contains(body, K_SCAN) || be_kernel_contains(body, K_SORT) ||
+        be_kernel_contains(&k->body, K_CONTRACT) ||
+        be_kernel_contains(body, K_LOOP))
         return 1;
     const KVar *row = s->work.vars[s->work.count - 1];
-    int64_t extent = emit_run_bound(k, row);
+    int64_t extent = be_var_bound(k, row);
     int width = PTX_ALIGN / (int)widest_bytes(k);
     width = width > BE_MAX_ROWS ? BE_MAX_ROWS : width;
-    emit_find_depends(e, row);
+    be_emit_find_varying(e, row);
     while (width > 1 &&
-           (width > extent || emit_cost(k, body) * width > MAX_COST ||
+           (width > extent || be_kernel_cost(k, body) * width > MAX_COST ||
             !stores_are_wide(e, row, width)))
         width /= 2;
     return width;
@@ -226,15 +228,15 @@ choose_width(Emit *e, const PtxShape *s)
 /* ---- the choice --------------------------------------------------------- */
 
 PtxShape
-ptx_shape_choose(Ptx *p)
+be_ptx_shape_choose(Ptx *p)
 {
     const BeKernel *k = p->e.k;
     PtxShape s = {.team = 1, .slices = 1, .width = 1};
     s.flat = flat_loop(k);
-    ptx_tiles_find(p, s.flat, &s.tiles);
+    be_ptx_tiles_find(p, s.flat, &s.tiles);
     if (s.tiles.contract) {
         s.threads = PTX_SIDE * PTX_SIDE;
-        s.shared = ptx_tiles_bytes(&s.tiles);
+        s.shared = be_ptx_tiles_bytes(&s.tiles);
         return s;
     }
     s.work = work_of(k, s.flat);

@@ -33,7 +33,7 @@ typedef struct Operand {
     int side;               /* elements of a tile */
     Val first, limit;       /* of the tile, of all */
     int64_t offset;         /* in shared memory */
-    bool along_products;    /* neighbours in memory are so in the products */
+    bool along_k;           /* neighbours in memory are so in the products */
     bool *values, *vars;    /* what it is made of, by id */
 } Operand;
 
@@ -62,8 +62,8 @@ only_contraction(const KBlock *b)
         if (n->kind == K_CONTRACT)
             found = n;
     }
-    if (!found || emit_contains(&found->contract.body, K_REDUCE) ||
-        emit_contains(&found->contract.body, K_CONTRACT))
+    if (!found || be_kernel_contains(&found->contract.body, K_REDUCE) ||
+        be_kernel_contains(&found->contract.body, K_CONTRACT))
         return NULL;
     return found;
 }
@@ -73,9 +73,9 @@ static bool
 find_operands(Emit *e, PtxTiles *t)
 {
     const KNode *x = t->contract->contract.x, *y = t->contract->contract.y;
-    emit_find_depends(e, NULL);
-    bool x_moves = e->value_depends[x->id].lane;
-    if (x_moves && e->value_depends[y->id].lane)
+    be_emit_find_varying(e, NULL);
+    bool x_moves = e->value_varying[x->id].lane;
+    if (x_moves && e->value_varying[y->id].lane)
         return false;
     t->of_rows = x_moves ? y : x;
     t->of_columns = x_moves ? x : y;
@@ -90,8 +90,8 @@ find_rows(Emit *e, PtxTiles *t)
     const KRanges *grid = &e->k->grid;
     int first = grid->count;
     for (; first > 0; first--) {
-        emit_find_depends(e, grid->vars[first - 1]);
-        if (e->value_depends[t->of_columns->id].row)
+        be_emit_find_varying(e, grid->vars[first - 1]);
+        if (e->value_varying[t->of_columns->id].row)
             break;
     }
     t->outer = (EmitSpace){.count = first};
@@ -112,7 +112,7 @@ choose_side(int64_t bound)
 }
 
 void
-ptx_tiles_find(Ptx *p, const KNode *flat, PtxTiles *t)
+be_ptx_tiles_find(Ptx *p, const KNode *flat, PtxTiles *t)
 {
     Emit *e = &p->e;
     PtxTiles found = {.loop = flat};
@@ -123,11 +123,10 @@ ptx_tiles_find(Ptx *p, const KNode *flat, PtxTiles *t)
         !find_operands(e, &found))
         return;
     find_rows(e, &found);
-    int64_t rows = emit_space_bound(e->k, &found.rows);
-    int64_t columns = emit_ranges_bound(e->k, &flat->loop.ranges);
+    int64_t rows = be_space_bound(e->k, &found.rows);
+    int64_t columns = be_ranges_bound(e->k, &flat->loop.ranges);
     if (!found.rows.count || rows < FEW || columns < FEW ||
-        emit_ranges_bound(e->k, &found.contract->contract.ranges) <
-            FEW_PRODUCTS)
+        be_ranges_bound(e->k, &found.contract->contract.ranges) < FEW_PRODUCTS)
         return;
     found.height = choose_side(rows);
     found.width = choose_side(columns);
@@ -147,7 +146,7 @@ element_bytes(const PtxTiles *t)
 }
 
 int64_t
-ptx_tiles_bytes(const PtxTiles *t)
+be_ptx_tiles_bytes(const PtxTiles *t)
 {
     int64_t element = element_bytes(t);
     int64_t operands =
@@ -208,7 +207,7 @@ find_needed(const Tile *tile, Operand *o)
             mark(o, n);
             if (n->kind == K_LOAD &&
                 ir_dim_equal(be_index_coef(&n->load.at, last), ir_dim_const(1)))
-                o->along_products = true;
+                o->along_k = true;
         }
     }
 }
@@ -222,10 +221,10 @@ emit_operand(const Tile *tile, const Operand *o)
     for (int i = 0; i < NUM_BLOCKS; i++) {
         for (const KNode *n = blocks[i]->first; n; n = n->next) {
             if (is_marked(o, n))
-                emit_node(e, n);
+                be_emit_node(e, n);
         }
     }
-    return emit_get(e, o->value, 0, 0);
+    return be_emit_get(e, o->value, 0, 0);
 }
 
 /* ---- staging ------------------------------------------------------------ */
@@ -234,9 +233,9 @@ static Val
 staged_at(const Tile *tile, const Operand *o, Val product, Val element)
 {
     Emit *e = &tile->p->e;
-    Val row = be_mul(e->u, product, emit_word(e, o->side + PAD));
-    return ptx_shared_at(tile->p, o->offset, be_add(e->u, row, element),
-                         tile->bytes);
+    Val row = be_mul(e->u, product, be_emit_word(e, o->side + PAD));
+    return be_ptx_shared_at(tile->p, o->offset, be_add(e->u, row, element),
+                            tile->bytes);
 }
 
 /* What stands where there are no more products: see above. */
@@ -255,11 +254,11 @@ operand_at(const Tile *tile, const Operand *o, Val product, Val element)
     BeUnit *u = p->e.u;
     Val inside = be_icmp(u, LLVMIntSLT, product, tile->size);
     inside = be_and(u, inside, be_icmp(u, LLVMIntSLT, element, o->limit));
-    PtxIf i = ptx_if(p, inside);
-    emit_space_split(&p->e, o->space, element);
-    emit_space_split(&p->e, &tile->products, product);
+    PtxIf i = be_ptx_if(p, inside);
+    be_space_delinearize(&p->e, o->space, element);
+    be_space_delinearize(&p->e, &tile->products, product);
     Val x = emit_operand(tile, o);
-    return ptx_end_if(p, &i, x, no_product(tile, o));
+    return be_ptx_end_if(p, &i, x, no_product(tile, o));
 }
 
 /* Products from `product` on; all threads take part. */
@@ -268,16 +267,16 @@ stage(const Tile *tile, const Operand *o, Val product)
 {
     Emit *e = &tile->p->e;
     BeUnit *u = e->u;
-    int run = o->along_products ? PTX_K_STEP : o->side;
+    int run = o->along_k ? PTX_K_STEP : o->side;
     Val x[MAX_EACH], at[MAX_EACH];
     int num = o->side / PTX_SIDE;
     for (int i = 0; i < num; i++) {
         int64_t before = (int64_t)i * PTX_SIDE * PTX_SIDE;
-        Val number = be_add(u, tile->p->thread, emit_word(e, before));
-        Val inner = LLVMBuildURem(u->builder, number, emit_word(e, run), "");
-        Val outer = LLVMBuildUDiv(u->builder, number, emit_word(e, run), "");
-        Val k = o->along_products ? inner : outer;
-        Val element = o->along_products ? outer : inner;
+        Val number = be_add(u, tile->p->thread, be_emit_word(e, before));
+        Val inner = LLVMBuildURem(u->builder, number, be_emit_word(e, run), "");
+        Val outer = LLVMBuildUDiv(u->builder, number, be_emit_word(e, run), "");
+        Val k = o->along_k ? inner : outer;
+        Val element = o->along_k ? outer : inner;
         at[i] = staged_at(tile, o, k, element);
         k = be_add(u, product, k);
         x[i] = operand_at(tile, o, k, be_add(u, o->first, element));
@@ -315,8 +314,8 @@ load_staged(const Tile *tile, const Operand *o, int product, Val place,
     Emit *e = &tile->p->e;
     BeUnit *u = e->u;
     int num = o->side / PTX_SIDE;
-    Val first = be_mul(u, place, emit_word(e, num));
-    Val from = staged_at(tile, o, emit_word(e, product), first);
+    Val first = be_mul(u, place, be_emit_word(e, num));
+    Val from = staged_at(tile, o, be_emit_word(e, product), first);
     int64_t bytes = num * tile->bytes;
     Val all = be_load(u, be_vector(tile->type, num > 1 ? num : 0), from,
                       (unsigned)(bytes < PTX_ALIGN ? bytes : PTX_ALIGN));
@@ -349,7 +348,7 @@ add_products(const Tile *tile, Val begin, Val end, Val *sums)
     Emit *e = &tile->p->e;
     BeUnit *u = e->u;
     BeLoop l;
-    be_loop_begin(u, &l, begin, end, emit_word(e, PTX_K_STEP), "k");
+    be_loop_begin(u, &l, begin, end, be_emit_word(e, PTX_K_STEP), "k");
     for (int i = 0; i < num_sums(tile); i++)
         sums[i] = be_loop_carry(u, &l, be_zero(tile->type));
     be_loop_body(u, &l);
@@ -358,9 +357,9 @@ add_products(const Tile *tile, Val begin, Val end, Val *sums)
         next[i] = sums[i];
     stage(tile, &tile->of_rows, l.index);
     stage(tile, &tile->of_columns, l.index);
-    ptx_barrier(tile->p);
+    be_ptx_barrier(tile->p);
     add_staged(tile, next);
-    ptx_barrier(tile->p);
+    be_ptx_barrier(tile->p);
     for (int i = 0; i < num_sums(tile); i++)
         be_loop_next(&l, i, next[i]);
     be_loop_end(u, &l);
@@ -376,17 +375,17 @@ add_blocks(const Tile *tile, Val *sums)
     int num = num_sums(tile);
     Val total[MAX_EACH * MAX_EACH], zero = be_zero(tile->type);
     BeLoop l;
-    be_loop_begin(u, &l, emit_word(e, 0), tile->size, emit_word(e, BE_K_BLOCK),
-                  "block");
+    be_loop_begin(u, &l, be_emit_word(e, 0), tile->size,
+                  be_emit_word(e, BE_K_BLOCK), "block");
     for (int i = 0; i < num; i++)
         total[i] = be_loop_carry(u, &l, be_float(tile->type, -0.0));
     be_loop_body(u, &l);
-    Val end = be_add(u, l.index, emit_word(e, BE_K_BLOCK));
+    Val end = be_add(u, l.index, be_emit_word(e, BE_K_BLOCK));
     add_products(tile, l.index, be_min(u, end, tile->size), sums);
     for (int i = 0; i < num; i++)
         be_loop_next(&l, i, LLVMBuildFAdd(u->builder, total[i], sums[i], ""));
     be_loop_end(u, &l);
-    Val none = be_icmp(u, LLVMIntEQ, tile->size, emit_word(e, 0));
+    Val none = be_icmp(u, LLVMIntEQ, tile->size, be_emit_word(e, 0));
     for (int i = 0; i < num; i++)
         sums[i] = be_select(u, none, zero, total[i]);
 }
@@ -397,8 +396,9 @@ static Val
 result_at(const Tile *tile, Val row, Val column)
 {
     Emit *e = &tile->p->e;
-    Val before = be_mul(e->u, row, emit_word(e, tile->t->width));
-    return ptx_shared_at(tile->p, 0, be_add(e->u, before, column), tile->bytes);
+    Val before = be_mul(e->u, row, be_emit_word(e, tile->t->width));
+    return be_ptx_shared_at(tile->p, 0, be_add(e->u, before, column),
+                            tile->bytes);
 }
 
 static void
@@ -407,12 +407,13 @@ put_sums(const Tile *tile, const Val *sums)
     Emit *e = &tile->p->e;
     BeUnit *u = e->u;
     int rows = thread_rows(tile), columns = thread_columns(tile);
-    Val row = be_mul(u, tile->y, emit_word(e, rows));
-    Val column = be_mul(u, tile->x, emit_word(e, columns));
+    Val row = be_mul(u, tile->y, be_emit_word(e, rows));
+    Val column = be_mul(u, tile->x, be_emit_word(e, columns));
     for (int i = 0; i < rows; i++) {
         for (int j = 0; j < columns; j++) {
-            Val below = be_add(u, row, emit_word(e, i));
-            Val at = result_at(tile, below, be_add(u, column, emit_word(e, j)));
+            Val below = be_add(u, row, be_emit_word(e, i));
+            Val at =
+                result_at(tile, below, be_add(u, column, be_emit_word(e, j)));
             be_store(u, sums[i * columns + j], at, (unsigned)tile->bytes);
         }
     }
@@ -425,7 +426,7 @@ finish_element(const Tile *tile, Val number)
     Ptx *p = tile->p;
     Emit *e = &p->e;
     BeUnit *u = e->u;
-    Val width = emit_word(e, tile->t->width);
+    Val width = be_emit_word(e, tile->t->width);
     Val row = LLVMBuildUDiv(u->builder, number, width, "");
     Val column = LLVMBuildURem(u->builder, number, width, "");
     Val at = result_at(tile, row, column);
@@ -434,12 +435,12 @@ finish_element(const Tile *tile, Val number)
     Val inside = be_icmp(u, LLVMIntSLT, row, tile->of_rows.limit);
     inside = be_and(u, inside,
                     be_icmp(u, LLVMIntSLT, column, tile->of_columns.limit));
-    PtxIf i = ptx_if(p, inside);
+    PtxIf i = be_ptx_if(p, inside);
     p->product = be_load(u, tile->type, at, (unsigned)tile->bytes);
-    emit_space_split(&p->e, &tile->t->rows, row);
-    emit_space_split(&p->e, &tile->columns, column);
-    emit_block(e, &e->k->body);
-    ptx_end_if(p, &i, NULL, NULL);
+    be_space_delinearize(&p->e, &tile->t->rows, row);
+    be_space_delinearize(&p->e, &tile->columns, column);
+    be_emit_block(e, &e->k->body);
+    be_ptx_end_if(p, &i, NULL, NULL);
 }
 
 static void
@@ -449,8 +450,8 @@ finish(const Tile *tile)
     BeUnit *u = e->u;
     int64_t elements = (int64_t)tile->t->height * tile->t->width;
     BeLoop l;
-    be_loop_begin(u, &l, tile->p->thread, emit_word(e, elements),
-                  emit_word(e, PTX_SIDE * PTX_SIDE), "element");
+    be_loop_begin(u, &l, tile->p->thread, be_emit_word(e, elements),
+                  be_emit_word(e, PTX_SIDE * PTX_SIDE), "element");
     be_loop_body(u, &l);
     finish_element(tile, l.index);
     be_loop_end(u, &l);
@@ -462,8 +463,8 @@ static Val
 num_tiles(Ptx *p, Val limit, int side)
 {
     BeUnit *u = p->e.u;
-    Val rounded = be_add(u, limit, emit_word(&p->e, side - 1));
-    return LLVMBuildUDiv(u->builder, rounded, emit_word(&p->e, side), "");
+    Val rounded = be_add(u, limit, be_emit_word(&p->e, side - 1));
+    return LLVMBuildUDiv(u->builder, rounded, be_emit_word(&p->e, side), "");
 }
 
 static void
@@ -472,15 +473,14 @@ emit_tile(Tile *tile)
     Emit *e = &tile->p->e;
     Val sums[MAX_EACH * MAX_EACH];
     if (tile->is_float &&
-        emit_ranges_bound(e->k, &tile->t->contract->contract.ranges) >
-            BE_K_BLOCK)
+        be_ranges_bound(e->k, &tile->t->contract->contract.ranges) > BE_K_BLOCK)
         add_blocks(tile, sums);
     else
-        add_products(tile, emit_word(e, 0), tile->size, sums);
+        add_products(tile, be_emit_word(e, 0), tile->size, sums);
     put_sums(tile, sums);
-    ptx_barrier(tile->p);
+    be_ptx_barrier(tile->p);
     finish(tile);
-    ptx_barrier(tile->p);
+    be_ptx_barrier(tile->p);
 }
 
 /* Tiles in turn, those of one row first. */
@@ -495,57 +495,57 @@ emit_all(Tile *tile)
     Val down = num_tiles(p, rows->limit, rows->side);
     Val across = num_tiles(p, columns->limit, columns->side);
     Val work = be_mul(u, down, across);
-    work = be_mul(u, work, emit_space_size(&p->e, &tile->t->outer));
+    work = be_mul(u, work, be_space_size(&p->e, &tile->t->outer));
     BeLoop l;
     be_loop_begin(u, &l, p->block, work, p->num_blocks, "tile");
     be_loop_body(u, &l);
     Val column = LLVMBuildURem(b, l.index, across, "");
     Val number = LLVMBuildUDiv(b, l.index, across, "");
     Val row = LLVMBuildURem(b, number, down, "");
-    emit_space_split(&p->e, &tile->t->outer,
-                     LLVMBuildUDiv(b, number, down, ""));
-    rows->first = be_mul(u, row, emit_word(e, rows->side));
-    columns->first = be_mul(u, column, emit_word(e, columns->side));
+    be_space_delinearize(&p->e, &tile->t->outer,
+                         LLVMBuildUDiv(b, number, down, ""));
+    rows->first = be_mul(u, row, be_emit_word(e, rows->side));
+    columns->first = be_mul(u, column, be_emit_word(e, columns->side));
     emit_tile(tile);
     be_loop_end(u, &l);
 }
 
 void
-ptx_emit_tiles(Ptx *p)
+be_ptx_emit_tiles(Ptx *p)
 {
     Emit *e = &p->e;
     LLVMBuilderRef b = e->u->builder;
     const PtxTiles *t = &p->shape.tiles;
     const KNode *n = t->contract;
     Tile tile = {.p = p, .t = t, .is_float = dtype_is_float(n->dtype)};
-    tile.columns = emit_space_of(&t->loop->loop.ranges);
-    tile.products = emit_space_of(&n->contract.ranges);
-    tile.type = emit_type(e, n->dtype);
+    tile.columns = be_space_of(&t->loop->loop.ranges);
+    tile.products = be_space_of(&n->contract.ranges);
+    tile.type = be_emit_type(e, n->dtype);
     tile.bytes = element_bytes(t);
-    tile.size = emit_space_size(&p->e, &tile.products);
+    tile.size = be_space_size(&p->e, &tile.products);
     tile.of_rows = (Operand){t->of_rows, &t->rows, .side = t->height};
     tile.of_columns = (Operand){t->of_columns, &tile.columns, .side = t->width};
     tile.of_columns.offset = staged_bytes(t->height, tile.bytes);
-    tile.of_rows.limit = emit_space_size(&p->e, &t->rows);
-    tile.of_columns.limit = emit_space_size(&p->e, &tile.columns);
-    tile.x = LLVMBuildURem(b, p->thread, emit_word(e, PTX_SIDE), "");
-    tile.y = LLVMBuildUDiv(b, p->thread, emit_word(e, PTX_SIDE), "");
-    emit_find_depends(e, NULL);
+    tile.of_rows.limit = be_space_size(&p->e, &t->rows);
+    tile.of_columns.limit = be_space_size(&p->e, &tile.columns);
+    tile.x = LLVMBuildURem(b, p->thread, be_emit_word(e, PTX_SIDE), "");
+    tile.y = LLVMBuildUDiv(b, p->thread, be_emit_word(e, PTX_SIDE), "");
+    be_emit_find_varying(e, NULL);
     find_needed(&tile, &tile.of_rows);
     find_needed(&tile, &tile.of_columns);
     emit_all(&tile);
 }
 
 void
-ptx_contract(Emit *e, const KNode *n)
+be_ptx_contract(Emit *e, const KNode *n)
 {
     Ptx *p = ptx_of(e);
     if (n == p->shape.tiles.contract) {
-        emit_set(e, n, 0, 0, p->product);
+        be_emit_set(e, n, 0, 0, p->product);
         return;
     }
     bool outer = p->together;
     p->together = false;
-    emit_contract(e, n);
+    be_emit_contract(e, n);
     p->together = outer;
 }

@@ -559,7 +559,7 @@ run_calls(const Work *w)
 {
     for (int i = 0; i < w->calls->num; i++) {
         Call c = w->calls->call[i];
-        int64_t grain = emit_grain(c.kernel);
+        int64_t grain = be_kernel_grain(c.kernel);
         if (w->cores == 1 || !grain)
             run_items(&c, 0, c.items);
         else

@@ -87,8 +87,8 @@ static void
 check_usage(Arena *a, const BeKernel *k, const char *said)
 {
     Usage u = usage_of(a, said, k->name);
-    bool elementwise = !emit_contains(&k->body, K_REDUCE) &&
-                       !emit_contains(&k->body, K_CONTRACT);
+    bool elementwise = !be_kernel_contains(&k->body, K_REDUCE) &&
+                       !be_kernel_contains(&k->body, K_CONTRACT);
     if (u.stores || u.loads)
         fail_msg("%s spills %d bytes", k->name, u.stores);
     if (elementwise && u.stack)

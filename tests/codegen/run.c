@@ -279,15 +279,15 @@ run_parts(Arena *a, const RtCode *code, const RunCase *c, Arrays *arrays)
 {
     const BeKernel *k = c->kernel;
     TfdKernel *part =
-        find_kernel(code, arena_printf(a, "%s%s", k->name, EMIT_PART));
+        find_kernel(code, arena_printf(a, "%s%s", k->name, EMIT_PARTIAL));
     TfdKernel *rest =
-        find_kernel(code, arena_printf(a, "%s%s", k->name, EMIT_REST));
+        find_kernel(code, arena_printf(a, "%s%s", k->name, EMIT_FINAL));
     if (!part || !rest)
         return part || rest ? "the code has half of what it needs" : NULL;
-    const KRanges *r = &emit_long_reduces(k).reduces[0]->reduce.ranges;
+    const KRanges *r = &be_emit_long_reduces(k).reduces[0]->reduce.ranges;
     int64_t chunks =
         (size_of(r->vars[0]->extent, c->dims) + BE_CHUNK - 1) / BE_CHUNK;
-    int64_t bytes = emit_part_bytes(k);
+    int64_t bytes = be_emit_partial_bytes(k);
     arrays->got[arrays->num] = arena_alloc(a, (size_t)bytes);
     memset(arrays->got[arrays->num], FILL, (size_t)bytes);
     begin_outputs(k, arrays);

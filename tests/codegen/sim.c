@@ -163,7 +163,7 @@ read_special(Arena *a, const char *text, const char *name, const int32_t *from)
 static void
 add_argument(Str *s, const BeKernel *k, int arrays, int i)
 {
-    if (!k->parts.len)
+    if (!k->segments.len)
         str_addf(s, "%s%s %%p%d", i ? ", " : "", i < arrays ? "ptr" : "i64", i);
     else if (i == 0)
         str_addf(s, "ptr byval([%d x ptr]) align 1 %%ptrs", arrays);

@@ -104,7 +104,7 @@ eval_pick(Eval *e, const KNode *n)
 static int64_t
 checked_index(const Eval *e, const KArray *array, const KIndex *x)
 {
-    int own = be_kernel_part_arrays(e->k, array->role);
+    int own = be_kernel_segment_arrays(e->k, array->role);
     const KArray *of_part =
         e->k->arrays[array->role].data[array->index + e->number * own];
     int64_t at = index_now(e, x), size = dim_now(e, of_part->size);
@@ -118,7 +118,7 @@ static void *
 memory_of(const Eval *e, const KArray *array)
 {
     int before = array->role == K_OUT ? e->k->arrays[K_IN].len : 0;
-    before += e->number * be_kernel_part_arrays(e->k, array->role);
+    before += e->number * be_kernel_segment_arrays(e->k, array->role);
     return e->ptrs[before + array->index];
 }
 
@@ -427,7 +427,7 @@ int64_t
 kernel_eval_items(const BeKernel *k, const int64_t *dims)
 {
     Eval e = {.k = k, .dims = dims};
-    return k->parts.len ? be_kernel_items(k).c : num_points(&e, &k->grid);
+    return k->segments.len ? be_kernel_items(k).c : num_points(&e, &k->grid);
 }
 
 /* Of one of several parts: the items of those before it come first. */
@@ -435,12 +435,12 @@ static void
 set_item(Eval *e, int64_t item)
 {
     const BeKernel *k = e->k;
-    if (!k->parts.len) {
+    if (!k->segments.len) {
         set_point(e, &k->grid, item);
         return;
     }
-    for (e->number = 0; item >= k->parts.data[e->number]; e->number++)
-        item -= k->parts.data[e->number];
+    for (e->number = 0; item >= k->segments.data[e->number]; e->number++)
+        item -= k->segments.data[e->number];
     e->vars[k->grid.vars[0]->id] = item;
 }
 

@@ -1,5 +1,5 @@
 /*
- * emit_depend.c - what differs along rows and lanes, and what things cost
+ * emit_varying.c - what differs along rows and lanes, and what things cost
  *
  * An index differs along the rows of a tile if it is the one that the rows
  * count, or comes from dividing one that does; along lanes if it is that of a
@@ -17,25 +17,25 @@ typedef struct Walk {
     const KVar *slow; /* lanes differ along it, too; may be NULL */
 } Walk;
 
-static EmitDepends
-either(EmitDepends x, EmitDepends y)
+static EmitVarying
+either(EmitVarying x, EmitVarying y)
 {
-    return (EmitDepends){x.row || y.row, x.lane || y.lane};
+    return (EmitVarying){x.row || y.row, x.lane || y.lane};
 }
 
-static EmitDepends
+static EmitVarying
 of_index(const Emit *e, const KIndex *x)
 {
-    EmitDepends d = {false, false};
+    EmitVarying d = {false, false};
     for (int i = 0; i < x->num_terms; i++)
-        d = either(d, e->index_depends[x->terms[i].var->id]);
+        d = either(d, e->index_varying[x->terms[i].var->id]);
     return d;
 }
 
-static EmitDepends
+static EmitVarying
 of_value(const Emit *e, const KNode *n)
 {
-    return n ? e->value_depends[n->id] : (EmitDepends){false, false};
+    return n ? e->value_varying[n->id] : (EmitVarying){false, false};
 }
 
 static void
@@ -43,7 +43,7 @@ note_vars(Walk *w, const KRanges *r, bool vector)
 {
     for (int i = 0; i < r->count; i++) {
         KVar *var = r->vars[i];
-        w->e->index_depends[var->id] = (EmitDepends){
+        w->e->index_varying[var->id] = (EmitVarying){
             .row = var == w->row,
             .lane = var == w->lane || var == w->slow ||
                     (vector && i == r->count - 1),
@@ -53,17 +53,17 @@ note_vars(Walk *w, const KRanges *r, bool vector)
 
 static void walk_block(Walk *w, const KBlock *b);
 
-static EmitDepends
+static EmitVarying
 of_reduce(Walk *w, const KNode *n)
 {
     note_vars(w, &n->reduce.ranges, n->reduce.vector);
     walk_block(w, &n->reduce.body);
-    EmitDepends d = of_value(w->e, n->reduce.element);
+    EmitVarying d = of_value(w->e, n->reduce.element);
     d.lane = d.lane && !n->reduce.vector; /* its lanes become one */
     return d;
 }
 
-static EmitDepends
+static EmitVarying
 of_contract(Walk *w, const KNode *n)
 {
     note_vars(w, &n->contract.ranges, false);
@@ -71,16 +71,16 @@ of_contract(Walk *w, const KNode *n)
     return either(of_value(w->e, n->contract.x), of_value(w->e, n->contract.y));
 }
 
-static EmitDepends
+static EmitVarying
 of_map(const Emit *e, const KNode *n)
 {
-    EmitDepends d = {false, false};
+    EmitVarying d = {false, false};
     for (int i = 0; i < n->map.num_args; i++)
         d = either(d, of_value(e, n->map.args[i]));
     return d;
 }
 
-static EmitDepends
+static EmitVarying
 of_node(Walk *w, const KNode *n)
 {
     const Emit *e = w->e;
@@ -100,7 +100,7 @@ of_node(Walk *w, const KNode *n)
     case K_CONTRACT:
         return of_contract(w, n);
     default:
-        return (EmitDepends){false, false};
+        return (EmitVarying){false, false};
     }
 }
 
@@ -119,12 +119,12 @@ walk_block(Walk *w, const KBlock *b)
             note_vars(w, &n->sort.ranges, false);
             walk_block(w, &n->sort.body);
         } else if (n->kind == K_DIV || n->kind == K_MOD) {
-            e->index_depends[n->divide.var->id] = of_index(e, &n->divide.of);
+            e->index_varying[n->divide.var->id] = of_index(e, &n->divide.of);
         } else if (n->kind == K_PICK) {
-            e->index_depends[n->pick.var->id] = of_value(e, n->pick.value);
+            e->index_varying[n->pick.var->id] = of_value(e, n->pick.value);
         } else if (be_kernel_kinds[n->kind].has_value) {
-            EmitDepends d = of_node(w, n);
-            e->value_depends[n->id] = d;
+            EmitVarying d = of_node(w, n);
+            e->value_varying[n->id] = d;
         }
     }
 }
@@ -138,30 +138,30 @@ find_depends(Walk w)
 }
 
 void
-emit_find_depends_along(Emit *e, const KVar *row, const KVar *lane)
+be_emit_find_varying_along(Emit *e, const KVar *row, const KVar *lane)
 {
     find_depends((Walk){.e = e, .row = row, .lane = lane});
 }
 
 void
-emit_find_depends_through(Emit *e, const KVar *slow, const KVar *lane)
+be_emit_find_varying_collapsed(Emit *e, const KVar *slow, const KVar *lane)
 {
     find_depends((Walk){.e = e, .lane = lane, .slow = slow});
 }
 
 void
-emit_find_depends(Emit *e, const KVar *row)
+be_emit_find_varying(Emit *e, const KVar *row)
 {
-    emit_find_depends_along(e, row, NULL);
+    be_emit_find_varying_along(e, row, NULL);
 }
 
 bool
-emit_contains(const KBlock *b, KKind kind)
+be_kernel_contains(const KBlock *b, KKind kind)
 {
     for (KNode *n = b->first; n; n = n->next) {
         KRanges *ranges;
         const KBlock *body = be_kernel_body(n, &ranges);
-        if (n->kind == kind || (body && emit_contains(body, kind)))
+        if (n->kind == kind || (body && be_kernel_contains(body, kind)))
             return true;
     }
     return false;
@@ -170,15 +170,15 @@ emit_contains(const KBlock *b, KKind kind)
 /* ---- costs -------------------------------------------------------------- */
 
 double
-emit_cost(const BeKernel *k, const KBlock *b)
+be_kernel_cost(const BeKernel *k, const KBlock *b)
 {
     double sum = 0;
     for (KNode *n = b->first; n; n = n->next) {
         KRanges *ranges;
         const KBlock *body = be_kernel_body(n, &ranges);
         if (body)
-            sum +=
-                (double)emit_ranges_bound(k, ranges) * (1 + emit_cost(k, body));
+            sum += (double)be_ranges_bound(k, ranges) *
+                   (1 + be_kernel_cost(k, body));
         else if (n->kind != K_CONST)
             sum += n->kind == K_MAP ? ir_op_cost(n->map.op) : 1;
     }
@@ -186,14 +186,14 @@ emit_cost(const BeKernel *k, const KBlock *b)
 }
 
 double
-emit_size(const KBlock *b)
+be_kernel_code_size(const KBlock *b)
 {
     double sum = 0;
     for (KNode *n = b->first; n; n = n->next) {
         KRanges *ranges;
         const KBlock *body = be_kernel_body(n, &ranges);
         if (body)
-            sum += n->kind == K_CONTRACT ? 1 : emit_size(body);
+            sum += n->kind == K_CONTRACT ? 1 : be_kernel_code_size(body);
         else if (n->kind != K_CONST)
             sum += n->kind == K_MAP ? ir_op_cost(n->map.op) : 1;
     }
@@ -207,16 +207,16 @@ emit_size(const KBlock *b)
 enum { GRAIN_OPERATIONS = 65536, GRAIN_ROWS = 128, GRAIN_LANES = 16 };
 
 int64_t
-emit_grain(const BeKernel *k)
+be_kernel_grain(const BeKernel *k)
 {
     if (!k->grid.count)
         return 0;
-    double item = 1 + emit_cost(k, &k->body);
-    double items = (double)emit_items_bound(k);
+    double item = 1 + be_kernel_cost(k, &k->body);
+    double items = (double)be_items_bound(k);
     if (items < 2 || item * items < 2.0 * GRAIN_OPERATIONS)
         return 0;
     double grain = GRAIN_OPERATIONS / item, half = items / 2;
-    if (emit_contains(&k->body, K_CONTRACT) && grain < GRAIN_ROWS)
+    if (be_kernel_contains(&k->body, K_CONTRACT) && grain < GRAIN_ROWS)
         grain = half < GRAIN_ROWS ? half : GRAIN_ROWS;
     if (k->grid_vector && grain < GRAIN_LANES)
         return half < GRAIN_LANES ? 0 : GRAIN_LANES;

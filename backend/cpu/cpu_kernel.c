@@ -1,14 +1,14 @@
 /*
- * emit_cpu.c - the functions of a kernel on a CPU
+ * cpu_kernel.c - the functions of a kernel on a CPU
  *
  * One that does a range of the kernel's items; for long reductions two more,
  * by which several threads do it together.  A contraction that is a product of
  * matrices is packed and tiled, everything else is done as it stands.
  */
-#include "backend/cpu/emit_cpu.h"
+#include "backend/cpu/cpu_kernel.h"
 
 #include <string.h>
-#include "backend/gemm/emit_product.h"
+#include "backend/gemm/gemm.h"
 
 /* Words of a call's dims. */
 static Val
@@ -18,17 +18,17 @@ dims_word(Emit *e, int64_t word)
                    8);
 }
 
-static const EmitMachine cpu = {
+static const EmitLowering cpu = {
     .call_word = dims_word,
     .nodes =
         {
-            [K_LOAD] = emit_load,
-            [K_STORE] = emit_store,
-            [K_REDUCE] = emit_reduce,
-            [K_CONTRACT] = emit_contract,
-            [K_LOOP] = emit_loop,
-            [K_SCAN] = emit_scan,
-            [K_SORT] = emit_sort,
+            [K_LOAD] = be_emit_load,
+            [K_STORE] = be_emit_store,
+            [K_REDUCE] = be_emit_reduce,
+            [K_CONTRACT] = be_emit_contract,
+            [K_LOOP] = be_emit_loop,
+            [K_SCAN] = be_emit_scan,
+            [K_SORT] = be_emit_sort,
         },
 };
 
@@ -39,7 +39,7 @@ begin_function(Emit *e, const char *suffix)
     const char *name = arena_printf(e->arena, "%s%s", e->k->name, suffix);
     Type params[] = {u->ptr, u->ptr, u->i64, u->i64};
     Val fn = be_func_begin(u, name, u->nothing, params, 4, true);
-    emit_use_registers(e);
+    be_emit_use_registers(e);
     static const char *const names[] = {"ptrs", "dims", "begin", "end"};
     for (unsigned i = 0; i < 4; i++)
         LLVMSetValueName2(LLVMGetParam(fn, i), names[i], strlen(names[i]));
@@ -58,13 +58,13 @@ emit_beside(Emit *e, const char *suffix, void (*body)(Emit *e))
                 .arena = e->arena,
                 .k = e->k,
                 .target = e->target,
-                .machine = e->machine,
+                .lowering = e->lowering,
                 .word = e->word};
-    emit_open(&own);
+    be_emit_open(&own);
     begin_function(&own, suffix);
-    emit_arrays(&own);
+    be_emit_arrays(&own);
     Val at = be_offset_const(u, LLVMGetParam(u->func, 0), 8 * arrays);
-    own.parts = be_load(u, u->ptr, at, 8);
+    own.partials = be_load(u, u->ptr, at, 8);
     body(&own);
     LLVMBuildRetVoid(u->builder);
     be_func_end(u);
@@ -75,24 +75,24 @@ be_kernel_emit(BeUnit *u, const void *kernel, const BeTarget *t)
 {
     const BeKernel *k = kernel;
     Arena *a = arena_new(NULL, "kernel code");
-    Emit e = {.u = u, .arena = a, .k = k, .target = t, .machine = &cpu};
+    Emit e = {.u = u, .arena = a, .k = k, .target = t, .lowering = &cpu};
     e.word = u->i64;
-    emit_open(&e);
-    EmitProduct p;
-    bool is_product = emit_product_find(&e, &p);
-    EmitPlan plan = is_product ? emit_plan_choose(&e, &p) : (EmitPlan){0};
-    Val adder = is_product ? emit_adder(&e, &p, &plan) : NULL;
+    be_emit_open(&e);
+    Gemm g;
+    bool is_gemm = be_gemm_match(&e, &g);
+    GemmPlan plan = is_gemm ? be_gemm_plan_choose(&e, &g) : (GemmPlan){0};
+    Val micro_kernel = is_gemm ? be_gemm_micro_kernel(&e, &g, &plan) : NULL;
     begin_function(&e, "");
-    emit_arrays(&e);
-    if (is_product)
-        emit_tiles(&e, &p, &plan, adder);
+    be_emit_arrays(&e);
+    if (is_gemm)
+        be_gemm_emit(&e, &g, &plan, micro_kernel);
     else
-        emit_grid(&e);
+        be_emit_grid(&e);
     LLVMBuildRetVoid(u->builder);
     be_func_end(u);
-    if (emit_num_chunks(k)) {
-        emit_beside(&e, EMIT_PART, emit_part);
-        emit_beside(&e, EMIT_REST, emit_grid);
+    if (be_emit_num_chunks(k)) {
+        emit_beside(&e, EMIT_PARTIAL, be_emit_partial);
+        emit_beside(&e, EMIT_FINAL, be_emit_grid);
     }
     arena_release(a);
     return OK;

@@ -1,7 +1,7 @@
 /*
- * emit_product.c - whether a kernel is a product of matrices
+ * gemm_match.c - whether a kernel is a product of matrices
  */
-#include "backend/gemm/emit_product.h"
+#include "backend/gemm/gemm.h"
 
 #include "backend/kernel/kernel_impl.h"
 
@@ -15,7 +15,7 @@ enum {
 /* ---- what is needed ------------------------------------------------------ */
 
 static void
-need_parts(EmitNeeds *w, KNode *n)
+add_operands(KernelSlice *w, KNode *n)
 {
     KNode *args[K_MAX_ARGS];
     int num = be_kernel_args(n, args);
@@ -27,13 +27,13 @@ need_parts(EmitNeeds *w, KNode *n)
     KRanges *ranges;
     const KBlock *body = be_kernel_body(n, &ranges);
     for (KNode *i = body ? body->first : NULL; i; i = i->next)
-        need_parts(w, i);
+        add_operands(w, i);
     if (n->kind == K_REDUCE)
         w->values[n->reduce.element->id] = true;
 }
 
 bool
-emit_is_needed(const EmitNeeds *w, const KNode *n)
+be_slice_contains(const KernelSlice *w, const KNode *n)
 {
     switch (n->kind) {
     case K_STORE:
@@ -48,11 +48,11 @@ emit_is_needed(const EmitNeeds *w, const KNode *n)
     }
 }
 
-static EmitNeeds
-no_needs(Emit *e)
+static KernelSlice
+empty_slice(Emit *e)
 {
     Arena *a = e->arena;
-    return (EmitNeeds){
+    return (KernelSlice){
         .values = NEW_ARRAY(a, bool, (size_t)e->k->num_values + 1),
         .vars = NEW_ARRAY(a, bool, (size_t)e->k->num_vars + 1),
     };
@@ -61,20 +61,20 @@ no_needs(Emit *e)
 /* Whoever uses a value stands behind it or further inside; `end` is a value
  * that is there. */
 static void
-find_needs(EmitNeeds *w, const KBlock *b, const KNode *end)
+extend_slice(KernelSlice *w, const KBlock *b, const KNode *end)
 {
     for (KNode *n = b->last; n; n = n->prev) {
-        if (n != end && emit_is_needed(w, n))
-            need_parts(w, n);
+        if (n != end && be_slice_contains(w, n))
+            add_operands(w, n);
     }
 }
 
 void
-emit_needed(Emit *e, const EmitNeeds *needs, const KBlock *b)
+be_emit_slice(Emit *e, const KernelSlice *slice, const KBlock *b)
 {
     for (const KNode *n = b->first; n; n = n->next) {
-        if (emit_is_needed(needs, n))
-            emit_node(e, n);
+        if (be_slice_contains(slice, n))
+            be_emit_node(e, n);
     }
 }
 
@@ -115,57 +115,56 @@ only_contraction(const KBlock *b)
             return NULL;
     }
     if (!found || !found->contract.ranges.count ||
-        emit_contains(&found->contract.body, K_REDUCE) ||
-        emit_contains(&found->contract.body, K_CONTRACT))
+        be_kernel_contains(&found->contract.body, K_REDUCE) ||
+        be_kernel_contains(&found->contract.body, K_CONTRACT))
         return NULL;
     return found;
 }
 
 /* Tells rows from columns by what the operands depend on. */
 static bool
-find_operands(Emit *e, EmitProduct *p)
+find_operands(Emit *e, Gemm *g)
 {
-    const KNode *x = p->contract->contract.x, *y = p->contract->contract.y;
-    emit_find_depends(e, NULL);
-    bool x_moves = e->value_depends[x->id].lane;
-    if (x_moves == e->value_depends[y->id].lane)
+    const KNode *x = g->contract->contract.x, *y = g->contract->contract.y;
+    be_emit_find_varying(e, NULL);
+    bool x_moves = e->value_varying[x->id].lane;
+    if (x_moves == e->value_varying[y->id].lane)
         return false;
-    p->of_rows.value = x_moves ? y : x;
-    p->of_columns.value = x_moves ? x : y;
+    g->a.value = x_moves ? y : x;
+    g->b.value = x_moves ? x : y;
     return true;
 }
 
 /* The last indices of the grid that the operand of the columns does not depend
  * on are rows. */
 static void
-find_rows(Emit *e, EmitProduct *p)
+find_rows(Emit *e, Gemm *g)
 {
     const KRanges *grid = &e->k->grid;
     int first = grid->count;
     for (; first > 0; first--) {
-        emit_find_depends(e, grid->vars[first - 1]);
-        if (e->value_depends[p->of_columns.value->id].row)
+        be_emit_find_varying(e, grid->vars[first - 1]);
+        if (e->value_varying[g->b.value->id].row)
             break;
     }
-    p->outer.count = first;
+    g->batch.count = first;
     for (int i = 0; i < first; i++)
-        p->outer.vars[i] = grid->vars[i];
-    p->rows.count = grid->count - first;
+        g->batch.vars[i] = grid->vars[i];
+    g->m.count = grid->count - first;
     for (int i = first; i < grid->count; i++)
-        p->rows.vars[i - first] = grid->vars[i];
+        g->m.vars[i - first] = grid->vars[i];
 }
 
 /* Whether a load of the operand follows the last index of the products, and
  * none that of its other side. */
 static bool
-runs_along_products(const EmitProduct *p, const EmitOperand *o,
-                    const KVar *other)
+runs_along_products(const Gemm *g, const GemmOperand *o, const KVar *other)
 {
-    const KVar *last = p->products.vars[p->products.count - 1];
+    const KVar *last = g->k.vars[g->k.count - 1];
     const Dim one = ir_dim_const(1);
     bool along = false;
-    for (const KNode *n = p->contract->contract.body.first; n; n = n->next) {
-        if (n->kind != K_LOAD || !o->needs.values[n->id])
+    for (const KNode *n = g->contract->contract.body.first; n; n = n->next) {
+        if (n->kind != K_LOAD || !o->slice.values[n->id])
             continue;
         if (other && ir_dim_equal(be_index_coef(&n->load.at, other), one))
             return false;
@@ -177,13 +176,13 @@ runs_along_products(const EmitProduct *p, const EmitOperand *o,
 /* Whether rows, of several indices, are best taken as runs of the last: a load
  * follows it, and it is long. */
 static bool
-is_in_runs(const Emit *e, const EmitProduct *p)
+is_in_runs(const Emit *e, const Gemm *g)
 {
-    const KVar *row = p->rows.vars[p->rows.count - 1];
-    if (p->rows.count == 1 || emit_dim_bound(e->k, row->extent) < FEW_IN_RUN)
+    const KVar *row = g->m.vars[g->m.count - 1];
+    if (g->m.count == 1 || be_dim_bound(e->k, row->extent) < FEW_IN_RUN)
         return false;
-    for (const KNode *n = p->contract->contract.body.first; n; n = n->next) {
-        if (n->kind == K_LOAD && p->of_rows.needs.values[n->id] &&
+    for (const KNode *n = g->contract->contract.body.first; n; n = n->next) {
+        if (n->kind == K_LOAD && g->a.slice.values[n->id] &&
             ir_dim_equal(be_index_coef(&n->load.at, row), ir_dim_const(1)))
             return true;
     }
@@ -191,14 +190,14 @@ is_in_runs(const Emit *e, const EmitProduct *p)
 }
 
 static void
-find_made_of(Emit *e, const EmitProduct *p, EmitOperand *o, const KVar *other)
+find_slice(Emit *e, const Gemm *g, GemmOperand *o, const KVar *other)
 {
-    o->needs = no_needs(e);
-    o->needs.values[o->value->id] = true;
-    find_needs(&o->needs, &p->contract->contract.body, NULL);
-    find_needs(&o->needs, &p->loop->loop.body, NULL);
-    find_needs(&o->needs, &e->k->body, NULL);
-    o->along_products = runs_along_products(p, o, other);
+    o->slice = empty_slice(e);
+    o->slice.values[o->value->id] = true;
+    extend_slice(&o->slice, &g->contract->contract.body, NULL);
+    extend_slice(&o->slice, &g->loop->loop.body, NULL);
+    extend_slice(&o->slice, &e->k->body, NULL);
+    o->along_k = runs_along_products(g, o, other);
 }
 
 /* ---- windows ------------------------------------------------------------- */
@@ -206,7 +205,8 @@ find_made_of(Emit *e, const EmitProduct *p, EmitOperand *o, const KVar *other)
 /* Whether x has row and product in that sum only; *step is it, or 0 as long as
  * nobody has said. */
 static bool
-slides(const KIndex *x, const KVar *row, const KVar *product, int64_t *step)
+is_strided_sum(const KIndex *x, const KVar *row, const KVar *product,
+               int64_t *step)
 {
     Dim of_row = be_index_coef(x, row), own = be_index_coef(x, product);
     if (!ir_dim_is_const(of_row) || !ir_dim_is_const(own))
@@ -220,12 +220,13 @@ slides(const KIndex *x, const KVar *row, const KVar *product, int64_t *step)
 }
 
 static bool
-all_slide(const EmitNeeds *needs, const KBlock *b, const KVar *row,
-          const KVar *product, int64_t *step)
+all_are_strided_sums(const KernelSlice *slice, const KBlock *b, const KVar *row,
+                     const KVar *product, int64_t *step)
 {
     for (KNode *n = b->first; n; n = n->next) {
         const KIndex *x = be_kernel_index(n);
-        if (emit_is_needed(needs, n) && x && !slides(x, row, product, step))
+        if (be_slice_contains(slice, n) && x &&
+            !is_strided_sum(x, row, product, step))
             return false;
     }
     return true;
@@ -243,74 +244,76 @@ extents_are_known(const EmitSpace *s)
 
 /* What the number-th index of a side overlaps in, if steps of `sliding`, the
  * last of the other side, are less than its extent. */
-static EmitOverlap
-overlap_along(const Emit *e, const EmitProduct *p, const KVar *sliding,
+static GemmLines
+overlap_along(const Emit *e, const Gemm *g, const KVar *sliding,
               const EmitSpace *side, int number)
 {
-    static const EmitOverlap none = {0};
-    const EmitNeeds *needs = &p->of_rows.needs;
-    EmitOverlap o = {.index = side->vars[number], .elements = 1};
-    if (!all_slide(needs, &p->contract->contract.body, sliding, o.index,
-                   &o.step) ||
-        !all_slide(needs, &p->loop->loop.body, sliding, o.index, &o.step) ||
-        !all_slide(needs, &e->k->body, sliding, o.index, &o.step) || !o.step ||
-        o.step >= o.index->extent.c)
+    static const GemmLines none = {0};
+    const KernelSlice *slice = &g->a.slice;
+    GemmLines o = {.index = side->vars[number], .elements = 1};
+    if (!all_are_strided_sums(slice, &g->contract->contract.body, sliding,
+                              o.index, &o.stride) ||
+        !all_are_strided_sums(slice, &g->loop->loop.body, sliding, o.index,
+                              &o.stride) ||
+        !all_are_strided_sums(slice, &e->k->body, sliding, o.index,
+                              &o.stride) ||
+        !o.stride || o.stride >= o.index->extent.c)
         return none;
     EmitSpace lines = *side;
     lines.count = number;
     o.length = sliding->extent.c;
-    o.runs = emit_space_bound(e->k, &lines);
+    o.lines = be_space_bound(e->k, &lines);
     if (number < side->count - 1)
         o.elements = side->vars[number + 1]->extent.c;
     o.run = o.index->extent.c * o.elements;
     return o;
 }
 
-static EmitOverlap
-find_overlap(const Emit *e, const EmitProduct *p, const KVar *sliding,
+static GemmLines
+find_overlap(const Emit *e, const Gemm *g, const KVar *sliding,
              const EmitSpace *side)
 {
     int last = side->count - 1;
-    EmitOverlap o = overlap_along(e, p, sliding, side, last);
+    GemmLines o = overlap_along(e, g, sliding, side, last);
     if (!o.index && last > 0)
-        o = overlap_along(e, p, sliding, side, last - 1);
+        o = overlap_along(e, g, sliding, side, last - 1);
     return o;
 }
 
 static void
-find_window(const Emit *e, EmitProduct *p)
+find_m_lines(const Emit *e, Gemm *g)
 {
-    const KVar *row = p->rows.vars[p->rows.count - 1];
-    if (p->of_rows.plain || !extents_are_known(&p->products) ||
+    const KVar *row = g->m.vars[g->m.count - 1];
+    if (g->a.plain || !extents_are_known(&g->k) ||
         !ir_dim_is_const(row->extent) || row->extent.c < FEW_IN_RUN ||
-        emit_space_bound(e->k, &p->products) > BE_K_BLOCK)
+        be_space_bound(e->k, &g->k) > BE_K_BLOCK)
         return;
-    p->window = find_overlap(e, p, row, &p->products);
-    if (p->window.index) {
-        p->in_runs = true;
-        p->of_rows.along_products = false;
+    g->m_lines = find_overlap(e, g, row, &g->k);
+    if (g->m_lines.index) {
+        g->in_runs = true;
+        g->a.along_k = false;
     }
 }
 
 static void
-find_strip(const Emit *e, EmitProduct *p)
+find_k_lines(const Emit *e, Gemm *g)
 {
-    const KVar *product = p->products.vars[p->products.count - 1];
-    if (p->of_rows.plain || p->window.index || !extents_are_known(&p->rows) ||
+    const KVar *product = g->k.vars[g->k.count - 1];
+    if (g->a.plain || g->m_lines.index || !extents_are_known(&g->m) ||
         !ir_dim_is_const(product->extent) || product->extent.c < FEW_IN_RUN)
         return;
-    p->strip = find_overlap(e, p, product, &p->rows);
+    g->k_lines = find_overlap(e, g, product, &g->m);
 }
 
 /* ---- the rest ------------------------------------------------------------ */
 
 static void
-find_rest(Emit *e, EmitProduct *p)
+find_epilogue(Emit *e, Gemm *g)
 {
-    p->rest = no_needs(e);
-    p->rest.stores = true;
-    find_needs(&p->rest, &p->loop->loop.body, p->contract);
-    find_needs(&p->rest, &e->k->body, NULL);
+    g->epilogue = empty_slice(e);
+    g->epilogue.stores = true;
+    extend_slice(&g->epilogue, &g->loop->loop.body, g->contract);
+    extend_slice(&g->epilogue, &e->k->body, NULL);
 }
 
 /* Whether the points of s follow each other in x at the same distance, a
@@ -346,50 +349,49 @@ count_terms(const EmitSpace *s, const KIndex *x)
 
 /* Indices that do not come from dividing others. */
 static bool
-is_of_product(const EmitProduct *p, const KIndex *x)
+is_of_gemm(const Gemm *g, const KIndex *x)
 {
-    EmitSpace columns = {1, {p->column}};
-    int known = count_terms(&p->outer, x) + count_terms(&p->rows, x) +
-                count_terms(&columns, x) + count_terms(&p->products, x);
+    EmitSpace columns = {1, {g->n}};
+    int known = count_terms(&g->batch, x) + count_terms(&g->m, x) +
+                count_terms(&columns, x) + count_terms(&g->k, x);
     return known == x->num_terms;
 }
 
 /* Notes if o is a matrix in memory; side is that of the operand. */
 static void
-find_plain(const EmitProduct *p, EmitOperand *o, const EmitSpace *side)
+find_plain(const Gemm *g, GemmOperand *o, const EmitSpace *side)
 {
     const KNode *n = o->value;
     if (n->kind == K_LOAD && !n->load.guard &&
-        n->load.array->dtype == p->contract->dtype &&
-        is_even(side, &n->load.at, &o->step) &&
-        is_even(&p->products, &n->load.at, &o->product_step) &&
-        is_of_product(p, &n->load.at))
+        n->load.array->dtype == g->contract->dtype &&
+        is_even(side, &n->load.at, &o->stride) &&
+        is_even(&g->k, &n->load.at, &o->k_stride) && is_of_gemm(g, &n->load.at))
         o->plain = n;
 }
 
 /* The store of the loop if the sums are all that is stored, and are the result
  * as they are. */
 static const KNode *
-find_direct(const EmitProduct *p)
+find_direct(const Gemm *g)
 {
-    const KNode *store = p->loop->loop.body.last;
+    const KNode *store = g->loop->loop.body.last;
     if (store->kind != K_STORE || store->store.guard ||
-        store->prev->kind == K_STORE || store->store.value != p->contract ||
-        store->store.array->dtype != p->contract->dtype)
+        store->prev->kind == K_STORE || store->store.value != g->contract ||
+        store->store.array->dtype != g->contract->dtype)
         return NULL;
     const KIndex *at = &store->store.at;
-    bool dense = ir_dim_equal(be_index_coef(at, p->column), ir_dim_const(1));
+    bool dense = ir_dim_equal(be_index_coef(at, g->n), ir_dim_const(1));
     int64_t step;
-    return dense && is_even(&p->rows, at, &step) && is_of_product(p, at) ? store
-                                                                         : NULL;
+    return dense && is_even(&g->m, at, &step) && is_of_gemm(g, at) ? store
+                                                                   : NULL;
 }
 
 /* Whether a row's own values have one: that has lanes of its own. */
 static bool
-needs_reduction(const Emit *e, const EmitProduct *p)
+needs_reduction(const Emit *e, const Gemm *g)
 {
     for (const KNode *n = e->k->body.first; n; n = n->next) {
-        if (n->kind == K_REDUCE && p->of_rows.needs.values[n->id])
+        if (n->kind == K_REDUCE && g->a.slice.values[n->id])
             return true;
     }
     return false;
@@ -398,44 +400,44 @@ needs_reduction(const Emit *e, const EmitProduct *p)
 /* ---- whether it is one --------------------------------------------------- */
 
 static bool
-is_worth_it(const Emit *e, const EmitProduct *p)
+is_worth_it(const Emit *e, const Gemm *g)
 {
-    double rows = (double)emit_space_bound(e->k, &p->rows);
-    double columns = (double)emit_dim_bound(e->k, p->column->extent);
-    double products = (double)emit_space_bound(e->k, &p->products);
-    return p->rows.count && rows >= FEW && columns >= FEW &&
+    double rows = (double)be_space_bound(e->k, &g->m);
+    double columns = (double)be_dim_bound(e->k, g->n->extent);
+    double products = (double)be_space_bound(e->k, &g->k);
+    return g->m.count && rows >= FEW && columns >= FEW &&
            products >= FEW_PRODUCTS && rows * columns * products >= FEW_SUMS;
 }
 
 bool
-emit_product_find(Emit *e, EmitProduct *p)
+be_gemm_match(Emit *e, Gemm *g)
 {
-    *p = (EmitProduct){.loop = only_loop(&e->k->body)};
-    if (!p->loop || e->k->grid_vector)
+    *g = (Gemm){.loop = only_loop(&e->k->body)};
+    if (!g->loop || e->k->grid_vector)
         return false;
-    p->contract = only_contraction(&p->loop->loop.body);
-    if (!p->contract || !dtype_is_float(p->contract->dtype))
+    g->contract = only_contraction(&g->loop->loop.body);
+    if (!g->contract || !dtype_is_float(g->contract->dtype))
         return false;
-    p->column = p->loop->loop.ranges.vars[0];
-    p->products = emit_space_of(&p->contract->contract.ranges);
-    if (!find_operands(e, p))
+    g->n = g->loop->loop.ranges.vars[0];
+    g->k = be_space_of(&g->contract->contract.ranges);
+    if (!find_operands(e, g))
         return false;
-    find_rows(e, p);
-    if (!is_worth_it(e, p))
+    find_rows(e, g);
+    if (!is_worth_it(e, g))
         return false;
-    const KVar *row = p->rows.vars[p->rows.count - 1];
-    find_made_of(e, p, &p->of_rows, row);
-    bool reduces = needs_reduction(e, p);
-    p->in_runs = !reduces && is_in_runs(e, p);
-    p->of_rows.along_products |= (p->rows.count > 1 && !p->in_runs) || reduces;
-    find_made_of(e, p, &p->of_columns, p->column);
-    find_plain(p, &p->of_rows, &p->rows);
-    find_plain(p, &p->of_columns, &(EmitSpace){1, {p->column}});
+    const KVar *row = g->m.vars[g->m.count - 1];
+    find_slice(e, g, &g->a, row);
+    bool reduces = needs_reduction(e, g);
+    g->in_runs = !reduces && is_in_runs(e, g);
+    g->a.along_k |= (g->m.count > 1 && !g->in_runs) || reduces;
+    find_slice(e, g, &g->b, g->n);
+    find_plain(g, &g->a, &g->m);
+    find_plain(g, &g->b, &(EmitSpace){1, {g->n}});
     if (!reduces) {
-        find_window(e, p);
-        find_strip(e, p);
+        find_m_lines(e, g);
+        find_k_lines(e, g);
     }
-    find_rest(e, p);
-    p->direct = find_direct(p);
+    find_epilogue(e, g);
+    g->direct = find_direct(g);
     return true;
 }

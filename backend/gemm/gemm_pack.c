@@ -1,5 +1,5 @@
 /*
- * emit_pack.c - operands of a product, put where it finds them side by side
+ * gemm_pack.c - operands of a product, put where it finds them side by side
  *
  * Packing computes an operand by whatever code makes it and stores it in memory
  * of the stack. Rows lie as they are read: along the products where memory
@@ -11,7 +11,7 @@
  * later, or is nobody's. Rows beyond the last are the last one again, columns
  * are zeros; nobody looks at their sums.
  */
-#include "backend/gemm/emit_product.h"
+#include "backend/gemm/gemm.h"
 
 /* What is done for a product, or for `lanes` from it on: it has number `at`
  * among those that are packed. */
@@ -19,8 +19,8 @@ typedef struct Pack Pack;
 typedef void PackProduct(Pack *p, Val at);
 
 struct Pack {
-    EmitTiles *t;
-    const EmitOperand *operand;
+    GemmCode *t;
+    const GemmOperand *operand;
     PackProduct *pack;
     int step;       /* products that pack does at once */
     Val first;      /* element of the packed memory for the first product */
@@ -30,15 +30,15 @@ struct Pack {
 /* ---- products ------------------------------------------------------------ */
 
 static const KVar *
-last_product(const EmitTiles *t)
+last_product(const GemmCode *t)
 {
-    const EmitSpace *s = &t->product->products;
+    const EmitSpace *s = &t->gemm->k;
     return s->vars[s->count - 1];
 }
 
 /* Whether the last index has no rest of less than n products. */
 static bool
-is_whole(const EmitTiles *t, int n)
+is_whole(const GemmCode *t, int n)
 {
     Dim extent = last_product(t)->extent;
     return ir_dim_is_const(extent) && extent.c % n == 0;
@@ -49,10 +49,10 @@ static bool
 is_inner(const Pack *p, const KNode *n)
 {
     const Emit *e = p->t->e;
-    EmitDepends d = n->kind == K_DIV || n->kind == K_MOD
-                        ? e->index_depends[n->divide.var->id]
-                    : n->kind == K_PICK ? e->index_depends[n->pick.var->id]
-                                        : e->value_depends[n->id];
+    EmitVarying d = n->kind == K_DIV || n->kind == K_MOD
+                        ? e->index_varying[n->divide.var->id]
+                    : n->kind == K_PICK ? e->index_varying[n->pick.var->id]
+                                        : e->value_varying[n->id];
     return e->tile.lane == last_product(p->t) ? d.lane : d.row;
 }
 
@@ -61,10 +61,10 @@ static void
 emit_of_products(const Pack *p, bool inner)
 {
     Emit *e = p->t->e;
-    const KBlock *body = &p->t->product->contract->contract.body;
+    const KBlock *body = &p->t->gemm->contract->contract.body;
     for (const KNode *n = body->first; n; n = n->next) {
-        if (emit_is_needed(&p->operand->needs, n) && is_inner(p, n) == inner)
-            emit_node(e, n);
+        if (be_slice_contains(&p->operand->slice, n) && is_inner(p, n) == inner)
+            be_emit_node(e, n);
     }
 }
 
@@ -77,25 +77,26 @@ pack_run(Pack *p, Val begin, Val end, Val at)
     const KVar *last = last_product(p->t);
     BeLoop l;
     emit_of_products(p, false);
-    be_loop_begin(u, &l, begin, end, emit_word(e, p->step), "k");
+    be_loop_begin(u, &l, begin, end, be_emit_word(e, p->step), "k");
     Val number = be_loop_carry(u, &l, at);
     be_loop_body(u, &l);
     e->indices[last->id] = (EmitIndex){.base = l.index};
     if (p->step > 1 && !is_whole(p->t, p->step))
-        e->tile.mask[0] = emit_first_lanes(e, be_sub(u, end, l.index), p->step);
+        e->tile.mask[0] =
+            be_emit_first_lanes(e, be_sub(u, end, l.index), p->step);
     emit_of_products(p, true);
     p->pack(p, number);
-    be_loop_next(&l, 0, be_add(u, number, emit_word(e, p->step)));
+    be_loop_next(&l, 0, be_add(u, number, be_emit_word(e, p->step)));
     be_loop_end(u, &l);
 }
 
 /* Whether no part of the products ends within a run of the last index. */
 static bool
-has_whole_runs(const EmitTiles *t)
+has_whole_runs(const GemmCode *t)
 {
     Dim extent = last_product(t)->extent;
     return ir_dim_is_const(extent) && extent.c > 0 &&
-           (!t->plan.in_parts || BE_K_BLOCK % extent.c == 0);
+           (!t->plan.k_blocked || BE_K_BLOCK % extent.c == 0);
 }
 
 /* Products begin .. end, in runs of the last index. */
@@ -105,20 +106,20 @@ pack_products(Pack *p, Val begin, Val end)
     Emit *e = p->t->e;
     BeUnit *u = e->u;
     LLVMBuilderRef b = u->builder;
-    EmitSpace outer = p->t->product->products;
-    Val extent = emit_dim(e, last_product(p->t)->extent);
+    EmitSpace outer = p->t->gemm->k;
+    Val extent = be_emit_dim(e, last_product(p->t)->extent);
     bool whole = has_whole_runs(p->t);
     if (--outer.count == 0) {
-        pack_run(p, begin, end, emit_word(e, 0));
+        pack_run(p, begin, end, be_emit_word(e, 0));
         return;
     }
     BeLoop l;
     be_loop_begin(u, &l, begin, end, whole ? extent : NULL, "run");
     be_loop_body(u, &l);
-    emit_space_split(e, &outer, LLVMBuildUDiv(b, l.index, extent, ""));
+    be_space_delinearize(e, &outer, LLVMBuildUDiv(b, l.index, extent, ""));
     Val at = be_sub(u, l.index, begin);
     if (whole) {
-        pack_run(p, emit_word(e, 0), extent, at);
+        pack_run(p, be_emit_word(e, 0), extent, at);
     } else {
         Val from = LLVMBuildURem(b, l.index, extent, "");
         Val left = be_sub(u, end, l.index);
@@ -134,7 +135,7 @@ packed_at(const Pack *p, Val base, Val at, int64_t more)
 {
     Emit *e = p->t->e;
     BeUnit *u = e->u;
-    Val index = be_add(u, p->first, be_mul(u, at, emit_word(e, p->stride)));
+    Val index = be_add(u, p->first, be_mul(u, at, be_emit_word(e, p->stride)));
     Val to = LLVMBuildGEP2(u->builder, p->t->type, base, &index, 1, "");
     return be_offset_const(u, to, more * p->t->bytes);
 }
@@ -145,33 +146,33 @@ static void
 pack_row(Pack *p, Val at)
 {
     Emit *e = p->t->e;
-    Val x = emit_get_as(e, p->operand->value, 0, 0, true);
-    be_store(e->u, x, packed_at(p, p->t->packed_rows, at, 0),
+    Val x = be_emit_get_as(e, p->operand->value, 0, 0, true);
+    be_store(e->u, x, packed_at(p, p->t->packed_a, at, 0),
              (unsigned)p->t->bytes);
 }
 
 /* One after the other, lanes along the products. */
 static void
-pack_each_row(EmitTiles *t, Val first, Val end, Val begin, Val stop)
+pack_each_row(GemmCode *t, Val first, Val end, Val begin, Val stop)
 {
     Emit *e = t->e;
     BeUnit *u = e->u;
-    const EmitOperand *o = &t->product->of_rows;
+    const GemmOperand *o = &t->gemm->a;
     BeLoop l;
-    emit_find_depends_along(e, NULL, last_product(t));
-    be_loop_begin(u, &l, emit_word(e, 0), emit_word(e, t->plan.height),
-                  emit_word(e, 1), "row");
+    be_emit_find_varying_along(e, NULL, last_product(t));
+    be_loop_begin(u, &l, be_emit_word(e, 0), be_emit_word(e, t->plan.mr),
+                  be_emit_word(e, 1), "row");
     be_loop_body(u, &l);
-    Val last = be_sub(u, end, emit_word(e, 1));
+    Val last = be_sub(u, end, be_emit_word(e, 1));
     Val row = be_min(u, be_add(u, first, l.index), last);
-    emit_space_split(e, &t->product->rows, row);
+    be_space_delinearize(e, &t->gemm->m, row);
     e->tile = (EmitTile){.rows = 1, .vectors = 1};
-    emit_needed(e, &o->needs, &e->k->body);
-    emit_needed(e, &o->needs, &t->product->loop->loop.body);
+    be_emit_slice(e, &o->slice, &e->k->body);
+    be_emit_slice(e, &o->slice, &t->gemm->loop->loop.body);
     e->tile.lanes = t->plan.lanes;
     e->tile.lane = last_product(t);
     Pack p = {t, o, pack_row, t->plan.lanes, NULL, 1};
-    p.first = be_mul(u, l.index, emit_word(e, t->plan.row_step));
+    p.first = be_mul(u, l.index, be_emit_word(e, t->plan.a_m_stride));
     pack_products(&p, begin, stop);
     be_loop_end(u, &l);
 }
@@ -182,9 +183,9 @@ set_masks(Emit *e, Val count)
 {
     BeUnit *u = e->u;
     for (int v = 0; v < e->tile.vectors; v++) {
-        Val before = be_word(u, v * emit_vector_step(e));
+        Val before = be_word(u, v * be_emit_vector_step(e));
         e->tile.mask[v] =
-            emit_first_lanes(e, be_sub(u, count, before), e->tile.lanes);
+            be_emit_first_lanes(e, be_sub(u, count, before), e->tile.lanes);
     }
 }
 
@@ -194,45 +195,45 @@ static void
 pack_vectors_of_rows(Pack *p, Val at)
 {
     Emit *e = p->t->e;
-    const EmitPlan *plan = &p->t->plan;
-    int64_t size = plan->group ? plan->lanes : emit_rows_size(p->t);
+    const GemmPlan *plan = &p->t->plan;
+    int64_t size = plan->group ? plan->lanes : be_gemm_packed_a_size(p->t);
     for (int v = 0; v < e->tile.vectors; v++) {
-        Val x = emit_get_as(e, p->operand->value, 0, v, true);
-        be_store(e->u, x, packed_at(p, p->t->packed_rows, at, v * size),
+        Val x = be_emit_get_as(e, p->operand->value, 0, v, true);
+        be_store(e->u, x, packed_at(p, p->t->packed_a, at, v * size),
                  (unsigned)p->t->bytes);
     }
 }
 
 /* Whether runs have no rest of less than a group. */
 static bool
-has_whole_groups(const EmitTiles *t)
+has_whole_groups(const GemmCode *t)
 {
-    const EmitSpace *rows = &t->product->rows;
+    const EmitSpace *rows = &t->gemm->m;
     Dim run = rows->vars[rows->count - 1]->extent;
     return t->plan.group && ir_dim_is_const(run) && run.c % t->plan.group == 0;
 }
 
 /* Lanes along the rows, some vectors side by side. */
 static void
-pack_rows_together(EmitTiles *t, Val first, Val end, Val begin, Val stop)
+pack_rows_together(GemmCode *t, Val first, Val end, Val begin, Val stop)
 {
     Emit *e = t->e;
-    const EmitPlan *plan = &t->plan;
-    const EmitOperand *o = &t->product->of_rows;
-    const EmitSpace *rows = &t->product->rows;
+    const GemmPlan *plan = &t->plan;
+    const GemmOperand *o = &t->gemm->a;
+    const EmitSpace *rows = &t->gemm->m;
     const KVar *row = rows->vars[rows->count - 1];
-    emit_find_depends_along(e, last_product(t), row);
+    be_emit_find_varying_along(e, last_product(t), row);
     e->tile = (EmitTile){.rows = 1, .lanes = plan->lanes, .lane = row};
     e->tile.vectors =
-        plan->group ? (int)(plan->group / plan->lanes) : plan->tiles;
-    e->tile.vector_step = plan->group ? 0 : plan->height;
+        plan->group ? (int)(plan->group / plan->lanes) : plan->m_tiles;
+    e->tile.vector_step = plan->group ? 0 : plan->mr;
     if (!has_whole_groups(t))
         set_masks(e, be_sub(e->u, end, first));
-    emit_space_split(e, rows, first);
-    emit_needed(e, &o->needs, &e->k->body);
-    emit_needed(e, &o->needs, &t->product->loop->loop.body);
+    be_space_delinearize(e, rows, first);
+    be_emit_slice(e, &o->slice, &e->k->body);
+    be_emit_slice(e, &o->slice, &t->gemm->loop->loop.body);
     Pack p = {
-        t, o, pack_vectors_of_rows, 1, emit_word(e, 0), plan->row_product_step};
+        t, o, pack_vectors_of_rows, 1, be_emit_word(e, 0), plan->a_k_stride};
     pack_products(&p, begin, stop);
 }
 
@@ -242,8 +243,8 @@ pack_rows_together(EmitTiles *t, Val first, Val end, Val begin, Val stop)
 static void
 set_places(Emit *e, Val at)
 {
-    if (e->tile.slow)
-        emit_go_through(e, at);
+    if (e->tile.collapsed)
+        be_emit_set_collapsed(e, at);
     else
         e->indices[e->tile.lane->id] = (EmitIndex){.base = at};
 }
@@ -257,9 +258,10 @@ pack_line(Pack *p, Val size)
     BeUnit *u = e->u;
     BeLoop l;
     emit_of_products(p, false);
-    be_loop_begin(u, &l, emit_word(e, 0), size, emit_word(e, p->step), "place");
+    be_loop_begin(u, &l, be_emit_word(e, 0), size, be_emit_word(e, p->step),
+                  "place");
     be_loop_body(u, &l);
-    e->tile.mask[0] = emit_first_lanes(e, be_sub(u, size, l.index), p->step);
+    e->tile.mask[0] = be_emit_first_lanes(e, be_sub(u, size, l.index), p->step);
     set_places(e, l.index);
     emit_of_products(p, true);
     p->pack(p, l.index);
@@ -268,43 +270,43 @@ pack_line(Pack *p, Val size)
 
 /* Elements of a line for so many values of the index that has a step. */
 static Val
-line_size(Emit *e, const EmitOverlap *o, Val values)
+line_size(Emit *e, const GemmLines *o, Val values)
 {
     BeUnit *u = e->u;
-    Val places =
-        be_mul(u, be_sub(u, values, emit_word(e, 1)), emit_word(e, o->step));
-    places = be_add(u, places, emit_word(e, o->index->extent.c));
-    return be_mul(u, places, emit_word(e, o->elements));
+    Val places = be_mul(u, be_sub(u, values, be_emit_word(e, 1)),
+                        be_emit_word(e, o->stride));
+    places = be_add(u, places, be_emit_word(e, o->index->extent.c));
+    return be_mul(u, places, be_emit_word(e, o->elements));
 }
 
 /* Lanes along the places of all rows of a group, for which the products' index
  * goes on beyond its extent. */
 static void
-pack_windows(EmitTiles *t, Val first, Val end)
+pack_m_lines(GemmCode *t, Val first, Val end)
 {
     Emit *e = t->e;
     BeUnit *u = e->u;
-    const EmitOperand *o = &t->product->of_rows;
-    const EmitOverlap *w = &t->product->window;
+    const GemmOperand *o = &t->gemm->a;
+    const GemmLines *w = &t->gemm->m_lines;
     const KVar *last = last_product(t);
     const KVar *slow = last == w->index ? NULL : w->index;
-    emit_find_depends_through(e, slow, last);
+    be_emit_find_varying_collapsed(e, slow, last);
     e->tile = (EmitTile){.rows = 1, .vectors = 1, .lanes = t->plan.lanes};
     e->tile.lane = last;
-    e->tile.slow = slow;
-    emit_space_split(e, &t->product->rows, first);
-    emit_needed(e, &o->needs, &e->k->body);
-    emit_needed(e, &o->needs, &t->product->loop->loop.body);
+    e->tile.collapsed = slow;
+    be_space_delinearize(e, &t->gemm->m, first);
+    be_emit_slice(e, &o->slice, &e->k->body);
+    be_emit_slice(e, &o->slice, &t->gemm->loop->loop.body);
     Pack p = {t, o, pack_row, t->plan.lanes, NULL, 1};
-    EmitSpace lines = t->product->products;
+    EmitSpace lines = t->gemm->k;
     lines.count -= slow ? 2 : 1;
-    Val group = emit_word(e, t->plan.group);
+    Val group = be_emit_word(e, t->plan.group);
     BeLoop l;
-    be_loop_begin(u, &l, emit_word(e, 0), emit_word(e, w->runs),
-                  emit_word(e, 1), "line");
+    be_loop_begin(u, &l, be_emit_word(e, 0), be_emit_word(e, w->lines),
+                  be_emit_word(e, 1), "line");
     be_loop_body(u, &l);
-    emit_space_split(e, &lines, l.index);
-    p.first = be_mul(u, l.index, emit_word(e, t->plan.line));
+    be_space_delinearize(e, &lines, l.index);
+    p.first = be_mul(u, l.index, be_emit_word(e, t->plan.line_size));
     Val count = be_min(u, be_sub(u, end, first), group);
     pack_line(&p, line_size(e, w, count));
     be_loop_end(u, &l);
@@ -312,20 +314,21 @@ pack_windows(EmitTiles *t, Val first, Val end)
 
 /* Places of a strip, `size` elements of them. */
 static void
-pack_strip(Pack *p, Val size)
+pack_k_line(Pack *p, Val size)
 {
     Emit *e = p->t->e;
     BeUnit *u = e->u;
-    const EmitNeeds *needs = &p->operand->needs;
-    const EmitProduct *of = p->t->product;
+    const KernelSlice *needs = &p->operand->slice;
+    const Gemm *of = p->t->gemm;
     BeLoop l;
-    be_loop_begin(u, &l, emit_word(e, 0), size, emit_word(e, p->step), "place");
+    be_loop_begin(u, &l, be_emit_word(e, 0), size, be_emit_word(e, p->step),
+                  "place");
     be_loop_body(u, &l);
-    e->tile.mask[0] = emit_first_lanes(e, be_sub(u, size, l.index), p->step);
+    e->tile.mask[0] = be_emit_first_lanes(e, be_sub(u, size, l.index), p->step);
     set_places(e, l.index);
-    emit_needed(e, needs, &e->k->body);
-    emit_needed(e, needs, &of->loop->loop.body);
-    emit_needed(e, needs, &of->contract->contract.body);
+    be_emit_slice(e, needs, &e->k->body);
+    be_emit_slice(e, needs, &of->loop->loop.body);
+    be_emit_slice(e, needs, &of->contract->contract.body);
     p->pack(p, l.index);
     be_loop_end(u, &l);
 }
@@ -333,66 +336,67 @@ pack_strip(Pack *p, Val size)
 /* All strips for so many products, the first of them being number `from` along
  * its line, which is that of the piece. */
 static void
-pack_piece(EmitTiles *t, Val from, Val count, Val piece)
+pack_piece(GemmCode *t, Val from, Val count, Val piece)
 {
     Emit *e = t->e;
     BeUnit *u = e->u;
-    const EmitOverlap *s = &t->product->strip;
-    EmitSpace strips = t->product->rows;
-    strips.count -= e->tile.slow ? 2 : 1;
-    Val runs = emit_word(e, s->runs), size = line_size(e, s, count);
-    Pack p = {t, &t->product->of_rows, pack_row, t->plan.lanes, NULL, 1};
+    const GemmLines *s = &t->gemm->k_lines;
+    EmitSpace strips = t->gemm->m;
+    strips.count -= e->tile.collapsed ? 2 : 1;
+    Val runs = be_emit_word(e, s->lines), size = line_size(e, s, count);
+    Pack p = {t, &t->gemm->a, pack_row, t->plan.lanes, NULL, 1};
     BeLoop l;
-    be_loop_begin(u, &l, emit_word(e, 0), runs, emit_word(e, 1), "strip");
+    be_loop_begin(u, &l, be_emit_word(e, 0), runs, be_emit_word(e, 1), "strip");
     be_loop_body(u, &l);
-    emit_space_split(e, &strips, l.index);
+    be_space_delinearize(e, &strips, l.index);
     Val line = be_add(u, be_mul(u, piece, runs), l.index);
-    Val before = be_mul(u, line, emit_word(e, t->plan.line));
-    p.first = be_add(u, before,
-                     be_mul(u, from, emit_word(e, t->plan.row_product_step)));
-    pack_strip(&p, size);
+    Val before = be_mul(u, line, be_emit_word(e, t->plan.line_size));
+    p.first =
+        be_add(u, before, be_mul(u, from, be_emit_word(e, t->plan.a_k_stride)));
+    pack_k_line(&p, size);
     be_loop_end(u, &l);
 }
 
 /* Lanes along the places, for which the rows' index goes on beyond its extent.
  */
 void
-emit_pack_strips(EmitTiles *t, Val begin, Val stop)
+be_gemm_pack_k_lines(GemmCode *t, Val begin, Val stop)
 {
     Emit *e = t->e;
     BeUnit *u = e->u;
-    const EmitSpace *rows = &t->product->rows;
-    const EmitOverlap *s = &t->product->strip;
+    const EmitSpace *rows = &t->gemm->m;
+    const GemmLines *s = &t->gemm->k_lines;
     EmitTile outer = e->tile;
-    EmitSpace lines = t->product->products;
+    EmitSpace lines = t->gemm->k;
     const KVar *product = lines.vars[--lines.count];
     e->tile = (EmitTile){.rows = 1, .vectors = 1, .lanes = t->plan.lanes};
     e->tile.lane = rows->vars[rows->count - 1];
-    e->tile.slow = e->tile.lane == s->index ? NULL : s->index;
-    emit_find_depends_through(e, e->tile.slow, e->tile.lane);
-    Val length = emit_word(e, s->length);
+    e->tile.collapsed = e->tile.lane == s->index ? NULL : s->index;
+    be_emit_find_varying_collapsed(e, e->tile.collapsed, e->tile.lane);
+    Val length = be_emit_word(e, s->length);
     BeLoop l;
     be_loop_begin(u, &l, begin, stop, NULL, "line");
-    Val piece = be_loop_carry(u, &l, emit_word(e, 0));
+    Val piece = be_loop_carry(u, &l, be_emit_word(e, 0));
     be_loop_body(u, &l);
-    emit_space_split(e, &lines, LLVMBuildUDiv(u->builder, l.index, length, ""));
+    be_space_delinearize(e, &lines,
+                         LLVMBuildUDiv(u->builder, l.index, length, ""));
     Val from = LLVMBuildURem(u->builder, l.index, length, "");
     Val left = be_sub(u, stop, l.index);
     l.step = be_min(u, left, be_sub(u, length, from));
     e->indices[product->id] = (EmitIndex){.base = from};
     pack_piece(t, from, l.step, piece);
-    be_loop_next(&l, 0, be_add(u, piece, emit_word(e, 1)));
+    be_loop_next(&l, 0, be_add(u, piece, be_emit_word(e, 1)));
     be_loop_end(u, &l);
     e->tile = outer;
 }
 
 void
-emit_pack_rows(EmitTiles *t, Val first, Val end, Val begin, Val stop)
+be_gemm_pack_a(GemmCode *t, Val first, Val end, Val begin, Val stop)
 {
     EmitTile outer = t->e->tile;
-    if (t->plan.line)
-        pack_windows(t, first, end);
-    else if (t->product->of_rows.along_products)
+    if (t->plan.line_size)
+        pack_m_lines(t, first, end);
+    else if (t->gemm->a.along_k)
         pack_each_row(t, first, end, begin, stop);
     else
         pack_rows_together(t, first, end, begin, stop);
@@ -404,14 +408,14 @@ emit_pack_rows(EmitTiles *t, Val first, Val end, Val begin, Val stop)
 /* The first element of column `at` of those that are packed, `at` being a
  * multiple of lanes: in a panel of its own if the whole panel is meant. */
 static Val
-column_at(EmitTiles *t, Val at)
+column_at(GemmCode *t, Val at)
 {
     Emit *e = t->e;
     BeUnit *u = e->u;
-    Val width = emit_word(e, emit_width(t));
+    Val width = be_emit_word(e, be_gemm_nr(t));
     Val inside = LLVMBuildURem(u->builder, at, width, "");
     Val before = be_sub(u, at, inside);
-    return be_add(u, be_mul(u, before, emit_word(e, t->plan.depth)), inside);
+    return be_add(u, be_mul(u, before, be_emit_word(e, t->plan.kc)), inside);
 }
 
 /* The vectors of some panels, or one of a panel. */
@@ -419,13 +423,13 @@ static void
 pack_column_vectors(Pack *p, Val at)
 {
     Emit *e = p->t->e;
-    const EmitPlan *plan = &p->t->plan;
-    int64_t panel = plan->depth * emit_width(p->t);
+    const GemmPlan *plan = &p->t->plan;
+    int64_t panel = plan->kc * be_gemm_nr(p->t);
     for (int v = 0; v < e->tile.vectors; v++) {
-        Val x = emit_get_as(e, p->operand->value, 0, v, true);
+        Val x = be_emit_get_as(e, p->operand->value, 0, v, true);
         int64_t more =
             v / plan->vectors * panel + v % plan->vectors * plan->lanes;
-        be_store(e->u, x, packed_at(p, p->t->packed_columns, at, more),
+        be_store(e->u, x, packed_at(p, p->t->packed_b, at, more),
                  (unsigned)p->t->bytes);
     }
 }
@@ -433,13 +437,13 @@ pack_column_vectors(Pack *p, Val at)
 /* The end of the panel that ends at `end` or later; columns are counted from
  * first. */
 static Val
-panel_end(EmitTiles *t, Val first, Val end)
+panel_end(GemmCode *t, Val first, Val end)
 {
     Emit *e = t->e;
     BeUnit *u = e->u;
-    Val width = emit_word(e, emit_width(t));
+    Val width = be_emit_word(e, be_gemm_nr(t));
     Val size =
-        be_add(u, be_sub(u, end, first), emit_word(e, emit_width(t) - 1));
+        be_add(u, be_sub(u, end, first), be_emit_word(e, be_gemm_nr(t) - 1));
     Val rest = LLVMBuildURem(u->builder, size, width, "");
     return be_add(u, first, be_sub(u, size, rest));
 }
@@ -447,29 +451,29 @@ panel_end(EmitTiles *t, Val first, Val end)
 /* Lanes along the columns, which are from .. end and as many zeros as make
  * whole panels; some vectors at once, so that whole lines are read. */
 static void
-pack_columns_together(EmitTiles *t, Val first, Val from, Val end,
+pack_columns_together(GemmCode *t, Val first, Val from, Val end,
                       int64_t vectors, Val begin, Val stop)
 {
     Emit *e = t->e;
     BeUnit *u = e->u;
-    const EmitOperand *o = &t->product->of_columns;
-    const KVar *column = t->product->column;
-    emit_find_depends_along(e, last_product(t), column);
+    const GemmOperand *o = &t->gemm->b;
+    const KVar *column = t->gemm->n;
+    be_emit_find_varying_along(e, last_product(t), column);
     e->tile = (EmitTile){.rows = 1, .lane = column};
-    emit_needed(e, &o->needs, &e->k->body);
+    be_emit_slice(e, &o->slice, &e->k->body);
     BeLoop l;
     be_loop_begin(u, &l, from, panel_end(t, first, end),
-                  emit_word(e, vectors * t->plan.lanes), "column");
+                  be_emit_word(e, vectors * t->plan.lanes), "column");
     be_loop_body(u, &l);
     e->tile.lanes = t->plan.lanes;
     e->tile.vectors = (int)vectors;
     int64_t group = vectors * t->plan.lanes;
     if (vectors == 1 || !ir_dim_is_const(column->extent) ||
-        column->extent.c % group || t->plan.columns % group)
+        column->extent.c % group || t->plan.nc % group)
         set_masks(e, be_sub(u, end, l.index));
     e->indices[column->id] = (EmitIndex){.base = l.index};
-    emit_needed(e, &o->needs, &t->product->loop->loop.body);
-    Pack p = {t, o, pack_column_vectors, 1, NULL, emit_width(t)};
+    be_emit_slice(e, &o->slice, &t->gemm->loop->loop.body);
+    Pack p = {t, o, pack_column_vectors, 1, NULL, be_gemm_nr(t)};
     p.first = column_at(t, be_sub(u, l.index, first));
     pack_products(&p, begin, stop);
     be_loop_end(u, &l);
@@ -505,8 +509,8 @@ read_square(const Pack *p, Val *square)
     BeUnit *u = e->u;
     const KNode *n = p->operand->plain;
     int lanes = e->tile.lanes, size = (int)(PIECE_BYTES / p->t->bytes);
-    int64_t step = p->operand->step;
-    EmitAddress a = emit_address(e, &n->load.at);
+    int64_t step = p->operand->stride;
+    EmitAddress a = be_address_of(e, &n->load.at);
     Val array = e->arrays[n->load.array->role][n->load.array->index];
     Val at = LLVMBuildGEP2(u->builder, p->t->type, array, &a.base, 1, "");
     for (int i = 0; i < lanes; i += size) {
@@ -527,41 +531,40 @@ pack_square(Pack *p, Val at)
     BeUnit *u = e->u;
     Val square[BE_MAX_TILE];
     int lanes = e->tile.lanes;
-    bool plain = p->operand->plain && p->operand->product_step == 1;
+    bool plain = p->operand->plain && p->operand->k_stride == 1;
     if (plain && !e->tile.mask[0] && lanes * p->t->bytes > PIECE_BYTES) {
         read_square(p, square);
     } else {
         for (int i = 0; i < lanes; i++)
-            square[i] = emit_get_as(e, p->operand->value, i, 0, true);
+            square[i] = be_emit_get_as(e, p->operand->value, i, 0, true);
         be_transpose(u, square, lanes);
     }
     for (int i = 0; i < lanes; i++)
-        be_store(u, square[i],
-                 packed_at(p, p->t->packed_columns, at, i * p->stride),
+        be_store(u, square[i], packed_at(p, p->t->packed_b, at, i * p->stride),
                  (unsigned)p->t->bytes);
 }
 
 /* Columns first .. end, a multiple of lanes, lanes along the products. */
 static void
-pack_squares(EmitTiles *t, Val first, Val end, Val begin, Val stop)
+pack_squares(GemmCode *t, Val first, Val end, Val begin, Val stop)
 {
     Emit *e = t->e;
     BeUnit *u = e->u;
-    const EmitOperand *o = &t->product->of_columns;
-    const KVar *column = t->product->column;
+    const GemmOperand *o = &t->gemm->b;
+    const KVar *column = t->gemm->n;
     int lanes = t->plan.lanes;
-    emit_find_depends_along(e, column, last_product(t));
+    be_emit_find_varying_along(e, column, last_product(t));
     e->tile = (EmitTile){.rows = lanes, .vectors = 1, .row = column};
-    emit_needed(e, &o->needs, &e->k->body);
+    be_emit_slice(e, &o->slice, &e->k->body);
     BeLoop l;
-    be_loop_begin(u, &l, first, end, emit_word(e, lanes), "column");
+    be_loop_begin(u, &l, first, end, be_emit_word(e, lanes), "column");
     be_loop_body(u, &l);
     e->tile.lanes = 0;
     e->indices[column->id] = (EmitIndex){.base = l.index};
-    emit_needed(e, &o->needs, &t->product->loop->loop.body);
+    be_emit_slice(e, &o->slice, &t->gemm->loop->loop.body);
     e->tile.lanes = lanes;
     e->tile.lane = last_product(t);
-    Pack p = {t, o, pack_square, lanes, NULL, emit_width(t)};
+    Pack p = {t, o, pack_square, lanes, NULL, be_gemm_nr(t)};
     p.first = column_at(t, be_sub(u, l.index, first));
     pack_products(&p, begin, stop);
     be_loop_end(u, &l);
@@ -569,22 +572,23 @@ pack_squares(EmitTiles *t, Val first, Val end, Val begin, Val stop)
 }
 
 void
-emit_pack_columns(EmitTiles *t, Val first, Val end, Val begin, Val stop)
+be_gemm_pack_b(GemmCode *t, Val first, Val end, Val begin, Val stop)
 {
     Emit *e = t->e;
     BeUnit *u = e->u;
     EmitTile outer = e->tile;
-    if (t->product->of_columns.along_products) {
-        Val count = be_sub(u, end, first), lanes = emit_word(e, t->plan.lanes);
+    if (t->gemm->b.along_k) {
+        Val count = be_sub(u, end, first),
+            lanes = be_emit_word(e, t->plan.lanes);
         Val rest = LLVMBuildURem(u->builder, count, lanes, "");
         Val from = be_sub(u, end, rest);
         pack_squares(t, first, from, begin, stop);
-        Dim all = t->product->column->extent;
-        if (!ir_dim_is_const(all) || all.c % emit_width(t))
+        Dim all = t->gemm->n->extent;
+        if (!ir_dim_is_const(all) || all.c % be_gemm_nr(t))
             pack_columns_together(t, first, from, end, 1, begin, stop);
     } else {
         pack_columns_together(t, first, first, end,
-                              t->plan.panels * t->plan.vectors, begin, stop);
+                              t->plan.n_panels * t->plan.vectors, begin, stop);
     }
     e->tile = outer;
 }

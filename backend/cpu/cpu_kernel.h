@@ -1,8 +1,8 @@
 /*
- * emit_cpu.h - the functions of a kernel on a CPU
+ * cpu_kernel.h - the functions of a kernel on a CPU
  */
-#ifndef TFD_BACKEND_CPU_EMIT_CPU_H
-#define TFD_BACKEND_CPU_EMIT_CPU_H
+#ifndef TFD_BACKEND_CPU_CPU_KERNEL_H
+#define TFD_BACKEND_CPU_CPU_KERNEL_H
 
 #include "backend/llvm/llvm_util.h"
 #include "backend/llvm/target.h"

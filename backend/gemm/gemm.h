@@ -1,0 +1,168 @@
+/*
+ * gemm.h - contractions that are products of matrices
+ *
+ * A kernel that is a contraction in a vector loop is a gemm, C = A * B,
+ * whatever else is computed of its operands and its result: A does not depend
+ * on the columns (the loop), B not on the rows (the last indices of the grid).
+ * So both can be packed: computed once, casts, guards of a convolution and all,
+ * and put where the micro-kernel reads them side by side.
+ *
+ *   m      last indices of the grid     A, m x k
+ *   k      those of the contraction     B, k x n
+ *   n      that of the vector loop      C, m x n
+ *   batch  the other indices of the grid: another gemm for each point
+ */
+#ifndef TFD_BACKEND_GEMM_GEMM_H
+#define TFD_BACKEND_GEMM_GEMM_H
+
+#include "backend/codegen/emit.h"
+
+/* The values and indices that computing something needs: a backward slice of
+ * the kernel, by id. */
+typedef struct KernelSlice {
+    bool *values, *vars;
+    bool stores;
+} KernelSlice;
+
+/* A or B: its value, and the slice that computes it. */
+typedef struct GemmOperand {
+    const KNode *value;
+    KernelSlice slice;
+    bool along_k;       /* neighbours in memory are neighbours in k */
+    const KNode *plain; /* a load from a matrix in memory, or NULL: */
+    int64_t stride;     /* elements from an m or n to the next, */
+    int64_t k_stride;   /* and from a k */
+} GemmOperand;
+
+/* The im2col lines of A, where its elements overlap: an element's place is
+ * `stride` times the last index of one side, m or k, plus an index of the
+ * other, the last or the last but one, and all that A is computed of depends on
+ * that sum alone.  So the elements for all values of the former are one line of
+ * places for each point of the other side's indices before. */
+typedef struct GemmLines {
+    const KVar *index; /* of the other side; NULL: nothing overlaps */
+    int64_t length;    /* values of the index that has the stride */
+    int64_t stride;    /* places from one of these to the next */
+    int64_t elements;  /* of a place */
+    int64_t run;       /* points of the other side along a line */
+    int64_t lines;
+} GemmLines;
+
+/* Elements of a line for so many values of the index that has the stride. */
+static inline int64_t
+be_gemm_line_size(const GemmLines *o, int64_t values)
+{
+    return ((values - 1) * o->stride + o->index->extent.c) * o->elements;
+}
+
+typedef struct Gemm {
+    const KNode *contract, *loop;
+    EmitSpace batch, m, k;
+    const KVar *n;
+    GemmOperand a, b;
+    bool in_runs;      /* memory runs along the last of several indices of m: so
+                          rows of A are packed by runs of it */
+    GemmLines m_lines; /* the last index of m has the stride, as in a
+                          convolution along a row of an image */
+    GemmLines k_lines; /* the last index of k has it, as in the gradient of a
+                          convolution's weights: a line is what all rows of a
+                          run need for the k along that index */
+    KernelSlice epilogue; /* what is computed from the result */
+    const KNode *direct;  /* the store of the result, where that is all; else
+                             NULL */
+} Gemm;
+
+/* Whether the kernel of e is a gemm, which is at *out then. */
+bool be_gemm_match(Emit *e, Gemm *out);
+
+bool be_slice_contains(const KernelSlice *slice, const KNode *n);
+/* Emits the nodes of b that are in the slice. */
+void be_emit_slice(Emit *e, const KernelSlice *slice, const KBlock *b);
+
+/* ---- on CPUs (gemm_plan.c, micro_kernel.c, gemm_pack.c, gemm_loops.c) ---- */
+
+enum { GEMM_MAX_MR = 14 };
+
+/* The blocking on a CPU: a tile of C, mr x nr with nr = lanes * vectors, is
+ * accumulated in registers; A and B are packed for kc of k, B for nc columns
+ * and A for the rows of some tiles at a time. */
+typedef struct GemmPlan {
+    int lanes, vectors, mr;
+    int m_tiles;  /* whose rows of A are packed at once */
+    int n_panels; /* of B, likewise */
+    int64_t kc, nc;
+    bool k_blocked; /* kc is not all of k */
+    int64_t group;  /* rows of a run that are packed together, or 0 */
+    int64_t mc;     /* rows whose accumulators are kept in memory, unless they
+                       are the result */
+    /* Where plain operands are not packed but read in place; elements from a
+     * row to the next, and from a k. */
+    bool a_in_place, b_in_place;
+    int64_t a_m_stride, a_k_stride, b_k_stride;
+    int64_t line_size;  /* of im2col lines: elements from line to line, or 0 */
+    int64_t k_segments; /* of lines along k: lines that a block of k meets, or
+                           0 */
+} GemmPlan;
+
+/* What is known while the loops around the micro-kernel are emitted. */
+typedef struct GemmCode {
+    Emit *e;
+    const Gemm *gemm;
+    GemmPlan plan;
+    Type type; /* of an element */
+    int64_t bytes;
+    Val micro_kernel; /* the function */
+    Val packed_a;     /* along k [mr][a_m_stride], in runs [kc][group], in lines
+                         along m [lines][line_size], along k
+                         [k_segments][lines][line_size], else
+                         [m_tiles][kc][mr] and a vector more */
+    Val packed_b;     /* [nc / nr][kc][nr] */
+    Val c;      /* accumulators: [mc][nc], or of one tile; before them there is
+                   room for a tile's */
+    Val c_tile; /* of a tile of which only a part is wanted */
+    Val m, n, k;
+} GemmCode;
+
+GemmPlan be_gemm_plan_choose(const Emit *e, const Gemm *g);
+
+/* Columns of a tile. */
+static inline int
+be_gemm_nr(const GemmCode *t)
+{
+    return t->plan.lanes * t->plan.vectors;
+}
+
+/* Elements of the packed rows of A of a tile, or of a group and what a tile has
+ * beyond it. */
+int64_t be_gemm_packed_a_size(const GemmCode *t);
+/* Packs rows first .. end of as many tiles, or the group that begins with first
+ * in a run that ends with end, for k begin .. stop. */
+void be_gemm_pack_a(GemmCode *t, Val first, Val end, Val begin, Val stop);
+/* Packs the lines of all rows for k begin .. stop. */
+void be_gemm_pack_k_lines(GemmCode *t, Val begin, Val stop);
+/* Packs columns first .. end of B. */
+void be_gemm_pack_b(GemmCode *t, Val first, Val end, Val begin, Val stop);
+
+/* The function that adds up to 512 products to each accumulator of a tile; made
+ * before the kernel's own.  Its parameters: packed A and B, accumulators and
+ * the bytes from one row of them to the next, the extent of k, whether to add
+ * to what earlier blocks of k left, how many columns have accumulators, and the
+ * first k's number along a line. */
+enum {
+    UKERNEL_A,
+    UKERNEL_B,
+    UKERNEL_C,
+    UKERNEL_C_STRIDE,
+    UKERNEL_K,
+    UKERNEL_ACCUMULATE,
+    UKERNEL_N,
+    UKERNEL_LINE_K,
+    UKERNEL_NUM_PARAMS
+};
+Val be_gemm_micro_kernel(Emit *e, const Gemm *g, const GemmPlan *plan);
+
+/* All items from e->begin to e->end. */
+void be_gemm_emit(Emit *e, const Gemm *g, const GemmPlan *plan,
+                  Val micro_kernel);
+
+#endif

@@ -1,0 +1,597 @@
+/*
+ * gemm_loops.c - products of matrices on CPUs
+ *
+ * A tile of the result is added up by the adder (micro_kernel.c), which finds
+ * both operands packed (gemm_pack.c) and leaves sums in memory, from where the
+ * rest of the kernel takes them, a row at a time.  So all that differs from
+ * kernel to kernel is emitted once, however many sums a tile has, and tiles
+ * that reach beyond the last row or column cost no code.
+ *
+ *   for some columns
+ *     for each block of products
+ *       pack the columns
+ *       for a tile's rows
+ *         pack them; for each tile: the adder
+ *         the rest of the kernel
+ *
+ * By D2 products are added in blocks of 512, and the sums of blocks then to
+ * each other.  Where there are several, the sums are kept: in the result, if it
+ * is nothing else, or else those of some rows at a time, so that the loop over
+ * rows is around that over blocks.
+ */
+#include "backend/gemm/gemm.h"
+
+enum { ALIGN = 64 };
+
+/* ---- memory -------------------------------------------------------------- */
+
+static Val
+scratch(const GemmCode *t, int64_t elements, const char *name)
+{
+    return be_alloca(t->e->u, t->e->u->i8, (uint64_t)(elements * t->bytes),
+                     ALIGN, name);
+}
+
+int64_t
+be_gemm_packed_a_size(const GemmCode *t)
+{
+    const GemmPlan *p = &t->plan;
+    if (p->k_segments)
+        return p->k_segments * t->gemm->k_lines.lines * p->line_size + p->mr +
+               p->lanes;
+    if (p->line_size)
+        return t->gemm->m_lines.lines * p->line_size;
+    if (p->group)
+        return p->kc * p->group + p->mr;
+    return t->gemm->a.along_k ? p->mr * p->a_m_stride
+                              : p->kc * p->a_k_stride + p->lanes;
+}
+
+/* Whether there are tiles that may not be added as a whole to what there is:
+ * what is beyond their last row or column is another's. */
+static bool
+has_edge_tiles(const GemmCode *t)
+{
+    return t->gemm->direct || (t->plan.group && t->plan.k_blocked);
+}
+
+/* Packed operands have room for a vector, or a square of them, behind them, and
+ * strips for what a tile has beyond the last. */
+static void
+make_scratch(GemmCode *t)
+{
+    const GemmPlan *p = &t->plan;
+    int64_t width = be_gemm_nr(t), group = p->n_panels * width;
+    int64_t columns = (p->nc + group - 1) / group * group;
+    if (!p->a_in_place)
+        t->packed_a = scratch(
+            t, (p->group ? 1 : p->m_tiles) * be_gemm_packed_a_size(t), "rows");
+    if (!p->b_in_place)
+        t->packed_b = scratch(t, p->kc * columns + p->lanes * width, "columns");
+    if (has_edge_tiles(t))
+        t->c_tile = scratch(t, p->mr * width, "tile");
+    if (!t->gemm->direct) {
+        Val all = scratch(t, (p->mc + p->mr) * p->nc, "sums");
+        t->c = be_offset_const(t->e->u, all, p->mr * p->nc * t->bytes);
+    }
+}
+
+static Val
+scratch_at(const GemmCode *t, Val base, Val index)
+{
+    return LLVMBuildGEP2(t->e->u->builder, t->type, base, &index, 1, "");
+}
+
+/* Where a plain operand has the element of a row, column and product (any that
+ * it does not have). */
+static Val
+plain_at(GemmCode *t, const GemmOperand *o, Val row, Val column, Val product)
+{
+    Emit *e = t->e;
+    const KNode *n = o->plain;
+    be_space_delinearize(e, &t->gemm->m, row);
+    be_space_delinearize(e, &t->gemm->k, product);
+    e->indices[t->gemm->n->id] = (EmitIndex){.base = column};
+    EmitAddress a = be_address_of(e, &n->load.at);
+    return scratch_at(t, e->arrays[n->load.array->role][n->load.array->index],
+                      a.base);
+}
+
+/* ---- what is done with the sums ------------------------------------------ */
+
+/* One row, whose sums are at `sums`. */
+static void
+epilogue_row(GemmCode *t, Val row, Val sums, Val first, Val end)
+{
+    Emit *e = t->e;
+    BeUnit *u = e->u;
+    const Gemm *p = t->gemm;
+    Dim extent = p->n->extent;
+    int lanes = t->plan.lanes;
+    be_space_delinearize(e, &p->m, row);
+    e->tile = (EmitTile){.rows = 1, .vectors = 1};
+    be_emit_slice(e, &p->epilogue, &e->k->body);
+    BeLoop l;
+    be_loop_begin(u, &l, first, end, be_emit_word(e, lanes), "column");
+    be_loop_body(u, &l);
+    e->tile.lanes = lanes;
+    e->tile.lane = p->n;
+    if (!ir_dim_is_const(extent) || extent.c % lanes)
+        e->tile.mask[0] =
+            be_emit_first_lanes(e, be_sub(u, end, l.index), lanes);
+    e->indices[p->n->id] = (EmitIndex){.base = l.index};
+    e->accumulators = scratch_at(t, sums, be_sub(u, l.index, first));
+    be_emit_slice(e, &p->epilogue, &p->loop->loop.body);
+    be_loop_end(u, &l);
+}
+
+/* Rows from .. to, columns first .. end. */
+static void
+epilogue_rows(GemmCode *t, Val from, Val to, Val first, Val end)
+{
+    Emit *e = t->e;
+    BeUnit *u = e->u;
+    EmitTile outer = e->tile;
+    BeLoop l;
+    be_emit_find_varying(e, NULL);
+    be_loop_begin(u, &l, from, to, be_emit_word(e, 1), "row");
+    be_loop_body(u, &l);
+    Val before =
+        be_mul(u, be_sub(u, l.index, from), be_emit_word(e, t->plan.nc));
+    epilogue_row(t, l.index, scratch_at(t, t->c, before), first, end);
+    be_loop_end(u, &l);
+    e->tile = outer;
+}
+
+/* ---- sums that are kept -------------------------------------------------- */
+
+/* Where sums are kept, which is where the result is stored if they are it: its
+ * bytes from row to row, and the address of an element. */
+static Val
+c_stride(const GemmCode *t)
+{
+    if (!t->gemm->direct)
+        return be_emit_word(t->e, t->plan.nc * t->bytes);
+    const EmitSpace *rows = &t->gemm->m;
+    const KIndex *at = &t->gemm->direct->store.at;
+    Dim step = be_index_coef(at, rows->vars[rows->count - 1]);
+    return be_emit_word(t->e, step.c * t->bytes);
+}
+
+static Val
+result_at(const GemmCode *t, Val row, Val column)
+{
+    Emit *e = t->e;
+    const KNode *store = t->gemm->direct;
+    const KArray *array = store->store.array;
+    be_space_delinearize(e, &t->gemm->m, row);
+    e->indices[t->gemm->n->id] = (EmitIndex){.base = column};
+    EmitAddress a = be_address_of(e, &store->store.at);
+    return scratch_at(t, e->arrays[array->role][array->index], a.base);
+}
+
+/* Adds `rows` rows of at most `columns` columns of the sums of a tile that
+ * reaches beyond what is kept to it; their first row is number `first`. */
+static void
+add_c_tile(GemmCode *t, Val to, Val first, Val rows, Val columns, Val more)
+{
+    Emit *e = t->e;
+    BeUnit *u = e->u;
+    int lanes = t->plan.lanes;
+    unsigned align = (unsigned)t->bytes;
+    Type vector = be_vector(t->type, lanes);
+    Val step = c_stride(t), own = be_emit_word(e, be_gemm_nr(t) * t->bytes);
+    BeLoop l;
+    be_loop_begin(u, &l, be_emit_word(e, 0), rows, be_emit_word(e, 1), "row");
+    be_loop_body(u, &l);
+    for (int v = 0; v < t->plan.vectors; v++) {
+        Val left = be_sub(u, columns, be_emit_word(e, v * lanes));
+        Val mask = be_emit_first_lanes(e, left, lanes);
+        Val from = be_mul(u, be_add(u, first, l.index), own);
+        Val p = be_offset(u, t->c_tile, from);
+        Val x = be_load(u, vector, be_offset_const(u, p, v * lanes * t->bytes),
+                        align);
+        p = be_offset(u, to, be_mul(u, l.index, step));
+        p = be_offset_const(u, p, v * lanes * t->bytes);
+        Val old = be_load_masked(u, vector, p, align, mask);
+        Val sum = LLVMBuildFAdd(u->builder, old, x, "");
+        be_store_masked(u, be_select(u, more, sum, x), p, align, mask);
+    }
+    be_loop_end(u, &l);
+}
+
+/* ---- loops --------------------------------------------------------------- */
+
+/* Some of the products of some rows and columns: from .. to of each. */
+typedef struct GemmRange {
+    Val m, m_end, n, n_end, k, k_end;
+    Val line_k; /* where the first product is along a strip */
+} GemmRange;
+
+/* The rows of a tile: where they are, and how many of them come before the
+ * first one that is wanted.  For rows that are read where they stand a tile
+ * does not reach beyond the last, but begins earlier. */
+typedef struct Rows {
+    Val at, before;
+} Rows;
+
+static Rows
+a_in_place(GemmCode *t, const GemmRange *p)
+{
+    Emit *e = t->e;
+    BeUnit *u = e->u;
+    Val last = be_sub(u, t->m, be_emit_word(e, t->plan.mr));
+    Val row = be_min(u, p->m, last);
+    Val at = plain_at(t, &t->gemm->a, row, p->n, p->k);
+    return (Rows){at, be_sub(u, p->m, row)};
+}
+
+/* What the adder is given of p's columns, which are packed from `first` on. */
+static Val
+b_at(GemmCode *t, const GemmRange *p, Val first)
+{
+    BeUnit *u = t->e->u;
+    if (t->plan.b_in_place)
+        return plain_at(t, &t->gemm->b, p->m, p->n, p->k);
+    Val before = be_sub(u, p->n, first);
+    before = be_mul(u, before, be_emit_word(t->e, t->plan.kc));
+    return scratch_at(t, t->packed_b, before);
+}
+
+/* What the adder leaves in the result are sums of columns that there are;
+ * elsewhere there is room for others. */
+static void
+call_micro_kernel(GemmCode *t, Val rows, Val columns, Val sums, Val step,
+                  const GemmRange *p)
+{
+    BeUnit *u = t->e->u;
+    Type type = LLVMGlobalGetValueType(t->micro_kernel);
+    Val count = be_sub(u, p->k_end, p->k);
+    Val more = be_icmp(u, LLVMIntNE, p->k, be_emit_word(t->e, 0));
+    Val across = sums == t->c_tile || !t->gemm->direct
+                     ? be_emit_word(t->e, be_gemm_nr(t))
+                     : be_sub(u, p->n_end, p->n);
+    Val args[] = {rows, columns, sums, step, count, more, across, p->line_k};
+    LLVMBuildCall2(u->builder, type, t->micro_kernel, args, UKERNEL_NUM_PARAMS,
+                   "");
+}
+
+/* The sums of a tile by themselves, and then what is wanted of them. */
+static void
+add_partial_tile(GemmCode *t, const Rows *rows, Val columns, Val to,
+                 const GemmRange *p)
+{
+    Emit *e = t->e;
+    BeUnit *u = e->u;
+    GemmRange alone = *p;
+    alone.k_end = be_sub(u, p->k_end, p->k);
+    alone.k = be_emit_word(e, 0);
+    call_micro_kernel(t, rows->at, columns, t->c_tile,
+                      be_emit_word(e, be_gemm_nr(t) * t->bytes), &alone);
+    Val more = be_icmp(u, LLVMIntNE, p->k, be_emit_word(e, 0));
+    Val down = be_sub(u, p->m_end, p->m);
+    down = be_min(u, down, be_emit_word(e, t->plan.mr));
+    add_c_tile(t, to, rows->before, down, be_sub(u, p->n_end, p->n), more);
+}
+
+/* A tile whose first element is that of p and at `to`, or the part of it that
+ * is wanted. */
+static void
+add_edge_tile(GemmCode *t, const Rows *rows, Val columns, Val to,
+              const GemmRange *p)
+{
+    Emit *e = t->e;
+    BeUnit *u = e->u;
+    Val down = be_sub(u, p->m_end, p->m);
+    Val high = be_icmp(u, LLVMIntSGE, down, be_emit_word(e, t->plan.mr));
+    Block all = be_block(u, "all"), some = be_block(u, "some");
+    Block after = be_block(u, "after");
+    be_cond_br(u, high, all, some);
+    be_position_at_end(u, all);
+    call_micro_kernel(t, rows->at, columns, to, c_stride(t), p);
+    be_br(u, after);
+    be_position_at_end(u, some);
+    add_partial_tile(t, rows, columns, to, p);
+    be_br(u, after);
+    be_position_at_end(u, after);
+}
+
+/* A tile's rows times all columns of p; `sum` is the number of the first wanted
+ * row's sums among those that are kept.  Where tiles cannot be broken those of
+ * the rows before have room, too. */
+static void
+add_tiles(GemmCode *t, const Rows *rows, Val sum, const GemmRange *p)
+{
+    Emit *e = t->e;
+    BeUnit *u = e->u;
+    Val from = has_edge_tiles(t) ? sum : be_sub(u, sum, rows->before);
+    Val first = be_mul(u, from, be_emit_word(e, t->plan.nc));
+    BeLoop l;
+    be_loop_begin(u, &l, p->n, p->n_end, be_emit_word(e, be_gemm_nr(t)),
+                  "column");
+    be_loop_body(u, &l);
+    GemmRange tile = *p;
+    tile.n = l.index;
+    Val columns = b_at(t, &tile, p->n);
+    Val at = be_add(u, first, be_sub(u, l.index, p->n));
+    Val to =
+        t->gemm->direct ? result_at(t, p->m, l.index) : scratch_at(t, t->c, at);
+    if (has_edge_tiles(t))
+        add_edge_tile(t, rows, columns, to, &tile);
+    else
+        call_micro_kernel(t, rows->at, columns, to, c_stride(t), &tile);
+    be_loop_end(u, &l);
+}
+
+/* Where groups of rows begin and end. */
+typedef struct Group {
+    Val begin, end, run_end;
+} Group;
+
+static Group
+group_of(GemmCode *t, Val row)
+{
+    Emit *e = t->e;
+    BeUnit *u = e->u;
+    const EmitSpace *rows = &t->gemm->m;
+    Val extent = be_emit_dim(e, rows->vars[rows->count - 1]->extent);
+    if (t->plan.k_segments)
+        extent = be_emit_word(e, t->plan.group);
+    Val size = be_emit_word(e, t->plan.group);
+    Val in_run = LLVMBuildURem(u->builder, row, extent, "");
+    Val in_group = LLVMBuildURem(u->builder, in_run, size, "");
+    Group g = {.begin = be_sub(u, row, in_group)};
+    g.run_end = be_add(u, row, be_sub(u, extent, in_run));
+    g.end = be_min(u, be_add(u, g.begin, size), g.run_end);
+    return g;
+}
+
+/* The tiles of rows that were packed together; `begin` is the first of them. */
+static void
+add_packed_tiles(GemmCode *t, Val sum, Val begin, const GemmRange *p)
+{
+    Emit *e = t->e;
+    BeUnit *u = e->u;
+    BeLoop l;
+    be_loop_begin(u, &l, p->m, p->m_end, be_emit_word(e, t->plan.mr), "tile");
+    Val number = be_loop_carry(u, &l, be_emit_word(e, 0));
+    be_loop_body(u, &l);
+    GemmRange tile = *p;
+    tile.m = l.index;
+    Val at = t->plan.group
+                 ? be_mul(u, be_sub(u, l.index, begin),
+                          be_emit_word(e, t->plan.a_m_stride))
+                 : be_mul(u, number, be_emit_word(e, be_gemm_packed_a_size(t)));
+    Rows rows = {scratch_at(t, t->packed_a, at), be_emit_word(e, 0)};
+    Val done = be_sub(u, l.index, p->m);
+    add_tiles(t, &rows, be_add(u, sum, done), &tile);
+    be_loop_next(&l, 0, be_add(u, number, be_emit_word(e, 1)));
+    be_loop_end(u, &l);
+}
+
+/* The rows of a tile in its strip; one of whole strips begins with the first.
+ */
+static Rows
+k_line_rows(GemmCode *t, Val row)
+{
+    Emit *e = t->e;
+    BeUnit *u = e->u;
+    const GemmLines *s = &t->gemm->k_lines;
+    Val run = be_emit_word(e, s->run), before = be_emit_word(e, 0);
+    if (t->plan.mr > s->run) {
+        Val height = be_emit_word(e, t->plan.mr);
+        before = LLVMBuildURem(u->builder, row, height, "");
+        row = be_sub(u, row, before);
+    }
+    Val line = LLVMBuildUDiv(u->builder, row, run, "");
+    Val at = be_mul(u, line, be_emit_word(e, t->plan.line_size));
+    at = be_add(u, at, LLVMBuildURem(u->builder, row, run, ""));
+    return (Rows){scratch_at(t, t->packed_a, at), before};
+}
+
+static void
+add_tiles_of_k_lines(GemmCode *t, Val sum, const GemmRange *p)
+{
+    BeUnit *u = t->e->u;
+    BeLoop l;
+    be_loop_begin(u, &l, p->m, p->m_end, be_emit_word(t->e, t->plan.mr),
+                  "tile");
+    be_loop_body(u, &l);
+    GemmRange tile = *p;
+    tile.m = l.index;
+    Rows rows = k_line_rows(t, l.index);
+    add_tiles(t, &rows, be_add(u, sum, be_sub(u, l.index, p->m)), &tile);
+    be_loop_end(u, &l);
+}
+
+/* The products of p, whose rows are those of some tiles; `sum` as above. */
+static void
+add_rows(GemmCode *t, Val sum, const GemmRange *p)
+{
+    if (t->plan.k_segments) {
+        add_tiles_of_k_lines(t, sum, p);
+        return;
+    }
+    if (t->plan.a_in_place) {
+        Rows rows = a_in_place(t, p);
+        add_tiles(t, &rows, sum, p);
+        return;
+    }
+    Group g = {p->m, p->m_end, p->m_end};
+    if (t->plan.group)
+        g = group_of(t, p->m);
+    be_gemm_pack_a(t, g.begin, g.run_end, p->k, p->k_end);
+    if (t->plan.m_tiles == 1 && !t->plan.group) {
+        Rows rows = {t->packed_a, be_emit_word(t->e, 0)};
+        add_tiles(t, &rows, sum, p);
+    } else {
+        add_packed_tiles(t, sum, g.begin, p);
+    }
+}
+
+static Val
+end_of(Emit *e, Val begin, int64_t size, Val limit)
+{
+    BeUnit *u = e->u;
+    return be_min(u, be_add(u, begin, be_emit_word(e, size)), limit);
+}
+
+/* Where a tile begins that has those of p's rows from that one on: where rows
+ * stand and sums are stored but once, rather with some that another had than
+ * beyond the last. */
+static Val
+whole_tile_from(const GemmCode *t, const GemmRange *p, Val row)
+{
+    BeUnit *u = t->e->u;
+    if (!t->plan.a_in_place || !t->gemm->direct || t->plan.k_blocked)
+        return row;
+    Val last = be_sub(u, p->m_end, be_emit_word(t->e, t->plan.mr));
+    return be_max(u, p->m, be_min(u, row, last));
+}
+
+/* All rows of p, some tiles' at a time; finished if that is wanted. */
+static void
+multiply_m(GemmCode *t, const GemmRange *p, bool finish)
+{
+    Emit *e = t->e;
+    BeUnit *u = e->u;
+    int64_t size = (int64_t)t->plan.m_tiles * t->plan.mr;
+    BeLoop l;
+    be_loop_begin(u, &l, p->m, p->m_end,
+                  t->plan.group ? NULL : be_emit_word(e, size), "rows");
+    be_loop_body(u, &l);
+    GemmRange some = *p;
+    some.m = whole_tile_from(t, p, l.index);
+    some.m_end = end_of(e, l.index, size, p->m_end);
+    if (t->plan.group) {
+        some.m_end = be_min(u, group_of(t, l.index).end, p->m_end);
+        l.step = be_sub(u, some.m_end, l.index);
+    }
+    Val kept = finish ? be_emit_word(e, 0) : be_sub(u, l.index, p->m);
+    add_rows(t, kept, &some);
+    if (finish)
+        epilogue_rows(t, some.m, some.m_end, p->n, p->n_end);
+    be_loop_end(u, &l);
+}
+
+/* The products of p, a block at a time; with none there is a block of none. */
+static void
+multiply_k_blocks(GemmCode *t, const GemmRange *p, bool finish)
+{
+    Emit *e = t->e;
+    BeUnit *u = e->u;
+    Val one = be_emit_word(e, 1), stop = p->k_end;
+    Val end = be_select(u, be_icmp(u, LLVMIntSLT, stop, one), one, stop);
+    BeLoop l;
+    be_loop_begin(u, &l, be_emit_word(e, 0), end, be_emit_word(e, t->plan.kc),
+                  "block");
+    be_loop_body(u, &l);
+    GemmRange block = *p;
+    block.k = l.index;
+    block.k_end = end_of(e, l.index, t->plan.kc, stop);
+    block.line_k = be_emit_word(e, 0);
+    if (t->plan.k_segments) {
+        Val length = be_emit_word(e, t->gemm->k_lines.length);
+        block.line_k = LLVMBuildURem(u->builder, l.index, length, "");
+        be_gemm_pack_k_lines(t, block.k, block.k_end);
+    }
+    if (!t->plan.b_in_place)
+        be_gemm_pack_b(t, p->n, p->n_end, block.k, block.k_end);
+    multiply_m(t, &block, finish);
+    be_loop_end(u, &l);
+}
+
+/* Sums of some rows are kept until there are no more products. */
+static void
+multiply_and_finish(GemmCode *t, const GemmRange *p)
+{
+    Emit *e = t->e;
+    BeUnit *u = e->u;
+    BeLoop l;
+    be_loop_begin(u, &l, p->m, p->m_end, be_emit_word(e, t->plan.mc), "kept");
+    be_loop_body(u, &l);
+    GemmRange some = *p;
+    some.m = l.index;
+    some.m_end = end_of(e, l.index, t->plan.mc, p->m_end);
+    multiply_k_blocks(t, &some, false);
+    epilogue_rows(t, some.m, some.m_end, p->n, p->n_end);
+    be_loop_end(u, &l);
+}
+
+/* Rows from .. to of one matrix. */
+static void
+multiply(GemmCode *t, Val from, Val to)
+{
+    Emit *e = t->e;
+    BeUnit *u = e->u;
+    BeLoop l;
+    be_loop_begin(u, &l, be_emit_word(e, 0), t->n, be_emit_word(e, t->plan.nc),
+                  "columns");
+    be_loop_body(u, &l);
+    GemmRange p = {.m = from, .m_end = to, .n = l.index};
+    p.n_end = end_of(e, l.index, t->plan.nc, t->n);
+    p.k = be_emit_word(e, 0);
+    p.k_end = t->k;
+    if (t->plan.k_blocked && !t->gemm->direct)
+        multiply_and_finish(t, &p);
+    else
+        multiply_k_blocks(t, &p, !t->gemm->direct);
+    be_loop_end(u, &l);
+}
+
+/* Items, a matrix (or what is wanted of it) at a time. */
+static void
+multiply_items(GemmCode *t)
+{
+    Emit *e = t->e;
+    BeUnit *u = e->u;
+    LLVMBuilderRef b = u->builder;
+    BeLoop l;
+    be_loop_begin(u, &l, e->begin, e->end, NULL, "item");
+    be_loop_body(u, &l);
+    be_space_delinearize(e, &t->gemm->batch,
+                         LLVMBuildUDiv(b, l.index, t->m, ""));
+    Val from = LLVMBuildURem(b, l.index, t->m, "");
+    Val left = be_sub(u, e->end, l.index);
+    l.step = be_min(u, left, be_sub(u, t->m, from));
+    multiply(t, from, be_add(u, from, l.step));
+    be_loop_end(u, &l);
+}
+
+void
+be_gemm_emit(Emit *e, const Gemm *p, const GemmPlan *plan, Val micro_kernel)
+{
+    GemmCode t = {
+        .e = e, .gemm = p, .plan = *plan, .micro_kernel = micro_kernel};
+    t.type = be_emit_type(e, p->contract->dtype);
+    t.bytes = (int64_t)dtype_info[p->contract->dtype].bytes;
+    make_scratch(&t);
+    t.m = be_space_size(e, &p->m);
+    t.n = be_emit_dim(e, p->n->extent);
+    t.k = be_space_size(e, &p->k);
+    e->gemm = &t;
+    if (p->batch.count)
+        multiply_items(&t);
+    else
+        multiply(&t, e->begin, e->end);
+    e->gemm = NULL;
+}
+
+bool
+be_gemm_is_result(const Emit *e, const KNode *n)
+{
+    return e->gemm && e->gemm->gemm->contract == n;
+}
+
+void
+be_gemm_load_result(Emit *e, const KNode *n)
+{
+    BeUnit *u = e->u;
+    const GemmCode *t = e->gemm;
+    Type vector = be_vector(t->type, e->tile.lanes);
+    for (int v = 0; v < e->tile.vectors; v++) {
+        Val p =
+            be_offset_const(u, e->accumulators, v * e->tile.lanes * t->bytes);
+        be_emit_set(e, n, 0, v, be_load(u, vector, p, (unsigned)t->bytes));
+    }
+}

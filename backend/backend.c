@@ -14,7 +14,7 @@
 #include "backend/host/host_code.h"
 #include "backend/objects.h"
 #include "backend/ptx/ptx.h"
-#include "ir/base/limit.h"
+#include "ir/base/io/limit.h"
 #include "ir/text/text.h"
 
 #define HOST_OBJECT "host"

@@ -38,7 +38,7 @@
 #include "backend/cache_impl.h"
 #include "ir/base/fail.h"
 #include "ir/base/message.h"
-#include "ir/base/siphash.h"
+#include "ir/base/hash/siphash.h"
 #include "ir/base/temporary.h"
 
 enum {

@@ -9,7 +9,7 @@
 #ifndef TFD_IR_TYPE_H
 #define TFD_IR_TYPE_H
 
-#include "ir/base/dtype.h"
+#include "ir/base/number/dtype.h"
 #include "ir/base/str.h"
 
 #define IR_MAX_RANK 8

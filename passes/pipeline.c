@@ -9,7 +9,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
-#include "ir/base/limit.h"
+#include "ir/base/io/limit.h"
 #include "ir/base/str.h"
 #include "ir/verify/verify.h"
 #include "passes/passes.h"

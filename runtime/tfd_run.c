@@ -10,9 +10,9 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-#include "ir/base/file.h"
-#include "ir/base/limit.h"
-#include "ir/base/options.h"
+#include "ir/base/io/file.h"
+#include "ir/base/io/limit.h"
+#include "ir/base/io/options.h"
 #include "runtime/exec/exec.h"
 
 static const char program[] = "tfd-run";

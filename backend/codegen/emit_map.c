@@ -8,7 +8,7 @@
  */
 #include "backend/codegen/emit.h"
 
-#include "ir/base/philox.h"
+#include "ir/base/number/philox.h"
 #include "ir/maths/maths.h"
 
 typedef Val Code(BeUnit *u, DType t, const Val *x);
@@ -400,7 +400,7 @@ xor3(BeUnit *u, Val x, Val y, Val z)
     return LLVMBuildXor(b, LLVMBuildXor(b, x, y, ""), z, "");
 }
 
-/* ir/base/philox.c, its words in 64 bits: products of two are whole. */
+/* ir/base/number/philox.c, its words in 64 bits: products of two are whole. */
 static Val
 code_random(BeUnit *u, DType t, const Val *x)
 {

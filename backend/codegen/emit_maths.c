@@ -5,7 +5,7 @@
  * and the conversions have the bits of ir_maths_eval and scalar_cast.
  *
  * A value that must be rounded once but passes through f32 on its way to f16
- * or bf16 is rounded to odd there (ir/base/dtype.c tells why); bf16 is
+ * or bf16 is rounded to odd there (ir/base/number/dtype.c tells why); bf16 is
  * rounded with integers, since the instruction for it flushes subnormals.
  */
 #include <assert.h>

@@ -22,7 +22,7 @@
 #include <stddef.h>
 #include "backend/codegen/emit.h"
 #include "ir/analysis/hooks.h"
-#include "ir/base/hash.h"
+#include "ir/base/hash/hash.h"
 #include "ir/base/message.h"
 #include "ir/base/str.h"
 #include "ir/plan/abi.h"

@@ -4,7 +4,7 @@
 #include "backend/kernel/kernel_impl.h"
 
 #include <string.h>
-#include "ir/base/hash.h"
+#include "ir/base/hash/hash.h"
 #include "ir/base/status.h"
 
 const KKindInfo be_kernel_kinds[K_NUM_KINDS] = {

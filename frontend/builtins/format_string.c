@@ -13,7 +13,7 @@
 #include "frontend/emit/operand.h"
 
 #include <string.h>
-#include "ir/base/format.h"
+#include "ir/base/number/format.h"
 
 /* ---- strings being made ------------------------------------------------- */
 

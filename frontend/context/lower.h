@@ -21,7 +21,7 @@
 
 #include "frontend/frontend.h"
 #include "frontend/value/value.h"
-#include "ir/base/limit.h"
+#include "ir/base/io/limit.h"
 #include "ir/ir.h"
 
 typedef struct Lower Lower;

@@ -17,7 +17,7 @@
 #include <stdint.h>
 #include "frontend/syntax/ast.h"
 #include "ir/base/diag.h"
-#include "ir/base/limit.h"
+#include "ir/base/io/limit.h"
 #include "ir/base/str.h"
 #include "ir/base/vec.h"
 

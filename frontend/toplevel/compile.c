@@ -11,7 +11,7 @@
 #include "frontend/vars/vars.h"
 
 #include "frontend/syntax/parse.h"
-#include "ir/base/file.h"
+#include "ir/base/io/file.h"
 #include "ir/rules/locality.h"
 #include "ir/verify/verify.h"
 

@@ -17,7 +17,7 @@
 #include <string.h>
 #include "frontend/lib/library.h"
 #include "frontend/syntax/parse.h"
-#include "ir/base/file.h"
+#include "ir/base/io/file.h"
 
 /* ---- reading ------------------------------------------------------------ */
 

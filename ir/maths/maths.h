@@ -25,7 +25,7 @@
 #define TFD_IR_MATHS_MATHS_H
 
 #include <stdint.h>
-#include "ir/base/dtype.h"
+#include "ir/base/number/dtype.h"
 
 typedef enum MathsFn {
 #define MATHS_FN(name, operands, ulp32, ulp64, doc) MATHS_##name,

@@ -8,7 +8,7 @@
 
 #include <jansson.h>
 #include <string.h>
-#include "ir/base/hash.h"
+#include "ir/base/hash/hash.h"
 #include "ir/base/str.h"
 #include "ir/plan/abi.h"
 #include "ir/plan/target.h"

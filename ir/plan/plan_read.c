@@ -10,8 +10,8 @@
 #include <stdarg.h>
 #include <string.h>
 #include <zip.h>
-#include "ir/base/file.h"
-#include "ir/base/hash.h"
+#include "ir/base/io/file.h"
+#include "ir/base/hash/hash.h"
 #include "ir/base/memory.h"
 #include "ir/base/message.h"
 #include "ir/base/str.h"

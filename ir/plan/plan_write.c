@@ -11,8 +11,8 @@
 #include <string.h>
 #include <zip.h>
 #include "ir/base/fail.h"
-#include "ir/base/file.h"
-#include "ir/base/hash.h"
+#include "ir/base/io/file.h"
+#include "ir/base/hash/hash.h"
 #include "ir/base/memory.h"
 #include "ir/base/str.h"
 #include "ir/base/vec.h"

@@ -8,7 +8,7 @@
 
 #include <math.h>
 #include <string.h>
-#include "ir/base/philox.h"
+#include "ir/base/number/philox.h"
 #include "ir/base/status.h"
 #include "ir/maths/maths.h"
 

@@ -8,7 +8,7 @@
 #ifndef TFD_IR_RULES_EVAL_H
 #define TFD_IR_RULES_EVAL_H
 
-#include "ir/base/dtype.h"
+#include "ir/base/number/dtype.h"
 #include "ir/ops/op.h"
 
 /* Whether kind is elementwise, so that ir_eval knows it. */

@@ -8,7 +8,7 @@
 #include "ir/text/parse.h"
 
 #include <string.h>
-#include "ir/base/limit.h"
+#include "ir/base/io/limit.h"
 #include "ir/dataset/stage.h"
 #include "ir/text/text.h"
 #include "ir/type_bounds.h"

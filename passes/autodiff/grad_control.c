@@ -12,7 +12,7 @@
  *
  * The gradient of own_grad is a copy of its region.
  */
-#include "ir/base/limit.h"
+#include "ir/base/io/limit.h"
 #include "ir/base/status.h"
 #include "ir/rules/build.h"
 #include "ir/rules/locality.h"

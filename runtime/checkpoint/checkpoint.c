@@ -14,8 +14,8 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-#include "ir/base/file.h"
-#include "ir/base/hash.h"
+#include "ir/base/io/file.h"
+#include "ir/base/hash/hash.h"
 #include "ir/base/message.h"
 
 enum {

@@ -12,8 +12,8 @@
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
-#include "ir/base/crc.h"
-#include "ir/base/file.h"
+#include "ir/base/hash/crc.h"
+#include "ir/base/io/file.h"
 #include "ir/base/str.h"
 
 enum { NUM_BUCKETS = 30, MAX_TRIES = 1000 };

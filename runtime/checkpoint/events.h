@@ -8,7 +8,7 @@
 #ifndef TFD_RUNTIME_CHECKPOINT_EVENTS_H
 #define TFD_RUNTIME_CHECKPOINT_EVENTS_H
 
-#include "ir/base/dtype.h"
+#include "ir/base/number/dtype.h"
 #include "ir/base/status.h"
 
 typedef struct RtEvents RtEvents;

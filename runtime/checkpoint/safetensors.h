@@ -14,7 +14,7 @@
 #define TFD_RUNTIME_CHECKPOINT_SAFETENSORS_H
 
 #include "ir/base/arena.h"
-#include "ir/base/dtype.h"
+#include "ir/base/number/dtype.h"
 #include "ir/base/status.h"
 
 enum { ST_MAX_RANK = 32 };

@@ -17,7 +17,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
-#include "ir/base/dtype.h"
+#include "ir/base/number/dtype.h"
 #include "ir/base/status.h"
 
 typedef enum RtReduceOp {

@@ -137,7 +137,7 @@ COMBINED_DTYPES(COMBINE_ALL)
                     (size_t)((end - begin) * (bytes)));                        \
     }
 #define DTYPE FIRST
-#include "ir/base/dtypes.def"
+#include "ir/base/number/dtypes.def"
 #undef DTYPE
 
 #define ROW_ALL(name, stored, type, LOAD, STORE, PLUS, MAX, MIN)               \

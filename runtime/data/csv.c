@@ -15,7 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
-#include "ir/base/limit.h"
+#include "ir/base/io/limit.h"
 #include "runtime/data/files.h"
 
 typedef struct Field {

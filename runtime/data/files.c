@@ -13,7 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-#include "ir/base/file.h"
+#include "ir/base/io/file.h"
 #include "ir/base/message.h"
 #include "ir/ir.h"
 #include "ir/type_text.h"

@@ -6,7 +6,7 @@
  */
 #include <string.h>
 #include <unistd.h>
-#include "ir/base/file.h"
+#include "ir/base/io/file.h"
 #include "runtime/data/npy.h"
 
 typedef struct Array {

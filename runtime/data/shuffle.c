@@ -7,7 +7,7 @@
  * pass, a number for each position.
  */
 #include <string.h>
-#include "ir/base/philox.h"
+#include "ir/base/number/philox.h"
 #include "runtime/data/store.h"
 
 __extension__ typedef unsigned __int128 Wide;

@@ -12,8 +12,8 @@
 #include <string.h>
 #include <unistd.h>
 #include <zlib.h>
-#include "ir/base/file.h"
-#include "ir/base/limit.h"
+#include "ir/base/io/file.h"
+#include "ir/base/io/limit.h"
 #include "ir/base/message.h"
 
 enum { BLOCK = 64 << 10, HEAD = 12 };

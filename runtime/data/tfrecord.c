@@ -9,7 +9,7 @@
 #include <endian.h>
 #include <stdlib.h>
 #include <string.h>
-#include "ir/base/crc.h"
+#include "ir/base/hash/crc.h"
 #include "runtime/data/example.h"
 
 enum { LENGTH = 8, SUM = 4, HEADER = LENGTH + SUM };

@@ -5,7 +5,7 @@
  */
 #include "runtime/exec/exec_checksum.h"
 
-#include "ir/base/hash.h"
+#include "ir/base/hash/hash.h"
 #include "ir/ir.h"
 #include "ir/type_bounds.h"
 #include "runtime/exec/run.h"

@@ -9,7 +9,7 @@
 
 #include <errno.h>
 #include <string.h>
-#include "ir/base/file.h"
+#include "ir/base/io/file.h"
 #include "ir/base/message.h"
 #include "runtime/exec/exec_load.h"
 #include "runtime/exec/run.h"

@@ -6,7 +6,7 @@
  * others may stand beside it, and replaces the one before as a whole.
  */
 #include <string.h>
-#include "ir/base/file.h"
+#include "ir/base/io/file.h"
 #include "runtime/checkpoint/safetensors.h"
 #include "runtime/exec/exec_load.h"
 #include "runtime/exec/exec_print.h"

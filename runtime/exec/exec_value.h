@@ -9,7 +9,7 @@
 
 #include <stddef.h>
 #include <stdint.h>
-#include "ir/base/dtype.h"
+#include "ir/base/number/dtype.h"
 #include "ir/ir.h"
 
 /* c + k * dims[word]; a constant where word is -1. */

@@ -11,7 +11,7 @@
 
 #include <stdatomic.h>
 #include <stdbool.h>
-#include "ir/base/format.h"
+#include "ir/base/number/format.h"
 #include "ir/base/str.h"
 #include "ir/base/vec.h"
 #include "ir/ir.h"

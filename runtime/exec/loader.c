@@ -23,7 +23,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 #include "ir/base/fail.h"
-#include "ir/base/file.h"
+#include "ir/base/io/file.h"
 #include "ir/base/message.h"
 #include "ir/base/str.h"
 #include "ir/base/vec.h"

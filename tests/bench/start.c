@@ -15,7 +15,7 @@
 #include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
-#include "ir/base/file.h"
+#include "ir/base/io/file.h"
 #include "ir/base/str.h"
 #include "tests/bench/times.h"
 

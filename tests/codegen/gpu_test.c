@@ -11,7 +11,7 @@
 
 #include <stdlib.h>
 #include <string.h>
-#include "ir/base/file.h"
+#include "ir/base/io/file.h"
 #include "tests/codegen/sim.h"
 #include "tests/codegen/sources.h"
 #include "tests/unit/unit.h"

@@ -14,7 +14,7 @@
 #include <string.h>
 #include <unistd.h>
 #include "backend/codegen/emit.h"
-#include "ir/base/file.h"
+#include "ir/base/io/file.h"
 #include "tests/codegen/sources.h"
 
 static const char *source_root, *assembler;

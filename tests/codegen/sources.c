@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include "frontend/frontend.h"
-#include "ir/base/file.h"
+#include "ir/base/io/file.h"
 #include "passes/passes.h"
 
 const KernelSource kernel_sources[] = {

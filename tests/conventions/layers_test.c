@@ -11,7 +11,7 @@
 #include "tests/unit/unit.h"
 #include "tests/unit/arena.h"
 
-#include "ir/base/file.h"
+#include "ir/base/io/file.h"
 #include "ir/base/str.h"
 #include "ir/base/vec.h"
 #include "tests/conventions/tree.h"

@@ -5,7 +5,7 @@
 #include "tests/unit/dir.h"
 
 #include <sys/stat.h>
-#include "ir/base/file.h"
+#include "ir/base/io/file.h"
 #include "runtime/data/npy.h"
 #include "tests/data/pipe.h"
 

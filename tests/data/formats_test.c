@@ -8,7 +8,7 @@
 #include "tests/unit/dir.h"
 
 #include <unistd.h>
-#include "ir/base/file.h"
+#include "ir/base/io/file.h"
 #include "tests/data/make.h"
 #include "tests/data/pipe.h"
 

@@ -6,8 +6,8 @@
 #include <endian.h>
 #include <zip.h>
 #include <zlib.h>
-#include "ir/base/crc.h"
-#include "ir/base/file.h"
+#include "ir/base/hash/crc.h"
+#include "ir/base/io/file.h"
 #include "tests/data/make.h"
 
 void

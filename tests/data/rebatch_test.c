@@ -10,7 +10,7 @@
 #include "tests/unit/unit.h"
 
 #include <unistd.h>
-#include "ir/base/file.h"
+#include "ir/base/io/file.h"
 #include "ir/dataset/sharding.h"
 #include "tests/data/pipe.h"
 

@@ -5,7 +5,7 @@
 #include "ir/verify/verify.h"
 #include "tests/devices/runs.h"
 
-#include "ir/base/file.h"
+#include "ir/base/io/file.h"
 #include "ir/base/str.h"
 #include "runtime/hal/cpu/wait.h"
 

@@ -2,11 +2,11 @@
  * growth_test.c - small programs that would be large, and large ones
  *
  * Each ends within 2 seconds of processor time and 500 MB: with the message of
- * the limit that it exceeds (ir/base/limit.def), or compiled.  Their text
+ * the limit that it exceeds (ir/base/io/limit.def), or compiled.  Their text
  * is made here: begin, n lines, end, where @ in the line is its number, from 1,
  * and $ the one before.
  */
-#include "ir/base/limit.h"
+#include "ir/base/io/limit.h"
 #include "ir/base/str.h"
 #include "tests/e2e/run.h"
 #include "tests/unit/unit.h"

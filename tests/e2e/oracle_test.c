@@ -4,7 +4,7 @@
  * Each program runs compiled, and its placed IR in the interpreter (D17): what
  * they print, and the bits of every variable on every replica, are the same.
  */
-#include "ir/base/hash.h"
+#include "ir/base/hash/hash.h"
 #include "ir/ir.h"
 #include "ir/text/text.h"
 #include "ir/type_bounds.h"

@@ -1,7 +1,7 @@
 /*
  * phases_test.c - the text of every phase reads back to the same text
  */
-#include "ir/base/file.h"
+#include "ir/base/io/file.h"
 #include "tests/e2e/run.h"
 #include "tests/unit/unit.h"
 #include "tests/unit/arena.h"

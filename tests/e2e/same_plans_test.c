@@ -8,7 +8,7 @@
 #include <sched.h>
 #include <sys/stat.h>
 #include <unistd.h>
-#include "ir/base/file.h"
+#include "ir/base/io/file.h"
 #include "tests/e2e/run.h"
 #include "tests/unit/arena.h"
 #include "tests/unit/unit.h"

@@ -6,8 +6,8 @@
  */
 #include <dirent.h>
 #include <sys/stat.h>
-#include "ir/base/file.h"
-#include "ir/base/hash.h"
+#include "ir/base/io/file.h"
+#include "ir/base/hash/hash.h"
 #include "tests/e2e/run.h"
 #include "tests/unit/dir.h"
 #include "tests/unit/unit.h"

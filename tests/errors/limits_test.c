@@ -10,7 +10,7 @@
 #include "tests/unit/work_dir.h"
 
 #include "frontend/frontend.h"
-#include "ir/base/limit.h"
+#include "ir/base/io/limit.h"
 
 static void
 expect_of(const char *text, size_t len, const char *message)

@@ -16,8 +16,8 @@
 #include <fcntl.h>
 #include <sched.h>
 #include <sys/resource.h>
-#include "ir/base/file.h"
-#include "ir/base/philox.h"
+#include "ir/base/io/file.h"
+#include "ir/base/number/philox.h"
 #include "ir/base/str.h"
 #include "tests/faults/alloc_inject.h"
 #include "tests/unit/arena.h"

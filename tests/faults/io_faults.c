@@ -14,8 +14,8 @@
  * that the failure left.
  */
 #include <dirent.h>
-#include "ir/base/file.h"
-#include "ir/base/philox.h"
+#include "ir/base/io/file.h"
+#include "ir/base/number/philox.h"
 #include "ir/base/str.h"
 #include "tests/e2e/run.h"
 #include "tests/faults/io_inject.h"

@@ -22,7 +22,7 @@
 #include <sys/time.h>
 #include <sys/wait.h>
 #include <unistd.h>
-#include "ir/base/file.h"
+#include "ir/base/io/file.h"
 #include "ir/base/vec.h"
 #include "tests/fuzz/fuzz.h"
 #include "tests/fuzz/mutator.h"

@@ -10,7 +10,7 @@
 #include <ctype.h>
 #include <stdio.h>
 #include <string.h>
-#include "ir/base/philox.h"
+#include "ir/base/number/philox.h"
 
 typedef struct Mutator {
     Arena *arena;

@@ -9,7 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include "ir/base/file.h"
+#include "ir/base/io/file.h"
 #include "ir/base/vec.h"
 #include "tests/fuzz/fuzz.h"
 

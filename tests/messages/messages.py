@@ -30,7 +30,7 @@ LAYERS = ["frontend", "ir", "passes", "backend", "runtime"]
 # The chapters of the page: the longest beginning of a file's path decides.
 CHAPTERS = [
     ("Command lines",
-     ["frontend/tfdc", "runtime/tfd_run", "ir/base/options",
+     ["frontend/tfdc", "runtime/tfd_run", "ir/base/io/options",
       "runtime/hal/devices", "runtime/exec/exec_params",
       "frontend/dist/devices", "frontend/dist/cross_device",
       "backend/llvm/target", "backend/backend"]),

@@ -17,7 +17,7 @@
 #include "ir/verify/verify.h"
 #include "tests/unit/golden.h"
 
-#include "ir/base/file.h"
+#include "ir/base/io/file.h"
 #include "tests/passes/check.h"
 #include "tests/passes/random.h"
 #ifdef HAVE_FRONTEND

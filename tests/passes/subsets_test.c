@@ -11,7 +11,7 @@
 #include "tests/unit/unit.h"
 
 #include "frontend/frontend.h"
-#include "ir/base/file.h"
+#include "ir/base/io/file.h"
 #include "ir/text/parse.h"
 #include "ir/text/print.h"
 #include "ir/text/text.h"

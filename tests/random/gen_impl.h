@@ -16,7 +16,7 @@
 #define TFD_TESTS_RANDOM_GEN_IMPL_H
 
 #include <stdbool.h>
-#include "ir/base/dtype.h"
+#include "ir/base/number/dtype.h"
 #include "ir/base/str.h"
 #include "ir/base/vec.h"
 #include "tests/random/gen.h"

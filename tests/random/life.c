@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-#include "ir/base/file.h"
+#include "ir/base/io/file.h"
 
 typedef struct Stop {
     int64_t step;

@@ -18,7 +18,7 @@
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
-#include "ir/base/file.h"
+#include "ir/base/io/file.h"
 #include "tests/random/check.h"
 #include "tests/random/gen.h"
 #include "tests/random/shrink.h"

@@ -4,7 +4,7 @@
 #include "tests/ref/interp_impl.h"
 
 #include <string.h>
-#include "ir/base/format.h"
+#include "ir/base/number/format.h"
 #include "ir/ir.h"
 
 /* ---- lines -------------------------------------------------------------- */

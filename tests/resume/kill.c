@@ -14,7 +14,7 @@
 #include <math.h>
 #include <signal.h>
 #include <time.h>
-#include "ir/base/philox.h"
+#include "ir/base/number/philox.h"
 #include "runtime/hal/cpu/wait.h"
 #include "tests/e2e/run.h"
 #include "tests/resume/lives.h"

@@ -5,7 +5,7 @@
 
 #include <fcntl.h>
 #include <signal.h>
-#include "ir/base/file.h"
+#include "ir/base/io/file.h"
 #include "ir/base/str.h"
 #include "tests/e2e/run.h"
 #include "tests/resume/lives.h"

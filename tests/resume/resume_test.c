@@ -12,7 +12,7 @@
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <time.h>
-#include "ir/base/file.h"
+#include "ir/base/io/file.h"
 #include "runtime/exec/exec.h"
 #include "tests/e2e/run.h"
 #include "tests/resume/lives.h"

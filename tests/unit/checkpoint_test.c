@@ -6,8 +6,8 @@
 
 #include <endian.h>
 #include <unistd.h>
-#include "ir/base/file.h"
-#include "ir/base/hash.h"
+#include "ir/base/io/file.h"
+#include "ir/base/hash/hash.h"
 #include "runtime/checkpoint/checkpoint.h"
 
 static RtCheckpoints *folder;

@@ -9,7 +9,7 @@
 #include "tests/unit/unit.h"
 
 #include <math.h>
-#include "ir/base/dtype.h"
+#include "ir/base/number/dtype.h"
 
 #define COUNT(array) ((int)(sizeof(array) / sizeof *(array)))
 

@@ -9,8 +9,8 @@
 #include <sys/file.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
-#include "ir/base/crc.h"
-#include "ir/base/file.h"
+#include "ir/base/hash/crc.h"
+#include "ir/base/io/file.h"
 
 /* Removes what is left; returns how many files there were. */
 static int

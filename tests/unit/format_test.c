@@ -5,7 +5,7 @@
 #include "tests/unit/arena.h"
 
 #include <math.h>
-#include "ir/base/format.h"
+#include "ir/base/number/format.h"
 
 #define COUNT(array) ((int)(sizeof(array) / sizeof *(array)))
 

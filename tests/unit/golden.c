@@ -4,7 +4,7 @@
 #include "tests/unit/golden.h"
 
 #include <dirent.h>
-#include "ir/base/file.h"
+#include "ir/base/io/file.h"
 
 /* ---- files -------------------------------------------------------------- */
 

@@ -7,7 +7,7 @@
 #include "tests/unit/status.h"
 
 #include <elf.h>
-#include "ir/base/file.h"
+#include "ir/base/io/file.h"
 #include "runtime/exec/loader.h"
 
 enum { ONE, TWO, OUTSIDE, NUM_OBJECTS };

@@ -5,7 +5,7 @@
 #include "tests/unit/arena.h"
 #include "tests/unit/status.h"
 
-#include "ir/base/options.h"
+#include "ir/base/io/options.h"
 #include "ir/base/str.h"
 
 enum { OUT, DEFINE, LEVEL, DEVICES, TO, EXPLAIN, SEED, TIMEOUT, NUM_OPTS };

@@ -12,7 +12,7 @@
 #include "tests/unit/arena.h"
 
 #include "frontend/syntax/parse.h"
-#include "ir/base/file.h"
+#include "ir/base/io/file.h"
 
 static const char *source_root;
 /* ---- parsing ---- */

@@ -3,8 +3,8 @@
  */
 #include "tests/unit/unit.h"
 
-#include "ir/base/hash.h"
-#include "ir/base/philox.h"
+#include "ir/base/hash/hash.h"
+#include "ir/base/number/philox.h"
 
 #define COUNT(array) ((int)(sizeof(array) / sizeof *(array)))
 

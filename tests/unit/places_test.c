@@ -5,7 +5,7 @@
  * like those of training steps get places with next to no waste.
  */
 #include "ir/analysis/hooks.h"
-#include "ir/base/philox.h"
+#include "ir/base/number/philox.h"
 #include "passes/memory/pool.h"
 #include "tests/unit/unit.h"
 

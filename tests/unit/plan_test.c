@@ -6,8 +6,8 @@
 #include "tests/unit/status.h"
 
 #include <zip.h>
-#include "ir/base/file.h"
-#include "ir/base/hash.h"
+#include "ir/base/io/file.h"
+#include "ir/base/hash/hash.h"
 #include "ir/plan/abi.h"
 #include "ir/plan/plan.h"
 #include "ir/plan/plan_impl.h"

@@ -10,7 +10,7 @@
 #include <endian.h>
 #include <sys/mman.h>
 #include <unistd.h>
-#include "ir/base/file.h"
+#include "ir/base/io/file.h"
 #include "runtime/checkpoint/safetensors.h"
 
 static const char *path;

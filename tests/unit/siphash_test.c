@@ -6,7 +6,7 @@
 #include "tests/unit/unit.h"
 
 #include <endian.h>
-#include "ir/base/siphash.h"
+#include "ir/base/hash/siphash.h"
 
 static uint8_t key[SIPHASH_KEY], message[63];
 

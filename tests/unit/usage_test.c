@@ -4,7 +4,7 @@
 #include "tests/unit/unit.h"
 #include "tests/unit/arena.h"
 
-#include "ir/base/file.h"
+#include "ir/base/io/file.h"
 #include "ir/base/str.h"
 #include "ir/base/usage.h"
 #include "tests/unit/work_dir.h"

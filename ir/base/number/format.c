@@ -1,13 +1,13 @@
 /*
  * format.c - values as text: elements, and the text around them
  */
-#include "ir/base/format.h"
+#include "ir/base/number/format.h"
 
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include "ir/base/format_impl.h"
+#include "ir/base/number/format_impl.h"
 #include "ir/base/message.h"
 
 enum { MAX_WIDTH = 500, MAX_PRECISION = 100 };

@@ -3,7 +3,7 @@
  *
  * Four words of state; each word of the message goes in by two rounds.
  */
-#include "ir/base/siphash.h"
+#include "ir/base/hash/siphash.h"
 
 #include <endian.h>
 #include <string.h>

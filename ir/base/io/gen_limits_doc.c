@@ -14,7 +14,7 @@ typedef struct Row {
 static const Row rows[] = {
 #define LIMIT(name, of, value, most, message, about)                           \
     {#name, #of, message, about, value, most},
-#include "ir/base/limit.def"
+#include "ir/base/io/limit.def"
 #undef LIMIT
 };
 
@@ -26,7 +26,7 @@ static const char about[] =
     "within 2 seconds and 500 MB. `--limit NAME=VALUE` sets another value, up to the\n"
     "one in the last column (K, M and G are 1,000, a million and a billion); where\n"
     "there is none, formats and stacks are made for the value. A higher value costs\n"
-    "time and memory in proportion. (Made from `ir/base/limit.def`.)\n";
+    "time and memory in proportion. (Made from `ir/base/io/limit.def`.)\n";
 
 static void
 print_number(long long n)

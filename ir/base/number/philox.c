@@ -5,7 +5,7 @@
  * with the words that were not multiplied; the key is bumped between them by
  * the golden ratio and sqrt(3) - 1.
  */
-#include "ir/base/philox.h"
+#include "ir/base/number/philox.h"
 
 const uint32_t philox_multiplier[2] = {0xD2511F53, 0xCD9E8D57};
 const uint32_t philox_bump[2] = {0x9E3779B9, 0xBB67AE85};

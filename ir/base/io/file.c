@@ -5,7 +5,7 @@
  * Every call that may fail passes through one of the wrappers below, where
  * TFD_FAIL=io:N makes the Nth one fail.
  */
-#include "ir/base/file.h"
+#include "ir/base/io/file.h"
 
 #include <dirent.h>
 #include <errno.h>

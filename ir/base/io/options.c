@@ -1,7 +1,7 @@
 /*
  * options.c - command lines from a table
  */
-#include "ir/base/options.h"
+#include "ir/base/io/options.h"
 
 #include <errno.h>
 #include <math.h>

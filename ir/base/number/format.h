@@ -14,7 +14,7 @@
 #ifndef TFD_IR_BASE_FORMAT_H
 #define TFD_IR_BASE_FORMAT_H
 
-#include "ir/base/dtype.h"
+#include "ir/base/number/dtype.h"
 #include "ir/base/str.h"
 
 typedef struct FormatArg {

@@ -1,7 +1,7 @@
 /*
  * hash.c - names by content
  */
-#include "ir/base/hash.h"
+#include "ir/base/hash/hash.h"
 
 #include <stdint.h>
 #include <stdlib.h>

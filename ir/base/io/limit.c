@@ -1,7 +1,7 @@
 /*
  * limit.c - how much is too much
  */
-#include "ir/base/limit.h"
+#include "ir/base/io/limit.h"
 
 #include <errno.h>
 #include <stdbool.h>
@@ -13,7 +13,7 @@
 const LimitRow limit_rows[NUM_LIMITS] = {
 #define LIMIT(name, of, value, most, message, about)                           \
     {#name, #of, value, most, message, about},
-#include "ir/base/limit.def"
+#include "ir/base/io/limit.def"
 #undef LIMIT
 };
 

@@ -4,7 +4,7 @@
 #ifndef TFD_IR_BASE_FORMAT_IMPL_H
 #define TFD_IR_BASE_FORMAT_IMPL_H
 
-#include "ir/base/format.h"
+#include "ir/base/number/format.h"
 
 /* Longer than any element: "%.100f" of 1e308 with thousands separated. */
 enum { ELEMENT_MAX = 1024 };

@@ -6,7 +6,7 @@
  * off, and a second rounding that drops at least two more bits then gives what
  * a single one would have.
  */
-#include "ir/base/dtype.h"
+#include "ir/base/number/dtype.h"
 
 #include <math.h>
 #include <string.h>
@@ -19,7 +19,7 @@
 
 const DTypeInfo dtype_info[NUM_DTYPES] = {
 #define DTYPE(name, bytes, kind, numpy) {#name, bytes, kind, numpy},
-#include "ir/base/dtypes.def"
+#include "ir/base/number/dtypes.def"
 #undef DTYPE
 };
 

@@ -10,7 +10,7 @@
 
 typedef enum DType {
 #define DTYPE(name, bytes, kind, numpy) DT_##name,
-#include "ir/base/dtypes.def"
+#include "ir/base/number/dtypes.def"
 #undef DTYPE
     NUM_DTYPES
 } DType;

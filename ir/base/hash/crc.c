@@ -3,7 +3,7 @@
  *
  * ISA-L computes it, by an instruction of the processor where there is one.
  */
-#include "ir/base/crc.h"
+#include "ir/base/hash/crc.h"
 
 #include <isa-l/crc.h>
 

@@ -9,7 +9,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include "ir/base/arena.h"
-#include "ir/base/limit.h"
+#include "ir/base/io/limit.h"
 #include "ir/base/status.h"
 #include "ir/base/vec.h"
 

@@ -5,7 +5,7 @@
  * the notation, the digits and the width that suit all of them.  The rules are
  * those of numpy/core/arrayprint.py (1.24) with its default options.
  */
-#include "ir/base/format_impl.h"
+#include "ir/base/number/format_impl.h"
 
 #include <math.h>
 #include <stdio.h>

@@ -13,7 +13,7 @@
 
 typedef enum LimitId {
 #define LIMIT(name, ...) LIMIT_##name,
-#include "ir/base/limit.def"
+#include "ir/base/io/limit.def"
 #undef LIMIT
     NUM_LIMITS
 } LimitId;

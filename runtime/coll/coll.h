@@ -19,6 +19,7 @@
 #include <stdint.h>
 #include "ir/base/number/dtype.h"
 #include "ir/base/status.h"
+#include "runtime/hal/cpu/wait.h"
 
 typedef enum RtReduceOp {
     REDUCE_SUM,
@@ -101,8 +102,14 @@ struct RtColl {
     int num_replicas;
 };
 
-/* The replicas of one process, on shared memory.  timeout is in seconds. */
-Status rt_coll_shm_open(int num_replicas, double timeout, bool spin,
-                        RtColl **out) MUST_USE;
+typedef struct RtShmConfig {
+    int num_replicas;
+    double timeout; /* of a call that waits, in seconds of clock */
+    bool spin;
+    RtClock *clock;
+} RtShmConfig;
+
+/* The replicas of one process, on shared memory. */
+Status rt_coll_shm_open(const RtShmConfig *config, RtColl **out) MUST_USE;
 
 #endif

@@ -147,6 +147,7 @@ init(RtRun *run, const Plan *plan, const RtOptions *options)
                    .num_replicas = plan->module->num_replicas};
     rt_begin_stats(run);
     run->fns = map_new(a);
+    run->clock = options->clock ? options->clock : rt_seconds;
     run->timeout = options->timeout > 0 ? options->timeout : USUAL_TIMEOUT;
     run->data_dir =
         options->data_dir ? options->data_dir : directory_of(a, plan->path);
@@ -165,7 +166,8 @@ open_run(RtRun *run, RtFunction **main_fn)
     TRY(rt_open_checkpoints(run));
     TRY(rt_read_params(run));
     bool spin = may_spin(run);
-    TRY(rt_coll_shm_open(run->num_replicas, run->timeout, spin, &run->coll));
+    RtShmConfig shm = {run->num_replicas, run->timeout, spin, run->clock};
+    TRY(rt_coll_shm_open(&shm, &run->coll));
     TRY(load_code(run, main_ir, main_fn));
     TRY(rt_check_memory(run));
     TRY(open_devices(run, spin));

@@ -15,6 +15,7 @@
 #include <stdio.h>
 #include "ir/base/status.h"
 #include "ir/plan/plan.h"
+#include "runtime/hal/cpu/wait.h"
 
 typedef struct RtSet {
     const char *name, *value; /* --set NAME=VALUE */
@@ -43,6 +44,8 @@ typedef struct RtOptions {
     bool load_only;        /* all is made ready, but main is not called */
     FILE *out;             /* what the program prints */
     FILE *err;
+    /* Seconds, from which all waits are measured; NULL: rt_seconds. */
+    RtClock *clock;
     const atomic_bool *interrupted; /* set: stop soon; NULL: never */
     /* Ends the process with this status, whose message it prints: a thread of
      * the run does not come back.  NULL: it is waited for. */

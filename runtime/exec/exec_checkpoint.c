@@ -207,10 +207,10 @@ dims_archive(const IrModule *m, int64_t *dims, RtArchive *ar)
 static void
 clock_archive(RtRun *run, RtArchive *ar)
 {
-    double now = rt_seconds() + run->clock;
+    double now = rt_seconds() + run->now_offset;
     rt_archive_bytes(ar, &now, sizeof now);
     if (ar->reads)
-        run->clock = now - rt_seconds();
+        run->now_offset = now - rt_seconds();
 }
 
 /* Before its first step main has nothing. */

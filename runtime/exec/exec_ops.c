@@ -93,7 +93,7 @@ const TfdHooks rt_hooks = {
 int32_t
 rt_op_now(RtInvocation *inv, const RtHostOp *h)
 {
-    double now = rt_seconds() + inv->executor->run->clock;
+    double now = rt_seconds() + inv->executor->run->now_offset;
     memcpy(rt_value_pointer(inv, &h->out[0]), &now, sizeof now);
     return EXEC_OK;
 }

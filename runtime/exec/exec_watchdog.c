@@ -284,7 +284,7 @@ watch(void *data)
 {
     RtRun *run = data;
     while (rt_wait_word_wait(&run->watchdog.bell, 0, false) == 0)
-        look(run, rt_seconds());
+        look(run, run->clock());
     return NULL;
 }
 

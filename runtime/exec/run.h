@@ -20,7 +20,8 @@ struct RtRun {
     int out_error; /* errno of the first line that could not be printed, or 0 */
     const char *data_dir;
     uint64_t seed;
-    double clock; /* what now() is ahead of rt_seconds() */
+    double now_offset; /* what now() is ahead of rt_seconds() */
+    RtClock *clock;    /* that waits are measured by */
     RtCode *code;
     RtColl *coll;
     RtWatchdog watchdog;

@@ -3,6 +3,7 @@
  */
 #include "tests/unit/unit.h"
 #include "tests/unit/arena.h"
+#include "tests/unit/asleep.h"
 #include "tests/unit/status.h"
 
 #include <time.h>
@@ -206,15 +207,15 @@ an_iterator_may_be_closed_at_any_time(void **state)
     rt_iter_close(NULL);
 }
 
-/* Waits until so many elements were made, or two seconds; none comes after. */
+/* Waits until so many elements were made, and their thread is at rest: none
+ * comes after. */
 static void
 expect_made(const char *stages, int want)
 {
-    const struct timespec moment = {0, 5000000};
-    for (int i = 0; i < 400 && pipe_counted < want; i++)
-        nanosleep(&moment, NULL);
-    for (int i = 0; i < 4; i++)
-        nanosleep(&moment, NULL);
+    while (pipe_counted < want)
+        sched_yield();
+    if (pipe_thread != gettid())
+        wait_until_asleep(&pipe_thread);
     if (pipe_counted != want)
         fail_msg("%s\nmakes %d elements, not %d", stages, pipe_counted, want);
 }

@@ -1,9 +1,10 @@
 /*
  * pipe.c - pipelines for tests, and what comes out of them as text
  */
+#include "tests/data/pipe.h"
 #include "tests/unit/unit.h"
 
-#include "tests/data/pipe.h"
+#include <unistd.h>
 #include "ir/text/text.h"
 #include "ir/verify/verify.h"
 
@@ -82,12 +83,14 @@ whole(void *self, void *const *in, void *const *out, int64_t rows)
 }
 
 _Atomic int pipe_counted;
+_Atomic pid_t pipe_thread;
 
 static Status
 counted(void *self, void *const *in, void *const *out, int64_t rows)
 {
     (void)self, (void)rows;
     *(int64_t *)out[0] = *(const int64_t *)in[0];
+    pipe_thread = gettid();
     pipe_counted++;
     return OK;
 }

@@ -11,7 +11,8 @@
  *   @no5    i64 to itself, but fails on 5
  *   @odd    i64 to whether it is odd, but fails on 99
  *   @whole  i64[b4] to whether it has 4 rows
- *   @counted i64 to itself, and one more in pipe_counted
+ *   @counted i64 to itself, and one more in pipe_counted; pipe_thread is who
+ * called it
  *
  * Steps read as in the cases of tf.distribute: rows in brackets, replicas
  * separated by "/", components by "+", steps by "; ".
@@ -19,6 +20,7 @@
 #ifndef TFD_TESTS_DATA_PIPE_H
 #define TFD_TESTS_DATA_PIPE_H
 
+#include <sys/types.h>
 #include "ir/base/vec.h"
 #include "runtime/data/data.h"
 
@@ -48,6 +50,7 @@ typedef VEC(int64_t) Numbers;
 
 /* How often @counted was called. */
 extern _Atomic int pipe_counted;
+extern _Atomic pid_t pipe_thread;
 
 /* Fails the test when the pipeline is no IR. */
 Status pipe_open(Arena *a, const Pipe *pipe, PipeRun *out) MUST_USE;

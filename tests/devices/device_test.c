@@ -5,6 +5,7 @@
  * its kind.
  */
 #include "tests/unit/unit.h"
+#include "tests/unit/asleep.h"
 
 #include <stdatomic.h>
 #include "runtime/hal/cpu/wait.h"
@@ -71,10 +72,13 @@ arenas_are_zeros_on_pages(void **state)
     on_each_kind(check_memory);
 }
 
+static _Atomic pid_t runner; /* the thread that runs what is launched */
+
 static int32_t
 count_up(TfdCall *call)
 {
     int64_t n;
+    atomic_store(&runner, gettid());
     memcpy(&n, call->base, sizeof n);
     n++;
     memcpy(call->base, &n, sizeof n);
@@ -87,7 +91,7 @@ check_launches(RtDevice *d)
     for (int i = 1; i <= 500; i++)
         assert_int_equal(run(d, count_up, NULL), i);
     if (!strcmp(d->name, "cpu:1"))
-        usleep(1000); /* it sleeps, and wakes again */
+        wait_until_asleep(&runner); /* and wakes again */
     assert_int_equal(run(d, count_up, NULL), 501);
 }
 

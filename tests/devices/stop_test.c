@@ -2,9 +2,12 @@
  * stop_test.c - runs that are told to stop: after a step, or as they wait
  */
 #include "tests/devices/runs.h"
+#include "tests/unit/asleep.h"
 #include "tests/unit/work_dir.h"
 
 #include <pthread.h>
+#include <time.h>
+#include "runtime/hal/cpu/wait.h"
 
 #define PRINT_SUM "      print %2 {format=\"{}\"}\n"
 
@@ -35,25 +38,47 @@ interrupts_end_after_a_step(void **state)
     assert_status(r.st, STATUS_STOPPED, "interrupted after 3 steps");
 }
 
-static void *
-interrupt_soon(void *data)
+typedef struct Waiting {
+    atomic_int steps;
+    _Atomic pid_t main; /* the thread that runs it */
+    atomic_bool interrupted;
+} Waiting;
+
+static void
+count_step(void *data, int64_t step)
 {
-    usleep(20000);
-    atomic_store((atomic_bool *)data, true);
+    atomic_store(&((Waiting *)data)->steps, (int)step);
+}
+
+static void
+wait_for_steps(const Waiting *w, int steps)
+{
+    while (atomic_load(&w->steps) < steps)
+        sched_yield();
+}
+
+static void *
+interrupt_in_a_step(void *data)
+{
+    Waiting *w = data;
+    wait_for_steps(w, 100);
+    atomic_store(&w->interrupted, true);
     return NULL;
 }
 
 static void
 interrupts_come_at_any_time(void **state)
 {
-    atomic_bool interrupted = false;
+    Waiting w = {0};
     pthread_t other;
     (void)state;
-    pthread_create(&other, NULL, interrupt_soon, &interrupted);
-    assert_fails(
-        program(2, endless),
-        (RtOptions){.interrupted = &interrupted, .pipeline_threads = true},
-        STATUS_STOPPED, "interrupted");
+    pthread_create(&other, NULL, interrupt_in_a_step, &w);
+    assert_fails(program(2, endless),
+                 (RtOptions){.interrupted = &w.interrupted,
+                             .on_step = count_step,
+                             .on_step_data = &w,
+                             .pipeline_threads = true},
+                 STATUS_STOPPED, "interrupted");
     pthread_join(other, NULL);
 }
 
@@ -69,46 +94,55 @@ static const char never[] = "symbols b <= 4 alone, n <= 2, N <= 4\n"
                             "  concat with @more : i64\n"
                             "  filter @few : i64\n"
                             "  batch size=4 drop_remainder=0 : i64[b]\n";
-static const char never_runs[] =
-    "}\n" EACH_STEP(PRINT_SUM)
-    "func @few(%x: i64) host {\n"
-    "  %8: i64 = constant {dims=[] dtype=i64 data=[8]}\n"
-    "  %0: bool = lt %x, %8\n"
-    "  return %0\n"
-    "}\n";
+static const char never_runs[] = "}\n" EACH_STEP(
+    PRINT_SUM) "func @few(%x: i64) host {\n"
+               "  %8: i64 = constant {dims=[] dtype=i64 data=[8]}\n"
+               "  %0: bool = lt %x, %8\n"
+               "  return %0\n"
+               "}\n";
 
-typedef struct Waiting {
-    atomic_int steps;
-    atomic_bool interrupted;
-} Waiting;
-
-static void
-count_step(void *data, int64_t step)
+/* Processor time that the thread of main has taken. */
+static double
+busy_seconds(const Waiting *w)
 {
-    atomic_store(&((Waiting *)data)->steps, (int)step);
+    struct timespec t;
+    clockid_t clock = (clockid_t)(~(unsigned)w->main << 3 | 6);
+    assert_int_equal(clock_gettime(clock, &t), 0);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
+/* After the last step that it can do: it is asleep, or it looks for elements
+ * itself. */
 static void *
 interrupt_while_it_waits(void *data)
 {
     Waiting *w = data;
-    while (atomic_load(&w->steps) < 2)
-        usleep(1000);
-    usleep(200000);
+    wait_for_steps(w, 2);
+    double begin = busy_seconds(w);
+    while (!is_asleep(w->main) && busy_seconds(w) < begin + 0.01)
+        sched_yield();
     atomic_store(&w->interrupted, true);
     return NULL;
+}
+
+/* A second of it is a tenth of one. */
+static double
+fast_clock(void)
+{
+    return 10.0 * rt_seconds();
 }
 
 /* Runs it until it waits for data that do not come, and interrupts it. */
 static Result
 wait_for_ever(RtOptions options, bool ahead)
 {
-    Waiting w = {0};
+    Waiting w = {.main = gettid()};
     pthread_t other;
     options.interrupted = &w.interrupted;
     options.on_step = count_step;
     options.on_step_data = &w;
     options.pipeline_threads = true;
+    options.clock = fast_clock;
     const char *depth = ahead ? "" : "  prefetch depth=0 : i64[b]\n";
     const char *text = arena_printf(arena, "%s%s%s", never, depth, never_runs);
     pthread_create(&other, NULL, interrupt_while_it_waits, &w);

@@ -5,12 +5,13 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <signal.h>
 #include <spawn.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 #include "ir/base/io/file.h"
 #include "tests/unit/unit.h"
@@ -65,17 +66,17 @@ static int
 wait_for(pid_t pid)
 {
     int status;
-    for (int i = 0; i < TIMEOUT_SECONDS * 200; i++) {
-        pid_t done = waitpid(pid, &status, WNOHANG);
-        if (done == pid)
-            return WIFEXITED(status) ? WEXITSTATUS(status)
-                                     : 128 + WTERMSIG(status);
-        nanosleep(&(struct timespec){.tv_nsec = 5000000}, NULL);
-    }
-    kill(pid, SIGKILL);
-    waitpid(pid, &status, 0);
-    fail_msg("not done after %d seconds", TIMEOUT_SECONDS);
-    return -1;
+    struct pollfd end = {.fd = (int)syscall(SYS_pidfd_open, pid, 0),
+                         .events = POLLIN};
+    assert_true(end.fd >= 0);
+    bool ended = poll(&end, 1, 1000 * TIMEOUT_SECONDS) == 1;
+    close(end.fd);
+    if (!ended)
+        kill(pid, SIGKILL);
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    if (!ended)
+        fail_msg("not done after %d seconds", TIMEOUT_SECONDS);
+    return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
 }
 
 static Ran

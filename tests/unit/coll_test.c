@@ -1,9 +1,11 @@
 /*
- * coll_test.c - collectives of replicas against D2's tree, one element at a time
+ * coll_test.c - collectives of replicas against D2's tree, one element at a
+ * time
  *
  * Every replica is a thread here as it is in a run.
  */
 #include "tests/unit/unit.h"
+#include "tests/unit/asleep.h"
 
 #include <math.h>
 #include <pthread.h>
@@ -71,6 +73,16 @@ expected(RtReduceOp how, DType t, int n, char *const *in, int64_t i)
 }
 
 /* ---- replicas ------------------------------------------------------------ */
+
+/* Its calls wait for a minute at most. */
+static RtColl *
+open_coll(int num_replicas, bool spin, RtClock *clock)
+{
+    RtShmConfig config = {num_replicas, 60.0, spin, clock};
+    RtColl *coll;
+    assert_null(rt_coll_shm_open(&config, &coll));
+    return coll;
+}
 
 typedef struct Reduction {
     RtColl *coll;
@@ -272,7 +284,7 @@ reductions_follow_the_tree(void **state)
     for (int i = 0; i < COUNT(replica_counts); i++) {
         RtColl *coll;
         int n = replica_counts[i];
-        assert_null(rt_coll_shm_open(n, 60.0, rt_may_spin(n), &coll));
+        coll = open_coll(n, rt_may_spin(n), rt_seconds);
         for (int t = 0; t < NUM_DTYPES; t++)
             for (int how = 0; how < NUM_REDUCE_OPS; how++)
                 if (t != DT_bool || how == REDUCE_FIRST)
@@ -296,7 +308,7 @@ every_way_gives_the_same(void **state)
     for (int i = 0; i < COUNT(replica_counts); i++) {
         RtColl *coll;
         int n = replica_counts[i];
-        assert_null(rt_coll_shm_open(n, 60.0, rt_may_spin(n), &coll));
+        coll = open_coll(n, rt_may_spin(n), rt_seconds);
         for (int w = 0; w < COUNT(ways); w++)
             for (int t = 0; t < COUNT(dtypes); t++)
                 if (ways[w].algorithm != COLL_HIERARCHICAL || n % 2 == 0)
@@ -312,7 +324,7 @@ halves_need_an_even_number(void **state)
     RtColl *coll;
     RtCollInstance *instance;
     DType t = DT_f32;
-    assert_null(rt_coll_shm_open(3, 60.0, false, &coll));
+    coll = open_coll(3, false, rt_seconds);
     Status st = coll->ops->all_reduce_new(coll, REDUCE_SUM,
                                           (RtCollConfig){COLL_HIERARCHICAL, 1},
                                           1, &t, &instance);
@@ -378,7 +390,7 @@ use_sites_again(int n, RtCollConfig config)
     Stress s;
     Replica replicas[MAX_REPLICAS];
     DType t = DT_f32;
-    assert_null(rt_coll_shm_open(n, 60.0, rt_may_spin(n), &s.coll));
+    s.coll = open_coll(n, rt_may_spin(n), rt_seconds);
     const RtCollOps *ops = s.coll->ops;
     assert_null(
         ops->all_reduce_new(s.coll, REDUCE_SUM, config, 1, &t, &s.small));
@@ -464,7 +476,7 @@ gather_among(int n, RtCollAlgorithm algorithm)
     static const int64_t outers[] = {1, 5, 0};
     RtColl *coll;
     RtCollInstance *instance;
-    assert_null(rt_coll_shm_open(n, 60.0, rt_may_spin(n), &coll));
+    coll = open_coll(n, rt_may_spin(n), rt_seconds);
     assert_null(coll->ops->all_gather_new(coll, algorithm, &instance));
     for (int k = 0; k < COUNT(outers); k++)
         gather_and_check(coll, instance, outers[k]);
@@ -484,12 +496,12 @@ gathering_keeps_order(void **state)
 /* ---- waiting in vain ----------------------------------------------------- */
 
 static Reduction
-lonely_reduction(double timeout)
+lonely_reduction(RtClock *clock)
 {
     static char bytes[4];
     DType t = DT_f32;
     Reduction job = {.num = 1, .dtype = t, .count = {1}};
-    assert_null(rt_coll_shm_open(3, timeout, false, &job.coll));
+    job.coll = open_coll(3, false, clock);
     assert_null(job.coll->ops->all_reduce_new(
         job.coll, REDUCE_SUM, (RtCollConfig){0}, 1, &t, &job.instance));
     for (int k = 0; k < 3; k++)
@@ -497,10 +509,18 @@ lonely_reduction(double timeout)
     return job;
 }
 
+/* A minute goes by between two looks. */
+static double
+minutes(void)
+{
+    static int looks;
+    return 61.0 * ++looks;
+}
+
 static void
 a_missing_replica_is_named(void **state)
 {
-    Reduction job = lonely_reduction(0.05);
+    Reduction job = lonely_reduction(minutes);
     Replica first = {.number = 0, .job = &job};
     const RtCollOps *ops = job.coll->ops;
     (void)state;
@@ -514,24 +534,33 @@ a_missing_replica_is_named(void **state)
     ops->close(job.coll);
 }
 
+typedef struct Waiter {
+    const Reduction *job;
+    _Atomic pid_t tid; /* who waits in it */
+} Waiter;
+
 static void *
-stop_soon(void *data)
+abort_once_it_waits(void *data)
 {
-    RtColl *coll = data;
-    usleep(20000);
-    coll->ops->abort(coll);
+    const Waiter *w = data;
+    const RtCollOps *ops = w->job->coll->ops;
+    while (!ops->arrived(w->job->instance, 0))
+        sched_yield();
+    wait_until_asleep(&w->tid);
+    ops->abort(w->job->coll);
     return NULL;
 }
 
 static void
 stopping_wakes_the_others(void **state)
 {
-    Reduction job = lonely_reduction(60.0);
+    Reduction job = lonely_reduction(rt_seconds);
     Replica first = {.number = 0, .job = &job};
+    Waiter waiter = {&job, gettid()};
     pthread_t other;
     double begin = rt_seconds();
     (void)state;
-    pthread_create(&other, NULL, stop_soon, job.coll);
+    pthread_create(&other, NULL, abort_once_it_waits, &waiter);
     reduce_once(&first);
     pthread_join(other, NULL);
     assert_int_equal(first.result, COLL_ABORTED);
@@ -548,7 +577,7 @@ what_has_no_sum_is_refused(void **state)
     RtCollInstance *instance;
     DType t = DT_bool;
     (void)state;
-    assert_null(rt_coll_shm_open(2, 60.0, false, &coll));
+    coll = open_coll(2, false, rt_seconds);
     Status st = coll->ops->all_reduce_new(coll, REDUCE_SUM, (RtCollConfig){0},
                                           1, &t, &instance);
     assert_non_null(st);

@@ -18,6 +18,7 @@
  * must not overwrite what a slower one still reads.  It cannot be two ahead,
  * for it has waited for the slower one in between.
  */
+#include <assert.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
@@ -35,8 +36,7 @@ typedef struct ShmComm {
     RtColl coll;
     Arena *arena;
     RtCollInstance *instances; /* newest first */
-    double timeout;
-    bool spin;
+    RtShmConfig config;
     atomic_bool stopped;
 } ShmComm;
 
@@ -96,10 +96,10 @@ wait_for(ShmComm *l, RtWaitWord *w, uint32_t target)
         if (atomic_load(&l->stopped))
             return COLL_ABORTED;
         if (deadline == 0.0)
-            deadline = rt_seconds() + l->timeout;
-        else if (rt_seconds() > deadline)
+            deadline = l->config.clock() + l->config.timeout;
+        else if (l->config.clock() > deadline)
             return COLL_TIMEOUT;
-        rt_wait_word_wait(w, value, l->spin);
+        rt_wait_word_wait(w, value, l->config.spin);
     }
 }
 
@@ -475,14 +475,14 @@ static const RtCollOps shm_ops = {
 };
 
 Status
-rt_coll_shm_open(int num_replicas, double timeout, bool spin, RtColl **out)
+rt_coll_shm_open(const RtShmConfig *config, RtColl **out)
 {
+    assert(config->num_replicas > 0 && config->timeout > 0);
     Arena *a = arena_new(NULL, "collectives");
     ShmComm *l = NEW(a, ShmComm);
-    l->coll = (RtColl){&shm_ops, num_replicas};
+    l->coll = (RtColl){&shm_ops, config->num_replicas};
     l->arena = a;
-    l->timeout = timeout;
-    l->spin = spin;
+    l->config = *config;
     *out = &l->coll;
     return OK;
 }

@@ -46,6 +46,9 @@ int rt_num_cores(void);
 bool rt_may_spin(int num_threads);
 
 /* Seconds on a clock that only goes forward. */
+typedef double RtClock(void);
+
+/* The system's. */
 double rt_seconds(void);
 
 #endif

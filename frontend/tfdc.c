@@ -531,9 +531,9 @@ choice(const char *const *names, const char *value)
 static Status
 check_cross(Tfdc *t)
 {
-    FeCross cross;
+    FeCrossDevice cross;
     const char *text = options_value(t->options, OPT_CROSS, "auto");
-    const char *wrong = fe_cross_parse(t->arena, text, &cross);
+    const char *wrong = fe_cross_device_parse(t->arena, text, &cross);
     return wrong ? status_new(STATUS_USAGE, "%s", wrong) : OK;
 }
 

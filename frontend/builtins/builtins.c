@@ -40,15 +40,15 @@ static const char *const names[] = {
 #include "frontend/builtins/builtins.def"
 };
 
-static const char *const words[] = {
-#define WORD(name) #name,
+static const char *const enum_names[] = {
+#define ENUM_NAME(name) #name,
 #include "frontend/builtins/builtins.def"
 };
 
 enum {
     NUM_BUILTINS = sizeof builtins / sizeof *builtins,
     NUM_NAMES = sizeof names / sizeof *names,
-    NUM_WORDS = sizeof words / sizeof *words
+    NUM_ENUM_NAMES = sizeof enum_names / sizeof *enum_names
 };
 
 /* ---- finding ------------------------------------------------------------ */
@@ -82,7 +82,7 @@ fe_builtin_op(const FeBuiltin *b)
 }
 
 static bool
-is_word_param(const char *name, size_t len)
+is_enum_name_param(const char *name, size_t len)
 {
     static const char *const params[] = {"op", "shard", "pipelines"};
     for (size_t i = 0; i < sizeof params / sizeof *params; i++)
@@ -92,14 +92,14 @@ is_word_param(const char *name, size_t len)
 }
 
 bool
-fe_builtin_takes_word(const FeBuiltin *b, const char *name, int index)
+fe_builtin_takes_enum_name(const FeBuiltin *b, const char *name, int index)
 {
     const char *text = b->params;
     for (int i = 0; *text; i++) {
         size_t n = strcspn(text, " ,");
         if (name ? strlen(name) == n && strncmp(name, text, n) == 0
                  : i == index)
-            return is_word_param(text, n);
+            return is_enum_name_param(text, n);
         text += strcspn(text, ",");
         text += strspn(text, ", ");
     }
@@ -133,8 +133,8 @@ fe_builtin_value(Lower *cx, const char *name, Loc loc)
     if (strcmp(name, "num_replicas") == 0)
         return fe_value_scalar(cx->arena,
                                scalar_int(DT_i32, cx->module->num_replicas));
-    for (int i = 0; i < NUM_WORDS; i++)
-        if (strcmp(words[i], name) == 0)
+    for (int i = 0; i < NUM_ENUM_NAMES; i++)
+        if (strcmp(enum_names[i], name) == 0)
             return fe_value_text(cx->arena, name);
     return NULL;
 }
@@ -248,7 +248,7 @@ fe_builtin_call(Lower *cx, const FeBuiltin *b, const FeCall *call)
 {
     FeArgs in = {.builtin = b};
     for (int i = 0; i < call->num_args; i++)
-        fe_walked_value(cx, call->args[i].value);
+        fe_count_walk_value(cx, call->args[i].value);
     if (!check_context(cx, b, call->loc) ||
         !fe_bind_args(cx, call, b->params, &in))
         return &fe_poison;
@@ -268,21 +268,21 @@ bool
 fe_arg_bool(Lower *cx, const FeArgs *in, int i, const char *what, bool *out)
 {
     FeValue *v = fe_arg(in, i);
-    return !v || fe_bool(cx, v, what, fe_arg_loc(in, i), out);
+    return !v || fe_require_bool(cx, v, what, fe_arg_loc(in, i), out);
 }
 
 bool
 fe_arg_int(Lower *cx, const FeArgs *in, int i, const char *what, int64_t *out)
 {
     FeValue *v = fe_arg(in, i);
-    return !v || fe_int(cx, v, what, fe_arg_loc(in, i), out);
+    return !v || fe_require_int(cx, v, what, fe_arg_loc(in, i), out);
 }
 
 bool
 fe_arg_dtype(Lower *cx, const FeArgs *in, int i, DType *out)
 {
     FeValue *v = fe_arg(in, i);
-    return !v || fe_dtype(cx, v, "dtype", fe_arg_loc(in, i), out);
+    return !v || fe_require_dtype(cx, v, "dtype", fe_arg_loc(in, i), out);
 }
 
 bool
@@ -290,7 +290,8 @@ fe_arg_axes(Lower *cx, const FeArgs *in, int i, int rank, FeAxes *out)
 {
     FeValue *v = fe_arg(in, i);
     if (v)
-        return fe_axes(cx, v, rank, fe_arg_loc(in, i), out->axes, &out->len);
+        return fe_require_axes(cx, v, rank, fe_arg_loc(in, i), out->axes,
+                               &out->len);
     out->len = rank;
     for (int k = 0; k < rank; k++)
         out->axes[k] = k;

@@ -2,10 +2,10 @@
  * builtins.h - what the files with builtin functions share
  *
  * A row of builtins.def names a function fe_builtin_<how>(), or
- * fe_method_<name>(), in one of builtins_*.c, vars.c, dist_*.c, data_*.c,
- * text.c.  It is called when the arguments are checked as far as the row says:
- * they are known, given once, the needed ones are there, none has an error, and
- * the context is right.
+ * fe_method_<name>() for a stage of a dataset, in builtins/, vars/, dist/ or
+ * data/.  It is called when the arguments are checked as far as the row says:
+ * they have values, each is given once, none that is needed is missing, none
+ * has an error, and the context is right.
  */
 #ifndef TFD_FRONTEND_BUILTINS_BUILTINS_H
 #define TFD_FRONTEND_BUILTINS_BUILTINS_H
@@ -69,7 +69,8 @@ bool fe_arg_dtype(Lower *cx, const FeArgs *in, int i, DType *out);
 /* Axes of a value of that rank, ascending: all when it was left out. */
 bool fe_arg_axes(Lower *cx, const FeArgs *in, int i, int rank, FeAxes *out);
 
-/* ---- strings (text.c) ---------------------------------------------------- */
+/* ---- strings (format_string.c) --------------------------------------------
+ */
 
 /* A new operation with n operands, those of the text's holes, and the text as
  * its format; to be emitted. */

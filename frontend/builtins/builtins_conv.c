@@ -38,7 +38,7 @@ read_pair(Lower *cx, const FeArgs *in, int i, const char *what, int64_t *out)
     Dim dims[IR_MAX_RANK];
     int rank;
     Loc loc = fe_arg_loc(in, i);
-    if (!fe_dims(cx, fe_arg(in, i), what, loc, dims, &rank))
+    if (!fe_require_dims(cx, fe_arg(in, i), what, loc, dims, &rank))
         return false;
     bool ok = rank == 1 || rank == 2;
     for (int k = 0; ok && k < 2; k++) {
@@ -55,8 +55,8 @@ static bool
 read_padding(Lower *cx, const FeArgs *in, int i, bool *same)
 {
     const char *word = "valid";
-    if (fe_arg(in, i) &&
-        !fe_text(cx, fe_arg(in, i), "padding", fe_arg_loc(in, i), &word))
+    if (fe_arg(in, i) && !fe_require_text(cx, fe_arg(in, i), "padding",
+                                          fe_arg_loc(in, i), &word))
         return false;
     *same = strcmp(word, "same") == 0;
     if (!*same && strcmp(word, "valid") != 0) {
@@ -67,7 +67,7 @@ read_padding(Lower *cx, const FeArgs *in, int i, bool *same)
 }
 
 static void
-place_axis(Windows *w, int k, bool same)
+set_padding(Windows *w, int k, bool same)
 {
     int64_t size = w->image[k], stride = w->stride[k], over = size - w->size[k];
     w->low[k] = 0;
@@ -83,8 +83,8 @@ place_axis(Windows *w, int k, bool same)
 
 /* The windows of x, once sizes and strides are known. */
 static bool
-place_windows(Lower *cx, const FeArgs *in, const IrValue *x, bool same,
-              Windows *w)
+read_windows(Lower *cx, const FeArgs *in, const IrValue *x, bool same,
+             Windows *w)
 {
     const Dim *dims = x->type.dims;
     if (x->type.rank != 4 || !ir_dim_is_const(dims[1]) ||
@@ -98,7 +98,7 @@ place_windows(Lower *cx, const FeArgs *in, const IrValue *x, bool same,
     w->padded = false;
     for (int k = 0; k < 2; k++) {
         w->image[k] = dims[k + 1].c;
-        place_axis(w, k, same);
+        set_padding(w, k, same);
         if (w->count[k] > 0)
             continue;
         fe_error(cx, in->loc, "a window of %lld by %lld does not fit in %s",
@@ -131,7 +131,7 @@ fe_builtin_conv2d(Lower *cx, const FeArgs *in)
                         ir_dims_text(cx->module, t->rank, t->dims));
     w.size[0] = t->dims[0].c;
     w.size[1] = t->dims[1].c;
-    if (!place_windows(cx, in, v[0], same, &w))
+    if (!read_windows(cx, in, v[0], same, &w))
         return &fe_poison;
     IrOp *op = fe_op(cx, OP_conv2d, 2, v, in->loc);
     ir_set_ints(op, A_low, w.low, 2);
@@ -163,7 +163,7 @@ pad_images(Lower *cx, IrValue *x, const Windows *w, Loc loc)
 
 /* 1 in an image of one channel, where there is one. */
 static IrValue *
-presence(Lower *cx, const Windows *w, DType t, Loc loc)
+valid_mask(Lower *cx, const Windows *w, DType t, Loc loc)
 {
     Dim dims[4] = {ir_dim_const(1), ir_dim_const(w->image[0]),
                    ir_dim_const(w->image[1]), ir_dim_const(1)};
@@ -174,7 +174,7 @@ presence(Lower *cx, const Windows *w, DType t, Loc loc)
 
 /* The element of each window at place i, in row-major order. */
 static IrValue *
-place_of(Lower *cx, IrValue *x, const Windows *w, int64_t i, Loc loc)
+window_element(Lower *cx, IrValue *x, const Windows *w, int64_t i, Loc loc)
 {
     int64_t start[4] = {0, i / w->size[1], i % w->size[1], 0};
     int64_t step[4] = {1, w->stride[0], w->stride[1], 1};
@@ -204,9 +204,9 @@ static IrValue *
 fold_windows(Lower *cx, IrValue *x, const Windows *w,
              IrValue *(*fold)(Lower *, IrValue *, IrValue *, Loc), Loc loc)
 {
-    IrValue *sum = place_of(cx, x, w, 0, loc);
+    IrValue *sum = window_element(cx, x, w, 0, loc);
     for (int64_t i = 1; i < w->size[0] * w->size[1]; i++)
-        sum = fold(cx, sum, place_of(cx, x, w, i, loc), loc);
+        sum = fold(cx, sum, window_element(cx, x, w, i, loc), loc);
     return sum;
 }
 
@@ -219,7 +219,7 @@ read_pool(Lower *cx, const FeArgs *in, Windows *w)
         return NULL;
     memcpy(w->stride, w->size, sizeof w->stride);
     if ((fe_arg(in, 2) && !read_pair(cx, in, 2, "a stride", w->stride)) ||
-        !read_padding(cx, in, 3, &same) || !place_windows(cx, in, x, same, w))
+        !read_padding(cx, in, 3, &same) || !read_windows(cx, in, x, same, w))
         return NULL;
     if (w->size[0] > MAX_WINDOW || w->size[1] > MAX_WINDOW / w->size[0]) {
         fe_error_note(cx, fe_arg_loc(in, 1),
@@ -227,7 +227,7 @@ read_pool(Lower *cx, const FeArgs *in, Windows *w)
                       "a window of more than %d elements", MAX_WINDOW);
         return NULL;
     }
-    return fe_may_emit(cx, in->loc) ? x : NULL;
+    return fe_check_can_emit(cx, in->loc) ? x : NULL;
 }
 
 FeValue *
@@ -244,7 +244,7 @@ fe_builtin_max_pool2d(Lower *cx, const FeArgs *in)
     IrValue *all = pad_images(cx, x, &w, in->loc);
     if (w.padded) {
         IrBlock *b = cx->block;
-        IrValue *is = presence(cx, &w, DT_bool, in->loc);
+        IrValue *is = valid_mask(cx, &w, DT_bool, in->loc);
         Scalar least = ir_eval_neutral(OP_reduce_max, x->type.dtype);
         IrValue *none = ir_const_scalar(b, least, in->loc);
         all = ir_build3(b, OP_where, is, all, none, in->loc);
@@ -270,7 +270,7 @@ fe_builtin_avg_pool2d(Lower *cx, const FeArgs *in)
     IrValue *all = pad_images(cx, x, &w, in->loc);
     IrValue *sum = fold_windows(cx, all, &w, add, in->loc);
     double places = (double)(w.size[0] * w.size[1]);
-    IrValue *count = w.padded ? fold_windows(cx, presence(cx, &w, t, in->loc),
+    IrValue *count = w.padded ? fold_windows(cx, valid_mask(cx, &w, t, in->loc),
                                              &w, add, in->loc)
                               : ir_const_float(cx->block, t, places, in->loc);
     return fe_value_tensor(cx->arena,

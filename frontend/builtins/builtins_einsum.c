@@ -157,7 +157,7 @@ read_row(Einsum *s, const char *p, Row *row)
 }
 
 static const char *
-behind(const Row *row)
+row_end(const Row *row)
 {
     return skip_spaces(row->at + row->len);
 }
@@ -244,7 +244,7 @@ imply_result(Einsum *s)
     for (int c = 0; c < FIRST_DOT; c++) {
         if (count_label(s, c) != 1)
             continue;
-        if (!fe_is_rank(s->cx, row.num_letters + 1, s->text_loc))
+        if (!fe_check_rank(s->cx, row.num_letters + 1, s->text_loc))
             return false;
         row.letters[row.num_letters++] = (unsigned char)c;
     }
@@ -282,13 +282,13 @@ read_result(Einsum *s, const char *arrow)
         return imply_result(s);
     if (!read_row(s, arrow + 2, &row) || !check_result(s, &row))
         return false;
-    if (*behind(&row)) {
-        fe_error(s->cx, part_loc(s, behind(&row), 1),
+    if (*row_end(&row)) {
+        fe_error(s->cx, part_loc(s, row_end(&row), 1),
                  "an equation has one result");
         return false;
     }
-    if (!fe_is_rank(s->cx, row.num_letters + s->num_dots,
-                    part_loc(s, row.at, row.len)))
+    if (!fe_check_rank(s->cx, row.num_letters + s->num_dots,
+                       part_loc(s, row.at, row.len)))
         return false;
     return spread_row(s, &row, row.num_letters + s->num_dots, &s->result);
 }
@@ -301,7 +301,7 @@ read_equation(Einsum *s)
         Row row;
         if (!read_row(s, p, &row) || !read_term(s, &row, &s->terms[i]))
             return false;
-        p = behind(&row);
+        p = row_end(&row);
         bool last = i == s->num_terms - 1;
         if (last != (*p != ',')) {
             fe_error(s->cx, s->text_loc,
@@ -356,7 +356,7 @@ sum_axis(Einsum *s, Term *t, int axis)
 }
 
 static FeValue *
-count_along(Einsum *s, const IrType *t, int axis)
+emit_iota_along(Einsum *s, const IrType *t, int axis)
 {
     Dim dims[IR_MAX_RANK];
     for (int i = 0; i < t->rank; i++)
@@ -375,8 +375,8 @@ take_diagonal(Einsum *s, Term *t, int i, int j)
     Lower *cx = s->cx;
     if (t->value) {
         IrValue *x = t->value;
-        FeValue *row = count_along(s, &x->type, i);
-        FeValue *column = count_along(s, &x->type, j);
+        FeValue *row = emit_iota_along(s, &x->type, i);
+        FeValue *column = emit_iota_along(s, &x->type, j);
         FeValue *on = fe_op2(cx, OP_eq, row, column, s->loc);
         Scalar zero = scalar_cast(scalar_int(DT_i64, 0), x->type.dtype);
         t->value =
@@ -637,7 +637,7 @@ fe_builtin_einsum(Lower *cx, const FeArgs *in)
         return &fe_poison;
     const FeArg *first = &in->call->args[0];
     s.text_loc = first->loc;
-    if (!fe_text(cx, first->value, "an equation", first->loc, &s.text))
+    if (!fe_require_text(cx, first->value, "an equation", first->loc, &s.text))
         return &fe_poison;
     s.is_literal = first->loc.len == strlen(s.text) + 2;
     return read_equation(&s) ? lower(&s) : &fe_poison;

@@ -68,7 +68,7 @@ read_integer(Draw *d, FeValue *x, const char *what, Loc loc)
         return integer(d, known);
     if (!fe_type_of(d->cx, x, &t) || t.rank != 0 || !dtype_is_int(t.dtype)) {
         fe_error(d->cx, loc, "%s is one integer, not %s", what,
-                 fe_what(d->cx, x));
+                 fe_describe(d->cx, x));
         return NULL;
     }
     IrValue *v = fe_operand(d->cx, x, loc);
@@ -246,8 +246,8 @@ read_shape(Draw *d, const FeArgs *in, const Params *p)
     FeValue *shape = p->shape < 0 ? NULL : fe_arg(in, p->shape);
     const IrType *made = d->cx->context == FE_INIT ? d->cx->init_type : NULL;
     if (shape)
-        return fe_dims(d->cx, shape, "a shape", fe_arg_loc(in, p->shape),
-                       d->dims, &d->rank);
+        return fe_require_dims(d->cx, shape, "a shape",
+                               fe_arg_loc(in, p->shape), d->dims, &d->rank);
     if (made) {
         d->rank = made->rank;
         memcpy(d->dims, made->dims, sizeof d->dims);
@@ -285,7 +285,7 @@ check_size(const Draw *d)
 static bool
 draw(Draw *d, const FeArgs *in, const Params *p)
 {
-    if (!fe_may_emit(d->cx, in->loc) || !check_size(d))
+    if (!fe_check_can_emit(d->cx, in->loc) || !check_size(d))
         return false;
     d->b = d->cx->block;
     if (fe_arg(in, p->index))

@@ -30,8 +30,8 @@ typedef struct Shape {
 static bool
 read_shape(Lower *cx, const FeArgs *in, int i, Shape *out)
 {
-    return fe_dims(cx, fe_arg(in, i), "a shape", fe_arg_loc(in, i), out->dims,
-                   &out->rank);
+    return fe_require_dims(cx, fe_arg(in, i), "a shape", fe_arg_loc(in, i),
+                           out->dims, &out->rank);
 }
 
 static FeValue *
@@ -87,7 +87,7 @@ fe_builtin_iota(Lower *cx, const FeArgs *in)
     if (!read_shape(cx, in, 0, &s) || !fe_arg_dtype(cx, in, 2, &t))
         return &fe_poison;
     if (fe_arg(in, 1) &&
-        !fe_axis(cx, fe_arg(in, 1), s.rank, fe_arg_loc(in, 1), &axis))
+        !fe_require_axis(cx, fe_arg(in, 1), s.rank, fe_arg_loc(in, 1), &axis))
         return &fe_poison;
     return iota(cx, t, &s, axis, in->loc);
 }
@@ -137,8 +137,8 @@ fe_builtin_reshape(Lower *cx, const FeArgs *in)
     } else if (open >= 0) {
         shape = none;
     }
-    if (!x ||
-        !fe_dims(cx, shape, "a shape", fe_arg_loc(in, 1), s.dims, &s.rank))
+    if (!x || !fe_require_dims(cx, shape, "a shape", fe_arg_loc(in, 1), s.dims,
+                               &s.rank))
         return &fe_poison;
     if (open >= 0 && !close_shape(cx, x, &s, open, in->loc))
         return &fe_poison;
@@ -150,7 +150,7 @@ static FeValue *
 expand(Lower *cx, IrValue *x, int64_t axis, Loc loc)
 {
     Shape s = {.rank = x->type.rank + 1};
-    if (!fe_is_rank(cx, s.rank, loc))
+    if (!fe_check_rank(cx, s.rank, loc))
         return &fe_poison;
     for (int i = 0; i < s.rank; i++)
         s.dims[i] = i == axis ? ir_dim_const(1) : x->type.dims[i - (i > axis)];
@@ -162,8 +162,8 @@ fe_builtin_expand(Lower *cx, const FeArgs *in)
 {
     int64_t axis;
     IrValue *x = operand(cx, in, 0);
-    if (!x ||
-        !fe_axis(cx, fe_arg(in, 1), x->type.rank + 1, fe_arg_loc(in, 1), &axis))
+    if (!x || !fe_require_axis(cx, fe_arg(in, 1), x->type.rank + 1,
+                               fe_arg_loc(in, 1), &axis))
         return &fe_poison;
     return expand(cx, x, axis, in->loc);
 }
@@ -176,7 +176,7 @@ read_permutation(Lower *cx, FeValue *v, int rank, Loc loc, int64_t *perm)
 {
     int64_t sorted[IR_MAX_RANK];
     int n;
-    if (!fe_axes(cx, v, rank, loc, sorted, &n))
+    if (!fe_require_axes(cx, v, rank, loc, sorted, &n))
         return false;
     if (n != rank) {
         fe_error(cx, loc, "transpose of a value of %d dimensions names %d",
@@ -184,7 +184,7 @@ read_permutation(Lower *cx, FeValue *v, int rank, Loc loc, int64_t *perm)
         return false;
     }
     for (int i = 0; v->kind == FE_NEST && i < rank; i++)
-        if (!fe_axis(cx, v->nest.items[i], rank, loc, &perm[i]))
+        if (!fe_require_axis(cx, v->nest.items[i], rank, loc, &perm[i]))
             return false;
     return true;
 }
@@ -233,7 +233,8 @@ read_several(Lower *cx, const FeArgs *in, Several *out)
     if (list->kind != FE_NEST || list->nest.len == 0) {
         fe_error(cx, fe_arg_loc(in, 0), "%s needs a list of values, not %s",
                  in->name,
-                 list->kind == FE_NEST ? "an empty one" : fe_what(cx, list));
+                 list->kind == FE_NEST ? "an empty one"
+                                       : fe_describe(cx, list));
         return false;
     }
     out->n = list->nest.len;
@@ -249,7 +250,7 @@ read_axis(Lower *cx, const FeArgs *in, int i, int rank, int64_t *axis)
 {
     FeValue *v = fe_arg(in, i);
     *axis = 0;
-    return !v || fe_axis(cx, v, rank, fe_arg_loc(in, i), axis);
+    return !v || fe_require_axis(cx, v, rank, fe_arg_loc(in, i), axis);
 }
 
 FeValue *
@@ -329,7 +330,8 @@ listed_parts(Lower *cx, const FeNest *list, int64_t whole, Loc loc, Sizes *out)
     int64_t left = whole;
     for (int i = 0; i < list->len; i++) {
         int64_t size;
-        if (!fe_int(cx, list->items[i], "the size of a part", loc, &size))
+        if (!fe_require_int(cx, list->items[i], "the size of a part", loc,
+                            &size))
             return false;
         if (size < 0 || size > left)
             break;
@@ -357,7 +359,7 @@ read_parts(Lower *cx, const FeArgs *in, Dim whole, Sizes *out)
     }
     if (v->kind == FE_NEST)
         return listed_parts(cx, &v->nest, whole.c, loc, out);
-    return fe_int(cx, v, "the number of parts", loc, &parts) &&
+    return fe_require_int(cx, v, "the number of parts", loc, &parts) &&
            equal_parts(cx, parts, whole.c, loc, out);
 }
 
@@ -398,7 +400,7 @@ read_ints(Lower *cx, const FeArgs *in, int i, int rank, int64_t *out)
         return false;
     }
     for (int k = 0; k < n; k++)
-        if (!fe_int(cx, items[k], "this", loc, &out[k]))
+        if (!fe_require_int(cx, items[k], "this", loc, &out[k]))
             return false;
     return true;
 }
@@ -491,7 +493,8 @@ fe_builtin_one_hot(Lower *cx, const FeArgs *in)
     DType t = fe_default_float(cx);
     Shape s = {.rank = 1};
     IrValue *x = operand(cx, in, 0);
-    if (!x || !fe_dim(cx, fe_arg(in, 1), "size", fe_arg_loc(in, 1), s.dims) ||
+    if (!x ||
+        !fe_require_dim(cx, fe_arg(in, 1), "size", fe_arg_loc(in, 1), s.dims) ||
         !fe_arg_dtype(cx, in, 2, &t))
         return &fe_poison;
     if (!dtype_is_int(x->type.dtype))
@@ -520,7 +523,8 @@ type_of(Lower *cx, const FeArgs *in, IrType *out)
     }
     if (fe_type_of(cx, fe_arg(in, 0), out))
         return true;
-    fe_error(cx, fe_arg_loc(in, 0), "%s has no %s", fe_what(cx, fe_arg(in, 0)),
+    fe_error(cx, fe_arg_loc(in, 0), "%s has no %s",
+             fe_describe(cx, fe_arg(in, 0)),
              strcmp(in->name, "len") == 0 ? "length" : in->name);
     return false;
 }
@@ -585,8 +589,8 @@ fe_builtin_take(Lower *cx, const FeArgs *in)
     if (!dtype_is_int(index->type.dtype))
         return fe_error(cx, fe_arg_loc(in, 1), "an index is an integer, not %s",
                         dtype_info[index->type.dtype].name);
-    if (fe_arg(in, 2) &&
-        !fe_axis(cx, fe_arg(in, 2), x->type.rank, fe_arg_loc(in, 2), &axis))
+    if (fe_arg(in, 2) && !fe_require_axis(cx, fe_arg(in, 2), x->type.rank,
+                                          fe_arg_loc(in, 2), &axis))
         return &fe_poison;
     return fe_take(cx, x, index, axis, in->loc);
 }

@@ -40,8 +40,8 @@ read_line(Lower *cx, const FeArgs *in, int i, int64_t *axis)
         return NULL;
     }
     *axis = x->type.rank - 1;
-    if (fe_arg(in, i) &&
-        !fe_axis(cx, fe_arg(in, i), x->type.rank, fe_arg_loc(in, i), axis))
+    if (fe_arg(in, i) && !fe_require_axis(cx, fe_arg(in, i), x->type.rank,
+                                          fe_arg_loc(in, i), axis))
         return NULL;
     return x;
 }
@@ -148,7 +148,7 @@ static bool
 read_k(Lower *cx, const FeArgs *in, const IrValue *x, int64_t axis, int64_t *k)
 {
     Dim size = x->type.dims[axis];
-    if (!fe_int(cx, fe_arg(in, 1), "k", fe_arg_loc(in, 1), k))
+    if (!fe_require_int(cx, fe_arg(in, 1), "k", fe_arg_loc(in, 1), k))
         return false;
     if (ir_dim_is_const(size) && *k >= 0 && *k <= size.c)
         return true;

@@ -114,7 +114,7 @@ add_nest(Builder *b, const FeNest *nest, const char *format, Loc loc)
 static void
 add_string(Builder *b, const FeText *t)
 {
-    fe_walked(b->cx, t->len);
+    fe_count_walk(b->cx, t->len);
     str_add(&b->format, t->format);
     if (t->text)
         str_add(&b->text, t->text);
@@ -163,7 +163,7 @@ add_value(Builder *b, FeValue *v, const char *format, Loc loc)
         return add_nest(b, &v->nest, format, loc);
     if (*format) {
         fe_error(cx, loc, "a format is for numbers, not for %s",
-                 fe_what(cx, v));
+                 fe_describe(cx, v));
         return false;
     }
     if (v->kind == FE_STRING)
@@ -173,12 +173,13 @@ add_value(Builder *b, FeValue *v, const char *format, Loc loc)
     else if (v->kind == FE_NONE)
         add_text(b, "none");
     else
-        return fe_error(cx, loc, "%s cannot be printed", fe_what(cx, v)), false;
+        return fe_error(cx, loc, "%s cannot be printed", fe_describe(cx, v)),
+               false;
     return true;
 }
 
 FeValue *
-fe_string(Lower *cx, const AstNode *n)
+fe_eval_string(Lower *cx, const AstNode *n)
 {
     Builder b = builder_new(cx);
     const AstList *pieces = &n->string.pieces;
@@ -205,7 +206,7 @@ fe_builtin_text(Lower *cx, const FeArgs *in)
     if (!fe_type_of(cx, x, &t) || t.rank != 1 || t.dtype != DT_u8)
         return fe_error_note(cx, fe_arg_loc(in, 0), "u8(...) casts",
                              "text is of a row of bytes, u8[n], not of %s",
-                             fe_what(cx, x));
+                             fe_describe(cx, x));
     b.ok = add_number(&b, x, &t, "s", fe_arg_loc(in, 0));
     return finish(&b);
 }

@@ -20,7 +20,8 @@ const char *fe_builtin_name(const FeBuiltin *b);
 const char *const *fe_builtin_names(int *n);
 /* Whether the argument of that name, or at that index where it is NULL, is a
  * word: an operation (sum, mean, ...), a way to divide; see fe_call_args. */
-bool fe_builtin_takes_word(const FeBuiltin *b, const char *name, int index);
+bool fe_builtin_takes_enum_name(const FeBuiltin *b, const char *name,
+                                int index);
 /* Whether b makes a value of a shape and dtype: zeros, ones.  Such a name
  * alone may stand as an initial value. */
 bool fe_builtin_fills(const FeBuiltin *b);
@@ -32,7 +33,7 @@ FeValue *fe_builtin_value(Lower *cx, const char *name, Loc loc);
 FeValue *fe_matmul(Lower *cx, FeValue *x, FeValue *y, Loc loc);
 
 /* A STRING with its holes evaluated: FE_STRING. */
-FeValue *fe_string(Lower *cx, const AstNode *string);
+FeValue *fe_eval_string(Lower *cx, const AstNode *string);
 
 /* ---- grad/ --------------------------------------------------------------- */
 
@@ -40,9 +41,9 @@ FeValue *fe_string(Lower *cx, const AstNode *string);
 FeValue *fe_grad(Lower *cx, FeValue *loss, FeValue *wrt, Loc loc);
 /* What body gives for fn, called with the parameters in scope, with the
  * gradient that fn says it has. */
-FeValue *fe_own_grad(Lower *cx, const AstNode *fn, FeScope *scope,
-                     FeValue *(*body)(Lower *cx, FeScope *scope,
-                                      const AstNode *fn));
+FeValue *fe_custom_gradient(Lower *cx, const AstNode *fn, FeScope *scope,
+                            FeValue *(*body)(Lower *cx, FeScope *scope,
+                                             const AstNode *fn));
 
 /* ---- vars/ --------------------------------------------------------------- */
 

@@ -33,7 +33,7 @@ typedef struct FeData FeData;       /* data/data.h */
 
 /* Where the code being lowered is executed. */
 typedef enum FeContext {
-    FE_TOP,     /* nowhere: declarations; only constants are possible */
+    FE_TOP,     /* declarations, in no function; only constants are possible */
     FE_CROSS,   /* main */
     FE_REPLICA, /* run */
     FE_MERGE,   /* merge: cross-replica for a moment */
@@ -64,11 +64,11 @@ typedef struct FeFile {
 } FeFile;
 
 /* An index that names something of an axis, from its block on. */
-typedef struct FeChecked {
+typedef struct FeCheckedIndex {
     const IrValue *index;
     Dim size;
     const IrBlock *block;
-} FeChecked;
+} FeCheckedIndex;
 
 struct Lower {
     Arena *arena; /* of the module: everything lives there */
@@ -77,8 +77,8 @@ struct Lower {
     Diag *diag;
     const FeOptions *options;
 
-    IrBlock *block;  /* where operations are appended; NULL in FE_TOP */
-    IrFunc *nowhere; /* of no module: has the operations of FE_TOP */
+    IrBlock *block;   /* where operations are appended; NULL in FE_TOP */
+    IrFunc *detached; /* of no module: has the operations of FE_TOP */
     FeContext context;
     FeScope *scope;
     FeLoop *loop;             /* innermost of this function, or NULL */
@@ -87,12 +87,12 @@ struct Lower {
     IrVar *updated;           /* FE_UPDATE: its variable, NULL for non_slot */
     const IrType *init_type;  /* FE_INIT: of the variable */
 
-    bool strategy_is_implied; /* the number of devices chose it */
-    FeScope *builtins, *file; /* outermost names; those of the main file */
-    VEC(FeWrite) writes;      /* assignments to muts, oldest first */
-    VEC(FeChecked) checked;   /* oldest first */
-    Map *instances;           /* their paths: see fe_number_name */
-    VEC(FeFile) files;        /* that are used */
+    bool strategy_is_implied;    /* the number of devices chose it */
+    FeScope *builtins, *file;    /* outermost names; those of the main file */
+    VEC(FeWrite) writes;         /* assignments to muts, oldest first */
+    VEC(FeCheckedIndex) checked; /* oldest first */
+    Map *instances;              /* their paths: see fe_unique_name */
+    VEC(FeFile) files;           /* that are used */
 
     /* What an instance made by the expression being evaluated is called; NULL
      * where none can be made. */

@@ -39,7 +39,7 @@ fe_error_note(Lower *cx, Loc loc, const char *note, const char *format, ...)
 }
 
 FeValue *
-fe_limit(Lower *cx, Loc loc, LimitId id)
+fe_report_limit(Lower *cx, Loc loc, LimitId id)
 {
     return fe_error_note(cx, loc, limit_note(cx->arena, id), "%s",
                          limit_message(cx->arena, id));
@@ -49,7 +49,7 @@ FeValue *
 fe_stop(Lower *cx, Loc loc, LimitId id)
 {
     cx->stopped = true;
-    return fe_limit(cx, loc, id);
+    return fe_report_limit(cx, loc, id);
 }
 
 bool
@@ -59,7 +59,7 @@ fe_may_suggest(const Lower *cx)
 }
 
 bool
-fe_is_rank(Lower *cx, int rank, Loc loc)
+fe_check_rank(Lower *cx, int rank, Loc loc)
 {
     if (rank > IR_MAX_RANK)
         fe_error(cx, loc, "more than %d dimensions", IR_MAX_RANK);
@@ -87,7 +87,7 @@ fe_format(Lower *cx, const char *format, ...)
 }
 
 const char *
-fe_number_name(Lower *cx, Map *taken, const char *base)
+fe_unique_name(Lower *cx, Map *taken, const char *base)
 {
     const char *name = base;
     int *number = NEW(cx->arena, int), *tried = map_get(taken, base);
@@ -99,9 +99,9 @@ fe_number_name(Lower *cx, Map *taken, const char *base)
 }
 
 const char *
-fe_what(Lower *cx, const FeValue *v)
+fe_describe(Lower *cx, const FeValue *v)
 {
-    return fe_value_what(cx->arena, cx->module, v);
+    return fe_value_describe(cx->arena, cx->module, v);
 }
 
 const char *

@@ -13,14 +13,14 @@ FeValue *fe_error(Lower *cx, Loc loc, const char *format, ...)
 FeValue *fe_error_note(Lower *cx, Loc loc, const char *note, const char *format,
                        ...) __attribute__((format(printf, 4, 5)));
 /* A limit is exceeded: says so, with the option that raises it. */
-FeValue *fe_limit(Lower *cx, Loc loc, LimitId id);
+FeValue *fe_report_limit(Lower *cx, Loc loc, LimitId id);
 /* The same, and nothing more is evaluated. */
 FeValue *fe_stop(Lower *cx, Loc loc, LimitId id);
 /* Whether more suggestions would be shown; making one costs a walk over all
  * names. */
 bool fe_may_suggest(const Lower *cx);
 /* Whether a value may have that rank; an error if not. */
-bool fe_is_rank(Lower *cx, int rank, Loc loc);
+bool fe_check_rank(Lower *cx, int rank, Loc loc);
 void fe_warning(Lower *cx, Loc loc, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 /* A formatted string in cx->arena, for notes. */
@@ -28,9 +28,9 @@ const char *fe_format(Lower *cx, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 /* base, or base.2, base.3, ...: the first name that is not in taken, where it
  * is from now on. */
-const char *fe_number_name(Lower *cx, Map *taken, const char *base);
-/* fe_value_what, and a type as in the source: "f32[n, 3]". */
-const char *fe_what(Lower *cx, const FeValue *v);
+const char *fe_unique_name(Lower *cx, Map *taken, const char *base);
+/* fe_value_describe, and a type as in the source: "f32[n, 3]". */
+const char *fe_describe(Lower *cx, const FeValue *v);
 const char *fe_type_text(Lower *cx, const IrType *t);
 
 #endif

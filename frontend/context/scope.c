@@ -60,11 +60,11 @@ FeValue *
 fe_limit_size(Lower *cx, FeValue *v, Loc loc)
 {
     if (v->kind == FE_NEST && v->nest.depth > limit_value(LIMIT_nest_depth))
-        return fe_limit(cx, loc, LIMIT_nest_depth);
+        return fe_report_limit(cx, loc, LIMIT_nest_depth);
     if (v->kind == FE_NEST && v->nest.leaves > limit_value(LIMIT_nest))
-        return fe_limit(cx, loc, LIMIT_nest);
+        return fe_report_limit(cx, loc, LIMIT_nest);
     if (v->kind == FE_STRING && v->text.len > limit_value(LIMIT_string))
-        return fe_limit(cx, loc, LIMIT_string);
+        return fe_report_limit(cx, loc, LIMIT_string);
     return v;
 }
 
@@ -123,7 +123,7 @@ fe_undo_writes(Lower *cx, int mark)
 
 /* The modules that a file uses come after its own names. */
 static void
-find_used(const FeScope *scope, const char *name, FeFound *found)
+find_used(const FeScope *scope, const char *name, FeFoundBinding *found)
 {
     for (int i = 0; i < scope->used.len && !found->other; i++) {
         FeBinding *b = fe_scope_find(scope->used.data[i], name);
@@ -134,10 +134,10 @@ find_used(const FeScope *scope, const char *name, FeFound *found)
     }
 }
 
-FeFound
-fe_find(Lower *cx, const char *name)
+FeFoundBinding
+fe_find_binding(Lower *cx, const char *name)
 {
-    FeFound found = {0};
+    FeFoundBinding found = {0};
     int64_t walked = 0;
     for (const FeScope *s = cx->scope; s; s = s->parent, walked++) {
         found.binding = fe_scope_find(s, name);
@@ -148,7 +148,7 @@ fe_find(Lower *cx, const char *name)
         found.leaves_func |= s->kind == SCOPE_FUNC;
         found.leaves_merge |= s->kind == SCOPE_MERGE;
     }
-    fe_walked(cx, walked);
+    fe_count_walk(cx, walked);
     return found;
 }
 
@@ -247,7 +247,7 @@ is_per_replica(Lower *cx, FeValue *v)
 static FeValue *
 look_up(Lower *cx, const char *name, bool is_target, Loc loc)
 {
-    FeFound found = fe_find(cx, name);
+    FeFoundBinding found = fe_find_binding(cx, name);
     if (!found.binding) {
         FeValue *v = builtin(cx, name, loc);
         return v ? v : unknown_name(cx, name, is_target, loc);
@@ -291,8 +291,8 @@ fe_nearest_member(Lower *cx, const FeScope *scope, const char *name)
 }
 
 FeValue *
-fe_space_field(Lower *cx, const FeScope *space, const char *what,
-               const char *name, Loc loc)
+fe_namespace_field(Lower *cx, const FeScope *space, const char *what,
+                   const char *name, Loc loc)
 {
     FeBinding *b = fe_scope_find(space, name);
     if (b)

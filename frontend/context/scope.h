@@ -14,7 +14,7 @@ typedef enum FeScopeKind {
                        around are not assigned */
     SCOPE_MERGE,    /* as that; per-replica values around are not seen */
     SCOPE_BLOCK,
-    SCOPE_SPACE /* fields of a namespace; has no parent */
+    SCOPE_NAMESPACE /* fields of a namespace; has no parent */
 } FeScopeKind;
 
 struct FeBinding {
@@ -57,13 +57,13 @@ FeBinding *fe_scope_find(const FeScope *scope, const char *name);
 /* A mut that the program cannot name. */
 FeBinding *fe_hidden_mut(Lower *cx, const char *name, FeValue *value, Loc loc);
 /* What a name means in cx->scope, builtins aside. */
-typedef struct FeFound {
+typedef struct FeFoundBinding {
     FeBinding *binding; /* or NULL */
     FeBinding *other;   /* the same name in another used module, or NULL */
     bool leaves_func;   /* it is outside the function, */
     bool leaves_merge;  /* or the merge, that it is used in */
-} FeFound;
-FeFound fe_find(Lower *cx, const char *name);
+} FeFoundBinding;
+FeFoundBinding fe_find_binding(Lower *cx, const char *name);
 /* The value of a name, also of a builtin; a name that is not there is an error
  * with the nearest one. */
 FeValue *fe_lookup(Lower *cx, const char *name, Loc loc);
@@ -82,7 +82,7 @@ FeValue *fe_limit_size(Lower *cx, FeValue *v, Loc loc);
 void fe_write(Lower *cx, FeBinding *b, FeValue *value);
 void fe_undo_writes(Lower *cx, int mark);
 /* That of a field of a namespace; what says of what ("strategy"). */
-FeValue *fe_space_field(Lower *cx, const FeScope *space, const char *what,
-                        const char *name, Loc loc);
+FeValue *fe_namespace_field(Lower *cx, const FeScope *space, const char *what,
+                            const char *name, Loc loc);
 
 #endif

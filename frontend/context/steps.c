@@ -34,14 +34,14 @@ fe_step(Lower *cx, Loc loc)
 }
 
 void
-fe_walked(Lower *cx, int64_t n)
+fe_count_walk(Lower *cx, int64_t n)
 {
     cx->num_steps += n / WALKED_IN_STEP;
 }
 
 void
-fe_walked_value(Lower *cx, const FeValue *v)
+fe_count_walk_value(Lower *cx, const FeValue *v)
 {
     if (v->kind == FE_NEST)
-        fe_walked(cx, v->nest.leaves);
+        fe_count_walk(cx, v->nest.leaves);
 }

@@ -10,8 +10,8 @@
 bool fe_step(Lower *cx, Loc loc);
 /* Counts the work of walking n values of a nest or bytes of a string, of which
  * many are a step.  Nothing is refused before the next step. */
-void fe_walked(Lower *cx, int64_t n);
+void fe_count_walk(Lower *cx, int64_t n);
 /* The same of the leaves of v, if it is a nest. */
-void fe_walked_value(Lower *cx, const FeValue *v);
+void fe_count_walk_value(Lower *cx, const FeValue *v);
 
 #endif

@@ -31,7 +31,7 @@ fe_data(Lower *cx)
 const char *
 fe_data_name(Lower *cx, const char *base)
 {
-    return fe_number_name(cx, fe_data(cx)->names, base);
+    return fe_unique_name(cx, fe_data(cx)->names, base);
 }
 
 /* ---- elements ----------------------------------------------------------- */
@@ -111,7 +111,7 @@ fe_dataset_declare(Lower *cx, const AstNode *n)
         return fe_error(cx, n->dataset.value->loc,
                         "%s where a dataset is "
                         "needed",
-                        fe_what(cx, v));
+                        fe_describe(cx, v));
     FeDataset *ds = fe_dataset_extend(cx, v->dataset, n->loc);
     ds->name = fe_data_name(cx, n->dataset.name);
     return fe_dataset_value(cx, ds);
@@ -188,7 +188,7 @@ component(Rows *r, FeValue *list)
         return fe_error(cx, r->loc,
                         "a dataset of tensors is made of lists of "
                         "rows, not of %s",
-                        fe_what(cx, list));
+                        fe_describe(cx, list));
     if (r->count >= 0 && r->count != t.dims[0].c)
         return fe_error(
             cx, r->loc,

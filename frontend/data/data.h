@@ -23,7 +23,7 @@ struct FeDataset {
 };
 
 /* A dataset divided among the replicas, or whole elements for them. */
-struct FeDist {
+struct FeDistDataset {
     VEC(FeDataset *) datasets; /* divided: one; whole: one a pipeline */
     bool whole;
     int64_t most_rows; /* whole: of a batch; 0: elements are of one shape */
@@ -31,10 +31,10 @@ struct FeDist {
 };
 
 /* What becomes of a batch's leading dimension. */
-typedef struct FeShare {
+typedef struct FeBatchRows {
     Lower *cx;
     Dim rows;
-} FeShare;
+} FeBatchRows;
 
 /* What an iterator gives: a nest of types. */
 typedef struct FeIterInfo {
@@ -63,14 +63,15 @@ FeValue *fe_dataset_value(Lower *cx, FeDataset *ds);
 /* A name for a dataset that none has: base, base.2, ... */
 const char *fe_data_name(Lower *cx, const char *base);
 
-FeValue *fe_value_dist(Lower *cx, FeDist *dist);
+FeValue *fe_value_dist_dataset(Lower *cx, FeDistDataset *dist);
 /* Argument i as a word (auto, file), whatever such a name is bound to; NULL: it
  * is none. */
-const char *fe_arg_word(const FeArgs *in, int i);
+const char *fe_arg_enum_name(const FeArgs *in, int i);
 
 /* What a replica gets of whole elements: a nest of types.  *rows is the symbol
  * of its batch, or -1. */
-FeValue *fe_whole_share(Lower *cx, const FeDist *dist, int32_t *rows);
+FeValue *fe_replica_element(Lower *cx, const FeDistDataset *dist,
+                            int32_t *rows);
 
 /* dataset d = ...; the expression is worth a DATASET. */
 FeValue *fe_dataset_declare(Lower *cx, const AstNode *dataset);

@@ -26,7 +26,8 @@ read_paths(Lower *cx, const FeArgs *in, IrStage *stage)
         fe_error(cx, fe_arg_loc(in, 0), "%s reads one file at least", in->name);
     for (int i = 0; i < leaves.len; i++) {
         const char *path;
-        if (!fe_text(cx, leaves.data[i], "a path", fe_arg_loc(in, 0), &path))
+        if (!fe_require_text(cx, leaves.data[i], "a path", fe_arg_loc(in, 0),
+                             &path))
             return false;
         VEC_PUSH(cx->arena, stage->paths, path);
     }
@@ -43,7 +44,7 @@ read_type(Lower *cx, const FeArgs *in, int i, const char *example)
     if (type->kind != FE_TYPE || !ir_type_is_static(type->type)) {
         fe_error(cx, fe_arg_loc(in, i),
                  "%s takes the type of a row, as %s, not %s", in->name, example,
-                 fe_what(cx, type));
+                 fe_describe(cx, type));
         return NULL;
     }
     type = fe_data_type(cx, *type->type, fe_arg_loc(in, i));
@@ -62,7 +63,7 @@ read_types(Lower *cx, const FeArgs *in)
             fe_error(cx, fe_arg_loc(in, 1),
                      "%s takes the types of its components, as (x: f32[784], "
                      "y: i32), not %s",
-                     in->name, fe_what(cx, leaves.data[i]));
+                     in->name, fe_describe(cx, leaves.data[i]));
             return NULL;
         }
         if (fe_is_poison(fe_data_type(cx, *type->type, fe_arg_loc(in, 1))))
@@ -81,7 +82,7 @@ read_name(Lower *cx, FeValue *v, Loc loc, bool numbers, const char **out)
 {
     int64_t number;
     if (!numbers || !fe_value_is_int(v, &number))
-        return fe_text(cx, v, "a name", loc, out);
+        return fe_require_text(cx, v, "a name", loc, out);
     if (number < 0)
         fe_error(cx, loc, "the number of a column is at least 0, not %lld",
                  (long long)number);
@@ -164,7 +165,7 @@ read_missing(Lower *cx, const FeArgs *in, int i, FeValue *types, IrStage *stage)
         if (constant->kind != FE_CONST) {
             fe_error(cx, fe_arg_loc(in, i),
                      "missing is a constant, or one for each component, not %s",
-                     fe_what(cx, constant));
+                     fe_describe(cx, constant));
             return false;
         }
         if (!is_text(stage, t)) {
@@ -313,8 +314,8 @@ static bool
 read_separator(Lower *cx, const FeArgs *in, IrStage *stage)
 {
     const char *text = ",";
-    if (fe_arg(in, 4) &&
-        !fe_text(cx, fe_arg(in, 4), "the separator", fe_arg_loc(in, 4), &text))
+    if (fe_arg(in, 4) && !fe_require_text(cx, fe_arg(in, 4), "the separator",
+                                          fe_arg_loc(in, 4), &text))
         return false;
     if (strlen(text) != 1 || strchr("\"\r\n", text[0]) || text[0] < 0) {
         fe_error(cx, fe_arg_loc(in, 4),

@@ -109,7 +109,7 @@ fe_method_filter(Lower *cx, const FeArgs *in)
                              "%s",
                              types->kind == FE_TYPE
                                  ? fe_type_text(cx, types->type)
-                                 : fe_what(cx, types));
+                                 : fe_describe(cx, types));
     IrStage stage = {.kind = STAGE_filter, .func = fn->name, .loc = in->loc};
     fe_dataset_push(cx, ds, stage);
     return fe_dataset_value(cx, ds);
@@ -239,7 +239,7 @@ stack_leaf(FeValue *leaf, void *data)
             "%s stacks elements of one shape, and the batches before it may "
             "be of several sizes",
             s->in->name);
-    if (!fe_is_rank(s->cx, t.rank + 1, s->in->loc))
+    if (!fe_check_rank(s->cx, t.rank + 1, s->in->loc))
         return &fe_poison;
     memmove(t.dims + 1, t.dims, (size_t)t.rank * sizeof *t.dims);
     t.dims[0] = s->size;
@@ -392,7 +392,7 @@ read_dataset(Lower *cx, const FeArgs *in)
     if (v->kind == FE_DATASET)
         return v->dataset;
     fe_error(cx, fe_arg_loc(in, 0), "%s takes a dataset, not %s", in->name,
-             fe_what(cx, v));
+             fe_describe(cx, v));
     return NULL;
 }
 

@@ -21,7 +21,7 @@
 /* ---- distribute --------------------------------------------------------- */
 
 const char *
-fe_arg_word(const FeArgs *in, int i)
+fe_arg_enum_name(const FeArgs *in, int i)
 {
     const FeArg *arg = in->args[i];
     if (arg && arg->node && arg->node->kind == AST_NAME)
@@ -32,7 +32,7 @@ fe_arg_word(const FeArgs *in, int i)
 static bool
 read_shard(Lower *cx, const FeArgs *in, ShardPolicy *out)
 {
-    const char *word = fe_arg_word(in, 1);
+    const char *word = fe_arg_enum_name(in, 1);
     *out = SHARD_AUTO;
     if (!in->args[1])
         return true;
@@ -47,7 +47,7 @@ read_shard(Lower *cx, const FeArgs *in, ShardPolicy *out)
 
 /* The runner finds out about sources that may be files. */
 static bool
-check_shard(Lower *cx, const FeDist *dist, Loc loc)
+check_shard(Lower *cx, const FeDistDataset *dist, Loc loc)
 {
     const IrStageInfo *source = &ir_stage_info[dist->datasets.data[0]->source];
     if (dist->shard != SHARD_FILE || source->reads)
@@ -92,7 +92,7 @@ check_batched(Lower *cx, FeDataset *ds, Loc loc)
 }
 
 FeValue *
-fe_value_dist(Lower *cx, FeDist *dist)
+fe_value_dist_dataset(Lower *cx, FeDistDataset *dist)
 {
     FeValue *v = fe_value_new(cx->arena, FE_DIST);
     v->dist = dist;
@@ -103,16 +103,17 @@ FeValue *
 fe_builtin_distribute(Lower *cx, const FeArgs *in)
 {
     FeValue *ds = fe_arg(in, 0);
-    FeDist *dist = NEW(cx->arena, FeDist);
+    FeDistDataset *dist = NEW(cx->arena, FeDistDataset);
     if (ds->kind != FE_DATASET)
         return fe_error(cx, fe_arg_loc(in, 0),
-                        "distribute takes a dataset, not %s", fe_what(cx, ds));
+                        "distribute takes a dataset, not %s",
+                        fe_describe(cx, ds));
     VEC_PUSH(cx->arena, dist->datasets, ds->dataset);
     if (!read_shard(cx, in, &dist->shard) ||
         !check_shard(cx, dist, fe_arg_loc(in, 1)) ||
         !check_batched(cx, ds->dataset, in->loc))
         return &fe_poison;
-    return fe_value_dist(cx, dist);
+    return fe_value_dist_dataset(cx, dist);
 }
 
 /* ---- in the IR ---------------------------------------------------------- */
@@ -163,7 +164,7 @@ share_of(Lower *cx, const FeDataset *ds, int32_t *rows)
 static FeValue *
 share_leaf(FeValue *leaf, void *data)
 {
-    const FeShare *s = data;
+    const FeBatchRows *s = data;
     IrType t = *leaf->type;
     t.dims[0] = s->rows;
     t.locality = LOCAL_PER_REPLICA;
@@ -172,18 +173,18 @@ share_leaf(FeValue *leaf, void *data)
 
 /* What a replica gets of an element. */
 static FeValue *
-element_share(Lower *cx, const FeDist *dist, int32_t *rows)
+element_share(Lower *cx, const FeDistDataset *dist, int32_t *rows)
 {
     if (dist->whole)
-        return fe_whole_share(cx, dist, rows);
+        return fe_replica_element(cx, dist, rows);
     const FeDataset *ds = dist->datasets.data[0];
-    FeShare share = {cx, share_of(cx, ds, rows)};
+    FeBatchRows share = {cx, share_of(cx, ds, rows)};
     return fe_value_map(cx->arena, ds->element, share_leaf, &share);
 }
 
 /* The iterator of the module, and in the list of those with their elements. */
 static IrIter *
-add_iter(Lower *cx, const FeDist *dist, Loc loc)
+add_iter(Lower *cx, const FeDistDataset *dist, Loc loc)
 {
     IrModule *m = cx->module;
     IrIter *it = NEW(m->arena, IrIter);
@@ -213,8 +214,8 @@ fe_iter_open(Lower *cx, FeValue *dist, Loc loc)
         return fe_error(cx, loc,
                         "an iterator goes over a distributed dataset, "
                         "not over %s",
-                        fe_what(cx, dist));
-    if (!fe_may_emit(cx, loc))
+                        fe_describe(cx, dist));
+    if (!fe_check_can_emit(cx, loc))
         return &fe_poison;
     IrIter *it = add_iter(cx, dist->dist, loc);
     IrOp *op = fe_op(cx, OP_iter_open, 0, NULL, loc);
@@ -294,7 +295,7 @@ FeValue *
 fe_iter_next(Lower *cx, FeValue *iter, Loc loc)
 {
     FeValues leaves = {0};
-    if (fe_is_poison(iter) || !fe_may_emit(cx, loc))
+    if (fe_is_poison(iter) || !fe_check_can_emit(cx, loc))
         return &fe_poison;
     FeValue *element = element_of(cx, iter->iter);
     int32_t rows = next_rows(cx, iter->iter);
@@ -328,7 +329,7 @@ check_iter(Lower *cx, const FeArgs *in)
     fe_error_note(cx, fe_arg_loc(in, 0),
                   v->kind == FE_DIST ? "let it = iter(...) makes one of it"
                                      : NULL,
-                  "%s takes an iterator, not %s", in->name, fe_what(cx, v));
+                  "%s takes an iterator, not %s", in->name, fe_describe(cx, v));
     return false;
 }
 

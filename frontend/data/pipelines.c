@@ -112,7 +112,7 @@ batch_bound(const Lower *cx, const FeDataset *ds)
 static FeValue *
 replica_leaf(FeValue *leaf, void *data)
 {
-    const FeShare *s = data;
+    const FeBatchRows *s = data;
     IrType t = *leaf->type;
     for (int i = 0; i < t.rank; i++)
         if (!ir_dim_is_const(t.dims[i]))
@@ -122,9 +122,9 @@ replica_leaf(FeValue *leaf, void *data)
 }
 
 FeValue *
-fe_whole_share(Lower *cx, const FeDist *dist, int32_t *rows)
+fe_replica_element(Lower *cx, const FeDistDataset *dist, int32_t *rows)
 {
-    FeShare share = {.cx = cx};
+    FeBatchRows share = {.cx = cx};
     int64_t most = dist->most_rows;
     *rows = -1;
     if (most > 0) {
@@ -143,7 +143,7 @@ fe_whole_share(Lower *cx, const FeDist *dist, int32_t *rows)
 static int
 read_pipelines(Lower *cx, const FeArgs *in)
 {
-    const char *word = fe_arg_word(in, 1);
+    const char *word = fe_arg_enum_name(in, 1);
     if (!in->args[1] || (word && strcmp(word, "per_worker") == 0))
         return 1;
     if (word && strcmp(word, "per_replica") == 0)
@@ -170,7 +170,7 @@ make_dataset(Lower *cx, const FeArgs *in, int id, int num_pipelines)
                       : NULL,
                   "the function given to distribute_from makes a dataset, not "
                   "%s",
-                  fe_what(cx, v));
+                  fe_describe(cx, v));
     return NULL;
 }
 
@@ -187,7 +187,7 @@ check_bound(Lower *cx, int64_t rows, Loc loc)
 }
 
 static bool
-add_pipeline(Lower *cx, FeDist *dist, FeDataset *ds, Loc loc)
+add_pipeline(Lower *cx, FeDistDataset *dist, FeDataset *ds, Loc loc)
 {
     int64_t rows = ds ? batch_bound(cx, ds) : 0;
     if (!ds || !check_bound(cx, rows, loc))
@@ -202,11 +202,11 @@ FeValue *
 fe_builtin_distribute_from(Lower *cx, const FeArgs *in)
 {
     int n = read_pipelines(cx, in);
-    FeDist *dist = NEW(cx->arena, FeDist);
+    FeDistDataset *dist = NEW(cx->arena, FeDistDataset);
     dist->whole = true;
     for (int i = 0; i < n; i++)
         if (!add_pipeline(cx, dist, make_dataset(cx, in, i, n),
                           fe_arg_loc(in, 0)))
             return &fe_poison;
-    return n ? fe_value_dist(cx, dist) : &fe_poison;
+    return n ? fe_value_dist_dataset(cx, dist) : &fe_poison;
 }

@@ -46,7 +46,7 @@ unknown(Arena *a, const char *name)
 
 /* Reads "packs=N". */
 static const char *
-read_packs(Arena *a, const char *text, int row, FeCross *out)
+read_packs(Arena *a, const char *text, int row, FeCrossDevice *out)
 {
     char *end = NULL;
     const char *number = !strncmp(text, "packs=", 6) ? text + 6 : NULL;
@@ -60,13 +60,13 @@ read_packs(Arena *a, const char *text, int row, FeCross *out)
 }
 
 const char *
-fe_cross_parse(Arena *a, const char *text, FeCross *out)
+fe_cross_device_parse(Arena *a, const char *text, FeCrossDevice *out)
 {
     size_t n = strcspn(text, ":");
     const char *name = arena_strndup(a, text, n);
     int row = find_row(name);
     if (row < 0)
         return unknown(a, name);
-    *out = (FeCross){rows[row].name, 1};
+    *out = (FeCrossDevice){rows[row].name, 1};
     return text[n] ? read_packs(a, text + n + 1, row, out) : NULL;
 }

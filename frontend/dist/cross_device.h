@@ -6,13 +6,14 @@
 
 #include "ir/base/arena.h"
 
-typedef struct FeCross {
+typedef struct FeCrossDevice {
     const char *name; /* as cross.def has it */
     int packs;        /* 1 unless said; 0: a pack for each value */
-} FeCross;
+} FeCrossDevice;
 
 /* Reads a name, in any case, and how many packs it is to make.  NULL on
  * success, else what is wrong with it, in words. */
-const char *fe_cross_parse(Arena *a, const char *text, FeCross *out);
+const char *fe_cross_device_parse(Arena *a, const char *text,
+                                  FeCrossDevice *out);
 
 #endif

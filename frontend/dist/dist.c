@@ -82,7 +82,7 @@ fe_merge(Lower *cx, const AstNode *n)
     IrOp *op = fe_region_open(cx, OP_merge, FE_MERGE, n->loc, &saved);
     if (!op)
         return &fe_poison;
-    FeValue *result = fe_body(cx, scope, n->merge.body);
+    FeValue *result = fe_exec_body(cx, scope, n->merge.body);
     return fe_region_close(cx, op, &saved, result, n->loc);
 }
 
@@ -104,7 +104,7 @@ read_target(Lower *cx, const AstNode *n, IrVar **var)
         const FeValue *leaf = leaves.data[i];
         if (leaf->kind != FE_VAR) {
             fe_error(cx, loc, "an update is of variables, not of %s",
-                     fe_what(cx, leaf));
+                     fe_describe(cx, leaf));
             return false;
         }
     }
@@ -112,7 +112,7 @@ read_target(Lower *cx, const AstNode *n, IrVar **var)
         return true;
     if (target->kind != FE_VAR) {
         fe_error(cx, loc, "an update is of one variable, not of %s",
-                 fe_what(cx, target));
+                 fe_describe(cx, target));
         return false;
     }
     *var = target->var;
@@ -137,6 +137,6 @@ fe_update(Lower *cx, const AstNode *n)
     if (var)
         ir_set_text(op, A_var, var->name);
     cx->updated = var;
-    FeValue *result = fe_body(cx, scope, n->update.body);
+    FeValue *result = fe_exec_body(cx, scope, n->update.body);
     return fe_region_close(cx, op, &saved, result, n->loc);
 }

@@ -110,7 +110,7 @@ read_op(Lower *cx, const FeArgs *in, const char **op)
              in->name,
              *op       ? *op
              : is_word ? v->text.text
-                       : fe_what(cx, v));
+                       : fe_describe(cx, v));
     return false;
 }
 
@@ -168,7 +168,7 @@ read_dest(Lower *cx, FeValue *v, Loc loc, const char **dest)
         return true;
     }
     fe_error(cx, loc, "the destination is a variable or a device, not %s",
-             fe_what(cx, v));
+             fe_describe(cx, v));
     return false;
 }
 
@@ -353,14 +353,14 @@ fe_builtin_batch_reduce_to(Lower *cx, const FeArgs *in)
         return fe_error(cx, c.loc,
                         "%s takes a list of (value, dest) pairs, "
                         "not %s",
-                        in->name, fe_what(cx, pairs));
+                        in->name, fe_describe(cx, pairs));
     for (int i = 0; i < pairs->nest.len; i++) {
         const FeValue *pair = pairs->nest.items[i];
         if (pair->kind != FE_NEST || pair->nest.len != 2)
             return fe_error(cx, c.loc,
                             "%s takes pairs (value, dest), and "
                             "item %d is %s",
-                            in->name, i, fe_what(cx, pair));
+                            in->name, i, fe_describe(cx, pair));
         if (!read_dest(cx, pair->nest.items[1], c.loc, &c.dest))
             return &fe_poison;
         VEC_PUSH(cx->arena, out,
@@ -431,8 +431,8 @@ gather_leaf(FeValue *leaf, void *data)
                              "%s needs values with an axis, and this is a "
                              "scalar",
                              c->in->name);
-    if (!x || !fe_axis(c->cx, fe_arg(c->in, 1), x->type.rank,
-                       fe_arg_loc(c->in, 1), &axis))
+    if (!x || !fe_require_axis(c->cx, fe_arg(c->in, 1), x->type.rank,
+                               fe_arg_loc(c->in, 1), &axis))
         return &fe_poison;
     return gather_axis(c, leaf, axis);
 }

@@ -76,20 +76,21 @@ read_declaration(Lower *cx, const AstNode *n, Choice *out)
         return;
     if (args[0]) {
         out->devices_loc = args[0]->loc;
-        fe_text(cx, args[0]->value, "the list of devices", args[0]->loc,
-                &out->devices);
+        fe_require_text(cx, args[0]->value, "the list of devices", args[0]->loc,
+                        &out->devices);
     }
     if (!args[1])
         return;
     out->cross_loc = args[1]->loc;
-    fe_text(cx, args[1]->value, "cross_device_ops", args[1]->loc, &out->cross);
+    fe_require_text(cx, args[1]->value, "cross_device_ops", args[1]->loc,
+                    &out->cross);
 }
 
 /* ---- choosing ----------------------------------------------------------- */
 
-/* The place of a mistake; without one in the file it is the command line's. */
+/* The place of an error; without one in the file it is the command line's. */
 static Loc
-mistake(Lower *cx, Loc loc)
+error_loc(Lower *cx, Loc loc)
 {
     if (!loc.line)
         diag_blame_usage(cx->diag);
@@ -102,7 +103,7 @@ choose_devices(Lower *cx, const Choice *c, FeDevices *out)
     const char *text = c->devices ? c->devices : "cpu:0";
     const char *wrong = fe_devices_parse(cx->arena, text, out);
     if (wrong)
-        fe_error(cx, mistake(cx, c->devices_loc), "%s", wrong);
+        fe_error(cx, error_loc(cx, c->devices_loc), "%s", wrong);
 }
 
 /* Its row, or -1. */
@@ -116,7 +117,7 @@ find_strategy_row(const char *name)
 }
 
 static int
-find_strategy(Lower *cx, const Choice *c)
+require_strategy(Lower *cx, const Choice *c)
 {
     const char *names[NUM_STRATEGIES];
     int row = find_strategy_row(c->name);
@@ -126,7 +127,7 @@ find_strategy(Lower *cx, const Choice *c)
         names[i] = strategies[i].name;
     const char *near = nearest_name(c->name, names, NUM_STRATEGIES);
     const char *note = near ? fe_format(cx, "did you mean %s?", near) : NULL;
-    fe_error_note(cx, mistake(cx, c->name_loc), note,
+    fe_error_note(cx, error_loc(cx, c->name_loc), note,
                   "there is no strategy \"%s\"", c->name);
     return -1;
 }
@@ -137,9 +138,9 @@ choose_strategy(Lower *cx, Choice *c, int num_devices)
     cx->strategy_is_implied = !c->name;
     if (!c->name)
         c->name = num_devices > 1 ? "mirrored" : "default";
-    int i = find_strategy(cx, c);
+    int i = require_strategy(cx, c);
     if (i >= 0 && num_devices > 1 && !strategies[i].several)
-        fe_error(cx, mistake(cx, c->devices_loc),
+        fe_error(cx, error_loc(cx, c->devices_loc),
                  "the strategy %s is for one device, and "
                  "there are %d",
                  c->name, num_devices);
@@ -153,7 +154,7 @@ check_combines(Lower *cx, const Choice *c)
     int i = find_strategy_row(c->name);
     if (i < 0 || strategies[i].several || cx->strategy_is_implied)
         return true;
-    fe_error_note(cx, mistake(cx, c->cross_loc), "leave it out",
+    fe_error_note(cx, error_loc(cx, c->cross_loc), "leave it out",
                   "the strategy %s has one replica, so that no cross-device "
                   "operation has an effect",
                   c->name);
@@ -164,15 +165,15 @@ check_combines(Lower *cx, const Choice *c)
 static void
 choose_cross(Lower *cx, const Choice *c, int num_devices)
 {
-    FeCross cross;
+    FeCrossDevice cross;
     if (!c->cross || !check_combines(cx, c))
         return;
-    const char *wrong = fe_cross_parse(cx->arena, c->cross, &cross);
+    const char *wrong = fe_cross_device_parse(cx->arena, c->cross, &cross);
     bool halves = !wrong && !strcmp(cross.name, "hierarchical_copy");
     if (wrong)
-        fe_error(cx, mistake(cx, c->cross_loc), "%s", wrong);
+        fe_error(cx, error_loc(cx, c->cross_loc), "%s", wrong);
     else if (halves && num_devices % 2)
-        fe_error(cx, mistake(cx, c->cross_loc),
+        fe_error(cx, error_loc(cx, c->cross_loc),
                  "hierarchical_copy needs an even number of devices, and there "
                  "%s %d",
                  num_devices == 1 ? "is" : "are", num_devices);
@@ -200,8 +201,8 @@ device_tuple(Lower *cx, int n, const FeDevices *devices)
 static void
 bind_properties(Lower *cx, const FeDevices *devices)
 {
-    FeValue *space = fe_value_new(cx->arena, FE_SPACE);
-    FeScope *scope = fe_scope_new(cx, NULL, SCOPE_SPACE);
+    FeValue *space = fe_value_new(cx->arena, FE_NAMESPACE);
+    FeScope *scope = fe_scope_new(cx, NULL, SCOPE_NAMESPACE);
     FeValue *names = device_tuple(cx, devices->len, devices);
     bool central = !strcmp(cx->module->strategy, "central_storage");
     FeValue *yes = fe_value_bool(cx->arena, true);

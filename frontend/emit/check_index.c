@@ -67,7 +67,7 @@ fits_always(const IrValue *index, Dim size)
 }
 
 bool
-fe_refuse_index(Lower *cx, int64_t i, int64_t size, Loc loc)
+fe_index_error(Lower *cx, int64_t i, int64_t size, Loc loc)
 {
     fe_error(cx, loc, "index %lld of %lld", (long long)i, (long long)size);
     return false;
@@ -94,7 +94,7 @@ static bool
 was_checked(const Lower *cx, const IrValue *index, Dim size)
 {
     for (int i = cx->checked.len - 1; i >= 0; i--) {
-        const FeChecked *c = &cx->checked.data[i];
+        const FeCheckedIndex *c = &cx->checked.data[i];
         if (c->index == index && ir_dim_equal(c->size, size) &&
             encloses(c->block, cx->block))
             return true;
@@ -103,9 +103,9 @@ was_checked(const Lower *cx, const IrValue *index, Dim size)
 }
 
 void
-fe_note_checked(Lower *cx, IrValue *index, Dim size)
+fe_mark_index_checked(Lower *cx, IrValue *index, Dim size)
 {
-    FeChecked c = {index, size, cx->block};
+    FeCheckedIndex c = {index, size, cx->block};
     VEC_PUSH(cx->arena, cx->checked, c);
 }
 
@@ -165,15 +165,15 @@ bool
 fe_check_range(Lower *cx, IrValue *index, Dim size, Loc loc)
 {
     int64_t wrong;
-    if (!can_assert(cx) || !fe_may_emit(cx, loc))
+    if (!can_assert(cx) || !fe_check_can_emit(cx, loc))
         return true;
     if (is_known(index, size))
         return !find_wrong(index->def, size.c, &wrong) ||
-               fe_refuse_index(cx, wrong, size.c, loc);
+               fe_index_error(cx, wrong, size.c, loc);
     if (fits_always(index, size) || was_checked(cx, index, size))
         return true;
     check_at_run_time(cx, index, size, fe_user_loc(cx, loc));
-    fe_note_checked(cx, index, size);
+    fe_mark_index_checked(cx, index, size);
     return true;
 }
 
@@ -204,7 +204,7 @@ fe_check_indices(Lower *cx, const IrOp *op)
 /* ---- an index known now, of a length known then ------------------------- */
 
 void
-fe_check_known(Lower *cx, int64_t i, Dim size, Loc loc)
+fe_check_static_index(Lower *cx, int64_t i, Dim size, Loc loc)
 {
     if (!can_assert(cx))
         return;

@@ -99,7 +99,7 @@ put_rows(Lower *cx, IrValue *to, IrValue *x, IrValue *start, Loc loc)
     Dim count = x->type.dims[0];
     IrValue *rows = ir_build_iota(cx->block, DT_i64, 1, &count, 0, loc);
     rows = ir_build2(cx->block, OP_add, rows, start, loc);
-    fe_note_checked(cx, rows, to->type.dims[0]);
+    fe_mark_index_checked(cx, rows, to->type.dims[0]);
     IrOp *op = fe_op(cx, OP_scatter, 3, (IrValue *[]){to, rows, x}, loc);
     ir_set_text(op, A_mode, "set");
     return fe_tensor(fe_emit(cx, op));
@@ -111,7 +111,7 @@ fe_concat_shares(Lower *cx, int n, IrValue *const *xs, int64_t axis, Loc loc)
     Dim total;
     if (!are_all_parts(cx, n, xs, axis, &total) || !are_alike(n, xs, axis))
         return NULL;
-    if (!fe_may_emit(cx, loc))
+    if (!fe_check_can_emit(cx, loc))
         return &fe_poison;
     IrValue *all = NULL, *start = ir_const_int(cx->block, DT_i64, 0, loc);
     for (int i = 0; i < n; i++) {

@@ -179,9 +179,9 @@ typedef struct Pair {
     bool untyped;
 } Pair;
 
-/* The dtype that x and y meet at; false when both have one and they differ. */
+/* The common dtype of x and y; false when both have one and they differ. */
 static bool
-meet(const FeValue *x, const FeValue *y, DType *t)
+common_dtype(const FeValue *x, const FeValue *y, DType *t)
 {
     DType a = x->constant.scalar.dtype, b = y->constant.scalar.dtype;
     bool both = x->constant.untyped == y->constant.untyped;
@@ -242,7 +242,7 @@ fold_constants(Lower *cx, AstOp op, const FeValue *x, const FeValue *y, Loc loc)
 {
     Pair p = {.untyped = x->constant.untyped && y->constant.untyped};
     bool truth;
-    if (!meet(x, y, &p.dtype))
+    if (!common_dtype(x, y, &p.dtype))
         return NULL; /* an error that fe_operands words */
     if (!fe_constant_as(cx, x, p.dtype, loc, &p.x) ||
         !fe_constant_as(cx, y, p.dtype, loc, &p.y))

@@ -7,12 +7,12 @@
 #include "frontend/context/eval.h"
 
 typedef enum FeIndexKind {
-    INDEX_WHOLE,  /* : */
-    INDEX_RANGE,  /* start:stop:step, of a known length */
-    INDEX_BACK,   /* ::-1 of a length that is not known */
-    INDEX_NUMBER, /* i: the axis goes away */
-    INDEX_VALUE,  /* i, known when the program runs */
-    INDEX_NEW     /* none: a new axis of 1 */
+    INDEX_FULL,     /* : */
+    INDEX_RANGE,    /* start:stop:step, of a known length */
+    INDEX_REVERSED, /* ::-1 of a length that is not known */
+    INDEX_STATIC,   /* i: the axis goes away */
+    INDEX_DYNAMIC,  /* i, known when the program runs */
+    INDEX_NEW       /* none: a new axis of 1 */
 } FeIndexKind;
 
 /* One axis of the operand; or a new one. */
@@ -37,12 +37,12 @@ bool fe_indices(Lower *cx, const AstList *items, const IrType *t, Loc loc,
  * false with a message; else the program stops where one is not. */
 bool fe_check_range(Lower *cx, IrValue *index, Dim size, Loc loc);
 /* What the program passes from here on need not be checked again. */
-void fe_note_checked(Lower *cx, IrValue *index, Dim size);
+void fe_mark_index_checked(Lower *cx, IrValue *index, Dim size);
 /* The error that index i is not one of size; false. */
-bool fe_refuse_index(Lower *cx, int64_t i, int64_t size, Loc loc);
+bool fe_index_error(Lower *cx, int64_t i, int64_t size, Loc loc);
 /* Stops the program where an axis, of a length that it knows, has no index i,
  * which counts from the end where it is negative. */
-void fe_check_known(Lower *cx, int64_t i, Dim size, Loc loc);
+void fe_check_static_index(Lower *cx, int64_t i, Dim size, Loc loc);
 /* A dimension as an i64. */
 IrValue *fe_length_of(Lower *cx, Dim size, Loc loc);
 /* The parts of x along axis whose numbers index has. */

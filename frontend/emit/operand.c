@@ -90,7 +90,7 @@ own_dtype(Lower *cx, FeValue *v)
 }
 
 Locality
-fe_floor(const Lower *cx)
+fe_least_locality(const Lower *cx)
 {
     switch (cx->context) {
     case FE_TOP:
@@ -114,7 +114,7 @@ dim_differs(const Lower *cx, Dim d)
 static Locality
 nest_locality(Lower *cx, const FeNest *nest)
 {
-    Locality l = fe_floor(cx);
+    Locality l = fe_least_locality(cx);
     for (int i = 0; i < nest->len; i++) {
         Locality item = fe_locality_of(cx, nest->items[i]);
         if (item > l)
@@ -133,11 +133,11 @@ fe_locality_of(Lower *cx, FeValue *v)
         return fe_var_type(cx, v->var).locality;
     case FE_DIM:
         return dim_differs(cx, v->length.dim) ? LOCAL_PER_REPLICA
-                                              : fe_floor(cx);
+                                              : fe_least_locality(cx);
     case FE_NEST:
         return nest_locality(cx, &v->nest);
     default:
-        return fe_floor(cx);
+        return fe_least_locality(cx);
     }
 }
 
@@ -183,7 +183,7 @@ fe_type_of(Lower *cx, FeValue *v, IrType *out)
         *out = fe_var_type(cx, v->var);
         return true;
     case FE_NEST:
-        fe_walked_value(cx, v);
+        fe_count_walk_value(cx, v);
         return list_shape(cx, v, out);
     default:
         return false;
@@ -253,7 +253,7 @@ fe_constant_as(Lower *cx, const FeValue *v, DType t, Loc loc, Scalar *out)
 }
 
 FeValue *
-fe_typed(Lower *cx, FeValue *x, Loc loc)
+fe_default_typed(Lower *cx, FeValue *x, Loc loc)
 {
     Scalar s;
     if (x->kind == FE_DIM && x->length.untyped)
@@ -279,7 +279,7 @@ check_running(Lower *cx, Loc loc)
 }
 
 bool
-fe_may_emit(Lower *cx, Loc loc)
+fe_check_can_emit(Lower *cx, Loc loc)
 {
     if (cx->stopped || !check_running(cx, loc))
         return false;
@@ -291,7 +291,7 @@ fe_may_emit(Lower *cx, Loc loc)
 }
 
 const IrBlock *
-fe_home(const IrValue *v)
+fe_block_of(const IrValue *v)
 {
     return v->def ? v->def->block : v->block;
 }
@@ -300,7 +300,7 @@ fe_home(const IrValue *v)
 static bool
 is_around(const Lower *cx, const IrValue *v)
 {
-    const IrBlock *home = fe_home(v);
+    const IrBlock *home = fe_block_of(v);
     const IrBlock *b = cx->block;
     while (b && b != home)
         b = b->op ? b->op->block : NULL;
@@ -314,7 +314,7 @@ check_visible(Lower *cx, const IrValue *v, Loc loc)
         return false;
     if (is_around(cx, v))
         return true;
-    if (fe_home(v)->func == cx->block->func)
+    if (fe_block_of(v)->func == cx->block->func)
         fe_error_note(cx, loc, "return the value, and not a function of it",
                       "this value belongs to a block that has ended");
     else
@@ -345,7 +345,7 @@ static IrValue *
 constant_operand(Lower *cx, const FeValue *v, DType t, Loc loc)
 {
     Scalar s;
-    if (!fe_constant_as(cx, v, t, loc, &s) || !fe_may_emit(cx, loc))
+    if (!fe_constant_as(cx, v, t, loc, &s) || !fe_check_can_emit(cx, loc))
         return NULL;
     return ir_const_scalar(cx->block, s, loc);
 }
@@ -353,7 +353,8 @@ constant_operand(Lower *cx, const FeValue *v, DType t, Loc loc)
 static IrValue *
 no_tensor(Lower *cx, const FeValue *v, const char *note, Loc loc)
 {
-    fe_error_note(cx, loc, note, "%s where a tensor is needed", fe_what(cx, v));
+    fe_error_note(cx, loc, note, "%s where a tensor is needed",
+                  fe_describe(cx, v));
     return NULL;
 }
 
@@ -362,7 +363,7 @@ length_operand(Lower *cx, const FeValue *v, DType t, Loc loc)
 {
     if (!v->length.untyped && !check_dtype(cx, DT_i64, t, loc))
         return NULL;
-    if (!fe_may_emit(cx, loc))
+    if (!fe_check_can_emit(cx, loc))
         return NULL;
     IrValue *x = ir_build_dim_size(cx->block, v->length.dim, loc);
     return ir_build_cast(cx->block, x, t, loc);
@@ -388,11 +389,11 @@ typed_operand(Lower *cx, FeValue *v, Loc loc)
     case FE_TENSOR:
         return check_visible(cx, v->tensor, loc) ? v->tensor : NULL;
     case FE_PARAM:
-        return fe_may_emit(cx, loc)
+        return fe_check_can_emit(cx, loc)
                    ? ir_build_param(cx->block, v->param->name, loc)
                    : NULL;
     case FE_VAR:
-        return fe_may_emit(cx, loc) ? fe_var_read(cx, v->var, loc) : NULL;
+        return fe_check_can_emit(cx, loc) ? fe_var_read(cx, v->var, loc) : NULL;
     default:
         return no_tensor(cx, v, function_note(cx, v), loc);
     }
@@ -453,7 +454,8 @@ constant_list(Lower *cx, FeValue *v, const IrType *shape, DType t, Loc loc)
     void *data =
         arena_array(cx->arena, (size_t)v->nest.leaves, dtype_info[t].bytes);
     int64_t index = 0;
-    if (!store_constants(cx, v, t, data, &index, loc) || !fe_may_emit(cx, loc))
+    if (!store_constants(cx, v, t, data, &index, loc) ||
+        !fe_check_can_emit(cx, loc))
         return NULL;
     return ir_const_data(cx->block, t, shape->rank, shape->dims, data, loc);
 }
@@ -547,7 +549,7 @@ fe_operands(Lower *cx, int n, FeValue *const *v, IrValue **out, Loc loc)
 IrOp *
 fe_op(Lower *cx, IrOpKind kind, int n, IrValue *const *operands, Loc loc)
 {
-    IrFunc *fn = cx->block ? cx->block->func : cx->nowhere;
+    IrFunc *fn = cx->block ? cx->block->func : cx->detached;
     return ir_op_new(fn, kind, n, operands, loc);
 }
 
@@ -557,7 +559,7 @@ fe_emit(Lower *cx, IrOp *op)
     for (int i = 0; i < op->num_operands; i++)
         if (!op->operands[i])
             return &fe_poison;
-    if (!fe_may_emit(cx, op->loc))
+    if (!fe_check_can_emit(cx, op->loc))
         return &fe_poison;
     const char *wrong = ir_op_infer(op, cx->block);
     if (wrong)

@@ -27,7 +27,7 @@ DType fe_common_dtype(Lower *cx, int n, FeValue *const *v);
 /* The type fe_handle would give, without emitting; false if it is no tensor. */
 bool fe_type_of(Lower *cx, FeValue *v, IrType *out);
 /* The least locality that a value has here: host or mirrored. */
-Locality fe_floor(const Lower *cx);
+Locality fe_least_locality(const Lower *cx);
 
 /* A new operation, never NULL; its attributes are to be set, then fe_emit
  * appends it.  Operands may be NULL (errors). */
@@ -45,14 +45,14 @@ FeValue *fe_op3(Lower *cx, IrOpKind kind, FeValue *x, FeValue *y, FeValue *z,
                 Loc loc);
 /* Whether an operation may be appended by ir_build_*: there is a block (else a
  * message), and limits are kept.  (fe_emit does this by itself.) */
-bool fe_may_emit(Lower *cx, Loc loc);
+bool fe_check_can_emit(Lower *cx, Loc loc);
 
 /* What a constant is at dtype t; false with a message when it does not fit. */
 bool fe_constant_as(Lower *cx, const FeValue *v, DType t, Loc loc, Scalar *out);
 /* x, an untyped constant, at the dtype of its default, i32 or f32. */
-FeValue *fe_typed(Lower *cx, FeValue *x, Loc loc);
+FeValue *fe_default_typed(Lower *cx, FeValue *x, Loc loc);
 
 /* The block a value stands in. */
-const IrBlock *fe_home(const IrValue *v);
+const IrBlock *fe_block_of(const IrValue *v);
 
 #endif

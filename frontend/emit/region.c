@@ -57,7 +57,7 @@ IrOp *
 fe_nested_op(Lower *cx, IrOpKind kind, int n, IrValue *const *operands, Loc loc)
 {
     int depth = 0;
-    if (!fe_may_emit(cx, loc))
+    if (!fe_check_can_emit(cx, loc))
         return NULL;
     for (const IrBlock *b = cx->block; b->op; b = b->op->block)
         depth++;
@@ -74,7 +74,7 @@ fe_nested_op(Lower *cx, IrOpKind kind, int n, IrValue *const *operands, Loc loc)
 static bool
 is_made_here(const Lower *cx, const FeValue *leaf)
 {
-    return leaf->kind == FE_TENSOR && fe_home(leaf->tensor) == cx->block;
+    return leaf->kind == FE_TENSOR && fe_block_of(leaf->tensor) == cx->block;
 }
 
 /* A length is another thing in another context: its value leaves. */

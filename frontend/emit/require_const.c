@@ -25,27 +25,28 @@ refuse(Lower *cx, FeValue *v, const char *what, const char *kind, Loc loc)
         cx->needs_constant = true;
         break;
     default:
-        fe_error(cx, loc, "%s is %s, not %s", what, kind, fe_what(cx, v));
+        fe_error(cx, loc, "%s is %s, not %s", what, kind, fe_describe(cx, v));
         break;
     }
     return false;
 }
 
 bool
-fe_int(Lower *cx, FeValue *v, const char *what, Loc loc, int64_t *out)
+fe_require_int(Lower *cx, FeValue *v, const char *what, Loc loc, int64_t *out)
 {
     return fe_value_is_int(v, out) || refuse(cx, v, what, "an integer", loc);
 }
 
 bool
-fe_bool(Lower *cx, FeValue *v, const char *what, Loc loc, bool *out)
+fe_require_bool(Lower *cx, FeValue *v, const char *what, Loc loc, bool *out)
 {
     return fe_value_is_bool(v, out) ||
            refuse(cx, v, what, "true or false", loc);
 }
 
 bool
-fe_text(Lower *cx, FeValue *v, const char *what, Loc loc, const char **out)
+fe_require_text(Lower *cx, FeValue *v, const char *what, Loc loc,
+                const char **out)
 {
     if (v->kind != FE_STRING)
         return refuse(cx, v, what, "a string", loc);
@@ -58,7 +59,7 @@ fe_text(Lower *cx, FeValue *v, const char *what, Loc loc, const char **out)
 }
 
 bool
-fe_dtype(Lower *cx, FeValue *v, const char *what, Loc loc, DType *out)
+fe_require_dtype(Lower *cx, FeValue *v, const char *what, Loc loc, DType *out)
 {
     if (v->kind != FE_TYPE)
         return refuse(cx, v, what, "an element type (f32)", loc);
@@ -71,14 +72,14 @@ fe_dtype(Lower *cx, FeValue *v, const char *what, Loc loc, DType *out)
 }
 
 bool
-fe_dim(Lower *cx, FeValue *v, const char *what, Loc loc, Dim *out)
+fe_require_dim(Lower *cx, FeValue *v, const char *what, Loc loc, Dim *out)
 {
     int64_t size;
     if (v->kind == FE_DIM) {
         *out = v->length.dim;
         return true;
     }
-    if (!fe_int(cx, v, what, loc, &size))
+    if (!fe_require_int(cx, v, what, loc, &size))
         return false;
     if (size < 0) {
         fe_error(cx, loc, "%s is at least 0, not %lld", what, (long long)size);
@@ -101,7 +102,8 @@ items_of(FeValue **v, FeValue ***items)
 }
 
 bool
-fe_dims(Lower *cx, FeValue *v, const char *what, Loc loc, Dim *out, int *rank)
+fe_require_dims(Lower *cx, FeValue *v, const char *what, Loc loc, Dim *out,
+                int *rank)
 {
     FeValue **items;
     int n = items_of(&v, &items);
@@ -110,17 +112,17 @@ fe_dims(Lower *cx, FeValue *v, const char *what, Loc loc, Dim *out, int *rank)
         return false;
     }
     for (int i = 0; i < n; i++)
-        if (!fe_dim(cx, items[i], what, loc, &out[i]))
+        if (!fe_require_dim(cx, items[i], what, loc, &out[i]))
             return false;
     *rank = n;
     return true;
 }
 
 bool
-fe_axis(Lower *cx, FeValue *v, int rank, Loc loc, int64_t *axis)
+fe_require_axis(Lower *cx, FeValue *v, int rank, Loc loc, int64_t *axis)
 {
     int64_t x;
-    if (!fe_int(cx, v, "an axis", loc, &x))
+    if (!fe_require_int(cx, v, "an axis", loc, &x))
         return false;
     *axis = x < 0 ? x + rank : x;
     if (*axis >= 0 && *axis < rank)
@@ -136,14 +138,15 @@ fe_axis(Lower *cx, FeValue *v, int rank, Loc loc, int64_t *axis)
 }
 
 bool
-fe_axes(Lower *cx, FeValue *v, int rank, Loc loc, int64_t *axes, int *num_axes)
+fe_require_axes(Lower *cx, FeValue *v, int rank, Loc loc, int64_t *axes,
+                int *num_axes)
 {
     FeValue **items;
     bool chosen[IR_MAX_RANK] = {false};
     int n = items_of(&v, &items);
     for (int i = 0; i < n; i++) {
         int64_t axis;
-        if (!fe_axis(cx, items[i], rank, loc, &axis))
+        if (!fe_require_axis(cx, items[i], rank, loc, &axis))
             return false;
         if (chosen[axis]) {
             fe_error(cx, loc, "axis %lld is there twice", (long long)axis);

@@ -67,7 +67,7 @@ static FeValue *
 expand(Lower *cx, IrValue *x, int axis, Loc loc)
 {
     Dim dims[IR_MAX_RANK];
-    if (!x || !fe_is_rank(cx, x->type.rank + 1, loc))
+    if (!x || !fe_check_rank(cx, x->type.rank + 1, loc))
         return &fe_poison;
     for (int i = 0; i <= x->type.rank; i++)
         dims[i] = i == axis ? ir_dim_const(1) : x->type.dims[i - (i > axis)];

@@ -1,9 +1,9 @@
 /*
- * slices.c - sparse values: rows of a whole that is zero elsewhere (D12)
+ * slices.c - sparse values: some rows of a tensor that is zero elsewhere (D12)
  *
  * The gradient of a variable that is read by rows is such a value, made by
  * grad.c; how the replicas put theirs together is in dist_values.c, how they
- * are written to variables in access.c.
+ * are written to variables in var_access.c.
  */
 #include "frontend/emit/slices.h"
 
@@ -66,7 +66,7 @@ fe_slices_type(const FeValue *slices)
     return t;
 }
 
-/* ---- the whole ---------------------------------------------------------- */
+/* ---- as a tensor --------------------------------------------------------- */
 
 FeValue *
 fe_slices_dense(Lower *cx, const FeValue *slices, Loc loc)
@@ -74,7 +74,7 @@ fe_slices_dense(Lower *cx, const FeValue *slices, Loc loc)
     IrType t = fe_slices_type(slices);
     IrValue *values = fe_operand(cx, fe_slices_values(slices), loc);
     IrValue *indices = fe_operand(cx, fe_slices_indices(slices), loc);
-    if (!values || !indices || !fe_may_emit(cx, loc))
+    if (!values || !indices || !fe_check_can_emit(cx, loc))
         return &fe_poison;
     IrValue *zeros = ir_const_zeros(cx->block, &t, loc);
     return fe_value_tensor(
@@ -91,7 +91,7 @@ is_scalar(Lower *cx, FeValue *v)
 }
 
 static FeValue *
-one_behind_the_other(Lower *cx, FeValue *x, FeValue *y, Loc loc)
+concat_rows(Lower *cx, FeValue *x, FeValue *y, Loc loc)
 {
     IrValue *parts[2];
     parts[0] = fe_operand(cx, x, loc);
@@ -110,9 +110,9 @@ add_slices(Lower *cx, FeValue *x, FeValue *y, Loc loc)
                         ir_dims_text(cx->module, a.rank, a.dims),
                         ir_dims_text(cx->module, b.rank, b.dims));
     FeValue *values =
-        one_behind_the_other(cx, fe_slices_values(x), fe_slices_values(y), loc);
-    FeValue *indices = one_behind_the_other(cx, fe_slices_indices(x),
-                                            fe_slices_indices(y), loc);
+        concat_rows(cx, fe_slices_values(x), fe_slices_values(y), loc);
+    FeValue *indices =
+        concat_rows(cx, fe_slices_indices(x), fe_slices_indices(y), loc);
     return fe_slices_with(cx, x, values, indices);
 }
 
@@ -134,7 +134,7 @@ fe_slices_unary(Lower *cx, AstOp op, FeValue *x, Loc loc)
 }
 
 static FeValue *
-whole(Lower *cx, FeValue *v, Loc loc)
+densify(Lower *cx, FeValue *v, Loc loc)
 {
     return fe_is_slices(v) ? fe_slices_dense(cx, v, loc) : v;
 }
@@ -149,8 +149,8 @@ fe_slices_binary(Lower *cx, AstOp op, FeValue *x, FeValue *y, Loc loc)
         return fe_is_poison(y) ? y : add_slices(cx, x, y, loc);
     }
     if (adds) {
-        x = whole(cx, x, loc);
-        return fe_binary(cx, op, x, whole(cx, y, loc), loc);
+        x = densify(cx, x, loc);
+        return fe_binary(cx, op, x, densify(cx, y, loc), loc);
     }
     if ((op == AST_OP_MUL && (is_scalar(cx, x) || is_scalar(cx, y))) ||
         (op == AST_OP_DIV && is_scalar(cx, y)))

@@ -1,5 +1,5 @@
 /*
- * slices.h - sparse values: rows of a whole that is zero elsewhere (D12)
+ * slices.h - sparse values: some rows of a tensor that is zero elsewhere (D12)
  *
  * A nest of its own kind, with the fields values, indices and rows: row
  * indices[i] of `rows` has values[i], and a row that is named more than once

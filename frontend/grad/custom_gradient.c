@@ -1,9 +1,9 @@
 /*
  * custom_gradient.c - fn f(x) = ... with grad(dy) = ...
  *
- * The body is lowered as any; what it gives passes through an own_grad, whose
- * region is the gradient: from what flows back to the results it makes what
- * flows on to the arguments.  Nothing flows to what the body used besides.
+ * The body is lowered as any; what it gives passes through an custom_gradient,
+ * whose region is the gradient: from what flows back to the results it makes
+ * what flows on to the arguments.  Nothing flows to what the body used besides.
  *
  * The gradient sees the names that the body sees at its beginning.  It gives
  * one value for each parameter, shaped like the argument; none stands for no
@@ -25,7 +25,7 @@ typedef struct Input {
     IrValue *value;
 } Input;
 
-typedef struct OwnGrad {
+typedef struct CustomGradient {
     Lower *cx;
     const AstNode *fn; /* the function; its gradient is fn->fn.grad */
     FeScope *scope;    /* of its parameters */
@@ -34,7 +34,7 @@ typedef struct OwnGrad {
     FeValues leaves; /* of the result */
     IrValues outputs;
     IrValues yields; /* one an input: NULL for no gradient */
-} OwnGrad;
+} CustomGradient;
 
 /* ---- what goes in and what comes out --------------------------------------
  */
@@ -51,14 +51,14 @@ is_differentiable(Lower *cx, FeValue *leaf)
 }
 
 static FeValue *
-argument(const OwnGrad *og, const AstNode *formal)
+argument(const CustomGradient *og, const AstNode *formal)
 {
     const FeBinding *b = fe_scope_find(og->scope, formal->formal.name);
     return b ? b->value : &fe_none; /* "_" */
 }
 
 static void
-add_inputs(OwnGrad *og, FeValue *arg)
+add_inputs(CustomGradient *og, FeValue *arg)
 {
     Lower *cx = og->cx;
     FeValues leaves = {0};
@@ -74,7 +74,7 @@ add_inputs(OwnGrad *og, FeValue *arg)
 }
 
 static void
-find_inputs(OwnGrad *og)
+find_inputs(CustomGradient *og)
 {
     const AstList *params = &og->fn->fn.params;
     for (int i = 0; i < params->len; i++) {
@@ -84,7 +84,7 @@ find_inputs(OwnGrad *og)
 }
 
 static void
-find_outputs(OwnGrad *og, FeValue *result)
+find_outputs(CustomGradient *og, FeValue *result)
 {
     Lower *cx = og->cx;
     fe_value_leaves(cx->arena, result, &og->leaves);
@@ -98,7 +98,7 @@ find_outputs(OwnGrad *og, FeValue *result)
  */
 
 static IrOp *
-append_op(OwnGrad *og)
+append_op(CustomGradient *og)
 {
     Lower *cx = og->cx;
     IrValues operands = {0};
@@ -109,7 +109,7 @@ append_op(OwnGrad *og)
     }
     for (int i = 0; i < og->inputs.len; i++)
         VEC_PUSH(cx->arena, operands, og->inputs.data[i].value);
-    IrOp *op = fe_nested_op(cx, OP_own_grad, operands.len, operands.data,
+    IrOp *op = fe_nested_op(cx, OP_custom_gradient, operands.len, operands.data,
                             og->fn->fn.grad->loc);
     if (!op)
         return NULL;
@@ -125,7 +125,7 @@ append_op(OwnGrad *og)
 
 /* Inputs without a gradient are no operands. */
 static void
-close_op(OwnGrad *og, IrOp *op)
+close_op(CustomGradient *og, IrOp *op)
 {
     IrValues yields = {0};
     int n = op->num_results;
@@ -142,7 +142,7 @@ close_op(OwnGrad *og, IrOp *op)
 /* result with what passed through op, or the gradients of that and none for
  * the rest. */
 static FeValue *
-through_op(OwnGrad *og, FeValue *result, IrValue *const *values,
+through_op(CustomGradient *og, FeValue *result, IrValue *const *values,
            bool is_gradient)
 {
     Lower *cx = og->cx;
@@ -165,7 +165,7 @@ through_op(OwnGrad *og, FeValue *result, IrValue *const *values,
 
 /* Binds dy, or one name to each field of it. */
 static FeScope *
-bind_gradients(OwnGrad *og, FeValue *dy)
+bind_gradients(CustomGradient *og, FeValue *dy)
 {
     Lower *cx = og->cx;
     const AstNode *grad = og->fn->fn.grad;
@@ -188,14 +188,14 @@ bind_gradients(OwnGrad *og, FeValue *dy)
 }
 
 static FeValue *
-eval_gradient(OwnGrad *og, FeValue *dy)
+eval_gradient(CustomGradient *og, FeValue *dy)
 {
     Lower *cx = og->cx;
     const AstNode *body = og->fn->fn.grad->fn.body;
     FeScope *scope = bind_gradients(og, dy);
     if (!scope)
         return &fe_poison;
-    return body->kind == AST_BLOCK ? fe_body(cx, scope, body)
+    return body->kind == AST_BLOCK ? fe_exec_body(cx, scope, body)
                                    : fe_eval_in(cx, scope, body);
 }
 
@@ -220,7 +220,8 @@ typedef struct Place {
 } Place;
 
 static IrValue *
-refuse_shape(OwnGrad *og, const IrType *have, const IrType *want, Place at)
+refuse_shape(CustomGradient *og, const IrType *have, const IrType *want,
+             Place at)
 {
     Lower *cx = og->cx;
     const char *repair = NULL;
@@ -237,13 +238,13 @@ refuse_shape(OwnGrad *og, const IrType *have, const IrType *want, Place at)
 
 /* A number is fine where the argument is one. */
 static IrValue *
-gradient_of_leaf(OwnGrad *og, FeValue *d, const IrType *want, Place at)
+gradient_of_leaf(CustomGradient *og, FeValue *d, const IrType *want, Place at)
 {
     Lower *cx = og->cx;
     IrType have;
     if (!fe_type_of(cx, d, &have)) {
         fe_error(cx, at.loc, "the gradient of \"%s\" is %s", at.name,
-                 fe_what(cx, d));
+                 fe_describe(cx, d));
         return NULL;
     }
     bool untyped = d->kind == FE_CONST && d->constant.untyped;
@@ -256,7 +257,7 @@ gradient_of_leaf(OwnGrad *og, FeValue *d, const IrType *want, Place at)
 /* Takes the gradients d of arg, or none for all of it, in the order of the
  * inputs. */
 static void
-take_gradients(OwnGrad *og, const FeValue *arg, FeValue *d, Place at)
+take_gradients(CustomGradient *og, const FeValue *arg, FeValue *d, Place at)
 {
     Lower *cx = og->cx;
     if (arg->kind == FE_NEST) {
@@ -264,7 +265,7 @@ take_gradients(OwnGrad *og, const FeValue *arg, FeValue *d, Place at)
         if (!alike && d->kind != FE_NONE && !fe_value_has_poison(d))
             fe_error(cx, at.loc,
                      "the gradient of \"%s\" is %s, and \"%s\" is %s of %d",
-                     at.name, fe_what(cx, d), at.name, fe_what(cx, arg),
+                     at.name, fe_describe(cx, d), at.name, fe_describe(cx, arg),
                      arg->nest.len);
         for (int i = 0; i < arg->nest.len; i++)
             take_gradients(og, arg->nest.items[i],
@@ -288,7 +289,7 @@ plural(int n)
 
 /* Divides what the gradient gives among the parameters. */
 static void
-divide_gradients(OwnGrad *og, FeValue *d)
+divide_gradients(CustomGradient *og, FeValue *d)
 {
     const AstList *params = &og->fn->fn.params;
     const AstNode *node = written_result(og->fn->fn.grad);
@@ -317,7 +318,7 @@ divide_gradients(OwnGrad *og, FeValue *d)
  */
 
 static FeValue *
-replace_gradient(OwnGrad *og, FeValue *result)
+replace_gradient(CustomGradient *og, FeValue *result)
 {
     Lower *cx = og->cx;
     find_outputs(og, result);
@@ -338,10 +339,11 @@ replace_gradient(OwnGrad *og, FeValue *result)
 }
 
 FeValue *
-fe_own_grad(Lower *cx, const AstNode *fn, FeScope *scope,
-            FeValue *(*body)(Lower *cx, FeScope *scope, const AstNode *fn))
+fe_custom_gradient(Lower *cx, const AstNode *fn, FeScope *scope,
+                   FeValue *(*body)(Lower *cx, FeScope *scope,
+                                    const AstNode *fn))
 {
-    OwnGrad og = {.cx = cx, .fn = fn, .scope = scope};
+    CustomGradient og = {.cx = cx, .fn = fn, .scope = scope};
     find_inputs(&og);
     FeValue *result = body(cx, scope, fn);
     if (fe_value_has_poison(result))

@@ -60,8 +60,8 @@ visit_nested(IrOp *op, void *data)
     op->mark = w;
 }
 
-/* The region of an own_grad is what flows back: a replica's own part if it
- * takes what only one replica has. */
+/* The region of an custom_gradient is what flows back: a replica's own part if
+ * it takes what only one replica has. */
 static void
 visit_own(IrOp *op, void *data)
 {
@@ -80,7 +80,7 @@ visit_own(IrOp *op, void *data)
 
 /* What it makes the same on all may be made of what is not. */
 static void
-visit_own_grad(Walk *w, IrOp *op)
+visit_custom_gradient(Walk *w, IrOp *op)
 {
     for (int i = op->num_results; i < op->num_operands; i++) {
         const IrValue *x = op->operands[i];
@@ -105,8 +105,8 @@ static void
 visit(Walk *w, IrOp *op)
 {
     note_reads(w, op);
-    if (op->kind == OP_own_grad) {
-        visit_own_grad(w, op);
+    if (op->kind == OP_custom_gradient) {
+        visit_custom_gradient(w, op);
         return;
     }
     w->has_collective |= ir_op_info[op->kind].effect == COLLECTIVE;
@@ -159,8 +159,9 @@ is_summed(Arena *a, const IrValue *loss)
         if (ir_op_info[op->kind].effect == COLLECTIVE ||
             strcmp(ir_op_info[op->kind].grad, "zero") == 0)
             continue;
-        note_operands(w, op, op->kind == OP_own_grad ? op->num_results : 0);
-        if (op->kind != OP_own_grad)
+        note_operands(w, op,
+                      op->kind == OP_custom_gradient ? op->num_results : 0);
+        if (op->kind != OP_custom_gradient)
             note_regions(w, op);
     }
     return found;
@@ -218,7 +219,7 @@ typedef VEC(IrOp *) Takes;
 /* All that the loss has of v, when that is rows: the takes, in the order of the
  * text.  False when it uses v in another way, or not at all. */
 static bool
-find_takes(Lower *cx, const Walk *w, const IrVar *v, Takes *takes)
+collect_takes(Lower *cx, const Walk *w, const IrVar *v, Takes *takes)
 {
     Dim count = ir_dim_const(0);
     for (int i = 0; i < w->reads.len; i++) {
@@ -267,7 +268,7 @@ slices_of(Lower *cx, const IrVar *v, const Takes *takes, IrValue *const *d,
     int n = takes->len;
     IrValue **values = NEW_ARRAY(cx->arena, IrValue *, (size_t)n);
     IrValue **indices = NEW_ARRAY(cx->arena, IrValue *, (size_t)n);
-    if (!fe_may_emit(cx, loc))
+    if (!fe_check_can_emit(cx, loc))
         return &fe_poison;
     for (int i = 0; i < n; i++) {
         IrValue *rows = takes->data[i]->operands[1];
@@ -322,7 +323,7 @@ add_var(Lower *cx, const Walk *walk, IrVar *v, Loc loc, Wrt *wrt)
     Want want = {.first = wrt->types[0].len};
     if (!check_float(cx, &t, "a variable", loc))
         return false;
-    if (find_takes(cx, walk, v, &want.takes)) {
+    if (collect_takes(cx, walk, v, &want.takes)) {
         for (int i = 0; i < want.takes.len; i++)
             add_value(cx, want.takes.data[i]->results[0], wrt);
     } else {
@@ -364,7 +365,7 @@ add_leaf(Lower *cx, const Walk *walk, FeValue *leaf, Loc loc, Wrt *wrt)
         return false;
     default:
         fe_error(cx, loc, "there is no gradient with respect to %s",
-                 fe_what(cx, leaf));
+                 fe_describe(cx, leaf));
         return false;
     }
 }
@@ -416,7 +417,7 @@ emit_grad(Lower *cx, Wrt *wrt, Loc loc)
 {
     VEC(IrType) types = {0};
     IrOp *op = fe_op(cx, OP_grad, wrt->operands.len, wrt->operands.data, loc);
-    if (!fe_may_emit(cx, loc))
+    if (!fe_check_can_emit(cx, loc))
         return NULL;
     if (wrt->vars.len)
         ir_set_names(op, A_vars, wrt->vars.data, wrt->vars.len);

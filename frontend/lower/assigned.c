@@ -26,7 +26,7 @@ is_hidden(const Scan *s, const char *name)
 static void
 add_target(Scan *s, const char *name)
 {
-    FeFound found = fe_find(s->cx, name);
+    FeFoundBinding found = fe_find_binding(s->cx, name);
     FeBinding *b = found.binding;
     if (is_hidden(s, name) || !b || !b->is_mut || found.leaves_func ||
         found.leaves_merge)

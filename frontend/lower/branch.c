@@ -38,7 +38,7 @@ fe_cond(Lower *cx, FeValue *v, Loc loc)
                       fe_type_text(cx, &t));
     else
         fe_error(cx, loc, "a condition is a bool, and this is %s",
-                 fe_what(cx, v));
+                 fe_describe(cx, v));
     return cond;
 }
 
@@ -125,7 +125,7 @@ operand_in(Lower *cx, Join *j, int region, FeValue *v, DType t)
 }
 
 static FeValue *
-disagree(Lower *cx, const Join *j, const char *a, const char *b)
+report_mismatch(Lower *cx, const Join *j, const char *a, const char *b)
 {
     return fe_error(cx, j->loc, "%s is %s in one branch and %s in the other",
                     j->name, a, b);
@@ -142,8 +142,8 @@ join_numbers(Lower *cx, Join *j, FeValue *a, FeValue *b)
     if (!x || !y)
         return &fe_poison;
     if (!ir_type_same_shape(&x->type, &y->type))
-        return disagree(cx, j, fe_type_text(cx, &x->type),
-                        fe_type_text(cx, &y->type));
+        return report_mismatch(cx, j, fe_type_text(cx, &x->type),
+                               fe_type_text(cx, &y->type));
     VEC_PUSH(cx->arena, j->yields[0], x);
     VEC_PUSH(cx->arena, j->yields[1], y);
     FeValue *result = fe_value_new(cx->arena, FE_TENSOR);
@@ -193,9 +193,9 @@ join(Lower *cx, Join *j, FeValue *a, FeValue *b)
     }
     if (fe_type_of(cx, a, &t) && fe_type_of(cx, b, &t))
         return join_numbers(cx, j, a, b);
-    const char *first = fe_what(cx, a), *second = fe_what(cx, b);
+    const char *first = fe_describe(cx, a), *second = fe_describe(cx, b);
     if (strcmp(first, second) != 0)
-        return disagree(cx, j, first, second);
+        return report_mismatch(cx, j, first, second);
     return fe_error(cx, j->loc,
                     "%s is not the same in both branches, and %s "
                     "cannot be chosen when the program runs",
@@ -229,7 +229,7 @@ join_mut(Lower *cx, Join *j, const Side sides[2], FeBinding *b,
 
 /* The muts that either side assigned to. */
 static void
-all_muts(Lower *cx, const Side sides[2], FeBindings *out)
+collect_muts_of_both(Lower *cx, const Side sides[2], FeBindings *out)
 {
     for (int i = 0; i < sides[0].muts.len; i++)
         VEC_PUSH(cx->arena, *out, sides[0].muts.data[i].binding);
@@ -262,7 +262,7 @@ fe_branch(Lower *cx, IrValue *cond, Loc loc, FeBranch *then, FeBranch *other,
         return NULL;
     lower_side(cx, j.op, 0, then, data, &sides[0]);
     lower_side(cx, j.op, 1, other, data, &sides[1]);
-    all_muts(cx, sides, &muts);
+    collect_muts_of_both(cx, sides, &muts);
     FeValue *value = join_values(cx, &j, sides);
     for (int i = 0; i < muts.len; i++)
         join_mut(cx, &j, sides, muts.data[i], &joined);

@@ -48,7 +48,7 @@ FeScope *fe_bind_params(Lower *cx, const AstList *params, FeScope *around,
 
 /* The statements of a block in a new scope of that kind; the value of its
  * return, NONE without one.  Names may have been bound to the scope before. */
-FeValue *fe_body(Lower *cx, FeScope *scope, const AstNode *block);
+FeValue *fe_exec_body(Lower *cx, FeScope *scope, const AstNode *block);
 
 /* zip(a, b, ...): its row of builtins.def calls it (lower_nest.c). */
 FeValue *fe_zip(Lower *cx, const FeCall *call);

@@ -113,16 +113,26 @@ eval_binary(Lower *cx, const AstNode *n)
 typedef FeValue *Evaluator(Lower *cx, const AstNode *n);
 
 static Evaluator *const evaluators[NUM_AST_KINDS] = {
-    [AST_NUMBER] = eval_number,  [AST_BOOL] = eval_bool,
-    [AST_NONE] = eval_none,      [AST_NAME] = eval_name,
-    [AST_STRING] = fe_string,    [AST_FN] = eval_fn,
-    [AST_TUPLE] = fe_eval_tuple, [AST_NAMED_TUPLE] = fe_eval_named_tuple,
-    [AST_LIST] = fe_eval_list,   [AST_COMPREHENSION] = fe_eval_comprehension,
-    [AST_UNARY] = eval_unary,    [AST_BINARY] = eval_binary,
-    [AST_CALL] = fe_eval_call,   [AST_INDEX] = fe_eval_index,
-    [AST_FIELD] = fe_eval_field, [AST_ELEMENT] = fe_eval_element,
-    [AST_RUN] = fe_run,          [AST_SCHEDULE] = fe_schedule,
-    [AST_MERGE] = fe_merge,      [AST_UPDATE] = fe_update,
+    [AST_NUMBER] = eval_number,
+    [AST_BOOL] = eval_bool,
+    [AST_NONE] = eval_none,
+    [AST_NAME] = eval_name,
+    [AST_STRING] = fe_eval_string,
+    [AST_FN] = eval_fn,
+    [AST_TUPLE] = fe_eval_tuple,
+    [AST_NAMED_TUPLE] = fe_eval_named_tuple,
+    [AST_LIST] = fe_eval_list,
+    [AST_COMPREHENSION] = fe_eval_comprehension,
+    [AST_UNARY] = eval_unary,
+    [AST_BINARY] = eval_binary,
+    [AST_CALL] = fe_eval_call,
+    [AST_INDEX] = fe_eval_index,
+    [AST_FIELD] = fe_eval_field,
+    [AST_ELEMENT] = fe_eval_element,
+    [AST_RUN] = fe_run,
+    [AST_SCHEDULE] = fe_schedule,
+    [AST_MERGE] = fe_merge,
+    [AST_UPDATE] = fe_update,
     [AST_IF] = fe_eval_if,
 };
 
@@ -133,7 +143,7 @@ fe_eval(Lower *cx, const AstNode *expr)
     if (!fe_step(cx, expr->loc))
         return &fe_poison;
     if (!evaluate)
-        return fe_error(cx, expr->loc, "%s is no value", fe_ast_what(expr));
+        return fe_error(cx, expr->loc, "%s is no value", fe_ast_describe(expr));
     cx->depth++;
     FeValue *v = evaluate(cx, expr);
     cx->depth--;
@@ -187,14 +197,14 @@ static bool
 eval_dim_name(Lower *cx, const AstNode *n, const Dim *actual, Dim *out)
 {
     const char *name = n->name.text;
-    FeFound found = fe_find(cx, name);
+    FeFoundBinding found = fe_find_binding(cx, name);
     FeValue *v = found.binding ? fe_binding_value(cx, found.binding) : NULL;
     int64_t known;
     if (v && fe_is_poison(v))
         return false;
     bool is_length = v && (v->kind == FE_DIM || fe_value_is_int(v, &known));
     if (is_length || (v && !actual))
-        return fe_dim(cx, v, "a dimension", n->loc, out);
+        return fe_require_dim(cx, v, "a dimension", n->loc, out);
     if (!actual) {
         fe_error(cx, n->loc, "the dimension \"%s\" is not known here", name);
         return false;
@@ -212,7 +222,7 @@ eval_element_type(Lower *cx, const AstNode *type, DType *out)
     const char *name = type->type.dtype;
     if (fe_dtype_by_name(cx, name, out))
         return true;
-    FeFound found = fe_find(cx, name);
+    FeFoundBinding found = fe_find_binding(cx, name);
     FeValue *v = found.binding ? fe_binding_value(cx, found.binding) : NULL;
     if (!v || v->kind != FE_TYPE || v->type->rank != 0)
         return false;
@@ -244,7 +254,7 @@ fe_eval_type(Lower *cx, const AstNode *type, const IrType *actual, IrType *out)
                       "there is no element type \"%s\"", type->type.dtype);
         return false;
     }
-    if (!fe_is_rank(cx, dims->len, type->loc))
+    if (!fe_check_rank(cx, dims->len, type->loc))
         return false;
     out->rank = dims->len;
     if (actual && actual->rank != dims->len)
@@ -255,8 +265,8 @@ fe_eval_type(Lower *cx, const AstNode *type, const IrType *actual, IrType *out)
         if (n->kind == AST_NAME) {
             if (!eval_dim_name(cx, n, have, &out->dims[i]))
                 return false;
-        } else if (!fe_dim(cx, fe_eval(cx, n), "a dimension", n->loc,
-                           &out->dims[i])) {
+        } else if (!fe_require_dim(cx, fe_eval(cx, n), "a dimension", n->loc,
+                                   &out->dims[i])) {
             return false;
         }
     }

@@ -42,10 +42,10 @@ axis_index(Lower *cx, const IrType *t, int axis, Loc loc)
 static FeValue *
 axis_mask(Lower *cx, const FeIndex *x, FeValue *index, Loc loc)
 {
-    if (x->kind == INDEX_VALUE)
+    if (x->kind == INDEX_DYNAMIC)
         return fe_binary(cx, AST_OP_EQ, index,
                          fe_value_tensor(cx->arena, x->value), loc);
-    if (x->kind == INDEX_NUMBER)
+    if (x->kind == INDEX_STATIC)
         return fe_binary(cx, AST_OP_EQ, index, integer(cx, x->start), loc);
     FeValue *offset =
         fe_binary(cx, AST_OP_SUB, index, integer(cx, x->start), loc);
@@ -68,7 +68,7 @@ build_mask(Lower *cx, const IrType *t, const FeIndices *indices, Loc loc)
     FeValue *mask = NULL;
     for (int axis = 0; axis < indices->len; axis++) {
         const FeIndex *x = &indices->items[axis];
-        if (x->kind == INDEX_WHOLE)
+        if (x->kind == INDEX_FULL)
             continue;
         FeValue *index = axis_index(cx, t, axis, loc);
         FeValue *one = axis_mask(cx, x, index, loc);
@@ -82,12 +82,13 @@ build_mask(Lower *cx, const IrType *t, const FeIndices *indices, Loc loc)
 static bool
 is_number(const FeIndex *x)
 {
-    return x->kind == INDEX_NUMBER || x->kind == INDEX_VALUE;
+    return x->kind == INDEX_STATIC || x->kind == INDEX_DYNAMIC;
 }
 
 /* e in the shape of the part, with 1 for the axes of numbers. */
 static FeValue *
-fit(Lower *cx, IrValue *e, const IrType *t, const FeIndices *indices, Loc loc)
+reshape_to_part(Lower *cx, IrValue *e, const IrType *t,
+                const FeIndices *indices, Loc loc)
 {
     Dim part[IR_MAX_RANK], full[IR_MAX_RANK];
     int rank = 0;
@@ -105,8 +106,8 @@ fit(Lower *cx, IrValue *e, const IrType *t, const FeIndices *indices, Loc loc)
 
 /* The part put where it belongs, with zeros around it. */
 static FeValue *
-place(Lower *cx, IrValue *part, const IrType *t, const FeIndices *indices,
-      Loc loc)
+pad_to_whole(Lower *cx, IrValue *part, const IrType *t,
+             const FeIndices *indices, Loc loc)
 {
     int64_t low[IR_MAX_RANK], step[IR_MAX_RANK];
     Dim dims[IR_MAX_RANK];
@@ -133,7 +134,7 @@ check_assignable(Lower *cx, const FeIndices *indices, Loc loc)
 {
     for (int i = 0; i < indices->len; i++) {
         const FeIndex *x = &indices->items[i];
-        if (x->kind == INDEX_VALUE && x->value->type.rank > 0) {
+        if (x->kind == INDEX_DYNAMIC && x->value->type.rank > 0) {
             fe_error_note(
                 cx, loc,
                 "x[indices] = ... assigns to rows of x, the first "
@@ -141,7 +142,7 @@ check_assignable(Lower *cx, const FeIndices *indices, Loc loc)
                 "parts of several rows cannot be assigned to at once");
             return false;
         }
-        bool bad = x->kind == INDEX_NEW || x->kind == INDEX_BACK ||
+        bool bad = x->kind == INDEX_NEW || x->kind == INDEX_REVERSED ||
                    (x->kind == INDEX_RANGE && x->step < 0);
         if (!bad)
             continue;
@@ -160,14 +161,14 @@ static IrValue *
 find_rows(const FeIndices *indices)
 {
     const FeIndex *first = &indices->items[0];
-    bool found = first->kind == INDEX_VALUE && first->value->type.rank > 0;
+    bool found = first->kind == INDEX_DYNAMIC && first->value->type.rank > 0;
     for (int i = 1; i < indices->len; i++)
-        found = found && indices->items[i].kind == INDEX_WHOLE;
+        found = found && indices->items[i].kind == INDEX_FULL;
     return found ? first->value : NULL;
 }
 
 static const char *
-mode_of(Lower *cx, AstOp op, const IrType *t, Loc loc)
+write_mode(Lower *cx, AstOp op, const IrType *t, Loc loc)
 {
     static const char *const modes[NUM_AST_OPS] = {
         [AST_OP_NONE] = "set", [AST_OP_ADD] = "add", [AST_OP_SUB] = "sub",
@@ -186,15 +187,15 @@ update_rows(Lower *cx, IrValue *x, IrValue *rows, AstOp op, IrValue *e, Loc loc)
     Dim dims[IR_MAX_RANK];
     const IrType *t = &x->type, *r = &rows->type;
     int rank = r->rank + t->rank - 1;
-    const char *mode = mode_of(cx, op, t, loc);
-    if (!fe_is_rank(cx, rank, loc))
+    const char *mode = write_mode(cx, op, t, loc);
+    if (!fe_check_rank(cx, rank, loc))
         return &fe_poison;
     for (int i = 0; i < rank; i++)
         dims[i] = i < r->rank ? r->dims[i] : t->dims[i - r->rank + 1];
     FeValue *values = mode ? fe_broadcast(cx, e, rank, dims, loc) : &fe_poison;
     if (op == AST_OP_SUB && !fe_is_poison(values))
         values = fe_unary(cx, op, values, loc);
-    if (fe_is_poison(values) || !fe_may_emit(cx, loc))
+    if (fe_is_poison(values) || !fe_check_can_emit(cx, loc))
         return &fe_poison;
     if (op == AST_OP_ADD || op == AST_OP_SUB)
         return fe_value_tensor(
@@ -224,10 +225,11 @@ update_tensor(Lower *cx, FeValue *old, const AstNode *target, AstOp op,
         return e ? update_rows(cx, x, rows, op, e, loc) : &fe_poison;
     if (!check_assignable(cx, &indices, target->loc))
         return &fe_poison;
-    FeValue *part = e ? fit(cx, e, &x->type, &indices, loc) : &fe_poison;
+    FeValue *part =
+        e ? reshape_to_part(cx, e, &x->type, &indices, loc) : &fe_poison;
     if (fe_is_poison(part))
         return part;
-    FeValue *next = place(cx, part->tensor, &x->type, &indices, loc);
+    FeValue *next = pad_to_whole(cx, part->tensor, &x->type, &indices, loc);
     FeValue *mask = build_mask(cx, &x->type, &indices, target->loc);
     FeValue *whole = fe_value_tensor(cx->arena, x);
     if (op != AST_OP_NONE)
@@ -244,7 +246,7 @@ update_nest(Lower *cx, FeValue *old, const AstNode *target, AstOp op,
     const AstNode *index = target->index.items.data[0];
     if (fe_is_poison(item))
         return item;
-    if (!fe_int(cx, fe_eval(cx, index), "an index", index->loc, &i))
+    if (!fe_require_int(cx, fe_eval(cx, index), "an index", index->loc, &i))
         return &fe_poison;
     if (op != AST_OP_NONE)
         value = fe_binary(cx, op, item, value, loc);

@@ -1,8 +1,8 @@
 /*
  * loop.h - loops of the IR
  *
- * lower_loop.c knows what each kind of loop does in a turn; carry.c what is
- * carried from turn to turn.
+ * lower_loop.c has the kinds of loops; loop_carried.c the values that go from
+ * one iteration to the next.
  */
 #ifndef TFD_FRONTEND_LOWER_LOOP_H
 #define TFD_FRONTEND_LOWER_LOOP_H
@@ -12,31 +12,32 @@
 /* The muts that a loop's body assigns to, as the operands, arguments and yields
  * of the loop: one each for every number in them.  What is no number (a
  * function, a string) is not carried and must stay as it is. */
-typedef struct Carry {
+typedef struct FeCarried {
     FeBindings muts;
     FeValues start;    /* their values before the loop */
     IrValues operands; /* the numbers in these */
     VEC(IrType)
     types; /* of the numbers in a turn: as the operands, but for
               localities, which may be greater */
-} Carry;
+} FeCarried;
 
 /* Makes operands of the muts' values. */
-bool fe_carry_begin(Lower *cx, Carry *c, Loc loc);
+bool fe_carried_begin(Lower *cx, FeCarried *c, Loc loc);
 /* Arguments of a region for what is carried; the muts become these. */
-void fe_carry_bind(Lower *cx, Carry *c, IrBlock *region);
+void fe_carried_bind(Lower *cx, FeCarried *c, IrBlock *region);
 /* What the muts are worth at the end of the body, for the yield.  False with a
  * message when a shape changed.  *grew: a locality is greater than that in
  * types, which is now so, and the body is to be lowered again. */
-bool fe_carry_end(Lower *cx, Carry *c, Loc loc, IrValues *yields, bool *grew);
+bool fe_carried_end(Lower *cx, FeCarried *c, Loc loc, IrValues *yields,
+                    bool *grew);
 /* The muts become the results of the loop. */
-void fe_carry_leave(Lower *cx, const Carry *c, const IrOp *op);
+void fe_carried_leave(Lower *cx, const FeCarried *c, const IrOp *op);
 
 /* ---- kinds of loops (lower_loop.c) --------------------------------------- */
 
 /* One turn: the pattern (or NULL) bound to the element, the body executed. */
-void fe_loop_turn(Lower *cx, FeLoop *loop, const AstNode *pattern,
-                  FeValue *element, const AstNode *body);
+void fe_loop_iteration(Lower *cx, FeLoop *loop, const AstNode *pattern,
+                       FeValue *element, const AstNode *body);
 /* In the IR: for over from..to, for over a distributed dataset, while (max 0:
  * without a limit). */
 void fe_loop_counted(Lower *cx, const AstNode *n, FeValue *from, FeValue *to);

@@ -15,7 +15,7 @@ is_number(Lower *cx, FeValue *leaf)
 }
 
 static void
-add_operands(Lower *cx, Carry *c, FeValue *start, Loc loc, bool *ok)
+add_operands(Lower *cx, FeCarried *c, FeValue *start, Loc loc, bool *ok)
 {
     FeValues leaves = {0};
     fe_value_leaves(cx->arena, start, &leaves);
@@ -28,13 +28,13 @@ add_operands(Lower *cx, Carry *c, FeValue *start, Loc loc, bool *ok)
             continue;
         VEC_PUSH(cx->arena, c->operands, x);
         VEC_PUSH(cx->arena, c->types, x->type);
-        if (x->type.locality < fe_floor(cx))
-            VEC_LAST(c->types).locality = fe_floor(cx);
+        if (x->type.locality < fe_least_locality(cx))
+            VEC_LAST(c->types).locality = fe_least_locality(cx);
     }
 }
 
 bool
-fe_carry_begin(Lower *cx, Carry *c, Loc loc)
+fe_carried_begin(Lower *cx, FeCarried *c, Loc loc)
 {
     bool ok = true;
     for (int i = 0; i < c->muts.len; i++) {
@@ -62,7 +62,7 @@ fill_leaf(FeValue *leaf, void *data)
 }
 
 static void
-set_muts(Lower *cx, const Carry *c, IrValue *const *values)
+set_muts(Lower *cx, const FeCarried *c, IrValue *const *values)
 {
     Filling f = {cx, values};
     for (int i = 0; i < c->muts.len; i++) {
@@ -74,7 +74,7 @@ set_muts(Lower *cx, const Carry *c, IrValue *const *values)
 }
 
 void
-fe_carry_bind(Lower *cx, Carry *c, IrBlock *region)
+fe_carried_bind(Lower *cx, FeCarried *c, IrBlock *region)
 {
     IrValues args = {0};
     for (int i = 0; i < c->types.len; i++)
@@ -83,7 +83,7 @@ fe_carry_bind(Lower *cx, Carry *c, IrBlock *region)
 }
 
 void
-fe_carry_leave(Lower *cx, const Carry *c, const IrOp *op)
+fe_carried_leave(Lower *cx, const FeCarried *c, const IrOp *op)
 {
     set_muts(cx, c, op->results);
 }
@@ -93,7 +93,7 @@ fe_carry_leave(Lower *cx, const Carry *c, const IrOp *op)
 /* The yields in the making. */
 typedef struct Ending {
     Lower *cx;
-    Carry *carry;
+    FeCarried *carry;
     const char *name; /* of the mut */
     Loc loc;
     IrValues *yields;
@@ -135,7 +135,7 @@ end_leaf(Ending *e, FeValue *start, FeValue *value)
         return true;
     fe_error(e->cx, e->loc,
              "\"%s\" is %s, which a loop of the program cannot change", e->name,
-             fe_what(e->cx, start));
+             fe_describe(e->cx, start));
     return false;
 }
 
@@ -158,7 +158,7 @@ end_mut(Ending *e, FeValue *start, FeValue *value)
 }
 
 bool
-fe_carry_end(Lower *cx, Carry *c, Loc loc, IrValues *yields, bool *grew)
+fe_carried_end(Lower *cx, FeCarried *c, Loc loc, IrValues *yields, bool *grew)
 {
     Ending e = {.cx = cx, .carry = c, .loc = loc, .yields = yields};
     bool ok = true;

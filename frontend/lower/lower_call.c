@@ -14,23 +14,24 @@
 
 /* sum, mean, ... as the operation; a name of something else is NULL. */
 static FeValue *
-word_value(Lower *cx, const char *word)
+enum_name_value(Lower *cx, const char *word)
 {
     const FeBuiltin *b = fe_builtin_find(word);
     if (!b)
-        return fe_find(cx, word).binding ? NULL
-                                         : fe_value_text(cx->arena, word);
+        return fe_find_binding(cx, word).binding
+                   ? NULL
+                   : fe_value_text(cx->arena, word);
     FeValue *v = fe_value_new(cx->arena, FE_BUILTIN);
     v->builtin = b;
     return v;
 }
 
 static bool
-takes_word(const FeValue *callee, const FeArg *arg, int index)
+takes_enum_name(const FeValue *callee, const FeArg *arg, int index)
 {
     return callee && callee->kind == FE_BUILTIN &&
            arg->node->kind == AST_NAME &&
-           fe_builtin_takes_word(callee->builtin, arg->name, index);
+           fe_builtin_takes_enum_name(callee->builtin, arg->name, index);
 }
 
 static FeArg
@@ -40,8 +41,8 @@ eval_arg(Lower *cx, const AstNode *arg, int index, const FeValue *callee)
     const AstNode *node = named ? arg->named.value : arg;
     FeArg out = {.node = node, .loc = node->loc, .whole = arg->loc};
     out.name = named ? arg->named.name : NULL;
-    if (takes_word(callee, &out, index))
-        out.value = word_value(cx, node->name.text);
+    if (takes_enum_name(callee, &out, index))
+        out.value = enum_name_value(cx, node->name.text);
     if (!out.value)
         out.value = fe_eval_item(cx, node, out.name, index);
     return out;
@@ -178,7 +179,7 @@ fe_call(Lower *cx, FeValue *callee, const FeCall *call, const char *verb)
         return call_type(cx, callee, call);
     default:
         return fe_error(cx, call->loc, "%s cannot be called",
-                        fe_what(cx, callee));
+                        fe_describe(cx, callee));
     }
 }
 

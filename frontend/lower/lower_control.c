@@ -77,7 +77,7 @@ fe_has_break(const AstNode *n)
 /* Goes out with a value (or &fe_absent); gives what the statements executed
  * until here are worth. */
 static FeValue *
-leave(Lower *cx, FeValue *value)
+exit_early(Lower *cx, FeValue *value)
 {
     if (!cx->exits)
         return value == &fe_absent ? NULL : value;
@@ -94,7 +94,7 @@ exec_break(Lower *cx, const AstNode *n)
                  n->kind == AST_BREAK ? "break" : "continue");
     else if (n->kind == AST_BREAK)
         fe_write(cx, cx->loop->running, fe_value_bool(cx->arena, false));
-    return leave(cx, &fe_absent);
+    return exit_early(cx, &fe_absent);
 }
 
 static FeValue *
@@ -103,8 +103,8 @@ exec_return(Lower *cx, const AstNode *n)
     if (cx->loop)
         return fe_error_note(cx, n->loc, "assign to a mut, and break",
                              "a return does not stand in a loop");
-    return leave(cx,
-                 n->return_.value ? fe_eval(cx, n->return_.value) : &fe_none);
+    return exit_early(cx, n->return_.value ? fe_eval(cx, n->return_.value)
+                                           : &fe_none);
 }
 
 /* ---- if as a statement -------------------------------------------------- */
@@ -151,7 +151,7 @@ exec_else(Lower *cx, const void *data)
 
 /* Whether control may come to the end of the branch of an if. */
 static bool
-comes_to_end(const AstNode *branch)
+falls_through(const AstNode *branch)
 {
     if (!branch)
         return true;
@@ -161,11 +161,11 @@ comes_to_end(const AstNode *branch)
     case AST_CONTINUE:
         return false;
     case AST_IF:
-        return comes_to_end(branch->if_.then) ||
-               comes_to_end(branch->if_.else_);
+        return falls_through(branch->if_.then) ||
+               falls_through(branch->if_.else_);
     case AST_BLOCK:
         for (int i = 0; i < branch->block.stmts.len; i++)
-            if (!comes_to_end(branch->block.stmts.data[i]))
+            if (!falls_through(branch->block.stmts.data[i]))
                 return false;
         return true;
     default:
@@ -183,27 +183,27 @@ is_empty(const Rest *rest)
 }
 
 /* The rest apart, unless a way out was taken. */
-typedef struct Apart {
+typedef struct SplitIf {
     const Rest *after;
     FeValue *result;
-} Apart;
+} SplitIf;
 
 static FeValue *
-go_out(Lower *cx, const void *data)
+exit_branch(Lower *cx, const void *data)
 {
-    const Apart *apart = data;
-    return leave(cx, apart->result);
+    const SplitIf *apart = data;
+    return exit_early(cx, apart->result);
 }
 
 static FeValue *
-go_on(Lower *cx, const void *data)
+continue_branch(Lower *cx, const void *data)
 {
-    const Apart *apart = data;
+    const SplitIf *apart = data;
     return exec_rest(cx, *apart->after);
 }
 
 static FeValue *
-exec_if_apart(Lower *cx, const AstNode *n, IrValue *cond, const Rest *after)
+exec_split_if(Lower *cx, const AstNode *n, IrValue *cond, const Rest *after)
 {
     struct FeExits exits, *around = cx->exits;
     IfStmt s = {n, NULL};
@@ -214,11 +214,13 @@ exec_if_apart(Lower *cx, const AstNode *n, IrValue *cond, const Rest *after)
     cx->exits = &exits;
     fe_branch(cx, cond, loc, exec_then, exec_else, &s);
     cx->exits = around;
-    Apart apart = {after, exits.result->value};
+    SplitIf apart = {after, exits.result->value};
     FeCond gone = fe_cond(cx, exits.gone->value, loc);
     if (gone.value)
-        return fe_branch(cx, gone.value, loc, go_out, go_on, &apart);
-    return gone.known && gone.truth ? go_out(cx, &apart) : go_on(cx, &apart);
+        return fe_branch(cx, gone.value, loc, exit_branch, continue_branch,
+                         &apart);
+    return gone.known && gone.truth ? exit_branch(cx, &apart)
+                                    : continue_branch(cx, &apart);
 }
 
 /* What an if gives that nothing comes after: for one with ways out, its
@@ -228,9 +230,9 @@ exec_if(Lower *cx, const AstNode *n, const Rest *after)
 {
     IfStmt s = {n, after};
     FeCond cond = fe_cond(cx, fe_eval(cx, n->if_.cond), n->if_.cond->loc);
-    if (cond.value && !is_empty(after) && comes_to_end(n->if_.then) &&
-        comes_to_end(n->if_.else_))
-        return exec_if_apart(cx, n, cond.value, after);
+    if (cond.value && !is_empty(after) && falls_through(n->if_.then) &&
+        falls_through(n->if_.else_))
+        return exec_split_if(cx, n, cond.value, after);
     if (cond.value)
         return fe_branch(cx, cond.value, n->if_.cond->loc, exec_then, exec_else,
                          &s);
@@ -303,7 +305,7 @@ fe_exec(Lower *cx, const AstList *stmts)
 }
 
 FeValue *
-fe_body(Lower *cx, FeScope *scope, const AstNode *block)
+fe_exec_body(Lower *cx, FeScope *scope, const AstNode *block)
 {
     FeScope *around = cx->scope;
     FeLoop *loop = cx->loop;

@@ -70,12 +70,12 @@ check_number(Lower *cx, FeValue *v, AstOp op, Loc loc)
     if (v->kind == FE_NEST && !fe_type_of(cx, v, &t)) {
         fe_error_note(cx, loc,
                       "go through the items: [a + b for (a, b) in zip(x, y)]",
-                      "arithmetic does not go into %s", fe_what(cx, v));
+                      "arithmetic does not go into %s", fe_describe(cx, v));
         return false;
     }
     if (!is_number(v)) {
-        fe_error(cx, loc, "%s cannot be an operand of \"%s\"", fe_what(cx, v),
-                 fe_ast_op_text(op));
+        fe_error(cx, loc, "%s cannot be an operand of \"%s\"",
+                 fe_describe(cx, v), fe_ast_op_text(op));
         return false;
     }
     return true;
@@ -189,8 +189,8 @@ lower_power(Lower *cx, FeValue *x, const FeValue *y, Loc loc)
 FeValue *
 fe_binary(Lower *cx, AstOp op, FeValue *x, FeValue *y, Loc loc)
 {
-    fe_walked_value(cx, x);
-    fe_walked_value(cx, y);
+    fe_count_walk_value(cx, x);
+    fe_count_walk_value(cx, y);
     if (fe_value_has_poison(x) || fe_value_has_poison(y))
         return &fe_poison;
     if (fe_is_slices(x) || fe_is_slices(y))

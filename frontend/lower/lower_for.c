@@ -18,24 +18,25 @@
 /* ---- unrolling ---------------------------------------------------------- */
 
 /* A turn that is made if no turn before it broke. */
-typedef struct Turn {
+typedef struct Iteration {
     const AstNode *node; /* FOR or WHILE */
     FeLoop *loop;
     FeValue *element;
-} Turn;
+} Iteration;
 
 static FeValue *
-make_turn(Lower *cx, const void *data)
+run_iteration(Lower *cx, const void *data)
 {
-    const Turn *t = data;
+    const Iteration *t = data;
     bool is_for = t->node->kind == AST_FOR;
-    fe_loop_turn(cx, t->loop, is_for ? t->node->for_.pattern : NULL, t->element,
-                 is_for ? t->node->for_.body : t->node->while_.body);
+    fe_loop_iteration(cx, t->loop, is_for ? t->node->for_.pattern : NULL,
+                      t->element,
+                      is_for ? t->node->for_.body : t->node->while_.body);
     return NULL;
 }
 
 static FeValue *
-make_nothing(Lower *cx, const void *data)
+skip_iteration(Lower *cx, const void *data)
 {
     (void)cx;
     (void)data;
@@ -44,14 +45,15 @@ make_nothing(Lower *cx, const void *data)
 
 /* Makes one turn more; false when there are no further ones. */
 static bool
-unroll_turn(Lower *cx, const Turn *t)
+unroll_iteration(Lower *cx, const Iteration *t)
 {
     int64_t errors = cx->num_errors;
     FeCond running = fe_cond(cx, t->loop->running->value, t->node->loc);
     if (running.value)
-        fe_branch(cx, running.value, t->node->loc, make_turn, make_nothing, t);
+        fe_branch(cx, running.value, t->node->loc, run_iteration,
+                  skip_iteration, t);
     else if (running.known && running.truth)
-        make_turn(cx, t);
+        run_iteration(cx, t);
     else
         return false;
     return cx->num_errors == errors && !cx->stopped;
@@ -70,11 +72,11 @@ static void
 unroll_range(Lower *cx, const AstNode *n, FeValue *from, int64_t count)
 {
     FeLoop loop = begin_unrolled(cx, n->loc);
-    Turn t = {.node = n, .loop = &loop};
+    Iteration t = {.node = n, .loop = &loop};
     bool more = true;
     for (int64_t i = 0; more && i < count; i++) {
         t.element = fe_range_item(cx, from, i);
-        more = unroll_turn(cx, &t);
+        more = unroll_iteration(cx, &t);
     }
 }
 
@@ -82,11 +84,11 @@ static void
 unroll_nest(Lower *cx, const AstNode *n, const FeNest *nest)
 {
     FeLoop loop = begin_unrolled(cx, n->loc);
-    Turn t = {.node = n, .loop = &loop};
+    Iteration t = {.node = n, .loop = &loop};
     bool more = true;
     for (int i = 0; more && i < nest->len; i++) {
         t.element = nest->items[i];
-        more = unroll_turn(cx, &t);
+        more = unroll_iteration(cx, &t);
     }
 }
 
@@ -161,7 +163,7 @@ refuse_iter(Lower *cx, const AstNode *iter, FeValue *v)
     fe_error_note(cx, iter->loc, note,
                   "a for goes over a range, a nest or a distributed dataset, "
                   "not over %s",
-                  fe_what(cx, v));
+                  fe_describe(cx, v));
 }
 
 void
@@ -189,17 +191,17 @@ evaluate_while(Lower *cx, const AstNode *n, int64_t max)
 {
     const AstNode *cond = n->while_.cond;
     FeLoop loop = begin_unrolled(cx, n->loc);
-    Turn t = {.node = n, .loop = &loop};
+    Iteration t = {.node = n, .loop = &loop};
     bool goes_on;
     for (int64_t i = 0; i < limit_value(LIMIT_unroll); i++) {
         if (max && i == max)
             return;
-        if (!fe_bool(cx, fe_eval(cx, cond), "the condition", cond->loc,
-                     &goes_on) ||
-            !goes_on || !unroll_turn(cx, &t))
+        if (!fe_require_bool(cx, fe_eval(cx, cond), "the condition", cond->loc,
+                             &goes_on) ||
+            !goes_on || !unroll_iteration(cx, &t))
             return;
     }
-    fe_limit(cx, n->loc, LIMIT_unroll);
+    fe_report_limit(cx, n->loc, LIMIT_unroll);
 }
 
 /* The limit of `while c max N`: 0 when there is none. */
@@ -209,8 +211,8 @@ while_max(Lower *cx, const AstNode *limit, int64_t *max)
     *max = 0;
     if (!limit)
         return true;
-    if (!fe_int(cx, fe_eval(cx, limit), "the limit of a while", limit->loc,
-                max))
+    if (!fe_require_int(cx, fe_eval(cx, limit), "the limit of a while",
+                        limit->loc, max))
         return false;
     if (*max > 0)
         return true;

@@ -63,7 +63,7 @@ poison_dims(Lower *cx, const AstNode *type)
 {
     for (int i = 0; i < type->type.dims.len; i++) {
         const AstNode *n = type->type.dims.data[i];
-        if (n->kind == AST_NAME && !fe_find(cx, n->name.text).binding)
+        if (n->kind == AST_NAME && !fe_find_binding(cx, n->name.text).binding)
             fe_bind(cx, cx->scope, n->name.text, &fe_poison, n->loc);
     }
     return &fe_poison;
@@ -81,7 +81,7 @@ check_type(Lower *cx, const AstNode *formal, FeValue *value, Loc loc)
     if (value->kind == FE_NONE && formal->formal.value)
         return value; /* left out */
     if (!fe_type_of(cx, value, &have))
-        return refuse_type(cx, formal, fe_what(cx, value), loc);
+        return refuse_type(cx, formal, fe_describe(cx, value), loc);
     if (!fe_eval_type(cx, formal->formal.type, &have, &want))
         return &fe_poison;
     if (!ir_type_same_shape(&have, &want))
@@ -146,7 +146,7 @@ static FeValue *
 eval_body(Lower *cx, FeScope *scope, const AstNode *fn)
 {
     if (fn->fn.body->kind == AST_BLOCK)
-        return fe_body(cx, scope, fn->fn.body);
+        return fe_exec_body(cx, scope, fn->fn.body);
     return fe_eval_in(cx, scope, fn->fn.body);
 }
 
@@ -159,7 +159,7 @@ fe_call_func(Lower *cx, FeValue *f, const FeCall *call, const char *verb)
     FeScope *scope = fe_bind_params(cx, &fn->fn.params, f->func.scope, call);
     FeValue *result = &fe_poison;
     if (scope)
-        result = fn->fn.grad ? fe_own_grad(cx, fn, scope, eval_body)
+        result = fn->fn.grad ? fe_custom_gradient(cx, fn, scope, eval_body)
                              : eval_body(cx, scope, fn);
     fe_call_pop(cx);
     return result;

@@ -3,7 +3,7 @@
  *
  * Of a nest an item, of a slot a variable, of an element type a shape; of a
  * tensor a slice of it, whose axes with a number go away.  Slices are those of
- * Python: from the end where negative, cut to what is there.
+ * Python: from the end where negative, clipped to the length.
  *
  * Numbers that are known only when the program runs count from the front; one
  * that names nothing stops it (check_index.c).
@@ -42,7 +42,7 @@ slice_part(Lower *cx, const AstNode *part, const char *what, int64_t absent,
            int64_t *out)
 {
     *out = absent;
-    return !part || fe_int(cx, fe_eval(cx, part), what, part->loc, out);
+    return !part || fe_require_int(cx, fe_eval(cx, part), what, part->loc, out);
 }
 
 static void
@@ -110,7 +110,7 @@ index_of_common(Lower *cx, int64_t i, Dim size, Loc loc)
 
 /* 0 .. count - 1. */
 static IrValue *
-numbers_to(Lower *cx, int64_t count, Loc loc)
+emit_iota(Lower *cx, int64_t count, Loc loc)
 {
     Dim n = ir_dim_const(count);
     IrOp *op = fe_op(cx, OP_iota, 0, NULL, loc);
@@ -126,15 +126,15 @@ take_range(Lower *cx, int64_t start, int64_t count, Dim size, Loc loc,
            FeIndex *x)
 {
     IrBlock *b = cx->block;
-    IrValue *numbers = numbers_to(cx, count, loc);
+    IrValue *numbers = emit_iota(cx, count, loc);
     if (!numbers)
         return false;
     IrValue *first = index_of_common(cx, start, size, loc);
     IrValue *step = ir_const_int(b, DT_i64, x->step, loc);
-    x->kind = INDEX_VALUE;
+    x->kind = INDEX_DYNAMIC;
     x->value = ir_build2(b, OP_mul, numbers, step, loc);
     x->value = ir_build2(b, OP_add, x->value, first, loc);
-    fe_note_checked(cx, x->value, size);
+    fe_mark_index_checked(cx, x->value, size);
     return true;
 }
 
@@ -164,10 +164,10 @@ slice_common(Lower *cx, const AstNode *s, Dim size, FeIndex *x)
         return refuse_slice(cx, s->loc);
     int64_t count = stop > start ? (stop - start - 1) / x->step + 1 : 0;
     int64_t end = front ? start + (count - 1) * x->step : start;
-    if (!fe_may_emit(cx, s->loc))
+    if (!fe_check_can_emit(cx, s->loc))
         return false;
     if (count)
-        fe_check_known(cx, end, size, s->loc);
+        fe_check_static_index(cx, end, size, s->loc);
     return take_range(cx, start, count, size, s->loc, x);
 }
 
@@ -182,7 +182,7 @@ read_slice(Lower *cx, const AstNode *s, Dim size, FeIndex *x)
     }
     bool is_all = !s->slice.start && !s->slice.stop;
     if (is_all && (x->step == 1 || (x->step == -1 && !ir_dim_is_const(size)))) {
-        x->kind = x->step == 1 ? INDEX_WHOLE : INDEX_BACK;
+        x->kind = x->step == 1 ? INDEX_FULL : INDEX_REVERSED;
         return true;
     }
     if (ir_dim_is_const(size))
@@ -201,15 +201,15 @@ static bool
 read_number(Lower *cx, FeValue *v, Dim size, Loc loc, FeIndex *x)
 {
     int64_t i;
-    if (!fe_int(cx, v, "an index", loc, &i))
+    if (!fe_require_int(cx, v, "an index", loc, &i))
         return false;
     if (!ir_dim_is_const(size) && is_common(cx, size)) {
-        if (!fe_may_emit(cx, loc))
+        if (!fe_check_can_emit(cx, loc))
             return false;
-        fe_check_known(cx, i, size, loc);
-        x->kind = INDEX_VALUE;
+        fe_check_static_index(cx, i, size, loc);
+        x->kind = INDEX_DYNAMIC;
         x->value = index_of_common(cx, i, size, loc);
-        fe_note_checked(cx, x->value, size);
+        fe_mark_index_checked(cx, x->value, size);
         return true;
     }
     if (!ir_dim_is_const(size)) {
@@ -223,8 +223,8 @@ read_number(Lower *cx, FeValue *v, Dim size, Loc loc, FeIndex *x)
         return false;
     }
     if (i < -size.c || i >= size.c)
-        return fe_refuse_index(cx, i, size.c, loc);
-    x->kind = INDEX_NUMBER;
+        return fe_index_error(cx, i, size.c, loc);
+    x->kind = INDEX_STATIC;
     x->start = i < 0 ? i + size.c : i;
     x->step = x->size = 1;
     return true;
@@ -234,9 +234,9 @@ read_number(Lower *cx, FeValue *v, Dim size, Loc loc, FeIndex *x)
 static bool
 read_value(Lower *cx, FeValue *v, Dim size, Loc loc, FeIndex *x)
 {
-    x->kind = INDEX_VALUE;
+    x->kind = INDEX_DYNAMIC;
     x->value = fe_operand(cx, v, loc);
-    if (!x->value || !fe_may_emit(cx, loc))
+    if (!x->value || !fe_check_can_emit(cx, loc))
         return false;
     if (x->value->type.rank == 0)
         x->value = ir_build_cast(cx->block, x->value, DT_i64, loc);
@@ -284,7 +284,7 @@ fe_indices(Lower *cx, const AstList *items, const IrType *t, Loc loc,
         } else if (!read_item(cx, item, t->dims[axis++], x)) {
             return false;
         }
-        if (!fe_is_rank(cx, num_new + t->rank, loc))
+        if (!fe_check_rank(cx, num_new + t->rank, loc))
             return false;
     }
     out->len += t->rank - axis; /* the rest is whole */
@@ -295,12 +295,12 @@ fe_indices(Lower *cx, const AstList *items, const IrType *t, Loc loc,
 
 /* The axes that are turned round although their length is not known. */
 static FeValue *
-turn_back(Lower *cx, IrValue *x, const FeIndices *indices, Loc loc)
+reverse_axes(Lower *cx, IrValue *x, const FeIndices *indices, Loc loc)
 {
     int64_t axes[IR_MAX_RANK];
     int num_axes = 0, axis = 0;
     for (int i = 0; i < indices->len; i++) {
-        if (indices->items[i].kind == INDEX_BACK)
+        if (indices->items[i].kind == INDEX_REVERSED)
             axes[num_axes++] = axis;
         axis += indices->items[i].kind != INDEX_NEW;
     }
@@ -313,7 +313,7 @@ turn_back(Lower *cx, IrValue *x, const FeIndices *indices, Loc loc)
 
 /* The part of each axis; numbers are ranges of one. */
 static FeValue *
-cut(Lower *cx, IrValue *x, const FeIndices *indices, Loc loc)
+slice_axes(Lower *cx, IrValue *x, const FeIndices *indices, Loc loc)
 {
     int64_t start[IR_MAX_RANK], step[IR_MAX_RANK];
     Dim dims[IR_MAX_RANK];
@@ -321,7 +321,7 @@ cut(Lower *cx, IrValue *x, const FeIndices *indices, Loc loc)
     bool whole = true;
     for (int i = 0; i < indices->len; i++) {
         const FeIndex *part = &indices->items[i];
-        bool cuts = part->kind == INDEX_RANGE || part->kind == INDEX_NUMBER;
+        bool cuts = part->kind == INDEX_RANGE || part->kind == INDEX_STATIC;
         if (part->kind == INDEX_NEW)
             continue;
         whole = whole && !cuts;
@@ -356,7 +356,7 @@ take_values(Lower *cx, IrValue *x, const FeIndices *indices, Loc loc)
     for (int i = indices->len - 1; i >= 0 && !fe_is_poison(v); i--) {
         const FeIndex *part = &indices->items[i];
         axis -= part->kind != INDEX_NEW;
-        if (part->kind == INDEX_VALUE)
+        if (part->kind == INDEX_DYNAMIC)
             v = fe_take(cx, v->tensor, part->value, axis, loc);
     }
     return v;
@@ -370,13 +370,13 @@ reshape(Lower *cx, IrValue *x, const FeIndices *indices, Loc loc)
     int axis = 0, rank = 0;
     for (int i = 0; i < indices->len; i++) {
         const FeIndex *part = &indices->items[i];
-        int width = part->kind == INDEX_VALUE ? part->value->type.rank : 1;
-        if (!fe_is_rank(cx, rank + width, loc))
+        int width = part->kind == INDEX_DYNAMIC ? part->value->type.rank : 1;
+        if (!fe_check_rank(cx, rank + width, loc))
             return &fe_poison;
         if (part->kind == INDEX_NEW)
             dims[rank++] = ir_dim_const(1);
         for (int k = 0; part->kind != INDEX_NEW && k < width; k++, axis++)
-            if (part->kind != INDEX_NUMBER)
+            if (part->kind != INDEX_STATIC)
                 dims[rank++] = x->type.dims[axis];
     }
     return fe_reshape(cx, x, rank, dims, loc);
@@ -388,7 +388,7 @@ check_tensors(Lower *cx, const FeIndices *indices, Loc loc)
     int count = 0;
     for (int i = 0; i < indices->len; i++) {
         const FeIndex *part = &indices->items[i];
-        count += part->kind == INDEX_VALUE && part->value->type.rank > 0;
+        count += part->kind == INDEX_DYNAMIC && part->value->type.rank > 0;
     }
     if (count > 1)
         fe_error_note(cx, loc, "take along one axis after the other",
@@ -404,9 +404,9 @@ index_tensor(Lower *cx, FeValue *v, const AstNode *n)
     if (!x || !fe_indices(cx, &n->index.items, &x->type, n->loc, &indices) ||
         !check_tensors(cx, &indices, n->loc))
         return &fe_poison;
-    FeValue *r = turn_back(cx, x, &indices, n->loc);
+    FeValue *r = reverse_axes(cx, x, &indices, n->loc);
     if (!fe_is_poison(r))
-        r = cut(cx, r->tensor, &indices, n->loc);
+        r = slice_axes(cx, r->tensor, &indices, n->loc);
     if (!fe_is_poison(r))
         r = take_values(cx, r->tensor, &indices, n->loc);
     return fe_is_poison(r) ? r : reshape(cx, r->tensor, &indices, n->loc);
@@ -415,11 +415,11 @@ index_tensor(Lower *cx, FeValue *v, const AstNode *n)
 /* ---- other things with an index ----------------------------------------- */
 
 static const AstNode *
-only_item(Lower *cx, const AstNode *n, FeValue *v)
+single_item(Lower *cx, const AstNode *n, FeValue *v)
 {
     if (n->index.items.len == 1)
         return n->index.items.data[0];
-    fe_error(cx, n->loc, "%s has one index", fe_what(cx, v));
+    fe_error(cx, n->loc, "%s has one index", fe_describe(cx, v));
     return NULL;
 }
 
@@ -433,7 +433,7 @@ slice_nest(Lower *cx, FeValue *v, const AstNode *slice)
                         "a named tuple has no slices: name its fields");
     if (!read_slice(cx, slice, ir_dim_const(v->nest.len), &x))
         return &fe_poison;
-    if (x.kind == INDEX_WHOLE)
+    if (x.kind == INDEX_FULL)
         return v;
     for (int64_t i = 0; i < x.size; i++)
         VEC_PUSH(cx->arena, items, v->nest.items[x.start + i * x.step]);
@@ -464,14 +464,14 @@ is_tensor_of_list(Lower *cx, FeValue *v)
 /* Whether v is made of what a loop of the IR counts or carries; an expression
  * of more than *budget values counts as one. */
 static bool
-hangs_on_loop(const IrValue *v, int *budget)
+depends_on_loop(const IrValue *v, int *budget)
 {
     if (v->block)
         return v->block->op != NULL;
     if (!v->def || --*budget < 0)
         return *budget < 0;
     for (int i = 0; i < v->def->num_operands; i++)
-        if (hangs_on_loop(v->def->operands[i], budget))
+        if (depends_on_loop(v->def->operands[i], budget))
             return true;
     return false;
 }
@@ -483,7 +483,7 @@ is_unrolled(const Lower *cx, const FeValue *i)
 {
     int budget = 64;
     return cx->num_unrollable > 0 && i->kind == FE_TENSOR &&
-           hangs_on_loop(i->tensor, &budget);
+           depends_on_loop(i->tensor, &budget);
 }
 
 /* [3, 2, 1][i], of an i that is known when the program runs. */
@@ -501,7 +501,7 @@ static FeValue *
 index_nest(Lower *cx, FeValue *v, const AstNode *n)
 {
     FeIndex x = {0};
-    const AstNode *item = only_item(cx, n, v);
+    const AstNode *item = single_item(cx, n, v);
     if (!item)
         return &fe_poison;
     if (item->kind == AST_SLICE)
@@ -525,8 +525,8 @@ index_type(Lower *cx, const FeValue *v, const AstNode *n)
                         t.rank ? t.rank : items->len - IR_MAX_RANK);
     t.rank = items->len;
     for (int i = 0; i < items->len; i++)
-        if (!fe_dim(cx, fe_eval(cx, items->data[i]), "a dimension",
-                    items->data[i]->loc, &t.dims[i]))
+        if (!fe_require_dim(cx, fe_eval(cx, items->data[i]), "a dimension",
+                            items->data[i]->loc, &t.dims[i]))
             return &fe_poison;
     return fe_value_type(cx->arena, t);
 }
@@ -534,7 +534,7 @@ index_type(Lower *cx, const FeValue *v, const AstNode *n)
 static FeValue *
 index_slot(Lower *cx, FeValue *v, const AstNode *n)
 {
-    const AstNode *item = only_item(cx, n, v);
+    const AstNode *item = single_item(cx, n, v);
     return item ? fe_slot_index(cx, v->slot, fe_eval(cx, item), item->loc)
                 : &fe_poison;
 }
@@ -555,7 +555,7 @@ fe_index_of(Lower *cx, FeValue *v, const AstNode *n)
     case FE_VAR:
         return index_tensor(cx, v, n);
     default:
-        return fe_error(cx, n->loc, "%s has no index", fe_what(cx, v));
+        return fe_error(cx, n->loc, "%s has no index", fe_describe(cx, v));
     }
 }
 

@@ -44,7 +44,7 @@ struct Loop {
     int64_t max;           /* turns at most; 0: no limit */
     bool diverges;         /* replicas may make different numbers of turns */
     Loc loc;               /* what decides */
-    Carry carry;
+    FeCarried carry;
 };
 
 /* ---- kinds -------------------------------------------------------------- */
@@ -95,8 +95,8 @@ static const LoopKind dataset_while = {OP_while, "for", dataset_condition,
 
 /* One turn: the pattern bound, the statements executed. */
 void
-fe_loop_turn(Lower *cx, FeLoop *loop, const AstNode *pattern, FeValue *element,
-             const AstNode *body)
+fe_loop_iteration(Lower *cx, FeLoop *loop, const AstNode *pattern,
+                  FeValue *element, const AstNode *body)
 {
     FeScope *around = cx->scope;
     FeLoop *outer = cx->loop;
@@ -118,15 +118,16 @@ advance_index(Lower *cx, Loop *l)
 }
 
 static void
-lower_turn(Lower *cx, Loop *l)
+lower_iteration(Lower *cx, Loop *l)
 {
     FeValue *element = l->kind->element ? l->kind->element(cx, l) : NULL;
-    fe_loop_turn(cx, &l->state, l->pattern, element, l->body);
+    fe_loop_iteration(cx, &l->state, l->pattern, element, l->body);
     if (l->index)
         advance_index(cx, l);
 }
 
-/* ---- one attempt -------------------------------------------------------- */
+/* ---- one try_lower --------------------------------------------------------
+ */
 
 /* Whether the loop in the making came out, must be made again with what was
  * learnt, or is never entered. */
@@ -139,7 +140,7 @@ lower_condition(Lower *cx, Loop *l, IrBlock *region)
     FeRegion saved = fe_region_enter(cx, region, cx->context);
     int mark = cx->writes.len;
     Outcome outcome = LOOP_FAILED;
-    fe_carry_bind(cx, &l->carry, region);
+    fe_carried_bind(cx, &l->carry, region);
     FeCond cond = fe_cond(cx, l->kind->condition(cx, l), l->loc);
     if (cond.known && !cond.truth) {
         outcome = LOOP_NEVER;
@@ -176,9 +177,9 @@ lower_body(Lower *cx, Loop *l, IrBlock *region)
     bool grew;
     if (l->diverges)
         cx->divergence = &divergence;
-    fe_carry_bind(cx, &l->carry, region);
-    lower_turn(cx, l);
-    bool ok = fe_carry_end(cx, &l->carry, l->node->loc, &yields, &grew);
+    fe_carried_bind(cx, &l->carry, region);
+    lower_iteration(cx, l);
+    bool ok = fe_carried_end(cx, &l->carry, l->node->loc, &yields, &grew);
     if (ok)
         ir_build_yield(region, yields.len, yields.data, l->loc);
     fe_undo_writes(cx, mark);
@@ -210,20 +211,20 @@ static void
 add_index_arg(const Lower *cx, Loop *l, IrOp *op)
 {
     IrType t = op->operands[0]->type;
-    if (t.locality < fe_floor(cx))
-        t.locality = fe_floor(cx);
+    if (t.locality < fe_least_locality(cx))
+        t.locality = fe_least_locality(cx);
     l->index_arg = ir_block_arg(op->regions[0], t, NULL);
 }
 
 static void
-raise_all(Carry *c)
+raise_localities(FeCarried *c)
 {
     for (int i = 0; i < c->types.len; i++)
         c->types.data[i].locality = LOCAL_PER_REPLICA;
 }
 
 static Outcome
-attempt(Lower *cx, Loop *l, IrOp **op)
+try_lower(Lower *cx, Loop *l, IrOp **op)
 {
     Outcome outcome = LOOP_DONE;
     *op = loop_op(cx, l);
@@ -234,7 +235,7 @@ attempt(Lower *cx, Loop *l, IrOp **op)
         add_index_arg(cx, l, *op);
     }
     if (l->diverges)
-        raise_all(&l->carry);
+        raise_localities(&l->carry);
     if (l->kind->op == OP_while)
         outcome = lower_condition(cx, l, (*op)->regions[0]);
     if (outcome == LOOP_DONE)
@@ -248,17 +249,17 @@ lower_loop(Lower *cx, Loop *l)
 {
     Outcome outcome;
     IrOp *op;
-    if (!fe_carry_begin(cx, &l->carry, l->node->loc))
+    if (!fe_carried_begin(cx, &l->carry, l->node->loc))
         return;
     FeMark mark = fe_mark(cx);
-    while ((outcome = attempt(cx, l, &op)) == LOOP_AGAIN)
+    while ((outcome = try_lower(cx, l, &op)) == LOOP_AGAIN)
         fe_rewind(cx, &mark);
     if (outcome == LOOP_NEVER)
         fe_rewind(cx, &mark);
     if (outcome != LOOP_DONE)
         return;
     ir_op_close(op);
-    fe_carry_leave(cx, &l->carry, op);
+    fe_carried_leave(cx, &l->carry, op);
 }
 
 /* ---- statements --------------------------------------------------------- */

@@ -16,7 +16,7 @@
 static const char *
 new_path(Lower *cx)
 {
-    return fe_number_name(cx, cx->instances, cx->path);
+    return fe_unique_name(cx, cx->instances, cx->path);
 }
 
 static FeInstance *

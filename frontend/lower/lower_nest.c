@@ -43,7 +43,7 @@ fe_eval_named_tuple(Lower *cx, const AstNode *n)
 {
     const AstList *items = &n->named_tuple.items;
     if (items->len > limit_value(LIMIT_fields))
-        return fe_limit(cx, n->loc, LIMIT_fields);
+        return fe_report_limit(cx, n->loc, LIMIT_fields);
     const char **names = NEW_ARRAY(cx->arena, const char *, (size_t)items->len);
     FeValue **values = NEW_ARRAY(cx->arena, FeValue *, (size_t)items->len);
     for (int i = 0; i < items->len; i++) {
@@ -68,7 +68,7 @@ check_bound(Lower *cx, FeValue *v, Loc loc)
     if (fe_type_of(cx, v, &t) && t.rank == 0 && dtype_is_int(t.dtype))
         return true;
     fe_error(cx, loc, "the bound of a range is an integer, not %s",
-             fe_what(cx, v));
+             fe_describe(cx, v));
     return false;
 }
 
@@ -87,7 +87,7 @@ bound_as(Lower *cx, FeValue *v, FeValue *other, Loc loc)
     if (!is_untyped(v))
         return v;
     if (is_untyped(other) || !fe_type_of(cx, other, &t))
-        return fe_typed(cx, v, loc);
+        return fe_default_typed(cx, v, loc);
     if (!fe_constant_as(cx, v, t.dtype, loc, &s))
         return &fe_poison;
     return fe_value_scalar(cx->arena, s);
@@ -125,7 +125,7 @@ fe_range_count(Lower *cx, FeValue *from, FeValue *to, Loc loc, int64_t *count)
         *count = 0;
     if (*count <= limit_value(LIMIT_unroll))
         return true;
-    fe_limit(cx, loc, LIMIT_unroll);
+    fe_report_limit(cx, loc, LIMIT_unroll);
     return false;
 }
 
@@ -144,8 +144,8 @@ range_items(Lower *cx, const AstNode *range, FeValues *out)
     FeValue *from, *to;
     int64_t count, a, b;
     if (!fe_range(cx, range, &from, &to) ||
-        !fe_int(cx, from, "where a list begins", range->loc, &a) ||
-        !fe_int(cx, to, "where a list ends", range->loc, &b) ||
+        !fe_require_int(cx, from, "where a list begins", range->loc, &a) ||
+        !fe_require_int(cx, to, "where a list ends", range->loc, &b) ||
         !fe_range_count(cx, from, to, range->loc, &count))
         return false;
     for (int64_t i = 0; i < count; i++)
@@ -166,7 +166,7 @@ iterated_items(Lower *cx, const AstNode *iter, FeValues *out)
     }
     if (!fe_is_poison(v))
         fe_error(cx, iter->loc, "a list goes over a range or a nest, not %s",
-                 fe_what(cx, v));
+                 fe_describe(cx, v));
     return false;
 }
 
@@ -180,8 +180,8 @@ one_item(Lower *cx, const AstNode *n, FeValue *value, int number)
     FeScope *around = cx->scope;
     cx->scope = fe_scope_new(cx, around, SCOPE_BLOCK);
     fe_bind_pattern(cx, n->comprehension.pattern, value, false);
-    if (cond && !fe_bool(cx, fe_eval(cx, cond), "the condition of a list",
-                         cond->loc, &wanted))
+    if (cond && !fe_require_bool(cx, fe_eval(cx, cond),
+                                 "the condition of a list", cond->loc, &wanted))
         wanted = false;
     FeValue *item =
         wanted ? fe_eval_item(cx, n->comprehension.value, NULL, number) : NULL;
@@ -217,7 +217,8 @@ check_zipped(Lower *cx, const FeArg *arg, int len)
     if (arg->name)
         fe_error(cx, arg->loc, "zip has no argument \"%s\"", arg->name);
     else if (v->kind != FE_NEST)
-        fe_error(cx, arg->loc, "zip goes over nests, not %s", fe_what(cx, v));
+        fe_error(cx, arg->loc, "zip goes over nests, not %s",
+                 fe_describe(cx, v));
     else if (len >= 0 && v->nest.len != len)
         fe_error(
             cx, arg->loc,
@@ -281,7 +282,7 @@ unknown_field(Lower *cx, const FeValue *v, const AstNode *n)
 {
     const char *name = n->field.name;
     return fe_error_note(cx, n->loc, field_note(cx, v, name),
-                         "%s has no field \"%s\"", fe_what(cx, v), name);
+                         "%s has no field \"%s\"", fe_describe(cx, v), name);
 }
 
 static FeValue *
@@ -303,10 +304,10 @@ fe_field_of(Lower *cx, FeValue *v, const AstNode *n)
         return field ? field : unknown_field(cx, v, n);
     case FE_INSTANCE:
         return instance_field(cx, v, n);
-    case FE_SPACE:
-        return fe_space_field(cx, v->space,
-                              fe_ast_text(cx->arena, n->field.value),
-                              n->field.name, n->loc);
+    case FE_NAMESPACE:
+        return fe_namespace_field(cx, v->space,
+                                  fe_ast_text(cx->arena, n->field.value),
+                                  n->field.name, n->loc);
     default:
         return unknown_field(cx, v, n);
     }
@@ -326,8 +327,8 @@ fe_eval_element(Lower *cx, const AstNode *n)
     if (fe_is_poison(v))
         return v;
     if (v->kind != FE_NEST)
-        return fe_error(cx, n->loc, "%s has no element %lld", fe_what(cx, v),
-                        (long long)i);
+        return fe_error(cx, n->loc, "%s has no element %lld",
+                        fe_describe(cx, v), (long long)i);
     if (i >= v->nest.len)
         return fe_error(cx, n->loc, "there is no element %lld: it has %d",
                         (long long)i, v->nest.len);

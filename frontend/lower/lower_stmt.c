@@ -37,7 +37,7 @@ mut_leaf(FeValue *leaf, void *data)
     const Place *p = data;
     if (leaf->kind == FE_VAR)
         return fe_value_tensor(p->cx->arena, fe_handle(p->cx, leaf, p->loc));
-    return fe_typed(p->cx, leaf, p->loc);
+    return fe_default_typed(p->cx, leaf, p->loc);
 }
 
 static FeValue *
@@ -61,7 +61,7 @@ bind_name(Lower *cx, const AstNode *name, FeValue *value, bool is_mut)
 }
 
 bool
-fe_fits_names(Lower *cx, const AstNode *pattern, const FeValue *value)
+fe_check_names(Lower *cx, const AstNode *pattern, const FeValue *value)
 {
     int n = pattern->tuple.items.len;
     if (fe_is_poison(value) || (value->kind == FE_NEST && value->nest.len == n))
@@ -70,7 +70,8 @@ fe_fits_names(Lower *cx, const AstNode *pattern, const FeValue *value)
         fe_error(cx, pattern->loc, "%d names for %d values", n,
                  value->nest.len);
     else
-        fe_error(cx, pattern->loc, "%d names for %s", n, fe_what(cx, value));
+        fe_error(cx, pattern->loc, "%d names for %s", n,
+                 fe_describe(cx, value));
     return false;
 }
 
@@ -78,7 +79,7 @@ static void
 bind_tuple(Lower *cx, const AstNode *pattern, FeValue *value, bool is_mut)
 {
     const AstList *items = &pattern->tuple.items;
-    bool fits = fe_fits_names(cx, pattern, value);
+    bool fits = fe_check_names(cx, pattern, value);
     for (int i = 0; i < items->len; i++)
         fe_bind_pattern(cx, items->data[i],
                         fits ? value->nest.items[i] : &fe_poison, is_mut);
@@ -114,8 +115,8 @@ next_leaf(Lower *cx, const char *name, FeValue *before, FeValue *value, Loc loc)
     bool was_number = fe_type_of(cx, before, &was);
     bool is_number = fe_type_of(cx, value, &is);
     if (was_number != is_number)
-        return cannot_become(cx, name, fe_what(cx, before), fe_what(cx, value),
-                             loc);
+        return cannot_become(cx, name, fe_describe(cx, before),
+                             fe_describe(cx, value), loc);
     if (!was_number)
         return value;
     if (value->kind == FE_CONST && value->constant.untyped)
@@ -144,8 +145,8 @@ fe_next_value(Lower *cx, const char *name, FeValue *before, FeValue *value,
     if (!fe_value_alike(before, value))
         return value->kind == FE_NEST
                    ? mut_value(cx, value, loc)
-                   : cannot_become(cx, name, fe_what(cx, before),
-                                   fe_what(cx, value), loc);
+                   : cannot_become(cx, name, fe_describe(cx, before),
+                                   fe_describe(cx, value), loc);
     FeValues items = {0};
     for (int i = 0; i < before->nest.len; i++)
         VEC_PUSH(cx->arena, items,
@@ -165,9 +166,9 @@ fe_assign_mut(Lower *cx, FeBinding *b, FeValue *value, Loc loc)
 /* The mut of that name; NULL if it is none, or, with a message, one that cannot
  * be reached. */
 static FeBinding *
-find_mut(Lower *cx, const char *name, Loc loc)
+require_mut(Lower *cx, const char *name, Loc loc)
 {
-    FeFound found = fe_find(cx, name);
+    FeFoundBinding found = fe_find_binding(cx, name);
     if (!found.binding || !found.binding->is_mut)
         return NULL;
     if (!found.leaves_func && !found.leaves_merge)
@@ -183,7 +184,7 @@ find_mut(Lower *cx, const char *name, Loc loc)
 static void
 refuse_target(Lower *cx, const char *name, const FeValue *v, Loc loc)
 {
-    FeFound found = fe_find(cx, name);
+    FeFoundBinding found = fe_find_binding(cx, name);
     bool is_local = found.binding && found.binding->scope->kind >= SCOPE_FUNC;
     if (v->kind == FE_PARAM)
         fe_error(cx, loc, "\"%s\" is a param, which tfd-run --set sets", name);
@@ -200,7 +201,7 @@ assign_name(Lower *cx, const AstNode *target, AstOp op, FeValue *value,
 {
     const char *name = target->name.text;
     int64_t errors = cx->num_errors;
-    FeBinding *b = find_mut(cx, name, target->loc);
+    FeBinding *b = require_mut(cx, name, target->loc);
     if (b) {
         if (op != AST_OP_NONE)
             value = fe_binary(cx, op, b->value, value, node->loc);
@@ -225,7 +226,7 @@ assign_tuple(Lower *cx, const AstNode *target, FeValue *value,
         return;
     if (value->kind != FE_NEST || value->nest.len != items->len) {
         fe_error(cx, node->loc, "%d targets for %s", items->len,
-                 fe_what(cx, value));
+                 fe_describe(cx, value));
         return;
     }
     for (int i = 0; i < items->len; i++)
@@ -241,7 +242,7 @@ assign_field(Lower *cx, const AstNode *target, AstOp op, FeValue *value,
         fe_var_write(cx, v->var, op, value, node, node->loc);
     else if (!fe_is_poison(v))
         fe_error(cx, target->loc, "a field that is %s cannot be assigned to",
-                 fe_what(cx, v));
+                 fe_describe(cx, v));
 }
 
 void

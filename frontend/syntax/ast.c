@@ -69,7 +69,7 @@ fe_ast_next_child(AstIter *it)
 }
 
 const char *
-fe_ast_what(const AstNode *n)
+fe_ast_describe(const AstNode *n)
 {
     return fe_ast_kind_info[n->kind].what;
 }

@@ -80,7 +80,7 @@ AstIter fe_ast_children(const AstNode *n);
 AstNode *fe_ast_next_child(AstIter *it);
 
 /* "a call", "a name": for messages. */
-const char *fe_ast_what(const AstNode *n);
+const char *fe_ast_describe(const AstNode *n);
 /* "+", "and". */
 const char *fe_ast_op_text(AstOp op);
 /* Whether n can stand where an expression does. */

@@ -185,7 +185,7 @@ fe_make_assign(FeParser *ps, FePlace place, AstOp op, AstNode *target,
     if (!is_target(ps, target) && !ps->stopped)
         diag_error(ps->diag, target->loc, "cannot assign to %s",
                    target->kind == AST_TUPLE ? "this tuple"
-                                             : fe_ast_what(target));
+                                             : fe_ast_describe(target));
     else if (target->kind == AST_TUPLE && op != AST_OP_NONE)
         error_at(ps, target, "a tuple can only be assigned with =");
     return FE_NODE(ps, place, ASSIGN, assign, op, target, value);

@@ -39,7 +39,7 @@ peek_word(FeParser *ps)
 }
 
 static void
-hold(FeParser *ps, FeToken t)
+push_back(FeParser *ps, FeToken t)
 {
     ps->held = t;
     ps->has_held = true;
@@ -94,7 +94,7 @@ word_or_end(FeParser *ps)
         t = next_word(ps);
     }
     if (t.kind == T_END && can_end_statement(ps->last.kind)) {
-        hold(ps, t);
+        push_back(ps, t);
         t.kind = T_NEWLINE;
     }
     return t;
@@ -217,7 +217,7 @@ resync(FeParser *ps)
     fe_scan_reset(ps);
     ps->recovering = false;
     t.depth = 0;
-    hold(ps, t);
+    push_back(ps, t);
     t.kind = T_RESYNC;
     return t;
 }

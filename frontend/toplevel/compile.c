@@ -18,7 +18,7 @@
 /* ---- the program -------------------------------------------------------- */
 
 static const AstNode *
-find_main(Lower *cx, const AstNode *program)
+require_main(Lower *cx, const AstNode *program)
 {
     const AstNode *main = NULL;
     const AstList *decls = &program->program.decls;
@@ -39,7 +39,7 @@ find_main(Lower *cx, const AstNode *program)
 /* What a step prints is one line for all replicas where the program says that
  * it is the same; whatever passes find out later. */
 static void
-mark_own_line(IrOp *op, void *unused)
+mark_per_replica_print(IrOp *op, void *unused)
 {
     (void)unused;
     if (op->kind != OP_print || ir_context(op->block) == CX_CROSS)
@@ -58,21 +58,21 @@ lower_main(Lower *cx, const AstNode *main)
     IrFunc *fn =
         fe_func_open(cx, "main", FUNC_MAIN, FE_CROSS, main->loc, &saved);
     FeScope *scope = fe_scope_new(cx, cx->file, SCOPE_FUNC);
-    FeValue *v = fe_body(cx, scope, main->main.body);
+    FeValue *v = fe_exec_body(cx, scope, main->main.body);
     if (v->kind != FE_NONE && !fe_is_poison(v))
         fe_error(cx, main->loc, "main returns nothing");
     fe_func_close(cx, fn, &saved, &fe_none, main->loc);
     /* a loop may carry what is on the devices only after its first turn */
     if (diag_num_errors(cx->diag) == 0) {
         ir_infer_localities(fn);
-        ir_walk(fn->body, mark_own_line, NULL);
+        ir_walk(fn->body, mark_per_replica_print, NULL);
     }
 }
 
 static void
 lower_program(Lower *cx, const AstNode *program)
 {
-    const AstNode *main = find_main(cx, program);
+    const AstNode *main = require_main(cx, program);
     fe_strategy(cx, program);
     fe_declare(cx, cx->file, &program->program.decls);
     fe_check_defines(cx);
@@ -86,9 +86,9 @@ lower_program(Lower *cx, const AstNode *program)
 }
 
 static IrFunc *
-new_nowhere(IrModule *m)
+new_detached_func(IrModule *m)
 {
-    IrFunc *fn = ir_func_new(m, "nowhere", FUNC_HOST, NO_LOC);
+    IrFunc *fn = ir_func_new(m, "detached", FUNC_HOST, NO_LOC);
     ir_func_remove(fn);
     return fn;
 }
@@ -100,7 +100,7 @@ init_lower(Lower *cx, Arena *a, Intern *names, Diag *d,
     *cx = (Lower){.arena = a, .names = names, .diag = d, .options = options};
     cx->module = ir_module_new(a, names, d);
     cx->instances = map_new(a);
-    cx->nowhere = new_nowhere(cx->module);
+    cx->detached = new_detached_func(cx->module);
     cx->builtins = fe_scope_new(cx, NULL, SCOPE_BUILTINS);
     cx->file = fe_scope_new(cx, cx->builtins, SCOPE_FILE);
     cx->scope = cx->file;

@@ -126,7 +126,7 @@ param_default(Lower *cx, const AstNode *n, DType t, Scalar *out)
     if (!fe_is_poison(v))
         fe_error(cx, n->param.value->loc,
                  "the default of a param is a constant, not %s",
-                 fe_what(cx, v));
+                 fe_describe(cx, v));
     return false;
 }
 
@@ -161,7 +161,8 @@ declare_var(Lower *cx, const FeBinding *b)
 
 /* The names of a let get their values together. */
 static void
-give_values(Lower *cx, FeScope *scope, const AstNode *pattern, FeValue *value)
+assign_pattern(Lower *cx, FeScope *scope, const AstNode *pattern,
+               FeValue *value)
 {
     if (pattern->kind == AST_NAME) {
         FeBinding *b = fe_scope_find(scope, pattern->name.text);
@@ -170,10 +171,10 @@ give_values(Lower *cx, FeScope *scope, const AstNode *pattern, FeValue *value)
         return;
     }
     const AstList *items = &pattern->tuple.items;
-    bool fits = fe_fits_names(cx, pattern, value);
+    bool fits = fe_check_names(cx, pattern, value);
     for (int i = 0; i < items->len; i++)
-        give_values(cx, scope, items->data[i],
-                    fits ? value->nest.items[i] : &fe_poison);
+        assign_pattern(cx, scope, items->data[i],
+                       fits ? value->nest.items[i] : &fe_poison);
 }
 
 static FeValue *
@@ -182,7 +183,7 @@ declare_let(Lower *cx, const FeBinding *b)
     const AstNode *pattern = b->decl->let.pattern;
     const char *name = pattern->kind == AST_NAME ? pattern->name.text : b->name;
     cx->path = fe_format(cx, "%s%s", b->scope->prefix, name);
-    give_values(cx, b->scope, pattern, fe_eval(cx, b->decl->let.value));
+    assign_pattern(cx, b->scope, pattern, fe_eval(cx, b->decl->let.value));
     return b->value ? b->value : &fe_poison;
 }
 

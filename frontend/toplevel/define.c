@@ -53,7 +53,7 @@ fe_define_value(Lower *cx, const char *name, const AstNode *original)
 }
 
 static bool
-sets_a(AstKind kind, const FeScope *file, const char *define)
+defines_kind(AstKind kind, const FeScope *file, const char *define)
 {
     for (int i = 0; i < file->names.len; i++) {
         const FeBinding *b = file->names.data[i];
@@ -81,7 +81,7 @@ static void
 unknown_const(Lower *cx, const char *define, int n)
 {
     const char *near = nearest_const(cx, define, n), *note = NULL;
-    if (sets_a(AST_PARAM, cx->file, define))
+    if (defines_kind(AST_PARAM, cx->file, define))
         note = fe_format(cx, "it is a param: tfd-run --set %s", define);
     else if (near)
         note = fe_format(cx, "did you mean %s?", near);
@@ -95,7 +95,7 @@ fe_check_defines(Lower *cx)
     for (int i = 0; i < cx->options->num_defines; i++) {
         const char *define = cx->options->defines[i];
         int n = (int)strcspn(define, "=");
-        bool is_right = define[n] && sets_a(AST_CONST, cx->file, define);
+        bool is_right = define[n] && defines_kind(AST_CONST, cx->file, define);
         if (!is_right)
             diag_blame_usage(cx->diag);
         if (!define[n])

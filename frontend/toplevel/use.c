@@ -21,9 +21,10 @@
 
 /* ---- reading ------------------------------------------------------------ */
 
-/* name beside the file that uses it, whose path or name is `from`. */
+/* The path of name beside the file that uses it, whose path or name is `from`.
+ */
 static const char *
-beside(Lower *cx, const char *from, const char *name)
+sibling_path(Lower *cx, const char *from, const char *name)
 {
     const char *slash = strrchr(from, '/');
     if (name[0] == '/' || !slash)
@@ -33,7 +34,7 @@ beside(Lower *cx, const char *from, const char *name)
 
 /* Where the part of a path that ends at `end` begins. */
 static size_t
-part_before(const char *path, size_t end)
+component_start(const char *path, size_t end)
 {
     while (end > 0 && path[end - 1] != '/')
         end--;
@@ -41,7 +42,7 @@ part_before(const char *path, size_t end)
 }
 
 static bool
-is_part(const char *part, size_t len, const char *text)
+is_component(const char *part, size_t len, const char *text)
 {
     return len == strlen(text) && memcmp(part, text, len) == 0;
 }
@@ -49,17 +50,18 @@ is_part(const char *part, size_t len, const char *text)
 /* A path without "." and without a folder that ".." leaves again.  Good for
  * names alone: a folder may be a link to elsewhere. */
 static const char *
-without_detours(Lower *cx, const char *path)
+normalize_path(Lower *cx, const char *path)
 {
     char *out = arena_alloc(cx->arena, strlen(path) + 2);
     size_t n = 0;
     while (*path) {
-        size_t len = strcspn(path, "/"), last = n ? part_before(out, n - 1) : 0;
-        bool up = is_part(path, len, ".."),
-             known = n > 0 && !is_part(out + last, n - 1 - last, "..");
+        size_t len = strcspn(path, "/"),
+               last = n ? component_start(out, n - 1) : 0;
+        bool up = is_component(path, len, ".."),
+             known = n > 0 && !is_component(out + last, n - 1 - last, "..");
         if (up && known) {
             n = last;
-        } else if (len && !is_part(path, len, ".")) {
+        } else if (len && !is_component(path, len, ".")) {
             memcpy(out + n, path, len);
             n += len;
             out[n++] = '/';
@@ -73,17 +75,17 @@ without_detours(Lower *cx, const char *path)
 /* What a plan calls the file that `user` uses: where on the disk it was is
  * nobody's business. */
 static const char *
-name_beside(Lower *cx, uint16_t user, const char *name)
+sibling_name(Lower *cx, uint16_t user, const char *name)
 {
     if (name[0] == '/')
         return file_name(name);
     const char *from = diag_source_name(cx->diag, user);
-    return without_detours(cx, beside(cx, from, name));
+    return normalize_path(cx, sibling_path(cx, from, name));
 }
 
 /* Says what kept a file from being read; frees st. */
 static void
-say_status(Lower *cx, Loc loc, Status st)
+report_status(Lower *cx, Loc loc, Status st)
 {
     if (st)
         fe_error(cx, loc, "%s", status_message(st));
@@ -96,8 +98,8 @@ static const char *
 read_source(Lower *cx, const char *path, Loc loc, size_t *len)
 {
     char *text = NULL;
-    say_status(cx, loc,
-               file_read_limited(cx->arena, path, LIMIT_source, &text, len));
+    report_status(cx, loc,
+                  file_read_limited(cx->arena, path, LIMIT_source, &text, len));
     return text;
 }
 
@@ -105,7 +107,7 @@ static bool
 is_same_file(Lower *cx, const char *known, const char *path, Loc loc)
 {
     bool same = false;
-    say_status(cx, loc, file_is_same(known, path, &same));
+    report_status(cx, loc, file_is_same(known, path, &same));
     return same;
 }
 
@@ -217,7 +219,7 @@ add_file(Lower *cx, const char *path, const char *name, Loc loc)
 static void
 bind_file(Lower *cx, FeScope *scope, const char *name, FeScope *file, Loc loc)
 {
-    FeValue *space = fe_value_new(cx->arena, FE_SPACE);
+    FeValue *space = fe_value_new(cx->arena, FE_NAMESPACE);
     space->space = file;
     fe_bind(cx, scope, name, space, loc);
     VEC_PUSH(cx->arena, scope->used, file);
@@ -228,10 +230,10 @@ use_file(Lower *cx, FeScope *scope, const AstNode *module)
 {
     const char *name = fe_ast_string_text(module);
     uint16_t user = module->loc.file;
-    const char *path = beside(cx, diag_source_path(cx->diag, user), name);
+    const char *path = sibling_path(cx, diag_source_path(cx->diag, user), name);
     FeScope *file = find_file(cx, path, module->loc);
     if (!file)
-        file = add_file(cx, path, name_beside(cx, user, name), module->loc);
+        file = add_file(cx, path, sibling_name(cx, user, name), module->loc);
     if (file)
         bind_file(cx, scope, stem_of(cx, path), file, module->loc);
 }

@@ -226,7 +226,7 @@ tensor_what(Arena *a, const IrModule *m, const IrType *t)
 }
 
 const char *
-fe_value_what(Arena *a, const IrModule *m, const FeValue *v)
+fe_value_describe(Arena *a, const IrModule *m, const FeValue *v)
 {
     switch (v->kind) {
     case FE_CONST:
@@ -344,7 +344,7 @@ fe_value_same(const FeValue *a, const FeValue *b)
         return a->iter == b->iter;
     case FE_BUILTIN:
         return a->builtin == b->builtin;
-    case FE_SPACE:
+    case FE_NAMESPACE:
         return a->space == b->space;
     case NUM_FE_KINDS:
         break;

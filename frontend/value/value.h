@@ -36,8 +36,8 @@ typedef struct FeScope FeScope;       /* names; lower.h */
 typedef struct FeInstance FeInstance; /* of a module; lower.h */
 typedef struct FeSlot FeSlot;         /* a slot family; vars.c */
 typedef struct FeDataset FeDataset;   /* a pipeline as far as known; data.c */
-typedef struct FeDist FeDist;         /* a distributed dataset; dist.c */
-typedef struct FeBuiltin FeBuiltin;   /* a row of builtins.def */
+typedef struct FeDistDataset FeDistDataset; /* a distributed dataset; dist.c */
+typedef struct FeBuiltin FeBuiltin;         /* a row of builtins.def */
 
 typedef VEC(FeValue *) FeValues;
 
@@ -96,7 +96,7 @@ struct FeValue {
         FeInstance *instance;
         FeSlot *slot;
         FeDataset *dataset;
-        FeDist *dist;
+        FeDistDataset *dist;
         IrIter *iter;
         const FeBuiltin *builtin;
         FeScope *space; /* its names are the fields */
@@ -145,7 +145,7 @@ fe_is_poison(const FeValue *v)
 bool fe_value_has_poison(const FeValue *v);
 
 /* "a tuple", "an f32[3]", "the variable "w"": for messages, in a. */
-const char *fe_value_what(Arena *a, const IrModule *m, const FeValue *v);
+const char *fe_value_describe(Arena *a, const IrModule *m, const FeValue *v);
 /* An integer known when compiling, typed or not. */
 bool fe_value_is_int(const FeValue *v, int64_t *x);
 /* A bool known when compiling. */

@@ -43,7 +43,7 @@ add_listed(Lower *cx, const FeArgs *in, const FeValue *v, VarNames *names)
                            : NULL;
     if (v->kind != FE_VAR)
         fe_error_note(cx, loc, note, "%s takes a list of variables, not %s",
-                      in->name, fe_what(cx, v));
+                      in->name, fe_describe(cx, v));
     else if (is_listed(names, v->var->name))
         fe_error(cx, loc, "the variable \"%s\" is listed twice", v->var->name);
     else
@@ -83,7 +83,7 @@ string_argument(Lower *cx, const FeArgs *in, const char *what)
     if (v->kind == FE_STRING)
         return &v->text;
     fe_error(cx, fe_arg_loc(in, 0), "%s is a string, \"...\", not %s", what,
-             fe_what(cx, v));
+             fe_describe(cx, v));
     return NULL;
 }
 
@@ -91,7 +91,7 @@ static FeValue *
 emit_checkpoint(Lower *cx, const FeArgs *in, IrOpKind kind)
 {
     const FeText *path = string_argument(cx, in, "the path of a folder");
-    if (!path || !fe_may_emit(cx, in->loc))
+    if (!path || !fe_check_can_emit(cx, in->loc))
         return &fe_poison;
     IrOp *op = fe_text_op(cx, kind, 0, NULL, path, in->loc);
     if (!set_vars(cx, in, op))
@@ -122,7 +122,7 @@ step_argument(Lower *cx, const FeArgs *in)
     Loc loc = fe_arg_loc(in, 2);
     if (fe_type_of(cx, step, &t) && t.rank == 0 && dtype_is_int(t.dtype))
         return fe_operand(cx, fe_cast(cx, step, DT_i64, loc), loc);
-    fe_error(cx, loc, "a step is one integer, not %s", fe_what(cx, step));
+    fe_error(cx, loc, "a step is one integer, not %s", fe_describe(cx, step));
     return NULL;
 }
 

@@ -77,7 +77,7 @@ static const Row writes[] = {
 };
 
 static bool
-fits(const Access *row, const Access *a)
+row_matches(const Access *row, const Access *a)
 {
     return (row->sync == S_ANY || row->sync == a->sync) &&
            (row->agg == G_ANY || row->agg == a->agg) &&
@@ -86,18 +86,18 @@ fits(const Access *row, const Access *a)
            (row->content == L_ANY || row->content == a->content);
 }
 
-/* The verdict of the first row that fits; the last one always does. */
+/* The verdict of the first row that matches; the last one always does. */
 static Verdict
-judge(const Row *rows, int n, const Access *a)
+find_verdict(const Row *rows, int n, const Access *a)
 {
     int i = 0;
-    while (i < n - 1 && !fits(&rows[i].when, a))
+    while (i < n - 1 && !row_matches(&rows[i].when, a))
         i++;
     return rows[i].verdict;
 }
 
 static Access
-access_of(const Lower *cx, const IrVar *v)
+describe_access(const Lower *cx, const IrVar *v)
 {
     static const Agg aggs[] = {[AGG_NONE] = G_NONE,
                                [AGG_SUM] = G_SUM,
@@ -116,12 +116,12 @@ access_of(const Lower *cx, const IrVar *v)
 /* ---- messages ----------------------------------------------------------- */
 
 /* What stands for $v, $x, $o, $c. */
-typedef struct Words {
+typedef struct MessageArgs {
     const char *var, *value, *op, *context;
-} Words;
+} MessageArgs;
 
 static const char *
-word_for(const Words *w, char c)
+message_arg(const MessageArgs *w, char c)
 {
     switch (c) {
     case 'v':
@@ -136,12 +136,12 @@ word_for(const Words *w, char c)
 }
 
 static const char *
-fill_in(Lower *cx, const char *text, const Words *w)
+expand_message(Lower *cx, const char *text, const MessageArgs *w)
 {
     Str s = str_new(cx->arena);
     for (; *text; text++) {
         if (*text == '$')
-            str_add(&s, word_for(w, *++text));
+            str_add(&s, message_arg(w, *++text));
         else
             str_addc(&s, *text);
     }
@@ -150,10 +150,10 @@ fill_in(Lower *cx, const char *text, const Words *w)
 
 /* Who declared a variable to be what the strategy does not know is told. */
 static const char *
-repair_of(Lower *cx, Verdict verdict, const IrVar *v, const Words *w)
+repair_text(Lower *cx, Verdict verdict, const IrVar *v, const MessageArgs *w)
 {
     const FeVarInfo *info = fe_var_info(cx, v);
-    const char *repair = fill_in(cx, verdicts[verdict].repair, w);
+    const char *repair = expand_message(cx, verdicts[verdict].repair, w);
     if (!info || !info->unsynced)
         return repair;
     return fe_format(cx,
@@ -164,12 +164,14 @@ repair_of(Lower *cx, Verdict verdict, const IrVar *v, const Words *w)
 
 /* Reports what the verdict says, if it is an error. */
 static bool
-is_granted(Lower *cx, Verdict verdict, const IrVar *v, const Words *w, Loc loc)
+check_verdict(Lower *cx, Verdict verdict, const IrVar *v, const MessageArgs *w,
+              Loc loc)
 {
     if (!*verdicts[verdict].message)
         return true;
-    fe_error_note(cx, loc, repair_of(cx, verdict, v, w), "%s",
-                  fill_in(cx, message_part(verdicts[verdict].message), w));
+    fe_error_note(
+        cx, loc, repair_text(cx, verdict, v, w), "%s",
+        expand_message(cx, message_part(verdicts[verdict].message), w));
     return false;
 }
 
@@ -201,12 +203,12 @@ fe_var_type(const Lower *cx, const IrVar *v)
 IrValue *
 fe_var_read(Lower *cx, IrVar *v, Loc loc)
 {
-    Words w = {.var = v->name, .context = fe_context_name(cx->context)};
-    Access a = access_of(cx, v);
-    Verdict verdict = judge(reads, sizeof reads / sizeof *reads, &a);
+    MessageArgs w = {.var = v->name, .context = fe_context_name(cx->context)};
+    Access a = describe_access(cx, v);
+    Verdict verdict = find_verdict(reads, sizeof reads / sizeof *reads, &a);
     if (cx->context != FE_INIT && !check_context(cx, v, "read", loc))
         return NULL;
-    if (!is_granted(cx, verdict, v, &w, loc))
+    if (!check_verdict(cx, verdict, v, &w, loc))
         return NULL;
     return ir_build_read(cx->block, v->name, loc);
 }
@@ -217,7 +219,7 @@ fe_builtin_read(Lower *cx, const FeArgs *in)
     FeValue *v = fe_arg(in, 0);
     if (v->kind != FE_VAR)
         return fe_error(cx, fe_arg_loc(in, 0), "read takes a variable, not %s",
-                        fe_what(cx, v));
+                        fe_describe(cx, v));
     return fe_value_tensor(cx->arena, fe_operand(cx, v, in->loc));
 }
 
@@ -225,7 +227,7 @@ fe_builtin_read(Lower *cx, const FeArgs *in)
 
 /* The variable that v is, in the end, colocated with. */
 static const char *
-home_of(const Lower *cx, const IrVar *v)
+colocation_root(const Lower *cx, const IrVar *v)
 {
     const char *name = v->name;
     while (v && v->colocate) {
@@ -241,12 +243,13 @@ check_updated(Lower *cx, const IrVar *v, Loc loc)
     const IrVar *updated = cx->updated;
     if (cx->context != FE_UPDATE)
         return true;
-    if (updated ? home_of(cx, v) == home_of(cx, updated) : v->non_slot)
+    if (updated ? colocation_root(cx, v) == colocation_root(cx, updated)
+                : v->non_slot)
         return true;
     const char *repair =
         v->non_slot ? "write update non_slot(...) { ... }"
                     : fe_format(cx, "update it by itself: update %s { ... }",
-                                home_of(cx, v));
+                                colocation_root(cx, v));
     if (updated)
         fe_error_note(cx, loc, repair,
                       "an update of \"%s\" writes it and what is colocated "
@@ -273,16 +276,17 @@ static const struct {
 
 /* Whether v may be written like this here; w lacks the variable and context. */
 static bool
-check_write(Lower *cx, IrVar *v, Change change, bool differs, Words w, Loc loc)
+check_write(Lower *cx, IrVar *v, Change change, bool differs, MessageArgs w,
+            Loc loc)
 {
-    Access a = access_of(cx, v);
+    Access a = describe_access(cx, v);
     a.change = change;
     a.content = differs ? L_DIFFERS : L_SAME;
     w.var = v->name;
     w.context = fe_context_name(cx->context);
-    Verdict verdict = judge(writes, sizeof writes / sizeof *writes, &a);
+    Verdict verdict = find_verdict(writes, sizeof writes / sizeof *writes, &a);
     if (!check_context(cx, v, "written", loc) || !check_updated(cx, v, loc) ||
-        !is_granted(cx, verdict, v, &w, loc))
+        !check_verdict(cx, verdict, v, &w, loc))
         return false;
     return !verdicts[verdict].together ||
            fe_check_together(cx, fe_format(cx, "a write of \"%s\"", v->name),
@@ -309,7 +313,7 @@ static FeValue *
 change_rows(Lower *cx, IrVar *v, const char *mode, IrValue *rows,
             IrValue *values, Loc loc)
 {
-    if (!fe_may_emit(cx, loc))
+    if (!fe_check_can_emit(cx, loc))
         return &fe_poison;
     IrValue *parts[] = {ir_build_read(cx->block, v->name, loc), rows, values};
     IrOp *op = fe_op(cx, OP_scatter, 3, parts, loc);
@@ -359,7 +363,7 @@ write_together(Lower *cx, IrVar *v, const char *mode, IrValue *rows,
                IrValue *values, Loc loc)
 {
     FeRegion saved;
-    if (!fe_may_emit(cx, loc))
+    if (!fe_check_can_emit(cx, loc))
         return &fe_poison;
     if (v->agg == AGG_FIRST)
         rows = rows_of_first(cx, rows, loc);
@@ -371,7 +375,7 @@ write_together(Lower *cx, IrVar *v, const char *mode, IrValue *rows,
     rows = gathered(cx, rows, loc);
     values = gathered(cx, values, loc);
     if (rows) /* by each replica; those of none are to be left out */
-        fe_note_checked(cx, rows, v->type.dims[0]);
+        fe_mark_index_checked(cx, rows, v->type.dims[0]);
     if (rows && values)
         change_rows(cx, v, mode, rows, values, loc);
     return fe_region_close(cx, merge, &saved, &fe_none, loc);
@@ -391,7 +395,7 @@ write_rows(Lower *cx, IrVar *v, const char *mode, IrValue *rows,
 
 /* Slices are only added and subtracted. */
 static bool
-check_adds(Lower *cx, AstOp op, const Words *w, Loc loc)
+check_adds(Lower *cx, AstOp op, const MessageArgs *w, Loc loc)
 {
     if (op == AST_OP_ADD || op == AST_OP_SUB)
         return true;
@@ -428,8 +432,8 @@ void
 fe_var_write(Lower *cx, IrVar *v, AstOp op, FeValue *value, const AstNode *node,
              Loc loc)
 {
-    Words w = {.value = node ? fe_ast_text(cx->arena, node) : "x",
-               .op = fe_format(cx, "%s=", fe_ast_op_text(op))};
+    MessageArgs w = {.value = node ? fe_ast_text(cx->arena, node) : "x",
+                     .op = fe_format(cx, "%s=", fe_ast_op_text(op))};
     bool slices = fe_is_slices(value);
     if (fe_value_has_poison(value) || (slices && !check_adds(cx, op, &w, loc)))
         return;
@@ -459,7 +463,7 @@ fe_builtin_created_in_scope(Lower *cx, const FeArgs *in)
     if (v->kind != FE_VAR)
         return fe_error(cx, fe_arg_loc(in, 0),
                         "created_in_scope takes a variable, not %s",
-                        fe_what(cx, v));
+                        fe_describe(cx, v));
     /* Nothing is outside of the default strategy, which has no scope. */
     bool is_default = strcmp(cx->module->strategy, "default") == 0;
     bool outside = fe_var_info(cx, v->var)->outside;
@@ -506,7 +510,7 @@ row_values(Lower *cx, const IrVar *v, const IrType *rows, FeValue *values,
     Dim dims[IR_MAX_RANK];
     int rank = rows->rank + v->type.rank - 1;
     IrValue *x = fe_operand_as(cx, values, v->type.dtype, loc);
-    if (!x || !fe_is_rank(cx, rank, loc))
+    if (!x || !fe_check_rank(cx, rank, loc))
         return NULL;
     for (int i = 0; i < rank; i++)
         dims[i] =
@@ -519,12 +523,12 @@ fe_builtin_scatter(Lower *cx, const FeArgs *in)
 {
     int i = 0;
     FeValue *v = fe_arg(in, 0), *rows = fe_arg(in, 1), *values = fe_arg(in, 2);
-    Words w = {.value = fe_arg_text(cx, in, 2), .op = in->name};
+    MessageArgs w = {.value = fe_arg_text(cx, in, 2), .op = in->name};
     while (strcmp(row_changes[i].name, in->name) != 0)
         i++;
     if (v->kind != FE_VAR)
         return fe_error(cx, fe_arg_loc(in, 0), "%s takes a variable, not %s",
-                        in->name, fe_what(cx, v));
+                        in->name, fe_describe(cx, v));
     if (v->var->type.rank == 0)
         return fe_error(cx, fe_arg_loc(in, 0),
                         "\"%s\" is a scalar: it has no "

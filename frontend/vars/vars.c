@@ -1,7 +1,7 @@
 /*
  * vars.c - variables: declarations, initial values, slots
  *
- * What reads and writes of a variable are is in access.c.
+ * What reads and writes of a variable are is in var_access.c.
  */
 #include "frontend/vars/vars.h"
 
@@ -194,7 +194,7 @@ read_colocate(Lower *cx, IrVar *v, const AstNode *n, FeValue *around)
         return false;
     if (other->kind != FE_VAR)
         fe_error(cx, loc, "a variable is colocated with a variable, not %s",
-                 fe_what(cx, other));
+                 fe_describe(cx, other));
     else if (n->var.non_slot)
         fe_error(cx, loc, "a non_slot variable belongs to no other variable");
     else if (fe_var_info(cx, other->var)->outside)
@@ -321,7 +321,7 @@ fe_slot_index(Lower *cx, FeSlot *slot, FeValue *v, Loc loc)
         return v;
     if (v->kind != FE_VAR)
         return fe_error(cx, loc, "a slot is indexed by a variable, not %s",
-                        fe_what(cx, v));
+                        fe_describe(cx, v));
     IrVar *made = map_get(slot->by_name, v->var->name);
     return fe_value_var(cx->arena,
                         made ? made : slot_var_new(cx, slot, v->var));
@@ -403,7 +403,7 @@ list_vars(Lower *cx, const FeArgs *in, bool trained)
         if (leaves.data[i]->kind != FE_INSTANCE)
             return fe_error(cx, fe_arg_loc(in, 0),
                             "%s takes an instance of a module, not %s",
-                            in->name, fe_what(cx, leaves.data[i]));
+                            in->name, fe_describe(cx, leaves.data[i]));
         add_vars(cx, leaves.data[i]->instance, trained, &out);
     }
     return fe_value_list(cx->arena, out.len, out.data);

@@ -296,7 +296,7 @@ ir_locality_of_result(const IrOp *op, int i, IrType *out)
     case OP_while:
         join_loop(out, op, i);
         break;
-    case OP_own_grad:
+    case OP_custom_gradient:
         join(out, &op->operands[i]->type);
         break;
     default:
@@ -328,7 +328,7 @@ ir_locality_of_arg(const IrOp *op, int r, int i, IrType *out)
         join(out, &op->operands[0]->type);
     else if (is_loop(op))
         join_loop(out, op, i - (op->kind == OP_for));
-    else if (op->kind == OP_own_grad)
+    else if (op->kind == OP_custom_gradient)
         join_gradient(out, op, i);
     else
         return false;
@@ -349,7 +349,7 @@ is_settled(const IrOp *op)
     case OP_if:
     case OP_for:
     case OP_while:
-    case OP_own_grad:
+    case OP_custom_gradient:
         return true;
     default:
         return ir_is_inferred(op->kind);

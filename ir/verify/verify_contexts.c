@@ -42,7 +42,7 @@ static const struct {
     {OP_gather, IN_MAIN | IN_CROSS, PHASE_IR},
     {OP_local_result, IN_MAIN | IN_CROSS, PHASE_IR},
     {OP_grad, ANYWHERE, PHASE_IR},
-    {OP_own_grad, ANYWHERE | IN_HOST | IN_INIT, PHASE_IR},
+    {OP_custom_gradient, ANYWHERE | IN_HOST | IN_INIT, PHASE_IR},
     {OP_stop_gradient, ANYWHERE | IN_HOST | IN_INIT, PHASE_IR},
     {OP_param, ANYWHERE | IN_HOST | IN_INIT, PHASE_PLACED},
     {OP_read, ANYWHERE | IN_INIT, PHASE_PLACED},

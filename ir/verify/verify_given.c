@@ -199,7 +199,7 @@ check_grad(Verify *v, const IrOp *op)
 }
 
 static const char *
-check_own_grad(Verify *v, const IrOp *op)
+check_custom_gradient(Verify *v, const IrOp *op)
 {
     (void)v;
     int n = op->num_results, num_inputs = op->num_operands - n;
@@ -489,7 +489,7 @@ static const struct {
     {OP_while, check_while},
     {OP_kernel, check_kernel},
     {OP_grad, check_grad},
-    {OP_own_grad, check_own_grad},
+    {OP_custom_gradient, check_custom_gradient},
     {OP_launch, check_launch},
     {OP_iter_next, check_iter_next},
     {OP_iter_open, check_iter_use},

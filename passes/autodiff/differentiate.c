@@ -559,7 +559,7 @@ static void
 note_guard(IrOp *op, void *data)
 {
     Found *f = data;
-    if (op->kind == OP_stop_gradient || op->kind == OP_own_grad)
+    if (op->kind == OP_stop_gradient || op->kind == OP_custom_gradient)
         VEC_PUSH(f->arena, f->guards, op);
 }
 

@@ -10,7 +10,7 @@
  * the forward one, the forward if hands out as further results (zeros where
  * the other branch was taken).
  *
- * The gradient of own_grad is a copy of its region.
+ * The gradient of custom_gradient is a copy of its region.
  */
 #include "ir/base/io/limit.h"
 #include "ir/base/status.h"
@@ -356,7 +356,7 @@ pass_grad_rule_while(Grad *g, const IrOp *op)
 /* ---- gradients that a function says itself ------------------------------- */
 
 void
-pass_grad_rule_own_grad(Grad *g, const IrOp *op)
+pass_grad_rule_custom_gradient(Grad *g, const IrOp *op)
 {
     int n = op->num_results;
     IrValue **arrived = NEW_ARRAY(g->cx->arena, IrValue *, (size_t)n);

@@ -200,7 +200,7 @@ place(Arena *a, IrModule *m, const CheckOptions *options)
 static IrModule *
 as_written(Arena *a, const OpSample *s)
 {
-    if (!has_kind(s->m, OP_grad) && !has_kind(s->m, OP_own_grad))
+    if (!has_kind(s->m, OP_grad) && !has_kind(s->m, OP_custom_gradient))
         return s->m;
     IrModule *copy = ir_clone_module(s->m, a);
     CheckOptions options = {.level = 0};

@@ -265,7 +265,7 @@ build_grad(Sampler *s)
 
 /* A square that says the gradient that it has. */
 void
-build_own_grad(Sampler *s)
+build_custom_gradient(Sampler *s)
 {
     IrValue *x = sampler_arg(s, 1, &s->s);
     s->refused = !dtype_is_float(dtype_of(s));
@@ -273,7 +273,7 @@ build_own_grad(Sampler *s)
         return;
     IrValue *square = ir_build2(s->b, OP_mul, x, x, s->loc);
     IrOp *op =
-        ir_build_op(s->b, OP_own_grad, 2, (IrValue *[]){square, x}, s->loc);
+        ir_build_op(s->b, OP_custom_gradient, 2, (IrValue *[]){square, x}, s->loc);
     ir_op_results(op, 1, &square->type);
     IrBlock *b = op->regions[0];
     IrType t = square->type;

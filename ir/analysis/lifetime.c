@@ -4,6 +4,7 @@
 #include "ir/analysis/lifetime.h"
 
 #include <assert.h>
+#include "ir/analysis/per_replica.h"
 #include "ir/base/status.h"
 #include "ir/ir.h"
 #include "ir/type_bounds.h"
@@ -127,20 +128,36 @@ use_position(const IrOp *op, const IrValue *v)
 }
 
 static void
-note_uses(const IrBlock *b)
+note_use(IrValue *v, int end)
 {
+    Lifetime *life = ir_lifetime_of(v);
+    if (end > life->last_use)
+        life->last_use = end;
+    if (end > life->buffer->end)
+        life->buffer->end = end;
+}
+
+/* until: the end of the run that b is in, 0 if it is in none. */
+static void
+note_uses(const IrBlock *b, int until)
+{
+    const IrOp *run = NULL; /* the last operation of the one that op is in */
+    bool may_begin_run = !until && b->func->kind == FUNC_PROGRAM;
     for (IrOp *op = b->first; op; op = op->next) {
+        if (may_begin_run && !run && ir_op_is_per_replica(op))
+            run = ir_run_last(op);
+        int end = run ? ir_span_of(run)->end + 1 : until;
         for (int i = 0; i < op->num_operands; i++) {
-            Lifetime *life = ir_lifetime_of(op->operands[i]);
-            int end = use_position(op, op->operands[i]);
-            if (end > life->last_use)
-                life->last_use = end;
-            if (end > life->buffer->end)
-                life->buffer->end = end;
+            IrValue *v = op->operands[i];
+            note_use(v, use_position(op, v));
+            if (end && ir_value_is_shared(v))
+                note_use(v, end);
         }
         if (op->kind != OP_kernel)
             for (int i = 0; i < op->num_regions; i++)
-                note_uses(op->regions[i]);
+                note_uses(op->regions[i], end);
+        if (op == run)
+            run = NULL;
     }
 }
 
@@ -167,6 +184,6 @@ ir_lifetimes_find(Arena *a, IrFunc *fn)
 {
     Numbering n = {a, fn->module, 1};
     number_block(&n, fn->body, 0);
-    note_uses(fn->body);
+    note_uses(fn->body, 0);
     extend_to_views(fn->body);
 }

@@ -15,10 +15,15 @@
  *
  * Between the start and the done of a collective nobody writes its buffers.
  *
+ * What the replicas of a device share is valid to the end of the run that reads
+ * it (per_replica.h), since another replica reads it after this one's end.
+ *
  * To main a launch writes its results, which are rows of the arena, and all
  * that the program has as its own places there.
  */
+#include "ir/analysis/per_replica.h"
 #include "ir/parts.h"
+#include "ir/rules/locality.h"
 #include "ir/verify/valid.h"
 #include "ir/verify/verify_places.h"
 
@@ -591,11 +596,49 @@ walk_op(Overlap *o, const IrOp *op)
         make_results(o, op);
 }
 
+/* ---- runs of per-replica operations ------------------------------------- */
+
+/* What the replicas of a device share is needed by the last of them when the
+ * first has come to the end of the run. */
+static void
+need_shared(Overlap *o, const IrOp *op, const IrOp *last)
+{
+    for (int i = 0; i < op->num_operands; i++)
+        if (ir_value_is_shared(op->operands[i]) &&
+            !is_valid(o, op->operands[i]->id))
+            ir_verify_error(o->v, op,
+                            "the bytes of operand %d, which the replicas of a "
+                            "device share, are overwritten by %s before the "
+                            "last replica has read them",
+                            i, ir_op_info[last->kind].name);
+    for (int r = 0; op->kind != OP_kernel && r < op->num_regions; r++)
+        for (const IrOp *in = op->regions[r]->first; in; in = in->next)
+            need_shared(o, in, last);
+}
+
+static void
+check_run(Overlap *o, const IrOp *first, const IrOp *last)
+{
+    for (const IrOp *op = first; op != last->next; op = op->next)
+        need_shared(o, op, last);
+}
+
 static void
 walk_block(Overlap *o, const IrBlock *b)
 {
-    for (const IrOp *op = b->first; op && !o->v->num_errors; op = op->next)
+    const IrOp *first = NULL, *last = NULL;
+    bool may_begin_run = b->func->kind == FUNC_PROGRAM && !ir_divergence(b);
+    for (const IrOp *op = b->first; op && !o->v->num_errors; op = op->next) {
+        if (may_begin_run && !last && ir_op_is_per_replica(op)) {
+            first = op;
+            last = ir_run_last(op);
+        }
         walk_op(o, op);
+        if (op == last) {
+            check_run(o, first, last);
+            last = NULL;
+        }
+    }
 }
 
 /* ---- a function -------------------------------------------------------- */

@@ -18,6 +18,7 @@
  * The block gets the order that fusion gives clusters (pass_fuse_order); a row
  * of united kernels is a cluster.
  */
+#include "ir/analysis/per_replica.h"
 #include "ir/ir.h"
 #include "ir/parts.h"
 #include "ir/rules/build.h"
@@ -162,7 +163,9 @@ are_alike(const HorizontalFusion *u, const IrOp *a, const IrOp *b)
 {
     IrPart p = ir_kernel_part(a, 0), q = ir_kernel_part(b, 0);
     return u->after[a->id] == u->after[b->id] &&
-           u->before[a->id] == u->before[b->id] && ir_parts_alike(&p, &q);
+           u->before[a->id] == u->before[b->id] &&
+           ir_op_is_per_replica(a) == ir_op_is_per_replica(b) &&
+           ir_parts_alike(&p, &q);
 }
 
 static bool

@@ -19,9 +19,13 @@
  * of the shape of its result behind it, and no reduction; a scatter maps before
  * it.
  *
+ * Results are all shared by the replicas of a device, or all each replica's own:
+ * a kernel is executed once a device or once a replica.
+ *
  * A stage of a chain computes anew what another one computed.  That is cheaper
  * than memory unless it is an elementary function, which may be computed twice.
  */
+#include "ir/analysis/per_replica.h"
 #include "ir/ir.h"
 #include "ir/type_bounds.h"
 #include "passes/fusion/fuse.h"
@@ -41,6 +45,7 @@ typedef struct Check {
     AxisList space_list;
     const IrValue *widest;
     bool reduces, has_rows, has_wide_result;
+    bool has_shared_result, has_own_result;
     int num_arrays, num_scatters;
 } Check;
 
@@ -325,6 +330,16 @@ feeds_scatter(Check *k, const IrOp *op)
 }
 
 static bool
+note_sharing(Check *k, const IrOp *op)
+{
+    if (is_result(k, op) && ir_value_is_shared(op->results[0]))
+        k->has_shared_result = true;
+    else if (is_result(k, op))
+        k->has_own_result = true;
+    return !k->has_shared_result || !k->has_own_result;
+}
+
+static bool
 is_fusible(Check *k, const IrOp *op)
 {
     (void)k;
@@ -338,7 +353,8 @@ pass_fuse_is_legal(Fuse *f, const Cluster *a, const Cluster *b, AxisSet *space)
     if (a->ops.len + b->ops.len > MAX_OPS || (a->contracts && b->contracts) ||
         pass_fuse_node(a->ops.data[0])->epoch !=
             pass_fuse_node(b->ops.data[0])->epoch ||
-        !all_ops(&k, is_fusible) || !all_ops(&k, feeds_contraction))
+        !all_ops(&k, is_fusible) || !all_ops(&k, feeds_contraction) ||
+        !all_ops(&k, note_sharing))
         return false;
     *space = 0;
     if (find_op(&k, is_scatter))

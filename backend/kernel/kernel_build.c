@@ -14,7 +14,7 @@
 #include "ir/ir.h"
 
 #include "ir/base/status.h"
-#include "ir/parts.h"
+#include "ir/segments.h"
 
 enum { MAX_OPS = 1024 };
 
@@ -187,7 +187,7 @@ compute_output(Build *b, Output *o)
 /* ---- the region --------------------------------------------------------- */
 
 static void
-declare_values(Build *b, const IrPart *part)
+declare_values(Build *b, const IrSegment *part)
 {
     const IrOp *op = part->first;
     for (int i = 0; i < part->num_args; i++)
@@ -200,7 +200,7 @@ declare_values(Build *b, const IrPart *part)
 }
 
 static void
-declare_arrays(Build *b, const IrPart *part)
+declare_arrays(Build *b, const IrSegment *part)
 {
     for (int i = 0; i < part->num_args; i++) {
         const IrValue *v = part->args[i];
@@ -221,11 +221,11 @@ static void
 add_parts(Build *b, const IrOp *op)
 {
     BeKernel *k = b->k;
-    IrPart first = ir_kernel_part(op, 0);
+    IrSegment first = ir_kernel_segment(op, 0);
     const int own[] = {first.num_args, first.num_results};
-    for (int i = 0; i < ir_kernel_parts(op); i++) {
-        IrPart part = ir_kernel_part(op, i);
-        Dim length = ir_dim_const(ir_part_length(&part));
+    for (int i = 0; i < ir_kernel_num_segments(op); i++) {
+        IrSegment part = ir_kernel_segment(op, i);
+        Dim length = ir_dim_const(ir_segment_length(&part));
         VEC_PUSH(k->arena, k->segments, length.c);
         for (int role = K_IN; i && role <= K_OUT; role++)
             for (int j = 0; j < own[role]; j++) {
@@ -239,7 +239,7 @@ add_parts(Build *b, const IrOp *op)
 static void
 build(Build *b, const IrOp *op)
 {
-    IrPart part = ir_kernel_part(op, 0);
+    IrSegment part = ir_kernel_segment(op, 0);
     declare_values(b, &part);
     declare_arrays(b, &part);
     if (b->outputs.len == 0)
@@ -256,7 +256,7 @@ build(Build *b, const IrOp *op)
     }
     if (!b->error)
         be_nest_build(b);
-    if (!b->error && ir_kernel_parts(op) > 1)
+    if (!b->error && ir_kernel_num_segments(op) > 1)
         add_parts(b, op);
 }
 

@@ -588,7 +588,7 @@ check_part_node(Check *c, const KNode *n)
 }
 
 static void
-check_parts(Check *c)
+check_segments(Check *c)
 {
     const BeKernel *k = c->k;
     int num = k->segments.len;
@@ -616,7 +616,7 @@ check_kernel(Check *c)
     check_grid(c);
     check_block(c, &c->k->body);
     if (!c->error)
-        check_parts(c);
+        check_segments(c);
     for (int i = 0; i < be_kernel_segment_arrays(c->k, K_OUT); i++) {
         if (!c->is_stored[i])
             fail(c, "out%d is never stored", i);

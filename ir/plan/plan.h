@@ -17,7 +17,7 @@
 #include "ir/base/status.h"
 #include "ir/ir.h"
 
-#define PLAN_FORMAT 1
+#define PLAN_FORMAT 2
 
 /* ---- writing ----------------------------------------------------------- */
 

@@ -6,7 +6,7 @@
  */
 #include <string.h>
 #include "ir/base/message.h"
-#include "ir/parts.h"
+#include "ir/segments.h"
 #include "ir/type_bounds.h"
 #include "ir/verify/verify_impl.h"
 
@@ -139,22 +139,22 @@ check_while(Verify *v, const IrOp *op)
 }
 
 static const char *
-check_parts(const IrOp *op)
+check_segments(const IrOp *op)
 {
-    int64_t num = ir_int(op, A_parts), num_ops = 0;
+    int64_t num = ir_int(op, A_segments), num_ops = 0;
     for (const IrOp *in = op->regions[0]->first; in; in = in->next)
         num_ops += in->kind != OP_yield;
     if (num < 2 || num > op->num_results || op->num_results % num ||
         op->num_operands % num || num_ops % num)
-        return MESSAGE("its operands, results and operations are no parts");
-    IrPart first = ir_kernel_part(op, 0);
+        return MESSAGE("its operands, results and operations are no segments");
+    IrSegment first = ir_kernel_segment(op, 0);
     for (int i = 0; i < num; i++) {
-        IrPart part = ir_kernel_part(op, i);
-        if (ir_part_length(&part) < 0)
+        IrSegment part = ir_kernel_segment(op, i);
+        if (ir_segment_length(&part) < 0)
             return MESSAGE("a part computes more than elements from "
                            "elements");
-        if (!ir_parts_alike(&first, &part))
-            return MESSAGE("its parts are not alike");
+        if (!ir_segments_match(&first, &part))
+            return MESSAGE("its segments are not alike");
     }
     return NULL;
 }
@@ -173,7 +173,7 @@ check_kernel(Verify *v, const IrOp *op)
              in->kind == OP_kernel))
             return MESSAGE("it contains what no kernel computes");
     }
-    return ir_has(op, A_parts) ? check_parts(op) : NULL;
+    return ir_has(op, A_segments) ? check_segments(op) : NULL;
 }
 
 /* ---- gradients --------------------------------------------------------- */

@@ -22,7 +22,7 @@
  * that the program has as its own places there.
  */
 #include "ir/analysis/per_replica.h"
-#include "ir/parts.h"
+#include "ir/segments.h"
 #include "ir/rules/locality.h"
 #include "ir/verify/valid.h"
 #include "ir/verify/verify_places.h"

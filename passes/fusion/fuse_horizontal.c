@@ -3,12 +3,12 @@
  *
  * What an optimizer does to one variable it does to all: many small kernels
  * that differ in nothing but the lengths of their values, each a launch of its
- * own.  Such kernels become one with `parts`, whose items are those of all of
- * them; so threads share out all elements evenly, and the code stands once.
+ * own.  Such kernels become one with `segments`, whose items are those of all
+ * of them; so threads share out all elements evenly, and the code stands once.
  *
  * Kernels are united that
  *
- *   - are alike (ir_parts_alike);
+ *   - are alike (ir_segments_match);
  *   - do not wait for one another, wait for the same collectives, and are
  *     waited for by the same: what is under way meanwhile stays what it was
  *     (D13);
@@ -20,7 +20,7 @@
  */
 #include "ir/analysis/per_replica.h"
 #include "ir/ir.h"
-#include "ir/parts.h"
+#include "ir/segments.h"
 #include "ir/rules/build.h"
 #include "ir/rules/locality.h"
 #include "ir/type_bounds.h"
@@ -150,22 +150,22 @@ most_bytes(const HorizontalFusion *u)
 /* ---- which -------------------------------------------------------------- */
 
 static bool
-may_be_part(const IrOp *op)
+may_be_segment(const IrOp *op)
 {
-    if (op->kind != OP_kernel || ir_has(op, A_parts) || !op->num_results)
+    if (op->kind != OP_kernel || ir_has(op, A_segments) || !op->num_results)
         return false;
-    IrPart p = ir_kernel_part(op, 0);
-    return ir_part_length(&p) > 0;
+    IrSegment p = ir_kernel_segment(op, 0);
+    return ir_segment_length(&p) > 0;
 }
 
 static bool
 are_alike(const HorizontalFusion *u, const IrOp *a, const IrOp *b)
 {
-    IrPart p = ir_kernel_part(a, 0), q = ir_kernel_part(b, 0);
+    IrSegment p = ir_kernel_segment(a, 0), q = ir_kernel_segment(b, 0);
     return u->after[a->id] == u->after[b->id] &&
            u->before[a->id] == u->before[b->id] &&
            ir_op_is_per_replica(a) == ir_op_is_per_replica(b) &&
-           ir_parts_alike(&p, &q);
+           ir_segments_match(&p, &q);
 }
 
 static bool
@@ -280,7 +280,7 @@ build_kernel(HorizontalFusion *u, const Cluster *c)
             VEC_PUSH(u->f.arena, operands, c->ops.data[i]->operands[j]);
     IrOp *kernel = ir_build_op(u->block, OP_kernel, operands.len, operands.data,
                                first->loc);
-    ir_set_int(kernel, A_parts, c->ops.len);
+    ir_set_int(kernel, A_segments, c->ops.len);
     kernel->reason =
         ir_reason(u->f.m, "fuse_horizontal.segments", pass_loc(first),
                   "%d kernels that do the same to other values: %s", c->ops.len,
@@ -291,7 +291,8 @@ build_kernel(HorizontalFusion *u, const Cluster *c)
 /* The body of `from` behind what is in b already, but for its yield: the values
  * that this has are added to results. */
 static void
-add_part(HorizontalFusion *u, const IrOp *from, IrBlock *b, IrValues *results)
+add_segment(HorizontalFusion *u, const IrOp *from, IrBlock *b,
+            IrValues *results)
 {
     IrCloneMap *map = ir_clone_map(u->f.arena);
     const IrBlock *body = from->regions[0];
@@ -323,7 +324,7 @@ make_kernel(HorizontalFusion *u, const Cluster *c)
     IrOp *kernel = build_kernel(u, c);
     IrValues results = {0};
     for (int i = 0; i < c->ops.len; i++)
-        add_part(u, c->ops.data[i], kernel->regions[0], &results);
+        add_segment(u, c->ops.data[i], kernel->regions[0], &results);
     ir_build_yield(kernel->regions[0], results.len, results.data, kernel->loc);
     ir_op_close(kernel);
     forward_results(c, kernel);
@@ -358,7 +359,7 @@ fuse_block_horizontally(HorizontalFusion *outer, IrBlock *b)
     find_collectives(&u);
     find_bytes(&u);
     for (IrOp *op = b->first; op; op = op->next)
-        if (may_be_part(op))
+        if (may_be_segment(op))
             group(&u, op);
     pass_fuse_order(&u.f, b, &u.order);
     u.most = most_bytes(&u);

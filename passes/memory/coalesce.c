@@ -22,7 +22,7 @@
  * (pass_insert_copies): a loop's own argument, a value from outside, one
  * yielded twice.
  */
-#include "ir/parts.h"
+#include "ir/segments.h"
 #include "ir/rules/build.h"
 #include "ir/rules/locality.h"
 #include "passes/memory/allocate.h"

@@ -699,7 +699,7 @@ parts_are_kernels_of_their_own(void **state)
             types[i] = type_of((DType)t, 1, dims);
         }
         Kernel k = kernel_begin(&b, 3, types);
-        ir_set_int(k.op, A_parts, 3);
+        ir_set_int(k.op, A_segments, 3);
         for (int i = 0; i < 3; i++) {
             IrValue *x = k.args[i];
             x = ir_build2(k.body, OP_mul, x, x, NO_LOC);

@@ -22,7 +22,7 @@ const KernelSource kernel_sources[] = {
     {"tests/kernels/maps.kernels", NULL, false},
     {"tests/kernels/moves.kernels", NULL, false},
     {"tests/kernels/ordered.kernels", NULL, false},
-    {"tests/kernels/parts.kernels", NULL, false},
+    {"tests/kernels/segments.kernels", NULL, false},
     {"tests/kernels/reductions.kernels", NULL, false},
     {"tests/kernels/rows.kernels", NULL, false},
     {"tests/kernels/scatters.kernels", NULL, false},

@@ -1,26 +1,26 @@
 /*
- * parts.h - kernels of several parts, and kernels that work in place
+ * segments.h - kernels of several segments, and kernels that work in place
  */
-#ifndef TFD_IR_PARTS_H
-#define TFD_IR_PARTS_H
+#ifndef TFD_IR_SEGMENTS_H
+#define TFD_IR_SEGMENTS_H
 
 #include "ir/ir.h"
 
-/* One of the parts that a kernel has: kernels that only differ in their values'
- * lengths, done as one.  A kernel without `parts` is one part. */
-typedef struct IrPart {
+/* One of the segments that a kernel has: kernels that only differ in their
+ * values' lengths, done as one.  A kernel without `segments` is one segment. */
+typedef struct IrSegment {
     IrValue **args, **results; /* of the region; what it yields */
     IrOp *first;
     int num_args, num_results, num_ops; /* the same for all */
-} IrPart;
-int ir_kernel_parts(const IrOp *kernel);
-IrPart ir_kernel_part(const IrOp *kernel, int number);
+} IrSegment;
+int ir_kernel_num_segments(const IrOp *kernel);
+IrSegment ir_kernel_segment(const IrOp *kernel, int number);
 /* The elements of each of p's results; -1 when that is not one number from 2
  * on, or p is none that could be one of several. */
-int64_t ir_part_length(const IrPart *p);
+int64_t ir_segment_length(const IrSegment *p);
 /* Whether both compute the same of values of other lengths; they have lengths.
  */
-bool ir_parts_alike(const IrPart *p, const IrPart *q);
+bool ir_segments_match(const IrSegment *p, const IrSegment *q);
 
 /* Whether the kernel may make result r in exactly the bytes of operand o: it
  * reads an element of o only to make that element of its results, or changes

@@ -1,19 +1,19 @@
 /*
- * parts.c - kernels that do the same to values of several lengths
+ * segments.c - kernels that do the same to values of several lengths
  *
- * A kernel with `parts` has the operands, operations and results of each part
- * side by side.  All parts compute each element from the elements of the same
- * number, and from values of one element: so their loops differ in length
- * alone, whatever the shapes are.
+ * A kernel with `segments` has the operands, operations and results of each
+ * segment side by side.  All segments compute each element from the elements of
+ * the same number, and from values of one element: so their loops differ in
+ * length alone, whatever the shapes are.
  */
-#include "ir/parts.h"
+#include "ir/segments.h"
 
 #include <string.h>
 
 int
-ir_kernel_parts(const IrOp *kernel)
+ir_kernel_num_segments(const IrOp *kernel)
 {
-    return ir_has(kernel, A_parts) ? (int)ir_int(kernel, A_parts) : 1;
+    return ir_has(kernel, A_segments) ? (int)ir_int(kernel, A_segments) : 1;
 }
 
 static int
@@ -25,16 +25,16 @@ count_ops(const IrBlock *b)
     return n;
 }
 
-IrPart
-ir_kernel_part(const IrOp *kernel, int number)
+IrSegment
+ir_kernel_segment(const IrOp *kernel, int number)
 {
     const IrBlock *b = kernel->regions[0];
     const IrOp *yield = ir_block_yield(b);
-    int parts = ir_kernel_parts(kernel);
-    IrPart p = {.first = b->first,
-                .num_ops = count_ops(b) / parts,
-                .num_args = b->args.len / parts,
-                .num_results = yield->num_operands / parts};
+    int segments = ir_kernel_num_segments(kernel);
+    IrSegment p = {.first = b->first,
+                   .num_ops = count_ops(b) / segments,
+                   .num_args = b->args.len / segments,
+                   .num_results = yield->num_operands / segments};
     if (p.num_args)
         p.args = b->args.data + (ptrdiff_t)number * p.num_args;
     if (p.num_results)
@@ -86,7 +86,7 @@ op_fits_length(const IrOp *op, int64_t length)
 }
 
 int64_t
-ir_part_length(const IrPart *p)
+ir_segment_length(const IrSegment *p)
 {
     int64_t length = p->num_results ? elements_of(p->results[0]) : -1;
     if (length < 2)
@@ -106,9 +106,9 @@ ir_part_length(const IrPart *p)
 
 /* ---- likeness ----------------------------------------------------------- */
 
-/* Among the part's parameters and then its operations; -1: it has it not. */
+/* Among the segment's parameters and then its operations; -1: it has it not. */
 static int
-number_of(const IrPart *p, const IrValue *v)
+number_of(const IrSegment *p, const IrValue *v)
 {
     for (int i = 0; i < p->num_args; i++)
         if (p->args[i] == v)
@@ -121,7 +121,7 @@ number_of(const IrPart *p, const IrValue *v)
 }
 
 static bool
-is_same_value(const IrPart *p, const IrValue *v, const IrPart *q,
+is_same_value(const IrSegment *p, const IrValue *v, const IrSegment *q,
               const IrValue *w)
 {
     int number = number_of(p, v);
@@ -136,7 +136,7 @@ values_alike(const IrValue *v, const IrValue *w)
 }
 
 static bool
-ops_alike(const IrPart *p, const IrOp *a, const IrPart *q, const IrOp *b)
+ops_alike(const IrSegment *p, const IrOp *a, const IrSegment *q, const IrOp *b)
 {
     if (a->kind != b->kind || a->num_operands != b->num_operands ||
         !values_alike(a->results[0], b->results[0]) ||
@@ -149,7 +149,7 @@ ops_alike(const IrPart *p, const IrOp *a, const IrPart *q, const IrOp *b)
 }
 
 bool
-ir_parts_alike(const IrPart *p, const IrPart *q)
+ir_segments_match(const IrSegment *p, const IrSegment *q)
 {
     if (p->num_args != q->num_args || p->num_ops != q->num_ops ||
         p->num_results != q->num_results)
@@ -212,20 +212,21 @@ is_scattered_into(const IrOp *scatter, int o)
     return uses == 1 && scatter->operands[0] == arg;
 }
 
-/* Whether a parameter and a result are of the same part. */
+/* Whether a parameter and a result are of the same segment. */
 static bool
-are_of_one_part(const IrOp *kernel, int o, int r)
+are_of_one_segment(const IrOp *kernel, int o, int r)
 {
-    int parts = ir_kernel_parts(kernel);
-    return o * parts / kernel->num_operands == r * parts / kernel->num_results;
+    int segments = ir_kernel_num_segments(kernel);
+    return o * segments / kernel->num_operands ==
+           r * segments / kernel->num_results;
 }
 
-/* Whether all results are made in the same loops, having one shape; a part's
+/* Whether all results are made in the same loops, having one shape; a segment's
  * are. */
 static bool
 has_one_shape(const IrOp *kernel)
 {
-    if (ir_kernel_parts(kernel) > 1)
+    if (ir_kernel_num_segments(kernel) > 1)
         return true;
     for (int i = 1; i < kernel->num_results; i++) {
         if (!ir_type_same_shape(&kernel->results[0]->type,
@@ -244,7 +245,7 @@ ir_kernel_may_overwrite(const IrOp *kernel, int o, int r)
     const IrType *to = &kernel->results[r]->type;
     bool may = ir_type_same_shape(from, to) &&
                dtype_info[from->dtype].bytes == dtype_info[to->dtype].bytes &&
-               are_of_one_part(kernel, o, r);
+               are_of_one_segment(kernel, o, r);
     const IrOp *made = yield->operands[r]->def;
     if (made && made->kind == OP_scatter && is_scattered_into(made, o))
         return true;

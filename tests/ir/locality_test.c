@@ -1,5 +1,5 @@
 /*
- * ir_locality_test.c - contexts, and localities through control flow
+ * locality_test.c - contexts, and localities through control flow
  */
 #include "tests/unit/unit.h"
 

@@ -1,7 +1,7 @@
 /*
  * kernel_region.c - regions, the numbers they are given, and their kernels
  */
-#include "tests/unit/kernel_region.h"
+#include "tests/kernels/kernel_region.h"
 
 #include <math.h>
 #include "ir/rules/build.h"

@@ -4,7 +4,7 @@
  * Sums are what they are in one order (D2), which is written out here.
  */
 #include "ir/rules/build.h"
-#include "tests/unit/kernel_region.h"
+#include "tests/kernels/kernel_region.h"
 
 #include <math.h>
 #include "ir/rules/eval.h"

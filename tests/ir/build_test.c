@@ -1,5 +1,5 @@
 /*
- * ir_build_test.c - making, moving, replacing and copying operations
+ * build_test.c - making, moving, replacing and copying operations
  */
 #include "tests/unit/unit.h"
 

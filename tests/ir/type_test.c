@@ -1,5 +1,5 @@
 /*
- * ir_type_test.c - dimensions and types
+ * type_test.c - dimensions and types
  */
 #include "tests/unit/unit.h"
 

@@ -5,7 +5,7 @@
  * elementwise operations.  (What is made of many elements: kernel_reduce_test.)
  */
 #include "ir/rules/build.h"
-#include "tests/unit/kernel_region.h"
+#include "tests/kernels/kernel_region.h"
 
 #include "ir/rules/eval.h"
 

@@ -1,5 +1,5 @@
 /*
- * ir_room_test.c - memory that a module needs beyond its places
+ * room_test.c - memory that a module needs beyond its places
  *
  * How many elements stages give is counted by hand here; tests/e2e/memory_test
  * compares the bytes with what running programs take.

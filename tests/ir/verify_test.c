@@ -1,5 +1,5 @@
 /*
- * ir_verify_test.c - faults of passes that no text can have
+ * verify_test.c - faults of passes that no text can have
  *
  * What text can have is in tests/ir/bad.
  */

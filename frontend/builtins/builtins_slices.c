@@ -33,8 +33,8 @@ is_handle(const Lower *cx, const IrValue *x)
 
 /* Checks that values are rows and that as many are named. */
 static bool
-check_segments(Lower *cx, const FeArgs *in, const IrValue *values,
-               const IrValue *indices)
+check_parts(Lower *cx, const FeArgs *in, const IrValue *values,
+            const IrValue *indices)
 {
     const IrType *v = &values->type, *i = &indices->type;
     if (!dtype_is_int(i->dtype) || i->rank != 1)
@@ -59,7 +59,7 @@ fe_builtin_slices(Lower *cx, const FeArgs *in)
     IrValue *values = fe_handle(cx, fe_arg(in, 0), fe_arg_loc(in, 0));
     IrValue *indices = fe_handle(cx, fe_arg(in, 1), fe_arg_loc(in, 1));
     if (!values || !indices || !fe_arg_int(cx, in, 2, "rows", &rows) ||
-        !check_segments(cx, in, values, indices))
+        !check_parts(cx, in, values, indices))
         return &fe_poison;
     if (rows < 1)
         return fe_error(cx, fe_arg_loc(in, 2), "slices are of at least 1 row");

@@ -4,12 +4,13 @@
     pages.py ROOT
 
 Links and their anchors, paths of files, the functions that style.md shows, the
-form of the glossary, the passes of architecture.md, and that semantics.md has
-every rule of tensorflow.md and every case that it decides otherwise.
+form of the glossary, the passes of architecture.md, that the README of a folder
+has its sources, and that semantics.md has every rule of tensorflow.md and every
+case that it decides otherwise.
 """
+import glob
 import os
 import re
-import subprocess
 import sys
 
 LINK = re.compile(r'\[[^\]\n]*\]\(([^)\s]+)\)')
@@ -140,6 +141,39 @@ def unanswered(root, page):
         yield '%s: no rule leads to %s' % (page, name)
 
 
+def readme_of(root, folder):
+    """Its own, or that of the folder around it."""
+    while not os.path.exists(os.path.join(root, folder, 'README.md')):
+        folder = os.path.dirname(folder)
+    return os.path.join(folder, 'README.md')
+
+
+def unlisted(root):
+    for path in walk(root, ('.c', '.def', '.l', '.y')):
+        if path.startswith(('tests/', 'docs/')):
+            continue
+        folder, name = os.path.split(path)
+        page = readme_of(root, folder)
+        if not re.search(r'\b%s\b' % re.escape(os.path.splitext(name)[0]),
+                         read(root, page)):
+            yield '%s: does not have %s' % (page, path)
+
+
+def lists_nothing(root, pages):
+    """Names in the first column of tables of files."""
+    for page in pages:
+        folder = os.path.join(root, os.path.dirname(page))
+        table = ''
+        for line in read(root, page).split('\n'):
+            table = (table or line) if line.startswith('|') else ''
+            if not re.match(r'\| (file|folder)', table):
+                continue
+            for name in re.findall(r'`([\w./*-]+)`', line.split('|')[1]):
+                to = os.path.join(folder, name)
+                if not glob.glob(to) and not glob.glob(to + '.*'):
+                    yield '%s: there is no %s' % (page, name)
+
+
 def report(number, what, faults):
     faults = sorted(faults)
     for fault in faults:
@@ -149,7 +183,7 @@ def report(number, what, faults):
 
 def main(root):
     pages = sorted(walk(root, '.md'))
-    print('1..6')
+    print('1..8')
     report(1, 'links', dead_links(root, pages))
     report(2, 'paths', dead_paths(root, pages))
     report(3, 'functions of style.md',
@@ -157,6 +191,9 @@ def main(root):
     report(4, 'rows of the glossary', bad_rows(root, 'docs/glossary.md'))
     report(5, 'passes', other_passes(root, 'docs/architecture.md'))
     report(6, 'rules and decisions', unanswered(root, 'docs/semantics.md'))
+    report(7, 'sources that no README has', unlisted(root))
+    report(8, 'files that READMEs list',
+           lists_nothing(root, [p for p in pages if p.endswith('README.md')]))
 
 
 main(sys.argv[1])

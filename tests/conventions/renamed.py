@@ -60,6 +60,12 @@ def without_comments(text):
 
 # ---- the test ----------------------------------------------------------------
 
+def without_stems(names, paths):
+    """A page may mean the file, not the function that was called like it."""
+    stems = {os.path.splitext(os.path.basename(p))[0] for p in paths}
+    return {old: new for old, new in names.items() if old not in stems}
+
+
 def identifiers(root, path):
     if path.endswith('.md'):
         return set(NAME.findall(read(root, path)))
@@ -67,9 +73,12 @@ def identifiers(root, path):
 
 
 def old_identifiers(root, paths, names):
+    paths = list(paths)
+    in_pages = without_stems(names, paths)
     for path in paths:
         if path.endswith(SOURCES + ('.md',)) and not is_kept(path):
-            for name in sorted(identifiers(root, path) & names.keys()):
+            old = in_pages if path.endswith('.md') else names
+            for name in sorted(identifiers(root, path) & old.keys()):
                 yield '%s: %s is %s now' % (path, name, names[name])
 
 
@@ -111,8 +120,10 @@ def new_path(path, files):
 
 
 def rename(root, paths, names, files):
+    folders = {os.path.dirname(p) for p in [*paths, *files.values()]}
     stems = {os.path.splitext(o)[0]: os.path.splitext(n)[0]
-             for o, n in files.items()}
+             for o, n in files.items()
+             if os.path.splitext(o)[0] not in folders}
     # the stem of a file may be the name of a folder too
     parts = re.compile(r'(?<![\w/])(' + '|'.join(
         re.escape(p) + (r'(?!\w)' if files.get(p) == stems[os.path.splitext(p)[0]]
@@ -127,7 +138,7 @@ def rename(root, paths, names, files):
         if path.endswith(SOURCES):
             new = renamed(new, names)
         elif path.endswith('.md'):
-            new = renamed_prose(new, names)
+            new = renamed_prose(new, without_stems(names, paths))
         if new != text:
             with open(os.path.join(root, path), 'w') as f:
                 f.write(new)

@@ -126,8 +126,7 @@ def rename(root, paths, names, files):
              if os.path.splitext(o)[0] not in folders}
     # the stem of a file may be the name of a folder too
     parts = re.compile(r'(?<![\w/])(' + '|'.join(
-        re.escape(p) + (r'(?!\w)' if files.get(p) == stems[os.path.splitext(p)[0]]
-                        else r'(?![\w/])')
+        re.escape(p) + (r'(?!\w)' if p in files else r'(?![\w/])')
         for p in sorted({**stems, **files}, key=len, reverse=True)) + ')')
     for path in paths:
         if is_kept(path) or not path.endswith(TEXTS) or \

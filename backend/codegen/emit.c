@@ -1,12 +1,13 @@
 /*
- * emit.c - values of a kernel, and what is done for each node
+ * emit.c - values of a kernel, and the dispatch over its nodes
  *
- * A node is emitted by what is common to all machines or, where they differ, by
- * the machine that e is for.  README.md lists the files of this folder.
+ * Bodies hold nodes whose emitters emit bodies.  That circle is closed in one
+ * place: be_emit_node() calls through the table of the machine's lowering, and
+ * every file above calls be_emit_node() and be_emit_block() here.
  */
 #include "backend/codegen/emit.h"
 
-#include <string.h>
+#include <assert.h>
 
 /* ---- values ------------------------------------------------------------- */
 
@@ -91,61 +92,14 @@ be_emit_word(const Emit *e, int64_t x)
     return LLVMConstInt(e->word, (uint64_t)x, 1);
 }
 
-/* ---- nodes that are a few instructions ---------------------------------- */
-
-static void
-emit_map_node(Emit *e, const KNode *n)
-{
-    EmitVarying d = be_emit_varying(e, n);
-    IrOpKind op = n->map.op;
-    DType t = n->map.args[op == OP_where ? 1 : 0]->dtype;
-    for (int row = 0; row < be_emit_rows(e, d); row++) {
-        for (int v = 0; v < be_emit_vectors(e, d); v++) {
-            Val x[3];
-            for (int i = 0; i < n->map.num_args; i++)
-                x[i] = be_emit_get_as(e, n->map.args[i], row, v, d.lane);
-            be_emit_set(e, n, row, v,
-                        op == OP_cast ? be_emit_cast(e->u, t, n->map.to, x[0])
-                                      : be_emit_map(e->u, op, t, x));
-        }
-    }
-}
-
-static void
-emit_constant(Emit *e, const KNode *n)
-{
-    be_emit_set(e, n, 0, 0,
-                be_emit_scalar(be_emit_type(e, n->dtype), n->constant));
-}
-
-static void
-emit_replica_id(Emit *e, const KNode *n)
-{
-    Val word = e->lowering->call_word(e, 3 * (int64_t)e->k->pairs.len);
-    be_emit_set(e, n, 0, 0, LLVMBuildTrunc(e->u->builder, word, e->u->i32, ""));
-}
-
-static void
-emit_row_start(Emit *e, const KNode *n)
-{
-    be_emit_set(e, n, 0, 0,
-                e->lowering->call_word(e, 3 * (int64_t)n->pair + 2));
-}
-
-/* Of every machine. */
-static EmitNode *const common[K_NUM_KINDS] = {
-    [K_CONST] = emit_constant,        [K_INDEX] = be_emit_index_value,
-    [K_REPLICA_ID] = emit_replica_id, [K_ROW_START] = emit_row_start,
-    [K_INSIDE] = be_emit_inside,      [K_MAP] = emit_map_node,
-    [K_DIV] = be_emit_divide,         [K_MOD] = be_emit_divide,
-    [K_PICK] = be_emit_pick,          [K_RUNNING] = be_emit_running,
-};
+/* ---- nodes --------------------------------------------------------------- */
 
 void
 be_emit_node(Emit *e, const KNode *n)
 {
-    EmitNode *emit = common[n->kind];
-    (emit ? emit : e->lowering->nodes[n->kind])(e, n);
+    EmitNode *emit = e->lowering->nodes[n->kind];
+    assert(emit);
+    emit(e, n);
 }
 
 void
@@ -153,19 +107,6 @@ be_emit_block(Emit *e, const KBlock *b)
 {
     for (const KNode *n = b->first; n; n = n->next)
         be_emit_node(e, n);
-}
-
-void
-be_emit_open(Emit *e)
-{
-    const BeKernel *k = e->k;
-    Arena *a = e->arena;
-    e->tile = (EmitTile){.rows = 1, .vectors = 1};
-    e->values = NEW_ARRAY(a, EmitValue, (size_t)k->num_values);
-    e->indices = NEW_ARRAY(a, EmitIndex, (size_t)k->num_vars);
-    e->value_varying = NEW_ARRAY(a, EmitVarying, (size_t)k->num_values);
-    e->index_varying = NEW_ARRAY(a, EmitVarying, (size_t)k->num_vars);
-    e->lane_int = be_indices_are_wide(k) ? e->u->i64 : e->u->i32;
 }
 
 /* LLVM would use half of v4's registers out of care for old cores. */

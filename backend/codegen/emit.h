@@ -78,8 +78,8 @@ typedef struct EmitLowering {
     /* An i64 of those that calls hand over: three a pair of batch symbols, then
      * the replica. */
     Val (*call_word)(Emit *e, int64_t word);
-    /* LOAD, STORE, REDUCE, CONTRACT, LOOP, SCAN and SORT; others are the same
-     * for all. */
+    /* One of each kind: BE_EMIT_COMMON_NODES and, of the machine's own, LOAD,
+     * STORE, REDUCE, CONTRACT, LOOP, SCAN and SORT. */
     EmitNode *nodes[K_NUM_KINDS];
 } EmitLowering;
 
@@ -105,10 +105,6 @@ struct Emit {
     Val partials;     /* in memory, of a long reduction; NULL: there are none */
     EmitScan *scan;   /* whose body is being emitted, or NULL */
 };
-
-/* Makes room for e's values and indices; its unit, arena, kernel and word are
- * set. */
-void be_emit_open(Emit *e);
 
 /* Emits one node, or the nodes of b, in the present tile. */
 void be_emit_node(Emit *e, const KNode *n);
@@ -158,6 +154,23 @@ int64_t be_kernel_grain(const BeKernel *k);
  * contractions' bodies left out. */
 double be_kernel_code_size(const KBlock *b);
 
+/* ---- nodes of every machine (emit_node.c) -------------------------------- */
+
+/* Makes room for e's values and indices; its unit, arena, kernel and word are
+ * set. */
+void be_emit_open(Emit *e);
+
+EmitNode be_emit_constant, be_emit_map_node, be_emit_replica_id,
+    be_emit_row_start;
+
+/* Entries of a lowering's table that are the same for all. */
+#define BE_EMIT_COMMON_NODES                                                   \
+    [K_CONST] = be_emit_constant, [K_INDEX] = be_emit_index_value,             \
+    [K_REPLICA_ID] = be_emit_replica_id, [K_ROW_START] = be_emit_row_start,    \
+    [K_INSIDE] = be_emit_inside, [K_MAP] = be_emit_map_node,                   \
+    [K_DIV] = be_emit_divide, [K_MOD] = be_emit_divide,                        \
+    [K_PICK] = be_emit_pick, [K_RUNNING] = be_emit_running
+
 /* ---- indices (emit_index.c) --------------------------------------------- */
 
 Val be_emit_dim(Emit *e, Dim d);
@@ -173,6 +186,8 @@ Val be_emit_ranges_size(Emit *e, const KRanges *r);
 /* The extent of a range, which is never less than 0. */
 Val be_emit_extent(Emit *e, Dim extent);
 EmitSpace be_space_of(const KRanges *r);
+/* Whether all extents are constants. */
+bool be_space_is_const(const EmitSpace *s);
 /* The number of points, and the most there may be (INT64_MAX if more). */
 Val be_space_size(Emit *e, const EmitSpace *s);
 int64_t be_space_bound(const BeKernel *k, const EmitSpace *s);

@@ -111,6 +111,16 @@ be_space_of(const KRanges *r)
     return s;
 }
 
+bool
+be_space_is_const(const EmitSpace *s)
+{
+    for (int i = 0; i < s->count; i++) {
+        if (!ir_dim_is_const(s->vars[i]->extent))
+            return false;
+    }
+    return true;
+}
+
 Val
 be_emit_extent(Emit *e, Dim extent)
 {

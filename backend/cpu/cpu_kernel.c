@@ -22,6 +22,7 @@ static const EmitLowering cpu = {
     .call_word = dims_word,
     .nodes =
         {
+            BE_EMIT_COMMON_NODES,
             [K_LOAD] = be_emit_load,
             [K_STORE] = be_emit_store,
             [K_REDUCE] = be_emit_reduce,

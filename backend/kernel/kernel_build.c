@@ -265,7 +265,8 @@ be_kernel_build(Arena *a, const IrOp *op, Diag *d)
 {
     Build b = {.k = be_kernel_new(a),
                .scratch = arena_new(a, "kernel build"),
-               .m = op->module};
+               .m = op->module,
+               .rule_of = be_rule_of};
     b.exprs = NEW_ARRAY(b.scratch, Expr *, EXPR_BUCKETS);
     b.memos = NEW_ARRAY(b.scratch, Memo *, EXPR_BUCKETS);
     build(&b, op);

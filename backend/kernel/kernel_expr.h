@@ -74,14 +74,22 @@ typedef struct Output {
 } Output;
 
 typedef struct Memo Memo; /* an element asked for before */
+typedef struct Build Build;
+
+/* The rule of an operation: its result, of view's shape, at that element. */
+typedef Expr *ValueRule(Build *b, const IrOp *op, const View *view,
+                        Expr *guard);
 
 enum { EXPR_BUCKETS = 4096 };
 
-typedef struct Build {
+struct Build {
     BeKernel *k;
     Arena *scratch;
     const IrModule *m;
     const char *error; /* the first thing that went wrong, or NULL */
+    /* be_rule_of: rules are above what asks for values, so they are reached
+     * through this pointer alone; NULL for an operation without a rule. */
+    ValueRule *(*rule_of)(const IrOp *op);
     int num_exprs, num_vars;
     Expr **exprs;                /* EXPR_BUCKETS chains */
     Memo **memos;                /* likewise */
@@ -89,7 +97,7 @@ typedef struct Build {
     VEC(Shape) shapes;           /* likewise */
     VEC(Output) outputs;
     int widest; /* the output whose shape gives the index space */
-} Build;
+};
 
 static inline Expr *
 expr_of(KNode *n)
@@ -179,9 +187,13 @@ Expr *be_value_at(Build *b, const IrValue *v, const View *view, Expr *guard);
 Expr *be_value_masked(Build *b, const IrValue *x, const View *at, Expr *inside,
                       Expr *both);
 
-/* The rule of an operation: its result, of view's shape, at that element. */
-typedef Expr *ValueRule(Build *b, const IrOp *op, const View *view,
-                        Expr *guard);
+/* An element of an array, loaded where guard (NULL: always) is true. */
+Expr *be_value_load(Build *b, KArray *array, const View *view, Expr *guard);
+
+/* ---- rules (kernel_rules.c, kernel_move.c, kernel_reduce.c) ------------- */
+
+/* NULL where the operation cannot stand in a kernel. */
+ValueRule *be_rule_of(const IrOp *op);
 
 /* kernel_move.c; the first is of operations that leave elements in order */
 ValueRule be_at_same, be_at_broadcast, be_at_transpose, be_at_slice, be_at_pad,

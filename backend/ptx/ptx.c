@@ -131,6 +131,7 @@ static const EmitLowering gpu = {
     .call_word = call_word,
     .nodes =
         {
+            BE_EMIT_COMMON_NODES,
             [K_LOAD] = be_ptx_load,
             [K_STORE] = be_ptx_store,
             [K_REDUCE] = be_ptx_reduce,

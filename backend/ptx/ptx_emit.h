@@ -72,26 +72,10 @@ ptx_of(Emit *e)
     return (Ptx *)e;
 }
 
-/* ---- choices (ptx_shape.c) ---------------------------------------------- */
+/* ---- a block's threads (ptx_block.c) ------------------------------------ */
 
-/* How p's kernel is done; p->e is open. */
-PtxShape be_ptx_shape_choose(Ptx *p);
-/* Whether x is the address of neighbours along row, and the first of `width` of
- * them always aligned.  What depends on row is known. */
-bool be_ptx_is_contiguous(const Emit *e, const KIndex *x, const KVar *row,
-                          int width);
-
-/* ---- threads and teams (ptx_grid.c) ------------------------------------- */
-
-void be_ptx_emit_grid(Ptx *p);
-void be_ptx_emit_loop(Emit *e, const KNode *n);
 /* All threads of the block wait for each other. */
 void be_ptx_barrier(Ptx *p);
-
-/* ---- memory (ptx_memory.c) ---------------------------------------------- */
-
-void be_ptx_load(Emit *e, const KNode *n);
-void be_ptx_store(Emit *e, const KNode *n);
 /* `bytes` times index from the beginning of shared memory, plus offset. */
 Val be_ptx_shared_at(Ptx *p, int64_t offset, Val index, int64_t bytes);
 
@@ -107,8 +91,25 @@ typedef struct PtxIf {
 PtxIf be_ptx_if(Ptx *p, Val condition);
 Val be_ptx_end_if(Ptx *p, const PtxIf *i, Val x, Val otherwise);
 
-/* ---- sums (be_ptx_reduce.c, be_ptx_scan.c, ptx_tiles.c)
- * ------------------------ */
+/* ---- choices (ptx_shape.c) ---------------------------------------------- */
+
+/* How p's kernel is done; p->e is open. */
+PtxShape be_ptx_shape_choose(Ptx *p);
+/* ---- threads and teams (ptx_grid.c) ------------------------------------- */
+
+void be_ptx_emit_grid(Ptx *p);
+void be_ptx_emit_loop(Emit *e, const KNode *n);
+
+/* ---- memory (ptx_memory.c) ---------------------------------------------- */
+
+void be_ptx_load(Emit *e, const KNode *n);
+void be_ptx_store(Emit *e, const KNode *n);
+/* Whether x is the address of neighbours along row, and the first of `width` of
+ * them always aligned.  What depends on row is known. */
+bool be_ptx_is_contiguous(const Emit *e, const KIndex *x, const KVar *row,
+                          int width);
+
+/* ---- reductions, scans, contractions ------------------------------------ */
 
 void be_ptx_reduce(Emit *e, const KNode *n);
 /* Shared memory that reductions of n's kind need for so many threads. */

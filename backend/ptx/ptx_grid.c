@@ -8,12 +8,6 @@
  */
 #include "backend/ptx/ptx_emit.h"
 
-void
-be_ptx_barrier(Ptx *p)
-{
-    be_intrinsic(p->e.u, "llvm.nvvm.barrier0", NULL, 0, NULL, 0);
-}
-
 /* ---- loops -------------------------------------------------------------- */
 
 /* body for the points first, first + step, ... by this thread alone. */

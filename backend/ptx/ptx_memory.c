@@ -6,45 +6,35 @@
  */
 #include "backend/ptx/ptx_emit.h"
 
-/* ---- conditions --------------------------------------------------------- */
-
-PtxIf
-be_ptx_if(Ptx *p, Val condition)
-{
-    BeUnit *u = p->e.u;
-    PtxIf i = {.before = be_insert_block(u)};
-    Block then = be_block(u, "then");
-    i.after = be_block(u, "after");
-    be_cond_br(u, condition, then, i.after);
-    be_position_at_end(u, then);
-    return i;
-}
-
-Val
-be_ptx_end_if(Ptx *p, const PtxIf *i, Val x, Val otherwise)
-{
-    BeUnit *u = p->e.u;
-    Block then = be_insert_block(u);
-    be_br(u, i->after);
-    be_position_at_end(u, i->after);
-    if (!x)
-        return NULL;
-    Val v = LLVMBuildPhi(u->builder, LLVMTypeOf(x), "");
-    Val values[] = {x, otherwise};
-    Block from[] = {then, i->before};
-    LLVMAddIncoming(v, values, from, 2);
-    return v;
-}
-
 /* ---- addresses ---------------------------------------------------------- */
 
-Val
-be_ptx_shared_at(Ptx *p, int64_t offset, Val index, int64_t bytes)
+static bool
+divides(int width, Dim d)
 {
-    Emit *e = &p->e;
-    Val at = be_mul(e->u, index, be_emit_word(e, bytes));
-    at = be_add(e->u, at, be_emit_word(e, offset));
-    return be_offset(e->u, p->shared, at);
+    return d.c % width == 0 && (ir_dim_is_const(d) || d.k % width == 0);
+}
+
+/* Whether a term other than row's keeps neighbours neighbours, and aligned. */
+static bool
+keeps_groups(const Emit *e, const KTerm *t, int width)
+{
+    return divides(width, t->coef) && !e->index_varying[t->var->id].row;
+}
+
+bool
+be_ptx_is_contiguous(const Emit *e, const KIndex *x, const KVar *row, int width)
+{
+    if (!divides(width, x->base))
+        return false;
+    bool found = false;
+    for (int i = 0; i < x->num_terms; i++) {
+        const KTerm *t = &x->terms[i];
+        if (t->var != row && !keeps_groups(e, t, width))
+            return false;
+        if (t->var == row)
+            found = ir_dim_equal(t->coef, ir_dim_const(1));
+    }
+    return found;
 }
 
 static Val

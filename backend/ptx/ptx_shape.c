@@ -132,35 +132,6 @@ choose_team(const BeKernel *k, PtxShape *s)
 
 /* ---- neighbours --------------------------------------------------------- */
 
-static bool
-divides(int width, Dim d)
-{
-    return d.c % width == 0 && (ir_dim_is_const(d) || d.k % width == 0);
-}
-
-/* Whether a term other than row's keeps neighbours neighbours, and aligned. */
-static bool
-keeps_groups(const Emit *e, const KTerm *t, int width)
-{
-    return divides(width, t->coef) && !e->index_varying[t->var->id].row;
-}
-
-bool
-be_ptx_is_contiguous(const Emit *e, const KIndex *x, const KVar *row, int width)
-{
-    if (!divides(width, x->base))
-        return false;
-    bool found = false;
-    for (int i = 0; i < x->num_terms; i++) {
-        const KTerm *t = &x->terms[i];
-        if (t->var != row && !keeps_groups(e, t, width))
-            return false;
-        if (t->var == row)
-            found = ir_dim_equal(t->coef, ir_dim_const(1));
-    }
-    return found;
-}
-
 typedef struct Stores {
     const Emit *e;
     const KVar *row;

@@ -83,6 +83,29 @@ void be_emit_slice(Emit *e, const KernelSlice *slice, const KBlock *b);
 
 enum { GEMM_MAX_MR = 14 };
 
+/* Where the micro-kernel finds A or B. */
+typedef enum GemmLayoutKind {
+    GEMM_IN_PLACE, /* A or B where the kernel's input is */
+    GEMM_K_LINES,  /* A as im2col lines along k [segments][lines][line_size] */
+    GEMM_M_LINES,  /* A as im2col lines along m [lines][line_size] */
+    GEMM_ALONG_K,  /* A row by row [mr][stride] */
+    GEMM_GROUPS,   /* A, a group of a run of rows at once [kc][group] */
+    GEMM_TILES,    /* A, some tiles at once [m_tiles][kc][mr] */
+    GEMM_PANELS    /* B [nc / nr][kc][nr] */
+} GemmLayoutKind;
+
+/* Sizes and strides in elements. */
+typedef struct GemmLayout {
+    GemmLayoutKind kind;
+    int64_t stride;    /* from an m or n to the next */
+    int64_t k_stride;  /* from a k to the next */
+    int64_t group;     /* rows of a run that are packed together, or 0 */
+    int64_t line_size; /* from line to line, or 0 */
+    int64_t segments;  /* lines along k that a block of k meets, or 0 */
+    int64_t size; /* of A, for a tile or a group and what a tile has beyond it;
+                     0 in place */
+} GemmLayout;
+
 /* The blocking on a CPU: a tile of C, mr x nr with nr = lanes * vectors, is
  * accumulated in registers; A and B are packed for kc of k, B for nc columns
  * and A for the rows of some tiles at a time. */
@@ -92,16 +115,10 @@ typedef struct GemmPlan {
     int n_panels; /* of B, likewise */
     int64_t kc, nc;
     bool k_blocked; /* kc is not all of k */
-    int64_t group;  /* rows of a run that are packed together, or 0 */
-    int64_t mc;     /* rows whose accumulators are kept in memory, unless they
-                       are the result */
-    /* Where plain operands are not packed but read in place; elements from a
-     * row to the next, and from a k. */
-    bool a_in_place, b_in_place;
-    int64_t a_m_stride, a_k_stride, b_k_stride;
-    int64_t line_size;  /* of im2col lines: elements from line to line, or 0 */
-    int64_t k_segments; /* of lines along k: lines that a block of k meets, or
-                           0 */
+    int64_t mc; /* rows whose accumulators are kept in memory, unless they are
+                   the result */
+    GemmLayout a, b;
+    double cost; /* of packing and of reading in place; packing once is 1 */
 } GemmPlan;
 
 /* What is known while the loops around the micro-kernel are emitted. */
@@ -111,18 +128,23 @@ typedef struct GemmCode {
     GemmPlan plan;
     Type type; /* of an element */
     int64_t bytes;
-    Val micro_kernel; /* the function */
-    Val packed_a;     /* along k [mr][a_m_stride], in runs [kc][group], in lines
-                         along m [lines][line_size], along k
-                         [k_segments][lines][line_size], else
-                         [m_tiles][kc][mr] and a vector more */
-    Val packed_b;     /* [nc / nr][kc][nr] */
+    Val micro_kernel;       /* the function */
+    Val packed_a, packed_b; /* as the plan's layouts say; NULL: in place */
     Val c;      /* accumulators: [mc][nc], or of one tile; before them there is
                    room for a tile's */
     Val c_tile; /* of a tile of which only a part is wanted */
     Val m, n, k;
 } GemmCode;
 
+/* Bytes that a loop may pass over again and find in L2: some 1 MB where
+ * registers have 64 bytes. */
+static inline int64_t
+be_gemm_l2_bytes(const BeTarget *t)
+{
+    return (INT64_C(16) << 10) * t->register_bytes;
+}
+
+/* The cheapest plan for g on e's machine. */
 GemmPlan be_gemm_plan_choose(const Emit *e, const Gemm *g);
 
 /* Columns of a tile. */
@@ -132,9 +154,6 @@ be_gemm_nr(const GemmCode *t)
     return t->plan.lanes * t->plan.vectors;
 }
 
-/* Elements of the packed rows of A of a tile, or of a group and what a tile has
- * beyond it. */
-int64_t be_gemm_packed_a_size(const GemmCode *t);
 /* Packs rows first .. end of as many tiles, or the group that begins with first
  * in a run that ends with end, for k begin .. stop. */
 void be_gemm_pack_a(GemmCode *t, Val first, Val end, Val begin, Val stop);

@@ -32,27 +32,12 @@ scratch(const GemmCode *t, int64_t elements, const char *name)
                      ALIGN, name);
 }
 
-int64_t
-be_gemm_packed_a_size(const GemmCode *t)
-{
-    const GemmPlan *p = &t->plan;
-    if (p->k_segments)
-        return p->k_segments * t->gemm->k_lines.lines * p->line_size + p->mr +
-               p->lanes;
-    if (p->line_size)
-        return t->gemm->m_lines.lines * p->line_size;
-    if (p->group)
-        return p->kc * p->group + p->mr;
-    return t->gemm->a.along_k ? p->mr * p->a_m_stride
-                              : p->kc * p->a_k_stride + p->lanes;
-}
-
 /* Whether there are tiles that may not be added as a whole to what there is:
  * what is beyond their last row or column is another's. */
 static bool
 has_edge_tiles(const GemmCode *t)
 {
-    return t->gemm->direct || (t->plan.group && t->plan.k_blocked);
+    return t->gemm->direct || (t->plan.a.group && t->plan.k_blocked);
 }
 
 /* Packed operands have room for a vector, or a square of them, behind them, and
@@ -63,15 +48,16 @@ make_scratch(GemmCode *t)
     const GemmPlan *p = &t->plan;
     int64_t width = be_gemm_nr(t), group = p->n_panels * width;
     int64_t columns = (p->nc + group - 1) / group * group;
-    if (!p->a_in_place)
-        t->packed_a = scratch(
-            t, (p->group ? 1 : p->m_tiles) * be_gemm_packed_a_size(t), "rows");
-    if (!p->b_in_place)
-        t->packed_b = scratch(t, p->kc * columns + p->lanes * width, "columns");
+    int tiles = p->a.kind == GEMM_TILES ? p->m_tiles : 1;
+    if (p->a.kind != GEMM_IN_PLACE)
+        t->packed_a = scratch(t, tiles * p->a.size, "packed_a");
+    if (p->b.kind != GEMM_IN_PLACE)
+        t->packed_b =
+            scratch(t, p->kc * columns + p->lanes * width, "packed_b");
     if (has_edge_tiles(t))
         t->c_tile = scratch(t, p->mr * width, "tile");
     if (!t->gemm->direct) {
-        Val all = scratch(t, (p->mc + p->mr) * p->nc, "sums");
+        Val all = scratch(t, (p->mc + p->mr) * p->nc, "accumulators");
         t->c = be_offset_const(t->e->u, all, p->mr * p->nc * t->bytes);
     }
 }
@@ -231,7 +217,7 @@ static Val
 b_at(GemmCode *t, const GemmRange *p, Val first)
 {
     BeUnit *u = t->e->u;
-    if (t->plan.b_in_place)
+    if (t->plan.b.kind == GEMM_IN_PLACE)
         return plain_at(t, &t->gemm->b, p->m, p->n, p->k);
     Val before = be_sub(u, p->n, first);
     before = be_mul(u, before, be_emit_word(t->e, t->plan.kc));
@@ -335,9 +321,9 @@ group_of(GemmCode *t, Val row)
     BeUnit *u = e->u;
     const EmitSpace *rows = &t->gemm->m;
     Val extent = be_emit_dim(e, rows->vars[rows->count - 1]->extent);
-    if (t->plan.k_segments)
-        extent = be_emit_word(e, t->plan.group);
-    Val size = be_emit_word(e, t->plan.group);
+    if (t->plan.a.segments)
+        extent = be_emit_word(e, t->plan.a.group);
+    Val size = be_emit_word(e, t->plan.a.group);
     Val in_run = LLVMBuildURem(u->builder, row, extent, "");
     Val in_group = LLVMBuildURem(u->builder, in_run, size, "");
     Group g = {.begin = be_sub(u, row, in_group)};
@@ -358,10 +344,10 @@ add_packed_tiles(GemmCode *t, Val sum, Val begin, const GemmRange *p)
     be_loop_body(u, &l);
     GemmRange tile = *p;
     tile.m = l.index;
-    Val at = t->plan.group
+    Val at = t->plan.a.group
                  ? be_mul(u, be_sub(u, l.index, begin),
-                          be_emit_word(e, t->plan.a_m_stride))
-                 : be_mul(u, number, be_emit_word(e, be_gemm_packed_a_size(t)));
+                          be_emit_word(e, t->plan.a.stride))
+                 : be_mul(u, number, be_emit_word(e, t->plan.a.size));
     Rows rows = {scratch_at(t, t->packed_a, at), be_emit_word(e, 0)};
     Val done = be_sub(u, l.index, p->m);
     add_tiles(t, &rows, be_add(u, sum, done), &tile);
@@ -384,7 +370,7 @@ k_line_rows(GemmCode *t, Val row)
         row = be_sub(u, row, before);
     }
     Val line = LLVMBuildUDiv(u->builder, row, run, "");
-    Val at = be_mul(u, line, be_emit_word(e, t->plan.line_size));
+    Val at = be_mul(u, line, be_emit_word(e, t->plan.a.line_size));
     at = be_add(u, at, LLVMBuildURem(u->builder, row, run, ""));
     return (Rows){scratch_at(t, t->packed_a, at), before};
 }
@@ -408,20 +394,20 @@ add_tiles_of_k_lines(GemmCode *t, Val sum, const GemmRange *p)
 static void
 add_rows(GemmCode *t, Val sum, const GemmRange *p)
 {
-    if (t->plan.k_segments) {
+    if (t->plan.a.segments) {
         add_tiles_of_k_lines(t, sum, p);
         return;
     }
-    if (t->plan.a_in_place) {
+    if (t->plan.a.kind == GEMM_IN_PLACE) {
         Rows rows = a_in_place(t, p);
         add_tiles(t, &rows, sum, p);
         return;
     }
     Group g = {p->m, p->m_end, p->m_end};
-    if (t->plan.group)
+    if (t->plan.a.group)
         g = group_of(t, p->m);
     be_gemm_pack_a(t, g.begin, g.run_end, p->k, p->k_end);
-    if (t->plan.m_tiles == 1 && !t->plan.group) {
+    if (t->plan.m_tiles == 1 && !t->plan.a.group) {
         Rows rows = {t->packed_a, be_emit_word(t->e, 0)};
         add_tiles(t, &rows, sum, p);
     } else {
@@ -443,7 +429,8 @@ static Val
 whole_tile_from(const GemmCode *t, const GemmRange *p, Val row)
 {
     BeUnit *u = t->e->u;
-    if (!t->plan.a_in_place || !t->gemm->direct || t->plan.k_blocked)
+    if (t->plan.a.kind != GEMM_IN_PLACE || !t->gemm->direct ||
+        t->plan.k_blocked)
         return row;
     Val last = be_sub(u, p->m_end, be_emit_word(t->e, t->plan.mr));
     return be_max(u, p->m, be_min(u, row, last));
@@ -458,12 +445,12 @@ multiply_m(GemmCode *t, const GemmRange *p, bool finish)
     int64_t size = (int64_t)t->plan.m_tiles * t->plan.mr;
     BeLoop l;
     be_loop_begin(u, &l, p->m, p->m_end,
-                  t->plan.group ? NULL : be_emit_word(e, size), "rows");
+                  t->plan.a.group ? NULL : be_emit_word(e, size), "rows");
     be_loop_body(u, &l);
     GemmRange some = *p;
     some.m = whole_tile_from(t, p, l.index);
     some.m_end = end_of(e, l.index, size, p->m_end);
-    if (t->plan.group) {
+    if (t->plan.a.group) {
         some.m_end = be_min(u, group_of(t, l.index).end, p->m_end);
         l.step = be_sub(u, some.m_end, l.index);
     }
@@ -490,12 +477,12 @@ multiply_k_blocks(GemmCode *t, const GemmRange *p, bool finish)
     block.k = l.index;
     block.k_end = end_of(e, l.index, t->plan.kc, stop);
     block.line_k = be_emit_word(e, 0);
-    if (t->plan.k_segments) {
+    if (t->plan.a.segments) {
         Val length = be_emit_word(e, t->gemm->k_lines.length);
         block.line_k = LLVMBuildURem(u->builder, l.index, length, "");
         be_gemm_pack_k_lines(t, block.k, block.k_end);
     }
-    if (!t->plan.b_in_place)
+    if (t->plan.b.kind != GEMM_IN_PLACE)
         be_gemm_pack_b(t, p->n, p->n_end, block.k, block.k_end);
     multiply_m(t, &block, finish);
     be_loop_end(u, &l);

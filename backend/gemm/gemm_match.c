@@ -232,16 +232,6 @@ all_are_strided_sums(const KernelSlice *slice, const KBlock *b, const KVar *row,
     return true;
 }
 
-static bool
-extents_are_known(const EmitSpace *s)
-{
-    for (int i = 0; i < s->count; i++) {
-        if (!ir_dim_is_const(s->vars[i]->extent))
-            return false;
-    }
-    return true;
-}
-
 /* What the number-th index of a side overlaps in, if steps of `sliding`, the
  * last of the other side, are less than its extent. */
 static GemmLines
@@ -284,7 +274,7 @@ static void
 find_m_lines(const Emit *e, Gemm *g)
 {
     const KVar *row = g->m.vars[g->m.count - 1];
-    if (g->a.plain || !extents_are_known(&g->k) ||
+    if (g->a.plain || !be_space_is_const(&g->k) ||
         !ir_dim_is_const(row->extent) || row->extent.c < FEW_IN_RUN ||
         be_space_bound(e->k, &g->k) > BE_K_BLOCK)
         return;
@@ -299,7 +289,7 @@ static void
 find_k_lines(const Emit *e, Gemm *g)
 {
     const KVar *product = g->k.vars[g->k.count - 1];
-    if (g->a.plain || g->m_lines.index || !extents_are_known(&g->m) ||
+    if (g->a.plain || g->m_lines.index || !be_space_is_const(&g->m) ||
         !ir_dim_is_const(product->extent) || product->extent.c < FEW_IN_RUN)
         return;
     g->k_lines = find_overlap(e, g, product, &g->m);

@@ -172,7 +172,7 @@ pack_each_row(GemmCode *t, Val first, Val end, Val begin, Val stop)
     e->tile.lanes = t->plan.lanes;
     e->tile.lane = last_product(t);
     Pack p = {t, o, pack_row, t->plan.lanes, NULL, 1};
-    p.first = be_mul(u, l.index, be_emit_word(e, t->plan.a_m_stride));
+    p.first = be_mul(u, l.index, be_emit_word(e, t->plan.a.stride));
     pack_products(&p, begin, stop);
     be_loop_end(u, &l);
 }
@@ -196,7 +196,7 @@ pack_vectors_of_rows(Pack *p, Val at)
 {
     Emit *e = p->t->e;
     const GemmPlan *plan = &p->t->plan;
-    int64_t size = plan->group ? plan->lanes : be_gemm_packed_a_size(p->t);
+    int64_t size = plan->a.group ? plan->lanes : plan->a.size;
     for (int v = 0; v < e->tile.vectors; v++) {
         Val x = be_emit_get_as(e, p->operand->value, 0, v, true);
         be_store(e->u, x, packed_at(p, p->t->packed_a, at, v * size),
@@ -210,7 +210,8 @@ has_whole_groups(const GemmCode *t)
 {
     const EmitSpace *rows = &t->gemm->m;
     Dim run = rows->vars[rows->count - 1]->extent;
-    return t->plan.group && ir_dim_is_const(run) && run.c % t->plan.group == 0;
+    return t->plan.a.group && ir_dim_is_const(run) &&
+           run.c % t->plan.a.group == 0;
 }
 
 /* Lanes along the rows, some vectors side by side. */
@@ -225,15 +226,15 @@ pack_rows_together(GemmCode *t, Val first, Val end, Val begin, Val stop)
     be_emit_find_varying_along(e, last_product(t), row);
     e->tile = (EmitTile){.rows = 1, .lanes = plan->lanes, .lane = row};
     e->tile.vectors =
-        plan->group ? (int)(plan->group / plan->lanes) : plan->m_tiles;
-    e->tile.vector_step = plan->group ? 0 : plan->mr;
+        plan->a.group ? (int)(plan->a.group / plan->lanes) : plan->m_tiles;
+    e->tile.vector_step = plan->a.group ? 0 : plan->mr;
     if (!has_whole_groups(t))
         set_masks(e, be_sub(e->u, end, first));
     be_space_delinearize(e, rows, first);
     be_emit_slice(e, &o->slice, &e->k->body);
     be_emit_slice(e, &o->slice, &t->gemm->loop->loop.body);
     Pack p = {
-        t, o, pack_vectors_of_rows, 1, be_emit_word(e, 0), plan->a_k_stride};
+        t, o, pack_vectors_of_rows, 1, be_emit_word(e, 0), plan->a.k_stride};
     pack_products(&p, begin, stop);
 }
 
@@ -300,13 +301,13 @@ pack_m_lines(GemmCode *t, Val first, Val end)
     Pack p = {t, o, pack_row, t->plan.lanes, NULL, 1};
     EmitSpace lines = t->gemm->k;
     lines.count -= slow ? 2 : 1;
-    Val group = be_emit_word(e, t->plan.group);
+    Val group = be_emit_word(e, t->plan.a.group);
     BeLoop l;
     be_loop_begin(u, &l, be_emit_word(e, 0), be_emit_word(e, w->lines),
                   be_emit_word(e, 1), "line");
     be_loop_body(u, &l);
     be_space_delinearize(e, &lines, l.index);
-    p.first = be_mul(u, l.index, be_emit_word(e, t->plan.line_size));
+    p.first = be_mul(u, l.index, be_emit_word(e, t->plan.a.line_size));
     Val count = be_min(u, be_sub(u, end, first), group);
     pack_line(&p, line_size(e, w, count));
     be_loop_end(u, &l);
@@ -350,9 +351,9 @@ pack_piece(GemmCode *t, Val from, Val count, Val piece)
     be_loop_body(u, &l);
     be_space_delinearize(e, &strips, l.index);
     Val line = be_add(u, be_mul(u, piece, runs), l.index);
-    Val before = be_mul(u, line, be_emit_word(e, t->plan.line_size));
+    Val before = be_mul(u, line, be_emit_word(e, t->plan.a.line_size));
     p.first =
-        be_add(u, before, be_mul(u, from, be_emit_word(e, t->plan.a_k_stride)));
+        be_add(u, before, be_mul(u, from, be_emit_word(e, t->plan.a.k_stride)));
     pack_k_line(&p, size);
     be_loop_end(u, &l);
 }
@@ -394,12 +395,22 @@ void
 be_gemm_pack_a(GemmCode *t, Val first, Val end, Val begin, Val stop)
 {
     EmitTile outer = t->e->tile;
-    if (t->plan.line_size)
+    switch (t->plan.a.kind) {
+    case GEMM_M_LINES:
         pack_m_lines(t, first, end);
-    else if (t->gemm->a.along_k)
+        break;
+    case GEMM_ALONG_K:
         pack_each_row(t, first, end, begin, stop);
-    else
+        break;
+    case GEMM_GROUPS:
+    case GEMM_TILES:
         pack_rows_together(t, first, end, begin, stop);
+        break;
+    case GEMM_IN_PLACE:
+    case GEMM_K_LINES:
+    case GEMM_PANELS:
+        UNREACHABLE("A is not packed by rows");
+    }
     t->e->tile = outer;
 }
 

@@ -1,323 +1,21 @@
 /*
- * micro_kernel.c - a tile of a product in registers
+ * micro_kernel.c - a tile of C in registers
  *
- * The adder is a function of its own: for each product, one vector or some of
- * columns and a number of each row.  It finds both packed and leaves sums in
- * memory.  A call adds a block of products at most (D2).
- *
- * Here, too, is chosen how large tiles are and how much is packed at once: rows
- * of a tile for a block stay in the first cache, columns in the second.
+ * The micro-kernel is a function of its own.  For each k it makes a rank-1
+ * update: nr elements of B, a vector or some, times an element of A for each of
+ * mr rows, added to accumulators in registers.  It finds A and B as the plan's
+ * layouts say and leaves the accumulators in memory.  A call adds a block of k
+ * at most (D2).
  */
 #include "backend/gemm/gemm.h"
 
-/* Bytes of columns, packed or where they stand, of rows where they stand, and
- * of sums that are kept; tiles whose rows are packed at once when they lie side
- * by side, so that whole lines are read. */
 enum {
-    B_BYTES = 16 << 10, /* for each byte of a register: a second cache has
-                                some 1 MB where registers have 64 bytes */
-    IN_PLACE_BYTES = 512 << 10,
-    C_BYTES = 256 << 10,
-    LINES_BYTES = 256 << 10,
-    VERY_FEW_TILES = 2, /* that do not pay for packing columns, */
-    FEW_TILES = 8,      /* nor if those of a product are near the next one's */
-    FEW_PANELS = 16,    /* likewise, for rows that lie side by side */
-    TILES_TOGETHER = BE_MAX_VECTORS,
-    SHORT_RUN = 16, /* products that are emitted one by one */
+    SHORT_RUN = 16, /* k that are emitted one by one */
     L1_BYTES = 32 << 10,
-    AHEAD = 8,      /* products, */
+    AHEAD = 8,      /* k that are prefetched, */
     FAR_AHEAD = 32, /* and where they go by quickly */
     LINE = 64,
-    PAGE = 4096,
 };
-
-/* ---- choices ------------------------------------------------------------- */
-
-static int64_t
-round_up(int64_t x, int64_t to)
-{
-    return (x + to - 1) / to * to;
-}
-
-static int
-choose_lanes(const Emit *e, int64_t bytes, int64_t columns)
-{
-    int most = (int)(e->target->register_bytes / bytes), lanes = 2;
-    while (lanes < most && lanes < columns)
-        lanes *= 2;
-    return lanes;
-}
-
-/* Two, unless one or three leave less of the last tile empty. */
-static int
-choose_vectors(int lanes, int64_t columns)
-{
-    int64_t vectors = (columns + lanes - 1) / lanes;
-    if (vectors == 1)
-        return 1;
-    return vectors % 2 && vectors % 3 == 0 ? 3 : 2;
-}
-
-static bool
-is_known(const EmitSpace *s)
-{
-    for (int i = 0; i < s->count; i++) {
-        if (!ir_dim_is_const(s->vars[i]->extent))
-            return false;
-    }
-    return true;
-}
-
-static bool
-run_is_known(const Gemm *g)
-{
-    return ir_dim_is_const(g->m.vars[g->m.count - 1]->extent);
-}
-
-/* Rows that tiles can share among them. */
-static int64_t
-rows_of_run(const Emit *e, const Gemm *g)
-{
-    return g->in_runs ? be_dim_bound(e->k, g->m.vars[g->m.count - 1]->extent)
-                      : be_space_bound(e->k, &g->m);
-}
-
-/* Up to `most`, or fewer when the last tile is fuller then. */
-static int
-fullest_mr(int64_t rows, int most)
-{
-    int best = most;
-    double least = -1;
-    for (int height = most; height > most / 2; height--) {
-        double tiles = (double)((rows + height - 1) / height);
-        double cost = tiles * (height + 0.5);
-        if (least < 0 || cost < least) {
-            least = cost;
-            best = height;
-        }
-    }
-    return best;
-}
-
-/* As many as registers allow. */
-static int
-choose_mr(const Emit *e, const Gemm *g, const GemmPlan *plan)
-{
-    int64_t rows = rows_of_run(e, g);
-    int most = (e->target->num_registers - 2) / plan->vectors - 1;
-    if (most > GEMM_MAX_MR)
-        most = GEMM_MAX_MR;
-    if (!g->a.along_k && !g->m_lines.index && most > plan->lanes)
-        most = plan->lanes;
-    if (rows <= most)
-        return (int)rows;
-    bool known = is_known(&g->m) || (g->in_runs && run_is_known(g));
-    return known ? fullest_mr(rows, most) : most;
-}
-
-/* Whether neighbours so many elements apart fight for the same places of a
- * cache. */
-static bool
-conflicts_in_cache(int64_t step, int64_t bytes)
-{
-    return step * bytes % PAGE == 0;
-}
-
-/* Whether those of a product are near the next one's, so that it pays to read
- * them where they stand, time and again, if each is asked for before. */
-static bool
-is_near(const GemmOperand *o, int64_t bytes)
-{
-    return o->k_stride * bytes <= PAGE / 2;
-}
-
-/* Whether rows can be read where they stand: there are always as many as a tile
- * has, and a tile's part of them stays in the first cache. */
-static bool
-may_read_a_in_place(const Emit *e, const Gemm *g, const GemmPlan *plan,
-                    int64_t bytes)
-{
-    const GemmOperand *o = &g->a;
-    if (!o->plain || !is_known(&g->m) || (plan->k_blocked && !g->direct))
-        return false;
-    if (o->k_stride == 1)
-        return !conflicts_in_cache(o->stride, bytes);
-    int64_t rows = be_space_bound(e->k, &g->m);
-    int64_t products = be_space_bound(e->k, &g->k);
-    int64_t columns = be_dim_bound(e->k, g->n->extent);
-    bool few = columns <= FEW_PANELS * plan->lanes * plan->vectors;
-    return o->stride == 1 && (rows * products * bytes <= IN_PLACE_BYTES ||
-                              (few && is_near(o, bytes)));
-}
-
-/* Bytes of columns that stay in the second cache. */
-static int64_t
-b_cache_bytes(const Emit *e)
-{
-    return (int64_t)B_BYTES * e->target->register_bytes;
-}
-
-static bool
-may_read_b_in_place(const Emit *e, const Gemm *g, const GemmPlan *plan,
-                    int64_t bytes)
-{
-    const GemmOperand *o = &g->b;
-    Dim extent = g->n->extent;
-    int64_t rows = be_space_bound(e->k, &g->m);
-    int64_t products = be_space_bound(e->k, &g->k);
-    return o->plain && o->stride == 1 && ir_dim_is_const(extent) &&
-           extent.c % (plan->lanes * plan->vectors) == 0 &&
-           (extent.c * products * bytes <= b_cache_bytes(e) ||
-            rows <= VERY_FEW_TILES * plan->mr ||
-            (rows <= FEW_TILES * plan->mr && is_near(o, bytes)));
-}
-
-static void
-choose_strides(const Gemm *g, GemmPlan *plan, int64_t bytes)
-{
-    int64_t along = round_up(plan->kc, plan->lanes) + plan->lanes;
-    if (plan->k_segments) {
-        plan->a_m_stride = 1;
-        plan->a_k_stride = g->k_lines.stride * g->k_lines.elements;
-    } else if (plan->line_size) {
-        plan->a_m_stride = g->m_lines.stride * g->m_lines.elements;
-        plan->a_k_stride = 1;
-    } else if (plan->a_in_place) {
-        plan->a_m_stride = g->a.stride;
-        plan->a_k_stride = g->a.k_stride;
-    } else if (g->a.along_k) {
-        plan->a_m_stride =
-            along + conflicts_in_cache(along, bytes) * plan->lanes;
-        plan->a_k_stride = 1;
-    } else {
-        plan->a_m_stride = 1;
-        plan->a_k_stride = plan->group ? plan->group : plan->mr;
-    }
-    plan->b_k_stride =
-        plan->b_in_place ? g->b.k_stride : plan->lanes * plan->vectors;
-}
-
-/* Columns of a piece, all pieces being about as large. */
-static int64_t
-choose_nc(const Emit *e, const GemmPlan *plan, int64_t columns, int64_t bytes)
-{
-    int64_t width = (int64_t)plan->lanes * plan->vectors;
-    int64_t fit = b_cache_bytes(e) / (plan->kc * bytes) / width * width;
-    int64_t pieces = fit ? (columns + fit - 1) / fit : 1;
-    return round_up((columns + pieces - 1) / pieces, width);
-}
-
-static int
-choose_n_panels(const GemmPlan *plan)
-{
-    int most = BE_MAX_VECTORS / plan->vectors;
-    int64_t all = plan->nc / ((int64_t)plan->lanes * plan->vectors);
-    return all < most ? (int)all : most;
-}
-
-static int64_t
-choose_group(const GemmPlan *plan, int64_t rows)
-{
-    int64_t all = round_up(rows, plan->lanes);
-    int64_t most = (int64_t)plan->lanes * BE_MAX_VECTORS;
-    return all < most ? all : most;
-}
-
-/* Elements of a line of windows of so many rows. */
-static int64_t
-line_of(const Gemm *g, const GemmPlan *plan, int64_t rows)
-{
-    rows = round_up(rows, plan->mr);
-    return round_up(be_gemm_line_size(&g->m_lines, rows), plan->lanes);
-}
-
-/* Rows whose windows stay in the first cache, of pieces of a run that are
- * about as long. */
-static int64_t
-choose_m_lines(const Gemm *g, const GemmPlan *plan, int64_t bytes)
-{
-    int64_t all = g->m_lines.length, rows = all;
-    for (int64_t pieces = 2;
-         rows > plan->mr &&
-         g->m_lines.lines * line_of(g, plan, rows) * bytes > L1_BYTES / 2;
-         pieces++)
-        rows = round_up((all + pieces - 1) / pieces, plan->mr);
-    return rows;
-}
-
-static int
-choose_m_tiles(const GemmPlan *plan, int64_t rows)
-{
-    int64_t all = (rows + plan->mr - 1) / plan->mr;
-    return all < TILES_TOGETHER ? (int)all : TILES_TOGETHER;
-}
-
-/* Rows of a tile, of a part of a strip or some whole ones. */
-static int
-choose_k_lines_mr(const GemmLines *s, int most)
-{
-    int64_t strips = s->lines;
-    if (s->run > most)
-        return fullest_mr(s->run, most);
-    while (strips * s->run > most || s->lines % strips)
-        strips--;
-    return (int)(strips * s->run);
-}
-
-/* Strips, if those of a block are not too many. */
-static void
-choose_k_lines(const Emit *e, const Gemm *g, GemmPlan *plan, int64_t bytes)
-{
-    const GemmLines *s = &g->k_lines;
-    int most = (e->target->num_registers - 2) / plan->vectors - 1;
-    if (!s->index)
-        return;
-    int64_t line = round_up(be_gemm_line_size(s, s->length), plan->lanes), all;
-    int64_t pieces = (plan->kc + s->length - 2) / s->length + 1;
-    if (__builtin_mul_overflow(pieces * s->lines, line, &all) ||
-        all > LINES_BYTES / bytes)
-        return;
-    plan->line_size = line;
-    plan->k_segments = pieces;
-    plan->mr = choose_k_lines_mr(s, most < GEMM_MAX_MR ? most : GEMM_MAX_MR);
-    plan->group = plan->mr > s->run ? plan->mr : s->run;
-}
-
-GemmPlan
-be_gemm_plan_choose(const Emit *e, const Gemm *g)
-{
-    int64_t bytes = (int64_t)dtype_info[g->contract->dtype].bytes;
-    int64_t columns = be_dim_bound(e->k, g->n->extent);
-    int64_t products = be_space_bound(e->k, &g->k);
-    GemmPlan plan = {.lanes = choose_lanes(e, bytes, columns)};
-    plan.vectors = choose_vectors(plan.lanes, columns);
-    plan.mr = choose_mr(e, g, &plan);
-    plan.kc = products > BE_K_BLOCK ? BE_K_BLOCK : products;
-    plan.k_blocked = products > BE_K_BLOCK;
-    choose_k_lines(e, g, &plan, bytes);
-    plan.a_in_place = may_read_a_in_place(e, g, &plan, bytes);
-    plan.b_in_place = may_read_b_in_place(e, g, &plan, bytes);
-    plan.nc = plan.b_in_place ? columns : choose_nc(e, &plan, columns, bytes);
-    plan.n_panels = choose_n_panels(&plan);
-    bool singly = plan.a_in_place || plan.k_segments || g->a.along_k;
-    if (g->m_lines.index) {
-        plan.group = choose_m_lines(g, &plan, bytes);
-        plan.line_size = line_of(g, &plan, plan.group);
-    } else if (g->in_runs && !singly) {
-        plan.group = choose_group(&plan, rows_of_run(e, g));
-    }
-    plan.m_tiles = singly ? 1 : choose_m_tiles(&plan, rows_of_run(e, g));
-    plan.mc = (int64_t)plan.m_tiles * plan.mr;
-    if (plan.mc < plan.group)
-        plan.mc = round_up(plan.group, plan.mr);
-    int64_t kept = C_BYTES / (plan.nc * bytes);
-    if (plan.k_blocked && !g->direct && kept > plan.mc)
-        plan.mc = kept / plan.mc * plan.mc;
-    choose_strides(g, &plan, bytes);
-    return plan;
-}
-
-/* ---- the adder ----------------------------------------------------------- */
 
 typedef struct MicroKernel {
     Emit *e;
@@ -341,8 +39,8 @@ element_at(const MicroKernel *a, Val base, Val index, int64_t more)
 static int64_t
 row_offset(const MicroKernel *a, int row)
 {
-    int64_t run = a->plan->k_segments ? a->k_lines->run : a->plan->mr;
-    return row / run * a->plan->line_size + row % run * a->plan->a_m_stride;
+    int64_t run = a->plan->a.segments ? a->k_lines->run : a->plan->mr;
+    return row / run * a->plan->a.line_size + row % run * a->plan->a.stride;
 }
 
 /* The number of a row for a product that is so many elements behind the first.
@@ -370,9 +68,9 @@ prefetch_b(const MicroKernel *a, Val k)
 {
     Emit *e = a->e;
     const GemmPlan *plan = a->plan;
-    int ahead = plan->k_segments ? FAR_AHEAD : AHEAD;
+    int ahead = plan->a.segments ? FAR_AHEAD : AHEAD;
     Val later = be_add(e->u, k, be_emit_word(e, ahead));
-    Val at = be_mul(e->u, later, be_emit_word(e, plan->b_k_stride));
+    Val at = be_mul(e->u, later, be_emit_word(e, plan->b.k_stride));
     int64_t width = (int64_t)plan->lanes * plan->vectors;
     for (int64_t i = 0; i < width; i += LINE / a->bytes)
         be_prefetch(e->u, element_at(a, a->params[UKERNEL_B], at, i), false);
@@ -385,7 +83,7 @@ prefetch_a(const MicroKernel *a, Val k)
     Emit *e = a->e;
     const GemmPlan *plan = a->plan;
     Val later = be_add(e->u, k, be_emit_word(e, AHEAD));
-    Val at = be_mul(e->u, later, be_emit_word(e, plan->a_k_stride));
+    Val at = be_mul(e->u, later, be_emit_word(e, plan->a.k_stride));
     be_prefetch(e->u, element_at(a, a->params[UKERNEL_A], at, 0), false);
     be_prefetch(e->u, element_at(a, a->params[UKERNEL_A], at, plan->mr - 1),
                 false);
@@ -399,7 +97,7 @@ prefetch_next_a(const MicroKernel *a, Val k)
     Emit *e = a->e;
     const GemmPlan *plan = a->plan;
     Val at = be_mul(e->u, k, be_emit_word(e, plan->mr));
-    int64_t more = plan->mr * plan->a_m_stride;
+    int64_t more = plan->mr * plan->a.stride;
     be_prefetch(e->u, element_at(a, a->params[UKERNEL_A], at, more), false);
 }
 
@@ -412,14 +110,14 @@ rank1_update(const MicroKernel *a, Val k, Val before, Val *acc)
     const GemmPlan *plan = a->plan;
     Val columns[BE_MAX_VECTORS];
     int vectors = plan->vectors, lanes = plan->lanes;
-    Val at = be_mul(u, k, be_emit_word(e, plan->b_k_stride));
+    Val at = be_mul(u, k, be_emit_word(e, plan->b.k_stride));
     for (int v = 0; v < vectors; v++)
         columns[v] = be_load(u, a->vector,
                              element_at(a, a->params[UKERNEL_B], at, v * lanes),
                              (unsigned)a->bytes);
     if (streams(plan, a->bytes)) {
         prefetch_b(a, k);
-        if (plan->a_in_place && plan->a_m_stride == 1)
+        if (plan->a.kind == GEMM_IN_PLACE && plan->a.stride == 1)
             prefetch_a(a, k);
     }
     if (a->reads_far)
@@ -462,7 +160,7 @@ accumulate_k(const MicroKernel *a, Val *acc)
     Emit *e = a->e;
     BeLoop l;
     begin_k_loop(a, &l, a->params[UKERNEL_K], acc, "k");
-    Val step = be_emit_word(e, a->plan->a_k_stride);
+    Val step = be_emit_word(e, a->plan->a.k_stride);
     rank1_update(a, l.index, be_mul(e->u, l.index, step), acc);
     end_k_loop(a, &l, acc);
 }
@@ -497,7 +195,7 @@ accumulate_m_lines(const MicroKernel *a, Val *acc)
     BeLoop l;
     begin_k_loop(a, &l, be_emit_word(e, a->m_lines->lines), acc, "run");
     Val k = be_mul(u, l.index, be_emit_word(e, a->m_lines->run));
-    Val before = be_mul(u, l.index, be_emit_word(e, a->plan->line_size));
+    Val before = be_mul(u, l.index, be_emit_word(e, a->plan->a.line_size));
     accumulate_run(a, k, before, acc);
     end_k_loop(a, &l, acc);
 }
@@ -510,7 +208,7 @@ accumulate_along_line(const MicroKernel *a, Val k, Val count, Val first,
 {
     Emit *e = a->e;
     BeUnit *u = e->u;
-    Val step = be_emit_word(e, a->plan->a_k_stride);
+    Val step = be_emit_word(e, a->plan->a.k_stride);
     BeLoop l;
     begin_k_loop(a, &l, count, acc, "k");
     Val before = be_mul(u, be_add(u, first, l.index), step);
@@ -526,7 +224,7 @@ accumulate_k_lines(MicroKernel *a, Val *acc)
     Emit *e = a->e;
     BeUnit *u = e->u;
     Val count = a->params[UKERNEL_K], begin = a->params[UKERNEL_A];
-    int64_t step = a->k_lines->lines * a->plan->line_size * a->bytes;
+    int64_t step = a->k_lines->lines * a->plan->a.line_size * a->bytes;
     int num = a->plan->mr * a->plan->vectors;
     BeLoop l;
     be_loop_begin(u, &l, be_emit_word(e, 0), count, NULL, "strip");
@@ -638,14 +336,14 @@ is_far(const Emit *e, const KArray *array)
 {
     return be_dim_bound(e->k, array->size) *
                (int64_t)dtype_info[array->dtype].bytes >
-           b_cache_bytes(e);
+           be_gemm_l2_bytes(e->target);
 }
 
 static bool
 reads_far(const Emit *e, const Gemm *g, const GemmPlan *plan)
 {
-    return plan->a_in_place && plan->a_k_stride == 1 &&
-           plan->a_m_stride == plan->kc && !plan->k_blocked &&
+    return plan->a.kind == GEMM_IN_PLACE && plan->a.k_stride == 1 &&
+           plan->a.stride == plan->kc && !plan->k_blocked &&
            is_far(e, g->a.plain->load.array);
 }
 
@@ -686,12 +384,22 @@ be_gemm_micro_kernel(Emit *e, const Gemm *g, const GemmPlan *plan)
         prefetch_c(&a, 0);
     else if (writes_far(e, g, plan))
         prefetch_c(&a, plan->mr);
-    if (plan->k_segments)
+    switch (plan->a.kind) {
+    case GEMM_K_LINES:
         accumulate_k_lines(&a, acc);
-    else if (plan->line_size)
+        break;
+    case GEMM_M_LINES:
         accumulate_m_lines(&a, acc);
-    else
+        break;
+    case GEMM_IN_PLACE:
+    case GEMM_ALONG_K:
+    case GEMM_GROUPS:
+    case GEMM_TILES:
         accumulate_k(&a, acc);
+        break;
+    case GEMM_PANELS:
+        UNREACHABLE("A in panels");
+    }
     store_tile(&a, g, acc);
     LLVMBuildRetVoid(u->builder);
     be_func_end(u);

@@ -2,7 +2,7 @@
  * kernel_build.c - from a kernel operation to a kernel
  *
  * The operation's region says what is computed.  Here its outputs get the
- * indices of their loops; kernel_value.c follows the operations from there to
+ * indices of their loops; kernel_rules.c follows the operations from there to
  * the inputs, and kernel_nest.c makes loops of what it finds.
  *
  * Outputs share indices where they can, since only what has the same indices

@@ -2,6 +2,7 @@
  * ptx.c - a kernel becomes a module of PTX
  *
  *   ptx.c         the function, its parameters, the text of several
+ *   ptx_block.c   barriers, conditions, shared memory
  *   ptx_shape.c   how a kernel is divided among threads
  *   ptx_grid.c    threads, teams, and loops that they share out
  *   ptx_memory.c  loads and stores

@@ -1,0 +1,433 @@
+/*
+ * gemm_plan.c - how a gemm is blocked, and how A and B are laid out
+ *
+ * A candidate is a layout of A and one of B that the operands allow; the rest
+ * of its plan (the tile, what is packed at once) follows from these.  The
+ * cheapest candidate is taken.  The unit of cost is packing an operand once:
+ * reading it in place costs a part of that each time that the loops around the
+ * micro-kernel pass over it, nothing if it stays in a cache.
+ *
+ * Tiles fill the registers; A of a tile, for kc of k, stays in L1, B in L2.
+ */
+#include "backend/gemm/gemm.h"
+
+#include <assert.h>
+#include <math.h>
+
+enum {
+    IN_PLACE_BYTES = 512 << 10, /* of A that is read in place */
+    C_BYTES = 256 << 10,        /* of accumulators that are kept */
+    LINES_BYTES = 256 << 10,    /* of lines along k */
+    L1_BYTES = 32 << 10,
+    PAGE = 4096,
+    MAX_TOGETHER = BE_MAX_VECTORS /* vectors that are packed at once, so that
+                                     whole lines of the cache are read */
+};
+
+/* Passes over an operand in place that cost as much as packing it: where the
+ * elements for a k are near those for the next, prefetching hides most of the
+ * cost, and then more of it for A, of which a row is short. */
+static const double near_a_passes = 16, near_b_passes = 8, far_b_passes = 2;
+
+/* Of packing an operand as lines: an element is computed once for all places
+ * that overlap in it. */
+static const double lines_cost = 0.5;
+
+/* What all candidates are made of. */
+typedef struct Problem {
+    const Gemm *gemm;
+    const BeKernel *kernel;
+    const BeTarget *target;
+    int64_t m, n, k; /* bounds of their extents */
+    int64_t bytes;   /* of an element */
+    int64_t run;     /* rows that tiles can share among them */
+} Problem;
+
+static int64_t
+round_up(int64_t x, int64_t to)
+{
+    return (x + to - 1) / to * to;
+}
+
+static int64_t
+nr_of(const GemmPlan *plan)
+{
+    return (int64_t)plan->lanes * plan->vectors;
+}
+
+/* ---- tiles --------------------------------------------------------------- */
+
+static int
+choose_lanes(const Problem *x)
+{
+    int most = (int)(x->target->register_bytes / x->bytes), lanes = 2;
+    while (lanes < most && lanes < x->n)
+        lanes *= 2;
+    return lanes;
+}
+
+/* Two, unless one or three leave less of the last tile empty. */
+static int
+choose_vectors(int lanes, int64_t n)
+{
+    int64_t vectors = (n + lanes - 1) / lanes;
+    if (vectors == 1)
+        return 1;
+    return vectors % 2 && vectors % 3 == 0 ? 3 : 2;
+}
+
+/* Rows whose accumulators fit the registers beside a row of B and an element of
+ * A. */
+static int
+most_mr(const Problem *x, int vectors)
+{
+    int most = (x->target->num_registers - 2) / vectors - 1;
+    return most < GEMM_MAX_MR ? most : GEMM_MAX_MR;
+}
+
+/* Up to `most`, or fewer when the last tile is fuller then. */
+static int
+fullest_mr(int64_t m, int most)
+{
+    int best = most;
+    double least = INFINITY;
+    for (int mr = most; mr > most / 2; mr--) {
+        double tiles = (double)((m + mr - 1) / mr);
+        double cost = tiles * (mr + 0.5);
+        if (cost < least) {
+            least = cost;
+            best = mr;
+        }
+    }
+    return best;
+}
+
+/* Part of a line's rows, or those of some whole lines. */
+static int
+k_lines_mr(const GemmLines *l, int most)
+{
+    int64_t lines = l->lines;
+    if (l->run > most)
+        return fullest_mr(l->run, most);
+    while (lines * l->run > most || l->lines % lines)
+        lines--;
+    return (int)(lines * l->run);
+}
+
+static bool
+run_is_known(const Gemm *g)
+{
+    return ir_dim_is_const(g->m.vars[g->m.count - 1]->extent);
+}
+
+static int
+choose_mr(const Problem *x, const GemmPlan *plan)
+{
+    const Gemm *g = x->gemm;
+    int most = most_mr(x, plan->vectors);
+    if (plan->a.kind == GEMM_K_LINES)
+        return k_lines_mr(&g->k_lines, most);
+    if (!g->a.along_k && plan->a.kind != GEMM_M_LINES && most > plan->lanes)
+        most = plan->lanes;
+    if (x->run <= most)
+        return (int)x->run;
+    bool known = be_space_is_const(&g->m) || (g->in_runs && run_is_known(g));
+    return known ? fullest_mr(x->run, most) : most;
+}
+
+/* ---- lines --------------------------------------------------------------- */
+
+/* Elements of a line along m of so many rows. */
+static int64_t
+m_line_size(const Problem *x, const GemmPlan *plan, int64_t rows)
+{
+    rows = round_up(rows, plan->mr);
+    return round_up(be_gemm_line_size(&x->gemm->m_lines, rows), plan->lanes);
+}
+
+/* Rows whose lines stay in L1, of pieces of a run that are about as long. */
+static int64_t
+m_lines_group(const Problem *x, const GemmPlan *plan)
+{
+    const GemmLines *l = &x->gemm->m_lines;
+    int64_t rows = l->length;
+    for (int64_t pieces = 2;
+         rows > plan->mr &&
+         l->lines * m_line_size(x, plan, rows) * x->bytes > L1_BYTES / 2;
+         pieces++)
+        rows = round_up((l->length + pieces - 1) / pieces, plan->mr);
+    return rows;
+}
+
+static int64_t
+k_line_size(const GemmLines *l, const GemmPlan *plan)
+{
+    return round_up(be_gemm_line_size(l, l->length), plan->lanes);
+}
+
+/* Lines along k that a block of k meets. */
+static int64_t
+k_line_segments(const GemmLines *l, const GemmPlan *plan)
+{
+    return (plan->kc + l->length - 2) / l->length + 1;
+}
+
+static bool
+k_lines_fit(const Problem *x, const GemmPlan *plan)
+{
+    const GemmLines *l = &x->gemm->k_lines;
+    int64_t all;
+    return !__builtin_mul_overflow(k_line_segments(l, plan) * l->lines,
+                                   k_line_size(l, plan), &all) &&
+           all <= LINES_BYTES / x->bytes;
+}
+
+/* ---- layouts ------------------------------------------------------------- */
+
+/* Whether neighbours so many elements apart fall into the same few places of a
+ * cache. */
+static bool
+conflicts_in_cache(int64_t stride, int64_t bytes)
+{
+    return stride * bytes % PAGE == 0;
+}
+
+/* There are always as many rows as a tile has, and a tile's part of them stays
+ * in L1. */
+static bool
+can_read_a(const Problem *x, const GemmPlan *plan)
+{
+    const Gemm *g = x->gemm;
+    const GemmOperand *a = &g->a;
+    if (!a->plain || !be_space_is_const(&g->m) ||
+        (plan->k_blocked && !g->direct))
+        return false;
+    return a->k_stride == 1 ? !conflicts_in_cache(a->stride, x->bytes)
+                            : a->stride == 1;
+}
+
+static bool
+can_lay_out_a(const Problem *x, const GemmPlan *plan)
+{
+    const Gemm *g = x->gemm;
+    bool by_rows = !g->m_lines.index;
+    switch (plan->a.kind) {
+    case GEMM_IN_PLACE:
+        return can_read_a(x, plan);
+    case GEMM_K_LINES:
+        return g->k_lines.index && k_lines_fit(x, plan);
+    case GEMM_M_LINES:
+        return g->m_lines.index;
+    case GEMM_ALONG_K:
+        return by_rows && g->a.along_k;
+    case GEMM_GROUPS:
+        return by_rows && !g->a.along_k && g->in_runs;
+    case GEMM_TILES:
+        return by_rows && !g->a.along_k && !g->in_runs;
+    case GEMM_PANELS:
+        return false;
+    }
+    UNREACHABLE("a layout");
+}
+
+static bool
+can_lay_out_b(const Problem *x, const GemmPlan *plan)
+{
+    const GemmOperand *b = &x->gemm->b;
+    return plan->b.kind == GEMM_PANELS ||
+           (b->plain && b->stride == 1 && ir_dim_is_const(x->gemm->n->extent) &&
+            x->n % nr_of(plan) == 0);
+}
+
+static int64_t
+choose_group(const Problem *x, const GemmPlan *plan)
+{
+    int64_t all = round_up(x->run, plan->lanes);
+    int64_t most = (int64_t)plan->lanes * MAX_TOGETHER;
+    return all < most ? all : most;
+}
+
+/* The rest of a's layout, whose kind is there. */
+static void
+lay_out_a(const Problem *x, GemmPlan *plan)
+{
+    const Gemm *g = x->gemm;
+    GemmLayout *a = &plan->a;
+    a->stride = a->k_stride = 1;
+    switch (a->kind) {
+    case GEMM_IN_PLACE:
+        a->stride = g->a.stride;
+        a->k_stride = g->a.k_stride;
+        break;
+    case GEMM_K_LINES:
+        a->k_stride = g->k_lines.stride * g->k_lines.elements;
+        a->group = plan->mr > g->k_lines.run ? plan->mr : g->k_lines.run;
+        a->line_size = k_line_size(&g->k_lines, plan);
+        a->segments = k_line_segments(&g->k_lines, plan);
+        a->size = a->segments * g->k_lines.lines * a->line_size + plan->mr +
+                  plan->lanes;
+        break;
+    case GEMM_M_LINES:
+        a->stride = g->m_lines.stride * g->m_lines.elements;
+        a->group = m_lines_group(x, plan);
+        a->line_size = m_line_size(x, plan, a->group);
+        a->size = g->m_lines.lines * a->line_size;
+        break;
+    case GEMM_ALONG_K:
+        a->stride = round_up(plan->kc, plan->lanes) + plan->lanes;
+        if (conflicts_in_cache(a->stride, x->bytes))
+            a->stride += plan->lanes;
+        a->size = plan->mr * a->stride;
+        break;
+    case GEMM_GROUPS:
+        a->group = a->k_stride = choose_group(x, plan);
+        a->size = plan->kc * a->group + plan->mr;
+        break;
+    case GEMM_TILES:
+        a->k_stride = plan->mr;
+        a->size = plan->kc * plan->mr + plan->lanes;
+        break;
+    case GEMM_PANELS:
+        UNREACHABLE("A in panels");
+    }
+}
+
+/* ---- blocks -------------------------------------------------------------- */
+
+/* Columns of a block of B, all blocks being about as large. */
+static int64_t
+choose_nc(const Problem *x, const GemmPlan *plan)
+{
+    int64_t nr = nr_of(plan);
+    int64_t fit = be_gemm_l2_bytes(x->target) / (plan->kc * x->bytes) / nr * nr;
+    int64_t blocks = fit ? (x->n + fit - 1) / fit : 1;
+    return round_up((x->n + blocks - 1) / blocks, nr);
+}
+
+static void
+lay_out_b(const Problem *x, GemmPlan *plan)
+{
+    bool in_place = plan->b.kind == GEMM_IN_PLACE;
+    plan->b.stride = 1;
+    plan->b.k_stride = in_place ? x->gemm->b.k_stride : nr_of(plan);
+    plan->nc = in_place ? x->n : choose_nc(x, plan);
+    int64_t panels = plan->nc / nr_of(plan);
+    int most = MAX_TOGETHER / plan->vectors;
+    plan->n_panels = panels < most ? (int)panels : most;
+}
+
+/* Tiles whose rows are packed at once: where lanes run along m. */
+static int
+choose_m_tiles(const Problem *x, const GemmPlan *plan)
+{
+    GemmLayoutKind kind = plan->a.kind;
+    int64_t all = (x->run + plan->mr - 1) / plan->mr;
+    if (kind != GEMM_TILES && kind != GEMM_GROUPS && kind != GEMM_M_LINES)
+        return 1;
+    return all < MAX_TOGETHER ? (int)all : MAX_TOGETHER;
+}
+
+/* Rows whose accumulators are kept: those that are packed at once or, where
+ * they wait for further blocks of k, as many as fit. */
+static int64_t
+choose_mc(const Problem *x, const GemmPlan *plan)
+{
+    int64_t mc = (int64_t)plan->m_tiles * plan->mr;
+    if (mc < plan->a.group)
+        mc = round_up(plan->a.group, plan->mr);
+    int64_t fit = C_BYTES / (plan->nc * x->bytes);
+    bool waits = plan->k_blocked && !x->gemm->direct;
+    return waits && fit > mc ? fit / mc * mc : mc;
+}
+
+/* ---- costs --------------------------------------------------------------- */
+
+/* Whether the elements for a k are near those for the next. */
+static bool
+is_near(const Problem *x, const GemmOperand *o)
+{
+    return o->k_stride * x->bytes <= PAGE / 2;
+}
+
+static double
+cost_of_a(const Problem *x, const GemmPlan *plan)
+{
+    const GemmOperand *a = &x->gemm->a;
+    double bytes = (double)x->m * (double)x->k * (double)x->bytes;
+    if (plan->a.kind == GEMM_K_LINES || plan->a.kind == GEMM_M_LINES)
+        return lines_cost;
+    if (plan->a.kind != GEMM_IN_PLACE)
+        return 1;
+    if (a->k_stride == 1 || bytes <= IN_PLACE_BYTES)
+        return 0;
+    double passes = (double)x->n / (double)nr_of(plan);
+    return is_near(x, a) ? passes / near_a_passes : INFINITY;
+}
+
+static double
+cost_of_b(const Problem *x, const GemmPlan *plan)
+{
+    double bytes = (double)x->n * (double)x->k * (double)x->bytes;
+    if (plan->b.kind == GEMM_PANELS)
+        return 1;
+    if (bytes <= (double)be_gemm_l2_bytes(x->target))
+        return 0;
+    double passes = (double)x->m / plan->mr;
+    return passes / (is_near(x, &x->gemm->b) ? near_b_passes : far_b_passes);
+}
+
+/* ---- the choice ---------------------------------------------------------- */
+
+static Problem
+describe(const Emit *e, const Gemm *g)
+{
+    const BeKernel *k = e->k;
+    Problem x = {.gemm = g, .kernel = k, .target = e->target};
+    x.m = be_space_bound(k, &g->m);
+    x.n = be_dim_bound(k, g->n->extent);
+    x.k = be_space_bound(k, &g->k);
+    x.bytes = (int64_t)dtype_info[g->contract->dtype].bytes;
+    x.run =
+        g->in_runs ? be_dim_bound(k, g->m.vars[g->m.count - 1]->extent) : x.m;
+    return x;
+}
+
+/* The plan with these layouts, at *plan; false if they are not possible. */
+static bool
+make_plan(const Problem *x, GemmLayoutKind a, GemmLayoutKind b, GemmPlan *plan)
+{
+    *plan = (GemmPlan){.a.kind = a, .b.kind = b};
+    plan->lanes = choose_lanes(x);
+    plan->vectors = choose_vectors(plan->lanes, x->n);
+    plan->kc = x->k > BE_K_BLOCK ? BE_K_BLOCK : x->k;
+    plan->k_blocked = x->k > BE_K_BLOCK;
+    if (!can_lay_out_a(x, plan) || !can_lay_out_b(x, plan))
+        return false;
+    plan->mr = choose_mr(x, plan);
+    lay_out_a(x, plan);
+    lay_out_b(x, plan);
+    plan->m_tiles = choose_m_tiles(x, plan);
+    plan->mc = choose_mc(x, plan);
+    plan->cost = cost_of_a(x, plan) + cost_of_b(x, plan);
+    return true;
+}
+
+GemmPlan
+be_gemm_plan_choose(const Emit *e, const Gemm *g)
+{
+    static const GemmLayoutKind of_a[] = {GEMM_IN_PLACE, GEMM_K_LINES,
+                                          GEMM_M_LINES,  GEMM_ALONG_K,
+                                          GEMM_GROUPS,   GEMM_TILES};
+    static const GemmLayoutKind of_b[] = {GEMM_IN_PLACE, GEMM_PANELS};
+    Problem x = describe(e, g);
+    GemmPlan best = {.cost = INFINITY}, plan;
+    for (size_t i = 0; i < sizeof of_a / sizeof of_a[0]; i++) {
+        for (size_t j = 0; j < sizeof of_b / sizeof of_b[0]; j++) {
+            if (make_plan(&x, of_a[i], of_b[j], &plan) && plan.cost < best.cost)
+                best = plan;
+        }
+    }
+    assert(best.mr > 0);
+    assert(best.mr * best.vectors <= BE_MAX_CARRIED);
+    return best;
+}

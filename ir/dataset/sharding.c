@@ -3,6 +3,7 @@
  */
 #include "ir/dataset/sharding.h"
 
+#include <assert.h>
 #include "ir/dataset/stage.h"
 
 /* Whether every source of d reads files, in the sense of sharding by itself:
@@ -86,5 +87,6 @@ ir_iter_rebatch(const IrModule *m, const IrIter *it)
 int64_t
 ir_rebatch_rows(int64_t batch, int num_replicas, int64_t k)
 {
+    assert(batch >= 0 && num_replicas > 0 && k >= 0);
     return batch / num_replicas + (k % num_replicas < batch % num_replicas);
 }

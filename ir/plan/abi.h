@@ -28,7 +28,7 @@ typedef struct TfdCall TfdCall;
  * stop word, which it loads in every round of a loop. */
 typedef int32_t TfdFunction(TfdCall *call);
 
-/* Compiled code hands a status other than 0 on at once, whatever it is. */
+/* Compiled code hands any status other than 0 on at once. */
 typedef struct TfdHooks {
     uint32_t abi; /* TFD_ABI */
     /* Executes hooked operation number index of the function. */

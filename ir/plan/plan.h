@@ -39,7 +39,7 @@ void plan_add_object(PlanWriter *w, const char *target, const char *name,
 void plan_add_source(PlanWriter *w, const char *name, const char *text,
                      size_t len);
 
-/* What the entry of such a text is called: "source/0/linear.tfd". */
+/* The name of the entry of such a text: "source/0/linear.tfd". */
 const char *plan_source_entry(Arena *a, int number, const char *name);
 
 /* Writes to a file ("-": standard output), or to memory in a. */
@@ -67,7 +67,7 @@ typedef struct Plan {
     IrModule *module; /* placed and verified */
 } Plan;
 
-/* Opens a plan and checks all of it but what is inside objects: zip, numbers,
+/* Opens a plan and checks all of it but the insides of objects: zip, numbers,
  * hashes, target, and that the module reads and verifies.  The plan and all it
  * points to are in a.  What cannot be run is one status of kind INPUT that
  * names the file. */

@@ -1,5 +1,5 @@
 /*
- * plan_impl.h - what is inside a plan: names, and entries once they are read
+ * plan_impl.h - the names in a plan, and its entries once they are read
  */
 #ifndef TFD_IR_PLAN_PLAN_IMPL_H
 #define TFD_IR_PLAN_PLAN_IMPL_H

@@ -1,10 +1,11 @@
 /*
- * archive.c - what must be the same after a resume, as bytes
+ * archive.c - the state that a resumed run needs, as bytes
  *
  * Numbers are little-endian, as everything in a plan; nothing is aligned.
  */
 #include "runtime/checkpoint/archive.h"
 
+#include <assert.h>
 #include <endian.h>
 #include <stdarg.h>
 #include <string.h>
@@ -29,6 +30,7 @@ rt_archive_reader(Arena *a, const char *data, size_t len)
 void
 rt_archive_clear(RtArchive *ar)
 {
+    assert(!ar->reads);
     ar->len = 0;
 }
 
@@ -73,6 +75,7 @@ read_bytes(RtArchive *ar, void *bytes, size_t n)
 void
 rt_archive_bytes(RtArchive *ar, void *bytes, size_t n)
 {
+    assert(ar->reads ? ar->at <= ar->len : ar->len <= ar->cap);
     if (n == 0)
         return;
     if (ar->reads) {
@@ -106,6 +109,7 @@ void
 rt_archive_i64(RtArchive *ar, int64_t *x, int64_t least, int64_t most)
 {
     uint64_t bits = (uint64_t)*x;
+    assert(least <= most && (ar->reads || (*x >= least && *x <= most)));
     rt_archive_u64(ar, &bits);
     *x = (int64_t)bits;
     if (ar->reads && (*x < least || *x > most)) {

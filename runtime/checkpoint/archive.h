@@ -1,9 +1,9 @@
 /*
- * archive.h - what must be the same after a resume, as bytes
+ * archive.h - the state that a resumed run needs, as bytes
  *
  * Whatever has a state writes one function that names its parts in order: the
  * same calls put them into a state that is written, and set them from one that
- * is read.  So what is written and what is read cannot differ.
+ * is read.  So writing and reading cannot differ.
  *
  *   rt_archive_i64(ar, &r->at, 0, r->count);
  *   rt_archive_bytes(ar, r->ring, r->ring_bytes);
@@ -28,7 +28,7 @@ typedef struct RtArchive {
     char *data;
     size_t len; /* written so far; to be read in all */
     size_t cap, at;
-    const char *wrong; /* what did not fit when it was read; NULL: nothing */
+    const char *wrong; /* the first failure in reading; NULL: none */
 } RtArchive;
 
 /* A state to be written, which begins with room for so many bytes and grows
@@ -48,14 +48,14 @@ void rt_archive_i64(RtArchive *ar, int64_t *x, int64_t least, int64_t most);
 /* A number of things, at most so many, that take at least `each` bytes of the
  * state: one that is read can be believed. */
 void rt_archive_count(RtArchive *ar, int64_t *n, int64_t most, size_t each);
-/* Any text; what is read is in the state's arena. */
+/* Any text; one that is read is in the archive's arena. */
 void rt_archive_text(RtArchive *ar, const char **text);
 
 /* Notes why what was read cannot be, when nothing was noted yet. */
 void rt_archive_fail(RtArchive *ar, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 
-/* What was noted, or that there is more than was asked for. */
+/* The failure that was noted, or that bytes are left over. */
 Status rt_archive_end(RtArchive *ar) MUST_USE;
 
 #endif

@@ -169,7 +169,7 @@ check_state(Arena *a, const char *path, const Header *h, const char *state,
     return OK;
 }
 
-/* What a header says of its file. */
+/* The header of a file. */
 static RtCheckpoint
 described(Arena *a, const char *path, const Header *h)
 {
@@ -224,7 +224,7 @@ step_of(const char *name)
     return strcmp(again, name) == 0 ? step : -1;
 }
 
-/* What file_write leaves of "step-N.ckpt" when its process dies. */
+/* Names of the temporary files that file_write leaves when its process dies. */
 static bool
 is_leaving(const char *name)
 {

@@ -3,7 +3,7 @@
  *
  * A file holds the state of a run after a number of steps
  * (docs/checkpoints.md). It is there as a whole or not at all, and whoever
- * reads it knows: it has the hash of what is in it, and that of the plan.  The
+ * reads it knows: it has the hash of its content, and that of the plan.  The
  * last few are kept.
  */
 #ifndef TFD_RUNTIME_CHECKPOINT_CHECKPOINT_H

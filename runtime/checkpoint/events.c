@@ -22,7 +22,7 @@ struct RtEvents {
     Arena *arena;
     const char *path;
     int fd;
-    int64_t bytes; /* of the file */
+    int64_t bytes;                                         /* of the file */
     Str record, event, summary, value, histogram, numbers; /* scratch */
 };
 
@@ -199,7 +199,7 @@ new_events(void)
     return e;
 }
 
-/* What came of opening e. */
+/* The status of opening e. */
 static Status
 opened(RtEvents *e, Status st, RtEvents **out)
 {

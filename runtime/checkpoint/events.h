@@ -2,7 +2,7 @@
  * events.h - event files, which TensorBoard shows
  *
  * A file of TFRecords, each an Event message of TensorFlow's event.proto and
- * summary.proto.  What is added is in the file at once, so that TensorBoard
+ * summary.proto.  Events are in the file at once, so that TensorBoard
  * shows a run that goes on.
  */
 #ifndef TFD_RUNTIME_CHECKPOINT_EVENTS_H
@@ -22,7 +22,7 @@ Status rt_events_continue(const char *folder, const char *name, int64_t len,
 /* Where rt_events_continue can go on: the name, and how long the file is. */
 const char *rt_events_name(const RtEvents *e);
 int64_t rt_events_bytes(const RtEvents *e);
-/* What was added is on the disk. */
+/* Makes all events durable. */
 Status rt_events_sync(RtEvents *e) MUST_USE;
 /* NULL is fine. */
 void rt_events_close(RtEvents *e);

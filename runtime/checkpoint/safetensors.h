@@ -33,7 +33,7 @@ typedef struct RtTensor {
  */
 typedef Status RtTensorsCheck(const void *cx, const RtTensor *tensors, int n);
 
-/* What files call a dtype, in a. */
+/* The name of a dtype in files, in a. */
 const char *rt_tensor_dtype(Arena *a, DType t);
 
 /* Makes these n tensors the file, or leaves it as it was (file_write).  The

@@ -1,5 +1,5 @@
 /*
- * coll.h - what replicas do together
+ * coll.h - collective operations of replicas
  *
  * A communicator joins the replicas of a run.  Every collective operation of
  * a plan is an instance of it, made when the plan is loaded; then each
@@ -56,7 +56,7 @@ typedef struct RtAllReducePart {
     int64_t count; /* elements; equal on all replicas */
 } RtAllReducePart;
 
-/* What one replica brings to an all_gather, and where the whole goes.  Both
+/* One replica's operand of an all_gather, and where the result goes.  Both
  * are `outer` blocks in a row: this replica's of own_bytes each, the whole's
  * of the sum of all replicas' own_bytes. */
 typedef struct RtAllGatherPart {

@@ -106,7 +106,7 @@ EXTREME(min_f32, float, <, signbit(y))
         }                                                                      \
     }
 
-/* Storage, type computed in, loading and storing of each dtype, and what is
+/* Storage, type computed in, loading and storing of each dtype, and
  * sum, max and min of it. */
 #define COMBINED_DTYPES(X)                                                     \
     X(f64, double, double, SAME, SAME, ADD, max_f64, min_f64)                  \

@@ -62,7 +62,7 @@ take(Csv *c)
     c->line += *c->at++ == '\n';
 }
 
-/* What was looked at and not taken is the stream's again. */
+/* Gives bytes that were peeked at and not used back to the stream. */
 static void
 leave(Csv *c)
 {
@@ -323,7 +323,7 @@ check_row(Csv *c)
 
 /* ---- values -------------------------------------------------------------- */
 
-/* What tables have where there is nothing, beside an empty field. */
+/* Texts that stand for a missing value, beside the empty one. */
 static bool
 is_missing(const char *text)
 {

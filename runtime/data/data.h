@@ -20,32 +20,44 @@
 /* A function of a dataset's stage.  in and out point to the elements of its
  * parameters and results; rows is the value of the batch symbol that their
  * shapes name, 0 if they name none.  Called by one thread at a time. */
-typedef struct RtElementFn {
-    Status (*call)(void *self, void *const *in, void *const *out, int64_t rows);
-    void *self;
-} RtElementFn;
+typedef struct RtElementFn RtElementFn;
 
-typedef struct RtDataOptions {
-    const char *dir; /* where relative paths of sources start */
-    uint64_t seed;   /* --seed: for shuffles that state none */
-    bool threads;    /* make elements ahead, in a thread an iterator */
-    int worker;      /* the number of this process, from 0 */
-    int pipeline;    /* set by iterators: which of several, from 0 */
-    /* The function called name; asked once, when the iterator is made. */
-    RtElementFn (*function)(void *context, const char *name);
-    void *context;
+struct RtElementFn {
+    Status (*call)(RtElementFn *f, void *const *in, void *const *out,
+                   int64_t rows);
+};
+
+typedef struct RtDataClient RtDataClient;
+
+/* For whom pipelines work; both functions get it back. */
+struct RtDataClient {
+    /* The function called name, which outlives the iterators; asked once a
+     * stage, when the iterator is made. */
+    RtElementFn *(*function)(RtDataClient *c, const char *name);
     /* Whether nobody is to wait for elements any longer, which ends them with
      * STATUS_STOPPED: asked while there are none, by the thread that waits.
      * NULL: everybody waits. */
-    bool (*stop)(void *stop_context);
-    void *stop_context;
-    int64_t *file_bytes; /* the sizes of opened files are added; may be NULL */
+    bool (*is_stopped)(RtDataClient *c);
+};
+
+typedef struct RtDataOptions {
+    const char *dir;      /* where relative paths of sources start */
+    uint64_t seed;        /* --seed: for shuffles that state none */
+    bool threads;         /* make elements ahead, in a thread an iterator */
+    int worker;           /* the number of this process, from 0 */
+    int pipeline;         /* set by iterators: which of several, from 0 */
+    RtDataClient *client; /* outlives the iterator; NULL: no stage has a
+                           * function, and everybody waits */
+    int64_t *file_bytes;  /* the sizes of opened files are added; may be NULL */
     /* To which the bytes of elements are added that stages keep and the plan
      * could not count (ir_stage_is_uncounted); may be NULL. */
     _Atomic int64_t *kept_bytes;
 } RtDataOptions;
 
-/* What ends a wait that nobody wants any longer. */
+/* Whether the client, which may be NULL, wants waits to end. */
+bool rt_data_is_stopped(RtDataClient *c);
+
+/* The status that ends a wait which is cancelled. */
 Status rt_data_stopped(void) MUST_USE;
 
 typedef struct RtIter RtIter;
@@ -53,8 +65,7 @@ typedef struct RtIter RtIter;
 /* An iterator of module m for the num_replicas replicas of this process; there
  * are as many workers as the module has times more replicas.
  * Opens the sources: a file that is missing or of another type than stated is
- * an error that names file, stage and source line. m and options' context must
- * outlive it. */
+ * an error that names file, stage and source line. m must outlive it. */
 Status rt_iter_new(const IrModule *m, const IrIter *iter, int num_replicas,
                    const RtDataOptions *options, RtIter **out) MUST_USE;
 

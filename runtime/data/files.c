@@ -23,7 +23,7 @@ typedef struct Path {
     int64_t size; /* when the run began */
 } Path;
 
-/* Where in a file we are: what is next, and the file's size on disk. */
+/* The position in a file: the next record, and the file's size on disk. */
 typedef struct Place {
     int64_t record, line, offset, size;
 } Place;

@@ -55,13 +55,13 @@ const IrType *rt_file_type(const RtFile *f, int component);
 const char *rt_file_type_text(const RtFile *f, int component);
 /* How many elements a component has, all its dimensions together. */
 int64_t rt_file_count(const RtFile *f, int component);
-/* What stands for a missing value of a component; false: nothing does. */
+/* The default for a missing value of a component; false: there is none. */
 bool rt_file_default(const RtFile *f, int component, Scalar *out);
 
 /* n bytes of stream s, which are a record or part of one, to `to`; an error
  * when it has fewer. */
 Status rt_file_take(const RtFile *f, RtStream *s, void *to, size_t n) MUST_USE;
-/* After the last record: what is packed has its checksum behind it, which is
+/* After the last record: packed bytes have their checksum behind them, which is
  * compared by whoever reads on. */
 Status rt_file_finish(RtStream *s) MUST_USE;
 

@@ -148,7 +148,7 @@ check_idx(RtFile *f, const unsigned char *h)
                          str_text(&shape), rt_file_type_text(f, 0));
 }
 
-/* As far as it is known: not of what is packed. */
+/* As far as it is known: packed files do not tell. */
 static Status
 check_size(RtFile *f, int64_t count)
 {

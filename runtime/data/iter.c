@@ -36,6 +36,8 @@ typedef struct Slot {
 } Slot;
 
 struct RtIter {
+    RtDataClient of_thread; /* pipelines of its thread ask this one */
+    RtDataClient *client;   /* of who takes steps */
     Arena *arena;
     const char *dataset; /* its name */
     RtRebatch *rebatch;
@@ -51,8 +53,6 @@ struct RtIter {
     _Atomic uint64_t number; /* that the open pass has in the dataset */
     _Atomic uint64_t taken;  /* steps of it */
     _Atomic bool quit;
-    bool (*stop)(void *); /* of who takes steps; NULL: never */
-    void *stop_context;
     pthread_mutex_t work; /* held while a slot is filled or all is archived */
     uint32_t making;      /* who fills slots: the pass it is in */
     bool more;            /* and whether that goes on */
@@ -75,13 +75,26 @@ slot(RtIter *it, uint64_t number)
 static bool
 is_stopped(const RtIter *it)
 {
-    return it->stop && it->stop(it->stop_context);
+    return rt_data_is_stopped(it->client);
+}
+
+static RtIter *
+iter_of(RtDataClient *of_thread)
+{
+    return (RtIter *)of_thread;
+}
+
+static RtElementFn *
+function_of_client(RtDataClient *c, const char *name)
+{
+    RtDataClient *client = iter_of(c)->client;
+    return client->function(client, name);
 }
 
 static bool
-is_quitting(void *self)
+is_quitting(RtDataClient *c)
 {
-    const RtIter *it = self;
+    const RtIter *it = iter_of(c);
     return atomic_load_explicit(&it->quit, memory_order_relaxed);
 }
 
@@ -89,8 +102,8 @@ static RtDataOptions
 options_of_thread(RtIter *it, const RtDataOptions *options)
 {
     RtDataOptions own = *options;
-    own.stop = is_quitting;
-    own.stop_context = it;
+    it->of_thread = (RtDataClient){function_of_client, is_quitting};
+    own.client = &it->of_thread;
     return own;
 }
 
@@ -431,13 +444,12 @@ rt_iter_new(const IrModule *m, const IrIter *iter, int num_replicas,
             const RtDataOptions *options, RtIter **out)
 {
     Arena *a = arena_new(NULL, "an input pipeline");
-    /* RtWord asks for more than an arena aligns to. */
+    /* RtWaitWord asks for more than an arena aligns to. */
     RtIter *it = (RtIter *)(void *)rt_data_alloc(a, sizeof(RtIter));
     it->arena = a;
     it->dataset = iter->datasets.data[0];
     it->threads = options->threads && ir_iter_ahead(m, iter) > 0;
-    it->stop = options->stop;
-    it->stop_context = options->stop_context;
+    it->client = options->client;
     it->spin = rt_may_spin(num_replicas + 1);
     pthread_mutex_init(&it->work, NULL);
     Status st = make_rebatch(it, m, iter, num_replicas, options);

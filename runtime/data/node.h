@@ -48,8 +48,7 @@ struct RtNode {
     Arena *arena;
     const int64_t *bytes; /* of each component, batches at their bounds */
     uint64_t seed;        /* --seed */
-    bool (*stop)(void *); /* RtDataOptions'; NULL: never */
-    void *stop_context;
+    RtDataClient *client; /* RtDataOptions' */
     _Atomic int64_t *kept_bytes; /* RtDataOptions'; may be NULL */
     uint32_t call_site; /* from 1: no two stages of all pipelines share one */
     uint64_t pass;      /* the number of the pass that it is in */

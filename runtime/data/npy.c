@@ -180,7 +180,7 @@ shape_text(Arena *a, const RtNpyHeader *h)
     return str_text(&s);
 }
 
-/* What the program, or who saves the file, may do about it. */
+/* The repair, in the program or in the file. */
 static const char *
 repair(Arena *a, const RtNpyHeader *h)
 {

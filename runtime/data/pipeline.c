@@ -1,6 +1,7 @@
 /*
  * pipeline.c - chains of nodes, and elements
  */
+#include <assert.h>
 #include "ir/ir.h"
 #include "ir/type_bounds.h"
 #include "runtime/data/node.h"
@@ -94,15 +95,22 @@ rt_data_stopped(void)
     return status_new(STATUS_STOPPED, "no more data are waited for");
 }
 
+bool
+rt_data_is_stopped(RtDataClient *c)
+{
+    return c && c->is_stopped && c->is_stopped(c);
+}
+
 /* A stage may ask its input for ever, and none would ever be given: so whoever
  * asks is asked first. */
 Status
 rt_node_next(RtNode *n, RtElement *e, bool *end)
 {
+    assert(n->ops);
     *end = n->ended;
     if (n->ended)
         return OK;
-    if (n->stop && n->stop(n->stop_context))
+    if (rt_data_is_stopped(n->client))
         return rt_data_stopped();
     TRY(n->ops->next(n, e, end));
     n->ended = *end;
@@ -182,8 +190,7 @@ rt_pipeline_new(Arena *arena, const IrModule *m, const IrDataset *d,
                       .arena = arena,
                       .bytes = component_bytes(arena, m, stage),
                       .seed = options->seed,
-                      .stop = options->stop,
-                      .stop_context = options->stop_context,
+                      .client = options->client,
                       .kept_bytes = options->kept_bytes,
                       .call_site = call_site + (uint32_t)i};
         TRY(status_note(make_node(n, options), "opening the dataset \"%s\"",

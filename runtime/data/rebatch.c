@@ -11,6 +11,7 @@
  * Its position is what `part`, `taken` and the two ends say, and the
  * batch at hand, when it has rows to give.
  */
+#include <assert.h>
 #include <string.h>
 #include "ir/dataset/sharding.h"
 #include "ir/ir.h"
@@ -31,7 +32,7 @@ struct RtRebatch {
     int num_components;
     int64_t *part_bytes; /* of each component of the largest part */
 
-    int64_t batch;      /* G; this and the next three: of what is divided */
+    int64_t batch;      /* G; this and the next three: of the batches */
     int64_t part_rows;  /* of the largest part */
     bool is_static;     /* every batch is full */
     int64_t *row_bytes; /* of each component */
@@ -184,7 +185,7 @@ shard_files(RtRebatch *d, const IrDataset *dataset)
     return OK;
 }
 
-/* What of the pipeline's elements is this worker's. */
+/* Restricts the pipeline to this worker's elements. */
 static Status
 shard(RtRebatch *d, const IrModule *m, const IrIter *iter)
 {
@@ -274,6 +275,8 @@ next_batch(RtRebatch *d)
 static void
 give_rows(const RtRebatch *d, RtElement *part, int64_t first, int64_t n)
 {
+    assert(n >= 0 && first + n <= d->element.rows);
+    assert(part->rows + n <= d->part_rows);
     for (int i = 0; i < d->num_components; i++) {
         int64_t bytes = d->row_bytes[i];
         memcpy(part->data[i] + part->rows * bytes,

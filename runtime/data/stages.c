@@ -11,15 +11,15 @@
 
 /* The state of all stages here: what each uses of it is said beside it. */
 typedef struct Stage {
-    RtElement in;   /* room for an element of the input, if one needs it */
-    RtElementFn fn; /* map, filter */
-    int64_t count;  /* elements given; repeat: passes begun; unbatch: rows of
-                     * the element at hand that were given */
-    int64_t rows;   /* unbatch: of that element */
-    int64_t held;   /* window: elements in the ring */
-    int64_t first;  /* window: where in the ring the oldest is */
-    char **ring;    /* window: room for as many elements as one has */
-    bool any;       /* repeat: this pass had an element */
+    RtElement in;    /* room for an element of the input, if one needs it */
+    RtElementFn *fn; /* map, filter */
+    int64_t count;   /* elements given; repeat: passes begun; unbatch: rows of
+                      * the element at hand that were given */
+    int64_t rows;    /* unbatch: of that element */
+    int64_t held;    /* window: elements in the ring */
+    int64_t first;   /* window: where in the ring the oldest is */
+    char **ring;     /* window: room for as many elements as one has */
+    bool any;        /* repeat: this pass had an element */
 } Stage;
 
 static Status
@@ -56,8 +56,8 @@ map_next(RtNode *n, RtElement *e, bool *end)
     if (*end)
         return OK;
     e->rows = s->in.rows;
-    return s->fn.call(s->fn.self, (void *const *)s->in.data,
-                      (void *const *)e->data, s->in.rows);
+    return s->fn->call(s->fn, (void *const *)s->in.data, (void *const *)e->data,
+                       s->in.rows);
 }
 
 /* The element is made in its place; where the function refuses it, the next one
@@ -72,7 +72,7 @@ filter_next(RtNode *n, RtElement *e, bool *end)
         TRY(rt_node_next(n->input, e, end));
         if (*end)
             return OK;
-        TRY(s->fn.call(s->fn.self, (void *const *)e->data, &result, e->rows));
+        TRY(s->fn->call(s->fn, (void *const *)e->data, &result, e->rows));
     }
     return OK;
 }
@@ -319,7 +319,7 @@ simple_new(RtNode *n, const RtDataOptions *options)
     if (kind == STAGE_batch || kind == STAGE_window)
         TRY(check_one_shape(n));
     if (ir_stage_info[kind].has_func)
-        s->fn = options->function(options->context, n->stage->func);
+        s->fn = options->client->function(options->client, n->stage->func);
     if (kind == STAGE_window)
         s->ring = rt_element_new(n).data;
     s->in = rt_element_new(n->input);

@@ -5,6 +5,7 @@
  */
 #include "runtime/data/store.h"
 
+#include <assert.h>
 #include <stdatomic.h>
 #include <string.h>
 
@@ -13,6 +14,7 @@ enum { BLOCK_BYTES = 64 << 10 };
 static char *
 slot_at(const RtStore *s, int64_t i)
 {
+    assert(i >= 0 && i < s->blocks.len * s->block_slots);
     return s->blocks.data[i / s->block_slots] +
            (size_t)(i % s->block_slots) * s->slot_bytes;
 }
@@ -48,6 +50,7 @@ void
 rt_store_add(RtStore *s, const RtElement *e)
 {
     const RtNode *n = s->of;
+    assert(s->len <= s->most);
     char *to = new_slot(s);
     memcpy(to, &e->rows, sizeof e->rows);
     to += sizeof e->rows;
@@ -61,6 +64,7 @@ void
 rt_store_get(const RtStore *s, int64_t i, RtElement *e)
 {
     const RtNode *n = s->of;
+    assert(i < s->len);
     const char *from = slot_at(s, i);
     memcpy(&e->rows, from, sizeof e->rows);
     from += sizeof e->rows;
@@ -73,6 +77,7 @@ rt_store_get(const RtStore *s, int64_t i, RtElement *e)
 const char *
 rt_store_component(const RtStore *s, int64_t i, int component)
 {
+    assert(i < s->len && component < s->of->stage->types.len);
     const char *at = slot_at(s, i) + sizeof(int64_t);
     for (int k = 0; k < component; k++)
         at += s->of->bytes[k];
@@ -82,6 +87,7 @@ rt_store_component(const RtStore *s, int64_t i, int component)
 void
 rt_store_drop(RtStore *s, int64_t i)
 {
+    assert(i >= 0 && i < s->len);
     s->len--;
     if (i != s->len)
         memcpy(slot_at(s, i), slot_at(s, s->len), s->slot_bytes);

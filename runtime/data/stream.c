@@ -205,8 +205,9 @@ make_room(RtStream *s, size_t capacity)
     s->first = 0;
 }
 
-/* Room for another byte at the end.  What is held is a piece of the file that
- * its reader wants to see at once, and may not be larger than the limit. */
+/* Room for another byte at the end.  The bytes held are a piece of the file
+ * that its reader wants to see at once, and may not be larger than the limit.
+ */
 static Status
 move_down(RtStream *s)
 {

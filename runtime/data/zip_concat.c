@@ -13,7 +13,7 @@ join_rewind(RtNode *n)
     return rt_node_rewind(n->other, n->pass);
 }
 
-/* What the two hold is all that there is. */
+/* The two chains hold all of the state. */
 static void
 join_archive(RtNode *n, RtArchive *ar)
 {

@@ -12,6 +12,7 @@
  */
 #include "runtime/exec/exec_checkpoint.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <math.h>
 #include <stdlib.h>
@@ -32,7 +33,7 @@ enum {
     AT_BEGINNING = -1
 };
 
-/* ---- what is kept ------------------------------------------------------- */
+/* ---- safepoints --------------------------------------------------------- */
 
 static void
 add_extent(const RtRun *run, RtSafepoint *s, RtExtents *to, const IrType *t,
@@ -248,7 +249,7 @@ events_archive(RtRun *run, RtArchive *ar)
         rt_archive_fail(ar, "\"%s\" is no name of a file", r->events_name);
 }
 
-/* What was there before may have been moved away, and is not missed. */
+/* The file may have been moved away since: then a new one begins. */
 static Status
 continue_events(RtRun *run)
 {
@@ -415,12 +416,13 @@ is_due(const RtRun *run)
            rt_is_interrupted(run) || has_lost_its_reader(run);
 }
 
-/* What was printed must not be lost with what is printed next: a line that a
+/* Flushes first: a line that a
  * full disk did not take is printed again by the run that is resumed. */
 Status
 rt_checkpoint(RtInvocation *main, int32_t safepoint)
 {
     RtRun *run = main->executor->run;
+    assert(main->executor == &run->main);
     if (!run->resume.folder || !is_due(run))
         return OK;
     double begin = rt_seconds();

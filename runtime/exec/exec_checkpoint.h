@@ -29,7 +29,7 @@ typedef struct RtResume {
     int64_t bytes;         /* about what it takes */
     RtSafepoint *safepoints;
     int num_safepoints;
-    Arena *arena; /* of what is read, until main is entered */
+    Arena *arena; /* of `read`, until main is entered */
     RtArchive read;
     bool is_resuming; /* main is to be entered with what was read */
     const char *events_name;
@@ -47,7 +47,7 @@ Status rt_resume(RtRun *run, RtInvocation *main) MUST_USE;
 Status rt_open_events(RtRun *run) MUST_USE;
 /* Main is at this safepoint: makes a checkpoint when it is time. */
 Status rt_checkpoint(RtInvocation *main, int32_t safepoint) MUST_USE;
-/* Waits for the last one; NULL or not, what became of it. */
+/* Waits for the last one, and says whether it was written. */
 Status rt_end_checkpoints(RtRun *run) MUST_USE;
 void rt_close_checkpoints(RtRun *run);
 

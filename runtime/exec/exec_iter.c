@@ -65,9 +65,9 @@ element_fault(RtElementCall *e)
 }
 
 static Status
-call_element(void *self, void *const *in, void *const *out, int64_t rows)
+call_element(RtElementFn *f, void *const *in, void *const *out, int64_t rows)
 {
-    RtElementCall *e = self;
+    RtElementCall *e = (RtElementCall *)f;
     set_rows(e, rows);
     e->inv.call.in = (char *const *)in;
     e->inv.call.out = (char *const *)out;
@@ -79,10 +79,16 @@ call_element(void *self, void *const *in, void *const *out, int64_t rows)
     return end == EXEC_OK ? OK : element_fault(e);
 }
 
-static RtElementFn
-new_element(void *context, const char *name)
+/* The run, as its pipelines see it. */
+typedef struct Client {
+    RtDataClient base;
+    RtRun *run;
+} Client;
+
+static RtElementFn *
+new_element(RtDataClient *c, const char *name)
 {
-    RtRun *run = context;
+    RtRun *run = ((Client *)c)->run;
     const RtFunction *fn = map_get(run->fns, name);
     RtElementCall *e = NEW(run->arena, RtElementCall);
     rt_executor_init(&e->executor, run, -1);
@@ -90,13 +96,14 @@ new_element(void *context, const char *name)
                        rt_alloc_aligned(e->executor.arena, fn->ir->arena_bytes),
                        NULL, NULL);
     VEC_PUSH(run->arena, run->elements, e);
-    return (RtElementFn){call_element, e};
+    e->fn.call = call_element;
+    return &e->fn;
 }
 
 static bool
-gives_up(void *run)
+gives_up(RtDataClient *c)
 {
-    return rt_is_stopped(run);
+    return rt_is_stopped(((Client *)c)->run);
 }
 
 /* ---- opening and closing ------------------------------------------------ */
@@ -128,13 +135,12 @@ list_iterators(RtRun *run)
 Status
 rt_open_iterators(RtRun *run)
 {
+    Client *client = NEW(run->arena, Client);
+    *client = (Client){{new_element, gives_up}, run};
     RtDataOptions options = {.dir = run->data_dir,
                              .seed = run->seed,
                              .threads = run->options->pipeline_threads,
-                             .function = new_element,
-                             .context = run,
-                             .stop = gives_up,
-                             .stop_context = run,
+                             .client = &client->base,
                              .file_bytes = &run->stats.file_bytes,
                              .kept_bytes = &run->stats.kept_bytes};
     if (!run->iterators)
@@ -248,7 +254,7 @@ rt_op_iter_has_next(RtInvocation *inv, const RtHostOp *h)
     return EXEC_OK;
 }
 
-/* What single replicas have is known to an executor as to all others. */
+/* Every executor knows the rows of every replica. */
 static void
 set_replica_rows(RtExecutor *executor, const RtIterBinding *it,
                  const RtReplicaRows *list)

@@ -15,6 +15,7 @@ struct RtIterBinding {
 
 /* A dataset function in use: one thread at a time calls it. */
 typedef struct RtElementCall {
+    RtElementFn fn; /* that pipelines call */
     RtInvocation inv;
     RtExecutor executor;
 } RtElementCall;

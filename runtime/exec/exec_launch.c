@@ -9,6 +9,7 @@
  */
 #include "runtime/exec/exec_launch.h"
 
+#include <assert.h>
 #include <string.h>
 #include "ir/analysis/hooks.h"
 #include "ir/analysis/footprint.h"
@@ -242,6 +243,7 @@ rt_op_launch(RtInvocation *inv, const RtHostOp *h)
 {
     RtRun *run = inv->executor->run;
     RtLaunch *l = h->launch;
+    assert(inv->executor == &run->main && l->plain);
     double begin = rt_seconds();
     for (int r = 0; r < run->num_replicas; r++)
         copy_operands(inv, l, run->devices[r]);

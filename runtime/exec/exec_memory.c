@@ -18,7 +18,7 @@
 
 enum { MEGABYTE_BITS = 20 };
 
-/* ---- what is needed ------------------------------------------------------ */
+/* ---- the need ------------------------------------------------------------ */
 
 static int64_t
 frame_bytes(const RtRun *run)
@@ -52,7 +52,7 @@ rt_memory_footprint(const RtRun *run)
 
 /* ---- whether it is there ------------------------------------------------- */
 
-/* What the user says there is; -1: nothing. */
+/* The memory that TFD_MEMORY states, in bytes; -1: it states none. */
 static int64_t
 stated_room(void)
 {

@@ -45,7 +45,7 @@ rt_waits_for_data(const IrOp *op)
 
 /* ---- names -------------------------------------------------------------- */
 
-/* What a kernel comes to in the end. */
+/* The last operation of a kernel, which its result comes from. */
 static const IrOp *
 last_of_kernel(const IrOp *kernel)
 {
@@ -72,7 +72,7 @@ name_of(const IrOp *op)
     }
 }
 
-/* Who is at op: of a loop without end, the loop is what one wants to see. */
+/* Adds the position of `who`: the loop, where op is in one without end. */
 static void
 add_note(Arena *a, RtNotes *to, const char *who, const IrOp *op)
 {
@@ -87,7 +87,7 @@ add_note(Arena *a, RtNotes *to, const char *who, const IrOp *op)
     VEC_PUSH(a, *to, note);
 }
 
-/* ---- who is slow -------------------------------------------------------- */
+/* ---- stragglers --------------------------------------------------------- */
 
 /* It waits for others, or has nothing more to do. */
 static bool

@@ -64,7 +64,7 @@ checkpoint_of(RtInvocation *inv, const RtHostOp *h, int first)
     return c;
 }
 
-/* What came of it becomes the operation's end. */
+/* The status st as the operation's end. */
 static int32_t
 finish(Checkpoint *c, Status st)
 {

@@ -14,6 +14,7 @@
  */
 #include "runtime/exec/exec_watchdog.h"
 
+#include <assert.h>
 #include <math.h>
 #include <unistd.h>
 #include "ir/base/message.h"
@@ -57,6 +58,7 @@ rt_watchdog_suspend(RtRun *run)
 void
 rt_watchdog_resume(RtRun *run)
 {
+    assert(atomic_load(&run->watchdog.held) > 0);
     atomic_fetch_sub(&run->watchdog.held, 1);
 }
 
@@ -74,7 +76,7 @@ is_held(const RtRun *run)
 
 /* ---- whether anything goes on ------------------------------------------- */
 
-/* What is seen of an executor has changed. */
+/* Whether the executor has made progress since the last sample. */
 static bool
 has_moved(RtProgressSample *seen, const RtExecutor *executor)
 {
@@ -274,7 +276,9 @@ look(RtRun *run, double now)
         if (now - w->closed > GRACE)
             abandon(run, PHASE_CLOSING);
         break;
-    default:
+    case PHASE_RETURNED:
+    case PHASE_ABANDONED:
+    case PHASE_ENDED:
         break;
     }
 }

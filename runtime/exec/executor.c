@@ -14,7 +14,7 @@ enum { ALIGN = 64 };
 
 /* ---- faults ------------------------------------------------------------ */
 
-/* Nobody must wait any longer for this executor, whatever it is.  (Functions of
+/* Nobody must wait any longer for this executor.  (Functions of
  * elements are ahead of the steps; whoever asks for the element is told.) */
 static int32_t
 end_with_fault(RtInvocation *inv)
@@ -99,6 +99,7 @@ rt_invocation_init(RtInvocation *inv, const RtFunction *fn,
                    RtExecutor *executor, char *base, char *const *in,
                    char *const *out)
 {
+    assert(fn->code && executor->dims);
     inv->executor = executor;
     inv->fn = fn;
     inv->call = (TfdCall){.abi = TFD_ABI,
@@ -122,7 +123,12 @@ rt_value_pointer(const RtInvocation *inv, const RtValue *v)
         return inv->call.in[v->place.offset];
     case SPACE_OUT:
         return inv->call.out[v->place.offset];
-    default:
+    case SPACE_ARENA:
+    case SPACE_FRAME:
         return inv->call.base + v->place.offset;
+    case SPACE_ROW:
+    case SPACE_NONE:
+        break;
     }
+    UNREACHABLE("a value that an invocation does not have");
 }

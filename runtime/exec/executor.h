@@ -25,7 +25,7 @@ typedef struct RtFunction RtFunction;
 typedef struct RtHostOp RtHostOp;
 typedef struct RtInvocation RtInvocation;
 
-/* What hooks tell compiled code, which hands it on to whoever called it. */
+/* Statuses that hooks return, and compiled code hands on to its caller. */
 enum {
     EXEC_OK = 0,
     EXEC_FAULT,  /* this executor's fault says why */
@@ -42,7 +42,7 @@ typedef struct RtNote {
 
 typedef VEC(RtNote) RtNotes;
 
-/* What ended an executor's work: its status block (D9). */
+/* The failure that ended an executor's work: its status block (D9). */
 typedef struct RtFault {
     const IrOp *op; /* NULL: no fault */
     Status cause;   /* a failure from below that is complete, or OK: */
@@ -62,7 +62,7 @@ int32_t rt_fault_status(RtInvocation *inv, const RtHostOp *h, Status st);
 
 /* ---- executors ---------------------------------------------------------- */
 
-/* What a step printed: one text, and where its lines end. */
+/* The lines that a step printed: one text, and where they end. */
 typedef struct RtLines {
     Str text;
     VEC(size_t) ends; /* an empty line is one that another replica prints */

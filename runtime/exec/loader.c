@@ -130,7 +130,7 @@ is_our_kind(const Elf64_Ehdr *h)
            h->e_machine == EM_X86_64 && h->e_shentsize == sizeof(Elf64_Shdr);
 }
 
-/* Sets part and laid; what is not needed at run time stays outside. */
+/* Sets part and laid; sections that no code needs at run time stay outside. */
 static Status
 classify(const Object *o, Section *s)
 {

@@ -10,11 +10,8 @@
 
 /* ---- functions of elements ---------------------------------------------- */
 
-typedef Status Function(void *self, void *const *in, void *const *out,
-                        int64_t rows);
-
 static Status
-twice(void *self, void *const *in, void *const *out, int64_t rows)
+twice(RtElementFn *self, void *const *in, void *const *out, int64_t rows)
 {
     const int64_t *x = in[0];
     (void)self, (void)rows;
@@ -23,7 +20,7 @@ twice(void *self, void *const *in, void *const *out, int64_t rows)
 }
 
 static Status
-pair(void *self, void *const *in, void *const *out, int64_t rows)
+pair(RtElementFn *self, void *const *in, void *const *out, int64_t rows)
 {
     const int64_t *x = in[0];
     (void)self, (void)rows;
@@ -33,7 +30,7 @@ pair(void *self, void *const *in, void *const *out, int64_t rows)
 }
 
 static Status
-sums(void *self, void *const *in, void *const *out, int64_t rows)
+sums(RtElementFn *self, void *const *in, void *const *out, int64_t rows)
 {
     const int64_t *x = in[0];
     (void)self, (void)rows;
@@ -42,7 +39,7 @@ sums(void *self, void *const *in, void *const *out, int64_t rows)
 }
 
 static Status
-halves(void *self, void *const *in, void *const *out, int64_t rows)
+halves(RtElementFn *self, void *const *in, void *const *out, int64_t rows)
 {
     const int64_t *x = in[0];
     float *y = out[0];
@@ -53,7 +50,7 @@ halves(void *self, void *const *in, void *const *out, int64_t rows)
 }
 
 static Status
-no5(void *self, void *const *in, void *const *out, int64_t rows)
+no5(RtElementFn *self, void *const *in, void *const *out, int64_t rows)
 {
     const int64_t *x = in[0];
     (void)self, (void)rows;
@@ -64,7 +61,7 @@ no5(void *self, void *const *in, void *const *out, int64_t rows)
 }
 
 static Status
-odd(void *self, void *const *in, void *const *out, int64_t rows)
+odd(RtElementFn *self, void *const *in, void *const *out, int64_t rows)
 {
     const int64_t *x = in[0];
     (void)self, (void)rows;
@@ -75,7 +72,7 @@ odd(void *self, void *const *in, void *const *out, int64_t rows)
 }
 
 static Status
-whole(void *self, void *const *in, void *const *out, int64_t rows)
+whole(RtElementFn *self, void *const *in, void *const *out, int64_t rows)
 {
     (void)self, (void)in;
     *(bool *)out[0] = rows == 4;
@@ -86,7 +83,7 @@ _Atomic int pipe_counted;
 _Atomic pid_t pipe_thread;
 
 static Status
-counted(void *self, void *const *in, void *const *out, int64_t rows)
+counted(RtElementFn *self, void *const *in, void *const *out, int64_t rows)
 {
     (void)self, (void)rows;
     *(int64_t *)out[0] = *(const int64_t *)in[0];
@@ -95,23 +92,25 @@ counted(void *self, void *const *in, void *const *out, int64_t rows)
     return OK;
 }
 
-static const struct {
+static struct {
     const char *name;
-    Function *call;
-} functions[] = {{"twice", twice},   {"pair", pair},      {"sums", sums},
-                 {"halves", halves}, {"no5", no5},        {"odd", odd},
-                 {"whole", whole},   {"counted", counted}};
+    RtElementFn fn;
+} functions[] = {{"twice", {twice}},   {"pair", {pair}},      {"sums", {sums}},
+                 {"halves", {halves}}, {"no5", {no5}},        {"odd", {odd}},
+                 {"whole", {whole}},   {"counted", {counted}}};
 
-static RtElementFn
-find_function(void *context, const char *name)
+static RtElementFn *
+find_function(RtDataClient *c, const char *name)
 {
-    (void)context;
+    (void)c;
     for (size_t i = 0; i < sizeof functions / sizeof *functions; i++)
         if (strcmp(functions[i].name, name) == 0)
-            return (RtElementFn){functions[i].call, NULL};
+            return &functions[i].fn;
     fail_msg("no function %s", name);
-    return (RtElementFn){NULL, NULL};
+    return NULL;
 }
+
+static RtDataClient client = {.function = find_function};
 
 static const char function_text[] =
     "func @twice(%x: i64) host {\n"
@@ -205,7 +204,7 @@ pipe_open(Arena *a, const Pipe *pipe, PipeRun *out)
                              .seed = pipe->seed,
                              .threads = pipe->threads,
                              .worker = pipe->worker,
-                             .function = find_function};
+                             .client = &client};
     out->last = &VEC_LAST(ir_dataset_find(m, "data")->stages);
     out->replicas = pipe->replicas ? pipe->replicas : 1;
     if (pipe->own)

@@ -22,6 +22,7 @@ typedef struct Line {
 
 /* A function of a dataset that the interpreter executes. */
 typedef struct ElementFn {
+    RtElementFn base;
     Interp *in;
     IrFunc *fn;
 } ElementFn;
@@ -41,7 +42,7 @@ struct Interp {
     int64_t *rows;   /* the same for batch symbols: their values */
     int64_t *starts; /* and the rows that replicas before r hold */
     Feed *feeds;     /* as the module's iters */
-    Map *saved; /* of checkpoints: "folder/variable" -> RefTensor */
+    Map *saved;      /* of checkpoints: "folder/variable" -> RefTensor */
     Str *output;
     VEC(Line) lines;  /* of the step at hand */
     int *num_printed; /* by each replica in this step */

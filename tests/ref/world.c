@@ -129,10 +129,10 @@ set_element_rows(Interp *in, int64_t rows)
 }
 
 static Status
-call_element_fn(void *self, void *const *args, void *const *results,
+call_element_fn(RtElementFn *self, void *const *args, void *const *results,
                 int64_t rows)
 {
-    ElementFn *f = self;
+    ElementFn *f = (ElementFn *)self;
     Interp *in = f->in;
     IrOp *end = ir_func_return(f->fn);
     point_to_element(in, f->fn, args, results);
@@ -153,13 +153,19 @@ call_element_fn(void *self, void *const *args, void *const *results,
     return OK;
 }
 
-static RtElementFn
-element_fn(void *context, const char *name)
+/* The interpreter, as pipelines see it. */
+typedef struct Client {
+    RtDataClient base;
+    Interp *in;
+} Client;
+
+static RtElementFn *
+element_fn(RtDataClient *c, const char *name)
 {
-    Interp *in = context;
+    Interp *in = ((Client *)c)->in;
     ElementFn *f = NEW(in->arena, ElementFn);
-    *f = (ElementFn){in, ir_func_find(in->m, name)};
-    return (RtElementFn){call_element_fn, f};
+    *f = (ElementFn){{call_element_fn}, in, ir_func_find(in->m, name)};
+    return &f->base;
 }
 
 /* ---- iterators ---------------------------------------------------------- */
@@ -170,10 +176,11 @@ iter_of(Interp *in, const char *name, Feed **out)
     int i = 0;
     while (strcmp(in->m->iters.data[i]->name, name) != 0)
         i++;
+    Client *client = NEW(in->arena, Client);
+    *client = (Client){{element_fn, NULL}, in};
     RtDataOptions options = {.dir = in->options->data_dir,
                              .seed = in->options->seed,
-                             .function = element_fn,
-                             .context = in};
+                             .client = &client->base};
     Feed *feed = &in->feeds[i];
     if (!feed->it)
         TRY(rt_iter_new(in->m, in->m->iters.data[i], in->num_replicas, &options,

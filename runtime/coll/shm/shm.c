@@ -40,7 +40,7 @@ typedef struct ShmComm {
     atomic_bool stopped;
 } ShmComm;
 
-/* What one replica brings to an instance. */
+/* One replica's operands and results of an instance. */
 typedef struct Part {
     _Alignas(CACHE_LINE) _Atomic uint32_t calls; /* of start */
     bool small;                                  /* this call is staged */
@@ -161,6 +161,7 @@ static void
 shm_all_reduce_start(RtCollInstance *s, int replica,
                      const RtAllReducePart *parts)
 {
+    assert(replica >= 0 && replica < s->comm->coll.num_replicas);
     Part *p = &s->parts[replica];
     uint32_t call = next_call(p);
     memcpy(p->reduces, parts, (size_t)s->num * sizeof *parts);
@@ -175,6 +176,8 @@ static void
 shm_all_gather_start(RtCollInstance *s, int replica,
                      const RtAllGatherPart *part)
 {
+    assert(replica >= 0 && replica < s->comm->coll.num_replicas);
+    assert(!s->num && part->outer >= 0 && part->own_bytes >= 0);
     Part *p = &s->parts[replica];
     p->gather = *part;
     p->small = false;
@@ -243,7 +246,7 @@ reduce_to_one(RtCollInstance *s, int replica)
 
 /* ---- in two halves ------------------------------------------------------ */
 
-/* What elements begin .. end of operand i of a pack is done to. */
+/* Works on elements begin .. end of operand i of a pack. */
 typedef void RangeWork(RtCollInstance *s, int replica, int pack, int i,
                        int64_t begin, int64_t end);
 
@@ -363,6 +366,7 @@ shm_done(RtCollInstance *s, int replica)
     ShmComm *l = s->comm;
     Part *p = &s->parts[replica];
     uint32_t call = atomic_load_explicit(&p->calls, memory_order_relaxed);
+    assert(call > 0); /* done comes after start */
     RtCollResult r = wait_for(l, &s->started, target_of(s, call));
     if (r != COLL_OK)
         return r;

@@ -6,6 +6,7 @@
  * has nothing else to do while it waits: with one device there is no second
  * thread to hand work to.
  */
+#include <assert.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -67,6 +68,7 @@ static void
 cpu_launch(RtDevice *d, TfdFunction *code, TfdCall *call)
 {
     Cpu *c = cpu_of(d);
+    assert(rt_wait_word_load(&c->ended) == rt_wait_word_load(&c->launched));
     c->code = code;
     c->call = call;
     rt_wait_word_add(&c->launched, 1);
@@ -116,6 +118,7 @@ cpu_parallel(RtDevice *d, TfdKernel *kernel, void *const *ptrs,
 static Status
 cpu_reserve(RtDevice *d, size_t bytes)
 {
+    assert(!d->arena);
     if (bytes == 0)
         bytes = 1;
     void *at = fail_here(FAIL_ALLOC) ? MAP_FAILED

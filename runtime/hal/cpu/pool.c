@@ -9,6 +9,7 @@
  */
 #include "runtime/hal/cpu/pool.h"
 
+#include <assert.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -103,6 +104,7 @@ start_workers(RtPool *p)
 Status
 rt_pool_open(int num_threads, bool spin, RtPool **out)
 {
+    assert(num_threads > 0);
     RtPool *p =
         fail_here(FAIL_ALLOC) ? NULL : aligned_alloc(CACHE_LINE, sizeof *p);
     pthread_t *workers = calloc((size_t)num_threads, sizeof *workers);
@@ -172,6 +174,7 @@ void
 rt_pool_run(RtPool *p, RtTask *task, void *data, int64_t count, int64_t grain)
 {
     int64_t chunks = num_chunks(p, count, grain);
+    assert(count >= 0 && !atomic_load(&p->closing));
     if (p->num_threads == 1 || chunks <= 1) {
         task(data, 0, count);
         return;

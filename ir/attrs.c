@@ -6,6 +6,7 @@
 
 #include "ir/ir.h"
 
+#include <assert.h>
 #include <string.h>
 #include "ir/base/status.h"
 
@@ -30,6 +31,20 @@ int64_t
 ir_int(const IrOp *op, IrAttrName a)
 {
     return attr_of(op, a)->i;
+}
+
+int
+ir_enum(const IrOp *op, IrAttrName a)
+{
+    const IrAttrValue *v = attr_of(op, a);
+    assert(ir_attr_info(op->kind, a)->kind == ENUM);
+    return (int)v->i;
+}
+
+const char *
+ir_enum_word(const IrOp *op, IrAttrName a)
+{
+    return ir_words[ir_attr_info(op->kind, a)->list][ir_enum(op, a)];
 }
 
 const char *
@@ -76,6 +91,13 @@ void
 ir_set_int(IrOp *op, IrAttrName a, int64_t x)
 {
     *attr_of(op, a) = (IrAttrValue){.present = true, .i = x};
+}
+
+void
+ir_set_enum(IrOp *op, IrAttrName a, int x)
+{
+    assert(ir_attr_allows(ir_attr_info(op->kind, a), x));
+    ir_set_int(op, a, x);
 }
 
 void
@@ -151,7 +173,6 @@ value_bytes(IrAttrKind kind, const IrAttrValue *v, size_t *size)
     case DATA:
         *size = (size_t)v->data.size;
         return v->data.bytes;
-    case WORD:
     case SYMBOL:
     case STRING:
         *size = sizeof v->text;
@@ -159,6 +180,7 @@ value_bytes(IrAttrKind kind, const IrAttrValue *v, size_t *size)
     case INT:
     case BOOL:
     case DTYPE_:
+    case ENUM:
         break;
     }
     *size = sizeof v->i;
@@ -243,7 +265,6 @@ hash_value(uint64_t h, IrAttrKind kind, const IrAttrValue *v)
     switch (kind) {
     case DIMS:
         return hash_dims(h, v);
-    case WORD:
     case SYMBOL:
     case STRING:
         return hash_text_of(h, v->text);

@@ -234,7 +234,7 @@ ir_clone_module(const IrModule *from, Arena *a)
     m->num_replicas = from->num_replicas;
     m->strategy = clone_text(m, from->strategy);
     m->devices = clone_text(m, from->devices);
-    m->via = clone_text(m, from->via);
+    m->algorithm = from->algorithm;
     m->packs = from->packs;
     m->phase = from->phase;
     m->after = from->after;

@@ -71,8 +71,8 @@ typedef VEC(IrValue *) IrValues;
 typedef struct IrAttrValue {
     bool present;
     union {
-        int64_t i;        /* INT, BOOL, DTYPE */
-        const char *text; /* WORD, SYMBOL (interned, without @), STRING */
+        int64_t i;        /* INT, BOOL, DTYPE_, ENUM */
+        const char *text; /* SYMBOL (interned, without @), STRING */
         struct {
             const void *items; /* INTS int64_t, DIMS Dim, SYMBOLS const char* */
             int count;
@@ -154,13 +154,12 @@ typedef enum VarSync {
     SYNC_ON_WRITE,
     SYNC_ON_READ
 } VarSync;
-typedef enum VarAgg { AGG_NONE, AGG_SUM, AGG_MEAN, AGG_FIRST } VarAgg;
 
 typedef struct IrVar {
     const char *name; /* path: "fc.w" */
     IrType type;      /* static; locality as placed */
     VarSync sync;
-    VarAgg agg;
+    IrAgg agg; /* none, sum, mean or first */
     bool trainable;
     bool non_slot;
     const char *colocate; /* name of another variable, or NULL */
@@ -236,8 +235,8 @@ struct IrModule {
     int num_replicas;
     const char *strategy; /* "default", "one_device", "mirrored", ... */
     const char *devices;  /* "cpu:0-3" normalised */
-    const char *via;      /* cross-device operation; NULL: the strategy's own */
-    int packs;            /* that it makes; 0: one for each value */
+    IrAlgorithm algorithm; /* of collectives; auto: the strategy's own */
+    int packs;             /* that it makes; 0: one for each value */
     VEC(IrSymbol) symbols;
     IrStem counted[3]; /* of symbols named n, N and b */
     VEC(IrParam *) params;
@@ -327,6 +326,9 @@ void ir_set_region(IrOp *op, int index, IrBlock *b);
  * absent optional attribute gives 0, false or NULL. */
 bool ir_has(const IrOp *op, IrAttrName a);
 int64_t ir_int(const IrOp *op, IrAttrName a);
+/* The enumerator of a word, and the word. */
+int ir_enum(const IrOp *op, IrAttrName a);
+const char *ir_enum_word(const IrOp *op, IrAttrName a);
 const char *ir_text(const IrOp *op, IrAttrName a);
 const int64_t *ir_ints(const IrOp *op, IrAttrName a, int *count);
 const Dim *ir_dims(const IrOp *op, IrAttrName a, int *count);
@@ -336,6 +338,8 @@ const void *ir_data(const IrOp *op, IrAttrName a, int64_t *size);
  * there, and how many there are. */
 bool ir_op_names(const IrOp *op, Dim *size);
 void ir_set_int(IrOp *op, IrAttrName a, int64_t x);
+/* The operation may have that one. */
+void ir_set_enum(IrOp *op, IrAttrName a, int x);
 void ir_set_text(IrOp *op, IrAttrName a, const char *text);
 void ir_set_ints(IrOp *op, IrAttrName a, const int64_t *x, int count);
 void ir_set_dims(IrOp *op, IrAttrName a, const Dim *x, int count);

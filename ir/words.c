@@ -8,7 +8,6 @@
 const char *const ir_phase_words[] = {"ir", "replicated", "placed", NULL};
 const char *const ir_sync_words[] = {"auto", "none", "on_write", "on_read",
                                      NULL};
-const char *const ir_agg_words[] = {"none", "sum", "mean", "first", NULL};
 const char *const ir_shard_words[] = {"auto", "file", "data", "off", NULL};
 const char *const ir_func_words[] = {"main", "host", "init", "program", NULL};
 const char *const ir_space_words[] = {"",    "frame", "arena", "in",

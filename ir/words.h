@@ -16,7 +16,6 @@
 /* In the order of their enums; each list ends in NULL. */
 extern const char *const ir_phase_words[]; /* IrPhase */
 extern const char *const ir_sync_words[];  /* VarSync */
-extern const char *const ir_agg_words[];   /* VarAgg */
 extern const char *const ir_shard_words[]; /* ShardPolicy */
 extern const char *const ir_func_words[];  /* IrFuncKind */
 extern const char *const ir_space_words[]; /* IrSpace; none is "" */

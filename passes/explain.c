@@ -28,8 +28,6 @@ bytes_of(const IrModule *m, const IrType *t)
 
 /* ---- variables ---------------------------------------------------------- */
 
-static const char *const agg_word[] = {"none", "sum", "mean", "first"};
-
 static const char *
 how_kept(const IrVar *v)
 {
@@ -45,8 +43,8 @@ explain_variable(Str *out, const IrModule *m, const IrVar *v)
     IrType t = v->type;
     t.locality = LOCAL_HOST;
     str_addf(out, "  %-20s %-18s %s, aggregation %s: %lld bytes on %s%s\n",
-             v->name, ir_type_text(m, &t), how_kept(v), agg_word[v->agg],
-             (long long)bytes_of(m, &v->type),
+             v->name, ir_type_text(m, &t), how_kept(v),
+             ir_words[WORDS_AGG][v->agg], (long long)bytes_of(m, &v->type),
              v->type.locality == LOCAL_ON ? "the first of " : "each of ",
              m->devices);
 }

@@ -21,26 +21,12 @@
  */
 #include "backend/kernel/kernel_expr.h"
 
-#include <string.h>
-
-static const struct {
-    const char *mode;
-    IrOpKind floats, ints;
-} folds[] = {
-    {"add", OP_add, OP_add},         {"sub", OP_sub, OP_sub},
-    {"mul", OP_mul, OP_mul},         {"div", OP_div, OP_floordiv},
-    {"min", OP_minimum, OP_minimum}, {"max", OP_maximum, OP_maximum},
-};
-
 /* The operation that a row and its value are combined by; OP_copy: none. */
 static IrOpKind
 fold_of(const IrOp *op)
 {
-    bool is_float = dtype_is_float(op->results[0]->type.dtype);
-    for (size_t i = 0; i < sizeof folds / sizeof *folds; i++)
-        if (strcmp(folds[i].mode, ir_text(op, A_mode)) == 0)
-            return is_float ? folds[i].floats : folds[i].ints;
-    return OP_copy;
+    return ir_update_op((IrUpdate)ir_enum(op, A_mode),
+                        dtype_is_float(op->results[0]->type.dtype));
 }
 
 /* Whether v is a parameter of the region that nothing but op uses, once. */

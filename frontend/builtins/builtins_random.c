@@ -120,7 +120,7 @@ step_counter(Draw *d, int64_t site)
     IrVar *v = fe_var_counter(cx, name, d->loc);
     bool own = cx->context == FE_REPLICA;
     v->sync = own ? SYNC_ON_READ : SYNC_ON_WRITE;
-    v->agg = own ? AGG_FIRST : AGG_NONE; /* what is saved: all count alike */
+    v->agg = own ? AGG_first : AGG_none; /* what is saved: all count alike */
     return name;
 }
 
@@ -131,7 +131,7 @@ next_step(Draw *d, int64_t site)
         return integer(d, 0);
     const char *counter = step_counter(d, site);
     IrValue *step = ir_build_read(d->b, counter, d->loc);
-    ir_build_write(d->b, counter, "add", integer(d, 1), d->loc);
+    ir_build_write(d->b, counter, UPDATE_add, integer(d, 1), d->loc);
     return step;
 }
 

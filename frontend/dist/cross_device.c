@@ -11,22 +11,12 @@
 #include "ir/base/str.h"
 #include "ir/ir.h"
 
-static const struct {
-    const char *name;
-    bool has_packs;
-} rows[] = {
-#define CROSS(name, packs, doc) {#name, packs},
-#include "frontend/dist/cross_device.def"
-#undef CROSS
-};
-
-enum { NUM_ROWS = sizeof rows / sizeof *rows };
-
+/* Its enumerator, or -1; the language asks for no case. */
 static int
-find_row(const char *name)
+find_algorithm(const char *name)
 {
-    for (int i = 0; i < NUM_ROWS; i++)
-        if (!strcasecmp(rows[i].name, name))
+    for (int i = 0; i < NUM_ALGORITHMS; i++)
+        if (!strcasecmp(ir_words[WORDS_ALGORITHM][i], name))
             return i;
     return -1;
 }
@@ -35,8 +25,8 @@ static const char *
 unknown(Arena *a, const char *name)
 {
     Str s = str_new(a);
-    for (int i = 0; i < NUM_ROWS; i++)
-        str_addf(&s, "%s%s", i ? ", " : "", rows[i].name);
+    for (int i = 0; i < NUM_ALGORITHMS; i++)
+        str_addf(&s, "%s%s", i ? ", " : "", ir_words[WORDS_ALGORITHM][i]);
     return message_printf(
         a,
         "there is no cross-device operation \"%s\": it is one "
@@ -46,15 +36,16 @@ unknown(Arena *a, const char *name)
 
 /* Reads "packs=N". */
 static const char *
-read_packs(Arena *a, const char *text, int row, FeCrossDevice *out)
+read_packs(Arena *a, const char *text, FeCrossDevice *out)
 {
     char *end = NULL;
     const char *number = !strncmp(text, "packs=", 6) ? text + 6 : NULL;
     long n = number ? strtol(number, &end, 10) : -1;
     if (!number || end == number || *end || n < 0 || n > IR_MAX_PACKS)
         return message_printf(a, "\"%s\" is no packs=N with N from 0", text);
-    if (!rows[row].has_packs)
-        return message_printf(a, "%s makes no packs", rows[row].name);
+    if (!ir_algorithm_has_packs(out->algorithm))
+        return message_printf(a, "%s makes no packs",
+                              ir_words[WORDS_ALGORITHM][out->algorithm]);
     out->packs = (int)n;
     return NULL;
 }
@@ -64,9 +55,9 @@ fe_cross_device_parse(Arena *a, const char *text, FeCrossDevice *out)
 {
     size_t n = strcspn(text, ":");
     const char *name = arena_strndup(a, text, n);
-    int row = find_row(name);
-    if (row < 0)
+    int algorithm = find_algorithm(name);
+    if (algorithm < 0)
         return unknown(a, name);
-    *out = (FeCrossDevice){rows[row].name, 1};
-    return text[n] ? read_packs(a, text + n + 1, row, out) : NULL;
+    *out = (FeCrossDevice){(IrAlgorithm)algorithm, 1};
+    return text[n] ? read_packs(a, text + n + 1, out) : NULL;
 }

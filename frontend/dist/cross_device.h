@@ -5,10 +5,11 @@
 #define TFD_FRONTEND_DIST_CROSS_DEVICE_H
 
 #include "ir/base/arena.h"
+#include "ir/ops/op.h"
 
 typedef struct FeCrossDevice {
-    const char *name; /* as cross.def has it */
-    int packs;        /* 1 unless said; 0: a pack for each value */
+    IrAlgorithm algorithm;
+    int packs; /* 1 unless said; 0: a pack for each value */
 } FeCrossDevice;
 
 /* Reads a name, in any case, and how many packs it is to make.  NULL on

@@ -20,12 +20,13 @@
 #include <string.h>
 #include "frontend/dist/devices.h"
 #include "ir/type_text.h"
+#include "ir/words.h"
 
 /* A call on a nest, leaf by leaf. */
 typedef struct Combine {
     Lower *cx;
     const FeArgs *in;
-    const char *op;   /* "sum", "mean", "max", "min"; NULL for gathering */
+    IrAgg op;         /* sum, mean, max or min; none for gathering */
     const char *text; /* the value as it was written */
     Loc loc;          /* of the value */
     const char *dest; /* a variable, or NULL: all replicas */
@@ -69,7 +70,7 @@ refuse_same_gather(const Combine *c)
 static bool
 check_same(const Combine *c)
 {
-    if (strcmp(c->op, "sum") != 0)
+    if (c->op != AGG_sum)
         return true;
     refuse_same_sum(c);
     return false;
@@ -80,7 +81,7 @@ static bool
 check_dtype(const Combine *c, FeValue *leaf)
 {
     IrType t;
-    if (strcmp(c->op, "mean") != 0 || !fe_type_of(c->cx, leaf, &t) ||
+    if (c->op != AGG_mean || !fe_type_of(c->cx, leaf, &t) ||
         dtype_is_float(t.dtype))
         return true;
     fe_error_note(c->cx, c->loc,
@@ -94,21 +95,23 @@ check_dtype(const Combine *c, FeValue *leaf)
 /* ---- arguments ---------------------------------------------------------- */
 
 static bool
-read_op(Lower *cx, const FeArgs *in, const char **op)
+read_op(Lower *cx, const FeArgs *in, IrAgg *op)
 {
-    static const char *const ops[] = {"sum", "mean", "max", "min"};
     const FeValue *v = fe_arg(in, 0);
-    *op = v->kind == FE_BUILTIN ? fe_builtin_name(v->builtin) : NULL;
-    for (int i = 0; *op && i < 4; i++)
-        if (strcmp(*op, ops[i]) == 0)
-            return true;
+    const IrAttrInfo *attr = ir_attr_info(OP_reduce, A_op);
+    const char *name =
+        v->kind == FE_BUILTIN ? fe_builtin_name(v->builtin) : NULL;
+    int i = name ? ir_word_index(ir_words[WORDS_AGG], name, strlen(name)) : -1;
+    *op = i < 0 ? AGG_none : (IrAgg)i;
+    if (ir_attr_allows(attr, i))
+        return true;
     const AstNode *node = in->args[0]->node;
     bool is_word = v->kind == FE_STRING && node && node->kind == AST_NAME;
     fe_error(cx, fe_arg_loc(in, 0),
              "%s combines by sum, mean, max or min, not "
              "by %s",
              in->name,
-             *op       ? *op
+             name      ? name
              : is_word ? v->text.text
                        : fe_describe(cx, v));
     return false;
@@ -205,12 +208,12 @@ static FeValue *emit_to(const Combine *c, IrOpKind kind, IrValue *x);
 static bool
 check_slices_op(const Combine *c)
 {
-    if (strcmp(c->op, "sum") == 0 || strcmp(c->op, "mean") == 0)
+    if (c->op == AGG_sum || c->op == AGG_mean)
         return true;
     fe_error_note(c->cx, c->loc,
                   fe_format(c->cx, "dense(%s) makes a tensor of them", c->text),
                   "%s combines slices by sum or mean, not by %s", c->in->name,
-                  c->op);
+                  ir_words[WORDS_AGG][c->op]);
     return false;
 }
 
@@ -235,7 +238,7 @@ combine_slices(const Combine *c, FeValue *slices, bool to)
         return check_same(c) ? slices : &fe_poison;
     FeValue *indices = slices_field(c, fe_slices_indices(slices), to);
     FeValue *values = slices_field(c, fe_slices_values(slices), to);
-    if (!fe_is_poison(values) && strcmp(c->op, "mean") == 0) {
+    if (!fe_is_poison(values) && c->op == AGG_mean) {
         FeValue *n = fe_value_float(cx->arena, cx->module->num_replicas);
         values = fe_binary(cx, AST_OP_DIV, values, n, c->in->loc);
     }
@@ -264,9 +267,9 @@ reduce_same(const Combine *c, FeValue *leaf)
         return &fe_poison;
     if (axes.len < 0)
         return leaf;
-    if (strcmp(c->op, "mean") == 0)
+    if (c->op == AGG_mean)
         return fe_mean(cx, x, &axes, false, c->text, c->in->loc);
-    bool is_max = strcmp(c->op, "max") == 0;
+    bool is_max = c->op == AGG_max;
     return fe_reduce_axes(cx, is_max ? OP_reduce_max : OP_reduce_min, x, &axes,
                           false, c->in->loc);
 }
@@ -288,7 +291,7 @@ reduce_leaf(FeValue *leaf, void *data)
     if (!x || !read_axes(c, x->type.rank, &axes))
         return &fe_poison;
     IrOp *op = fe_op(c->cx, OP_reduce, 1, &x, c->in->loc);
-    ir_set_text(op, A_op, c->op);
+    ir_set_enum(op, A_op, c->op);
     if (axes.len >= 0)
         ir_set_ints(op, A_axes, axes.axes, axes.len);
     return fe_emit(c->cx, op);
@@ -310,7 +313,7 @@ emit_to(const Combine *c, IrOpKind kind, IrValue *x)
 {
     IrOp *op = fe_op(c->cx, kind, 1, &x, c->in->loc);
     if (kind == OP_reduce_to)
-        ir_set_text(op, A_op, c->op);
+        ir_set_enum(op, A_op, c->op);
     if (c->dest)
         ir_set_text(op, A_var, c->dest);
     return fe_emit(c->cx, op);
@@ -503,7 +506,7 @@ fe_builtin_all_reduce(Lower *cx, const FeArgs *in)
         return fe_value_rebuild_parts(cx->arena, value, &parts);
     }
     IrOp *op = fe_op(cx, OP_all_reduce, operands.len, operands.data, in->loc);
-    ir_set_text(op, A_op, c.op);
+    ir_set_enum(op, A_op, c.op);
     if (fe_is_poison(fe_emit(cx, op)))
         return &fe_poison;
     for (int i = 0, k = 0; i < leaves.len; i++)

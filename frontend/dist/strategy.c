@@ -169,7 +169,7 @@ choose_cross(Lower *cx, const Choice *c, int num_devices)
     if (!c->cross || !check_combines(cx, c))
         return;
     const char *wrong = fe_cross_device_parse(cx->arena, c->cross, &cross);
-    bool halves = !wrong && !strcmp(cross.name, "hierarchical_copy");
+    bool halves = !wrong && cross.algorithm == ALGORITHM_hierarchical_copy;
     if (wrong)
         fe_error(cx, error_loc(cx, c->cross_loc), "%s", wrong);
     else if (halves && num_devices % 2)
@@ -177,8 +177,8 @@ choose_cross(Lower *cx, const Choice *c, int num_devices)
                  "hierarchical_copy needs an even number of devices, and there "
                  "%s %d",
                  num_devices == 1 ? "is" : "are", num_devices);
-    else if (strcmp(cross.name, "auto") != 0) {
-        cx->module->via = intern(cx->names, cross.name);
+    else if (cross.algorithm != ALGORITHM_auto) {
+        cx->module->algorithm = cross.algorithm;
         cx->module->packs = cross.packs;
     }
 }

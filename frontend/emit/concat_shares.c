@@ -101,7 +101,7 @@ put_rows(Lower *cx, IrValue *to, IrValue *x, IrValue *start, Loc loc)
     rows = ir_build2(cx->block, OP_add, rows, start, loc);
     fe_mark_index_checked(cx, rows, to->type.dims[0]);
     IrOp *op = fe_op(cx, OP_scatter, 3, (IrValue *[]){to, rows, x}, loc);
-    ir_set_text(op, A_mode, "set");
+    ir_set_enum(op, A_mode, UPDATE_set);
     return fe_tensor(fe_emit(cx, op));
 }
 

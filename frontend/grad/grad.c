@@ -153,8 +153,7 @@ is_summed(Arena *a, const IrValue *loss)
     note_value(w, loss);
     while (w->todo.len && !found) {
         const IrOp *op = VEC_POP(w->todo);
-        bool is_sum =
-            op->kind == OP_all_reduce && strcmp(ir_text(op, A_op), "sum") == 0;
+        bool is_sum = op->kind == OP_all_reduce && ir_enum(op, A_op) == AGG_sum;
         found = is_sum || op->kind == OP_all_gather;
         if (ir_op_info[op->kind].effect == COLLECTIVE ||
             strcmp(ir_op_info[op->kind].grad, "zero") == 0)

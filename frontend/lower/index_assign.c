@@ -167,17 +167,19 @@ find_rows(const FeIndices *indices)
     return found ? first->value : NULL;
 }
 
-static const char *
-write_mode(Lower *cx, AstOp op, const IrType *t, Loc loc)
+static const IrUpdate modes[NUM_AST_OPS] = {
+    [AST_OP_NONE] = UPDATE_set, [AST_OP_ADD] = UPDATE_add,
+    [AST_OP_SUB] = UPDATE_sub,  [AST_OP_MUL] = UPDATE_mul,
+    [AST_OP_DIV] = UPDATE_div,
+};
+
+static bool
+check_divides(Lower *cx, AstOp op, const IrType *t, Loc loc)
 {
-    static const char *const modes[NUM_AST_OPS] = {
-        [AST_OP_NONE] = "set", [AST_OP_ADD] = "add", [AST_OP_SUB] = "sub",
-        [AST_OP_MUL] = "mul",  [AST_OP_DIV] = "div",
-    };
     if (op != AST_OP_DIV || dtype_is_float(t->dtype))
-        return modes[op];
+        return true;
     fe_error_note(cx, loc, "cast, or write //", "/= is for floats");
-    return NULL;
+    return false;
 }
 
 /* x with its rows changed by e.  Sums of f16 and bf16 are rounded once (D4). */
@@ -187,12 +189,13 @@ update_rows(Lower *cx, IrValue *x, IrValue *rows, AstOp op, IrValue *e, Loc loc)
     Dim dims[IR_MAX_RANK];
     const IrType *t = &x->type, *r = &rows->type;
     int rank = r->rank + t->rank - 1;
-    const char *mode = write_mode(cx, op, t, loc);
+    bool divides = check_divides(cx, op, t, loc);
     if (!fe_check_rank(cx, rank, loc))
         return &fe_poison;
     for (int i = 0; i < rank; i++)
         dims[i] = i < r->rank ? r->dims[i] : t->dims[i - r->rank + 1];
-    FeValue *values = mode ? fe_broadcast(cx, e, rank, dims, loc) : &fe_poison;
+    FeValue *values =
+        divides ? fe_broadcast(cx, e, rank, dims, loc) : &fe_poison;
     if (op == AST_OP_SUB && !fe_is_poison(values))
         values = fe_unary(cx, op, values, loc);
     if (fe_is_poison(values) || !fe_check_can_emit(cx, loc))
@@ -203,7 +206,7 @@ update_rows(Lower *cx, IrValue *x, IrValue *rows, AstOp op, IrValue *e, Loc loc)
             ir_build_add_rows(cx->block, x, rows, values->tensor, loc));
     IrOp *scatter =
         fe_op(cx, OP_scatter, 3, (IrValue *[]){x, rows, values->tensor}, loc);
-    ir_set_text(scatter, A_mode, mode);
+    ir_set_enum(scatter, A_mode, modes[op]);
     return fe_emit(cx, scatter);
 }
 

@@ -10,6 +10,8 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include "ir/ops/op.h"
+#include "ir/words.h"
 
 #define COUNT(array) ((int)(sizeof(array) / sizeof *(array)))
 
@@ -239,31 +241,27 @@ fe_colocate(FeParser *ps, FePlace place, AstNode *target, AstList members)
 
 /* ---- the clauses of a variable ---- */
 
-static bool
-is_word_of(const AstNode *n, const char *const *words)
+/* The position in words of the word that n is, or -1. */
+static int
+find_word(const AstNode *n, const char *const *words)
 {
     const char *text = n->kind == AST_NONE   ? "none"
                        : n->kind == AST_NAME ? n->name.text
                                              : "";
-    for (; *words; words++)
-        if (strcmp(text, *words) == 0)
-            return true;
-    return false;
+    return ir_word_index(words, text, strlen(text));
 }
 
 static bool
 is_sync(const AstNode *n)
 {
-    static const char *const words[] = {"auto", "none", "on_write", "on_read",
-                                        NULL};
-    return is_word_of(n, words);
+    return find_word(n, ir_sync_words) >= 0;
 }
 
 static bool
 is_aggregate(const AstNode *n)
 {
-    static const char *const words[] = {"none", "sum", "mean", "first", NULL};
-    return is_word_of(n, words);
+    int i = find_word(n, ir_words[WORDS_AGG]);
+    return i >= 0 && (IR_VAR_AGGS >> i & 1);
 }
 
 static bool
@@ -282,7 +280,7 @@ static bool
 is_partition(const AstNode *n)
 {
     static const char *const words[] = {"fixed", "min_size", "max_size", NULL};
-    return n->kind == AST_CALL && is_word_of(n->call.callee, words);
+    return n->kind == AST_CALL && find_word(n->call.callee, words) >= 0;
 }
 
 typedef struct Clause {

@@ -206,7 +206,8 @@ finish_restore(Lower *cx, IrOp *op, const VarNames *vars)
     }
     ir_op_results(restore, vars->len, types);
     for (int i = 0; i < vars->len; i++)
-        ir_build_write(b, vars->data[i], "set", restore->results[i], op->loc);
+        ir_build_write(b, vars->data[i], UPDATE_set, restore->results[i],
+                       op->loc);
     ir_splice_before(op, b);
     ir_remove(op);
 }

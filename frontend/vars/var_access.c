@@ -99,10 +99,10 @@ find_verdict(const Row *rows, int n, const Access *a)
 static Access
 describe_access(const Lower *cx, const IrVar *v)
 {
-    static const Agg aggs[] = {[AGG_NONE] = G_NONE,
-                               [AGG_SUM] = G_SUM,
-                               [AGG_MEAN] = G_MEAN,
-                               [AGG_FIRST] = G_FIRST};
+    static const Agg aggs[] = {[AGG_none] = G_NONE,
+                               [AGG_sum] = G_SUM,
+                               [AGG_mean] = G_MEAN,
+                               [AGG_first] = G_FIRST};
     Access a = {.agg = aggs[v->agg]};
     if (a.agg == G_MEAN && !dtype_is_float(v->type.dtype))
         a.agg = G_INT_MEAN;
@@ -266,12 +266,14 @@ check_updated(Lower *cx, const IrVar *v, Loc loc)
 /* ---- writing ------------------------------------------------------------ */
 
 static const struct {
-    const char *mode;
+    IrUpdate mode;
     Change change;
 } changes[NUM_AST_OPS] = {
-    [AST_OP_NONE] = {"set", O_SET},   [AST_OP_ADD] = {"add", O_ADDS},
-    [AST_OP_SUB] = {"sub", O_ADDS},   [AST_OP_MUL] = {"mul", O_SCALES},
-    [AST_OP_DIV] = {"div", O_SCALES},
+    [AST_OP_NONE] = {UPDATE_set, O_SET},
+    [AST_OP_ADD] = {UPDATE_add, O_ADDS},
+    [AST_OP_SUB] = {UPDATE_sub, O_ADDS},
+    [AST_OP_MUL] = {UPDATE_mul, O_SCALES},
+    [AST_OP_DIV] = {UPDATE_div, O_SCALES},
 };
 
 /* Whether v may be written like this here; w lacks the variable and context. */
@@ -310,17 +312,17 @@ at_shape(Lower *cx, IrValue *x, const IrVar *v, Loc loc)
 /* ---- writing rows ------------------------------------------------------- */
 
 static FeValue *
-change_rows(Lower *cx, IrVar *v, const char *mode, IrValue *rows,
-            IrValue *values, Loc loc)
+change_rows(Lower *cx, IrVar *v, IrUpdate mode, IrValue *rows, IrValue *values,
+            Loc loc)
 {
     if (!fe_check_can_emit(cx, loc))
         return &fe_poison;
     IrValue *parts[] = {ir_build_read(cx->block, v->name, loc), rows, values};
     IrOp *op = fe_op(cx, OP_scatter, 3, parts, loc);
-    ir_set_text(op, A_mode, mode);
+    ir_set_enum(op, A_mode, mode);
     FeValue *x = fe_emit(cx, op);
     if (!fe_is_poison(x))
-        ir_build_write(cx->block, v->name, "set", x->tensor, loc);
+        ir_build_write(cx->block, v->name, UPDATE_set, x->tensor, loc);
     return fe_is_poison(x) ? x : &fe_none;
 }
 
@@ -359,15 +361,15 @@ gathered(Lower *cx, IrValue *x, Loc loc)
 /* The replicas' rows one behind the other, written in a merge: the table of
  * aggregations (tensorflow.md 1.7). */
 static FeValue *
-write_together(Lower *cx, IrVar *v, const char *mode, IrValue *rows,
+write_together(Lower *cx, IrVar *v, IrUpdate mode, IrValue *rows,
                IrValue *values, Loc loc)
 {
     FeRegion saved;
     if (!fe_check_can_emit(cx, loc))
         return &fe_poison;
-    if (v->agg == AGG_FIRST)
+    if (v->agg == AGG_first)
         rows = rows_of_first(cx, rows, loc);
-    if (v->agg == AGG_MEAN)
+    if (v->agg == AGG_mean)
         values = part_of_mean(cx, values, loc);
     IrOp *merge = fe_region_open(cx, OP_merge, FE_MERGE, loc, &saved);
     if (!merge)
@@ -383,12 +385,12 @@ write_together(Lower *cx, IrVar *v, const char *mode, IrValue *rows,
 
 /* What is allowed, done; row i of rows is v's row rows[i]. */
 static FeValue *
-write_rows(Lower *cx, IrVar *v, const char *mode, IrValue *rows,
-           IrValue *values, Loc loc)
+write_rows(Lower *cx, IrVar *v, IrUpdate mode, IrValue *rows, IrValue *values,
+           Loc loc)
 {
     bool own = rows->type.locality == LOCAL_PER_REPLICA ||
                values->type.locality == LOCAL_PER_REPLICA;
-    if (cx->context == FE_REPLICA && v->agg != AGG_NONE && own)
+    if (cx->context == FE_REPLICA && v->agg != AGG_none && own)
         return write_together(cx, v, mode, rows, values, loc);
     return change_rows(cx, v, mode, rows, values, loc);
 }
@@ -450,7 +452,7 @@ fe_var_write(Lower *cx, IrVar *v, AstOp op, FeValue *value, const AstNode *node,
     x = at_shape(cx, x, v, loc);
     IrOp *write = fe_op(cx, OP_write, 1, &x, loc);
     ir_set_text(write, A_var, v->name);
-    ir_set_text(write, A_mode, changes[op].mode);
+    ir_set_enum(write, A_mode, changes[op].mode);
     fe_emit(cx, write);
 }
 
@@ -472,16 +474,17 @@ fe_builtin_created_in_scope(Lower *cx, const FeArgs *in)
 
 /* scatter_<name>: what the operation of the IR calls it, and what it is. */
 static const struct {
-    const char *name, *mode;
+    const char *name;
+    IrUpdate mode;
     Change change;
 } row_changes[] = {
-    {"scatter_add", "add", O_ROWS},
-    {"scatter_sub", "sub", O_ROWS},
-    {"scatter_mul", "mul", O_SCALES_ROWS},
-    {"scatter_div", "div", O_SCALES_ROWS},
-    {"scatter_min", "min", O_PICKS_ROWS},
-    {"scatter_max", "max", O_PICKS_ROWS},
-    {"scatter_update", "set", O_PICKS_ROWS},
+    {"scatter_add", UPDATE_add, O_ROWS},
+    {"scatter_sub", UPDATE_sub, O_ROWS},
+    {"scatter_mul", UPDATE_mul, O_SCALES_ROWS},
+    {"scatter_div", UPDATE_div, O_SCALES_ROWS},
+    {"scatter_min", UPDATE_min, O_PICKS_ROWS},
+    {"scatter_max", UPDATE_max, O_PICKS_ROWS},
+    {"scatter_update", UPDATE_set, O_PICKS_ROWS},
 };
 
 /* Indices of at least one dimension, each of a row of v. */

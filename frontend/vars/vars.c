@@ -154,13 +154,13 @@ static bool
 read_attributes(Lower *cx, IrVar *v, const AstNode *n)
 {
     v->sync = (VarSync)clause_word(n->var.sync, ir_sync_words);
-    v->agg = (VarAgg)clause_word(n->var.aggregate, ir_agg_words);
+    v->agg = (IrAgg)clause_word(n->var.aggregate, ir_words[WORDS_AGG]);
     if (v->sync == SYNC_AUTO)
         v->sync = SYNC_ON_WRITE;
     if (n->var.sync && !check_sync(cx, v, n->var.sync->loc))
         return false;
     /* With one copy a mean is made when replicas write (semantics.def). */
-    if (v->agg == AGG_MEAN && !dtype_is_float(v->type.dtype) &&
+    if (v->agg == AGG_mean && !dtype_is_float(v->type.dtype) &&
         !has_strategy(cx->module, "central_storage")) {
         fe_error_note(cx, n->var.aggregate->loc,
                       "declare it f32, or aggregate(sum)",

@@ -121,7 +121,7 @@ static const struct {
 
 static const char *const attr_kinds[] = {
     [INT] = "integer",    [BOOL] = "bool",     [INTS] = "integers",
-    [DTYPE_] = "dtype",   [WORD] = "word",     [SYMBOL] = "@name",
+    [DTYPE_] = "dtype",   [ENUM] = "word",     [SYMBOL] = "@name",
     [SYMBOLS] = "@names", [STRING] = "string", [DIMS] = "dimensions",
     [DATA] = "elements",
 };
@@ -143,6 +143,19 @@ print_words(const char *title, const Word *words, int n)
     printf("\n| %s | |\n| --- | --- |\n", title);
     for (int i = 0; i < n; i++)
         printf("| %s | %s |\n", words[i].name, words[i].meaning);
+}
+
+/* attrs.def as Markdown. */
+static void
+print_word_lists(void)
+{
+    printf("\n## Words\n\nWhat the words mean that an attribute may be "
+           "(`ir/ops/attrs.def`).\n");
+#define WORD_LIST(LIST, doc) printf("\n| %s | |\n| --- | --- |\n", doc);
+#define AGG(word, doc) printf("| %s | %s |\n", #word, doc);
+#define UPDATE(word, floats, ints, doc) AGG(word, doc)
+#define ALGORITHM(word, has_packs, doc) AGG(word, doc)
+#include "ir/ops/attrs.def"
 }
 
 static void
@@ -168,6 +181,30 @@ print_traits(const IrOpInfo *info)
     printf("%s", *before ? " " : "");
 }
 
+/* "one of sum, mean, max" */
+static void
+print_allowed(const IrAttrInfo *a)
+{
+    const char *before = "one of ";
+    for (int i = 0; ir_words[a->list][i]; i++) {
+        if (!ir_attr_allows(a, i))
+            continue;
+        printf("%s%s", before, ir_words[a->list][i]);
+        before = ", ";
+    }
+}
+
+static void
+print_attr(const IrAttrInfo *a, bool first)
+{
+    printf("%s- `%s`, ", first ? "\n" : "", a->text);
+    if (a->kind == ENUM)
+        print_allowed(a);
+    else
+        printf("%s", attr_kinds[a->kind]);
+    printf("%s: %s\n", a->required ? "" : ", may be left out", a->doc);
+}
+
 static void
 print_op(int kind)
 {
@@ -188,12 +225,8 @@ print_op(int kind)
     const char *names = indices[info->index].name;
     printf("| %s%s| %s | %s |\n", names, *names ? " " : "", info->grad,
            info->code);
-    for (int i = 0; i < info->num_attrs; i++) {
-        const IrAttrInfo *a = &info->attrs[i];
-        printf("%s- `%s`, %s%s: %s\n", i ? "" : "\n", a->text,
-               attr_kinds[a->kind], a->required ? "" : ", may be left out",
-               a->doc);
-    }
+    for (int i = 0; i < info->num_attrs; i++)
+        print_attr(&info->attrs[i], i == 0);
 }
 
 static void
@@ -220,6 +253,7 @@ main(void)
     print_words("dtype", dtypes, LENGTH(dtypes));
     print_words("locality", localities, LENGTH(localities));
     print_words("index", indices + 1, LENGTH(indices) - 1);
+    print_word_lists();
     printf("\n## Every operation\n");
     for (int kind = 0; kind < NUM_OPS; kind++)
         print_op(kind);

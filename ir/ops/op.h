@@ -9,6 +9,7 @@
 #define TFD_IR_OPS_OP_H
 
 #include <stdbool.h>
+#include <stdint.h>
 
 typedef enum IrOpKind {
 #define OP(name, in, out, regions, shape, dtype, locality, effect, traits, index, grad, code, doc) OP_##name,
@@ -23,12 +24,50 @@ typedef enum IrOpKind {
 typedef enum IrAttrName {
 #define ATTR_NAME(name) A_##name,
 #include "ir/ops/attrs.def"
-#undef ATTR_NAME
     NUM_ATTR_NAMES
 } IrAttrName;
 
+/* The lists of words, and the words of each. */
+typedef enum IrWordList {
+#define WORD_LIST(LIST, doc) WORDS_##LIST,
+#include "ir/ops/attrs.def"
+    NUM_WORD_LISTS
+} IrWordList;
+
+typedef enum IrAgg {
+#define AGG(word, doc) AGG_##word,
+#include "ir/ops/attrs.def"
+    NUM_AGGS
+} IrAgg;
+
+/* Those that a variable may have, a bit for each. */
+enum {
+    IR_VAR_AGGS = 1 << AGG_none | 1 << AGG_sum | 1 << AGG_mean | 1 << AGG_first
+};
+
+typedef enum IrUpdate {
+#define UPDATE(word, floats, ints, doc) UPDATE_##word,
+#include "ir/ops/attrs.def"
+    NUM_UPDATES
+} IrUpdate;
+
+typedef enum IrAlgorithm {
+#define ALGORITHM(word, has_packs, doc) ALGORITHM_##word,
+#include "ir/ops/attrs.def"
+    NUM_ALGORITHMS
+} IrAlgorithm;
+
 typedef enum IrAttrKind {
-    INT, BOOL, INTS, DTYPE_, WORD, SYMBOL, SYMBOLS, STRING, DIMS, DATA
+    INT,
+    BOOL,
+    INTS,
+    DTYPE_,
+    ENUM,
+    SYMBOL,
+    SYMBOLS,
+    STRING,
+    DIMS,
+    DATA
 } IrAttrKind;
 
 typedef enum IrEffect {
@@ -64,6 +103,8 @@ typedef struct IrAttrInfo {
     IrAttrName name;
     const char *text;
     IrAttrKind kind;
+    IrWordList list; /* ENUM: its words, and of them a bit for each */
+    unsigned allowed;
     bool required;
     const char *doc;
 } IrAttrInfo;
@@ -86,6 +127,15 @@ typedef struct IrOpInfo {
 extern const IrOpInfo ir_op_info[NUM_OPS];
 extern const char *const ir_attr_text[NUM_ATTR_NAMES];
 
+/* The words of a list in the order of its enum, and a NULL. */
+extern const char *const *const ir_words[NUM_WORD_LISTS];
+
+/* What combines a value with the one that it is updated by, of floats or of
+ * integers; copy: nothing, it becomes that one. */
+IrOpKind ir_update_op(IrUpdate update, bool floats);
+/* Whether it divides the elements in packs. */
+bool ir_algorithm_has_packs(IrAlgorithm algorithm);
+
 /* About how many instructions an element of an elementwise operation costs; 1
  * for any other. */
 double ir_op_cost(IrOpKind kind);
@@ -93,5 +143,9 @@ double ir_op_cost(IrOpKind kind);
 bool ir_op_by_name(const char *name, IrOpKind *out);
 /* Position of attribute a among those of op kind, or -1. */
 int ir_attr_index(IrOpKind kind, IrAttrName a);
+/* The row of attribute a of op kind, which has one. */
+const IrAttrInfo *ir_attr_info(IrOpKind kind, IrAttrName a);
+/* Whether the attribute, an ENUM, may be word number x of its list. */
+bool ir_attr_allows(const IrAttrInfo *attr, int64_t x);
 
 #endif

@@ -260,12 +260,12 @@ ir_build_concat(IrBlock *b, int n, IrValue *const *xs, int64_t axis, Loc loc)
 }
 
 IrValue *
-ir_build_scatter(IrBlock *b, const char *mode, IrValue *x, IrValue *rows,
+ir_build_scatter(IrBlock *b, IrUpdate mode, IrValue *x, IrValue *rows,
                  IrValue *values, Loc loc)
 {
     IrOp *op =
         ir_build_op(b, OP_scatter, 3, (IrValue *[]){x, rows, values}, loc);
-    ir_set_text(op, A_mode, mode);
+    ir_set_enum(op, A_mode, mode);
     return ir_build_infer(op);
 }
 
@@ -276,7 +276,7 @@ ir_build_add_rows(IrBlock *b, IrValue *x, IrValue *rows, IrValue *values,
     DType narrow = x->type.dtype, wide = dtype_compute(narrow);
     x = ir_build_cast(b, x, wide, loc);
     values = ir_build_cast(b, values, wide, loc);
-    x = ir_build_scatter(b, "add", x, rows, values, loc);
+    x = ir_build_scatter(b, UPDATE_add, x, rows, values, loc);
     return ir_build_cast(b, x, narrow, loc);
 }
 
@@ -329,22 +329,20 @@ ir_build_read(IrBlock *b, const char *var, Loc loc)
 }
 
 IrOp *
-ir_build_write(IrBlock *b, const char *var, const char *mode, IrValue *x,
-               Loc loc)
+ir_build_write(IrBlock *b, const char *var, IrUpdate mode, IrValue *x, Loc loc)
 {
     IrOp *op = ir_build_op(b, OP_write, 1, &x, loc);
     ir_set_text(op, A_var, var);
-    ir_set_text(op, A_mode, mode);
+    ir_set_enum(op, A_mode, mode);
     ir_build_infer(op);
     return op;
 }
 
 IrOp *
-ir_build_all_reduce(IrBlock *b, const char *how, int n, IrValue *const *xs,
-                    Loc loc)
+ir_build_all_reduce(IrBlock *b, IrAgg how, int n, IrValue *const *xs, Loc loc)
 {
     IrOp *op = ir_build_op(b, OP_all_reduce, n, xs, loc);
-    ir_set_text(op, A_op, how);
+    ir_set_enum(op, A_op, how);
     ir_build_infer(op);
     return op;
 }

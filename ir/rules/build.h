@@ -92,10 +92,9 @@ IrValue *ir_build_reverse(IrBlock *b, IrValue *x, const int64_t *axes,
                           int num_axes, Loc loc);
 IrValue *ir_build_concat(IrBlock *b, int n, IrValue *const *xs, int64_t axis,
                          Loc loc);
-/* x with rows changed by values, as ops.def says; mode is add, sub, mul, div,
- * min, max or set. */
-IrValue *ir_build_scatter(IrBlock *b, const char *mode, IrValue *x,
-                          IrValue *rows, IrValue *values, Loc loc);
+/* x with rows changed by values, as ops.def says. */
+IrValue *ir_build_scatter(IrBlock *b, IrUpdate mode, IrValue *x, IrValue *rows,
+                          IrValue *values, Loc loc);
 /* x with values added to rows; sums of f16 and bf16 are f32, rounded once. */
 IrValue *ir_build_add_rows(IrBlock *b, IrValue *x, IrValue *rows,
                            IrValue *values, Loc loc);
@@ -115,10 +114,10 @@ IrValue *ir_build_dot(IrBlock *b, IrValue *x, IrValue *y, const IrDotAxes *axes,
 IrValue *ir_build_dim_size(IrBlock *b, Dim d, Loc loc); /* an i64 */
 IrValue *ir_build_param(IrBlock *b, const char *param, Loc loc);
 IrValue *ir_build_read(IrBlock *b, const char *var, Loc loc);
-IrOp *ir_build_write(IrBlock *b, const char *var, const char *mode, IrValue *x,
+IrOp *ir_build_write(IrBlock *b, const char *var, IrUpdate mode, IrValue *x,
                      Loc loc);
 /* all_reduce of n values together; results as op->results. */
-IrOp *ir_build_all_reduce(IrBlock *b, const char *op, int n, IrValue *const *xs,
+IrOp *ir_build_all_reduce(IrBlock *b, IrAgg how, int n, IrValue *const *xs,
                           Loc loc);
 IrValue *ir_build_all_gather(IrBlock *b, IrValue *x, int64_t axis, Loc loc);
 

@@ -211,7 +211,7 @@ ir_dtype_scatter(const Infer *in, int i, IrType *out)
     if (dtype_of(in, 2) != out->dtype)
         return WRONG(in, "values of %s where rows are %s: cast them",
                      name_of(dtype_of(in, 2)), name_of(out->dtype));
-    if (out->dtype == DT_bool && strcmp(ir_text(in->op, A_mode), "set") != 0)
+    if (out->dtype == DT_bool && ir_enum(in->op, A_mode) != UPDATE_set)
         return WRONG(in, "rows of bool are only set");
     return NULL;
 }
@@ -239,19 +239,14 @@ ir_dtype_assert(const Infer *in, int i, IrType *out)
 
 /* ---- what replicas combine --------------------------------------------- */
 
-static bool
-is_word(const Infer *in, IrAttrName a, const char *word)
-{
-    return strcmp(ir_text(in->op, a), word) == 0;
-}
-
 static const char *
 check_combined(const Infer *in, DType t)
 {
-    if (t == DT_bool && !is_word(in, A_op, "first"))
+    IrAgg how = (IrAgg)ir_enum(in->op, A_op);
+    if (t == DT_bool && how != AGG_first)
         return WRONG(in, "replicas do not %s bools: cast them",
-                     ir_text(in->op, A_op));
-    if (is_word(in, A_op, "mean") && !dtype_is_float(t))
+                     ir_words[WORDS_AGG][how]);
+    if (how == AGG_mean && !dtype_is_float(t))
         return WRONG(in, "a mean is of floats: cast the %s", name_of(t));
     return NULL;
 }
@@ -377,9 +372,9 @@ ir_dtype_write(const Infer *in, int i, IrType *out)
                      "\"%s\" of shape %s",
                      ir_dims_text(in->module, x->rank, x->dims), name,
                      ir_dims_text(in->module, var->type.rank, var->type.dims));
-    if (is_word(in, A_mode, "div") && !dtype_is_float(x->dtype))
+    if (ir_enum(in->op, A_mode) == UPDATE_div && !dtype_is_float(x->dtype))
         return WRONG(in, "/= is for floats: use // or cast");
-    if (x->dtype == DT_bool && !is_word(in, A_mode, "set"))
+    if (x->dtype == DT_bool && ir_enum(in->op, A_mode) != UPDATE_set)
         return WRONG(in, "bool variables are only set");
     return NULL;
 }

@@ -7,7 +7,6 @@
  */
 
 #include <assert.h>
-#include <string.h>
 #include "ir/base/status.h"
 #include "ir/ir.h"
 #include "ir/rules/build.h"
@@ -42,39 +41,6 @@ ir_dtype_given(const Infer *in, int i, IrType *out)
     return NULL;
 }
 
-/* The doc of a WORD begins with the words it may be, up to a semicolon. */
-static int
-list_length(const char *doc)
-{
-    return (int)strcspn(doc, ";");
-}
-
-/* Whether word is one of those in the first n bytes of list. */
-static bool
-is_listed(const char *word, const char *list, int n)
-{
-    size_t len = strlen(word);
-    while (n > 0) {
-        size_t next = strcspn(list, " ;");
-        if (next == len && memcmp(list, word, len) == 0)
-            return true;
-        list += next + 1;
-        n -= (int)next + 1;
-    }
-    return false;
-}
-
-static const char *
-check_word(const IrOp *op, const IrAttrInfo *attr, const char *word)
-{
-    int n = list_length(attr->doc);
-    if (is_listed(word, attr->doc, n))
-        return NULL;
-    return message_printf(op->module->arena, "%s of %s is one of: %.*s; not %s",
-                          attr->text, ir_op_info[op->kind].name, n, attr->doc,
-                          word);
-}
-
 static const char *
 check_attr(const IrOp *op, const IrAttrInfo *attr, const IrAttrValue *v)
 {
@@ -85,8 +51,7 @@ check_attr(const IrOp *op, const IrAttrInfo *attr, const IrAttrValue *v)
                    ? message_printf(arena, "%s needs the attribute %s", name,
                                     attr->text)
                    : NULL;
-    if (attr->kind == WORD)
-        return check_word(op, attr, v->text);
+    assert(attr->kind != ENUM || ir_attr_allows(attr, v->i));
     assert(attr->kind != DTYPE_ || (v->i >= 0 && v->i < NUM_DTYPES));
     return NULL;
 }

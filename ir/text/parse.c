@@ -64,9 +64,11 @@ parse_strategy(Parser *p)
     m->devices = intern(m->names, ir_parse_string(p));
     ir_parse_expect_word(p, "replicas");
     m->num_replicas = (int)ir_parse_int(p, 1, IR_MAX_REPLICAS);
-    if (!ir_parse_accept_word(p, "via"))
+    if (!ir_parse_accept_word(p, "algorithm"))
         return;
-    m->via = ir_parse_word(p, "a cross-device operation");
+    m->algorithm = (IrAlgorithm)ir_parse_one_of(p, WORDS_ALGORITHM,
+                                                ~(1u << ALGORITHM_auto),
+                                                "a cross-device operation");
     ir_parse_expect_word(p, "packs");
     m->packs = (int)ir_parse_int(p, 0, IR_MAX_PACKS);
 }
@@ -146,6 +148,16 @@ parse_clause(Parser *p, const char *name, const char *const *words)
     return i;
 }
 
+static IrAgg
+parse_aggregate(Parser *p)
+{
+    ir_parse_expect_word(p, "aggregate");
+    ir_parse_expect(p, '(');
+    int i = ir_parse_one_of(p, WORDS_AGG, IR_VAR_AGGS, "aggregate");
+    ir_parse_expect(p, ')');
+    return (IrAgg)i;
+}
+
 static void
 parse_var(Parser *p)
 {
@@ -155,7 +167,7 @@ parse_var(Parser *p)
     v->type = ir_parse_type(p);
     v->place = ir_parse_place(p);
     v->sync = (VarSync)parse_clause(p, "sync", ir_sync_words);
-    v->agg = (VarAgg)parse_clause(p, "aggregate", ir_agg_words);
+    v->agg = parse_aggregate(p);
     v->trainable = ir_parse_accept_word(p, "trainable");
     v->non_slot = ir_parse_accept_word(p, "non_slot");
     if (ir_parse_accept_word(p, "colocate"))

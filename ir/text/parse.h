@@ -64,6 +64,9 @@ void ir_parse_expect_word(Parser *p, const char *word);
  * a word (also as an index into words), an interned @name, a string. */
 const char *ir_parse_word(Parser *p, const char *what);
 int ir_parse_word_of(Parser *p, const char *const *words, const char *what);
+/* A word of a list of attrs.def, one of those that have a bit in allowed. */
+int ir_parse_one_of(Parser *p, IrWordList list, unsigned allowed,
+                    const char *what);
 const char *ir_parse_name(Parser *p);
 const char *ir_parse_string(Parser *p);
 

@@ -4,6 +4,7 @@
 #include "ir/text/parse.h"
 
 #include <string.h>
+#include "ir/words.h"
 
 /* Growing lists of literals; the op gets copies. */
 typedef VEC(int64_t) Ints;
@@ -93,6 +94,33 @@ parse_data(Parser *p, IrOp *op, IrAttrName a)
     ir_set_data(op, a, bytes, size);
 }
 
+/* "sum mean max": the words that the attribute may be. */
+static const char *
+allowed_words(Arena *a, const IrAttrInfo *info)
+{
+    Str s = str_new(a);
+    for (int i = 0; ir_words[info->list][i]; i++)
+        if (ir_attr_allows(info, i))
+            str_addf(&s, "%s%s", s.len ? " " : "", ir_words[info->list][i]);
+    return str_text(&s);
+}
+
+static void
+parse_enum(Parser *p, IrOp *op, const IrAttrInfo *info)
+{
+    Loc at = ir_parse_here(p);
+    const char *word = ir_parse_word(p, "a word");
+    int i = ir_word_index(ir_words[info->list], word, strlen(word));
+    if (p->failed)
+        return;
+    if (ir_attr_allows(info, i))
+        ir_set_enum(op, info->name, i);
+    else
+        ir_parse_fail(p, at, "%s of %s is one of: %s; not %s", info->text,
+                      ir_op_info[op->kind].name,
+                      allowed_words(p->scratch, info), word);
+}
+
 static void
 parse_value(Parser *p, IrOp *op, const IrAttrInfo *info)
 {
@@ -110,8 +138,8 @@ parse_value(Parser *p, IrOp *op, const IrAttrInfo *info)
     case DTYPE_:
         ir_set_int(op, a, ir_parse_dtype(p));
         break;
-    case WORD:
-        ir_set_text(op, a, ir_parse_word(p, "a word"));
+    case ENUM:
+        parse_enum(p, op, info);
         break;
     case SYMBOL:
         ir_set_text(op, a, ir_parse_name(p));

@@ -119,13 +119,32 @@ ir_parse_word(Parser *p, const char *what)
     return word;
 }
 
+/* The index in words of the next token, or -1. */
+static int
+find_word(const Parser *p, const char *const *words)
+{
+    if (p->token.kind != TOKEN_WORD)
+        return -1;
+    return ir_word_index(words, p->token.at, p->token.len);
+}
+
 int
 ir_parse_word_of(Parser *p, const char *const *words, const char *what)
 {
-    int i = -1;
-    if (p->token.kind == TOKEN_WORD)
-        i = ir_word_index(words, p->token.at, p->token.len);
+    int i = find_word(p, words);
     if (i < 0) {
+        fail_expected(p, what);
+        return 0;
+    }
+    ir_parse_next(p);
+    return i;
+}
+
+int
+ir_parse_one_of(Parser *p, IrWordList list, unsigned allowed, const char *what)
+{
+    int i = find_word(p, ir_words[list]);
+    if (i < 0 || !(allowed >> i & 1)) {
         fail_expected(p, what);
         return 0;
     }

@@ -209,11 +209,11 @@ print_data(Str *out, const IrOp *op, const IrAttrValue *v)
 }
 
 static void
-print_attr(const Printer *p, const IrOp *op, IrAttrKind kind,
+print_attr(const Printer *p, const IrOp *op, const IrAttrInfo *info,
            const IrAttrValue *v)
 {
     Str *out = p->out;
-    switch (kind) {
+    switch (info->kind) {
     case INT:
         str_addf(out, "%lld", (long long)v->i);
         break;
@@ -226,8 +226,8 @@ print_attr(const Printer *p, const IrOp *op, IrAttrKind kind,
     case DTYPE_:
         str_add(out, dtype_info[v->i].name);
         break;
-    case WORD:
-        str_add(out, v->text);
+    case ENUM:
+        str_add(out, ir_words[info->list][v->i]);
         break;
     case SYMBOL:
         ir_print_name(out, v->text);
@@ -256,7 +256,7 @@ print_attrs(const Printer *p, const IrOp *op)
         if (!op->attrs[i].present)
             continue;
         str_addf(p->out, "%s%s=", before, info->attrs[i].text);
-        print_attr(p, op, info->attrs[i].kind, &op->attrs[i]);
+        print_attr(p, op, &info->attrs[i], &op->attrs[i]);
         before = " ";
     }
     if (before[1] == 0)

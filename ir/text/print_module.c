@@ -63,7 +63,7 @@ print_var(Str *out, const IrModule *m, const IrVar *v)
     ir_print_type(out, m, &v->type);
     ir_print_place(out, v->place);
     str_addf(out, " sync(%s) aggregate(%s)", ir_sync_words[v->sync],
-             ir_agg_words[v->agg]);
+             ir_words[WORDS_AGG][v->agg]);
     str_add(out, v->trainable ? " trainable" : "");
     str_add(out, v->non_slot ? " non_slot" : "");
     if (v->colocate) {
@@ -170,8 +170,9 @@ ir_print_module(Str *out, const IrModule *m)
     str_addf(out, "strategy %s devices ", m->strategy);
     str_add_quoted(out, m->devices, strlen(m->devices));
     str_addf(out, " replicas %d", m->num_replicas);
-    if (m->via)
-        str_addf(out, " via %s packs %d", m->via, m->packs);
+    if (m->algorithm)
+        str_addf(out, " algorithm %s packs %d",
+                 ir_words[WORDS_ALGORITHM][m->algorithm], m->packs);
     str_addc(out, '\n');
     print_symbols(out, m);
     for (int i = 0; i < m->params.len; i++)

@@ -198,7 +198,7 @@ check_phase(Verify *v, const IrOp *op)
         return;
     if (op->block->func->kind == FUNC_MAIN && !is_in_kernel(op))
         check_main_op(v, op);
-    if (op->kind == OP_write && strcmp(ir_text(op, A_mode), "set") != 0)
+    if (op->kind == OP_write && ir_enum(op, A_mode) != UPDATE_set)
         ir_verify_error(v, op, "a write has mode=set in this phase");
     if (v->module->phase == PHASE_PLACED && !is_in_kernel(op) &&
         !is_outside_kernels(op))

@@ -120,7 +120,7 @@ check_var(Verify *v, const IrVar *var)
         ir_verify_error_at(v, var->loc, "the variable \"%s\" has no fixed size",
                            var->name);
     /* with one copy a mean is made when replicas write: verify_locality.c */
-    if (var->agg == AGG_MEAN && !dtype_is_float(var->type.dtype) &&
+    if (var->agg == AGG_mean && !dtype_is_float(var->type.dtype) &&
         strcmp(v->module->strategy, "central_storage") != 0)
         ir_verify_error_at(
             v, var->loc,

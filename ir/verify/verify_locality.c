@@ -116,7 +116,7 @@ must_agree(const Verify *v, const IrVar *var, IrContext cx)
     if (ir_var_is_own(var))
         return cx == CX_CROSS || cx == CX_MERGE;
     /* In replica context an aggregation makes the values one. */
-    return cx != CX_REPLICA || var->agg == AGG_NONE ||
+    return cx != CX_REPLICA || var->agg == AGG_none ||
            v->module->phase >= PHASE_REPLICATED;
 }
 
@@ -141,7 +141,7 @@ check_write(Verify *v, const IrOp *op)
             "which is equal on all replicas",
             var->name);
     if (is_per_replica(op->operands[0]) && is_aggregated(v, var, cx) &&
-        var->agg == AGG_MEAN && !dtype_is_float(var->type.dtype))
+        var->agg == AGG_mean && !dtype_is_float(var->type.dtype))
         ir_verify_error(v, op,
                         "a mean is written to \"%s\", which has integers",
                         var->name);
@@ -156,7 +156,7 @@ check_read(Verify *v, const IrOp *op)
 {
     const IrVar *var = ir_var_find(v->module, ir_text(op, A_var));
     IrContext cx = ir_context(op->block);
-    if (var->sync == SYNC_ON_READ && var->agg == AGG_NONE &&
+    if (var->sync == SYNC_ON_READ && var->agg == AGG_none &&
         (cx == CX_CROSS || cx == CX_MERGE))
         ir_verify_error(v, op,
                         "\"%s\" has no aggregation to be read by in "

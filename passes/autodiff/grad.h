@@ -48,8 +48,7 @@ IrValue *pass_grad_constant(Grad *g, const IrValue *like, double x);
 
 /* x of all replicas, combined by `how`, for the gradient of op.  An error where
  * not all replicas may come to the grad. */
-IrValue *pass_grad_all_reduce(Grad *g, const IrOp *op, const char *how,
-                              IrValue *x);
+IrValue *pass_grad_all_reduce(Grad *g, const IrOp *op, IrAgg how, IrValue *x);
 
 /* ---- between the driver (differentiate.c) and grad_control.c ------------- */
 

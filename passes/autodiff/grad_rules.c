@@ -351,7 +351,7 @@ refuse_divergent(Grad *g, const IrOp *op)
 }
 
 IrValue *
-pass_grad_all_reduce(Grad *g, const IrOp *op, const char *how, IrValue *x)
+pass_grad_all_reduce(Grad *g, const IrOp *op, IrAgg how, IrValue *x)
 {
     if (ir_divergence(g->grad->block))
         refuse_divergent(g, op);
@@ -365,8 +365,8 @@ share_of_extremum(Grad *g, const IrOp *op, int i, IrValue *dy)
     IrValue *x = op->operands[i], *y = op->results[i];
     IrValue *is_one =
         ir_build_cast(g->b, pass_grad2(g, OP_eq, x, y), x->type.dtype, g->loc);
-    IrValue *count = pass_grad_all_reduce(g, op, "sum", is_one);
-    IrValue *sum = pass_grad_all_reduce(g, op, "sum", dy);
+    IrValue *count = pass_grad_all_reduce(g, op, AGG_sum, is_one);
+    IrValue *sum = pass_grad_all_reduce(g, op, AGG_sum, dy);
     return mul(g, is_one, divide(g, sum, count));
 }
 
@@ -375,8 +375,8 @@ share_of_extremum(Grad *g, const IrOp *op, int i, IrValue *dy)
 void
 pass_grad_rule_all_reduce(Grad *g, const IrOp *op)
 {
-    const char *how = ir_text(op, A_op);
-    bool linear = !strcmp(how, "sum") || !strcmp(how, "mean");
+    IrAgg how = (IrAgg)ir_enum(op, A_op);
+    bool linear = how == AGG_sum || how == AGG_mean;
     for (int i = 0; i < op->num_operands; i++) {
         IrValue *x = op->operands[i], *dy = pass_grad_of(op->results[i]);
         if (!dy || !pass_grad_wanted(x))
@@ -397,7 +397,7 @@ pass_grad_rule_global_mean(Grad *g, const IrOp *op)
     IrValue *ones = ir_const_fill(g->b, t->dtype, t->rank, t->dims,
                                   scalar_float(t->dtype, 1), g->loc);
     IrValue *sum = ir_build_sum_all(g->b, ones, g->loc);
-    IrValue *count = pass_grad_all_reduce(g, op, "sum", sum);
+    IrValue *count = pass_grad_all_reduce(g, op, AGG_sum, sum);
     IrValue *dx = divide(g, pass_grad_out(g, op), count);
     pass_grad_add(g, x, ir_build_broadcast(g->b, dx, t->rank, t->dims, g->loc));
 }

@@ -114,7 +114,8 @@ are_last(Grad *g, const IrOp *op, IrValue *in_range)
     IrType t = {.dtype = DT_i64, .rank = 1};
     t.dims[0] = op->operands[0]->type.dims[0];
     IrValue *last = ir_const_zeros(g->b, &t, g->loc);
-    last = ir_build_scatter(g->b, "set", last, op->operands[1], number, g->loc);
+    last = ir_build_scatter(g->b, UPDATE_set, last, op->operands[1], number,
+                            g->loc);
     return pass_grad2(g, OP_eq, take_rows(g, last, in_range), number);
 }
 
@@ -141,9 +142,9 @@ set_rows(Grad *g, const IrOp *op, IrValue *in_range)
         return;
     IrValue *zeros = ir_const_zeros(g->b, &values->type, g->loc);
     if (pass_grad_wanted(x))
-        pass_grad_add(
-            g, x,
-            ir_build_scatter(g->b, "set", dy, op->operands[1], zeros, g->loc));
+        pass_grad_add(g, x,
+                      ir_build_scatter(g->b, UPDATE_set, dy, op->operands[1],
+                                       zeros, g->loc));
     IrValue *is =
         pass_grad2(g, OP_and, are_rows(g, op->operands[1], in_range), last);
     pass_grad_add(g, values, where_rows(g, is, take_rows(g, dy, in_range)));
@@ -162,18 +163,19 @@ add_rows(Grad *g, const IrOp *op, IrValue *in_range, bool subtracts)
 void
 pass_grad_rule_scatter(Grad *g, const IrOp *op)
 {
-    const char *mode = ir_text(op, A_mode);
+    IrUpdate mode = (IrUpdate)ir_enum(op, A_mode);
     Dim size = op->operands[0]->type.dims[0];
     if (ir_dim_equal(size, ir_dim_const(0))) {
         pass_grad_add(g, op->operands[0], pass_grad_out(g, op));
         return;
     }
     IrValue *in_range = clamped(g, op->operands[1], size);
-    if (!strcmp(mode, "set"))
+    if (mode == UPDATE_set)
         set_rows(g, op, in_range);
-    else if (!strcmp(mode, "add") || !strcmp(mode, "sub"))
-        add_rows(g, op, in_range, *mode == 's');
+    else if (mode == UPDATE_add || mode == UPDATE_sub)
+        add_rows(g, op, in_range, mode == UPDATE_sub);
     else
         pass_grad_error(g->cx, op, NULL,
-                        "no gradient through rows changed by %s", mode);
+                        "no gradient through rows changed by %s",
+                        ir_enum_word(op, A_mode));
 }

@@ -552,7 +552,7 @@ pass_grad_rule_all_gather(Grad *g, const IrOp *op)
 {
     IrValue *x = op->operands[0], *dy = pass_grad_out(g, op);
     int axis = (int)ir_int(op, A_axis);
-    IrValue *sum = pass_grad_all_reduce(g, op, "sum", dy);
+    IrValue *sum = pass_grad_all_reduce(g, op, AGG_sum, dy);
     Dim d = x->type.dims[axis];
     pass_grad_add(g, x,
                   ir_dim_is_const(d) ? part_of_equal(g, sum, &x->type, axis)

@@ -1,15 +1,9 @@
 /*
- * way.c - how replicas are combined
+ * algorithm.c - how replicas are combined
  */
 #include "passes/distribute/algorithm.h"
 
 #include <string.h>
-
-static bool
-is(const char *via, const char *name)
-{
-    return via && !strcmp(via, name);
-}
 
 /* Whether some device is of this kind, "cpu:" or "gpu:". */
 static bool
@@ -24,37 +18,38 @@ default_algorithm(const IrModule *m)
 {
     if (!strcmp(m->strategy, "central_storage"))
         return (CollectiveAlgorithm){
-            "reduction_to_one", 0,
+            ALGORITHM_reduction_to_one, 0,
             "central_storage combines where its variables are"};
     if (!has_devices(m, "gpu:"))
-        return (CollectiveAlgorithm){NULL, 0, "all devices share memory"};
+        return (CollectiveAlgorithm){ALGORITHM_auto, 0,
+                                     "all devices share memory"};
     if (!has_devices(m, "cpu:"))
-        return (CollectiveAlgorithm){NULL, 0, "all devices are GPUs"};
-    return (CollectiveAlgorithm){"reduction_to_one", 0,
+        return (CollectiveAlgorithm){ALGORITHM_auto, 0, "all devices are GPUs"};
+    return (CollectiveAlgorithm){ALGORITHM_reduction_to_one, 0,
                                  "some devices are CPUs and some are GPUs"};
 }
 
 CollectiveAlgorithm
 pass_algorithm(const IrModule *m)
 {
-    if (!m->via)
+    if (m->algorithm == ALGORITHM_auto)
         return default_algorithm(m);
-    if (is(m->via, "nccl") && has_devices(m, "cpu:"))
-        return (CollectiveAlgorithm){"reduction_to_one", 0,
+    if (m->algorithm == ALGORITHM_nccl && has_devices(m, "cpu:"))
+        return (CollectiveAlgorithm){ALGORITHM_reduction_to_one, 0,
                                      "NCCL does not reach devices of the CPU"};
-    if (is(m->via, "nccl"))
-        return (CollectiveAlgorithm){NULL, 0, "NCCL is asked for"};
-    if (is(m->via, "ring"))
-        return (CollectiveAlgorithm){NULL, 0, "a ring is asked for"};
-    return (CollectiveAlgorithm){m->via, m->packs, "it is asked for"};
+    if (m->algorithm == ALGORITHM_nccl)
+        return (CollectiveAlgorithm){ALGORITHM_auto, 0, "NCCL is asked for"};
+    if (m->algorithm == ALGORITHM_ring)
+        return (CollectiveAlgorithm){ALGORITHM_auto, 0, "a ring is asked for"};
+    return (CollectiveAlgorithm){m->algorithm, m->packs, "it is asked for"};
 }
 
 CollectiveAlgorithm
 pass_gather_algorithm(const IrModule *m)
 {
     CollectiveAlgorithm w = pass_algorithm(m);
-    if (is(w.via, "hierarchical_copy"))
-        return (CollectiveAlgorithm){"reduction_to_one", 0,
+    if (w.algorithm == ALGORITHM_hierarchical_copy)
+        return (CollectiveAlgorithm){ALGORITHM_reduction_to_one, 0,
                                      "hierarchical_copy does not gather"};
     return w;
 }
@@ -64,7 +59,7 @@ pass_gather_algorithm(const IrModule *m)
 const char *
 pass_algorithm_name(const IrModule *m, const CollectiveAlgorithm *w)
 {
-    if (w->via)
-        return w->via;
+    if (w->algorithm)
+        return ir_words[WORDS_ALGORITHM][w->algorithm];
     return has_devices(m, "cpu:") ? "two_phase" : "nccl";
 }

@@ -8,8 +8,8 @@
 
 /* How a collective is made, and why so. */
 typedef struct CollectiveAlgorithm {
-    const char *via; /* NULL: slice by slice, by all devices alike */
-    int packs;       /* of hierarchical_copy */
+    IrAlgorithm algorithm; /* auto: slice by slice, by all devices alike */
+    int packs;             /* of hierarchical_copy */
     const char *why;
 } CollectiveAlgorithm;
 

@@ -98,8 +98,7 @@ follows_another(const IrOp *op)
 static bool
 may_join(const Pack *p, const IrOp *op, int known, int needed)
 {
-    return !p->closed &&
-           !strcmp(ir_text(p->ops.data[0], A_op), ir_text(op, A_op)) &&
+    return !p->closed && ir_enum(p->ops.data[0], A_op) == ir_enum(op, A_op) &&
            max_int(p->known, known) < min_int(p->needed, needed);
 }
 
@@ -199,8 +198,8 @@ join_pack(Bucket *bk, const Pack *p)
     IrValues operands = {0};
     collect_operands(bk, p, &operands);
     IrBlock *b = ir_block_scratch(first);
-    IrOp *joined = ir_build_all_reduce(b, ir_text(first, A_op), operands.len,
-                                       operands.data, first->loc);
+    IrOp *joined = ir_build_all_reduce(b, (IrAgg)ir_enum(first, A_op),
+                                       operands.len, operands.data, first->loc);
     ir_stamp(b, ir_reason(bk->cx->m, "bucket.pack", pass_loc(first),
                           "%d all_reduces of %lld bytes together, of %s",
                           p->ops.len, (long long)p->bytes, lines_of(bk, p)));
@@ -231,7 +230,7 @@ static void
 cut_pack(Bucket *bk, IrOp *op, int begin, int end)
 {
     IrBlock *b = ir_block_scratch(op);
-    IrOp *pack = ir_build_all_reduce(b, ir_text(op, A_op), end - begin,
+    IrOp *pack = ir_build_all_reduce(b, (IrAgg)ir_enum(op, A_op), end - begin,
                                      op->operands + begin, op->loc);
     ir_stamp(b,
              ir_reason(bk->cx->m, "bucket.cut", pass_loc(op),

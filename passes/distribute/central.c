@@ -74,7 +74,7 @@ pass_central_end(IrBlock *home, int n, IrValue **values, Loc loc)
     if (!n)
         return;
     IrOp *all =
-        ir_build_all_reduce(choice->block, "first", n, choice->results, loc);
+        ir_build_all_reduce(choice->block, AGG_first, n, choice->results, loc);
     memcpy(values, all->results, (size_t)n * sizeof *values);
 }
 

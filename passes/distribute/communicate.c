@@ -31,8 +31,6 @@ typedef struct Communicate {
     IrBlock *b; /* what replaces it is built here */
 } Communicate;
 
-static const char *const agg_word[] = {"none", "sum", "mean", "first"};
-
 static bool
 differs(const IrValue *x)
 {
@@ -44,15 +42,15 @@ differs(const IrValue *x)
  * front end has refused sums of values that were equal then, and what became
  * known since changes no result. */
 static bool
-is_combined(const char *how, const IrValue *x)
+is_combined(IrAgg how, const IrValue *x)
 {
-    return !strcmp(how, "sum") || differs(x);
+    return how == AGG_sum || differs(x);
 }
 
 /* ---- reductions over replicas ------------------------------------------- */
 
 static IrValue *
-all_reduce(Communicate *c, const char *how, IrValue *x)
+all_reduce(Communicate *c, IrAgg how, IrValue *x)
 {
     return ir_build_all_reduce(c->b, how, 1, &x, c->loc)->results[0];
 }
@@ -75,13 +73,13 @@ divide_by_replicas(Communicate *c, IrValue *x)
 
 /* x combined over the replicas; how is sum, mean, max, min or first. */
 static IrValue *
-reduce_replicas(Communicate *c, const char *how, IrValue *x)
+reduce_replicas(Communicate *c, IrAgg how, IrValue *x)
 {
     if (c->num_replicas == 1)
         return x;
-    if (strcmp(how, "mean"))
+    if (how != AGG_mean)
         return all_reduce(c, how, x);
-    return divide_by_replicas(c, all_reduce(c, "sum", x));
+    return divide_by_replicas(c, all_reduce(c, AGG_sum, x));
 }
 
 /* Whether d is one number on all replicas: no share of a batch. */
@@ -119,24 +117,23 @@ count_elements(Communicate *c, const IrType *x, int n, const int64_t *axes,
 }
 
 static IrOpKind
-reduction_of(const char *how)
+reduction_of(IrAgg how)
 {
-    if (!strcmp(how, "max"))
+    if (how == AGG_max)
         return OP_reduce_max;
-    return !strcmp(how, "min") ? OP_reduce_min : OP_sum;
+    return how == AGG_min ? OP_reduce_min : OP_sum;
 }
 
 /* Reduced over axes on this replica and then, where they differ, over the
  * replicas; a mean is the sum divided by the number of elements summed. */
 static IrValue *
-combine_axes(Communicate *c, const char *how, IrValue *x, int n,
-             const int64_t *axes)
+combine_axes(Communicate *c, IrAgg how, IrValue *x, int n, const int64_t *axes)
 {
-    bool mean = !strcmp(how, "mean"), of_all = is_combined(how, x);
+    bool mean = how == AGG_mean, of_all = is_combined(how, x);
     IrValue *part =
         ir_build_reduce(c->b, reduction_of(how), x, axes, n, false, c->loc);
     if (of_all)
-        part = reduce_replicas(c, mean ? "sum" : how, part);
+        part = reduce_replicas(c, mean ? AGG_sum : how, part);
     if (!mean)
         return part;
     return divide(c, part, count_elements(c, &x->type, n, axes, of_all));
@@ -145,11 +142,18 @@ combine_axes(Communicate *c, const char *how, IrValue *x, int n,
 static IrValue *
 lower_reduce(Communicate *c, const IrOp *op, IrValue *x)
 {
-    const char *how = ir_text(op, A_op);
+    IrAgg how = (IrAgg)ir_enum(op, A_op);
     int n = 0;
     const int64_t *axes = ir_has(op, A_axes) ? ir_ints(op, A_axes, &n) : NULL;
     if (axes)
         return combine_axes(c, how, x, n, axes);
+    return is_combined(how, x) ? reduce_replicas(c, how, x) : x;
+}
+
+static IrValue *
+lower_reduce_to(Communicate *c, const IrOp *op, IrValue *x)
+{
+    IrAgg how = (IrAgg)ir_enum(op, A_op);
     return is_combined(how, x) ? reduce_replicas(c, how, x) : x;
 }
 
@@ -159,7 +163,7 @@ lower_global_mean(Communicate *c, IrValue *x)
     int64_t axes[IR_MAX_RANK];
     for (int i = 0; i < x->type.rank; i++)
         axes[i] = i;
-    return combine_axes(c, "mean", x, x->type.rank, axes);
+    return combine_axes(c, AGG_mean, x, x->type.rank, axes);
 }
 
 /* ---- gathering ---------------------------------------------------------- */
@@ -266,20 +270,19 @@ component_share(Communicate *c, IrValue *x)
  * let through. */
 static IrValue *
 value_for_copy(Communicate *c, const IrVar *v, IrValue *x, IrContext context,
-               const char *mode)
+               IrUpdate mode)
 {
     bool on_read = v->sync == SYNC_ON_READ;
     switch (context) {
     case CX_REPLICA:
-        if (on_read || !is_combined(agg_word[v->agg], x) ||
-            c->num_replicas == 1)
+        if (on_read || !is_combined(v->agg, x) || c->num_replicas == 1)
             return x;
-        if (v->agg == AGG_NONE)
+        if (v->agg == AGG_none)
             UNREACHABLE("\"%s\" written without aggregation", v->name);
-        return reduce_replicas(c, agg_word[v->agg], x);
+        return reduce_replicas(c, v->agg, x);
     case CX_CROSS:
     case CX_MERGE:
-        if (on_read && v->agg == AGG_SUM && !strcmp(mode, "set"))
+        if (on_read && v->agg == AGG_sum && mode == UPDATE_set)
             return component_share(c, x);
         return x;
     case CX_UPDATE:
@@ -288,21 +291,15 @@ value_for_copy(Communicate *c, const IrVar *v, IrValue *x, IrContext context,
     UNREACHABLE("context %d", context);
 }
 
-static const struct {
-    const char *mode;
-    IrOpKind op;
-} write_modes[] = {
-    {"add", OP_add}, {"sub", OP_sub}, {"mul", OP_mul}, {"div", OP_div}};
-
 /* What the variable becomes: x, or its value now combined with x. */
 static IrValue *
-apply_mode(Communicate *c, const char *var, const char *mode, IrValue *x)
+apply_mode(Communicate *c, const char *var, IrUpdate mode, IrValue *x)
 {
-    for (size_t i = 0; i < sizeof write_modes / sizeof *write_modes; i++)
-        if (!strcmp(mode, write_modes[i].mode))
-            return ir_build2(c->b, write_modes[i].op,
-                             ir_build_read(c->b, var, c->loc), x, c->loc);
-    return x;
+    if (mode == UPDATE_set)
+        return x;
+    IrValue *old = ir_build_read(c->b, var, c->loc);
+    IrOpKind kind = ir_update_op(mode, dtype_is_float(x->type.dtype));
+    return ir_build2(c->b, kind, old, x, c->loc);
 }
 
 /* The home of a central variable writes it; returns where it does. */
@@ -327,7 +324,8 @@ end_write(Communicate *c, IrBlock *b)
 static void
 lower_write(Communicate *c, IrOp *op, IrContext context)
 {
-    const char *name = ir_text(op, A_var), *mode = ir_text(op, A_mode);
+    const char *name = ir_text(op, A_var);
+    IrUpdate mode = (IrUpdate)ir_enum(op, A_mode);
     const IrVar *v = ir_var_find(c->m, name);
     IrValue *x = op->operands[0];
     IrValue *share = value_for_copy(c, v, x, context, mode);
@@ -335,11 +333,11 @@ lower_write(Communicate *c, IrOp *op, IrContext context)
     IrValue *value = apply_mode(c, name, mode, share);
     if (value == x && b == c->b)
         return;
-    ir_build_write(c->b, name, "set", value, c->loc);
+    ir_build_write(c->b, name, UPDATE_set, value, c->loc);
     end_write(c, b);
     ir_stamp(c->b, ir_reason(c->m, "communicate.write", pass_loc(op),
                              "the write of \"%s\" with aggregation %s", name,
-                             agg_word[v->agg]));
+                             ir_words[WORDS_AGG][v->agg]));
     ir_splice_before(op, c->b);
     ir_remove(op);
 }
@@ -358,8 +356,7 @@ lower_read(Communicate *c, const IrOp *op, IrContext context)
         return pass_central_read(c->b, v, c->loc);
     if (local || v->sync != SYNC_ON_READ || c->num_replicas == 1)
         return NULL;
-    return reduce_replicas(c, agg_word[v->agg],
-                           ir_build_read(c->b, v->name, c->loc));
+    return reduce_replicas(c, v->agg, ir_build_read(c->b, v->name, c->loc));
 }
 
 /* What op means across replicas, built into c->b; NULL: op stays. */
@@ -373,9 +370,7 @@ lower_value(Communicate *c, IrOp *op, IrContext context)
     case OP_reduce:
         return lower_reduce(c, op, x);
     case OP_reduce_to:
-        return is_combined(ir_text(op, A_op), x)
-                   ? reduce_replicas(c, ir_text(op, A_op), x)
-                   : x;
+        return lower_reduce_to(c, op, x);
     case OP_broadcast_to:
         return x;
     case OP_gather:
@@ -427,13 +422,14 @@ replace_value(Communicate *c, IrOp *op, IrContext context)
 static void
 lower_all_reduce(Communicate *c, IrOp *op)
 {
-    const char *how = ir_text(op, A_op);
-    if (c->num_replicas > 1 && strcmp(how, "mean"))
+    IrAgg how = (IrAgg)ir_enum(op, A_op);
+    if (c->num_replicas > 1 && how != AGG_mean)
         return;
     for (int i = 0; i < op->num_operands; i++)
         ir_forward(op->results[i], reduce_replicas(c, how, op->operands[i]));
-    ir_stamp(c->b, ir_reason(c->m, "communicate.mean", pass_loc(op), "%s(%s)",
-                             ir_op_info[op->kind].name, how));
+    ir_stamp(c->b,
+             ir_reason(c->m, "communicate.mean", pass_loc(op), "%s(%s)",
+                       ir_op_info[op->kind].name, ir_words[WORDS_AGG][how]));
     ir_splice_before(op, c->b);
     ir_remove(op);
 }

@@ -39,7 +39,7 @@ write_initial_value(PassCx *cx, IrVar *v, IrOp *first)
 
     IrOp *update = ir_build_op(b, OP_update, 0, NULL, v->loc);
     ir_set_text(update, A_var, v->name);
-    ir_build_write(update->regions[0], v->name, "set", value, v->loc);
+    ir_build_write(update->regions[0], v->name, UPDATE_set, value, v->loc);
     ir_build_yield(update->regions[0], 0, NULL, v->loc);
     ir_stamp(b, ir_reason(cx->m, "place_variables.initial", v->loc,
                           "the initial value of \"%s\", computed once and "

@@ -7,7 +7,6 @@
  * those in branches and loops too, which is the same on all devices because
  * they share the program, or run variants of one.
  */
-#include <string.h>
 #include "ir/ir.h"
 #include "ir/rules/build.h"
 #include "passes/distribute/algorithm.h"
@@ -57,14 +56,15 @@ set_algorithm(IrModule *m, IrOp *start)
     bool gathers = start->kind == OP_all_gather_start;
     CollectiveAlgorithm w =
         gathers ? pass_gather_algorithm(m) : pass_algorithm(m);
-    if (!w.via)
+    if (w.algorithm == ALGORITHM_auto)
         return;
     const IrReason *r = start->reason;
-    ir_set_text(start, A_via, intern(m->names, w.via));
-    if (!strcmp(w.via, "hierarchical_copy"))
+    ir_set_enum(start, A_algorithm, w.algorithm);
+    if (ir_algorithm_has_packs(w.algorithm))
         ir_set_int(start, A_packs, w.packs);
     start->reason =
-        ir_reason(m, r->rule, r->loc, "%s; via %s: %s", r->cause, w.via, w.why);
+        ir_reason(m, r->rule, r->loc, "%s; algorithm %s: %s", r->cause,
+                  ir_words[WORDS_ALGORITHM][w.algorithm], w.why);
 }
 
 static void
@@ -84,7 +84,7 @@ insert_start(IrModule *m, IrOp *op, const Split *s, IrOp *after)
     IrOp *start =
         ir_build_op(b, s->start, op->num_operands, op->operands, op->loc);
     if (s->attr == A_op)
-        ir_set_text(start, A_op, ir_text(op, A_op));
+        ir_set_enum(start, A_op, ir_enum(op, A_op));
     else
         ir_set_int(start, A_axis, ir_int(op, A_axis));
     ir_build_infer(start);

@@ -6,22 +6,9 @@
  * may run the one while others run the other: their collectives must be alike.
  */
 #include <assert.h>
-#include <string.h>
 #include "runtime/exec/exec_load.h"
 #include "runtime/exec/exec_position.h"
 #include "runtime/exec/run.h"
-
-static const char *const reduce_op_names[NUM_REDUCE_OPS] = {
-    [REDUCE_SUM] = "sum",
-    [REDUCE_MAX] = "max",
-    [REDUCE_MIN] = "min",
-    [REDUCE_FIRST] = "first",
-};
-
-static const char *const algorithm_names[NUM_COLL_ALGORITHMS] = {
-    [COLL_REDUCE_TO_ONE] = "reduction_to_one",
-    [COLL_HIERARCHICAL] = "hierarchical_copy",
-};
 
 /* ---- instances -------------------------------------------------------------
  */
@@ -36,10 +23,10 @@ is_alike(const RtHostOp *a, const RtHostOp *b)
         if (a->in[i].dtype != b->in[i].dtype)
             return false;
     }
-    if (ir_has(x, A_via) != ir_has(y, A_via))
+    if (ir_enum(x, A_algorithm) != ir_enum(y, A_algorithm))
         return false;
     if (x->kind == OP_all_reduce_start)
-        return strcmp(ir_text(x, A_op), ir_text(y, A_op)) == 0;
+        return ir_enum(x, A_op) == ir_enum(y, A_op);
     return ir_int(x, A_axis) == ir_int(y, A_axis);
 }
 
@@ -59,22 +46,50 @@ share_instance(RtRun *run, RtFunction *fn, RtHostOp *h)
     return OK;
 }
 
-static void
-read_algorithm(const IrOp *op, RtCollAlgorithm *out)
+/* Those that ops.def allows a start. */
+static RtCollAlgorithm
+algorithm_of(const IrOp *op)
 {
-    const char *algorithm = ir_text(op, A_via);
-    *out = COLL_TWO_PHASE;
-    for (int i = 0; algorithm && i < NUM_COLL_ALGORITHMS; i++)
-        if (algorithm_names[i] && !strcmp(algorithm_names[i], algorithm))
-            *out = (RtCollAlgorithm)i;
-    assert(!algorithm || *out != COLL_TWO_PHASE); /* one of the table's words */
+    switch ((IrAlgorithm)ir_enum(op, A_algorithm)) {
+    case ALGORITHM_auto:
+        return COLL_TWO_PHASE;
+    case ALGORITHM_reduction_to_one:
+        return COLL_REDUCE_TO_ONE;
+    case ALGORITHM_hierarchical_copy:
+        return COLL_HIERARCHICAL;
+    case ALGORITHM_ring:
+    case ALGORITHM_nccl:
+    case NUM_ALGORITHMS:
+        break;
+    }
+    UNREACHABLE("a collective by %s", ir_enum_word(op, A_algorithm));
+}
+
+static RtReduceOp
+reduce_op_of(const IrOp *op)
+{
+    switch ((IrAgg)ir_enum(op, A_op)) {
+    case AGG_sum:
+        return REDUCE_SUM;
+    case AGG_max:
+        return REDUCE_MAX;
+    case AGG_min:
+        return REDUCE_MIN;
+    case AGG_first:
+        return REDUCE_FIRST;
+    case AGG_none:
+    case AGG_mean:
+    case NUM_AGGS:
+        break;
+    }
+    UNREACHABLE("an all_reduce by %s", ir_enum_word(op, A_op));
 }
 
 static Status
 read_config(const RtRun *run, const IrOp *op, RtCollConfig *config)
 {
     int64_t packs = ir_int(op, A_packs);
-    read_algorithm(op, &config->algorithm);
+    config->algorithm = algorithm_of(op);
     if (packs < 0 || packs > IR_MAX_PACKS)
         return plan_refuse(run->plan, "it has an all_reduce in %lld packs",
                            (long long)packs);
@@ -91,19 +106,14 @@ all_reduce_new(RtRun *run, RtHostOp *h)
     DType *dtypes = NEW_ARRAY(run->arena, DType, (size_t)n);
     for (int i = 0; i < n; i++)
         dtypes[i] = h->in[i].dtype;
-    for (int how = 0; how < NUM_REDUCE_OPS; how++) {
-        if (strcmp(reduce_op_names[how], ir_text(h->op, A_op)) == 0)
-            return run->coll->ops->all_reduce_new(
-                run->coll, (RtReduceOp)how, config, n, dtypes, &h->instance);
-    }
-    UNREACHABLE("an all_reduce by no word of the table");
+    return run->coll->ops->all_reduce_new(run->coll, reduce_op_of(h->op),
+                                          config, n, dtypes, &h->instance);
 }
 
 static Status
 all_gather_new(RtRun *run, RtHostOp *h)
 {
-    RtCollAlgorithm algorithm;
-    read_algorithm(h->op, &algorithm);
+    RtCollAlgorithm algorithm = algorithm_of(h->op);
     assert(algorithm != COLL_HIERARCHICAL); /* the table has no such word */
     return run->coll->ops->all_gather_new(run->coll, algorithm, &h->instance);
 }

@@ -355,7 +355,7 @@ static const Change changes[] = {
 };
 
 static void
-add_change(Bench *b, const Change *c, const char *mode, DType t, DType index)
+add_change(Bench *b, const Change *c, IrUpdate mode, DType t, DType index)
 {
     IrType types[] = {shape_type(b, &c->x, t), shape_type(b, &c->rows, index),
                       shape_type(b, &c->values, t)};
@@ -371,8 +371,9 @@ static void
 rows_change_one_after_the_other(void **state)
 {
     (void)state;
-    static const char *const modes[] = {"set", "add", "sub", "mul",
-                                        "div", "min", "max"};
+    static const IrUpdate modes[] = {UPDATE_set, UPDATE_add, UPDATE_sub,
+                                     UPDATE_mul, UPDATE_div, UPDATE_min,
+                                     UPDATE_max};
     static const DType indices[] = {DT_i32, DT_i64, DT_u8};
     enum { NUM_CHANGES = sizeof changes / sizeof changes[0] };
     for (int t = 0; t < NUM_DTYPES; t++) {

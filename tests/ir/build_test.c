@@ -180,10 +180,15 @@ attributes_come_back(void **state)
     assert_int_equal(count, 2);
     assert_true(ir_int(op, A_keepdims));
     op = ir_op_new(f.fn, OP_write, 1, &f.x, NO_LOC);
-    ir_set_text(op, A_mode, "set");
-    assert_ptr_equal(ir_text(op, A_mode), intern(f.m->names, "set"));
-    ir_set_text(op, A_mode, NULL);
-    assert_false(ir_has(op, A_mode));
+    ir_set_text(op, A_var, "w");
+    assert_ptr_equal(ir_text(op, A_var), intern(f.m->names, "w"));
+    ir_set_text(op, A_var, NULL);
+    assert_false(ir_has(op, A_var));
+    ir_set_enum(op, A_mode, UPDATE_sub);
+    assert_int_equal(ir_enum(op, A_mode), UPDATE_sub);
+    assert_string_equal(ir_enum_word(op, A_mode), "sub");
+    assert_false(ir_attr_allows(ir_attr_info(OP_write, A_mode), UPDATE_max));
+    assert_false(ir_attr_allows(ir_attr_info(OP_write, A_mode), -1));
     arena_release(f.arena);
 }
 
@@ -352,7 +357,7 @@ lists_collectives_in_order(void **state)
     IrValue *s = ir_build_sum_all(f.b, f.x, NO_LOC);
     IrValue *n = ir_const_int(f.b, DT_i32, 2, NO_LOC);
     IrOp *loop = ir_build_op(f.b, OP_for, 1, &n, NO_LOC);
-    IrOp *first = ir_build_all_reduce(loop->regions[0], "sum", 1, &s, NO_LOC);
+    IrOp *first = ir_build_all_reduce(loop->regions[0], AGG_sum, 1, &s, NO_LOC);
     IrValue *second = ir_build_all_gather(f.b, f.x, 0, NO_LOC);
     IrOp **ops = ir_collectives(f.fn, f.arena, &count);
     assert_int_equal(count, 2);

@@ -137,7 +137,7 @@ finds_wrong_numbers_of_results(void **state)
     assert_refused(&f, "another number of results than its kind has");
     f = begin();
     IrOp *op = ir_op_new(f.fn, OP_all_reduce, 1, &f.x, NO_LOC);
-    ir_set_text(op, A_op, "sum");
+    ir_set_enum(op, A_op, AGG_sum);
     ir_op_results(op, 2, (IrType[]){f.x->type, f.x->type});
     ir_insert_before(f.neg, op);
     assert_refused(&f, "1 results, not 2");

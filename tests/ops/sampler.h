@@ -46,7 +46,7 @@ IrOp *sampler_op(Sampler *s, IrBlock *b, int n, IrValue *const *operands);
 IrValue *sampler_infer(Sampler *s, IrOp *op);
 
 /* A new variable of the sample's dtype. */
-IrVar *sampler_var(Sampler *s, const char *name, VarSync sync, VarAgg agg,
+IrVar *sampler_var(Sampler *s, const char *name, VarSync sync, IrAgg agg,
                    int rank, const Dim *dims);
 
 /* The program is a main that was read from text, instead. */

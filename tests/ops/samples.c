@@ -114,7 +114,7 @@ sampler_infer(Sampler *s, IrOp *op)
 }
 
 IrVar *
-sampler_var(Sampler *s, const char *name, VarSync sync, VarAgg agg, int rank,
+sampler_var(Sampler *s, const char *name, VarSync sync, IrAgg agg, int rank,
             const Dim *dims)
 {
     IrVar *v = NEW(s->m->arena, IrVar);

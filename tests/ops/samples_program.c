@@ -31,7 +31,8 @@ static_size(const Sampler *s)
 static void
 write_in_modes(Sampler *s, const char *var, IrValue *x)
 {
-    static const char *const modes[] = {"set", "add", "sub", "mul", "div"};
+    static const IrUpdate modes[] = {UPDATE_set, UPDATE_add, UPDATE_sub,
+                                     UPDATE_mul, UPDATE_div};
     int n = !is_number(s) ? 1 : dtype_is_float(dtype_of(s)) ? 5 : 4;
     for (int i = 0; i < n; i++) {
         ir_build_write(s->b, var, modes[i], x, s->loc);
@@ -46,9 +47,9 @@ build_variables(Sampler *s)
 {
     Dim d = static_size(s);
     IrValue *x = sampler_arg(s, 1, &d);
-    sampler_var(s, "own", SYNC_ON_READ, AGG_NONE, 1, &d);
-    sampler_var(s, "mirrored", SYNC_ON_WRITE, AGG_FIRST, 1, &d);
-    sampler_var(s, "updated", SYNC_ON_WRITE, AGG_NONE, 1, &d);
+    sampler_var(s, "own", SYNC_ON_READ, AGG_none, 1, &d);
+    sampler_var(s, "mirrored", SYNC_ON_WRITE, AGG_first, 1, &d);
+    sampler_var(s, "updated", SYNC_ON_WRITE, AGG_none, 1, &d);
     write_in_modes(s, "own", x);
     write_in_modes(s, "mirrored", x);
     IrOp *update = ir_build_op(s->fn->body, OP_update, 0, NULL, s->loc);
@@ -56,14 +57,15 @@ build_variables(Sampler *s)
     ir_set_text(update, A_var, "updated");
     IrValue *one =
         ir_const_fill(b, dtype_of(s), 1, &d, scalar_int(DT_i64, 1), s->loc);
-    ir_build_write(b, "updated", is_number(s) ? "add" : "set", one, s->loc);
+    ir_build_write(b, "updated", is_number(s) ? UPDATE_add : UPDATE_set, one,
+                   s->loc);
     ir_build_yield(b, 0, NULL, s->loc);
     s->refused = s->out->of.gradient;
 }
 
 /* ---- what replicas do together ------------------------------------------ */
 
-static const char *const combinations[] = {"sum", "max", "min", "mean"};
+static const IrAgg combinations[] = {AGG_sum, AGG_max, AGG_min, AGG_mean};
 
 static int
 num_combinations(const Sampler *s)
@@ -110,7 +112,7 @@ build_merge(Sampler *s)
     IrBlock *b = merge->regions[0];
     for (int i = 0; i < num_combinations(s); i++) {
         IrOp *op = ir_build_op(b, OP_reduce_to, 1, &x, s->loc);
-        ir_set_text(op, A_op, combinations[i]);
+        ir_set_enum(op, A_op, combinations[i]);
         yields[n++] = ir_build_infer(op);
     }
     IrValue *one =
@@ -126,11 +128,10 @@ build_merge(Sampler *s)
 }
 
 static void
-reduce_result(Sampler *s, IrValue *x, const char *how, int n,
-              const int64_t *axes)
+reduce_result(Sampler *s, IrValue *x, IrAgg how, int n, const int64_t *axes)
 {
     IrOp *op = ir_build_op(s->fn->body, OP_reduce, 1, &x, s->loc);
-    ir_set_text(op, A_op, how);
+    ir_set_enum(op, A_op, how);
     if (axes)
         ir_set_ints(op, A_axes, axes, n);
     VEC_PUSH(s->m->arena, s->above, ir_build_infer(op));

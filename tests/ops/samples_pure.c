@@ -376,11 +376,11 @@ build_take(Sampler *s)
 }
 
 static void
-scatter_into(Sampler *s, const char *mode, IrValue *x, IrValue *rows,
+scatter_into(Sampler *s, IrUpdate mode, IrValue *x, IrValue *rows,
              IrValue *values)
 {
     IrOp *op = sampler_op(s, s->b, 3, (IrValue *[]){x, rows, values});
-    ir_set_text(op, A_mode, mode);
+    ir_set_enum(op, A_mode, mode);
     sampler_result(s, sampler_infer(s, op));
 }
 
@@ -389,8 +389,9 @@ scatter_into(Sampler *s, const char *mode, IrValue *x, IrValue *rows,
 void
 build_scatter(Sampler *s)
 {
-    static const char *const modes[] = {"set", "add", "sub", "mul",
-                                        "div", "min", "max"};
+    static const IrUpdate modes[] = {UPDATE_set, UPDATE_add, UPDATE_sub,
+                                     UPDATE_mul, UPDATE_div, UPDATE_min,
+                                     UPDATE_max};
     bool is_bool = s->out->of.dtype == DT_bool;
     int n = is_bool ? 1 : s->out->of.gradient ? 3 : 7;
     IrValue *x = sampler_arg(s, 2, DIMS(num(5), num(3)));

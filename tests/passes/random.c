@@ -173,18 +173,18 @@ static const struct {
     const char *name;
     DType dtype;
     VarSync sync;
-    VarAgg agg;
+    IrAgg agg;
     int size; /* 0: a scalar */
 } var_table[] = {
-    {"plain", DT_f32, SYNC_ON_WRITE, AGG_NONE, 3},
-    {"count", DT_i32, SYNC_ON_WRITE, AGG_NONE, 0},
-    {"sum", DT_f32, SYNC_ON_WRITE, AGG_SUM, 3},
-    {"mean", DT_f32, SYNC_ON_WRITE, AGG_MEAN, 0},
-    {"first", DT_i32, SYNC_ON_WRITE, AGG_FIRST, 6},
-    {"parts", DT_f32, SYNC_ON_READ, AGG_SUM, 3},
-    {"seen", DT_i32, SYNC_ON_READ, AGG_SUM, 0},
-    {"average", DT_f32, SYNC_ON_READ, AGG_MEAN, 6},
-    {"digest", DT_f32, SYNC_ON_READ, AGG_MEAN, 0}, /* see observe */
+    {"plain", DT_f32, SYNC_ON_WRITE, AGG_none, 3},
+    {"count", DT_i32, SYNC_ON_WRITE, AGG_none, 0},
+    {"sum", DT_f32, SYNC_ON_WRITE, AGG_sum, 3},
+    {"mean", DT_f32, SYNC_ON_WRITE, AGG_mean, 0},
+    {"first", DT_i32, SYNC_ON_WRITE, AGG_first, 6},
+    {"parts", DT_f32, SYNC_ON_READ, AGG_sum, 3},
+    {"seen", DT_i32, SYNC_ON_READ, AGG_sum, 0},
+    {"average", DT_f32, SYNC_ON_READ, AGG_mean, 6},
+    {"digest", DT_f32, SYNC_ON_READ, AGG_mean, 0}, /* see observe */
 };
 enum { NUM_VARS = sizeof var_table / sizeof *var_table };
 
@@ -239,10 +239,10 @@ gen_read(Gen *g, IrBlock *b)
     random_add_value(g, ir_build_read(b, v->name, random_here(g)));
 }
 
-static const char *
+static IrUpdate
 some_mode(Gen *g)
 {
-    static const char *const modes[] = {"set", "add", "sub"};
+    static const IrUpdate modes[] = {UPDATE_set, UPDATE_add, UPDATE_sub};
     return modes[random_pick(g, 3)];
 }
 
@@ -254,9 +254,9 @@ gen_own_write(Gen *g, IrBlock *b)
     Fits fits = is_of_var;
     if (v->sync != SYNC_ON_READ && ir_divergence(b))
         return;
-    if (v->sync != SYNC_ON_READ && v->agg == AGG_NONE)
+    if (v->sync != SYNC_ON_READ && v->agg == AGG_none)
         fits = is_of_var_on_all;
-    else if (v->agg == AGG_SUM && v->sync != SYNC_ON_READ)
+    else if (v->agg == AGG_sum && v->sync != SYNC_ON_READ)
         fits = is_of_var_own;
     IrValue *x = random_find_value(g, fits, v);
     if (x)
@@ -268,9 +268,9 @@ gen_cross_write(Gen *g, IrBlock *b)
 {
     IrVar *v = g->m->vars.data[random_pick(g, NUM_VARS)];
     IrValue *x = random_find_value(g, is_of_var_host, v);
-    bool sum = v->sync == SYNC_ON_READ && v->agg == AGG_SUM;
+    bool sum = v->sync == SYNC_ON_READ && v->agg == AGG_sum;
     if (x)
-        ir_build_write(b, v->name, sum ? "set" : some_mode(g), x,
+        ir_build_write(b, v->name, sum ? UPDATE_set : some_mode(g), x,
                        random_here(g));
 }
 
@@ -299,7 +299,7 @@ observe(Gen *g, IrBlock *b, IrValue *v)
     IrValue *sum = ir_build_cast(b, v, DT_f32, random_here(g));
     sum = ir_build_sum_all(b, ir_build1(b, OP_sin, sum, random_here(g)),
                            random_here(g));
-    ir_build_write(b, "digest", "add", sum, random_here(g));
+    ir_build_write(b, "digest", UPDATE_add, sum, random_here(g));
 }
 
 static void
@@ -310,10 +310,10 @@ gen_observe(Gen *g, IrBlock *b)
         observe(g, b, v);
 }
 
-static const char *
+static IrAgg
 some_combination(Gen *g, DType t)
 {
-    static const char *const words[] = {"sum", "max", "min", "mean"};
+    static const IrAgg words[] = {AGG_sum, AGG_max, AGG_min, AGG_mean};
     return words[random_pick(g, dtype_is_float(t) ? 4 : 3)];
 }
 
@@ -361,7 +361,7 @@ gen_merge(Gen *g, IrBlock *b)
     IrBlock *in = merge->regions[0];
     int scope = g->scope.len;
     IrOp *op = ir_build_op(in, OP_reduce_to, 1, &x, random_here(g));
-    ir_set_text(op, A_op, some_combination(g, x->type.dtype));
+    ir_set_enum(op, A_op, some_combination(g, x->type.dtype));
     yields[0] = ir_build_infer(op);
     random_add_value(g, yields[0]);
     if (random_chance(g, 50))
@@ -479,7 +479,7 @@ gen_reduce(Gen *g, IrBlock *b)
     else if (kind == OP_local_result)
         ir_set_int(op, A_replica, random_pick(g, g->m->num_replicas));
     else
-        ir_set_text(op, A_op, some_combination(g, x->type.dtype));
+        ir_set_enum(op, A_op, some_combination(g, x->type.dtype));
     if (kind == OP_reduce && x->type.rank == 1 &&
         (!is_static || random_chance(g, 50)))
         ir_set_ints(op, A_axes, &axis, 1);

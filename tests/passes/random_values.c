@@ -212,7 +212,8 @@ reduced(Gen *g, IrBlock *b, IrValue *x)
 static IrValue *
 changed(Gen *g, IrBlock *b, IrValue *x)
 {
-    static const char *const modes[] = {"set", "add", "max", "sub"};
+    static const IrUpdate modes[] = {UPDATE_set, UPDATE_add, UPDATE_max,
+                                     UPDATE_sub};
     if (x->type.rank == 0)
         return unary(g, b, x);
     IrValue *values = random_find_value(g, random_is_alike_here, x);

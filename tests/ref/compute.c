@@ -473,22 +473,11 @@ compute_take(const IrOp *op, Operands x, RefTensor *out)
 
 /* A row's element and its value as one; integers are divided rounding down. */
 static Scalar
-change_element(const char *mode, Scalar old, Scalar x)
+change_element(IrUpdate mode, Scalar old, Scalar x)
 {
-    static const struct {
-        const char *mode;
-        IrOpKind floats, ints;
-    } modes[] = {
-        {"add", OP_add, OP_add},         {"sub", OP_sub, OP_sub},
-        {"mul", OP_mul, OP_mul},         {"div", OP_div, OP_floordiv},
-        {"min", OP_minimum, OP_minimum}, {"max", OP_maximum, OP_maximum},
-    };
-    for (size_t i = 0; i < sizeof modes / sizeof *modes; i++)
-        if (!strcmp(mode, modes[i].mode))
-            return fold(dtype_is_float(old.dtype) ? modes[i].floats
-                                                  : modes[i].ints,
-                        old, x);
-    return x;
+    if (mode == UPDATE_set)
+        return x;
+    return fold(ir_update_op(mode, dtype_is_float(old.dtype)), old, x);
 }
 
 /* Row x[1][i] of x[0] changes by values x[2][i]. */
@@ -506,7 +495,7 @@ compute_scatter(const IrOp *op, Operands x, RefTensor *out)
             continue;
         int64_t at = row * width + i % width;
         ref_set(out, at,
-                change_element(ir_text(op, A_mode), ref_get(out, at),
+                change_element((IrUpdate)ir_enum(op, A_mode), ref_get(out, at),
                                ref_get(x[2], i)));
     }
 }

@@ -39,11 +39,11 @@ divide_all(RefTensor *x, int64_t by)
 }
 
 static IrOpKind
-combining_op(const char *how)
+combining_op(IrAgg how)
 {
-    if (!strcmp(how, "max"))
+    if (how == AGG_max)
         return OP_maximum;
-    if (!strcmp(how, "min"))
+    if (how == AGG_min)
         return OP_minimum;
     return OP_add;
 }
@@ -72,9 +72,9 @@ combine_tree(IrOpKind op, DType t, int n, RefTensor *const *x, int64_t i)
 /* The elements number i of n tensors as one: those of half precision are
  * combined in f32 and rounded once. */
 static Scalar
-combine_elements(const char *how, int n, RefTensor *const *x, int64_t i)
+combine_elements(IrAgg how, int n, RefTensor *const *x, int64_t i)
 {
-    int leaves = strcmp(how, "first") != 0 ? n : 1;
+    int leaves = how != AGG_first ? n : 1;
     DType t = dtype_compute(x[0]->dtype);
     return scalar_cast(combine_tree(combining_op(how), t, leaves, x, i),
                        x[0]->dtype);
@@ -83,13 +83,13 @@ combine_elements(const char *how, int n, RefTensor *const *x, int64_t i)
 /* The replicas' values x together; how is sum, mean, max,
  * min or first.  With one replica that is its value. */
 static void
-combine(const Interp *in, const char *how, RefTensor *const *x, Arena *a,
+combine(const Interp *in, IrAgg how, RefTensor *const *x, Arena *a,
         RefTensor *out)
 {
     ref_shape(a, out, x[0]->dtype, x[0]->rank, x[0]->dims);
     for (int64_t i = 0; i < out->count; i++)
         ref_set(out, i, combine_elements(how, in->num_replicas, x, i));
-    if (!strcmp(how, "mean") && in->num_replicas > 1)
+    if (how == AGG_mean && in->num_replicas > 1)
         divide_all(out, in->num_replicas);
 }
 
@@ -112,9 +112,9 @@ give_to_all(Interp *in, IrOp *const *at, int result, const RefTensor *x)
 /* Whether a value is combined over the replicas.  One that is known to be
  * equal on all is its own mean; nobody asks for its sum. */
 static bool
-is_combined(const char *how, const IrValue *x)
+is_combined(IrAgg how, const IrValue *x)
 {
-    return !strcmp(how, "sum") || x->type.locality == LOCAL_PER_REPLICA;
+    return how == AGG_sum || x->type.locality == LOCAL_PER_REPLICA;
 }
 
 /* What all_reduces `from` give becomes the results of `to`. */
@@ -123,7 +123,7 @@ combine_each(Interp *in, IrOp *const *from, IrOp *const *to, Arena *a)
 {
     for (int i = 0; i < from[0]->num_operands; i++) {
         RefTensor out = {0}, **x = operands_of_all(in, from, i, a);
-        combine(in, ir_text(from[0], A_op), x, a, &out);
+        combine(in, (IrAgg)ir_enum(from[0], A_op), x, a, &out);
         give_to_all(in, to, i, &out);
     }
 }
@@ -147,7 +147,7 @@ do_pass(Interp *in, IrOp *const *at, Arena *a)
 static void
 do_reduce_to(Interp *in, IrOp *const *at, Arena *a)
 {
-    if (is_combined(ir_text(at[0], A_op), at[0]->operands[0]))
+    if (is_combined((IrAgg)ir_enum(at[0], A_op), at[0]->operands[0]))
         do_all_reduce(in, at, a);
     else
         do_pass(in, at, a);
@@ -156,11 +156,11 @@ do_reduce_to(Interp *in, IrOp *const *at, Arena *a)
 /* ---- combining over axes, too ------------------------------------------- */
 
 static IrOpKind
-reduction_of(const char *how)
+reduction_of(IrAgg how)
 {
-    if (!strcmp(how, "max"))
+    if (how == AGG_max)
         return OP_reduce_max;
-    return !strcmp(how, "min") ? OP_reduce_min : OP_sum;
+    return how == AGG_min ? OP_reduce_min : OP_sum;
 }
 
 /* x of one replica reduced over axes. */
@@ -192,12 +192,12 @@ count_along(const RefTensor *x, int n, const int64_t *axes)
 /* Each replica reduces its part, the parts are combined, and a mean is divided
  * by the number of all elements. */
 static void
-combine_axes(Interp *in, IrOp *const *at, const char *how, int n,
-             const int64_t *axes, Arena *a)
+combine_axes(Interp *in, IrOp *const *at, IrAgg how, int n, const int64_t *axes,
+             Arena *a)
 {
     RefTensor out = {0}, **x = operands_of_all(in, at, 0, a);
     RefTensor **part = NEW_ARRAY(a, RefTensor *, (size_t)in->num_replicas);
-    bool mean = !strcmp(how, "mean");
+    bool mean = how == AGG_mean;
     bool of_all = is_combined(how, at[0]->operands[0]);
     int64_t count = 0;
     for (int r = 0; r < in->num_replicas; r++) {
@@ -206,7 +206,7 @@ combine_axes(Interp *in, IrOp *const *at, const char *how, int n,
         if (r == 0 || of_all)
             count += count_along(x[r], n, axes);
     }
-    combine(in, of_all ? (mean ? "sum" : how) : "first", part, a, &out);
+    combine(in, of_all ? (mean ? AGG_sum : how) : AGG_first, part, a, &out);
     if (mean)
         divide_all(&out, count);
     give_to_all(in, at, 0, &out);
@@ -221,14 +221,14 @@ do_reduce(Interp *in, IrOp *const *at, Arena *a)
         return;
     }
     const int64_t *axes = ir_ints(at[0], A_axes, &n);
-    combine_axes(in, at, ir_text(at[0], A_op), n, axes, a);
+    combine_axes(in, at, (IrAgg)ir_enum(at[0], A_op), n, axes, a);
 }
 
 static void
 do_global_mean(Interp *in, IrOp *const *at, Arena *a)
 {
     static const int64_t axes[IR_MAX_RANK] = {0, 1, 2, 3, 4, 5, 6, 7};
-    combine_axes(in, at, "mean", at[0]->operands[0]->type.rank, axes, a);
+    combine_axes(in, at, AGG_mean, at[0]->operands[0]->type.rank, axes, a);
 }
 
 /* ---- gathering ---------------------------------------------------------- */
@@ -333,20 +333,12 @@ replicas_aggregate_read(const Interp *in, const IrOp *op)
     return is_cross_replica(op) && var_of(in, op)->sync == SYNC_ON_READ;
 }
 
-static const char *
+static IrAgg
 aggregation(const IrVar *v)
 {
-    switch (v->agg) {
-    case AGG_SUM:
-        return "sum";
-    case AGG_MEAN:
-        return "mean";
-    case AGG_FIRST:
-        return "first";
-    case AGG_NONE:
-        break;
-    }
-    UNREACHABLE("\"%s\" has no aggregation", v->name);
+    if (v->agg == AGG_none)
+        UNREACHABLE("\"%s\" has no aggregation", v->name);
+    return v->agg;
 }
 
 /* With an aggregation a write in replica context is one of what the replicas
@@ -356,7 +348,7 @@ replicas_aggregate_write(const Interp *in, const IrOp *op)
 {
     const IrVar *v = var_of(in, op);
     return in->m->phase == PHASE_IR && ir_context(op->block) == CX_REPLICA &&
-           v->sync != SYNC_ON_READ && v->agg != AGG_NONE &&
+           v->sync != SYNC_ON_READ && v->agg != AGG_none &&
            is_combined(aggregation(v), op->operands[0]);
 }
 
@@ -367,7 +359,7 @@ is_divided(const Interp *in, const IrOp *op)
 {
     const IrVar *v = var_of(in, op);
     return is_cross_replica(op) && v->sync == SYNC_ON_READ &&
-           v->agg == AGG_SUM && !strcmp(ir_text(op, A_mode), "set");
+           v->agg == AGG_sum && ir_enum(op, A_mode) == UPDATE_set;
 }
 
 /* Replica r's part of x. */
@@ -385,17 +377,11 @@ part_of(const Interp *in, int r, Scalar x)
 }
 
 static Scalar
-write_element(const char *mode, Scalar old, Scalar x)
+write_element(IrUpdate mode, Scalar old, Scalar x)
 {
-    static const struct {
-        const char *mode;
-        IrOpKind kind;
-    } modes[] = {
-        {"add", OP_add}, {"sub", OP_sub}, {"mul", OP_mul}, {"div", OP_div}};
-    for (size_t i = 0; i < sizeof modes / sizeof *modes; i++)
-        if (!strcmp(mode, modes[i].mode))
-            return apply(modes[i].kind, old, x);
-    return x;
+    if (mode == UPDATE_set)
+        return x;
+    return apply(ir_update_op(mode, dtype_is_float(old.dtype)), old, x);
 }
 
 /* Replica r's copy of op's variable changes by x. */
@@ -409,7 +395,8 @@ write_var(const Interp *in, int r, const IrOp *op, const RefTensor *x)
         if (divided)
             value = part_of(in, r, value);
         ref_set(var, i,
-                write_element(ir_text(op, A_mode), ref_get(var, i), value));
+                write_element((IrUpdate)ir_enum(op, A_mode), ref_get(var, i),
+                              value));
     }
 }
 
@@ -433,7 +420,7 @@ do_read(Interp *in, IrOp *const *at, Arena *a)
     RefTensor **x = NEW_ARRAY(a, RefTensor *, (size_t)in->num_replicas);
     for (int r = 0; r < in->num_replicas; r++)
         x[r] = replicas_var(in, r, v->name);
-    combine(in, in->num_replicas > 1 ? aggregation(v) : "first", x, a, &out);
+    combine(in, in->num_replicas > 1 ? aggregation(v) : AGG_first, x, a, &out);
     give_to_all(in, at, 0, &out);
 }
 

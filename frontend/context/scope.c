@@ -16,6 +16,7 @@
 #include "frontend/context/hint.h"
 #include "frontend/context/messages.h"
 #include "frontend/context/steps.h"
+#include <assert.h>
 #include <string.h>
 
 FeScope *
@@ -48,6 +49,7 @@ add_to_index(Lower *cx, FeScope *scope, FeBinding *b)
 FeBinding *
 fe_scope_find(const FeScope *scope, const char *name)
 {
+    assert(scope && name);
     if (scope->index)
         return map_get(scope->index, name);
     for (int i = scope->names.len - 1; i >= 0; i--)
@@ -59,6 +61,7 @@ fe_scope_find(const FeScope *scope, const char *name)
 FeValue *
 fe_limit_size(Lower *cx, FeValue *v, Loc loc)
 {
+    assert(v->kind < NUM_FE_KINDS);
     if (v->kind == FE_NEST && v->nest.depth > limit_value(LIMIT_nest_depth))
         return fe_report_limit(cx, loc, LIMIT_nest_depth);
     if (v->kind == FE_NEST && v->nest.leaves > limit_value(LIMIT_nest))
@@ -81,6 +84,7 @@ refuse_second(Lower *cx, const FeScope *scope, const char *name, Loc loc)
 FeBinding *
 fe_bind(Lower *cx, FeScope *scope, const char *name, FeValue *value, Loc loc)
 {
+    assert(scope && name);
     FeBinding *b = NEW(cx->arena, FeBinding);
     b->name = name;
     b->value = value ? fe_limit_size(cx, value, loc) : NULL;
@@ -107,6 +111,8 @@ fe_hidden_mut(Lower *cx, const char *name, FeValue *value, Loc loc)
 void
 fe_write(Lower *cx, FeBinding *b, FeValue *value)
 {
+    assert(b->is_mut);
+    assert(value);
     FeWrite w = {b, b->value};
     VEC_PUSH(cx->arena, cx->writes, w);
     b->value = value;
@@ -115,6 +121,7 @@ fe_write(Lower *cx, FeBinding *b, FeValue *value)
 void
 fe_undo_writes(Lower *cx, int mark)
 {
+    assert(mark >= 0 && mark <= cx->writes.len);
     while (cx->writes.len > mark) {
         FeWrite w = VEC_POP(cx->writes);
         w.binding->value = w.before;

@@ -8,6 +8,8 @@
 
 #include "frontend/context/messages.h"
 
+#include <assert.h>
+
 enum { WALKED_IN_STEP = 4 };
 
 static int64_t
@@ -36,6 +38,7 @@ fe_step(Lower *cx, Loc loc)
 void
 fe_count_walk(Lower *cx, int64_t n)
 {
+    assert(n >= 0);
     cx->num_steps += n / WALKED_IN_STEP;
 }
 

@@ -14,6 +14,7 @@
 #include "frontend/context/messages.h"
 #include "frontend/emit/operand.h"
 #include "frontend/lower/call.h"
+#include <assert.h>
 #include <string.h>
 #include "ir/type_bounds.h"
 
@@ -60,6 +61,7 @@ fe_data_type(Lower *cx, IrType t, Loc loc)
 void
 fe_dataset_push(Lower *cx, FeDataset *ds, IrStage stage)
 {
+    assert(ds->others.len == ds->stages.len);
     FeValues leaves = {0};
     fe_value_leaves(cx->arena, ds->element, &leaves);
     for (int i = 0; i < leaves.len; i++)

@@ -36,22 +36,6 @@ typedef struct Choice {
 
 /* ---- what the file says -------------------------------------------------- */
 
-static const AstNode *
-find_declaration(Lower *cx, const AstNode *program)
-{
-    const AstNode *found = NULL;
-    const AstList *decls = &program->program.decls;
-    for (int i = 0; i < decls->len; i++) {
-        if (decls->data[i]->kind != AST_STRATEGY)
-            continue;
-        if (found)
-            fe_error(cx, decls->data[i]->loc,
-                     "a program has one strategy, and this is the second");
-        found = decls->data[i];
-    }
-    return found;
-}
-
 static void
 read_declaration(Lower *cx, const AstNode *n, Choice *out)
 {
@@ -229,11 +213,10 @@ bind_properties(Lower *cx, const FeDevices *devices)
 }
 
 void
-fe_strategy(Lower *cx, const AstNode *program)
+fe_strategy(Lower *cx, const AstNode *decl)
 {
     Choice choice = {0};
     FeDevices devices = {0};
-    const AstNode *decl = find_declaration(cx, program);
     if (decl)
         read_declaration(cx, decl, &choice);
     if (cx->options->strategy) {

@@ -6,7 +6,8 @@
 
 #include "frontend/context/lower.h"
 
-/* The strategy of file and command line, into the module and the names. */
-void fe_strategy(Lower *cx, const AstNode *program); /* strategy.c */
+/* The strategy of the command line or of decl, a STRATEGY (NULL: the file has
+ * none), into the module and the names. */
+void fe_strategy(Lower *cx, const AstNode *decl);
 
 #endif

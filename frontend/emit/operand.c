@@ -15,6 +15,7 @@
 #include "frontend/emit/shape_ops.h"
 #include "ir/rules/build.h"
 
+#include <assert.h>
 #include <math.h>
 
 /* ---- types without emitting --------------------------------------------- */
@@ -549,6 +550,7 @@ fe_operands(Lower *cx, int n, FeValue *const *v, IrValue **out, Loc loc)
 IrOp *
 fe_op(Lower *cx, IrOpKind kind, int n, IrValue *const *operands, Loc loc)
 {
+    assert(n >= 0 && kind < NUM_OPS);
     IrFunc *fn = cx->block ? cx->block->func : cx->detached;
     return ir_op_new(fn, kind, n, operands, loc);
 }
@@ -556,6 +558,7 @@ fe_op(Lower *cx, IrOpKind kind, int n, IrValue *const *operands, Loc loc)
 FeValue *
 fe_emit(Lower *cx, IrOp *op)
 {
+    assert(!op->block);
     for (int i = 0; i < op->num_operands; i++)
         if (!op->operands[i])
             return &fe_poison;

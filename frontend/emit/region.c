@@ -9,11 +9,14 @@
 #include "ir/rules/build.h"
 #include "ir/rules/locality.h"
 
+#include <assert.h>
+
 /* ---- places ------------------------------------------------------------- */
 
 FeRegion
 fe_region_enter(Lower *cx, IrBlock *block, FeContext context)
 {
+    assert((block == NULL) == (context == FE_TOP));
     FeRegion saved = {cx->block, cx->context,       cx->divergence, cx->updated,
                       cx->scope, cx->module->calls, cx->path};
     cx->block = block;
@@ -106,6 +109,7 @@ fe_region_close(Lower *cx, IrOp *op, const FeRegion *saved, FeValue *result,
     FeValues leaves = {0};
     IrValues yields = {0};
     FeValues results = {0}; /* those that get their values when op has them */
+    assert(cx->block == op->regions[0]);
     fe_value_leaves(cx->arena, result, &leaves);
     fix_lengths(cx, &leaves, loc);
     for (int i = 0; i < leaves.len; i++) {
@@ -144,6 +148,7 @@ fe_func_close(Lower *cx, IrFunc *fn, const FeRegion *saved, FeValue *result,
     FeValues leaves = {0};
     IrValues values = {0};
     bool ok = true;
+    assert(cx->block == fn->body);
     if (result->kind != FE_NONE)
         fe_value_leaves(cx->arena, result, &leaves);
     for (int i = 0; i < leaves.len; i++) {
@@ -165,6 +170,7 @@ fe_mark(Lower *cx)
     const IrModule *m = cx->module;
     FeMark mark = {
         .diag = diag_mark(cx->diag),
+        .block = cx->block,
         .last = cx->block ? cx->block->last : NULL,
         .last_func = m->last,
         .num_writes = cx->writes.len,
@@ -183,6 +189,9 @@ void
 fe_rewind(Lower *cx, const FeMark *mark)
 {
     IrModule *m = cx->module;
+    assert(cx->block == mark->block);
+    assert(cx->writes.len >= mark->num_writes);
+    assert(cx->checked.len >= mark->num_checked);
     diag_rewind(cx->diag, mark->diag);
     while (cx->block && cx->block->last != mark->last)
         ir_remove(cx->block->last);

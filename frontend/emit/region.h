@@ -58,6 +58,7 @@ bool fe_check_together(Lower *cx, const char *what, Loc loc);
 /* A point that lowering can return to, everything since forgotten. */
 typedef struct FeMark {
     DiagMark diag;
+    IrBlock *block;
     IrOp *last;
     IrFunc *last_func;
     int num_writes, num_checked, num_iters, num_symbols, num_datasets;

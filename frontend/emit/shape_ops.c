@@ -5,12 +5,14 @@
 
 #include "frontend/context/messages.h"
 #include "frontend/emit/operand.h"
+#include <assert.h>
 #include <string.h>
 #include "ir/type_text.h"
 
 static FeValue *
 shaped(Lower *cx, IrOpKind kind, IrValue *x, int rank, const Dim *dims, Loc loc)
 {
+    assert(rank >= 0 && rank <= IR_MAX_RANK);
     IrType t = {.rank = rank};
     if (!x)
         return &fe_poison;
@@ -55,6 +57,7 @@ FeValue *
 fe_reduce_axes(Lower *cx, IrOpKind kind, IrValue *x, const FeAxes *axes,
                bool keepdims, Loc loc)
 {
+    assert(axes->len <= IR_MAX_RANK);
     IrOp *op = fe_op(cx, kind, 1, &x, loc);
     ir_set_ints(op, A_axes, axes->axes, axes->len);
     if (keepdims)
@@ -77,6 +80,7 @@ expand(Lower *cx, IrValue *x, int axis, Loc loc)
 FeValue *
 fe_stack(Lower *cx, int n, IrValue *const *xs, int axis, Loc loc)
 {
+    assert(n > 0 && axis >= 0);
     IrValue **expanded = NEW_ARRAY(cx->arena, IrValue *, (size_t)n);
     for (int i = 0; i < n; i++) {
         FeValue *x = expand(cx, xs[i], axis, loc);

@@ -13,6 +13,8 @@
 #include "ir/rules/build.h"
 #include "ir/type_text.h"
 
+#include <assert.h>
+
 /* ---- making and taking apart -------------------------------------------- */
 
 static FeValue *
@@ -38,12 +40,14 @@ fe_slices(Lower *cx, IrValue *values, IrValue *indices, int64_t rows)
 FeValue *
 fe_slices_values(const FeValue *slices)
 {
+    assert(fe_is_slices(slices));
     return slices->nest.items[0];
 }
 
 FeValue *
 fe_slices_indices(const FeValue *slices)
 {
+    assert(fe_is_slices(slices));
     return slices->nest.items[1];
 }
 
@@ -71,6 +75,7 @@ fe_slices_type(const FeValue *slices)
 FeValue *
 fe_slices_dense(Lower *cx, const FeValue *slices, Loc loc)
 {
+    assert(fe_is_slices(slices));
     IrType t = fe_slices_type(slices);
     IrValue *values = fe_operand(cx, fe_slices_values(slices), loc);
     IrValue *indices = fe_operand(cx, fe_slices_indices(slices), loc);
@@ -142,6 +147,7 @@ densify(Lower *cx, FeValue *v, Loc loc)
 FeValue *
 fe_slices_binary(Lower *cx, AstOp op, FeValue *x, FeValue *y, Loc loc)
 {
+    assert(fe_is_slices(x) || fe_is_slices(y));
     bool adds = op == AST_OP_ADD || op == AST_OP_SUB;
     if (adds && fe_is_slices(x) && fe_is_slices(y)) {
         if (op == AST_OP_SUB)

@@ -3,7 +3,8 @@
  *
  *   gen_library nn.tfd optim.tfd ... >library.c
  *
- * Defines fe_library (frontend/lib/library.h), a row for each file, in their order.
+ * Defines fe_library (frontend/lib/library.h), a row for each file, in their
+ * order.
  */
 #include <stdio.h>
 #include <stdlib.h>

@@ -14,6 +14,7 @@
 #include "ir/rules/build.h"
 #include "ir/rules/locality.h"
 
+#include <assert.h>
 #include <string.h>
 
 /* ---- conditions --------------------------------------------------------- */
@@ -136,6 +137,7 @@ static FeValue *
 join_numbers(Lower *cx, Join *j, FeValue *a, FeValue *b)
 {
     FeValue *both[2] = {a, b};
+    assert(j->yields[0].len == j->yields[1].len);
     DType t = fe_common_dtype(cx, 2, both);
     IrValue *x = operand_in(cx, j, 0, a, t);
     IrValue *y = operand_in(cx, j, 1, b, t);
@@ -257,6 +259,7 @@ fe_branch(Lower *cx, IrValue *cond, Loc loc, FeBranch *then, FeBranch *other,
     Join j = {.loc = loc};
     FeBindings muts = {0};
     FeValues joined = {0};
+    assert(cond->type.dtype == DT_bool && cond->type.rank == 0);
     j.op = fe_nested_op(cx, OP_if, 1, &cond, loc);
     if (!j.op)
         return NULL;

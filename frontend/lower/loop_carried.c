@@ -7,6 +7,8 @@
 #include "frontend/lower/loop.h"
 #include "frontend/lower/stmt.h"
 
+#include <assert.h>
+
 static bool
 is_number(Lower *cx, FeValue *leaf)
 {
@@ -37,6 +39,7 @@ bool
 fe_carried_begin(Lower *cx, FeCarried *c, Loc loc)
 {
     bool ok = true;
+    assert(c->start.len == 0 && c->operands.len == 0);
     for (int i = 0; i < c->muts.len; i++) {
         FeValue *start = c->muts.data[i]->value;
         VEC_PUSH(cx->arena, c->start, start);
@@ -77,6 +80,7 @@ void
 fe_carried_bind(Lower *cx, FeCarried *c, IrBlock *region)
 {
     IrValues args = {0};
+    assert(c->types.len == c->operands.len);
     for (int i = 0; i < c->types.len; i++)
         VEC_PUSH(cx->arena, args, ir_block_arg(region, c->types.data[i], NULL));
     set_muts(cx, c, args.data);
@@ -85,6 +89,7 @@ fe_carried_bind(Lower *cx, FeCarried *c, IrBlock *region)
 void
 fe_carried_leave(Lower *cx, const FeCarried *c, const IrOp *op)
 {
+    assert(op->num_results == c->types.len);
     set_muts(cx, c, op->results);
 }
 
@@ -162,6 +167,7 @@ fe_carried_end(Lower *cx, FeCarried *c, Loc loc, IrValues *yields, bool *grew)
 {
     Ending e = {.cx = cx, .carry = c, .loc = loc, .yields = yields};
     bool ok = true;
+    assert(yields->len == 0);
     for (int i = 0; ok && i < c->muts.len; i++) {
         e.name = c->muts.data[i]->name;
         ok = end_mut(&e, c->start.data[i], c->muts.data[i]->value);

@@ -62,10 +62,8 @@ unroll_iteration(Lower *cx, const Iteration *t)
 static FeLoop
 begin_unrolled(Lower *cx, Loc loc)
 {
-    FeScope *scope = fe_scope_new(cx, NULL, SCOPE_BLOCK);
-    FeLoop loop = {
-        fe_bind(cx, scope, "running", fe_value_bool(cx->arena, true), loc)};
-    return loop;
+    return (FeLoop){
+        fe_hidden_mut(cx, "running", fe_value_bool(cx->arena, true), loc)};
 }
 
 static void

@@ -17,23 +17,24 @@
 
 /* ---- the program -------------------------------------------------------- */
 
+/* The declaration of that kind, NULL without one; of several, which is an
+ * error, the last.  what names the kind. */
 static const AstNode *
-require_main(Lower *cx, const AstNode *program)
+single_declaration(Lower *cx, const AstNode *program, AstKind kind,
+                   const char *what)
 {
-    const AstNode *main = NULL;
+    const AstNode *found = NULL;
     const AstList *decls = &program->program.decls;
     for (int i = 0; i < decls->len; i++) {
-        if (decls->data[i]->kind != AST_MAIN)
+        const AstNode *decl = decls->data[i];
+        if (decl->kind != kind)
             continue;
-        if (main)
-            fe_error(cx, decls->data[i]->loc,
-                     "a program has one main, and this is the second");
-        else
-            main = decls->data[i];
+        if (found)
+            fe_error(cx, decl->loc,
+                     "a program has one %s, and this is the second", what);
+        found = decl;
     }
-    if (!main)
-        fe_error(cx, program->loc, "the program has no main { ... }");
-    return main;
+    return found;
 }
 
 /* What a step prints is one line for all replicas where the program says that
@@ -72,8 +73,10 @@ lower_main(Lower *cx, const AstNode *main)
 static void
 lower_program(Lower *cx, const AstNode *program)
 {
-    const AstNode *main = require_main(cx, program);
-    fe_strategy(cx, program);
+    const AstNode *main = single_declaration(cx, program, AST_MAIN, "main");
+    if (!main)
+        fe_error(cx, program->loc, "the program has no main { ... }");
+    fe_strategy(cx, single_declaration(cx, program, AST_STRATEGY, "strategy"));
     fe_declare(cx, cx->file, &program->program.decls);
     fe_check_defines(cx);
     fe_evaluate(cx, cx->file);

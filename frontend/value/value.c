@@ -3,6 +3,7 @@
  */
 #include "frontend/value/value.h"
 
+#include <assert.h>
 #include <string.h>
 #include "ir/ir.h"
 #include "ir/type_text.h"
@@ -103,6 +104,7 @@ fe_value_tensor(Arena *a, IrValue *x)
 FeValue *
 fe_value_param(Arena *a, IrParam *p)
 {
+    assert(p);
     FeValue *v = fe_value_new(a, FE_PARAM);
     v->param = p;
     return v;
@@ -111,6 +113,7 @@ fe_value_param(Arena *a, IrParam *p)
 FeValue *
 fe_value_var(Arena *a, IrVar *x)
 {
+    assert(x);
     FeValue *v = fe_value_new(a, FE_VAR);
     v->var = x;
     return v;
@@ -132,6 +135,7 @@ escape_braces(Arena *a, const char *text)
 FeValue *
 fe_value_text(Arena *a, const char *text)
 {
+    assert(text);
     FeValue *v = fe_value_new(a, FE_STRING);
     v->text.text = arena_strdup(a, text);
     v->text.format = escape_braces(a, text);
@@ -166,6 +170,7 @@ measure(FeNest *nest)
 static FeValue *
 nest_new(Arena *a, FeNestKind kind, int n, FeValue *const *items)
 {
+    assert(n >= 0);
     FeValue *v = fe_value_new(a, FE_NEST);
     v->nest.kind = kind;
     v->nest.len = n;
@@ -191,6 +196,7 @@ fe_value_list(Arena *a, int n, FeValue *const *items)
 FeValue *
 fe_value_named(Arena *a, int n, const char *const *names, FeValue *const *items)
 {
+    assert(n == 0 || names);
     FeValue *v = nest_new(a, NEST_NAMED, n, items);
     v->nest.names = NEW_ARRAY(a, const char *, (size_t)n);
     for (int i = 0; i < n; i++)
@@ -201,6 +207,7 @@ fe_value_named(Arena *a, int n, const char *const *names, FeValue *const *items)
 FeValue *
 fe_value_with_items(Arena *a, const FeValue *like, FeValue *const *items)
 {
+    assert(like->kind == FE_NEST);
     FeValue *v = nest_new(a, like->nest.kind, like->nest.len, items);
     v->nest.names = like->nest.names;
     return v;
@@ -391,6 +398,7 @@ fe_value_map_parts(Arena *a, FeValue *v, FeValue *(*visit)(FeValue *, void *),
 void
 fe_value_items(Arena *a, const FeValue *nest, FeValues *out)
 {
+    assert(nest->kind == FE_NEST);
     for (int i = 0; i < nest->nest.len; i++)
         VEC_PUSH(a, *out, nest->nest.items[i]);
 }

@@ -39,6 +39,7 @@ fe_var_info(Lower *cx, const IrVar *v)
 FeVarInfo *
 fe_var_add(Lower *cx, IrVar *v, bool outside, bool is_slot)
 {
+    assert(!fe_var_info(cx, v));
     if (cx->module->vars.len == limit_value(LIMIT_variables))
         fe_stop(cx, v->loc, LIMIT_variables);
     FeVarInfo *info = NEW(cx->arena, FeVarInfo);

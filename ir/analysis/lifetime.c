@@ -7,6 +7,7 @@
 #include "ir/analysis/per_replica.h"
 #include "ir/base/status.h"
 #include "ir/ir.h"
+#include "ir/loop.h"
 #include "ir/type_bounds.h"
 
 Buffer *
@@ -95,12 +96,6 @@ home_block(const IrValue *v)
     return v->def ? v->def->block : v->block;
 }
 
-static bool
-is_loop(const IrOp *op)
-{
-    return op->kind == OP_for || op->kind == OP_while;
-}
-
 /* Where op is done with its operands: a collective that was started reads them
  * until its done. */
 static int
@@ -122,7 +117,7 @@ use_position(const IrOp *op, const IrValue *v)
     int end = reads_until(op);
     const IrBlock *home = home_block(v);
     for (const IrBlock *b = op->block; b != home && b->op; b = b->op->block)
-        if (is_loop(b->op) && ir_span_of(b->op)->end > end)
+        if (ir_is_loop(b->op) && ir_span_of(b->op)->end > end)
             end = ir_span_of(b->op)->end + 1;
     return end;
 }

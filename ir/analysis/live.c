@@ -7,6 +7,7 @@
  * all of that loop comes after it.
  */
 #include "ir/analysis/live.h"
+#include "ir/loop.h"
 
 #include "ir/ptrmap.h"
 
@@ -82,9 +83,7 @@ ir_live_at_safepoint(Arena *a, const IrOp *loop)
     take_regions(&l, loop);
     for (const IrOp *op = loop; op; op = op->block->op) {
         const IrOp *around = op->block->op;
-        bool again =
-            around && (around->kind == OP_for || around->kind == OP_while);
-        if (again)
+        if (around && ir_is_loop(around))
             take_regions(&l, around);
         else
             take_after(&l, op);

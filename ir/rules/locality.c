@@ -8,6 +8,7 @@
  */
 
 #include "ir/base/status.h"
+#include "ir/loop.h"
 #include "ir/rules/locality.h"
 #include "ir/rules/rules.h"
 #include "ir/type_bounds.h"
@@ -195,12 +196,6 @@ ir_locality_on(const Infer *in, int i, IrType *out)
 
 /* ---- control flow ------------------------------------------------------ */
 
-static bool
-is_loop(const IrOp *op)
-{
-    return op->kind == OP_for || op->kind == OP_while;
-}
-
 /* What decides which way op goes, or NULL. */
 static const IrValue *
 decider(const IrOp *op)
@@ -326,7 +321,7 @@ ir_locality_of_arg(const IrOp *op, int r, int i, IrType *out)
         join(out, &op->operands[i]->type);
     else if (op->kind == OP_for && i == 0 && op->num_operands)
         join(out, &op->operands[0]->type);
-    else if (is_loop(op))
+    else if (ir_is_loop(op))
         join_loop(out, op, i - (op->kind == OP_for));
     else if (op->kind == OP_custom_gradient)
         join_gradient(out, op, i);

@@ -6,6 +6,7 @@
  * datasets and variables too.
  */
 #include <string.h>
+#include "ir/loop.h"
 #include "ir/verify/verify_impl.h"
 
 /* Where an operation may stand, or-ed. */
@@ -139,7 +140,6 @@ check_place(Verify *v, const IrOp *op)
 static bool
 may_be_handle(const IrOp *op, int i)
 {
-    const IrOp *outer = op->block->op;
     switch (op->kind) {
     case OP_launch:
     case OP_fetch:
@@ -149,7 +149,7 @@ may_be_handle(const IrOp *op, int i)
     case OP_for:
         return i > 0; /* not the count */
     case OP_yield:    /* not the test of a while */
-        return outer->kind != OP_while || op->block == outer->regions[1];
+        return !ir_is_loop_test(op->block);
     default:
         return false;
     }

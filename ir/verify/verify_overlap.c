@@ -22,6 +22,7 @@
  * that the program has as its own places there.
  */
 #include "ir/analysis/per_replica.h"
+#include "ir/loop.h"
 #include "ir/segments.h"
 #include "ir/rules/locality.h"
 #include "ir/verify/valid.h"
@@ -42,7 +43,7 @@ typedef struct Overlap {
     const IrModule *module;
     Slot *slots; /* the variables, then the values, whose ids are theirs */
     Map *vars;   /* name -> its slot */
-    Map *owns;   /* program -> where it has places of its own */
+    Map *programs; /* program -> where it has places of its own */
     Map *spaces; /* program -> the Extent that its places lie in */
     int num_slots, num_vars;
     ValidSet valid;
@@ -88,7 +89,7 @@ var_slot(const Overlap *o, const IrOp *op)
 /* ---- making and using -------------------------------------------------- */
 
 static void
-hold(Overlap *o, int slot)
+define(Overlap *o, int slot)
 {
     ir_valid_add(&o->valid, slot);
 }
@@ -107,7 +108,8 @@ clobber(Overlap *o, const Extent *e)
 }
 
 static bool
-meets_values(const Overlap *o, const Extent *e, IrValue *const *values, int n)
+overlaps_values(const Overlap *o, const Extent *e, IrValue *const *values,
+                int n)
 {
     for (int i = 0; i < n; i++) {
         if (ir_extents_overlap(e, &o->slots[values[i]->id].extent))
@@ -121,8 +123,8 @@ check_flights(Overlap *o, const IrOp *op, const Extent *e)
 {
     for (int i = 0; i < o->flights.len; i++) {
         const IrOp *start = o->flights.data[i];
-        if (meets_values(o, e, start->operands, start->num_operands) ||
-            meets_values(o, e, start->results, start->num_results))
+        if (overlaps_values(o, e, start->operands, start->num_operands) ||
+            overlaps_values(o, e, start->results, start->num_results))
             ir_verify_error(o->v, op,
                             "it writes the buffers of a collective in flight");
     }
@@ -143,11 +145,11 @@ write_slot(Overlap *o, const IrOp *op, int slot)
     check_writable(o, op, e);
     check_flights(o, op, e);
     clobber(o, e);
-    hold(o, slot);
+    define(o, slot);
 }
 
 static void
-need(Overlap *o, const IrOp *op, int slot, const char *what, int number)
+require(Overlap *o, const IrOp *op, int slot, const char *what, int number)
 {
     if (!is_valid(o, slot))
         ir_verify_error(o->v, op,
@@ -156,10 +158,10 @@ need(Overlap *o, const IrOp *op, int slot, const char *what, int number)
 }
 
 static void
-need_operands(Overlap *o, const IrOp *op)
+require_operands(Overlap *o, const IrOp *op)
 {
     for (int i = 0; i < op->num_operands; i++)
-        need(o, op, op->operands[i]->id, "operand", i);
+        require(o, op, op->operands[i]->id, "operand", i);
 }
 
 /* Whether one slot is copied to another of its type, rather than being in its
@@ -182,10 +184,10 @@ check_copy(Overlap *o, const IrOp *op, int from, int to, int number)
 static void
 transfer(Overlap *o, const IrOp *op, int from, int to, int number)
 {
-    need(o, op, from, "operand", number);
+    require(o, op, from, "operand", number);
     if (check_copy(o, op, from, to, number))
         clobber(o, &o->slots[to].extent);
-    hold(o, to);
+    define(o, to);
 }
 
 /* ---- operations -------------------------------------------------------- */
@@ -202,7 +204,7 @@ is_alias(const IrModule *m, const IrOp *op, int i)
            same_place(op->results[i]->place, op->operands[i]->place);
 }
 
-/* Results do not meet operands, which are still being read, but for a kernel
+/* Results do not overlap operands, which are still being read, but for a kernel
  * that overwrites one element by element. */
 static void
 check_operands_kept(Overlap *o, const IrOp *op, int r)
@@ -224,7 +226,7 @@ make_results(Overlap *o, const IrOp *op)
 {
     for (int i = 0; i < op->num_results; i++) {
         if (is_alias(o->module, op, i)) {
-            hold(o, op->results[i]->id);
+            define(o, op->results[i]->id);
             continue;
         }
         check_operands_kept(o, op, i);
@@ -234,14 +236,14 @@ make_results(Overlap *o, const IrOp *op)
 
 /* ---- launches ----------------------------------------------------------- */
 
-typedef struct Own {
+typedef struct ProgramPlaces {
     Arena *arena;
     const IrModule *module;
     Extents places;
-} Own;
+} ProgramPlaces;
 
 static void
-own_values(Own *own, IrValue *const *values, int n)
+add_places(ProgramPlaces *own, IrValue *const *values, int n)
 {
     for (int i = 0; i < n; i++) {
         Extent e =
@@ -254,11 +256,11 @@ own_values(Own *own, IrValue *const *values, int n)
 }
 
 static void
-own_op(IrOp *op, void *data)
+add_op_places(IrOp *op, void *data)
 {
-    own_values(data, op->results, op->num_results);
+    add_places(data, op->results, op->num_results);
     for (int r = 0; r < op->num_regions; r++)
-        own_values(data, op->regions[r]->args.data, op->regions[r]->args.len);
+        add_places(data, op->regions[r]->args.data, op->regions[r]->args.len);
 }
 
 /* Extents that touch become one. */
@@ -282,30 +284,30 @@ join(Extents *list)
 
 /* Where the named program, if there is one, has its own places. */
 static const Extents *
-own_places(Overlap *o, const char *program)
+program_places(Overlap *o, const char *program)
 {
     static const Extents none = {0};
     const IrFunc *fn = program ? ir_func_find(o->module, program) : NULL;
-    Own *own = fn ? map_get(o->owns, program) : NULL;
+    ProgramPlaces *own = fn ? map_get(o->programs, program) : NULL;
     if (!fn || own)
         return own ? &own->places : &none;
-    own = NEW(o->arena, Own);
-    *own = (Own){.arena = o->arena, .module = o->module};
-    ir_walk(fn->body, own_op, own);
+    own = NEW(o->arena, ProgramPlaces);
+    *own = (ProgramPlaces){.arena = o->arena, .module = o->module};
+    ir_walk(fn->body, add_op_places, own);
     join(&own->places);
-    map_set(o->owns, program, own);
+    map_set(o->programs, program, own);
     return &own->places;
 }
 
 /* The program writes its own places while its operands and results are there,
  * and whatever else lies there is something else afterwards. */
 static void
-walk_own(Overlap *o, const IrOp *op, const Extents *own)
+walk_program_places(Overlap *o, const IrOp *op, const Extents *own)
 {
     for (int i = 0; i < own->len; i++) {
         const Extent *e = &own->data[i];
-        if (meets_values(o, e, op->operands, op->num_operands) ||
-            meets_values(o, e, op->results, op->num_results))
+        if (overlaps_values(o, e, op->operands, op->num_operands) ||
+            overlaps_values(o, e, op->results, op->num_results))
             ir_verify_error(o->v, op,
                             "an operand or result lies in [arena+%lld], "
                             "where the program computes",
@@ -317,9 +319,9 @@ walk_own(Overlap *o, const IrOp *op, const Extents *own)
 static void
 walk_launch(Overlap *o, const IrOp *op)
 {
-    need_operands(o, op);
-    walk_own(o, op, own_places(o, ir_text(op, A_program)));
-    walk_own(o, op, own_places(o, ir_text(op, A_full)));
+    require_operands(o, op);
+    walk_program_places(o, op, program_places(o, ir_text(op, A_program)));
+    walk_program_places(o, op, program_places(o, ir_text(op, A_full)));
     make_results(o, op);
 }
 
@@ -339,7 +341,7 @@ walk_return(Overlap *o, const IrOp *op)
     for (int i = 0; i < op->num_operands; i++) {
         Slot *from = &o->slots[op->operands[i]->id];
         Extent to = {{SPACE_OUT, i}, from->extent.bytes};
-        need(o, op, op->operands[i]->id, "operand", i);
+        require(o, op, op->operands[i]->id, "operand", i);
         if (same_place(from->extent.place, to.place))
             continue;
         check_flights(o, op, &to);
@@ -377,7 +379,7 @@ static void walk_block(Overlap *o, const IrBlock *b);
 
 /* b's yield gives `to`, from its operand `first` on, one after the other. */
 static void
-give_yields(Overlap *o, const IrBlock *b, IrValue *const *to, int n)
+yield_to(Overlap *o, const IrBlock *b, IrValue *const *to, int n)
 {
     const IrOp *yield = ir_block_yield(b);
     for (int i = 0; i < n; i++)
@@ -390,16 +392,16 @@ walk_if(Overlap *o, const IrOp *op)
     Arena *a = arena_new(o->arena, "branches");
     ValidSet before = ir_valid_copy(a, &o->valid);
     walk_block(o, op->regions[0]);
-    give_yields(o, op->regions[0], op->results, op->num_results);
+    yield_to(o, op->regions[0], op->results, op->num_results);
     ValidSet after = ir_valid_copy(a, &o->valid);
     ir_valid_assign(&o->valid, &before);
     walk_block(o, op->regions[1]);
-    give_yields(o, op->regions[1], op->results, op->num_results);
+    yield_to(o, op->regions[1], op->results, op->num_results);
     ir_valid_intersect(&o->valid, &after);
     arena_release(a);
 }
 
-/* Spoils the values (not the variables) that e meets. */
+/* Clobbers the values (not the variables) that e overlaps. */
 static void
 clobber_values(Overlap *o, const Extent *e)
 {
@@ -414,7 +416,7 @@ clobber_list(Overlap *o, IrValue *const *values, int n)
 }
 
 static void
-clobber_own(Overlap *o, const Extents *own)
+clobber_program(Overlap *o, const Extents *own)
 {
     for (int i = 0; i < own->len; i++)
         clobber_values(o, &own->data[i]);
@@ -426,8 +428,8 @@ clobber_written(IrOp *op, void *data)
 {
     Overlap *o = data;
     if (op->kind == OP_launch) {
-        clobber_own(o, own_places(o, ir_text(op, A_program)));
-        clobber_own(o, own_places(o, ir_text(op, A_full)));
+        clobber_program(o, program_places(o, ir_text(op, A_program)));
+        clobber_program(o, program_places(o, ir_text(op, A_full)));
     }
     if (op->kind == OP_write)
         clobber_values(o, &o->slots[var_slot(o, op)].extent);
@@ -440,75 +442,67 @@ clobber_written(IrOp *op, void *data)
 }
 
 static void
-need_list(Overlap *o, const IrOp *op, IrValue *const *values, int n)
+require_list(Overlap *o, const IrOp *op, IrValue *const *values, int n)
 {
     for (int i = 0; i < n; i++)
-        need(o, op, values[i]->id, "carried value", i);
-}
-
-/* One of the slots of a loop's first region for each carried value. */
-static IrValue **
-carried(const IrOp *op)
-{
-    return op->regions[0]->args.data + (op->kind == OP_for);
+        require(o, op, values[i]->id, "carried value", i);
 }
 
 static void
-check_apart(Overlap *o, const IrOp *op, const IrValues *args)
+check_disjoint(Overlap *o, const IrOp *op, const IrValues *args)
 {
     for (int i = 0; i < args->len; i++) {
         const Extent *e = &o->slots[args->data[i]->id].extent;
-        if (meets_values(o, e, args->data, i))
-            ir_verify_error(o->v, op, "carried value %d meets another", i);
+        if (overlaps_values(o, e, args->data, i))
+            ir_verify_error(o->v, op, "carried value %d overlaps another", i);
     }
 }
 
 static void
-enter_loop(Overlap *o, const IrOp *op)
+enter_loop(Overlap *o, const IrLoop *loop)
 {
-    int skip = op->kind == OP_for, n = op->num_operands - skip;
+    const IrOp *op = loop->op;
     const IrValues *args = &op->regions[0]->args;
-    check_apart(o, op, args);
-    if (skip)
-        write_slot(o, op, args->data[0]->id);
-    for (int i = 0; i < n; i++)
-        transfer(o, op, op->operands[i + skip]->id, carried(op)[i]->id,
-                 i + skip);
-    need_list(o, op, args->data, args->len);
+    check_disjoint(o, op, args);
+    if (loop->index)
+        write_slot(o, op, loop->index->id);
+    for (int i = 0; i < loop->num_carried; i++)
+        transfer(o, op, loop->init[i]->id, loop->entry_arg[i]->id,
+                 loop->first_init + i);
+    require_list(o, op, args->data, args->len);
     for (int r = 0; r < op->num_regions; r++) {
         ir_walk(op->regions[r], clobber_written, o);
         clobber_list(o, op->regions[r]->args.data, op->regions[r]->args.len);
     }
     for (int i = 0; i < args->len; i++)
-        hold(o, args->data[i]->id);
+        define(o, args->data[i]->id);
 }
 
 /* Copies what an iteration yields to the arguments of the next.  These are
  * operands, too, but of the old values: they are valid anew when all are
  * copied. */
 static void
-carry_on(Overlap *o, const IrOp *op)
+pass_to_next_iteration(Overlap *o, const IrLoop *loop)
 {
-    const IrOp *yield = ir_block_yield(op->regions[op->kind == OP_while]);
-    for (int i = 0; i < op->num_results; i++) {
-        int from = yield->operands[i]->id, to = carried(op)[i]->id;
-        need(o, yield, from, "operand", i);
-        if (check_copy(o, yield, from, to, i))
+    for (int i = 0; i < loop->num_carried; i++) {
+        int from = loop->next[i]->id, to = loop->entry_arg[i]->id;
+        require(o, loop->yield, from, "operand", i);
+        if (check_copy(o, loop->yield, from, to, i))
             clobber(o, &o->slots[to].extent);
     }
-    for (int i = 0; i < op->num_results; i++)
-        hold(o, carried(op)[i]->id);
+    for (int i = 0; i < loop->num_carried; i++)
+        define(o, loop->entry_arg[i]->id);
 }
 
 /* The end of an iteration whose beginning saw `head`. */
 static void
-repeat_loop(Overlap *o, const IrOp *op, const ValidSet *head)
+end_iteration(Overlap *o, const IrLoop *loop, const ValidSet *head)
 {
-    carry_on(o, op);
+    pass_to_next_iteration(o, loop);
     for (int i = 0; i < o->num_vars; i++) {
         if (ir_valid_has(head, i) && !is_valid(o, i))
             ir_verify_error(
-                o->v, op,
+                o->v, loop->op,
                 "an iteration leaves something else in the bytes of "
                 "\"%s\"",
                 o->slots[i].var->name);
@@ -516,22 +510,23 @@ repeat_loop(Overlap *o, const IrOp *op, const ValidSet *head)
 }
 
 static void
-give_results(Overlap *o, const IrOp *op)
+leave_loop(Overlap *o, const IrLoop *loop)
 {
-    for (int i = 0; i < op->num_results; i++)
-        transfer(o, op, carried(op)[i]->id, op->results[i]->id, i);
+    for (int i = 0; i < loop->num_carried; i++)
+        transfer(o, loop->op, loop->entry_arg[i]->id, loop->result[i]->id, i);
 }
 
 static void
 walk_for(Overlap *o, const IrOp *op)
 {
     Arena *a = arena_new(o->arena, "loop");
-    enter_loop(o, op);
+    IrLoop loop = ir_loop(op);
+    enter_loop(o, &loop);
     ValidSet head = ir_valid_copy(a, &o->valid);
-    walk_block(o, op->regions[0]);
-    repeat_loop(o, op, &head);
+    walk_block(o, loop.body);
+    end_iteration(o, &loop, &head);
     ir_valid_assign(&o->valid, &head);
-    give_results(o, op);
+    leave_loop(o, &loop);
     arena_release(a);
 }
 
@@ -539,19 +534,19 @@ static void
 walk_while(Overlap *o, const IrOp *op)
 {
     Arena *a = arena_new(o->arena, "loop");
-    const IrValues *args = &op->regions[1]->args;
-    enter_loop(o, op);
+    IrLoop loop = ir_loop(op);
+    enter_loop(o, &loop);
     ValidSet head = ir_valid_copy(a, &o->valid);
-    walk_block(o, op->regions[0]);
-    need_operands(o, ir_block_yield(op->regions[0]));
+    walk_block(o, loop.test);
+    require_operands(o, ir_block_yield(loop.test));
     ValidSet tested = ir_valid_copy(a, &o->valid);
-    for (int i = 0; i < args->len; i++)
-        transfer(o, op, carried(op)[i]->id, args->data[i]->id, i);
-    need_list(o, op, args->data, args->len);
-    walk_block(o, op->regions[1]);
-    repeat_loop(o, op, &head);
+    for (int i = 0; i < loop.num_carried; i++)
+        transfer(o, op, loop.entry_arg[i]->id, loop.body_arg[i]->id, i);
+    require_list(o, op, loop.body_arg, loop.num_carried);
+    walk_block(o, loop.body);
+    end_iteration(o, &loop, &head);
     ir_valid_assign(&o->valid, &tested);
-    give_results(o, op);
+    leave_loop(o, &loop);
     arena_release(a);
 }
 
@@ -562,11 +557,11 @@ walk_op(Overlap *o, const IrOp *op)
     case OP_yield: /* its control operation takes the operands */
         return;
     case OP_if:
-        need_operands(o, op);
+        require_operands(o, op);
         walk_if(o, op);
         return;
     case OP_for:
-        need(o, op, op->operands[0]->id, "operand", 0);
+        require(o, op, op->operands[0]->id, "operand", 0);
         walk_for(o, op);
         return;
     case OP_while:
@@ -587,7 +582,7 @@ walk_op(Overlap *o, const IrOp *op)
     default:
         break;
     }
-    need_operands(o, op);
+    require_operands(o, op);
     if (op->kind == OP_all_reduce_start || op->kind == OP_all_gather_start)
         walk_start(o, op);
     else if (op->kind == OP_all_reduce_done || op->kind == OP_all_gather_done)
@@ -675,13 +670,13 @@ ir_verify_overlap(Verify *v, const IrFunc *fn)
     ir_walk(fn->body, count_op, &n);
     o.slots = NEW_ARRAY(arena, Slot, (size_t)(n + o.num_vars));
     o.vars = map_new(arena);
-    o.owns = map_new(arena);
+    o.programs = map_new(arena);
     add_variables(&o);
     add_slots(&o, args->data, args->len);
     ir_walk(fn->body, add_op_slots, &o);
     o.valid = ir_valid_new(arena, order_slots(&o));
     for (int i = 0; i < o.num_vars + args->len; i++)
-        hold(&o, i);
+        define(&o, i);
     walk_block(&o, fn->body);
     arena_release(arena);
 }

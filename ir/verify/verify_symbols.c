@@ -12,6 +12,7 @@
  * Programs know all batches of iterators; which of them they use must be known
  * where they are launched.  Functions of datasets know those of datasets.
  */
+#include "ir/loop.h"
 #include "ir/ptrmap.h"
 #include "ir/verify/verify.h"
 #include "ir/verify/verify_impl.h"
@@ -240,8 +241,7 @@ static void check_block(Symbols *s, const IrBlock *b);
 static void
 check_regions(Symbols *s, const IrOp *op)
 {
-    bool loop = op->kind == OP_for || op->kind == OP_while;
-    for (int r = 0; loop && r < op->num_regions; r++)
+    for (int r = 0; ir_is_loop(op) && r < op->num_regions; r++)
         ir_walk(op->regions[r], set_in_loop, s);
     /* Arguments of both regions have the values of before the first. */
     for (int r = 0; r < op->num_regions; r++)

@@ -14,6 +14,7 @@
 #include <string.h>
 #include "ir/base/message.h"
 #include "ir/base/status.h"
+#include "ir/loop.h"
 #include "ir/rules/build.h"
 #include "ir/rules/locality.h"
 #include "passes/autodiff/grad.h"
@@ -297,7 +298,7 @@ find_active_op(Wanted *w, IrOp *op)
         return find_active_if(w, op);
     if (op->kind == OP_merge)
         return find_active_merge(w, op);
-    if (op->kind == OP_for || op->kind == OP_while)
+    if (ir_is_loop(op))
         return find_active_loop(w, op);
     if (!strcmp(ir_op_info[op->kind].grad, "none"))
         note_cut(w, op);
@@ -328,24 +329,32 @@ activate_arg(Wanted *w, IrValue *arg, const IrValue *from)
     return true;
 }
 
+/* Carried value i becomes `from` in another iteration; whether that made one of
+ * its arguments active. */
+static bool
+activate_carried_value(Wanted *w, const IrLoop *loop, int i,
+                       const IrValue *from)
+{
+    bool entry = activate_arg(w, loop->entry_arg[i], from);
+    return activate_arg(w, loop->body_arg[i], from) || entry;
+}
+
 /* The arguments of a loop around the grad are active where what comes in or
  * what a turn leaves to the next one is: if a gradient arrives there it would
  * have to go on through the iterations before. */
 static void
 activate_carried(Wanted *w, IrBlock *b)
 {
-    const IrOp *loop = b->op;
-    if (loop->kind != OP_for && loop->kind != OP_while)
+    if (!ir_is_loop(b->op))
         return;
-    const IrOp *end = ir_block_yield(b);
-    int skip = loop->kind == OP_for;
-    for (int i = skip; i < b->args.len; i++)
-        activate_arg(w, b->args.data[i], loop->operands[i]);
+    IrLoop loop = ir_loop(b->op);
+    for (int i = 0; i < loop.num_carried; i++)
+        activate_carried_value(w, &loop, i, loop.init[i]);
     for (bool more = true; more;) {
         more = false;
-        find_active_in(w, b, NULL);
-        for (int i = skip; i < b->args.len; i++)
-            more |= activate_arg(w, b->args.data[i], end->operands[i - skip]);
+        find_active_in(w, loop.body, NULL);
+        for (int i = 0; i < loop.num_carried; i++)
+            more |= activate_carried_value(w, &loop, i, loop.next[i]);
     }
 }
 

@@ -14,6 +14,7 @@
  */
 #include "ir/base/io/limit.h"
 #include "ir/base/status.h"
+#include "ir/loop.h"
 #include "ir/rules/build.h"
 #include "ir/rules/locality.h"
 #include "passes/autodiff/grad.h"
@@ -118,7 +119,7 @@ pass_grad_unroll(PassCx *cx, IrOp *op)
     if (!may_unroll(cx, op, count))
         return false;
     IrBlock *to = ir_block_scratch(op);
-    int skip = op->kind == OP_for;
+    int skip = ir_loop(op).first_init;
     IrValue **carried =
         NEW_ARRAY(cx->arena, IrValue *, (size_t)op->num_operands + 1);
     for (int i = 0; i < op->num_operands; i++)

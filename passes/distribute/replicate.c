@@ -23,6 +23,7 @@
  */
 #include <assert.h>
 #include "ir/ir.h"
+#include "ir/loop.h"
 #include "ir/rules/build.h"
 #include "ir/rules/locality.h"
 #include "passes/support/pass.h"
@@ -150,16 +151,14 @@ takes_handle(const IrOp *op, int operand)
 {
     switch (op->kind) {
     case OP_for:
-        return operand > 0 &&
-               lives_on_devices(op->regions[0]->args.data[operand]);
-    case OP_while:
-        return lives_on_devices(op->regions[0]->args.data[operand]);
-    case OP_yield: {
-        const IrOp *outer = op->block->op;
-        if (outer->kind == OP_while && op->block == outer->regions[0])
-            return false;
-        return lives_on_devices(outer->results[operand]);
+    case OP_while: {
+        IrLoop loop = ir_loop(op);
+        int i = operand - loop.first_init;
+        return i >= 0 && lives_on_devices(loop.entry_arg[i]);
     }
+    case OP_yield:
+        return !ir_is_loop_test(op->block) &&
+               lives_on_devices(op->block->op->results[operand]);
     default:
         return false;
     }
@@ -199,11 +198,10 @@ replace_local_result(Replicate *r, IrOp *op)
 /* A loop of main counts on the host, also when its count was on the devices;
  * and so is what comes of its index. */
 static void
-settle_index(IrOp *loop)
+infer_index_locality(IrOp *op)
 {
-    if (loop->kind == OP_for &&
-        lives_on_devices(loop->regions[0]->args.data[0]))
-        ir_infer_localities(loop->block->func);
+    if (op->kind == OP_for && lives_on_devices(ir_loop(op).index))
+        ir_infer_localities(op->block->func);
 }
 
 /* Main's own operations take host values: fetch what is on a device. */
@@ -216,7 +214,7 @@ fetch_in_block(Replicate *r, IrBlock *b)
             replace_local_result(r, op);
         } else if (!is_device_op(op)) {
             fetch_operands(r, op);
-            settle_index(op);
+            infer_index_locality(op);
             for (int i = 0; i < op->num_regions; i++)
                 fetch_in_block(r, op->regions[i]);
         }

@@ -30,6 +30,7 @@
 #include <string.h>
 #include "ir/analysis/hooks.h"
 #include "ir/ir.h"
+#include "ir/loop.h"
 
 /* ---- isolation ---------------------------------------------------------- */
 
@@ -81,8 +82,7 @@ stands_before(const IrOp *op, int i)
 static void
 isolate_yield(PassCx *cx, IrOp *yield)
 {
-    const IrOp *outer = yield->block->op;
-    if (outer->kind == OP_while && yield->block == outer->regions[0])
+    if (ir_is_loop_test(yield->block))
         return;
     for (int i = 0; i < yield->num_operands; i++)
         if (!is_handle_of_main(yield->block->func, yield->operands[i]) &&
@@ -147,14 +147,14 @@ extend(const IrValue *v, const IrOp *over)
 static void
 merge_loop(const IrOp *op)
 {
-    int skip = op->kind == OP_for;
-    for (int i = 0; i < op->num_results; i++)
-        for (int r = 0; r < op->num_regions; r++) {
-            merge_values(op->results[i], op->regions[r]->args.data[i + skip]);
-            extend(op->results[i], op);
-        }
-    if (skip)
-        extend(op->regions[0]->args.data[0], op);
+    IrLoop loop = ir_loop(op);
+    for (int i = 0; i < loop.num_carried; i++) {
+        merge_values(loop.result[i], loop.entry_arg[i]);
+        merge_values(loop.result[i], loop.body_arg[i]);
+        extend(loop.result[i], op);
+    }
+    if (loop.index)
+        extend(loop.index, op);
 }
 
 static void
@@ -185,7 +185,7 @@ static void
 merge_by_meaning(const IrBlock *b)
 {
     for (const IrOp *op = b->first; op; op = op->next) {
-        if (op->kind == OP_for || op->kind == OP_while)
+        if (ir_is_loop(op))
             merge_loop(op);
         else if (op->kind == OP_if)
             for (int i = 0; i < op->num_results; i++)
@@ -345,15 +345,14 @@ static void
 share_yield(const IrOp *yield)
 {
     const IrOp *outer = yield->block->op;
-    int skip = outer->kind == OP_for;
-    bool loop = skip || outer->kind == OP_while;
+    bool is_loop = ir_is_loop(outer);
+    IrValue **into = is_loop ? ir_loop(outer).body_arg : outer->results;
     for (int i = 0; i < yield->num_operands; i++) {
         const IrValue *v = yield->operands[i];
         if (!is_free_to_move(v) || v->def->block != yield->block)
             continue;
-        const IrValue *held =
-            loop ? yield->block->args.data[i + skip] : outer->results[i];
-        if (loop &&
+        const IrValue *held = into[i];
+        if (is_loop &&
             !is_dead_at(ir_buffer_of(held), ir_lifetime_of(held)->last_use,
                         v->def, v->index))
             continue;
@@ -366,9 +365,7 @@ static void
 share_yields(const IrBlock *b)
 {
     for (const IrOp *op = b->first; op; op = op->next) {
-        bool test = op->kind == OP_yield && b->op->kind == OP_while &&
-                    b == b->op->regions[0];
-        if (op->kind == OP_yield && !test)
+        if (op->kind == OP_yield && !ir_is_loop_test(b))
             share_yield(op);
         if (op->kind != OP_kernel)
             for (int i = 0; i < op->num_regions; i++)

@@ -13,6 +13,7 @@
  * loop or branch (pass_coalesce_handles), and nothing is left to do there.
  */
 #include "ir/ir.h"
+#include "ir/loop.h"
 #include "ir/rules/build.h"
 #include "passes/memory/allocate.h"
 
@@ -100,19 +101,13 @@ not_made_here(const Edge *e)
     return r;
 }
 
-static bool
-is_test(const IrBlock *b)
-{
-    return b->op->kind == OP_while && b == b->op->regions[0];
-}
-
 static void
 isolate_op(PassCx *cx, IrOp *op)
 {
-    if (op->kind == OP_for || op->kind == OP_while) {
-        Edge e = edge_of(cx, op, op->kind == OP_for, op->results);
+    if (ir_is_loop(op)) {
+        Edge e = edge_of(cx, op, ir_loop(op).first_init, op->results);
         copy_at_edge(&e, "the initial value of what goes round");
-    } else if (op->kind == OP_yield && !is_test(op->block)) {
+    } else if (op->kind == OP_yield && !ir_is_loop_test(op->block)) {
         Edge e = edge_of(cx, op, 0, op->block->op->results);
         Edge held = not_made_here(&e);
         copy_at_edge(&held, "what goes round is needed once more");
@@ -131,17 +126,15 @@ pass_insert_handle_copies(PassCx *cx, IrBlock *b)
     }
 }
 
+/* The handles among the results of op share the buffers of what they come from.
+ */
 static void
-merge_carried(IrOp *op, int skip, IrOp *yield)
+merge_handles(const IrOp *op, IrValue *const *from)
 {
-    for (int i = 0; i < op->num_results; i++) {
-        if (!is_handle(op->results[i]))
-            continue;
-        Buffer *b = ir_buffer_of(op->results[i]);
-        if (op->kind != OP_if)
-            ir_buffers_merge(b, ir_buffer_of(op->operands[i + skip]));
-        ir_buffers_merge(b, ir_buffer_of(yield->operands[i]));
-    }
+    for (int i = 0; i < op->num_results; i++)
+        if (is_handle(op->results[i]))
+            ir_buffers_merge(ir_buffer_of(op->results[i]),
+                             ir_buffer_of(from[i]));
 }
 
 void
@@ -150,11 +143,12 @@ pass_coalesce_handles(IrBlock *b)
     for (IrOp *op = b->first; op; op = op->next) {
         if (op->kind == OP_kernel)
             continue;
+        if (ir_is_loop(op))
+            merge_handles(op, ir_loop(op).init);
         for (int i = 0; i < op->num_regions; i++) {
             pass_coalesce_handles(op->regions[i]);
-            IrOp *yield = ir_block_yield(op->regions[i]);
-            if (!is_test(op->regions[i]))
-                merge_carried(op, op->kind == OP_for, yield);
+            if (!ir_is_loop_test(op->regions[i]))
+                merge_handles(op, ir_block_yield(op->regions[i])->operands);
         }
     }
 }

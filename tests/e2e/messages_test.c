@@ -104,6 +104,20 @@ static const Mistake mistakes[] = {
      "program.tfd:5:38: error: the loss depends on l, which the loop around "
      "this grad carries from one iteration to the next\n",
      false},
+    /* in the test of a while, which yields another number of values */
+    {"var w: f32 = 1.0\n"
+     "fn step() {\n"
+     "  mut a = w * 2.0\n"
+     "  mut k = 0\n"
+     "  while grad(a * w, w) > 0.5 max 5 {\n"
+     "    a = a * 0.5\n"
+     "    k = k + 1\n"
+     "  }\n"
+     "}\n"
+     "main { run step() }\n",
+     "program.tfd:5:9: error: the loss depends on a, which the loop around "
+     "this grad carries from one iteration to the next\n",
+     false},
     {"var w: f32[4] = ones\n"
      "fn step() {\n"
      "  mut x = w\n"

@@ -1,5 +1,5 @@
 /*
- * kernels.c - how near kernels come to what the machine can do
+ * kernels.c - how near kernels come to the peak of the machine
  *
  *   kernels                 everything
  *   kernels matmul conv     only lines whose name has one of the words

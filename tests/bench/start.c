@@ -1,5 +1,5 @@
 /*
- * start.c - from source to the end of the first step
+ * start.c - time from source to the end of the first step
  *
  *   start TFDC TFD_RUN LINEAR.tfd [--runs N] [--check]
  *

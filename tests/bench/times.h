@@ -1,5 +1,5 @@
 /*
- * times.h - the clock, and what is said of several times
+ * times.h - the clock, and statistics of several times
  */
 #ifndef TFD_TESTS_BENCH_TIMES_H
 #define TFD_TESTS_BENCH_TIMES_H

@@ -1,5 +1,6 @@
 /*
- * cache_test.c - whom the cache of code believes, and how large it becomes
+ * cache_test.c - which files the cache of code accepts, and how large it
+ * becomes
  *
  * Each hostile thing is put where the cache would look, as somebody could who
  * can write there; nothing of it becomes code, stops the compiler, or keeps

@@ -1,5 +1,5 @@
 /*
- * host_test.c - compiled functions of placed programs, with a runtime of paper
+ * host_test.c - compiled functions of placed programs, with a fake runtime
  *
  * Hooks write down what they were asked for.  print writes its operands; an
  * iterator has as many elements as the test says; a safepoint can stop.

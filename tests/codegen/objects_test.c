@@ -1,5 +1,5 @@
 /*
- * objects_test.c - objects, the cache of them, and what goes wrong
+ * objects_test.c - objects and their cache, and their errors
  */
 #include "tests/codegen/run.h"
 

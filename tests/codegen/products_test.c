@@ -1,5 +1,5 @@
 /*
- * products_test.c - products of matrices and convolutions, in tiles
+ * products_test.c - GEMMs and convolutions, in tiles
  *
  * Kernels whose operands are packed in every way there is, against the
  * evaluator, bit for bit: whole and broken tiles, one and several blocks of

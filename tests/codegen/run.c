@@ -1,5 +1,6 @@
 /*
- * run.c - kernels compiled and executed, compared with tests/ref/kernel_eval
+ * run.c - compiles and executes kernels, and compares them with
+ * tests/ref/kernel_eval
  */
 #include "tests/codegen/run.h"
 

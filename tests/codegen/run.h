@@ -1,5 +1,6 @@
 /*
- * run.h - kernels compiled and executed, compared with tests/ref/kernel_eval
+ * run.h - compiles and executes kernels, and compares them with
+ * tests/ref/kernel_eval
  */
 #ifndef TFD_TESTS_CODEGEN_RUN_H
 #define TFD_TESTS_CODEGEN_RUN_H

@@ -1,5 +1,5 @@
 /*
- * sim.c - kernels made for GPUs, executed without one
+ * sim.c - executes kernels that were compiled for GPUs on the CPU
  *
  * The text of a module is edited before it is compiled: address spaces go,
  * numbers of threads and blocks are read from variables here, shared memory is

@@ -1,5 +1,5 @@
 /*
- * sim.h - kernels made for GPUs, executed without one
+ * sim.h - executes kernels that were compiled for GPUs on the CPU
  *
  * The LLVM IR that be_ptx_emit makes is compiled for this CPU instead: threads
  * of a block take turns from barrier to barrier, each with its own stack.  What

@@ -1,5 +1,5 @@
 /*
- * sources.c - where the tests of code for GPUs take kernels from
+ * sources.c - the kernels that the tests of code for GPUs use
  */
 #include "tests/codegen/sources.h"
 

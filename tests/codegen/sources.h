@@ -1,5 +1,5 @@
 /*
- * sources.h - where the tests of code for GPUs take kernels from
+ * sources.h - the kernels that the tests of code for GPUs use
  */
 #ifndef TFD_TESTS_CODEGEN_SOURCES_H
 #define TFD_TESTS_CODEGEN_SOURCES_H

@@ -1,5 +1,5 @@
 /*
- * conformance_test.c - what tf.distribute does, and we do too
+ * conformance_test.c - runs the cases of tf.distribute
  *
  * NAME.tfd asserts cases of cases.md by their names (RED-01, ...).  The lines
  * at its head say how to run it:

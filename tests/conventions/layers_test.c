@@ -1,5 +1,5 @@
 /*
- * layers_test.c - who may know whom (D22)
+ * layers_test.c - which libraries and folders may use which (D22)
  *
  * Asked of three witnesses: the includes, the symbols that each library leaves
  * undefined, and the shared libraries that tfd-run loads.  Within a layer the

@@ -1,5 +1,5 @@
 /*
- * page_test.c - a page of docs/ is the one that the build makes
+ * page_test.c - a page of docs/ equals the one that the build generates
  *
  *   page_test GENERATED KEPT
  */

@@ -1,5 +1,5 @@
 /*
- * formats_test.c - csv, lines, IDX, TFRecord and npz files, right and wrong
+ * formats_test.c - csv, lines, IDX, TFRecord and npz files, valid and damaged
  *
  * Files are made here, as their formats say.  Each pipeline is run once more by
  * pipelines that take turns, so that places in files are archived, too.

@@ -1,5 +1,5 @@
 /*
- * make.c - files of data, made as their formats say
+ * make.c - writes files of data in their formats
  */
 #include "tests/unit/unit.h"
 

@@ -1,5 +1,5 @@
 /*
- * make.h - files of data, made as their formats say
+ * make.h - writes files of data in their formats
  *
  * What goes wrong fails the test.
  */

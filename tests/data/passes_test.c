@@ -1,5 +1,5 @@
 /*
- * passes_test.c - passes, threads, and what is asked for at the wrong time
+ * passes_test.c - passes, threads, and calls in the wrong order
  */
 #include "tests/unit/unit.h"
 #include "tests/unit/arena.h"

@@ -1,5 +1,5 @@
 /*
- * pipe.c - pipelines for tests, and what comes out of them as text
+ * pipe.c - runs pipelines for tests, and prints their elements
  */
 #include "tests/data/pipe.h"
 #include "tests/unit/unit.h"

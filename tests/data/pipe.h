@@ -1,5 +1,5 @@
 /*
- * pipe.h - pipelines for tests, and what comes out of them as text
+ * pipe.h - runs pipelines for tests, and prints their elements
  *
  * A test states the lines of a dataset as they stand in a .tir file.  Their
  * types may use b1, b2, b3, b4, b5 and b8, batches of at most so many rows;

@@ -1,5 +1,5 @@
 /*
- * rebatch_test.c - what each worker of several gets, and whole elements
+ * rebatch_test.c - the share of each of several workers, and whole elements
  *
  * A row is a pipeline with the steps of every worker, "|" between them: each
  * worker makes its own by its number alone.  Names are those of the cases of

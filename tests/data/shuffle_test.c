@@ -1,5 +1,6 @@
 /*
- * shuffle_test.c - order: the same for a seed, another for each pass
+ * shuffle_test.c - the order of shuffles: equal for equal seeds, different for
+ * each pass
  */
 #include "tests/unit/unit.h"
 #include "tests/unit/arena.h"

@@ -1,5 +1,5 @@
 /*
- * steps_test.c - what each stage gives, and what each replica gets of it
+ * steps_test.c - the elements of each stage, and each replica's share of them
  *
  * A row is a pipeline with all its steps.  Names INP-... are those of the cases
  * of tf.distribute (docs/tensorflow.md section 7).  Every row is run with and

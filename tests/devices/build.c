@@ -1,5 +1,5 @@
 /*
- * build.c - plans made in a test
+ * build.c - makes plans inside a test
  */
 #include "tests/unit/unit.h"
 

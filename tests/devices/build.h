@@ -1,5 +1,5 @@
 /*
- * build.h - plans made in a test
+ * build.h - makes plans inside a test
  *
  * Programs are step IR as text, which the passes and the backend compile.
  */

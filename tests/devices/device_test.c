@@ -1,5 +1,5 @@
 /*
- * device_test.c - what every RtDevice must do
+ * device_test.c - the contract of an RtDevice
  *
  * One row of `kinds` for each way to open a device; the tests know nothing of
  * its kind.

@@ -1,5 +1,5 @@
 /*
- * exec_test.c - plans that are run: what comes out, and what goes wrong
+ * exec_test.c - runs plans: their results and their errors
  */
 #include "ir/text/text.h"
 #include "ir/verify/verify.h"

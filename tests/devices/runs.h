@@ -1,5 +1,5 @@
 /*
- * runs.h - programs that a test runs, and what comes of them
+ * runs.h - runs programs for a test, and returns their output
  */
 #ifndef TFD_TESTS_DEVICES_RUNS_H
 #define TFD_TESTS_DEVICES_RUNS_H

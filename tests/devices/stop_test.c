@@ -1,5 +1,5 @@
 /*
- * stop_test.c - runs that are told to stop: after a step, or as they wait
+ * stop_test.c - runs that are told to stop, after a step or while they wait
  */
 #include "tests/devices/runs.h"
 #include "tests/unit/asleep.h"

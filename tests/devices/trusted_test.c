@@ -1,5 +1,5 @@
 /*
- * trusted_test.c - plans that are damaged, where the runner trusts them
+ * trusted_test.c - plans with damage in each thing that the runner trusts
  *
  * Each row of trusted.def is done to a sound plan, with right hashes: one
  * message and exit status 1 come of it, from who reads the plan or from who

@@ -1,5 +1,6 @@
 /*
- * examples_test.c - the examples, on every number of devices they are for
+ * examples_test.c - runs the examples on every number of devices that they
+ * support
  *
  * Their own asserts say whether they did right.  Beyond that: the loss of each
  * of the first steps does not depend on the number of devices, and the bits of

@@ -1,5 +1,6 @@
 /*
- * growth_test.c - small programs that would be large, and large ones
+ * growth_test.c - small programs whose results would be huge, and large
+ * programs
  *
  * Each ends within 2 seconds of processor time and 500 MB: with the message of
  * the limit that it exceeds (ir/base/io/limit.def), or compiled.  Their text

@@ -1,5 +1,5 @@
 /*
- * hang_test.c - programs that would never end, and what ends them
+ * hang_test.c - programs that never end, and how they are ended
  *
  * With --timeout a run in which nothing goes on ends with a message that says
  * who is where; an interrupt ends any run.  Both hold for who is in a loop and

@@ -1,5 +1,5 @@
 /*
- * help_test.c - what the programs say of themselves, and of wrong commands
+ * help_test.c - help pages, and wrong command lines
  */
 #include "tests/e2e/run.h"
 #include "tests/unit/unit.h"

@@ -1,5 +1,5 @@
 /*
- * indices_test.c - an index that names nothing ends the run, everywhere (D9)
+ * indices_test.c - an index out of range ends the run, everywhere (D9)
  *
  * indices.def has a row for whatever may be given an index, and says of all
  * other names why they cannot.  Each program is run compiled, and its IR in the

@@ -1,5 +1,5 @@
 /*
- * library_test.c - the standard library against what its formulas give
+ * library_test.c - the standard library beside its formulas
  *
  *   programs/NAME.tfd    uses the library, or prints alone
  *   programs/NAME.out    all of it, on any number of devices

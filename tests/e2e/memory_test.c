@@ -1,5 +1,5 @@
 /*
- * memory_test.c - what programs need, what they were said to, what they take
+ * memory_test.c - the memory that programs need, beside the predicted memory
  *
  * tfdc --explain says how large arenas are and what no arena can go below, and
  * predicts all that a run takes; tfd-run --stats says what it took.

@@ -1,6 +1,5 @@
 /*
- * messages_test.c - what the programs say of mistakes that the front end does
- * not see: places, repairs and chains of calls
+ * messages_test.c - messages of the programs that the front end does not report
  */
 #include "ir/base/str.h"
 #include "tests/e2e/run.h"

@@ -1,5 +1,6 @@
 /*
- * oracle_test.c - compiled code does what the reference interpreter does
+ * oracle_test.c - compiled code computes what the reference interpreter
+ * computes
  *
  * Each program runs compiled, and its placed IR in the interpreter (D17): what
  * they print, and the bits of every variable on every replica, are the same.

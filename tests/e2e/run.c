@@ -1,5 +1,5 @@
 /*
- * run.c - tests that run the two programs as users do
+ * run.c - helpers of tests that run the two programs as users do
  */
 #include "tests/e2e/run.h"
 

@@ -1,5 +1,5 @@
 /*
- * run.h - tests that run the two programs as users do
+ * run.h - helpers of tests that run the two programs as users do
  *
  * The build says where they are: TFDC and TFD_RUN in the environment, and
  * TFD_ROOT for the source tree.  Each test works in a folder of its own.

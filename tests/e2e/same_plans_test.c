@@ -1,5 +1,5 @@
 /*
- * same_plans_test.c - a plan depends on the program, and on nothing else (D14)
+ * same_plans_test.c - a plan depends only on the program (D14)
  *
  * Not on where the program lies and how its path is spelled, the processor's
  * cores, what the cache has, who compiles, nor on the C compiler that tfdc was

@@ -1,5 +1,6 @@
 /*
- * save_test.c - checkpoints and event files, byte by byte and by their readers
+ * save_test.c - checkpoints and event files, byte by byte and with other
+ * readers
  *
  * What is in the files is written out here; beyond that, the Python packages
  * safetensors and tensorboard read them where they are installed.

@@ -1,5 +1,5 @@
 /*
- * limits_test.c - what only strange texts are told
+ * limits_test.c - messages that only unusual texts provoke
  *
  * Their text is made here.  Each program ends in one message.
  *  (What grows is the business of tests/e2e/growth_test.c.)

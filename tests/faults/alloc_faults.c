@@ -1,5 +1,5 @@
 /*
- * alloc_faults.c - each allocation of tfdc and tfd-run fails in turn
+ * alloc_faults.c - every allocation of tfdc and tfd-run fails in turn
  *
  * Whoever asked for it, the outcome is one of two: one message that blames
  * memory and exit status 3, or what happens without a failure, to the byte.

@@ -1,5 +1,5 @@
 /*
- * alloc_inject.c - lets the Nth allocation of a process fail (to be preloaded)
+ * alloc_inject.c - makes the Nth allocation of a process fail (to be preloaded)
  *
  * Whoever allocates is counted: our code, its libraries, LLVM before main, the
  * loader.  Forking at an allocation instead of running the program once more

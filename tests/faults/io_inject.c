@@ -1,5 +1,5 @@
 /*
- * io_inject.c - lets the Nth call of a class fail (to be preloaded)
+ * io_inject.c - makes the Nth call of a class fail (to be preloaded)
  *
  * Only calls that go through the table of symbols are seen: those of the two
  * programs, not those that libc makes for itself (stdio, the loader).

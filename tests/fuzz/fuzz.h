@@ -1,5 +1,5 @@
 /*
- * fuzz.h - whatever reads what a user may have damaged, as functions of bytes
+ * fuzz.h - the readers of files that may be damaged, as functions of bytes
  *
  * A target ends with a refusal that has a message, or with something valid
  * that is then checked: texts print and read back to the same text, modules

@@ -1,5 +1,5 @@
 /*
- * make_states.c - checkpoints to damage
+ * make_states.c - writes checkpoints for the fuzzer to damage
  *
  *   make_states FOLDER STEPS...
  */

@@ -1,5 +1,5 @@
 /*
- * mutator.c - inputs that are a little wrong, by number
+ * mutator.c - slightly wrong inputs, by number
  *
  * A mutation is one to four edits.  An edit replaces a piece of the input by
  * another one; what differs is how both are chosen.  Random numbers come from

@@ -1,5 +1,5 @@
 /*
- * mutator.h - inputs that are a little wrong, by number
+ * mutator.h - slightly wrong inputs, by number
  */
 #ifndef TFD_TESTS_FUZZ_MUTATOR_H
 #define TFD_TESTS_FUZZ_MUTATOR_H

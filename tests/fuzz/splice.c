@@ -1,5 +1,5 @@
 /*
- * splice.c - texts made of pieces of good ones
+ * splice.c - new texts, from pieces of valid ones
  *
  * A text is cut into words once: names, numbers, strings, operators, brackets,
  * ends of lines.  A statement goes from the beginning of a line to the end of

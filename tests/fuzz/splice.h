@@ -1,5 +1,5 @@
 /*
- * splice.h - texts made of pieces of good ones
+ * splice.h - new texts, from pieces of valid ones
  *
  * Random bytes make a program that the parser refuses; what lies behind it is
  * reached by programs that are put together of statements, groups in brackets

@@ -1,5 +1,5 @@
 /*
- * fuzz_test.c - any bytes may come to the reader and the verifier
+ * fuzz_test.c - the reader and the verifier accept any bytes without crashing
  *
  * Truncations and seeded mutations of every file: the reader refuses them with
  * a message or gives a module; the verifier refuses that or accepts it; what

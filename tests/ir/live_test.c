@@ -1,5 +1,5 @@
 /*
- * live_test.c - what main may still read after a round of a loop
+ * live_test.c - the values that main may still read after a round of a loop
  *
  * A row is the text of main and, for its dataset loop, the names of the values
  * that a checkpoint there must have.

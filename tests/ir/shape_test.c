@@ -1,5 +1,5 @@
 /*
- * shape_test.c - what every rule of the table gives, or says
+ * shape_test.c - the result or the message of every rule of the table
  *
  * Each row is an operation on parameters of a device program, and the type of
  * its result or what is wrong.  The result is written with a type that no

@@ -1,5 +1,5 @@
 /*
- * text_test.c - the text of the IR reads back, and what is wrong is refused
+ * text_test.c - the text of the IR reads back, and wrong text is refused
  *
  * Each file of tests/ir is what the printer prints, but for comment lines at
  * its top; together they have every operation.  Each file of tests/ir/bad

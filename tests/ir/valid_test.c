@@ -1,5 +1,5 @@
 /*
- * valid_test.c - the set of valid values, beside a list that looks at all
+ * valid_test.c - the set of valid values, compared with a plain list
  */
 #include "tests/unit/unit.h"
 

@@ -1,5 +1,5 @@
 /*
- * verify_test.c - faults of passes that no text can have
+ * verify_test.c - faults of passes that no text can express
  *
  * What text can have is in tests/ir/bad.
  */

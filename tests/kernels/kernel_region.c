@@ -1,5 +1,5 @@
 /*
- * kernel_region.c - regions, the numbers they are given, and their kernels
+ * kernel_region.c - regions, their operands, and their kernels
  */
 #include "tests/kernels/kernel_region.h"
 

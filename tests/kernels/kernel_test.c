@@ -1,5 +1,5 @@
 /*
- * kernel_test.c - kernels compute what their operations say
+ * kernel_test.c - kernels compute what their operations mean
  *
  * What is expected is said by a formula for each element, or by ir_eval for
  * elementwise operations.  (What is made of many elements: kernel_reduce_test.)

@@ -1,5 +1,5 @@
 /*
- * text_test.c - the kernels of each module here, and what is wrong with others
+ * text_test.c - the kernels of each module here, and the errors of wrong ones
  *
  *   kernels/NAME.tir     its kernel operations become NAME.kernels, which reads
  *                        back to the same text

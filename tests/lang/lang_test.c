@@ -1,5 +1,6 @@
 /*
- * lang_test.c - the tree of each program here, and the errors of wrong ones
+ * lang_test.c - the syntax tree of each program here, and the errors of wrong
+ * ones
  *
  *   lang/NAME.tfd          what `tfdc --to ast` prints is NAME.ast
  *   lang/errors/NAME.tfd   the messages are NAME.txt

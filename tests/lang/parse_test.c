@@ -1,5 +1,5 @@
 /*
- * parse_test.c - the parser on good, bad and hostile text
+ * parse_test.c - the parser on valid, wrong and hostile text
  *
  * What every text must do, whatever is in it: give either a tree, whose text
  * parses back to the same text, or errors.  Under a sanitizer it must not leak

@@ -1,5 +1,6 @@
 /*
- * counts_test.c - a program is right or wrong whatever the number of devices
+ * counts_test.c - whether a program is legal does not depend on the number of
+ * devices
  *
  * Every program of the tree, right ones and wrong ones, is compiled for 1, 2,
  * 3, 4 and 8 devices, under each strategy for several: what is said, and where,

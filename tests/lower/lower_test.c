@@ -1,5 +1,5 @@
 /*
- * lower_test.c - what the front end makes of each program here
+ * lower_test.c - the IR that the front end makes of each program here
  *
  *   NAME.tfd    the program; lines that begin with #! are options:
  *                 #! devices cpu:0-1    #! strategy mirrored

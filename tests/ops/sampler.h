@@ -1,5 +1,5 @@
 /*
- * sampler.h - inside samples: what builders of programs are written with
+ * sampler.h - private to samples: helpers for building programs
  *
  * A builder makes results in the run region of a device program, or above it
  * in cross-replica context.

@@ -1,5 +1,5 @@
 /*
- * samples.c - a program for every operation: the table, and what is common
+ * samples.c - a program for every operation: the table, and common code
  */
 #include "ir/rules/build.h"
 #include "ir/rules/locality.h"

@@ -1,5 +1,5 @@
 /*
- * samples_pure.c - programs with operations that compute
+ * samples_pure.c - programs with operations without side effects
  */
 #include "ir/rules/build.h"
 #include "tests/ops/sampler.h"

@@ -1,5 +1,5 @@
 /*
- * check.c - a pass is right when the program does the same after it (D17)
+ * check.c - a pass is correct when the program computes the same after it (D17)
  */
 #include "tests/passes/check.h"
 

@@ -1,5 +1,5 @@
 /*
- * check.h - a pass is right when the program does the same after it (D17)
+ * check.h - a pass is correct when the program computes the same after it (D17)
  */
 #ifndef TFD_TESTS_PASSES_CHECK_H
 #define TFD_TESTS_PASSES_CHECK_H

@@ -1,5 +1,6 @@
 /*
- * passes_test.c - what passes make of programs, and that programs do the same
+ * passes_test.c - the output of passes, and that programs compute the same
+ * after them
  *
  *   passes/NAME.tir            begins with "# RUN: passes=A,B"; what the passes
  *                              make of the module is what follows "# EXPECT:"

@@ -1,5 +1,5 @@
 /*
- * pipeline_test.c - what comes out of the passes is verified, whatever they did
+ * pipeline_test.c - the result of the passes is verified, whatever they did
  */
 #include "tests/unit/unit.h"
 

@@ -1,5 +1,5 @@
 /*
- * random.c - programs made at random
+ * random.c - random programs
  *
  * A block is a number of statements; each takes its operands from the values
  * in scope and adds what it makes to them.  What a step computes is observed

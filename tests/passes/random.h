@@ -1,5 +1,5 @@
 /*
- * random.h - programs made at random
+ * random.h - random programs
  */
 #ifndef TFD_TESTS_PASSES_RANDOM_H
 #define TFD_TESTS_PASSES_RANDOM_H

@@ -1,5 +1,5 @@
 /*
- * random_impl.h - inside: what random programs are made with
+ * random_impl.h - private to the generator of random programs
  */
 #ifndef TFD_TESTS_PASSES_RANDOM_IMPL_H
 #define TFD_TESTS_PASSES_RANDOM_IMPL_H

@@ -1,5 +1,5 @@
 /*
- * random_values.c - programs made at random: choosing values, and computing
+ * random_values.c - random programs: choosing values, and computing
  */
 #include "ir/rules/build.h"
 #include "tests/passes/random_impl.h"

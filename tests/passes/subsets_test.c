@@ -1,5 +1,5 @@
 /*
- * subsets_test.c - passes in any choice and order give IR or a message
+ * subsets_test.c - any choice and order of passes gives IR or a message
  *
  *   subsets_test SOURCE_ROOT
  *

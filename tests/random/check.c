@@ -1,5 +1,5 @@
 /*
- * check.c - whether a program does on every number of devices what it should
+ * check.c - whether a program does the same on every number of devices
  *
  * What a program prints is what it does: `{x}` has the shortest digits that
  * read back to the same bits.  Compiled code and the interpreter agree to the

@@ -1,5 +1,5 @@
 /*
- * check.h - whether a program does on every number of devices what it should
+ * check.h - whether a program does the same on every number of devices
  *
  * A program says in comments of its own how it is run, so that a file alone
  * repeats a failure:

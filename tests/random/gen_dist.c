@@ -1,5 +1,5 @@
 /*
- * gen_dist.c - what the replicas of a random program do together
+ * gen_dist.c - collectives and merges of random programs
  */
 #include "tests/random/gen_impl.h"
 

@@ -1,5 +1,5 @@
 /*
- * gen_grad.c - losses whose gradients are compared with differences
+ * gen_grad.c - losses whose gradients are compared with finite differences
  *
  * The reference differentiates as the compiler does, so gradients need a judge
  * of their own.  A loss is a smooth function of what a replica has and of what

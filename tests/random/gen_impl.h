@@ -1,5 +1,5 @@
 /*
- * gen_impl.h - inside the generator of programs
+ * gen_impl.h - private to the generator of programs
  *
  *   gen.c          numbers, scopes, lines
  *   gen_ops.c      values computed from values

@@ -1,5 +1,5 @@
 /*
- * gen_move.c - values made of the elements of others: along axes, by index
+ * gen_move.c - values made of elements of others: along axes, by index
  */
 #include "tests/random/gen_impl.h"
 

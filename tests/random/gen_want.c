@@ -1,5 +1,5 @@
 /*
- * gen_want.c - new values: constants, random numbers, and what is asked for
+ * gen_want.c - new values: constants, random numbers, values of a given type
  */
 #include "tests/random/gen_impl.h"
 

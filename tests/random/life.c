@@ -1,5 +1,5 @@
 /*
- * life.c - a run that is stopped and resumed in its midst
+ * life.c - a run that is stopped and resumed after one of its steps
  *
  * What the second run has of the first is the checkpoint alone, so a value that
  * main still needs and that is not in it shows in what is printed.

@@ -1,5 +1,5 @@
 /*
- * life.h - a run that is stopped and resumed in its midst
+ * life.h - a run that is stopped and resumed after one of its steps
  */
 #ifndef TFD_TESTS_RANDOM_LIFE_H
 #define TFD_TESTS_RANDOM_LIFE_H

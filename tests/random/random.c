@@ -1,5 +1,5 @@
 /*
- * random.c - programs made at random, on one and on several devices
+ * random.c - random programs, on one and on several devices
  *
  *   random [--seed N] [--count N] [--keep DIR]   programs N, N + 1, ...
  *   random --tap --seed N --count N              the same as a suite

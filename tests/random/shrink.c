@@ -1,5 +1,5 @@
 /*
- * shrink.c - a program that fails, in a few lines
+ * shrink.c - reduces a failing program to a few lines
  *
  * The text is a list of lines, one operation each; a line that ends in "{" and
  * the one that closes it belong together.  What may not be left out shows in

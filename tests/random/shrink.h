@@ -1,5 +1,5 @@
 /*
- * shrink.h - a program that fails, in a few lines
+ * shrink.h - reduces a failing program to a few lines
  */
 #ifndef TFD_TESTS_RANDOM_SHRINK_H
 #define TFD_TESTS_RANDOM_SHRINK_H

@@ -1,5 +1,5 @@
 /*
- * compute.c - what pure operations compute, on one replica
+ * compute.c - pure operations, on one replica
  */
 #include "tests/ref/compute.h"
 

@@ -1,5 +1,5 @@
 /*
- * compute.h - what pure operations compute, on one replica
+ * compute.h - pure operations, on one replica
  *
  * Part of the definition of the IR (docs/ir.md, "What an operation means"):
  * slow, obvious, one loop over the elements of the result.

@@ -1,5 +1,5 @@
 /*
- * interp_impl.h - inside the reference interpreter
+ * interp_impl.h - private to the reference interpreter
  *
  *   interp.c    values, control flow, and how replicas meet
  *   replicas.c  what they do when they have met; variables

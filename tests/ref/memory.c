@@ -1,5 +1,5 @@
 /*
- * memory.c - an interpreter's beginning and end, and the bytes it works in
+ * memory.c - the start and end of an interpreter, and its memory
  *
  * In a placed module values share memory as allocate says, else each has its
  * own.

@@ -1,5 +1,5 @@
 /*
- * replicas.c - variables, and what replicas do when they have met
+ * replicas.c - variables, and operations of all replicas together
  *
  * The table of synchronization, aggregation and context (docs/tensorflow.md 1.4
  * to 1.6) as far as the front end lets programs through.  After communicate

@@ -1,5 +1,6 @@
 /*
- * world.c - what main does with the world: data, print, assert, checkpoints
+ * world.c - main's operations on the outside world: data, print, assert,
+ * checkpoints
  */
 #include "tests/ref/interp_impl.h"
 

@@ -1,5 +1,5 @@
 /*
- * kill.c - training that is killed over and over ends as if nothing had been
+ * kill.c - training that is killed many times ends like an undisturbed run
  *
  *   kill [--count N] [--seed S] [NAME...]
  *

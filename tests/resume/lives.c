@@ -1,5 +1,5 @@
 /*
- * lives.c - runs that die and are resumed, and one that is left in peace
+ * lives.c - runs that are killed and resumed, beside an undisturbed run
  */
 #include "tests/unit/unit.h"
 

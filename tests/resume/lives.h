@@ -1,5 +1,5 @@
 /*
- * lives.h - runs that die and are resumed, and one that is left in peace
+ * lives.h - runs that are killed and resumed, beside an undisturbed run
  *
  * A life is a process: tfd-run --resume in a folder.  Whatever happened to
  * those before it, the last one must leave what a run left that nothing

@@ -1,5 +1,5 @@
 /*
- * resume_test.c - runs that end at a step we choose, and what may go wrong
+ * resume_test.c - runs that end at a chosen step, and their errors
  *
  * The program is all.tfd, which has 26 steps or so.  A life that dies at a step
  * is a process that runs the plan itself and leaves (without a word, as if it

@@ -1,5 +1,5 @@
 /*
- * truth.c - results of elementary functions of f32, in double
+ * truth.c - exact results of elementary functions of f32, in double
  *
  * Compiled with -ffast-math, which lets the compiler call libmvec: of 2^32
  * values some 10^10 results are wanted.  libmvec gives NaN, infinities and

@@ -1,5 +1,5 @@
 /*
- * truth.h - results of elementary functions of f32, in double
+ * truth.h - exact results of elementary functions of f32, in double
  */
 #ifndef TFD_TESTS_ULP_TRUTH_H
 #define TFD_TESTS_ULP_TRUTH_H

@@ -1,5 +1,5 @@
 /*
- * ulp.c - how far the elementary functions are from the truth
+ * ulp.c - the errors of the elementary functions, in ulp
  *
  *   ulp            some million values of each function; seconds, for CI
  *   ulp --all      every f32 there is, and more of f64 and pow; minutes

@@ -1,5 +1,5 @@
 /*
- * archive_test.c - states are read as they were written, or refused
+ * archive_test.c - states read back as written, or are refused
  */
 #include "tests/unit/unit.h"
 #include "tests/unit/arena.h"

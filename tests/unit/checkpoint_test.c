@@ -1,5 +1,5 @@
 /*
- * checkpoint_test.c - folders of checkpoints: what is there is whole, or told
+ * checkpoint_test.c - folders of checkpoints: a file is complete, or reported
  */
 #include "tests/unit/dir.h"
 #include "tests/unit/status.h"

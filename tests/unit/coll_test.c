@@ -1,6 +1,5 @@
 /*
- * coll_test.c - collectives of replicas against D2's tree, one element at a
- * time
+ * coll_test.c - collectives, compared with a sequential computation
  *
  * Every replica is a thread here as it is in a run.
  */

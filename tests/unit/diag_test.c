@@ -1,5 +1,5 @@
 /*
- * diag_test.c - the layout of messages, and which of them are kept; statuses
+ * diag_test.c - the layout of messages, and which are kept; statuses
  */
 #include "tests/unit/unit.h"
 #include "tests/unit/arena.h"

@@ -1,5 +1,5 @@
 /*
- * file_test.c - whole files in and out, and what stays when that fails
+ * file_test.c - reading and writing whole files, and what a failure leaves
  */
 #include "tests/unit/dir.h"
 #include "tests/unit/status.h"

@@ -1,5 +1,5 @@
 /*
- * format_test.c - values as text; what NumPy 1.24 and Python print
+ * format_test.c - values as text, compared with NumPy 1.24 and Python
  */
 #include "tests/unit/unit.h"
 #include "tests/unit/arena.h"

@@ -1,5 +1,6 @@
 /*
- * golden.c - folders of cases: one test a file, what is expected beside it
+ * golden.c - folders of cases: one test for each file, with the expected output
+ * beside it
  */
 #include "tests/unit/golden.h"
 

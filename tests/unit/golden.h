@@ -1,5 +1,6 @@
 /*
- * golden.h - folders of cases: one test a file, what is expected beside it
+ * golden.h - folders of cases: one test for each file, with the expected output
+ * beside it
  *
  * A file of a folder is a case; what it becomes stands in a file of the same
  * name with another ending.  With TFD_BLESS=1 in the environment what comes out

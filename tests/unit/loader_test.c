@@ -1,5 +1,5 @@
 /*
- * loader_test.c - objects of the C compiler, whole and damaged
+ * loader_test.c - objects of the C compiler, valid and damaged
  *
  * The objects stand on the command line: one.o, two.o, outside.o.
  */

@@ -1,5 +1,5 @@
 /*
- * no_memory_test.c - the end of a program that gets no memory
+ * no_memory_test.c - how a program ends when an allocation fails
  *
  * Each case is a process of its own that must end by itself, with one message,
  * whatever its other threads are at.

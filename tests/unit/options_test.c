@@ -1,5 +1,5 @@
 /*
- * options_test.c - command lines, right and wrong, and the help page
+ * options_test.c - command lines, valid and wrong, and the help page
  */
 #include "tests/unit/unit.h"
 #include "tests/unit/arena.h"

@@ -1,5 +1,5 @@
 /*
- * pool_test.c - a device's threads: every item once, whoever does it
+ * pool_test.c - a device's threads: every item is executed once
  */
 #include "tests/unit/unit.h"
 

@@ -1,5 +1,6 @@
 /*
- * safetensors_test.c - files of tensors that are damaged, or from elsewhere
+ * safetensors_test.c - files of tensors that are damaged, or from other
+ * programs
  *
  * What other programs read of our files is in tests/e2e/save_test.c.
  */

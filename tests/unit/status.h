@@ -1,5 +1,5 @@
 /*
- * status.h - failures that tests want
+ * status.h - checks of failures that tests expect
  */
 #ifndef TFD_TESTS_UNIT_STATUS_H
 #define TFD_TESTS_UNIT_STATUS_H

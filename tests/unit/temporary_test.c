@@ -1,5 +1,5 @@
 /*
- * temporary_test.c - files that have no final name yet
+ * temporary_test.c - temporary files
  */
 #include "tests/unit/unit.h"
 

@@ -1,5 +1,5 @@
 /*
- * unit.h - what every cmocka test includes, in the order cmocka wants
+ * unit.h - the headers of every cmocka test, in the order that cmocka needs
  */
 #ifndef TFD_TESTS_UNIT_H
 #define TFD_TESTS_UNIT_H

@@ -1,5 +1,5 @@
 /*
- * usage_test.c - how much memory there is, in trees that stand for machines
+ * usage_test.c - available memory, in file trees that imitate machines
  */
 #include "tests/unit/unit.h"
 #include "tests/unit/arena.h"

@@ -1,5 +1,6 @@
 /*
- * one.c - an object for loader_test: every kind of relocation the loader knows
+ * one.c - an object for loader_test with every kind of relocation that the
+ * loader supports
  */
 #include <stdint.h>
 #include <string.h>

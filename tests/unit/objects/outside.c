@@ -1,5 +1,5 @@
 /*
- * outside.c - an object for loader_test that calls what it must not
+ * outside.c - an object for loader_test that calls a forbidden function
  */
 #include <stdint.h>
 #include <stdlib.h>

@@ -4,18 +4,18 @@
  *   kernels                 everything
  *   kernels matmul conv     only lines whose name has one of the words
  *   kernels --rounds N      how often each is timed (9)
- *   kernels --asm           prints the assembly of what is chosen instead
+ *   kernels --asm           prints the assembly of the chosen lines instead
  *
- * Kernels are made of step IR by code generation as a plan's are, and called as
- * compiled functions call them, with one core and with two. A line is what some
- * kernels in a row take, a gradient of a convolution with the moves of elements
- * that it needs.  Work is divided by the peak of the same moment: fused
- * multiply-adds in registers for products, a copy of as many bytes for the
- * others.  Products that read and write more than they can be added while as
- * many bytes are copied cannot come near that peak: the column "roof" divides
- * their time by what such a copy takes if that is longer.  Times of one core
- * are those of the thread, so that others on the machine take little away; all
- * are the best of all rounds.
+ * Kernels are compiled from step IR as those of a plan are, and called as
+ * compiled functions call them, with one core and with two. A line is the time
+ * of one or more kernels in a row; a gradient of a convolution includes the
+ * kernels that move its elements.
+ *
+ * Rates are relative to a peak measured at the same moment: fused multiply-adds
+ * in registers for contractions, a copy of as many bytes for the others.  The
+ * column "roof" is the rate in per cent of the bound that both give together (a
+ * roofline).  Times of one core are those of the thread, so that other programs
+ * disturb little; all are the best of all rounds.
  */
 #include <immintrin.h>
 #include <math.h>
@@ -46,8 +46,7 @@ enum {
 
 static const double round_seconds = 4e-3;
 
-/* ---- what is measured -----------------------------------------------------
- */
+/* ---- the kernels -------------------------------------------------------- */
 
 /* A kernel as step IR: its operands are %a, %b, ... */
 typedef struct Step {
@@ -58,15 +57,15 @@ typedef struct Step {
 
 typedef struct Line {
     const char *name;
-    double flops; /* 0: bytes are what counts */
+    double flops; /* 0: the rate is in bytes */
     Step steps[MAX_KERNELS];
     bool is_f64;
     bool is_chain; /* operands and results with the same text of their type, in
                       one place, are one array */
 } Line;
 
-/* [batch, m, k] times [batch, k, n] or what is left without batch; N is as in
- * BLAS: T means that memory has it the other way round. */
+/* [batch, m, k] times [batch, k, n], or without batch; N is as in BLAS, T means
+ * that the operand is transposed in memory. */
 typedef struct Product {
     const char *name;
     int batch, m, n, k;
@@ -275,8 +274,8 @@ interleave(Arena *a, const Conv *c, const Step *parts, const char *whole)
     return s;
 }
 
-/* What windows around each place have for one of theirs, of all of `whole`,
- * moved there in x. */
+/* The contribution of each window to one of its pixels, of all of `whole`,
+ * moved to that pixel in x. */
 static void
 move_tap(Arena *a, Str *op, const Conv *c, const char *x, const int *tap)
 {
@@ -325,7 +324,7 @@ steps_by_taps(Arena *a, const Conv *c, const char *x, const char *y, Step *s)
     s[1] = (Step){.result = x, .types = {all}, .body = str_text(&op)};
 }
 
-/* The gradient of x as passes/autodiff/grad_rules_shape.c makes it, of images
+/* The gradient of x as passes/autodiff/grad_rules_shape.c builds it, for images
  * whose size is a multiple of the stride. */
 static void
 steps_of_dx(Arena *a, const Conv *c, const char *x, const char *y, Step *s)
@@ -385,7 +384,7 @@ typedef struct Call {
     int64_t items;
 } Call;
 
-/* Memory, and what it was made for. */
+/* Memory, and the type that it was made for. */
 typedef struct Array {
     const char *type;
     void *memory;
@@ -394,7 +393,7 @@ typedef struct Array {
 typedef struct Calls {
     int num;
     Call call[MAX_KERNELS];
-    double bytes; /* read and written, but for what steps hand on */
+    double bytes; /* read and written, except values between steps */
     int num_arrays;
     Array arrays[MAX_KERNELS * MAX_ARRAYS];
 } Calls;

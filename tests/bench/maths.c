@@ -1,18 +1,18 @@
 /*
  * maths.c - elementary functions beside those of libmvec
  *
- *   maths                 all functions that libmvec has too
+ *   maths                 all functions that libmvec has, too
  *   maths exp tanh        only these
  *   maths --rounds N      how often each is timed (51)
  *   maths --check         fails where ours is slower than by noise
  *   maths --asm           prints the assembly of our code instead
  *
- * Our code is a kernel out = f(in) as a plan would have it, for x86-64-v3 and
- * for v4 if this processor runs that.  libmvec's is a loop of calls with the
- * same vectors.  Both go over one array that stays in the first cache.  They
- * are timed in turn, and what is printed are medians: of the times, and of the
- * ratios of neighbours.  libmvec is opened at run time, since compilers only
- * call it when allowed to break rules that we keep.
+ * Our code is a kernel out = f(in) as in a plan, for x86-64-v3 and for v4 if
+ * this processor supports it.  libmvec's is a loop of calls with the same
+ * vectors.  Both process one array that stays in the first-level cache.  They
+ * are timed in turn; the output is the median of the times, and of the ratios
+ * of adjacent times.  libmvec is opened at run time, since compilers call it
+ * only with options that break our rules for floating point.
  */
 #include <dlfcn.h>
 #include <immintrin.h>
@@ -72,7 +72,7 @@ SWEEP(sweep_v4_f64_1, "avx512f", 1, double, __m512d, _mm512_storeu_pd)
 SWEEP(sweep_v4_f64_2, "avx512f", 2, double, __m512d, _mm512_storeu_pd)
 #undef LOAD
 
-/* What the four kinds of vectors are called, and how to go over an array. */
+/* The names of the four kinds of vectors, and loops over an array of each. */
 static const struct Kind {
     const char *target;
     DType width;
@@ -87,7 +87,7 @@ static const struct Kind {
 
 enum { NUM_KINDS = sizeof kinds / sizeof kinds[0] };
 
-/* Where libmvec's function begins, or NULL where it has none. */
+/* The address of libmvec's function, or NULL if it has none. */
 static const void *
 find_peer(void *libmvec, const struct Kind *kind, const MathsFnInfo *fn)
 {

@@ -4,9 +4,9 @@
  *   start TFDC TFD_RUN LINEAR.tfd [--runs N] [--check]
  *
  * Compiles and runs linear.tfd, cut down to one step, as a user would: two
- * processes, the first with an empty cache.  Prints medians.  What is timed
- * ends with the processes, so the first step was finished a little earlier.
- * With --check it fails when they are above the limits.
+ * processes, the first with an empty cache.  Prints medians.  The times include
+ * the ends of the processes.  With --check it fails when they are above the
+ * limits.
  */
 #include <ftw.h>
 #include <spawn.h>
@@ -71,7 +71,7 @@ write_program(const Bench *b, const char *linear)
 
 /* ---- timing ------------------------------------------------------------- */
 
-/* How many milliseconds a process takes, with nobody reading what it prints. */
+/* The milliseconds that a process takes, with its output discarded. */
 static double
 time_process(const char *const *argv)
 {

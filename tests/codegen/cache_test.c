@@ -2,9 +2,9 @@
  * cache_test.c - which files the cache of code accepts, and how large it
  * becomes
  *
- * Each hostile thing is put where the cache would look, as somebody could who
- * can write there; nothing of it becomes code, stops the compiler, or keeps
- * the cache from working.
+ * Hostile files are put where the cache looks, as somebody with write access
+ * could do; none of them becomes code, stops the compiler, or disables the
+ * cache.
  */
 #include "tests/unit/unit.h"
 
@@ -102,7 +102,7 @@ num_in(const char *path)
     return n - 2;
 }
 
-/* ---- whom it believes --------------------------------------------------- */
+/* ---- which files are accepted ------------------------------------------- */
 
 static void
 it_is_the_users_alone(void **state)
@@ -185,7 +185,8 @@ a_folder_of_others_is_refused(void **state)
     assert_int_equal(chmod(dir, 0700), 0);
     assert_null(be_cache_refused(be_cache_open(a, dir)));
     if (geteuid() != 0)
-        dir = "/usr"; /* who cannot give a folder away has none to give */
+        dir = "/usr"; /* a user who cannot change owners has no foreign folder
+                       * to test */
     else
         assert_int_equal(chown(dir, 12345, 12345), 0);
     c = be_cache_open(a, dir);
@@ -212,7 +213,7 @@ a_file_of_another_user_is_not_believed(void **state)
     assert_false(has(c, a_key, a));
 }
 
-/* ---- what stands where a file should ------------------------------------ */
+/* ---- other things in the place of a file -------------------------------- */
 
 static void
 put_pipe(Arena *a, const char *path)
@@ -287,7 +288,7 @@ what_is_no_secret_is_replaced(void **state)
     }
 }
 
-/* Who could read the secret may have made the files. */
+/* A key that others can read is replaced, and all files with it. */
 static void
 a_secret_that_others_read_is_none(void **state)
 {
@@ -321,8 +322,8 @@ set_age(const char *path, time_t seconds)
     assert_int_equal(utimensat(AT_FDCWD, path, times, 0), 0);
 }
 
-/* Two megabytes in all are 8 KB a folder, two files of a block each, and one
- * that puts a key whose low half is a multiple of 16 looks after it. */
+/* Two megabytes are 8 KB for each folder, two files of one block each; writing
+ * a key whose low half is a multiple of 16 trims its folder. */
 static void
 what_was_longest_unused_leaves_a_full_cache(void **state)
 {
@@ -341,7 +342,8 @@ what_was_longest_unused_leaves_a_full_cache(void **state)
     assert_true(has(c, c_key, a));
 }
 
-/* Sizes whose sum overflows, a time to come, and what is no file. */
+/* Sizes whose sum overflows, times in the future, and things that are no
+ * files. */
 static void
 hostile_files_leave_a_full_cache(void **state)
 {

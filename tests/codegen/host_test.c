@@ -1,8 +1,8 @@
 /*
  * host_test.c - compiled functions of placed programs, with a fake runtime
  *
- * Hooks write down what they were asked for.  print writes its operands; an
- * iterator has as many elements as the test says; a safepoint can stop.
+ * The hooks record their calls.  print records its operands; an iterator has
+ * the number of elements that the test sets; a safepoint can stop.
  */
 #include "ir/text/text.h"
 #include "tests/codegen/run.h"

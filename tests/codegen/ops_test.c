@@ -1,11 +1,11 @@
 /*
  * ops_test.c - every operation of the table, compiled, against kernel_eval
  *
- * Kernels are made from operations as fuse would hand them over: of every
- * elementwise operation and every dtype it allows, of reductions and dots of
- * many shapes, and of what moves elements.  All of them run on batches of 0, 1,
- * 7, 65 and 200 rows, for both targets and at -O0 and -O3, on tame and on wild
- * values.
+ * Kernels are made from operations as fuse makes them: of every elementwise
+ * operation and every dtype that it allows, of reductions and dots of many
+ * shapes, and of operations that move elements.  All of them run on batches of
+ * 0, 1, 7, 65 and 200 rows, for both targets and at -O0 and -O3, on ordinary
+ * and on extreme values.
  */
 #include "ir/rules/build.h"
 #include "ir/rules/locality.h"
@@ -62,8 +62,7 @@ run_all(Bench *b, RtCode *const *codes, int num_codes)
     }
 }
 
-/* Every target that runs here, without optimisation and with all of it; and
- * what is made for GPUs. */
+/* Every target that runs here, at -O0 and at -O3; and the code for GPUs. */
 static void
 bench_check(Bench *b)
 {
@@ -279,7 +278,7 @@ reductions_fold_in_the_order_of_d2(void **state)
 /* ---- products ----------------------------------------------------------- */
 
 typedef struct Dot {
-    Shape x, y; /* axes: what is contracted */
+    Shape x, y; /* axes: the contracted ones */
     int num_batch;
 } Dot;
 
@@ -386,7 +385,7 @@ rows_change_one_after_the_other(void **state)
     }
 }
 
-/* ---- rows, and what moves elements --------------------------------------- */
+/* ---- rows, and operations that move elements ---------------------------- */
 
 typedef IrValue *Program(IrBlock *b, IrValue *const *x, Dim n);
 
@@ -619,8 +618,8 @@ reduced(IrBlock *b, IrOpKind kind, IrValue *x)
     return ir_build_reduce(b, kind, x, axes, 1, false, NO_LOC);
 }
 
-/* Several long reductions, whose chunks threads share; and one that waits for
- * another, whose they cannot. */
+/* Several long reductions, whose chunks threads share; and one that depends on
+ * another, whose chunks they cannot share. */
 static void
 add_long_reductions(Bench *b, DType t, bool waits)
 {
@@ -653,8 +652,8 @@ long_reductions_are_done_together(void **state)
     }
 }
 
-/* Columns of so many rows that several vectors of them are done at once, and
- * one by one at the end. */
+/* Columns with so many rows that several vectors of them are computed together,
+ * with single ones at the end. */
 static void
 add_long_columns(Bench *b, DType t, int64_t rows, int64_t columns)
 {

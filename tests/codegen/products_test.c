@@ -1,10 +1,10 @@
 /*
  * products_test.c - GEMMs and convolutions, in tiles
  *
- * Kernels whose operands are packed in every way there is, against the
- * evaluator, bit for bit: whole and broken tiles, one and several blocks of
- * products, columns in several pieces, sums that are the result and sums that
- * something is done with.
+ * Kernels whose operands are packed in every possible way, against the
+ * evaluator, bit for bit: full and partial tiles, one and several blocks of k,
+ * columns in several pieces, accumulators that are the result and accumulators
+ * with an epilogue.
  */
 #include "tests/unit/unit.h"
 
@@ -12,7 +12,7 @@
 #include "ir/text/text.h"
 #include "tests/codegen/run.h"
 
-/* A kernel as step IR, whose operands are %a, %b, ...; T is a dtype. */
+/* A kernel as step IR with the operands %a, %b, ...; T is a dtype. */
 typedef struct Case {
     const char *result, *types[5], *body;
 } Case;
@@ -184,7 +184,7 @@ static const Case cases[] = {
      {"T[2, 3, 18, 16]", "T[2, 3, 18, 16]"},
      "%r: T[2, 3, 16, 16] per_replica = conv2d_weights %a, %b {low=[1, 1] "
      "dims=[2, 3] step=[1, 1]}"},
-    /* few rows, so that columns are read where they stand */
+    /* few rows, so that columns are read in place */
     {"T[9, 64]",
      {"T[9, 700]", "T[700, 64]"},
      "%r: T[9, 64] per_replica = dot %a, %b {contract_x=[1] contract_y=[0]}"},

@@ -3,9 +3,9 @@
  *
  *   ptx_test SOURCE_ROOT
  *
- * NVIDIA's assembler takes the PTX of each source as one file, for each GPU,
- * and no kernel spills a register; what is elementwise has no stack at all.
- * Skipped where there is no ptxas.
+ * NVIDIA's assembler assembles the PTX of each source as one file, for each
+ * GPU, and no kernel spills a register; elementwise kernels use no stack at
+ * all. Skipped where there is no ptxas.
  */
 #include "tests/unit/unit.h"
 
@@ -44,7 +44,7 @@ find_assembler(void)
     return found;
 }
 
-/* What the assembler says about a file; it must succeed. */
+/* The assembler's output for a file; it must succeed. */
 static const char *
 assemble(Arena *a, const char *path, const char *gpu)
 {

@@ -210,7 +210,7 @@ array_of(const BeKernel *k, int i)
                       : k->arrays[K_OUT].data[i - num_in];
 }
 
-/* What output i has before a call. */
+/* The contents of output i before a call. */
 static void
 begin_output(const BeKernel *k, const Arrays *arrays, int i, void *to)
 {

@@ -14,8 +14,8 @@ enum { RUN_MAX_DIMS = 32 };
  * ends the test program. */
 RtCode *run_compile(const BeKernels *kernels, const char *target, int level);
 
-/* What inputs are made of: numbers around 0; infinities, NaNs, extremes and
- * exact halves among them; -0 and what underflows when multiplied. */
+/* The inputs: numbers around 0; infinities, NaNs, extremes and exact halves
+ * among them; -0 and numbers that underflow when multiplied. */
 typedef enum RunValues {
     RUN_TAME,
     RUN_WILD,
@@ -30,11 +30,11 @@ typedef struct RunCase {
     RunValues values;
 } RunCase;
 
-/* Executes the kernel's function of each code on made-up inputs, in two ranges
- * of items (a long reduction in parts, too), and compares all bits of all
- * outputs with those of kernel_eval; NaNs are one.  Arrays end (seed odd) or
- * begin (even) beside pages that cannot be touched.  NULL, or what differs, in
- * a. */
+/* Executes the kernel's function in each compiled code on generated inputs, in
+ * two ranges of items (a long reduction in chunks, too), and compares all bits
+ * of all outputs with those of kernel_eval; all NaNs are equal.  Arrays end
+ * (seed odd) or begin (even) beside inaccessible pages.  Returns NULL, or the
+ * first difference, in a. */
 const char *run_compare(Arena *a, RtCode *const *codes, int num_codes,
                         const RunCase *c);
 

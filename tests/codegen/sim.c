@@ -37,7 +37,7 @@ static struct {
     bool done[MAX_THREADS];
     char *stacks;
     _Alignas(16) char shared[MAX_SHARED];
-    /* what special registers read */
+    /* the values of special registers */
     int32_t number, block, num_blocks;
 } sim;
 

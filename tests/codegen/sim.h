@@ -1,9 +1,9 @@
 /*
  * sim.h - executes kernels that were compiled for GPUs on the CPU
  *
- * The LLVM IR that be_ptx_emit makes is compiled for this CPU instead: threads
- * of a block take turns from barrier to barrier, each with its own stack.  What
- * is not seen this way is what NVPTX and the assembler do with that IR.
+ * The LLVM IR that be_ptx_emit makes is compiled for this CPU: the threads of a
+ * block take turns from barrier to barrier, each with its own stack.  This does
+ * not test what NVPTX and the assembler make of that IR.
  */
 #ifndef TFD_TESTS_CODEGEN_SIM_H
 #define TFD_TESTS_CODEGEN_SIM_H

@@ -2,18 +2,18 @@
  * conformance_test.c - runs the cases of tf.distribute
  *
  * NAME.tfd asserts cases of cases.md by their names (RED-01, ...).  The lines
- * at its head say how to run it:
+ * at its head are the runs:
  *
  *   #! DEVICES [STRATEGY [OPTIONS]]   it runs to its end
  *   #- DEVICES [STRATEGY [OPTIONS]]   the compiler refuses it
- *   #/ DEVICES [STRATEGY [OPTIONS]]   it compiles, and stops when it runs
- *   #? TEXT    is in the placed IR of the way above, or in its message
- *   #> TEXT    is in what the way above printed
+ *   #/ DEVICES [STRATEGY [OPTIONS]]   it compiles, and fails at run time
+ *   #? TEXT    is in the placed IR of the run above, or in its message
+ *   #> TEXT    is in the output of the run above
  *
  * TEXT may begin with the cases that it shows ("RED-12, RED-32: "), and "|"
- * stands for an end of line in what is printed.  Lines "#~" are for
- * gen_conformance.c.  The ways of a program run in one folder, so that one
- * restores what another saved.
+ * means an end of line in the output.  Lines "#~" are for gen_conformance.c.
+ * All runs of a program use one folder, so that one restores what another
+ * saved.
  *
  *   conformance_test, with the environment of tests/e2e/run.h
  */
@@ -40,11 +40,11 @@ options_of(const char *words)
                         strategy, rest ? words + rest : "");
 }
 
-/* A way to run a program, and what came of it. */
+/* A run of a program, and its result. */
 typedef struct Way {
     const char *path, *options;
     char kind;           /* of its line: '!' '-' '/' */
-    const char *message; /* of what was refused or stopped */
+    const char *message; /* of a program that was refused or failed */
     const char *printed;
     const char *placed; /* its IR, once a line asks for it */
 } Way;

@@ -3,15 +3,16 @@
  *
  *   gen_conformance CASES.md FOLDER
  *
- * A program holds a case when it checks it: an assert names the case in its
- * text, or a line of its head does ("#? RED-12: TEXT", conformance_test.c).  A
- * line that begins with #~ marks cases, anywhere in a program:
+ * A program tests a case if an assert names the case in its text, or a line of
+ * its head does ("#? RED-12: TEXT", conformance_test.c).  A line that begins
+ * with #~ marks cases, anywhere in a program:
  *
  *   #~ RED-22, RED-24 otherwise: what tfd does instead
  *   #~ INP-24 needs several processes: why
  *
- * What is otherwise must be checked all the same.  A case that no program holds
- * and nothing marks stops the build, and so does a name that is no case.
+ * A case that is marked "otherwise" must be tested all the same.  A case
+ * without program and mark stops the build, and so does the name of an unknown
+ * case.
  */
 #include <ctype.h>
 #include <dirent.h>
@@ -225,7 +226,7 @@ is_held(const Case *c)
     return c->last_file != NULL;
 }
 
-/* What its area says of a case is said of each. */
+/* A mark of an area holds for each of its cases. */
 static void
 settle(void)
 {
@@ -241,7 +242,7 @@ settle(void)
     }
 }
 
-/* How much of it stands before what is in parentheses. */
+/* The length before the parenthesis. */
 static size_t
 short_title(const char *title)
 {

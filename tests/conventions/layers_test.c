@@ -51,7 +51,7 @@ static const Layer layers[NUM_LAYERS] = {
                  ONE(BASE) | ONE(IR) | ONE(PLAN) | ONE(BACKEND)},
 };
 
-/* These join the layers and belong to none. */
+/* These link several layers and belong to none. */
 static const char *const programs[] = {"frontend/tfdc.c", "runtime/tfd_run.c",
                                        "ir/ops/gen_ops_doc.c"};
 
@@ -250,7 +250,7 @@ folders_have_no_circle(void **state)
 
 /* ---- symbols ------------------------------------------------------------ */
 
-/* Sets of names: what they map to only has to be something. */
+/* Sets of names: maps whose values only have to be non-NULL. */
 typedef struct Symbols {
     bool built;
     Map *defined;
@@ -265,7 +265,8 @@ library_path(LayerId layer)
     return arena_printf(arena, "%s/%s", build_root, layers[layer].library);
 }
 
-/* What nm says is "0000 T name" or "U name", under the names of the members. */
+/* Parses lines "0000 T name" and "U name" of nm, under the names of the
+ * members. */
 static Symbols
 read_symbols(LayerId layer)
 {

@@ -21,8 +21,8 @@ import os
 import re
 import sys
 
-# Changed by nobody's reckoning: the memory of an arena, tables that only
-# remember what was computed, and what ends the process.
+# Changes that do not count: the memory of an arena, tables that only remember
+# computed values, and functions that end the process.
 PURE = set('''
     assert offsetof sizeof UNREACHABLE memory_exhausted MESSAGE NEW NEW_ARRAY
     arena_new arena_release arena_alloc arena_array arena_strdup arena_strndup
@@ -135,7 +135,7 @@ class File:
             i = self.end.get(i, i) + 1
 
 
-# ---- what a function changes ------------------------------------------------
+# ---- the effects of a function
 
 class Function:
     def __init__(self, file, at, body):

@@ -15,7 +15,7 @@ import sys
 HERE = os.path.dirname(os.path.abspath(__file__))
 SOURCES = ('.c', '.h', '.def', '.inc', '.l', '.y')
 TEXTS = SOURCES + ('.md', '.py', '.build', '.txt', '.tfd', '.tir')
-# A file's name is none of C, though its stem may be like one.
+# The name of a file is no identifier of C, though its stem may be one.
 WORD = re.compile(r'[A-Za-z_]\w*(?!\w|\.(?:c|h|def|inc)\b)')
 # in a page, where it is no part of a path
 NAME = re.compile(r'(?<![\w/.-])[A-Za-z]\w*_\w*(?![\w/]|\.[a-z])')

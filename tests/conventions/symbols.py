@@ -59,7 +59,7 @@ def wrong_prefixes(build, library, prefixes):
                 library, name, ', '.join(prefixes))
 
 
-# ---- who needs whom -----------------------------------------------------------
+# ---- which library needs which
 
 def read_objects(root, build):
     """Path of the object to that of the source, of the libraries' files; what

@@ -79,7 +79,7 @@ paths_may_be_absolute(void **state)
     assert_string_equal(pipe_steps(arena, &pipe), "[65 66]");
 }
 
-/* What is printed when the iterator is made. */
+/* The output when the iterator is made. */
 static const char *
 report_of(const char *stages)
 {
@@ -244,7 +244,7 @@ a_file_of_another_type_is_refused(void **state)
 
 /* ---- headers ------------------------------------------------------------ */
 
-/* A header of a version whose length has so many bytes. */
+/* A header of a version whose length has n bytes. */
 static bool
 parse_header(int version, const char *dictionary, RtNpyHeader *h)
 {
@@ -361,8 +361,8 @@ add_step(Str *s, const PipeRun *run)
     return more;
 }
 
-/* The states of a run before each of its steps, in one of which a file loses
- * its end, and what came until then. */
+/* The states of a run before each of its steps, when a file is truncated before
+ * one of them, and the elements until then. */
 typedef struct States {
     RtArchive of[MAX_STATES];
     size_t done[MAX_STATES]; /* of the text */
@@ -445,8 +445,8 @@ static const struct {
      "bytes \"two\" : u8[16384] at 3:4+5", 2, 1},
 };
 
-/* Whichever checkpoint is made meanwhile: once the file is whole again, a
- * resumed run sees what one in peace sees. */
+/* Whichever checkpoint was made meanwhile: once the file is repaired, a resumed
+ * run sees what an undisturbed run sees. */
 static void
 no_fault_of_a_file_is_kept(const Pipe *pipe, int good)
 {
@@ -489,7 +489,7 @@ faults_of_files_are_not_kept(void **state)
     }
 }
 
-/* What was taken before the fault is not there any more. */
+/* Elements that were taken before the fault are gone. */
 static void
 a_state_that_data_have_not_is_told(void **state)
 {

@@ -30,7 +30,7 @@ write_text(const char *name, const char *text)
     write_file(name, text, strlen(text));
 }
 
-/* What a dataset of these stages gives. */
+/* The elements of a dataset of these stages. */
 static void
 expect(const char *stages, const char *want)
 {
@@ -46,7 +46,7 @@ expect(const char *stages, const char *want)
     assert_string_equal(pipe_steps(arena, &pipe), want);
 }
 
-/* An error of a source that stands at 3:4. */
+/* An error of a source at 3:4. */
 static void
 expect_error(const char *stages, const char *want)
 {
@@ -248,7 +248,8 @@ idx_files(void **state)
 
 /* ---- TFRecord ------------------------------------------------------------ */
 
-/* Two Examples: x bytes, y integers, z floats, and what nobody asks for. */
+/* Two Examples: x bytes, y integers, z floats, and a feature that no test
+ * reads. */
 static Str
 two_examples(void)
 {
@@ -442,7 +443,7 @@ damaged_gzip(void **state)
                                      path));
 }
 
-/* All elements are there, and not what says that they are the right ones. */
+/* All elements are there, but not the checksum. */
 static void
 packed_idx_without_its_end(void **state)
 {
@@ -545,7 +546,7 @@ several_files(void **state)
            "again; write it to one first");
 }
 
-/* A file that is wrong is found before the first step, wherever it stands. */
+/* A wrong file is found before the first step, wherever it is in the list. */
 static void
 all_files_are_opened_first(void **state)
 {
@@ -614,7 +615,8 @@ go_on_from(const Pipe *pipe, const RtArchive *state_of)
     arena_release(a);
 }
 
-/* Every byte of the state behind the first step, a little and very wrong. */
+/* Every byte of the state after the first step is changed, a little and
+ * completely. */
 static void
 damage_states(const char *stages)
 {

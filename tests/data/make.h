@@ -1,7 +1,7 @@
 /*
  * make.h - writes files of data in their formats
  *
- * What goes wrong fails the test.
+ * A failure fails the test.
  */
 #ifndef TFD_TESTS_DATA_MAKE_H
 #define TFD_TESTS_DATA_MAKE_H
@@ -34,13 +34,13 @@ void make_npz(const char *path, int n, const MakeArray *arrays, bool packed);
 
 /* ---- TFRecord ------------------------------------------------------------ */
 
-/* A record of n bytes behind those that the file has. */
+/* A record of n bytes, appended to the file. */
 void make_record(Str *file, const void *bytes, size_t n);
 /* One that is the Example with these features. */
 void make_example(Str *file, const Str *features);
 
 /* Features: a list of bytes, of integers (packed), of floats (one by one, as
- * old writers have them); or of so many strings of two bytes each. */
+ * old writers write them); or of n strings of two bytes each. */
 void make_bytes(Str *features, const char *name, const char *bytes, size_t n);
 void make_ints(Str *features, const char *name, int n, const int64_t *x);
 void make_floats(Str *features, const char *name, int n, const float *x);

@@ -79,8 +79,8 @@ a_thread_changes_nothing(void **state)
     }
 }
 
-/* A pass is what it is, however far the one before it went: the thread that
- * works ahead goes farther than the loop that was left. */
+/* A pass does not depend on how far the one before it went, although the thread
+ * that works ahead goes farther than the loop that was left. */
 static void
 a_pass_that_is_left_changes_nothing(void **state)
 {
@@ -104,8 +104,8 @@ a_pass_that_is_left_changes_nothing(void **state)
     }
 }
 
-/* Another pipeline, with a thread or without, goes on in the midst of a pass
- * and to those after it; the first one does not mind. */
+/* Another pipeline, with or without a thread, continues in the middle of a pass
+ * and with the passes after it; the first one is not affected. */
 static void
 expect_going_on(const Pipe *pipe, int steps)
 {
@@ -147,7 +147,7 @@ an_iterator_that_was_not_opened_has_a_state(void **state)
     assert_string_equal(pipe_pass(arena, &other), pipe_pass(arena, &whole));
 }
 
-/* Reads it, and goes on where it can. */
+/* Reads a state, and continues from it if it is valid. */
 static void
 try_state(const Pipe *pipe, const char *data, size_t len)
 {
@@ -207,8 +207,8 @@ an_iterator_may_be_closed_at_any_time(void **state)
     rt_iter_close(NULL);
 }
 
-/* Waits until so many elements were made, and their thread is at rest: none
- * comes after. */
+/* Waits until n elements were made, and their thread is idle: no further one
+ * follows. */
 static void
 expect_made(const char *stages, int want)
 {

@@ -228,7 +228,7 @@ pipe_run(Arena *a, const Pipe *pipe)
     return run;
 }
 
-/* ---- what comes out ----------------------------------------------------- */
+/* ---- output ------------------------------------------------------------- */
 
 /* Element *at and those after it, under the dimensions from axis on; rows < 0:
  * the type says how many. */

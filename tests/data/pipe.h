@@ -1,21 +1,20 @@
 /*
  * pipe.h - runs pipelines for tests, and prints their elements
  *
- * A test states the lines of a dataset as they stand in a .tir file.  Their
- * types may use b1, b2, b3, b4, b5 and b8, batches of at most so many rows;
- * those of an iterator n.
- * These functions are there for map and filter:
+ * A test states the lines of a dataset as in a .tir file.  Their types may use
+ * b1, b2, b3, b4, b5 and b8, batches of at most that many rows; those of an
+ * iterator n. These functions are there for map and filter:
  *
  *   @twice  i64 to 2 x             @pair   i64 to (x, x + 1)
  *   @sums   i64[2] to its sum      @halves i64[b4] to f32[b4], x / 2
  *   @no5    i64 to itself, but fails on 5
  *   @odd    i64 to whether it is odd, but fails on 99
  *   @whole  i64[b4] to whether it has 4 rows
- *   @counted i64 to itself, and one more in pipe_counted; pipe_thread is who
- * called it
+ *   @counted i64 to itself; counts in pipe_counted, and sets pipe_thread to
+ *           the calling thread
  *
- * Steps read as in the cases of tf.distribute: rows in brackets, replicas
- * separated by "/", components by "+", steps by "; ".
+ * Steps are written as in the cases of tf.distribute: rows in brackets,
+ * replicas separated by "/", components by "+", steps by "; ".
  */
 #ifndef TFD_TESTS_DATA_PIPE_H
 #define TFD_TESTS_DATA_PIPE_H
@@ -61,14 +60,14 @@ PipeRun pipe_run(Arena *a, const Pipe *pipe);
 /* A pass from its beginning, as text.  An error ends it: "error: ...". */
 const char *pipe_pass(Arena *a, const PipeRun *run);
 
-/* What is left of a pass that has begun. */
+/* The rest of a pass that has begun. */
 const char *pipe_rest(Arena *a, const PipeRun *run);
 
-/* The same pass, but after every step another pipeline goes on from the state
+/* The same pass, but after every step another pipeline continues from the state
  * of the one before (rt_iter_archive). */
 const char *pipe_pass_in_turns(Arena *a, const Pipe *pipe);
 
-/* A new pipeline that stands where another one does, which may go on, too. */
+/* A new pipeline at the position of another one, which may continue, too. */
 PipeRun pipe_archive(Arena *a, const Pipe *pipe, const PipeRun *from);
 
 /* The first pass of a pipeline, or the error that it begins with. */

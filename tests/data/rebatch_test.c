@@ -2,10 +2,10 @@
  * rebatch_test.c - the share of each of several workers, and whole elements
  *
  * A row is a pipeline with the steps of every worker, "|" between them: each
- * worker makes its own by its number alone.  Names are those of the cases of
+ * worker makes its own steps from its number.  Names are those of the cases of
  * tf.distribute (docs/tensorflow.md section 7).  A worker whose data end before
- * the others' makes empty steps for as long as those have some, which the rows
- * do not show.
+ * the others' makes empty steps as long as others have data, which the rows do
+ * not show.
  */
 #include "tests/unit/unit.h"
 

@@ -116,7 +116,7 @@ a_seed_is_an_order(void **state)
     assert_false(same(order, first_pass(&eight)));
 }
 
-/* What was promised to users: changing it changes their results. */
+/* This order was promised to users: changing it changes their results. */
 static void
 the_order_is_known(void **state)
 {

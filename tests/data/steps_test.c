@@ -3,8 +3,9 @@
  *
  * A row is a pipeline with all its steps.  Names INP-... are those of the cases
  * of tf.distribute (docs/tensorflow.md section 7).  Every row is run with and
- * without a thread, and twice over: both passes see the same data.  Then once
- * more, by pipelines that take turns: each goes on from the state of the last.
+ * without a thread, and twice: both passes see the same data.  Then it is run
+ * once more by pipelines that take turns: each continues from the state of the
+ * one before.
  */
 #include "tests/unit/unit.h"
 

@@ -13,10 +13,10 @@
 extern const char build_source[];
 
 /* Step IR of these declarations and functions for n CPU devices.  Operations
- * get a place in the source where they have none. */
+ * without a source location get one. */
 const char *build_program(Arena *a, int n, const char *body);
 
-/* The placed module of step IR; what is wrong with it ends the test. */
+/* The placed module of step IR; an error in it ends the test. */
 IrModule *build_placed(Arena *a, const char *text);
 
 /* The plan of step IR, which calls itself dir/t.tfp. */
@@ -28,7 +28,7 @@ Plan *build_plan_with(Arena *a, const char *text, const void *object,
 
 /* A plan that was run. */
 typedef struct Result {
-    const char *out; /* what the program printed, in a */
+    const char *out; /* the program's output, in a */
     Status st;       /* to be freed */
 } Result;
 

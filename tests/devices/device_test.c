@@ -1,7 +1,7 @@
 /*
  * device_test.c - the contract of an RtDevice
  *
- * One row of `kinds` for each way to open a device; the tests know nothing of
+ * One row of `kinds` for each way to open a device; the tests do not depend on
  * its kind.
  */
 #include "tests/unit/unit.h"
@@ -72,7 +72,7 @@ arenas_are_zeros_on_pages(void **state)
     on_each_kind(check_memory);
 }
 
-static _Atomic pid_t runner; /* the thread that runs what is launched */
+static _Atomic pid_t runner; /* the thread that runs launched programs */
 
 static int32_t
 count_up(TfdCall *call)

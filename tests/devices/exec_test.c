@@ -110,7 +110,7 @@ params_have_defaults_and_values(void **state)
 /* ---- datasets and collectives ---------------------------------------------
  */
 
-/* Rows in batches of six; what each replica has, and all together. */
+/* Rows in batches of six: each replica's rows, and all together. */
 static const char batches[] =
     "symbols b <= 6 alone, n <= %d, N <= 6\n"
     "var @seen: i64 sync(on_read) aggregate(sum) init @seen.init at 1:1+4\n"
@@ -218,8 +218,7 @@ devices_may_be_others(void **state)
                  "there is no device \"gpu:0-1\"");
 }
 
-/* ---- what goes wrong -------------------------------------------------------
- */
+/* ---- errors ------------------------------------------------------------- */
 
 static const char failing_main[] =
     "func @main() main {\n"
@@ -305,8 +304,7 @@ missing_files_are_named(void **state)
                  STATUS_INPUT, "/other/no-such-file");
 }
 
-/* ---- code that does not do what the program says ----------------------------
- */
+/* ---- code that does not match the program ------------------------------- */
 
 static const char one_sum[] =
     "func @main() main {\n"
@@ -378,8 +376,8 @@ mutate(char *text, size_t len, uint32_t *seed)
         memmove(text + at, text + from, n);
 }
 
-/* What still verifies is loaded: no place, index or name in it may lead out of
- * what there is. */
+/* A damaged module that still verifies is loaded: no place, index or name in it
+ * may be out of range. */
 static void
 damaged_programs_are_survived(void **state)
 {

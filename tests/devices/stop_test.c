@@ -162,7 +162,7 @@ an_interrupt_ends_the_wait_for_data(void **state)
     }
 }
 
-/* What becomes of it with a checkpoint after so many steps. */
+/* The result with a checkpoint after n steps. */
 static Result
 wait_with_checkpoints(int64_t every)
 {
@@ -175,7 +175,7 @@ wait_with_checkpoints(int64_t every)
     return r;
 }
 
-/* The step at hand would be finished first, but it does not begin. */
+/* The current step would be finished first, but it does not begin. */
 static void
 data_are_waited_for_a_while_before_a_checkpoint(void **state)
 {

@@ -1,9 +1,9 @@
 /*
  * trusted_test.c - plans with damage in each thing that the runner trusts
  *
- * Each row of trusted.def is done to a sound plan, with right hashes: one
- * message and exit status 1 come of it, from who reads the plan or from who
- * runs it.  What compiled code asks for by number is checked when it asks.
+ * Each row of trusted.def is applied to a valid plan, with correct hashes: the
+ * result is one message and exit status 1, from the reader of the plan or from
+ * the runner.  Numbers in compiled code are checked at each call.
  */
 #include "ir/plan/plan.h"
 #include "ir/text/text.h"
@@ -63,7 +63,7 @@ static const char everything[] =
     "  return\n"
     "}\n";
 
-/* The stages of datasets, and what main alone does. */
+/* The stages of datasets, and operations of main only. */
 static const char alone[] =
     "symbols b <= 3 alone, n <= 2, N <= 3\n"
     "param @lr: f32 = 1.0\n"
@@ -136,7 +136,7 @@ static const char alone[] =
     "  return\n"
     "}\n";
 
-/* Who says that a plan is damaged. */
+/* Which check reports that a plan is damaged. */
 typedef enum Checker { PLAN, RUNNER } Checker;
 
 static const struct {
@@ -167,7 +167,7 @@ replaced(const char *text, const char *from, const char *to)
                         last + strlen(from));
 }
 
-/* What one of the two programs is before it is damaged. */
+/* The valid input of one of the two programs. */
 typedef struct Sound {
     const char *program, *text;
     Plan *plan;
@@ -208,7 +208,7 @@ with_module(const Plan *p, const char *text)
     return damaged;
 }
 
-/* Runs p with a module that nobody has verified. */
+/* Runs p with a module that was not verified. */
 static Status
 run_unverified(const Plan *p, const char *text)
 {
@@ -231,7 +231,7 @@ find_damage(const Sound *s, int i)
                                         : read_with(s->plan, text, &unused);
 }
 
-/* Whether st is a refusal with the message wanted; OK, where none is. */
+/* Whether st is a refusal with the expected message; OK if none is expected. */
 static bool
 says(Status st, const char *wanted)
 {
@@ -260,7 +260,7 @@ damages_are_named(void **state)
     assert_int_equal(num_wrong, 0);
 }
 
-/* A plan whose files are all whole, and were not made together. */
+/* A plan whose files are all valid, but do not belong together. */
 static void
 code_runs_with_its_own_module(void **state)
 {
@@ -290,8 +290,8 @@ code_runs_with_its_own_module(void **state)
 
 /* ---- objects that are damaged ------------------------------------------- */
 
-/* What of an object a number is in: its header; the first section of a kind;
- * the first entry of a table. */
+/* The part of an object that a number is in: its header; the first section of a
+ * kind; the first entry of a table. */
 typedef enum ObjectPart {
     OF_HEADER,
     OF_CODE,
@@ -334,7 +334,8 @@ is_section(char *bytes, const Elf64_Shdr *h, ObjectPart part)
            section_at(bytes, (int)h->sh_info)->sh_flags & SHF_EXECINSTR;
 }
 
-/* The first global symbol that is defined: locals stand before sh_info. */
+/* The first global symbol that is defined: local symbols come before
+ * sh_info. */
 static char *
 first_symbol(char *bytes, const Elf64_Shdr *table)
 {
@@ -403,7 +404,7 @@ damaged_objects_are_named(void **state)
 
 /* ---- numbers that compiled code has ------------------------------------- */
 
-/* The last print of main is gone, and its code asks for it. */
+/* The last print of main is removed, and its code still calls it. */
 static void
 numbers_of_operations_are_checked(void **state)
 {
@@ -431,8 +432,8 @@ numbers_of_operations_are_checked(void **state)
     status_free(r.st);
 }
 
-/* main asks at the end of each round, for the safepoint of a loop that is none
- * over a dataset any longer: it asks before it whether there is an element. */
+/* At the end of each round main calls the safepoint of a loop that is no
+ * dataset loop any more. */
 static void
 numbers_of_safepoints_are_checked(void **state)
 {

@@ -1,9 +1,9 @@
 /*
  * data_test.c - programs that read files of each format
  *
- * The files are made here.  What a program gives does not depend on the number
- * of devices; what is wrong with a file is told before main begins, or when the
- * record is asked for.
+ * The files are written here.  The output of a program does not depend on the
+ * number of devices; a fault in a file is reported before main begins, or when
+ * the record is read.
  */
 #include "tests/unit/unit.h"
 #include "tests/unit/arena.h"
@@ -136,8 +136,8 @@ every_format_on_any_number_of_devices(void **state)
     }
 }
 
-/* Two pipelines over one file, and one without an end, taken from in turn; what
- * they make ahead is in threads of their own. */
+/* Two pipelines over one file, and an endless one, taken from in turn; each
+ * makes elements ahead in a thread of its own. */
 static void
 several_pipelines_at_once(void **state)
 {
@@ -167,7 +167,8 @@ several_pipelines_at_once(void **state)
                         "[ 1 -2  3] [-2  3] False\n");
 }
 
-/* What tfd-run says of a program of one dataset, whose files are in dir. */
+/* The output of tfd-run for a program with one dataset, whose files are in
+ * dir. */
 static const char *
 told(Arena *a, const char *dir, const char *dataset)
 {

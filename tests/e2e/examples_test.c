@@ -102,7 +102,7 @@ ragged_runs_on_three(void **state)
     run_example("ragged", "--devices cpu:0-2");
 }
 
-/* Long enough for what they assert. */
+/* Long enough for their assertions. */
 static void
 learners_run_on_any_number_of_devices(void **state)
 {
@@ -125,7 +125,7 @@ learners_run_on_any_number_of_devices(void **state)
     }
 }
 
-/* What charlm saves on two devices, write restores on one. */
+/* A checkpoint that charlm saves on two devices is restored by write on one. */
 static void
 write_reads_what_charlm_has_saved(void **state)
 {

@@ -2,9 +2,9 @@
  * explain_test.c - tfdc --explain accounts for every operation that carries a
  * reason
  *
- * What is expected is read from the placed IR: how many operations each rule
- * inserted, for which source lines; and from the IR before bucket, of which
- * source lines the collectives are.
+ * The expected numbers are read from the placed IR (how many operations each
+ * rule inserted, for which source lines) and from the IR before bucket (the
+ * source lines of the collectives).
  */
 #include <ctype.h>
 #include <stdio.h>
@@ -31,7 +31,7 @@ line_end(const char *line)
     return end ? end + 1 : line + strlen(line);
 }
 
-/* ---- what the IR says --------------------------------------------------- */
+/* ---- the IR ------------------------------------------------------------- */
 
 /* "file.tfd:3:7" of "1/3:7+2", as the IR writes where something is. */
 static const char *
@@ -68,7 +68,7 @@ num_of_rule(const char *ir, const char *because)
     return n;
 }
 
-/* ---- what the page says ------------------------------------------------- */
+/* ---- the page ----------------------------------------------------------- */
 
 /* How many operations a line of the page counts: "2 sub, 2 write, 8 bytes". */
 static int
@@ -87,7 +87,8 @@ num_of_line(const char *line)
     return sum;
 }
 
-/* The rule of a line below this heading, which of collectives stands in it. */
+/* The rule of a line below this heading; under "collectives" it is in the
+ * line. */
 static bool
 is_of_rule(const char *line, const char *heading, const char *rule)
 {
@@ -182,7 +183,7 @@ has_kind(Arena *a, const char *line, const char *kind)
            isdigit((unsigned char)found[-1]);
 }
 
-/* What moves has its bytes; what collectives move is never nothing. */
+/* Operations that move bytes state how many; collectives always move some. */
 static void
 check_line(Arena *a, const char *line)
 {

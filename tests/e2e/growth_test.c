@@ -3,9 +3,9 @@
  * programs
  *
  * Each ends within 2 seconds of processor time and 500 MB: with the message of
- * the limit that it exceeds (ir/base/io/limit.def), or compiled.  Their text
- * is made here: begin, n lines, end, where @ in the line is its number, from 1,
- * and $ the one before.
+ * the limit that it exceeds (ir/base/io/limit.def), or compiled.  Their text is
+ * generated: begin, n lines, end, where @ in the line is its number, from 1,
+ * and $ the number before.
  */
 #include "ir/base/io/limit.h"
 #include "ir/base/str.h"
@@ -24,7 +24,8 @@ enum { MAX_SECONDS = 2, MAX_MEGABYTES = 500 };
 
 typedef struct Growth {
     const char *name;
-    LimitId limit; /* NUM_LIMITS: it compiles, or what says says */
+    LimitId limit; /* NUM_LIMITS: it compiles, or ends with the message
+                    * `says` */
     const char *begin;
     int n;
     const char *line, *end;
@@ -71,7 +72,7 @@ static const Growth programs[] = {
     {"names of a let", NUM_LIMITS, "let (a0", 50000, ", a@",
      ") = [i for i in 0..50001]\nmain { }\n", NULL},
 
-    /* what doubles */
+    /* doubling */
     {"a nest", LIMIT_nest,
      DOUBLED("const T0 = (1, 1)\n", "const T@ = (T$, T$)\n",
              "main { print(\"{T40}\") }\n")},
@@ -108,7 +109,7 @@ static const Growth programs[] = {
      "let z@ = concat([z$, z$], 0)\n", "return sum(z40) }\nmain { run s() }\n",
      "a value of shape [8589934592000] is too large"},
 
-    /* what turns */
+    /* loops */
     {"turns", LIMIT_unroll, "const A = [i for i in 0..", 1, "2000000000", "]\n",
      NULL},
     {"turns without an end", LIMIT_unroll,
@@ -138,7 +139,7 @@ static const Growth programs[] = {
      "main { for i in 0..9000 { let z = zeros((i,), f32)\n", 1,
      "print(\"{sum(z)}\") } }\n", "", NULL},
 
-    /* what is deep */
+    /* nesting */
     {"calls", LIMIT_calls, "fn f0(x) = x\n", 300, "fn f@(x) = f$(x)\n",
      "const A = f300(1)\nmain { }\n", NULL},
     {"calls in expressions", LIMIT_depth, "fn f0(x) = x\n", 200,
@@ -150,7 +151,7 @@ static const Growth programs[] = {
      "fn f@() { while p > 1.0 { while p > 1.0 { f$() } } }\n",
      "main { f200() }\n", NULL},
 
-    /* what there is much of */
+    /* many things */
     {"operations", LIMIT_operations, "fn s() { mut x = f32(replica_id)\n",
      100000, "x = x * 1.5 + 0.5\n", "return x }\nmain { run s() }\n", NULL},
     {"equal operations", NUM_LIMITS, "fn s() { let x = f32(replica_id)\n",
@@ -221,7 +222,7 @@ megabytes_of_children(void)
     return u.ru_maxrss / 1000;
 }
 
-/* What is wrong is added to wrong, so that one run tells all of it. */
+/* Adds a failure to wrong, so that one run reports all of them. */
 static Ran
 measured(Arena *a, Str *wrong, const char *name, const char *command)
 {
@@ -258,11 +259,9 @@ check(Arena *a, Str *wrong, const char *dir, const Growth *g)
         str_addf(wrong, "%s: not said: %s\nbut: %s\n", g->name, note, ran.err);
 }
 
-/* ---- what is read ---------------------------------------------------------
- */
+/* ---- files -------------------------------------------------------------- */
 
-/* A command line, where $ is a folder with what make_inputs made, and what is
- * said. */
+/* A command line, where $ is the folder of make_inputs, and its message. */
 typedef struct Reading {
     const char *line, *says;
 } Reading;
@@ -307,8 +306,7 @@ make_sparse(const char *path, const void *begin, size_t n, off_t bytes)
     close(fd);
 }
 
-/* What a program is to restore: a header of one tensor, the rest of it zeros.
- */
+/* A file for restore: a header of one tensor, and then zeros. */
 static void
 make_large_tensor(Arena *a, const char *path)
 {
@@ -356,7 +354,8 @@ make_saved(Arena *a, const char *dir, const char *program)
     return arena_printf(a, "%s/variables.safetensors", folder);
 }
 
-/* What --resume finds: a file of zeros, and a checkpoint that goes on. */
+/* Files for --resume: one of zeros, and a valid checkpoint followed by more
+ * bytes. */
 static void
 make_checkpoints(Arena *a, const char *dir)
 {

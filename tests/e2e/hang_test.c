@@ -1,9 +1,9 @@
 /*
  * hang_test.c - programs that never end, and how they are ended
  *
- * With --timeout a run in which nothing goes on ends with a message that says
- * who is where; an interrupt ends any run.  Both hold for who is in a loop and
- * for who is in a kernel, on devices, in main and in a dataset.
+ * With --timeout a run without progress ends with a message that says where
+ * each replica is; an interrupt ends any run.  Both hold inside loops and
+ * inside kernels, on devices, in main and in a dataset.
  */
 #include "tests/unit/unit.h"
 #include "tests/unit/arena.h"
@@ -267,7 +267,7 @@ the_first_interrupt_ends_it(void **state)
     }
 }
 
-/* The step at hand is waited for, but not for ever. */
+/* The current step is waited for, but not for ever. */
 static void
 an_interrupt_leaves_a_step_that_does_not_end(void **state)
 {

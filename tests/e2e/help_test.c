@@ -103,7 +103,7 @@ wrong_values_exit_with_2(void **state)
     free(here);
 }
 
-/* What is printed and cannot be written is the machine's failure. */
+/* Output that cannot be written is a failure of the machine. */
 static void
 a_full_disk_exits_with_3(void **state)
 {

@@ -2,7 +2,7 @@
  * lessons_test.c - the examples that show one thing each: a metric, batch
  * normalization, schedules, gradient accumulation
  *
- * They assert what they show; here they do so on several numbers of devices.
+ * They contain assertions; here they run on several numbers of devices.
  */
 #include "tests/e2e/run.h"
 #include "tests/unit/unit.h"

@@ -1,8 +1,8 @@
 /*
  * memory_test.c - the memory that programs need, beside the predicted memory
  *
- * tfdc --explain says how large arenas are and what no arena can go below, and
- * predicts all that a run takes; tfd-run --stats says what it took.
+ * tfdc --explain prints the sizes of arenas and a lower bound for each, and
+ * predicts the memory of a run; tfd-run --stats prints the memory used.
  */
 #include <math.h>
 #include <stdio.h>
@@ -12,8 +12,8 @@
 #include "tests/unit/dir.h"
 #include "tests/unit/unit.h"
 
-/* What an arena may have above the lower bound, and a run above or below what
- * was predicted. */
+/* How much an arena may exceed the lower bound, and a run may differ from the
+ * prediction. */
 #define WASTE 0.05
 #define ERROR_SHARE 0.05
 enum { ERROR_BYTES = 4000000 };
@@ -55,7 +55,7 @@ write_program(const char *text)
     return path;
 }
 
-/* The text without the lines in which word stands. */
+/* The text without the lines that contain word. */
 static const char *
 without_lines(Arena *a, const char *text, const char *word)
 {
@@ -96,9 +96,9 @@ next_word(Arena *a, const char **list)
     return word;
 }
 
-/* ---- what --explain says ------------------------------------------------ */
+/* ---- numbers of --explain ----------------------------------------------- */
 
-/* The numbers of the row that begins with `what`, behind `heading`. */
+/* The numbers of the row that begins with `what`, after `heading`. */
 static void
 read_row(const char *text, const char *heading, const char *what, int n,
          double *out)
@@ -122,7 +122,7 @@ check_arena(const char *name, const char *explained)
                  name, need[0], need[1]);
 }
 
-/* The placed IR has no place beyond what was said of the arena. */
+/* No place in the placed IR is beyond the stated size of the arena. */
 static void
 check_bytes(const char *path, const char *options, const char *explained)
 {
@@ -171,7 +171,7 @@ larger_models_waste_little(void **state)
                         .out);
 }
 
-/* ---- what runs take ----------------------------------------------------- */
+/* ---- memory of runs ----------------------------------------------------- */
 
 static bool
 memory_is_ours(void)
@@ -186,7 +186,8 @@ memory_is_ours(void)
 #endif
 }
 
-/* Runs the program; files is what its datasets read, which tfdc cannot know. */
+/* Runs the program; files are the bytes that its datasets read, which tfdc
+ * cannot know. */
 static void
 check_run(const char *path, const char *options, const char *sets, double files)
 {
@@ -228,14 +229,14 @@ examples_take_what_was_predicted(void **state)
     }
 }
 
-/* Each needs much of one kind of memory that a prediction is made of, far
- * beyond what the tolerance forgives. */
+/* Each needs much of one kind of predicted memory, far more than the
+ * tolerance. */
 static const char *const hungry[] = {
     /* variables, and their initial values on the host */
     "var w: f32[4096, 1024] = normal(seed = 1)\n"
     "fn f() = sum(w)\n"
     "main { print(\"{reduce(mean, run f())}\") }\n",
-    /* what a step computes */
+    /* the values of a step */
     "param k: f32 = 2.0\n"
     "fn f() {\n"
     "  let x = uniform((4096, 1024), seed = 2, index = replica_id)\n"
@@ -251,7 +252,7 @@ static const char *const hungry[] = {
     "  let b = run f(2.0)\n"
     "  print(\"{reduce(sum, run g(a, b))}\")\n"
     "}\n",
-    /* what a dataset shuffles */
+    /* a shuffle buffer */
     "dataset d = range(100000).map(fn(i) = fill((64,), f32(i)))"
     ".shuffle(90000, seed = 1).batch(1000)\n"
     "fn f(x) = sum(x)\n"
@@ -260,7 +261,7 @@ static const char *const hungry[] = {
     "  for x in distribute(d) { t += reduce(sum, run f(x)) }\n"
     "  print(\"{t}\")\n"
     "}\n",
-    /* what it makes ahead */
+    /* steps made ahead */
     "dataset d = range(100000).map(fn(i) = fill((64,), f32(i)))"
     ".batch(1000).prefetch(80)\n"
     "fn f(x) = sum(x)\n"
@@ -318,8 +319,8 @@ what_is_kept_of_files_is_counted(void **state)
     check_run(write_program(keeping), "", "", text_bytes() * (1 + KEPT_BYTES));
 }
 
-/* On the host; devices write from where the variables stand, and train with no
- * more than they need for that. */
+/* On the host; devices write directly from their variables, and need no more
+ * memory than for training. */
 static void
 saving_takes_one_copy(void **state)
 {
@@ -386,7 +387,7 @@ a_checksum_takes_no_copy(void **state)
     }
 }
 
-/* What is the same on all devices is copied once. */
+/* Values that are the same on all devices are copied once. */
 static void
 a_checkpoint_takes_one_copy(void **state)
 {

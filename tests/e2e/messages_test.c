@@ -6,7 +6,7 @@
 #include "tests/unit/unit.h"
 #include "tests/unit/arena.h"
 
-/* A program, and what is said of it when it is compiled, or run. */
+/* A program, and its message when it is compiled, or run. */
 typedef struct Mistake {
     const char *program, *message;
     bool runs;
@@ -176,8 +176,8 @@ static const Mistake mistakes[] = {
      false},
 };
 
-/* A line of the shell in a folder with ok.tfd, its plan ok.tfp and steps.tfp,
- * which reads a dataset; and what is said. */
+/* A shell command in a folder with ok.tfd, its plan ok.tfp and steps.tfp, which
+ * reads a dataset; and its message. */
 static const struct {
     const char *line, *message;
     int code;
@@ -451,8 +451,8 @@ shortages_are_told(void **state)
             fail_msg("not said: %s", shortages[i]);
 }
 
-/* With some operation on a file failing the line says this.  (What only saves
- * time, as the cache, fails in silence.) */
+/* When some operation on a file fails, the message is this line.  (The cache,
+ * which only saves time, fails silently.) */
 static void
 expect_in_some(Arena *a, const char *dir, const char *line, const char *message)
 {

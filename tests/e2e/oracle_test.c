@@ -2,8 +2,8 @@
  * oracle_test.c - compiled code computes what the reference interpreter
  * computes
  *
- * Each program runs compiled, and its placed IR in the interpreter (D17): what
- * they print, and the bits of every variable on every replica, are the same.
+ * Each program runs compiled, and its placed IR runs in the interpreter (D17):
+ * the output, and the bits of every variable on every replica, are equal.
  */
 #include "ir/base/hash/hash.h"
 #include "ir/ir.h"
@@ -17,7 +17,8 @@
 
 typedef struct Program {
     const char *path, *options;
-    int most_replicas; /* runs on 1 .. so many; negative: on just that many */
+    int most_replicas; /* runs on 1 .. n replicas; negative: only on that
+                        * many */
 } Program;
 
 static const Program programs[] = {
@@ -68,7 +69,7 @@ checksum(Arena *a, const Interp *in, const IrModule *m)
                         hash_text(a, str_text(&bytes), bytes.len));
 }
 
-/* What the interpreter prints, and the checksum after it. */
+/* The output of the interpreter, and the checksum after it. */
 static const char *
 interpret(Arena *a, const char *text, const char *data_dir)
 {

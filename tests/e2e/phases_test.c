@@ -75,7 +75,7 @@ kernels_read_back(void **state)
     check_phase(*state, "kernels");
 }
 
-/* What follows a phase is the same from its text as from the program. */
+/* The phases after a phase are the same from its text as from the program. */
 static void
 compiling_goes_on_from_any_phase(void **state)
 {
@@ -135,7 +135,8 @@ check_dumps(Arena *a, const char *program, const char *devices, int step)
     assert_non_null(strstr(code.out, "define"));
 }
 
-/* The plan is the same, made from the program or from what any pass left. */
+/* The plan is the same, whether made from the program or from the text after
+ * any pass. */
 static void
 every_dump_can_be_resumed(void **state)
 {
@@ -203,7 +204,7 @@ every_device_can_be_seen(void **state)
     assert_non_null(strstr(r.out, ".device2("));
 }
 
-/* What is said of the devices is true of them. */
+/* The messages about devices are true. */
 static void
 ways_are_explained_by_the_devices(void **state)
 {

@@ -11,7 +11,7 @@
 #include "ir/base/arena.h"
 #include "tests/unit/work_dir.h"
 
-/* What a process left behind; texts are in the arena given. */
+/* The output and status of a process; texts are in the arena given. */
 typedef struct Ran {
     int code; /* exit status; 128 + n: ended by signal n */
     const char *out, *err;
@@ -31,7 +31,7 @@ const char *source_text(Arena *a, const char *path);
 void write_text(const char *path, const char *text);
 
 /* text with its only occurrence of `from` replaced; fails the test if there is
- * none or more. */
+ * not exactly one. */
 const char *substitute(Arena *a, const char *text, const char *from,
                        const char *to);
 

@@ -1,9 +1,9 @@
 /*
  * same_plans_test.c - a plan depends only on the program (D14)
  *
- * Not on where the program lies and how its path is spelled, the processor's
- * cores, what the cache has, who compiles, nor on the C compiler that tfdc was
- * built by: TFD_PEER names a tfdc that another one built.
+ * It does not depend on the folder and the spelling of the path, the number of
+ * cores, the cache, the user, or the C compiler that built tfdc: TFD_PEER names
+ * a tfdc built by another one.
  */
 #include <sched.h>
 #include <sys/stat.h>
@@ -25,7 +25,7 @@ static const struct {
 };
 enum { NUM_EXAMPLES = sizeof examples / sizeof *examples };
 
-/* What they are compared with, compiled once, and the cache of that. */
+/* The reference plans, compiled once, and their cache. */
 static const char *first_plans;
 
 static const char *
@@ -62,8 +62,7 @@ compile_examples(void **state)
     return 0;
 }
 
-/* ---- who compiles, and on what --------------------------------------------
- */
+/* ---- user and machine --------------------------------------------------- */
 
 /* The day, the language and the rights of another user, and a full cache. */
 static void
@@ -84,8 +83,7 @@ whoever_compiles(void **state)
     umask(mask);
 }
 
-/* ---- by what, and who built it --------------------------------------------
- */
+/* ---- compiler ----------------------------------------------------------- */
 
 /* Another build's tfdc where there is one: the sanitizers' build, by clang,
  * compares with the first, by gcc. */

@@ -2,8 +2,8 @@
  * save_test.c - checkpoints and event files, byte by byte and with other
  * readers
  *
- * What is in the files is written out here; beyond that, the Python packages
- * safetensors and tensorboard read them where they are installed.
+ * The expected bytes are written out here; the Python packages safetensors and
+ * tensorboard read the files, too, where they are installed.
  */
 #include <dirent.h>
 #include <sys/stat.h>
@@ -122,7 +122,7 @@ a_checkpoint_has_these_bytes(void **state)
     }
 }
 
-/* ---- what comes back ---------------------------------------------------- */
+/* ---- restored values ---------------------------------------------------- */
 
 #define KINDS                                                                  \
     "use optim\n"                                                              \
@@ -195,7 +195,7 @@ listed_variables_are_all_that_changes(void **state)
                 2);
 }
 
-/* ---- what is refused ---------------------------------------------------- */
+/* ---- refused files ------------------------------------------------------ */
 
 static void
 what_does_not_fit_is_told(void **state)
@@ -234,7 +234,8 @@ files_stand_in_the_way(void **state)
                    "no safetensors file");
 }
 
-/* Cut anywhere, a checkpoint is refused or, behind the header, too short. */
+/* Truncated anywhere, a checkpoint is refused; after the header, as too
+ * short. */
 static void
 damaged_files_are_refused(void **state)
 {
@@ -255,7 +256,7 @@ damaged_files_are_refused(void **state)
     assert_int_equal(run_there(plan, "TFD_SPIN=0", "").code, 0);
 }
 
-/* Whichever operation on a file fails, what is there is the old or the new. */
+/* Whichever operation on a file fails, the old or the new file is there. */
 static void
 a_failure_leaves_the_old_or_the_new(void **state)
 {

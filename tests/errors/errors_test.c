@@ -1,15 +1,15 @@
 /*
  * errors_test.c - the errors of each program here, on one replica and on two
  *
- *   NAME.tfd   each error stands beside its line, as  #! error: MESSAGE
+ *   NAME.tfd   each error is beside its line, as  #! error: MESSAGE
  *              and a program without any compiles
- *   NAME.txt   if it is there: all messages with places, repairs and chains of
- *              calls, of two replicas
+ *   NAME.txt   if it exists: all messages with places, repairs and chains of
+ *              calls, for two replicas
  *
  *   errors_test SOURCE_ROOT
  *
- * What is wrong on two replicas is wrong on one, and the other way round.
- * With TFD_BLESS=1 the .txt that are there are written anew.
+ * A program that is wrong on two replicas is wrong on one, and the reverse.
+ * With TFD_BLESS=1 the existing .txt files are rewritten.
  */
 #include "ir/verify/verify.h"
 #include "tests/unit/golden.h"
@@ -26,7 +26,7 @@ static const struct {
     {"default", "cpu:0"},
 };
 
-/* ---- what is expected --------------------------------------------------- */
+/* ---- expected messages -------------------------------------------------- */
 
 static const char mark[] = "#! error: ";
 
@@ -48,7 +48,7 @@ expected_errors(const char *text)
     return str_text(&out);
 }
 
-/* ---- what there is ------------------------------------------------------ */
+/* ---- messages ----------------------------------------------------------- */
 
 /* Messages of a program in a setup, as a user sees them. */
 static const char *

@@ -1,8 +1,8 @@
 /*
  * limits_test.c - messages that only unusual texts provoke
  *
- * Their text is made here.  Each program ends in one message.
- *  (What grows is the business of tests/e2e/growth_test.c.)
+ * Their text is generated.  Each program ends in one message. (Growth is tested
+ * by tests/e2e/growth_test.c.)
  */
 #include "tests/unit/unit.h"
 #include "ir/text/text.h"

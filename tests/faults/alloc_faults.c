@@ -1,14 +1,14 @@
 /*
  * alloc_faults.c - every allocation of tfdc and tfd-run fails in turn
  *
- * Whoever asked for it, the outcome is one of two: one message that blames
- * memory and exit status 3, or what happens without a failure, to the byte.
+ * Whichever code allocates, the outcome is one of two: one message about memory
+ * and exit status 3, or the same result as without a failure, to the byte.
  * Neither leaves a temporary file.
  *
  * A program is run once with alloc_inject.c preloaded, which forks at each
- * allocation of the sample (see there), or once for each where there are
- * threads.  The suite takes a sample by --seed; --all takes every allocation of
- * the small program and 2,000 of charlm, and says what it counts.
+ * allocation of the sample (see there), or, if it has threads, once for each
+ * allocation.  The suite takes a sample by --seed; --all takes every allocation
+ * of the small program and 2,000 of charlm, and prints the counts.
  */
 #include "tests/unit/unit.h"
 
@@ -42,8 +42,9 @@ typedef struct Case {
 
 /* The answer of a run without a failure. */
 typedef struct Expected {
-    const char *out, *err; /* what it prints */
-    const char *file;      /* what it writes, by name in dir, or NULL */
+    const char *out, *err; /* its output */
+    const char *file;      /* the file that it writes, by name in dir, or
+                            * NULL */
     const char *bytes;
     size_t len;
 } Expected;
@@ -69,7 +70,7 @@ new_case(const char *dir, const char *command)
                   .out = open_scratch()};
 }
 
-/* What was written to fd since the last call. */
+/* The bytes written to fd since the last call. */
 static const char *
 take_text(Arena *a, int fd)
 {
@@ -149,7 +150,7 @@ run_well(const Case *c)
                  take_text(arena, c->err));
 }
 
-/* ---- what may become of it ---------------------------------------------- */
+/* ---- legal outcomes ----------------------------------------------------- */
 
 typedef struct Outcomes {
     long num, messages, same;
@@ -215,7 +216,7 @@ expect_file(Arena *a, const Case *c, const Expected *e, long n, bool needed)
         complain(c, n, "the file is not what it should be", path);
 }
 
-/* One message about memory, after what the program says in any case. */
+/* One message about memory, after the program's normal output. */
 static bool
 blames_memory(const char *err, const Case *c, const Expected *e)
 {
@@ -336,8 +337,8 @@ count_allocations(const Case *c)
     return (long)r.n;
 }
 
-/* The program goes on past all failures to its end, as if there were none.  It
- * may come sooner than last time: LLVM's tables hang on addresses. */
+/* The program continues past all failures to its end.  The number of
+ * allocations may vary: LLVM's hash tables depend on addresses. */
 static Outcomes
 fork_at(const Case *c, const Expected *e, const Numbers *numbers)
 {
@@ -362,7 +363,7 @@ remove_file(const Case *c, const char *name)
     remove_dir(arena_printf(arena, "%s/%s", c->dir, name));
 }
 
-/* Each outcome of tfdc, whose cache is empty at first or has everything. */
+/* Each outcome of tfdc, with a cache that is empty at first or complete. */
 static void
 compile_case(const char *name, const char *dir, const char *program, bool warm,
              long wanted)

@@ -1,11 +1,11 @@
 /*
  * alloc_inject.c - makes the Nth allocation of a process fail (to be preloaded)
  *
- * Whoever allocates is counted: our code, its libraries, LLVM before main, the
- * loader.  Forking at an allocation instead of running the program once more
- * makes it cheap to let each of them fail in turn: what comes before is done
- * once.  A child has only the thread that forked it, so that programs are held
- * to one thread meanwhile.
+ * All allocations count: of our code, of its libraries, of LLVM before main, of
+ * the loader.  Forking at an allocation instead of running the program again
+ * makes it cheap to let each of them fail in turn: the work before is done
+ * once.  A child has only the thread that forked it, so programs are limited to
+ * one thread for this.
  */
 #include <errno.h>
 #include <stdatomic.h>

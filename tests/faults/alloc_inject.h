@@ -4,14 +4,14 @@
  * The variable TFD_INJECT of a program that has it preloaded is one of
  *
  *   once:N        the Nth allocation fails
- *   fork:IN:OUT   numbers come through the file descriptor IN, ascending, as
+ *   fork:IN:OUT   numbers are read from the file descriptor IN, ascending, as
  *                 int64_t.  At each the program forks: in the child that
  *                 allocation fails, and the parent waits for its end, writes
- *                 an AllocReport to OUT, and takes the next number.  0: there
- *                 are no more.
+ *                 an AllocReport to OUT, and takes the next number.  0 is the
+ *                 end of the list.
  *
- * With fork, the end of the program is a report, too, of how many allocations
- * there were.
+ * With fork, the end of the program is a report, too, with the number of
+ * allocations.
  */
 #ifndef TFD_TESTS_FAULTS_ALLOC_INJECT_H
 #define TFD_TESTS_FAULTS_ALLOC_INJECT_H

@@ -3,15 +3,16 @@
  *
  *   io_faults [--count N] [--seed S]
  *
- * Both programs are run with io_inject.c preloaded, which lets one call fail;
- * where is drawn from all calls of a run in peace and all that may become of
- * each.  A call that is interrupted, or transfers less than it was asked for,
- * is nothing that anybody notices.  Of any other failure comes one message and
- * exit status 3, or the same result; and no temporary file.
+ * Both programs are run with io_inject.c preloaded, which makes one call fail;
+ * the call is drawn from all calls of an undisturbed run, and the fault from
+ * all faults of that call.  A call that is interrupted, or transfers fewer
+ * bytes than asked for, must have no effect on the result.  The outcome of any
+ * other failure is one message and exit status 3, or the same result; and no
+ * temporary file.
  *
- * Then a training that failed is resumed with files that are sound, and must
- * end with the bits of the one in peace, and tfdc is run once more on the cache
- * that the failure left.
+ * Then a training that failed is resumed with intact files, and must end with
+ * the bits of the undisturbed one, and tfdc is run once more on the cache that
+ * the failure left.
  */
 #include <dirent.h>
 #include "ir/base/io/file.h"
@@ -37,7 +38,7 @@ static const char *const class_faults[NUM_IO_CLASSES] = {
 #undef X
 };
 
-static Arena *group;       /* of what all trials use */
+static Arena *group;       /* shared by all trials */
 static Arena *arena;       /* of a trial */
 static const char *home;   /* the plan, the source, folders to begin with */
 static const char *folder; /* of the trial */
@@ -108,7 +109,7 @@ read_counts(const char *path)
     return counts;
 }
 
-/* ---- what must never be -------------------------------------------------- */
+/* ---- illegal outcomes --------------------------------------------------- */
 
 static _Noreturn void
 complain(const char *what, const char *fault, const char *text)
@@ -179,7 +180,7 @@ typedef struct Outcomes {
     int num, failed;
 } Outcomes;
 
-/* What a trial is: its run with settings of the environment before it. */
+/* A trial: its command with settings of the environment before it. */
 typedef struct Subject {
     const char *name;
     const char *begins; /* the folder that it begins with */
@@ -259,7 +260,7 @@ try_faults(const Subject *s, int count)
 
 #define SAVED "charlm-checkpoint/variables.safetensors"
 
-static const char *checksum; /* of the training in peace */
+static const char *checksum; /* of the undisturbed training */
 static char *saved;
 static size_t saved_len;
 
@@ -308,7 +309,7 @@ begin_half_way(const char *half)
     assert_int_equal(r.code, 3);
 }
 
-/* What it writes by itself may be any bytes, which are printed as numbers. */
+/* Its own output may be any bytes, which are printed as numbers. */
 static void
 prepare_training(void)
 {

@@ -1,19 +1,19 @@
 /*
  * io_inject.h - how a test tells io_inject.c which call fails
  *
- * Of a program that has it preloaded,
+ * In a program that has it preloaded,
  *
  *   TFD_IO_FAULT=read:17:EIO   the 17th call of a class fails with an errno
- *   TFD_IO_FAULT=read:17:short or does one byte of what it was asked for
- *   TFD_IO_COUNTS=FILE         at the end: how many calls of each class there
- *                              were, a line each
+ *   TFD_IO_FAULT=read:17:short or transfers one byte only
+ *   TFD_IO_COUNTS=FILE         at the end: the number of calls of each class,
+ *                              one line each
  *
- * A call that is close does its work all the same.
+ * A close that fails does its work all the same.
  */
 #ifndef TFD_TESTS_FAULTS_IO_INJECT_H
 #define TFD_TESTS_FAULTS_IO_INJECT_H
 
-/* Classes of calls, and what may become of one. */
+/* Classes of calls, and the faults of each. */
 #define IO_CLASSES(X)                                                          \
     X(open, "EIO ENOSPC EMFILE EINTR")                                         \
     X(read, "EIO EINTR short")                                                 \

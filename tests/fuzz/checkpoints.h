@@ -7,10 +7,10 @@
 #include "ir/base/arena.h"
 #include "ir/base/status.h"
 
-/* Reads one, and goes on with the pipeline to its end. */
+/* Reads a checkpoint, and runs the pipeline from it to its end. */
 Status checkpoint_try(const char *path, const char *bytes, size_t len) MUST_USE;
 
-/* Writes one, after so many steps, to a folder. */
+/* Writes a checkpoint, after n steps, to a folder. */
 Status checkpoint_make(const char *folder, int steps) MUST_USE;
 
 #endif

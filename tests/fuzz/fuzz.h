@@ -13,17 +13,17 @@
 
 typedef struct FuzzTarget {
     const char *name;
-    bool is_text; /* for who makes up inputs */
-    /* Whether the bytes are valid.  path is what messages call them, and where
-     * a program looks for files beside it. */
+    bool is_text; /* for generators of inputs */
+    /* Whether the bytes are valid.  path is their name in messages, and the
+     * folder in which a program looks for other files. */
     bool (*run)(const char *path, const char *bytes, size_t len);
 } FuzzTarget;
 
-/* The target called name; ends the process with the list of them if there is
- * none. */
+/* The target called name; if there is none, ends the process with the list of
+ * targets. */
 const FuzzTarget *fuzz_target(const char *name);
 
-/* What must not happen did: prints it and aborts. */
+/* Something impossible happened: prints it and aborts. */
 _Noreturn void fuzz_bug(const char *format, ...)
     __attribute__((format(printf, 1, 2)));
 

@@ -4,15 +4,15 @@
  *   mutate [--seed S] [--count N] [--every K] [--save DIR] TARGET FILE...
  *   mutate [--seed S] --only I TARGET FILE
  *
- * The inputs made of a file have numbers: first its truncations (a plan's at
- * every byte of headers and directory and every 4 KB; of other files all),
- * then N mutations.  --every K takes only each Kth truncation.  A file is a
- * test; --only runs one input in this process, for a debugger, and --save
- * keeps those that fail.
+ * The inputs made of a file have numbers: first its truncations (of a plan at
+ * every byte of headers and directory and every 4 KB; of other files all), then
+ * N mutations.  --every K takes only each Kth truncation.  A file is a test;
+ * --only runs one input in this process, for a debugger, and --save keeps those
+ * that fail.
  *
  * Inputs run in a child process.  When one ends it, by a crash, a sanitizer's
- * report, exit or a limit of time, that input failed, and another child goes
- * on behind it.
+ * report, exit or a time limit, that input failed, and another child continues
+ * after it.
  */
 #include <getopt.h>
 #include <stdio.h>
@@ -29,7 +29,7 @@
 
 enum {
     MAX_SECONDS = 60,  /* of processor time, for one input; sanitizers take six
-                          times what a release does */
+                        * times as long as a release build */
     MAX_WAIT = 300,    /* on the clock: something waits for ever */
     MAX_FAILURES = 10, /* then the file is left */
     LEAK_EVERY = 1000, /* inputs between looks for leaks, which are slow */
@@ -43,7 +43,7 @@ int __lsan_do_recoverable_leak_check(void) __attribute__((weak));
 
 typedef VEC(size_t) Lengths;
 
-/* What a child tells; in memory shared with it. */
+/* The report of a child, in memory shared with it. */
 typedef struct Progress {
     long at; /* the input being run */
     long valid, refused;
@@ -72,8 +72,9 @@ little(const char *p, int n)
     return x;
 }
 
-/* Where the part of a zip that begins at `at` ends, and what it is: a header
- * (of an entry, or all from the directory to the end) is cut at every byte. */
+/* Where the part of a zip that begins at `at` ends, and its kind: a header (of
+ * an entry, or everything from the directory to the end) is cut at every
+ * byte. */
 static size_t
 zip_part(Bytes zip, size_t at, bool *is_header)
 {
@@ -125,7 +126,8 @@ input(Arena *a, const Job *job, long number)
                   (uint64_t)(number - job->truncations.len));
 }
 
-/* In a copy of exactly its length, so that a sanitizer sees who reads on. */
+/* In a copy of exactly its length, so that a sanitizer finds reads beyond
+ * it. */
 static bool
 run_input(const Job *job, long number)
 {

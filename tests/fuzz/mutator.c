@@ -2,7 +2,7 @@
  * mutator.c - slightly wrong inputs, by number
  *
  * A mutation is one to four edits.  An edit replaces a piece of the input by
- * another one; what differs is how both are chosen.  Random numbers come from
+ * another piece; edits differ in how both are chosen.  Random numbers come from
  * Philox, with the number of the mutation in the counter.
  */
 #include "tests/fuzz/mutator.h"
@@ -106,7 +106,7 @@ some_token(Mutator *m, Bytes in)
     return (Piece){begin, end - begin};
 }
 
-/* The first number at or behind somewhere. */
+/* The first number at or after a random position. */
 static Piece
 some_number(Mutator *m, Bytes in)
 {
@@ -141,7 +141,7 @@ set_byte(Mutator *m, Bytes in)
     return in;
 }
 
-/* A little-endian number of 1 to 8 bytes, where one may stand. */
+/* A little-endian number of 1 to 8 bytes, at a position where one may be. */
 static Bytes
 set_word(Mutator *m, Bytes in)
 {
@@ -256,7 +256,7 @@ set_number(Mutator *m, Bytes in)
     return replaced(m, in, some_number(m, in), values[i], strlen(values[i]));
 }
 
-/* One character many times: what nests, nests deeply. */
+/* One character many times, to provoke deep nesting. */
 static Bytes
 repeat_character(Mutator *m, Bytes in)
 {

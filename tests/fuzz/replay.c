@@ -38,7 +38,7 @@ list_files(Arena *a, const char *folder)
     return paths;
 }
 
-/* A copy of exactly len bytes, so that a sanitizer sees who reads on. */
+/* A copy of exactly len bytes, so that a sanitizer finds reads beyond it. */
 static bool
 run_file(const FuzzTarget *target, const char *path)
 {

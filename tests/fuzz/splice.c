@@ -1,11 +1,11 @@
 /*
  * splice.c - new texts, from pieces of valid ones
  *
- * A text is cut into words once: names, numbers, strings, operators, brackets,
- * ends of lines.  A statement goes from the beginning of a line to the end of
- * one at which all its brackets are closed, a group from a bracket to its
- * partner.  It knows no grammar beyond that, so it serves programs, IR and
- * kernels alike.
+ * A text is divided into words once: names, numbers, strings, operators,
+ * brackets, ends of lines.  A statement extends from the beginning of a line to
+ * the end of a line where all its brackets are closed, a group from a bracket
+ * to its partner.  The grammar is not used beyond that, so this serves
+ * programs, IR and kernels.
  */
 #include "tests/fuzz/splice.h"
 
@@ -139,7 +139,7 @@ statement_at(const Text *t, int i)
     return r;
 }
 
-/* A word like w from somewhere on; none when there is no other. */
+/* A word like w, searched from a random position; NULL if there is no other. */
 static bool
 find_like(Splicer *s, const Text *t, const Text *of, int w, int *out)
 {
@@ -192,7 +192,7 @@ edit(Splicer *s, const Text *t, const Text *from)
     Range none = statement_at(t, i);
     none.last = none.first;
     switch (below(s, 8)) {
-    case 0: /* another statement behind this one */
+    case 0: /* another statement after this one */
     case 1:
         return replaced(s, t, none, bytes_of(from, statement_at(from, k)));
     case 2: /* in its place */

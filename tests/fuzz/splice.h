@@ -1,9 +1,9 @@
 /*
  * splice.h - new texts, from pieces of valid ones
  *
- * Random bytes make a program that the parser refuses; what lies behind it is
- * reached by programs that are put together of statements, groups in brackets
- * and words of others, each in the place of its like.
+ * Random bytes make a program that the parser refuses.  To reach the code after
+ * the parser, programs are combined from statements, groups in brackets and
+ * words of other programs, each in the place of one of its kind.
  */
 #ifndef TFD_TESTS_FUZZ_SPLICE_H
 #define TFD_TESTS_FUZZ_SPLICE_H

@@ -1,8 +1,8 @@
 /*
  * targets.c - the readers as targets
  *
- * Plans are read without checksums (TFD_CHECKSUMS=0), or nothing but the
- * checksums would be tested; their code is laid out and linked, not run.
+ * Plans are read without checksums (TFD_CHECKSUMS=0), otherwise only the
+ * checksums would be tested; their code is loaded and linked, not run.
  */
 #include "ir/text/text.h"
 #include "ir/verify/verify.h"
@@ -36,9 +36,9 @@ fuzz_bug(const char *format, ...)
     abort();
 }
 
-/* ---- what every reader promises ----------------------------------------- */
+/* ---- the promises of every reader --------------------------------------- */
 
-/* What one input is read with. */
+/* The environment in which one input is read. */
 typedef struct Reader {
     Arena *arena;
     Intern *names;
@@ -53,7 +53,7 @@ reader_new(const char *path)
     return (Reader){a, intern_new(a), diag_new(a), path};
 }
 
-/* Something was made, or there is a message why not: never both or none. */
+/* A reader returns a result or a message why not: never both or neither. */
 static bool
 made_or_told(const Reader *r, const char *what, bool made)
 {
@@ -95,7 +95,7 @@ module_text(Arena *a, const IrModule *m)
     return s;
 }
 
-/* What m prints reads back to the same. */
+/* The printed text of m reads back to the same text. */
 static void
 check_module_text(const IrModule *m, const char *what)
 {
@@ -135,8 +135,8 @@ find_op_from_nowhere(IrOp *op, void *data)
     *(bool *)data |= op->loc.line == 0;
 }
 
-/* Passes promise to give a source line for what they insert, so they need one
- * for what is there; and they are made for what the front end makes. */
+/* Passes give a source line to operations that they insert, so the input needs
+ * source lines; and they expect the IR of the front end. */
 static bool
 is_for_passes(const IrModule *m)
 {
@@ -146,7 +146,7 @@ is_for_passes(const IrModule *m)
     return m->phase == PHASE_IR && !from_nowhere;
 }
 
-/* A valid module goes through what tfdc does with it, up to the kernels. */
+/* A valid module goes through the steps of tfdc, up to the kernels. */
 static void
 check_module(Reader *r, IrModule *m)
 {
@@ -397,7 +397,7 @@ run_npy(const char *path, const char *bytes, size_t len)
 /* ---- other files of data --------------------------------------------------
  */
 
-/* As if each input were of each format: a damaged file is one of none. */
+/* Each input is read as if it were of each format. */
 static const struct {
     const char *name, *rest, *batch;
 } formats[] = {

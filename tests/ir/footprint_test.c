@@ -1,8 +1,8 @@
 /*
- * room_test.c - memory that a module needs beyond its places
+ * footprint_test.c - memory that a module needs beyond its places
  *
- * How many elements stages give is counted by hand here; tests/e2e/memory_test
- * compares the bytes with what running programs take.
+ * The number of elements in each stage is counted by hand here;
+ * tests/e2e/memory_test compares the bytes with the memory of running programs.
  */
 #include "tests/unit/unit.h"
 
@@ -145,8 +145,8 @@ whole_elements_are_held_for_each_replica(void **state)
     arena_release(a);
 }
 
-/* A shuffle holds elements with their number of rows, and no more than there
- * are; then a batch, five times: one at hand, the others ahead. */
+/* A shuffle holds elements with their number of rows, and no more than exist;
+ * then five batches: one in use, the others ahead. */
 static void
 iterators_hold_what_they_shuffle_and_batch(void **state)
 {
@@ -184,8 +184,8 @@ iterators_hold_what_they_keep(void **state)
                      ELEMENT + 100 * STORED + 32 + 5 * 40);
 }
 
-/* In bytes of an element and its number of rows.  What can be counted is not
- * among them. */
+/* The bytes of an element and its number of rows.  Stages whose elements can be
+ * counted are not among them. */
 static void
 what_nobody_can_count_is_listed(void **state)
 {
@@ -256,8 +256,8 @@ steps_are_made_ahead(void **state)
     assert_int_equal(iter_bytes(RANGE PREFETCH(10, i64)), 8 + 12 * 8);
 }
 
-/* Host operands are put behind the program, and behind the rows that are made
- * before the launch or in the loop it stands in. */
+/* Host operands are after the program's places, and after the rows that are
+ * made before the launch or in its loop. */
 static void
 launches_find_room_behind_rows_and_programs(void **state)
 {

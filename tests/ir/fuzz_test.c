@@ -2,9 +2,9 @@
  * fuzz_test.c - the reader and the verifier accept any bytes without crashing
  *
  * Truncations and seeded mutations of every file: the reader refuses them with
- * a message or gives a module; the verifier refuses that or accepts it; what
- * it accepts is printed, read and printed again to the same text.  Crashes,
- * leaks and wrong accesses are for the sanitizers to find.
+ * a message or returns a module; the verifier refuses or accepts the module; an
+ * accepted module is printed, read and printed again to the same text.  The
+ * sanitizers find crashes, leaks and wrong accesses.
  */
 #include "tests/unit/unit.h"
 

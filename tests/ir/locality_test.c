@@ -171,15 +171,16 @@ branches_diverge(void **state)
         assert_int_equal(op->results[0]->type.locality,
                          i ? LOCAL_MIRRORED : LOCAL_PER_REPLICA);
         assert_ptr_equal(ir_divergence(op->regions[1]), i ? NULL : op);
-        /* What merge is under is asked at the merge. */
+        /* The condition around a merge is checked at the merge. */
         assert_null(ir_divergence(region(op->regions[0], OP_merge)));
     }
     assert_null(ir_divergence(run));
     arena_release(f.arena);
 }
 
-/* for 3 (i, a = 1, b = 1, c = 1) yield a, a + b, id: one round takes the
- * locality of c to nobody, b's to nobody, c's to c; `rotate` moves them on. */
+/* for 3 (i, a = 1, b = 1, c = 1) yield a, a + b, id: one round passes the
+ * locality of c to no other, that of b to none, that of c to c; `rotate` shifts
+ * them. */
 static void
 loops_settle(void **state)
 {
@@ -220,8 +221,8 @@ loops_settle(void **state)
     arena_release(f.arena);
 }
 
-/* while (per-replica test): what it carries is the same in each round, but the
- * replicas stop at different ones. */
+/* while (per-replica test): the carried value is the same in each round, but
+ * the replicas stop in different rounds. */
 static void
 tests_make_results_differ(void **state)
 {

@@ -1,8 +1,8 @@
 /*
  * maths_test.c - elementary functions: special values, identities, known bits,
- * and that emitted primitives give what ir_maths_eval gives
+ * and that emitted primitives compute what ir_maths_eval computes
  *
- * How exact they are is measured by tests/ulp.
+ * Their accuracy is measured by tests/ulp.
  */
 #include "tests/unit/unit.h"
 
@@ -348,7 +348,7 @@ carry_out_f64(MathsPrim prim, const MathsVal *v)
 }
 #undef T
 
-/* What was emitted: how much, and a hash of all of it in order. */
+/* The emitted primitives: their number, and a hash of all of them in order. */
 typedef struct Trace {
     int num_prims;
     uint64_t hash;
@@ -444,8 +444,8 @@ emitted_primitives_give_what_eval_gives(void **state)
     }
 }
 
-/* Compilers of C evaluate operands in different orders; what is emitted must
- * not show it, or plans would differ with the compiler of the compiler. */
+/* C compilers evaluate operands in different orders; the emitted code must not
+ * depend on it, or plans would depend on the compiler that built tfdc. */
 static void
 emitted_order_is_known(void **state)
 {
@@ -458,7 +458,7 @@ emitted_order_is_known(void **state)
     assert_int_equal(t.hash, 0x243360cd491658ac);
 }
 
-/* Every x emits the same primitives: what is chosen is chosen later. */
+/* Every x emits the same primitives: all choices are made at run time. */
 static void
 emitted_primitives_do_not_depend_on_the_value(void **state)
 {

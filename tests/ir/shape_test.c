@@ -2,8 +2,8 @@
  * shape_test.c - the result or the message of every rule of the table
  *
  * Each row is an operation on parameters of a device program, and the type of
- * its result or what is wrong.  The result is written with a type that no
- * operation gives, so that the reader says which one it has.
+ * its result or its message.  The result is written with a type that no
+ * operation has, so that the reader's message names the right one.
  */
 #include "tests/unit/unit.h"
 
@@ -118,7 +118,7 @@ static const Row rows[] = {
     {"", "dim_size {dims=[7, 7]}", "dim_size takes one dimension"},
     {"", "row_start {dims=[]}", "row_start takes one dimension"},
     {"", "replica_id", "i32 per_replica"},
-    /* what replicas do together */
+    /* collectives */
     {"%x: f32[0, 7] per_replica", "all_reduce %x {op=sum}", "f32[0, 7] mirrored"},
     {"%x: bool per_replica", "all_reduce %x {op=max}", "replicas do not max bools: cast them"},
     {"%x: bool per_replica", "all_reduce %x {op=first}", "bool mirrored"},
@@ -159,13 +159,13 @@ static const Row rows[] = {
     {"%x: f32[1, 4, 4, 1] mirrored, %y: f32[3, 3, 1, 1] mirrored", "conv2d %x, %y {low=[0, 0] dims=[2, 2] step=[0, 1]}", "conv2d has steps from 1, and less than 2^31 zeros"},
     {"%x: f32[1, 4, 4, 1] mirrored, %y: f32[3, 3, 1, 1] mirrored", "conv2d %x, %y {low=[0, 0] dims=[2, n] step=[1, 1]}", "conv2d has constant heights and widths"},
     {"%x: f32[1, 4, 4, 1] mirrored, %y: f32[2, 2, 2, 1] mirrored", "conv2d_weights %x, %y {low=[0, 0] dims=[3, 3] step=[1, 1]}", "shapes [1, 4, 4, 1] and [2, 2, 2, 1] have other rows"},
-    /* what is read first */
+    /* the text that is read first */
     {"", "constant {dims=[] data=[1.0] dtype=f32}", "dtype stands before data"},
     {"%x: f32 mirrored", "neg %x, 3", "expected a %value after the comma"},
 };
 /* clang-format on */
 
-/* What the reader says about "%z: f64[1, 2, 3] = op". */
+/* The reader's message about "%z: f64[1, 2, 3] = op". */
 static const char *
 said_about(Arena *a, const Row *row)
 {

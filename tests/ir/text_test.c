@@ -1,9 +1,9 @@
 /*
  * text_test.c - the text of the IR reads back, and wrong text is refused
  *
- * Each file of tests/ir is what the printer prints, but for comment lines at
- * its top; together they have every operation.  Each file of tests/ir/bad
- * names the error it contains: "# error: text".
+ * Each file of tests/ir is in the printer's layout, except for comment lines at
+ * its top; together they have every operation.  Each file of tests/ir/bad names
+ * the error it contains: "# error: text".
  */
 #include "tests/unit/unit.h"
 
@@ -15,7 +15,7 @@
 
 static const char *folder;
 
-/* The text behind the comment lines at its top. */
+/* The text after the comment lines at its top. */
 static const char *
 body_of(const char *text)
 {

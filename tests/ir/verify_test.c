@@ -1,7 +1,7 @@
 /*
  * verify_test.c - faults of passes that no text can express
  *
- * What text can have is in tests/ir/bad.
+ * Faults that text can express are in tests/ir/bad.
  */
 #include "tests/unit/unit.h"
 
@@ -122,7 +122,7 @@ finds_missing_regions(void **state)
     Fixture f = begin();
     IrValue *yes = ir_const_bool(f.b, true, NO_LOC);
     IrOp *returns = ir_func_return(f.fn);
-    assert_null(returns); /* the constant stands behind it */
+    assert_null(returns); /* the constant comes after it */
     IrOp *op = ir_op_new(f.fn, OP_if, 1, &yes, NO_LOC);
     ir_append(f.b, op);
     assert_refused(&f, "a region is missing");

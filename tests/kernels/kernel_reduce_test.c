@@ -1,7 +1,7 @@
 /*
- * kernel_reduce_test.c - kernels of reductions, of products and of chains
+ * kernel_reduce_test.c - kernels of reductions, of contractions and of chains
  *
- * Sums are what they are in one order (D2), which is written out here.
+ * The one order of sums (D2) is written out here.
  */
 #include "ir/rules/build.h"
 #include "tests/kernels/kernel_region.h"

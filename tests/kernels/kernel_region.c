@@ -70,7 +70,7 @@ new_array(Region *r, const IrValue *v)
     return arena_array(r->arena, (size_t)n, dtype_info[v->type.dtype].bytes);
 }
 
-/* What an output that begins as that input has. */
+/* The contents of an output that begins as that input. */
 static void *
 copy_input(Region *r, int input)
 {

@@ -3,7 +3,7 @@
  *
  * A test makes a region, and executes its kernel (tests/ref/kernel_eval) on
  * numbers made from their positions: as built and as read back from its text,
- * the grid cut in two.  What differs or is refused fails the test.
+ * with the grid cut in two.  A difference or a refusal fails the test.
  */
 #ifndef TFD_TESTS_UNIT_KERNEL_REGION_H
 #define TFD_TESTS_UNIT_KERNEL_REGION_H
@@ -50,7 +50,7 @@ void region_run(Region *r, int64_t rows);
 /* Both, for one output. */
 void region_make(Region *r, IrValue *result, int64_t rows);
 
-/* ---- what it was given, and made ---------------------------------------- */
+/* ---- inputs and results ------------------------------------------------- */
 
 /* How many elements a value of that type has in the last run. */
 int64_t region_elements(const Region *r, const IrType *t);

@@ -1,8 +1,8 @@
 /*
  * kernel_test.c - kernels compute what their operations mean
  *
- * What is expected is said by a formula for each element, or by ir_eval for
- * elementwise operations.  (What is made of many elements: kernel_reduce_test.)
+ * The expected values come from a formula for each element, or from ir_eval for
+ * elementwise operations.  (Results of many elements: kernel_reduce_test.)
  */
 #include "ir/rules/build.h"
 #include "tests/kernels/kernel_region.h"
@@ -11,7 +11,8 @@
 
 /* ---- elementwise -------------------------------------------------------- */
 
-/* One operation on arguments of these dtypes; false if it has none. */
+/* One operation on arguments of these dtypes; false if it does not accept
+ * them. */
 static bool
 try_elementwise(IrOpKind kind, const DType *types, DType to, Dim size)
 {

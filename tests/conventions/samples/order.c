@@ -13,7 +13,7 @@ counted_by_another(Counter *c)
     return counted(c);
 }
 
-/* Changes what is its own alone. */
+/* Changes only its own variables. */
 static int
 computed(int n)
 {

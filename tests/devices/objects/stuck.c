@@ -1,5 +1,5 @@
 /*
- * stuck.c - what exec_test.c's program `one_sum` must not be compiled to
+ * stuck.c - wrong code for exec_test.c's program `one_sum`
  *
  * Replica 1 does not take part in the all_reduce that the others wait in.
  */

@@ -15,6 +15,7 @@
 #include "backend/objects.h"
 #include "backend/ptx/ptx.h"
 #include "ir/base/io/limit.h"
+#include "ir/device/device.h"
 #include "ir/text/text.h"
 
 #define HOST_OBJECT "host"
@@ -164,22 +165,26 @@ compile(Arena *a, IrModule *m, const BeKernels *kernels,
     return OK;
 }
 
-/* Plans for GPUs are not written yet: nothing could run them. */
+/* Plans are written only for devices that tfd-run can use. */
 static Status
-check_is_for_cpus(Arena *a, const IrModule *m, const char *list)
+check_has_runner(Arena *a, const IrModule *m, const char *list)
 {
     const BeTarget *targets;
     int num;
     TRY(be_targets_parse(a, list, &targets, &num));
-    const char *gpu = strstr(m->devices, "gpu:") ? m->devices : NULL;
+    const char *without = NULL; /* a runner */
+    for (int i = 0; i < NUM_DEVICE_KINDS; i++)
+        if (!ir_device_kinds[i].has_runner &&
+            ir_devices_have(m->devices, (IrDeviceKind)i))
+            without = m->devices;
     for (int i = 0; i < num; i++)
-        gpu = gpu || !targets[i].gpu ? gpu : targets[i].name;
-    if (!gpu)
+        without = without || !targets[i].gpu ? without : targets[i].name;
+    if (!without)
         return OK;
     return status_new(STATUS_USAGE,
                       "this version has no runner for %s; its kernels can be "
                       "seen with --to ptx",
-                      gpu);
+                      without);
 }
 
 Status
@@ -187,7 +192,7 @@ be_compile(Arena *a, IrModule *m, const BeKernels *kernels,
            const BeOptions *options, BeCode *out)
 {
     *out = (BeCode){0};
-    TRY(check_is_for_cpus(a, m, options->targets));
+    TRY(check_has_runner(a, m, options->targets));
     Str text = str_new(a);
     ir_print_module(&text, m);
     out->ir = str_text(&text);

@@ -18,7 +18,7 @@
 #include "frontend/lower/call.h"
 
 #include <string.h>
-#include "frontend/dist/devices.h"
+#include "ir/device/device.h"
 #include "ir/type_text.h"
 #include "ir/words.h"
 
@@ -129,11 +129,11 @@ read_combine(Lower *cx, const FeArgs *in, Combine *c)
 }
 
 static bool
-is_device(Lower *cx, const FeValue *v, FeDevice *out)
+is_device(Lower *cx, const FeValue *v, IrDevice *out)
 {
-    FeDevices devices = {0};
+    IrDevices devices = {0};
     if (v->kind != FE_STRING || !v->text.text ||
-        fe_devices_parse(cx->arena, v->text.text, &devices) || devices.len != 1)
+        ir_devices_parse(cx->arena, v->text.text, &devices) || devices.len != 1)
         return false;
     *out = devices.data[0];
     return true;
@@ -142,18 +142,18 @@ is_device(Lower *cx, const FeValue *v, FeDevice *out)
 /* One device of the strategy: every replica gets the result, so that device
  * too. */
 static bool
-check_device(Lower *cx, const FeDevice *device, Loc loc)
+check_device(Lower *cx, const IrDevice *device, Loc loc)
 {
-    FeDevices devices = {0};
+    IrDevices devices = {0};
     const char *wrong =
-        fe_devices_parse(cx->arena, cx->module->devices, &devices);
+        ir_devices_parse(cx->arena, cx->module->devices, &devices);
     for (int i = 0; !wrong && i < devices.len; i++)
         if (devices.data[i].index == device->index &&
-            !strcmp(devices.data[i].kind, device->kind))
+            devices.data[i].kind == device->kind)
             return true;
     fe_error_note(cx, loc, fe_format(cx, "they are %s", cx->module->devices),
-                  "%s:%d is none of the strategy's devices", device->kind,
-                  device->index);
+                  "%s is none of the strategy's devices",
+                  ir_device_name(cx->arena, *device));
     return false;
 }
 
@@ -163,7 +163,7 @@ read_dest(Lower *cx, FeValue *v, Loc loc, const char **dest)
     *dest = NULL;
     if (!v || v->kind == FE_NONE)
         return true;
-    FeDevice device;
+    IrDevice device;
     if (is_device(cx, v, &device))
         return check_device(cx, &device, loc);
     if (v->kind == FE_VAR) {

@@ -14,7 +14,7 @@
 #include "frontend/lower/call.h"
 #include <string.h>
 #include "frontend/dist/cross_device.h"
-#include "frontend/dist/devices.h"
+#include "ir/device/device.h"
 
 static const struct {
     const char *name;
@@ -82,10 +82,10 @@ error_loc(Lower *cx, Loc loc)
 }
 
 static void
-choose_devices(Lower *cx, const Choice *c, FeDevices *out)
+choose_devices(Lower *cx, const Choice *c, IrDevices *out)
 {
     const char *text = c->devices ? c->devices : "cpu:0";
-    const char *wrong = fe_devices_parse(cx->arena, text, out);
+    const char *wrong = ir_devices_parse(cx->arena, text, out);
     if (wrong)
         fe_error(cx, error_loc(cx, c->devices_loc), "%s", wrong);
 }
@@ -171,19 +171,18 @@ choose_cross(Lower *cx, const Choice *c, int num_devices)
 
 /* The names of the first n devices. */
 static FeValue *
-device_tuple(Lower *cx, int n, const FeDevices *devices)
+device_tuple(Lower *cx, int n, const IrDevices *devices)
 {
     FeValues names = {0};
     for (int i = 0; i < n && i < devices->len; i++) {
-        const FeDevice *d = &devices->data[i];
-        const char *name = fe_format(cx, "%s:%d", d->kind, d->index);
+        const char *name = ir_device_name(cx->arena, devices->data[i]);
         VEC_PUSH(cx->arena, names, fe_value_text(cx->arena, name));
     }
     return fe_value_tuple(cx->arena, names.len, names.data);
 }
 
 static void
-bind_properties(Lower *cx, const FeDevices *devices)
+bind_properties(Lower *cx, const IrDevices *devices)
 {
     FeValue *space = fe_value_new(cx->arena, FE_NAMESPACE);
     FeScope *scope = fe_scope_new(cx, NULL, SCOPE_NAMESPACE);
@@ -216,7 +215,7 @@ void
 fe_strategy(Lower *cx, const AstNode *decl)
 {
     Choice choice = {0};
-    FeDevices devices = {0};
+    IrDevices devices = {0};
     if (decl)
         read_declaration(cx, decl, &choice);
     if (cx->options->strategy) {
@@ -234,7 +233,7 @@ fe_strategy(Lower *cx, const AstNode *decl)
     choose_devices(cx, &choice, &devices);
     choose_strategy(cx, &choice, devices.len);
     cx->module->strategy = intern(cx->names, choice.name);
-    cx->module->devices = fe_devices_text(cx->arena, &devices);
+    cx->module->devices = ir_devices_text(cx->arena, &devices);
     cx->module->num_replicas = devices.len ? devices.len : 1;
     choose_cross(cx, &choice, devices.len);
     bind_properties(cx, &devices);

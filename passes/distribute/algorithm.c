@@ -4,12 +4,12 @@
 #include "passes/distribute/algorithm.h"
 
 #include <string.h>
+#include "ir/device/device.h"
 
-/* Whether some device is of this kind, "cpu:" or "gpu:". */
 static bool
-has_devices(const IrModule *m, const char *kind)
+has_devices(const IrModule *m, IrDeviceKind kind)
 {
-    return strstr(m->devices, kind) != NULL;
+    return ir_devices_have(m->devices, kind);
 }
 
 /* What the strategy takes when nothing is asked for. */
@@ -20,10 +20,10 @@ default_algorithm(const IrModule *m)
         return (CollectiveAlgorithm){
             ALGORITHM_reduction_to_one, 0,
             "central_storage combines where its variables are"};
-    if (!has_devices(m, "gpu:"))
+    if (!has_devices(m, DEVICE_gpu))
         return (CollectiveAlgorithm){ALGORITHM_auto, 0,
                                      "all devices share memory"};
-    if (!has_devices(m, "cpu:"))
+    if (!has_devices(m, DEVICE_cpu))
         return (CollectiveAlgorithm){ALGORITHM_auto, 0, "all devices are GPUs"};
     return (CollectiveAlgorithm){ALGORITHM_reduction_to_one, 0,
                                  "some devices are CPUs and some are GPUs"};
@@ -34,7 +34,7 @@ pass_algorithm(const IrModule *m)
 {
     if (m->algorithm == ALGORITHM_auto)
         return default_algorithm(m);
-    if (m->algorithm == ALGORITHM_nccl && has_devices(m, "cpu:"))
+    if (m->algorithm == ALGORITHM_nccl && has_devices(m, DEVICE_cpu))
         return (CollectiveAlgorithm){ALGORITHM_reduction_to_one, 0,
                                      "NCCL does not reach devices of the CPU"};
     if (m->algorithm == ALGORITHM_nccl)
@@ -61,5 +61,5 @@ pass_algorithm_name(const IrModule *m, const CollectiveAlgorithm *w)
 {
     if (w->algorithm)
         return ir_words[WORDS_ALGORITHM][w->algorithm];
-    return has_devices(m, "cpu:") ? "two_phase" : "nccl";
+    return has_devices(m, DEVICE_cpu) ? "two_phase" : "nccl";
 }

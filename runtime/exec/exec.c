@@ -8,6 +8,7 @@
 
 #include <string.h>
 #include "ir/analysis/hooks.h"
+#include "ir/base/message.h"
 #include "ir/plan/abi.h"
 #include "runtime/exec/exec_checksum.h"
 #include "runtime/exec/exec_end.h"
@@ -18,7 +19,7 @@
 #include "runtime/exec/exec_print.h"
 #include "runtime/exec/run.h"
 #include "runtime/hal/cpu/wait.h"
-#include "runtime/hal/devices.h"
+#include "runtime/hal/driver.h"
 
 #define USUAL_TIMEOUT 300.0
 
@@ -59,23 +60,56 @@ load_code(RtRun *run, const IrFunc *main_ir, RtFunction **main_fn)
     return rt_reserve_staging(run);
 }
 
-/* Devices of the same number and kind as those of the plan. */
 static Status
-choose_devices(RtRun *run)
+check_drivers(const RtRun *run)
 {
-    int num;
-    const char *asked = run->options->devices;
-    TRY(rt_parse_devices(run->arena, asked ? asked : run->module->devices,
-                         &run->device_names, &num));
-    if (num == run->num_replicas)
+    for (int i = 0; i < run->device_list.len; i++) {
+        IrDevice d = run->device_list.data[i];
+        if (!rt_driver_find(d.kind))
+            return status_new(STATUS_USAGE,
+                              "%s cannot be used: this version has no runner "
+                              "for devices of its kind",
+                              ir_device_name(run->arena, d));
+    }
+    return OK;
+}
+
+/* Devices of the same number as those of the plan. */
+static Status
+check_asked(RtRun *run, const char *asked)
+{
+    const char *wrong = ir_devices_parse(run->arena, asked, &run->device_list);
+    if (wrong)
+        return status_new(STATUS_USAGE, "--devices %s: %s", asked,
+                          message_part(wrong));
+    if (run->device_list.len == run->num_replicas)
         return OK;
-    if (!asked)
-        return plan_refuse(run->plan, "it names %d devices for %d replicas",
-                           num, run->num_replicas);
     return status_new(STATUS_USAGE,
                       "--devices %s are %d, but the plan is for %d; compile "
                       "it for them with tfdc --devices %s",
-                      asked, num, run->num_replicas, asked);
+                      asked, run->device_list.len, run->num_replicas, asked);
+}
+
+static Status
+check_planned(RtRun *run)
+{
+    const char *wrong =
+        ir_devices_parse(run->arena, run->module->devices, &run->device_list);
+    if (wrong)
+        return plan_refuse(run->plan, "of its devices, %s",
+                           message_part(wrong));
+    if (run->device_list.len != run->num_replicas)
+        return plan_refuse(run->plan, "it names %d devices for %d replicas",
+                           run->device_list.len, run->num_replicas);
+    return OK;
+}
+
+static Status
+choose_devices(RtRun *run)
+{
+    const char *asked = run->options->devices;
+    TRY(asked ? check_asked(run, asked) : check_planned(run));
+    return check_drivers(run);
 }
 
 /* Threads of device number i: its share, at least the one it needs. */
@@ -103,11 +137,12 @@ open_devices(RtRun *run, bool spin)
 {
     run->devices = NEW_ARRAY(run->arena, RtDevice *, (size_t)run->num_replicas);
     for (int i = 0; i < run->num_replicas; i++) {
-        RtCpuConfig config = {.name = run->device_names[i],
-                              .num_threads = threads_of(run, i),
-                              .spin = spin,
-                              .on_caller = i == 0};
-        TRY(rt_cpu_open(&config, &run->devices[i]));
+        IrDevice device = run->device_list.data[i];
+        RtDeviceConfig config = {.name = ir_device_name(run->arena, device),
+                                 .num_threads = threads_of(run, i),
+                                 .spin = spin,
+                                 .on_caller = i == 0};
+        TRY(rt_driver_find(device.kind)->open(&config, &run->devices[i]));
         TRY(run->devices[i]->ops->reserve(run->devices[i],
                                           (size_t)run->arena_bytes));
     }

@@ -4,6 +4,7 @@
 #ifndef TFD_RUNTIME_EXEC_RUN_H
 #define TFD_RUNTIME_EXEC_RUN_H
 
+#include "ir/device/device.h"
 #include "runtime/exec/exec.h"
 #include "runtime/exec/exec_checkpoint.h"
 #include "runtime/exec/exec_iter.h"
@@ -27,7 +28,7 @@ struct RtRun {
     RtWatchdog watchdog;
     double timeout; /* of collectives */
     int num_replicas;
-    const char *const *device_names;
+    IrDevices device_list;
     RtDevice **devices; /* for each replica; NULL: not opened */
     RtExecutor main;
     RtExecutor *replicas;

@@ -43,14 +43,15 @@ struct RtDevice {
     size_t arena_bytes;
 };
 
-typedef struct RtCpuConfig {
+/* The part of the machine that a device gets. */
+typedef struct RtDeviceConfig {
     const char *name; /* lasts as long as the device */
     int num_threads;  /* with the one that issues its work */
     bool spin;
     bool on_caller; /* the thread that calls wait is the one */
-} RtCpuConfig;
+} RtDeviceConfig;
 
-/* A virtual device: memory of its own and some threads. */
-Status rt_cpu_open(const RtCpuConfig *config, RtDevice **out) MUST_USE;
+/* hal/cpu: a virtual device with memory of its own and some threads. */
+Status rt_cpu_open(const RtDeviceConfig *config, RtDevice **out) MUST_USE;
 
 #endif

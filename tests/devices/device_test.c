@@ -13,7 +13,7 @@
 
 enum { ARENA_BYTES = 3 * 4096 + 100, NUM_ITEMS = 1000 };
 
-static const RtCpuConfig kinds[] = {
+static const RtDeviceConfig kinds[] = {
     {.name = "cpu:0", .num_threads = 1, .on_caller = true},
     {.name = "cpu:1", .num_threads = 1},
     {.name = "cpu:2", .num_threads = 3, .on_caller = true},

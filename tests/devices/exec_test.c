@@ -213,9 +213,10 @@ devices_may_be_others(void **state)
     assert_fails(text, (RtOptions){.devices = "cpu:0-2"}, STATUS_USAGE,
                  "--devices cpu:0-2 are 3, but the plan is for 2");
     assert_fails(text, (RtOptions){.devices = "cpu:1,cpu:1"}, STATUS_USAGE,
-                 "listed twice");
+                 "--devices cpu:1,cpu:1: cpu:1 is there twice");
     assert_fails(text, (RtOptions){.devices = "gpu:0-1"}, STATUS_USAGE,
-                 "there is no device \"gpu:0-1\"");
+                 "gpu:0 cannot be used: this version has no runner for devices "
+                 "of its kind");
 }
 
 /* ---- errors ------------------------------------------------------------- */

@@ -278,7 +278,7 @@ static const struct {
      "bs=1 seek=$(($(stat -c %s b/variables.safetensors) - 1)) conv=notrunc "
      "2> dd.log; TFD_CHECKSUMS=0 tfd-run restores.tfp",
      "\"w\" has a bool that is neither true nor false", 1},
-    {"tfd-run ok.tfp --devices cpu:0,cpu:0", "device cpu:0 is listed twice", 2},
+    {"tfd-run ok.tfp --devices cpu:0,cpu:0", "cpu:0 is there twice", 2},
     {"printf 'var w: f32 = 0.0\nmain { save(\"on\"); while w >= 0.0 { w += 1.0 "
      "} "
      "}' > spins.tfd && tfdc spins.tfd && { \"$TFD_RUN\" spins.tfp & } && "

@@ -31,8 +31,8 @@ LAYERS = ["frontend", "ir", "passes", "backend", "runtime"]
 CHAPTERS = [
     ("Command lines",
      ["frontend/tfdc", "runtime/tfd_run", "ir/base/io/options",
-      "runtime/hal/devices", "runtime/exec/exec_params",
-      "frontend/dist/devices", "frontend/dist/cross_device",
+      "runtime/hal/driver", "runtime/exec/exec_params",
+      "ir/device/device", "frontend/dist/cross_device",
       "backend/llvm/target", "backend/backend"]),
     ("Reading a program", ["frontend/syntax/"]),
     ("Strategies, contexts and variables",

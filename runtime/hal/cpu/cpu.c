@@ -181,7 +181,7 @@ start(Cpu *c, int num_threads)
 }
 
 Status
-rt_cpu_open(const RtCpuConfig *config, RtDevice **out)
+rt_cpu_open(const RtDeviceConfig *config, RtDevice **out)
 {
     Cpu *c =
         fail_here(FAIL_ALLOC) ? NULL : aligned_alloc(CACHE_LINE, sizeof *c);

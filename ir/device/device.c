@@ -1,26 +1,32 @@
 /*
- * devices.c - lists of devices
+ * device.c - kinds of devices, and lists of devices
  */
-#include "frontend/dist/devices.h"
+#include "ir/device/device.h"
 
 #include <string.h>
 #include "ir/base/message.h"
 #include "ir/base/str.h"
 
-static const char *const kinds[] = {"cpu", "gpu"};
+const IrDeviceKindInfo ir_device_kinds[NUM_DEVICE_KINDS] = {
+#define DEVICE_KIND(name, max, memory, runner, doc)                            \
+    [DEVICE_##name] = {#name, max, MEMORY_##memory, runner, doc},
+#include "ir/device/kinds.def"
+#undef DEVICE_KIND
+};
 
-/* Reads "cpu:" or "gpu:" at *at. */
-static const char *
-read_kind(const char **at)
+/* Reads "cpu:" or another kind at *at. */
+static bool
+read_kind(const char **at, IrDeviceKind *out)
 {
-    for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++) {
-        size_t n = strlen(kinds[i]);
-        if (strncmp(*at, kinds[i], n) == 0 && (*at)[n] == ':') {
+    for (int i = 0; i < NUM_DEVICE_KINDS; i++) {
+        size_t n = strlen(ir_device_kinds[i].name);
+        if (strncmp(*at, ir_device_kinds[i].name, n) == 0 && (*at)[n] == ':') {
             *at += n + 1;
-            return kinds[i];
+            *out = (IrDeviceKind)i;
+            return true;
         }
     }
-    return NULL;
+    return false;
 }
 
 /* A number, which may be larger than a device's. */
@@ -38,7 +44,7 @@ read_index(const char **at, int64_t *index)
 }
 
 static bool
-is_listed(const FeDevices *devices, const FeDevice *d)
+is_listed(const IrDevices *devices, const IrDevice *d)
 {
     for (int i = 0; i < devices->len; i++)
         if (devices->data[i].kind == d->kind &&
@@ -49,24 +55,26 @@ is_listed(const FeDevices *devices, const FeDevice *d)
 
 /* *asked counts all that the list names, which may be more than there are. */
 static const char *
-add_range(Arena *a, const char *kind, int64_t first, int64_t last,
-          FeDevices *out, int64_t *asked)
+add_range(Arena *a, IrDeviceKind kind, int64_t first, int64_t last,
+          IrDevices *out, int64_t *asked)
 {
+    const IrDeviceKindInfo *info = &ir_device_kinds[kind];
     if (last < first)
-        return message_printf(a, "%s:%lld-%lld ends before it begins", kind,
-                              (long long)first, (long long)last);
+        return message_printf(a, "%s:%lld-%lld ends before it begins",
+                              info->name, (long long)first, (long long)last);
     *asked += last - first + 1;
-    if (*asked > FE_MAX_DEVICES)
+    if (*asked > IR_MAX_DEVICES)
         return NULL; /* said when all are counted */
-    if (last >= FE_MAX_DEVICES)
+    if (last >= info->max_devices)
         return message_printf(a,
                               "%s:%lld is no device: their numbers are from 0 "
                               "to %d",
-                              kind, (long long)last, FE_MAX_DEVICES - 1);
+                              info->name, (long long)last,
+                              info->max_devices - 1);
     for (int64_t i = first; i <= last; i++) {
-        FeDevice d = {kind, (int)i};
+        IrDevice d = {kind, (int)i};
         if (is_listed(out, &d))
-            return message_printf(a, "%s:%lld is there twice", kind,
+            return message_printf(a, "%s:%lld is there twice", info->name,
                                   (long long)i);
         VEC_PUSH(a, *out, d);
     }
@@ -82,16 +90,17 @@ no_device(Arena *a, const char *part, int len)
 
 /* One of the parts between commas. */
 static const char *
-read_part(Arena *a, const char **at, FeDevices *out, int64_t *asked)
+read_part(Arena *a, const char **at, IrDevices *out, int64_t *asked)
 {
     int64_t first, last;
     const char *part = *at;
     int len = (int)strcspn(part, ",");
-    const char *kind = read_kind(at);
-    if (kind && **at == '*')
+    IrDeviceKind kind;
+    bool is_known = read_kind(at, &kind);
+    if (is_known && **at == '*')
         return message_printf(
             a, "%.*s depends on the machine: name the devices", len, part);
-    if (!kind || !read_index(at, &first))
+    if (!is_known || !read_index(at, &first))
         return no_device(a, part, len);
     last = first;
     if (**at == '-') {
@@ -106,7 +115,7 @@ read_part(Arena *a, const char **at, FeDevices *out, int64_t *asked)
 }
 
 const char *
-fe_devices_parse(Arena *a, const char *text, FeDevices *out)
+ir_devices_parse(Arena *a, const char *text, IrDevices *out)
 {
     int64_t asked = 0;
     const char *wrong = NULL;
@@ -115,27 +124,44 @@ fe_devices_parse(Arena *a, const char *text, FeDevices *out)
         if (!wrong && *at == '\0')
             break;
     }
-    if (!wrong && asked > FE_MAX_DEVICES)
+    if (!wrong && asked > IR_MAX_DEVICES)
         return message_printf(a,
                               "a plan is for at most %d devices, and %lld are "
                               "asked for",
-                              FE_MAX_DEVICES, (long long)asked);
+                              IR_MAX_DEVICES, (long long)asked);
     return wrong;
 }
 
 const char *
-fe_devices_text(Arena *a, const FeDevices *devices)
+ir_devices_text(Arena *a, const IrDevices *devices)
 {
     Str s = str_new(a);
     for (int i = 0, next; i < devices->len; i = next) {
-        const FeDevice *first = &devices->data[i];
+        const IrDevice *first = &devices->data[i];
         next = i + 1;
         while (next < devices->len && devices->data[next].kind == first->kind &&
                devices->data[next].index == first->index + (next - i))
             next++;
-        str_addf(&s, "%s%s:%d", i ? "," : "", first->kind, first->index);
+        str_addf(&s, "%s%s:%d", i ? "," : "", ir_device_kinds[first->kind].name,
+                 first->index);
         if (next > i + 1)
             str_addf(&s, "-%d", devices->data[next - 1].index);
     }
     return str_text(&s);
+}
+
+const char *
+ir_device_name(Arena *a, IrDevice d)
+{
+    return arena_printf(a, "%s:%d", ir_device_kinds[d.kind].name, d.index);
+}
+
+bool
+ir_devices_have(const char *text, IrDeviceKind kind)
+{
+    size_t n = strlen(ir_device_kinds[kind].name);
+    for (const char *at = text; at; at = strchr(at, ','), at += at != NULL)
+        if (strncmp(at, ir_device_kinds[kind].name, n) == 0 && at[n] == ':')
+            return true;
+    return false;
 }

@@ -1,0 +1,51 @@
+/*
+ * device.h - kinds of devices, and lists of devices: "cpu:0-3", "cpu:0,cpu:2"
+ *
+ * Both programs read the same lists: tfdc makes a plan for the devices, tfd-run
+ * opens them.
+ */
+#ifndef TFD_IR_DEVICE_DEVICE_H
+#define TFD_IR_DEVICE_DEVICE_H
+
+#include <stdbool.h>
+#include "ir/base/arena.h"
+#include "ir/base/vec.h"
+
+enum { IR_MAX_DEVICES = 1024 }; /* of a plan */
+
+typedef enum IrDeviceKind {
+#define DEVICE_KIND(name, max, memory, runner, doc) DEVICE_##name,
+#include "ir/device/kinds.def"
+#undef DEVICE_KIND
+    NUM_DEVICE_KINDS
+} IrDeviceKind;
+
+typedef enum IrDeviceMemory { MEMORY_HOST, MEMORY_OWN } IrDeviceMemory;
+
+typedef struct IrDeviceKindInfo {
+    const char *name;
+    int max_devices;
+    IrDeviceMemory memory;
+    bool has_runner; /* tfd-run can use it */
+    const char *doc;
+} IrDeviceKindInfo;
+
+extern const IrDeviceKindInfo ir_device_kinds[NUM_DEVICE_KINDS];
+
+typedef struct IrDevice {
+    IrDeviceKind kind;
+    int index;
+} IrDevice;
+
+typedef VEC(IrDevice) IrDevices;
+
+/* Reads a list, each device once.  NULL on success, else the error, in a. */
+const char *ir_devices_parse(Arena *a, const char *text, IrDevices *out);
+/* The same list as short as it can be written: "cpu:0-3". */
+const char *ir_devices_text(Arena *a, const IrDevices *devices);
+/* "cpu:3", in a. */
+const char *ir_device_name(Arena *a, IrDevice d);
+/* Whether a list that was read has a device of the kind. */
+bool ir_devices_have(const char *text, IrDeviceKind kind);
+
+#endif

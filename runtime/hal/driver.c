@@ -1,0 +1,21 @@
+/*
+ * driver.c - the kinds of devices that this program can open
+ */
+#include "runtime/hal/driver.h"
+
+#include <assert.h>
+
+static const RtDriver drivers[] = {
+    {DEVICE_cpu, rt_cpu_open},
+};
+
+const RtDriver *
+rt_driver_find(IrDeviceKind kind)
+{
+    const RtDriver *found = NULL;
+    for (size_t i = 0; i < sizeof drivers / sizeof *drivers; i++)
+        if (drivers[i].kind == kind)
+            found = &drivers[i];
+    assert(!found == !ir_device_kinds[kind].has_runner);
+    return found;
+}

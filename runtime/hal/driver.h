@@ -1,0 +1,21 @@
+/*
+ * driver.h - the kinds of devices that this program can open
+ *
+ * A driver is one folder beside this file: it knows how to open devices of a
+ * kind of ir/device/kinds.def, and says what they can do.
+ */
+#ifndef TFD_RUNTIME_HAL_DRIVER_H
+#define TFD_RUNTIME_HAL_DRIVER_H
+
+#include "ir/device/device.h"
+#include "runtime/hal/device.h"
+
+typedef struct RtDriver {
+    IrDeviceKind kind;
+    Status (*open)(const RtDeviceConfig *config, RtDevice **out);
+} RtDriver;
+
+/* The driver of a kind; NULL: this program has none. */
+const RtDriver *rt_driver_find(IrDeviceKind kind);
+
+#endif

@@ -75,8 +75,8 @@ typedef void EmitNode(Emit *e, const KNode *n);
 
 /* What code for one kind of machine does in its own way. */
 typedef struct EmitLowering {
-    /* An i64 of those that calls hand over: three a pair of batch symbols, then
-     * the replica. */
+    /* An i64 of the dims that calls hand over: an IrBatchSizes for each pair of
+     * batch symbols, then the replica. */
     Val (*call_word)(Emit *e, int64_t word);
     /* One of each kind: BE_EMIT_COMMON_NODES and, of the machine's own, LOAD,
      * STORE, REDUCE, CONTRACT, LOOP, SCAN and SORT. */

@@ -66,8 +66,7 @@ new_dim(Emit *e, Dim d)
     BeUnit *u = e->u;
     Block here = be_insert_block(u);
     be_position_at_end(u, u->entry);
-    int64_t word = 3 * (int64_t)(d.sym / 2) + d.sym % 2;
-    Val rows = e->lowering->call_word(e, word);
+    Val rows = e->lowering->call_word(e, be_kernel_symbol_word(d.sym));
     if (d.k != 1)
         rows = be_mul(u, rows, be_word(u, d.k));
     if (d.c != 0)

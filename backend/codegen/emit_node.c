@@ -44,13 +44,13 @@ be_emit_constant(Emit *e, const KNode *n)
 void
 be_emit_replica_id(Emit *e, const KNode *n)
 {
-    Val word = e->lowering->call_word(e, 3 * (int64_t)e->k->pairs.len);
+    Val word = e->lowering->call_word(e, be_kernel_replica_word(e->k));
     be_emit_set(e, n, 0, 0, LLVMBuildTrunc(e->u->builder, word, e->u->i32, ""));
 }
 
 void
 be_emit_row_start(Emit *e, const KNode *n)
 {
-    be_emit_set(e, n, 0, 0,
-                e->lowering->call_word(e, 3 * (int64_t)n->pair + 2));
+    int word = ir_batch_word(n->pair, BATCH_ROW_START);
+    be_emit_set(e, n, 0, 0, e->lowering->call_word(e, word));
 }

@@ -193,18 +193,18 @@ call_numbered(Host *h, size_t hook, int index, const char *name)
 
 /* ---- kernels ------------------------------------------------------------ */
 
-/* Where n of the kernel's pair i stands in the call's dims, in words. */
+/* Which batch of the call's dims the kernel's pair i is. */
 static int
-pair_word(Host *h, const BeKernel *k, int i)
+batch_of(Host *h, const BeKernel *k, int i)
 {
-    return ir_symbol_word(h->module, k->pairs.data[i].symbol);
+    return ir_symbol_batch(h->module, k->pairs.data[i].symbol);
 }
 
 static bool
-pairs_stand_in_order(Host *h, const BeKernel *k)
+pairs_are_in_order(Host *h, const BeKernel *k)
 {
     for (int i = 1; i < k->pairs.len; i++) {
-        if (pair_word(h, k, i) != pair_word(h, k, 0) + 3 * i)
+        if (batch_of(h, k, i) != batch_of(h, k, 0) + i)
             return false;
     }
     return true;
@@ -217,15 +217,22 @@ kernel_words(Host *h, const BeKernel *k)
 {
     BeUnit *u = h->u;
     int num = k->pairs.len;
-    if (!k->uses_replica && pairs_stand_in_order(h, k))
-        return be_offset_const(u, h->dims, num ? 8 * pair_word(h, k, 0) : 0);
-    for (int i = 0; i < 3 * num; i++) {
-        Val word = dim_word(h, pair_word(h, k, i / 3) + i % 3);
-        be_store(u, word, be_offset_const(u, h->words, 8 * i), 8);
+    if (!k->uses_replica && pairs_are_in_order(h, k)) {
+        int first = num ? ir_batch_word(batch_of(h, k, 0), BATCH_n) : 0;
+        return be_offset_const(u, h->dims, 8 * first);
+    }
+    for (int i = 0; i < num; i++) {
+        for (int field = 0; field < BATCH_WORDS; field++) {
+            int from = ir_batch_word(batch_of(h, k, i), field);
+            Val word = dim_word(h, from);
+            Val to = be_offset_const(u, h->words, 8 * ir_batch_word(i, field));
+            be_store(u, word, to, 8);
+        }
     }
     Val replica = call_field(h, u->i32, offsetof(TfdCall, replica));
     replica = LLVMBuildSExt(u->builder, replica, u->i64, "");
-    be_store(u, replica, be_offset_const(u, h->words, 24 * num), 8);
+    be_store(u, replica,
+             be_offset_const(u, h->words, 8 * be_kernel_replica_word(k)), 8);
     return h->words;
 }
 
@@ -251,7 +258,9 @@ kernel_extent(Host *h, const BeKernel *k, Dim d)
     BeUnit *u = h->u;
     if (ir_dim_is_const(d))
         return be_word(u, d.c);
-    Val rows = dim_word(h, pair_word(h, k, d.sym / 2) + d.sym % 2);
+    const KPair *pair = &k->pairs.data[d.sym / 2];
+    int batch = ir_symbol_batch(h->module, pair->symbol);
+    Val rows = dim_word(h, ir_batch_word(batch, d.sym % 2 ? BATCH_N : BATCH_n));
     return be_add(u, be_word(u, d.c), be_mul(u, rows, be_word(u, d.k)));
 }
 
@@ -667,7 +676,7 @@ note_kernel(IrOp *op, void *data)
     int ptrs = op->num_operands + op->num_results + 1;
     int64_t bytes = be_emit_partial_bytes(k);
     most->part_bytes = bytes > most->part_bytes ? bytes : most->part_bytes;
-    int words = 3 * k->pairs.len + 1;
+    int words = be_kernel_replica_word(k) + 1;
     most->ptrs = ptrs > most->ptrs ? ptrs : most->ptrs;
     most->words = words > most->words ? words : most->words;
 }

@@ -28,6 +28,7 @@
 #ifndef TFD_BACKEND_KERNEL_KERNEL_H
 #define TFD_BACKEND_KERNEL_KERNEL_H
 
+#include "ir/analysis/batch.h"
 #include "ir/ir.h"
 
 typedef struct BeKernel BeKernel;
@@ -216,6 +217,20 @@ BeKernel *be_kernel_build(Arena *a, const IrOp *op, Diag *d);
 Dim be_kernel_items(const BeKernel *k);
 /* How many arrays of a role each of its segments has; all, if it has none. */
 int be_kernel_segment_arrays(const BeKernel *k, KRole role);
+
+/* The words of a kernel's dims: of a symbol as Dims of a kernel name it, and
+ * the replica's number, which is behind those of its pairs. */
+static inline int
+be_kernel_symbol_word(int32_t sym)
+{
+    return ir_batch_word(sym / 2, sym % 2 ? BATCH_N : BATCH_n);
+}
+
+static inline int
+be_kernel_replica_word(const BeKernel *k)
+{
+    return k->pairs.len * BATCH_WORDS;
+}
 
 /* Text of one kernel; that of be_kernel_parse prints the same again. */
 void be_kernel_print(Str *out, const BeKernel *k);

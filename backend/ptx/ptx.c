@@ -146,7 +146,7 @@ static const EmitLowering gpu = {
 static int
 num_words(const BeKernel *k)
 {
-    return 3 * k->pairs.len + (k->uses_replica ? 1 : 0);
+    return be_kernel_replica_word(k) + (k->uses_replica ? 1 : 0);
 }
 
 /* Names and attributes of the parameters that are arrays of a role. */

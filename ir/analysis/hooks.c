@@ -116,8 +116,8 @@ ir_num_pairs(const IrModule *m)
     return num;
 }
 
-static int
-pair_of(const IrModule *m, int32_t symbol)
+int
+ir_symbol_batch(const IrModule *m, int32_t symbol)
 {
     const IrSymbol *s = &m->symbols.data[symbol];
     int32_t of = s->global ? s->partner : symbol;
@@ -131,5 +131,6 @@ int
 ir_symbol_word(const IrModule *m, int32_t symbol)
 {
     bool global = m->symbols.data[symbol].global;
-    return 3 * pair_of(m, symbol) + global;
+    return ir_batch_word(ir_symbol_batch(m, symbol),
+                         global ? BATCH_N : BATCH_n);
 }

@@ -8,6 +8,7 @@
 #ifndef TFD_IR_ANALYSIS_HOOKS_H
 #define TFD_IR_ANALYSIS_HOOKS_H
 
+#include "ir/analysis/batch.h"
 #include "ir/ir.h"
 
 typedef VEC(IrOp *) IrOps;
@@ -44,10 +45,11 @@ int64_t ir_align_to_line(int64_t bytes);
  * (D13). */
 int64_t ir_collective_align(int64_t bytes);
 
-/* Batch symbols by number: a pair has three words (n, N, row_start), and so
- * has a symbol without partner, like b or n_1.  The word of a symbol in
- * TfdCall.dims is 3 * pair, + 1 for an N. */
+/* TfdCall.dims has one IrBatchSizes for each pair of batch symbols, and for
+ * each symbol without partner, like b or n_1: their number, which of them has a
+ * symbol, and the word that is the symbol's. */
 int ir_num_pairs(const IrModule *m);
+int ir_symbol_batch(const IrModule *m, int32_t symbol);
 int ir_symbol_word(const IrModule *m, int32_t symbol);
 
 #endif

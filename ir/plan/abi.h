@@ -46,7 +46,7 @@ struct TfdCall {
     char *base;          /* the device's arena; in main the frame */
     char *const *in;     /* one pointer for each parameter of the function */
     char *const *out;    /* one for each result */
-    const int64_t *dims; /* n, N, row_start of each symbol pair */
+    const int64_t *dims; /* batch.h: of each symbol pair */
     const TfdHooks *hooks;
     void *context;  /* the runtime's, for hooks */
     int64_t resume; /* main: the safepoint to enter at; -1: the start */

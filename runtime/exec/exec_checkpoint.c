@@ -195,13 +195,13 @@ places_archive(RtRun *run, char *frame, const RtSafepoint *p, RtArchive *ar)
 
 /* The sizes of batches. */
 static void
-dims_archive(const IrModule *m, int64_t *dims, RtArchive *ar)
+batches_archive(const IrModule *m, RtExecutor *executor, RtArchive *ar)
 {
     for (int i = 0; i < m->symbols.len; i++)
-        rt_archive_i64(ar, &dims[ir_symbol_word(m, i)], 0,
+        rt_archive_i64(ar, &executor->dims[ir_symbol_word(m, i)], 0,
                        m->symbols.data[i].bound);
     for (int i = 0; i < ir_num_pairs(m); i++)
-        rt_archive_i64(ar, &dims[3 * i + 2], 0, INT64_MAX);
+        rt_archive_i64(ar, &executor->batches[i].row_start, 0, INT64_MAX);
 }
 
 /* now() goes on from where it was: time without a process does not count. */
@@ -223,9 +223,9 @@ main_archive(RtRun *run, RtInvocation *main, int64_t *safepoint, RtArchive *ar)
     clock_archive(run, ar);
     if (*safepoint == AT_BEGINNING)
         return rt_archive_end(ar);
-    dims_archive(run->module, run->main.dims, ar);
+    batches_archive(run->module, &run->main, ar);
     for (int r = 0; r < run->num_replicas; r++)
-        dims_archive(run->module, run->replicas[r].dims, ar);
+        batches_archive(run->module, &run->replicas[r], ar);
     places_archive(run, main->call.base, &run->resume.safepoints[*safepoint],
                    ar);
     for (int i = 0; i < run->module->iters.len; i++)

@@ -40,7 +40,7 @@ set_rows(RtElementCall *e, int64_t rows)
 {
     int pairs = ir_num_pairs(e->executor.run->module);
     for (int i = 0; i < pairs; i++)
-        e->executor.dims[3 * i] = rows;
+        e->executor.batches[i].n = rows;
 }
 
 /* Why a function of an element stopped, with its place: whoever reads this is
@@ -214,7 +214,7 @@ rt_prepare_iter_next(RtRun *run, RtFunction *fn, RtHostOp *h)
                            "elements of \"%s\" have no place on the devices",
                            h->iterator->ir->datasets.data[0]);
     int32_t n = ir_next_rows(h->op);
-    h->word = n < 0 ? -1 : ir_symbol_word(run->module, n);
+    h->batch = n < 0 ? -1 : ir_symbol_batch(run->module, n);
     if (n >= 0)
         h->replica_rows = rows_of_replicas(run, n);
     return OK;
@@ -272,22 +272,20 @@ static bool
 set_batch(RtRun *run, const RtHostOp *h)
 {
     const RtIterBinding *it = h->iterator;
-    int word = h->word;
     int64_t all = rt_iter_all_rows(it->iter), before = 0;
     for (int r = 0; r < run->num_replicas; r++) {
         int64_t rows = rt_iter_rows(it->iter, r);
-        int64_t *words = run->replicas[r].dims + word;
         if (rows > it->bound)
             return false;
-        words[0] = rows;
-        words[1] = all;
-        words[2] = before;
+        run->replicas[r].batches[h->batch] =
+            (IrBatchSizes){.n = rows, .N = all, .row_start = before};
         before += rows;
         set_replica_rows(&run->replicas[r], it, h->replica_rows);
     }
     set_replica_rows(&run->main, it, h->replica_rows);
-    run->main.dims[word] = rt_iter_rows(it->iter, 0);
-    run->main.dims[word + 1] = all;
+    IrBatchSizes *own = &run->main.batches[h->batch];
+    own->n = rt_iter_rows(it->iter, 0);
+    own->N = all;
     return all <= it->all_bound;
 }
 
@@ -318,7 +316,7 @@ rt_op_iter_next(RtInvocation *inv, const RtHostOp *h)
         st = rt_iter_next(h->iterator->iter);
     if (st)
         return rt_fault_status(inv, h, st);
-    if (h->word >= 0 && !set_batch(run, h))
+    if (h->batch >= 0 && !set_batch(run, h))
         return rt_fault(inv, h, STATUS_INPUT,
                         "a batch of \"%s\" is larger than the plan allows",
                         h->iterator->ir->datasets.data[0]);

@@ -30,8 +30,8 @@ struct RtHostOp {
         RtCollInstance *instance; /* collectives */
         struct {
             RtIterBinding *iterator;
-            int word; /* of n in dims, followed by N and row_start; -1: none */
-            const RtReplicaRows *replica_rows; /* NULL where word is -1 */
+            int batch; /* its number in dims; -1: none */
+            const RtReplicaRows *replica_rows; /* NULL where batch is -1 */
         };
         RtLaunch *launch;
         const char *param; /* its value, in its dtype */

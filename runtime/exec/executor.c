@@ -69,10 +69,11 @@ void
 rt_executor_init(RtExecutor *executor, RtRun *run, int replica)
 {
     size_t n = (size_t)run->max_operands;
-    size_t words = 3 * (size_t)ir_num_pairs(run->module);
+    size_t pairs = (size_t)ir_num_pairs(run->module);
     Arena *a = arena_new(NULL, "executor");
     *executor = (RtExecutor){.run = run, .arena = a, .replica = replica};
-    executor->dims = NEW_ARRAY(a, int64_t, words);
+    executor->batches = NEW_ARRAY(a, IrBatchSizes, pairs);
+    executor->dims = (int64_t *)executor->batches;
     executor->fault.text = str_new(a);
     executor->lines.text = str_new(a);
     executor->args = NEW_ARRAY(a, FormatArg, n);

@@ -11,6 +11,7 @@
 
 #include <stdatomic.h>
 #include <stdbool.h>
+#include "ir/analysis/batch.h"
 #include "ir/base/number/format.h"
 #include "ir/base/str.h"
 #include "ir/base/vec.h"
@@ -70,10 +71,11 @@ typedef struct RtLines {
 
 typedef struct RtExecutor {
     RtRun *run;
-    Arena *arena;     /* its own: executors work at the same time */
-    int replica;      /* -1: on the host */
-    RtDevice *device; /* main's is that of replica 0; NULL: none */
-    int64_t *dims;    /* three words for each pair of batch symbols */
+    Arena *arena;          /* its own: executors work at the same time */
+    int replica;           /* -1: on the host */
+    RtDevice *device;      /* main's is that of replica 0; NULL: none */
+    IrBatchSizes *batches; /* one for each pair of batch symbols */
+    int64_t *dims;         /* the same, as words */
     RtFault fault;
     RtLines lines;
     FormatArg *args; /* scratch of print and assert, for each operand */

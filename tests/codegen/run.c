@@ -177,11 +177,11 @@ run_dims(const BeKernel *k, int64_t n, int64_t *dims)
 {
     for (int i = 0; i < k->pairs.len; i++) {
         const KPair *p = &k->pairs.data[i];
-        dims[3 * i] = n < p->bound ? n : p->bound;
-        dims[3 * i + 1] = 2 * n < p->total ? 2 * n : p->total;
-        dims[3 * i + 2] = 3 * n + i;
+        dims[ir_batch_word(i, BATCH_n)] = n < p->bound ? n : p->bound;
+        dims[ir_batch_word(i, BATCH_N)] = 2 * n < p->total ? 2 * n : p->total;
+        dims[ir_batch_word(i, BATCH_ROW_START)] = 3 * n + i;
     }
-    dims[3 * k->pairs.len] = 5;
+    dims[be_kernel_replica_word(k)] = 5;
 }
 
 static int64_t
@@ -189,7 +189,7 @@ size_of(Dim d, const int64_t *dims)
 {
     return ir_dim_is_const(d)
                ? d.c
-               : ir_dim_value(d, dims[3 * (d.sym / 2) + d.sym % 2]);
+               : ir_dim_value(d, dims[be_kernel_symbol_word(d.sym)]);
 }
 
 enum { MAX_ARRAYS = 512 };

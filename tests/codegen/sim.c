@@ -175,7 +175,7 @@ static void
 add_launch(Str *s, Arena *a, const BeKernel *k, int threads, bool barriers)
 {
     int arrays = k->arrays[K_IN].len + k->arrays[K_OUT].len;
-    int words = 3 * k->pairs.len + k->uses_replica;
+    int words = be_kernel_replica_word(k) + k->uses_replica;
     str_add(s, "\ndefine internal void @thread(ptr %ptrs, ptr %dims) {\n");
     for (int i = 0; i < arrays + words; i++) {
         const char *type = i < arrays ? "ptr" : "i64";

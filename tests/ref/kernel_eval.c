@@ -42,7 +42,7 @@ dim_now(const Eval *e, Dim d)
 {
     if (ir_dim_is_const(d))
         return d.c;
-    return ir_dim_value(d, e->dims[3 * (d.sym / 2) + d.sym % 2]);
+    return ir_dim_value(d, e->dims[be_kernel_symbol_word(d.sym)]);
 }
 
 static int64_t
@@ -365,9 +365,10 @@ eval_value(Eval *e, const KNode *n)
     case K_INDEX:
         return scalar_int(DT_i64, index_now(e, &n->index));
     case K_REPLICA_ID:
-        return scalar_int(DT_i32, e->dims[3 * e->k->pairs.len]);
+        return scalar_int(DT_i32, e->dims[be_kernel_replica_word(e->k)]);
     case K_ROW_START:
-        return scalar_int(DT_i64, e->dims[3 * n->pair + 2]);
+        return scalar_int(DT_i64,
+                          e->dims[ir_batch_word(n->pair, BATCH_ROW_START)]);
     case K_INSIDE:
         return eval_inside(e, n);
     case K_LOAD:

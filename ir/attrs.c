@@ -319,6 +319,20 @@ ir_attrs_copy(IrOp *to, const IrOp *from)
     }
 }
 
+void
+ir_attrs_copy_common(IrOp *to, const IrOp *from)
+{
+    const IrOpInfo *info = &ir_op_info[from->kind];
+    for (int i = 0; i < info->num_attrs; i++) {
+        const IrAttrInfo *attr = &info->attrs[i];
+        int at = ir_attr_index(to->kind, attr->name);
+        if (at < 0 || !from->attrs[i].present)
+            continue;
+        assert(ir_op_info[to->kind].attrs[at].kind == attr->kind);
+        to->attrs[at] = copied(attr->kind, &from->attrs[i], to->module->arena);
+    }
+}
+
 bool
 ir_op_names(const IrOp *op, Dim *size)
 {

@@ -267,6 +267,8 @@ IrModule *ir_module_new(Arena *a, Intern *names, Diag *diag);
 IrFunc *ir_func_new(IrModule *m, const char *name, IrFuncKind kind, Loc loc);
 IrFunc *ir_func_find(const IrModule *m, const char *name);
 void ir_func_remove(IrFunc *fn);
+/* The function main, or NULL. */
+IrFunc *ir_main(const IrModule *m);
 /* v has its name; of two with one name, find gives the first. */
 void ir_var_add(IrModule *m, IrVar *v);
 IrVar *ir_var_find(const IrModule *m, const char *name);
@@ -351,6 +353,8 @@ bool ir_attrs_equal(const IrOp *a, const IrOp *b);
 uint64_t ir_attrs_hash(const IrOp *op);
 /* A copy of from's attributes; both are of one kind. */
 void ir_attrs_copy(IrOp *to, const IrOp *from);
+/* A copy of those attributes that to, of another kind, may have too. */
+void ir_attrs_copy_common(IrOp *to, const IrOp *from);
 
 /* ---- services ---------------------------------------------------------- */
 

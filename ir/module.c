@@ -46,6 +46,15 @@ ir_func_new(IrModule *m, const char *name, IrFuncKind kind, Loc loc)
     return fn;
 }
 
+IrFunc *
+ir_main(const IrModule *m)
+{
+    IrFunc *fn = m->first;
+    while (fn && fn->kind != FUNC_MAIN)
+        fn = fn->next;
+    return fn;
+}
+
 void
 ir_func_remove(IrFunc *fn)
 {

@@ -163,11 +163,8 @@ data_bytes(const IrModule *m)
 static int64_t
 frame_bytes(const IrModule *m)
 {
-    int64_t bytes = 0;
-    for (IrFunc *fn = m->first; fn; fn = fn->next)
-        if (fn->kind == FUNC_MAIN)
-            bytes = ir_frame_bytes(fn);
-    return bytes;
+    IrFunc *fn = ir_main(m);
+    return fn ? ir_frame_bytes(fn) : 0;
 }
 
 /* What stages keep of files, which is in no sum; whether there is any. */

@@ -58,12 +58,6 @@ is_collective(const IrOp *op)
 }
 
 static bool
-is_done(const IrOp *op)
-{
-    return op->kind == OP_all_reduce_done || op->kind == OP_all_gather_done;
-}
-
-static bool
 is_in_kernel(const IrOp *op)
 {
     for (op = op->block->op; op; op = op->block->op)
@@ -103,7 +97,7 @@ is_move(const IrOp *op)
 static int64_t
 bytes_moved(const IrModule *m, const IrOp *op)
 {
-    if (!is_move(op) || is_done(op))
+    if (!is_move(op) || ir_op_is_done(op->kind))
         return 0;
     if (op->kind == OP_read || op->kind == OP_write)
         return variable_bytes(m, op);

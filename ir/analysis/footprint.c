@@ -364,9 +364,9 @@ ir_launch_footprints(Arena *a, const IrModule *m)
     Rooms s = {.arena = a, .module = m};
     for (int i = 0; i < m->vars.len; i++)
         extend(&s, &m->vars.data[i]->type, m->vars.data[i]->place, SPACE_ARENA);
-    for (const IrFunc *fn = m->first; fn; fn = fn->next)
-        if (fn->kind == FUNC_MAIN)
-            list_launches(&s, fn);
+    const IrFunc *fn = ir_main(m);
+    if (fn)
+        list_launches(&s, fn);
     return s.list;
 }
 

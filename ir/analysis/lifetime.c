@@ -102,7 +102,7 @@ static int
 reads_until(const IrOp *op)
 {
     const IrOp *done = op;
-    if (op->kind == OP_all_reduce_start || op->kind == OP_all_gather_start)
+    if (ir_op_is_start(op->kind))
         while (done->next &&
                (!done->num_operands || done->operands[0] != op->results[0]))
             done = done->next;

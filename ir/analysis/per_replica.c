@@ -41,12 +41,9 @@ writes_own_variable(const IrOp *op)
 bool
 ir_op_is_per_replica(const IrOp *op)
 {
+    if (ir_op_split(op->kind))
+        return ir_op_is_start(op->kind);
     switch (op->kind) {
-    case OP_all_reduce_start:
-    case OP_all_gather_start:
-        return true;
-    case OP_all_reduce_done:
-    case OP_all_gather_done:
     case OP_return:
     case OP_yield:
         return false;

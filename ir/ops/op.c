@@ -45,6 +45,15 @@ const IrOpInfo ir_op_info[NUM_OPS] = {
 #undef ATTR
 };
 
+static const IrSplit splits[] = {
+#define OP(name, in, out, regions, shape, dtype, locality, ...)
+#define ATTR(op, attr, kind, need, doc)
+#define SPLIT(op, start, done) {OP_##op, OP_##start, OP_##done},
+#include "ir/ops/ops.def"
+#undef OP
+#undef ATTR
+};
+
 const char *const ir_attr_text[NUM_ATTR_NAMES] = {
 #define ATTR_NAME(name) #name,
 #include "ir/ops/attrs.def"
@@ -107,6 +116,30 @@ ir_op_by_name(const char *name, IrOpKind *out)
         }
     }
     return false;
+}
+
+const IrSplit *
+ir_op_split(IrOpKind kind)
+{
+    for (size_t i = 0; i < sizeof splits / sizeof *splits; i++)
+        if (splits[i].op == kind || splits[i].start == kind ||
+            splits[i].done == kind)
+            return &splits[i];
+    return NULL;
+}
+
+bool
+ir_op_is_start(IrOpKind kind)
+{
+    const IrSplit *split = ir_op_split(kind);
+    return split && split->start == kind;
+}
+
+bool
+ir_op_is_done(IrOpKind kind)
+{
+    const IrSplit *split = ir_op_split(kind);
+    return split && split->done == kind;
 }
 
 int

@@ -141,6 +141,16 @@ bool ir_algorithm_has_packs(IrAlgorithm algorithm);
 double ir_op_cost(IrOpKind kind);
 
 bool ir_op_by_name(const char *name, IrOpKind *out);
+/* A collective that is split in two: what begins it, and what waits for it. */
+typedef struct IrSplit {
+    IrOpKind op, start, done;
+} IrSplit;
+
+/* The row in which kind is the op, its start or its done, or NULL. */
+const IrSplit *ir_op_split(IrOpKind kind);
+bool ir_op_is_start(IrOpKind kind);
+bool ir_op_is_done(IrOpKind kind);
+
 /* Position of attribute a among those of op kind, or -1. */
 int ir_attr_index(IrOpKind kind, IrAttrName a);
 /* The row of attribute a of op kind, which has one. */

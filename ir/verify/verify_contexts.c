@@ -220,20 +220,11 @@ check_reason(Verify *v, const IrOp *op)
 
 /* ---- starts and dones -------------------------------------------------- */
 
-static bool
-done_kind(IrOpKind start, IrOpKind *done)
-{
-    *done =
-        start == OP_all_reduce_start ? OP_all_reduce_done : OP_all_gather_done;
-    return start == OP_all_reduce_start || start == OP_all_gather_start;
-}
-
 /* The done of start: it takes exactly its results. */
 static bool
 is_done_of(const IrOp *done, const IrOp *start)
 {
-    IrOpKind kind;
-    if (!done_kind(start->kind, &kind) || done->kind != kind ||
+    if (done->kind != ir_op_split(start->kind)->done ||
         done->num_operands != start->num_results)
         return false;
     for (int i = 0; i < done->num_operands; i++) {
@@ -247,18 +238,18 @@ is_done_of(const IrOp *done, const IrOp *start)
 static void
 check_flight(Verify *v, IrOp *op)
 {
-    IrOpKind kind;
     op->id = 0;
     for (int i = 0; i < op->num_operands; i++) {
         const IrOp *def = op->operands[i]->def;
-        if (def && done_kind(def->kind, &kind) && !is_done_of(op, def))
+        if (def && ir_op_is_start(def->kind) && !is_done_of(op, def))
             ir_verify_error(v, op, "a value in flight is for its %s alone",
-                            ir_op_info[kind].name);
+                            ir_op_info[ir_op_split(def->kind)->done].name);
     }
-    if (op->kind != OP_all_reduce_done && op->kind != OP_all_gather_done)
+    if (!ir_op_is_done(op->kind))
         return;
     IrOp *start = op->operands[0]->def;
-    if (start && is_done_of(op, start) && start->block == op->block)
+    if (start && ir_op_is_start(start->kind) && is_done_of(op, start) &&
+        start->block == op->block)
         start->id++;
     else
         ir_verify_error(v, op, "%s takes what its start gave",
@@ -268,10 +259,10 @@ check_flight(Verify *v, IrOp *op)
 static void
 check_start(Verify *v, IrOp *op)
 {
-    IrOpKind kind;
-    if (done_kind(op->kind, &kind) && op->id != 1)
+    if (ir_op_is_start(op->kind) && op->id != 1)
         ir_verify_error(v, op, "%s has one %s, in its block",
-                        ir_op_info[op->kind].name, ir_op_info[kind].name);
+                        ir_op_info[op->kind].name,
+                        ir_op_info[ir_op_split(op->kind)->done].name);
 }
 
 static void

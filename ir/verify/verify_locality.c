@@ -214,8 +214,7 @@ begun_collectives(Verify *v, const IrFunc *fn, int *num)
     IrOp **ops = ir_collectives(fn, v->scratch, &n);
     *num = 0;
     for (int i = 0; i < n; i++) {
-        if (ops[i]->kind != OP_all_reduce_done &&
-            ops[i]->kind != OP_all_gather_done)
+        if (!ir_op_is_done(ops[i]->kind))
             ops[(*num)++] = ops[i];
     }
     return ops;

@@ -583,9 +583,9 @@ walk_op(Overlap *o, const IrOp *op)
         break;
     }
     require_operands(o, op);
-    if (op->kind == OP_all_reduce_start || op->kind == OP_all_gather_start)
+    if (ir_op_is_start(op->kind))
         walk_start(o, op);
-    else if (op->kind == OP_all_reduce_done || op->kind == OP_all_gather_done)
+    else if (ir_op_is_done(op->kind))
         walk_done(o, op);
     else
         make_results(o, op);

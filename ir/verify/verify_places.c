@@ -144,7 +144,7 @@ check_op(Verify *v, IrOp *op)
         const IrValues *args = &op->regions[r]->args;
         check_values(v, op, args->data, args->len);
     }
-    if (op->kind == OP_all_reduce_start || op->kind == OP_all_gather_start) {
+    if (ir_op_is_start(op->kind)) {
         check_buffers(v, op, op->operands, op->num_operands);
         check_buffers(v, op, op->results, op->num_results);
     }

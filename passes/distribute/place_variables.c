@@ -67,20 +67,11 @@ write_initial_values(PassCx *cx, IrOp *first)
     }
 }
 
-static IrFunc *
-find_main(IrModule *m)
-{
-    for (IrFunc *fn = m->first; fn; fn = fn->next)
-        if (fn->kind == FUNC_MAIN)
-            return fn;
-    return NULL;
-}
-
 bool
 pass_place_variables(PassCx *cx)
 {
     IrModule *m = cx->m;
-    IrFunc *main_fn = find_main(m);
+    IrFunc *main_fn = ir_main(m);
     for (int i = 0; i < m->vars.len; i++)
         resolve_sync(m->vars.data[i]);
     if (main_fn)

@@ -472,8 +472,8 @@ replicate_main(PassCx *cx, IrFunc *fn)
 bool
 pass_replicate(PassCx *cx)
 {
-    for (IrFunc *fn = cx->m->first; fn; fn = fn->next)
-        if (fn->kind == FUNC_MAIN)
-            replicate_main(cx, fn);
+    IrFunc *main_fn = ir_main(cx->m);
+    if (main_fn)
+        replicate_main(cx, main_fn);
     return true;
 }

@@ -30,23 +30,12 @@ earliest(const IrOp *op, IrOp *previous)
     return last;
 }
 
-typedef struct Split {
-    IrOpKind whole, start, done;
-    IrAttrName attr;
-} Split;
-
-static const Split splits[] = {
-    {OP_all_reduce, OP_all_reduce_start, OP_all_reduce_done, A_op},
-    {OP_all_gather, OP_all_gather_start, OP_all_gather_done, A_axis},
-};
-
-static const Split *
+/* The split of a collective that is whole; NULL for others. */
+static const IrSplit *
 find_split(const IrOp *op)
 {
-    for (size_t i = 0; i < sizeof splits / sizeof *splits; i++)
-        if (splits[i].whole == op->kind)
-            return &splits[i];
-    return NULL;
+    const IrSplit *split = ir_op_split(op->kind);
+    return split && split->op == op->kind ? split : NULL;
 }
 
 /* A collective says how it is made, when that is not by all alike. */
@@ -78,15 +67,12 @@ stamp(IrModule *m, IrBlock *b, const IrOp *op)
 }
 
 static IrOp *
-insert_start(IrModule *m, IrOp *op, const Split *s, IrOp *after)
+insert_start(IrModule *m, IrOp *op, const IrSplit *s, IrOp *after)
 {
     IrBlock *b = ir_block_scratch(op);
     IrOp *start =
         ir_build_op(b, s->start, op->num_operands, op->operands, op->loc);
-    if (s->attr == A_op)
-        ir_set_enum(start, A_op, ir_enum(op, A_op));
-    else
-        ir_set_int(start, A_axis, ir_int(op, A_axis));
+    ir_attrs_copy_common(start, op);
     ir_build_infer(start);
     stamp(m, b, op);
     set_algorithm(m, start);
@@ -99,7 +85,7 @@ insert_start(IrModule *m, IrOp *op, const Split *s, IrOp *after)
 }
 
 static void
-insert_done(IrOp *op, const Split *s, IrOp *start, IrOp *before)
+insert_done(IrOp *op, const IrSplit *s, IrOp *start, IrOp *before)
 {
     IrBlock *b = ir_block_scratch(before);
     IrOp *done =
@@ -115,7 +101,7 @@ insert_done(IrOp *op, const Split *s, IrOp *start, IrOp *before)
 }
 
 static IrOp *
-split(IrModule *m, IrOp *op, const Split *s, IrOp *previous)
+split(IrModule *m, IrOp *op, const IrSplit *s, IrOp *previous)
 {
     IrOp *user = pass_first_user(op);
     IrOp *start = insert_start(m, op, s, earliest(op, previous));
@@ -135,7 +121,7 @@ split_block(IrModule *m, IrBlock *b)
         for (int i = 0; i < op->num_regions; i++)
             if (split_block(m, op->regions[i]))
                 previous = op;
-        const Split *s = find_split(op);
+        const IrSplit *s = find_split(op);
         if (s)
             previous = split(m, op, s, previous);
     }

@@ -35,12 +35,6 @@
 /* ---- isolation ---------------------------------------------------------- */
 
 static bool
-is_collective_start(const IrOp *op)
-{
-    return op->kind == OP_all_reduce_start || op->kind == OP_all_gather_start;
-}
-
-static bool
 is_handle_of_main(const IrFunc *fn, const IrValue *v)
 {
     return fn->kind == FUNC_MAIN && v->type.locality != LOCAL_HOST;
@@ -109,7 +103,7 @@ isolate_block(PassCx *cx, IrBlock *b)
     for (IrOp *op = b->first; op; op = op->next) {
         if (op->kind == OP_yield)
             isolate_yield(cx, op);
-        else if (is_collective_start(op))
+        else if (ir_op_is_start(op->kind))
             isolate_collective(cx, op);
         if (op->kind != OP_kernel)
             for (int i = 0; i < op->num_regions; i++)
@@ -192,7 +186,7 @@ merge_by_meaning(const IrBlock *b)
                 extend(op->results[i], op);
         else if (ir_op_info[op->kind].traits & VIEW)
             merge_views(op);
-        else if (is_collective_start(op))
+        else if (ir_op_is_start(op->kind))
             mark_collective(op);
         if (op->kind != OP_kernel)
             for (int i = 0; i < op->num_regions; i++)

@@ -134,9 +134,9 @@ static void
 name_in_launches(IrModule *m, const IrFunc *fn, const IrFunc *full)
 {
     Variant v = {m, fn->name, full->name};
-    for (IrFunc *f = m->first; f; f = f->next)
-        if (f->kind == FUNC_MAIN)
-            ir_walk(f->body, name_variant, &v);
+    IrFunc *main_fn = ir_main(m);
+    if (main_fn)
+        ir_walk(main_fn->body, name_variant, &v);
 }
 
 static bool

@@ -25,16 +25,6 @@
 
 /* ---- opening ----------------------------------------------------------- */
 
-static IrFunc *
-find_main(const IrModule *m)
-{
-    for (IrFunc *fn = m->first; fn; fn = fn->next) {
-        if (fn->kind == FUNC_MAIN)
-            return fn;
-    }
-    return NULL;
-}
-
 /* Compiled code names operations, places and dimensions by number, so it runs
  * with the module that it was compiled from and no other. */
 static Status
@@ -192,7 +182,7 @@ init(RtRun *run, const Plan *plan, const RtOptions *options)
 static Status
 open_run(RtRun *run, RtFunction **main_fn)
 {
-    IrFunc *main_ir = find_main(run->module);
+    IrFunc *main_ir = ir_main(run->module);
     if (!main_ir)
         return plan_refuse(run->plan, "it has no main");
     TRY(choose_devices(run));

@@ -23,10 +23,8 @@ enum { MEGABYTE_BITS = 20 };
 static int64_t
 frame_bytes(const RtRun *run)
 {
-    for (IrFunc *fn = run->module->first; fn; fn = fn->next)
-        if (fn->kind == FUNC_MAIN)
-            return ir_frame_bytes(fn);
-    return 0;
+    IrFunc *fn = ir_main(run->module);
+    return fn ? ir_frame_bytes(fn) : 0;
 }
 
 static int64_t

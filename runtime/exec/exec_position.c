@@ -58,18 +58,10 @@ name_of(const IrOp *op)
 {
     if (op->kind == OP_kernel)
         op = last_of_kernel(op);
-    switch (op->kind) {
-    case OP_launch:
+    if (op->kind == OP_launch)
         return "step";
-    case OP_all_reduce_start:
-    case OP_all_reduce_done:
-        return "all_reduce";
-    case OP_all_gather_start:
-    case OP_all_gather_done:
-        return "all_gather";
-    default:
-        return ir_op_info[op->kind].name;
-    }
+    const IrSplit *split = ir_op_split(op->kind);
+    return ir_op_info[split ? split->op : op->kind].name;
 }
 
 /* Adds the position of `who`: the loop, where op is in one without end. */
@@ -93,8 +85,7 @@ add_note(Arena *a, RtNotes *to, const char *who, const IrOp *op)
 static bool
 is_straggler(const IrOp *op)
 {
-    return op->kind != OP_return && op->kind != OP_all_reduce_done &&
-           op->kind != OP_all_gather_done;
+    return op->kind != OP_return && !ir_op_is_done(op->kind);
 }
 
 static void

@@ -121,8 +121,7 @@ waits_for_others(const RtRun *run)
     int32_t at;
     for (int i = 0; i < run->num_replicas; i++) {
         const IrOp *op = rt_position(&run->replicas[i], &at);
-        if (op &&
-            (op->kind == OP_all_reduce_done || op->kind == OP_all_gather_done))
+        if (op && ir_op_is_done(op->kind))
             return true;
     }
     return false;

@@ -618,9 +618,9 @@ interp_run(Interp *in, Str *output)
     in->output = output;
     for (int i = 0; i < in->m->vars.len; i++)
         TRY(initialize(in, in->m->vars.data[i]));
-    for (IrFunc *fn = in->m->first; fn; fn = fn->next)
-        if (fn->kind == FUNC_MAIN)
-            TRY(execute_on_all(in, fn));
+    IrFunc *main_fn = ir_main(in->m);
+    if (main_fn)
+        TRY(execute_on_all(in, main_fn));
     const char *var = replicas_drifted(in);
     return var ? status_new(STATUS_INPUT,
                             "the copies of the variable \"%s\" differ", var)

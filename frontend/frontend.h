@@ -8,10 +8,10 @@
 #include <stddef.h>
 #include "ir/ir.h"
 
-/* What the command line says beside the file. */
+/* The options of the command line. */
 typedef struct FeOptions {
-    const char *path; /* of the source: its name in messages; what it uses is
-                         looked for beside it */
+    const char *path; /* of the source: its name in messages; files that it uses
+                         are looked for beside it */
     const char *text; /* its len bytes; they must outlive the Diag */
     size_t len;
     const char *const *defines; /* "NAME=VALUE" of each -D */

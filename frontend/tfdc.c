@@ -109,7 +109,7 @@ static const OptionRow rows[NUM_OPTS] = {
     [OPT_VERIFY] = {.name = "verify-each",
                     .help = "verify the IR after every pass"},
     [OPT_TIME] = {.name = "time",
-                  .help = "print what each phase and pass took"},
+                  .help = "print the time of each phase and pass"},
     [OPT_EXPAND] = {.name = "expand",
                     .help = "one copy of each program a device in what --to "
                             "prints"},
@@ -177,7 +177,7 @@ milliseconds(void)
     return (double)t.tv_sec * 1e3 + (double)t.tv_nsec / 1e6;
 }
 
-/* With --time: what went by since the last call. */
+/* With --time: the time since the last call. */
 static void
 note_time(Tfdc *t, const char *phase)
 {
@@ -196,7 +196,7 @@ report(Tfdc *t)
     return diag_exit_status(t->diag);
 }
 
-/* ---- what is written ---------------------------------------------------- */
+/* ---- output ------------------------------------------------------------- */
 
 static const char *
 folder_of(Tfdc *t, const char *path)
@@ -252,7 +252,7 @@ after_pass(const char *pass, int number, const IrModule *m, void *data)
     t->status = file_write("-", text, strlen(text));
 }
 
-/* What --to prints. */
+/* The text that --to prints. */
 static Status
 print_text(Tfdc *t, const char *text)
 {
@@ -273,8 +273,8 @@ plan_path(Tfdc *t)
 
 /* ---- phases ------------------------------------------------------------- */
 
-/* What is compiled, as a source: by its last name, so that the plan does not
- * depend on where it lies; messages show the path given. */
+/* The program as a source: by its last name, so that the plan does not depend
+ * on where it lies; messages show the path given. */
 static uint16_t
 add_input(Tfdc *t, Diag *d)
 {
@@ -621,7 +621,7 @@ check_output(Tfdc *t)
     if (!same)
         return OK;
     return status_new(STATUS_USAGE,
-                      "\"%s\" is what is compiled, and would be written over; "
+                      "\"%s\" is the program, and would be overwritten; "
                       "give another name by -o",
                       path);
 }

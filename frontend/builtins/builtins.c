@@ -1,8 +1,7 @@
 /*
  * builtins.c - the functions that programs call by name, as a table
  *
- * A row says what a function is called with and where; what it does is one
- * function of another file.
+ * A row says how a function is called and where; another file implements it.
  */
 #include "frontend/builtins/builtins.h"
 
@@ -156,7 +155,7 @@ is_allowed(const Lower *cx, Where where)
     }
 }
 
-/* What to write where b cannot be called, or NULL. */
+/* The repair where b cannot be called, or NULL. */
 static const char *
 repair(Lower *cx, const FeBuiltin *b)
 {

@@ -1,5 +1,5 @@
 /*
- * builtins.h - what the files with builtin functions share
+ * builtins.h - shared by the files with builtin functions
  *
  * A row of builtins.def names a function fe_builtin_<how>(), or
  * fe_method_<name>() for a stage of a dataset, in builtins/, vars/, dist/ or
@@ -40,7 +40,7 @@ IrOpKind fe_builtin_op(const FeBuiltin *b);
 bool fe_bind_args(Lower *cx, const FeCall *call, const char *params,
                   FeArgs *out);
 
-/* ---- arguments; i is the number of the parameter ------------------------- */
+/* ---- arguments; i is the number of the parameter ------------------------ */
 
 /* Its value; NULL when it was left out or is none. */
 static inline FeValue *
@@ -77,7 +77,7 @@ bool fe_arg_axes(Lower *cx, const FeArgs *in, int i, int rank, FeAxes *out);
 IrOp *fe_text_op(Lower *cx, IrOpKind kind, int n, IrValue *const *first,
                  const FeText *text, Loc loc);
 
-/* ---- means (builtins_reduce.c) ------------------------------------------- */
+/* ---- means (builtins_reduce.c) ------------------------------------------ */
 
 /* The mean of x over axes; NULL axes: all.  what is x as written. */
 FeValue *fe_mean(Lower *cx, IrValue *x, const FeAxes *axes, bool keepdims,

@@ -3,8 +3,8 @@
  *
  * Images are [rows, height, width, channels].  A window begins at every
  * stride-th place; padding "valid" keeps windows inside of the image, "same"
- * gives one for every stride-th element, with what is outside shared out evenly
- * and the odd row or column at the end.
+ * gives one for every stride-th element, with the padding on both sides and an
+ * odd row or column at the end.
  *
  * A convolution is an operation of its own.  Pooling is made of slices, one for
  * each place in a window, combined in the order of the window: so the first of
@@ -253,7 +253,7 @@ fe_builtin_max_pool2d(Lower *cx, const FeArgs *in)
                            fold_windows(cx, all, &w, greater, in->loc));
 }
 
-/* What is outside of the image does not count. */
+/* Elements outside of the image do not count. */
 FeValue *
 fe_builtin_avg_pool2d(Lower *cx, const FeArgs *in)
 {

@@ -9,8 +9,8 @@
  *   1. Axes of one value with one letter become its diagonal.
  *   2. What only one value has, and the result has not, is summed.
  *   3. While there are two values, the two whose product makes the least of
- *      what they are become one: letters that nobody else wants are contracted,
- *      others that both have run along.
+ *      what they are become one: letters that no other value has are
+ * contracted, others that both have run along.
  *   4. The axes are put in order.
  *
  * Letters that are in the equation for "..." are made up: one an axis, counted
@@ -368,7 +368,8 @@ emit_iota_along(Einsum *s, const IrType *t, int axis)
     return fe_emit(s->cx, op);
 }
 
-/* Axes i and j are one: what is not on the diagonal is 0, and summed. */
+/* Axes i and j are one: elements off the diagonal become 0, and the axis is
+ * summed. */
 static void
 take_diagonal(Einsum *s, Term *t, int i, int j)
 {
@@ -550,7 +551,7 @@ size_of(const Einsum *s, const Labels *l)
     return size;
 }
 
-/* How many elements more a product has than what it is made of. */
+/* How many elements more a product has than its operands. */
 static double
 growth(const Einsum *s, const Pair *p, const Term *x, const Term *y)
 {

@@ -55,8 +55,8 @@ fold_float(IrOpKind op, DType t, double x, double *out)
     }
 }
 
-/* op of a number known now, which is what the operation would give; NULL when
- * that is not computed here. */
+/* op of a constant, with the result that the operation would have; NULL if it
+ * is not computed here. */
 static FeValue *
 fold(Lower *cx, IrOpKind op, const FeValue *x)
 {

@@ -1,7 +1,7 @@
 /*
  * builtins_random.c - random numbers, which are counted and not drawn (D7)
  *
- * A number is a function of what it is for: the seed, the place in the program
+ * A number is a function of its purpose: the seed, the place in the program
  * (its site), how often that place has run (its step), the row of the global
  * batch or the index, and the element in that row.  The operation `random`
  * makes bits of them, 63 for an element; distributions are maths of these bits:
@@ -30,7 +30,7 @@
 
 #define SEED_PARAM "random.seed"
 
-/* What a call says beside its distribution. */
+/* The arguments of a call beside those of its distribution. */
 typedef struct Draw {
     Lower *cx;
     IrBlock *b;
@@ -95,7 +95,7 @@ default_seed(const Draw *d)
 }
 
 /* The low word of the seed, below the site: 0 for numbers with an index, which
- * hang on nothing else. */
+ * depend on nothing else. */
 static IrValue *
 make_key(Draw *d, FeValue *seed, int64_t site, Loc loc)
 {
@@ -120,7 +120,8 @@ step_counter(Draw *d, int64_t site)
     IrVar *v = fe_var_counter(cx, name, d->loc);
     bool own = cx->context == FE_REPLICA;
     v->sync = own ? SYNC_ON_READ : SYNC_ON_WRITE;
-    v->agg = own ? AGG_first : AGG_none; /* what is saved: all count alike */
+    v->agg = own ? AGG_first
+                 : AGG_none; /* a checkpoint saves the first: all count alike */
     return name;
 }
 

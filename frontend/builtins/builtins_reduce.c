@@ -2,7 +2,7 @@
  * builtins_reduce.c - sums, means, extrema over axes
  *
  * Only a sum over no elements has a value everybody expects.  A mean or an
- * extremum over what may be nothing, a replica's share of a batch, is an error:
+ * extremum over a replica's share of a batch, which may be empty, is an error:
  * it would be NaN or infinite on some number of devices only.
  */
 #include "frontend/builtins/builtins.h"
@@ -14,13 +14,13 @@
 
 #include <string.h>
 
-/* What all rows of builtins.def here have at their end. */
+/* The last parameters of all rows of builtins.def here. */
 typedef struct Over {
     FeAxes axes;
     bool keepdims;
 } Over;
 
-/* The operand, and over what it is reduced; axis is the parameter's number. */
+/* The operand and the axes to reduce; axis is the parameter's number. */
 static IrValue *
 read_over(Lower *cx, const FeArgs *in, int axis, Over *out)
 {

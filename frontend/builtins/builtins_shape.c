@@ -94,7 +94,8 @@ fe_builtin_iota(Lower *cx, const FeArgs *in)
 
 /* ---- other shapes ------------------------------------------------------- */
 
-/* Which item of a shape is -1, "what is left"; -1 when none is. */
+/* The index of the item -1 of a shape, the dimension to infer; -1 without one.
+ * */
 static int
 left_open(const FeValue *shape)
 {
@@ -107,7 +108,7 @@ left_open(const FeValue *shape)
     return -1;
 }
 
-/* Gives the open dimension of s what the others leave of x's elements. */
+/* Infers the open dimension of s from the number of x's elements. */
 static bool
 close_shape(Lower *cx, const IrValue *x, Shape *s, int open, Loc loc)
 {

@@ -2,8 +2,8 @@
  * builtins_sort.c - running sums, and elements in order
  *
  * The IR sorts along the last axis and gives the order, as numbers of elements;
- * other axes are moved there and back, and elements follow by reorder, which is
- * what has a gradient.
+ * other axes are moved there and back, and elements follow by reorder, which
+ * has the gradient.
  */
 #include "frontend/builtins/builtins.h"
 #include "frontend/context/messages.h"
@@ -89,7 +89,7 @@ reorder(Lower *cx, IrValue *x, IrValue *order, Loc loc)
     return fe_tensor(fe_emit(cx, fe_op(cx, OP_reorder, 2, operands, loc)));
 }
 
-/* What sort and argsort have in common: rows, and their order. */
+/* Shared by sort and argsort: rows, and their order. */
 static IrValue *
 read_sort(Lower *cx, const FeArgs *in, int64_t *axis, IrValue **order)
 {

@@ -1,9 +1,9 @@
 /*
  * format_string.c - strings with holes, print and assert
  *
- * A string keeps the values of its holes; what is known when compiling (a
- * number, a type, another string) becomes part of the text, so that such a
- * string can be a path.  Variables are read where the string stands.
+ * A string keeps the values of its holes; constants (a number, a type, another
+ * string) become part of the text, so that such a string can be a path.
+ * Variables are read where the string stands.
  */
 #include "frontend/builtins/builtins.h"
 #include "frontend/context/dispatch.h"
@@ -59,7 +59,7 @@ finish(Builder *b)
 
 static bool add_value(Builder *b, FeValue *v, const char *format, Loc loc);
 
-/* What is known now is formatted now, as it would be when the program runs. */
+/* Constants are formatted at compile time as they would be at run time. */
 static bool
 add_constant(Builder *b, const FeValue *v, DType t, const char *format, Loc loc)
 {
@@ -213,7 +213,7 @@ fe_builtin_text(Lower *cx, const FeArgs *in)
 
 /* ---- print and assert --------------------------------------------------- */
 
-/* Argument i as a string: what is none becomes a hole. */
+/* Argument i as a string: any other value becomes a hole. */
 static FeValue *
 arg_as_text(Lower *cx, const FeArgs *in, int i)
 {

@@ -1,5 +1,5 @@
 /*
- * dispatch.h - what evaluation calls in the folders above lower/
+ * dispatch.h - functions that evaluation calls in the folders above lower/
  *
  * Declared here and implemented in the folder that the line above each group
  * names, so that folders include each other in one direction only.
@@ -11,9 +11,9 @@
 
 typedef struct FeCall FeCall; /* lower/call.h */
 
-/* ---- builtins/ ----------------------------------------------------------- */
+/* ---- builtins/ ---------------------------------------------------------- */
 
-/* The builtin function of that name, or NULL; what scope.c falls back to. */
+/* The builtin function of that name, or NULL; scope.c falls back to it. */
 const FeBuiltin *fe_builtin_find(const char *name);
 const char *fe_builtin_name(const FeBuiltin *b);
 /* All names, for suggestions. */
@@ -35,17 +35,17 @@ FeValue *fe_matmul(Lower *cx, FeValue *x, FeValue *y, Loc loc);
 /* A STRING with its holes evaluated: FE_STRING. */
 FeValue *fe_eval_string(Lower *cx, const AstNode *string);
 
-/* ---- grad/ --------------------------------------------------------------- */
+/* ---- grad/ -------------------------------------------------------------- */
 
 /* grad(loss, wrt). */
 FeValue *fe_grad(Lower *cx, FeValue *loss, FeValue *wrt, Loc loc);
-/* What body gives for fn, called with the parameters in scope, with the
- * gradient that fn says it has. */
+/* The result of body for fn, called with the parameters in scope, with the
+ * gradient that fn states. */
 FeValue *fe_custom_gradient(Lower *cx, const AstNode *fn, FeScope *scope,
                             FeValue *(*body)(Lower *cx, FeScope *scope,
                                              const AstNode *fn));
 
-/* ---- vars/ --------------------------------------------------------------- */
+/* ---- vars/ -------------------------------------------------------------- */
 
 /* m[v] of a slot. */
 FeValue *fe_slot_index(Lower *cx, FeSlot *slot, FeValue *v, Loc loc);
@@ -60,7 +60,7 @@ void fe_var_write(Lower *cx, IrVar *v, AstOp op, FeValue *value,
  * not there.  Its sync and aggregation are the caller's to set. */
 IrVar *fe_var_counter(Lower *cx, const char *name, Loc loc);
 
-/* ---- dist/ and data/ ----------------------------------------------------- */
+/* ---- dist/ and data/ ---------------------------------------------------- */
 
 FeValue *fe_run(Lower *cx, const AstNode *run);           /* RUN */
 FeValue *fe_schedule(Lower *cx, const AstNode *schedule); /* SCHEDULE */
@@ -75,14 +75,15 @@ FeValue *fe_iter_next(Lower *cx, FeValue *iter, Loc loc);
 FeValue *fe_dataset_method(Lower *cx, FeValue *ds, const char *name,
                            const FeCall *call);
 
-/* ---- toplevel/ ----------------------------------------------------------- */
+/* ---- toplevel/ ---------------------------------------------------------- */
 
 /* Binds the declarations of a file or module; evaluates them in their order. */
 void fe_declare(Lower *cx, FeScope *scope, const AstList *decls);
 void fe_evaluate(Lower *cx, FeScope *scope);
 /* The value of a binding, its declaration evaluated if need be. */
 FeValue *fe_binding_value(Lower *cx, FeBinding *b);
-/* loc, or where the user's own files call what stands there in the library. */
+/* loc, or the place in the user's own files from which the library code at loc
+ * is called. */
 Loc fe_user_loc(const Lower *cx, Loc loc);
 
 #endif

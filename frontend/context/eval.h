@@ -9,8 +9,8 @@
 FeValue *fe_eval(Lower *cx, const AstNode *expr);
 /* In another scope. */
 FeValue *fe_eval_in(Lower *cx, FeScope *scope, const AstNode *expr);
-/* What a TYPE says; dimensions that are names not yet bound are bound in
- * cx->scope when actual (or NULL) has them. */
+/* The type that a TYPE denotes; dimensions that are names not yet bound are
+ * bound in cx->scope when actual (or NULL) has them. */
 bool fe_eval_type(Lower *cx, const AstNode *type, const IrType *actual,
                   IrType *out);
 /* The dtype of a name ("f32"), widened under --widen; false if it is none. */

@@ -1,9 +1,9 @@
 /*
- * hint.c - what was meant by a name that is not there
+ * hint.c - suggestions for an unknown name
  *
- * Words that come from elsewhere are far from ours by their letters, and what
- * the library has is not visible before a "use"; so both are looked up before
- * the nearest spelling is guessed.
+ * Names of other languages are far from ours in spelling, and names of the
+ * library are not visible before a "use"; so both are looked up before the
+ * nearest spelling is suggested.
  */
 #include "frontend/context/hint.h"
 

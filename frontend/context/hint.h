@@ -1,11 +1,10 @@
 /*
- * hint.h - what was meant by a name that is not there
+ * hint.h - suggestions for an unknown name
  */
 #ifndef TFD_FRONTEND_CONTEXT_HINT_H
 #define TFD_FRONTEND_CONTEXT_HINT_H
 
-/* What a word of NumPy, TensorFlow or C is called here ("float32": "f32"), or
- * NULL. */
+/* Our name for one of NumPy, TensorFlow or C ("float32": "f32"), or NULL. */
 const char *fe_hint_foreign(const char *name);
 
 /* The module of the standard library that defines name, or NULL. */

@@ -1,16 +1,16 @@
 /*
  * lower.h - the state of lowering, from the tree to the IR
  *
- * Lowering is one walk over the tree as a partial evaluator.  An expression is
- * worth an FeValue (value.h); what is not known when compiling is emitted as
- * operations at the end of cx->block.  Functions are inlined where they are
- * called.  Where an operation stands is always known: cx->context.
+ * Lowering is one walk over the tree as a partial evaluator.  An expression
+ * evaluates to an FeValue (value.h); values that are not known at compile time
+ * are operations, which are appended to cx->block.  Functions are inlined where
+ * they are called.  Where an operation stands is always known: cx->context.
  *
- * Errors go through fe_error, which adds the chain of calls, and are worth
+ * Errors go through fe_error, which adds the chain of calls, and evaluate to
  * POISON (an IrValue: NULL).  Every function here takes poisoned values and
  * NULLs and then gives POISON, NULL or false without another message.
  *
- * What is done may be undone: a loop is first tried as a loop of the IR, and
+ * Lowering may be undone: a loop is first tried as a loop of the IR, and
  * unrolled when its index turns out to be needed as a constant.  Whatever
  * lowering adds to the module is therefore either emitted to a block, or
  * appended to iters, symbols, datasets or the functions (all cut back), or made
@@ -94,7 +94,7 @@ struct Lower {
     Map *instances;              /* their paths: see fe_unique_name */
     VEC(FeFile) files;           /* that are used */
 
-    /* What an instance made by the expression being evaluated is called; NULL
+    /* The name of an instance made by the expression being evaluated; NULL
      * where none can be made. */
     const char *path;
 

@@ -1,5 +1,5 @@
 /*
- * scope.c - names and what they are bound to
+ * scope.c - names and their bindings
  *
  * Scopes form a tree; a name means the last binding of the nearest scope that
  * has it.  Declarations of a file or module are bound before any of them is
@@ -224,7 +224,7 @@ unknown_name(Lower *cx, const char *name, bool is_target, Loc loc)
     return fe_error_note(cx, loc, note, "there is no \"%s\" here", name);
 }
 
-/* ---- what a name is worth ----------------------------------------------- */
+/* ---- the value of a name ------------------------------------------------ */
 
 static FeValue *
 builtin(Lower *cx, const char *name, Loc loc)

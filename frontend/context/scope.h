@@ -1,5 +1,5 @@
 /*
- * scope.h - names, and what they are bound to
+ * scope.h - names and their bindings
  */
 #ifndef TFD_FRONTEND_CONTEXT_SCOPE_H
 #define TFD_FRONTEND_CONTEXT_SCOPE_H
@@ -56,7 +56,7 @@ FeBinding *fe_bind(Lower *cx, FeScope *scope, const char *name, FeValue *value,
 FeBinding *fe_scope_find(const FeScope *scope, const char *name);
 /* A mut that the program cannot name. */
 FeBinding *fe_hidden_mut(Lower *cx, const char *name, FeValue *value, Loc loc);
-/* What a name means in cx->scope, builtins aside. */
+/* The binding of a name in cx->scope, builtins aside. */
 typedef struct FeFoundBinding {
     FeBinding *binding; /* or NULL */
     FeBinding *other;   /* the same name in another used module, or NULL */
@@ -67,21 +67,21 @@ FeFoundBinding fe_find_binding(Lower *cx, const char *name);
 /* The value of a name, also of a builtin; a name that is not there is an error
  * with the nearest one. */
 FeValue *fe_lookup(Lower *cx, const char *name, Loc loc);
-/* The same of what is assigned to. */
+/* The same of the target of an assignment. */
 FeValue *fe_lookup_target(Lower *cx, const char *name, Loc loc);
 /* The name in scope that name may be a slip of, or NULL. */
 const char *fe_nearest_member(Lower *cx, const FeScope *scope,
                               const char *name);
 /* v, or POISON with a message when it is a nest or a string that is too large.
  * A nest doubles with every `t = (t, t)`, which is one value in memory and is
- * walked as many.  What any expression is worth, and what is bound to a name,
- * goes through here; therefore all that walks nests may recurse. */
+ * walked as many.  The value of every expression, and every value bound to a
+ * name, passes through here, so that functions that walk nests may recurse. */
 FeValue *fe_limit_size(Lower *cx, FeValue *v, Loc loc);
 /* Changes the value of a mut so that it can be undone: back to where
  * cx->writes.len was mark. */
 void fe_write(Lower *cx, FeBinding *b, FeValue *value);
 void fe_undo_writes(Lower *cx, int mark);
-/* That of a field of a namespace; what says of what ("strategy"). */
+/* The value of a field of a namespace, which what names ("strategy"). */
 FeValue *fe_namespace_field(Lower *cx, const FeScope *space, const char *what,
                             const char *name, Loc loc);
 

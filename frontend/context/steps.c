@@ -2,7 +2,7 @@
  * steps.c - the work of lowering, counted against its limits
  *
  * Every node evaluated is a step, and steps are limited (D16): inlining can
- * make a short text long.  So is the memory that they take, whatever takes it.
+ * make a short text long.  So is the memory that they take.
  */
 #include "frontend/context/steps.h"
 

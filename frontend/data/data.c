@@ -1,5 +1,5 @@
 /*
- * data.c - datasets: what they begin with, and how methods make longer ones
+ * data.c - datasets: their sources, and how methods append stages
  *
  * A dataset is a list of stages (ir/dataset/stages.def) and the type of its
  * elements. The IR gets it when it is distributed, under the name of its

@@ -30,13 +30,13 @@ struct FeDistDataset {
     ShardPolicy shard; /* divided */
 };
 
-/* What becomes of a batch's leading dimension. */
+/* The leading dimension of a batch. */
 typedef struct FeBatchRows {
     Lower *cx;
     Dim rows;
 } FeBatchRows;
 
-/* What an iterator gives: a nest of types. */
+/* The elements of an iterator: a nest of types. */
 typedef struct FeIterInfo {
     const IrIter *iter;
     FeValue *element;
@@ -49,8 +49,8 @@ struct FeData {
 };
 
 FeData *fe_data(Lower *cx);
-/* What may be said of a dataset's elements: a component of type t; POISON with
- * a message when it is too large. */
+/* A component of a dataset's elements, of type t; POISON with a message when it
+ * is too large. */
 FeValue *fe_data_type(Lower *cx, IrType t, Loc loc);
 /* The dataset that begins with stage; element is a nest of its types. */
 FeValue *fe_data_source(Lower *cx, FeValue *element, IrStage stage);
@@ -64,16 +64,16 @@ FeValue *fe_dataset_value(Lower *cx, FeDataset *ds);
 const char *fe_data_name(Lower *cx, const char *base);
 
 FeValue *fe_value_dist_dataset(Lower *cx, FeDistDataset *dist);
-/* Argument i as a word (auto, file), whatever such a name is bound to; NULL: it
- * is none. */
+/* Argument i as an enumerator (auto, file), even if that name is bound; NULL if
+ * it is none. */
 const char *fe_arg_enum_name(const FeArgs *in, int i);
 
-/* What a replica gets of whole elements: a nest of types.  *rows is the symbol
- * of its batch, or -1. */
+/* The elements of one replica where each replica has its own pipeline: a nest
+ * of types. *rows is the symbol of its batch, or -1. */
 FeValue *fe_replica_element(Lower *cx, const FeDistDataset *dist,
                             int32_t *rows);
 
-/* dataset d = ...; the expression is worth a DATASET. */
+/* dataset d = ...; the expression evaluates to a DATASET. */
 FeValue *fe_dataset_declare(Lower *cx, const AstNode *dataset);
 
 #endif

@@ -13,7 +13,7 @@
 
 #include <string.h>
 
-/* ---- paths --------------------------------------------------------------- */
+/* ---- paths -------------------------------------------------------------- */
 
 /* One path, or a list of them; each may have wildcards. */
 static bool
@@ -34,7 +34,7 @@ read_paths(Lower *cx, const FeArgs *in, IrStage *stage)
     return leaves.len > 0;
 }
 
-/* ---- types --------------------------------------------------------------- */
+/* ---- types -------------------------------------------------------------- */
 
 /* The type of an element, argument i; NULL after an error. */
 static FeValue *
@@ -74,7 +74,7 @@ read_types(Lower *cx, const FeArgs *in)
     return leaves.len ? fe_arg(in, 1) : NULL;
 }
 
-/* ---- names in the files -------------------------------------------------- */
+/* ---- names in the files ------------------------------------------------- */
 
 /* A string, or the number of a column where these may have one. */
 static bool
@@ -131,7 +131,7 @@ take_field_names(Lower *cx, FeValue *types, IrStage *stage)
     return true;
 }
 
-/* ---- what is missing ----------------------------------------------------- */
+/* ---- missing values ----------------------------------------------------- */
 
 /* The text of a column, which may be empty. */
 static bool
@@ -180,7 +180,7 @@ read_missing(Lower *cx, const FeArgs *in, int i, FeValue *types, IrStage *stage)
     return true;
 }
 
-/* ---- one type ------------------------------------------------------------ */
+/* ---- one type ----------------------------------------------------------- */
 
 /* A source of elements of the type that is argument 1. */
 static FeValue *
@@ -240,7 +240,7 @@ fe_builtin_lines(Lower *cx, const FeArgs *in)
     return fe_data_source(cx, type, stage);
 }
 
-/* ---- several components -------------------------------------------------- */
+/* ---- several components ------------------------------------------------- */
 
 FeValue *
 fe_builtin_npz(Lower *cx, const FeArgs *in)
@@ -287,7 +287,7 @@ fe_builtin_tfrecord(Lower *cx, const FeArgs *in)
     return fe_data_source(cx, types, stage);
 }
 
-/* ---- csv ----------------------------------------------------------------- */
+/* ---- csv ---------------------------------------------------------------- */
 
 /* Whether the first line is one of names, once it is known whether these are
  * looked up. */

@@ -1,8 +1,8 @@
 /*
- * data_stages.c - methods of datasets: what the stages make of elements
+ * data_stages.c - methods of datasets, which append stages
  *
- * Each takes a copy of the dataset before it, says of what types the elements
- * are now, and appends its stage.
+ * Each takes a copy of the dataset before it, sets the types of its elements,
+ * and appends a stage.
  */
 #include "frontend/builtins/builtins.h"
 #include "frontend/context/messages.h"
@@ -12,7 +12,7 @@
 
 #include <string.h>
 
-/* ---- map and filter ------------------------------------------------------ */
+/* ---- map and filter ----------------------------------------------------- */
 
 /* Number k of the functions of a dataset: "train.map1". */
 static const char *
@@ -34,7 +34,7 @@ argument_leaf(FeValue *type, void *data)
                            ir_block_arg(cx->block, *type->type, NULL));
 }
 
-/* The nest of the types of what fn returns, which is result. */
+/* The nest of the types of fn's result. */
 static FeValue *
 result_types(Lower *cx, const IrFunc *fn, FeValue *result)
 {
@@ -51,8 +51,8 @@ result_types(Lower *cx, const IrFunc *fn, FeValue *result)
     return fe_value_rebuild(cx->arena, result, &next);
 }
 
-/* The host function that f is for elements of ds; NULL after errors.  *types
- * is what it gives. */
+/* The host function that f is for elements of ds; NULL after errors. *types are
+ * those of its result. */
 static IrFunc *
 element_func(Lower *cx, const FeDataset *ds, FeValue *f, const FeArgs *in,
              FeValue **types)
@@ -334,7 +334,7 @@ fe_method_cache(Lower *cx, const FeArgs *in)
                               : &fe_poison;
 }
 
-/* ---- unbatch ------------------------------------------------------------- */
+/* ---- unbatch ------------------------------------------------------------ */
 
 typedef struct Unstack {
     Lower *cx;
@@ -382,7 +382,7 @@ fe_method_unbatch(Lower *cx, const FeArgs *in)
     return fe_dataset_value(cx, ds);
 }
 
-/* ---- two datasets -------------------------------------------------------- */
+/* ---- two datasets ------------------------------------------------------- */
 
 /* Argument 0; NULL after an error. */
 static FeDataset *
@@ -425,8 +425,8 @@ rename_leaf(FeValue *leaf, void *data)
     return fe_value_type(r->cx->arena, t);
 }
 
-/* What other's elements are beside or behind those of ds: batches of one size
- * have one name. */
+/* The elements of other, for zip or concat with those of ds: batches of one
+ * size have one name. */
 static FeValue *
 element_beside(Lower *cx, const FeDataset *ds, const FeDataset *other)
 {

@@ -52,9 +52,10 @@ check_shard(Lower *cx, const FeDistDataset *dist, Loc loc)
     const IrStageInfo *source = &ir_stage_info[dist->datasets.data[0]->source];
     if (dist->shard != SHARD_FILE || source->reads)
         return true;
-    fe_error_note(cx, loc, "shard = data gives each pipeline its part of them",
-                  "what %s gives cannot be sharded by file: it reads none",
-                  source->name);
+    fe_error_note(
+        cx, loc, "shard = data gives each pipeline its part of them",
+        "the elements of %s cannot be sharded by file: it reads no file",
+        source->name);
     return false;
 }
 
@@ -80,7 +81,7 @@ check_batched(Lower *cx, FeDataset *ds, Loc loc)
     FeValues leaves = {0};
     if (ds->batch == 0) {
         fe_error_note(cx, loc, "add .batch(n) to it: n is the global batch",
-                      "what is distributed are batches, and this dataset has "
+                      "distribute takes a dataset of batches, and this one has "
                       "none");
         return false;
     }
@@ -150,8 +151,7 @@ iter_name(Lower *cx, const char *dataset)
     return intern(cx->names, name);
 }
 
-/* What a replica gets of a batch: its leading dimension.  *rows is the symbol.
- */
+/* The leading dimension of a replica's part of a batch. *rows is the symbol. */
 static Dim
 share_of(Lower *cx, const FeDataset *ds, int32_t *rows)
 {
@@ -171,7 +171,7 @@ share_leaf(FeValue *leaf, void *data)
     return fe_value_type(s->cx->arena, t);
 }
 
-/* What a replica gets of an element. */
+/* A replica's part of an element. */
 static FeValue *
 element_share(Lower *cx, const FeDistDataset *dist, int32_t *rows)
 {
@@ -256,7 +256,7 @@ is_taken_in(const IrBlock *b, const IrIter *it)
     return false;
 }
 
-/* Whether an element of the iterator was taken before, in this turn of the
+/* Whether an element of the iterator was taken before, in this iteration of the
  * innermost loop. */
 static bool
 is_taken(const Lower *cx, const IrIter *it)
@@ -270,7 +270,7 @@ is_taken(const Lower *cx, const IrIter *it)
     return true;
 }
 
-/* The symbol of the element to be taken.  Elements that one turn of a loop
+/* The symbol of the element to be taken.  Elements that one iteration of a loop
  * takes may be used side by side, so each has its own rows. */
 static int32_t
 next_rows(Lower *cx, const IrIter *it)

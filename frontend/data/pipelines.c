@@ -41,7 +41,7 @@ builtin_named(Lower *cx, const char *name)
     return v;
 }
 
-/* What the function of pipeline number `id` is told. */
+/* The argument of the function that makes pipeline number `id`. */
 static FeValue *
 input_context(Lower *cx, int id, int num_pipelines, Loc loc)
 {
@@ -138,7 +138,7 @@ fe_replica_element(Lower *cx, const FeDistDataset *dist, int32_t *rows)
 
 /* ---- distribute_from ---------------------------------------------------- */
 
-/* per_worker or per_replica, whatever such a name is bound to: the number of
+/* per_worker or per_replica, even if that name is bound: the number of
  * pipelines, 0 with a message. */
 static int
 read_pipelines(Lower *cx, const FeArgs *in)

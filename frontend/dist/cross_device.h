@@ -13,7 +13,7 @@ typedef struct FeCrossDevice {
 } FeCrossDevice;
 
 /* Reads a name, in any case, and how many packs it is to make.  NULL on
- * success, else what is wrong with it, in words. */
+ * success, else the error as text. */
 const char *fe_cross_device_parse(Arena *a, const char *text,
                                   FeCrossDevice *out);
 

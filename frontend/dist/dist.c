@@ -1,8 +1,8 @@
 /*
- * dist.c - the ways from one context to another: run, merge, update
+ * dist.c - changing the context of execution: run, merge, update
  *
- * Each is an operation with a region; values around it are seen in it, and what
- * leaves it are the operation's results.
+ * Each is an operation with a region; values around it are visible in it, and
+ * values that leave it are the operation's results.
  */
 #include "frontend/context/dispatch.h"
 #include "frontend/context/eval.h"
@@ -50,7 +50,7 @@ fe_schedule(Lower *cx, const AstNode *n)
 
 /* ---- merge -------------------------------------------------------------- */
 
-/* The scope of the block, with what the merge is given. */
+/* The scope of the block, with the operands of the merge. */
 static FeScope *
 merge_scope(Lower *cx, const AstList *args)
 {

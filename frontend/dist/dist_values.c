@@ -1,7 +1,7 @@
 /*
  * dist_values.c - combining the replicas' values, and taking them apart
  *
- * All of these want values that differ among the replicas.  What is known to be
+ * All of these want values that differ among the replicas.  A value known to be
  * the same on all is one value already: a sum of it is refused, since it is not
  * clear whether it counts once or once a replica; a mean, max or min is the
  * value itself.
@@ -32,7 +32,7 @@ typedef struct Combine {
     const char *dest; /* a variable, or NULL: all replicas */
 } Combine;
 
-/* ---- what is the same everywhere ---------------------------------------- */
+/* ---- values that are the same on all replicas --------------------------- */
 
 static bool
 is_same(Lower *cx, FeValue *v)
@@ -66,7 +66,7 @@ refuse_same_gather(const Combine *c)
                     c->text, c->in->name);
 }
 
-/* mean, max or min of what is the same: itself. */
+/* mean, max or min of a value that is the same on all: itself. */
 static bool
 check_same(const Combine *c)
 {
@@ -177,7 +177,7 @@ read_dest(Lower *cx, FeValue *v, Loc loc, const char **dest)
 
 /* ---- values that differ ------------------------------------------------- */
 
-/* What a value is worth in a run of its own: the components of a sync-on-read
+/* The value of v in a run of its own: the components of a sync-on-read
  * variable, the lengths of the replicas' shares. */
 static FeValue *
 in_run(const Combine *c, FeValue *v)
@@ -191,7 +191,7 @@ in_run(const Combine *c, FeValue *v)
     return fe_region_close(cx, run, &saved, own, c->loc);
 }
 
-/* The operand of what combines a leaf that differs among the replicas. */
+/* The operand of an operation that combines a per-replica leaf. */
 static IrValue *
 handle(const Combine *c, FeValue *leaf)
 {
@@ -217,8 +217,8 @@ check_slices_op(const Combine *c)
     return false;
 }
 
-/* A field of all replicas, equal or not: one behind the other, since slices of
- * one row add up; at the destination, if it is asked for. */
+/* A field of all replicas, equal or not: concatenated, since slices of one row
+ * add up; at the destination, if it is asked for. */
 static FeValue *
 slices_field(const Combine *c, FeValue *field, bool to)
 {
@@ -227,7 +227,7 @@ slices_field(const Combine *c, FeValue *field, bool to)
                                     : all;
 }
 
-/* Slices combined over the replicas; a mean divides what is summed. */
+/* Slices combined over the replicas; a mean divides the sum. */
 static FeValue *
 combine_slices(const Combine *c, FeValue *slices, bool to)
 {
@@ -601,8 +601,7 @@ fe_builtin_local_results(Lower *cx, const FeArgs *in)
     return fe_value_tuple(cx->arena, out.len, out.data);
 }
 
-/* leaf as a value that counts as each replica's own, whatever it is: it hangs
- * on the replica's number. */
+/* leaf as a per-replica value: it is made to depend on the replica's number. */
 static FeValue *
 own_leaf(FeValue *leaf, void *data)
 {

@@ -1,8 +1,8 @@
 /*
  * strategy.c - which strategy, on which devices
  *
- * What the command line says wins over the file; with neither, one device is
- * the default strategy and several are mirrored.  The properties are constants:
+ * The command line wins over the file; with neither, one device is the default
+ * strategy and several are mirrored.  The properties are constants:
  * strategy.worker_devices.
  */
 #include "frontend/dist/strategy.h"
@@ -27,14 +27,14 @@ static const struct {
 
 enum { NUM_STRATEGIES = sizeof strategies / sizeof strategies[0] };
 
-/* What was chosen, and where. */
+/* The choice, and where it was made. */
 typedef struct Choice {
     const char *name, *devices; /* or NULL */
     const char *cross;          /* cross_device_ops, or NULL */
     Loc name_loc, devices_loc, cross_loc;
 } Choice;
 
-/* ---- what the file says -------------------------------------------------- */
+/* ---- the declaration of the file ---------------------------------------- */
 
 static void
 read_declaration(Lower *cx, const AstNode *n, Choice *out)

@@ -1,11 +1,11 @@
 /*
  * check_index.c - indices that are known when the program runs
  *
- * An operation clamps an index that names nothing, or leaves it out, so that
+ * An operation clamps an index that is out of range, or leaves it out, so that
  * memory stays safe; before the operation an assert stops the program with the
  * index and the line (D9).  The column index of ops.def says which operations
- * have indices, and fe_emit asks fe_check_indices for each; what finds its
- * elements by comparing (one_hot, a mask) asks fe_check_range itself.
+ * have indices, and fe_emit asks fe_check_indices for each; operations that
+ * find elements by comparing (one_hot, a mask) call fe_check_range themselves.
  *
  * An index that was checked against a length is not checked again where the
  * first check has been passed: in its block and those within.

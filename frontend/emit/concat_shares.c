@@ -1,17 +1,17 @@
 /*
- * concat_shares.c - what all replicas had of a batch, one behind the other
+ * concat_shares.c - concatenation of all replicas' parts of a batch
  *
- * A dimension hangs on one symbol, so the lengths of several replicas' parts do
- * not add up to a dimension, unless they are the parts of all replicas: those
- * have the whole batch's rows, N, in whatever order they are named.  Rows are
- * put at their places among zeros, each part behind those before it.
+ * A dimension depends on one symbol, so the lengths of several replicas' parts
+ * do not add up to a dimension, unless they are the parts of all replicas:
+ * those have the whole batch's rows, N, in whatever order they are named.  Rows
+ * are put at their places among zeros, each part behind those before it.
  */
 #include "frontend/emit/index.h"
 #include "frontend/emit/operand.h"
 #include "frontend/emit/shape_ops.h"
 #include "ir/rules/build.h"
 
-/* The symbol of one replica's rows that d hangs on, or NULL. */
+/* The symbol of one replica's rows that d depends on, or NULL. */
 static const IrSymbol *
 rows_of_one(const Lower *cx, Dim d)
 {
@@ -20,8 +20,8 @@ rows_of_one(const Lower *cx, Dim d)
     return s && s->of >= 0 ? s : NULL;
 }
 
-/* Whether d is one more replica's part of what *total, the sum so far, is made
- * of; of no replica twice. */
+/* Whether d is another replica's part of the same batch as *total, the sum so
+ * far; each replica counts once. */
 static bool
 add_part(const Lower *cx, Dim d, bool *seen, Dim *total)
 {

@@ -1,11 +1,11 @@
 /*
- * fold.c - arithmetic on what is known when compiling
+ * fold.c - constant folding
  *
  * Untyped integers are int64 and overflow is an error; untyped floats are
  * doubles.  Typed constants give what the operation of the IR would give at run
- * time, bit for bit: integers wrap, floats are rounded to their dtype; what
- * needs more than one rounding (pow, mod of floats) is left to the IR.  Lengths
- * fold as far as they stay linear in their symbol (D1).
+ * time, bit for bit: integers wrap, floats are rounded to their dtype;
+ * operations with more than one rounding (pow, mod of floats) are left to the
+ * IR.  Lengths fold as far as they stay linear in their symbol (D1).
  */
 #include "frontend/emit/fold.h"
 
@@ -124,7 +124,8 @@ fold_floats(AstOp op, double a, double b, bool untyped, double *out)
 
 /* ---- comparisons and logic ---------------------------------------------- */
 
-/* What an operator says of a pair that is less, equal, greater or unordered. */
+/* The result of a comparison for a pair that is less, equal, greater or
+ * unordered. */
 static bool
 compare(AstOp op, bool less, bool equal, bool greater, bool *out)
 {

@@ -1,5 +1,5 @@
 /*
- * fold.h - arithmetic on what is known when compiling
+ * fold.h - constant folding
  */
 #ifndef TFD_FRONTEND_EMIT_FOLD_H
 #define TFD_FRONTEND_EMIT_FOLD_H

@@ -1,5 +1,5 @@
 /*
- * index.h - what stands in brackets behind a tensor
+ * index.h - the indices in brackets behind a tensor
  */
 #ifndef TFD_FRONTEND_EMIT_INDEX_H
 #define TFD_FRONTEND_EMIT_INDEX_H
@@ -36,7 +36,7 @@ bool fe_indices(Lower *cx, const AstList *items, const IrType *t, Loc loc,
 /* Asks that every element of index is in 0 .. size - 1: of a constant now,
  * false with a message; else the program stops where one is not. */
 bool fe_check_range(Lower *cx, IrValue *index, Dim size, Loc loc);
-/* What the program passes from here on need not be checked again. */
+/* From here on index is known to be in range and is not checked again. */
 void fe_mark_index_checked(Lower *cx, IrValue *index, Dim size);
 /* The error that index i is not one of size; false. */
 bool fe_index_error(Lower *cx, int64_t i, int64_t size, Loc loc);

@@ -20,7 +20,7 @@
 
 /* ---- types without emitting --------------------------------------------- */
 
-/* What the leaves of a value say about its dtype. */
+/* The dtypes of the leaves of a value. */
 typedef struct Hint {
     bool typed;  /* one has a dtype: */
     DType dtype; /* that of the first */
@@ -370,7 +370,7 @@ length_operand(Lower *cx, const FeValue *v, DType t, Loc loc)
     return ir_build_cast(cx->block, x, t, loc);
 }
 
-/* What a function is called with, not what it is, is a tensor. */
+/* A function is no tensor; its result may be one. */
 static const char *
 function_note(Lower *cx, const FeValue *v)
 {

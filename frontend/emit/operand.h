@@ -9,8 +9,8 @@
 /*
  * The value to compute with: variables and params are read, constants emitted
  * (untyped ones as i32 or f32), lists of scalars made tensors.  A per-replica
- * value out of replica context is an error; so is what cannot be a tensor, and
- * any of this in FE_TOP.
+ * value out of replica context is an error; so is a value that cannot be a
+ * tensor, and any of this in FE_TOP.
  */
 IrValue *fe_operand(Lower *cx, FeValue *v, Loc loc);
 /* The same, with untyped constants at that dtype; another dtype is an error. */
@@ -47,7 +47,7 @@ FeValue *fe_op3(Lower *cx, IrOpKind kind, FeValue *x, FeValue *y, FeValue *z,
  * message), and limits are kept.  (fe_emit does this by itself.) */
 bool fe_check_can_emit(Lower *cx, Loc loc);
 
-/* What a constant is at dtype t; false with a message when it does not fit. */
+/* Converts a constant to dtype t; false with a message when it does not fit. */
 bool fe_constant_as(Lower *cx, const FeValue *v, DType t, Loc loc, Scalar *out);
 /* x, an untyped constant, at the dtype of its default, i32 or f32. */
 FeValue *fe_default_typed(Lower *cx, FeValue *x, Loc loc);

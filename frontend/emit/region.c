@@ -52,7 +52,7 @@ fe_check_together(Lower *cx, const char *what, Loc loc)
              "%s needs all replicas, and under this \"%s\" not all may come "
              "to it",
              what, d->what);
-    diag_note(cx->diag, d->loc, "what decides it differs among the replicas");
+    diag_note(cx->diag, d->loc, "its condition differs among the replicas");
     return false;
 }
 
@@ -71,7 +71,7 @@ fe_nested_op(Lower *cx, IrOpKind kind, int n, IrValue *const *operands, Loc loc)
     return ir_build_op(cx->block, kind, n, operands, loc);
 }
 
-/* ---- what leaves a region ----------------------------------------------- */
+/* ---- values that leave a region ----------------------------------------- */
 
 /* Whether leaf has to be a result of the operation to be known outside. */
 static bool

@@ -44,16 +44,16 @@ bool fe_func_close(Lower *cx, IrFunc *fn, const FeRegion *saved,
 IrOp *fe_nested_op(Lower *cx, IrOpKind kind, int n, IrValue *const *operands,
                    Loc loc);
 
-/* ---- divergence ---------------------------------------------------------- */
+/* ---- divergence --------------------------------------------------------- */
 
-/* The per-replica control flow around this place, or NULL.  What replicas do
- * together asks and refuses, naming it. */
+/* The per-replica control flow around this place, or NULL.  Collectives are
+ * refused there, with its name in the message. */
 const FeDivergence *fe_divergence(const Lower *cx);
-/* Asks that all replicas come here: that no condition around differs among
- * them.  what is what they do ("all_reduce"). */
+/* Checks that all replicas reach this place: that no condition around differs
+ * among them. what names the collective ("all_reduce"). */
 bool fe_check_together(Lower *cx, const char *what, Loc loc);
 
-/* ---- going back ---------------------------------------------------------- */
+/* ---- going back --------------------------------------------------------- */
 
 /* A point that lowering can return to, everything since forgotten. */
 typedef struct FeMark {

@@ -1,15 +1,14 @@
 /*
- * require_const.c - what must be known when the program is compiled
+ * require_const.c - values that must be constants
  *
- * Sizes, axes, names of files: a value that is found only when the program runs
- * is an error here, and one that may be mended by unrolling the loop around
- * (cx->needs_constant).
+ * Sizes, axes, names of files: a value that is computed at run time is an error
+ * here, which unrolling the loop around may repair (cx->needs_constant).
  */
 #include "frontend/emit/require_const.h"
 
 #include "frontend/context/messages.h"
 
-/* Why v is not what is asked for, a `kind` ("an integer"). */
+/* The error that v is not a constant of that kind ("an integer"). */
 static bool
 refuse(Lower *cx, FeValue *v, const char *what, const char *kind, Loc loc)
 {

@@ -6,7 +6,7 @@
 
 #include "frontend/context/lower.h"
 
-/* what says what for: "the size of a batch".  False with a message when it is
+/* what names the use: "the size of a batch".  False with a message when it is
  * not known; that may make a loop unroll. */
 bool fe_require_int(Lower *cx, FeValue *v, const char *what, Loc loc,
                     int64_t *out);

@@ -30,8 +30,8 @@ typedef struct FeAxes {
 FeValue *fe_reduce_axes(Lower *cx, IrOpKind kind, IrValue *x,
                         const FeAxes *axes, bool keepdims, Loc loc);
 
-/* The n values one behind the other along axis, if they are what all replicas
- * had of a batch; NULL if they are not. */
+/* The n values concatenated along axis, if they are all replicas' parts of a
+ * batch; NULL if they are not. */
 FeValue *fe_concat_shares(Lower *cx, int n, IrValue *const *xs, int64_t axis,
                           Loc loc); /* concat_shares.c */
 

@@ -70,7 +70,7 @@ fe_slices_type(const FeValue *slices)
     return t;
 }
 
-/* ---- as a tensor --------------------------------------------------------- */
+/* ---- as a tensor -------------------------------------------------------- */
 
 FeValue *
 fe_slices_dense(Lower *cx, const FeValue *slices, Loc loc)

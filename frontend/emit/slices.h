@@ -3,8 +3,8 @@
  *
  * A nest of its own kind, with the fields values, indices and rows: row
  * indices[i] of `rows` has values[i], and a row that is named more than once
- * has the sum.  The fields are plain values; what is here knows that together
- * they are one.
+ * has the sum.  The fields are plain values; the functions here treat them as
+ * one.
  */
 #ifndef TFD_FRONTEND_EMIT_SLICES_H
 #define TFD_FRONTEND_EMIT_SLICES_H
@@ -25,15 +25,15 @@ FeValue *fe_slices_indices(const FeValue *slices);
 FeValue *fe_slices_with(Lower *cx, const FeValue *like, FeValue *values,
                         FeValue *indices);
 
-/* The dtype and shape of the whole. */
+/* The dtype and shape of the dense tensor. */
 IrType fe_slices_type(const FeValue *slices);
 
-/* The whole. */
+/* The dense tensor. */
 FeValue *fe_slices_dense(Lower *cx, const FeValue *slices, Loc loc);
 
-/* Arithmetic where one operand is slices: sums put them one behind the other,
- * a factor or divisor that is a number goes into the values, with a tensor they
- * are the whole. */
+/* Arithmetic where one operand is slices: sums concatenate them, a factor or
+ * divisor that is a number goes into the values, with a tensor they become
+ * dense. */
 FeValue *fe_slices_binary(Lower *cx, AstOp op, FeValue *x, FeValue *y, Loc loc);
 FeValue *fe_slices_unary(Lower *cx, AstOp op, FeValue *x, Loc loc);
 

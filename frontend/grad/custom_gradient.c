@@ -1,9 +1,9 @@
 /*
  * custom_gradient.c - fn f(x) = ... with grad(dy) = ...
  *
- * The body is lowered as any; what it gives passes through an custom_gradient,
- * whose region is the gradient: from what flows back to the results it makes
- * what flows on to the arguments.  Nothing flows to what the body used besides.
+ * The body is lowered as any; its results pass through a custom_gradient, whose
+ * region computes the gradients of the arguments from those of the results.  No
+ * gradient flows to other values that the body uses.
  *
  * The gradient sees the names that the body sees at its beginning.  It gives
  * one value for each parameter, shaped like the argument; none stands for no
@@ -36,8 +36,7 @@ typedef struct CustomGradient {
     IrValues yields; /* one an input: NULL for no gradient */
 } CustomGradient;
 
-/* ---- what goes in and what comes out --------------------------------------
- */
+/* ---- inputs and outputs ------------------------------------------------- */
 
 /* A per-replica value that cannot be computed with here is passed on. */
 static bool
@@ -139,8 +138,8 @@ close_op(CustomGradient *og, IrOp *op)
     ir_build_yield(op->regions[0], yields.len, yields.data, op->loc);
 }
 
-/* result with what passed through op, or the gradients of that and none for
- * the rest. */
+/* result with the values that passed through op, or with their gradients and
+ * none for the rest. */
 static FeValue *
 through_op(CustomGradient *og, FeValue *result, IrValue *const *values,
            bool is_gradient)
@@ -287,7 +286,7 @@ plural(int n)
     return n == 1 ? "" : "s";
 }
 
-/* Divides what the gradient gives among the parameters. */
+/* Assigns the results of the gradient to the parameters. */
 static void
 divide_gradients(CustomGradient *og, FeValue *d)
 {

@@ -2,13 +2,13 @@
  * grad.c - grad(loss, wrt)
  *
  * The gradient is an operation until the passes differentiate; here its results
- * get their types.  What flows back through a collective is a replica's own
- * part: such a gradient differs among the replicas even of a loss that does
- * not.
+ * get their types.  The gradient through a collective is a replica's own part:
+ * such a gradient differs among the replicas even of a loss that does not.
  *
  * A variable of which the loss takes rows and nothing else has slices as its
- * gradient (D12).  The passes need not know: what is asked for is the gradient
- * with respect to the rows taken, and that and their indices are the slices.
+ * gradient (D12).  The passes need not know: the operation asks for the
+ * gradient with respect to the rows taken, and slices are made of that and
+ * their indices.
  */
 #include "frontend/context/dispatch.h"
 #include "frontend/context/messages.h"
@@ -20,15 +20,15 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- what a loss is made of --------------------------------------------- */
+/* ---- operations that a loss depends on ---------------------------------- */
 
 /* A walk over the operations that a value needs. */
 typedef struct Walk {
     Arena *arena;
     VEC(IrOp *) todo;
-    VEC(IrOp *) reads;   /* operations that use what was read of a variable */
-    bool has_collective; /* one that a gradient flows through, or what differs
-                            among the replicas where it does */
+    VEC(IrOp *) reads;   /* operations that use a read of a variable */
+    bool has_collective; /* one that a gradient flows through, or a per-replica
+                            value beside it */
 } Walk;
 
 static void
@@ -60,8 +60,8 @@ visit_nested(IrOp *op, void *data)
     op->mark = w;
 }
 
-/* The region of an custom_gradient is what flows back: a replica's own part if
- * it takes what only one replica has. */
+/* The region of a custom_gradient computes the gradient: a replica's own part
+ * if it uses a per-replica value. */
 static void
 visit_own(IrOp *op, void *data)
 {
@@ -78,7 +78,7 @@ visit_own(IrOp *op, void *data)
     w->has_collective |= is_own || ir_op_info[op->kind].effect == COLLECTIVE;
 }
 
-/* What it makes the same on all may be made of what is not. */
+/* Its results may be mirrored though its operands are not. */
 static void
 visit_custom_gradient(Walk *w, IrOp *op)
 {
@@ -90,7 +90,7 @@ visit_custom_gradient(Walk *w, IrOp *op)
     ir_walk(op->regions[0], visit_own, w);
 }
 
-/* Operations that use what was read of a variable. */
+/* Operations that use a read of a variable. */
 static void
 note_reads(Walk *w, IrOp *op)
 {
@@ -127,9 +127,9 @@ walk_loss(Arena *a, const IrValue *loss)
     return w;
 }
 
-/* ---- what every replica holds the whole of ------------------------------ */
+/* ---- losses that are sums over the replicas ----------------------------- */
 
-/* What flows into the regions of op flows on to its operands. */
+/* Gradients of values in the regions of op flow on to its operands. */
 static void
 note_regions(Walk *w, const IrOp *op)
 {
@@ -141,9 +141,9 @@ note_regions(Walk *w, const IrOp *op)
 }
 
 /* Whether the loss is a sum over the replicas of which each of them computes
- * the whole gradient: then what flows back into the sum is there once a
- * replica.  Up to there all is the same on all of them; what differs, and what
- * global_mean, a mean or a merge gives back, is each replica's own part. */
+ * the whole gradient: then the gradient of the sum is counted once a replica.
+ * Up to there all values are mirrored; the gradient of a per-replica value, and
+ * of global_mean, a mean or a merge, is each replica's own part. */
 static bool
 is_summed(Arena *a, const IrValue *loss)
 {
@@ -282,9 +282,9 @@ slices_of(Lower *cx, const IrVar *v, const Takes *takes, IrValue *const *d,
     return fe_slices(cx, values[0], indices[0], v->type.dims[0].c);
 }
 
-/* ---- with respect to what ----------------------------------------------- */
+/* ---- operands of the gradient ------------------------------------------- */
 
-/* What stands for a leaf of wrt: results number first, ... of the grad. */
+/* The value for a leaf of wrt: results number first, ... of the grad. */
 typedef struct Want {
     bool is_var; /* first counts among the variables */
     int first;

@@ -9,8 +9,8 @@
 #include <stddef.h>
 
 typedef struct FeLibraryFile {
-    const char *name; /* what a program uses: "nn" */
-    const char *file; /* what messages call it: "nn.tfd" */
+    const char *name; /* in a program's use: "nn" */
+    const char *file; /* in messages: "nn.tfd" */
     const char *text; /* ends in a zero byte beyond len */
     size_t len;
 } FeLibraryFile;

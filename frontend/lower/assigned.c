@@ -60,8 +60,7 @@ hide(Scan *s, const AstNode *pattern)
         hide(s, pattern->tuple.items.data[i]);
 }
 
-/* What a statement binds, it binds after its own expressions; a for before its
- * body. */
+/* A statement binds names after its own expressions; a for before its body. */
 static const AstNode *
 bound_pattern(const AstNode *n)
 {

@@ -1,9 +1,9 @@
 /*
- * branch.c - conditions, and what two ways of control join to
+ * branch.c - conditions, and values where two branches join
  *
  * Both branches are lowered into the regions of an `if`.  A mut that one of
- * them assigns to, and the value of the `if` itself, is afterwards what the two
- * sides have in common where they agree, and a result of the `if` where not.
+ * them assigns to, and the value of the `if` itself, is afterwards the common
+ * value where the two sides agree, and a result of the `if` where not.
  */
 #include "frontend/context/messages.h"
 #include "frontend/context/scope.h"
@@ -50,7 +50,8 @@ typedef struct Assigned {
     FeValue *value;
 } Assigned;
 
-/* What a branch did: its value, and the muts around that it assigned to. */
+/* The effect of a branch: its value, and the muts around that it assigned
+ * to. */
 typedef struct Side {
     FeValue *value; /* or NULL */
     VEC(Assigned) muts;
@@ -111,7 +112,7 @@ typedef struct Join {
     IrOp *op;
     IrValues yields[2];
     FeValues results;
-    const char *name; /* of what is being joined */
+    const char *name; /* of the value being joined */
     Loc loc;
 } Join;
 
@@ -154,7 +155,7 @@ join_numbers(Lower *cx, Join *j, FeValue *a, FeValue *b)
 }
 
 /* v, which branch number `there` has and the other has nothing for: zeros
- * there, which nobody will look at, where a result of the if has to be. */
+ * there, which nobody reads, where a result of the if has to be. */
 static FeValue *
 join_absent(Lower *cx, Join *j, FeValue *v, int there)
 {

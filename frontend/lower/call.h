@@ -1,5 +1,5 @@
 /*
- * call.h - calls of whatever can be called
+ * call.h - calls of functions, modules and builtins
  */
 #ifndef TFD_FRONTEND_LOWER_CALL_H
 #define TFD_FRONTEND_LOWER_CALL_H
@@ -22,8 +22,8 @@ typedef struct FeCall {
 } FeCall;
 
 /* Evaluates the arguments of a CALL of callee, or of a method, which is NULL.
- * Where a builtin takes a word, the NAME of a builtin (sum) is that whatever it
- * is bound to, and one that is bound to nothing is text. */
+ * Where a builtin takes an enumerator, the NAME of a builtin (sum) is that even
+ * if it is bound, and an unbound name is text. */
 FeCall fe_call_args(Lower *cx, const AstNode *call, const FeValue *callee,
                     const char *name);
 /* Assigns arguments to parameters: out[i] is that of names[i], or NULL if it

@@ -137,8 +137,8 @@ check_assignable(Lower *cx, const FeIndices *indices, Loc loc)
         if (x->kind == INDEX_DYNAMIC && x->value->type.rank > 0) {
             fe_error_note(
                 cx, loc,
-                "x[indices] = ... assigns to rows of x, the first "
-                "axis, as wholes",
+                "x[indices] = ... assigns to whole rows of x, along the first "
+                "axis",
                 "parts of several rows cannot be assigned to at once");
             return false;
         }
@@ -156,7 +156,7 @@ check_assignable(Lower *cx, const FeIndices *indices, Loc loc)
 
 /* ---- several rows ------------------------------------------------------- */
 
-/* The indices of rows, when that is what the brackets have. */
+/* The indices of rows, if the brackets have nothing else. */
 static IrValue *
 find_rows(const FeIndices *indices)
 {

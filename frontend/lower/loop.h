@@ -10,32 +10,33 @@
 #include "frontend/lower/lower_impl.h"
 
 /* The muts that a loop's body assigns to, as the operands, arguments and yields
- * of the loop: one each for every number in them.  What is no number (a
- * function, a string) is not carried and must stay as it is. */
+ * of the loop: one each for every number in them.  Other values (a function, a
+ * string) are not carried and must stay as they are. */
 typedef struct FeCarried {
     FeBindings muts;
     FeValues start;    /* their values before the loop */
     IrValues operands; /* the numbers in these */
     VEC(IrType)
-    types; /* of the numbers in a turn: as the operands, but for
+    types; /* of the numbers in an iteration: as the operands, but for
               localities, which may be greater */
 } FeCarried;
 
 /* Makes operands of the muts' values. */
 bool fe_carried_begin(Lower *cx, FeCarried *c, Loc loc);
-/* Arguments of a region for what is carried; the muts become these. */
+/* Arguments of a region for the loop-carried values; the muts become these. */
 void fe_carried_bind(Lower *cx, FeCarried *c, IrBlock *region);
-/* What the muts are worth at the end of the body, for the yield.  False with a
- * message when a shape changed.  *grew: a locality is greater than that in
+/* The values of the muts at the end of the body, for the yield.  False with a
+ * message when a shape changed. *grew: a locality is greater than that in
  * types, which is now so, and the body is to be lowered again. */
 bool fe_carried_end(Lower *cx, FeCarried *c, Loc loc, IrValues *yields,
                     bool *grew);
 /* The muts become the results of the loop. */
 void fe_carried_leave(Lower *cx, const FeCarried *c, const IrOp *op);
 
-/* ---- kinds of loops (lower_loop.c) --------------------------------------- */
+/* ---- kinds of loops (lower_loop.c) -------------------------------------- */
 
-/* One turn: the pattern (or NULL) bound to the element, the body executed. */
+/* One iteration: the pattern (or NULL) bound to the element, the body executed.
+ * */
 void fe_loop_iteration(Lower *cx, FeLoop *loop, const AstNode *pattern,
                        FeValue *element, const AstNode *body);
 /* In the IR: for over from..to, for over a distributed dataset, while (max 0:

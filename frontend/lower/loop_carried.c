@@ -93,7 +93,7 @@ fe_carried_leave(Lower *cx, const FeCarried *c, const IrOp *op)
     set_muts(cx, c, op->results);
 }
 
-/* ---- the end of a turn -------------------------------------------------- */
+/* ---- the end of an iteration ------------------------------------------- */
 
 /* The yields in the making. */
 typedef struct Ending {
@@ -115,7 +115,7 @@ end_number(Ending *e, FeValue *value)
         return false;
     if (!ir_type_same_shape(&x->type, type)) {
         fe_error_note(cx, e->loc, "in a loop of the program shapes stay",
-                      "\"%s\" is %s before this loop and %s after a turn of it",
+                      "\"%s\" is %s before this loop and %s after an iteration",
                       e->name, fe_type_text(cx, type),
                       fe_type_text(cx, &x->type));
         return false;
@@ -151,9 +151,10 @@ end_mut(Ending *e, FeValue *start, FeValue *value)
         return end_leaf(e, start, value);
     if (!fe_value_alike(start, value)) {
         if (!fe_is_poison(value))
-            fe_error(e->cx, e->loc,
-                     "\"%s\" is another nest after a turn of this loop",
-                     e->name);
+            fe_error(
+                e->cx, e->loc,
+                "\"%s\" has another structure after an iteration of this loop",
+                e->name);
         return false;
     }
     for (int i = 0; i < start->nest.len; i++)

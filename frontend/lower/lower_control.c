@@ -1,16 +1,16 @@
 /*
- * lower_control.c - blocks, if, and the ways out of them
+ * lower_control.c - blocks, if, and early exits
  *
  * The IR has structured control flow only.  An `if` that is decided when the
- * program runs and has a way out (return, break, continue) in it therefore
+ * program runs and has an early exit (return, break, continue) in it therefore
  * takes the rest of the statements into its branches: what is left to do is a
  * chain (Rest) that either branch executes to its end.  A break then is nothing
  * but clearing the loop's flag and not executing the rest.
  *
  * Where both branches could come to their end the rest would be executed twice,
- * and twice again for each such `if`.  There a way out only notes that it was
- * taken, and what is returned; the rest is then the branch of a second `if`, of
- * that note.
+ * and twice again for each such `if`.  There an early exit only notes that it
+ * was taken, and the value returned; the rest is then the branch of a second
+ * `if`, of that note.
  */
 #include "frontend/context/eval.h"
 #include "frontend/context/messages.h"
@@ -33,13 +33,13 @@ struct Rest {
 
 static FeValue *exec_rest(Lower *cx, Rest rest);
 
-/* What ways out of an if note whose rest is executed apart. */
+/* The notes of early exits from an if whose rest is executed once. */
 struct FeExits {
     FeBinding *gone;   /* whether one was taken */
-    FeBinding *result; /* what it returned: &fe_absent where nothing */
+    FeBinding *result; /* the value returned: &fe_absent without one */
 };
 
-/* ---- ways out ----------------------------------------------------------- */
+/* ---- early exits ------------------------------------------------------- */
 
 /* Whether n has a break or continue of a loop around n, or a return; or such a
  * break. */
@@ -74,8 +74,8 @@ fe_has_break(const AstNode *n)
     return has_exit(n, true);
 }
 
-/* Goes out with a value (or &fe_absent); gives what the statements executed
- * until here are worth. */
+/* Exits with a value (or &fe_absent); returns the value of the statements
+ * executed until here. */
 static FeValue *
 exit_early(Lower *cx, FeValue *value)
 {
@@ -122,8 +122,8 @@ branch_stmts(Lower *cx, const AstNode *n, bool truth)
     return stmts;
 }
 
-/* A branch, and what comes after the if when the branch has ways out (else
- * after is NULL). */
+/* A branch, and the statements after the if when the branch has early exits
+ * (else after is NULL). */
 typedef struct IfStmt {
     const AstNode *n;
     const Rest *after;
@@ -182,7 +182,7 @@ is_empty(const Rest *rest)
     return true;
 }
 
-/* The rest apart, unless a way out was taken. */
+/* The rest by itself, unless an early exit was taken. */
 typedef struct SplitIf {
     const Rest *after;
     FeValue *result;
@@ -223,7 +223,7 @@ exec_split_if(Lower *cx, const AstNode *n, IrValue *cond, const Rest *after)
                                     : continue_branch(cx, &apart);
 }
 
-/* What an if gives that nothing comes after: for one with ways out, its
+/* The value of an if that ends its block: where it has early exits, its
  * branches execute the rest. */
 static FeValue *
 exec_if(Lower *cx, const AstNode *n, const Rest *after)
@@ -243,8 +243,8 @@ exec_if(Lower *cx, const AstNode *n, const Rest *after)
 
 /* ---- statements one after the other ------------------------------------- */
 
-/* Executes one statement; true when nothing comes after it, and then what it is
- * worth in *value. */
+/* Executes one statement; true when nothing comes after it, and then its value
+ * is in *value. */
 static bool
 exec_stmt(Lower *cx, const AstNode *n, const Rest *after, FeValue **value)
 {

@@ -1,8 +1,7 @@
 /*
  * lower_expr.c - operators and casts
  *
- * Each first asks whether the result is known now (fold.c); what is not is an
- * operation of the IR.
+ * Each tries to fold (fold.c), and emits an operation of the IR if it cannot.
  */
 #include "frontend/context/dispatch.h"
 #include "frontend/context/eval.h"
@@ -34,7 +33,7 @@ static const struct {
     [AST_OP_FLOORDIV] = {true, OP_floordiv},
 };
 
-/* Whether v is something to count with; what is not can be compared only. */
+/* Whether v is a number; other values can be compared only. */
 static bool
 is_number(const FeValue *v)
 {

@@ -3,7 +3,7 @@
  *
  * A `for` over a range is tried as a loop of the IR; when its body fails for
  * want of a constant and the range is known, it is unrolled instead.  A `for`
- * over a nest is always unrolled, and so is what is evaluated while compiling.
+ * over a nest is always unrolled, and so are loops at the top level.
  */
 #include "frontend/context/eval.h"
 #include "frontend/context/messages.h"
@@ -17,7 +17,7 @@
 
 /* ---- unrolling ---------------------------------------------------------- */
 
-/* A turn that is made if no turn before it broke. */
+/* An iteration, executed if none before it left the loop. */
 typedef struct Iteration {
     const AstNode *node; /* FOR or WHILE */
     FeLoop *loop;
@@ -43,7 +43,7 @@ skip_iteration(Lower *cx, const void *data)
     return NULL;
 }
 
-/* Makes one turn more; false when there are no further ones. */
+/* Executes one more iteration; false when it is the last. */
 static bool
 unroll_iteration(Lower *cx, const Iteration *t)
 {
@@ -183,7 +183,7 @@ fe_exec_for(Lower *cx, const AstNode *n)
 
 /* ---- while -------------------------------------------------------------- */
 
-/* While nothing runs, a while is evaluated turn by turn. */
+/* At the top level a while is evaluated iteration by iteration. */
 static void
 evaluate_while(Lower *cx, const AstNode *n, int64_t max)
 {

@@ -7,7 +7,7 @@
 #include "frontend/lower/call.h"
 #include "frontend/lower/stmt.h"
 
-/* ---- expressions by kind; n is of the kind in the name ------------------- */
+/* ---- expressions by kind; n is of the kind in the name ------------------ */
 
 FeValue *fe_eval_tuple(Lower *cx, const AstNode *n); /* lower_nest.c */
 FeValue *fe_eval_named_tuple(Lower *cx, const AstNode *n);
@@ -22,14 +22,14 @@ FeValue *fe_eval_if(Lower *cx, const AstNode *n);    /* lower_control.c */
 /* The field that a FIELD names, of a value that is known. */
 FeValue *fe_field_of(Lower *cx, FeValue *v, const AstNode *field);
 
-/* What an INDEX makes of a value that is known. */
+/* The element that an INDEX selects of a value that is known. */
 FeValue *fe_index_of(Lower *cx, FeValue *v, const AstNode *index);
 
 /* Item number i of a list, of an argument list: an instance in it has a path
  * of its own. */
 FeValue *fe_eval_item(Lower *cx, const AstNode *expr, const char *name, int i);
 
-/* ---- what for loops and lists go over (lower_nest.c) --------------------- */
+/* ---- ranges and nests that loops iterate over (lower_nest.c) ------------ */
 
 /* from..to of a RANGE: at one dtype, i32 unless they say otherwise.  False with
  * a message when they are no integers. */
@@ -42,7 +42,7 @@ bool fe_range_count(Lower *cx, FeValue *from, FeValue *to, Loc loc,
 /* Number i of a range of constants: of the dtype of from. */
 FeValue *fe_range_item(Lower *cx, FeValue *from, int64_t i);
 
-/* ---- calls --------------------------------------------------------------- */
+/* ---- calls -------------------------------------------------------------- */
 
 FeValue *fe_call_func(Lower *cx, FeValue *f, const FeCall *call,
                       const char *verb); /* lower_func.c */
@@ -54,7 +54,7 @@ FeBinding *fe_instance_member(const FeInstance *instance, const char *name);
 bool fe_call_push(Lower *cx, const char *name, const char *verb, Loc loc);
 void fe_call_pop(Lower *cx);
 
-/* ---- statements ---------------------------------------------------------- */
+/* ---- statements --------------------------------------------------------- */
 
 /* A loop that is being lowered: a break clears its flag. */
 struct FeLoop {
@@ -71,8 +71,8 @@ void fe_exec_while(Lower *cx, const AstNode *n);
 /* Any other statement. */
 void fe_exec_simple(Lower *cx, const AstNode *n); /* lower_stmt.c */
 
-/* What value is as the next value of a mut that is `before`: at its dtype.
- * POISON with a message. */
+/* value converted to the dtype of `before`, the mut's current value.  POISON
+ * with a message. */
 FeValue *fe_next_value(Lower *cx, const char *name, FeValue *before,
                        FeValue *value, Loc loc);
 /* target op= value; node is the value as written. */
@@ -88,19 +88,19 @@ typedef VEC(FeBinding *) FeBindings;
 void fe_assigned(Lower *cx, const AstNode *body,
                  FeBindings *out); /* assigned.c */
 
-/* ---- conditions ---------------------------------------------------------- */
+/* ---- conditions --------------------------------------------------------- */
 
-/* A condition: what it is when known now, else a bool operand. */
+/* A condition: its truth if it is a constant, else a bool operand. */
 typedef struct FeCond {
     bool known, truth;
     IrValue *value; /* NULL when known or after an error */
 } FeCond;
 FeCond fe_cond(Lower *cx, FeValue *v, Loc loc); /* branch.c */
 
-/* One way that control can go on; gives the value it is worth, or NULL. */
+/* One branch; returns its value, or NULL. */
 typedef FeValue *FeBranch(Lower *cx, const void *data);
 /* if (cond) then() else other(), in the IR: muts that they assign get joint
- * values.  NULL when neither branch is worth anything. */
+ * values.  NULL when neither branch has a value. */
 FeValue *fe_branch(Lower *cx, IrValue *cond, Loc loc, FeBranch *then,
                    FeBranch *other, const void *data); /* branch.c */
 

@@ -87,8 +87,8 @@ slice_known(Lower *cx, const AstNode *s, int64_t size, FeIndex *x)
     return true;
 }
 
-/* Whether a length, which is not constant, is one number to all: that of a
- * whole batch, or of what one replica gave main. */
+/* Whether a length, which is not constant, is the same on all replicas: that of
+ * a whole batch, or of a value that one replica gave main. */
 static bool
 is_common(const Lower *cx, Dim size)
 {
@@ -149,8 +149,8 @@ refuse_slice(Lower *cx, Loc loc)
     return false;
 }
 
-/* A slice of an axis whose length is known when the program runs: both ends
- * count from the same one of its ends, and what is between them is there. */
+/* A slice of an axis whose length is known when the program runs: both bounds
+ * count from the same end, and all elements between them exist. */
 static bool
 slice_common(Lower *cx, const AstNode *s, Dim size, FeIndex *x)
 {
@@ -347,7 +347,7 @@ fe_take(Lower *cx, IrValue *x, IrValue *index, int64_t axis, Loc loc)
     return fe_emit(cx, op);
 }
 
-/* What the values name, the last axis first. */
+/* Takes the elements that dynamic indices name, the last axis first. */
 static FeValue *
 take_values(Lower *cx, IrValue *x, const FeIndices *indices, Loc loc)
 {
@@ -461,8 +461,8 @@ is_tensor_of_list(Lower *cx, FeValue *v)
            fe_type_of(cx, v, &t);
 }
 
-/* Whether v is made of what a loop of the IR counts or carries; an expression
- * of more than *budget values counts as one. */
+/* Whether v depends on the counter or a carried value of a loop of the IR; an
+ * expression of more than *budget values counts as one. */
 static bool
 depends_on_loop(const IrValue *v, int *budget)
 {

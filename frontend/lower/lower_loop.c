@@ -2,9 +2,9 @@
  * lower_loop.c - for and while as loops of the IR
  *
  * The body is lowered with arguments in the place of the muts that it assigns
- * to.  Where a turn makes one differ among the replicas that agreed before, the
- * body is lowered again with that known: the compiler must see drift wherever
- * it begins.
+ * to.  Where an iteration makes one differ among the replicas that agreed
+ * before, the body is lowered again with that known: the compiler must see
+ * drift wherever it begins.
  *
  * A break clears a flag that the loop carries too (FeLoop); a `for` that may be
  * left early is a `while` with a counter.
@@ -22,13 +22,13 @@
 
 typedef struct Loop Loop;
 
-/* What the loops of a kind do; each in the region it belongs to. */
+/* The functions of a kind of loop; each is called in its region. */
 typedef struct LoopKind {
     IrOpKind op;
     const char *what; /* "for", "while" */
-    /* Whether there is a next turn: a bool.  (Of a while.) */
+    /* Whether there is a next iteration: a bool.  (Of a while.) */
     FeValue *(*condition)(Lower *cx, Loop *l);
-    /* What the pattern is bound to, or NULL: there is no pattern. */
+    /* The value that the pattern is bound to; NULL without a pattern. */
     FeValue *(*element)(Lower *cx, Loop *l);
 } LoopKind;
 
@@ -41,9 +41,9 @@ struct Loop {
     IrValue *index_arg;    /* counted for */
     FeValue *iter;         /* over a dataset */
     const AstNode *cond;   /* while */
-    int64_t max;           /* turns at most; 0: no limit */
-    bool diverges;         /* replicas may make different numbers of turns */
-    Loc loc;               /* what decides */
+    int64_t max;           /* iterations at most; 0: no limit */
+    bool diverges; /* the number of iterations may differ among replicas */
+    Loc loc;       /* the condition */
     FeCarried carry;
 };
 
@@ -93,7 +93,7 @@ static const LoopKind dataset_while = {OP_while, "for", dataset_condition,
 
 /* ---- the body ----------------------------------------------------------- */
 
-/* One turn: the pattern bound, the statements executed. */
+/* One iteration: the pattern bound, the statements executed. */
 void
 fe_loop_iteration(Lower *cx, FeLoop *loop, const AstNode *pattern,
                   FeValue *element, const AstNode *body)
@@ -278,7 +278,7 @@ new_loop(Lower *cx, const LoopKind *kind, const AstNode *node,
     return l;
 }
 
-/* How many turns from..to has. */
+/* The number of iterations of from..to. */
 static FeValue *
 range_size(Lower *cx, FeValue *from, FeValue *to, Loc loc)
 {
@@ -311,7 +311,8 @@ fe_loop_counted(Lower *cx, const AstNode *n, FeValue *from, FeValue *to)
         l.index = fe_hidden_mut(cx, "index", zero_like(cx, l.count), loc);
         VEC_PUSH(cx->arena, l.carry.muts, l.index);
         if (fe_value_is_int(l.count, &l.max) && l.max < 1)
-            l.max = 1; /* a limit is a number of turns; the count is none */
+            l.max =
+                1; /* a limit is a number of iterations; the count is none */
     }
     if (!fe_is_poison(l.count))
         lower_loop(cx, &l);

@@ -1,7 +1,7 @@
 /*
  * lower_nest.c - tuples, named tuples, lists: making them and taking them apart
  *
- * Nests exist only while compiling: what they hold are values like any other.
+ * Nests exist only while compiling: their items are values like any other.
  */
 #include "frontend/context/dispatch.h"
 #include "frontend/context/eval.h"
@@ -153,7 +153,7 @@ range_items(Lower *cx, const AstNode *range, FeValues *out)
     return true;
 }
 
-/* What a comprehension goes over. */
+/* The items that a comprehension iterates over. */
 static bool
 iterated_items(Lower *cx, const AstNode *iter, FeValues *out)
 {

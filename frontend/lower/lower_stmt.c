@@ -1,9 +1,9 @@
 /*
  * lower_stmt.c - statements without control flow: names and assignments
  *
- * An assignment to a mut binds its name to another value; what control flow
- * makes of that is told in branch.c and lower_loop.c, which read the list of
- * cx->writes.
+ * An assignment to a mut binds its name to another value; branch.c and
+ * lower_loop.c read the list of cx->writes to find the muts that control flow
+ * changes.
  */
 #include "frontend/context/dispatch.h"
 #include "frontend/context/eval.h"

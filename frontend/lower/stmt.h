@@ -8,7 +8,7 @@
 
 /* Whether value is a nest of as many as a tuple has names; an error if not. */
 bool fe_check_names(Lower *cx, const AstNode *pattern, const FeValue *value);
-/* Binds what a pattern of names says to value; muts become typed values. */
+/* Binds the names of a pattern to value; muts become typed values. */
 void fe_bind_pattern(Lower *cx, const AstNode *pattern, FeValue *value,
                      bool is_mut);
 /* Gives a mut another value of its dtype. */

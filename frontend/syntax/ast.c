@@ -88,7 +88,7 @@ fe_ast_is_expr(const AstNode *n)
     return fe_ast_kind_info[n->kind].level >= AST_LEVEL_WHOLE;
 }
 
-/* ---- literals ---- */
+/* ---- literals ----------------------------------------------------------- */
 
 bool
 fe_ast_int_value(const AstNode *n, int64_t *value)

@@ -6,7 +6,7 @@
  * the text is part of a message or stands in a hole of a string.
  *
  * Parentheses are printed where the tree needs them: each place says how
- * tightly what stands there must bind.
+ * tightly the node there must bind.
  */
 #include "frontend/syntax/ast_impl.h"
 
@@ -43,7 +43,7 @@ new_line(Printer *p)
         print(p, "  ");
 }
 
-/* ---- kinds with a text ---- */
+/* ---- kinds with a text -------------------------------------------------- */
 
 static const AstFieldInfo *
 find_field(const AstNode *n, const char *name, size_t len)
@@ -106,7 +106,7 @@ print_value(Printer *p, const AstNode *n, const AstFieldInfo *f, int level)
     }
 }
 
-/* Prints the field after a "$"; returns what follows it in the text. */
+/* Prints the field after a "$"; returns the text behind it. */
 static const char *
 print_field(Printer *p, const AstNode *n, const char *text)
 {
@@ -119,7 +119,7 @@ print_field(Printer *p, const AstNode *n, const char *text)
     return text + len + (mark == '^' || mark == '!');
 }
 
-/* What follows "<": the text to print, or NULL if the field is not there. */
+/* The text to print behind "<", or NULL if the field is not there. */
 static const char *
 open_group(const AstNode *n, const char *text)
 {
@@ -147,7 +147,7 @@ print_text(Printer *p, const AstNode *n, const char *text)
     }
 }
 
-/* ---- blocks ---- */
+/* ---- blocks ------------------------------------------------------------- */
 
 static void
 print_block(Printer *p, AstList list)
@@ -244,7 +244,7 @@ print_if(Printer *p, const AstNode *n)
     print_node(p, n->if_.else_, AST_LEVEL_PART);
 }
 
-/* ---- functions ---- */
+/* ---- functions ---------------------------------------------------------- */
 
 static void
 print_params_and_body(Printer *p, const AstNode *n)
@@ -274,7 +274,7 @@ print_fn(Printer *p, const AstNode *n)
     print_params_and_body(p, n->fn.grad);
 }
 
-/* ---- expressions ---- */
+/* ---- expressions -------------------------------------------------------- */
 
 static int
 level_of(const AstNode *n)
@@ -365,7 +365,7 @@ print_bool(Printer *p, const AstNode *n)
     print(p, n->boolean.value ? "true" : "false");
 }
 
-/* ---- nodes ---- */
+/* ---- nodes -------------------------------------------------------------- */
 
 static void (*const printers[NUM_AST_KINDS])(Printer *p, const AstNode *n) = {
     [AST_PROGRAM] = print_program,

@@ -2,8 +2,8 @@
  * build.c - nodes, and the checks that a grammar would say badly
  *
  * The grammar takes any expression as the target of an assignment and any word
- * as a clause of a variable; what is wrong with one is said here, in the words
- * of the user, and reading goes on.
+ * as a clause of a variable; errors in them are reported here, in the words of
+ * the user, and parsing goes on.
  */
 #include "frontend/syntax/parse_impl.h"
 
@@ -116,7 +116,7 @@ fe_expect_word(FeParser *ps, FePlace place, const char *word,
                         word);
 }
 
-/* ---- expressions ---- */
+/* ---- expressions -------------------------------------------------------- */
 
 static bool
 is_comparison(AstOp op)
@@ -159,7 +159,7 @@ fe_add_arg(FeParser *ps, AstList args, AstNode *arg)
     return fe_append(ps, args, arg);
 }
 
-/* ---- statements ---- */
+/* ---- statements --------------------------------------------------------- */
 
 static bool is_target(FeParser *ps, const AstNode *n);
 
@@ -193,7 +193,7 @@ fe_make_assign(FeParser *ps, FePlace place, AstOp op, AstNode *target,
     return FE_NODE(ps, place, ASSIGN, assign, op, target, value);
 }
 
-/* For `non_slot(vars)` what is in the parentheses, else NULL. */
+/* The operand in the parentheses of `non_slot(vars)`, else NULL. */
 static AstNode *
 non_slot_vars(FeParser *ps, AstNode *target)
 {
@@ -217,7 +217,7 @@ fe_make_update(FeParser *ps, FePlace place, AstNode *target, AstNode *body)
                    vars != NULL, body);
 }
 
-/* ---- declarations ---- */
+/* ---- declarations ------------------------------------------------------- */
 
 AstNode *
 fe_use(FeParser *ps, FePlace place, AstList modules)
@@ -239,7 +239,7 @@ fe_colocate(FeParser *ps, FePlace place, AstNode *target, AstList members)
     return FE_NODE(ps, place, COLOCATE, colocate, target, members);
 }
 
-/* ---- the clauses of a variable ---- */
+/* ---- the clauses of a variable ------------------------------------------ */
 
 /* The position in words of the word that n is, or -1. */
 static int

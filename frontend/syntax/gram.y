@@ -2,8 +2,8 @@
  * gram.y - tokens to tree
  *
  * The grammar of docs/language.md, without a conflict.  Actions build nodes and
- * nothing else: checks are in build.c, messages in syntax_error.c, and what a
- * newline means in tokens.c.
+ * nothing else: checks are in build.c, messages in syntax_error.c, and the
+ * meaning of newlines in tokens.c.
  *
  * An operand is an expression of operators; lambdas and ifs stand only where a
  * whole expression does, since they reach as far to the right as they can.  No
@@ -129,7 +129,7 @@ empty_place(FePlace before)
 
 %%
 
-/* ---- declarations ---- */
+/* ---- declarations ------------------------------------------------------- */
 
 file:
     decls                       { ps->program = MAKE(@$, PROGRAM, program, $1); }
@@ -297,7 +297,7 @@ let:
     LET pattern ASSIGN expr     { $$ = MAKE(@$, LET, let, $2, $4); }
 ;
 
-/* ---- statements ---- */
+/* ---- statements --------------------------------------------------------- */
 
 block:
     LBRACE block_list RBRACE    { $$ = MAKE(@$, BLOCK, block, $2); }
@@ -386,7 +386,7 @@ patterns:
   | patterns COMMA pattern      { $$ = fe_append(ps, $1, $3); }
 ;
 
-/* ---- expressions ---- */
+/* ---- expressions -------------------------------------------------------- */
 
 expr:
     operand
@@ -459,7 +459,7 @@ atom:
   | update
 ;
 
-/* What run calls: the first "(" ends it. */
+/* The callee of run: the first "(" ends it. */
 callee:
     NAME                        { $$ = NAME(@$, $1); }
   | callee DOT NAME             { $$ = MAKE(@$, FIELD, field, $1, $3); }

@@ -1,8 +1,8 @@
 /*
  * parse.c - from text to tree
  *
- * The text is any bytes: what is no UTF-8 is refused before the scanner sees
- * it, so that strings and messages are text.
+ * The text is any bytes: invalid UTF-8 is refused before the scanner sees it,
+ * so that strings and messages are text.
  *
  * The grammar takes every expression as a statement, because the last line of
  * a branch may be one; whether it may stand where it does is known when the
@@ -14,7 +14,7 @@
 #include "frontend/syntax/gram.tab.h"
 #include "frontend/syntax/parse_impl.h"
 
-/* ---- the text ---- */
+/* ---- the text ----------------------------------------------------------- */
 
 /* The length of the character at the start of n bytes; 0 if there is none. */
 static size_t
@@ -73,7 +73,7 @@ check_text(FeParser *ps, const char *text, size_t len)
     return false;
 }
 
-/* ---- statements that are only expressions ---- */
+/* ---- statements that are only expressions ------------------------------- */
 
 static void check(FeParser *ps, const AstNode *n);
 
@@ -144,7 +144,7 @@ check(FeParser *ps, const AstNode *n)
             check(ps, child);
 }
 
-/* ---- the whole ---- */
+/* ---- fe_parse ---------------------------------------------------------- */
 
 static void
 parse_text(FeParser *ps, const char *text, size_t len)

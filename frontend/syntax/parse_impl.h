@@ -1,5 +1,5 @@
 /*
- * parse_impl.h - what the files of the parser share
+ * parse_impl.h - shared by the files of the parser
  *
  *   scan.l          characters to words; brackets, strings and their holes
  *   tokens.c        words to tokens: where statements end, which names are
@@ -21,7 +21,7 @@
 #include "ir/base/str.h"
 #include "ir/base/vec.h"
 
-enum { MAX_ERRORS = 100 }; /* then the rest is not worth reading */
+enum { MAX_ERRORS = 100 }; /* then the rest is not read */
 
 /* A piece of the source: from byte start to byte end. */
 typedef struct FePlace {
@@ -38,7 +38,7 @@ typedef struct FeToken {
     bool first_on_line; /* nothing but blanks stands before it */
 } FeToken;
 
-/* What is open: ( [ {, a string, or a hole in one. */
+/* An open bracket: ( [ {, a string, or a hole in one. */
 typedef enum FeOpen {
     OPEN_PAREN = '(',
     OPEN_SQUARE = '[',
@@ -88,7 +88,7 @@ typedef struct FeParser {
     uint32_t item_col;         /* where the current declaration begins */
 } FeParser;
 
-/* ---- scan.l ---- */
+/* ---- scan.l ------------------------------------------------------------- */
 
 void fe_scan_begin(FeParser *ps, const char *text, size_t len);
 void fe_scan_end(FeParser *ps);
@@ -97,14 +97,14 @@ FeToken fe_scan_word(FeParser *ps);
 /* Forgets open brackets and strings. */
 void fe_scan_reset(FeParser *ps);
 
-/* ---- tokens.c: the grammar's yylex is there ---- */
+/* ---- tokens.c: the grammar's yylex is there ----------------------------- */
 
 /* Whether a token of this kind can be the last of an expression. */
 bool fe_ends_expr(int kind);
 /* Whether it can be the first of a declaration. */
 bool fe_begins_declaration(int kind);
 
-/* ---- build.c ---- */
+/* ---- build.c ------------------------------------------------------------ */
 
 Loc fe_loc(const FeParser *ps, FePlace place);
 
@@ -147,7 +147,7 @@ AstList fe_add_arg(FeParser *ps, AstList args, AstNode *arg);
 void fe_expect_word(FeParser *ps, FePlace place, const char *word,
                     const char *expected);
 
-/* ---- syntax_error.c ---- */
+/* ---- syntax_error.c ----------------------------------------------------- */
 
 /* An error while reading, unless in recovery. */
 void fe_syntax_error(FeParser *ps, FePlace place, const char *format, ...)

@@ -1,5 +1,5 @@
 /*
- * syntax_error.c - what was expected, in plain words
+ * syntax_error.c - errors of syntax in plain words
  *
  * The grammar knows the set of tokens that could have come.  Most of it is of
  * no use to the reader of a message: after any operand every operator could
@@ -18,7 +18,7 @@
 
 #define COUNT(array) ((int)(sizeof(array) / sizeof *(array)))
 
-/* ---- reporting ---- */
+/* ---- reporting ---------------------------------------------------------- */
 
 void
 fe_syntax_error(FeParser *ps, FePlace place, const char *format, ...)
@@ -78,7 +78,7 @@ fe_too_deep(FeParser *ps, FePlace place)
     fe_syntax_stop(ps, place, "this is nested too deeply");
 }
 
-/* ---- the set of expected tokens ---- */
+/* ---- the set of expected tokens ----------------------------------------- */
 
 typedef struct Expected {
     const char *const *names;
@@ -125,8 +125,8 @@ is_member_due(const Expected *set)
     return expects(set, "slot");
 }
 
-/* Tokens that are not worth a mention when others could have come: operators
- * and what else may follow any operand. */
+/* Tokens that are left out where others are expected too: operators and others
+ * that may follow any operand. */
 static const char *const minor[] = {
     "=", "+=", "-=", "*=", "/=", "and", "or", "==",     "!=",
     "<", "<=", ">",  ">=", "+",  "-",   "*",  "/",      "//",
@@ -196,7 +196,7 @@ describe(FeParser *ps, const Expected *set)
     return few_tokens(ps, set);
 }
 
-/* ---- the tokens around the place ---- */
+/* ---- the tokens around the place ---------------------------------------- */
 
 static bool
 is_nothing(const FeToken *t)
@@ -212,7 +212,7 @@ has_before(const FeParser *ps)
            kind != T_SEMICOLON;
 }
 
-/* What was expected belongs at the end of the line before. */
+/* The missing token belongs at the end of the line before. */
 static bool
 is_missing(const FeParser *ps)
 {
@@ -234,7 +234,7 @@ spelling(FeParser *ps, const FeToken *t)
                         ps->text + t->place.start);
 }
 
-/* Where nothing stands, the message is about what stands before it. */
+/* At the end of a line the message is about the token before it. */
 static FePlace
 place_of_error(const FeParser *ps)
 {
@@ -255,7 +255,7 @@ is_reserved(int kind)
     return kind >= T_AND && kind <= T_WITH;
 }
 
-/* What begins a declaration, and nothing that a block may have. */
+/* Tokens that begin a declaration and no statement. */
 static bool
 is_declaration_word(int kind)
 {
@@ -287,7 +287,7 @@ is_new_declaration(const FeParser *ps)
            ps->last.place.col <= ps->item_col;
 }
 
-/* ---- slips ---- */
+/* ---- slips -------------------------------------------------------------- */
 
 static bool
 is_misplaced_declaration(const FeParser *ps, const Expected *set)
@@ -364,7 +364,7 @@ is_operator_at_start(const FeParser *ps, const Expected *set)
            ps->last.kind >= T_EQ && ps->last.kind <= T_POW;
 }
 
-/* let x: f32 = ...: of what takes its type from its value. */
+/* let x: f32 = ...: a let takes its type from its value. */
 static bool
 is_type_of_name(const FeParser *ps, const Expected *set)
 {
@@ -416,7 +416,7 @@ report_slip(FeParser *ps, const Expected *set)
     return false;
 }
 
-/* ---- words of other languages ---- */
+/* ---- words of other languages ------------------------------------------- */
 
 static const struct {
     const char *word, *ours;
@@ -452,7 +452,7 @@ note_keyword(FeParser *ps, const Expected *set)
         fe_note(ps, ps->last.place, "did you mean %s?", near);
 }
 
-/* ---- the message ---- */
+/* ---- the message -------------------------------------------------------- */
 
 static void
 note_open(FeParser *ps, const FeBracket *b)

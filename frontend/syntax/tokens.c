@@ -144,7 +144,7 @@ can_stand(FeParser *ps, Where where, int last)
            !(next->kind == T_NAME && fe_is_clause(next->text));
 }
 
-/* What a name is after a token of kind last. */
+/* The kind of a name after a token of kind last. */
 static int
 kind_of_name(FeParser *ps, const FeToken *t, int last)
 {
@@ -222,7 +222,7 @@ resync(FeParser *ps)
     return t;
 }
 
-/* ---- what the grammar sees ---- */
+/* ---- tokens for the grammar ---- */
 
 static FeToken
 next_token(FeParser *ps)

@@ -37,8 +37,8 @@ single_declaration(Lower *cx, const AstNode *program, AstKind kind,
     return found;
 }
 
-/* What a step prints is one line for all replicas where the program says that
- * it is the same; whatever passes find out later. */
+/* A print in a step is one line for all replicas where the program says that
+ * its operands are mirrored; passes that find out more do not change this. */
 static void
 mark_per_replica_print(IrOp *op, void *unused)
 {
@@ -63,7 +63,8 @@ lower_main(Lower *cx, const AstNode *main)
     if (v->kind != FE_NONE && !fe_is_poison(v))
         fe_error(cx, main->loc, "main returns nothing");
     fe_func_close(cx, fn, &saved, &fe_none, main->loc);
-    /* a loop may carry what is on the devices only after its first turn */
+    /* a loop may carry values that are on the devices after its first iteration
+     * only */
     if (diag_num_errors(cx->diag) == 0) {
         ir_infer_localities(fn);
         ir_walk(fn->body, mark_per_replica_print, NULL);

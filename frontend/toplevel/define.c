@@ -1,9 +1,9 @@
 /*
  * define.c - constants given on the command line: -D NAME=VALUE
  *
- * VALUE is read as an expression of the language, so that 1_000 and 2 * 4 are
- * what they are in a file; where the file has a string, it is that string as it
- * is, since a shell takes quotes away.
+ * VALUE is read as an expression of the language, so that 1_000 and 2 * 4 mean
+ * the same as in a file; where the file has a string, VALUE is the string
+ * without quotes, since a shell takes them away.
  */
 #include "frontend/context/eval.h"
 #include "frontend/context/messages.h"
@@ -22,7 +22,7 @@ text_after(const char *define, const char *name)
     return is_it ? define + n + 1 : NULL;
 }
 
-/* A source of its own, so that messages show what was given. */
+/* A source of its own, so that messages show the option. */
 static FeValue *
 parse_define(Lower *cx, const char *name, const char *value)
 {

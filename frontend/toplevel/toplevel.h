@@ -6,10 +6,10 @@
 
 #include "frontend/context/scope.h"
 
-/* The names of what a USE uses become visible in scope (use.c). */
+/* Makes the names of the modules of a USE visible in scope (use.c). */
 void fe_use_modules(Lower *cx, FeScope *scope, const AstNode *use);
 
-/* What -D says of a const whose value in the file is original, or NULL
+/* The value that -D gives a const whose value in the file is original, or NULL
  * (define.c). */
 FeValue *fe_define_value(Lower *cx, const char *name, const AstNode *original);
 /* Asks that all -D are of some const. */

@@ -2,12 +2,12 @@
  * use.c - files that a file uses: others beside it, and those of the library
  *
  * A file is read once however often it is used; it has a scope of its own, and
- * what it declares is named with the file's name before it: mine.w.
+ * its variables have the file's name as a prefix: mine.w.
  *
  * It has a path, by which it is opened and which messages show, and a name,
  * which is in the plan: the path from the program's folder, as the files that
- * lead to it spell it.  So the plan is the same from wherever and by whatever
- * path the program is compiled (D14).
+ * lead to it spell it.  So the plan does not depend on the folder or path by
+ * which the program is compiled (D14).
  */
 #include "frontend/context/dispatch.h"
 #include "frontend/context/messages.h"
@@ -72,8 +72,8 @@ normalize_path(Lower *cx, const char *path)
     return out;
 }
 
-/* What a plan calls the file that `user` uses: where on the disk it was is
- * nobody's business. */
+/* The name in the plan of a file that `user` uses: its place on the disk is
+ * left out. */
 static const char *
 sibling_name(Lower *cx, uint16_t user, const char *name)
 {
@@ -83,7 +83,7 @@ sibling_name(Lower *cx, uint16_t user, const char *name)
     return normalize_path(cx, sibling_path(cx, from, name));
 }
 
-/* Says what kept a file from being read; frees st. */
+/* Reports why a file could not be read; frees st. */
 static void
 report_status(Lower *cx, Loc loc, Status st)
 {
@@ -165,7 +165,7 @@ stem_of(Lower *cx, const char *path)
     return intern_n(cx->names, name, n);
 }
 
-/* What only the main file has. */
+/* Declarations that only the main file may have. */
 static void
 check_is_used(Lower *cx, const AstList *decls)
 {

@@ -1,5 +1,5 @@
 /*
- * value.c - what an expression of the program is worth to the compiler
+ * value.c - values of expressions
  */
 #include "frontend/value/value.h"
 

@@ -1,5 +1,5 @@
 /*
- * value.h - what an expression of the program is worth to the compiler
+ * value.h - values of expressions
  *
  * Lowering is partial evaluation: most values are known when the program is
  * compiled (numbers, shapes, functions, instances, nests of values), the rest
@@ -106,17 +106,17 @@ struct FeValue {
 /* ---- making ------------------------------------------------------------- */
 
 extern FeValue fe_poison, fe_none;
-/* What a mut is that nothing was assigned to yet: where branches join it gives
- * way to whatever the other one has. */
+/* The value of a mut without an assignment: where branches join, the value of
+ * the other branch is taken. */
 extern FeValue fe_absent;
 
 FeValue *fe_value_int(Arena *a, int64_t x);  /* untyped */
 FeValue *fe_value_float(Arena *a, double x); /* untyped */
 FeValue *fe_value_bool(Arena *a, bool x);
 FeValue *fe_value_scalar(Arena *a, Scalar s); /* typed */
-/* What the name of a dimension is worth: untyped; a CONST or a DIM. */
+/* The value of the name of a dimension: untyped; a CONST or a DIM. */
 FeValue *fe_value_dim(Arena *a, Dim d);
-/* What len(x) is worth: an i64; a CONST or a DIM. */
+/* The value of len(x): an i64; a CONST or a DIM. */
 FeValue *fe_value_length(Arena *a, Dim d);
 FeValue *fe_value_tensor(Arena *a, IrValue *v); /* POISON of NULL */
 FeValue *fe_value_param(Arena *a, IrParam *p);
@@ -157,7 +157,7 @@ bool fe_value_same(const FeValue *a, const FeValue *b);
 /* ---- nests -------------------------------------------------------------- */
 
 /* A value that is no nest is a leaf.  Calls visit on the leaves in order and
- * gives a nest of the same kind and names of what it returns. */
+ * makes a nest of the same kind and names of its results. */
 FeValue *fe_value_map(Arena *a, FeValue *v,
                       FeValue *(*visit)(FeValue *leaf, void *data), void *data);
 /* The items of a nest. */
@@ -166,7 +166,7 @@ void fe_value_items(Arena *a, const FeValue *nest, FeValues *out);
 void fe_value_leaves(Arena *a, FeValue *v, FeValues *out);
 /* v with its leaves replaced by those at *leaves, which is moved on. */
 FeValue *fe_value_rebuild(Arena *a, FeValue *v, FeValue *const **leaves);
-/* The same three for what takes slices as one: leaves, and slices. */
+/* The same three for functions that treat slices as one: leaves, and slices. */
 FeValue *fe_value_map_parts(Arena *a, FeValue *v,
                             FeValue *(*visit)(FeValue *part, void *data),
                             void *data);

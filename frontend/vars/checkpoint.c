@@ -2,7 +2,7 @@
  * checkpoint.c - save, restore and summary
  *
  * To save is to read variables in main, and to restore is to write them there,
- * so that semantics.def and the passes say what becomes of each kind: of a
+ * so that semantics.def and the passes decide about each kind: of a
  * sync-on-read variable the aggregate is saved, and a sum that is restored is
  * divided among the replicas.  Thus a file fits any number of devices.
  *

@@ -1,9 +1,9 @@
 /*
  * var_access.c - reading and writing variables
  *
- * What is allowed where is a table, semantics.def; here it is looked up, and
- * what it does not know is checked: what an update may write, and that replicas
- * come together to what they do together.
+ * The table semantics.def says what is allowed where; here it is looked up.
+ * Checked beside it: which variables an update may write, and that all replicas
+ * reach a collective.
  */
 #include "frontend/builtins/builtins.h"
 #include "frontend/context/dispatch.h"
@@ -115,7 +115,7 @@ describe_access(const Lower *cx, const IrVar *v)
 
 /* ---- messages ----------------------------------------------------------- */
 
-/* What stands for $v, $x, $o, $c. */
+/* The texts for $v, $x, $o, $c. */
 typedef struct MessageArgs {
     const char *var, *value, *op, *context;
 } MessageArgs;
@@ -148,7 +148,8 @@ expand_message(Lower *cx, const char *text, const MessageArgs *w)
     return str_text(&s);
 }
 
-/* Who declared a variable to be what the strategy does not know is told. */
+/* The repair; with a note where the strategy ignores the declared
+ * synchronization. */
 static const char *
 repair_text(Lower *cx, Verdict verdict, const IrVar *v, const MessageArgs *w)
 {
@@ -162,7 +163,7 @@ repair_text(Lower *cx, Verdict verdict, const IrVar *v, const MessageArgs *w)
                      repair, cx->module->strategy, v->name);
 }
 
-/* Reports what the verdict says, if it is an error. */
+/* Reports the verdict if it is an error, and returns false. */
 static bool
 check_verdict(Lower *cx, Verdict verdict, const IrVar *v, const MessageArgs *w,
               Loc loc)
@@ -223,7 +224,7 @@ fe_builtin_read(Lower *cx, const FeArgs *in)
     return fe_value_tensor(cx->arena, fe_operand(cx, v, in->loc));
 }
 
-/* ---- what an update may write ------------------------------------------- */
+/* ---- variables that an update may write --------------------------------- */
 
 /* The variable that v is, in the end, colocated with. */
 static const char *
@@ -358,7 +359,7 @@ gathered(Lower *cx, IrValue *x, Loc loc)
     return fe_tensor(fe_emit(cx, op));
 }
 
-/* The replicas' rows one behind the other, written in a merge: the table of
+/* The replicas' rows concatenated, written in a merge: the table of
  * aggregations (tensorflow.md 1.7). */
 static FeValue *
 write_together(Lower *cx, IrVar *v, IrUpdate mode, IrValue *rows,
@@ -383,7 +384,7 @@ write_together(Lower *cx, IrVar *v, IrUpdate mode, IrValue *rows,
     return fe_region_close(cx, merge, &saved, &fe_none, loc);
 }
 
-/* What is allowed, done; row i of rows is v's row rows[i]. */
+/* Emits a write that is allowed; row i of rows is v's row rows[i]. */
 static FeValue *
 write_rows(Lower *cx, IrVar *v, IrUpdate mode, IrValue *rows, IrValue *values,
            Loc loc)
@@ -422,7 +423,7 @@ write_slices(Lower *cx, IrVar *v, AstOp op, const FeValue *slices, Loc loc)
         write_rows(cx, v, changes[op].mode, rows, values, loc);
 }
 
-/* ---- writing the whole -------------------------------------------------- */
+/* ---- writing all of a variable ----------------------------------------- */
 
 static bool
 differs(Lower *cx, FeValue *v)
@@ -456,7 +457,7 @@ fe_var_write(Lower *cx, IrVar *v, AstOp op, FeValue *value, const AstNode *node,
     fe_emit(cx, write);
 }
 
-/* ---- what programs call ------------------------------------------------- */
+/* ---- builtin functions -------------------------------------------------- */
 
 FeValue *
 fe_builtin_created_in_scope(Lower *cx, const FeArgs *in)
@@ -472,7 +473,7 @@ fe_builtin_created_in_scope(Lower *cx, const FeArgs *in)
     return fe_value_bool(cx->arena, is_default || !outside);
 }
 
-/* scatter_<name>: what the operation of the IR calls it, and what it is. */
+/* scatter_<name>: its mode in the IR, and the change that it makes. */
 static const struct {
     const char *name;
     IrUpdate mode;

@@ -1,7 +1,7 @@
 /*
  * vars.c - variables: declarations, initial values, slots
  *
- * What reads and writes of a variable are is in var_access.c.
+ * Reads and writes are in var_access.c.
  */
 #include "frontend/vars/vars.h"
 
@@ -92,8 +92,9 @@ initial_value(Lower *cx, const IrVar *v, FeValue *init, IrVar *of, Loc loc)
     return fe_broadcast(cx, x, t->rank, t->dims, loc);
 }
 
-/* Makes function NAME.init of v, whose value init is worth in scope; a function
- * is called with `of`, a variable, when there is one.  False with a message. */
+/* Makes function NAME.init of v, whose value is that of init in scope; a
+ * function is called with `of`, a variable, when there is one.  False with a
+ * message. */
 static bool
 make_init(Lower *cx, IrVar *v, FeScope *scope, const AstNode *init, IrVar *of)
 {
@@ -124,8 +125,8 @@ has_strategy(const IrModule *m, const char *name)
     return strcmp(m->strategy, name) == 0;
 }
 
-/* Central storage has one copy and knows no synchronization: what replicas
- * write is aggregated when it is written.  Whether that changes v. */
+/* Central storage has one copy and no synchronization: writes of the replicas
+ * are aggregated at once.  Whether that changes v. */
 static bool
 forget_sync(const IrModule *m, IrVar *v)
 {
@@ -173,8 +174,8 @@ read_attributes(Lower *cx, IrVar *v, const AstNode *n)
     return true;
 }
 
-/* Only what has a gradient is trained; what a replica keeps for itself, and
- * what belongs to no variable, is not. */
+/* Trainable are variables that may have a gradient; not those that each replica
+ * has of its own, and no slots or counters. */
 static void
 read_trainable(IrVar *v, const AstNode *n)
 {

@@ -1,12 +1,12 @@
 /*
- * vars.h - what vars.c and its neighbours know of variables beside the IR
+ * vars.h - state of variables beside the IR
  */
 #ifndef TFD_FRONTEND_VARS_VARS_H
 #define TFD_FRONTEND_VARS_VARS_H
 
 #include "frontend/builtins/builtins.h"
 
-/* What a VAR clause says that IrVar does not. */
+/* Properties of a VAR clause that IrVar does not have. */
 typedef struct FeVarInfo {
     IrVar *var;
     bool outside; /* not created in the strategy's scope */
@@ -40,7 +40,7 @@ const FeVarInfo *fe_var_info(Lower *cx, const IrVar *v);
 /* Adds a variable to the module. */
 FeVarInfo *fe_var_add(Lower *cx, IrVar *v, bool outside, bool is_slot);
 
-/* ---- declarations -------------------------------------------------------- */
+/* ---- declarations ------------------------------------------------------- */
 
 /* The variable of a VAR in scope (top level, module), its name prefixed; with
  * its @NAME.init.  colocate is the target of a block around it, or NULL. */

@@ -305,11 +305,11 @@ static const struct {
      "tfdc empty.tfd --devices cpu:0-2 && tfd-run empty.tfp",
      "empty.tfd:4:13: error: index 0 of an axis that has 0\n", 1},
     {"tfdc ok.tfd -o ./ok.tfd",
-     "\"./ok.tfd\" is what is compiled, and would be written over; give "
+     "\"./ok.tfd\" is the program, and would be overwritten; give "
      "another "
      "name by -o",
      2},
-    {"cp ok.tfd a.tfp && tfdc a.tfp", "\"a.tfp\" is what is compiled", 2},
+    {"cp ok.tfd a.tfp && tfdc a.tfp", "\"a.tfp\" is the program", 2},
     {"tfdc ok.tfp",
      "cannot compile \"ok.tfp\": it is a plan; tfd-run ok.tfp runs it", 1},
     {"tfdc ok.tfd -o none/ok.tfp",

@@ -2,11 +2,11 @@
  * counts_test.c - whether a program is legal does not depend on the number of
  * devices
  *
- * Every program of the tree, right ones and wrong ones, is compiled for 1, 2,
- * 3, 4 and 8 devices, under each strategy for several: what is said, and where,
- * is the same for all, by the front end and by the passes.  A program may speak
- * of a number of replicas itself; those that do are listed, with what they say
- * it by, and differ in nothing else.
+ * Every program of the tree, right or wrong, is compiled for 1, 2, 3, 4 and 8
+ * devices, under each strategy for several devices: the messages and their
+ * places are the same for all, from the front end and from the passes.  A
+ * program may refer to the number of replicas itself; programs that do are
+ * listed, with the messages that differ.
  *
  *   counts_test SOURCE_ROOT
  */
@@ -152,7 +152,7 @@ enter_folder_of(const char *path)
                      0);
 }
 
-/* Whether the messages differ in what is of the program's own number. */
+/* Whether the messages differ in more than the program's own numbers. */
 static bool
 check_counts(const char *path, const char *strategy, int listed)
 {

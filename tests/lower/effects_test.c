@@ -1,10 +1,11 @@
 /*
  * effects_test.c - every clause, option and optional argument has an effect
  *
- * A program with one is another module than without, places apart: what is read
- * and forgotten would be the same.  What has no effect is refused, which the
- * lists of messages test.  outside and created_in_scope are of the front end
- * alone, so that the module has the answer.
+ * A program with one becomes another module than without it, apart from source
+ * locations: a clause that is read and forgotten would change nothing.  A
+ * clause without effect is refused, which the lists of messages test.  outside
+ * and created_in_scope exist only in the front end, so the module has the
+ * answer.
  *
  *   effects_test
  */
@@ -18,7 +19,7 @@ static Arena *arena; /* of the whole run */
 
 /* ---- the programs ------------------------------------------------------- */
 
-/* Where the two texts of a row stand. */
+/* The position of the two texts of a row. */
 typedef enum Place {
     STEP,
     SOURCE,
@@ -29,7 +30,7 @@ typedef enum Place {
     NUM_PLACES
 } Place;
 
-/* What stands there in all other rows. */
+/* The text at that position in all other rows. */
 static const char *const usual[NUM_PLACES] = {
     [STEP] = "y",
     [SOURCE] = "range(8).batch(4)",

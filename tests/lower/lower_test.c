@@ -4,12 +4,13 @@
  *   NAME.tfd    the program; lines that begin with #! are options:
  *                 #! devices cpu:0-1    #! strategy mirrored
  *                 #! define N=3         #! widen
- *   NAME.tir    the module it becomes, when it is right
- *   NAME.txt    the messages, when there are some
+ *   NAME.tir    its module, if it is correct
+ *   NAME.txt    its messages, if there are any
  *
  *   lower_test SOURCE_ROOT
  *
- * With TFD_BLESS=1 what is expected is written.  parts/ has what programs use.
+ * With TFD_BLESS=1 the expected files are rewritten.  parts/ has files that
+ * programs use.
  */
 #include "ir/text/text.h"
 #include "ir/verify/verify.h"

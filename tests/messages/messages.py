@@ -251,7 +251,7 @@ def literal(tokens):
     return text
 
 
-# ---- what was said -----------------------------------------------------------
+# ---- the messages of the suites
 
 PLACE = re.compile(r"%%|%[-+ #0]*(?:\*|\d+)?(?:\.(?:\*|\d+))?"
                    r"(?:hh|ll|[hlzjt])?[a-zA-Z]|\$[a-z]|\{\}")
@@ -471,7 +471,7 @@ def page_of(rows):
         for (title, _), entries in zip(CHAPTERS, chapters) if entries)
 
 
-# ---- what is wrong -----------------------------------------------------------
+# ---- the report
 
 
 def untested(rows):

@@ -184,8 +184,8 @@ run_pass(Arena *a, IrModule *m, const char *pass, const CheckOptions *options)
         fail_msg("after %s: %s\n%s", pass, wrong, ir_module_text(a, m));
 }
 
-/* The module after all passes that are for one like it: a sample that is a
- * device program begins in the midst of them. */
+/* The module after all passes that apply to it: a sample that is a device
+ * program begins in the middle of the pipeline. */
 static IrModule *
 place(Arena *a, IrModule *m, const CheckOptions *options)
 {
@@ -196,7 +196,7 @@ place(Arena *a, IrModule *m, const CheckOptions *options)
     return copy;
 }
 
-/* The program as written, but for gradients, which nobody executes. */
+/* The program as written, except for gradients, which nothing executes. */
 static IrModule *
 as_written(Arena *a, const OpSample *s)
 {

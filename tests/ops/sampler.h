@@ -42,7 +42,7 @@ void sampler_result(Sampler *s, IrValue *v);
 /* An operation of the sample's kind without attributes, in b. */
 IrOp *sampler_op(Sampler *s, IrBlock *b, int n, IrValue *const *operands);
 /* Infers op: its first result, or NULL when it is refused, which the sampler
- * notes.  The operation is gone then. */
+ * notes.  The operation is removed then. */
 IrValue *sampler_infer(Sampler *s, IrOp *op);
 
 /* A new variable of the sample's dtype. */

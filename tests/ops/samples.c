@@ -213,7 +213,7 @@ new_module(Arena *a, const OpCase *c)
     return m;
 }
 
-/* What the run region gives, then what stands after it, is returned. */
+/* Returns the results of the run region, then the values after it. */
 static void
 finish(Sampler *s, IrOp *run)
 {

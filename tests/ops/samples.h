@@ -1,8 +1,8 @@
 /*
  * samples.h - a program for every operation of the table, dtype and size
  *
- * For whoever wants to see every operation at work: passes, compiled code, the
- * runner.  samples.def says which builder shows which operation.
+ * For tests that need every operation: of passes, compiled code, the runner.
+ * samples.def names the builder of each operation.
  */
 #ifndef TFD_TESTS_OPS_SAMPLES_H
 #define TFD_TESTS_OPS_SAMPLES_H

@@ -116,7 +116,8 @@ build_iota(Sampler *s)
     s->refused = s->out->of.gradient;
 }
 
-/* What replicas know without being told: their number, their rows, params. */
+/* Values that replicas have without communication: their number, their rows,
+ * params. */
 void
 build_fact(Sampler *s)
 {
@@ -326,7 +327,7 @@ build_pad(Sampler *s)
     strided_result(s, y, A_low, AXES(1), DIMS(scaled(s, 3, 2)), AXES(3));
 }
 
-/* Parts of the batch's length stand last: there is no gradient else. */
+/* Operands with the batch's length are last: otherwise there is no gradient. */
 void
 build_concat(Sampler *s)
 {

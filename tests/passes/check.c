@@ -9,9 +9,9 @@
 #include "ir/text/text.h"
 #include "tests/ref/interp.h"
 
-/* ---- what a program does ------------------------------------------------ */
+/* ---- the behaviour of a program ----------------------------------------- */
 
-/* What a program printed, how it ended, and what it left in its variables. */
+/* The output of a program, how it ended, and the values of its variables. */
 typedef struct Outcome {
     const char *output;
     const char *failure;   /* NULL: none */
@@ -103,7 +103,7 @@ same_place(Loc x, Loc y)
     return x.line == y.line && x.col == y.col && x.file == y.file;
 }
 
-/* Whether op is a copy of one that stood in the program. */
+/* Whether op is a copy of an operation of the program. */
 static bool
 is_copied(const Inventory *inv, const IrOp *op)
 {

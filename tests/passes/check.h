@@ -16,10 +16,10 @@ typedef struct CheckOptions {
 } CheckOptions;
 
 /* Runs the pipeline on a copy of m, pass by pass.  After each the verifier
- * finds nothing wrong, every operation that the pass inserted says why, and
- * the interpreter prints the same and leaves the same bits in all variables as
- * before it.  (Nothing executes a program with gradients before differentiate.)
- * NULL, or what is wrong, in a. */
+ * finds no error, every operation that the pass inserted has a reason, and the
+ * interpreter prints the same and leaves the same bits in all variables as
+ * before it.  (A program with gradients cannot be executed before
+ * differentiate.) Returns NULL, or the fault, in a. */
 const char *check_pipeline(Arena *a, IrModule *m, const CheckOptions *options);
 
 /* The same of one pass on m itself, whether or not it changes what m does:

@@ -2,17 +2,17 @@
  * passes_test.c - the output of passes, and that programs compute the same
  * after them
  *
- *   passes/NAME.tir            begins with "# RUN: passes=A,B"; what the passes
- *                              make of the module is what follows "# EXPECT:"
- *   passes/programs/NAME.tir   does the same after every pass
- *   lower/NAME.tir             and what the front end makes of its programs
- *   docs/examples/NAME.tfd     so do these, on several numbers of devices
- *   random.c                   and programs made at random
+ *   passes/NAME.tir            begins with "# RUN: passes=A,B"; the result of the
+ *                              passes follows "# EXPECT:"
+ *   passes/programs/NAME.tir   computes the same after every pass,
+ *   lower/NAME.tir             and so do the front end's modules,
+ *   docs/examples/NAME.tfd     the examples, on several numbers of devices,
+ *   random.c                   and random programs
  *
  *   passes_test SOURCE_ROOT golden|programs|lowered|examples
  *   passes_test SOURCE_ROOT random [FIRST LAST]
  *
- * With TFD_BLESS=1 what is expected is written anew.
+ * With TFD_BLESS=1 the expected files are rewritten.
  */
 #include "ir/text/text.h"
 #include "ir/verify/verify.h"

@@ -1,9 +1,9 @@
 /*
  * random.c - random programs
  *
- * A block is a number of statements; each takes its operands from the values
- * in scope and adds what it makes to them.  What a step computes is observed
- * by a variable, so that it matters.  Numbers stay tame: a product goes through
+ * A block is a number of statements; each takes its operands from the values in
+ * scope and adds its results to them.  A variable observes the values of a
+ * step, so that they matter.  Numbers stay moderate: a product goes through
  * sin.
  */
 #include "tests/passes/random.h"
@@ -61,7 +61,7 @@ gen_if(Gen *g, IrBlock *b, IrValue *condition, Statement statement, Fits fits)
     add_results(g, op);
 }
 
-/* The carried values of a loop: what they begin with. */
+/* The initial values of a loop's carried values. */
 static int
 pick_carried(Gen *g, Fits fits, IrValue **init)
 {

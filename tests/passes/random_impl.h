@@ -14,7 +14,8 @@ typedef struct Gen {
     uint32_t line;  /* of the next statement */
 } Gen;
 
-/* From 0 to n - 1; true in so many percent; the place of the statement. */
+/* From 0 to n - 1; true with a probability in per cent; the source location of
+ * the statement. */
 int random_pick(Gen *g, int n);
 bool random_chance(Gen *g, int percent);
 Loc random_here(Gen *g);

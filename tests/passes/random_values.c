@@ -114,7 +114,7 @@ random_is_alike_here(const IrValue *v, const void *like)
     return is_alike(v, like) && random_is_host(v) == random_is_host(x);
 }
 
-/* Alike, or a scalar that broadcasts. */
+/* Of equal shape, or a scalar that broadcasts. */
 static bool
 goes_with(const IrValue *v, const void *like)
 {

@@ -1,10 +1,10 @@
 /*
  * check.c - whether a program does the same on every number of devices
  *
- * What a program prints is what it does: `{x}` has the shortest digits that
+ * Programs are compared by their output: `{x}` prints the shortest digits that
  * read back to the same bits.  Compiled code and the interpreter agree to the
- * last digit; programs whose result does not depend on the number of devices,
- * to 1e-11.
+ * last digit; programs whose result does not depend on the number of devices
+ * agree to 1e-11.
  */
 #include "tests/random/check.h"
 
@@ -37,7 +37,7 @@ typedef struct Way {
     bool threads;
 } Way;
 
-/* ---- what the program says of itself ------------------------------------ */
+/* ---- the options in a program ------------------------------------------- */
 
 /* The word after "#! NAME " in text, or NULL. */
 static const char *
@@ -84,7 +84,8 @@ failure(Arena *a, Status st)
     return text;
 }
 
-/* Front-end IR without grad operations: the text of what the program means. */
+/* Front-end IR without grad operations: the text that states the program's
+ * meaning. */
 static IrModule *
 front_end(Arena *a, const char *text, const Way *w, const PassOptions *passes,
           const char **wrong)
@@ -202,7 +203,7 @@ execute(Arena *a, IrModule *m, const Way *w, const PassOptions *passes,
     return out;
 }
 
-/* ---- comparing what was printed ----------------------------------------- */
+/* ---- comparing output --------------------------------------------------- */
 
 /* The number that *at begins with, which is passed; false: none. */
 static bool

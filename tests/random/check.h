@@ -21,7 +21,7 @@ enum { MINUTE = 60 }; /* seconds */
 
 /* Compiles and runs the program, with --widen, on 1, 2, 3 and 5 CPU devices,
  * and the reference interpreter on its front-end IR with as many replicas, one
- * after the other.  NULL, or what is wrong: the first line is of the form
+ * after the other.  Returns NULL, or the fault: the first line is of the form
  * "KIND on N: ...". */
 const char *check_program(Arena *a, const char *text);
 

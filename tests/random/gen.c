@@ -1,10 +1,10 @@
 /*
  * gen.c - numbers, scopes and lines of random programs
  *
- * A program is made line by line, one operation a line, so that what fails is
- * shrunk by leaving lines out.  Each takes its operands from the values in
- * scope and adds what it makes to them; a value's type, and whether it may
- * differ among replicas, is known, so that only what is allowed is written.
+ * A program is generated line by line, one operation a line, so that a failing
+ * program is reduced by removing lines.  Each line takes its operands from the
+ * values in scope and adds its results to them.  A value's type is known, and
+ * whether it may differ among replicas, so that only legal lines are generated.
  */
 #include "tests/random/gen_impl.h"
 

@@ -1,9 +1,10 @@
 /*
  * gen_control.c - blocks, branches and loops of random programs
  *
- * A mut is the same on all replicas for ever, or may differ for ever: what is
- * assigned to it is chosen so.  Under a condition that replicas may decide
- * differently they do nothing together and assign only what may differ.
+ * A mut is either the same on all replicas throughout the program, or may
+ * differ: assignments are chosen accordingly.  Under a condition that replicas
+ * may decide differently there are no collectives, and only muts that may
+ * differ are assigned.
  */
 #include "tests/random/gen_impl.h"
 

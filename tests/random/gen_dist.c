@@ -61,7 +61,7 @@ pick_combined(Gen *g, const char **how, GenValue *v)
     return gen_find(g, fits_mean, (*how)[1] == 'e' ? &floats : NULL, v);
 }
 
-/* v when it is what all replicas have of it together. */
+/* v, if it combines the values of all replicas. */
 static GenValue
 combined(const GenValue *v)
 {
@@ -148,8 +148,8 @@ fits_merge(Gen *g, const GenValue *v, const void *unused)
     return v->name[0] != 'v' && (v->who != SAME || gen_chance(g, 20));
 }
 
-/* merge (args) { ... }: the block sees its arguments and what is the same on
- * all. */
+/* merge (args) { ... }: the block sees its arguments and values that are the
+ * same on all replicas. */
 static bool
 do_merge(Gen *g)
 {
@@ -209,7 +209,7 @@ gen_together(Gen *g)
 
 /* ---- in main and merges ------------------------------------------------- */
 
-/* reduce with an axis counts what there is, also of shares. */
+/* reduce with an axis uses the true count, also of shares. */
 static bool
 do_reduce_axis(Gen *g)
 {

@@ -1,16 +1,16 @@
 /*
  * gen_grad.c - losses whose gradients are compared with finite differences
  *
- * The reference differentiates as the compiler does, so gradients need a judge
- * of their own.  A loss is a smooth function of what a replica has and of what
- * all share, with collectives in it, loops and branches; along a direction it
- * changes as its gradient says, or an assert of main fails:
+ * The reference differentiates as the compiler does, so gradients need a check
+ * of their own.  A loss is a smooth function of per-replica and shared values,
+ * with collectives, loops and branches in it; along a direction it changes as
+ * its gradient says, or an assert of main fails:
  *
  *   (sum of losses at x + h d  -  the same at x - h d) / 2 h  =  sum of grad d
  *
- * with both sums over the replicas, because what flows back through a
- * collective is of the losses of all.  (Not so global_mean, whose gradient is
- * each replica's own part.)
+ * with both sums over the replicas, because the gradient of a collective is
+ * that of the losses of all replicas.  (global_mean is different: its gradient
+ * is each replica's own part.)
  */
 #include "tests/random/gen_impl.h"
 

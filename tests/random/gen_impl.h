@@ -71,7 +71,7 @@ typedef enum GenContext {
 /* A function that steps call. */
 typedef struct GenFn {
     char name[GEN_NAME];
-    bool together; /* calls collectives or writes what all write */
+    bool together; /* calls collectives or writes mirrored variables */
     int num_args, num_results;
     GenValue args[2], results[2];
 } GenFn;
@@ -97,7 +97,7 @@ typedef struct Gen {
     bool has_rows;  /* there is a batch, and len(rows_name) is no constant */
     char rows_name[GEN_NAME]; /* its first component, of f32; "": none */
     const GenVar *updated;    /* in an update */
-    int frame;                /* of the function or block of a merge at hand */
+    int frame;                /* of the current function or block of a merge */
     int num_frames, depth, budget;
     VEC(GenValue) scope;
     VEC(GenVar) vars;

@@ -248,7 +248,7 @@ run_step(Gen *g, const Step *s, const char *parts)
         gen_let(g, s->results[i], "%s.%d", all, i);
 }
 
-/* Shows what a step has given: without a use it would not be computed. */
+/* Prints the results of a step: without a use they would not be computed. */
 static void
 use_results(Gen *g, const Step *s)
 {

@@ -225,7 +225,7 @@ is_trained(const GenVar *v)
     return !v->rowless && v->agg == NO_AGG && v->type.dtype == DT_f32;
 }
 
-/* One step of an optimizer, with gradients of what the replicas have. */
+/* One step of an optimizer, with the replicas' gradients. */
 bool
 gen_optimize(Gen *g)
 {

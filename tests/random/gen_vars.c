@@ -240,8 +240,8 @@ gen_write(Gen *g)
 
 /* ---- update ------------------------------------------------------------- */
 
-/* Only what is the same on all replicas is seen in a block of another
- * context. */
+/* A block of another context sees only values that are the same on all
+ * replicas. */
 void
 gen_keep_same(Gen *g)
 {
@@ -307,7 +307,7 @@ gen_update(Gen *g)
     return true;
 }
 
-/* ---- what they are at the end ------------------------------------------- */
+/* ---- their values at the end -------------------------------------------- */
 
 void
 gen_print_vars(Gen *g)

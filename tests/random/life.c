@@ -1,8 +1,8 @@
 /*
  * life.c - a run that is stopped and resumed after one of its steps
  *
- * What the second run has of the first is the checkpoint alone, so a value that
- * main still needs and that is not in it shows in what is printed.
+ * The second run has only the checkpoint of the first, so if a value that main
+ * still needs is not in it, the output differs.
  */
 #include "tests/random/life.h"
 

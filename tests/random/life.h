@@ -7,9 +7,8 @@
 #include "runtime/exec/exec.h"
 
 /* Runs the plan to one of its steps, which `seed` chooses, stops it there with
- * a checkpoint, and lets another run go on; NULL, or why they did not print
- * together what a run in peace printed.  out and err of options are not used.
- */
+ * a checkpoint, and resumes it; NULL, or why both together did not print what
+ * an undisturbed run printed.  out and err of options are not used. */
 const char *life_check(Arena *a, const Plan *plan, const RtOptions *options,
                        int64_t num_steps, uint64_t seed, const char *want);
 

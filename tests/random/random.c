@@ -4,10 +4,10 @@
  *   random [--seed N] [--count N] [--keep DIR]   programs N, N + 1, ...
  *   random --tap --seed N --count N              the same as a suite
  *   random --print SEED                          one, as text
- *   random FILE.tfd ...                          programs that are there
+ *   random FILE.tfd ...                          existing programs
  *
- * A program that does not do what it should is made shorter as long as it
- * fails alike, printed, and kept in DIR.
+ * A failing program is reduced as long as it fails in the same way, printed,
+ * and kept in DIR.
  */
 #include <ftw.h>
 #include <signal.h>
@@ -34,8 +34,8 @@ typedef struct Options {
 
 /* ---- compiled code ------------------------------------------------------ */
 
-/* Small programs have many kernels in common: what was compiled is kept for the
- * length of a run, in memory where there is such a place. */
+/* Small programs have many kernels in common: compiled code is kept for the
+ * length of a run, in memory if there is a file system for it. */
 static char cache[] = "/dev/shm/tfd-random-XXXXXX";
 
 static int

@@ -60,7 +60,7 @@ join(Arena *a, const Lines *lines)
     return str_text(&s);
 }
 
-/* Whether the lines still fail alike; then they stay. */
+/* Whether the lines still fail in the same way; then they stay. */
 static bool
 accept(Shrink *s, Lines lines)
 {

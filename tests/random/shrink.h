@@ -6,9 +6,9 @@
 
 #include "ir/base/arena.h"
 
-/* A program, short, for which check_apart finds the same kind of thing wrong as
- * it did for text; *wrong is what it says of it.  Lines are left out, blocks
- * replaced by what is in them, values by their operands. */
+/* A short program for which check_apart finds the same kind of fault as for
+ * text; *wrong is its report.  Lines are removed, blocks replaced by their
+ * contents, values by their operands. */
 const char *shrink(Arena *a, const char *text, const char **wrong);
 
 #endif

@@ -228,7 +228,7 @@ multiply_add(Scalar x, Scalar y, Scalar acc)
     return fold(OP_add, acc, fold(OP_mul, x, y));
 }
 
-/* A contraction's operand and the index of the element at hand. */
+/* A contraction's operand and the index of the current element. */
 typedef struct Side {
     const RefTensor *x;
     Subspace batch, free, sum;
@@ -302,11 +302,11 @@ compute_dot(const IrOp *op, Operands operands, RefTensor *out)
 typedef struct Conv {
     const RefTensor *x, *y;
     const int64_t *low, *step;
-    int64_t at[IR_MAX_RANK]; /* of the result's element at hand */
+    int64_t at[IR_MAX_RANK]; /* of the current element of the result */
 } Conv;
 
-/* acc and the product of y's element at y and x's in row and channel, at a
- * place of a window: 0 stands for what is not in x. */
+/* acc plus the product of y's element and x's element in row and channel, at
+ * one position of a window; elements outside of x count as 0. */
 static Scalar
 add_tap(const Conv *c, int64_t row, const int64_t *window, const int64_t *place,
         int64_t channel, const int64_t *y, Scalar acc)

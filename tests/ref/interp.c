@@ -159,7 +159,7 @@ holds(Interp *in, int r, const IrValue *condition)
     return ref_get(interp_value(in, r, condition), 0).i != 0;
 }
 
-/* ---- who needs whom ----------------------------------------------------- */
+/* ---- dependences -------------------------------------------------------- */
 
 static bool
 is_in_main(const IrOp *op)

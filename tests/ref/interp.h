@@ -1,14 +1,14 @@
 /*
  * interp.h - the reference interpreter
  *
- * Executes the IR in every phase, on all replicas, as slowly and plainly as
- * can be: it is the definition of the IR where docs/ir.md leaves a doubt
- * (D17).  A pass is right when the module after it does what the one before it
- * did; code generation is right when compiled code does what the interpreter
- * does, bit for bit.
+ * Executes the IR in every phase, on all replicas, as simply as possible and
+ * slowly: it defines the IR where docs/ir.md is not precise enough (D17).  A
+ * pass is correct when the module after it computes what the module before it
+ * computed; code generation is correct when compiled code computes what the
+ * interpreter computes, bit for bit.
  *
- * In a placed module every value is in the bytes that allocate gave it, so
- * that values which share bytes by mistake spoil each other here, too.
+ * In a placed module every value is in the bytes that allocate gave it, so that
+ * values that share bytes by mistake clobber each other here, too.
  */
 #ifndef TFD_TESTS_REF_INTERP_H
 #define TFD_TESTS_REF_INTERP_H
@@ -28,7 +28,8 @@ typedef struct InterpOptions {
     const char *data_dir; /* where paths of datasets start; NULL: here */
     const InterpParam *params;
     int num_params;
-    int64_t max_steps; /* an iterator ends after so many; 0: when it does */
+    int64_t max_steps; /* an iterator ends after n elements; 0: at the end of
+                        * its data */
     /* Called after each line of print; may be NULL. */
     void (*printed)(void *data, const char *line);
     void *data;

@@ -2,10 +2,10 @@
  * interp_impl.h - private to the reference interpreter
  *
  *   interp.c    values, control flow, and how replicas meet
- *   replicas.c  what they do when they have met; variables
- *   world.c     what main does with the world: data, print, assert,
+ *   replicas.c  operations of all replicas together; variables
+ *   world.c     main's operations on the outside world: data, print, assert,
  *               checkpoints, which are kept in memory
- *   memory.c    beginning and end, and the bytes of a placed module
+ *   memory.c    start and end, and the bytes of a placed module
  */
 #ifndef TFD_TESTS_REF_INTERP_IMPL_H
 #define TFD_TESTS_REF_INTERP_IMPL_H
@@ -44,7 +44,7 @@ struct Interp {
     Feed *feeds;     /* as the module's iters */
     Map *saved;      /* of checkpoints: "folder/variable" -> RefTensor */
     Str *output;
-    VEC(Line) lines;  /* of the step at hand */
+    VEC(Line) lines;  /* of the current step */
     int *num_printed; /* by each replica in this step */
 
     /* A placed module: the bytes that places are in. */
@@ -92,7 +92,7 @@ const char *replicas_drifted(const Interp *in);
 Status world_do(Interp *in, IrOp *op) MUST_USE;
 /* print and assert of replica r in a step. */
 Status world_do_in_step(Interp *in, int r, const IrOp *op) MUST_USE;
-/* Prints what the step has said. */
+/* Prints the output of the step. */
 void world_end_step(Interp *in);
 /* The value of a param. */
 Scalar world_param(const Interp *in, const char *name);

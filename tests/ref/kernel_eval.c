@@ -20,7 +20,7 @@ typedef struct Eval {
     int64_t *vars;  /* by id */
     int number;     /* of the part whose item it is */
 
-    /* of the scan at hand */
+    /* of the current scan */
     int64_t round;
     Scalar before, part, sum; /* of blocks before, of this one, of all */
 } Eval;
@@ -286,7 +286,7 @@ eval_scan(Eval *e, const KNode *n)
     }
 }
 
-/* Whether y, which stands behind x, goes before it. */
+/* Whether y, which comes after x in the input, precedes it in the order. */
 static bool
 is_out_of_order(const KNode *n, Scalar x, Scalar y)
 {

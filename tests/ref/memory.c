@@ -54,7 +54,7 @@ extend_to_op(IrOp *op, void *data)
             extend_to_value(data, op->regions[i]->args.data[j], kind);
 }
 
-/* Memory that holds what nobody has written. */
+/* Memory with values that nothing has written. */
 static char *
 spoiled_bytes(Arena *a, int64_t n)
 {

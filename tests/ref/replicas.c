@@ -2,9 +2,9 @@
  * replicas.c - variables, and operations of all replicas together
  *
  * The table of synchronization, aggregation and context (docs/tensorflow.md 1.4
- * to 1.6) as far as the front end lets programs through.  After communicate
- * nothing of it is left: reads and writes are a replica's own, and collectives
- * say what is combined.
+ * to 1.6), for the programs that the front end accepts.  After communicate it
+ * is no longer needed: reads and writes are local to a replica, and collectives
+ * state how they combine.
  */
 #include "tests/ref/interp_impl.h"
 
@@ -109,8 +109,8 @@ give_to_all(Interp *in, IrOp *const *at, int result, const RefTensor *x)
         interp_bind(in, r, at[r]->results[result], x);
 }
 
-/* Whether a value is combined over the replicas.  One that is known to be
- * equal on all is its own mean; nobody asks for its sum. */
+/* Whether a value is combined over the replicas.  The mean of a value that is
+ * known to be equal on all is the value; its sum does not occur. */
 static bool
 is_combined(IrAgg how, const IrValue *x)
 {
@@ -341,8 +341,8 @@ aggregation(const IrVar *v)
     return v->agg;
 }
 
-/* With an aggregation a write in replica context is one of what the replicas
- * write together. */
+/* With an aggregation, a write in replica context is a joint write of all
+ * replicas. */
 bool
 replicas_aggregate_write(const Interp *in, const IrOp *op)
 {

@@ -317,9 +317,9 @@ world_do(Interp *in, IrOp *op)
         return OK;
     case OP_restore:
         return do_restore(in, op);
-    case OP_summary: /* nobody looks */
+    case OP_summary: /* no observer */
         return OK;
-    case OP_now: /* time stands still */
+    case OP_now: /* the time is constant */
         give_scalar(in, op, scalar_float(DT_f64, 0));
         return OK;
     case OP_iter_open:

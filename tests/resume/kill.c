@@ -3,10 +3,10 @@
  *
  *   kill [--count N] [--seed S] [NAME...]
  *
- * Each subject is trained once in peace.  Then lives begin and are killed (-9)
- * after a random time, until there were N kills; each training that comes to
- * its end must have left the same, bit for bit, and so must the last one, which
- * is let go to its end.
+ * Each subject is trained once undisturbed.  Then runs are started and killed
+ * (-9) after a random time, until there were N kills; each training that
+ * reaches its end must have the same results, bit for bit, and so must the last
+ * one, which is not killed.
  */
 #include "tests/unit/unit.h"
 
@@ -78,7 +78,7 @@ typedef struct Trial {
     Arena *arena;
     const Subject *subject;
     const char *plan, *whole;
-    double seconds; /* that a run in peace takes */
+    double seconds; /* the duration of an undisturbed run */
     double longest; /* life that is killed */
     int kills, runs, resumed;
 } Trial;

@@ -112,7 +112,7 @@ lives_resumed(Arena *a, const char *dir)
     return n;
 }
 
-/* ---- what they leave ---------------------------------------------------- */
+/* ---- results ------------------------------------------------------------ */
 
 /* Each line of a text that ends, once, in the order of their first time. */
 static const char *

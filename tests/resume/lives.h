@@ -1,10 +1,10 @@
 /*
  * lives.h - runs that are killed and resumed, beside an undisturbed run
  *
- * A life is a process: tfd-run --resume in a folder.  Whatever happened to
- * those before it, the last one must leave what a run left that nothing
- * happened to: every line that was printed (lines may come again), summaries
- * with nothing lost and nothing double, saved files.
+ * A life is a process: tfd-run --resume in a folder.  Whatever happened to the
+ * lives before it, the results of the last one must equal those of an
+ * undisturbed run: every printed line (lines may be repeated), summaries with
+ * none lost and none twice, saved files.
  */
 #ifndef TFD_TESTS_RESUME_LIVES_H
 #define TFD_TESTS_RESUME_LIVES_H
@@ -28,8 +28,8 @@ typedef struct Subject {
 /* Compiles it in dir; gives the plan's path. */
 const char *lives_compile(Arena *a, const Subject *s, const char *dir);
 
-/* Begins a life: prints to DIR/out, tells DIR/err, keeps checkpoints in
- * DIR/checkpoints every so many steps, or none if that is 0. */
+/* Begins a life: prints to DIR/out, messages to DIR/err, checkpoints in
+ * DIR/checkpoints every n steps, or none if that is 0. */
 pid_t lives_begin(const Subject *s, const char *plan, const char *dir,
                   int every);
 

@@ -1,9 +1,9 @@
 /*
  * resume_test.c - runs that end at a chosen step, and their errors
  *
- * The program is all.tfd, which has 26 steps or so.  A life that dies at a step
- * is a process that runs the plan itself and leaves (without a word, as if it
- * had been killed) when it is told that the step is done; others are tfd-run's.
+ * The program is all.tfd, which has about 26 steps.  A life that dies at a step
+ * is a process that runs the plan itself and exits (silently, as if it had been
+ * killed) when that step is done; others are tfd-run's.
  */
 #include "tests/unit/unit.h"
 
@@ -28,9 +28,9 @@ static const Subject subject = {.name = "all",
                                           "part-8/variables.safetensors",
                                           "kept/variables.safetensors"}};
 
-static Arena *group;      /* of what all tests use */
+static Arena *group;      /* shared by all tests */
 static const char *plan;  /* of the program on two devices */
-static const char *whole; /* a folder where it was run in peace */
+static const char *whole; /* the folder of the undisturbed run */
 
 static int
 begin_group(void **state)
@@ -308,8 +308,8 @@ a_terminal_that_is_closed_ends_with_a_checkpoint(void **state)
 
 /* ---- streams and limits -------------------------------------------------- */
 
-/* A run in the test's folder whose process is prepared by a function; what it
- * says goes to "out" and "err", unless that redirects them. */
+/* A run in the test's folder whose process is prepared by a function; its
+ * output goes to "out" and "err", unless that function redirects it. */
 static Ran
 run_prepared(void (*prepare)(void), const char *options)
 {
@@ -364,7 +364,7 @@ last_line(const char *text)
     return text + n - 1;
 }
 
-/* A resumed run ends with the variables of the one in peace. */
+/* A resumed run ends with the variables of the undisturbed one. */
 static void
 expect_same_end(void)
 {
@@ -432,7 +432,8 @@ streams_are_closed(void)
     close(STDOUT_FILENO);
 }
 
-/* No file has the number of a stream, and gets what is printed. */
+/* No file gets the number of a standard stream, and with it the program's
+ * output. */
 static void
 a_run_without_an_output_writes_no_file_instead(void **state)
 {
@@ -462,7 +463,7 @@ a_limit_of_files_is_told(void **state)
     expect_same_end();
 }
 
-/* ---- what they cost ----------------------------------------------------- */
+/* ---- costs -------------------------------------------------------------- */
 
 static double
 megabytes_of(const char *name)
@@ -481,7 +482,7 @@ seconds_of(const Ran *r, const char *line)
     return strtod(at + strlen(line), NULL);
 }
 
-/* How long steps stood still, how often, and for how much. */
+/* How long steps waited, how often, and for how many bytes. */
 static void
 what_steps_wait_for_checkpoints_is_told(void **state)
 {

@@ -6,7 +6,7 @@
 
 enum { BATCH = 1024 };
 
-/* Operands, what we say, and what is true. */
+/* Operands, our results, and the exact results. */
 typedef struct Batch32 {
     float x[BATCH], y[BATCH], got[BATCH];
     double want[BATCH];

@@ -161,7 +161,8 @@ keep_worst(Worst *w, double ulp, double x, double y)
         *w = (Worst){ulp, x, y};
 }
 
-/* Whether a NaN stands against a number, or 0 against a 0 of other sign. */
+/* Whether one of two is a NaN and the other a number, or both are zeros of
+ * different sign. */
 static bool
 differ_in_kind(double got, long double want)
 {

@@ -1,8 +1,8 @@
 /*
  * asleep.h - to wait until another thread waits
  *
- * A test that wants a thread to be asleep before it goes on looks at what the
- * kernel says of it, instead of giving it some time.
+ * A test that needs a thread to be asleep reads the thread's state from the
+ * kernel, instead of waiting for some time.
  */
 #ifndef TFD_TESTS_UNIT_ASLEEP_H
 #define TFD_TESTS_UNIT_ASLEEP_H

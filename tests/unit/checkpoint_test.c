@@ -54,7 +54,7 @@ write_step(int64_t step, const char *text)
     assert_null(rt_checkpoints_wait(folder));
 }
 
-/* The newest one, and what is noted of others; or the error. */
+/* The newest one, and the notes about others; or the error. */
 static Status
 newest(RtCheckpoint *out, const char **notes)
 {

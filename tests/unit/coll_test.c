@@ -298,7 +298,7 @@ static const RtCollConfig ways[] = {
     {COLL_HIERARCHICAL, 1}, {COLL_HIERARCHICAL, 3},  {COLL_HIERARCHICAL, 100},
 };
 
-/* Who combines, and in what packs, changes no bit. */
+/* The algorithm and its packs do not change a bit. */
 static void
 every_way_gives_the_same(void **state)
 {
@@ -535,7 +535,7 @@ a_missing_replica_is_named(void **state)
 
 typedef struct Waiter {
     const Reduction *job;
-    _Atomic pid_t tid; /* who waits in it */
+    _Atomic pid_t tid; /* the replica that waits in it */
 } Waiter;
 
 static void *

@@ -26,8 +26,8 @@ static const Half halves[] = {
     {DT_bf16, 7, 127, 0x7f80, f32_to_bf16, bf16_to_f32},
 };
 
-/* The value of a half that is not negative; infinity stands for the next
- * power of two, as in the rule of rounding. */
+/* The value of a half that is not negative; infinity counts as the next power
+ * of two, as in the rule of rounding. */
 static double
 value(const Half *h, uint16_t x)
 {

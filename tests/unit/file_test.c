@@ -12,7 +12,7 @@
 #include "ir/base/hash/crc.h"
 #include "ir/base/io/file.h"
 
-/* Removes what is left; returns how many files there were. */
+/* Removes the remaining files; returns their number. */
 static int
 empty_dir(void)
 {
@@ -216,7 +216,7 @@ job_failing_at(const char *what, int n)
     return status;
 }
 
-/* Looking what is there, opening, writing, syncing, closing, renaming. */
+/* Listing, opening, writing, syncing, closing, renaming. */
 static void
 a_failed_write_leaves_the_old_file(void **state)
 {
@@ -312,8 +312,8 @@ is_there(const char *name)
     return access(in_dir(name), F_OK) == 0;
 }
 
-/* A file that is written removes what others left that were to become the same
- * one, but not what somebody is writing, nor anything that has another name. */
+/* Writing a file removes temporary files that others left for the same name,
+ * but not one that is being written, nor files with other names. */
 static void
 leavings_are_removed(void **state)
 {

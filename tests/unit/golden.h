@@ -2,9 +2,9 @@
  * golden.h - folders of cases: one test for each file, with the expected output
  * beside it
  *
- * A file of a folder is a case; what it becomes stands in a file of the same
- * name with another ending.  With TFD_BLESS=1 in the environment what comes out
- * is written there instead of compared: look at the diff before you commit it.
+ * A file of a folder is a case; the expected output is in a file of the same
+ * name with another ending.  With TFD_BLESS=1 in the environment the output is
+ * written there instead of compared: look at the diff before you commit it.
  *
  * Everything returned is in a.
  */

@@ -1,7 +1,7 @@
 /*
  * loader_test.c - objects of the C compiler, valid and damaged
  *
- * The objects stand on the command line: one.o, two.o, outside.o.
+ * The objects are given on the command line: one.o, two.o, outside.o.
  */
 #include "tests/unit/unit.h"
 #include "tests/unit/status.h"

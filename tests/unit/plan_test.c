@@ -125,7 +125,7 @@ time(time_t *out)
     return t;
 }
 
-/* Whoever makes it, whenever, in whatever order the objects came. */
+/* Independent of user, time, and order of the objects. */
 static void
 equal_contents_are_equal_bytes(void **state)
 {

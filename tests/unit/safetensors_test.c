@@ -214,7 +214,8 @@ each_bit_counts(void **state)
     expect_refused(bytes, len + 1, 0);
 }
 
-/* Behind the checksum: what is damaged is read within its bounds or refused. */
+/* With a valid checksum, damaged data are read within their bounds or
+ * refused. */
 static void
 damaged_files_are_survived(void **state)
 {

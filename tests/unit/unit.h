@@ -16,8 +16,8 @@
 #include <sys/wait.h>
 #include <cmocka.h>
 
-/* The exit status of what body does in a process of its own; what it writes to
- * standard error is thrown away. */
+/* The exit status of body in a process of its own; its standard error is
+ * discarded. */
 static inline int
 exit_status_of(void (*body)(void))
 {

@@ -49,6 +49,7 @@ bits_are_those_of_the_evaluator(void **state)
 {
     Arena *a = arena_new(NULL, "bits");
     BeKernels kernels = kernel_source_read(a, source_root, *state);
+    run_sample(&kernels);
     RtCode *code = sim_compile(&kernels, "sm_80");
     for (int i = 0; i < kernels.len; i++)
         check_bits(kernels.data[i], code);
@@ -114,6 +115,7 @@ instructions_round_exactly(void **state)
 {
     Arena *a = arena_new(NULL, "instructions");
     BeKernels kernels = kernel_source_read(a, source_root, *state);
+    run_sample(&kernels);
     for (int i = 0; i < NUM_GPUS; i++)
         check_instructions(ptx_of_kernels(a, &kernels, gpus[i]));
     arena_release(a);

@@ -70,6 +70,7 @@ bench_check(Bench *b)
     int num = 0;
     assert_int_equal(diag_num_errors(b->module->diag), 0);
     assert_true(b->kernels.len > 0);
+    run_sample(&b->kernels);
     for (int t = 0; target_names[t]; t++) {
         if (!target_runs_here(target_names[t]))
             continue;

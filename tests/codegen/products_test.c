@@ -290,6 +290,7 @@ products_have_the_bits_of_the_interpreter(void **state)
     static const int64_t rows[] = {0, 1, 37};
     Arena *a = arena_new(NULL, "products");
     BeKernels kernels = kernels_of(a, dtype, 600);
+    run_sample(&kernels);
     RtCode *codes[4];
     int num = 0;
     for (int t = 0; t < 2; t++) {

@@ -11,6 +11,7 @@
 #include <sys/mman.h>
 #include "backend/codegen/emit.h"
 #include "tests/ref/kernel_eval.h"
+#include "tests/unit/sweep.h"
 
 enum { PAGE = 4096, FILL = 0xa5 };
 
@@ -23,6 +24,15 @@ must(Status st)
         status_report(st, "codegen", stderr);
         exit(1);
     }
+}
+
+void
+run_sample(BeKernels *kernels)
+{
+    int num = 0, all = kernels->len;
+    for (int i = sweep_first(all); i < all; i = sweep_next(i))
+        kernels->data[num++] = kernels->data[i];
+    kernels->len = num;
 }
 
 RtCode *

@@ -10,6 +10,10 @@
 
 enum { RUN_MAX_DIMS = 32 };
 
+/* Leaves those of the kernels that this run's sweeps take (tests/unit/sweep.h).
+ */
+void run_sample(BeKernels *kernels);
+
 /* Compiles kernels for a target at a level of -O and loads them; a failure
  * ends the test program. */
 RtCode *run_compile(const BeKernels *kernels, const char *target, int level);

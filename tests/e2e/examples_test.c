@@ -10,6 +10,7 @@
 #include "tests/e2e/run.h"
 #include "tests/unit/dir.h"
 #include "tests/unit/unit.h"
+#include "tests/unit/sweep.h"
 
 enum { NUM_STEPS = 20, MOST_DEVICES = 4 };
 
@@ -68,7 +69,8 @@ expect_on_all(const char *name, const char *part)
         "--devices cpu:0-3 --strategy mirrored",
         "--devices cpu:0-7",
     };
-    for (size_t i = 0; i < sizeof devices / sizeof *devices; i++) {
+    int n = sizeof devices / sizeof *devices;
+    for (int i = sweep_first(n); i < n; i = sweep_next(i)) {
         Ran r = run_example(name, devices[i]);
         assert_non_null(strstr(r.out, part));
     }
@@ -115,10 +117,11 @@ learners_run_on_any_number_of_devices(void **state)
     };
     (void)state;
     for (size_t i = 0; i < sizeof learners / sizeof *learners; i++) {
-        for (int devices = 1; devices <= MOST_DEVICES; devices++) {
+        for (int d = sweep_first(MOST_DEVICES); d < MOST_DEVICES;
+             d = sweep_next(d)) {
             const char *plan =
                 compile(example(learners[i].name),
-                        arena_printf(arena, "--devices cpu:0-%d", devices - 1));
+                        arena_printf(arena, "--devices cpu:0-%d", d));
             Ran r = run_plan(plan, learners[i].options);
             assert_non_null(strstr(r.out, learners[i].says));
         }
@@ -199,7 +202,9 @@ static void
 check_losses(const Printing *how, const char *options, double tolerance)
 {
     Losses one = losses(how, "mirrored", 1, options);
-    for (int devices = 2; devices <= MOST_DEVICES; devices++) {
+    enum { NUM_COUNTS = MOST_DEVICES - 1 };
+    for (int k = sweep_first(NUM_COUNTS); k < NUM_COUNTS; k = sweep_next(k)) {
+        int devices = k + 2;
         Losses many = losses(how, "mirrored", devices, options);
         for (int i = 0; i < NUM_STEPS; i++)
             if (!(fabs(many.at[i] - one.at[i]) <= tolerance * fabs(one.at[i])))
@@ -269,7 +274,8 @@ check_bits(const char *name)
         {"--devices cpu:0-1", "--threads 4"},
     };
     const char *first = checksum(name, ways[0][0], ways[0][1]);
-    for (size_t i = 0; i < sizeof ways / sizeof *ways; i++)
+    int n = sizeof ways / sizeof *ways;
+    for (int i = sweep_first(n); i < n; i = sweep_next(i))
         assert_string_equal(checksum(name, ways[i][0], ways[i][1]), first);
 }
 

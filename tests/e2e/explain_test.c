@@ -11,6 +11,7 @@
 #include "tests/e2e/run.h"
 #include "tests/unit/arena.h"
 #include "tests/unit/unit.h"
+#include "tests/unit/sweep.h"
 
 static const struct {
     const char *program, *options;
@@ -166,7 +167,8 @@ static void
 every_reason_is_explained(void **state)
 {
     Arena *a = *state;
-    for (int i = 0; i < NUM_PROGRAMS; i++) {
+    for (int i = sweep_first(NUM_PROGRAMS); i < NUM_PROGRAMS;
+         i = sweep_next(i)) {
         const char *ir = compile(a, i, "--to placed");
         const char *page = inserted_part(a, compile(a, i, "--explain"));
         check_total(page, ir);
@@ -206,7 +208,8 @@ static void
 moves_have_bytes(void **state)
 {
     Arena *a = *state;
-    for (int i = 0; i < NUM_PROGRAMS; i++) {
+    for (int i = sweep_first(NUM_PROGRAMS); i < NUM_PROGRAMS;
+         i = sweep_next(i)) {
         const char *page = inserted_part(a, compile(a, i, "--explain"));
         for (const char *l = page, *end; *l; l = end) {
             end = line_end(l);
@@ -252,7 +255,8 @@ packs_name_every_source_line(void **state)
     Arena *a = *state;
     const char *before =
         arena_printf(a, "--print-after specialize -o %s/plan", work_dir(a));
-    for (int i = 0; i < NUM_PROGRAMS; i++)
+    for (int i = sweep_first(NUM_PROGRAMS); i < NUM_PROGRAMS;
+         i = sweep_next(i))
         check_packed(a, collectives_of(a, compile(a, i, "--explain")),
                      compile(a, i, before));
 }

@@ -10,6 +10,7 @@
 #include <math.h>
 #include "tests/e2e/run.h"
 #include "tests/unit/unit.h"
+#include "tests/unit/sweep.h"
 #include "tests/unit/arena.h"
 
 static const char *const devices[] = {
@@ -36,7 +37,8 @@ check(Arena *a, const char *name)
         write_text(arena_printf(a, "%s/%s", getenv("TFD_ROOT"), file),
                    printed(a, name, devices[0]));
     const char *want = source_text(a, file);
-    for (size_t i = 0; i < sizeof devices / sizeof *devices; i++)
+    int n = sizeof devices / sizeof *devices;
+    for (int i = sweep_first(n); i < n; i = sweep_next(i))
         assert_string_equal(printed(a, name, devices[i]), want);
 }
 

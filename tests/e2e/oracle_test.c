@@ -13,6 +13,7 @@
 #include "tests/e2e/run.h"
 #include "tests/ref/interp.h"
 #include "tests/unit/unit.h"
+#include "tests/unit/sweep.h"
 #include "tests/unit/arena.h"
 
 typedef struct Program {
@@ -110,9 +111,10 @@ compiled_code_is_the_interpreter(void **state)
 {
     for (size_t i = 0; i < sizeof programs / sizeof *programs; i++) {
         const Program *p = &programs[i];
-        int most = p->most_replicas;
-        for (int r = most < 0 ? -most : 1; r <= abs(most); r++)
-            compare(*state, p, r);
+        int most = abs(p->most_replicas);
+        int least = p->most_replicas < 0 ? most : 1, n = most - least + 1;
+        for (int k = sweep_first(n); k < n; k = sweep_next(k))
+            compare(*state, p, least + k);
     }
 }
 

@@ -4,6 +4,7 @@
 #include "ir/base/io/file.h"
 #include "tests/e2e/run.h"
 #include "tests/unit/unit.h"
+#include "tests/unit/sweep.h"
 #include "tests/unit/arena.h"
 
 /* Programs of the tests that compile, with the devices they are for. */
@@ -36,7 +37,8 @@ static void
 check_phase(Arena *a, const char *phase)
 {
     const char *file = arena_printf(a, "%s/text", work_dir(a));
-    for (int i = 0; i < NUM_PROGRAMS; i++) {
+    for (int i = sweep_first(NUM_PROGRAMS); i < NUM_PROGRAMS;
+         i = sweep_next(i)) {
         Ran first = run_ok(a, "tfdc %s --devices %s --to %s",
                            program_path(a, i), programs[i].devices, phase);
         write_text(file, first.out);
@@ -50,7 +52,8 @@ ast_reads_back(void **state)
 {
     Arena *a = *state;
     const char *file = arena_printf(a, "%s/program.tfd", work_dir(a));
-    for (int i = 0; i < NUM_PROGRAMS; i++) {
+    for (int i = sweep_first(NUM_PROGRAMS); i < NUM_PROGRAMS;
+         i = sweep_next(i)) {
         Ran first = run_ok(a, "tfdc %s --to ast", program_path(a, i));
         write_text(file, first.out);
         assert_string_equal(run_ok(a, "tfdc %s --to ast", file).out, first.out);
@@ -82,7 +85,8 @@ compiling_goes_on_from_any_phase(void **state)
     Arena *a = *state;
     const char *file = arena_printf(a, "%s/text", work_dir(a));
     static const char *const from[] = {"ir", "placed"};
-    for (int i = 0; i < NUM_PROGRAMS; i++)
+    for (int i = sweep_first(NUM_PROGRAMS); i < NUM_PROGRAMS;
+         i = sweep_next(i))
         for (int f = 0; f < 2; f++) {
             const char *common = arena_printf(
                 a, "%s --devices %s", program_path(a, i), programs[i].devices);
@@ -114,22 +118,22 @@ static void
 check_dumps(Arena *a, const char *program, const char *devices, int step)
 {
     FileNames names = {0};
+    VEC(const char *) dumps = {0};
     const char *dir = work_dir(a);
     run_ok(a,
            "tfdc %s/docs/examples/%s.tfd --devices %s --dump-phases %s/d "
            "-o %s/whole",
            getenv("TFD_ROOT"), program, devices, dir, dir);
     assert_null(file_list(a, arena_printf(a, "%s/d", dir), &names));
-    int num = 0;
-    for (int i = 0; i < names.len; i++) {
-        const char *name = names.data[i];
-        if (!strstr(name, ".tir") || atoi(name) % step)
-            continue;
-        run_ok(a, "tfdc --from ir %s/d/%s -o %s/resumed", dir, name, dir);
+    for (int i = 0; i < names.len; i++)
+        if (strstr(names.data[i], ".tir") && atoi(names.data[i]) % step == 0)
+            VEC_PUSH(a, dumps, names.data[i]);
+    assert_true(dumps.len >= 15 / step);
+    for (int i = sweep_first(dumps.len); i < dumps.len; i = sweep_next(i)) {
+        run_ok(a, "tfdc --from ir %s/d/%s -o %s/resumed", dir, dumps.data[i],
+               dir);
         run_ok(a, "cmp %s/resumed %s/whole", dir, dir);
-        num++;
     }
-    assert_true(num >= 15 / step);
     Ran code =
         run_ok(a, "tfdc --from placed %s/d/16-allocate.tir --to llvm", dir);
     assert_non_null(strstr(code.out, "define"));

@@ -11,6 +11,7 @@
  *   counts_test SOURCE_ROOT
  */
 #include "tests/unit/golden.h"
+#include "tests/unit/sweep.h"
 
 #include "frontend/frontend.h"
 #include "ir/base/str.h"
@@ -158,7 +159,9 @@ check_counts(const char *path, const char *strategy, int listed)
 {
     bool differs = false;
     const char *first = NULL;
-    for (int i = 0; i < NUM_COUNTS; i++) {
+    /* one that is listed has to differ somewhere */
+    for (int i = 0; i < NUM_COUNTS;
+         i = !i || listed >= 0 ? i + 1 : sweep_next(i)) {
         const char *messages = messages_for(path, strategy, devices[i]);
         const char *errors = errors_of(messages, listed, &differs);
         if (first && strcmp(first, errors))

@@ -17,6 +17,7 @@
 #include "ir/text/text.h"
 #include "ir/verify/verify.h"
 #include "tests/unit/golden.h"
+#include "tests/unit/sweep.h"
 
 #include "ir/base/io/file.h"
 #include "tests/passes/check.h"
@@ -112,7 +113,8 @@ static const CheckOptions all_options[] = {
 static void
 expect_same(IrModule *m, bool may_fail)
 {
-    for (size_t i = 0; i < sizeof all_options / sizeof *all_options; i++) {
+    int n = sizeof all_options / sizeof *all_options;
+    for (int i = sweep_first(n); i < n; i = sweep_next(i)) {
         CheckOptions options = all_options[i];
         options.max_steps = 20; /* some datasets have no end */
         options.may_fail = may_fail;
@@ -179,7 +181,9 @@ static void
 expect_same_random(void **state)
 {
     (void)state;
-    for (uint64_t seed = first_seed; seed <= last_seed; seed++) {
+    int n = (int)(last_seed - first_seed + 1);
+    for (int i = sweep_first(n); i < n; i = sweep_next(i)) {
+        uint64_t seed = first_seed + (uint64_t)i;
         Arena *a = arena_new(NULL, "random program");
         IrModule *m = random_program(a, seed);
         CheckOptions options = {.level = seed % 3 ? 2 : 0,

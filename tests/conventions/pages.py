@@ -105,6 +105,23 @@ def bad_rows(root, page):
         yield '%s: %s stands twice' % (page, term)
 
 
+# sections of renamed.txt that name no thing
+NO_TERMS = re.compile(r'prefix|folders|tests of|Names that are no more')
+
+
+def without_entry(root, page):
+    """"# glossary: A; B" in renamed.txt: the terms of a section's names."""
+    terms = set(re.findall(r'^\| (.*?) \|', read(root, page), re.M))
+    table = read(root, 'tests/conventions/renamed.txt')
+    for section in re.findall(r'(?:^#.*\n)+(?=[^#\n])', table, re.M):
+        named = re.findall(r'^# glossary: (.*)', section, re.M)
+        if not named and not NO_TERMS.search(section):
+            yield 'renamed.txt: no "# glossary:" after ' + section.strip()
+        for term in '; '.join(named).split('; '):
+            if named and term not in terms:
+                yield '%s: no entry for %s of renamed.txt' % (page, term)
+
+
 def other_passes(root, page):
     have = re.findall(r'^\| `(\w+)` \|', read(root, page), re.M)
     want = re.findall(r'^PASS\((\w+),',
@@ -183,7 +200,7 @@ def report(number, what, faults):
 
 def main(root):
     pages = sorted(walk(root, '.md'))
-    print('1..8')
+    print('1..9')
     report(1, 'links', dead_links(root, pages))
     report(2, 'paths', dead_paths(root, pages))
     report(3, 'functions of style.md',
@@ -194,6 +211,7 @@ def main(root):
     report(7, 'sources that no README has', unlisted(root))
     report(8, 'files that READMEs list',
            lists_nothing(root, [p for p in pages if p.endswith('README.md')]))
+    report(9, 'terms of renamed.txt', without_entry(root, 'docs/glossary.md'))
 
 
 main(sys.argv[1])

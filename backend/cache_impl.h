@@ -8,8 +8,8 @@
 
 enum { CACHE_FOLDERS = 256 };
 
-/* Removes from an open folder what was longest unused until the rest takes up
- * to limit bytes of the disk, and all that is no file of the cache. */
+/* Removes the least recently used files of an open folder until the rest takes
+ * up to limit bytes of the disk, and all that is no file of the cache. */
 void be_cache_trim(int folder, uint64_t limit);
 
 #endif

@@ -1,5 +1,5 @@
 /*
- * cache_trim.c - what was longest unused leaves the cache
+ * cache_trim.c - removes the least recently used objects from the cache
  *
  * Each folder may take its part of the cache's size.  Now and then one who has
  * put a file there goes through the folder, from the newest file (a file's

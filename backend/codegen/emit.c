@@ -7,6 +7,8 @@
  */
 #include "backend/codegen/emit.h"
 
+#include "ir/base/status.h"
+
 #include <assert.h>
 
 /* ---- values ------------------------------------------------------------- */
@@ -14,6 +16,7 @@
 EmitVarying
 be_emit_varying(const Emit *e, const KNode *n)
 {
+    assert(n->id >= 0 && n->id < e->k->num_values);
     EmitVarying d = e->value_varying[n->id];
     d.lane = d.lane && e->tile.lanes;
     return d;
@@ -34,6 +37,8 @@ be_emit_vectors(const Emit *e, EmitVarying d)
 int
 be_emit_slot(const Emit *e, EmitVarying d, int row, int vector)
 {
+    assert(row >= 0 && row < e->tile.rows);
+    assert(vector >= 0 && vector < e->tile.vectors);
     return (d.row ? row : 0) * be_emit_vectors(e, d) + (d.lane ? vector : 0);
 }
 
@@ -72,9 +77,18 @@ be_emit_type(const Emit *e, DType t)
         return u->f32;
     case DT_bool:
         return u->i1;
-    default:
+    case DT_bf16:
+    case DT_f16:
+    case DT_i64:
+    case DT_i32:
+    case DT_i16:
+    case DT_i8:
+    case DT_u8:
         return be_emit_memory_type(e, t);
+    case NUM_DTYPES:
+        break;
     }
+    UNREACHABLE("a dtype that is none");
 }
 
 Type

@@ -28,7 +28,7 @@ enum {
     BE_K_BLOCK = 512    /* products of a contraction that are added in a row */
 };
 
-/* Along what a value or index of the kernel differs. */
+/* The directions of a tile in which a value or index of the kernel varies. */
 typedef struct EmitVarying {
     bool row, lane;
 } EmitVarying;
@@ -73,7 +73,7 @@ typedef struct Emit Emit;
 typedef struct EmitScan EmitScan;
 typedef void EmitNode(Emit *e, const KNode *n);
 
-/* What code for one kind of machine does in its own way. */
+/* How one kind of machine lowers nodes. */
 typedef struct EmitLowering {
     /* An i64 of the dims that calls hand over: an IrBatchSizes for each pair of
      * batch symbols, then the replica. */
@@ -112,7 +112,7 @@ void be_emit_block(Emit *e, const KBlock *b);
 
 /* ---- values (emit.c) ---------------------------------------------------- */
 
-/* Along what n differs in the present tile. */
+/* The directions in which n varies in the present tile. */
 EmitVarying be_emit_varying(const Emit *e, const KNode *n);
 /* How many copies there are in each direction. */
 int be_emit_rows(const Emit *e, EmitVarying d);
@@ -128,12 +128,12 @@ void be_emit_set(Emit *e, const KNode *n, int row, int vector, Val value);
 /* Of one value of a computed dtype, and of one element in memory. */
 Type be_emit_type(const Emit *e, DType t);
 Type be_emit_memory_type(const Emit *e, DType t);
-/* Makes the function that is built use all there is of vector registers. */
+/* Lets LLVM use the full width of vector registers in the present function. */
 void be_emit_use_registers(Emit *e);
 /* A constant index. */
 Val be_emit_word(const Emit *e, int64_t x);
 
-/* ---- what depends on what (emit_varying.c) --------------------------------
+/* ---- what varies (emit_varying.c) --------------------------------
  */
 
 /* Fills value_varying and index_varying for tiles of rows along `row`, which
@@ -144,6 +144,10 @@ void be_emit_find_varying_along(Emit *e, const KVar *row, const KVar *lane);
 /* The same, where lanes run through slow and lane as one. */
 void be_emit_find_varying_collapsed(Emit *e, const KVar *slow,
                                     const KVar *lane);
+/* Splits the grid: the last indices in which b does not vary are rows, those
+ * before them are outer. */
+void be_emit_split_grid(Emit *e, const KNode *b, EmitSpace *outer,
+                        EmitSpace *rows);
 bool be_kernel_contains(const KBlock *b, KKind kind);
 /* Elementary operations in one execution of b. */
 double be_kernel_cost(const BeKernel *k, const KBlock *b);
@@ -237,14 +241,14 @@ Val be_emit_number(Emit *e, Val numbers, Val index);
 /* The constants of a table, in an address space of LLVM. */
 Val be_emit_table(BeUnit *u, const KArray *table, const char *name,
                   unsigned space);
-/* What was loaded becomes what is computed with, and the contrary: what is
- * narrowed has been rounded before. */
+/* From the type in memory to the type that is computed with, and back; a value
+ * that is narrowed has been rounded before. */
 Val be_emit_from_memory(BeUnit *u, DType t, Val x);
 Val be_emit_to_memory(BeUnit *u, DType t, Val x);
 void be_emit_load(Emit *e, const KNode *n);
 void be_emit_store(Emit *e, const KNode *n);
 
-/* ---- arithmetic (be_emit_map.c, be_emit_maths.c)
+/* ---- arithmetic (emit_map.c, emit_maths.c)
  * ------------------------------ */
 
 /* op of values of dtype t (the first operand's that is not a condition), all
@@ -255,7 +259,7 @@ Val be_emit_maths(BeUnit *u, IrOpKind op, Val x, Val y);
 /* A constant of a computed dtype, for every lane of type. */
 Val be_emit_scalar(Type type, Scalar s);
 
-/* ---- loops (be_emit_loop.c) ------------------------------------------------
+/* ---- loops (emit_loop.c) ------------------------------------------------
  */
 
 void be_emit_grid(Emit *e); /* the function's items */
@@ -265,7 +269,7 @@ int be_emit_choose_lanes(const Emit *e, const KBlock *b, int64_t bound);
 /* The mask of the first count (an i64) lanes. */
 Val be_emit_first_lanes(Emit *e, Val count, int lanes);
 
-/* ---- sums (emit_fold.c, be_emit_reduce.c, be_emit_contract.c)
+/* ---- sums (emit_fold.c, emit_reduce.c, emit_contract.c)
  * ------------------ */
 
 /* A partial result: a value, and for argmax and argmin its element's number (an
@@ -297,8 +301,8 @@ Val be_fold_result(const EmitFold *f, EmitPartial all);
 void be_emit_reduce(Emit *e, const KNode *n);
 
 /* A kernel that is nothing but long reductions of one length has two more
- * functions, so that several threads can do it: PART folds chunks, numbered
- * like items, into memory that one more pointer behind the outputs names; REST
+ * functions, so that several threads can do it: PARTIAL folds chunks, numbered
+ * like items, into memory that one more pointer behind the outputs names; FINAL
  * does what follows. */
 #define EMIT_PARTIAL "_part"
 #define EMIT_FINAL "_rest"
@@ -323,7 +327,7 @@ void be_gemm_load_result(Emit *e, const KNode *n);
 /* Whether n is that. */
 bool be_gemm_is_result(const Emit *e, const KNode *n);
 
-/* ---- running sums (be_emit_scan.c) ------------------------------------------
+/* ---- running sums (emit_scan.c) ------------------------------------------
  */
 
 struct EmitScan {
@@ -345,7 +349,7 @@ Val be_scan_block(Emit *e, EmitScan *s, Val begin, Val end);
 void be_emit_scan(Emit *e, const KNode *n);
 void be_emit_running(Emit *e, const KNode *n);
 
-/* ---- sorts (be_emit_sort.c) -------------------------------------------------
+/* ---- sorts (emit_sort.c) -------------------------------------------------
  */
 
 typedef struct EmitSort {

@@ -10,6 +10,8 @@
  * what gathers want.
  */
 #include "backend/codegen/emit.h"
+
+#include <assert.h>
 #include "backend/kernel/kernel_impl.h"
 
 /* ---- dimensions --------------------------------------------------------- */
@@ -159,6 +161,7 @@ be_emit_divmod(Emit *e, Val *number, Val extent)
 void
 be_space_delinearize(Emit *e, const EmitSpace *s, Val number)
 {
+    assert(s->count >= 0 && s->count <= 2 * IR_MAX_RANK);
     for (int i = s->count - 1; i > 0; i--) {
         Val extent = be_emit_extent(e, s->vars[i]->extent);
         Val at = be_emit_divmod(e, &number, extent);
@@ -364,7 +367,7 @@ valid_index(Emit *e, const EmitAddress *a, bool lanes, int row, int vector)
 /* ---- nodes -------------------------------------------------------------- */
 
 /* x / by for vectors; x may be anything where it is negative. An i32 divided
- * by what is no constant is divided as f64, which is exact then. */
+ * by a value that is no constant is divided as f64, which is exact then. */
 static Val
 divide_lanes(Emit *e, Val x, Val by)
 {

@@ -1,5 +1,5 @@
 /*
- * be_emit_loop.c - the grid and loops: tiles, lanes, what is left over
+ * emit_loop.c - the grid and loops: tiles, lanes, remainders
  *
  * A vector construct is done in blocks of some vectors, then the rest: known
  * extents leave one smaller block, unknown ones a loop over single vectors
@@ -7,7 +7,7 @@
  * long or unlikely to be entered often get the latter alone.
  *
  * Kernels that contract do several items of the grid at once, since their
- * products share operands; what is left over is done one by one.
+ * products share operands; the remainder is done one by one.
  */
 #include "backend/codegen/emit.h"
 
@@ -307,7 +307,7 @@ split_item(Emit *e, Val item)
     }
 }
 
-/* Rounds that each do what is wanted of one run of the last index. */
+/* Rounds that each do the wanted part of one run of the last index. */
 static void
 emit_grid_runs(Emit *e, int rows)
 {

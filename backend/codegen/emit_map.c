@@ -1,5 +1,5 @@
 /*
- * be_emit_map.c - elementwise operations as instructions
+ * emit_map.c - elementwise operations as instructions
  *
  * One function for each word in the `code` column of ops.def that computes
  * element by element; all of them work on scalars and on vectors alike.  Their

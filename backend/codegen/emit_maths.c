@@ -1,5 +1,5 @@
 /*
- * be_emit_maths.c - elementary functions, and conversions between dtypes
+ * emit_maths.c - elementary functions, and conversions between dtypes
  *
  * The functions are those of ir/maths/maths.h, told to make instructions; they
  * and the conversions have the bits of ir_maths_eval and scalar_cast.

@@ -10,6 +10,8 @@
  */
 #include "backend/codegen/emit.h"
 
+#include "ir/base/status.h"
+
 enum { SINK_BYTES = 64, TABLE_ALIGN = 64 };
 
 /* ---- arrays ------------------------------------------------------------- */
@@ -136,9 +138,18 @@ be_emit_from_memory(BeUnit *u, DType t, Val x)
     case DT_f16:
         type = be_retype(type, LLVMHalfTypeInContext(u->context));
         return LLVMBuildFPExt(b, LLVMBuildBitCast(b, x, type, ""), floats, "");
-    default:
+    case DT_f64:
+    case DT_f32:
+    case DT_i64:
+    case DT_i32:
+    case DT_i16:
+    case DT_i8:
+    case DT_u8:
         return x;
+    case NUM_DTYPES:
+        break;
     }
+    UNREACHABLE("a dtype that is none");
 }
 
 Val
@@ -158,9 +169,18 @@ be_emit_to_memory(BeUnit *u, DType t, Val x)
         type = be_retype(type, LLVMHalfTypeInContext(u->context));
         return LLVMBuildBitCast(b, LLVMBuildFPTrunc(b, x, type, ""), halves,
                                 "");
-    default:
+    case DT_f64:
+    case DT_f32:
+    case DT_i64:
+    case DT_i32:
+    case DT_i16:
+    case DT_i8:
+    case DT_u8:
         return x;
+    case NUM_DTYPES:
+        break;
     }
+    UNREACHABLE("a dtype that is none");
 }
 
 /* ---- lanes -------------------------------------------------------------- */

@@ -3,10 +3,13 @@
  */
 #include "backend/codegen/emit.h"
 
+#include <assert.h>
+
 void
 be_emit_open(Emit *e)
 {
     const BeKernel *k = e->k;
+    assert(k && e->u && e->arena && e->word && e->lowering);
     Arena *a = e->arena;
     e->tile = (EmitTile){.rows = 1, .vectors = 1};
     e->values = NEW_ARRAY(a, EmitValue, (size_t)k->num_values);

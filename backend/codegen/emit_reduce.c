@@ -1,5 +1,5 @@
 /*
- * be_emit_reduce.c - reductions
+ * emit_reduce.c - reductions
  *
  * D2 folds element i of a chunk into stripe i mod 64, then the stripes in a
  * tree, then the chunks. The stripes live on the stack.
@@ -612,7 +612,7 @@ parts_of(const Fold *f)
     return parts;
 }
 
-/* Elements begin to end of one chunk: whole registers, then what is left. */
+/* Elements begin to end of one chunk: whole registers, then the remainder. */
 static void
 take_chunk(const Fold *f, Val begin, Val end)
 {
@@ -655,7 +655,7 @@ fold_chunk(const Fold *f, Val chunk, Val begin, Val end)
     store_part(&parts, chunk, fold_registers(f));
 }
 
-/* What comes before the reductions and does not hang on one. */
+/* The nodes before the reductions that depend on none of them. */
 static void
 emit_before(Emit *e, const EmitLongReduces *long_ones)
 {

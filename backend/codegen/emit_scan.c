@@ -1,9 +1,9 @@
 /*
- * be_emit_scan.c - running sums
+ * emit_scan.c - running sums
  *
  * In D2 a running sum is that of a block of 64 elements so far, added to the
  * sum of all blocks before, so that blocks can be summed at once where there
- * are threads for it (be_ptx_scan.c).  Here one loop goes over the blocks and
+ * are threads for it (ptx_scan.c).  Here one loop goes over the blocks and
  * one over the elements of each.
  *
  * Sums of floats begin with -0, which changes nothing, to the bit.

@@ -1,5 +1,5 @@
 /*
- * be_emit_sort.c - the order of the elements of a row
+ * emit_sort.c - the order of the elements of a row
  *
  * Batcher's merge exchange (Knuth 5.2.2 M) puts the numbers of the elements in
  * order, in the output itself: about log(n)^2 / 2 passes over them, each of

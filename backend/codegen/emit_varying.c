@@ -9,6 +9,7 @@
  */
 #include "backend/codegen/emit.h"
 #include "backend/kernel/kernel_impl.h"
+#include "ir/base/status.h"
 
 typedef struct Walk {
     Emit *e;
@@ -99,9 +100,21 @@ of_node(Walk *w, const KNode *n)
         return of_reduce(w, n);
     case K_CONTRACT:
         return of_contract(w, n);
-    default:
+    case K_CONST:
+    case K_REPLICA_ID:
+    case K_ROW_START:
+    case K_DIV:
+    case K_MOD:
+    case K_PICK:
+    case K_LOOP:
+    case K_SCAN:
+    case K_SORT:
+    case K_STORE:
         return (EmitVarying){false, false};
+    case K_NUM_KINDS:
+        break;
     }
+    UNREACHABLE("a node of no kind");
 }
 
 static void
@@ -130,7 +143,7 @@ walk_block(Walk *w, const KBlock *b)
 }
 
 static void
-find_depends(Walk w)
+find_varying(Walk w)
 {
     const BeKernel *k = w.e->k;
     note_vars(&w, &k->grid, k->grid_vector && !w.lane);
@@ -140,19 +153,42 @@ find_depends(Walk w)
 void
 be_emit_find_varying_along(Emit *e, const KVar *row, const KVar *lane)
 {
-    find_depends((Walk){.e = e, .row = row, .lane = lane});
+    find_varying((Walk){.e = e, .row = row, .lane = lane});
 }
 
 void
 be_emit_find_varying_collapsed(Emit *e, const KVar *slow, const KVar *lane)
 {
-    find_depends((Walk){.e = e, .lane = lane, .slow = slow});
+    find_varying((Walk){.e = e, .lane = lane, .slow = slow});
 }
 
 void
 be_emit_find_varying(Emit *e, const KVar *row)
 {
     be_emit_find_varying_along(e, row, NULL);
+}
+
+static EmitSpace
+part_of_grid(const KRanges *grid, int first, int count)
+{
+    EmitSpace s = {.count = count};
+    for (int i = 0; i < count; i++)
+        s.vars[i] = grid->vars[first + i];
+    return s;
+}
+
+void
+be_emit_split_grid(Emit *e, const KNode *b, EmitSpace *outer, EmitSpace *rows)
+{
+    const KRanges *grid = &e->k->grid;
+    int first = grid->count;
+    for (; first > 0; first--) {
+        be_emit_find_varying(e, grid->vars[first - 1]);
+        if (e->value_varying[b->id].row)
+            break;
+    }
+    *outer = part_of_grid(grid, 0, first);
+    *rows = part_of_grid(grid, first, grid->count - first);
 }
 
 bool

@@ -1,5 +1,5 @@
 /*
- * be_emit_contract.c - contractions
+ * emit_contract.c - contractions
  *
  * Each element of the tile has a sum in a register; a round of the loops over
  * the contracted indices adds one product to each of them.  By D2 products are

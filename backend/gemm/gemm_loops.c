@@ -1,25 +1,26 @@
 /*
- * gemm_loops.c - products of matrices on CPUs
+ * gemm_loops.c - the loops around the micro-kernel, and the epilogue
  *
- * A tile of the result is added up by the adder (micro_kernel.c), which finds
- * both operands packed (gemm_pack.c) and leaves sums in memory, from where the
- * rest of the kernel takes them, a row at a time.  So all that differs from
- * kernel to kernel is emitted once, however many sums a tile has, and tiles
- * that reach beyond the last row or column cost no code.
+ * The micro-kernel computes a tile of C from packed A and B (gemm_pack.c) and
+ * leaves its accumulators in memory, where the epilogue reads them, a row at a
+ * time.  So the epilogue is emitted once, however many accumulators a tile has,
+ * and tiles that reach beyond the last row or column need no code of their own.
  *
- *   for some columns
- *     for each block of products
- *       pack the columns
- *       for a tile's rows
- *         pack them; for each tile: the adder
- *         the rest of the kernel
+ *   for each block of nc columns
+ *     for each block of kc products
+ *       pack B
+ *       for the rows of some tiles
+ *         pack A; for each tile: the micro-kernel
+ *         the epilogue
  *
- * By D2 products are added in blocks of 512, and the sums of blocks then to
- * each other.  Where there are several, the sums are kept: in the result, if it
- * is nothing else, or else those of some rows at a time, so that the loop over
- * rows is around that over blocks.
+ * By D2 products are added in blocks of 512, and then the sums of blocks to
+ * each other.  Where there are several blocks, accumulators are kept: in the
+ * result where there is no epilogue, else those of mc rows at a time, so that
+ * the loop over rows is around that over blocks.
  */
 #include "backend/gemm/gemm.h"
+
+#include <assert.h>
 
 enum { ALIGN = 64 };
 
@@ -32,16 +33,16 @@ scratch(const GemmCode *t, int64_t elements, const char *name)
                      ALIGN, name);
 }
 
-/* Whether there are tiles that may not be added as a whole to what there is:
- * what is beyond their last row or column is another's. */
+/* Whether some tiles may not be stored whole: memory beyond their last row or
+ * column belongs to others. */
 static bool
 has_edge_tiles(const GemmCode *t)
 {
     return t->gemm->direct || (t->plan.a.group && t->plan.k_blocked);
 }
 
-/* Packed operands have room for a vector, or a square of them, behind them, and
- * strips for what a tile has beyond the last. */
+/* A vector, or a square of vectors, may be stored beyond the end of packed
+ * operands, and a tile may read beyond the last line along k. */
 static void
 make_scratch(GemmCode *t)
 {
@@ -83,9 +84,9 @@ plain_at(GemmCode *t, const GemmOperand *o, Val row, Val column, Val product)
                       a.base);
 }
 
-/* ---- what is done with the sums ------------------------------------------ */
+/* ---- the epilogue -------------------------------------------------------- */
 
-/* One row, whose sums are at `sums`. */
+/* One row, whose accumulators are at `sums`. */
 static void
 epilogue_row(GemmCode *t, Val row, Val sums, Val first, Val end)
 {
@@ -129,7 +130,7 @@ epilogue_rows(GemmCode *t, Val from, Val to, Val first, Val end)
     e->tile = outer;
 }
 
-/* ---- sums that are kept -------------------------------------------------- */
+/* ---- accumulators that are kept ------------------------------------------ */
 
 /* Where sums are kept, which is where the result is stored if they are it: its
  * bytes from row to row, and the address of an element. */
@@ -156,8 +157,8 @@ result_at(const GemmCode *t, Val row, Val column)
     return scratch_at(t, e->arrays[array->role][array->index], a.base);
 }
 
-/* Adds `rows` rows of at most `columns` columns of the sums of a tile that
- * reaches beyond what is kept to it; their first row is number `first`. */
+/* Adds `rows` rows, from number `first` on, and at most `columns` columns of
+ * c_tile to the accumulators at `to`. */
 static void
 add_c_tile(GemmCode *t, Val to, Val first, Val rows, Val columns, Val more)
 {
@@ -191,7 +192,7 @@ add_c_tile(GemmCode *t, Val to, Val first, Val rows, Val columns, Val more)
 /* Some of the products of some rows and columns: from .. to of each. */
 typedef struct GemmRange {
     Val m, m_end, n, n_end, k, k_end;
-    Val line_k; /* where the first product is along a strip */
+    Val line_k; /* number of the first k along a line */
 } GemmRange;
 
 /* The rows of a tile: where they are, and how many of them come before the
@@ -212,7 +213,7 @@ a_in_place(GemmCode *t, const GemmRange *p)
     return (Rows){at, be_sub(u, p->m, row)};
 }
 
-/* What the adder is given of p's columns, which are packed from `first` on. */
+/* Where the micro-kernel finds B of p's columns, packed from `first` on. */
 static Val
 b_at(GemmCode *t, const GemmRange *p, Val first)
 {
@@ -224,8 +225,8 @@ b_at(GemmCode *t, const GemmRange *p, Val first)
     return scratch_at(t, t->packed_b, before);
 }
 
-/* What the adder leaves in the result are sums of columns that there are;
- * elsewhere there is room for others. */
+/* In the result only columns that exist may be stored; in scratch memory all of
+ * the tile's may. */
 static void
 call_micro_kernel(GemmCode *t, Val rows, Val columns, Val sums, Val step,
                   const GemmRange *p)
@@ -242,7 +243,7 @@ call_micro_kernel(GemmCode *t, Val rows, Val columns, Val sums, Val step,
                    "");
 }
 
-/* The sums of a tile by themselves, and then what is wanted of them. */
+/* A tile in scratch memory, of which the wanted part is then added to C. */
 static void
 add_partial_tile(GemmCode *t, const Rows *rows, Val columns, Val to,
                  const GemmRange *p)
@@ -355,7 +356,7 @@ add_packed_tiles(GemmCode *t, Val sum, Val begin, const GemmRange *p)
     be_loop_end(u, &l);
 }
 
-/* The rows of a tile in its strip; one of whole strips begins with the first.
+/* The rows of a tile in its line; a tile of whole lines begins with the first.
  */
 static Rows
 k_line_rows(GemmCode *t, Val row)
@@ -526,7 +527,7 @@ multiply(GemmCode *t, Val from, Val to)
     be_loop_end(u, &l);
 }
 
-/* Items, a matrix (or what is wanted of it) at a time. */
+/* Items, a gemm of the batch or the wanted part of it at a time. */
 static void
 multiply_items(GemmCode *t)
 {
@@ -552,6 +553,7 @@ be_gemm_emit(Emit *e, const Gemm *p, const GemmPlan *plan, Val micro_kernel)
         .e = e, .gemm = p, .plan = *plan, .micro_kernel = micro_kernel};
     t.type = be_emit_type(e, p->contract->dtype);
     t.bytes = (int64_t)dtype_info[p->contract->dtype].bytes;
+    assert(plan->mr > 0 && plan->kc > 0 && plan->nc > 0 && plan->mc > 0);
     make_scratch(&t);
     t.m = be_space_size(e, &p->m);
     t.n = be_emit_dim(e, p->n->extent);

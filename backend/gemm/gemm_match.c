@@ -1,9 +1,11 @@
 /*
- * gemm_match.c - whether a kernel is a product of matrices
+ * gemm_match.c - whether a kernel is a gemm, C = A * B
  */
 #include "backend/gemm/gemm.h"
 
+#include <assert.h>
 #include "backend/kernel/kernel_impl.h"
+#include "ir/base/status.h"
 
 enum {
     FEW = 4, /* rows or columns for which a tile would be mostly empty */
@@ -12,7 +14,7 @@ enum {
     FEW_SUMS = 16384, /* products in all for which staging does not pay */
 };
 
-/* ---- what is needed ------------------------------------------------------ */
+/* ---- slices -------------------------------------------------------------- */
 
 static void
 add_operands(KernelSlice *w, KNode *n)
@@ -35,6 +37,7 @@ add_operands(KernelSlice *w, KNode *n)
 bool
 be_slice_contains(const KernelSlice *w, const KNode *n)
 {
+    assert(w->values && w->vars);
     switch (n->kind) {
     case K_STORE:
         return w->stores;
@@ -43,9 +46,24 @@ be_slice_contains(const KernelSlice *w, const KNode *n)
         return w->vars[n->divide.var->id];
     case K_PICK:
         return w->vars[n->pick.var->id];
-    default:
+    case K_CONST:
+    case K_INDEX:
+    case K_REPLICA_ID:
+    case K_ROW_START:
+    case K_INSIDE:
+    case K_LOAD:
+    case K_MAP:
+    case K_REDUCE:
+    case K_CONTRACT:
+    case K_RUNNING:
+    case K_LOOP:
+    case K_SCAN:
+    case K_SORT:
         return n->id >= 0 && w->values[n->id];
+    case K_NUM_KINDS:
+        break;
     }
+    UNREACHABLE("a node of no kind");
 }
 
 static KernelSlice
@@ -135,26 +153,6 @@ find_operands(Emit *e, Gemm *g)
     return true;
 }
 
-/* The last indices of the grid that the operand of the columns does not depend
- * on are rows. */
-static void
-find_rows(Emit *e, Gemm *g)
-{
-    const KRanges *grid = &e->k->grid;
-    int first = grid->count;
-    for (; first > 0; first--) {
-        be_emit_find_varying(e, grid->vars[first - 1]);
-        if (e->value_varying[g->b.value->id].row)
-            break;
-    }
-    g->batch.count = first;
-    for (int i = 0; i < first; i++)
-        g->batch.vars[i] = grid->vars[i];
-    g->m.count = grid->count - first;
-    for (int i = first; i < grid->count; i++)
-        g->m.vars[i - first] = grid->vars[i];
-}
-
 /* Whether a load of the operand follows the last index of the products, and
  * none that of its other side. */
 static bool
@@ -200,7 +198,7 @@ find_slice(Emit *e, const Gemm *g, GemmOperand *o, const KVar *other)
     o->along_k = runs_along_products(g, o, other);
 }
 
-/* ---- windows ------------------------------------------------------------- */
+/* ---- im2col lines -------------------------------------------------------- */
 
 /* Whether x has row and product in that sum only; *step is it, or 0 as long as
  * nobody has said. */
@@ -295,7 +293,7 @@ find_k_lines(const Emit *e, Gemm *g)
     g->k_lines = find_overlap(e, g, product, &g->m);
 }
 
-/* ---- the rest ------------------------------------------------------------ */
+/* ---- the epilogue -------------------------------------------------------- */
 
 static void
 find_epilogue(Emit *e, Gemm *g)
@@ -412,7 +410,7 @@ be_gemm_match(Emit *e, Gemm *g)
     g->k = be_space_of(&g->contract->contract.ranges);
     if (!find_operands(e, g))
         return false;
-    find_rows(e, g);
+    be_emit_split_grid(e, g->b.value, &g->batch, &g->m);
     if (!is_worth_it(e, g))
         return false;
     const KVar *row = g->m.vars[g->m.count - 1];

@@ -1,20 +1,20 @@
 /*
- * gemm_pack.c - operands of a product, put where it finds them side by side
+ * gemm_pack.c - A and B, packed for the micro-kernel
  *
- * Packing computes an operand by whatever code makes it and stores it in memory
- * of the stack. Rows lie as they are read: along the products where memory
- * does, else side by side. Columns lie in panels as wide as a tile, side by
- * side for each product; where memory runs along the products, squares of
- * registers are transposed.
+ * Packing emits the slice of the kernel that computes an operand and stores the
+ * operand on the stack.  A is laid out as the micro-kernel reads it: along k
+ * where memory runs along k, else the rows of a tile side by side.  B is laid
+ * out in panels of nr columns, side by side for each k; where memory runs along
+ * k, squares of registers are transposed.
  *
- * Lanes beyond the last product may be written: what comes next is written
- * later, or is nobody's. Rows beyond the last are the last one again, columns
- * are zeros; nobody looks at their sums.
+ * Lanes beyond the last k may be stored: that memory is stored to again later,
+ * or belongs to nobody.  Rows beyond the last repeat it, columns are zeros;
+ * nobody reads their accumulators.
  */
 #include "backend/gemm/gemm.h"
 
-/* What is done for a product, or for `lanes` from it on: it has number `at`
- * among those that are packed. */
+/* Packs a k, or `lanes` of them: the first has number `at` among those that are
+ * packed. */
 typedef struct Pack Pack;
 typedef void PackProduct(Pack *p, Val at);
 
@@ -36,7 +36,7 @@ last_product(const GemmCode *t)
     return s->vars[s->count - 1];
 }
 
-/* Whether the last index has no rest of less than n products. */
+/* Whether the extent of the last index is a multiple of n. */
 static bool
 is_whole(const GemmCode *t, int n)
 {
@@ -90,7 +90,7 @@ pack_run(Pack *p, Val begin, Val end, Val at)
     be_loop_end(u, &l);
 }
 
-/* Whether no part of the products ends within a run of the last index. */
+/* Whether no block of k ends within a run of the last index. */
 static bool
 has_whole_runs(const GemmCode *t)
 {
@@ -204,7 +204,7 @@ pack_vectors_of_rows(Pack *p, Val at)
     }
 }
 
-/* Whether runs have no rest of less than a group. */
+/* Whether the length of a run is a multiple of a group. */
 static bool
 has_whole_groups(const GemmCode *t)
 {
@@ -238,7 +238,7 @@ pack_rows_together(GemmCode *t, Val first, Val end, Val begin, Val stop)
     pack_products(&p, begin, stop);
 }
 
-/* ---- windows ------------------------------------------------------------- */
+/* ---- im2col lines -------------------------------------------------------- */
 
 /* The lanes' indices from element `at` of a line on. */
 static void
@@ -313,7 +313,7 @@ pack_m_lines(GemmCode *t, Val first, Val end)
     be_loop_end(u, &l);
 }
 
-/* Places of a strip, `size` elements of them. */
+/* A line along k, of `size` elements. */
 static void
 pack_k_line(Pack *p, Val size)
 {
@@ -334,22 +334,23 @@ pack_k_line(Pack *p, Val size)
     be_loop_end(u, &l);
 }
 
-/* All strips for so many products, the first of them being number `from` along
- * its line, which is that of the piece. */
+/* The lines of all rows for `count` of k, the first being number `from` along
+ * the line that is segment `piece`. */
 static void
 pack_piece(GemmCode *t, Val from, Val count, Val piece)
 {
     Emit *e = t->e;
     BeUnit *u = e->u;
     const GemmLines *s = &t->gemm->k_lines;
-    EmitSpace strips = t->gemm->m;
-    strips.count -= e->tile.collapsed ? 2 : 1;
+    EmitSpace lines = t->gemm->m;
+    lines.count -= e->tile.collapsed ? 2 : 1;
     Val runs = be_emit_word(e, s->lines), size = line_size(e, s, count);
     Pack p = {t, &t->gemm->a, pack_row, t->plan.lanes, NULL, 1};
     BeLoop l;
-    be_loop_begin(u, &l, be_emit_word(e, 0), runs, be_emit_word(e, 1), "strip");
+    be_loop_begin(u, &l, be_emit_word(e, 0), runs, be_emit_word(e, 1),
+                  "k_line");
     be_loop_body(u, &l);
-    be_space_delinearize(e, &strips, l.index);
+    be_space_delinearize(e, &lines, l.index);
     Val line = be_add(u, be_mul(u, piece, runs), l.index);
     Val before = be_mul(u, line, be_emit_word(e, t->plan.a.line_size));
     p.first =

@@ -54,7 +54,7 @@ broadcast_a(const MicroKernel *a, int row, Val at)
                     a->plan->lanes);
 }
 
-/* Whether what the adder goes through is not in the first cache. */
+/* Whether B of a block is larger than L1. */
 static bool
 streams(const GemmPlan *plan, int64_t bytes)
 {
@@ -186,7 +186,7 @@ accumulate_run(const MicroKernel *a, Val k, Val before, Val *acc)
     end_k_loop(a, &l, acc);
 }
 
-/* All products of windows. */
+/* All k, along im2col lines along m. */
 static void
 accumulate_m_lines(const MicroKernel *a, Val *acc)
 {
@@ -200,8 +200,8 @@ accumulate_m_lines(const MicroKernel *a, Val *acc)
     end_k_loop(a, &l, acc);
 }
 
-/* Products k .. k + count along a strip, the first of them being number
- * `first` there. */
+/* k .. k + count along a line, the first of them being number `first` there.
+ */
 static void
 accumulate_along_line(const MicroKernel *a, Val k, Val count, Val first,
                       Val *acc)
@@ -216,8 +216,7 @@ accumulate_along_line(const MicroKernel *a, Val k, Val count, Val first,
     end_k_loop(a, &l, acc);
 }
 
-/* Products of one strip after the other, which begin where the lines do but for
- * the first. */
+/* One line after the other, each from its beginning but for the first. */
 static void
 accumulate_k_lines(MicroKernel *a, Val *acc)
 {
@@ -227,7 +226,7 @@ accumulate_k_lines(MicroKernel *a, Val *acc)
     int64_t step = a->k_lines->lines * a->plan->a.line_size * a->bytes;
     int num = a->plan->mr * a->plan->vectors;
     BeLoop l;
-    be_loop_begin(u, &l, be_emit_word(e, 0), count, NULL, "strip");
+    be_loop_begin(u, &l, be_emit_word(e, 0), count, NULL, "line");
     for (int i = 0; i < num; i++)
         acc[i] = be_loop_carry(u, &l, acc[i]);
     Val first = be_loop_carry(u, &l, a->params[UKERNEL_LINE_K]);

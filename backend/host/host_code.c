@@ -164,7 +164,7 @@ check_status(Host *h, Val status)
 }
 
 /* Calls the hook at that offset of the table with the call and further
- * arguments; what it returns is a status, which is given a name. */
+ * arguments, and checks the status that it returns, a value of that name. */
 static void
 call_hook(Host *h, size_t hook, const Val *args, int num_args, const char *name)
 {
@@ -681,7 +681,7 @@ note_kernel(IrOp *op, void *data)
     most->words = words > most->words ? words : most->words;
 }
 
-/* What is the same during the whole call. */
+/* Loads the members of the call that do not change during it. */
 static void
 load_call(Host *h)
 {

@@ -3,6 +3,7 @@
  */
 #include "backend/kernel/kernel_impl.h"
 
+#include <assert.h>
 #include <string.h>
 #include "ir/base/status.h"
 
@@ -52,9 +53,21 @@ push_term(KIndex *x, Dim coef, KVar *var)
         x->terms[x->num_terms++] = (KTerm){coef, var};
 }
 
+/* Whether each index is there once, by ascending id. */
+static bool
+is_ascending(const KIndex *x)
+{
+    for (int i = 1; i < x->num_terms; i++) {
+        if (x->terms[i - 1].var->id >= x->terms[i].var->id)
+            return false;
+    }
+    return true;
+}
+
 bool
 be_index_add(Arena *a, const KIndex *x, const KIndex *y, KIndex *out)
 {
+    assert(is_ascending(x) && is_ascending(y));
     KIndex sum = {.terms = NEW_ARRAY(a, KTerm, x->num_terms + y->num_terms)};
     if (!ir_dim_add(x->base, y->base, &sum.base))
         return false;
@@ -109,6 +122,7 @@ be_kernel_new(Arena *a)
 KArray *
 be_kernel_array(BeKernel *k, KRole role, DType dtype, Dim size)
 {
+    assert(role < K_NUM_ROLES);
     KArray *array = NEW(k->arena, KArray);
     array->role = role;
     array->index = k->arrays[role].len;
@@ -121,6 +135,7 @@ be_kernel_array(BeKernel *k, KRole role, DType dtype, Dim size)
 KNode *
 be_kernel_append(Arena *a, KBlock *b, const KNode *node)
 {
+    assert(node->kind < K_NUM_KINDS && !b->first == !b->last);
     KNode *n = arena_copy(a, node, sizeof *node);
     n->prev = b->last;
     n->next = NULL;
@@ -148,9 +163,23 @@ be_kernel_body(KNode *n, KRanges **ranges)
     case K_SORT:
         *ranges = &n->sort.ranges;
         return &n->sort.body;
-    default:
+    case K_CONST:
+    case K_INDEX:
+    case K_REPLICA_ID:
+    case K_ROW_START:
+    case K_INSIDE:
+    case K_LOAD:
+    case K_MAP:
+    case K_RUNNING:
+    case K_DIV:
+    case K_MOD:
+    case K_PICK:
+    case K_STORE:
         return NULL;
+    case K_NUM_KINDS:
+        break;
     }
+    UNREACHABLE("a node of no kind");
 }
 
 int
@@ -173,9 +202,23 @@ be_kernel_args(const KNode *n, KNode **args)
     case K_RUNNING:
         args[0] = n->running.value;
         return 1;
-    default:
+    case K_CONST:
+    case K_INDEX:
+    case K_REPLICA_ID:
+    case K_ROW_START:
+    case K_INSIDE:
+    case K_REDUCE:
+    case K_CONTRACT:
+    case K_DIV:
+    case K_MOD:
+    case K_LOOP:
+    case K_SCAN:
+    case K_SORT:
         return 0;
+    case K_NUM_KINDS:
+        break;
     }
+    UNREACHABLE("a node of no kind");
 }
 
 KIndex *
@@ -197,9 +240,20 @@ be_kernel_index(KNode *n)
     case K_DIV:
     case K_MOD:
         return &n->divide.of;
-    default:
+    case K_CONST:
+    case K_REPLICA_ID:
+    case K_ROW_START:
+    case K_MAP:
+    case K_REDUCE:
+    case K_CONTRACT:
+    case K_PICK:
+    case K_LOOP:
+    case K_SCAN:
         return NULL;
+    case K_NUM_KINDS:
+        break;
     }
+    UNREACHABLE("a node of no kind");
 }
 
 void
@@ -247,4 +301,3 @@ be_kernel_items(const BeKernel *k)
     }
     return items;
 }
-

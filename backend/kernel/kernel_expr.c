@@ -6,8 +6,10 @@
  */
 #include "backend/kernel/kernel_expr.h"
 
+#include <assert.h>
 #include <string.h>
 #include "ir/base/message.h"
+#include "ir/base/status.h"
 
 enum { MAX_EXPRS = 65536 };
 
@@ -86,9 +88,17 @@ equal_details(const KNode *x, const KNode *y)
     case K_REDUCE:
     case K_CONTRACT: /* have indices of their own */
         return false;
-    default:
+    case K_INDEX:
+    case K_REPLICA_ID:
+    case K_LOOP:
+    case K_SCAN:
+    case K_SORT:
+    case K_STORE:
         return true;
+    case K_NUM_KINDS:
+        break;
     }
+    UNREACHABLE("a node of no kind");
 }
 
 static bool
@@ -102,7 +112,11 @@ equal_nodes(KNode *x, KNode *y)
 Expr *
 be_expr_make(Build *b, const KNode *node)
 {
+    KRanges *ranges;
     KNode copy = *node;
+    assert(copy.kind < K_NUM_KINDS);
+    assert(!be_kernel_body(&copy, &ranges) ||
+           !be_kernel_body(&copy, &ranges)->first);
     Expr **bucket = &b->exprs[hash_node(&copy) % EXPR_BUCKETS];
     for (Expr *e = *bucket; e; e = e->next) {
         if (equal_nodes(&e->node, &copy))

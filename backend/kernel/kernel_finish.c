@@ -6,6 +6,7 @@
  */
 #include "backend/kernel/kernel_impl.h"
 
+#include <assert.h>
 #include "ir/base/hash/hash.h"
 
 static void
@@ -48,6 +49,7 @@ number_node(KNode *n, void *data)
 void
 be_kernel_finish(BeKernel *k)
 {
+    assert(k->arena && !k->name);
     k->num_vars = k->num_values = 0;
     k->uses_replica = false;
     number_ranges(k, &k->grid);

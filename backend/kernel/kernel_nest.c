@@ -117,7 +117,8 @@ place_map(Build *b, Scope *s, KNode *n)
         n->map.args[i] = place(b, s, expr_of(n->map.args[i]));
 }
 
-/* Turns what n, a copy of an Expr's node, names into what stands in blocks. */
+/* Replaces the Exprs and ExprVars that n, a copy of an Expr's node, names by
+ * nodes and indices of blocks. */
 static void
 place_parts(Build *b, Scope *s, KNode *n)
 {
@@ -149,7 +150,16 @@ place_parts(Build *b, Scope *s, KNode *n)
         n->pick.value = place(b, s, expr_of(n->pick.value));
         n->pick.var = bind_var(b, s, var_of(n->pick.var));
         return;
-    default:
+    case K_CONST:
+    case K_INDEX:
+    case K_REPLICA_ID:
+    case K_ROW_START:
+    case K_INSIDE:
+    case K_LOOP:
+    case K_SCAN:
+    case K_SORT:
+    case K_STORE:
+    case K_NUM_KINDS:
         return;
     }
 }

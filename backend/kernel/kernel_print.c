@@ -7,6 +7,7 @@
 #include <inttypes.h>
 #include <math.h>
 #include "backend/kernel/kernel_impl.h"
+#include "ir/base/status.h"
 
 static const char *const role_names[K_NUM_ROLES] = {"in", "out", "table"};
 
@@ -268,7 +269,16 @@ print_value(Str *out, const KNode *n, int depth)
         open_body(out, &n->contract.ranges, &n->contract.body, depth);
         print_yield(out, n->contract.x, n->contract.y, depth);
         return;
-    default:
+    case K_REPLICA_ID:
+    case K_MAP:
+    case K_DIV:
+    case K_MOD:
+    case K_PICK:
+    case K_LOOP:
+    case K_SCAN:
+    case K_SORT:
+    case K_STORE:
+    case K_NUM_KINDS:
         return;
     }
 }
@@ -312,9 +322,22 @@ print_statement(Str *out, const KNode *n, int depth)
     case K_PICK:
         print_pick(out, n);
         return;
-    default:
+    case K_DIV:
+    case K_MOD:
         print_divide(out, n);
         return;
+    case K_CONST:
+    case K_INDEX:
+    case K_REPLICA_ID:
+    case K_ROW_START:
+    case K_INSIDE:
+    case K_LOAD:
+    case K_MAP:
+    case K_REDUCE:
+    case K_CONTRACT:
+    case K_RUNNING:
+    case K_NUM_KINDS:
+        UNREACHABLE("a value among statements");
     }
 }
 

@@ -8,10 +8,11 @@
  *    put in an order.
  */
 #include "backend/kernel/kernel_expr.h"
+#include "ir/base/status.h"
 
 #include <string.h>
 
-/* ---- what is there ------------------------------------------------------ */
+/* ---- the graph ---------------------------------------------------------- */
 
 typedef struct Graph {
     VEC(Expr *) exprs;     /* that the outputs need, arguments first */
@@ -43,9 +44,26 @@ inputs_of(const Expr *e, KNode **inputs)
         inputs[0] = e->node.contract.x;
         inputs[1] = e->node.contract.y;
         return 2;
-    default:
+    case K_CONST:
+    case K_INDEX:
+    case K_REPLICA_ID:
+    case K_ROW_START:
+    case K_INSIDE:
+    case K_LOAD:
+    case K_MAP:
+    case K_RUNNING:
+    case K_DIV:
+    case K_MOD:
+    case K_PICK:
+    case K_LOOP:
+    case K_SCAN:
+    case K_SORT:
+    case K_STORE:
         return be_kernel_args(&e->node, inputs);
+    case K_NUM_KINDS:
+        break;
     }
+    UNREACHABLE("a node of no kind");
 }
 
 static void

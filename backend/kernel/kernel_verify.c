@@ -10,6 +10,7 @@
 #include <string.h>
 #include "ir/base/message.h"
 #include "ir/rules/eval.h"
+#include "ir/base/status.h"
 
 typedef struct Check {
     const BeKernel *k;
@@ -474,9 +475,12 @@ check_kind(Check *c, const KNode *n)
     case K_PICK:
         check_pick(c, n);
         break;
-    default:
+    case K_DIV:
+    case K_MOD:
         check_divide(c, n);
         break;
+    case K_NUM_KINDS:
+        UNREACHABLE("a node of no kind");
     }
 }
 

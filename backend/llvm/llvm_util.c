@@ -7,6 +7,7 @@
  */
 #include "backend/llvm/llvm_util.h"
 
+#include <assert.h>
 #include <llvm-c/Analysis.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -331,6 +332,7 @@ exchange(BeUnit *u, Val x, Val y, int distance, int high)
 void
 be_transpose(BeUnit *u, Val *rows, int num)
 {
+    assert(num > 0 && (num & (num - 1)) == 0);
     for (int distance = num / 2; distance; distance /= 2) {
         for (int i = 0; i < num; i++) {
             if (i & distance)
@@ -488,8 +490,7 @@ be_loop_begin(BeUnit *u, BeLoop *l, Val begin, Val end, Val step,
 Val
 be_loop_carry(BeUnit *u, BeLoop *l, Val init)
 {
-    if (l->num_carried == BE_MAX_CARRIED)
-        UNREACHABLE("a loop carries too many values");
+    assert(l->num_carried < BE_MAX_CARRIED);
     Block before = LLVMGetIncomingBlock(l->index, 0);
     return l->carried[l->num_carried++] = phi(u, init, before, "");
 }
@@ -506,12 +507,14 @@ be_loop_body(BeUnit *u, BeLoop *l)
 void
 be_loop_next(BeLoop *l, int carried, Val value)
 {
+    assert(carried >= 0 && carried < l->num_carried && value);
     l->next[carried] = value;
 }
 
 void
 be_loop_end(BeUnit *u, BeLoop *l)
 {
+    assert(l->step);
     Block last = be_insert_block(u);
     Val next = be_add(u, l->index, l->step);
     LLVMAddIncoming(l->index, &next, &last, 1);

@@ -152,7 +152,7 @@ void be_store_masked(BeUnit *u, Val v, Val p, unsigned align, Val mask);
 Block be_block(BeUnit *u, const char *name);
 void be_br(BeUnit *u, Block to);
 void be_cond_br(BeUnit *u, Val condition, Block yes, Block no);
-/* Code for what is rare is laid out elsewhere. */
+/* The code of the rare block is placed out of line. */
 void be_cond_br_likely(BeUnit *u, Val condition, Block likely, Block rare);
 static inline void
 be_position_at_end(BeUnit *u, Block b)

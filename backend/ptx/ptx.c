@@ -6,9 +6,9 @@
  *   ptx_shape.c   how a kernel is divided among threads
  *   ptx_grid.c    threads, teams, and loops that they share out
  *   ptx_memory.c  loads and stores
- *   be_ptx_reduce.c  reductions of a team
+ *   ptx_reduce.c  reductions of a team
  *   ptx_tiles.c   contractions in tiles
- *   be_ptx_scan.c    running sums and sorts of a team
+ *   ptx_scan.c    running sums and sorts of a team
  *
  * NVPTX rounds division and square root correctly, keeps subnormals and fuses
  * nothing unless it is told to; it is not.  Additions and multiplications are
@@ -120,7 +120,7 @@ num_arrays(const BeKernel *k)
     return k->arrays[K_IN].len + k->arrays[K_OUT].len;
 }
 
-/* Addresses of parts are one parameter. */
+/* The addresses of segments are one parameter. */
 static Val
 call_word(Emit *e, int64_t word)
 {
@@ -292,7 +292,7 @@ be_ptx_emit(BeUnit *u, const void *kernel, const BeTarget *t)
 
 /* ---- text --------------------------------------------------------------- */
 
-/* The line that ends the header; what is before it is the same for all. */
+/* The line that ends the header, which is the same for all modules. */
 static const char last_of_header[] = ".address_size 64\n";
 
 void

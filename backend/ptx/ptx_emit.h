@@ -13,8 +13,8 @@
  *   tiles     a contraction is done for a rectangle of items by a block, which
  *             stages both operands in shared memory
  *
- * What is the same on every machine is done by emit_*.c, with tile.rows of an
- * Emit for the neighbours.
+ * Everything that is the same on every machine is emitted by emit_*.c, with
+ * tile.rows of an Emit for the neighbours.
  */
 #ifndef TFD_BACKEND_PTX_PTX_EMIT_H
 #define TFD_BACKEND_PTX_PTX_EMIT_H

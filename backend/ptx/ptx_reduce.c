@@ -1,5 +1,5 @@
 /*
- * be_ptx_reduce.c - reductions of a team
+ * ptx_reduce.c - reductions of a team
  *
  * A thread of the team is a stripe of D2: it folds elements i, i + 64, ... of a
  * chunk in a register, and the tree over the stripes goes through shared

@@ -1,5 +1,5 @@
 /*
- * be_ptx_scan.c - running sums and sorts of a team
+ * ptx_scan.c - running sums and sorts of a team
  *
  * A thread of the team does a block of 64 rounds of a scan.  First each adds up
  * its block; all of them add the blocks' sums, which meet in shared memory, in

@@ -6,6 +6,8 @@
  * reductions or several loops, else threads.
  */
 #include "backend/kernel/kernel_impl.h"
+
+#include <assert.h>
 #include "backend/ptx/ptx_emit.h"
 
 enum {
@@ -213,5 +215,6 @@ be_ptx_shape_choose(Ptx *p)
     s.work = work_of(k, s.flat);
     choose_team(k, &s);
     s.width = choose_width(&p->e, &s);
+    assert(s.threads == s.team * s.items && s.threads % PTX_WARP == 0);
     return s;
 }

@@ -82,26 +82,6 @@ find_operands(Emit *e, PtxTiles *t)
     return true;
 }
 
-/* The last indices of the grid that the operand of the columns does not depend
- * on are rows. */
-static void
-find_rows(Emit *e, PtxTiles *t)
-{
-    const KRanges *grid = &e->k->grid;
-    int first = grid->count;
-    for (; first > 0; first--) {
-        be_emit_find_varying(e, grid->vars[first - 1]);
-        if (e->value_varying[t->of_columns->id].row)
-            break;
-    }
-    t->outer = (EmitSpace){.count = first};
-    for (int i = 0; i < first; i++)
-        t->outer.vars[i] = grid->vars[i];
-    t->rows = (EmitSpace){.count = grid->count - first};
-    for (int i = first; i < grid->count; i++)
-        t->rows.vars[i - first] = grid->vars[i];
-}
-
 static int
 choose_side(int64_t bound)
 {
@@ -122,7 +102,7 @@ be_ptx_tiles_find(Ptx *p, const KNode *flat, PtxTiles *t)
     if (!found.contract || found.contract->dtype == DT_bool ||
         !find_operands(e, &found))
         return;
-    find_rows(e, &found);
+    be_emit_split_grid(e, found.of_columns, &found.outer, &found.rows);
     int64_t rows = be_space_bound(e->k, &found.rows);
     int64_t columns = be_ranges_bound(e->k, &flat->loop.ranges);
     if (!found.rows.count || rows < FEW || columns < FEW ||

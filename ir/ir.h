@@ -374,6 +374,11 @@ void ir_clear_marks(IrFunc *fn);
  * operands of fn in one sweep. */
 void ir_forward(IrValue *old, IrValue *replacement);
 void ir_apply_forwards(IrFunc *fn);
+/* What v is to be replaced by so far: v itself if by nothing. */
+IrValue *ir_forwarded(IrValue *v);
+/* Rewrites the operands of op alone, for whoever looks at them before the
+ * sweep. */
+void ir_follow_forwards(IrOp *op);
 
 /* Copies of ops with their regions, appended to `to`; `map` (a Map-like table
  * from old to new values) says what stands for values from outside and learns

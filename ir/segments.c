@@ -8,6 +8,7 @@
  */
 #include "ir/segments.h"
 
+#include <assert.h>
 #include <string.h>
 
 int
@@ -28,6 +29,8 @@ count_ops(const IrBlock *b)
 IrSegment
 ir_kernel_segment(const IrOp *kernel, int number)
 {
+    assert(kernel->kind == OP_kernel);
+    assert(number >= 0 && number < ir_kernel_num_segments(kernel));
     const IrBlock *b = kernel->regions[0];
     const IrOp *yield = ir_block_yield(b);
     int segments = ir_kernel_num_segments(kernel);
@@ -239,6 +242,9 @@ has_one_shape(const IrOp *kernel)
 bool
 ir_kernel_may_overwrite(const IrOp *kernel, int o, int r)
 {
+    assert(kernel->kind == OP_kernel);
+    assert(o >= 0 && o < kernel->num_operands && r >= 0 &&
+           r < kernel->num_results);
     const IrBlock *b = kernel->regions[0];
     const IrOp *yield = ir_block_yield(b);
     const IrType *from = &kernel->operands[o]->type;

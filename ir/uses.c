@@ -6,6 +6,8 @@
  */
 #include "ir/ir.h"
 
+#include <assert.h>
+
 void
 ir_walk_op(IrOp *op, void (*visit)(IrOp *op, void *data), void *data)
 {
@@ -76,12 +78,13 @@ ir_clear_marks(IrFunc *fn)
 void
 ir_forward(IrValue *old, IrValue *replacement)
 {
+    assert(old != replacement && !old->forward);
     old->forward = replacement;
 }
 
-/* The end of the chain from v, which becomes one link long. */
-static IrValue *
-forwarded(IrValue *v)
+/* The chain from v becomes one link long. */
+IrValue *
+ir_forwarded(IrValue *v)
 {
     IrValue *end = v;
     while (end->forward)
@@ -96,18 +99,24 @@ forwarded(IrValue *v)
     return end;
 }
 
+void
+ir_follow_forwards(IrOp *op)
+{
+    for (int i = 0; i < op->num_operands; i++)
+        op->operands[i] = ir_forwarded(op->operands[i]);
+}
+
 static void
-apply_to_operands(IrOp *op, void *data)
+follow_forwards(IrOp *op, void *data)
 {
     (void)data;
-    for (int i = 0; i < op->num_operands; i++)
-        op->operands[i] = forwarded(op->operands[i]);
+    ir_follow_forwards(op);
 }
 
 void
 ir_apply_forwards(IrFunc *fn)
 {
-    ir_walk(fn->body, apply_to_operands, NULL);
+    ir_walk(fn->body, follow_forwards, NULL);
 }
 
 typedef struct Collector {

@@ -9,14 +9,6 @@
 
 #include "passes/support/pass.h"
 
-/* How far a module has come, as passes see it. */
-typedef enum PassStage {
-    STAGE_step,
-    STAGE_programs,
-    STAGE_replicated,
-    STAGE_placed
-} PassStage;
-
 typedef struct Pass {
     const char *name;
     bool (*run)(PassCx *cx); /* false: errors are in cx->diag */

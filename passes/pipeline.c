@@ -55,17 +55,6 @@ check_growth(const IrModule *m, Diag *d)
 
 /* ---- what a pass can be run on ------------------------------------------- */
 
-static PassStage
-stage_of(const IrModule *m)
-{
-    if (m->phase != PHASE_IR)
-        return m->phase == PHASE_PLACED ? STAGE_placed : STAGE_replicated;
-    for (const IrFunc *fn = m->first; fn; fn = fn->next)
-        if (fn->kind == FUNC_PROGRAM)
-            return STAGE_programs;
-    return STAGE_step;
-}
-
 static const char *const stage_text[] = {
     [STAGE_step] = "as the front end makes it",
     [STAGE_programs] = "between replicate and communicate",
@@ -76,14 +65,14 @@ static const char *const stage_text[] = {
 bool
 pass_fits(const Pass *pass, const IrModule *m)
 {
-    PassStage stage = stage_of(m);
+    PassStage stage = pass_stage(m);
     return stage >= pass->first && stage <= pass->last;
 }
 
 static bool
 check_stage(const Pass *pass, const IrModule *m, Diag *d)
 {
-    PassStage stage = stage_of(m);
+    PassStage stage = pass_stage(m);
     if (pass_fits(pass, m))
         return true;
     diag_error(d, NO_LOC, "%s cannot be run on this program, which is %s",

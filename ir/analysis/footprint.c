@@ -3,6 +3,7 @@
  */
 #include "ir/analysis/footprint.h"
 
+#include <assert.h>
 #include "ir/analysis/hooks.h"
 #include "ir/dataset/stage.h"
 #include "ir/type_bounds.h"
@@ -99,6 +100,7 @@ count_joined(const IrModule *m, const IrStage *s, int64_t n)
 int64_t
 ir_stage_count(const IrModule *m, const IrDataset *d, int stage)
 {
+    assert(stage >= 0 && stage < d->stages.len);
     const IrStage *s = &d->stages.data[stage];
     if (s->kind == STAGE_range)
         return count_range(s);
@@ -381,6 +383,7 @@ program_end(const IrOp *launch, IrAttrName attr)
 int64_t
 ir_launch_stage_operands(const IrLaunchFootprint *r, int64_t *offsets)
 {
+    assert(r->launch->kind == OP_launch && r->rows_end >= 0);
     const IrOp *op = r->launch;
     int64_t end = larger(r->rows_end, larger(program_end(op, A_program),
                                              program_end(op, A_full)));

@@ -6,6 +6,7 @@
  */
 #include "ir/analysis/hooks.h"
 
+#include <assert.h>
 enum { COUNTER_BYTES = 16, LINE_BYTES = 64, PAGE_BYTES = 4096 };
 
 bool
@@ -83,6 +84,7 @@ count_counter(IrOp *op, void *data)
 int64_t
 ir_counter_offset(const IrFunc *fn, int index)
 {
+    assert(fn->kind == FUNC_MAIN && index >= 0);
     int64_t end = (fn->arena_bytes + COUNTER_BYTES - 1) & -COUNTER_BYTES;
     return end + (int64_t)index * COUNTER_BYTES;
 }
@@ -98,6 +100,7 @@ ir_frame_bytes(IrFunc *fn)
 int64_t
 ir_align_to_line(int64_t bytes)
 {
+    assert(bytes >= 0);
     return (bytes + LINE_BYTES - 1) / LINE_BYTES * LINE_BYTES;
 }
 
@@ -130,6 +133,7 @@ ir_symbol_batch(const IrModule *m, int32_t symbol)
 int
 ir_symbol_word(const IrModule *m, int32_t symbol)
 {
+    assert(symbol >= 0 && symbol < m->symbols.len);
     bool global = m->symbols.data[symbol].global;
     return ir_batch_word(ir_symbol_batch(m, symbol),
                          global ? BATCH_N : BATCH_n);

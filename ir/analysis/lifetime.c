@@ -109,12 +109,11 @@ reads_until(const IrOp *op)
     return ir_span_of(done)->begin;
 }
 
-/* Where a use of v by op ends: at op, or at the end of the outermost loop
- * between op and v's own block. */
+/* Where a use of v by op, which reads until `end`, ends: there, or at the end
+ * of the outermost loop between op and v's own block. */
 static int
-use_position(const IrOp *op, const IrValue *v)
+use_end(const IrOp *op, const IrValue *v, int end)
 {
-    int end = reads_until(op);
     const IrBlock *home = home_block(v);
     for (const IrBlock *b = op->block; b != home && b->op; b = b->op->block)
         if (ir_is_loop(b->op) && ir_span_of(b->op)->end > end)
@@ -142,9 +141,10 @@ note_uses(const IrBlock *b, int until)
         if (may_begin_run && !run && ir_op_is_per_replica(op))
             run = ir_run_last(op);
         int end = run ? ir_span_of(run)->end + 1 : until;
+        int read_end = reads_until(op);
         for (int i = 0; i < op->num_operands; i++) {
             IrValue *v = op->operands[i];
-            note_use(v, use_position(op, v));
+            note_use(v, use_end(op, v, read_end));
             if (end && ir_value_is_shared(v))
                 note_use(v, end);
         }

@@ -7,6 +7,8 @@
  * all of that loop comes after it.
  */
 #include "ir/analysis/live.h"
+
+#include <assert.h>
 #include "ir/loop.h"
 
 #include "ir/ptrmap.h"
@@ -74,6 +76,7 @@ take_after(Live *l, const IrOp *op)
 IrValues
 ir_live_at_safepoint(Arena *a, const IrOp *loop)
 {
+    assert(ir_is_loop(loop));
     Live l = {.arena = a, .there = {.arena = a}};
     const IrValues *carried = &loop->regions[0]->args;
     add_visible(&l, loop);

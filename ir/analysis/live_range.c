@@ -6,6 +6,7 @@
  */
 #include "ir/analysis/live_range.h"
 
+#include <assert.h>
 #include <stdlib.h>
 #include "ir/analysis/hooks.h"
 #include "ir/analysis/lifetime.h"
@@ -79,6 +80,7 @@ sort(IrLiveRanges *s, int (*order)(const void *, const void *))
 IrLiveRanges
 ir_live_ranges(Arena *a, IrFunc *fn, IrSpace space, int64_t past)
 {
+    assert(space != SPACE_NONE);
     Census c = {.arena = a, .module = fn->module, .space = space};
     IrLiveRanges stays = {0};
     ir_lifetimes_find(a, fn);

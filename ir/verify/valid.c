@@ -3,6 +3,7 @@
  */
 #include "ir/verify/valid.h"
 
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -90,12 +91,14 @@ ir_valid_copy(Arena *a, const ValidSet *w)
 void
 ir_valid_assign(ValidSet *to, const ValidSet *from)
 {
+    assert(to->order == from->order);
     memcpy(to->bits, from->bits, num_words(to->order) * sizeof *to->bits);
 }
 
 void
 ir_valid_intersect(ValidSet *w, const ValidSet *other)
 {
+    assert(w->order == other->order);
     for (size_t i = 0; i < num_words(w->order); i++)
         w->bits[i] &= other->bits[i];
 }
@@ -103,6 +106,7 @@ ir_valid_intersect(ValidSet *w, const ValidSet *other)
 bool
 ir_valid_has(const ValidSet *w, int slot)
 {
+    assert(slot >= 0 && slot < w->order->num);
     int rank = w->order->rank[slot];
     return w->bits[rank / WORD_BITS] >> rank % WORD_BITS & 1;
 }
@@ -161,6 +165,7 @@ clobber_rank(ValidSet *w, int rank, const Extent *e, int first)
 void
 ir_valid_clobber(ValidSet *w, const Extent *e, int first)
 {
+    assert(first >= 0 && first <= w->order->num);
     const Extent *bytes = w->order->bytes;
     if (!e->bytes)
         return;

@@ -10,6 +10,7 @@
  * A variable counts as all its reads: those in the blocks around the grad, and
  * those inside control flow above it.
  */
+#include <assert.h>
 #include <stdarg.h>
 #include <string.h>
 #include "ir/base/message.h"
@@ -604,6 +605,7 @@ differentiate_func(PassCx *cx, IrFunc *fn)
 bool
 pass_differentiate(PassCx *cx)
 {
+    assert(pass_stage(cx->m) <= STAGE_programs);
     for (IrFunc *fn = cx->m->first; fn; fn = fn->next)
         differentiate_func(cx, fn);
     return diag_num_errors(cx->diag) == 0;

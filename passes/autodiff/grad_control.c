@@ -214,18 +214,10 @@ sweep_branch(BranchGrad *bg, int r)
 /* An if that was differentiated is another one since; what it gave is looked
  * for where it is now. */
 static void
-use_replacements(IrOp *op)
-{
-    for (int i = 0; i < op->num_operands; i++)
-        while (op->operands[i]->forward)
-            op->operands[i] = op->operands[i]->forward;
-}
-
-static void
 find_stash(IrOp *op, void *data)
 {
     BranchGrad *bg = data;
-    use_replacements(op);
+    ir_follow_forwards(op);
     for (int i = 0; i < op->num_operands; i++)
         if (is_inside(op->operands[i], bg->forward) &&
             !has_value(&bg->stash, op->operands[i]))

@@ -13,6 +13,7 @@
  * are known, and the earlier ones down to there; so it may only join while
  * nothing before that point uses an earlier result.
  */
+#include <assert.h>
 #include <string.h>
 #include "ir/ir.h"
 #include "ir/rules/build.h"
@@ -290,6 +291,7 @@ bucket_block(Bucket *bk, IrBlock *b)
 bool
 pass_bucket(PassCx *cx)
 {
+    assert(pass_stage(cx->m) == STAGE_replicated);
     Bucket bk = {.cx = cx};
     for (IrFunc *fn = cx->m->first; fn; fn = fn->next) {
         if (fn->kind != FUNC_PROGRAM)

@@ -11,6 +11,7 @@
  */
 #include "passes/distribute/central.h"
 
+#include <assert.h>
 #include <string.h>
 #include "ir/ir.h"
 #include "ir/rules/build.h"
@@ -67,6 +68,8 @@ yield_zeros(IrBlock *b, int n, IrValue **like, Loc loc)
 void
 pass_central_end(IrBlock *home, int n, IrValue **values, Loc loc)
 {
+    assert(home->op && home->op->kind == OP_if && home == home->op->regions[0]);
+    assert(!ir_block_yield(home));
     IrOp *choice = home->op;
     ir_build_yield(home, n, values, loc);
     yield_zeros(choice->regions[1], n, values, loc);
@@ -81,6 +84,7 @@ pass_central_end(IrBlock *home, int n, IrValue **values, Loc loc)
 IrValue *
 pass_central_read(IrBlock *b, const IrVar *v, Loc loc)
 {
+    assert(pass_central_has(b->func->module, v));
     IrBlock *home = pass_central_begin(b, loc);
     IrValue *own = ir_build_read(home, v->name, loc);
     pass_central_end(home, 1, &own, loc);

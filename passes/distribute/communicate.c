@@ -16,6 +16,7 @@
  * reduction is its operand, and a collective is made only where its result has
  * the length of the whole batch.
  */
+#include <assert.h>
 #include <string.h>
 #include "ir/base/status.h"
 #include "ir/ir.h"
@@ -477,17 +478,9 @@ lower_update(Communicate *c, IrOp *op)
 }
 
 static void
-follow_forwards(IrOp *op)
-{
-    for (int i = 0; i < op->num_operands; i++)
-        while (op->operands[i]->forward)
-            op->operands[i] = op->operands[i]->forward;
-}
-
-static void
 lower_op(Communicate *c, IrOp *op, IrContext context)
 {
-    follow_forwards(op);
+    ir_follow_forwards(op);
     switch (op->kind) {
     case OP_run:
         dissolve_region(c, op, CX_REPLICA);
@@ -525,6 +518,7 @@ lower_block(Communicate *c, IrBlock *b, IrContext context)
 bool
 pass_communicate(PassCx *cx)
 {
+    assert(pass_stage(cx->m) <= STAGE_programs);
     Communicate c = {.m = cx->m, .num_replicas = cx->m->num_replicas};
     for (IrFunc *fn = cx->m->first; fn; fn = fn->next) {
         if (fn->kind != FUNC_PROGRAM)

@@ -11,6 +11,7 @@
  * in update context: each part of a sync-on-read sum starts at the whole
  * initial value, as in TensorFlow.
  */
+#include <assert.h>
 #include "ir/ir.h"
 #include "ir/rules/build.h"
 #include "passes/support/pass.h"
@@ -70,6 +71,7 @@ write_initial_values(PassCx *cx, IrOp *first)
 bool
 pass_place_variables(PassCx *cx)
 {
+    assert(pass_stage(cx->m) == STAGE_step);
     IrModule *m = cx->m;
     IrFunc *main_fn = ir_main(m);
     for (int i = 0; i < m->vars.len; i++)

@@ -472,6 +472,7 @@ replicate_main(PassCx *cx, IrFunc *fn)
 bool
 pass_replicate(PassCx *cx)
 {
+    assert(pass_stage(cx->m) == STAGE_step);
     IrFunc *main_fn = ir_main(cx->m);
     if (main_fn)
         replicate_main(cx, main_fn);

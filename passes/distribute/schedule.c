@@ -7,6 +7,7 @@
  * those in branches and loops too, which is the same on all devices because
  * they share the program, or run variants of one.
  */
+#include <assert.h>
 #include "ir/ir.h"
 #include "ir/rules/build.h"
 #include "passes/distribute/algorithm.h"
@@ -20,10 +21,7 @@ earliest(const IrOp *op, IrOp *previous)
 {
     IrOp *last = previous;
     for (int i = 0; i < op->num_operands; i++) {
-        const IrValue *v = op->operands[i];
-        while (v->forward)
-            v = v->forward;
-        IrOp *def = v->def;
+        IrOp *def = ir_forwarded(op->operands[i])->def;
         if (def && def->block == op->block && (!last || def->id > last->id))
             last = def;
     }
@@ -101,40 +99,42 @@ insert_done(IrOp *op, const IrSplit *s, IrOp *start, IrOp *before)
 }
 
 static IrOp *
-split(IrModule *m, IrOp *op, const IrSplit *s, IrOp *previous)
+split(IrModule *m, IrOp *op, const IrSplit *s, IrOp *previous, IrOp *user)
 {
-    IrOp *user = pass_first_user(op);
     IrOp *start = insert_start(m, op, s, earliest(op, previous));
     insert_done(op, s, start, user);
     ir_remove(op);
     return start;
 }
 
-/* Whether there is a collective in b, at any depth. */
+/* Splits the collectives of b at any depth; whether there are any. */
 static bool
-split_block(IrModule *m, IrBlock *b)
+split_collectives(PassCx *cx, IrBlock *b)
 {
+    IrModule *m = cx->m;
     IrOp *previous = NULL;
     pass_index_ops(b);
+    IrOp **first_users = pass_first_users(cx->arena, b);
     for (IrOp *op = b->first, *next; op; op = next) {
         next = op->next;
         for (int i = 0; i < op->num_regions; i++)
-            if (split_block(m, op->regions[i]))
+            if (split_collectives(cx, op->regions[i]))
                 previous = op;
         const IrSplit *s = find_split(op);
         if (s)
-            previous = split(m, op, s, previous);
+            previous = split(m, op, s, previous, first_users[op->id]);
     }
-    return previous;
+    return previous != NULL;
 }
 
 bool
 pass_schedule(PassCx *cx)
 {
+    assert(pass_stage(cx->m) == STAGE_replicated);
     for (IrFunc *fn = cx->m->first; fn; fn = fn->next) {
         if (fn->kind != FUNC_PROGRAM)
             continue;
-        split_block(cx->m, fn->body);
+        split_collectives(cx, fn->body);
         ir_apply_forwards(fn);
     }
     return true;

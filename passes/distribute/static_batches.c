@@ -9,6 +9,7 @@
  *
  * Keeps localities: a length that is known is each replica's own all the same.
  */
+#include <assert.h>
 #include <string.h>
 #include "ir/ir.h"
 #include "ir/rules/build.h"
@@ -230,6 +231,7 @@ move_symbols(const Even *e)
 bool
 pass_static_batches(PassCx *cx)
 {
+    assert(pass_stage(cx->m) == STAGE_step);
     size_t n = (size_t)cx->m->symbols.len;
     Even e = {.cx = cx,
               .even = NEW_ARRAY(cx->arena, bool, n),

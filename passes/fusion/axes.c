@@ -6,6 +6,7 @@
  */
 #include "passes/fusion/axes.h"
 
+#include <assert.h>
 #include <string.h>
 #include "ir/base/vec.h"
 
@@ -42,15 +43,15 @@ is_one(Dim d)
 /* ---- the forest --------------------------------------------------------- */
 
 static bool
-is_known(const Axes *x, const IrValue *v)
+has_value(const Axes *x, const IrValue *v)
 {
     return v->id >= 0 && v->id < x->values.len && x->values.data[v->id] == v;
 }
 
 static void
-learn(Axes *x, IrValue *v)
+add_value(Axes *x, IrValue *v)
 {
-    if (is_known(x, v))
+    if (has_value(x, v))
         return;
     v->id = x->values.len;
     VEC_PUSH(x->arena, x->values, v);
@@ -215,9 +216,9 @@ void
 pass_axes_add(Axes *x, const IrOp *op)
 {
     for (int i = 0; i < op->num_operands; i++)
-        learn(x, op->operands[i]);
+        add_value(x, op->operands[i]);
     for (int i = 0; i < op->num_results; i++)
-        learn(x, op->results[i]);
+        add_value(x, op->results[i]);
     if (op->num_results == 1)
         join_all(x, op);
 }
@@ -261,6 +262,7 @@ pass_axes_number(Axes *x)
 AxisList
 pass_axes_list(const Axes *x, const IrValue *v)
 {
+    assert(has_value(x, v) && x->numbers.len == x->parents.len);
     AxisList list = {0};
     for (int i = 0; i < v->type.rank; i++)
         if (!is_one(v->type.dims[i]))

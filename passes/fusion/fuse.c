@@ -13,6 +13,7 @@
  * costs nothing outside kernels, where it is a view; it goes into one only if
  * it would otherwise part what belongs together.
  */
+#include <assert.h>
 #include <string.h>
 #include "ir/ir.h"
 #include "passes/fusion/fuse.h"
@@ -94,6 +95,7 @@ fuse_block(Fuse *f, IrBlock *b)
 bool
 pass_fuse(PassCx *cx)
 {
+    assert(pass_stage(cx->m) == STAGE_replicated);
     Fuse f = {.arena = cx->arena,
               .m = cx->m,
               .level = cx->options->level,

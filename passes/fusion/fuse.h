@@ -84,6 +84,8 @@ pass_fuse_node(const IrOp *op)
     return (FuseNode *)op->mark;
 }
 Cluster *pass_fuse_cluster(const IrOp *op);
+/* How many operands of operations of its block are results of op. */
+int pass_fuse_count_uses(const IrOp *op);
 /* Whether an operation outside of a and b would have to stand both before and
  * after a kernel of both. */
 bool pass_fuse_makes_cycle(Fuse *f, Cluster *a, Cluster *b);

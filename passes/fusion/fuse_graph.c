@@ -8,6 +8,7 @@
  * other functions of the host the rows of a batch hang on the place, too:
  * operations keep their side of every effect.
  */
+#include <assert.h>
 #include <string.h>
 #include "passes/fusion/fuse.h"
 #include "passes/support/op_index.h"
@@ -149,6 +150,7 @@ make_node(Fuse *f, IrOp *op)
 void
 pass_fuse_graph_build(Fuse *f, IrBlock *b)
 {
+    assert(b->last);
     Effects effects = {.f = f, .vars = map_new(f->arena)};
     pass_index_ops(b);
     f->reach = NEW_ARRAY(f->arena, int, (size_t)b->last->id + 1);
@@ -199,10 +201,22 @@ push_later(Fuse *f, const Cluster *c)
     }
 }
 
+int
+pass_fuse_count_uses(const IrOp *op)
+{
+    const IrOpList *users = &pass_fuse_node(op)->users;
+    int uses = 0;
+    for (int i = 0; i < users->len; i++)
+        for (int j = 0; j < users->data[i]->num_operands; j++)
+            uses += users->data[i]->operands[j]->def == op;
+    return uses;
+}
+
 /* Follows what stands later. */
 bool
 pass_fuse_makes_cycle(Fuse *f, Cluster *a, Cluster *b)
 {
+    assert(a != b && !a->into && !b->into);
     int last_a = VEC_LAST(a->ops)->id, last_b = VEC_LAST(b->ops)->id;
     int end = end_of_ways(f, last_a > last_b ? last_a : last_b);
     int search = ++f->search, steps = 0;
@@ -242,6 +256,7 @@ start_of_ways(const Fuse *f, int start)
 TransitiveClosure
 pass_fuse_closure(Fuse *f, const IrOp *first, const IrOp *last)
 {
+    assert(first->block == last->block && first->id <= last->id);
     return (TransitiveClosure){f, ++f->search, start_of_ways(f, first->id),
                                end_of_ways(f, last->id)};
 }
@@ -249,6 +264,7 @@ pass_fuse_closure(Fuse *f, const IrOp *first, const IrOp *last)
 bool
 pass_fuse_closure_has(const TransitiveClosure *r, const Cluster *c)
 {
+    assert(r->search == r->f->search);
     return c->visited == r->search;
 }
 
@@ -275,6 +291,7 @@ meet_neighbours(TransitiveClosure *r, const Cluster *c, bool later)
 void
 pass_fuse_closure_add(TransitiveClosure *r, Cluster *c)
 {
+    assert(r->search == r->f->search);
     for (int later = 0; later <= 1; later++) {
         r->f->work.len = 0;
         meet_neighbours(r, c, later);
@@ -288,6 +305,8 @@ pass_fuse_closure_add(TransitiveClosure *r, Cluster *c)
 void
 pass_fuse_merge(Fuse *f, Cluster *a, Cluster *b)
 {
+    assert(a != b && !a->into && !b->into);
+    assert(a->ops.len > 0 && b->ops.len > 0);
     IrOpList ops = {0};
     int i = 0, j = 0;
     while (i < a->ops.len || j < b->ops.len) {
@@ -310,6 +329,7 @@ pass_fuse_merge(Fuse *f, Cluster *a, Cluster *b)
 void
 pass_fuse_split(Fuse *f, Cluster *c)
 {
+    assert(!c->into);
     for (int i = 0; i < c->ops.len; i++) {
         Cluster *own = NEW(f->arena, Cluster);
         VEC_PUSH(f->arena, own->ops, c->ops.data[i]);

@@ -88,17 +88,6 @@ grow_behind_contractions(Fuse *f, const IrBlock *b)
 
 /* ---- upwards ------------------------------------------------------------ */
 
-static int
-count_uses(const IrOp *op)
-{
-    const IrOpList *users = &pass_fuse_node(op)->users;
-    int uses = 0;
-    for (int i = 0; i < users->len; i++)
-        for (int j = 0; j < users->data[i]->num_operands; j++)
-            uses += users->data[i]->operands[j]->def == op;
-    return uses;
-}
-
 /* A view costs nothing where it is, unless it stands between operations that
  * could be one kernel. */
 static bool
@@ -115,7 +104,7 @@ stands_between(const IrOp *view)
             return false;
     return pass_axes_differ_by_ones(&view->operands[0]->type,
                                     &view->results[0]->type) ||
-           (count_uses(view) == 1 && count_uses(def) == 1);
+           (pass_fuse_count_uses(view) == 1 && pass_fuse_count_uses(def) == 1);
 }
 
 static void

@@ -18,6 +18,7 @@
  * The block gets the order that fusion gives clusters (pass_fuse_order); a row
  * of united kernels is a cluster.
  */
+#include <assert.h>
 #include "ir/analysis/per_replica.h"
 #include "ir/ir.h"
 #include "ir/segments.h"
@@ -372,6 +373,7 @@ fuse_block_horizontally(HorizontalFusion *outer, IrBlock *b)
 bool
 pass_fuse_horizontal(PassCx *cx)
 {
+    assert(pass_stage(cx->m) == STAGE_replicated);
     HorizontalFusion u = {.f = {.arena = cx->arena, .m = cx->m}};
     if (cx->options->level == 0)
         return true;

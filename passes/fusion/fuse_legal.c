@@ -25,6 +25,7 @@
  * A stage of a chain computes anew what another one computed.  That is cheaper
  * than memory unless it is an elementary function, which may be computed twice.
  */
+#include <assert.h>
 #include "ir/analysis/per_replica.h"
 #include "ir/ir.h"
 #include "ir/type_bounds.h"
@@ -179,17 +180,6 @@ lies_along_rows(const Check *k, const IrValue *v)
 }
 
 static bool
-is_used_once(const IrOp *op)
-{
-    const IrOpList *users = &pass_fuse_node(op)->users;
-    int uses = 0;
-    for (int i = 0; i < users->len; i++)
-        for (int j = 0; j < users->data[i]->num_operands; j++)
-            uses += users->data[i]->operands[j]->def == op;
-    return uses == 1;
-}
-
-static bool
 result_fits(Check *k, const IrOp *op)
 {
     const IrValue *v = op->results[0];
@@ -213,7 +203,7 @@ op_fits(Check *k, const IrOp *op)
         return !k->reduces;
     if (along == k->space || (k->has_rows && along == k->rows))
         return true;
-    return (along & ~k->space) && is_used_once(op);
+    return (along & ~k->space) && pass_fuse_count_uses(op) == 1;
 }
 
 static bool
@@ -349,6 +339,7 @@ is_fusible(Check *k, const IrOp *op)
 bool
 pass_fuse_is_legal(Fuse *f, const Cluster *a, const Cluster *b, AxisSet *space)
 {
+    assert(a != b && !a->into && !b->into);
     Check k = {.f = f, .a = a, .b = b};
     if (a->ops.len + b->ops.len > MAX_OPS || (a->contracts && b->contracts) ||
         pass_fuse_node(a->ops.data[0])->epoch !=

@@ -13,6 +13,7 @@
  */
 #include "passes/memory/allocate.h"
 
+#include <assert.h>
 #include <string.h>
 #include "ir/analysis/hooks.h"
 #include "ir/analysis/footprint.h"
@@ -159,6 +160,7 @@ find_base(const IrLaunchFootprints *rooms, const IrFunc *fn, int64_t vars_end)
 bool
 pass_allocate(PassCx *cx)
 {
+    assert(pass_stage(cx->m) == STAGE_replicated);
     IrModule *m = cx->m;
     int64_t vars_end = allocate_vars(m);
     for (IrFunc *fn = m->first; fn; fn = fn->next)

@@ -27,6 +27,7 @@
 #include "ir/rules/locality.h"
 #include "passes/memory/allocate.h"
 
+#include <assert.h>
 #include <string.h>
 #include "ir/analysis/hooks.h"
 #include "ir/ir.h"
@@ -114,6 +115,7 @@ isolate_block(PassCx *cx, IrBlock *b)
 void
 pass_insert_copies(PassCx *cx, IrFunc *fn)
 {
+    assert(ir_func_return(fn));
     isolate_block(cx, fn->body);
     if (fn->kind == FUNC_MAIN)
         pass_insert_handle_copies(cx, fn->body);
@@ -419,6 +421,7 @@ share_in_place(const IrBlock *b)
 void
 pass_coalesce_buffers(PassCx *cx, IrFunc *fn)
 {
+    assert(ir_func_return(fn));
     Share s = {cx, map_new(cx->arena)};
     merge_by_meaning(fn->body);
     if (fn->kind == FUNC_MAIN)

@@ -13,6 +13,7 @@
  */
 #include "passes/memory/pool.h"
 
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 #include "ir/analysis/hooks.h"
@@ -184,6 +185,7 @@ static int64_t
 find_gap(const Pool *p, const Buffer *b, int n, Buffer *const *placed,
          bool tightest)
 {
+    assert(b->align > 0 && b->bytes >= 0 && b->begin <= b->end);
     int64_t offset = align_up(p->base, b->align);
     Gap best = {0};
     for (int i = 0; i < n && (tightest || !best.found); i++) {
@@ -271,6 +273,7 @@ num_trials(int n)
 int64_t
 pass_pool_assign_offsets(Pool *p)
 {
+    assert(p->base >= 0);
     size_t n = (size_t)p->buffers.len;
     if (n == 0)
         return p->base;

@@ -3,6 +3,7 @@
  */
 #include "passes/scalar/available.h"
 
+#include <assert.h>
 AvailableAccesses
 pass_available_new(Arena *a)
 {
@@ -12,12 +13,14 @@ pass_available_new(Arena *a)
 IrOp *
 pass_available_access(const AvailableAccesses *l, const IrOp *access)
 {
+    assert(access->kind == OP_read || access->kind == OP_write);
     return map_get(l->ops, ir_text(access, A_var));
 }
 
 void
 pass_available_note(AvailableAccesses *l, IrOp *access)
 {
+    assert(access->kind == OP_read || access->kind == OP_write);
     map_set(l->ops, ir_text(access, A_var), access);
 }
 

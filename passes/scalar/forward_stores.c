@@ -6,6 +6,7 @@
  * replica's own copy.  So what an update computes first and what it makes of it
  * can be one kernel, though a variable lies between them.
  */
+#include <assert.h>
 #include "ir/ir.h"
 #include "passes/scalar/available.h"
 #include "passes/support/pass.h"
@@ -40,6 +41,7 @@ forward_block(PassCx *cx, IrBlock *b)
 bool
 pass_forward_stores(PassCx *cx)
 {
+    assert(pass_stage(cx->m) == STAGE_replicated);
     for (IrFunc *fn = cx->m->first; fn; fn = fn->next) {
         if (fn->kind != FUNC_PROGRAM)
             continue;

@@ -15,6 +15,7 @@
  * Sharing stops at the border of a context: a constant that main and a step
  * both use stays two, or else the step would get it as a parameter.
  */
+#include <assert.h>
 #include <string.h>
 #include "ir/ir.h"
 #include "ir/rules/build.h"
@@ -29,21 +30,6 @@ typedef struct Simplify {
     bool first; /* round: equal products are not one yet */
     bool changed;
 } Simplify;
-
-IrValue *
-pass_simplify_replacement(IrValue *v)
-{
-    while (v->forward)
-        v = v->forward;
-    return v;
-}
-
-static void
-follow_forwards(IrOp *op)
-{
-    for (int i = 0; i < op->num_operands; i++)
-        op->operands[i] = pass_simplify_replacement(op->operands[i]);
-}
 
 static void
 replace(Simplify *s, IrOp *op, IrValue *by)
@@ -123,9 +109,8 @@ static IrValue *
 rule_twice(const IrOp *op)
 {
     const IrOp *inner = op->operands[0]->def;
-    return inner && inner->kind == op->kind
-               ? pass_simplify_replacement(inner->operands[0])
-               : NULL;
+    return inner && inner->kind == op->kind ? ir_forwarded(inner->operands[0])
+                                            : NULL;
 }
 
 static bool
@@ -233,7 +218,7 @@ fold_block(Simplify *s, IrBlock *b)
 {
     for (IrOp *op = b->first, *next; op; op = next) {
         next = op->next;
-        follow_forwards(op);
+        ir_follow_forwards(op);
         if (op->kind == OP_kernel)
             continue;
         for (int i = 0; i < op->num_regions; i++)
@@ -241,7 +226,7 @@ fold_block(Simplify *s, IrBlock *b)
         s->changed |= pass_simplify_skip_inner_move(op);
         IrValue *v = fold(s, op);
         if (v)
-            replace(s, op, pass_simplify_replacement(v));
+            replace(s, op, ir_forwarded(v));
     }
 }
 
@@ -376,7 +361,7 @@ share_regions(Simplify *s, Scope *scope, IrOp *op)
 static void
 share_op(Simplify *s, Scope *scope, AvailableAccesses *reads, IrOp *op)
 {
-    follow_forwards(op);
+    ir_follow_forwards(op);
     if (op->kind == OP_kernel)
         return;
     if (op->kind == OP_read) {
@@ -499,6 +484,7 @@ simplify_func(PassCx *cx, IrFunc *fn)
 bool
 pass_simplify(PassCx *cx)
 {
+    assert(pass_stage(cx->m) <= STAGE_replicated);
     for (IrFunc *fn = cx->m->first; fn; fn = fn->next)
         simplify_func(cx, fn);
     return true;

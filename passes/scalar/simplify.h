@@ -6,9 +6,6 @@
 
 #include "ir/ir.h"
 
-/* The newest replacement of v. */
-IrValue *pass_simplify_replacement(IrValue *v);
-
 /* A reshape of a reshape, a transpose of a transpose: op takes the operand of
  * the inner one.  Whether it did. */
 bool pass_simplify_skip_inner_move(IrOp *op);

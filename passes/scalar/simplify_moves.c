@@ -36,7 +36,7 @@ pass_simplify_skip_inner_move(IrOp *op)
         return false;
     if (op->kind == OP_transpose)
         compose(op, inner);
-    op->operands[0] = pass_simplify_replacement(inner->operands[0]);
+    op->operands[0] = ir_forwarded(inner->operands[0]);
     return true;
 }
 
@@ -80,9 +80,8 @@ pass_simplify_transposed_product(IrOp *op)
     axes.batch_x = ir_ints(dot, A_batch_y, &axes.num_batch);
     axes.batch_y = ir_ints(dot, A_batch_x, &axes.num_batch);
     IrBlock *b = ir_block_scratch(op);
-    IrValue *v = ir_build_dot(b, pass_simplify_replacement(dot->operands[1]),
-                              pass_simplify_replacement(dot->operands[0]),
-                              &axes, op->loc);
+    IrValue *v = ir_build_dot(b, ir_forwarded(dot->operands[1]),
+                              ir_forwarded(dot->operands[0]), &axes, op->loc);
     ir_stamp(b, ir_reason(op->module, "simplify.turn", pass_loc(op),
                           "the transpose of a product"));
     ir_splice_before(op, b);

@@ -7,6 +7,7 @@
  * collectives are the program's, in the same order, so devices may differ in
  * which of the two they run.
  */
+#include <assert.h>
 #include <string.h>
 #include "ir/ir.h"
 #include "ir/type_bounds.h"
@@ -151,6 +152,7 @@ has_variant(const IrFunc *program)
 bool
 pass_specialize(PassCx *cx)
 {
+    assert(pass_stage(cx->m) == STAGE_replicated);
     for (IrFunc *fn = cx->m->first; fn; fn = fn->next) {
         if (fn->kind != FUNC_PROGRAM || fn->variant_of || has_variant(fn) ||
             !hangs_on_batch(fn) || gathers_unevenly(fn))

@@ -3,6 +3,7 @@
  */
 #include "passes/support/op_index.h"
 
+#include <assert.h>
 void
 pass_index_ops(IrBlock *b)
 {
@@ -43,36 +44,11 @@ note_user(IrOp *op, void *data)
 IrOp **
 pass_first_users(Arena *a, IrBlock *b)
 {
+    assert(!b->first || b->first->id == 0);
     int n = b->last ? b->last->id + 1 : 0;
     FirstUsers first = {b, NEW_ARRAY(a, IrOp *, (size_t)n)};
     for (int i = 0; i < n; i++)
         first.users[i] = b->last;
     ir_walk(b, note_user, &first);
     return first.users;
-}
-
-typedef struct FirstUse {
-    const IrOp *of;
-    IrOp *user; /* in of's block */
-} FirstUse;
-
-static void
-note_use(IrOp *op, void *data)
-{
-    FirstUse *use = data;
-    for (int i = 0; i < op->num_operands; i++) {
-        if (op->operands[i]->def != use->of)
-            continue;
-        IrOp *user = in_block(op, use->of->block);
-        if (user->id < use->user->id)
-            use->user = user;
-    }
-}
-
-IrOp *
-pass_first_user(IrOp *op)
-{
-    FirstUse use = {op, op->block->last};
-    ir_walk(op->block, note_use, &use);
-    return use.user;
 }

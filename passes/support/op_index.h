@@ -9,10 +9,9 @@
 /* Gives each operation of b its position as id: 0, 1, ... */
 void pass_index_ops(IrBlock *b);
 
-/* The first operation of op's block that uses a result of op, itself or inside
- * of it; the block's last one if there is none.  After pass_index_ops. */
-IrOp *pass_first_user(IrOp *op);
-/* The same of all operations of b, which are numbered, by their ids; in a. */
+/* For each operation of b, by its index: the first one of b that uses a result
+ * of it, itself or inside of it; b's last one if there is none.  In a; after
+ * pass_index_ops. */
 IrOp **pass_first_users(Arena *a, IrBlock *b);
 
 #endif

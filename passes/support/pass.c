@@ -1,5 +1,5 @@
 /*
- * pass.c - places in the source for what passes insert
+ * pass.c - what passes ask of a module
  */
 #include "passes/support/pass.h"
 
@@ -11,4 +11,15 @@ pass_loc(const IrOp *op)
         if (op->loc.line)
             return op->loc;
     return fn->loc;
+}
+
+PassStage
+pass_stage(const IrModule *m)
+{
+    if (m->phase != PHASE_IR)
+        return m->phase == PHASE_PLACED ? STAGE_placed : STAGE_replicated;
+    for (const IrFunc *fn = m->first; fn; fn = fn->next)
+        if (fn->kind == FUNC_PROGRAM)
+            return STAGE_programs;
+    return STAGE_step;
 }

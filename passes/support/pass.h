@@ -24,6 +24,16 @@ typedef struct PassCx {
     int64_t num_unrolled; /* operations, of loops that gradients go through */
 } PassCx;
 
+/* How far a module has come, as passes see it. */
+typedef enum PassStage {
+    STAGE_step,
+    STAGE_programs,
+    STAGE_replicated,
+    STAGE_placed
+} PassStage;
+
+PassStage pass_stage(const IrModule *m);
+
 /* The source line that op comes from: its own, or that of what is around it.
  * For reasons, which always have one. */
 Loc pass_loc(const IrOp *op);

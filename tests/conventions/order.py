@@ -28,7 +28,7 @@ PURE = set('''
     arena_new arena_release arena_alloc arena_array arena_strdup arena_strndup
     arena_printf arena_vprintf
     message_printf message_vprintf message_part intern intern_n
-    nearest_name pass_fuse_cluster K IK POLY T COUNT LENGTH
+    nearest_name pass_fuse_cluster ir_forwarded K IK POLY T COUNT LENGTH
     memchr memcmp strlen strcmp strncmp strchr strrchr strstr strspn strcspn
     abs llabs fabs isnan isinf isfinite floor ceil trunc fmin fmax pow sqrt
     ldexp exp2 isdigit isalpha isspace isalnum isprint getenv

@@ -22,12 +22,13 @@ struct FeDataset {
     Loc loc;
 };
 
-/* A dataset divided among the replicas, or whole elements for them. */
+/* A dataset whose batches are split among the replicas, or a pipeline of its
+ * own for each worker or replica (distribute_from). */
 struct FeDistDataset {
-    VEC(FeDataset *) datasets; /* divided: one; whole: one a pipeline */
-    bool whole;
-    int64_t most_rows; /* whole: of a batch; 0: elements are of one shape */
-    ShardPolicy shard; /* divided */
+    VEC(FeDataset *) datasets; /* one; or one for each pipeline */
+    bool per_pipeline;
+    int64_t max_rows; /* per_pipeline: of a batch; 0: elements have one shape */
+    ShardPolicy shard; /* not per_pipeline */
 };
 
 /* The leading dimension of a batch. */

@@ -441,8 +441,8 @@ element_beside(Lower *cx, const FeDataset *ds, const FeDataset *other)
 
 /* ds with a stage that reads another dataset, too. */
 static FeValue *
-joined(Lower *cx, const FeArgs *in, StageKind kind, FeDataset *ds,
-       FeDataset *other)
+append_with_second(Lower *cx, const FeArgs *in, StageKind kind, FeDataset *ds,
+                   FeDataset *other)
 {
     bool static_rows = ir_dim_is_const(ds->rows);
     fe_dataset_push(cx, ds, (IrStage){.kind = kind, .loc = in->loc});
@@ -471,7 +471,7 @@ fe_method_zip(Lower *cx, const FeArgs *in)
                              (long long)ds->batch, (long long)other->batch);
     ds->element = fe_value_tuple(cx->arena, 2, items);
     ds->endless = ds->endless && other->endless;
-    return joined(cx, in, STAGE_zip, ds, other);
+    return append_with_second(cx, in, STAGE_zip, ds, other);
 }
 
 /* Whether elements are of the same types in the same nests. */
@@ -521,5 +521,5 @@ fe_method_concat(Lower *cx, const FeArgs *in)
                              element_text(cx, ds->element),
                              element_text(cx, other->element));
     ds->endless = ds->endless || other->endless;
-    return joined(cx, in, STAGE_concat, ds, other);
+    return append_with_second(cx, in, STAGE_concat, ds, other);
 }

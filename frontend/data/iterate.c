@@ -153,7 +153,7 @@ iter_name(Lower *cx, const char *dataset)
 
 /* The leading dimension of a replica's part of a batch. *rows is the symbol. */
 static Dim
-share_of(Lower *cx, const FeDataset *ds, int32_t *rows)
+replica_rows(Lower *cx, const FeDataset *ds, int32_t *rows)
 {
     int64_t replicas = cx->module->num_replicas;
     int64_t bound = ds->batch / replicas + (ds->batch % replicas != 0);
@@ -162,7 +162,7 @@ share_of(Lower *cx, const FeDataset *ds, int32_t *rows)
 }
 
 static FeValue *
-share_leaf(FeValue *leaf, void *data)
+rebatch_leaf(FeValue *leaf, void *data)
 {
     const FeBatchRows *s = data;
     IrType t = *leaf->type;
@@ -173,13 +173,13 @@ share_leaf(FeValue *leaf, void *data)
 
 /* A replica's part of an element. */
 static FeValue *
-element_share(Lower *cx, const FeDistDataset *dist, int32_t *rows)
+replica_part(Lower *cx, const FeDistDataset *dist, int32_t *rows)
 {
-    if (dist->whole)
+    if (dist->per_pipeline)
         return fe_replica_element(cx, dist, rows);
     const FeDataset *ds = dist->datasets.data[0];
-    FeBatchRows share = {cx, share_of(cx, ds, rows)};
-    return fe_value_map(cx->arena, ds->element, share_leaf, &share);
+    FeBatchRows share = {cx, replica_rows(cx, ds, rows)};
+    return fe_value_map(cx->arena, ds->element, rebatch_leaf, &share);
 }
 
 /* The iterator of the module, and in the list of those with their elements. */
@@ -192,10 +192,10 @@ add_iter(Lower *cx, const FeDistDataset *dist, Loc loc)
         VEC_PUSH(m->arena, it->datasets,
                  ir_dataset_of(cx, dist->datasets.data[i]));
     it->name = iter_name(cx, it->datasets.data[0]);
-    it->whole = dist->whole;
+    it->whole = dist->per_pipeline;
     it->shard = dist->shard;
     it->loc = loc;
-    FeIterInfo info = {it, element_share(cx, dist, &it->rows)};
+    FeIterInfo info = {it, replica_part(cx, dist, &it->rows)};
     VEC_PUSH(m->arena, m->iters, it);
     VEC_PUSH(cx->arena, fe_data(cx)->iters, info);
     return it;

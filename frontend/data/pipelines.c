@@ -125,7 +125,7 @@ FeValue *
 fe_replica_element(Lower *cx, const FeDistDataset *dist, int32_t *rows)
 {
     FeBatchRows share = {.cx = cx};
-    int64_t most = dist->most_rows;
+    int64_t most = dist->max_rows;
     *rows = -1;
     if (most > 0) {
         *rows =
@@ -193,8 +193,8 @@ add_pipeline(Lower *cx, FeDistDataset *dist, FeDataset *ds, Loc loc)
     if (!ds || !check_bound(cx, rows, loc))
         return false;
     VEC_PUSH(cx->arena, dist->datasets, ds);
-    if (rows > dist->most_rows)
-        dist->most_rows = rows;
+    if (rows > dist->max_rows)
+        dist->max_rows = rows;
     return check_same(cx, dist->datasets.data[0], ds, loc);
 }
 
@@ -203,7 +203,7 @@ fe_builtin_distribute_from(Lower *cx, const FeArgs *in)
 {
     int n = read_pipelines(cx, in);
     FeDistDataset *dist = NEW(cx->arena, FeDistDataset);
-    dist->whole = true;
+    dist->per_pipeline = true;
     for (int i = 0; i < n; i++)
         if (!add_pipeline(cx, dist, make_dataset(cx, in, i, n),
                           fe_arg_loc(in, 0)))

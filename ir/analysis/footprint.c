@@ -1,5 +1,5 @@
 /*
- * room.c - memory that a placed module needs beyond the places in it
+ * footprint.c - memory that a placed module needs beyond the places in it
  */
 #include "ir/analysis/footprint.h"
 

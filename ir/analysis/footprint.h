@@ -1,5 +1,5 @@
 /*
- * room.h - memory that a placed module needs beyond the places in it
+ * footprint.h - memory that a placed module needs beyond the places in it
  *
  * The runner makes room for elements when it opens an iterator, and for host
  * values where a program is to read them.  How much follows from the module,

@@ -1,5 +1,5 @@
 /*
- * stay.c - what is where in memory, and when
+ * live_range.c - what is where in memory, and when
  *
  * Lifetimes are swept in order of their beginnings; where one begins, the
  * places that are live are laid side by side.

@@ -1,5 +1,5 @@
 /*
- * stay.h - what is where in memory, and when
+ * live_range.h - what is where in memory, and when
  *
  * Works on places alone and knows nothing of how they were chosen: so it holds
  * for modules that were read as text, too.  The marks of values and operations

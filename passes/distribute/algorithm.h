@@ -1,5 +1,5 @@
 /*
- * way.h - how replicas are combined: the cross-device operation
+ * algorithm.h - how replicas are combined: the cross-device operation
  */
 #ifndef TFD_PASSES_DISTRIBUTE_ALGORITHM_H
 #define TFD_PASSES_DISTRIBUTE_ALGORITHM_H

@@ -1,5 +1,5 @@
 /*
- * place.c - variables get their copies, and their initial values
+ * place_variables.c - variables get their copies, and their initial values
  *
  * Under the strategies with copies a variable whose synchronization is auto is
  * mirrored: one copy a replica, equal on all; on_read gives each replica a

@@ -1,5 +1,5 @@
 /*
- * even.c - shares that are always of one length get it as a constant
+ * static_batches.c - shares that are always of one length get it as a constant
  *
  * In the checked IR a replica's share of a batch has n rows, whatever the
  * number of replicas, so that a program is right or wrong for all numbers

@@ -1,5 +1,5 @@
 /*
- * unite.c - kernels that do the same to other values become one
+ * fuse_horizontal.c - kernels that do the same to other values become one
  *
  * What an optimizer does to one variable it does to all: many small kernels
  * that differ in nothing but the lengths of their values, each a launch of its

@@ -1,5 +1,5 @@
 /*
- * share.c - values that use the same bytes
+ * coalesce.c - values that use the same bytes
  *
  * Some values are one by meaning: a view and what it is of, a loop's argument,
  * its value in the test and its result, a branch's result.  Others may share

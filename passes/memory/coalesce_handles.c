@@ -1,5 +1,5 @@
 /*
- * share_handles.c - per-replica values that main carries around
+ * coalesce_handles.c - per-replica values that main carries around
  *
  * Main holds handles of values that live on the devices; only launches touch
  * their bytes.  Where a loop or branch of main carries one, its bytes move by a

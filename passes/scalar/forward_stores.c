@@ -1,5 +1,5 @@
 /*
- * recall.c - what was just written need not be read
+ * forward_stores.c - what was just written need not be read
  *
  * A read that follows a write of its variable in the same block gives the value
  * that was written: in a device program every read and write is of the

@@ -1,5 +1,5 @@
 /*
- * order.c - where the operations of a block stand
+ * op_index.c - where the operations of a block stand
  */
 #include "passes/support/op_index.h"
 

@@ -1,5 +1,5 @@
 /*
- * order.h - where the operations of a block stand
+ * op_index.h - where the operations of a block stand
  */
 #ifndef TFD_PASSES_SUPPORT_OP_INDEX_H
 #define TFD_PASSES_SUPPORT_OP_INDEX_H

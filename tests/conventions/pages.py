@@ -6,7 +6,7 @@
 Links and their anchors, paths of files, the functions that style.md shows, the
 form of the glossary, the passes of architecture.md, that the README of a folder
 has its sources, and that semantics.md has every rule of tensorflow.md and every
-case that it decides otherwise.
+case that it decides otherwise.  Sources begin with their own names.
 """
 import glob
 import os
@@ -191,6 +191,13 @@ def lists_nothing(root, pages):
                     yield '%s: there is no %s' % (page, name)
 
 
+def other_names(root):
+    for path in walk(root, SOURCES + ('.l', '.y')):
+        name = re.match(r'/\*\n \* ([\w.]+\.\w+) - ', read(root, path))
+        if name and name.group(1) != os.path.basename(path):
+            yield '%s: its comment calls it %s' % (path, name.group(1))
+
+
 def report(number, what, faults):
     faults = sorted(faults)
     for fault in faults:
@@ -200,7 +207,7 @@ def report(number, what, faults):
 
 def main(root):
     pages = sorted(walk(root, '.md'))
-    print('1..9')
+    print('1..10')
     report(1, 'links', dead_links(root, pages))
     report(2, 'paths', dead_paths(root, pages))
     report(3, 'functions of style.md',
@@ -212,6 +219,7 @@ def main(root):
     report(8, 'files that READMEs list',
            lists_nothing(root, [p for p in pages if p.endswith('README.md')]))
     report(9, 'terms of renamed.txt', without_entry(root, 'docs/glossary.md'))
+    report(10, 'names of files in their comments', other_names(root))
 
 
 main(sys.argv[1])

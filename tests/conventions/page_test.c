@@ -29,7 +29,9 @@ is_up_to_date(void **state)
     free(want);
     free(have);
     if (!same)
-        fail_msg("copy %s to %s", generated, kept);
+        fail_msg("%s is not what the build makes: "
+                 "meson compile -C build docs writes it",
+                 kept);
 }
 
 int

@@ -122,6 +122,30 @@ def without_entry(root, page):
                 yield '%s: no entry for %s of renamed.txt' % (page, term)
 
 
+def terms_of(root, page):
+    """Without what stands in parentheses; "a, b" is two names of one thing."""
+    for term in re.findall(r'^\| ([^|]+) \|', read(root, page), re.M):
+        if term not in ('term', '---'):
+            yield re.sub(r'\s*\(.*?\)', '', term).strip('` ').lower()
+
+
+def stem(word):
+    return re.sub(r'(?<=\w{4})(ing|s|ed)$', '', word)
+
+
+def foreign_terms(root, page):
+    """Each word of a term is one that the sources or their READMEs have."""
+    folders = ('frontend/', 'ir/', 'passes/', 'backend/', 'runtime/')
+    text = ' '.join(read(root, p).lower()
+                    for p in walk(root, SOURCES + ('.md', '.tfd'))
+                    if p.startswith(folders))
+    for term in terms_of(root, page):
+        names = term.split(', ')
+        if not any(all(stem(word) in text for word in re.findall(r'\w+', name))
+                   for name in names):
+            yield '%s: %s is nowhere in the sources' % (page, term)
+
+
 def other_passes(root, page):
     have = re.findall(r'^\| `(\w+)` \|', read(root, page), re.M)
     want = re.findall(r'^PASS\((\w+),',
@@ -207,7 +231,7 @@ def report(number, what, faults):
 
 def main(root):
     pages = sorted(walk(root, '.md'))
-    print('1..10')
+    print('1..11')
     report(1, 'links', dead_links(root, pages))
     report(2, 'paths', dead_paths(root, pages))
     report(3, 'functions of style.md',
@@ -220,6 +244,8 @@ def main(root):
            lists_nothing(root, [p for p in pages if p.endswith('README.md')]))
     report(9, 'terms of renamed.txt', without_entry(root, 'docs/glossary.md'))
     report(10, 'names of files in their comments', other_names(root))
+    report(11, 'terms that the sources have',
+           foreign_terms(root, 'docs/glossary.md'))
 
 
 main(sys.argv[1])

@@ -20,17 +20,17 @@ larger(int64_t a, int64_t b)
     return a > b ? a : b;
 }
 
-/* ---- who is where, and when --------------------------------------------- */
+/* ---- collecting the ranges ---------------------------------------------- */
 
-typedef struct Census {
+typedef struct RangeCollector {
     Arena *arena;
     const IrModule *module;
     IrSpace space;
     IrLiveRanges stays;
-} Census;
+} RangeCollector;
 
 static void
-count_value(Census *c, const IrValue *v)
+add_range(RangeCollector *c, const IrValue *v)
 {
     const Lifetime *life = ir_lifetime_of(v);
     int64_t bytes;
@@ -44,15 +44,15 @@ count_value(Census *c, const IrValue *v)
 }
 
 static void
-count_values(Census *c, const IrBlock *b)
+add_ranges(RangeCollector *c, const IrBlock *b)
 {
     for (int i = 0; i < b->args.len; i++)
-        count_value(c, b->args.data[i]);
+        add_range(c, b->args.data[i]);
     for (const IrOp *op = b->first; op; op = op->next) {
         for (int i = 0; i < op->num_results; i++)
-            count_value(c, op->results[i]);
+            add_range(c, op->results[i]);
         for (int i = 0; op->kind != OP_kernel && i < op->num_regions; i++)
-            count_values(c, op->regions[i]);
+            add_ranges(c, op->regions[i]);
     }
 }
 
@@ -81,10 +81,10 @@ IrLiveRanges
 ir_live_ranges(Arena *a, IrFunc *fn, IrSpace space, int64_t past)
 {
     assert(space != SPACE_NONE);
-    Census c = {.arena = a, .module = fn->module, .space = space};
+    RangeCollector c = {.arena = a, .module = fn->module, .space = space};
     IrLiveRanges stays = {0};
     ir_lifetimes_find(a, fn);
-    count_values(&c, fn->body);
+    add_ranges(&c, fn->body);
     for (int i = 0; i < c.stays.len; i++)
         if (c.stays.data[i].from >= past)
             VEC_PUSH(a, stays, c.stays.data[i]);

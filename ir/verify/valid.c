@@ -16,7 +16,7 @@ typedef struct Entry {
     int slot;
 } Entry;
 
-/* Nothing meets what is empty: it stands before all others. */
+/* Nothing overlaps an empty extent: it stands before all others. */
 static int
 order_entries(const void *x, const void *y)
 {

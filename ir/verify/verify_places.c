@@ -163,7 +163,7 @@ check_parameters(Verify *v, const IrFunc *fn)
 
 /* ---- the arena --------------------------------------------------------- */
 
-/* Variables in order of their places, which do not meet. */
+/* Variables in order of their places, which do not overlap. */
 static Extents
 check_variables(Verify *v)
 {

@@ -41,7 +41,7 @@ pass_central_has_any(const IrModule *m)
 }
 
 static IrOp *
-build_choice(IrBlock *b, Loc loc)
+build_is_home(IrBlock *b, Loc loc)
 {
     IrValue *id = ir_build0(b, OP_replica_id, loc);
     IrValue *home = ir_const_int(b, DT_i32, 0, loc);
@@ -52,7 +52,7 @@ build_choice(IrBlock *b, Loc loc)
 IrBlock *
 pass_central_begin(IrBlock *b, Loc loc)
 {
-    return build_choice(b, loc)->regions[0];
+    return build_is_home(b, loc)->regions[0];
 }
 
 static void

@@ -248,7 +248,7 @@ is_used_by(const IrValue *v, const IrOp *op)
  * which one program does together.  NULL if devices go on working before, in
  * the program that reads. */
 static IrOp *
-turn_of_host(const IrOp *read)
+first_host_use(const IrOp *read)
 {
     IrOp *op = read->next;
     for (; op->kind == OP_read ||
@@ -290,7 +290,7 @@ fetch_variable(Replicate *r, IrOp *read, IrOp *before)
 static void
 fetch_if_for_host(IrOp *op, void *data)
 {
-    IrOp *before = is_for_host(data, op) ? turn_of_host(op) : NULL;
+    IrOp *before = is_for_host(data, op) ? first_host_use(op) : NULL;
     if (before)
         fetch_variable(data, op, before);
 }

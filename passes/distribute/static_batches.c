@@ -16,12 +16,12 @@
 #include "ir/type_bounds.h"
 #include "passes/support/pass.h"
 
-typedef struct Even {
+typedef struct StaticBatches {
     PassCx *cx;
     bool *even;     /* a symbol: whether it is always at its bound */
     bool *uneven;   /* whether an iterator's rows vary that has this symbol */
     int32_t *moved; /* its number afterwards */
-} Even;
+} StaticBatches;
 
 /* ---- which symbols ------------------------------------------------------ */
 
@@ -36,7 +36,7 @@ has_even_shares(const IrModule *m, const IrIter *it)
 }
 
 static void
-note_symbol(Even *e, int32_t n, bool even)
+note_symbol(StaticBatches *e, int32_t n, bool even)
 {
     int32_t all = e->cx->m->symbols.data[n].partner;
     bool *which = even ? e->even : e->uneven;
@@ -46,7 +46,7 @@ note_symbol(Even *e, int32_t n, bool even)
 static void
 note_rows(IrOp *op, void *data)
 {
-    Even *e = data;
+    StaticBatches *e = data;
     int32_t rows = op->kind == OP_iter_next ? ir_next_rows(op) : -1;
     if (rows < 0)
         return;
@@ -57,7 +57,7 @@ note_rows(IrOp *op, void *data)
 /* False where there is nothing to do: also where iterators of which one is not
  * even share a symbol, as text that was edited may say. */
 static bool
-find_symbols(Even *e)
+find_symbols(StaticBatches *e)
 {
     bool some = false, shared = false;
     const IrModule *m = e->cx->m;
@@ -80,7 +80,7 @@ find_symbols(Even *e)
 /* ---- dimensions --------------------------------------------------------- */
 
 static Dim
-even_dim(const Even *e, Dim d)
+fix_dim(const StaticBatches *e, Dim d)
 {
     if (ir_dim_is_const(d))
         return d;
@@ -91,21 +91,21 @@ even_dim(const Even *e, Dim d)
 }
 
 static void
-even_type(const Even *e, IrType *t)
+fix_type(const StaticBatches *e, IrType *t)
 {
     for (int i = 0; i < t->rank; i++)
-        t->dims[i] = even_dim(e, t->dims[i]);
+        t->dims[i] = fix_dim(e, t->dims[i]);
 }
 
 static void
-even_args(const Even *e, const IrBlock *b)
+fix_args(const StaticBatches *e, const IrBlock *b)
 {
     for (int i = 0; i < b->args.len; i++)
-        even_type(e, &b->args.data[i]->type);
+        fix_type(e, &b->args.data[i]->type);
 }
 
 static void
-even_dims(const Even *e, IrOp *op)
+fix_dims(const StaticBatches *e, IrOp *op)
 {
     int n;
     Dim even[IR_MAX_RANK];
@@ -113,7 +113,7 @@ even_dims(const Even *e, IrOp *op)
         return;
     const Dim *dims = ir_dims(op, A_dims, &n);
     for (int i = 0; i < n; i++)
-        even[i] = even_dim(e, dims[i]);
+        even[i] = fix_dim(e, dims[i]);
     ir_set_dims(op, A_dims, even, n);
 }
 
@@ -144,15 +144,15 @@ replace_question(IrOp *op, Dim d)
 }
 
 static void
-even_op(IrOp *op, void *data)
+fix_op(IrOp *op, void *data)
 {
     int n;
-    const Even *e = data;
-    even_dims(e, op);
+    const StaticBatches *e = data;
+    fix_dims(e, op);
     for (int i = 0; i < op->num_results; i++)
-        even_type(e, &op->results[i]->type);
+        fix_type(e, &op->results[i]->type);
     for (int r = 0; r < op->num_regions; r++)
-        even_args(e, op->regions[r]);
+        fix_args(e, op->regions[r]);
     if (op->kind != OP_dim_size && op->kind != OP_row_start)
         return;
     Dim d = *ir_dims(op, A_dims, &n);
@@ -163,31 +163,31 @@ even_op(IrOp *op, void *data)
 /* ---- the module --------------------------------------------------------- */
 
 static void
-even_functions(const Even *e)
+fix_functions(const StaticBatches *e)
 {
     for (IrFunc *fn = e->cx->m->first; fn; fn = fn->next) {
-        even_args(e, fn->body);
-        ir_walk(fn->body, even_op, (void *)e);
+        fix_args(e, fn->body);
+        ir_walk(fn->body, fix_op, (void *)e);
         ir_apply_forwards(fn);
     }
 }
 
 /* Stages of several datasets may share their types. */
 static void
-even_stage(const Even *e, IrStage *s)
+fix_stage(const StaticBatches *e, IrStage *s)
 {
     int n = s->types.len;
     IrType *types = NEW_ARRAY(e->cx->m->arena, IrType, (size_t)n);
     for (int i = 0; i < n; i++) {
         types[i] = s->types.data[i];
-        even_type(e, &types[i]);
+        fix_type(e, &types[i]);
     }
     s->types.data = types;
     s->types.cap = n;
 }
 
 static void
-even_data(const Even *e)
+fix_data(const StaticBatches *e)
 {
     const IrModule *m = e->cx->m;
     for (int i = 0; i < m->iters.len; i++) {
@@ -198,12 +198,12 @@ even_data(const Even *e)
     for (int i = 0; i < m->datasets.len; i++) {
         const IrDataset *d = m->datasets.data[i];
         for (int k = 0; k < d->stages.len; k++)
-            even_stage(e, &d->stages.data[k]);
+            fix_stage(e, &d->stages.data[k]);
     }
 }
 
 static void
-number_symbols(Even *e)
+number_symbols(StaticBatches *e)
 {
     const IrModule *m = e->cx->m;
     for (int32_t i = 0, next = 0; i < m->symbols.len; i++)
@@ -211,7 +211,7 @@ number_symbols(Even *e)
 }
 
 static void
-move_symbols(const Even *e)
+move_symbols(const StaticBatches *e)
 {
     IrModule *m = e->cx->m;
     int len = 0;
@@ -233,15 +233,15 @@ pass_static_batches(PassCx *cx)
 {
     assert(pass_stage(cx->m) == STAGE_step);
     size_t n = (size_t)cx->m->symbols.len;
-    Even e = {.cx = cx,
-              .even = NEW_ARRAY(cx->arena, bool, n),
-              .uneven = NEW_ARRAY(cx->arena, bool, n),
-              .moved = NEW_ARRAY(cx->arena, int32_t, n)};
+    StaticBatches e = {.cx = cx,
+                       .even = NEW_ARRAY(cx->arena, bool, n),
+                       .uneven = NEW_ARRAY(cx->arena, bool, n),
+                       .moved = NEW_ARRAY(cx->arena, int32_t, n)};
     if (!find_symbols(&e))
         return true;
     number_symbols(&e);
-    even_functions(&e);
-    even_data(&e);
+    fix_functions(&e);
+    fix_data(&e);
     move_symbols(&e);
     return true;
 }

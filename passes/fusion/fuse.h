@@ -27,7 +27,7 @@ typedef struct Cluster {
     bool placed;
     int next_op, next_need; /* how far its needs were looked at */
     /* of fuse_extract.c */
-    IrOpList brought; /* operations of other clusters to be computed here too */
+    IrOpList rematerialized; /* of other clusters, computed here too */
 } Cluster;
 
 typedef VEC(Cluster *) ClusterList;
@@ -90,7 +90,7 @@ int pass_fuse_count_uses(const IrOp *op);
  * after a kernel of both. */
 bool pass_fuse_makes_cycle(Fuse *f, Cluster *a, Cluster *b);
 /* A growing set of clusters, of which none waits for another, knows all that
- * wait for one of them and all that one of them waits for: its relatives. */
+ * wait for one of them and all that one of them waits for: the closure. */
 typedef struct TransitiveClosure {
     Fuse *f;
     int search;

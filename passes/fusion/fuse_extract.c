@@ -4,7 +4,7 @@
  * 1. They get an order (pass_fuse_order).
  * 2. From the last to the first it is known which results of a cluster are
  *    needed.  A value that another kernel makes is computed anew, rather than
- *    read, if that is cheap and takes no more reads (bring_along); or if it
+ *    read, if that is cheap and takes no more reads (rematerialize); or if it
  *    only moves or converts elements of operands of contractions, which are
  *    packed in any case.
  * 3. Kernels are made and the block is put together anew.
@@ -54,10 +54,10 @@ is_made_in(const IrValue *v, const Cluster *c)
 }
 
 static bool
-is_brought(const IrValue *v, const Cluster *c)
+is_rematerialized(const IrValue *v, const Cluster *c)
 {
-    for (int i = 0; i < c->brought.len; i++)
-        if (c->brought.data[i] == v->def)
+    for (int i = 0; i < c->rematerialized.len; i++)
+        if (c->rematerialized.data[i] == v->def)
             return true;
     return false;
 }
@@ -83,7 +83,7 @@ read_operands(Extract *x, const Cluster *c, const IrOp *op)
     for (int i = 0; i < op->num_operands; i++) {
         IrValue *v = op->operands[i];
         if (!pass_fuse_updates_in_place(op, i) && !is_made_in(v, c) &&
-            !is_brought(v, c) && !is_free_value(v) && !is_read(x, v))
+            !is_rematerialized(v, c) && !is_free_value(v) && !is_read(x, v))
             VEC_PUSH(x->f->arena, x->reads, v);
     }
 }
@@ -158,7 +158,7 @@ is_read_in_step(const IrValue *v, const Cluster *c)
 }
 
 static bool
-may_be_brought(const Extract *x, const IrValue *v, const Cluster *c)
+may_rematerialize(const Extract *x, const IrValue *v, const Cluster *c)
 {
     const IrOp *op = v->def;
     int more = 0;
@@ -207,8 +207,8 @@ packs_once(const IrOp *op)
     return op->kind == OP_dot && pass_fuse_cluster(op)->computed;
 }
 
-/* Whether contractions are all that op's value is for, perhaps through other
- * prologues: then all of them bring it along and nobody needs it in memory. */
+/* Whether only contractions use op's value, perhaps through other prologues:
+ * then each of them rematerializes it and nobody needs it in memory. */
 static bool
 is_for_contractions(const IrOp *op, int depth)
 {
@@ -268,21 +268,20 @@ may_be_packed(const Extract *x, const IrValue *v, const Cluster *c)
            starts_from_memory(x, op);
 }
 
-/* ---- what kernels bring along ---------------------------------------------
- */
+/* ---- rematerialization -------------------------------------------------- */
 
 static void
-bring_along(Extract *x, Cluster *c)
+rematerialize(Extract *x, Cluster *c)
 {
     for (int i = 0; i < x->reads.len;) {
         IrValue *v = x->reads.data[i];
-        if (!may_be_brought(x, v, c) && !may_be_packed(x, v, c)) {
+        if (!may_rematerialize(x, v, c) && !may_be_packed(x, v, c)) {
             i++;
             continue;
         }
         x->reads.data[i] = VEC_LAST(x->reads);
         x->reads.len--;
-        VEC_PUSH(x->f->arena, c->brought, v->def);
+        VEC_PUSH(x->f->arena, c->rematerialized, v->def);
         read_operands(x, c, v->def);
         i = 0;
     }
@@ -305,7 +304,7 @@ find_needs(Extract *x, Cluster *c)
         if (pass_fuse_is_free(op)) /* what it is made of is copied with it */
             return;
         if (is_prologue(op) && !pass_fuse_node(op)->needed) {
-            c->ops.len = 0; /* a view that all who wanted it brought along */
+            c->ops.len = 0; /* a view that all its users rematerialize */
             return;
         }
         ir_walk_op(op, need_operands, x);
@@ -316,7 +315,7 @@ find_needs(Extract *x, Cluster *c)
     for (int i = 0; i < c->ops.len; i++)
         read_operands(x, c, c->ops.data[i]);
     if (x->f->level > 0)
-        bring_along(x, c);
+        rematerialize(x, c);
     for (int i = 0; i < x->reads.len; i++)
         need(x, x->reads.data[i]);
     if (changed_operand(c))
@@ -347,8 +346,8 @@ collect_ops(Kernel *k)
     Arena *a = k->x->f->arena;
     for (int i = 0; i < k->cluster->ops.len; i++)
         VEC_PUSH(a, k->ops, k->cluster->ops.data[i]);
-    for (int i = 0; i < k->cluster->brought.len; i++)
-        VEC_PUSH(a, k->ops, k->cluster->brought.data[i]);
+    for (int i = 0; i < k->cluster->rematerialized.len; i++)
+        VEC_PUSH(a, k->ops, k->cluster->rematerialized.data[i]);
     qsort(k->ops.data, (size_t)k->ops.len, sizeof(IrOp *), by_position);
 }
 

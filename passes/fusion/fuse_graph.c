@@ -3,10 +3,10 @@
  *
  * An operation stands after those that make its operands, and effects keep
  * their order: a read stands between the writes of its variable around it;
- * what talks to the host or to other replicas, and control flow that does, is
- * one chain.  In a device program everything else may move.  In main and in
- * other functions of the host the rows of a batch hang on the place, too:
- * operations keep their side of every effect.
+ * operations that talk to the host or to other replicas, and control flow that
+ * does, are one chain.  In a device program everything else may move.  In main
+ * and in other functions of the host the rows of a batch depend on the
+ * position, too: operations keep their side of every effect.
  */
 #include <assert.h>
 #include <string.h>
@@ -184,7 +184,7 @@ enum { MAX_SEARCH = 4096 };
 /* The position behind which nothing leads back before `end`: a cluster is a way
  * back from its last operation to its first. */
 static int
-end_of_ways(const Fuse *f, int end)
+last_reached(const Fuse *f, int end)
 {
     while (f->reach[end] > end)
         end = f->reach[end];
@@ -218,7 +218,7 @@ pass_fuse_makes_cycle(Fuse *f, Cluster *a, Cluster *b)
 {
     assert(a != b && !a->into && !b->into);
     int last_a = VEC_LAST(a->ops)->id, last_b = VEC_LAST(b->ops)->id;
-    int end = end_of_ways(f, last_a > last_b ? last_a : last_b);
+    int end = last_reached(f, last_a > last_b ? last_a : last_b);
     int search = ++f->search, steps = 0;
     f->work.len = 0;
     push_later(f, a);
@@ -242,11 +242,11 @@ pass_fuse_makes_cycle(Fuse *f, Cluster *a, Cluster *b)
     return false;
 }
 
-/* ---- relatives ---------------------------------------------------------- */
+/* ---- transitive closure ------------------------------------------------- */
 
 /* The position before which nothing leads on to behind `start`. */
 static int
-start_of_ways(const Fuse *f, int start)
+first_that_reaches(const Fuse *f, int start)
 {
     while (f->back[start] < start)
         start = f->back[start];
@@ -257,8 +257,8 @@ TransitiveClosure
 pass_fuse_closure(Fuse *f, const IrOp *first, const IrOp *last)
 {
     assert(first->block == last->block && first->id <= last->id);
-    return (TransitiveClosure){f, ++f->search, start_of_ways(f, first->id),
-                               end_of_ways(f, last->id)};
+    return (TransitiveClosure){f, ++f->search, first_that_reaches(f, first->id),
+                               last_reached(f, last->id)};
 }
 
 bool
@@ -269,9 +269,9 @@ pass_fuse_closure_has(const TransitiveClosure *r, const Cluster *c)
 }
 
 /* Of the neighbours of c's operations on one side, the clusters that are new
- * are relatives, and still to be followed. */
+ * join the closure, and are still to be followed. */
 static void
-meet_neighbours(TransitiveClosure *r, const Cluster *c, bool later)
+visit_neighbours(TransitiveClosure *r, const Cluster *c, bool later)
 {
     for (int i = 0; i < c->ops.len; i++) {
         const FuseNode *n = pass_fuse_node(c->ops.data[i]);
@@ -294,9 +294,9 @@ pass_fuse_closure_add(TransitiveClosure *r, Cluster *c)
     assert(r->search == r->f->search);
     for (int later = 0; later <= 1; later++) {
         r->f->work.len = 0;
-        meet_neighbours(r, c, later);
+        visit_neighbours(r, c, later);
         while (r->f->work.len)
-            meet_neighbours(r, pass_fuse_cluster(VEC_POP(r->f->work)), later);
+            visit_neighbours(r, pass_fuse_cluster(VEC_POP(r->f->work)), later);
     }
 }
 
@@ -355,7 +355,7 @@ next_need(Cluster *c)
 }
 
 static void
-place(Fuse *f, Cluster *c, ClusterList *order)
+place_cluster(Fuse *f, Cluster *c, ClusterList *order)
 {
     ClusterList stack = {0};
     VEC_PUSH(f->arena, stack, c);
@@ -384,6 +384,6 @@ pass_fuse_order(Fuse *f, IrBlock *b, ClusterList *order)
     for (IrOp *op = b->first; op; op = op->next) {
         Cluster *c = pass_fuse_cluster(op);
         if (!c->placed && VEC_LAST(c->ops) == op)
-            place(f, c, order);
+            place_cluster(f, c, order);
     }
 }

@@ -6,7 +6,7 @@
  * own.  Such kernels become one with `segments`, whose items are those of all
  * of them; so threads share out all elements evenly, and the code stands once.
  *
- * Kernels are united that
+ * Kernels become one that
  *
  *   - are alike (ir_segments_match);
  *   - do not wait for one another, wait for the same collectives, and are
@@ -16,7 +16,7 @@
  *     do, and the most that lives at any time must not become more.
  *
  * The block gets the order that fusion gives clusters (pass_fuse_order); a row
- * of united kernels is a cluster.
+ * of merged kernels is a cluster.
  */
 #include <assert.h>
 #include "ir/analysis/per_replica.h"
@@ -126,22 +126,22 @@ last_use(const IrOp *op, const int *places)
 
 /* The most bytes that live at a time in the order. */
 static int64_t
-most_bytes(const HorizontalFusion *u)
+peak_bytes(const HorizontalFusion *u)
 {
     const ClusterList *order = &u->order;
     Arena *scratch = arena_new(u->f.arena, "order");
     int *places = NEW_ARRAY(scratch, int, (size_t)u->block->last->id + 1);
-    int64_t *change = NEW_ARRAY(scratch, int64_t, (size_t)order->len + 1);
+    int64_t *delta = NEW_ARRAY(scratch, int64_t, (size_t)order->len + 1);
     int64_t now = 0, most = 0;
     for (int i = 0; i < order->len; i++)
         for (int j = 0; j < order->data[i]->ops.len; j++)
             places[order->data[i]->ops.data[j]->id] = i;
     for (const IrOp *op = u->block->first; op; op = op->next) {
-        change[places[op->id]] += u->bytes[op->id];
-        change[last_use(op, places) + 1] -= u->bytes[op->id];
+        delta[places[op->id]] += u->bytes[op->id];
+        delta[last_use(op, places) + 1] -= u->bytes[op->id];
     }
     for (int i = 0; i < order->len; i++) {
-        now += change[i];
+        now += delta[i];
         most = now > most ? now : most;
     }
     arena_release(scratch);
@@ -170,7 +170,7 @@ are_alike(const HorizontalFusion *u, const IrOp *a, const IrOp *b)
 }
 
 static bool
-has_room(const IrOpList *g, const IrOp *op)
+has_addresses(const IrOpList *g, const IrOp *op)
 {
     return (g->len + 1) * (op->num_operands + op->num_results) <= MAX_ADDRESSES;
 }
@@ -181,7 +181,7 @@ group(HorizontalFusion *u, IrOp *op)
 {
     for (int i = 0; i < u->groups.len; i++) {
         IrOpList *g = &u->groups.data[i];
-        if (are_alike(u, g->data[0], op) && has_room(g, op)) {
+        if (are_alike(u, g->data[0], op) && has_addresses(g, op)) {
             VEC_PUSH(u->f.arena, *g, op);
             return;
         }
@@ -227,18 +227,20 @@ merge_group(HorizontalFusion *u, IrOpList *g)
     }
 }
 
-/* ---- what there is memory for ------------------------------------------- */
+/* ---- which need no more memory ------------------------------------------ */
 
+/* Orders the block for the clusters of now; whether no more bytes are live at a
+ * time than before any were merged. */
 static bool
-fits(HorizontalFusion *u)
+reorder_within_peak(HorizontalFusion *u)
 {
     u->order.len = 0;
     pass_fuse_order(&u->f, u->block, &u->order);
-    return most_bytes(u) <= u->most;
+    return peak_bytes(u) <= u->most;
 }
 
 static void
-merge_again(HorizontalFusion *u, const Cluster *row)
+merge_row(HorizontalFusion *u, const Cluster *row)
 {
     Cluster *c = pass_fuse_cluster(row->ops.data[0]);
     for (int i = 1; i < row->ops.len; i++)
@@ -248,19 +250,19 @@ merge_again(HorizontalFusion *u, const Cluster *row)
 /* Of the rows from first to end, all merged, leaves those merged that fit with
  * the others that are; by halves, as mostly all do. */
 static void
-keep_rows(HorizontalFusion *u, int first, int end)
+keep_within_peak(HorizontalFusion *u, int first, int end)
 {
-    if (first == end || fits(u))
+    if (first == end || reorder_within_peak(u))
         return;
     int mid = (first + end) / 2;
     for (int i = mid; i < end; i++)
         pass_fuse_split(&u->f, u->rows.data[i]);
     if (end - first == 1)
         return;
-    keep_rows(u, first, mid);
+    keep_within_peak(u, first, mid);
     for (int i = mid; i < end; i++)
-        merge_again(u, u->rows.data[i]);
-    keep_rows(u, mid, end);
+        merge_row(u, u->rows.data[i]);
+    keep_within_peak(u, mid, end);
 }
 
 /* ---- one kernel --------------------------------------------------------- */
@@ -363,10 +365,10 @@ fuse_block_horizontally(HorizontalFusion *outer, IrBlock *b)
         if (may_be_segment(op))
             group(&u, op);
     pass_fuse_order(&u.f, b, &u.order);
-    u.most = most_bytes(&u);
+    u.most = peak_bytes(&u);
     for (int i = 0; i < u.groups.len; i++)
         merge_group(&u, &u.groups.data[i]);
-    keep_rows(&u, 0, u.rows.len);
+    keep_within_peak(&u, 0, u.rows.len);
     rebuild(&u);
 }
 

@@ -33,7 +33,7 @@
 #include "ir/ir.h"
 #include "ir/loop.h"
 
-/* ---- isolation ---------------------------------------------------------- */
+/* ---- copy insertion ----------------------------------------------------- */
 
 static bool
 is_handle_of_main(const IrFunc *fn, const IrValue *v)
@@ -75,7 +75,7 @@ stands_before(const IrOp *op, int i)
 }
 
 static void
-isolate_yield(PassCx *cx, IrOp *yield)
+copy_yielded(PassCx *cx, IrOp *yield)
 {
     if (ir_is_loop_test(yield->block))
         return;
@@ -88,7 +88,7 @@ isolate_yield(PassCx *cx, IrOp *yield)
 }
 
 static void
-isolate_collective(PassCx *cx, IrOp *op)
+copy_sent(PassCx *cx, IrOp *op)
 {
     for (int i = 0; i < op->num_operands; i++) {
         const IrValue *v = op->operands[i];
@@ -99,16 +99,16 @@ isolate_collective(PassCx *cx, IrOp *op)
 }
 
 static void
-isolate_block(PassCx *cx, IrBlock *b)
+insert_copies_in_block(PassCx *cx, IrBlock *b)
 {
     for (IrOp *op = b->first; op; op = op->next) {
         if (op->kind == OP_yield)
-            isolate_yield(cx, op);
+            copy_yielded(cx, op);
         else if (ir_op_is_start(op->kind))
-            isolate_collective(cx, op);
+            copy_sent(cx, op);
         if (op->kind != OP_kernel)
             for (int i = 0; i < op->num_regions; i++)
-                isolate_block(cx, op->regions[i]);
+                insert_copies_in_block(cx, op->regions[i]);
     }
 }
 
@@ -116,7 +116,7 @@ void
 pass_insert_copies(PassCx *cx, IrFunc *fn)
 {
     assert(ir_func_return(fn));
-    isolate_block(cx, fn->body);
+    insert_copies_in_block(cx, fn->body);
     if (fn->kind == FUNC_MAIN)
         pass_insert_handle_copies(cx, fn->body);
 }
@@ -240,13 +240,13 @@ typedef struct VarUses {
     VEC(IrOp *) writes;
 } VarUses;
 
-typedef struct Share {
+typedef struct Coalescing {
     PassCx *cx;
     Map *vars; /* name -> VarUses */
-} Share;
+} Coalescing;
 
 static VarUses *
-uses_of(Share *s, const char *name)
+uses_of(Coalescing *s, const char *name)
 {
     VarUses *u = map_get(s->vars, name);
     if (u)
@@ -262,7 +262,7 @@ uses_of(Share *s, const char *name)
 static void
 note_var_use(IrOp *op, void *data)
 {
-    Share *s = data;
+    Coalescing *s = data;
     if (op->kind == OP_read) {
         VarUses *u = uses_of(s, ir_text(op, A_var));
         Holder read = {op, ir_buffer_of(op->results[0])->end, false};
@@ -285,7 +285,7 @@ is_written_between(const VarUses *u, int from, int to, const IrOp *but)
 }
 
 static void
-share_reads(VarUses *u)
+coalesce_reads(VarUses *u)
 {
     for (int i = 0; i < u->holders.len; i++) {
         Holder *h = &u->holders.data[i];
@@ -317,7 +317,7 @@ old_value_is_needed(const VarUses *u, const IrValue *v, const IrOp *write)
 
 /* The kernel that makes the value written makes it in the variable. */
 static void
-share_writes(Share *s, VarUses *u)
+coalesce_writes(Coalescing *s, VarUses *u)
 {
     for (int i = 0; i < u->writes.len; i++) {
         const IrOp *write = u->writes.data[i];
@@ -338,7 +338,7 @@ share_writes(Share *s, VarUses *u)
 /* What a branch or loop yields is made in the bytes it is carried in, if what
  * they hold is dead by then. */
 static void
-share_yield(const IrOp *yield)
+coalesce_yield(const IrOp *yield)
 {
     const IrOp *outer = yield->block->op;
     bool is_loop = ir_is_loop(outer);
@@ -358,19 +358,19 @@ share_yield(const IrOp *yield)
 }
 
 static void
-share_yields(const IrBlock *b)
+coalesce_yields(const IrBlock *b)
 {
     for (const IrOp *op = b->first; op; op = op->next) {
         if (op->kind == OP_yield && !ir_is_loop_test(b))
-            share_yield(op);
+            coalesce_yield(op);
         if (op->kind != OP_kernel)
             for (int i = 0; i < op->num_regions; i++)
-                share_yields(op->regions[i]);
+                coalesce_yields(op->regions[i]);
     }
 }
 
 static void
-fix(Share *s, const IrValue *v, IrSpace space, int index)
+fix(Coalescing *s, const IrValue *v, IrSpace space, int index)
 {
     Buffer *b = NEW(s->cx->arena, Buffer);
     *b = (Buffer){.fixed = true, .place = {space, index}};
@@ -380,7 +380,7 @@ fix(Share *s, const IrValue *v, IrSpace space, int index)
 /* Parameters are where the caller says; what a kernel makes only to be
  * returned is made where the caller wants it. */
 static void
-share_with_caller(Share *s, const IrFunc *fn)
+coalesce_with_caller(Coalescing *s, const IrFunc *fn)
 {
     for (int i = 0; i < fn->body->args.len; i++)
         fix(s, fn->body->args.data[i], SPACE_IN, i);
@@ -394,7 +394,7 @@ share_with_caller(Share *s, const IrFunc *fn)
 
 /* A kernel's result takes the bytes of an operand that dies in it. */
 static void
-share_operand(const IrOp *kernel, const IrValue *result)
+coalesce_operand(const IrOp *kernel, const IrValue *result)
 {
     for (int i = 0; i < kernel->num_operands; i++) {
         Buffer *held = ir_buffer_of(kernel->operands[i]);
@@ -406,15 +406,15 @@ share_operand(const IrOp *kernel, const IrValue *result)
 }
 
 static void
-share_in_place(const IrBlock *b)
+coalesce_in_place(const IrBlock *b)
 {
     for (const IrOp *op = b->first; op; op = op->next) {
         if (op->kind == OP_kernel)
             for (int i = 0; i < op->num_results; i++)
-                share_operand(op, op->results[i]);
+                coalesce_operand(op, op->results[i]);
         else
             for (int i = 0; i < op->num_regions; i++)
-                share_in_place(op->regions[i]);
+                coalesce_in_place(op->regions[i]);
     }
 }
 
@@ -422,17 +422,17 @@ void
 pass_coalesce_buffers(PassCx *cx, IrFunc *fn)
 {
     assert(ir_func_return(fn));
-    Share s = {cx, map_new(cx->arena)};
+    Coalescing s = {cx, map_new(cx->arena)};
     merge_by_meaning(fn->body);
     if (fn->kind == FUNC_MAIN)
         pass_coalesce_handles(fn->body);
     ir_walk(fn->body, note_var_use, &s);
     if (fn->kind != FUNC_MAIN)
-        share_with_caller(&s, fn);
+        coalesce_with_caller(&s, fn);
     for (int i = 0; i < map_count(s.vars); i++)
-        share_reads(map_value(s.vars, i));
+        coalesce_reads(map_value(s.vars, i));
     for (int i = 0; i < map_count(s.vars); i++)
-        share_writes(&s, map_value(s.vars, i));
-    share_yields(fn->body);
-    share_in_place(fn->body);
+        coalesce_writes(&s, map_value(s.vars, i));
+    coalesce_yields(fn->body);
+    coalesce_in_place(fn->body);
 }

@@ -102,7 +102,7 @@ not_made_here(const Edge *e)
 }
 
 static void
-isolate_op(PassCx *cx, IrOp *op)
+copy_carried(PassCx *cx, IrOp *op)
 {
     if (ir_is_loop(op)) {
         Edge e = edge_of(cx, op, ir_loop(op).first_init, op->results);
@@ -119,7 +119,7 @@ void
 pass_insert_handle_copies(PassCx *cx, IrBlock *b)
 {
     for (IrOp *op = b->first; op; op = op->next) {
-        isolate_op(cx, op);
+        copy_carried(cx, op);
         if (op->kind != OP_kernel)
             for (int i = 0; i < op->num_regions; i++)
                 pass_insert_handle_copies(cx, op->regions[i]);

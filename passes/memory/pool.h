@@ -13,7 +13,7 @@ typedef struct Pool {
     VEC(Buffer *) buffers; /* each with its index here as its number */
 } Pool;
 
-/* Gives every buffer an offset such that no two that live together meet.
+/* Gives every buffer an offset such that no two that live together overlap.
  * Returns where the last one ends; base if there is none. */
 int64_t pass_pool_assign_offsets(Pool *p);
 

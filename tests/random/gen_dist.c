@@ -96,7 +96,8 @@ do_all_reduce(Gen *g)
     return true;
 }
 
-/* What is gathered is as long as there are replicas, so it is reduced. */
+/* The length of a gathered value depends on the number of replicas, so it is
+ * reduced. */
 static bool
 do_gather(Gen *g, const char *name)
 {

@@ -162,7 +162,7 @@ bool gen_fits_result(Gen *g, const GenValue *v, const void *unused);
 bool gen_fits_float(Gen *g, const GenValue *v, const void *unused);
 bool gen_fits_int(Gen *g, const GenValue *v, const void *unused);
 bool gen_fits_tensor(Gen *g, const GenValue *v, const void *unused);
-/* What is made of x and y, but for its size. */
+/* The value computed from x and y, except for its size. */
 GenValue gen_joined(const GenValue *x, const GenValue *y);
 /* t without the axes from first to end, or with 1 for each. */
 GenType gen_without_axes(const GenType *t, int first, int end, bool keep);

@@ -99,7 +99,7 @@ fits_beside(Gen *g, const GenValue *v, const void *like)
            broadcast(&x->type, &v->type, &t);
 }
 
-/* What is made of x and y, but for its size. */
+/* The value computed from x and y, except for its size. */
 GenValue
 gen_joined(const GenValue *x, const GenValue *y)
 {

@@ -42,8 +42,8 @@ typedef struct Interp Interp;
 Interp *interp_new(IrModule *m, const InterpOptions *options);
 void interp_release(Interp *in);
 
-/* Gives the variables their initial values and runs main.  What it prints is
- * appended to output.  A failure is one of the program (an assert, missing
+/* Gives the variables their initial values and runs main.  Its output is
+ * appended to output.  A failure is an error of the program (an assert, missing
  * data), or says how replicas drifted apart or missed each other. */
 Status interp_run(Interp *in, Str *output) MUST_USE;
 
@@ -53,8 +53,8 @@ Status interp_run(Interp *in, Str *output) MUST_USE;
 void interp_set_rows(Interp *in, int32_t n, const int64_t *rows);
 
 /* Runs device programs, programs[r] on replica r (variants of one another, or
- * all the same): args[i][r] is argument i of replica r.  results[i][r] is
- * given the result's shape and, in arena a, room.  What they print goes to
+ * all the same): args[i][r] is argument i of replica r.  results[i][r] gets the
+ * result's shape and, in arena a, its memory.  Their output goes to
  * options->printed. */
 Status interp_call(Interp *in, const char *const *programs,
                    const RefTensor *const *args, Arena *a,

@@ -18,7 +18,7 @@ static const char *path;
 static int memory; /* a file that no disk waits for */
 static const char *in_memory;
 
-/* What is said of a file of these bytes; "" if it is read. */
+/* The message about a file of these bytes; "" if it is read. */
 static const char *
 said_of(const char *bytes, size_t len)
 {

@@ -8,8 +8,8 @@
 #include "ir/base/str.h"
 
 const IrDeviceKindInfo ir_device_kinds[NUM_DEVICE_KINDS] = {
-#define DEVICE_KIND(name, max, memory, runner, doc)                            \
-    [DEVICE_##name] = {#name, max, MEMORY_##memory, runner, doc},
+#define DEVICE_KIND(name, max, runner, doc)                                    \
+    [DEVICE_##name] = {#name, max, runner, doc},
 #include "ir/device/kinds.def"
 #undef DEVICE_KIND
 };

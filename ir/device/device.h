@@ -14,18 +14,15 @@
 enum { IR_MAX_DEVICES = 1024 }; /* of a plan */
 
 typedef enum IrDeviceKind {
-#define DEVICE_KIND(name, max, memory, runner, doc) DEVICE_##name,
+#define DEVICE_KIND(name, max, runner, doc) DEVICE_##name,
 #include "ir/device/kinds.def"
 #undef DEVICE_KIND
     NUM_DEVICE_KINDS
 } IrDeviceKind;
 
-typedef enum IrDeviceMemory { MEMORY_HOST, MEMORY_OWN } IrDeviceMemory;
-
 typedef struct IrDeviceKindInfo {
     const char *name;
     int max_devices;
-    IrDeviceMemory memory;
     bool has_runner; /* tfd-run can use it */
     const char *doc;
 } IrDeviceKindInfo;

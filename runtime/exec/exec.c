@@ -50,17 +50,26 @@ load_code(RtRun *run, const IrFunc *main_ir, RtFunction **main_fn)
     return rt_reserve_staging(run);
 }
 
+/* Replicas meet in collectives, so all devices are of one kind. */
 static Status
-check_drivers(const RtRun *run)
+check_drivers(RtRun *run)
 {
+    IrDevice first = run->device_list.data[0];
     for (int i = 0; i < run->device_list.len; i++) {
         IrDevice d = run->device_list.data[i];
+        if (d.kind != first.kind)
+            return status_new(STATUS_USAGE,
+                              "%s and %s cannot run one plan: all devices of "
+                              "a run are of one kind",
+                              ir_device_name(run->arena, first),
+                              ir_device_name(run->arena, d));
         if (!rt_driver_find(d.kind))
             return status_new(STATUS_USAGE,
                               "%s cannot be used: this version has no runner "
                               "for devices of its kind",
                               ir_device_name(run->arena, d));
     }
+    run->caps = rt_driver_find(first.kind)->caps;
     return OK;
 }
 
@@ -122,19 +131,37 @@ may_spin(const RtRun *run)
     return rt_may_spin(sum);
 }
 
+/* Tells a device that executes nothing how long each program takes. */
+static Status
+set_program_seconds(const RtRun *run, RtDevice *d)
+{
+    for (int i = 0; i < map_count(run->fns); i++) {
+        const RtFunction *fn = map_value(run->fns, i);
+        if (fn->ir->kind == FUNC_PROGRAM)
+            TRY(d->ops->set_seconds(
+                d, fn->code,
+                ir_program_seconds(run->module, fn->ir, d->caps->machine)));
+    }
+    return OK;
+}
+
 static Status
 open_devices(RtRun *run, bool spin)
 {
     run->devices = NEW_ARRAY(run->arena, RtDevice *, (size_t)run->num_replicas);
     for (int i = 0; i < run->num_replicas; i++) {
         IrDevice device = run->device_list.data[i];
+        const RtDriver *driver = rt_driver_find(device.kind);
         RtDeviceConfig config = {.name = ir_device_name(run->arena, device),
                                  .num_threads = threads_of(run, i),
                                  .spin = spin,
-                                 .on_caller = i == 0};
-        TRY(rt_driver_find(device.kind)->open(&config, &run->devices[i]));
+                                 .on_caller = i == 0,
+                                 .clock = run->clock};
+        TRY(driver->open(&config, &run->devices[i]));
         TRY(run->devices[i]->ops->reserve(run->devices[i],
                                           (size_t)run->arena_bytes));
+        if (driver->caps->machine)
+            TRY(set_program_seconds(run, run->devices[i]));
     }
     return OK;
 }

@@ -17,11 +17,10 @@
 
 /* ---- the size of arenas ------------------------------------------------- */
 
-enum { MAX_ARENA_BITS = 46 };
-
 typedef struct Extent {
     const IrModule *module;
-    int64_t end; /* behind the last byte placed */
+    int64_t most; /* bytes of an arena */
+    int64_t end;  /* behind the last byte placed */
     bool bad;
 } Extent;
 
@@ -30,8 +29,7 @@ extend(Extent *e, int64_t offset, int64_t bytes)
 {
     int64_t end;
     if (offset < 0 || bytes < 0 ||
-        __builtin_add_overflow(offset, bytes, &end) ||
-        end > INT64_C(1) << MAX_ARENA_BITS)
+        __builtin_add_overflow(offset, bytes, &end) || end > e->most)
         e->bad = true;
     else if (end > e->end)
         e->end = end;
@@ -72,7 +70,8 @@ set_bytes(RtRun *run, const Extent *e)
 Status
 rt_measure_arena(RtRun *run)
 {
-    Extent e = {.module = run->module};
+    Extent e = {.module = run->module,
+                .most = (int64_t)run->caps->max_arena_bytes};
     for (int i = 0; i < run->module->vars.len; i++) {
         const IrVar *v = run->module->vars.data[i];
         extend_by_value(&e, &v->type, &v->place);
@@ -89,7 +88,8 @@ rt_measure_arena(RtRun *run)
 Status
 rt_reserve_arena(RtRun *run, int64_t end)
 {
-    Extent e = {.end = run->arena_bytes};
+    Extent e = {.most = (int64_t)run->caps->max_arena_bytes,
+                .end = run->arena_bytes};
     extend(&e, 0, end);
     return set_bytes(run, &e);
 }

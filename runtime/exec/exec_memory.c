@@ -36,11 +36,19 @@ data_bytes(const RtRun *run)
     return sum;
 }
 
+static int64_t
+arenas_bytes(const RtRun *run)
+{
+    return run->caps->uses_host_memory
+               ? ir_arenas_bytes(run->module, run->arena_bytes)
+               : 0;
+}
+
 RtFootprint
 rt_memory_footprint(const RtRun *run)
 {
     const RtResume *r = &run->resume;
-    RtFootprint n = {.arenas = ir_arenas_bytes(run->module, run->arena_bytes),
+    RtFootprint n = {.arenas = arenas_bytes(run),
                      .frame = frame_bytes(run),
                      .data = data_bytes(run),
                      .copy = r->folder ? r->bytes : 0};

@@ -133,10 +133,17 @@ rt_print_lines(RtRun *run)
     }
 }
 
+/* Main on devices that execute nothing: all that it fetches is zeros. */
+static bool
+sees_no_results(const RtInvocation *inv)
+{
+    return inv->fn->ir->kind == FUNC_MAIN && inv->executor->run->caps->machine;
+}
+
 int32_t
 rt_op_assert(RtInvocation *inv, const RtHostOp *h)
 {
-    if (*rt_value_pointer(inv, &h->in[0]))
+    if (*rt_value_pointer(inv, &h->in[0]) || sees_no_results(inv))
         return EXEC_OK;
     Str text = str_new(inv->executor->arena);
     message_part(ir_text(h->op, A_format));

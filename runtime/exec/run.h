@@ -29,7 +29,8 @@ struct RtRun {
     double timeout; /* of collectives */
     int num_replicas;
     IrDevices device_list;
-    RtDevice **devices; /* for each replica; NULL: not opened */
+    const RtDeviceCaps *caps; /* of all of them */
+    RtDevice **devices;       /* for each replica; NULL: not opened */
     RtExecutor main;
     RtExecutor *replicas;
     Map *fns;                      /* name -> RtFunction */

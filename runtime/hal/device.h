@@ -11,6 +11,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include "ir/analysis/cost.h"
 #include "ir/base/status.h"
 #include "ir/plan/abi.h"
 
@@ -34,10 +35,22 @@ typedef struct RtDeviceOps {
      * of the device; called by what it runs. */
     void (*parallel)(RtDevice *d, TfdKernel *kernel, void *const *ptrs,
                      const int64_t *dims, int64_t count, int64_t grain);
+    /* How long code would take on caps.machine; before it is launched.  NULL
+     * where caps.machine is. */
+    Status (*set_seconds)(RtDevice *d, TfdFunction *code, double seconds);
 } RtDeviceOps;
+
+/* What all devices of a kind can do, and where they end. */
+typedef struct RtDeviceCaps {
+    bool uses_host_memory;  /* arenas count as memory of this machine */
+    size_t max_arena_bytes; /* of a device */
+    /* The machine whose time launches take; NULL: launches are executed. */
+    const IrMachine *machine;
+} RtDeviceCaps;
 
 struct RtDevice {
     const RtDeviceOps *ops;
+    const RtDeviceCaps *caps;
     const char *name; /* "cpu:0" */
     char *arena;
     size_t arena_bytes;
@@ -48,10 +61,16 @@ typedef struct RtDeviceConfig {
     const char *name; /* lasts as long as the device */
     int num_threads;  /* with the one that issues its work */
     bool spin;
-    bool on_caller; /* the thread that calls wait is the one */
+    bool on_caller;        /* the thread that calls wait is the one */
+    double (*clock)(void); /* seconds, by which waits are measured */
 } RtDeviceConfig;
 
 /* hal/cpu: a virtual device with memory of its own and some threads. */
+extern const RtDeviceCaps rt_cpu_caps;
 Status rt_cpu_open(const RtDeviceConfig *config, RtDevice **out) MUST_USE;
+
+/* hal/null: takes time and does nothing. */
+extern const RtDeviceCaps rt_null_caps;
+Status rt_null_open(const RtDeviceConfig *config, RtDevice **out) MUST_USE;
 
 #endif

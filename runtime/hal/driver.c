@@ -6,7 +6,8 @@
 #include <assert.h>
 
 static const RtDriver drivers[] = {
-    {DEVICE_cpu, rt_cpu_open},
+    {DEVICE_cpu, &rt_cpu_caps, rt_cpu_open},
+    {DEVICE_null, &rt_null_caps, rt_null_open},
 };
 
 const RtDriver *

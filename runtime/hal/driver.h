@@ -12,6 +12,7 @@
 
 typedef struct RtDriver {
     IrDeviceKind kind;
+    const RtDeviceCaps *caps;
     Status (*open)(const RtDeviceConfig *config, RtDevice **out);
 } RtDriver;
 

@@ -324,8 +324,15 @@ static const struct {
 
 /* With every allocation failing once, each of these is said. */
 static const char *const shortages[] = {
-    "out of memory: ", "no memory for threads", "no memory for cpu:0",
-    " bytes of cpu:0", " bytes of code",
+    "out of memory: ",     "no memory for threads",
+    "no memory for cpu:0", " bytes of cpu:0",
+    " bytes of code",      "no memory for null:0",
+    " bytes of null:0",    "no memory for the programs of null:0",
+};
+
+static const char *const short_runs[] = {
+    "tfd-run steps.tfp",
+    "tfd-run steps.tfp --devices null:0",
 };
 
 /* Without the folder that the program is in. */
@@ -428,22 +435,31 @@ allocations_are_few(void)
 #endif
 }
 
+/* Lets each allocation of the line fail in turn. */
 static void
-shortages_are_told(void **state)
+note_shortages(Arena *a, const char *dir, const char *line, bool *seen)
 {
-    enum { NUM = sizeof shortages / sizeof *shortages, MAX_ALLOCS = 100 };
-    Arena *a = *state;
-    const char *dir = make_plans(a);
-    bool seen[NUM] = {false};
+    enum { MAX_ALLOCS = 100 };
     int code = -1;
     for (int n = 1; code && n < MAX_ALLOCS; n++) {
-        Ran ran = run_line(
-            a, dir, arena_printf(a, "TFD_FAIL=alloc:%d tfd-run steps.tfp", n));
-        for (int i = 0; i < NUM; i++)
+        Ran ran =
+            run_line(a, dir, arena_printf(a, "TFD_FAIL=alloc:%d %s", n, line));
+        for (size_t i = 0; i < sizeof shortages / sizeof *shortages; i++)
             seen[i] |= strstr(ran.err, shortages[i]) != NULL;
         code = ran.code;
         assert_true(code == 0 || code == 3);
     }
+}
+
+static void
+shortages_are_told(void **state)
+{
+    enum { NUM = sizeof shortages / sizeof *shortages };
+    Arena *a = *state;
+    const char *dir = make_plans(a);
+    bool seen[NUM] = {false};
+    for (size_t i = 0; i < sizeof short_runs / sizeof *short_runs; i++)
+        note_shortages(a, dir, short_runs[i], seen);
     if (!allocations_are_few())
         return;
     for (int i = 0; i < NUM; i++)

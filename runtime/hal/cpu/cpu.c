@@ -158,6 +158,11 @@ cpu_close(RtDevice *d)
     free(c);
 }
 
+const RtDeviceCaps rt_cpu_caps = {
+    .uses_host_memory = true,
+    .max_arena_bytes = (size_t)1 << 46,
+};
+
 static const RtDeviceOps cpu_ops = {
     .kind = "cpu",
     .close = cpu_close,
@@ -188,7 +193,8 @@ rt_cpu_open(const RtDeviceConfig *config, RtDevice **out)
     if (!c)
         return status_new(STATUS_MACHINE, "no memory for %s", config->name);
     memset(c, 0, sizeof *c);
-    c->device = (RtDevice){.ops = &cpu_ops, .name = config->name};
+    c->device =
+        (RtDevice){.ops = &cpu_ops, .caps = &rt_cpu_caps, .name = config->name};
     c->spin = config->spin;
     c->on_caller = config->on_caller;
     Status st = start(c, config->num_threads);

@@ -1,0 +1,189 @@
+/*
+ * cost.c - how long a device program would take
+ */
+#include "ir/analysis/cost.h"
+
+#include <assert.h>
+#include <math.h>
+#include "ir/ops/op.h"
+#include "ir/type_bounds.h"
+
+typedef struct Cost {
+    const IrModule *module;
+    const IrMachine *machine;
+} Cost;
+
+/* ---- one kernel --------------------------------------------------------- */
+
+static double
+bytes_of(const Cost *c, const IrValue *v)
+{
+    int64_t bytes;
+    return ir_type_bytes(c->module, &v->type, &bytes) ? (double)bytes : 0.0;
+}
+
+static double
+elements_of(const Cost *c, const IrValue *v)
+{
+    return bytes_of(c, v) / (double)dtype_info[v->type.dtype].bytes;
+}
+
+static double
+all_bytes(const Cost *c, int n, IrValue *const *values)
+{
+    double sum = 0.0;
+    for (int i = 0; i < n; i++)
+        sum += bytes_of(c, values[i]);
+    return sum;
+}
+
+/* How many products each element of the result is the sum of. */
+static double
+products_of_dot(const Cost *c, const IrOp *op)
+{
+    int n;
+    double k = 1.0;
+    const IrType *x = &op->operands[0]->type;
+    const int64_t *axes = ir_ints(op, A_contract_x, &n);
+    for (int i = 0; i < n; i++)
+        k *= (double)ir_dim_full(c->module, x->dims[axes[i]]).c;
+    return k;
+}
+
+/* The same for the outputs of a convolution, whose windows are [height, width,
+ * channels, outputs]. */
+static double
+products_of_conv(const Cost *c, const IrValue *windows)
+{
+    const IrType *t = &windows->type;
+    double outputs = (double)ir_dim_full(c->module, t->dims[t->rank - 1]).c;
+    return elements_of(c, windows) / fmax(1.0, outputs);
+}
+
+static double
+operations_of_contraction(const Cost *c, const IrOp *op)
+{
+    switch (op->kind) {
+    case OP_dot:
+        return 2.0 * elements_of(c, op->results[0]) * products_of_dot(c, op);
+    case OP_conv2d:
+        return 2.0 * elements_of(c, op->results[0]) *
+               products_of_conv(c, op->operands[1]);
+    case OP_conv2d_weights:
+        return 2.0 * elements_of(c, op->operands[1]) *
+               products_of_conv(c, op->results[0]);
+    default:
+        return 0.0;
+    }
+}
+
+/* Of an operation within a kernel: the elements of the largest of its values
+ * one by one, but for contractions. */
+static double
+operations_of(const Cost *c, const IrOp *op)
+{
+    double most = 0.0, products = operations_of_contraction(c, op);
+    if (op->kind == OP_constant || op->kind == OP_yield || products > 0.0)
+        return products;
+    for (int i = 0; i < op->num_operands; i++)
+        most = fmax(most, elements_of(c, op->operands[i]));
+    for (int i = 0; i < op->num_results; i++)
+        most = fmax(most, elements_of(c, op->results[i]));
+    return most * ir_op_cost(op->kind);
+}
+
+static double
+seconds_of_kernel(const Cost *c, const IrOp *kernel)
+{
+    const IrMachine *machine = c->machine;
+    double operations = 0.0;
+    for (const IrOp *op = kernel->regions[0]->first; op; op = op->next)
+        operations += operations_of(c, op);
+    double bytes = all_bytes(c, kernel->num_operands, kernel->operands) +
+                   all_bytes(c, kernel->num_results, kernel->results);
+    return machine->kernel +
+           fmax(operations / machine->operations, bytes / machine->bytes);
+}
+
+/* ---- programs ----------------------------------------------------------- */
+
+/* A ring or two phases: of n parts, each replica sends n - 1, once to reduce
+ * and once to gather. */
+static double
+seconds_of_collective(const Cost *c, const IrOp *op)
+{
+    double n = c->module->num_replicas, rounds = (n - 1.0) / n;
+    double bytes = op->kind == OP_all_reduce_start
+                       ? 2.0 * all_bytes(c, op->num_operands, op->operands)
+                       : all_bytes(c, op->num_results, op->results);
+    return c->machine->collective + rounds * bytes / c->machine->link_bytes;
+}
+
+/* The number that a kernel of one constant gives; 1 if v is none. */
+static double
+constant_of(const IrValue *v)
+{
+    const IrOp *op = v->def;
+    if (!op || op->kind != OP_kernel)
+        return 1.0;
+    const IrOp *last = op->regions[0]->first;
+    if (!last || last->kind != OP_constant)
+        return 1.0;
+    int64_t size;
+    DType t = last->results[0]->type.dtype;
+    const char *data = ir_data(last, A_data, &size);
+    return fmax(0.0, scalar_cast(scalar_load(t, data, 0), DT_f64).f);
+}
+
+static double seconds_of_block(const Cost *c, const IrBlock *b);
+
+static double
+seconds_of_regions(const Cost *c, const IrOp *op)
+{
+    double most = 0.0, sum = 0.0;
+    for (int r = 0; r < op->num_regions; r++) {
+        double seconds = seconds_of_block(c, op->regions[r]);
+        most = fmax(most, seconds);
+        sum += seconds;
+    }
+    switch (op->kind) {
+    case OP_for:
+        return sum * constant_of(op->operands[0]);
+    case OP_if:
+        return most;
+    default:
+        return sum;
+    }
+}
+
+static double
+seconds_of_op(const Cost *c, const IrOp *op)
+{
+    switch (op->kind) {
+    case OP_kernel:
+        return seconds_of_kernel(c, op);
+    case OP_all_reduce_start:
+    case OP_all_gather_start:
+        return seconds_of_collective(c, op);
+    default:
+        return seconds_of_regions(c, op);
+    }
+}
+
+static double
+seconds_of_block(const Cost *c, const IrBlock *b)
+{
+    double sum = 0.0;
+    for (const IrOp *op = b->first; op; op = op->next)
+        sum += seconds_of_op(c, op);
+    return sum;
+}
+
+double
+ir_program_seconds(const IrModule *m, const IrFunc *fn,
+                   const IrMachine *machine)
+{
+    Cost c = {m, machine};
+    assert(fn->kind == FUNC_PROGRAM);
+    return seconds_of_block(&c, fn->body);
+}

@@ -1,0 +1,28 @@
+/*
+ * cost.h - how long a device program would take
+ *
+ * A model, not a measurement: each kernel takes the longer of its arithmetic
+ * and its traffic to memory, each collective its bytes over the link.  Batches
+ * count as full.
+ */
+#ifndef TFD_IR_ANALYSIS_COST_H
+#define TFD_IR_ANALYSIS_COST_H
+
+#include "ir/ir.h"
+
+/* What a device and its link do in a second, and what each use costs. */
+typedef struct IrMachine {
+    double operations; /* of arithmetic, in a second */
+    double bytes;      /* of its memory, in a second */
+    double link_bytes; /* sent to other devices, in a second */
+    double kernel;     /* seconds to begin one */
+    double collective; /* seconds to begin one */
+} IrMachine;
+
+/* Seconds for one run of fn, a device program that is placed.  A loop counts as
+ * often as it is known to run, one that is not counted once; of two branches
+ * the longer one. */
+double ir_program_seconds(const IrModule *m, const IrFunc *fn,
+                          const IrMachine *machine);
+
+#endif

@@ -114,6 +114,7 @@ static void
 set_list(IrOp *op, IrAttrName a, const void *items, int count, size_t size)
 {
     IrAttrValue *v = attr_of(op, a);
+    assert(count >= 0 && (items || !count));
     *v = (IrAttrValue){.present = true};
     v->list.count = count;
     v->list.items = arena_copy(op->module->arena, items, (size_t)count * size);
@@ -313,6 +314,7 @@ void
 ir_attrs_copy(IrOp *to, const IrOp *from)
 {
     const IrOpInfo *info = &ir_op_info[from->kind];
+    assert(to->kind == from->kind);
     for (int i = 0; i < info->num_attrs; i++) {
         to->attrs[i] =
             copied(info->attrs[i].kind, &from->attrs[i], to->module->arena);

@@ -7,6 +7,8 @@
  */
 
 #include "ir/ir.h"
+
+#include <assert.h>
 #include "ir/ptrmap.h"
 
 struct IrCloneMap {
@@ -27,6 +29,7 @@ ir_clone_map(Arena *a)
 void
 ir_clone_set(IrCloneMap *map, const IrValue *from, IrValue *to)
 {
+    assert(from && to);
     ir_ptrmap_set(&map->values, from, to);
 }
 

@@ -8,6 +8,7 @@
 
 #include "ir/ir.h"
 
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 #include "ir/base/status.h"
@@ -30,6 +31,7 @@ ir_module_new(Arena *a, Intern *names, Diag *diag)
 IrFunc *
 ir_func_new(IrModule *m, const char *name, IrFuncKind kind, Loc loc)
 {
+    assert(name);
     IrFunc *fn = NEW(m->arena, IrFunc);
     fn->module = m;
     fn->name = intern(m->names, name);
@@ -61,6 +63,7 @@ ir_func_remove(IrFunc *fn)
     IrModule *m = fn->module;
     IrFunc **link = &m->first, *before = NULL;
     while (*link != fn) {
+        assert(*link); /* fn is one of its module */
         before = *link;
         link = &before->next;
     }
@@ -95,6 +98,7 @@ ir_func_find(const IrModule *m, const char *name)
 void
 ir_var_add(IrModule *m, IrVar *v)
 {
+    assert(v->name && (IR_VAR_AGGS >> v->agg & 1));
     VEC_PUSH(m->arena, m->vars, v);
     if (!ir_var_find(m, v->name))
         map_set(m->vars_by_name, v->name, v);
@@ -181,6 +185,7 @@ ir_next_rows(const IrOp *op)
 void
 ir_symbols_cut(IrModule *m, int n)
 {
+    assert(n >= 0 && n <= m->symbols.len);
     if (n == m->symbols.len)
         return;
     m->symbols.len = n;
@@ -210,6 +215,8 @@ ir_symbol_find_replica(const IrModule *m, int32_t n, int64_t replica)
 int32_t
 ir_symbol_of_replica(IrModule *m, int32_t n, int replica)
 {
+    assert(n >= 0 && n < m->symbols.len && replica >= 0 &&
+           replica < m->num_replicas);
     int32_t found = ir_symbol_find_replica(m, n, replica);
     if (found >= 0)
         return found;
@@ -252,6 +259,7 @@ IrOp *
 ir_op_new(IrFunc *fn, IrOpKind kind, int num_operands, IrValue *const *operands,
           Loc loc)
 {
+    assert(kind < NUM_OPS && num_operands >= 0);
     size_t num_attrs = (size_t)ir_op_info[kind].num_attrs;
     size_t n = (size_t)num_operands;
     IrOp *op = arena_alloc(fn->module->arena,
@@ -288,6 +296,7 @@ ir_op_results(IrOp *op, int num, const IrType *types)
 {
     if (num == 0)
         return;
+    assert(num > 0);
     Arena *a = op->module->arena;
     IrValue *values = NEW_ARRAY(a, IrValue, (size_t)num);
     op->results = NEW_ARRAY(a, IrValue *, (size_t)num);
@@ -315,10 +324,15 @@ adopt_regions(IrOp *op, IrFunc *fn)
     }
 }
 
-/* Links op into b between before and after, which may be NULL. */
+/* Links op into b between before and after, which may be NULL.  Passes that
+ * order a block anew link operations that are in it already. */
 static void
 link_op(IrBlock *b, IrOp *before, IrOp *op, IrOp *after)
 {
+    assert(!op->block || op->block == b);
+    assert(op->module == b->func->module);
+    assert((before ? before->next : b->first) == after);
+    assert((after ? after->prev : b->last) == before);
     op->block = b;
     op->prev = before;
     op->next = after;
@@ -343,6 +357,7 @@ void
 ir_remove(IrOp *op)
 {
     IrBlock *b = op->block;
+    assert(b); /* it stands somewhere */
     *(op->prev ? &op->prev->next : &b->first) = op->next;
     *(op->next ? &op->next->prev : &b->last) = op->prev;
     op->block = NULL;
@@ -352,6 +367,7 @@ ir_remove(IrOp *op)
 void
 ir_set_region(IrOp *op, int index, IrBlock *b)
 {
+    assert(index == 0 || index == 1);
     op->regions[index] = b;
     b->op = op;
     if (op->num_regions <= index)
@@ -371,6 +387,7 @@ static void
 splice(IrBlock *b, IrOp *before, IrBlock *scratch, IrOp *after)
 {
     IrOp *first = scratch->first, *last = scratch->last;
+    assert(scratch != b && scratch->func->module == b->func->module);
     if (!first)
         return;
     for (IrOp *op = first; op; op = op->next) {

@@ -4,6 +4,7 @@
  */
 #include "ir/ptrmap.h"
 
+#include <assert.h>
 #include <stdint.h>
 
 /* The entry of key, or the free one where it belongs. */
@@ -11,6 +12,7 @@ static PtrEntry *
 find(const PtrMap *m, const void *key)
 {
     size_t mask = m->cap - 1;
+    assert(key && (m->cap & mask) == 0 && m->count * 2 <= m->cap);
     size_t i = (size_t)(((uint64_t)(uintptr_t)key * 0x9e3779b97f4a7c15u) >> 20);
     while (m->entries[i & mask].key && m->entries[i & mask].key != key)
         i++;

@@ -7,6 +7,7 @@
  */
 #include "ir/type.h"
 
+#include <assert.h>
 Dim
 ir_dim_linear(int64_t c, int64_t k, int32_t sym)
 {
@@ -108,6 +109,7 @@ ir_type_scalar(DType t, Locality l)
 bool
 ir_type_same_shape(const IrType *a, const IrType *b)
 {
+    assert(a->rank >= 0 && a->rank <= IR_MAX_RANK);
     if (a->rank != b->rank)
         return false;
     for (int i = 0; i < a->rank; i++) {

@@ -78,7 +78,7 @@ ir_clear_marks(IrFunc *fn)
 void
 ir_forward(IrValue *old, IrValue *replacement)
 {
-    assert(old != replacement && !old->forward);
+    assert(replacement && old != replacement && !old->forward);
     old->forward = replacement;
 }
 

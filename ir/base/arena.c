@@ -10,6 +10,7 @@
  */
 #include "ir/base/arena.h"
 
+#include <assert.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -97,9 +98,12 @@ arena_new(Arena *parent, const char *name)
     return a;
 }
 
+/* Only children have siblings, and the newest is the one its parent has. */
 static void
 leave_parent(Arena *a)
 {
+    assert(a->parent ? a->newer || a->parent->child == a
+                     : !a->newer && !a->older);
     if (a->newer)
         a->newer->older = a->older;
     else if (a->parent)
@@ -174,6 +178,7 @@ arena_alloc(Arena *a, size_t n)
     n = n ? (n + ALIGN - 1) & ~(size_t)(ALIGN - 1) : ALIGN;
     if (n > (size_t)(a->end - a->at))
         start_chunk(a);
+    assert(n <= (size_t)(a->end - a->at));
     char *p = a->at;
     a->at += n;
     a->bytes += n;
@@ -201,6 +206,7 @@ arena_copy(Arena *a, const void *from, size_t n)
 char *
 arena_strndup(Arena *a, const char *s, size_t n)
 {
+    assert(s || !n);
     char *to = arena_alloc(a, n + 1);
     if (n)
         memcpy(to, s, n);
@@ -238,6 +244,7 @@ arena_printf(Arena *a, const char *format, ...)
 void
 arena_on_release(Arena *a, void (*release)(void *), void *object)
 {
+    assert(release);
     Release *r = NEW(a, Release);
     *r = (Release){a->releases, release, object};
     a->releases = r;

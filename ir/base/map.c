@@ -8,6 +8,7 @@
  */
 #include "ir/base/str.h"
 
+#include <assert.h>
 #include <string.h>
 #include <xxhash.h>
 #include "ir/base/vec.h"
@@ -44,6 +45,8 @@ init(Map *m, Arena *a)
 static int *
 find_slot(const Map *m, const char *key, size_t len, uint64_t hash)
 {
+    assert((m->mask & (m->mask + 1)) == 0 &&
+           (uint64_t)m->entries.len <= m->mask / 2 + 1);
     for (uint64_t i = hash & m->mask;; i = (i + 1) & m->mask) {
         int *slot = &m->index[i];
         if (!*slot)
@@ -116,12 +119,14 @@ map_count(const Map *m)
 const char *
 map_key(const Map *m, int i)
 {
+    assert(i >= 0 && i < m->entries.len);
     return m->entries.data[i].key;
 }
 
 void *
 map_value(const Map *m, int i)
 {
+    assert(i >= 0 && i < m->entries.len);
     return m->entries.data[i].value;
 }
 

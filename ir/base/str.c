@@ -3,6 +3,7 @@
  */
 #include "ir/base/str.h"
 
+#include <assert.h>
 #include <ctype.h>
 #include <math.h>
 #include <stdio.h>
@@ -20,6 +21,7 @@ str_new(Arena *a)
 static void
 reserve(Str *s, size_t n)
 {
+    assert(s->arena && (s->cap ? s->len < s->cap : !s->len));
     if (n < s->cap - s->len)
         return;
     size_t cap = s->cap * 2;
@@ -73,6 +75,7 @@ str_addf(Str *s, const char *format, ...)
 const char *
 str_text(const Str *s)
 {
+    assert(!s->data || (s->len < s->cap && !s->data[s->len]));
     return s->data ? s->data : "";
 }
 

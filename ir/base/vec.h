@@ -10,6 +10,7 @@
 #ifndef TFD_IR_BASE_VEC_H
 #define TFD_IR_BASE_VEC_H
 
+#include <assert.h>
 #include "ir/base/arena.h"
 
 #define VEC(T)                                                                 \
@@ -34,7 +35,15 @@ void *vec_grow(Arena *a, const void *data, int len, int *cap, int need,
         (v).data[(v).len++] = (x);                                             \
     } while (0)
 
-#define VEC_POP(v) ((v).data[--(v).len])
-#define VEC_LAST(v) ((v).data[(v).len - 1])
+/* The index of the last of len elements: there is one. */
+static inline int
+vec_top(int len)
+{
+    assert(len > 0);
+    return len - 1;
+}
+
+#define VEC_POP(v) ((v).data[(v).len = vec_top((v).len)])
+#define VEC_LAST(v) ((v).data[vec_top((v).len)])
 
 #endif

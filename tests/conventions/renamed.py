@@ -1,10 +1,12 @@
 #!/usr/bin/env python3
 """renamed.py - names that were replaced do not come back
 
-    renamed.py ROOT            TAP: a test for identifiers, one for files
+    renamed.py ROOT            TAP: a test for identifiers, for files, for the IR
     renamed.py --apply ROOT    renames in a tree that has old names still
 
-renamed.txt beside this file has the table.  Pages (.md) name identifiers too;
+renamed.txt beside this file has the table.  A row of ir: and a word is about the
+text of the IR, in .tir files and all that have such text in them: an operation,
+or with = an attribute.  Pages (.md) name identifiers too;
 what has no _ there may be English and stays.
 """
 import os
@@ -24,9 +26,11 @@ NAME = re.compile(r'(?<![\w/.-])[A-Za-z]\w*_\w*(?![\w/]|\.[a-z])')
 def read_table():
     with open(os.path.join(HERE, 'renamed.txt')) as f:
         rows = [line.split() for line in f if line.strip() and line[0] != '#']
+    words = {old[3:]: new[3:] for old, new in rows if old.startswith('ir:')}
+    rows = [row for row in rows if not row[0].startswith('ir:')]
     files = {old: new for old, new in rows if '/' in old}
     names = {old: new for old, new in rows if '/' not in old}
-    return names, files
+    return names, files, words
 
 
 def list_files(root):
@@ -86,6 +90,30 @@ def old_files(root, files):
     for old, new in files.items():
         if os.path.exists(os.path.join(root, old)):
             yield '%s is %s now' % (old, new)
+
+
+def word_pattern(words):
+    """An attribute ends in =, an operation where no letter follows."""
+    return re.compile(r'(?<![\w.%@])(' + '|'.join(
+        re.escape(w) + ('' if w.endswith('=') else r'(?![\w.=])')
+        for w in sorted(words)) + ')')
+
+
+def has_ir(path, text):
+    return path.endswith('.tir') or \
+        path.endswith(TEXTS) and 'tfd-ir ' in text and \
+        not is_kept(path) and path != 'docs/messages.md' # made by a test
+
+
+def old_words(root, paths, words):
+    pattern = word_pattern(words)
+    for path in paths:
+        if not path.endswith(TEXTS):
+            continue
+        text = read(root, path)
+        if has_ir(path, text) and not path.endswith('renamed.py'):
+            for word in sorted(set(pattern.findall(text))):
+                yield '%s: %s is %s now' % (path, word, words[word])
 
 
 def report(number, what, faults):
@@ -148,15 +176,29 @@ def rename(root, paths, names, files):
             os.rename(os.path.join(root, path), to)
 
 
+def rename_words(root, paths, words):
+    pattern = word_pattern(words)
+    for path in paths:
+        text = read(root, path) if path.endswith(TEXTS) else ''
+        if not has_ir(path, text) or path.endswith('renamed.py'):
+            continue
+        new = pattern.sub(lambda m: words[m.group()], text)
+        if new != text:
+            with open(os.path.join(root, path), 'w') as f:
+                f.write(new)
+
+
 def main(args):
     root = args[-1]
-    names, files = read_table()
+    names, files, words = read_table()
     if args[0] == '--apply':
         rename(root, list_files(root), names, files)
+        rename_words(root, list_files(root), words)
         return
-    print('1..2')
+    print('1..3')
     report(1, 'identifiers', old_identifiers(root, walk_files(root), names))
     report(2, 'files', old_files(root, files))
+    report(3, 'words of the IR', old_words(root, walk_files(root), words))
 
 
 main(sys.argv[1:])

@@ -154,7 +154,8 @@ free_symbol_name(IrModule *m, const char *stem, IrStem *counted)
     }
     if (!counted->next)
         return intern(m->names, stem);
-    return intern(m->names, arena_printf(m->arena, "%s%d", stem, counted->next));
+    return intern(m->names,
+                  arena_printf(m->arena, "%s%d", stem, counted->next));
 }
 
 int32_t

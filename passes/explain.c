@@ -216,7 +216,7 @@ explain_memory(Str *out, const IrModule *m)
     DeviceMemory dm = pass_device_memory(a, m);
     explain_devices(out, m, &dm);
     explain_largest(out, a, m);
-    explain_host(out, a, m, ir_arenas_bytes(m, dm.arena));
+    explain_host(out, a, m, ir_arenas_bytes(a, m, dm.arena, m->num_replicas));
     arena_release(a);
 }
 

@@ -59,8 +59,10 @@ static const OptionRow rows[NUM_OPTS] = {
                              "for TensorBoard; else it is not kept"},
     [OPT_DEVICES] = {.name = "devices",
                      .arg = "LIST",
-                     .help = "run on other devices of the same number; "
-                             "null:0-3 only take time (docs/hal.md)"},
+                     .help =
+                         "run there: any number of devices that divides the "
+                         "plan's replicas, to the same bits; null:0-3 only "
+                         "take time (docs/hal.md)"},
     [OPT_SEED] = {.name = "seed",
                   .arg = "N",
                   .help = "for random numbers and shuffles that state none"},

@@ -9,6 +9,11 @@
  * operation to the next.  So main can be entered in the midst of any loop: its
  * first act is a jump to the safepoint it is told to resume at (D11).
  *
+ * A device may hold several replicas.  What they share is computed once, with
+ * the call of the first one; runs of per-replica operations are loops over all
+ * their calls (per_replica.h).  Each call has an arena with the same layout,
+ * and that of the first holds what is shared.
+ *
  * In every round of a loop the stop word is loaded, so that a loop that has no
  * end has one for who waits; and each operation that may take long says that
  * it is being executed.  Kernels do neither: they go over bounded indices.
@@ -19,9 +24,11 @@
  */
 #include "backend/host/host_code.h"
 
+#include <assert.h>
 #include <stddef.h>
 #include "backend/codegen/emit.h"
 #include "ir/analysis/hooks.h"
+#include "ir/analysis/per_replica.h"
 #include "ir/base/hash/hash.h"
 #include "ir/base/message.h"
 #include "ir/base/str.h"
@@ -29,12 +36,26 @@
 #include "ir/ir.h"
 #include "ir/text/text.h"
 
+/* The fields of a replica's call; base: of its arena, or main's frame. */
+typedef struct CallFields {
+    Val call, base, in, out, dims;
+} CallFields;
+
+/* A loop over the calls of a device's replicas. */
+typedef struct ReplicaLoop {
+    Block head, end;
+    Val call; /* phi */
+} ReplicaLoop;
+
 typedef struct Host {
     BeUnit *u;
     IrModule *module;
     IrFunc *fn;
     Arena *arena;
-    Val call, base, in, out, dims, stop;
+    CallFields first; /* of the device's first replica, with what all share */
+    CallFields cur;   /* of who executes: the first, or in a replica loop any */
+    bool in_replica;  /* in a replica loop */
+    Val stop;
     Val ptrs, words; /* tables handed to kernels */
     Val partials;    /* memory for those of long reductions */
     Block failed;    /* returns the status that its phi is given */
@@ -47,10 +68,21 @@ typedef struct Host {
 /* ---- addresses and sizes ------------------------------------------------ */
 
 static Val
-call_field(Host *h, Type type, size_t offset)
+call_field(Host *h, Val call, Type type, size_t offset)
 {
-    return be_load(h->u, type, be_offset_const(h->u, h->call, (int64_t)offset),
-                   8);
+    return be_load(h->u, type, be_offset_const(h->u, call, (int64_t)offset), 8);
+}
+
+static CallFields
+load_fields(Host *h, Val call)
+{
+    Type ptr = h->u->ptr;
+    CallFields c = {.call = call};
+    c.base = call_field(h, call, ptr, offsetof(TfdCall, base));
+    c.in = call_field(h, call, ptr, offsetof(TfdCall, in));
+    c.out = call_field(h, call, ptr, offsetof(TfdCall, out));
+    c.dims = call_field(h, call, ptr, offsetof(TfdCall, dims));
+    return c;
 }
 
 static Val
@@ -68,17 +100,31 @@ fail(Host *h, const char *what)
                                h->fn->name, message_part(what));
 }
 
-static Val
-place_address(Host *h, IrPlace p)
+/* Somewhere in memory. */
+typedef struct Location {
+    IrPlace place;
+    bool shared; /* one for all replicas of the device */
+} Location;
+
+static Location
+value_location(const Host *h, const IrValue *v)
 {
-    switch (p.space) {
+    bool shared = h->fn->kind == FUNC_PROGRAM && ir_value_is_shared(v);
+    return (Location){v->place, shared};
+}
+
+static Val
+address_of(Host *h, Location l)
+{
+    const CallFields *c = l.shared ? &h->first : &h->cur;
+    switch (l.place.space) {
     case SPACE_FRAME:
     case SPACE_ARENA:
-        return be_offset_const(h->u, h->base, p.offset);
+        return be_offset_const(h->u, c->base, l.place.offset);
     case SPACE_IN:
-        return table_entry(h, h->in, p.offset);
+        return table_entry(h, c->in, l.place.offset);
     case SPACE_OUT:
-        return table_entry(h, h->out, p.offset);
+        return table_entry(h, c->out, l.place.offset);
     case SPACE_ROW:
         fail(h, "the host cannot reach into a device");
         break;
@@ -91,8 +137,8 @@ place_address(Host *h, IrPlace p)
 static Val
 value_address(Host *h, const IrValue *v)
 {
-    Val p = place_address(h, v->place);
-    if (v->name && p != h->base)
+    Val p = address_of(h, value_location(h, v));
+    if (v->name && p != h->cur.base && p != h->first.base)
         be_name(h->u, p, "%s", v->name);
     return p;
 }
@@ -101,7 +147,7 @@ static Val
 dim_word(Host *h, int word)
 {
     return be_load(h->u, h->u->i64,
-                   be_offset_const(h->u, h->dims, (int64_t)word * 8), 8);
+                   be_offset_const(h->u, h->cur.dims, (int64_t)word * 8), 8);
 }
 
 static Val
@@ -123,6 +169,41 @@ value_bytes(Host *h, const IrType *t)
     return bytes;
 }
 
+/* ---- replicas of a device ------------------------------------------------ */
+
+/* What follows is executed by each replica, until end_replicas. */
+static ReplicaLoop
+begin_replicas(Host *h)
+{
+    BeUnit *u = h->u;
+    Block before = be_insert_block(u);
+    ReplicaLoop loop;
+    loop.head = be_block(u, "replica");
+    loop.end = be_block(u, "replicas.end");
+    assert(!h->in_replica);
+    be_br(u, loop.head);
+    be_position_at_end(u, loop.head);
+    loop.call = LLVMBuildPhi(u->builder, u->ptr, "call");
+    LLVMAddIncoming(loop.call, &h->cur.call, &before, 1);
+    h->cur = load_fields(h, loop.call);
+    h->in_replica = true;
+    return loop;
+}
+
+static void
+end_replicas(Host *h, const ReplicaLoop *loop)
+{
+    BeUnit *u = h->u;
+    Val next = call_field(h, loop->call, u->ptr, offsetof(TfdCall, next));
+    Block here = be_insert_block(u);
+    LLVMAddIncoming(loop->call, &next, &here, 1);
+    be_cond_br(u, be_icmp(u, LLVMIntNE, next, LLVMConstNull(u->ptr)),
+               loop->head, loop->end);
+    be_position_at_end(u, loop->end);
+    h->cur = h->first;
+    h->in_replica = false;
+}
+
 /* ---- copies, conditions, statuses --------------------------------------- */
 
 static bool
@@ -131,19 +212,45 @@ same_place(IrPlace x, IrPlace y)
     return x.space == y.space && x.offset == y.offset;
 }
 
-static void
-copy_place(Host *h, IrPlace from, IrPlace to, const IrType *type)
+/* The bytes that this replica copies: none where its arena is the shared one
+ * and both places are the same. */
+static Val
+bytes_to_copy(Host *h, Location from, Location to, const IrType *type)
 {
-    if (same_place(from, to))
+    Val bytes = value_bytes(h, type);
+    if (!same_place(from.place, to.place))
+        return bytes;
+    Val first = be_icmp(h->u, LLVMIntEQ, h->cur.base, h->first.base);
+    return LLVMBuildSelect(h->u->builder, first, be_word(h->u, 0), bytes, "");
+}
+
+static void
+copy_once(Host *h, Location from, Location to, const IrType *type)
+{
+    Val dst = address_of(h, to), src = address_of(h, from);
+    LLVMBuildMemCpy(h->u->builder, dst, 1, src, 1,
+                    bytes_to_copy(h, from, to, type));
+}
+
+/* What is not shared is copied by each replica. */
+static void
+copy_location(Host *h, Location from, Location to, const IrType *type)
+{
+    if (same_place(from.place, to.place) && from.shared == to.shared)
         return;
-    Val dst = place_address(h, to), src = place_address(h, from);
-    LLVMBuildMemCpy(h->u->builder, dst, 1, src, 1, value_bytes(h, type));
+    if (h->fn->kind != FUNC_PROGRAM || to.shared || h->in_replica) {
+        copy_once(h, from, to, type);
+        return;
+    }
+    ReplicaLoop loop = begin_replicas(h);
+    copy_once(h, from, to, type);
+    end_replicas(h, &loop);
 }
 
 static void
 copy_value(Host *h, const IrValue *from, const IrValue *to)
 {
-    copy_place(h, from->place, to->place, &to->type);
+    copy_location(h, value_location(h, from), value_location(h, to), &to->type);
 }
 
 static Val
@@ -169,10 +276,10 @@ static void
 call_hook(Host *h, size_t hook, const Val *args, int num_args, const char *name)
 {
     BeUnit *u = h->u;
-    Val hooks = call_field(h, u->ptr, offsetof(TfdCall, hooks));
+    Val hooks = call_field(h, h->cur.call, u->ptr, offsetof(TfdCall, hooks));
     Val fn = be_load(u, u->ptr, be_offset_const(u, hooks, (int64_t)hook), 8);
     Type types[8] = {u->ptr};
-    Val all[8] = {h->call};
+    Val all[8] = {h->cur.call};
     for (int i = 0; i < num_args; i++) {
         types[i + 1] = LLVMTypeOf(args[i]);
         all[i + 1] = args[i];
@@ -219,7 +326,7 @@ kernel_words(Host *h, const BeKernel *k)
     int num = k->pairs.len;
     if (!k->uses_replica && pairs_are_in_order(h, k)) {
         int first = num ? ir_batch_word(batch_of(h, k, 0), BATCH_n) : 0;
-        return be_offset_const(u, h->dims, 8 * first);
+        return be_offset_const(u, h->cur.dims, 8 * first);
     }
     for (int i = 0; i < num; i++) {
         for (int field = 0; field < BATCH_WORDS; field++) {
@@ -229,7 +336,8 @@ kernel_words(Host *h, const BeKernel *k)
             be_store(u, word, to, 8);
         }
     }
-    Val replica = call_field(h, u->i32, offsetof(TfdCall, replica));
+    Val replica =
+        call_field(h, h->cur.call, u->i32, offsetof(TfdCall, replica));
     replica = LLVMBuildSExt(u->builder, replica, u->i64, "");
     be_store(u, replica,
              be_offset_const(u, h->words, 8 * be_kernel_replica_word(k)), 8);
@@ -358,7 +466,7 @@ static void
 emit_position(Host *h, int position)
 {
     Val number = LLVMConstInt(h->u->i32, (unsigned)position, 0);
-    Val at = be_offset_const(h->u, h->call, offsetof(TfdCall, at));
+    Val at = be_offset_const(h->u, h->cur.call, offsetof(TfdCall, at));
     Val store = LLVMBuildStore(h->u->builder, number, at);
     LLVMSetAlignment(store, 4);
     LLVMSetOrdering(store, LLVMAtomicOrderingMonotonic);
@@ -421,7 +529,7 @@ loop_counter(Host *h)
 static Val
 counter_word(Host *h, Counter c, int word)
 {
-    Val start = c.stack ? c.stack : h->base;
+    Val start = c.stack ? c.stack : h->cur.base;
     return be_offset_const(h->u, start, c.offset + 8 * word);
 }
 
@@ -586,19 +694,22 @@ static void
 emit_variable(Host *h, const IrOp *op)
 {
     const IrVar *var = ir_var_find(h->module, ir_text(op, A_var));
+    Location at = {var->place, ir_var_is_shared(var)};
     if (op->kind == OP_read)
-        copy_place(h, var->place, op->results[0]->place, &var->type);
+        copy_location(h, at, value_location(h, op->results[0]), &var->type);
     else
-        copy_place(h, op->operands[0]->place, var->place, &var->type);
+        copy_location(h, value_location(h, op->operands[0]), at, &var->type);
 }
 
+/* Each replica has its own table of results: main may take a value that all
+ * share for one that it has of each. */
 static void
 emit_return(Host *h, const IrOp *op)
 {
-    for (int i = 0; i < op->num_operands; i++) {
-        IrPlace out = {SPACE_OUT, i};
-        if (h->fn->kind != FUNC_MAIN)
-            copy_place(h, op->operands[i]->place, out, &op->operands[i]->type);
+    for (int i = 0; h->fn->kind != FUNC_MAIN && i < op->num_operands; i++) {
+        Location out = {{SPACE_OUT, i}, false};
+        copy_location(h, value_location(h, op->operands[i]), out,
+                      &op->operands[i]->type);
     }
 }
 
@@ -652,11 +763,27 @@ emit_op(Host *h, const IrOp *op)
     }
 }
 
+/* A run of per-replica operations; gives its last one. */
+static const IrOp *
+emit_run(Host *h, const IrOp *op)
+{
+    const IrOp *last = ir_run_last(op);
+    ReplicaLoop loop = begin_replicas(h);
+    for (; op != last->next; op = op->next)
+        emit_op(h, op);
+    end_replicas(h, &loop);
+    return last;
+}
+
 static void
 emit_ops(Host *h, const IrBlock *b)
 {
+    bool may_begin_run = h->fn->kind == FUNC_PROGRAM && !h->in_replica;
     for (const IrOp *op = b->first; op; op = op->next)
-        emit_op(h, op);
+        if (may_begin_run && ir_op_is_per_replica(op))
+            op = emit_run(h, op);
+        else
+            emit_op(h, op);
 }
 
 /* ---- functions ---------------------------------------------------------- */
@@ -688,13 +815,10 @@ load_call(Host *h)
     BeUnit *u = h->u;
     Most most = {0, 0, 0};
     ir_walk(h->fn->body, note_kernel, &most);
-    h->call = LLVMGetParam(u->func, 0);
-    h->base = call_field(h, u->ptr, offsetof(TfdCall, base));
-    be_name(u, h->base, h->fn->kind == FUNC_MAIN ? "frame" : "arena");
-    h->in = call_field(h, u->ptr, offsetof(TfdCall, in));
-    h->out = call_field(h, u->ptr, offsetof(TfdCall, out));
-    h->dims = call_field(h, u->ptr, offsetof(TfdCall, dims));
-    h->stop = call_field(h, u->ptr, offsetof(TfdCall, stop));
+    h->cur = load_fields(h, LLVMGetParam(u->func, 0));
+    be_name(u, h->cur.base, h->fn->kind == FUNC_MAIN ? "frame" : "arena");
+    h->first = h->cur;
+    h->stop = call_field(h, h->cur.call, u->ptr, offsetof(TfdCall, stop));
     h->ptrs = be_alloca(u, u->ptr, (uint64_t)most.ptrs, 8, "ptrs");
     h->words = be_alloca(u, u->i64, (uint64_t)most.words, 8, "words");
     h->partials = be_alloca(u, u->i8, (uint64_t)most.part_bytes, 16, "parts");
@@ -725,8 +849,9 @@ emit_function(Host *h)
     Block start = be_block(u, "start");
     if (is_main)
         h->entry_switch = LLVMBuildSwitch(
-            u->builder, call_field(h, u->i64, offsetof(TfdCall, resume)), start,
-            4);
+            u->builder,
+            call_field(h, h->cur.call, u->i64, offsetof(TfdCall, resume)),
+            start, 4);
     else
         be_br(u, start);
     be_position_at_end(u, start);

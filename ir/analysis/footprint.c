@@ -4,6 +4,9 @@
 #include "ir/analysis/footprint.h"
 
 #include <assert.h>
+#include <stdlib.h>
+#include "ir/analysis/per_replica.h"
+
 #include "ir/analysis/hooks.h"
 #include "ir/dataset/stage.h"
 #include "ir/type_bounds.h"
@@ -297,16 +300,83 @@ ir_iter_bytes(const IrModule *m, const IrIter *it)
 
 /* ---- devices ------------------------------------------------------------ */
 
+typedef struct OwnBytes {
+    Arena *arena;
+    const IrModule *module;
+    VEC(int64_t) lines; /* numbers of cache lines: begin, end, begin, ... */
+} OwnBytes;
+
+static void
+add_own(OwnBytes *o, const IrType *t, IrPlace place)
+{
+    int64_t bytes;
+    if ((place.space != SPACE_ARENA && place.space != SPACE_ROW) ||
+        !ir_type_bytes(o->module, t, &bytes))
+        return;
+    VEC_PUSH(o->arena, o->lines, place.offset);
+    VEC_PUSH(o->arena, o->lines, place.offset + ir_align_to_line(bytes));
+}
+
+static void
+add_own_values(OwnBytes *o, IrValue *const *values, int n)
+{
+    for (int i = 0; i < n; i++)
+        if (!ir_value_is_shared(values[i]))
+            add_own(o, &values[i]->type, values[i]->place);
+}
+
+static void
+add_own_op(IrOp *op, void *data)
+{
+    add_own_values(data, op->results, op->num_results);
+    for (int r = 0; op->kind != OP_kernel && r < op->num_regions; r++)
+        add_own_values(data, op->regions[r]->args.data,
+                       op->regions[r]->args.len);
+}
+
+static int
+by_begin(const void *a, const void *b)
+{
+    const int64_t *x = a, *y = b;
+    return (*x > *y) - (*x < *y);
+}
+
+/* Bytes that a replica touches which shares the rest. */
+static int64_t
+own_bytes(Arena *a, const IrModule *m)
+{
+    OwnBytes o = {.arena = a, .module = m};
+    int64_t sum = 0, end = 0;
+    for (int i = 0; i < m->vars.len; i++)
+        if (!ir_var_is_shared(m->vars.data[i]))
+            add_own(&o, &m->vars.data[i]->type, m->vars.data[i]->place);
+    for (IrFunc *fn = m->first; fn; fn = fn->next)
+        if (fn->kind == FUNC_PROGRAM || fn->kind == FUNC_MAIN)
+            ir_walk(fn->body, add_own_op, &o);
+    if (o.lines.len)
+        qsort(o.lines.data, (size_t)o.lines.len / 2, 2 * sizeof(int64_t),
+              by_begin);
+    for (int i = 0; i < o.lines.len; i += 2) {
+        int64_t from = larger(end, o.lines.data[i]);
+        end = larger(end, o.lines.data[i + 1]);
+        sum += end - from > 0 ? end - from : 0;
+    }
+    return sum;
+}
+
 int64_t
-ir_arenas_bytes(const IrModule *m, int64_t arena)
+ir_arenas_bytes(Arena *a, const IrModule *m, int64_t arena, int num_devices)
 {
     int64_t absent = 0, bytes;
+    assert(num_devices > 0 && num_devices <= m->num_replicas);
     for (int i = 0; i < m->vars.len; i++) {
         const IrType *t = &m->vars.data[i]->type;
         if (t->locality == LOCAL_ON && ir_type_bytes(m, t, &bytes))
             absent += ir_align_to_line(bytes);
     }
-    return m->num_replicas * arena - (m->num_replicas - 1) * absent;
+    int sharing = m->num_replicas - num_devices;
+    return num_devices * arena - (num_devices - 1) * absent +
+           (sharing ? sharing * own_bytes(a, m) : 0);
 }
 
 /* ---- what launches need ------------------------------------------------- */

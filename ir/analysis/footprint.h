@@ -46,9 +46,11 @@ typedef VEC(IrUncountedStage) IrUncountedStages;
 IrUncountedStages ir_iter_uncounted_stages(Arena *a, const IrModule *m,
                                            const IrIter *it);
 
-/* Bytes that the arenas of all devices take, each being so large.  What nobody
- * touches of them takes none: variables that live on one device. */
-int64_t ir_arenas_bytes(const IrModule *m, int64_t arena);
+/* Bytes that the arenas of all replicas take, on so many devices and each being
+ * so large.  What nobody touches of them takes none: variables that live on one
+ * device, and what all but the first replica of a device share with it. */
+int64_t ir_arenas_bytes(Arena *a, const IrModule *m, int64_t arena,
+                        int num_devices);
 
 /* What of a device's arena is taken when main launches a program: variables
  * and the rows that can be alive then end at rows_end.  From there on memory

@@ -11,7 +11,7 @@
 
 #include <stdint.h>
 
-#define TFD_ABI 3
+#define TFD_ABI 4
 
 /* The host code of a module exports a function of this name and the hash of the
  * module's text, so that code is not run by the operations of another. */
@@ -41,10 +41,14 @@ typedef struct TfdHooks {
 } TfdHooks;
 
 struct TfdCall {
-    uint32_t abi;        /* TFD_ABI */
-    int32_t replica;     /* global number of this replica; -1 on the host */
-    char *base;          /* the device's arena; in main the frame */
-    char *const *in;     /* one pointer for each parameter of the function */
+    uint32_t abi;    /* TFD_ABI */
+    int32_t replica; /* global number of this replica; -1 on the host */
+    char *base;      /* the replica's arena; in main the frame */
+    char *shared;    /* the arena with what its device's replicas share, that
+                        of the first; in main the frame */
+    TfdCall *next;   /* of the same function, by the next replica of the device;
+                        NULL: none.  The device calls it with the first. */
+    char *const *in; /* one pointer for each parameter of the function */
     char *const *out;    /* one for each result */
     const int64_t *dims; /* batch.h: of each symbol pair */
     const TfdHooks *hooks;

@@ -19,7 +19,7 @@
 #include "ir/base/message.h"
 
 enum {
-    FORMAT = 2,
+    FORMAT = 3,
     MAGIC_LEN = 8,
     HEADER_BYTES = MAGIC_LEN + 2 * 4 + 2 * 8 + 3 * HASH_LEN
 };
@@ -46,7 +46,7 @@ struct RtCheckpoints {
 
 typedef struct Header {
     char magic[MAGIC_LEN];
-    uint32_t format, num_devices;
+    uint32_t format, num_replicas;
     int64_t step;
     uint64_t len; /* of the state */
     char plan[HASH_LEN], state[HASH_LEN], header[HASH_LEN];
@@ -58,7 +58,7 @@ facts_archive(Header *h, RtArchive *ar)
 {
     rt_archive_bytes(ar, h->magic, sizeof h->magic);
     rt_archive_u32(ar, &h->format);
-    rt_archive_u32(ar, &h->num_devices);
+    rt_archive_u32(ar, &h->num_replicas);
     rt_archive_i64(ar, &h->step, 0, INT64_MAX);
     rt_archive_u64(ar, &h->len);
     rt_archive_bytes(ar, h->plan, sizeof h->plan);
@@ -83,7 +83,7 @@ header_of(Arena *a, const RtCheckpoints *c)
 {
     RtArchive ar = rt_archive_writer(a, 0);
     Header h = {.format = FORMAT,
-                .num_devices = c->owner.num_devices,
+                .num_replicas = c->owner.num_replicas,
                 .step = c->step,
                 .len = c->state->len};
     memcpy(h.magic, magic, MAGIC_LEN);
@@ -175,7 +175,7 @@ described(Arena *a, const char *path, const Header *h)
 {
     return (RtCheckpoint){.path = path,
                           .owner = {.plan = arena_strndup(a, h->plan, HASH_LEN),
-                                    .num_devices = h->num_devices},
+                                    .num_replicas = h->num_replicas},
                           .step = h->step};
 }
 
@@ -192,17 +192,16 @@ rt_checkpoint_parse(Arena *a, const char *path, const char *bytes, size_t len,
 static bool
 is_of(const RtCheckpoint *c, const RtOwner *owner)
 {
-    return c->owner.num_devices == owner->num_devices &&
+    return c->owner.num_replicas == owner->num_replicas &&
            strcmp(c->owner.plan, owner->plan) == 0;
 }
 
 static Status
 check_owner(const RtCheckpoint *c, const RtOwner *owner)
 {
-    if (c->owner.num_devices != owner->num_devices)
-        return refuse(c->path,
-                      "it is of a run on %u devices, and the plan is for %u",
-                      c->owner.num_devices, owner->num_devices);
+    if (c->owner.num_replicas != owner->num_replicas)
+        return refuse(c->path, "it is of %u replicas, and the plan has %u",
+                      c->owner.num_replicas, owner->num_replicas);
     if (strcmp(c->owner.plan, owner->plan) != 0)
         return refuse(c->path,
                       "another plan made it; give that one, or begin anew in "

@@ -22,7 +22,7 @@ typedef struct RtCheckpoints RtCheckpoints;
 /* Whose checkpoints they are. */
 typedef struct RtOwner {
     const char *plan; /* its hash */
-    uint32_t num_devices;
+    uint32_t num_replicas;
     size_t most; /* bytes of a state, at most; not in files */
 } RtOwner;
 

@@ -1,10 +1,11 @@
 /*
  * coll.h - collective operations of replicas
  *
- * A communicator joins the replicas of a run.  Every collective operation of
- * a plan is an instance of it, made when the plan is loaded; then each
- * replica's thread calls start and done of the instance, in the order of the
- * program, any number of times.  Nothing is allocated or looked up by then.
+ * A communicator joins the replicas of a run, which are on devices.  Every
+ * collective operation of a plan is an instance of it, made when the plan is
+ * loaded; then each device's thread calls start for each of its replicas and
+ * done once, in the order of the program, any number of times.  Nothing is
+ * allocated or looked up by then.
  *
  * Sums, and every other combination, follow D2's tree over the replicas, so a
  * result has the same bits whoever computed it.
@@ -31,11 +32,12 @@ typedef enum RtReduceOp {
 
 /* Who combines what, and how it comes to all. */
 typedef enum RtCollAlgorithm {
-    COLL_TWO_PHASE,     /* each replica a slice of the elements, for all */
-    COLL_REDUCE_TO_ONE, /* replica 0 everything, for all */
-    COLL_HIERARCHICAL,  /* pack k is combined by replica k mod n for its half of
-                    the  replicas, and copied by replica k + n/2 mod n to the
-                    other  half; an even number of replicas */
+    COLL_TWO_PHASE,     /* each device a slice of the elements, for all */
+    COLL_REDUCE_TO_ONE, /* device 0 everything, for all */
+    COLL_HIERARCHICAL,  /* pack k is reduced by device k mod n for its half of
+                           the devices, and copied by device k + n/2 mod n to
+                           the other half; an odd number of devices does it in
+                           two phases */
     NUM_COLL_ALGORITHMS
 } RtCollAlgorithm;
 
@@ -89,8 +91,9 @@ typedef struct RtCollOps {
                              const RtAllReducePart *parts);
     void (*all_gather_start)(RtCollInstance *s, int replica,
                              const RtAllGatherPart *part);
-    /* Returns when this replica's results are whole. */
-    RtCollResult (*done)(RtCollInstance *s, int replica);
+    /* Called once a device when all its replicas have started; returns when
+     * their results, which they share, are complete. */
+    RtCollResult (*done)(RtCollInstance *s, int device);
     /* Whether the replica has come to the call that others wait in. */
     bool (*arrived)(const RtCollInstance *s, int replica);
     /* Every call that waits, now or later, returns COLL_ABORTED. */
@@ -100,11 +103,13 @@ typedef struct RtCollOps {
 struct RtColl {
     const RtCollOps *ops;
     int num_replicas;
+    int num_devices; /* each has as many replicas, next to one another */
 };
 
 typedef struct RtShmConfig {
     int num_replicas;
-    double timeout; /* of a call that waits, in seconds of clock */
+    int num_devices; /* divides num_replicas */
+    double timeout;  /* of a call that waits, in seconds of clock */
     bool spin;
     RtClock *clock;
 } RtShmConfig;

@@ -50,6 +50,17 @@ load_code(RtRun *run, const IrFunc *main_ir, RtFunction **main_fn)
     return rt_reserve_staging(run);
 }
 
+/* "1, 2, 4 or 8": the numbers that n can be divided by. */
+static const char *
+list_divisors(Arena *a, int n)
+{
+    Str s = str_new(a);
+    for (int i = 1; i <= n; i++)
+        if (n % i == 0)
+            str_addf(&s, "%s%d", i == 1 ? "" : i == n ? " or " : ", ", i);
+    return str_text(&s);
+}
+
 /* Replicas meet in collectives, so all devices are of one kind. */
 static Status
 check_drivers(RtRun *run)
@@ -73,7 +84,7 @@ check_drivers(RtRun *run)
     return OK;
 }
 
-/* Devices of the same number as those of the plan. */
+/* Any number of devices that have as many replicas each. */
 static Status
 check_asked(RtRun *run, const char *asked)
 {
@@ -81,12 +92,15 @@ check_asked(RtRun *run, const char *asked)
     if (wrong)
         return status_new(STATUS_USAGE, "--devices %s: %s", asked,
                           message_part(wrong));
-    if (run->device_list.len == run->num_replicas)
+    int num = run->device_list.len, replicas = run->num_replicas;
+    if (replicas % num == 0)
         return OK;
     return status_new(STATUS_USAGE,
-                      "--devices %s are %d, but the plan is for %d; compile "
-                      "it for them with tfdc --devices %s",
-                      asked, run->device_list.len, run->num_replicas, asked);
+                      "--devices %s are %d, and the plan's %d replica%s cannot "
+                      "be divided among them evenly: take %s, or compile it "
+                      "for them with tfdc --devices %s",
+                      asked, num, replicas, replicas > 1 ? "s" : "",
+                      list_divisors(run->arena, replicas), asked);
 }
 
 static Status
@@ -108,6 +122,7 @@ choose_devices(RtRun *run)
 {
     const char *asked = run->options->devices;
     TRY(asked ? check_asked(run, asked) : check_planned(run));
+    run->num_devices = run->device_list.len;
     return check_drivers(run);
 }
 
@@ -118,7 +133,7 @@ threads_of(const RtRun *run, int i)
     int all = run->options->num_threads;
     if (all <= 0)
         all = rt_num_cores();
-    int share = all / run->num_replicas + (i < all % run->num_replicas);
+    int share = all / run->num_devices + (i < all % run->num_devices);
     return share > 0 ? share : 1;
 }
 
@@ -126,7 +141,7 @@ static bool
 may_spin(const RtRun *run)
 {
     int sum = 0;
-    for (int i = 0; i < run->num_replicas; i++)
+    for (int i = 0; i < run->num_devices; i++)
         sum += threads_of(run, i);
     return rt_may_spin(sum);
 }
@@ -148,8 +163,10 @@ set_program_seconds(const RtRun *run, RtDevice *d)
 static Status
 open_devices(RtRun *run, bool spin)
 {
-    run->devices = NEW_ARRAY(run->arena, RtDevice *, (size_t)run->num_replicas);
-    for (int i = 0; i < run->num_replicas; i++) {
+    size_t bytes = (size_t)run->arena_bytes;
+    int each = run->num_replicas / run->num_devices;
+    run->devices = NEW_ARRAY(run->arena, RtDevice *, (size_t)run->num_devices);
+    for (int i = 0; i < run->num_devices; i++) {
         IrDevice device = run->device_list.data[i];
         const RtDriver *driver = rt_driver_find(device.kind);
         RtDeviceConfig config = {.name = ir_device_name(run->arena, device),
@@ -158,8 +175,7 @@ open_devices(RtRun *run, bool spin)
                                  .on_caller = i == 0,
                                  .clock = run->clock};
         TRY(driver->open(&config, &run->devices[i]));
-        TRY(run->devices[i]->ops->reserve(run->devices[i],
-                                          (size_t)run->arena_bytes));
+        TRY(run->devices[i]->ops->reserve(run->devices[i], bytes, each));
         if (driver->caps->machine)
             TRY(set_program_seconds(run, run->devices[i]));
     }
@@ -170,12 +186,18 @@ static void
 make_executors(RtRun *run)
 {
     size_t n = (size_t)run->num_replicas;
+    int each = run->num_replicas / run->num_devices;
     rt_executor_init(&run->main, run, -1);
     run->main.device = run->devices[0];
     run->replicas = NEW_ARRAY(run->arena, RtExecutor, n);
     for (int i = 0; i < run->num_replicas; i++) {
-        rt_executor_init(&run->replicas[i], run, i);
-        run->replicas[i].device = run->devices[i];
+        RtExecutor *replica = &run->replicas[i];
+        rt_executor_init(replica, run, i);
+        replica->device_number = i / each;
+        replica->device = run->devices[i / each];
+        replica->shared = replica->device->arena;
+        replica->base = replica->shared +
+                        (size_t)(i % each) * replica->device->arena_stride;
     }
 }
 
@@ -218,7 +240,11 @@ open_run(RtRun *run, RtFunction **main_fn)
     TRY(rt_open_checkpoints(run));
     TRY(rt_read_params(run));
     bool spin = may_spin(run);
-    RtShmConfig shm = {run->num_replicas, run->timeout, spin, run->clock};
+    RtShmConfig shm = {.num_replicas = run->num_replicas,
+                       .num_devices = run->num_devices,
+                       .timeout = run->timeout,
+                       .spin = spin,
+                       .clock = run->clock};
     TRY(rt_coll_shm_open(&shm, &run->coll));
     TRY(load_code(run, main_ir, main_fn));
     TRY(rt_check_memory(run));
@@ -238,7 +264,7 @@ close_run(RtRun *run, Status st)
     rt_close_iterators(run);
     rt_close_checkpoints(run);
     rt_events_close(run->events);
-    for (int i = 0; run->devices && i < run->num_replicas; i++) {
+    for (int i = 0; run->devices && i < run->num_devices; i++) {
         if (run->devices[i])
             run->devices[i]->ops->close(run->devices[i]);
     }

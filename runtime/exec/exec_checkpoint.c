@@ -18,6 +18,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "ir/analysis/hooks.h"
+#include "ir/analysis/per_replica.h"
 #include "ir/analysis/live.h"
 #include "ir/analysis/footprint.h"
 #include "ir/ir.h"
@@ -36,15 +37,12 @@ enum {
 /* ---- safepoints --------------------------------------------------------- */
 
 static void
-add_extent(const RtRun *run, RtSafepoint *s, RtExtents *to, const IrType *t,
-           IrPlace place)
+add_extent(const RtRun *run, RtExtents *to, const IrType *t, IrPlace place)
 {
     int64_t bytes;
     if (!ir_type_bytes(run->module, t, &bytes) || bytes <= 0)
         return;
     VEC_PUSH(run->arena, *to, ((RtExtent){place.offset, place.offset + bytes}));
-    if (to == &s->rows && t->locality == LOCAL_PER_REPLICA)
-        s->more_bytes += (run->num_replicas - 1) * bytes;
 }
 
 static int
@@ -71,15 +69,12 @@ merge(RtExtents *e)
     e->len = n;
 }
 
-/* Of all, with a byte for each block, which says something of it. */
 static int64_t
-bytes_of(const RtExtents *e, int num_devices)
+bytes_of(const RtExtents *e)
 {
     int64_t sum = 0;
-    for (int i = 0; i < e->len; i++) {
-        int64_t bytes = e->data[i].end - e->data[i].begin;
-        sum += bytes + (num_devices - 1) * (bytes / BLOCK_BYTES + 1);
-    }
+    for (int i = 0; i < e->len; i++)
+        sum += e->data[i].end - e->data[i].begin;
     return sum;
 }
 
@@ -89,21 +84,23 @@ add_live(const RtRun *run, RtSafepoint *s)
     IrValues live = ir_live_at_safepoint(run->arena, s->loop);
     for (int i = 0; i < live.len; i++) {
         const IrValue *v = live.data[i];
+        bool own = v->type.locality == LOCAL_PER_REPLICA;
         if (v->place.space == SPACE_FRAME)
-            add_extent(run, s, &s->frame, &v->type, v->place);
+            add_extent(run, &s->frame, &v->type, v->place);
         if (v->place.space == SPACE_ROW)
-            add_extent(run, s, &s->rows, &v->type, v->place);
+            add_extent(run, own ? &s->own : &s->shared, &v->type, v->place);
     }
 }
 
-/* Those that live on one device are not on the others. */
 static void
 add_variables(const RtRun *run, RtSafepoint *s)
 {
     for (int i = 0; i < run->module->vars.len; i++) {
         const IrVar *v = run->module->vars.data[i];
-        bool is_first = v->type.locality == LOCAL_ON;
-        add_extent(run, s, is_first ? &s->first : &s->rows, &v->type, v->place);
+        RtExtents *to = !ir_var_is_shared(v)           ? &s->own
+                        : v->type.locality == LOCAL_ON ? &s->first
+                                                       : &s->shared;
+        add_extent(run, to, &v->type, v->place);
     }
 }
 
@@ -116,10 +113,12 @@ list_safepoint(RtRun *run, RtSafepoint *s, IrFunc *main)
     if (counters.begin < counters.end)
         VEC_PUSH(run->arena, s->frame, counters);
     merge(&s->frame);
-    merge(&s->rows);
+    merge(&s->shared);
     merge(&s->first);
-    int64_t bytes = bytes_of(&s->frame, 1) + bytes_of(&s->first, 1) +
-                    bytes_of(&s->rows, run->num_replicas) + s->more_bytes;
+    merge(&s->own);
+    int64_t bytes = bytes_of(&s->frame) + bytes_of(&s->first) +
+                    bytes_of(&s->shared) +
+                    run->num_replicas * bytes_of(&s->own);
     if (bytes > run->resume.bytes)
         run->resume.bytes = bytes;
 }
@@ -144,37 +143,42 @@ rt_list_safepoints(RtRun *run, IrFunc *main)
 
 /* ---- devices ------------------------------------------------------------ */
 
-/* A block of an arena.  Most are the same on all devices: mirrored variables;
- * of those, the first device's stands for all.  It has been archived: it lies
- * at `same_as` in the state. */
+/* A checkpoint knows replicas, not devices: it can be resumed on any number of
+ * them.  What the replicas share is kept once, as the first device has it. */
 static void
-block_archive(RtDevice *d, int64_t at, size_t n, const size_t *same_as,
-              RtArchive *ar)
+shared_archive(RtRun *run, const RtExtent *e, int num_devices, RtArchive *ar)
 {
     char block[BLOCK_BYTES];
-    bool same = false;
-    if (!ar->reads)
-        d->ops->copy_out(d, block, d->arena + at, n);
-    if (same_as) {
-        same = !ar->reads && memcmp(block, ar->data + *same_as, n) == 0;
-        rt_archive_bool(ar, &same);
-    }
-    if (!same)
-        rt_archive_bytes(ar, block, n);
-    if (ar->reads && !ar->wrong)
-        d->ops->copy_in(d, d->arena + at, same ? ar->data + *same_as : block,
-                        n);
-}
-
-static void
-extent_archive(RtRun *run, const RtExtent *e, int num_devices, RtArchive *ar)
-{
+    int each = run->num_replicas / run->num_devices;
     for (int64_t at = e->begin; at < e->end && !ar->wrong; at += BLOCK_BYTES) {
         int64_t rest = e->end - at;
         size_t n = rest < BLOCK_BYTES ? (size_t)rest : BLOCK_BYTES;
-        size_t first = ar->reads ? ar->at : ar->len;
-        for (int r = 0; r < num_devices; r++)
-            block_archive(run->devices[r], at, n, r ? &first : NULL, ar);
+        RtDevice *d = run->devices[0];
+        if (!ar->reads)
+            d->ops->copy_out(d, block, run->replicas[0].shared + at, n);
+        rt_archive_bytes(ar, block, n);
+        for (int i = 0; ar->reads && !ar->wrong && i < num_devices; i++) {
+            const RtExecutor *first = &run->replicas[i * each];
+            d = first->device;
+            d->ops->copy_in(d, first->shared + at, block, n);
+        }
+    }
+}
+
+static void
+own_archive(RtRun *run, const RtExtent *e, int replica, RtArchive *ar)
+{
+    char block[BLOCK_BYTES];
+    const RtExecutor *executor = &run->replicas[replica];
+    RtDevice *d = executor->device;
+    for (int64_t at = e->begin; at < e->end && !ar->wrong; at += BLOCK_BYTES) {
+        int64_t rest = e->end - at;
+        size_t n = rest < BLOCK_BYTES ? (size_t)rest : BLOCK_BYTES;
+        if (!ar->reads)
+            d->ops->copy_out(d, block, executor->base + at, n);
+        rt_archive_bytes(ar, block, n);
+        if (ar->reads && !ar->wrong)
+            d->ops->copy_in(d, executor->base + at, block, n);
     }
 }
 
@@ -185,10 +189,13 @@ places_archive(RtRun *run, char *frame, const RtSafepoint *p, RtArchive *ar)
         const RtExtent *e = &p->frame.data[i];
         rt_archive_bytes(ar, frame + e->begin, (size_t)(e->end - e->begin));
     }
-    for (int i = 0; i < p->rows.len; i++)
-        extent_archive(run, &p->rows.data[i], run->num_replicas, ar);
+    for (int i = 0; i < p->shared.len; i++)
+        shared_archive(run, &p->shared.data[i], run->num_devices, ar);
     for (int i = 0; i < p->first.len; i++)
-        extent_archive(run, &p->first.data[i], 1, ar);
+        shared_archive(run, &p->first.data[i], 1, ar);
+    for (int r = 0; r < run->num_replicas; r++)
+        for (int i = 0; i < p->own.len; i++)
+            own_archive(run, &p->own.data[i], r, ar);
 }
 
 /* ---- main --------------------------------------------------------------- */

@@ -15,11 +15,11 @@ typedef struct RtExtent {
 typedef VEC(RtExtent) RtExtents;
 
 /* The end of a round of a dataset loop, and what main needs to go on there: of
- * its frame, of all devices' arenas, of the first one's. */
+ * its frame, of what the replicas share, of what is on the first device only,
+ * of each replica's own. */
 typedef struct RtSafepoint {
     IrOp *loop;
-    RtExtents frame, rows, first;
-    int64_t more_bytes; /* of rows that may differ among the devices */
+    RtExtents frame, shared, first, own;
 } RtSafepoint;
 
 typedef struct RtResume {

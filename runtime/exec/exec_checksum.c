@@ -5,6 +5,7 @@
  */
 #include "runtime/exec/exec_checksum.h"
 
+#include "ir/analysis/per_replica.h"
 #include "ir/base/hash/hash.h"
 #include "ir/ir.h"
 #include "ir/type_bounds.h"
@@ -13,13 +14,13 @@
 enum { BLOCK_BYTES = 64 << 10 };
 
 static void
-add_variable(Hash *h, RtDevice *d, int64_t at, int64_t bytes)
+add_variable(Hash *h, RtDevice *d, const char *from, int64_t bytes)
 {
     char block[BLOCK_BYTES];
     for (int64_t done = 0; done < bytes; done += BLOCK_BYTES) {
         int64_t rest = bytes - done;
         size_t n = rest < BLOCK_BYTES ? (size_t)rest : BLOCK_BYTES;
-        d->ops->copy_out(d, block, d->arena + at + done, n);
+        d->ops->copy_out(d, block, from + done, n);
         hash_add(h, block, n);
     }
 }
@@ -29,12 +30,17 @@ static void
 add_replica(const RtRun *run, int replica, Hash *h)
 {
     const IrModule *m = run->module;
+    const RtExecutor *executor = &run->replicas[replica];
     for (int i = 0; i < m->vars.len; i++) {
         const IrVar *v = m->vars.data[i];
         int64_t n = 0;
         bool is_there = replica == 0 || v->type.locality != LOCAL_ON;
         if (is_there && ir_type_bytes(m, &v->type, &n))
-            add_variable(h, run->devices[replica], v->place.offset, n);
+            add_variable(
+                h, executor->device,
+                (ir_var_is_shared(v) ? executor->shared : executor->base) +
+                    v->place.offset,
+                n);
     }
 }
 

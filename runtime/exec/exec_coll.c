@@ -242,7 +242,7 @@ static int32_t
 wait_for_instance(RtInvocation *inv, const RtHostOp *h)
 {
     RtColl *coll = inv->executor->run->coll;
-    switch (coll->ops->done(h->instance, inv->executor->replica)) {
+    switch (coll->ops->done(h->instance, inv->executor->device_number)) {
     case COLL_OK:
         return EXEC_OK;
     case COLL_TIMEOUT:

@@ -293,11 +293,12 @@ static void
 copy_batch(RtRun *run, const RtHostOp *h)
 {
     for (int r = 0; r < run->num_replicas; r++) {
-        RtDevice *d = run->devices[r];
+        const RtExecutor *replica = &run->replicas[r];
+        RtDevice *d = replica->device;
         for (int i = 0; i < h->op->num_results; i++)
-            d->ops->copy_in(d, d->arena + h->out[i].place.offset,
+            d->ops->copy_in(d, rt_row_pointer(replica, &h->out[i]),
                             rt_iter_data(h->iterator->iter, r, i),
-                            rt_value_bytes(&h->out[i], run->replicas[r].dims));
+                            rt_value_bytes(&h->out[i], replica->dims));
     }
 }
 

@@ -2,7 +2,8 @@
  * exec_launch.c - main hands a program to the devices
  *
  * Per-replica and mirrored values of main are rows: places at one offset of
- * every device's arena, which programs read and write through pointers.  Host
+ * every arena, which programs read and write through pointers; what the
+ * replicas of a device share is in the arena of the first.  Host
  * values are copied to a place on each device that the program leaves free.  A
  * device whose shares of the batches are full gets the variant of the program
  * that has constants for their sizes.
@@ -159,20 +160,29 @@ bind(RtRun *run, RtLaunch *l, int replica)
 {
     const IrOp *op = l->h->op;
     RtExecutor *executor = &run->replicas[replica];
-    char *arena = executor->device->arena;
     char **in = NEW_ARRAY(run->arena, char *, (size_t)op->num_operands);
     char **out = NEW_ARRAY(run->arena, char *, (size_t)op->num_results);
     for (int i = 0; i < op->num_operands; i++) {
-        IrPlace p = l->h->in[i].place;
-        in[i] = arena + (p.space == SPACE_ROW ? p.offset : l->staged[i]);
+        const RtValue *v = &l->h->in[i];
+        in[i] = v->place.space == SPACE_ROW ? rt_row_pointer(executor, v)
+                                            : executor->shared + l->staged[i];
     }
     for (int i = 0; i < op->num_results; i++)
-        out[i] = arena + l->h->out[i].place.offset;
-    rt_invocation_init(&l->plain[replica], l->program, executor, arena, in,
-                       out);
+        out[i] = rt_row_pointer(executor, &l->h->out[i]);
+    rt_invocation_init(&l->plain[replica], l->program, executor, executor->base,
+                       in, out);
     if (l->full)
-        rt_invocation_init(&l->filled[replica], l->full, executor, arena, in,
-                           out);
+        rt_invocation_init(&l->filled[replica], l->full, executor,
+                           executor->base, in, out);
+}
+
+/* The calls of a device's replicas, each to the next. */
+static void
+link_calls(const RtRun *run, RtInvocation *calls)
+{
+    for (int r = 0; r + 1 < run->num_replicas; r++)
+        if (run->replicas[r].device == run->replicas[r + 1].device)
+            calls[r].call.next = &calls[r + 1].call;
 }
 
 void
@@ -185,18 +195,23 @@ rt_bind_launches(RtRun *run)
         l->filled = NEW_ARRAY(run->arena, RtInvocation, n);
         for (int r = 0; r < run->num_replicas; r++)
             bind(run, l, r);
+        link_calls(run, l->plain);
+        if (l->full)
+            link_calls(run, l->filled);
     }
 }
 
 /* ---- execution --------------------------------------------------------- */
 
+/* To the arena that a device's replicas share. */
 static void
-copy_operands(RtInvocation *inv, const RtLaunch *l, RtDevice *d)
+copy_operands(RtInvocation *inv, const RtLaunch *l, RtExecutor *first)
 {
+    RtDevice *d = first->device;
     for (int i = 0; i < l->h->op->num_operands; i++) {
         const RtValue *v = &l->h->in[i];
         if (v->place.space == SPACE_FRAME)
-            d->ops->copy_in(d, d->arena + l->staged[i],
+            d->ops->copy_in(d, first->shared + l->staged[i],
                             rt_value_pointer(inv, v),
                             rt_value_bytes(v, inv->executor->dims));
     }
@@ -212,14 +227,20 @@ has_full_batches(const RtLaunch *l, const int64_t *dims)
     return true;
 }
 
+/* The replicas of a device run the same variant: that for full batches where
+ * all of them have full ones. */
 static void
-launch_on(RtLaunch *l, RtExecutor *executor)
+launch_on(RtLaunch *l, RtExecutor *first, int num_replicas)
 {
-    bool full = l->full && has_full_batches(l, executor->dims);
-    RtInvocation *inv = (full ? l->filled : l->plain) + executor->replica;
-    atomic_store_explicit(&inv->call.at, -1, memory_order_relaxed);
-    atomic_store_explicit(&executor->running, inv, memory_order_relaxed);
-    executor->device->ops->launch(executor->device, inv->fn->code, &inv->call);
+    bool full = l->full != NULL;
+    for (int i = 0; full && i < num_replicas; i++)
+        full = has_full_batches(l, first[i].dims);
+    RtInvocation *inv = (full ? l->filled : l->plain) + first->replica;
+    for (int i = 0; i < num_replicas; i++) {
+        atomic_store_explicit(&inv[i].call.at, -1, memory_order_relaxed);
+        atomic_store_explicit(&first[i].running, &inv[i], memory_order_relaxed);
+    }
+    first->device->ops->launch(first->device, inv->fn->code, &inv->call);
 }
 
 /* Waits for all, whatever becomes of each; a fault is worth more than having
@@ -228,8 +249,8 @@ static int32_t
 wait_for_all(RtRun *run)
 {
     int32_t end = EXEC_OK, status = EXEC_OK;
-    for (int r = 0; r < run->num_replicas; r++) {
-        RtDevice *d = run->devices[r];
+    for (int i = 0; i < run->num_devices; i++) {
+        RtDevice *d = run->devices[i];
         while (!d->ops->wait(d, &status))
             ;
         if (status == EXEC_FAULT || (status && end == EXEC_OK))
@@ -245,10 +266,11 @@ rt_op_launch(RtInvocation *inv, const RtHostOp *h)
     RtLaunch *l = h->launch;
     assert(inv->executor == &run->main && l->plain);
     double begin = rt_seconds();
-    for (int r = 0; r < run->num_replicas; r++)
-        copy_operands(inv, l, run->devices[r]);
-    for (int r = 0; r < run->num_replicas; r++)
-        launch_on(l, &run->replicas[r]);
+    int each = run->num_replicas / run->num_devices;
+    for (int r = 0; r < run->num_replicas; r += each)
+        copy_operands(inv, l, &run->replicas[r]);
+    for (int r = 0; r < run->num_replicas; r += each)
+        launch_on(l, &run->replicas[r], each);
     int32_t end = wait_for_all(run);
     run->stats.devices += rt_seconds() - begin;
     run->stats.launches++;

@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "ir/analysis/hooks.h"
+#include "ir/analysis/per_replica.h"
 #include "ir/base/message.h"
 #include "ir/ir.h"
 #include "ir/type_bounds.h"
@@ -134,6 +135,16 @@ is_placed(const RtRun *run, const RtFunction *fn, const IrValue *v)
     return p.offset >= 0 && bytes <= size && p.offset <= size - bytes;
 }
 
+/* Main's are rows, which replicas share that are of one device, too. */
+static bool
+is_shared(const RtFunction *fn, const IrValue *v)
+{
+    if (fn->ir->kind == FUNC_MAIN)
+        return v->place.space == SPACE_ROW &&
+               v->type.locality != LOCAL_PER_REPLICA;
+    return fn->ir->kind == FUNC_PROGRAM && ir_value_is_shared(v);
+}
+
 static Status
 load_value(const RtRun *run, const RtFunction *fn, const IrValue *from,
            RtValue *v)
@@ -141,7 +152,10 @@ load_value(const RtRun *run, const RtFunction *fn, const IrValue *from,
     if (!is_placed(run, fn, from))
         return plan_refuse(run->plan, "a value of @%s has no place in memory",
                            fn->ir->name);
-    *v = (RtValue){from->place, from->type.dtype, from->type.rank, {{0}}};
+    *v = (RtValue){.place = from->place,
+                   .shared = is_shared(fn, from),
+                   .dtype = from->type.dtype,
+                   .rank = from->type.rank};
     for (int i = 0; i < v->rank; i++) {
         Dim d = from->type.dims[i];
         int word = d.sym < 0 ? -1 : ir_symbol_word(run->module, d.sym);

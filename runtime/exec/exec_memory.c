@@ -40,7 +40,8 @@ static int64_t
 arenas_bytes(const RtRun *run)
 {
     return run->caps->uses_host_memory
-               ? ir_arenas_bytes(run->module, run->arena_bytes)
+               ? ir_arenas_bytes(run->arena, run->module, run->arena_bytes,
+                                 run->num_devices)
                : 0;
 }
 
@@ -113,7 +114,7 @@ rt_check_memory(const RtRun *run)
                    "fewer devices or with smaller batches (TFD_MEMORY=0 runs "
                    "it all the same)",
                    run->plan->path, megabytes(n.all), megabytes(room.bytes),
-                   room.of, megabytes(n.arenas), run->num_replicas,
-                   run->num_replicas > 1 ? "s" : "", megabytes(n.frame),
+                   room.of, megabytes(n.arenas), run->num_devices,
+                   run->num_devices > 1 ? "s" : "", megabytes(n.frame),
                    megabytes(n.data), megabytes(n.copy)));
 }

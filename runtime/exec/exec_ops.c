@@ -115,11 +115,11 @@ int32_t
 rt_op_fetch(RtInvocation *inv, const RtHostOp *h)
 {
     RtRun *run = inv->executor->run;
-    int64_t replica = ir_int(h->op, A_replica);
-    RtDevice *d = run->devices[replica];
-    size_t bytes = rt_value_bytes(&h->in[0], run->replicas[replica].dims);
+    const RtExecutor *replica = &run->replicas[ir_int(h->op, A_replica)];
+    RtDevice *d = replica->device;
     d->ops->copy_out(d, rt_value_pointer(inv, &h->out[0]),
-                     d->arena + h->in[0].place.offset, bytes);
+                     rt_row_pointer(replica, &h->in[0]),
+                     rt_value_bytes(&h->in[0], replica->dims));
     return EXEC_OK;
 }
 
@@ -141,7 +141,7 @@ rt_op_fetch_var(RtInvocation *inv, const RtHostOp *h)
     RtRun *run = inv->executor->run;
     RtDevice *d = run->devices[0];
     d->ops->copy_out(d, rt_value_pointer(inv, &h->out[0]),
-                     d->arena + h->var->place.offset,
+                     run->replicas[0].base + h->var->place.offset,
                      rt_value_bytes(&h->out[0], run->replicas[0].dims));
     return EXEC_OK;
 }

@@ -68,7 +68,7 @@ print_memory(const RtRun *run, FILE *to)
     fprintf(to,
             "memory         %.3f MB planned: %.3f MB of %d devices, %.3f MB "
             "of main, %.3f MB of data",
-            megabytes(n.all), megabytes(n.arenas), run->num_replicas,
+            megabytes(n.all), megabytes(n.arenas), run->num_devices,
             megabytes(n.frame), megabytes(n.data));
     if (n.copy)
         fprintf(to, ", %.3f MB of a checkpoint", megabytes(n.copy));

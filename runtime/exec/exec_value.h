@@ -7,6 +7,7 @@
 #ifndef TFD_RUNTIME_EXEC_EXEC_VALUE_H
 #define TFD_RUNTIME_EXEC_EXEC_VALUE_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include "ir/base/number/dtype.h"
@@ -20,6 +21,7 @@ typedef struct RtDim {
 
 typedef struct RtValue {
     IrPlace place;
+    bool shared; /* by the replicas of a device (ir/analysis/per_replica.h) */
     DType dtype;
     int rank;
     RtDim dims[IR_MAX_RANK];

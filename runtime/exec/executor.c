@@ -106,6 +106,7 @@ rt_invocation_init(RtInvocation *inv, const RtFunction *fn,
     inv->call = (TfdCall){.abi = TFD_ABI,
                           .replica = executor->replica,
                           .base = base,
+                          .shared = executor->shared,
                           .in = in,
                           .out = out,
                           .dims = executor->dims,
@@ -126,10 +127,18 @@ rt_value_pointer(const RtInvocation *inv, const RtValue *v)
         return inv->call.out[v->place.offset];
     case SPACE_ARENA:
     case SPACE_FRAME:
-        return inv->call.base + v->place.offset;
+        return (v->shared ? inv->call.shared : inv->call.base) +
+               v->place.offset;
     case SPACE_ROW:
     case SPACE_NONE:
         break;
     }
     UNREACHABLE("a value that an invocation does not have");
+}
+
+char *
+rt_row_pointer(const RtExecutor *replica, const RtValue *v)
+{
+    assert(v->place.space == SPACE_ROW);
+    return (v->shared ? replica->shared : replica->base) + v->place.offset;
 }

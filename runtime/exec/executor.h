@@ -71,9 +71,12 @@ typedef struct RtLines {
 
 typedef struct RtExecutor {
     RtRun *run;
-    Arena *arena;          /* its own: executors work at the same time */
-    int replica;           /* -1: on the host */
-    RtDevice *device;      /* main's is that of replica 0; NULL: none */
+    Arena *arena;     /* its own: executors work at the same time */
+    int replica;      /* -1: on the host */
+    RtDevice *device; /* main's is that of replica 0; NULL: none */
+    int device_number;
+    char *base;            /* of the replica's arena */
+    char *shared;          /* of the arena of the device's first replica */
     IrBatchSizes *batches; /* one for each pair of batch symbols */
     int64_t *dims;         /* the same, as words */
     RtFault fault;
@@ -106,6 +109,8 @@ void rt_invocation_init(RtInvocation *inv, const RtFunction *fn,
 
 /* Where v is, on the invocation's executor; not for rows. */
 char *rt_value_pointer(const RtInvocation *inv, const RtValue *v);
+/* Where a replica has the row v of main. */
+char *rt_row_pointer(const RtExecutor *replica, const RtValue *v);
 
 /* Zeroed memory of a, aligned like device arenas are for values. */
 void *rt_alloc_aligned(Arena *a, int64_t bytes);

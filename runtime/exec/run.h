@@ -28,9 +28,10 @@ struct RtRun {
     RtWatchdog watchdog;
     double timeout; /* of collectives */
     int num_replicas;
+    int num_devices; /* each has as many replicas, next to one another */
     IrDevices device_list;
     const RtDeviceCaps *caps; /* of all of them */
-    RtDevice **devices;       /* for each replica; NULL: not opened */
+    RtDevice **devices;       /* NULL: not opened */
     RtExecutor main;
     RtExecutor *replicas;
     Map *fns;                      /* name -> RtFunction */

@@ -1,10 +1,10 @@
 /*
  * device.h - where device programs run
  *
- * A device has one arena, which holds all that lives on it at the offsets of
- * the placed module, the same on every device of a run.  It does one thing at a
- * time: what main launches, in order.  CPU and CUDA are two tables of
- * functions.
+ * A device has an arena for each of its replicas, which holds all that is
+ * theirs at the offsets of the placed module; what they share is in the first.
+ * It does one thing at a time: what main launches, in order.  A kind of device
+ * is a table of functions.
  */
 #ifndef TFD_RUNTIME_HAL_DEVICE_H
 #define TFD_RUNTIME_HAL_DEVICE_H
@@ -21,8 +21,9 @@ typedef struct RtDeviceOps {
     const char *kind; /* "cpu" */
     /* Ends what the device runs, and frees its memory. */
     void (*close)(RtDevice *d);
-    /* Gives the device its arena: zeros, aligned to 4 KB.  Called once. */
-    Status (*reserve)(RtDevice *d, size_t bytes);
+    /* Gives the device an arena for each of so many replicas: zeros, aligned
+     * to 4 KB.  Memory is taken for what is touched.  Called once. */
+    Status (*reserve)(RtDevice *d, size_t bytes, int num_replicas);
     /* Between the host's memory and the arena, while nothing runs. */
     void (*copy_in)(RtDevice *d, void *to, const void *from, size_t n);
     void (*copy_out)(RtDevice *d, void *to, const void *from, size_t n);
@@ -51,9 +52,10 @@ typedef struct RtDeviceCaps {
 struct RtDevice {
     const RtDeviceOps *ops;
     const RtDeviceCaps *caps;
-    const char *name; /* "cpu:0" */
-    char *arena;
-    size_t arena_bytes;
+    const char *name;    /* "cpu:0" */
+    char *arena;         /* the first replica's, which has what all share */
+    size_t arena_stride; /* to the next replica's */
+    size_t reserved;     /* bytes of all arenas */
 };
 
 /* The part of the machine that a device gets. */

@@ -4,7 +4,8 @@
  * NAME.tfd asserts cases of cases.md by their names (RED-01, ...).  The lines
  * at its head are the runs:
  *
- *   #! DEVICES [STRATEGY [OPTIONS]]   it runs to its end
+ *   #! DEVICES [STRATEGY [OPTIONS]]   it runs to its end, also with all
+ *                                     replicas on one device
  *   #- DEVICES [STRATEGY [OPTIONS]]   the compiler refuses it
  *   #/ DEVICES [STRATEGY [OPTIONS]]   it compiles, and fails at run time
  *   #? TEXT    is in the placed IR of the run above, or in its message
@@ -70,6 +71,7 @@ take_way(Way *w)
     run_ok(arena, "tfdc %s -o %s %s", w->path, plan, w->options);
     if (w->kind == '!') {
         w->printed = run_ok(arena, "tfd-run %s", plan).out;
+        run_ok(arena, "tfd-run %s --devices cpu:0", plan);
         return;
     }
     Ran r = run(arena, "tfd-run %s", plan);

@@ -11,7 +11,7 @@
 #include "runtime/hal/cpu/wait.h"
 #include "runtime/hal/device.h"
 
-enum { ARENA_BYTES = 3 * 4096 + 100, NUM_ITEMS = 1000 };
+enum { NUM_ARENAS = 3, ARENA_BYTES = 3 * 4096 + 100, NUM_ITEMS = 1000 };
 
 static const RtDeviceConfig kinds[] = {
     {.name = "cpu:0", .num_threads = 1, .on_caller = true},
@@ -26,7 +26,7 @@ open_device(size_t kind)
 {
     RtDevice *d;
     assert_null(rt_cpu_open(&kinds[kind], &d));
-    assert_null(d->ops->reserve(d, ARENA_BYTES));
+    assert_null(d->ops->reserve(d, ARENA_BYTES, NUM_ARENAS));
     return d;
 }
 
@@ -56,13 +56,17 @@ check_memory(RtDevice *d)
 {
     static const char zeros[ARENA_BYTES];
     char back[ARENA_BYTES];
-    assert_int_equal((uintptr_t)d->arena % 4096, 0);
-    assert_true(d->arena_bytes >= ARENA_BYTES);
-    d->ops->copy_out(d, back, d->arena, sizeof back);
-    assert_memory_equal(back, zeros, sizeof back);
-    d->ops->copy_in(d, d->arena + 4096, "some bytes", 11);
-    d->ops->copy_out(d, back, d->arena + 4096, 11);
-    assert_string_equal(back, "some bytes");
+    assert_true(d->arena_stride >= ARENA_BYTES);
+    assert_true(d->reserved >= NUM_ARENAS * d->arena_stride);
+    for (int i = 0; i < NUM_ARENAS; i++) {
+        char *arena = d->arena + (size_t)i * d->arena_stride;
+        assert_int_equal((uintptr_t)arena % 4096, 0);
+        d->ops->copy_out(d, back, arena, sizeof back);
+        assert_memory_equal(back, zeros, sizeof back);
+        d->ops->copy_in(d, arena + 4096, "some bytes", 11);
+        d->ops->copy_out(d, back, arena + 4096, 11);
+        assert_string_equal(back, "some bytes");
+    }
 }
 
 static void
@@ -206,7 +210,7 @@ too_much_memory_is_refused(void **state)
     RtDevice *d;
     (void)state;
     assert_null(rt_cpu_open(&kinds[0], &d));
-    Status st = d->ops->reserve(d, SIZE_MAX / 2);
+    Status st = d->ops->reserve(d, SIZE_MAX / 4, 2);
     assert_non_null(st);
     assert_int_equal(status_kind(st), STATUS_MACHINE);
     status_free(st);

@@ -210,8 +210,11 @@ devices_may_be_others(void **state)
     (void)state;
     assert_prints(text, (RtOptions){.devices = "cpu:4,cpu:2"},
                   "hello [0.5 1. ]\n");
+    assert_prints(text, (RtOptions){.devices = "cpu:1"}, "hello [0.5 1. ]\n");
     assert_fails(text, (RtOptions){.devices = "cpu:0-2"}, STATUS_USAGE,
-                 "--devices cpu:0-2 are 3, but the plan is for 2");
+                 "--devices cpu:0-2 are 3, and the plan's 2 replicas cannot be "
+                 "divided among them evenly: take 1 or 2, or compile it for "
+                 "them with tfdc --devices cpu:0-2");
     assert_fails(text, (RtOptions){.devices = "cpu:1,cpu:1"}, STATUS_USAGE,
                  "--devices cpu:1,cpu:1: cpu:1 is there twice");
     assert_fails(text, (RtOptions){.devices = "gpu:0-1"}, STATUS_USAGE,

@@ -105,7 +105,7 @@ memory_is_out_of_reach(void **state)
     unsigned char resident;
     (void)state;
     assert_null(rt_driver_find(DEVICE_null)->open(&config, &d));
-    assert_null(d->ops->reserve(d, (size_t)1 << 40)); /* takes none */
+    assert_null(d->ops->reserve(d, (size_t)1 << 40, 1)); /* takes none */
     d->ops->copy_in(d, d->arena, "xyz", 4);
     d->ops->copy_out(d, back, d->arena, 4);
     assert_memory_equal(back, "\0\0\0\0", 4);

@@ -90,6 +90,35 @@ bigram_runs_on_any_number_of_devices(void **state)
     expect_on_all("bigram", "epoch 2: loss ");
 }
 
+/* Where the replicas are changes no bit, nor does what a device has of its
+ * own. */
+static void
+eight_replicas_run_on_fewer_devices(void **state)
+{
+    static const struct {
+        const char *name, *options;
+    } programs[] = {
+        {"accumulation", ""}, {"batchnorm", ""},
+        {"bigram", ""},       {"linear", ""},
+        {"metric", ""},       {"schedule", ""},
+        {"spiral", ""},       {"charlm", "--set steps=3"},
+    };
+    static const char *const devices[] = {"cpu:0-3", "cpu:0-1", "cpu:0"};
+    (void)state;
+    for (size_t i = 0; i < sizeof programs / sizeof *programs; i++) {
+        const char *plan =
+            compile(example(programs[i].name), "--devices cpu:0-7");
+        const char *options =
+            arena_printf(arena, "--checksum %s", programs[i].options);
+        const char *want = run_plan(plan, options).out;
+        for (size_t k = 0; k < sizeof devices / sizeof *devices; k++) {
+            Ran r = run_plan(plan, arena_printf(arena, "%s --devices %s",
+                                                options, devices[k]));
+            assert_string_equal(r.out, want);
+        }
+    }
+}
+
 static void
 contexts_runs_on_two(void **state)
 {
@@ -304,6 +333,7 @@ main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(linear_runs_on_any_number_of_devices),
         cmocka_unit_test(bigram_runs_on_any_number_of_devices),
+        cmocka_unit_test(eight_replicas_run_on_fewer_devices),
         cmocka_unit_test(contexts_runs_on_two),
         cmocka_unit_test(ragged_runs_on_three),
         cmocka_unit_test(central_storage_loses_the_same),

@@ -102,8 +102,12 @@ compare(Arena *a, const Program *p, int replicas)
                      getenv("TFD_ROOT"), p->path, p->options, replicas - 1);
     const char *placed = run_ok(a, "tfdc %s --to placed", common).out;
     run_ok(a, "tfdc %s -o %s/program.tfp", common, dir);
+    const char *want = interpret(a, placed, dir);
     Ran r = run_ok(a, "tfd-run %s/program.tfp --data %s --checksum", dir, dir);
-    assert_string_equal(r.out, interpret(a, placed, dir));
+    assert_string_equal(r.out, want);
+    r = run_ok(a, "tfd-run %s/program.tfp --data %s --checksum --devices cpu:0",
+               dir, dir);
+    assert_string_equal(r.out, want);
 }
 
 static void

@@ -48,7 +48,7 @@ static const char text[] =
     "func @main() main {\n  return\n}\n";
 
 static const RtOwner owner = {.plan = "00000000000000000000000000000000",
-                              .num_devices = 2};
+                              .num_replicas = 2};
 
 static Status
 open_pipeline(Arena *a, RtIter **out)

@@ -74,6 +74,86 @@ way_of(Arena *a, const char *text, int n)
     return w;
 }
 
+/* ---- comparing output --------------------------------------------------- */
+
+/* The number that *at begins with, which is passed; false: none. */
+static bool
+take_number(const char **at, double *out)
+{
+    char *end;
+    if (!isdigit(**at) && **at != '-' && strncmp(*at, "nan", 3) != 0 &&
+        strncmp(*at, "inf", 3) != 0)
+        return false;
+    *out = strtod(*at, &end);
+    if (end == *at)
+        return false;
+    *at = end;
+    return true;
+}
+
+static bool
+is_near(double x, double y)
+{
+    if (isnan(x) || isnan(y))
+        return isnan(x) && isnan(y);
+    double size = fmax(1, fmax(fabs(x), fabs(y)));
+    return x == y || fabs(x - y) <= tolerance * size;
+}
+
+/* How tensors are laid out depends on their digits: spaces mean nothing. */
+static void
+skip_spaces(const char **at)
+{
+    while (isspace(**at))
+        (*at)++;
+}
+
+/* Where x and y are no longer the same but for rounding; NULL: nowhere. */
+static const char *
+first_difference(const char *x, const char *y)
+{
+    for (;;) {
+        double p, q;
+        skip_spaces(&x);
+        skip_spaces(&y);
+        const char *at = x;
+        if (take_number(&x, &p)) {
+            if (!take_number(&y, &q) || !is_near(p, q))
+                return at;
+        } else if (*x != *y) {
+            return at;
+        } else if (!*x) {
+            return NULL;
+        } else {
+            x++;
+            y++;
+        }
+    }
+}
+
+static const char *
+line_around(Arena *a, const char *text, size_t at)
+{
+    size_t begin = at, end = at;
+    while (begin && text[begin - 1] != '\n')
+        begin--;
+    while (text[end] && text[end] != '\n')
+        end++;
+    return arena_strndup(a, text + begin, end - begin);
+}
+
+/* Names the first line that is another. */
+static const char *
+difference(Arena *a, const char *what, int n, const char *have,
+           const char *want)
+{
+    size_t i = 0;
+    while (have[i] && have[i] == want[i])
+        i++;
+    return arena_printf(a, "%s on %d: \"%s\" instead of \"%s\"", what, n,
+                        line_around(a, have, i), line_around(a, want, i));
+}
+
 /* ---- the program, executed ---------------------------------------------- */
 
 static const char *
@@ -159,26 +239,51 @@ options_of(const Way *w)
                        .err = stderr};
 }
 
-/* Runs it; and once more, in two halves, when it has steps. */
+static Status
+run_once(Arena *a, const Plan *plan, RtOptions options, const char **out)
+{
+    size_t len;
+    char *text;
+    options.out = open_memstream(&text, &len);
+    Status st = rt_run(plan, &options);
+    fclose(options.out);
+    *out = arena_strndup(a, text, len);
+    free(text);
+    return st;
+}
+
+/* With all replicas on one device. */
+static Status
+run_shared(Arena *a, const Plan *plan, const Way *w, const char *want,
+           const char **wrong)
+{
+    const char *out;
+    RtOptions options = options_of(w);
+    options.devices = "cpu:0";
+    TRY(run_once(a, plan, options, &out));
+    if (strcmp(out, want) != 0)
+        *wrong = difference(a, "on one device", w->n, out, want);
+    return OK;
+}
+
+/* Runs it; where there are several replicas, on one device too; and once more,
+ * in two halves, when it has steps: the second on one device. */
 static Status
 run_plan(Arena *a, const Plan *plan, const Way *w, const char **out,
          const char **wrong)
 {
-    size_t len;
-    char *text;
     int64_t steps = 0;
     RtOptions options = options_of(w);
-    options.out = open_memstream(&text, &len);
     options.on_step = count_step;
     options.on_step_data = &steps;
-    Status st = rt_run(plan, &options);
-    fclose(options.out);
-    *out = arena_strdup(a, text);
-    free(text);
-    if (st || !steps)
-        return st;
+    TRY(run_once(a, plan, options, out));
+    if (w->n > 1)
+        TRY(run_shared(a, plan, w, *out, wrong));
+    if (*wrong || !steps)
+        return OK;
     options = options_of(w);
-    const char *differs = life_check(a, plan, &options, steps, len, *out);
+    const char *differs =
+        life_check(a, plan, &options, steps, strlen(*out), *out);
     if (differs)
         *wrong = arena_printf(a, "resumed on %d: %s", w->n, differs);
     return OK;
@@ -201,86 +306,6 @@ execute(Arena *a, IrModule *m, const Way *w, const PassOptions *passes,
     if (st)
         *wrong = arena_printf(a, "run on %d: %s", w->n, failure(a, st));
     return out;
-}
-
-/* ---- comparing output --------------------------------------------------- */
-
-/* The number that *at begins with, which is passed; false: none. */
-static bool
-take_number(const char **at, double *out)
-{
-    char *end;
-    if (!isdigit(**at) && **at != '-' && strncmp(*at, "nan", 3) != 0 &&
-        strncmp(*at, "inf", 3) != 0)
-        return false;
-    *out = strtod(*at, &end);
-    if (end == *at)
-        return false;
-    *at = end;
-    return true;
-}
-
-static bool
-is_near(double x, double y)
-{
-    if (isnan(x) || isnan(y))
-        return isnan(x) && isnan(y);
-    double size = fmax(1, fmax(fabs(x), fabs(y)));
-    return x == y || fabs(x - y) <= tolerance * size;
-}
-
-/* How tensors are laid out depends on their digits: spaces mean nothing. */
-static void
-skip_spaces(const char **at)
-{
-    while (isspace(**at))
-        (*at)++;
-}
-
-/* Where x and y are no longer the same but for rounding; NULL: nowhere. */
-static const char *
-first_difference(const char *x, const char *y)
-{
-    for (;;) {
-        double p, q;
-        skip_spaces(&x);
-        skip_spaces(&y);
-        const char *at = x;
-        if (take_number(&x, &p)) {
-            if (!take_number(&y, &q) || !is_near(p, q))
-                return at;
-        } else if (*x != *y) {
-            return at;
-        } else if (!*x) {
-            return NULL;
-        } else {
-            x++;
-            y++;
-        }
-    }
-}
-
-static const char *
-line_around(Arena *a, const char *text, size_t at)
-{
-    size_t begin = at, end = at;
-    while (begin && text[begin - 1] != '\n')
-        begin--;
-    while (text[end] && text[end] != '\n')
-        end++;
-    return arena_strndup(a, text + begin, end - begin);
-}
-
-/* Names the first line that is another. */
-static const char *
-difference(Arena *a, const char *what, int n, const char *have,
-           const char *want)
-{
-    size_t i = 0;
-    while (have[i] && have[i] == want[i])
-        i++;
-    return arena_printf(a, "%s on %d: \"%s\" instead of \"%s\"", what, n,
-                        line_around(a, have, i), line_around(a, want, i));
 }
 
 /* ---- all of it ---------------------------------------------------------- */

@@ -28,9 +28,10 @@ static const Subject subject = {.name = "all",
                                           "part-8/variables.safetensors",
                                           "kept/variables.safetensors"}};
 
-static Arena *group;      /* shared by all tests */
-static const char *plan;  /* of the program on two devices */
-static const char *whole; /* the folder of the undisturbed run */
+static Arena *group;        /* shared by all tests */
+static const char *plan;    /* of the program for two replicas */
+static const char *devices; /* where they are; NULL: each on its own */
+static const char *whole;   /* the folder of the undisturbed run */
 
 static int
 begin_group(void **state)
@@ -78,6 +79,7 @@ live_until(int step, int every)
                          .checksum = true,
                          .out = out,
                          .err = err,
+                         .devices = devices,
                          .on_step = die_at,
                          .on_step_data = &step};
     Status st = plan_read(a, plan, &p);
@@ -234,6 +236,20 @@ params_are_those_of_the_beginning(void **state)
     assert_string_equal(r.out, want.out);
 }
 
+/* A checkpoint knows replicas, not devices. */
+static void
+it_goes_on_with_other_devices(void **state)
+{
+    (void)state;
+    assert_true(dies_at(9, 3));
+    devices = "cpu:0";
+    assert_true(dies_at(16, 5));
+    devices = "cpu:0-1";
+    assert_true(dies_at(23, 4));
+    devices = NULL;
+    expect_all_well();
+}
+
 static void
 other_plans_are_refused(void **state)
 {
@@ -243,7 +259,7 @@ other_plans_are_refused(void **state)
     plan = in_dir("other.tfp");
     run_ok(arena, "tfdc %s/all.tfd -o %s --devices cpu:0-2", whole, plan);
     Ran r = run_there("", "--checkpoint checkpoints --resume");
-    expect_told(&r, 1, "it is of a run on 2 devices, and the plan is for 3");
+    expect_told(&r, 1, "it is of 2 replicas, and the plan has 3");
     write_text(in_dir("all.tfd"),
                substitute(arena, source_text(arena, subject.program),
                           "total += drift", "total += drift + 1.0"));
@@ -711,6 +727,7 @@ main(void)
         TEST(options_are_checked),
         TEST(params_are_those_of_the_beginning),
         TEST(other_plans_are_refused),
+        TEST(it_goes_on_with_other_devices),
         TEST(an_interrupt_ends_with_a_checkpoint),
         TEST(a_terminal_that_is_closed_ends_with_a_checkpoint),
         TEST(a_reader_that_is_gone_ends_with_a_checkpoint),

@@ -13,7 +13,7 @@
 static RtCheckpoints *folder;
 
 static const RtOwner ours = {.plan = "0123456789abcdef0123456789abcdef",
-                             .num_devices = 2};
+                             .num_replicas = 2};
 
 static void
 open_folder(void)
@@ -236,17 +236,16 @@ those_of_others_are_refused(void **state)
 {
     (void)state;
     static const RtOwner plan = {.plan = "0123456789abcdef0123456789abcdee",
-                                 .num_devices = 2};
+                                 .num_replicas = 2};
     static const RtOwner devices = {.plan = "0123456789abcdef0123456789abcdee",
-                                    .num_devices = 3};
+                                    .num_replicas = 3};
     RtCheckpoint c;
     const char *notes;
     write_step(4, "four");
     reopen_as(&plan);
     expect_error(newest(&c, &notes), "another plan made it");
     reopen_as(&devices);
-    expect_error(newest(&c, &notes),
-                 "it is of a run on 2 devices, and the plan is for 3");
+    expect_error(newest(&c, &notes), "it is of 2 replicas, and the plan has 3");
     expect_error(rt_checkpoints_expect_none(folder),
                  "go on with it by --resume");
 }
@@ -256,7 +255,7 @@ one_before_the_first_step_is_in_nobodys_way(void **state)
 {
     (void)state;
     static const RtOwner plan = {.plan = "0123456789abcdef0123456789abcdee",
-                                 .num_devices = 2};
+                                 .num_replicas = 2};
     RtCheckpoint c;
     const char *notes;
     write_step(0, "nothing");

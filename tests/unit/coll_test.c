@@ -75,12 +75,29 @@ expected(RtReduceOp how, DType t, int n, char *const *in, int64_t i)
 
 /* Its calls wait for a minute at most. */
 static RtColl *
-open_coll(int num_replicas, bool spin, RtClock *clock)
+open_shared(int num_replicas, int num_devices, bool spin, RtClock *clock)
 {
-    RtShmConfig config = {num_replicas, 60.0, spin, clock};
+    RtShmConfig config = {.num_replicas = num_replicas,
+                          .num_devices = num_devices,
+                          .timeout = 60.0,
+                          .spin = spin,
+                          .clock = clock};
     RtColl *coll;
     assert_null(rt_coll_shm_open(&config, &coll));
     return coll;
+}
+
+/* Each replica on a device of its own. */
+static RtColl *
+open_coll(int num_replicas, bool spin, RtClock *clock)
+{
+    return open_shared(num_replicas, num_replicas, spin, clock);
+}
+
+static int
+replicas_each(const RtColl *coll)
+{
+    return coll->num_replicas / coll->num_devices;
 }
 
 typedef struct Reduction {
@@ -93,36 +110,39 @@ typedef struct Reduction {
     char *out[MAX_OPERANDS][MAX_REPLICAS]; /* may be in */
 } Reduction;
 
-typedef struct Replica {
+typedef struct Device {
     pthread_t thread;
     int number;
     void *job;
     RtCollResult result;
-} Replica;
+} Device;
 
 static void
-on_all_replicas(int n, void *(*body)(void *), void *job, Replica *replicas)
+on_all_devices(int n, void *(*body)(void *), void *job, Device *devices)
 {
     for (int i = 0; i < n; i++) {
-        replicas[i] = (Replica){.number = i, .job = job};
+        devices[i] = (Device){.number = i, .job = job};
         assert_int_equal(
-            pthread_create(&replicas[i].thread, NULL, body, &replicas[i]), 0);
+            pthread_create(&devices[i].thread, NULL, body, &devices[i]), 0);
     }
     for (int i = 0; i < n; i++)
-        pthread_join(replicas[i].thread, NULL);
+        pthread_join(devices[i].thread, NULL);
 }
 
 static void *
 reduce_once(void *data)
 {
-    Replica *r = data;
-    const Reduction *job = r->job;
+    Device *d = data;
+    const Reduction *job = d->job;
     RtAllReducePart parts[MAX_OPERANDS];
-    for (int i = 0; i < job->num; i++)
-        parts[i] = (RtAllReducePart){job->in[i][r->number],
-                                     job->out[i][r->number], job->count[i]};
-    job->coll->ops->all_reduce_start(job->instance, r->number, parts);
-    r->result = job->coll->ops->done(job->instance, r->number);
+    int each = replicas_each(job->coll), first = d->number * each;
+    for (int r = first; r < first + each; r++) {
+        for (int i = 0; i < job->num; i++)
+            parts[i] = (RtAllReducePart){job->in[i][r], job->out[i][first],
+                                         job->count[i]};
+        job->coll->ops->all_reduce_start(job->instance, r, parts);
+    }
+    d->result = job->coll->ops->done(job->instance, d->number);
     return NULL;
 }
 
@@ -200,18 +220,18 @@ static void
 reduce_and_check(Reduction *job, RtReduceOp how, int n)
 {
     char *want[MAX_OPERANDS];
-    Replica replicas[MAX_REPLICAS];
+    Device devices[MAX_REPLICAS];
     for (int i = 0; i < job->num; i++) {
         for (int k = 0; k < n; k++)
             fill(job->dtype, job->in[i][k], job->count[i], k, job->round);
         want[i] = expected_bytes(job, how, n, i);
     }
-    on_all_replicas(n, reduce_once, job, replicas);
+    on_all_devices(job->coll->num_devices, reduce_once, job, devices);
     for (int i = 0; i < job->num; i++) {
-        for (int k = 0; k < n; k++) {
-            assert_int_equal(replicas[k].result, COLL_OK);
-            assert_true(same_elements(job->dtype, want[i], job->out[i][k],
-                                      job->count[i]));
+        for (int k = 0; k < job->coll->num_devices; k++) {
+            char *out = job->out[i][k * replicas_each(job->coll)];
+            assert_int_equal(devices[k].result, COLL_OK);
+            assert_true(same_elements(job->dtype, want[i], out, job->count[i]));
         }
         free(want[i]);
     }
@@ -316,6 +336,29 @@ every_way_gives_the_same(void **state)
     }
 }
 
+/* Replicas, and the devices that they are on. */
+static const int shared_counts[][2] = {
+    {2, 1}, {8, 4}, {8, 2}, {8, 1}, {6, 3}, {6, 2}, {6, 1}, {7, 1}, {3, 1},
+};
+
+/* Where the replicas are changes no bit. */
+static void
+replicas_may_share_devices(void **state)
+{
+    static const DType dtypes[] = {DT_f32, DT_f16, DT_i32};
+    (void)state;
+    for (int i = 0; i < COUNT(shared_counts); i++) {
+        int n = shared_counts[i][0], devices = shared_counts[i][1];
+        RtColl *coll =
+            open_shared(n, devices, rt_may_spin(devices), rt_seconds);
+        for (int w = 0; w < COUNT(ways); w++)
+            for (int t = 0; t < COUNT(dtypes); t++)
+                if (ways[w].algorithm != COLL_HIERARCHICAL || n % 2 == 0)
+                    reduce_sizes(coll, REDUCE_SUM, ways[w], dtypes[t], t % 2);
+        coll->ops->close(coll);
+    }
+}
+
 static void
 halves_need_an_even_number(void **state)
 {
@@ -359,26 +402,26 @@ all_are(const float *x, int64_t count, float want)
 static void *
 reduce_often(void *data)
 {
-    Replica *r = data;
-    const Stress *s = r->job;
+    Device *d = data;
+    const Stress *s = d->job;
     int n = s->coll->num_replicas;
     const RtCollOps *ops = s->coll->ops;
     float one[STRESS_COUNT], many[600], sum[600];
     for (int call = 0; call < CALLS; call++) {
         int64_t count = call % 7 ? 600 : STRESS_COUNT;
         for (int i = 0; i < 600; i++)
-            many[i] = (float)(call + r->number);
+            many[i] = (float)(call + d->number);
         for (int i = 0; i < STRESS_COUNT; i++)
-            one[i] = (float)(call * r->number);
+            one[i] = (float)(call * d->number);
         RtAllReducePart a = {one, one, STRESS_COUNT}, b = {many, sum, count};
-        ops->all_reduce_start(s->small, r->number, &a);
-        ops->all_reduce_start(s->large, r->number, &b);
-        bool done = ops->done(s->small, r->number) == COLL_OK &&
-                    ops->done(s->large, r->number) == COLL_OK;
+        ops->all_reduce_start(s->small, d->number, &a);
+        ops->all_reduce_start(s->large, d->number, &b);
+        bool done = ops->done(s->small, d->number) == COLL_OK &&
+                    ops->done(s->large, d->number) == COLL_OK;
         float ranks = (float)(n * (n - 1) / 2);
         if (!done || !all_are(one, STRESS_COUNT, (float)call * ranks) ||
             !all_are(sum, count, (float)(call * n) + ranks))
-            r->result = COLL_TIMEOUT;
+            d->result = COLL_TIMEOUT;
     }
     return NULL;
 }
@@ -387,7 +430,7 @@ static void
 use_sites_again(int n, RtCollConfig config)
 {
     Stress s;
-    Replica replicas[MAX_REPLICAS];
+    Device devices[MAX_REPLICAS];
     DType t = DT_f32;
     s.coll = open_coll(n, rt_may_spin(n), rt_seconds);
     const RtCollOps *ops = s.coll->ops;
@@ -395,9 +438,9 @@ use_sites_again(int n, RtCollConfig config)
         ops->all_reduce_new(s.coll, REDUCE_SUM, config, 1, &t, &s.small));
     assert_null(
         ops->all_reduce_new(s.coll, REDUCE_SUM, config, 1, &t, &s.large));
-    on_all_replicas(n, reduce_often, &s, replicas);
+    on_all_devices(n, reduce_often, &s, devices);
     for (int k = 0; k < n; k++)
-        assert_int_equal(replicas[k].result, COLL_OK);
+        assert_int_equal(devices[k].result, COLL_OK);
     ops->close(s.coll);
 }
 
@@ -424,12 +467,15 @@ typedef struct Gathering {
 static void *
 gather_once(void *data)
 {
-    Replica *r = data;
-    const Gathering *job = r->job;
-    RtAllGatherPart part = {job->in[r->number], job->out[r->number], job->outer,
-                            job->bytes[r->number]};
-    job->coll->ops->all_gather_start(job->instance, r->number, &part);
-    r->result = job->coll->ops->done(job->instance, r->number);
+    Device *d = data;
+    const Gathering *job = d->job;
+    int each = replicas_each(job->coll), first = d->number * each;
+    for (int r = first; r < first + each; r++) {
+        RtAllGatherPart part = {job->in[r], job->out[first], job->outer,
+                                job->bytes[r]};
+        job->coll->ops->all_gather_start(job->instance, r, &part);
+    }
+    d->result = job->coll->ops->done(job->instance, d->number);
     return NULL;
 }
 
@@ -444,7 +490,7 @@ static void
 gather_and_check(RtColl *coll, RtCollInstance *instance, int64_t outer)
 {
     Gathering job = {.coll = coll, .instance = instance, .outer = outer};
-    Replica replicas[MAX_REPLICAS];
+    Device devices[MAX_REPLICAS];
     int n = coll->num_replicas;
     int64_t row = 0;
     for (int k = 0; k < n; k++)
@@ -456,26 +502,28 @@ gather_and_check(RtColl *coll, RtCollInstance *instance, int64_t outer)
             for (int64_t b = 0; b < job.bytes[k]; b++)
                 job.in[k][o * job.bytes[k] + b] = gathered_byte(k, o, b);
     }
-    on_all_replicas(n, gather_once, &job, replicas);
-    for (int to = 0; to < n; to++) {
-        const char *at = job.out[to];
-        assert_int_equal(replicas[to].result, COLL_OK);
+    on_all_devices(coll->num_devices, gather_once, &job, devices);
+    for (int to = 0; to < coll->num_devices; to++) {
+        const char *at = job.out[to * replicas_each(coll)];
+        assert_int_equal(devices[to].result, COLL_OK);
         for (int64_t o = 0; o < outer; o++)
             for (int k = 0; k < n; k++)
                 for (int64_t b = 0; b < job.bytes[k]; b++)
                     assert_int_equal(*at++, gathered_byte(k, o, b));
-        free(job.in[to]);
-        free(job.out[to]);
+    }
+    for (int k = 0; k < n; k++) {
+        free(job.in[k]);
+        free(job.out[k]);
     }
 }
 
 static void
-gather_among(int n, RtCollAlgorithm algorithm)
+gather_among(int n, int num_devices, RtCollAlgorithm algorithm)
 {
     static const int64_t outers[] = {1, 5, 0};
     RtColl *coll;
     RtCollInstance *instance;
-    coll = open_coll(n, rt_may_spin(n), rt_seconds);
+    coll = open_shared(n, num_devices, rt_may_spin(num_devices), rt_seconds);
     assert_null(coll->ops->all_gather_new(coll, algorithm, &instance));
     for (int k = 0; k < COUNT(outers); k++)
         gather_and_check(coll, instance, outers[k]);
@@ -487,8 +535,13 @@ gathering_keeps_order(void **state)
 {
     (void)state;
     for (int i = 0; i < COUNT(replica_counts); i++) {
-        gather_among(replica_counts[i], COLL_TWO_PHASE);
-        gather_among(replica_counts[i], COLL_REDUCE_TO_ONE);
+        gather_among(replica_counts[i], replica_counts[i], COLL_TWO_PHASE);
+        gather_among(replica_counts[i], replica_counts[i], COLL_REDUCE_TO_ONE);
+    }
+    for (int i = 0; i < COUNT(shared_counts); i++) {
+        const int *c = shared_counts[i];
+        gather_among(c[0], c[1], COLL_TWO_PHASE);
+        gather_among(c[0], c[1], COLL_REDUCE_TO_ONE);
     }
 }
 
@@ -520,7 +573,7 @@ static void
 a_missing_replica_is_named(void **state)
 {
     Reduction job = lonely_reduction(minutes);
-    Replica first = {.number = 0, .job = &job};
+    Device first = {.number = 0, .job = &job};
     const RtCollOps *ops = job.coll->ops;
     (void)state;
     RtAllReducePart part = {job.in[0][2], job.out[0][2], 1};
@@ -554,7 +607,7 @@ static void
 stopping_wakes_the_others(void **state)
 {
     Reduction job = lonely_reduction(rt_seconds);
-    Replica first = {.number = 0, .job = &job};
+    Device first = {.number = 0, .job = &job};
     Waiter waiter = {&job, gettid()};
     pthread_t other;
     double begin = rt_seconds();
@@ -591,6 +644,7 @@ main(void)
         cmocka_unit_test(any_number_is_a_tree),
         cmocka_unit_test(reductions_follow_the_tree),
         cmocka_unit_test(every_way_gives_the_same),
+        cmocka_unit_test(replicas_may_share_devices),
         cmocka_unit_test(halves_need_an_even_number),
         cmocka_unit_test(sites_are_used_again),
         cmocka_unit_test(gathering_keeps_order),

@@ -4,11 +4,14 @@
  * Every replica announces its part; that is start, which never waits.  done
  * waits until all parts are there.  Then
  *
- *   - of a few bytes every replica reduces all parts for itself, from copies
+ *   - of a few bytes every device reduces all parts for itself, from copies
  *     that start made, so that nobody needs to wait a second time;
- *   - of more, each replica reduces one slice of the elements and writes it
- *     to all replicas' results, then waits until all have done so: every byte
+ *   - of more, each device reduces one slice of the elements and writes it
+ *     to all devices' results, then waits until all have done so: every byte
  *     is read once and written once by each.
+ *
+ * The results of a device are those that its first replica announced: the
+ * others have the same.
  *
  * That is unless the plan names another way (RtCollAlgorithm).  Whoever
  * reduces takes all replicas' elements, in their order, so that bits do not
@@ -46,8 +49,8 @@ typedef struct Part {
     bool small;                                  /* this call is staged */
     RtAllReducePart *reduces;                    /* one for each operand */
     RtAllGatherPart gather;
-    const void **in; /* scratch for the replica: a pointer for each replica */
-    void **out;
+    const void **in; /* scratch: a pointer for each replica */
+    void **out;      /* and for each device */
 } Part;
 
 struct RtCollInstance {
@@ -59,9 +62,9 @@ struct RtCollInstance {
     Part *parts;             /* for each replica */
     char *staged[2];         /* SMALL_BYTES for each replica */
     RtCollConfig config;
-    /* replicas, over all calls; reduced: COLL_HIERARCHICAL, before the copies
-     */
-    RtWaitWord started, reduced, finished;
+    RtWaitWord started; /* replicas, over all calls */
+    /* devices, over all calls; reduced: COLL_HIERARCHICAL, before the copies */
+    RtWaitWord reduced, finished;
 };
 
 static ShmComm *
@@ -103,11 +106,24 @@ wait_for(ShmComm *l, RtWaitWord *w, uint32_t target)
     }
 }
 
-/* How far a word has come when all replicas did their part of a call. */
+/* How far a word has come when all devices did their part of a call. */
 static uint32_t
 target_of(const RtCollInstance *s, uint32_t call)
 {
-    return call * (uint32_t)s->comm->coll.num_replicas;
+    return call * (uint32_t)s->comm->coll.num_devices;
+}
+
+static int
+replicas_each(const RtCollInstance *s)
+{
+    return s->comm->coll.num_replicas / s->comm->coll.num_devices;
+}
+
+/* That of its first replica. */
+static Part *
+device_part(const RtCollInstance *s, int device)
+{
+    return &s->parts[device * replicas_each(s)];
 }
 
 /* ---- start ------------------------------------------------------------- */
@@ -187,10 +203,10 @@ shm_all_gather_start(RtCollInstance *s, int replica,
 /* ---- done -------------------------------------------------------------- */
 
 static void
-reduce_staged(RtCollInstance *s, int replica, uint32_t call)
+reduce_staged(RtCollInstance *s, int device, uint32_t call)
 {
     int n = s->comm->coll.num_replicas;
-    Part *p = &s->parts[replica];
+    Part *p = device_part(s, device);
     size_t at = 0;
     for (int i = 0; i < s->num; i++) {
         for (int k = 0; k < n; k++)
@@ -200,17 +216,17 @@ reduce_staged(RtCollInstance *s, int replica, uint32_t call)
     }
 }
 
-/* Where the slice of a replica begins among count elements. */
+/* Where the slice of a device begins among count elements. */
 static int64_t
-slice_begin(int64_t count, int n, int replica)
+slice_begin(int64_t count, int n, int device)
 {
     int64_t steps = (count + SLICE_STEP - 1) / SLICE_STEP;
-    int64_t at = steps * replica / n * SLICE_STEP;
+    int64_t at = steps * device / n * SLICE_STEP;
     return at < count ? at : count;
 }
 
-/* Combines elements begin .. end of operand i for replicas first .. first +
- * num - 1, with the scratch of the replica that does it. */
+/* Reduces elements begin .. end of operand i for devices first .. first +
+ * num - 1, with the scratch of the device that does it. */
 static void
 reduce_range(RtCollInstance *s, Part *p, int i, int first, int num,
              int64_t begin, int64_t end)
@@ -219,35 +235,35 @@ reduce_range(RtCollInstance *s, Part *p, int i, int first, int num,
     for (int k = 0; k < n; k++)
         p->in[k] = s->parts[k].reduces[i].in;
     for (int k = 0; k < num; k++)
-        p->out[k] = s->parts[first + k].reduces[i].out;
+        p->out[k] = device_part(s, first + k)->reduces[i].out;
     s->reduce[i](n, p->in, num, p->out, begin, end);
 }
 
 static void
-reduce_slice(RtCollInstance *s, int replica)
+reduce_slice(RtCollInstance *s, int device)
 {
-    int n = s->comm->coll.num_replicas;
-    Part *p = &s->parts[replica];
+    int n = s->comm->coll.num_devices;
+    Part *p = device_part(s, device);
     for (int i = 0; i < s->num; i++) {
         int64_t count = p->reduces[i].count;
-        reduce_range(s, p, i, 0, n, slice_begin(count, n, replica),
-                     slice_begin(count, n, replica + 1));
+        reduce_range(s, p, i, 0, n, slice_begin(count, n, device),
+                     slice_begin(count, n, device + 1));
     }
 }
 
 static void
-reduce_to_one(RtCollInstance *s, int replica)
+reduce_to_one(RtCollInstance *s, int device)
 {
-    Part *p = &s->parts[replica];
-    for (int i = 0; i < s->num && replica == 0; i++)
-        reduce_range(s, p, i, 0, s->comm->coll.num_replicas, 0,
+    Part *p = device_part(s, device);
+    for (int i = 0; i < s->num && device == 0; i++)
+        reduce_range(s, p, i, 0, s->comm->coll.num_devices, 0,
                      p->reduces[i].count);
 }
 
 /* ---- in two halves ------------------------------------------------------ */
 
 /* Works on elements begin .. end of operand i of a pack. */
-typedef void RangeWork(RtCollInstance *s, int replica, int pack, int i,
+typedef void RangeWork(RtCollInstance *s, int device, int pack, int i,
                        int64_t begin, int64_t end);
 
 static int
@@ -265,12 +281,12 @@ clamp(int64_t x, int64_t most)
 /* The parts of operands that are pack number `pack`: of equally many elements
  * each, the last pack with what remains. */
 static void
-walk_pack(RtCollInstance *s, int replica, int pack, RangeWork *work)
+walk_pack(RtCollInstance *s, int device, int pack, RangeWork *work)
 {
-    const RtAllReducePart *r = s->parts[replica].reduces;
+    const RtAllReducePart *r = device_part(s, device)->reduces;
     int64_t total = 0, before = 0;
     if (s->config.packs == 0) {
-        work(s, replica, pack, pack, 0, r[pack].count);
+        work(s, device, pack, pack, 0, r[pack].count);
         return;
     }
     for (int i = 0; i < s->num; i++)
@@ -278,56 +294,56 @@ walk_pack(RtCollInstance *s, int replica, int pack, RangeWork *work)
     int64_t size = total / s->config.packs, from = size * pack;
     int64_t to = pack + 1 < s->config.packs ? from + size : total;
     for (int i = 0; i < s->num; before += r[i++].count)
-        work(s, replica, pack, i, clamp(from - before, r[i].count),
+        work(s, device, pack, i, clamp(from - before, r[i].count),
              clamp(to - before, r[i].count));
 }
 
-/* The first replica of the half that a replica is in. */
+/* The first device of the half that a device is in. */
 static int
-half_of(const RtCollInstance *s, int replica)
+half_of(const RtCollInstance *s, int device)
 {
-    int half = s->comm->coll.num_replicas / 2;
-    return replica < half ? 0 : half;
+    int half = s->comm->coll.num_devices / 2;
+    return device < half ? 0 : half;
 }
 
 static void
-reduce_for_half(RtCollInstance *s, int replica, int pack, int i, int64_t begin,
+reduce_for_half(RtCollInstance *s, int device, int pack, int i, int64_t begin,
                 int64_t end)
 {
     (void)pack;
-    reduce_range(s, &s->parts[replica], i, half_of(s, replica),
-                 s->comm->coll.num_replicas / 2, begin, end);
+    reduce_range(s, device_part(s, device), i, half_of(s, device),
+                 s->comm->coll.num_devices / 2, begin, end);
 }
 
 static void
-copy_to_half(RtCollInstance *s, int replica, int pack, int i, int64_t begin,
+copy_to_half(RtCollInstance *s, int device, int pack, int i, int64_t begin,
              int64_t end)
 {
-    int n = s->comm->coll.num_replicas, first = half_of(s, replica);
+    int n = s->comm->coll.num_devices, first = half_of(s, device);
     size_t bytes = dtype_info[s->dtypes[i]].bytes;
-    const char *from = s->parts[pack % n].reduces[i].out;
+    const char *from = device_part(s, pack % n)->reduces[i].out;
     for (int k = first; k < first + n / 2; k++)
-        memcpy((char *)s->parts[k].reduces[i].out + (size_t)begin * bytes,
+        memcpy((char *)device_part(s, k)->reduces[i].out +
+                   (size_t)begin * bytes,
                from + (size_t)begin * bytes, (size_t)(end - begin) * bytes);
 }
 
 static RtCollResult
-reduce_hierarchical(RtCollInstance *s, int replica, uint32_t call)
+reduce_hierarchical(RtCollInstance *s, int device, uint32_t call)
 {
-    int n = s->comm->coll.num_replicas;
-    for (int k = replica; k < num_packs(s); k += n)
-        walk_pack(s, replica, k, reduce_for_half);
+    int n = s->comm->coll.num_devices;
+    for (int k = device; k < num_packs(s); k += n)
+        walk_pack(s, device, k, reduce_for_half);
     rt_wait_word_add(&s->reduced, 1);
     RtCollResult r = wait_for(s->comm, &s->reduced, target_of(s, call));
-    for (int k = (replica + n / 2) % n; r == COLL_OK && k < num_packs(s);
-         k += n)
-        walk_pack(s, replica, k, copy_to_half);
+    for (int k = (device + n / 2) % n; r == COLL_OK && k < num_packs(s); k += n)
+        walk_pack(s, device, k, copy_to_half);
     return r;
 }
 
 /* ---- gathering ---------------------------------------------------------- */
 
-/* Copies a replica's blocks to their place in every replica's result. */
+/* Copies a replica's blocks to their place in every device's result. */
 static void
 gather_blocks(RtCollInstance *s, int replica)
 {
@@ -339,8 +355,8 @@ gather_blocks(RtCollInstance *s, int replica)
         before += k < replica ? bytes : 0;
         row += bytes;
     }
-    for (int k = 0; k < n; k++) {
-        char *to = (char *)s->parts[k].gather.out + before;
+    for (int k = 0; k < s->comm->coll.num_devices; k++) {
+        char *to = (char *)device_part(s, k)->gather.out + before;
         const char *from = own->in;
         for (int64_t i = 0; i < own->outer; i++) {
             memcpy(to, from, (size_t)own->own_bytes);
@@ -351,35 +367,37 @@ gather_blocks(RtCollInstance *s, int replica)
 }
 
 static void
-gather(RtCollInstance *s, int replica)
+gather(RtCollInstance *s, int device)
 {
-    if (s->config.algorithm == COLL_TWO_PHASE)
-        gather_blocks(s, replica);
-    else if (replica == 0)
-        for (int k = 0; k < s->comm->coll.num_replicas; k++)
-            gather_blocks(s, k);
+    int each = replicas_each(s);
+    int first = device * each, end = first + each;
+    if (s->config.algorithm == COLL_REDUCE_TO_ONE)
+        end = device == 0 ? s->comm->coll.num_replicas : first;
+    for (int k = first; k < end; k++)
+        gather_blocks(s, k);
 }
 
 static RtCollResult
-shm_done(RtCollInstance *s, int replica)
+shm_done(RtCollInstance *s, int device)
 {
     ShmComm *l = s->comm;
-    Part *p = &s->parts[replica];
+    Part *p = device_part(s, device);
     uint32_t call = atomic_load_explicit(&p->calls, memory_order_relaxed);
     assert(call > 0); /* done comes after start */
-    RtCollResult r = wait_for(l, &s->started, target_of(s, call));
+    uint32_t all = call * (uint32_t)l->coll.num_replicas;
+    RtCollResult r = wait_for(l, &s->started, all);
     if (r != COLL_OK)
         return r;
     if (p->small)
-        reduce_staged(s, replica, call);
+        reduce_staged(s, device, call);
     else if (!s->num)
-        gather(s, replica);
+        gather(s, device);
     else if (s->config.algorithm == COLL_HIERARCHICAL)
-        r = reduce_hierarchical(s, replica, call);
+        r = reduce_hierarchical(s, device, call);
     else if (s->config.algorithm == COLL_REDUCE_TO_ONE)
-        reduce_to_one(s, replica);
+        reduce_to_one(s, device);
     else
-        reduce_slice(s, replica);
+        reduce_slice(s, device);
     if (r != COLL_OK)
         return r;
     rt_wait_word_add(&s->finished, 1);
@@ -437,6 +455,8 @@ shm_all_reduce_new(RtColl *c, RtReduceOp how, RtCollConfig config, int num,
                           c->num_replicas);
     RtCollInstance *s = instance_new(l, num);
     s->config = config;
+    if (config.algorithm == COLL_HIERARCHICAL && c->num_devices % 2)
+        s->config.algorithm = COLL_TWO_PHASE;
     s->dtypes = arena_copy(l->arena, dtypes, (size_t)num * sizeof *dtypes);
     s->reduce = NEW_ARRAY(l->arena, RtReduceKernel *, (size_t)num);
     for (int i = 0; i < num; i++) {
@@ -481,10 +501,11 @@ static const RtCollOps shm_ops = {
 Status
 rt_coll_shm_open(const RtShmConfig *config, RtColl **out)
 {
-    assert(config->num_replicas > 0 && config->timeout > 0);
+    assert(config->num_devices > 0 && config->timeout > 0 &&
+           config->num_replicas % config->num_devices == 0);
     Arena *a = arena_new(NULL, "collectives");
     ShmComm *l = NEW(a, ShmComm);
-    l->coll = (RtColl){&shm_ops, config->num_replicas};
+    l->coll = (RtColl){&shm_ops, config->num_replicas, config->num_devices};
     l->arena = a;
     l->config = *config;
     *out = &l->coll;

@@ -18,7 +18,10 @@
 #include "runtime/hal/cpu/wait.h"
 #include "runtime/hal/device.h"
 
-enum { HUGE_BYTES = 4 << 20 }; /* arenas that get huge pages */
+enum {
+    PAGE_BYTES = 4096,
+    HUGE_BYTES = 4 << 20 /* arenas that get huge pages */
+};
 
 typedef struct Cpu {
     RtDevice device;
@@ -115,22 +118,26 @@ cpu_parallel(RtDevice *d, TfdKernel *kernel, void *const *ptrs,
 
 /* ---- memory ------------------------------------------------------------ */
 
+/* Huge pages for the first arena: of the others only parts are touched. */
 static Status
-cpu_reserve(RtDevice *d, size_t bytes)
+cpu_reserve(RtDevice *d, size_t bytes, int num_replicas)
 {
-    assert(!d->arena);
-    if (bytes == 0)
-        bytes = 1;
-    void *at = fail_here(FAIL_ALLOC) ? MAP_FAILED
-                                     : mmap(NULL, bytes, PROT_READ | PROT_WRITE,
-                                            MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    size_t stride = (bytes + PAGE_BYTES - 1) / PAGE_BYTES * PAGE_BYTES, all;
+    stride = stride ? stride : PAGE_BYTES;
+    assert(num_replicas > 0 && !d->arena);
+    bool fits = !__builtin_mul_overflow(stride, num_replicas, &all);
+    void *at = !fits || fail_here(FAIL_ALLOC)
+                   ? MAP_FAILED
+                   : mmap(NULL, all, PROT_READ | PROT_WRITE,
+                          MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (at == MAP_FAILED)
         return status_new(STATUS_MACHINE, "no memory for the %zu bytes of %s",
                           bytes, d->name);
     if (bytes >= HUGE_BYTES)
-        madvise(at, bytes, MADV_HUGEPAGE);
+        madvise(at, stride, MADV_HUGEPAGE);
     d->arena = at;
-    d->arena_bytes = bytes;
+    d->arena_stride = stride;
+    d->reserved = all;
     return OK;
 }
 
@@ -154,7 +161,7 @@ cpu_close(RtDevice *d)
     }
     rt_pool_close(c->pool);
     if (d->arena)
-        munmap(d->arena, d->arena_bytes);
+        munmap(d->arena, d->reserved);
     free(c);
 }
 

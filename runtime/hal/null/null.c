@@ -72,8 +72,9 @@ static void
 null_launch(RtDevice *d, TfdFunction *code, TfdCall *call)
 {
     Null *n = null_of(d);
-    (void)call;
-    n->end = n->clock() + seconds_of(n, code);
+    n->end = n->clock();
+    for (; call; call = call->next) /* each replica takes the whole time */
+        n->end += seconds_of(n, code);
 }
 
 /* At most a tenth of a second, of which the last part is not slept: the kernel
@@ -107,21 +108,24 @@ null_parallel(RtDevice *d, TfdKernel *kernel, void *const *ptrs,
 /* ---- memory ------------------------------------------------------------ */
 
 static Status
-null_reserve(RtDevice *d, size_t bytes)
+null_reserve(RtDevice *d, size_t bytes, int num_replicas)
 {
-    assert(!d->arena);
+    size_t all;
+    assert(num_replicas > 0 && !d->arena);
     if (bytes == 0)
         bytes = 1;
-    void *at = fail_here(FAIL_ALLOC)
+    bool fits = !__builtin_mul_overflow(bytes, num_replicas, &all);
+    void *at = !fits || fail_here(FAIL_ALLOC)
                    ? MAP_FAILED
-                   : mmap(NULL, bytes, PROT_NONE,
+                   : mmap(NULL, all, PROT_NONE,
                           MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (at == MAP_FAILED)
         return status_new(STATUS_MACHINE,
                           "no addresses for the %zu bytes of %s", bytes,
                           d->name);
     d->arena = at;
-    d->arena_bytes = bytes;
+    d->arena_stride = bytes;
+    d->reserved = all;
     return OK;
 }
 
@@ -145,7 +149,7 @@ null_close(RtDevice *d)
 {
     Null *n = null_of(d);
     if (d->arena)
-        munmap(d->arena, d->arena_bytes);
+        munmap(d->arena, d->reserved);
     free(n->programs);
     free(n);
 }

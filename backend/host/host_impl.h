@@ -1,0 +1,92 @@
+/*
+ * host_impl.h - what the files of this folder share about a function being
+ * built
+ *
+ * Three layers: host_memory.c (addresses, copies, loops over replicas, calls of
+ * hooks), host_kernel.c (calls of kernels), host_code.c (control flow,
+ * functions).
+ */
+#ifndef TFD_BACKEND_HOST_HOST_IMPL_H
+#define TFD_BACKEND_HOST_HOST_IMPL_H
+
+#include "backend/llvm/llvm_util.h"
+#include "ir/base/status.h"
+#include "ir/ir.h"
+
+/* The fields of a replica's call; base: of its arena, or main's frame. */
+typedef struct BeCallFields {
+    Val call, base, in, out, dims;
+} BeCallFields;
+
+/* A loop over the calls of a device's replicas. */
+typedef struct BeReplicaLoop {
+    Block head, end;
+    Val call; /* phi */
+} BeReplicaLoop;
+
+typedef struct BeHost {
+    BeUnit *u;
+    IrModule *module;
+    IrFunc *fn;
+    Arena *arena;
+    BeCallFields first; /* of the device's first replica, with what all share */
+    BeCallFields cur; /* of who executes: the first, or in a replica loop any */
+    bool in_replica;  /* in a replica loop */
+    Val stop;
+    Val ptrs, words; /* tables handed to kernels */
+    Val partials;    /* memory for those of long reductions */
+    Block failed;    /* returns the status that its phi is given */
+    Val failure;
+    Val entry_switch; /* main's: to the safepoint to resume at */
+    int num_safepoints, num_ops, num_counters, num_positions;
+    Status status;
+} BeHost;
+
+/* Somewhere in memory. */
+typedef struct BeLocation {
+    IrPlace place;
+    bool shared; /* one for all replicas of the device */
+} BeLocation;
+
+/* ---- memory (host_memory.c) ---------------------------------------------- */
+
+/* The field of a TfdCall at that offset. */
+Val be_host_call_field(BeHost *h, Val call, Type type, size_t offset);
+BeCallFields be_host_load_call(BeHost *h, Val call);
+
+BeLocation be_host_location(const BeHost *h, const IrValue *v);
+/* Of who executes now. */
+Val be_host_address(BeHost *h, const IrValue *v);
+/* Number `word` of the sizes of batches (TfdCall.dims). */
+Val be_host_dim_word(BeHost *h, int word);
+
+/* What is built between these two is executed by each replica of the device. */
+BeReplicaLoop be_host_begin_replicas(BeHost *h);
+void be_host_end_replicas(BeHost *h, const BeReplicaLoop *loop);
+
+/* Copies a value of that type where the places differ; what is not shared, for
+ * each replica. */
+void be_host_copy_location(BeHost *h, BeLocation from, BeLocation to,
+                           const IrType *type);
+void be_host_copy_value(BeHost *h, const IrValue *from, const IrValue *to);
+
+/* An i1. */
+Val be_host_condition(BeHost *h, const IrValue *v);
+
+/* Returns the status from the function if it is not 0. */
+void be_host_check_status(BeHost *h, Val status);
+/* Calls the hook at that offset of the table with the call and further
+ * arguments, and checks the status that it returns, a value of that name. */
+void be_host_call_hook(BeHost *h, size_t hook, const Val *args, int num_args,
+                       const char *name);
+void be_host_call_numbered(BeHost *h, size_t hook, int index, const char *name);
+/* Stores in TfdCall.at that the function has come to that position. */
+void be_host_emit_position(BeHost *h, int position);
+
+/* ---- kernels (host_kernel.c) --------------------------------------------- */
+
+/* Calls the kernel of an OP_kernel, by all threads of the device where that is
+ * worth it. */
+void be_host_emit_kernel(BeHost *h, const IrOp *op);
+
+#endif

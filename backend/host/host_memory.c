@@ -1,0 +1,259 @@
+/*
+ * host_memory.c - where values are, copies between places, calls of hooks
+ *
+ * A device may hold several replicas.  Each has an arena of the same layout;
+ * that of the first holds what they share.  A location says which of them a
+ * place is in, and a replica loop is a loop over the replicas' calls.
+ */
+#include "backend/host/host_impl.h"
+
+#include <assert.h>
+#include <stddef.h>
+#include "ir/analysis/batch.h"
+#include "ir/analysis/hooks.h"
+#include "ir/analysis/per_replica.h"
+#include "ir/base/message.h"
+#include "ir/plan/abi.h"
+
+/* ---- addresses and sizes ------------------------------------------------ */
+
+Val
+be_host_call_field(BeHost *h, Val call, Type type, size_t offset)
+{
+    return be_load(h->u, type, be_offset_const(h->u, call, (int64_t)offset), 8);
+}
+
+BeCallFields
+be_host_load_call(BeHost *h, Val call)
+{
+    Type ptr = h->u->ptr;
+    BeCallFields c = {.call = call};
+    c.base = be_host_call_field(h, call, ptr, offsetof(TfdCall, base));
+    c.in = be_host_call_field(h, call, ptr, offsetof(TfdCall, in));
+    c.out = be_host_call_field(h, call, ptr, offsetof(TfdCall, out));
+    c.dims = be_host_call_field(h, call, ptr, offsetof(TfdCall, dims));
+    return c;
+}
+
+static Val
+table_entry(BeHost *h, Val table, int64_t index)
+{
+    int64_t offset = index * (int64_t)sizeof(void *);
+    return be_load(h->u, h->u->ptr, be_offset_const(h->u, table, offset), 8);
+}
+
+static void
+fail(BeHost *h, const char *what)
+{
+    if (!h->status)
+        h->status = status_new(STATUS_INPUT, "cannot compile @%s: %s",
+                               h->fn->name, message_part(what));
+}
+
+BeLocation
+be_host_location(const BeHost *h, const IrValue *v)
+{
+    bool shared = h->fn->kind == FUNC_PROGRAM && ir_value_is_shared(v);
+    return (BeLocation){v->place, shared};
+}
+
+static Val
+address_of(BeHost *h, BeLocation l)
+{
+    const BeCallFields *c = l.shared ? &h->first : &h->cur;
+    switch (l.place.space) {
+    case SPACE_FRAME:
+    case SPACE_ARENA:
+        return be_offset_const(h->u, c->base, l.place.offset);
+    case SPACE_IN:
+        return table_entry(h, c->in, l.place.offset);
+    case SPACE_OUT:
+        return table_entry(h, c->out, l.place.offset);
+    case SPACE_ROW:
+        fail(h, "the host cannot reach into a device");
+        break;
+    case SPACE_NONE:
+        UNREACHABLE("a value without a place");
+    }
+    return LLVMConstNull(h->u->ptr);
+}
+
+Val
+be_host_address(BeHost *h, const IrValue *v)
+{
+    Val p = address_of(h, be_host_location(h, v));
+    if (v->name && p != h->cur.base && p != h->first.base)
+        be_name(h->u, p, "%s", v->name);
+    return p;
+}
+
+Val
+be_host_dim_word(BeHost *h, int word)
+{
+    return be_load(h->u, h->u->i64,
+                   be_offset_const(h->u, h->cur.dims, (int64_t)word * 8), 8);
+}
+
+static Val
+dim_size(BeHost *h, Dim d)
+{
+    if (ir_dim_is_const(d))
+        return be_word(h->u, d.c);
+    Val rows = be_host_dim_word(h, ir_symbol_word(h->module, d.sym));
+    return be_add(h->u, be_mul(h->u, rows, be_word(h->u, d.k)),
+                  be_word(h->u, d.c));
+}
+
+static Val
+value_bytes(BeHost *h, const IrType *t)
+{
+    Val bytes = be_word(h->u, (int64_t)dtype_info[t->dtype].bytes);
+    for (int i = 0; i < t->rank; i++)
+        bytes = be_mul(h->u, bytes, dim_size(h, t->dims[i]));
+    return bytes;
+}
+
+/* ---- replicas of a device ------------------------------------------------ */
+
+/* What follows is executed by each replica, until end_replicas. */
+BeReplicaLoop
+be_host_begin_replicas(BeHost *h)
+{
+    BeUnit *u = h->u;
+    Block before = be_insert_block(u);
+    BeReplicaLoop loop;
+    loop.head = be_block(u, "replica");
+    loop.end = be_block(u, "replicas.end");
+    assert(!h->in_replica);
+    be_br(u, loop.head);
+    be_position_at_end(u, loop.head);
+    loop.call = LLVMBuildPhi(u->builder, u->ptr, "call");
+    LLVMAddIncoming(loop.call, &h->cur.call, &before, 1);
+    h->cur = be_host_load_call(h, loop.call);
+    h->in_replica = true;
+    return loop;
+}
+
+void
+be_host_end_replicas(BeHost *h, const BeReplicaLoop *loop)
+{
+    BeUnit *u = h->u;
+    Val next =
+        be_host_call_field(h, loop->call, u->ptr, offsetof(TfdCall, next));
+    Block here = be_insert_block(u);
+    LLVMAddIncoming(loop->call, &next, &here, 1);
+    be_cond_br(u, be_icmp(u, LLVMIntNE, next, LLVMConstNull(u->ptr)),
+               loop->head, loop->end);
+    be_position_at_end(u, loop->end);
+    h->cur = h->first;
+    h->in_replica = false;
+}
+
+/* ---- copies, conditions, statuses --------------------------------------- */
+
+static bool
+same_place(IrPlace x, IrPlace y)
+{
+    return x.space == y.space && x.offset == y.offset;
+}
+
+/* The bytes that this replica copies: none where its arena is the shared one
+ * and both places are the same. */
+static Val
+bytes_to_copy(BeHost *h, BeLocation from, BeLocation to, const IrType *type)
+{
+    Val bytes = value_bytes(h, type);
+    if (!same_place(from.place, to.place))
+        return bytes;
+    Val first = be_icmp(h->u, LLVMIntEQ, h->cur.base, h->first.base);
+    return LLVMBuildSelect(h->u->builder, first, be_word(h->u, 0), bytes, "");
+}
+
+static void
+copy_once(BeHost *h, BeLocation from, BeLocation to, const IrType *type)
+{
+    Val dst = address_of(h, to), src = address_of(h, from);
+    LLVMBuildMemCpy(h->u->builder, dst, 1, src, 1,
+                    bytes_to_copy(h, from, to, type));
+}
+
+/* What is not shared is copied by each replica. */
+void
+be_host_copy_location(BeHost *h, BeLocation from, BeLocation to,
+                      const IrType *type)
+{
+    if (same_place(from.place, to.place) && from.shared == to.shared)
+        return;
+    if (h->fn->kind != FUNC_PROGRAM || to.shared || h->in_replica) {
+        copy_once(h, from, to, type);
+        return;
+    }
+    BeReplicaLoop loop = be_host_begin_replicas(h);
+    copy_once(h, from, to, type);
+    be_host_end_replicas(h, &loop);
+}
+
+void
+be_host_copy_value(BeHost *h, const IrValue *from, const IrValue *to)
+{
+    be_host_copy_location(h, be_host_location(h, from), be_host_location(h, to),
+                          &to->type);
+}
+
+Val
+be_host_condition(BeHost *h, const IrValue *v)
+{
+    Val byte = be_load(h->u, h->u->i8, be_host_address(h, v), 1);
+    return be_icmp(h->u, LLVMIntNE, byte, be_zero(h->u->i8));
+}
+
+void
+be_host_check_status(BeHost *h, Val status)
+{
+    Block here = be_insert_block(h->u), next = be_block(h->u, "next");
+    be_cond_br(h->u, be_icmp(h->u, LLVMIntNE, status, be_zero(h->u->i32)),
+               h->failed, next);
+    LLVMAddIncoming(h->failure, &status, &here, 1);
+    be_position_at_end(h->u, next);
+}
+
+/* Calls the hook at that offset of the table with the call and further
+ * arguments, and checks the status that it returns, a value of that name. */
+void
+be_host_call_hook(BeHost *h, size_t hook, const Val *args, int num_args,
+                  const char *name)
+{
+    BeUnit *u = h->u;
+    Val hooks =
+        be_host_call_field(h, h->cur.call, u->ptr, offsetof(TfdCall, hooks));
+    Val fn = be_load(u, u->ptr, be_offset_const(u, hooks, (int64_t)hook), 8);
+    Type types[8] = {u->ptr};
+    Val all[8] = {h->cur.call};
+    for (int i = 0; i < num_args; i++) {
+        types[i + 1] = LLVMTypeOf(args[i]);
+        all[i + 1] = args[i];
+    }
+    Type type = LLVMFunctionType(u->i32, types, (unsigned)num_args + 1, 0);
+    Val status =
+        LLVMBuildCall2(u->builder, type, fn, all, (unsigned)num_args + 1, "");
+    be_name(u, status, "%s", name);
+    be_host_check_status(h, status);
+}
+
+void
+be_host_call_numbered(BeHost *h, size_t hook, int index, const char *name)
+{
+    Val number = LLVMConstInt(h->u->i32, (unsigned)index, 0);
+    be_host_call_hook(h, hook, &number, 1, name);
+}
+
+/* Says that the function has come to that position. */
+void
+be_host_emit_position(BeHost *h, int position)
+{
+    Val number = LLVMConstInt(h->u->i32, (unsigned)position, 0);
+    Val at = be_offset_const(h->u, h->cur.call, offsetof(TfdCall, at));
+    Val store = LLVMBuildStore(h->u->builder, number, at);
+    LLVMSetAlignment(store, 4);
+    LLVMSetOrdering(store, LLVMAtomicOrderingMonotonic);
+}

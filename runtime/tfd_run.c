@@ -13,7 +13,7 @@
 #include "ir/base/io/file.h"
 #include "ir/base/io/limit.h"
 #include "ir/base/io/options.h"
-#include "runtime/exec/exec.h"
+#include "runtime/run/run.h"
 
 static const char program[] = "tfd-run";
 

@@ -7,8 +7,8 @@
 #include <stdarg.h>
 #include "ir/analysis/hooks.h"
 #include "ir/base/message.h"
-#include "runtime/exec/exec_load.h"
-#include "runtime/exec/run.h"
+#include "runtime/exec/function.h"
+#include "runtime/exec/run_state.h"
 
 enum { ALIGN = 64 };
 
@@ -110,7 +110,7 @@ rt_invocation_init(RtInvocation *inv, const RtFunction *fn,
                           .in = in,
                           .out = out,
                           .dims = executor->dims,
-                          .hooks = &rt_hooks,
+                          .hooks = executor->run->hooks,
                           .context = inv,
                           .resume = -1,
                           .stop = &executor->run->watchdog.stop,

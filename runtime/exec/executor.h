@@ -18,7 +18,7 @@
 #include "ir/ir.h"
 #include "ir/plan/abi.h"
 #include "runtime/coll/coll.h"
-#include "runtime/exec/exec_value.h"
+#include "runtime/exec/value.h"
 #include "runtime/hal/device.h"
 
 typedef struct RtRun RtRun;

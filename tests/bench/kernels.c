@@ -29,7 +29,7 @@
 #include "backend/codegen/emit.h"
 #include "ir/plan/target.h"
 #include "ir/text/text.h"
-#include "runtime/exec/loader.h"
+#include "runtime/load/loader.h"
 #include "runtime/hal/cpu/pool.h"
 #include "tests/codegen/run.h"
 

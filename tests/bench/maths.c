@@ -23,7 +23,7 @@
 #include "backend/kernel/kernel.h"
 #include "ir/maths/maths.h"
 #include "ir/plan/target.h"
-#include "runtime/exec/loader.h"
+#include "runtime/load/loader.h"
 #include "tests/bench/times.h"
 
 enum { SIZE = 2048, REPEATS = 30, MAX_ROUNDS = 1001 };

@@ -6,7 +6,7 @@
 #define TFD_TESTS_CODEGEN_RUN_H
 
 #include "backend/backend.h"
-#include "runtime/exec/loader.h"
+#include "runtime/load/loader.h"
 
 enum { RUN_MAX_DIMS = 32 };
 

@@ -9,7 +9,7 @@
 #define TFD_TESTS_CODEGEN_SIM_H
 
 #include "backend/backend.h"
-#include "runtime/exec/loader.h"
+#include "runtime/load/loader.h"
 
 /* Code for run_compare: a call from item 0 on does the kernel's whole work, in
  * several blocks, of which each finds rubbish in shared memory; any other call

@@ -30,7 +30,10 @@ LIBRARIES = [
 # tree, and layers_test sees to its headers.)
 LAYERED = ['ir', 'passes', 'backend', 'runtime']
 LAYERED_FILES = ['backend', 'backend/codegen', 'backend/cpu', 'backend/gemm',
-                 'backend/host', 'backend/kernel', 'backend/llvm', 'backend/ptx']
+                 'backend/host', 'backend/kernel', 'backend/llvm', 'backend/ptx',
+                 'runtime/checkpoint', 'runtime/coll',
+                 'runtime/exec', 'runtime/hal', 'runtime/hal/cpu',
+                 'runtime/load', 'runtime/ops', 'runtime/run']
 
 FUNCTION, DEFINED = 'T', 'TDBRVW'
 

@@ -7,7 +7,7 @@
 #define TFD_TESTS_DEVICES_BUILD_H
 
 #include "ir/plan/plan.h"
-#include "runtime/exec/exec.h"
+#include "runtime/run/run.h"
 
 /* The program's source, for messages: two lines. */
 extern const char build_source[];

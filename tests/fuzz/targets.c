@@ -21,7 +21,7 @@
 #include "passes/passes.h"
 #include "runtime/data/data.h"
 #include "runtime/data/npy.h"
-#include "runtime/exec/loader.h"
+#include "runtime/load/loader.h"
 #include "tests/fuzz/checkpoints.h"
 
 _Noreturn void

@@ -31,7 +31,7 @@ LAYERS = ["frontend", "ir", "passes", "backend", "runtime"]
 CHAPTERS = [
     ("Command lines",
      ["frontend/tfdc", "runtime/tfd_run", "ir/base/io/options",
-      "runtime/hal/driver", "runtime/exec/exec_params",
+      "runtime/hal/driver", "runtime/exec/params",
       "ir/device/device", "frontend/dist/cross_device",
       "backend/llvm/target", "backend/backend"]),
     ("Reading a program", ["frontend/syntax/"]),
@@ -43,11 +43,11 @@ CHAPTERS = [
     ("Modules as text", ["ir/text/"]),
     ("Verifying a module", ["ir/"]),
     ("Kernels and code", ["backend/"]),
-    ("Plans", ["ir/plan/", "runtime/exec/loader"]),
+    ("Plans", ["ir/plan/", "runtime/load/loader"]),
     ("Datasets", ["runtime/data/"]),
     ("Checkpoints",
-     ["runtime/checkpoint/", "runtime/exec/exec_save",
-      "runtime/exec/exec_checkpoint"]),
+     ["runtime/checkpoint/", "runtime/ops/save",
+      "runtime/exec/checkpoint"]),
     ("Running a plan", ["runtime/"]),
     ("Files and memory", ["ir/base/"]),
 ]

@@ -21,7 +21,7 @@
 #include "frontend/frontend.h"
 #include "ir/verify/verify.h"
 #include "passes/passes.h"
-#include "runtime/exec/exec.h"
+#include "runtime/run/run.h"
 #include "tests/random/life.h"
 #include "tests/ref/interp.h"
 

@@ -4,7 +4,7 @@
 #ifndef TFD_TESTS_RANDOM_LIFE_H
 #define TFD_TESTS_RANDOM_LIFE_H
 
-#include "runtime/exec/exec.h"
+#include "runtime/run/run.h"
 
 /* Runs the plan to one of its steps, which `seed` chooses, stops it there with
  * a checkpoint, and resumes it; NULL, or why both together did not print what

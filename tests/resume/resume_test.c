@@ -13,7 +13,7 @@
 #include <sys/stat.h>
 #include <time.h>
 #include "ir/base/io/file.h"
-#include "runtime/exec/exec.h"
+#include "runtime/run/run.h"
 #include "tests/e2e/run.h"
 #include "tests/resume/lives.h"
 #include "tests/unit/dir.h"

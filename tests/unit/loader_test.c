@@ -8,7 +8,7 @@
 
 #include <elf.h>
 #include "ir/base/io/file.h"
-#include "runtime/exec/loader.h"
+#include "runtime/load/loader.h"
 
 enum { ONE, TWO, OUTSIDE, NUM_OBJECTS };
 

@@ -1,0 +1,462 @@
+/*
+ * checkpoint.c - a run that may be killed at any moment (D11)
+ *
+ * At a safepoint nothing runs, and all that main will ever look at again is in
+ * memory: values in its frame and rows on the devices (ir/analysis/live.h),
+ * variables, the sizes of batches, the iterators.  That is copied, and main
+ * goes on while a thread writes the copy.  A run that is resumed gets all of it
+ * back, and main is entered where it was (TfdCall.resume).
+ *
+ * Files that the program itself writes are whole at every moment, but for the
+ * one of summaries, which grows: it is cut back to where it was.
+ */
+#include "runtime/exec/checkpoint.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include "ir/analysis/footprint.h"
+#include "ir/analysis/hooks.h"
+#include "ir/analysis/live.h"
+#include "ir/analysis/per_replica.h"
+#include "ir/ir.h"
+#include "ir/type_bounds.h"
+#include "runtime/exec/output.h"
+#include "runtime/exec/params.h"
+#include "runtime/exec/run_state.h"
+#include "runtime/hal/cpu/wait.h"
+
+enum {
+    BLOCK_BYTES = 64 << 10,
+    FEW_BYTES = 4 << 10, /* more than params and sizes of batches take */
+    AT_BEGINNING = -1
+};
+
+/* ---- safepoints --------------------------------------------------------- */
+
+static void
+add_extent(const RtRun *run, RtExtents *to, const IrType *t, IrPlace place)
+{
+    int64_t bytes;
+    if (!ir_type_bytes(run->module, t, &bytes) || bytes <= 0)
+        return;
+    VEC_PUSH(run->arena, *to, ((RtExtent){place.offset, place.offset + bytes}));
+}
+
+static int
+by_begin(const void *a, const void *b)
+{
+    const RtExtent *x = a, *y = b;
+    return (x->begin > y->begin) - (x->begin < y->begin);
+}
+
+/* In order, and those that meet as one. */
+static void
+merge(RtExtents *e)
+{
+    int n = 0;
+    if (e->len)
+        qsort(e->data, (size_t)e->len, sizeof *e->data, by_begin);
+    for (int i = 0; i < e->len; i++) {
+        RtExtent *last = n ? &e->data[n - 1] : NULL;
+        if (!last || e->data[i].begin > last->end)
+            e->data[n++] = e->data[i];
+        else if (e->data[i].end > last->end)
+            last->end = e->data[i].end;
+    }
+    e->len = n;
+}
+
+static int64_t
+bytes_of(const RtExtents *e)
+{
+    int64_t sum = 0;
+    for (int i = 0; i < e->len; i++)
+        sum += e->data[i].end - e->data[i].begin;
+    return sum;
+}
+
+static void
+add_live(const RtRun *run, RtSafepoint *s)
+{
+    IrValues live = ir_live_at_safepoint(run->arena, s->loop);
+    for (int i = 0; i < live.len; i++) {
+        const IrValue *v = live.data[i];
+        bool own = v->type.locality == LOCAL_PER_REPLICA;
+        if (v->place.space == SPACE_FRAME)
+            add_extent(run, &s->frame, &v->type, v->place);
+        if (v->place.space == SPACE_ROW)
+            add_extent(run, own ? &s->own : &s->shared, &v->type, v->place);
+    }
+}
+
+static void
+add_variables(const RtRun *run, RtSafepoint *s)
+{
+    for (int i = 0; i < run->module->vars.len; i++) {
+        const IrVar *v = run->module->vars.data[i];
+        RtExtents *to = !ir_var_is_shared(v)           ? &s->own
+                        : v->type.locality == LOCAL_ON ? &s->first
+                                                       : &s->shared;
+        add_extent(run, to, &v->type, v->place);
+    }
+}
+
+static void
+list_safepoint(RtRun *run, RtSafepoint *s, IrFunc *main)
+{
+    RtExtent counters = {main->arena_bytes, ir_frame_bytes(main)};
+    add_live(run, s);
+    add_variables(run, s);
+    if (counters.begin < counters.end)
+        VEC_PUSH(run->arena, s->frame, counters);
+    merge(&s->frame);
+    merge(&s->shared);
+    merge(&s->first);
+    merge(&s->own);
+    int64_t bytes = bytes_of(&s->frame) + bytes_of(&s->first) +
+                    bytes_of(&s->shared) +
+                    run->num_replicas * bytes_of(&s->own);
+    if (bytes > run->resume.bytes)
+        run->resume.bytes = bytes;
+}
+
+void
+rt_list_safepoints(RtRun *run, IrFunc *main)
+{
+    RtResume *r = &run->resume;
+    IrHooks hooks = ir_hooks(run->arena, main);
+    size_t n = (size_t)hooks.safepoints.len;
+    r->num_safepoints = hooks.safepoints.len;
+    r->safepoints = NEW_ARRAY(run->arena, RtSafepoint, n);
+    for (size_t i = 0; i < n; i++) {
+        r->safepoints[i].loop = hooks.safepoints.data[i];
+        list_safepoint(run, &r->safepoints[i], main);
+    }
+    for (int i = 0; i < run->module->iters.len; i++)
+        r->bytes += ir_iter_bytes(run->module, run->module->iters.data[i]);
+    r->bytes += FEW_BYTES * (1 + run->num_replicas) +
+                (int64_t)sizeof(Scalar) * run->module->params.len;
+}
+
+/* ---- devices ------------------------------------------------------------ */
+
+/* A checkpoint knows replicas, not devices: it can be resumed on any number of
+ * them.  What the replicas share is kept once, as the first device has it. */
+static void
+shared_archive(RtRun *run, const RtExtent *e, int num_devices, RtArchive *ar)
+{
+    char block[BLOCK_BYTES];
+    int each = run->num_replicas / run->num_devices;
+    for (int64_t at = e->begin; at < e->end && !ar->wrong; at += BLOCK_BYTES) {
+        int64_t rest = e->end - at;
+        size_t n = rest < BLOCK_BYTES ? (size_t)rest : BLOCK_BYTES;
+        RtDevice *d = run->devices[0];
+        if (!ar->reads)
+            d->ops->copy_out(d, block, run->replicas[0].shared + at, n);
+        rt_archive_bytes(ar, block, n);
+        for (int i = 0; ar->reads && !ar->wrong && i < num_devices; i++) {
+            const RtExecutor *first = &run->replicas[i * each];
+            d = first->device;
+            d->ops->copy_in(d, first->shared + at, block, n);
+        }
+    }
+}
+
+static void
+own_archive(RtRun *run, const RtExtent *e, int replica, RtArchive *ar)
+{
+    char block[BLOCK_BYTES];
+    const RtExecutor *executor = &run->replicas[replica];
+    RtDevice *d = executor->device;
+    for (int64_t at = e->begin; at < e->end && !ar->wrong; at += BLOCK_BYTES) {
+        int64_t rest = e->end - at;
+        size_t n = rest < BLOCK_BYTES ? (size_t)rest : BLOCK_BYTES;
+        if (!ar->reads)
+            d->ops->copy_out(d, block, executor->base + at, n);
+        rt_archive_bytes(ar, block, n);
+        if (ar->reads && !ar->wrong)
+            d->ops->copy_in(d, executor->base + at, block, n);
+    }
+}
+
+static void
+places_archive(RtRun *run, char *frame, const RtSafepoint *p, RtArchive *ar)
+{
+    for (int i = 0; i < p->frame.len; i++) {
+        const RtExtent *e = &p->frame.data[i];
+        rt_archive_bytes(ar, frame + e->begin, (size_t)(e->end - e->begin));
+    }
+    for (int i = 0; i < p->shared.len; i++)
+        shared_archive(run, &p->shared.data[i], run->num_devices, ar);
+    for (int i = 0; i < p->first.len; i++)
+        shared_archive(run, &p->first.data[i], 1, ar);
+    for (int r = 0; r < run->num_replicas; r++)
+        for (int i = 0; i < p->own.len; i++)
+            own_archive(run, &p->own.data[i], r, ar);
+}
+
+/* ---- main --------------------------------------------------------------- */
+
+/* The sizes of batches. */
+static void
+batches_archive(const IrModule *m, RtExecutor *executor, RtArchive *ar)
+{
+    for (int i = 0; i < m->symbols.len; i++)
+        rt_archive_i64(ar, &executor->dims[ir_symbol_word(m, i)], 0,
+                       m->symbols.data[i].bound);
+    for (int i = 0; i < ir_num_pairs(m); i++)
+        rt_archive_i64(ar, &executor->batches[i].row_start, 0, INT64_MAX);
+}
+
+/* now() goes on from where it was: time without a process does not count. */
+static void
+clock_archive(RtRun *run, RtArchive *ar)
+{
+    double now = rt_seconds() + run->now_offset;
+    rt_archive_bytes(ar, &now, sizeof now);
+    if (ar->reads)
+        run->now_offset = now - rt_seconds();
+}
+
+/* Before its first step main has nothing. */
+static Status
+main_archive(RtRun *run, RtInvocation *main, int64_t *safepoint, RtArchive *ar)
+{
+    rt_archive_i64(ar, &run->stats.steps, 0, INT64_MAX);
+    rt_archive_i64(ar, safepoint, AT_BEGINNING, run->resume.num_safepoints - 1);
+    clock_archive(run, ar);
+    if (*safepoint == AT_BEGINNING)
+        return rt_archive_end(ar);
+    batches_archive(run->module, &run->main, ar);
+    for (int r = 0; r < run->num_replicas; r++)
+        batches_archive(run->module, &run->replicas[r], ar);
+    places_archive(run, main->call.base, &run->resume.safepoints[*safepoint],
+                   ar);
+    for (int i = 0; i < run->module->iters.len; i++)
+        TRY(rt_iter_archive(run->iterators[i].iter, ar));
+    return rt_archive_end(ar);
+}
+
+/* ---- summaries ---------------------------------------------------------- */
+
+static void
+events_archive(RtRun *run, RtArchive *ar)
+{
+    RtResume *r = &run->resume;
+    if (!ar->reads) {
+        r->events_name = run->events ? rt_events_name(run->events) : "";
+        r->events_bytes = run->events ? rt_events_bytes(run->events) : 0;
+    }
+    rt_archive_text(ar, &r->events_name);
+    rt_archive_i64(ar, &r->events_bytes, 0, INT64_MAX);
+    if (strchr(r->events_name, '/'))
+        rt_archive_fail(ar, "\"%s\" is no name of a file", r->events_name);
+}
+
+/* The file may have been moved away since: then a new one begins. */
+static Status
+continue_events(RtRun *run)
+{
+    const RtResume *r = &run->resume;
+    const char *folder = run->options->log_dir;
+    Status st = rt_events_continue(folder, r->events_name, r->events_bytes,
+                                   &run->events);
+    if (!st || status_kind(st) != STATUS_INPUT)
+        return st;
+    fprintf(run->options->err, "%s; a new file begins here\n",
+            status_message(st));
+    status_free(st);
+    return rt_events_open(folder, &run->events);
+}
+
+Status
+rt_open_events(RtRun *run)
+{
+    const RtOptions *o = run->options;
+    RtResume *r = &run->resume;
+    if (r->is_resuming) {
+        events_archive(run, &r->read);
+        if (r->read.wrong)
+            return rt_archive_end(&r->read);
+    }
+    if (!o->log_dir || !run->has_summary || o->load_only)
+        return OK;
+    return r->is_resuming && *r->events_name
+               ? continue_events(run)
+               : rt_events_open(o->log_dir, &run->events);
+}
+
+/* ---- beginning ---------------------------------------------------------- */
+
+static Status
+read_newest(RtRun *run)
+{
+    RtResume *r = &run->resume;
+    const RtOptions *o = run->options;
+    RtCheckpoint c;
+    r->arena = arena_new(NULL, "the checkpoint to resume from");
+    TRY(rt_checkpoints_newest(r->folder, r->arena, o->err, &c));
+    r->is_resuming = c.state != NULL;
+    r->read = rt_archive_reader(r->arena, c.state, c.len);
+    if (o->quiet)
+        return OK;
+    if (r->is_resuming)
+        fprintf(o->err, "resuming after step %lld, from \"%s\"\n",
+                (long long)c.step, c.path);
+    else
+        fprintf(o->err, "no checkpoint in \"%s\": beginning at the beginning\n",
+                o->checkpoint_dir);
+    return OK;
+}
+
+Status
+rt_open_checkpoints(RtRun *run)
+{
+    RtResume *r = &run->resume;
+    const RtOptions *o = run->options;
+    RtOwner owner = {run->plan->hash, (uint32_t)run->num_replicas,
+                     (size_t)r->bytes};
+    if (!o->checkpoint_dir)
+        return OK;
+    TRY(rt_checkpoints_open(o->checkpoint_dir, &owner, &r->folder));
+    return o->resume ? read_newest(run) : rt_checkpoints_expect_none(r->folder);
+}
+
+/* ---- going on ----------------------------------------------------------- */
+
+/* A disk may take longer than anything else may. */
+static Status
+wait_for_disk(RtRun *run)
+{
+    rt_watchdog_suspend(run);
+    Status st = rt_checkpoints_wait(run->resume.folder);
+    rt_watchdog_resume(run);
+    return st;
+}
+
+static Status
+write_checkpoint(RtInvocation *main, int64_t safepoint)
+{
+    RtRun *run = main->executor->run;
+    RtResume *r = &run->resume;
+    TRY(wait_for_disk(run));
+    rt_archive_clear(&r->written);
+    rt_params_archive(run, &r->written);
+    events_archive(run, &r->written);
+    TRY(main_archive(run, main, &safepoint, &r->written));
+    if (rt_is_stopped(run)) /* by then steps ahead may have been broken off */
+        return rt_data_stopped();
+    rt_checkpoints_write(r->folder, run->stats.steps, &r->written, run->events);
+    r->step = run->stats.steps;
+    return OK;
+}
+
+/* Also a run that has done nothing has begun: with its params, and with a file
+ * of summaries that another life must not begin anew. */
+static Status
+begin(RtRun *run, RtInvocation *main)
+{
+    TRY(write_checkpoint(main, AT_BEGINNING));
+    return wait_for_disk(run);
+}
+
+static Status
+go_on(RtRun *run, RtInvocation *main)
+{
+    RtResume *r = &run->resume;
+    TRY(status_note(main_archive(run, main, &main->call.resume, &r->read),
+                    "resuming from a checkpoint in \"%s\"",
+                    run->options->checkpoint_dir));
+    run->stats.resumed = r->step = run->stats.steps;
+    atomic_store(&run->watchdog.steps, run->stats.steps);
+    rt_progress_resume(&run->progress, run->stats.steps);
+    arena_release(r->arena);
+    r->arena = NULL;
+    r->is_resuming = false;
+    return OK;
+}
+
+Status
+rt_resume(RtRun *run, RtInvocation *main)
+{
+    RtResume *r = &run->resume;
+    if (!r->folder)
+        return OK;
+    if (!r->num_safepoints)
+        return status_new(STATUS_USAGE,
+                          "--checkpoint: main has no loop over a dataset, and "
+                          "checkpoints are made after rounds of one");
+    r->written = rt_archive_writer(run->arena, (size_t)r->bytes);
+    if (run->options->load_only && !r->is_resuming)
+        return OK;
+    return r->is_resuming ? go_on(run, main) : begin(run, main);
+}
+
+/* How long main has stood still for it: the next step waits for the copy, and
+ * for the checkpoint before if that is still being written. */
+static void
+note_stall(RtRun *run, double begin)
+{
+    RtStats *s = &run->stats;
+    double took = rt_seconds() - begin;
+    s->saving += took;
+    s->saving_most = fmax(s->saving_most, took);
+    s->saved++;
+    s->saved_bytes += (int64_t)run->resume.written.len;
+}
+
+/* Nobody reads what is printed any longer, so the run ends; nothing that it
+ * printed is missed. */
+static bool
+has_lost_its_reader(const RtRun *run)
+{
+    return run->out_error == EPIPE;
+}
+
+static bool
+is_due(const RtRun *run)
+{
+    return run->stats.steps % run->options->every == 0 ||
+           rt_is_interrupted(run) || has_lost_its_reader(run);
+}
+
+/* Flushes first: a line that a
+ * full disk did not take is printed again by the run that is resumed. */
+Status
+rt_checkpoint(RtInvocation *main, int32_t safepoint)
+{
+    RtRun *run = main->executor->run;
+    assert(main->executor == &run->main);
+    if (!run->resume.folder || !is_due(run))
+        return OK;
+    double begin = rt_seconds();
+    if (!has_lost_its_reader(run))
+        TRY(rt_flush(run));
+    TRY(write_checkpoint(main, safepoint));
+    note_stall(run, begin);
+    return OK;
+}
+
+Status
+rt_end_checkpoints(RtRun *run)
+{
+    if (!run->resume.folder)
+        return OK;
+    double begin = rt_seconds();
+    Status st = wait_for_disk(run);
+    run->stats.saving_end = rt_seconds() - begin;
+    return st;
+}
+
+void
+rt_close_checkpoints(RtRun *run)
+{
+    rt_watchdog_suspend(run);
+    rt_checkpoints_close(run->resume.folder);
+    rt_watchdog_resume(run);
+    if (run->resume.arena)
+        arena_release(run->resume.arena);
+}

@@ -1,0 +1,54 @@
+/*
+ * checkpoint.h - checkpoints that a run makes, and the one it resumes from
+ */
+#ifndef TFD_RUNTIME_EXEC_CHECKPOINT_H
+#define TFD_RUNTIME_EXEC_CHECKPOINT_H
+
+#include "ir/base/vec.h"
+#include "runtime/checkpoint/checkpoint.h"
+#include "runtime/exec/executor.h"
+
+typedef struct RtExtent {
+    int64_t begin, end; /* bytes */
+} RtExtent;
+
+typedef VEC(RtExtent) RtExtents;
+
+/* The end of a round of a dataset loop, and what main needs to go on there: of
+ * its frame, of what the replicas share, of what is on the first device only,
+ * of each replica's own. */
+typedef struct RtSafepoint {
+    IrOp *loop;
+    RtExtents frame, shared, first, own;
+} RtSafepoint;
+
+typedef struct RtResume {
+    RtCheckpoints *folder; /* NULL: none are made */
+    RtArchive written;     /* of the last one */
+    int64_t step;          /* after which it was made */
+    int64_t bytes;         /* about what it takes */
+    RtSafepoint *safepoints;
+    int num_safepoints;
+    Arena *arena; /* of `read`, until main is entered */
+    RtArchive read;
+    bool is_resuming; /* main is to be entered with what was read */
+    const char *events_name;
+    int64_t events_bytes;
+} RtResume;
+
+/* Lists what each safepoint of main keeps, and how much that is. */
+void rt_list_safepoints(RtRun *run, IrFunc *main);
+/* Then: opens the folder, and reads seed and params of the run that is
+ * resumed, if one is.  The rest, once everything is open, before main is
+ * called. */
+Status rt_open_checkpoints(RtRun *run) MUST_USE;
+Status rt_resume(RtRun *run, RtInvocation *main) MUST_USE;
+/* The file of summaries, new or the one that was begun. */
+Status rt_open_events(RtRun *run) MUST_USE;
+/* Main is at this safepoint: makes a checkpoint when it is time. */
+Status rt_checkpoint(RtInvocation *main, int32_t safepoint) MUST_USE;
+/* Waits for the last one, and says whether it was written. */
+Status rt_end_checkpoints(RtRun *run) MUST_USE;
+void rt_close_checkpoints(RtRun *run);
+
+#endif

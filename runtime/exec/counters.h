@@ -1,0 +1,23 @@
+/*
+ * counters.h - what a run counts while it goes on
+ */
+#ifndef TFD_RUNTIME_EXEC_COUNTERS_H
+#define TFD_RUNTIME_EXEC_COUNTERS_H
+
+#include <stdint.h>
+
+typedef struct RtStats {
+    double begin, ready;  /* rt_seconds() */
+    double data, devices; /* seconds that main spent with them */
+    double saving;        /* and with checkpoints, those before its end: */
+    double saving_most;   /* with one */
+    double saving_end;    /* and when it had ended, until the last was there */
+    int64_t saved, saved_bytes; /* how many, after its first step */
+    int64_t steps, launches;
+    int64_t resumed;            /* steps before this process */
+    int64_t file_bytes;         /* that datasets have read */
+    _Atomic int64_t kept_bytes; /* and keep, though the plan could not say so */
+    int64_t memory;             /* of the process before the run */
+} RtStats;
+
+#endif

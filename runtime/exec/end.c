@@ -1,0 +1,111 @@
+/*
+ * end.c - why main came back before its end, or did not come back
+ */
+#include "runtime/exec/end.h"
+
+#include "ir/base/str.h"
+#include "runtime/exec/position.h"
+#include "runtime/exec/run_state.h"
+
+/* ---- faults ------------------------------------------------------------- */
+
+static void
+add_notes(Diag *d, const RtNotes *notes)
+{
+    for (int i = 0; i < notes->len; i++)
+        diag_note(d, notes->data[i].loc, "%s", notes->data[i].text);
+}
+
+/* Where a run goes on whose step was not finished. */
+static void
+note_resume(const RtRun *run, Loc loc)
+{
+    if (run->resume.folder)
+        diag_note(run->plan->diag, loc, "--resume goes on after step %lld",
+                  (long long)rt_checkpoints_last(run->resume.folder));
+}
+
+/* The fault of an executor; of nobody, where it is NULL. */
+static Status
+status_of_fault(const RtRun *run, RtFault *f, const RtExecutor *executor)
+{
+    Diag *d = run->plan->diag;
+    if (f->cause) {
+        Status cause = f->cause;
+        f->cause = OK;
+        return cause;
+    }
+    diag_error(d, f->op->loc, "%s", str_text(&f->text));
+    if (f->late) {
+        add_notes(d, &f->stragglers);
+        note_resume(run, f->op->loc);
+    } else if (executor && executor->replica >= 0 && run->num_replicas > 1) {
+        diag_note(d, f->op->loc, "on replica %d, device %s", executor->replica,
+                  executor->device->name);
+    }
+    return status_new(f->kind, "%s", str_text(&f->text));
+}
+
+/* ---- interrupts --------------------------------------------------------- */
+
+/* There may be no checkpoint of where it ended: a step did not end, or its data
+ * did not come. */
+static Status
+status_of_interrupt(const RtRun *run)
+{
+    const RtWatchdog *w = &run->watchdog;
+    const RtCheckpoints *folder = run->resume.folder;
+    long long steps = atomic_load(&w->steps);
+    long long last = folder ? rt_checkpoints_last(folder) : steps;
+    Status st;
+    bool unfinished = last < steps || w->unfinished.len;
+    if (unfinished && w->wants_data)
+        st = status_new(STATUS_STOPPED,
+                        "interrupted after %lld steps, waiting for data; "
+                        "--resume goes on after step %lld",
+                        steps, last);
+    else if (unfinished)
+        st = status_new(STATUS_STOPPED,
+                        "interrupted after %lld steps, in the midst of "
+                        "another; --resume goes on after step %lld",
+                        steps, last);
+    else
+        st = status_new(STATUS_STOPPED, "interrupted after %lld steps%s", steps,
+                        folder ? "; --resume goes on from there" : "");
+    return rt_show_notes(run, &w->unfinished, st);
+}
+
+/* ---- ends --------------------------------------------------------------- */
+
+Status
+rt_status_of_fault(RtRun *run)
+{
+    if (run->main.fault.op)
+        return status_of_fault(run, &run->main.fault, &run->main);
+    for (int i = 0; i < run->num_replicas; i++) {
+        RtExecutor *executor = &run->replicas[i];
+        if (executor->fault.op)
+            return status_of_fault(run, &executor->fault, executor);
+    }
+    return OK;
+}
+
+Status
+rt_status_of_stop(RtRun *run)
+{
+    RtFault *late = &run->watchdog.fault;
+    return late->op ? status_of_fault(run, late, NULL)
+                    : status_of_interrupt(run);
+}
+
+/* Nothing is waited for any more, and of faults only the first is sure to be
+ * complete. */
+Status
+rt_status_of_abandoned(RtRun *run)
+{
+    RtWatchdog *w = &run->watchdog;
+    RtExecutor *failed = atomic_load(&w->failed);
+    if (failed)
+        return status_of_fault(run, &failed->fault, failed);
+    return rt_status_of_stop(run);
+}

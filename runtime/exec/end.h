@@ -1,0 +1,18 @@
+/*
+ * end.h - why a run ended before its end
+ */
+#ifndef TFD_RUNTIME_EXEC_END_H
+#define TFD_RUNTIME_EXEC_END_H
+
+#include "ir/base/status.h"
+
+typedef struct RtRun RtRun;
+
+/* The fault of main, or of the replica of lowest number that has one. */
+Status rt_status_of_fault(RtRun *run) MUST_USE;
+/* Why the watchdog or the user stopped a run in which nobody failed. */
+Status rt_status_of_stop(RtRun *run) MUST_USE;
+/* Main did not come back. */
+Status rt_status_of_abandoned(RtRun *run) MUST_USE;
+
+#endif

@@ -1,0 +1,54 @@
+/*
+ * options.h - what a run is told from outside
+ */
+#ifndef TFD_RUNTIME_EXEC_OPTIONS_H
+#define TFD_RUNTIME_EXEC_OPTIONS_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+#include "ir/base/status.h"
+#include "ir/plan/plan.h"
+#include "runtime/hal/cpu/wait.h"
+
+typedef struct RtSet {
+    const char *name, *value; /* --set NAME=VALUE */
+} RtSet;
+
+typedef struct RtOptions {
+    const RtSet *sets;
+    int num_sets;
+    const char *data_dir; /* NULL: where the plan is */
+    const char *log_dir;  /* of event files; NULL: summaries are not kept */
+    const char *devices;  /* NULL: as the plan says */
+    const char *checkpoint_dir; /* NULL: none are made */
+    int64_t every;              /* steps from one to the next */
+    bool resume;                /* from the newest, if there is any */
+    bool quiet;                 /* where it resumes is not told to err */
+    bool seed_given;            /* a resumed run has its own if not */
+    uint64_t seed;
+    int num_threads; /* of all devices; 0: as many as there are cores */
+    /* Seconds that a collective may wait, and that nothing may go on for; 0:
+     * the usual time for collectives, and no limit for the rest. */
+    double timeout;
+    bool pipeline_threads; /* datasets are made ahead */
+    bool stats;            /* are printed to err at the end */
+    bool progress;         /* is shown on err */
+    bool checksum;         /* of all variables is printed to out at the end */
+    bool load_only;        /* all is made ready, but main is not called */
+    FILE *out;             /* what the program prints */
+    FILE *err;
+    /* Seconds, from which all waits are measured; NULL: rt_seconds. */
+    RtClock *clock;
+    const atomic_bool *interrupted; /* set: stop soon; NULL: never */
+    /* Ends the process with this status, whose message it prints: a thread of
+     * the run does not come back.  NULL: it is waited for. */
+    void (*abandon)(const Plan *plan, Status st);
+    /* Called after each iteration of a dataset loop of main, with the number
+     * of those so far; may be NULL. */
+    void (*on_step)(void *data, int64_t step);
+    void *on_step_data;
+} RtOptions;
+
+#endif

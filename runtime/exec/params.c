@@ -1,0 +1,161 @@
+/*
+ * params.c - values of params, by option or default
+ */
+#include "runtime/exec/params.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include "runtime/exec/function.h"
+#include "runtime/exec/run_state.h"
+
+static Status
+bad_value(const RtSet *set, DType t)
+{
+    return status_new(STATUS_USAGE,
+                      "--set %s=%s: the param is %s, which that "
+                      "is not",
+                      set->name, set->value, dtype_info[t].name);
+}
+
+static bool
+read_float(const char *text, DType t, Scalar *out)
+{
+    char *end;
+    *out = scalar_float(t, strtod(text, &end));
+    return end != text && !*end;
+}
+
+/* Whether the text is a number and x is infinite. */
+static bool
+overflows(const char *text, Scalar x)
+{
+    return dtype_is_float(x.dtype) && isinf(x.f) && !strpbrk(text, "iI");
+}
+
+static bool
+read_int(const char *text, DType t, Scalar *out)
+{
+    char *end;
+    errno = 0;
+    long long x = strtoll(text, &end, 0);
+    *out = scalar_int(t, x);
+    return !errno && end != text && !*end && int_fits(t, x);
+}
+
+static bool
+read_bool(const char *text, Scalar *out)
+{
+    bool yes = strcmp(text, "true") == 0;
+    *out = scalar_int(DT_bool, yes);
+    return yes || strcmp(text, "false") == 0;
+}
+
+static bool
+read_scalar(const char *text, DType t, Scalar *out)
+{
+    if (dtype_is_float(t))
+        return read_float(text, t, out);
+    return t == DT_bool ? read_bool(text, out) : read_int(text, t, out);
+}
+
+static Status
+unknown_param(const RtRun *run, const RtSet *set)
+{
+    int n = run->module->params.len;
+    const char **names = NEW_ARRAY(run->arena, const char *, (size_t)n);
+    for (int i = 0; i < n; i++)
+        names[i] = run->module->params.data[i]->name;
+    const char *near = nearest_name(set->name, names, n);
+    if (near)
+        return status_new(STATUS_USAGE,
+                          "the program has no param \"%s\"; did you mean %s?",
+                          set->name, near);
+    return status_new(STATUS_USAGE, "the program has no param \"%s\"",
+                      set->name);
+}
+
+/* A run that is resumed has what it was begun with: main has read it. */
+static Status
+begun_otherwise(const RtRun *run, const char *option)
+{
+    return status_new(STATUS_USAGE,
+                      "%s: the run in \"%s\" was begun with another value; "
+                      "leave it out, or begin anew in another folder",
+                      option, run->options->checkpoint_dir);
+}
+
+static bool
+same(DType t, Scalar a, Scalar b)
+{
+    char bytes[2][sizeof(Scalar)] = {{0}};
+    scalar_store(t, bytes[0], 0, a);
+    scalar_store(t, bytes[1], 0, b);
+    return memcmp(bytes[0], bytes[1], sizeof bytes[0]) == 0;
+}
+
+static Status
+set_param(RtRun *run, const RtSet *set, DType t, Scalar *param)
+{
+    Scalar before = *param;
+    if (!read_scalar(set->value, t, param))
+        return bad_value(set, t);
+    if (overflows(set->value, *param))
+        return status_new(STATUS_USAGE,
+                          "--set %s=%s is too large for %s; inf is infinity",
+                          set->name, set->value, dtype_info[t].name);
+    if (run->resume.is_resuming && !same(t, before, *param))
+        return begun_otherwise(run, arena_printf(run->arena, "--set %s=%s",
+                                                 set->name, set->value));
+    return OK;
+}
+
+static Status
+apply(RtRun *run, const RtSet *set)
+{
+    for (int i = 0; i < run->module->params.len; i++) {
+        const IrParam *p = run->module->params.data[i];
+        if (strcmp(p->name, set->name) == 0)
+            return set_param(run, set, p->dtype, &run->params[i]);
+    }
+    return unknown_param(run, set);
+}
+
+/* The hidden param of random numbers that state no seed is --seed. */
+static Scalar
+default_of(const RtRun *run, const IrParam *p)
+{
+    bool is_seed = p->dtype == DT_i64 && strcmp(p->name, "random.seed") == 0;
+    return is_seed ? scalar_int(DT_i64, (int64_t)run->seed) : p->value;
+}
+
+void
+rt_params_archive(RtRun *run, RtArchive *ar)
+{
+    rt_archive_u64(ar, &run->seed);
+    for (int i = 0; i < run->module->params.len; i++) {
+        DType t = run->module->params.data[i]->dtype;
+        char bytes[sizeof(Scalar)];
+        scalar_store(t, bytes, 0, run->params[i]);
+        rt_archive_bytes(ar, bytes, dtype_info[t].bytes);
+        run->params[i] = scalar_load(t, bytes, 0);
+    }
+}
+
+Status
+rt_read_params(RtRun *run)
+{
+    int n = run->module->params.len;
+    run->seed = run->options->seed;
+    run->params = NEW_ARRAY(run->arena, Scalar, (size_t)n);
+    for (int i = 0; i < n; i++)
+        run->params[i] = default_of(run, run->module->params.data[i]);
+    if (run->resume.is_resuming)
+        rt_params_archive(run, &run->resume.read);
+    if (run->options->seed_given && run->seed != run->options->seed)
+        return begun_otherwise(run, "--seed");
+    for (int i = 0; i < run->options->num_sets; i++)
+        TRY(apply(run, &run->options->sets[i]));
+    return OK;
+}

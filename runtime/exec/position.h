@@ -1,0 +1,23 @@
+/*
+ * position.h - where the executors of a run are
+ */
+#ifndef TFD_RUNTIME_EXEC_POSITION_H
+#define TFD_RUNTIME_EXEC_POSITION_H
+
+#include "runtime/exec/executor.h"
+
+/* The operation that an executor executes; NULL: none. */
+const IrOp *rt_position(const RtExecutor *executor, int32_t *at);
+/* The outermost loop around op without a known number of rounds; NULL: none. */
+const IrOp *rt_unbounded_loop(const IrOp *op);
+/* Main waits for data there, or for who makes them. */
+bool rt_waits_for_data(const IrOp *op);
+/* Where those are for whom main waits: replicas in a launch that neither wait
+ * themselves nor have done their part, functions of datasets, or main. */
+void rt_add_stragglers(RtRun *run, Arena *a, RtNotes *to);
+
+/* The same message with these places below it, as diag_print shows notes. */
+Status rt_show_notes(const RtRun *run, const RtNotes *notes,
+                     Status st) MUST_USE;
+
+#endif

@@ -1,0 +1,54 @@
+/*
+ * run_state.h - a run: a plan that is loaded, its devices and executors
+ */
+#ifndef TFD_RUNTIME_EXEC_RUN_STATE_H
+#define TFD_RUNTIME_EXEC_RUN_STATE_H
+
+#include "ir/device/device.h"
+#include "runtime/exec/checkpoint.h"
+#include "runtime/exec/counters.h"
+#include "runtime/exec/function.h"
+#include "runtime/exec/iter_state.h"
+#include "runtime/exec/options.h"
+#include "runtime/exec/progress.h"
+#include "runtime/exec/watchdog.h"
+#include "runtime/load/loader.h"
+
+struct RtRun {
+    Arena *arena;
+    const Plan *plan;
+    IrModule *module;
+    const RtOptions *options;
+    const TfdHooks *hooks;        /* that compiled code calls */
+    const RtHostOpInfo *host_ops; /* for each IrOpKind */
+    int out_error; /* errno of the first line that could not be printed, or 0 */
+    const char *data_dir;
+    uint64_t seed;
+    double now_offset; /* what now() is ahead of rt_seconds() */
+    RtClock *clock;    /* that waits are measured by */
+    RtCode *code;
+    RtColl *coll;
+    RtWatchdog watchdog;
+    double timeout; /* of collectives */
+    int num_replicas;
+    int num_devices; /* each has as many replicas, next to one another */
+    IrDevices device_list;
+    const RtDeviceCaps *caps; /* of all of them */
+    RtDevice **devices;       /* NULL: not opened */
+    RtExecutor main;
+    RtExecutor *replicas;
+    Map *fns;                      /* name -> RtFunction */
+    Scalar *params;                /* as the module's params */
+    RtIterBinding *iterators;      /* as the module's iters */
+    VEC(RtElementCall *) elements; /* dataset functions in use */
+    VEC(RtLaunch *) launches;
+    int64_t arena_bytes; /* of a device */
+    int max_operands;    /* of the operations that need scratch */
+    RtStats stats;
+    RtProgress progress;
+    bool has_summary;
+    RtEvents *events; /* of summary; NULL: nobody wants them */
+    RtResume resume;
+};
+
+#endif

@@ -1,0 +1,266 @@
+/*
+ * coll.c - collectives of device programs
+ *
+ * Every start of a program is a instance of the communicator.  A program and
+ * its variant for full batches meet at the same instances, since some replicas
+ * may run the one while others run the other: their collectives must be alike.
+ */
+#include <assert.h>
+#include "runtime/exec/position.h"
+#include "runtime/exec/run_state.h"
+#include "runtime/ops/host_ops.h"
+
+/* ---- instances -------------------------------------------------------------
+ */
+
+static bool
+is_alike(const RtHostOp *a, const RtHostOp *b)
+{
+    const IrOp *x = a->op, *y = b->op;
+    if (x->kind != y->kind || x->num_operands != y->num_operands)
+        return false;
+    for (int i = 0; i < x->num_operands; i++) {
+        if (a->in[i].dtype != b->in[i].dtype)
+            return false;
+    }
+    if (ir_enum(x, A_algorithm) != ir_enum(y, A_algorithm))
+        return false;
+    if (x->kind == OP_all_reduce_start)
+        return ir_enum(x, A_op) == ir_enum(y, A_op);
+    return ir_int(x, A_axis) == ir_int(y, A_axis);
+}
+
+/* The instance of the same collective in the program that fn is a variant of.
+ */
+static Status
+share_instance(RtRun *run, RtFunction *fn, RtHostOp *h)
+{
+    RtFunction *program;
+    int index = fn->starts.len;
+    TRY(rt_load_function(run, fn->ir->variant_of, FUNC_PROGRAM, &program));
+    if (index >= program->starts.len ||
+        !is_alike(h, program->starts.data[index]))
+        return plan_refuse(run->plan, "@%s and @%s differ in their collectives",
+                           fn->ir->name, program->ir->name);
+    h->instance = program->starts.data[index]->instance;
+    return OK;
+}
+
+/* Those that ops.def allows a start. */
+static RtCollAlgorithm
+algorithm_of(const IrOp *op)
+{
+    switch ((IrAlgorithm)ir_enum(op, A_algorithm)) {
+    case ALGORITHM_auto:
+        return COLL_TWO_PHASE;
+    case ALGORITHM_reduction_to_one:
+        return COLL_REDUCE_TO_ONE;
+    case ALGORITHM_hierarchical_copy:
+        return COLL_HIERARCHICAL;
+    case ALGORITHM_ring:
+    case ALGORITHM_nccl:
+    case NUM_ALGORITHMS:
+        break;
+    }
+    UNREACHABLE("a collective by %s", ir_enum_word(op, A_algorithm));
+}
+
+static RtReduceOp
+reduce_op_of(const IrOp *op)
+{
+    switch ((IrAgg)ir_enum(op, A_op)) {
+    case AGG_sum:
+        return REDUCE_SUM;
+    case AGG_max:
+        return REDUCE_MAX;
+    case AGG_min:
+        return REDUCE_MIN;
+    case AGG_first:
+        return REDUCE_FIRST;
+    case AGG_none:
+    case AGG_mean:
+    case NUM_AGGS:
+        break;
+    }
+    UNREACHABLE("an all_reduce by %s", ir_enum_word(op, A_op));
+}
+
+static Status
+read_config(const RtRun *run, const IrOp *op, RtCollConfig *config)
+{
+    int64_t packs = ir_int(op, A_packs);
+    config->algorithm = algorithm_of(op);
+    if (packs < 0 || packs > IR_MAX_PACKS)
+        return plan_refuse(run->plan, "it has an all_reduce in %lld packs",
+                           (long long)packs);
+    config->packs = (int)packs;
+    return OK;
+}
+
+static Status
+all_reduce_new(RtRun *run, RtHostOp *h)
+{
+    RtCollConfig config;
+    int n = h->op->num_operands;
+    TRY(read_config(run, h->op, &config));
+    DType *dtypes = NEW_ARRAY(run->arena, DType, (size_t)n);
+    for (int i = 0; i < n; i++)
+        dtypes[i] = h->in[i].dtype;
+    return run->coll->ops->all_reduce_new(run->coll, reduce_op_of(h->op),
+                                          config, n, dtypes, &h->instance);
+}
+
+static Status
+all_gather_new(RtRun *run, RtHostOp *h)
+{
+    RtCollAlgorithm algorithm = algorithm_of(h->op);
+    assert(algorithm != COLL_HIERARCHICAL); /* the table has no such word */
+    return run->coll->ops->all_gather_new(run->coll, algorithm, &h->instance);
+}
+
+static Status
+prepare_start(RtRun *run, RtFunction *fn, RtHostOp *h)
+{
+    if (fn->ir->variant_of)
+        TRY(share_instance(run, fn, h));
+    else if (h->op->kind == OP_all_reduce_start)
+        TRY(all_reduce_new(run, h));
+    else
+        TRY(all_gather_new(run, h));
+    VEC_PUSH(run->arena, fn->starts, h);
+    return OK;
+}
+
+Status
+rt_prepare_reduce(RtRun *run, RtFunction *fn, RtHostOp *h)
+{
+    assert(h->op->num_operands == h->op->num_results);
+    return prepare_start(run, fn, h);
+}
+
+Status
+rt_prepare_gather(RtRun *run, RtFunction *fn, RtHostOp *h)
+{
+    return prepare_start(run, fn, h);
+}
+
+/* A done has the instance of the start whose result it waits for. */
+Status
+rt_prepare_done(RtRun *run, RtFunction *fn, RtHostOp *h)
+{
+    const IrOp *start = h->op->num_operands ? h->op->operands[0]->def : NULL;
+    for (int i = 0; i < fn->starts.len; i++) {
+        if (fn->starts.data[i]->op == start) {
+            h->instance = fn->starts.data[i]->instance;
+            return OK;
+        }
+    }
+    return plan_refuse(run->plan,
+                       "@%s waits for a collective that it did not start",
+                       fn->ir->name);
+}
+
+/* ---- execution --------------------------------------------------------- */
+
+int32_t
+rt_op_all_reduce_start(RtInvocation *inv, const RtHostOp *h)
+{
+    RtExecutor *executor = inv->executor;
+    RtColl *coll = executor->run->coll;
+    for (int i = 0; i < h->op->num_operands; i++) {
+        int64_t count = rt_value_count(&h->in[i], executor->dims);
+        executor->reduces[i] =
+            (RtAllReducePart){rt_value_pointer(inv, &h->in[i]),
+                              rt_value_pointer(inv, &h->out[i]), count};
+        executor->bytes_sent +=
+            count * (int64_t)dtype_info[h->in[i].dtype].bytes;
+    }
+    coll->ops->all_reduce_start(h->instance, executor->replica,
+                                executor->reduces);
+    return EXEC_OK;
+}
+
+int32_t
+rt_op_all_gather_start(RtInvocation *inv, const RtHostOp *h)
+{
+    RtExecutor *executor = inv->executor;
+    RtColl *coll = executor->run->coll;
+    const RtValue *v = &h->in[0];
+    RtAllGatherPart part = {rt_value_pointer(inv, v),
+                            rt_value_pointer(inv, &h->out[0]), 1,
+                            (int64_t)dtype_info[v->dtype].bytes};
+    for (int i = 0; i < v->rank; i++) {
+        int64_t size = rt_dim(&v->dims[i], executor->dims);
+        if (i < ir_int(h->op, A_axis))
+            part.outer *= size;
+        else
+            part.own_bytes *= size;
+    }
+    executor->bytes_sent += part.outer * part.own_bytes;
+    coll->ops->all_gather_start(h->instance, executor->replica, &part);
+    return EXEC_OK;
+}
+
+/* "replicas 0, 2 have" of those that have arrived, or have not. */
+static const char *
+list_replicas(const RtRun *run, Arena *a, RtCollInstance *instance,
+              bool arrived)
+{
+    Str s = str_new(a);
+    int n = 0;
+    for (int i = 0; i < run->num_replicas; i++) {
+        if (run->coll->ops->arrived(instance, i) == arrived)
+            str_addf(&s, "%s%d", n++ ? ", " : "", i);
+    }
+    if (!n)
+        return "none has";
+    return arena_printf(a, n > 1 ? "replicas %s have" : "replica %s has",
+                        str_text(&s));
+}
+
+static int32_t
+fault_late(RtInvocation *inv, const RtHostOp *h)
+{
+    RtRun *run = inv->executor->run;
+    RtFault *fault = &inv->executor->fault;
+    Arena *a = inv->executor->arena;
+    bool reduces = h->op->kind == OP_all_reduce_done;
+    fault->late = true;
+    rt_add_stragglers(run, a, &fault->stragglers);
+    const char *arrived = list_replicas(run, a, h->instance, true);
+    const char *missing = list_replicas(run, a, h->instance, false);
+    int32_t end = rt_fault(
+        inv, h, STATUS_INPUT,
+        "the replicas do not meet in this %s: after %g seconds %s "
+        "arrived, %s not (--timeout allows more)",
+        reduces ? "all_reduce" : "all_gather", run->timeout, arrived, missing);
+    rt_stop(run);
+    return end;
+}
+
+static int32_t
+wait_for_instance(RtInvocation *inv, const RtHostOp *h)
+{
+    RtColl *coll = inv->executor->run->coll;
+    switch (coll->ops->done(h->instance, inv->executor->device_number)) {
+    case COLL_OK:
+        return EXEC_OK;
+    case COLL_TIMEOUT:
+        return fault_late(inv, h);
+    case COLL_ABORTED:
+        break;
+    }
+    return EXEC_STOPPED;
+}
+
+int32_t
+rt_op_all_reduce_done(RtInvocation *inv, const RtHostOp *h)
+{
+    return wait_for_instance(inv, h);
+}
+
+int32_t
+rt_op_all_gather_done(RtInvocation *inv, const RtHostOp *h)
+{
+    return wait_for_instance(inv, h);
+}

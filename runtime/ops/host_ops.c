@@ -1,0 +1,29 @@
+/*
+ * host_ops.c - the table of the operations that the runtime executes
+ *
+ * The functions of a plan are loaded by this table, which a run is given: what
+ * loads them needs none of the operations.
+ */
+#include "runtime/ops/host_ops.h"
+
+enum {
+    IN_MAIN = 1 << FUNC_MAIN,
+    IN_PROGRAM = 1 << FUNC_PROGRAM,
+    IN_ELEMENT = 1 << FUNC_HOST
+};
+
+const RtHostOpInfo rt_host_ops[NUM_OPS] = {
+#define HOST_OP(kind, where, prepare)                                          \
+    [OP_##kind] = {where, rt_op_##kind, rt_prepare_##prepare},
+#include "runtime/ops/host_ops.def"
+#undef HOST_OP
+};
+
+Status
+rt_prepare_nothing(RtRun *run, RtFunction *fn, RtHostOp *h)
+{
+    (void)run;
+    (void)fn;
+    (void)h;
+    return OK;
+}

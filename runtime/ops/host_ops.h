@@ -1,0 +1,18 @@
+/*
+ * host_ops.h - the operations that compiled code leaves to the runtime
+ */
+#ifndef TFD_RUNTIME_OPS_HOST_OPS_H
+#define TFD_RUNTIME_OPS_HOST_OPS_H
+
+#include "runtime/exec/function.h"
+
+#define HOST_OP(kind, where, prepare)                                          \
+    RtOpPrepare rt_prepare_##prepare;                                          \
+    RtOpRun rt_op_##kind;
+#include "runtime/ops/host_ops.def"
+#undef HOST_OP
+
+/* The rows of host_ops.def by IrOpKind; those of other operations are zero. */
+extern const RtHostOpInfo rt_host_ops[NUM_OPS];
+
+#endif

@@ -1,0 +1,328 @@
+/*
+ * iter.c - datasets of a run: iterators, and their compiled functions
+ *
+ * All sources are opened when the run begins, so that a file that is missing
+ * is found then and not after hours.
+ */
+#include "runtime/ops/iter.h"
+
+#include <string.h>
+#include "ir/analysis/hooks.h"
+#include "ir/ir.h"
+#include "runtime/exec/run_state.h"
+#include "runtime/hal/cpu/wait.h"
+#include "runtime/ops/host_ops.h"
+
+/* ---- functions of elements ---------------------------------------------- */
+
+static Status
+load_stages(RtRun *run, const IrDataset *ds)
+{
+    RtFunction *unused;
+    for (int i = 0; i < ds->stages.len; i++) {
+        if (ds->stages.data[i].func)
+            TRY(rt_load_function(run, ds->stages.data[i].func, FUNC_HOST,
+                                 &unused));
+    }
+    return OK;
+}
+
+Status
+rt_load_elements(RtRun *run)
+{
+    for (int i = 0; i < run->module->datasets.len; i++)
+        TRY(load_stages(run, run->module->datasets.data[i]));
+    return OK;
+}
+
+/* An element's shapes name no batch or one: every n is that. */
+static void
+set_rows(RtElementCall *e, int64_t rows)
+{
+    int pairs = ir_num_pairs(e->executor.run->module);
+    for (int i = 0; i < pairs; i++)
+        e->executor.batches[i].n = rows;
+}
+
+/* Why a function of an element stopped, with its place: whoever reads this is
+ * another thread than that which says it. */
+static Status
+element_fault(RtElementCall *e)
+{
+    const RtFault *f = &e->executor.fault;
+    if (!f->op)
+        UNREACHABLE("@%s ended without a reason", e->inv.fn->ir->name);
+    Loc loc = f->op->loc;
+    const Diag *d = e->executor.run->plan->diag;
+    Arena *scratch = arena_new(NULL, "an element's error");
+    Str lines = str_new(scratch);
+    diag_add_excerpt(&lines, d, loc);
+    Status st =
+        status_new(f->kind, "%s:%u:%u: %s", diag_source_name(d, loc.file),
+                   loc.line, loc.col, str_text(&f->text));
+    st = status_show(st, str_text(&lines));
+    arena_release(scratch);
+    return st;
+}
+
+static Status
+call_element(RtElementFn *f, void *const *in, void *const *out, int64_t rows)
+{
+    RtElementCall *e = (RtElementCall *)f;
+    set_rows(e, rows);
+    e->inv.call.in = (char *const *)in;
+    e->inv.call.out = (char *const *)out;
+    atomic_store_explicit(&e->executor.running, &e->inv, memory_order_relaxed);
+    int32_t end = e->inv.fn->code(&e->inv.call);
+    atomic_store_explicit(&e->executor.running, NULL, memory_order_relaxed);
+    if (end == EXEC_STOPPED)
+        return rt_data_stopped();
+    return end == EXEC_OK ? OK : element_fault(e);
+}
+
+/* The run, as its pipelines see it. */
+typedef struct Client {
+    RtDataClient base;
+    RtRun *run;
+} Client;
+
+static RtElementFn *
+new_element(RtDataClient *c, const char *name)
+{
+    RtRun *run = ((Client *)c)->run;
+    const RtFunction *fn = map_get(run->fns, name);
+    RtElementCall *e = NEW(run->arena, RtElementCall);
+    rt_executor_init(&e->executor, run, -1);
+    rt_invocation_init(&e->inv, fn, &e->executor,
+                       rt_alloc_aligned(e->executor.arena, fn->ir->arena_bytes),
+                       NULL, NULL);
+    VEC_PUSH(run->arena, run->elements, e);
+    e->fn.call = call_element;
+    return &e->fn;
+}
+
+static bool
+gives_up(RtDataClient *c)
+{
+    return rt_is_stopped(((Client *)c)->run);
+}
+
+/* ---- opening and closing ------------------------------------------------ */
+
+/* The bounds of its rows, whichever symbols stand for them. */
+static void
+note_bounds(RtRun *run, RtIterBinding *it)
+{
+    if (it->ir->rows < 0)
+        return;
+    const IrSymbol *n = &run->module->symbols.data[it->ir->rows];
+    it->bound = n->bound;
+    it->all_bound = n->partner < 0
+                        ? INT64_MAX
+                        : run->module->symbols.data[n->partner].bound;
+}
+
+static void
+list_iterators(RtRun *run)
+{
+    int n = run->module->iters.len;
+    run->iterators = NEW_ARRAY(run->arena, RtIterBinding, (size_t)n);
+    for (int i = 0; i < n; i++) {
+        run->iterators[i].ir = run->module->iters.data[i];
+        note_bounds(run, &run->iterators[i]);
+    }
+}
+
+Status
+rt_open_iterators(RtRun *run)
+{
+    Client *client = NEW(run->arena, Client);
+    *client = (Client){{new_element, gives_up}, run};
+    RtDataOptions options = {.dir = run->data_dir,
+                             .seed = run->seed,
+                             .threads = run->options->pipeline_threads,
+                             .client = &client->base,
+                             .file_bytes = &run->stats.file_bytes,
+                             .kept_bytes = &run->stats.kept_bytes};
+    if (!run->iterators)
+        list_iterators(run);
+    for (int i = 0; i < run->module->iters.len; i++) {
+        RtIterBinding *it = &run->iterators[i];
+        TRY(rt_iter_new(run->module, it->ir, run->num_replicas, &options,
+                        &it->iter));
+    }
+    return OK;
+}
+
+void
+rt_close_iterators(RtRun *run)
+{
+    for (int i = 0; run->iterators && i < run->module->iters.len; i++)
+        rt_iter_close(run->iterators[i].iter);
+    for (int i = 0; i < run->elements.len; i++)
+        rt_executor_deinit(&run->elements.data[i]->executor);
+}
+
+/* ---- operations -------------------------------------------------------- */
+
+Status
+rt_prepare_iter(RtRun *run, RtFunction *fn, RtHostOp *h)
+{
+    const char *name = ir_text(h->op, A_iter);
+    if (!run->iterators)
+        list_iterators(run);
+    for (int i = 0; i < run->module->iters.len; i++) {
+        if (strcmp(run->iterators[i].ir->name, name) == 0) {
+            h->iterator = &run->iterators[i];
+            return OK;
+        }
+    }
+    return plan_refuse(run->plan, "@%s names no iterator \"%s\"", fn->ir->name,
+                       name);
+}
+
+static int
+num_components(const RtRun *run, const RtIterBinding *it)
+{
+    const IrDataset *ds =
+        ir_dataset_find(run->module, it->ir->datasets.data[0]);
+    return ds && ds->stages.len ? VEC_LAST(ds->stages).types.len : 0;
+}
+
+/* The symbols of what single replicas have of n. */
+static RtReplicaRows *
+rows_of_replicas(const RtRun *run, int32_t n)
+{
+    RtReplicaRows *list = NEW(run->arena, RtReplicaRows);
+    for (int32_t i = 0; i < run->module->symbols.len; i++) {
+        const IrSymbol *s = &run->module->symbols.data[i];
+        RtReplicaWord w = {ir_symbol_word(run->module, i), s->replica};
+        if (s->of == n)
+            VEC_PUSH(run->arena, *list, w);
+    }
+    return list;
+}
+
+Status
+rt_prepare_iter_next(RtRun *run, RtFunction *fn, RtHostOp *h)
+{
+    TRY(rt_prepare_iter(run, fn, h));
+    bool fits = h->op->num_results == num_components(run, h->iterator);
+    for (int i = 0; i < h->op->num_results; i++)
+        fits &= h->out[i].place.space == SPACE_ROW;
+    if (!fits)
+        return plan_refuse(run->plan,
+                           "elements of \"%s\" have no place on the devices",
+                           h->iterator->ir->datasets.data[0]);
+    int32_t n = ir_next_rows(h->op);
+    h->batch = n < 0 ? -1 : ir_symbol_batch(run->module, n);
+    if (n >= 0)
+        h->replica_rows = rows_of_replicas(run, n);
+    return OK;
+}
+
+/* All iterators of a dataset count its passes together. */
+static uint64_t
+passes_of(const RtRun *run, const IrIter *ir)
+{
+    uint64_t passes = 0;
+    for (int i = 0; i < run->module->iters.len; i++) {
+        const RtIterBinding *it = &run->iterators[i];
+        if (strcmp(it->ir->datasets.data[0], ir->datasets.data[0]) == 0)
+            passes += rt_iter_passes(it->iter);
+    }
+    return passes;
+}
+
+int32_t
+rt_op_iter_open(RtInvocation *inv, const RtHostOp *h)
+{
+    const RtIterBinding *it = h->iterator;
+    Status st = rt_iter_open(it->iter, passes_of(inv->executor->run, it->ir));
+    return st ? rt_fault_status(inv, h, st) : EXEC_OK;
+}
+
+int32_t
+rt_op_iter_has_next(RtInvocation *inv, const RtHostOp *h)
+{
+    bool more = false;
+    double begin = rt_seconds();
+    Status st = rt_iter_has_next(h->iterator->iter, &more);
+    inv->executor->run->stats.data += rt_seconds() - begin;
+    if (st)
+        return rt_fault_status(inv, h, st);
+    *rt_value_pointer(inv, &h->out[0]) = more;
+    return EXEC_OK;
+}
+
+/* Every executor knows the rows of every replica. */
+static void
+set_replica_rows(RtExecutor *executor, const RtIterBinding *it,
+                 const RtReplicaRows *list)
+{
+    for (int i = 0; i < list->len; i++) {
+        RtReplicaWord w = list->data[i];
+        executor->dims[w.word] = rt_iter_rows(it->iter, w.replica);
+    }
+}
+
+/* The batch's n, N and row_start on every replica, and in main, where n is that
+ * of replica 0; false if it is larger than its bound, for which arenas were
+ * made. */
+static bool
+set_batch(RtRun *run, const RtHostOp *h)
+{
+    const RtIterBinding *it = h->iterator;
+    int64_t all = rt_iter_all_rows(it->iter), before = 0;
+    for (int r = 0; r < run->num_replicas; r++) {
+        int64_t rows = rt_iter_rows(it->iter, r);
+        if (rows > it->bound)
+            return false;
+        run->replicas[r].batches[h->batch] =
+            (IrBatchSizes){.n = rows, .N = all, .row_start = before};
+        before += rows;
+        set_replica_rows(&run->replicas[r], it, h->replica_rows);
+    }
+    set_replica_rows(&run->main, it, h->replica_rows);
+    IrBatchSizes *own = &run->main.batches[h->batch];
+    own->n = rt_iter_rows(it->iter, 0);
+    own->N = all;
+    return all <= it->all_bound;
+}
+
+static void
+copy_batch(RtRun *run, const RtHostOp *h)
+{
+    for (int r = 0; r < run->num_replicas; r++) {
+        const RtExecutor *replica = &run->replicas[r];
+        RtDevice *d = replica->device;
+        for (int i = 0; i < h->op->num_results; i++)
+            d->ops->copy_in(d, rt_row_pointer(replica, &h->out[i]),
+                            rt_iter_data(h->iterator->iter, r, i),
+                            rt_value_bytes(&h->out[i], replica->dims));
+    }
+}
+
+int32_t
+rt_op_iter_next(RtInvocation *inv, const RtHostOp *h)
+{
+    RtRun *run = inv->executor->run;
+    double begin = rt_seconds();
+    bool more = true;
+    Status st = rt_iter_has_next(h->iterator->iter, &more);
+    if (!more)
+        return rt_fault(inv, h, STATUS_INPUT,
+                        "\"next\" finds no more elements: has_next tells "
+                        "whether there is one");
+    if (!st)
+        st = rt_iter_next(h->iterator->iter);
+    if (st)
+        return rt_fault_status(inv, h, st);
+    if (h->batch >= 0 && !set_batch(run, h))
+        return rt_fault(inv, h, STATUS_INPUT,
+                        "a batch of \"%s\" is larger than the plan allows",
+                        h->iterator->ir->datasets.data[0]);
+    copy_batch(run, h);
+    run->stats.data += rt_seconds() - begin;
+    return EXEC_OK;
+}

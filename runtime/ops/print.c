@@ -1,0 +1,97 @@
+/*
+ * print.c - print and assert
+ *
+ * Main's lines are printed at once, those of replicas at the end of the step
+ * (output.h); of a line that is the same on all, replica 0 has the only one.
+ */
+#include "runtime/ops/print.h"
+
+#include "ir/base/message.h"
+#include "runtime/exec/output.h"
+#include "runtime/exec/run_state.h"
+#include "runtime/ops/host_ops.h"
+
+/* ---- loading ----------------------------------------------------------- */
+
+Status
+rt_check_format(RtRun *run, const RtFunction *fn, const RtHostOp *h, int first)
+{
+    int n = h->op->num_operands - first;
+    DType *dtypes = NEW_ARRAY(run->arena, DType, (size_t)(n > 0 ? n : 0));
+    for (int i = 0; i < n; i++)
+        dtypes[i] = h->in[first + i].dtype;
+    const char *why =
+        format_check(run->arena, ir_text(h->op, A_format), n, dtypes);
+    if (why)
+        return plan_refuse(run->plan, "@%s prints %s", fn->ir->name,
+                           message_part(why));
+    return OK;
+}
+
+Status
+rt_prepare_print(RtRun *run, RtFunction *fn, RtHostOp *h)
+{
+    TRY(rt_check_format(run, fn, h, 0));
+    h->each = ir_int(h->op, A_each) != 0;
+    return OK;
+}
+
+Status
+rt_prepare_assert(RtRun *run, RtFunction *fn, RtHostOp *h)
+{
+    return rt_check_format(run, fn, h, 1);
+}
+
+/* ---- execution --------------------------------------------------------- */
+
+void
+rt_add_text(Str *to, RtInvocation *inv, const RtHostOp *h, int first)
+{
+    RtExecutor *executor = inv->executor;
+    int n = h->op->num_operands - first;
+    for (int i = 0; i < n; i++) {
+        const RtValue *v = &h->in[first + i];
+        for (int k = 0; k < v->rank; k++)
+            executor->arg_dims[i][k] = rt_dim(&v->dims[k], executor->dims);
+        executor->args[i] = (FormatArg){
+            v->dtype, v->rank, executor->arg_dims[i], rt_value_pointer(inv, v)};
+    }
+    format_text(to, ir_text(h->op, A_format), n, executor->args);
+}
+
+int32_t
+rt_op_print(RtInvocation *inv, const RtHostOp *h)
+{
+    RtExecutor *executor = inv->executor;
+    RtLines *lines = &executor->lines;
+    bool by_main = executor->replica < 0;
+    if (by_main)
+        lines->text.len = 0;
+    if (executor->replica <= 0 || h->each) {
+        rt_add_text(&lines->text, inv, h, 0);
+        str_addc(&lines->text, '\n');
+    }
+    if (by_main)
+        rt_print(executor->run, lines->text.data, lines->text.len);
+    else
+        VEC_PUSH(executor->arena, lines->ends, lines->text.len);
+    return EXEC_OK;
+}
+
+/* Main on devices that execute nothing: all that it fetches is zeros. */
+static bool
+sees_no_results(const RtInvocation *inv)
+{
+    return inv->fn->ir->kind == FUNC_MAIN && inv->executor->run->caps->machine;
+}
+
+int32_t
+rt_op_assert(RtInvocation *inv, const RtHostOp *h)
+{
+    if (*rt_value_pointer(inv, &h->in[0]) || sees_no_results(inv))
+        return EXEC_OK;
+    Str text = str_new(inv->executor->arena);
+    message_part(ir_text(h->op, A_format));
+    rt_add_text(&text, inv, h, 1);
+    return rt_fault(inv, h, STATUS_INPUT, "%s", str_text(&text));
+}

@@ -1,0 +1,15 @@
+/*
+ * print.h - texts with a format
+ */
+#ifndef TFD_RUNTIME_OPS_PRINT_H
+#define TFD_RUNTIME_OPS_PRINT_H
+
+#include "runtime/exec/function.h"
+
+/* The text of an operation with a format: its values are those of the operands
+ * from first. */
+Status rt_check_format(RtRun *run, const RtFunction *fn, const RtHostOp *h,
+                       int first) MUST_USE;
+void rt_add_text(Str *to, RtInvocation *inv, const RtHostOp *h, int first);
+
+#endif

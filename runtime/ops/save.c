@@ -1,0 +1,294 @@
+/*
+ * save.c - save, restore and summary
+ *
+ * The values are main's: programs have read them from the variables, or will
+ * write them there.  A checkpoint is one file in a folder of its own, so that
+ * others may stand beside it, and replaces the one before as a whole.
+ */
+#include <string.h>
+#include "ir/base/io/file.h"
+#include "runtime/checkpoint/safetensors.h"
+#include "runtime/exec/run_state.h"
+#include "runtime/ops/host_ops.h"
+#include "runtime/ops/print.h"
+
+#define FILE_NAME "variables.safetensors"
+
+enum { MAX_NAMED = 3 }; /* in a message */
+
+/* ---- loading ------------------------------------------------------------ */
+
+Status
+rt_prepare_summary(RtRun *run, RtFunction *fn, RtHostOp *h)
+{
+    run->has_summary = true;
+    return rt_check_format(run, fn, h, 2);
+}
+
+Status
+rt_prepare_save(RtRun *run, RtFunction *fn, RtHostOp *h)
+{
+    int num_vars;
+    ir_names(h->op, A_vars, &num_vars);
+    return rt_check_format(run, fn, h, num_vars);
+}
+
+Status
+rt_prepare_restore(RtRun *run, RtFunction *fn, RtHostOp *h)
+{
+    return rt_check_format(run, fn, h, 0);
+}
+
+/* ---- a checkpoint being written or read --------------------------------- */
+
+typedef struct Checkpoint {
+    Arena *arena;
+    RtInvocation *inv;
+    const RtHostOp *op;
+    const char *folder, *path;
+    const char *const *names; /* of variables */
+    int num_vars;
+} Checkpoint;
+
+/* The operands of the path stand behind the first ones. */
+static Checkpoint
+checkpoint_of(RtInvocation *inv, const RtHostOp *h, int first)
+{
+    Checkpoint c = {
+        .arena = arena_new(NULL, "checkpoint"), .inv = inv, .op = h};
+    Str folder = str_new(c.arena);
+    rt_add_text(&folder, inv, h, first);
+    c.folder = str_text(&folder);
+    c.path = arena_printf(c.arena, "%s/%s", c.folder, FILE_NAME);
+    c.names = ir_names(h->op, A_vars, &c.num_vars);
+    return c;
+}
+
+/* The status st as the operation's end. */
+static int32_t
+finish(Checkpoint *c, Status st)
+{
+    int32_t end =
+        st ? rt_fault(c->inv, c->op, status_kind(st), "%s", status_message(st))
+           : EXEC_OK;
+    status_free(st);
+    arena_release(c->arena);
+    return end;
+}
+
+/* The tensor that value v of variable i is. */
+static RtTensor
+tensor_of(const Checkpoint *c, int i, const RtValue *v)
+{
+    const int64_t *dims = c->inv->executor->dims;
+    RtTensor t = {.name = c->names[i],
+                  .dtype = rt_tensor_dtype(c->arena, v->dtype),
+                  .rank = v->rank,
+                  .data = rt_value_pointer(c->inv, v),
+                  .bytes = rt_value_bytes(v, dims)};
+    for (int k = 0; k < v->rank; k++)
+        t.dims[k] = rt_dim(&v->dims[k], dims);
+    return t;
+}
+
+/* ---- save --------------------------------------------------------------- */
+
+static Status
+save(const Checkpoint *c)
+{
+    RtTensor *tensors = NEW_ARRAY(c->arena, RtTensor, (size_t)c->num_vars);
+    for (int i = 0; i < c->num_vars; i++)
+        tensors[i] = tensor_of(c, i, &c->op->in[i]);
+    TRY(file_make_folder(c->folder));
+    return rt_tensors_write(c->path, tensors, c->num_vars);
+}
+
+int32_t
+rt_op_save(RtInvocation *inv, const RtHostOp *h)
+{
+    int num_vars;
+    ir_names(h->op, A_vars, &num_vars);
+    Checkpoint c = checkpoint_of(inv, h, num_vars);
+    return finish(&c, save(&c));
+}
+
+/* ---- restore ------------------------------------------------------------ */
+
+/* Names in a message: the first few, and how many more there are. */
+typedef struct Names {
+    Str text;
+    int num;
+} Names;
+
+static void
+add_name(Names *names, const char *name)
+{
+    if (names->num++ < MAX_NAMED)
+        str_addf(&names->text, "%s\"%s\"", names->text.len ? ", " : "", name);
+}
+
+static const char *
+names_text(Names *names)
+{
+    if (names->num > MAX_NAMED)
+        str_addf(&names->text, " and %d more", names->num - MAX_NAMED);
+    return str_text(&names->text);
+}
+
+static const char *
+type_text(Arena *a, const RtTensor *t)
+{
+    Str s = str_new(a);
+    DType known;
+    for (const char *p = t->dtype; *p; p++)
+        str_addc(&s, (char)(*p >= 'A' && *p <= 'Z' ? *p - 'A' + 'a' : *p));
+    bool is_ours = dtype_by_name(str_text(&s), &known);
+    const char *name = is_ours ? str_text(&s) : t->dtype;
+    s = str_new(a);
+    str_add(&s, name);
+    for (int i = 0; i < t->rank; i++)
+        str_addf(&s, "%s%lld", i ? ", " : "[", (long long)t->dims[i]);
+    if (t->rank)
+        str_addc(&s, ']');
+    return str_text(&s);
+}
+
+static bool
+same_type(const RtTensor *a, const RtTensor *b)
+{
+    return strcmp(a->dtype, b->dtype) == 0 && a->rank == b->rank &&
+           memcmp(a->dims, b->dims, (size_t)a->rank * sizeof *a->dims) == 0;
+}
+
+static Status
+check_type(const Checkpoint *c, const RtTensor *saved, const RtTensor *wanted)
+{
+    if (same_type(saved, wanted))
+        return OK;
+    return status_new(STATUS_INPUT,
+                      "the variable \"%s\" is %s, but %s in \"%s\"; restore a "
+                      "checkpoint of this program, or declare it so",
+                      wanted->name, type_text(c->arena, wanted),
+                      type_text(c->arena, saved), c->path);
+}
+
+/* A bool is 0 or 1 wherever it is. */
+static Status
+check_bools(const Checkpoint *c, const RtTensor *saved)
+{
+    bool is_bool = strcmp(saved->dtype, "BOOL") == 0;
+    for (size_t i = 0; is_bool && i < saved->bytes; i++) {
+        if ((unsigned char)saved->data[i] > 1)
+            return status_new(STATUS_INPUT,
+                              "cannot read \"%s\": \"%s\" has a bool that is "
+                              "neither true nor false",
+                              c->path, saved->name);
+    }
+    return OK;
+}
+
+static Status
+check_missing(const Checkpoint *c, Names *missing)
+{
+    if (!missing->num)
+        return OK;
+    return status_new(STATUS_INPUT,
+                      "\"%s\" has no %s of the program; restore(\"%s\", "
+                      "[...]) takes only the variables it lists",
+                      c->path, names_text(missing), c->folder);
+}
+
+static Status
+check_unexpected(const Checkpoint *c, Names *unexpected)
+{
+    if (!unexpected->num || !ir_int(c->op->op, A_strict))
+        return OK;
+    return status_new(STATUS_INPUT,
+                      "\"%s\" has %s, which the program has not; "
+                      "restore(\"%s\", [...]) takes only the variables it "
+                      "lists",
+                      c->path, names_text(unexpected), c->folder);
+}
+
+static Map *
+by_name(Arena *a, const RtTensor *tensors, int n)
+{
+    Map *saved = map_new(a);
+    for (int i = 0; i < n; i++)
+        map_set(saved, tensors[i].name, (RtTensor *)&tensors[i]);
+    return saved;
+}
+
+/* Whether the tensors of a header are those of the variables. */
+static Status
+check_tensors(const void *cx, const RtTensor *tensors, int n)
+{
+    const Checkpoint *c = cx;
+    Names missing = {.text = str_new(c->arena)};
+    Names unexpected = {.text = str_new(c->arena)};
+    Map *saved = by_name(c->arena, tensors, n), *wanted = map_new(c->arena);
+    for (int i = 0; i < c->num_vars; i++) {
+        RtTensor t = tensor_of(c, i, &c->op->out[i]);
+        const RtTensor *found = map_get(saved, t.name);
+        map_set(wanted, t.name, (char *)t.name);
+        if (found)
+            TRY(check_type(c, found, &t));
+        else
+            add_name(&missing, t.name);
+    }
+    for (int i = 0; i < n; i++)
+        if (!map_get(wanted, tensors[i].name))
+            add_name(&unexpected, tensors[i].name);
+    TRY(check_missing(c, &missing));
+    return check_unexpected(c, &unexpected);
+}
+
+static Status
+restore(const Checkpoint *c)
+{
+    int n;
+    RtTensor *tensors;
+    TRY(rt_tensors_read(c->arena, c->path, check_tensors, c, &tensors, &n));
+    Map *saved = by_name(c->arena, tensors, n);
+    for (int i = 0; i < c->num_vars; i++) {
+        const RtTensor *found = map_get(saved, c->names[i]);
+        TRY(check_bools(c, found));
+        memcpy(rt_value_pointer(c->inv, &c->op->out[i]), found->data,
+               found->bytes);
+    }
+    return OK;
+}
+
+int32_t
+rt_op_restore(RtInvocation *inv, const RtHostOp *h)
+{
+    Checkpoint c = checkpoint_of(inv, h, 0);
+    return finish(&c, restore(&c));
+}
+
+/* ---- summary ------------------------------------------------------------ */
+
+int32_t
+rt_op_summary(RtInvocation *inv, const RtHostOp *h)
+{
+    Status st;
+    int64_t step;
+    RtExecutor *executor = inv->executor;
+    const RtValue *v = &h->in[0];
+    RtEvents *events = executor->run->events;
+    if (!events)
+        return EXEC_OK;
+    memcpy(&step, rt_value_pointer(inv, &h->in[1]), sizeof step);
+    Str *tag = &executor->lines.text; /* main's is free between two lines */
+    tag->len = 0;
+    rt_add_text(tag, inv, h, 2);
+    const char *data = rt_value_pointer(inv, v);
+    if (v->rank == 0)
+        st = rt_events_scalar(
+            events, str_text(tag), step,
+            scalar_cast(scalar_load(v->dtype, data, 0), DT_f64).f);
+    else
+        st = rt_events_histogram(events, str_text(tag), step, v->dtype, data,
+                                 rt_value_count(v, executor->dims));
+    return st ? rt_fault_status(inv, h, st) : EXEC_OK;
+}

@@ -1,0 +1,54 @@
+/*
+ * checksum.c - one number for all that was trained
+ *
+ * The same plan and data give the same bits (D2); this is how to see it.
+ */
+#include "runtime/run/checksum.h"
+
+#include "ir/analysis/per_replica.h"
+#include "ir/base/hash/hash.h"
+#include "ir/ir.h"
+#include "ir/type_bounds.h"
+#include "runtime/exec/run_state.h"
+
+enum { BLOCK_BYTES = 64 << 10 };
+
+static void
+add_variable(Hash *h, RtDevice *d, const char *from, int64_t bytes)
+{
+    char block[BLOCK_BYTES];
+    for (int64_t done = 0; done < bytes; done += BLOCK_BYTES) {
+        int64_t rest = bytes - done;
+        size_t n = rest < BLOCK_BYTES ? (size_t)rest : BLOCK_BYTES;
+        d->ops->copy_out(d, block, from + done, n);
+        hash_add(h, block, n);
+    }
+}
+
+/* The bytes of every variable of a replica, in order. */
+static void
+add_replica(const RtRun *run, int replica, Hash *h)
+{
+    const IrModule *m = run->module;
+    const RtExecutor *executor = &run->replicas[replica];
+    for (int i = 0; i < m->vars.len; i++) {
+        const IrVar *v = m->vars.data[i];
+        int64_t n = 0;
+        bool is_there = replica == 0 || v->type.locality != LOCAL_ON;
+        if (is_there && ir_type_bytes(m, &v->type, &n))
+            add_variable(
+                h, executor->device,
+                (ir_var_is_shared(v) ? executor->shared : executor->base) +
+                    v->place.offset,
+                n);
+    }
+}
+
+void
+rt_print_checksum(const RtRun *run)
+{
+    Hash *h = hash_new(run->arena);
+    for (int i = 0; i < run->num_replicas; i++)
+        add_replica(run, i, h);
+    fprintf(run->options->out, "checksum %s\n", hash_end(run->arena, h));
+}

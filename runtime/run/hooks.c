@@ -1,0 +1,86 @@
+/*
+ * hooks.c - what compiled code calls
+ */
+#include "runtime/run/hooks.h"
+
+#include "ir/base/message.h"
+#include "runtime/exec/function.h"
+#include "runtime/exec/output.h"
+#include "runtime/exec/run_state.h"
+
+static RtInvocation *
+invocation_of(TfdCall *call)
+{
+    return call->context;
+}
+
+static void
+count_op(RtExecutor *executor)
+{
+    uint64_t n = atomic_load_explicit(&executor->num_ops, memory_order_relaxed);
+    atomic_store_explicit(&executor->num_ops, n + 1, memory_order_relaxed);
+}
+
+/* The code asks for an operation or safepoint that its function does not
+ * have. */
+static int32_t
+wrong_number(RtInvocation *inv)
+{
+    RtHostOp h = {.op = inv->fn->ir->body->last};
+    return rt_fault(inv, &h, STATUS_INPUT,
+                    "the plan is damaged: the code of @%s asks for what it "
+                    "does not have",
+                    inv->fn->ir->name);
+}
+
+static int32_t
+hook_op(TfdCall *call, int32_t index)
+{
+    RtInvocation *inv = invocation_of(call);
+    if (index < 0 || index >= inv->fn->num_ops)
+        return wrong_number(inv);
+    const RtHostOp *h = &inv->fn->ops[index];
+    count_op(inv->executor);
+    return rt_is_stopped(inv->executor->run) ? EXEC_STOPPED : h->run(inv, h);
+}
+
+static int32_t
+hook_parallel(TfdCall *call, TfdKernel *kernel, void *const *ptrs,
+              const int64_t *dims, int64_t count, int64_t grain)
+{
+    RtDevice *d = invocation_of(call)->executor->device;
+    if (d)
+        d->ops->parallel(d, kernel, ptrs, dims, count, grain);
+    else
+        kernel(ptrs, dims, 0, count);
+    return EXEC_OK;
+}
+
+static int32_t
+hook_safepoint(TfdCall *call, int32_t index)
+{
+    RtInvocation *main = invocation_of(call);
+    RtRun *run = main->executor->run;
+    if (main->fn->ir->kind != FUNC_MAIN || index < 0 ||
+        index >= main->fn->num_safepoints)
+        return wrong_number(main);
+    run->stats.steps++;
+    atomic_store_explicit(&run->watchdog.steps, run->stats.steps,
+                          memory_order_relaxed);
+    rt_progress_step(&run->progress, run->stats.steps);
+    if (run->options->on_step)
+        run->options->on_step(run->options->on_step_data, run->stats.steps);
+    Status st = rt_checkpoint(main, index);
+    if (!st && run->out_error)
+        st = rt_flush(run);
+    if (st)
+        return rt_fault_status(main, &main->fn->ops[0], st);
+    return rt_is_interrupted(run) ? EXEC_STOPPED : EXEC_OK;
+}
+
+const TfdHooks rt_hooks = {
+    .abi = TFD_ABI,
+    .op = hook_op,
+    .parallel = hook_parallel,
+    .safepoint = hook_safepoint,
+};

@@ -1,0 +1,120 @@
+/*
+ * memory.c - what a run needs of memory, and whether there is as much
+ *
+ * All of it is known before main is called, but for what datasets keep of
+ * files.  A run that would be killed in its midst for want of memory is refused
+ * before it begins.
+ */
+#include "runtime/run/memory.h"
+
+#include <stdlib.h>
+#include "ir/analysis/footprint.h"
+#include "ir/analysis/hooks.h"
+#include "ir/analysis/live_range.h"
+#include "ir/base/message.h"
+#include "ir/base/usage.h"
+#include "runtime/exec/position.h"
+#include "runtime/exec/run_state.h"
+
+enum { MEGABYTE_BITS = 20 };
+
+/* ---- the need ------------------------------------------------------------ */
+
+static int64_t
+frame_bytes(const RtRun *run)
+{
+    IrFunc *fn = ir_main(run->module);
+    return fn ? ir_frame_bytes(fn) : 0;
+}
+
+static int64_t
+data_bytes(const RtRun *run)
+{
+    int64_t sum = run->stats.file_bytes + run->stats.kept_bytes;
+    for (int i = 0; i < run->module->iters.len; i++)
+        sum += ir_iter_bytes(run->module, run->module->iters.data[i]);
+    return sum;
+}
+
+static int64_t
+arenas_bytes(const RtRun *run)
+{
+    return run->caps->uses_host_memory
+               ? ir_arenas_bytes(run->arena, run->module, run->arena_bytes,
+                                 run->num_devices)
+               : 0;
+}
+
+RtFootprint
+rt_memory_footprint(const RtRun *run)
+{
+    const RtResume *r = &run->resume;
+    RtFootprint n = {.arenas = arenas_bytes(run),
+                     .frame = frame_bytes(run),
+                     .data = data_bytes(run),
+                     .copy = r->folder ? r->bytes : 0};
+    n.all = n.arenas + n.frame + n.data + n.copy;
+    return n;
+}
+
+/* ---- whether it is there ------------------------------------------------- */
+
+/* The memory that TFD_MEMORY states, in bytes; -1: it states none. */
+static int64_t
+stated_room(void)
+{
+    const char *text = getenv("TFD_MEMORY");
+    char *end;
+    if (!text || !*text)
+        return -1;
+    unsigned long long n = strtoull(text, &end, 10);
+    if (*end || n > INT64_MAX >> MEGABYTE_BITS)
+        return -1;
+    return n ? (int64_t)n << MEGABYTE_BITS : INT64_MAX;
+}
+
+static double
+megabytes(int64_t bytes)
+{
+    return (double)bytes / 1e6;
+}
+
+/* Those who take most of a device, and where they come from. */
+static Status
+show_largest(const RtRun *run, Status st)
+{
+    RtNotes notes = {0};
+    IrLarge large[IR_LARGEST];
+    int num = ir_largest_at_peak(run->arena, run->module, large);
+    for (int i = 0; i < num; i++) {
+        RtNote note = {large[i].loc,
+                       arena_printf(run->arena, "%.3f MB of each device are %s",
+                                    megabytes(large[i].bytes), large[i].what)};
+        VEC_PUSH(run->arena, notes, note);
+    }
+    return rt_show_notes(run, &notes, st);
+}
+
+Status
+rt_check_memory(const RtRun *run)
+{
+    RtFootprint n = rt_memory_footprint(run);
+    int64_t stated = stated_room();
+    UsageRoom room = {stated, "TFD_MEMORY"};
+    if (stated < 0)
+        room = usage_room();
+    if (n.all <= room.bytes)
+        return OK;
+    return show_largest(
+        run,
+        status_new(STATUS_MACHINE,
+                   "cannot run \"%s\": it needs %.3f MB of memory, and there "
+                   "are %.3f MB (%s); %.3f MB are for %d device%s, %.3f for "
+                   "main, %.3f for data, %.3f for a checkpoint: compile it for "
+                   "fewer devices or with smaller batches (TFD_MEMORY=0 runs "
+                   "it all the same)",
+                   run->plan->path, megabytes(n.all), megabytes(room.bytes),
+                   room.of, megabytes(n.arenas), run->num_devices,
+                   run->num_devices > 1 ? "s" : "", megabytes(n.frame),
+                   megabytes(n.data), megabytes(n.copy)));
+}

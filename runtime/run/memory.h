@@ -1,0 +1,23 @@
+/*
+ * memory.h - the memory that a run needs
+ */
+#ifndef TFD_RUNTIME_RUN_MEMORY_H
+#define TFD_RUNTIME_RUN_MEMORY_H
+
+#include <stdint.h>
+#include "ir/base/status.h"
+
+typedef struct RtRun RtRun;
+
+/* In bytes, as far as it is known. */
+typedef struct RtFootprint {
+    int64_t arenas, frame, data;
+    int64_t copy; /* of a checkpoint */
+    int64_t all;
+} RtFootprint;
+
+RtFootprint rt_memory_footprint(const RtRun *run);
+/* An error if there is not as much. */
+Status rt_check_memory(const RtRun *run) MUST_USE;
+
+#endif

@@ -1,0 +1,342 @@
+/*
+ * run.c - a plan to its results
+ *
+ * Opening goes from what can be wrong in the plan to what costs the machine
+ * something: params, code, functions, then devices, then files.
+ */
+#include "runtime/run/run.h"
+
+#include <string.h>
+#include "ir/analysis/hooks.h"
+#include "ir/base/message.h"
+#include "ir/plan/abi.h"
+#include "runtime/exec/end.h"
+#include "runtime/exec/function.h"
+#include "runtime/exec/output.h"
+#include "runtime/exec/params.h"
+#include "runtime/exec/run_state.h"
+#include "runtime/hal/cpu/wait.h"
+#include "runtime/hal/driver.h"
+#include "runtime/ops/host_ops.h"
+#include "runtime/ops/iter.h"
+#include "runtime/ops/launch.h"
+#include "runtime/run/checksum.h"
+#include "runtime/run/hooks.h"
+#include "runtime/run/memory.h"
+#include "runtime/run/stats.h"
+
+#define USUAL_TIMEOUT 300.0
+
+/* ---- opening ----------------------------------------------------------- */
+
+/* Compiled code names operations, places and dimensions by number, so it runs
+ * with the module that it was compiled from and no other. */
+static Status
+check_module_symbol(const RtRun *run)
+{
+    const char *hash = run->plan->ir_hash;
+    if (hash &&
+        !rt_code_function(
+            run->code, arena_printf(run->arena, PLAN_MODULE_SYMBOL "%s", hash)))
+        return plan_refuse(run->plan,
+                           "its code was not compiled from its placed.tir");
+    return OK;
+}
+
+static Status
+load_code(RtRun *run, const IrFunc *main_ir, RtFunction **main_fn)
+{
+    TRY(rt_code_open(run->plan->objects, run->plan->num_objects, &run->code));
+    TRY(check_module_symbol(run));
+    TRY(rt_measure_arena(run));
+    TRY(rt_load_elements(run));
+    TRY(rt_load_function(run, main_ir->name, FUNC_MAIN, main_fn));
+    return rt_reserve_staging(run);
+}
+
+/* "1, 2, 4 or 8": the numbers that n can be divided by. */
+static const char *
+list_divisors(Arena *a, int n)
+{
+    Str s = str_new(a);
+    for (int i = 1; i <= n; i++)
+        if (n % i == 0)
+            str_addf(&s, "%s%d", i == 1 ? "" : i == n ? " or " : ", ", i);
+    return str_text(&s);
+}
+
+/* Replicas meet in collectives, so all devices are of one kind. */
+static Status
+check_drivers(RtRun *run)
+{
+    IrDevice first = run->device_list.data[0];
+    for (int i = 0; i < run->device_list.len; i++) {
+        IrDevice d = run->device_list.data[i];
+        if (d.kind != first.kind)
+            return status_new(STATUS_USAGE,
+                              "%s and %s cannot run one plan: all devices of "
+                              "a run are of one kind",
+                              ir_device_name(run->arena, first),
+                              ir_device_name(run->arena, d));
+        if (!rt_driver_find(d.kind))
+            return status_new(STATUS_USAGE,
+                              "%s cannot be used: this version has no runner "
+                              "for devices of its kind",
+                              ir_device_name(run->arena, d));
+    }
+    run->caps = rt_driver_find(first.kind)->caps;
+    return OK;
+}
+
+/* Any number of devices that have as many replicas each. */
+static Status
+check_asked(RtRun *run, const char *asked)
+{
+    const char *wrong = ir_devices_parse(run->arena, asked, &run->device_list);
+    if (wrong)
+        return status_new(STATUS_USAGE, "--devices %s: %s", asked,
+                          message_part(wrong));
+    int num = run->device_list.len, replicas = run->num_replicas;
+    if (replicas % num == 0)
+        return OK;
+    return status_new(STATUS_USAGE,
+                      "--devices %s are %d, and the plan's %d replica%s cannot "
+                      "be divided among them evenly: take %s, or compile it "
+                      "for them with tfdc --devices %s",
+                      asked, num, replicas, replicas > 1 ? "s" : "",
+                      list_divisors(run->arena, replicas), asked);
+}
+
+static Status
+check_planned(RtRun *run)
+{
+    const char *wrong =
+        ir_devices_parse(run->arena, run->module->devices, &run->device_list);
+    if (wrong)
+        return plan_refuse(run->plan, "of its devices, %s",
+                           message_part(wrong));
+    if (run->device_list.len != run->num_replicas)
+        return plan_refuse(run->plan, "it names %d devices for %d replicas",
+                           run->device_list.len, run->num_replicas);
+    return OK;
+}
+
+static Status
+choose_devices(RtRun *run)
+{
+    const char *asked = run->options->devices;
+    TRY(asked ? check_asked(run, asked) : check_planned(run));
+    run->num_devices = run->device_list.len;
+    return check_drivers(run);
+}
+
+/* Threads of device number i: its share, at least the one it needs. */
+static int
+threads_of(const RtRun *run, int i)
+{
+    int all = run->options->num_threads;
+    if (all <= 0)
+        all = rt_num_cores();
+    int share = all / run->num_devices + (i < all % run->num_devices);
+    return share > 0 ? share : 1;
+}
+
+static bool
+may_spin(const RtRun *run)
+{
+    int sum = 0;
+    for (int i = 0; i < run->num_devices; i++)
+        sum += threads_of(run, i);
+    return rt_may_spin(sum);
+}
+
+/* Tells a device that executes nothing how long each program takes. */
+static Status
+set_program_seconds(const RtRun *run, RtDevice *d)
+{
+    for (int i = 0; i < map_count(run->fns); i++) {
+        const RtFunction *fn = map_value(run->fns, i);
+        if (fn->ir->kind == FUNC_PROGRAM)
+            TRY(d->ops->set_seconds(
+                d, fn->code,
+                ir_program_seconds(run->module, fn->ir, d->caps->machine)));
+    }
+    return OK;
+}
+
+static Status
+open_devices(RtRun *run, bool spin)
+{
+    size_t bytes = (size_t)run->arena_bytes;
+    int each = run->num_replicas / run->num_devices;
+    run->devices = NEW_ARRAY(run->arena, RtDevice *, (size_t)run->num_devices);
+    for (int i = 0; i < run->num_devices; i++) {
+        IrDevice device = run->device_list.data[i];
+        const RtDriver *driver = rt_driver_find(device.kind);
+        RtDeviceConfig config = {.name = ir_device_name(run->arena, device),
+                                 .num_threads = threads_of(run, i),
+                                 .spin = spin,
+                                 .on_caller = i == 0,
+                                 .clock = run->clock};
+        TRY(driver->open(&config, &run->devices[i]));
+        TRY(run->devices[i]->ops->reserve(run->devices[i], bytes, each));
+        if (driver->caps->machine)
+            TRY(set_program_seconds(run, run->devices[i]));
+    }
+    return OK;
+}
+
+static void
+make_executors(RtRun *run)
+{
+    size_t n = (size_t)run->num_replicas;
+    int each = run->num_replicas / run->num_devices;
+    rt_executor_init(&run->main, run, -1);
+    run->main.device = run->devices[0];
+    run->replicas = NEW_ARRAY(run->arena, RtExecutor, n);
+    for (int i = 0; i < run->num_replicas; i++) {
+        RtExecutor *replica = &run->replicas[i];
+        rt_executor_init(replica, run, i);
+        replica->device_number = i / each;
+        replica->device = run->devices[i / each];
+        replica->shared = replica->device->arena;
+        replica->base = replica->shared +
+                        (size_t)(i % each) * replica->device->arena_stride;
+    }
+}
+
+static const char *
+directory_of(Arena *a, const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    if (!slash)
+        return ".";
+    return slash == path ? "/" : arena_strndup(a, path, (size_t)(slash - path));
+}
+
+static void
+init(RtRun *run, const Plan *plan, const RtOptions *options)
+{
+    Arena *a = arena_new(NULL, "run");
+    *run = (RtRun){.arena = a,
+                   .plan = plan,
+                   .module = plan->module,
+                   .options = options,
+                   .hooks = &rt_hooks,
+                   .host_ops = rt_host_ops,
+                   .num_replicas = plan->module->num_replicas};
+    rt_begin_stats(run);
+    run->fns = map_new(a);
+    run->clock = options->clock ? options->clock : rt_seconds;
+    run->timeout = options->timeout > 0 ? options->timeout : USUAL_TIMEOUT;
+    run->data_dir =
+        options->data_dir ? options->data_dir : directory_of(a, plan->path);
+    rt_progress_begin(&run->progress, options->progress ? options->err : NULL);
+}
+
+static Status
+open_run(RtRun *run, RtFunction **main_fn)
+{
+    IrFunc *main_ir = ir_main(run->module);
+    if (!main_ir)
+        return plan_refuse(run->plan, "it has no main");
+    TRY(choose_devices(run));
+    if (run->options->checkpoint_dir)
+        rt_list_safepoints(run, main_ir);
+    TRY(rt_open_checkpoints(run));
+    TRY(rt_read_params(run));
+    bool spin = may_spin(run);
+    RtShmConfig shm = {.num_replicas = run->num_replicas,
+                       .num_devices = run->num_devices,
+                       .timeout = run->timeout,
+                       .spin = spin,
+                       .clock = run->clock};
+    TRY(rt_coll_shm_open(&shm, &run->coll));
+    TRY(load_code(run, main_ir, main_fn));
+    TRY(rt_check_memory(run));
+    TRY(open_devices(run, spin));
+    make_executors(run);
+    rt_bind_launches(run);
+    TRY(rt_open_iterators(run));
+    return rt_open_events(run);
+}
+
+static void
+close_run(RtRun *run, Status st)
+{
+    rt_watchdog_closing(run, st);
+    if (run->coll)
+        run->coll->ops->abort(run->coll);
+    rt_close_iterators(run);
+    rt_close_checkpoints(run);
+    rt_events_close(run->events);
+    for (int i = 0; run->devices && i < run->num_devices; i++) {
+        if (run->devices[i])
+            run->devices[i]->ops->close(run->devices[i]);
+    }
+    rt_watchdog_join(run);
+    for (int i = 0; run->replicas && i < run->num_replicas; i++)
+        rt_executor_deinit(&run->replicas[i]);
+    rt_executor_deinit(&run->main);
+    if (run->coll)
+        run->coll->ops->close(run->coll);
+    rt_code_close(run->code);
+    arena_release(run->arena);
+}
+
+/* ---- running ----------------------------------------------------------- */
+
+static Status
+enter_main(RtRun *run, const RtFunction *main_fn, RtInvocation *main)
+{
+    char *frame = rt_alloc_aligned(run->arena, ir_frame_bytes(main_fn->ir));
+    rt_invocation_init(main, main_fn, &run->main, frame, NULL, NULL);
+    TRY(rt_watchdog_start(run));
+    return rt_resume(run, main);
+}
+
+static Status
+call_main(RtRun *run, RtInvocation *main)
+{
+    run->stats.ready = rt_seconds();
+    atomic_store(&run->main.running, main);
+    int32_t end = main->fn->code(&main->call);
+    rt_watchdog_main_returned(run);
+    rt_progress_clear(&run->progress);
+    TRY(rt_flush(run));
+    if (end != EXEC_OK)
+        TRY(rt_status_of_fault(run));
+    TRY(rt_end_checkpoints(run));
+    return end == EXEC_OK ? OK : rt_status_of_stop(run);
+}
+
+Status
+rt_run(const Plan *plan, const RtOptions *options)
+{
+    RtRun run;
+    RtFunction *main_fn;
+    RtInvocation main;
+    init(&run, plan, options);
+    Status st = open_run(&run, &main_fn);
+    if (!st)
+        st = enter_main(&run, main_fn, &main);
+    if (!st && !options->load_only)
+        st = call_main(&run, &main);
+    if (!st && options->checksum) {
+        rt_print_checksum(&run);
+        st = rt_flush(&run);
+    }
+    if (!st && options->stats)
+        rt_print_stats(&run);
+    close_run(&run, st);
+    return st;
+}
+
+int
+rt_report(const Plan *plan, Status st, const char *program, FILE *to)
+{
+    if (!st || !plan || diag_num_errors(plan->diag) == 0)
+        return status_report(st, program, to);
+    diag_print(plan->diag, to);
+    return status_kind(st);
+}

@@ -1,0 +1,98 @@
+/*
+ * stats.c - what a run took
+ */
+#include "runtime/run/stats.h"
+
+#include "ir/base/usage.h"
+#include "runtime/exec/run_state.h"
+#include "runtime/hal/cpu/wait.h"
+#include "runtime/run/memory.h"
+
+static double
+megabytes(int64_t bytes)
+{
+    return (double)bytes / 1e6;
+}
+
+/* How long steps waited for checkpoints. */
+static void
+print_saving(const RtStats *s, FILE *to)
+{
+    fprintf(to, "  checkpoints  %.3f s", s->saving + s->saving_end);
+    if (s->saved)
+        fprintf(to,
+                ": %lld of %.3f MB, steps waited %.3f ms for each, %.3f ms at "
+                "most, and the end %.3f ms",
+                (long long)s->saved,
+                megabytes(s->saved_bytes) / (double)s->saved,
+                1e3 * s->saving / (double)s->saved, 1e3 * s->saving_most,
+                1e3 * s->saving_end);
+    fputc('\n', to);
+}
+
+static void
+print_time(const RtRun *run, FILE *to)
+{
+    const RtStats *s = &run->stats;
+    double ran = rt_seconds() - s->ready;
+    int64_t steps = s->steps - s->resumed;
+    fprintf(to, "steps          %lld, %lld launches\n", (long long)steps,
+            (long long)s->launches);
+    fprintf(to, "time           %.3f s, %.1f steps/s\n", ran,
+            ran > 0 ? (double)steps / ran : 0.0);
+    fprintf(to, "  start        %.3f s before\n", s->ready - s->begin);
+    fprintf(to, "  devices      %.3f s\n", s->devices);
+    fprintf(to, "  data         %.3f s\n", s->data);
+    double saving = s->saving + s->saving_end;
+    if (run->resume.folder)
+        print_saving(s, to);
+    fprintf(to, "  main         %.3f s\n", ran - s->devices - s->data - saving);
+}
+
+static void
+print_sent(const RtRun *run, FILE *to)
+{
+    int64_t sent = 0;
+    for (int i = 0; i < run->num_replicas; i++)
+        sent += run->replicas[i].bytes_sent;
+    fprintf(to, "collectives    %.3f MB from %d replicas\n", megabytes(sent),
+            run->num_replicas);
+}
+
+/* The plan against what the process has taken since the run began. */
+static void
+print_memory(const RtRun *run, FILE *to)
+{
+    RtFootprint n = rt_memory_footprint(run);
+    int64_t before = run->stats.memory;
+    fprintf(to,
+            "memory         %.3f MB planned: %.3f MB of %d devices, %.3f MB "
+            "of main, %.3f MB of data",
+            megabytes(n.all), megabytes(n.arenas), run->num_devices,
+            megabytes(n.frame), megabytes(n.data));
+    if (n.copy)
+        fprintf(to, ", %.3f MB of a checkpoint", megabytes(n.copy));
+    fprintf(to,
+            "\n  in use       %.3f MB at most, beside %.3f MB of the runner "
+            "and the plan\n",
+            megabytes(usage_peak() - before), megabytes(before));
+}
+
+void
+rt_begin_stats(RtRun *run)
+{
+    run->stats.begin = rt_seconds();
+    if (!run->options->stats)
+        return;
+    usage_forget_peak();
+    run->stats.memory = usage_now();
+}
+
+void
+rt_print_stats(RtRun *run)
+{
+    rt_progress_clear(&run->progress);
+    print_time(run, run->options->err);
+    print_sent(run, run->options->err);
+    print_memory(run, run->options->err);
+}

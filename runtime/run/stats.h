@@ -1,0 +1,14 @@
+/*
+ * stats.h - --stats: time, memory and bytes that a run took
+ */
+#ifndef TFD_RUNTIME_RUN_STATS_H
+#define TFD_RUNTIME_RUN_STATS_H
+
+typedef struct RtRun RtRun;
+
+/* Begins to count, before the run takes any memory. */
+void rt_begin_stats(RtRun *run);
+/* To options->err. */
+void rt_print_stats(RtRun *run);
+
+#endif

@@ -10,8 +10,8 @@
  * first act is a jump to the safepoint it is told to resume at (D11).
  *
  * A device may hold several replicas.  What they share is computed once, with
- * the call of the first one; runs of per-replica operations are loops over all
- * their calls (per_replica.h).  Each call has an arena with the same layout,
+ * the call of the first one; replica loops go over all their calls
+ * (per_replica.h).  Each call has an arena with the same layout,
  * and that of the first holds what is shared.
  *
  * In every round of a loop the stop word is loaded, so that a loop that has no
@@ -329,11 +329,11 @@ emit_op(BeHost *h, const IrOp *op)
     }
 }
 
-/* A run of per-replica operations; gives its last one. */
+/* A loop over the replicas of the device; gives its last operation. */
 static const IrOp *
-emit_run(BeHost *h, const IrOp *op)
+emit_replica_loop(BeHost *h, const IrOp *op)
 {
-    const IrOp *last = ir_run_last(op);
+    const IrOp *last = ir_replica_loop_last(op);
     BeReplicaLoop loop = be_host_begin_replicas(h);
     for (; op != last->next; op = op->next)
         emit_op(h, op);
@@ -344,10 +344,10 @@ emit_run(BeHost *h, const IrOp *op)
 static void
 emit_ops(BeHost *h, const IrBlock *b)
 {
-    bool may_begin_run = h->fn->kind == FUNC_PROGRAM && !h->in_replica;
+    bool may_begin_loop = h->fn->kind == FUNC_PROGRAM && !h->in_replica;
     for (const IrOp *op = b->first; op; op = op->next)
-        if (may_begin_run && ir_op_is_per_replica(op))
-            op = emit_run(h, op);
+        if (may_begin_loop && ir_op_is_per_replica(op))
+            op = emit_replica_loop(h, op);
         else
             emit_op(h, op);
 }

@@ -131,16 +131,16 @@ note_use(IrValue *v, int end)
         life->buffer->end = end;
 }
 
-/* until: the end of the run that b is in, 0 if it is in none. */
+/* until: the end of the replica loop that b is in, 0 if it is in none. */
 static void
 note_uses(const IrBlock *b, int until)
 {
-    const IrOp *run = NULL; /* the last operation of the one that op is in */
-    bool may_begin_run = !until && b->func->kind == FUNC_PROGRAM;
+    const IrOp *last = NULL; /* of the replica loop that op is in */
+    bool may_begin_loop = !until && b->func->kind == FUNC_PROGRAM;
     for (IrOp *op = b->first; op; op = op->next) {
-        if (may_begin_run && !run && ir_op_is_per_replica(op))
-            run = ir_run_last(op);
-        int end = run ? ir_span_of(run)->end + 1 : until;
+        if (may_begin_loop && !last && ir_op_is_per_replica(op))
+            last = ir_replica_loop_last(op);
+        int end = last ? ir_span_of(last)->end + 1 : until;
         int read_end = reads_until(op);
         for (int i = 0; i < op->num_operands; i++) {
             IrValue *v = op->operands[i];
@@ -151,8 +151,8 @@ note_uses(const IrBlock *b, int until)
         if (op->kind != OP_kernel)
             for (int i = 0; i < op->num_regions; i++)
                 note_uses(op->regions[i], end);
-        if (op == run)
-            run = NULL;
+        if (op == last)
+            last = NULL;
     }
 }
 

@@ -4,8 +4,8 @@
  * Positions number the operations of a function in the order of its text,
  * doubled: operation p reads at 2p and has written at 2p + 1.  A use inside a
  * loop of what was made outside lasts to the loop's end, and one by a replica
- * of what all replicas of its device share to the end of the run, when the
- * last of them has read it (per_replica.h).
+ * of what all replicas of its device share to the end of the replica
+ * loop, when the last of them has read it (per_replica.h).
  */
 #ifndef TFD_IR_ANALYSIS_LIFETIME_H
 #define TFD_IR_ANALYSIS_LIFETIME_H

@@ -61,7 +61,7 @@ ir_op_is_per_replica(const IrOp *op)
 
 /* Whether it does no harm to execute op of the device once for each replica. */
 static bool
-may_join_run(const IrOp *op)
+may_join_loop(const IrOp *op)
 {
     bool is_view = (ir_op_info[op->kind].traits & VIEW) &&
                    ir_op_info[op->kind].effect == PURE;
@@ -69,14 +69,14 @@ may_join_run(const IrOp *op)
 }
 
 const IrOp *
-ir_run_last(const IrOp *op)
+ir_replica_loop_last(const IrOp *op)
 {
     const IrOp *last = op;
     assert(ir_op_is_per_replica(op) && !ir_divergence(op->block));
     for (; op; op = op->next) {
         if (ir_op_is_per_replica(op))
             last = op;
-        else if (!may_join_run(op))
+        else if (!may_join_loop(op))
             break;
     }
     return last;

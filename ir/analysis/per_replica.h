@@ -4,13 +4,12 @@
  * Several replicas may run on one device.  Values that are equal on all of
  * them, variables among them, are there once, and are computed once; they are
  * called shared.  The other operations are executed by each replica, one
- * replica after the other: not operation by operation but in runs, so that a
- * replica finds in the cache what it has just made.
+ * replica after the other, in replica loops over several operations each, so
+ * that a replica finds in the cache what it has just made.
  *
- * A run reads shared values and writes none that another replica could see
- * change: what it reads is there until the last replica has come to its end.
- * The same holds for a device with one replica, since a plan is compiled
- * before the devices are known.
+ * A replica loop writes no shared value, and those that it reads stay valid
+ * until the last replica has finished.  The same holds for a device with one
+ * replica, since a plan is compiled before the devices are known.
  */
 #ifndef TFD_IR_ANALYSIS_PER_REPLICA_H
 #define TFD_IR_ANALYSIS_PER_REPLICA_H
@@ -28,10 +27,10 @@ bool ir_var_is_shared(const IrVar *var);
  * contributes; the done is the device's. */
 bool ir_op_is_per_replica(const IrOp *op);
 
-/* The end of the run that op, which is per replica and stands in a block that
- * all go through, begins: the last operation before one that is the device's.
- * Reads of variables and views between them are taken along: to execute them
- * again writes what is there already. */
-const IrOp *ir_run_last(const IrOp *op);
+/* The last operation of the replica loop that op begins, which is per replica
+ * and in a block that all replicas execute.  The loop ends before the next
+ * operation of the device, except reads of variables and views: executing
+ * these once more writes the bytes that are there already. */
+const IrOp *ir_replica_loop_last(const IrOp *op);
 
 #endif

@@ -15,8 +15,9 @@
  *
  * Between the start and the done of a collective nobody writes its buffers.
  *
- * What the replicas of a device share is valid to the end of the run that reads
- * it (per_replica.h), since another replica reads it after this one's end.
+ * What the replicas of a device share is valid to the end of the replica loop
+ * that reads it (per_replica.h), since another replica reads it after this
+ * one's end.
  *
  * To main a launch writes its results, which are rows of the arena, and all
  * that the program has as its own places there.
@@ -41,10 +42,10 @@ typedef struct Overlap {
     Verify *v;
     Arena *arena;
     const IrModule *module;
-    Slot *slots; /* the variables, then the values, whose ids are theirs */
-    Map *vars;   /* name -> its slot */
+    Slot *slots;   /* the variables, then the values, whose ids are theirs */
+    Map *vars;     /* name -> its slot */
     Map *programs; /* program -> where it has places of its own */
-    Map *spaces; /* program -> the Extent that its places lie in */
+    Map *spaces;   /* program -> the Extent that its places lie in */
     int num_slots, num_vars;
     ValidSet valid;
     VEC(const IrOp *) flights; /* starts without their done so far */
@@ -591,10 +592,10 @@ walk_op(Overlap *o, const IrOp *op)
         make_results(o, op);
 }
 
-/* ---- runs of per-replica operations ------------------------------------- */
+/* ---- replica loops ------------------------------------- */
 
 /* What the replicas of a device share is needed by the last of them when the
- * first has come to the end of the run. */
+ * first has come to the end of the loop. */
 static void
 need_shared(Overlap *o, const IrOp *op, const IrOp *last)
 {
@@ -612,7 +613,7 @@ need_shared(Overlap *o, const IrOp *op, const IrOp *last)
 }
 
 static void
-check_run(Overlap *o, const IrOp *first, const IrOp *last)
+check_replica_loop(Overlap *o, const IrOp *first, const IrOp *last)
 {
     for (const IrOp *op = first; op != last->next; op = op->next)
         need_shared(o, op, last);
@@ -622,15 +623,15 @@ static void
 walk_block(Overlap *o, const IrBlock *b)
 {
     const IrOp *first = NULL, *last = NULL;
-    bool may_begin_run = b->func->kind == FUNC_PROGRAM && !ir_divergence(b);
+    bool may_begin_loop = b->func->kind == FUNC_PROGRAM && !ir_divergence(b);
     for (const IrOp *op = b->first; op && !o->v->num_errors; op = op->next) {
-        if (may_begin_run && !last && ir_op_is_per_replica(op)) {
+        if (may_begin_loop && !last && ir_op_is_per_replica(op)) {
             first = op;
-            last = ir_run_last(op);
+            last = ir_replica_loop_last(op);
         }
         walk_op(o, op);
         if (op == last) {
-            check_run(o, first, last);
+            check_replica_loop(o, first, last);
             last = NULL;
         }
     }

@@ -8,7 +8,7 @@
  * launched, what a program needs.  Programs share their bytes, because one runs
  * at a time.
  *
- * Values share bytes where they can, so that copies disappear (share.c), and
+ * Values share bytes where they can, so that copies disappear (coalesce.c), and
  * where their lifetimes do not meet (pool.c).
  */
 #include "passes/memory/allocate.h"

@@ -1,7 +1,7 @@
 /*
  * coll.c - collectives of device programs
  *
- * Every start of a program is a instance of the communicator.  A program and
+ * Every start of a program is an instance of the communicator.  A program and
  * its variant for full batches meet at the same instances, since some replicas
  * may run the one while others run the other: their collectives must be alike.
  */
@@ -10,8 +10,7 @@
 #include "runtime/exec/run_state.h"
 #include "runtime/ops/host_ops.h"
 
-/* ---- instances -------------------------------------------------------------
- */
+/* ---- instances ---------------------------------------------------------- */
 
 static bool
 is_alike(const RtHostOp *a, const RtHostOp *b)

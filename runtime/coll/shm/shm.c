@@ -416,8 +416,7 @@ shm_arrived(const RtCollInstance *s, int replica)
     return atomic_load(&s->parts[replica].calls) == most;
 }
 
-/* ---- instances -------------------------------------------------------------
- */
+/* ---- instances ---------------------------------------------------------- */
 
 /* Zeroed memory on cache lines of its own. */
 static void *

@@ -23,6 +23,10 @@ typedef struct FuzzTarget {
  * targets. */
 const FuzzTarget *fuzz_target(const char *name);
 
+/* What the last input was refused with, of plan, checkpoint and files; its
+ * first 255 bytes. */
+const char *fuzz_refusal(void);
+
 /* Something impossible happened: prints it and aborts. */
 _Noreturn void fuzz_bug(const char *format, ...)
     __attribute__((format(printf, 1, 2)));

@@ -66,10 +66,20 @@ made_or_told(const Reader *r, const char *what, bool made)
     return made;
 }
 
+/* Of the last input that was refused with a status. */
+static char refusal[256];
+
+const char *
+fuzz_refusal(void)
+{
+    return refusal;
+}
+
 /* A refusal has words and is the input's fault. */
 static bool
 refused(Status st)
 {
+    snprintf(refusal, sizeof refusal, "%s", status_message(st));
     if (status_kind(st) != STATUS_INPUT || !*status_message(st))
         fuzz_bug("refused with status %d: %s", (int)status_kind(st),
                  status_message(st));

@@ -62,6 +62,7 @@ struct IrValue {
     IrPlace place;
     int num_uses;     /* valid after ir_count_uses */
     IrValue *forward; /* replacement noted by ir_forward, or NULL */
+    int number;       /* its own in the module: of side tables (table.h) */
     int id;           /* number while printing; scratch for passes */
     void *mark;       /* scratch for one pass at a time */
 };
@@ -107,6 +108,7 @@ struct IrOp {
     Loc loc;
     const IrReason *reason; /* NULL unless a pass inserted it */
     const IrCall *calls;    /* innermost; NULL for none, or not known */
+    int number;             /* its own in the module: of side tables */
     int id;                 /* scratch */
     void *mark;             /* scratch for one pass at a time */
 };
@@ -233,12 +235,13 @@ struct IrModule {
     VEC(uint16_t) sources; /* of the diag's table, those that the text lists */
     bool lists_sources;    /* false: all of the diag's are listed */
     int num_replicas;
-    const char *strategy; /* "default", "one_device", "mirrored", ... */
-    const char *devices;  /* "cpu:0-3" normalised */
+    const char *strategy;  /* "default", "one_device", "mirrored", ... */
+    const char *devices;   /* "cpu:0-3" normalised */
     IrAlgorithm algorithm; /* of collectives; auto: the strategy's own */
     int packs;             /* that it makes; 0: one for each value */
     VEC(IrSymbol) symbols;
-    IrStem counted[3]; /* of symbols named n, N and b */
+    IrStem counted[3];       /* of symbols named n, N and b */
+    int num_values, num_ops; /* made so far, also those that are gone */
     VEC(IrParam *) params;
     VEC(IrVar *) vars; /* by ir_var_add */
     Map *vars_by_name, *funcs_by_name;
@@ -246,10 +249,10 @@ struct IrModule {
     VEC(IrIter *) iters;
     IrFunc *first, *last; /* functions, in order */
     int phase;            /* IrPhase */
-    const char *after;    /* the pass of the pipeline it last went through; NULL:
-                             none, or it is not known which */
-    Loc text;             /* the first line of what it was read from, or none */
-    const IrCall *calls;  /* what operations made now are inlined for */
+    const char *after;   /* the pass of the pipeline it last went through; NULL:
+                            none, or it is not known which */
+    Loc text;            /* the first line of what it was read from, or none */
+    const IrCall *calls; /* what operations made now are inlined for */
 };
 
 /* How far a module has come; the verifier asks more of later ones. */

@@ -251,6 +251,7 @@ ir_block_arg(IrBlock *b, IrType type, const char *name)
     v->type = type;
     v->block = b;
     v->index = b->args.len;
+    v->number = b->func->module->num_values++;
     v->name = name;
     VEC_PUSH(a, b->args, v);
     return v;
@@ -274,6 +275,7 @@ ir_op_new(IrFunc *fn, IrOpKind kind, int num_operands, IrValue *const *operands,
     if (n)
         memcpy(op->operands, operands, n * sizeof *op->operands);
     op->module = fn->module;
+    op->number = fn->module->num_ops++;
     op->calls = fn->module->calls;
     return op;
 }
@@ -306,6 +308,7 @@ ir_op_results(IrOp *op, int num, const IrType *types)
         values[i].type = types[i];
         values[i].def = op;
         values[i].index = i;
+        values[i].number = op->module->num_values++;
         op->results[i] = &values[i];
     }
 }

@@ -172,33 +172,36 @@ ir_segments_match(const IrSegment *p, const IrSegment *q)
 
 /* ---- kernels that work in place ----------------------------------------- */
 
-/* Whether every operation of the kernel that sees x makes element i of its
- * result from element i of x; those results are marked like x. */
+/* A follower is the operand asked about, or made of it. */
+static void
+add_follower(IrOverwrites *x, const IrValue *v)
+{
+    *IR_TABLE_SLOT(x->arena, x->followers, v->number) = x->call;
+}
+
 static bool
-is_followed_elementwise(const IrOp *op, const IrType *shape)
+is_follower(const IrOverwrites *x, const IrValue *v)
+{
+    const int *call = IR_TABLE_FIND(x->followers, v->number);
+    return call && *call == x->call;
+}
+
+/* Whether op, if it sees a follower, makes element i of its result from element
+ * i of that one; then its result is one, too. */
+static bool
+is_followed_elementwise(IrOverwrites *x, const IrOp *op, const IrType *shape)
 {
     bool sees = false;
     for (int i = 0; i < op->num_operands; i++)
-        sees |= op->operands[i]->mark != NULL;
+        sees |= is_follower(x, op->operands[i]);
     if (!sees)
         return true;
     bool moves =
         !(ir_op_info[op->kind].traits & ELEMENTWISE) && op->kind != OP_copy;
     if (moves || !ir_type_same_shape(&op->results[0]->type, shape))
         return false;
-    op->results[0]->mark = op->results[0];
+    add_follower(x, op->results[0]);
     return true;
-}
-
-static void
-clear_marks(const IrBlock *b)
-{
-    for (int i = 0; i < b->args.len; i++)
-        b->args.data[i]->mark = NULL;
-    for (const IrOp *op = b->first; op; op = op->next) {
-        for (int i = 0; i < op->num_results; i++)
-            op->results[i]->mark = NULL;
-    }
 }
 
 /* Whether nothing in the kernel uses its parameter o but the scatter, to change
@@ -240,7 +243,7 @@ has_one_shape(const IrOp *kernel)
 }
 
 bool
-ir_kernel_may_overwrite(const IrOp *kernel, int o, int r)
+ir_kernel_may_overwrite(IrOverwrites *x, const IrOp *kernel, int o, int r)
 {
     assert(kernel->kind == OP_kernel);
     assert(o >= 0 && o < kernel->num_operands && r >= 0 &&
@@ -255,13 +258,13 @@ ir_kernel_may_overwrite(const IrOp *kernel, int o, int r)
     const IrOp *made = yield->operands[r]->def;
     if (made && made->kind == OP_scatter && is_scattered_into(made, o))
         return true;
-    clear_marks(b);
-    b->args.data[o]->mark = b->args.data[o];
+    x->call++;
+    add_follower(x, b->args.data[o]);
     for (const IrOp *op = b->first; may && op != yield; op = op->next)
-        may = is_followed_elementwise(op, from);
+        may = is_followed_elementwise(x, op, from);
     /* Another result made from o may be made in later loops. */
     for (int i = 0; may && i < yield->num_operands; i++)
-        may = i == r || !yield->operands[i]->mark || has_one_shape(kernel);
-    clear_marks(b);
+        may = i == r || !is_follower(x, yield->operands[i]) ||
+              has_one_shape(kernel);
     return may;
 }

@@ -5,6 +5,7 @@
 #define TFD_IR_SEGMENTS_H
 
 #include "ir/ir.h"
+#include "ir/table.h"
 
 /* One of the segments that a kernel has: kernels that only differ in their
  * values' lengths, done as one.  A kernel without `segments` is one segment. */
@@ -22,9 +23,18 @@ int64_t ir_segment_length(const IrSegment *p);
  */
 bool ir_segments_match(const IrSegment *p, const IrSegment *q);
 
+/* What the calls of ir_kernel_may_overwrite on one module share. */
+typedef struct IrOverwrites {
+    Arena *arena;
+    /* of values in kernels: the last call in which they were made of the
+     * operand asked about */
+    IR_TABLE(int) followers;
+    int call; /* the number of the last one */
+} IrOverwrites;
+
 /* Whether the kernel may make result r in exactly the bytes of operand o: it
  * reads an element of o only to make that element of its results, or changes
- * rows of it.  Uses the marks inside of it. */
-bool ir_kernel_may_overwrite(const IrOp *kernel, int o, int r);
+ * rows of it. */
+bool ir_kernel_may_overwrite(IrOverwrites *x, const IrOp *kernel, int o, int r);
 
 #endif

@@ -11,9 +11,9 @@
 #include "ir/type_bounds.h"
 
 Buffer *
-ir_buffer_of(const IrValue *v)
+ir_buffer_of(const IrLifetimes *l, const IrValue *v)
 {
-    Buffer *b = ir_lifetime_of(v)->buffer;
+    Buffer *b = ir_lifetime_of(l, v)->buffer;
     while (b->into)
         b = b->into;
     return b;
@@ -46,36 +46,34 @@ ir_buffers_merge(Buffer *a, Buffer *b)
 /* ---- positions ---------------------------------------------------------- */
 
 typedef struct Numbering {
-    Arena *arena;
-    IrModule *m;
+    IrLifetimes *l;
+    const IrModule *m;
     int next;
 } Numbering;
 
 static void
-begin_lifetime(Numbering *n, IrValue *v, int made)
+begin_lifetime(const Numbering *n, const IrValue *v, int made)
 {
     int64_t bytes;
     if (!ir_type_bytes(n->m, &v->type, &bytes))
         UNREACHABLE("a value of no finite size");
-    Buffer *b = NEW(n->arena, Buffer);
+    Buffer *b = NEW(n->l->arena, Buffer);
     *b = (Buffer){.begin = made - 1,
                   .end = made,
                   .bytes = bytes,
                   .align = 64,
                   .num_values = 1};
-    Lifetime *life = NEW(n->arena, Lifetime);
-    *life = (Lifetime){b, made, made};
-    v->mark = life;
+    *IR_TABLE_SLOT(n->l->arena, n->l->values, v->number) =
+        (Lifetime){b, made, made};
 }
 
 static void
-number_block(Numbering *n, IrBlock *b, int args_made)
+number_block(Numbering *n, const IrBlock *b, int args_made)
 {
     for (int i = 0; i < b->args.len; i++)
         begin_lifetime(n, b->args.data[i], args_made);
-    for (IrOp *op = b->first; op; op = op->next) {
-        OpSpan *span = NEW(n->arena, OpSpan);
-        op->mark = span;
+    for (const IrOp *op = b->first; op; op = op->next) {
+        OpSpan *span = IR_TABLE_SLOT(n->l->arena, n->l->spans, op->number);
         span->begin = span->end = 2 * n->next++;
         if (op->kind != OP_kernel)
             for (int i = 0; i < op->num_regions; i++)
@@ -99,32 +97,32 @@ home_block(const IrValue *v)
 /* Where op is done with its operands: a collective that was started reads them
  * until its done. */
 static int
-reads_until(const IrOp *op)
+reads_until(const IrLifetimes *l, const IrOp *op)
 {
     const IrOp *done = op;
     if (ir_op_is_start(op->kind))
         while (done->next &&
                (!done->num_operands || done->operands[0] != op->results[0]))
             done = done->next;
-    return ir_span_of(done)->begin;
+    return ir_span_of(l, done)->begin;
 }
 
 /* Where a use of v by op, which reads until `end`, ends: there, or at the end
  * of the outermost loop between op and v's own block. */
 static int
-use_end(const IrOp *op, const IrValue *v, int end)
+use_end(const IrLifetimes *l, const IrOp *op, const IrValue *v, int end)
 {
     const IrBlock *home = home_block(v);
     for (const IrBlock *b = op->block; b != home && b->op; b = b->op->block)
-        if (ir_is_loop(b->op) && ir_span_of(b->op)->end > end)
-            end = ir_span_of(b->op)->end + 1;
+        if (ir_is_loop(b->op) && ir_span_of(l, b->op)->end > end)
+            end = ir_span_of(l, b->op)->end + 1;
     return end;
 }
 
 static void
-note_use(IrValue *v, int end)
+note_use(const IrLifetimes *l, const IrValue *v, int end)
 {
-    Lifetime *life = ir_lifetime_of(v);
+    Lifetime *life = ir_lifetime_of(l, v);
     if (end > life->last_use)
         life->last_use = end;
     if (end > life->buffer->end)
@@ -133,24 +131,24 @@ note_use(IrValue *v, int end)
 
 /* until: the end of the replica loop that b is in, 0 if it is in none. */
 static void
-note_uses(const IrBlock *b, int until)
+note_uses(const IrLifetimes *l, const IrBlock *b, int until)
 {
     const IrOp *last = NULL; /* of the replica loop that op is in */
     bool may_begin_loop = !until && b->func->kind == FUNC_PROGRAM;
     for (IrOp *op = b->first; op; op = op->next) {
         if (may_begin_loop && !last && ir_op_is_per_replica(op))
             last = ir_replica_loop_last(op);
-        int end = last ? ir_span_of(last)->end + 1 : until;
-        int read_end = reads_until(op);
+        int end = last ? ir_span_of(l, last)->end + 1 : until;
+        int read_end = reads_until(l, op);
         for (int i = 0; i < op->num_operands; i++) {
-            IrValue *v = op->operands[i];
-            note_use(v, use_end(op, v, read_end));
+            const IrValue *v = op->operands[i];
+            note_use(l, v, use_end(l, op, v, read_end));
             if (end && ir_value_is_shared(v))
-                note_use(v, end);
+                note_use(l, v, end);
         }
         if (op->kind != OP_kernel)
             for (int i = 0; i < op->num_regions; i++)
-                note_uses(op->regions[i], end);
+                note_uses(l, op->regions[i], end);
         if (op == last)
             last = NULL;
     }
@@ -158,27 +156,27 @@ note_uses(const IrBlock *b, int until)
 
 /* What is read through a view is read.  Last to first, for views of views. */
 static void
-extend_to_views(const IrBlock *b)
+extend_to_views(const IrLifetimes *l, const IrBlock *b)
 {
     for (IrOp *op = b->last; op; op = op->prev) {
         bool view = (ir_op_info[op->kind].traits & VIEW) != 0;
         for (int i = 0; view && i < op->num_results; i++) {
-            Lifetime *of = ir_lifetime_of(op->operands[i]);
-            const Lifetime *seen = ir_lifetime_of(op->results[i]);
+            Lifetime *of = ir_lifetime_of(l, op->operands[i]);
+            const Lifetime *seen = ir_lifetime_of(l, op->results[i]);
             if (seen->last_use > of->last_use)
                 of->last_use = seen->last_use;
         }
         if (op->kind != OP_kernel)
             for (int i = 0; i < op->num_regions; i++)
-                extend_to_views(op->regions[i]);
+                extend_to_views(l, op->regions[i]);
     }
 }
 
 void
-ir_lifetimes_find(Arena *a, IrFunc *fn)
+ir_lifetimes_find(IrLifetimes *l, const IrFunc *fn)
 {
-    Numbering n = {a, fn->module, 1};
+    Numbering n = {l, fn->module, 1};
     number_block(&n, fn->body, 0);
-    note_uses(fn->body, 0);
-    extend_to_views(fn->body);
+    note_uses(l, fn->body, 0);
+    extend_to_views(l, fn->body);
 }

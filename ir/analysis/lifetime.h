@@ -10,7 +10,9 @@
 #ifndef TFD_IR_ANALYSIS_LIFETIME_H
 #define TFD_IR_ANALYSIS_LIFETIME_H
 
+#include <assert.h>
 #include "ir/ir.h"
+#include "ir/table.h"
 
 /* Bytes that values share, and the interval in which they hold one of them. */
 typedef struct Buffer Buffer;
@@ -26,7 +28,7 @@ struct Buffer {
     IrPlace place;
 };
 
-/* What is known of a value: its mark. */
+/* What is known of a value. */
 typedef struct Lifetime {
     Buffer *buffer;
     int made;     /* 2p + 1 of the operation that makes it */
@@ -34,29 +36,42 @@ typedef struct Lifetime {
                      loops counted */
 } Lifetime;
 
-static inline Lifetime *
-ir_lifetime_of(const IrValue *v)
-{
-    return v->mark;
-}
-
-Buffer *ir_buffer_of(const IrValue *v);
-
-/* What is known of an operation: its mark.  All positions are doubled. */
+/* What is known of an operation.  All positions are doubled. */
 typedef struct OpSpan {
     int begin; /* 2p */
     int end;   /* 2p of the last operation in its regions */
 } OpSpan;
 
-static inline OpSpan *
-ir_span_of(const IrOp *op)
-{
-    return op->mark;
-}
+/* Of the functions that ir_lifetimes_find was called for. */
+typedef struct IrLifetimes {
+    Arena *arena; /* of the tables and the buffers */
+    IR_TABLE(Lifetime) values;
+    IR_TABLE(OpSpan) spans;
+} IrLifetimes;
 
 /* Numbers the operations of fn and gives every value a life and a buffer of
  * its own. */
-void ir_lifetimes_find(Arena *a, IrFunc *fn);
+void ir_lifetimes_find(IrLifetimes *l, const IrFunc *fn);
+
+/* Of a value and an operation of such a function, outside of its kernels. */
+static inline Lifetime *
+ir_lifetime_of(const IrLifetimes *l, const IrValue *v)
+{
+    Lifetime *life = IR_TABLE_FIND(l->values, v->number);
+    assert(life && life->buffer);
+    return life;
+}
+
+static inline OpSpan *
+ir_span_of(const IrLifetimes *l, const IrOp *op)
+{
+    OpSpan *span = IR_TABLE_FIND(l->spans, op->number);
+    assert(span && span->begin);
+    return span;
+}
+
+/* The bytes that hold v, whatever its buffer was merged into. */
+Buffer *ir_buffer_of(const IrLifetimes *l, const IrValue *v);
 
 /* a and b share bytes from now on, and live from the first to the last. */
 void ir_buffers_merge(Buffer *a, Buffer *b);

@@ -23,7 +23,7 @@ larger(int64_t a, int64_t b)
 /* ---- collecting the ranges ---------------------------------------------- */
 
 typedef struct RangeCollector {
-    Arena *arena;
+    const IrLifetimes *lifetimes;
     const IrModule *module;
     IrSpace space;
     IrLiveRanges stays;
@@ -32,7 +32,7 @@ typedef struct RangeCollector {
 static void
 add_range(RangeCollector *c, const IrValue *v)
 {
-    const Lifetime *life = ir_lifetime_of(v);
+    const Lifetime *life = ir_lifetime_of(c->lifetimes, v);
     int64_t bytes;
     if (v->place.space != c->space ||
         !ir_type_bytes(c->module, &v->type, &bytes) || !bytes)
@@ -40,7 +40,7 @@ add_range(RangeCollector *c, const IrValue *v)
     int end = life->last_use > life->made ? life->last_use : life->made;
     int64_t to = v->place.offset + ir_align_to_line(bytes);
     IrLiveRange s = {v, life->made - 1, end, v->place.offset, to};
-    VEC_PUSH(c->arena, c->stays, s);
+    VEC_PUSH(c->lifetimes->arena, c->stays, s);
 }
 
 static void
@@ -78,16 +78,16 @@ sort(IrLiveRanges *s, int (*order)(const void *, const void *))
 }
 
 IrLiveRanges
-ir_live_ranges(Arena *a, IrFunc *fn, IrSpace space, int64_t past)
+ir_live_ranges(const IrLifetimes *l, const IrFunc *fn, IrSpace space,
+               int64_t past)
 {
     assert(space != SPACE_NONE);
-    RangeCollector c = {.arena = a, .module = fn->module, .space = space};
+    RangeCollector c = {.lifetimes = l, .module = fn->module, .space = space};
     IrLiveRanges stays = {0};
-    ir_lifetimes_find(a, fn);
     add_ranges(&c, fn->body);
     for (int i = 0; i < c.stays.len; i++)
         if (c.stays.data[i].from >= past)
-            VEC_PUSH(a, stays, c.stays.data[i]);
+            VEC_PUSH(l->arena, stays, c.stays.data[i]);
     sort(&stays, by_begin);
     return stays;
 }
@@ -233,11 +233,13 @@ add_large_value(Largest *l, const IrFunc *fn, const IrValue *v)
 }
 
 static void
-add_large_stays(Largest *l, IrFunc *fn)
+add_large_stays(Largest *l, const IrFunc *fn)
 {
     IrLiveRanges peak = {0};
+    IrLifetimes lifetimes = {.arena = l->arena};
+    ir_lifetimes_find(&lifetimes, fn);
     IrLiveRanges all =
-        ir_live_ranges(l->arena, fn, SPACE_ARENA, ir_vars_end(l->module));
+        ir_live_ranges(&lifetimes, fn, SPACE_ARENA, ir_vars_end(l->module));
     ir_peak_live_bytes(l->arena, &all, &peak);
     sort(&peak, by_offset);
     for (int i = 0; i < peak.len; i++)

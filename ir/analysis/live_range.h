@@ -2,12 +2,12 @@
  * live_range.h - what is where in memory, and when
  *
  * Works on places alone and knows nothing of how they were chosen: so it holds
- * for modules that were read as text, too.  The marks of values and operations
- * are lost.
+ * for modules that were read as text, too.
  */
 #ifndef TFD_IR_ANALYSIS_LIVE_RANGE_H
 #define TFD_IR_ANALYSIS_LIVE_RANGE_H
 
+#include "ir/analysis/lifetime.h"
 #include "ir/ir.h"
 
 /* A value in its place: positions are those of lifetime.h, and the bytes whole
@@ -20,9 +20,11 @@ typedef struct IrLiveRange {
 
 typedef VEC(IrLiveRange) IrLiveRanges;
 
-/* The values of fn in that space, in order of their beginnings; but for those
- * that begin before past, which is where variables end. */
-IrLiveRanges ir_live_ranges(Arena *a, IrFunc *fn, IrSpace space, int64_t past);
+/* The values of fn, of which l knows, in that space, in order of their
+ * beginnings; but for those that begin before past, which is where variables
+ * end.  In l's arena. */
+IrLiveRanges ir_live_ranges(const IrLifetimes *l, const IrFunc *fn,
+                            IrSpace space, int64_t past);
 
 /* The bytes of those that are there at a position, or at the worst one, each
  * byte counted once; peak: which they are then (may be NULL). */

@@ -47,6 +47,7 @@ typedef struct Overlap {
     Map *programs; /* program -> where it has places of its own */
     Map *spaces;   /* program -> the Extent that its places lie in */
     int num_slots, num_vars;
+    IrOverwrites overwrites;
     ValidSet valid;
     VEC(const IrOp *) flights; /* starts without their done so far */
 } Overlap;
@@ -216,7 +217,7 @@ check_operands_kept(Overlap *o, const IrOp *op, int r)
         if (!ir_extents_overlap(in, e))
             continue;
         if (op->kind == OP_kernel && same_place(in->place, e->place) &&
-            ir_kernel_may_overwrite(op, i, r))
+            ir_kernel_may_overwrite(&o->overwrites, op, i, r))
             continue;
         ir_verify_error(o->v, op, "result %d overwrites operand %d", r, i);
     }
@@ -663,7 +664,10 @@ void
 ir_verify_overlap(Verify *v, const IrFunc *fn)
 {
     Arena *arena = arena_new(v->scratch, "places");
-    Overlap o = {.v = v, .arena = arena, .module = v->module};
+    Overlap o = {.v = v,
+                 .arena = arena,
+                 .module = v->module,
+                 .overwrites = {.arena = arena}};
     const IrValues *args = &fn->body->args;
     bool on_device = fn->kind == FUNC_PROGRAM || fn->kind == FUNC_INIT;
     int n = args->len;

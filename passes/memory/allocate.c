@@ -25,9 +25,9 @@
 /* ---- collecting buffers ------------------------------------------------- */
 
 static void
-add_value(Pool *p, const IrValue *v)
+add_value(Pool *p, const IrLifetimes *l, const IrValue *v)
 {
-    Buffer *b = ir_buffer_of(v);
+    Buffer *b = ir_buffer_of(l, v);
     if (b->fixed || b->place.space != SPACE_NONE)
         return;
     b->place.space = p->space; /* so that it is added once */
@@ -38,41 +38,40 @@ add_value(Pool *p, const IrValue *v)
 typedef bool (*Chooses)(const IrValue *v);
 
 static void
-add_values(Pool *p, const IrBlock *b, Chooses chooses)
+add_values(Pool *p, const IrLifetimes *l, const IrBlock *b, Chooses chooses)
 {
     for (int i = 0; i < b->args.len; i++)
         if (chooses(b->args.data[i]))
-            add_value(p, b->args.data[i]);
+            add_value(p, l, b->args.data[i]);
     for (IrOp *op = b->first; op; op = op->next) {
         for (int i = 0; i < op->num_results; i++)
             if (chooses(op->results[i]))
-                add_value(p, op->results[i]);
+                add_value(p, l, op->results[i]);
         if (op->kind != OP_kernel)
             for (int i = 0; i < op->num_regions; i++)
-                add_values(p, op->regions[i], chooses);
+                add_values(p, l, op->regions[i], chooses);
     }
 }
 
 /* ---- writing places down ------------------------------------------------ */
 
 static void
-note_place(IrValue *v)
+note_place(const IrLifetimes *l, IrValue *v)
 {
-    v->place = ir_buffer_of(v)->place;
-    v->mark = NULL;
+    v->place = ir_buffer_of(l, v)->place;
 }
 
 static void
-note_places(const IrBlock *b)
+note_places(const IrLifetimes *l, const IrBlock *b)
 {
     for (int i = 0; i < b->args.len; i++)
-        note_place(b->args.data[i]);
+        note_place(l, b->args.data[i]);
     for (IrOp *op = b->first; op; op = op->next) {
         for (int i = 0; i < op->num_results; i++)
-            note_place(op->results[i]);
+            note_place(l, op->results[i]);
         if (op->kind != OP_kernel)
             for (int i = 0; i < op->num_regions; i++)
-                note_places(op->regions[i]);
+                note_places(l, op->regions[i]);
     }
 }
 
@@ -98,32 +97,35 @@ is_any(const IrValue *v)
 }
 
 static int64_t
-place_pool(PassCx *cx, IrFunc *fn, IrSpace space, int64_t base, Chooses chooses)
+place_pool(const IrLifetimes *l, const IrFunc *fn, IrSpace space, int64_t base,
+           Chooses chooses)
 {
-    Pool p = {.arena = cx->arena, .space = space, .base = base};
-    add_values(&p, fn->body, chooses);
+    Pool p = {.arena = l->arena, .space = space, .base = base};
+    add_values(&p, l, fn->body, chooses);
     return pass_pool_assign_offsets(&p);
 }
 
 static void
 allocate_func(PassCx *cx, IrFunc *fn, int64_t base)
 {
+    IrLifetimes l = {.arena = cx->arena};
     pass_insert_copies(cx, fn);
-    ir_lifetimes_find(cx->arena, fn);
-    pass_coalesce_buffers(cx, fn);
-    fn->arena_bytes = place_pool(cx, fn, SPACE_ARENA, base, is_any);
-    note_places(fn->body);
+    ir_lifetimes_find(&l, fn);
+    pass_coalesce_buffers(cx, &l, fn);
+    fn->arena_bytes = place_pool(&l, fn, SPACE_ARENA, base, is_any);
+    note_places(&l, fn->body);
 }
 
 static void
 allocate_main(PassCx *cx, IrFunc *fn, int64_t rows)
 {
+    IrLifetimes l = {.arena = cx->arena};
     pass_insert_copies(cx, fn);
-    ir_lifetimes_find(cx->arena, fn);
-    pass_coalesce_buffers(cx, fn);
-    fn->arena_bytes = place_pool(cx, fn, SPACE_FRAME, 0, is_host);
-    place_pool(cx, fn, SPACE_ROW, rows, is_handle);
-    note_places(fn->body);
+    ir_lifetimes_find(&l, fn);
+    pass_coalesce_buffers(cx, &l, fn);
+    fn->arena_bytes = place_pool(&l, fn, SPACE_FRAME, 0, is_host);
+    place_pool(&l, fn, SPACE_ROW, rows, is_handle);
+    note_places(&l, fn->body);
 }
 
 static int64_t

@@ -16,10 +16,10 @@ void pass_insert_copies(PassCx *cx, IrFunc *fn);
  * those that may share bytes so that a copy disappears: a read and its
  * variable, a kernel's result and the variable it is written to, the value
  * carried, the result returned or the operand that dies in the kernel. */
-void pass_coalesce_buffers(PassCx *cx, IrFunc *fn);
+void pass_coalesce_buffers(PassCx *cx, const IrLifetimes *l, IrFunc *fn);
 
 /* The same for the handles that main carries (share_handles.c). */
 void pass_insert_handle_copies(PassCx *cx, IrBlock *b);
-void pass_coalesce_handles(IrBlock *b);
+void pass_coalesce_handles(const IrLifetimes *l, const IrBlock *b);
 
 #endif

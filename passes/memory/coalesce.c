@@ -123,76 +123,89 @@ pass_insert_copies(PassCx *cx, IrFunc *fn)
 
 /* ---- values that are one ------------------------------------------------ */
 
-static void
-merge_values(const IrValue *a, const IrValue *b)
+typedef struct Coalescing {
+    PassCx *cx;
+    const IrLifetimes *l; /* of the function */
+    IrOverwrites overwrites;
+    Map *vars; /* name -> VarUses */
+} Coalescing;
+
+static Buffer *
+buffer_of(const Coalescing *s, const IrValue *v)
 {
-    ir_buffers_merge(ir_buffer_of(a), ir_buffer_of(b));
+    return ir_buffer_of(s->l, v);
 }
 
 static void
-extend(const IrValue *v, const IrOp *over)
+merge_values(const Coalescing *s, const IrValue *a, const IrValue *b)
 {
-    Buffer *b = ir_buffer_of(v);
-    const OpSpan *s = ir_span_of(over);
-    if (s->begin < b->begin)
-        b->begin = s->begin;
-    if (s->end + 1 > b->end)
-        b->end = s->end + 1;
+    ir_buffers_merge(buffer_of(s, a), buffer_of(s, b));
 }
 
 static void
-merge_loop(const IrOp *op)
+extend(const Coalescing *s, const IrValue *v, const IrOp *over)
+{
+    Buffer *b = buffer_of(s, v);
+    const OpSpan *span = ir_span_of(s->l, over);
+    if (span->begin < b->begin)
+        b->begin = span->begin;
+    if (span->end + 1 > b->end)
+        b->end = span->end + 1;
+}
+
+static void
+merge_loop(const Coalescing *s, const IrOp *op)
 {
     IrLoop loop = ir_loop(op);
     for (int i = 0; i < loop.num_carried; i++) {
-        merge_values(loop.result[i], loop.entry_arg[i]);
-        merge_values(loop.result[i], loop.body_arg[i]);
-        extend(loop.result[i], op);
+        merge_values(s, loop.result[i], loop.entry_arg[i]);
+        merge_values(s, loop.result[i], loop.body_arg[i]);
+        extend(s, loop.result[i], op);
     }
     if (loop.index)
-        extend(loop.index, op);
+        extend(s, loop.index, op);
 }
 
 static void
-merge_views(const IrOp *op)
+merge_views(const Coalescing *s, const IrOp *op)
 {
     for (int i = 0; i < op->num_results; i++)
-        merge_values(op->operands[i], op->results[i]);
+        merge_values(s, op->operands[i], op->results[i]);
 }
 
 static void
-mark_sent(const IrValue *v)
+mark_sent(const Coalescing *s, const IrValue *v)
 {
-    Buffer *b = ir_buffer_of(v);
+    Buffer *b = buffer_of(s, v);
     b->sent = true;
     b->align = ir_collective_align(b->bytes);
 }
 
 static void
-mark_collective(const IrOp *op)
+mark_collective(const Coalescing *s, const IrOp *op)
 {
     for (int i = 0; i < op->num_operands; i++)
-        mark_sent(op->operands[i]);
+        mark_sent(s, op->operands[i]);
     for (int i = 0; i < op->num_results; i++)
-        mark_sent(op->results[i]);
+        mark_sent(s, op->results[i]);
 }
 
 static void
-merge_by_meaning(const IrBlock *b)
+merge_by_meaning(const Coalescing *s, const IrBlock *b)
 {
     for (const IrOp *op = b->first; op; op = op->next) {
         if (ir_is_loop(op))
-            merge_loop(op);
+            merge_loop(s, op);
         else if (op->kind == OP_if)
             for (int i = 0; i < op->num_results; i++)
-                extend(op->results[i], op);
+                extend(s, op->results[i], op);
         else if (ir_op_info[op->kind].traits & VIEW)
-            merge_views(op);
+            merge_views(s, op);
         else if (ir_op_is_start(op->kind))
-            mark_collective(op);
+            mark_collective(s, op);
         if (op->kind != OP_kernel)
             for (int i = 0; i < op->num_regions; i++)
-                merge_by_meaning(op->regions[i]);
+                merge_by_meaning(s, op->regions[i]);
     }
 }
 
@@ -201,14 +214,14 @@ merge_by_meaning(const IrBlock *b)
 /* Whether what ends at `end` and lies in buffer b is dead when result r of
  * kernel is made, or dies in it in a way that allows to overwrite it. */
 static bool
-is_dead_at(const Buffer *b, int end, const IrOp *kernel, int r)
+is_dead_at(Coalescing *s, const Buffer *b, int end, const IrOp *kernel, int r)
 {
-    int at = ir_span_of(kernel)->begin;
+    int at = ir_span_of(s->l, kernel)->begin;
     if (end != at)
         return end < at;
     for (int i = 0; i < kernel->num_operands; i++)
-        if (ir_buffer_of(kernel->operands[i]) == b &&
-            !ir_kernel_may_overwrite(kernel, i, r))
+        if (buffer_of(s, kernel->operands[i]) == b &&
+            !ir_kernel_may_overwrite(&s->overwrites, kernel, i, r))
             return false;
     return true;
 }
@@ -216,9 +229,9 @@ is_dead_at(const Buffer *b, int end, const IrOp *kernel, int r)
 /* A kernel's result, in bytes that are nothing else yet, and no buffer of a
  * collective. */
 static bool
-is_free_to_move(const IrValue *v)
+is_free_to_move(const Coalescing *s, const IrValue *v)
 {
-    const Buffer *b = ir_buffer_of(v);
+    const Buffer *b = buffer_of(s, v);
     return v->def && v->def->kind == OP_kernel && b->num_values == 1 &&
            !b->fixed && !b->sent;
 }
@@ -240,11 +253,6 @@ typedef struct VarUses {
     VEC(IrOp *) writes;
 } VarUses;
 
-typedef struct Coalescing {
-    PassCx *cx;
-    Map *vars; /* name -> VarUses */
-} Coalescing;
-
 static VarUses *
 uses_of(Coalescing *s, const char *name)
 {
@@ -265,7 +273,7 @@ note_var_use(IrOp *op, void *data)
     Coalescing *s = data;
     if (op->kind == OP_read) {
         VarUses *u = uses_of(s, ir_text(op, A_var));
-        Holder read = {op, ir_buffer_of(op->results[0])->end, false};
+        Holder read = {op, buffer_of(s, op->results[0])->end, false};
         VEC_PUSH(s->cx->arena, u->holders, read);
     } else if (op->kind == OP_write) {
         VEC_PUSH(s->cx->arena, uses_of(s, ir_text(op, A_var))->writes, op);
@@ -274,10 +282,11 @@ note_var_use(IrOp *op, void *data)
 
 /* Whether a write of the variable other than `but` stands in (from, to). */
 static bool
-is_written_between(const VarUses *u, int from, int to, const IrOp *but)
+is_written_between(const Coalescing *s, const VarUses *u, int from, int to,
+                   const IrOp *but)
 {
     for (int i = 0; i < u->writes.len; i++) {
-        int at = ir_span_of(u->writes.data[i])->begin;
+        int at = ir_span_of(s->l, u->writes.data[i])->begin;
         if (u->writes.data[i] != but && at > from && at < to)
             return true;
     }
@@ -285,31 +294,33 @@ is_written_between(const VarUses *u, int from, int to, const IrOp *but)
 }
 
 static void
-coalesce_reads(VarUses *u)
+coalesce_reads(const Coalescing *s, VarUses *u)
 {
     for (int i = 0; i < u->holders.len; i++) {
         Holder *h = &u->holders.data[i];
-        h->shares =
-            !is_written_between(u, ir_span_of(h->op)->begin, h->end, NULL);
+        h->shares = !is_written_between(s, u, ir_span_of(s->l, h->op)->begin,
+                                        h->end, NULL);
         if (h->shares)
-            ir_buffers_merge(u->buffer, ir_buffer_of(h->op->results[0]));
+            ir_buffers_merge(u->buffer, buffer_of(s, h->op->results[0]));
     }
 }
 
 /* Whether the bytes' old value is needed when kernel has made the new one, v:
  * by what shares them, or by a read that stands before the write. */
 static bool
-old_value_is_needed(const VarUses *u, const IrValue *v, const IrOp *write)
+old_value_is_needed(Coalescing *s, const VarUses *u, const IrValue *v,
+                    const IrOp *write)
 {
     const IrOp *kernel = v->def;
-    int from = ir_span_of(kernel)->begin, to = ir_span_of(write)->begin;
+    int from = ir_span_of(s->l, kernel)->begin,
+        to = ir_span_of(s->l, write)->begin;
     for (int i = 0; i < u->holders.len; i++) {
         const Holder *h = &u->holders.data[i];
-        int at = ir_span_of(h->op)->begin;
+        int at = ir_span_of(s->l, h->op)->begin;
         if ((at > from && at < to) || h->op == kernel)
             return true;
         if (at < from && h->shares &&
-            !is_dead_at(u->buffer, h->end, kernel, v->index))
+            !is_dead_at(s, u->buffer, h->end, kernel, v->index))
             return true;
     }
     return false;
@@ -322,14 +333,14 @@ coalesce_writes(Coalescing *s, VarUses *u)
     for (int i = 0; i < u->writes.len; i++) {
         const IrOp *write = u->writes.data[i];
         const IrValue *v = write->operands[0];
-        if (!is_free_to_move(v) || v->def->block != write->block ||
-            old_value_is_needed(u, v, write) ||
-            is_written_between(u, ir_span_of(v->def)->begin,
-                               ir_buffer_of(v)->end, write))
+        if (!is_free_to_move(s, v) || v->def->block != write->block ||
+            old_value_is_needed(s, u, v, write) ||
+            is_written_between(s, u, ir_span_of(s->l, v->def)->begin,
+                               buffer_of(s, v)->end, write))
             continue;
-        Holder made = {v->def, ir_buffer_of(v)->end, true};
+        Holder made = {v->def, buffer_of(s, v)->end, true};
         VEC_PUSH(s->cx->arena, u->holders, made);
-        ir_buffers_merge(u->buffer, ir_buffer_of(v));
+        ir_buffers_merge(u->buffer, buffer_of(s, v));
     }
 }
 
@@ -338,34 +349,34 @@ coalesce_writes(Coalescing *s, VarUses *u)
 /* What a branch or loop yields is made in the bytes it is carried in, if what
  * they hold is dead by then. */
 static void
-coalesce_yield(const IrOp *yield)
+coalesce_yield(Coalescing *s, const IrOp *yield)
 {
     const IrOp *outer = yield->block->op;
     bool is_loop = ir_is_loop(outer);
     IrValue **into = is_loop ? ir_loop(outer).body_arg : outer->results;
     for (int i = 0; i < yield->num_operands; i++) {
         const IrValue *v = yield->operands[i];
-        if (!is_free_to_move(v) || v->def->block != yield->block)
+        if (!is_free_to_move(s, v) || v->def->block != yield->block)
             continue;
         const IrValue *held = into[i];
         if (is_loop &&
-            !is_dead_at(ir_buffer_of(held), ir_lifetime_of(held)->last_use,
-                        v->def, v->index))
+            !is_dead_at(s, buffer_of(s, held),
+                        ir_lifetime_of(s->l, held)->last_use, v->def, v->index))
             continue;
-        if (ir_buffer_of(held)->bytes == ir_buffer_of(v)->bytes)
-            merge_values(held, v);
+        if (buffer_of(s, held)->bytes == buffer_of(s, v)->bytes)
+            merge_values(s, held, v);
     }
 }
 
 static void
-coalesce_yields(const IrBlock *b)
+coalesce_yields(Coalescing *s, const IrBlock *b)
 {
     for (const IrOp *op = b->first; op; op = op->next) {
         if (op->kind == OP_yield && !ir_is_loop_test(b))
-            coalesce_yield(op);
+            coalesce_yield(s, op);
         if (op->kind != OP_kernel)
             for (int i = 0; i < op->num_regions; i++)
-                coalesce_yields(op->regions[i]);
+                coalesce_yields(s, op->regions[i]);
     }
 }
 
@@ -374,7 +385,7 @@ fix(Coalescing *s, const IrValue *v, IrSpace space, int index)
 {
     Buffer *b = NEW(s->cx->arena, Buffer);
     *b = (Buffer){.fixed = true, .place = {space, index}};
-    ir_buffers_merge(b, ir_buffer_of(v));
+    ir_buffers_merge(b, buffer_of(s, v));
 }
 
 /* Parameters are where the caller says; what a kernel makes only to be
@@ -387,52 +398,52 @@ coalesce_with_caller(Coalescing *s, const IrFunc *fn)
     const IrOp *end = ir_func_return(fn);
     for (int i = 0; i < end->num_operands; i++) {
         const IrValue *v = end->operands[i];
-        if (is_free_to_move(v) && v->def->block == fn->body)
+        if (is_free_to_move(s, v) && v->def->block == fn->body)
             fix(s, v, SPACE_OUT, i);
     }
 }
 
 /* A kernel's result takes the bytes of an operand that dies in it. */
 static void
-coalesce_operand(const IrOp *kernel, const IrValue *result)
+coalesce_operand(Coalescing *s, const IrOp *kernel, const IrValue *result)
 {
     for (int i = 0; i < kernel->num_operands; i++) {
-        Buffer *held = ir_buffer_of(kernel->operands[i]);
-        if (is_free_to_move(result) && !held->fixed &&
-            held->end == ir_span_of(kernel)->begin &&
-            is_dead_at(held, held->end, kernel, result->index))
-            ir_buffers_merge(held, ir_buffer_of(result));
+        Buffer *held = buffer_of(s, kernel->operands[i]);
+        if (is_free_to_move(s, result) && !held->fixed &&
+            held->end == ir_span_of(s->l, kernel)->begin &&
+            is_dead_at(s, held, held->end, kernel, result->index))
+            ir_buffers_merge(held, buffer_of(s, result));
     }
 }
 
 static void
-coalesce_in_place(const IrBlock *b)
+coalesce_in_place(Coalescing *s, const IrBlock *b)
 {
     for (const IrOp *op = b->first; op; op = op->next) {
         if (op->kind == OP_kernel)
             for (int i = 0; i < op->num_results; i++)
-                coalesce_operand(op, op->results[i]);
+                coalesce_operand(s, op, op->results[i]);
         else
             for (int i = 0; i < op->num_regions; i++)
-                coalesce_in_place(op->regions[i]);
+                coalesce_in_place(s, op->regions[i]);
     }
 }
 
 void
-pass_coalesce_buffers(PassCx *cx, IrFunc *fn)
+pass_coalesce_buffers(PassCx *cx, const IrLifetimes *l, IrFunc *fn)
 {
     assert(ir_func_return(fn));
-    Coalescing s = {cx, map_new(cx->arena)};
-    merge_by_meaning(fn->body);
+    Coalescing s = {cx, l, {.arena = cx->arena}, map_new(cx->arena)};
+    merge_by_meaning(&s, fn->body);
     if (fn->kind == FUNC_MAIN)
-        pass_coalesce_handles(fn->body);
+        pass_coalesce_handles(l, fn->body);
     ir_walk(fn->body, note_var_use, &s);
     if (fn->kind != FUNC_MAIN)
         coalesce_with_caller(&s, fn);
     for (int i = 0; i < map_count(s.vars); i++)
-        coalesce_reads(map_value(s.vars, i));
+        coalesce_reads(&s, map_value(s.vars, i));
     for (int i = 0; i < map_count(s.vars); i++)
         coalesce_writes(&s, map_value(s.vars, i));
-    coalesce_yields(fn->body);
-    coalesce_in_place(fn->body);
+    coalesce_yields(&s, fn->body);
+    coalesce_in_place(&s, fn->body);
 }

@@ -129,26 +129,26 @@ pass_insert_handle_copies(PassCx *cx, IrBlock *b)
 /* The handles among the results of op share the buffers of what they come from.
  */
 static void
-merge_handles(const IrOp *op, IrValue *const *from)
+merge_handles(const IrLifetimes *l, const IrOp *op, IrValue *const *from)
 {
     for (int i = 0; i < op->num_results; i++)
         if (is_handle(op->results[i]))
-            ir_buffers_merge(ir_buffer_of(op->results[i]),
-                             ir_buffer_of(from[i]));
+            ir_buffers_merge(ir_buffer_of(l, op->results[i]),
+                             ir_buffer_of(l, from[i]));
 }
 
 void
-pass_coalesce_handles(IrBlock *b)
+pass_coalesce_handles(const IrLifetimes *l, const IrBlock *b)
 {
-    for (IrOp *op = b->first; op; op = op->next) {
+    for (const IrOp *op = b->first; op; op = op->next) {
         if (op->kind == OP_kernel)
             continue;
         if (ir_is_loop(op))
-            merge_handles(op, ir_loop(op).init);
+            merge_handles(l, op, ir_loop(op).init);
         for (int i = 0; i < op->num_regions; i++) {
-            pass_coalesce_handles(op->regions[i]);
+            pass_coalesce_handles(l, op->regions[i]);
             if (!ir_is_loop_test(op->regions[i]))
-                merge_handles(op, ir_block_yield(op->regions[i])->operands);
+                merge_handles(l, op, ir_block_yield(op->regions[i])->operands);
         }
     }
 }

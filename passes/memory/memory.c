@@ -25,6 +25,7 @@ larger(int64_t a, int64_t b)
 
 typedef struct Device {
     Arena *arena;
+    IrLifetimes lifetimes; /* of main and the programs */
     DeviceMemory *memory;
     IrLiveRanges rows; /* of main */
 } Device;
@@ -42,7 +43,8 @@ find_program(DeviceMemory *m, const char *name)
 static void
 add_program(Device *d, IrFunc *fn, int64_t past)
 {
-    IrLiveRanges stays = ir_live_ranges(d->arena, fn, SPACE_ARENA, past);
+    ir_lifetimes_find(&d->lifetimes, fn);
+    IrLiveRanges stays = ir_live_ranges(&d->lifetimes, fn, SPACE_ARENA, past);
     ProgramMemory p = {fn, ir_align_to_line(fn->arena_bytes),
                        ir_peak_live_bytes(d->arena, &stays, NULL), 0};
     ProgramMemory *of =
@@ -75,8 +77,8 @@ add_launch(Device *d, const IrLaunchFootprint *room)
 {
     ProgramMemory *p =
         find_program(d->memory, ir_text(room->launch, A_program));
-    int64_t rows =
-        ir_live_bytes_at(d->arena, &d->rows, ir_span_of(room->launch)->begin);
+    int64_t rows = ir_live_bytes_at(
+        d->arena, &d->rows, ir_span_of(&d->lifetimes, room->launch)->begin);
     if (!p)
         return;
     p->given = larger(p->given, rows + bytes_staged(room->launch));
@@ -106,7 +108,7 @@ DeviceMemory
 pass_device_memory(Arena *a, const IrModule *m)
 {
     DeviceMemory dm = {.vars = bytes_of_vars(m)};
-    Device d = {.arena = a, .memory = &dm};
+    Device d = {.arena = a, .lifetimes = {.arena = a}, .memory = &dm};
     int64_t past = ir_vars_end(m);
     for (IrFunc *fn = m->first; fn; fn = fn->next)
         if (fn->kind == FUNC_PROGRAM)
@@ -114,7 +116,8 @@ pass_device_memory(Arena *a, const IrModule *m)
     for (IrFunc *fn = m->first; fn; fn = fn->next) {
         if (fn->kind != FUNC_MAIN)
             continue;
-        d.rows = ir_live_ranges(a, fn, SPACE_ROW, past);
+        ir_lifetimes_find(&d.lifetimes, fn);
+        d.rows = ir_live_ranges(&d.lifetimes, fn, SPACE_ROW, past);
         dm.rows = ir_peak_live_bytes(a, &d.rows, NULL);
         add_launches(&d, m);
     }

@@ -39,9 +39,26 @@ keeps_batches(const IrStage *s)
     case STAGE_cache:
     case STAGE_prefetch:
         return true;
-    default:
-        return false;
+    case STAGE_range:
+    case STAGE_tensors:
+    case STAGE_npy:
+    case STAGE_npz:
+    case STAGE_idx:
+    case STAGE_csv:
+    case STAGE_bytes:
+    case STAGE_lines:
+    case STAGE_tfrecord:
+    case STAGE_map:
+    case STAGE_batch:
+    case STAGE_unbatch:
+    case STAGE_window:
+    case STAGE_lanes:
+    case STAGE_zip:
+    case STAGE_concat:
+    case NUM_STAGES:
+        break;
     }
+    return false;
 }
 
 /* Whether all components of an element have a first dimension that is known. */

@@ -279,7 +279,7 @@ check_layout(const Reader *r, const RtTensor *tensors, int n)
 /* Whether the file has the checksum when its digits are zeros, which they are
  * from then on. */
 static bool
-has_checksum(const Reader *r, const char *digits)
+take_checksum(const Reader *r, const char *digits)
 {
     char *at = strlen(digits) == HASH_LEN
                    ? memmem(r->file, r->begin, digits, HASH_LEN)
@@ -317,7 +317,7 @@ check_metadata(const Reader *r, const json_t *header)
     if (ours && !is_known(about))
         return refuse(r, "its metadata are damaged");
     if (checksum && (!json_is_string(checksum) ||
-                     !has_checksum(r, json_string_value(checksum))))
+                     !take_checksum(r, json_string_value(checksum))))
         return refuse(r, "it is damaged (checksum)");
     return OK;
 }

@@ -19,7 +19,17 @@
 
 /* ---- protocol buffers ---------------------------------------------------- */
 
-enum { WIRE_VARINT = 0, WIRE_64 = 1, WIRE_BYTES = 2, WIRE_32 = 5 };
+/* How a field is encoded: three bits. */
+typedef enum WireType {
+    WIRE_VARINT,
+    WIRE_64,
+    WIRE_BYTES,
+    WIRE_GROUP, /* groups, which nobody writes any more */
+    WIRE_END_GROUP,
+    WIRE_32,
+    WIRE_NONE_6, /* not used */
+    WIRE_NONE_7
+} WireType;
 
 typedef struct Wire {
     const char *at, *end;
@@ -28,7 +38,7 @@ typedef struct Wire {
 /* A field of a message: its bytes, or its number. */
 typedef struct Part {
     uint64_t field;
-    unsigned wire;
+    WireType wire;
     Wire bytes;
     uint64_t number;
 } Part;
@@ -72,7 +82,7 @@ take_part(Wire *w, Part *p)
     if (!take_varint(w, &key))
         return false;
     p->field = key >> 3;
-    p->wire = key & 7;
+    p->wire = (WireType)(key & 7);
     p->bytes = (Wire){NULL, NULL};
     p->number = 0;
     switch (p->wire) {
@@ -84,9 +94,13 @@ take_part(Wire *w, Part *p)
         return take_bytes(w, 4, &p->bytes);
     case WIRE_BYTES:
         return take_varint(w, &n) && take_bytes(w, n, &p->bytes);
-    default: /* groups, which nobody writes any more */
-        return false;
+    case WIRE_GROUP:
+    case WIRE_END_GROUP:
+    case WIRE_NONE_6:
+    case WIRE_NONE_7:
+        break;
     }
+    return false;
 }
 
 /* ---- a feature ----------------------------------------------------------- */

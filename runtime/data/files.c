@@ -400,9 +400,27 @@ format_of(const RtNode *n)
         return &rt_csv_format;
     case STAGE_tfrecord:
         return &rt_tfrecord_format;
-    default:
-        UNREACHABLE("%s reads no files", ir_stage_info[n->stage->kind].name);
+    case STAGE_range:
+    case STAGE_tensors:
+    case STAGE_map:
+    case STAGE_filter:
+    case STAGE_batch:
+    case STAGE_unbatch:
+    case STAGE_window:
+    case STAGE_lanes:
+    case STAGE_shuffle:
+    case STAGE_repeat:
+    case STAGE_take:
+    case STAGE_skip:
+    case STAGE_shard:
+    case STAGE_zip:
+    case STAGE_concat:
+    case STAGE_cache:
+    case STAGE_prefetch:
+    case NUM_STAGES:
+        break;
     }
+    UNREACHABLE("%s reads no files", ir_stage_info[n->stage->kind].name);
 }
 
 Status

@@ -65,7 +65,7 @@ check_worker(RtRebatch *d)
 /* Which of the iterator's pipelines are this worker's; false: the plan was made
  * for other workers. */
 static bool
-own_pipelines(RtRebatch *d, const IrIter *iter, int *first)
+assign_pipelines(RtRebatch *d, const IrIter *iter, int *first)
 {
     int n = iter->datasets.len;
     bool per_worker = !iter->whole || n == d->num_workers;
@@ -79,7 +79,7 @@ open_pipelines(RtRebatch *d, const IrModule *m, const IrIter *iter,
                const RtDataOptions *options)
 {
     int first;
-    if (!own_pipelines(d, iter, &first))
+    if (!assign_pipelines(d, iter, &first))
         return status_new(STATUS_INPUT,
                           "\"%s\" has %d pipelines, and there are %d workers",
                           iter->name, iter->datasets.len, d->num_workers);

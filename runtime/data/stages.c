@@ -4,6 +4,7 @@
  * Nobody asks a node whose pass has ended (rt_node_next sees to that), so a
  * stage can stop half-way and need not remember that its input is at its end.
  */
+#include <assert.h>
 #include <string.h>
 #include "ir/ir.h"
 #include "ir/type_bounds.h"
@@ -314,8 +315,7 @@ simple_new(RtNode *n, const RtDataOptions *options)
     Stage *s = NEW(n->arena, Stage);
     n->state = s;
     n->ops = &stage_ops[kind];
-    if (!n->ops->next)
-        UNREACHABLE("%s is no stage", ir_stage_info[kind].name);
+    assert(n->ops->next);
     if (kind == STAGE_batch || kind == STAGE_window)
         TRY(check_one_shape(n));
     if (ir_stage_info[kind].has_func)
@@ -346,7 +346,28 @@ rt_stage_new(RtNode *n, const RtDataOptions *options)
     case STAGE_concat:
         rt_concat_new(n);
         return OK;
-    default:
+    case STAGE_map:
+    case STAGE_filter:
+    case STAGE_batch:
+    case STAGE_unbatch:
+    case STAGE_window:
+    case STAGE_repeat:
+    case STAGE_take:
+    case STAGE_skip:
+    case STAGE_shard:
+    case STAGE_prefetch:
         return simple_new(n, options);
+    case STAGE_range:
+    case STAGE_tensors:
+    case STAGE_npy:
+    case STAGE_npz:
+    case STAGE_idx:
+    case STAGE_csv:
+    case STAGE_bytes:
+    case STAGE_lines:
+    case STAGE_tfrecord:
+    case NUM_STAGES:
+        break;
     }
+    UNREACHABLE("%s is no stage", ir_stage_info[n->stage->kind].name);
 }

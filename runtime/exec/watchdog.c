@@ -78,7 +78,7 @@ is_held(const RtRun *run)
 
 /* Whether the executor has made progress since the last sample. */
 static bool
-has_moved(RtProgressSample *seen, const RtExecutor *executor)
+update_sample(RtProgressSample *seen, const RtExecutor *executor)
 {
     RtProgressSample now;
     const IrOp *op = rt_position(executor, &now.at);
@@ -95,9 +95,9 @@ static void
 note_moves(RtRun *run, double now)
 {
     RtWatchdog *w = &run->watchdog;
-    bool moved = has_moved(&w->seen[0], &run->main);
+    bool moved = update_sample(&w->seen[0], &run->main);
     for (int i = 0; i < run->num_replicas; i++)
-        moved |= has_moved(&w->seen[1 + i], &run->replicas[i]);
+        moved |= update_sample(&w->seen[1 + i], &run->replicas[i]);
     if (moved || w->moved == 0)
         w->moved = now;
 }

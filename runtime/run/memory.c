@@ -18,6 +18,12 @@
 
 enum { MEGABYTE_BITS = 20 };
 
+double
+rt_megabytes(int64_t bytes)
+{
+    return (double)bytes / 1e6;
+}
+
 /* ---- the need ------------------------------------------------------------ */
 
 static int64_t
@@ -73,12 +79,6 @@ stated_room(void)
     return n ? (int64_t)n << MEGABYTE_BITS : INT64_MAX;
 }
 
-static double
-megabytes(int64_t bytes)
-{
-    return (double)bytes / 1e6;
-}
-
 /* Those who take most of a device, and where they come from. */
 static Status
 show_largest(const RtRun *run, Status st)
@@ -89,7 +89,8 @@ show_largest(const RtRun *run, Status st)
     for (int i = 0; i < num; i++) {
         RtNote note = {large[i].loc,
                        arena_printf(run->arena, "%.3f MB of each device are %s",
-                                    megabytes(large[i].bytes), large[i].what)};
+                                    rt_megabytes(large[i].bytes),
+                                    large[i].what)};
         VEC_PUSH(run->arena, notes, note);
     }
     return rt_show_notes(run, &notes, st);
@@ -106,15 +107,15 @@ rt_check_memory(const RtRun *run)
     if (n.all <= room.bytes)
         return OK;
     return show_largest(
-        run,
-        status_new(STATUS_MACHINE,
-                   "cannot run \"%s\": it needs %.3f MB of memory, and there "
-                   "are %.3f MB (%s); %.3f MB are for %d device%s, %.3f for "
-                   "main, %.3f for data, %.3f for a checkpoint: compile it for "
-                   "fewer devices or with smaller batches (TFD_MEMORY=0 runs "
-                   "it all the same)",
-                   run->plan->path, megabytes(n.all), megabytes(room.bytes),
-                   room.of, megabytes(n.arenas), run->num_devices,
-                   run->num_devices > 1 ? "s" : "", megabytes(n.frame),
-                   megabytes(n.data), megabytes(n.copy)));
+        run, status_new(
+                 STATUS_MACHINE,
+                 "cannot run \"%s\": it needs %.3f MB of memory, and there "
+                 "are %.3f MB (%s); %.3f MB are for %d device%s, %.3f for "
+                 "main, %.3f for data, %.3f for a checkpoint: compile it for "
+                 "fewer devices or with smaller batches (TFD_MEMORY=0 runs "
+                 "it all the same)",
+                 run->plan->path, rt_megabytes(n.all), rt_megabytes(room.bytes),
+                 room.of, rt_megabytes(n.arenas), run->num_devices,
+                 run->num_devices > 1 ? "s" : "", rt_megabytes(n.frame),
+                 rt_megabytes(n.data), rt_megabytes(n.copy)));
 }

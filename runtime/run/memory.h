@@ -16,6 +16,8 @@ typedef struct RtFootprint {
     int64_t all;
 } RtFootprint;
 
+/* As messages have them: 10^6 bytes. */
+double rt_megabytes(int64_t bytes);
 RtFootprint rt_memory_footprint(const RtRun *run);
 /* An error if there is not as much. */
 Status rt_check_memory(const RtRun *run) MUST_USE;

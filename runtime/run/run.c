@@ -8,6 +8,7 @@
 
 #include <string.h>
 #include "ir/analysis/hooks.h"
+#include "ir/base/io/file.h"
 #include "ir/base/message.h"
 #include "ir/plan/abi.h"
 #include "runtime/exec/end.h"
@@ -205,15 +206,6 @@ make_executors(RtRun *run)
     }
 }
 
-static const char *
-directory_of(Arena *a, const char *path)
-{
-    const char *slash = strrchr(path, '/');
-    if (!slash)
-        return ".";
-    return slash == path ? "/" : arena_strndup(a, path, (size_t)(slash - path));
-}
-
 static void
 init(RtRun *run, const Plan *plan, const RtOptions *options)
 {
@@ -230,7 +222,7 @@ init(RtRun *run, const Plan *plan, const RtOptions *options)
     run->clock = options->clock ? options->clock : rt_seconds;
     run->timeout = options->timeout > 0 ? options->timeout : USUAL_TIMEOUT;
     run->data_dir =
-        options->data_dir ? options->data_dir : directory_of(a, plan->path);
+        options->data_dir ? options->data_dir : file_directory(a, plan->path);
     rt_progress_begin(&run->progress, options->progress ? options->err : NULL);
 }
 

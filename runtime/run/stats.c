@@ -8,12 +8,6 @@
 #include "runtime/hal/cpu/wait.h"
 #include "runtime/run/memory.h"
 
-static double
-megabytes(int64_t bytes)
-{
-    return (double)bytes / 1e6;
-}
-
 /* How long steps waited for checkpoints. */
 static void
 print_saving(const RtStats *s, FILE *to)
@@ -24,7 +18,7 @@ print_saving(const RtStats *s, FILE *to)
                 ": %lld of %.3f MB, steps waited %.3f ms for each, %.3f ms at "
                 "most, and the end %.3f ms",
                 (long long)s->saved,
-                megabytes(s->saved_bytes) / (double)s->saved,
+                rt_megabytes(s->saved_bytes) / (double)s->saved,
                 1e3 * s->saving / (double)s->saved, 1e3 * s->saving_most,
                 1e3 * s->saving_end);
     fputc('\n', to);
@@ -55,7 +49,7 @@ print_sent(const RtRun *run, FILE *to)
     int64_t sent = 0;
     for (int i = 0; i < run->num_replicas; i++)
         sent += run->replicas[i].bytes_sent;
-    fprintf(to, "collectives    %.3f MB from %d replicas\n", megabytes(sent),
+    fprintf(to, "collectives    %.3f MB from %d replicas\n", rt_megabytes(sent),
             run->num_replicas);
 }
 
@@ -68,14 +62,14 @@ print_memory(const RtRun *run, FILE *to)
     fprintf(to,
             "memory         %.3f MB planned: %.3f MB of %d devices, %.3f MB "
             "of main, %.3f MB of data",
-            megabytes(n.all), megabytes(n.arenas), run->num_devices,
-            megabytes(n.frame), megabytes(n.data));
+            rt_megabytes(n.all), rt_megabytes(n.arenas), run->num_devices,
+            rt_megabytes(n.frame), rt_megabytes(n.data));
     if (n.copy)
-        fprintf(to, ", %.3f MB of a checkpoint", megabytes(n.copy));
+        fprintf(to, ", %.3f MB of a checkpoint", rt_megabytes(n.copy));
     fprintf(to,
             "\n  in use       %.3f MB at most, beside %.3f MB of the runner "
             "and the plan\n",
-            megabytes(usage_peak() - before), megabytes(before));
+            rt_megabytes(usage_peak() - before), rt_megabytes(before));
 }
 
 void

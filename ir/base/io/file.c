@@ -262,6 +262,15 @@ file_name(const char *path)
     return slash ? slash + 1 : path;
 }
 
+const char *
+file_directory(Arena *a, const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    if (!slash)
+        return ".";
+    return slash == path ? "/" : arena_strndup(a, path, (size_t)(slash - path));
+}
+
 Status
 file_is_same(const char *a, const char *b, bool *same)
 {
@@ -391,15 +400,6 @@ write_output(const FilePart *parts, size_t n)
  * lock on it.  One that nobody holds was left by a process that died. */
 #define TEMPORARY ".tmp-"
 
-static const char *
-directory_of(Arena *a, const char *path)
-{
-    const char *slash = strrchr(path, '/');
-    if (!slash)
-        return ".";
-    return slash == path ? "/" : arena_strndup(a, path, (size_t)(slash - path));
-}
-
 /* "12-3" behind the mark. */
 static bool
 is_temporary_of(const char *name, const char *base)
@@ -432,7 +432,7 @@ static void
 remove_leavings(Arena *a, const char *path)
 {
     const char *slash = strrchr(path, '/');
-    DIR *d = opendir(directory_of(a, path));
+    DIR *d = opendir(file_directory(a, path));
     if (!d)
         return;
     for (const struct dirent *entry; (entry = readdir(d));)
@@ -478,7 +478,7 @@ open_temporary(Arena *a, const char *path, Temporary *t)
 static void
 sync_directory(Arena *a, const char *path)
 {
-    int fd = open(directory_of(a, path), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    int fd = open(file_directory(a, path), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (fd >= 0) {
         fsync(fd);
         close(fd);

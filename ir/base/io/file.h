@@ -34,6 +34,8 @@ Status file_read_at(int fd, const char *path, int64_t at, void *to, size_t n,
 
 /* The last part of a path: what stands behind the last slash. */
 const char *file_name(const char *path);
+/* What stands before it: "." where there is no slash. */
+const char *file_directory(Arena *a, const char *path);
 
 /* Whether both names are of one file that is there. */
 Status file_is_same(const char *a, const char *b, bool *same) MUST_USE;

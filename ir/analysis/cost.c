@@ -8,9 +8,27 @@
 #include "ir/ops/op.h"
 #include "ir/type_bounds.h"
 
+const IrMachine ir_machines[NUM_DEVICE_KINDS] = {
+#define MACHINE(kind, ...) [DEVICE_##kind] = {__VA_ARGS__},
+#include "ir/analysis/machines.def"
+#undef MACHINE
+};
+
+const IrMachine *
+ir_machine_of(const IrModule *m)
+{
+    const IrMachine *slowest = NULL;
+    for (int i = 0; i < NUM_DEVICE_KINDS; i++)
+        if (ir_devices_have(m->devices, (IrDeviceKind)i) &&
+            (!slowest || ir_machines[i].link_bytes < slowest->link_bytes))
+            slowest = &ir_machines[i];
+    return slowest ? slowest : &ir_machines[DEVICE_cpu];
+}
+
 typedef struct Cost {
     const IrModule *module;
     const IrMachine *machine;
+    bool fused; /* operations that are in no kernel cost nothing */
 } Cost;
 
 /* ---- one kernel --------------------------------------------------------- */
@@ -92,6 +110,21 @@ operations_of(const Cost *c, const IrOp *op)
     return most * ir_op_cost(op->kind);
 }
 
+/* One that is in no kernel yet. */
+static double
+seconds_of_single(const Cost *c, const IrOp *op)
+{
+    const IrMachine *machine = c->machine;
+    if (c->fused || ir_op_info[op->kind].effect != PURE)
+        return 0.0;
+    double seconds = operations_of(c, op) / machine->operations;
+    if (operations_of_contraction(c, op) == 0.0)
+        return seconds;
+    double bytes = all_bytes(c, op->num_operands, op->operands) +
+                   all_bytes(c, op->num_results, op->results);
+    return machine->kernel + fmax(seconds, bytes / machine->bytes);
+}
+
 static double
 seconds_of_kernel(const Cost *c, const IrOp *kernel)
 {
@@ -107,16 +140,32 @@ seconds_of_kernel(const Cost *c, const IrOp *kernel)
 
 /* ---- programs ----------------------------------------------------------- */
 
-/* A ring or two phases: of n parts, each replica sends n - 1, once to reduce
- * and once to gather. */
+/* A ring or two phases: of n parts, each replica sends n - 1. */
+static double
+seconds_on_link(const IrModule *m, const IrMachine *machine, double bytes)
+{
+    double n = m->num_replicas, rounds = (n - 1.0) / n;
+    return rounds * bytes / machine->link_bytes;
+}
+
+/* Once to reduce and once to gather. */
+double
+ir_transfer_seconds(const IrModule *m, const IrMachine *machine, double bytes)
+{
+    return seconds_on_link(m, machine, 2.0 * bytes);
+}
+
 static double
 seconds_of_collective(const Cost *c, const IrOp *op)
 {
-    double n = c->module->num_replicas, rounds = (n - 1.0) / n;
-    double bytes = op->kind == OP_all_reduce_start
-                       ? 2.0 * all_bytes(c, op->num_operands, op->operands)
-                       : all_bytes(c, op->num_results, op->results);
-    return c->machine->collective + rounds * bytes / c->machine->link_bytes;
+    bool reduces = op->kind == OP_all_reduce_start || op->kind == OP_all_reduce;
+    double seconds =
+        reduces
+            ? ir_transfer_seconds(c->module, c->machine,
+                                  all_bytes(c, op->num_operands, op->operands))
+            : seconds_on_link(c->module, c->machine,
+                              all_bytes(c, op->num_results, op->results));
+    return c->machine->collective + seconds;
 }
 
 /* The number that a kernel of one constant gives; 1 if v is none. */
@@ -162,11 +211,14 @@ seconds_of_op(const Cost *c, const IrOp *op)
     switch (op->kind) {
     case OP_kernel:
         return seconds_of_kernel(c, op);
+    case OP_all_reduce:
+    case OP_all_gather:
     case OP_all_reduce_start:
     case OP_all_gather_start:
         return seconds_of_collective(c, op);
     default:
-        return seconds_of_regions(c, op);
+        return op->num_regions ? seconds_of_regions(c, op)
+                               : seconds_of_single(c, op);
     }
 }
 
@@ -183,7 +235,14 @@ double
 ir_program_seconds(const IrModule *m, const IrFunc *fn,
                    const IrMachine *machine)
 {
-    Cost c = {m, machine};
+    Cost c = {m, machine, .fused = true};
     assert(fn->kind == FUNC_PROGRAM);
     return seconds_of_block(&c, fn->body);
+}
+
+double
+ir_op_seconds(const IrModule *m, const IrOp *op, const IrMachine *machine)
+{
+    Cost c = {m, machine, .fused = false};
+    return seconds_of_op(&c, op);
 }

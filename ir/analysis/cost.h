@@ -8,6 +8,7 @@
 #ifndef TFD_IR_ANALYSIS_COST_H
 #define TFD_IR_ANALYSIS_COST_H
 
+#include "ir/device/device.h"
 #include "ir/ir.h"
 
 /* What a device and its link do in a second, and what each use costs. */
@@ -19,10 +20,25 @@ typedef struct IrMachine {
     double collective; /* seconds to begin one */
 } IrMachine;
 
+extern const IrMachine ir_machines[NUM_DEVICE_KINDS];
+/* The slowest kind of device among those of m: all wait for it. */
+const IrMachine *ir_machine_of(const IrModule *m);
+
 /* Seconds for one run of fn, a device program that is placed.  A loop counts as
  * often as it is known to run, one that is not counted once; of two branches
  * the longer one. */
 double ir_program_seconds(const IrModule *m, const IrFunc *fn,
                           const IrMachine *machine);
+
+/* Seconds for op, of a program whose operations are not in kernels yet.  One
+ * that will share a kernel counts by its arithmetic, since most of what it
+ * reads and writes will not reach memory; a contraction like a kernel. */
+double ir_op_seconds(const IrModule *m, const IrOp *op,
+                     const IrMachine *machine);
+
+/* Seconds that an all_reduce of so many bytes takes after its latency, which is
+ * machine->collective. */
+double ir_transfer_seconds(const IrModule *m, const IrMachine *machine,
+                           double bytes);
 
 #endif

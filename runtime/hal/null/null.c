@@ -15,15 +15,6 @@
 #include "ir/base/fail.h"
 #include "runtime/hal/device.h"
 
-/* An accelerator of a data centre and the link between two of them. */
-static const IrMachine machine = {
-    .operations = 50e12,
-    .bytes = 2e12,
-    .link_bytes = 100e9,
-    .kernel = 3e-6,
-    .collective = 10e-6,
-};
-
 typedef struct Program {
     TfdFunction *code;
     double seconds;
@@ -156,7 +147,7 @@ null_close(RtDevice *d)
 
 const RtDeviceCaps rt_null_caps = {
     .max_arena_bytes = (size_t)1 << 42,
-    .machine = &machine,
+    .machine = &ir_machines[DEVICE_null],
 };
 
 static const RtDeviceOps null_ops = {

@@ -78,8 +78,8 @@ static const OptionRow rows[NUM_OPTS] = {
     [OPT_COLLECTIVES] = {.name = "collectives",
                          .arg = "KEY=VALUE",
                          .help = "bytes_per_pack=N: a pack of collectives is "
-                                 "closed when it is larger; 0, the default, "
-                                 "is no limit"},
+                                 "closed when it is larger; 0 is no limit; "
+                                 "else a cost model decides"},
     [OPT_DEFINE] = {.letter = 'D',
                     .arg = "NAME=VALUE",
                     .repeatable = true,
@@ -515,6 +515,7 @@ read_collectives(Tfdc *t)
         return status_new(STATUS_USAGE,
                           "bytes_per_pack is a number from 0, not \"%s\"",
                           value);
+    t->passes.packs_by_bytes = true;
     t->passes.bytes_per_pack = n;
     return OK;
 }

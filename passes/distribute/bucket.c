@@ -4,34 +4,46 @@
  * A collective costs a meeting of all replicas, whatever its size.  All
  * all_reduces of a block that combine by the same operation and do not need
  * each other's results become one, where the last of their operands is known.
- * A pack is closed by TensorFlow's rule (group_by_size): when it is already
- * larger than bytes_per_pack, 0 being no limit; so a pack overshoots by up to
- * one value.  An all_reduce of several values (a list of gradients) is cut by
- * the same rule before.
+ *
+ *   by cost (pack_cost.h)  a list of gradients is cut into its values, and all
+ *       values are taken in the order in which they are ready.  So packs close
+ *       in the order in which the backward pass makes gradients, and stand in
+ *       that order: each begins while the next one's gradients are computed.
+ *   by bytes, if bytes_per_pack is given  TensorFlow's rule (group_by_size): a
+ *       pack is closed when it is already larger, 0 being no limit; so it
+ *       overshoots by up to one value.  A list is cut by the same rule before.
  *
  * A later all_reduce joins an earlier one by moving up to where its operands
  * are known, and the earlier ones down to there; so it may only join while
  * nothing before that point uses an earlier result.
+ *
+ * Programs get their variants for full batches afterwards, so all variants have
+ * the same packs in the same order, as devices that run different ones must.
  */
 #include <assert.h>
+#include <stdlib.h>
 #include <string.h>
 #include "ir/ir.h"
 #include "ir/rules/build.h"
 #include "ir/type_bounds.h"
+#include "passes/distribute/pack_cost.h"
 #include "passes/support/op_index.h"
 #include "passes/support/pass.h"
 
+typedef VEC(IrOp *) OpList;
+
 typedef struct Pack {
-    VEC(IrOp *) ops;
-    int known;  /* position after which all operands are known */
-    int needed; /* position of the first use of a result */
-    int64_t bytes;
+    OpList ops;
+    PackLoad load;
+    const char *why; /* it is closed; NULL by bytes */
     bool closed;
 } Pack;
 
+typedef VEC(Pack *) PackList;
+
 typedef struct Bucket {
     PassCx *cx;
-    VEC(Pack *) packs;  /* of the block at hand */
+    PackList packs;     /* of the block at hand */
     IrOp **first_users; /* of its operations, by their ids */
 } Bucket;
 
@@ -64,6 +76,12 @@ bytes_of(const IrModule *m, const IrOp *op)
 }
 
 static bool
+is_by_cost(const Bucket *bk)
+{
+    return !bk->cx->options->packs_by_bytes;
+}
+
+static bool
 is_full(const Bucket *bk, int64_t bytes)
 {
     int64_t limit = bk->cx->options->bytes_per_pack;
@@ -89,18 +107,26 @@ static bool
 follows_another(const IrOp *op)
 {
     for (int i = 0; i < op->num_operands; i++) {
-        const IrOp *def = op->operands[i]->def;
+        const IrOp *def = ir_forwarded(op->operands[i])->def;
         if (def && def->block == op->block && def->kind == OP_all_reduce)
             return true;
     }
     return false;
 }
 
+static PackLoad
+load_of(const Bucket *bk, const IrOp *op)
+{
+    return (PackLoad){known_after(op), bk->first_users[op->id]->id,
+                      bytes_of(bk->cx->m, op)};
+}
+
 static bool
-may_join(const Pack *p, const IrOp *op, int known, int needed)
+may_join(const Pack *p, const IrOp *op, const PackLoad *load)
 {
     return !p->closed && ir_enum(p->ops.data[0], A_op) == ir_enum(op, A_op) &&
-           max_int(p->known, known) < min_int(p->needed, needed);
+           max_int(p->load.known, load->known) <
+               min_int(p->load.needed, load->needed);
 }
 
 /* What was cut to a full pack is one already. */
@@ -111,29 +137,106 @@ is_pack(const Bucket *bk, const IrOp *op)
 }
 
 static Pack *
-find_pack(Bucket *bk, const IrOp *op, int known, int needed)
+new_pack(Bucket *bk, const PackLoad *load)
 {
-    for (int i = 0; i < bk->packs.len && !is_pack(bk, op); i++)
-        if (may_join(bk->packs.data[i], op, known, needed))
-            return bk->packs.data[i];
     Pack *p = NEW(bk->cx->arena, Pack);
-    p->known = known;
-    p->needed = needed;
+    p->load = *load;
+    p->load.bytes = 0;
     VEC_PUSH(bk->cx->arena, bk->packs, p);
     return p;
 }
 
 static void
-pack_op(Bucket *bk, IrOp *op)
+add_to_pack(Bucket *bk, Pack *p, IrOp *op, const PackLoad *load)
 {
-    int known = known_after(op), needed = bk->first_users[op->id]->id;
-    Pack *p = find_pack(bk, op, known, needed);
     VEC_PUSH(bk->cx->arena, p->ops, op);
-    p->known = max_int(p->known, known);
-    p->needed = min_int(p->needed, needed);
-    p->bytes += bytes_of(bk->cx->m, op);
-    p->closed = is_full(bk, p->bytes);
+    p->load.known = max_int(p->load.known, load->known);
+    p->load.needed = min_int(p->load.needed, load->needed);
+    p->load.bytes += load->bytes;
 }
+
+/* ---- by bytes ----------------------------------------------------------- */
+
+static Pack *
+find_pack(Bucket *bk, const IrOp *op, const PackLoad *load)
+{
+    for (int i = 0; i < bk->packs.len && !is_pack(bk, op); i++)
+        if (may_join(bk->packs.data[i], op, load))
+            return bk->packs.data[i];
+    return new_pack(bk, load);
+}
+
+static void
+pack_by_bytes(Bucket *bk, const OpList *ops)
+{
+    for (int i = 0; i < ops->len; i++) {
+        PackLoad load = load_of(bk, ops->data[i]);
+        Pack *p = find_pack(bk, ops->data[i], &load);
+        add_to_pack(bk, p, ops->data[i], &load);
+        p->closed = is_full(bk, p->load.bytes);
+    }
+}
+
+/* ---- by cost ------------------------------------------------------------ */
+
+static int
+compare_readiness(const void *a, const void *b)
+{
+    const IrOp *x = *(IrOp *const *)a, *y = *(IrOp *const *)b;
+    int known_x = known_after(x), known_y = known_after(y);
+    if (known_x != known_y)
+        return known_x < known_y ? -1 : 1;
+    return x->id < y->id ? -1 : x->id > y->id;
+}
+
+/* Closes what does not wait for the next value, and forgets it; *open are the
+ * packs that more may join. */
+static void
+close_packs(PackCost *cost, PackList *open, int next)
+{
+    int kept = 0;
+    for (int i = 0; i < open->len; i++) {
+        Pack *p = open->data[i];
+        p->why = pass_pack_closes(cost, &p->load, next);
+        p->closed = p->why != NULL;
+        if (!p->closed)
+            open->data[kept++] = p;
+    }
+    open->len = kept;
+}
+
+static Pack *
+find_open(Bucket *bk, const PackCost *cost, PackList *open, const IrOp *op,
+          const PackLoad *load)
+{
+    for (int i = 0; i < open->len; i++) {
+        Pack *p = open->data[i];
+        if (may_join(p, op, load) && pass_pack_shares(cost, &p->load, load))
+            return p;
+    }
+    VEC_PUSH(bk->cx->arena, *open, new_pack(bk, load));
+    return VEC_LAST(*open);
+}
+
+static void
+pack_by_cost(Bucket *bk, const IrBlock *b, OpList *ops)
+{
+    if (!ops->len)
+        return;
+    qsort(ops->data, (size_t)ops->len, sizeof(IrOp *), compare_readiness);
+    PackCost cost = pass_pack_cost(bk->cx, b, known_after(VEC_LAST(*ops)));
+    PackList open = {0};
+    for (int i = 0; i < ops->len; i++) {
+        PackLoad load = load_of(bk, ops->data[i]);
+        close_packs(&cost, &open, load.known);
+        add_to_pack(bk, find_open(bk, &cost, &open, ops->data[i], &load),
+                    ops->data[i], &load);
+    }
+    for (int i = 0; i < open.len; i++)
+        open.data[i]->why = pass_pack_ends(&cost, &open.data[i]->load);
+}
+
+/* ---- joining ------------------------------------------------------------ */
 
 static IrOp *
 op_at(IrBlock *b, int position)
@@ -191,21 +294,40 @@ lines_of(const Bucket *bk, const Pack *p)
     return str_text(&s);
 }
 
-/* The packed ops become one, after the last of their operands. */
-static void
-join_pack(Bucket *bk, const Pack *p)
+static const IrReason *
+reason_of(const Bucket *bk, const Pack *p)
 {
+    IrModule *m = bk->cx->m;
+    int n = p->ops.len;
+    return ir_reason(m, "bucket.pack", pass_loc(p->ops.data[0]),
+                     "%d all_reduce%s of %lld bytes%s, of %s%s%s", n,
+                     n > 1 ? "s" : "", (long long)p->load.bytes,
+                     n > 1 ? " together" : "", lines_of(bk, p),
+                     p->why ? "; closed: " : "", p->why ? p->why : "");
+}
+
+static int
+compare_ids(const void *a, const void *b)
+{
+    const IrOp *x = *(IrOp *const *)a, *y = *(IrOp *const *)b;
+    return x->id < y->id ? -1 : x->id > y->id;
+}
+
+/* The packed ops, in the order of the text, become one, after the last of their
+ * operands. */
+static void
+join_pack(Bucket *bk, Pack *p)
+{
+    qsort(p->ops.data, (size_t)p->ops.len, sizeof(IrOp *), compare_ids);
     IrOp *first = p->ops.data[0];
     IrValues operands = {0};
     collect_operands(bk, p, &operands);
     IrBlock *b = ir_block_scratch(first);
     IrOp *joined = ir_build_all_reduce(b, (IrAgg)ir_enum(first, A_op),
                                        operands.len, operands.data, first->loc);
-    ir_stamp(b, ir_reason(bk->cx->m, "bucket.pack", pass_loc(first),
-                          "%d all_reduces of %lld bytes together, of %s",
-                          p->ops.len, (long long)p->bytes, lines_of(bk, p)));
-    joined->id = p->known;
-    IrOp *after = op_at(first->block, p->known);
+    ir_stamp(b, reason_of(bk, p));
+    joined->id = p->load.known;
+    IrOp *after = op_at(first->block, p->load.known);
     forward_to(p, joined);
     if (after)
         ir_splice_after(after, b);
@@ -222,6 +344,8 @@ static int
 pack_end(const Bucket *bk, const IrOp *op, int i)
 {
     int64_t bytes = 0;
+    if (is_by_cost(bk))
+        return i + 1;
     while (i < op->num_operands && !is_full(bk, bytes))
         bytes += value_bytes(bk->cx->m, op->operands[i++]);
     return i;
@@ -248,7 +372,7 @@ static void
 cut_op(Bucket *bk, IrOp *op)
 {
     int n = op->num_operands;
-    if (pack_end(bk, op, 0) == n)
+    if (pack_end(bk, op, 0) == n || (is_by_cost(bk) && follows_another(op)))
         return;
     for (int begin = 0, end; begin < n; begin = end) {
         end = pack_end(bk, op, begin);
@@ -271,6 +395,29 @@ cut_block(Bucket *bk, IrBlock *b)
 
 /* ---- the pass ----------------------------------------------------------- */
 
+static bool
+is_cut(const IrOp *op)
+{
+    return op->reason && !strcmp(op->reason->rule, "bucket.cut");
+}
+
+/* An all_reduce that the program wrote, which no pack that is ready later comes
+ * to stand before. */
+static bool
+stays(const Bucket *bk, const Pack *p)
+{
+    const IrOp *op = p->ops.data[0];
+    if (p->ops.len > 1 || (is_by_cost(bk) && is_cut(op)))
+        return false;
+    for (int i = 0; i < bk->packs.len && is_by_cost(bk); i++) {
+        const Pack *other = bk->packs.data[i];
+        if (other != p && other->load.known >= p->load.known &&
+            other->load.known < op->id)
+            return false;
+    }
+    return true;
+}
+
 static void
 bucket_block(Bucket *bk, IrBlock *b)
 {
@@ -280,11 +427,16 @@ bucket_block(Bucket *bk, IrBlock *b)
     pass_index_ops(b);
     bk->first_users = pass_first_users(bk->cx->arena, b);
     bk->packs.len = 0;
+    OpList ops = {0};
     for (IrOp *op = b->first; op; op = op->next)
         if (op->kind == OP_all_reduce && !follows_another(op))
-            pack_op(bk, op);
+            VEC_PUSH(bk->cx->arena, ops, op);
+    if (is_by_cost(bk))
+        pack_by_cost(bk, b, &ops);
+    else
+        pack_by_bytes(bk, &ops);
     for (int i = 0; i < bk->packs.len; i++)
-        if (bk->packs.data[i]->ops.len > 1)
+        if (!stays(bk, bk->packs.data[i]))
             join_pack(bk, bk->packs.data[i]);
 }
 

@@ -254,7 +254,7 @@ packs_name_every_source_line(void **state)
 {
     Arena *a = *state;
     const char *before =
-        arena_printf(a, "--print-after specialize -o %s/plan", work_dir(a));
+        arena_printf(a, "--print-after cleanup -o %s/plan", work_dir(a));
     for (int i = sweep_first(NUM_PROGRAMS); i < NUM_PROGRAMS;
          i = sweep_next(i))
         check_packed(a, collectives_of(a, compile(a, i, "--explain")),

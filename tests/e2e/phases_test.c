@@ -251,7 +251,48 @@ a_program_is_explained(void **state)
                            "all_reduce_done (2 for full batches), 12 bytes in "
                            "@main.2, by bucket.pack: 3 all_reduces of 12 bytes "
                            "together, of linear.tfd:15:14, linear.tfd:16:14, "
-                           "linear.tfd:25:16\n"));
+                           "linear.tfd:25:16; closed: no value is ready "
+                           "later\n"));
+}
+
+/* Kernels of the program before its line that begins with text, or has it. */
+static int
+kernels_before(const char *program, const char *text)
+{
+    int num = 0;
+    const char *end = strstr(program, text);
+    assert_non_null(end);
+    for (const char *at = program;
+         (at = strstr(at, " = kernel ")) != NULL && at < end; at++)
+        num++;
+    return num;
+}
+
+static const char *
+last_of(const char *program, const char *text)
+{
+    const char *last = NULL, *end = strstr(program, "\n}\n");
+    for (const char *at = program; (at = strstr(at, text)) && at < end; at++)
+        last = at;
+    assert_non_null(last);
+    return last;
+}
+
+/* The backward pass is from the loss to the last gradient. */
+static void
+sums_begin_in_the_first_half_of_the_backward_pass(void **state)
+{
+    Arena *a = *state;
+    Ran r = run_ok(a,
+                   "tfdc %s/docs/examples/charlm.tfd --devices cpu:0-1 "
+                   "--to placed",
+                   getenv("TFD_ROOT"));
+    const char *step = strstr(r.out, "\nfunc @main.2(");
+    assert_non_null(step);
+    int loss = kernels_before(step, "  %loss: ");
+    int first = kernels_before(step, " = all_reduce_start ");
+    int last = kernels_before(step, last_of(step, " = all_reduce_start "));
+    assert_true(loss < first && 2 * (first - loss) < last - loss);
 }
 
 /* The words are the same with a plan and without one, and the plan is the same
@@ -289,6 +330,7 @@ main(void)
         cmocka_unit_test(every_device_can_be_seen),
         cmocka_unit_test(ways_are_explained_by_the_devices),
         cmocka_unit_test(a_program_is_explained),
+        cmocka_unit_test(sums_begin_in_the_first_half_of_the_backward_pass),
         cmocka_unit_test(a_plan_is_made_beside_its_explanation),
     };
     return cmocka_run_group_tests(tests, new_arena, release_arena);

@@ -141,6 +141,7 @@ check_pass(Arena *a, IrModule *m, const char *pass, const CheckOptions *options)
 {
     Inventory inv = {.arena = a, .known = {.arena = a}};
     PassOptions how = {.level = options->level,
+                       .packs_by_bytes = options->packs_by_bytes,
                        .bytes_per_pack = options->bytes_per_pack,
                        .verify_each = true};
     /* what m holds stays allocated, so that new operations are elsewhere */

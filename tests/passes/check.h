@@ -9,6 +9,7 @@
 
 typedef struct CheckOptions {
     int level;              /* -O of the passes */
+    bool packs_by_bytes;    /* and not by cost */
     int64_t bytes_per_pack; /* of collectives; 0: no limit */
     const char *data_dir;   /* of datasets */
     int64_t max_steps;      /* of an iterator; 0: no limit */

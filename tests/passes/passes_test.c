@@ -89,6 +89,7 @@ expect_golden(void **state)
     IrModule *m = parse(path, text, before);
     CheckOptions options = {
         .level = atoi(header_word(text, "level", "2")),
+        .packs_by_bytes = header_word(text, "bytes_per_pack", NULL) != NULL,
         .bytes_per_pack = atoll(header_word(text, "bytes_per_pack", "0"))};
     run_listed(m, list, &options);
     const char *have = ir_module_text(arena, m);
@@ -107,7 +108,7 @@ expect_golden(void **state)
 static const CheckOptions all_options[] = {
     {.level = 0},
     {.level = 2},
-    {.level = 2, .bytes_per_pack = 16},
+    {.level = 2, .packs_by_bytes = true, .bytes_per_pack = 16},
 };
 
 static void
@@ -187,7 +188,8 @@ expect_same_random(void **state)
         Arena *a = arena_new(NULL, "random program");
         IrModule *m = random_program(a, seed);
         CheckOptions options = {.level = seed % 3 ? 2 : 0,
-                                .bytes_per_pack = seed % 2 ? 0 : 12};
+                                .packs_by_bytes = seed % 2 == 0,
+                                .bytes_per_pack = seed % 4 ? 12 : 0};
         const char *wrong = NULL;
         if (!ir_verify(m, m->diag))
             wrong = diag_text(m->diag, a);

@@ -160,8 +160,11 @@ bool
 ir_devices_have(const char *text, IrDeviceKind kind)
 {
     size_t n = strlen(ir_device_kinds[kind].name);
-    for (const char *at = text; at; at = strchr(at, ','), at += at != NULL)
+    for (const char *at = text;; at++) {
         if (strncmp(at, ir_device_kinds[kind].name, n) == 0 && at[n] == ':')
             return true;
-    return false;
+        at = strchr(at, ',');
+        if (!at)
+            return false;
+    }
 }

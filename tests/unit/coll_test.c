@@ -454,6 +454,94 @@ sites_are_used_again(void **state)
     use_sites_again(4, (RtCollConfig){COLL_HIERARCHICAL, 3});
 }
 
+/* ---- several in flight --------------------------------------------------- */
+
+enum { FLIGHT = 4, FLIGHT_COUNT = 500 };
+
+typedef struct Flight {
+    RtColl *coll;
+    RtCollInstance *packs[FLIGHT];
+} Flight;
+
+static void
+open_flight(Flight *f, int num_replicas, int num_devices)
+{
+    DType t = DT_f32;
+    f->coll = open_shared(num_replicas, num_devices, rt_may_spin(num_devices),
+                          rt_seconds);
+    for (int i = 0; i < FLIGHT; i++)
+        assert_null(f->coll->ops->all_reduce_new(f->coll, REDUCE_SUM,
+                                                 (RtCollConfig){0}, 1, &t,
+                                                 &f->packs[i]));
+}
+
+/* The first done completes what all replicas have started, and no more. */
+static void
+one_meeting_is_enough_for_what_all_started(void **state)
+{
+    (void)state;
+    Flight f;
+    static float in[FLIGHT][2][FLIGHT_COUNT], out[FLIGHT][FLIGHT_COUNT];
+    open_flight(&f, 2, 1);
+    const RtCollOps *ops = f.coll->ops;
+    for (int i = 0; i < FLIGHT; i++)
+        for (int r = 0; r < 2 - (i == 2); r++) {
+            RtAllReducePart part = {in[i][r], out[i], FLIGHT_COUNT};
+            for (int k = 0; k < FLIGHT_COUNT; k++)
+                in[i][r][k] = (float)(i + 1);
+            ops->all_reduce_start(f.packs[i], r, &part);
+        }
+    assert_int_equal(ops->done(f.packs[0], 0), COLL_OK);
+    for (int i = 0; i < FLIGHT; i++)
+        assert_true(all_are(out[i], FLIGHT_COUNT,
+                            i == 2 ? 0.0f : 2.0f * (float)(i + 1)));
+    f.coll->ops->close(f.coll);
+}
+
+/* All start before the first is done, each call with other values; the packs
+ * are done in another order than they were started in. */
+static void *
+fly_often(void *data)
+{
+    Device *d = data;
+    const Flight *f = d->job;
+    const RtCollOps *ops = f->coll->ops;
+    int n = f->coll->num_replicas;
+    float in[FLIGHT][FLIGHT_COUNT];
+    for (int call = 0; call < CALLS; call++) {
+        for (int i = 0; i < FLIGHT; i++) {
+            RtAllReducePart part = {in[i], in[i], FLIGHT_COUNT - 150 * i};
+            for (int k = 0; k < FLIGHT_COUNT; k++)
+                in[i][k] = (float)(call + i * d->number);
+            ops->all_reduce_start(f->packs[i], d->number, &part);
+        }
+        for (int j = 0; j < FLIGHT; j++) {
+            int i = (j + call) % FLIGHT;
+            float want = (float)(n * call + i * n * (n - 1) / 2);
+            if (ops->done(f->packs[i], d->number) != COLL_OK ||
+                !all_are(in[i], FLIGHT_COUNT - 150 * i, want))
+                d->result = COLL_TIMEOUT;
+        }
+    }
+    return NULL;
+}
+
+static void
+packs_in_flight_do_not_mix(void **state)
+{
+    (void)state;
+    for (int c = 0; c < COUNT(replica_counts); c++) {
+        Flight f;
+        Device devices[MAX_REPLICAS];
+        int n = replica_counts[c];
+        open_flight(&f, n, n);
+        on_all_devices(n, fly_often, &f, devices);
+        for (int k = 0; k < n; k++)
+            assert_int_equal(devices[k].result, COLL_OK);
+        f.coll->ops->close(f.coll);
+    }
+}
+
 /* ---- gathering ----------------------------------------------------------- */
 
 typedef struct Gathering {
@@ -647,6 +735,8 @@ main(void)
         cmocka_unit_test(replicas_may_share_devices),
         cmocka_unit_test(halves_need_an_even_number),
         cmocka_unit_test(sites_are_used_again),
+        cmocka_unit_test(one_meeting_is_enough_for_what_all_started),
+        cmocka_unit_test(packs_in_flight_do_not_mix),
         cmocka_unit_test(gathering_keeps_order),
         cmocka_unit_test(a_missing_replica_is_named),
         cmocka_unit_test(stopping_wakes_the_others),

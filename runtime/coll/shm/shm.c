@@ -8,7 +8,9 @@
  *     that start made, so that nobody needs to wait a second time;
  *   - of more, each device reduces one slice of the elements and writes it
  *     to all devices' results, then waits until all have done so: every byte
- *     is read once and written once by each.
+ *     is read once and written once by each.  At the same occasion it does its
+ *     slices of those behind that all replicas have started, so that devices
+ *     meet once for a step's packs, not once for each.
  *
  * The results of a device are those that its first replica announced: the
  * others have the same.
@@ -41,7 +43,14 @@ typedef struct ShmComm {
     RtCollInstance *instances; /* newest first */
     RtShmConfig config;
     atomic_bool stopped;
+    struct Pending *pending; /* for each device */
 } ShmComm;
+
+/* What a device has started and not yet reduced its slices of, in that order;
+ * its thread alone looks at it. */
+typedef struct Pending {
+    _Alignas(CACHE_LINE) RtCollInstance *first;
+} Pending;
 
 /* One replica's operands and results of an instance. */
 typedef struct Part {
@@ -51,6 +60,7 @@ typedef struct Part {
     RtAllGatherPart gather;
     const void **in; /* scratch: a pointer for each replica */
     void **out;      /* and for each device */
+    RtCollInstance *next_pending;
 } Part;
 
 struct RtCollInstance {
@@ -173,6 +183,23 @@ announce(RtCollInstance *s, Part *p, uint32_t call)
     rt_wait_word_add(&s->started, 1);
 }
 
+/* Whether each device reduces a slice of the call that p began. */
+static bool
+is_sliced(const RtCollInstance *s, const Part *p)
+{
+    return s->num && s->config.algorithm == COLL_TWO_PHASE && !p->small;
+}
+
+static void
+add_pending(RtCollInstance *s, int device)
+{
+    RtCollInstance **end = &s->comm->pending[device].first;
+    while (*end)
+        end = &device_part(*end, device)->next_pending;
+    device_part(s, device)->next_pending = NULL;
+    *end = s;
+}
+
 static void
 shm_all_reduce_start(RtCollInstance *s, int replica,
                      const RtAllReducePart *parts)
@@ -185,6 +212,8 @@ shm_all_reduce_start(RtCollInstance *s, int replica,
                all_bytes(s, parts) <= SMALL_BYTES;
     if (p->small)
         stage(s, staging(s, call, replica), parts);
+    if (replica % replicas_each(s) == 0 && is_sliced(s, p))
+        add_pending(s, replica / replicas_each(s));
     announce(s, p, call);
 }
 
@@ -248,6 +277,33 @@ reduce_slice(RtCollInstance *s, int device)
         int64_t count = p->reduces[i].count;
         reduce_range(s, p, i, 0, n, slice_begin(count, n, device),
                      slice_begin(count, n, device + 1));
+    }
+}
+
+/* Whether all replicas have started the call that a device is in. */
+static bool
+all_started(RtCollInstance *s, int device)
+{
+    uint32_t call = atomic_load_explicit(&device_part(s, device)->calls,
+                                         memory_order_relaxed);
+    uint32_t all = call * (uint32_t)s->comm->coll.num_replicas;
+    return (int32_t)(rt_wait_word_load(&s->started) - all) >= 0;
+}
+
+/* The device's slices of all that all replicas have started. */
+static void
+reduce_pending(ShmComm *l, int device)
+{
+    RtCollInstance **at = &l->pending[device].first;
+    while (*at) {
+        RtCollInstance *s = *at;
+        if (!all_started(s, device)) {
+            at = &device_part(s, device)->next_pending;
+            continue;
+        }
+        *at = device_part(s, device)->next_pending;
+        reduce_slice(s, device);
+        rt_wait_word_add(&s->finished, 1);
     }
 }
 
@@ -378,6 +434,12 @@ gather(RtCollInstance *s, int device)
 }
 
 static RtCollResult
+wait_finished(RtCollInstance *s, uint32_t call)
+{
+    return wait_for(s->comm, &s->finished, target_of(s, call));
+}
+
+static RtCollResult
 shm_done(RtCollInstance *s, int device)
 {
     ShmComm *l = s->comm;
@@ -388,20 +450,22 @@ shm_done(RtCollInstance *s, int device)
     RtCollResult r = wait_for(l, &s->started, all);
     if (r != COLL_OK)
         return r;
+    if (is_sliced(s, p)) {
+        reduce_pending(l, device);
+        return wait_finished(s, call);
+    }
     if (p->small)
         reduce_staged(s, device, call);
     else if (!s->num)
         gather(s, device);
     else if (s->config.algorithm == COLL_HIERARCHICAL)
         r = reduce_hierarchical(s, device, call);
-    else if (s->config.algorithm == COLL_REDUCE_TO_ONE)
-        reduce_to_one(s, device);
     else
-        reduce_slice(s, device);
+        reduce_to_one(s, device);
     if (r != COLL_OK)
         return r;
     rt_wait_word_add(&s->finished, 1);
-    return p->small ? COLL_OK : wait_for(l, &s->finished, target_of(s, call));
+    return p->small ? COLL_OK : wait_finished(s, call);
 }
 
 static bool
@@ -507,6 +571,7 @@ rt_coll_shm_open(const RtShmConfig *config, RtColl **out)
     l->coll = (RtColl){&shm_ops, config->num_replicas, config->num_devices};
     l->arena = a;
     l->config = *config;
+    l->pending = on_lines(a, (size_t)config->num_devices * sizeof *l->pending);
     *out = &l->coll;
     return OK;
 }

@@ -470,9 +470,8 @@ open_flight(Flight *f, int num_replicas, int num_devices)
     f->coll = open_shared(num_replicas, num_devices, rt_may_spin(num_devices),
                           rt_seconds);
     for (int i = 0; i < FLIGHT; i++)
-        assert_null(f->coll->ops->all_reduce_new(f->coll, REDUCE_SUM,
-                                                 (RtCollConfig){0}, 1, &t,
-                                                 &f->packs[i]));
+        assert_null(f->coll->ops->all_reduce_new(
+            f->coll, REDUCE_SUM, (RtCollConfig){0}, 1, &t, &f->packs[i]));
 }
 
 /* The first done completes what all replicas have started, and no more. */

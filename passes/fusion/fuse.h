@@ -10,6 +10,8 @@
 #ifndef TFD_PASSES_FUSION_FUSE_H
 #define TFD_PASSES_FUSION_FUSE_H
 
+#include <assert.h>
+#include "ir/table.h"
 #include "passes/fusion/axes.h"
 #include "passes/support/pass.h"
 
@@ -48,7 +50,8 @@ typedef struct Fuse {
     IrFunc *fn;
     int level;
     Axes *axes;
-    int search; /* number of the last one */
+    IR_TABLE(FuseNode *) nodes; /* of the operations of blocks looked at */
+    int search;                 /* number of the last one */
     /* by position: the last one of all clusters that begin there or before, and
      * the first one of all that end there or behind */
     int *reach, *back;
@@ -79,13 +82,15 @@ bool pass_fuse_is_scalar(const IrType *t);
 /* Nodes and clusters of one operation for all of b. */
 void pass_fuse_graph_build(Fuse *f, IrBlock *b);
 static inline FuseNode *
-pass_fuse_node(const IrOp *op)
+pass_fuse_node(const Fuse *f, const IrOp *op)
 {
-    return (FuseNode *)op->mark;
+    FuseNode *const *n = IR_TABLE_FIND(f->nodes, op->number);
+    assert(n && *n);
+    return *n;
 }
-Cluster *pass_fuse_cluster(const IrOp *op);
+Cluster *pass_fuse_cluster(const Fuse *f, const IrOp *op);
 /* How many operands of operations of its block are results of op. */
-int pass_fuse_count_uses(const IrOp *op);
+int pass_fuse_count_uses(const Fuse *f, const IrOp *op);
 /* Whether an operation outside of a and b would have to stand both before and
  * after a kernel of both. */
 bool pass_fuse_makes_cycle(Fuse *f, Cluster *a, Cluster *b);

@@ -36,7 +36,7 @@ static void
 need(const Extract *x, const IrValue *v)
 {
     if (v->def && v->def->block == x->block)
-        pass_fuse_node(v->def)->needed = true;
+        pass_fuse_node(x->f, v->def)->needed = true;
 }
 
 static void
@@ -47,10 +47,10 @@ need_operands(IrOp *op, void *data)
 }
 
 static bool
-is_made_in(const IrValue *v, const Cluster *c)
+is_made_in(const Extract *x, const IrValue *v, const Cluster *c)
 {
     return v->def && v->def->block == c->ops.data[0]->block &&
-           pass_fuse_cluster(v->def) == c;
+           pass_fuse_cluster(x->f, v->def) == c;
 }
 
 static bool
@@ -82,7 +82,7 @@ read_operands(Extract *x, const Cluster *c, const IrOp *op)
 {
     for (int i = 0; i < op->num_operands; i++) {
         IrValue *v = op->operands[i];
-        if (!pass_fuse_updates_in_place(op, i) && !is_made_in(v, c) &&
+        if (!pass_fuse_updates_in_place(op, i) && !is_made_in(x, v, c) &&
             !is_rematerialized(v, c) && !is_free_value(v) && !is_read(x, v))
             VEC_PUSH(x->f->arena, x->reads, v);
     }
@@ -96,13 +96,13 @@ drop_unneeded(Extract *x, Cluster *c)
     int search = ++x->f->search;
     for (int i = c->ops.len - 1; i >= 0; i--) {
         IrOp *op = c->ops.data[i];
-        FuseNode *n = pass_fuse_node(op);
+        FuseNode *n = pass_fuse_node(x->f, op);
         if (!n->needed && n->visited != search)
             continue;
         VEC_PUSH(x->f->arena, live, op);
         for (int j = 0; j < op->num_operands; j++)
-            if (is_made_in(op->operands[j], c))
-                pass_fuse_node(op->operands[j]->def)->visited = search;
+            if (is_made_in(x, op->operands[j], c))
+                pass_fuse_node(x->f, op->operands[j]->def)->visited = search;
     }
     for (int i = 0, j = live.len - 1; i < j; i++, j--) {
         IrOp *swap = live.data[i];
@@ -118,24 +118,25 @@ static bool
 is_given(const Extract *x, const IrValue *v)
 {
     const IrOp *op = v->def;
-    if (!op || op->block != x->block || !pass_fuse_cluster(op)->computed)
+    if (!op || op->block != x->block || !pass_fuse_cluster(x->f, op)->computed)
         return true;
-    const IrOpList *users = &pass_fuse_node(op)->users;
+    const IrOpList *users = &pass_fuse_node(x->f, op)->users;
     for (int i = 0; i < users->len; i++)
-        if (pass_fuse_cluster(users->data[i]) != pass_fuse_cluster(op))
+        if (pass_fuse_cluster(x->f, users->data[i]) !=
+            pass_fuse_cluster(x->f, op))
             return true;
     return false;
 }
 
 /* Whether others of v's users need it in memory. */
 static bool
-is_needed_anyway(const IrOp *op)
+is_needed_anyway(const Extract *x, const IrOp *op)
 {
-    const IrOpList *users = &pass_fuse_node(op)->users;
-    if (pass_fuse_node(op)->needed)
+    const IrOpList *users = &pass_fuse_node(x->f, op)->users;
+    if (pass_fuse_node(x->f, op)->needed)
         return true;
     for (int i = 0; i < users->len; i++) {
-        const Cluster *c = pass_fuse_cluster(users->data[i]);
+        const Cluster *c = pass_fuse_cluster(x->f, users->data[i]);
         if (!c->computed || pass_fuse_is_contraction(users->data[i]))
             return true;
     }
@@ -144,12 +145,12 @@ is_needed_anyway(const IrOp *op)
 
 /* Whether c reads the elements of v that it makes, each once. */
 static bool
-is_read_in_step(const IrValue *v, const Cluster *c)
+is_read_in_step(const Extract *x, const IrValue *v, const Cluster *c)
 {
-    const IrOpList *users = &pass_fuse_node(v->def)->users;
+    const IrOpList *users = &pass_fuse_node(x->f, v->def)->users;
     for (int i = 0; i < users->len; i++) {
         const IrOp *user = users->data[i];
-        if (pass_fuse_cluster(user) == c &&
+        if (pass_fuse_cluster(x->f, user) == c &&
             (!(ir_op_info[user->kind].traits & ELEMENTWISE) ||
              !ir_type_same_shape(&v->type, &user->results[0]->type)))
             return false;
@@ -163,20 +164,21 @@ may_rematerialize(const Extract *x, const IrValue *v, const Cluster *c)
     const IrOp *op = v->def;
     int more = 0;
     if (!op || op->block != x->block || pass_fuse_is_scalar(&v->type) ||
-        !pass_fuse_cluster(op)->computed || op->num_results != 1 ||
+        !pass_fuse_cluster(x->f, op)->computed || op->num_results != 1 ||
         !(ir_op_info[op->kind].traits & ELEMENTWISE) ||
-        ir_op_cost(op->kind) > CHEAP || !is_read_in_step(v, c) ||
-        pass_fuse_node(op)->epoch != pass_fuse_node(c->ops.data[0])->epoch)
+        ir_op_cost(op->kind) > CHEAP || !is_read_in_step(x, v, c) ||
+        pass_fuse_node(x->f, op)->epoch !=
+            pass_fuse_node(x->f, c->ops.data[0])->epoch)
         return false;
     for (int i = 0; i < op->num_operands; i++) {
         const IrValue *y = op->operands[i];
-        if (is_free_value(y) || is_made_in(y, c) || is_read(x, y))
+        if (is_free_value(y) || is_made_in(x, y, c) || is_read(x, y))
             continue;
         if (!is_given(x, y) || !ir_type_same_shape(&y->type, &v->type) ||
             ++more > 1)
             return false;
     }
-    return more == 0 || !is_needed_anyway(op);
+    return more == 0 || !is_needed_anyway(x, op);
 }
 
 /* ---- what operands of contractions are made of ----------------------------
@@ -202,22 +204,22 @@ is_prologue(const IrOp *op)
 
 /* A convolution packs an element for each window that it is in. */
 static bool
-packs_once(const IrOp *op)
+packs_once(const Extract *x, const IrOp *op)
 {
-    return op->kind == OP_dot && pass_fuse_cluster(op)->computed;
+    return op->kind == OP_dot && pass_fuse_cluster(x->f, op)->computed;
 }
 
 /* Whether only contractions use op's value, perhaps through other prologues:
  * then each of them rematerializes it and nobody needs it in memory. */
 static bool
-is_for_contractions(const IrOp *op, int depth)
+is_for_contractions(const Extract *x, const IrOp *op, int depth)
 {
-    const IrOpList *users = &pass_fuse_node(op)->users;
+    const IrOpList *users = &pass_fuse_node(x->f, op)->users;
     for (int i = 0; i < users->len; i++) {
         const IrOp *user = users->data[i];
-        if (!packs_once(user) &&
+        if (!packs_once(x, user) &&
             (!is_prologue(user) || depth == MAX_PROLOGUES ||
-             !is_for_contractions(user, depth + 1)))
+             !is_for_contractions(x, user, depth + 1)))
             return false;
     }
     return users->len > 0;
@@ -237,11 +239,11 @@ may_live_on(const Extract *x, const IrValue *y)
 {
     if (!y->def || y->def->block != x->block || y->def->kind == OP_read)
         return true;
-    const IrOpList *users = &pass_fuse_node(y->def)->users;
+    const IrOpList *users = &pass_fuse_node(x->f, y->def)->users;
     int64_t instead = 0;
     for (int i = 0; i < users->len; i++)
         if (is_prologue(users->data[i]) &&
-            is_for_contractions(users->data[i], 0))
+            is_for_contractions(x, users->data[i], 0))
             instead += bytes_of(x, users->data[i]->results[0]);
     return bytes_of(x, y) <= instead;
 }
@@ -251,7 +253,7 @@ may_live_on(const Extract *x, const IrValue *y)
 static bool
 starts_from_memory(const Extract *x, const IrOp *op)
 {
-    if (!is_prologue(op) || !is_for_contractions(op, 0))
+    if (!is_prologue(op) || !is_for_contractions(x, op, 0))
         return false;
     const IrValue *y = op->operands[0];
     return (is_given(x, y) && may_live_on(x, y)) ||
@@ -264,7 +266,8 @@ may_be_packed(const Extract *x, const IrValue *v, const Cluster *c)
 {
     const IrOp *op = v->def;
     return c->contracts && op && op->block == x->block &&
-           pass_fuse_node(op)->epoch == pass_fuse_node(c->ops.data[0])->epoch &&
+           pass_fuse_node(x->f, op)->epoch ==
+               pass_fuse_node(x->f, c->ops.data[0])->epoch &&
            starts_from_memory(x, op);
 }
 
@@ -303,7 +306,7 @@ find_needs(Extract *x, Cluster *c)
         IrOp *op = c->ops.data[0];
         if (pass_fuse_is_free(op)) /* what it is made of is copied with it */
             return;
-        if (is_prologue(op) && !pass_fuse_node(op)->needed) {
+        if (is_prologue(op) && !pass_fuse_node(x->f, op)->needed) {
             c->ops.len = 0; /* a view that all its users rematerialize */
             return;
         }
@@ -389,7 +392,8 @@ find_results(Kernel *k)
 {
     for (int i = 0; i < k->cluster->ops.len; i++) {
         const IrOp *op = k->cluster->ops.data[i];
-        for (int j = 0; pass_fuse_node(op)->needed && j < op->num_results; j++)
+        for (int j = 0;
+             pass_fuse_node(k->x->f, op)->needed && j < op->num_results; j++)
             VEC_PUSH(k->x->f->arena, k->results, op->results[j]);
     }
 }
@@ -469,7 +473,7 @@ rebuild_from(Extract *x, Cluster *c)
         return;
     IrOp *op = c->ops.data[0];
     bool is_free = pass_fuse_is_free(op);
-    if (c->computed || (is_free && pass_fuse_node(op)->needed))
+    if (c->computed || (is_free && pass_fuse_node(x->f, op)->needed))
         make_kernel(x, c);
     else if (!is_free)
         ir_append(x->block, op);

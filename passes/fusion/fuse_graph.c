@@ -29,8 +29,8 @@ add_edge(Fuse *f, IrOp *before, IrOp *after)
 {
     if (!before || before == after)
         return;
-    add_once(f->arena, &pass_fuse_node(before)->later, after);
-    add_once(f->arena, &pass_fuse_node(after)->needs, before);
+    add_once(f->arena, &pass_fuse_node(f, before)->later, after);
+    add_once(f->arena, &pass_fuse_node(f, after)->needs, before);
 }
 
 typedef struct Uses {
@@ -46,7 +46,7 @@ note_uses(IrOp *op, void *data)
         IrOp *def = op->operands[i]->def;
         if (!def || def->block != u->user->block)
             continue;
-        add_once(u->f->arena, &pass_fuse_node(def)->users, u->user);
+        add_once(u->f->arena, &pass_fuse_node(u->f, def)->users, u->user);
         add_edge(u->f, def, u->user);
     }
 }
@@ -123,12 +123,12 @@ note_all_effects(Effects *e, IrOp *op)
 
 /* Outside of device programs. */
 static void
-note_epochs(IrBlock *b)
+note_epochs(const Fuse *f, const IrBlock *b)
 {
     int epoch = 0;
-    for (IrOp *op = b->first; op; op = op->next) {
+    for (const IrOp *op = b->first; op; op = op->next) {
         epoch += ir_op_info[op->kind].effect != PURE;
-        pass_fuse_node(op)->epoch = epoch;
+        pass_fuse_node(f, op)->epoch = epoch;
     }
 }
 
@@ -144,7 +144,7 @@ make_node(Fuse *f, IrOp *op)
                   !(ir_op_info[op->kind].traits & VIEW);
     c->contracts = pass_fuse_is_contraction(op);
     n->cluster = c;
-    op->mark = n;
+    *IR_TABLE_SLOT(f->arena, f->nodes, op->number) = n;
 }
 
 void
@@ -164,13 +164,13 @@ pass_fuse_graph_build(Fuse *f, IrBlock *b)
         note_all_effects(&effects, op);
     }
     if (f->fn->kind != FUNC_PROGRAM)
-        note_epochs(b);
+        note_epochs(f, b);
 }
 
 Cluster *
-pass_fuse_cluster(const IrOp *op)
+pass_fuse_cluster(const Fuse *f, const IrOp *op)
 {
-    FuseNode *n = pass_fuse_node(op);
+    FuseNode *n = pass_fuse_node(f, op);
     while (n->cluster->into)
         n->cluster = n->cluster->into;
     return n->cluster;
@@ -195,16 +195,16 @@ static void
 push_later(Fuse *f, const Cluster *c)
 {
     for (int i = 0; i < c->ops.len; i++) {
-        const IrOpList *later = &pass_fuse_node(c->ops.data[i])->later;
+        const IrOpList *later = &pass_fuse_node(f, c->ops.data[i])->later;
         for (int j = 0; j < later->len; j++)
             VEC_PUSH(f->arena, f->work, later->data[j]);
     }
 }
 
 int
-pass_fuse_count_uses(const IrOp *op)
+pass_fuse_count_uses(const Fuse *f, const IrOp *op)
 {
-    const IrOpList *users = &pass_fuse_node(op)->users;
+    const IrOpList *users = &pass_fuse_node(f, op)->users;
     int uses = 0;
     for (int i = 0; i < users->len; i++)
         for (int j = 0; j < users->data[i]->num_operands; j++)
@@ -224,15 +224,15 @@ pass_fuse_makes_cycle(Fuse *f, Cluster *a, Cluster *b)
     push_later(f, a);
     push_later(f, b);
     while (f->work.len) {
-        Cluster *c = pass_fuse_cluster(VEC_POP(f->work));
+        Cluster *c = pass_fuse_cluster(f, VEC_POP(f->work));
         if (c == a || c == b || c->visited == search ||
             c->ops.data[0]->id > end)
             continue;
         c->visited = search;
         for (int i = 0; i < c->ops.len; i++) {
-            const IrOpList *later = &pass_fuse_node(c->ops.data[i])->later;
+            const IrOpList *later = &pass_fuse_node(f, c->ops.data[i])->later;
             for (int j = 0; j < later->len; j++) {
-                const Cluster *next = pass_fuse_cluster(later->data[j]);
+                const Cluster *next = pass_fuse_cluster(f, later->data[j]);
                 if (next == a || next == b || ++steps > MAX_SEARCH)
                     return true;
                 VEC_PUSH(f->arena, f->work, later->data[j]);
@@ -274,10 +274,10 @@ static void
 visit_neighbours(TransitiveClosure *r, const Cluster *c, bool later)
 {
     for (int i = 0; i < c->ops.len; i++) {
-        const FuseNode *n = pass_fuse_node(c->ops.data[i]);
+        const FuseNode *n = pass_fuse_node(r->f, c->ops.data[i]);
         const IrOpList *list = later ? &n->later : &n->needs;
         for (int j = 0; j < list->len; j++) {
-            Cluster *next = pass_fuse_cluster(list->data[j]);
+            Cluster *next = pass_fuse_cluster(r->f, list->data[j]);
             if (next == c || next->visited == r->search ||
                 next->ops.data[0]->id > r->last ||
                 VEC_LAST(next->ops)->id < r->first)
@@ -296,7 +296,8 @@ pass_fuse_closure_add(TransitiveClosure *r, Cluster *c)
         r->f->work.len = 0;
         visit_neighbours(r, c, later);
         while (r->f->work.len)
-            visit_neighbours(r, pass_fuse_cluster(VEC_POP(r->f->work)), later);
+            visit_neighbours(r, pass_fuse_cluster(r->f, VEC_POP(r->f->work)),
+                             later);
     }
 }
 
@@ -333,7 +334,7 @@ pass_fuse_split(Fuse *f, Cluster *c)
     for (int i = 0; i < c->ops.len; i++) {
         Cluster *own = NEW(f->arena, Cluster);
         VEC_PUSH(f->arena, own->ops, c->ops.data[i]);
-        pass_fuse_node(c->ops.data[i])->cluster = own;
+        pass_fuse_node(f, c->ops.data[i])->cluster = own;
     }
 }
 
@@ -341,12 +342,13 @@ pass_fuse_split(Fuse *f, Cluster *c)
 
 /* A cluster that must stand before c and does not yet, or NULL. */
 static Cluster *
-next_need(Cluster *c)
+next_need(const Fuse *f, Cluster *c)
 {
     for (; c->next_op < c->ops.len; c->next_op++, c->next_need = 0) {
-        const IrOpList *needs = &pass_fuse_node(c->ops.data[c->next_op])->needs;
+        const IrOpList *needs =
+            &pass_fuse_node(f, c->ops.data[c->next_op])->needs;
         while (c->next_need < needs->len) {
-            Cluster *need = pass_fuse_cluster(needs->data[c->next_need++]);
+            Cluster *need = pass_fuse_cluster(f, needs->data[c->next_need++]);
             if (need != c && !need->placed)
                 return need;
         }
@@ -361,7 +363,7 @@ place_cluster(Fuse *f, Cluster *c, ClusterList *order)
     VEC_PUSH(f->arena, stack, c);
     while (stack.len) {
         Cluster *top = VEC_LAST(stack);
-        Cluster *need = top->placed ? NULL : next_need(top);
+        Cluster *need = top->placed ? NULL : next_need(f, top);
         if (need) {
             VEC_PUSH(f->arena, stack, need);
             continue;
@@ -377,12 +379,12 @@ void
 pass_fuse_order(Fuse *f, IrBlock *b, ClusterList *order)
 {
     for (IrOp *op = b->first; op; op = op->next) {
-        Cluster *c = pass_fuse_cluster(op);
+        Cluster *c = pass_fuse_cluster(f, op);
         c->placed = false;
         c->next_op = c->next_need = 0;
     }
     for (IrOp *op = b->first; op; op = op->next) {
-        Cluster *c = pass_fuse_cluster(op);
+        Cluster *c = pass_fuse_cluster(f, op);
         if (!c->placed && VEC_LAST(c->ops) == op)
             place_cluster(f, c, order);
     }

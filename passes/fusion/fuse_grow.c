@@ -9,6 +9,7 @@
  *                         others left its value is one of the kernel's results
  *   sideways              kernels that read the same wide value read it once
  */
+#include "ir/table.h"
 #include "passes/fusion/fuse.h"
 
 static bool
@@ -34,9 +35,9 @@ is_map_of(const IrOp *op, const IrType *shape)
 /* The last of the maps that are there for op's sake: all ways from its value
  * meet in it, and no value on them is used elsewhere. */
 static IrOp *
-root_of(IrOp *op, IrOp *const *roots)
+root_of(const Fuse *f, IrOp *op, IrOp *const *roots)
 {
-    const IrOpList *users = &pass_fuse_node(op)->users;
+    const IrOpList *users = &pass_fuse_node(f, op)->users;
     for (int i = 0; i < users->len; i++)
         if (!is_map_of(users->data[i], &op->results[0]->type) ||
             roots[users->data[i]->id] != roots[users->data[0]->id])
@@ -49,7 +50,7 @@ find_roots(Fuse *f, const IrBlock *b)
 {
     IrOp **roots = NEW_ARRAY(f->arena, IrOp *, (size_t)b->last->id + 1);
     for (IrOp *op = b->last; op; op = op->prev)
-        roots[op->id] = op->num_results == 1 ? root_of(op, roots) : op;
+        roots[op->id] = op->num_results == 1 ? root_of(f, op, roots) : op;
     return roots;
 }
 
@@ -67,13 +68,13 @@ list_trees(Fuse *f, const IrBlock *b, IrOp *const *roots)
 static void
 grow_tree(Fuse *f, IrOp *contraction, IrOp *root, const IrOpList *tree)
 {
-    if (pass_fuse_cluster(root)->contracts)
+    if (pass_fuse_cluster(f, root)->contracts)
         return;
     for (int i = 0; i < tree->len; i++)
         if (tree->data[i] == contraction ||
             !pass_fuse_is_contraction(tree->data[i]))
-            try_merge(f, pass_fuse_cluster(root),
-                      pass_fuse_cluster(tree->data[i]));
+            try_merge(f, pass_fuse_cluster(f, root),
+                      pass_fuse_cluster(f, tree->data[i]));
 }
 
 static void
@@ -91,20 +92,21 @@ grow_behind_contractions(Fuse *f, const IrBlock *b)
 /* A view costs nothing where it is, unless it stands between operations that
  * could be one kernel. */
 static bool
-stands_between(const IrOp *view)
+stands_between(const Fuse *f, const IrOp *view)
 {
     const IrOp *def = view->operands[0]->def;
-    const IrOpList *users = &pass_fuse_node(view)->users;
+    const IrOpList *users = &pass_fuse_node(f, view)->users;
     if (!def || def->block != view->block || !pass_fuse_is_fusible(def) ||
         pass_fuse_is_contraction(def))
         return false;
     for (int i = 1; i < users->len; i++)
-        if (pass_fuse_cluster(users->data[i]) !=
-            pass_fuse_cluster(users->data[0]))
+        if (pass_fuse_cluster(f, users->data[i]) !=
+            pass_fuse_cluster(f, users->data[0]))
             return false;
     return pass_axes_differ_by_ones(&view->operands[0]->type,
                                     &view->results[0]->type) ||
-           (pass_fuse_count_uses(view) == 1 && pass_fuse_count_uses(def) == 1);
+           (pass_fuse_count_uses(f, view) == 1 &&
+            pass_fuse_count_uses(f, def) == 1);
 }
 
 static void
@@ -113,16 +115,16 @@ grow_upwards(Fuse *f, const IrBlock *b)
     for (IrOp *op = b->last; op; op = op->prev) {
         bool view =
             (ir_op_info[op->kind].traits & VIEW) && pass_fuse_is_fusible(op);
-        const IrOpList *users = &pass_fuse_node(op)->users;
+        const IrOpList *users = &pass_fuse_node(f, op)->users;
         if (view)
-            pass_fuse_cluster(op)->computed = stands_between(op);
+            pass_fuse_cluster(f, op)->computed = stands_between(f, op);
         for (int i = 0; i < users->len; i++) {
-            Cluster *user = pass_fuse_cluster(users->data[i]);
-            if (!user->contracts && !pass_fuse_cluster(op)->contracts)
-                try_merge(f, user, pass_fuse_cluster(op));
+            Cluster *user = pass_fuse_cluster(f, users->data[i]);
+            if (!user->contracts && !pass_fuse_cluster(f, op)->contracts)
+                try_merge(f, user, pass_fuse_cluster(f, op));
         }
-        if (view && pass_fuse_cluster(op)->ops.len == 1)
-            pass_fuse_cluster(op)->computed = false;
+        if (view && pass_fuse_cluster(f, op)->ops.len == 1)
+            pass_fuse_cluster(f, op)->computed = false;
     }
 }
 
@@ -147,45 +149,41 @@ merge_readers(Fuse *f, const IrValue *v, const IrOpList *readers)
 {
     for (int i = 1; i < readers->len && i < MAX_READERS; i++)
         for (int j = 0; j < i; j++)
-            if (try_merge_readers(f, v, pass_fuse_cluster(readers->data[j]),
-                                  pass_fuse_cluster(readers->data[i])))
+            if (try_merge_readers(f, v, pass_fuse_cluster(f, readers->data[j]),
+                                  pass_fuse_cluster(f, readers->data[i])))
                 break;
 }
 
-static void
-forget_readers(IrOp *op)
-{
-    for (int i = 0; i < op->num_operands; i++)
-        op->operands[i]->mark = NULL;
-}
+/* Of values that operations of a block read: which ones, in order. */
+typedef IR_TABLE(IrOpList) Readers;
 
 static void
-note_reader(Fuse *f, IrOp *op)
+note_reader(const Fuse *f, Readers *readers, IrOp *op)
 {
     for (int i = 0; i < op->num_operands; i++) {
-        IrValue *v = op->operands[i];
+        const IrValue *v = op->operands[i];
         if (!pass_fuse_is_fusible(op) || pass_fuse_is_scalar(&v->type) ||
             op->kind == OP_scatter)
             continue;
-        if (!v->mark)
-            v->mark = NEW(f->arena, IrOpList);
-        VEC_PUSH(f->arena, *(IrOpList *)v->mark, op);
+        IrOpList *list = IR_TABLE_SLOT(f->arena, *readers, v->number);
+        VEC_PUSH(f->arena, *list, op);
     }
 }
 
 static void
 grow_sideways(Fuse *f, const IrBlock *b)
 {
+    Readers readers = {0};
     for (IrOp *op = b->first; op; op = op->next)
-        forget_readers(op);
-    for (IrOp *op = b->first; op; op = op->next)
-        note_reader(f, op);
-    for (IrOp *op = b->first; op; op = op->next)
+        note_reader(f, &readers, op);
+    for (const IrOp *op = b->first; op; op = op->next)
         for (int i = 0; i < op->num_operands; i++) {
-            IrValue *v = op->operands[i];
-            if (v->mark)
-                merge_readers(f, v, v->mark);
-            v->mark = NULL;
+            const IrValue *v = op->operands[i];
+            IrOpList *list = IR_TABLE_FIND(readers, v->number);
+            if (!list)
+                continue;
+            merge_readers(f, v, list);
+            list->len = 0;
         }
 }
 

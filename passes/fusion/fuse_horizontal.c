@@ -63,14 +63,14 @@ find_collectives(HorizontalFusion *u)
         u->before[i] = num;
     }
     for (IrOp *op = u->block->first; op; op = op->next) {
-        const IrOpList *later = &pass_fuse_node(op)->later;
+        const IrOpList *later = &pass_fuse_node(&u->f, op)->later;
         int after = is_collective(op) ? op->id : u->after[op->id];
         for (int i = 0; i < later->len; i++)
             if (u->after[later->data[i]->id] < after)
                 u->after[later->data[i]->id] = after;
     }
     for (IrOp *op = u->block->last; op; op = op->prev) {
-        const IrOpList *needs = &pass_fuse_node(op)->needs;
+        const IrOpList *needs = &pass_fuse_node(&u->f, op)->needs;
         int before = is_collective(op) ? op->id : u->before[op->id];
         for (int i = 0; i < needs->len; i++)
             if (u->before[needs->data[i]->id] > before)
@@ -83,11 +83,11 @@ find_collectives(HorizontalFusion *u)
 /* What is written to a variable is made there; a view has its operand's bytes.
  */
 static bool
-needs_bytes(const IrValue *v)
+needs_bytes(const Fuse *f, const IrValue *v)
 {
     if (v->def->kind == OP_read || ir_op_info[v->def->kind].traits & VIEW)
         return false;
-    const IrOpList *users = &pass_fuse_node(v->def)->users;
+    const IrOpList *users = &pass_fuse_node(f, v->def)->users;
     for (int i = 0; i < users->len; i++)
         if (users->data[i]->kind == OP_write &&
             users->data[i]->operands[0] == v)
@@ -102,7 +102,7 @@ find_bytes(HorizontalFusion *u)
     for (IrOp *op = u->block->first; op; op = op->next)
         for (int i = 0; i < op->num_results; i++) {
             int64_t n;
-            if (needs_bytes(op->results[i]) &&
+            if (needs_bytes(&u->f, op->results[i]) &&
                 ir_type_bytes(u->f.m, &op->results[i]->type, &n))
                 u->bytes[op->id] += n;
         }
@@ -111,14 +111,14 @@ find_bytes(HorizontalFusion *u)
 /* The last place in the order where op's results are used, also by what is a
  * view of them. */
 static int
-last_use(const IrOp *op, const int *places)
+last_use(const Fuse *f, const IrOp *op, const int *places)
 {
-    const IrOpList *users = &pass_fuse_node(op)->users;
+    const IrOpList *users = &pass_fuse_node(f, op)->users;
     int last = places[op->id];
     for (int i = 0; i < users->len; i++) {
         const IrOp *user = users->data[i];
         bool view = ir_op_info[user->kind].traits & VIEW;
-        int at = view ? last_use(user, places) : places[user->id];
+        int at = view ? last_use(f, user, places) : places[user->id];
         last = at > last ? at : last;
     }
     return last;
@@ -138,7 +138,7 @@ peak_bytes(const HorizontalFusion *u)
             places[order->data[i]->ops.data[j]->id] = i;
     for (const IrOp *op = u->block->first; op; op = op->next) {
         delta[places[op->id]] += u->bytes[op->id];
-        delta[last_use(op, places) + 1] -= u->bytes[op->id];
+        delta[last_use(&u->f, op, places) + 1] -= u->bytes[op->id];
     }
     for (int i = 0; i < order->len; i++) {
         now += delta[i];
@@ -196,13 +196,13 @@ group(HorizontalFusion *u, IrOp *op)
 static Cluster *
 merge_first(HorizontalFusion *u, IrOpList *g)
 {
-    Cluster *c = pass_fuse_cluster(g->data[0]);
+    Cluster *c = pass_fuse_cluster(&u->f, g->data[0]);
     int left = 0;
     TransitiveClosure closure =
         pass_fuse_closure(&u->f, g->data[0], VEC_LAST(*g));
     pass_fuse_closure_add(&closure, c);
     for (int i = 1; i < g->len; i++) {
-        Cluster *other = pass_fuse_cluster(g->data[i]);
+        Cluster *other = pass_fuse_cluster(&u->f, g->data[i]);
         if (pass_fuse_closure_has(&closure, other)) {
             g->data[left++] = g->data[i];
         } else {
@@ -242,9 +242,9 @@ reorder_within_peak(HorizontalFusion *u)
 static void
 merge_row(HorizontalFusion *u, const Cluster *row)
 {
-    Cluster *c = pass_fuse_cluster(row->ops.data[0]);
+    Cluster *c = pass_fuse_cluster(&u->f, row->ops.data[0]);
     for (int i = 1; i < row->ops.len; i++)
-        pass_fuse_merge(&u->f, c, pass_fuse_cluster(row->ops.data[i]));
+        pass_fuse_merge(&u->f, c, pass_fuse_cluster(&u->f, row->ops.data[i]));
 }
 
 /* Of the rows from first to end, all merged, leaves those merged that fit with

@@ -19,8 +19,8 @@
  * of the shape of its result behind it, and no reduction; a scatter maps before
  * it.
  *
- * Results are all shared by the replicas of a device, or all each replica's own:
- * a kernel is executed once a device or once a replica.
+ * Results are all shared by the replicas of a device, or all each replica's
+ * own: a kernel is executed once a device or once a replica.
  *
  * A stage of a chain computes anew what another one computed.  That is cheaper
  * than memory unless it is an elementary function, which may be computed twice.
@@ -53,14 +53,14 @@ typedef struct Check {
 static bool
 is_member(const Check *k, const IrOp *op)
 {
-    const Cluster *c = pass_fuse_cluster(op);
+    const Cluster *c = pass_fuse_cluster(k->f, op);
     return c == k->a || c == k->b;
 }
 
 static bool
 is_result(const Check *k, const IrOp *op)
 {
-    const IrOpList *users = &pass_fuse_node(op)->users;
+    const IrOpList *users = &pass_fuse_node(k->f, op)->users;
     for (int i = 0; i < users->len; i++)
         if (!is_member(k, users->data[i]))
             return true;
@@ -90,9 +90,8 @@ note_op(Check *k, const IrOp *op)
     for (int i = 0; i < op->num_operands; i++) {
         const IrOp *def = op->operands[i]->def;
         k->num_arrays +=
-            !def ||
-            (!pass_fuse_is_free(def) &&
-             !(def->mark && def->block == op->block && is_member(k, def)));
+            !def || (!pass_fuse_is_free(def) &&
+                     !(def->block == op->block && is_member(k, def)));
     }
     pass_axes_add(k->f->axes, op);
     return true;
@@ -203,7 +202,7 @@ op_fits(Check *k, const IrOp *op)
         return !k->reduces;
     if (along == k->space || (k->has_rows && along == k->rows))
         return true;
-    return (along & ~k->space) && pass_fuse_count_uses(op) == 1;
+    return (along & ~k->space) && pass_fuse_count_uses(k->f, op) == 1;
 }
 
 static bool
@@ -233,7 +232,7 @@ form_fits(const Check *k)
 static bool
 stage_fits(Check *k, const IrOp *op)
 {
-    FuseNode *n = pass_fuse_node(op);
+    FuseNode *n = pass_fuse_node(k->f, op);
     if (!is_member(k, op) || n->visited == k->f->search ||
         (k->has_rows && pass_axes_of(k->f->axes, op->results[0]) == k->rows))
         return true;
@@ -251,8 +250,7 @@ stage_fits(Check *k, const IrOp *op)
 static bool
 forget_stages(Check *k, const IrOp *op)
 {
-    (void)k;
-    pass_fuse_node(op)->evaluated = 0;
+    pass_fuse_node(k->f, op)->evaluated = 0;
     return true;
 }
 
@@ -304,7 +302,7 @@ is_scatter(const IrOp *op)
 static bool
 feeds_scatter(Check *k, const IrOp *op)
 {
-    const IrOpList *users = &pass_fuse_node(op)->users;
+    const IrOpList *users = &pass_fuse_node(k->f, op)->users;
     if (is_scatter(op))
         return is_result(k, op) && k->num_scatters++ == 0;
     if (!(ir_op_info[op->kind].traits & ELEMENTWISE) || is_result(k, op))
@@ -342,8 +340,8 @@ pass_fuse_is_legal(Fuse *f, const Cluster *a, const Cluster *b, AxisSet *space)
     assert(a != b && !a->into && !b->into);
     Check k = {.f = f, .a = a, .b = b};
     if (a->ops.len + b->ops.len > MAX_OPS || (a->contracts && b->contracts) ||
-        pass_fuse_node(a->ops.data[0])->epoch !=
-            pass_fuse_node(b->ops.data[0])->epoch ||
+        pass_fuse_node(f, a->ops.data[0])->epoch !=
+            pass_fuse_node(f, b->ops.data[0])->epoch ||
         !all_ops(&k, is_fusible) || !all_ops(&k, feeds_contraction) ||
         !all_ops(&k, note_sharing))
         return false;

@@ -2,7 +2,7 @@
  * differentiate.c - grad operations become the operations of the reverse sweep
  *
  * For each grad, first to last in the text: what the wanted values reach is
- * marked (active), then the operations above the grad are visited in reverse,
+ * found (active), then the operations above the grad are visited in reverse,
  * and each active one adds to the gradients of its operands by its rule
  * (grad_rules*.c).  The sweep is built at the place of the grad, which all
  * values that it needs dominate.
@@ -23,15 +23,17 @@
 /* ---- what rules use ----------------------------------------------------- */
 
 IrValue *
-pass_grad_of(const IrValue *v)
+pass_grad_of(const Grad *g, const IrValue *v)
 {
-    return pass_adjoint_of(v) ? pass_adjoint_of(v)->gradient : NULL;
+    const Adjoint *adjoint = pass_adjoint_of(g, v);
+    return adjoint ? adjoint->gradient : NULL;
 }
 
 bool
-pass_grad_wanted(const IrValue *v)
+pass_grad_wanted(const Grad *g, const IrValue *v)
 {
-    return pass_adjoint_of(v) && pass_adjoint_of(v)->active;
+    const Adjoint *adjoint = pass_adjoint_of(g, v);
+    return adjoint && adjoint->active;
 }
 
 void
@@ -51,8 +53,7 @@ pass_grad_error(PassCx *cx, const IrOp *op, const char *repair,
 IrValue *
 pass_grad_out(Grad *g, const IrOp *op)
 {
-    (void)g;
-    return pass_grad_of(op->results[0]);
+    return pass_grad_of(g, op->results[0]);
 }
 
 IrValue *
@@ -104,7 +105,7 @@ is_broadcast_of(const IrValue *x, const IrValue *dx)
 void
 pass_grad_add(Grad *g, IrValue *x, IrValue *dx)
 {
-    Adjoint *t = pass_adjoint_of(x);
+    Adjoint *t = pass_adjoint_of(g, x);
     if (!t || !t->active)
         return;
     if (is_broadcast_of(x, dx) && dx->type.rank >= x->type.rank)
@@ -120,14 +121,6 @@ typedef struct Wanted {
     const char *const *vars;
     IrOp *loop; /* an active one above the grad, to be unrolled first */
 } Wanted;
-
-static Adjoint *
-touch(Arena *a, IrValue *v)
-{
-    if (!v->mark)
-        v->mark = NEW(a, Adjoint);
-    return v->mark;
-}
 
 static bool
 is_wanted_read(const Wanted *w, const IrOp *op)
@@ -145,36 +138,36 @@ passes_gradients(const IrOp *op)
 }
 
 static bool
-has_active_operand(const IrOp *op)
+has_active_operand(const Wanted *w, const IrOp *op)
 {
     for (int i = 0; i < op->num_operands; i++)
-        if (pass_grad_wanted(op->operands[i]))
+        if (pass_grad_wanted(&w->g, op->operands[i]))
             return true;
     return false;
 }
 
 static void
-activate(Wanted *w, IrValue *v)
+activate(Wanted *w, const IrValue *v)
 {
     if (dtype_is_float(v->type.dtype))
-        touch(w->g.cx->arena, v)->active = true;
+        pass_adjoint_add(&w->g, v)->active = true;
 }
 
 /* ---- what the loss is made of ------------------------------------------- */
 
 /* The values that gradients may flow through on their way from the loss. */
 typedef struct Needed {
-    Arena *arena;
+    Grad *g;
     VEC(IrValue *) todo;
 } Needed;
 
 static void
 need(Needed *n, IrValue *v)
 {
-    if (!dtype_is_float(v->type.dtype) || touch(n->arena, v)->needed)
+    if (!dtype_is_float(v->type.dtype) || pass_adjoint_add(n->g, v)->needed)
         return;
-    touch(n->arena, v)->needed = true;
-    VEC_PUSH(n->arena, n->todo, v);
+    pass_adjoint_add(n->g, v)->needed = true;
+    VEC_PUSH(n->g->cx->arena, n->todo, v);
 }
 
 static void
@@ -185,9 +178,9 @@ need_operands(IrOp *op, void *data)
 }
 
 static void
-mark_needed(Arena *a, IrValue *loss)
+find_needed(Grad *g, IrValue *loss)
 {
-    Needed n = {.arena = a};
+    Needed n = {.g = g};
     need(&n, loss);
     while (n.todo.len) {
         IrOp *def = VEC_POP(n.todo)->def;
@@ -197,12 +190,13 @@ mark_needed(Arena *a, IrValue *loss)
 }
 
 static bool
-gives_needed(const IrOp *op)
+gives_needed(const Wanted *w, const IrOp *op)
 {
-    for (int i = 0; i < op->num_results; i++)
-        if (pass_adjoint_of(op->results[i]) &&
-            pass_adjoint_of(op->results[i])->needed)
+    for (int i = 0; i < op->num_results; i++) {
+        const Adjoint *result = pass_adjoint_of(&w->g, op->results[i]);
+        if (result && result->needed)
             return true;
+    }
     return false;
 }
 
@@ -220,20 +214,20 @@ find_active_if(Wanted *w, IrOp *op)
         any |= find_active_in(w, op->regions[r], NULL);
         const IrOp *yield = ir_block_yield(op->regions[r]);
         for (int i = 0; i < op->num_results; i++)
-            if (pass_grad_wanted(yield->operands[i]))
+            if (pass_grad_wanted(&w->g, yield->operands[i]))
                 activate(w, op->results[i]);
     }
     return any;
 }
 
-/* A loop that gradients go through is noted for unrolling: then the marks are
- * made anew. */
+/* A loop that gradients go through is noted for unrolling: then all is
+ * found anew. */
 static bool
 find_active_loop(Wanted *w, IrOp *op)
 {
-    if (!gives_needed(op))
+    if (!gives_needed(w, op))
         return false;
-    bool any = has_active_operand(op);
+    bool any = has_active_operand(w, op);
     for (int r = 0; r < op->num_regions; r++)
         any |= find_active_in(w, op->regions[r], NULL);
     if (any && !w->loop)
@@ -246,7 +240,7 @@ static bool
 uses_active(const Wanted *w, const IrBlock *b)
 {
     for (const IrOp *op = b->first; op; op = op->next) {
-        if (is_wanted_read(w, op) || has_active_operand(op))
+        if (is_wanted_read(w, op) || has_active_operand(w, op))
             return true;
         for (int i = 0; i < op->num_regions; i++)
             if (uses_active(w, op->regions[i]))
@@ -263,7 +257,7 @@ find_active_merge(Wanted *w, IrOp *op)
     bool any = uses_active(w, op->regions[0]);
     for (int i = 0; any && i < op->num_results; i++) {
         activate(w, op->results[i]);
-        touch(w->g.cx->arena, op->results[i])->cut = true;
+        pass_adjoint_add(&w->g, op->results[i])->cut = true;
     }
     return any;
 }
@@ -277,7 +271,7 @@ static void
 note_taking(IrOp *op, void *data)
 {
     Taking *t = data;
-    t->found |= has_active_operand(op) || is_wanted_read(t->w, op);
+    t->found |= has_active_operand(t->w, op) || is_wanted_read(t->w, op);
 }
 
 /* An operation without a rule, made of what is wanted: a gradient that arrives
@@ -285,11 +279,11 @@ note_taking(IrOp *op, void *data)
 static void
 note_cut(Wanted *w, IrOp *op)
 {
-    Taking t = {w, has_active_operand(op)};
+    Taking t = {w, has_active_operand(w, op)};
     for (int i = 0; i < op->num_regions; i++)
         ir_walk(op->regions[i], note_taking, &t);
     for (int i = 0; i < op->num_results; i++)
-        touch(w->g.cx->arena, op->results[i])->cut |= t.found;
+        pass_adjoint_add(&w->g, op->results[i])->cut |= t.found;
 }
 
 static bool
@@ -304,7 +298,7 @@ find_active_op(Wanted *w, IrOp *op)
     if (!strcmp(ir_op_info[op->kind].grad, "none"))
         note_cut(w, op);
     if (!is_wanted_read(w, op) &&
-        !(passes_gradients(op) && has_active_operand(op)))
+        !(passes_gradients(op) && has_active_operand(w, op)))
         return false;
     for (int i = 0; i < op->num_results; i++)
         activate(w, op->results[i]);
@@ -321,12 +315,12 @@ find_active_in(Wanted *w, IrBlock *b, const IrOp *until)
 }
 
 static bool
-activate_arg(Wanted *w, IrValue *arg, const IrValue *from)
+activate_arg(Wanted *w, const IrValue *arg, const IrValue *from)
 {
-    if (pass_grad_wanted(arg) || !pass_grad_wanted(from))
+    if (pass_grad_wanted(&w->g, arg) || !pass_grad_wanted(&w->g, from))
         return false;
     activate(w, arg);
-    touch(w->g.cx->arena, arg)->carried = true;
+    pass_adjoint_add(&w->g, arg)->carried = true;
     return true;
 }
 
@@ -385,10 +379,10 @@ static const GradRule grad_rules[NUM_OPS] = {
 };
 
 static bool
-gradient_arrived(const IrOp *op)
+gradient_arrived(const Grad *g, const IrOp *op)
 {
     for (int i = 0; i < op->num_results; i++)
-        if (pass_grad_of(op->results[i]))
+        if (pass_grad_of(g, op->results[i]))
             return true;
     return false;
 }
@@ -398,7 +392,7 @@ pass_grad_sweep(Grad *g, IrOp *op)
 {
     for (IrOp *before; op; op = before) {
         before = op->prev; /* the rule of an if replaces it */
-        if (!gradient_arrived(op) || op->kind == OP_read)
+        if (!gradient_arrived(g, op) || op->kind == OP_read)
             continue;
         g->loc = op->loc;
         grad_rules[op->kind](g, op);
@@ -410,8 +404,8 @@ check_carried(Wanted *w, const IrBlock *b)
 {
     for (int i = 0; i < b->args.len; i++) {
         const IrValue *v = b->args.data[i];
-        if (pass_adjoint_of(v) && pass_adjoint_of(v)->carried &&
-            pass_grad_of(v))
+        const Adjoint *adjoint = pass_adjoint_of(&w->g, v);
+        if (adjoint && adjoint->carried && adjoint->gradient)
             pass_grad_error(
                 w->g.cx, w->g.grad,
                 "call grad after the loop, or take what is carried by "
@@ -437,6 +431,7 @@ sweep(Wanted *w, IrBlock *b, IrOp *from)
 typedef VEC(IrValue *) Shares;
 
 typedef struct SharesByVar {
+    const Grad *g;
     Arena *a;
     Map *map; /* name -> Shares */
 } SharesByVar;
@@ -445,7 +440,8 @@ static void
 note_share(IrOp *op, void *data)
 {
     SharesByVar *by_var = data;
-    IrValue *d = op->kind == OP_read ? pass_grad_of(op->results[0]) : NULL;
+    IrValue *d =
+        op->kind == OP_read ? pass_grad_of(by_var->g, op->results[0]) : NULL;
     if (!d)
         return;
     const char *var = ir_text(op, A_var);
@@ -491,13 +487,13 @@ forward_gradients(Wanted *w)
     const IrOp *op = w->g.grad;
     int num_values = op->num_operands - 1;
     Arena *a = w->g.cx->m->arena;
-    SharesByVar by_var = {a, map_new(a)};
+    SharesByVar by_var = {&w->g, a, map_new(a)};
     ir_walk(op->block->func->body, note_share, &by_var);
     for (int i = 0; i < op->num_results; i++) {
         const IrType *type = &op->results[i]->type;
         IrValue *d;
         if (i < num_values) {
-            d = pass_grad_of(op->operands[i + 1]);
+            d = pass_grad_of(&w->g, op->operands[i + 1]);
             d = d ? d : zeros_like(&w->g, type);
         } else {
             d = gradient_of_var(w, by_var.map, w->vars[i - num_values], type);
@@ -508,17 +504,17 @@ forward_gradients(Wanted *w)
     }
 }
 
-/* Marks what is active, after unrolling the loops that gradients go through. */
+/* Finds what is active, after unrolling the loops that gradients go through. */
 static bool
 prepare(Wanted *w)
 {
     PassCx *cx = w->g.cx;
     do {
         w->loop = NULL;
-        ir_clear_marks(w->g.grad->block->func);
-        mark_needed(cx->arena, w->g.grad->operands[0]);
+        w->g.adjoints = (Adjoints){0};
+        find_needed(&w->g, w->g.grad->operands[0]);
         for (int i = 1; i < w->g.grad->num_operands; i++)
-            touch(cx->arena, w->g.grad->operands[i])->active = true;
+            pass_adjoint_add(&w->g, w->g.grad->operands[i])->active = true;
         find_active(w, w->g.grad->block, w->g.grad);
         if (w->loop && !pass_grad_unroll(cx, w->loop))
             return false;
@@ -598,7 +594,6 @@ differentiate_func(PassCx *cx, IrFunc *fn)
     }
     remove_guards(cx, fn);
     ir_apply_forwards(fn);
-    ir_clear_marks(fn);
     ir_infer_localities(fn);
 }
 

@@ -15,21 +15,34 @@
 #define TFD_PASSES_AUTODIFF_GRAD_H
 
 #include "ir/ir.h"
+#include "ir/table.h"
 #include "passes/support/pass.h"
+
+/* What the sweep knows of a value. */
+typedef struct Adjoint {
+    bool active;       /* a gradient of it is wanted */
+    bool needed;       /* the loss is made of it */
+    bool carried;      /* a loop's argument around the grad */
+    bool cut;          /* made of what is wanted, without a rule */
+    IrValue *gradient; /* so far; NULL: none has arrived */
+} Adjoint;
+
+typedef IR_TABLE(Adjoint) Adjoints;
 
 typedef struct Grad {
     PassCx *cx;
-    const IrOp *grad; /* that is being expanded */
-    IrBlock *b; /* where the reverse sweep is being built */
-    Loc loc;    /* of the operation whose rule runs */
+    Adjoints adjoints; /* of values that matter to this grad */
+    const IrOp *grad;  /* that is being expanded */
+    IrBlock *b;        /* where the reverse sweep is being built */
+    Loc loc;           /* of the operation whose rule runs */
 } Grad;
 
 /* The gradient that has arrived at op's first result. */
 IrValue *pass_grad_out(Grad *g, const IrOp *op);
 /* That of any value, or NULL when none has arrived. */
-IrValue *pass_grad_of(const IrValue *v);
+IrValue *pass_grad_of(const Grad *g, const IrValue *v);
 /* Whether a gradient of v is wanted at all. */
-bool pass_grad_wanted(const IrValue *v);
+bool pass_grad_wanted(const Grad *g, const IrValue *v);
 /* Adds dx to the gradient of x, summed to x's shape first where x was
  * broadcast.  Nothing happens when it is not wanted. */
 void pass_grad_add(Grad *g, IrValue *x, IrValue *dx);
@@ -52,19 +65,18 @@ IrValue *pass_grad_all_reduce(Grad *g, const IrOp *op, IrAgg how, IrValue *x);
 
 /* ---- between the driver (differentiate.c) and grad_control.c ------------- */
 
-/* What the sweep knows of a value: its mark. */
-typedef struct Adjoint {
-    bool active;       /* a gradient of it is wanted */
-    bool needed;       /* the loss is made of it */
-    bool carried;      /* a loop's argument around the grad */
-    bool cut;          /* made of what is wanted, without a rule */
-    IrValue *gradient; /* so far; NULL: none has arrived */
-} Adjoint;
-
+/* The adjoint of v, or NULL: it does not matter to the grad. */
 static inline Adjoint *
-pass_adjoint_of(const IrValue *v)
+pass_adjoint_of(const Grad *g, const IrValue *v)
 {
-    return v->mark;
+    return IR_TABLE_FIND(g->adjoints, v->number);
+}
+
+/* The same, or a new one. */
+static inline Adjoint *
+pass_adjoint_add(Grad *g, const IrValue *v)
+{
+    return IR_TABLE_SLOT(g->cx->arena, g->adjoints, v->number);
 }
 
 /* Visits op and those before it in its block, in reverse. */

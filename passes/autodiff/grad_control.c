@@ -171,7 +171,7 @@ has_value(const IrValues *list, const IrValue *v)
 static void
 add_wanted(BranchGrad *bg, IrValue *v)
 {
-    if (pass_grad_wanted(v) && !has_value(&bg->wanted, v))
+    if (pass_grad_wanted(bg->g, v) && !has_value(&bg->wanted, v))
         VEC_PUSH(bg->g->cx->arena, bg->wanted, v);
 }
 
@@ -195,7 +195,7 @@ sweep_branch(BranchGrad *bg, int r)
     g->b = bg->reverse->regions[r];
     IrOp *yield = ir_block_yield(bg->forward->regions[r]);
     for (int i = 0; i < bg->forward->num_results; i++) {
-        IrValue *d = pass_grad_of(bg->forward->results[i]);
+        IrValue *d = pass_grad_of(g, bg->forward->results[i]);
         if (d)
             pass_grad_add(g, yield->operands[i], d);
     }
@@ -203,9 +203,9 @@ sweep_branch(BranchGrad *bg, int r)
     IrValue **found =
         NEW_ARRAY(g->cx->arena, IrValue *, (size_t)bg->wanted.len);
     for (int i = 0; i < bg->wanted.len; i++) {
-        IrValue *v = bg->wanted.data[i], *d = pass_grad_of(v);
+        IrValue *v = bg->wanted.data[i], *d = pass_grad_of(g, v);
         found[i] = d ? d : ir_const_zeros(g->b, &v->type, g->loc);
-        pass_adjoint_of(v)->gradient = NULL;
+        pass_adjoint_of(g, v)->gradient = NULL;
     }
     ir_build_yield(g->b, bg->wanted.len, found, g->loc);
     g->b = outer;
@@ -291,7 +291,8 @@ hand_out_stash(BranchGrad *bg, IrOp *old)
     ir_splice_before(old, b);
     for (int i = 0; i < old->num_results; i++) {
         op->results[i]->name = old->results[i]->name;
-        op->results[i]->mark = old->results[i]->mark;
+        *pass_adjoint_add(bg->g, op->results[i]) =
+            *pass_adjoint_add(bg->g, old->results[i]);
         ir_forward(old->results[i], op->results[i]);
     }
     Rename rename = {&bg->stash, op->results + old->num_results};
@@ -316,8 +317,8 @@ pass_grad_rule_if(Grad *g, const IrOp *op)
     IrValue **before =
         NEW_ARRAY(g->cx->arena, IrValue *, (size_t)bg.wanted.len);
     for (int i = 0; i < bg.wanted.len; i++) {
-        before[i] = pass_grad_of(bg.wanted.data[i]);
-        pass_adjoint_of(bg.wanted.data[i])->gradient = NULL;
+        before[i] = pass_grad_of(g, bg.wanted.data[i]);
+        pass_adjoint_of(g, bg.wanted.data[i])->gradient = NULL;
     }
     IrValue *condition = op->operands[0];
     bg.reverse = ir_build_op(g->b, OP_if, 1, &condition, g->loc);
@@ -326,7 +327,7 @@ pass_grad_rule_if(Grad *g, const IrOp *op)
     ir_op_close(bg.reverse);
     hand_out_stash(&bg, (IrOp *)op);
     for (int i = 0; i < bg.wanted.len; i++) {
-        pass_adjoint_of(bg.wanted.data[i])->gradient = before[i];
+        pass_adjoint_of(g, bg.wanted.data[i])->gradient = before[i];
         pass_grad_add(g, bg.wanted.data[i], bg.reverse->results[i]);
     }
 }
@@ -354,7 +355,7 @@ pass_grad_rule_custom_gradient(Grad *g, const IrOp *op)
     int n = op->num_results;
     IrValue **arrived = NEW_ARRAY(g->cx->arena, IrValue *, (size_t)n);
     for (int i = 0; i < n; i++) {
-        IrValue *y = op->results[i], *dy = pass_grad_of(y);
+        IrValue *y = op->results[i], *dy = pass_grad_of(g, y);
         arrived[i] = dy ? dy : ir_const_zeros(g->b, &y->type, g->loc);
     }
     IrOp *yield = copy_region(g->cx, op->regions[0], arrived, g->b);

@@ -64,8 +64,8 @@ pass_grad_rule_none(Grad *g, const IrOp *op)
         "around the merge says that none is wanted";
     bool cut = false;
     for (int i = 0; i < op->num_results; i++)
-        cut |= pass_adjoint_of(op->results[i]) &&
-               pass_adjoint_of(op->results[i])->cut;
+        cut |= pass_adjoint_of(g, op->results[i]) &&
+               pass_adjoint_of(g, op->results[i])->cut;
     if (!cut) /* the gradient is of the result, and goes no further */
         return;
     pass_grad_error(g->cx, op, op->kind == OP_merge ? instead : NULL,
@@ -142,7 +142,7 @@ pass_grad_rule_sub(Grad *g, const IrOp *op)
 {
     IrValue *dy = pass_grad_out(g, op);
     pass_grad_add(g, op->operands[0], dy);
-    if (pass_grad_wanted(op->operands[1]))
+    if (pass_grad_wanted(g, op->operands[1]))
         pass_grad_add(g, op->operands[1], neg(g, dy));
 }
 
@@ -151,9 +151,9 @@ pass_grad_rule_mul(Grad *g, const IrOp *op)
 {
     IrValue *dy = pass_grad_out(g, op), *x = op->operands[0],
             *y = op->operands[1];
-    if (pass_grad_wanted(x))
+    if (pass_grad_wanted(g, x))
         pass_grad_add(g, x, mul(g, dy, y));
-    if (pass_grad_wanted(y))
+    if (pass_grad_wanted(g, y))
         pass_grad_add(g, y, mul(g, dy, x));
 }
 
@@ -164,7 +164,7 @@ pass_grad_rule_div(Grad *g, const IrOp *op)
             *y = op->operands[1];
     IrValue *dx = divide(g, dy, y);
     pass_grad_add(g, x, dx);
-    if (pass_grad_wanted(y))
+    if (pass_grad_wanted(g, y))
         pass_grad_add(g, y, neg(g, mul(g, dx, op->results[0])));
 }
 
@@ -175,7 +175,7 @@ pass_grad_rule_mod(Grad *g, const IrOp *op)
     IrValue *dy = pass_grad_out(g, op), *x = op->operands[0],
             *y = op->operands[1];
     pass_grad_add(g, x, dy);
-    if (pass_grad_wanted(y))
+    if (pass_grad_wanted(g, y))
         pass_grad_add(g, y,
                       neg(g, mul(g, dy, pass_grad2(g, OP_floordiv, x, y))));
 }
@@ -188,13 +188,13 @@ pass_grad_rule_pow(Grad *g, const IrOp *op)
             *y = op->operands[1];
     IrValue *zero = pass_grad_constant(g, y, 0),
             *one = pass_grad_constant(g, y, 1);
-    if (pass_grad_wanted(x)) {
+    if (pass_grad_wanted(g, x)) {
         IrValue *slope = mul(g, y, pass_grad2(g, OP_pow, x, sub(g, y, one)));
         IrValue *flat = pass_grad2(g, OP_eq, y, zero);
         pass_grad_add(g, x,
                       mul(g, dz, pass_grad3(g, OP_where, flat, zero, slope)));
     }
-    if (pass_grad_wanted(y)) {
+    if (pass_grad_wanted(g, y)) {
         IrValue *above = pass_grad2(g, OP_gt, x, zero);
         IrValue *safe = pass_grad3(g, OP_where, above, x, one);
         IrValue *slope = mul(g, op->results[0], pass_grad1(g, OP_log, safe));
@@ -208,7 +208,7 @@ static void
 add_share_of_winner(Grad *g, IrOpKind wins, IrValue *x, IrValue *other,
                     IrValue *dy)
 {
-    if (!pass_grad_wanted(x))
+    if (!pass_grad_wanted(g, x))
         return;
     IrValue *half = times(g, dy, 0.5), *none = pass_grad_constant(g, dy, 0);
     half = pass_grad3(g, OP_where, pass_grad2(g, OP_eq, x, other), half, none);
@@ -242,9 +242,9 @@ pass_grad_rule_fma(Grad *g, const IrOp *op)
 {
     IrValue *dy = pass_grad_out(g, op), *x = op->operands[0],
             *y = op->operands[1];
-    if (pass_grad_wanted(x))
+    if (pass_grad_wanted(g, x))
         pass_grad_add(g, x, mul(g, dy, y));
-    if (pass_grad_wanted(y))
+    if (pass_grad_wanted(g, y))
         pass_grad_add(g, y, mul(g, dy, x));
     pass_grad_add(g, op->operands[2], dy);
 }
@@ -254,9 +254,9 @@ pass_grad_rule_where(Grad *g, const IrOp *op)
 {
     IrValue *c = op->operands[0], *x = op->operands[1], *y = op->operands[2];
     IrValue *dz = pass_grad_out(g, op), *zero = pass_grad_constant(g, dz, 0);
-    if (pass_grad_wanted(x))
+    if (pass_grad_wanted(g, x))
         pass_grad_add(g, x, pass_grad3(g, OP_where, c, dz, zero));
-    if (pass_grad_wanted(y))
+    if (pass_grad_wanted(g, y))
         pass_grad_add(g, y, pass_grad3(g, OP_where, c, zero, dz));
 }
 
@@ -378,8 +378,8 @@ pass_grad_rule_all_reduce(Grad *g, const IrOp *op)
     IrAgg how = (IrAgg)ir_enum(op, A_op);
     bool linear = how == AGG_sum || how == AGG_mean;
     for (int i = 0; i < op->num_operands; i++) {
-        IrValue *x = op->operands[i], *dy = pass_grad_of(op->results[i]);
-        if (!dy || !pass_grad_wanted(x))
+        IrValue *x = op->operands[i], *dy = pass_grad_of(g, op->results[i]);
+        if (!dy || !pass_grad_wanted(g, x))
             continue;
         pass_grad_add(g, x,
                       linear ? pass_grad_all_reduce(g, op, how, dy)

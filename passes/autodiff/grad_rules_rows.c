@@ -55,7 +55,7 @@ pass_grad_rule_take(Grad *g, const IrOp *op)
     IrValue *x = op->operands[0], *index = op->operands[1];
     int axis = (int)ir_int(op, A_axis);
     IrType t = x->type;
-    if (!pass_grad_wanted(x))
+    if (!pass_grad_wanted(g, x))
         return;
     for (int i = axis; i > 0; i--)
         t.dims[i] = x->type.dims[i - 1];
@@ -141,7 +141,7 @@ set_rows(Grad *g, const IrOp *op, IrValue *in_range)
     if (!last)
         return;
     IrValue *zeros = ir_const_zeros(g->b, &values->type, g->loc);
-    if (pass_grad_wanted(x))
+    if (pass_grad_wanted(g, x))
         pass_grad_add(g, x,
                       ir_build_scatter(g->b, UPDATE_set, dy, op->operands[1],
                                        zeros, g->loc));

@@ -121,7 +121,7 @@ pass_grad_rule_concat(Grad *g, const IrOp *op)
     Dim start = ir_dim_const(0);
     for (int i = 0; i < op->num_operands; i++) {
         IrValue *x = op->operands[i];
-        if (pass_grad_wanted(x))
+        if (pass_grad_wanted(g, x))
             pass_grad_add(g, x, part_from(g, dy, &x->type, start, axis));
         if (!ir_dim_add(start, x->type.dims[axis], &start))
             UNREACHABLE("a concat of lengths that do not add up");
@@ -220,7 +220,7 @@ typedef struct Side {
 static void
 add_side(Grad *g, const Side *mine, const Side *other, IrValue *dy)
 {
-    if (!pass_grad_wanted(mine->v))
+    if (!pass_grad_wanted(g, mine->v))
         return;
     SplitAxes batch_out = counting_from(0, mine->batch.n);
     IrDotAxes axes = {.contract_x = other->out.axis,
@@ -462,9 +462,9 @@ pass_grad_rule_conv2d(Grad *g, const IrOp *op)
     int n;
     const int64_t *low = ir_ints(op, A_low, &n);
     const int64_t *step = ir_ints(op, A_step, &n);
-    if (pass_grad_wanted(x))
+    if (pass_grad_wanted(g, x))
         add_windows_back(g, x, dy, w, low, step);
-    if (pass_grad_wanted(w))
+    if (pass_grad_wanted(g, w))
         pass_grad_add(
             g, w,
             convolve(g, OP_conv2d_weights, x, dy, low, w->type.dims, step));
@@ -479,9 +479,9 @@ pass_grad_rule_conv2d_weights(Grad *g, const IrOp *op)
     int n;
     const int64_t *low = ir_ints(op, A_low, &n);
     const int64_t *step = ir_ints(op, A_step, &n);
-    if (pass_grad_wanted(x))
+    if (pass_grad_wanted(g, x))
         add_windows_back(g, x, y, dw, low, step);
-    if (pass_grad_wanted(y))
+    if (pass_grad_wanted(g, y))
         pass_grad_add(
             g, y, convolve(g, OP_conv2d, x, dw, low, y->type.dims + 1, step));
 }

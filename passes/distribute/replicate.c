@@ -24,6 +24,7 @@
 #include <assert.h>
 #include "ir/ir.h"
 #include "ir/loop.h"
+#include "ir/table.h"
 #include "ir/rules/build.h"
 #include "ir/rules/locality.h"
 #include "passes/support/pass.h"
@@ -35,12 +36,29 @@ typedef struct Group {
     int number;
 } Group;
 
+typedef IR_TABLE(bool) Flags;
+
 typedef struct Replicate {
     PassCx *cx;
     IrModule *m;
     VEC(Group *) groups;
     Group *open;
+    IR_TABLE(Group *) group_of;          /* of operations that are in one */
+    Flags used_on_devices, used_outside; /* of values */
 } Replicate;
+
+static void
+set_flag(const Replicate *r, Flags *flags, const IrValue *v)
+{
+    *IR_TABLE_SLOT(r->cx->arena, *flags, v->number) = true;
+}
+
+static bool
+has_flag(const Flags *flags, const IrValue *v)
+{
+    const bool *flag = IR_TABLE_FIND(*flags, v->number);
+    return flag && *flag;
+}
 
 /* ---- which operations need a device ------------------------------------- */
 
@@ -80,28 +98,29 @@ is_device_op(const IrOp *op)
 /* ---- grouping ----------------------------------------------------------- */
 
 static Group *
-group_of(const IrOp *op)
+group_of(const Replicate *r, const IrOp *op)
 {
-    return op->mark;
+    Group *const *group = IR_TABLE_FIND(r->group_of, op->number);
+    return group ? *group : NULL;
 }
 
 /* Whether v is made by an op of g or within one. */
 static bool
-made_in_group(const IrValue *v, const Group *g)
+made_in_group(const Replicate *r, const IrValue *v, const Group *g)
 {
     const IrOp *op = v->def;
     const IrBlock *b = op ? op->block : v->block;
     for (; b; op = b->op, b = op ? op->block : NULL)
-        if (op && group_of(op) == g)
+        if (op && group_of(r, op) == g)
             return true;
     return false;
 }
 
 static bool
-uses_group(const IrOp *op, const Group *g)
+uses_group(const Replicate *r, const IrOp *op, const Group *g)
 {
     for (int i = 0; i < op->num_operands; i++)
-        if (made_in_group(op->operands[i], g))
+        if (made_in_group(r, op->operands[i], g))
             return true;
     return false;
 }
@@ -115,7 +134,7 @@ join_open_group(Replicate *r, IrOp *op)
         VEC_PUSH(r->cx->arena, r->groups, r->open);
     }
     VEC_PUSH(r->cx->arena, r->open->ops, op);
-    op->mark = r->open;
+    *IR_TABLE_SLOT(r->cx->arena, r->group_of, op->number) = r->open;
 }
 
 static void
@@ -126,20 +145,13 @@ group_block(Replicate *r, IrBlock *b)
         if (is_device_op(op)) {
             join_open_group(r, op);
         } else if (ir_op_info[op->kind].effect != PURE ||
-                   (r->open && uses_group(op, r->open))) {
+                   (r->open && uses_group(r, op, r->open))) {
             for (int i = 0; i < op->num_regions; i++)
                 group_block(r, op->regions[i]);
             r->open = NULL;
         }
     }
     r->open = NULL;
-}
-
-static void
-clear_mark(IrOp *op, void *unused)
-{
-    (void)unused;
-    op->mark = NULL;
 }
 
 /* ---- results of devices that the host needs ----------------------------- */
@@ -229,7 +241,7 @@ note_device_uses(Replicate *r, IrBlock *b, bool on_devices)
     for (IrOp *op = b->first; op; op = op->next) {
         bool here = on_devices || is_device_op(op);
         for (int i = 0; here && i < op->num_operands; i++)
-            op->operands[i]->mark = r;
+            set_flag(r, &r->used_on_devices, op->operands[i]);
         for (int i = 0; i < op->num_regions; i++)
             note_device_uses(r, op->regions[i], here);
     }
@@ -264,7 +276,7 @@ first_host_use(const IrOp *read)
 static bool
 is_for_host(const Replicate *r, const IrOp *op)
 {
-    if (op->kind != OP_read || op->results[0]->mark ||
+    if (op->kind != OP_read || has_flag(&r->used_on_devices, op->results[0]) ||
         lives_on_devices(op->results[0]))
         return false;
     return ir_var_find(r->m, ir_text(op, A_var))->sync != SYNC_ON_READ;
@@ -298,7 +310,6 @@ fetch_if_for_host(IrOp *op, void *data)
 static void
 fetch_variables(Replicate *r, IrFunc *fn)
 {
-    ir_clear_marks(fn);
     note_device_uses(r, fn->body, false);
     ir_walk(fn->body, fetch_if_for_host, r);
     ir_apply_forwards(fn);
@@ -318,7 +329,7 @@ typedef struct Outline {
 static void
 capture(Outline *o, IrValue *v)
 {
-    if (made_in_group(v, o->group) || ir_clone_get(o->map, v) != v)
+    if (made_in_group(o->r, v, o->group) || ir_clone_get(o->map, v) != v)
         return;
     IrType type = v->type;
     if (type.locality == LOCAL_HOST)
@@ -339,9 +350,9 @@ note_use_outside(Replicate *r, IrOp *op, Group *user)
 {
     for (int i = 0; i < op->num_operands; i++) {
         IrValue *v = op->operands[i];
-        Group *g = v->def ? group_of(v->def) : NULL;
+        Group *g = v->def ? group_of(r, v->def) : NULL;
         if (g && g != user)
-            v->mark = r; /* a result of its program */
+            set_flag(r, &r->used_outside, v); /* a result of its program */
     }
 }
 
@@ -349,7 +360,7 @@ static void
 note_uses(Replicate *r, IrBlock *b, Group *user)
 {
     for (IrOp *op = b->first; op; op = op->next) {
-        Group *g = user ? user : group_of(op);
+        Group *g = user ? user : group_of(r, op);
         note_use_outside(r, op, g);
         for (int i = 0; i < op->num_regions; i++)
             note_uses(r, op->regions[i], g);
@@ -362,7 +373,7 @@ collect_results(Outline *o)
     for (int i = 0; i < o->group->ops.len; i++) {
         IrOp *op = o->group->ops.data[i];
         for (int j = 0; j < op->num_results; j++)
-            if (op->results[j]->mark)
+            if (has_flag(&o->r->used_outside, op->results[j]))
                 VEC_PUSH(o->r->cx->arena, o->results, op->results[j]);
     }
 }
@@ -458,8 +469,6 @@ replicate_main(PassCx *cx, IrFunc *fn)
     fetch_in_block(&r, fn->body);
     ir_apply_forwards(fn);
     fetch_variables(&r, fn);
-    ir_walk(fn->body, clear_mark, NULL);
-    ir_clear_marks(fn);
     group_block(&r, fn->body);
     note_uses(&r, fn->body, NULL);
     for (int i = 0; i < r.groups.len; i++) {

@@ -53,7 +53,7 @@ build_kernel(IrOp *op, void *data)
         return;
     }
     /* Equal kernels are one object, but each has its own batch symbols. */
-    op->mark = k;
+    *IR_TABLE_SLOT(b->arena, b->kernels.by_op, op->number) = k;
     if (map_get(b->by_name, k->name))
         return;
     if (b->kernels.len == limit_value(LIMIT_kernels))
@@ -100,12 +100,13 @@ kernel_level(const BeKernel *k, const BeTarget *t, int level)
 }
 
 static void
-add_host_job(Arena *a, IrModule *m, const BeTarget *t, const char *text,
-             size_t len, BeJobs *jobs)
+add_host_job(Arena *a, const BeHostModule *host, const BeTarget *t,
+             const BeCode *code, BeJobs *jobs)
 {
-    BeJob job = {.name = HOST_OBJECT, .text = text, .text_len = len};
+    BeJob job = {
+        .name = HOST_OBJECT, .text = code->ir, .text_len = code->ir_len};
     job.emit = be_host_emit; /* calls and copies alone: level 0 */
-    job.what = m;
+    job.what = host;
     job.target = t;
     VEC_PUSH(a, *jobs, job);
 }
@@ -134,10 +135,12 @@ list_jobs(Arena *a, IrModule *m, const BeKernels *kernels,
 {
     const BeTarget *targets;
     int num;
+    BeHostModule *host = NEW(a, BeHostModule);
+    *host = (BeHostModule){m, kernels};
     TRY(be_targets_parse(a, options->targets, &targets, &num));
     for (int i = 0; i < num; i++) {
         if (m && !targets[i].gpu)
-            add_host_job(a, m, &targets[i], code->ir, code->ir_len, jobs);
+            add_host_job(a, host, &targets[i], code, jobs);
         add_kernel_jobs(a, kernels, &targets[i], options->level, jobs);
     }
     return OK;

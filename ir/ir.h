@@ -64,7 +64,6 @@ struct IrValue {
     IrValue *forward; /* replacement noted by ir_forward, or NULL */
     int number;       /* its own in the module: of side tables (table.h) */
     int id;           /* number while printing; scratch for passes */
-    void *mark;       /* scratch for one pass at a time */
 };
 
 typedef VEC(IrValue *) IrValues;
@@ -110,7 +109,6 @@ struct IrOp {
     const IrCall *calls;    /* innermost; NULL for none, or not known */
     int number;             /* its own in the module: of side tables */
     int id;                 /* scratch */
-    void *mark;             /* scratch for one pass at a time */
 };
 
 struct IrBlock {
@@ -371,8 +369,6 @@ void ir_walk_op(IrOp *op, void (*visit)(IrOp *op, void *data), void *data);
 void ir_note_calls(Diag *d, const IrCall *calls);
 
 void ir_count_uses(IrFunc *fn);
-/* Clears the marks of all values of fn. */
-void ir_clear_marks(IrFunc *fn);
 /* Notes that old is to be replaced by new; ir_apply_forwards then rewrites all
  * operands of fn in one sweep. */
 void ir_forward(IrValue *old, IrValue *replacement);

@@ -1,5 +1,5 @@
 /*
- * uses.c - walking, counting uses, clearing marks, replacing values
+ * uses.c - walking, counting uses, replacing values
  *
  * A replacement is noted on the value and applied to a whole function in one
  * sweep, so that replacing thousands of values costs one walk.
@@ -61,18 +61,6 @@ ir_count_uses(IrFunc *fn)
 {
     each_value(fn->body, clear_uses);
     ir_walk(fn->body, count_operands, NULL);
-}
-
-static void
-clear_mark(IrValue *v)
-{
-    v->mark = NULL;
-}
-
-void
-ir_clear_marks(IrFunc *fn)
-{
-    each_value(fn->body, clear_mark);
 }
 
 void

@@ -355,6 +355,7 @@ emit_ops(BeHost *h, const IrBlock *b)
 /* ---- functions ---------------------------------------------------------- */
 
 typedef struct Most {
+    const BeKernels *kernels;
     int ptrs, words;
     int64_t part_bytes;
 } Most;
@@ -365,7 +366,7 @@ note_kernel(IrOp *op, void *data)
     Most *most = data;
     if (op->kind != OP_kernel)
         return;
-    const BeKernel *k = op->mark;
+    const BeKernel *k = be_kernel_of(most->kernels, op);
     int ptrs = op->num_operands + op->num_results + 1;
     int64_t bytes = be_emit_partial_bytes(k);
     most->part_bytes = bytes > most->part_bytes ? bytes : most->part_bytes;
@@ -379,7 +380,7 @@ static void
 load_call(BeHost *h)
 {
     BeUnit *u = h->u;
-    Most most = {0, 0, 0};
+    Most most = {.kernels = h->kernels};
     ir_walk(h->fn->body, note_kernel, &most);
     h->cur = be_host_load_call(h, LLVMGetParam(u->func, 0));
     be_name(u, h->cur.base, h->fn->kind == FUNC_MAIN ? "frame" : "arena");
@@ -445,15 +446,20 @@ emit_seal(Arena *a, BeUnit *u, const IrModule *m)
 }
 
 Status
-be_host_emit(BeUnit *u, const void *module, const BeTarget *t)
+be_host_emit(BeUnit *u, const void *what, const BeTarget *t)
 {
     (void)t; /* nothing here depends on it */
-    IrModule *m = (IrModule *)(uintptr_t)module;
+    const BeHostModule *host = what;
+    IrModule *m = host->module;
     Arena *a = arena_new(NULL, "host code");
     Status st = OK;
     emit_seal(a, u, m);
     for (IrFunc *fn = m->first; fn && !st; fn = fn->next) {
-        BeHost h = {.u = u, .module = m, .fn = fn, .arena = a};
+        BeHost h = {.u = u,
+                    .module = m,
+                    .kernels = host->kernels,
+                    .fn = fn,
+                    .arena = a};
         emit_function(&h);
         st = h.status;
     }

@@ -9,6 +9,7 @@
 #ifndef TFD_BACKEND_HOST_HOST_IMPL_H
 #define TFD_BACKEND_HOST_HOST_IMPL_H
 
+#include "backend/kernel/kernel.h"
 #include "backend/llvm/llvm_util.h"
 #include "ir/base/status.h"
 #include "ir/ir.h"
@@ -27,6 +28,7 @@ typedef struct BeReplicaLoop {
 typedef struct BeHost {
     BeUnit *u;
     IrModule *module;
+    const BeKernels *kernels; /* of the module */
     IrFunc *fn;
     Arena *arena;
     BeCallFields first; /* of the device's first replica, with what all share */

@@ -134,7 +134,7 @@ static void
 emit_long_kernel(BeHost *h, const IrOp *op)
 {
     BeUnit *u = h->u;
-    const BeKernel *k = op->mark;
+    const BeKernel *k = be_kernel_of(h->kernels, op);
     Val part = kernel_function(h, k, EMIT_PARTIAL), ptrs = kernel_ptrs(h, op);
     Val rest = kernel_function(h, k, EMIT_FINAL), words = kernel_words(h, k);
     int arrays = op->num_operands + op->num_results;
@@ -153,7 +153,7 @@ void
 be_host_emit_kernel(BeHost *h, const IrOp *op)
 {
     BeUnit *u = h->u;
-    const BeKernel *k = op->mark;
+    const BeKernel *k = be_kernel_of(h->kernels, op);
     if (is_long(h, k)) {
         emit_long_kernel(h, op);
         return;

@@ -30,6 +30,7 @@
 
 #include "ir/analysis/batch.h"
 #include "ir/ir.h"
+#include "ir/table.h"
 
 typedef struct BeKernel BeKernel;
 typedef struct KNode KNode;
@@ -235,7 +236,22 @@ be_kernel_replica_word(const BeKernel *k)
 /* Text of one kernel; that of be_kernel_parse prints the same again. */
 void be_kernel_print(Str *out, const BeKernel *k);
 
-typedef VEC(BeKernel *) BeKernels;
+/* A vector (vec.h) of kernels; those that be_kernels_build made of a module,
+ * also by the numbers of its operations. */
+typedef struct BeKernels {
+    BeKernel **data;
+    int len, cap;
+    IR_TABLE(BeKernel *) by_op;
+} BeKernels;
+
+/* The kernel that was made of op. */
+static inline const BeKernel *
+be_kernel_of(const BeKernels *kernels, const IrOp *op)
+{
+    BeKernel *const *k = IR_TABLE_FIND(kernels->by_op, op->number);
+    assert(k && *k);
+    return *k;
+}
 /* Reads any number of kernels; errors go to d, and the result is false then.
  * `file` is the registered source the text is.  Names are computed anew.  What
  * was read is verified. */

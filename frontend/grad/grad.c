@@ -16,6 +16,7 @@
 #include "frontend/emit/operand.h"
 #include "frontend/emit/slices.h"
 #include "ir/rules/build.h"
+#include "ir/table.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -25,6 +26,7 @@
 /* A walk over the operations that a value needs. */
 typedef struct Walk {
     Arena *arena;
+    IR_TABLE(bool) met; /* operations that are in todo, or were */
     VEC(IrOp *) todo;
     VEC(IrOp *) reads;   /* operations that use a read of a variable */
     bool has_collective; /* one that a gradient flows through, or a per-replica
@@ -32,13 +34,21 @@ typedef struct Walk {
 } Walk;
 
 static void
+note_op(Walk *w, IrOp *op)
+{
+    bool *met = IR_TABLE_SLOT(w->arena, w->met, op->number);
+    if (*met)
+        return;
+    *met = true;
+    VEC_PUSH(w->arena, w->todo, op);
+}
+
+static void
 note_value(Walk *w, const IrValue *v)
 {
     IrOp *op = v->def;
-    if (!op || op->mark == w)
-        return;
-    op->mark = w;
-    VEC_PUSH(w->arena, w->todo, op);
+    if (op)
+        note_op(w, op);
 }
 
 /* The operands of op from the first on.  No gradient flows through integers. */
@@ -54,10 +64,7 @@ note_operands(Walk *w, const IrOp *op, int first)
 static void
 visit_nested(IrOp *op, void *data)
 {
-    Walk *w = data;
-    if (op->mark != w)
-        VEC_PUSH(w->arena, w->todo, op);
-    op->mark = w;
+    note_op(data, op);
 }
 
 /* The region of a custom_gradient computes the gradient: a replica's own part
@@ -115,7 +122,6 @@ visit(Walk *w, IrOp *op)
         ir_walk(op->regions[r], visit_nested, w);
 }
 
-/* Each walk has an address of its own: marks of others mean nothing to it. */
 static const Walk *
 walk_loss(Arena *a, const IrValue *loss)
 {

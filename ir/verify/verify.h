@@ -8,7 +8,7 @@
 
 /* Checks every invariant that passes and the runner rely on, as far as the
  * module's phase promises them.  Errors go to d with the op in their text.
- * True when there are none.  Uses the ids, and the marks inside kernels. */
+ * True when there are none.  Uses the ids. */
 bool ir_verify(const IrModule *m, Diag *d);
 
 /* Whether main uses the elements of iterators only until they have others, in

@@ -70,20 +70,21 @@ place_of(const Interp *in, int r, const IrValue *v)
 }
 
 static RefTensor *
-tensor_of(Interp *in, int r, IrValue *v)
+tensor_of(Interp *in, int r, const IrValue *v)
 {
-    if (!v->mark)
-        v->mark = NEW_ARRAY(in->arena, RefTensor, (size_t)in->num_replicas);
-    return (RefTensor *)v->mark + r;
+    RefTensor **of = IR_TABLE_SLOT(in->arena, in->values, v->number);
+    if (!*of)
+        *of = NEW_ARRAY(in->arena, RefTensor, (size_t)in->num_replicas);
+    return *of + r;
 }
 
 RefTensor *
 interp_value(Interp *in, int r, const IrValue *v)
 {
-    if (!v->mark)
+    RefTensor *const *of = IR_TABLE_FIND(in->values, v->number);
+    if (!of || !*of)
         UNREACHABLE("%s was not computed", v->name ? v->name : "a value");
-    (void)in;
-    return (RefTensor *)v->mark + r;
+    return *of + r;
 }
 
 static int64_t

@@ -10,6 +10,7 @@
 #ifndef TFD_TESTS_REF_INTERP_IMPL_H
 #define TFD_TESTS_REF_INTERP_IMPL_H
 
+#include "ir/table.h"
 #include "runtime/data/data.h"
 #include "tests/ref/compute.h"
 #include "tests/ref/interp.h"
@@ -38,6 +39,7 @@ struct Interp {
     IrModule *m;
     const InterpOptions *options;
     int num_replicas;
+    IR_TABLE(RefTensor *) values; /* of each, those of the replicas */
     RefTensor *vars; /* variable v of replica r: v * num_replicas + r */
     int64_t *rows;   /* the same for batch symbols: their values */
     int64_t *starts; /* and the rows that replicas before r hold */

@@ -10,13 +10,6 @@
 #include <string.h>
 #include "ir/ir.h"
 
-static void
-clear_marks(IrModule *m)
-{
-    for (IrFunc *fn = m->first; fn; fn = fn->next)
-        ir_clear_marks(fn);
-}
-
 /* The bytes that places of a space reach to. */
 typedef struct Extent {
     const IrModule *m;
@@ -138,7 +131,6 @@ interp_new(IrModule *m, const InterpOptions *options)
     in->feeds = NEW_ARRAY(a, Feed, (size_t)m->iters.len);
     in->num_printed = NEW_ARRAY(a, int, n);
     in->saved = map_new(a);
-    clear_marks(m);
     make_places(in);
     for (int i = 0; i < m->vars.len; i++)
         make_var(in, m->vars.data[i], &in->vars[i * m->num_replicas]);
@@ -150,6 +142,5 @@ interp_release(Interp *in)
 {
     for (int i = 0; i < in->m->iters.len; i++)
         rt_iter_close(in->feeds[i].it);
-    clear_marks(in->m);
     arena_release(in->arena);
 }

@@ -73,7 +73,7 @@ static const OptionRow rows[NUM_OPTS] = {
     [OPT_CROSS] = {.name = "cross-device-ops",
                    .arg = "NAME[:packs=N]",
                    .help = "how replicas are combined: auto (the default: on "
-                           "CPU devices by all, slice by slice), ring, nccl, "
+                           "CPU devices two_phase), two_phase, ring, nccl, "
                            "hierarchical_copy, reduction_to_one"},
     [OPT_COLLECTIVES] = {.name = "collectives",
                          .arg = "KEY=VALUE",

@@ -29,6 +29,16 @@ default_algorithm(const IrModule *m)
                                  "some devices are CPUs and some are GPUs"};
 }
 
+static CollectiveAlgorithm
+two_phase(const IrModule *m)
+{
+    return (CollectiveAlgorithm){ALGORITHM_auto, 0,
+                                 has_devices(m, DEVICE_cpu)
+                                     ? "it is asked for"
+                                     : "two_phase needs memory that all "
+                                       "devices share"};
+}
+
 CollectiveAlgorithm
 pass_algorithm(const IrModule *m)
 {
@@ -41,6 +51,8 @@ pass_algorithm(const IrModule *m)
         return (CollectiveAlgorithm){ALGORITHM_auto, 0, "NCCL is asked for"};
     if (m->algorithm == ALGORITHM_ring)
         return (CollectiveAlgorithm){ALGORITHM_auto, 0, "a ring is asked for"};
+    if (m->algorithm == ALGORITHM_two_phase)
+        return two_phase(m);
     return (CollectiveAlgorithm){m->algorithm, m->packs, "it is asked for"};
 }
 

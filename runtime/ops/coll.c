@@ -56,6 +56,7 @@ algorithm_of(const IrOp *op)
         return COLL_REDUCE_TO_ONE;
     case ALGORITHM_hierarchical_copy:
         return COLL_HIERARCHICAL;
+    case ALGORITHM_two_phase:
     case ALGORITHM_ring:
     case ALGORITHM_nccl:
     case NUM_ALGORITHMS:

@@ -144,6 +144,7 @@ static const struct {
     {CLAUSE, "", "aggregate(first)"},
     {CLAUSE, "", "trainable(false)"},
     {CLAUSE, "", "colocate(u)"},
+    {STRATEGY, "", CROSS "\"two_phase\")"},
     {STRATEGY, "", CROSS "\"ring\")"},
     {STRATEGY, "", CROSS "\"nccl\")"},
     {STRATEGY, "", CROSS "\"reduction_to_one\")"},

@@ -337,6 +337,7 @@ emit_replica_loop(BeHost *h, const IrOp *op)
     BeReplicaLoop loop = be_host_begin_replicas(h);
     for (; op != last->next; op = op->next)
         emit_op(h, op);
+    be_host_emit_position(h, -1);
     be_host_end_replicas(h, &loop);
     return last;
 }

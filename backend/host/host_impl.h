@@ -82,7 +82,8 @@ void be_host_check_status(BeHost *h, Val status);
 void be_host_call_hook(BeHost *h, size_t hook, const Val *args, int num_args,
                        const char *name);
 void be_host_call_numbered(BeHost *h, size_t hook, int index, const char *name);
-/* Stores in TfdCall.at that the function has come to that position. */
+/* Stores in TfdCall.at that the replica has come to that position; -1: to none,
+ * since its turn is over. */
 void be_host_emit_position(BeHost *h, int position);
 
 /* ---- kernels (host_kernel.c) --------------------------------------------- */

@@ -55,7 +55,8 @@ struct TfdCall {
     void *context;  /* the runtime's, for hooks */
     int64_t resume; /* main: the safepoint to enter at; -1: the start */
     const _Atomic int32_t *stop; /* other than 0: return it */
-    _Atomic int32_t at; /* the position it is at, for diagnoses; -1: none yet */
+    _Atomic int32_t at; /* the position it is at, for diagnoses; -1: at none,
+                           or other replicas of the device have their turn */
 };
 
 /* Objects define their functions as global symbols and may call, beside each

@@ -93,6 +93,8 @@ compile(const char *dir, const char *program, const char *devices)
 typedef struct Case {
     const char *program, *devices, *timeout;
     const char *says[4]; /* parts of the message, in order */
+    const char *where;   /* the devices that it runs on; NULL: the same */
+    int notes;           /* how many replicas it names; 0: not counted */
 } Case;
 
 static const Case cases[] = {
@@ -102,45 +104,101 @@ static const Case cases[] = {
      {"p.tfd:7:8: error: the replicas do not meet in this all_reduce: after "
       "0.3 seconds replica 0 has arrived, replica 1 has not",
       "n += all_reduce(sum, y)",
-      "p.tfd:5:5: note: replica 1, device cpu:1, is in this while"}},
+      "p.tfd:5:5: note: replica 1, device cpu:1, is in this while"},
+     NULL,
+     0},
     {one_loops,
      "cpu:0-2",
      "0.3",
      {"after 0.3 seconds replicas 0, 2 have arrived, replica 1 has not",
-      "note: replica 1, device cpu:1, is in this while"}},
+      "note: replica 1, device cpu:1, is in this while"},
+     NULL,
+     0},
     {all_loop,
      "cpu:0-1",
      "0.3",
      {"p.tfd:12:28: error: this step has not ended after 0.3 seconds "
       "(--timeout allows more)",
       "p.tfd:5:5: note: replica 0, device cpu:0, is in this while",
-      "p.tfd:5:5: note: replica 1, device cpu:1, is in this while"}},
+      "p.tfd:5:5: note: replica 1, device cpu:1, is in this while"},
+     NULL,
+     0},
     {all_loop,
      "cpu:0",
      "0.3",
      {"error: this step has not ended after 0.3 seconds",
-      "p.tfd:5:5: note: replica 0, device cpu:0, is in this while"}},
+      "p.tfd:5:5: note: replica 0, device cpu:0, is in this while"},
+     NULL,
+     0},
     {main_loops,
      "cpu:0",
      "0.3",
      {"p.tfd:3:3: error: main has not gone on for 0.3 seconds",
-      "while true { }", "note: main is in this while"}},
+      "while true { }", "note: main is in this while"},
+     NULL,
+     0},
     {main_counts,
      "cpu:0-1",
      "0.3",
-     {"p.tfd:4:3: error: main has not gone on for 0.3 seconds"}},
+     {"p.tfd:4:3: error: main has not gone on for 0.3 seconds"},
+     NULL,
+     0},
     {data_loop,
      "cpu:0-1",
      "0.3",
      {"p.tfd:10:12: error: no data have come after 0.3 seconds (--timeout "
       "allows more)",
-      "p.tfd:3:3: note: the dataset's function is in this while"}},
+      "p.tfd:3:3: note: the dataset's function is in this while"},
+     NULL,
+     0},
     {one_computes,
      "cpu:0-1",
      "0.3",
      {"after 0.3 seconds replica 0 has arrived, replica 1 has not",
-      "p.tfd:5:9: note: replica 1, device cpu:1, is in this sum"}},
+      "p.tfd:5:9: note: replica 1, device cpu:1, is in this sum"},
+     NULL,
+     0},
+    {one_loops,
+     "cpu:0-3",
+     "0.3",
+     {"after 0.3 seconds replicas 0, 2, 3 have arrived, replica 1 has not",
+      "p.tfd:5:5: note: replica 1, device cpu:0, is in this while"},
+     "cpu:0-1",
+     1},
+    {one_loops,
+     "cpu:0-3",
+     "0.3",
+     {"error: this step has not ended after 0.3 seconds",
+      "p.tfd:5:5: note: replica 1, device cpu:0, is in this while"},
+     "cpu:0",
+     1},
+    {all_loop,
+     "cpu:0-3",
+     "0.3",
+     {"error: this step has not ended after 0.3 seconds",
+      "p.tfd:5:5: note: replica 0, device cpu:0, is in this while",
+      "p.tfd:5:5: note: replica 2, device cpu:1, is in this while"},
+     "cpu:0-1",
+     2},
 };
+
+static int
+num_of(const char *text, const char *part)
+{
+    int n = 0;
+    for (; (text = strstr(text, part)); text++)
+        n++;
+    return n;
+}
+
+/* Who waits for its turn on a device, or for others, is not to blame. */
+static void
+check_notes(const Case *c, const char *err)
+{
+    int n = num_of(err, ": note: replica ");
+    if (c->notes && n != c->notes)
+        fail_msg("%d replicas are named instead of %d:\n%s", n, c->notes, err);
+}
 
 static void
 what_does_not_go_on_is_ended_and_named(void **state)
@@ -150,8 +208,10 @@ what_does_not_go_on_is_ended_and_named(void **state)
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         const Case *c = &cases[i];
         const char *plan = compile(dir, c->program, c->devices);
-        Ran r = run(arena, "tfd-run %s --timeout %s", plan, c->timeout);
+        Ran r = run(arena, "tfd-run %s --timeout %s --devices %s", plan,
+                    c->timeout, c->where ? c->where : c->devices);
         const char *at = r.err;
+        check_notes(c, r.err);
         for (int k = 0; k < 4 && c->says[k]; k++) {
             const char *found = strstr(at, c->says[k]);
             if (!found || r.code != 1)

@@ -131,7 +131,7 @@ typedef struct Coalescing {
 } Coalescing;
 
 static Buffer *
-buffer_of(const Coalescing *s, const IrValue *v)
+value_buffer(const Coalescing *s, const IrValue *v)
 {
     return ir_buffer_of(s->l, v);
 }
@@ -139,13 +139,13 @@ buffer_of(const Coalescing *s, const IrValue *v)
 static void
 merge_values(const Coalescing *s, const IrValue *a, const IrValue *b)
 {
-    ir_buffers_merge(buffer_of(s, a), buffer_of(s, b));
+    ir_buffers_merge(value_buffer(s, a), value_buffer(s, b));
 }
 
 static void
 extend(const Coalescing *s, const IrValue *v, const IrOp *over)
 {
-    Buffer *b = buffer_of(s, v);
+    Buffer *b = value_buffer(s, v);
     const OpSpan *span = ir_span_of(s->l, over);
     if (span->begin < b->begin)
         b->begin = span->begin;
@@ -176,7 +176,7 @@ merge_views(const Coalescing *s, const IrOp *op)
 static void
 mark_sent(const Coalescing *s, const IrValue *v)
 {
-    Buffer *b = buffer_of(s, v);
+    Buffer *b = value_buffer(s, v);
     b->sent = true;
     b->align = ir_collective_align(b->bytes);
 }
@@ -220,7 +220,7 @@ is_dead_at(Coalescing *s, const Buffer *b, int end, const IrOp *kernel, int r)
     if (end != at)
         return end < at;
     for (int i = 0; i < kernel->num_operands; i++)
-        if (buffer_of(s, kernel->operands[i]) == b &&
+        if (value_buffer(s, kernel->operands[i]) == b &&
             !ir_kernel_may_overwrite(&s->overwrites, kernel, i, r))
             return false;
     return true;
@@ -231,7 +231,7 @@ is_dead_at(Coalescing *s, const Buffer *b, int end, const IrOp *kernel, int r)
 static bool
 is_free_to_move(const Coalescing *s, const IrValue *v)
 {
-    const Buffer *b = buffer_of(s, v);
+    const Buffer *b = value_buffer(s, v);
     return v->def && v->def->kind == OP_kernel && b->num_values == 1 &&
            !b->fixed && !b->sent;
 }
@@ -273,7 +273,7 @@ note_var_use(IrOp *op, void *data)
     Coalescing *s = data;
     if (op->kind == OP_read) {
         VarUses *u = uses_of(s, ir_text(op, A_var));
-        Holder read = {op, buffer_of(s, op->results[0])->end, false};
+        Holder read = {op, value_buffer(s, op->results[0])->end, false};
         VEC_PUSH(s->cx->arena, u->holders, read);
     } else if (op->kind == OP_write) {
         VEC_PUSH(s->cx->arena, uses_of(s, ir_text(op, A_var))->writes, op);
@@ -301,7 +301,7 @@ coalesce_reads(const Coalescing *s, VarUses *u)
         h->shares = !is_written_between(s, u, ir_span_of(s->l, h->op)->begin,
                                         h->end, NULL);
         if (h->shares)
-            ir_buffers_merge(u->buffer, buffer_of(s, h->op->results[0]));
+            ir_buffers_merge(u->buffer, value_buffer(s, h->op->results[0]));
     }
 }
 
@@ -336,11 +336,11 @@ coalesce_writes(Coalescing *s, VarUses *u)
         if (!is_free_to_move(s, v) || v->def->block != write->block ||
             old_value_is_needed(s, u, v, write) ||
             is_written_between(s, u, ir_span_of(s->l, v->def)->begin,
-                               buffer_of(s, v)->end, write))
+                               value_buffer(s, v)->end, write))
             continue;
-        Holder made = {v->def, buffer_of(s, v)->end, true};
+        Holder made = {v->def, value_buffer(s, v)->end, true};
         VEC_PUSH(s->cx->arena, u->holders, made);
-        ir_buffers_merge(u->buffer, buffer_of(s, v));
+        ir_buffers_merge(u->buffer, value_buffer(s, v));
     }
 }
 
@@ -360,10 +360,10 @@ coalesce_yield(Coalescing *s, const IrOp *yield)
             continue;
         const IrValue *held = into[i];
         if (is_loop &&
-            !is_dead_at(s, buffer_of(s, held),
+            !is_dead_at(s, value_buffer(s, held),
                         ir_lifetime_of(s->l, held)->last_use, v->def, v->index))
             continue;
-        if (buffer_of(s, held)->bytes == buffer_of(s, v)->bytes)
+        if (value_buffer(s, held)->bytes == value_buffer(s, v)->bytes)
             merge_values(s, held, v);
     }
 }
@@ -385,7 +385,7 @@ fix(Coalescing *s, const IrValue *v, IrSpace space, int index)
 {
     Buffer *b = NEW(s->cx->arena, Buffer);
     *b = (Buffer){.fixed = true, .place = {space, index}};
-    ir_buffers_merge(b, buffer_of(s, v));
+    ir_buffers_merge(b, value_buffer(s, v));
 }
 
 /* Parameters are where the caller says; what a kernel makes only to be
@@ -408,11 +408,11 @@ static void
 coalesce_operand(Coalescing *s, const IrOp *kernel, const IrValue *result)
 {
     for (int i = 0; i < kernel->num_operands; i++) {
-        Buffer *held = buffer_of(s, kernel->operands[i]);
+        Buffer *held = value_buffer(s, kernel->operands[i]);
         if (is_free_to_move(s, result) && !held->fixed &&
             held->end == ir_span_of(s->l, kernel)->begin &&
             is_dead_at(s, held, held->end, kernel, result->index))
-            ir_buffers_merge(held, buffer_of(s, result));
+            ir_buffers_merge(held, value_buffer(s, result));
     }
 }
 

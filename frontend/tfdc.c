@@ -45,11 +45,6 @@ enum {
     NUM_OPTS
 };
 
-static const char *const strategy_names[] = {
-#define STRATEGY(name, several, doc) #name,
-#include "frontend/dist/strategies.def"
-#undef STRATEGY
-    NULL};
 static const char *const to_names[] = {
     "ast", "ir", "placed", "kernels", "llvm", "asm", "ptx", "plan", NULL};
 static const char *const from_names[] = {"ir", "placed", "kernels", NULL};
@@ -62,7 +57,7 @@ static const OptionRow rows[NUM_OPTS] = {
                          "the source by default; - is standard output"},
     [OPT_STRATEGY] = {.name = "strategy",
                       .arg = "NAME",
-                      .values = strategy_names,
+                      .values = ir_strategy_names,
                       .help = "how variables and steps are spread (default: "
                               "the file's, else by the number of devices)"},
     [OPT_DEVICES] = {.name = "devices",

@@ -235,7 +235,7 @@ ir_clone_module(const IrModule *from, Arena *a)
 {
     IrModule *m = ir_module_new(a, from->names, from->diag);
     m->num_replicas = from->num_replicas;
-    m->strategy = clone_text(m, from->strategy);
+    m->strategy = from->strategy;
     m->devices = clone_text(m, from->devices);
     m->algorithm = from->algorithm;
     m->packs = from->packs;

@@ -19,6 +19,7 @@
 #include "ir/base/diag.h"
 #include "ir/base/str.h"
 #include "ir/base/vec.h"
+#include "ir/device/strategy.h"
 #include "ir/ops/op.h"
 #include "ir/type.h"
 
@@ -233,7 +234,7 @@ struct IrModule {
     VEC(uint16_t) sources; /* of the diag's table, those that the text lists */
     bool lists_sources;    /* false: all of the diag's are listed */
     int num_replicas;
-    const char *strategy;  /* "default", "one_device", "mirrored", ... */
+    IrStrategy strategy;
     const char *devices;   /* "cpu:0-3" normalised */
     IrAlgorithm algorithm; /* of collectives; auto: the strategy's own */
     int packs;             /* that it makes; 0: one for each value */

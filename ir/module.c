@@ -21,7 +21,6 @@ ir_module_new(Arena *a, Intern *names, Diag *diag)
     m->names = names;
     m->diag = diag;
     m->num_replicas = 1;
-    m->strategy = "default";
     m->devices = "cpu:0";
     m->vars_by_name = map_new(a);
     m->funcs_by_name = map_new(a);

@@ -53,8 +53,9 @@ static void
 explain_strategy(Str *out, const IrModule *m)
 {
     CollectiveAlgorithm w = pass_algorithm(m);
-    str_addf(out, "strategy %s, %d replica%s on %s\n", m->strategy,
-             m->num_replicas, m->num_replicas == 1 ? "" : "s", m->devices);
+    str_addf(out, "strategy %s, %d replica%s on %s\n",
+             ir_strategy_names[m->strategy], m->num_replicas,
+             m->num_replicas == 1 ? "" : "s", m->devices);
     if (m->num_replicas > 1)
         str_addf(out, "cross-device operation %s: %s\n",
                  pass_algorithm_name(m, &w), w.why);

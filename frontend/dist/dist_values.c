@@ -657,6 +657,5 @@ FeValue *
 fe_builtin_has_strategy(Lower *cx, const FeArgs *in)
 {
     (void)in;
-    return fe_value_bool(cx->arena,
-                         strcmp(cx->module->strategy, "default") != 0);
+    return fe_value_bool(cx->arena, cx->module->strategy != STRATEGY_default);
 }

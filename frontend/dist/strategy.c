@@ -16,17 +16,6 @@
 #include "frontend/dist/cross_device.h"
 #include "ir/device/device.h"
 
-static const struct {
-    const char *name;
-    bool several;
-} strategies[] = {
-#define STRATEGY(name, several, doc) {#name, several},
-#include "frontend/dist/strategies.def"
-#undef STRATEGY
-};
-
-enum { NUM_STRATEGIES = sizeof strategies / sizeof strategies[0] };
-
 /* The choice, and where it was made. */
 typedef struct Choice {
     const char *name, *devices; /* or NULL */
@@ -90,44 +79,34 @@ choose_devices(Lower *cx, const Choice *c, IrDevices *out)
         fe_error(cx, error_loc(cx, c->devices_loc), "%s", wrong);
 }
 
-/* Its row, or -1. */
-static int
-find_strategy_row(const char *name)
-{
-    for (int i = 0; i < NUM_STRATEGIES; i++)
-        if (strcmp(strategies[i].name, name) == 0)
-            return i;
-    return -1;
-}
-
-static int
+/* One that there is not is taken for mirrored, so that what follows is checked
+ * as for any other. */
+static IrStrategy
 require_strategy(Lower *cx, const Choice *c)
 {
-    const char *names[NUM_STRATEGIES];
-    int row = find_strategy_row(c->name);
-    if (row >= 0)
-        return row;
     for (int i = 0; i < NUM_STRATEGIES; i++)
-        names[i] = strategies[i].name;
-    const char *near = nearest_name(c->name, names, NUM_STRATEGIES);
+        if (strcmp(ir_strategy_names[i], c->name) == 0)
+            return (IrStrategy)i;
+    const char *near = nearest_name(c->name, ir_strategy_names, NUM_STRATEGIES);
     const char *note = near ? fe_format(cx, "did you mean %s?", near) : NULL;
     fe_error_note(cx, error_loc(cx, c->name_loc), note,
                   "there is no strategy \"%s\"", c->name);
-    return -1;
+    return STRATEGY_mirrored;
 }
 
-static void
-choose_strategy(Lower *cx, Choice *c, int num_devices)
+static IrStrategy
+choose_strategy(Lower *cx, const Choice *c, int num_devices)
 {
     cx->strategy_is_implied = !c->name;
     if (!c->name)
-        c->name = num_devices > 1 ? "mirrored" : "default";
-    int i = require_strategy(cx, c);
-    if (i >= 0 && num_devices > 1 && !strategies[i].several)
+        return num_devices > 1 ? STRATEGY_mirrored : STRATEGY_default;
+    IrStrategy strategy = require_strategy(cx, c);
+    if (num_devices > 1 && !ir_strategy_info[strategy].several)
         fe_error(cx, error_loc(cx, c->devices_loc),
                  "the strategy %s is for one device, and "
                  "there are %d",
                  c->name, num_devices);
+    return strategy;
 }
 
 /* Whether replicas are combined at all: not where the strategy that is named
@@ -135,13 +114,13 @@ choose_strategy(Lower *cx, Choice *c, int num_devices)
 static bool
 check_combines(Lower *cx, const Choice *c)
 {
-    int i = find_strategy_row(c->name);
-    if (i < 0 || strategies[i].several || cx->strategy_is_implied)
+    const IrStrategyInfo *info = &ir_strategy_info[cx->module->strategy];
+    if (info->several || cx->strategy_is_implied)
         return true;
     fe_error_note(cx, error_loc(cx, c->cross_loc), "leave it out",
                   "the strategy %s has one replica, so that no cross-device "
                   "operation has an effect",
-                  c->name);
+                  info->name);
     return false;
 }
 
@@ -201,22 +180,23 @@ bind_properties(Lower *cx, const IrDevices *devices)
     FeValue *space = fe_value_new(cx->arena, FE_NAMESPACE);
     FeScope *scope = fe_scope_new(cx, NULL, SCOPE_NAMESPACE);
     FeValue *names = device_tuple(cx, devices->len, devices);
-    bool central = !strcmp(cx->module->strategy, "central_storage");
+    const IrStrategyInfo *info = &ir_strategy_info[cx->module->strategy];
     FeValue *yes = fe_value_bool(cx->arena, true);
     FeValue *no = fe_value_bool(cx->arena, false);
     const struct {
         const char *name;
         FeValue *value;
     } fields[] = {
-        {"name", fe_value_text(cx->arena, cx->module->strategy)},
+        {"name", fe_value_text(cx->arena, info->name)},
         {"num_replicas", fe_value_int(cx->arena, devices->len)},
         {"num_replicas_in_sync", fe_value_int(cx->arena, devices->len)},
         {"worker_devices", names},
-        {"parameter_devices", central ? device_tuple(cx, 1, devices) : names},
+        {"parameter_devices",
+         info->central ? device_tuple(cx, 1, devices) : names},
         {"should_checkpoint", yes},
         {"should_save_summary", yes},
         {"require_static_shapes", no},
-        {"between_graph", central ? yes : no},
+        {"between_graph", info->central ? yes : no},
     };
     for (size_t i = 0; i < sizeof fields / sizeof fields[0]; i++)
         fe_bind(cx, scope, intern(cx->names, fields[i].name), fields[i].value,
@@ -245,8 +225,7 @@ fe_strategy(Lower *cx, const AstNode *decl)
         choice.cross_loc = NO_LOC;
     }
     choose_devices(cx, &choice, &devices);
-    choose_strategy(cx, &choice, devices.len);
-    cx->module->strategy = intern(cx->names, choice.name);
+    cx->module->strategy = choose_strategy(cx, &choice, devices.len);
     cx->module->devices = ir_devices_text(cx->arena, &devices);
     cx->module->num_replicas = devices.len ? devices.len : 1;
     choose_cross(cx, &choice, devices.len);

@@ -160,7 +160,7 @@ repair_text(Lower *cx, Verdict verdict, const IrVar *v, const MessageArgs *w)
     return fe_format(cx,
                      "%s (%s has one copy of \"%s\": its sync(on_read) has no "
                      "effect)",
-                     repair, cx->module->strategy, v->name);
+                     repair, ir_strategy_names[cx->module->strategy], v->name);
 }
 
 /* Reports the verdict if it is an error, and returns false. */
@@ -468,7 +468,7 @@ fe_builtin_created_in_scope(Lower *cx, const FeArgs *in)
                         "created_in_scope takes a variable, not %s",
                         fe_describe(cx, v));
     /* Nothing is outside of the default strategy, which has no scope. */
-    bool is_default = strcmp(cx->module->strategy, "default") == 0;
+    bool is_default = cx->module->strategy == STRATEGY_default;
     bool outside = fe_var_info(cx, v->var)->outside;
     return fe_value_bool(cx->arena, is_default || !outside);
 }

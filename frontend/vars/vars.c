@@ -120,9 +120,9 @@ clause_word(const AstNode *clause, const char *const *words)
 }
 
 static bool
-has_strategy(const IrModule *m, const char *name)
+has_one_copy(const IrModule *m)
 {
-    return strcmp(m->strategy, name) == 0;
+    return ir_strategy_info[m->strategy].central;
 }
 
 /* Central storage has one copy and no synchronization: writes of the replicas
@@ -130,9 +130,8 @@ has_strategy(const IrModule *m, const char *name)
 static bool
 forget_sync(const IrModule *m, IrVar *v)
 {
-    bool forgets =
-        has_strategy(m, "central_storage") && v->sync == SYNC_ON_READ;
-    if (has_strategy(m, "central_storage"))
+    bool forgets = has_one_copy(m) && v->sync == SYNC_ON_READ;
+    if (has_one_copy(m))
         v->sync = SYNC_ON_WRITE;
     return forgets;
 }
@@ -143,7 +142,7 @@ check_sync(Lower *cx, const IrVar *v, Loc loc)
 {
     bool implied = cx->strategy_is_implied;
     if (v->sync != SYNC_NONE ||
-        !(implied || has_strategy(cx->module, "mirrored")))
+        !(implied || cx->module->strategy == STRATEGY_mirrored))
         return true;
     fe_error_note(cx, loc,
                   "leave it out: a copy on each replica, written together",
@@ -163,7 +162,7 @@ read_attributes(Lower *cx, IrVar *v, const AstNode *n)
         return false;
     /* With one copy a mean is made when replicas write (semantics.def). */
     if (v->agg == AGG_mean && !dtype_is_float(v->type.dtype) &&
-        !has_strategy(cx->module, "central_storage")) {
+        !has_one_copy(cx->module)) {
         fe_error_note(cx, n->var.aggregate->loc,
                       "declare it f32, or aggregate(sum)",
                       "a mean is no %s: the variable \"%s\" cannot have "

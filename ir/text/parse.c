@@ -59,7 +59,8 @@ static void
 parse_strategy(Parser *p)
 {
     IrModule *m = p->module;
-    m->strategy = ir_parse_word(p, "a strategy");
+    m->strategy =
+        (IrStrategy)ir_parse_word_of(p, ir_strategy_names, "a strategy");
     ir_parse_expect_word(p, "devices");
     m->devices = intern(m->names, ir_parse_string(p));
     ir_parse_expect_word(p, "replicas");

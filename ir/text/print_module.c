@@ -167,7 +167,7 @@ ir_print_module(Str *out, const IrModule *m)
         str_addf(out, " after %s", m->after);
     str_addc(out, '\n');
     print_sources(out, m);
-    str_addf(out, "strategy %s devices ", m->strategy);
+    str_addf(out, "strategy %s devices ", ir_strategy_names[m->strategy]);
     str_add_quoted(out, m->devices, strlen(m->devices));
     str_addf(out, " replicas %d", m->num_replicas);
     if (m->algorithm)

@@ -121,7 +121,7 @@ check_var(Verify *v, const IrVar *var)
                            var->name);
     /* with one copy a mean is made when replicas write: verify_locality.c */
     if (var->agg == AGG_mean && !dtype_is_float(var->type.dtype) &&
-        strcmp(v->module->strategy, "central_storage") != 0)
+        !ir_strategy_info[v->module->strategy].central)
         ir_verify_error_at(
             v, var->loc,
             "the variable \"%s\" of integers is not aggregated by "

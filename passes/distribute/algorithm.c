@@ -3,7 +3,6 @@
  */
 #include "passes/distribute/algorithm.h"
 
-#include <string.h>
 #include "ir/device/device.h"
 
 static bool
@@ -16,7 +15,7 @@ has_devices(const IrModule *m, IrDeviceKind kind)
 static CollectiveAlgorithm
 default_algorithm(const IrModule *m)
 {
-    if (!strcmp(m->strategy, "central_storage"))
+    if (ir_strategy_info[m->strategy].central)
         return (CollectiveAlgorithm){
             ALGORITHM_reduction_to_one, 0,
             "central_storage combines where its variables are"};

@@ -20,7 +20,7 @@
 static bool
 is_central(const IrModule *m)
 {
-    return m->num_replicas > 1 && !strcmp(m->strategy, "central_storage");
+    return m->num_replicas > 1 && ir_strategy_info[m->strategy].central;
 }
 
 bool

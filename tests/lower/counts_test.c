@@ -21,8 +21,8 @@ static Arena *arena; /* of the whole run */
 static const char *root;
 
 /* NULL: that which the number of devices implies. */
-static const char *const strategies[] = {NULL, "mirrored", "central_storage"};
-enum { NUM_STRATEGIES = sizeof strategies / sizeof *strategies };
+static const char *const choices[] = {NULL, "mirrored", "central_storage"};
+enum { NUM_CHOICES = sizeof choices / sizeof *choices };
 
 static const char *const devices[] = {"cpu:0", "cpu:0-1", "cpu:0-2", "cpu:0-3",
                                       "cpu:0-7"};
@@ -181,8 +181,8 @@ check_program(void **state)
     const char *path = *state;
     int listed = find_numbered(path);
     enter_folder_of(path); /* it uses files beside it */
-    for (int i = 0; i < NUM_STRATEGIES; i++)
-        differs |= check_counts(path, strategies[i], listed);
+    for (int i = 0; i < NUM_CHOICES; i++)
+        differs |= check_counts(path, choices[i], listed);
     /* or it should leave the list */
     assert_int_equal(differs, listed >= 0);
 }

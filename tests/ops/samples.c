@@ -208,7 +208,7 @@ new_module(Arena *a, const OpCase *c)
     diag_add_source(d, "sample.tfd", NULL, 0);
     IrModule *m = ir_module_new(a, intern_new(a), d);
     m->num_replicas = c->num_replicas;
-    m->strategy = "mirrored";
+    m->strategy = STRATEGY_mirrored;
     m->devices = arena_printf(a, "cpu:0-%d", c->num_replicas - 1);
     return m;
 }

@@ -658,7 +658,7 @@ random_program(Arena *a, uint64_t seed)
              .budget = 90,
              .line = 1};
     g.m->num_replicas = 1 + random_pick(&g, 3);
-    g.m->strategy = "mirrored";
+    g.m->strategy = STRATEGY_mirrored;
     g.m->devices = arena_printf(a, "cpu:0-%d", g.m->num_replicas - 1);
     add_vars(&g);
     add_dataset(&g);

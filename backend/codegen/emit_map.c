@@ -1,10 +1,10 @@
 /*
  * emit_map.c - elementwise operations as instructions
  *
- * One function for each word in the `code` column of ops.def that computes
- * element by element; all of them work on scalars and on vectors alike.  Their
- * bits are those of ir/rules/eval.c.  Integers wrap and never trap: a divisor
- * that would is replaced before the division, and its result after it.
+ * One function for each ELEMENT_CODE of ir/ops/codes.def; all of them work on
+ * scalars and on vectors alike.  Their bits are those of ir/rules/eval.c.
+ * Integers wrap and never trap: a divisor that would is replaced before the
+ * division, and its result after it.
  */
 #include "backend/codegen/emit.h"
 
@@ -426,52 +426,20 @@ code_random(BeUnit *u, DType t, const Val *x)
 
 /* ---- the table ---------------------------------------------------------- */
 
-/* What is not elementwise, or has a function of its own. */
+/* Functions of ir/maths are emitted by name, casts by be_emit_cast. */
 #define code_maths NULL
 #define code_cast NULL
-#define code_constant NULL
-#define code_host NULL
-#define code_iota NULL
-#define code_dim_size NULL
-#define code_replica_id NULL
-#define code_row_start NULL
-#define code_reduce_add NULL
-#define code_reduce_mul NULL
-#define code_reduce_max NULL
-#define code_reduce_min NULL
-#define code_reduce_or NULL
-#define code_reduce_and NULL
-#define code_reduce_argmax NULL
-#define code_reduce_argmin NULL
-#define code_contract NULL
-#define code_reshape NULL
-#define code_broadcast NULL
-#define code_transpose NULL
-#define code_slice NULL
-#define code_pad NULL
-#define code_reverse NULL
-#define code_concat NULL
-#define code_take NULL
-#define code_scatter NULL
-#define code_scan NULL
-#define code_sort NULL
-#define code_reorder NULL
-#define code_kernel NULL
 
-static Code *const codes[NUM_OPS] = {
-#define OP(name, in, out, regions, shape, dtype, locality, effect, traits,     \
-           index, grad, code, doc)                                             \
-    code_##code,
-#define ATTR(op, attr, kind, need, doc)
-#include "ir/ops/ops.def"
-#undef OP
-#undef ATTR
+static Code *const codes[NUM_CODES] = {
+#define ELEMENT_CODE(word, exact, cost) [CODE_##word] = code_##word,
+#include "ir/ops/codes.def"
 };
 
 Val
 be_emit_map(BeUnit *u, IrOpKind op, DType t, const Val *x)
 {
-    if (codes[op])
-        return codes[op](u, t, x);
+    Code *code = codes[ir_op_info[op].code];
+    if (code)
+        return code(u, t, x);
     return be_emit_maths(u, op, x[0], NULL);
 }

@@ -216,7 +216,7 @@ be_kernel_cost(const BeKernel *k, const KBlock *b)
             sum += (double)be_ranges_bound(k, ranges) *
                    (1 + be_kernel_cost(k, body));
         else if (n->kind != K_CONST)
-            sum += n->kind == K_MAP ? ir_op_cost(n->map.op) : 1;
+            sum += n->kind == K_MAP ? ir_op_code(n->map.op)->cost : 1;
     }
     return sum;
 }
@@ -231,7 +231,7 @@ be_kernel_code_size(const KBlock *b)
         if (body)
             sum += n->kind == K_CONTRACT ? 1 : be_kernel_code_size(body);
         else if (n->kind != K_CONST)
-            sum += n->kind == K_MAP ? ir_op_cost(n->map.op) : 1;
+            sum += n->kind == K_MAP ? ir_op_code(n->map.op)->cost : 1;
     }
     return sum;
 }

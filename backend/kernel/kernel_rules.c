@@ -102,27 +102,6 @@ at_row_start(Build *b, const IrOp *op, const View *view, Expr *guard)
 
 /* ---- elementwise -------------------------------------------------------- */
 
-/* Whether op of f16 or bf16 values gives one, so that rounding changes
- * nothing. */
-static bool
-is_exact(IrOpKind op)
-{
-    switch (op) {
-    case OP_neg:
-    case OP_abs:
-    case OP_sign:
-    case OP_floor:
-    case OP_ceil:
-    case OP_round:
-    case OP_maximum:
-    case OP_minimum:
-    case OP_where:
-        return true;
-    default:
-        return false;
-    }
-}
-
 /* A cast that only widens does nothing: the value is an f32 already. */
 static Expr *
 converted(Build *b, Expr *e, DType from, DType to)
@@ -150,7 +129,7 @@ at_elementwise(Build *b, const IrOp *op, const View *view, Expr *guard)
     if (op->kind == OP_stop_gradient)
         return args[0];
     Expr *e = be_expr_map(b, op->kind, dtype, op->num_operands, args);
-    return is_exact(op->kind) ? e : be_expr_rounded(b, e, dtype);
+    return ir_op_code(op->kind)->exact ? e : be_expr_rounded(b, e, dtype);
 }
 
 /* ---- along an axis, in order -------------------------------------------- */

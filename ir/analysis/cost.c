@@ -107,7 +107,7 @@ operations_of(const Cost *c, const IrOp *op)
         most = fmax(most, elements_of(c, op->operands[i]));
     for (int i = 0; i < op->num_results; i++)
         most = fmax(most, elements_of(c, op->results[i]));
-    return most * ir_op_cost(op->kind);
+    return most * ir_op_code(op->kind)->cost;
 }
 
 /* One that is in no kernel yet. */

@@ -224,7 +224,7 @@ print_op(int kind)
     print_traits(info);
     const char *names = indices[info->index].name;
     printf("| %s%s| %s | %s |\n", names, *names ? " " : "", info->grad,
-           info->code);
+           ir_code_info[info->code].name);
     for (int i = 0; i < info->num_attrs; i++)
         print_attr(&info->attrs[i], i == 0);
 }

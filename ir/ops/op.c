@@ -37,12 +37,18 @@ static const IrAttrInfo attrs_before_the_first[] __attribute__((unused)) = {{0}
 
 const IrOpInfo ir_op_info[NUM_OPS] = {
 #define OP(name, in, out, regions, shape, dtype, locality, effect, traits, index, grad, code, doc) \
-    {#name, in, out, regions, effect, traits, INDEXES_##index, #shape, #dtype, #locality, #grad, #code, doc, \
+    {#name, in, out, regions, effect, traits, INDEXES_##index, #shape, #dtype, #locality, #grad, CODE_##code, doc, \
      attrs_of_##name + 1, sizeof attrs_of_##name / sizeof *attrs_of_##name - 1},
 #define ATTR(op, attr, kind, need, doc)
 #include "ir/ops/ops.def"
 #undef OP
 #undef ATTR
+};
+
+const IrCodeInfo ir_code_info[NUM_CODES] = {
+#define ELEMENT_CODE(word, exact, cost) [CODE_##word] = {#word, true, exact, cost},
+#define OTHER_CODE(word, in_kernels) [CODE_##word] = {#word, in_kernels, false, 1},
+#include "ir/ops/codes.def"
 };
 
 static const IrSplit splits[] = {
@@ -86,24 +92,11 @@ static const bool has_packs[NUM_ALGORITHMS] = {
 };
 /* clang-format on */
 
-/* Words of the `code` column that are more than an instruction or two. */
-static const struct {
-    const char *code;
-    double cost;
-} costs[] = {
-    {"maths", 20},  {"pow", 40},      {"div", 4},  {"random", 80},
-    {"sqrt", 4},    {"mod", 12},      {"cast", 2}, {"maximum", 3},
-    {"minimum", 3}, {"floordiv", 10},
-};
-
-double
-ir_op_cost(IrOpKind kind)
+const IrCodeInfo *
+ir_op_code(IrOpKind kind)
 {
-    for (size_t i = 0; i < sizeof costs / sizeof *costs; i++) {
-        if (strcmp(costs[i].code, ir_op_info[kind].code) == 0)
-            return costs[i].cost;
-    }
-    return 1;
+    assert(kind < NUM_OPS);
+    return &ir_code_info[ir_op_info[kind].code];
 }
 
 bool

@@ -12,13 +12,23 @@
 #include <stdint.h>
 
 typedef enum IrOpKind {
-#define OP(name, in, out, regions, shape, dtype, locality, effect, traits, index, grad, code, doc) OP_##name,
+#define OP(name, in, out, regions, shape, dtype, locality, effect, traits,     \
+           index, grad, code, doc)                                             \
+    OP_##name,
 #define ATTR(op, attr, kind, need, doc)
 #include "ir/ops/ops.def"
 #undef OP
 #undef ATTR
     NUM_OPS
 } IrOpKind;
+
+/* The words of the column code: how kernels compute an operation. */
+typedef enum IrCode {
+#define ELEMENT_CODE(word, exact, cost) CODE_##word,
+#define OTHER_CODE(word, in_kernels) CODE_##word,
+#include "ir/ops/codes.def"
+    NUM_CODES
+} IrCode;
 
 /* Attribute names are shared between ops: A_axis is one name. */
 typedef enum IrAttrName {
@@ -84,10 +94,10 @@ enum {
     NONE = 0,
     ELEMENTWISE = 1, /* element i of the result needs element i of operands */
     COMMUTES = 2,
-    REDUCES = 4,     /* has axes and keepdims */
-    VIEW = 8,        /* the result is the operand's bytes under another shape */
+    REDUCES = 4, /* has axes and keepdims */
+    VIEW = 8,    /* the result is the operand's bytes under another shape */
     TERMINATOR = 16,
-    MOVES = 32       /* result elements are operand elements, moved */
+    MOVES = 32 /* result elements are operand elements, moved */
 };
 
 /* What operand 1 names of operand 0, by numbers that are known when the program
@@ -109,6 +119,13 @@ typedef struct IrAttrInfo {
     const char *doc;
 } IrAttrInfo;
 
+typedef struct IrCodeInfo {
+    const char *name;
+    bool in_kernels; /* kernels may contain it */
+    bool exact;      /* its f16 or bf16 result is not rounded */
+    double cost;     /* instructions an element, about */
+} IrCodeInfo;
+
 typedef struct IrOpInfo {
     const char *name;
     int num_in;  /* -1: any number */
@@ -118,13 +135,15 @@ typedef struct IrOpInfo {
     unsigned traits;
     IrIndexing index;
     const char *shape_rule, *dtype_rule, *locality_rule; /* names, for docs */
-    const char *grad, *code;
+    const char *grad;
+    IrCode code;
     const char *doc;
     const IrAttrInfo *attrs;
     int num_attrs;
 } IrOpInfo;
 
 extern const IrOpInfo ir_op_info[NUM_OPS];
+extern const IrCodeInfo ir_code_info[NUM_CODES];
 extern const char *const ir_attr_text[NUM_ATTR_NAMES];
 
 /* The words of a list in the order of its enum, and a NULL. */
@@ -136,9 +155,8 @@ IrOpKind ir_update_op(IrUpdate update, bool floats);
 /* Whether it divides the elements in packs. */
 bool ir_algorithm_has_packs(IrAlgorithm algorithm);
 
-/* About how many instructions an element of an elementwise operation costs; 1
- * for any other. */
-double ir_op_cost(IrOpKind kind);
+/* The row of how kernels compute it. */
+const IrCodeInfo *ir_op_code(IrOpKind kind);
 
 bool ir_op_by_name(const char *name, IrOpKind *out);
 /* A collective that is split in two: what begins it, and what waits for it. */

@@ -168,9 +168,7 @@ check_kernel(Verify *v, const IrOp *op)
     if (!yields(op, 0, op->results, op->num_results))
         return MESSAGE("the results are not what the kernel yields");
     for (const IrOp *in = op->regions[0]->first; in; in = in->next) {
-        if (in->kind != OP_yield &&
-            (strcmp(ir_op_info[in->kind].code, "host") == 0 ||
-             in->kind == OP_kernel))
+        if (in->kind != OP_yield && !ir_op_code(in->kind)->in_kernels)
             return MESSAGE("it contains what no kernel computes");
     }
     return ir_has(op, A_segments) ? check_segments(op) : NULL;

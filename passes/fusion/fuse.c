@@ -14,16 +14,14 @@
  * it would otherwise part what belongs together.
  */
 #include <assert.h>
-#include <string.h>
 #include "ir/ir.h"
 #include "passes/fusion/fuse.h"
 
 bool
 pass_fuse_is_computed(const IrOp *op)
 {
-    const IrOpInfo *info = &ir_op_info[op->kind];
-    return info->effect == PURE && strcmp(info->code, "host") != 0 &&
-           op->kind != OP_kernel;
+    return ir_op_info[op->kind].effect == PURE &&
+           ir_op_code(op->kind)->in_kernels;
 }
 
 bool

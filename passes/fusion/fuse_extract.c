@@ -19,7 +19,7 @@
 #include "passes/fusion/fuse.h"
 
 enum {
-    CHEAP = 2,        /* as ir_op_cost says */
+    CHEAP = 2,        /* the cost of its code */
     MAX_PROLOGUES = 4 /* of a contraction's operand, one after the other */
 };
 
@@ -166,7 +166,7 @@ may_rematerialize(const Extract *x, const IrValue *v, const Cluster *c)
     if (!op || op->block != x->block || pass_fuse_is_scalar(&v->type) ||
         !pass_fuse_cluster(x->f, op)->computed || op->num_results != 1 ||
         !(ir_op_info[op->kind].traits & ELEMENTWISE) ||
-        ir_op_cost(op->kind) > CHEAP || !is_read_in_step(x, v, c) ||
+        ir_op_code(op->kind)->cost > CHEAP || !is_read_in_step(x, v, c) ||
         pass_fuse_node(x->f, op)->epoch !=
             pass_fuse_node(x->f, c->ops.data[0])->epoch)
         return false;

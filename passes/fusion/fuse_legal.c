@@ -35,7 +35,7 @@ enum {
     MAX_OPS = 64,      /* of a kernel */
     MAX_ARRAYS = 48,   /* its operands and results */
     FEW_BYTES = 16384, /* of a space that one thread may do */
-    COSTLY = 20,       /* as ir_op_cost says */
+    COSTLY = 20,       /* the cost of its code */
     MAX_COSTLY = 2     /* how often such an operation is computed an element */
 };
 
@@ -237,7 +237,7 @@ stage_fits(Check *k, const IrOp *op)
         (k->has_rows && pass_axes_of(k->f->axes, op->results[0]) == k->rows))
         return true;
     n->visited = k->f->search;
-    if (ir_op_cost(op->kind) >= COSTLY && ++n->evaluated > MAX_COSTLY)
+    if (ir_op_code(op->kind)->cost >= COSTLY && ++n->evaluated > MAX_COSTLY)
         return false;
     for (int i = 0; i < op->num_operands; i++) {
         const IrOp *def = op->operands[i]->def;

@@ -186,10 +186,10 @@ is_follower(const IrOverwrites *x, const IrValue *v)
     return call && *call == x->call;
 }
 
-/* Whether op, if it sees a follower, makes element i of its result from element
- * i of that one; then its result is one, too. */
+/* False if op sees a follower, but makes element i of its result from others
+ * than element i of that one; if it does not, its result becomes one, too. */
 static bool
-is_followed_elementwise(IrOverwrites *x, const IrOp *op, const IrType *shape)
+follow_elementwise(IrOverwrites *x, const IrOp *op, const IrType *shape)
 {
     bool sees = false;
     for (int i = 0; i < op->num_operands; i++)
@@ -261,10 +261,19 @@ ir_kernel_may_overwrite(IrOverwrites *x, const IrOp *kernel, int o, int r)
     x->call++;
     add_follower(x, b->args.data[o]);
     for (const IrOp *op = b->first; may && op != yield; op = op->next)
-        may = is_followed_elementwise(x, op, from);
+        may = follow_elementwise(x, op, from);
     /* Another result made from o may be made in later loops. */
     for (int i = 0; may && i < yield->num_operands; i++)
         may = i == r || !is_follower(x, yield->operands[i]) ||
               has_one_shape(kernel);
     return may;
+}
+
+bool
+ir_is_in_kernel(const IrOp *op)
+{
+    for (op = op->block->op; op; op = op->block->op)
+        if (op->kind == OP_kernel)
+            return true;
+    return false;
 }

@@ -37,4 +37,7 @@ typedef struct IrOverwrites {
  * rows of it. */
 bool ir_kernel_may_overwrite(IrOverwrites *x, const IrOp *kernel, int o, int r);
 
+/* Whether a kernel contains op. */
+bool ir_is_in_kernel(const IrOp *op);
+
 #endif

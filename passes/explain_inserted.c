@@ -11,6 +11,7 @@
 #include <string.h>
 #include "ir/base/str.h"
 #include "ir/ir.h"
+#include "ir/segments.h"
 #include "ir/type_bounds.h"
 #include "passes/explain.h"
 
@@ -58,15 +59,6 @@ is_collective(const IrOp *op)
 }
 
 static bool
-is_in_kernel(const IrOp *op)
-{
-    for (op = op->block->op; op; op = op->block->op)
-        if (op->kind == OP_kernel)
-            return true;
-    return false;
-}
-
-static bool
 is_same_place(const IrPlace *a, const IrPlace *b)
 {
     return a->space == b->space && a->offset == b->offset;
@@ -90,7 +82,7 @@ is_move(const IrOp *op)
     return e == COLLECTIVE || e == HOST || op->kind == OP_read ||
            op->kind == OP_write ||
            ((op->kind == OP_kernel || op->kind == OP_copy) &&
-            !is_in_kernel(op));
+            !ir_is_in_kernel(op));
 }
 
 /* What op moves each time it runs.  A done waits for what its start moves. */

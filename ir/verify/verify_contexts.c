@@ -7,6 +7,7 @@
  */
 #include <string.h>
 #include "ir/loop.h"
+#include "ir/segments.h"
 #include "ir/verify/verify_impl.h"
 
 /* Where an operation may stand, or-ed. */
@@ -185,22 +186,16 @@ is_outside_kernels(const IrOp *op)
     return false;
 }
 
-static bool
-is_in_kernel(const IrOp *op)
-{
-    return op->block->op && op->block->op->kind == OP_kernel;
-}
-
 static void
 check_phase(Verify *v, const IrOp *op)
 {
     if (v->module->phase < PHASE_REPLICATED)
         return;
-    if (op->block->func->kind == FUNC_MAIN && !is_in_kernel(op))
+    if (op->block->func->kind == FUNC_MAIN && !ir_is_in_kernel(op))
         check_main_op(v, op);
     if (op->kind == OP_write && ir_enum(op, A_mode) != UPDATE_set)
         ir_verify_error(v, op, "a write has mode=set in this phase");
-    if (v->module->phase == PHASE_PLACED && !is_in_kernel(op) &&
+    if (v->module->phase == PHASE_PLACED && !ir_is_in_kernel(op) &&
         !is_outside_kernels(op))
         ir_verify_error(v, op, "%s is computed in kernels in this phase",
                         ir_op_info[op->kind].name);

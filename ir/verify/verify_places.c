@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include "ir/analysis/hooks.h"
 #include "ir/base/message.h"
+#include "ir/segments.h"
 #include "ir/type_bounds.h"
 
 Extent
@@ -128,16 +129,10 @@ check_buffers(Verify *v, const IrOp *op, IrValue *const *values, int n)
     }
 }
 
-static bool
-is_in_kernel(const IrOp *op)
-{
-    return op->block->op && op->block->op->kind == OP_kernel;
-}
-
 static void
 check_op(Verify *v, IrOp *op)
 {
-    if (is_in_kernel(op))
+    if (ir_is_in_kernel(op))
         return;
     check_values(v, op, op->results, op->num_results);
     for (int r = 0; op->kind != OP_kernel && r < op->num_regions; r++) {

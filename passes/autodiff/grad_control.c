@@ -90,9 +90,10 @@ count_op(IrOp *op, void *count)
     ++*(int64_t *)count;
 }
 
-/* Whether count iterations of op may be made; loops within loops add up. */
+/* Counts the operations that count iterations of op are; loops within loops add
+ * up.  False, with an error, if they are too many. */
 static bool
-may_unroll(PassCx *cx, const IrOp *op, int64_t count)
+count_unrolled(PassCx *cx, const IrOp *op, int64_t count)
 {
     int64_t most = limit_value(LIMIT_unroll), size = 0, made;
     if (count > most)
@@ -116,7 +117,7 @@ bool
 pass_grad_unroll(PassCx *cx, IrOp *op)
 {
     int64_t count = iterations(cx, op);
-    if (!may_unroll(cx, op, count))
+    if (!count_unrolled(cx, op, count))
         return false;
     IrBlock *to = ir_block_scratch(op);
     int skip = ir_loop(op).first_init;

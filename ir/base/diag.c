@@ -7,6 +7,7 @@
  */
 #include "ir/base/diag.h"
 
+#include <assert.h>
 #include <string.h>
 #include "ir/base/message.h"
 #include "ir/base/status.h"
@@ -68,12 +69,14 @@ diag_add_source(Diag *d, const char *name, const char *text, size_t len)
 void
 diag_set_path(Diag *d, uint16_t file, const char *path)
 {
+    assert(file < d->sources.len);
     d->sources.data[file].path = arena_strdup(d->arena, path);
 }
 
 void
 diag_set_text(Diag *d, uint16_t file, const char *text, size_t len)
 {
+    assert(file < d->sources.len);
     d->sources.data[file].text = text;
     d->sources.data[file].len = len;
 }
@@ -87,18 +90,21 @@ diag_num_sources(const Diag *d)
 const char *
 diag_source_name(const Diag *d, uint16_t file)
 {
+    assert(file < d->sources.len);
     return d->sources.data[file].name;
 }
 
 const char *
 diag_source_path(const Diag *d, uint16_t file)
 {
+    assert(file < d->sources.len);
     return d->sources.data[file].path;
 }
 
 const char *
 diag_source_text(const Diag *d, uint16_t file, size_t *len)
 {
+    assert(file < d->sources.len);
     *len = d->sources.data[file].len;
     return d->sources.data[file].text;
 }

@@ -6,6 +6,7 @@
  */
 #include "ir/base/status.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -50,6 +51,7 @@ status_new(StatusKind kind, const char *format, ...)
 Status
 status_show(Status st, const char *lines)
 {
+    assert(st);
     st->lines = arena_strdup(st->arena, lines);
     return st;
 }
@@ -72,12 +74,14 @@ status_note(Status st, const char *format, ...)
 StatusKind
 status_kind(Status st)
 {
+    assert(st);
     return st->kind;
 }
 
 const char *
 status_message(Status st)
 {
+    assert(st);
     return st->message;
 }
 

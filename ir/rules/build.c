@@ -7,6 +7,7 @@
 #include "ir/ir.h"
 #include "ir/rules/build.h"
 
+#include <assert.h>
 #include <string.h>
 #include "ir/base/status.h"
 #include "ir/type_bounds.h"
@@ -62,6 +63,7 @@ IrValue *
 ir_const_data(IrBlock *b, DType t, int rank, const Dim *dims, const void *bytes,
               Loc loc)
 {
+    assert(rank >= 0 && rank <= IR_MAX_RANK);
     IrType type = {.dtype = t, .rank = rank};
     int64_t size;
     if (rank)
@@ -159,6 +161,7 @@ has_shape(const IrValue *x, int rank, const Dim *dims)
 IrValue *
 ir_build_cast(IrBlock *b, IrValue *x, DType to, Loc loc)
 {
+    assert(to < NUM_DTYPES);
     if (x->type.dtype == to)
         return x;
     IrOp *op = ir_build_op(b, OP_cast, 1, &x, loc);
@@ -170,6 +173,7 @@ static IrValue *
 build_shaped(IrBlock *b, IrOpKind kind, IrValue *x, int rank, const Dim *dims,
              Loc loc)
 {
+    assert(rank >= 0 && rank <= IR_MAX_RANK);
     if (has_shape(x, rank, dims))
         return x;
     IrOp *op = ir_build_op(b, kind, 1, &x, loc);
@@ -193,6 +197,7 @@ IrValue *
 ir_build_reduce(IrBlock *b, IrOpKind kind, IrValue *x, const int64_t *axes,
                 int num_axes, bool keepdims, Loc loc)
 {
+    assert(ir_op_info[kind].traits & REDUCES);
     IrOp *op = ir_build_op(b, kind, 1, &x, loc);
     ir_set_ints(op, A_axes, axes, num_axes);
     if (keepdims)
@@ -254,6 +259,7 @@ ir_build_reverse(IrBlock *b, IrValue *x, const int64_t *axes, int num_axes,
 IrValue *
 ir_build_concat(IrBlock *b, int n, IrValue *const *xs, int64_t axis, Loc loc)
 {
+    assert(n > 0 && axis >= 0 && axis < xs[0]->type.rank);
     IrOp *op = ir_build_op(b, OP_concat, n, xs, loc);
     ir_set_int(op, A_axis, axis);
     return ir_build_infer(op);
@@ -263,6 +269,7 @@ IrValue *
 ir_build_scatter(IrBlock *b, IrUpdate mode, IrValue *x, IrValue *rows,
                  IrValue *values, Loc loc)
 {
+    assert(x->type.dtype == values->type.dtype);
     IrOp *op =
         ir_build_op(b, OP_scatter, 3, (IrValue *[]){x, rows, values}, loc);
     ir_set_enum(op, A_mode, mode);
@@ -284,6 +291,7 @@ IrValue *
 ir_build_iota(IrBlock *b, DType t, int rank, const Dim *dims, int64_t axis,
               Loc loc)
 {
+    assert(axis >= 0 && axis < rank);
     IrOp *op = ir_build_op(b, OP_iota, 0, NULL, loc);
     ir_set_dims(op, A_dims, dims, rank);
     ir_set_int(op, A_dtype, t);
@@ -294,6 +302,7 @@ ir_build_iota(IrBlock *b, DType t, int rank, const Dim *dims, int64_t axis,
 IrValue *
 ir_build_dot(IrBlock *b, IrValue *x, IrValue *y, const IrDotAxes *axes, Loc loc)
 {
+    assert(axes->num_contract >= 0 && axes->num_batch >= 0);
     IrOp *op = ir_build_op(b, OP_dot, 2, (IrValue *[]){x, y}, loc);
     ir_set_ints(op, A_contract_x, axes->contract_x, axes->num_contract);
     ir_set_ints(op, A_contract_y, axes->contract_y, axes->num_contract);

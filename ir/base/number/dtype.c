@@ -8,6 +8,7 @@
  */
 #include "ir/base/number/dtype.h"
 
+#include <assert.h>
 #include <math.h>
 #include <string.h>
 #include "ir/base/status.h"
@@ -38,12 +39,14 @@ dtype_by_name(const char *name, DType *out)
 bool
 dtype_is_float(DType t)
 {
+    assert(t < NUM_DTYPES);
     return dtype_info[t].kind == DTYPE_FLOAT;
 }
 
 bool
 dtype_is_int(DType t)
 {
+    assert(t < NUM_DTYPES);
     DTypeKind kind = dtype_info[t].kind;
     return kind == DTYPE_SIGNED || kind == DTYPE_UNSIGNED;
 }

@@ -7,10 +7,9 @@
  * line, which is the user's own also where the library takes the index.
  */
 #include "ir/ir.h"
-#include "ir/text/text.h"
-#include "ir/verify/verify.h"
 #include "tests/e2e/run.h"
 #include "tests/ref/interp.h"
+#include "tests/ref/load.h"
 #include "tests/unit/unit.h"
 #include "tests/unit/arena.h"
 
@@ -151,11 +150,10 @@ check_interpreted(Arena *a, const Row *row, const char *dir, const char *phase)
     const char *text =
         run_ok(a, "tfdc %s/program.tfd --to %s --devices cpu:0-1", dir, phase)
             .out;
-    Diag *d = diag_new(a);
-    uint16_t file = diag_add_source(d, "program.tir", text, strlen(text));
-    IrModule *m = ir_parse(a, intern_new(a), d, file, text, strlen(text));
-    if (!m || !ir_verify(m, d))
-        fail_msg("%s", diag_text(d, a));
+    const char *wrong;
+    IrModule *m = ref_load(a, text, &wrong);
+    if (!m)
+        fail_msg("%s", wrong);
     InterpOptions options = {.data_dir = dir};
     Interp *in = interp_new(m, &options);
     Str out = str_new(a);

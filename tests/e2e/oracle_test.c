@@ -7,11 +7,10 @@
  */
 #include "ir/base/hash/hash.h"
 #include "ir/ir.h"
-#include "ir/text/text.h"
 #include "ir/type_bounds.h"
-#include "ir/verify/verify.h"
 #include "tests/e2e/run.h"
 #include "tests/ref/interp.h"
+#include "tests/ref/load.h"
 #include "tests/unit/unit.h"
 #include "tests/unit/sweep.h"
 #include "tests/unit/arena.h"
@@ -74,11 +73,10 @@ checksum(Arena *a, const Interp *in, const IrModule *m)
 static const char *
 interpret(Arena *a, const char *text, const char *data_dir)
 {
-    Diag *d = diag_new(a);
-    uint16_t file = diag_add_source(d, "placed.tir", text, strlen(text));
-    IrModule *m = ir_parse(a, intern_new(a), d, file, text, strlen(text));
-    if (!m || !ir_verify(m, d))
-        fail_msg("%s", diag_text(d, a));
+    const char *wrong;
+    IrModule *m = ref_load(a, text, &wrong);
+    if (!m)
+        fail_msg("%s", wrong);
     InterpOptions options = {.data_dir = data_dir};
     Interp *in = interp_new(m, &options);
     Str out = str_new(a);

@@ -180,14 +180,15 @@ typedef struct Outcomes {
     int num, failed;
 } Outcomes;
 
-/* A trial: its command with settings of the environment before it. */
-typedef struct Subject {
+/* A command that is tried with many faults. */
+typedef struct Trial {
     const char *name;
-    const char *begins; /* the folder that it begins with */
-    Ran (*run)(const char *settings);
+    const char *begins; /* the folder of home that it begins with */
+    double quarters;    /* of all faults, so many are its own */
+    Ran (*run)(const char *settings); /* of the environment */
     void (*check_failed)(const Fault *f);
     void (*check_end)(const Fault *f, const Ran *r);
-} Subject;
+} Trial;
 
 static void
 remove_folder(void)
@@ -204,10 +205,10 @@ copy_folder(const char *from)
 }
 
 static Counts
-count_calls(const Subject *s)
+count_calls(const Trial *t)
 {
-    copy_folder(s->begins);
-    Ran r = s->run(arena_printf(arena, "LD_PRELOAD=%s TFD_IO_COUNTS=%s/counts",
+    copy_folder(in(home, t->begins));
+    Ran r = t->run(arena_printf(arena, "LD_PRELOAD=%s TFD_IO_COUNTS=%s/counts",
                                 getenv("TFD_IO_INJECTOR"), home));
     if (r.code)
         fail_msg("exit status %d: %s", r.code, r.err);
@@ -216,44 +217,52 @@ count_calls(const Subject *s)
 }
 
 static void
-try_fault(const Subject *s, const Fault *f, Outcomes *all)
+try_fault(const Trial *t, const Fault *f, Outcomes *all)
 {
     fault_at_hand = f->text;
-    copy_folder(s->begins);
-    Ran r = s->run(arena_printf(arena, "LD_PRELOAD=%s TFD_IO_FAULT=%s",
+    copy_folder(in(home, t->begins));
+    Ran r = t->run(arena_printf(arena, "LD_PRELOAD=%s TFD_IO_FAULT=%s",
                                 getenv("TFD_IO_INJECTOR"), f->text));
-    bool done = judge(s->name, f, &r);
+    bool done = judge(t->name, f, &r);
     if (done)
-        s->check_end(f, &r);
+        t->check_end(f, &r);
     else
-        s->check_failed(f);
+        t->check_failed(f);
     all->num++;
     all->failed += !done;
-    r = s->run("TFD_NOTHING=1");
+    r = t->run("TFD_NOTHING=1");
     if (r.code)
         complain("it does not go on", f->text, r.err);
-    s->check_end(f, &r);
+    t->check_end(f, &r);
     expect_no_leavings();
     remove_folder();
 }
 
 static void
-try_faults(const Subject *s, int count)
+try_faults(const Trial *t, int count)
 {
     Outcomes all = {0};
     arena = arena_new(group, "counting");
-    Counts counts = count_calls(s);
+    Counts counts = count_calls(t);
     arena_release(arena);
     for (int i = 0; i < count; i++) {
         arena = arena_new(group, "a trial");
         Fault f = draw_fault(&counts, i);
-        try_fault(s, &f, &all);
+        try_fault(t, &f, &all);
         arena_release(arena);
     }
     printf("# %s: %d faults: %d messages and exit 3, %d that changed nothing; "
            "then %d times the same result\n",
-           s->name, all.num, all.failed, all.num - all.failed, all.num);
+           t->name, all.num, all.failed, all.num - all.failed, all.num);
     fflush(stdout);
+}
+
+static void
+try_all(const Trial *trials, int num)
+{
+    folder = in(home, "trial");
+    for (int i = 0; i < num; i++)
+        try_faults(&trials[i], (int)(options.count * trials[i].quarters / 4));
 }
 
 /* ---- tfd-run ------------------------------------------------------------- */
@@ -332,22 +341,17 @@ prepare_training(void)
     begin_half_way(in(home, "half"));
 }
 
+static const Trial trainings[] = {
+    {"training", "empty", 3, train, training_failed, training_ended},
+    {"a resumed training", "half", 1, train, training_failed, training_ended},
+};
+
 static void
 no_fault_changes_a_training(void **state)
 {
     (void)state;
-    Subject s = {.name = "training",
-                 .begins = in(home, "empty"),
-                 .run = train,
-                 .check_failed = training_failed,
-                 .check_end = training_ended};
-    Subject resumed = s;
-    resumed.name = "a resumed training";
-    resumed.begins = in(home, "half");
     prepare_training();
-    folder = in(home, "trial");
-    try_faults(&s, options.count - options.count / 4);
-    try_faults(&resumed, options.count / 4);
+    try_all(trainings, 2);
 }
 
 /* ---- tfdc ---------------------------------------------------------------- */
@@ -398,22 +402,19 @@ prepare_compiling(void)
     write_text(in(home, "warm/linear.tfp"), old_plan);
 }
 
+static const Trial compilations[] = {
+    {"tfdc, cold cache", "source", 1, compile, compiling_failed,
+     compiling_ended},
+    {"tfdc, warm cache", "warm", 0.5, compile, compiling_failed,
+     compiling_ended},
+};
+
 static void
 no_fault_changes_a_plan(void **state)
 {
     (void)state;
-    Subject cold = {.name = "tfdc, cold cache",
-                    .begins = in(home, "source"),
-                    .run = compile,
-                    .check_failed = compiling_failed,
-                    .check_end = compiling_ended};
-    Subject warm = cold;
-    warm.name = "tfdc, warm cache";
-    warm.begins = in(home, "warm");
     prepare_compiling();
-    folder = in(home, "trial");
-    try_faults(&cold, options.count / 4);
-    try_faults(&warm, options.count / 8);
+    try_all(compilations, 2);
 }
 
 /* ---- all ----------------------------------------------------------------- */

@@ -312,7 +312,6 @@ emit_op(BeHost *h, const IrOp *op)
     case OP_write:
         emit_variable(h, op);
         break;
-    case OP_reshape:
     case OP_copy:
         be_host_copy_value(h, op->operands[0], op->results[0]);
         break;
@@ -322,7 +321,9 @@ emit_op(BeHost *h, const IrOp *op)
     case OP_yield: /* whoever has the region copies */
         break;
     default:
-        if (ir_is_hooked(op))
+        if (ir_op_info[op->kind].code == CODE_reshape)
+            be_host_copy_value(h, op->operands[0], op->results[0]);
+        else if (ir_is_hooked(op))
             emit_hooked(h, op);
         else
             UNREACHABLE("%s outside of any kernel", ir_op_info[op->kind].name);

@@ -206,7 +206,6 @@ static ValueRule *const rules[NUM_OPS] = {
     [OP_replica_id] = at_replica_id,
     [OP_row_start] = at_row_start,
     [OP_dot] = be_at_dot,
-    [OP_reshape] = be_at_same,
     [OP_copy] = be_at_same,
     [OP_broadcast] = be_at_broadcast,
     [OP_transpose] = be_at_transpose,
@@ -228,5 +227,7 @@ be_rule_of(const IrOp *op)
     unsigned traits = ir_op_info[op->kind].traits;
     if (traits & ELEMENTWISE)
         return at_elementwise;
+    if (ir_op_info[op->kind].code == CODE_reshape)
+        return be_at_same;
     return traits & REDUCES ? be_at_reduce : rules[op->kind];
 }

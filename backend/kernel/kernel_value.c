@@ -67,8 +67,8 @@ static bool
 takes_any_shape(const Build *b, const IrValue *v)
 {
     const IrOp *op = v->def;
-    if (v->block || op->kind == OP_constant || op->kind == OP_reshape ||
-        op->kind == OP_copy)
+    if (v->block || op->kind == OP_constant || op->kind == OP_copy ||
+        ir_op_info[op->kind].code == CODE_reshape)
         return true;
     if (!(ir_op_info[op->kind].traits & ELEMENTWISE))
         return false;

@@ -174,10 +174,12 @@ static bool
 is_outside_kernels(const IrOp *op)
 {
     static const IrOpKind kinds[] = {
-        OP_constant, OP_dim_size, OP_replica_id, OP_row_start,
-        OP_reshape,  OP_copy,     OP_kernel,
+        OP_constant,  OP_dim_size, OP_replica_id,
+        OP_row_start, OP_copy,     OP_kernel,
     };
-    if (ir_op_info[op->kind].effect != PURE || op->kind == OP_param)
+    const IrOpInfo *info = &ir_op_info[op->kind];
+    if (info->effect != PURE || info->code == CODE_reshape ||
+        op->kind == OP_param)
         return true;
     for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
         if (kinds[i] == op->kind)

@@ -207,7 +207,7 @@ join_all(Axes *x, const IrOp *op)
              op->kind == OP_reverse || op->kind == OP_concat)
         for (int i = 0; i < op->num_operands; i++)
             join_unmoved(x, op, in[i]);
-    else if (op->kind == OP_reshape &&
+    else if (ir_op_info[op->kind].code == CODE_reshape &&
              pass_axes_differ_by_ones(&in[0]->type, &out->type))
         join_in_order(x, in[0], out);
 }

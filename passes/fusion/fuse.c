@@ -35,13 +35,13 @@ pass_fuse_is_free(const IrOp *op)
     case OP_replica_id:
     case OP_row_start:
         return true;
-    case OP_broadcast:
-    case OP_reshape:
-        def = op->operands[0]->def;
-        return def && pass_fuse_is_free(def);
     default:
-        return false;
+        break;
     }
+    if (op->kind != OP_broadcast && ir_op_info[op->kind].code != CODE_reshape)
+        return false;
+    def = op->operands[0]->def;
+    return def && pass_fuse_is_free(def);
 }
 
 bool

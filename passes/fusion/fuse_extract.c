@@ -195,10 +195,9 @@ is_prologue(const IrOp *op)
     case OP_transpose:
     case OP_reverse:
     case OP_broadcast:
-    case OP_reshape:
         return true;
     default:
-        return false;
+        return ir_op_info[op->kind].code == CODE_reshape;
     }
 }
 

@@ -3,8 +3,8 @@
  *
  * A job is one module of LLVM: the program's functions, or one kernel (D15).
  * There is one of each for every target.  A kernel's job depends on its text
- * alone, that of the functions on the text of the placed program: so the cache
- * knows both.
+ * alone, the functions' job on the text of the placed program: so both can be
+ * cached.
  */
 #include "backend/backend.h"
 
@@ -28,7 +28,7 @@ typedef struct Build {
     Map *by_name;
     Diag *diag;
     bool failed;
-    bool stopped; /* there are too many: look at no more */
+    bool stopped; /* there are too many: stop here */
 } Build;
 
 static void
@@ -85,13 +85,13 @@ be_kernels_print(Str *out, const BeKernels *kernels)
 
 typedef VEC(BeJob) BeJobs;
 
-/* Work that better code would not make noticeably faster. */
+/* Work that is too small for better code to be noticeably faster. */
 enum { LITTLE_WORK = 2048 };
 
-/* The code generator's level.  Most of its time would go into what is executed
- * in a fraction of a microsecond: scalars of main, the parameters of a tiny
- * model.  (A GPU's assembler does that work again in any case, from worse
- * code.)  Bits are the same at all levels. */
+/* The code generator's level.  Most of its time would go into code that runs
+ * for a fraction of a microsecond: scalars of main, the parameters of a tiny
+ * model. (For a GPU its assembler optimizes again in any case.) Bits are the
+ * same at all levels. */
 static int
 kernel_level(const BeKernel *k, const BeTarget *t, int level)
 {

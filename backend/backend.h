@@ -5,9 +5,9 @@
  *   be_compile         kernels and functions become objects
  *   be_plan            placed text, objects and sources become a plan
  *
- * Everything that is made belongs to the arena it was asked for with.  What is
- * made depends on the program, the options' targets and level, and this
- * compiler; not on the number of threads, nor on what a cache has (D14).
+ * All results belong to the arena that the caller passes.  They depend on the
+ * program, the options' targets and level, and this compiler; not on the number
+ * of threads or the contents of a cache (D14).
  */
 #ifndef TFD_BACKEND_BACKEND_H
 #define TFD_BACKEND_BACKEND_H
@@ -20,9 +20,9 @@
 typedef struct BeOptions {
     const char *targets; /* "x86-64-v3,sm_90"; NULL: this machine's */
     int level;           /* of -O, 0 .. 3 */
-    int num_threads;     /* that compile at once; 0: one a core */
+    int num_threads;     /* that compile in parallel; 0: one for each core */
     const char *cache;   /* a folder; NULL: the user's, "": none */
-    bool verify;         /* check what is handed to LLVM */
+    bool verify;         /* verify the modules given to LLVM */
 } BeOptions;
 
 /* One object: a kernel, or the functions of the program ("host"). */
@@ -38,7 +38,7 @@ typedef struct BeCode {
     VEC(BeObject) objects;
     const char *ir; /* the placed module's text */
     size_t ir_len;
-    const char *warning; /* a sentence, or NULL */
+    const char *warning; /* a message, or NULL */
 } BeCode;
 
 /* The kernels of all kernel operations of m, each once, in the order of the
@@ -47,13 +47,13 @@ typedef struct BeCode {
 bool be_kernels_build(Arena *a, IrModule *m, BeKernels *out);
 void be_kernels_print(Str *out, const BeKernels *kernels);
 
-/* Compiles the kernels that be_kernels_build made of m, and m's functions: for
- * CPUs, since plans are for those. */
+/* Compiles the kernels that be_kernels_build made from m, and m's functions,
+ * for CPUs: plans are for those. */
 Status be_compile(Arena *a, IrModule *m, const BeKernels *kernels,
                   const BeOptions *options, BeCode *out) MUST_USE;
 
-/* What LLVM is given, and the assembly it makes of that, of the kernels and, if
- * m is not NULL, of its functions.  Without a cache. */
+/* The LLVM IR and the assembly of the kernels and, if m is not NULL, of its
+ * functions.  Does not use the cache. */
 Status be_print_llvm(Str *out, IrModule *m, const BeKernels *kernels,
                      const BeOptions *options) MUST_USE;
 Status be_print_asm(Str *out, IrModule *m, const BeKernels *kernels,
@@ -67,8 +67,8 @@ Status be_print_ptx(Str *out, const BeKernels *kernels,
 Status be_compile_kernels(Arena *a, const BeKernels *kernels,
                           const BeOptions *options, BeCode *out) MUST_USE;
 
-/* A plan of the code and of the sources that m's diag knows, to be written by
- * plan_write while m and code are there. */
+/* A plan of the code and of the sources in m's diag, to be written by
+ * plan_write while m and code exist. */
 PlanWriter *be_plan(Arena *a, const IrModule *m, const BeCode *code);
 
 #endif

@@ -1,24 +1,24 @@
 /*
  * cache.c - compiled code kept from one compilation to the next
  *
- * Trust: who can put a file here can run code as the user, so nobody else may.
- * The folder is the user's and nobody else can write to it; so is each file
- * that is read.  Folders and files are opened without following links or
- * waiting for pipes, and looked at after they are open.  Beside them lies a
- * secret, `key`, of random bytes that only the user can read.  A file's name
- * and its seal are hashes keyed by it: a file that somebody else's compiler
- * made, that was damaged, or that stands under another's name is not believed,
- * and no program can be written whose code would be taken for another's.  (Who
- * can act as the user is not kept out; they need no cache.)
+ * Trust: anyone who can put a file here can run code as the user.  So the
+ * folder and each file that is read must belong to the user, and nobody else
+ * may have write permission.  Folders and files are opened without following
+ * links or waiting for pipes, and checked after they are open.  The folder has
+ * a secret, `key`, of random bytes that only the user can read.  A file's name
+ * and its seal are hashes keyed by it: a file that another user's compiler
+ * made, that is damaged, or that has another file's name is rejected, and no
+ * program can be constructed whose code would be used for another. (An attacker
+ * who can act as the user is not kept out, and does not need the cache.)
  *
  * A file is a header with key and seal, then the bytes.  It is written under
  * another name and renamed, so a reader sees all of it or nothing.
  *
- * The compiler is known by its build-id, which the linker makes of all its
- * bytes: a changed code generator never meets code of its predecessor.  LLVM's
- * is added, and a compiler without one has no cache.
+ * The compiler is identified by its build-id, which the linker computes from
+ * all its bytes: a changed code generator never uses code of its predecessor.
+ * LLVM's build-id is added, and a compiler without one has no cache.
  *
- * Files lie in 256 folders by the first digits of their names (cache_trim.c
+ * Files are in 256 folders by the first digits of their names (cache_trim.c
  * keeps those small).
  */
 #include "backend/cache.h"
@@ -46,7 +46,7 @@ enum {
     DEFAULT_SIZE = 1024,     /* MB */
     MAX_SIZE = 1 << 30,      /* MB */
     MAX_ENTRY = 256 << 20,   /* bytes; no object is so large */
-    SECONDS_OF_USE = 3600,   /* uses nearer than that are not told apart */
+    SECONDS_OF_USE = 3600,   /* closer uses are not distinguished */
     SECRET = 2 * SIPHASH_KEY /* bytes: for names, for seals */
 };
 
@@ -76,9 +76,10 @@ typedef struct Names {
 
 static const char magic[8] = "tfdcode2";
 
-/* ---- what is the user's ------------------------------------------------- */
+/* ---- ownership ------------------------------------------------- */
 
-/* An open folder inside another; -1 if it is none, or somebody else's. */
+/* Opens a folder inside another; -1 if it does not exist or is not the user's.
+ */
 static int
 open_own_folder(int inside, const char *name)
 {
@@ -92,7 +93,7 @@ open_own_folder(int inside, const char *name)
     return fd;
 }
 
-/* A regular file of the user's, open to be read; -1 otherwise. */
+/* Opens a regular file of the user for reading; -1 otherwise. */
 static int
 open_own_file(int folder, const char *name, struct stat *st)
 {
@@ -130,7 +131,7 @@ write_all(int fd, const void *from, size_t n)
     return true;
 }
 
-/* "new." and a number that nobody has. */
+/* "new." and an unused number. */
 static bool
 name_temporary(char *name, size_t size)
 {
@@ -156,8 +157,8 @@ read_secret(BeCache *c)
     return good;
 }
 
-/* Of two that come at once, both then use the one's that came first; what is
- * there and is no secret gives way. */
+/* When two processes create it at once, both use the one that came first; an
+ * invalid file is replaced. */
 static void
 make_secret(const BeCache *c)
 {
@@ -183,7 +184,7 @@ make_secret(const BeCache *c)
 
 typedef struct Ids {
     SipHash hash;
-    bool program; /* there was one of the program itself */
+    bool program; /* the program itself has one */
 } Ids;
 
 static bool
@@ -217,7 +218,8 @@ add_notes(SipHash *hash, const char *p, const char *end)
     return found;
 }
 
-/* Those of the program and of what LLVM is in, which may be the same. */
+/* The build-ids of the program and of the library with LLVM, which may be the
+ * same file. */
 static int
 add_build_id(struct dl_phdr_info *info, size_t size, void *data)
 {
@@ -289,7 +291,7 @@ size_limit(void)
     return (uint64_t)(mb < MAX_SIZE ? mb : MAX_SIZE) << 20;
 }
 
-/* Why the open folder is not to be trusted; NULL if it is. */
+/* Why the open folder cannot be trusted; NULL if it can. */
 static const char *
 distrust(Arena *a, const char *dir, int folder)
 {
@@ -395,7 +397,7 @@ names_of(BeCacheKey key)
     return n;
 }
 
-/* ---- getting ------------------------------------------------------------ */
+/* ---- lookup ------------------------------------------------------------ */
 
 static bool
 is_sound(const Header *h, BeCacheKey key, off_t file_size)
@@ -446,7 +448,8 @@ be_cache_get(const BeCache *c, BeCacheKey key, Arena *a, const void **bytes,
     return found;
 }
 
-/* ---- putting ------------------------------------------------------------ */
+/* ---- insertion ------------------------------------------------------------
+ */
 
 static bool
 write_entry(const BeCache *c, int fd, BeCacheKey key, const void *bytes,

@@ -3,11 +3,11 @@
  *
  * A folder of files named by a keyed hash of all that their bytes depend on:
  * text, target, level, this very compiler and its LLVM.  It may be deleted at
- * any time, and several compilers may use it at once.  Nothing that goes wrong
- * with it is an error: then code is compiled.
+ * any time, and several compilers may use it at once.  A failure of the cache
+ * is never an error: the code is compiled instead.
  *
- * The files become code that the user runs, so it is believed only if
- * the user made it (cache.c says how that is known).
+ * The files become code that the user runs, so they are trusted only if the
+ * user made them (cache.c describes the check).
  */
 #ifndef TFD_BACKEND_CACHE_H
 #define TFD_BACKEND_CACHE_H
@@ -23,22 +23,21 @@ typedef struct BeCacheKey {
     uint64_t high, low;
 } BeCacheKey;
 
-/* dir NULL: $TFD_CACHE, else $XDG_CACHE_HOME/tfd, else ~/.cache/tfd.  It is
- * kept near $TFD_CACHE_SIZE megabytes, else 1024: the least recently used files
- * are removed when something is put there.  An empty name is a cache that never
- * has anything, and so is one whose folder cannot be made, or is not the user's
- * alone.  In a; any number of threads may use it. */
+/* dir NULL: $TFD_CACHE, else $XDG_CACHE_HOME/tfd, else ~/.cache/tfd.  Its size
+ * is kept near $TFD_CACHE_SIZE megabytes, else 1024: insertions remove the
+ * least recently used files.  An empty name gives a cache that is always empty,
+ * as does a folder that cannot be made or that others may write to.  In a; any
+ * number of threads may use it. */
 BeCache *be_cache_open(Arena *a, const char *dir);
 
-/* Why a folder that is there is not used, a sentence; NULL if it is. */
+/* Why an existing folder is not used, as a message; NULL if it is used. */
 const char *be_cache_refused(const BeCache *c);
 
-/* Cannot fail; differs from cache to cache. */
+/* A keyed hash; cannot fail; differs between caches. */
 BeCacheKey be_cache_key(const BeCache *c, const char *text, size_t len,
                         const char *target, int level);
 
-/* The object stored under key, in a; false if there is none, or a damaged one.
- */
+/* The object stored under key, in a; false if it is missing or damaged. */
 bool be_cache_get(const BeCache *c, BeCacheKey key, Arena *a,
                   const void **bytes, size_t *size);
 void be_cache_put(const BeCache *c, BeCacheKey key, const void *bytes,

@@ -1,5 +1,5 @@
 /*
- * cache_impl.h - what the files of the cache share
+ * cache_impl.h - shared by the files of the cache
  */
 #ifndef TFD_BACKEND_CACHE_IMPL_H
 #define TFD_BACKEND_CACHE_IMPL_H
@@ -8,8 +8,9 @@
 
 enum { CACHE_FOLDERS = 256 };
 
-/* Removes the least recently used files of an open folder until the rest takes
- * up to limit bytes of the disk, and all that is no file of the cache. */
+/* Removes the least recently used files of an open folder until the others take
+ * at most limit bytes of the disk; also removes everything that is not a file
+ * of the cache. */
 void be_cache_trim(int folder, uint64_t limit);
 
 #endif

@@ -1,13 +1,13 @@
 /*
  * cache_trim.c - removes the least recently used objects from the cache
  *
- * Each folder may take its part of the cache's size.  Now and then one who has
- * put a file there goes through the folder, from the newest file (a file's
- * time is that of its last use) to the oldest, and keeps what fits.
+ * Each folder may take its share of the cache's size.  After some insertions
+ * the process visits the files of the folder, from the newest (a file's time is
+ * that of its last use) to the oldest, and keeps those that fit.
  *
- * The cache never makes links, pipes or folders there: they go.  A time in the
- * future is no time of use: such a file counts as oldest.  Of more files than
- * anyone needs the rest goes unread, so that memory is bounded, too.
+ * Links, pipes and folders are removed, since the cache never makes them.  A
+ * time in the future is invalid: such a file counts as oldest.  The number of
+ * files that are read is limited, so that memory is bounded, too.
  */
 #include "backend/cache_impl.h"
 
@@ -44,7 +44,7 @@ newer_first(const void *x, const void *y)
                               : strcmp(a->name, b->name);
 }
 
-/* What the file takes of the disk, or would. */
+/* Bytes of disk that the file takes, or would take. */
 static uint64_t
 size_on_disk(const struct stat *st)
 {
@@ -57,7 +57,7 @@ static void
 remove_entry(int folder, const char *name)
 {
     if (unlinkat(folder, name, 0))
-        unlinkat(folder, name, AT_REMOVEDIR); /* if it is empty */
+        unlinkat(folder, name, AT_REMOVEDIR); /* if the folder is empty */
 }
 
 static bool
@@ -66,7 +66,7 @@ is_dots(const char *name)
     return strcmp(name, ".") == 0 || strcmp(name, "..") == 0;
 }
 
-/* The files of a folder; others are removed. */
+/* Lists the files of a folder; others are removed. */
 static Entries
 list_entries(Arena *a, DIR *folder)
 {

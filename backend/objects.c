@@ -1,14 +1,13 @@
 /*
- * objects.c - units of code to relocatable objects, several at once
+ * objects.c - compiles units of code to relocatable objects, in parallel
  *
  * Workers take jobs off a common counter; each has its own machine, arena and,
- * for every job, its own context, so that the bytes of an object are the same
- * whoever makes it and when (D14, D15).  Results are copied out when all are
+ * for every job, its own context, so that the bytes of an object do not depend
+ * on the worker or the order (D14, D15).  Results are copied out when all are
  * done.
  *
- * LLVM ends the process when it cannot go on.  Our handler says which kernel
- * it was about before that, and memory_purpose does where there is no memory
- * for it (D15).
+ * LLVM ends the process on a fatal error.  Our handler first reports the
+ * kernel, and memory_purpose does so when LLVM gets no memory (D15).
  */
 #include "backend/objects.h"
 
@@ -56,7 +55,7 @@ seconds_now(void)
 
 /* ---- one job ------------------------------------------------------------ */
 
-/* For whom memory is asked from here on; returns for whom it was before. */
+/* Sets the purpose of the thread's allocations; returns the previous one. */
 static const char *
 purpose(Arena *a, const BeJob *job)
 {
@@ -177,8 +176,8 @@ num_workers(int wanted, int num_jobs)
     return wanted < num_jobs ? wanted : num_jobs;
 }
 
-/* The calling thread is the first worker; one that cannot be started is done
- * without. */
+/* The calling thread is the first worker; a worker whose thread cannot be
+ * started is skipped. */
 static void
 work_all(Worker *workers, int num)
 {

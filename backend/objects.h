@@ -1,5 +1,5 @@
 /*
- * objects.h - units of code to relocatable objects, several at once
+ * objects.h - compiles units of code to relocatable objects, in parallel
  */
 #ifndef TFD_BACKEND_OBJECTS_H
 #define TFD_BACKEND_OBJECTS_H
@@ -8,10 +8,11 @@
 #include "backend/llvm/llvm_util.h"
 #include "backend/llvm/target.h"
 
-/* One module to be: who makes it, from what, and what became of it. */
+/* One module to compile: the function that builds it, its input, and the
+ * results. */
 typedef struct BeJob {
     const char *name; /* of the object, "k_12ab"; messages use it */
-    const char *text; /* all that the code depends on, for the cache */
+    const char *text; /* everything that the code depends on, for the cache */
     size_t text_len;
     Status (*emit)(BeUnit *u, const void *what, const BeTarget *t);
     const void *what;
@@ -32,8 +33,8 @@ typedef struct BeObjectOptions {
     bool verify;          /* LLVM's verifier over each module */
 } BeObjectOptions;
 
-/* Compiles all jobs; their objects are in a.  A job that fails is the status
- * returned, the first in order. */
+/* Compiles all jobs; their objects are in a.  If jobs fail, the status of the
+ * first one, in order, is returned. */
 Status be_objects_make(Arena *a, BeJob *jobs, int num,
                        const BeObjectOptions *options) MUST_USE;
 

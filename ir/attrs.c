@@ -109,7 +109,7 @@ ir_set_text(IrOp *op, IrAttrName a, const char *text)
         v->text = intern(op->module->names, text);
 }
 
-/* items, an array of count things of a size, in the arena of op. */
+/* items, an array of `count` things of that size, copied into op's arena. */
 static void
 set_list(IrOp *op, IrAttrName a, const void *items, int count, size_t size)
 {
@@ -156,8 +156,8 @@ ir_set_data(IrOp *op, IrAttrName a, const void *bytes, int64_t size)
 
 /* ---- comparing and copying all of them --------------------------------- */
 
-/* The bytes that an attribute's value is, in *size: lists by their items
- * (interned names by their pointers), the rest as they lie in i. */
+/* The bytes that compare as an attribute's value, *size of them: the items of
+ * lists (interned names as pointers), everything else as stored in i. */
 static const void *
 value_bytes(IrAttrKind kind, const IrAttrValue *v, size_t *size)
 {
@@ -229,7 +229,7 @@ ir_attrs_equal(const IrOp *a, const IrOp *b)
     return true;
 }
 
-/* FNV-1a: attributes are short, but for data, which differ early. */
+/* FNV-1a: attributes are short, except data, which differ early. */
 static uint64_t
 hash_bytes(uint64_t h, const void *bytes, size_t n)
 {
@@ -256,7 +256,8 @@ hash_dims(uint64_t h, const IrAttrValue *v)
     return h;
 }
 
-/* Texts by their content: a hash is equal in every run. */
+/* Texts are hashed by their content, so that a hash is the same in every run.
+ */
 static uint64_t
 hash_value(uint64_t h, IrAttrKind kind, const IrAttrValue *v)
 {
@@ -293,8 +294,8 @@ ir_attrs_hash(const IrOp *op)
     return h;
 }
 
-/* A value in the arena of `to`, which may be another module with the same
- * names. */
+/* A copy of the value in arena a, perhaps of another module with the same
+ * interned names. */
 static IrAttrValue
 copied(IrAttrKind kind, const IrAttrValue *v, Arena *a)
 {

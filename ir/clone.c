@@ -40,7 +40,7 @@ ir_clone_get(const IrCloneMap *map, IrValue *from)
     return to ? to : from;
 }
 
-/* What of a value is not in its type. */
+/* Copies the fields of a value that are not in its type. */
 static void
 copy_value(IrCloneMap *map, const IrModule *m, const IrValue *from, IrValue *to)
 {

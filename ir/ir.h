@@ -10,7 +10,7 @@
  * context executed for the replicas around it; an update region is update
  * context.
  *
- * docs/ir.md shows the text form.  ops.def says what each operation is.
+ * docs/ir.md shows the text form.  ops.def defines the operations.
  */
 #ifndef TFD_IR_IR_H
 #define TFD_IR_IR_H
@@ -137,9 +137,9 @@ struct IrFunc {
     IrFunc *next;
 };
 
-/* A batch dimension: n, the rows of the replica that asks, with its partner N
- * of all; n_2, the rows that replica 2 has, which all know; b, a batch of a
- * dataset before it is distributed. */
+/* A batch dimension: n, the rows of the replica that asks, with its partner N,
+ * the rows of all replicas; n_2, the rows of replica 2, which all replicas
+ * know; b, a batch of a dataset before it is distributed. */
 typedef struct IrSymbol {
     const char *name; /* "n", "N", "n1", ... */
     int64_t bound;    /* never more rows than this */
@@ -206,23 +206,23 @@ typedef enum ShardPolicy {
     SHARD_OFF
 } ShardPolicy;
 
-/* A distributed dataset's iterator: one for each place that opens it.  The
- * batches of one dataset are divided among the replicas
- * (ir/dataset/sharding.h); or each replica takes whole elements, of a dataset
- * that a function made for its pipeline. */
+/* The iterator of a distributed dataset; each place in the program that opens
+ * one has its own.  Either the batches of one dataset are divided among the
+ * replicas (ir/dataset/sharding.h), or each replica takes whole elements of a
+ * dataset that a function made for its pipeline. */
 typedef struct IrIter {
     const char *name;
     IrNames datasets; /* divided: one; whole: one a pipeline, which are the
                          workers, or one worker's replicas */
     bool whole;
-    ShardPolicy shard; /* of what is divided */
+    ShardPolicy shard; /* of the elements before they are divided */
     int32_t rows; /* a symbol n of its elements' rows, or -1: static shapes;
                      an iter_next may have another of the same bounds */
     Loc loc;
 } IrIter;
 
-/* How many symbols were looked at for the numbers behind a stem, and the first
- * number that none of them has. */
+/* How many symbols were searched for the numbers after a stem, and the first
+ * number that no symbol has. */
 typedef struct IrStem {
     int num_symbols, next;
 } IrStem;
@@ -251,10 +251,10 @@ struct IrModule {
     const char *after;   /* the pass of the pipeline it last went through; NULL:
                             none, or it is not known which */
     Loc text;            /* the first line of what it was read from, or none */
-    const IrCall *calls; /* what operations made now are inlined for */
+    const IrCall *calls; /* the call that new operations are inlined for */
 };
 
-/* How far a module has come; the verifier asks more of later ones. */
+/* How far a module has come; the verifier checks more in later phases. */
 typedef enum IrPhase {
     PHASE_IR,         /* checked front end */
     PHASE_REPLICATED, /* run regions are device programs, main launches them */
@@ -264,34 +264,33 @@ typedef enum IrPhase {
 /* ---- building ---------------------------------------------------------- */
 
 IrModule *ir_module_new(Arena *a, Intern *names, Diag *diag);
-/* Names of functions are unique (the verifier says where not, and then the
- * first is found). */
+/* Names of functions are unique (the verifier reports duplicates; before, the
+ * first one is found). */
 IrFunc *ir_func_new(IrModule *m, const char *name, IrFuncKind kind, Loc loc);
 IrFunc *ir_func_find(const IrModule *m, const char *name);
 void ir_func_remove(IrFunc *fn);
 /* The function main, or NULL. */
 IrFunc *ir_main(const IrModule *m);
-/* v has its name; of two with one name, find gives the first. */
+/* v has its name; of two with one name, find returns the first. */
 void ir_var_add(IrModule *m, IrVar *v);
 IrVar *ir_var_find(const IrModule *m, const char *name);
-/* Whether a replica reads and writes v for itself, so that nobody else's is
- * like it: a part of a sync-on-read variable, or a variable that is on one
- * device alone. */
+/* Whether a replica reads and writes v alone, so that its value is not shared:
+ * a component of a sync-on-read variable, or a variable on one device. */
 bool ir_var_is_own(const IrVar *v);
 IrParam *ir_param_find(const IrModule *m, const char *name);
 IrDataset *ir_dataset_find(const IrModule *m, const char *name);
 IrIter *ir_iter_find(const IrModule *m, const char *name);
 /* A new pair n <= bound, N <= total; gives n's index (N's is n's partner). */
 int32_t ir_symbol_pair(IrModule *m, int64_t bound, int64_t total);
-/* Forgets all but the first n. */
+/* Removes all but the first n. */
 void ir_symbols_cut(IrModule *m, int n);
-/* The symbol of the rows of n that a replica has; new ones for all replicas
- * when it is asked for first. */
+/* The symbol of the rows of n that a replica has; the first call makes them for
+ * all replicas. */
 int32_t ir_symbol_of_replica(IrModule *m, int32_t n, int replica);
-/* The same, or -1 where the module has none. */
+/* The same, or -1 if the module has none. */
 int32_t ir_symbol_find_replica(const IrModule *m, int32_t n, int64_t replica);
 
-/* An n: another number on each replica. */
+/* Whether it is an n: a number that differs between replicas. */
 static inline bool
 ir_symbol_is_share(const IrSymbol *s)
 {
@@ -313,7 +312,7 @@ int32_t ir_symbol_alone(IrModule *m, int64_t bound);
 IrBlock *ir_block_new(IrFunc *fn);
 IrValue *ir_block_arg(IrBlock *b, IrType type, const char *name);
 
-/* An operation that stands nowhere yet, without results. Attributes are set
+/* An operation that is in no block yet, without results.  Attributes are set
  * with ir_set_*; then ir_op_infer gives it its results. */
 IrOp *ir_op_new(IrFunc *fn, IrOpKind kind, int num_operands,
                 IrValue *const *operands, Loc loc);
@@ -330,7 +329,7 @@ void ir_set_region(IrOp *op, int index, IrBlock *b);
  * absent optional attribute gives 0, false or NULL. */
 bool ir_has(const IrOp *op, IrAttrName a);
 int64_t ir_int(const IrOp *op, IrAttrName a);
-/* The enumerator of a word, and the word. */
+/* The enumerator of an enum name, and the name. */
 int ir_enum(const IrOp *op, IrAttrName a);
 const char *ir_enum_word(const IrOp *op, IrAttrName a);
 const char *ir_text(const IrOp *op, IrAttrName a);
@@ -342,7 +341,7 @@ const void *ir_data(const IrOp *op, IrAttrName a, int64_t *size);
  * there, and how many there are. */
 bool ir_op_names(const IrOp *op, Dim *size);
 void ir_set_int(IrOp *op, IrAttrName a, int64_t x);
-/* The operation may have that one. */
+/* Whether the operation may have that attribute. */
 void ir_set_enum(IrOp *op, IrAttrName a, int x);
 void ir_set_text(IrOp *op, IrAttrName a, const char *text);
 void ir_set_ints(IrOp *op, IrAttrName a, const int64_t *x, int count);
@@ -350,12 +349,13 @@ void ir_set_dims(IrOp *op, IrAttrName a, const Dim *x, int count);
 void ir_set_names(IrOp *op, IrAttrName a, const char *const *x, int count);
 void ir_set_data(IrOp *op, IrAttrName a, const void *bytes, int64_t size);
 
-/* Same attributes with the same values; a hash that such operations share. */
+/* Whether a and b have the same attributes with the same values; a hash that is
+ * equal for such operations. */
 bool ir_attrs_equal(const IrOp *a, const IrOp *b);
 uint64_t ir_attrs_hash(const IrOp *op);
 /* A copy of from's attributes; both are of one kind. */
 void ir_attrs_copy(IrOp *to, const IrOp *from);
-/* A copy of those attributes that to, of another kind, may have too. */
+/* Copies the attributes that `to`, of another kind, may have too. */
 void ir_attrs_copy_common(IrOp *to, const IrOp *from);
 
 /* ---- services ---------------------------------------------------------- */
@@ -363,7 +363,7 @@ void ir_attrs_copy_common(IrOp *to, const IrOp *from);
 /* Calls visit on every op of the block and the regions below, each op before
  * its regions; visit may remove or replace the op it is given. */
 void ir_walk(IrBlock *b, void (*visit)(IrOp *op, void *data), void *data);
-/* The same of op and the regions below it. */
+/* The same for op and the regions below it. */
 void ir_walk_op(IrOp *op, void (*visit)(IrOp *op, void *data), void *data);
 
 /* Notes after an error or warning: the chain of calls, innermost first. */
@@ -374,15 +374,15 @@ void ir_count_uses(IrFunc *fn);
  * operands of fn in one sweep. */
 void ir_forward(IrValue *old, IrValue *replacement);
 void ir_apply_forwards(IrFunc *fn);
-/* What v is to be replaced by so far: v itself if by nothing. */
+/* The replacement of v noted so far: v itself if there is none. */
 IrValue *ir_forwarded(IrValue *v);
-/* Rewrites the operands of op alone, for whoever looks at them before the
+/* Rewrites the operands of op alone, for callers that read them before the
  * sweep. */
 void ir_follow_forwards(IrOp *op);
 
 /* Copies of ops with their regions, appended to `to`; `map` (a Map-like table
- * from old to new values) says what stands for values from outside and learns
- * the copies.  Values it does not know stay as they are. */
+ * from old to new values) gives the replacements of values from outside, and
+ * receives the copies.  Values it does not know stay as they are. */
 typedef struct IrCloneMap IrCloneMap;
 IrCloneMap *ir_clone_map(Arena *a);
 void ir_clone_set(IrCloneMap *map, const IrValue *from, IrValue *to);
@@ -396,7 +396,8 @@ IrModule *ir_clone_module(const IrModule *m, Arena *a);
  * afterwards. */
 typedef enum IrContext { CX_CROSS, CX_REPLICA, CX_MERGE, CX_UPDATE } IrContext;
 IrContext ir_context(const IrBlock *b);
-/* The function or the run, merge, update op that makes that context. */
+/* The function or the run, merge or update operation that makes that context.
+ */
 IrOp *ir_context_op(const IrBlock *b);
 
 /* The yield or return that ends b, or NULL while it has none. */
@@ -404,13 +405,13 @@ IrOp *ir_block_yield(const IrBlock *b);
 /* fn's return: its operands are the results.  NULL while it has none. */
 IrOp *ir_func_return(const IrFunc *fn);
 
-/* The collectives of fn in the order of the text, those of regions included:
- * the order in which every device meets them.  An array of *count in a. */
+/* The collectives of fn in the order of the text, including those in regions:
+ * the order in which every device executes them.  An array of *count in a. */
 IrOp **ir_collectives(const IrFunc *fn, Arena *a, int *count);
 
 /* ---- in the middle of a block ------------------------------------------ */
 
-/* An empty block that counts as standing where `where` stands. */
+/* An empty block that counts as being at the position of `where`. */
 IrBlock *ir_block_scratch(const IrOp *where);
 /* Moves all operations of the scratch block before (after) where. */
 void ir_splice_before(IrOp *where, IrBlock *scratch);
@@ -420,7 +421,7 @@ void ir_splice_after(IrOp *where, IrBlock *scratch);
 const IrReason *ir_reason(IrModule *m, const char *rule, Loc loc,
                           const char *cause, ...)
     __attribute__((format(printf, 4, 5)));
-/* Gives it to every operation of b and below that has none. */
+/* Sets the reason of every operation of b and its regions that has none. */
 void ir_stamp(IrBlock *b, const IrReason *reason);
 
 #endif

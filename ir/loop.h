@@ -27,9 +27,9 @@ typedef struct IrLoop {
 } IrLoop;
 
 bool ir_is_loop(const IrOp *op);
-/* Of an operation that is a loop, as the verifier asks for it. */
+/* op must be a loop of the form that the verifier checks. */
 IrLoop ir_loop(const IrOp *op);
-/* Whether b is the test of a while: what it yields is not carried. */
+/* Whether b is the test of a while: the value that it yields is not carried. */
 bool ir_is_loop_test(const IrBlock *b);
 
 #endif

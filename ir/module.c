@@ -1,9 +1,9 @@
 /*
  * module.c - modules, functions, blocks and operations as linked structure
  *
- * Nothing here knows what an operation means.  An operation is one allocation
- * with its operands and attributes; its results are another, made when they
- * are known.
+ * Nothing here depends on the meaning of an operation.  An operation is one
+ * allocation with its operands and attributes; its results are another, made
+ * when they are known.
  */
 
 #include "ir/ir.h"
@@ -62,7 +62,7 @@ ir_func_remove(IrFunc *fn)
     IrModule *m = fn->module;
     IrFunc **link = &m->first, *before = NULL;
     while (*link != fn) {
-        assert(*link); /* fn is one of its module */
+        assert(*link); /* fn is a function of this module */
         before = *link;
         link = &before->next;
     }
@@ -127,7 +127,8 @@ ir_iter_find(const IrModule *m, const char *name)
     FIND_IN(m->iters, name);
 }
 
-/* The number behind stem in name, 0 where there is none; -1: another stem. */
+/* The number after stem in name, 0 if there is none; -1: name has another stem.
+ */
 static int
 number_after(const char *stem, const char *name)
 {
@@ -141,7 +142,7 @@ number_after(const char *stem, const char *name)
     return is_number && strlen(digits) < 9 ? atoi(digits) : -1;
 }
 
-/* stem, or stem1, stem2, ...: one more than all there are. */
+/* stem, or stem1, stem2, ...: one more than the highest in use. */
 static const char *
 free_symbol_name(IrModule *m, const char *stem, IrStem *counted)
 {
@@ -312,7 +313,7 @@ ir_op_results(IrOp *op, int num, const IrType *types)
     }
 }
 
-/* Says that op's regions are in fn now: an operation may be moved to another
+/* Sets fn as the function of op's regions: an operation may be moved to another
  * function of its module. */
 static void
 adopt_regions(IrOp *op, IrFunc *fn)
@@ -360,7 +361,7 @@ void
 ir_remove(IrOp *op)
 {
     IrBlock *b = op->block;
-    assert(b); /* it stands somewhere */
+    assert(b); /* it is in a block */
     *(op->prev ? &op->prev->next : &b->first) = op->next;
     *(op->next ? &op->next->prev : &b->last) = op->prev;
     op->block = NULL;
@@ -452,7 +453,7 @@ ir_context(const IrBlock *b)
 {
     const IrOp *op = ir_context_op(b);
     if (!op) {
-        /* Until communicate has lowered what is in them, device programs are
+        /* Until communicate has lowered their bodies, device programs are
          * pieces of main. */
         const IrFunc *fn = b->func;
         bool replica =

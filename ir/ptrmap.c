@@ -1,6 +1,6 @@
 /*
- * ptrmap.c - a table from pointers to pointers: open addressing, never more
- * than half full
+ * ptrmap.c - a hash table from pointers to pointers: open addressing, at most
+ * half full
  */
 #include "ir/ptrmap.h"
 

@@ -17,7 +17,7 @@ typedef struct PtrMap {
     size_t count, cap; /* cap is 0 or a power of 2 */
 } PtrMap;
 
-/* NULL when key is not there. */
+/* NULL when the table does not have key. */
 void *ir_ptrmap_get(const PtrMap *m, const void *key);
 /* Adds or replaces; key is not NULL. */
 void ir_ptrmap_set(PtrMap *m, const void *key, void *value);

@@ -3,8 +3,8 @@
  */
 #include "ir/ir.h"
 
-/* A text of IR may leave lines of the source out.  What it then gives reason
- * to has the text's own first line. */
+/* The line of a reason whose source line is missing.  IR text may leave out
+ * source lines; then it is the first line of the text itself. */
 static Loc
 line_of_text(IrModule *m)
 {

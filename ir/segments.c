@@ -1,5 +1,5 @@
 /*
- * segments.c - kernels that do the same to values of several lengths
+ * segments.c - kernels that compute the same for values of several lengths
  *
  * A kernel with `segments` has the operands, operations and results of each
  * segment side by side.  All segments compute each element from the elements of
@@ -69,8 +69,8 @@ fits_length(const IrValue *v, int64_t length)
     return n == 1 || n == length;
 }
 
-/* Whether element i of op's result is made of elements i of its operands, or
- * of their only one. */
+/* Whether element i of op's result depends only on elements i of its operands,
+ * or on their single element. */
 static bool
 op_fits_length(const IrOp *op, int64_t length)
 {
@@ -109,7 +109,8 @@ ir_segment_length(const IrSegment *p)
 
 /* ---- likeness ----------------------------------------------------------- */
 
-/* Among the segment's parameters and then its operations; -1: it has it not. */
+/* The position among the segment's parameters and then its operations; -1: not
+ * in it. */
 static int
 number_of(const IrSegment *p, const IrValue *v)
 {
@@ -204,7 +205,7 @@ follow_elementwise(IrOverwrites *x, const IrOp *op, const IrType *shape)
     return true;
 }
 
-/* Whether nothing in the kernel uses its parameter o but the scatter, to change
+/* Whether the only use of parameter o in the kernel is the scatter that changes
  * its rows. */
 static bool
 is_scattered_into(const IrOp *scatter, int o)
@@ -227,8 +228,8 @@ are_of_one_segment(const IrOp *kernel, int o, int r)
            r * segments / kernel->num_results;
 }
 
-/* Whether all results are made in the same loops, having one shape; a segment's
- * are. */
+/* Whether all results are made in the same loops: they have one shape, or
+ * belong to one segment. */
 static bool
 has_one_shape(const IrOp *kernel)
 {

@@ -7,19 +7,20 @@
 #include "ir/ir.h"
 #include "ir/table.h"
 
-/* One of the segments that a kernel has: kernels that only differ in their
- * values' lengths, done as one.  A kernel without `segments` is one segment. */
+/* One of the segments of a kernel: kernels that differ only in the lengths of
+ * their values, executed as one.  A kernel without `segments` is one segment.
+ */
 typedef struct IrSegment {
-    IrValue **args, **results; /* of the region; what it yields */
+    IrValue **args, **results; /* of the region, and operands of its yield */
     IrOp *first;
     int num_args, num_results, num_ops; /* the same for all */
 } IrSegment;
 int ir_kernel_num_segments(const IrOp *kernel);
 IrSegment ir_kernel_segment(const IrOp *kernel, int number);
-/* The elements of each of p's results; -1 when that is not one number from 2
- * on, or p is none that could be one of several. */
+/* The number of elements of each of p's results; -1 when they differ, when it
+ * is less than 2, or when p is not a kernel that can be a segment. */
 int64_t ir_segment_length(const IrSegment *p);
-/* Whether both compute the same of values of other lengths; they have lengths.
+/* Whether both compute the same for values of other lengths; both have lengths.
  */
 bool ir_segments_match(const IrSegment *p, const IrSegment *q);
 

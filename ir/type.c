@@ -2,8 +2,8 @@
  * type.c - dimensions and types
  *
  * Dimensions are linear in one symbol, so their arithmetic is that of
- * polynomials of degree 1; what leaves them (n * n, n + m) or overflows is
- * refused.
+ * polynomials of degree 1; results of a higher degree (n * n) or in two symbols
+ * (n + m) are refused, as is overflow.
  */
 #include "ir/type.h"
 
@@ -16,7 +16,7 @@ ir_dim_linear(int64_t c, int64_t k, int32_t sym)
     return (Dim){c, k, sym};
 }
 
-/* The symbol of a sum of a and b in *sym; false if they have one each. */
+/* The symbol of a sum of a and b in *sym; false if they have different ones. */
 static bool
 common_symbol(Dim a, Dim b, int32_t *sym)
 {
@@ -84,7 +84,7 @@ ir_dim_div(Dim a, Dim b, Dim *out)
         *out = ir_dim_linear(c, k, a.sym);
         return true;
     }
-    /* A symbolic b divides its multiples only. */
+    /* A symbolic b divides only its multiples. */
     if (!(ir_dim_is_const(a) || a.sym == b.sym) ||
         !divide_exactly(a.k, b.k, &c) ||
         __builtin_mul_overflow(c, b.c, &back) || back != a.c)
@@ -96,7 +96,7 @@ ir_dim_div(Dim a, Dim b, Dim *out)
 int64_t
 ir_dim_value(Dim d, int64_t rows)
 {
-    /* Unsigned, since a type that was never checked may wrap. */
+    /* Unsigned arithmetic, since a type that was never checked may overflow. */
     return (int64_t)((uint64_t)d.c + (uint64_t)d.k * (uint64_t)rows);
 }
 

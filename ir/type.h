@@ -1,5 +1,5 @@
 /*
- * type.h - what a value is: element type, shape, locality
+ * type.h - types of values: element type, shape, locality
  *
  * A dimension is a constant or linear in one batch symbol (D1): c + k * sym,
  * where the symbol is n, the rows this replica holds of a batch, or N, the
@@ -56,7 +56,7 @@ ir_dim_equal(Dim a, Dim b)
 
 /* c + k * sym with k 0 made a constant. */
 Dim ir_dim_linear(int64_t c, int64_t k, int32_t sym);
-/* a + b, a - b: false when they hang on different symbols or overflow. */
+/* a + b, a - b: false when they have different symbols or overflow. */
 bool ir_dim_add(Dim a, Dim b, Dim *out);
 bool ir_dim_sub(Dim a, Dim b, Dim *out);
 /* a * b: false when both are symbolic, or on overflow. */

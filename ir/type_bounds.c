@@ -9,8 +9,8 @@ symbol_of(const IrModule *m, Dim d)
     return ir_dim_is_const(d) ? NULL : &m->symbols.data[d.sym];
 }
 
-/* The greatest value of d; false if it overflows or the least is negative.
- * Linear: both are at no rows or at the bound. */
+/* The greatest value of d; false if it overflows or the least is negative.  d
+ * is linear, so both are at 0 rows or at the bound. */
 static bool
 greatest(const IrModule *m, Dim d, int64_t *out)
 {
@@ -32,7 +32,7 @@ ir_type_bytes(const IrModule *m, const IrType *t, int64_t *bytes)
         if (!greatest(m, t->dims[i], &size))
             return false;
         empty |= size == 0;
-        /* Even of nothing, strides are computed. */
+        /* Strides are computed even for empty values. */
         if (size && (__builtin_mul_overflow(n, size, &n) || n > IR_MAX_BYTES))
             return false;
     }

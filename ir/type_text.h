@@ -1,8 +1,8 @@
 /*
  * type_text.h - types and dimensions as text: "f32[n, 3] per_replica"
  *
- * The same text in dumps, in plans and in messages.  Symbols have the names
- * that their module gives them.
+ * The same text in dumps, in plans and in messages.  Symbols are printed by
+ * their names in the module.
  */
 #ifndef TFD_IR_TYPE_TEXT_H
 #define TFD_IR_TYPE_TEXT_H

@@ -28,7 +28,7 @@ ir_walk(IrBlock *b, void (*visit)(IrOp *op, void *data), void *data)
     }
 }
 
-/* Calls visit on every value that b and the regions in it define. */
+/* Calls visit on every value that b and its regions define. */
 static void
 each_value(IrBlock *b, void (*visit)(IrValue *v))
 {

@@ -1,5 +1,5 @@
 /*
- * words.c - words that printer and parser share
+ * words.c - words shared by printer and parser
  */
 #include "ir/words.h"
 

@@ -1,5 +1,5 @@
 /*
- * words.h - inside ir/: words that printer and parser share
+ * words.h - inside ir/: words shared by printer and parser
  */
 #ifndef TFD_IR_WORDS_H
 #define TFD_IR_WORDS_H

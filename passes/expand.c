@@ -1,9 +1,9 @@
 /*
- * expand.c - one copy of each program a device, to look at
+ * expand.c - one copy of each program for each device, to be read
  *
  * Programs are shared by equal devices so that compile time and plans do not
- * grow with their number; replica_id is what tells them apart.  Here it
- * becomes a constant in a copy for each.
+ * grow with their number; they differ only in replica_id, which becomes a
+ * constant in each copy.
  */
 #include "ir/ir.h"
 #include "ir/rules/build.h"

@@ -1,8 +1,8 @@
 /*
- * explain.c - a placed program in words
+ * explain.c - a description of a placed program
  *
- * Variables with their devices and bytes, how batches are divided, what each
- * pass inserted and why, and what memory it takes.
+ * Variables with their devices and bytes, the sharding of batches, the
+ * operations that passes inserted and why, and memory.
  */
 #include <string.h>
 #include "ir/analysis/hooks.h"
@@ -118,7 +118,7 @@ explain_need(Str *out, const char *what, int64_t arena, int64_t live)
              (long long)live, percent_above(arena, live));
 }
 
-/* Arenas beside the bytes that are live at the worst point: no arena can be
+/* Arenas, and the bytes that are live at the worst point: no arena can be
  * smaller than these. */
 static void
 explain_devices(Str *out, const IrModule *m, const DeviceMemory *dm)
@@ -137,7 +137,8 @@ explain_devices(Str *out, const IrModule *m, const DeviceMemory *dm)
     explain_need(out, "the device", dm->arena, dm->live);
 }
 
-/* What is there at the worst point of the largest program. */
+/* The largest values that are live at the worst point of the largest program.
+ */
 static void
 explain_largest(Str *out, Arena *a, const IrModule *m)
 {
@@ -168,7 +169,8 @@ frame_bytes(const IrModule *m)
     return fn ? ir_frame_bytes(fn) : 0;
 }
 
-/* What stages keep of files, which is in no sum; whether there is any. */
+/* Elements that stages keep, in an unknown number, which is in no sum; returns
+ * whether there are any. */
 static bool
 explain_kept(Str *out, Arena *a, const IrModule *m)
 {
@@ -189,8 +191,8 @@ explain_kept(Str *out, Arena *a, const IrModule *m)
     return any;
 }
 
-/* Of files that datasets read a part is in memory, too: how much a record needs
- * is known only when they are read. */
+/* Parts of the files that datasets read are in memory, too: the size of a
+ * record is known only when it is read. */
 static void
 explain_host(Str *out, Arena *a, const IrModule *m, int64_t devices)
 {

@@ -1,10 +1,10 @@
 /*
- * explain_inserted.c - what passes inserted, and why
+ * explain_inserted.c - the operations that passes inserted, and why
  *
- * Every operation that carries a reason is counted, at any depth: in branches,
- * loops and kernels, and in the variants for full batches.  Those of one rule,
- * one source line and one cause are one line of the page, where causes that
- * differ only in a quoted name are one cause with all their names.  Collectives
+ * Every operation with a reason is counted, at any depth: in branches, loops
+ * and kernels, and in the variants for full batches.  Operations with the same
+ * rule, source line and cause are one line of the page.  Causes that differ
+ * only in a quoted name count as the same, with all the names.  Collectives
  * come first, by themselves; a start and its done share a line.
  */
 #include <stdlib.h>
@@ -20,15 +20,15 @@ typedef struct KindCount {
     int count;
 } KindCount;
 
-/* The operations of one line. */
+/* The operations of one line of the page. */
 typedef struct Line {
     const IrReason *reason;    /* of the first of them */
     const char *program;       /* of collectives: where; else NULL */
-    int num, num_full;         /* all, and those of variants among them */
-    int64_t bytes, full_bytes; /* moved beside variants, and in them */
+    int num, num_full;         /* of all, and of those in variants */
+    int64_t bytes, full_bytes; /* outside of variants, and in them */
     bool moves;
     VEC(KindCount) kinds;
-    Map *names; /* quoted in the causes: each once, with no value of its own */
+    Map *names; /* quoted in the causes, each once, as a set */
 } Line;
 
 typedef VEC(Line *) Lines;
@@ -36,7 +36,7 @@ typedef VEC(Line *) Lines;
 typedef struct Inserted {
     Arena *a;
     const IrModule *m;
-    const IrFunc *fn; /* at hand */
+    const IrFunc *fn; /* the current one */
     Lines collectives, others;
     Map *by_key; /* lines of both */
 } Inserted;
@@ -64,7 +64,7 @@ is_same_place(const IrPlace *a, const IrPlace *b)
     return a->space == b->space && a->offset == b->offset;
 }
 
-/* A read or write of a value that is where the variable is moves nothing. */
+/* A read or write of a value that is in the variable's place moves nothing. */
 static int64_t
 variable_bytes(const IrModule *m, const IrOp *op)
 {
@@ -73,8 +73,8 @@ variable_bytes(const IrModule *m, const IrOp *op)
     return is_same_place(&v[0]->place, &var->place) ? 0 : bytes_of(m, v, 1);
 }
 
-/* Whether op brings values to another device, to or from the host, or to
- * another place of a memory; inside kernels there are only registers. */
+/* Whether op moves values to another device, to or from the host, or within a
+ * memory; values inside kernels are in registers. */
 static bool
 is_move(const IrOp *op)
 {
@@ -85,7 +85,8 @@ is_move(const IrOp *op)
             !ir_is_in_kernel(op));
 }
 
-/* What op moves each time it runs.  A done waits for what its start moves. */
+/* The bytes that op moves each time it runs.  A done waits for the bytes of its
+ * start. */
 static int64_t
 bytes_moved(const IrModule *m, const IrOp *op)
 {
@@ -114,8 +115,8 @@ quoted(const char *cause, const char **name)
     return end ? (size_t)(end - open - 1) : 0;
 }
 
-/* What the operations of a line have in common: collectives have their program,
- * too. */
+/* The key that the operations of a line share: collectives include their
+ * program. */
 static const char *
 key_of(const Inserted *in, const IrReason *r, const char *program)
 {
@@ -194,7 +195,7 @@ note_op(IrOp *op, void *data)
 
 /* ---- names -------------------------------------------------------------- */
 
-/* Whether the line names all variables, of two or more, whose names begin with
+/* Whether the line has all variables, at least two, whose names begin with
  * these n bytes. */
 static bool
 has_all_of(const IrModule *m, const Line *l, const char *prefix, size_t n)
@@ -211,8 +212,8 @@ has_all_of(const IrModule *m, const Line *l, const char *prefix, size_t n)
     return num > 1;
 }
 
-/* The length of the shortest prefix of name up to a dot whose variables are all
- * in the line; that of the name, if there is none. */
+/* The shortest prefix of name up to a dot for which the line has all variables;
+ * the whole name if there is none. */
 static size_t
 covering(const IrModule *m, const Line *l, const char *name)
 {
@@ -335,7 +336,7 @@ add_sum(Str *out, const char *what, Sum sum)
     str_addc(out, '\n');
 }
 
-/* A heading, with how many operations the lines from begin to end have. */
+/* A heading with the number of operations in lines begin to end. */
 static void
 add_heading(Str *out, const char *what, const Lines *lines, int begin, int end)
 {

@@ -2,8 +2,8 @@
  * pipeline.c - running passes
  *
  * All of them in the order of passes.def, or those of a list.  Each has an
- * arena for itself, whose memory is gone after it; what it makes for the module
- * is in the module's.  A module that goes into a plan is verified in any case.
+ * arena for itself, which is released after it; new parts of the module are in
+ * the module's arena.  A module that goes into a plan is verified in any case.
  */
 #include <assert.h>
 #include <stdio.h>
@@ -37,7 +37,7 @@ count_op(IrOp *op, void *count)
     ++*(int64_t *)count;
 }
 
-/* What a pass makes of each operation is little, and yet there is an end. */
+/* A pass makes few operations of each one, but the total has a limit. */
 static bool
 check_growth(const IrModule *m, Diag *d)
 {
@@ -53,7 +53,8 @@ check_growth(const IrModule *m, Diag *d)
     return false;
 }
 
-/* ---- what a pass can be run on ------------------------------------------- */
+/* ---- stages at which a pass can run
+ * ------------------------------------------- */
 
 static const char *const stage_text[] = {
     [STAGE_step] = "as the front end makes it",
@@ -106,7 +107,7 @@ verify_after(const Pass *pass, const IrModule *m, Diag *d)
     return false;
 }
 
-/* after: what the module says then that it has been through. */
+/* after: the last pass that the module then records. */
 static bool
 run_one(const Pass *pass, const char *after, IrModule *m, Diag *d,
         const PassOptions *options)
@@ -136,7 +137,7 @@ pass_find(const char *name)
     return pass_named(name, strlen(name));
 }
 
-/* The next name of a list; *list is behind it then. */
+/* The next name of a list; moves *list past it. */
 static const char *
 next_name(const char **list, size_t *len)
 {
@@ -172,8 +173,8 @@ run_listed(IrModule *m, Diag *d, const PassOptions *options, const char *list)
     return true;
 }
 
-/* The pass that the module has not been through: text that was printed between
- * passes goes on from there.  -1: it has been through one that there is not. */
+/* The first pass that the module has not been through: text that was printed
+ * between passes continues there. -1: it records an unknown pass. */
 static int
 first_pass(const IrModule *m)
 {
@@ -184,7 +185,7 @@ first_pass(const IrModule *m)
     return last ? (int)(last - pass_table) + 1 : -1;
 }
 
-/* What goes into a plan is right, whoever made it. */
+/* A module that goes into a plan is verified, whatever made it. */
 static bool
 verify_last(IrModule *m, Diag *d)
 {

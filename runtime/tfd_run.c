@@ -1,5 +1,5 @@
 /*
- * tfd_run.c - tfd-run, from a plan to its results
+ * tfd_run.c - the program tfd-run
  *
  * The first interrupt (control-C), or that the terminal or the system goes away
  * (SIGHUP, SIGTERM), asks the run to stop where it can be resumed later; the
@@ -117,7 +117,7 @@ on_interrupt(int signal_number)
         _exit(128 + signal_number);
 }
 
-/* Who started it by nohup wants it to go on when the terminal is closed. */
+/* A run started by nohup continues when the terminal is closed. */
 static bool
 is_ignored(int signal_number)
 {
@@ -223,7 +223,7 @@ take_options(Arena *a, const Options *o, RtOptions *out)
     return OK;
 }
 
-/* What was opened stays for the report; plan is NULL until there is one. */
+/* Opened resources stay for the report; plan is NULL until it is read. */
 static Status
 run(Arena *a, int argc, char **argv, Plan **plan)
 {
@@ -245,7 +245,7 @@ main(int argc, char **argv)
     Plan *plan = NULL;
     file_prepare_process();
     Arena *a = arena_new(NULL, program);
-    setvbuf(stdout, NULL, _IOLBF, 0); /* also who reads a pipe is waiting */
+    setvbuf(stdout, NULL, _IOLBF, 0); /* the reader of a pipe is also waiting */
     Status st = run(a, argc, argv, &plan);
     int exit_status = rt_report(plan, st, program, stderr);
     status_free(st);

@@ -1,9 +1,9 @@
 /*
- * emit.c - values of a kernel, and the dispatch over its nodes
+ * emit.c - values of a kernel, and the dispatch by node
  *
- * Bodies hold nodes whose emitters emit bodies.  That circle is closed in one
- * place: be_emit_node() calls through the table of the machine's lowering, and
- * every file above calls be_emit_node() and be_emit_block() here.
+ * Bodies hold nodes whose emitters emit bodies.  This recursion passes through
+ * one place: be_emit_node() calls through the table of the machine's lowering,
+ * and the emitters call be_emit_node() and be_emit_block() here.
  */
 #include "backend/codegen/emit.h"
 
@@ -123,7 +123,7 @@ be_emit_block(Emit *e, const KBlock *b)
         be_emit_node(e, n);
 }
 
-/* LLVM would use half of v4's registers out of care for old cores. */
+/* By default LLVM uses only half of v4's registers, because of old cores. */
 void
 be_emit_use_registers(Emit *e)
 {

@@ -1,12 +1,12 @@
 /*
- * emit.h - what the files that turn kernels into LLVM IR share
+ * emit.h - shared by the files that turn kernels into LLVM IR
  *
  * Code is emitted for a tile at a time: `rows` items of the grid side by side
  * and, in a vector construct, `vectors` vectors of `lanes` elements.  A value
- * of the kernel is then up to rows * vectors values of LLVM: only as many as it
- * differs along rows and lanes, which is known before (emit_varying.c).  So the
- * elements of a matrix product's operands are loaded once for the tile, though
- * the kernel IR says nothing of tiles.
+ * of the kernel is then up to rows * vectors values of LLVM: one for each row
+ * and vector along which it varies, which is known before (emit_varying.c).  So
+ * the elements of a matrix product's operands are loaded once for the tile,
+ * though the kernel IR does not have tiles.
  *
  * Nothing here chooses an order of additions: bits do not depend on tiles,
  * lanes or targets (D2).
@@ -33,14 +33,14 @@ typedef struct EmitVarying {
     bool row, lane;
 } EmitVarying;
 
-/* A value of the kernel: v[t * vectors + v], where a direction that it does not
- * depend on has one entry; a vector when it depends on the lanes. */
+/* A value of the kernel: v[t * vectors + v]; a direction in which it does not
+ * vary has one entry.  A vector if it varies along the lanes. */
 typedef struct EmitValue {
     Val v[BE_MAX_TILE];
 } EmitValue;
 
-/* An index: base, plus the number of the row or lane where it is that of the
- * tile; or any numbers (of a DIV or MOD that depends on one). */
+/* An index: base, plus the number of the row or lane if it is the tile's; or
+ * arbitrary numbers (of a DIV or MOD that depends on one). */
 typedef struct EmitIndex {
     Val base;        /* a word, of row 0, lane 0 */
     EmitValue *each; /* NULL: linear */
@@ -48,17 +48,17 @@ typedef struct EmitIndex {
 
 typedef struct EmitTile {
     int rows, vectors;
-    int lanes;       /* 0: in no vector construct */
-    int vector_step; /* elements from a vector to the next; 0: lanes */
+    int lanes;       /* 0: outside of vector constructs */
+    int vector_step; /* elements between vectors; 0: lanes */
     const KVar *row, *lane;
     const KVar *collapsed; /* moves on when `lane` has gone round, and lanes run
                          through both as one: from number `collapsed_begin` on;
                          NULL: there is none */
     Val collapsed_begin;
-    Val mask[BE_MAX_VECTORS]; /* which lanes there are; NULL: all */
+    Val mask[BE_MAX_VECTORS]; /* the active lanes; NULL: all */
 } EmitTile;
 
-/* A row of indices that one number stands for, in row-major order. */
+/* Indices that one number replaces, in row-major order. */
 typedef struct EmitSpace {
     int count;
     const KVar *vars[2 * IR_MAX_RANK];
@@ -73,13 +73,13 @@ typedef struct Emit Emit;
 typedef struct EmitScan EmitScan;
 typedef void EmitNode(Emit *e, const KNode *n);
 
-/* How one kind of machine lowers nodes. */
+/* The lowering of nodes for one kind of machine. */
 typedef struct EmitLowering {
     /* An i64 of the dims that calls hand over: an IrBatchSizes for each pair of
      * batch symbols, then the replica. */
     Val (*call_word)(Emit *e, int64_t word);
-    /* One of each kind: BE_EMIT_COMMON_NODES and, of the machine's own, LOAD,
-     * STORE, REDUCE, CONTRACT, LOOP, SCAN and SORT. */
+    /* One emitter for each kind: BE_EMIT_COMMON_NODES and the machine's own
+     * LOAD, */
     EmitNode *nodes[K_NUM_KINDS];
 } EmitLowering;
 
@@ -92,8 +92,8 @@ struct Emit {
     EmitTile tile;
     Val dims, begin, end; /* parameters */
     Val *arrays[K_NUM_ROLES];
-    Val zeros;     /* what a lane loads that has no element */
-    Val sink;      /* where a lane stores that has no element */
+    Val zeros;     /* address from which inactive lanes load */
+    Val sink;      /* address to which inactive lanes store */
     Type word;     /* of indices: i64, or i32 where that is enough */
     Type lane_int; /* of indices in lanes */
     VEC(EmitDim) dim_values;
@@ -106,68 +106,67 @@ struct Emit {
     EmitScan *scan;   /* whose body is being emitted, or NULL */
 };
 
-/* Emits one node, or the nodes of b, in the present tile. */
+/* Emits one node, or the nodes of b, in the current tile. */
 void be_emit_node(Emit *e, const KNode *n);
 void be_emit_block(Emit *e, const KBlock *b);
 
 /* ---- values (emit.c) ---------------------------------------------------- */
 
-/* The directions in which n varies in the present tile. */
+/* The directions in which n varies in the current tile. */
 EmitVarying be_emit_varying(const Emit *e, const KNode *n);
-/* How many copies there are in each direction. */
+/* The number of copies in each direction. */
 int be_emit_rows(const Emit *e, EmitVarying d);
 int be_emit_vectors(const Emit *e, EmitVarying d);
 int be_emit_slot(const Emit *e, EmitVarying d, int row, int vector);
 
 /* n's value for a row and vector: a scalar if it does not depend on lanes. */
 Val be_emit_get(const Emit *e, const KNode *n, int row, int vector);
-/* The same, as a vector if that is wanted. */
+/* The same; as a vector if `wide` is requested. */
 Val be_emit_get_as(Emit *e, const KNode *n, int row, int vector, bool lanes);
 void be_emit_set(Emit *e, const KNode *n, int row, int vector, Val value);
 
-/* Of one value of a computed dtype, and of one element in memory. */
+/* The type of a value of a computed dtype, and of one element in memory. */
 Type be_emit_type(const Emit *e, DType t);
 Type be_emit_memory_type(const Emit *e, DType t);
-/* Lets LLVM use the full width of vector registers in the present function. */
+/* Lets LLVM use the full width of vector registers in the current function. */
 void be_emit_use_registers(Emit *e);
 /* A constant index. */
 Val be_emit_word(const Emit *e, int64_t x);
 
-/* ---- what varies (emit_varying.c) --------------------------------
- */
+/* ---- varying values (emit_varying.c) -------------------------------- */
 
 /* Fills value_varying and index_varying for tiles of rows along `row`, which
  * may be NULL. */
 void be_emit_find_varying(Emit *e, const KVar *row);
 /* The same, where lanes run along `lane` instead of vector loops. */
 void be_emit_find_varying_along(Emit *e, const KVar *row, const KVar *lane);
-/* The same, where lanes run through slow and lane as one. */
+/* The same, where lanes run through slow and lane as one index. */
 void be_emit_find_varying_collapsed(Emit *e, const KVar *slow,
                                     const KVar *lane);
-/* Splits the grid: the last indices in which b does not vary are rows, those
+/* Splits the grid: the last indices along which b does not vary are rows, those
  * before them are outer. */
 void be_emit_split_grid(Emit *e, const KNode *b, EmitSpace *outer,
                         EmitSpace *rows);
 bool be_kernel_contains(const KBlock *b, KKind kind);
 /* Elementary operations in one execution of b. */
 double be_kernel_cost(const BeKernel *k, const KBlock *b);
-/* The least items that are worth a thread's while, or 0 when one thread is to
+/* The fewest items that are worth a second thread, or 0 when one thread should
  * do all of them. */
 int64_t be_kernel_grain(const BeKernel *k);
-/* How many of them are emitted for a single item and vector, those of
- * contractions' bodies left out. */
+/* The number of operations emitted for a single item and vector, without the
+ * bodies of contractions. */
 double be_kernel_code_size(const KBlock *b);
 
 /* ---- nodes of every machine (emit_node.c) -------------------------------- */
 
-/* Makes room for e's values and indices; its unit, arena, kernel and word are
- * set. */
+/* Allocates e's values and indices; its unit, arena, kernel and word are set.
+ */
 void be_emit_open(Emit *e);
 
 EmitNode be_emit_constant, be_emit_map_node, be_emit_replica_id,
     be_emit_row_start;
 
-/* Entries of a lowering's table that are the same for all. */
+/* Entries of the table that are the same for all lowerings. */
 #define BE_EMIT_COMMON_NODES                                                   \
     [K_CONST] = be_emit_constant, [K_INDEX] = be_emit_index_value,             \
     [K_REPLICA_ID] = be_emit_replica_id, [K_ROW_START] = be_emit_row_start,    \
@@ -182,45 +181,46 @@ Val be_emit_dim(Emit *e, Dim d);
  * when they are greater. */
 int64_t be_dim_bound(const BeKernel *k, Dim d);
 int64_t be_ranges_bound(const BeKernel *k, const KRanges *r);
-/* The most values of an index, in any of the kernel's segments. */
+/* The most values of an index, over all segments of the kernel. */
 int64_t be_var_bound(const BeKernel *k, const KVar *var);
-/* The most items there are. */
+/* The most items of the grid. */
 int64_t be_items_bound(const BeKernel *k);
 Val be_emit_ranges_size(Emit *e, const KRanges *r);
-/* The extent of a range, which is never less than 0. */
+/* The extent of a range, which is at least 0. */
 Val be_emit_extent(Emit *e, Dim extent);
 EmitSpace be_space_of(const KRanges *r);
 /* Whether all extents are constants. */
 bool be_space_is_const(const EmitSpace *s);
-/* The number of points, and the most there may be (INT64_MAX if more). */
+/* The number of points, and its maximum (INT64_MAX if larger). */
 Val be_space_size(Emit *e, const EmitSpace *s);
 int64_t be_space_bound(const BeKernel *k, const EmitSpace *s);
-/* Sets the tile's slow index and its lane's to their points of the numbers from
- * this one on. */
+/* Sets the tile's slow index and its lane's to their values for the numbers
+ * from this one on. */
 void be_emit_set_collapsed(Emit *e, Val number);
-/* Sets the indices of s to its point of this number. */
+/* Sets the indices of s to its point with this number. */
 void be_space_delinearize(Emit *e, const EmitSpace *s, Val number);
-/* number becomes number / extent, its rest is returned. */
+/* number becomes number / extent; returns the remainder. */
 Val be_emit_divmod(Emit *e, Val *number, Val extent);
-/* Whether lanes need 64 bits for their indices. */
+/* Whether indices in lanes need 64 bits. */
 bool be_indices_are_wide(const BeKernel *k);
 
-/* An index expression, taken apart. */
+/* An index expression, split into parts. */
 typedef struct EmitAddress {
     const KIndex *of;
     Val base;                /* a word, of row 0, vector 0, lane 0 */
     Dim row_step, lane_step; /* added for each further row and lane */
-    EmitVarying any;         /* some terms have any numbers there */
-    bool collapsed; /* those of the tile's slow index and lane are one */
+    EmitVarying any;         /* some terms have arbitrary numbers there */
+    bool collapsed; /* the tile's slow index and lane are one index */
 } EmitAddress;
 
 EmitAddress be_address_of(Emit *e, const KIndex *x);
 EmitVarying be_address_varying(const Emit *e, const EmitAddress *a);
-/* The word for lane 0, but for terms with any number in each lane. */
+/* The word for lane 0, without terms that have arbitrary numbers in each lane.
+ */
 Val be_address_scalar(Emit *e, const EmitAddress *a, int row, int vector);
 /* Elements from a vector of the tile to the next. */
 int64_t be_emit_vector_step(const Emit *e);
-/* What is added to it in each lane. */
+/* The offset in each lane. */
 Val be_address_lanes(Emit *e, const EmitAddress *a, int row, int vector);
 
 void be_emit_divide(Emit *e, const KNode *n); /* DIV, MOD */
@@ -231,18 +231,18 @@ void be_emit_index_value(Emit *e, const KNode *n);
 /* ---- memory (emit_memory.c) --------------------------------------------- */
 
 void be_emit_arrays(Emit *e); /* pointers and tables; not of segments */
-/* Pointers of the part of that number, from the table of pointers of type
+/* Pointers of the segment with that number, from the table of pointers of type
  * `pointer` at `from`. */
 void be_emit_segment_arrays(Emit *e, Val from, Type pointer, Val part);
-/* Numbers in read-only memory, and one of them. */
+/* An array of numbers in read-only memory, and one of them. */
 Val be_emit_numbers(Emit *e, const char *name, const int64_t *x, int count,
                     unsigned space);
 Val be_emit_number(Emit *e, Val numbers, Val index);
 /* The constants of a table, in an address space of LLVM. */
 Val be_emit_table(BeUnit *u, const KArray *table, const char *name,
                   unsigned space);
-/* From the type in memory to the type that is computed with, and back; a value
- * that is narrowed has been rounded before. */
+/* Converts from the type in memory to the type of computations, and back; a
+ * value that is narrowed has been rounded before. */
 Val be_emit_from_memory(BeUnit *u, DType t, Val x);
 Val be_emit_to_memory(BeUnit *u, DType t, Val x);
 void be_emit_load(Emit *e, const KNode *n);
@@ -251,8 +251,8 @@ void be_emit_store(Emit *e, const KNode *n);
 /* ---- arithmetic (emit_map.c, emit_maths.c)
  * ------------------------------ */
 
-/* op of values of dtype t (the first operand's that is not a condition), all
- * scalars or all vectors. */
+/* op on values of dtype t (that of the first operand that is not a condition),
+ * all scalars or all vectors. */
 Val be_emit_map(BeUnit *u, IrOpKind op, DType t, const Val *x);
 Val be_emit_cast(BeUnit *u, DType from, DType to, Val x);
 Val be_emit_maths(BeUnit *u, IrOpKind op, Val x, Val y);
@@ -264,7 +264,7 @@ Val be_emit_scalar(Type type, Scalar s);
 
 void be_emit_grid(Emit *e); /* the function's items */
 void be_emit_loop(Emit *e, const KNode *n);
-/* How many lanes are good for at most bound rounds of b; 0: none. */
+/* How many lanes are worthwhile for at most bound rounds of b; 0: none. */
 int be_emit_choose_lanes(const Emit *e, const KBlock *b, int64_t bound);
 /* The mask of the first count (an i64) lanes. */
 Val be_emit_first_lanes(Emit *e, Val count, int lanes);
@@ -278,32 +278,32 @@ typedef struct EmitPartial {
     Val value, number;
 } EmitPartial;
 
-/* How parts of one reduction are combined. */
+/* How partial results of one reduction are combined. */
 typedef struct EmitFold {
     Emit *e;
     const KNode *node;
     const KReduceInfo *info;
     DType dtype;   /* of an element */
     int64_t bound; /* elements */
-    int stripes;   /* as many as may be used, a power of two */
+    int stripes;   /* as many as are used at most, a power of two */
 } EmitFold;
 
 EmitFold be_fold_of(Emit *e, const KNode *n);
-/* What changes no part, to the bit; in lanes, or 0: a scalar. */
+/* The neutral value, exact to the bit; in lanes, or 0: a scalar. */
 EmitPartial be_fold_neutral(const EmitFold *f, int lanes);
 EmitPartial be_fold_combine(const EmitFold *f, EmitPartial x, EmitPartial y);
 /* mask ? x : y */
 EmitPartial be_fold_select(const EmitFold *f, Val mask, EmitPartial x,
                            EmitPartial y);
-/* The reduction's value, from the part of all its elements. */
+/* The reduction's value, from the partial result of all its elements. */
 Val be_fold_result(const EmitFold *f, EmitPartial all);
 
 void be_emit_reduce(Emit *e, const KNode *n);
 
-/* A kernel that is nothing but long reductions of one length has two more
- * functions, so that several threads can do it: PARTIAL folds chunks, numbered
- * like items, into memory that one more pointer behind the outputs names; FINAL
- * does what follows. */
+/* A kernel that consists of long reductions of one length has two more
+ * functions, so that several threads can execute it: PARTIAL folds chunks,
+ * numbered like items, into the memory of one more pointer after the outputs;
+ * FINAL does the rest. */
 #define EMIT_PARTIAL "_part"
 #define EMIT_FINAL "_rest"
 enum {
@@ -311,20 +311,20 @@ enum {
     EMIT_MAX_LONG = 16
 };
 typedef struct EmitLongReduces {
-    int count; /* 0: it is no such kernel, if they are long or not */
+    int count; /* 0: not such a kernel, or the reductions are short */
     const KNode *reduces[EMIT_MAX_LONG];
 } EmitLongReduces;
 EmitLongReduces be_emit_long_reduces(const BeKernel *k);
-/* The most chunks there are, from 2; 0: it has no such functions. */
+/* The largest number of chunks, from 2; 0: the kernel has no such functions. */
 int64_t be_emit_num_chunks(const BeKernel *k);
-/* Of the memory for all. */
+/* Bytes of the partial results of all. */
 int64_t be_emit_partial_bytes(const BeKernel *k);
 /* The body of PARTIAL: chunks e->begin to e->end, into e->partials. */
 void be_emit_partial(Emit *e);
 void be_emit_contract(Emit *e, const KNode *n);
-/* The value of e->tiles' contraction, from its sums. */
+/* The value of e->tiles' contraction, from its accumulators. */
 void be_gemm_load_result(Emit *e, const KNode *n);
-/* Whether n is that. */
+/* Whether n is that contraction. */
 bool be_gemm_is_result(const Emit *e, const KNode *n);
 
 /* ---- running sums (emit_scan.c) ------------------------------------------
@@ -333,17 +333,18 @@ bool be_gemm_is_result(const Emit *e, const KNode *n);
 struct EmitScan {
     const KNode *node, *running;
     Val size;   /* rounds */
-    Val none;   /* what a sum begins with */
-    Val round;  /* the number of the present one */
-    Val before; /* the sum of the blocks before */
-    Val part;   /* that of the block so far */
+    Val none;   /* the initial value of a sum */
+    Val round;  /* the number of the current one */
+    Val before; /* the sum of the earlier blocks */
+    Val part;   /* the sum of the current block so far */
 };
 
 EmitScan be_scan_of(Emit *e, const KNode *n);
 Val be_scan_add(Emit *e, const EmitScan *s, Val x, Val y);
-/* Sets the index to that of a round. */
+/* Sets the index for a round. */
 void be_scan_at(Emit *e, const EmitScan *s, Val round);
-/* Rounds begin to end, of one block, with s->before set; the block's sum. */
+/* Rounds begin to end, of one block, with s->before set; returns the block's
+ * sum. */
 Val be_scan_block(Emit *e, EmitScan *s, Val begin, Val end);
 
 void be_emit_scan(Emit *e, const KNode *n);
@@ -355,24 +356,24 @@ void be_emit_running(Emit *e, const KNode *n);
 typedef struct EmitSort {
     Emit *e;
     const KNode *node;
-    bool packed; /* a place holds an element's key above its number */
+    bool packed; /* a place packs an element's key and its number */
     Val size;
     Val places; /* the address of the first */
 } EmitSort;
 
 /* A pass compares places i and i + distance, for the i of every second run of
- * so many places (a power of two), of which the first begins at `first`. */
+ * that many places (a power of two); the first run begins at `first`. */
 typedef struct EmitSortStep {
     Val run, first, distance;
 } EmitSortStep;
 typedef void EmitSortPass(const EmitSort *s, const EmitSortStep *step);
 
 EmitSort be_sort_of(Emit *e, const KNode *n);
-/* Place i gets element i; what is packed is cleaned at the end. */
+/* Place i gets element i; packed places are unpacked at the end. */
 void be_sort_put(const EmitSort *s, Val i);
 void be_sort_clean(const EmitSort *s, Val i);
 void be_sort_exchange(const EmitSort *s, Val i, Val distance);
-/* Calls pass for the code of a pass, which runs for all of them in turn. */
+/* Calls pass to emit the code of a pass, which runs for all of them in turn. */
 void be_sort_passes(const EmitSort *s, EmitSortPass *pass);
 
 void be_emit_sort(Emit *e, const KNode *n);

@@ -1,12 +1,12 @@
 /*
- * emit_fold.c - how partial results of a reduction are combined
+ * emit_fold.c - combines partial results of a reduction
  *
  * Every machine folds stripes and chunks in its own way through memory or
- * registers; what one step of that is stands here.
+ * registers; the single steps are here.
  *
- * Parts begin with a value that changes nothing, to the bit: of a sum of floats
- * that is -0.  So there is no need to know which stripes exist.  Only the
- * result of no elements at all is set right at the end.
+ * Partial results begin with the neutral value, exact to the bit: for a sum of
+ * floats that is -0.  So stripes without elements need no special case.  Only
+ * the result of no elements at all is corrected at the end.
  */
 #include "backend/codegen/emit.h"
 
@@ -55,7 +55,7 @@ be_fold_neutral(const EmitFold *f, int lanes)
     return p;
 }
 
-/* Whether y is to be taken though there is x already. */
+/* Whether y replaces x. */
 static Val
 is_ahead(const EmitFold *f, EmitPartial x, EmitPartial y)
 {

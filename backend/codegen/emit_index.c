@@ -2,12 +2,12 @@
  * emit_index.c - dimensions, indices and addresses
  *
  * An index expression is linear, so its value for another row, vector or lane
- * is that of the first one plus a step; only what comes from dividing an index
- * that differs along the tile has any number there. Addresses are made of these
- * parts, so that code for neighbours differs by constants.
+ * is that of the first one plus a step; only the quotient of an index that
+ * varies along the tile has arbitrary numbers there.  Addresses are computed
+ * from these parts, so that code for neighbours differs by constants.
  *
- * In lanes indices are i32 where the kernel is small enough for that, which is
- * what gathers want.
+ * In lanes indices are i32 where the kernel is small enough for that, since
+ * gathers are faster with them.
  */
 #include "backend/codegen/emit.h"
 
@@ -61,7 +61,7 @@ be_items_bound(const BeKernel *k)
                            : be_ranges_bound(k, &k->grid);
 }
 
-/* Arithmetic of the entry block, once for every dimension. */
+/* Arithmetic in the entry block, once for every dimension. */
 static Val
 new_dim(Emit *e, Dim d)
 {
@@ -183,7 +183,7 @@ magnitude(const BeKernel *k, Dim d)
     return saturating_add(saturating_mul(step, symbol_bound(k, d.sym)), c);
 }
 
-/* No partial sum of x is greater. */
+/* No partial sum of x is larger. */
 static int64_t
 index_magnitude(const BeKernel *k, const KIndex *x)
 {
@@ -230,7 +230,7 @@ is_zero(Dim d)
     return ir_dim_is_const(d) && d.c == 0;
 }
 
-/* Whether x has the two indices that lanes run through as their one number. */
+/* Whether x has the two indices that lanes run through as one number. */
 static bool
 is_collapsed(const Emit *e, const KIndex *x)
 {
@@ -301,7 +301,7 @@ add_steps(Emit *e, Val x, Dim step, int64_t count)
                   be_mul(u, be_emit_dim(e, step), be_emit_word(e, count)));
 }
 
-/* Calls for the terms that have any number, in lanes or elsewhere. */
+/* Calls for each term with arbitrary numbers, in lanes or elsewhere. */
 static Val
 add_any(Emit *e, const EmitAddress *a, Val sum, bool lanes, int row, int vector)
 {
@@ -366,8 +366,9 @@ valid_index(Emit *e, const EmitAddress *a, bool lanes, int row, int vector)
 
 /* ---- nodes -------------------------------------------------------------- */
 
-/* x / by for vectors; x may be anything where it is negative. An i32 divided
- * by a value that is no constant is divided as f64, which is exact then. */
+/* x / by for vectors; the result is arbitrary where x is negative. An i32
+ * divided by a value that is no constant is divided as f64, which is exact
+ * then. */
 static Val
 divide_lanes(Emit *e, Val x, Val by)
 {
@@ -411,8 +412,8 @@ be_emit_set_collapsed(Emit *e, Val number)
     e->tile.collapsed_begin = number;
 }
 
-/* What to divide by: where a batch is empty that may be 0, under a guard that
- * is false then, but it would trap. */
+/* The divisor.  It may be 0 when a batch is empty, under a guard that is then
+ * false, but a division by 0 would trap. */
 static Val
 divisor(Emit *e, Dim by)
 {
@@ -451,7 +452,7 @@ be_emit_divide(Emit *e, const KNode *n)
     *index = (EmitIndex){.each = each};
 }
 
-/* x, an i64 or a vector of them, within 0 .. last, as an index. */
+/* x, an i64 or a vector of them, clamped to 0 .. last, as an index. */
 static Val
 picked(Emit *e, Val x, Val last)
 {
@@ -499,7 +500,8 @@ be_emit_inside(Emit *e, const KNode *n)
     Val size = be_emit_dim(e, n->inside.size);
     Val none = be_icmp(u, LLVMIntSLT, size, be_emit_word(e, 0));
     size =
-        be_select(u, none, be_emit_word(e, 0), size); /* 2 * n - 1 of no rows */
+        be_select(u, none, be_emit_word(e, 0), size); /* 2 * n - 1 for no rows
+                                                       */
     if (d.lane)
         size =
             be_splat(u, LLVMBuildIntCast2(u->builder, size, e->lane_int, 1, ""),

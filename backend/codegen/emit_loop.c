@@ -1,13 +1,13 @@
 /*
  * emit_loop.c - the grid and loops: tiles, lanes, remainders
  *
- * A vector construct is done in blocks of some vectors, then the rest: known
- * extents leave one smaller block, unknown ones a loop over single vectors
- * whose last has a mask.  Code is emitted for each of these, so bodies that are
- * long or unlikely to be entered often get the latter alone.
+ * A vector construct is executed in blocks of some vectors, then the remainder:
+ * for known extents one smaller block, for unknown ones a loop over single
+ * vectors, the last with a mask.  Code is emitted for each of these, so bodies
+ * that are long or seldom executed have only the loop over single vectors.
  *
- * Kernels that contract do several items of the grid at once, since their
- * products share operands; the remainder is done one by one.
+ * Kernels with contractions execute several items of the grid at once, since
+ * their products share operands; the remainder is executed one by one.
  */
 #include "backend/codegen/emit.h"
 
@@ -48,8 +48,8 @@ be_emit_choose_lanes(const Emit *e, const KBlock *b, int64_t bound)
     return lanes > 1 ? lanes : 0;
 }
 
-/* Whether b goes through so many rows that it had better go through each only
- * once for several vectors of its columns. */
+/* Whether b goes through so many rows that it should go through each only once
+ * for several vectors of its columns. */
 static bool
 has_long_columns(const Emit *e, const KBlock *b)
 {
@@ -81,9 +81,9 @@ choose_vectors(const Emit *e, const KBlock *b, int64_t bound, int lanes)
     return vectors;
 }
 
-/* Items of the grid done together: the sums of a tile and the operands of a
- * step must fit the registers, and what is done with the sums is emitted for
- * each of them. */
+/* Items of the grid that are executed together: the accumulators of a tile and
+ * the operands of a step must fit the registers, and the code after the
+ * accumulators is emitted for each of them. */
 static int
 most_rows(const Emit *e)
 {
@@ -93,7 +93,7 @@ most_rows(const Emit *e)
     return rows;
 }
 
-/* Rather a number that divides the extent. */
+/* Prefers a number that divides the extent. */
 static int
 choose_rows(const Emit *e)
 {
@@ -157,7 +157,7 @@ be_emit_first_lanes(Emit *e, Val count, int lanes)
                    be_splat(u, few, lanes));
 }
 
-/* A known number of rounds: whole blocks, and one that is smaller. */
+/* A known number of rounds: full blocks, and a smaller one. */
 static void
 emit_known_lanes(Emit *e, const KVar *var, int64_t count, const KBlock *body)
 {
@@ -221,7 +221,7 @@ be_var_bound(const BeKernel *k, const KVar *var)
     return most;
 }
 
-/* body for var from begin to end, in lanes if that is worth it. */
+/* body for var from begin to end, in lanes if that is worthwhile. */
 static void
 emit_lanes(Emit *e, const KVar *var, Val begin, Val end, const KBlock *body)
 {
@@ -291,8 +291,8 @@ emit_grid_rows(Emit *e, const KVar *var, Val begin, Val end, int rows)
     emit_steps(e, var, begin, end, 1, &e->k->body);
 }
 
-/* The indices of all but the last range, from a number of an item without it.
- */
+/* The indices of all ranges but the last, from an item's number without the
+ * last. */
 static void
 split_item(Emit *e, Val item)
 {
@@ -307,7 +307,7 @@ split_item(Emit *e, Val item)
     }
 }
 
-/* Rounds that each do the wanted part of one run of the last index. */
+/* Rounds that each execute the requested part of one run of the last index. */
 static void
 emit_grid_runs(Emit *e, int rows)
 {
@@ -326,7 +326,7 @@ emit_grid_runs(Emit *e, int rows)
     be_loop_end(u, &l);
 }
 
-/* Loads of b whose neighbours in memory are those of row instead of lane. */
+/* Loads of b that are contiguous along row instead of lane. */
 static int
 count_turned(const KBlock *b, const KVar *row, const KVar *lane)
 {
@@ -342,8 +342,8 @@ count_turned(const KBlock *b, const KVar *row, const KVar *lane)
     return count;
 }
 
-/* How many rows to do at once so that what is read across them is read along
- * them, as a square; 1 where nothing is. */
+/* How many rows to execute at once so that loads across them are done along
+ * them, as a square; 1 if there are none. */
 static int
 choose_square(const Emit *e, const KVar *row)
 {
@@ -362,7 +362,7 @@ choose_square(const Emit *e, const KVar *row)
     return good ? lanes : 1;
 }
 
-/* Where each part's items begin, and where the last one's end. */
+/* Where each segment's items begin, and the end of the last one's. */
 static Val
 emit_starts(Emit *e)
 {
@@ -373,7 +373,7 @@ emit_starts(Emit *e)
     return be_emit_numbers(e, "starts", starts, num + 1, 0);
 }
 
-/* The items of each part that are among those wanted. */
+/* The requested items of each segment. */
 static void
 emit_parts(Emit *e, const KVar *var)
 {

@@ -184,10 +184,10 @@ code_fma(BeUnit *u, DType t, const Val *x)
     return be_intrinsic3(u, "llvm.fma", x[0], x[1], x[2]);
 }
 
-/* x / y towards zero; y is not 0, nor -1 below the least integer.  Vectors
- * have no such instruction: 32 bits and less are divided as f64, which is
- * exact enough, since a quotient that is no whole number is at least 1 / y
- * away from one. */
+/* x / y towards zero; y is not 0, nor -1 below the least integer.  Vectors have
+ * no such instruction: 32 bits and less are divided as f64, which is exact
+ * enough, since a quotient that is not an integer is at least 1 / y away from
+ * one. */
 static Val
 int_quotient(BeUnit *u, DType t, Val x, Val y)
 {
@@ -237,7 +237,7 @@ int_divide(BeUnit *u, DType t, Val x, Val y)
     return (Division){be_select(u, by_zero, zero, q), rest};
 }
 
-/* As ir/rules/eval.c says it of floats. */
+/* Floats as in ir/rules/eval.c. */
 static Val
 code_floordiv(BeUnit *u, DType t, const Val *x)
 {
@@ -400,7 +400,8 @@ xor3(BeUnit *u, Val x, Val y, Val z)
     return LLVMBuildXor(b, LLVMBuildXor(b, x, y, ""), z, "");
 }
 
-/* ir/base/number/philox.c, its words in 64 bits: products of two are whole. */
+/* ir/base/number/philox.c with words in 64 bits, so that the product of two
+ * fits. */
 static Val
 code_random(BeUnit *u, DType t, const Val *x)
 {

@@ -1,12 +1,13 @@
 /*
  * emit_maths.c - elementary functions, and conversions between dtypes
  *
- * The functions are those of ir/maths/maths.h, told to make instructions; they
- * and the conversions have the bits of ir_maths_eval and scalar_cast.
+ * The functions are those of ir/maths/maths.h, with primitives that emit
+ * instructions; they and the conversions have the bits of ir_maths_eval and
+ * scalar_cast.
  *
- * A value that must be rounded once but passes through f32 on its way to f16
- * or bf16 is rounded to odd there (ir/base/number/dtype.c tells why); bf16 is
- * rounded with integers, since the instruction for it flushes subnormals.
+ * A value that must be rounded once but passes through f32 on its way to f16 or
+ * bf16 is rounded to odd there (see ir/base/number/dtype.c); bf16 is rounded
+ * with integers, since the instruction for it flushes subnormals.
  */
 #include <assert.h>
 #include <math.h>
@@ -182,8 +183,8 @@ be_emit_maths(BeUnit *u, IrOpKind op, Val x, Val y)
 
 /* ---- rounding ----------------------------------------------------------- */
 
-/* An f32 with the value of the f64 x, or else that of the two around it whose
- * last bit is set. */
+/* The f64 x as an f32, exact or else the one of the two neighbours whose last
+ * bit is set. */
 static Val
 round_to_odd(BeUnit *u, Val x)
 {
@@ -264,8 +265,9 @@ float_to_int(BeUnit *u, DType to, Val x)
                         over, 2, &x, 1);
 }
 
-/* An i64 as an f64 that rounds on as the integer would: what is longer than 53
- * bits is cut at 12, with the last bit that stays set if a one was cut. */
+/* An i64 as an f64 that rounds further as the integer would: a number of more
+ * than 53 bits is cut at bit 12, and its last bit is set if a one was cut off.
+ */
 static Val
 long_to_double(BeUnit *u, Val x)
 {

@@ -1,12 +1,12 @@
 /*
  * emit_memory.c - loads and stores
  *
- * A load whose address is the same in all lanes is one of a scalar; where
- * neighbouring lanes want neighbouring elements it is one of a vector; where
- * neighbouring rows do, a square of vectors is transposed; anything else is a
- * gather.  Lanes that are not there, or whose guard is false, touch
- * no memory: by masks where the machine has them for elements of that size,
- * else by addresses of bytes that are nobody's.
+ * A load whose address is the same in all lanes is a scalar load.  If
+ * neighbouring lanes need neighbouring elements it is a vector load; if
+ * neighbouring rows do, a square of vectors is transposed; any other is a
+ * gather.  Inactive lanes, or those whose guard is false, access no memory of
+ * the kernel: they are masked where the machine has masks for that element
+ * size, else they use the zero source and the dummy sink.
  */
 #include "backend/codegen/emit.h"
 
@@ -95,7 +95,7 @@ be_emit_arrays(Emit *e)
             be_emit_table(e->u, k->arrays[K_TABLE].data[i], "table", 0);
 }
 
-/* Bytes that are 0 and that nobody else uses. */
+/* The zero source: bytes that are 0 and not used otherwise. */
 static Val
 zero_source(Emit *e)
 {
@@ -111,7 +111,7 @@ zero_source(Emit *e)
     return e->zeros;
 }
 
-/* Bytes that nobody reads. */
+/* The dummy sink: bytes that are never read. */
 static Val
 dummy_sink(Emit *e)
 {
@@ -185,7 +185,7 @@ be_emit_to_memory(BeUnit *u, DType t, Val x)
 
 /* ---- lanes -------------------------------------------------------------- */
 
-/* Whether masked loads and stores of t are instructions. */
+/* Whether t has instructions for masked loads and stores. */
 static bool
 has_masks(const Emit *e, DType t)
 {
@@ -302,8 +302,9 @@ load_lanes(Emit *e, const KNode *n, const EmitAddress *a, Val p, int row, int v)
     return gather(e, t, p, be_address_lanes(e, a, row, v), mask);
 }
 
-/* Whether rows are neighbours in memory where lanes are not, and there are as
- * many: then lanes are read along the rows, and the square is transposed. */
+/* Whether rows are contiguous in memory and lanes are not, and there are as
+ * many rows as lanes: then rows are loaded as vectors, and the square is
+ * transposed. */
 static bool
 is_turned(const Emit *e, const KNode *n, const EmitAddress *a, EmitVarying d)
 {
@@ -313,7 +314,7 @@ is_turned(const Emit *e, const KNode *n, const EmitAddress *a, EmitVarying d)
            !ir_dim_equal(a->lane_step, one);
 }
 
-/* Lanes that are not there are read from where the first is. */
+/* Inactive lanes load from the address of the first one. */
 static void
 load_turned(Emit *e, const KNode *n, const EmitAddress *a, int v)
 {
@@ -359,7 +360,7 @@ be_emit_load(Emit *e, const KNode *n)
     }
 }
 
-/* Both conditions; NULL is true. */
+/* The conjunction of both conditions; NULL is true. */
 static Val
 both(BeUnit *u, Val x, Val y)
 {

@@ -1,5 +1,5 @@
 /*
- * emit_node.c - nodes that are a few instructions, on every machine
+ * emit_node.c - nodes that take a few instructions, on every machine
  */
 #include "backend/codegen/emit.h"
 

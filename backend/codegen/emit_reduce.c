@@ -2,7 +2,7 @@
  * emit_reduce.c - reductions
  *
  * D2 folds element i of a chunk into stripe i mod 64, then the stripes in a
- * tree, then the chunks. The stripes live on the stack.
+ * tree, then the chunks. The stripes are on the stack.
  *
  * A vector reduction has neighbouring stripes in the lanes of a register. It
  * takes as many elements at a time as there are in a register, in the row and
@@ -10,24 +10,24 @@
  * vector construct each lane is then a reduction of its own, and a stripe is a
  * vector.
  *
- * Where a kernel is nothing but long reductions of the same length, none of
- * which waits for another, threads fold their chunks, and one of them the
- * chunks' parts.
+ * If a kernel consists of long reductions of the same length that do not depend
+ * on each other, threads fold their chunks, and one of them folds the chunks'
+ * partial results.
  */
 #include "backend/codegen/emit.h"
 #include "backend/kernel/kernel_impl.h"
 
 typedef EmitPartial Part;
 
-/* A reduction in the midst of being emitted. */
+/* A reduction while it is emitted. */
 typedef struct Fold {
     Emit *e;
     EmitFold by;
     const KRanges *ranges;
     int stripes; /* as many as are used, a power of two */
-    int lanes;   /* of a part: 0 is a scalar */
-    int vectors; /* of the tile, whose parts stand side by side in a stripe */
-    int vector;  /* the one at hand */
+    int lanes;   /* of a partial result: 0 is a scalar */
+    int vectors; /* of the tile, side by side in a stripe */
+    int vector;  /* the current one */
     int64_t stripe_bytes, number_bytes;
     Val values, numbers; /* stripes in memory; then the total of the chunks */
 } Fold;
@@ -49,7 +49,7 @@ stripe_at(const Fold *f, Val base, Val stripe, int64_t bytes)
     return be_offset(u, base, be_mul(u, stripe, be_word(u, bytes)));
 }
 
-/* A part of f->lanes from stripe on. */
+/* The partial results of f->lanes stripes, from `stripe` on. */
 static Part
 load_part(const Fold *f, Val stripe)
 {
@@ -80,7 +80,7 @@ store_part(const Fold *f, Val stripe, Part p)
                  1);
 }
 
-/* Memory for num stripes that hold a part of `lanes` for each vector. */
+/* Memory for num stripes, with partial results of `lanes` for each vector. */
 static void
 make_stripes(Fold *f, int num, int lanes)
 {
@@ -97,7 +97,7 @@ make_stripes(Fold *f, int num, int lanes)
                                "numbers");
 }
 
-/* Stripes first, first + step, ... below end become neutral. */
+/* Sets stripes first, first + step, ... below end to the neutral value. */
 static void
 clear_stripes(const Fold *f, int first, int end, int step)
 {
@@ -116,7 +116,7 @@ clear_stripes(const Fold *f, int first, int end, int step)
     be_loop_end(u, &l);
 }
 
-/* stripe += the one `half` further on. */
+/* stripe += the stripe `half` further on. */
 static void
 fold_stripes(const Fold *f, Val stripe, Val half)
 {
@@ -167,7 +167,7 @@ has_chunks(const Fold *f)
     return f->by.bound > BE_CHUNK;
 }
 
-/* The total of the chunks is kept after the stripes. */
+/* The total of the chunks is stored after the stripes. */
 static Val
 total_stripe(const Fold *f)
 {
@@ -210,7 +210,7 @@ clear_all(const Fold *f)
     }
 }
 
-/* Where the number of elements taken is that of whole chunks, calls end. */
+/* If the number of folded elements is that of full chunks, calls end. */
 static void
 at_chunk_end(const Fold *f, Val taken, void (*end)(const Fold *f))
 {
@@ -244,7 +244,7 @@ element(const Fold *f, Val number, bool lanes)
     return p;
 }
 
-/* Takes element `number`; returns the number of the next. */
+/* Folds element `number`; returns the number of the next. */
 static Val
 take_element(const Fold *f, Val number)
 {
@@ -326,7 +326,7 @@ part_of_lanes(const Fold *f, Part p, int first, int count)
     return half;
 }
 
-/* The tree over the lanes of a part. */
+/* The tree over the lanes of a partial result. */
 static Part
 fold_lanes(const Fold *f, Part p)
 {
@@ -338,7 +338,7 @@ fold_lanes(const Fold *f, Part p)
     return p;
 }
 
-/* The tree over all stripes: parts of registers, then lanes. */
+/* The tree over all stripes: registers, then lanes. */
 static Part
 fold_registers(const Fold *f)
 {
@@ -353,7 +353,7 @@ fold_registers(const Fold *f)
     return fold_lanes(f, parts[0]);
 }
 
-/* A copy of f whose parts are scalars: for the total. */
+/* A copy of f with scalar partial results: for the total. */
 static Fold
 scalar_fold(const Fold *f)
 {
@@ -389,7 +389,7 @@ rows_are_aligned(const Fold *f)
            (ir_dim_is_const(last) && last.c % BE_STRIPES == 0);
 }
 
-/* Takes count elements, at most a register, from index on. */
+/* Folds count elements, at most a register, from index on. */
 static void
 take_lanes(const Fold *f, Val index, Val count, Val number)
 {
@@ -408,8 +408,8 @@ take_lanes(const Fold *f, Val index, Val count, Val number)
     store_part(f, stripe, mask ? be_fold_select(&f->by, mask, sum, old) : sum);
 }
 
-/* How many elements go on from index: to the end of the register, of the row
- * and of the stripes. */
+/* How many elements can be folded at once from index on: to the end of the
+ * register, of the row and of the stripes. */
 static Val
 lanes_from(const Fold *f, Val index, Val extent, Val number)
 {
@@ -454,7 +454,7 @@ take_rows(const Fold *f, int depth, Val number)
     return be_loop_result(&l, 0);
 }
 
-/* All elements fit one register. */
+/* All elements fit in one register. */
 static Part
 reduce_register(const Fold *f)
 {
@@ -477,7 +477,7 @@ reduce_register(const Fold *f)
 static Part
 reduce_rows(Fold *f)
 {
-    /* Twice the stripes, since a register may reach beyond the last one. */
+    /* Twice the stripes, since a register may extend beyond the last one. */
     make_stripes(f, TOTAL_STRIPE + 1, 0);
     clear_stripes(f, 0, f->stripes + f->lanes, f->lanes);
     Fold s = scalar_fold(f);
@@ -511,10 +511,10 @@ reduce_lanes(Fold *f, int lanes)
 
 enum { MOST_PARTS = 4096 }; /* of chunks, which are kept on a stack */
 
-/* What hangs on a reduction of the item: by the ids of values. */
+/* Which values depend on a reduction of the item, by id. */
 typedef struct Late {
     bool *values;
-    bool found; /* in what was walked */
+    bool found; /* in the nodes walked so far */
 } Late;
 
 static void
@@ -527,7 +527,7 @@ note_late(KNode *n, void *data)
         l->found |= l->values[args[i]->id];
 }
 
-/* Whether n or anything in it does; its values are known then. */
+/* Whether n or a node in it does; earlier values are known. */
 static bool
 is_late(Late *l, KNode *n)
 {
@@ -593,8 +593,8 @@ be_emit_partial_bytes(const BeKernel *k)
     return EMIT_PARTIAL_BYTES * chunks * be_emit_long_reduces(k).count;
 }
 
-/* The parts of chunks, as if they were stripes: those of all reductions stand
- * side by side. */
+/* The partial results of chunks, stored like stripes: those of all reductions
+ * are side by side. */
 static Fold
 parts_of(const Fold *f)
 {
@@ -667,7 +667,7 @@ emit_before(Emit *e, const EmitLongReduces *long_ones)
             be_emit_node(e, n);
 }
 
-/* A chunk is taken by one reduction after the other while it is near. */
+/* Each chunk is folded by all reductions in turn while it is in the cache. */
 void
 be_emit_partial(Emit *e)
 {
@@ -689,7 +689,7 @@ be_emit_partial(Emit *e)
     be_loop_end(u, &loop);
 }
 
-/* All chunks, which PART has folded, in order. */
+/* All chunks, which PARTIAL has folded, in order. */
 static Part
 fold_parts(const Fold *f)
 {

@@ -1,12 +1,12 @@
 /*
  * emit_scan.c - running sums
  *
- * In D2 a running sum is that of a block of 64 elements so far, added to the
- * sum of all blocks before, so that blocks can be summed at once where there
- * are threads for it (ptx_scan.c).  Here one loop goes over the blocks and
- * one over the elements of each.
+ * In D2 a running sum is the sum of the elements so far in a block of 64, added
+ * to the sum of all earlier blocks, so that threads can sum blocks in parallel
+ * (ptx_scan.c).  Here one loop goes over the blocks and one over the elements
+ * of each.
  *
- * Sums of floats begin with -0, which changes nothing, to the bit.
+ * Sums of floats begin with -0, which is neutral to the bit.
  */
 #include "backend/codegen/emit.h"
 
@@ -47,7 +47,7 @@ be_scan_at(Emit *e, const EmitScan *s, Val round)
     e->indices[s->node->scan.ranges.vars[0]->id] = (EmitIndex){.base = at};
 }
 
-/* The first sum without its element is a 0 without sign. */
+/* The first exclusive sum is a 0 without sign. */
 static Val
 without_sign(Emit *e, const EmitScan *s, Val sum)
 {

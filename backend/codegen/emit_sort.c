@@ -3,15 +3,16 @@
  *
  * Batcher's merge exchange (Knuth 5.2.2 M) puts the numbers of the elements in
  * order, in the output itself: about log(n)^2 / 2 passes over them, each of
- * which compares and exchanges places at one distance, all at once.  What is
- * compared next does not hang on what was found, so there is nothing to
- * predict, and lanes and threads can share it.  Elements are told apart by
- * their numbers too: whoever sorts them gets the same order, which is stable.
+ * which compares and exchanges places at one distance, all at once.  The places
+ * to compare do not depend on earlier results, so there are no branches to
+ * predict, and lanes and threads can divide the work.  Equal elements are
+ * ordered by their numbers: so every machine gets the same order, which is
+ * stable.
  *
- * Where elements have 32 bits at most, a place holds an element, as an integer
- * that is ordered like it, above its number; only the number is left at the
- * end.  Else a place is a number, and elements are computed as they are
- * compared.
+ * If elements have at most 32 bits, a place has an element, as an integer with
+ * the same order, in the high bits and its number in the low bits; only the
+ * number remains at the end.  Otherwise a place is a number, and elements are
+ * computed when they are compared.
  */
 #include "backend/codegen/emit.h"
 
@@ -56,7 +57,7 @@ store_place(const EmitSort *s, Val i, Val x)
 
 /* ---- elements as integers ----------------------------------------------- */
 
-/* Ordered as floats are: 0 has no sign, every NaN is the greatest. */
+/* Ordered like floats: 0 has no sign, and every NaN is the greatest. */
 static Val
 key_of_float(BeUnit *u, Val x, Type type, int64_t most)
 {
@@ -71,7 +72,7 @@ key_of_float(BeUnit *u, Val x, Type type, int64_t most)
     return be_select(u, none, be_int(type, most), key);
 }
 
-/* An i64 that is ordered as the element x is to be. */
+/* An i64 with the same order as the element x. */
 static Val
 key_of(const EmitSort *s, Val x)
 {
@@ -119,7 +120,7 @@ be_sort_clean(const EmitSort *s, Val i)
     store_place(s, i, be_and(u, load_place(s, i), be_word(u, UINT32_MAX)));
 }
 
-/* Whether the element of number y goes before that of x. */
+/* Whether element number y comes before element number x. */
 static Val
 is_before(const EmitSort *s, Val y, Val x)
 {
@@ -144,7 +145,7 @@ be_sort_exchange(const EmitSort *s, Val i, Val distance)
     store_place(s, j, be_select(u, swap, x, y));
 }
 
-/* Of `lanes` neighbours at least as far away. */
+/* The same for `lanes` neighbours at a distance of at least `lanes`. */
 static void
 exchange_lanes(const EmitSort *s, Val i, Val distance, int lanes)
 {
@@ -174,8 +175,8 @@ power(Emit *e, Val exponent)
     return LLVMBuildShl(e->u->builder, be_emit_word(e, 1), exponent, "");
 }
 
-/* Those of level number `level`, of runs that are half as long as those of the
- * level before: first at a run's distance, then from far to near. */
+/* The passes of level number `level`, whose runs are half as long as those of
+ * the level before: first at a run's distance, then from far to near. */
 static void
 emit_level(const EmitSort *s, Val bits, Val level, EmitSortPass *pass)
 {
@@ -254,7 +255,7 @@ pass_alone(const EmitSort *s, const EmitSortStep *step)
     be_loop_end(u, &l);
 }
 
-/* what of all places. */
+/* Calls `what` for all places. */
 static void
 each_place(const EmitSort *s, void (*what)(const EmitSort *s, Val i))
 {

@@ -1,11 +1,11 @@
 /*
- * emit_varying.c - what differs along rows and lanes, and what things cost
+ * emit_varying.c - values that vary along rows and lanes, and costs
  *
- * An index differs along the rows of a tile if it is the one that the rows
- * count, or comes from dividing one that does; along lanes if it is that of a
- * vector construct. A value differs where anything it is made of does. Known
- * before code is emitted, so that a sum can be given its registers before its
- * body is seen.
+ * An index varies along the rows of a tile if it is the one that the rows
+ * count, or the quotient or remainder of one that varies; along lanes if it is
+ * that of a vector construct.  A value varies where one of its operands does.
+ * This is computed before code is emitted, so that a reduction can get its
+ * registers before its body is emitted.
  */
 #include "backend/codegen/emit.h"
 #include "backend/kernel/kernel_impl.h"
@@ -15,7 +15,7 @@ typedef struct Walk {
     Emit *e;
     const KVar *row;
     const KVar *lane; /* NULL: those of vector constructs */
-    const KVar *slow; /* lanes differ along it, too; may be NULL */
+    const KVar *slow; /* lanes vary along it, too; may be NULL */
 } Walk;
 
 static EmitVarying
@@ -236,10 +236,9 @@ be_kernel_code_size(const KBlock *b)
     return sum;
 }
 
-/* Less work than this is not worth a second thread, nor are fewer rows of a
- * product worth packing what they are multiplied with; and what is done in the
- * lanes of a register takes no less time where some of them are another
- * thread's. */
+/* Less work than this is not worth a second thread, and fewer rows of a product
+ * are not worth packing the other operand.  Work in the lanes of a register
+ * takes the same time if some of the lanes are another thread's. */
 enum { GRAIN_OPERATIONS = 65536, GRAIN_ROWS = 128, GRAIN_LANES = 16 };
 
 int64_t

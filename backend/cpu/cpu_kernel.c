@@ -1,9 +1,9 @@
 /*
  * cpu_kernel.c - the functions of a kernel on a CPU
  *
- * One that does a range of the kernel's items; for long reductions two more,
- * by which several threads do it together.  A contraction that is a product of
- * matrices is packed and tiled, everything else is done as it stands.
+ * One executes a range of the kernel's items; for long reductions two more let
+ * several threads work on one reduction.  A contraction that is a product of
+ * matrices is packed and tiled, every other node is emitted directly.
  */
 #include "backend/cpu/cpu_kernel.h"
 
@@ -49,7 +49,7 @@ begin_function(Emit *e, const char *suffix)
     e->end = LLVMGetParam(fn, 3);
 }
 
-/* A function for a part of what the kernel does, beside its own. */
+/* A function for a part of the kernel's work, besides the main one. */
 static void
 emit_beside(Emit *e, const char *suffix, void (*body)(Emit *e))
 {

@@ -3,17 +3,17 @@
  *
  * Each element of the tile has a sum in a register; a round of the loops over
  * the contracted indices adds one product to each of them.  By D2 products are
- * added up in blocks of 512 and the blocks' sums then to each other; a block
- * ends in the midst of the innermost loop, which is therefore cut into pieces.
- * Where there is no second block nothing of this is emitted.
+ * added in blocks of 512, and then the blocks' sums are added; a block may end
+ * inside the innermost loop, which is therefore split.  With a single block
+ * this code is not emitted.
  */
 #include "backend/codegen/emit.h"
 
-/* What goes from round to round. */
+/* The values carried from round to round. */
 typedef struct Sums {
     int num;                /* elements of the tile */
-    Val block[BE_MAX_TILE]; /* of the present block */
-    Val total[BE_MAX_TILE]; /* of the blocks before */
+    Val block[BE_MAX_TILE]; /* of the current block */
+    Val total[BE_MAX_TILE]; /* of the earlier blocks */
     Val filled;             /* products in the present block; NULL: one block
                                is enough and total is not used */
 } Sums;
@@ -108,7 +108,7 @@ add_piece(Contract *c, Sums *s, Val begin, Val end)
 
 /* ---- blocks ------------------------------------------------------------- */
 
-/* A full block's sum joins the total, and a new one begins. */
+/* Adds a full block's sum to the total, and begins a new one. */
 static void
 end_block(Contract *c, Sums *s, Val count)
 {
@@ -124,7 +124,7 @@ end_block(Contract *c, Sums *s, Val count)
     s->filled = be_select(u, full, be_emit_word(e, 0), s->filled);
 }
 
-/* The innermost loop in pieces that end where it or a block ends. */
+/* The innermost loop in pieces that end at its own end or that of a block. */
 static void
 add_pieces(Contract *c, Sums *s, Val extent)
 {
@@ -168,9 +168,9 @@ add_nest(Contract *c, Sums *s, int depth)
     take(&l, s);
 }
 
-/* The last block's sum joins the total, unless it has no product while others
- * have some.  -0 is what a total is before anything was added: of nothing at
- * all it makes 0, and it changes no other sum. */
+/* Adds the last block's sum to the total, unless it has no product while others
+ * have some.  The total begins with -0, which is neutral; of no products at all
+ * it becomes 0. */
 static void
 end_sums(Contract *c, Sums *s)
 {

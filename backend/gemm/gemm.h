@@ -1,11 +1,11 @@
 /*
  * gemm.h - contractions that are products of matrices
  *
- * A kernel that is a contraction in a vector loop is a gemm, C = A * B,
- * whatever else is computed of its operands and its result: A does not depend
- * on the columns (the loop), B not on the rows (the last indices of the grid).
- * So both can be packed: computed once, casts, guards of a convolution and all,
- * and put where the micro-kernel reads them side by side.
+ * A kernel with a contraction in a vector loop is a gemm, C = A * B, with any
+ * prologue and epilogue: A does not depend on the columns (the loop), B not on
+ * the rows (the last indices of the grid).  So both can be packed: computed
+ * once, with casts and the guards of a convolution, and stored in the order in
+ * which the micro-kernel reads them.
  *
  *   m      last indices of the grid     A, m x k
  *   k      those of the contraction     B, k x n
@@ -17,8 +17,8 @@
 
 #include "backend/codegen/emit.h"
 
-/* The values and indices that computing something needs: a backward slice of
- * the kernel, by id. */
+/* The values and indices that a value depends on: a backward slice of the
+ * kernel, by id. */
 typedef struct KernelSlice {
     bool *values, *vars;
     bool stores;
@@ -36,9 +36,9 @@ typedef struct GemmOperand {
 
 /* The im2col lines of A, where its elements overlap: an element's place is
  * `stride` times the last index of one side, m or k, plus an index of the
- * other, the last or the last but one, and all that A is computed of depends on
- * that sum alone.  So the elements for all values of the former are one line of
- * places for each point of the other side's indices before. */
+ * other, the last or the last but one, and all operands of A depend on that sum
+ * alone.  So the elements for all values of that index are one line of places,
+ * for each point of the earlier indices of the other side. */
 typedef struct GemmLines {
     const KVar *index; /* of the other side; NULL: nothing overlaps */
     int64_t length;    /* values of the index that has the stride */
@@ -48,7 +48,7 @@ typedef struct GemmLines {
     int64_t lines;
 } GemmLines;
 
-/* Elements of a line for so many values of the index that has the stride. */
+/* Elements of a line for that many values of the index that has the stride. */
 static inline int64_t
 be_gemm_line_size(const GemmLines *o, int64_t values)
 {
@@ -72,24 +72,24 @@ typedef struct Gemm {
                              NULL */
 } Gemm;
 
-/* Whether the kernel of e is a gemm, which is at *out then. */
+/* Whether the kernel of e is a gemm, which is then returned in *out. */
 bool be_gemm_match(Emit *e, Gemm *out);
 
 bool be_slice_contains(const KernelSlice *slice, const KNode *n);
 /* Emits the nodes of b that are in the slice. */
 void be_emit_slice(Emit *e, const KernelSlice *slice, const KBlock *b);
 
-/* ---- on CPUs (gemm_plan.c, micro_kernel.c, gemm_pack.c, gemm_loops.c) ---- */
+/* ---- CPUs (gemm_plan.c, micro_kernel.c, gemm_pack.c, gemm_loops.c) ---- */
 
 enum { GEMM_MAX_MR = 14 };
 
-/* Where the micro-kernel finds A or B. */
+/* Where the micro-kernel reads A or B. */
 typedef enum GemmLayoutKind {
-    GEMM_IN_PLACE, /* A or B where the kernel's input is */
+    GEMM_IN_PLACE, /* A or B in place, in the kernel's input */
     GEMM_K_LINES,  /* A as im2col lines along k [segments][lines][line_size] */
     GEMM_M_LINES,  /* A as im2col lines along m [lines][line_size] */
     GEMM_ALONG_K,  /* A row by row [mr][stride] */
-    GEMM_GROUPS,   /* A, a group of a run of rows at once [kc][group] */
+    GEMM_GROUPS,   /* A, a group of rows of a run at once [kc][group] */
     GEMM_TILES,    /* A, some tiles at once [m_tiles][kc][mr] */
     GEMM_PANELS    /* B [nc / nr][kc][nr] */
 } GemmLayoutKind;
@@ -114,14 +114,14 @@ typedef struct GemmPlan {
     int m_tiles;  /* whose rows of A are packed at once */
     int n_panels; /* of B, likewise */
     int64_t kc, nc;
-    bool k_blocked; /* kc is not all of k */
+    bool k_blocked; /* kc is smaller than k */
     int64_t mc; /* rows whose accumulators are kept in memory, unless they are
                    the result */
     GemmLayout a, b;
     double cost; /* of packing and of reading in place; packing once is 1 */
 } GemmPlan;
 
-/* What is known while the loops around the micro-kernel are emitted. */
+/* The state while the loops around the micro-kernel are emitted. */
 typedef struct GemmCode {
     Emit *e;
     const Gemm *gemm;
@@ -136,7 +136,7 @@ typedef struct GemmCode {
     Val m, n, k;
 } GemmCode;
 
-/* Bytes that a loop may pass over again and find in L2: some 1 MB where
+/* Bytes that a loop may pass over again and still find in L2: about 1 MB where
  * registers have 64 bytes. */
 static inline int64_t
 be_gemm_l2_bytes(const BeTarget *t)
@@ -154,8 +154,8 @@ be_gemm_nr(const GemmCode *t)
     return t->plan.lanes * t->plan.vectors;
 }
 
-/* Packs rows first .. end of as many tiles, or the group that begins with first
- * in a run that ends with end, for k begin .. stop. */
+/* Packs rows first .. end as tiles, or the group that begins with first in a
+ * run that ends with end, for k begin .. stop. */
 void be_gemm_pack_a(GemmCode *t, Val first, Val end, Val begin, Val stop);
 /* Packs the lines of all rows for k begin .. stop. */
 void be_gemm_pack_k_lines(GemmCode *t, Val begin, Val stop);
@@ -165,8 +165,8 @@ void be_gemm_pack_b(GemmCode *t, Val first, Val end, Val begin, Val stop);
 /* The function that adds up to 512 products to each accumulator of a tile; made
  * before the kernel's own.  Its parameters: packed A and B, accumulators and
  * the bytes from one row of them to the next, the extent of k, whether to add
- * to what earlier blocks of k left, how many columns have accumulators, and the
- * first k's number along a line. */
+ * to the sums of earlier blocks of k, how many columns have accumulators, and
+ * the first k's number along a line. */
 enum {
     UKERNEL_A,
     UKERNEL_B,
@@ -180,7 +180,7 @@ enum {
 };
 Val be_gemm_micro_kernel(Emit *e, const Gemm *g, const GemmPlan *plan);
 
-/* All items from e->begin to e->end. */
+/* Executes all items from e->begin to e->end. */
 void be_gemm_emit(Emit *e, const Gemm *g, const GemmPlan *plan,
                   Val micro_kernel);
 

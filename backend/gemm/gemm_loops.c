@@ -14,9 +14,9 @@
  *         the epilogue
  *
  * By D2 products are added in blocks of 512, and then the sums of blocks to
- * each other.  Where there are several blocks, accumulators are kept: in the
- * result where there is no epilogue, else those of mc rows at a time, so that
- * the loop over rows is around that over blocks.
+ * each other.  With several blocks, accumulators are kept: in the result if
+ * there is no epilogue, else for mc rows at a time, so that the loop over rows
+ * is around that over blocks.
  */
 #include "backend/gemm/gemm.h"
 
@@ -33,16 +33,16 @@ scratch(const GemmCode *t, int64_t elements, const char *name)
                      ALIGN, name);
 }
 
-/* Whether some tiles may not be stored whole: memory beyond their last row or
- * column belongs to others. */
+/* Whether some tiles cannot be stored completely: memory beyond their last row
+ * or column belongs to other values. */
 static bool
 has_edge_tiles(const GemmCode *t)
 {
     return t->gemm->direct || (t->plan.a.group && t->plan.k_blocked);
 }
 
-/* A vector, or a square of vectors, may be stored beyond the end of packed
- * operands, and a tile may read beyond the last line along k. */
+/* Stores of a vector, or a square of vectors, may extend beyond the end of
+ * packed operands, and loads of a tile beyond the last line along k. */
 static void
 make_scratch(GemmCode *t)
 {
@@ -69,8 +69,8 @@ scratch_at(const GemmCode *t, Val base, Val index)
     return LLVMBuildGEP2(t->e->u->builder, t->type, base, &index, 1, "");
 }
 
-/* Where a plain operand has the element of a row, column and product (any that
- * it does not have). */
+/* The address of a plain operand's element for a row, column and product (those
+ * that it does not depend on are arbitrary). */
 static Val
 plain_at(GemmCode *t, const GemmOperand *o, Val row, Val column, Val product)
 {
@@ -132,8 +132,8 @@ epilogue_rows(GemmCode *t, Val from, Val to, Val first, Val end)
 
 /* ---- accumulators that are kept ------------------------------------------ */
 
-/* Where sums are kept, which is where the result is stored if they are it: its
- * bytes from row to row, and the address of an element. */
+/* The accumulators that are kept, which may be in the result: bytes from row to
+ * row, and the address of an element. */
 static Val
 c_stride(const GemmCode *t)
 {
@@ -189,15 +189,15 @@ add_c_tile(GemmCode *t, Val to, Val first, Val rows, Val columns, Val more)
 
 /* ---- loops --------------------------------------------------------------- */
 
-/* Some of the products of some rows and columns: from .. to of each. */
+/* A block of the products of some rows and columns: from .. to of each. */
 typedef struct GemmRange {
     Val m, m_end, n, n_end, k, k_end;
     Val line_k; /* number of the first k along a line */
 } GemmRange;
 
-/* The rows of a tile: where they are, and how many of them come before the
- * first one that is wanted.  For rows that are read where they stand a tile
- * does not reach beyond the last, but begins earlier. */
+/* The rows of a tile: the first one, and how many rows come before the first
+ * requested one.  A tile whose rows are read in place does not extend beyond
+ * the last row, but begins earlier. */
 typedef struct Rows {
     Val at, before;
 } Rows;
@@ -213,7 +213,7 @@ a_in_place(GemmCode *t, const GemmRange *p)
     return (Rows){at, be_sub(u, p->m, row)};
 }
 
-/* Where the micro-kernel finds B of p's columns, packed from `first` on. */
+/* Where the micro-kernel reads B for p's columns, packed from `first` on. */
 static Val
 b_at(GemmCode *t, const GemmRange *p, Val first)
 {
@@ -225,8 +225,8 @@ b_at(GemmCode *t, const GemmRange *p, Val first)
     return scratch_at(t, t->packed_b, before);
 }
 
-/* In the result only columns that exist may be stored; in scratch memory all of
- * the tile's may. */
+/* In the result only existing columns may be stored; in scratch memory all
+ * columns of the tile may. */
 static void
 call_micro_kernel(GemmCode *t, Val rows, Val columns, Val sums, Val step,
                   const GemmRange *p)
@@ -243,7 +243,7 @@ call_micro_kernel(GemmCode *t, Val rows, Val columns, Val sums, Val step,
                    "");
 }
 
-/* A tile in scratch memory, of which the wanted part is then added to C. */
+/* A tile in scratch memory, whose requested part is then added to C. */
 static void
 add_partial_tile(GemmCode *t, const Rows *rows, Val columns, Val to,
                  const GemmRange *p)
@@ -261,8 +261,8 @@ add_partial_tile(GemmCode *t, const Rows *rows, Val columns, Val to,
     add_c_tile(t, to, rows->before, down, be_sub(u, p->n_end, p->n), more);
 }
 
-/* A tile whose first element is that of p and at `to`, or the part of it that
- * is wanted. */
+/* A tile whose first element is that of p and at `to`, or the requested part of
+ * it. */
 static void
 add_edge_tile(GemmCode *t, const Rows *rows, Val columns, Val to,
               const GemmRange *p)
@@ -283,9 +283,9 @@ add_edge_tile(GemmCode *t, const Rows *rows, Val columns, Val to,
     be_position_at_end(u, after);
 }
 
-/* A tile's rows times all columns of p; `sum` is the number of the first wanted
- * row's sums among those that are kept.  Where tiles cannot be broken those of
- * the rows before have room, too. */
+/* A tile's rows times all columns of p; `sum` is the number of the first
+ * requested row among the accumulators that are kept.  If tiles cannot be
+ * partial, the rows before also have accumulators. */
 static void
 add_tiles(GemmCode *t, const Rows *rows, Val sum, const GemmRange *p)
 {
@@ -333,7 +333,7 @@ group_of(GemmCode *t, Val row)
     return g;
 }
 
-/* The tiles of rows that were packed together; `begin` is the first of them. */
+/* The tiles whose rows were packed together; `begin` is the first of them. */
 static void
 add_packed_tiles(GemmCode *t, Val sum, Val begin, const GemmRange *p)
 {
@@ -356,7 +356,7 @@ add_packed_tiles(GemmCode *t, Val sum, Val begin, const GemmRange *p)
     be_loop_end(u, &l);
 }
 
-/* The rows of a tile in its line; a tile of whole lines begins with the first.
+/* The rows of a tile in its line; a tile of full lines begins with the first.
  */
 static Rows
 k_line_rows(GemmCode *t, Val row)
@@ -423,9 +423,9 @@ end_of(Emit *e, Val begin, int64_t size, Val limit)
     return be_min(u, be_add(u, begin, be_emit_word(e, size)), limit);
 }
 
-/* Where a tile begins that has those of p's rows from that one on: where rows
- * stand and sums are stored but once, rather with some that another had than
- * beyond the last. */
+/* Where the tile with p's rows from that one on begins.  If rows are read in
+ * place and stored only once, it may begin with rows of an earlier tile rather
+ * than extend beyond the last row. */
 static Val
 whole_tile_from(const GemmCode *t, const GemmRange *p, Val row)
 {
@@ -437,7 +437,7 @@ whole_tile_from(const GemmCode *t, const GemmRange *p, Val row)
     return be_max(u, p->m, be_min(u, row, last));
 }
 
-/* All rows of p, some tiles' at a time; finished if that is wanted. */
+/* All rows of p, some tiles at a time; with the epilogue if requested. */
 static void
 multiply_m(GemmCode *t, const GemmRange *p, bool finish)
 {
@@ -462,7 +462,7 @@ multiply_m(GemmCode *t, const GemmRange *p, bool finish)
     be_loop_end(u, &l);
 }
 
-/* The products of p, a block at a time; with none there is a block of none. */
+/* The products of p, block by block; with none there is one empty block. */
 static void
 multiply_k_blocks(GemmCode *t, const GemmRange *p, bool finish)
 {
@@ -489,7 +489,7 @@ multiply_k_blocks(GemmCode *t, const GemmRange *p, bool finish)
     be_loop_end(u, &l);
 }
 
-/* Sums of some rows are kept until there are no more products. */
+/* Accumulators of some rows are kept until the last product. */
 static void
 multiply_and_finish(GemmCode *t, const GemmRange *p)
 {
@@ -527,7 +527,7 @@ multiply(GemmCode *t, Val from, Val to)
     be_loop_end(u, &l);
 }
 
-/* Items, a gemm of the batch or the wanted part of it at a time. */
+/* Items, one gemm of the batch at a time, or the requested part of it. */
 static void
 multiply_items(GemmCode *t)
 {

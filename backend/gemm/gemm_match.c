@@ -1,5 +1,5 @@
 /*
- * gemm_match.c - whether a kernel is a gemm, C = A * B
+ * gemm_match.c - recognizes kernels that are a gemm, C = A * B
  */
 #include "backend/gemm/gemm.h"
 
@@ -11,7 +11,7 @@ enum {
     FEW = 4, /* rows or columns for which a tile would be mostly empty */
     FEW_PRODUCTS = 8,
     FEW_IN_RUN = 8,
-    FEW_SUMS = 16384, /* products in all for which staging does not pay */
+    FEW_SUMS = 16384, /* products in total for which packing does not pay */
 };
 
 /* ---- slices -------------------------------------------------------------- */
@@ -76,8 +76,8 @@ empty_slice(Emit *e)
     };
 }
 
-/* Whoever uses a value stands behind it or further inside; `end` is a value
- * that is there. */
+/* Users of a value come after it or further inside; `end` is a value in the
+ * slice. */
 static void
 extend_slice(KernelSlice *w, const KBlock *b, const KNode *end)
 {
@@ -98,7 +98,7 @@ be_emit_slice(Emit *e, const KernelSlice *slice, const KBlock *b)
 
 /* ---- parts of a product -------------------------------------------------- */
 
-/* Whether n does more than compute a value or index of its own. */
+/* Whether n does more than compute its own value or index. */
 static bool
 does_more(const KNode *n)
 {
@@ -107,7 +107,7 @@ does_more(const KNode *n)
     return !computes || n->kind == K_CONTRACT || n->kind == K_RUNNING;
 }
 
-/* The loop that an item ends with, all else being values of the item. */
+/* The loop that ends an item whose other nodes are all values. */
 static const KNode *
 only_loop(const KBlock *b)
 {
@@ -121,7 +121,7 @@ only_loop(const KBlock *b)
     return good ? last : NULL;
 }
 
-/* All else being values without loops of their own, and stores. */
+/* Whether all other nodes are values without loops of their own, and stores. */
 static const KNode *
 only_contraction(const KBlock *b)
 {
@@ -139,7 +139,8 @@ only_contraction(const KBlock *b)
     return found;
 }
 
-/* Tells rows from columns by what the operands depend on. */
+/* Distinguishes rows from columns by the indices that the operands depend on.
+ */
 static bool
 find_operands(Emit *e, Gemm *g)
 {
@@ -153,8 +154,8 @@ find_operands(Emit *e, Gemm *g)
     return true;
 }
 
-/* Whether a load of the operand follows the last index of the products, and
- * none that of its other side. */
+/* Whether a load of the operand is contiguous along the last index of the
+ * products, and none along that of its other side. */
 static bool
 runs_along_products(const Gemm *g, const GemmOperand *o, const KVar *other)
 {
@@ -171,8 +172,8 @@ runs_along_products(const Gemm *g, const GemmOperand *o, const KVar *other)
     return along;
 }
 
-/* Whether rows, of several indices, are best taken as runs of the last: a load
- * follows it, and it is long. */
+/* Whether rows, of several indices, should be packed as runs of the last one: a
+ * load is contiguous along it, and it is long. */
 static bool
 is_in_runs(const Emit *e, const Gemm *g)
 {
@@ -200,8 +201,8 @@ find_slice(Emit *e, const Gemm *g, GemmOperand *o, const KVar *other)
 
 /* ---- im2col lines -------------------------------------------------------- */
 
-/* Whether x has row and product in that sum only; *step is it, or 0 as long as
- * nobody has said. */
+/* Whether x depends on row and product only through that sum; *step is its
+ * stride, or 0 until it is known. */
 static bool
 is_strided_sum(const KIndex *x, const KVar *row, const KVar *product,
                int64_t *step)
@@ -230,8 +231,8 @@ all_are_strided_sums(const KernelSlice *slice, const KBlock *b, const KVar *row,
     return true;
 }
 
-/* What the number-th index of a side overlaps in, if steps of `sliding`, the
- * last of the other side, are less than its extent. */
+/* The overlap along index `number` of a side, if the stride of `sliding`, the
+ * last index of the other side, is less than its extent. */
 static GemmLines
 overlap_along(const Emit *e, const Gemm *g, const KVar *sliding,
               const EmitSpace *side, int number)
@@ -304,8 +305,8 @@ find_epilogue(Emit *e, Gemm *g)
     extend_slice(&g->epilogue, &e->k->body, NULL);
 }
 
-/* Whether the points of s follow each other in x at the same distance, a
- * constant at *step. */
+/* Whether the points of s have a constant distance in x, which is returned in
+ * *step. */
 static bool
 is_even(const EmitSpace *s, const KIndex *x, int64_t *step)
 {
@@ -335,7 +336,7 @@ count_terms(const EmitSpace *s, const KIndex *x)
     return count;
 }
 
-/* Indices that do not come from dividing others. */
+/* Indices that are not quotients or remainders of others. */
 static bool
 is_of_gemm(const Gemm *g, const KIndex *x)
 {
@@ -345,7 +346,7 @@ is_of_gemm(const Gemm *g, const KIndex *x)
     return known == x->num_terms;
 }
 
-/* Notes if o is a matrix in memory; side is that of the operand. */
+/* Sets o's matrix if it is one in memory; side is that of the operand. */
 static void
 find_plain(const Gemm *g, GemmOperand *o, const EmitSpace *side)
 {
@@ -357,8 +358,8 @@ find_plain(const Gemm *g, GemmOperand *o, const EmitSpace *side)
         o->plain = n;
 }
 
-/* The store of the loop if the sums are all that is stored, and are the result
- * as they are. */
+/* The store of the loop if the accumulators are all that it stores, without an
+ * epilogue. */
 static const KNode *
 find_direct(const Gemm *g)
 {
@@ -374,7 +375,7 @@ find_direct(const Gemm *g)
                                                                    : NULL;
 }
 
-/* Whether a row's own values have one: that has lanes of its own. */
+/* Whether one of A's values is a reduction, which has lanes of its own. */
 static bool
 needs_reduction(const Emit *e, const Gemm *g)
 {
@@ -385,7 +386,7 @@ needs_reduction(const Emit *e, const Gemm *g)
     return false;
 }
 
-/* ---- whether it is one --------------------------------------------------- */
+/* ---- the match --------------------------------------------------- */
 
 static bool
 is_worth_it(const Emit *e, const Gemm *g)

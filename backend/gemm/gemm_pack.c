@@ -7,14 +7,14 @@
  * out in panels of nr columns, side by side for each k; where memory runs along
  * k, squares of registers are transposed.
  *
- * Lanes beyond the last k may be stored: that memory is stored to again later,
- * or belongs to nobody.  Rows beyond the last repeat it, columns are zeros;
- * nobody reads their accumulators.
+ * Lanes beyond the last k may be stored: that memory is overwritten later, or
+ * unused.  Rows beyond the last repeat it, columns beyond the last are zeros;
+ * their accumulators are never read.
  */
 #include "backend/gemm/gemm.h"
 
-/* Packs a k, or `lanes` of them: the first has number `at` among those that are
- * packed. */
+/* Packs one k, or `lanes` of them: the first has number `at` among the packed
+ * ones. */
 typedef struct Pack Pack;
 typedef void PackProduct(Pack *p, Val at);
 
@@ -56,7 +56,7 @@ is_inner(const Pack *p, const KNode *n)
     return e->tile.lane == last_product(p->t) ? d.lane : d.row;
 }
 
-/* The nodes of the contraction that do (or do not). */
+/* The nodes of the contraction that vary along k (or do not). */
 static void
 emit_of_products(const Pack *p, bool inner)
 {
@@ -129,7 +129,7 @@ pack_products(Pack *p, Val begin, Val end)
     be_loop_end(u, &l);
 }
 
-/* Where the product of number `at` is, and `more` elements further on. */
+/* The address of product number `at`, and `more` elements further on. */
 static Val
 packed_at(const Pack *p, Val base, Val at, int64_t more)
 {
@@ -151,7 +151,7 @@ pack_row(Pack *p, Val at)
              (unsigned)p->t->bytes);
 }
 
-/* One after the other, lanes along the products. */
+/* One after the other, with lanes along the products. */
 static void
 pack_each_row(GemmCode *t, Val first, Val end, Val begin, Val stop)
 {
@@ -177,7 +177,7 @@ pack_each_row(GemmCode *t, Val first, Val end, Val begin, Val stop)
     be_loop_end(u, &l);
 }
 
-/* A mask for each vector of the tile that goes beyond `count` lanes. */
+/* A mask for each vector of the tile that extends beyond `count` lanes. */
 static void
 set_masks(Emit *e, Val count)
 {
@@ -189,8 +189,8 @@ set_masks(Emit *e, Val count)
     }
 }
 
-/* The vectors are tiles, or those of a group.  What a tile's vector has more
- * than its rows is where the next product's come. */
+/* The vectors are those of tiles, or of a group.  Lanes of a tile's vector
+ * beyond its rows are overwritten by the next product. */
 static void
 pack_vectors_of_rows(Pack *p, Val at)
 {
@@ -250,8 +250,8 @@ set_places(Emit *e, Val at)
         e->indices[e->tile.lane->id] = (EmitIndex){.base = at};
 }
 
-/* A line of places, of which there are `size` elements; it begins with that
- * element of the packed ones. */
+/* A line of places with `size` elements; it begins with that element of the
+ * packed ones. */
 static void
 pack_line(Pack *p, Val size)
 {
@@ -269,7 +269,7 @@ pack_line(Pack *p, Val size)
     be_loop_end(u, &l);
 }
 
-/* Elements of a line for so many values of the index that has a step. */
+/* Elements of a line for that many values of the index that has a stride. */
 static Val
 line_size(Emit *e, const GemmLines *o, Val values)
 {
@@ -281,7 +281,7 @@ line_size(Emit *e, const GemmLines *o, Val values)
 }
 
 /* Lanes along the places of all rows of a group, for which the products' index
- * goes on beyond its extent. */
+ * extends beyond its range. */
 static void
 pack_m_lines(GemmCode *t, Val first, Val end)
 {
@@ -334,8 +334,8 @@ pack_k_line(Pack *p, Val size)
     be_loop_end(u, &l);
 }
 
-/* The lines of all rows for `count` of k, the first being number `from` along
- * the line that is segment `piece`. */
+/* The lines of all rows for `count` values of k, the first being number `from`
+ * along the line of segment `piece`. */
 static void
 pack_piece(GemmCode *t, Val from, Val count, Val piece)
 {
@@ -359,7 +359,7 @@ pack_piece(GemmCode *t, Val from, Val count, Val piece)
     be_loop_end(u, &l);
 }
 
-/* Lanes along the places, for which the rows' index goes on beyond its extent.
+/* Lanes along the places, for which the rows' index extends beyond its range.
  */
 void
 be_gemm_pack_k_lines(GemmCode *t, Val begin, Val stop)
@@ -417,8 +417,8 @@ be_gemm_pack_a(GemmCode *t, Val first, Val end, Val begin, Val stop)
 
 /* ---- columns ------------------------------------------------------------- */
 
-/* The first element of column `at` of those that are packed, `at` being a
- * multiple of lanes: in a panel of its own if the whole panel is meant. */
+/* The first element of packed column `at`, which is a multiple of lanes: that
+ * of its panel if the whole panel is meant. */
 static Val
 column_at(GemmCode *t, Val at)
 {
@@ -446,8 +446,8 @@ pack_column_vectors(Pack *p, Val at)
     }
 }
 
-/* The end of the panel that ends at `end` or later; columns are counted from
- * first. */
+/* The end of the panel that contains column end - 1 or later; columns are
+ * counted from first. */
 static Val
 panel_end(GemmCode *t, Val first, Val end)
 {
@@ -460,8 +460,8 @@ panel_end(GemmCode *t, Val first, Val end)
     return be_add(u, first, be_sub(u, size, rest));
 }
 
-/* Lanes along the columns, which are from .. end and as many zeros as make
- * whole panels; some vectors at once, so that whole lines are read. */
+/* Lanes along the columns from .. end, with zeros up to full panels; several
+ * vectors at once, so that full cache lines are read. */
 static void
 pack_columns_together(GemmCode *t, Val first, Val from, Val end,
                       int64_t vectors, Val begin, Val stop)
@@ -511,9 +511,9 @@ read_pieces(const Pack *p, Val at, int size, int64_t apart)
     return all;
 }
 
-/* The transposed square of a matrix in memory.  Pieces of it are put where they
- * belong while they are read, which is cheaper than between registers: only
- * what is inside of them is left to be done. */
+/* The transposed square of a matrix in memory.  Pieces are put in their places
+ * while they are loaded, which is cheaper than between registers: only the
+ * inside of the pieces remains to be transposed. */
 static void
 read_square(const Pack *p, Val *square)
 {
@@ -535,7 +535,7 @@ read_square(const Pack *p, Val *square)
     }
 }
 
-/* As many columns as there are lanes, for as many products. */
+/* As many columns as lanes, for as many products. */
 static void
 pack_square(Pack *p, Val at)
 {

@@ -2,7 +2,7 @@
  * gemm_plan.c - how a gemm is blocked, and how A and B are laid out
  *
  * A candidate is a layout of A and one of B that the operands allow; the rest
- * of its plan (the tile, what is packed at once) follows from these.  The
+ * of its plan (the tile, the blocks that are packed) follows from these.  The
  * cheapest candidate is taken.  The unit of cost is packing an operand once:
  * reading it in place costs a part of that each time that the loops around the
  * micro-kernel pass over it, nothing if it stays in a cache.
@@ -24,23 +24,23 @@ enum {
                                      whole lines of the cache are read */
 };
 
-/* Passes over an operand in place that cost as much as packing it: where the
- * elements for a k are near those for the next, prefetching hides most of the
- * cost, and then more of it for A, of which a row is short. */
+/* The number of passes over an operand in place that cost as much as packing
+ * it.  If the elements for a k are near those for the next, prefetching hides
+ * most of the cost, and more of it for A, whose rows are short. */
 static const double near_a_passes = 16, near_b_passes = 8, far_b_passes = 2;
 
-/* Of packing an operand as lines: an element is computed once for all places
- * that overlap in it. */
+/* The cost of packing an operand as lines: an element is computed once for all
+ * places that share it. */
 static const double lines_cost = 0.5;
 
-/* What all candidates are made of. */
+/* The input of all candidates. */
 typedef struct Problem {
     const Gemm *gemm;
     const BeKernel *kernel;
     const BeTarget *target;
     int64_t m, n, k; /* bounds of their extents */
     int64_t bytes;   /* of an element */
-    int64_t run;     /* rows that tiles can share among them */
+    int64_t run;     /* rows that tiles can divide among them */
 } Problem;
 
 static int64_t
@@ -76,8 +76,8 @@ choose_vectors(int lanes, int64_t n)
     return vectors % 2 && vectors % 3 == 0 ? 3 : 2;
 }
 
-/* Rows whose accumulators fit the registers beside a row of B and an element of
- * A. */
+/* Rows whose accumulators fit in the registers beside a row of B and an element
+ * of A. */
 static int
 most_mr(const Problem *x, int vectors)
 {
@@ -85,7 +85,7 @@ most_mr(const Problem *x, int vectors)
     return most < GEMM_MAX_MR ? most : GEMM_MAX_MR;
 }
 
-/* Up to `most`, or fewer when the last tile is fuller then. */
+/* At most `most`, or fewer when the last tile is then fuller. */
 static int
 fullest_mr(int64_t m, int most)
 {
@@ -102,7 +102,7 @@ fullest_mr(int64_t m, int most)
     return best;
 }
 
-/* Part of a line's rows, or those of some whole lines. */
+/* Part of a line's rows, or those of some full lines. */
 static int
 k_lines_mr(const GemmLines *l, int most)
 {
@@ -137,7 +137,7 @@ choose_mr(const Problem *x, const GemmPlan *plan)
 
 /* ---- lines --------------------------------------------------------------- */
 
-/* Elements of a line along m of so many rows. */
+/* Elements of a line along m for that many rows. */
 static int64_t
 m_line_size(const Problem *x, const GemmPlan *plan, int64_t rows)
 {
@@ -145,7 +145,7 @@ m_line_size(const Problem *x, const GemmPlan *plan, int64_t rows)
     return round_up(be_gemm_line_size(&x->gemm->m_lines, rows), plan->lanes);
 }
 
-/* Rows whose lines stay in L1, of pieces of a run that are about as long. */
+/* Rows whose lines stay in L1, in pieces of a run of about equal length. */
 static int64_t
 m_lines_group(const Problem *x, const GemmPlan *plan)
 {
@@ -165,7 +165,7 @@ k_line_size(const GemmLines *l, const GemmPlan *plan)
     return round_up(be_gemm_line_size(l, l->length), plan->lanes);
 }
 
-/* Lines along k that a block of k meets. */
+/* The lines along k that a block of k reaches. */
 static int64_t
 k_line_segments(const GemmLines *l, const GemmPlan *plan)
 {
@@ -184,16 +184,16 @@ k_lines_fit(const Problem *x, const GemmPlan *plan)
 
 /* ---- layouts ------------------------------------------------------------- */
 
-/* Whether neighbours so many elements apart fall into the same few places of a
- * cache. */
+/* Whether neighbours at that distance fall into the same few sets of a cache.
+ */
 static bool
 conflicts_in_cache(int64_t stride, int64_t bytes)
 {
     return stride * bytes % PAGE == 0;
 }
 
-/* There are always as many rows as a tile has, and a tile's part of them stays
- * in L1. */
+/* Whether there are always as many rows as a tile has, and a tile's part of
+ * them stays in L1. */
 static bool
 can_read_a(const Problem *x, const GemmPlan *plan)
 {
@@ -247,7 +247,7 @@ choose_group(const Problem *x, const GemmPlan *plan)
     return all < most ? all : most;
 }
 
-/* The rest of a's layout, whose kind is there. */
+/* The rest of a's layout, whose kind is set. */
 static void
 lay_out_a(const Problem *x, GemmPlan *plan)
 {
@@ -294,7 +294,7 @@ lay_out_a(const Problem *x, GemmPlan *plan)
 
 /* ---- blocks -------------------------------------------------------------- */
 
-/* Columns of a block of B, all blocks being about as large. */
+/* Columns of a block of B, with all blocks about equally large. */
 static int64_t
 choose_nc(const Problem *x, const GemmPlan *plan)
 {
@@ -327,8 +327,8 @@ choose_m_tiles(const Problem *x, const GemmPlan *plan)
     return all < MAX_TOGETHER ? (int)all : MAX_TOGETHER;
 }
 
-/* Rows whose accumulators are kept: those that are packed at once or, where
- * they wait for further blocks of k, as many as fit. */
+/* Rows whose accumulators are kept: those that are packed at once or, if they
+ * are kept for further blocks of k, as many as fit. */
 static int64_t
 choose_mc(const Problem *x, const GemmPlan *plan)
 {

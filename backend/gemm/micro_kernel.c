@@ -3,9 +3,9 @@
  *
  * The micro-kernel is a function of its own.  For each k it makes a rank-1
  * update: nr elements of B, a vector or some, times an element of A for each of
- * mr rows, added to accumulators in registers.  It finds A and B as the plan's
- * layouts say and leaves the accumulators in memory.  A call adds a block of k
- * at most (D2).
+ * mr rows, added to accumulators in registers.  It reads A and B by the plan's
+ * layouts and leaves the accumulators in memory.  A call adds at most one block
+ * of k (D2).
  */
 #include "backend/gemm/gemm.h"
 
@@ -23,7 +23,7 @@ typedef struct MicroKernel {
     const GemmLines *m_lines, *k_lines;
     Type type, vector;
     int64_t bytes;
-    bool reads_far; /* rows stand dense, beyond the second cache */
+    bool reads_far; /* rows are dense, beyond the second cache */
     Val params[UKERNEL_NUM_PARAMS];
 } MicroKernel;
 
@@ -43,8 +43,7 @@ row_offset(const MicroKernel *a, int row)
     return row / run * a->plan->a.line_size + row % run * a->plan->a.stride;
 }
 
-/* The number of a row for a product that is so many elements behind the first.
- */
+/* The number of a row for a product that many elements after the first. */
 static Val
 broadcast_a(const MicroKernel *a, int row, Val at)
 {
@@ -62,7 +61,8 @@ streams(const GemmPlan *plan, int64_t bytes)
     return plan->kc * width * bytes > L1_BYTES;
 }
 
-/* Those of some products further on, of the next panel in the end. */
+/* Prefetches those of some products further on; at the end, of the next panel.
+ */
 static void
 prefetch_b(const MicroKernel *a, Val k)
 {
@@ -76,7 +76,7 @@ prefetch_b(const MicroKernel *a, Val k)
         be_prefetch(e->u, element_at(a, a->params[UKERNEL_B], at, i), false);
 }
 
-/* Rows side by side of such a product. */
+/* The rows of such a product, side by side. */
 static void
 prefetch_a(const MicroKernel *a, Val k)
 {
@@ -89,8 +89,8 @@ prefetch_a(const MicroKernel *a, Val k)
                 false);
 }
 
-/* Rows that stand one behind the other: for each product as much of the next
- * tile's as a product has on average. */
+/* Rows that are one after the other: for each product it prefetches as much of
+ * the next tile's as a product has on average. */
 static void
 prefetch_next_a(const MicroKernel *a, Val k)
 {
@@ -101,7 +101,7 @@ prefetch_next_a(const MicroKernel *a, Val k)
     be_prefetch(e->u, element_at(a, a->params[UKERNEL_A], at, more), false);
 }
 
-/* Product k, whose rows are `before` elements behind those of the first. */
+/* Product k, whose rows are `before` elements after those of the first. */
 static void
 rank1_update(const MicroKernel *a, Val k, Val before, Val *acc)
 {
@@ -131,7 +131,7 @@ rank1_update(const MicroKernel *a, Val k, Val before, Val *acc)
     }
 }
 
-/* A loop that carries the tile's sums. */
+/* A loop that carries the tile's accumulators. */
 static void
 begin_k_loop(const MicroKernel *a, BeLoop *l, Val end, Val *acc,
              const char *name)
@@ -165,7 +165,7 @@ accumulate_k(const MicroKernel *a, Val *acc)
     end_k_loop(a, &l, acc);
 }
 
-/* Those of a line; the first has number k and is `before` elements behind. */
+/* Those of a line; the first has number k and is `before` elements after it. */
 static void
 accumulate_run(const MicroKernel *a, Val k, Val before, Val *acc)
 {
@@ -200,8 +200,7 @@ accumulate_m_lines(const MicroKernel *a, Val *acc)
     end_k_loop(a, &l, acc);
 }
 
-/* k .. k + count along a line, the first of them being number `first` there.
- */
+/* k .. k + count along a line; the first has number `first` there. */
 static void
 accumulate_along_line(const MicroKernel *a, Val k, Val count, Val first,
                       Val *acc)
@@ -216,7 +215,7 @@ accumulate_along_line(const MicroKernel *a, Val k, Val count, Val first,
     end_k_loop(a, &l, acc);
 }
 
-/* One line after the other, each from its beginning but for the first. */
+/* One line after the other, each from its beginning, except the first. */
 static void
 accumulate_k_lines(MicroKernel *a, Val *acc)
 {
@@ -240,7 +239,7 @@ accumulate_k_lines(MicroKernel *a, Val *acc)
     end_k_loop(a, &l, acc);
 }
 
-/* Where the sum of a row and vector is. */
+/* The address of the accumulator of a row and vector. */
 static Val
 accumulator_at(const MicroKernel *a, int i)
 {
@@ -252,7 +251,8 @@ accumulator_at(const MicroKernel *a, int i)
     return be_offset_const(u, p, v * a->plan->lanes * a->bytes);
 }
 
-/* What the sums will be added to, or where those of the rows behind will be. */
+/* The initial value of accumulators: the earlier sums, or the address of those
+ * of the next rows. */
 static void
 prefetch_c(const MicroKernel *a, int first_row)
 {
@@ -261,8 +261,8 @@ prefetch_c(const MicroKernel *a, int first_row)
         be_prefetch(a->e->u, accumulator_at(a, first_row * vectors + i), true);
 }
 
-/* Those of the first `across` columns: sums or, if there is more, those of the
- * blocks before and sums. */
+/* Stores those of the first `across` columns: the sums, added to the sums of
+ * earlier blocks if there are any. */
 static void
 store_accumulators(const MicroKernel *a, const Val *acc, Val across, bool more)
 {
@@ -347,7 +347,7 @@ reads_far(const Emit *e, const Gemm *g, const GemmPlan *plan)
 }
 
 /* Whether few products go into a result that is not in the second cache: then
- * that is what takes time. */
+ * its memory traffic dominates. */
 static bool
 writes_far(const Emit *e, const Gemm *g, const GemmPlan *plan)
 {

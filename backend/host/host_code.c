@@ -1,26 +1,26 @@
 /*
  * host_code.c - placed functions as machine code
  *
- * A function becomes a row of calls: kernels by name, what the runtime does
- * through the table of hooks.  Loops and branches are compiled; they read
- * their conditions and counters from memory.  Every value is at its place, an
- * address made of the base of arena or frame and an offset, or a pointer of
- * the call's tables; nothing but those bases lives in a register from one
- * operation to the next.  So main can be entered in the midst of any loop: its
- * first act is a jump to the safepoint it is told to resume at (D11).
+ * A function becomes a sequence of calls: kernels by name, operations of the
+ * runtime through the table of hooks.  Loops and branches are compiled; they
+ * read their conditions and counters from memory.  Every value is at its place,
+ * an address made of the base of arena or frame and an offset, or a pointer of
+ * the call's tables; only those bases stay in registers from one operation to
+ * the next.  So main can be entered inside any loop: it begins with a jump to
+ * the safepoint at which it resumes (D11).
  *
- * A device may hold several replicas.  What they share is computed once, with
- * the call of the first one; replica loops go over all their calls
- * (per_replica.h).  Each call has an arena with the same layout,
- * and that of the first holds what is shared.
+ * A device may have several replicas.  Shared values are computed once, with
+ * the call of the first one; replica loops go over all calls (per_replica.h).
+ * Each call has an arena with the same layout, and that of the first has the
+ * shared values.
  *
- * In every round of a loop the stop word is loaded, so that a loop that has no
- * end has one for who waits; and each operation that may take long says that
- * it is being executed.  Kernels do neither: they go over bounded indices.
+ * Every round of a loop loads the stop word, so that an endless loop can be
+ * stopped; and each operation that may take long records that it is being
+ * executed.  Kernels do neither: their loops are bounded.
  *
- * Where a loop's argument, its initial value, what it yields and its result
- * have different places, the value is copied at the edge; allocate sees to it
- * that most have the same.
+ * Where a loop's argument, its initial value, its yield and its result have
+ * different places, the value is copied at the edge; allocate gives most of
+ * them the same place.
  */
 #include "backend/host/host_code.h"
 
@@ -39,7 +39,7 @@
 
 static void emit_ops(BeHost *h, const IrBlock *b);
 
-/* Copies what b yields to where it is expected. */
+/* Copies the values that b yields to their destinations. */
 static void
 copy_yields(BeHost *h, const IrBlock *b, IrValue *const *to, int num)
 {
@@ -72,7 +72,7 @@ emit_if(BeHost *h, const IrOp *op)
 }
 
 /* A loop's two words, rounds done and rounds to do: in main at their place
- * behind the frame, elsewhere on the stack. */
+ * after the frame, elsewhere on the stack. */
 typedef struct Counter {
     Val stack;      /* NULL: in the frame */
     int64_t offset; /* there */
@@ -87,8 +87,8 @@ loop_counter(BeHost *h)
     return (Counter){NULL, ir_counter_offset(h->fn, h->num_counters++)};
 }
 
-/* The address of one of the words, made where it is used: main may be entered
- * anywhere. */
+/* The address of one of the words, computed where it is used: main may be
+ * entered anywhere. */
 static Val
 counter_word(BeHost *h, Counter c, int word)
 {
@@ -152,8 +152,8 @@ store_integer(BeHost *h, const IrValue *v, Val x)
              (unsigned)dtype_info[v->type.dtype].bytes);
 }
 
-/* The end of a round: returns the stop word if that is not 0.  A dataset loop
- * has hooks that look. */
+/* The end of a round: returns the stop word if it is not 0.  A dataset loop has
+ * hooks that check it. */
 static void
 emit_poll(BeHost *h)
 {
@@ -188,8 +188,8 @@ emit_for(BeHost *h, const IrOp *op)
     copy_values(h, args, op->results, num);
 }
 
-/* The end of an iteration of a dataset loop, which is at position `loop`: main
- * may stop and go on here. */
+/* The end of an iteration of a dataset loop, which is at position `loop`: a
+ * safepoint, where main may stop and continue. */
 static void
 emit_safepoint(BeHost *h, int index, int loop)
 {
@@ -267,8 +267,8 @@ emit_variable(BeHost *h, const IrOp *op)
                               &var->type);
 }
 
-/* Each replica has its own table of results: main may take a value that all
- * share for one that it has of each. */
+/* Each replica has its own table of results: main may use a shared value as a
+ * per-replica one. */
 static void
 emit_return(BeHost *h, const IrOp *op)
 {
@@ -279,8 +279,8 @@ emit_return(BeHost *h, const IrOp *op)
     }
 }
 
-/* Executed by the runtime; results that are not views of their operands are
- * its business, too. */
+/* Executed by the runtime, which also defines the results that are not views of
+ * their operands. */
 static void
 emit_hooked(BeHost *h, const IrOp *op)
 {
@@ -318,7 +318,7 @@ emit_op(BeHost *h, const IrOp *op)
     case OP_return:
         emit_return(h, op);
         break;
-    case OP_yield: /* whoever has the region copies */
+    case OP_yield: /* the operation of the region copies */
         break;
     default:
         if (ir_op_info[op->kind].code == CODE_reshape)
@@ -330,7 +330,7 @@ emit_op(BeHost *h, const IrOp *op)
     }
 }
 
-/* A loop over the replicas of the device; gives its last operation. */
+/* A loop over the replicas of the device; returns its last operation. */
 static const IrOp *
 emit_replica_loop(BeHost *h, const IrOp *op)
 {
@@ -433,8 +433,8 @@ emit_function(BeHost *h)
     be_func_end(u);
 }
 
-/* A function that does nothing, called after the text of the module: by it the
- * runner knows that this code and the module of the plan belong together. */
+/* A function that does nothing, named by the hash of the module's text: by it
+ * the runner checks that this code belongs to the plan's module. */
 static void
 emit_seal(Arena *a, BeUnit *u, const IrModule *m)
 {

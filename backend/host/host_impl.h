@@ -1,6 +1,5 @@
 /*
- * host_impl.h - what the files of this folder share about a function being
- * built
+ * host_impl.h - the function being built, shared by the files of this folder
  *
  * Three layers: host_memory.c (addresses, copies, loops over replicas, calls of
  * hooks), host_kernel.c (calls of kernels), host_code.c (control flow,
@@ -31,8 +30,8 @@ typedef struct BeHost {
     const BeKernels *kernels; /* of the module */
     IrFunc *fn;
     Arena *arena;
-    BeCallFields first; /* of the device's first replica, with what all share */
-    BeCallFields cur; /* of who executes: the first, or in a replica loop any */
+    BeCallFields first; /* of the first replica, with shared values */
+    BeCallFields cur; /* of the replica that executes */
     bool in_replica;  /* in a replica loop */
     Val stop;
     Val ptrs, words; /* tables handed to kernels */
@@ -44,7 +43,7 @@ typedef struct BeHost {
     Status status;
 } BeHost;
 
-/* Somewhere in memory. */
+/* A location in memory. */
 typedef struct BeLocation {
     IrPlace place;
     bool shared; /* one for all replicas of the device */
@@ -57,17 +56,17 @@ Val be_host_call_field(BeHost *h, Val call, Type type, size_t offset);
 BeCallFields be_host_load_call(BeHost *h, Val call);
 
 BeLocation be_host_location(const BeHost *h, const IrValue *v);
-/* Of who executes now. */
+/* Of the replica that executes. */
 Val be_host_address(BeHost *h, const IrValue *v);
 /* Number `word` of the sizes of batches (TfdCall.dims). */
 Val be_host_dim_word(BeHost *h, int word);
 
-/* What is built between these two is executed by each replica of the device. */
+/* Code built between these two is executed by each replica of the device. */
 BeReplicaLoop be_host_begin_replicas(BeHost *h);
 void be_host_end_replicas(BeHost *h, const BeReplicaLoop *loop);
 
-/* Copies a value of that type where the places differ; what is not shared, for
- * each replica. */
+/* Copies a value of that type if the places differ; each replica copies its own
+ * unless the value is shared. */
 void be_host_copy_location(BeHost *h, BeLocation from, BeLocation to,
                            const IrType *type);
 void be_host_copy_value(BeHost *h, const IrValue *from, const IrValue *to);
@@ -88,8 +87,8 @@ void be_host_emit_position(BeHost *h, int position);
 
 /* ---- kernels (host_kernel.c) --------------------------------------------- */
 
-/* Calls the kernel of an OP_kernel, by all threads of the device where that is
- * worth it. */
+/* Calls the kernel of an OP_kernel, by all threads of the device if that is
+ * worthwhile. */
 void be_host_emit_kernel(BeHost *h, const IrOp *op);
 
 #endif

@@ -13,7 +13,7 @@
 #include "ir/analysis/hooks.h"
 #include "ir/plan/abi.h"
 
-/* Which batch of the call's dims the kernel's pair i is. */
+/* The batch of the call's dims that is the kernel's pair i. */
 static int
 batch_of(BeHost *h, const BeKernel *k, int i)
 {
@@ -30,8 +30,8 @@ pairs_are_in_order(BeHost *h, const BeKernel *k)
     return true;
 }
 
-/* The dims a kernel is handed: the call's own words where they stand as the
- * kernel wants them, else copies. */
+/* The dims for a kernel: the call's own words if they are in the kernel's
+ * order, else copies. */
 static Val
 kernel_words(BeHost *h, const BeKernel *k)
 {
@@ -101,7 +101,8 @@ kernel_items(BeHost *h, const BeKernel *k)
     return items;
 }
 
-/* The least items to give to a thread, or 0 when one thread does them all. */
+/* The fewest items to give to a thread, or 0 when one thread executes them all.
+ */
 static int64_t
 kernel_grain(const BeHost *h, const BeKernel *k)
 {

@@ -1,8 +1,8 @@
 /*
- * host_memory.c - where values are, copies between places, calls of hooks
+ * host_memory.c - locations of values, copies between places, calls of hooks
  *
- * A device may hold several replicas.  Each has an arena of the same layout;
- * that of the first holds what they share.  A location says which of them a
+ * A device may have several replicas.  Each has an arena of the same layout;
+ * that of the first has the shared values.  A location tells which arena a
  * place is in, and a replica loop is a loop over the replicas' calls.
  */
 #include "backend/host/host_impl.h"
@@ -115,7 +115,7 @@ value_bytes(BeHost *h, const IrType *t)
 
 /* ---- replicas of a device ------------------------------------------------ */
 
-/* What follows is executed by each replica, until end_replicas. */
+/* Code after this is executed by each replica, until end_replicas. */
 BeReplicaLoop
 be_host_begin_replicas(BeHost *h)
 {
@@ -157,8 +157,8 @@ same_place(IrPlace x, IrPlace y)
     return x.space == y.space && x.offset == y.offset;
 }
 
-/* The bytes that this replica copies: none where its arena is the shared one
- * and both places are the same. */
+/* The bytes that this replica copies: none if its arena is the shared one and
+ * both places are the same. */
 static Val
 bytes_to_copy(BeHost *h, BeLocation from, BeLocation to, const IrType *type)
 {
@@ -177,7 +177,7 @@ copy_once(BeHost *h, BeLocation from, BeLocation to, const IrType *type)
                     bytes_to_copy(h, from, to, type));
 }
 
-/* What is not shared is copied by each replica. */
+/* Each replica copies its own value, unless it is shared. */
 void
 be_host_copy_location(BeHost *h, BeLocation from, BeLocation to,
                       const IrType *type)
@@ -247,7 +247,7 @@ be_host_call_numbered(BeHost *h, size_t hook, int index, const char *name)
     be_host_call_hook(h, hook, &number, 1, name);
 }
 
-/* Says that the function has come to that position. */
+/* Records that the function has reached that position. */
 void
 be_host_emit_position(BeHost *h, int position)
 {

@@ -13,17 +13,17 @@
  * that can be computed with: f64, f32, integers or bool.  An f16 or bf16 is an
  * f32 in a value; the cast that rounds it after each operation (D4) is a node.
  *
- * `vector` says which innermost loop runs along contiguous memory: what code
- * for a CPU puts in the lanes of registers.  Whoever makes machine code need
- * not search for it, and may not need to look at anything else.
+ * `vector` says which innermost loop runs along contiguous memory: CPU code
+ * puts it in the lanes of registers.  So code generation does not have to
+ * search for such a loop.
  *
  * docs/kernels.md has the text form, examples, and which clusters of
  * operations become good kernels.  kernels.def lists nodes and reductions.
  *
  * An output may begin as an input (`from`): then its elements are those of the
- * input before the first item, and it may be loaded too.  Whoever calls the
- * kernel puts them there, or has both in the same memory.
- * Everything belongs to the arena that the kernel was made in.
+ * input before the first item, and it may be loaded too.  The caller of the
+ * kernel copies them there, or passes the same memory for both.  Everything
+ * belongs to the arena that the kernel was made in.
  */
 #ifndef TFD_BACKEND_KERNEL_KERNEL_H
 #define TFD_BACKEND_KERNEL_KERNEL_H
@@ -37,8 +37,8 @@ typedef struct KNode KNode;
 
 typedef enum KRole { K_IN, K_OUT, K_TABLE, K_NUM_ROLES } KRole;
 
-/* Memory.  Inputs are only loaded, outputs only stored unless they begin as an
- * input, tables are constants that are part of the kernel's code. */
+/* Memory.  Inputs are only loaded; outputs are only stored unless they begin as
+ * an input; tables are constants that are part of the kernel's code. */
 typedef struct KArray KArray;
 struct KArray {
     KRole role;
@@ -46,7 +46,7 @@ struct KArray {
     DType dtype;
     Dim size;           /* elements */
     const void *data;   /* K_TABLE: the elements */
-    const KArray *from; /* K_OUT: what it begins as, or NULL */
+    const KArray *from; /* K_OUT: its initial value, or NULL */
 };
 
 /* An index: 0 <= value < extent (a DIV or MOD under a guard that is false may
@@ -68,7 +68,7 @@ typedef struct KIndex {
     KTerm *terms;
 } KIndex;
 
-/* An index space in row-major order: the last var is the fastest.  None is the
+/* An index space in row-major order: the last var is the fastest.  No vars: a
  * space of one point. */
 typedef struct KRanges {
     int count;
@@ -145,7 +145,7 @@ struct KNode {
             KBlock body;
         } loop; /* LOOP */
         struct {
-            bool exclusive; /* without the round's own value */
+            bool exclusive; /* without the value of the round itself */
             KIndex along;   /* the index of the scan it stands in */
             KNode *value;   /* a number, in the scan or around */
         } running;          /* RUNNING */
@@ -181,13 +181,13 @@ typedef struct KPair {
 struct BeKernel {
     Arena *arena;
     const char *name; /* "k_" and the hash of the text */
-    const char *text; /* all that the kernel is, but for its name */
+    const char *text; /* everything in the kernel but its name */
     size_t text_len;
     VEC(KPair) pairs; /* in the order of the words that calls hand over */
     VEC(KArray *) arrays[K_NUM_ROLES]; /* ptrs: those of K_IN, then K_OUT */
-    /* Lengths, from 2, of kernels that are done as one; none: it is one.  The
-     * body is the first's, over one index; each has as many arrays of its own
-     * as the first. */
+    /* Lengths, at least 2, of kernels that are executed as one; none: a single
+     * kernel.  The body is the first's, over one index; each has as many arrays
+     * of its own as the first. */
     VEC(int64_t) segments;
     KRanges grid; /* items are numbered in its row-major order; none: 1 item */
     bool grid_vector; /* the grid is one range, which runs along the lanes */
@@ -211,16 +211,16 @@ typedef struct KReduceInfo {
 extern const KReduceInfo be_kernel_reduces[K_NUM_REDUCES];
 
 /* The kernel that computes a `kernel` operation of the step IR.  NULL after a
- * message to d when it would be unreasonably large. */
+ * message to d when it would be too large. */
 BeKernel *be_kernel_build(Arena *a, const IrOp *op, Diag *d);
 
 /* The number of items. */
 Dim be_kernel_items(const BeKernel *k);
-/* How many arrays of a role each of its segments has; all, if it has none. */
+/* How many arrays of a role each segment has; all of them without segments. */
 int be_kernel_segment_arrays(const BeKernel *k, KRole role);
 
 /* The words of a kernel's dims: of a symbol as Dims of a kernel name it, and
- * the replica's number, which is behind those of its pairs. */
+ * the replica's number, which is after the pairs. */
 static inline int
 be_kernel_symbol_word(int32_t sym)
 {
@@ -233,7 +233,7 @@ be_kernel_replica_word(const BeKernel *k)
     return k->pairs.len * BATCH_WORDS;
 }
 
-/* Text of one kernel; that of be_kernel_parse prints the same again. */
+/* The text of one kernel; be_kernel_parse of it prints the same text again. */
 void be_kernel_print(Str *out, const BeKernel *k);
 
 /* A vector (vec.h) of kernels; those that be_kernels_build made of a module,
@@ -253,17 +253,18 @@ be_kernel_of(const BeKernels *kernels, const IrOp *op)
     return *k;
 }
 /* Reads any number of kernels; errors go to d, and the result is false then.
- * `file` is the registered source the text is.  Names are computed anew.  What
- * was read is verified. */
+ * `file` is the registered source the text is.  Names are computed again.  The
+ * kernels are verified. */
 bool be_kernel_parse(BeKernels *out, Arena *a, Diag *d, uint16_t file,
                      const char *text, size_t len);
 
-/* Checks what code generation relies on.  Errors go to d at loc. */
+/* Checks the invariants that code generation relies on.  Errors go to d at loc.
+ */
 bool be_kernel_verify(const BeKernel *k, Diag *d, Loc loc);
 
 /* ---- indices ------------------------------------------------------------ */
 
-/* The coefficient of var in x; 0 when it is not there. */
+/* The coefficient of var in x; 0 if x does not have it. */
 Dim be_index_coef(const KIndex *x, const KVar *var);
 bool be_index_equal(const KIndex *x, const KIndex *y);
 /* The sum, and x * by, with terms in a; false when they do not fit int64_t or

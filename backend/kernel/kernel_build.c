@@ -1,11 +1,11 @@
 /*
  * kernel_build.c - from a kernel operation to a kernel
  *
- * The operation's region says what is computed.  Here its outputs get the
+ * The operation's region defines the computation.  Here its outputs get the
  * indices of their loops; kernel_rules.c follows the operations from there to
- * the inputs, and kernel_nest.c makes loops of what it finds.
+ * the inputs, and kernel_nest.c puts the resulting values into loops.
  *
- * Outputs share indices where they can, since only what has the same indices
+ * Outputs share indices where they can, since only values with the same indices
  * can be in the same loop.  The widest one has an index for each dimension; a
  * narrower one, say a sum over some of these dimensions, takes the indices of
  * the others.
@@ -59,8 +59,8 @@ equal_but_ones(const Shape *s, const Shape *t)
 
 /* ---- which indices an output has ---------------------------------------- */
 
-/* The value whose elements v has, one for one and in order, as far as they
- * are computed from one another: what is left is another kind of operation. */
+/* The value with the same elements as v, one for one and in order, through
+ * elementwise operations: the remaining one is of another kind. */
 static const IrValue *
 look_through(const Build *b, const IrValue *v)
 {
@@ -151,7 +151,7 @@ bind_outputs(Build *b)
     }
 }
 
-/* The order of what the last index counts. */
+/* The order of the rounds of the last index. */
 static void
 compute_sort(Build *b, Output *o, const View *view, ExprVar *last)
 {
@@ -216,7 +216,7 @@ declare_arrays(Build *b, const IrSegment *part)
     }
 }
 
-/* The first part is built; arrays of the others are like its own. */
+/* The first segment is built; the arrays of the others are like its own. */
 static void
 add_parts(Build *b, const IrOp *op)
 {

@@ -1,7 +1,7 @@
 /*
- * kernel_expr.c - a graph of values at indices, in which equal ones are one
+ * kernel_expr.c - a graph of values at indices, without duplicates
  *
- * Sharing matters twice: a value that two consumers want at the same index is
+ * Sharing matters twice: a value that two consumers need at the same index is
  * computed once, and the graph of a chain stays as small as the chain.
  */
 #include "backend/kernel/kernel_expr.h"
@@ -59,12 +59,12 @@ hash_node(KNode *n)
     return n->kind == K_MAP ? mix(h, (uint64_t)n->map.op) : h;
 }
 
-/* What a node says beside its index and its arguments. */
+/* A node's data besides its index and its arguments. */
 static bool
 equal_details(const KNode *x, const KNode *y)
 {
     switch (x->kind) {
-    case K_CONST: /* by its bits: -0.0 is not 0.0, a NaN is itself */
+    case K_CONST: /* by its bits: -0.0 differs from 0.0 */
         return x->constant.i == y->constant.i;
     case K_ROW_START:
         return x->pair == y->pair;
@@ -256,7 +256,7 @@ be_lin_scale(Build *b, KIndex x, Dim by)
     return product;
 }
 
-/* The greatest value d has. */
+/* The greatest value of d. */
 static int64_t
 dim_most(const Build *b, Dim d)
 {
@@ -266,7 +266,7 @@ dim_most(const Build *b, Dim d)
     return ir_dim_value(d, d.sym % 2 ? p->total : p->bound);
 }
 
-/* The greatest value of x, if it never is negative and terms are constant. */
+/* The greatest value of x, if it is never negative and terms are constant. */
 static bool
 index_most(const Build *b, const KIndex *x, int64_t *most)
 {
@@ -284,7 +284,7 @@ index_most(const Build *b, const KIndex *x, int64_t *most)
     return true;
 }
 
-/* Whether 0 <= x < by is plain to see. */
+/* Whether 0 <= x < by can be proved. */
 static bool
 index_is_below(const Build *b, const KIndex *x, Dim by)
 {
@@ -309,7 +309,7 @@ index_of_division(Build *b, KKind kind, KIndex x, Dim by, Dim extent)
     return be_lin_var(b, var_of(e->node.divide.var));
 }
 
-/* x = by * whole + rest, as far as it is seen term by term. */
+/* x = by * whole + rest, as far as each term shows it. */
 static void
 split_index(Build *b, const KIndex *x, Dim by, KIndex *whole, KIndex *rest)
 {

@@ -1,11 +1,11 @@
 /*
- * kernel_expr.h - values at indices, before they stand in loops
+ * kernel_expr.h - values at indices, before they are in loops
  *
- * Building a kernel goes in two steps.  The first asks for the outputs at
- * indices that stand for all their elements and follows the operations upwards
- * (kernel_value.c); what it makes is a graph of Exprs.  The second decides
- * about indices (kernel_space.c) and puts every Expr where its own are known
- * (kernel_nest.c), which may be in several loops.
+ * A kernel is built in two steps.  The first asks for the outputs at indices
+ * that stand for all their elements and follows the operations upwards
+ * (kernel_value.c), which gives a graph of Exprs.  The second transforms the
+ * indices (kernel_space.c) and puts every Expr into a loop where its indices
+ * are known (kernel_nest.c), perhaps several times.
  */
 #ifndef TFD_BACKEND_KERNEL_KERNEL_EXPR_H
 #define TFD_BACKEND_KERNEL_KERNEL_EXPR_H
@@ -23,7 +23,7 @@ struct Expr {
     Expr *next; /* of its bucket */
     /* the rest is known when the indices are chosen (kernel_space.c) */
     bool seen;
-    ExprVars vars;        /* of loops, that it hangs on */
+    ExprVars vars;        /* of loops, that it depends on */
     const ExprVar *voter; /* the last reduction's index that counted it */
     KNode *placed;        /* where loops are open that have it, else NULL */
 };
@@ -38,7 +38,7 @@ typedef enum LoopOrder {
 
 struct ExprVar {
     KVar var;     /* first, see var_of */
-    Expr *divide; /* the DIV, MOD or PICK it comes from; NULL: a loop */
+    Expr *divide; /* its defining DIV, MOD or PICK; NULL: a loop */
     bool is_root; /* an index of an output, not of a reduction */
     bool is_row;
     LoopOrder order;
@@ -51,8 +51,8 @@ typedef struct Shape {
     Dim dims[IR_MAX_RANK];
 } Shape;
 
-/* One element of a value: of its own shape, or of another one with as many
- * elements in the same order. */
+/* One element of a value: in its own shape, or in another one with the same
+ * number of elements in the same order. */
 typedef struct View {
     Shape shape;
     KIndex at[IR_MAX_RANK];
@@ -66,14 +66,14 @@ typedef struct Output {
     ExprVars vars;
     KIndex at; /* where it is stored */
     Expr *value;
-    /* of a scatter: where guard holds, and combined with what is there */
+    /* of a scatter: stored if guard holds, combined with the old value */
     Expr *guard;     /* else NULL */
     IrOpKind fold;   /* OP_copy: not combined */
     KRanges ordered; /* indices of the loop around the store */
     bool descending; /* its last index is SORTED, and value what is sorted */
 } Output;
 
-typedef struct Memo Memo; /* an element asked for before */
+typedef struct Memo Memo; /* an element that was requested before */
 typedef struct Build Build;
 
 /* The rule of an operation: its result, of view's shape, at that element. */
@@ -86,9 +86,10 @@ struct Build {
     BeKernel *k;
     Arena *scratch;
     const IrModule *m;
-    const char *error; /* the first thing that went wrong, or NULL */
-    /* be_rule_of: rules are above what asks for values, so they are reached
-     * through this pointer alone; NULL for an operation without a rule. */
+    const char *error; /* the first error, or NULL */
+    /* be_rule_of: rules are in a layer above the functions that ask for values,
+     * so they are reached through this pointer alone; NULL for an operation
+     * without a rule. */
     ValueRule *(*rule_of)(const IrOp *op);
     int num_exprs, num_vars;
     Expr **exprs;                /* EXPR_BUCKETS chains */
@@ -113,7 +114,7 @@ var_of(KVar *v)
 
 /* ---- kernel_expr.c ------------------------------------------------------ */
 
-/* Building goes on with values that do not matter any more. */
+/* After an error building continues with values that do not matter. */
 void be_expr_fail(Build *b, const char *what);
 void be_expr_fail_index(Build *b);
 
@@ -140,7 +141,7 @@ Expr *be_expr_zero(Build *b, DType dtype);
 
 ExprVar *be_expr_loop_var(Build *b, Dim extent);
 
-/* h, and what x says. */
+/* Adds the fields of x to hash h. */
 uint64_t be_lin_hash(uint64_t h, const KIndex *x);
 KIndex be_lin_const(Dim c);
 KIndex be_lin_var(Build *b, ExprVar *v);
@@ -158,9 +159,9 @@ Dim be_dim_times(Build *b, Dim x, Dim y);
 
 /* ---- kernel_view.c ------------------------------------------------------ */
 
-/* d in the symbols of the kernel. */
+/* d with the symbols of the kernel. */
 Dim be_kernel_dim(Build *b, Dim d);
-/* Makes v, of the region, known. */
+/* Declares v, of the region. */
 void be_value_declare(Build *b, IrValue *v);
 const Shape *be_value_shape(const Build *b, const IrValue *v);
 bool be_shape_equal(const Shape *x, const Shape *y);
@@ -171,7 +172,7 @@ Dim be_shape_size(Build *b, const Shape *s);
 /* The first element of v; its linear index. */
 View be_view_of(const Build *b, const IrValue *v);
 KIndex be_view_linear(Build *b, const View *view);
-/* The element that view means, as one of v's own shape. */
+/* The element of view in v's own shape. */
 View be_view_own(Build *b, const IrValue *v, const View *view);
 /* The element of an operand that broadcasts to the element of the result. */
 View be_view_broadcast(const Build *b, const IrValue *operand,
@@ -179,11 +180,11 @@ View be_view_broadcast(const Build *b, const IrValue *operand,
 
 /* ---- kernel_value.c ----------------------------------------------------- */
 
-/* v at the element that view says.  Loads happen only where guard (NULL:
- * always) is true; elsewhere the value is anything. */
+/* v at the element of view.  Loads happen only where guard (NULL: always) is
+ * true; elsewhere the value is arbitrary. */
 Expr *be_value_at(Build *b, const IrValue *v, const View *view, Expr *guard);
-/* x at a view where inside (NULL: always) holds, else 0; both is inside and
- * what else must hold for a load. */
+/* x at a view where inside (NULL: always) holds, else 0; both is inside and the
+ * other conditions of a load. */
 Expr *be_value_masked(Build *b, const IrValue *x, const View *at, Expr *inside,
                       Expr *both);
 
@@ -192,18 +193,18 @@ Expr *be_value_load(Build *b, KArray *array, const View *view, Expr *guard);
 
 /* ---- rules (kernel_rules.c, kernel_move.c, kernel_reduce.c) ------------- */
 
-/* NULL where the operation cannot stand in a kernel. */
+/* NULL if the operation cannot be in a kernel. */
 ValueRule *be_rule_of(const IrOp *op);
 
-/* kernel_move.c; the first is of operations that leave elements in order */
+/* kernel_move.c; the first is for operations that keep the order of elements */
 ValueRule be_at_same, be_at_broadcast, be_at_transpose, be_at_slice, be_at_pad,
     be_at_reverse, be_at_concat, be_at_take;
-/* kernel_reduce.c; the first is of all operations that reduce */
+/* kernel_reduce.c; the first is for all operations that reduce */
 ValueRule be_at_reduce, be_at_dot, be_at_conv2d, be_at_conv2d_weights;
 
 /* ---- kernel_scatter.c --------------------------------------------------- */
 
-/* The scatter that the region is for, or NULL. */
+/* The scatter of the region, or NULL. */
 const IrOp *be_scatter_of(const IrBlock *region);
 /* Fills o, its only output. */
 void be_scatter_bind(Build *b, const IrOp *op, Output *o);
@@ -216,8 +217,8 @@ typedef struct RowSpace {
     ExprVar *lanes; /* the last row, if it runs along the lanes; else NULL */
 } RowSpace;
 
-/* Merges indices, marks rows (is_row) and fills s, unless the build has
- * failed. */
+/* Merges indices, marks rows (is_row) and fills s, unless the build has failed.
+ */
 void be_space_choose(Build *b, RowSpace *s);
 
 /* ---- kernel_nest.c ------------------------------------------------------ */

@@ -1,5 +1,5 @@
 /*
- * kernel_impl.h - what the files of the kernel IR share
+ * kernel_impl.h - shared by the files of the kernel IR
  */
 #ifndef TFD_BACKEND_KERNEL_KERNEL_IMPL_H
 #define TFD_BACKEND_KERNEL_KERNEL_IMPL_H
@@ -15,7 +15,7 @@ KNode *be_kernel_append(Arena *a, KBlock *b, const KNode *node);
 /* The block of a node that has one, with its ranges; else NULL. */
 KBlock *be_kernel_body(KNode *n, KRanges **ranges);
 
-/* The values that n uses from outside of its body, a NULL guard left out;
+/* The values from outside of its body that n uses, without a NULL guard;
  * returns their number. */
 enum { K_MAX_ARGS = 3 };
 int be_kernel_args(const KNode *n, KNode **args);
@@ -26,11 +26,11 @@ KIndex *be_kernel_index(KNode *n);
 /* Calls visit on each node in the order of the text. */
 void be_kernel_walk(KBlock *b, void (*visit)(KNode *n, void *data), void *data);
 
-/* Numbers values and indices, puts terms in order, names the kernel: the last
- * step of whoever makes one. */
+/* Numbers values and indices, sorts terms, names the kernel: the last step of
+ * making one. */
 void be_kernel_finish(BeKernel *k);
 
-/* The text that is hashed: all but the first line. */
+/* The text that is hashed: everything but the first line. */
 void be_kernel_print_rest(Str *out, const BeKernel *k);
 
 #endif

@@ -1,7 +1,7 @@
 /*
- * kernel_move.c - elements that come from elsewhere as they are
+ * kernel_move.c - operations that move elements
  *
- * A move becomes index arithmetic.  Where it has elements of its own (the rim
+ * A move becomes index arithmetic.  If it has elements of its own (the border
  * of a pad), or a choice of operands, there is a condition too: loads happen
  * where it holds.
  */
@@ -62,8 +62,8 @@ be_at_reverse(Build *b, const IrOp *op, const View *view, Expr *guard)
     return be_value_at(b, op->operands[0], &at, guard);
 }
 
-/* Where an axis of a padded value has an element: *x becomes its index there,
- * and the result is the condition, NULL if it always has one. */
+/* Where an axis of a padded value has an element: *x becomes its index there;
+ * returns the condition, NULL if it always holds. */
 static Expr *
 pad_axis(Build *b, KIndex *x, Dim size, Dim padded, int64_t low, int64_t step)
 {
@@ -102,8 +102,7 @@ be_at_pad(Build *b, const IrOp *op, const View *view, Expr *guard)
     return be_value_masked(b, x, &at, inside, both);
 }
 
-/* An axis of the batch's length may have no part; then there is nothing to
- * load. */
+/* An axis with the length of a batch may be empty; then nothing is loaded. */
 Expr *
 be_at_take(Build *b, const IrOp *op, const View *view, Expr *guard)
 {

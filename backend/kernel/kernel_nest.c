@@ -1,11 +1,11 @@
 /*
  * kernel_nest.c - loops for the values of a kernel
  *
- * The row space (kernel_space.c) is the grid, but for its last index when that
- * one runs along the lanes.  Every value is placed in the outermost loop that
- * has the indices it hangs on.  So what a row needs is computed once a row,
- * before the loops that use it; a chain of reductions becomes stages without
- * anyone looking for it.
+ * The row space (kernel_space.c) is the grid, except for its last index when
+ * that one runs along the lanes.  Every value is placed in the outermost loop
+ * that has the indices it depends on.  So the values of a row are computed once
+ * a row, before the loops that use them, and a chain of reductions becomes
+ * stages by itself.
  */
 #include "backend/kernel/kernel_expr.h"
 
@@ -52,7 +52,7 @@ bind_var(Build *b, Scope *s, ExprVar *v)
     return v->placed;
 }
 
-/* The outermost scope that has all indices e hangs on. */
+/* The outermost scope that has all indices that e depends on. */
 static Scope *
 scope_of(const Expr *e, Scope *s)
 {
@@ -82,7 +82,7 @@ place_index(Build *b, Scope *s, const KIndex *x)
     return placed;
 }
 
-/* Fresh indices for ranges in the scope of their body. */
+/* New indices for ranges in the scope of their body. */
 static void
 bind_ranges(Build *b, Scope *s, KRanges *r)
 {
@@ -117,8 +117,8 @@ place_map(Build *b, Scope *s, KNode *n)
         n->map.args[i] = place(b, s, expr_of(n->map.args[i]));
 }
 
-/* Replaces the Exprs and ExprVars that n, a copy of an Expr's node, names by
- * nodes and indices of blocks. */
+/* Replaces the Exprs and ExprVars in n, a copy of an Expr's node, by nodes and
+ * indices of blocks. */
 static void
 place_parts(Build *b, Scope *s, KNode *n)
 {
@@ -305,7 +305,7 @@ emit_loops(Build *b, Scope *s, const Output *o, const ExprVars *inner, int next)
     loop_close(b, &loop, s);
 }
 
-/* What is there combined with the value of a scatter, rounded as memory has it
+/* The old value combined with the value of a scatter, rounded as in memory
  * (D4). */
 static KNode *
 be_fold_of(Build *b, KBlock *to, const Output *o, const KNode *load,
@@ -331,8 +331,8 @@ be_fold_of(Build *b, KBlock *to, const Output *o, const KNode *load,
     return be_kernel_append(b->k->arena, to, &cast);
 }
 
-/* A row is loaded and stored at its turn: never an Expr, which could be placed
- * outside of the loop. */
+/* A row is loaded and stored in its round: never as an Expr, which could be
+ * placed outside of the loop. */
 static void
 emit_row(Build *b, Scope *s, const Output *o)
 {
@@ -378,8 +378,8 @@ is_emitted(Build *b, int i, const ExprVars *inner)
     return false;
 }
 
-/* All of an item.  What rows store is computed first and stored last: what an
- * item reads in its reductions is read before it stores anything. */
+/* All work of an item.  Rows are computed first and stored last: so the loads
+ * of an item's reductions come before its stores. */
 static void
 emit_item(Build *b, Scope *s)
 {
@@ -397,8 +397,8 @@ emit_item(Build *b, Scope *s)
     emit_outputs(b, s, &none);
 }
 
-/* Loops over the rows from number `next` that are not in the grid, then what
- * an item does. */
+/* Loops over the rows from number `next` that are not in the grid, then the
+ * work of an item. */
 static void
 be_emit_rows(Build *b, Scope *s, const ExprVars *rows, int next,
              const ExprVar *lanes)
@@ -419,7 +419,7 @@ be_emit_rows(Build *b, Scope *s, const ExprVars *rows, int next,
 }
 
 /* Makes the first rows the grid: those that are not in the lanes and whose
- * product is a dimension, or the lanes' alone.  Returns how many. */
+ * product is a dimension, or only the lanes.  Returns how many. */
 static int
 open_grid(Build *b, Scope *item, const ExprVars *rows, const ExprVar *lanes)
 {

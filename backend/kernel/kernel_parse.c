@@ -1,8 +1,8 @@
 /*
  * kernel_parse.c - kernels from text
  *
- * The reader of the step IR lends its tokens and numbers.  Names end with the
- * block they are defined in: a list of the open ones is cut back there.
+ * Tokens and numbers are read by the parser of the step IR.  Names end with the
+ * block that defines them: the list of open names is cut back there.
  */
 #include "backend/kernel/kernel_impl.h"
 
@@ -12,12 +12,12 @@
 enum { MAX_DEPTH = 64 };
 #define MAX_LENGTH (INT64_C(1) << 44) /* of a part */
 
-/* What a name stands for. */
+/* The meaning of a name. */
 typedef struct Meaning {
     KVar *var;
     KNode *value;
     KArray *array;
-    int32_t symbol; /* of dims; -1: none of these */
+    int32_t symbol; /* of dims; -1: not one of them */
 } Meaning;
 
 typedef struct Reader {
@@ -51,7 +51,7 @@ forget(Reader *r, int from)
         map_set(r->names, VEC_POP(r->open), NULL);
 }
 
-/* "%3", also of the next token; "" if that is no value. */
+/* "%3", also of the next token; "" if that is not a value. */
 static const char *
 value_name(Reader *r)
 {
@@ -65,7 +65,7 @@ value_name(Reader *r)
     return name;
 }
 
-/* A value that is defined; on failure another one. */
+/* A defined value; on failure some other one. */
 static KNode *
 parse_value(Reader *r)
 {
@@ -481,7 +481,7 @@ parse_statement(Reader *r, KBlock *b)
         parse_divide(r, b);
 }
 
-/* Whether the next token ends a block, rightly or not. */
+/* Whether the next token ends a block, correctly or not. */
 static bool
 at_end(const Parser *p)
 {

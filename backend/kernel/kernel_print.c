@@ -25,7 +25,7 @@ print_symbol(Str *out, Dim d)
     str_addf(out, "%c%d", d.sym % 2 ? 'N' : 'n', d.sym / 2);
 }
 
-/* Begins a summand after what is there: its sign and a space on both sides. */
+/* Begins a summand after earlier ones: its sign with a space on both sides. */
 static void
 print_sign(Str *out, bool negative, bool first)
 {
@@ -235,7 +235,7 @@ print_pick(Str *out, const KNode *n)
     str_addf(out, " = pick %%%d", n->pick.value->id);
 }
 
-/* What follows the word that begins a value's node. */
+/* The text after the word that begins a value's node. */
 static void
 print_value(Str *out, const KNode *n, int depth)
 {

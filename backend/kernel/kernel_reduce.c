@@ -1,8 +1,10 @@
 /*
- * kernel_reduce.c - elements made of many: reductions, products, convolutions
+ * kernel_reduce.c - elements computed from many: reductions, products,
+ * convolutions
  *
- * Each has indices of its own, which run through the elements that it is made
- * of.  A convolution is a product whose one operand is seen through windows.
+ * Each has indices of its own, which run through the elements that it
+ * combines.  A convolution is a product whose one operand is seen through
+ * windows.
  */
 #include "backend/kernel/kernel_expr.h"
 
@@ -76,7 +78,7 @@ position(const int64_t *axes, int count, int axis)
 }
 
 /* Sets the indices of an operand's batch and free axes from those of the
- * result; free ones begin at `next`, whose new place is returned. */
+ * result; free ones begin at `next`; returns the next one. */
 static int
 set_kept(const IrOp *op, const View *view, View *at, IrAttrName batch,
          IrAttrName contract, int next)
@@ -119,8 +121,8 @@ be_at_dot(Build *b, const IrOp *op, const View *view, Expr *guard)
 
 /* ---- convolutions ------------------------------------------------------- */
 
-/* Whether x has what the windows along an axis read, for sizes that are known;
- * the first is at -low. */
+/* Whether x covers all reads of the windows along an axis, for sizes that are
+ * known; the first read is at -low. */
 static bool
 windows_fit(Dim windows, Dim taps, int64_t step, int64_t low, Dim size)
 {
@@ -155,8 +157,8 @@ conv_of(Build *b, const IrOp *op, const View *view)
     return c;
 }
 
-/* The contraction; in x, windows and places (both two indices of as many as
- * dims say) tell height and width. */
+/* The contraction; in x, windows and places (two indices each, with extents
+ * dims) determine height and width. */
 static Expr *
 at_windows(Build *b, Conv *c, const KIndex *windows, const Dim *num_windows,
            const KIndex *places, const Dim *num_places, Expr *guard)
@@ -195,7 +197,7 @@ be_at_conv2d(Build *b, const IrOp *op, const View *view, Expr *guard)
                       c.y.shape.dims, guard);
 }
 
-/* One over rows and windows. */
+/* A contraction over rows and windows. */
 Expr *
 be_at_conv2d_weights(Build *b, const IrOp *op, const View *view, Expr *guard)
 {

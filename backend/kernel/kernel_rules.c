@@ -1,10 +1,10 @@
 /*
  * kernel_rules.c - how each operation computes an element of its result
  *
- * One rule an operation: given the element that is wanted, the elements of the
- * operands that it is computed from.  Asking the outputs' operations first, the
- * rules ask each other up to the inputs, so that operations which only move
- * elements become index arithmetic and leave no trace.
+ * One rule for each operation: it maps an element of the result to the elements
+ * of the operands that it is computed from.  Beginning with the outputs, rules
+ * call each other up to the inputs, so that operations which only move elements
+ * become index arithmetic and leave no node.
  */
 #include "backend/kernel/kernel_expr.h"
 
@@ -112,7 +112,8 @@ converted(Build *b, Expr *e, DType from, DType to)
 static Expr *
 at_elementwise(Build *b, const IrOp *op, const View *view, Expr *guard)
 {
-    /* Under a foreign shape all operands but single ones have the result's. */
+    /* In a view of another shape, all operands with several elements have the
+     * result's shape. */
     bool foreign =
         !be_shape_equal(&view->shape, be_value_shape(b, op->results[0]));
     Expr *args[K_MAX_ARGS];
@@ -134,7 +135,7 @@ at_elementwise(Build *b, const IrOp *op, const View *view, Expr *guard)
 
 /* ---- along an axis, in order -------------------------------------------- */
 
-/* The index of an output that x is, and nothing else; else NULL. */
+/* The output index that x equals; else NULL. */
 static ExprVar *
 lone_index(const KIndex *x)
 {
@@ -177,7 +178,7 @@ at_argsort(Build *b, const IrOp *op, const View *view, Expr *guard)
     return be_expr_const(b, scalar_int(DT_i64, 0));
 }
 
-/* By the number of its element, in range. */
+/* By the number of its element, clamped. */
 static Expr *
 at_reorder(Build *b, const IrOp *op, const View *view, Expr *guard)
 {

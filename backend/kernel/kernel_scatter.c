@@ -1,8 +1,8 @@
 /*
- * kernel_scatter.c - rows changed where they are
+ * kernel_scatter.c - changes rows in place
  *
- * A scatter is the one operation that is told where its results go rather than
- * asked where they come from.  Its output begins as the operand whose rows it
+ * A scatter is the only operation that maps its operands to places in the
+ * result, not the reverse.  Its output begins as the operand whose rows it
  * changes, and the kernel goes through the indices in order, for all columns
  * side by side:
  *
@@ -16,12 +16,12 @@
  *       %6: f32 = add %5, %3
  *       store out0[i0 + 64*i2], %6 if %4
  *
- * Columns are independent, so threads share them out; what a row becomes hangs
- * on the order of the indices alone.  %4 is whether there is such a row.
+ * Columns are independent, so threads divide them; the result of a row depends
+ * only on the order of the indices. %4 is whether the row exists.
  */
 #include "backend/kernel/kernel_expr.h"
 
-/* The operation that a row and its value are combined by; OP_copy: none. */
+/* The operation that combines a row and its value; OP_copy: none. */
 static IrOpKind
 fold_of(const IrOp *op)
 {
@@ -29,7 +29,8 @@ fold_of(const IrOp *op)
                         dtype_is_float(op->results[0]->type.dtype));
 }
 
-/* Whether v is a parameter of the region that nothing but op uses, once. */
+/* Whether v is a parameter of the region whose only use is one operand of op.
+ */
 static bool
 is_own_parameter(const IrOp *op, const IrValue *v)
 {

@@ -1,5 +1,5 @@
 /*
- * kernel_space.c - which indices a kernel has, and what becomes of each
+ * kernel_space.c - the indices of a kernel, and their roles
  *
  * 1. Neighbouring indices that only occur as one linear index become one.
  * 2. The row space is chosen: the indices that all outputs have, and all
@@ -16,7 +16,7 @@
 
 typedef struct Graph {
     VEC(Expr *) exprs;     /* that the outputs need, arguments first */
-    VEC(KIndex *) indices; /* all that they have, and those of the stores */
+    VEC(KIndex *) indices; /* all their indices, and the stores' */
 } Graph;
 
 static void visit(Build *b, Graph *g, Expr *e);
@@ -32,7 +32,7 @@ visit_index(Build *b, Graph *g, KIndex *x)
     }
 }
 
-/* Everything e is made of: arguments, and what a body yields. */
+/* Visits all operands of e: arguments, and the yields of a body. */
 static int
 inputs_of(const Expr *e, KNode **inputs)
 {
@@ -94,7 +94,7 @@ graph_of(Build *b)
     return g;
 }
 
-/* ---- indices that are one ----------------------------------------------- */
+/* ---- merging indices ----------------------------------------------- */
 
 /* Whether slow and fast occur only as fast.extent * slow + fast. */
 static bool
@@ -123,7 +123,7 @@ remove_terms(const Graph *g, const KVar *v)
     }
 }
 
-/* Makes fast the index of both, if that can be. */
+/* Merges both into fast, if that is possible. */
 static bool
 merge_vars(const Graph *g, const KVar *slow, KVar *fast)
 {
@@ -198,7 +198,7 @@ merge_indices(Build *b, const Graph *g)
     }
 }
 
-/* ---- which indices a value hangs on ------------------------------------- */
+/* ---- indices that a value depends on ------------------------------------- */
 
 static void
 add_var(Build *b, ExprVars *vars, ExprVar *v)
@@ -226,7 +226,7 @@ add_index_vars(Build *b, ExprVars *vars, const KIndex *x)
     }
 }
 
-/* Needs those of what e is made of. */
+/* The indices of e's operands must be known. */
 static void
 find_vars(Build *b, Expr *e)
 {
@@ -292,10 +292,10 @@ choose_rows(Build *b, const Graph *g, const ExprVars *space)
         space->data[i]->is_row &= space->data[i]->order == FREE_ORDER;
 }
 
-/* ---- which index runs along the lanes ----------------------------------- */
+/* ---- the index along the lanes ----------------------------------- */
 
-/* Loads in the body of a reduction that follow its last index and those that
- * follow an index of the results. */
+/* Loads in the body of a reduction that are contiguous along its last index,
+ * and those that are along an index of the results. */
 typedef struct Votes {
     const ExprVar *own, *other;
     int for_own, for_other;
@@ -321,7 +321,7 @@ count_votes(Expr *e, Votes *votes)
         count_votes(expr_of(inputs[i]), votes);
 }
 
-/* Whether a reduction that has the lanes for itself reads along memory, more
+/* Whether a reduction that uses the lanes for itself has more contiguous loads
  * than one that is computed for neighbouring results side by side. */
 static bool
 runs_along_memory(const Expr *e, const ExprVar *last)
@@ -333,7 +333,7 @@ runs_along_memory(const Expr *e, const ExprVar *last)
 }
 
 /* The index of the row space in the lanes, or NULL: then it is the last one of
- * a loop inside, or each reduction's own. */
+ * an inner loop, or each reduction's own. */
 static ExprVar *
 choose_lanes(const Graph *g, const ExprVars *space)
 {
@@ -351,7 +351,8 @@ choose_lanes(const Graph *g, const ExprVars *space)
 
 /* ---- the order of the rows ---------------------------------------------- */
 
-/* What lanes run along in a contraction: the operand that hangs on them. */
+/* The index along the lanes in a contraction: of the operand that depends on
+ * it. */
 static const Expr *
 side_of_lanes(const Expr *contract, const ExprVar *lanes)
 {
@@ -363,8 +364,8 @@ side_of_lanes(const Expr *contract, const ExprVar *lanes)
     return moves ? x : y;
 }
 
-/* Rows that an operand does not hang on come last: they are those of a matrix,
- * the others tell matrices apart. */
+/* Rows that an operand does not depend on come last: they are the rows of a
+ * matrix, the others are batches. */
 static void
 put_matrix_last(Build *b, const Expr *side, ExprVars *rows)
 {
@@ -379,7 +380,7 @@ put_matrix_last(Build *b, const Expr *side, ExprVars *rows)
     *rows = first;
 }
 
-/* Loads that run along v in memory, and not along the lanes. */
+/* Loads that are contiguous along v, and not along the lanes. */
 static int
 count_turned(const Graph *g, const ExprVar *v, const ExprVar *lanes)
 {
@@ -396,7 +397,7 @@ count_turned(const Graph *g, const ExprVar *v, const ExprVar *lanes)
     return count;
 }
 
-/* What most loads run along comes last. */
+/* The index along which most loads are contiguous comes last. */
 static void
 put_neighbours_last(Build *b, const Graph *g, const ExprVar *lanes,
                     ExprVars *rows)
@@ -416,8 +417,8 @@ put_neighbours_last(Build *b, const Graph *g, const ExprVar *lanes,
     }
 }
 
-/* Rows may be in any order; some are better for whoever does some of the last
- * ones at once.  The lanes stay at the end. */
+/* Rows may be in any order; some orders are better for executing several of the
+ * last rows at once.  The lanes stay at the end. */
 static void
 order_rows(Build *b, const Graph *g, ExprVar *lanes, ExprVars *rows)
 {
@@ -439,9 +440,10 @@ order_rows(Build *b, const Graph *g, ExprVar *lanes, ExprVars *rows)
     VEC_PUSH(b->scratch, *rows, lanes);
 }
 
-/* ---- the whole ---------------------------------------------------------- */
+/* ---- the row space of a build
+ * ---------------------------------------------------------- */
 
-/* What goes in order goes around nothing else, and for one output. */
+/* A scan or sort must be the innermost loop, and of one output. */
 static void
 check_order(Build *b, const ExprVars *space)
 {

@@ -1,15 +1,15 @@
 /*
- * kernel_value.c - an element of a value, asked for once
+ * kernel_value.c - elements of values, each computed once
  *
- * The rule of the operation that makes the value says which elements of the
- * operands it is computed from (kernel_rules.c).  Rules ask for those here, and
- * so down to the inputs: Build's rule_of is the one way back up.
+ * The rule of the operation that defines the value maps it to elements of the
+ * operands (kernel_rules.c).  Rules ask for those here, and so on to the
+ * inputs: Build's rule_of is the only call back to the rules.
  */
 #include "backend/kernel/kernel_expr.h"
 
 #include "ir/base/message.h"
 
-/* An element that was asked for before. */
+/* An element that was requested before. */
 struct Memo {
     Memo *next; /* of its bucket */
     const IrValue *of;
@@ -62,7 +62,7 @@ memo_bucket(Build *b, const IrValue *v, const View *view, const Expr *guard)
     return &b->memos[h % EXPR_BUCKETS];
 }
 
-/* Whether v can be had at an element under any shape. */
+/* Whether v can be evaluated in a view of any shape. */
 static bool
 takes_any_shape(const Build *b, const IrValue *v)
 {
@@ -112,7 +112,7 @@ be_value_masked(Build *b, const IrValue *x, const View *at, Expr *inside,
                 Expr *both)
 {
     Expr *e = be_value_at(b, x, at, both);
-    /* A load is 0 already where its guard does not hold. */
+    /* A load is 0 where its guard does not hold. */
     if (!inside ||
         (e->node.kind == K_LOAD && e->node.load.guard == &both->node))
         return e;

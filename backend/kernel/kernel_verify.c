@@ -1,9 +1,9 @@
 /*
- * kernel_verify.c - what code generation relies on
+ * kernel_verify.c - the invariants that code generation relies on
  *
- * One walk in the order of the text, which knows what is defined where it
- * stands.  The first mistake is reported; a kernel is small and made by us, or
- * by someone who edits a dump.
+ * One walk in the order of the text, which tracks the definitions in scope.
+ * Only the first error is reported: a kernel is small, and is made by this
+ * compiler or by editing a dump.
  */
 #include "backend/kernel/kernel_impl.h"
 
@@ -78,7 +78,7 @@ dim_full(const Check *c, Dim d)
 }
 
 /* Whether x is in 0 .. size - 1 for all values of its indices, if that can be
- * said and if there are any. */
+ * proved and if there are any. */
 static bool
 is_in_range(const Check *c, const KIndex *x, Dim size)
 {
@@ -106,7 +106,7 @@ check_access(Check *c, const KArray *array, const KIndex *at)
 
 /* ---- types -------------------------------------------------------------- */
 
-/* What the elementwise rules of ops.def ask of the last operand's dtype (a
+/* The dtypes that elementwise rules of ops.def require of the last operand (a
  * choice has its condition before). */
 typedef struct TypeRule {
     const char *name;
@@ -171,7 +171,7 @@ check_map(Check *c, const KNode *n)
 
 static void check_block(Check *c, const KBlock *b);
 
-/* What begins here ends with cut_back. */
+/* Everything begun here ends with cut_back. */
 typedef struct Mark {
     int values, vars;
     bool in_vector, in_body;
@@ -204,7 +204,7 @@ check_value(Check *c, const KNode *used, const KNode *by)
         fail(c, "%%%d uses a value that is not known there", by->id);
 }
 
-/* Opens the index space of a node that runs along the lanes or not. */
+/* Opens the index space of a node, along the lanes or not. */
 static void
 enter(Check *c, const KRanges *r, bool vector)
 {
@@ -251,7 +251,7 @@ check_contract(Check *c, const KNode *n)
         fail(c, "%%%d multiplies elements of the wrong dtype", n->id);
 }
 
-/* Neighbouring lanes store to neighbouring elements. */
+/* Neighbouring lanes must store to neighbouring elements. */
 static void
 check_lanes(Check *c, const KBlock *b, const KVar *lanes)
 {
@@ -320,7 +320,7 @@ check_running(Check *c, const KNode *n)
     c->num_running++;
 }
 
-/* The place of the last number, as far as an index says it. */
+/* The place of the last number, as far as an index determines it. */
 static void
 check_sorted(Check *c, const KNode *n)
 {
@@ -511,7 +511,7 @@ check_block(Check *c, const KBlock *b)
 
 /* ---- the kernel --------------------------------------------------------- */
 
-/* An output begins as an input that is its like. */
+/* An output must have the dtype and size of the input that it begins as. */
 static void
 check_from(Check *c, const KArray *out)
 {
@@ -551,8 +551,8 @@ check_grid(Check *c)
 
 /* ---- parts -------------------------------------------------------------- */
 
-/* An array of a part is like that of the first: as long as the part, or of one
- * element. */
+/* An array of a segment is like that of the first: as long as the segment, or
+ * of one element. */
 static void
 check_part_array(Check *c, const KArray *array)
 {

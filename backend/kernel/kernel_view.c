@@ -1,10 +1,11 @@
 /*
- * kernel_view.c - which element of a value is meant
+ * kernel_view.c - elements of a value in views of other shapes
  *
  * A reshape keeps the linear order, so its operand is asked for the same
- * element under the foreign shape.  Most never notice: an input is addressed by
- * the linear index anyway, and an elementwise operation passes it on.  Only who
- * needs the indices of its own shape divides (be_view_own).
+ * element in the other shape.  Most operations need no conversion: an input is
+ * addressed by the linear index anyway, and an elementwise operation passes the
+ * view on.  Only operations that need the indices of their own shape divide
+ * (be_view_own).
  */
 #include "backend/kernel/kernel_expr.h"
 
@@ -112,8 +113,8 @@ be_view_linear(Build *b, const View *view)
     return linear(b, view->shape.dims, view->at, view->shape.rank);
 }
 
-/* Which of two products is to grow until they are equal: the lesser one, as
- * far as can be seen. */
+/* Which of two products must grow until they are equal: the lesser one, as far
+ * as can be proved. */
 static bool
 is_less(Dim x, Dim y)
 {
@@ -163,10 +164,9 @@ skip_ones(const Shape *s, int i)
     return i;
 }
 
-/* The element that view means, as one of v's own shape: group by group of
- * dimensions that hold the same elements.  An array without elements is left
- * with one index that hangs on all, so that nothing is taken out of its loops.
- */
+/* The element of view in v's own shape: by groups of dimensions that have the
+ * same elements.  An array without elements keeps one index that depends on
+ * all, so that nothing is hoisted out of its loops. */
 View
 be_view_own(Build *b, const IrValue *v, const View *view)
 {

@@ -1,9 +1,8 @@
 /*
- * llvm_util.c - LLVM-C in the small words that code generation speaks
+ * llvm_util.c - short wrappers of LLVM-C for code generation
  *
- * The only file that would meet differences between versions of LLVM.  No
- * fast-math flag is set anywhere (D3), and no `nsw` on the program's integers:
- * they wrap.
+ * The only file that depends on the version of LLVM.  No fast-math flag is set
+ * anywhere (D3), and no `nsw` on the program's integers: they wrap.
  */
 #include "backend/llvm/llvm_util.h"
 
@@ -84,7 +83,7 @@ be_func_end(BeUnit *u)
     be_br(u, body);
 }
 
-/* 0 would be an attribute, too, one that says nothing. */
+/* Kind 0 would be a valid call that adds no attribute. */
 static unsigned
 attribute_kind(const char *name)
 {

@@ -1,9 +1,9 @@
 /*
- * llvm_util.h - LLVM-C in the small words that code generation speaks
+ * llvm_util.h - short wrappers of LLVM-C for code generation
  *
  * A BeUnit is one module in a context of its own, so that units are made by
  * different threads at once and their bytes do not depend on each other (D15).
- * Everything here belongs to the unit and goes with it.
+ * Everything here belongs to the unit and is released with it.
  */
 #ifndef TFD_BACKEND_LLVM_LLVM_UTIL_H
 #define TFD_BACKEND_LLVM_LLVM_UTIL_H
@@ -25,26 +25,26 @@ typedef struct BeUnit {
     Val func;    /* the function being built */
     Block entry; /* its first block: be_alloca adds to it */
     Type i1, i8, i16, i32, i64, f32, f64, ptr, nothing;
-    bool named; /* values keep the names they are given: for those who read */
+    bool named; /* values keep their given names: for readers of dumps */
 } BeUnit;
 
 /* name is the module's, for dumps. */
 void be_unit_open(BeUnit *u, const char *name, bool named);
 void be_unit_close(BeUnit *u);
-/* NULL, or what LLVM's verifier says; in memory for LLVMDisposeMessage. */
+/* NULL, or the message of LLVM's verifier; in memory for LLVMDisposeMessage. */
 char *be_unit_verify(BeUnit *u);
 /* The module's text, for LLVMDisposeMessage. */
 char *be_unit_text(BeUnit *u);
 
-/* Begins a function: its entry block is open, building goes on in a second
- * block that be_func_end makes the entry branch to. */
+/* Begins a function: its entry block is open, and code goes into a second
+ * block, to which be_func_end makes the entry branch. */
 Val be_func_begin(BeUnit *u, const char *name, Type result, const Type *params,
                   int num_params, bool exported);
 void be_func_end(BeUnit *u);
 /* Adds an attribute to the function or (index from 0) one of its parameters. */
 void be_func_attr(BeUnit *u, const char *name);
 void be_param_attr(BeUnit *u, int index, const char *name);
-/* A parameter, a pointer, is to what the caller hands over by value. */
+/* A pointer parameter is to a value that the caller passes by value. */
 void be_param_by_value(BeUnit *u, int index, Type type, unsigned align);
 void be_func_text_attr(BeUnit *u, const char *name, const char *value);
 
@@ -52,7 +52,8 @@ void be_func_text_attr(BeUnit *u, const char *name, const char *value);
 void be_name(const BeUnit *u, Val v, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
-/* Zero-sized requests are allowed; made once a call, in the entry block. */
+/* Stack memory, allocated once a call, in the entry block.  Zero-sized requests
+ * are allowed. */
 Val be_alloca(BeUnit *u, Type type, uint64_t count, unsigned align,
               const char *name);
 
@@ -80,7 +81,7 @@ Val be_lane_numbers(Type type);
 
 /* ---- values ------------------------------------------------------------- */
 
-/* 0 + y is y, and 1 * y is y: nobody cleans up behind us. */
+/* 0 + y is y, and 1 * y is y: no later pass cleans up. */
 Val be_add(BeUnit *u, Val x, Val y);
 Val be_mul(BeUnit *u, Val x, Val y);
 static inline Val
@@ -130,8 +131,8 @@ void be_transpose(BeUnit *u, Val *rows, int num);
 Val be_intrinsic(BeUnit *u, const char *name, const Type *overloads,
                  int num_overloads, const Val *args, int num_args);
 /* ... on the type of its arguments. */
-/* Asks for the cache line at p, which need not be there, to be read (or, if so
- * said, written) soon. */
+/* Prefetches the cache line at p, which need not be valid, for reading (or, if
+ * requested, writing). */
 void be_prefetch(BeUnit *u, Val p, bool to_write);
 Val be_intrinsic1(BeUnit *u, const char *name, Val x);
 Val be_intrinsic2(BeUnit *u, const char *name, Val x, Val y);
@@ -143,7 +144,8 @@ Val be_offset(BeUnit *u, Val p, Val bytes);
 Val be_offset_const(BeUnit *u, Val p, int64_t bytes);
 Val be_load(BeUnit *u, Type type, Val p, unsigned align);
 void be_store(BeUnit *u, Val v, Val p, unsigned align);
-/* A load and a store of just the lanes where mask holds; others give 0. */
+/* A load and a store of only the lanes where mask holds; other lanes of a load
+ * are 0. */
 Val be_load_masked(BeUnit *u, Type type, Val p, unsigned align, Val mask);
 void be_store_masked(BeUnit *u, Val v, Val p, unsigned align, Val mask);
 

@@ -1,11 +1,10 @@
 /*
- * target.c - the machines that code is made for, as LLVM sees them
+ * target.c - targets as LLVM's machines
  *
  * Only LLVM's X86 and NVPTX are initialised.  Code for CPUs is position
  * independent and small, so that objects have the few relocations the runner's
- * loader knows.  LLVM would
- * use half of v4's vectors out of care for old Intel cores; emit.c asks for
- * all of them.
+ * loader knows.  By default LLVM uses half of v4's vectors because of old Intel
+ * cores; emit.c asks for all of them.
  */
 #include "backend/llvm/target.h"
 

@@ -1,5 +1,5 @@
 /*
- * target.h - the machines that code is made for, as LLVM sees them
+ * target.h - targets as LLVM's machines
  */
 #ifndef TFD_BACKEND_LLVM_TARGET_H
 #define TFD_BACKEND_LLVM_TARGET_H
@@ -18,7 +18,7 @@ typedef struct BeTarget {
 } BeTarget;
 
 /* The targets of a list such as "x86-64-v3,x86-64-v4"; "native" and NULL are
- * this machine's (the least one where it has none).  In a, at *out. */
+ * this machine's (the least one if it runs none).  In a, at *out. */
 Status be_targets_parse(Arena *a, const char *list, const BeTarget **out,
                         int *num) MUST_USE;
 

@@ -1,5 +1,5 @@
 /*
- * ptx.c - a kernel becomes a module of PTX
+ * ptx.c - compiles a kernel to a module of PTX
  *
  *   ptx.c         the function, its parameters, the text of several
  *   ptx_block.c   barriers, conditions, shared memory
@@ -10,8 +10,8 @@
  *   ptx_tiles.c   contractions in tiles
  *   ptx_scan.c    running sums and sorts of a team
  *
- * NVPTX rounds division and square root correctly, keeps subnormals and fuses
- * nothing unless it is told to; it is not.  Additions and multiplications are
+ * Without further options NVPTX rounds division and square root correctly,
+ * keeps subnormals and fuses nothing.  Additions and multiplications are
  * written as add.rn and mul.rn, which the assembler may not fuse either.
  */
 #include "backend/ptx/ptx.h"
@@ -23,8 +23,8 @@
 /* LLVM-C has no names for these. */
 enum { PTX_KERNEL_CALL = 71 };
 
-/* Where an index is at least this, it is an i64: twice as much must not
- * overflow an i32, since loops step beyond their end. */
+/* From this value on an index is an i64: twice the value must not overflow an
+ * i32, since loops step beyond their end. */
 #define NARROW_LIMIT (INT64_C(1) << 30)
 
 /* ---- width of indices --------------------------------------------------- */
@@ -59,10 +59,10 @@ is_wide(const BeKernel *k)
     return w.wide;
 }
 
-/* ---- what may share memory ---------------------------------------------- */
+/* ---- aliasing ---------------------------------------------- */
 
-/* Kernels may write the elements of an input that is only read where the
- * output's element of the same number is written (docs/kernels.md). */
+/* Kernels may write the elements of a read-only input where the output's
+ * element with the same number is written (docs/kernels.md). */
 typedef struct Sharing {
     const BeKernel *k;
     const KArray *in, *out;
@@ -191,8 +191,8 @@ add_all_arrays(Ptx *p)
     add_arrays(p, K_OUT, p->e.k->arrays[K_IN].len);
 }
 
-/* The addresses are one parameter, a table by value, whose bytes are those that
- * they would have one by one: a part finds its own at a number. */
+/* The addresses are one parameter, a table by value, with the layout that they
+ * would have one by one: a segment finds its own by number. */
 static void
 add_table_of_arrays(Ptx *p)
 {
@@ -226,7 +226,7 @@ begin_function(Ptx *p)
     add_tables(p);
 }
 
-/* ---- its surroundings --------------------------------------------------- */
+/* ---- the module --------------------------------------------------- */
 
 static Val
 special(Ptx *p, const char *name)
@@ -235,7 +235,7 @@ special(Ptx *p, const char *name)
     return LLVMBuildIntCast2(p->e.u->builder, x, p->e.word, 0, "");
 }
 
-/* In a module that is joined to others every name is unique. */
+/* In a module that is joined with others every name must be unique. */
 static Val
 shared_memory(Ptx *p)
 {
@@ -277,7 +277,7 @@ be_ptx_emit(BeUnit *u, const void *kernel, const BeTarget *t)
     p.shape = be_ptx_shape_choose(&p);
     begin_function(&p);
     annotate(&p, "reqntidx", p.shape.threads);
-    /* One block may have all registers: the assembler would rather spill. */
+    /* One block may use all registers: by default the assembler spills. */
     annotate(&p, "minctasm", 1);
     p.shared = shared_memory(&p);
     p.thread = special(&p, "llvm.nvvm.read.ptx.sreg.tid.x");

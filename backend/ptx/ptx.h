@@ -7,8 +7,8 @@
  *
  * Its parameters are the addresses of inputs and outputs in global memory, each
  * a multiple of 16, then the i64 words that docs/abi.md lists for `dims`.  Any
- * number of blocks does the whole work; the threads of a block are what
- * .reqntid says.
+ * number of blocks executes the whole work; .reqntid gives the threads of a
+ * block.
  *
  * The bits are those of the kernel on a CPU.
  */
@@ -23,7 +23,7 @@
 Status be_ptx_emit(BeUnit *u, const void *kernel, const BeTarget *t);
 
 /* Appends a module of PTX to others for the same target, so that they are one
- * module again: its header is kept where out is empty. */
+ * module: its header is kept if out is empty. */
 void be_ptx_join(Str *out, const char *ptx, size_t len);
 
 #endif

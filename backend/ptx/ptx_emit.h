@@ -1,19 +1,20 @@
 /*
- * ptx_emit.h - what the files that turn kernels into PTX share
+ * ptx_emit.h - shared by the files that turn kernels into PTX
  *
- * The work of a kernel is a row of items: the points of its grid and, where an
- * item is nothing but one loop, of that loop.  There are three ways to do it:
+ * The work of a kernel is a sequence of items: the points of its grid and,
+ * where an item is nothing but one loop, of that loop.  There are three
+ * mappings:
  *
  *   threads   an item, or some that are neighbours in memory, is done by a
- *             thread (elementwise kernels, and whatever has no better way)
+ *             thread (elementwise kernels, and all without a better mapping)
  *   teams     an item with reductions is done by a team of threads.  A thread
  *             is one of the 64 stripes of D2; stripes meet in shared memory.
- *             Loops beside the reductions are shared out among the team; all
- *             else is done by each of its threads alike.
+ *             Loops besides reductions are divided among the team; all
+ *             else is executed by each of its threads.
  *   tiles     a contraction is done for a rectangle of items by a block, which
  *             stages both operands in shared memory
  *
- * Everything that is the same on every machine is emitted by emit_*.c, with
+ * The parts that are the same on every machine are emitted by emit_*.c, with
  * tile.rows of an Emit for the neighbours.
  */
 #ifndef TFD_BACKEND_PTX_PTX_EMIT_H
@@ -46,11 +47,11 @@ typedef struct PtxShape {
     EmitSpace work;    /* the items, in teams and threads */
     const KNode *flat; /* the loop whose indices are among them, or NULL */
     int threads;       /* of a block */
-    int team;          /* threads that do an item together */
+    int team;          /* threads that execute an item together */
     int slices;        /* chunks of a reduction that a team takes at once */
     int items;         /* that a block does at once */
     bool strided;      /* neighbouring threads have neighbouring items */
-    int width;         /* items that a thread does at once */
+    int width;         /* items that a thread executes at once */
     int64_t shared;    /* bytes */
     PtxTiles tiles;
 } PtxShape;
@@ -93,7 +94,7 @@ Val be_ptx_end_if(Ptx *p, const PtxIf *i, Val x, Val otherwise);
 
 /* ---- choices (ptx_shape.c) ---------------------------------------------- */
 
-/* How p's kernel is done; p->e is open. */
+/* Chooses how p's kernel is mapped; p->e is open. */
 PtxShape be_ptx_shape_choose(Ptx *p);
 /* ---- threads and teams (ptx_grid.c) ------------------------------------- */
 
@@ -104,26 +105,26 @@ void be_ptx_emit_loop(Emit *e, const KNode *n);
 
 void be_ptx_load(Emit *e, const KNode *n);
 void be_ptx_store(Emit *e, const KNode *n);
-/* Whether x is the address of neighbours along row, and the first of `width` of
- * them always aligned.  What depends on row is known. */
+/* Whether x is the address of neighbours along row, where the first of `width`
+ * of them is always aligned.  Varying values are known. */
 bool be_ptx_is_contiguous(const Emit *e, const KIndex *x, const KVar *row,
                           int width);
 
 /* ---- reductions, scans, contractions ------------------------------------ */
 
 void be_ptx_reduce(Emit *e, const KNode *n);
-/* Shared memory that reductions of n's kind need for so many threads. */
+/* Shared memory that reductions of n's kind need for that many threads. */
 int64_t be_ptx_reduce_bytes(const KNode *n, int threads);
 
 void be_ptx_scan(Emit *e, const KNode *n);
 void be_ptx_sort(Emit *e, const KNode *n);
-/* Shared memory that a scan needs for so many threads. */
+/* Shared memory that a scan needs for that many threads. */
 int64_t be_ptx_scan_bytes(const KNode *n, int threads);
 
 void be_ptx_contract(Emit *e, const KNode *n);
 void be_ptx_emit_tiles(Ptx *p);
-/* Fills t if the kernel is a contraction that tiles are good for; flat is the
- * loop that its items are, or NULL. */
+/* Fills t if the kernel is a contraction worth tiling; flat is the loop over
+ * its items, or NULL. */
 void be_ptx_tiles_find(Ptx *p, const KNode *flat, PtxTiles *t);
 int64_t be_ptx_tiles_bytes(const PtxTiles *t); /* of shared memory */
 

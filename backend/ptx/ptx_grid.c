@@ -1,10 +1,10 @@
 /*
- * ptx_grid.c - a kernel's work, shared out among threads and teams
+ * ptx_grid.c - divides a kernel's work among threads and teams
  *
- * Blocks take items in turn until none are left, so any number of blocks will
- * do.  All threads of a block go around this loop equally often, and so they
- * meet at its barriers: a team for which no item is left does the last one
- * again, and stores nothing.
+ * Blocks take items in turn until none are left, so any number of blocks
+ * works.  All threads of a block execute the same number of rounds, and so they
+ * reach its barriers together: a team without an item repeats the last one, and
+ * stores nothing.
  */
 #include "backend/ptx/ptx_emit.h"
 
@@ -52,7 +52,7 @@ be_ptx_emit_loop(Emit *e, const KNode *n)
 
 /* ---- threads ------------------------------------------------------------ */
 
-/* Some neighbours out of `extent`, of which the last may not be there. */
+/* Some neighbours out of `extent`; the last ones may not exist. */
 static void
 emit_neighbours(Ptx *p, const KVar *row, Val extent, Val group)
 {
@@ -86,7 +86,7 @@ emit_neighbours(Ptx *p, const KVar *row, Val extent, Val group)
     be_position_at_end(u, after);
 }
 
-/* The items that are one thread's, each or some neighbours by itself. */
+/* The items of one thread, each alone or with some neighbours. */
 static void
 emit_threads(Ptx *p)
 {
@@ -122,12 +122,13 @@ emit_threads(Ptx *p)
 
 /* ---- parts -------------------------------------------------------------- */
 
-/* Numbers that say which part a block's turn is of: a block does as many groups
- * of neighbours as it has threads, of one part alone. */
+/* The numbers by which a block's turn finds its segment: in a turn a block
+ * executes as many groups of neighbours as it has threads, all of one segment.
+ */
 typedef struct Turns {
     const int64_t *lengths; /* of each part */
     int64_t *firsts;        /* the first turn of each, then their number */
-    int padded; /* so many firsts: a power of two, no less than the parts */
+    int padded; /* a power of two, at least the segments */
     int64_t count;
 } Turns;
 
@@ -147,7 +148,7 @@ count_turns(const Ptx *p)
     return t;
 }
 
-/* The last part whose first turn is not behind this one. */
+/* The last segment whose first turn is not after this one. */
 static Val
 find_part(Emit *e, const Turns *t, Val firsts, Val turn)
 {
@@ -200,7 +201,7 @@ emit_parts(Ptx *p)
 
 /* ---- teams -------------------------------------------------------------- */
 
-/* The thread's place: its team's number in the block is returned. */
+/* The thread's position: returns its team's number in the block. */
 static Val
 find_lane(Ptx *p)
 {

@@ -1,8 +1,8 @@
 /*
  * ptx_memory.c - loads and stores of a thread
  *
- * Neighbours that a thread does at once come in loads as wide as there are;
- * what a guard forbids is jumped over.
+ * Neighbours that a thread handles at once are loaded by the widest loads
+ * possible; accesses whose guard is false are skipped by branches.
  */
 #include "backend/ptx/ptx_emit.h"
 
@@ -14,7 +14,7 @@ divides(int width, Dim d)
     return d.c % width == 0 && (ir_dim_is_const(d) || d.k % width == 0);
 }
 
-/* Whether a term other than row's keeps neighbours neighbours, and aligned. */
+/* Whether a term other than row's keeps neighbours contiguous and aligned. */
 static bool
 keeps_groups(const Emit *e, const KTerm *t, int width)
 {
@@ -45,7 +45,7 @@ element_pointer(Emit *e, const KArray *array, Val index)
                          base, &index, 1, "");
 }
 
-/* Rows that one access has, when all are neighbours; else 1. */
+/* Rows of one access, when all are neighbours; else 1. */
 static int
 rows_at_once(const Emit *e, const KArray *array, const KIndex *at)
 {
@@ -146,7 +146,7 @@ store_elements(Emit *e, const KNode *n)
     }
 }
 
-/* Stores of a team are its first thread's, when all have loaded. */
+/* A team's stores are done by its first thread, when all have loaded. */
 void
 be_ptx_store(Emit *e, const KNode *n)
 {

@@ -6,11 +6,11 @@
  * memory.  A team of several slices takes as many chunks at a time; all its
  * threads then fold the slices' results in order, and so each has the total.
  *
- * Shared memory holds a value a thread, and behind all of these a number a
- * thread where elements have one.
+ * Shared memory has a value for each thread and, after all of these, a number
+ * for each thread if elements have one.
  *
- * A reduction inside a loop, or in the body of another one, is a thread's
- * alone, with its stripes in local memory: right, but slow.
+ * A reduction inside a loop, or in the body of another one, is executed by one
+ * thread, with its stripes in local memory: correct, but slow.
  */
 #include "backend/ptx/ptx_emit.h"
 
@@ -40,7 +40,7 @@ be_ptx_reduce_bytes(const KNode *n, int threads)
     return bytes * threads;
 }
 
-/* Numbers are aligned, since there are at least 32 values before them. */
+/* Numbers are aligned, since at least 32 values come before them. */
 static Val
 number_at(const Team *t, Val slot)
 {
@@ -99,7 +99,7 @@ element(const Team *t, Val number)
     return part;
 }
 
-/* What this thread's stripe has of the elements begin to end. */
+/* The partial result of this thread's stripe for elements begin to end. */
 static EmitPartial
 fold_stripe(const Team *t, Val begin, Val end)
 {
@@ -193,7 +193,7 @@ fold_chunks(const Team *t)
     return total;
 }
 
-/* Threads beyond the stripes and slices that are needed find no elements. */
+/* Threads beyond the stripes and slices in use have no elements. */
 static EmitPartial
 fold_one_chunk(const Team *t)
 {

@@ -1,13 +1,14 @@
 /*
  * ptx_scan.c - running sums and sorts of a team
  *
- * A thread of the team does a block of 64 rounds of a scan.  First each adds up
- * its block; all of them add the blocks' sums, which meet in shared memory, in
- * order; then each goes through its block again, from the sum of those before.
+ * A thread of the team does a block of 64 rounds of a scan.  First each sums
+ * its block; all of them add the blocks' sums, which are exchanged in shared
+ * memory, in order; then each goes through its block again, beginning with the
+ * sum of the earlier ones.
  *
- * The passes of a sort are shared out place by place, with a barrier between
- * them.  Places are in the output: global memory, which a block sees alike
- * behind a barrier.
+ * The passes of a sort are divided place by place, with a barrier between
+ * them.  Places are in the output: global memory, of which all threads of a
+ * block have the same view after a barrier.
  */
 #include "backend/ptx/ptx_emit.h"
 
@@ -28,7 +29,7 @@ be_ptx_scan_bytes(const KNode *n, int threads)
     return value_bytes(running) * threads;
 }
 
-/* Of the thread of this team with that lane. */
+/* The value of the thread of this team with that lane. */
 static Val
 sum_at(Ptx *p, const EmitScan *s, Val lane)
 {
@@ -42,7 +43,7 @@ sum_at(Ptx *p, const EmitScan *s, Val lane)
 
 /* ---- scans -------------------------------------------------------------- */
 
-/* The sum of this thread's block, by what stands before the running sum. */
+/* The sum of this thread's block, from the nodes before the running sum. */
 static Val
 add_block(Ptx *p, const EmitScan *s, Val begin, Val end)
 {
@@ -62,8 +63,8 @@ add_block(Ptx *p, const EmitScan *s, Val begin, Val end)
     return be_loop_result(&l, 0);
 }
 
-/* Adds the blocks' sums to total, one after the other; *before is what it is
- * before this thread's. */
+/* Adds the blocks' sums to total, one after the other; *before is its value
+ * before this thread's block. */
 static Val
 add_sums(Ptx *p, const EmitScan *s, Val total, Val sum, Val *before)
 {
@@ -126,7 +127,7 @@ be_ptx_scan(Emit *e, const KNode *n)
 
 /* ---- sorts -------------------------------------------------------------- */
 
-/* what of this thread's places; then all threads meet. */
+/* Calls `what` for this thread's places; then a barrier. */
 static void
 share_places(const EmitSort *s, void (*what)(const EmitSort *s, Val i))
 {

@@ -1,9 +1,9 @@
 /*
  * ptx_shape.c - how a kernel is divided among threads
  *
- * What decides is the form of the kernel alone, so that its code does not
- * depend on a machine.  Tiles come first, then teams where an item has
- * reductions or several loops, else threads.
+ * Only the form of the kernel decides, so that its code does not depend on a
+ * machine.  Tiles come first, then teams where an item has reductions or
+ * several loops, else threads.
  */
 #include "backend/kernel/kernel_impl.h"
 
@@ -25,7 +25,8 @@ has_effect(const KNode *n)
            n->kind == K_SCAN || n->kind == K_SORT;
 }
 
-/* The loop that an item is, but for values that every thread may make. */
+/* The loop of an item that has only values besides, which every thread may
+ * compute. */
 static const KNode *
 flat_loop(const BeKernel *k)
 {
@@ -54,14 +55,14 @@ item_body(const BeKernel *k, const KNode *flat)
     return flat ? &flat->loop.body : &k->body;
 }
 
-/* Whether the work's last index runs along memory. */
+/* Whether memory is contiguous along the work's last index. */
 static bool
 is_along_memory(const BeKernel *k, const KNode *flat)
 {
     return flat ? flat->loop.vector : k->grid_vector;
 }
 
-/* The power of two from x on, at most `most`. */
+/* The least power of two >= x, at most `most`. */
 static int
 power_from(int64_t x, int most)
 {
@@ -73,7 +74,7 @@ power_from(int64_t x, int most)
 
 /* ---- teams -------------------------------------------------------------- */
 
-/* What the nodes of an item want of its team. */
+/* The requirements of an item's nodes on its team. */
 static void
 note_wishes(const BeKernel *k, const KBlock *body, PtxShape *s)
 {
@@ -81,7 +82,7 @@ note_wishes(const BeKernel *k, const KBlock *body, PtxShape *s)
         int64_t points;
         int most = BE_STRIPES;
         if (n->kind == K_LOOP && n->loop.ordered) {
-            continue; /* a thread's alone */
+            continue; /* executed by one thread */
         } else if (n->kind == K_LOOP) {
             points = be_ranges_bound(k, &n->loop.ranges);
         } else if (n->kind == K_SCAN) {
@@ -103,7 +104,7 @@ note_wishes(const BeKernel *k, const KBlock *body, PtxShape *s)
     }
 }
 
-/* Stripes of slices only exist where there are all 64. */
+/* Several slices are used only with all 64 stripes. */
 static void
 choose_team(const BeKernel *k, PtxShape *s)
 {
@@ -174,7 +175,7 @@ widest_bytes(const BeKernel *k)
 }
 
 /* Elementwise work is done for as many neighbours at once as one load brings,
- * if they are stored side by side. */
+ * if their stores are contiguous. */
 static int
 choose_width(Emit *e, const PtxShape *s)
 {

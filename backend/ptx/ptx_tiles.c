@@ -3,24 +3,24 @@
  *
  * The rows of the matrix are the last indices of the grid, its columns the
  * index of the loop: one operand does not depend on the columns, the other not
- * on the rows.  Which operations make an operand does not matter; whatever it
- * depends on is done when it is staged, so that prologues and the guards of a
- * convolution come for free.
+ * on the rows.  The operations of an operand do not matter: its slice is
+ * executed when it is staged, so prologues and the guards of a convolution need
+ * no extra code.
  *
  * A block of 16 x 16 threads stages PTX_K_STEP products' worth of both
  * operands, and each thread adds them, ascending, to its elements, which are
- * neighbours in both directions.  Blocks of 512 products are added up by
- * themselves (D2).  Where staging reaches beyond the end of the products it
- * puts -0 and 0, whose product changes no sum.
+ * neighbours in both directions.  Blocks of 512 products are summed separately
+ * (D2).  Beyond the end of the products, -0 and 0 are staged, whose product
+ * changes no sum.
  *
  * The sums go through shared memory once more, so that the rest of the kernel
- * is done for one element at a time by threads that are neighbours in memory.
+ * is executed for one element at a time by threads with neighbouring addresses.
  */
 #include "backend/kernel/kernel_impl.h"
 #include "backend/ptx/ptx_emit.h"
 
 enum {
-    PAD = 4, /* elements behind a staged row, to spread it over banks */
+    PAD = 4, /* elements after a staged row, to spread it over banks */
     FEW = 4, /* rows or columns for which a tile would be mostly empty */
     FEW_PRODUCTS = 8,
     MAX_EACH = PTX_MAX_SIDE / PTX_SIDE /* elements of a thread in a direction */
@@ -33,8 +33,8 @@ typedef struct Operand {
     int side;               /* elements of a tile */
     Val first, limit;       /* of the tile, of all */
     int64_t offset;         /* in shared memory */
-    bool along_k;           /* neighbours in memory are so in the products */
-    bool *values, *vars;    /* what it is made of, by id */
+    bool along_k;           /* memory is contiguous along the products */
+    bool *values, *vars;    /* the slice that computes it, by id */
 } Operand;
 
 typedef struct Tile {
@@ -49,7 +49,7 @@ typedef struct Tile {
     Val x, y; /* of the thread in the block, words */
 } Tile;
 
-/* ---- whether tiles are good --------------------------------------------- */
+/* ---- whether tiles pay --------------------------------------------- */
 
 static const KNode *
 only_contraction(const KBlock *b)
@@ -68,7 +68,8 @@ only_contraction(const KBlock *b)
     return found;
 }
 
-/* Tells rows from columns by what the operands depend on. */
+/* Distinguishes rows from columns by the indices that the operands depend on.
+ */
 static bool
 find_operands(Emit *e, PtxTiles *t)
 {
@@ -135,7 +136,7 @@ be_ptx_tiles_bytes(const PtxTiles *t)
     return operands > result ? operands : result;
 }
 
-/* ---- what an operand is made of ----------------------------------------- */
+/* ---- the slice of an operand ----------------------------------------- */
 
 static void
 mark(Operand *o, KNode *n)
@@ -168,7 +169,7 @@ list_blocks(const Tile *tile, const KBlock **blocks)
     blocks[2] = &tile->t->contract->contract.body;
 }
 
-/* Whoever uses a value stands behind it or further inside. */
+/* Users of a value come after it or further inside. */
 static void
 find_needed(const Tile *tile, Operand *o)
 {
@@ -218,7 +219,7 @@ staged_at(const Tile *tile, const Operand *o, Val product, Val element)
                             tile->bytes);
 }
 
-/* What stands where there are no more products: see above. */
+/* The value beyond the last product: see above. */
 static Val
 no_product(const Tile *tile, const Operand *o)
 {
@@ -286,7 +287,7 @@ num_sums(const Tile *tile)
     return thread_rows(tile) * thread_columns(tile);
 }
 
-/* The thread's part of what is staged of an operand for one product. */
+/* The thread's part of an operand that is staged for one product. */
 static void
 load_staged(const Tile *tile, const Operand *o, int product, Val place,
             Val *out)
@@ -345,8 +346,8 @@ add_products(const Tile *tile, Val begin, Val end, Val *sums)
     be_loop_end(u, &l);
 }
 
-/* More than one block of products: their sums are added up.  -0 changes
- * nothing; of no products at all the sum is 0. */
+/* With several blocks of products their sums are added. -0 is neutral; of no
+ * products at all the sum is 0. */
 static void
 add_blocks(const Tile *tile, Val *sums)
 {
@@ -463,7 +464,7 @@ emit_tile(Tile *tile)
     be_ptx_barrier(tile->p);
 }
 
-/* Tiles in turn, those of one row first. */
+/* Tiles in turn, row by row. */
 static void
 emit_all(Tile *tile)
 {

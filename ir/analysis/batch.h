@@ -4,8 +4,8 @@
  * TfdCall.dims and the dims of a kernel are an array of these, one for each
  * pair of batch symbols (n, N), or for a symbol without a partner.  Compiled
  * code and expressions of dimensions address the same memory as words of i64:
- * ir_batch_word() is the one place that knows which word is which.  Behind
- * those of its batches a kernel that asks for it has the replica's number.
+ * ir_batch_word() is the one place that knows which word is which.  A kernel
+ * that asks for the replica's number finds it after the sizes of its batches.
  */
 #ifndef TFD_IR_ANALYSIS_BATCH_H
 #define TFD_IR_ANALYSIS_BATCH_H

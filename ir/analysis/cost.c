@@ -55,7 +55,7 @@ all_bytes(const Cost *c, int n, IrValue *const *values)
     return sum;
 }
 
-/* How many products each element of the result is the sum of. */
+/* The number of products that each element of the result sums. */
 static double
 products_of_dot(const Cost *c, const IrOp *op)
 {
@@ -68,7 +68,7 @@ products_of_dot(const Cost *c, const IrOp *op)
     return k;
 }
 
-/* The same for the outputs of a convolution, whose windows are [height, width,
+/* The same for each output of a convolution, whose windows are [height, width,
  * channels, outputs]. */
 static double
 products_of_conv(const Cost *c, const IrValue *windows)
@@ -95,8 +95,8 @@ operations_of_contraction(const Cost *c, const IrOp *op)
     }
 }
 
-/* Of an operation within a kernel: the elements of the largest of its values
- * one by one, but for contractions. */
+/* Instructions of an operation within a kernel: those of a contraction's
+ * products, or those of each element of its largest value. */
 static double
 operations_of(const Cost *c, const IrOp *op)
 {
@@ -168,7 +168,8 @@ seconds_of_collective(const Cost *c, const IrOp *op)
     return c->machine->collective + seconds;
 }
 
-/* The number that a kernel of one constant gives; 1 if v is none. */
+/* The constant that a kernel yields, if that is all it does; 1 for any other
+ * value. */
 static double
 constant_of(const IrValue *v)
 {

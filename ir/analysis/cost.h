@@ -11,7 +11,8 @@
 #include "ir/device/device.h"
 #include "ir/ir.h"
 
-/* What a device and its link do in a second, and what each use costs. */
+/* What a device and its link can do in a second, and the fixed cost of each
+ * use. */
 typedef struct IrMachine {
     double operations; /* of arithmetic, in a second */
     double bytes;      /* of its memory, in a second */
@@ -24,9 +25,9 @@ extern const IrMachine ir_machines[NUM_DEVICE_KINDS];
 /* The slowest kind of device among those of m: all wait for it. */
 const IrMachine *ir_machine_of(const IrModule *m);
 
-/* Seconds for one run of fn, a device program that is placed.  A loop counts as
- * often as it is known to run, one that is not counted once; of two branches
- * the longer one. */
+/* Seconds for one run of fn, a placed device program.  A loop with a known
+ * count is counted that often, any other loop once; of two branches the longer
+ * one is counted. */
 double ir_program_seconds(const IrModule *m, const IrFunc *fn,
                           const IrMachine *machine);
 

@@ -23,7 +23,7 @@ larger(int64_t a, int64_t b)
     return a > b ? a : b;
 }
 
-/* a * b, both not negative; IR_MAX_BYTES if that is more. */
+/* a * b, neither of them negative; IR_MAX_BYTES if the product is larger. */
 static int64_t
 bytes_times(int64_t a, int64_t b)
 {
@@ -42,7 +42,8 @@ count_range(const IrStage *s)
     return over ? -1 : n > 0 ? n : 0;
 }
 
-/* Of windows of size elements each, at every stride-th. */
+/* The number of windows of `size` elements that begin at every stride-th of n.
+ */
 static int64_t
 count_windows(int64_t n, int64_t size, int64_t stride)
 {
@@ -56,7 +57,7 @@ count_repeated(int64_t n, int64_t times)
     return times < 0 || __builtin_mul_overflow(n, times, &all) ? -1 : all;
 }
 
-/* The rows of n elements, the last of which may have fewer. */
+/* The number of batches of n elements, the last of which may be smaller. */
 static int64_t
 count_rows(const IrModule *m, const IrStage *of, int64_t n)
 {
@@ -64,8 +65,8 @@ count_rows(const IrModule *m, const IrStage *of, int64_t n)
     return __builtin_mul_overflow(n, each, &all) ? -1 : all;
 }
 
-/* After a stage whose input, the stage before it, has n elements, a number that
- * is known. */
+/* Elements after a stage whose input, the stage before it, has a known number
+ * n. */
 static int64_t
 count_after(const IrModule *m, const IrStage *s, int64_t n)
 {
@@ -89,7 +90,7 @@ count_after(const IrModule *m, const IrStage *s, int64_t n)
     }
 }
 
-/* Of n elements with or behind those of another dataset. */
+/* Elements after a stage that zips or concatenates n with another dataset's. */
 static int64_t
 count_joined(const IrModule *m, const IrStage *s, int64_t n)
 {
@@ -121,8 +122,8 @@ ir_stage_count(const IrModule *m, const IrDataset *d, int stage)
 
 /* ---- how many are made ahead -------------------------------------------- */
 
-/* n elements of its input are so many after the stage, the last of which may
- * not be whole. */
+/* n elements of a stage's input as elements after it, the last of which may be
+ * incomplete. */
 static int64_t
 ahead_after(const IrModule *m, const IrStage *s, int64_t n)
 {
@@ -145,8 +146,8 @@ ahead_after(const IrModule *m, const IrStage *s, int64_t n)
     return n / each + (n % each > 0);
 }
 
-/* By the greatest prefetch of d and the datasets that it reads, in elements of
- * d; -1 if there is none. */
+/* The greatest prefetch of d and the datasets that it reads, in elements of d;
+ * -1 if there is none. */
 static int64_t
 dataset_ahead(const IrModule *m, const IrDataset *d)
 {
@@ -193,15 +194,15 @@ element_bytes(const IrModule *m, const IrStage *s)
     return sum;
 }
 
-/* Of an element that is stored: its number of rows stands beside it. */
+/* Bytes of an element that is stored, with the number of its rows. */
 static int64_t
 stored_bytes(const IrModule *m, const IrStage *s)
 {
     return element_bytes(m, s) + (int64_t)sizeof(int64_t);
 }
 
-/* Of elements that a stage holds, as many as there are but not more than most
- * (-1: any number).  0 if unknown. */
+/* Bytes of the elements that a stage stores: all that exist, but at most `most`
+ * (-1: no limit). 0 if unknown. */
 static int64_t
 store_bytes(const IrModule *m, const IrDataset *d, int stage, int64_t most)
 {
@@ -213,7 +214,8 @@ store_bytes(const IrModule *m, const IrDataset *d, int stage, int64_t most)
     return bytes_times(held, stored_bytes(m, s));
 }
 
-/* The number of the stage of whose elements this one keeps all; -1: of none. */
+/* The number of the stage whose elements this one keeps completely; -1: none.
+ */
 static int
 kept_stage(const IrDataset *d, int stage)
 {
@@ -221,7 +223,7 @@ kept_stage(const IrDataset *d, int stage)
     return kind == STAGE_cache ? stage : kind == STAGE_lanes ? stage - 1 : -1;
 }
 
-/* What a stage holds itself, beside room for an element of its input. */
+/* Bytes that a stage holds, not counting the element of its input. */
 static int64_t
 held_bytes(const IrModule *m, const IrDataset *d, int stage)
 {
@@ -241,8 +243,8 @@ ir_stage_is_uncounted(const IrModule *m, const IrDataset *d, int stage)
     return kept >= 0 && ir_stage_count(m, d, kept) < 0;
 }
 
-/* A pipeline with those that it reads, without room for an element of its last
- * stage. */
+/* Bytes of a pipeline with the pipelines that it reads, not counting the
+ * element of its last stage. */
 static int64_t
 pipeline_bytes(const IrModule *m, const IrDataset *d)
 {
@@ -281,8 +283,8 @@ ir_iter_uncounted_stages(Arena *a, const IrModule *m, const IrIter *it)
     return kept;
 }
 
-/* A batch that is divided is held beside the steps that it goes to; of whole
- * elements, a step has one for each replica. */
+/* A batch that is split stays in memory beside the steps made of it.  When the
+ * replicas take whole elements, a step has one for each replica. */
 int64_t
 ir_iter_bytes(const IrModule *m, const IrIter *it)
 {
@@ -341,7 +343,7 @@ by_begin(const void *a, const void *b)
     return (*x > *y) - (*x < *y);
 }
 
-/* Bytes that a replica touches which shares the rest. */
+/* Bytes that each further replica of a device touches. */
 static int64_t
 own_bytes(Arena *a, const IrModule *m)
 {
@@ -386,7 +388,7 @@ enum { MAX_BITS = 46 }; /* no arena is larger */
 typedef struct Rooms {
     Arena *arena;
     const IrModule *module;
-    int64_t rows_end; /* of variables and the rows met so far */
+    int64_t rows_end; /* where the variables, and the rows seen so far, end */
     IrLaunchFootprints list;
 } Rooms;
 
@@ -419,7 +421,7 @@ list_launch(IrOp *op, void *data)
         VEC_PUSH(s->arena, s->list, room);
 }
 
-/* A row that is alive at a launch is made before it, or below the same
+/* A row that is live at a launch is made before it, or within the same
  * operation of main's own block, which may be a loop. */
 static void
 list_launches(Rooms *s, const IrFunc *main_fn)

@@ -1,40 +1,40 @@
 /*
  * footprint.h - memory that a placed module needs beyond the places in it
  *
- * The runner makes room for elements when it opens an iterator, and for host
- * values where a program is to read them.  How much follows from the module,
- * so that tfdc can say it (--explain) and tfd-run can compare (--stats).  Only
- * the sizes of files are not in a module.
+ * The runner allocates memory for elements when it opens an iterator, and for
+ * host values where a program reads them.  The amount follows from the module,
+ * so that tfdc can show it (--explain) and tfd-run can compare (--stats).  Only
+ * the sizes of files are not in the module.
  */
 #ifndef TFD_IR_ANALYSIS_FOOTPRINT_H
 #define TFD_IR_ANALYSIS_FOOTPRINT_H
 
 #include "ir/ir.h"
 
-enum { USUAL_STEPS_AHEAD = 3 }; /* where no prefetch says how many */
+enum { USUAL_STEPS_AHEAD = 3 }; /* if no prefetch gives a number */
 
-/* How many elements a pass of the stage has at most; -1: unknown, or no end. */
+/* The most elements that one pass over the data gives after the stage; -1:
+ * unknown, or endless. */
 int64_t ir_stage_count(const IrModule *m, const IrDataset *d, int stage);
 
-/* How many steps an iterator makes ahead of the one that is used: by the
- * greatest prefetch of its datasets, in steps. */
+/* How many steps an iterator makes in advance: the greatest prefetch of its
+ * datasets, in steps. */
 int64_t ir_iter_ahead(const IrModule *m, const IrIter *it);
 
-/* How many it holds: those, and the one that is used.  One that makes none
- * ahead has room for the next all the same, which is made while the one that is
- * used is still there. */
+/* How many steps it holds: those made in advance, and the one in use.  An
+ * iterator without prefetch still has memory for the next step, which is made
+ * while the current one is in use. */
 int64_t ir_iter_steps(const IrModule *m, const IrIter *it);
 
-/* Whether the stage keeps all elements there are, and nobody can count them
- * before the files are read. */
+/* Whether the stage keeps all elements of its input, whose number is known only
+ * when the files are read. */
 bool ir_stage_is_uncounted(const IrModule *m, const IrDataset *d, int stage);
 
-/* Bytes that an iterator's pipeline and its steps take, without its files and
- * what stages keep that nobody can count; a shuffle of it is taken to be full.
- */
+/* Bytes that an iterator's pipeline and its steps take, not counting its files
+ * and its uncounted stages; shuffle buffers count as full. */
 int64_t ir_iter_bytes(const IrModule *m, const IrIter *it);
 
-/* A stage that keeps elements which nobody can count, and bytes of each. */
+/* A stage that keeps an unknown number of elements, and the bytes of each. */
 typedef struct IrUncountedStage {
     const IrStage *stage;
     int64_t each;
@@ -42,19 +42,20 @@ typedef struct IrUncountedStage {
 
 typedef VEC(IrUncountedStage) IrUncountedStages;
 
-/* Those of an iterator's pipelines, in their order. */
+/* The uncounted stages of an iterator's pipelines, in order. */
 IrUncountedStages ir_iter_uncounted_stages(Arena *a, const IrModule *m,
                                            const IrIter *it);
 
-/* Bytes that the arenas of all replicas take, on so many devices and each being
- * so large.  What nobody touches of them takes none: variables that live on one
- * device, and what all but the first replica of a device share with it. */
+/* Bytes of memory that the arenas of all replicas take, on that many devices
+ * with arenas of that size.  Pages that nobody touches take none: those of
+ * variables that live on another device, and the shared values in the arenas of
+ * all but the first replica of a device. */
 int64_t ir_arenas_bytes(Arena *a, const IrModule *m, int64_t arena,
                         int num_devices);
 
-/* What of a device's arena is taken when main launches a program: variables
- * and the rows that can be alive then end at rows_end.  From there on memory
- * is the program's; behind what it uses the launch puts its host operands. */
+/* A device's arena when main launches a program: variables and the rows that
+ * can be live end at rows_end.  The memory after it is the program's; the
+ * launch puts its host operands after the places that the program uses. */
 typedef struct IrLaunchFootprint {
     const IrOp *launch;
     int64_t rows_end;
@@ -65,9 +66,9 @@ typedef VEC(IrLaunchFootprint) IrLaunchFootprints;
 /* Of all launches of main, in the order of the text. */
 IrLaunchFootprints ir_launch_footprints(Arena *a, const IrModule *m);
 
-/* Fills in where the launch's host operands go, one after the other (offsets
- * may be NULL; those of other operands are left alone); gives where the last
- * one ends. */
+/* Computes the offsets of the launch's host operands, one after the other
+ * (offsets may be NULL; those of other operands are left alone); returns the
+ * end of the last one. */
 int64_t ir_launch_stage_operands(const IrLaunchFootprint *r, int64_t *offsets);
 
 #endif

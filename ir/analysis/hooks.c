@@ -1,5 +1,5 @@
 /*
- * hooks.c - what compiled code and the runner count alike
+ * hooks.c - the numbering shared by compiled code and the runner
  *
  * Everything is numbered in the order of the text, which is the order of
  * ir_walk: an operation comes before those of its regions.

@@ -1,5 +1,5 @@
 /*
- * hooks.h - what compiled code and the runner count alike
+ * hooks.h - the numbering shared by compiled code and the runner
  *
  * Compiled code names operations, dimensions and safepoints by number.  The
  * compiler writes these numbers into objects, the runner finds them again in
@@ -17,37 +17,38 @@ typedef struct IrHooks {
     IrOps ops;        /* executed by hooks->op(call, index) */
     IrOps safepoints; /* dataset loops: while operations of main */
     IrOps counters;   /* loops of main that count: for, and while with max */
-    IrOps positions;  /* what TfdCall.at counts: all that may take long */
+    IrOps positions;  /* counted by TfdCall.at: all that may take long */
 } IrHooks;
 
-/* Lists what the runtime does for a placed function, in the order of its
- * text.  An op of ops or safepoints has its index there in op->id. */
+/* Lists what the runtime does for a placed function, in the order of the text.
+ * An operation in ops or safepoints has its index there in op->id. */
 IrHooks ir_hooks(Arena *a, IrFunc *fn);
 
 /* Whether the runtime executes op (print, launch, all_reduce_start, ...). */
 bool ir_is_hooked(const IrOp *op);
-/* Whether compiled code says that it has come to op: to a kernel, a loop, what
- * the runtime executes, or the end. */
+/* Whether compiled code reports that it has reached op: a kernel, a loop, an
+ * operation that the runtime executes, or the end. */
 bool ir_is_position(const IrOp *op);
 /* Whether op is a while over a dataset: its iterations end in safepoints. */
 bool ir_is_dataset_loop(const IrOp *op);
 
 /* Bytes to allocate for fn's places.  In main each counting loop has two words
- * after them, rounds done and rounds to do, in the order of IrHooks.counters:
- * main may be entered in the midst of it, with the frame of before. */
+ * after the places, rounds done and rounds to do, in the order of
+ * IrHooks.counters: main may be entered in the middle of the loop, with the
+ * frame of an earlier run. */
 int64_t ir_frame_bytes(IrFunc *fn);
 int64_t ir_counter_offset(const IrFunc *fn, int index);
 
-/* Places are given out in whole cache lines: bytes, rounded up to them. */
+/* bytes, rounded up to whole cache lines, which is the unit of places. */
 int64_t ir_align_to_line(int64_t bytes);
 
-/* What the place of a collective's buffer of so many bytes is a multiple of
- * (D13). */
+/* The alignment of a collective's buffer of that many bytes (D13). */
 int64_t ir_collective_align(int64_t bytes);
 
 /* TfdCall.dims has one IrBatchSizes for each pair of batch symbols, and for
- * each symbol without partner, like b or n_1: their number, which of them has a
- * symbol, and the word that is the symbol's. */
+ * each symbol without a partner, like b or n_1.  These give the number of such
+ * entries, the entry of a symbol, and the word that holds the symbol's value.
+ */
 int ir_num_pairs(const IrModule *m);
 int ir_symbol_batch(const IrModule *m, int32_t symbol);
 int ir_symbol_word(const IrModule *m, int32_t symbol);

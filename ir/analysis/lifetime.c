@@ -1,5 +1,5 @@
 /*
- * lifetime.c - when values are alive
+ * lifetime.c - when values are live
  */
 #include "ir/analysis/lifetime.h"
 
@@ -94,8 +94,8 @@ home_block(const IrValue *v)
     return v->def ? v->def->block : v->block;
 }
 
-/* Where op is done with its operands: a collective that was started reads them
- * until its done. */
+/* The position where op is done with its operands: a collective that was
+ * started reads them until its done. */
 static int
 reads_until(const IrLifetimes *l, const IrOp *op)
 {
@@ -107,8 +107,8 @@ reads_until(const IrLifetimes *l, const IrOp *op)
     return ir_span_of(l, done)->begin;
 }
 
-/* Where a use of v by op, which reads until `end`, ends: there, or at the end
- * of the outermost loop between op and v's own block. */
+/* The position where a use of v by op, which reads until `end`, ends: there, or
+ * at the end of the outermost loop between op and v's own block. */
 static int
 use_end(const IrLifetimes *l, const IrOp *op, const IrValue *v, int end)
 {
@@ -129,7 +129,7 @@ note_use(const IrLifetimes *l, const IrValue *v, int end)
         life->buffer->end = end;
 }
 
-/* until: the end of the replica loop that b is in, 0 if it is in none. */
+/* until: the end of the replica loop that b is in, 0 if b is in none. */
 static void
 note_uses(const IrLifetimes *l, const IrBlock *b, int until)
 {
@@ -154,7 +154,8 @@ note_uses(const IrLifetimes *l, const IrBlock *b, int until)
     }
 }
 
-/* What is read through a view is read.  Last to first, for views of views. */
+/* A value that is read through a view is used.  Last to first, for views of
+ * views. */
 static void
 extend_to_views(const IrLifetimes *l, const IrBlock *b)
 {

@@ -1,11 +1,12 @@
 /*
- * lifetime.h - when values are alive
+ * lifetime.h - when values are live
  *
  * Positions number the operations of a function in the order of its text,
- * doubled: operation p reads at 2p and has written at 2p + 1.  A use inside a
- * loop of what was made outside lasts to the loop's end, and one by a replica
- * of what all replicas of its device share to the end of the replica
- * loop, when the last of them has read it (per_replica.h).
+ * doubled: operation p reads at 2p and has written at 2p + 1.  When a loop uses
+ * a value made outside of it, the use lasts to the loop's end.  When a replica
+ * uses a value that all replicas of its device share, the use lasts to the end
+ * of the replica loop, when the last of them has read the value
+ * (per_replica.h).
  */
 #ifndef TFD_IR_ANALYSIS_LIFETIME_H
 #define TFD_IR_ANALYSIS_LIFETIME_H
@@ -21,14 +22,14 @@ struct Buffer {
     int begin, end;
     int64_t bytes;
     int64_t align;
-    bool fixed; /* has its place already: a variable, a pointer table */
+    bool fixed; /* its place is given: a variable, a pointer table */
     bool sent;  /* a collective works on it */
     int num_values;
     int number; /* in its pool */
     IrPlace place;
 };
 
-/* What is known of a value. */
+/* The lifetime of a value. */
 typedef struct Lifetime {
     Buffer *buffer;
     int made;     /* 2p + 1 of the operation that makes it */
@@ -36,7 +37,7 @@ typedef struct Lifetime {
                      loops counted */
 } Lifetime;
 
-/* What is known of an operation.  All positions are doubled. */
+/* The positions of an operation, all doubled. */
 typedef struct OpSpan {
     int begin; /* 2p */
     int end;   /* 2p of the last operation in its regions */
@@ -49,7 +50,7 @@ typedef struct IrLifetimes {
     IR_TABLE(OpSpan) spans;
 } IrLifetimes;
 
-/* Numbers the operations of fn and gives every value a life and a buffer of
+/* Numbers the operations of fn and gives every value a lifetime and a buffer of
  * its own. */
 void ir_lifetimes_find(IrLifetimes *l, const IrFunc *fn);
 
@@ -73,7 +74,8 @@ ir_span_of(const IrLifetimes *l, const IrOp *op)
 /* The bytes that hold v, whatever its buffer was merged into. */
 Buffer *ir_buffer_of(const IrLifetimes *l, const IrValue *v);
 
-/* a and b share bytes from now on, and live from the first to the last. */
+/* a and b share bytes from now on; their buffer lives from the first to the
+ * last use of either. */
 void ir_buffers_merge(Buffer *a, Buffer *b);
 
 #endif

@@ -1,10 +1,10 @@
 /*
  * live.c - what main may still read after a safepoint
  *
- * Seen from a loop, the values that are there are what it carries, and in each
- * block around it the arguments and what was made before.  Of those, some are
- * read by what comes after it, or by the next round of a loop around it: then
- * all of that loop comes after it.
+ * The values that exist at the end of a round are the carried values of the
+ * loop and, in each block around it, the arguments and the results of earlier
+ * operations.  A value is live if a later operation reads it; inside an outer
+ * loop, all operations of that loop count as later, because of its next round.
  */
 #include "ir/analysis/live.h"
 
@@ -28,7 +28,7 @@ add_values(Live *l, int n, IrValue *const *values)
         ir_ptrmap_set(&l->there, values[i], values[i]);
 }
 
-/* In the blocks around op, outermost last. */
+/* Visits the blocks around op, outermost last. */
 static void
 add_visible(Live *l, const IrOp *op)
 {

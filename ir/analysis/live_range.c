@@ -1,8 +1,8 @@
 /*
- * live_range.c - what is where in memory, and when
+ * live_range.c - which bytes each value occupies, and when
  *
- * Lifetimes are swept in order of their beginnings; where one begins, the
- * places that are live are laid side by side.
+ * A sweep visits the ranges in order of their beginnings, and at each beginning
+ * adds up the places that are live.
  */
 #include "ir/analysis/live_range.h"
 
@@ -94,7 +94,7 @@ ir_live_ranges(const IrLifetimes *l, const IrFunc *fn, IrSpace space,
 
 /* ---- how much that is --------------------------------------------------- */
 
-/* The bytes that the live ones take together; sorts them. */
+/* The bytes that the live ranges take together; sorts them. */
 static int64_t
 bytes_together(IrLiveRanges *live)
 {
@@ -120,7 +120,7 @@ drop_ended(IrLiveRanges *live, int before)
     live->len = n;
 }
 
-/* The worst so far. */
+/* The worst position so far. */
 static int64_t
 take_most(Arena *a, int64_t most, IrLiveRanges *live, IrLiveRanges *peak)
 {
@@ -181,7 +181,8 @@ typedef struct Largest {
     int num;
 } Largest;
 
-/* Before those that are smaller; the last one may have to go. */
+/* Inserts it before smaller ones; the last one is dropped when there is no more
+ * space. */
 static void
 add_large(Largest *l, const char *what, Loc loc, int64_t bytes)
 {
@@ -207,7 +208,7 @@ add_large_vars(Largest *l)
     }
 }
 
-/* A kernel makes what its last operation makes. */
+/* The operation that a message names for a kernel: the last one in it. */
 static const char *
 maker_of(const IrOp *op)
 {
@@ -247,7 +248,7 @@ add_large_stays(Largest *l, const IrFunc *fn)
             add_large_value(l, fn, peak.data[i].value);
 }
 
-/* The one whose launch needs most, with what it is given from the host. */
+/* The program whose launch needs most, counting its host operands. */
 static IrFunc *
 largest_program(Arena *a, const IrModule *m)
 {

@@ -1,5 +1,5 @@
 /*
- * live_range.h - what is where in memory, and when
+ * live_range.h - which bytes each value occupies, and when
  *
  * Works on places alone and knows nothing of how they were chosen: so it holds
  * for modules that were read as text, too.
@@ -10,7 +10,7 @@
 #include "ir/analysis/lifetime.h"
 #include "ir/ir.h"
 
-/* A value in its place: positions are those of lifetime.h, and the bytes whole
+/* A value in its place.  Positions are those of lifetime.h; the bytes are whole
  * cache lines. */
 typedef struct IrLiveRange {
     const IrValue *value;
@@ -26,8 +26,8 @@ typedef VEC(IrLiveRange) IrLiveRanges;
 IrLiveRanges ir_live_ranges(const IrLifetimes *l, const IrFunc *fn,
                             IrSpace space, int64_t past);
 
-/* The bytes of those that are there at a position, or at the worst one, each
- * byte counted once; peak: which they are then (may be NULL). */
+/* The bytes that are live at a position, or at the worst one, each byte counted
+ * once; peak: the ranges that are live then (may be NULL). */
 int64_t ir_live_bytes_at(Arena *a, const IrLiveRanges *stays, int at);
 int64_t ir_peak_live_bytes(Arena *a, const IrLiveRanges *stays,
                            IrLiveRanges *peak);
@@ -35,7 +35,7 @@ int64_t ir_peak_live_bytes(Arena *a, const IrLiveRanges *stays,
 /* Where the last variable of a device ends. */
 int64_t ir_vars_end(const IrModule *m);
 
-/* What takes much of a device's memory. */
+/* A large user of a device's memory. */
 typedef struct IrLarge {
     const char *what; /* "the variable "w"", "what this matmul makes" */
     Loc loc;
@@ -44,8 +44,8 @@ typedef struct IrLarge {
 
 enum { IR_LARGEST = 3 };
 
-/* Up to IR_LARGEST variables, parameters and values, the largest first: those
- * that are there at the worst point of the program that needs most.  Gives how
+/* Up to IR_LARGEST variables, parameters and values, the largest first, that
+ * are live at the worst point of the program that needs most.  Returns how
  * many. */
 int ir_largest_at_peak(Arena *a, const IrModule *m, IrLarge *out);
 

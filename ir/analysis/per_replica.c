@@ -1,5 +1,5 @@
 /*
- * per_replica.c - what each replica of a device does, and what all do once
+ * per_replica.c - operations executed by each replica, and once for a device
  */
 #include "ir/analysis/per_replica.h"
 
@@ -59,7 +59,7 @@ ir_op_is_per_replica(const IrOp *op)
     }
 }
 
-/* Whether it does no harm to execute op of the device once for each replica. */
+/* Whether it is harmless to execute op of the device once for each replica. */
 static bool
 may_join_loop(const IrOp *op)
 {

@@ -1,5 +1,5 @@
 /*
- * per_replica.h - what each replica of a device does, and what all do once
+ * per_replica.h - operations executed by each replica, and once for a device
  *
  * Several replicas may run on one device.  Values that are equal on all of
  * them, variables among them, are there once, and are computed once; they are
@@ -16,15 +16,15 @@
 
 #include "ir/ir.h"
 
-/* Whether v of a device program is there once for all replicas of a device.
- * Values made under a condition or loop that replicas go through differently
- * are each replica's own, whatever their locality. */
+/* Whether v of a device program exists once for all replicas of a device.
+ * Values made under a condition or loop that replicas execute differently
+ * belong to each replica, whatever their locality. */
 bool ir_value_is_shared(const IrValue *v);
 bool ir_var_is_shared(const IrVar *var);
 
-/* Whether each replica executes op of a device program, with all that is in
- * its regions, by itself.  Starts of collectives are among them: each replica
- * contributes; the done is the device's. */
+/* Whether each replica executes op of a device program, with all operations in
+ * its regions, by itself.  The start of a collective is one, since each replica
+ * contributes; its done is executed once for the device. */
 bool ir_op_is_per_replica(const IrOp *op);
 
 /* The last operation of the replica loop that op begins, which is per replica

@@ -2,8 +2,8 @@
  * arena.c - memory that is freed all at once
  *
  * An arena cuts its allocations from chunks that double in size, so that a
- * small one costs little and a large one asks rarely.  What would waste a
- * quarter of a chunk gets a chunk of its own.
+ * small one costs little and a large one asks rarely.  An allocation that would
+ * waste a quarter of a chunk gets a chunk of its own.
  *
  * Under AddressSanitizer every allocation has a chunk of its own, of exactly
  * its size: then an overflow within an arena is found like any other.
@@ -98,7 +98,7 @@ arena_new(Arena *parent, const char *name)
     return a;
 }
 
-/* Only children have siblings, and the newest is the one its parent has. */
+/* Only children have siblings; the parent points to its newest child. */
 static void
 leave_parent(Arena *a)
 {
@@ -112,8 +112,8 @@ leave_parent(Arena *a)
         a->older->newer = a->newer;
 }
 
-/* Whoever still reads it shall notice.  The barrier keeps the compiler from
- * seeing that free makes the writing pointless. */
+/* Readers of released memory must fail visibly.  The barrier keeps the compiler
+ * from removing writes before free. */
 static void
 poison(Chunk *c)
 {

@@ -1,8 +1,8 @@
 /*
  * arena.h - memory that is freed all at once
  *
- * Arenas form a tree named after the work whose lifetime they have; releasing
- * one releases its children.  Nothing inside an arena is freed alone.
+ * Arenas form a tree.  Each is named after the work whose lifetime it has;
+ * releasing one releases its children.  Nothing inside an arena is freed alone.
  *
  * An arena is used by one thread at a time, and arena_new and arena_release
  * change the parent too: work for another thread gets a root of its own.

@@ -2,8 +2,8 @@
  * diag.c - messages about places in sources
  *
  * Messages are kept as text with their place and laid out only when they are
- * printed.  What is beyond the limit or repeats a place is never stored; the
- * notes that follow it find `dropping` set.
+ * printed.  A message beyond the limit, or at a place that has one already, is
+ * never stored; `dropping` tells its notes to go, too.
  */
 #include "ir/base/diag.h"
 
@@ -41,10 +41,10 @@ struct Diag {
     Arena *arena;
     VEC(Source) sources;
     VEC(Message) messages;
-    int count[NUM_KINDS]; /* with those not kept because there are too many */
+    int count[NUM_KINDS]; /* with those dropped as too many */
     bool dropping;        /* the last error or warning was not kept */
-    bool by_machine;      /* an error is no mistake of the program */
-    bool by_usage;        /* an error is about the command line */
+    bool by_machine;      /* some error is not a mistake of the program */
+    bool by_usage;        /* some error is about the command line */
 };
 
 Diag *
@@ -115,8 +115,9 @@ same_place(Loc a, Loc b)
     return a.file == b.file && a.line == b.line && a.col == b.col;
 }
 
-/* Whether an error at a place follows another there: it is most often the
- * first one seen from another side.  Nowhere is not a place. */
+/* Whether an error at a place follows another at the same place: it is most
+ * often a consequence of the first.  A missing position (line 0) does not
+ * count. */
 static bool
 is_repeated(const Diag *d, Kind kind, Loc loc, const char *text)
 {
@@ -136,7 +137,7 @@ is_control(char c)
     return (unsigned char)c < 0x20 || c == 0x7f;
 }
 
-/* On one line, and no longer than anyone reads. */
+/* Puts the text on one line, and cuts it to a length that people read. */
 static const char *
 one_line(char *text)
 {
@@ -262,8 +263,8 @@ diag_rewind(Diag *d, DiagMark mark)
 typedef struct Excerpt {
     const char *line;
     size_t len;
-    size_t from, to;  /* what is shown of the line */
-    size_t mark, end; /* what is underlined */
+    size_t from, to;  /* the part of the line that is shown */
+    size_t mark, end; /* the part that is underlined */
 } Excerpt;
 
 /* Line number n of text; false if there is none. */
@@ -285,7 +286,7 @@ find_line(const char *text, size_t len, uint32_t n, Excerpt *x)
     return true;
 }
 
-/* Whether a byte goes on with a character of UTF-8. */
+/* Whether a byte continues a character of UTF-8. */
 static bool
 is_continuation(char c)
 {
@@ -315,8 +316,9 @@ choose_window(Excerpt *x)
     x->from = char_start(x, x->from);
 }
 
-/* The line of a place; the place is cut to the line, and its end to what is
- * shown of it.  A place at the end of the line is just behind it. */
+/* The line of a place; the place is cut to the line, and its end to the part
+ * that is shown.  A place at the end of the line is just behind its last byte.
+ */
 static bool
 excerpt(const Source *s, Loc loc, Excerpt *x)
 {
@@ -343,7 +345,7 @@ add_source_line(Str *s, const Excerpt *x)
     str_add(s, x->to < x->len ? "...\n" : "\n");
 }
 
-/* Tabs stay tabs, so that the underline stands where the place does. */
+/* Tabs stay tabs, so that the underline is below the place. */
 static void
 add_underline(Str *s, const Excerpt *x)
 {

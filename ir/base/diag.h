@@ -18,8 +18,8 @@
 #include "ir/base/arena.h"
 #include "ir/base/str.h"
 
-/* A piece of one line.  line and col count from 1; line 0 is "nowhere".  len
- * is in bytes; what spans several lines ends with its first one. */
+/* A piece of one line.  line and col count from 1; line 0 is "nowhere".  len is
+ * in bytes; a place that spans several lines ends with the first one. */
 typedef struct Loc {
     uint32_t line;
     uint32_t col;
@@ -39,15 +39,15 @@ Diag *diag_new(Arena *a);
  * then no line is shown.  The text must outlive d.  At most 65,535 sources. */
 uint16_t diag_add_source(Diag *d, const char *name, const char *text,
                          size_t len);
-/* Gives a source the path by which it was opened: messages show that, so that
- * whoever reads them finds the file.  Its name stays: a plan does not depend on
- * how a path is spelled (D14). */
+/* Sets the path by which a source was opened: messages show it, so that their
+ * reader finds the file.  Its name stays: a plan does not depend on how a path
+ * is spelled (D14). */
 void diag_set_path(Diag *d, uint16_t file, const char *path);
-/* Gives a source its text, where that was not there when it was registered. */
+/* Sets the text of a source that was registered without one. */
 void diag_set_text(Diag *d, uint16_t file, const char *text, size_t len);
 int diag_num_sources(const Diag *d);
 const char *diag_source_name(const Diag *d, uint16_t file);
-/* The path set, else the name. */
+/* The path, if it was set, else the name. */
 const char *diag_source_path(const Diag *d, uint16_t file);
 const char *diag_source_text(const Diag *d, uint16_t file, size_t *len);
 
@@ -55,8 +55,9 @@ enum { DIAG_MAX_SHOWN = 20 }; /* errors, and warnings */
 
 /* Of the errors at one place (source, line and column) the first is kept, and
  * of equal warnings at one place; after DIAG_MAX_SHOWN of either kind further
- * ones are only counted, and of a text that is very long the beginning is kept.  A note belongs to the message before it and is dropped with it.
- * Control characters in the text become '?': a message is one line. */
+ * ones are only counted.  A very long text is cut.  A note belongs to the
+ * message before it and is dropped with it.  Control characters in the text
+ * become '?': a message is one line. */
 void diag_error(Diag *d, Loc loc, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 void diag_warning(Diag *d, Loc loc, const char *format, ...)
@@ -66,17 +67,19 @@ void diag_note(Diag *d, Loc loc, const char *format, ...)
 
 int diag_num_errors(const Diag *d);
 
-/* Says that the error reported last is about the command line, which the exit
- * status then tells; errors in a source that is part of it are, anyway. */
+/* Says that the error reported last is about the command line, which determines
+ * the exit status; errors in a source that is part of the command line are
+ * anyway. */
 void diag_blame_usage(Diag *d);
 void diag_set_usage(Diag *d, uint16_t file);
 
-/* An error told here is no mistake of the program: the machine failed. */
+/* Reports an error that is not a mistake of the program: the machine failed. */
 void diag_blame_machine(Diag *d);
-/* Of a program that ends with these messages (StatusKind): 0 without errors. */
+/* The exit status of a program that ends with these messages (StatusKind): 0
+ * without errors. */
 int diag_exit_status(const Diag *d);
 
-/* A point to go back to: what came after it is forgotten.  For work that is
+/* A point to return to: messages after it are forgotten.  For work that is
  * tried and done again another way (a loop that turns out to need unrolling).
  */
 typedef struct DiagMark {
@@ -90,7 +93,7 @@ void diag_print(const Diag *d, FILE *to);
 /* The same as a string in a (tests). */
 const char *diag_text(const Diag *d, Arena *a);
 /* Adds the line of a place and one that underlines the place, for failures that
- * are reported another way; nothing where the source has no text. */
+ * are reported another way; adds nothing if the source has no text. */
 void diag_add_excerpt(Str *s, const Diag *d, Loc loc);
 
 #endif

@@ -1,7 +1,7 @@
 /*
  * fail.c - failures on request, for tests
  *
- * The variable is read once, by whichever thread comes first.  A request that
+ * The environment is read once, by the first thread that asks.  A request that
  * cannot be read ends the program: a test that asks for nothing would pass.
  */
 #include "ir/base/fail.h"

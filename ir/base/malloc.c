@@ -1,17 +1,17 @@
 /*
  * malloc.c - malloc never returns NULL in our programs
  *
- * Libraries differ in what they make of a failed allocation: LLVM aborts,
- * qsort takes another algorithm and so another order of equals, printf says
- * less, libzip and jansson return errors that look like those of damaged
- * files.  Some of it would be a wrong result with exit status 0.  So tfdc and
- * tfd-run replace the C library's functions, for themselves and all that they
- * load: memory, or a message and exit status 3.
+ * Libraries react differently to a failed allocation: LLVM aborts, qsort takes
+ * another algorithm and so another order of equals, printf says less, libzip
+ * and jansson return errors that look like those of damaged files.  Some of
+ * these would end in a wrong result with exit status 0.  So tfdc and tfd-run
+ * replace the C library's functions, for themselves and all libraries they
+ * load: a call returns memory, or the program ends with a message and exit
+ * status 3.
  *
  * The real function is that of the next object, which may be another allocator
  * that the user preloads.  A request beyond MEMORY_MAX is a wrong size, most
- * likely of a damaged file, and fails as ever: whoever asked says what it is
- * about.
+ * likely of a damaged file, and returns NULL as usual: the caller reports it.
  *
  * This file is part of the programs, not of the library: sanitizers and tests
  * have functions of their own.
@@ -23,8 +23,8 @@
 #include <string.h>
 #include "ir/base/memory.h"
 
-/* The function `name` that there would be without ours, kept in *known.
- * Threads that come at once find the same. */
+/* The function `name` of the next library, kept in *known.  Threads that ask at
+ * the same time find the same one. */
 static void *
 next(void **known, const char *name)
 {
@@ -68,7 +68,7 @@ calloc(size_t count, size_t size)
     return checked(real(count, size), wrong ? 0 : n);
 }
 
-/* NULL for no bytes is an answer. */
+/* NULL is a valid result for 0 bytes. */
 void *
 realloc(void *old, size_t n)
 {

@@ -1,8 +1,8 @@
 /*
  * map.c - a map keyed by strings, and interned names
  *
- * The entries stand in the order of insertion; beside them an index of open
- * addressing, a power of two in size and at most half full, holds entry
+ * The entries are in the order of insertion.  An index with open addressing,
+ * whose size is a power of two and which is at most half full, holds their
  * numbers.  Interning is the same map without values: the copy of the key is
  * the name.
  */
@@ -41,7 +41,8 @@ init(Map *m, Arena *a)
     m->mask = FIRST_INDEX - 1;
 }
 
-/* The slot of key in the index: its entry's, or the free one it would take. */
+/* The slot of key in the index: that of its entry, or the free one where it
+ * belongs. */
 static int *
 find_slot(const Map *m, const char *key, size_t len, uint64_t hash)
 {
@@ -70,7 +71,7 @@ grow_index(Map *m)
     }
 }
 
-/* The entry of key, made if it is not there. */
+/* The entry of key, which is added if it is missing. */
 static Entry *
 find_or_add(Map *m, const char *key, size_t len)
 {

@@ -1,8 +1,8 @@
 /*
- * memory.c - the end of a program that gets no memory
+ * memory.c - ending a program that gets no memory
  *
- * Where the address space is limited (ulimit -v), that limit is what was met,
- * and the message compares with it; else it tells what is in use.
+ * If the address space is limited (ulimit -v), the message compares with that
+ * limit; otherwise it tells how much memory is in use.
  */
 #include "ir/base/memory.h"
 

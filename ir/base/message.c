@@ -2,7 +2,7 @@
  * message.c - the sentences that users are told
  *
  * A record of the log is one write to a file opened for appending, so that
- * records of threads and processes stay whole.
+ * records of threads and processes are never mixed.
  */
 #include "ir/base/message.h"
 
@@ -46,7 +46,7 @@ add_record(const char *kind, const char *format, const char *text)
     size_t len = (size_t)n < sizeof record - 2 ? (size_t)n : sizeof record - 2;
     record[len++] = '\x1e';
     ssize_t written = write(log_file, record, len);
-    (void)written; /* the test misses it */
+    (void)written; /* the test reports the missing record */
 }
 
 void

@@ -1,8 +1,8 @@
 /*
- * status.c - what went wrong in the world outside the program
+ * status.c - failures of the world outside the program
  *
- * A failure lives in an arena of its own, so that it outlasts whatever the
- * work it ended had allocated.
+ * A failure lives in an arena of its own, so that it survives the arenas of the
+ * work that failed.
  */
 #include "ir/base/status.h"
 
@@ -105,8 +105,8 @@ status_free(Status st)
         arena_release(st->arena);
 }
 
-/* One thread ends the process, with one message; others that want to, wait for
- * it.  A failure to say what failed is the end at once. */
+/* One thread ends the process, with one message; others that try to wait for
+ * it.  A failure while reporting ends the process at once. */
 static void
 be_the_last(StatusKind kind)
 {
@@ -119,7 +119,7 @@ be_the_last(StatusKind kind)
     is_mine = true;
 }
 
-/* Not through a stream: one that also wants to end may have locked it. */
+/* Not through a stream: another thread that is ending may have locked it. */
 static void
 write_error(const char *text)
 {

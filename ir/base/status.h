@@ -1,9 +1,9 @@
 /*
- * status.h - what went wrong in the world outside the program
+ * status.h - failures of the world outside the program
  *
- * NULL is success.  Anything else has a kind, a message, and notes added by
- * the callers it passed on its way up; it is printed once, by whoever decides
- * to stop, and freed by status_free.
+ * NULL is success.  Anything else has a kind, a message, and notes added by the
+ * callers it passed on its way up; it is printed once, by the caller that
+ * decides to stop, and freed by status_free.
  */
 #ifndef TFD_IR_BASE_STATUS_H
 #define TFD_IR_BASE_STATUS_H
@@ -28,7 +28,8 @@ Status status_new(StatusKind kind, const char *format, ...)
 /* Adds "while ..." to a failure; OK stays OK. */
 Status status_note(Status st, const char *format, ...)
     __attribute__((format(printf, 2, 3))) MUST_USE;
-/* Sets whole lines that are shown below the message: where it is about. */
+/* Sets whole lines that are shown below the message: the source line it is
+ * about. */
 Status status_show(Status st, const char *lines) MUST_USE;
 StatusKind status_kind(Status st);
 const char *status_message(Status st); /* without notes */
@@ -36,7 +37,7 @@ const char *status_message(Status st); /* without notes */
 int status_report(Status st, const char *program, FILE *to);
 void status_free(Status st);
 
-/* Hands a failure to the caller. */
+/* Returns a failure to the caller. */
 #define TRY(call)                                                              \
     do {                                                                       \
         Status try_status_ = (call);                                           \
@@ -44,14 +45,13 @@ void status_free(Status st);
             return try_status_;                                                \
     } while (0)
 
-/* The process ends here, where there is no way back: "program: error: text".
- * Allocates nothing.  Files that wait for their names are removed.  Streams of
- * other threads may be in any state, so nothing but the results so far is
- * flushed. */
+/* Ends the process where it cannot continue: "program: error: text".  Allocates
+ * nothing.  Temporary files are removed.  Streams of other threads may be in
+ * any state, so only the results so far are flushed. */
 _Noreturn void fatal_error(StatusKind kind, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 
-/* A broken promise inside the program itself: prints and aborts. */
+/* A violated invariant of the program itself: prints and aborts. */
 #define UNREACHABLE(...) fatal_bug(__FILE__, __LINE__, __VA_ARGS__)
 _Noreturn void fatal_bug(const char *file, int line, const char *format, ...)
     __attribute__((format(printf, 3, 4)));

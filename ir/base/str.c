@@ -17,7 +17,7 @@ str_new(Arena *a)
     return (Str){.arena = a};
 }
 
-/* Room for n more bytes and the terminator. */
+/* Ensures space for n more bytes and the terminator. */
 static void
 reserve(Str *s, size_t n)
 {
@@ -159,7 +159,7 @@ str_add_float(Str *s, double x, bool single)
     add_decimal(s, digits, n, atoi(e + 1));
 }
 
-enum { MAX_NAME = 64 }; /* nothing longer is compared */
+enum { MAX_NAME = 64 }; /* longer names are not compared */
 
 static int
 min3(int a, int b, int c)
@@ -204,7 +204,7 @@ nearest_name(const char *name, const char *const *candidates, int n)
     size_t len = strlen(name);
     if (len == 0 || len > MAX_NAME)
         return NULL;
-    /* A third may differ, but something must be left. */
+    /* A third may differ, but at least one letter must be the same. */
     int limit = ((int)len + 2) / 3;
     if (limit >= (int)len)
         limit = (int)len - 1;

@@ -1,9 +1,9 @@
 /*
  * temporary.c - files that have no final name yet
  *
- * A list of them, through the memory of those who write them.  A file is made
- * and gets its name under the list's lock, so that none comes up while the
- * program is ending.
+ * A linked list whose nodes are in their writers' memory.  Files are created
+ * and renamed under the list's lock, so that none appears while the program is
+ * ending.
  */
 #include "ir/base/temporary.h"
 
@@ -63,7 +63,7 @@ temporary_close(Temporary *t, const char *final)
     return named || !final;
 }
 
-/* The lock is kept: whoever wants another file waits for the end. */
+/* The lock is kept: a thread that asks for another file waits for the end. */
 void
 temporary_remove_all(void)
 {

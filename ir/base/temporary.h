@@ -1,9 +1,9 @@
 /*
  * temporary.h - files that have no final name yet
  *
- * A file is written under another name and renamed when it is whole.  If the
- * program ends in between, for want of memory in another thread perhaps,
- * fatal_error removes it.
+ * A file is written under another name and renamed when it is complete.  If the
+ * program ends before, perhaps because another thread gets no memory,
+ * fatal_error removes the file.
  */
 #ifndef TFD_IR_BASE_TEMPORARY_H
 #define TFD_IR_BASE_TEMPORARY_H
@@ -19,16 +19,15 @@ typedef struct Temporary {
     struct Temporary *next, **link;
 } Temporary;
 
-/* Makes a new file to write to; -1 and errno if it is there or cannot be made.
- * Any thread. */
+/* Creates a new file to write to; -1 and errno if it exists or cannot be
+ * created.  Any thread. */
 int temporary_open(Temporary *t, int folder, const char *name, mode_t mode);
 
-/* Gives it its final name in the same folder, or, if that is NULL or cannot
- * be, removes it; false and errno for the latter.  The descriptor stays
- * open. */
+/* Gives it its final name in the same folder; if that is NULL or fails, removes
+ * it, and returns false and errno for a failure.  The descriptor stays open. */
 bool temporary_close(Temporary *t, const char *final);
 
-/* Removes all there are, and lets no more be made.  Allocates nothing. */
+/* Removes all of them and prevents new ones.  Allocates nothing. */
 void temporary_remove_all(void);
 
 #endif

@@ -19,7 +19,7 @@ thread_start(pthread_t *thread, void *(*run)(void *), void *data,
                     : pthread_create(thread, NULL, run, data);
     if (!error)
         return OK;
-    /* which of the two it was the system does not say */
+    /* the system does not tell which of the two limits it was */
     const char *why = error == EAGAIN
                           ? MESSAGE("no memory for it, or too many threads")
                           : strerror(error);

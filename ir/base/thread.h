@@ -7,7 +7,7 @@
 #include <pthread.h>
 #include "ir/base/status.h"
 
-/* Starts run(data); what: whose thread it is, for the message. */
+/* Starts run(data); `what` is the thread's owner, for the message. */
 Status thread_start(pthread_t *thread, void *(*run)(void *), void *data,
                     const char *what) MUST_USE;
 

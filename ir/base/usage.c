@@ -1,9 +1,8 @@
 /*
  * usage.c - how much memory this process has
  *
- * From /proc: getrusage counts what the process was before it became this
- * program, too.  Read without a stream, since it is asked for when there is no
- * memory for one.
+ * From /proc, because getrusage includes the process before exec.  Read without
+ * a stream, since it is needed when there is no memory for one.
  */
 #include "ir/base/usage.h"
 
@@ -12,7 +11,7 @@
 #include <string.h>
 #include <unistd.h>
 
-/* The file's text; "" if it cannot be had. */
+/* The file's text; "" if it cannot be read. */
 static void
 read_text(const char *path, char *to, size_t size)
 {
@@ -62,6 +61,6 @@ usage_forget_peak(void)
     if (fd < 0)
         return;
     ssize_t written = write(fd, "5", 1);
-    (void)written; /* then the peak is of all the time */
+    (void)written; /* then the peak includes all the time before */
     close(fd);
 }

@@ -1,8 +1,8 @@
 /*
- * usage_room.c - how much memory this process may take, and who limits it
+ * usage_room.c - how much memory this process may take, and by which limit
  *
- * The least of what is free, of the limits of the control groups around the
- * process, and of its own.
+ * The minimum of the free memory, the limits of the control groups around the
+ * process, and its own.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,7 +11,7 @@
 #include "ir/base/usage.h"
 
 enum { PATH_ROOM = 1024 };
-/* A number in a file; -1: there is none. */
+/* The number in a file; -1: there is none. */
 static int64_t
 number_in(const char *path)
 {
@@ -24,7 +24,7 @@ number_in(const char *path)
     return n;
 }
 
-/* The number behind a word at the beginning of a line; 0 if no line has it. */
+/* The number after a word at the beginning of a line; 0 if no line has it. */
 static int64_t
 row_in(const char *path, const char *word)
 {
@@ -58,7 +58,7 @@ look_at_machine(UsageRoom *room, const char *root)
                   "free memory and swap");
 }
 
-/* The names that a version of control groups has for things. */
+/* The file names of one version of control groups. */
 typedef struct Groups {
     const char *mount, *limit, *used, *cached;
 } Groups;
@@ -69,7 +69,7 @@ static const Groups version_1 = {
 static const Groups version_2 = {"/sys/fs/cgroup", "memory.max",
                                  "memory.current", "inactive_file"};
 
-/* One group; pages of files that nobody needs are given back first. */
+/* One group.  The kernel first reclaims clean pages of files. */
 static void
 look_at_group(UsageRoom *room, const Groups *g, const char *folder)
 {
@@ -84,7 +84,7 @@ look_at_group(UsageRoom *room, const Groups *g, const char *folder)
                   "the limit of its control group");
 }
 
-/* The group and those around it: each has a limit. */
+/* The group and its ancestors, each of which has a limit. */
 static void
 look_at_groups(UsageRoom *room, const Groups *g, const char *root,
                const char *name)

@@ -1,9 +1,9 @@
 /*
- * dataset.c - what the stages of a dataset are together
+ * dataset.c - datasets as a whole, from their stages
  */
 #include "ir/dataset/stage.h"
 
-/* The dataset that a stage has beside its own; NULL if none. */
+/* The second dataset that a stage reads; NULL if none. */
 static const IrDataset *
 other_of(const IrModule *m, const IrStage *s)
 {

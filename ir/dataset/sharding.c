@@ -6,7 +6,7 @@
 #include <assert.h>
 #include "ir/dataset/stage.h"
 
-/* Whether every source of d reads files, in the sense of sharding by itself:
+/* Whether every source of d reads files that sharding by file may take:
  * tfrecord, lines and bytes do. */
 static bool
 reads_files(const IrModule *m, const IrDataset *d)
@@ -25,7 +25,7 @@ ir_iter_shard_policy(const IrModule *m, const IrIter *it)
 
 /* ---- the size of a batch ------------------------------------------------ */
 
-/* Whether the elements before s are as many rows as those after it. */
+/* Whether the elements before s have as many rows as those after it. */
 static bool
 keeps_batches(const IrStage *s)
 {
@@ -72,8 +72,8 @@ is_whole(const IrStage *s)
     return true;
 }
 
-/* Of the elements of stage i.  The batches of two datasets that are joined are
- * of one size, or their types would differ. */
+/* The same for the elements of stage i.  Two datasets that are concatenated
+ * have batches of one size, or their types would differ. */
 static bool
 knows_batch(const IrModule *m, const IrDataset *d, int i)
 {

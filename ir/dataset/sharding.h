@@ -15,12 +15,12 @@ typedef enum IrRebatch {
     REBATCH_NONE    /* whole elements, in turn */
 } IrRebatch;
 
-/* file, data or off: auto is file for what reads files, data for others. */
+/* file, data or off: auto is file if the dataset reads files, else data. */
 ShardPolicy ir_iter_shard_policy(const IrModule *m, const IrIter *it);
 
-/* The stream is cut when the policy is not data and the size of a full batch
- * is known: from the type of an element, or from the batch stage behind which
- * none makes new elements. */
+/* The stream is cut when the policy is not data and the size of a full batch is
+ * known: from the type of an element, or from a batch stage after which no
+ * stage makes new elements. */
 IrRebatch ir_iter_rebatch(const IrModule *m, const IrIter *it);
 
 /* V2's sizes: how many rows part number k of the stream has, when batches of

@@ -15,7 +15,7 @@ typedef enum StageKind {
 } StageKind;
 
 enum {
-    IR_MAX_STAGES = 4096, /* of a dataset with all that are in it */
+    IR_MAX_STAGES = 4096, /* of a dataset with all datasets that it reads */
     IR_MAX_PREFETCH = 65536
 };
 
@@ -41,12 +41,11 @@ bool ir_stage_by_name(const char *name, StageKind *out);
 /* Of two sources the one that reads less, as StageReads counts. */
 StageKind ir_source_reading_less(StageKind a, StageKind b);
 
-/* Of the sources of d, with those of datasets that are zipped or concatenated,
- * the one that reads least: what sharding can count on. */
+/* Of the sources of d, including those of zipped or concatenated datasets, the
+ * one that reads least, which is the one that sharding can rely on. */
 StageKind ir_dataset_source(const IrModule *m, const IrDataset *d);
 
-/* Whether a pass of stage number i of d never ends, if what its sources read
- * does. */
+/* Whether a pass over stage i of d never ends, given that its sources end. */
 bool ir_stage_is_endless(const IrModule *m, const IrDataset *d, int i);
 
 #endif

@@ -53,7 +53,8 @@ is_listed(const IrDevices *devices, const IrDevice *d)
     return false;
 }
 
-/* *asked counts all that the list names, which may be more than there are. */
+/* *asked counts all devices that the list names, which may be more than exist.
+ */
 static const char *
 add_range(Arena *a, IrDeviceKind kind, int64_t first, int64_t last,
           IrDevices *out, int64_t *asked)
@@ -64,7 +65,7 @@ add_range(Arena *a, IrDeviceKind kind, int64_t first, int64_t last,
                               info->name, (long long)first, (long long)last);
     *asked += last - first + 1;
     if (*asked > IR_MAX_DEVICES)
-        return NULL; /* said when all are counted */
+        return NULL; /* reported when all are counted */
     if (last >= info->max_devices)
         return message_printf(a,
                               "%s:%lld is no device: their numbers are from 0 "
@@ -88,7 +89,7 @@ no_device(Arena *a, const char *part, int len)
                           part);
 }
 
-/* One of the parts between commas. */
+/* Reads one part of the list, between commas. */
 static const char *
 read_part(Arena *a, const char **at, IrDevices *out, int64_t *asked)
 {

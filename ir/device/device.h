@@ -36,9 +36,10 @@ typedef struct IrDevice {
 
 typedef VEC(IrDevice) IrDevices;
 
-/* Reads a list, each device once.  NULL on success, else the error, in a. */
+/* Reads a list, in which each device is once.  NULL on success, else the error,
+ * in a. */
 const char *ir_devices_parse(Arena *a, const char *text, IrDevices *out);
-/* The same list as short as it can be written: "cpu:0-3". */
+/* The list in its shortest form: "cpu:0-3". */
 const char *ir_devices_text(Arena *a, const IrDevices *devices);
 /* "cpu:3", in a. */
 const char *ir_device_name(Arena *a, IrDevice d);

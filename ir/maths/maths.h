@@ -7,11 +7,11 @@
  * them as instructions, give equal bits; only the sign and payload of a NaN
  * are not part of that promise.
  *
- * The programs read no memory and convert no float to an integer; they branch
- * nowhere but around what unusual operands need, which is skipped when no lane
- * has one: what they emit works on vectors of any length.  f32 functions
- * compute in f32, but for pow, sin and cos, which use f64 inside.  f16 and bf16
- * have no functions of their own: compute in f32 and round (D4).
+ * The programs read no memory and convert no float to an integer; their only
+ * branches skip the code for unusual operands when no lane has one, so the
+ * emitted code works on vectors of any length.  f32 functions compute in f32,
+ * but for pow, sin and cos, which use f64 inside.  f16 and bf16 have no
+ * functions of their own: compute in f32 and round (D4).
  *
  * Accuracy: f32 within 2 ulp for every float, f64 within 4 ulp; maths.def says
  * how much nearer each function is, and tests/ulp measures it.  Special values
@@ -46,7 +46,7 @@ extern const MathsFnInfo ir_maths_fn_info[NUM_MATHS_FNS];
  * are values of that dtype; y is ignored by functions of one operand. */
 double ir_maths_eval(MathsFn fn, DType width, double x, double y);
 
-/* A primitive operation; maths_prims.def tells what each one means. */
+/* A primitive operation, as defined in maths_prims.def. */
 typedef enum MathsPrim {
 #define PRIM1(result, name, a, meaning) PRIM_##name,
 #define PRIM2(result, name, a, b, meaning) PRIM_##name,
@@ -68,24 +68,24 @@ typedef struct MathsPrimInfo {
 
 extern const MathsPrimInfo ir_maths_prim_info[NUM_MATHS_PRIMS];
 
-/* A value of whoever implements the primitives: an instruction of LLVM, a
- * number.  Nobody else looks inside. */
+/* A value of the implementation of the primitives: an instruction of LLVM, a
+ * number.  Other code does not look inside. */
 typedef union MathsVal {
     void *ptr;
     uint64_t bits;
 } MathsVal;
 
 /* How to make constants and primitive operations.  width is DT_f32 or DT_f64:
- * the float that operands and result have, or have as many bits as, whether
- * they are F, I or M; for widen and narrow it is the result's.  Values may be
- * vectors; constants then are the same in each lane. */
+ * the float type of operands and result if they are F, and the one of the same
+ * size if they are I or M; for widen and narrow it is the result's.  Values may
+ * be vectors; constants then are the same in each lane. */
 typedef struct MathsOps {
     void *cx;
     MathsVal (*number)(void *cx, DType width, double value); /* fits width */
     MathsVal (*integer)(void *cx, DType width, uint64_t value);
     MathsVal (*prim)(void *cx, DType width, MathsPrim prim,
                      const MathsVal *operands);
-    /* What is made between these two is needed only in lanes where usual, the
+    /* Code made between these two is needed only in lanes where usual, the
      * answer of a comparison, is false, and may be skipped when there is none.
      * The result is y where usual is true, else the other.  Not nested. */
     void (*rare_begin)(void *cx, MathsVal usual);

@@ -70,7 +70,7 @@ typedef union f64_word {
 #undef CAST
 
 #define T(name) f64_##name
-#define CAST(to, name, from) /* made above */
+#define CAST(to, name, from) /* defined above */
 #include "ir/maths/maths_prims.def"
 #undef T
 

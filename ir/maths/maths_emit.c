@@ -54,7 +54,7 @@ typedef MathsVal f32_float, f32_int, f64_float, f64_int;
 
 #define T(name) f64_##name
 #define WIDTH DT_f64
-#define CAST(to, name, from) /* made above */
+#define CAST(to, name, from) /* defined above */
 #include "ir/maths/maths_prims.def"
 #undef T
 #undef WIDTH

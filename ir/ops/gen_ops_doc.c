@@ -1,7 +1,7 @@
 /*
  * gen_ops_doc.c - docs/ops.md from the tables (a program of the build)
  *
- * A rule that a row names and nobody has explained stops the build here.
+ * A rule that a row names but that has no description here stops the build.
  */
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,7 +1,7 @@
 /*
- * op.h - the op table: what each operation is
+ * op.h - the op table
  *
- * ops.def has one row for an operation and one for each of its attributes.
+ * ops.def has a row for each operation and for each attribute of it.
  * Everything here is made from it; so are builder, printer, parser, verifier,
  * gradients, code generation, tests and docs/ops.md.
  */
@@ -50,7 +50,7 @@ typedef enum IrAgg {
     NUM_AGGS
 } IrAgg;
 
-/* Those that a variable may have, a bit for each. */
+/* The aggregations that a variable may have, a bit for each. */
 enum {
     IR_VAR_AGGS = 1 << AGG_none | 1 << AGG_sum | 1 << AGG_mean | 1 << AGG_first
 };
@@ -84,9 +84,9 @@ typedef enum IrEffect {
     PURE,       /* may be removed, copied and moved */
     READS,      /* reads the variable of attribute var */
     WRITES,     /* writes it */
-    COLLECTIVE, /* all replicas must meet it in the same order */
+    COLLECTIVE, /* all replicas must execute it in the same order */
     HOST,       /* happens on the host, in order */
-    CONTROL     /* has the effects of what its regions do */
+    CONTROL     /* has the effects of the operations in its regions */
 } IrEffect;
 
 /* Traits, or-ed. */
@@ -100,8 +100,8 @@ enum {
     MOVES = 32 /* result elements are operand elements, moved */
 };
 
-/* What operand 1 names of operand 0, by numbers that are known when the program
- * runs; the column index of ops.def. */
+/* What operand 1 selects from operand 0, by numbers that are known when the
+ * program runs; the column index of ops.def. */
 typedef enum IrIndexing {
     INDEXES_none,
     INDEXES_part,
@@ -113,7 +113,7 @@ typedef struct IrAttrInfo {
     IrAttrName name;
     const char *text;
     IrAttrKind kind;
-    IrWordList list; /* ENUM: its words, and of them a bit for each */
+    IrWordList list; /* ENUM: its words, and a bit for each allowed one */
     unsigned allowed;
     bool required;
     const char *doc;
@@ -149,17 +149,18 @@ extern const char *const ir_attr_text[NUM_ATTR_NAMES];
 /* The words of a list in the order of its enum, and a NULL. */
 extern const char *const *const ir_words[NUM_WORD_LISTS];
 
-/* What combines a value with the one that it is updated by, of floats or of
- * integers; copy: nothing, it becomes that one. */
+/* The operation that combines a value with the one that updates it, for floats
+ * or integers; copy: none, the new value replaces the old one. */
 IrOpKind ir_update_op(IrUpdate update, bool floats);
-/* Whether it divides the elements in packs. */
+/* Whether the algorithm divides the elements in packs. */
 bool ir_algorithm_has_packs(IrAlgorithm algorithm);
 
 /* The row of how kernels compute it. */
 const IrCodeInfo *ir_op_code(IrOpKind kind);
 
 bool ir_op_by_name(const char *name, IrOpKind *out);
-/* A collective that is split in two: what begins it, and what waits for it. */
+/* A collective that is split in two: its start, and the done that waits for it.
+ */
 typedef struct IrSplit {
     IrOpKind op, start, done;
 } IrSplit;

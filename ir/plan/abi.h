@@ -1,10 +1,10 @@
 /*
- * abi.h - what compiled code and the runner share (D8)
+ * abi.h - the interface of compiled code and the runner (D8)
  *
- * docs/abi.md tells how it is used.  The number changes with anything in this
- * file, with the way hooks, dimensions and places are counted
+ * docs/abi.md describes its use.  The number changes with anything in this
+ * file, with the numbering of hooks, dimensions and places
  * (ir/analysis/hooks.h) and with the functions that objects may call; it is in
- * every plan, and a runner refuses plans of a newer one.
+ * every plan, and a runner refuses plans with a higher number.
  */
 #ifndef TFD_IR_PLAN_ABI_H
 #define TFD_IR_PLAN_ABI_H
@@ -13,8 +13,9 @@
 
 #define TFD_ABI 4
 
-/* The host code of a module exports a function of this name and the hash of the
- * module's text, so that code is not run by the operations of another. */
+/* The host code of a module exports a function of this name followed by the
+ * hash of the module's text, so that code cannot run with the operations of
+ * another module. */
 #define PLAN_MODULE_SYMBOL "ir_"
 
 /* A kernel: items begin to end of its grid.  Symbol k_HASH. */
@@ -24,11 +25,11 @@ typedef void TfdKernel(void *const *ptrs, const int64_t *dims, int64_t begin,
 typedef struct TfdCall TfdCall;
 
 /* A device program, dataset function or initial value, p_NAME, or tfd_main.
- * Returns 0, or the first status other than 0 of something it called or of the
- * stop word, which it loads in every round of a loop. */
+ * Returns 0, or the first nonzero status of a function it called or of the stop
+ * word, which it loads in every round of a loop. */
 typedef int32_t TfdFunction(TfdCall *call);
 
-/* Compiled code hands any status other than 0 on at once. */
+/* Compiled code returns any nonzero status at once. */
 typedef struct TfdHooks {
     uint32_t abi; /* TFD_ABI */
     /* Executes hooked operation number index of the function. */
@@ -59,8 +60,8 @@ struct TfdCall {
                            or other replicas of the device have their turn */
 };
 
-/* Objects define their functions as global symbols and may call, beside each
- * other, only what this table lists. */
+/* Objects define their functions as global symbols.  Besides each other, they
+ * may call only the functions of this table. */
 #define TFD_ABI_CALLS(CALL)                                                    \
     CALL(memcpy)                                                               \
     CALL(memmove)                                                              \

@@ -56,26 +56,26 @@ typedef struct PlanObject {
 } PlanObject;
 
 typedef struct Plan {
-    const char *path; /* what messages call it */
+    const char *path; /* its name in messages */
     const char *compiler;
     const char *hash;          /* of the whole file */
     const char *ir_hash;       /* of placed.tir; NULL: not to be checked */
-    const char *target;        /* the best that is in the plan and runs here */
+    const char *target;        /* the best target in the plan that runs here */
     const PlanObject *objects; /* of that target */
     int num_objects;
     Diag *diag;       /* knows the program's sources */
     IrModule *module; /* placed and verified */
 } Plan;
 
-/* Opens a plan and checks all of it but the insides of objects: zip, numbers,
- * hashes, target, and that the module reads and verifies.  The plan and all it
- * points to are in a.  What cannot be run is one status of kind INPUT that
- * names the file. */
+/* Opens a plan and checks all of it except the contents of objects: zip,
+ * numbers, hashes, target, and that the module can be read and verified.  The
+ * plan and everything it points to are in a.  A plan that cannot be run gives
+ * one status of kind INPUT that names the file. */
 Status plan_read(Arena *a, const char *path, Plan **out) MUST_USE;
 Status plan_read_bytes(Arena *a, const char *path, const char *bytes,
                        size_t len, Plan **out) MUST_USE;
 
-/* "cannot run "x.tfp": ...", for whatever is wrong with a plan. */
+/* "cannot run "x.tfp": ...", for any defect of a plan. */
 Status plan_refuse(const Plan *p, const char *format, ...)
     __attribute__((format(printf, 2, 3))) MUST_USE;
 

@@ -1,8 +1,8 @@
 /*
- * plan_check.c - entries to a plan that can be run
+ * plan_check.c - checks the entries of a plan before it is run
  *
- * From the outside in: the manifest (may we read this at all, is it whole),
- * the code (is there some for this CPU), the module (does it read and verify).
+ * From the outside in: the manifest (a known format, and complete), the code (a
+ * target for this CPU), the module (it can be read and verified).
  */
 #include "ir/plan/plan_impl.h"
 
@@ -17,7 +17,7 @@
 
 /* ---- the manifest ------------------------------------------------------ */
 
-/* One of the two numbers that say who can read a plan. */
+/* One of the two numbers that determine which programs can read a plan. */
 static Status
 check_number(const Plan *p, const json_t *manifest, const char *key, int known)
 {

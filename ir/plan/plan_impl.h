@@ -25,16 +25,16 @@ typedef struct PlanEntry {
 
 typedef VEC(PlanEntry) PlanEntries;
 
-/* Entry `name`, or NULL. */
+/* The entry of that name, or NULL. */
 const PlanEntry *plan_entry(const PlanEntries *all, const char *name);
 
-/* Its code is for other machines than this one; here: the best target that runs
- * here, or NULL. */
+/* The error for code that is only for other machines; here: the best target
+ * that runs here, or NULL. */
 Status plan_refuse_target(const Plan *p, const char *have,
                           const char *here) MUST_USE;
 
-/* The manifest is one, of a format and ABI that we know, and lists exactly the
- * entries, with their hashes.  Sets p->compiler. */
+/* Checks that the manifest is valid, of a known format and ABI, and lists
+ * exactly the entries, with their hashes.  Sets p->compiler. */
 Status plan_check_manifest(Arena *a, const PlanEntries *all, Plan *p) MUST_USE;
 
 /* Sets target and objects of p. */

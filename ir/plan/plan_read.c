@@ -1,9 +1,9 @@
 /*
- * plan_read.c - a file to its entries
+ * plan_read.c - reads a file into its entries
  *
- * Nothing in the file is believed: libzip checks the directory, and what is
- * in an entry is checked against the manifest's hashes (plan_check.c).  Entries
- * are read as they are stored, without the zip's own weaker checksum.
+ * Nothing in the file is trusted: libzip checks the directory, and plan_check.c
+ * compares the contents of entries with the manifest's hashes.  Entries are
+ * read as they are stored, without the zip's own weaker checksum.
  */
 #include "ir/plan/plan.h"
 

@@ -1,9 +1,10 @@
 /*
- * plan_write.c - entries to a zip, the same bytes every time (D14)
+ * plan_write.c - writes entries to a zip, the same bytes every time (D14)
  *
  * Objects may come in any order, since kernels compile in parallel; they are
- * sorted.  Entries are stored, with the first time that a zip knows and plain
- * attributes, so nothing of the machine, user or day gets in.
+ * sorted.  Entries are not compressed and have the earliest time of the zip
+ * format and plain attributes, so that nothing depends on the machine, the user
+ * or the date.
  */
 #include "ir/plan/plan.h"
 
@@ -22,7 +23,7 @@
 enum {
     DOS_DATE = (0 << 9) | (1 << 5) | 1, /* 1980-01-01 */
     DOS_TIME = 0,
-    PLAIN_FILE = 0100644 /* mode of what unzip makes */
+    PLAIN_FILE = 0100644 /* mode of the files that unzip makes */
 };
 
 typedef struct Entry {
@@ -62,8 +63,9 @@ plan_add_object(PlanWriter *w, const char *target, const char *name,
     VEC_PUSH(w->arena, w->objects, ((Entry){entry, bytes, size}));
 }
 
-/* A name that every archiver takes and none unpacks elsewhere: a path from
- * here down stays as it is, of another only the last part does. */
+/* A name that every archiver accepts and none unpacks outside the current
+ * folder: a relative path without ".." stays as it is, of any other only the
+ * last part is used. */
 static const char *
 tame_name(Arena *a, const char *path)
 {
@@ -162,11 +164,12 @@ zip_failure(zip_error_t *error)
 {
     Status st = status_new(STATUS_MACHINE, "cannot make the plan: %s",
                            zip_error_strerror(error));
-    zip_error_fini(error); /* the text was in it */
+    zip_error_fini(error); /* the module's text had it */
     return st;
 }
 
-/* Makes the zip in memory that `out` holds.  A zip_t takes its source over. */
+/* Makes the zip in the memory of `out`.  A zip_t takes ownership of its source.
+ */
 static Status
 fill_zip(zip_source_t *out, const Entry *manifest, const Entries *entries)
 {

@@ -1,5 +1,5 @@
 /*
- * target.c - the machines that code is made for
+ * target.c - levels of the x86-64 ABI as targets
  */
 #include "ir/plan/target.h"
 
@@ -12,7 +12,7 @@
 #define TARGET_NAME(name) name,
 const char *const target_names[] = {TARGETS(TARGET_NAME) NULL};
 
-/* The question to CPUID and XCR0 takes literals only. */
+/* __builtin_cpu_supports takes literals only. */
 bool
 target_runs_here(const char *name)
 {

@@ -1,8 +1,8 @@
 /*
- * target.h - the machines that code is made for
+ * target.h - levels of the x86-64 ABI as targets
  *
- * A target is one of the levels of the x86-64 ABI, best first: what runs here
- * is a question to the CPU, and code for a level runs on every better one.
+ * A target is one of the levels of the x86-64 ABI, best first: the CPU tells
+ * which ones it runs, and code for a level runs on every better one.
  */
 #ifndef TFD_IR_PLAN_TARGET_H
 #define TFD_IR_PLAN_TARGET_H

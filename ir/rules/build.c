@@ -1,7 +1,7 @@
 /*
  * build.c - making operations in a line each
  *
- * Every function here ends in ir_build_infer: what does not infer is a mistake
+ * Every function here ends in ir_build_infer: an inference error is a mistake
  * of the caller, not of a user.
  */
 #include "ir/ir.h"
@@ -119,7 +119,7 @@ ir_const_zeros(IrBlock *b, const IrType *like, Loc loc)
                          scalar_int(DT_i64, 0), loc);
 }
 
-/* The one element of constant op, if all are equal. */
+/* The element of constant op, if all its elements are equal. */
 static bool
 uniform_element(const IrOp *op, Scalar *out)
 {

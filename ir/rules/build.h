@@ -1,14 +1,14 @@
 /*
  * build.h - making operations in a line each
  *
- * The ir_build_* functions append an operation to a block, infer its result
- * and return it.  They are for callers that know their operands to be right
- * (passes; the front end after its own checks): what does not infer ends the
- * program with UNREACHABLE.  To get an error as words for a user call
- * ir_op_new, ir_set_*, ir_op_infer and ir_append.
+ * The ir_build_* functions append an operation to a block, infer its result and
+ * return it.  They are for callers that know their operands to be right
+ * (passes; the front end after its own checks): an inference error ends the
+ * program with UNREACHABLE.  To get an error message for a user call ir_op_new,
+ * ir_set_*, ir_op_infer and ir_append.
  *
- * Inference asks where a block stands, so an operation with regions is
- * appended first, its regions are filled then, and ir_op_close gives it its
+ * Inference depends on the context of a block, so an operation with regions is
+ * first appended, then its regions are filled, and ir_op_close gives it its
  * results:
  *
  *   IrOp *run = ir_build_op(main, OP_run, 0, NULL, loc);
@@ -43,9 +43,9 @@ IrValue *ir_build_infer(IrOp *op);
 
 /* ---- inference ------------------------------------------------------- */
 
-/* Infers the results by the op's table row in the context where `at` stands.
- * NULL on success, else what is wrong, in words for a user ("shapes [2, 3]
- * and [4] do not broadcast"), in the module's arena. */
+/* Infers the results by the op's table row in the context of block `at`.  NULL
+ * on success, else a message for a user ("shapes [2, 3] and [4] do not
+ * broadcast"), in the module's arena. */
 const char *ir_op_infer(IrOp *op, const IrBlock *at);
 
 /* ---- constants --------------------------------------------------------- */
@@ -63,7 +63,7 @@ IrValue *ir_const_fill(IrBlock *b, DType t, int rank, const Dim *dims, Scalar x,
 /* 0 in the dtype and shape of like. */
 IrValue *ir_const_zeros(IrBlock *b, const IrType *like, Loc loc);
 
-/* Whether every element of v is one number known now (a constant, also behind
+/* Whether every element of v is the same known number (a constant, also through
  * broadcast, reshape and copy), and which. */
 bool ir_const_known(const IrValue *v, Scalar *out);
 

@@ -1,8 +1,8 @@
 /*
  * dtype_rules.c - one function for each name in the dtype column
  *
- * There is no promotion (D5): what does not fit is an error that says which
- * cast is missing.
+ * There is no promotion (D5): a mismatch is an error that names the missing
+ * cast.
  */
 #include "ir/rules/rules.h"
 #include "ir/type_bounds.h"
@@ -30,7 +30,7 @@ op_name(const Infer *in)
 
 /* ---- words ------------------------------------------------------------- */
 
-/* What a user does with op: "multiply", "apply pow to". */
+/* The operation in the words of a user: "multiply", "apply pow to". */
 static const char *
 verb_of(const Infer *in)
 {
@@ -62,7 +62,7 @@ verb_of(const Infer *in)
     return WRONG(in, "apply %s to", op_name(in));
 }
 
-/* The operands from first on have one dtype. */
+/* The operands from `first` on must have one dtype. */
 static const char *
 check_same(const Infer *in, int first)
 {
@@ -77,7 +77,7 @@ check_same(const Infer *in, int first)
     return NULL;
 }
 
-/* The result has the dtype of the operands, which is one. */
+/* The result has the common dtype of the operands. */
 static const char *
 take_same(const Infer *in, IrType *out)
 {
@@ -311,7 +311,7 @@ ir_dtype_f64(const Infer *in, int i, IrType *out)
     return set_dtype(out, DT_f64);
 }
 
-/* A constant's data are as many elements as its shape has. */
+/* The data of a constant must have as many elements as its shape. */
 static const char *
 check_data(const Infer *in, const IrType *t)
 {

@@ -43,9 +43,9 @@ sign_of(double x)
     return (x > 0) - (x < 0);
 }
 
-/* The arithmetic of one width; every step rounds to it.  As in NumPy, a
- * quotient too small for a number, of an infinite divisor above all, is -1
- * below 0, and a rest of 0 has the sign of the divisor. */
+/* The arithmetic of one width; every step rounds to it.  As in NumPy, the floor
+ * of a negative quotient that underflows, as with an infinite divisor, is -1,
+ * and a remainder of 0 has the sign of the divisor. */
 #define ARITHMETIC(T, suffix)                                                  \
     static T floordiv_##suffix(T x, T y)                                       \
     {                                                                          \

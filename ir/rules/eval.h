@@ -1,5 +1,5 @@
 /*
- * eval.h - elementwise operations on single elements: what they mean
+ * eval.h - the definition of elementwise operations on single elements
  *
  * The one definition in C of the bits of every elementwise operation: constant
  * folding and the reference interpreters use it, generated code is tested
@@ -18,7 +18,8 @@ bool ir_can_eval(IrOpKind kind);
  * `result`. */
 Scalar ir_eval(IrOpKind kind, DType result, const Scalar *x);
 
-/* What a reduction of no elements gives; kind is sum, prod, reduce_max, ... */
+/* The result of a reduction of no elements; kind is sum, prod, reduce_max, ...
+ */
 Scalar ir_eval_neutral(IrOpKind kind, DType t);
 
 #endif

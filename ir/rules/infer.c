@@ -1,9 +1,9 @@
 /*
  * infer.c - results of an operation by its row of the table
  *
- * A row names three rules; each says one part of the result's type.  An
- * operation's form (operands, attributes) is checked before any rule looks at
- * it, so rules may index.
+ * A row names three rules; each gives one part of the result's type.  The form
+ * of an operation (operands, attributes) is checked before its rules run, so
+ * rules may index without checks.
  */
 
 #include <assert.h>
@@ -116,7 +116,7 @@ ir_infer_result(const IrOp *op, const IrBlock *at, int i, IrType *out)
     return wrong;
 }
 
-/* The results of one that has some already get other types in place. */
+/* An operation that has results already gets their new types in place. */
 static void
 set_results(IrOp *op, int count, const IrType *types)
 {

@@ -1,10 +1,10 @@
 /*
  * locality.c - where values are, and whether the replicas agree on them
  *
- * The result of an operation on equal inputs is equal: localities join.  What
- * control flow gives is joined over the ways to it, and differs wherever the
- * replicas may choose different ways.  Loops are solved by repetition from the
- * least: localities only grow, so that ends.
+ * The result of an operation on equal inputs is equal: localities join.  The
+ * results of control flow are joined over all paths, and are per_replica
+ * wherever the replicas may take different paths.  Loops are solved by
+ * iteration from the least locality: localities only grow, so it terminates.
  */
 
 #include "ir/base/status.h"
@@ -30,7 +30,7 @@ set_locality(IrType *t, Locality l)
     t->on = NULL;
 }
 
-/* t's locality becomes that of something made from it and with. */
+/* Raises t's locality to that of a value computed from it and `with`. */
 static void
 join(IrType *t, const IrType *with)
 {
@@ -61,7 +61,7 @@ ir_type_allows(const IrType *declared, const IrType *inferred)
            ir_locality_allows(declared, inferred);
 }
 
-/* Where operands live with two different variables, the result is on all. */
+/* If operands are on two different variables, the result is on all devices. */
 static bool
 is_torn(const IrOp *op)
 {
@@ -77,7 +77,7 @@ is_torn(const IrOp *op)
     return false;
 }
 
-/* A value with the rows of one replica is that replica's own. */
+/* A value whose shape has the rows of one replica is per_replica. */
 static void
 raise_local_shape(const IrModule *m, IrType *t)
 {
@@ -196,7 +196,7 @@ ir_locality_on(const Infer *in, int i, IrType *out)
 
 /* ---- control flow ------------------------------------------------------ */
 
-/* What decides which way op goes, or NULL. */
+/* The value that decides which path op takes, or NULL. */
 static const IrValue *
 decider(const IrOp *op)
 {
@@ -240,7 +240,7 @@ join_yield(IrType *t, const IrOp *op, int r, int i)
     return true;
 }
 
-/* The operand of a loop that its carried value i begins with. */
+/* The initial value of carried value i of a loop. */
 static const IrValue *
 initial_value(const IrOp *op, int i)
 {
@@ -254,8 +254,8 @@ body_region(const IrOp *op)
     return op->kind == OP_while;
 }
 
-/* A carried value may move: it is on no variable, but mirrored.  So what a
- * loop's arguments can be has one order, and solving ends. */
+/* A carried value is never on a variable, but mirrored.  So the localities of a
+ * loop's arguments are totally ordered, and solving terminates. */
 static void
 join_loop(IrType *t, const IrOp *op, int i)
 {
@@ -301,8 +301,8 @@ ir_locality_of_result(const IrOp *op, int i, IrType *out)
     return known;
 }
 
-/* What flows back into a replica may be its own part, of what is the same on
- * all too. */
+/* A gradient in a replica may be that replica's own part, even of a value that
+ * is the same on all. */
 static void
 join_gradient(IrType *t, const IrOp *op, int i)
 {
@@ -351,8 +351,8 @@ is_settled(const IrOp *op)
     }
 }
 
-/* Everything begins with the least: a loop's argument must not grow by what
- * its body has from before. */
+/* Everything begins with the least locality: a loop's argument must not keep
+ * one that an earlier body gave it. */
 static void
 reset_localities(IrOp *op, void *data)
 {
@@ -397,7 +397,8 @@ infer_localities(IrOp *op)
     }
 }
 
-/* One walk in order; whether an argument grew, so that another is needed. */
+/* One walk in order; returns whether an argument grew, so that another is
+ * needed. */
 static bool
 settle_block(IrBlock *b)
 {
@@ -406,7 +407,7 @@ settle_block(IrBlock *b)
         changed |= raise_arguments(op);
         for (int r = 0; r < op->num_regions; r++)
             changed |= settle_block(op->regions[r]);
-        /* by what the body yields now: then it is walked again */
+        /* by the current yields of the body: then it is walked again */
         changed |= raise_arguments(op);
         infer_localities(op);
     }

@@ -1,7 +1,7 @@
 /*
  * rules.h - inside ir/: the functions that the cells of ops.def name
  *
- * A rule looks at an operation and says one thing about its result number i.
+ * A rule looks at an operation and gives one property of its result number i.
  * A cell without its function does not link.
  */
 #ifndef TFD_IR_RULES_RULES_H
@@ -12,13 +12,13 @@
 
 typedef struct Infer {
     const IrOp *op;
-    const IrBlock *at; /* where it stands */
+    const IrBlock *at; /* its block */
     IrModule *module;
 } Infer;
 
-/* Sets its part of *out; NULL, or what is wrong, in words for a user.  Rules
- * run in the order shape, dtype, locality, and for an operation without
- * results once, with i = 0, for what they check. */
+/* Sets its part of *out; returns NULL, or a message for a user.  Rules run in
+ * the order shape, dtype, locality; for an operation without results they run
+ * once, with i = 0, for their checks. */
 typedef const char *IrRule(const Infer *in, int i, IrType *out);
 
 #define OP(name, in, out, regions, shape, dtype, locality, ...)                \
@@ -28,27 +28,27 @@ typedef const char *IrRule(const Infer *in, int i, IrType *out);
 #undef OP
 #undef ATTR
 
-/* Words in the module's arena. */
+/* A formatted message in the module's arena. */
 #define WRONG(in, ...) message_printf((in)->module->arena, __VA_ARGS__)
 
-/* The variable that the operation names; NULL, and what is wrong, if there is
- * none. */
+/* The variable that the operation names; NULL, and a message, if there is none.
+ */
 const IrVar *ir_rule_var(const Infer *in, const char **wrong);
 
-/* What is wrong with the number of operands and the attributes of op. */
+/* An error in the number of operands and the attributes of op. */
 const char *ir_check_form(const IrOp *op);
 /* Whether the table infers results of this kind. */
 bool ir_is_inferred(IrOpKind kind);
 /* How many results an inferred operation has. */
 int ir_infer_count(const IrOp *op);
-/* The type of result i.  The form of op is right. */
+/* The type of result i.  The form of op must be valid. */
 const char *ir_infer_result(const IrOp *op, const IrBlock *at, int i,
                             IrType *out);
 
-/* Whether a value may be declared as such when the table gives inferred: alike
- * but for a greater locality, which promises less.  (A pass need not infer
- * everything anew after it found a better operand.)  Host values are not
- * declared as others, nor others as host values. */
+/* Whether a value may be declared with this type when the table gives
+ * `inferred`: the same type but for a greater locality, which promises less. (A
+ * pass need not repeat all inference after it found a better operand.) Host
+ * values are not declared as device values, nor the reverse. */
 bool ir_locality_allows(const IrType *declared, const IrType *least);
 bool ir_type_allows(const IrType *declared, const IrType *inferred);
 

@@ -1,8 +1,8 @@
 /*
  * shape_rules.c - one function for each name in the shape column
  *
- * Dimensions are equal when they are the same expression: what holds only for
- * some numbers of rows (n == 3) does not hold.
+ * Dimensions are equal when they are the same expression: equality for only
+ * some numbers of rows (n == 3) does not count.
  */
 #include "ir/rules/rules.h"
 #include "ir/type_bounds.h"
@@ -157,8 +157,8 @@ ir_shape_var(const Infer *in, int i, IrType *out)
     return NULL;
 }
 
-/* d of one replica, as all know it; false if the module has no symbol for it.
- */
+/* The dimension d on one replica, as known to all replicas; false if the module
+ * has no symbol for it. */
 static bool
 dim_of_replica(const IrModule *m, int64_t replica, Dim *d)
 {
@@ -168,7 +168,7 @@ dim_of_replica(const IrModule *m, int64_t replica, Dim *d)
     return d->sym >= 0;
 }
 
-/* The value of one replica, which has the rows of that replica. */
+/* The shape of one replica's value, with the rows of that replica. */
 const char *
 ir_shape_local(const Infer *in, int i, IrType *out)
 {
@@ -187,7 +187,7 @@ ir_shape_local(const Infer *in, int i, IrType *out)
 
 /* ---- broadcasting ------------------------------------------------------ */
 
-/* out becomes the shape that it and t have together; false if none. */
+/* out becomes the shape to which it and t broadcast; false if none. */
 static bool
 broadcast_with(IrType *out, const IrType *t)
 {
@@ -239,7 +239,7 @@ ir_shape_expand(const Infer *in, int i, IrType *out)
 
 /* ---- fewer axes -------------------------------------------------------- */
 
-/* t without the axes of the set, or with 1 for each of them. */
+/* t without the axes of the set, or with length 1 along each of them. */
 static void
 reduce_shape(const IrType *t, unsigned set, bool keepdims, IrType *out)
 {
@@ -418,10 +418,10 @@ indices_fit(int64_t first, int64_t count, int64_t step, int64_t size)
            last_index(first, count, step, &last) && last >= 0 && last < size;
 }
 
-/* The same for dimensions, whatever the rows.  The conditions are linear in
- * the rows, so they hold between two numbers of rows when they hold at both;
- * a count of 0 asks nothing, so the outermost rows that count are 0 or 1, and
- * the bound or one less. */
+/* The same for dimensions, for any number of rows.  The conditions are linear
+ * in the rows, so they hold between two numbers of rows when they hold at
+ * both.  A count of 0 needs no check, so the smallest number of rows to check
+ * is 0 or 1, and the largest is the bound or one less. */
 static bool
 dims_fit(const IrModule *m, int64_t first, Dim count, int64_t step, Dim size)
 {
@@ -443,7 +443,7 @@ dims_fit(const IrModule *m, int64_t first, Dim count, int64_t step, Dim size)
     return true;
 }
 
-/* What slice and pad have: for each axis a first index, a step, and the
+/* The attributes of slice and pad: for each axis a first index, a step, and the
  * dimension of the result. */
 typedef struct Strides {
     const int64_t *first, *step;
@@ -504,7 +504,7 @@ ir_shape_pad(const Infer *in, int i, IrType *out)
     return wrong;
 }
 
-/* Windows of x; `first` is the dimension of y that has something for each place
+/* Windows of x; `first` is the dimension of y that has an entry for each place
  * of a window, or for each window. */
 static const char *
 check_windows(const Infer *in, int first)
@@ -588,7 +588,7 @@ ir_shape_take(const Infer *in, int i, IrType *out)
     return wrong;
 }
 
-/* The operand's, along whose axis something runs. */
+/* The operand's shape; the operation runs along one of its axes. */
 const char *
 ir_shape_along(const Infer *in, int i, IrType *out)
 {
@@ -664,8 +664,8 @@ ir_shape_concat(const Infer *in, int i, IrType *out)
     return wrong;
 }
 
-/* The rows of all replicas where one has d: n becomes N, what is equal on all
- * is multiplied. */
+/* The rows of all replicas for a dimension d of one: n becomes N, and a
+ * dimension that is equal on all is multiplied. */
 static bool
 gathered_dim(const IrModule *m, Dim d, Dim *out)
 {

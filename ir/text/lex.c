@@ -1,8 +1,8 @@
 /*
  * lex.c - the text of the IR as tokens
  *
- * Nothing depends on layout but one thing, that an operation ends with its
- * line: each token knows whether it is the first of a line.
+ * The only rule of layout is that an operation ends with its line: each token
+ * knows whether it is the first of a line.
  */
 #include "ir/text/lex.h"
 
@@ -33,7 +33,7 @@ is_digit(char c)
     return c >= '0' && c <= '9';
 }
 
-/* Moves to the next token; whether a line began on the way. */
+/* Moves to the next token; returns whether a line began before it. */
 static bool
 skip_space(Lexer *lx)
 {
@@ -103,7 +103,7 @@ hex_digit(char c)
     return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
 }
 
-/* The byte that an escape means; at stands behind the backslash. -1: none. */
+/* The byte that an escape stands for; `at` is after the backslash. -1: none. */
 static int
 read_escape(Lexer *lx)
 {
@@ -122,7 +122,7 @@ read_escape(Lexer *lx)
     return high < 0 || low < 0 ? -1 : high * 16 + low;
 }
 
-/* A string whose quote is next. */
+/* Reads a string; the next byte is its quote. */
 static Token
 read_string(Lexer *lx, Token t, TokenKind kind)
 {
@@ -150,7 +150,7 @@ read_string(Lexer *lx, Token t, TokenKind kind)
     return t;
 }
 
-/* What follows % or @. */
+/* Reads the name after % or @. */
 static Token
 read_sigil(Lexer *lx, Token t)
 {

@@ -13,9 +13,9 @@ typedef enum TokenKind {
     TOKEN_NUMBER, /* digits, perhaps with fraction and exponent; no sign */
     TOKEN_VALUE,  /* %name: text is name */
     TOKEN_NAME,   /* @name, @"any name": text is name */
-    TOKEN_STRING, /* text is what it means */
+    TOKEN_STRING, /* text is the string without escapes */
     TOKEN_PUNCT,  /* one byte */
-    TOKEN_BAD     /* text says what is wrong with it */
+    TOKEN_BAD     /* text is the error message */
 } TokenKind;
 
 typedef struct Token {

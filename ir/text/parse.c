@@ -1,9 +1,10 @@
 /*
  * parse.c - a module from its text
  *
- * A recursive descent on one token, with a look ahead where { and [ have two
- * meanings.  Any bytes may come: nesting and ranks are bounded, integers are
- * checked, and what is read is no more trusted than the verifier trusts it.
+ * A recursive descent parser with one token, and lookahead where { and [ have
+ * two meanings.  The input may be any bytes: nesting and ranks are bounded,
+ * integers are checked, and everything else is left to the verifier, which
+ * trusts nothing.
  */
 #include "ir/text/parse.h"
 
@@ -26,7 +27,7 @@ is_listed(const IrModule *m, int source)
     return false;
 }
 
-/* A source the caller has registered (with its text) is that one. */
+/* A source that the caller has registered (with its text) is reused. */
 static uint16_t
 source_named(Parser *p, const char *name)
 {
@@ -95,7 +96,7 @@ parse_bounded(Parser *p)
     return number;
 }
 
-/* "n replica 0" behind "n_0 <= 4 of": whose rows the symbol has. */
+/* "n replica 0" after "n_0 <= 4 of": the symbol whose rows it is. */
 static void
 parse_of_replica(Parser *p, int32_t number)
 {
@@ -286,7 +287,7 @@ static const struct {
     void (*parse)(Parser *p);
     bool once;
 } lines[] = {
-    /* in the order in which they stand */
+    /* in their required order */
     {"source", parse_source_line, false},
     {"strategy", parse_strategy, true},
     {"symbols", parse_symbol_line, true},
@@ -316,7 +317,8 @@ parse_header(Parser *p)
         p->module->after = ir_parse_word(p, "a pass");
 }
 
-/* A line of a kind that may come after one of kind `at`; the kind. */
+/* Reads a line, of the same kind as the line before or a later one; returns its
+ * kind. */
 static int
 parse_line(Parser *p, int before)
 {

@@ -1,5 +1,5 @@
 /*
- * parse.h - inside ir/: the reader's pieces
+ * parse.h - inside ir/: the parts of the parser
  *
  * After the first error of syntax the reader sees nothing but the end of the
  * text, so that every loop ends and callers need not ask after each step.
@@ -33,8 +33,8 @@ typedef struct Parser {
     Map *symbols; /* name -> its number + 1, as a pointer */
     IrFunc *func;
     Map *values; /* of func */
-    /* What the operation being read has so far.  Results are a stack: they
-     * are made when the operations in the regions have been. */
+    /* Results and operands read so far.  Results are a stack: they are made
+     * when the operations in the regions have been. */
     VEC(Defined) results;
     IrValues operands;
     int depth;
@@ -44,14 +44,14 @@ typedef struct Parser {
 /* ---- parse_text.c: tokens, numbers, types ------------------------------ */
 
 Loc ir_parse_here(const Parser *p);
-/* The number of a batch symbol, which is read; what: the word expected. */
+/* Reads the number of a batch symbol; `what` is the expected word. */
 int32_t ir_parse_symbol(Parser *p, const char *what);
-/* An error of syntax: the reader stops. */
+/* Reports a syntax error: the parser stops. */
 void ir_parse_fail(Parser *p, Loc at, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 void ir_parse_next(Parser *p);
 
-/* Whether the next token is that one; parse_accept_* takes it then, and
+/* Whether the next token is of that kind; parse_accept_* consumes it then, and
  * parse_expect_* fails otherwise. */
 bool ir_parse_is(const Parser *p, char punct);
 bool ir_parse_is_word(const Parser *p, const char *word);
@@ -60,11 +60,11 @@ bool ir_parse_accept_word(Parser *p, const char *word);
 void ir_parse_expect(Parser *p, char punct);
 void ir_parse_expect_word(Parser *p, const char *word);
 
-/* Each fails unless the next token is one, and gives something harmless then:
- * a word (also as an index into words), an interned @name, a string. */
+/* Each fails unless the next token is of its kind, and returns a harmless value
+ * then: a word (also as an index into words), an interned @name, a string. */
 const char *ir_parse_word(Parser *p, const char *what);
 int ir_parse_word_of(Parser *p, const char *const *words, const char *what);
-/* A word of a list of attrs.def, one of those that have a bit in allowed. */
+/* A word of a list of attrs.def, among those whose bit is set in allowed. */
 int ir_parse_one_of(Parser *p, IrWordList list, unsigned allowed,
                     const char *what);
 const char *ir_parse_name(Parser *p);
@@ -78,7 +78,7 @@ const void *ir_parse_hex(Parser *p, int64_t *size);
 /* [2, n]: at most max dimensions. */
 int ir_parse_dims(Parser *p, Dim *dims, int max);
 IrType ir_parse_type(Parser *p);
-/* These are nothing where the next token does not begin one. */
+/* These return none where the next token does not begin one. */
 IrPlace ir_parse_place(Parser *p);
 Loc ir_parse_loc(Parser *p);
 

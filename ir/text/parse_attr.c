@@ -1,5 +1,5 @@
 /*
- * parse_attr.c - attributes of an operation, as its rows say
+ * parse_attr.c - attributes of an operation, by the rows of the table
  */
 #include "ir/text/parse.h"
 

@@ -1,9 +1,9 @@
 /*
  * parse_op.c - functions, blocks and operations of the text
  *
- * What the table infers is inferred again and must agree with what is written;
- * a written locality may be a greater one.  Whether values are used where they
- * are visible, and all else, is the verifier's.
+ * Types that the table infers are inferred again and must agree with the text;
+ * a written locality may be greater.  Visibility of values and all other checks
+ * are the verifier's.
  */
 #include "ir/text/parse.h"
 
@@ -29,14 +29,14 @@ parse_defined(Parser *p)
     return d;
 }
 
-/* Numbers are names of values without one. */
+/* A value without a name has its number as its name. */
 static bool
 is_number(const char *name)
 {
     return name[strspn(name, "0123456789")] == 0;
 }
 
-/* Makes v known under its name. */
+/* Enters v under its name. */
 static void
 define(Parser *p, IrValue *v, const Defined *d)
 {
@@ -126,7 +126,8 @@ check_result(Parser *p, const IrOp *op, int i, const Defined *d)
                       ir_op_info[op->kind].name, ir_type_text(op->module, &t));
 }
 
-/* The results of op, n from number `first` of the stack, against the table. */
+/* The results of op, n from number `first` of the stack, compared with the
+ * table. */
 static void
 check_results(Parser *p, const IrOp *op, int first, int n, Loc at)
 {
@@ -186,7 +187,7 @@ parse_kind(Parser *p)
     return kind;
 }
 
-/* What stands behind results and operands; the operation, or NULL. */
+/* Reads the rest after results and operands; the operation, or NULL. */
 static IrOp *
 parse_rest(Parser *p, IrBlock *b, IrOpKind kind)
 {
@@ -245,8 +246,8 @@ stem_len(const char *name)
     return is_suffix ? (size_t)(dot - name) : strlen(name);
 }
 
-/* A name that printing made unlike an earlier one is that one's hint again:
- * what becomes of the module hangs on hints, not on how they were printed. */
+/* A name to which printing added a suffix becomes the plain hint again: the
+ * passes' results depend on hints, not on how they were printed. */
 static void
 restore_hint(Parser *p, Map *seen, IrValue *v)
 {
@@ -258,7 +259,7 @@ restore_hint(Parser *p, Map *seen, IrValue *v)
         v->name = stem;
 }
 
-/* In the order in which values are named when they are printed. */
+/* In the order in which printing names the values. */
 static void
 restore_hints(Parser *p, Map *seen, const IrBlock *b)
 {

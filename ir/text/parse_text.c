@@ -222,7 +222,7 @@ read_float(Parser *p, DType t)
         memcpy(text, p->token.at, p->token.len);
         text[p->token.len] = 0;
         ir_parse_next(p);
-        /* In one rounding: the text of an f32 is the shortest of an f32. */
+        /* Rounded once: the text of an f32 is the shortest for an f32. */
         return t == DT_f64 ? strtod(text, NULL) : strtof(text, NULL);
     }
     if (ir_parse_accept_word(p, "inf"))
@@ -233,7 +233,7 @@ read_float(Parser *p, DType t)
     return 0;
 }
 
-/* A number as a t, with its sign; only inf is infinite. */
+/* A number of dtype t with its sign; only inf may be infinite. */
 static Scalar
 read_signed(Parser *p, DType t)
 {
@@ -357,7 +357,7 @@ ir_parse_dims(Parser *p, Dim *dims, int max)
     return n;
 }
 
-/* Whether what begins with [ is a place: "[arena+64]", "[in 0]". */
+/* Whether a [ begins a place: "[arena+64]", "[in 0]". */
 static bool
 is_place(const Parser *p)
 {

@@ -10,7 +10,7 @@
 
 void ir_print_scalar(Str *out, Scalar s);
 void ir_print_hex(Str *out, const void *bytes, int64_t size);
-/* Begin with a space, and are nothing where there is no place. */
+/* Each text begins with a space, and is empty if there is no place. */
 void ir_print_place(Str *out, IrPlace place);
 void ir_print_loc(Str *out, const IrModule *m, Loc loc);
 

@@ -1,5 +1,5 @@
 /*
- * print_module.c - what stands before the functions, and a whole module
+ * print_module.c - declarations before the functions, and whole modules
  */
 #include "ir/text/print.h"
 
@@ -78,7 +78,7 @@ print_var(Str *out, const IrModule *m, const IrVar *v)
     str_addc(out, '\n');
 }
 
-/* " size=8 drop_remainder=0": the names stand in the stage's row. */
+/* " size=8 drop_remainder=0": the names are in the stage's row. */
 static void
 print_stage_ints(Str *out, const IrStage *s)
 {

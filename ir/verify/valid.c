@@ -9,14 +9,14 @@
 
 enum { WORD_BITS = 64 };
 
-/* ---- the order of memory ------------------------------------------------ */
+/* ---- ordering by address ------------------------------------------------ */
 
 typedef struct Entry {
     Extent bytes;
     int slot;
 } Entry;
 
-/* Nothing overlaps an empty extent: it stands before all others. */
+/* An empty extent overlaps nothing: it comes before all others. */
 static int
 order_entries(const void *x, const void *y)
 {
@@ -49,7 +49,7 @@ ir_slot_order_new(Arena *a, const Extent *slots, int num)
     return o;
 }
 
-/* The first rank whose slot stands at e's beginning or behind it. */
+/* The first rank whose slot begins at e's beginning or after it. */
 static int
 first_rank(const SlotOrder *o, const Extent *e)
 {
@@ -118,7 +118,7 @@ ir_valid_add(ValidSet *w, int slot)
     w->bits[rank / WORD_BITS] |= UINT64_C(1) << rank % WORD_BITS;
 }
 
-/* The first rank of the set from `rank` on, or the number of all. */
+/* The first rank >= rank in the set, or the number of ranks. */
 static int
 next_rank(const ValidSet *w, int rank)
 {
@@ -150,8 +150,8 @@ previous_rank(const ValidSet *w, int rank)
     return -1;
 }
 
-/* Whether the slot of that rank overlaps e; then it is no longer valid, if it
- * is one of those from first on. */
+/* Whether the slot of that rank overlaps e; if so, it is no longer valid if it
+ * is one of those from `first` on. */
 static bool
 clobber_rank(ValidSet *w, int rank, const Extent *e, int first)
 {
@@ -173,7 +173,8 @@ ir_valid_clobber(ValidSet *w, const Extent *e, int first)
     for (int r = next_rank(w, begin); r < num; r = next_rank(w, r + 1))
         if (!clobber_rank(w, r, e, first))
             break;
-    /* before it the nearest, under all of its names */
+    /* before it, the nearest valid slot, and all slots that begin at the same
+     * place */
     int r = previous_rank(w, begin);
     for (int nearest = r; r >= 0; r = previous_rank(w, r)) {
         if (!same_place(bytes[r].place, bytes[nearest].place))

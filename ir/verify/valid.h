@@ -1,17 +1,17 @@
 /*
  * valid.h - the set of valid values, while a walk overwrites memory
  *
- * A slot is something in memory, a value or a variable.  The set is ordered by
- * address: of those that are valid at a time, two that overlap begin at the
- * same place, one being another name of the other.  So the ones that some bytes
- * overlap are neighbours, and few others are looked at.
+ * A slot is a value or a variable in memory.  The set is ordered by address.
+ * Two valid slots that overlap begin at the same address, because one is an
+ * alias of the other.  So the valid slots that overlap some bytes are
+ * neighbours, and few others are visited.
  */
 #ifndef TFD_IR_VERIFY_VALID_H
 #define TFD_IR_VERIFY_VALID_H
 
 #include "ir/verify/verify_places.h"
 
-/* The slots in the order of memory. */
+/* The slots, ordered by address. */
 typedef struct SlotOrder {
     int num;
     int *rank;     /* of each slot */
@@ -25,19 +25,19 @@ typedef struct ValidSet {
     uint64_t *bits;
 } ValidSet;
 
-/* Lives as long as a does, as do the sets. */
+/* The order lives as long as arena a, as do the sets. */
 SlotOrder *ir_slot_order_new(Arena *a, const Extent *slots, int num);
 
-ValidSet ir_valid_new(Arena *a, const SlotOrder *order); /* nothing */
+ValidSet ir_valid_new(Arena *a, const SlotOrder *order); /* the empty set */
 ValidSet ir_valid_copy(Arena *a, const ValidSet *w);
 void ir_valid_assign(ValidSet *to, const ValidSet *from);
-/* What is in both becomes what is in w. */
+/* w becomes the intersection of both. */
 void ir_valid_intersect(ValidSet *w, const ValidSet *other);
 
 bool ir_valid_has(const ValidSet *w, int slot);
-/* What the slot overlaps must not be in the set, but for other names of it. */
+/* The set must not have slots that overlap this one, except its aliases. */
 void ir_valid_add(ValidSet *w, int slot);
-/* Takes out the slots from `first` on that e overlaps. */
+/* Removes the slots from `first` on that e overlaps. */
 void ir_valid_clobber(ValidSet *w, const Extent *e, int first);
 
 #endif

@@ -1,12 +1,12 @@
 /*
- * verify.c - the verifier's beginning: structure
+ * verify.c - the verifier's entry, and the structure of modules
  *
- * A plan comes from a file, so the verifier trusts nothing that passes could
- * have got wrong: the runner indexes, allocates and waits as the IR says.
+ * A plan comes from a file, and passes may have bugs, so the verifier trusts
+ * neither: the runner indexes, allocates and waits as the IR tells it.
  *
- * Here: every operation has the form its row asks for, its operands are
- * visible (SSA with regions), the results the table infers are inferred again,
- * and every region ends in its terminator.
+ * Here: every operation has the form its row asks for, its operands are visible
+ * (SSA with regions), results that the table infers are inferred again, and
+ * every region ends in its terminator.
  */
 #include "ir/rules/rules.h"
 #include "ir/text/text.h"
@@ -77,7 +77,7 @@ ir_verify_walk(Verify *v, void (*visit)(Verify *v, IrOp *op))
 /* ---- visibility -------------------------------------------------------- */
 
 /* A value's id is VISIBLE while the walk is where it may be used.  The walk
- * clears what it marked; whatever ids were before is cleared first. */
+ * clears the ids that it sets; earlier ids are cleared first. */
 enum { HIDDEN = 0, VISIBLE = 1 };
 
 static void
@@ -198,7 +198,7 @@ ir_verify_types(Verify *v)
 
 /* ---- one operation ----------------------------------------------------- */
 
-/* Whether op is well enough formed to be looked at by rules. */
+/* Whether the form of op is valid, so that rules may look at it. */
 static bool
 check_form(Verify *v, const IrOp *op)
 {
@@ -301,7 +301,8 @@ ir_verify_structure(Verify *v)
         verify_block(v, fn->body, NULL);
 }
 
-/* ---- all of it --------------------------------------------------------- */
+/* ---- the whole module
+ * --------------------------------------------------------- */
 
 bool
 ir_verify(const IrModule *m, Diag *d)
@@ -312,7 +313,7 @@ ir_verify(const IrModule *m, Diag *d)
         ir_verify_symbols, ir_verify_places,
     };
     Verify v = {.module = m, .diag = d, .scratch = arena_new(NULL, "verifier")};
-    /* A part relies on those before it. */
+    /* Each part relies on the earlier ones. */
     for (size_t i = 0; i < sizeof parts / sizeof *parts && !v.num_errors; i++)
         parts[i](&v);
     arena_release(v.scratch);

@@ -1,5 +1,5 @@
 /*
- * verify.h - what passes and the runner may rely on
+ * verify.h - the invariants that passes and the runner rely on
  */
 #ifndef TFD_IR_VERIFY_VERIFY_H
 #define TFD_IR_VERIFY_VERIFY_H
@@ -11,8 +11,8 @@
  * True when there are none.  Uses the ids. */
 bool ir_verify(const IrModule *m, Diag *d);
 
-/* Whether main uses the elements of iterators only until they have others, in
- * words for a user: of a module that the front end made. */
+/* Whether main uses the elements of an iterator only until it takes the next
+ * ones; messages are for a user.  For modules made by the front end. */
 bool ir_check_batches(const IrModule *m, Diag *d);
 
 #endif

@@ -1,8 +1,8 @@
 /*
- * verify_contexts.c - which operation may stand where, and when
+ * verify_contexts.c - the contexts and phases in which operations are allowed
  *
- * A table says it.  What it does not list may stand in every context of main
- * and of programs, and, if it is pure or control flow, in functions of
+ * A table lists them.  Other operations are allowed in every context of main
+ * and of programs, and, if they are pure or control flow, in functions of
  * datasets and variables too.
  */
 #include <string.h>
@@ -10,7 +10,7 @@
 #include "ir/segments.h"
 #include "ir/verify/verify_impl.h"
 
-/* Where an operation may stand, or-ed. */
+/* The contexts of an operation, or-ed. */
 enum {
     IN_MAIN = 1,    /* main itself, cross-replica */
     IN_CROSS = 2,   /* other cross-replica context */
@@ -24,7 +24,7 @@ enum {
 static const struct {
     IrOpKind kind;
     unsigned where;
-    IrPhase until; /* the last phase in which it may be there */
+    IrPhase until; /* the last phase in which it is allowed */
 } places[] = {
     {OP_replica_id, IN_REPLICA, PHASE_PLACED},
     {OP_row_start, IN_REPLICA, PHASE_PLACED},
@@ -137,7 +137,7 @@ check_place(Verify *v, const IrOp *op)
 
 /* ---- main after replicate ---------------------------------------------- */
 
-/* Whether operand i of op, in main, may be the handle of a devices' value. */
+/* Whether operand i of op, in main, may be a handle of a device value. */
 static bool
 may_be_handle(const IrOp *op, int i)
 {
@@ -169,7 +169,7 @@ check_main_op(Verify *v, const IrOp *op)
     }
 }
 
-/* What may stand outside a kernel of a placed program. */
+/* Whether op may be outside a kernel of a placed program. */
 static bool
 is_outside_kernels(const IrOp *op)
 {
@@ -217,7 +217,7 @@ check_reason(Verify *v, const IrOp *op)
 
 /* ---- starts and dones -------------------------------------------------- */
 
-/* The done of start: it takes exactly its results. */
+/* The done of start, which takes exactly the results of start. */
 static bool
 is_done_of(const IrOp *done, const IrOp *start)
 {
@@ -231,7 +231,8 @@ is_done_of(const IrOp *done, const IrOp *start)
     return true;
 }
 
-/* What is in flight is for the done alone.  A start's id counts its dones. */
+/* Only the done may use a value in flight.  The id of a start counts its dones.
+ */
 static void
 check_flight(Verify *v, IrOp *op)
 {

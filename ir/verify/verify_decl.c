@@ -1,8 +1,8 @@
 /*
  * verify_decl.c - declarations: variables, datasets, iterators, functions
  *
- * What the runner does with data comes from here, so the types of a pipeline
- * are followed from its source through every stage.
+ * The runner handles data by these declarations, so the types of a pipeline are
+ * checked from its source through every stage.
  */
 #include <string.h>
 #include "ir/dataset/stage.h"
@@ -50,7 +50,7 @@ check_names(Verify *v)
 
 /* ---- symbols ----------------------------------------------------------- */
 
-/* The rows that a replica has of a batch: s, if it is that. */
+/* Checks s if it is the symbol of one replica's rows of a batch. */
 static bool
 is_sound_of_replica(const IrModule *m, const IrSymbol *s)
 {
@@ -119,7 +119,7 @@ check_var(Verify *v, const IrVar *var)
         !ir_type_bytes(v->module, &var->type, &bytes))
         ir_verify_error_at(v, var->loc, "the variable \"%s\" has no fixed size",
                            var->name);
-    /* with one copy a mean is made when replicas write: verify_locality.c */
+    /* with one copy, writes of replicas are averaged: verify_locality.c */
     if (var->agg == AGG_mean && !dtype_is_float(var->type.dtype) &&
         !ir_strategy_info[v->module->strategy].central)
         ir_verify_error_at(
@@ -158,7 +158,8 @@ check_func(Verify *v, const IrFunc *fn, int *num_mains)
 
 /* ---- stages ------------------------------------------------------------ */
 
-/* Whether s, which follows elements of types `in`, gives what it says. */
+/* Whether s, whose input has elements of types `in`, gives the elements it
+ * declares. */
 typedef bool CheckStage(Verify *v, const IrStage *s, const Types *in);
 
 static bool
@@ -204,7 +205,8 @@ check_tensors(Verify *v, const IrStage *s, const Types *in)
 
 /* ---- files --------------------------------------------------------------- */
 
-/* What stands for a missing value: nothing, or an element of each component. */
+/* Whether the replacement of a missing value is valid: none, or an element of
+ * each component. */
 static bool
 is_default(const IrStage *s)
 {
@@ -280,7 +282,7 @@ check_tfrecord(Verify *v, const IrStage *s, const Types *in)
 
 /* ---- stages after a source ---------------------------------------------- */
 
-/* The host function that s names, if it takes elements of types `in`. */
+/* The host function that s names, if it accepts elements of types `in`. */
 static const IrFunc *
 element_func(const Verify *v, const IrStage *s, const Types *in)
 {
@@ -330,8 +332,8 @@ is_stack(const IrType *t, const IrType *of, Dim *n)
     return alike(&rest, of);
 }
 
-/* Whether elements are stacked to n of them; ragged: the last may be fewer,
- * so the number is a symbol of the dataset. */
+/* Whether elements are stacked in batches of n; ragged: the last may be
+ * smaller, so n is a symbol of the dataset. */
 static bool
 check_stack(Verify *v, const IrStage *s, const Types *in, int64_t n,
             bool ragged)
@@ -359,7 +361,7 @@ check_batch(Verify *v, const IrStage *s, const Types *in)
     return check_stack(v, s, in, s->ints[0], !s->ints[1]);
 }
 
-/* The rows of elements: they have as many in every component. */
+/* The number of rows of the elements, which is the same in every component. */
 static bool
 check_unbatch(Verify *v, const IrStage *s, const Types *in)
 {
@@ -439,8 +441,8 @@ check_cache(Verify *v, const IrStage *s, const Types *in)
     return types_alike(s, in);
 }
 
-/* Whether two dimensions are alike in two datasets: batches of as many rows at
- * most have a symbol in each. */
+/* Whether dimensions of two datasets are equivalent: batches with the same
+ * bound have a symbol in each. */
 static bool
 same_rows(const IrModule *m, Dim a, Dim b)
 {
@@ -495,7 +497,7 @@ symbol_of(const IrType *t)
     return -1;
 }
 
-/* An element has one number of rows, so its shapes name one symbol. */
+/* An element has one number of rows, so its shapes use one symbol. */
 static bool
 check_zip(Verify *v, const IrStage *s, const Types *in)
 {
@@ -533,7 +535,7 @@ types_are_sound(Verify *v, const IrStage *s)
     return s->types.len > 0;
 }
 
-/* The number of the dataset called name among the first n; -1: none is. */
+/* The number of the dataset called name among the first n; -1: none. */
 static int
 dataset_before(const IrModule *m, int n, const char *name)
 {
@@ -543,9 +545,9 @@ dataset_before(const IrModule *m, int n, const char *name)
     return -1;
 }
 
-/* How many stages are at work in dataset number i, those of the datasets that
- * it names too; these come before it, so that none is part of itself.  -1 when
- * it, or one of them, cannot be followed. */
+/* The number of stages in dataset i, including the datasets that it reads;
+ * these come before it, so that none contains itself. -1 when it, or one of
+ * them, is invalid. */
 static int64_t
 count_stages(Verify *v, int i, const int64_t *before)
 {

@@ -1,8 +1,8 @@
 /*
- * verify_given.c - results that whoever made the operation has given
+ * verify_given.c - results that the table does not infer
  *
- * Control flow, launches, kernels, batches and gradients have the types that
- * their regions, functions, datasets and operands say.
+ * The types of control flow, launches, kernels, batches and gradients follow
+ * from their regions, functions, datasets and operands.
  */
 #include <string.h>
 #include "ir/base/message.h"
@@ -28,7 +28,8 @@ is_count(const IrValue *x)
     return x->type.rank == 0 && dtype_is_int(x->type.dtype);
 }
 
-/* n values of a and b each, one by one of the same dtype and shape. */
+/* Whether a and b, n values each, have the same dtypes and shapes one by one.
+ */
 static bool
 lists_alike(IrValue *const *a, int num_a, IrValue *const *b, int num_b)
 {
@@ -57,7 +58,7 @@ takes(const IrOp *op, int r, IrValue *const *values, int n)
 
 /* ---- regions ----------------------------------------------------------- */
 
-/* Each gives what is wrong, or NULL. */
+/* Each returns a message, or NULL. */
 typedef const char *CheckGiven(Verify *v, const IrOp *op);
 
 static const char *
@@ -215,8 +216,8 @@ check_custom_gradient(Verify *v, const IrOp *op)
 
 /* ---- batches ----------------------------------------------------------- */
 
-/* Whether rows, of an iter_next, may stand for the iterator's: a pair of the
- * same bounds, or none where it has none. */
+/* Whether `rows`, of an iter_next, may replace the iterator's symbol: a pair
+ * with the same bounds, or none if the iterator has none. */
 static bool
 is_rows_of(const IrModule *m, const IrIter *it, int32_t rows)
 {
@@ -228,8 +229,9 @@ is_rows_of(const IrModule *m, const IrIter *it, int32_t rows)
                m->symbols.data[b->partner].bound;
 }
 
-/* A dimension of one replica's share of `rows`, where the dataset has `whole`:
- * its batch becomes the replica's rows, or is divided among the replicas. */
+/* Whether `share` is a dimension of one replica's share of `rows`, where the
+ * dataset has `whole`: its batch becomes the replica's rows, or is divided
+ * among the replicas. */
 static bool
 is_share(const IrModule *m, const IrIter *it, int32_t rows, int axis, Dim whole,
          Dim share)
@@ -240,7 +242,7 @@ is_share(const IrModule *m, const IrIter *it, int32_t rows, int axis, Dim whole,
                share.c == whole.c;
     if (axis != 0 || it->whole)
         return ir_dim_equal(whole, share);
-    if (rows >= 0) /* full batches that do not divide */
+    if (rows >= 0) /* full batches that cannot be divided evenly */
         return ir_dim_equal(share, ir_dim_linear(0, 1, rows));
     return ir_dim_is_const(share) &&
            ir_dim_mul(share, ir_dim_const(m->num_replicas), &back) &&
@@ -302,14 +304,14 @@ at_devices(Locality l)
     return l == LOCAL_HOST || l == LOCAL_ON ? LOCAL_MIRRORED : l;
 }
 
-/* Whether outer, a value of main, may be inner, one of a program; the program
- * of full batches has the bounds for symbols. */
+/* Whether outer, a value of main, may be passed as inner, one of a program; the
+ * program for full batches has the bounds instead of symbols. */
 static bool
 passes_as(const IrModule *m, const IrType *from, const IrType *to, bool full)
 {
     IrType a = full ? ir_type_full(m, from) : *from;
     IrType b = full ? ir_type_full(m, to) : *to;
-    /* one replica's own value is everybody's */
+    /* with one replica, its own value is everybody's */
     return alike(&a, &b) &&
            (m->num_replicas == 1 ||
             at_devices(from->locality) <= at_devices(to->locality));
@@ -431,7 +433,7 @@ check_summary(Verify *v, const IrOp *op)
     return check_format(op, op->num_operands - 2);
 }
 
-/* values are those of the variables of op, one by one. */
+/* Whether values have the types of the variables of op, one by one. */
 static const char *
 check_values(Verify *v, const IrOp *op, IrValue *const *values, int num)
 {

@@ -1,11 +1,12 @@
 /*
- * verify_locality.c - replicas cannot drift apart, and cannot wait for ever
+ * verify_locality.c - replicas cannot diverge or deadlock
  *
- * They drift when one of them writes what the others do not; they wait for
- * ever when they do not meet the same collectives in the same order.  Both are
- * excluded by localities: what is not per_replica is equal on all, so control
- * flow on it is taken alike by all, and collectives that stand under no other
- * are met by all in the order of the text.
+ * They diverge when one of them writes a value that the others do not write;
+ * they deadlock when they do not execute the same collectives in the same
+ * order.  Localities exclude both: a value that is not per_replica is equal on
+ * all replicas, so all take the same path where it is the condition, and
+ * collectives that are under no other condition are executed by all in the
+ * order of the text.
  *
  * With one replica there is nothing to agree on: once communicate has lowered
  * the program, only the types themselves are checked.
@@ -59,7 +60,7 @@ check_args(Verify *v, const IrOp *op)
 
 /* ---- computing --------------------------------------------------------- */
 
-/* Outside replica and update context a per-replica value is passed on, not
+/* Outside replica and update context per-replica values are passed on, but not
  * computed with. */
 static void
 check_computing(Verify *v, const IrOp *op)
@@ -94,7 +95,7 @@ same_name(const char *a, const char *b)
     return a && b && strcmp(a, b) == 0;
 }
 
-/* update v may write v and what lives where v does. */
+/* An update of v may write v and the variables that are where v is. */
 static void
 check_update_target(Verify *v, const IrOp *op, const IrVar *var)
 {
@@ -115,12 +116,13 @@ must_agree(const Verify *v, const IrVar *var, IrContext cx)
 {
     if (ir_var_is_own(var))
         return cx == CX_CROSS || cx == CX_MERGE;
-    /* In replica context an aggregation makes the values one. */
+    /* In replica context an aggregation combines the values. */
     return cx != CX_REPLICA || var->agg == AGG_none ||
            v->module->phase >= PHASE_REPLICATED;
 }
 
-/* Whether a write combines what the replicas have; afterwards passes do. */
+/* Whether a write combines the values of the replicas; after the passes this is
+ * explicit. */
 static bool
 is_aggregated(const Verify *v, const IrVar *var, IrContext cx)
 {
@@ -164,7 +166,7 @@ check_read(Verify *v, const IrOp *op)
                         var->name);
 }
 
-/* ---- what replicas do together ----------------------------------------- */
+/* ---- operations across replicas ----------------------------------------- */
 
 static void
 check_collective(Verify *v, const IrOp *op)
@@ -177,7 +179,7 @@ check_collective(Verify *v, const IrOp *op)
             ir_op_info[op->kind].name);
 }
 
-/* Whether a and b stand under the same control flow, one by one. */
+/* Whether a and b are under the same control flow, level by level. */
 static bool
 same_nesting(const IrBlock *a, const IrBlock *b)
 {
@@ -189,7 +191,8 @@ same_nesting(const IrBlock *a, const IrBlock *b)
     return !a->op && !b->op;
 }
 
-/* Whether a device at a meets one that is at b, in the full-batch variant. */
+/* Whether collective a matches collective b, in the variant for full batches.
+ */
 static bool
 same_collective(const IrModule *m, const IrOp *a, const IrOp *b)
 {
@@ -205,8 +208,8 @@ same_collective(const IrModule *m, const IrOp *a, const IrOp *b)
     return true;
 }
 
-/* The collectives of fn as devices begin them.  Where each waits for one that
- * it has begun is its own affair. */
+/* The collectives of fn in the order in which devices start them.  When a
+ * device waits for one that it has started is its own affair. */
 static IrOp **
 begun_collectives(Verify *v, const IrFunc *fn, int *num)
 {
@@ -240,7 +243,8 @@ check_variant(Verify *v, const IrFunc *fn)
     }
 }
 
-/* ---- all --------------------------------------------------------------- */
+/* ---- the whole module
+ * --------------------------------------------------------------- */
 
 static void
 check_op(Verify *v, IrOp *op)

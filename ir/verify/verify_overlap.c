@@ -1,26 +1,26 @@
 /*
  * verify_overlap.c - values are intact wherever they are used
  *
- * A walk through a placed function that knows at each point which values are
- * valid: defining a value clobbers all that its bytes overlap, and using a
- * clobbered one is the error.  So no lifetimes are needed, and any sharing is
- * allowed that is right.  Variables are values, too: one must be valid where it
- * is read and when the function ends, though a kernel may make in its bytes
- * what is written to it later.
+ * The walk through a placed function knows at each point which values are
+ * valid: defining a value clobbers all values that its bytes overlap, and using
+ * a clobbered one is the error.  So no lifetimes are needed, and any correct
+ * sharing is allowed.  Variables are values, too: one must be valid where it is
+ * read and when the function ends, though a kernel may make the value that is
+ * written to it later in its bytes.
  *
- * Branches are walked apart; a value is valid after them if it is after both.
- * Valid when a loop begins anew is what was valid before it and overlaps
- * nothing that the loop writes; a variable that was valid is required to be so
- * again at the end of each iteration.
+ * Branches are walked separately; a value is valid after them if it is valid
+ * after both.  At the beginning of an iteration a value is valid if it was
+ * valid before the loop and overlaps nothing that the loop writes; a variable
+ * that was valid must be valid again at the end of each iteration.
  *
  * Between the start and the done of a collective nobody writes its buffers.
  *
- * What the replicas of a device share is valid to the end of the replica loop
- * that reads it (per_replica.h), since another replica reads it after this
- * one's end.
+ * A value that the replicas of a device share must be valid to the end of the
+ * replica loop that reads it (per_replica.h), since another replica reads it
+ * after this one's end.
  *
- * To main a launch writes its results, which are rows of the arena, and all
- * that the program has as its own places there.
+ * For main, a launch writes its results, which are rows of the arena, and all
+ * places of the program itself.
  */
 #include "ir/analysis/per_replica.h"
 #include "ir/loop.h"
@@ -32,7 +32,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Something in memory: a value or a variable. */
+/* A value or a variable in memory. */
 typedef struct Slot {
     Extent extent;
     const IrVar *var; /* or NULL */
@@ -42,9 +42,9 @@ typedef struct Overlap {
     Verify *v;
     Arena *arena;
     const IrModule *module;
-    Slot *slots;   /* the variables, then the values, whose ids are theirs */
+    Slot *slots;   /* the variables, then the values, whose ids are slots */
     Map *vars;     /* name -> its slot */
-    Map *programs; /* program -> where it has places of its own */
+    Map *programs; /* program -> the extents of its own places */
     Map *spaces;   /* program -> the Extent that its places lie in */
     int num_slots, num_vars;
     IrOverwrites overwrites;
@@ -88,7 +88,7 @@ var_slot(const Overlap *o, const IrOp *op)
     return (int)(slot - o->slots);
 }
 
-/* ---- making and using -------------------------------------------------- */
+/* ---- defining and using -------------------------------------------------- */
 
 static void
 define(Overlap *o, int slot)
@@ -102,7 +102,7 @@ is_valid(const Overlap *o, int slot)
     return ir_valid_has(&o->valid, slot);
 }
 
-/* What overlaps e is no longer valid. */
+/* Values that overlap e are no longer valid. */
 static void
 clobber(Overlap *o, const Extent *e)
 {
@@ -139,7 +139,7 @@ check_writable(Overlap *o, const IrOp *op, const Extent *e)
         ir_verify_error(o->v, op, "it writes a parameter");
 }
 
-/* op writes the bytes of slot, which is valid then. */
+/* op writes the bytes of slot, which is valid afterwards. */
 static void
 write_slot(Overlap *o, const IrOp *op, int slot)
 {
@@ -166,8 +166,8 @@ require_operands(Overlap *o, const IrOp *op)
         require(o, op, op->operands[i]->id, "operand", i);
 }
 
-/* Whether one slot is copied to another of its type, rather than being in its
- * place already; that the copy can be made. */
+/* Whether a slot is copied to another one of its type rather than being in its
+ * place already; checks that the copy is possible. */
 static bool
 check_copy(Overlap *o, const IrOp *op, int from, int to, int number)
 {
@@ -182,7 +182,7 @@ check_copy(Overlap *o, const IrOp *op, int from, int to, int number)
     return true;
 }
 
-/* op gives one slot the value of another of its type. */
+/* op assigns the value of one slot to another of its type. */
 static void
 transfer(Overlap *o, const IrOp *op, int from, int to, int number)
 {
@@ -194,8 +194,8 @@ transfer(Overlap *o, const IrOp *op, int from, int to, int number)
 
 /* ---- operations -------------------------------------------------------- */
 
-/* Whether op gives its result number i the bytes that its operand number i
- * (a read: the variable) has already, and writes none. */
+/* Whether op's result i has the bytes of its operand i (for a read: of the
+ * variable), so that op writes nothing. */
 static bool
 is_alias(const IrModule *m, const IrOp *op, int i)
 {
@@ -206,8 +206,8 @@ is_alias(const IrModule *m, const IrOp *op, int i)
            same_place(op->results[i]->place, op->operands[i]->place);
 }
 
-/* Results do not overlap operands, which are still being read, but for a kernel
- * that overwrites one element by element. */
+/* Results must not overlap operands, which are still being read, except when a
+ * kernel overwrites one element by element. */
 static void
 check_operands_kept(Overlap *o, const IrOp *op, int r)
 {
@@ -252,7 +252,7 @@ add_places(ProgramPlaces *own, IrValue *const *values, int n)
             ir_extent_of(own->module, values[i]->place, &values[i]->type);
         if (e.place.space != SPACE_ARENA || !e.bytes)
             continue;
-        e.place.space = SPACE_ROW; /* as main sees it */
+        e.place.space = SPACE_ROW; /* as seen by main */
         VEC_PUSH(own->arena, own->places, e);
     }
 }
@@ -265,7 +265,7 @@ add_op_places(IrOp *op, void *data)
         add_places(data, op->regions[r]->args.data, op->regions[r]->args.len);
 }
 
-/* Extents that touch become one. */
+/* Extents that touch are merged. */
 static void
 join(Extents *list)
 {
@@ -284,7 +284,7 @@ join(Extents *list)
     list->len = n;
 }
 
-/* Where the named program, if there is one, has its own places. */
+/* The extents of the named program's own places, if there is such a program. */
 static const Extents *
 program_places(Overlap *o, const char *program)
 {
@@ -301,8 +301,8 @@ program_places(Overlap *o, const char *program)
     return &own->places;
 }
 
-/* The program writes its own places while its operands and results are there,
- * and whatever else lies there is something else afterwards. */
+/* The program writes its own places while its operands and results are live,
+ * and clobbers any other value there. */
 static void
 walk_program_places(Overlap *o, const IrOp *op, const Extents *own)
 {
@@ -379,7 +379,8 @@ walk_done(Overlap *o, const IrOp *op)
 
 static void walk_block(Overlap *o, const IrBlock *b);
 
-/* b's yield gives `to`, from its operand `first` on, one after the other. */
+/* The yield of b assigns its operands, from `first` on, to the values `to`, one
+ * after the other. */
 static void
 yield_to(Overlap *o, const IrBlock *b, IrValue *const *to, int n)
 {
@@ -424,7 +425,8 @@ clobber_program(Overlap *o, const Extents *own)
         clobber_values(o, &own->data[i]);
 }
 
-/* What an operation of a loop writes is clobbered when the loop begins anew. */
+/* Values that an operation of a loop overwrites are invalid at the beginning of
+ * an iteration. */
 static void
 clobber_written(IrOp *op, void *data)
 {
@@ -480,9 +482,9 @@ enter_loop(Overlap *o, const IrLoop *loop)
         define(o, args->data[i]->id);
 }
 
-/* Copies what an iteration yields to the arguments of the next.  These are
- * operands, too, but of the old values: they are valid anew when all are
- * copied. */
+/* Copies the values that an iteration yields to the arguments of the next.  The
+ * arguments are operands of the yield, too, with their old values: they are
+ * valid with the new ones when all are copied. */
 static void
 pass_to_next_iteration(Overlap *o, const IrLoop *loop)
 {
@@ -496,7 +498,7 @@ pass_to_next_iteration(Overlap *o, const IrLoop *loop)
         define(o, loop->entry_arg[i]->id);
 }
 
-/* The end of an iteration whose beginning saw `head`. */
+/* The end of an iteration; `head` is the valid set at its beginning. */
 static void
 end_iteration(Overlap *o, const IrLoop *loop, const ValidSet *head)
 {
@@ -556,7 +558,7 @@ static void
 walk_op(Overlap *o, const IrOp *op)
 {
     switch (op->kind) {
-    case OP_yield: /* its control operation takes the operands */
+    case OP_yield: /* its control operation uses the operands */
         return;
     case OP_if:
         require_operands(o, op);
@@ -595,8 +597,8 @@ walk_op(Overlap *o, const IrOp *op)
 
 /* ---- replica loops ------------------------------------- */
 
-/* What the replicas of a device share is needed by the last of them when the
- * first has come to the end of the loop. */
+/* The last replica still needs the values that the replicas of a device share
+ * when the first has come to the end of the replica loop. */
 static void
 need_shared(Overlap *o, const IrOp *op, const IrOp *last)
 {

@@ -1,9 +1,9 @@
 /*
  * verify_places.c - every value of a placed module has a place that exists
  *
- * Here each place is looked at alone: is it of a space that the function has,
- * within its bytes, aligned; and variables and main's rows lie apart in the
- * arena.  verify_overlap.c asks what happens in them over time.
+ * Each place is checked alone: it is of a space that the function has, within
+ * its bytes, and aligned; and variables and main's rows are disjoint in the
+ * arena. verify_overlap.c checks how places are used over time.
  */
 #include "ir/verify/verify_places.h"
 
@@ -27,7 +27,7 @@ is_pointer(IrSpace space)
     return space == SPACE_IN || space == SPACE_OUT;
 }
 
-/* Memory of different pointers is different. */
+/* Memory of different pointers is disjoint. */
 bool
 ir_extents_overlap(const Extent *a, const Extent *b)
 {
@@ -59,7 +59,8 @@ has_space(const IrFunc *fn, const IrValue *x)
     return x->place.space == SPACE_ARENA || is_pointer(x->place.space);
 }
 
-/* Whether e fits what pointer number i points to: one of those values. */
+/* Whether e fits the memory of pointer number i, which is one of those values.
+ */
 static bool
 fits_pointer(const IrModule *m, const Extent *e, IrValue *const *values, int n)
 {
@@ -70,7 +71,7 @@ fits_pointer(const IrModule *m, const Extent *e, IrValue *const *values, int n)
     return e->bytes <= bytes;
 }
 
-/* Whether the place lies in what fn has of its space. */
+/* Whether the place is within the function's memory of that space. */
 static bool
 is_within(const IrFunc *fn, const Extent *e)
 {
@@ -158,7 +159,7 @@ check_parameters(Verify *v, const IrFunc *fn)
 
 /* ---- the arena --------------------------------------------------------- */
 
-/* Variables in order of their places, which do not overlap. */
+/* Variables in the order of their places, which must not overlap. */
 static Extents
 check_variables(Verify *v)
 {

@@ -1,16 +1,17 @@
 /*
- * verify_symbols.c - batch symbols stand where their rows are known
+ * verify_symbols.c - batch symbols are used where their rows are known
  *
  * iter_next gives n and N (and n_0, n_1, ..., which are n of each replica) new
- * values each time it is executed.  A shape with n
- * makes sense behind it, in its block, and until the next one: a value made
- * before has other rows than n says by then.  So the walk through main counts
- * time; each value has the time of its making, each symbol that of its last
- * setting, and a value is stale when it is the older one.  What a loop sets
- * anew was set, for its body, before it began.
+ * values each time it is executed.  A shape with n is valid after it, in its
+ * block, and until the next one, which gives n another value: older values then
+ * have a different number of rows.  So the walk through main counts time.  Each
+ * value has the time of its definition, each symbol the time when it was last
+ * set, and a value is stale when it is older than its symbol.  A symbol that a
+ * loop sets counts as set at the beginning of its body.
  *
- * Programs know all batches of iterators; which of them they use must be known
- * where they are launched.  Functions of datasets know those of datasets.
+ * Programs may use all batch symbols of iterators; those that they use must be
+ * set where they are launched.  Functions of datasets may use those of
+ * datasets.
  */
 #include "ir/loop.h"
 #include "ir/ptrmap.h"
@@ -23,7 +24,7 @@ typedef struct Symbols {
     int now;
     int *set_at;        /* a symbol: when it was last set */
     bool *known;        /* whether it is in scope */
-    VEC(int32_t) scope; /* those known, in the order of their setting */
+    VEC(int32_t) scope; /* the set ones, in the order in which they were set */
     PtrMap used;        /* program -> bool for each symbol */
     const IrFunc *fn;
 } Symbols;
@@ -58,7 +59,8 @@ visit_values(Symbols *s, const IrOp *op, IrValue *const *values, int n,
     }
 }
 
-/* Those that op names: in results, arguments of regions, attributes. */
+/* Visits the symbols that op uses: in results, arguments of regions,
+ * attributes. */
 static void
 visit_named(Symbols *s, const IrOp *op, VisitSymbol *visit)
 {
@@ -100,7 +102,7 @@ check_op_kinds(IrOp *op, void *data)
 
 /* ---- programs that main launches --------------------------------------- */
 
-/* While a program is walked, `known` is its answer. */
+/* While a program is walked, `known` is its result. */
 static void
 note_used(Symbols *s, const IrOp *op, int32_t sym)
 {
@@ -208,7 +210,7 @@ rows_of(const IrOp *op)
     return op->kind == OP_iter_next ? ir_next_rows(op) : -1;
 }
 
-/* Time goes on, and set is called for all symbols that op gives a value. */
+/* Advances time, and calls set for all symbols that op gives a value. */
 static void
 set_batch(Symbols *s, const IrOp *op, void (*set)(Symbols *s, int32_t sym))
 {
@@ -243,7 +245,7 @@ check_regions(Symbols *s, const IrOp *op)
 {
     for (int r = 0; ir_is_loop(op) && r < op->num_regions; r++)
         ir_walk(op->regions[r], set_in_loop, s);
-    /* Arguments of both regions have the values of before the first. */
+    /* The arguments of both regions have values from before the first one. */
     for (int r = 0; r < op->num_regions; r++)
         note_made(s, op->regions[r]->args.data, op->regions[r]->args.len);
     for (int r = 0; r < op->num_regions; r++)

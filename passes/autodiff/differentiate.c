@@ -7,8 +7,8 @@
  * (grad_rules*.c).  The sweep is built at the place of the grad, which all
  * values that it needs dominate.
  *
- * A variable counts as all its reads: those in the blocks around the grad, and
- * those inside control flow above it.
+ * A variable stands for all its reads: in the blocks around the grad, and
+ * inside control flow above it.
  */
 #include <assert.h>
 #include <stdarg.h>
@@ -20,7 +20,8 @@
 #include "ir/rules/locality.h"
 #include "passes/autodiff/grad.h"
 
-/* ---- what rules use ----------------------------------------------------- */
+/* ---- helpers of rules -----------------------------------------------------
+ */
 
 IrValue *
 pass_grad_of(const Grad *g, const IrValue *v)
@@ -113,7 +114,8 @@ pass_grad_add(Grad *g, IrValue *x, IrValue *dx)
     t->gradient = t->gradient ? pass_grad2(g, OP_add, t->gradient, dx) : dx;
 }
 
-/* ---- what the wanted values reach --------------------------------------- */
+/* ---- operations that depend on wanted values
+ * --------------------------------------- */
 
 typedef struct Wanted {
     Grad g;
@@ -153,9 +155,10 @@ activate(Wanted *w, const IrValue *v)
         pass_adjoint_add(&w->g, v)->active = true;
 }
 
-/* ---- what the loss is made of ------------------------------------------- */
+/* ---- values that the loss depends on
+ * ------------------------------------------- */
 
-/* The values that gradients may flow through on their way from the loss. */
+/* The values through which gradients may flow from the loss. */
 typedef struct Needed {
     Grad *g;
     VEC(IrValue *) todo;
@@ -185,7 +188,7 @@ find_needed(Grad *g, IrValue *loss)
     while (n.todo.len) {
         IrOp *def = VEC_POP(n.todo)->def;
         if (def && passes_gradients(def))
-            ir_walk_op(def, need_operands, &n); /* all in a region counts */
+            ir_walk_op(def, need_operands, &n); /* all in a region are */
     }
 }
 
@@ -200,12 +203,12 @@ gives_needed(const Wanted *w, const IrOp *op)
     return false;
 }
 
-/* ---- what the wanted values reach, in regions --------------------------- */
+/* ---- wanted values in regions --------------------------- */
 
 static bool find_active_in(Wanted *w, IrBlock *b, const IrOp *until);
 
-/* What a branch yields may be active though nothing that goes in is: a read
- * of a wanted variable inside. */
+/* The yield of a branch may be active even if no value from outside is: when
+ * the branch reads a wanted variable. */
 static bool
 find_active_if(Wanted *w, IrOp *op)
 {
@@ -235,7 +238,7 @@ find_active_loop(Wanted *w, IrOp *op)
     return any;
 }
 
-/* Whether something in b is made of what is wanted. */
+/* Whether a value in b depends on wanted values. */
 static bool
 uses_active(const Wanted *w, const IrBlock *b)
 {
@@ -249,8 +252,9 @@ uses_active(const Wanted *w, const IrBlock *b)
     return false;
 }
 
-/* A gradient that comes to what a merge made of wanted values cannot go on:
- * pass_grad_rule_none says so.  What was made of others asks for none. */
+/* A gradient that arrives at a merge result which depends on wanted values
+ * cannot go on: pass_grad_rule_none reports it.  Other results need no
+ * gradient. */
 static bool
 find_active_merge(Wanted *w, IrOp *op)
 {
@@ -274,8 +278,8 @@ note_taking(IrOp *op, void *data)
     t->found |= has_active_operand(t->w, op) || is_wanted_read(t->w, op);
 }
 
-/* An operation without a rule, made of what is wanted: a gradient that arrives
- * there cannot go on. */
+/* An operation without a rule that depends on wanted values: a gradient that
+ * arrives there cannot go on. */
 static void
 note_cut(Wanted *w, IrOp *op)
 {
@@ -324,8 +328,8 @@ activate_arg(Wanted *w, const IrValue *arg, const IrValue *from)
     return true;
 }
 
-/* Carried value i becomes `from` in another iteration; whether that made one of
- * its arguments active. */
+/* Carried value i becomes `from` in another iteration; returns whether that
+ * made one of its arguments active. */
 static bool
 activate_carried_value(Wanted *w, const IrLoop *loop, int i,
                        const IrValue *from)
@@ -334,9 +338,9 @@ activate_carried_value(Wanted *w, const IrLoop *loop, int i,
     return activate_arg(w, loop->body_arg[i], from) || entry;
 }
 
-/* The arguments of a loop around the grad are active where what comes in or
- * what a turn leaves to the next one is: if a gradient arrives there it would
- * have to go on through the iterations before. */
+/* The arguments of a loop around the grad are active if the initial value or
+ * the value carried from an iteration is: a gradient that arrives there would
+ * have to go on through the earlier iterations. */
 static void
 activate_carried(Wanted *w, IrBlock *b)
 {
@@ -427,7 +431,7 @@ sweep(Wanted *w, IrBlock *b, IrOp *from)
 
 /* ---- one grad ----------------------------------------------------------- */
 
-/* The gradients of what reads of one variable gave. */
+/* The gradients collected from the reads of one variable. */
 typedef VEC(IrValue *) Shares;
 
 typedef struct SharesByVar {
@@ -569,7 +573,8 @@ note_guard(IrOp *op, void *data)
         VEC_PUSH(f->arena, f->guards, op);
 }
 
-/* What says how gradients flow is, once they have, its first operands. */
+/* Operations that only direct gradients are replaced by their first operands
+ * when the gradients exist. */
 static void
 remove_guards(PassCx *cx, IrFunc *fn)
 {

@@ -1,9 +1,8 @@
 /*
- * grad.h - what the gradient rules of operations are written with
+ * grad.h - the interface of gradient rules
  *
- * A rule pass_grad_rule_<x>() is named by ops.def.  It is given an operation
- * and adds to the gradients of its operands what the gradient of its results
- * makes of them:
+ * A rule pass_grad_rule_<x>() is named by ops.def.  It gets an operation and,
+ * from the gradients of its results, adds to the gradients of its operands:
  *
  *   void pass_grad_rule_exp(Grad *g, const IrOp *op)       d exp(x) = exp(x) dx
  *   {
@@ -47,8 +46,8 @@ bool pass_grad_wanted(const Grad *g, const IrValue *v);
  * broadcast.  Nothing happens when it is not wanted. */
 void pass_grad_add(Grad *g, IrValue *x, IrValue *dx);
 
-/* An error at op, with the repair (or NULL) and the calls that op is inlined
- * for as notes. */
+/* An error at op; the notes are the repair (or NULL) and the calls that op is
+ * inlined for. */
 void pass_grad_error(PassCx *cx, const IrOp *op, const char *repair,
                      const char *format, ...)
     __attribute__((format(printf, 4, 5)));
@@ -59,8 +58,8 @@ IrValue *pass_grad2(Grad *g, IrOpKind kind, IrValue *x, IrValue *y);
 IrValue *pass_grad3(Grad *g, IrOpKind kind, IrValue *x, IrValue *y, IrValue *z);
 IrValue *pass_grad_constant(Grad *g, const IrValue *like, double x);
 
-/* x of all replicas, combined by `how`, for the gradient of op.  An error where
- * not all replicas may come to the grad. */
+/* x of all replicas, combined by `how`, for the gradient of op.  An error if
+ * not all replicas may reach the grad. */
 IrValue *pass_grad_all_reduce(Grad *g, const IrOp *op, IrAgg how, IrValue *x);
 
 /* ---- between the driver (differentiate.c) and grad_control.c ------------- */
@@ -83,7 +82,7 @@ pass_adjoint_add(Grad *g, const IrValue *v)
 void pass_grad_sweep(Grad *g, IrOp *op);
 
 /* Replaces a loop by its iterations, one after the other: for with a constant
- * count, while with a max.  False, with an error, for others. */
+ * count, while with a max.  False, with an error, for other loops. */
 bool pass_grad_unroll(PassCx *cx, IrOp *loop);
 
 #define OP(name, in, out, regions, shape, dtype, locality, effect, traits,     \

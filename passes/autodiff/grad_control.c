@@ -5,10 +5,10 @@
  * while is an if.
  *
  * The gradient of an if is an if on the same condition, whose branches sweep
- * the branches of the first in reverse and yield the gradients of what those
- * take from outside.  What a reverse branch needs of the values computed in
- * the forward one, the forward if hands out as further results (zeros where
- * the other branch was taken).
+ * the branches of the first in reverse and yield the gradients of the values
+ * from outside.  The forward if gets further results for the values of its
+ * branches that the reverse branches need (zeros if the other branch was
+ * taken).
  *
  * The gradient of custom_gradient is a copy of its region.
  */
@@ -21,7 +21,7 @@
 
 /* ---- unrolling ---------------------------------------------------------- */
 
-/* A copy of region b with args for its arguments; gives its yield, which the
+/* A copy of region b with args as its arguments; returns its yield, which the
  * caller removes. */
 static IrOp *
 copy_region(PassCx *cx, const IrBlock *b, IrValue *const *args, IrBlock *to)
@@ -51,7 +51,8 @@ unroll_for(PassCx *cx, IrOp *op, IrBlock *to, IrValue **args, int64_t count)
     }
 }
 
-/* One iteration: if the test holds, the body's values, else the same again. */
+/* One iteration: if the test holds, the values of the body, else the old ones.
+ */
 static void
 unroll_while_once(PassCx *cx, IrOp *op, IrBlock *to, IrValue **carried)
 {
@@ -145,7 +146,7 @@ pass_grad_unroll(PassCx *cx, IrOp *op)
 typedef struct BranchGrad {
     Grad *g;
     const IrOp *forward;
-    IrValues wanted; /* from outside, or reads inside: what gets gradients */
+    IrValues wanted; /* that get gradients: from outside, or reads inside */
     IrValues stash;  /* of the forward branches, needed by the reverse ones */
     IrOp *reverse;
 } BranchGrad;
@@ -212,8 +213,8 @@ sweep_branch(BranchGrad *bg, int r)
     g->b = outer;
 }
 
-/* An if that was differentiated is another one since; what it gave is looked
- * for where it is now. */
+/* An if that was differentiated has been replaced; this finds the result in its
+ * replacement. */
 static void
 find_stash(IrOp *op, void *data)
 {
@@ -225,7 +226,8 @@ find_stash(IrOp *op, void *data)
             VEC_PUSH(bg->g->cx->arena, bg->stash, op->operands[i]);
 }
 
-/* What branch r yields of the stash: what it has, and zeros for the rest. */
+/* The values of the stash that branch r yields: its own, and zeros for the
+ * rest. */
 static void
 add_stash(BranchGrad *bg, IrOp *yield, IrValues *all)
 {
@@ -272,8 +274,8 @@ rename_operands(IrOp *op, void *data)
                 op->operands[i] = r->to[j];
 }
 
-/* The forward if again, with the stash among its results; the reverse branches
- * use those. */
+/* Builds the forward if again, with the stash as further results; the reverse
+ * branches use those. */
 static void
 hand_out_stash(BranchGrad *bg, IrOp *old)
 {
@@ -314,7 +316,7 @@ pass_grad_rule_if(Grad *g, const IrOp *op)
             if (!is_inside(yield->operands[i], op))
                 add_wanted(&bg, yield->operands[i]);
     }
-    /* gradients that came from elsewhere stand aside meanwhile */
+    /* gradients from elsewhere are set aside meanwhile */
     IrValue **before =
         NEW_ARRAY(g->cx->arena, IrValue *, (size_t)bg.wanted.len);
     for (int i = 0; i < bg.wanted.len; i++) {
@@ -348,7 +350,7 @@ pass_grad_rule_while(Grad *g, const IrOp *op)
     pass_grad_rule_for(g, op);
 }
 
-/* ---- gradients that a function says itself ------------------------------- */
+/* ---- custom gradients ------------------------------- */
 
 void
 pass_grad_rule_custom_gradient(Grad *g, const IrOp *op)

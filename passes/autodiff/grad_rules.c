@@ -2,7 +2,7 @@
  * grad_rules.c - gradients of elementwise operations and reductions
  *
  * Each rule is the chain rule for one operation: dy is the gradient that has
- * arrived at its result y.  Kinks and ties as D6 says: abs'(0) = 0, equal
+ * arrived at its result y.  Kinks and ties are as in D6: abs'(0) = 0, equal
  * maxima share.
  */
 #include <math.h>
@@ -98,8 +98,9 @@ RULE1(sigmoid, mul(g, dy, mul(g, y, sub(g, pass_grad_constant(g, y, 1), y))))
 RULE1(cast,    ir_build_cast(g->b, dy, x->type.dtype, g->loc))
 /* clang-format on */
 
-/* C does not say which argument of a call is evaluated first: where two of them
- * build, one is built before, so that every compiler makes the same program. */
+/* C does not define which argument of a call is evaluated first.  Where two of
+ * them build operations, one is built before the call, so that every compiler
+ * makes the same program. */
 
 void
 pass_grad_rule_rsqrt(Grad *g, const IrOp *op)
@@ -180,7 +181,7 @@ pass_grad_rule_mod(Grad *g, const IrOp *op)
                       neg(g, mul(g, dy, pass_grad2(g, OP_floordiv, x, y))));
 }
 
-/* y x^(y-1), 0 for y = 0; and x^y log x, 0 where x is not above 0. */
+/* y x^(y-1), 0 for y = 0; and x^y log x, 0 unless x > 0. */
 void
 pass_grad_rule_pow(Grad *g, const IrOp *op)
 {
@@ -203,7 +204,8 @@ pass_grad_rule_pow(Grad *g, const IrOp *op)
     }
 }
 
-/* dy where x wins over other, half of it where they are equal. */
+/* Adds dy to the gradient of x where x wins over other, and half of dy where
+ * they are equal. */
 static void
 add_share_of_winner(Grad *g, IrOpKind wins, IrValue *x, IrValue *other,
                     IrValue *dy)
@@ -262,7 +264,8 @@ pass_grad_rule_where(Grad *g, const IrOp *op)
 
 /* ---- reductions --------------------------------------------------------- */
 
-/* v, which has the reduction's result's shape, broadcast to its operand's. */
+/* v, which has the shape of the reduction's result, broadcast to the shape of
+ * its operand. */
 static IrValue *
 spread(Grad *g, const IrOp *reduction, IrValue *v)
 {
@@ -284,8 +287,8 @@ pass_grad_rule_sum(Grad *g, const IrOp *op)
     pass_grad_add(g, op->operands[0], spread(g, op, pass_grad_out(g, op)));
 }
 
-/* The product of the other elements: y / x, but with one zero among them only
- * that one has a gradient, and with more none has. */
+/* The product of the other elements: y / x without zeros.  If exactly one
+ * element is 0, only that one has a gradient; if several are, none has. */
 void
 pass_grad_rule_prod(Grad *g, const IrOp *op)
 {
@@ -315,7 +318,7 @@ pass_grad_rule_prod(Grad *g, const IrOp *op)
     pass_grad_add(g, x, mul(g, dy, others));
 }
 
-/* Equal extrema share. */
+/* Equal extrema share the gradient. */
 void
 pass_grad_rule_extremum(Grad *g, const IrOp *op)
 {
@@ -333,7 +336,8 @@ pass_grad_rule_extremum(Grad *g, const IrOp *op)
 
 /* ---- replicas ----------------------------------------------------------- */
 
-/* That the rule of op needs all replicas, and not all may come to the grad. */
+/* Reports that the rule of op needs all replicas, and not all may reach the
+ * grad. */
 static void
 refuse_divergent(Grad *g, const IrOp *op)
 {
@@ -358,7 +362,7 @@ pass_grad_all_reduce(Grad *g, const IrOp *op, IrAgg how, IrValue *x)
     return ir_build_all_reduce(g->b, how, 1, &x, g->loc)->results[0];
 }
 
-/* The replicas that hold the extremum share what arrives at all of them. */
+/* The replicas that hold the extremum share the sum of the gradients. */
 static IrValue *
 share_of_extremum(Grad *g, const IrOp *op, int i, IrValue *dy)
 {
@@ -370,8 +374,8 @@ share_of_extremum(Grad *g, const IrOp *op, int i, IrValue *dy)
     return mul(g, is_one, divide(g, sum, count));
 }
 
-/* Every replica's loss depends on every replica's value: what arrives
- * everywhere is summed (or averaged) over the replicas. */
+/* Every replica's loss depends on every replica's value: the gradients are
+ * summed (or averaged) over the replicas. */
 void
 pass_grad_rule_all_reduce(Grad *g, const IrOp *op)
 {

@@ -1,16 +1,16 @@
 /*
- * grad_rules_rows.c - gradients of taking rows and of changing them
+ * grad_rules_rows.c - gradients of take and scatter
  *
- * What flows back through take is added to the rows it was taken from, in the
- * order of the indices: a scatter into zeros.  (The gradient of a variable that
- * is read by rows alone never becomes one: the front end asks for that of the
- * rows and keeps them as slices, D12.)
+ * The gradient of take is added to the rows that were taken, in the order of
+ * the indices: a scatter into zeros. (A variable that is only read by rows
+ * never gets such a gradient: the front end asks for the gradient of the rows
+ * and keeps it as slices, D12.)
  */
 #include <string.h>
 #include "ir/rules/build.h"
 #include "passes/autodiff/grad.h"
 
-/* The indices as i64, in range: where take went. */
+/* The indices as i64, clamped to the rows that take read. */
 static IrValue *
 clamped(Grad *g, IrValue *index, Dim size)
 {
@@ -79,7 +79,7 @@ take_rows(Grad *g, IrValue *x, IrValue *index)
     return ir_build_infer(op);
 }
 
-/* Which indices are those of rows. */
+/* Which indices name existing rows. */
 static IrValue *
 are_rows(Grad *g, IrValue *index, IrValue *in_range)
 {
@@ -87,8 +87,8 @@ are_rows(Grad *g, IrValue *index, IrValue *in_range)
     return pass_grad2(g, OP_eq, x, in_range);
 }
 
-/* The number of each index; NULL, with an error, where they cannot be counted
- * in one batch symbol. */
+/* The number of each index; NULL, with an error, if they cannot be counted in
+ * one batch symbol. */
 static IrValue *
 numbers(Grad *g, const IrOp *op)
 {
@@ -104,7 +104,7 @@ numbers(Grad *g, const IrOp *op)
     return ir_build_reshape(g->b, n, t->rank, t->dims, g->loc);
 }
 
-/* Which indices are the last of their row: it has their values now. */
+/* Which indices are the last of their row, which has their values now. */
 static IrValue *
 are_last(Grad *g, const IrOp *op, IrValue *in_range)
 {
@@ -131,7 +131,8 @@ where_rows(Grad *g, IrValue *condition, IrValue *x)
     return pass_grad3(g, OP_where, condition, x, pass_grad_constant(g, x, 0));
 }
 
-/* What was there counts no more, and of several values the last one does. */
+/* The old row has no effect on the result, and of several values only the last
+ * one has. */
 static void
 set_rows(Grad *g, const IrOp *op, IrValue *in_range)
 {

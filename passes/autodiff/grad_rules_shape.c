@@ -1,8 +1,9 @@
 /*
- * grad_rules_shape.c - gradients of contractions and of what moves elements
+ * grad_rules_shape.c - gradients of contractions and of operations that move
+ * elements
  *
- * What moves elements one way has a gradient that moves them back; elements
- * that were repeated are summed, places that were left out get zeros.
+ * The gradient of a move moves elements back; repeated elements are summed,
+ * omitted ones get zeros.
  */
 #include <string.h>
 #include "ir/base/status.h"
@@ -18,7 +19,7 @@ pass_grad_rule_reshape(Grad *g, const IrOp *op)
         ir_build_reshape(g->b, pass_grad_out(g, op), x->rank, x->dims, g->loc));
 }
 
-/* pass_grad_add sums what was broadcast. */
+/* pass_grad_add sums over the broadcast axes. */
 void
 pass_grad_rule_broadcast(Grad *g, const IrOp *op)
 {
@@ -47,7 +48,8 @@ pass_grad_rule_reverse(Grad *g, const IrOp *op)
         ir_build_reverse(g->b, pass_grad_out(g, op), axes, n, g->loc));
 }
 
-/* Zeros around and between: a slice backwards is first turned round. */
+/* Zeros around and between the elements: the gradient of a reversed slice is
+ * first reversed. */
 void
 pass_grad_rule_slice(Grad *g, const IrOp *op)
 {
@@ -67,7 +69,7 @@ pass_grad_rule_slice(Grad *g, const IrOp *op)
             turned[num_turned++] = i;
         }
         if (low[i] < 0)
-            low[i] = 0; /* nothing was taken */
+            low[i] = 0; /* no element was taken */
     }
     if (num_turned)
         dy = ir_build_reverse(g->b, dy, turned, num_turned, g->loc);
@@ -112,7 +114,7 @@ part_from(Grad *g, IrValue *v, const IrType *part, Dim start, int axis)
     return ir_build_slice(g->b, v, from, part->dims, step, g->loc);
 }
 
-/* Each operand's part, behind those before it. */
+/* Each operand gets its part of dy, one after the other. */
 void
 pass_grad_rule_concat(Grad *g, const IrOp *op)
 {
@@ -130,8 +132,8 @@ pass_grad_rule_concat(Grad *g, const IrOp *op)
 
 /* ---- rows in order ------------------------------------------------------ */
 
-/* x[i] is in the sums of i and what comes after it: the sums of dy from the
- * other end. */
+/* x[i] is in sums i and later: so its gradient is the sum of dy from the other
+ * end. */
 void
 pass_grad_rule_cumsum(Grad *g, const IrOp *op)
 {
@@ -145,8 +147,8 @@ pass_grad_rule_cumsum(Grad *g, const IrOp *op)
     pass_grad_add(g, op->operands[0], ir_build_infer(sums));
 }
 
-/* Back to their places: by the inverse permutation, which is the order of the
- * numbers themselves. */
+/* Back to their places by the inverse permutation, which is the sorting order
+ * of the permutation itself. */
 void
 pass_grad_rule_reorder(Grad *g, const IrOp *op)
 {
@@ -205,7 +207,7 @@ counting_from(int64_t first, int n)
     return r;
 }
 
-/* One operand of the contraction as its gradient sees it. */
+/* One operand of the contraction, as its gradient needs it. */
 typedef struct Side {
     IrValue *v;
     SplitAxes contract, batch, free;
@@ -275,9 +277,9 @@ convolve(Grad *g, IrOpKind kind, IrValue *x, IrValue *y, const int64_t *low,
     return ir_build_infer(op);
 }
 
-/* Some places of x along height or width, those that are `first` more than
- * multiples of the distance between windows.  They see some of the weights, as
- * far apart, and those in the windows of a convolution with distance 1. */
+/* The places of x along height or width that are `first` more than a multiple
+ * of the stride.  They use a subset of the weights with that stride, and
+ * windows as in a convolution with stride 1. */
 typedef struct Places {
     int64_t first, count;
     int64_t tap, taps; /* the first of the weights, and how many */
@@ -300,7 +302,8 @@ places_of(int64_t first, int64_t low, int64_t step, Dim x, Dim w)
     return p;
 }
 
-/* Weights of some places, turned round, their channels exchanged. */
+/* The weights of some places, reversed, with input and output channels
+ * exchanged. */
 static IrValue *
 turn_weights(Grad *g, IrValue *w, const Places *p, const int64_t *step)
 {
@@ -314,8 +317,8 @@ turn_weights(Grad *g, IrValue *w, const Places *p, const int64_t *step)
     return ir_build_transpose(g->b, w, (const int64_t[]){0, 1, 3, 2}, g->loc);
 }
 
-/* What dy and w, seen through windows, give x of a shape at some places, with
- * zeros at all others. */
+/* The gradient of x, of the given shape, at some places from dy and w; zeros at
+ * all others. */
 static IrValue *
 windows_back_at(Grad *g, IrValue *dy, IrValue *w, const Places *p,
                 const int64_t *step, const Dim *shape)
@@ -332,8 +335,8 @@ windows_back_at(Grad *g, IrValue *dy, IrValue *w, const Places *p,
                : ir_build_pad(g->b, dx, first, shape, steps, g->loc);
 }
 
-/* The windows along height or width that have a place of x at one of theirs,
- * and the first such place. */
+/* The windows along height or width in which a given place of the window is in
+ * x, and the first such place. */
 typedef struct Seen {
     int64_t first, count, place;
 } Seen;
@@ -351,8 +354,8 @@ seen_at(int64_t tap, int64_t low, int64_t step, Dim windows, Dim x)
     return s;
 }
 
-/* What windows have at one of their places, where that is in x; zeros at other
- * places of x.  all is [n, i, j, a, b, c]; NULL: none of them is. */
+/* The values that windows have for one of their places, at the position in x;
+ * zeros elsewhere. `all` is [n, i, j, a, b, c]; NULL: no window has it in x. */
 static IrValue *
 place_back(Grad *g, IrValue *all, const int64_t *tap, const int64_t *low,
            const int64_t *step, const Dim *shape)
@@ -374,9 +377,9 @@ place_back(Grad *g, IrValue *all, const int64_t *tap, const int64_t *low,
     return ir_build_pad(g->b, v, first, shape, steps, g->loc);
 }
 
-/* A convolution with few channels leaves most of a register empty.  Instead a
- * product gives what each window has for each of its places, and they are
- * summed where they overlap. */
+/* A convolution with few channels uses only a small part of a register.
+ * Instead a product computes the value of each window for each of its places,
+ * and the values are summed where windows overlap. */
 static bool
 has_few_channels(const IrValue *w)
 {
@@ -394,7 +397,7 @@ has_few_channels(const IrValue *w)
            !__builtin_mul_overflow(MOST, d[3].c, &limit) && values <= limit;
 }
 
-/* Sums of halves are f32, rounded once. */
+/* Sums of 16-bit floats are f32, rounded once. */
 static IrValue *
 windows_back_by_places(Grad *g, IrValue *dy, IrValue *w, const int64_t *low,
                        const int64_t *step, const Dim *shape)
@@ -418,9 +421,9 @@ windows_back_by_places(Grad *g, IrValue *dy, IrValue *w, const int64_t *low,
 }
 
 /*
- * What dy [n, i, j, o] and w [a, b, c, o], seen through windows, give x of a
- * shape [n, h, w, c]: dx = conv(dy, [a, b, o, c]).  Where windows are further
- * apart than 1, places of x that see the same weights are one convolution.
+ * The gradient of x [n, h, w, c] from dy [n, i, j, o] and w [a, b, c, o]: dx =
+ * conv(dy, [a, b, o, c]).  With a stride above 1, the places of x that use the
+ * same weights are one convolution.
  */
 static IrValue *
 windows_back(Grad *g, IrValue *dy, IrValue *w, const int64_t *low,
@@ -444,7 +447,7 @@ windows_back(Grad *g, IrValue *dy, IrValue *w, const int64_t *low,
     return dx;
 }
 
-/* Nothing where x or the weights have no elements. */
+/* Zeros if x or the weights have no elements. */
 static void
 add_windows_back(Grad *g, IrValue *x, IrValue *dy, IrValue *w,
                  const int64_t *low, const int64_t *step)
@@ -470,7 +473,7 @@ pass_grad_rule_conv2d(Grad *g, const IrOp *op)
             convolve(g, OP_conv2d_weights, x, dy, low, w->type.dims, step));
 }
 
-/* It is linear in both operands, as conv2d is. */
+/* Linear in both operands, as conv2d is. */
 void
 pass_grad_rule_conv2d_weights(Grad *g, const IrOp *op)
 {
@@ -488,8 +491,8 @@ pass_grad_rule_conv2d_weights(Grad *g, const IrOp *op)
 
 /* ---- all_gather --------------------------------------------------------- */
 
-/* The replica's own rows of v along axis, of all the replicas' equal parts:
- * the part whose number is replica_id. */
+/* The replica's own rows of v along an axis, on which all replicas have equal
+ * parts: the part whose number is replica_id. */
 static IrValue *
 part_of_equal(Grad *g, IrValue *v, const IrType *x, int axis)
 {
@@ -521,8 +524,8 @@ times(Grad *g, IrValue *x, int64_t factor)
     return pass_grad2(g, OP_mul, x, ir_const_int(g->b, DT_i64, factor, g->loc));
 }
 
-/* The number of the replica's first row of all those gathered, where each
- * gives n: so many of its batch, and as many more as the others. */
+/* The number of the replica's first gathered row, when each replica gives n:
+ * those of its batch, and as many for each earlier replica. */
 static IrValue *
 first_gathered(Grad *g, Dim n)
 {
@@ -537,8 +540,8 @@ first_gathered(Grad *g, Dim n)
     return pass_grad2(g, OP_add, first, times(g, replica, n.c));
 }
 
-/* The same of a batch's rows, which are not equally many: those from the
- * replica's first one on. */
+/* The same for the rows of a batch, whose parts differ in length: from the
+ * replica's first row on. */
 static IrValue *
 part_of_batch(Grad *g, IrValue *v, const IrType *x, int axis)
 {
@@ -546,7 +549,7 @@ part_of_batch(Grad *g, IrValue *v, const IrType *x, int axis)
     return take_from(g, v, n, first_gathered(g, n), axis);
 }
 
-/* What arrives on all replicas, summed; of it this replica's part. */
+/* The gradients of all replicas, summed; then this replica's part. */
 void
 pass_grad_rule_all_gather(Grad *g, const IrOp *op)
 {

@@ -1,5 +1,5 @@
 /*
- * algorithm.c - how replicas are combined
+ * algorithm.c - the algorithms of collectives
  */
 #include "passes/distribute/algorithm.h"
 
@@ -11,7 +11,7 @@ has_devices(const IrModule *m, IrDeviceKind kind)
     return ir_devices_have(m->devices, kind);
 }
 
-/* What the strategy takes when nothing is asked for. */
+/* The strategy's default algorithm. */
 static CollectiveAlgorithm
 default_algorithm(const IrModule *m)
 {
@@ -65,8 +65,8 @@ pass_gather_algorithm(const IrModule *m)
     return w;
 }
 
-/* What all do alike is two phases in shared memory, and NCCL's where no device
- * is a CPU. */
+/* The symmetric algorithm has two phases in shared memory on CPUs; without CPU
+ * devices it is NCCL's. */
 const char *
 pass_algorithm_name(const IrModule *m, const CollectiveAlgorithm *w)
 {

@@ -6,8 +6,8 @@
  *                           %v = all_reduce %x {op=first}
  *   write v                 if %own { write v }
  *
- * A variable whose locality is on(itself) is settled: its home alone touches
- * it, and the verifier asks no agreement about it.
+ * A variable whose locality is on(itself) is final: only its home accesses it,
+ * so the verifier does not require the replicas to agree on it.
  */
 #include "passes/distribute/central.h"
 

@@ -1,11 +1,11 @@
 /*
- * communicate.c - what the replicas do together becomes collectives
+ * communicate.c - operations across replicas become collectives
  *
  * A device program comes here with its contexts as regions: cross-replica at
- * its top and in merge, replica context in run, update context in update.
- * They go away: every replica runs all of it, since what is cross-replica is
- * computed from mirrored values, by the same code, to the same bits.  What
- * looks at several replicas becomes a collective:
+ * its top and in merge, replica context in run, update context in update.  The
+ * regions are inlined: every replica runs all of them, since cross-replica
+ * values are computed from mirrored values, by the same code, to the same
+ * bits.  Operations on the values of several replicas become collectives:
  *
  *   write of a per-replica value, aggregation a    all_reduce {op=a}, write
  *   read of a sync-on-read variable, cross-replica read, all_reduce
@@ -29,7 +29,7 @@ typedef struct Communicate {
     IrModule *m;
     int num_replicas;
     Loc loc;    /* of the operation being lowered */
-    IrBlock *b; /* what replaces it is built here */
+    IrBlock *b; /* its replacement is built here */
 } Communicate;
 
 static bool
@@ -38,10 +38,10 @@ differs(const IrValue *x)
     return x->type.locality == LOCAL_PER_REPLICA;
 }
 
-/* Whether x has to be combined over the replicas.  What is known to be equal on
- * all is its own mean or maximum; but a sum is one of N values in any case: the
- * front end has refused sums of values that were equal then, and what became
- * known since changes no result. */
+/* Whether x has to be combined over the replicas.  A value known to be equal on
+ * all is its own mean or maximum.  A sum always adds N values: the front end
+ * has refused sums of values that were equal then, and later knowledge must not
+ * change a result. */
 static bool
 is_combined(IrAgg how, const IrValue *x)
 {
@@ -72,7 +72,7 @@ divide_by_replicas(Communicate *c, IrValue *x)
     return divide(c, x, ir_const_float(c->b, t, c->num_replicas, c->loc));
 }
 
-/* x combined over the replicas; how is sum, mean, max, min or first. */
+/* x combined over the replicas; `how` is sum, mean, max, min or first. */
 static IrValue *
 reduce_replicas(Communicate *c, IrAgg how, IrValue *x)
 {
@@ -83,7 +83,7 @@ reduce_replicas(Communicate *c, IrAgg how, IrValue *x)
     return divide_by_replicas(c, all_reduce(c, AGG_sum, x));
 }
 
-/* Whether d is one number on all replicas: no share of a batch. */
+/* Whether d is the same number on all replicas, not a share of a batch. */
 static bool
 is_common(const Communicate *c, Dim d)
 {
@@ -91,7 +91,7 @@ is_common(const Communicate *c, Dim d)
            !ir_symbol_is_share(&c->m->symbols.data[d.sym]);
 }
 
-/* The rows that all replicas have of a dimension of one. */
+/* The rows of all replicas, from the dimension of one. */
 static Dim
 dim_of_all(const Communicate *c, Dim d)
 {
@@ -125,7 +125,7 @@ reduction_of(IrAgg how)
     return how == AGG_min ? OP_reduce_min : OP_sum;
 }
 
-/* Reduced over axes on this replica and then, where they differ, over the
+/* Reduces over axes on this replica and then, if the replicas differ, over the
  * replicas; a mean is the sum divided by the number of elements summed. */
 static IrValue *
 combine_axes(Communicate *c, IrAgg how, IrValue *x, int n, const int64_t *axes)
@@ -169,8 +169,8 @@ lower_global_mean(Communicate *c, IrValue *x)
 
 /* ---- gathering ---------------------------------------------------------- */
 
-/* Whether the only replica's x is what all have.  A share of the batch is not:
- * its length has another name than that of the whole. */
+/* Whether x of the only replica is the result.  A share of the batch is not:
+ * the symbol of its length differs from that of the whole batch. */
 static bool
 is_whole(const Communicate *c, const IrValue *x, int64_t axis)
 {
@@ -185,7 +185,7 @@ all_gather(Communicate *c, IrValue *x, int64_t axis)
     return ir_build_all_gather(c->b, x, axis, c->loc);
 }
 
-/* d, a length that hangs on the replica, of one of them. */
+/* The value of d, a length that depends on the replica, for one of them. */
 static Dim
 dim_of_replica(const Communicate *c, Dim d, int64_t replica)
 {
@@ -193,8 +193,8 @@ dim_of_replica(const Communicate *c, Dim d, int64_t replica)
                          ir_symbol_find_replica(c->m, d.sym, replica));
 }
 
-/* The same of a value with a share of the batch's rows along that axis: the
- * rows from its first one on. */
+/* The same for a value whose axis is a share of the batch: the rows of that
+ * replica. */
 static IrValue *
 rows_of_replica(Communicate *c, IrValue *x, int64_t replica, int axis)
 {
@@ -214,7 +214,8 @@ rows_of_replica(Communicate *c, IrValue *x, int64_t replica, int axis)
     return ir_build_infer(take);
 }
 
-/* Replica number `replica`'s x, on all: gathered, and its part taken. */
+/* x of replica number `replica`, on all replicas: gathered, and its part taken.
+ */
 static IrValue *
 value_of_replica(Communicate *c, IrValue *x, int64_t replica)
 {
@@ -238,8 +239,8 @@ value_of_replica(Communicate *c, IrValue *x, int64_t replica)
 
 /* ---- variables ---------------------------------------------------------- */
 
-/* This replica's part of an integer that is divided so that the parts add up
- * to it: the first x % num_replicas of them get one more. */
+/* This replica's part of an integer that is divided so that the parts add up to
+ * it: the first x % num_replicas replicas get one more. */
 static IrValue *
 integer_part(Communicate *c, IrValue *x)
 {
@@ -254,8 +255,8 @@ integer_part(Communicate *c, IrValue *x)
                      c->loc);
 }
 
-/* What one component of a sync-on-read sum gets of a value assigned to it in
- * cross-replica context: the components add up to the value. */
+/* The part of a value assigned in cross-replica context that one component of a
+ * sync-on-read sum gets: the components add up to the value. */
 static IrValue *
 component_share(Communicate *c, IrValue *x)
 {
@@ -267,8 +268,8 @@ component_share(Communicate *c, IrValue *x)
 }
 
 /* The value that this replica's copy takes: the table of synchronization,
- * aggregation and context (tensorflow.md 1.5, 1.6), for what the front end has
- * let through. */
+ * aggregation and context (tensorflow.md 1.5, 1.6), for the cases that the
+ * front end accepts. */
 static IrValue *
 value_for_copy(Communicate *c, const IrVar *v, IrValue *x, IrContext context,
                IrUpdate mode)
@@ -292,7 +293,7 @@ value_for_copy(Communicate *c, const IrVar *v, IrValue *x, IrContext context,
     UNREACHABLE("context %d", context);
 }
 
-/* What the variable becomes: x, or its value now combined with x. */
+/* The new value of the variable: x, or its current value combined with x. */
 static IrValue *
 apply_mode(Communicate *c, const char *var, IrUpdate mode, IrValue *x)
 {
@@ -303,7 +304,7 @@ apply_mode(Communicate *c, const char *var, IrUpdate mode, IrValue *x)
     return ir_build2(c->b, kind, old, x, c->loc);
 }
 
-/* The home of a central variable writes it; returns where it does. */
+/* The home of a central variable writes it; returns the block for the write. */
 static IrBlock *
 begin_write(Communicate *c, const IrVar *v, IrContext context)
 {
@@ -345,9 +346,9 @@ lower_write(Communicate *c, IrOp *op, IrContext context)
 
 /* ---- values ------------------------------------------------------------- */
 
-/* The value of a variable: in cross-replica context that of a sync-on-read
- * variable is aggregated; a central one is at its home, where updates are made.
- * NULL: as it stands. */
+/* The value of a variable.  In cross-replica context a sync-on-read variable is
+ * aggregated; a central one is at its home, where updates are made.  NULL: the
+ * read stays. */
 static IrValue *
 lower_read(Communicate *c, const IrOp *op, IrContext context)
 {
@@ -360,7 +361,7 @@ lower_read(Communicate *c, const IrOp *op, IrContext context)
     return reduce_replicas(c, v->agg, ir_build_read(c->b, v->name, c->loc));
 }
 
-/* What op means across replicas, built into c->b; NULL: op stays. */
+/* Lowers op across replicas, built into c->b; NULL: op stays. */
 static IrValue *
 lower_value(Communicate *c, IrOp *op, IrContext context)
 {
@@ -418,8 +419,8 @@ replace_value(Communicate *c, IrOp *op, IrContext context)
     ir_remove(op);
 }
 
-/* An all_reduce that the program asked for: mean becomes sum and a division,
- * and with one replica it is its operands. */
+/* An all_reduce of the program: mean becomes sum and a division, and with one
+ * replica it is its operands. */
 static void
 lower_all_reduce(Communicate *c, IrOp *op)
 {
@@ -439,7 +440,8 @@ lower_all_reduce(Communicate *c, IrOp *op)
 
 static void lower_block(Communicate *c, IrBlock *b, IrContext context);
 
-/* Moves what the region does before op, and gives op's results its yields. */
+/* Moves the operations of the region before op, and replaces op's results by
+ * its yields. */
 static void
 dissolve_region(Communicate *c, IrOp *op, IrContext context)
 {

@@ -1,10 +1,10 @@
 /*
  * place_variables.c - variables get their copies, and their initial values
  *
- * Under the strategies with copies a variable whose synchronization is auto is
- * mirrored: one copy a replica, equal on all; on_read gives each replica a
- * part of its own.  Strategies of one replica keep one copy, and both
- * attributes have no effect there beyond what one replica makes of them.
+ * Under strategies with several replicas a variable whose synchronization is
+ * auto is mirrored: one copy a replica, equal on all; on_read gives each
+ * replica a component of its own.  Strategies with one replica keep one copy,
+ * on which both attributes have no further effect.
  *
  * An initial value is computed once, at the beginning of main on the host,
  * and written to every copy, so that all copies start equal.  It is written
@@ -49,8 +49,8 @@ write_initial_value(PassCx *cx, IrVar *v, IrOp *first)
     ir_splice_before(first, b);
 }
 
-/* Two variables may have one initializer, and an initializer no variable: all
- * go when all values are written. */
+/* Two variables may share an initializer, and one may belong to no variable:
+ * all are removed when all values are written. */
 static void
 write_initial_values(PassCx *cx, IrOp *first)
 {

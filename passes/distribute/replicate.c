@@ -1,22 +1,21 @@
 /*
- * replicate.c - what main does on devices becomes device programs
+ * replicate.c - device work of main becomes device programs
  *
- * main keeps its control flow, its host values and what it does with the
- * world; everything that needs a device (run, update, writes and reads of
- * variables, cross-replica reductions, computing with values that live on
- * devices) moves into device programs that main launches.  Neighbours share a
- * program, so `total += reduce(sum, run f(x))` is one launch:
+ * main keeps its control flow, its host values and its input and output;
+ * everything that needs a device (run, update, writes and reads of variables,
+ * cross-replica reductions, computing with values that live on devices) moves
+ * into device programs that main launches.  Neighbours share a program, so
+ * `total += reduce(sum, run f(x))` is one launch:
  *
  *   %loss: f32 per_replica = run { ... }      %l: f32 mirrored = launch %x
  *   %l: f32 = reduce %loss {op=sum}      ->       {program=@main.1}
  *                                             %1: f32 = fetch %l {replica=0}
  *
  * A group of neighbours ends where main needs one of its results, where main
- * does something with the world, and where a block ends.  Host values go in
- * as operands; a result that the host uses comes back by fetch; a per-replica
- * or mirrored result stays on its device, and main holds a handle.  What the
- * host does with variables alone (save, print) needs no program: they are
- * fetched from where they stand.
+ * does input or output, and where a block ends.  Host values go in as operands;
+ * a result that the host uses comes back by fetch; a per-replica or mirrored
+ * result stays on its device, and main holds a handle.  Variables that only the
+ * host uses (save, print) need no program: they are fetched from their places.
  *
  * The body of a program is still cross-replica context: communicate makes
  * replica context of it.
@@ -104,7 +103,7 @@ group_of(const Replicate *r, const IrOp *op)
     return group ? *group : NULL;
 }
 
-/* Whether v is made by an op of g or within one. */
+/* Whether v is made by an operation of g or inside one. */
 static bool
 made_in_group(const Replicate *r, const IrValue *v, const Group *g)
 {
@@ -156,8 +155,8 @@ group_block(Replicate *r, IrBlock *b)
 
 /* ---- results of devices that the host needs ----------------------------- */
 
-/* The control operation whose region b is takes per-replica and mirrored
- * values as they are, as handles, where its argument is one too. */
+/* A control operation accepts per-replica and mirrored values as handles for
+ * arguments of its region b that are handles, too. */
 static bool
 takes_handle(const IrOp *op, int operand)
 {
@@ -207,8 +206,8 @@ replace_local_result(Replicate *r, IrOp *op)
     ir_remove(op);
 }
 
-/* A loop of main counts on the host, also when its count was on the devices;
- * and so is what comes of its index. */
+/* A loop of main counts on the host, even if its count was computed on the
+ * devices; so the values computed from its index are host values. */
 static void
 infer_index_locality(IrOp *op)
 {
@@ -216,7 +215,7 @@ infer_index_locality(IrOp *op)
         ir_infer_localities(op->block->func);
 }
 
-/* Main's own operations take host values: fetch what is on a device. */
+/* Main's own operations take host values: fetches those on a device. */
 static void
 fetch_in_block(Replicate *r, IrBlock *b)
 {
@@ -233,7 +232,7 @@ fetch_in_block(Replicate *r, IrBlock *b)
     }
 }
 
-/* ---- variables that only the host looks at ------------------------------ */
+/* ---- variables that only the host uses ------------------------------ */
 
 static void
 note_device_uses(Replicate *r, IrBlock *b, bool on_devices)
@@ -256,9 +255,9 @@ is_used_by(const IrValue *v, const IrOp *op)
     return false;
 }
 
-/* The operation before which main fetches what was read: behind other reads,
- * which one program does together.  NULL if devices go on working before, in
- * the program that reads. */
+/* The operation before which main fetches the value: after other reads, which
+ * one program does together.  NULL if devices do work before it, in the program
+ * that reads. */
 static IrOp *
 first_host_use(const IrOp *read)
 {
@@ -271,8 +270,7 @@ first_host_use(const IrOp *read)
     return is_device_op(op) ? NULL : op;
 }
 
-/* The parts of a variable that is synchronized when it is read are put together
- * by a program. */
+/* The components of a sync-on-read variable are combined by a program. */
 static bool
 is_for_host(const Replicate *r, const IrOp *op)
 {
@@ -282,7 +280,7 @@ is_for_host(const Replicate *r, const IrOp *op)
     return ir_var_find(r->m, ir_text(op, A_var))->sync != SYNC_ON_READ;
 }
 
-/* It is copied from where it stands, and needs no place on the devices. */
+/* Copied from its place, it needs no other memory on the devices. */
 static void
 fetch_variable(Replicate *r, IrOp *read, IrOp *before)
 {
@@ -323,7 +321,7 @@ typedef struct Outline {
     IrFunc *program;
     IrCloneMap *map;
     IrValues operands; /* of the launch, for each parameter */
-    IrValues results;  /* of main, that others use */
+    IrValues results;  /* of main, with uses outside of the group */
 } Outline;
 
 static void
@@ -414,7 +412,7 @@ insert_launch(Outline *o, IrOp *before, const IrReason *why)
     return launch;
 }
 
-/* Main's uses of the group's values become uses of the launch's results. */
+/* Replaces main's uses of the group's values by the launch's results. */
 static void
 forward_results(Outline *o, IrOp *launch, IrOp *before)
 {
@@ -473,7 +471,7 @@ replicate_main(PassCx *cx, IrFunc *fn)
     note_uses(&r, fn->body, NULL);
     for (int i = 0; i < r.groups.len; i++) {
         outline_group(&r, r.groups.data[i]);
-        /* later groups may capture what this one forwarded */
+        /* later groups may capture values that this one forwarded */
         ir_apply_forwards(fn);
     }
 }

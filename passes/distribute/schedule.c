@@ -1,11 +1,11 @@
 /*
  * schedule.c - collectives begin early and end late
  *
- * Every collective becomes a start, where its operands are known, and a done,
- * before the first use of a result; what stands between runs while the
- * collective is under way (D13).  Starts keep the order of the collectives,
- * those in branches and loops too, which is the same on all devices because
- * they share the program, or run variants of one.
+ * Every collective becomes a start, where its operands are defined, and a done,
+ * before the first use of a result; the operations between them overlap with it
+ * (D13).  Starts keep the order of the collectives, those in branches and loops
+ * too, which is the same on all devices because they share the program, or run
+ * variants of one.
  */
 #include <assert.h>
 #include "ir/ir.h"
@@ -14,8 +14,8 @@
 #include "passes/support/op_index.h"
 #include "passes/support/pass.h"
 
-/* The last of the operations that make op's operands, and of the collectives
- * before it; NULL: op can stand first in its block. */
+/* The last of the operations that define op's operands, and of the collectives
+ * before it; NULL: op can be first in its block. */
 static IrOp *
 earliest(const IrOp *op, IrOp *previous)
 {
@@ -28,7 +28,7 @@ earliest(const IrOp *op, IrOp *previous)
     return last;
 }
 
-/* The split of a collective that is whole; NULL for others. */
+/* The split of a collective that is one operation; NULL for others. */
 static const IrSplit *
 find_split(const IrOp *op)
 {
@@ -36,7 +36,7 @@ find_split(const IrOp *op)
     return split && split->op == op->kind ? split : NULL;
 }
 
-/* A collective says how it is made, when that is not by all alike. */
+/* Sets the algorithm on the start, unless it is the symmetric one. */
 static void
 set_algorithm(IrModule *m, IrOp *start)
 {
@@ -107,7 +107,7 @@ split(IrModule *m, IrOp *op, const IrSplit *s, IrOp *previous, IrOp *user)
     return start;
 }
 
-/* Splits the collectives of b at any depth; whether there are any. */
+/* Splits the collectives of b at any depth; returns whether there are any. */
 static bool
 split_collectives(PassCx *cx, IrBlock *b)
 {

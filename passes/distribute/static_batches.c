@@ -1,13 +1,13 @@
 /*
- * static_batches.c - shares that are always of one length get it as a constant
+ * static_batches.c - shares of constant length
  *
  * In the checked IR a replica's share of a batch has n rows, whatever the
  * number of replicas, so that a program is right or wrong for all numbers
- * alike.  Where every batch is full and the replicas divide it, n and N have
- * one value each, and from here on they are numbers: so are the rows before
- * those of a replica, its number times its share.
+ * alike.  Where every batch is full and the replicas divide it evenly, n and N
+ * have one value each and are replaced by constants; the rows before those of a
+ * replica are its number times its share.
  *
- * Keeps localities: a length that is known is each replica's own all the same.
+ * Keeps localities: a constant length stays per_replica.
  */
 #include <assert.h>
 #include <string.h>
@@ -19,7 +19,7 @@
 typedef struct StaticBatches {
     PassCx *cx;
     bool *even;     /* a symbol: whether it is always at its bound */
-    bool *uneven;   /* whether an iterator's rows vary that has this symbol */
+    bool *uneven;   /* whether the rows of an iterator with this symbol vary */
     int32_t *moved; /* its number afterwards */
 } StaticBatches;
 
@@ -54,8 +54,8 @@ note_rows(IrOp *op, void *data)
     note_symbol(e, rows, has_even_shares(e->cx->m, it));
 }
 
-/* False where there is nothing to do: also where iterators of which one is not
- * even share a symbol, as text that was edited may say. */
+/* False if there is nothing to do, also if iterators share a symbol and one of
+ * them has uneven batches, as in text that was edited. */
 static bool
 find_symbols(StaticBatches *e)
 {
@@ -68,7 +68,7 @@ find_symbols(StaticBatches *e)
     for (IrFunc *fn = m->first; fn; fn = fn->next)
         ir_walk(fn->body, note_rows, e);
     for (int i = 0; i < m->symbols.len; i++) {
-        int32_t of = m->symbols.data[i].of; /* one replica's rows of it */
+        int32_t of = m->symbols.data[i].of; /* the rows of one replica */
         if (of >= 0 && e->even[of])
             e->even[i] = true;
         some |= e->even[i];
@@ -119,7 +119,7 @@ fix_dims(const StaticBatches *e, IrOp *op)
 
 /* ---- operations --------------------------------------------------------- */
 
-/* What op, which asks for a length, gives: constants. */
+/* The constant that replaces op, an operation that asks for a length. */
 static IrValue *
 answer(const IrOp *op, IrBlock *b, Dim d)
 {
@@ -172,7 +172,7 @@ fix_functions(const StaticBatches *e)
     }
 }
 
-/* Stages of several datasets may share their types. */
+/* Stages of several datasets may share type arrays. */
 static void
 fix_stage(const StaticBatches *e, IrStage *s)
 {

@@ -1,8 +1,7 @@
 /*
- * axes.c - along which loops values lie
+ * axes.c - the loops along which values lie
  *
- * Dimensions are joined in a forest (union-find); what ends in one tree is one
- * axis.
+ * Dimensions are joined in a forest (union-find); each tree is one axis.
  */
 #include "passes/fusion/axes.h"
 
@@ -79,7 +78,7 @@ join(Axes *x, const IrValue *v, int i, const IrValue *w, int j)
     x->parents.data[a > b ? a : b] = a > b ? b : a;
 }
 
-/* ---- what operations say ------------------------------------------------ */
+/* ---- rules by operation ------------------------------------------------ */
 
 /* The dimensions of v are the last ones of w. */
 static void
@@ -151,7 +150,7 @@ join_in_order(Axes *x, const IrValue *v, const IrValue *w)
     }
 }
 
-/* The dimensions along which op reads the element that it makes. */
+/* The dimensions along which op reads the same element that it makes. */
 static void
 join_unmoved(Axes *x, const IrOp *op, const IrValue *v)
 {
@@ -176,7 +175,7 @@ join_unmoved(Axes *x, const IrOp *op, const IrValue *v)
     }
 }
 
-/* Parts of v, along an axis, that y has the numbers of. */
+/* Elements of v along an axis, selected by the numbers in y. */
 static void
 join_taken(Axes *x, const IrOp *op)
 {

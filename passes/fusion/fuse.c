@@ -1,17 +1,17 @@
 /*
  * fuse.c - clusters of operations become kernels
  *
- * Every pure operation that is computed (code other than host) ends up in a
- * kernel.  To begin with each is a cluster of its own; clusters are merged
- * where one kernel of both is good (fuse_legal.c) and wanted (fuse_grow.c), and
- * then become kernels (fuse_extract.c).  What an operation is called plays no
- * role, only its shape: whether it is elementwise, reduces or moves elements.
+ * Every pure operation with code (other than host) ends up in a kernel.  At
+ * first each is a cluster of its own.  Clusters are merged where one kernel for
+ * both is good (fuse_legal.c) and wanted (fuse_grow.c), and then become kernels
+ * (fuse_extract.c).  The kind of an operation plays no role, only its form:
+ * whether it is elementwise, reduces or moves elements.
  *
- * Bits do not depend on what is fused (D3, D4), so this is about speed alone.
+ * Bits do not depend on fusion (D3, D4), which only affects speed.
  *
  * Constants, iota and the like go into every kernel that needs them.  A reshape
  * costs nothing outside kernels, where it is a view; it goes into one only if
- * it would otherwise part what belongs together.
+ * it would otherwise separate operations of one kernel.
  */
 #include <assert.h>
 #include "ir/ir.h"
@@ -76,7 +76,7 @@ pass_fuse_is_scalar(const IrType *t)
     return true;
 }
 
-/* Inner blocks first: what they read of b is known then. */
+/* Inner blocks first: their reads of b's values are then known. */
 static void
 fuse_block(Fuse *f, IrBlock *b)
 {

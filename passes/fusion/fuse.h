@@ -1,8 +1,8 @@
 /*
- * fuse.h - what the files of fusion share
+ * fuse.h - shared by the files of fusion
  *
- *   fuse.c          the pass, and what an operation is to fusion
- *   fuse_graph.c    what needs what in a block; clusters, merging, an order
+ *   fuse.c          the pass, and the classes of operations
+ *   fuse_graph.c    dependences in a block; clusters, merging, order
  *   fuse_legal.c    which operations make a good kernel together
  *   fuse_grow.c     which of the legal clusters are wanted
  *   fuse_extract.c  clusters become kernels, and the block gets a new order
@@ -17,17 +17,17 @@
 
 typedef VEC(IrOp *) IrOpList;
 
-/* Operations of one block that become one kernel; or one operation that stays
- * what it is. */
+/* Operations of one block that become one kernel; or a single operation that
+ * stays unchanged. */
 typedef struct Cluster {
     struct Cluster *into; /* that this one was merged into, or NULL */
     IrOpList ops;         /* by position */
     bool computed;        /* becomes a kernel */
     bool contracts;
-    int visited; /* the last search that met it */
+    int visited; /* the last search that visited it */
     /* of pass_fuse_order */
     bool placed;
-    int next_op, next_need; /* how far its needs were looked at */
+    int next_op, next_need; /* how far its dependences were visited */
     /* of fuse_extract.c */
     IrOpList rematerialized; /* of other clusters, computed here too */
 } Cluster;
@@ -37,11 +37,11 @@ typedef VEC(Cluster *) ClusterList;
 typedef struct FuseNode {
     Cluster *cluster;
     IrOpList users; /* of its results, in its block: each once, by position */
-    IrOpList needs; /* of its block, that must stand before it */
-    IrOpList later; /* that must stand after it: users, and by effects */
+    IrOpList needs; /* of its block, that must come before it */
+    IrOpList later; /* that must come after it: users, and by effects */
     int epoch;      /* only ops of one epoch may share a kernel */
     int visited, evaluated; /* of fuse_legal.c */
-    bool needed; /* a result, by what stands outside of its cluster */
+    bool needed; /* a result, when used outside of its cluster */
 } FuseNode;
 
 typedef struct Fuse {
@@ -65,10 +65,10 @@ bool pass_fuse_is_computed(const IrOp *op); /* by a kernel */
 bool pass_fuse_is_free(const IrOp *op);
 bool pass_fuse_is_contraction(const IrOp *op);
 bool pass_fuse_is_reduction(const IrOp *op);
-/* Whether kernels may have it together with others. */
+/* Whether a kernel may contain it together with others. */
 bool pass_fuse_is_fusible(const IrOp *op);
-/* Whether op changes rows of operand i where they are: the kernel has it as its
- * first operand, and for nothing else. */
+/* Whether op changes rows of operand i in place: that is the kernel's first
+ * operand, and it has no other use in the kernel. */
 static inline bool
 pass_fuse_updates_in_place(const IrOp *op, int i)
 {
@@ -94,33 +94,35 @@ int pass_fuse_count_uses(const Fuse *f, const IrOp *op);
 /* Whether an operation outside of a and b would have to stand both before and
  * after a kernel of both. */
 bool pass_fuse_makes_cycle(Fuse *f, Cluster *a, Cluster *b);
-/* A growing set of clusters, of which none waits for another, knows all that
- * wait for one of them and all that one of them waits for: the closure. */
+/* The transitive closure of a growing set of clusters, none of which depends on
+ * another: all clusters that depend on one of them, and all that one of them
+ * depends on. */
 typedef struct TransitiveClosure {
     Fuse *f;
     int search;
-    int first, last; /* positions outside of which nobody asks */
+    int first, last; /* no query is outside of these positions */
 } TransitiveClosure;
-/* Of an empty set; asked will be clusters of operations from first to last. */
+/* The closure of an empty set; queries will be for clusters of operations from
+ * first to last. */
 TransitiveClosure pass_fuse_closure(Fuse *f, const IrOp *first,
                                     const IrOp *last);
-/* No other search may begin between the calls of these. */
+/* No other search may begin between calls of these. */
 void pass_fuse_closure_add(TransitiveClosure *r, Cluster *c);
 bool pass_fuse_closure_has(const TransitiveClosure *r, const Cluster *c);
-/* b's operations become a's. */
+/* Moves b's operations to a. */
 void pass_fuse_merge(Fuse *f, Cluster *a, Cluster *b);
-/* c's operations become clusters of their own again, as if none had been merged
- * (but cycles are looked for farther). */
+/* Splits c into clusters of one operation again, as if none had been merged
+ * (but the search for cycles goes further). */
 void pass_fuse_split(Fuse *f, Cluster *c);
-/* An order of b's clusters in which each stands behind what it needs, close to
- * the one there is: where its last operation stands, or where its first result
- * is needed. */
+/* An order of b's clusters in which each comes after its dependences, close to
+ * the current one: at the position of its last operation, or where its first
+ * result is needed. */
 void pass_fuse_order(Fuse *f, IrBlock *b, ClusterList *order);
 
 /* ---- fuse_legal.c ------------------------------------------------------- */
 
-/* Whether the operations of both make one good kernel.  f->axes has their axes
- * then; *space the widest axes of the kernel. */
+/* Whether the operations of both make one good kernel. f->axes then has their
+ * axes; *space the widest axes of the kernel. */
 bool pass_fuse_is_legal(Fuse *f, const Cluster *a, const Cluster *b,
                         AxisSet *space);
 

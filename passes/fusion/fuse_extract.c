@@ -2,11 +2,10 @@
  * fuse_extract.c - clusters become kernels, and the block gets a new order
  *
  * 1. They get an order (pass_fuse_order).
- * 2. From the last to the first it is known which results of a cluster are
- *    needed.  A value that another kernel makes is computed anew, rather than
- *    read, if that is cheap and takes no more reads (rematerialize); or if it
- *    only moves or converts elements of operands of contractions, which are
- *    packed in any case.
+ * 2. From the last cluster to the first the results needed from each are known.
+ *    A value of another kernel is recomputed rather than read if that is cheap
+ *    and takes no more reads (rematerialize); or if it only moves or converts
+ *    elements of operands of contractions, which are packed in any case.
  * 3. Kernels are made and the block is put together anew.
  *
  * Constants and their like are copied into every kernel that needs them.
@@ -27,10 +26,11 @@ typedef struct Extract {
     Fuse *f;
     IrBlock *block;
     ClusterList order;
-    IrValues reads; /* of the cluster at hand */
+    IrValues reads; /* of the current cluster */
 } Extract;
 
-/* ---- what is needed -------------------------------------------------- */
+/* ---- results that are needed
+ * -------------------------------------------------- */
 
 static void
 need(const Extract *x, const IrValue *v)
@@ -88,7 +88,7 @@ read_operands(Extract *x, const Cluster *c, const IrOp *op)
     }
 }
 
-/* Leaves those operations in c that its needed results are made of. */
+/* Keeps only the operations of c that its needed results depend on. */
 static void
 drop_unneeded(Extract *x, Cluster *c)
 {
@@ -112,8 +112,8 @@ drop_unneeded(Extract *x, Cluster *c)
     c->ops = live;
 }
 
-/* Whether v is in memory before c, whatever c does: it is no kernel's, or a
- * result of one anyway. */
+/* Whether v is in memory before c in any case: it is not computed by a kernel,
+ * or it is a kernel's result anyway. */
 static bool
 is_given(const Extract *x, const IrValue *v)
 {
@@ -128,7 +128,7 @@ is_given(const Extract *x, const IrValue *v)
     return false;
 }
 
-/* Whether others of v's users need it in memory. */
+/* Whether other users of v need it in memory. */
 static bool
 is_needed_anyway(const Extract *x, const IrOp *op)
 {
@@ -181,11 +181,10 @@ may_rematerialize(const Extract *x, const IrValue *v, const Cluster *c)
     return more == 0 || !is_needed_anyway(x, op);
 }
 
-/* ---- what operands of contractions are made of ----------------------------
- */
+/* ---- prologues of contractions ---------------------------- */
 
-/* Whether op only says where elements are or how they are rounded: code that
- * packs an operand, or reads it where it stands, does that on its way. */
+/* Whether op only moves or rounds elements: code that packs an operand, or
+ * reads it in place, does that on the way. */
 static bool
 is_prologue(const IrOp *op)
 {
@@ -201,7 +200,7 @@ is_prologue(const IrOp *op)
     }
 }
 
-/* A convolution packs an element for each window that it is in. */
+/* A convolution packs an element once for each window that contains it. */
 static bool
 packs_once(const Extract *x, const IrOp *op)
 {
@@ -209,7 +208,7 @@ packs_once(const Extract *x, const IrOp *op)
 }
 
 /* Whether only contractions use op's value, perhaps through other prologues:
- * then each of them rematerializes it and nobody needs it in memory. */
+ * then each of them rematerializes it, and it is not needed in memory. */
 static bool
 is_for_contractions(const Extract *x, const IrOp *op, int depth)
 {
@@ -231,8 +230,8 @@ bytes_of(const Extract *x, const IrValue *v)
     return ir_type_bytes(x->f->m, &v->type, &n) ? n : IR_MAX_BYTES;
 }
 
-/* Whether y takes no more memory for living as long as what is made of it by
- * prologues would: it is there anyway, or as small as all of that. */
+/* Whether extending y's lifetime takes no more memory than the values that
+ * prologues compute from it: it is live anyway, or as small as all of them. */
 static bool
 may_live_on(const Extract *x, const IrValue *y)
 {
@@ -247,8 +246,8 @@ may_live_on(const Extract *x, const IrValue *y)
     return bytes_of(x, y) <= instead;
 }
 
-/* Whether contractions may have op, and what it is made of, from something that
- * is in memory. */
+/* Whether contractions may rematerialize op, and its operands in turn, from
+ * values in memory. */
 static bool
 starts_from_memory(const Extract *x, const IrOp *op)
 {
@@ -289,7 +288,7 @@ rematerialize(Extract *x, Cluster *c)
     }
 }
 
-/* What c changes rows of, or NULL. */
+/* The operand whose rows c changes, or NULL. */
 static IrValue *
 changed_operand(const Cluster *c)
 {
@@ -303,7 +302,7 @@ find_needs(Extract *x, Cluster *c)
 {
     if (!c->computed) {
         IrOp *op = c->ops.data[0];
-        if (pass_fuse_is_free(op)) /* what it is made of is copied with it */
+        if (pass_fuse_is_free(op)) /* its operands are copied with it */
             return;
         if (is_prologue(op) && !pass_fuse_node(x->f, op)->needed) {
             c->ops.len = 0; /* a view that all its users rematerialize */
@@ -329,7 +328,7 @@ find_needs(Extract *x, Cluster *c)
 typedef struct Kernel {
     Extract *x;
     const Cluster *cluster;
-    IrOpList ops; /* the cluster's and what it brings along, by position */
+    IrOpList ops; /* of the cluster and rematerialized ones, by position */
     IrBlock *body;
     IrCloneMap *map;
     IrValues results;
@@ -353,7 +352,7 @@ collect_ops(Kernel *k)
     qsort(k->ops.data, (size_t)k->ops.len, sizeof(IrOp *), by_position);
 }
 
-/* A free value is made of free ones. */
+/* The operands of a free value are free, too. */
 static void
 copy_free(Kernel *k, const IrOp *op)
 {
@@ -412,8 +411,8 @@ yield_results(Kernel *k, IrOp *kernel, Loc loc)
     }
 }
 
-/* What the kernel reads; what it changes is first, and once more if it is also
- * read. */
+/* The operands of the kernel.  The one that it changes is first, and once more
+ * if it is also read. */
 static IrValues
 find_operands(Kernel *k)
 {
@@ -464,11 +463,11 @@ make_kernel(Extract *x, Cluster *c)
     yield_results(&k, kernel, loc);
 }
 
-/* A free value has a kernel if something outside of kernels needs it. */
+/* A free value gets a kernel if a use outside of kernels needs it. */
 static void
 rebuild_from(Extract *x, Cluster *c)
 {
-    if (c->ops.len == 0) /* nobody needs it */
+    if (c->ops.len == 0) /* it has no uses */
         return;
     IrOp *op = c->ops.data[0];
     bool is_free = pass_fuse_is_free(op);

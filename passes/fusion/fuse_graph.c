@@ -1,12 +1,12 @@
 /*
- * fuse_graph.c - what needs what in a block; clusters, their merging and order
+ * fuse_graph.c - dependences in a block; clusters, their merging and order
  *
- * An operation stands after those that make its operands, and effects keep
- * their order: a read stands between the writes of its variable around it;
- * operations that talk to the host or to other replicas, and control flow that
- * does, are one chain.  In a device program everything else may move.  In main
- * and in other functions of the host the rows of a batch depend on the
- * position, too: operations keep their side of every effect.
+ * An operation comes after those that define its operands, and effects keep
+ * their order: a read stays between the writes of its variable around it;
+ * operations that communicate with the host or other replicas, and control flow
+ * with such operations, form one chain.  In a device program everything else
+ * may move.  In main and in other functions of the host the rows of a batch
+ * depend on the position, too: operations keep their side of every effect.
  */
 #include <assert.h>
 #include <string.h>
@@ -15,7 +15,7 @@
 
 /* ---- edges -------------------------------------------------------------- */
 
-/* Keeps by position what is mostly added at the end. */
+/* Inserts by position; most insertions are at the end. */
 static void
 add_once(Arena *a, IrOpList *list, IrOp *op)
 {
@@ -63,13 +63,13 @@ note_all_uses(Fuse *f, IrOp *user)
 /* The accesses of a variable that later ones must follow. */
 typedef struct VarAccess {
     IrOp *write;
-    IrOpList reads; /* since */
+    IrOpList reads; /* since that write */
 } VarAccess;
 
 typedef struct Effects {
     Fuse *f;
-    IrOp *user;  /* the operation of the block that is looked at */
-    IrOp *chain; /* the last that talked to others */
+    IrOp *user;  /* the current operation of the block */
+    IrOp *chain; /* the last that communicates */
     Map *vars;   /* name -> VarAccess */
 } Effects;
 
@@ -178,11 +178,11 @@ pass_fuse_cluster(const Fuse *f, const IrOp *op)
 
 /* ---- cycles ------------------------------------------------------------- */
 
-/* More operations than this are not looked at: then there may be a cycle. */
+/* The search gives up after this many operations: then there may be a cycle. */
 enum { MAX_SEARCH = 4096 };
 
-/* The position behind which nothing leads back before `end`: a cluster is a way
- * back from its last operation to its first. */
+/* The position after which no path leads back before `end`: a merged cluster is
+ * a path from its last operation to its first. */
 static int
 last_reached(const Fuse *f, int end)
 {
@@ -212,7 +212,7 @@ pass_fuse_count_uses(const Fuse *f, const IrOp *op)
     return uses;
 }
 
-/* Follows what stands later. */
+/* Follows later dependences. */
 bool
 pass_fuse_makes_cycle(Fuse *f, Cluster *a, Cluster *b)
 {
@@ -244,7 +244,7 @@ pass_fuse_makes_cycle(Fuse *f, Cluster *a, Cluster *b)
 
 /* ---- transitive closure ------------------------------------------------- */
 
-/* The position before which nothing leads on to behind `start`. */
+/* The position before which no path leads forward to after `start`. */
 static int
 first_that_reaches(const Fuse *f, int start)
 {
@@ -268,8 +268,8 @@ pass_fuse_closure_has(const TransitiveClosure *r, const Cluster *c)
     return c->visited == r->search;
 }
 
-/* Of the neighbours of c's operations on one side, the clusters that are new
- * join the closure, and are still to be followed. */
+/* Adds the new clusters among the neighbours of c's operations on one side to
+ * the closure; they are followed later. */
 static void
 visit_neighbours(TransitiveClosure *r, const Cluster *c, bool later)
 {
@@ -340,7 +340,7 @@ pass_fuse_split(Fuse *f, Cluster *c)
 
 /* ---- order -------------------------------------------------------------- */
 
-/* A cluster that must stand before c and does not yet, or NULL. */
+/* A cluster that must come before c and is not yet ordered, or NULL. */
 static Cluster *
 next_need(const Fuse *f, Cluster *c)
 {

@@ -1,7 +1,8 @@
 /*
  * fuse_grow.c - which of the legal clusters are wanted
  *
- * Three sweeps, each of which merges what is legal and makes no cycle.
+ * Three sweeps, each of which merges clusters where that is legal and makes no
+ * cycle.
  *
  *   behind contractions   a tree of maps whose only result is its root joins
  *                         the contraction in it: the sums are in registers
@@ -32,8 +33,8 @@ is_map_of(const IrOp *op, const IrType *shape)
            ir_type_same_shape(&op->results[0]->type, shape);
 }
 
-/* The last of the maps that are there for op's sake: all ways from its value
- * meet in it, and no value on them is used elsewhere. */
+/* The last of the maps that exist only for op: all paths from its value end in
+ * it, and no value on them is used elsewhere. */
 static IrOp *
 root_of(const Fuse *f, IrOp *op, IrOp *const *roots)
 {
@@ -54,7 +55,8 @@ find_roots(Fuse *f, const IrBlock *b)
     return roots;
 }
 
-/* Of each operation by its id, the others whose root it is, last first. */
+/* For each operation, by its id, the other operations whose root it is, last
+ * first. */
 static IrOpList *
 list_trees(Fuse *f, const IrBlock *b, IrOp *const *roots)
 {
@@ -89,8 +91,8 @@ grow_behind_contractions(Fuse *f, const IrBlock *b)
 
 /* ---- upwards ------------------------------------------------------------ */
 
-/* A view costs nothing where it is, unless it stands between operations that
- * could be one kernel. */
+/* A view costs nothing where it is, unless it is between operations that could
+ * be one kernel. */
 static bool
 stands_between(const Fuse *f, const IrOp *view)
 {

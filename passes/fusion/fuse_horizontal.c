@@ -1,22 +1,22 @@
 /*
- * fuse_horizontal.c - kernels that do the same to other values become one
+ * fuse_horizontal.c - kernels that compute the same for other values become one
  *
- * What an optimizer does to one variable it does to all: many small kernels
- * that differ in nothing but the lengths of their values, each a launch of its
- * own.  Such kernels become one with `segments`, whose items are those of all
- * of them; so threads share out all elements evenly, and the code stands once.
+ * An optimizer updates all variables alike: many small kernels that differ only
+ * in the lengths of their values, each with a launch of its own.  Such kernels
+ * become one with `segments`, whose items are the items of all; so threads
+ * divide all elements evenly, and there is one copy of the code.
  *
  * Kernels become one that
  *
  *   - are alike (ir_segments_match);
- *   - do not wait for one another, wait for the same collectives, and are
- *     waited for by the same: what is under way meanwhile stays what it was
+ *   - do not depend on each other, depend on the same collectives, and are
+ *     depended on by the same ones: so the same operations overlap as before
  *     (D13);
- *   - need no more memory together: what one of them reads now lives until all
- *     do, and the most that lives at any time must not become more.
+ *   - need no more memory together: the operands of one now live until all
+ *     have run, and the peak of live bytes must not grow.
  *
- * The block gets the order that fusion gives clusters (pass_fuse_order); a row
- * of merged kernels is a cluster.
+ * The block gets the order that fusion gives clusters (pass_fuse_order); a
+ * group of merged kernels is a cluster.
  */
 #include <assert.h>
 #include "ir/analysis/per_replica.h"
@@ -27,18 +27,18 @@
 #include "ir/type_bounds.h"
 #include "passes/fusion/fuse.h"
 
-/* A call hands over an address for each of a kernel's arrays; to a GPU in 4 KB
- * of parameters. */
+/* A call passes an address for each array of a kernel; a GPU has 4 KB for
+ * parameters. */
 enum { MAX_ADDRESSES = 480 };
 
 typedef struct HorizontalFusion {
     Fuse f;
     IrBlock *block;
-    /* by position: of the last collective that an operation waits for, and of
-     * the first that waits for it */
+    /* by position: of the last collective that an operation depends on, and of
+     */
     int *after, *before;
-    int64_t *bytes; /* by position: that its results need */
-    int64_t most;   /* bytes that live at a time in the order so far */
+    int64_t *bytes; /* by position: the values that its results keep live */
+    int64_t most;   /* bytes live at a time in the current order */
     VEC(IrOpList) groups;
     ClusterList rows; /* of kernels that could be one */
     ClusterList order;
@@ -80,8 +80,8 @@ find_collectives(HorizontalFusion *u)
 
 /* ---- memory ------------------------------------------------------------- */
 
-/* What is written to a variable is made there; a view has its operand's bytes.
- */
+/* A value that is written to a variable is made in its bytes; a view has its
+ * operand's bytes. */
 static bool
 needs_bytes(const Fuse *f, const IrValue *v)
 {
@@ -108,8 +108,8 @@ find_bytes(HorizontalFusion *u)
         }
 }
 
-/* The last place in the order where op's results are used, also by what is a
- * view of them. */
+/* The last place in the order where op's results are used, also through views.
+ */
 static int
 last_use(const Fuse *f, const IrOp *op, const int *places)
 {
@@ -124,7 +124,7 @@ last_use(const Fuse *f, const IrOp *op, const int *places)
     return last;
 }
 
-/* The most bytes that live at a time in the order. */
+/* The peak of live bytes in the order. */
 static int64_t
 peak_bytes(const HorizontalFusion *u)
 {
@@ -191,8 +191,8 @@ group(HorizontalFusion *u, IrOp *op)
     VEC_PUSH(u->f.arena, u->groups, alone);
 }
 
-/* Merges the first of g with those that do not wait for it or for one that it
- * is merged with, nor are waited for; g keeps the others. */
+/* Merges the first of g with the others that neither depend on it or on one
+ * merged with it, nor the reverse; g keeps the rest. */
 static Cluster *
 merge_first(HorizontalFusion *u, IrOpList *g)
 {
@@ -214,7 +214,7 @@ merge_first(HorizontalFusion *u, IrOpList *g)
     return c;
 }
 
-/* Kernels that wait for one another are tried in a few rows. */
+/* Kernels that depend on each other are tried in a few groups. */
 enum { MAX_ROWS = 8 };
 
 static void
@@ -229,8 +229,8 @@ merge_group(HorizontalFusion *u, IrOpList *g)
 
 /* ---- which need no more memory ------------------------------------------ */
 
-/* Orders the block for the clusters of now; whether no more bytes are live at a
- * time than before any were merged. */
+/* Orders the block by the current clusters; returns whether the peak of live
+ * bytes is no higher than before any merging. */
 static bool
 reorder_within_peak(HorizontalFusion *u)
 {
@@ -247,8 +247,9 @@ merge_row(HorizontalFusion *u, const Cluster *row)
         pass_fuse_merge(&u->f, c, pass_fuse_cluster(&u->f, row->ops.data[i]));
 }
 
-/* Of the rows from first to end, all merged, leaves those merged that fit with
- * the others that are; by halves, as mostly all do. */
+/* Of the groups from first to end, all merged, keeps those whose merging does
+ * not raise the peak with the others merged; by bisection, since most do not.
+ */
 static void
 keep_within_peak(HorizontalFusion *u, int first, int end)
 {
@@ -291,8 +292,8 @@ build_kernel(HorizontalFusion *u, const Cluster *c)
     return kernel;
 }
 
-/* The body of `from` behind what is in b already, but for its yield: the values
- * that this has are added to results. */
+/* Appends the body of `from` to b, except its yield, whose values are added to
+ * results. */
 static void
 add_segment(HorizontalFusion *u, const IrOp *from, IrBlock *b,
             IrValues *results)

@@ -1,29 +1,29 @@
 /*
  * fuse_legal.c - which operations make a good kernel together
  *
- * docs/kernels.md says which forms of kernels are good.  In words of axes: the
- * space S is that of the widest values; the rows R are those of narrower ones,
- * and what all reductions leave.
+ * docs/kernels.md says which forms of kernels are good.  In terms of axes: the
+ * space S has the axes of the widest values; the rows R have the axes of
+ * narrower ones, which are those that all reductions keep.
  *
  *   maps               everything is as wide as S
- *   chains over rows   R comes first in S: what a row's reductions gave is used
- *                      along the row again (softmax, layer norm).  Results lie
- *                      along S or R.
+ *   chains over rows   R comes first in S: results of a row's reductions are
+ *                      used along the row again (softmax, layer norm).
+ *                      Results lie along S or R.
  *   sums over columns  any other R: results lie along R only, since elements of
- *                      a column are far from each other in memory.  So it is
+ *                      a column are far from each other in memory.  It is so
  *                      with R empty, unless S is small: there is nothing to do
  *                      for a second thread.
  *
- * What is along S or R is computed once there; a value along anything else (of
- * a slice's operand, say) only if it has a single use.  A contraction has maps
- * of the shape of its result behind it, and no reduction; a scatter maps before
- * it.
+ * A value along S or R is computed once there; a value along other axes (such
+ * as a slice's operand) is allowed only with a single use.  A contraction may
+ * have maps of the shape of its result after it, and no reduction; a scatter
+ * may have maps before it.
  *
  * Results are all shared by the replicas of a device, or all each replica's
  * own: a kernel is executed once a device or once a replica.
  *
- * A stage of a chain computes anew what another one computed.  That is cheaper
- * than memory unless it is an elementary function, which may be computed twice.
+ * A stage of a chain recomputes values of another one.  That is cheaper than
+ * memory unless it is an elementary function, which may be computed twice.
  */
 #include <assert.h>
 #include "ir/analysis/per_replica.h"
@@ -127,7 +127,7 @@ find_result(const Check *k)
     return widest ? widest : VEC_LAST(k->a->ops);
 }
 
-/* Without reductions, values narrower than the space say what rows are. */
+/* Without reductions, values narrower than the space determine the rows. */
 static bool
 note_rows(Check *k, const IrOp *op)
 {
@@ -156,7 +156,8 @@ find_space(Check *k)
         all_ops(k, note_rows);
 }
 
-/* ---- what is computed where --------------------------------------------- */
+/* ---- where values are computed ---------------------------------------------
+ */
 
 static bool
 lies_along_space(const Check *k, const IrValue *v)
@@ -225,10 +226,10 @@ form_fits(const Check *k)
            rows_come_first(k);
 }
 
-/* ---- what is computed again --------------------------------------------- */
+/* ---- recomputation --------------------------------------------- */
 
-/* Whether a stage that wants op can have it; no operation that op is made of,
- * as far as it is along the space, is then computed too often. */
+/* Whether a stage that needs op can recompute it: then no operation that op
+ * depends on, along the space, is computed too often. */
 static bool
 stage_fits(Check *k, const IrOp *op)
 {
@@ -297,7 +298,7 @@ is_scatter(const IrOp *op)
     return op->kind == OP_scatter;
 }
 
-/* Whether op is a map that a scatter's indices or values are made by, each
+/* Whether op is a map for a scatter's indices or values, which computes each
  * element once. */
 static bool
 feeds_scatter(Check *k, const IrOp *op)

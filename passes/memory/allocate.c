@@ -2,14 +2,14 @@
  * allocate.c - lifetimes become offsets
  *
  * Every value of a device program gets a place in the device's arena, the same
- * on all devices; every host value of main one in main's frame, every handle
- * of main a row of the arena that launches read and write.  The arena holds
- * the variables, then main's rows, then, behind those that are alive when it is
- * launched, what a program needs.  Programs share their bytes, because one runs
+ * on all devices; every host value of main one in main's frame, every handle of
+ * main a row of the arena that launches read and write.  The arena holds the
+ * variables, then main's rows; the values of a program come after the rows that
+ * are live when it is launched.  Programs share these bytes, because one runs
  * at a time.
  *
- * Values share bytes where they can, so that copies disappear (coalesce.c), and
- * where their lifetimes do not meet (pool.c).
+ * Values share bytes so that copies disappear (coalesce.c), and where their
+ * lifetimes do not overlap (pool.c).
  */
 #include "passes/memory/allocate.h"
 
@@ -144,8 +144,8 @@ allocate_vars(IrModule *m)
 
 /* ---- programs ----------------------------------------------------------- */
 
-/* Where a program may begin: variables, and what main keeps at any of its
- * launches, end there. */
+/* Where the places of a program may begin: after the variables and the rows
+ * that main keeps at any of its launches. */
 static int64_t
 find_base(const IrLaunchFootprints *rooms, const IrFunc *fn, int64_t vars_end)
 {

@@ -1,25 +1,25 @@
 /*
- * coalesce.c - values that use the same bytes
+ * coalesce.c - values that share bytes
  *
- * Some values are one by meaning: a view and what it is of, a loop's argument,
- * its value in the test and its result, a branch's result.  Others may share
- * bytes so that a copy disappears:
+ * Some values are the same by definition: a view and its operand; a loop's
+ * argument, its value in the test and its result; a branch's result.  Others
+ * may share bytes so that a copy disappears:
  *
  *   a read shares its variable's bytes    unless it outlives a write of it
- *   the result of a kernel is made        where it is going to: in the variable
+ *   the result of a kernel is made        at its destination: in the variable
  *                                         it is written to, the loop's argument
  *                                         it becomes, the output it is returned
  *                                         as, the operand that dies there
  *
  * A kernel may overwrite an operand while it reads it only when element i of
  * the operand is read before element i of its results is made, and never again;
- * or when it is a scatter, into the operand whose rows it changes: elsewhere
- * that one would be copied first.
+ * or when it is a scatter, over the operand whose rows it changes, which would
+ * have to be copied otherwise.
  *
  * Host code copies at the edges of loops and branches where places differ, one
- * value after the other.  So that no copy reads what an earlier one wrote,
- * everything yielded that is not made for the purpose is first copied
- * (pass_insert_copies): a loop's own argument, a value from outside, one
+ * value after the other.  So that no copy reads the result of an earlier one, a
+ * yielded value that was not computed in the region for that purpose is first
+ * copied (pass_insert_copies): a loop's own argument, a value from outside, one
  * yielded twice.
  */
 #include "ir/segments.h"
@@ -121,7 +121,8 @@ pass_insert_copies(PassCx *cx, IrFunc *fn)
         pass_insert_handle_copies(cx, fn->body);
 }
 
-/* ---- values that are one ------------------------------------------------ */
+/* ---- values that are the same
+ * ------------------------------------------------ */
 
 typedef struct Coalescing {
     PassCx *cx;
@@ -209,10 +210,12 @@ merge_by_meaning(const Coalescing *s, const IrBlock *b)
     }
 }
 
-/* ---- what a kernel may overwrite ---------------------------------------- */
+/* ---- operands that a kernel may overwrite
+ * ---------------------------------------- */
 
-/* Whether what ends at `end` and lies in buffer b is dead when result r of
- * kernel is made, or dies in it in a way that allows to overwrite it. */
+/* Whether a value whose lifetime ends at `end` in buffer b is dead when result
+ * r of kernel is made, or dies in the kernel in a way that allows overwriting
+ * it. */
 static bool
 is_dead_at(Coalescing *s, const Buffer *b, int end, const IrOp *kernel, int r)
 {
@@ -226,8 +229,8 @@ is_dead_at(Coalescing *s, const Buffer *b, int end, const IrOp *kernel, int r)
     return true;
 }
 
-/* A kernel's result, in bytes that are nothing else yet, and no buffer of a
- * collective. */
+/* A kernel's result whose bytes are not yet shared with others, nor the buffer
+ * of a collective. */
 static bool
 is_free_to_move(const Coalescing *s, const IrValue *v)
 {
@@ -239,7 +242,7 @@ is_free_to_move(const Coalescing *s, const IrValue *v)
 /* ---- variables ---------------------------------------------------------- */
 
 /* A value that was read from a variable, or is made in its bytes: by which
- * operation, and until when it is needed, views counted. */
+ * operation, and the end of its lifetime, views included. */
 typedef struct Holder {
     const IrOp *op;
     int end;
@@ -305,8 +308,8 @@ coalesce_reads(const Coalescing *s, VarUses *u)
     }
 }
 
-/* Whether the bytes' old value is needed when kernel has made the new one, v:
- * by what shares them, or by a read that stands before the write. */
+/* Whether the old value in the bytes is needed when kernel has made the new
+ * one, v: by a value that shares them, or by a read before the write. */
 static bool
 old_value_is_needed(Coalescing *s, const VarUses *u, const IrValue *v,
                     const IrOp *write)
@@ -326,7 +329,7 @@ old_value_is_needed(Coalescing *s, const VarUses *u, const IrValue *v,
     return false;
 }
 
-/* The kernel that makes the value written makes it in the variable. */
+/* The kernel that computes the written value makes it in the variable. */
 static void
 coalesce_writes(Coalescing *s, VarUses *u)
 {
@@ -344,10 +347,11 @@ coalesce_writes(Coalescing *s, VarUses *u)
     }
 }
 
-/* ---- what goes round, out and on ---------------------------------------- */
+/* ---- carried, returned and overwritten values
+ * ---------------------------------------- */
 
-/* What a branch or loop yields is made in the bytes it is carried in, if what
- * they hold is dead by then. */
+/* A value that a branch or loop yields is made in the bytes of the carried
+ * value, if their old value is dead by then. */
 static void
 coalesce_yield(Coalescing *s, const IrOp *yield)
 {
@@ -388,8 +392,8 @@ fix(Coalescing *s, const IrValue *v, IrSpace space, int index)
     ir_buffers_merge(b, value_buffer(s, v));
 }
 
-/* Parameters are where the caller says; what a kernel makes only to be
- * returned is made where the caller wants it. */
+/* The caller determines the places of parameters and results; a kernel's result
+ * that is only returned is made in the caller's place. */
 static void
 coalesce_with_caller(Coalescing *s, const IrFunc *fn)
 {

@@ -1,16 +1,16 @@
 /*
- * coalesce_handles.c - per-replica values that main carries around
+ * coalesce_handles.c - device values that main carries
  *
- * Main holds handles of values that live on the devices; only launches touch
- * their bytes.  Where a loop or branch of main carries one, its bytes move by a
- * launch of a program that copies its parameters to its results:
+ * Main has handles of values on the devices; only launches access their bytes.
+ * Where a loop or branch of main carries one, its bytes are moved by launching
+ * a program that copies its parameters to its results:
  *
- *   before a loop    the initial values, into the bytes that go round
- *   at a yield       first those that are what goes round already (a swap), to
- *                    bytes of their own; then all, into the bytes that go round
+ *   before a loop    the initial values, into the carried bytes
+ *   at a yield       first those that are carried values already (a swap), to
+ *                    bytes of their own; then all, into the carried bytes
  *
  * So every value at such an edge is a copy made for it, in the bytes of its
- * loop or branch (pass_coalesce_handles), and nothing is left to do there.
+ * loop or branch (pass_coalesce_handles), and no further copy is needed.
  */
 #include "ir/ir.h"
 #include "ir/loop.h"
@@ -20,7 +20,7 @@
 typedef struct Edge {
     PassCx *cx;
     IrOp *op;     /* whose operands are carried: a loop or a yield */
-    int *indices; /* of those of its operands that are handles */
+    int *indices; /* of the operands that are handles */
     int n;
 } Edge;
 
@@ -74,8 +74,8 @@ copy_at_edge(const Edge *e, const char *what)
         e->op->operands[e->indices[i]] = launch->results[i];
 }
 
-/* Operands skip .. of op, of which operand skip + i becomes carried[i]: a host
- * value may become one of the devices there. */
+/* Operands skip .. of op; operand skip + i becomes carried[i].  A host value
+ * may become a device value there. */
 static Edge
 edge_of(PassCx *cx, IrOp *op, int skip, IrValue *const *carried)
 {
@@ -87,7 +87,7 @@ edge_of(PassCx *cx, IrOp *op, int skip, IrValue *const *carried)
     return e;
 }
 
-/* The edge's operands that are arguments of the block, or from outside. */
+/* The operands of the edge that are arguments of the block, or from outside. */
 static Edge
 not_made_here(const Edge *e)
 {
@@ -126,8 +126,7 @@ pass_insert_handle_copies(PassCx *cx, IrBlock *b)
     }
 }
 
-/* The handles among the results of op share the buffers of what they come from.
- */
+/* The handles among the results of op share the buffers of their sources. */
 static void
 merge_handles(const IrLifetimes *l, const IrOp *op, IrValue *const *from)
 {

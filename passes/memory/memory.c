@@ -1,9 +1,9 @@
 /*
- * memory.c - what a placed module needs, and what it could do with
+ * memory.c - memory of a placed module, and its lower bound
  *
- * Works on places alone and knows nothing of how they were chosen, so that it
- * holds for modules that were read as text, too, and notices an allocator that
- * wastes.
+ * Works on places alone and does not depend on how they were chosen, so it
+ * works for modules that were read as text, too, and shows when the allocator
+ * wastes memory.
  */
 #include "passes/memory/memory.h"
 
@@ -71,7 +71,8 @@ bytes_staged(const IrOp *launch)
     return sum;
 }
 
-/* What a launched program has beside variables and what it makes itself. */
+/* The memory of a launched program besides variables and the values it
+ * computes. */
 static void
 add_launch(Device *d, const IrLaunchFootprint *room)
 {

@@ -1,15 +1,15 @@
 /*
- * pool.c - offsets for buffers, with as little waste as can be found
+ * pool.c - offsets for buffers, with little waste
  *
- * Buffers are placed one after the other, each in a gap between those that it
- * lives with.  Which order wastes least depends on the program, so several are
+ * Buffers are placed one after the other, each in a gap between those whose
+ * lifetimes overlap.  The best order depends on the program, so several are
  * tried and the best result is kept: largest first (the greedy-by-size
  * heuristic of Pisarchyk and Lee, "Efficient Memory Management for Deep Neural
- * Net Inference", 2020), by bytes times life, those of the worst point first,
- * longest lived first, and as they begin; each into the lowest gap and into the
- * tightest one.  A result that needs no more than what is live at the worst
- * point cannot be beaten and ends the search.  Where there are so many that
- * looking at all pairs takes seconds, they are placed as they begin.
+ * Net Inference", 2020), by bytes times lifetime, those of the worst point
+ * first, longest lifetime first, and by beginning; each into the lowest gap and
+ * into the tightest one.  A result that needs only the bytes that are live at
+ * the worst point is optimal and ends the search.  If there are too many
+ * buffers to visit all pairs, they are only placed by beginning.
  */
 #include "passes/memory/pool.h"
 
@@ -34,7 +34,7 @@ live_together(const Buffer *a, const Buffer *b)
 
 typedef struct Worst {
     int at;        /* where most bytes are live */
-    int64_t bytes; /* so many, in whole lines */
+    int64_t bytes; /* that many, in whole lines */
 } Worst;
 
 static int
@@ -46,7 +46,7 @@ by_begin(const void *x, const void *y)
     return (a->number > b->number) - (a->number < b->number);
 }
 
-/* Drops those of the n live ones that have ended before a position. */
+/* Drops those of the n live buffers that have ended before a position. */
 static int
 drop_ended(Buffer **live, int n, int before, int64_t *bytes)
 {
@@ -83,7 +83,7 @@ find_worst(const Pool *p)
 
 /* ---- orders ------------------------------------------------------------- */
 
-/* What an order goes by; the greatest is placed first. */
+/* The key of an order; the greatest is placed first. */
 typedef double Key(const Buffer *b, const Worst *worst);
 
 static double
@@ -130,9 +130,9 @@ static const Order orders[] = {
 
 enum {
     NUM_ORDERS = sizeof orders / sizeof *orders,
-    /* pairs of buffers that all trials may look at together */
+    /* pairs of buffers that all trials may visit together */
     MAX_PAIRS = 1 << 26,
-    MAX_BUFFERS = 1 << 15 /* of which all pairs are looked at */
+    MAX_BUFFERS = 1 << 15 /* up to which all pairs are visited */
 };
 
 typedef struct Ranked {
@@ -167,7 +167,7 @@ rank_buffers(const Pool *p, const Order *order, const Worst *worst, Ranked *out)
 /* ---- one trial ---------------------------------------------------------- */
 
 typedef struct Gap {
-    int64_t offset, waste; /* waste: what is left of it */
+    int64_t offset, waste; /* waste: unused bytes of the gap */
     bool found;
 } Gap;
 
@@ -178,9 +178,9 @@ consider(Gap *best, bool tightest, int64_t offset, int64_t waste)
         *best = (Gap){offset, waste, true};
 }
 
-/* An offset at which b meets none of the n placed ones it lives with, which
- * are given in order of their offsets: in the lowest gap, or in the tightest
- * of those between others. */
+/* An offset at which b overlaps none of the n placed buffers that live at the
+ * same time, which are given in order of their offsets: in the lowest gap, or
+ * in the tightest gap between others. */
 static int64_t
 find_gap(const Pool *p, const Buffer *b, int n, Buffer *const *placed,
          bool tightest)
@@ -202,7 +202,7 @@ find_gap(const Pool *p, const Buffer *b, int n, Buffer *const *placed,
     return best.found ? best.offset : offset;
 }
 
-/* Puts b among the n placed ones, keeping the order of their offsets. */
+/* Inserts b among the n placed ones, in order of their offsets. */
 static void
 insert(Buffer **placed, int n, Buffer *b)
 {
@@ -212,7 +212,8 @@ insert(Buffer **placed, int n, Buffer *b)
     placed[i] = b;
 }
 
-/* Places the buffers as they are ranked; gives where the last one ends. */
+/* Places the buffers in the order of their ranks; returns the end of the last
+ * one. */
 static int64_t
 try_order(const Pool *p, const Ranked *ranked, bool tightest, Buffer **placed)
 {
@@ -227,7 +228,8 @@ try_order(const Pool *p, const Ranked *ranked, bool tightest, Buffer **placed)
     return top;
 }
 
-/* The same as they begin: those that have ended are met by none that comes. */
+/* The same in order of beginnings: a buffer that has ended cannot overlap later
+ * ones. */
 static int64_t
 sweep(const Pool *p, Ranked *ranked, const Worst *worst, Buffer **placed)
 {
@@ -262,7 +264,7 @@ take_offsets(const Pool *p, const int64_t *offsets)
         p->buffers.data[i]->place.offset = offsets[i];
 }
 
-/* How many orders are worth their time. */
+/* How many orders are worth trying. */
 static int
 num_trials(int n)
 {

@@ -13,8 +13,8 @@ typedef struct Pool {
     VEC(Buffer *) buffers; /* each with its index here as its number */
 } Pool;
 
-/* Gives every buffer an offset such that no two that live together overlap.
- * Returns where the last one ends; base if there is none. */
+/* Gives every buffer an offset such that no two that are live at the same time
+ * overlap.  Returns the end of the last one; base if there is none. */
 int64_t pass_pool_assign_offsets(Pool *p);
 
 #endif

@@ -1,8 +1,9 @@
 /*
  * available.h - the reads and writes of variables whose value is available
  *
- * Whoever walks a block notes reads or writes, and after each operation has
- * forgotten what it writes: so what is noted still holds.
+ * During a walk through a block the caller notes reads or writes, and after
+ * each operation removes the variables that it writes: so the remaining ones
+ * are still valid.
  */
 #ifndef TFD_PASSES_SCALAR_AVAILABLE_H
 #define TFD_PASSES_SCALAR_AVAILABLE_H
@@ -10,16 +11,16 @@
 #include "ir/ir.h"
 
 typedef struct AvailableAccesses {
-    Map *ops; /* of variables by name; NULL: forgotten */
+    Map *ops; /* of variables by name; NULL: removed */
 } AvailableAccesses;
 
 AvailableAccesses pass_available_new(Arena *a);
 
-/* What was noted of the variable of access, a read or write; or NULL. */
+/* The access noted for the variable of `access`, a read or write; or NULL. */
 IrOp *pass_available_access(const AvailableAccesses *l, const IrOp *access);
 void pass_available_note(AvailableAccesses *l, IrOp *access);
 
-/* Forgets the variables that op writes, itself or inside of it. */
+/* Removes the variables that op or operations in its regions write. */
 void pass_available_kill_written(AvailableAccesses *l, IrOp *op);
 
 #endif

@@ -1,10 +1,10 @@
 /*
- * forward_stores.c - what was just written need not be read
+ * forward_stores.c - a read after a write gives the written value
  *
  * A read that follows a write of its variable in the same block gives the value
  * that was written: in a device program every read and write is of the
- * replica's own copy.  So what an update computes first and what it makes of it
- * can be one kernel, though a variable lies between them.
+ * replica's own copy.  So the operations before a write and those after a read
+ * of the same variable can be one kernel.
  */
 #include <assert.h>
 #include "ir/ir.h"

@@ -27,7 +27,7 @@
 
 typedef struct Simplify {
     PassCx *cx;
-    bool first; /* round: equal products are not one yet */
+    bool first; /* round: equal products are not merged yet */
     bool changed;
 } Simplify;
 
@@ -41,7 +41,8 @@ replace(Simplify *s, IrOp *op, IrValue *by)
 
 /* ---- folding ------------------------------------------------------------ */
 
-/* Whether each operand is known to have the same element everywhere; these. */
+/* Whether each operand is known to have the same element everywhere; x gets
+ * them. */
 static bool
 known_operands(const IrOp *op, Scalar *x)
 {
@@ -77,7 +78,7 @@ same_type_but_place(const IrValue *a, const IrValue *b)
            ir_type_same_shape(&a->type, &b->type);
 }
 
-/* Casts, reshapes, broadcasts and slices to what the operand is already. */
+/* Casts, reshapes, broadcasts and slices to the operand's own type. */
 static IrValue *
 rule_moves_nothing(const IrOp *op)
 {
@@ -241,9 +242,9 @@ struct Entry {
     Entry *next;
 };
 
-/* The operations that dominate the place at hand, in one context: a table of
- * chains, in each of which the newest stands first, so that those of a block can
- * be taken out again at its end. */
+/* The operations that dominate the current place, in one context: a table of
+ * chains, in each of which the newest is first, so that those of a block can be
+ * removed at its end. */
 typedef struct Scope {
     VEC(Entry *) entries; /* oldest first */
     Entry **slots;
@@ -321,7 +322,7 @@ find_or_add(Simplify *s, Scope *scope, IrOp *op)
     return NULL;
 }
 
-/* Forgets all but the n oldest. */
+/* Removes all but the n oldest. */
 static void
 forget_newest(Scope *scope, int n)
 {
@@ -405,8 +406,8 @@ has_effects(const IrBlock *b)
     return false;
 }
 
-/* Whether op is there for its results alone.  (A while may not end, which is
- * an effect; a for always does.) */
+/* Whether op has no effect but its results.  (A while may not end, which is an
+ * effect; a for always does.) */
 static bool
 is_for_results(const IrOp *op)
 {

@@ -1,5 +1,5 @@
 /*
- * simplify.h - simplify's rules about moves that meet (simplify_moves.c)
+ * simplify.h - simplify's rules for successive moves (simplify_moves.c)
  */
 #ifndef TFD_PASSES_SCALAR_SIMPLIFY_H
 #define TFD_PASSES_SCALAR_SIMPLIFY_H
@@ -7,11 +7,11 @@
 #include "ir/ir.h"
 
 /* A reshape of a reshape, a transpose of a transpose: op takes the operand of
- * the inner one.  Whether it did. */
+ * the inner one.  Returns whether it did. */
 bool pass_simplify_skip_inner_move(IrOp *op);
 
-/* A transpose that swaps the sides of a product which is there for it alone is
- * the product of the operands the other way round; else NULL. */
+/* The replacement of a transpose that swaps the sides of a product with no
+ * other use: the product of the operands in the other order; else NULL. */
 IrValue *pass_simplify_transposed_product(IrOp *op);
 
 #endif

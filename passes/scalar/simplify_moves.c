@@ -1,10 +1,10 @@
 /*
- * simplify_moves.c - moves that meet each other or a product
+ * simplify_moves.c - successive moves, and transposes of products
  *
  * Gradients of products are full of transposes: dw = (dy' x)' of y = x w.  Two
- * in a row are one, and that of a product is the product of its operands the
- * other way round: each of its elements is made of the same products in the
- * same order, so the bits are the same.
+ * in a row become one, and the transpose of a product is the product of its
+ * operands in the other order: each of its elements is made of the same
+ * products in the same order, so the bits are the same.
  */
 #include "ir/ir.h"
 #include "ir/rules/build.h"

@@ -1,11 +1,11 @@
 /*
  * specialize.c - a variant of each program for full batches (D1)
  *
- * A program whose shapes hang on a batch gets a twin in which n and N are
+ * A program whose shapes depend on a batch gets a variant in which n and N are
  * their bounds.  A launch names both; a device whose shares of the batches are
- * full runs the twin, where every extent is a constant.  The twin's
- * collectives are the program's, in the same order, so devices may differ in
- * which of the two they run.
+ * full runs the variant, where every extent is a constant.  Both have the same
+ * collectives in the same order, so one device may run the program while
+ * another runs the variant.
  */
 #include <assert.h>
 #include <string.h>
@@ -30,7 +30,7 @@ fill_dims_attr(IrModule *m, IrOp *op)
     Dim full[IR_MAX_RANK];
     for (int i = 0; i < n; i++)
         full[i] = ir_dim_full(m, dims[i]);
-    /* row_start asks which batch, not how long it is */
+    /* row_start depends on the batch, not on its length */
     if (op->kind != OP_row_start)
         ir_set_dims(op, A_dims, full, n);
 }
@@ -72,8 +72,8 @@ hangs_on_batch(const IrFunc *fn)
     return found;
 }
 
-/* Whether op gathers batches that are full without being equally long, as
- * those of five rows over three replicas: what it gives then is no sum of
+/* Whether op gathers full batches whose parts differ in length, as those of
+ * five rows over three replicas: then the length of its result is not a sum of
  * constants. */
 static void
 note_uneven_gather(IrOp *op, void *data)

@@ -1,5 +1,5 @@
 /*
- * infer_localities.c - where the values of device programs are
+ * infer_localities.c - localities of device programs
  */
 #include "passes/support/infer_localities.h"
 
@@ -18,8 +18,8 @@ take_replica_localities(IrFunc *fn)
     ir_infer_localities(fn);
 }
 
-/* With one replica a reduction is its operand, which is per-replica: so then is
- * the launch's result. */
+/* With one replica a reduction is its operand, which is per_replica: then the
+ * launch's result is, too. */
 static void
 take_returned_localities(IrOp *op, void *data)
 {

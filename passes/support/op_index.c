@@ -1,5 +1,5 @@
 /*
- * op_index.c - where the operations of a block stand
+ * op_index.c - positions of the operations of a block
  */
 #include "passes/support/op_index.h"
 
@@ -12,8 +12,8 @@ pass_index_ops(IrBlock *b)
         op->id = i++;
 }
 
-/* The operation of block b that op is, or is inside of; NULL if it is
- * elsewhere. */
+/* The operation of block b that op is, or is inside of; NULL if op is not in b.
+ */
 static IrOp *
 in_block(IrOp *op, const IrBlock *b)
 {

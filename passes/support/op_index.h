@@ -1,5 +1,5 @@
 /*
- * op_index.h - where the operations of a block stand
+ * op_index.h - positions of the operations of a block
  */
 #ifndef TFD_PASSES_SUPPORT_OP_INDEX_H
 #define TFD_PASSES_SUPPORT_OP_INDEX_H
@@ -10,8 +10,8 @@
 void pass_index_ops(IrBlock *b);
 
 /* For each operation of b, by its index: the first one of b that uses a result
- * of it, itself or inside of it; b's last one if there is none.  In a; after
- * pass_index_ops. */
+ * of it, directly or in its regions; the last one of b if there is none.  In a;
+ * after pass_index_ops. */
 IrOp **pass_first_users(Arena *a, IrBlock *b);
 
 #endif

@@ -1,5 +1,5 @@
 /*
- * pass.c - what passes ask of a module
+ * pass.c - queries of passes about a module
  */
 #include "passes/support/pass.h"
 

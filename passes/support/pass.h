@@ -1,5 +1,5 @@
 /*
- * pass.h - what a pass is given
+ * pass.h - the context of a pass
  */
 #ifndef TFD_PASSES_SUPPORT_PASS_H
 #define TFD_PASSES_SUPPORT_PASS_H
@@ -27,7 +27,7 @@ typedef struct PassCx {
     int64_t num_unrolled; /* operations, of loops that gradients go through */
 } PassCx;
 
-/* How far a module has come, as passes see it. */
+/* The stages of a module, for passes. */
 typedef enum PassStage {
     STAGE_step,
     STAGE_programs,
@@ -37,12 +37,12 @@ typedef enum PassStage {
 
 PassStage pass_stage(const IrModule *m);
 
-/* The source line that op comes from: its own, or that of what is around it.
- * For reasons, which always have one. */
+/* The source line of op: its own, or that of the operation around it.  For
+ * reasons, which always have one. */
 Loc pass_loc(const IrOp *op);
 
-/* The passes: each changes cx->m in place, or says what is wrong with the
- * program and returns false. */
+/* The passes: each changes cx->m in place, or reports an error in the program
+ * and returns false. */
 #define PASS(name, first, last, doc) bool pass_##name(PassCx *cx);
 #include "passes/support/passes.def"
 #undef PASS

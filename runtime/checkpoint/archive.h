@@ -1,17 +1,17 @@
 /*
  * archive.h - the state that a resumed run needs, as bytes
  *
- * Whatever has a state writes one function that names its parts in order: the
- * same calls put them into a state that is written, and set them from one that
+ * Each module with a state has one function that lists its parts in order: the
+ * same calls append them to a state that is written, and set them from one that
  * is read.  So writing and reading cannot differ.
  *
  *   rt_archive_i64(ar, &r->at, 0, r->count);
  *   rt_archive_bytes(ar, r->ring, r->ring_bytes);
  *
  * A state that is read may be anything: numbers have their range, counts are
- * bounded by the bytes that are left.  What does not fit is noted once, and
- * everything asked for after that is its least value or zeros; so nobody needs
- * to look before the end, where rt_archive_end tells.
+ * bounded by the bytes that are left.  The first invalid part is recorded, and
+ * everything read after it is its least value or zeros; so callers need not
+ * check before the end, where rt_archive_end reports it.
  */
 #ifndef TFD_RUNTIME_CHECKPOINT_ARCHIVE_H
 #define TFD_RUNTIME_CHECKPOINT_ARCHIVE_H
@@ -31,12 +31,12 @@ typedef struct RtArchive {
     const char *wrong; /* the first failure in reading; NULL: none */
 } RtArchive;
 
-/* A state to be written, which begins with room for so many bytes and grows
- * with what it gets, and one to be read from bytes that outlive it. */
+/* A state to be written, which begins with that capacity and grows as needed,
+ * and one to be read from bytes that outlive it. */
 RtArchive rt_archive_writer(Arena *a, size_t room);
 RtArchive rt_archive_reader(Arena *a, const char *data, size_t len);
 
-/* Begins anew in the room that was made before. */
+/* Begins again in the memory allocated before. */
 void rt_archive_clear(RtArchive *ar);
 
 void rt_archive_bytes(RtArchive *ar, void *bytes, size_t n);
@@ -45,17 +45,17 @@ void rt_archive_u32(RtArchive *ar, uint32_t *x);
 void rt_archive_u64(RtArchive *ar, uint64_t *x);
 /* From least to most. */
 void rt_archive_i64(RtArchive *ar, int64_t *x, int64_t least, int64_t most);
-/* A number of things, at most so many, that take at least `each` bytes of the
- * state: one that is read can be believed. */
+/* A number of things, at most that many, each of which takes at least `each`
+ * bytes of the state: so a number that is read is plausible. */
 void rt_archive_count(RtArchive *ar, int64_t *n, int64_t most, size_t each);
 /* Any text; one that is read is in the archive's arena. */
 void rt_archive_text(RtArchive *ar, const char **text);
 
-/* Notes why what was read cannot be, when nothing was noted yet. */
+/* Records why the state cannot be read, unless an error was recorded before. */
 void rt_archive_fail(RtArchive *ar, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 
-/* The failure that was noted, or that bytes are left over. */
+/* The recorded failure, or that bytes are left over. */
 Status rt_archive_end(RtArchive *ar) MUST_USE;
 
 #endif

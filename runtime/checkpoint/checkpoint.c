@@ -1,10 +1,10 @@
 /*
- * checkpoint.c - a folder of files from which a run goes on
+ * checkpoint.c - a folder of files from which a run resumes
  *
  * A file is called step-N.ckpt: a header, then the state.  It is written to a
  * temporary file, synced and renamed; then the folder is synced, and only then
  * are older ones removed.  So whenever the process or the machine dies, the
- * newest one that is whole is there.
+ * newest complete one exists.
  */
 #include "runtime/checkpoint/checkpoint.h"
 
@@ -38,8 +38,8 @@ struct RtCheckpoints {
     int64_t step;
     const RtArchive *state;
     RtEvents *events;
-    Status written;       /* what became of the last one */
-    _Atomic int64_t last; /* whole on the disk; -1: none */
+    Status written;       /* the result of the last one */
+    _Atomic int64_t last; /* complete on the disk; -1: none */
 };
 
 /* ---- headers ------------------------------------------------------------ */
@@ -52,7 +52,7 @@ typedef struct Header {
     char plan[HASH_LEN], state[HASH_LEN], header[HASH_LEN];
 } Header;
 
-/* All but the hash of itself. */
+/* All fields except the hash of the header itself. */
 static void
 facts_archive(Header *h, RtArchive *ar)
 {
@@ -124,8 +124,8 @@ check_length(const char *path, uint64_t len, uint64_t stated)
                   (unsigned long long)len, (unsigned long long)stated);
 }
 
-/* Of a file of so many bytes, of which those of the header are here.  What a
- * file of another format has behind its number is not known. */
+/* Checks a file of that many bytes, of which those of the header are given.
+ * The header of another format is unknown after its number. */
 static Status
 check_header(Arena *a, const char *path, const Header *h, const RtArchive *ar,
              size_t facts, uint64_t size)
@@ -211,7 +211,7 @@ check_owner(const RtCheckpoint *c, const RtOwner *owner)
 
 /* ---- the folder --------------------------------------------------------- */
 
-/* The N of "step-N.ckpt" as it is written, or -1. */
+/* The N of "step-N.ckpt" in its written form, or -1. */
 static int64_t
 step_of(const char *name)
 {
@@ -223,7 +223,7 @@ step_of(const char *name)
     return strcmp(again, name) == 0 ? step : -1;
 }
 
-/* Names of the temporary files that file_write leaves when its process dies. */
+/* Names of the temporary files that file_write leaves if its process dies. */
 static bool
 is_leaving(const char *name)
 {
@@ -254,7 +254,7 @@ newer_first(const void *a, const void *b)
     return (x < y) - (x > y);
 }
 
-/* Of all checkpoints in the folder, the newest first. */
+/* Lists all checkpoints in the folder, the newest first. */
 static Status
 list_steps(Arena *a, const RtCheckpoints *c, Steps *out)
 {
@@ -317,8 +317,8 @@ rt_checkpoints_expect_none(const RtCheckpoints *c)
 
 /* ---- the newest one ----------------------------------------------------- */
 
-/* A state that no run of this plan has is not read.  One may be a little
- * larger than its plan expects, since numbers of things that vary are in it. */
+/* A state that is too large for any run of this plan is not read.  It may be a
+ * little larger than the plan expects, since it has counts that vary. */
 static Status
 check_expected(const RtCheckpoint *c, const Header *h, const RtOwner *owner)
 {
@@ -344,7 +344,7 @@ read_state(Arena *a, int fd, const Header *h, RtCheckpoint *out)
     return check_state(a, out->path, h, state, out);
 }
 
-/* The state of one that is another's, or of no use, is not read. */
+/* The state is not read if the checkpoint is another plan's or damaged. */
 static Status
 read_open(Arena *a, const RtCheckpoints *c, int fd, int64_t size,
           const char *path, RtCheckpoint *out)
@@ -373,8 +373,8 @@ read_step(Arena *a, const RtCheckpoints *c, int64_t step, RtCheckpoint *out)
     return st;
 }
 
-/* Of a run that did nothing there is nothing to lose: another one may begin in
- * its place. */
+/* A run that did nothing has nothing to lose: another one may begin in its
+ * place. */
 static Status
 take(RtCheckpoints *c, const RtCheckpoint *found)
 {
@@ -408,7 +408,7 @@ rt_checkpoints_newest(RtCheckpoints *c, Arena *a, FILE *notes,
 
 /* ---- writing ------------------------------------------------------------ */
 
-/* That an old one stays is no reason to stop: the next time it is tried again.
+/* A failure to remove an old one is ignored: it is tried again the next time.
  */
 static void
 prune(Arena *a, const RtCheckpoints *c)

@@ -1,7 +1,7 @@
 /*
  * events.c - event files, which TensorBoard shows
  *
- * Of protocol buffers we need five kinds of fields, each a line below; the
+ * Five kinds of protocol buffer fields are needed, each a line below; the
  * numbers of fields are those of event.proto and summary.proto.  A message in a
  * message is made first and then added as a string.
  */
@@ -157,7 +157,7 @@ write_value(RtEvents *e, int64_t step)
 
 /* ---- opening ------------------------------------------------------------ */
 
-/* Names that are taken are those of a run that began in the same second. */
+/* Existing names are those of a run that began in the same second. */
 static Status
 create(RtEvents *e, const char *folder)
 {

@@ -2,8 +2,8 @@
  * events.h - event files, which TensorBoard shows
  *
  * A file of TFRecords, each an Event message of TensorFlow's event.proto and
- * summary.proto.  Events are in the file at once, so that TensorBoard
- * shows a run that goes on.
+ * summary.proto.  Events are in the file at once, so that TensorBoard shows a
+ * run in progress.
  */
 #ifndef TFD_RUNTIME_CHECKPOINT_EVENTS_H
 #define TFD_RUNTIME_CHECKPOINT_EVENTS_H
@@ -13,25 +13,26 @@
 
 typedef struct RtEvents RtEvents;
 
-/* A new file events.out.tfevents.TIME.HOST.PID in a folder, which is made. */
+/* Creates a file events.out.tfevents.TIME.HOST.PID in a folder, which is made.
+ */
 Status rt_events_open(const char *folder, RtEvents **out) MUST_USE;
-/* A file of such a folder, of which the first len bytes are to stay: what came
- * behind them happens again. */
+/* Opens a file of such a folder and keeps its first len bytes: the events after
+ * them happen again. */
 Status rt_events_continue(const char *folder, const char *name, int64_t len,
                           RtEvents **out) MUST_USE;
-/* Where rt_events_continue can go on: the name, and how long the file is. */
+/* The position for rt_events_continue: the name and length of the file. */
 const char *rt_events_name(const RtEvents *e);
 int64_t rt_events_bytes(const RtEvents *e);
 /* Makes all events durable. */
 Status rt_events_sync(RtEvents *e) MUST_USE;
-/* NULL is fine. */
+/* NULL is allowed. */
 void rt_events_close(RtEvents *e);
 
 Status rt_events_scalar(RtEvents *e, const char *tag, int64_t step,
                         double value) MUST_USE;
 
-/* How n numbers are distributed: 30 equal buckets from the least to the
- * greatest, of those that are finite. */
+/* The distribution of n numbers: 30 equal buckets from the least to the
+ * greatest finite number. */
 Status rt_events_histogram(RtEvents *e, const char *tag, int64_t step, DType t,
                            const void *data, int64_t n) MUST_USE;
 

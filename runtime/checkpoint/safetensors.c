@@ -1,14 +1,14 @@
 /*
- * safetensors.c - named tensors in a file that everybody reads
+ * safetensors.c - files of named tensors
  *
  * Tensors of wide elements come first, and the header is filled up with blanks
  * to a multiple of 64 bytes, so that all data are aligned where the file is
  * mapped.  Within one width they are in the order of their names.
  *
  * The checksum is in the header's metadata: XXH3 of the whole file where its
- * own digits are zeros.  Metadata that say that the file is ours state a
- * checksum and nothing else (files of older versions: not even that), so that
- * no damage of its name makes it a file that has none.
+ * own digits are zeros.  Metadata of a file written by tfd have a checksum and
+ * nothing else (in older versions not even that), so that damage to the
+ * checksum's name does not make it a file without checksum.
  */
 #include "runtime/checkpoint/safetensors.h"
 
@@ -26,10 +26,10 @@
 enum {
     LENGTH_BYTES = 8,
     ALIGN = 64,
-    MAX_HEADER = 100 << 20 /* what other readers take */
+    MAX_HEADER = 100 << 20 /* the limit of other readers */
 };
 
-static const char metadata[] = "__metadata__"; /* no name of a tensor */
+static const char metadata[] = "__metadata__"; /* not a tensor's name */
 static const char format_key[] = "format", our_format[] = "tfd";
 static const char checksum_key[] = "checksum";
 static const char no_digits[HASH_LEN + 1] = "00000000000000000000000000000000";
@@ -44,7 +44,7 @@ rt_tensor_dtype(Arena *a, DType t)
     return name;
 }
 
-/* Bytes of an element; 0 where a file has a dtype that we have not. */
+/* Bytes of an element; 0 for an unknown dtype of a file. */
 static size_t
 element_bytes(const char *dtype)
 {
@@ -83,7 +83,8 @@ describe(const RtTensor *t, size_t begin)
                      (json_int_t)(begin + t->bytes));
 }
 
-/* The header's text, to be freed; NULL: names are no text, or no memory. */
+/* The header's text, to be freed; NULL: a name is not valid text, or no memory.
+ */
 static char *
 header_text(const RtTensor *const *sorted, int n)
 {
@@ -212,8 +213,8 @@ read_offsets(const Reader *r, const json_t *offsets, RtTensor *t)
     return true;
 }
 
-/* Whether the bytes are those of the elements.  A dtype that we have not may
- * have any number; whoever wants such a tensor sees it by its dtype. */
+/* Whether the bytes are as many as the elements need.  An unknown dtype may
+ * have any number; callers that need such a tensor reject its dtype. */
 static bool
 fits(const RtTensor *t)
 {
@@ -238,9 +239,9 @@ read_tensor(const Reader *r, const char *name, const json_t *entry, RtTensor *t)
                             name);
 }
 
-/* ---- the layout: no byte of two tensors, and none of no tensor ----------- */
+/* ---- the layout: each byte belongs to exactly one tensor ----------- */
 
-/* Those of no bytes before the one that begins there. */
+/* Empty tensors come before the one that begins at the same byte. */
 static int
 by_place(const void *a, const void *b)
 {
@@ -276,8 +277,8 @@ check_layout(const Reader *r, const RtTensor *tensors, int n)
 
 /* ---- the checksum -------------------------------------------------------- */
 
-/* Whether the file has the checksum when its digits are zeros, which they are
- * from then on. */
+/* Whether the checksum matches when its digits are zeros, which they are
+ * afterwards. */
 static bool
 take_checksum(const Reader *r, const char *digits)
 {
@@ -291,7 +292,7 @@ take_checksum(const Reader *r, const char *digits)
     return strcmp(want, hash_text(r->arena, r->file, r->len)) == 0;
 }
 
-/* Files of ours have nothing but these two. */
+/* Files written by tfd have only these two. */
 static bool
 is_known(const json_t *about)
 {
@@ -322,7 +323,8 @@ check_metadata(const Reader *r, const json_t *header)
     return OK;
 }
 
-/* ---- all of it ----------------------------------------------------------- */
+/* ---- reading a file
+ * ----------------------------------------------------------- */
 
 static Status
 read_entries(const Reader *r, json_t *header, RtTensor **out, int *n)
@@ -355,7 +357,7 @@ read_bytes(const Reader *r, size_t n, char **out)
     return got == n ? OK : refuse_bytes(r);
 }
 
-/* Notes where the data are. */
+/* Records the positions of the data. */
 static Status
 find_data(Reader *r)
 {

@@ -1,14 +1,13 @@
 /*
- * safetensors.h - named tensors in a file that everybody reads
+ * safetensors.h - files of named tensors
  *
  * The format of github.com/huggingface/safetensors: eight bytes with the length
- * of a header, little-endian; the header, a JSON object that says for each name
- * dtype, shape and which bytes of the data it has; the data, without gaps.
- * Dtypes have our names in capitals.
+ * of a header, little-endian; the header, a JSON object with the dtype, shape
+ * and byte range of each name; the data, without gaps.  Dtypes have our names
+ * in capitals.
  *
- * Files that we write state a checksum of all their bytes, so that any damage
- * is noticed; it is looked at where there is one, and files of others have
- * none.
+ * Files written by tfd have a checksum of all their bytes, so that any damage
+ * is detected; other files have none, and are read without that check.
  */
 #ifndef TFD_RUNTIME_CHECKPOINT_SAFETENSORS_H
 #define TFD_RUNTIME_CHECKPOINT_SAFETENSORS_H
@@ -29,22 +28,21 @@ typedef struct RtTensor {
     size_t at; /* when read: where they begin, among those of all tensors */
 } RtTensor;
 
-/* Whether tensors are what one wants, by their header: they have no data yet.
- */
+/* Checks the tensors of a header, which have no data yet. */
 typedef Status RtTensorsCheck(const void *cx, const RtTensor *tensors, int n);
 
 /* The name of a dtype in files, in a. */
 const char *rt_tensor_dtype(Arena *a, DType t);
 
-/* Makes these n tensors the file, or leaves it as it was (file_write).  The
- * bytes hang on the tensors alone, not on their order. */
+/* Writes these n tensors to the file, or leaves it as it was (file_write).  The
+ * bytes depend only on the tensors, not on their order. */
 Status rt_tensors_write(const char *path, const RtTensor *tensors,
                         int n) MUST_USE;
 
-/* All tensors of a file, in a; what it must not be is told: also where tensors
- * share bytes, or bytes belong to none.  The header is read first; only when it
- * fits the file, and check, which may be NULL, has nothing against its tensors,
- * are the data. */
+/* Reads all tensors of a file, in a.  Invalid files are errors, also if tensors
+ * share bytes, or bytes belong to none.  The header is read first; the data
+ * only if the header fits the file and check, which may be NULL, accepts its
+ * tensors. */
 Status rt_tensors_read(Arena *a, const char *path, RtTensorsCheck *check,
                        const void *cx, RtTensor **out, int *n) MUST_USE;
 

@@ -4,12 +4,12 @@
  * A communicator joins the replicas of a run, which are on devices.  Every
  * collective operation of a plan is an instance of it, made when the plan is
  * loaded; then each device's thread calls start for each of its replicas and
- * done once, in the order of the program, any number of times.  Nothing is
- * allocated or looked up by then.
+ * done once, in the order of the program, any number of times.  Those calls
+ * allocate nothing and look nothing up.
  *
- * Sums, and every other combination, follow D2's tree over the replicas, so a
- * result has the same bits whoever computed it.
- * Elements of f16 and bf16 are combined in f32 and rounded once.
+ * Sums, and every other combination, follow D2's tree over the replicas, so the
+ * bits of a result do not depend on the device that computed it.  Elements of
+ * f16 and bf16 are combined in f32 and rounded once.
  */
 #ifndef TFD_RUNTIME_COLL_COLL_H
 #define TFD_RUNTIME_COLL_COLL_H
@@ -30,7 +30,7 @@ typedef enum RtReduceOp {
     NUM_REDUCE_OPS
 } RtReduceOp;
 
-/* Who combines what, and how it comes to all. */
+/* The algorithm of a collective. */
 typedef enum RtCollAlgorithm {
     COLL_TWO_PHASE,     /* each device a slice of the elements, for all */
     COLL_REDUCE_TO_ONE, /* device 0 everything, for all */
@@ -70,11 +70,11 @@ typedef struct RtAllGatherPart {
 
 typedef enum RtCollResult {
     COLL_OK,
-    COLL_TIMEOUT, /* the time is up; arrived() tells who is missing */
+    COLL_TIMEOUT, /* the time is up: see arrived() */
     COLL_ABORTED  /* abort was called */
 } RtCollResult;
 
-/* How one kind of communicator does it. */
+/* The functions of one kind of communicator. */
 typedef struct RtCollOps {
     const char *name;
     void (*close)(RtColl *c);
@@ -85,8 +85,8 @@ typedef struct RtCollOps {
     /* algorithm is COLL_TWO_PHASE or COLL_REDUCE_TO_ONE. */
     Status (*all_gather_new)(RtColl *c, RtCollAlgorithm algorithm,
                              RtCollInstance **out);
-    /* The replica's part is ready; what parts point to must stay so until
-     * done returns.  parts itself is copied. */
+    /* The replica's part is ready; the memory that parts point to must not
+     * change until done returns.  parts itself is copied. */
     void (*all_reduce_start)(RtCollInstance *s, int replica,
                              const RtAllReducePart *parts);
     void (*all_gather_start)(RtCollInstance *s, int replica,
@@ -94,9 +94,9 @@ typedef struct RtCollOps {
     /* Called once a device when all its replicas have started; returns when
      * their results, which they share, are complete. */
     RtCollResult (*done)(RtCollInstance *s, int device);
-    /* Whether the replica has come to the call that others wait in. */
+    /* Whether the replica has reached the call in which others wait. */
     bool (*arrived)(const RtCollInstance *s, int replica);
-    /* Every call that waits, now or later, returns COLL_ABORTED. */
+    /* Every waiting call, now or later, returns COLL_ABORTED. */
     void (*abort)(RtColl *c);
 } RtCollOps;
 

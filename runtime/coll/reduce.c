@@ -1,5 +1,5 @@
 /*
- * reduce.c - the same elements of several replicas made one
+ * reduce.c - combines the same elements of several replicas
  *
  * A block of elements is combined in local memory, in the dtype it is computed
  * in, and then stored everywhere: so an output may be an input, and f16 and
@@ -49,7 +49,7 @@ EXTREME(min_f64, double, <, signbit(y))
 EXTREME(max_f32, float, >, signbit(x))
 EXTREME(min_f32, float, <, signbit(y))
 
-/* stored is the element type in memory, type the one that is computed in. */
+/* stored is the element type in memory, type that of computations. */
 #define COMBINE(name, stored, type, LOAD, STORE, WITH)                         \
     static inline void copy_##name(type *sum, const stored *x, int64_t m)      \
     {                                                                          \
@@ -125,7 +125,7 @@ EXTREME(min_f32, float, <, signbit(y))
     COMBINE(least_##name, stored, type, LOAD, STORE, MIN)
 COMBINED_DTYPES(COMBINE_ALL)
 
-/* The first is a copy, whatever the bytes mean. */
+/* The value of the first replica is copied, whatever its dtype. */
 #define FIRST(name, bytes, kind, numpy)                                        \
     static void first_##name(int n, const void *const *in, int num_out,        \
                              void *const *out, int64_t begin, int64_t end)     \

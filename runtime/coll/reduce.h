@@ -1,5 +1,5 @@
 /*
- * reduce.h - the same elements of several replicas made one
+ * reduce.h - combines the same elements of several replicas
  */
 #ifndef TFD_RUNTIME_COLL_REDUCE_H
 #define TFD_RUNTIME_COLL_REDUCE_H
@@ -12,7 +12,7 @@
 typedef void RtReduceKernel(int n, const void *const *in, int num_out,
                             void *const *out, int64_t begin, int64_t end);
 
-/* NULL where dtype has no such combination. */
+/* NULL if dtype has no such combination. */
 RtReduceKernel *rt_reduce_kernel(RtReduceOp how, DType dtype);
 
 #endif

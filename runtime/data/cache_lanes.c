@@ -8,8 +8,8 @@
 #include "ir/analysis/footprint.h"
 #include "runtime/data/store.h"
 
-/* For all elements of another node, or of its own.  A plan that could not tell
- * how many there are is told. */
+/* Allocates the store of all elements of another node, or of its own.  Plans
+ * that could not count the elements get their bytes reported. */
 static RtStore
 store_for(const RtNode *n, const RtNode *of)
 {
@@ -22,9 +22,9 @@ store_for(const RtNode *n, const RtNode *of)
 
 /* ---- cache --------------------------------------------------------------- */
 
-/* Every pass gives the elements of the input's pass 0.  A pass that was left
- * before its end leaves a store that the next one goes on filling: the input
- * stands behind the last element of it. */
+/* Every pass gives the elements of the input's pass 0.  A pass that ends early
+ * leaves a store that the next one continues to fill: the input is positioned
+ * after the last element of it. */
 typedef struct Cache {
     RtStore store;
     RtElement in;
@@ -55,7 +55,7 @@ take_in(RtNode *n)
     return OK;
 }
 
-/* After an error the next pass begins anew, and comes to it again. */
+/* After an error the next pass begins again, and reaches it again. */
 static Status
 forget(Cache *c, Status st)
 {
@@ -99,8 +99,8 @@ rt_cache_new(RtNode *n)
 
 /* ---- lanes --------------------------------------------------------------- */
 
-/* Element k is those numbered k, k + length, k + 2 length, ... of the pass;
- * what is left behind the last part is left out. */
+/* Element k consists of those numbered k, k + length, k + 2 length, ... of the
+ * pass; elements after the last part are dropped. */
 typedef struct Lanes {
     RtStore store;
     RtElement in;

@@ -2,13 +2,13 @@
  * csv.c - rows of a table in text
  *
  * The format is that of RFC 4180: fields between separators, lines that end in
- * \n or \r\n; a field in quotes may have all of these, and a quote twice.
- * Empty lines are passed over, and so is the mark that some programs begin a
- * file of UTF-8 with.
+ * \n or \r\n; a quoted field may contain all of these, and doubled quotes.
+ * Empty lines are skipped, and so is a byte order mark at the beginning of the
+ * file.
  *
- * A component takes the column that its name or number says; one with
- * dimensions takes as many columns side by side as it has elements, but u8[n]
- * is the text of one column, filled up with zeros.
+ * A component takes the column of its name or number; one with dimensions takes
+ * as many adjacent columns as it has elements, but u8[n] is the text of one
+ * column, padded with zeros.
  */
 #include <errno.h>
 #include <math.h>
@@ -26,7 +26,7 @@ typedef struct Csv {
     RtFile *file;
     char separator;
     const char *at, *end; /* bytes at hand */
-    size_t seen;          /* that the stream showed, taken or not */
+    size_t seen;          /* that the stream returned, consumed or not */
     int64_t line;         /* in which the next byte stands */
     Str text;             /* of the row: its fields, without quotes */
     VEC(Field) fields;
@@ -39,7 +39,7 @@ typedef struct Csv {
 
 enum { AT_END = -1 };
 
-/* The next byte without taking it, or AT_END. */
+/* The next byte without consuming it, or AT_END. */
 static Status
 look(Csv *c, int *out)
 {
@@ -62,7 +62,7 @@ take(Csv *c)
     c->line += *c->at++ == '\n';
 }
 
-/* Gives bytes that were peeked at and not used back to the stream. */
+/* Returns bytes that were peeked at and not used to the stream. */
 static void
 leave(Csv *c)
 {
@@ -93,7 +93,7 @@ read_quoted(Csv *c)
     }
 }
 
-/* As many bytes at hand as mean nothing. */
+/* As many available bytes as have no special meaning. */
 static void
 take_plain(Csv *c)
 {
@@ -120,7 +120,7 @@ read_plain(Csv *c)
     return OK;
 }
 
-/* A separator, of which *more tells, or the end of the line. */
+/* A separator, for which *more is set, or the end of the line. */
 static Status
 read_end(Csv *c, bool *more)
 {
@@ -198,7 +198,7 @@ is_text(const IrType *t)
     return t->dtype == DT_u8 && t->rank == 1;
 }
 
-/* How many columns a component takes. */
+/* The number of columns of a component. */
 static int64_t
 width_of(const RtFile *f, int component)
 {
@@ -276,7 +276,7 @@ choose_columns(Csv *c)
     return OK;
 }
 
-/* Rows of so many fields have the columns of component i. */
+/* Rows with that many fields must have the columns of component i. */
 static bool
 has_columns(const Csv *c, int i, int64_t fields)
 {
@@ -285,8 +285,8 @@ has_columns(const Csv *c, int i, int64_t fields)
            c->columns[i] <= fields - width;
 }
 
-/* Of the first row, or the header: the columns taken are there, and without a
- * choice they are all. */
+/* Checks the first row, or the header: all requested columns exist, and without
+ * a selection they are all columns. */
 static Status
 check_columns(Csv *c)
 {
@@ -323,7 +323,7 @@ check_row(Csv *c)
 
 /* ---- values -------------------------------------------------------------- */
 
-/* Texts that stand for a missing value, beside the empty one. */
+/* Texts for a missing value, besides the empty one. */
 static bool
 is_missing(const char *text)
 {

@@ -2,13 +2,12 @@
  * data.h - input pipelines and distributed iterators
  *
  * A dataset (IrDataset) is a source and stages; an iterator (IrIter) is a
- * dataset divided among the replicas.  Element functions are somebody else's:
+ * dataset divided among the replicas.  The caller provides element functions:
  * compiled code in tfd-run, the reference interpreter in tests.
  *
- * Sharding and rebatching are TensorFlow's (ir/dataset/sharding.h).  A process
- * is one worker of those that the replicas of the module are spread over:
- * worker i of n has its part of the data by its number alone, whatever the
- * others do.
+ * Sharding and rebatching are TensorFlow's (ir/dataset/sharding.h).  The
+ * replicas of the module are spread over workers, each a process: worker i of n
+ * determines its part of the data by its number alone.
  */
 #ifndef TFD_RUNTIME_DATA_DATA_H
 #define TFD_RUNTIME_DATA_DATA_H
@@ -29,14 +28,13 @@ struct RtElementFn {
 
 typedef struct RtDataClient RtDataClient;
 
-/* For whom pipelines work; both functions get it back. */
+/* The client of pipelines; both functions get `data`. */
 struct RtDataClient {
     /* The function called name, which outlives the iterators; asked once a
      * stage, when the iterator is made. */
     RtElementFn *(*function)(RtDataClient *c, const char *name);
-    /* Whether nobody is to wait for elements any longer, which ends them with
-     * STATUS_STOPPED: asked while there are none, by the thread that waits.
-     * NULL: everybody waits. */
+    /* Whether waits for elements must end, with status STATUS_STOPPED: called
+     * by a thread while it waits.  NULL: never. */
     bool (*is_stopped)(RtDataClient *c);
 };
 
@@ -54,7 +52,7 @@ typedef struct RtDataOptions {
     _Atomic int64_t *kept_bytes;
 } RtDataOptions;
 
-/* Whether the client, which may be NULL, wants waits to end. */
+/* Whether the client, which may be NULL, cancels waits. */
 bool rt_data_is_stopped(RtDataClient *c);
 
 /* The status that ends a wait which is cancelled. */
@@ -73,14 +71,14 @@ Status rt_iter_new(const IrModule *m, const IrIter *iter, int num_replicas,
  * on the number, and on nothing else that happened before. */
 Status rt_iter_open(RtIter *it, uint64_t number) MUST_USE;
 
-/* How often it was opened. */
+/* The number of times it was opened. */
 uint32_t rt_iter_passes(const RtIter *it);
 
-/* Whether a replica has data for another step.  An error ends the pass; one
- * that was stopped can only be closed. */
+/* Whether a replica has data for another step.  An error ends the pass; after a
+ * cancelled wait the iterator can only be closed. */
 Status rt_iter_has_next(RtIter *it, bool *out) MUST_USE;
 
-/* Goes on to the next step's data: an error when there is none. */
+/* Moves to the next step's data: an error when there is none. */
 Status rt_iter_next(RtIter *it) MUST_USE;
 
 /* Of the current step: a component's bytes for a replica (row-major, aligned
@@ -90,11 +88,11 @@ const void *rt_iter_data(const RtIter *it, int replica, int component);
 int64_t rt_iter_rows(const RtIter *it, int replica);
 int64_t rt_iter_all_rows(const RtIter *it);
 
-/* Where the iterator stands, to a state or back from one: passes, steps made
- * ahead, what every stage holds.  One that reads must be new; if the state does
- * not fit (rt_archive_end) it can only be closed.  The current step is not in
- * it. An error is the machine's (no thread), or that somebody asked to stop
- * while a step was being made. */
+/* Archives the position of the iterator: passes, steps made in advance, the
+ * state of every stage.  One that reads must be new; if the state does not fit
+ * (rt_archive_end) it can only be closed.  The current step is not in it. An
+ * error is the machine's (no thread), or that somebody asked to stop while a
+ * step was being made. */
 Status rt_iter_archive(RtIter *it, RtArchive *ar) MUST_USE;
 
 /* Ends its thread and frees it.  NULL is allowed. */

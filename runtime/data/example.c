@@ -1,5 +1,5 @@
 /*
- * example.c - tf.train.Example, as TFRecord files have it
+ * example.c - tf.train.Example, in TFRecord files
  *
  * Of example.proto and feature.proto (tensorflow/core/example):
  *
@@ -147,7 +147,7 @@ of_another_type(const Feature *x)
                            dtype_info[x->dtype].name);
 }
 
-/* Whether the dtype stated takes what the list has. */
+/* Whether the declared dtype accepts the list's kind. */
 static bool
 takes_list(const Feature *x)
 {
@@ -183,7 +183,7 @@ add_int(Feature *x, uint64_t word)
     return OK;
 }
 
-/* The elements as they lie in memory (tf.io.decode_raw). */
+/* The elements as stored in memory (tf.io.decode_raw). */
 static Status
 add_bytes(Feature *x, Wire bytes)
 {
@@ -256,7 +256,7 @@ read_list(Feature *x, Wire list)
     return OK;
 }
 
-/* Fills up what the list lacks. */
+/* Fills the missing elements of the list. */
 static Status
 fill_up(Feature *x)
 {
@@ -274,7 +274,7 @@ fill_up(Feature *x)
     return OK;
 }
 
-/* One kind of list may be in several pieces. */
+/* A list may be in several pieces of the same kind. */
 static Status
 read_feature(Feature *x, Wire feature)
 {

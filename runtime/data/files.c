@@ -38,7 +38,7 @@ typedef struct Files {
 
 /* ---- which files --------------------------------------------------------- */
 
-/* dir may have characters that are wildcards in a path. */
+/* dir may contain characters that are wildcards in a path. */
 static const char *
 quoted(Arena *a, const char *dir)
 {
@@ -65,8 +65,7 @@ add_path(Files *s, Arena *a, const char *path, size_t dir)
     VEC_PUSH(a, s->paths, ((Path){copy, copy + dir, 0}));
 }
 
-/* The files that match a wildcard, in the order of their bytes, wherever we
- * are. */
+/* The files that match a wildcard, sorted by bytes in any locale. */
 static Status
 add_matches(RtNode *n, const char *text, const char *dir)
 {
@@ -86,7 +85,7 @@ add_matches(RtNode *n, const char *text, const char *dir)
     return OK;
 }
 
-/* A path of the program: as it stands, if there is such a file. */
+/* A path of the program: unchanged, if there is such a file. */
 static Status
 add_paths(RtNode *n, const char *text, const RtDataOptions *options)
 {
@@ -119,7 +118,7 @@ has_changed(const RtFile *f, int64_t size, const char *when)
                          (long long)f->size);
 }
 
-/* On to where a checkpoint stands. */
+/* Moves to the position of a checkpoint. */
 static Status
 go_to_place(Files *s)
 {
@@ -133,7 +132,7 @@ go_to_place(Files *s)
                            : rt_stream_seek(f->stream, s->place.offset);
 }
 
-/* One that has lost some of its bytes since the run began ends too early. */
+/* A file that was truncated since the run began ends too early. */
 static Status
 check_size(const RtFile *f, const Path *p)
 {
@@ -206,7 +205,7 @@ place_in(const Files *s)
     return (Place){f->record, f->line, offset, f->size};
 }
 
-/* Files may have come, gone or changed since. */
+/* Files may have been added, removed or changed since. */
 static void
 files_archive(RtNode *n, RtArchive *ar)
 {

@@ -1,8 +1,8 @@
 /*
  * files.h - sources that read files, and the formats that they know
  *
- * A source reads its files one after the other.  A format is two functions
- * of the file at hand; what it keeps of it lives as long as the file is open.
+ * A source reads its files one after the other.  A format is two functions on
+ * the current file; its state lives as long as the file is open.
  */
 #ifndef TFD_RUNTIME_DATA_FILES_H
 #define TFD_RUNTIME_DATA_FILES_H
@@ -16,14 +16,15 @@ typedef struct RtFile {
     const char *path; /* where it is */
     const char *name; /* the same as messages have it: from the data folder */
     RtStream *stream; /* its bytes; NULL if the format opens it */
-    int64_t size;     /* on disk when it was opened; set by who opens it */
+    int64_t size;     /* on disk when it was opened; its opener sets it */
     int64_t record;   /* the number of the next record, from 0 */
     int64_t line;     /* of text: the number of the last line, from 1 */
     void *state;      /* the format's */
 } RtFile;
 
 typedef struct RtFileFormat {
-    /* Whether the file was packed, from its first bytes; NULL: it never is. */
+    /* Whether the file is compressed, from its first bytes; NULL: it never is.
+     */
     RtIsPacked *is_packed;
     /* The format reads the file by streams of its own. */
     bool opens;
@@ -50,25 +51,25 @@ Status rt_line_error(const RtFile *f, const char *format, ...)
 Status rt_record_error(const RtFile *f, const char *format, ...)
     __attribute__((format(printf, 2, 3))) MUST_USE;
 
-/* The type of a component of the elements, and what messages call it. */
+/* The type of a component of the elements, and its name in messages. */
 const IrType *rt_file_type(const RtFile *f, int component);
 const char *rt_file_type_text(const RtFile *f, int component);
-/* How many elements a component has, all its dimensions together. */
+/* The number of elements of a component, over all its dimensions. */
 int64_t rt_file_count(const RtFile *f, int component);
 /* The default for a missing value of a component; false: there is none. */
 bool rt_file_default(const RtFile *f, int component, Scalar *out);
 
-/* n bytes of stream s, which are a record or part of one, to `to`; an error
- * when it has fewer. */
+/* Reads n bytes of stream s, a record or part of one, to `to`; an error when it
+ * has fewer. */
 Status rt_file_take(const RtFile *f, RtStream *s, void *to, size_t n) MUST_USE;
-/* After the last record: packed bytes have their checksum behind them, which is
- * compared by whoever reads on. */
+/* After the last record: the checksum at the end of compressed bytes is checked
+ * when the stream is read on. */
 Status rt_file_finish(RtStream *s) MUST_USE;
 
 /* Whether a file begins as gzip's do. */
 bool rt_is_gzip(const unsigned char *head, size_t len);
 
-/* A bool is 0 or 1 to compiled code; other programs may write more. */
+/* A bool is 0 or 1 in compiled code; other programs may write other bytes. */
 void rt_normalise_bools(void *elements, int64_t n);
 
 #endif

@@ -51,7 +51,7 @@ lines_begin(RtFile *f)
     return OK;
 }
 
-/* How many bytes the next line has with its end, if it has one. */
+/* The length of the next line with its end, if it has one. */
 static Status
 find_end(RtFile *f, const char **line, size_t *len)
 {
@@ -111,7 +111,7 @@ static const struct {
 } idx_dtypes[] = {{0x08, DT_u8},  {0x09, DT_i8},  {0x0b, DT_i16},
                   {0x0c, DT_i32}, {0x0d, DT_f32}, {0x0e, DT_f64}};
 
-/* NULL: no dtype that IDX has. */
+/* NULL: not a dtype of IDX. */
 static const DTypeInfo *
 idx_dtype(unsigned char code)
 {
@@ -148,7 +148,7 @@ check_idx(RtFile *f, const unsigned char *h)
                          str_text(&shape), rt_file_type_text(f, 0));
 }
 
-/* As far as it is known: packed files do not tell. */
+/* As far as it is known: compressed files do not tell. */
 static Status
 check_size(RtFile *f, int64_t count)
 {

@@ -1,21 +1,21 @@
 /*
  * iter.c - distributed iterators
  *
- * With threads, a thread of the iterator's own makes steps ahead into a ring;
- * the consumer takes them out.  Both sides only ever wait on two words: how
- * many steps were made, and how many were given back.  Opening the iterator
- * anew begins another pass: the thread drops what it made for the last one.
- * Steps are numbered over all passes; a word has the lower bits of a number.
+ * With threads, a thread of the iterator makes steps in advance into a ring;
+ * the consumer takes them out.  Both sides wait only on two words: how many
+ * steps were made, and how many were released.  Opening the iterator again
+ * begins another pass: the thread drops the steps of the previous one.  Steps
+ * are numbered over all passes; a word has the lower bits of a number.
  *
- * Without threads, and when none is to be made ahead, the same ring is filled
- * when a step is asked for.
+ * Without threads, and without prefetch, the same ring is filled when a step is
+ * requested.
  *
- * A checkpoint has the steps that were made and not taken, and where the maker
- * stands; the maker rests meanwhile, between two steps.  A step that could not
- * be made leaves the pipeline somewhere inside it, and may have failed for a
- * reason that is gone by the time of the resume.  So neither the error nor the
- * pipeline is saved then, only how many steps of the pass were taken: where a
- * pipeline stands is a function of that (node.h), and it is gone there again.
+ * A checkpoint has the steps that were made and not taken, and the position of
+ * the producer, which pauses between two steps.  A step that failed leaves the
+ * pipeline at a position inside it, and may have failed for a reason that no
+ * longer exists at the resume.  So neither the error nor the pipeline is saved
+ * then, only how many steps of the pass were taken: the position of a pipeline
+ * is a function of that (node.h), and the resumed run moves there again.
  */
 #include <pthread.h>
 #include <stdatomic.h>
@@ -32,7 +32,7 @@ typedef struct Slot {
     Status status;
     uint32_t pass; /* for which it was made */
     bool end;      /* no data: the pass is over */
-    bool failed;   /* it could not be made; status says why until it is told */
+    bool failed;   /* it failed; status has the error until it is reported */
 } Slot;
 
 struct RtIter {
@@ -48,16 +48,16 @@ struct RtIter {
     Slot *slots;
     int64_t num_slots;
     RtWaitWord made;         /* slots filled so far */
-    RtWaitWord released;     /* slots given back so far */
+    RtWaitWord released;     /* slots released so far */
     RtWaitWord pass;         /* opened so many times */
     _Atomic uint64_t number; /* that the open pass has in the dataset */
     _Atomic uint64_t taken;  /* steps of it */
     _Atomic bool quit;
     pthread_mutex_t work; /* held while a slot is filled or all is archived */
-    uint32_t making;      /* who fills slots: the pass it is in */
+    uint32_t making;      /* of the producer: its current pass */
     bool more;            /* and whether that goes on */
     uint64_t next;        /* number of the next step */
-    uint64_t oldest;      /* of the oldest one that was not given back */
+    uint64_t oldest;      /* of the oldest one that was not released */
     bool have_next;       /* it is filled, of this pass, and no end */
     bool ended;
     const RtStep *current; /* in slot next - 1; NULL: none yet */
@@ -109,8 +109,8 @@ options_of_thread(RtIter *it, const RtDataOptions *options)
 
 /* ---- making ------------------------------------------------------------- */
 
-/* To the beginning of the open pass, and beyond the steps of it that were taken
- * before a resume. */
+/* Moves to the beginning of the open pass, and past the steps of it that were
+ * taken before a resume. */
 static Status
 begin_pass(RtIter *it, Slot *s)
 {
@@ -137,7 +137,7 @@ make_step(RtIter *it, Slot *s)
     return rt_rebatch_next(it->rebatch, &s->step, &s->end);
 }
 
-/* Makes a step of the pass that is open. */
+/* Makes a step of the open pass. */
 static void
 fill_slot(RtIter *it, uint64_t number)
 {
@@ -152,7 +152,7 @@ fill_slot(RtIter *it, uint64_t number)
     pthread_mutex_unlock(&it->work);
 }
 
-/* Waits until a slot is free; false: there is no more work. */
+/* Waits until a slot is free; false: the thread must end. */
 static bool
 wait_for_room(RtIter *it, uint64_t number)
 {
@@ -166,8 +166,8 @@ wait_for_room(RtIter *it, uint64_t number)
     }
 }
 
-/* Waits for another pass than the one that was made to be opened; false: there
- * is no more work. */
+/* Waits until another pass than the finished one is opened; false: the thread
+ * must end. */
 static bool
 wait_for_pass(RtIter *it)
 {
@@ -193,7 +193,7 @@ make_steps(void *arg)
 
 /* ---- taking ------------------------------------------------------------- */
 
-/* Gives back the oldest slot that was not. */
+/* Releases the oldest slot. */
 static void
 release_slot(RtIter *it)
 {
@@ -204,7 +204,7 @@ release_slot(RtIter *it)
 }
 
 /* The slot of the next step, filled, after dropping those of older passes; NULL
- * if it is not to be waited for. */
+ * if the wait was cancelled. */
 static Slot *
 wait_for_slot(RtIter *it)
 {
@@ -304,7 +304,7 @@ rt_iter_passes(const RtIter *it)
     return rt_wait_word_load(&it->pass);
 }
 
-/* Who makes steps looks for the pass first, and then for its number. */
+/* The producer reads the pass first, and then its number. */
 Status
 rt_iter_open(RtIter *it, uint64_t number)
 {
@@ -354,7 +354,7 @@ slot_archive(RtIter *it, Slot *slot, RtArchive *ar)
     rt_step_archive(it->rebatch, &slot->step, ar);
 }
 
-/* Steps of the open pass that nobody took. */
+/* Steps of the open pass that were not taken. */
 static void
 slots_archive(RtIter *it, RtArchive *ar)
 {
@@ -371,8 +371,8 @@ slots_archive(RtIter *it, RtArchive *ar)
     rt_wait_word_store(&it->made, (uint32_t)count);
 }
 
-/* While its maker has not seen the pass, there are no steps of it, and the
- * pipeline stands nowhere: nor does one that failed. */
+/* If the producer has not seen the pass there are no steps of it, and the
+ * pipeline has no position; a failed one has none, either. */
 static void
 pass_archive(RtIter *it, RtArchive *ar)
 {
@@ -384,13 +384,13 @@ pass_archive(RtIter *it, RtArchive *ar)
         atomic_store(&it->taken, taken);
     if (!begun)
         return;
-    if (ar->reads) /* the thread may look while a state is written */
+    if (ar->reads) /* the thread may check it while a state is written */
         it->making = rt_wait_word_load(&it->pass);
     slots_archive(it, ar);
     rt_rebatch_archive(it->rebatch, ar);
 }
 
-/* The maker may never come to rest. */
+/* The producer may never pause. */
 static Status
 wait_for_rest(RtIter *it)
 {
@@ -444,7 +444,7 @@ rt_iter_new(const IrModule *m, const IrIter *iter, int num_replicas,
             const RtDataOptions *options, RtIter **out)
 {
     Arena *a = arena_new(NULL, "an input pipeline");
-    /* RtWaitWord asks for more than an arena aligns to. */
+    /* RtWaitWord needs a larger alignment than an arena gives. */
     RtIter *it = (RtIter *)(void *)rt_data_alloc(a, sizeof(RtIter));
     it->arena = a;
     it->dataset = iter->datasets.data[0];
@@ -461,7 +461,7 @@ rt_iter_new(const IrModule *m, const IrIter *iter, int num_replicas,
     return OK;
 }
 
-/* Both words change, so that a thread about to sleep on one does not. */
+/* Changes both words, so that a thread about to sleep on one does not. */
 static void
 end_thread(RtIter *it)
 {

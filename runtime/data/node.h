@@ -1,13 +1,13 @@
 /*
- * node.h - the stages of a pipeline at work
+ * node.h - the stages of a running pipeline
  *
- * A node gives elements one after the other: the consumer hands it an element
- * with room, the node fills it.  A pipeline is a chain of nodes, the source
- * first; each asks the one before it.
+ * A node gives elements one after the other: the consumer passes an element
+ * with memory, and the node fills it.  A pipeline is a chain of nodes, the
+ * source first; each calls the one before it.
  *
- * Where a node stands is a function of the number of its pass and of how many
- * elements it gave in it, never of what was read in earlier passes.  So a
- * thread that works ahead, or a loop that is left early, changes nothing.
+ * The position of a node is a function of the number of its pass and of how
+ * many elements it gave in it, never of earlier passes.  So a thread that works
+ * in advance, or a loop that ends early, changes nothing.
  */
 #ifndef TFD_RUNTIME_DATA_NODE_H
 #define TFD_RUNTIME_DATA_NODE_H
@@ -30,11 +30,11 @@ typedef struct RtNodeOps {
     /* The next element into e; *end instead when there is none.  Not called
      * again in a pass that has ended. */
     Status (*next)(RtNode *n, RtElement *e, bool *end);
-    /* To the beginning of pass n->pass, its input first. */
+    /* Moves to the beginning of pass n->pass, its input first. */
     Status (*rewind)(RtNode *n);
-    /* All that rewind sets and next changes, to a checkpoint or back from one
-     * (archive.h); not of n->input, but of other nodes that n asks.  One that
-     * reads was in no pass yet: next goes on as it would have. */
+    /* Archives all state that rewind sets and next changes (archive.h); not of
+     * n->input, but of other nodes that n asks.  One that reads was in no pass
+     * yet: next goes on as it would have. */
     void (*archive)(RtNode *n, RtArchive *ar);
 } RtNodeOps;
 
@@ -51,18 +51,18 @@ struct RtNode {
     RtDataClient *client; /* RtDataOptions' */
     _Atomic int64_t *kept_bytes; /* RtDataOptions'; may be NULL */
     uint32_t call_site; /* from 1: no two stages of all pipelines share one */
-    uint64_t pass;      /* the number of the pass that it is in */
+    uint64_t pass;      /* the number of its current pass */
     bool ended;         /* that pass has no more elements */
     void *state;
 };
 
-/* The pipeline of a dataset, in no pass yet: rt_node_rewind it first.  The last
- * node is given; everything is in arena. */
+/* The pipeline of a dataset, before its first pass: rt_node_rewind it first.
+ * Returns the last node; everything is in arena. */
 Status rt_pipeline_new(Arena *arena, const IrModule *m, const IrDataset *d,
                        const RtDataOptions *options, RtNode **out) MUST_USE;
 Status rt_node_next(RtNode *n, RtElement *e, bool *end) MUST_USE;
 Status rt_node_rewind(RtNode *n, uint64_t pass) MUST_USE;
-/* Where n and all nodes before it stand. */
+/* Archives the positions of n and all nodes before it. */
 void rt_node_archive(RtNode *n, RtArchive *ar);
 
 /* ---- files of a pipeline, for sharding ----------------------------------- */
@@ -79,11 +79,11 @@ void rt_pipeline_shard_files(RtNode *last, int num, int index);
 
 /* n zeroed bytes on a cache line. */
 char *rt_data_alloc(Arena *a, int64_t n);
-/* Room for one element that n gives, batches at their bounds. */
+/* Memory for one element of n, batches at their bounds. */
 RtElement rt_element_new(const RtNode *n);
-/* An element that n gave, in room of rt_element_new. */
+/* An element of n, in memory of rt_element_new. */
 void rt_element_archive(const RtNode *n, RtElement *e, RtArchive *ar);
-/* The rows of one, which may be anything where its types name no batch. */
+/* The rows of one, which are arbitrary if its types name no batch. */
 void rt_rows_archive(const RtNode *n, int64_t *rows, RtArchive *ar);
 
 /* Makers of nodes: n is filled in but for ops and state. */

@@ -16,8 +16,8 @@ typedef struct RtNpyHeader {
     size_t offset; /* of the first element in the file */
 } RtNpyHeader;
 
-/* Reads the header of a file's len bytes; false if it is none.  Any bytes are
- * safe.  Whether the elements are all there is not looked at. */
+/* Reads the header of a file's len bytes; false if it is not one.  Any bytes
+ * are safe.  Does not check that all elements are there. */
 bool rt_npy_parse(const char *data, size_t len, RtNpyHeader *h);
 
 /* The header of stream s, which is left at the first row: rows of component

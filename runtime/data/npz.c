@@ -1,5 +1,5 @@
 /*
- * npz.c - arrays of an .npz file side by side
+ * npz.c - rows of the arrays of an .npz file
  *
  * The format is NumPy's: a zip of .npy files, packed by savez_compressed.  Row
  * i of every array that the program names makes element i.
@@ -25,7 +25,7 @@ close_zip(void *zip)
     zip_discard(zip);
 }
 
-/* libzip has the file from then on. */
+/* libzip owns the file from then on. */
 static Status
 open_zip(RtFile *f, Npz *z)
 {
@@ -40,7 +40,7 @@ open_zip(RtFile *f, Npz *z)
     return OK;
 }
 
-/* "a", "b": the arrays that there are. */
+/* "a", "b": the arrays of the file. */
 static const char *
 arrays_in(const RtFile *f, zip_t *zip)
 {
@@ -118,7 +118,7 @@ seek(RtFile *f)
         int64_t at;
         if (__builtin_mul_overflow(f->record, f->node->bytes[i], &at) ||
             __builtin_add_overflow(at, (int64_t)a->header.offset, &at))
-            at = INT64_MAX; /* no row is there */
+            at = INT64_MAX; /* without rows */
         TRY(rt_stream_seek(a->stream, at));
     }
     return OK;

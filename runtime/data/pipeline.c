@@ -7,7 +7,8 @@
 
 /* ---- making a chain ----------------------------------------------------- */
 
-/* Those that read another dataset come with its own nodes: no two share one. */
+/* Stages that read another dataset create its nodes for themselves: no two
+ * share one. */
 static Status
 make_other(RtNode *n, const RtDataOptions *options)
 {
@@ -27,7 +28,7 @@ make_node(RtNode *n, const RtDataOptions *options)
     return rt_stage_new(n, options);
 }
 
-/* How many stages stand before the dataset d; in all, if that is NULL. */
+/* The number of stages before the dataset d; of all, if d is NULL. */
 static uint32_t
 stages_before(const IrModule *m, const IrDataset *d)
 {
@@ -37,8 +38,8 @@ stages_before(const IrModule *m, const IrDataset *d)
     return num;
 }
 
-/* The number of the dataset's first stage among all of the program, those of
- * every pipeline counted anew. */
+/* The number of the dataset's first stage among all stages of the program, with
+ * those of every pipeline counted separately. */
 static uint32_t
 first_call_site(const IrModule *m, const IrDataset *d, int pipeline)
 {

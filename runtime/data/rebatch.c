@@ -1,15 +1,15 @@
 /*
- * rebatch.c - a dataset among the replicas
+ * rebatch.c - divides a dataset among the replicas
  *
  * Rebatching makes a stream of parts; each step takes one for each replica of
  * this worker.  There are three (ir/dataset/sharding.h).  Legacy cuts each
  * batch of b rows by itself, in parts of ceil(b / replicas), of which worker i
- * of n keeps every n-th when it is sharded by data.  V2 forgets the batches and
- * cuts the stream of rows by a cyclic list of sizes, which worker i begins
- * where its replicas stand in it.  Whole elements are parts as they are.
+ * of n keeps every n-th when it is sharded by data.  V2 ignores the batches and
+ * cuts the stream of rows by a cyclic list of sizes, which worker i begins at
+ * the position of its replicas.  Whole elements are parts unchanged.
  *
- * Its position is what `part`, `taken` and the two ends say, and the
- * batch at hand, when it has rows to give.
+ * Its position is `part`, `taken`, the two ends, and the current batch if it
+ * has rows left.
  */
 #include <assert.h>
 #include <string.h>
@@ -37,8 +37,8 @@ struct RtRebatch {
     bool is_static;     /* every batch is full */
     int64_t *row_bytes; /* of each component */
 
-    RtElement element; /* the batch at hand */
-    int64_t taken;     /* V2: rows of it that were given */
+    RtElement element; /* the current batch */
+    int64_t taken;     /* V2: rows of it that were taken */
     int64_t part;      /* number of the next part of the pass */
     bool ended;        /* there are no more batches */
     bool over;         /* there are no more parts */
@@ -62,8 +62,8 @@ check_worker(RtRebatch *d)
     return OK;
 }
 
-/* Which of the iterator's pipelines are this worker's; false: the plan was made
- * for other workers. */
+/* The pipelines of the iterator that are this worker's; false: the plan was
+ * made for other workers. */
 static bool
 assign_pipelines(RtRebatch *d, const IrIter *iter, int *first)
 {
@@ -97,7 +97,8 @@ open_pipelines(RtRebatch *d, const IrModule *m, const IrIter *iter,
     return OK;
 }
 
-/* ---- what can be divided ------------------------------------------------ */
+/* ---- elements that can be divided
+ * ------------------------------------------------ */
 
 /* Whether t is a batch of rows of one size, of as many rows as `first`. */
 static bool
@@ -115,8 +116,8 @@ is_batch(const IrModule *m, const IrType *t, Dim first)
     return true;
 }
 
-/* The front end lets only batches be distributed; a plan that was edited may
- * say something else. */
+/* The front end accepts only batches; an edited plan may have other elements.
+ */
 static Status
 measure_batches(RtRebatch *d)
 {
@@ -141,8 +142,7 @@ measure_batches(RtRebatch *d)
     return OK;
 }
 
-/* Whole elements go where they are asked for, whichever pipeline they are of.
- */
+/* Whole elements go to the replica that asks, from any pipeline. */
 static void
 measure_elements(RtRebatch *d)
 {
@@ -167,7 +167,7 @@ check_policy(const RtRebatch *d, const IrIter *iter, const IrDataset *dataset)
                    ir_stage_info[source].name));
 }
 
-/* Leaves the pipeline the files of this worker. */
+/* Restricts the pipeline to the files of this worker. */
 static Status
 shard_files(RtRebatch *d, const IrDataset *dataset)
 {
@@ -197,8 +197,8 @@ shard(RtRebatch *d, const IrModule *m, const IrIter *iter)
                                                       : OK;
 }
 
-/* Whether every step must have an element for each replica: it is known that
- * they have equal shapes, or that they never end. */
+/* Whether every step must have an element for each replica: because their
+ * shapes are equal, or they never end. */
 static bool
 is_complete(const IrModule *m, const IrIter *iter)
 {
@@ -270,8 +270,7 @@ next_batch(RtRebatch *d)
     return OK;
 }
 
-/* Rows first .. first + n - 1 of the batch at hand, behind those that the part
- * has. */
+/* Appends rows first .. first + n - 1 of the current batch to the part. */
 static void
 give_rows(const RtRebatch *d, RtElement *part, int64_t first, int64_t n)
 {
@@ -293,7 +292,7 @@ min64(int64_t a, int64_t b)
 
 /* ---- parts -------------------------------------------------------------- */
 
-/* Part `at` of the batch at hand: the same for all workers. */
+/* Part `at` of the current batch: the same for all workers. */
 static void
 give_equal_part(const RtRebatch *d, RtElement *part, int64_t at)
 {
@@ -337,8 +336,8 @@ fill_part(RtRebatch *d, RtElement *part, int64_t size)
     return OK;
 }
 
-/* Parts of no rows are given though the rows have ended; what ends the stream
- * is a part that should have some. */
+/* Empty parts are given even when the rows have ended; the stream ends at the
+ * first part that should have rows. */
 static Status
 v2_part(RtRebatch *d, RtElement *part)
 {
@@ -357,7 +356,7 @@ input_of(const RtRebatch *d, int replica)
     return d->inputs[d->num_inputs == 1 ? 0 : replica];
 }
 
-/* The next element of the replica's pipeline.  One without gets zeros. */
+/* The next element of the replica's pipeline, or zeros if it has none. */
 static Status
 whole_part(RtRebatch *d, RtElement *part, int replica, bool *given)
 {
@@ -434,7 +433,7 @@ rt_rebatch_archive(RtRebatch *d, RtArchive *ar)
         rt_node_archive(d->inputs[i], ar);
 }
 
-/* A part of the rows that it has, or a whole element. */
+/* A part of its rows, or a whole element. */
 static void
 part_archive(const RtRebatch *d, RtElement *part, int replica, RtArchive *ar)
 {

@@ -1,5 +1,5 @@
 /*
- * rebatch.h - a dataset among the replicas
+ * rebatch.h - divides a dataset among the replicas
  */
 #ifndef TFD_RUNTIME_DATA_REBATCH_H
 #define TFD_RUNTIME_DATA_REBATCH_H
@@ -20,7 +20,7 @@ Status rt_rebatch_new(Arena *arena, const IrModule *m, const IrIter *iter,
                       int num_local, const RtDataOptions *options,
                       RtRebatch **out) MUST_USE;
 
-/* Room for one step. */
+/* Memory for one step. */
 RtStep rt_step_new(const RtRebatch *d);
 
 /* To the beginning of a pass of the pipelines. */
@@ -30,8 +30,8 @@ Status rt_rebatch_rewind(RtRebatch *d, uint64_t pass) MUST_USE;
  * though all steps must be complete. */
 Status rt_rebatch_next(RtRebatch *d, RtStep *step, bool *end) MUST_USE;
 
-/* The position of the rebatching and of its pipelines; and a step that was
- * made. */
+/* Archives the position of the rebatching and of its pipelines; and a step that
+ * was made. */
 void rt_rebatch_archive(RtRebatch *d, RtArchive *ar);
 void rt_step_archive(const RtRebatch *d, RtStep *step, RtArchive *ar);
 

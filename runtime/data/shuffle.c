@@ -15,7 +15,7 @@ __extension__ typedef unsigned __int128 Wide;
 enum { DRAW = 0x73687566 /* "shuf" */ };
 
 typedef struct Shuffle {
-    RtElement in; /* room for an element of the input */
+    RtElement in; /* memory for an element of the input */
     uint32_t key[2];
     uint64_t position; /* elements given in this pass */
     RtStore buffer;
@@ -23,8 +23,8 @@ typedef struct Shuffle {
 
 /* ---- random numbers ----------------------------------------------------- */
 
-/* Seeds that the program states stand for themselves, so that two datasets
- * with one seed are shuffled alike; else every shuffle is on its own. */
+/* Seeds in the program are used as they are, so that two datasets with one seed
+ * are shuffled alike; otherwise every shuffle has its own. */
 static void
 draw_key(RtNode *n)
 {
@@ -82,7 +82,7 @@ shuffle_next(RtNode *n, RtElement *e, bool *end)
     return OK;
 }
 
-/* The buffer, as it is: in a checkpoint it is most of a pipeline's part. */
+/* The buffer, unchanged: most of a pipeline's part of a checkpoint. */
 static void
 shuffle_archive(RtNode *n, RtArchive *to)
 {

@@ -1,5 +1,5 @@
 /*
- * sources.c - where pipelines begin: range, tensors
+ * sources.c - sources without files: range, tensors
  */
 #include <string.h>
 #include "runtime/data/node.h"

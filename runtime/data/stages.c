@@ -1,8 +1,9 @@
 /*
- * stages.c - what pipelines do with elements, one after the other
+ * stages.c - stages that transform elements one by one
  *
- * Nobody asks a node whose pass has ended (rt_node_next sees to that), so a
- * stage can stop half-way and need not remember that its input is at its end.
+ * A node whose pass has ended is not called again (rt_node_next ensures that),
+ * so a stage can stop at any point and need not record that its input has
+ * ended.
  */
 #include <assert.h>
 #include <string.h>
@@ -10,7 +11,7 @@
 #include "ir/type_bounds.h"
 #include "runtime/data/node.h"
 
-/* The state of all stages here: what each uses of it is said beside it. */
+/* The state of all stages here; each field names the stages that use it. */
 typedef struct Stage {
     RtElement in;    /* room for an element of the input, if one needs it */
     RtElementFn *fn; /* map, filter */
@@ -31,7 +32,7 @@ stage_rewind(RtNode *n)
     return rt_node_rewind(n->input, n->pass);
 }
 
-/* Of stages that know what they gave, and hold nothing. */
+/* For stages whose only state is the number of elements given. */
 static void
 count_archive(RtNode *n, RtArchive *ar)
 {
@@ -39,7 +40,7 @@ count_archive(RtNode *n, RtArchive *ar)
     rt_archive_i64(ar, &stage->count, 0, INT64_MAX);
 }
 
-/* Of those that do not even know that. */
+/* For stages without state. */
 static void
 nothing_archive(RtNode *n, RtArchive *ar)
 {
@@ -61,8 +62,8 @@ map_next(RtNode *n, RtElement *e, bool *end)
                        s->in.rows);
 }
 
-/* The element is made in its place; where the function refuses it, the next one
- * is made there. */
+/* The element is made in its place; if the function rejects it, the next one is
+ * made there. */
 static Status
 filter_next(RtNode *n, RtElement *e, bool *end)
 {
@@ -108,7 +109,7 @@ batch_next(RtNode *n, RtElement *e, bool *end)
     return OK;
 }
 
-/* A batch at hand is given row by row. */
+/* The rows of the current batch are given one by one. */
 static Status
 unbatch_next(RtNode *n, RtElement *e, bool *end)
 {
@@ -139,8 +140,8 @@ unbatch_archive(RtNode *n, RtArchive *ar)
     rt_element_archive(n->input, &stage->in, ar);
 }
 
-/* Takes the oldest `stride` elements off the ring; when it holds fewer, those
- * that would have come next are left out. */
+/* Takes the oldest `stride` elements off the ring; if it has fewer, the next
+ * elements of the input are skipped. */
 static Status
 window_slide(RtNode *n, bool *end)
 {
@@ -276,7 +277,7 @@ shard_next(RtNode *n, RtElement *e, bool *end)
     return OK;
 }
 
-/* ---- making them -------------------------------------------------------- */
+/* ---- constructors -------------------------------------------------------- */
 
 static const RtNodeOps stage_ops[NUM_STAGES] = {
     [STAGE_map] = {map_next, stage_rewind, nothing_archive},
@@ -292,8 +293,8 @@ static const RtNodeOps stage_ops[NUM_STAGES] = {
     [STAGE_prefetch] = {pass_on, stage_rewind, nothing_archive},
 };
 
-/* The front end refuses to stack batches of several sizes; a plan that was
- * edited may have them all the same. */
+/* The front end refuses to stack batches of several sizes; an edited plan may
+ * contain that. */
 static Status
 check_one_shape(const RtNode *n)
 {

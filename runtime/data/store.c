@@ -29,7 +29,7 @@ rt_store_new(const RtNode *n)
     return s;
 }
 
-/* The slot behind those in use, which it becomes one of. */
+/* Adds the slot after those in use. */
 static char *
 new_slot(RtStore *s)
 {

@@ -1,8 +1,8 @@
 /*
  * store.h - elements kept in memory, by number
  *
- * A store grows block by block, so that room for more elements than there are
- * costs nothing.  It notes the rows of each element beside it.
+ * A store grows block by block, so that a large capacity costs nothing.  It
+ * stores the rows of each element with it.
  */
 #ifndef TFD_RUNTIME_DATA_STORE_H
 #define TFD_RUNTIME_DATA_STORE_H
@@ -22,15 +22,15 @@ typedef struct RtStore {
 
 /* An empty store of elements as n gives them; in n's arena. */
 RtStore rt_store_new(const RtNode *n);
-/* Keeps a copy of e behind the others. */
+/* Appends a copy of e. */
 void rt_store_add(RtStore *s, const RtElement *e);
-/* A copy of element i to e. */
+/* Copies element i to e. */
 void rt_store_get(const RtStore *s, int64_t i, RtElement *e);
 /* A component of element i. */
 const char *rt_store_component(const RtStore *s, int64_t i, int component);
 /* Drops element i; the last one gets its number. */
 void rt_store_drop(RtStore *s, int64_t i);
-/* All of it, at most so many elements (RtNodeOps.archive). */
+/* Archives the elements, at most that many (RtNodeOps.archive). */
 void rt_store_archive(RtStore *s, int64_t most, RtArchive *to);
 
 #endif

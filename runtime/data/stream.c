@@ -1,11 +1,10 @@
 /*
  * stream.c - the bytes of a file one after the other, unpacked
  *
- * Bytes come from one of three: the file itself, zlib, a file in a zip.  They
- * are read into the end of a buffer and seen at its beginning; what was skipped
- * makes room when the end is reached, and a buffer that is too small for what
- * is asked for doubles as bytes come, so that a length in a damaged file costs
- * nothing.
+ * Bytes come from the file itself, zlib, or a file in a zip.  They are appended
+ * to a buffer and consumed at its beginning.  At the end of the buffer the rest
+ * moves to the front; a buffer that is too small doubles as bytes arrive, so
+ * that a wrong length in a damaged file costs nothing.
  */
 #include "runtime/data/stream.h"
 
@@ -69,9 +68,8 @@ new_stream(Arena *a, const char *path, ReadMore *read)
 
 /* ---- the file itself ----------------------------------------------------- */
 
-/* A file that ends before the size it had is not at its end: it was cut short,
- * or the disk says less than it has, and what is missing must not be taken for
- * the end of the data. */
+/* A file that ends before its initial size was truncated, or the disk returns
+ * less than it has; the missing bytes must not count as the end of the data. */
 static Status
 read_file(RtStream *s, char *to, size_t n, size_t *got)
 {
@@ -95,7 +93,7 @@ damaged(const RtStream *s, const char *why)
                       why);
 }
 
-/* Several that were packed may stand in a row; zeros may fill a file up. */
+/* Several compressed streams may follow each other; zeros may pad a file. */
 static void
 begin_next_part(RtStream *s)
 {
@@ -160,7 +158,7 @@ leave(void *arena, void *memory)
     (void)memory;
 }
 
-/* gzip or zlib, as the first bytes say. */
+/* gzip or zlib, by the first bytes. */
 static void
 begin_unpacking(RtStream *s)
 {
@@ -205,9 +203,8 @@ make_room(RtStream *s, size_t capacity)
     s->first = 0;
 }
 
-/* Room for another byte at the end.  The bytes held are a piece of the file
- * that its reader wants to see at once, and may not be larger than the limit.
- */
+/* Makes space for another byte at the end.  The bytes in the buffer are a piece
+ * of the file that its reader needs at once, and may not exceed the limit. */
 static Status
 move_down(RtStream *s)
 {
@@ -293,7 +290,7 @@ rt_stream_footprint(const RtStream *s)
 
 /* ---- opening ------------------------------------------------------------- */
 
-/* A whole block, or the file and a byte more, which sees its end at once. */
+/* A full block, or the file and a byte more, which finds its end at once. */
 static size_t
 first_capacity(const RtStream *s)
 {

@@ -1,8 +1,8 @@
 /*
  * stream.h - the bytes of a file one after the other, unpacked
  *
- * A stream keeps as many bytes in memory as its reader asked to see at once and
- * a block more, however long the file is.
+ * A stream keeps only the bytes that its reader needs at once and another block
+ * in memory, however long the file is.
  */
 #ifndef TFD_RUNTIME_DATA_STREAM_H
 #define TFD_RUNTIME_DATA_STREAM_H
@@ -17,8 +17,8 @@ typedef struct RtStream RtStream;
 /* Whether a file that begins with len bytes is packed by gzip or zlib. */
 typedef bool RtIsPacked(const unsigned char *head, size_t len);
 
-/* The bytes of a file; those that were packed if is_packed (NULL: never) says
- * so of its first 12.  Open as long as a is. */
+/* The bytes of a file; uncompressed if is_packed (NULL: never) is true for its
+ * first 12.  Open as long as a is. */
 Status rt_stream_open(Arena *a, const char *path, RtIsPacked *is_packed,
                       RtStream **out) MUST_USE;
 
@@ -26,18 +26,18 @@ Status rt_stream_open(Arena *a, const char *path, RtIsPacked *is_packed,
 Status rt_stream_open_member(Arena *a, const char *path, zip_t *zip,
                              zip_uint64_t index, RtStream **out) MUST_USE;
 
-/* At least n bytes from where the stream is, fewer only if it has no more:
- * their number in *have, which may be greater.  Valid until the next call. */
+/* At least n bytes from the current position, fewer only at the end: their
+ * number in *have, which may be greater.  Valid until the next call. */
 Status rt_stream_peek(RtStream *s, size_t n, const char **data,
                       size_t *have) MUST_USE;
 
-/* Goes on by n bytes of those that were seen. */
+/* Skips n of the bytes returned before. */
 void rt_stream_skip(RtStream *s, size_t n);
 
 /* How many bytes were skipped. */
 int64_t rt_stream_at(const RtStream *s);
 
-/* Goes on to where rt_stream_at was `at`, or to the end. */
+/* Moves to the position where rt_stream_at was `at`, or to the end. */
 Status rt_stream_seek(RtStream *s, int64_t at) MUST_USE;
 
 /* How many bytes the stream has in all; -1 if they are packed by gzip. */

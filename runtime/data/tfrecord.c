@@ -3,8 +3,8 @@
  *
  * The format is TensorFlow's (core/lib/io/record_writer.h): the length of a
  * record in 8 bytes, its check sum, the record, its check sum; all
- * little-endian.  A file may be packed as a whole by gzip or zlib: it is if it
- * begins so and its first 12 bytes are no length with its sum.
+ * little-endian.  A file may be compressed as a whole by gzip or zlib: it is if
+ * it begins so and its first 12 bytes are not a length with its check sum.
  */
 #include <endian.h>
 #include <stdlib.h>
@@ -15,7 +15,7 @@
 enum { LENGTH = 8, SUM = 4, HEADER = LENGTH + SUM };
 
 typedef struct Records {
-    bool trusts; /* check sums are not looked at: for tests of what follows */
+    bool trusts; /* check sums are not compared: for tests of later code */
     bool *seen;  /* features of the record at hand */
 } Records;
 
@@ -77,7 +77,7 @@ cut_short(const RtFile *f, uint64_t have, uint64_t need)
                            (unsigned long long)have, (unsigned long long)need);
 }
 
-/* The bytes of the next record, which is not taken yet. */
+/* The bytes of the next record, which is not consumed yet. */
 static Status
 read_record(RtFile *f, const char **data, size_t *len, bool *end)
 {

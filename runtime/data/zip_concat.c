@@ -1,8 +1,7 @@
 /*
  * zip_concat.c - stages of two datasets: zip, concat
  *
- * Each of the two has nodes of its own, which are in the same pass as the stage
- * is.
+ * Each of the two has nodes of its own, in the same pass as the stage.
  */
 #include "runtime/data/node.h"
 
@@ -13,7 +12,7 @@ join_rewind(RtNode *n)
     return rt_node_rewind(n->other, n->pass);
 }
 
-/* The two chains hold all of the state. */
+/* The two chains have all of the state. */
 static void
 join_archive(RtNode *n, RtArchive *ar)
 {
@@ -22,7 +21,7 @@ join_archive(RtNode *n, RtArchive *ar)
 
 /* ---- zip ----------------------------------------------------------------- */
 
-/* Whether the number of rows of n's elements is their batch's. */
+/* Whether the number of rows of n's elements is that of their batch. */
 static bool
 is_batch(const RtNode *n)
 {
@@ -32,7 +31,7 @@ is_batch(const RtNode *n)
     return false;
 }
 
-/* The other's components stand behind those of the input. */
+/* The other's components come after those of the input. */
 static Status
 zip_next(RtNode *n, RtElement *e, bool *end)
 {

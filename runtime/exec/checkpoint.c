@@ -1,14 +1,14 @@
 /*
  * checkpoint.c - a run that may be killed at any moment (D11)
  *
- * At a safepoint nothing runs, and all that main will ever look at again is in
+ * At a safepoint nothing runs, and all values that main may read again are in
  * memory: values in its frame and rows on the devices (ir/analysis/live.h),
- * variables, the sizes of batches, the iterators.  That is copied, and main
- * goes on while a thread writes the copy.  A run that is resumed gets all of it
- * back, and main is entered where it was (TfdCall.resume).
+ * variables, the sizes of batches, the iterators.  These are copied, and main
+ * continues while a thread writes the copy.  A resumed run restores all of
+ * them, and main is entered at the same safepoint (TfdCall.resume).
  *
- * Files that the program itself writes are whole at every moment, but for the
- * one of summaries, which grows: it is cut back to where it was.
+ * Files that the program itself writes are complete at any time, except that of
+ * summaries, which grows: it is cut back to its length at the checkpoint.
  */
 #include "runtime/exec/checkpoint.h"
 
@@ -52,7 +52,7 @@ by_begin(const void *a, const void *b)
     return (x->begin > y->begin) - (x->begin < y->begin);
 }
 
-/* In order, and those that meet as one. */
+/* Sorts ranges, and merges those that touch. */
 static void
 merge(RtExtents *e)
 {
@@ -144,7 +144,7 @@ rt_list_safepoints(RtRun *run, IrFunc *main)
 /* ---- devices ------------------------------------------------------------ */
 
 /* A checkpoint knows replicas, not devices: it can be resumed on any number of
- * them.  What the replicas share is kept once, as the first device has it. */
+ * devices.  Shared values are saved once, from the first device. */
 static void
 shared_archive(RtRun *run, const RtExtent *e, int num_devices, RtArchive *ar)
 {
@@ -211,7 +211,8 @@ batches_archive(const IrModule *m, RtExecutor *executor, RtArchive *ar)
         rt_archive_i64(ar, &executor->batches[i].row_start, 0, INT64_MAX);
 }
 
-/* now() goes on from where it was: time without a process does not count. */
+/* now() continues from its saved value: time without a process does not count.
+ */
 static void
 clock_archive(RtRun *run, RtArchive *ar)
 {
@@ -221,7 +222,7 @@ clock_archive(RtRun *run, RtArchive *ar)
         run->now_offset = now - rt_seconds();
 }
 
-/* Before its first step main has nothing. */
+/* Before its first step main has no values. */
 static Status
 main_archive(RtRun *run, RtInvocation *main, int64_t *safepoint, RtArchive *ar)
 {
@@ -327,7 +328,7 @@ rt_open_checkpoints(RtRun *run)
 
 /* ---- going on ----------------------------------------------------------- */
 
-/* A disk may take longer than anything else may. */
+/* A disk may take longer than the timeout of other operations. */
 static Status
 wait_for_disk(RtRun *run)
 {
@@ -347,15 +348,15 @@ write_checkpoint(RtInvocation *main, int64_t safepoint)
     rt_params_archive(run, &r->written);
     events_archive(run, &r->written);
     TRY(main_archive(run, main, &safepoint, &r->written));
-    if (rt_is_stopped(run)) /* by then steps ahead may have been broken off */
+    if (rt_is_stopped(run)) /* by then prefetched steps may be cancelled */
         return rt_data_stopped();
     rt_checkpoints_write(r->folder, run->stats.steps, &r->written, run->events);
     r->step = run->stats.steps;
     return OK;
 }
 
-/* Also a run that has done nothing has begun: with its params, and with a file
- * of summaries that another life must not begin anew. */
+/* Even a run without steps has begun: with its params, and with a file of
+ * summaries that a resumed run must not begin again. */
 static Status
 begin(RtRun *run, RtInvocation *main)
 {
@@ -395,8 +396,8 @@ rt_resume(RtRun *run, RtInvocation *main)
     return r->is_resuming ? go_on(run, main) : begin(run, main);
 }
 
-/* How long main has stood still for it: the next step waits for the copy, and
- * for the checkpoint before if that is still being written. */
+/* Measures how long main waits for it: the next step waits for the copy, and
+ * for the previous checkpoint if that is still being written. */
 static void
 note_stall(RtRun *run, double begin)
 {
@@ -408,8 +409,8 @@ note_stall(RtRun *run, double begin)
     s->saved_bytes += (int64_t)run->resume.written.len;
 }
 
-/* Nobody reads what is printed any longer, so the run ends; nothing that it
- * printed is missed. */
+/* Whether the reader of the output has gone: the run ends, and no output is
+ * missing, since there is no reader. */
 static bool
 has_lost_its_reader(const RtRun *run)
 {
@@ -423,8 +424,8 @@ is_due(const RtRun *run)
            rt_is_interrupted(run) || has_lost_its_reader(run);
 }
 
-/* Flushes first: a line that a
- * full disk did not take is printed again by the run that is resumed. */
+/* Flushes first: a line that a full disk did not take is printed again by the
+ * resumed run. */
 Status
 rt_checkpoint(RtInvocation *main, int32_t safepoint)
 {

@@ -14,9 +14,9 @@ typedef struct RtExtent {
 
 typedef VEC(RtExtent) RtExtents;
 
-/* The end of a round of a dataset loop, and what main needs to go on there: of
- * its frame, of what the replicas share, of what is on the first device only,
- * of each replica's own. */
+/* The end of a round of a dataset loop, and the bytes that main needs to
+ * continue there: of its frame, of shared values, of values on the first device
+ * only, of each replica's own values. */
 typedef struct RtSafepoint {
     IrOp *loop;
     RtExtents frame, shared, first, own;
@@ -38,16 +38,15 @@ typedef struct RtResume {
 
 /* Lists what each safepoint of main keeps, and how much that is. */
 void rt_list_safepoints(RtRun *run, IrFunc *main);
-/* Then: opens the folder, and reads seed and params of the run that is
- * resumed, if one is.  The rest, once everything is open, before main is
- * called. */
+/* Then: opens the folder, and reads seed and params of a resumed run.  The rest
+ * is read once everything is open, before main is called. */
 Status rt_open_checkpoints(RtRun *run) MUST_USE;
 Status rt_resume(RtRun *run, RtInvocation *main) MUST_USE;
 /* The file of summaries, new or the one that was begun. */
 Status rt_open_events(RtRun *run) MUST_USE;
 /* Main is at this safepoint: makes a checkpoint when it is time. */
 Status rt_checkpoint(RtInvocation *main, int32_t safepoint) MUST_USE;
-/* Waits for the last one, and says whether it was written. */
+/* Waits for the last one; returns whether it was written. */
 Status rt_end_checkpoints(RtRun *run) MUST_USE;
 void rt_close_checkpoints(RtRun *run);
 

@@ -1,5 +1,5 @@
 /*
- * counters.h - what a run counts while it goes on
+ * counters.h - counters of a run
  */
 #ifndef TFD_RUNTIME_EXEC_COUNTERS_H
 #define TFD_RUNTIME_EXEC_COUNTERS_H
@@ -16,7 +16,7 @@ typedef struct RtStats {
     int64_t steps, launches;
     int64_t resumed;            /* steps before this process */
     int64_t file_bytes;         /* that datasets have read */
-    _Atomic int64_t kept_bytes; /* and keep, though the plan could not say so */
+    _Atomic int64_t kept_bytes; /* and store, uncounted by the plan */
     int64_t memory;             /* of the process before the run */
 } RtStats;
 

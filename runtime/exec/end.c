@@ -1,5 +1,5 @@
 /*
- * end.c - why main came back before its end, or did not come back
+ * end.c - why main returned before its end, or did not return
  */
 #include "runtime/exec/end.h"
 
@@ -16,7 +16,7 @@ add_notes(Diag *d, const RtNotes *notes)
         diag_note(d, notes->data[i].loc, "%s", notes->data[i].text);
 }
 
-/* Where a run goes on whose step was not finished. */
+/* Where a run whose step was not finished resumes. */
 static void
 note_resume(const RtRun *run, Loc loc)
 {
@@ -25,7 +25,7 @@ note_resume(const RtRun *run, Loc loc)
                   (long long)rt_checkpoints_last(run->resume.folder));
 }
 
-/* The fault of an executor; of nobody, where it is NULL. */
+/* The fault of an executor, which may be NULL. */
 static Status
 status_of_fault(const RtRun *run, RtFault *f, const RtExecutor *executor)
 {
@@ -48,8 +48,8 @@ status_of_fault(const RtRun *run, RtFault *f, const RtExecutor *executor)
 
 /* ---- interrupts --------------------------------------------------------- */
 
-/* There may be no checkpoint of where it ended: a step did not end, or its data
- * did not come. */
+/* There may be no checkpoint of the current step: it did not end, or its data
+ * did not arrive. */
 static Status
 status_of_interrupt(const RtRun *run)
 {
@@ -98,8 +98,7 @@ rt_status_of_stop(RtRun *run)
                     : status_of_interrupt(run);
 }
 
-/* Nothing is waited for any more, and of faults only the first is sure to be
- * complete. */
+/* No thread waits any more, and only the first fault is sure to be complete. */
 Status
 rt_status_of_abandoned(RtRun *run)
 {

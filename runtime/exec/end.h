@@ -10,9 +10,9 @@ typedef struct RtRun RtRun;
 
 /* The fault of main, or of the replica of lowest number that has one. */
 Status rt_status_of_fault(RtRun *run) MUST_USE;
-/* Why the watchdog or the user stopped a run in which nobody failed. */
+/* Why the watchdog or the user stopped a run without faults. */
 Status rt_status_of_stop(RtRun *run) MUST_USE;
-/* Main did not come back. */
+/* Main did not return. */
 Status rt_status_of_abandoned(RtRun *run) MUST_USE;
 
 #endif

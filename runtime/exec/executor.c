@@ -1,5 +1,5 @@
 /*
- * executor.c - who executes compiled functions, and what ends their work
+ * executor.c - executors of compiled functions, and their faults
  */
 #include "runtime/exec/executor.h"
 
@@ -14,8 +14,8 @@ enum { ALIGN = 64 };
 
 /* ---- faults ------------------------------------------------------------ */
 
-/* Nobody must wait any longer for this executor.  (Functions of
- * elements are ahead of the steps; whoever asks for the element is told.) */
+/* No thread may wait any longer for this executor. (Dataset functions run
+ * before the step; the consumer of the element gets the fault.) */
 static int32_t
 end_with_fault(RtInvocation *inv)
 {

@@ -1,10 +1,10 @@
 /*
- * executor.h - who executes compiled functions, and what ends their work
+ * executor.h - executors of compiled functions, and their faults
  *
  * An executor is main, a replica, or a dataset function.  An invocation is a
  * function on an executor, with pointers to its parameters and results;
- * compiled code hands it back to hooks.  Executors work at the same time and
- * share nothing that changes.
+ * compiled code passes it to hooks.  Executors work at the same time and share
+ * nothing that changes.
  */
 #ifndef TFD_RUNTIME_EXEC_EXECUTOR_H
 #define TFD_RUNTIME_EXEC_EXECUTOR_H
@@ -26,16 +26,16 @@ typedef struct RtFunction RtFunction;
 typedef struct RtHostOp RtHostOp;
 typedef struct RtInvocation RtInvocation;
 
-/* Statuses that hooks return, and compiled code hands on to its caller. */
+/* Statuses that hooks return, and that compiled code returns to its caller. */
 enum {
     EXEC_OK = 0,
     EXEC_FAULT,  /* this executor's fault says why */
-    EXEC_STOPPED /* another one's does, or the user interrupted */
+    EXEC_STOPPED /* another executor failed, or the user interrupted */
 };
 
 /* ---- faults ------------------------------------------------------------ */
 
-/* A place of the program, and what a message says of it. */
+/* A place of the program, and a message about it. */
 typedef struct RtNote {
     Loc loc;
     const char *text;
@@ -49,21 +49,21 @@ typedef struct RtFault {
     Status cause;   /* a failure from below that is complete, or OK: */
     StatusKind kind;
     Str text;           /* the message, about op */
-    bool late;          /* the time was up */
-    RtNotes stragglers; /* then: where those were that others waited for */
+    bool late;          /* a timeout */
+    RtNotes stragglers; /* then: where stragglers were */
 } RtFault;
 
-/* Notes the first fault of an executor, stops all replicas, gives
+/* Records the first fault of an executor, stops all replicas, returns
  * EXEC_FAULT. */
 int32_t rt_fault(RtInvocation *inv, const RtHostOp *h, StatusKind kind,
                  const char *format, ...) __attribute__((format(printf, 4, 5)));
-/* The same for a failure from below, which it takes over.  One that is stopped
- * has failed in nothing: EXEC_STOPPED. */
+/* The same for a failure from below, of which it takes ownership.  A stopped
+ * executor has no fault: EXEC_STOPPED. */
 int32_t rt_fault_status(RtInvocation *inv, const RtHostOp *h, Status st);
 
 /* ---- executors ---------------------------------------------------------- */
 
-/* The lines that a step printed: one text, and where they end. */
+/* The lines that a step printed: one text, and the end of each. */
 typedef struct RtLines {
     Str text;
     VEC(size_t) ends; /* an empty line is one that another replica prints */
@@ -85,7 +85,7 @@ typedef struct RtExecutor {
     int64_t (*arg_dims)[IR_MAX_RANK];
     RtAllReducePart *reduces; /* scratch of all_reduce, for each operand */
     int64_t bytes_sent;
-    /* For the watchdog: what it executes (NULL: nothing), and how many
+    /* For the watchdog: its current operation (NULL: none), and how many
      * operations the runtime has executed for it. */
     _Atomic(RtInvocation *) running;
     _Atomic uint64_t num_ops;
@@ -99,17 +99,17 @@ struct RtInvocation {
 
 /* An executor without a device, once all functions are loaded. */
 void rt_executor_init(RtExecutor *executor, RtRun *run, int replica);
-/* Also of one that was never made. */
+/* Also for one that was never made. */
 void rt_executor_deinit(RtExecutor *executor);
 
-/* An invocation of fn; in and out have room for its pointers. */
+/* An invocation of fn; in and out have space for its pointers. */
 void rt_invocation_init(RtInvocation *inv, const RtFunction *fn,
                         RtExecutor *executor, char *base, char *const *in,
                         char *const *out);
 
-/* Where v is, on the invocation's executor; not for rows. */
+/* The address of v on the invocation's executor; not for rows. */
 char *rt_value_pointer(const RtInvocation *inv, const RtValue *v);
-/* Where a replica has the row v of main. */
+/* The address of main's row v on a replica. */
 char *rt_row_pointer(const RtExecutor *replica, const RtValue *v);
 
 /* Zeroed memory of a, aligned like device arenas are for values. */

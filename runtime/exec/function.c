@@ -1,9 +1,8 @@
 /*
- * function.c - functions of the placed module, ready to be executed
+ * function.c - loads functions of the placed module
  *
  * The module is verified, but it comes from a file: places are checked again
- * here, against the memory that they will be in, because the runtime is about
- * to follow them.
+ * here, against the actual memory, because the runtime dereferences them.
  */
 #include "runtime/exec/function.h"
 
@@ -21,7 +20,7 @@
 typedef struct Extent {
     const IrModule *module;
     int64_t most; /* bytes of an arena */
-    int64_t end;  /* behind the last byte placed */
+    int64_t end;  /* after the last place */
     bool bad;
 } Extent;
 
@@ -97,7 +96,7 @@ rt_reserve_arena(RtRun *run, int64_t end)
 
 /* ---- values ------------------------------------------------------------ */
 
-/* How far offsets of a space go in fn, or -1 where fn has no such places. */
+/* The limit of offsets of a space in fn, or -1 if fn has no such places. */
 static int64_t
 space_size(const RtRun *run, const RtFunction *fn, IrSpace space)
 {
@@ -135,7 +134,7 @@ is_placed(const RtRun *run, const RtFunction *fn, const IrValue *v)
     return p.offset >= 0 && bytes <= size && p.offset <= size - bytes;
 }
 
-/* Main's are rows, which replicas share that are of one device, too. */
+/* Main's values are rows, which replicas of one device also share. */
 static bool
 is_shared(const RtFunction *fn, const IrValue *v)
 {

@@ -15,7 +15,7 @@ typedef struct RtIterBinding RtIterBinding;
 
 typedef int32_t RtOpRun(RtInvocation *inv, const RtHostOp *h);
 
-/* Where dims have the rows of one replica, for all to see. */
+/* The words of dims with the rows of one replica, which all replicas know. */
 typedef struct RtReplicaWord {
     int word, replica;
 } RtReplicaWord;
@@ -55,16 +55,16 @@ typedef Status RtOpPrepare(RtRun *run, RtFunction *fn, RtHostOp *h);
 
 /* A kind of operation that the runtime executes; prepare is NULL for others. */
 typedef struct RtHostOpInfo {
-    unsigned where; /* it may stand: a bit for each IrFuncKind */
+    unsigned where; /* allowed contexts: a bit for each IrFuncKind */
     RtOpRun *run;
     RtOpPrepare *prepare;
 } RtHostOpInfo;
 
-/* Finds how large device arenas must be for what the module places. */
+/* Computes the size of device arenas for the module's places. */
 Status rt_measure_arena(RtRun *run) MUST_USE;
-/* Arenas of at least so many bytes, beyond what the module places. */
+/* Requires arenas of at least that many bytes, beyond the module's places. */
 Status rt_reserve_arena(RtRun *run, int64_t end) MUST_USE;
-/* The function of that name and kind; prepared when first asked for. */
+/* The function of that name and kind; prepared on the first call. */
 Status rt_load_function(RtRun *run, const char *name, IrFuncKind kind,
                         RtFunction **out) MUST_USE;
 

@@ -1,5 +1,5 @@
 /*
- * options.h - what a run is told from outside
+ * options.h - options of a run
  */
 #ifndef TFD_RUNTIME_EXEC_OPTIONS_H
 #define TFD_RUNTIME_EXEC_OPTIONS_H
@@ -24,13 +24,13 @@ typedef struct RtOptions {
     const char *devices;  /* NULL: as the plan says */
     const char *checkpoint_dir; /* NULL: none are made */
     int64_t every;              /* steps from one to the next */
-    bool resume;                /* from the newest, if there is any */
-    bool quiet;                 /* where it resumes is not told to err */
+    bool resume;                /* from the newest, if there is one */
+    bool quiet;                 /* the resumed step is not reported to err */
     bool seed_given;            /* a resumed run has its own if not */
     uint64_t seed;
     int num_threads; /* of all devices; 0: as many as there are cores */
-    /* Seconds that a collective may wait, and that nothing may go on for; 0:
-     * the usual time for collectives, and no limit for the rest. */
+    /* Seconds that a collective may wait, and without progress; 0: the usual
+     * time for collectives, and no limit for the rest. */
     double timeout;
     bool pipeline_threads; /* datasets are made ahead */
     bool stats;            /* are printed to err at the end */
@@ -39,7 +39,7 @@ typedef struct RtOptions {
     bool load_only;        /* all is made ready, but main is not called */
     FILE *out;             /* what the program prints */
     FILE *err;
-    /* Seconds, from which all waits are measured; NULL: rt_seconds. */
+    /* Seconds on a clock, for all waits; NULL: rt_seconds. */
     RtClock *clock;
     const atomic_bool *interrupted; /* set: stop soon; NULL: never */
     /* Ends the process with this status, whose message it prints: a thread of

@@ -17,8 +17,8 @@ rt_flush(const RtRun *run)
     return OK;
 }
 
-/* glibc tells of a line that was taken and could not be written by ferror
- * alone. */
+/* glibc reports a line that was accepted and could not be written only by
+ * ferror. */
 void
 rt_print(RtRun *run, const char *text, size_t len)
 {
@@ -30,7 +30,7 @@ rt_print(RtRun *run, const char *text, size_t len)
         run->out_error = errno;
 }
 
-/* Line i of what a replica printed, if it came that far. */
+/* Line i of a replica, if it printed that many. */
 static void
 write_line(RtRun *run, const RtLines *lines, int i)
 {

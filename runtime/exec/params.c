@@ -76,7 +76,7 @@ unknown_param(const RtRun *run, const RtSet *set)
                       set->name);
 }
 
-/* A run that is resumed has what it was begun with: main has read it. */
+/* A resumed run has its original values, which main has read. */
 static Status
 begun_otherwise(const RtRun *run, const char *option)
 {
@@ -122,7 +122,8 @@ apply(RtRun *run, const RtSet *set)
     return unknown_param(run, set);
 }
 
-/* The hidden param of random numbers that state no seed is --seed. */
+/* The hidden param of random numbers without a seed in the program is --seed.
+ */
 static Scalar
 default_of(const RtRun *run, const IrParam *p)
 {

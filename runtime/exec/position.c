@@ -1,10 +1,9 @@
 /*
- * position.c - where the executors of a run are, for those who wait for
- * them
+ * position.c - positions of the executors, for timeouts and interrupts
  *
  * Compiled code stores the number of each kernel, loop and hooked operation
- * that it comes to (TfdCall.at).  Whoever reads it is another thread, so what
- * it sees may be over by then; a loop that does not end is seen all the same.
+ * that it reaches (TfdCall.at).  Another thread reads it, so the position may
+ * be outdated; an endless loop is still found.
  */
 #include "runtime/exec/position.h"
 
@@ -45,7 +44,7 @@ rt_waits_for_data(const IrOp *op)
 
 /* ---- names -------------------------------------------------------------- */
 
-/* The last operation of a kernel, which its result comes from. */
+/* The last operation of a kernel, which defines its result. */
 static const IrOp *
 last_of_kernel(const IrOp *kernel)
 {
@@ -64,7 +63,7 @@ name_of(const IrOp *op)
     return ir_op_info[split ? split->op : op->kind].name;
 }
 
-/* Adds the position of `who`: the loop, where op is in one without end. */
+/* Adds the position of `who`: the endless loop around op, if there is one. */
 static void
 add_note(Arena *a, RtNotes *to, const char *who, const IrOp *op)
 {
@@ -81,7 +80,7 @@ add_note(Arena *a, RtNotes *to, const char *who, const IrOp *op)
 
 /* ---- stragglers --------------------------------------------------------- */
 
-/* It waits for others, or has nothing more to do. */
+/* Whether it waits for others, or has finished. */
 static bool
 is_straggler(const IrOp *op)
 {
@@ -129,7 +128,8 @@ rt_add_stragglers(RtRun *run, Arena *a, RtNotes *to)
         add_note(a, to, "main", op);
 }
 
-/* ---- shown --------------------------------------------------------------- */
+/* ---- messages ---------------------------------------------------------------
+ */
 
 Status
 rt_show_notes(const RtRun *run, const RtNotes *notes, Status st)

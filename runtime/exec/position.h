@@ -1,19 +1,20 @@
 /*
- * position.h - where the executors of a run are
+ * position.h - positions of the executors of a run
  */
 #ifndef TFD_RUNTIME_EXEC_POSITION_H
 #define TFD_RUNTIME_EXEC_POSITION_H
 
 #include "runtime/exec/executor.h"
 
-/* The operation that an executor executes; NULL: none. */
+/* The current operation of an executor; NULL: none. */
 const IrOp *rt_position(const RtExecutor *executor, int32_t *at);
 /* The outermost loop around op without a known number of rounds; NULL: none. */
 const IrOp *rt_unbounded_loop(const IrOp *op);
-/* Main waits for data there, or for who makes them. */
+/* Whether main waits for data there, or for their producer. */
 bool rt_waits_for_data(const IrOp *op);
-/* Where those are for whom main waits: replicas in a launch that neither wait
- * themselves nor have done their part, functions of datasets, or main. */
+/* The positions of the executors for which main waits: replicas in a launch
+ * that neither wait themselves nor have done their part, dataset functions, or
+ * main. */
 void rt_add_stragglers(RtRun *run, Arena *a, RtNotes *to);
 
 /* The same message with these places below it, as diag_print shows notes. */

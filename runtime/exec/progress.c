@@ -1,5 +1,5 @@
 /*
- * progress.c - a line on the terminal that tells how fast it goes
+ * progress.c - a line on the terminal with the speed of the run
  */
 #include "runtime/exec/progress.h"
 

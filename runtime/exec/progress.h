@@ -1,5 +1,5 @@
 /*
- * progress.h - a line on the terminal that tells how fast it goes
+ * progress.h - a line on the terminal with the speed of the run
  */
 #ifndef TFD_RUNTIME_EXEC_PROGRESS_H
 #define TFD_RUNTIME_EXEC_PROGRESS_H
@@ -17,13 +17,13 @@ typedef struct RtProgress {
 
 void rt_progress_begin(RtProgress *p, FILE *to);
 
-/* So many steps have been done before. */
+/* Sets the number of steps done before. */
 void rt_progress_resume(RtProgress *p, int64_t steps);
 
-/* Shows the line anew if a tenth of a second has passed since. */
+/* Shows the line again if a tenth of a second has passed since. */
 void rt_progress_step(RtProgress *p, int64_t steps);
 
-/* Takes the line away, for something else is printed or all is done. */
+/* Removes the line before other output, and at the end. */
 void rt_progress_clear(RtProgress *p);
 
 #endif

@@ -1,5 +1,5 @@
 /*
- * run_state.h - a run: a plan that is loaded, its devices and executors
+ * run_state.h - a run: a loaded plan, its devices and executors
  */
 #ifndef TFD_RUNTIME_EXEC_RUN_STATE_H
 #define TFD_RUNTIME_EXEC_RUN_STATE_H
@@ -24,8 +24,8 @@ struct RtRun {
     int out_error; /* errno of the first line that could not be printed, or 0 */
     const char *data_dir;
     uint64_t seed;
-    double now_offset; /* what now() is ahead of rt_seconds() */
-    RtClock *clock;    /* that waits are measured by */
+    double now_offset; /* now() minus rt_seconds() */
+    RtClock *clock;    /* for all waits */
     RtCode *code;
     RtColl *coll;
     RtWatchdog watchdog;
@@ -47,7 +47,7 @@ struct RtRun {
     RtStats stats;
     RtProgress progress;
     bool has_summary;
-    RtEvents *events; /* of summary; NULL: nobody wants them */
+    RtEvents *events; /* of summary; NULL: not recorded */
     RtResume resume;
 };
 

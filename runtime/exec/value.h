@@ -1,7 +1,7 @@
 /*
- * value.h - where the values of compiled code are, and how large
+ * value.h - locations and sizes of the values of compiled code
  *
- * A dimension is a constant or follows from a word of the table of run-time
+ * A dimension is a constant or is computed from a word of the table of run-time
  * dimensions (TfdCall.dims), which each executor has.
  */
 #ifndef TFD_RUNTIME_EXEC_VALUE_H
@@ -27,8 +27,8 @@ typedef struct RtValue {
     RtDim dims[IR_MAX_RANK];
 } RtValue;
 
-/* A dimension, at least 0, and the number of elements and bytes, where dims
- * are these. */
+/* A dimension, at least 0, and the number of elements and bytes, with these
+ * dims. */
 int64_t rt_dim(const RtDim *d, const int64_t *dims);
 int64_t rt_value_count(const RtValue *v, const int64_t *dims);
 size_t rt_value_bytes(const RtValue *v, const int64_t *dims);

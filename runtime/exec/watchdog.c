@@ -1,16 +1,15 @@
 /*
- * watchdog.c - the thread that sees to it that a run ends
+ * watchdog.c - the thread that ends runs without progress
  *
- * Ten times a second it looks whether the user has interrupted, whether an
- * executor has failed, and, with --timeout, whether anything goes on: whether
- * main or a replica has come to another operation.  A round of a loop that may
- * have no end is none.  When it is time it sets the stop word, which compiled
- * loops load in each round and hooks and pipelines look at, and which ends the
- * waits for other replicas; so main comes back.
+ * Ten times a second it checks whether the user has interrupted, whether an
+ * executor has failed, and, with --timeout, whether there is progress: whether
+ * main or a replica has reached another operation.  A round of a loop that may
+ * be endless is not progress.  To end the run it sets the stop word, which
+ * compiled loops load in each round, hooks and pipelines check, and which ends
+ * the waits for other replicas; so main returns.
  *
- * A kernel and a thread that reads a file look at nothing.  Who does not come
- * back is waited for GRACE seconds; then the process ends, with the message
- * that it would have ended with.
+ * Kernels and threads that read a file do not check it.  The watchdog waits
+ * GRACE seconds for them; then it ends the process, with the same message.
  */
 #include "runtime/exec/watchdog.h"
 
@@ -23,7 +22,7 @@
 #include "runtime/exec/position.h"
 #include "runtime/exec/run_state.h"
 
-#define GRACE 0.5     /* seconds, to come back in */
+#define GRACE 0.5     /* seconds to return */
 #define PATIENCE 10.0 /* with a step, when an interrupt wants a checkpoint */
 enum { USUAL_STEPS = 10 }; /* or as long as so many of the longest one */
 
@@ -62,7 +61,7 @@ rt_watchdog_resume(RtRun *run)
     atomic_fetch_sub(&run->watchdog.held, 1);
 }
 
-/* Files take the time they take, and are whole or not there. */
+/* Files take the time they take, and are complete or do not exist. */
 static bool
 is_held(const RtRun *run)
 {
@@ -74,7 +73,7 @@ is_held(const RtRun *run)
                   op->kind == OP_summary || op->kind == OP_print);
 }
 
-/* ---- whether anything goes on ------------------------------------------- */
+/* ---- progress ------------------------------------------- */
 
 /* Whether the executor has made progress since the last sample. */
 static bool
@@ -114,7 +113,7 @@ note_steps(RtWatchdog *w, double now)
     w->seen_steps = steps;
 }
 
-/* A replica that waits for others knows itself how long. */
+/* A replica that waits for others has its own timeout. */
 static bool
 waits_for_others(const RtRun *run)
 {
@@ -127,7 +126,7 @@ waits_for_others(const RtRun *run)
     return false;
 }
 
-/* ---- when it is time ---------------------------------------------------- */
+/* ---- ending a run ---------------------------------------------------- */
 
 static const char *
 late_text(Arena *a, const IrOp *op, double seconds)
@@ -174,7 +173,7 @@ check_time(RtRun *run, double now)
         give_up(run, op);
 }
 
-/* With checkpoints the step at hand is finished (D19), unless it takes so long
+/* With checkpoints the current step is finished (D19), unless it takes so long
  * that it may never end. */
 static void
 check_interrupt(RtRun *run, double now)
@@ -194,8 +193,8 @@ check_interrupt(RtRun *run, double now)
     rt_stop(run);
 }
 
-/* Others come back by themselves where they would have failed, too: which of
- * them is named must not depend on who was faster. */
+/* Other executors return by themselves if they would also fail: the one that is
+ * reported must not depend on which was faster. */
 static void
 check_faults(RtRun *run, double now)
 {
@@ -210,7 +209,7 @@ check_faults(RtRun *run, double now)
 
 /* ---- ending the process ------------------------------------------------- */
 
-/* Whoever comes back now must not report a second time. */
+/* A thread that returns now must not report a second time. */
 static void
 move_on(RtWatchdog *w, RtRunPhase from, RtRunPhase to)
 {
@@ -309,7 +308,7 @@ rt_watchdog_main_returned(RtRun *run)
     move_on(&run->watchdog, PHASE_RUNNING, PHASE_RETURNED);
 }
 
-/* Threads that make data may be in a loop, too. */
+/* Threads that make data may be in an endless loop, too. */
 void
 rt_watchdog_closing(RtRun *run, Status st)
 {

@@ -1,5 +1,5 @@
 /*
- * watchdog.h - the thread that sees to it that a run ends
+ * watchdog.h - the thread that ends runs without progress
  */
 #ifndef TFD_RUNTIME_EXEC_WATCHDOG_H
 #define TFD_RUNTIME_EXEC_WATCHDOG_H
@@ -8,7 +8,7 @@
 #include "runtime/exec/executor.h"
 #include "runtime/hal/cpu/wait.h"
 
-/* How far an executor was when the watchdog looked. */
+/* The progress of an executor at the last sample. */
 typedef struct RtProgressSample {
     uint64_t num_ops;
     int32_t at;
@@ -16,7 +16,7 @@ typedef struct RtProgressSample {
 
 typedef enum RtRunPhase {
     PHASE_RUNNING,   /* main is called, or about to be */
-    PHASE_RETURNED,  /* and it has come back */
+    PHASE_RETURNED,  /* and it has returned */
     PHASE_CLOSING,   /* threads are asked to end */
     PHASE_ABANDONED, /* the watchdog ends the process */
     PHASE_ENDED
@@ -27,35 +27,35 @@ typedef struct RtWatchdog {
     pthread_t thread;
     bool has_thread;
     RtWaitWord bell;      /* changes when the thread is to end */
-    _Atomic int32_t stop; /* the word that loops look at: EXEC_STOPPED or 0 */
+    _Atomic int32_t stop; /* the word that loops check: EXEC_STOPPED or 0 */
     atomic_int phase;     /* of RtRunPhase */
-    atomic_int held;      /* how many wait for a disk: no time counts */
-    _Atomic(RtExecutor *) failed; /* who did first; its fault is complete */
+    atomic_int held;      /* threads that wait for a disk: no timeout */
+    _Atomic(RtExecutor *) failed; /* the first one with a fault, complete */
     _Atomic int64_t steps;        /* done by main */
-    Status result;                /* PHASE_CLOSING: what the run ends with */
+    Status result;                /* PHASE_CLOSING: the status of the run */
     Arena *arena;
     RtProgressSample *seen; /* of main and each replica */
-    double moved;           /* the last time that another sample was seen */
+    double moved;           /* the last time that a sample differed */
     int64_t seen_steps;
     double stepped, longest; /* when the last step ended; the longest one */
     double interrupted, faulted, stopped, closed; /* when that was seen */
     RtFault fault;      /* the run made no progress for too long */
-    bool wants_data;    /* an interrupted run that did not come to an end */
+    bool wants_data;    /* an interrupted run that did not end */
     RtNotes unfinished; /* was waiting for data, or was there */
 } RtWatchdog;
 
 /* Begins to watch, before main is called. */
 Status rt_watchdog_start(RtRun *run) MUST_USE;
-/* Main has come back; the run ends with st; all threads have ended.  Who comes
- * too late, when the process is being ended, does not return. */
+/* Main has returned; the run ends with st; all threads have ended.  Does not
+ * return if the watchdog is already ending the process. */
 void rt_watchdog_main_returned(RtRun *run);
 void rt_watchdog_closing(RtRun *run, Status st);
 void rt_watchdog_join(RtRun *run);
-/* Between these two nobody counts the seconds. */
+/* Time between these two does not count for the timeout. */
 void rt_watchdog_suspend(RtRun *run);
 void rt_watchdog_resume(RtRun *run);
 
-/* All who run, and all who wait, are to come back with EXEC_STOPPED. */
+/* All executors and all waits must end with EXEC_STOPPED. */
 void rt_stop(RtRun *run);
 bool rt_is_stopped(const RtRun *run);
 /* The user has interrupted the run. */

@@ -1,8 +1,8 @@
 /*
  * driver.h - the kinds of devices that this program can open
  *
- * A driver is one folder beside this file: it knows how to open devices of a
- * kind of ir/device/kinds.def, and says what they can do.
+ * A driver is one folder beside this file: it opens devices of one kind of
+ * ir/device/kinds.def, and gives their properties.
  */
 #ifndef TFD_RUNTIME_HAL_DRIVER_H
 #define TFD_RUNTIME_HAL_DRIVER_H

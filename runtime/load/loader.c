@@ -1,9 +1,9 @@
 /*
- * loader.c - relocatable objects to code that can be called
+ * loader.c - links relocatable objects into executable memory
  *
  * The mapping has three parts, each of whole pages: code, constants, data.  It
- * is filled while it may be written, and then protected, so that nothing is
- * ever both writable and executable.
+ * is filled while it is writable, and then protected, so that no page is ever
+ * both writable and executable.
  *
  *   code        a stub for each runtime function, then sections with code
  *   constants   a slot for each relocation through the GOT, then sections
@@ -31,7 +31,8 @@
 
 enum { PAGE = 4096, MAX_MAPPING = 1 << 30, STUB_BYTES = 16, SLOT_BYTES = 8 };
 
-/* ---- what objects may call --------------------------------------------- */
+/* ---- functions that objects may call
+ * --------------------------------------------- */
 
 typedef struct Outside {
     const char *name;
@@ -130,7 +131,7 @@ is_our_kind(const Elf64_Ehdr *h)
            h->e_machine == EM_X86_64 && h->e_shentsize == sizeof(Elf64_Shdr);
 }
 
-/* Sets part and laid; sections that no code needs at run time stay outside. */
+/* Sets part and laid; sections that are not needed at run time are left out. */
 static Status
 classify(const Object *o, Section *s)
 {
@@ -245,8 +246,8 @@ typedef struct Reloc {
     int64_t addend;
 } Reloc;
 
-/* Calls visit on each relocation of the laid sections of o, once it is known
- * to be of a kind that we apply, with room in its section. */
+/* Calls visit on each relocation of the laid sections of o, after checking that
+ * its kind is supported and that it fits in its section. */
 typedef Status RelocVisit(Loader *l, const Object *o, const Section *target,
                           const Reloc *r);
 
@@ -308,7 +309,7 @@ visit_relocs(Loader *l, const Object *o, RelocVisit *visit)
 
 /* ---- layout ------------------------------------------------------------ */
 
-/* Room for n bytes in a part; false when the mapping would become too big. */
+/* Allocates n bytes in a part; false when the mapping would become too big. */
 static bool
 reserve(Loader *l, Part part, uint64_t n, uint64_t align, size_t *offset)
 {
@@ -449,7 +450,8 @@ symbol_name(const Object *o, const Elf64_Sym *s)
     return inside ? o->bytes + o->strings->head.sh_offset + s->st_name : "";
 }
 
-/* The section that defines s, laid out; NULL where no code can use it. */
+/* The section that defines s, if it is loaded; NULL where no code can use it.
+ */
 static const Section *
 defining_section(const Object *o, const Elf64_Sym *s)
 {
@@ -550,14 +552,14 @@ apply_reloc(Loader *l, const Object *o, const Section *target, const Reloc *r)
     return OK;
 }
 
-/* ---- all of it --------------------------------------------------------- */
+/* ---- loading --------------------------------------------------------- */
 
 static Status
 protect(const Loader *l)
 {
     for (int i = 0; i < NUM_PARTS; i++) {
         size_t size = whole_pages(l->part_size[i]);
-        errno = EACCES; /* what a failure on request is */
+        errno = EACCES; /* the errno of a failure on request */
         if (size && (fail_here(FAIL_IO) ||
                      mprotect(l->part_at[i], size, part_protection[i]) < 0))
             return errno == ENOMEM
@@ -569,7 +571,7 @@ protect(const Loader *l)
     return OK;
 }
 
-/* For perf, which has no other way to know names of code without a file. */
+/* For perf, which cannot get the names of code without a file otherwise. */
 static void
 write_perf_map(const RtCode *code)
 {

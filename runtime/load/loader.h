@@ -1,9 +1,9 @@
 /*
- * loader.h - relocatable objects to code that can be called
+ * loader.h - links relocatable objects into executable memory
  *
  * All objects of a plan are laid out in one mapping and linked with each other
  * and with the few functions of TFD_ABI_CALLS.  Nothing in an object is
- * believed: a section, symbol or relocation that reaches outside, or of a kind
+ * trusted: a section, symbol or relocation that reaches outside, or of a kind
  * that the compiler does not make, is refused with a message.
  */
 #ifndef TFD_RUNTIME_LOAD_LOADER_H

@@ -2,8 +2,8 @@
  * coll.c - collectives of device programs
  *
  * Every start of a program is an instance of the communicator.  A program and
- * its variant for full batches meet at the same instances, since some replicas
- * may run the one while others run the other: their collectives must be alike.
+ * its variant for full batches share their instances, since some replicas may
+ * run the one while others run the other: their collectives must be equal.
  */
 #include <assert.h>
 #include "runtime/exec/position.h"
@@ -45,7 +45,7 @@ share_instance(RtRun *run, RtFunction *fn, RtHostOp *h)
     return OK;
 }
 
-/* Those that ops.def allows a start. */
+/* The algorithms that ops.def allows a start. */
 static RtCollAlgorithm
 algorithm_of(const IrOp *op)
 {
@@ -144,7 +144,7 @@ rt_prepare_gather(RtRun *run, RtFunction *fn, RtHostOp *h)
     return prepare_start(run, fn, h);
 }
 
-/* A done has the instance of the start whose result it waits for. */
+/* A done has the instance of the start whose result it takes. */
 Status
 rt_prepare_done(RtRun *run, RtFunction *fn, RtHostOp *h)
 {
@@ -201,7 +201,7 @@ rt_op_all_gather_start(RtInvocation *inv, const RtHostOp *h)
     return EXEC_OK;
 }
 
-/* "replicas 0, 2 have" of those that have arrived, or have not. */
+/* "replicas 0, 2 have" arrived, or have not. */
 static const char *
 list_replicas(const RtRun *run, Arena *a, RtCollInstance *instance,
               bool arrived)

@@ -1,5 +1,5 @@
 /*
- * fetch.c - what the program is given: params, the time, values of devices
+ * fetch.c - param, now, fetch
  */
 #include <string.h>
 #include "ir/base/message.h"
@@ -56,7 +56,7 @@ rt_prepare_fetch(RtRun *run, RtFunction *fn, RtHostOp *h)
     return OK;
 }
 
-/* The size is that on the replica, where the value was made. */
+/* The size depends on the replica where the value was made. */
 int32_t
 rt_op_fetch(RtInvocation *inv, const RtHostOp *h)
 {

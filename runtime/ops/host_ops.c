@@ -1,8 +1,8 @@
 /*
  * host_ops.c - the table of the operations that the runtime executes
  *
- * The functions of a plan are loaded by this table, which a run is given: what
- * loads them needs none of the operations.
+ * The functions of a plan are loaded by this table, which is passed to a run:
+ * so the loader does not depend on the operations.
  */
 #include "runtime/ops/host_ops.h"
 

@@ -12,7 +12,7 @@
 #include "runtime/ops/host_ops.def"
 #undef HOST_OP
 
-/* The rows of host_ops.def by IrOpKind; those of other operations are zero. */
+/* The rows of host_ops.def by IrOpKind; other operations have zeros. */
 extern const RtHostOpInfo rt_host_ops[NUM_OPS];
 
 #endif

@@ -35,7 +35,7 @@ rt_load_elements(RtRun *run)
     return OK;
 }
 
-/* An element's shapes name no batch or one: every n is that. */
+/* An element's shapes name at most one batch: every n is that one. */
 static void
 set_rows(RtElementCall *e, int64_t rows)
 {
@@ -44,8 +44,7 @@ set_rows(RtElementCall *e, int64_t rows)
         e->executor.batches[i].n = rows;
 }
 
-/* Why a function of an element stopped, with its place: whoever reads this is
- * another thread than that which says it. */
+/* The fault of a dataset function, with its place: another thread reads it. */
 static Status
 element_fault(RtElementCall *e)
 {
@@ -80,7 +79,7 @@ call_element(RtElementFn *f, void *const *in, void *const *out, int64_t rows)
     return end == EXEC_OK ? OK : element_fault(e);
 }
 
-/* The run, as its pipelines see it. */
+/* The run as a client of its pipelines. */
 typedef struct Client {
     RtDataClient base;
     RtRun *run;
@@ -109,7 +108,7 @@ gives_up(RtDataClient *c)
 
 /* ---- opening and closing ------------------------------------------------ */
 
-/* The bounds of its rows, whichever symbols stand for them. */
+/* The bounds of its rows, whichever symbols they have. */
 static void
 note_bounds(RtRun *run, RtIterBinding *it)
 {
@@ -189,7 +188,7 @@ num_components(const RtRun *run, const RtIterBinding *it)
     return ds && ds->stages.len ? VEC_LAST(ds->stages).types.len : 0;
 }
 
-/* The symbols of what single replicas have of n. */
+/* The symbols of the rows of n on single replicas. */
 static RtReplicaRows *
 rows_of_replicas(const RtRun *run, int32_t n)
 {
@@ -221,7 +220,7 @@ rt_prepare_iter_next(RtRun *run, RtFunction *fn, RtHostOp *h)
     return OK;
 }
 
-/* All iterators of a dataset count its passes together. */
+/* All iterators of a dataset share the count of its passes. */
 static uint64_t
 passes_of(const RtRun *run, const IrIter *ir)
 {

@@ -8,7 +8,7 @@
 
 typedef struct RtRun RtRun;
 
-/* The functions that datasets call; before any executor is made. */
+/* The functions that datasets call; before executors are made. */
 Status rt_load_elements(RtRun *run) MUST_USE;
 Status rt_open_iterators(RtRun *run) MUST_USE;
 void rt_close_iterators(RtRun *run);

@@ -2,11 +2,11 @@
  * launch.c - main hands a program to the devices
  *
  * Per-replica and mirrored values of main are rows: places at one offset of
- * every arena, which programs read and write through pointers; what the
- * replicas of a device share is in the arena of the first.  Host
- * values are copied to a place on each device that the program leaves free.  A
- * device whose shares of the batches are full gets the variant of the program
- * that has constants for their sizes.
+ * every arena, which programs read and write through pointers; values that the
+ * replicas of a device share are in the arena of the first.  Host values are
+ * copied to a place on each device that the program does not use.  A device
+ * whose shares of the batches are full gets the variant of the program that has
+ * constants for their sizes.
  */
 #include "runtime/ops/launch.h"
 
@@ -20,7 +20,7 @@
 #include "runtime/hal/cpu/wait.h"
 #include "runtime/ops/host_ops.h"
 
-/* A word of dims, and what it is when batches are full. */
+/* A word of dims, and its value when batches are full. */
 typedef struct Full {
     int word;
     int64_t bound;
@@ -203,7 +203,7 @@ rt_bind_launches(RtRun *run)
 
 /* ---- execution --------------------------------------------------------- */
 
-/* To the arena that a device's replicas share. */
+/* Copies to the arena that a device's replicas share. */
 static void
 copy_operands(RtInvocation *inv, const RtLaunch *l, RtExecutor *first)
 {
@@ -227,8 +227,8 @@ has_full_batches(const RtLaunch *l, const int64_t *dims)
     return true;
 }
 
-/* The replicas of a device run the same variant: that for full batches where
- * all of them have full ones. */
+/* The replicas of a device run the same variant: that for full batches if all
+ * of them have full ones. */
 static void
 launch_on(RtLaunch *l, RtExecutor *first, int num_replicas)
 {
@@ -243,8 +243,8 @@ launch_on(RtLaunch *l, RtExecutor *first, int num_replicas)
     first->device->ops->launch(first->device, inv->fn->code, &inv->call);
 }
 
-/* Waits for all, whatever becomes of each; a fault is worth more than having
- * been stopped by another one's. */
+/* Waits for all replicas, whatever the status of each; a fault takes precedence
+ * over having been stopped. */
 static int32_t
 wait_for_all(RtRun *run)
 {

@@ -8,8 +8,8 @@
 
 typedef struct RtRun RtRun;
 
-/* Reserves room for host operands in the arenas, once all launches are
- * loaded. */
+/* Reserves space for host operands in the arenas, once all launches are loaded.
+ */
 Status rt_reserve_staging(RtRun *run) MUST_USE;
 /* Sets the pointers of all programs, once the devices have their arenas. */
 void rt_bind_launches(RtRun *run);

@@ -2,7 +2,7 @@
  * print.c - print and assert
  *
  * Main's lines are printed at once, those of replicas at the end of the step
- * (output.h); of a line that is the same on all, replica 0 has the only one.
+ * (output.h); a line that is the same on all is printed by replica 0 only.
  */
 #include "runtime/ops/print.h"
 
@@ -78,7 +78,8 @@ rt_op_print(RtInvocation *inv, const RtHostOp *h)
     return EXEC_OK;
 }
 
-/* Main on devices that execute nothing: all that it fetches is zeros. */
+/* Whether main is on devices that execute nothing: all fetched values are
+ * zeros. */
 static bool
 sees_no_results(const RtInvocation *inv)
 {

@@ -2,8 +2,8 @@
  * save.c - save, restore and summary
  *
  * The values are main's: programs have read them from the variables, or will
- * write them there.  A checkpoint is one file in a folder of its own, so that
- * others may stand beside it, and replaces the one before as a whole.
+ * write them there.  A checkpoint is one file in a folder of its own, which may
+ * have other files, and atomically replaces the previous one.
  */
 #include <string.h>
 #include "ir/base/io/file.h"
@@ -50,7 +50,7 @@ typedef struct Checkpoint {
     int num_vars;
 } Checkpoint;
 
-/* The operands of the path stand behind the first ones. */
+/* The operands of the path come after the first ones. */
 static Checkpoint
 checkpoint_of(RtInvocation *inv, const RtHostOp *h, int first)
 {
@@ -64,7 +64,7 @@ checkpoint_of(RtInvocation *inv, const RtHostOp *h, int first)
     return c;
 }
 
-/* The status st as the operation's end. */
+/* Ends the operation with status st. */
 static int32_t
 finish(Checkpoint *c, Status st)
 {
@@ -76,7 +76,7 @@ finish(Checkpoint *c, Status st)
     return end;
 }
 
-/* The tensor that value v of variable i is. */
+/* The tensor of value v of variable i. */
 static RtTensor
 tensor_of(const Checkpoint *c, int i, const RtValue *v)
 {
@@ -172,7 +172,7 @@ check_type(const Checkpoint *c, const RtTensor *saved, const RtTensor *wanted)
                       type_text(c->arena, saved), c->path);
 }
 
-/* A bool is 0 or 1 wherever it is. */
+/* A bool must be 0 or 1. */
 static Status
 check_bools(const Checkpoint *c, const RtTensor *saved)
 {

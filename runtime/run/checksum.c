@@ -1,7 +1,7 @@
 /*
- * checksum.c - one number for all that was trained
+ * checksum.c - one hash of all variables
  *
- * The same plan and data give the same bits (D2); this is how to see it.
+ * The same plan and data give the same bits (D2), which this makes visible.
  */
 #include "runtime/run/checksum.h"
 

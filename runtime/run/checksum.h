@@ -1,5 +1,5 @@
 /*
- * checksum.h - one number for all that was trained
+ * checksum.h - one hash of all variables
  */
 #ifndef TFD_RUNTIME_RUN_CHECKSUM_H
 #define TFD_RUNTIME_RUN_CHECKSUM_H

@@ -1,5 +1,5 @@
 /*
- * hooks.c - what compiled code calls
+ * hooks.c - the hooks that compiled code calls
  */
 #include "runtime/run/hooks.h"
 

@@ -1,5 +1,5 @@
 /*
- * hooks.h - what compiled code calls (ir/plan/abi.h)
+ * hooks.h - the hooks that compiled code calls (ir/plan/abi.h)
  */
 #ifndef TFD_RUNTIME_RUN_HOOKS_H
 #define TFD_RUNTIME_RUN_HOOKS_H

@@ -1,9 +1,9 @@
 /*
- * memory.c - what a run needs of memory, and whether there is as much
+ * memory.c - the memory that a run needs, and whether it is available
  *
- * All of it is known before main is called, but for what datasets keep of
- * files.  A run that would be killed in its midst for want of memory is refused
- * before it begins.
+ * It is known before main is called, except for the elements that datasets keep
+ * of files.  A run that would be killed for lack of memory is refused before it
+ * begins.
  */
 #include "runtime/run/memory.h"
 
@@ -63,9 +63,10 @@ rt_memory_footprint(const RtRun *run)
     return n;
 }
 
-/* ---- whether it is there ------------------------------------------------- */
+/* ---- whether it is available
+ * ------------------------------------------------- */
 
-/* The memory that TFD_MEMORY states, in bytes; -1: it states none. */
+/* The memory in TFD_MEMORY, in bytes; -1: not set. */
 static int64_t
 stated_room(void)
 {
@@ -79,7 +80,7 @@ stated_room(void)
     return n ? (int64_t)n << MEGABYTE_BITS : INT64_MAX;
 }
 
-/* Those who take most of a device, and where they come from. */
+/* The largest users of a device's memory, and their sources. */
 static Status
 show_largest(const RtRun *run, Status st)
 {

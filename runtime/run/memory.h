@@ -19,7 +19,7 @@ typedef struct RtFootprint {
 /* As messages have them: 10^6 bytes. */
 double rt_megabytes(int64_t bytes);
 RtFootprint rt_memory_footprint(const RtRun *run);
-/* An error if there is not as much. */
+/* An error if it is not available. */
 Status rt_check_memory(const RtRun *run) MUST_USE;
 
 #endif

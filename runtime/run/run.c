@@ -1,8 +1,8 @@
 /*
- * run.c - a plan to its results
+ * run.c - runs a plan
  *
- * Opening goes from what can be wrong in the plan to what costs the machine
- * something: params, code, functions, then devices, then files.
+ * Opening first checks the plan, and then takes resources of the machine:
+ * params, code, functions, then devices, then files.
  */
 #include "runtime/run/run.h"
 
@@ -30,8 +30,8 @@
 
 /* ---- opening ----------------------------------------------------------- */
 
-/* Compiled code names operations, places and dimensions by number, so it runs
- * with the module that it was compiled from and no other. */
+/* Compiled code identifies operations, places and dimensions by number, so it
+ * runs only with the module that it was compiled from. */
 static Status
 check_module_symbol(const RtRun *run)
 {
@@ -55,7 +55,7 @@ load_code(RtRun *run, const IrFunc *main_ir, RtFunction **main_fn)
     return rt_reserve_staging(run);
 }
 
-/* "1, 2, 4 or 8": the numbers that n can be divided by. */
+/* "1, 2, 4 or 8": the divisors of n. */
 static const char *
 list_divisors(Arena *a, int n)
 {
@@ -66,7 +66,7 @@ list_divisors(Arena *a, int n)
     return str_text(&s);
 }
 
-/* Replicas meet in collectives, so all devices are of one kind. */
+/* Replicas execute collectives together, so all devices are of one kind. */
 static Status
 check_drivers(RtRun *run)
 {
@@ -89,7 +89,7 @@ check_drivers(RtRun *run)
     return OK;
 }
 
-/* Any number of devices that have as many replicas each. */
+/* Any number of devices with equally many replicas. */
 static Status
 check_asked(RtRun *run, const char *asked)
 {

@@ -1,10 +1,9 @@
 /*
- * run.h - a plan to its results
+ * run.h - runs a plan
  *
  * A run opens devices, loads the plan's code, and calls the program's main on
- * the thread it is called on.  Everything that compiled code asks for at run
- * time is made ready before: on the path of a step there is no lookup, no lock
- * and no allocation.
+ * the thread it is called on.  Everything that compiled code needs at run time
+ * is prepared before: a step has no lookup, no lock and no allocation.
  */
 #ifndef TFD_RUNTIME_RUN_RUN_H
 #define TFD_RUNTIME_RUN_RUN_H
@@ -14,12 +13,12 @@
 #include "ir/plan/plan.h"
 #include "runtime/exec/options.h"
 
-/* Runs main of the plan to its end, from its beginning or from a checkpoint.
- * What goes wrong inside the program (an assert, a dataset, a collective that
- * waits too long) is an error with its place in plan->diag, too. */
+/* Runs main of the plan to its end, from its beginning or from a checkpoint.  A
+ * failure inside the program (an assert, a dataset, a collective that waits too
+ * long) is an error with its place in plan->diag, too. */
 Status rt_run(const Plan *plan, const RtOptions *options) MUST_USE;
 
-/* Prints what ended a run, and gives the program's exit status. */
+/* Prints the error that ended a run, and returns the program's exit status. */
 int rt_report(const Plan *plan, Status st, const char *program, FILE *to);
 
 #endif

@@ -1,5 +1,5 @@
 /*
- * stats.c - what a run took
+ * stats.c - time, memory and bytes of a run
  */
 #include "runtime/run/stats.h"
 
@@ -53,7 +53,8 @@ print_sent(const RtRun *run, FILE *to)
             run->num_replicas);
 }
 
-/* The plan against what the process has taken since the run began. */
+/* The plan's estimate, and the memory that the process has taken since the run
+ * began. */
 static void
 print_memory(const RtRun *run, FILE *to)
 {

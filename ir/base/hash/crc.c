@@ -12,7 +12,7 @@ enum { MOST = 1 << 30 }; /* ISA-L counts in int */
 uint32_t
 crc32c(const void *bytes, size_t n)
 {
-    /* it does not write, it just does not say so */
+    /* ISA-L only reads, but its parameter is not const */
     unsigned char *at = (unsigned char *)bytes;
     uint32_t crc = UINT32_MAX;
     for (size_t part; n > 0; at += part, n -= part) {

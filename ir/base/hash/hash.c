@@ -6,7 +6,7 @@
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
-#define XXH_STATIC_LINKING_ONLY /* a state in memory of ours */
+#define XXH_STATIC_LINKING_ONLY /* a state in memory that we allocated */
 #include <xxhash.h>
 
 struct Hash {
@@ -26,7 +26,7 @@ hash_text(Arena *a, const void *bytes, size_t n)
     return text_of(a, XXH3_128bits(bytes, n));
 }
 
-/* The state asks for more than an arena aligns to. */
+/* The state needs a larger alignment than an arena gives. */
 Hash *
 hash_new(Arena *a)
 {

@@ -1,7 +1,7 @@
 /*
- * siphash.c - a hash that nobody can predict without its key
+ * siphash.c - a hash that cannot be predicted without its key
  *
- * Four words of state; each word of the message goes in by two rounds.
+ * Four words of state; two rounds mix in each word of the message.
  */
 #include "ir/base/hash/siphash.h"
 
@@ -16,7 +16,7 @@ rotate(uint64_t x, int by)
     return x << by | x >> (64 - by);
 }
 
-/* The half of a round for two neighbours. */
+/* Half of a round, for two neighbouring words. */
 static void
 mix(uint64_t *x, uint64_t *y, int by)
 {

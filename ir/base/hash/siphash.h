@@ -1,5 +1,5 @@
 /*
- * siphash.h - a hash that nobody can predict without its key
+ * siphash.h - a hash that cannot be predicted without its key
  *
  * SipHash-2-4 of 128 bits (Aumasson and Bernstein, 2012): a pseudorandom
  * function, so its value over some bytes is a message authentication code.
@@ -15,7 +15,7 @@ enum { SIPHASH_KEY = 16 }; /* bytes */
 
 typedef struct SipHash {
     uint64_t v[4];
-    uint64_t tail; /* bytes that are no whole word yet, the first lowest */
+    uint64_t tail; /* bytes of an incomplete word, the first lowest */
     uint64_t len;
 } SipHash;
 
@@ -25,7 +25,7 @@ typedef struct SipValue {
 
 SipHash siphash_begin(const uint8_t key[SIPHASH_KEY]);
 void siphash_add(SipHash *s, const void *bytes, size_t n);
-/* Of all that was added; s is used up. */
+/* The hash of everything that was added; s is used up. */
 SipValue siphash_end(SipHash *s);
 
 #endif

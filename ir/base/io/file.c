@@ -26,7 +26,7 @@
 
 enum { MIN_READ = 4 << 10 };
 
-/* What the user cannot mend by another path or another right. */
+/* Whether the user cannot repair it by another path or other permissions. */
 static bool
 is_machine_error(int error)
 {
@@ -91,8 +91,8 @@ fails(int error)
     return true;
 }
 
-/* One that is closed would be the first file that is opened.  What stands in
- * for it can be neither read nor written. */
+/* A standard stream that is closed would get the first file that is opened.
+ * Its replacement can be neither read nor written. */
 static void
 open_standard_streams(void)
 {
@@ -111,8 +111,8 @@ file_prepare_process(void)
     open_standard_streams();
 }
 
-/* A signal may interrupt a call that waits for a slow file system: it is made
- * again. */
+/* A signal may interrupt a call that waits for a slow file system: then it is
+ * made again. */
 static int
 try_open(const char *path, int flags)
 {
@@ -148,7 +148,8 @@ try_write(int fd, const char *from, size_t n)
     return true;
 }
 
-/* Some file systems know no fsync for what they keep elsewhere. */
+/* Some file systems have no fsync for files that they keep on another machine.
+ */
 static bool
 try_sync(int fd)
 {
@@ -159,8 +160,8 @@ try_sync(int fd)
     return done == 0 || errno == EINVAL;
 }
 
-/* Network file systems tell of a full disk only here.  One that was interrupted
- * is closed all the same. */
+/* Network file systems report a full disk only here.  A file is closed even if
+ * the call was interrupted. */
 static bool
 try_close(int fd)
 {
@@ -181,8 +182,8 @@ try_cut(int fd, int64_t len)
     return done == 0;
 }
 
-/* What is there under a name: its error is 0, ENOENT where there is nothing, or
- * that it cannot be known. */
+/* Looks up a name: 0, ENOENT if nothing has it, or the error that hides the
+ * answer. */
 static int
 try_stat(const char *path, struct stat *info)
 {
@@ -201,7 +202,7 @@ try_open_folder(const char *path)
     return d;
 }
 
-/* NULL is the end when errno is 0. */
+/* NULL without an errno is the end of the folder. */
 static const struct dirent *
 try_readdir(DIR *d)
 {
@@ -214,10 +215,10 @@ size_hint(int fd)
     struct stat info;
     if (fstat(fd, &info) < 0 || !S_ISREG(info.st_mode) || info.st_size < 0)
         return MIN_READ;
-    return (size_t)info.st_size + 1; /* one more sees the end at once */
+    return (size_t)info.st_size + 1; /* one byte more, to see the end at once */
 }
 
-/* To the end, or until there are more than most. */
+/* Reads to the end, or until there are more bytes than `most`. */
 static bool
 read_all(Arena *a, int fd, size_t most, char **data, size_t *len)
 {
@@ -307,7 +308,7 @@ check_regular(int fd, const char *path, int64_t *size)
 Status
 file_open(const char *path, int *fd, int64_t *size)
 {
-    /* a pipe without a writer would keep us waiting */
+    /* a pipe without a writer would block open */
     *fd = try_open(path, O_RDONLY | O_NONBLOCK);
     if (*fd < 0)
         return cannot_open(path);
@@ -396,11 +397,11 @@ write_output(const FilePart *parts, size_t n)
 
 /* ---- temporary files ---------------------------------------------------- */
 
-/* They are called "NAME.tmp-PROCESS-NUMBER", and whoever writes one holds a
- * lock on it.  One that nobody holds was left by a process that died. */
+/* They are called "NAME.tmp-PROCESS-NUMBER", and their writer holds a lock on
+ * them.  A file without a lock was left by a process that died. */
 #define TEMPORARY ".tmp-"
 
-/* "12-3" behind the mark. */
+/* The "12-3" after the mark. */
 static bool
 is_temporary_of(const char *name, const char *base)
 {
@@ -427,7 +428,8 @@ remove_if_left(int folder, const char *name)
     close(fd);
 }
 
-/* Of files that were to become path.  That one stays is no reason to fail. */
+/* Removes files that a dead process was writing for path.  A failure to remove
+ * one is ignored. */
 static void
 remove_leavings(Arena *a, const char *path)
 {
@@ -441,8 +443,8 @@ remove_leavings(Arena *a, const char *path)
     closedir(d);
 }
 
-/* Whether nobody took the new file for one that was left, before we had the
- * lock.  File systems without locks have nobody who takes. */
+/* Takes the lock; false if another process removed the new file as an abandoned
+ * one before.  On file systems without locks nobody removes files. */
 static bool
 take_lock(int fd)
 {
@@ -452,7 +454,7 @@ take_lock(int fd)
     return fstat(fd, &info) < 0 || info.st_nlink > 0;
 }
 
-/* A new file beside path.  The number keeps threads apart. */
+/* Opens a new file beside path.  The number distinguishes threads. */
 static int
 open_temporary(Arena *a, const char *path, Temporary *t)
 {
@@ -473,8 +475,8 @@ open_temporary(Arena *a, const char *path, Temporary *t)
     }
 }
 
-/* The new name is safe when the directory is.  That it could not be synced is
- * no reason to fail: the file is whole whichever name it has. */
+/* The new name is durable when the directory is.  A failure to sync it is
+ * ignored: the file is complete under either name. */
 static void
 sync_directory(Arena *a, const char *path)
 {
@@ -530,7 +532,7 @@ file_write_parts(const char *path, const FilePart *parts, size_t n)
         return cannot_write(error, path);
     if (!error && !S_ISREG(info.st_mode))
         return write_straight(path, parts, n);
-    /* A link stays one: its target is replaced. */
+    /* A symbolic link stays: the file that it points to is replaced. */
     if (!error && realpath(path, target))
         path = target;
     else if (!error && is_machine_error(errno))
@@ -549,7 +551,7 @@ file_write(const char *path, const void *data, size_t len)
 
 /* ---- folders ------------------------------------------------------------ */
 
-/* Those that are there are no reason to fail. */
+/* A folder that exists already is not a failure. */
 static bool
 make_one_folder(const char *path)
 {
@@ -610,7 +612,7 @@ file_remove(const char *path)
     return OK;
 }
 
-/* Whether the lock was to be had within two seconds. */
+/* Whether the lock could be taken within two seconds. */
 static bool
 try_lock(int fd)
 {
@@ -647,7 +649,7 @@ file_create(const char *path, int *fd)
     return *fd < 0 ? cannot_create(path) : OK;
 }
 
-/* Half of what was to be added is worse than nothing. */
+/* A record written in part is worse than none. */
 Status
 file_add(int fd, const char *path, int64_t at, const void *data, size_t len)
 {

@@ -1,5 +1,5 @@
 /*
- * limit.c - how much is too much
+ * limit.c - limits on input, and the command line that raises them
  */
 #include "ir/base/io/limit.h"
 
@@ -17,7 +17,7 @@ const LimitRow limit_rows[NUM_LIMITS] = {
 #undef LIMIT
 };
 
-static int64_t raised[NUM_LIMITS]; /* by the command line; 0: not */
+static int64_t raised[NUM_LIMITS]; /* set by the command line; 0: not set */
 
 int64_t
 limit_value(LimitId id)
@@ -77,7 +77,7 @@ unknown_limit(const char *program, const char *name)
                       "there is no limit \"%s\"; docs/limits.md has all", name);
 }
 
-/* A positive number with K, M or G behind it; 0 if it is none. */
+/* A positive number with an optional K, M or G; 0 if it is not one. */
 static int64_t
 parse_count(const char *text)
 {

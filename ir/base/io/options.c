@@ -52,7 +52,7 @@ row_of(const Options *o, int row)
     return row < own ? &o->table->rows[row] : &common_rows[row - own];
 }
 
-/* "--to", or "-o" for what has only a letter. */
+/* "--to", or "-o" for an option that has only a letter. */
 static const char *
 spelling(const Options *o, int row)
 {
@@ -136,7 +136,7 @@ add_value(Options *o, int row, const char *value)
     return OK;
 }
 
-/* attached is the value that came with the option itself, or NULL. */
+/* attached is the value in the same argument as the option, or NULL. */
 static Status
 take_option(Options *o, Args *args, int row, const char *attached)
 {
@@ -323,8 +323,8 @@ add_left(Str *s, const OptionRow *r)
         str_addf(s, " %s", r->arg);
 }
 
-/* Adds text in words from the column on; line_start is where the line that s
- * ends with began. */
+/* Adds text word by word from that column on; line_start is where the current
+ * last line of s began. */
 static void
 add_wrapped(Str *s, const char *text, size_t column, size_t line_start)
 {

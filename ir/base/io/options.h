@@ -1,9 +1,9 @@
 /*
  * options.h - command lines from a table
  *
- * A program lists its options as rows; their numbers in the list are how it
- * asks for them.  --name=value and --name value are the same, as are -D x and
- * -Dx; "--" ends the options; --help (-h) and --version come for free.
+ * A program lists its options as rows; it asks for an option by its number in
+ * the list.  --name=value and --name value are the same, as are -D x and -Dx;
+ * "--" ends the options; --help (-h) and --version come for free.
  *
  *   enum { OPT_OUT, OPT_TO, NUM_OPTS };
  *   static const OptionRow rows[NUM_OPTS] = {
@@ -12,8 +12,8 @@
  *                   .help = "stop after a phase and print it"},
  *   };
  *
- * What a user got wrong is a status of kind STATUS_USAGE that suggests what
- * may have been meant.
+ * A wrong command line is a status of kind STATUS_USAGE that suggests the
+ * nearest option.
  */
 #ifndef TFD_IR_BASE_OPTIONS_H
 #define TFD_IR_BASE_OPTIONS_H
@@ -29,8 +29,8 @@ typedef struct OptionRow {
     char letter;               /* of the short form, or 0 */
     bool repeatable;           /* else giving it twice is an error */
     const char *arg;           /* what --help calls its value; NULL: a switch */
-    const char *const *values; /* all values there are, then NULL; or NULL */
-    const char *help;          /* in the words of --help, wrapped there */
+    const char *const *values; /* all possible values, then NULL; or NULL */
+    const char *help;          /* the text of --help, which is wrapped there */
 } OptionRow;
 
 typedef struct OptionTable {
@@ -48,8 +48,9 @@ typedef struct Options Options;
 Status options_parse(Arena *a, const OptionTable *table, int argc, char **argv,
                      Options **out) MUST_USE;
 
-/* The page or the version if --help or --version was given, else NULL.  Where
- * there is one, there may be no operand: the program prints it and is done. */
+/* The page or the version if --help or --version was given, else NULL.  If it
+ * is not NULL, the operand may be missing: the program prints the text and
+ * ends. */
 const char *options_answer(const Options *o);
 
 const char *options_operand(const Options *o);
@@ -57,7 +58,7 @@ bool options_given(const Options *o, int row);
 /* How often a row was given, and its values in order. */
 int options_count(const Options *o, int row);
 const char *options_nth(const Options *o, int row, int i);
-/* The last value, or otherwise if the option was not given. */
+/* The last value, or `otherwise` if the option was not given. */
 const char *options_value(const Options *o, int row, const char *otherwise);
 
 /* The value as a number from min to max; *out stays if it was not given. */
@@ -71,7 +72,7 @@ Status options_assignment(const Options *o, Arena *a, int row, int i,
                           const char **name, const char **value) MUST_USE;
 
 /* The position of value in a NULL-terminated list, for values that the caller
- * takes apart ("ring" of "ring:packs=2"); what names the kind of thing. */
+ * splits ("ring" of "ring:packs=2"); `what` names the kind of thing. */
 Status options_choice(const Options *o, int row, const char *what,
                       const char *const *values, const char *value,
                       int *out) MUST_USE;

@@ -1,10 +1,10 @@
 /*
  * dtype.c - element types and single elements
  *
- * A value that must be rounded once, but passes through a wider format on its
- * way, is rounded to odd there: the last bit is set whenever something was cut
- * off, and a second rounding that drops at least two more bits then gives what
- * a single one would have.
+ * A value that must be rounded once, but passes through an intermediate format,
+ * is rounded to odd there: the last bit is set whenever something was cut off,
+ * and a second rounding that drops at least two more bits then gives what a
+ * single one would have.
  */
 #include "ir/base/number/dtype.h"
 
@@ -73,7 +73,7 @@ f32_from_bits(uint32_t bits)
     return x;
 }
 
-/* bits without the last drop ones, rounded to nearest even. */
+/* bits without the last `drop` ones, rounded to nearest even. */
 static uint32_t
 drop_bits(uint32_t bits, int drop)
 {
@@ -220,7 +220,8 @@ int_min(DType t)
     return dtype_info[t].kind == DTYPE_SIGNED ? -int_max(t) - 1 : 0;
 }
 
-/* The limits are one off a power of two, so max itself is not in double. */
+/* The limits are one less than a power of two, so max itself is not a double.
+ */
 static int64_t
 saturate(DType t, double x)
 {

@@ -64,7 +64,7 @@ void scalar_store(DType t, void *array, int64_t index, Scalar s);
 Scalar scalar_cast(Scalar s, DType to);
 Scalar scalar_float(DType t, double x); /* x rounded to t */
 Scalar scalar_int(DType t, int64_t x);  /* x wrapped to t */
-/* Whether a literal fits t exactly enough: integers within range. */
+/* Whether a literal is representable in t: an integer must be in range. */
 bool int_fits(DType t, int64_t x);
 
 #endif

@@ -14,7 +14,8 @@ enum { MAX_WIDTH = 500, MAX_PRECISION = 100 };
 
 /* ---- reading formats --------------------------------------------------- */
 
-/* Types of formats, and what they take: i integers and bool, f floats. */
+/* The types of formats and the values they accept: i integers and bool, f
+ * floats. */
 static const struct {
     char type;
     const char *takes;
@@ -65,7 +66,7 @@ read_flag(const char **at, const char *end, char flag)
     return true;
 }
 
-/* False when it is no format at all. */
+/* False when the text is not a format at all. */
 static bool
 read_spec(const char *at, size_t len, FormatSpec *s)
 {
@@ -104,7 +105,7 @@ takes_of(char type)
     return NULL;
 }
 
-/* What is wrong with a format for elements of t, or NULL. */
+/* An error of a format for elements of t, or NULL. */
 static const char *
 spec_problem(const FormatSpec *s, DType t)
 {
@@ -156,7 +157,7 @@ format_digits(Scalar x)
     return d;
 }
 
-/* Digit number i, where 0 is the first and there are zeros all around. */
+/* Digit number i; 0 is the first, and all digits outside are zeros. */
 static char
 digit_at(const Digits *d, int i)
 {
@@ -259,7 +260,7 @@ write_integer(char *to, const FormatSpec *s, int64_t n)
     *to = 0;
 }
 
-/* Takes the zeros that end the digits before the e away: "1.50e+03". */
+/* Removes the zeros at the end of the digits before the e: "1.50e+03". */
 static void
 trim_mantissa(char *text)
 {
@@ -272,8 +273,8 @@ trim_mantissa(char *text)
     memmove(end, e, strlen(e) + 1);
 }
 
-/* A float format without a type: as g, but with a digit after the dot, and
- * with as many digits as needed where no precision is given. */
+/* A float format without a type: as g, but with a digit after the point, and
+ * with as many digits as needed unless a precision is given. */
 static void
 write_general(char *to, const FormatSpec *s, Scalar x)
 {
@@ -361,7 +362,7 @@ add_fill(Str *out, char fill, size_t n)
         str_addc(out, fill);
 }
 
-/* text in its width; align is what holds where the format says nothing. */
+/* text, padded to its width; align is the default of the dtype. */
 static void
 add_aligned(Str *out, const FormatSpec *s, char align, const char *text,
             size_t len)
@@ -390,7 +391,7 @@ count_elements(const FormatArg *arg)
     return n;
 }
 
-/* What fills text up in a tensor is no part of it. */
+/* Padding in a tensor of text is not part of it. */
 static size_t
 text_length(const FormatArg *arg)
 {

@@ -25,14 +25,14 @@ typedef struct FormatArg {
 } FormatArg;
 
 /* Appends text with its {} and {:format} replaced by the values, {{ and }} by
- * braces.  What format_check would object to prints as if without format. */
+ * braces.  Formats that format_check rejects print as if there were none. */
 void format_text(Str *out, const char *text, int num, const FormatArg *args);
 
-/* Appends one value; spec is what stands after the colon, of len bytes. */
+/* Appends one value; spec is the text after the colon, of len bytes. */
 void format_value(Str *out, const char *spec, size_t len, const FormatArg *arg);
 
 /* NULL if text has a place for each of num values, with formats that fit their
- * dtypes, else what is wrong, in words, in a. */
+ * dtypes, else a message, in a. */
 const char *format_check(Arena *a, const char *text, int num,
                          const DType *dtypes);
 

@@ -1,5 +1,5 @@
 /*
- * format_impl.h - between formats of elements and the layout of tensors
+ * format_impl.h - shared by formats of elements and the layout of tensors
  */
 #ifndef TFD_IR_BASE_FORMAT_IMPL_H
 #define TFD_IR_BASE_FORMAT_IMPL_H
@@ -9,7 +9,7 @@
 /* Longer than any element: "%.100f" of 1e308 with thousands separated. */
 enum { ELEMENT_MAX = 1024 };
 
-/* A format taken apart. */
+/* A parsed format. */
 typedef struct FormatSpec {
     char fill;      /* ' ' */
     char align;     /* 0: right for numbers, left for text */
@@ -19,7 +19,7 @@ typedef struct FormatSpec {
     int width;      /* 0 */
     int precision;  /* -1 */
     char type;      /* 0 */
-    bool given;     /* anything at all */
+    bool given;     /* whether there is a format */
 } FormatSpec;
 
 /* The value of one element by spec, without its width; writes at most

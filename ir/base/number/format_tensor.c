@@ -1,9 +1,9 @@
 /*
  * format_tensor.c - tensors as NumPy prints them
  *
- * The elements that will be shown are looked at before they are written: for
- * the notation, the digits and the width that suit all of them.  The rules are
- * those of numpy/core/arrayprint.py (1.24) with its default options.
+ * A first walk over the elements to be shown finds the notation, the digits and
+ * the width for all of them; a second one writes them.  The rules are those of
+ * numpy/core/arrayprint.py (1.24) with its default options.
  */
 #include "ir/base/number/format_impl.h"
 
@@ -25,13 +25,13 @@ typedef struct Layout {
     const FormatSpec *spec; /* NULL: as NumPy does */
     const FormatArg *arg;
     bool cut;        /* only edges */
-    double max, min; /* sizes of what is finite and not 0; min 0: none */
+    double max, min; /* sizes of the finite nonzero elements; min 0: none */
     bool not_finite; /* there is a nan or inf */
     bool minus_inf;  /* there is a -inf */
     bool scientific;
     int left, right;     /* characters before and after the dot */
     int exponent_digits; /* of scientific ones */
-    int width;           /* of what is no float, or has a spec */
+    int width;           /* of elements that are not floats, or have a spec */
     size_t line_start;   /* in out */
 } Layout;
 
@@ -44,7 +44,7 @@ is_cut_at(const Layout *l, int axis, int64_t i)
     return l->cut && n > 2 * EDGE && i == EDGE;
 }
 
-/* Calls look on every element that is shown. */
+/* Calls look() on every element that is shown. */
 static void
 look_at_all(Layout *l, int axis, int64_t index, Look *look)
 {
@@ -70,7 +70,7 @@ raise(int *to, size_t n)
 
 /* ---- floats ------------------------------------------------------------ */
 
-/* Takes the zeros after the last digit off a text with a dot. */
+/* Removes the zeros after the last digit of a text with a point. */
 static void
 trim_zeros(char *text)
 {
@@ -91,7 +91,7 @@ positional_text(Scalar x, char *to)
     trim_zeros(to);
 }
 
-/* "1.25" and, behind the zero that ends it, the exponent: "-05". */
+/* "1.25" and, after the zero byte that ends it, the exponent: "-05". */
 static const char *
 scientific_text(Scalar x, char *to)
 {
@@ -145,7 +145,7 @@ choose_notation(Layout *l)
     l->scientific = l->max >= 1e8 || l->min < 1e-4 || ratio > 1e3;
 }
 
-/* Makes room for nan and inf before the dot. */
+/* Reserves width for nan and inf before the point. */
 static void
 fit_specials(Layout *l)
 {
@@ -167,7 +167,7 @@ lay_out_floats(Layout *l)
     fit_specials(l);
 }
 
-/* n times c, and the end of the text after it. */
+/* Writes c n times and returns the end of the text. */
 static char *
 put(char *to, char c, int n)
 {
@@ -200,7 +200,7 @@ scientific_word(const Layout *l, Scalar x, char *to)
     stpcpy(to, digits);
 }
 
-/* A text as wide as the others. */
+/* Aligns a text right, to the width of the others. */
 static void
 flush_right(char *to, int width, const char *text)
 {
@@ -215,7 +215,7 @@ is_plain_float(const Layout *l)
     return !l->spec && dtype_is_float(l->arg->dtype);
 }
 
-/* An element that needs no other ones to be written, but for its width. */
+/* An element whose text, but for its width, does not depend on the others. */
 static void
 single_text(const Layout *l, Scalar x, char *to)
 {
@@ -274,8 +274,8 @@ new_line(Layout *l, int indent)
     str_addf(l->out, "%*s", indent, "");
 }
 
-/* A word of the last axis, on a new line where it does not fit and a new line
- * would help. */
+/* Adds a word of the last axis, on a new line where it does not fit and a new
+ * line would help. */
 static void
 add_word(Layout *l, const char *word)
 {
@@ -307,7 +307,7 @@ add_row(Layout *l, int64_t index)
     }
 }
 
-/* Between the parts of an axis that is not the last: as many line ends as
+/* Adds the separator of an axis that is not the last: as many line ends as
  * there are axes below it. */
 static void
 add_break(Layout *l, int axis)

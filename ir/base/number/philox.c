@@ -1,9 +1,9 @@
 /*
  * philox.c - random numbers by counter
  *
- * Ten rounds, each two multiplications whose high and low halves change places
- * with the words that were not multiplied; the key is bumped between them by
- * the golden ratio and sqrt(3) - 1.
+ * Ten rounds.  Each multiplies two words, and the halves of the products
+ * replace and mix with the words that were not multiplied; between rounds the
+ * key is increased by the golden ratio and sqrt(3) - 1.
  */
 #include "ir/base/number/philox.h"
 

@@ -4,16 +4,16 @@
  * Every replica announces its part; that is start, which never waits.  done
  * waits until all parts are there.  Then
  *
- *   - of a few bytes every device reduces all parts for itself, from copies
- *     that start made, so that nobody needs to wait a second time;
- *   - of more, each device reduces one slice of the elements and writes it
+ *   - for a few bytes every device reduces all parts for itself, from copies
+ *     that start made, so that no device waits a second time;
+ *   - for more, each device reduces one slice of the elements and writes it
  *     to all devices' results, then waits until all have done so: every byte
  *     is read once and written once by each.  At the same occasion it does its
  *     slices of those behind that all replicas have started, so that devices
  *     meet once for a step's packs, not once for each.
  *
- * The results of a device are those that its first replica announced: the
- * others have the same.
+ * The results of a device are those of its first replica, which the others
+ * share.
  *
  * That is unless the plan names another way (RtCollAlgorithm).  Whoever
  * reduces takes all replicas' elements, in their order, so that bits do not
@@ -97,7 +97,8 @@ shm_abort(RtColl *c)
     }
 }
 
-/* Waits until the word, which counts up and around, has come to target. */
+/* Waits until the word, which counts up and wraps around, has reached target.
+ */
 static RtCollResult
 wait_for(ShmComm *l, RtWaitWord *w, uint32_t target)
 {
@@ -116,7 +117,7 @@ wait_for(ShmComm *l, RtWaitWord *w, uint32_t target)
     }
 }
 
-/* How far a word has come when all devices did their part of a call. */
+/* The value of a word when all devices have done their part of a call. */
 static uint32_t
 target_of(const RtCollInstance *s, uint32_t call)
 {
@@ -129,7 +130,7 @@ replicas_each(const RtCollInstance *s)
     return s->comm->coll.num_replicas / s->comm->coll.num_devices;
 }
 
-/* That of its first replica. */
+/* The operands and results of a device's first replica. */
 static Part *
 device_part(const RtCollInstance *s, int device)
 {
@@ -254,8 +255,8 @@ slice_begin(int64_t count, int n, int device)
     return at < count ? at : count;
 }
 
-/* Reduces elements begin .. end of operand i for devices first .. first +
- * num - 1, with the scratch of the device that does it. */
+/* Reduces elements begin .. end of operand i for devices first .. first + num -
+ * 1, with the scratch of the device that executes it. */
 static void
 reduce_range(RtCollInstance *s, Part *p, int i, int first, int num,
              int64_t begin, int64_t end)
@@ -318,7 +319,7 @@ reduce_to_one(RtCollInstance *s, int device)
 
 /* ---- in two halves ------------------------------------------------------ */
 
-/* Works on elements begin .. end of operand i of a pack. */
+/* A function on elements begin .. end of operand i of a pack. */
 typedef void RangeWork(RtCollInstance *s, int device, int pack, int i,
                        int64_t begin, int64_t end);
 
@@ -334,8 +335,8 @@ clamp(int64_t x, int64_t most)
     return x < 0 ? 0 : x > most ? most : x;
 }
 
-/* The parts of operands that are pack number `pack`: of equally many elements
- * each, the last pack with what remains. */
+/* The ranges of operands in pack number `pack`: packs have equally many
+ * elements, except the last, which has the remainder. */
 static void
 walk_pack(RtCollInstance *s, int device, int pack, RangeWork *work)
 {

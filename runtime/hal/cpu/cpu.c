@@ -1,10 +1,10 @@
 /*
  * cpu.c - virtual devices of the CPU
  *
- * A device has a thread that runs what is launched, and a pool of workers that
- * help with the kernels.  One device of a run may use the thread of main, which
- * has nothing else to do while it waits: with one device there is no second
- * thread to hand work to.
+ * A device has a thread that runs launches, and a pool of workers that help
+ * with the kernels.  One device of a run may use the thread of main, which has
+ * nothing else to do while it waits: with one device there is no second thread
+ * to hand work to.
  */
 #include <assert.h>
 #include <pthread.h>
@@ -30,7 +30,7 @@ typedef struct Cpu {
     bool has_thread;
     pthread_t thread;
     atomic_bool closing;
-    RtWaitWord launched; /* how many were launched, and how many have ended */
+    RtWaitWord launched; /* numbers of launches: begun, ended */
     RtWaitWord ended;
     TfdFunction *code; /* of the last launch */
     TfdCall *call;
@@ -118,7 +118,7 @@ cpu_parallel(RtDevice *d, TfdKernel *kernel, void *const *ptrs,
 
 /* ---- memory ------------------------------------------------------------ */
 
-/* Huge pages for the first arena: of the others only parts are touched. */
+/* Huge pages for the first arena: only parts of the others are touched. */
 static Status
 cpu_reserve(RtDevice *d, size_t bytes, int num_replicas)
 {

@@ -1,11 +1,11 @@
 /*
  * pool.c - the threads of one device
  *
- * A job is cut into chunks, and a ticket says which is next.  A thread takes a
- * chunk by raising the ticket with a compare-and-swap; the job's number is part
- * of the ticket, so that a worker that comes late, when another job is under
- * way, takes nothing from it by mistake.  The job is done when as many chunks
- * are: workers that slept through it need not be asked.
+ * A job is cut into chunks, and a ticket has the number of the next one.  A
+ * thread takes a chunk by raising the ticket with a compare-and-swap; the job's
+ * number is part of the ticket, so that a late worker does not take a chunk of
+ * another job.  The job is done when as many chunks are: workers that slept
+ * through it do not matter.
  */
 #include "runtime/hal/cpu/pool.h"
 
@@ -18,7 +18,7 @@
 #include "ir/base/thread.h"
 #include "runtime/hal/cpu/wait.h"
 
-/* More chunks than threads, for threads are not equally fast. */
+/* More chunks than threads, because threads are not equally fast. */
 enum { CHUNKS_PER_THREAD = 4, MAX_CHUNKS = 60000 };
 
 struct RtPool {
@@ -67,7 +67,7 @@ take_chunk(RtPool *p, uint32_t *chunk)
     return false;
 }
 
-/* Does chunks until there is none left to take. */
+/* Executes chunks until none is left. */
 static void
 do_chunks(RtPool *p)
 {

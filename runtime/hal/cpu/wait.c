@@ -2,8 +2,8 @@
  * wait.c - threads that wait for each other
  *
  * A sleeper announces itself before it asks the kernel to sleep while the value
- * is old; who changes the value looks for sleepers after the change.  Both in
- * one total order (seq_cst), so one of them sees the other.
+ * is old; a thread that changes the value checks for sleepers after the
+ * change.  Both in one total order (seq_cst), so one of them sees the other.
  */
 #include "runtime/hal/cpu/wait.h"
 

@@ -1,9 +1,9 @@
 /*
  * wait.h - threads that wait for each other
  *
- * A waiting thread spins for some 50 microseconds, if spinning is wise, and
- * then sleeps in the kernel.  It is wise while every thread has a core of its
- * own: with more threads than cores a spinning one keeps off the core the very
+ * A waiting thread spins for some 50 microseconds, if spinning pays, and then
+ * sleeps in the kernel.  Spinning pays while every thread has a core of its
+ * own: with more threads than cores a spinning one may occupy the core of the
  * thread that it waits for.
  */
 #ifndef TFD_RUNTIME_HAL_CPU_WAIT_H
@@ -27,16 +27,16 @@ rt_wait_word_load(const RtWaitWord *w)
     return atomic_load_explicit(&w->value, memory_order_acquire);
 }
 
-/* Change the value, and wake who sleeps on it; what was written before is
- * seen by who sees the new value. */
+/* Change the value, and wake its sleepers; a thread that sees the new value
+ * sees all earlier writes. */
 void rt_wait_word_store(RtWaitWord *w, uint32_t value);
 uint32_t rt_wait_word_add(RtWaitWord *w, uint32_t n); /* the new value */
 
-/* Makes sleepers look around, without a change. */
+/* Wakes sleepers to check their conditions, without a change. */
 void rt_wait_word_wake(RtWaitWord *w);
 
-/* The value once it is not old, or old after a tenth of a second or a wake: no
- * wait is without a bound, so the caller looks around and waits again. */
+/* The value once it is not old, or old after a tenth of a second or a wake:
+ * every wait is bounded, so the caller checks its condition and waits again. */
 uint32_t rt_wait_word_wait(RtWaitWord *w, uint32_t old, bool spin);
 
 /* Cores that this process may use. */
@@ -48,7 +48,7 @@ bool rt_may_spin(int num_threads);
 /* Seconds on a clock that only goes forward. */
 typedef double RtClock(void);
 
-/* The system's. */
+/* The system's clock. */
 double rt_seconds(void);
 
 #endif

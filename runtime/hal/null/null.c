@@ -1,10 +1,10 @@
 /*
- * null.c - devices that take time and do nothing
+ * null.c - devices that take time and execute nothing
  *
- * An arena is a range of addresses that nobody may touch.  Copies to it go
- * nowhere, copies from it are zeros.  A launch ends when the time that its
- * program would take on the model's machine is over; the code never runs, so
- * it prints nothing, asserts nothing and meets nobody in a collective.
+ * An arena is a range of inaccessible addresses.  Copies to it are ignored,
+ * copies from it give zeros.  A launch ends when the time that its program
+ * would take on the model's machine is over; the code never runs, so it prints
+ * nothing, asserts nothing and waits in no collective.
  */
 #include <assert.h>
 #include <math.h>
@@ -68,8 +68,8 @@ null_launch(RtDevice *d, TfdFunction *code, TfdCall *call)
         n->end += seconds_of(n, code);
 }
 
-/* At most a tenth of a second, of which the last part is not slept: the kernel
- * wakes late. */
+/* At most a tenth of a second, the last part of which is spent spinning: the
+ * kernel wakes threads late. */
 static void
 pause_for(double seconds)
 {

@@ -331,7 +331,7 @@ static const struct {
 static const char *const shortages[] = {
     "out of memory: ",     "no memory for threads",
     "no memory for cpu:0", " bytes of cpu:0",
-    " bytes of code",      "no memory for null:0",
+    " bytes of code",      "no memory to open null:0",
     " bytes of null:0",    "no memory for the programs of null:0",
 };
 

@@ -168,7 +168,7 @@ rt_null_open(const RtDeviceConfig *config, RtDevice **out)
     Null *n = fail_here(FAIL_ALLOC) ? NULL : calloc(1, sizeof *n);
     assert(config->clock);
     if (!n)
-        return status_new(STATUS_MACHINE, "no memory for %s", config->name);
+        return status_new(STATUS_MACHINE, "no memory to open %s", config->name);
     n->device = (RtDevice){
         .ops = &null_ops, .caps = &rt_null_caps, .name = config->name};
     n->clock = config->clock;

@@ -5,6 +5,7 @@
 
 #include <assert.h>
 #include "ir/analysis/per_replica.h"
+#include "ir/analysis/users.h"
 #include "ir/base/status.h"
 #include "ir/ir.h"
 #include "ir/loop.h"
@@ -95,16 +96,14 @@ home_block(const IrValue *v)
 }
 
 /* The position where op is done with its operands: a collective that was
- * started reads them until its done. */
+ * started reads them until its done, which alone uses its results. */
 static int
-reads_until(const IrLifetimes *l, const IrOp *op)
+reads_until(const IrLifetimes *l, const IrUsers *users, const IrOp *op)
 {
-    const IrOp *done = op;
+    const IrOpList *done = NULL;
     if (ir_op_is_start(op->kind))
-        while (done->next &&
-               (!done->num_operands || done->operands[0] != op->results[0]))
-            done = done->next;
-    return ir_span_of(l, done)->begin;
+        done = ir_users_of(users, op->results[0]);
+    return ir_span_of(l, done && done->len ? done->data[0] : op)->begin;
 }
 
 /* The position where a use of v by op, which reads until `end`, ends: there, or
@@ -131,7 +130,8 @@ note_use(const IrLifetimes *l, const IrValue *v, int end)
 
 /* until: the end of the replica loop that b is in, 0 if b is in none. */
 static void
-note_uses(const IrLifetimes *l, const IrBlock *b, int until)
+note_uses(const IrLifetimes *l, const IrUsers *users, const IrBlock *b,
+          int until)
 {
     const IrOp *last = NULL; /* of the replica loop that op is in */
     bool may_begin_loop = !until && b->func->kind == FUNC_PROGRAM;
@@ -139,7 +139,7 @@ note_uses(const IrLifetimes *l, const IrBlock *b, int until)
         if (may_begin_loop && !last && ir_op_is_per_replica(op))
             last = ir_replica_loop_last(op);
         int end = last ? ir_span_of(l, last)->end + 1 : until;
-        int read_end = reads_until(l, op);
+        int read_end = reads_until(l, users, op);
         for (int i = 0; i < op->num_operands; i++) {
             const IrValue *v = op->operands[i];
             note_use(l, v, use_end(l, op, v, read_end));
@@ -148,7 +148,7 @@ note_uses(const IrLifetimes *l, const IrBlock *b, int until)
         }
         if (op->kind != OP_kernel)
             for (int i = 0; i < op->num_regions; i++)
-                note_uses(l, op->regions[i], end);
+                note_uses(l, users, op->regions[i], end);
         if (op == last)
             last = NULL;
     }
@@ -178,6 +178,7 @@ ir_lifetimes_find(IrLifetimes *l, const IrFunc *fn)
 {
     Numbering n = {l, fn->module, 1};
     number_block(&n, fn->body, 0);
-    note_uses(l, fn->body, 0);
+    IrUsers users = ir_users_find(l->arena, fn->body);
+    note_uses(l, &users, fn->body, 0);
     extend_to_views(l, fn->body);
 }

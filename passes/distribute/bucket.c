@@ -44,7 +44,7 @@ typedef VEC(Pack *) PackList;
 typedef struct Bucket {
     PassCx *cx;
     PackList packs;     /* of the block at hand */
-    IrOp **first_users; /* of its operations, by their ids */
+    IrUsers users;      /* of the function */
 } Bucket;
 
 static int
@@ -117,7 +117,7 @@ follows_another(const IrOp *op)
 static PackLoad
 load_of(const Bucket *bk, const IrOp *op)
 {
-    return (PackLoad){known_after(op), bk->first_users[op->id]->id,
+    return (PackLoad){known_after(op), pass_first_user(&bk->users, op)->id,
                       bytes_of(bk->cx->m, op)};
 }
 
@@ -418,14 +418,11 @@ stays(const Bucket *bk, const Pack *p)
     return true;
 }
 
+/* Outer blocks first: what is packed uses values of those around it. */
 static void
 bucket_block(Bucket *bk, IrBlock *b)
 {
-    for (IrOp *op = b->first; op; op = op->next)
-        for (int i = 0; i < op->num_regions; i++)
-            bucket_block(bk, op->regions[i]);
     pass_index_ops(b);
-    bk->first_users = pass_first_users(bk->cx->arena, b);
     bk->packs.len = 0;
     OpList ops = {0};
     for (IrOp *op = b->first; op; op = op->next)
@@ -438,6 +435,9 @@ bucket_block(Bucket *bk, IrBlock *b)
     for (int i = 0; i < bk->packs.len; i++)
         if (!stays(bk, bk->packs.data[i]))
             join_pack(bk, bk->packs.data[i]);
+    for (IrOp *op = b->first; op; op = op->next)
+        for (int i = 0; i < op->num_regions; i++)
+            bucket_block(bk, op->regions[i]);
 }
 
 bool
@@ -450,6 +450,7 @@ pass_bucket(PassCx *cx)
             continue;
         cut_block(&bk, fn->body);
         ir_apply_forwards(fn);
+        bk.users = ir_users_find(cx->arena, fn->body);
         bucket_block(&bk, fn->body);
         ir_apply_forwards(fn);
     }

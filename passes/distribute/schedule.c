@@ -107,22 +107,22 @@ split(IrModule *m, IrOp *op, const IrSplit *s, IrOp *previous, IrOp *user)
     return start;
 }
 
-/* Splits the collectives of b at any depth; returns whether there are any. */
+/* Splits the collectives of b at any depth; returns whether there are any.  The
+ * users of an operation come after it, so none of them is split before it. */
 static bool
-split_collectives(PassCx *cx, IrBlock *b)
+split_collectives(const PassCx *cx, const IrUsers *users, IrBlock *b)
 {
     IrModule *m = cx->m;
     IrOp *previous = NULL;
     pass_index_ops(b);
-    IrOp **first_users = pass_first_users(cx->arena, b);
     for (IrOp *op = b->first, *next; op; op = next) {
         next = op->next;
         for (int i = 0; i < op->num_regions; i++)
-            if (split_collectives(cx, op->regions[i]))
+            if (split_collectives(cx, users, op->regions[i]))
                 previous = op;
         const IrSplit *s = find_split(op);
         if (s)
-            previous = split(m, op, s, previous, first_users[op->id]);
+            previous = split(m, op, s, previous, pass_first_user(users, op));
     }
     return previous != NULL;
 }
@@ -134,7 +134,8 @@ pass_schedule(PassCx *cx)
     for (IrFunc *fn = cx->m->first; fn; fn = fn->next) {
         if (fn->kind != FUNC_PROGRAM)
             continue;
-        split_collectives(cx, fn->body);
+        IrUsers users = ir_users_find(cx->arena, fn->body);
+        split_collectives(cx, &users, fn->body);
         ir_apply_forwards(fn);
     }
     return true;

@@ -11,11 +11,9 @@
 #define TFD_PASSES_FUSION_FUSE_H
 
 #include <assert.h>
-#include "ir/table.h"
+#include "ir/analysis/users.h"
 #include "passes/fusion/axes.h"
 #include "passes/support/pass.h"
-
-typedef VEC(IrOp *) IrOpList;
 
 /* Operations of one block that become one kernel; or a single operation that
  * stays unchanged. */
@@ -37,6 +35,7 @@ typedef VEC(Cluster *) ClusterList;
 typedef struct FuseNode {
     Cluster *cluster;
     IrOpList users; /* of its results, in its block: each once, by position */
+    int num_uses;   /* operands of operations of its block: its results */
     IrOpList needs; /* of its block, that must come before it */
     IrOpList later; /* that must come after it: users, and by effects */
     int epoch;      /* only ops of one epoch may share a kernel */
@@ -89,8 +88,6 @@ pass_fuse_node(const Fuse *f, const IrOp *op)
     return *n;
 }
 Cluster *pass_fuse_cluster(const Fuse *f, const IrOp *op);
-/* How many operands of operations of its block are results of op. */
-int pass_fuse_count_uses(const Fuse *f, const IrOp *op);
 /* Whether an operation outside of a and b would have to stand both before and
  * after a kernel of both. */
 bool pass_fuse_makes_cycle(Fuse *f, Cluster *a, Cluster *b);

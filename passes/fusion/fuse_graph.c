@@ -46,7 +46,9 @@ note_uses(IrOp *op, void *data)
         IrOp *def = op->operands[i]->def;
         if (!def || def->block != u->user->block)
             continue;
-        add_once(u->f->arena, &pass_fuse_node(u->f, def)->users, u->user);
+        FuseNode *n = pass_fuse_node(u->f, def);
+        add_once(u->f->arena, &n->users, u->user);
+        n->num_uses += op == u->user;
         add_edge(u->f, def, u->user);
     }
 }
@@ -199,17 +201,6 @@ push_later(Fuse *f, const Cluster *c)
         for (int j = 0; j < later->len; j++)
             VEC_PUSH(f->arena, f->work, later->data[j]);
     }
-}
-
-int
-pass_fuse_count_uses(const Fuse *f, const IrOp *op)
-{
-    const IrOpList *users = &pass_fuse_node(f, op)->users;
-    int uses = 0;
-    for (int i = 0; i < users->len; i++)
-        for (int j = 0; j < users->data[i]->num_operands; j++)
-            uses += users->data[i]->operands[j]->def == op;
-    return uses;
 }
 
 /* Follows later dependences. */

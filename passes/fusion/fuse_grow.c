@@ -107,8 +107,8 @@ stands_between(const Fuse *f, const IrOp *view)
             return false;
     return pass_axes_differ_by_ones(&view->operands[0]->type,
                                     &view->results[0]->type) ||
-           (pass_fuse_count_uses(f, view) == 1 &&
-            pass_fuse_count_uses(f, def) == 1);
+           (pass_fuse_node(f, view)->num_uses == 1 &&
+            pass_fuse_node(f, def)->num_uses == 1);
 }
 
 static void

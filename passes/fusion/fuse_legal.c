@@ -203,7 +203,7 @@ op_fits(Check *k, const IrOp *op)
         return !k->reduces;
     if (along == k->space || (k->has_rows && along == k->rows))
         return true;
-    return (along & ~k->space) && pass_fuse_count_uses(k->f, op) == 1;
+    return (along & ~k->space) && pass_fuse_node(k->f, op)->num_uses == 1;
 }
 
 static bool

@@ -3,7 +3,6 @@
  */
 #include "passes/support/op_index.h"
 
-#include <assert.h>
 void
 pass_index_ops(IrBlock *b)
 {
@@ -22,33 +21,15 @@ in_block(IrOp *op, const IrBlock *b)
     return op;
 }
 
-typedef struct FirstUsers {
-    const IrBlock *block;
-    IrOp **users;
-} FirstUsers;
-
-static void
-note_user(IrOp *op, void *data)
+IrOp *
+pass_first_user(const IrUsers *users, const IrOp *op)
 {
-    FirstUsers *first = data;
-    for (int i = 0; i < op->num_operands; i++) {
-        const IrOp *def = op->operands[i]->def;
-        if (!def || def->block != first->block)
-            continue;
-        IrOp *user = in_block(op, first->block);
-        if (user->id < first->users[def->id]->id)
-            first->users[def->id] = user;
+    IrOp *first = op->block->last;
+    for (int i = 0; i < op->num_results; i++) {
+        const IrOpList *of = ir_users_of(users, op->results[i]);
+        IrOp *user = of->len ? in_block(of->data[0], op->block) : NULL;
+        if (user && user->id < first->id)
+            first = user;
     }
-}
-
-IrOp **
-pass_first_users(Arena *a, IrBlock *b)
-{
-    assert(!b->first || b->first->id == 0);
-    int n = b->last ? b->last->id + 1 : 0;
-    FirstUsers first = {b, NEW_ARRAY(a, IrOp *, (size_t)n)};
-    for (int i = 0; i < n; i++)
-        first.users[i] = b->last;
-    ir_walk(b, note_user, &first);
-    return first.users;
+    return first;
 }

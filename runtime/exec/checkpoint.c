@@ -97,9 +97,9 @@ add_variables(const RtRun *run, RtSafepoint *s)
 {
     for (int i = 0; i < run->module->vars.len; i++) {
         const IrVar *v = run->module->vars.data[i];
-        RtExtents *to = !ir_var_is_shared(v)           ? &s->own
-                        : v->type.locality == LOCAL_ON ? &s->first
-                                                       : &s->shared;
+        RtExtents *to = v->type.locality == LOCAL_ON ? &s->first
+                        : ir_var_is_shared(v)        ? &s->shared
+                                                     : &s->own;
         add_extent(run, to, &v->type, v->place);
     }
 }

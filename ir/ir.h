@@ -274,6 +274,19 @@ IrFunc *ir_main(const IrModule *m);
 /* v has its name; of two with one name, find returns the first. */
 void ir_var_add(IrModule *m, IrVar *v);
 IrVar *ir_var_find(const IrModule *m, const char *name);
+/* The block that has v: as an argument, or the operation that makes it. */
+static inline IrBlock *
+ir_value_block(const IrValue *v)
+{
+    return v->def ? v->def->block : v->block;
+}
+
+static inline bool
+ir_place_equal(IrPlace a, IrPlace b)
+{
+    return a.space == b.space && a.offset == b.offset;
+}
+
 /* Whether a replica reads and writes v alone, so that its value is not shared:
  * a component of a sync-on-read variable, or a variable on one device. */
 bool ir_var_is_own(const IrVar *v);

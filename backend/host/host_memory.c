@@ -151,19 +151,13 @@ be_host_end_replicas(BeHost *h, const BeReplicaLoop *loop)
 
 /* ---- copies, conditions, statuses --------------------------------------- */
 
-static bool
-same_place(IrPlace x, IrPlace y)
-{
-    return x.space == y.space && x.offset == y.offset;
-}
-
 /* The bytes that this replica copies: none if its arena is the shared one and
  * both places are the same. */
 static Val
 bytes_to_copy(BeHost *h, BeLocation from, BeLocation to, const IrType *type)
 {
     Val bytes = value_bytes(h, type);
-    if (!same_place(from.place, to.place))
+    if (!ir_place_equal(from.place, to.place))
         return bytes;
     Val first = be_icmp(h->u, LLVMIntEQ, h->cur.base, h->first.base);
     return LLVMBuildSelect(h->u->builder, first, be_word(h->u, 0), bytes, "");
@@ -182,7 +176,7 @@ void
 be_host_copy_location(BeHost *h, BeLocation from, BeLocation to,
                       const IrType *type)
 {
-    if (same_place(from.place, to.place) && from.shared == to.shared)
+    if (ir_place_equal(from.place, to.place) && from.shared == to.shared)
         return;
     if (h->fn->kind != FUNC_PROGRAM || to.shared || h->in_replica) {
         copy_once(h, from, to, type);

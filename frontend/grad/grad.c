@@ -78,7 +78,7 @@ visit_own(IrOp *op, void *data)
         const IrValue *v = op->operands[i];
         joins |= v->type.locality == LOCAL_PER_REPLICA;
         is_own |= v->type.locality == LOCAL_PER_REPLICA &&
-                  (v->def ? v->def->block : v->block) != op->block;
+                  ir_value_block(v) != op->block;
     }
     for (int i = 0; i < op->num_results; i++)
         is_own |= !joins && op->results[i]->type.locality == LOCAL_PER_REPLICA;

@@ -89,12 +89,6 @@ number_block(Numbering *n, const IrBlock *b, int args_made)
 
 /* ---- uses --------------------------------------------------------------- */
 
-static const IrBlock *
-home_block(const IrValue *v)
-{
-    return v->def ? v->def->block : v->block;
-}
-
 /* The position where op is done with its operands: a collective that was
  * started reads them until its done, which alone uses its results. */
 static int
@@ -111,7 +105,7 @@ reads_until(const IrLifetimes *l, const IrUsers *users, const IrOp *op)
 static int
 use_end(const IrLifetimes *l, const IrOp *op, const IrValue *v, int end)
 {
-    const IrBlock *home = home_block(v);
+    const IrBlock *home = ir_value_block(v);
     for (const IrBlock *b = op->block; b != home && b->op; b = b->op->block)
         if (ir_is_loop(b->op) && ir_span_of(l, b->op)->end > end)
             end = ir_span_of(l, b->op)->end + 1;

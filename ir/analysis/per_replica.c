@@ -6,17 +6,11 @@
 #include <assert.h>
 #include "ir/rules/locality.h"
 
-static const IrBlock *
-home_block(const IrValue *v)
-{
-    return v->def ? v->def->block : v->block;
-}
-
 bool
 ir_value_is_shared(const IrValue *v)
 {
     return v->type.locality != LOCAL_PER_REPLICA &&
-           !ir_divergence(home_block(v));
+           !ir_divergence(ir_value_block(v));
 }
 
 bool

@@ -177,7 +177,7 @@ ir_valid_clobber(ValidSet *w, const Extent *e, int first)
      * place */
     int r = previous_rank(w, begin);
     for (int nearest = r; r >= 0; r = previous_rank(w, r)) {
-        if (!same_place(bytes[r].place, bytes[nearest].place))
+        if (!ir_place_equal(bytes[r].place, bytes[nearest].place))
             break;
         clobber_rank(w, r, e, first);
     }

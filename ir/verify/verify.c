@@ -115,7 +115,7 @@ is_visible(const IrValue *x, const IrBlock *b)
                    x->def->results[x->index] != x))
         return false;
     bool isolated = b->op && b->op->kind == OP_kernel;
-    return !isolated || (x->def ? x->def->block : x->block) == b;
+    return !isolated || ir_value_block(x) == b;
 }
 
 /* ---- types ------------------------------------------------------------- */

@@ -172,7 +172,7 @@ static bool
 check_copy(Overlap *o, const IrOp *op, int from, int to, int number)
 {
     const Extent *a = &o->slots[from].extent, *b = &o->slots[to].extent;
-    if (same_place(a->place, b->place))
+    if (ir_place_equal(a->place, b->place))
         return false;
     if (ir_extents_overlap(a, b))
         ir_verify_error(o->v, op, "operand %d is copied onto a part of itself",
@@ -200,10 +200,10 @@ static bool
 is_alias(const IrModule *m, const IrOp *op, int i)
 {
     if (op->kind == OP_read)
-        return same_place(op->results[0]->place,
-                          ir_var_find(m, ir_text(op, A_var))->place);
+        return ir_place_equal(op->results[0]->place,
+                              ir_var_find(m, ir_text(op, A_var))->place);
     return ir_op_info[op->kind].traits & VIEW &&
-           same_place(op->results[i]->place, op->operands[i]->place);
+           ir_place_equal(op->results[i]->place, op->operands[i]->place);
 }
 
 /* Results must not overlap operands, which are still being read, except when a
@@ -216,7 +216,7 @@ check_operands_kept(Overlap *o, const IrOp *op, int r)
         const Extent *in = &o->slots[op->operands[i]->id].extent;
         if (!ir_extents_overlap(in, e))
             continue;
-        if (op->kind == OP_kernel && same_place(in->place, e->place) &&
+        if (op->kind == OP_kernel && ir_place_equal(in->place, e->place) &&
             ir_kernel_may_overwrite(&o->overwrites, op, i, r))
             continue;
         ir_verify_error(o->v, op, "result %d overwrites operand %d", r, i);
@@ -344,7 +344,7 @@ walk_return(Overlap *o, const IrOp *op)
         Slot *from = &o->slots[op->operands[i]->id];
         Extent to = {{SPACE_OUT, i}, from->extent.bytes};
         require(o, op, op->operands[i]->id, "operand", i);
-        if (same_place(from->extent.place, to.place))
+        if (ir_place_equal(from->extent.place, to.place))
             continue;
         check_flights(o, op, &to);
         clobber(o, &to);

@@ -18,12 +18,6 @@ bool ir_extents_overlap(const Extent *a, const Extent *b);
 /* Their order in memory, for qsort. */
 int ir_extents_compare(const void *x, const void *y);
 
-static inline bool
-same_place(IrPlace a, IrPlace b)
-{
-    return a.space == b.space && a.offset == b.offset;
-}
-
 /* Whether fn's values are intact wherever they are used. */
 void ir_verify_overlap(Verify *v, const IrFunc *fn);
 

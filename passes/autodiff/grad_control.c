@@ -154,7 +154,7 @@ typedef struct BranchGrad {
 static bool
 is_inside(const IrValue *v, const IrOp *op)
 {
-    const IrBlock *b = v->def ? v->def->block : v->block;
+    const IrBlock *b = ir_value_block(v);
     for (; b; b = b->op ? b->op->block : NULL)
         if (b->op == op)
             return true;
@@ -235,7 +235,7 @@ add_stash(BranchGrad *bg, IrOp *yield, IrValues *all)
     IrBlock *zeros = ir_block_scratch(yield);
     for (int i = 0; i < bg->stash.len; i++) {
         IrValue *v = bg->stash.data[i];
-        const IrBlock *home = v->def ? v->def->block : v->block;
+        const IrBlock *home = ir_value_block(v);
         if (home != yield->block)
             v = ir_const_zeros(zeros, &v->type, bg->g->loc);
         VEC_PUSH(a, *all, v);

@@ -59,7 +59,7 @@ write_both(Both *b, int slot)
     clobber_both(b, &b->extents[slot], 0);
     add_both(b, slot);
     for (int i = 0; i < SLOTS; i++)
-        if (same_place(b->extents[i].place, b->extents[slot].place) &&
+        if (ir_place_equal(b->extents[i].place, b->extents[slot].place) &&
             b->extents[i].bytes == b->extents[slot].bytes && pick(b, 2))
             add_both(b, i);
 }

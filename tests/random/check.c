@@ -25,7 +25,7 @@
 #include "tests/random/life.h"
 #include "tests/ref/interp.h"
 
-enum { SEED = 7 };
+enum { SEED = 7, MOST_REPLICAS = 16 };
 
 static const double tolerance = 1e-11;
 
@@ -57,6 +57,17 @@ number(Arena *a, const char *text, const char *name)
 {
     const char *word = header(a, text, name);
     return word ? atoi(word) : 0;
+}
+
+/* The number that a list begins with, which is passed; 0 at its end, and for
+ * one that is too large. */
+static int
+next_number(const char **list)
+{
+    char *end;
+    long n = strtol(*list, &end, 10);
+    *list = end;
+    return n > 0 && n <= MOST_REPLICAS ? (int)n : 0;
 }
 
 static Way
@@ -252,22 +263,68 @@ run_once(Arena *a, const Plan *plan, RtOptions options, const char **out)
     return st;
 }
 
-/* With all replicas on one device. */
+/* The numbers of devices that n replicas can run on, from 1 to n. */
+typedef struct Divisors {
+    int num, at[MOST_REPLICAS];
+} Divisors;
+
+static Divisors
+divisors_of(int n)
+{
+    Divisors d = {0};
+    for (int i = 1; i <= n; i++)
+        if (n % i == 0)
+            d.at[d.num++] = i;
+    return d;
+}
+
+static const char *
+list_of(Arena *a, int num_devices)
+{
+    return arena_printf(a, "cpu:0-%d", num_devices - 1);
+}
+
+/* With replicas that share devices, in each way that there is. */
 static Status
 run_shared(Arena *a, const Plan *plan, const Way *w, const char *want,
            const char **wrong)
 {
-    const char *out;
+    Divisors d = divisors_of(w->n);
     RtOptions options = options_of(w);
-    options.devices = "cpu:0";
-    TRY(run_once(a, plan, options, &out));
-    if (strcmp(out, want) != 0)
-        *wrong = difference(a, "on one device", w->n, out, want);
+    for (int i = 0; i < d.num - 1 && !*wrong; i++) {
+        const char *out;
+        options.devices = list_of(a, d.at[i]);
+        TRY(run_once(a, plan, options, &out));
+        if (strcmp(out, want) != 0)
+            *wrong =
+                difference(a, arena_printf(a, "sharing %s", options.devices),
+                           w->n, out, want);
+    }
     return OK;
 }
 
-/* Runs it; where there are several replicas, on one device too; and once more,
- * in two halves, when it has steps: the second on one device. */
+/* Stopped after a step and resumed: on other devices, if there is a choice. */
+static const char *
+run_halves(Arena *a, const Plan *plan, const Way *w, int64_t steps,
+           const char *want)
+{
+    size_t seed = strlen(want);
+    Divisors d = divisors_of(w->n);
+    int first = (int)(seed % (size_t)d.num);
+    int others = d.num > 1 ? d.num - 1 : 1;
+    int second = (first + 1 + (int)(seed / 8 % (size_t)others)) % d.num;
+    RtOptions options = options_of(w);
+    options.devices = list_of(a, d.at[first]);
+    const char *then = list_of(a, d.at[second]);
+    const char *differs =
+        life_check(a, plan, &options, then, steps, seed, want);
+    return differs ? arena_printf(a, "resumed on %d: %s, then %s: %s", w->n,
+                                  options.devices, then, differs)
+                   : NULL;
+}
+
+/* Runs it with each replica on a device of its own; with replicas that share
+ * devices; and once more, in two halves, when it has steps. */
 static Status
 run_plan(Arena *a, const Plan *plan, const Way *w, const char **out,
          const char **wrong)
@@ -279,13 +336,8 @@ run_plan(Arena *a, const Plan *plan, const Way *w, const char **out,
     TRY(run_once(a, plan, options, out));
     if (w->n > 1)
         TRY(run_shared(a, plan, w, *out, wrong));
-    if (*wrong || !steps)
-        return OK;
-    options = options_of(w);
-    const char *differs =
-        life_check(a, plan, &options, steps, strlen(*out), *out);
-    if (differs)
-        *wrong = arena_printf(a, "resumed on %d: %s", w->n, differs);
+    if (!*wrong && steps)
+        *wrong = run_halves(a, plan, w, steps, *out);
     return OK;
 }
 
@@ -331,18 +383,20 @@ check_on(Arena *a, const char *text, int n, const char **out)
 const char *
 check_program(Arena *a, const char *text)
 {
-    static const int replicas[] = {1, 2, 3, 5};
     const char *first = NULL, *wrong = NULL;
+    const char *replicas = header(a, text, "replicas");
     bool invariant = header(a, text, "invariant") != NULL;
-    for (size_t i = 0; i < sizeof replicas / sizeof *replicas; i++) {
+    if (!replicas)
+        replicas = "1 2 3 4 5";
+    for (int n; (n = next_number(&replicas)) > 0;) {
         const char *out = "";
-        wrong = check_on(a, text, replicas[i], &out);
+        wrong = check_on(a, text, n, &out);
         if (wrong)
             return wrong;
-        if (i == 0)
+        if (!first)
             first = out;
         if (invariant && first_difference(out, first))
-            return difference(a, "varies", replicas[i], out, first);
+            return difference(a, "varies", n, out, first);
     }
     return NULL;
 }

@@ -4,6 +4,7 @@
  * A program says in comments of its own how it is run, so that a file alone
  * repeats a failure:
  *
+ *   #! replicas 1 2 4 5     the numbers of replicas; else 1 to 5
  *   #! level 2              -O of passes and code
  *   #! strategy mirrored    where there are several devices
  *   #! one default          the strategy on one device
@@ -19,10 +20,11 @@
 
 enum { MINUTE = 60 }; /* seconds */
 
-/* Compiles and runs the program, with --widen, on 1, 2, 3 and 5 CPU devices,
- * and the reference interpreter on its front-end IR with as many replicas, one
- * after the other.  Returns NULL, or the fault: the first line is of the form
- * "KIND on N: ...". */
+/* Compiles and runs the program, with --widen, on as many CPU devices
+ * as each number of replicas, and on fewer that they share, and the reference
+ * interpreter on its front-end IR with as many replicas, one after the other.
+ * Returns NULL, or the fault: the first line is of the form "KIND on N: ...".
+ */
 const char *check_program(Arena *a, const char *text);
 
 /* The same in a process of its own: one that crashes, or is at work for longer

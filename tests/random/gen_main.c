@@ -358,6 +358,7 @@ make_header(Gen *g, uint64_t seed)
         "hierarchical_copy", "hierarchical_copy:packs=2", "reduction_to_one"};
     static const char *const ones[] = {"default", "one_device", "mirrored"};
     gen_line(g, "#! seed %llu", (unsigned long long)seed);
+    gen_line(g, "#! replicas %s", seed % 2 ? "1 2 4 5" : "1 2 3 5");
     if (gen_chance(g, 15))
         gen_line(g, "#! level 2");
     g->central = gen_chance(g, 25);

@@ -2,8 +2,8 @@
  * life.c - a run that is stopped and resumed after one of its steps
  *
  * The second run has only the checkpoint of the first, so if a value that main
- * still needs is not in it, the output differs.  It has all replicas on one
- * device: a checkpoint does not know where they were.
+ * still needs is not in it, the output differs.  It may run on other
+ * devices: a checkpoint does not know where the replicas were.
  */
 #include "tests/random/life.h"
 
@@ -78,7 +78,7 @@ verdict(Arena *a, Status stopped, Status ended, int64_t step, const char *have,
 
 const char *
 life_check(Arena *a, const Plan *plan, const RtOptions *options,
-           int64_t num_steps, uint64_t seed, const char *want)
+           const char *then, int64_t num_steps, uint64_t seed, const char *want)
 {
     size_t len;
     char *have, *folder = new_folder(a);
@@ -89,7 +89,7 @@ life_check(Arena *a, const Plan *plan, const RtOptions *options,
     FILE *out = open_memstream(&have, &len);
     Status stopped = live(plan, *options, out, folder, &stop);
     RtOptions elsewhere = *options;
-    elsewhere.devices = "cpu:0";
+    elsewhere.devices = then;
     Status ended = live(plan, elsewhere, out, folder, &never);
     fclose(out);
     const char *wrong = verdict(a, stopped, ended, stop.step, have, want);

@@ -7,9 +7,11 @@
 #include "runtime/run/run.h"
 
 /* Runs the plan to one of its steps, which `seed` chooses, stops it there with
- * a checkpoint, and resumes it; NULL, or why both together did not print what
- * an undisturbed run printed.  out and err of options are not used. */
+ * a checkpoint, and resumes it on the devices `then`; NULL, or why both
+ * together did not print what an undisturbed run printed.  out and err of
+ * options are not used. */
 const char *life_check(Arena *a, const Plan *plan, const RtOptions *options,
-                       int64_t num_steps, uint64_t seed, const char *want);
+                       const char *then, int64_t num_steps, uint64_t seed,
+                       const char *want);
 
 #endif

@@ -52,13 +52,14 @@ split(char *command, const char **argv)
 }
 
 static char *
-read_back(Arena *a, int fd)
+read_back(Arena *a, int fd, size_t *len)
 {
-    off_t len = lseek(fd, 0, SEEK_END);
-    assert_true(len >= 0);
-    char *text = arena_alloc(a, (size_t)len + 1);
-    assert_int_equal(pread(fd, text, (size_t)len, 0), len);
+    off_t end = lseek(fd, 0, SEEK_END);
+    assert_true(end >= 0);
+    char *text = arena_alloc(a, (size_t)end + 1);
+    assert_int_equal(pread(fd, text, (size_t)end, 0), end);
     close(fd);
+    *len = (size_t)end;
     return text;
 }
 
@@ -99,7 +100,10 @@ run_command(Arena *a, char *command)
     if (error)
         fail_msg("cannot start %s: %s", argv[0], strerror(error));
     int code = wait_for(pid);
-    return (Ran){code, read_back(a, out), read_back(a, err)};
+    Ran r = {.code = code};
+    r.out = read_back(a, out, &r.out_len);
+    r.err = read_back(a, err, &r.err_len);
+    return r;
 }
 
 Ran

@@ -11,10 +11,12 @@
 #include "ir/base/arena.h"
 #include "tests/unit/work_dir.h"
 
-/* The output and status of a process; texts are in the arena given. */
+/* The output and status of a process; texts are in the arena given, with a 0
+ * after them.  A program may print 0 bytes, too. */
 typedef struct Ran {
     int code; /* exit status; 128 + n: ended by signal n */
     const char *out, *err;
+    size_t out_len, err_len;
 } Ran;
 
 /* Runs a command line, split at spaces; "tfdc" and "tfd-run" are the built

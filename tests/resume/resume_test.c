@@ -330,7 +330,7 @@ static Ran
 run_prepared(void (*prepare)(void), const char *options)
 {
     int status;
-    size_t len;
+    size_t out_len, err_len;
     char *err, *out;
     pid_t pid = fork();
     assert_true(pid >= 0);
@@ -346,10 +346,10 @@ run_prepared(void (*prepare)(void), const char *options)
         _exit(98);
     }
     assert_int_equal(waitpid(pid, &status, 0), pid);
-    assert_null(file_read(arena, in_dir("err"), &err, &len));
-    assert_null(file_read(arena, in_dir("out"), &out, &len));
+    assert_null(file_read(arena, in_dir("err"), &err, &err_len));
+    assert_null(file_read(arena, in_dir("out"), &out, &out_len));
     int code = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
-    return (Ran){code, out, err};
+    return (Ran){code, out, err, out_len, err_len};
 }
 
 /* The step of the newest checkpoint, -1 for none; there is nothing else. */

@@ -8,6 +8,7 @@
 #include "ir/base/io/file.h"
 #include "ir/base/str.h"
 #include "tests/e2e/run.h"
+#include "runtime/run/run.h"
 #include "tests/resume/lives.h"
 
 enum { MAX_ARGS = 32 };
@@ -75,6 +76,65 @@ lives_begin(const Subject *s, const char *plan, const char *dir, int every)
     if (pid == 0)
         become(s, plan, dir, every);
     return pid;
+}
+
+static void
+die_at(void *data, int64_t step)
+{
+    const int *last = data;
+    if (step == *last)
+        raise(SIGKILL);
+}
+
+/* In a process of its own, in whose folder all is written. */
+_Noreturn static void
+live_until(const char *plan, const char *devices, int step, int every)
+{
+    Arena *a = arena_new(NULL, "a life");
+    Plan *p;
+    FILE *out = fopen("out", "a"), *err = fopen("err", "a");
+    setvbuf(err, NULL, _IONBF, 0);
+    RtOptions options = {
+        .data_dir = arena_printf(a, "%s/docs/examples", getenv("TFD_ROOT")),
+        .checkpoint_dir = "checkpoints",
+        .every = every,
+        .resume = true,
+        .log_dir = "logs",
+        .pipeline_threads = true,
+        .checksum = true,
+        .out = out,
+        .err = err,
+        .devices = devices,
+        .on_step = die_at,
+        .on_step_data = &step};
+    Status st = plan_read(a, plan, &p);
+    if (!st)
+        st = rt_run(p, &options);
+    if (st)
+        fprintf(stderr, "%s\n", status_message(st));
+    fclose(out);
+    fclose(err);
+    arena_release(a);
+    _exit(st ? 1 : 0);
+}
+
+bool
+lives_until(const char *plan, const char *dir, const char *devices, int step,
+            int every)
+{
+    int status;
+    pid_t pid = fork();
+    assert_true(pid >= 0);
+    if (pid == 0) {
+        if (chdir(dir) < 0)
+            _exit(98);
+        live_until(plan, devices, step, every);
+    }
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    if (WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL)
+        return true;
+    assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+    return false;
 }
 
 static const char *

@@ -1,7 +1,8 @@
 /*
  * lives.h - runs that are killed and resumed, beside an undisturbed run
  *
- * A life is a process: tfd-run --resume in a folder.  Whatever happened to the
+ * A life is a process: tfd-run --resume in a folder, or, where it is killed at
+ * a given step, one that runs the plan itself.  Whatever happened to the
  * lives before it, the results of the last one must equal those of an
  * undisturbed run: every printed line (lines may be repeated), summaries with
  * none lost and none twice, saved files.
@@ -32,6 +33,12 @@ const char *lives_compile(Arena *a, const Subject *s, const char *dir);
  * DIR/checkpoints every n steps, or none if that is 0. */
 pid_t lives_begin(const Subject *s, const char *plan, const char *dir,
                   int every);
+
+/* A life on these devices (NULL: those of the plan), without the subject's
+ * options of tfd-run, which kills itself (-9) when that step is done: whether
+ * it did, or came to its end before. */
+bool lives_until(const char *plan, const char *dir, const char *devices,
+                 int step, int every);
 
 /* Waits for its end: true when it was killed, false when it came to the end of
  * the program; anything else fails the test. */

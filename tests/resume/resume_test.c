@@ -1,9 +1,7 @@
 /*
  * resume_test.c - runs that end at a chosen step, and their errors
  *
- * The program is all.tfd, which has about 26 steps.  A life that dies at a step
- * is a process that runs the plan itself and exits (silently, as if it had been
- * killed) when that step is done; others are tfd-run's.
+ * The program is all.tfd, which has about 26 steps.
  */
 #include "tests/unit/unit.h"
 
@@ -18,7 +16,7 @@
 #include "tests/resume/lives.h"
 #include "tests/unit/dir.h"
 
-enum { DIED = 9, MAX_STEPS = 100 };
+enum { MAX_STEPS = 100 };
 
 static const Subject subject = {.name = "all",
                                 .program = "tests/resume/all.tfd",
@@ -55,61 +53,11 @@ end_group(void **state)
 
 /* ---- lives -------------------------------------------------------------- */
 
-static void
-die_at(void *data, int64_t step)
-{
-    const int *last = data;
-    if (step == *last)
-        _exit(DIED);
-}
-
-/* In a process of its own. */
-static void
-live_until(int step, int every)
-{
-    Arena *a = arena_new(NULL, "life");
-    Plan *p;
-    FILE *out = fopen("out", "a"), *err = fopen("err", "a");
-    setvbuf(err, NULL, _IONBF, 0);
-    RtOptions options = {.checkpoint_dir = "checkpoints",
-                         .every = every,
-                         .resume = true,
-                         .log_dir = "logs",
-                         .pipeline_threads = true,
-                         .checksum = true,
-                         .out = out,
-                         .err = err,
-                         .devices = devices,
-                         .on_step = die_at,
-                         .on_step_data = &step};
-    Status st = plan_read(a, plan, &p);
-    if (!st)
-        st = rt_run(p, &options);
-    if (st)
-        fprintf(stderr, "%s\n", status_message(st));
-    fclose(out);
-    fclose(err);
-    arena_release(a);
-    _exit(st ? 1 : 0);
-}
-
-/* Whether the run died at the step; false: it came to its end. */
+/* Whether the run was killed at the step; false: it came to its end. */
 static bool
 dies_at(int step, int every)
 {
-    int status;
-    pid_t pid = fork();
-    assert_true(pid >= 0);
-    if (pid == 0) {
-        if (chdir(dir) < 0)
-            _exit(1);
-        live_until(step, every);
-    }
-    assert_int_equal(waitpid(pid, &status, 0), pid);
-    assert_true(WIFEXITED(status));
-    if (WEXITSTATUS(status) != DIED)
-        assert_int_equal(WEXITSTATUS(status), 0);
-    return WEXITSTATUS(status) == DIED;
+    return lives_until(plan, dir, devices, step, every);
 }
 
 /* tfd-run in the test's folder. */

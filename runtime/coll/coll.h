@@ -20,7 +20,7 @@
 #include <stdint.h>
 #include "ir/base/number/dtype.h"
 #include "ir/base/status.h"
-#include "runtime/hal/cpu/wait.h"
+#include "runtime/hal/wait.h"
 
 typedef enum RtReduceOp {
     REDUCE_SUM,

@@ -88,6 +88,14 @@ const void *rt_iter_data(const RtIter *it, int replica, int component);
 int64_t rt_iter_rows(const RtIter *it, int replica);
 int64_t rt_iter_all_rows(const RtIter *it);
 
+/* Whether the step after the current one is there already, without a wait; its
+ * data stay where they are until the call of rt_iter_next after the next one,
+ * or of rt_iter_open. */
+bool rt_iter_is_ahead(const RtIter *it);
+/* Of that step. */
+const void *rt_iter_next_data(const RtIter *it, int replica, int component);
+int64_t rt_iter_next_rows(const RtIter *it, int replica);
+
 /* Archives the position of the iterator: passes, steps made in advance, the
  * state of every stage.  One that reads must be new; if the state does not fit
  * (rt_archive_end) it can only be closed.  The current step is not in it. An

@@ -25,7 +25,7 @@
 #include "ir/base/thread.h"
 #include "ir/ir.h"
 #include "runtime/data/rebatch.h"
-#include "runtime/hal/cpu/wait.h"
+#include "runtime/hal/wait.h"
 
 typedef struct Slot {
     RtStep step;
@@ -62,6 +62,12 @@ struct RtIter {
     bool ended;
     const RtStep *current; /* in slot next - 1; NULL: none yet */
 };
+
+static const Slot *
+slot_of(const RtIter *it, uint64_t number)
+{
+    return &it->slots[number % (uint64_t)it->num_slots];
+}
 
 static Slot *
 slot(RtIter *it, uint64_t number)
@@ -286,6 +292,29 @@ int64_t
 rt_iter_all_rows(const RtIter *it)
 {
     return it->current->all_rows;
+}
+
+bool
+rt_iter_is_ahead(const RtIter *it)
+{
+    uint32_t pass = rt_wait_word_load(&it->pass);
+    if (it->ended || pass == 0 ||
+        rt_wait_word_load(&it->made) == (uint32_t)it->next)
+        return false;
+    const Slot *s = slot_of(it, it->next);
+    return s->pass == pass && !s->end && !s->failed;
+}
+
+const void *
+rt_iter_next_data(const RtIter *it, int replica, int component)
+{
+    return slot_of(it, it->next)->step.parts[replica].data[component];
+}
+
+int64_t
+rt_iter_next_rows(const RtIter *it, int replica)
+{
+    return slot_of(it, it->next)->step.parts[replica].rows;
 }
 
 /* ---- opening and closing ------------------------------------------------ */

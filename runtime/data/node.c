@@ -5,7 +5,7 @@
 
 #include <assert.h>
 #include "ir/ir.h"
-#include "runtime/hal/cpu/wait.h"
+#include "runtime/hal/wait.h"
 
 /* ---- elements ----------------------------------------------------------- */
 

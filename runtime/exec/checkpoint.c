@@ -26,7 +26,7 @@
 #include "runtime/exec/output.h"
 #include "runtime/exec/params.h"
 #include "runtime/exec/run_state.h"
-#include "runtime/hal/cpu/wait.h"
+#include "runtime/hal/wait.h"
 
 enum {
     BLOCK_BYTES = 64 << 10,
@@ -153,15 +153,13 @@ shared_archive(RtRun *run, const RtExtent *e, int num_devices, RtArchive *ar)
     for (int64_t at = e->begin; at < e->end && !ar->wrong; at += BLOCK_BYTES) {
         int64_t rest = e->end - at;
         size_t n = rest < BLOCK_BYTES ? (size_t)rest : BLOCK_BYTES;
-        RtDevice *d = run->devices[0];
         if (!ar->reads)
-            d->ops->copy_out(d, block, run->replicas[0].shared + at, n);
+            rt_copy_out(block, rt_ptr_add(run->replicas[0].shared, (size_t)at),
+                        n);
         rt_archive_bytes(ar, block, n);
-        for (int i = 0; ar->reads && !ar->wrong && i < num_devices; i++) {
-            const RtExecutor *first = &run->replicas[i * each];
-            d = first->device;
-            d->ops->copy_in(d, first->shared + at, block, n);
-        }
+        for (int i = 0; ar->reads && !ar->wrong && i < num_devices; i++)
+            rt_copy_in(rt_ptr_add(run->replicas[i * each].shared, (size_t)at),
+                       block, n);
     }
 }
 
@@ -169,16 +167,16 @@ static void
 own_archive(RtRun *run, const RtExtent *e, int replica, RtArchive *ar)
 {
     char block[BLOCK_BYTES];
-    const RtExecutor *executor = &run->replicas[replica];
-    RtDevice *d = executor->device;
+    RtDevicePtr base = run->replicas[replica].base;
     for (int64_t at = e->begin; at < e->end && !ar->wrong; at += BLOCK_BYTES) {
         int64_t rest = e->end - at;
         size_t n = rest < BLOCK_BYTES ? (size_t)rest : BLOCK_BYTES;
+        RtDevicePtr place = rt_ptr_add(base, (size_t)at);
         if (!ar->reads)
-            d->ops->copy_out(d, block, executor->base + at, n);
+            rt_copy_out(block, place, n);
         rt_archive_bytes(ar, block, n);
         if (ar->reads && !ar->wrong)
-            d->ops->copy_in(d, executor->base + at, block, n);
+            rt_copy_in(place, block, n);
     }
 }
 

@@ -5,12 +5,11 @@
 
 #include <assert.h>
 #include <stdarg.h>
+#include <string.h>
 #include "ir/analysis/hooks.h"
 #include "ir/base/message.h"
 #include "runtime/exec/function.h"
 #include "runtime/exec/run_state.h"
-
-enum { ALIGN = 64 };
 
 /* ---- faults ------------------------------------------------------------ */
 
@@ -79,6 +78,8 @@ rt_executor_init(RtExecutor *executor, RtRun *run, int replica)
     executor->args = NEW_ARRAY(a, FormatArg, n);
     executor->arg_dims = arena_array(a, n, sizeof *executor->arg_dims);
     executor->reduces = NEW_ARRAY(a, RtAllReducePart, n);
+    if (!run->caps->is_host_visible)
+        executor->copies = rt_alloc_aligned(a, run->max_text_bytes);
 }
 
 void
@@ -91,35 +92,66 @@ rt_executor_deinit(RtExecutor *executor)
 void *
 rt_alloc_aligned(Arena *a, int64_t bytes)
 {
-    uintptr_t at = (uintptr_t)arena_alloc(a, (size_t)bytes + ALIGN);
-    return (void *)((at + ALIGN - 1) / ALIGN * ALIGN);
+    uintptr_t at = (uintptr_t)arena_alloc(a, (size_t)bytes + RT_VALUE_ALIGN);
+    return (void *)((at + RT_VALUE_ALIGN - 1) / RT_VALUE_ALIGN *
+                    RT_VALUE_ALIGN);
+}
+
+static TfdCall
+new_call(RtInvocation *inv)
+{
+    RtExecutor *executor = inv->executor;
+    return (TfdCall){.abi = TFD_ABI,
+                     .replica = executor->replica,
+                     .dims = executor->dims,
+                     .hooks = executor->run->hooks,
+                     .context = inv,
+                     .resume = -1,
+                     .stop = &executor->run->watchdog.stop,
+                     .at = -1};
 }
 
 void
 rt_invocation_init(RtInvocation *inv, const RtFunction *fn,
-                   RtExecutor *executor, char *base, char *const *in,
-                   char *const *out)
+                   RtExecutor *executor, char *base)
 {
-    assert(fn->code && executor->dims);
-    inv->executor = executor;
-    inv->fn = fn;
-    inv->call = (TfdCall){.abi = TFD_ABI,
-                          .replica = executor->replica,
-                          .base = base,
-                          .shared = executor->shared,
-                          .in = in,
-                          .out = out,
-                          .dims = executor->dims,
-                          .hooks = executor->run->hooks,
-                          .context = inv,
-                          .resume = -1,
-                          .stop = &executor->run->watchdog.stop,
-                          .at = -1};
+    assert(fn->code && executor->dims && fn->ir->kind != FUNC_PROGRAM);
+    *inv = (RtInvocation){.executor = executor, .fn = fn};
+    inv->call = new_call(inv);
+    inv->call.base = inv->call.shared = base;
 }
 
-char *
-rt_value_pointer(const RtInvocation *inv, const RtValue *v)
+static char *const *
+addresses(Arena *a, const RtDevicePtr *ptrs, int n)
 {
+    char **all = NEW_ARRAY(a, char *, (size_t)n);
+    for (int i = 0; i < n; i++)
+        all[i] = rt_ptr_address(ptrs[i]);
+    return all;
+}
+
+void
+rt_program_invocation_init(RtInvocation *inv, const RtFunction *fn,
+                           RtExecutor *executor, const RtDevicePtr *in,
+                           const RtDevicePtr *out, const int64_t *dims)
+{
+    Arena *a = executor->run->arena;
+    assert(fn->code && dims && fn->ir->kind == FUNC_PROGRAM);
+    *inv = (RtInvocation){.executor = executor, .fn = fn, .in = in, .out = out};
+    inv->call = new_call(inv);
+    inv->call.base = rt_ptr_address(executor->base);
+    inv->call.shared = rt_ptr_address(executor->shared);
+    inv->call.in = addresses(a, in, fn->num_in);
+    inv->call.out = addresses(a, out, fn->num_out);
+    inv->call.dims = dims;
+}
+
+/* ---- values ------------------------------------------------------------- */
+
+char *
+rt_host_value(const RtInvocation *inv, const RtValue *v)
+{
+    assert(inv->fn->ir->kind != FUNC_PROGRAM);
     switch (v->place.space) {
     case SPACE_IN:
         return inv->call.in[v->place.offset];
@@ -127,18 +159,72 @@ rt_value_pointer(const RtInvocation *inv, const RtValue *v)
         return inv->call.out[v->place.offset];
     case SPACE_ARENA:
     case SPACE_FRAME:
-        return (v->shared ? inv->call.shared : inv->call.base) +
-               v->place.offset;
+        return inv->call.base + v->place.offset;
     case SPACE_ROW:
     case SPACE_NONE:
         break;
     }
-    UNREACHABLE("a value that an invocation does not have");
+    UNREACHABLE("a value that main does not have");
 }
 
-char *
-rt_row_pointer(const RtExecutor *replica, const RtValue *v)
+RtDevicePtr
+rt_device_value(const RtInvocation *inv, const RtValue *v)
+{
+    const RtExecutor *executor = inv->executor;
+    assert(inv->fn->ir->kind == FUNC_PROGRAM);
+    switch (v->place.space) {
+    case SPACE_IN:
+        return inv->in[v->place.offset];
+    case SPACE_OUT:
+        return inv->out[v->place.offset];
+    case SPACE_ARENA:
+        return rt_ptr_add(v->shared ? executor->shared : executor->base,
+                          (size_t)v->place.offset);
+    case SPACE_FRAME:
+    case SPACE_ROW:
+    case SPACE_NONE:
+        break;
+    }
+    UNREACHABLE("a value that a program does not have");
+}
+
+RtDevicePtr
+rt_row(const RtExecutor *replica, const RtValue *v)
 {
     assert(v->place.space == SPACE_ROW);
-    return (v->shared ? replica->shared : replica->base) + v->place.offset;
+    return rt_ptr_add(v->shared ? replica->shared : replica->base,
+                      (size_t)v->place.offset);
+}
+
+static bool
+is_on_device(const RtInvocation *inv)
+{
+    return inv->fn->ir->kind == FUNC_PROGRAM;
+}
+
+const char *
+rt_read_value(RtInvocation *inv, const RtValue *v, char **scratch)
+{
+    if (!is_on_device(inv))
+        return rt_host_value(inv, v);
+    RtDevice *d = inv->executor->device;
+    RtDevicePtr at = rt_device_value(inv, v);
+    size_t n = rt_value_bytes(v, inv->executor->dims);
+    char *copy = *scratch;
+    if (d->caps->is_host_visible)
+        return rt_ptr_host(at);
+    d->ops->program->copy_out(d, copy, at, n);
+    *scratch = copy + rt_align((int64_t)n);
+    return copy;
+}
+
+void
+rt_write_value(RtInvocation *inv, const RtValue *v, const void *from)
+{
+    RtDevice *d = inv->executor->device;
+    size_t n = rt_value_bytes(v, inv->executor->dims);
+    if (is_on_device(inv))
+        d->ops->program->copy_in(d, rt_device_value(inv, v), from, n);
+    else
+        memcpy(rt_host_value(inv, v), from, n);
 }

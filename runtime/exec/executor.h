@@ -33,6 +33,14 @@ enum {
     EXEC_STOPPED /* another executor failed, or the user interrupted */
 };
 
+enum { RT_VALUE_ALIGN = 64 }; /* bytes, of values in any memory */
+
+static inline int64_t
+rt_align(int64_t bytes)
+{
+    return (bytes + RT_VALUE_ALIGN - 1) / RT_VALUE_ALIGN * RT_VALUE_ALIGN;
+}
+
 /* ---- faults ------------------------------------------------------------ */
 
 /* A place of the program, and a message about it. */
@@ -73,16 +81,17 @@ typedef struct RtExecutor {
     RtRun *run;
     Arena *arena;     /* its own: executors work at the same time */
     int replica;      /* -1: on the host */
-    RtDevice *device; /* main's is that of replica 0; NULL: none */
+    RtDevice *device; /* main's helps with its kernels; NULL: none */
     int device_number;
-    char *base;            /* of the replica's arena */
-    char *shared;          /* of the arena of the device's first replica */
+    RtDevicePtr base;      /* the replica's arena */
+    RtDevicePtr shared;    /* the arena of the device's first replica */
     IrBatchSizes *batches; /* one for each pair of batch symbols */
     int64_t *dims;         /* the same, as words */
     RtFault fault;
     RtLines lines;
     FormatArg *args; /* scratch of print and assert, for each operand */
     int64_t (*arg_dims)[IR_MAX_RANK];
+    char *copies; /* scratch of print and assert, for their operands */
     RtAllReducePart *reduces; /* scratch of all_reduce, for each operand */
     int64_t bytes_sent;
     /* For the watchdog: its current operation (NULL: none), and how many
@@ -95,6 +104,8 @@ struct RtInvocation {
     TfdCall call; /* its context is the invocation */
     RtExecutor *executor;
     const RtFunction *fn;
+    /* Of a device program: what call.in and call.out are addresses of. */
+    const RtDevicePtr *in, *out;
 };
 
 /* An executor without a device, once all functions are loaded. */
@@ -102,15 +113,28 @@ void rt_executor_init(RtExecutor *executor, RtRun *run, int replica);
 /* Also for one that was never made. */
 void rt_executor_deinit(RtExecutor *executor);
 
-/* An invocation of fn; in and out have space for its pointers. */
+/* An invocation of main or a dataset function, with memory of the host. */
 void rt_invocation_init(RtInvocation *inv, const RtFunction *fn,
-                        RtExecutor *executor, char *base, char *const *in,
-                        char *const *out);
+                        RtExecutor *executor, char *base);
+/* An invocation of a device program on a replica; in and out, for each
+ * parameter and result, must last.  dims: where the device has the executor's.
+ */
+void rt_program_invocation_init(RtInvocation *inv, const RtFunction *fn,
+                                RtExecutor *executor, const RtDevicePtr *in,
+                                const RtDevicePtr *out, const int64_t *dims);
 
-/* The address of v on the invocation's executor; not for rows. */
-char *rt_value_pointer(const RtInvocation *inv, const RtValue *v);
-/* The address of main's row v on a replica. */
-char *rt_row_pointer(const RtExecutor *replica, const RtValue *v);
+/* v of main or a dataset function; not for rows. */
+char *rt_host_value(const RtInvocation *inv, const RtValue *v);
+/* v of a device program. */
+RtDevicePtr rt_device_value(const RtInvocation *inv, const RtValue *v);
+/* Main's row v on a replica. */
+RtDevicePtr rt_row(const RtExecutor *replica, const RtValue *v);
+
+/* The bytes of v at this point of any function: in place where host code may
+ * read them, else a copy at *scratch, which advances. */
+const char *rt_read_value(RtInvocation *inv, const RtValue *v, char **scratch);
+/* Writes all bytes of v at this point of any function. */
+void rt_write_value(RtInvocation *inv, const RtValue *v, const void *from);
 
 /* Zeroed memory of a, aligned like device arenas are for values. */
 void *rt_alloc_aligned(Arena *a, int64_t bytes);

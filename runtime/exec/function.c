@@ -234,6 +234,10 @@ rt_load_function(RtRun *run, const char *name, IrFuncKind kind,
     if (!fn->code)
         return plan_refuse(run->plan, "it has no code for @%s", name);
     map_set(run->fns, name, fn);
+    if (kind == FUNC_PROGRAM) {
+        fn->number = run->programs.len;
+        VEC_PUSH(run->arena, run->programs, fn);
+    }
     TRY(load_ops(run, fn));
     *out = fn;
     return OK;

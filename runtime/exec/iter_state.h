@@ -11,6 +11,13 @@ struct RtIterBinding {
     const IrIter *ir;
     RtIter *iter;
     int64_t bound, all_bound; /* of the rows of a replica, and of all */
+    const RtHostOp *next;     /* one that takes its steps; NULL: none does */
+    int64_t *slots;  /* of devices with memory of their own: where in each
+                        replica's arena a step is copied, for each component */
+    bool is_ahead;   /* the slots have the next step */
+    RtEvent *copied; /* for each device: the current step's data are read, */
+    RtEvent *ahead;  /* and the next one's */
+    RtEvent *taken;  /* the slots are read */
 };
 
 /* A dataset function in use: one thread at a time calls it. */

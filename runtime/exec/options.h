@@ -10,7 +10,7 @@
 #include <stdio.h>
 #include "ir/base/status.h"
 #include "ir/plan/plan.h"
-#include "runtime/hal/cpu/wait.h"
+#include "runtime/hal/wait.h"
 
 typedef struct RtSet {
     const char *name, *value; /* --set NAME=VALUE */

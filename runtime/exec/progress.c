@@ -3,7 +3,7 @@
  */
 #include "runtime/exec/progress.h"
 
-#include "runtime/hal/cpu/wait.h"
+#include "runtime/hal/wait.h"
 
 #define PERIOD 0.1 /* seconds */
 

@@ -33,8 +33,10 @@ struct RtRun {
     int num_replicas;
     int num_devices; /* each has as many replicas, next to one another */
     IrDevices device_list;
-    const RtDeviceCaps *caps; /* of all of them */
-    RtDevice **devices;       /* NULL: not opened */
+    const RtDeviceCaps *caps;   /* of all of them */
+    RtDevice **devices;         /* NULL: not opened */
+    RtDeviceCode device_code;   /* that they have loaded */
+    VEC(RtFunction *) programs; /* by their numbers on devices */
     RtExecutor main;
     RtExecutor *replicas;
     Map *fns;                      /* name -> RtFunction */
@@ -42,8 +44,11 @@ struct RtRun {
     RtIterBinding *iterators;      /* as the module's iters */
     VEC(RtElementCall *) elements; /* dataset functions in use */
     VEC(RtLaunch *) launches;
-    int64_t arena_bytes; /* of a device */
+    int64_t arena_bytes; /* of a replica */
+    int64_t dims_offset; /* in it: its executor's dims, where programs cannot */
+    size_t dims_bytes;   /* read the host's memory; else no bytes */
     int max_operands;    /* of the operations that need scratch */
+    int64_t max_text_bytes; /* of what one of them prints */
     RtStats stats;
     RtProgress progress;
     bool has_summary;

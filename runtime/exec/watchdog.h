@@ -6,7 +6,7 @@
 
 #include <pthread.h>
 #include "runtime/exec/executor.h"
-#include "runtime/hal/cpu/wait.h"
+#include "runtime/hal/wait.h"
 
 /* The progress of an executor at the last sample. */
 typedef struct RtProgressSample {

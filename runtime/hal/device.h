@@ -1,10 +1,21 @@
 /*
- * device.h - devices, which run device programs
+ * device.h - devices: their memory, their queues, and the plan's code on them
  *
- * A device has an arena for each of its replicas, which has the replica's
- * values at the offsets of the placed module; shared values are in the first.
- * It runs one launch of main at a time, in order.  A kind of device is a table
- * of functions.
+ * Host code never follows an address of a device's memory: it has a handle and
+ * an offset (RtDevicePtr), and every access is an operation enqueued on one of
+ * the device's queues.  Memory that is the host's says so, and then host code
+ * may use it in place.
+ *
+ * A queue executes its operations in order, one after another, and returns at
+ * once to whoever enqueues.  Queues of one device run independently: an event
+ * marks a point of one, for which another queue or the host can wait.
+ * Enqueuing allocates nothing.  What operations point to in the host's memory
+ * must not change, and must last, until they have executed.
+ *
+ * One thread at a time enqueues on a device: main's, but a running program's
+ * own thread enqueues on the queue of collectives.
+ *
+ * A kind of device is a folder with a table of functions (docs/hal.md).
  */
 #ifndef TFD_RUNTIME_HAL_DEVICE_H
 #define TFD_RUNTIME_HAL_DEVICE_H
@@ -14,36 +25,151 @@
 #include "ir/analysis/cost.h"
 #include "ir/base/status.h"
 #include "ir/plan/abi.h"
+#include "runtime/hal/wait.h"
 
 typedef struct RtDevice RtDevice;
 
-typedef struct RtDeviceOps {
-    const char *kind; /* "cpu" */
-    /* Ends the current launch, and frees the device's memory. */
-    void (*close)(RtDevice *d);
-    /* Allocates an arena for each of that many replicas: zeros, aligned to 4
-     * KB.  Only touched pages take memory.  Called once. */
-    Status (*reserve)(RtDevice *d, size_t bytes, int num_replicas);
-    /* Between the host's memory and the arena, while nothing runs. */
-    void (*copy_in)(RtDevice *d, void *to, const void *from, size_t n);
-    void (*copy_out)(RtDevice *d, void *to, const void *from, size_t n);
-    /* Begins code(call).  A device may leave the work to wait. */
-    void (*launch)(RtDevice *d, TfdFunction *code, TfdCall *call);
-    /* Whether it has ended, after waiting at most a tenth of a second; sets the
-     * status that it returned. */
-    bool (*wait)(RtDevice *d, int32_t *status);
-    /* Runs kernel on 0 .. count, in ranges of at least grain, on the threads of
-     * the device; called by the running program. */
+/* ---- memory ------------------------------------------------------------ */
+
+/* An allocation: page-aligned, zeros; it lasts as long as the device. */
+typedef struct RtMemory {
+    RtDevice *device;
+    size_t bytes;
+    uintptr_t address; /* as the device's code knows it */
+    char *host;        /* as host code does; NULL: it has no access */
+} RtMemory;
+
+typedef struct RtDevicePtr {
+    const RtMemory *memory;
+    size_t offset;
+} RtDevicePtr;
+
+static inline RtDevicePtr
+rt_ptr_add(RtDevicePtr p, size_t bytes)
+{
+    return (RtDevicePtr){p.memory, p.offset + bytes};
+}
+
+/* For arguments of the device's code; host code must not follow it. */
+static inline char *
+rt_ptr_address(RtDevicePtr p)
+{
+    return (char *)(p.memory->address + p.offset);
+}
+
+/* NULL: host code has no access. */
+static inline char *
+rt_ptr_host(RtDevicePtr p)
+{
+    return p.memory->host ? p.memory->host + p.offset : NULL;
+}
+
+/* ---- queues and events -------------------------------------------------- */
+
+typedef enum RtQueueKind {
+    QUEUE_COMPUTE, /* programs and kernels */
+    QUEUE_COPY,    /* copies to the device beside them */
+    QUEUE_COLL,    /* collectives beside them */
+    NUM_QUEUES
+} RtQueueKind;
+
+/* A device with fewer engines has one queue for several kinds. */
+typedef struct RtQueue {
+    RtDevice *device;
+} RtQueue;
+
+/* What was enqueued until a point has executed.  All zeros: has happened. */
+typedef struct RtEvent {
+    RtQueue *queue;
+    uint64_t value; /* grows along the queue */
+} RtEvent;
+
+/* Kernel number `kernel` of the plan on items 0 .. count of its grid, in ranges
+ * of at least grain; ptrs and dims as for TfdKernel, ptrs of the device. */
+typedef struct RtKernelLaunch {
+    int kernel;
+    void *const *ptrs;
+    const int64_t *dims;
+    int64_t count, grain;
+} RtKernelLaunch;
+
+/* Device program number `program` of the plan.  Pointers in call, and in
+ * what it points to, are addresses of the device. */
+typedef struct RtProgramLaunch {
+    int program;
+    TfdCall *call;  /* of its first replica on the device */
+    int32_t status; /* what it returned, when it has */
+} RtProgramLaunch;
+
+/* Code that reads and writes device memory beside the plan's own; only devices
+ * that execute host code. */
+typedef void RtDeviceTask(void *data);
+
+/* ---- devices ------------------------------------------------------------ */
+
+/* A plan's code; kernels and programs are known by their numbers. */
+typedef struct RtDeviceCode {
+    int num_kernels, num_programs;
+    TfdKernel *const *kernels;
+    TfdFunction *const *programs;
+    const double *seconds; /* that each program takes on caps.machine; NULL
+                              where caps.machine is */
+} RtDeviceCode;
+
+/* What a program of a device that executes host code may ask of it, on the
+ * program's own thread, while it runs. */
+typedef struct RtProgramOps {
+    /* Runs kernel on 0 .. count, in ranges of at least grain, on the threads
+     * of the device. */
     void (*parallel)(RtDevice *d, TfdKernel *kernel, void *const *ptrs,
                      const int64_t *dims, int64_t count, int64_t grain);
-    /* How long code would take on caps.machine; before it is launched.  NULL
-     * where caps.machine is. */
-    Status (*set_seconds)(RtDevice *d, TfdFunction *code, double seconds);
+    /* Copies at this point of the program. */
+    void (*copy_in)(RtDevice *d, RtDevicePtr to, const void *from, size_t n);
+    void (*copy_out)(RtDevice *d, void *to, RtDevicePtr from, size_t n);
+    /* Executes task at this point of the program. */
+    void (*run)(RtDevice *d, RtDeviceTask *task, void *data);
+    /* rt_wait_word_wait, while other devices go on. */
+    uint32_t (*wait_word)(RtDevice *d, RtWaitWord *word, uint32_t old);
+} RtProgramOps;
+
+typedef struct RtDeviceOps {
+    const char *kind; /* "cpu" */
+    /* Waits for all that is enqueued, and frees the device's memory. */
+    void (*close)(RtDevice *d);
+    /* Once, before anything is enqueued; code must last. */
+    Status (*load)(RtDevice *d, const RtDeviceCode *code);
+    /* dense: all of it will be touched; of host memory, only touched pages
+     * count. */
+    Status (*alloc)(RtDevice *d, size_t bytes, bool dense,
+                    const RtMemory **out);
+
+    void (*copy_in)(RtQueue *q, RtDevicePtr to, const void *from, size_t n);
+    void (*copy_out)(RtQueue *q, void *to, RtDevicePtr from, size_t n);
+    void (*copy)(RtQueue *q, RtDevicePtr to, RtDevicePtr from, size_t n);
+    void (*fill)(RtQueue *q, RtDevicePtr to, int byte, size_t n);
+    void (*launch_kernel)(RtQueue *q, const RtKernelLaunch *launch);
+    void (*launch_program)(RtQueue *q, RtProgramLaunch *launch);
+    void (*run)(RtQueue *q, RtDeviceTask *task, void *data);
+    /* Calls f on the host: it enqueues nothing and touches no device. */
+    void (*call_host)(RtQueue *q, void (*f)(void *data), void *data);
+
+    RtEvent (*record)(RtQueue *q);
+    /* What is enqueued on q from now on executes after e, of the same device.
+     */
+    void (*wait_event)(RtQueue *q, RtEvent e);
+    /* The host: whether e has happened, after waiting a tenth of a second at
+     * most.  A device may leave all work to these calls. */
+    bool (*wait)(RtEvent e);
+
+    const RtProgramOps *program; /* NULL: executes no host code */
 } RtDeviceOps;
 
 /* The properties of all devices of a kind, and their limits. */
 typedef struct RtDeviceCaps {
-    bool uses_host_memory;  /* arenas count as memory of this machine */
+    bool uses_host_memory;  /* counts as memory of this machine */
+    bool is_host_visible;   /* RtMemory.host: copies are not needed */
+    bool has_copy_engine;   /* QUEUE_COPY runs beside QUEUE_COMPUTE */
+    bool has_coll_engine;   /* QUEUE_COLL, too */
     size_t max_arena_bytes; /* of a device */
     /* The machine whose time launches take; NULL: launches are executed. */
     const IrMachine *machine;
@@ -52,10 +178,8 @@ typedef struct RtDeviceCaps {
 struct RtDevice {
     const RtDeviceOps *ops;
     const RtDeviceCaps *caps;
-    const char *name;    /* "cpu:0" */
-    char *arena;         /* the first replica's, which has the shared values */
-    size_t arena_stride; /* to the next replica's */
-    size_t reserved;     /* bytes of all arenas */
+    const char *name; /* "cpu:0" */
+    RtQueue *queues[NUM_QUEUES];
 };
 
 /* The part of the machine that a device gets. */
@@ -63,9 +187,15 @@ typedef struct RtDeviceConfig {
     const char *name; /* lasts as long as the device */
     int num_threads;  /* with the one that issues its work */
     bool spin;
-    bool on_caller;        /* the thread that calls wait is the one */
-    double (*clock)(void); /* seconds, for all waits */
+    bool on_caller; /* the thread that calls wait is the one */
+    RtClock *clock; /* seconds, for all waits */
 } RtDeviceConfig;
+
+/* Waits for as long as it takes. */
+void rt_event_wait(RtEvent e);
+/* Copies on the compute queue, and waits for it. */
+void rt_copy_in(RtDevicePtr to, const void *from, size_t n);
+void rt_copy_out(void *to, RtDevicePtr from, size_t n);
 
 /* hal/cpu: a virtual device with memory of its own and some threads. */
 extern const RtDeviceCaps rt_cpu_caps;

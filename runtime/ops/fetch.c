@@ -4,7 +4,7 @@
 #include <string.h>
 #include "ir/base/message.h"
 #include "runtime/exec/run_state.h"
-#include "runtime/hal/cpu/wait.h"
+#include "runtime/hal/wait.h"
 #include "runtime/ops/host_ops.h"
 
 /* ---- param, now -------------------------------------------------------- */
@@ -29,8 +29,7 @@ rt_prepare_param(RtRun *run, RtFunction *fn, RtHostOp *h)
 int32_t
 rt_op_param(RtInvocation *inv, const RtHostOp *h)
 {
-    memcpy(rt_value_pointer(inv, &h->out[0]), h->param,
-           dtype_info[h->out[0].dtype].bytes);
+    rt_write_value(inv, &h->out[0], h->param);
     return EXEC_OK;
 }
 
@@ -38,7 +37,7 @@ int32_t
 rt_op_now(RtInvocation *inv, const RtHostOp *h)
 {
     double now = rt_seconds() + inv->executor->run->now_offset;
-    memcpy(rt_value_pointer(inv, &h->out[0]), &now, sizeof now);
+    rt_write_value(inv, &h->out[0], &now);
     return EXEC_OK;
 }
 
@@ -62,10 +61,8 @@ rt_op_fetch(RtInvocation *inv, const RtHostOp *h)
 {
     RtRun *run = inv->executor->run;
     const RtExecutor *replica = &run->replicas[ir_int(h->op, A_replica)];
-    RtDevice *d = replica->device;
-    d->ops->copy_out(d, rt_value_pointer(inv, &h->out[0]),
-                     rt_row_pointer(replica, &h->in[0]),
-                     rt_value_bytes(&h->in[0], replica->dims));
+    rt_copy_out(rt_host_value(inv, &h->out[0]), rt_row(replica, &h->in[0]),
+                rt_value_bytes(&h->in[0], replica->dims));
     return EXEC_OK;
 }
 
@@ -84,10 +81,9 @@ rt_prepare_fetch_var(RtRun *run, RtFunction *fn, RtHostOp *h)
 int32_t
 rt_op_fetch_var(RtInvocation *inv, const RtHostOp *h)
 {
-    RtRun *run = inv->executor->run;
-    RtDevice *d = run->devices[0];
-    d->ops->copy_out(d, rt_value_pointer(inv, &h->out[0]),
-                     run->replicas[0].base + h->var->place.offset,
-                     rt_value_bytes(&h->out[0], run->replicas[0].dims));
+    const RtExecutor *first = &inv->executor->run->replicas[0];
+    rt_copy_out(rt_host_value(inv, &h->out[0]),
+                rt_ptr_add(first->base, (size_t)h->var->place.offset),
+                rt_value_bytes(&h->out[0], first->dims));
     return EXEC_OK;
 }

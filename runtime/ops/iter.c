@@ -10,7 +10,8 @@
 #include "ir/analysis/hooks.h"
 #include "ir/ir.h"
 #include "runtime/exec/run_state.h"
-#include "runtime/hal/cpu/wait.h"
+#include "runtime/hal/wait.h"
+#include "runtime/ops/batch.h"
 #include "runtime/ops/host_ops.h"
 
 /* ---- functions of elements ---------------------------------------------- */
@@ -92,9 +93,9 @@ new_element(RtDataClient *c, const char *name)
     const RtFunction *fn = map_get(run->fns, name);
     RtElementCall *e = NEW(run->arena, RtElementCall);
     rt_executor_init(&e->executor, run, -1);
-    rt_invocation_init(&e->inv, fn, &e->executor,
-                       rt_alloc_aligned(e->executor.arena, fn->ir->arena_bytes),
-                       NULL, NULL);
+    rt_invocation_init(
+        &e->inv, fn, &e->executor,
+        rt_alloc_aligned(e->executor.arena, fn->ir->arena_bytes));
     VEC_PUSH(run->arena, run->elements, e);
     e->fn.call = call_element;
     return &e->fn;
@@ -156,8 +157,10 @@ rt_open_iterators(RtRun *run)
 void
 rt_close_iterators(RtRun *run)
 {
-    for (int i = 0; run->iterators && i < run->module->iters.len; i++)
+    for (int i = 0; run->iterators && i < run->module->iters.len; i++) {
+        rt_end_copies(run, &run->iterators[i]);
         rt_iter_close(run->iterators[i].iter);
+    }
     for (int i = 0; i < run->elements.len; i++)
         rt_executor_deinit(&run->elements.data[i]->executor);
 }
@@ -213,6 +216,7 @@ rt_prepare_iter_next(RtRun *run, RtFunction *fn, RtHostOp *h)
         return plan_refuse(run->plan,
                            "elements of \"%s\" have no place on the devices",
                            h->iterator->ir->datasets.data[0]);
+    h->iterator->next = h;
     int32_t n = ir_next_rows(h->op);
     h->batch = n < 0 ? -1 : ir_symbol_batch(run->module, n);
     if (n >= 0)
@@ -236,8 +240,10 @@ passes_of(const RtRun *run, const IrIter *ir)
 int32_t
 rt_op_iter_open(RtInvocation *inv, const RtHostOp *h)
 {
-    const RtIterBinding *it = h->iterator;
-    Status st = rt_iter_open(it->iter, passes_of(inv->executor->run, it->ir));
+    const RtRun *run = inv->executor->run;
+    RtIterBinding *it = h->iterator;
+    rt_end_copies(run, it);
+    Status st = rt_iter_open(it->iter, passes_of(run, it->ir));
     return st ? rt_fault_status(inv, h, st) : EXEC_OK;
 }
 
@@ -250,7 +256,7 @@ rt_op_iter_has_next(RtInvocation *inv, const RtHostOp *h)
     inv->executor->run->stats.data += rt_seconds() - begin;
     if (st)
         return rt_fault_status(inv, h, st);
-    *rt_value_pointer(inv, &h->out[0]) = more;
+    *rt_host_value(inv, &h->out[0]) = more;
     return EXEC_OK;
 }
 
@@ -289,19 +295,6 @@ set_batch(RtRun *run, const RtHostOp *h)
     return all <= it->all_bound;
 }
 
-static void
-copy_batch(RtRun *run, const RtHostOp *h)
-{
-    for (int r = 0; r < run->num_replicas; r++) {
-        const RtExecutor *replica = &run->replicas[r];
-        RtDevice *d = replica->device;
-        for (int i = 0; i < h->op->num_results; i++)
-            d->ops->copy_in(d, rt_row_pointer(replica, &h->out[i]),
-                            rt_iter_data(h->iterator->iter, r, i),
-                            rt_value_bytes(&h->out[i], replica->dims));
-    }
-}
-
 int32_t
 rt_op_iter_next(RtInvocation *inv, const RtHostOp *h)
 {
@@ -313,6 +306,7 @@ rt_op_iter_next(RtInvocation *inv, const RtHostOp *h)
         return rt_fault(inv, h, STATUS_INPUT,
                         "\"next\" finds no more elements: has_next tells "
                         "whether there is one");
+    rt_end_copy(run, h->iterator);
     if (!st)
         st = rt_iter_next(h->iterator->iter);
     if (st)
@@ -321,7 +315,7 @@ rt_op_iter_next(RtInvocation *inv, const RtHostOp *h)
         return rt_fault(inv, h, STATUS_INPUT,
                         "a batch of \"%s\" is larger than the plan allows",
                         h->iterator->ir->datasets.data[0]);
-    copy_batch(run, h);
+    rt_copy_batch(run, h);
     run->stats.data += rt_seconds() - begin;
     return EXEC_OK;
 }

@@ -4,9 +4,13 @@
  * Per-replica and mirrored values of main are rows: places at one offset of
  * every arena, which programs read and write through pointers; values that the
  * replicas of a device share are in the arena of the first.  Host values are
- * copied to a place on each device that the program does not use.  A device
- * whose shares of the batches are full gets the variant of the program that has
- * constants for their sizes.
+ * copied to a place on each device that the program does not use, and so are
+ * the sizes of batches, where programs cannot read the host's: a launch has the
+ * same arguments each time.  A device whose shares of the batches are full gets
+ * the variant of the program that has constants for their sizes.
+ *
+ * Everything is enqueued, then the next batch is copied while the programs run,
+ * and then main waits for them.
  */
 #include "runtime/ops/launch.h"
 
@@ -17,7 +21,8 @@
 #include "ir/ir.h"
 #include "runtime/exec/output.h"
 #include "runtime/exec/run_state.h"
-#include "runtime/hal/cpu/wait.h"
+#include "runtime/hal/wait.h"
+#include "runtime/ops/batch.h"
 #include "runtime/ops/host_ops.h"
 
 /* A word of dims, and its value when batches are full. */
@@ -33,6 +38,8 @@ struct RtLaunch {
     int64_t *staged;            /* for each operand: where a host value goes */
     RtInvocation *plain;        /* for each replica */
     RtInvocation *filled;
+    RtProgramLaunch *programs; /* for each device, with the event of its end */
+    RtEvent *ends;
 };
 
 /* ---- loading ----------------------------------------------------------- */
@@ -138,6 +145,17 @@ rt_prepare_launch(RtRun *run, RtFunction *fn, RtHostOp *h)
     return OK;
 }
 
+/* A place for the sizes of batches in each replica's arena. */
+static Status
+reserve_dims(RtRun *run)
+{
+    if (run->caps->is_host_visible)
+        return OK;
+    run->dims_offset = rt_align(run->arena_bytes);
+    run->dims_bytes = ir_num_pairs(run->module) * sizeof(IrBatchSizes);
+    return rt_reserve_arena(run, run->dims_offset + (int64_t)run->dims_bytes);
+}
+
 /* Launches are loaded in the order of the text. */
 Status
 rt_reserve_staging(RtRun *run)
@@ -150,30 +168,54 @@ rt_reserve_staging(RtRun *run)
         TRY(rt_reserve_arena(
             run, ir_launch_stage_operands(&rooms.data[i], l->staged)));
     }
-    return OK;
+    return reserve_dims(run);
 }
 
 /* ---- pointers ---------------------------------------------------------- */
+
+static RtDevicePtr
+dims_place(const RtRun *run, const RtExecutor *executor)
+{
+    return rt_ptr_add(executor->base, (size_t)run->dims_offset);
+}
+
+/* What programs read as the sizes of batches. */
+static const int64_t *
+dims_of(const RtRun *run, const RtExecutor *executor)
+{
+    if (run->caps->is_host_visible)
+        return executor->dims;
+    return (const int64_t *)(void *)rt_ptr_address(dims_place(run, executor));
+}
+
+static RtDevicePtr
+operand_place(const RtLaunch *l, const RtExecutor *executor, int i)
+{
+    const RtValue *v = &l->h->in[i];
+    if (v->place.space == SPACE_ROW)
+        return rt_row(executor, v);
+    return rt_ptr_add(executor->shared, (size_t)l->staged[i]);
+}
 
 static void
 bind(RtRun *run, RtLaunch *l, int replica)
 {
     const IrOp *op = l->h->op;
     RtExecutor *executor = &run->replicas[replica];
-    char **in = NEW_ARRAY(run->arena, char *, (size_t)op->num_operands);
-    char **out = NEW_ARRAY(run->arena, char *, (size_t)op->num_results);
-    for (int i = 0; i < op->num_operands; i++) {
-        const RtValue *v = &l->h->in[i];
-        in[i] = v->place.space == SPACE_ROW ? rt_row_pointer(executor, v)
-                                            : executor->shared + l->staged[i];
-    }
+    const int64_t *dims = dims_of(run, executor);
+    RtDevicePtr *in =
+        NEW_ARRAY(run->arena, RtDevicePtr, (size_t)op->num_operands);
+    RtDevicePtr *out =
+        NEW_ARRAY(run->arena, RtDevicePtr, (size_t)op->num_results);
+    for (int i = 0; i < op->num_operands; i++)
+        in[i] = operand_place(l, executor, i);
     for (int i = 0; i < op->num_results; i++)
-        out[i] = rt_row_pointer(executor, &l->h->out[i]);
-    rt_invocation_init(&l->plain[replica], l->program, executor, executor->base,
-                       in, out);
+        out[i] = rt_row(executor, &l->h->out[i]);
+    rt_program_invocation_init(&l->plain[replica], l->program, executor, in,
+                               out, dims);
     if (l->full)
-        rt_invocation_init(&l->filled[replica], l->full, executor,
-                           executor->base, in, out);
+        rt_program_invocation_init(&l->filled[replica], l->full, executor, in,
+                                   out, dims);
 }
 
 /* The calls of a device's replicas, each to the next. */
@@ -193,6 +235,9 @@ rt_bind_launches(RtRun *run)
         RtLaunch *l = run->launches.data[i];
         l->plain = NEW_ARRAY(run->arena, RtInvocation, n);
         l->filled = NEW_ARRAY(run->arena, RtInvocation, n);
+        l->programs =
+            NEW_ARRAY(run->arena, RtProgramLaunch, (size_t)run->num_devices);
+        l->ends = NEW_ARRAY(run->arena, RtEvent, (size_t)run->num_devices);
         for (int r = 0; r < run->num_replicas; r++)
             bind(run, l, r);
         link_calls(run, l->plain);
@@ -203,18 +248,27 @@ rt_bind_launches(RtRun *run)
 
 /* ---- execution --------------------------------------------------------- */
 
-/* Copies to the arena that a device's replicas share. */
+/* To the arena that a device's replicas share. */
 static void
-copy_operands(RtInvocation *inv, const RtLaunch *l, RtExecutor *first)
+copy_operands(RtInvocation *inv, const RtLaunch *l, const RtExecutor *first)
 {
-    RtDevice *d = first->device;
+    const RtDeviceOps *ops = first->device->ops;
     for (int i = 0; i < l->h->op->num_operands; i++) {
         const RtValue *v = &l->h->in[i];
         if (v->place.space == SPACE_FRAME)
-            d->ops->copy_in(d, first->shared + l->staged[i],
-                            rt_value_pointer(inv, v),
-                            rt_value_bytes(v, inv->executor->dims));
+            ops->copy_in(first->device->queues[QUEUE_COMPUTE],
+                         operand_place(l, first, i), rt_host_value(inv, v),
+                         rt_value_bytes(v, inv->executor->dims));
     }
+}
+
+static void
+copy_dims(const RtRun *run, const RtExecutor *executor)
+{
+    RtDevice *d = executor->device;
+    if (run->dims_bytes)
+        d->ops->copy_in(d->queues[QUEUE_COMPUTE], dims_place(run, executor),
+                        executor->dims, run->dims_bytes);
 }
 
 static bool
@@ -227,32 +281,46 @@ has_full_batches(const RtLaunch *l, const int64_t *dims)
     return true;
 }
 
-/* The replicas of a device run the same variant: that for full batches if all
- * of them have full ones. */
-static void
-launch_on(RtLaunch *l, RtExecutor *first, int num_replicas)
+/* The calls of the variant that the replicas of a device run: that for full
+ * batches if all of them have full ones. */
+static RtInvocation *
+choose_variant(const RtLaunch *l, const RtExecutor *first, int num_replicas)
 {
     bool full = l->full != NULL;
     for (int i = 0; full && i < num_replicas; i++)
         full = has_full_batches(l, first[i].dims);
-    RtInvocation *inv = (full ? l->filled : l->plain) + first->replica;
-    for (int i = 0; i < num_replicas; i++) {
+    return (full ? l->filled : l->plain) + first->replica;
+}
+
+static void
+launch_on(RtInvocation *main, RtLaunch *l, int device)
+{
+    RtRun *run = main->executor->run;
+    RtDevice *d = run->devices[device];
+    int each = run->num_replicas / run->num_devices;
+    RtExecutor *first = &run->replicas[device * each];
+    RtInvocation *inv = choose_variant(l, first, each);
+    copy_operands(main, l, first);
+    for (int i = 0; i < each; i++) {
+        copy_dims(run, &first[i]);
         atomic_store_explicit(&inv[i].call.at, -1, memory_order_relaxed);
         atomic_store_explicit(&first[i].running, &inv[i], memory_order_relaxed);
     }
-    first->device->ops->launch(first->device, inv->fn->code, &inv->call);
+    l->programs[device] =
+        (RtProgramLaunch){.program = inv->fn->number, .call = &inv->call};
+    d->ops->launch_program(d->queues[QUEUE_COMPUTE], &l->programs[device]);
+    l->ends[device] = d->ops->record(d->queues[QUEUE_COMPUTE]);
 }
 
 /* Waits for all replicas, whatever the status of each; a fault takes precedence
  * over having been stopped. */
 static int32_t
-wait_for_all(RtRun *run)
+wait_for_all(const RtRun *run, const RtLaunch *l)
 {
-    int32_t end = EXEC_OK, status = EXEC_OK;
+    int32_t end = EXEC_OK;
     for (int i = 0; i < run->num_devices; i++) {
-        RtDevice *d = run->devices[i];
-        while (!d->ops->wait(d, &status))
-            ;
+        rt_event_wait(l->ends[i]);
+        int32_t status = l->programs[i].status;
         if (status == EXEC_FAULT || (status && end == EXEC_OK))
             end = status;
     }
@@ -266,12 +334,10 @@ rt_op_launch(RtInvocation *inv, const RtHostOp *h)
     RtLaunch *l = h->launch;
     assert(inv->executor == &run->main && l->plain);
     double begin = rt_seconds();
-    int each = run->num_replicas / run->num_devices;
-    for (int r = 0; r < run->num_replicas; r += each)
-        copy_operands(inv, l, &run->replicas[r]);
-    for (int r = 0; r < run->num_replicas; r += each)
-        launch_on(l, &run->replicas[r], each);
-    int32_t end = wait_for_all(run);
+    for (int i = 0; i < run->num_devices; i++)
+        launch_on(inv, l, i);
+    rt_copy_ahead(run);
+    int32_t end = wait_for_all(run, l);
     run->stats.devices += rt_seconds() - begin;
     run->stats.launches++;
     rt_print_lines(run);

@@ -7,11 +7,24 @@
 #include "runtime/ops/print.h"
 
 #include "ir/base/message.h"
+#include "ir/type_bounds.h"
 #include "runtime/exec/output.h"
 #include "runtime/exec/run_state.h"
 #include "runtime/ops/host_ops.h"
 
 /* ---- loading ----------------------------------------------------------- */
+
+/* What a program's operands take as copies for the host (rt_read_value). */
+static void
+note_text_bytes(RtRun *run, const IrOp *op)
+{
+    int64_t sum = 0, bytes;
+    for (int i = 0; i < op->num_operands; i++)
+        if (ir_type_bytes(run->module, &op->operands[i]->type, &bytes))
+            sum += bytes + RT_VALUE_ALIGN;
+    if (sum > run->max_text_bytes)
+        run->max_text_bytes = sum;
+}
 
 Status
 rt_check_format(RtRun *run, const RtFunction *fn, const RtHostOp *h, int first)
@@ -25,6 +38,7 @@ rt_check_format(RtRun *run, const RtFunction *fn, const RtHostOp *h, int first)
     if (why)
         return plan_refuse(run->plan, "@%s prints %s", fn->ir->name,
                            message_part(why));
+    note_text_bytes(run, h->op);
     return OK;
 }
 
@@ -49,12 +63,14 @@ rt_add_text(Str *to, RtInvocation *inv, const RtHostOp *h, int first)
 {
     RtExecutor *executor = inv->executor;
     int n = h->op->num_operands - first;
+    char *scratch = executor->copies;
     for (int i = 0; i < n; i++) {
         const RtValue *v = &h->in[first + i];
         for (int k = 0; k < v->rank; k++)
             executor->arg_dims[i][k] = rt_dim(&v->dims[k], executor->dims);
-        executor->args[i] = (FormatArg){
-            v->dtype, v->rank, executor->arg_dims[i], rt_value_pointer(inv, v)};
+        executor->args[i] =
+            (FormatArg){v->dtype, v->rank, executor->arg_dims[i],
+                        rt_read_value(inv, v, &scratch)};
     }
     format_text(to, ir_text(h->op, A_format), n, executor->args);
 }
@@ -89,7 +105,8 @@ sees_no_results(const RtInvocation *inv)
 int32_t
 rt_op_assert(RtInvocation *inv, const RtHostOp *h)
 {
-    if (*rt_value_pointer(inv, &h->in[0]) || sees_no_results(inv))
+    char *scratch = inv->executor->copies;
+    if (*rt_read_value(inv, &h->in[0], &scratch) || sees_no_results(inv))
         return EXEC_OK;
     Str text = str_new(inv->executor->arena);
     message_part(ir_text(h->op, A_format));

@@ -84,7 +84,7 @@ tensor_of(const Checkpoint *c, int i, const RtValue *v)
     RtTensor t = {.name = c->names[i],
                   .dtype = rt_tensor_dtype(c->arena, v->dtype),
                   .rank = v->rank,
-                  .data = rt_value_pointer(c->inv, v),
+                  .data = rt_host_value(c->inv, v),
                   .bytes = rt_value_bytes(v, dims)};
     for (int k = 0; k < v->rank; k++)
         t.dims[k] = rt_dim(&v->dims[k], dims);
@@ -253,7 +253,7 @@ restore(const Checkpoint *c)
     for (int i = 0; i < c->num_vars; i++) {
         const RtTensor *found = map_get(saved, c->names[i]);
         TRY(check_bools(c, found));
-        memcpy(rt_value_pointer(c->inv, &c->op->out[i]), found->data,
+        memcpy(rt_host_value(c->inv, &c->op->out[i]), found->data,
                found->bytes);
     }
     return OK;
@@ -278,11 +278,11 @@ rt_op_summary(RtInvocation *inv, const RtHostOp *h)
     RtEvents *events = executor->run->events;
     if (!events)
         return EXEC_OK;
-    memcpy(&step, rt_value_pointer(inv, &h->in[1]), sizeof step);
+    memcpy(&step, rt_host_value(inv, &h->in[1]), sizeof step);
     Str *tag = &executor->lines.text; /* main's is free between two lines */
     tag->len = 0;
     rt_add_text(tag, inv, h, 2);
-    const char *data = rt_value_pointer(inv, v);
+    const char *data = rt_host_value(inv, v);
     if (v->rank == 0)
         st = rt_events_scalar(
             events, str_text(tag), step,

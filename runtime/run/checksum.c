@@ -14,13 +14,13 @@
 enum { BLOCK_BYTES = 64 << 10 };
 
 static void
-add_variable(Hash *h, RtDevice *d, const char *from, int64_t bytes)
+add_variable(Hash *h, RtDevicePtr from, int64_t bytes)
 {
     char block[BLOCK_BYTES];
     for (int64_t done = 0; done < bytes; done += BLOCK_BYTES) {
         int64_t rest = bytes - done;
         size_t n = rest < BLOCK_BYTES ? (size_t)rest : BLOCK_BYTES;
-        d->ops->copy_out(d, block, from + done, n);
+        rt_copy_out(block, rt_ptr_add(from, (size_t)done), n);
         hash_add(h, block, n);
     }
 }
@@ -35,12 +35,10 @@ add_replica(const RtRun *run, int replica, Hash *h)
         const IrVar *v = m->vars.data[i];
         int64_t n = 0;
         bool is_there = replica == 0 || v->type.locality != LOCAL_ON;
+        RtDevicePtr arena =
+            ir_var_is_shared(v) ? executor->shared : executor->base;
         if (is_there && ir_type_bytes(m, &v->type, &n))
-            add_variable(
-                h, executor->device,
-                (ir_var_is_shared(v) ? executor->shared : executor->base) +
-                    v->place.offset,
-                n);
+            add_variable(h, rt_ptr_add(arena, (size_t)v->place.offset), n);
     }
 }
 

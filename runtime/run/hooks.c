@@ -50,7 +50,7 @@ hook_parallel(TfdCall *call, TfdKernel *kernel, void *const *ptrs,
 {
     RtDevice *d = invocation_of(call)->executor->device;
     if (d)
-        d->ops->parallel(d, kernel, ptrs, dims, count, grain);
+        d->ops->program->parallel(d, kernel, ptrs, dims, count, grain);
     else
         kernel(ptrs, dims, 0, count);
     return EXEC_OK;

@@ -16,8 +16,9 @@
 #include "runtime/exec/output.h"
 #include "runtime/exec/params.h"
 #include "runtime/exec/run_state.h"
-#include "runtime/hal/cpu/wait.h"
-#include "runtime/hal/driver.h"
+#include "runtime/hal/wait.h"
+#include "runtime/hal/registry/driver.h"
+#include "runtime/ops/batch.h"
 #include "runtime/ops/host_ops.h"
 #include "runtime/ops/iter.h"
 #include "runtime/ops/launch.h"
@@ -52,7 +53,8 @@ load_code(RtRun *run, const IrFunc *main_ir, RtFunction **main_fn)
     TRY(rt_measure_arena(run));
     TRY(rt_load_elements(run));
     TRY(rt_load_function(run, main_ir->name, FUNC_MAIN, main_fn));
-    return rt_reserve_staging(run);
+    TRY(rt_reserve_staging(run));
+    return rt_reserve_slots(run);
 }
 
 /* "1, 2, 4 or 8": the divisors of n. */
@@ -151,25 +153,30 @@ may_spin(const RtRun *run)
     return rt_may_spin(sum);
 }
 
-/* Tells a device that executes nothing how long each program takes. */
-static Status
-set_program_seconds(const RtRun *run, RtDevice *d)
+/* The code that devices get, and how long it takes on devices that execute
+ * nothing. */
+static void
+list_device_code(RtRun *run)
 {
-    for (int i = 0; i < map_count(run->fns); i++) {
-        const RtFunction *fn = map_value(run->fns, i);
-        if (fn->ir->kind == FUNC_PROGRAM)
-            TRY(d->ops->set_seconds(
-                d, fn->code,
-                ir_program_seconds(run->module, fn->ir, d->caps->machine)));
+    int n = run->programs.len;
+    const IrMachine *machine = run->caps->machine;
+    TfdFunction **programs = NEW_ARRAY(run->arena, TfdFunction *, (size_t)n);
+    double *seconds = NEW_ARRAY(run->arena, double, (size_t)n);
+    for (int i = 0; i < n; i++) {
+        const RtFunction *fn = run->programs.data[i];
+        programs[i] = fn->code;
+        if (machine)
+            seconds[i] = ir_program_seconds(run->module, fn->ir, machine);
     }
-    return OK;
+    run->device_code = (RtDeviceCode){.num_programs = n,
+                                      .programs = programs,
+                                      .seconds = machine ? seconds : NULL};
 }
 
 static Status
 open_devices(RtRun *run, bool spin)
 {
-    size_t bytes = (size_t)run->arena_bytes;
-    int each = run->num_replicas / run->num_devices;
+    list_device_code(run);
     run->devices = NEW_ARRAY(run->arena, RtDevice *, (size_t)run->num_devices);
     for (int i = 0; i < run->num_devices; i++) {
         IrDevice device = run->device_list.data[i];
@@ -180,30 +187,43 @@ open_devices(RtRun *run, bool spin)
                                  .on_caller = i == 0,
                                  .clock = run->clock};
         TRY(driver->open(&config, &run->devices[i]));
-        TRY(run->devices[i]->ops->reserve(run->devices[i], bytes, each));
-        if (driver->caps->machine)
-            TRY(set_program_seconds(run, run->devices[i]));
+        TRY(run->devices[i]->ops->load(run->devices[i], &run->device_code));
     }
     return OK;
 }
 
-static void
+/* What replicas share is in the arena of the first on the device, all of which
+ * is touched. */
+static Status
+allocate_arena(RtRun *run, RtExecutor *replica)
+{
+    const RtMemory *memory;
+    RtDevice *d = replica->device;
+    int each = run->num_replicas / run->num_devices;
+    int first = replica->replica / each * each;
+    TRY(d->ops->alloc(d, (size_t)run->arena_bytes, replica->replica == first,
+                      &memory));
+    replica->base = (RtDevicePtr){memory, 0};
+    replica->shared = run->replicas[first].base;
+    return OK;
+}
+
+static Status
 make_executors(RtRun *run)
 {
     size_t n = (size_t)run->num_replicas;
     int each = run->num_replicas / run->num_devices;
     rt_executor_init(&run->main, run, -1);
-    run->main.device = run->devices[0];
+    run->main.device = run->caps->is_host_visible ? run->devices[0] : NULL;
     run->replicas = NEW_ARRAY(run->arena, RtExecutor, n);
     for (int i = 0; i < run->num_replicas; i++) {
         RtExecutor *replica = &run->replicas[i];
         rt_executor_init(replica, run, i);
         replica->device_number = i / each;
         replica->device = run->devices[i / each];
-        replica->shared = replica->device->arena;
-        replica->base = replica->shared +
-                        (size_t)(i % each) * replica->device->arena_stride;
+        TRY(allocate_arena(run, replica));
     }
+    return OK;
 }
 
 static void
@@ -247,7 +267,7 @@ open_run(RtRun *run, RtFunction **main_fn)
     TRY(load_code(run, main_ir, main_fn));
     TRY(rt_check_memory(run));
     TRY(open_devices(run, spin));
-    make_executors(run);
+    TRY(make_executors(run));
     rt_bind_launches(run);
     TRY(rt_open_iterators(run));
     return rt_open_events(run);
@@ -282,7 +302,7 @@ static Status
 enter_main(RtRun *run, const RtFunction *main_fn, RtInvocation *main)
 {
     char *frame = rt_alloc_aligned(run->arena, ir_frame_bytes(main_fn->ir));
-    rt_invocation_init(main, main_fn, &run->main, frame, NULL, NULL);
+    rt_invocation_init(main, main_fn, &run->main, frame);
     TRY(rt_watchdog_start(run));
     return rt_resume(run, main);
 }

@@ -5,7 +5,7 @@
 
 #include "ir/base/usage.h"
 #include "runtime/exec/run_state.h"
-#include "runtime/hal/cpu/wait.h"
+#include "runtime/hal/wait.h"
 #include "runtime/run/memory.h"
 
 /* How long steps waited for checkpoints. */

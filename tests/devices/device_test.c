@@ -8,73 +8,25 @@
 #include "tests/unit/asleep.h"
 
 #include <stdatomic.h>
-#include "runtime/hal/cpu/wait.h"
-#include "runtime/hal/device.h"
+#include "runtime/hal/wait.h"
+#include "runtime/hal/registry/driver.h"
 
-enum { NUM_ARENAS = 3, ARENA_BYTES = 3 * 4096 + 100, NUM_ITEMS = 1000 };
+enum { ARENA_BYTES = 3 * 4096 + 100, NUM_ITEMS = 1000, MANY = 1000 };
 
-static const RtDeviceConfig kinds[] = {
-    {.name = "cpu:0", .num_threads = 1, .on_caller = true},
-    {.name = "cpu:1", .num_threads = 1},
-    {.name = "cpu:2", .num_threads = 3, .on_caller = true},
-    {.name = "cpu:3", .num_threads = 3},
-    {.name = "cpu:4", .num_threads = 2, .spin = true},
+typedef struct Kind {
+    IrDeviceKind kind;
+    RtDeviceConfig config;
+} Kind;
+
+static const Kind kinds[] = {
+    {DEVICE_cpu, {.name = "cpu:0", .num_threads = 1, .on_caller = true}},
+    {DEVICE_cpu, {.name = "cpu:1", .num_threads = 1}},
+    {DEVICE_cpu, {.name = "cpu:2", .num_threads = 3, .on_caller = true}},
+    {DEVICE_cpu, {.name = "cpu:3", .num_threads = 3}},
+    {DEVICE_cpu, {.name = "cpu:4", .num_threads = 2, .spin = true}},
 };
 
-static RtDevice *
-open_device(size_t kind)
-{
-    RtDevice *d;
-    assert_null(rt_cpu_open(&kinds[kind], &d));
-    assert_null(d->ops->reserve(d, ARENA_BYTES, NUM_ARENAS));
-    return d;
-}
-
-static void
-on_each_kind(void (*test)(RtDevice *d))
-{
-    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
-        RtDevice *d = open_device(i);
-        test(d);
-        d->ops->close(d);
-    }
-}
-
-static int32_t
-run(RtDevice *d, TfdFunction *code, void *context)
-{
-    TfdCall call = {.abi = TFD_ABI, .base = d->arena, .context = context};
-    int32_t status = -1;
-    d->ops->launch(d, code, &call);
-    while (!d->ops->wait(d, &status))
-        ;
-    return status;
-}
-
-static void
-check_memory(RtDevice *d)
-{
-    static const char zeros[ARENA_BYTES];
-    char back[ARENA_BYTES];
-    assert_true(d->arena_stride >= ARENA_BYTES);
-    assert_true(d->reserved >= NUM_ARENAS * d->arena_stride);
-    for (int i = 0; i < NUM_ARENAS; i++) {
-        char *arena = d->arena + (size_t)i * d->arena_stride;
-        assert_int_equal((uintptr_t)arena % 4096, 0);
-        d->ops->copy_out(d, back, arena, sizeof back);
-        assert_memory_equal(back, zeros, sizeof back);
-        d->ops->copy_in(d, arena + 4096, "some bytes", 11);
-        d->ops->copy_out(d, back, arena + 4096, 11);
-        assert_string_equal(back, "some bytes");
-    }
-}
-
-static void
-arenas_are_zeros_on_pages(void **state)
-{
-    (void)state;
-    on_each_kind(check_memory);
-}
+/* ---- the code of a plan -------------------------------------------------- */
 
 static _Atomic pid_t runner; /* the thread that runs launched programs */
 
@@ -89,14 +41,202 @@ count_up(TfdCall *call)
     return (int32_t)n;
 }
 
+/* How often each item was done; a place on the device. */
+static void
+mark_items(void *const *ptrs, const int64_t *dims, int64_t begin, int64_t end)
+{
+    int32_t *times = ptrs[0];
+    for (int64_t i = begin; i < end; i++)
+        times[i] += (int32_t)dims[0];
+}
+
+static int32_t
+mark_in_parallel(TfdCall *call)
+{
+    RtDevice *d = call->context;
+    void *ptrs[] = {call->base};
+    const int64_t dims[] = {3};
+    d->ops->program->parallel(d, mark_items, ptrs, dims, NUM_ITEMS, 10);
+    return 0;
+}
+
+/* Waits until two of them run. */
+static int32_t
+meet(TfdCall *call)
+{
+    RtWaitWord *present = (RtWaitWord *)(void *)call->in[0];
+    RtDevice *d = call->context;
+    uint32_t n = rt_wait_word_add(present, 1);
+    for (int i = 0; i < 100 && n < 2; i++)
+        n = d->ops->program->wait_word(d, present, n);
+    return n < 2;
+}
+
+/* Until it is let go. */
+static int32_t
+linger(TfdCall *call)
+{
+    RtWaitWord *go = (RtWaitWord *)(void *)call->in[0];
+    while (rt_wait_word_wait(go, 0, false) == 0)
+        ;
+    return 7;
+}
+
+/* Reads a word of the host to its memory, and adds one to it there. */
+static void
+add_one(void *data)
+{
+    int64_t n;
+    memcpy(&n, data, sizeof n);
+    n++;
+    memcpy(data, &n, sizeof n);
+}
+
+typedef struct Round {
+    RtDevice *device;
+    RtDevicePtr place;
+} Round;
+
+static int32_t
+copy_and_add(TfdCall *call)
+{
+    const Round *r = call->context;
+    const RtProgramOps *program = r->device->ops->program;
+    int64_t n = 41, back = 0;
+    program->copy_in(r->device, r->place, &n, sizeof n);
+    program->run(r->device, add_one, rt_ptr_address(r->place));
+    program->copy_out(r->device, &back, r->place, sizeof back);
+    return (int32_t)back;
+}
+
+enum { COUNT_UP, MARK, MEET, LINGER, COPY_AND_ADD, NUM_PROGRAMS };
+
+static TfdFunction *const programs[NUM_PROGRAMS] = {
+    [COUNT_UP] = count_up, [MARK] = mark_in_parallel,     [MEET] = meet,
+    [LINGER] = linger,     [COPY_AND_ADD] = copy_and_add,
+};
+static TfdKernel *const kernels[] = {mark_items};
+static const RtDeviceCode code = {.num_kernels = 1,
+                                  .kernels = kernels,
+                                  .num_programs = NUM_PROGRAMS,
+                                  .programs = programs};
+
+/* ---- devices ------------------------------------------------------------- */
+
+static RtDevice *
+open_device(size_t kind)
+{
+    RtDevice *d;
+    assert_null(
+        rt_driver_find(kinds[kind].kind)->open(&kinds[kind].config, &d));
+    assert_null(d->ops->load(d, &code));
+    return d;
+}
+
+static void
+on_each_kind(void (*test)(RtDevice *d))
+{
+    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
+        RtDevice *d = open_device(i);
+        test(d);
+        d->ops->close(d);
+    }
+}
+
+static RtDevicePtr
+allocate(RtDevice *d, size_t bytes)
+{
+    const RtMemory *memory;
+    assert_null(d->ops->alloc(d, bytes, true, &memory));
+    assert_ptr_equal(memory->device, d);
+    assert_true(!memory->host == !d->caps->is_host_visible);
+    return (RtDevicePtr){memory, 0};
+}
+
+static RtQueue *
+compute_of(RtDevice *d)
+{
+    return d->queues[QUEUE_COMPUTE];
+}
+
+static int32_t
+run(RtDevice *d, int program, TfdCall *call)
+{
+    RtProgramLaunch launch = {program, call, -1};
+    d->ops->launch_program(compute_of(d), &launch);
+    rt_event_wait(d->ops->record(compute_of(d)));
+    return launch.status;
+}
+
+/* ---- memory -------------------------------------------------------------- */
+
+static void
+check_memory(RtDevice *d)
+{
+    static const char zeros[ARENA_BYTES];
+    char back[ARENA_BYTES];
+    for (int i = 0; i < 3; i++) {
+        RtDevicePtr p = allocate(d, ARENA_BYTES);
+        assert_true(p.memory->bytes >= ARENA_BYTES);
+        assert_int_equal(p.memory->address % 4096, 0);
+        rt_copy_out(back, p, sizeof back);
+        assert_memory_equal(back, zeros, sizeof back);
+        rt_copy_in(rt_ptr_add(p, 4096), "some bytes", 11);
+        rt_copy_out(back, rt_ptr_add(p, 4096), 11);
+        assert_string_equal(back, "some bytes");
+    }
+}
+
+static void
+memory_is_zeros_on_pages(void **state)
+{
+    (void)state;
+    on_each_kind(check_memory);
+}
+
+/* fill, copy, and copies behind a program, in the order of the queue. */
+static void
+check_order(RtDevice *d)
+{
+    const RtDeviceOps *ops = d->ops;
+    RtQueue *q = compute_of(d);
+    RtDevicePtr a = allocate(d, 64), b = allocate(d, 64);
+    TfdCall call = {.abi = TFD_ABI, .base = rt_ptr_address(a)};
+    RtProgramLaunch launch = {COUNT_UP, &call, -1};
+    int64_t n = 6, before = 0, after = 0, filled = 0;
+    ops->copy_in(q, a, &n, sizeof n);
+    ops->copy_out(q, &before, a, sizeof before);
+    ops->launch_program(q, &launch);
+    ops->copy(q, b, a, sizeof n);
+    ops->fill(q, a, 0x11, sizeof n);
+    ops->copy_out(q, &after, b, sizeof after);
+    ops->copy_out(q, &filled, a, sizeof filled);
+    rt_event_wait(ops->record(q));
+    assert_int_equal(before, 6);
+    assert_int_equal(launch.status, 7);
+    assert_int_equal(after, 7);
+    assert_int_equal(filled, 0x1111111111111111);
+}
+
+static void
+a_queue_is_in_order(void **state)
+{
+    (void)state;
+    on_each_kind(check_order);
+}
+
+/* ---- programs and kernels ------------------------------------------------ */
+
 static void
 check_launches(RtDevice *d)
 {
+    RtDevicePtr p = allocate(d, 64);
+    TfdCall call = {.abi = TFD_ABI, .base = rt_ptr_address(p)};
     for (int i = 1; i <= 500; i++)
-        assert_int_equal(run(d, count_up, NULL), i);
+        assert_int_equal(run(d, COUNT_UP, &call), i);
     if (!strcmp(d->name, "cpu:1"))
         wait_until_asleep(&runner); /* and wakes again */
-    assert_int_equal(run(d, count_up, NULL), 501);
+    assert_int_equal(run(d, COUNT_UP, &call), 501);
 }
 
 static void
@@ -106,38 +246,46 @@ launches_are_in_order(void **state)
     on_each_kind(check_launches);
 }
 
-typedef struct Items {
-    RtDevice *device;
-    atomic_int times[NUM_ITEMS];
-} Items;
-
+/* More than any queue has room for. */
 static void
-mark_items(void *const *ptrs, const int64_t *dims, int64_t begin, int64_t end)
+check_many(RtDevice *d)
 {
-    Items *items = ptrs[0];
-    for (int64_t i = begin; i < end; i++)
-        atomic_fetch_add(&items->times[i], (int)dims[0]);
+    static RtProgramLaunch launches[MANY];
+    RtDevicePtr p = allocate(d, 64);
+    TfdCall call = {.abi = TFD_ABI, .base = rt_ptr_address(p)};
+    for (int i = 0; i < MANY; i++) {
+        launches[i] = (RtProgramLaunch){COUNT_UP, &call, -1};
+        d->ops->launch_program(compute_of(d), &launches[i]);
+    }
+    rt_event_wait(d->ops->record(compute_of(d)));
+    for (int i = 0; i < MANY; i++)
+        assert_int_equal(launches[i].status, i + 1);
 }
 
-static int32_t
-mark_in_parallel(TfdCall *call)
+static void
+a_queue_takes_any_number(void **state)
 {
-    Items *items = call->context;
-    void *ptrs[] = {items};
-    const int64_t dims[] = {3};
-    items->device->ops->parallel(items->device, mark_items, ptrs, dims,
-                                 NUM_ITEMS, 10);
-    return 0;
+    (void)state;
+    on_each_kind(check_many);
+}
+
+static void
+check_items(RtDevicePtr p, int times)
+{
+    int32_t items[NUM_ITEMS];
+    rt_copy_out(items, p, sizeof items);
+    for (int i = 0; i < NUM_ITEMS; i++)
+        assert_int_equal(items[i], times);
 }
 
 static void
 check_parallel(RtDevice *d)
 {
-    Items items = {.device = d};
+    RtDevicePtr p = allocate(d, NUM_ITEMS * sizeof(int32_t));
+    TfdCall call = {.abi = TFD_ABI, .base = rt_ptr_address(p), .context = d};
     for (int i = 0; i < 20; i++)
-        assert_int_equal(run(d, mark_in_parallel, &items), 0);
-    for (int i = 0; i < NUM_ITEMS; i++)
-        assert_int_equal(items.times[i], 60);
+        assert_int_equal(run(d, MARK, &call), 0);
+    check_items(p, 60);
 }
 
 static void
@@ -147,42 +295,100 @@ kernels_are_split(void **state)
     on_each_kind(check_parallel);
 }
 
-/* Waits until two of them run. */
-static int32_t
-meet(TfdCall *call)
+static void
+check_kernel(RtDevice *d)
 {
-    RtWaitWord *present = call->context;
-    uint32_t n = rt_wait_word_add(present, 1);
-    for (int i = 0; i < 100 && n < 2; i++)
-        n = rt_wait_word_wait(present, n, false);
-    return n < 2;
+    RtDevicePtr p = allocate(d, NUM_ITEMS * sizeof(int32_t));
+    void *ptrs[] = {rt_ptr_address(p)};
+    const int64_t dims[] = {5};
+    RtKernelLaunch launch = {0, ptrs, dims, NUM_ITEMS, 10};
+    for (int i = 0; i < 3; i++)
+        d->ops->launch_kernel(compute_of(d), &launch);
+    check_items(p, 15); /* on the same queue */
+}
+
+static void
+kernels_are_launched_by_number(void **state)
+{
+    (void)state;
+    on_each_kind(check_kernel);
+}
+
+static void
+check_services(RtDevice *d)
+{
+    Round round = {d, allocate(d, 64)};
+    TfdCall call = {.abi = TFD_ABI, .context = &round};
+    assert_int_equal(run(d, COPY_AND_ADD, &call), 42);
+}
+
+static void
+programs_copy_and_run(void **state)
+{
+    (void)state;
+    on_each_kind(check_services);
+}
+
+/* ---- queues and events --------------------------------------------------- */
+
+static void
+note_call(void *data)
+{
+    ++*(int *)data;
+}
+
+/* A task on one queue, then one on each other queue, by events. */
+static void
+check_events(RtDevice *d)
+{
+    const RtDeviceOps *ops = d->ops;
+    RtDevicePtr p = allocate(d, 64);
+    RtEvent last = {0};
+    int64_t n = 0;
+    int calls = 0;
+    for (int i = 0; i < 30; i++) {
+        RtQueue *q = d->queues[i % NUM_QUEUES];
+        ops->wait_event(q, last);
+        ops->run(q, add_one, rt_ptr_address(p));
+        ops->call_host(q, note_call, &calls);
+        last = ops->record(q);
+    }
+    ops->wait_event(compute_of(d), last);
+    ops->copy_out(compute_of(d), &n, p, sizeof n);
+    rt_event_wait(ops->record(compute_of(d)));
+    assert_int_equal(n, 30);
+    assert_int_equal(calls, 30);
+    assert_true(ops->wait(last));
+    rt_event_wait((RtEvent){0}); /* has happened */
+}
+
+static void
+queues_wait_for_events(void **state)
+{
+    (void)state;
+    on_each_kind(check_events);
 }
 
 static void
 devices_run_at_the_same_time(void **state)
 {
-    RtWaitWord present = {0};
-    RtDevice *own = open_device(0), *other = open_device(1);
-    TfdCall call = {.abi = TFD_ABI, .context = &present};
-    int32_t status = -1;
     (void)state;
-    other->ops->launch(other, meet, &call);
-    assert_int_equal(run(own, meet, &present), 0);
-    while (!other->ops->wait(other, &status))
-        ;
-    assert_int_equal(status, 0);
-    own->ops->close(own);
-    other->ops->close(other);
-}
-
-/* Until it is let go. */
-static int32_t
-linger(TfdCall *call)
-{
-    RtWaitWord *go = call->context;
-    while (rt_wait_word_wait(go, 0, false) == 0)
-        ;
-    return 7;
+    for (size_t i = 1; i < sizeof kinds / sizeof *kinds; i++) {
+        if (kinds[i].config.on_caller || kinds[i].kind != kinds[i - 1].kind)
+            continue;
+        RtWaitWord present = {0};
+        RtDevice *own = open_device(i - 1), *other = open_device(i);
+        char *in[] = {(char *)&present};
+        TfdCall call = {.abi = TFD_ABI, .in = in, .context = own};
+        TfdCall others = {.abi = TFD_ABI, .in = in, .context = other};
+        RtProgramLaunch launch = {MEET, &others, -1};
+        other->ops->launch_program(compute_of(other), &launch);
+        assert_int_equal(run(own, MEET, &call), 0);
+        rt_event_wait(other->ops->record(compute_of(other)));
+        assert_int_equal(launch.status, 0);
+        own->ops->close(own);
+        other->ops->close(other);
+    }
 }
 
 static void
@@ -190,40 +396,50 @@ waiting_is_bounded(void **state)
 {
     RtWaitWord go = {0};
     RtDevice *d = open_device(1);
-    TfdCall call = {.abi = TFD_ABI, .context = &go};
-    int32_t status = -1;
+    char *in[] = {(char *)&go};
+    TfdCall call = {.abi = TFD_ABI, .in = in};
+    RtProgramLaunch launch = {LINGER, &call, -1};
     double begin = rt_seconds();
     (void)state;
-    d->ops->launch(d, linger, &call);
-    assert_false(d->ops->wait(d, &status));
+    d->ops->launch_program(compute_of(d), &launch);
+    RtEvent end = d->ops->record(compute_of(d));
+    assert_false(d->ops->wait(end));
     assert_true(rt_seconds() - begin < 10.0);
     rt_wait_word_add(&go, 1);
-    while (!d->ops->wait(d, &status))
-        ;
-    assert_int_equal(status, 7);
+    rt_event_wait(end);
+    assert_int_equal(launch.status, 7);
     d->ops->close(d);
+}
+
+static void
+check_shortage(RtDevice *d)
+{
+    const RtMemory *memory;
+    Status st = d->ops->alloc(d, SIZE_MAX / 4, true, &memory);
+    assert_non_null(st);
+    assert_int_equal(status_kind(st), STATUS_MACHINE);
+    status_free(st);
 }
 
 static void
 too_much_memory_is_refused(void **state)
 {
-    RtDevice *d;
     (void)state;
-    assert_null(rt_cpu_open(&kinds[0], &d));
-    Status st = d->ops->reserve(d, SIZE_MAX / 4, 2);
-    assert_non_null(st);
-    assert_int_equal(status_kind(st), STATUS_MACHINE);
-    status_free(st);
-    d->ops->close(d);
+    on_each_kind(check_shortage);
 }
 
 int
 main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(arenas_are_zeros_on_pages),
+        cmocka_unit_test(memory_is_zeros_on_pages),
+        cmocka_unit_test(a_queue_is_in_order),
         cmocka_unit_test(launches_are_in_order),
+        cmocka_unit_test(a_queue_takes_any_number),
         cmocka_unit_test(kernels_are_split),
+        cmocka_unit_test(kernels_are_launched_by_number),
+        cmocka_unit_test(programs_copy_and_run),
+        cmocka_unit_test(queues_wait_for_events),
         cmocka_unit_test(devices_run_at_the_same_time),
         cmocka_unit_test(waiting_is_bounded),
         cmocka_unit_test(too_much_memory_is_refused),

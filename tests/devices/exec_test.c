@@ -7,7 +7,7 @@
 
 #include "ir/base/io/file.h"
 #include "ir/base/str.h"
-#include "runtime/hal/cpu/wait.h"
+#include "runtime/hal/wait.h"
 
 static PlanObject stuck; /* objects/stuck.c, named on the command line */
 

@@ -6,7 +6,7 @@
 #include <math.h>
 #include <sys/mman.h>
 #include "ir/analysis/cost.h"
-#include "runtime/hal/driver.h"
+#include "runtime/hal/registry/driver.h"
 
 /* ---- the model ---------------------------------------------------------- */
 
@@ -77,21 +77,36 @@ never_called(TfdCall *call)
     return 1;
 }
 
-static void
-a_launch_takes_its_time(void **state)
+static RtDevice *
+open_null(void)
 {
     RtDevice *d;
     RtDeviceConfig config = {.name = "null:0", .clock = stopped_clock};
-    TfdCall call = {.abi = TFD_ABI};
-    int32_t status = -1;
-    (void)state;
     assert_null(rt_driver_find(DEVICE_null)->open(&config, &d));
-    assert_null(d->ops->set_seconds(d, never_called, 1e-5));
-    d->ops->launch(d, never_called, &call);
-    assert_false(d->ops->wait(d, &status));
+    return d;
+}
+
+static void
+a_launch_takes_its_time(void **state)
+{
+    static TfdFunction *const programs[] = {never_called};
+    static const double seconds[] = {1e-5};
+    static const RtDeviceCode code = {
+        .num_programs = 1, .programs = programs, .seconds = seconds};
+    RtDevice *d = open_null();
+    RtQueue *q = d->queues[QUEUE_COMPUTE];
+    TfdCall call = {.abi = TFD_ABI};
+    RtProgramLaunch launch = {.call = &call, .status = -1};
+    (void)state;
+    assert_null(d->ops->load(d, &code));
+    RtEvent before = d->ops->record(q);
+    d->ops->launch_program(q, &launch);
+    RtEvent after = d->ops->record(q);
+    assert_true(d->ops->wait(before));
+    assert_false(d->ops->wait(after));
     now += 2e-5;
-    assert_true(d->ops->wait(d, &status));
-    assert_int_equal(status, 0);
+    assert_true(d->ops->wait(after));
+    assert_int_equal(launch.status, 0);
     d->ops->close(d);
 }
 
@@ -99,17 +114,17 @@ a_launch_takes_its_time(void **state)
 static void
 memory_is_out_of_reach(void **state)
 {
-    RtDevice *d;
-    RtDeviceConfig config = {.name = "null:0", .clock = stopped_clock};
+    const RtMemory *memory;
+    RtDevice *d = open_null();
     char back[4] = "abc";
     unsigned char resident;
     (void)state;
-    assert_null(rt_driver_find(DEVICE_null)->open(&config, &d));
-    assert_null(d->ops->reserve(d, (size_t)1 << 40, 1)); /* takes none */
-    d->ops->copy_in(d, d->arena, "xyz", 4);
-    d->ops->copy_out(d, back, d->arena, 4);
+    assert_null(d->ops->alloc(d, (size_t)1 << 40, true, &memory));
+    assert_null(memory->host);
+    rt_copy_in((RtDevicePtr){memory, 0}, "xyz", 4);
+    rt_copy_out(back, (RtDevicePtr){memory, 0}, 4);
     assert_memory_equal(back, "\0\0\0\0", 4);
-    assert_int_equal(mincore(d->arena, 4096, &resident), 0);
+    assert_int_equal(mincore((void *)memory->address, 4096, &resident), 0);
     assert_int_equal(resident & 1, 0);
     d->ops->close(d);
 }

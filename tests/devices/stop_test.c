@@ -7,7 +7,7 @@
 
 #include <pthread.h>
 #include <time.h>
-#include "runtime/hal/cpu/wait.h"
+#include "runtime/hal/wait.h"
 
 #define PRINT_SUM "      print %2 {format=\"{}\"}\n"
 

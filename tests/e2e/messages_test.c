@@ -332,7 +332,7 @@ static const char *const shortages[] = {
     "out of memory: ",     "no memory for threads",
     "no memory for cpu:0", " bytes of cpu:0",
     " bytes of code",      "no memory to open null:0",
-    " bytes of null:0",    "no memory for the programs of null:0",
+    " bytes of null:0",
 };
 
 static const char *const short_runs[] = {

@@ -15,7 +15,7 @@
 #include <signal.h>
 #include <time.h>
 #include "ir/base/number/philox.h"
-#include "runtime/hal/cpu/wait.h"
+#include "runtime/hal/wait.h"
 #include "tests/e2e/run.h"
 #include "tests/resume/lives.h"
 

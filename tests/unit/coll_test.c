@@ -11,7 +11,7 @@
 #include <stdatomic.h>
 #include "runtime/coll/coll.h"
 #include "runtime/coll/reduce.h"
-#include "runtime/hal/cpu/wait.h"
+#include "runtime/hal/wait.h"
 
 #define COUNT(array) ((int)(sizeof(array) / sizeof *(array)))
 

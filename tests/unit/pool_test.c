@@ -5,7 +5,7 @@
 
 #include <stdatomic.h>
 #include "runtime/hal/cpu/pool.h"
-#include "runtime/hal/cpu/wait.h"
+#include "runtime/hal/wait.h"
 
 enum { MAX_ITEMS = 5000 };
 

@@ -30,7 +30,7 @@
 #include "ir/base/arena.h"
 #include "runtime/coll/coll.h"
 #include "runtime/coll/reduce.h"
-#include "runtime/hal/cpu/wait.h"
+#include "runtime/hal/wait.h"
 
 enum {
     SMALL_BYTES = 512, /* of all parts of a replica: staged */

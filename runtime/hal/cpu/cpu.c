@@ -1,99 +1,52 @@
 /*
  * cpu.c - virtual devices of the CPU
  *
- * A device has a thread that runs launches, and a pool of workers that help
- * with the kernels.  One device of a run may use the thread of main, which has
- * nothing else to do while it waits: with one device there is no second thread
- * to hand work to.
+ * A device has one queue for everything, a thread that executes it, and a pool
+ * of workers that help with the kernels.  One device of a run may use the
+ * thread of main, which has nothing else to do while it waits: with one device
+ * there is no second thread to hand work to.  Its memory is the host's, so a
+ * copy on an idle device is done at once.
  */
 #include <assert.h>
 #include <pthread.h>
-#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include "ir/base/fail.h"
 #include "ir/base/thread.h"
 #include "runtime/hal/cpu/pool.h"
-#include "runtime/hal/cpu/wait.h"
-#include "runtime/hal/device.h"
+#include "runtime/hal/cpu/queue.h"
 
 enum {
     PAGE_BYTES = 4096,
-    HUGE_BYTES = 4 << 20 /* arenas that get huge pages */
+    HUGE_BYTES = 4 << 20 /* dense memory that gets huge pages */
 };
 
+typedef struct Allocation {
+    RtMemory memory;
+    struct Allocation *next;
+    size_t mapped;
+} Allocation;
+
 typedef struct Cpu {
+    CpuQueue queue;
     RtDevice device;
     RtPool *pool;
-    bool spin, on_caller;
+    bool on_caller;
     bool has_thread;
     pthread_t thread;
-    atomic_bool closing;
-    RtWaitWord launched; /* numbers of launches: begun, ended */
-    RtWaitWord ended;
-    TfdFunction *code; /* of the last launch */
-    TfdCall *call;
-    int32_t status;
+    bool closing; /* of its thread */
+    const RtDeviceCode *code;
+    Allocation *allocations;
 } Cpu;
 
 static Cpu *
 cpu_of(RtDevice *d)
 {
-    return (Cpu *)d;
+    return (Cpu *)((char *)d - offsetof(Cpu, device));
 }
 
-/* ---- running ----------------------------------------------------------- */
-
-static void
-run_launched(Cpu *c)
-{
-    c->status = c->code(c->call);
-    rt_wait_word_add(&c->ended, 1);
-}
-
-static void *
-serve(void *data)
-{
-    Cpu *c = data;
-    uint32_t seen = 0;
-    for (;;) {
-        uint32_t launched = rt_wait_word_wait(&c->launched, seen, c->spin);
-        if (atomic_load(&c->closing))
-            return NULL;
-        if (launched != seen)
-            run_launched(c);
-        seen = launched;
-    }
-}
-
-static void
-cpu_launch(RtDevice *d, TfdFunction *code, TfdCall *call)
-{
-    Cpu *c = cpu_of(d);
-    assert(rt_wait_word_load(&c->ended) == rt_wait_word_load(&c->launched));
-    c->code = code;
-    c->call = call;
-    rt_wait_word_add(&c->launched, 1);
-}
-
-static bool
-cpu_wait(RtDevice *d, int32_t *status)
-{
-    Cpu *c = cpu_of(d);
-    uint32_t target = rt_wait_word_load(&c->launched);
-    uint32_t ended = rt_wait_word_load(&c->ended);
-    if (ended != target && c->on_caller) {
-        run_launched(c);
-        ended = target;
-    } else if (ended != target) {
-        ended = rt_wait_word_wait(&c->ended, ended, c->spin);
-    }
-    if (ended != target)
-        return false;
-    *status = c->status;
-    return true;
-}
+/* ---- execution --------------------------------------------------------- */
 
 typedef struct KernelJob {
     TfdKernel *kernel;
@@ -116,80 +69,319 @@ cpu_parallel(RtDevice *d, TfdKernel *kernel, void *const *ptrs,
     rt_pool_run(cpu_of(d)->pool, run_range, &job, count, grain);
 }
 
-/* ---- memory ------------------------------------------------------------ */
-
-/* Huge pages for the first arena: only parts of the others are touched. */
-static Status
-cpu_reserve(RtDevice *d, size_t bytes, int num_replicas)
+static void
+execute_kernel(Cpu *c, const RtKernelLaunch *l)
 {
-    size_t stride = (bytes + PAGE_BYTES - 1) / PAGE_BYTES * PAGE_BYTES, all;
-    stride = stride ? stride : PAGE_BYTES;
-    assert(num_replicas > 0 && !d->arena);
-    bool fits = !__builtin_mul_overflow(stride, num_replicas, &all);
-    void *at = !fits || fail_here(FAIL_ALLOC)
-                   ? MAP_FAILED
-                   : mmap(NULL, all, PROT_READ | PROT_WRITE,
-                          MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (at == MAP_FAILED)
-        return status_new(STATUS_MACHINE, "no memory for the %zu bytes of %s",
-                          bytes, d->name);
-    if (bytes >= HUGE_BYTES)
-        madvise(at, stride, MADV_HUGEPAGE);
-    d->arena = at;
-    d->arena_stride = stride;
-    d->reserved = all;
+    assert(l->kernel >= 0 && l->kernel < c->code->num_kernels);
+    cpu_parallel(&c->device, c->code->kernels[l->kernel], l->ptrs, l->dims,
+                 l->count, l->grain);
+}
+
+static void
+execute_program(Cpu *c, RtProgramLaunch *l)
+{
+    assert(l->program >= 0 && l->program < c->code->num_programs);
+    l->status = c->code->programs[l->program](l->call);
+}
+
+static void
+execute(void *executor, const CpuItem *item)
+{
+    switch (item->kind) {
+    case CPU_COPY:
+        memmove(item->to, item->from, item->bytes);
+        break;
+    case CPU_FILL:
+        memset(item->to, item->byte, item->bytes);
+        break;
+    case CPU_KERNEL:
+        execute_kernel(executor, item->kernel);
+        break;
+    case CPU_PROGRAM:
+        execute_program(executor, item->program);
+        break;
+    case CPU_CALL:
+        item->f(item->data);
+        break;
+    }
+}
+
+static void *
+serve(void *data)
+{
+    Cpu *c = data;
+    while (!c->closing) {
+        uint32_t executed = rt_wait_word_load(&c->queue.executed);
+        rt_wait_word_wait(&c->queue.enqueued, executed, c->queue.spin);
+        rt_cpu_queue_drain(&c->queue);
+    }
+    return NULL;
+}
+
+/* ---- the queue --------------------------------------------------------- */
+
+static void
+enqueue(RtQueue *q, const CpuItem *item)
+{
+    Cpu *c = cpu_of(q->device);
+    rt_cpu_queue_add(&c->queue, item, c->on_caller);
+}
+
+static void
+enqueue_or_execute(RtQueue *q, const CpuItem *item)
+{
+    Cpu *c = cpu_of(q->device);
+    if (rt_cpu_queue_is_idle(&c->queue))
+        execute(c, item);
+    else
+        enqueue(q, item);
+}
+
+static void
+copy(RtQueue *q, char *to, const char *from, size_t n)
+{
+    CpuItem item = {.kind = CPU_COPY, .to = to, .from = from, .bytes = n};
+    enqueue_or_execute(q, &item);
+}
+
+/* Where n bytes from p are. */
+static char *
+bytes_at(RtDevicePtr p, size_t n)
+{
+    assert(p.offset <= p.memory->bytes && n <= p.memory->bytes - p.offset);
+    return rt_ptr_host(p);
+}
+
+static void
+cpu_copy_in(RtQueue *q, RtDevicePtr to, const void *from, size_t n)
+{
+    copy(q, bytes_at(to, n), from, n);
+}
+
+static void
+cpu_copy_out(RtQueue *q, void *to, RtDevicePtr from, size_t n)
+{
+    copy(q, to, bytes_at(from, n), n);
+}
+
+static void
+cpu_copy(RtQueue *q, RtDevicePtr to, RtDevicePtr from, size_t n)
+{
+    copy(q, bytes_at(to, n), bytes_at(from, n), n);
+}
+
+static void
+cpu_fill(RtQueue *q, RtDevicePtr to, int byte, size_t n)
+{
+    CpuItem item = {
+        .kind = CPU_FILL, .to = bytes_at(to, n), .bytes = n, .byte = byte};
+    enqueue_or_execute(q, &item);
+}
+
+static void
+cpu_launch_kernel(RtQueue *q, const RtKernelLaunch *launch)
+{
+    enqueue(q, &(CpuItem){.kind = CPU_KERNEL, .kernel = launch});
+}
+
+static void
+cpu_launch_program(RtQueue *q, RtProgramLaunch *launch)
+{
+    enqueue(q, &(CpuItem){.kind = CPU_PROGRAM, .program = launch});
+}
+
+static void
+cpu_call(RtQueue *q, void (*f)(void *data), void *data)
+{
+    enqueue(q, &(CpuItem){.kind = CPU_CALL, .f = f, .data = data});
+}
+
+static RtEvent
+cpu_record(RtQueue *q)
+{
+    Cpu *c = cpu_of(q->device);
+    return (RtEvent){q, rt_wait_word_load(&c->queue.enqueued)};
+}
+
+/* There is one queue, and it is in order. */
+static void
+cpu_wait_event(RtQueue *q, RtEvent e)
+{
+    assert(!e.queue || e.queue == q);
+    (void)q, (void)e;
+}
+
+static bool
+cpu_wait(RtEvent e)
+{
+    if (!e.queue)
+        return true;
+    Cpu *c = cpu_of(e.queue->device);
+    if (c->on_caller)
+        rt_cpu_queue_drain(&c->queue);
+    uint32_t executed = rt_wait_word_load(&c->queue.executed);
+    if (!rt_cpu_queue_is_past(&c->queue, (uint32_t)e.value))
+        rt_wait_word_wait(&c->queue.executed, executed, c->queue.spin);
+    return rt_cpu_queue_is_past(&c->queue, (uint32_t)e.value);
+}
+
+/* ---- what programs ask for ---------------------------------------------- */
+
+static void
+program_copy_in(RtDevice *d, RtDevicePtr to, const void *from, size_t n)
+{
+    (void)d;
+    memcpy(bytes_at(to, n), from, n);
+}
+
+static void
+program_copy_out(RtDevice *d, void *to, RtDevicePtr from, size_t n)
+{
+    (void)d;
+    memcpy(to, bytes_at(from, n), n);
+}
+
+static void
+program_run(RtDevice *d, RtDeviceTask *task, void *data)
+{
+    (void)d;
+    task(data);
+}
+
+static uint32_t
+program_wait_word(RtDevice *d, RtWaitWord *word, uint32_t old)
+{
+    return rt_wait_word_wait(word, old, cpu_of(d)->queue.spin);
+}
+
+/* ---- memory and code ---------------------------------------------------- */
+
+static Status
+cpu_load(RtDevice *d, const RtDeviceCode *code)
+{
+    cpu_of(d)->code = code;
+    return OK;
+}
+
+static Status
+no_memory(const RtDevice *d, size_t bytes)
+{
+    return status_new(STATUS_MACHINE, "no memory for the %zu bytes of %s",
+                      bytes, d->name);
+}
+
+static Status
+cpu_alloc(RtDevice *d, size_t bytes, bool dense, const RtMemory **out)
+{
+    size_t mapped = bytes ? bytes : 1;
+    Allocation *a = fail_here(FAIL_ALLOC) ? NULL : calloc(1, sizeof *a);
+    void *at = a ? mmap(NULL, mapped, PROT_READ | PROT_WRITE,
+                        MAP_PRIVATE | MAP_ANONYMOUS, -1, 0)
+                 : MAP_FAILED;
+    if (at == MAP_FAILED) {
+        free(a);
+        return no_memory(d, bytes);
+    }
+    if (dense && bytes >= HUGE_BYTES)
+        madvise(at, mapped, MADV_HUGEPAGE);
+    a->memory = (RtMemory){d, bytes, (uintptr_t)at, at};
+    a->mapped = mapped;
+    a->next = cpu_of(d)->allocations;
+    cpu_of(d)->allocations = a;
+    *out = &a->memory;
     return OK;
 }
 
 static void
-cpu_copy(RtDevice *d, void *to, const void *from, size_t n)
+free_memory(Cpu *c)
 {
-    (void)d;
-    memcpy(to, from, n);
+    while (c->allocations) {
+        Allocation *a = c->allocations;
+        c->allocations = a->next;
+        munmap(a->memory.host, a->mapped);
+        free(a);
+    }
 }
 
 /* ---- opening and closing ------------------------------------------------ */
+
+static void
+set_closing(void *data)
+{
+    ((Cpu *)data)->closing = true;
+}
 
 static void
 cpu_close(RtDevice *d)
 {
     Cpu *c = cpu_of(d);
     if (c->has_thread) {
-        atomic_store(&c->closing, true);
-        rt_wait_word_add(&c->launched, 1);
+        cpu_call(&c->queue.queue, set_closing, c);
         pthread_join(c->thread, NULL);
     }
+    rt_cpu_queue_drain(&c->queue);
     rt_pool_close(c->pool);
-    if (d->arena)
-        munmap(d->arena, d->reserved);
+    free_memory(c);
     free(c);
 }
 
 const RtDeviceCaps rt_cpu_caps = {
     .uses_host_memory = true,
+    .is_host_visible = true,
     .max_arena_bytes = (size_t)1 << 46,
+};
+
+static const RtProgramOps program_ops = {
+    .parallel = cpu_parallel,
+    .copy_in = program_copy_in,
+    .copy_out = program_copy_out,
+    .run = program_run,
+    .wait_word = program_wait_word,
 };
 
 static const RtDeviceOps cpu_ops = {
     .kind = "cpu",
     .close = cpu_close,
-    .reserve = cpu_reserve,
-    .copy_in = cpu_copy,
-    .copy_out = cpu_copy,
-    .launch = cpu_launch,
+    .load = cpu_load,
+    .alloc = cpu_alloc,
+    .copy_in = cpu_copy_in,
+    .copy_out = cpu_copy_out,
+    .copy = cpu_copy,
+    .fill = cpu_fill,
+    .launch_kernel = cpu_launch_kernel,
+    .launch_program = cpu_launch_program,
+    .run = cpu_call,
+    .call_host = cpu_call,
+    .record = cpu_record,
+    .wait_event = cpu_wait_event,
     .wait = cpu_wait,
-    .parallel = cpu_parallel,
+    .program = &program_ops,
 };
 
 static Status
 start(Cpu *c, int num_threads)
 {
-    TRY(rt_pool_open(num_threads, c->spin, &c->pool));
+    TRY(rt_pool_open(num_threads, c->queue.spin, &c->pool));
     if (c->on_caller)
         return OK;
     TRY(thread_start(&c->thread, serve, c, c->device.name));
     c->has_thread = true;
     return OK;
+}
+
+static void
+init(Cpu *c, const RtDeviceConfig *config)
+{
+    memset(c, 0, sizeof *c);
+    c->device =
+        (RtDevice){.ops = &cpu_ops, .caps = &rt_cpu_caps, .name = config->name};
+    c->queue.queue.device = &c->device;
+    for (int i = 0; i < NUM_QUEUES; i++)
+        c->device.queues[i] = &c->queue.queue;
+    c->queue.spin = config->spin;
+    c->queue.execute = execute;
+    c->queue.executor = c;
+    c->on_caller = config->on_caller;
 }
 
 Status
@@ -199,11 +391,7 @@ rt_cpu_open(const RtDeviceConfig *config, RtDevice **out)
         fail_here(FAIL_ALLOC) ? NULL : aligned_alloc(CACHE_LINE, sizeof *c);
     if (!c)
         return status_new(STATUS_MACHINE, "no memory for %s", config->name);
-    memset(c, 0, sizeof *c);
-    c->device =
-        (RtDevice){.ops = &cpu_ops, .caps = &rt_cpu_caps, .name = config->name};
-    c->spin = config->spin;
-    c->on_caller = config->on_caller;
+    init(c, config);
     Status st = start(c, config->num_threads);
     if (st) {
         cpu_close(&c->device);

@@ -16,7 +16,7 @@
 #include <string.h>
 #include "ir/base/fail.h"
 #include "ir/base/thread.h"
-#include "runtime/hal/cpu/wait.h"
+#include "runtime/hal/wait.h"
 
 /* More chunks than threads, because threads are not equally fast. */
 enum { CHUNKS_PER_THREAD = 4, MAX_CHUNKS = 60000 };

@@ -1,10 +1,11 @@
 /*
  * null.c - devices that take time and execute nothing
  *
- * An arena is a range of inaccessible addresses.  Copies to it are ignored,
- * copies from it give zeros.  A launch ends when the time that its program
- * would take on the model's machine is over; the code never runs, so it prints
- * nothing, asserts nothing and waits in no collective.
+ * Memory is a range of inaccessible addresses.  Copies to it are ignored and
+ * copies from it give zeros, at once.  A launch ends when the time that its
+ * program would take on the model's machine is over; the code never runs, so it
+ * prints nothing, asserts nothing and waits in no collective.  An event is the
+ * time at which it happens.
  */
 #include <assert.h>
 #include <math.h>
@@ -15,17 +16,19 @@
 #include "ir/base/fail.h"
 #include "runtime/hal/device.h"
 
-typedef struct Program {
-    TfdFunction *code;
-    double seconds;
-} Program;
+typedef struct Range {
+    RtMemory memory;
+    struct Range *next;
+    size_t mapped;
+} Range;
 
 typedef struct Null {
     RtDevice device;
-    double (*clock)(void);
-    Program *programs; /* in no order: a run has few */
-    int num_programs;
-    double end; /* of the last launch */
+    RtQueue queue;
+    RtClock *clock;
+    const double *seconds; /* of each program */
+    double end;            /* of the last launch */
+    Range *ranges;
 } Null;
 
 static Null *
@@ -34,38 +37,51 @@ null_of(RtDevice *d)
     return (Null *)d;
 }
 
-/* ---- running ----------------------------------------------------------- */
+/* ---- time -------------------------------------------------------------- */
 
-static Status
-null_set_seconds(RtDevice *d, TfdFunction *code, double seconds)
+static void
+null_launch_program(RtQueue *q, RtProgramLaunch *launch)
 {
-    Null *n = null_of(d);
-    size_t bytes = ((size_t)n->num_programs + 1) * sizeof *n->programs;
-    Program *all = fail_here(FAIL_ALLOC) ? NULL : realloc(n->programs, bytes);
-    if (!all)
-        return status_new(STATUS_MACHINE, "no memory for the programs of %s",
-                          d->name);
-    n->programs = all;
-    n->programs[n->num_programs++] = (Program){code, seconds};
-    return OK;
+    Null *n = null_of(q->device);
+    n->end = fmax(n->end, n->clock());
+    for (const TfdCall *call = launch->call; call; call = call->next)
+        n->end += n->seconds[launch->program]; /* each replica's turn */
+    launch->status = 0;
 }
 
-static double
-seconds_of(const Null *n, TfdFunction *code)
+/* Kernels alone take no time: runs launch programs. */
+static void
+null_launch_kernel(RtQueue *q, const RtKernelLaunch *launch)
 {
-    for (int i = 0; i < n->num_programs; i++)
-        if (n->programs[i].code == code)
-            return n->programs[i].seconds;
-    return 0.0;
+    (void)q, (void)launch;
 }
 
 static void
-null_launch(RtDevice *d, TfdFunction *code, TfdCall *call)
+null_run(RtQueue *q, RtDeviceTask *task, void *data)
 {
-    Null *n = null_of(d);
-    n->end = n->clock();
-    for (; call; call = call->next) /* each replica takes the whole time */
-        n->end += seconds_of(n, code);
+    (void)q, (void)task, (void)data;
+}
+
+static void
+null_call_host(RtQueue *q, void (*f)(void *data), void *data)
+{
+    (void)q;
+    f(data);
+}
+
+/* The bits of positive numbers have the order of the numbers. */
+static RtEvent
+null_record(RtQueue *q)
+{
+    RtEvent e = {.queue = q};
+    memcpy(&e.value, &null_of(q->device)->end, sizeof e.value);
+    return e;
+}
+
+static void
+null_wait_event(RtQueue *q, RtEvent e)
+{
+    (void)q, (void)e; /* one queue, in order */
 }
 
 /* At most a tenth of a second, the last part of which is spent spinning: the
@@ -80,57 +96,73 @@ pause_for(double seconds)
 }
 
 static bool
-null_wait(RtDevice *d, int32_t *status)
+null_wait(RtEvent e)
 {
-    Null *n = null_of(d);
-    pause_for(n->end - n->clock());
-    *status = 0;
-    return n->clock() >= n->end;
+    double time;
+    if (!e.queue)
+        return true;
+    Null *n = null_of(e.queue->device);
+    memcpy(&time, &e.value, sizeof time);
+    pause_for(time - n->clock());
+    return n->clock() >= time;
 }
 
-static void
-null_parallel(RtDevice *d, TfdKernel *kernel, void *const *ptrs,
-              const int64_t *dims, int64_t count, int64_t grain)
+static Status
+null_load(RtDevice *d, const RtDeviceCode *code)
 {
-    (void)d, (void)grain;
-    kernel(ptrs, dims, 0, count); /* main's, on the host */
+    assert(code->seconds || !code->num_programs);
+    null_of(d)->seconds = code->seconds;
+    return OK;
 }
 
 /* ---- memory ------------------------------------------------------------ */
 
 static Status
-null_reserve(RtDevice *d, size_t bytes, int num_replicas)
+null_alloc(RtDevice *d, size_t bytes, bool dense, const RtMemory **out)
 {
-    size_t all;
-    assert(num_replicas > 0 && !d->arena);
-    if (bytes == 0)
-        bytes = 1;
-    bool fits = !__builtin_mul_overflow(bytes, num_replicas, &all);
-    void *at = !fits || fail_here(FAIL_ALLOC)
-                   ? MAP_FAILED
-                   : mmap(NULL, all, PROT_NONE,
-                          MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    if (at == MAP_FAILED)
+    (void)dense;
+    size_t mapped = bytes ? bytes : 1;
+    Range *r = fail_here(FAIL_ALLOC) ? NULL : calloc(1, sizeof *r);
+    void *at = r ? mmap(NULL, mapped, PROT_NONE,
+                        MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0)
+                 : MAP_FAILED;
+    if (at == MAP_FAILED) {
+        free(r);
         return status_new(STATUS_MACHINE,
                           "no addresses for the %zu bytes of %s", bytes,
                           d->name);
-    d->arena = at;
-    d->arena_stride = bytes;
-    d->reserved = all;
+    }
+    r->memory = (RtMemory){d, bytes, (uintptr_t)at, NULL};
+    r->mapped = mapped;
+    r->next = null_of(d)->ranges;
+    null_of(d)->ranges = r;
+    *out = &r->memory;
     return OK;
 }
 
 static void
-null_copy_in(RtDevice *d, void *to, const void *from, size_t n)
+null_copy_in(RtQueue *q, RtDevicePtr to, const void *from, size_t n)
 {
-    (void)d, (void)to, (void)from, (void)n;
+    (void)q, (void)to, (void)from, (void)n;
 }
 
 static void
-null_copy_out(RtDevice *d, void *to, const void *from, size_t n)
+null_copy_out(RtQueue *q, void *to, RtDevicePtr from, size_t n)
 {
-    (void)d, (void)from;
+    (void)q, (void)from;
     memset(to, 0, n);
+}
+
+static void
+null_copy(RtQueue *q, RtDevicePtr to, RtDevicePtr from, size_t n)
+{
+    (void)q, (void)to, (void)from, (void)n;
+}
+
+static void
+null_fill(RtQueue *q, RtDevicePtr to, int byte, size_t n)
+{
+    (void)q, (void)to, (void)byte, (void)n;
 }
 
 /* ---- opening and closing ------------------------------------------------ */
@@ -139,9 +171,12 @@ static void
 null_close(RtDevice *d)
 {
     Null *n = null_of(d);
-    if (d->arena)
-        munmap(d->arena, d->reserved);
-    free(n->programs);
+    while (n->ranges) {
+        Range *r = n->ranges;
+        n->ranges = r->next;
+        munmap((void *)r->memory.address, r->mapped);
+        free(r);
+    }
     free(n);
 }
 
@@ -153,13 +188,19 @@ const RtDeviceCaps rt_null_caps = {
 static const RtDeviceOps null_ops = {
     .kind = "null",
     .close = null_close,
-    .reserve = null_reserve,
+    .load = null_load,
+    .alloc = null_alloc,
     .copy_in = null_copy_in,
     .copy_out = null_copy_out,
-    .launch = null_launch,
+    .copy = null_copy,
+    .fill = null_fill,
+    .launch_kernel = null_launch_kernel,
+    .launch_program = null_launch_program,
+    .run = null_run,
+    .call_host = null_call_host,
+    .record = null_record,
+    .wait_event = null_wait_event,
     .wait = null_wait,
-    .parallel = null_parallel,
-    .set_seconds = null_set_seconds,
 };
 
 Status
@@ -171,6 +212,9 @@ rt_null_open(const RtDeviceConfig *config, RtDevice **out)
         return status_new(STATUS_MACHINE, "no memory to open %s", config->name);
     n->device = (RtDevice){
         .ops = &null_ops, .caps = &rt_null_caps, .name = config->name};
+    n->queue.device = &n->device;
+    for (int i = 0; i < NUM_QUEUES; i++)
+        n->device.queues[i] = &n->queue;
     n->clock = config->clock;
     *out = &n->device;
     return OK;

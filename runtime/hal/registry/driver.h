@@ -1,11 +1,11 @@
 /*
  * driver.h - the kinds of devices that this program can open
  *
- * A driver is one folder beside this file: it opens devices of one kind of
+ * A driver is a folder beside this one: it opens devices of one kind of
  * ir/device/kinds.def, and gives their properties.
  */
-#ifndef TFD_RUNTIME_HAL_DRIVER_H
-#define TFD_RUNTIME_HAL_DRIVER_H
+#ifndef TFD_RUNTIME_HAL_REGISTRY_DRIVER_H
+#define TFD_RUNTIME_HAL_REGISTRY_DRIVER_H
 
 #include "ir/device/device.h"
 #include "runtime/hal/device.h"

@@ -1,7 +1,7 @@
 /*
  * driver.c - the kinds of devices that this program can open
  */
-#include "runtime/hal/driver.h"
+#include "runtime/hal/registry/driver.h"
 
 #include <assert.h>
 

@@ -6,8 +6,8 @@
  * own: with more threads than cores a spinning one may occupy the core of the
  * thread that it waits for.
  */
-#ifndef TFD_RUNTIME_HAL_CPU_WAIT_H
-#define TFD_RUNTIME_HAL_CPU_WAIT_H
+#ifndef TFD_RUNTIME_HAL_WAIT_H
+#define TFD_RUNTIME_HAL_WAIT_H
 
 #include <stdatomic.h>
 #include <stdbool.h>

@@ -5,7 +5,7 @@
  * is old; a thread that changes the value checks for sleepers after the
  * change.  Both in one total order (seq_cst), so one of them sees the other.
  */
-#include "runtime/hal/cpu/wait.h"
+#include "runtime/hal/wait.h"
 
 #include <limits.h>
 #include <linux/futex.h>

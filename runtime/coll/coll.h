@@ -1,11 +1,15 @@
 /*
  * coll.h - collective operations of replicas
  *
- * A communicator joins the replicas of a run, which are on devices.  Every
- * collective operation of a plan is an instance of it, made when the plan is
- * loaded; then each device's thread calls start for each of its replicas and
- * done once, in the order of the program, any number of times.  Those calls
- * allocate nothing and look nothing up.
+ * A communicator joins the replicas of a run, which are on the devices of one
+ * process or several.  Every collective operation of a plan is an instance of
+ * it, made when the plan is loaded; then each device's thread calls start for
+ * each of its replicas and done once, in the order of the program, any number
+ * of times.  Those calls allocate nothing and look nothing up.
+ *
+ * What carries the bytes is the communicator's transport; who combines and
+ * copies what, an instance's algorithm (algorithm/algorithm.h).  Any transport
+ * executes any algorithm.
  *
  * Sums, and every other combination, follow D2's tree over the replicas, so the
  * bits of a result do not depend on the device that computed it.  Elements of
@@ -21,6 +25,7 @@
 #include "ir/base/number/dtype.h"
 #include "ir/base/status.h"
 #include "runtime/hal/wait.h"
+#include "runtime/hal/device.h"
 
 typedef enum RtReduceOp {
     REDUCE_SUM,
@@ -32,6 +37,9 @@ typedef enum RtReduceOp {
 
 /* The algorithm of a collective. */
 typedef enum RtCollAlgorithm {
+    COLL_AUTO,          /* the next two; algorithm.h has the rule */
+    COLL_REPLICATED,    /* each device everything, for itself; auto alone
+                           chooses it */
     COLL_TWO_PHASE,     /* each device a slice of the elements, for all */
     COLL_REDUCE_TO_ONE, /* device 0 everything, for all */
     COLL_HIERARCHICAL,  /* pack k is reduced by device k mod n for its half of
@@ -82,7 +90,7 @@ typedef struct RtCollOps {
     Status (*all_reduce_new)(RtColl *c, RtReduceOp how, RtCollConfig config,
                              int num, const DType *dtypes,
                              RtCollInstance **out);
-    /* algorithm is COLL_TWO_PHASE or COLL_REDUCE_TO_ONE. */
+    /* algorithm is COLL_AUTO, COLL_TWO_PHASE or COLL_REDUCE_TO_ONE. */
     Status (*all_gather_new)(RtColl *c, RtCollAlgorithm algorithm,
                              RtCollInstance **out);
     /* The replica's part is ready; the memory that parts point to must not
@@ -91,8 +99,9 @@ typedef struct RtCollOps {
                              const RtAllReducePart *parts);
     void (*all_gather_start)(RtCollInstance *s, int replica,
                              const RtAllGatherPart *part);
-    /* Called once a device when all its replicas have started; returns when
-     * their results, which they share, are complete. */
+    /* Called once a device, by its number in this process, when all its
+     * replicas have started; does the rest of its work, and returns when their
+     * results, which they share, are complete. */
     RtCollResult (*done)(RtCollInstance *s, int device);
     /* Whether the replica has reached the call in which others wait. */
     bool (*arrived)(const RtCollInstance *s, int replica);
@@ -102,19 +111,34 @@ typedef struct RtCollOps {
 
 struct RtColl {
     const RtCollOps *ops;
-    int num_replicas;
-    int num_devices; /* each has as many replicas, next to one another */
+    int num_replicas; /* of all processes; their numbers are global */
+    int num_devices;  /* of this process; each has as many replicas, next to one
+                         another */
 };
 
-typedef struct RtShmConfig {
-    int num_replicas;
-    int num_devices; /* divides num_replicas */
-    double timeout;  /* of a call that waits, in seconds of clock */
+/* One communicator's, and the same in all its processes: made by one of them as
+ * its transport says (ncclGetUniqueId), and handed on by what started them. */
+typedef struct RtCollId {
+    unsigned char bytes[128];
+} RtCollId;
+
+/* How a communicator is opened. */
+typedef struct RtCommConfig {
+    const char *transport;      /* NULL: the first that joins the processes */
+    RtCollId id;                /* unused by a transport of one process */
+    int rank, size;             /* of this process, and how many there are */
+    int num_replicas;           /* of all processes */
+    int first_local, num_local; /* those of this process */
+    int num_devices; /* of this process; each has num_local / num_devices of its
+                        replicas, next to one another */
+    RtDevice *const *devices; /* open from the first start on; the array lasts
+                                 as long as the communicator */
+    double timeout;           /* of a call that waits, in seconds of clock */
     bool spin;
     RtClock *clock;
-} RtShmConfig;
+} RtCommConfig;
 
-/* The replicas of one process, on shared memory. */
-Status rt_coll_shm_open(const RtShmConfig *config, RtColl **out) MUST_USE;
+/* Fails if no transport joins the processes. */
+Status rt_coll_open(const RtCommConfig *config, RtColl **out) MUST_USE;
 
 #endif

@@ -51,7 +51,7 @@ algorithm_of(const IrOp *op)
 {
     switch ((IrAlgorithm)ir_enum(op, A_algorithm)) {
     case ALGORITHM_auto:
-        return COLL_TWO_PHASE;
+        return COLL_AUTO;
     case ALGORITHM_reduction_to_one:
         return COLL_REDUCE_TO_ONE;
     case ALGORITHM_hierarchical_copy:

@@ -130,6 +130,7 @@ choose_devices(RtRun *run)
     const char *asked = run->options->devices;
     TRY(asked ? check_asked(run, asked) : check_planned(run));
     run->num_devices = run->device_list.len;
+    run->devices = NEW_ARRAY(run->arena, RtDevice *, (size_t)run->num_devices);
     return check_drivers(run);
 }
 
@@ -177,7 +178,6 @@ static Status
 open_devices(RtRun *run, bool spin)
 {
     list_device_code(run);
-    run->devices = NEW_ARRAY(run->arena, RtDevice *, (size_t)run->num_devices);
     for (int i = 0; i < run->num_devices; i++) {
         IrDevice device = run->device_list.data[i];
         const RtDriver *driver = rt_driver_find(device.kind);
@@ -190,6 +190,21 @@ open_devices(RtRun *run, bool spin)
         TRY(run->devices[i]->ops->load(run->devices[i], &run->device_code));
     }
     return OK;
+}
+
+/* One process, with all replicas. */
+static Status
+open_coll(RtRun *run, bool spin)
+{
+    RtCommConfig config = {.size = 1,
+                           .num_replicas = run->num_replicas,
+                           .num_local = run->num_replicas,
+                           .num_devices = run->num_devices,
+                           .devices = run->devices,
+                           .timeout = run->timeout,
+                           .spin = spin,
+                           .clock = run->clock};
+    return rt_coll_open(&config, &run->coll);
 }
 
 /* What replicas share is in the arena of the first on the device, all of which
@@ -258,12 +273,7 @@ open_run(RtRun *run, RtFunction **main_fn)
     TRY(rt_open_checkpoints(run));
     TRY(rt_read_params(run));
     bool spin = may_spin(run);
-    RtShmConfig shm = {.num_replicas = run->num_replicas,
-                       .num_devices = run->num_devices,
-                       .timeout = run->timeout,
-                       .spin = spin,
-                       .clock = run->clock};
-    TRY(rt_coll_shm_open(&shm, &run->coll));
+    TRY(open_coll(run, spin));
     TRY(load_code(run, main_ir, main_fn));
     TRY(rt_check_memory(run));
     TRY(open_devices(run, spin));

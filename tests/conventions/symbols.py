@@ -31,7 +31,7 @@ LIBRARIES = [
 LAYERED = ['ir', 'passes', 'backend', 'runtime']
 LAYERED_FILES = ['backend', 'backend/codegen', 'backend/cpu', 'backend/gemm',
                  'backend/host', 'backend/kernel', 'backend/llvm', 'backend/ptx',
-                 'runtime/checkpoint', 'runtime/coll', 'runtime/data',
+                 'runtime/checkpoint', 'runtime/coll/algorithm', 'runtime/data',
                  'runtime/exec', 'runtime/hal', 'runtime/hal/cpu',
                  'runtime/load', 'runtime/ops', 'runtime/run']
 

@@ -10,7 +10,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 #include "runtime/coll/coll.h"
-#include "runtime/coll/reduce.h"
+#include "runtime/coll/algorithm/reduce.h"
 #include "runtime/hal/wait.h"
 
 #define COUNT(array) ((int)(sizeof(array) / sizeof *(array)))
@@ -77,13 +77,16 @@ expected(RtReduceOp how, DType t, int n, char *const *in, int64_t i)
 static RtColl *
 open_shared(int num_replicas, int num_devices, bool spin, RtClock *clock)
 {
-    RtShmConfig config = {.num_replicas = num_replicas,
-                          .num_devices = num_devices,
-                          .timeout = 60.0,
-                          .spin = spin,
-                          .clock = clock};
+    RtCommConfig config = {.transport = "shm",
+                           .size = 1,
+                           .num_replicas = num_replicas,
+                           .num_local = num_replicas,
+                           .num_devices = num_devices,
+                           .timeout = 60.0,
+                           .spin = spin,
+                           .clock = clock};
     RtColl *coll;
-    assert_null(rt_coll_shm_open(&config, &coll));
+    assert_null(rt_coll_open(&config, &coll));
     return coll;
 }
 
@@ -314,8 +317,9 @@ reductions_follow_the_tree(void **state)
 }
 
 static const RtCollConfig ways[] = {
-    {COLL_TWO_PHASE, 0},    {COLL_REDUCE_TO_ONE, 0}, {COLL_HIERARCHICAL, 0},
-    {COLL_HIERARCHICAL, 1}, {COLL_HIERARCHICAL, 3},  {COLL_HIERARCHICAL, 100},
+    {COLL_AUTO, 0},           {COLL_TWO_PHASE, 0},    {COLL_REDUCE_TO_ONE, 0},
+    {COLL_HIERARCHICAL, 0},   {COLL_HIERARCHICAL, 1}, {COLL_HIERARCHICAL, 3},
+    {COLL_HIERARCHICAL, 100},
 };
 
 /* The algorithm and its packs do not change a bit. */
@@ -464,14 +468,21 @@ typedef struct Flight {
 } Flight;
 
 static void
-open_flight(Flight *f, int num_replicas, int num_devices)
+open_flight(Flight *f, int num_replicas, int num_devices, RtClock *clock)
 {
     DType t = DT_f32;
-    f->coll = open_shared(num_replicas, num_devices, rt_may_spin(num_devices),
-                          rt_seconds);
+    f->coll =
+        open_shared(num_replicas, num_devices, rt_may_spin(num_devices), clock);
     for (int i = 0; i < FLIGHT; i++)
         assert_null(f->coll->ops->all_reduce_new(
             f->coll, REDUCE_SUM, (RtCollConfig){0}, 1, &t, &f->packs[i]));
+}
+
+static void
+set_all(float *x, int64_t count, float value)
+{
+    for (int64_t i = 0; i < count; i++)
+        x[i] = value;
 }
 
 /* The first done completes what all replicas have started, and no more. */
@@ -481,13 +492,12 @@ one_meeting_is_enough_for_what_all_started(void **state)
     (void)state;
     Flight f;
     static float in[FLIGHT][2][FLIGHT_COUNT], out[FLIGHT][FLIGHT_COUNT];
-    open_flight(&f, 2, 1);
+    open_flight(&f, 2, 1, rt_seconds);
     const RtCollOps *ops = f.coll->ops;
     for (int i = 0; i < FLIGHT; i++)
         for (int r = 0; r < 2 - (i == 2); r++) {
             RtAllReducePart part = {in[i][r], out[i], FLIGHT_COUNT};
-            for (int k = 0; k < FLIGHT_COUNT; k++)
-                in[i][r][k] = (float)(i + 1);
+            set_all(in[i][r], FLIGHT_COUNT, (float)(i + 1));
             ops->all_reduce_start(f.packs[i], r, &part);
         }
     assert_int_equal(ops->done(f.packs[0], 0), COLL_OK);
@@ -533,7 +543,7 @@ packs_in_flight_do_not_mix(void **state)
         Flight f;
         Device devices[MAX_REPLICAS];
         int n = replica_counts[c];
-        open_flight(&f, n, n);
+        open_flight(&f, n, n, rt_seconds);
         on_all_devices(n, fly_often, &f, devices);
         for (int k = 0; k < n; k++)
             assert_int_equal(devices[k].result, COLL_OK);
@@ -724,6 +734,32 @@ what_has_no_sum_is_refused(void **state)
     coll->ops->close(coll);
 }
 
+static void
+processes_need_a_transport(void **state)
+{
+    RtCommConfig config = {.rank = 1,
+                           .size = 2,
+                           .num_replicas = 2,
+                           .first_local = 1,
+                           .num_local = 1,
+                           .num_devices = 1,
+                           .timeout = 60.0,
+                           .clock = rt_seconds};
+    RtColl *coll;
+    (void)state;
+    Status st = rt_coll_open(&config, &coll);
+    assert_non_null(st);
+    assert_string_equal(status_message(st), "this version has no transport "
+                                            "that joins 2 processes");
+    status_free(st);
+    config.transport = "shm";
+    st = rt_coll_open(&config, &coll);
+    assert_non_null(st);
+    assert_string_equal(status_message(st), "this version has no transport "
+                                            "shm that joins 2 processes");
+    status_free(st);
+}
+
 int
 main(void)
 {
@@ -740,6 +776,7 @@ main(void)
         cmocka_unit_test(a_missing_replica_is_named),
         cmocka_unit_test(stopping_wakes_the_others),
         cmocka_unit_test(what_has_no_sum_is_refused),
+        cmocka_unit_test(processes_need_a_transport),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,53 +1,46 @@
 /*
- * shm.c - collectives of replicas that share memory
+ * shm.c - collectives on memory that all devices of a process reach
  *
- * Every replica announces its part; that is start, which never waits.  done
- * waits until all parts are there.  Then
+ * Every replica announces its part.  The steps of an instance's algorithm
+ * (algorithm/algorithm.h) are then taken by each device's own thread, on the
+ * memory of all devices: a phase as soon as all replicas have announced their
+ * parts, the next one when all devices have ended the phase before.
  *
- *   - for a few bytes every device reduces all parts for itself, from copies
- *     that start made, so that no device waits a second time;
- *   - for more, each device reduces one slice of the elements and writes it
- *     to all devices' results, then waits until all have done so: every byte
- *     is read once and written once by each.  At the same occasion it does its
- *     slices of those behind that all replicas have started, so that devices
- *     meet once for a step's packs, not once for each.
+ * A device has a list of what it has started and not ended.  In done it takes
+ * the steps of all in the list that need not wait, so that devices that have
+ * several packs in flight meet once for all of them.
  *
- * The results of a device are those of its first replica, which the others
- * share.
+ * Whoever combines elements takes those of all replicas, in their order, so
+ * that bits do not depend on it.  The results of a device are those of its
+ * first replica, which the others share.
  *
- * That is unless the plan names another way (RtCollAlgorithm).  Whoever
- * reduces takes all replicas' elements, in their order, so that bits do not
- * depend on it.
- *
- * The copies are in two sets, used in turn: a replica that is one call ahead
- * must not overwrite what a slower one still reads.  It cannot be two ahead,
- * for it has waited for the slower one in between.
+ * Operands of a staged algorithm are copied when they are announced.  The
+ * copies are in two sets, used in turn: a replica that is one call ahead must
+ * not overwrite what a slower one still reads.  It cannot be two ahead, for it
+ * has waited for the slower one in between.
  */
 #include <assert.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 #include "ir/base/arena.h"
+#include "runtime/coll/algorithm/algorithm.h"
 #include "runtime/coll/coll.h"
-#include "runtime/coll/reduce.h"
+#include "runtime/coll/algorithm/reduce.h"
+#include "runtime/coll/transport.h"
 #include "runtime/hal/wait.h"
-
-enum {
-    SMALL_BYTES = 512, /* of all parts of a replica: staged */
-    SLICE_STEP = 64    /* elements, so that slices share no cache line */
-};
 
 typedef struct ShmComm {
     RtColl coll;
     Arena *arena;
     RtCollInstance *instances; /* newest first */
-    RtShmConfig config;
+    RtCommConfig config;
     atomic_bool stopped;
     struct Pending *pending; /* for each device */
 } ShmComm;
 
-/* What a device has started and not yet reduced its slices of, in that order;
- * its thread alone looks at it. */
+/* What a device has started and not ended, in that order; its thread alone
+ * looks at it. */
 typedef struct Pending {
     _Alignas(CACHE_LINE) RtCollInstance *first;
 } Pending;
@@ -55,26 +48,38 @@ typedef struct Pending {
 /* One replica's operands and results of an instance. */
 typedef struct Part {
     _Alignas(CACHE_LINE) _Atomic uint32_t calls; /* of start */
-    bool small;                                  /* this call is staged */
     RtAllReducePart *reduces;                    /* one for each operand */
     RtAllGatherPart gather;
-    const void **in; /* scratch: a pointer for each replica */
-    void **out;      /* and for each device */
-    RtCollInstance *next_pending;
 } Part;
+
+/* A device's work for an instance; its thread alone looks at it. */
+typedef struct Work {
+    _Alignas(CACHE_LINE) const RtAlgorithm *algorithm; /* of this call */
+    uint32_t call;
+    int announced;  /* replicas of the device, in this call */
+    int phase;      /* the next */
+    int num_phases; /* of this call */
+    uint32_t base;  /* `completed` when this call began */
+    int64_t *counts;
+    size_t *staged_at; /* where each operand begins in a copy */
+    const void **in;   /* scratch: a pointer for each replica */
+    void **out;        /* and for each device */
+    RtCollInstance *next_pending;
+} Work;
 
 struct RtCollInstance {
     ShmComm *comm;
     RtCollInstance *next;
-    int num; /* operands of an all_reduce; 0: an all_gather */
+    bool gathers;
+    int num; /* operands */
     DType *dtypes;
     RtReduceKernel **reduce; /* for each operand */
     Part *parts;             /* for each replica */
-    char *staged[2];         /* SMALL_BYTES for each replica */
+    Work *works;             /* for each device */
+    char *staged[2];         /* COLL_SMALL_BYTES for each replica */
     RtCollConfig config;
-    RtWaitWord started; /* replicas, over all calls */
-    /* devices, over all calls; reduced: COLL_HIERARCHICAL, before the copies */
-    RtWaitWord reduced, finished;
+    RtWaitWord started;   /* replicas, over all calls */
+    RtWaitWord completed; /* phases, by all devices, over all calls */
 };
 
 static ShmComm *
@@ -92,20 +97,40 @@ shm_abort(RtColl *c)
     atomic_store(&l->stopped, true);
     for (RtCollInstance *s = l->instances; s; s = s->next) {
         rt_wait_word_wake(&s->started);
-        rt_wait_word_wake(&s->reduced);
-        rt_wait_word_wake(&s->finished);
+        rt_wait_word_wake(&s->completed);
     }
 }
 
-/* Waits until the word, which counts up and wraps around, has reached target.
- */
+/* A word that counts up and wraps around, and the value that opens the gate. */
+typedef struct Gate {
+    RtWaitWord *word;
+    uint32_t target;
+} Gate;
+
+/* Before the next phase of a device, or after its last one. */
+static Gate
+next_gate(RtCollInstance *s, const Work *w)
+{
+    const RtColl *c = &s->comm->coll;
+    if (w->phase == 0)
+        return (Gate){&s->started, w->call * (uint32_t)c->num_replicas};
+    uint32_t phases = (uint32_t)w->phase * (uint32_t)c->num_devices;
+    return (Gate){&s->completed, w->base + phases};
+}
+
+static bool
+is_open(Gate g)
+{
+    return (int32_t)(rt_wait_word_load(g.word) - g.target) >= 0;
+}
+
 static RtCollResult
-wait_for(ShmComm *l, RtWaitWord *w, uint32_t target)
+wait_at(ShmComm *l, Gate g)
 {
     double deadline = 0.0;
     for (;;) {
-        uint32_t value = rt_wait_word_load(w);
-        if ((int32_t)(value - target) >= 0)
+        uint32_t value = rt_wait_word_load(g.word);
+        if ((int32_t)(value - g.target) >= 0)
             return COLL_OK;
         if (atomic_load(&l->stopped))
             return COLL_ABORTED;
@@ -113,16 +138,11 @@ wait_for(ShmComm *l, RtWaitWord *w, uint32_t target)
             deadline = l->config.clock() + l->config.timeout;
         else if (l->config.clock() > deadline)
             return COLL_TIMEOUT;
-        rt_wait_word_wait(w, value, l->config.spin);
+        rt_wait_word_wait(g.word, value, l->config.spin);
     }
 }
 
-/* The value of a word when all devices have done their part of a call. */
-static uint32_t
-target_of(const RtCollInstance *s, uint32_t call)
-{
-    return call * (uint32_t)s->comm->coll.num_devices;
-}
+/* ---- operands and results ------------------------------------------------ */
 
 static int
 replicas_each(const RtCollInstance *s)
@@ -137,68 +157,222 @@ device_part(const RtCollInstance *s, int device)
     return &s->parts[device * replicas_each(s)];
 }
 
-/* ---- start ------------------------------------------------------------- */
-
-static size_t
-part_bytes(const RtCollInstance *s, const RtAllReducePart *parts, int i)
-{
-    size_t bytes = dtype_info[s->dtypes[i]].bytes;
-    return ((size_t)parts[i].count * bytes + 15) & ~(size_t)15;
-}
-
-static size_t
-all_bytes(const RtCollInstance *s, const RtAllReducePart *parts)
-{
-    size_t sum = 0;
-    for (int i = 0; i < s->num && sum <= SMALL_BYTES; i++)
-        sum += part_bytes(s, parts, i);
-    return sum;
-}
-
 static char *
 staging(const RtCollInstance *s, uint32_t call, int replica)
 {
-    return s->staged[call % 2] + (ptrdiff_t)replica * SMALL_BYTES;
+    return s->staged[call % 2] + (ptrdiff_t)replica * COLL_SMALL_BYTES;
+}
+
+static const void *
+operand(const RtCollInstance *s, const Work *w, int i, int replica)
+{
+    return w->algorithm->is_staged
+               ? staging(s, w->call, replica) + w->staged_at[i]
+               : s->parts[replica].reduces[i].in;
+}
+
+static char *
+result(const RtCollInstance *s, int i, int device)
+{
+    return device_part(s, device)->reduces[i].out;
+}
+
+/* ---- steps --------------------------------------------------------------- */
+
+typedef struct Job {
+    RtCollInstance *instance;
+    Work *work;
+} Job;
+
+static void
+combine(const Job *job, const RtCollStep *step)
+{
+    RtCollInstance *s = job->instance;
+    Work *w = job->work;
+    int n = s->comm->coll.num_replicas, i = step->operand;
+    for (int k = 0; k < n; k++)
+        w->in[k] = operand(s, w, i, k);
+    for (int k = 0; k < step->num_receivers; k++)
+        w->out[k] = result(s, i, step->first_receiver + k);
+    s->reduce[i](n, w->in, step->num_receivers, w->out, step->begin, step->end);
 }
 
 static void
-stage(const RtCollInstance *s, char *to, const RtAllReducePart *parts)
+copy(const Job *job, const RtCollStep *step)
 {
-    for (int i = 0; i < s->num; i++) {
-        size_t bytes = dtype_info[s->dtypes[i]].bytes;
-        memcpy(to, parts[i].in, (size_t)parts[i].count * bytes);
-        to += part_bytes(s, parts, i);
+    RtCollInstance *s = job->instance;
+    size_t bytes = dtype_info[s->dtypes[step->operand]].bytes;
+    size_t at = (size_t)step->begin * bytes;
+    size_t n = (size_t)(step->end - step->begin) * bytes;
+    const char *from = result(s, step->operand, step->from);
+    for (int k = 0; k < step->num_receivers; k++)
+        memcpy(result(s, step->operand, step->first_receiver + k) + at,
+               from + at, n);
+}
+
+/* Copies a replica's blocks to their place in the receivers' results. */
+static void
+gather(const Job *job, const RtCollStep *step)
+{
+    RtCollInstance *s = job->instance;
+    const RtAllGatherPart *own = &s->parts[step->from].gather;
+    int64_t before = 0, row = 0;
+    for (int k = 0; k < s->comm->coll.num_replicas; k++) {
+        int64_t bytes = s->parts[k].gather.own_bytes;
+        before += k < step->from ? bytes : 0;
+        row += bytes;
+    }
+    for (int k = 0; k < step->num_receivers; k++) {
+        char *to = device_part(s, step->first_receiver + k)->gather.out;
+        for (int64_t i = step->begin; i < step->end; i++)
+            memcpy(to + i * row + before,
+                   (const char *)own->in + i * own->own_bytes,
+                   (size_t)own->own_bytes);
     }
 }
 
-static uint32_t
-next_call(Part *p)
+static void
+take_step(void *data, const RtCollStep *step)
 {
-    return atomic_load_explicit(&p->calls, memory_order_relaxed) + 1;
+    switch (step->kind) {
+    case STEP_COMBINE:
+        combine(data, step);
+        return;
+    case STEP_COPY:
+        copy(data, step);
+        return;
+    case STEP_GATHER:
+        gather(data, step);
+        return;
+    }
+    UNREACHABLE("a step of kind %d", step->kind);
+}
+
+static RtCollShape
+shape_of(const RtCollInstance *s, const Work *w)
+{
+    return (RtCollShape){.num_replicas = s->comm->coll.num_replicas,
+                         .num_participants = s->comm->coll.num_devices,
+                         .num_operands = s->num,
+                         .counts = w->counts,
+                         .packs = s->config.packs};
 }
 
 static void
-announce(RtCollInstance *s, Part *p, uint32_t call)
+execute_phase(RtCollInstance *s, int device)
 {
-    atomic_store_explicit(&p->calls, call, memory_order_relaxed);
-    rt_wait_word_add(&s->started, 1);
+    Work *w = &s->works[device];
+    Job job = {s, w};
+    RtCollShape shape = shape_of(s, w);
+    RtCollPhase *phase =
+        s->gathers ? w->algorithm->all_gather : w->algorithm->all_reduce;
+    phase(&shape, device, w->phase, take_step, &job);
 }
 
-/* Whether each device reduces a slice of the call that p began. */
+/* The phases of an instance for which a device need not wait.  Whether that
+ * was all. */
 static bool
-is_sliced(const RtCollInstance *s, const Part *p)
+execute_phases(RtCollInstance *s, int device)
 {
-    return s->num && s->config.algorithm == COLL_TWO_PHASE && !p->small;
+    Work *w = &s->works[device];
+    while (w->phase < w->num_phases && is_open(next_gate(s, w))) {
+        execute_phase(s, device);
+        w->phase++;
+        rt_wait_word_add(&s->completed, 1);
+    }
+    return w->phase == w->num_phases;
+}
+
+/* All that a device has started and need not wait for. */
+static void
+progress(ShmComm *l, int device)
+{
+    RtCollInstance **at = &l->pending[device].first;
+    while (*at) {
+        RtCollInstance *s = *at;
+        RtCollInstance **next = &s->works[device].next_pending;
+        if (execute_phases(s, device))
+            *at = *next;
+        else
+            at = next;
+    }
+}
+
+/* ---- start ------------------------------------------------------------- */
+
+/* Where the next operand begins in a copy. */
+static size_t
+after_operand(const RtCollInstance *s, size_t at, int i, int64_t count)
+{
+    size_t bytes = dtype_info[s->dtypes[i]].bytes;
+    return (at + (size_t)count * bytes + 15) & ~(size_t)15;
+}
+
+/* The numbers of an all_reduce, which are equal on all replicas. */
+static void
+begin_reduce(RtCollInstance *s, Work *w, const RtAllReducePart *parts)
+{
+    size_t bytes = 0;
+    for (int i = 0; i < s->num; i++) {
+        w->counts[i] = parts[i].count;
+        w->staged_at[i] = bytes;
+        bytes = after_operand(s, bytes, i, parts[i].count);
+    }
+    RtCollShape shape = shape_of(s, w);
+    w->algorithm = rt_reduce_algorithm(s->config.algorithm, &shape, bytes);
+    w->num_phases = w->algorithm->num_phases;
+}
+
+static void
+begin_gather(RtCollInstance *s, Work *w, const RtAllGatherPart *part)
+{
+    w->counts[0] = part->outer;
+    w->algorithm = rt_gather_algorithm(s->config.algorithm);
+    w->num_phases = 1;
+}
+
+static void
+stage(const RtCollInstance *s, const Work *w, int replica)
+{
+    char *to = staging(s, w->call, replica);
+    for (int i = 0; i < s->num; i++)
+        memcpy(to + w->staged_at[i], s->parts[replica].reduces[i].in,
+               (size_t)w->counts[i] * dtype_info[s->dtypes[i]].bytes);
 }
 
 static void
 add_pending(RtCollInstance *s, int device)
 {
     RtCollInstance **end = &s->comm->pending[device].first;
-    while (*end)
-        end = &device_part(*end, device)->next_pending;
-    device_part(s, device)->next_pending = NULL;
+    while (*end && *end != s) /* it is in the list after an abort */
+        end = &(*end)->works[device].next_pending;
+    if (!*end)
+        s->works[device].next_pending = NULL;
     *end = s;
+}
+
+/* The next call of a device's first replica that starts. */
+static void
+begin_call(const RtCollInstance *s, Work *w)
+{
+    w->base += (uint32_t)w->num_phases * (uint32_t)s->comm->coll.num_devices;
+    w->call++;
+    w->phase = 0;
+}
+
+/* With the last replica of a device its work begins. */
+static void
+announce(RtCollInstance *s, int replica)
+{
+    int device = replica / replicas_each(s);
+    Work *w = &s->works[device];
+    atomic_store_explicit(&s->parts[replica].calls, w->call,
+                          memory_order_relaxed);
+    rt_wait_word_add(&s->started, 1);
+    if (++w->announced < replicas_each(s))
+        return;
+    w->announced = 0;
+    add_pending(s, device);
 }
 
 static void
@@ -206,16 +380,15 @@ shm_all_reduce_start(RtCollInstance *s, int replica,
                      const RtAllReducePart *parts)
 {
     assert(replica >= 0 && replica < s->comm->coll.num_replicas);
-    Part *p = &s->parts[replica];
-    uint32_t call = next_call(p);
-    memcpy(p->reduces, parts, (size_t)s->num * sizeof *parts);
-    p->small = s->config.algorithm == COLL_TWO_PHASE &&
-               all_bytes(s, parts) <= SMALL_BYTES;
-    if (p->small)
-        stage(s, staging(s, call, replica), parts);
-    if (replica % replicas_each(s) == 0 && is_sliced(s, p))
-        add_pending(s, replica / replicas_each(s));
-    announce(s, p, call);
+    Work *w = &s->works[replica / replicas_each(s)];
+    memcpy(s->parts[replica].reduces, parts, (size_t)s->num * sizeof *parts);
+    if (w->announced == 0) {
+        begin_call(s, w);
+        begin_reduce(s, w, parts);
+    }
+    if (w->algorithm->is_staged)
+        stage(s, w, replica);
+    announce(s, replica);
 }
 
 static void
@@ -223,250 +396,31 @@ shm_all_gather_start(RtCollInstance *s, int replica,
                      const RtAllGatherPart *part)
 {
     assert(replica >= 0 && replica < s->comm->coll.num_replicas);
-    assert(!s->num && part->outer >= 0 && part->own_bytes >= 0);
-    Part *p = &s->parts[replica];
-    p->gather = *part;
-    p->small = false;
-    announce(s, p, next_call(p));
+    assert(s->gathers && part->outer >= 0 && part->own_bytes >= 0);
+    Work *w = &s->works[replica / replicas_each(s)];
+    s->parts[replica].gather = *part;
+    if (w->announced == 0) {
+        begin_call(s, w);
+        begin_gather(s, w, part);
+    }
+    announce(s, replica);
 }
 
 /* ---- done -------------------------------------------------------------- */
 
-static void
-reduce_staged(RtCollInstance *s, int device, uint32_t call)
-{
-    int n = s->comm->coll.num_replicas;
-    Part *p = device_part(s, device);
-    size_t at = 0;
-    for (int i = 0; i < s->num; i++) {
-        for (int k = 0; k < n; k++)
-            p->in[k] = staging(s, call, k) + at;
-        s->reduce[i](n, p->in, 1, &p->reduces[i].out, 0, p->reduces[i].count);
-        at += part_bytes(s, p->reduces, i);
-    }
-}
-
-/* Where the slice of a device begins among count elements. */
-static int64_t
-slice_begin(int64_t count, int n, int device)
-{
-    int64_t steps = (count + SLICE_STEP - 1) / SLICE_STEP;
-    int64_t at = steps * device / n * SLICE_STEP;
-    return at < count ? at : count;
-}
-
-/* Reduces elements begin .. end of operand i for devices first .. first + num -
- * 1, with the scratch of the device that executes it. */
-static void
-reduce_range(RtCollInstance *s, Part *p, int i, int first, int num,
-             int64_t begin, int64_t end)
-{
-    int n = s->comm->coll.num_replicas;
-    for (int k = 0; k < n; k++)
-        p->in[k] = s->parts[k].reduces[i].in;
-    for (int k = 0; k < num; k++)
-        p->out[k] = device_part(s, first + k)->reduces[i].out;
-    s->reduce[i](n, p->in, num, p->out, begin, end);
-}
-
-static void
-reduce_slice(RtCollInstance *s, int device)
-{
-    int n = s->comm->coll.num_devices;
-    Part *p = device_part(s, device);
-    for (int i = 0; i < s->num; i++) {
-        int64_t count = p->reduces[i].count;
-        reduce_range(s, p, i, 0, n, slice_begin(count, n, device),
-                     slice_begin(count, n, device + 1));
-    }
-}
-
-/* Whether all replicas have started the call that a device is in. */
-static bool
-all_started(RtCollInstance *s, int device)
-{
-    uint32_t call = atomic_load_explicit(&device_part(s, device)->calls,
-                                         memory_order_relaxed);
-    uint32_t all = call * (uint32_t)s->comm->coll.num_replicas;
-    return (int32_t)(rt_wait_word_load(&s->started) - all) >= 0;
-}
-
-/* The device's slices of all that all replicas have started. */
-static void
-reduce_pending(ShmComm *l, int device)
-{
-    RtCollInstance **at = &l->pending[device].first;
-    while (*at) {
-        RtCollInstance *s = *at;
-        if (!all_started(s, device)) {
-            at = &device_part(s, device)->next_pending;
-            continue;
-        }
-        *at = device_part(s, device)->next_pending;
-        reduce_slice(s, device);
-        rt_wait_word_add(&s->finished, 1);
-    }
-}
-
-static void
-reduce_to_one(RtCollInstance *s, int device)
-{
-    Part *p = device_part(s, device);
-    for (int i = 0; i < s->num && device == 0; i++)
-        reduce_range(s, p, i, 0, s->comm->coll.num_devices, 0,
-                     p->reduces[i].count);
-}
-
-/* ---- in two halves ------------------------------------------------------ */
-
-/* A function on elements begin .. end of operand i of a pack. */
-typedef void RangeWork(RtCollInstance *s, int device, int pack, int i,
-                       int64_t begin, int64_t end);
-
-static int
-num_packs(const RtCollInstance *s)
-{
-    return s->config.packs ? s->config.packs : s->num;
-}
-
-static int64_t
-clamp(int64_t x, int64_t most)
-{
-    return x < 0 ? 0 : x > most ? most : x;
-}
-
-/* The ranges of operands in pack number `pack`: packs have equally many
- * elements, except the last, which has the remainder. */
-static void
-walk_pack(RtCollInstance *s, int device, int pack, RangeWork *work)
-{
-    const RtAllReducePart *r = device_part(s, device)->reduces;
-    int64_t total = 0, before = 0;
-    if (s->config.packs == 0) {
-        work(s, device, pack, pack, 0, r[pack].count);
-        return;
-    }
-    for (int i = 0; i < s->num; i++)
-        total += r[i].count;
-    int64_t size = total / s->config.packs, from = size * pack;
-    int64_t to = pack + 1 < s->config.packs ? from + size : total;
-    for (int i = 0; i < s->num; before += r[i++].count)
-        work(s, device, pack, i, clamp(from - before, r[i].count),
-             clamp(to - before, r[i].count));
-}
-
-/* The first device of the half that a device is in. */
-static int
-half_of(const RtCollInstance *s, int device)
-{
-    int half = s->comm->coll.num_devices / 2;
-    return device < half ? 0 : half;
-}
-
-static void
-reduce_for_half(RtCollInstance *s, int device, int pack, int i, int64_t begin,
-                int64_t end)
-{
-    (void)pack;
-    reduce_range(s, device_part(s, device), i, half_of(s, device),
-                 s->comm->coll.num_devices / 2, begin, end);
-}
-
-static void
-copy_to_half(RtCollInstance *s, int device, int pack, int i, int64_t begin,
-             int64_t end)
-{
-    int n = s->comm->coll.num_devices, first = half_of(s, device);
-    size_t bytes = dtype_info[s->dtypes[i]].bytes;
-    const char *from = device_part(s, pack % n)->reduces[i].out;
-    for (int k = first; k < first + n / 2; k++)
-        memcpy((char *)device_part(s, k)->reduces[i].out +
-                   (size_t)begin * bytes,
-               from + (size_t)begin * bytes, (size_t)(end - begin) * bytes);
-}
-
-static RtCollResult
-reduce_hierarchical(RtCollInstance *s, int device, uint32_t call)
-{
-    int n = s->comm->coll.num_devices;
-    for (int k = device; k < num_packs(s); k += n)
-        walk_pack(s, device, k, reduce_for_half);
-    rt_wait_word_add(&s->reduced, 1);
-    RtCollResult r = wait_for(s->comm, &s->reduced, target_of(s, call));
-    for (int k = (device + n / 2) % n; r == COLL_OK && k < num_packs(s); k += n)
-        walk_pack(s, device, k, copy_to_half);
-    return r;
-}
-
-/* ---- gathering ---------------------------------------------------------- */
-
-/* Copies a replica's blocks to their place in every device's result. */
-static void
-gather_blocks(RtCollInstance *s, int replica)
-{
-    int n = s->comm->coll.num_replicas;
-    const RtAllGatherPart *own = &s->parts[replica].gather;
-    int64_t before = 0, row = 0;
-    for (int k = 0; k < n; k++) {
-        int64_t bytes = s->parts[k].gather.own_bytes;
-        before += k < replica ? bytes : 0;
-        row += bytes;
-    }
-    for (int k = 0; k < s->comm->coll.num_devices; k++) {
-        char *to = (char *)device_part(s, k)->gather.out + before;
-        const char *from = own->in;
-        for (int64_t i = 0; i < own->outer; i++) {
-            memcpy(to, from, (size_t)own->own_bytes);
-            to += row;
-            from += own->own_bytes;
-        }
-    }
-}
-
-static void
-gather(RtCollInstance *s, int device)
-{
-    int each = replicas_each(s);
-    int first = device * each, end = first + each;
-    if (s->config.algorithm == COLL_REDUCE_TO_ONE)
-        end = device == 0 ? s->comm->coll.num_replicas : first;
-    for (int k = first; k < end; k++)
-        gather_blocks(s, k);
-}
-
-static RtCollResult
-wait_finished(RtCollInstance *s, uint32_t call)
-{
-    return wait_for(s->comm, &s->finished, target_of(s, call));
-}
-
 static RtCollResult
 shm_done(RtCollInstance *s, int device)
 {
-    ShmComm *l = s->comm;
-    Part *p = device_part(s, device);
-    uint32_t call = atomic_load_explicit(&p->calls, memory_order_relaxed);
-    assert(call > 0); /* done comes after start */
-    uint32_t all = call * (uint32_t)l->coll.num_replicas;
-    RtCollResult r = wait_for(l, &s->started, all);
-    if (r != COLL_OK)
-        return r;
-    if (is_sliced(s, p)) {
-        reduce_pending(l, device);
-        return wait_finished(s, call);
+    Work *w = &s->works[device];
+    assert(w->call > 0 && w->announced == 0); /* done comes after start */
+    for (progress(s->comm, device); w->phase < w->num_phases;
+         progress(s->comm, device)) {
+        RtCollResult r = wait_at(s->comm, next_gate(s, w));
+        if (r != COLL_OK)
+            return r;
     }
-    if (p->small)
-        reduce_staged(s, device, call);
-    else if (!s->num)
-        gather(s, device);
-    else if (s->config.algorithm == COLL_HIERARCHICAL)
-        r = reduce_hierarchical(s, device, call);
-    else
-        reduce_to_one(s, device);
-    if (r != COLL_OK)
-        return r;
-    rt_wait_word_add(&s->finished, 1);
-    return p->small ? COLL_OK : wait_finished(s, call);
+    return w->algorithm->is_staged ? COLL_OK
+                                   : wait_at(s->comm, next_gate(s, w));
 }
 
 static bool
@@ -491,6 +445,20 @@ on_lines(Arena *a, size_t n)
     return (void *)((at + CACHE_LINE - 1) & ~(uintptr_t)(CACHE_LINE - 1));
 }
 
+static void
+make_works(ShmComm *l, RtCollInstance *s)
+{
+    size_t devices = (size_t)l->coll.num_devices;
+    s->works = on_lines(l->arena, devices * sizeof *s->works);
+    for (size_t i = 0; i < devices; i++) {
+        Work *w = &s->works[i];
+        w->counts = NEW_ARRAY(l->arena, int64_t, (size_t)s->num);
+        w->staged_at = NEW_ARRAY(l->arena, size_t, (size_t)s->num);
+        w->in = NEW_ARRAY(l->arena, const void *, (size_t)l->coll.num_replicas);
+        w->out = NEW_ARRAY(l->arena, void *, devices);
+    }
+}
+
 static RtCollInstance *
 instance_new(ShmComm *l, int num)
 {
@@ -499,11 +467,9 @@ instance_new(ShmComm *l, int num)
     s->comm = l;
     s->num = num;
     s->parts = on_lines(l->arena, n * sizeof *s->parts);
-    for (size_t i = 0; i < n; i++) {
+    for (size_t i = 0; i < n; i++)
         s->parts[i].reduces = NEW_ARRAY(l->arena, RtAllReducePart, (size_t)num);
-        s->parts[i].in = NEW_ARRAY(l->arena, const void *, n);
-        s->parts[i].out = NEW_ARRAY(l->arena, void *, n);
-    }
+    make_works(l, s);
     s->next = l->instances;
     l->instances = s;
     return s;
@@ -514,13 +480,10 @@ shm_all_reduce_new(RtColl *c, RtReduceOp how, RtCollConfig config, int num,
                    const DType *dtypes, RtCollInstance **out)
 {
     ShmComm *l = shm_of(c);
-    if (config.algorithm == COLL_HIERARCHICAL && c->num_replicas % 2)
-        return status_new(STATUS_INPUT, "%d replicas have no two halves",
-                          c->num_replicas);
+    assert(config.algorithm != COLL_REPLICATED);
+    TRY(rt_reduce_check(config.algorithm, c->num_replicas));
     RtCollInstance *s = instance_new(l, num);
     s->config = config;
-    if (config.algorithm == COLL_HIERARCHICAL && c->num_devices % 2)
-        s->config.algorithm = COLL_TWO_PHASE;
     s->dtypes = arena_copy(l->arena, dtypes, (size_t)num * sizeof *dtypes);
     s->reduce = NEW_ARRAY(l->arena, RtReduceKernel *, (size_t)num);
     for (int i = 0; i < num; i++) {
@@ -531,7 +494,7 @@ shm_all_reduce_new(RtColl *c, RtReduceOp how, RtCollConfig config, int num,
     }
     for (int i = 0; i < 2; i++)
         s->staged[i] =
-            on_lines(l->arena, (size_t)c->num_replicas * SMALL_BYTES);
+            on_lines(l->arena, (size_t)c->num_replicas * COLL_SMALL_BYTES);
     *out = s;
     return OK;
 }
@@ -539,7 +502,8 @@ shm_all_reduce_new(RtColl *c, RtReduceOp how, RtCollConfig config, int num,
 static Status
 shm_all_gather_new(RtColl *c, RtCollAlgorithm algorithm, RtCollInstance **out)
 {
-    *out = instance_new(shm_of(c), 0);
+    *out = instance_new(shm_of(c), 1);
+    (*out)->gathers = true;
     (*out)->config.algorithm = algorithm;
     return OK;
 }
@@ -551,7 +515,7 @@ shm_close(RtColl *c)
 }
 
 static const RtCollOps shm_ops = {
-    .name = "local",
+    .name = "shm",
     .close = shm_close,
     .all_reduce_new = shm_all_reduce_new,
     .all_gather_new = shm_all_gather_new,
@@ -563,10 +527,8 @@ static const RtCollOps shm_ops = {
 };
 
 Status
-rt_coll_shm_open(const RtShmConfig *config, RtColl **out)
+rt_coll_shm_open(const RtCommConfig *config, RtColl **out)
 {
-    assert(config->num_devices > 0 && config->timeout > 0 &&
-           config->num_replicas % config->num_devices == 0);
     Arena *a = arena_new(NULL, "collectives");
     ShmComm *l = NEW(a, ShmComm);
     l->coll = (RtColl){&shm_ops, config->num_replicas, config->num_devices};

@@ -10,7 +10,7 @@
  * leaves it holds a node for each power of two in p, the largest at the bottom;
  * two of the same power become one at once.
  */
-#include "runtime/coll/reduce.h"
+#include "runtime/coll/algorithm/reduce.h"
 
 #include <assert.h>
 #include <math.h>

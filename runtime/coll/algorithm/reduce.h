@@ -1,8 +1,8 @@
 /*
  * reduce.h - combines the same elements of several replicas
  */
-#ifndef TFD_RUNTIME_COLL_REDUCE_H
-#define TFD_RUNTIME_COLL_REDUCE_H
+#ifndef TFD_RUNTIME_COLL_ALGORITHM_REDUCE_H
+#define TFD_RUNTIME_COLL_ALGORITHM_REDUCE_H
 
 #include "runtime/coll/coll.h"
 

@@ -1,0 +1,37 @@
+/*
+ * transport.c - the transports that communicators can be opened on
+ */
+#include "runtime/coll/transport.h"
+
+#include <assert.h>
+#include <string.h>
+
+static const RtTransport transports[] = {
+    {"shm", 1, rt_coll_shm_open},
+};
+
+static bool
+joins(const RtTransport *t, const RtCommConfig *config)
+{
+    if (config->transport && strcmp(config->transport, t->name) != 0)
+        return false;
+    return t->max_processes == 0 || config->size <= t->max_processes;
+}
+
+Status
+rt_coll_open(const RtCommConfig *config, RtColl **out)
+{
+    assert(config->rank >= 0 && config->rank < config->size);
+    assert(config->num_devices > 0 && config->timeout > 0 &&
+           config->num_local % config->num_devices == 0 &&
+           config->first_local + config->num_local <= config->num_replicas);
+    for (size_t i = 0; i < sizeof transports / sizeof *transports; i++)
+        if (joins(&transports[i], config))
+            return transports[i].open(config, out);
+    return status_new(STATUS_INPUT,
+                      "this version has no transport%s%s that joins %d "
+                      "process%s",
+                      config->transport ? " " : "",
+                      config->transport ? config->transport : "", config->size,
+                      config->size == 1 ? "" : "es");
+}

@@ -1,0 +1,23 @@
+/*
+ * transport.h - the transports that communicators can be opened on
+ *
+ * A transport is one folder beside this file: it joins replicas that reach each
+ * other in one way (shared memory, NCCL, MPI, sockets), and executes the
+ * schedules of algorithm/algorithm.h.
+ */
+#ifndef TFD_RUNTIME_COLL_TRANSPORT_H
+#define TFD_RUNTIME_COLL_TRANSPORT_H
+
+#include "runtime/coll/coll.h"
+
+typedef struct RtTransport {
+    const char *name;
+    int max_processes; /* 0: any number */
+    Status (*open)(const RtCommConfig *config, RtColl **out);
+} RtTransport;
+
+/* coll/shm: the replicas of one process, on memory that all its devices
+ * reach. */
+Status rt_coll_shm_open(const RtCommConfig *config, RtColl **out) MUST_USE;
+
+#endif

@@ -94,7 +94,9 @@ typedef struct RtCollOps {
     Status (*all_gather_new)(RtColl *c, RtCollAlgorithm algorithm,
                              RtCollInstance **out);
     /* The replica's part is ready; the memory that parts point to must not
-     * change until done returns.  parts itself is copied. */
+     * change until done returns.  parts itself is copied.  Never waits: with
+     * the last replica of a device it does the device's work of all instances
+     * that the other devices are ready for. */
     void (*all_reduce_start)(RtCollInstance *s, int replica,
                              const RtAllReducePart *parts);
     void (*all_gather_start)(RtCollInstance *s, int replica,

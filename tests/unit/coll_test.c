@@ -485,25 +485,74 @@ set_all(float *x, int64_t count, float value)
         x[i] = value;
 }
 
-/* The first done completes what all replicas have started, and no more. */
-static void
-one_meeting_is_enough_for_what_all_started(void **state)
+/* Of a call that has nothing to wait for. */
+static double
+no_clock(void)
 {
-    (void)state;
-    Flight f;
+    fail_msg("a call waits");
+    return 0.0;
+}
+
+/* The start of a device's last replica completes what all have started, and no
+ * more; the first two packs are large, the last two small. */
+static void
+start_does_what_need_not_wait(void **state)
+{
+    static const int64_t counts[FLIGHT] = {FLIGHT_COUNT, FLIGHT_COUNT, 60, 60};
     static float in[FLIGHT][2][FLIGHT_COUNT], out[FLIGHT][FLIGHT_COUNT];
-    open_flight(&f, 2, 1, rt_seconds);
+    Flight f;
+    (void)state;
+    open_flight(&f, 2, 1, no_clock);
     const RtCollOps *ops = f.coll->ops;
     for (int i = 0; i < FLIGHT; i++)
-        for (int r = 0; r < 2 - (i == 2); r++) {
-            RtAllReducePart part = {in[i][r], out[i], FLIGHT_COUNT};
-            set_all(in[i][r], FLIGHT_COUNT, (float)(i + 1));
+        for (int r = 0; r < 2 - i % 2; r++) {
+            RtAllReducePart part = {in[i][r], out[i], counts[i]};
+            set_all(in[i][r], counts[i], (float)(i + 1));
             ops->all_reduce_start(f.packs[i], r, &part);
         }
-    assert_int_equal(ops->done(f.packs[0], 0), COLL_OK);
     for (int i = 0; i < FLIGHT; i++)
-        assert_true(all_are(out[i], FLIGHT_COUNT,
-                            i == 2 ? 0.0f : 2.0f * (float)(i + 1)));
+        assert_true(
+            all_are(out[i], counts[i], i % 2 ? 0.0f : 2.0f * (float)(i + 1)));
+    assert_int_equal(ops->done(f.packs[0], 0), COLL_OK);
+    assert_int_equal(ops->done(f.packs[2], 0), COLL_OK);
+    f.coll->ops->close(f.coll);
+}
+
+static void *
+finish_first_pack(void *data)
+{
+    Device *d = data;
+    const Flight *f = d->job;
+    d->result = f->coll->ops->done(f->packs[0], d->number);
+    return NULL;
+}
+
+/* Of two devices, the last to start has combined its slice when start returns,
+ * and does not touch it again; the other has not combined its own. */
+static void
+the_last_to_start_leaves_only_the_meeting(void **state)
+{
+    static float in[2][FLIGHT_COUNT], out[2][FLIGHT_COUNT];
+    const int64_t middle = 256; /* where the last one's slice begins */
+    Device devices[2];
+    Flight f;
+    (void)state;
+    open_flight(&f, 2, 2, rt_seconds);
+    for (int k = 0; k < 2; k++) {
+        RtAllReducePart part = {in[k], out[k], FLIGHT_COUNT};
+        set_all(in[k], FLIGHT_COUNT, (float)(k + 1));
+        f.coll->ops->all_reduce_start(f.packs[0], k, &part);
+    }
+    for (int k = 0; k < 2; k++) {
+        assert_true(all_are(out[k], middle, 0.0f));
+        assert_true(all_are(out[k] + middle, FLIGHT_COUNT - middle, 3.0f));
+        set_all(in[k] + middle, FLIGHT_COUNT - middle, 100.0f);
+    }
+    on_all_devices(2, finish_first_pack, &f, devices);
+    for (int k = 0; k < 2; k++) {
+        assert_int_equal(devices[k].result, COLL_OK);
+        assert_true(all_are(out[k], FLIGHT_COUNT, 3.0f));
+    }
     f.coll->ops->close(f.coll);
 }
 
@@ -770,7 +819,8 @@ main(void)
         cmocka_unit_test(replicas_may_share_devices),
         cmocka_unit_test(halves_need_an_even_number),
         cmocka_unit_test(sites_are_used_again),
-        cmocka_unit_test(one_meeting_is_enough_for_what_all_started),
+        cmocka_unit_test(start_does_what_need_not_wait),
+        cmocka_unit_test(the_last_to_start_leaves_only_the_meeting),
         cmocka_unit_test(packs_in_flight_do_not_mix),
         cmocka_unit_test(gathering_keeps_order),
         cmocka_unit_test(a_missing_replica_is_named),

@@ -6,9 +6,11 @@
  * memory of all devices: a phase as soon as all replicas have announced their
  * parts, the next one when all devices have ended the phase before.
  *
- * A device has a list of what it has started and not ended.  In done it takes
- * the steps of all in the list that need not wait, so that devices that have
- * several packs in flight meet once for all of them.
+ * A device has a list of what it has started and not ended.  Whenever its last
+ * replica starts anything, and in done, it takes the steps of all in the list
+ * that need not wait, so that operands are combined soon after they were made,
+ * and devices that have several packs in flight meet once for all of them.  In
+ * done it also waits for the others.
  *
  * Whoever combines elements takes those of all replicas, in their order, so
  * that bits do not depend on it.  The results of a device are those of its
@@ -373,6 +375,7 @@ announce(RtCollInstance *s, int replica)
         return;
     w->announced = 0;
     add_pending(s, device);
+    progress(s->comm, device);
 }
 
 static void

@@ -205,4 +205,9 @@ Status rt_cpu_open(const RtDeviceConfig *config, RtDevice **out) MUST_USE;
 extern const RtDeviceCaps rt_null_caps;
 Status rt_null_open(const RtDeviceConfig *config, RtDevice **out) MUST_USE;
 
+/* hal/sandbox: executes as late as it may, in any legal order, and ends the
+ * process when the host does what is not allowed. */
+extern const RtDeviceCaps rt_sandbox_caps;
+Status rt_sandbox_open(const RtDeviceConfig *config, RtDevice **out) MUST_USE;
+
 #endif

@@ -319,6 +319,10 @@ static const struct {
      "cannot compile \"ok.tfp\": it is a plan; tfd-run ok.tfp runs it", 1},
     {"tfdc ok.tfd -o none/ok.tfp",
      "cannot create \"none/ok.tfp\": No such file or directory", 1},
+    {"TFD_SANDBOX=seed:1,fast tfd-run steps.tfp --devices sandbox:0",
+     "TFD_SANDBOX has \"fast\", which is none of seed:N, trace, engine, "
+     "no-overlap, bandwidth:BYTES and latency:SECONDS",
+     2},
     {"TFD_FAIL=io:4 tfd-run steps.tfp",
      "this system does not let us run code we load", 3},
     {"TFD_FAIL=thread:1 tfd-run steps.tfp --threads 2",
@@ -329,15 +333,21 @@ static const struct {
 
 /* With every allocation failing once, each of these is said. */
 static const char *const shortages[] = {
-    "out of memory: ",     "no memory for threads",
-    "no memory for cpu:0", " bytes of cpu:0",
-    " bytes of code",      "no memory to open null:0",
+    "out of memory: ",
+    "no memory for threads",
+    "no memory for cpu:0",
+    " bytes of cpu:0",
+    " bytes of code",
+    "no memory to open null:0",
     " bytes of null:0",
+    "no memory for the queues of sandbox:0",
+    " bytes that sandbox:0 is asked for",
 };
 
 static const char *const short_runs[] = {
     "tfd-run steps.tfp",
     "tfd-run steps.tfp --devices null:0",
+    "tfd-run steps.tfp --devices sandbox:0",
 };
 
 /* Without the folder that the program is in. */

@@ -26,6 +26,12 @@ hash_text(Arena *a, const void *bytes, size_t n)
     return text_of(a, XXH3_128bits(bytes, n));
 }
 
+uint64_t
+hash_bytes(const void *bytes, size_t n)
+{
+    return XXH3_64bits(bytes, n);
+}
+
 /* The state needs a larger alignment than an arena gives. */
 Hash *
 hash_new(Arena *a)

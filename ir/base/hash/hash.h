@@ -10,6 +10,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 #include "ir/base/arena.h"
 
 enum { HASH_LEN = 32 }; /* digits of a hash as text */
@@ -22,6 +23,9 @@ typedef struct Hash Hash;
 Hash *hash_new(Arena *a);
 void hash_add(Hash *h, const void *bytes, size_t n);
 const char *hash_end(Arena *a, const Hash *h);
+
+/* A hash in 64 bits, for comparisons within a process. */
+uint64_t hash_bytes(const void *bytes, size_t n);
 
 /* Whether files are compared with the hashes stored in them; TFD_CHECKSUMS=0
  * turns that off, so that a fuzzer gets past them. */

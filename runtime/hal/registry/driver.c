@@ -8,6 +8,7 @@
 static const RtDriver drivers[] = {
     {DEVICE_cpu, &rt_cpu_caps, rt_cpu_open},
     {DEVICE_null, &rt_null_caps, rt_null_open},
+    {DEVICE_sandbox, &rt_sandbox_caps, rt_sandbox_open},
 };
 
 const RtDriver *

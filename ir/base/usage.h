@@ -27,6 +27,10 @@ typedef struct UsageRoom {
 } UsageRoom;
 UsageRoom usage_room(void);
 
+/* The part of it that limits of the process set (ulimit -v, -d).  These count
+ * what is reserved, whether anybody touches it or not. */
+UsageRoom usage_reservable(void);
+
 /* The same from the files of a tree that replaces /, without limits of the
  * process (tests). */
 UsageRoom usage_room_in(const char *root);

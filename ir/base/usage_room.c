@@ -149,10 +149,18 @@ look_at_limit(UsageRoom *room, int which, const char *used, const char *of)
 }
 
 UsageRoom
-usage_room(void)
+usage_reservable(void)
 {
-    UsageRoom room = usage_room_in("");
+    UsageRoom room = {INT64_MAX, "no limit"};
     look_at_limit(&room, RLIMIT_AS, "VmSize", "ulimit -v");
     look_at_limit(&room, RLIMIT_DATA, "VmData", "ulimit -d");
+    return room;
+}
+
+UsageRoom
+usage_room(void)
+{
+    UsageRoom room = usage_room_in(""), reservable = usage_reservable();
+    take_less(&room, reservable.bytes, reservable.of);
     return room;
 }

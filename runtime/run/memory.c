@@ -43,19 +43,24 @@ data_bytes(const RtRun *run)
 }
 
 static int64_t
-arenas_bytes(const RtRun *run)
+arenas_bytes(const RtRun *run, int num_devices, bool reserved)
 {
-    return run->caps->uses_host_memory
-               ? ir_arenas_bytes(run->arena, run->module, run->arena_bytes,
-                                 run->num_devices)
-               : 0;
+    if (!run->caps->uses_host_memory)
+        return 0;
+    if (reserved)
+        return run->num_replicas * run->arena_bytes;
+    return ir_arenas_bytes(run->arena, run->module, run->arena_bytes,
+                           num_devices);
 }
 
-RtFootprint
-rt_memory_footprint(const RtRun *run)
+/* Of the run, if it were on so many devices; of arenas what is touched, or what
+ * is reserved.  Each replica has addresses for a whole arena, also for the
+ * shared values in it, which are only in the arena of its device's first. */
+static RtFootprint
+footprint_on(const RtRun *run, int num_devices, bool reserved)
 {
     const RtResume *r = &run->resume;
-    RtFootprint n = {.arenas = arenas_bytes(run),
+    RtFootprint n = {.arenas = arenas_bytes(run, num_devices, reserved),
                      .frame = frame_bytes(run),
                      .data = data_bytes(run),
                      .copy = r->folder ? r->bytes : 0};
@@ -63,8 +68,13 @@ rt_memory_footprint(const RtRun *run)
     return n;
 }
 
-/* ---- whether it is available
- * ------------------------------------------------- */
+RtFootprint
+rt_memory_footprint(const RtRun *run)
+{
+    return footprint_on(run, run->num_devices, false);
+}
+
+/* ---- whether it is available --------------------------------------------- */
 
 /* The memory in TFD_MEMORY, in bytes; -1: not set. */
 static int64_t
@@ -97,26 +107,60 @@ show_largest(const RtRun *run, Status st)
     return rt_show_notes(run, &notes, st);
 }
 
-Status
-rt_check_memory(const RtRun *run)
+/* The most devices, fewer than now, on which the run touches no more bytes; 0
+ * if there is no such number. */
+static int
+devices_that_fit(const RtRun *run, int64_t bytes)
 {
-    RtFootprint n = rt_memory_footprint(run);
-    int64_t stated = stated_room();
-    UsageRoom room = {stated, "TFD_MEMORY"};
-    if (stated < 0)
-        room = usage_room();
+    for (int n = run->num_devices - 1; n > 0; n--)
+        if (run->num_replicas % n == 0 &&
+            footprint_on(run, n, false).all <= bytes)
+            return n;
+    return 0;
+}
+
+static const char *
+advice(const RtRun *run, int64_t bytes, bool reserved)
+{
+    IrDevices fewer = run->device_list;
+    fewer.len = reserved ? 0 : devices_that_fit(run, bytes);
+    if (!fewer.len)
+        return message_part(
+            MESSAGE("compile it for fewer devices or with smaller batches"));
+    return message_printf(
+        run->arena,
+        "tfd-run --devices %s needs %.3f MB, to the same bits; or compile it "
+        "with smaller batches",
+        ir_devices_text(run->arena, &fewer),
+        rt_megabytes(footprint_on(run, fewer.len, false).all));
+}
+
+static Status
+check_room(const RtRun *run, UsageRoom room, bool reserved)
+{
+    RtFootprint n = footprint_on(run, run->num_devices, reserved);
     if (n.all <= room.bytes)
         return OK;
     return show_largest(
-        run, status_new(
-                 STATUS_MACHINE,
-                 "cannot run \"%s\": it needs %.3f MB of memory, and there "
-                 "are %.3f MB (%s); %.3f MB are for %d device%s, %.3f for "
-                 "main, %.3f for data, %.3f for a checkpoint: compile it for "
-                 "fewer devices or with smaller batches (TFD_MEMORY=0 runs "
-                 "it all the same)",
-                 run->plan->path, rt_megabytes(n.all), rt_megabytes(room.bytes),
-                 room.of, rt_megabytes(n.arenas), run->num_devices,
-                 run->num_devices > 1 ? "s" : "", rt_megabytes(n.frame),
-                 rt_megabytes(n.data), rt_megabytes(n.copy)));
+        run,
+        status_new(STATUS_MACHINE,
+                   "cannot run \"%s\": it needs %.3f MB of memory, and there "
+                   "are %.3f MB (%s); %.3f MB are for %d device%s, %.3f for "
+                   "main, %.3f for data, %.3f for a checkpoint: %s "
+                   "(TFD_MEMORY=0 runs it all the same)",
+                   run->plan->path, rt_megabytes(n.all),
+                   rt_megabytes(room.bytes), room.of, rt_megabytes(n.arenas),
+                   run->num_devices, run->num_devices > 1 ? "s" : "",
+                   rt_megabytes(n.frame), rt_megabytes(n.data),
+                   rt_megabytes(n.copy), advice(run, room.bytes, reserved)));
+}
+
+Status
+rt_check_memory(const RtRun *run)
+{
+    int64_t stated = stated_room();
+    if (stated >= 0)
+        return check_room(run, (UsageRoom){stated, "TFD_MEMORY"}, false);
+    TRY(check_room(run, usage_reservable(), true));
+    return check_room(run, usage_room(), false);
 }

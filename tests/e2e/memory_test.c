@@ -412,6 +412,24 @@ a_checkpoint_takes_one_copy(void **state)
     }
 }
 
+/* On one device, eight replicas touch the variable and its copy once; a limit
+ * of addresses counts them for each.  Nothing is allocated in vain. */
+static void
+limited_addresses_count_for_each_replica(void **state)
+{
+    enum { VARIABLE = 4000000 * 4 };
+    (void)state;
+    const char *plan = in_dir("program.tfp");
+    run_ok(arena, "tfdc %s --devices cpu:0-7 -o %s",
+           write_program(large_variable), plan);
+    Ran r = run(arena, "prlimit --as=%d %s %s --devices cpu:0", 10 * VARIABLE,
+                getenv("TFD_RUN"), plan);
+    if (r.code != 3 || !strstr(r.err, "(ulimit -v); 256.000 MB are for 1 "))
+        fail_msg("exit status %d: %s", r.code, r.err);
+    run_ok(arena, "prlimit --as=%d %s %s --devices cpu:0", 40 * VARIABLE,
+           getenv("TFD_RUN"), plan);
+}
+
 static int
 measure_peaks(void)
 {
@@ -422,6 +440,7 @@ measure_peaks(void)
         cmocka_unit_test(saving_takes_what_was_predicted),
         cmocka_unit_test(a_checksum_takes_no_copy),
         cmocka_unit_test(a_checkpoint_takes_one_copy),
+        cmocka_unit_test(limited_addresses_count_for_each_replica),
     };
     if (!memory_is_ours()) {
         puts("1..0 # SKIP sanitizers take memory of their own");

@@ -302,6 +302,19 @@ static const struct {
     {"TFD_MEMORY=8 tfd-run large.tfp >&2 && TFD_MEMORY=0 tfd-run large.tfp "
      ">&2",
      "1.0\n1.0\n", 0},
+    {"tfdc large.tfd --devices cpu:0-3 && TFD_MEMORY=13 tfd-run large.tfp",
+     "it needs 22.400 MB of memory, and there are 13.631 MB (TFD_MEMORY); "
+     "19.200 MB are for 4 devices, 3.200 for main, 0.000 for data, 0.000 for a "
+     "checkpoint: tfd-run --devices cpu:0-1 needs 12.800 MB, to the same bits; "
+     "or compile it with smaller batches (TFD_MEMORY=0 runs it all the same)\n",
+     3},
+    {"TFD_MEMORY=9 tfd-run large.tfp --devices cpu:3,cpu:1",
+     "it needs 12.800 MB of memory, and there are 9.437 MB (TFD_MEMORY); 9.600 "
+     "MB are for 2 devices, 3.200 for main, 0.000 for data, 0.000 for a "
+     "checkpoint: tfd-run --devices cpu:3 needs 8.000 MB, to the same bits; "
+     "or compile it",
+     3},
+    {"TFD_MEMORY=8 tfd-run large.tfp --devices cpu:3 >&2", "1.0\n", 0},
     {"tfd-run ok.tfp > /dev/full",
      "cannot write what the program prints: No space left on device", 3},
     {"printf 'dataset d = range(2).batch(4)\nfn same(x) = x\n"

@@ -149,7 +149,9 @@ typedef struct RtDeviceOps {
     void (*fill)(RtQueue *q, RtDevicePtr to, int byte, size_t n);
     void (*launch_kernel)(RtQueue *q, const RtKernelLaunch *launch);
     void (*launch_program)(RtQueue *q, RtProgramLaunch *launch);
-    void (*run)(RtQueue *q, RtDeviceTask *task, void *data);
+    /* link_bytes: that the task moves from device to device, for devices that
+     * take the time of a model. */
+    void (*run)(RtQueue *q, RtDeviceTask *task, void *data, size_t link_bytes);
     /* Calls f on the host: it enqueues nothing and touches no device. */
     void (*call_host)(RtQueue *q, void (*f)(void *data), void *data);
 

@@ -358,7 +358,7 @@ check_events(RtDevice *d)
     for (int i = 0; i < 30; i++) {
         RtQueue *q = d->queues[i % NUM_QUEUES];
         ops->wait_event(q, last);
-        ops->run(q, add_one, rt_ptr_address(p));
+        ops->run(q, add_one, rt_ptr_address(p), 0);
         ops->call_host(q, note_call, &calls);
         last = ops->record(q);
     }

@@ -619,7 +619,7 @@ static int32_t
 start_and_wait(TfdCall *call)
 {
     RtQueue *q = own->queues[QUEUE_COLL];
-    own->ops->run(q, add_ten, call->context);
+    own->ops->run(q, add_ten, call->context, 8);
     RtEvent e = own->ops->record(q);
     while (!own->ops->wait(e))
         ;

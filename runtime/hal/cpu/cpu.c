@@ -196,6 +196,13 @@ cpu_call(RtQueue *q, void (*f)(void *data), void *data)
     enqueue(q, &(CpuItem){.kind = CPU_CALL, .f = f, .data = data});
 }
 
+static void
+cpu_run(RtQueue *q, RtDeviceTask *task, void *data, size_t link_bytes)
+{
+    (void)link_bytes;
+    cpu_call(q, task, data);
+}
+
 static RtEvent
 cpu_record(RtQueue *q)
 {
@@ -350,7 +357,7 @@ static const RtDeviceOps cpu_ops = {
     .fill = cpu_fill,
     .launch_kernel = cpu_launch_kernel,
     .launch_program = cpu_launch_program,
-    .run = cpu_call,
+    .run = cpu_run,
     .call_host = cpu_call,
     .record = cpu_record,
     .wait_event = cpu_wait_event,

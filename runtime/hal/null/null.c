@@ -57,9 +57,9 @@ null_launch_kernel(RtQueue *q, const RtKernelLaunch *launch)
 }
 
 static void
-null_run(RtQueue *q, RtDeviceTask *task, void *data)
+null_run(RtQueue *q, RtDeviceTask *task, void *data, size_t link_bytes)
 {
-    (void)q, (void)task, (void)data;
+    (void)q, (void)task, (void)data, (void)link_bytes;
 }
 
 static void

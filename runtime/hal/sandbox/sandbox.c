@@ -131,9 +131,9 @@ sandbox_launch_program(RtQueue *q, RtProgramLaunch *launch)
 }
 
 static void
-sandbox_run(RtQueue *q, RtDeviceTask *task, void *data)
+sandbox_run(RtQueue *q, RtDeviceTask *task, void *data, size_t link_bytes)
 {
-    enqueue(q, (Op){DO_RUN, .task = task, .data = data});
+    enqueue(q, (Op){DO_RUN, .task = task, .data = data, .n = link_bytes});
 }
 
 static void

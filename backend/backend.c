@@ -16,6 +16,7 @@
 #include "backend/ptx/ptx.h"
 #include "ir/base/io/limit.h"
 #include "ir/device/device.h"
+#include "ir/plan/target.h"
 #include "ir/text/text.h"
 
 #define HOST_OBJECT "host"
@@ -128,7 +129,7 @@ add_kernel_jobs(Arena *a, const BeKernels *kernels, const BeTarget *t,
 }
 
 /* The jobs for all targets; m may be NULL.  Functions come first, since they
- * take longest; a GPU has only kernels. */
+ * take longest; a GPU's code is kernels alone. */
 static Status
 list_jobs(Arena *a, IrModule *m, const BeKernels *kernels,
           const BeOptions *options, const BeCode *code, BeJobs *jobs)
@@ -137,9 +138,10 @@ list_jobs(Arena *a, IrModule *m, const BeKernels *kernels,
     int num;
     BeHostModule *host = NEW(a, BeHostModule);
     *host = (BeHostModule){m, kernels};
-    TRY(be_targets_parse(a, options->targets, &targets, &num));
+    const char *list = options->targets ? options->targets : "native";
+    TRY(be_targets_parse(a, list, &targets, &num));
     for (int i = 0; i < num; i++) {
-        if (m && !targets[i].gpu)
+        if (m && target_formats[targets[i].device].hosts)
             add_host_job(a, host, &targets[i], code, jobs);
         add_kernel_jobs(a, kernels, &targets[i], options->level, jobs);
     }
@@ -168,39 +170,93 @@ compile(Arena *a, IrModule *m, const BeKernels *kernels,
     return OK;
 }
 
-/* Plans are written only for devices that tfd-run can use. */
-static Status
-check_has_runner(Arena *a, const IrModule *m, const char *list)
+/* ---- the targets of a plan ---------------------------------------------- */
+
+/* This machine, and the most machines of each other kind that the program's
+ * devices are of. */
+static const char *
+usual_targets(Arena *a, const IrModule *m)
 {
-    const BeTarget *targets;
-    int num;
-    TRY(be_targets_parse(a, list, &targets, &num));
-    const char *without = NULL; /* a runner */
-    for (int i = 0; i < NUM_DEVICE_KINDS; i++)
-        if (!ir_device_kinds[i].has_runner &&
+    Str s = str_new(a);
+    str_add(&s, "native");
+    for (int i = 0; i < NUM_DEVICE_KINDS; i++) {
+        const TargetFormat *format = &target_formats[i];
+        if (format->extension && !format->hosts &&
             ir_devices_have(m->devices, (IrDeviceKind)i))
-            without = m->devices;
+            str_addf(&s, ",%s", target_least((IrDeviceKind)i)->name);
+    }
+    return str_text(&s);
+}
+
+static bool
+has_host(const BeTarget *targets, int num)
+{
     for (int i = 0; i < num; i++)
-        without = without || !targets[i].gpu ? without : targets[i].name;
-    if (!without)
+        if (target_formats[targets[i].device].hosts)
+            return true;
+    return false;
+}
+
+static bool
+has_device(const BeTarget *targets, int num, IrDeviceKind device)
+{
+    for (int i = 0; i < num; i++)
+        if (targets[i].device == device)
+            return true;
+    return false;
+}
+
+static Status
+check_kind(const IrModule *m, const char *list, const BeTarget *targets,
+           int num, IrDeviceKind device)
+{
+    if (!target_formats[device].extension ||
+        !ir_devices_have(m->devices, device) ||
+        has_device(targets, num, device))
         return OK;
     return status_new(STATUS_USAGE,
-                      "this version has no runner for %s; its kernels can be "
-                      "seen with --to ptx",
-                      without);
+                      "--target %s has no code for %s: --target %s,%s has",
+                      list, m->devices, list, target_least(device)->name);
+}
+
+/* A plan runs on the devices that its program names: with main on the host. */
+static Status
+check_targets(Arena *a, const IrModule *m, const char *list)
+{
+    const BeTarget *targets;
+    int num, num_kinds = 0;
+    TRY(be_targets_parse(a, list, &targets, &num));
+    if (!has_host(targets, num))
+        return status_new(STATUS_USAGE,
+                          "--target %s has no code for main, which runs on the "
+                          "host: --target native,%s has",
+                          list, list);
+    for (int i = 0; i < NUM_DEVICE_KINDS; i++) {
+        num_kinds += ir_devices_have(m->devices, (IrDeviceKind)i);
+        TRY(check_kind(m, list, targets, num, (IrDeviceKind)i));
+    }
+    if (num_kinds <= 1)
+        return OK;
+    return status_new(STATUS_USAGE,
+                      "no run has both kinds of devices of %s, since replicas "
+                      "execute collectives together",
+                      m->devices);
 }
 
 Status
 be_compile(Arena *a, IrModule *m, const BeKernels *kernels,
            const BeOptions *options, BeCode *out)
 {
+    BeOptions how = *options;
     *out = (BeCode){0};
-    TRY(check_has_runner(a, m, options->targets));
+    if (!how.targets)
+        how.targets = usual_targets(a, m);
+    TRY(check_targets(a, m, how.targets));
     Str text = str_new(a);
     ir_print_module(&text, m);
     out->ir = str_text(&text);
     out->ir_len = text.len;
-    return compile(a, m, kernels, options, out);
+    return compile(a, m, kernels, &how, out);
 }
 
 Status
@@ -254,12 +310,14 @@ be_print_ptx(Str *out, const BeKernels *kernels, const BeOptions *options)
     BeOptions how = *options;
     BeCode code = {0};
     Str text = str_new(a);
-    how.targets = options->targets ? options->targets : "sm_80";
+    how.targets =
+        options->targets ? options->targets : target_least(DEVICE_gpu)->name;
     TRY(be_targets_parse(a, how.targets, &targets, &num));
     if (num > 1 || !targets[0].gpu)
         return status_new(STATUS_USAGE,
-                          "PTX is for one GPU, sm_80 or sm_90, not for %s",
-                          how.targets);
+                          "--to ptx prints the code for one GPU, as --target "
+                          "%s, not for %s",
+                          target_least(DEVICE_gpu)->name, how.targets);
     TRY(compile(a, NULL, kernels, &how, &code));
     for (int i = 0; i < code.objects.len; i++)
         be_ptx_join(&text, code.objects.data[i].bytes,

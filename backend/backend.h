@@ -18,14 +18,16 @@
 #include "ir/plan/plan.h"
 
 typedef struct BeOptions {
-    const char *targets; /* "x86-64-v3,sm_90"; NULL: this machine's */
+    const char *targets; /* "x86-64-v3,sm_90"; NULL: this machine's, and of
+                            a plan those of its devices */
     int level;           /* of -O, 0 .. 3 */
     int num_threads;     /* that compile in parallel; 0: one for each core */
     const char *cache;   /* a folder; NULL: the user's, "": none */
     bool verify;         /* verify the modules given to LLVM */
 } BeOptions;
 
-/* One object: a kernel, or the functions of the program ("host"). */
+/* One entry of code: a kernel, or the functions of the program ("host"); for a
+ * GPU it is PTX. */
 typedef struct BeObject {
     const char *target, *name;
     const void *bytes;
@@ -47,8 +49,8 @@ typedef struct BeCode {
 bool be_kernels_build(Arena *a, IrModule *m, BeKernels *out);
 void be_kernels_print(Str *out, const BeKernels *kernels);
 
-/* Compiles the kernels that be_kernels_build made from m, and m's functions,
- * for CPUs: plans are for those. */
+/* Compiles the kernels that be_kernels_build made from m for all targets, and
+ * m's functions for those of the host, of which there must be one. */
 Status be_compile(Arena *a, IrModule *m, const BeKernels *kernels,
                   const BeOptions *options, BeCode *out) MUST_USE;
 
@@ -59,7 +61,8 @@ Status be_print_llvm(Str *out, IrModule *m, const BeKernels *kernels,
 Status be_print_asm(Str *out, IrModule *m, const BeKernels *kernels,
                     const BeOptions *options) MUST_USE;
 
-/* The kernels as one module of PTX for one GPU; without targets, for sm_80. */
+/* The kernels as one module of PTX for one GPU; without targets, for the least.
+ */
 Status be_print_ptx(Str *out, const BeKernels *kernels,
                     const BeOptions *options) MUST_USE;
 

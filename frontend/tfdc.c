@@ -62,9 +62,8 @@ static const OptionRow rows[NUM_OPTS] = {
                               "the file's, else by the number of devices)"},
     [OPT_DEVICES] = {.name = "devices",
                      .arg = "LIST",
-                     .help = "cpu:0, cpu:0-3, cpu:0,cpu:1 (default: the "
-                             "file's, else cpu:0); with --to, gpu:0-1 too; "
-                             "1,024 at most"},
+                     .help = "cpu:0, cpu:0-3, cpu:0,cpu:1, gpu:0-1 (default: "
+                             "the file's, else cpu:0); 1,024 at most"},
     [OPT_CROSS] = {.name = "cross-device-ops",
                    .arg = "NAME[:packs=N]",
                    .help = "how replicas are combined: auto (the default: on "
@@ -114,9 +113,10 @@ static const OptionRow rows[NUM_OPTS] = {
                              "memory; a plan is made only where -o says"},
     [OPT_TARGET] = {.name = "target",
                     .arg = "LIST",
-                    .help = "x86-64-v3, x86-64-v4 or both: the machines the "
-                            "code is for (default: this one); sm_80 or sm_90: "
-                            "the GPU that PTX is for (default: sm_80)"},
+                    .help = "the machines that the plan has code for: native "
+                            "(this one), x86-64-v3, x86-64-v4, and sm_80 or "
+                            "sm_90 for GPUs (default: native; for gpu devices "
+                            "native,sm_80)"},
     [OPT_WIDEN] = {.name = "widen",
                    .help = "f32 becomes f64 everywhere (for tests)"},
     [OPT_LEVEL] = {.letter = 'O',

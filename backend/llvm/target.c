@@ -1,6 +1,7 @@
 /*
  * target.c - targets as LLVM's machines
  *
+ * A kind of devices has a triple here; the rest is in ir/plan/targets.def.
  * Only LLVM's X86 and NVPTX are initialised.  Code for CPUs is position
  * independent and small, so that objects have the few relocations the runner's
  * loader knows.  By default LLVM uses half of v4's vectors because of old Intel
@@ -15,63 +16,52 @@
 #include "ir/base/vec.h"
 #include "ir/plan/target.h"
 
-#define CPU "x86_64-unknown-linux-gnu"
-#define GPU "nvptx64-nvidia-cuda"
-
-static const BeTarget targets[] = {
-    {"x86-64-v4", false, CPU, 64, 32},
-    {"x86-64-v3", false, CPU, 32, 16},
-    {"sm_80", true, GPU, 4, 255},
-    {"sm_90", true, GPU, 4, 255},
+static const BeTarget machines[NUM_TARGETS] = {
+#define TRIPLE_cpu false, "x86_64-unknown-linux-gnu"
+#define TRIPLE_gpu true, "nvptx64-nvidia-cuda"
+#define TARGET(device, name, level, registers, register_bytes, doc)            \
+    {name, DEVICE_##device, TRIPLE_##device, register_bytes, registers},
+#include "ir/plan/targets.def"
+#undef TARGET
 };
 
-enum { NUM_TARGETS = sizeof targets / sizeof targets[0] };
-
-static const BeTarget *
-find(const char *name)
-{
-    for (int i = 0; i < NUM_TARGETS; i++) {
-        if (strcmp(targets[i].name, name) == 0)
-            return &targets[i];
-    }
-    return NULL;
-}
-
 static Status
-unknown_target(const char *name)
+unknown_target(Arena *a, const char *name)
 {
     const char *names[NUM_TARGETS + 1] = {"native"};
-    for (int i = 0; i < NUM_TARGETS; i++)
-        names[i + 1] = targets[i].name;
+    Str list = str_new(a);
+    for (int i = 0; i < NUM_TARGETS; i++) {
+        names[i + 1] = target_info[i].name;
+        str_addf(&list, "%s%s", i == NUM_TARGETS - 1 ? " and " : ", ",
+                 target_info[i].name);
+    }
     const char *near = nearest_name(name, names, NUM_TARGETS + 1);
     if (near)
         return status_new(STATUS_USAGE,
                           "unknown target \"%s\"; did you mean %s?", name,
                           near);
-    return status_new(STATUS_USAGE,
-                      "unknown target \"%s\"; there are native, x86-64-v3, "
-                      "x86-64-v4, sm_80 and sm_90",
-                      name);
+    return status_new(STATUS_USAGE, "unknown target \"%s\"; there are native%s",
+                      name, str_text(&list));
 }
 
 Status
 be_targets_parse(Arena *a, const char *list, const BeTarget **out, int *num)
 {
     VEC(BeTarget) found = {0};
-    char *rest = arena_strdup(a, list ? list : "native");
+    char *rest = arena_strdup(a, list);
     for (char *name; (name = strsep(&rest, ","));) {
+        const TargetInfo *t = target_find(name);
         if (strcmp(name, "native") == 0) {
-            const char *here = target_here();
-            name = (char *)(uintptr_t)(here ? here : "x86-64-v3");
+            t = target_of_level(DEVICE_cpu, target_level_here());
+            t = t ? t : target_least(DEVICE_cpu);
         }
-        const BeTarget *t = find(name);
         if (!t)
-            return unknown_target(name);
+            return unknown_target(a, name);
         bool twice = false;
         for (int i = 0; i < found.len; i++)
             twice |= found.data[i].name == t->name;
         if (!twice)
-            VEC_PUSH(a, found, *t);
+            VEC_PUSH(a, found, machines[t - target_info]);
     }
     *out = found.data;
     *num = found.len;

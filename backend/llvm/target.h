@@ -8,17 +8,19 @@
 #include <llvm-c/TargetMachine.h>
 #include "ir/base/arena.h"
 #include "ir/base/status.h"
+#include "ir/device/device.h"
 
 typedef struct BeTarget {
-    const char *name; /* as in ir/plan/target.h; a GPU's is sm_80 */
+    const char *name; /* of targets.def, as the rest */
+    IrDeviceKind device;
     bool gpu;
     const char *triple;
     int register_bytes; /* of a vector register; a GPU's has no lanes */
     int num_registers;
 } BeTarget;
 
-/* The targets of a list such as "x86-64-v3,x86-64-v4"; "native" and NULL are
- * this machine's (the least one if it runs none).  In a, at *out. */
+/* The targets of a list such as "x86-64-v3,sm_80", each once; "native" is this
+ * machine's CPU (the least target if it runs none).  In a, at *out. */
 Status be_targets_parse(Arena *a, const char *list, const BeTarget **out,
                         int *num) MUST_USE;
 

@@ -1,8 +1,8 @@
 /*
  * plan_check.c - checks the entries of a plan before it is run
  *
- * From the outside in: the manifest (a known format, and complete), the code (a
- * target for this CPU), the module (it can be read and verified).
+ * From the outside in: the manifest (a known format, and complete), then the
+ * module (it can be read and verified).  plan_code.c has what is between.
  */
 #include "ir/plan/plan_impl.h"
 
@@ -11,7 +11,6 @@
 #include "ir/base/hash/hash.h"
 #include "ir/base/str.h"
 #include "ir/plan/abi.h"
-#include "ir/plan/target.h"
 #include "ir/text/text.h"
 #include "ir/verify/verify.h"
 
@@ -96,72 +95,6 @@ plan_check_manifest(Arena *a, const PlanEntries *all, Plan *p)
     return st;
 }
 
-/* ---- the code ---------------------------------------------------------- */
-
-typedef VEC(PlanObject) PlanObjects;
-
-static PlanObjects
-objects_under(Arena *a, const PlanEntries *all, const char *dir)
-{
-    PlanObjects found = {0};
-    for (int i = 0; i < all->len; i++) {
-        const PlanEntry *e = &all->data[i];
-        if (strncmp(e->name, dir, strlen(dir)) == 0)
-            VEC_PUSH(a, found, ((PlanObject){e->name, e->bytes, e->size}));
-    }
-    return found;
-}
-
-/* "x86-64-v4": the targets that the plan has code for, as a list in words. */
-static const char *
-targets_in(Arena *a, const PlanEntries *all)
-{
-    Str s = str_new(a);
-    const char *last = "";
-    for (int i = 0; i < all->len; i++) {
-        const char *name = all->data[i].name;
-        if (strncmp(name, DIR_CODE, strlen(DIR_CODE)) != 0)
-            continue;
-        const char *target = name + strlen(DIR_CODE);
-        size_t len = strcspn(target, "/");
-        if (strlen(last) == len && strncmp(last, target, len) == 0)
-            continue;
-        last = arena_strndup(a, target, len);
-        str_addf(&s, "%s%s", s.len ? ", " : "", last);
-    }
-    return s.len ? str_text(&s) : "no machine";
-}
-
-Status
-plan_refuse_target(const Plan *p, const char *have, const char *here)
-{
-    if (!here)
-        return plan_refuse(p,
-                           "its code is for %s, and this CPU has not even the "
-                           "instructions of x86-64-v3",
-                           have);
-    return plan_refuse(p,
-                       "its code is for %s, which this CPU is not; "
-                       "tfdc --target %s makes a plan that fits",
-                       have, here);
-}
-
-Status
-plan_choose_objects(Arena *a, const PlanEntries *all, Plan *p)
-{
-    for (int i = 0; target_names[i]; i++) {
-        const char *dir = arena_printf(a, DIR_CODE "%s/", target_names[i]);
-        PlanObjects found = objects_under(a, all, dir);
-        if (!found.len || !target_runs_here(target_names[i]))
-            continue;
-        p->target = target_names[i];
-        p->objects = found.data;
-        p->num_objects = found.len;
-        return OK;
-    }
-    return plan_refuse_target(p, targets_in(a, all), target_here());
-}
-
 /* ---- the module -------------------------------------------------------- */
 
 /* The first message of d as the reason. */
@@ -195,6 +128,27 @@ add_texts(Arena *a, const PlanEntries *all, const Plan *p)
     return OK;
 }
 
+void
+plan_set_module(Arena *a, Plan *p, IrModule *m)
+{
+    VEC(IrFunc *) programs = {0};
+    for (IrFunc *fn = m->first; fn; fn = fn->next)
+        if (fn->kind == FUNC_PROGRAM)
+            VEC_PUSH(a, programs, fn);
+    p->module = m;
+    p->programs = programs.data;
+    p->num_programs = programs.len;
+}
+
+int
+plan_program_number(const Plan *p, const IrFunc *fn)
+{
+    for (int i = 0; i < p->num_programs; i++)
+        if (p->programs[i] == fn)
+            return i;
+    return -1;
+}
+
 Status
 plan_load_module(Arena *a, const PlanEntries *all, Plan *p)
 {
@@ -205,9 +159,11 @@ plan_load_module(Arena *a, const PlanEntries *all, Plan *p)
     if (hash_is_checked())
         p->ir_hash = hash_text(a, ir->bytes, ir->size);
     uint16_t file = diag_add_source(p->diag, ENTRY_IR, ir->bytes, ir->size);
-    p->module = ir_parse(a, intern_new(a), p->diag, file, ir->bytes, ir->size);
-    if (!p->module)
+    IrModule *m =
+        ir_parse(a, intern_new(a), p->diag, file, ir->bytes, ir->size);
+    if (!m)
         return refuse_module(a, p);
+    plan_set_module(a, p, m);
     if (p->module->phase != PHASE_PLACED)
         return plan_refuse(p, "its program is not placed");
     TRY(add_texts(a, all, p));

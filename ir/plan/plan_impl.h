@@ -12,6 +12,8 @@
 #define DIR_CODE "code/"
 #define DIR_SOURCE "source/"
 
+#define KERNEL_PREFIX "k_"
+
 #define KEY_FORMAT "format"
 #define KEY_ABI "abi"
 #define KEY_COMPILER "compiler"
@@ -28,19 +30,17 @@ typedef VEC(PlanEntry) PlanEntries;
 /* The entry of that name, or NULL. */
 const PlanEntry *plan_entry(const PlanEntries *all, const char *name);
 
-/* The error for code that is only for other machines; here: the best target
- * that runs here, or NULL. */
-Status plan_refuse_target(const Plan *p, const char *have,
-                          const char *here) MUST_USE;
-
 /* Checks that the manifest is valid, of a known format and ABI, and lists
  * exactly the entries, with their hashes.  Sets p->compiler. */
 Status plan_check_manifest(Arena *a, const PlanEntries *all, Plan *p) MUST_USE;
 
-/* Sets target and objects of p. */
-Status plan_choose_objects(Arena *a, const PlanEntries *all, Plan *p) MUST_USE;
+/* Sets codes and kernels of p. */
+Status plan_list_code(Arena *a, const PlanEntries *all, Plan *p) MUST_USE;
 
-/* Sets diag and module of p. */
+/* Sets module and programs of p. */
+void plan_set_module(Arena *a, Plan *p, IrModule *m);
+
+/* Sets diag, and what plan_set_module sets, after it is verified. */
 Status plan_load_module(Arena *a, const PlanEntries *all, Plan *p) MUST_USE;
 
 #endif

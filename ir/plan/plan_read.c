@@ -1,9 +1,10 @@
 /*
  * plan_read.c - reads a file into its entries
  *
- * Nothing in the file is trusted: libzip checks the directory, and plan_check.c
- * compares the contents of entries with the manifest's hashes.  Entries are
- * read as they are stored, without the zip's own weaker checksum.
+ * Nothing in the file is trusted: libzip checks the directory, and that no name
+ * is there twice, and plan_check.c compares the contents of entries with the
+ * manifest's hashes.  Entries are read as they are stored, without the zip's
+ * own weaker checksum.
  */
 #include "ir/plan/plan.h"
 
@@ -147,7 +148,7 @@ plan_read_bytes(Arena *a, const char *path, const char *bytes, size_t len,
     p->hash = hash_text(a, bytes, len);
     TRY(unzip(a, p, bytes, len, &all));
     TRY(plan_check_manifest(a, &all, p));
-    TRY(plan_choose_objects(a, &all, p));
+    TRY(plan_list_code(a, &all, p));
     TRY(plan_load_module(a, &all, p));
     *out = p;
     return OK;

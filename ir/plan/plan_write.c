@@ -58,8 +58,10 @@ void
 plan_add_object(PlanWriter *w, const char *target, const char *name,
                 const void *bytes, size_t size)
 {
-    const char *entry =
-        arena_printf(w->arena, DIR_CODE "%s/%s.o", target, name);
+    const TargetInfo *t = target_find(target);
+    IrDeviceKind device = t ? t->device : DEVICE_cpu;
+    const char *entry = arena_printf(w->arena, DIR_CODE "%s/%s.%s", target,
+                                     name, target_formats[device].extension);
     VEC_PUSH(w->arena, w->objects, ((Entry){entry, bytes, size}));
 }
 

@@ -1,22 +1,61 @@
 /*
- * target.h - levels of the x86-64 ABI as targets
+ * target.h - the machines that a plan may have code for
  *
- * A target is one of the levels of the x86-64 ABI, best first: the CPU tells
- * which ones it runs, and code for a level runs on every better one.
+ * A target is of one kind of devices, and has a level: its code runs on the
+ * devices of its kind whose level is as high or higher.  CPUs have the levels
+ * of the x86-64 ABI, GPUs their compute capabilities.
  */
 #ifndef TFD_IR_PLAN_TARGET_H
 #define TFD_IR_PLAN_TARGET_H
 
 #include <stdbool.h>
+#include "ir/device/device.h"
 
-/* The targets' names, best first, then NULL. */
-extern const char *const target_names[];
+typedef struct TargetInfo {
+    const char *name;
+    IrDeviceKind device;
+    int level;
+    const char *doc;
+} TargetInfo;
+
+enum {
+    NUM_TARGETS = 0
+#define TARGET(device, name, level, registers, register_bytes, doc) +1
+#include "ir/plan/targets.def"
+#undef TARGET
+};
+
+/* The rows of targets.def, in their order. */
+extern const TargetInfo target_info[NUM_TARGETS];
+
+/* What code for a kind of devices is. */
+typedef struct TargetFormat {
+    const char *extension; /* of its entries in a plan: "o"; NULL: devices of
+                              this kind have no code of their own */
+    const char *machine;   /* such a device in messages: "CPU" */
+    bool hosts;            /* it has main and all other functions, too */
+} TargetFormat;
+
+extern const TargetFormat target_formats[NUM_DEVICE_KINDS];
+
+/* The target of that name, or NULL. */
+const TargetInfo *target_find(const char *name);
+
+/* The target of the highest level that devices of a kind run, which run that
+ * level; NULL if they run none of them. */
+const TargetInfo *target_of_level(IrDeviceKind device, int level);
+
+/* The least target of a kind, which the most devices run; the kind has one. */
+const TargetInfo *target_least(IrDeviceKind device);
+
+/* The level of this machine's CPU: that of its best target, or 0. */
+int target_level_here(void);
 
 /* Whether code for the named target runs on this CPU; false for a name that
  * is no target. */
 bool target_runs_here(const char *name);
 
-/* The best target of this machine, or NULL if it has none of them. */
+/* The best target of this CPU, or NULL if it has none of them. */
 const char *target_here(void);
 
 #endif

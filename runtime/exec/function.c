@@ -225,8 +225,10 @@ rt_load_function(RtRun *run, const char *name, IrFuncKind kind,
     if (*out)
         return OK;
     RtFunction *fn = NEW(run->arena, RtFunction);
-    *fn = (RtFunction){
-        .ir = ir, .num_in = ir->body->args.len, .num_out = num_returned(ir)};
+    *fn = (RtFunction){.ir = ir,
+                       .number = plan_program_number(run->plan, ir),
+                       .num_in = ir->body->args.len,
+                       .num_out = num_returned(ir)};
     fn->code = rt_code_function(
         run->code, kind == FUNC_MAIN
                        ? "tfd_main"
@@ -234,10 +236,6 @@ rt_load_function(RtRun *run, const char *name, IrFuncKind kind,
     if (!fn->code)
         return plan_refuse(run->plan, "it has no code for @%s", name);
     map_set(run->fns, name, fn);
-    if (kind == FUNC_PROGRAM) {
-        fn->number = run->programs.len;
-        VEC_PUSH(run->arena, run->programs, fn);
-    }
     TRY(load_ops(run, fn));
     *out = fn;
     return OK;

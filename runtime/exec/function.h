@@ -43,7 +43,7 @@ struct RtHostOp {
 struct RtFunction {
     IrFunc *ir;
     TfdFunction *code;
-    int number; /* of a device program, on devices */
+    int number; /* of a device program, in the plan */
     RtHostOp *ops;
     int num_ops, num_safepoints;
     IrOps positions; /* what TfdCall.at counts */

@@ -12,7 +12,7 @@
 #include "runtime/exec/options.h"
 #include "runtime/exec/progress.h"
 #include "runtime/exec/watchdog.h"
-#include "runtime/load/loader.h"
+#include "runtime/load/tables.h"
 
 struct RtRun {
     Arena *arena;
@@ -24,19 +24,21 @@ struct RtRun {
     int out_error; /* errno of the first line that could not be printed, or 0 */
     const char *data_dir;
     uint64_t seed;
-    double now_offset; /* now() minus rt_seconds() */
-    RtClock *clock;    /* for all waits */
-    RtCode *code;
+    double now_offset;             /* now() minus rt_seconds() */
+    RtClock *clock;                /* for all waits */
+    const PlanCode *host_target;   /* of the plan, for this machine */
+    const PlanCode *device_target; /* NULL: devices need no other code */
+    RtCode *code;                  /* of host_target */
+    RtCodeTables tables;           /* of code */
     RtColl *coll;
     RtWatchdog watchdog;
     double timeout; /* of collectives */
     int num_replicas;
     int num_devices; /* each has as many replicas, next to one another */
     IrDevices device_list;
-    const RtDeviceCaps *caps;   /* of all of them */
-    RtDevice **devices;         /* NULL: not opened */
-    RtDeviceCode device_code;   /* that they have loaded */
-    VEC(RtFunction *) programs; /* by their numbers on devices */
+    const RtDeviceCaps *caps; /* of all of them */
+    RtDevice **devices;       /* NULL: not opened */
+    RtDeviceCode device_code; /* that they have loaded */
     RtExecutor main;
     RtExecutor *replicas;
     Map *fns;                      /* name -> RtFunction */

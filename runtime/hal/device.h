@@ -25,6 +25,7 @@
 #include "ir/analysis/cost.h"
 #include "ir/base/status.h"
 #include "ir/plan/abi.h"
+#include "ir/plan/plan.h"
 #include "runtime/hal/wait.h"
 
 typedef struct RtDevice RtDevice;
@@ -110,8 +111,10 @@ typedef void RtDeviceTask(void *data);
 /* A plan's code; kernels and programs are known by their numbers. */
 typedef struct RtDeviceCode {
     int num_kernels, num_programs;
-    TfdKernel *const *kernels;
+    TfdKernel *const *kernels; /* the host's, as programs are */
     TfdFunction *const *programs;
+    const PlanObject *kernel_texts; /* PTX; NULL: the devices of this kind have
+                                       no code of their own */
     const double *seconds; /* that each program takes on caps.machine; NULL
                               where caps.machine is */
 } RtDeviceCode;

@@ -624,14 +624,29 @@ rt_code_open(const PlanObject *objects, int num, RtCode **out)
     return OK;
 }
 
+/* The address of a function, at *out, whose type the caller knows. */
+static void
+find_function(const RtCode *code, const char *name, void *out)
+{
+    const Symbol *symbol = map_get(code->globals, name);
+    if (symbol && symbol->is_code)
+        memcpy(out, &symbol->at, sizeof symbol->at);
+}
+
 TfdFunction *
 rt_code_function(const RtCode *code, const char *name)
 {
     TfdFunction *function = NULL;
-    const Symbol *symbol = map_get(code->globals, name);
-    if (symbol && symbol->is_code)
-        memcpy(&function, &symbol->at, sizeof function);
+    find_function(code, name, &function);
     return function;
+}
+
+TfdKernel *
+rt_code_kernel(const RtCode *code, const char *name)
+{
+    TfdKernel *kernel = NULL;
+    find_function(code, name, &kernel);
+    return kernel;
 }
 
 void

@@ -19,8 +19,9 @@ typedef struct RtCode RtCode;
  * TFD_PERF=1 functions are listed for perf in /tmp/perf-PID.map. */
 Status rt_code_open(const PlanObject *objects, int num, RtCode **out) MUST_USE;
 
-/* The function that an object defines under this name, or NULL. */
+/* The function, or kernel, that an object defines under this name, or NULL. */
 TfdFunction *rt_code_function(const RtCode *code, const char *name);
+TfdKernel *rt_code_kernel(const RtCode *code, const char *name);
 
 /* Unmaps the code.  NULL is allowed. */
 void rt_code_close(RtCode *code);

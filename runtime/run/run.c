@@ -6,6 +6,7 @@
  */
 #include "runtime/run/run.h"
 
+#include <limits.h>
 #include <string.h>
 #include "ir/analysis/hooks.h"
 #include "ir/base/io/file.h"
@@ -48,8 +49,10 @@ check_module_symbol(const RtRun *run)
 static Status
 load_code(RtRun *run, const IrFunc *main_ir, RtFunction **main_fn)
 {
-    TRY(rt_code_open(run->plan->objects, run->plan->num_objects, &run->code));
+    const PlanCode *host = run->host_target;
+    TRY(rt_code_open(host->objects, host->num_objects, &run->code));
     TRY(check_module_symbol(run));
+    TRY(rt_code_tables(run->arena, run->plan, run->code, &run->tables));
     TRY(rt_measure_arena(run));
     TRY(rt_load_elements(run));
     TRY(rt_load_function(run, main_ir->name, FUNC_MAIN, main_fn));
@@ -124,6 +127,20 @@ check_planned(RtRun *run)
     return OK;
 }
 
+/* The host's code, and that of devices which execute other code.  Of which
+ * level these are is for their driver to say. */
+static Status
+choose_code(RtRun *run)
+{
+    const Plan *p = run->plan;
+    IrDeviceKind kind = run->device_list.data[0].kind;
+    TRY(plan_choose_code(p, DEVICE_cpu, target_level_here(),
+                         &run->host_target));
+    return kind == DEVICE_cpu
+               ? OK
+               : plan_choose_code(p, kind, INT_MAX, &run->device_target);
+}
+
 static Status
 choose_devices(RtRun *run)
 {
@@ -131,6 +148,7 @@ choose_devices(RtRun *run)
     TRY(asked ? check_asked(run, asked) : check_planned(run));
     run->num_devices = run->device_list.len;
     run->devices = NEW_ARRAY(run->arena, RtDevice *, (size_t)run->num_devices);
+    TRY(choose_code(run));
     return check_drivers(run);
 }
 
@@ -154,30 +172,37 @@ may_spin(const RtRun *run)
     return rt_may_spin(sum);
 }
 
-/* The code that devices get, and how long it takes on devices that execute
- * nothing. */
-static void
+/* How long each program takes on devices that execute nothing. */
+static const double *
+program_seconds(const RtRun *run)
+{
+    const Plan *p = run->plan;
+    double *seconds = NEW_ARRAY(run->arena, double, (size_t)p->num_programs);
+    for (int i = 0; i < p->num_programs; i++)
+        seconds[i] =
+            ir_program_seconds(p->module, p->programs[i], run->caps->machine);
+    return seconds;
+}
+
+static Status
 list_device_code(RtRun *run)
 {
-    int n = run->programs.len;
-    const IrMachine *machine = run->caps->machine;
-    TfdFunction **programs = NEW_ARRAY(run->arena, TfdFunction *, (size_t)n);
-    double *seconds = NEW_ARRAY(run->arena, double, (size_t)n);
-    for (int i = 0; i < n; i++) {
-        const RtFunction *fn = run->programs.data[i];
-        programs[i] = fn->code;
-        if (machine)
-            seconds[i] = ir_program_seconds(run->module, fn->ir, machine);
-    }
-    run->device_code = (RtDeviceCode){.num_programs = n,
-                                      .programs = programs,
-                                      .seconds = machine ? seconds : NULL};
+    RtDeviceCode *code = &run->device_code;
+    *code = (RtDeviceCode){.num_kernels = run->plan->num_kernels,
+                           .num_programs = run->plan->num_programs,
+                           .kernels = run->tables.kernels,
+                           .programs = run->tables.programs};
+    if (run->caps->machine)
+        code->seconds = program_seconds(run);
+    return run->device_target ? rt_kernel_texts(run->plan, run->device_target,
+                                                &code->kernel_texts)
+                              : OK;
 }
 
 static Status
 open_devices(RtRun *run, bool spin)
 {
-    list_device_code(run);
+    TRY(list_device_code(run));
     for (int i = 0; i < run->num_devices; i++) {
         IrDevice device = run->device_list.data[i];
         const RtDriver *driver = rt_driver_find(device.kind);

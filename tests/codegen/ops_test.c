@@ -71,11 +71,11 @@ bench_check(Bench *b)
     assert_int_equal(diag_num_errors(b->module->diag), 0);
     assert_true(b->kernels.len > 0);
     run_sample(&b->kernels);
-    for (int t = 0; target_names[t]; t++) {
-        if (!target_runs_here(target_names[t]))
+    for (int t = 0; t < NUM_TARGETS; t++) {
+        if (!target_runs_here(target_info[t].name))
             continue;
-        codes[num++] = run_compile(&b->kernels, target_names[t], 0);
-        codes[num++] = run_compile(&b->kernels, target_names[t], 3);
+        codes[num++] = run_compile(&b->kernels, target_info[t].name, 0);
+        codes[num++] = run_compile(&b->kernels, target_info[t].name, 3);
     }
     codes[num++] = sim_compile(&b->kernels, "sm_80");
     run_all(b, codes, num);

@@ -81,9 +81,16 @@ read_back(Arena *a, const PlanWriter *w)
 Plan *
 build_plan(Arena *a, const char *text)
 {
+    return build_plan_for(a, text, NULL);
+}
+
+Plan *
+build_plan_for(Arena *a, const char *text, const char *targets)
+{
     BeKernels kernels = {0};
     BeCode code = {0};
-    BeOptions options = {.level = 2, .num_threads = 1, .cache = ""};
+    BeOptions options = {
+        .targets = targets, .level = 2, .num_threads = 1, .cache = ""};
     IrModule *m = build_placed(a, text);
     if (!be_kernels_build(a, m, &kernels))
         fail_msg("%s", diag_text(m->diag, a));

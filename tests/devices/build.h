@@ -22,6 +22,9 @@ IrModule *build_placed(Arena *a, const char *text);
 /* The plan of step IR, which calls itself dir/t.tfp. */
 Plan *build_plan(Arena *a, const char *text);
 
+/* The same with code for these targets. */
+Plan *build_plan_for(Arena *a, const char *text, const char *targets);
+
 /* The same with these bytes as its only object. */
 Plan *build_plan_with(Arena *a, const char *text, const void *object,
                       size_t size);

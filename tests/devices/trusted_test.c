@@ -5,7 +5,7 @@
  * result is one message and exit status 1, from the reader of the plan or from
  * the runner.  Numbers in compiled code are checked at each call.
  */
-#include "ir/plan/plan.h"
+#include "ir/plan/plan_impl.h"
 #include "ir/text/text.h"
 #include "tests/devices/runs.h"
 
@@ -189,11 +189,11 @@ read_with(const Plan *p, const char *text, Plan **out)
     size_t len;
     PlanWriter *w = plan_writer_new(arena);
     plan_set_ir(w, text, strlen(text));
-    for (int i = 0; i < p->num_objects; i++) {
-        const PlanObject *o = &p->objects[i];
+    for (int i = 0; i < p->codes[0].num_objects; i++) {
+        const PlanObject *o = &p->codes[0].objects[i];
         const char *name = strrchr(o->name, '/') + 1;
         name = arena_printf(arena, "%.*s", (int)strcspn(name, "."), name);
-        plan_add_object(w, p->target, name, o->bytes, o->size);
+        plan_add_object(w, p->codes[0].name, name, o->bytes, o->size);
     }
     plan_add_source(w, "t.tfd", build_source, strlen(build_source));
     TRY(plan_write_bytes(w, arena, &bytes, &len));
@@ -215,10 +215,11 @@ run_unverified(const Plan *p, const char *text)
     Plan damaged = *p;
     damaged.diag = diag_new(arena);
     uint16_t file = diag_add_source(damaged.diag, "t.tir", NULL, 0);
-    damaged.module = ir_parse(arena, intern_new(arena), damaged.diag, file,
-                              text, strlen(text));
-    if (!damaged.module)
+    IrModule *m = ir_parse(arena, intern_new(arena), damaged.diag, file, text,
+                           strlen(text));
+    if (!m)
         fail_msg("%s", diag_text(damaged.diag, arena));
+    plan_set_module(arena, &damaged, m);
     return build_run(arena, &damaged, (RtOptions){.num_threads = 1}).st;
 }
 
@@ -384,12 +385,13 @@ damaged_objects_are_named(void **state)
     for (size_t i = 0; i < sizeof object_damages / sizeof *object_damages;
          i++) {
         Plan other = *s.plan, *damaged;
-        PlanObject *objects =
-            NEW_ARRAY(arena, PlanObject, (size_t)other.num_objects);
-        memcpy(objects, other.objects,
-               (size_t)other.num_objects * sizeof *objects);
+        PlanCode code = other.codes[0];
+        size_t num = (size_t)code.num_objects;
+        PlanObject *objects = NEW_ARRAY(arena, PlanObject, num);
+        memcpy(objects, code.objects, num * sizeof *objects);
         objects[0] = damaged_object(&objects[0], (int)i);
-        other.objects = objects;
+        code.objects = objects;
+        other.codes = &code;
         assert_null(read_with(&other, s.text, &damaged));
         Result r = build_run(arena, damaged, (RtOptions){.num_threads = 1});
         if (!says(r.st, object_damages[i].message)) {

@@ -208,9 +208,23 @@ static const struct {
      2},
     {"tfdc ok.tfd --cross-device-ops reduction_to_one:packs=2",
      "reduction_to_one makes no packs", 2},
-    {"tfdc ok.tfd --devices gpu:0",
-     "this version has no runner for gpu:0; its kernels can be seen with --to "
-     "ptx",
+    {"tfdc ok.tfd --devices gpu:0 -o gpu.tfp && tfd-run gpu.tfp",
+     "gpu:0 cannot be used: this version has no runner for devices of its kind",
+     2},
+    {"tfdc steps.tfd --target x86-64-v3 -o v3.tfp && tfd-run v3.tfp --devices "
+     "gpu:0",
+     "cannot run \"v3.tfp\": its code is for x86-64-v3, and none of it for "
+     "GPUs; tfdc --target x86-64-v3,sm_80 makes a plan that fits",
+     1},
+    {"tfdc ok.tfd --target sm_80,sm_90",
+     "--target sm_80,sm_90 has no code for main, which runs on the host: "
+     "--target native,sm_80,sm_90 has",
+     2},
+    {"tfdc ok.tfd --devices gpu:0 --target native",
+     "--target native has no code for gpu:0: --target native,sm_80 has", 2},
+    {"tfdc ok.tfd --devices cpu:0,gpu:0",
+     "no run has both kinds of devices of cpu:0,gpu:0, since replicas execute "
+     "collectives together",
      2},
     {"tfdc ok.tfd --dump-phases ok.tfd/x",
      "cannot make the folder \"ok.tfd\": Not a directory", 1},
@@ -237,7 +251,9 @@ static const struct {
      "sed -i '1s/$/ after noon/' ok.tir && tfdc --from ir ok.tir",
      "there is no pass \"noon\" that this can be after", 1},
     {"tfdc ok.tfd --to ptx --target sm_80,sm_90",
-     "PTX is for one GPU, sm_80 or sm_90, not for sm_80,sm_90", 2},
+     "--to ptx prints the code for one GPU, as --target sm_80, not for "
+     "sm_80,sm_90",
+     2},
     {"tfdc ok.tfd --target arm", "unknown target \"arm\"; there are native", 2},
     {"tfdc --to kernels ok.tfd -o ok.kernels && tfdc --from kernels ok.kernels",
      "kernels alone are no plan; use --to kernels, llvm, asm or ptx", 2},

@@ -2,7 +2,7 @@
  * targets.c - the readers as targets
  *
  * Plans are read without checksums (TFD_CHECKSUMS=0), otherwise only the
- * checksums would be tested; their code is loaded and linked, not run.
+ * checksums would be tested; their code for all targets is loaded, not run.
  */
 #include "ir/text/text.h"
 #include "ir/verify/verify.h"
@@ -21,7 +21,7 @@
 #include "passes/passes.h"
 #include "runtime/data/data.h"
 #include "runtime/data/npy.h"
-#include "runtime/load/loader.h"
+#include "runtime/load/tables.h"
 #include "tests/fuzz/checkpoints.h"
 
 _Noreturn void
@@ -266,14 +266,29 @@ run_kernels(const char *path, const char *bytes, size_t len)
 
 /* ---- plans -------------------------------------------------------------- */
 
-static bool
-link_plan(const Plan *plan)
+/* Any CPU's code is linked, since it is not run. */
+static Status
+load_code(Arena *a, const Plan *plan, const PlanCode *code)
 {
-    RtCode *code;
-    Status st = rt_code_open(plan->objects, plan->num_objects, &code);
-    if (st)
-        return refused(st);
-    rt_code_close(code);
+    RtCode *linked;
+    RtCodeTables tables;
+    const PlanObject *texts;
+    if (code->target && !target_formats[code->target->device].hosts)
+        return rt_kernel_texts(plan, code, &texts);
+    TRY(rt_code_open(code->objects, code->num_objects, &linked));
+    Status st = rt_code_tables(a, plan, linked, &tables);
+    rt_code_close(linked);
+    return st;
+}
+
+static bool
+load_plan(Arena *a, const Plan *plan)
+{
+    for (int i = 0; i < plan->num_codes; i++) {
+        Status st = load_code(a, plan, &plan->codes[i]);
+        if (st)
+            return refused(st);
+    }
     return true;
 }
 
@@ -284,7 +299,7 @@ run_plan(const char *path, const char *bytes, size_t len)
     setenv("TFD_CHECKSUMS", "0", 1);
     Arena *a = arena_new(NULL, "fuzz");
     Status st = plan_read_bytes(a, path, bytes, len, &plan);
-    bool valid = st ? refused(st) : link_plan(plan);
+    bool valid = st ? refused(st) : load_plan(a, plan);
     arena_release(a);
     return valid;
 }
@@ -460,16 +475,16 @@ static const FuzzTarget targets[] = {
     {"checkpoint", false, run_checkpoint},
 };
 
-enum { NUM_TARGETS = sizeof targets / sizeof *targets };
+enum { NUM_READERS = sizeof targets / sizeof *targets };
 
 const FuzzTarget *
 fuzz_target(const char *name)
 {
-    for (int i = 0; i < NUM_TARGETS; i++)
+    for (int i = 0; i < NUM_READERS; i++)
         if (strcmp(targets[i].name, name) == 0)
             return &targets[i];
     fprintf(stderr, "fuzz: \"%s\" is none of", name);
-    for (int i = 0; i < NUM_TARGETS; i++)
+    for (int i = 0; i < NUM_READERS; i++)
         fprintf(stderr, " %s", targets[i].name);
     fprintf(stderr, "\n");
     exit(2);

@@ -43,7 +43,7 @@ CHAPTERS = [
     ("Modules as text", ["ir/text/"]),
     ("Verifying a module", ["ir/"]),
     ("Kernels and code", ["backend/"]),
-    ("Plans", ["ir/plan/", "runtime/load/loader"]),
+    ("Plans", ["ir/plan/", "runtime/load/"]),
     ("Datasets", ["runtime/data/"]),
     ("Checkpoints",
      ["runtime/checkpoint/", "runtime/ops/save",

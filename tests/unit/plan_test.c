@@ -81,11 +81,12 @@ what_is_written_is_read(void **state)
     assert_null(plan_read_bytes(arena, "x.tfp", b.data, b.len, &p));
     assert_string_equal(p->path, "x.tfp");
     assert_string_equal(p->compiler, "tfdc " TFD_VERSION);
-    assert_string_equal(p->target, target_here());
     assert_string_equal(p->hash, hash_text(arena, b.data, b.len));
-    assert_int_equal(p->num_objects, 2);
-    assert_memory_equal(p->objects[0].bytes, "object a", 8);
-    assert_memory_equal(p->objects[1].bytes, "object b", 8);
+    assert_int_equal(p->num_codes, 1);
+    assert_string_equal(p->codes[0].name, target_here());
+    assert_int_equal(p->codes[0].num_objects, 2);
+    assert_memory_equal(p->codes[0].objects[0].bytes, "object a", 8);
+    assert_memory_equal(p->codes[0].objects[1].bytes, "object b", 8);
     uint16_t file = p->module->sources.data[0];
     assert_string_equal(diag_source_name(p->diag, file), "lib/p.tfd");
     assert_string_equal(diag_source_text(p->diag, file, &len), source_text);
@@ -156,32 +157,185 @@ strangers_are_refused(void **state)
     status_free(st);
 }
 
+/* ---- code ------------------------------------------------------------------
+ */
+
+/* A plan with code of "host" and two kernels for each target of a list. */
+static Bytes
+plan_for(const char *list)
+{
+    PlanWriter *w = plan_writer_new(arena);
+    char *rest = arena_strdup(arena, list);
+    plan_set_ir(w, program_text, strlen(program_text));
+    for (char *name; (name = strsep(&rest, ","));) {
+        const TargetInfo *t = target_find(name);
+        plan_add_object(w, name, "k_2", arena_printf(arena, "%s 2", name),
+                        strlen(name) + 2);
+        plan_add_object(w, name, "k_1", arena_printf(arena, "%s 1", name),
+                        strlen(name) + 2);
+        if (!t || target_formats[t->device].hosts)
+            plan_add_object(w, name, "host", "host", 4);
+    }
+    return written(w);
+}
+
+static Plan *
+read_plan(Bytes b)
+{
+    Plan *p = NULL;
+    Status st = plan_read_bytes(arena, "x.tfp", b.data, b.len, &p);
+    if (st)
+        fail_msg("%s", status_message(st));
+    return p;
+}
+
 static void
-other_machines_code_is_refused(void **state)
+codes_are_in_the_order_of_the_table(void **state)
+{
+    (void)state;
+    Plan *p = read_plan(plan_for("z80,sm_80,x86-64-v3,sm_90,arm,x86-64-v4"));
+    static const char *const order[] = {"x86-64-v4", "x86-64-v3", "sm_90",
+                                        "sm_80",     "arm",       "z80"};
+    assert_int_equal(p->num_codes, 6);
+    for (int i = 0; i < 6; i++) {
+        assert_string_equal(p->codes[i].name, order[i]);
+        assert_ptr_equal(p->codes[i].target, target_find(order[i]));
+    }
+}
+
+/* Kernel 1 of the plan is kernel 1 of each target. */
+static void
+kernels_have_numbers(void **state)
+{
+    (void)state;
+    Plan *p = read_plan(plan_for("sm_80,x86-64-v3,arm"));
+    assert_int_equal(p->num_kernels, 2);
+    assert_string_equal(p->kernels[0], "k_1");
+    assert_string_equal(p->kernels[1], "k_2");
+    for (int i = 0; i < p->num_codes; i++) {
+        const PlanCode *code = &p->codes[i];
+        bool hosts = strcmp(code->name, "sm_80") != 0;
+        assert_int_equal(code->num_objects, hosts ? 3 : 2);
+        assert_int_equal(code->bytes,
+                         2 * (strlen(code->name) + 2) + (hosts ? 4 : 0));
+        for (int k = 0; k < 2; k++) {
+            const char *bytes = arena_printf(arena, "%s %d", code->name, k + 1);
+            assert_int_equal(code->kernels[k].size, strlen(bytes));
+            assert_string_equal(code->kernels[k].bytes, bytes);
+        }
+    }
+}
+
+static const char *
+chosen(const Plan *p, IrDeviceKind device, int level)
+{
+    const PlanCode *code;
+    Status st = plan_choose_code(p, device, level, &code);
+    if (st)
+        fail_msg("%s", status_message(st));
+    return code ? code->name : NULL;
+}
+
+static void
+the_best_target_of_a_kind_is_taken(void **state)
+{
+    (void)state;
+    Plan *p = read_plan(plan_for("z80,x86-64-v3,x86-64-v4,sm_80,sm_90"));
+    assert_string_equal(chosen(p, DEVICE_cpu, target_level_here()),
+                        target_here());
+    assert_string_equal(chosen(p, DEVICE_cpu, 3), "x86-64-v3");
+    assert_string_equal(chosen(p, DEVICE_cpu, 5), "x86-64-v4");
+    assert_string_equal(chosen(p, DEVICE_gpu, 86), "sm_80");
+    assert_string_equal(chosen(p, DEVICE_gpu, 120), "sm_90");
+    assert_null(chosen(p, DEVICE_null, 0));
+    PlanWriter *w = plan_writer_new(arena);
+    plan_set_ir(w, program_text, strlen(program_text));
+    plan_add_object(w, "x86-64-v3", "host", "", 0);
+    p = read_plan(written(w));
+    assert_null(chosen(p, DEVICE_gpu, 90));
+    assert_string_equal(chosen(p, DEVICE_cpu, 4), "x86-64-v3");
+}
+
+/* What the plan has, for what, and how it is refused. */
+static void
+code_that_does_not_fit_is_refused(void **state)
+{
+    static const struct {
+        const char *have;
+        IrDeviceKind device;
+        int level;
+        const char *why;
+    } rows[] = {
+        {"x86-64-v4", DEVICE_cpu, 3,
+         "its code is for x86-64-v4, which this CPU is not; tfdc --target "
+         "x86-64-v3 makes a plan that fits"},
+        {"x86-64-v4", DEVICE_cpu, 0,
+         "its code is for x86-64-v4, and this CPU has not even the "
+         "instructions of x86-64-v3"},
+        {"sm_80,x86-64-v4,z80", DEVICE_cpu, 3,
+         "its code is for x86-64-v4, which this CPU is not; tfdc --target "
+         "x86-64-v3,sm_80 makes a plan that fits"},
+        {"x86-64-v3,sm_90", DEVICE_gpu, 86,
+         "its code is for sm_90, which this GPU is not; tfdc --target "
+         "x86-64-v3,sm_80 makes a plan that fits"},
+        {"x86-64-v3,sm_90", DEVICE_gpu, 70,
+         "its code is for sm_90, and this GPU has not even the instructions "
+         "of sm_80"},
+        {"sm_90", DEVICE_cpu, 4,
+         "its code is for sm_90, and none of it for CPUs; tfdc --target "
+         "x86-64-v4,sm_90 makes a plan that fits"},
+        {"z80", DEVICE_cpu, 0,
+         "its code is for z80, and none of it for CPUs; tfdc --target "
+         "x86-64-v3 makes a plan that fits"},
+        {"x86-64-v3,x86-64-v4", DEVICE_gpu, 90,
+         "its code is for x86-64-v4, x86-64-v3, and none of it for GPUs; tfdc "
+         "--target x86-64-v4,x86-64-v3,sm_80 makes a plan that fits, for a "
+         "tfd-run that has a runner for them"},
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        const PlanCode *code;
+        Plan *p = read_plan(plan_for(rows[i].have));
+        Status st = plan_choose_code(p, rows[i].device, rows[i].level, &code);
+        assert_status(
+            st, STATUS_INPUT,
+            arena_printf(arena, "cannot run \"x.tfp\": %s", rows[i].why));
+    }
+}
+
+/* Entries of a sound plan for two targets, changed. */
+static void
+entries_of_code_are_checked(void **state)
+{
+    PlanWriter *fewer = plan_writer_new(arena);
+    PlanWriter *other = plan_writer_new(arena);
+    PlanWriter *more = plan_writer_new(arena);
+    PlanWriter *writers[] = {fewer, other, more};
+    (void)state;
+    for (int i = 0; i < 3; i++) {
+        plan_set_ir(writers[i], program_text, strlen(program_text));
+        plan_add_object(writers[i], "x86-64-v3", "host", "", 0);
+        plan_add_object(writers[i], "x86-64-v3", "k_1", "", 0);
+        plan_add_object(writers[i], "sm_80", i == 1 ? "k_0" : "k_1", "", 0);
+    }
+    plan_add_object(fewer, "x86-64-v3", "k_2", "", 0);
+    plan_add_object(more, "sm_80", "k_2", "", 0);
+    assert_refused(written(fewer),
+                   "the plan is damaged (its code for x86-64-v3 has \"k_2\", "
+                   "and that for sm_80 has not)");
+    assert_refused(written(other),
+                   "its code for sm_80 has \"k_0\", and that for x86-64-v3");
+    assert_refused(written(more),
+                   "its code for sm_80 has \"k_2\", and that for x86-64-v3");
+}
+
+static void
+plans_without_code_are_refused(void **state)
 {
     PlanWriter *empty = plan_writer_new(arena);
     (void)state;
     plan_set_ir(empty, program_text, strlen(program_text));
-    assert_refused(written(writer_of(program_text, "riscv64")),
-                   "its code is for riscv64");
-    assert_refused(written(empty), "its code is for no machine");
-}
-
-static void
-the_best_target_is_taken(void **state)
-{
-    Plan *p;
-    PlanWriter *w = writer_of(program_text, "riscv64");
-    (void)state;
-    for (int i = 0; target_names[i]; i++)
-        plan_add_object(w, target_names[i], "k", target_names[i],
-                        strlen(target_names[i]));
-    Bytes b = written(w);
-    assert_null(plan_read_bytes(arena, "x.tfp", b.data, b.len, &p));
-    assert_string_equal(p->target, target_here());
-    assert_int_equal(p->num_objects, 1);
-    assert_memory_equal(p->objects[0].bytes, target_here(),
-                        strlen(target_here()));
+    assert_refused(written(empty), "the plan is damaged (it has no code)");
 }
 
 static void
@@ -312,18 +466,63 @@ source_name(int i)
 static void
 modules_are_needed(void **state)
 {
-    const Plan p = {.path = "x.tfp"};
     (void)state;
     assert_refused(zip_of_names(0, source_name), "it has no placed.tir");
     PlanWriter *w = writer_of(program_text, target_here());
     plan_add_source(w, "more.tfd", "", 0);
     assert_refused(written(w), "it has texts of more sources than the 1 that "
                                "its program names");
-    Status st = plan_refuse_target(&p, "x86-64-v4", NULL);
-    assert_string_equal(status_message(st),
-                        "cannot run \"x.tfp\": its code is for x86-64-v4, and "
-                        "this CPU has not even the instructions of x86-64-v3");
-    status_free(st);
+}
+
+static const char *
+code_name(int i)
+{
+    static const char *const names[] = {
+        "placed.tir",           "code/k_1.o",        "code/x86-64-v3/k_1",
+        "code/x86-64-v3/k.ptx", "code/sm_80/k_1.o",  "code/sm_80/host.ptx",
+        "code//k_1.o",          "code/x86-64-v3/.o", "code/sm_80/a/k_1.ptx",
+    };
+    return names[i];
+}
+
+static const char *bad_name;
+
+static const char *
+program_or_bad_name(int i)
+{
+    return i ? bad_name : "placed.tir";
+}
+
+static void
+names_of_code_are_checked(void **state)
+{
+    (void)state;
+    for (int i = 1; i < 9; i++) {
+        bad_name = code_name(i);
+        assert_refused(zip_of_names(2, program_or_bad_name),
+                       arena_printf(arena,
+                                    "it has \"%s\", which is code of no target",
+                                    bad_name));
+    }
+}
+
+/* The manifest lists as many names as there are entries, but two of these have
+ * one name, and one is missing. */
+static void
+doubled_entries_are_refused(void **state)
+{
+    (void)state;
+    Bytes b = plan_for("x86-64-v3,sm_80");
+    char *bytes = arena_copy(arena, b.data, b.len);
+    static const char from[] = "code/sm_80/k_2.ptx",
+                      to[] = "code/sm_80/k_1.ptx";
+    size_t n = strlen(from);
+    for (size_t i = 0; i + n <= b.len; i++)
+        if (memcmp(bytes + i, "PK", 2) == 0)
+            for (size_t k = 30; k <= 46 && i + k + n <= b.len; k += 16)
+                if (memcmp(bytes + i + k, from, n) == 0)
+                    memcpy(bytes + i + k, to, n);
+    assert_refused((Bytes){bytes, b.len}, "the plan is damaged (File already");
 }
 
 static void
@@ -394,18 +593,39 @@ damaged_plans_are_survived(void **state)
     unsetenv("TFD_CHECKSUMS");
 }
 
+/* Rows of a kind stand together, the highest level first. */
 static void
 targets_are_levels(void **state)
 {
+    (void)state;
+    for (int i = 0; i < NUM_TARGETS; i++) {
+        const TargetInfo *t = &target_info[i];
+        assert_ptr_equal(target_find(t->name), t);
+        assert_non_null(target_formats[t->device].extension);
+        if (i > 0)
+            assert_true(t[-1].device == t->device ? t[-1].level > t->level
+                                                  : t[-1].device < t->device);
+    }
+    assert_null(target_find("sm_8"));
+    assert_string_equal(target_of_level(DEVICE_gpu, 89)->name, "sm_80");
+    assert_null(target_of_level(DEVICE_gpu, 75));
+    assert_string_equal(target_least(DEVICE_cpu)->name, "x86-64-v3");
+}
+
+static void
+cpus_run_lower_levels(void **state)
+{
     bool better = false;
     (void)state;
-    for (int i = 0; target_names[i]; i++) {
-        assert_true(!better || target_runs_here(target_names[i]));
-        better |= target_runs_here(target_names[i]);
+    for (int i = 0; i < NUM_TARGETS; i++) {
+        bool runs = target_runs_here(target_info[i].name);
+        if (target_info[i].device == DEVICE_cpu)
+            assert_true(!better || runs);
+        else
+            assert_false(runs);
+        better |= runs;
     }
-    assert_false(target_runs_here("sm_90"));
-    if (target_here())
-        assert_true(target_runs_here(target_here()));
+    assert_true(target_runs_here(target_here()));
 }
 
 int
@@ -413,16 +633,23 @@ main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(targets_are_levels),
+        cmocka_unit_test(cpus_run_lower_levels),
         cmocka_unit_test(what_is_written_is_read),
         cmocka_unit_test(files_are_plans_too),
         cmocka_unit_test(equal_contents_are_equal_bytes),
         cmocka_unit_test(strangers_are_refused),
-        cmocka_unit_test(other_machines_code_is_refused),
-        cmocka_unit_test(the_best_target_is_taken),
+        cmocka_unit_test(codes_are_in_the_order_of_the_table),
+        cmocka_unit_test(kernels_have_numbers),
+        cmocka_unit_test(the_best_target_of_a_kind_is_taken),
+        cmocka_unit_test(code_that_does_not_fit_is_refused),
+        cmocka_unit_test(entries_of_code_are_checked),
+        cmocka_unit_test(plans_without_code_are_refused),
         cmocka_unit_test(damaged_programs_are_refused),
         cmocka_unit_test(manifests_are_checked),
         cmocka_unit_test(missing_files_are_noticed),
         cmocka_unit_test(modules_are_needed),
+        cmocka_unit_test(names_of_code_are_checked),
+        cmocka_unit_test(doubled_entries_are_refused),
         cmocka_unit_test(other_zips_are_refused),
         cmocka_unit_test(truncated_plans_are_refused),
         cmocka_unit_test(damaged_plans_are_survived),

@@ -83,6 +83,22 @@ def with_object(change):
     return edit
 
 
+def renamed(entries, old, new):
+    return listed([(n.replace(old, new), data) for n, data in entries])
+
+
+def kernels(entries):
+    """The names of the kernels for GPUs."""
+    return [n for n, _ in entries if n.endswith('.ptx')]
+
+
+def with_ptx(change):
+    """The first kernel for GPUs is what change makes of it."""
+    return lambda entries: zipped([(n, change(data)
+                                    if n == kernels(entries)[0] else data)
+                                   for n, data in entries])
+
+
 # ---- ELF: its header, a section's header, an element of a section ------------
 
 EHDR = {'e_machine': (18, 'H'), 'e_shoff': (40, 'Q'), 'e_shnum': (60, 'H')}
@@ -149,7 +165,33 @@ PLANS = [
     ('missing_file', lambda e: zipped(e[:-1]), 'the plan is damaged ('),
     # the code, as a whole
     ('no_code', lambda e: zipped(without(e, lambda n: n.startswith('code/'))),
-     'its code is for no machine, which'),
+     'the plan is damaged (it has no code)'),
+    ('code_for_another_machine',
+     lambda e: zipped(renamed(e, 'code/x86-64-v3/', 'code/z80/')),
+     'valid'),
+    ('code_of_no_target',
+     lambda e: zipped(renamed(e, 'code/sm_80/', 'code/')),
+     '.ptx", which is code of no target'),
+    ('object_for_a_gpu',
+     lambda e: zipped(renamed(e, 'code/x86-64-v3/', 'code/sm_90/')),
+     'it has "code/sm_90/host.o", which is code of no target'),
+    ('kernel_missing_for_gpus',
+     lambda e: zipped(without(e, lambda n: n == kernels(e)[0])),
+     'and that for sm_80 has not)'),
+    ('kernel_missing_for_cpus',
+     lambda e: zipped(without(e, lambda n: n.startswith('code/x86-64-v3/k_'))),
+     'and that for x86-64-v3 has not)'),
+    ('kernel_of_another_name',
+     lambda e: zipped(renamed(e, kernels(e)[0], 'code/sm_80/k_0.ptx')),
+     'its code for sm_80 has "k_0", and that for x86-64-v3'),
+    ('ptx_of_nothing', with_ptx(lambda d: b''), '.ptx" is no PTX for sm_80'),
+    ('ptx_cut_short', with_ptx(lambda d: d[:d.index(b'.visible')]),
+     '.ptx" does not define k_'),
+    ('ptx_for_a_newer_gpu',
+     with_ptx(lambda d: d.replace(b'.target sm_80', b'.target sm_90')),
+     '.ptx" is no PTX for sm_80'),
+    ('ptx_with_a_zero_byte', with_ptx(lambda d: d[:9] + b'\0' + d[10:]),
+     '.ptx" is no text'),
     ('object_of_nothing', with_object(lambda d: b''), 'it is no object file'),
     ('object_cut_short', with_object(lambda d: d[:len(d) // 2]),
      'its table of sections is outside of the file'),

@@ -1,0 +1,86 @@
+/*
+ * tables.c - a plan's kernels and device programs by number
+ */
+#include "runtime/load/tables.h"
+
+#include <assert.h>
+#include <string.h>
+#include "ir/base/str.h"
+
+/* ---- code of the host ---------------------------------------------------- */
+
+static Status
+find_kernels(Arena *a, const Plan *p, const RtCode *code, RtCodeTables *out)
+{
+    TfdKernel **kernels = NEW_ARRAY(a, TfdKernel *, (size_t)p->num_kernels);
+    for (int i = 0; i < p->num_kernels; i++) {
+        kernels[i] = rt_code_kernel(code, p->kernels[i]);
+        if (!kernels[i])
+            return plan_refuse(p, "it has no code for kernel %s",
+                               p->kernels[i]);
+    }
+    out->kernels = kernels;
+    return OK;
+}
+
+static Status
+find_programs(Arena *a, const Plan *p, const RtCode *code, RtCodeTables *out)
+{
+    TfdFunction **programs =
+        NEW_ARRAY(a, TfdFunction *, (size_t)p->num_programs);
+    for (int i = 0; i < p->num_programs; i++) {
+        const char *name = p->programs[i]->name;
+        programs[i] = rt_code_function(code, arena_printf(a, "p_%s", name));
+        if (!programs[i])
+            return plan_refuse(p, "it has no code for program @%s", name);
+    }
+    out->programs = programs;
+    return OK;
+}
+
+Status
+rt_code_tables(Arena *a, const Plan *p, const RtCode *code, RtCodeTables *out)
+{
+    TRY(find_kernels(a, p, code, out));
+    return find_programs(a, p, code, out);
+}
+
+/* ---- PTX ------------------------------------------------------------------
+ */
+
+/* Whether the text has this line, up to what may follow the name in it. */
+static bool
+has_line(const char *text, const char *begin, const char *name,
+         const char *after)
+{
+    size_t n = strlen(begin), len = strlen(name);
+    for (const char *at = text; (at = strstr(at, begin)); at += n)
+        if ((at == text || at[-1] == '\n') && strncmp(at + n, name, len) == 0 &&
+            strchr(after, at[n + len]))
+            return true;
+    return false;
+}
+
+static Status
+check_text(const Plan *p, const PlanObject *o, const char *target,
+           const char *kernel)
+{
+    const char *text = o->bytes;
+    if (memchr(text, '\0', o->size))
+        return plan_refuse(p, "\"%s\" is no text", o->name);
+    if (!has_line(text, ".target ", target, "\n,"))
+        return plan_refuse(p, "\"%s\" is no PTX for %s", o->name, target);
+    if (!has_line(text, ".visible .entry ", kernel, "("))
+        return plan_refuse(p, "\"%s\" does not define %s", o->name, kernel);
+    return OK;
+}
+
+Status
+rt_kernel_texts(const Plan *p, const PlanCode *code, const PlanObject **out)
+{
+    assert(code->target && !target_formats[code->target->device].hosts);
+    for (int i = 0; i < p->num_kernels; i++)
+        TRY(check_text(p, &code->kernels[i], code->name, p->kernels[i]));
+    *out = code->kernels;
+    return OK;
+}

@@ -61,8 +61,7 @@ typedef struct RtCollInstance RtCollInstance;
 /* One operand of an all_reduce and its result, on one replica.  They may be
  * the same memory; else no result overlaps an operand. */
 typedef struct RtAllReducePart {
-    const void *in;
-    void *out;
+    RtDevicePtr in, out;
     int64_t count; /* elements; equal on all replicas */
 } RtAllReducePart;
 
@@ -70,8 +69,7 @@ typedef struct RtAllReducePart {
  * are `outer` blocks in a row: this replica's of own_bytes each, the whole's
  * of the sum of all replicas' own_bytes. */
 typedef struct RtAllGatherPart {
-    const void *in;
-    void *out;
+    RtDevicePtr in, out;
     int64_t outer;
     int64_t own_bytes; /* may differ among the replicas */
 } RtAllGatherPart;
@@ -95,8 +93,10 @@ typedef struct RtCollOps {
                              RtCollInstance **out);
     /* The replica's part is ready; the memory that parts point to must not
      * change until done returns.  parts itself is copied.  Never waits: with
-     * the last replica of a device it does the device's work of all instances
-     * that the other devices are ready for. */
+     * the last replica of a device it enqueues the device's work on the
+     * device's queue of collectives, if there is an engine for it, and else
+     * does what the other devices are ready for, of this and all earlier
+     * instances. Called by the device's program, as done is. */
     void (*all_reduce_start)(RtCollInstance *s, int replica,
                              const RtAllReducePart *parts);
     void (*all_gather_start)(RtCollInstance *s, int replica,
@@ -136,7 +136,6 @@ typedef struct RtCommConfig {
     RtDevice *const *devices; /* open from the first start on; the array lasts
                                  as long as the communicator */
     double timeout;           /* of a call that waits, in seconds of clock */
-    bool spin;
     RtClock *clock;
 } RtCommConfig;
 

@@ -169,9 +169,9 @@ rt_op_all_reduce_start(RtInvocation *inv, const RtHostOp *h)
     RtColl *coll = executor->run->coll;
     for (int i = 0; i < h->op->num_operands; i++) {
         int64_t count = rt_value_count(&h->in[i], executor->dims);
-        executor->reduces[i] = (RtAllReducePart){
-            rt_ptr_address(rt_device_value(inv, &h->in[i])),
-            rt_ptr_address(rt_device_value(inv, &h->out[i])), count};
+        executor->reduces[i] =
+            (RtAllReducePart){rt_device_value(inv, &h->in[i]),
+                              rt_device_value(inv, &h->out[i]), count};
         executor->bytes_sent +=
             count * (int64_t)dtype_info[h->in[i].dtype].bytes;
     }
@@ -186,8 +186,8 @@ rt_op_all_gather_start(RtInvocation *inv, const RtHostOp *h)
     RtExecutor *executor = inv->executor;
     RtColl *coll = executor->run->coll;
     const RtValue *v = &h->in[0];
-    RtAllGatherPart part = {rt_ptr_address(rt_device_value(inv, v)),
-                            rt_ptr_address(rt_device_value(inv, &h->out[0])), 1,
+    RtAllGatherPart part = {rt_device_value(inv, v),
+                            rt_device_value(inv, &h->out[0]), 1,
                             (int64_t)dtype_info[v->dtype].bytes};
     for (int i = 0; i < v->rank; i++) {
         int64_t size = rt_dim(&v->dims[i], executor->dims);

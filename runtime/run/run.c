@@ -219,7 +219,7 @@ open_devices(RtRun *run, bool spin)
 
 /* One process, with all replicas. */
 static Status
-open_coll(RtRun *run, bool spin)
+open_coll(RtRun *run)
 {
     RtCommConfig config = {.size = 1,
                            .num_replicas = run->num_replicas,
@@ -227,7 +227,6 @@ open_coll(RtRun *run, bool spin)
                            .num_devices = run->num_devices,
                            .devices = run->devices,
                            .timeout = run->timeout,
-                           .spin = spin,
                            .clock = run->clock};
     return rt_coll_open(&config, &run->coll);
 }
@@ -298,7 +297,7 @@ open_run(RtRun *run, RtFunction **main_fn)
     TRY(rt_open_checkpoints(run));
     TRY(rt_read_params(run));
     bool spin = may_spin(run);
-    TRY(open_coll(run, spin));
+    TRY(open_coll(run));
     TRY(load_code(run, main_ir, main_fn));
     TRY(rt_check_memory(run));
     TRY(open_devices(run, spin));

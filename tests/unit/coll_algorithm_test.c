@@ -39,6 +39,7 @@ typedef struct Model {
     int delivered[MOST][MAX_OPERANDS][MAX_COUNT];
     int delivered_in[MOST][MAX_OPERANDS][MAX_COUNT];
     int64_t work[MOST]; /* elements that a participant combines */
+    int64_t moved;      /* elements, from participant to participant */
 } Model;
 
 static Model model; /* too large for a stack */
@@ -78,6 +79,8 @@ take_step(void *data, const RtCollStep *step)
 {
     Model *m = data;
     check_step(m, step);
+    m->moved += (step->end - step->begin) *
+                rt_step_moves(&m->shape, m->participant, step);
     for (int64_t e = step->begin; e < step->end; e++)
         take_element(m, step, e);
 }
@@ -202,6 +205,33 @@ halves_meet_once(void **state)
     }
 }
 
+/* The bytes that have to move: in two phases of n participants each sends and
+ * gets n - 1 of n parts, twice.  Replicas of others are fetched one by one. */
+static void
+moves_are_counted(void **state)
+{
+    static const int64_t count = 1000;
+    static const struct {
+        int num_replicas, participants;
+        RtCollAlgorithm asked;
+        int64_t moved;
+    } rows[] = {
+        {4, 4, COLL_TWO_PHASE, 2 * 3 * 1000},
+        {8, 4, COLL_TWO_PHASE, (6 + 3) * 1000},
+        {4, 4, COLL_REDUCE_TO_ONE, 2 * 3 * 1000},
+        {4, 4, COLL_AUTO, 4 * 3 * 1000},
+        {4, 4, COLL_HIERARCHICAL, (3 + 1 + 2) * 1000},
+        {4, 1, COLL_TWO_PHASE, 0},
+    };
+    (void)state;
+    for (int i = 0; i < COUNT(rows); i++) {
+        RtCollShape shape = {rows[i].num_replicas, rows[i].participants, 1,
+                             &count, 0};
+        run_model(&shape, (RtCollConfig){rows[i].asked, 0}, 0, false);
+        assert_int_equal(model.moved, rows[i].moved);
+    }
+}
+
 /* ---- gathering ----------------------------------------------------------- */
 
 typedef struct Gathered {
@@ -254,6 +284,7 @@ main(void)
         cmocka_unit_test(slices_are_of_equal_size),
         cmocka_unit_test(auto_goes_by_bytes),
         cmocka_unit_test(halves_meet_once),
+        cmocka_unit_test(moves_are_counted),
         cmocka_unit_test(everyone_gets_every_block_once),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

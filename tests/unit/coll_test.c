@@ -73,21 +73,61 @@ expected(RtReduceOp how, DType t, int n, char *const *in, int64_t i)
 
 /* ---- replicas ------------------------------------------------------------ */
 
+/* The memory of all devices: the host's, whole. */
+static const RtMemory everything = {
+    .bytes = SIZE_MAX, .address = 1, .host = (char *)1};
+
+static RtDevicePtr
+at(const void *p)
+{
+    return (RtDevicePtr){&everything, (uintptr_t)p - 1};
+}
+
+static RtAllReducePart
+part_of(const void *in, void *out, int64_t count)
+{
+    return (RtAllReducePart){at(in), at(out), count};
+}
+
+typedef struct Group {
+    RtColl *coll;
+    RtDevice *devices[MAX_REPLICAS];
+} Group;
+
+static Group group; /* of the communicator that is open */
+
 /* Its calls wait for a minute at most. */
 static RtColl *
 open_shared(int num_replicas, int num_devices, bool spin, RtClock *clock)
 {
+    RtDeviceConfig device = {.name = "cpu:0",
+                             .num_threads = 1,
+                             .spin = spin,
+                             .on_caller = true,
+                             .clock = clock};
     RtCommConfig config = {.transport = "shm",
                            .size = 1,
                            .num_replicas = num_replicas,
                            .num_local = num_replicas,
                            .num_devices = num_devices,
+                           .devices = group.devices,
                            .timeout = 60.0,
-                           .spin = spin,
                            .clock = clock};
-    RtColl *coll;
-    assert_null(rt_coll_open(&config, &coll));
-    return coll;
+    assert_null(group.coll);
+    for (int i = 0; i < num_devices; i++)
+        assert_null(rt_cpu_open(&device, &group.devices[i]));
+    assert_null(rt_coll_open(&config, &group.coll));
+    return group.coll;
+}
+
+static void
+close_shared(RtColl *coll)
+{
+    assert_ptr_equal(coll, group.coll);
+    for (int i = 0; i < coll->num_devices; i++)
+        group.devices[i]->ops->close(group.devices[i]);
+    coll->ops->close(coll);
+    group.coll = NULL;
 }
 
 /* Each replica on a device of its own. */
@@ -141,8 +181,8 @@ reduce_once(void *data)
     int each = replicas_each(job->coll), first = d->number * each;
     for (int r = first; r < first + each; r++) {
         for (int i = 0; i < job->num; i++)
-            parts[i] = (RtAllReducePart){job->in[i][r], job->out[i][first],
-                                         job->count[i]};
+            parts[i] =
+                part_of(job->in[i][r], job->out[i][first], job->count[i]);
         job->coll->ops->all_reduce_start(job->instance, r, parts);
     }
     d->result = job->coll->ops->done(job->instance, d->number);
@@ -312,7 +352,7 @@ reductions_follow_the_tree(void **state)
                 if (t != DT_bool || how == REDUCE_FIRST)
                     reduce_sizes(coll, (RtReduceOp)how, (RtCollConfig){0},
                                  (DType)t, how % 2);
-        coll->ops->close(coll);
+        close_shared(coll);
     }
 }
 
@@ -336,7 +376,7 @@ every_way_gives_the_same(void **state)
             for (int t = 0; t < COUNT(dtypes); t++)
                 if (ways[w].algorithm != COLL_HIERARCHICAL || n % 2 == 0)
                     reduce_sizes(coll, REDUCE_SUM, ways[w], dtypes[t], t % 2);
-        coll->ops->close(coll);
+        close_shared(coll);
     }
 }
 
@@ -359,7 +399,7 @@ replicas_may_share_devices(void **state)
             for (int t = 0; t < COUNT(dtypes); t++)
                 if (ways[w].algorithm != COLL_HIERARCHICAL || n % 2 == 0)
                     reduce_sizes(coll, REDUCE_SUM, ways[w], dtypes[t], t % 2);
-        coll->ops->close(coll);
+        close_shared(coll);
     }
 }
 
@@ -378,7 +418,7 @@ halves_need_an_even_number(void **state)
     assert_non_null(
         strstr(status_message(st), "3 replicas have no two halves"));
     status_free(st);
-    coll->ops->close(coll);
+    close_shared(coll);
 }
 
 /* ---- the same instance again and again
@@ -417,7 +457,8 @@ reduce_often(void *data)
             many[i] = (float)(call + d->number);
         for (int i = 0; i < STRESS_COUNT; i++)
             one[i] = (float)(call * d->number);
-        RtAllReducePart a = {one, one, STRESS_COUNT}, b = {many, sum, count};
+        RtAllReducePart a = part_of(one, one, STRESS_COUNT);
+        RtAllReducePart b = part_of(many, sum, count);
         ops->all_reduce_start(s->small, d->number, &a);
         ops->all_reduce_start(s->large, d->number, &b);
         bool done = ops->done(s->small, d->number) == COLL_OK &&
@@ -445,7 +486,7 @@ use_sites_again(int n, RtCollConfig config)
     on_all_devices(n, reduce_often, &s, devices);
     for (int k = 0; k < n; k++)
         assert_int_equal(devices[k].result, COLL_OK);
-    ops->close(s.coll);
+    close_shared(s.coll);
 }
 
 static void
@@ -506,7 +547,7 @@ start_does_what_need_not_wait(void **state)
     const RtCollOps *ops = f.coll->ops;
     for (int i = 0; i < FLIGHT; i++)
         for (int r = 0; r < 2 - i % 2; r++) {
-            RtAllReducePart part = {in[i][r], out[i], counts[i]};
+            RtAllReducePart part = part_of(in[i][r], out[i], counts[i]);
             set_all(in[i][r], counts[i], (float)(i + 1));
             ops->all_reduce_start(f.packs[i], r, &part);
         }
@@ -515,7 +556,7 @@ start_does_what_need_not_wait(void **state)
             all_are(out[i], counts[i], i % 2 ? 0.0f : 2.0f * (float)(i + 1)));
     assert_int_equal(ops->done(f.packs[0], 0), COLL_OK);
     assert_int_equal(ops->done(f.packs[2], 0), COLL_OK);
-    f.coll->ops->close(f.coll);
+    close_shared(f.coll);
 }
 
 static void *
@@ -539,7 +580,7 @@ the_last_to_start_leaves_only_the_meeting(void **state)
     (void)state;
     open_flight(&f, 2, 2, rt_seconds);
     for (int k = 0; k < 2; k++) {
-        RtAllReducePart part = {in[k], out[k], FLIGHT_COUNT};
+        RtAllReducePart part = part_of(in[k], out[k], FLIGHT_COUNT);
         set_all(in[k], FLIGHT_COUNT, (float)(k + 1));
         f.coll->ops->all_reduce_start(f.packs[0], k, &part);
     }
@@ -553,7 +594,7 @@ the_last_to_start_leaves_only_the_meeting(void **state)
         assert_int_equal(devices[k].result, COLL_OK);
         assert_true(all_are(out[k], FLIGHT_COUNT, 3.0f));
     }
-    f.coll->ops->close(f.coll);
+    close_shared(f.coll);
 }
 
 /* All start before the first is done, each call with other values; the packs
@@ -568,7 +609,8 @@ fly_often(void *data)
     float in[FLIGHT][FLIGHT_COUNT];
     for (int call = 0; call < CALLS; call++) {
         for (int i = 0; i < FLIGHT; i++) {
-            RtAllReducePart part = {in[i], in[i], FLIGHT_COUNT - 150 * i};
+            RtAllReducePart part =
+                part_of(in[i], in[i], FLIGHT_COUNT - 150 * i);
             for (int k = 0; k < FLIGHT_COUNT; k++)
                 in[i][k] = (float)(call + i * d->number);
             ops->all_reduce_start(f->packs[i], d->number, &part);
@@ -596,7 +638,7 @@ packs_in_flight_do_not_mix(void **state)
         on_all_devices(n, fly_often, &f, devices);
         for (int k = 0; k < n; k++)
             assert_int_equal(devices[k].result, COLL_OK);
-        f.coll->ops->close(f.coll);
+        close_shared(f.coll);
     }
 }
 
@@ -617,7 +659,7 @@ gather_once(void *data)
     const Gathering *job = d->job;
     int each = replicas_each(job->coll), first = d->number * each;
     for (int r = first; r < first + each; r++) {
-        RtAllGatherPart part = {job->in[r], job->out[first], job->outer,
+        RtAllGatherPart part = {at(job->in[r]), at(job->out[first]), job->outer,
                                 job->bytes[r]};
         job->coll->ops->all_gather_start(job->instance, r, &part);
     }
@@ -650,12 +692,12 @@ gather_and_check(RtColl *coll, RtCollInstance *instance, int64_t outer)
     }
     on_all_devices(coll->num_devices, gather_once, &job, devices);
     for (int to = 0; to < coll->num_devices; to++) {
-        const char *at = job.out[to * replicas_each(coll)];
+        const char *byte = job.out[to * replicas_each(coll)];
         assert_int_equal(devices[to].result, COLL_OK);
         for (int64_t o = 0; o < outer; o++)
             for (int k = 0; k < n; k++)
                 for (int64_t b = 0; b < job.bytes[k]; b++)
-                    assert_int_equal(*at++, gathered_byte(k, o, b));
+                    assert_int_equal(*byte++, gathered_byte(k, o, b));
     }
     for (int k = 0; k < n; k++) {
         free(job.in[k]);
@@ -673,7 +715,7 @@ gather_among(int n, int num_devices, RtCollAlgorithm algorithm)
     assert_null(coll->ops->all_gather_new(coll, algorithm, &instance));
     for (int k = 0; k < COUNT(outers); k++)
         gather_and_check(coll, instance, outers[k]);
-    coll->ops->close(coll);
+    close_shared(coll);
 }
 
 static void
@@ -722,14 +764,14 @@ a_missing_replica_is_named(void **state)
     Device first = {.number = 0, .job = &job};
     const RtCollOps *ops = job.coll->ops;
     (void)state;
-    RtAllReducePart part = {job.in[0][2], job.out[0][2], 1};
+    RtAllReducePart part = part_of(job.in[0][2], job.out[0][2], 1);
     ops->all_reduce_start(job.instance, 2, &part);
     reduce_once(&first);
     assert_int_equal(first.result, COLL_TIMEOUT);
     assert_true(ops->arrived(job.instance, 0));
     assert_false(ops->arrived(job.instance, 1));
     assert_true(ops->arrived(job.instance, 2));
-    ops->close(job.coll);
+    close_shared(job.coll);
 }
 
 typedef struct Waiter {
@@ -765,7 +807,7 @@ stopping_wakes_the_others(void **state)
     assert_true(rt_seconds() - begin < 10.0);
     reduce_once(&first); /* and so does every later call */
     assert_int_equal(first.result, COLL_ABORTED);
-    job.coll->ops->close(job.coll);
+    close_shared(job.coll);
 }
 
 static void
@@ -780,7 +822,7 @@ what_has_no_sum_is_refused(void **state)
                                           1, &t, &instance);
     assert_non_null(st);
     status_free(st);
-    coll->ops->close(coll);
+    close_shared(coll);
 }
 
 static void

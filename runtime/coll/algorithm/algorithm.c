@@ -190,6 +190,29 @@ rt_gather_algorithm(RtCollAlgorithm asked)
     return found;
 }
 
+static bool
+receives(const RtCollStep *step, int participant)
+{
+    return participant >= step->first_receiver &&
+           participant < step->first_receiver + step->num_receivers;
+}
+
+int
+rt_step_moves(const RtCollShape *shape, int participant, const RtCollStep *step)
+{
+    int each = shape->num_replicas / shape->num_participants;
+    switch (step->kind) {
+    case STEP_COMBINE:
+        return shape->num_replicas - each + step->num_receivers -
+               receives(step, participant);
+    case STEP_COPY:
+        return step->num_receivers - receives(step, step->from);
+    case STEP_GATHER:
+        return step->num_receivers - receives(step, step->from / each);
+    }
+    UNREACHABLE("a step of kind %d", step->kind);
+}
+
 Status
 rt_reduce_check(RtCollAlgorithm asked, int num_replicas)
 {

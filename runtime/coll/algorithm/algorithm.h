@@ -75,6 +75,11 @@ const RtAlgorithm *rt_reduce_algorithm(RtCollAlgorithm asked,
 /* The same for an all_gather: auto is two_phase. */
 const RtAlgorithm *rt_gather_algorithm(RtCollAlgorithm asked);
 
+/* How often the range of a step moves from one participant to another, where
+ * `participant` takes the step. */
+int rt_step_moves(const RtCollShape *shape, int participant,
+                  const RtCollStep *step);
+
 /* Whether that many replicas can be combined as asked. */
 Status rt_reduce_check(RtCollAlgorithm asked, int num_replicas) MUST_USE;
 

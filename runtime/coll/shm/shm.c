@@ -6,11 +6,15 @@
  * memory of all devices: a phase as soon as all replicas have announced their
  * parts, the next one when all devices have ended the phase before.
  *
- * A device has a list of what it has started and not ended.  Whenever its last
- * replica starts anything, and in done, it takes the steps of all in the list
- * that need not wait, so that operands are combined soon after they were made,
- * and devices that have several packs in flight meet once for all of them.  In
- * done it also waits for the others.
+ * A device with an engine for collectives has them done on its queue: start
+ * enqueues a task that takes all steps and waits in between, done waits for its
+ * event.
+ *
+ * Any other device has a list of what it has started and not ended.  Whenever
+ * its last replica starts anything, and in done, its program takes the steps of
+ * all in the list that need not wait, so that operands are combined soon after
+ * they were made, and devices that have several packs in flight meet once for
+ * all of them.  In done it also waits for the others.
  *
  * Whoever combines elements takes those of all replicas, in their order, so
  * that bits do not depend on it.  The results of a device are those of its
@@ -54,9 +58,12 @@ typedef struct Part {
     RtAllGatherPart gather;
 } Part;
 
-/* A device's work for an instance; its thread alone looks at it. */
+/* A device's work for an instance; its program alone looks at it, and between
+ * start and done its queue of collectives. */
 typedef struct Work {
-    _Alignas(CACHE_LINE) const RtAlgorithm *algorithm; /* of this call */
+    _Alignas(CACHE_LINE) RtCollInstance *instance;
+    int device;
+    const RtAlgorithm *algorithm; /* of this call */
     uint32_t call;
     int announced;  /* replicas of the device, in this call */
     int phase;      /* the next */
@@ -67,6 +74,8 @@ typedef struct Work {
     const void **in;   /* scratch: a pointer for each replica */
     void **out;        /* and for each device */
     RtCollInstance *next_pending;
+    RtEvent end; /* of the task of an engine */
+    RtCollResult result;
 } Work;
 
 struct RtCollInstance {
@@ -111,8 +120,9 @@ typedef struct Gate {
 
 /* Before the next phase of a device, or after its last one. */
 static Gate
-next_gate(RtCollInstance *s, const Work *w)
+next_gate(const Work *w)
 {
+    RtCollInstance *s = w->instance;
     const RtColl *c = &s->comm->coll;
     if (w->phase == 0)
         return (Gate){&s->started, w->call * (uint32_t)c->num_replicas};
@@ -121,27 +131,53 @@ next_gate(RtCollInstance *s, const Work *w)
 }
 
 static bool
-is_open(Gate g)
+has_passed(Gate g, uint32_t value)
 {
-    return (int32_t)(rt_wait_word_load(g.word) - g.target) >= 0;
+    return (int32_t)(value - g.target) >= 0;
 }
 
-static RtCollResult
-wait_at(ShmComm *l, Gate g)
+static RtDevice *
+device_of(const Work *w)
 {
+    return w->instance->comm->config.devices[w->device];
+}
+
+/* Whether a wait takes too long; *deadline is 0 when it begins. */
+static bool
+is_late(const ShmComm *l, double *deadline)
+{
+    double now = l->config.clock();
+    if (*deadline == 0.0)
+        *deadline = now + l->config.timeout;
+    return now > *deadline;
+}
+
+/* At the next gate; without a timeout for as long as it takes. */
+static RtCollResult
+wait_at_gate(const Work *w, bool has_timeout)
+{
+    ShmComm *l = w->instance->comm;
+    RtDevice *d = device_of(w);
+    Gate g = next_gate(w);
     double deadline = 0.0;
     for (;;) {
         uint32_t value = rt_wait_word_load(g.word);
-        if ((int32_t)(value - g.target) >= 0)
+        if (has_passed(g, value))
             return COLL_OK;
         if (atomic_load(&l->stopped))
             return COLL_ABORTED;
-        if (deadline == 0.0)
-            deadline = l->config.clock() + l->config.timeout;
-        else if (l->config.clock() > deadline)
+        if (has_timeout && is_late(l, &deadline))
             return COLL_TIMEOUT;
-        rt_wait_word_wait(g.word, value, l->config.spin);
+        d->ops->program->wait_word(d, g.word, value);
     }
+}
+
+/* Whether the next phase of a device can begin. */
+static bool
+is_open(const Work *w)
+{
+    Gate g = next_gate(w);
+    return has_passed(g, rt_wait_word_load(g.word));
 }
 
 /* ---- operands and results ------------------------------------------------ */
@@ -166,43 +202,37 @@ staging(const RtCollInstance *s, uint32_t call, int replica)
 }
 
 static const void *
-operand(const RtCollInstance *s, const Work *w, int i, int replica)
+operand(const Work *w, int i, int replica)
 {
-    return w->algorithm->is_staged
-               ? staging(s, w->call, replica) + w->staged_at[i]
-               : s->parts[replica].reduces[i].in;
+    const RtCollInstance *s = w->instance;
+    if (w->algorithm->is_staged)
+        return staging(s, w->call, replica) + w->staged_at[i];
+    return rt_ptr_address(s->parts[replica].reduces[i].in);
 }
 
 static char *
 result(const RtCollInstance *s, int i, int device)
 {
-    return device_part(s, device)->reduces[i].out;
+    return rt_ptr_address(device_part(s, device)->reduces[i].out);
 }
 
 /* ---- steps --------------------------------------------------------------- */
 
-typedef struct Job {
-    RtCollInstance *instance;
-    Work *work;
-} Job;
-
 static void
-combine(const Job *job, const RtCollStep *step)
+combine(const Work *w, const RtCollStep *step)
 {
-    RtCollInstance *s = job->instance;
-    Work *w = job->work;
+    const RtCollInstance *s = w->instance;
     int n = s->comm->coll.num_replicas, i = step->operand;
     for (int k = 0; k < n; k++)
-        w->in[k] = operand(s, w, i, k);
+        w->in[k] = operand(w, i, k);
     for (int k = 0; k < step->num_receivers; k++)
         w->out[k] = result(s, i, step->first_receiver + k);
     s->reduce[i](n, w->in, step->num_receivers, w->out, step->begin, step->end);
 }
 
 static void
-copy(const Job *job, const RtCollStep *step)
+copy(const RtCollInstance *s, const RtCollStep *step)
 {
-    RtCollInstance *s = job->instance;
     size_t bytes = dtype_info[s->dtypes[step->operand]].bytes;
     size_t at = (size_t)step->begin * bytes;
     size_t n = (size_t)(step->end - step->begin) * bytes;
@@ -214,10 +244,10 @@ copy(const Job *job, const RtCollStep *step)
 
 /* Copies a replica's blocks to their place in the receivers' results. */
 static void
-gather(const Job *job, const RtCollStep *step)
+gather(const RtCollInstance *s, const RtCollStep *step)
 {
-    RtCollInstance *s = job->instance;
     const RtAllGatherPart *own = &s->parts[step->from].gather;
+    const char *from = rt_ptr_address(own->in);
     int64_t before = 0, row = 0;
     for (int k = 0; k < s->comm->coll.num_replicas; k++) {
         int64_t bytes = s->parts[k].gather.own_bytes;
@@ -225,10 +255,10 @@ gather(const Job *job, const RtCollStep *step)
         row += bytes;
     }
     for (int k = 0; k < step->num_receivers; k++) {
-        char *to = device_part(s, step->first_receiver + k)->gather.out;
+        const Part *to = device_part(s, step->first_receiver + k);
+        char *out = rt_ptr_address(to->gather.out);
         for (int64_t i = step->begin; i < step->end; i++)
-            memcpy(to + i * row + before,
-                   (const char *)own->in + i * own->own_bytes,
+            memcpy(out + i * row + before, from + i * own->own_bytes,
                    (size_t)own->own_bytes);
     }
 }
@@ -236,23 +266,25 @@ gather(const Job *job, const RtCollStep *step)
 static void
 take_step(void *data, const RtCollStep *step)
 {
+    const Work *w = data;
     switch (step->kind) {
     case STEP_COMBINE:
-        combine(data, step);
+        combine(w, step);
         return;
     case STEP_COPY:
-        copy(data, step);
+        copy(w->instance, step);
         return;
     case STEP_GATHER:
-        gather(data, step);
+        gather(w->instance, step);
         return;
     }
     UNREACHABLE("a step of kind %d", step->kind);
 }
 
 static RtCollShape
-shape_of(const RtCollInstance *s, const Work *w)
+shape_of(const Work *w)
 {
+    const RtCollInstance *s = w->instance;
     return (RtCollShape){.num_replicas = s->comm->coll.num_replicas,
                          .num_participants = s->comm->coll.num_devices,
                          .num_operands = s->num,
@@ -260,27 +292,40 @@ shape_of(const RtCollInstance *s, const Work *w)
                          .packs = s->config.packs};
 }
 
-static void
-execute_phase(RtCollInstance *s, int device)
+static RtCollPhase *
+phase_of(const Work *w)
 {
-    Work *w = &s->works[device];
-    Job job = {s, w};
-    RtCollShape shape = shape_of(s, w);
-    RtCollPhase *phase =
-        s->gathers ? w->algorithm->all_gather : w->algorithm->all_reduce;
-    phase(&shape, device, w->phase, take_step, &job);
+    return w->instance->gathers ? w->algorithm->all_gather
+                                : w->algorithm->all_reduce;
 }
+
+/* A task of the device: it may touch the memory of all devices. */
+static void
+take_phase(void *data)
+{
+    Work *w = data;
+    RtCollShape shape = shape_of(w);
+    phase_of(w)(&shape, w->device, w->phase, take_step, w);
+}
+
+static void
+end_phase(Work *w)
+{
+    w->phase++;
+    rt_wait_word_add(&w->instance->completed, 1);
+}
+
+/* ---- by the device's program --------------------------------------------- */
 
 /* The phases of an instance for which a device need not wait.  Whether that
  * was all. */
 static bool
-execute_phases(RtCollInstance *s, int device)
+take_open_phases(Work *w)
 {
-    Work *w = &s->works[device];
-    while (w->phase < w->num_phases && is_open(next_gate(s, w))) {
-        execute_phase(s, device);
-        w->phase++;
-        rt_wait_word_add(&s->completed, 1);
+    RtDevice *d = device_of(w);
+    while (w->phase < w->num_phases && is_open(w)) {
+        d->ops->program->run(d, take_phase, w);
+        end_phase(w);
     }
     return w->phase == w->num_phases;
 }
@@ -291,13 +336,105 @@ progress(ShmComm *l, int device)
 {
     RtCollInstance **at = &l->pending[device].first;
     while (*at) {
-        RtCollInstance *s = *at;
-        RtCollInstance **next = &s->works[device].next_pending;
-        if (execute_phases(s, device))
-            *at = *next;
+        Work *w = &(*at)->works[device];
+        if (take_open_phases(w))
+            *at = w->next_pending;
         else
-            at = next;
+            at = &w->next_pending;
     }
+}
+
+static void
+add_pending(RtCollInstance *s, int device)
+{
+    RtCollInstance **end = &s->comm->pending[device].first;
+    while (*end && *end != s) /* it is in the list after an abort */
+        end = &(*end)->works[device].next_pending;
+    if (!*end)
+        s->works[device].next_pending = NULL;
+    *end = s;
+}
+
+static RtCollResult
+finish(Work *w)
+{
+    ShmComm *l = w->instance->comm;
+    for (progress(l, w->device); w->phase < w->num_phases;
+         progress(l, w->device)) {
+        RtCollResult r = wait_at_gate(w, true);
+        if (r != COLL_OK)
+            return r;
+    }
+    return w->algorithm->is_staged ? COLL_OK : wait_at_gate(w, true);
+}
+
+/* ---- by the device's engine ---------------------------------------------- */
+
+/* All of the work.  done has the timeout: it may be called long after start. */
+static void
+take_all_phases(void *data)
+{
+    Work *w = data;
+    w->result = COLL_OK;
+    while (w->result == COLL_OK && w->phase < w->num_phases) {
+        w->result = wait_at_gate(w, false);
+        if (w->result == COLL_OK) {
+            take_phase(w);
+            end_phase(w);
+        }
+    }
+    if (w->result == COLL_OK && !w->algorithm->is_staged)
+        w->result = wait_at_gate(w, false);
+}
+
+/* The bytes of all of it that move from device to device. */
+typedef struct Moves {
+    const Work *work;
+    RtCollShape shape;
+    size_t bytes;
+} Moves;
+
+/* Blocks of other replicas, which may not have started, count as its own. */
+static void
+add_moves(void *data, const RtCollStep *step)
+{
+    Moves *m = data;
+    const Work *w = m->work;
+    const RtCollInstance *s = w->instance;
+    size_t bytes = s->gathers
+                       ? (size_t)device_part(s, w->device)->gather.own_bytes
+                       : dtype_info[s->dtypes[step->operand]].bytes;
+    m->bytes += (size_t)(step->end - step->begin) * bytes *
+                (size_t)rt_step_moves(&m->shape, w->device, step);
+}
+
+static size_t
+link_bytes(const Work *w)
+{
+    Moves m = {w, shape_of(w), 0};
+    RtCollPhase *phase = phase_of(w);
+    for (int i = 0; i < w->num_phases; i++)
+        phase(&m.shape, w->device, i, add_moves, &m);
+    return m.bytes;
+}
+
+static void
+enqueue(Work *w)
+{
+    RtDevice *d = device_of(w);
+    RtQueue *q = d->queues[QUEUE_COLL];
+    d->ops->run(q, take_all_phases, w, link_bytes(w));
+    w->end = d->ops->record(q);
+}
+
+static RtCollResult
+wait_for_engine(const Work *w)
+{
+    double deadline = 0.0;
+    while (!device_of(w)->ops->wait(w->end))
+        if (is_late(w->instance->comm, &deadline))
+            return COLL_TIMEOUT;
+    return w->result;
 }
 
 /* ---- start ------------------------------------------------------------- */
@@ -320,7 +457,7 @@ begin_reduce(RtCollInstance *s, Work *w, const RtAllReducePart *parts)
         w->staged_at[i] = bytes;
         bytes = after_operand(s, bytes, i, parts[i].count);
     }
-    RtCollShape shape = shape_of(s, w);
+    RtCollShape shape = shape_of(w);
     w->algorithm = rt_reduce_algorithm(s->config.algorithm, &shape, bytes);
     w->num_phases = w->algorithm->num_phases;
 }
@@ -334,23 +471,15 @@ begin_gather(RtCollInstance *s, Work *w, const RtAllGatherPart *part)
 }
 
 static void
-stage(const RtCollInstance *s, const Work *w, int replica)
+stage(const Work *w, int replica)
 {
+    const RtCollInstance *s = w->instance;
+    RtDevice *d = device_of(w);
     char *to = staging(s, w->call, replica);
     for (int i = 0; i < s->num; i++)
-        memcpy(to + w->staged_at[i], s->parts[replica].reduces[i].in,
-               (size_t)w->counts[i] * dtype_info[s->dtypes[i]].bytes);
-}
-
-static void
-add_pending(RtCollInstance *s, int device)
-{
-    RtCollInstance **end = &s->comm->pending[device].first;
-    while (*end && *end != s) /* it is in the list after an abort */
-        end = &(*end)->works[device].next_pending;
-    if (!*end)
-        s->works[device].next_pending = NULL;
-    *end = s;
+        d->ops->program->copy_out(
+            d, to + w->staged_at[i], s->parts[replica].reduces[i].in,
+            (size_t)w->counts[i] * dtype_info[s->dtypes[i]].bytes);
 }
 
 /* The next call of a device's first replica that starts. */
@@ -364,18 +493,21 @@ begin_call(const RtCollInstance *s, Work *w)
 
 /* With the last replica of a device its work begins. */
 static void
-announce(RtCollInstance *s, int replica)
+announce(Work *w, int replica)
 {
-    int device = replica / replicas_each(s);
-    Work *w = &s->works[device];
+    RtCollInstance *s = w->instance;
     atomic_store_explicit(&s->parts[replica].calls, w->call,
                           memory_order_relaxed);
     rt_wait_word_add(&s->started, 1);
     if (++w->announced < replicas_each(s))
         return;
     w->announced = 0;
-    add_pending(s, device);
-    progress(s->comm, device);
+    if (device_of(w)->caps->has_coll_engine) {
+        enqueue(w);
+    } else {
+        add_pending(s, w->device);
+        progress(s->comm, w->device);
+    }
 }
 
 static void
@@ -390,8 +522,8 @@ shm_all_reduce_start(RtCollInstance *s, int replica,
         begin_reduce(s, w, parts);
     }
     if (w->algorithm->is_staged)
-        stage(s, w, replica);
-    announce(s, replica);
+        stage(w, replica);
+    announce(w, replica);
 }
 
 static void
@@ -406,7 +538,7 @@ shm_all_gather_start(RtCollInstance *s, int replica,
         begin_call(s, w);
         begin_gather(s, w, part);
     }
-    announce(s, replica);
+    announce(w, replica);
 }
 
 /* ---- done -------------------------------------------------------------- */
@@ -416,14 +548,7 @@ shm_done(RtCollInstance *s, int device)
 {
     Work *w = &s->works[device];
     assert(w->call > 0 && w->announced == 0); /* done comes after start */
-    for (progress(s->comm, device); w->phase < w->num_phases;
-         progress(s->comm, device)) {
-        RtCollResult r = wait_at(s->comm, next_gate(s, w));
-        if (r != COLL_OK)
-            return r;
-    }
-    return w->algorithm->is_staged ? COLL_OK
-                                   : wait_at(s->comm, next_gate(s, w));
+    return device_of(w)->caps->has_coll_engine ? wait_for_engine(w) : finish(w);
 }
 
 static bool
@@ -455,6 +580,8 @@ make_works(ShmComm *l, RtCollInstance *s)
     s->works = on_lines(l->arena, devices * sizeof *s->works);
     for (size_t i = 0; i < devices; i++) {
         Work *w = &s->works[i];
+        w->instance = s;
+        w->device = (int)i;
         w->counts = NEW_ARRAY(l->arena, int64_t, (size_t)s->num);
         w->staged_at = NEW_ARRAY(l->arena, size_t, (size_t)s->num);
         w->in = NEW_ARRAY(l->arena, const void *, (size_t)l->coll.num_replicas);

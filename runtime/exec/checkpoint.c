@@ -25,6 +25,7 @@
 #include "ir/type_bounds.h"
 #include "runtime/exec/output.h"
 #include "runtime/exec/params.h"
+#include "runtime/exec/end.h"
 #include "runtime/exec/run_state.h"
 #include "runtime/hal/wait.h"
 
@@ -346,6 +347,7 @@ write_checkpoint(RtInvocation *main, int64_t safepoint)
     rt_params_archive(run, &r->written);
     events_archive(run, &r->written);
     TRY(main_archive(run, main, &safepoint, &r->written));
+    TRY(rt_devices_status(run));
     if (rt_is_stopped(run)) /* by then prefetched steps may be cancelled */
         return rt_data_stopped();
     rt_checkpoints_write(r->folder, run->stats.steps, &r->written, run->events);
@@ -369,6 +371,7 @@ go_on(RtRun *run, RtInvocation *main)
     TRY(status_note(main_archive(run, main, &main->call.resume, &r->read),
                     "resuming from a checkpoint in \"%s\"",
                     run->options->checkpoint_dir));
+    TRY(rt_devices_status(run));
     run->stats.resumed = r->step = run->stats.steps;
     atomic_store(&run->watchdog.steps, run->stats.steps);
     rt_progress_resume(&run->progress, run->stats.steps);

@@ -7,6 +7,30 @@
 #include "runtime/exec/position.h"
 #include "runtime/exec/run_state.h"
 
+/* ---- devices ------------------------------------------------------------ */
+
+static const RtDevice *
+lost_device(const RtRun *run)
+{
+    for (int i = 0; run->devices && i < run->num_devices; i++)
+        if (run->devices[i] && rt_device_has_failed(run->devices[i]))
+            return run->devices[i];
+    return NULL;
+}
+
+bool
+rt_has_lost_device(const RtRun *run)
+{
+    return lost_device(run) != NULL;
+}
+
+Status
+rt_devices_status(const RtRun *run)
+{
+    const RtDevice *lost = lost_device(run);
+    return lost ? rt_device_status(lost) : OK;
+}
+
 /* ---- faults ------------------------------------------------------------- */
 
 static void

@@ -4,9 +4,14 @@
 #ifndef TFD_RUNTIME_EXEC_END_H
 #define TFD_RUNTIME_EXEC_END_H
 
+#include <stdbool.h>
 #include "ir/base/status.h"
 
 typedef struct RtRun RtRun;
+
+/* The failure of the first device that failed, if any. */
+Status rt_devices_status(const RtRun *run) MUST_USE;
+bool rt_has_lost_device(const RtRun *run);
 
 /* The fault of main, or of the replica of lowest number that has one. */
 Status rt_status_of_fault(RtRun *run) MUST_USE;

@@ -20,6 +20,7 @@
 #ifndef TFD_RUNTIME_HAL_DEVICE_H
 #define TFD_RUNTIME_HAL_DEVICE_H
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include "ir/analysis/cost.h"
@@ -180,11 +181,19 @@ typedef struct RtDeviceCaps {
     const IrMachine *machine;
 } RtDeviceCaps;
 
+typedef enum RtDeviceFailure { WORKS, IS_FAILING, HAS_FAILED } RtDeviceFailure;
+
+/* A device that fails, because it is lost or an operation is not possible, says
+ * why once and stays so: it executes nothing more, and all events of it have
+ * happened.  So whoever waited for an event asks for the status of its device
+ * before using what should have happened. */
 struct RtDevice {
     const RtDeviceOps *ops;
     const RtDeviceCaps *caps;
     const char *name; /* "cpu:0" */
     RtQueue *queues[NUM_QUEUES];
+    atomic_int failed; /* RtDeviceFailure */
+    char failure[1024];
 };
 
 /* The part of the machine that a device gets. */
@@ -195,6 +204,14 @@ typedef struct RtDeviceConfig {
     bool on_caller; /* the thread that calls wait is the one */
     RtClock *clock; /* seconds, for all waits */
 } RtDeviceConfig;
+
+/* The device fails, for this reason; only the first one counts.  Any thread;
+ * allocates nothing. */
+void rt_device_fail(RtDevice *d, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+bool rt_device_has_failed(const RtDevice *d);
+/* Its failure, of kind MACHINE. */
+Status rt_device_status(const RtDevice *d) MUST_USE;
 
 /* Waits for as long as it takes. */
 void rt_event_wait(RtEvent e);

@@ -19,6 +19,7 @@
 #include "ir/analysis/footprint.h"
 #include "ir/analysis/hooks.h"
 #include "ir/ir.h"
+#include "runtime/exec/end.h"
 #include "runtime/exec/output.h"
 #include "runtime/exec/run_state.h"
 #include "runtime/hal/wait.h"
@@ -312,6 +313,15 @@ launch_on(RtInvocation *main, RtLaunch *l, int device)
     l->ends[device] = d->ops->record(d->queues[QUEUE_COMPUTE]);
 }
 
+/* A program may wait in a collective for a device that has failed. */
+static void
+wait_for(const RtRun *run, RtEvent e)
+{
+    while (e.queue && !e.queue->device->ops->wait(e))
+        if (rt_has_lost_device(run))
+            run->coll->ops->abort(run->coll);
+}
+
 /* Waits for all replicas, whatever the status of each; a fault takes precedence
  * over having been stopped. */
 static int32_t
@@ -319,7 +329,7 @@ wait_for_all(const RtRun *run, const RtLaunch *l)
 {
     int32_t end = EXEC_OK;
     for (int i = 0; i < run->num_devices; i++) {
-        rt_event_wait(l->ends[i]);
+        wait_for(run, l->ends[i]);
         int32_t status = l->programs[i].status;
         if (status == EXEC_FAULT || (status && end == EXEC_OK))
             end = status;

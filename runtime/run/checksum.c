@@ -9,6 +9,7 @@
 #include "ir/base/hash/hash.h"
 #include "ir/ir.h"
 #include "ir/type_bounds.h"
+#include "runtime/exec/end.h"
 #include "runtime/exec/run_state.h"
 
 enum { BLOCK_BYTES = 64 << 10 };
@@ -42,11 +43,14 @@ add_replica(const RtRun *run, int replica, Hash *h)
     }
 }
 
-void
+Status
 rt_print_checksum(const RtRun *run)
 {
     Hash *h = hash_new(run->arena);
     for (int i = 0; i < run->num_replicas; i++)
         add_replica(run, i, h);
-    fprintf(run->options->out, "checksum %s\n", hash_end(run->arena, h));
+    const char *hash = hash_end(run->arena, h);
+    TRY(rt_devices_status(run));
+    fprintf(run->options->out, "checksum %s\n", hash);
+    return OK;
 }

@@ -4,6 +4,7 @@
 #include "runtime/run/hooks.h"
 
 #include "ir/base/message.h"
+#include "runtime/exec/end.h"
 #include "runtime/exec/function.h"
 #include "runtime/exec/output.h"
 #include "runtime/exec/run_state.h"
@@ -33,6 +34,18 @@ wrong_number(RtInvocation *inv)
                     inv->fn->ir->name);
 }
 
+/* What main's operations got from a device that failed is not what it was
+ * asked for. */
+static int32_t
+end_of_op(RtInvocation *inv, const RtHostOp *h, int32_t end)
+{
+    const RtRun *run = inv->executor->run;
+    if (inv->executor != &run->main)
+        return end;
+    Status st = rt_devices_status(run);
+    return st ? rt_fault_status(inv, h, st) : end;
+}
+
 static int32_t
 hook_op(TfdCall *call, int32_t index)
 {
@@ -41,7 +54,9 @@ hook_op(TfdCall *call, int32_t index)
         return wrong_number(inv);
     const RtHostOp *h = &inv->fn->ops[index];
     count_op(inv->executor);
-    return rt_is_stopped(inv->executor->run) ? EXEC_STOPPED : h->run(inv, h);
+    if (rt_is_stopped(inv->executor->run))
+        return EXEC_STOPPED;
+    return end_of_op(inv, h, h->run(inv, h));
 }
 
 static int32_t

@@ -352,6 +352,7 @@ call_main(RtRun *run, RtInvocation *main)
     TRY(rt_flush(run));
     if (end != EXEC_OK)
         TRY(rt_status_of_fault(run));
+    TRY(rt_devices_status(run));
     TRY(rt_end_checkpoints(run));
     return end == EXEC_OK ? OK : rt_status_of_stop(run);
 }
@@ -369,8 +370,9 @@ rt_run(const Plan *plan, const RtOptions *options)
     if (!st && !options->load_only)
         st = call_main(&run, &main);
     if (!st && options->checksum) {
-        rt_print_checksum(&run);
-        st = rt_flush(&run);
+        st = rt_print_checksum(&run);
+        if (!st)
+            st = rt_flush(&run);
     }
     if (!st && options->stats)
         rt_print_stats(&run);

@@ -198,6 +198,75 @@ an_interrupt_ends_the_wait_for_a_checkpoint(void **state)
     status_free(r.st);
 }
 
+/* ---- devices that are lost ------------------------------------------------
+ */
+
+enum { MOST_OPERATIONS = 400 };
+
+static const char ends[] =
+    "symbols b <= 6 alone, n <= 3, N <= 6\n"
+    "var @w: f32 sync(on_write) aggregate(none) init @w.init at 1:1+4\n"
+    "dataset @d {\n"
+    "  range start=0 stop=11 : i64\n"
+    "  batch size=6 drop_remainder=0 : i64[b]\n"
+    "}\n"
+    "iter @it of @d shard auto rows n\n"
+    "func @main() main {\n"
+    "  iter_open {iter=@it}\n"
+    "  while {\n"
+    "    %0: bool = iter_has_next {iter=@it}\n"
+    "    yield %0\n"
+    "  } {\n"
+    "    %x: i64[n] per_replica = iter_next {iter=@it}\n"
+    "    run {\n"
+    "      %1: i64 per_replica = sum %x {axes=[0]}\n"
+    "      print %1 {format=\"{}\"}\n"
+    "      yield\n"
+    "    }\n"
+    "    yield\n"
+    "  }\n"
+    "  %w: f32 = read {var=@w}\n"
+    "  print %w {format=\"w {}\"}\n"
+    "  return\n"
+    "}\n"
+    "func @w.init() init {\n"
+    "  %0: f32 = constant {dims=[] dtype=f32 data=[3.0]}\n"
+    "  return %0\n"
+    "}\n";
+
+/* Loses a device at each operation in turn, until there are no more: those of
+ * launches, batches, fetches, checkpoints and the checksum. */
+static int
+lose_in_turn(const char *seed, bool checkpoints)
+{
+    const char *text = program(2, ends);
+    for (int n = 1; n < MOST_OPERATIONS; n++) {
+        setenv("TFD_SANDBOX", arena_printf(arena, "%s,lost:%d", seed, n), 1);
+        Result r = run_with(
+            text, (RtOptions){.devices = "sandbox:0-1",
+                              .checksum = true,
+                              .every = 1,
+                              .checkpoint_dir =
+                                  checkpoints ? work_dir(arena) : NULL});
+        if (!r.st)
+            return n - 1;
+        assert_status_says(r.st, STATUS_MACHINE, " is lost: TFD_SANDBOX says ");
+        assert_null(strstr(r.out, "checksum"));
+    }
+    return MOST_OPERATIONS;
+}
+
+static void
+a_lost_device_ends_the_run(void **state)
+{
+    (void)state;
+    int plain = lose_in_turn("seed:0", false);
+    assert_in_range(plain, 20, MOST_OPERATIONS - 1);
+    assert_true(lose_in_turn("seed:0", true) > plain);
+    assert_in_range(lose_in_turn("seed:3", false), 20, MOST_OPERATIONS - 1);
+    unsetenv("TFD_SANDBOX");
+}
+
 int
 main(void)
 {
@@ -207,6 +276,7 @@ main(void)
         cmocka_unit_test(an_interrupt_ends_the_wait_for_data),
         cmocka_unit_test(data_are_waited_for_a_while_before_a_checkpoint),
         cmocka_unit_test(an_interrupt_ends_the_wait_for_a_checkpoint),
+        cmocka_unit_test(a_lost_device_ends_the_run),
     };
     return cmocka_run_group_tests(tests, new_arena, release_arena);
 }

@@ -382,9 +382,25 @@ execute(Queue *q, const Op *op)
     }
 }
 
+/* Whether q's device is lost, by TFD_SANDBOX=lost:N or an earlier operation. */
+static bool
+is_lost(Queue *q, const Op *op)
+{
+    RtDevice *d = &q->sandbox->device;
+    unsigned long long n = atomic_fetch_add(&rt_sandbox_world.executed, 1) + 1;
+    if ((double)n == rt_sandbox_world.options.lost)
+        rt_device_fail(d,
+                       "%s is lost: TFD_SANDBOX says so of operation %llu, "
+                       "%s",
+                       d->name, n, rt_sandbox_op_name(op->kind));
+    return rt_device_has_failed(d);
+}
+
 void
 rt_sandbox_execute(Queue *q, const Op *op)
 {
+    if (is_lost(q, op))
+        return;
     q->op = op;
     check_unchanged(q, op);
     rt_sandbox_see(q, view_of(op));

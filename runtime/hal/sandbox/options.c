@@ -42,6 +42,7 @@ read_option(const char *text, SandboxOptions *o)
         return o->is_engine = true;
     return read_flag(text, "trace", &o->trace) ||
            read_flag(text, "engine", &o->is_engine) ||
+           (read_number(text, "lost:", &o->lost) && o->lost > 0.0) ||
            (read_number(text, "bandwidth:", &o->link_bytes) &&
             o->link_bytes > 0.0) ||
            read_number(text, "latency:", &o->link_seconds);
@@ -62,7 +63,7 @@ rt_sandbox_options(SandboxOptions *out)
             return status_new(
                 STATUS_USAGE,
                 "TFD_SANDBOX has \"%s\", which is none of seed:N, "
-                "trace, engine, no-overlap, bandwidth:BYTES and "
+                "trace, lost:N, engine, no-overlap, bandwidth:BYTES and "
                 "latency:SECONDS",
                 word);
     return OK;

@@ -233,6 +233,7 @@ join_world(Sandbox *s)
         TRY(rt_sandbox_options(&w->options));
         w->random = w->options.seed;
         w->turns = 0;
+        atomic_store(&w->executed, 0);
         rt_sandbox_explain_faults();
     }
     Sandbox **end = &w->first;

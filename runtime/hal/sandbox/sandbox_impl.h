@@ -17,6 +17,7 @@ typedef struct Sandbox Sandbox;
 typedef struct SandboxOptions {
     uint64_t seed;       /* 0: the laziest order */
     bool trace;          /* every turn, on standard error */
+    double lost;         /* the operation that loses its device; 0: none */
     bool is_engine;      /* queues run at the same time, to be measured */
     bool has_no_overlap; /* then: a collective ends before its start returns */
     double link_bytes;   /* then: that collectives move in a second */
@@ -128,6 +129,7 @@ typedef struct World {
     SandboxOptions options;
     uint64_t random;
     uint64_t turns;
+    atomic_ullong executed; /* operations of all devices */
 } World;
 
 extern World rt_sandbox_world;

@@ -221,20 +221,25 @@ check_kind(const IrModule *m, const char *list, const BeTarget *targets,
 
 /* A plan runs on the devices that its program names: with main on the host. */
 static Status
-check_targets(Arena *a, const IrModule *m, const char *list)
+check_targets(const IrModule *m, const char *list, const BeTarget *targets,
+              int num)
 {
-    const BeTarget *targets;
-    int num, num_kinds = 0;
-    TRY(be_targets_parse(a, list, &targets, &num));
     if (!has_host(targets, num))
         return status_new(STATUS_USAGE,
                           "--target %s has no code for main, which runs on the "
                           "host: --target native,%s has",
                           list, list);
-    for (int i = 0; i < NUM_DEVICE_KINDS; i++) {
-        num_kinds += ir_devices_have(m->devices, (IrDeviceKind)i);
+    for (int i = 0; i < NUM_DEVICE_KINDS; i++)
         TRY(check_kind(m, list, targets, num, (IrDeviceKind)i));
-    }
+    return OK;
+}
+
+static Status
+check_devices(const IrModule *m)
+{
+    int num_kinds = 0;
+    for (int i = 0; i < NUM_DEVICE_KINDS; i++)
+        num_kinds += ir_devices_have(m->devices, (IrDeviceKind)i);
     if (num_kinds <= 1)
         return OK;
     return status_new(STATUS_USAGE,
@@ -244,14 +249,60 @@ check_targets(Arena *a, const IrModule *m, const char *list)
 }
 
 Status
+be_plan_targets(Arena *a, const IrModule *m, const BeOptions *options,
+                BeTargetCodes *out)
+{
+    const BeTarget *targets;
+    int num;
+    const char *list =
+        options->targets ? options->targets : usual_targets(a, m);
+    TRY(be_targets_parse(a, list, &targets, &num));
+    TRY(check_targets(m, list, targets, num));
+    *out = (BeTargetCodes){0};
+    for (int i = 0; i < num; i++) {
+        PlanCode code = {.name = targets[i].name,
+                         .target = target_find(targets[i].name)};
+        VEC_PUSH(a, *out, code);
+    }
+    return OK;
+}
+
+BeTargetCodes
+be_code_sizes(Arena *a, const BeCode *code)
+{
+    BeTargetCodes sizes = {0};
+    for (int i = 0; i < code->objects.len; i++) {
+        const BeObject *o = &code->objects.data[i];
+        if (!sizes.len || strcmp(VEC_LAST(sizes).name, o->target) != 0)
+            VEC_PUSH(a, sizes,
+                     ((PlanCode){.name = o->target,
+                                 .target = target_find(o->target)}));
+        VEC_LAST(sizes).num_objects++;
+        VEC_LAST(sizes).bytes += o->size;
+    }
+    return sizes;
+}
+
+/* As a list for --target. */
+static const char *
+list_targets(Arena *a, const BeTargetCodes *codes)
+{
+    Str s = str_new(a);
+    for (int i = 0; i < codes->len; i++)
+        str_addf(&s, "%s%s", i ? "," : "", codes->data[i].name);
+    return str_text(&s);
+}
+
+Status
 be_compile(Arena *a, IrModule *m, const BeKernels *kernels,
            const BeOptions *options, BeCode *out)
 {
     BeOptions how = *options;
     *out = (BeCode){0};
-    if (!how.targets)
-        how.targets = usual_targets(a, m);
-    TRY(check_targets(a, m, how.targets));
+    BeTargetCodes targets;
+    TRY(check_devices(m));
+    TRY(be_plan_targets(a, m, options, &targets));
+    how.targets = list_targets(a, &targets);
     Str text = str_new(a);
     ir_print_module(&text, m);
     out->ir = str_text(&text);

@@ -54,6 +54,13 @@ void be_kernels_print(Str *out, const BeKernels *kernels);
 Status be_compile(Arena *a, IrModule *m, const BeKernels *kernels,
                   const BeOptions *options, BeCode *out) MUST_USE;
 
+/* The targets that be_compile compiles a plan for m for, without objects; or of
+ * code, with the number of objects and their bytes.  In a. */
+typedef VEC(PlanCode) BeTargetCodes;
+Status be_plan_targets(Arena *a, const IrModule *m, const BeOptions *options,
+                       BeTargetCodes *out) MUST_USE;
+BeTargetCodes be_code_sizes(Arena *a, const BeCode *code);
+
 /* The LLVM IR and the assembly of the kernels and, if m is not NULL, of its
  * functions.  Does not use the cache. */
 Status be_print_llvm(Str *out, IrModule *m, const BeKernels *kernels,

@@ -110,7 +110,7 @@ static const OptionRow rows[NUM_OPTS] = {
     [OPT_EXPLAIN] = {.name = "explain",
                      .help = "print the program in words: variables, batches, "
                              "every inserted operation with its reason, "
-                             "memory; a plan is made only where -o says"},
+                             "memory, code; a plan is made only where -o says"},
     [OPT_TARGET] = {.name = "target",
                     .arg = "LIST",
                     .help = "the machines that the plan has code for: native "
@@ -398,6 +398,15 @@ finish_code(Tfdc *t, IrModule *m, const BeKernels *kernels)
 }
 
 static Status
+explain_code(Tfdc *t, const BeTargetCodes *codes)
+{
+    Str s = str_new(t->arena);
+    str_add(&s, "\n");
+    plan_print_code(&s, codes->data, codes->len);
+    return file_write("-", str_text(&s), s.len);
+}
+
+static Status
 write_plan(Tfdc *t, IrModule *m, const BeKernels *kernels)
 {
     BeCode code = {.ir = NULL};
@@ -407,16 +416,22 @@ write_plan(Tfdc *t, IrModule *m, const BeKernels *kernels)
         fprintf(stderr, "tfdc: warning: %s\n", code.warning);
     Status st = plan_write(be_plan(t->arena, m, &code), plan_path(t));
     note_time(t, "plan");
-    return st;
+    if (st || !options_given(t->options, OPT_EXPLAIN))
+        return st;
+    BeTargetCodes sizes = be_code_sizes(t->arena, &code);
+    return explain_code(t, &sizes);
 }
 
-/* -o is where the plan goes. */
+/* -o is where the plan goes; without it the sizes of code are not known. */
 static Status
 explain(Tfdc *t, const IrModule *m)
 {
     Str s = str_new(t->arena);
+    BeTargetCodes targets;
     pass_explain(&s, m);
-    return file_write("-", str_text(&s), s.len);
+    TRY(be_plan_targets(t->arena, m, &t->backend, &targets));
+    TRY(file_write("-", str_text(&s), s.len));
+    return options_given(t->options, OPT_OUT) ? OK : explain_code(t, &targets);
 }
 
 /* After all passes it is; those of a list may leave it anywhere. */

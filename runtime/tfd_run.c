@@ -35,6 +35,7 @@ enum {
     OPT_PROGRESS,
     OPT_STATS,
     OPT_CHECKSUM,
+    OPT_INFO,
     NUM_OPTS
 };
 
@@ -98,6 +99,10 @@ static const OptionRow rows[NUM_OPTS] = {
     [OPT_CHECKSUM] = {.name = "checksum",
                       .help = "at the end, print a hash of all variables on "
                               "all devices: equal bits, equal hash"},
+    [OPT_INFO] = {.name = "info",
+                  .help = "print what the plan has instead of running it: "
+                          "devices, programs, kernels, code for which "
+                          "machines"},
 };
 
 static const OptionTable table = {
@@ -223,6 +228,14 @@ take_options(Arena *a, const Options *o, RtOptions *out)
     return OK;
 }
 
+static Status
+print_info(Arena *a, const Plan *plan)
+{
+    Str s = str_new(a);
+    plan_print_info(&s, plan);
+    return file_write("-", str_text(&s), s.len);
+}
+
 /* Opened resources stay for the report; plan is NULL until it is read. */
 static Status
 run(Arena *a, int argc, char **argv, Plan **plan)
@@ -235,6 +248,8 @@ run(Arena *a, int argc, char **argv, Plan **plan)
         return file_write("-", answer, strlen(answer));
     TRY(take_options(a, o, &options));
     TRY(plan_read(a, options_operand(o), plan));
+    if (options_given(o, OPT_INFO))
+        return print_info(a, *plan);
     catch_interrupts();
     return rt_run(*plan, &options);
 }

@@ -47,7 +47,7 @@ unknown_target(Arena *a, const char *name)
 Status
 be_targets_parse(Arena *a, const char *list, const BeTarget **out, int *num)
 {
-    VEC(BeTarget) found = {0};
+    bool asked[NUM_TARGETS] = {false};
     char *rest = arena_strdup(a, list);
     for (char *name; (name = strsep(&rest, ","));) {
         const TargetInfo *t = target_find(name);
@@ -57,12 +57,12 @@ be_targets_parse(Arena *a, const char *list, const BeTarget **out, int *num)
         }
         if (!t)
             return unknown_target(a, name);
-        bool twice = false;
-        for (int i = 0; i < found.len; i++)
-            twice |= found.data[i].name == t->name;
-        if (!twice)
-            VEC_PUSH(a, found, machines[t - target_info]);
+        asked[t - target_info] = true;
     }
+    VEC(BeTarget) found = {0};
+    for (int i = 0; i < NUM_TARGETS; i++)
+        if (asked[i])
+            VEC_PUSH(a, found, machines[i]);
     *out = found.data;
     *num = found.len;
     return OK;

@@ -19,8 +19,9 @@ typedef struct BeTarget {
     int num_registers;
 } BeTarget;
 
-/* The targets of a list such as "x86-64-v3,sm_80", each once; "native" is this
- * machine's CPU (the least target if it runs none).  In a, at *out. */
+/* The targets of a list such as "x86-64-v3,sm_80", each once, in the order of
+ * targets.def; "native" is this machine's CPU (the least target if it runs
+ * none).  In a, at *out. */
 Status be_targets_parse(Arena *a, const char *list, const BeTarget **out,
                         int *num) MUST_USE;
 

@@ -20,6 +20,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include "ir/base/status.h"
+#include "ir/base/str.h"
 #include "ir/ir.h"
 #include "ir/plan/target.h"
 
@@ -103,6 +104,14 @@ Status plan_read_bytes(Arena *a, const char *path, const char *bytes,
  * kernels all but the host's. */
 Status plan_choose_code(const Plan *p, IrDeviceKind device, int level,
                         const PlanCode **out) MUST_USE;
+
+/* What is in a plan, in words: devices, numbers of programs and kernels, code.
+ */
+void plan_print_info(Str *out, const Plan *p);
+
+/* A line for each target: bytes, kind of devices, what the code is; codes
+ * without objects, which are still to be compiled, have no numbers. */
+void plan_print_code(Str *out, const PlanCode *codes, int num);
 
 /* The number of a device program; -1 for any other function. */
 int plan_program_number(const Plan *p, const IrFunc *fn);

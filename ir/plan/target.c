@@ -15,8 +15,8 @@ const TargetInfo target_info[NUM_TARGETS] = {
 };
 
 const TargetFormat target_formats[NUM_DEVICE_KINDS] = {
-#define CODE_FORMAT(device, extension, machine, hosts)                         \
-    [DEVICE_##device] = {extension, machine, hosts},
+#define CODE_FORMAT(device, extension, machine, hosts, doc)                    \
+    [DEVICE_##device] = {extension, machine, hosts, doc},
 #include "ir/plan/targets.def"
 #undef CODE_FORMAT
 };

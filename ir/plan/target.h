@@ -34,6 +34,7 @@ typedef struct TargetFormat {
                               this kind have no code of their own */
     const char *machine;   /* such a device in messages: "CPU" */
     bool hosts;            /* it has main and all other functions, too */
+    const char *doc;
 } TargetFormat;
 
 extern const TargetFormat target_formats[NUM_DEVICE_KINDS];

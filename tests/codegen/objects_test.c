@@ -150,15 +150,22 @@ a_second_compilation_is_free(void **state)
     (void)state;
     Arena *a = arena_new(NULL, "test");
     const char *dir = work_dir(a);
-    BeOptions options = {.targets = "x86-64-v3", .level = 2, .cache = dir};
+    BeOptions options = {
+        .targets = "x86-64-v3,sm_80", .level = 2, .cache = dir};
     BeCode first = compile(a, &options), second = compile(a, &options);
     expect_cached(&first, false);
     expect_cached(&second, true);
     expect_same_code(&first, &second);
-    assert_int_equal(each_file(dir, NULL), 2);
-    options.targets = "x86-64-v4";
-    BeCode other = compile(a, &options);
-    expect_cached(&other, false);
+    assert_int_equal(each_file(dir, NULL), 4);
+    static const char *const others[] = {"x86-64-v4", "sm_90"};
+    for (int i = 0; i < 2; i++) {
+        options.targets = others[i];
+        BeCode other = compile(a, &options);
+        expect_cached(&other, false);
+    }
+    options.targets = "sm_80";
+    BeCode ptx = compile(a, &options);
+    expect_cached(&ptx, true);
     arena_release(a);
 }
 
@@ -205,6 +212,11 @@ targets_are_named(void **state)
     assert_null(st);
     assert_int_equal(num, 2);
     assert_string_equal(targets[1].name, "x86-64-v3");
+    st = be_targets_parse(a, "sm_80,x86-64-v3,native,sm_90", &targets, &num);
+    assert_null(st);
+    assert_string_equal(targets[num - 1].name, "sm_80");
+    assert_string_equal(targets[num - 2].name, "sm_90");
+    assert_int_equal(targets[0].device, DEVICE_cpu);
     st = be_targets_parse(a, "native", &targets, &num);
     assert_null(st);
     assert_int_equal(num, 1);

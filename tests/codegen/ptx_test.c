@@ -124,6 +124,34 @@ kernels_assemble_without_spills(void **state)
     arena_release(a);
 }
 
+/* ---- plans -------------------------------------------------------------- */
+
+/* A plan's entries are assembled one by one. */
+static void
+entries_of_a_plan_assemble(void **state)
+{
+    Arena *a = arena_new(NULL, "assemble");
+    const KernelSource *source = kernel_sources;
+    (void)state;
+    while (!strstr(source->path, "linear.tfd"))
+        source++;
+    BeKernels kernels = kernel_source_read(a, source_root, source);
+    BeOptions options = {.targets = "sm_80,sm_90", .level = 2, .cache = ""};
+    BeCode code;
+    assert_null(be_compile_kernels(a, &kernels, &options, &code));
+    assert_int_equal(code.objects.len, kernels.len * NUM_GPUS);
+    for (int i = 0; i < code.objects.len; i++) {
+        const BeObject *o = &code.objects.data[i];
+        char path[] = "/tmp/tfd-ptx-XXXXXX";
+        close(mkstemp(path));
+        assert_null(file_write(path, o->bytes, o->size));
+        Usage u = usage_of(a, assemble(a, path, o->target), o->name);
+        unlink(path);
+        assert_int_equal(u.stores, 0);
+    }
+    arena_release(a);
+}
+
 /* ---- all ---------------------------------------------------------------- */
 
 enum { MAX_TESTS = 64 };
@@ -141,6 +169,8 @@ main(int argc, char **argv)
     }
     struct CMUnitTest tests[MAX_TESTS];
     int num = 0;
+    tests[num++] = (struct CMUnitTest){.name = "entries_of_a_plan_assemble",
+                                       .test_func = entries_of_a_plan_assemble};
     for (const KernelSource *s = kernel_sources; s->path; s++)
         tests[num++] =
             (struct CMUnitTest){.name = s->path,

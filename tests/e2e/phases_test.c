@@ -85,8 +85,7 @@ compiling_goes_on_from_any_phase(void **state)
     Arena *a = *state;
     const char *file = arena_printf(a, "%s/text", work_dir(a));
     static const char *const from[] = {"ir", "placed"};
-    for (int i = sweep_first(NUM_PROGRAMS); i < NUM_PROGRAMS;
-         i = sweep_next(i))
+    for (int i = sweep_first(NUM_PROGRAMS); i < NUM_PROGRAMS; i = sweep_next(i))
         for (int f = 0; f < 2; f++) {
             const char *common = arena_printf(
                 a, "%s --devices %s", program_path(a, i), programs[i].devices);
@@ -301,6 +300,47 @@ sums_begin_in_the_first_half_of_the_backward_pass(void **state)
 
 /* The words are the same with a plan and without one, and the plan is the same
  * with the words and without. */
+/* The last part of --explain. */
+static const char *
+code_part(const char *text)
+{
+    const char *part = strstr(text, "\ncode");
+    assert_non_null(part);
+    return part;
+}
+
+/* Both programs say the same of a plan's code: its targets and their bytes. */
+static void
+a_plan_says_what_it_is_for(void **state)
+{
+    Arena *a = *state;
+    const char *dir = work_dir(a);
+    const char *targets[] = {"x86-64-v4", "x86-64-v3", "sm_90"};
+    const char *rest =
+        arena_printf(a,
+                     "%s/docs/examples/linear.tfd --explain --target "
+                     "x86-64-v3,sm_90,x86-64-v4",
+                     getenv("TFD_ROOT"));
+    const char *without = code_part(run_ok(a, "tfdc %s", rest).out);
+    const char *with =
+        code_part(run_ok(a, "tfdc %s -o %s/x.tfp", rest, dir).out);
+    const char *info = code_part(run_ok(a, "tfd-run %s/x.tfp --info", dir).out);
+    assert_memory_equal(with, info, strlen(with));
+    assert_non_null(strstr(info + strlen(with), "this machine's CPU"));
+    for (int i = 0; i < 3; i++) {
+        char name[32];
+        long bytes;
+        without = strchr(without + 1, '\n') + 1;
+        assert_int_equal(sscanf(without, " %31s %ld", name, &bytes), 1);
+        assert_string_equal(name, targets[i]);
+        with = strchr(with + 1, '\n') + 1;
+        assert_int_equal(sscanf(with, " %31s %ld", name, &bytes), 2);
+        assert_string_equal(name, targets[i]);
+        assert_true(bytes > 1000);
+        without--, with--;
+    }
+}
+
 static void
 a_plan_is_made_beside_its_explanation(void **state)
 {
@@ -311,7 +351,9 @@ a_plan_is_made_beside_its_explanation(void **state)
     Ran words = run_ok(a, "tfdc %s --explain", program);
     assert_string_equal(run_ok(a, "ls %s", dir).out, "program.tfd\n");
     Ran both = run_ok(a, "tfdc %s --explain -o %s/both.tfp", program, dir);
-    assert_string_equal(both.out, words.out);
+    size_t len = (size_t)(code_part(words.out) - words.out);
+    assert_int_equal(code_part(both.out) - both.out, len);
+    assert_memory_equal(both.out, words.out, len);
     run_ok(a, "tfdc %s -o %s/plan.tfp", program, dir);
     run_ok(a, "cmp %s/both.tfp %s/plan.tfp", dir, dir);
     assert_string_equal(run_ok(a, "tfd-run %s/both.tfp", dir).out, "hi\n");
@@ -335,6 +377,7 @@ main(void)
         cmocka_unit_test(ways_are_explained_by_the_devices),
         cmocka_unit_test(a_program_is_explained),
         cmocka_unit_test(sums_begin_in_the_first_half_of_the_backward_pass),
+        cmocka_unit_test(a_plan_says_what_it_is_for),
         cmocka_unit_test(a_plan_is_made_beside_its_explanation),
     };
     return cmocka_run_group_tests(tests, new_arena, release_arena);

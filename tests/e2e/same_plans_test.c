@@ -123,18 +123,30 @@ on_one_core_without_a_cache_by_another_tfdc(void **state)
     assert_int_equal(sched_setaffinity(0, sizeof all, &all), 0);
 }
 
-/* The code that no plan has yet. */
+/* Code for all kinds of targets, in any order of the list. */
 static void
-kernels_of_gpus_by_another_tfdc(void **state)
+several_targets_by_another_tfdc(void **state)
 {
     Arena *a = *state;
-    static const char *const names[] = {"bigram", "convnet", "spiral"};
-    for (int i = 0; i < 3; i++) {
-        const char *rest = arena_printf(
-            a, "%s/docs/examples/%s.tfd --devices gpu:0-1 --to ptx",
-            getenv("TFD_ROOT"), names[i]);
-        assert_string_equal(run_ok(a, "%s %s", another_tfdc(), rest).out,
-                            run_ok(a, "tfdc %s", rest).out);
+    static const struct {
+        const char *name, *one, *other;
+    } rows[] = {
+        {"bigram", "--devices gpu:0-1", "--devices gpu:0-1"},
+        {"convnet", "--devices gpu:0-1", "--devices gpu:0-1"},
+        {"linear", "--target x86-64-v3,x86-64-v4,sm_90",
+         "--target sm_90,x86-64-v4,sm_90,x86-64-v3"},
+        {"spiral", "--devices gpu:0-1 --target x86-64-v3,sm_80,sm_90",
+         "--devices gpu:0-1 --target sm_90,sm_80,x86-64-v3"},
+    };
+    enum { NUM_ROWS = sizeof rows / sizeof *rows };
+    const char *one = arena_printf(a, "%s/one.tfp", first_plans);
+    const char *other = arena_printf(a, "%s/other.tfp", first_plans);
+    for (int i = 0; i < NUM_ROWS; i++) {
+        const char *program = arena_printf(a, "%s/docs/examples/%s.tfd",
+                                           getenv("TFD_ROOT"), rows[i].name);
+        run_ok(a, "%s %s %s -o %s", another_tfdc(), program, rows[i].one, one);
+        run_ok(a, "tfdc %s %s -o %s", program, rows[i].other, other);
+        assert_same_file(a, one, other);
     }
 }
 
@@ -229,7 +241,7 @@ main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(whoever_compiles),
         cmocka_unit_test(on_one_core_without_a_cache_by_another_tfdc),
-        cmocka_unit_test(kernels_of_gpus_by_another_tfdc),
+        cmocka_unit_test(several_targets_by_another_tfdc),
         cmocka_unit_test(however_its_path_is_spelled),
         cmocka_unit_test(messages_show_the_path_given),
     };

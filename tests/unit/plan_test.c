@@ -329,6 +329,34 @@ entries_of_code_are_checked(void **state)
                    "its code for sm_80 has \"k_2\", and that for x86-64-v3");
 }
 
+/* The whole page, but for the machine that the test runs on. */
+static void
+plans_are_put_in_words(void **state)
+{
+    (void)state;
+    Str s = str_new(arena);
+    plan_print_info(&s, read_plan(plan_for("z80,sm_80,x86-64-v3")));
+    char *text = arena_strdup(arena, str_text(&s));
+    char *last = strstr(text, "  this machine's CPU");
+    assert_non_null(last);
+    assert_non_null(strstr(last, target_here()));
+    *last = '\0';
+    assert_string_equal(
+        text,
+        "x.tfp: a plan of format " FORMAT " and ABI " ABI
+        ", by tfdc " TFD_VERSION "\n\n"
+        "  replicas                           1  on cpu:0\n"
+        "  device programs                    0\n"
+        "  kernels                            2\n\n"
+        "code, in bytes\n"
+        "  x86-64-v3                         26  ELF objects for cpu devices: "
+        "x86-64 with AVX2 and FMA\n"
+        "  sm_80                             14  PTX for gpu devices: NVIDIA "
+        "GPUs of compute capability 8.0 and newer\n"
+        "  z80                               14  for a machine that this "
+        "version does not know\n");
+}
+
 static void
 plans_without_code_are_refused(void **state)
 {
@@ -643,6 +671,7 @@ main(void)
         cmocka_unit_test(the_best_target_of_a_kind_is_taken),
         cmocka_unit_test(code_that_does_not_fit_is_refused),
         cmocka_unit_test(entries_of_code_are_checked),
+        cmocka_unit_test(plans_are_put_in_words),
         cmocka_unit_test(plans_without_code_are_refused),
         cmocka_unit_test(damaged_programs_are_refused),
         cmocka_unit_test(manifests_are_checked),

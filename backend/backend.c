@@ -106,6 +106,11 @@ add_host_job(Arena *a, const BeHostModule *host, const BeTarget *t,
 {
     BeJob job = {
         .name = HOST_OBJECT, .text = code->ir, .text_len = code->ir_len};
+    if (host->enqueues) { /* which the cache must know */
+        job.text =
+            arena_printf(a, "%.*s# enqueues\n", (int)code->ir_len, code->ir);
+        job.text_len = strlen(job.text);
+    }
     job.emit = be_host_emit; /* calls and copies alone: level 0 */
     job.what = host;
     job.target = t;
@@ -128,6 +133,17 @@ add_kernel_jobs(Arena *a, const BeKernels *kernels, const BeTarget *t,
     }
 }
 
+/* Whether devices execute other code than the host's: it then enqueues theirs.
+ */
+static bool
+has_other_code(const BeTarget *targets, int num)
+{
+    for (int i = 0; i < num; i++)
+        if (!target_formats[targets[i].device].hosts)
+            return true;
+    return false;
+}
+
 /* The jobs for all targets; m may be NULL.  Functions come first, since they
  * take longest; a GPU's code is kernels alone. */
 static Status
@@ -137,9 +153,9 @@ list_jobs(Arena *a, IrModule *m, const BeKernels *kernels,
     const BeTarget *targets;
     int num;
     BeHostModule *host = NEW(a, BeHostModule);
-    *host = (BeHostModule){m, kernels};
     const char *list = options->targets ? options->targets : "native";
     TRY(be_targets_parse(a, list, &targets, &num));
+    *host = (BeHostModule){m, kernels, has_other_code(targets, num)};
     for (int i = 0; i < num; i++) {
         if (m && target_formats[targets[i].device].hosts)
             add_host_job(a, host, &targets[i], code, jobs);

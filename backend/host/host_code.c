@@ -21,6 +21,10 @@
  * Where a loop's argument, its initial value, its yield and its result have
  * different places, the value is copied at the edge; allocate gives most of
  * them the same place.
+ *
+ * A device that executes other code than this gets its work from a second form
+ * of each device program: the same sequence, in which kernels, copies, and
+ * loads and stores of values go through hooks that enqueue them.
  */
 #include "backend/host/host_code.h"
 
@@ -127,29 +131,13 @@ count_round(BeHost *h, Counter c)
     be_store(u, next, counter_word(h, c, 0), 8);
 }
 
-static Type
-integer_of(const BeHost *h, const IrValue *v)
-{
-    unsigned bits = (unsigned)dtype_info[v->type.dtype].bytes * 8;
-    return LLVMIntTypeInContext(h->u->context, bits);
-}
-
+/* A number of rounds, as an i64. */
 static Val
-load_integer(BeHost *h, const IrValue *v)
+load_rounds(BeHost *h, const IrValue *v)
 {
-    BeUnit *u = h->u;
     bool is_signed = dtype_info[v->type.dtype].kind == DTYPE_SIGNED;
-    Val x = be_load(u, integer_of(h, v), be_host_address(h, v),
-                    (unsigned)dtype_info[v->type.dtype].bytes);
-    return LLVMBuildIntCast2(u->builder, x, u->i64, is_signed, "");
-}
-
-static void
-store_integer(BeHost *h, const IrValue *v, Val x)
-{
-    x = LLVMBuildIntCast2(h->u->builder, x, integer_of(h, v), 1, "");
-    be_store(h->u, x, be_host_address(h, v),
-             (unsigned)dtype_info[v->type.dtype].bytes);
+    Val x = be_host_load_integer(h, v);
+    return LLVMBuildIntCast2(h->u->builder, x, h->u->i64, is_signed, "");
 }
 
 /* The end of a round: returns the stop word if it is not 0.  A dataset loop has
@@ -172,13 +160,13 @@ emit_for(BeHost *h, const IrOp *op)
     Block head = be_block(u, "for"), body = be_block(u, "round");
     Block end = be_block(u, "end");
     Counter counter = loop_counter(h);
-    start_counter(h, counter, load_integer(h, op->operands[0]));
+    start_counter(h, counter, load_rounds(h, op->operands[0]));
     copy_values(h, op->operands + 1, args, num);
     be_br(u, head);
     be_position_at_end(u, head);
     test_counter(h, counter, body, end);
     be_position_at_end(u, body);
-    store_integer(h, index, rounds_done(h, counter));
+    be_host_store_integer(h, index, rounds_done(h, counter));
     emit_ops(h, region);
     copy_yields(h, region, args, num);
     count_round(h, counter);
@@ -389,6 +377,7 @@ load_call(BeHost *h)
     h->first = h->cur;
     h->stop =
         be_host_call_field(h, h->cur.call, u->ptr, offsetof(TfdCall, stop));
+    h->word = h->enqueues ? be_alloca(u, u->i64, 1, 8, "word") : NULL;
     h->ptrs = be_alloca(u, u->ptr, (uint64_t)most.ptrs, 8, "ptrs");
     h->words = be_alloca(u, u->i64, (uint64_t)most.words, 8, "words");
     h->partials = be_alloca(u, u->i8, (uint64_t)most.part_bytes, 16, "parts");
@@ -412,7 +401,9 @@ emit_function(BeHost *h)
     BeUnit *u = h->u;
     bool is_main = h->fn->kind == FUNC_MAIN;
     const char *symbol =
-        is_main ? "tfd_main" : arena_printf(h->arena, "p_%s", h->fn->name);
+        is_main ? "tfd_main"
+                : arena_printf(h->arena, "%c_%s", h->enqueues ? 'q' : 'p',
+                               h->fn->name);
     be_func_begin(u, symbol, u->i32, &u->ptr, 1, true);
     load_call(h);
     begin_failure(h);
@@ -462,8 +453,12 @@ be_host_emit(BeUnit *u, const void *what, const BeTarget *t)
                     .kernels = host->kernels,
                     .fn = fn,
                     .arena = a};
+        BeHost enqueuing = h;
+        enqueuing.enqueues = true;
         emit_function(&h);
-        st = h.status;
+        if (host->enqueues && fn->kind == FUNC_PROGRAM && !h.status)
+            emit_function(&enqueuing);
+        st = h.status ? h.status : enqueuing.status;
     }
     arena_release(a);
     return st;

@@ -12,6 +12,7 @@
 typedef struct BeHostModule {
     IrModule *module;
     const BeKernels *kernels;
+    bool enqueues; /* device programs also as q_NAME */
 } BeHostModule;
 
 /* Adds p_NAME for every function of a placed module, and tfd_main, to u.  what

@@ -29,12 +29,14 @@ typedef struct BeHost {
     IrModule *module;
     const BeKernels *kernels; /* of the module */
     IrFunc *fn;
+    bool enqueues; /* code for devices that do not execute it */
     Arena *arena;
     BeCallFields first; /* of the first replica, with shared values */
-    BeCallFields cur; /* of the replica that executes */
-    bool in_replica;  /* in a replica loop */
+    BeCallFields cur;   /* of the replica that executes */
+    bool in_replica;    /* in a replica loop */
     Val stop;
     Val ptrs, words; /* tables handed to kernels */
+    Val word;        /* memory for what is loaded from a device */
     Val partials;    /* memory for those of long reductions */
     Block failed;    /* returns the status that its phi is given */
     Val failure;
@@ -71,6 +73,9 @@ void be_host_copy_location(BeHost *h, BeLocation from, BeLocation to,
                            const IrType *type);
 void be_host_copy_value(BeHost *h, const IrValue *from, const IrValue *to);
 
+/* The integer at v's place, of the type's width, and its change. */
+Val be_host_load_integer(BeHost *h, const IrValue *v);
+void be_host_store_integer(BeHost *h, const IrValue *v, Val x);
 /* An i1. */
 Val be_host_condition(BeHost *h, const IrValue *v);
 

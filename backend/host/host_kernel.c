@@ -3,7 +3,8 @@
  *
  * A kernel gets a table of pointers, the sizes of its batches and a range of
  * its grid.  In a device program, one whose grid is long enough goes through
- * the hook that divides the range among the threads of the device.
+ * the hook that divides the range among the threads of the device.  A device
+ * with code of its own is asked to launch the kernel by its number.
  */
 #include "backend/host/host_impl.h"
 
@@ -150,21 +151,48 @@ emit_long_kernel(BeHost *h, const IrOp *op)
     LLVMBuildCall2(u->builder, kernel_type(u), rest, whole, 4, "");
 }
 
-void
-be_host_emit_kernel(BeHost *h, const IrOp *op)
+/* Outputs that begin as inputs. */
+static void
+copy_initial_values(BeHost *h, const IrOp *op)
 {
-    BeUnit *u = h->u;
     const BeKernel *k = be_kernel_of(h->kernels, op);
-    if (is_long(h, k)) {
-        emit_long_kernel(h, op);
-        return;
-    }
-    Val fn = kernel_function(h, k, ""), ptrs = kernel_ptrs(h, op);
     for (int i = 0; i < k->arrays[K_OUT].len; i++) {
         const KArray *from = k->arrays[K_OUT].data[i]->from;
         if (from)
             be_host_copy_value(h, op->operands[from->index], op->results[i]);
     }
+}
+
+/* The device's own code, by its number in the plan. */
+static void
+emit_launch(BeHost *h, const IrOp *op)
+{
+    BeUnit *u = h->u;
+    const BeKernel *k = be_kernel_of(h->kernels, op);
+    int number = be_kernel_number(h->kernels, k);
+    copy_initial_values(h, op);
+    Val ptrs = kernel_ptrs(h, op);
+    Val words = kernel_words(h, k), items = kernel_items(h, k);
+    Val args[] = {LLVMConstInt(u->i32, (unsigned)number, 0), ptrs, words, items,
+                  be_word(u, be_kernel_grain(k))};
+    be_host_call_hook(h, offsetof(TfdHooks, launch), args, 5, "launched");
+}
+
+void
+be_host_emit_kernel(BeHost *h, const IrOp *op)
+{
+    BeUnit *u = h->u;
+    const BeKernel *k = be_kernel_of(h->kernels, op);
+    if (h->enqueues) {
+        emit_launch(h, op);
+        return;
+    }
+    if (is_long(h, k)) {
+        emit_long_kernel(h, op);
+        return;
+    }
+    Val fn = kernel_function(h, k, ""), ptrs = kernel_ptrs(h, op);
+    copy_initial_values(h, op);
     Val words = kernel_words(h, k), items = kernel_items(h, k);
     int64_t grain = kernel_grain(h, k);
     if (grain) {

@@ -149,7 +149,7 @@ be_host_end_replicas(BeHost *h, const BeReplicaLoop *loop)
     h->in_replica = false;
 }
 
-/* ---- copies, conditions, statuses --------------------------------------- */
+/* ---- copies -------------------------------------------------------------- */
 
 /* The bytes that this replica copies: none if its arena is the shared one and
  * both places are the same. */
@@ -167,8 +167,12 @@ static void
 copy_once(BeHost *h, BeLocation from, BeLocation to, const IrType *type)
 {
     Val dst = address_of(h, to), src = address_of(h, from);
-    LLVMBuildMemCpy(h->u->builder, dst, 1, src, 1,
-                    bytes_to_copy(h, from, to, type));
+    Val bytes = bytes_to_copy(h, from, to, type);
+    Val args[] = {dst, src, bytes};
+    if (h->enqueues)
+        be_host_call_hook(h, offsetof(TfdHooks, copy), args, 3, "copied");
+    else
+        LLVMBuildMemCpy(h->u->builder, dst, 1, src, 1, bytes);
 }
 
 /* Each replica copies its own value, unless it is shared. */
@@ -194,12 +198,55 @@ be_host_copy_value(BeHost *h, const IrValue *from, const IrValue *to)
                           &to->type);
 }
 
+/* ---- single words -------------------------------------------------------- */
+
+static unsigned
+bytes_of(const IrValue *v)
+{
+    return (unsigned)dtype_info[v->type.dtype].bytes;
+}
+
+static Type
+integer_of(const BeHost *h, const IrValue *v)
+{
+    return LLVMIntTypeInContext(h->u->context, bytes_of(v) * 8);
+}
+
+Val
+be_host_load_integer(BeHost *h, const IrValue *v)
+{
+    BeUnit *u = h->u;
+    Val address = be_host_address(h, v);
+    if (h->enqueues) {
+        Val args[] = {h->word, address, LLVMConstInt(u->i32, bytes_of(v), 0)};
+        be_host_call_hook(h, offsetof(TfdHooks, load), args, 3, "loaded");
+        address = h->word; /* whose first bytes are the lower ones */
+    }
+    return be_load(u, integer_of(h, v), address, bytes_of(v));
+}
+
+void
+be_host_store_integer(BeHost *h, const IrValue *v, Val x)
+{
+    BeUnit *u = h->u;
+    Val address = be_host_address(h, v);
+    Val args[] = {address, x, LLVMConstInt(u->i32, bytes_of(v), 0)};
+    if (h->enqueues) {
+        be_host_call_hook(h, offsetof(TfdHooks, store), args, 3, "stored");
+        return;
+    }
+    x = LLVMBuildIntCast2(u->builder, x, integer_of(h, v), 1, "");
+    be_store(u, x, address, bytes_of(v));
+}
+
 Val
 be_host_condition(BeHost *h, const IrValue *v)
 {
-    Val byte = be_load(h->u, h->u->i8, be_host_address(h, v), 1);
+    Val byte = be_host_load_integer(h, v);
     return be_icmp(h->u, LLVMIntNE, byte, be_zero(h->u->i8));
 }
+
+/* ---- statuses and hooks -------------------------------------------------- */
 
 void
 be_host_check_status(BeHost *h, Val status)

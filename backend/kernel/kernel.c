@@ -289,6 +289,15 @@ items_of_parts(const BeKernel *k)
     return ir_dim_const(items);
 }
 
+int
+be_kernel_number(const BeKernels *kernels, const BeKernel *k)
+{
+    int before = 0;
+    for (int i = 0; i < kernels->len; i++)
+        before += strcmp(kernels->data[i]->name, k->name) < 0;
+    return before;
+}
+
 Dim
 be_kernel_items(const BeKernel *k)
 {

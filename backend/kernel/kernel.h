@@ -252,6 +252,10 @@ be_kernel_of(const BeKernels *kernels, const IrOp *op)
     assert(k && *k);
     return *k;
 }
+
+/* Its number in the plan: its index in the sorted list of their names. */
+int be_kernel_number(const BeKernels *kernels, const BeKernel *k);
+
 /* Reads any number of kernels; errors go to d, and the result is false then.
  * `file` is the registered source the text is.  Names are computed again.  The
  * kernels are verified. */

@@ -11,7 +11,7 @@
 
 #include <stdint.h>
 
-#define TFD_ABI 4
+#define TFD_ABI 5
 
 /* The host code of a module exports a function of this name followed by the
  * hash of the module's text, so that code cannot run with the operations of
@@ -24,12 +24,15 @@ typedef void TfdKernel(void *const *ptrs, const int64_t *dims, int64_t begin,
 
 typedef struct TfdCall TfdCall;
 
-/* A device program, dataset function or initial value, p_NAME, or tfd_main.
+/* A device program, dataset function or initial value, p_NAME, or tfd_main;
+ * q_NAME is a device program that enqueues its work on the device.
  * Returns 0, or the first nonzero status of a function it called or of the stop
  * word, which it loads in every round of a loop. */
 typedef int32_t TfdFunction(TfdCall *call);
 
-/* Compiled code returns any nonzero status at once. */
+/* Compiled code returns any nonzero status at once.  The second group is called
+ * by programs that enqueue their work, q_NAME: their addresses are those of the
+ * device. */
 typedef struct TfdHooks {
     uint32_t abi; /* TFD_ABI */
     /* Executes hooked operation number index of the function. */
@@ -39,6 +42,16 @@ typedef struct TfdHooks {
                         const int64_t *dims, int64_t count, int64_t grain);
     /* main has come to the end of an iteration of dataset loop index. */
     int32_t (*safepoint)(TfdCall *call, int32_t index);
+
+    /* Launches kernel number `kernel` of the plan on items 0 .. items, ranges
+     * of at least grain of which are worth a thread (0: one does all). */
+    int32_t (*launch)(TfdCall *call, int32_t kernel, void *const *ptrs,
+                      const int64_t *dims, int64_t items, int64_t grain);
+    int32_t (*copy)(TfdCall *call, void *to, const void *from, int64_t bytes);
+    /* Writes and reads the lower bytes of a word, 1 to 8. */
+    int32_t (*store)(TfdCall *call, void *to, int64_t word, int32_t bytes);
+    int32_t (*load)(TfdCall *call, int64_t *word, const void *from,
+                    int32_t bytes);
 } TfdHooks;
 
 struct TfdCall {

@@ -37,6 +37,7 @@ struct RtRun {
     int num_devices; /* each has as many replicas, next to one another */
     IrDevices device_list;
     const RtDeviceCaps *caps; /* of all of them */
+    bool enqueues;            /* device programs are q_NAME */
     RtDevice **devices;       /* NULL: not opened */
     RtDeviceCode device_code; /* that they have loaded */
     RtExecutor main;

@@ -114,14 +114,15 @@ typedef struct RtDeviceCode {
     int num_kernels, num_programs;
     TfdKernel *const *kernels; /* the host's, as programs are */
     TfdFunction *const *programs;
+    bool enqueues; /* programs are q_NAME: the host's code, not the device's */
     const PlanObject *kernel_texts; /* PTX; NULL: the devices of this kind have
                                        no code of their own */
     const double *seconds; /* that each program takes on caps.machine; NULL
                               where caps.machine is */
 } RtDeviceCode;
 
-/* What a program of a device that executes host code may ask of it, on the
- * program's own thread, while it runs. */
+/* What a program may ask of its device, on the program's own thread, while it
+ * runs. */
 typedef struct RtProgramOps {
     /* Runs kernel on 0 .. count, in ranges of at least grain, on the threads
      * of the device. */
@@ -134,6 +135,15 @@ typedef struct RtProgramOps {
     void (*run)(RtDevice *d, RtDeviceTask *task, void *data);
     /* rt_wait_word_wait, while other devices go on. */
     uint32_t (*wait_word)(RtDevice *d, RtWaitWord *word, uint32_t old);
+
+    /* The rest is for programs that enqueue their work (q_NAME), on the queue
+     * that executes them. launch: its arguments are copied; grain 0: one thread
+     * does all.  copy: both addresses are of the device; store and load: `at`
+     * is, and n is at most 8. */
+    void (*launch)(RtDevice *d, const RtKernelLaunch *launch);
+    void (*copy)(RtDevice *d, void *to, const void *from, size_t n);
+    void (*store)(RtDevice *d, void *at, const void *word, size_t n);
+    void (*load)(RtDevice *d, void *word, const void *at, size_t n);
 } RtProgramOps;
 
 typedef struct RtDeviceOps {
@@ -167,7 +177,7 @@ typedef struct RtDeviceOps {
      * most.  A device may leave all work to these calls. */
     bool (*wait)(RtEvent e);
 
-    const RtProgramOps *program; /* NULL: executes no host code */
+    const RtProgramOps *program; /* NULL: executes no programs */
 } RtDeviceOps;
 
 /* The properties of all devices of a kind, and their limits. */
@@ -176,6 +186,7 @@ typedef struct RtDeviceCaps {
     bool is_host_visible;   /* RtMemory.host: copies are not needed */
     bool has_copy_engine;   /* QUEUE_COPY runs beside QUEUE_COMPUTE */
     bool has_coll_engine;   /* QUEUE_COLL, too */
+    bool enqueues_programs; /* q_NAME are launched, else p_NAME */
     size_t max_arena_bytes; /* of a device */
     /* The machine whose time launches take; NULL: launches are executed. */
     const IrMachine *machine;

@@ -24,13 +24,15 @@ find_kernels(Arena *a, const Plan *p, const RtCode *code, RtCodeTables *out)
 }
 
 static Status
-find_programs(Arena *a, const Plan *p, const RtCode *code, RtCodeTables *out)
+find_programs(Arena *a, const Plan *p, const RtCode *code, bool enqueues,
+              RtCodeTables *out)
 {
     TfdFunction **programs =
         NEW_ARRAY(a, TfdFunction *, (size_t)p->num_programs);
     for (int i = 0; i < p->num_programs; i++) {
         const char *name = p->programs[i]->name;
-        programs[i] = rt_code_function(code, arena_printf(a, "p_%s", name));
+        programs[i] = rt_code_function(
+            code, arena_printf(a, "%c_%s", enqueues ? 'q' : 'p', name));
         if (!programs[i])
             return plan_refuse(p, "it has no code for program @%s", name);
     }
@@ -39,10 +41,11 @@ find_programs(Arena *a, const Plan *p, const RtCode *code, RtCodeTables *out)
 }
 
 Status
-rt_code_tables(Arena *a, const Plan *p, const RtCode *code, RtCodeTables *out)
+rt_code_tables(Arena *a, const Plan *p, const RtCode *code, bool enqueues,
+               RtCodeTables *out)
 {
     TRY(find_kernels(a, p, code, out));
-    return find_programs(a, p, code, out);
+    return find_programs(a, p, code, enqueues, out);
 }
 
 /* ---- PTX ------------------------------------------------------------------

@@ -16,10 +16,11 @@ typedef struct RtCodeTables {
     TfdFunction *const *programs; /* num_programs of the plan */
 } RtCodeTables;
 
-/* Finds all of them in code, which was opened from p; the tables are in a.  A
- * kernel or program without code is an error of the plan. */
+/* Finds all of them in code, which was opened from p; the tables are in a.
+ * enqueues: the programs are those that enqueue their work.  A kernel or
+ * program without code is an error of the plan. */
 Status rt_code_tables(Arena *a, const Plan *p, const RtCode *code,
-                      RtCodeTables *out) MUST_USE;
+                      bool enqueues, RtCodeTables *out) MUST_USE;
 
 /* The PTX of the plan's kernels, num_kernels texts: code is for GPUs.  Checks
  * that each is a text for that target that has its kernel. */

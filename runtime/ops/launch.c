@@ -150,7 +150,7 @@ rt_prepare_launch(RtRun *run, RtFunction *fn, RtHostOp *h)
 static Status
 reserve_dims(RtRun *run)
 {
-    if (run->caps->is_host_visible)
+    if (run->caps->is_host_visible || run->enqueues)
         return OK;
     run->dims_offset = rt_align(run->arena_bytes);
     run->dims_bytes = ir_num_pairs(run->module) * sizeof(IrBatchSizes);
@@ -184,7 +184,7 @@ dims_place(const RtRun *run, const RtExecutor *executor)
 static const int64_t *
 dims_of(const RtRun *run, const RtExecutor *executor)
 {
-    if (run->caps->is_host_visible)
+    if (run->caps->is_host_visible || run->enqueues)
         return executor->dims;
     return (const int64_t *)(void *)rt_ptr_address(dims_place(run, executor));
 }

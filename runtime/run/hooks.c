@@ -93,9 +93,51 @@ hook_safepoint(TfdCall *call, int32_t index)
     return rt_is_interrupted(run) ? EXEC_STOPPED : EXEC_OK;
 }
 
+/* ---- programs that enqueue their work ------------------------------------ */
+
+static int32_t
+hook_launch(TfdCall *call, int32_t kernel, void *const *ptrs,
+            const int64_t *dims, int64_t items, int64_t grain)
+{
+    RtExecutor *executor = invocation_of(call)->executor;
+    RtKernelLaunch launch = {kernel, ptrs, dims, items, grain};
+    count_op(executor);
+    executor->device->ops->program->launch(executor->device, &launch);
+    return EXEC_OK;
+}
+
+static int32_t
+hook_copy(TfdCall *call, void *to, const void *from, int64_t bytes)
+{
+    RtDevice *d = invocation_of(call)->executor->device;
+    if (bytes > 0)
+        d->ops->program->copy(d, to, from, (size_t)bytes);
+    return EXEC_OK;
+}
+
+static int32_t
+hook_store(TfdCall *call, void *to, int64_t word, int32_t bytes)
+{
+    RtDevice *d = invocation_of(call)->executor->device;
+    d->ops->program->store(d, to, &word, (size_t)bytes);
+    return EXEC_OK;
+}
+
+static int32_t
+hook_load(TfdCall *call, int64_t *word, const void *from, int32_t bytes)
+{
+    RtDevice *d = invocation_of(call)->executor->device;
+    d->ops->program->load(d, word, from, (size_t)bytes);
+    return EXEC_OK;
+}
+
 const TfdHooks rt_hooks = {
     .abi = TFD_ABI,
     .op = hook_op,
     .parallel = hook_parallel,
     .safepoint = hook_safepoint,
+    .launch = hook_launch,
+    .copy = hook_copy,
+    .store = hook_store,
+    .load = hook_load,
 };

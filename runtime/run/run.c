@@ -7,6 +7,7 @@
 #include "runtime/run/run.h"
 
 #include <limits.h>
+#include <stdlib.h>
 #include <string.h>
 #include "ir/analysis/hooks.h"
 #include "ir/base/io/file.h"
@@ -52,7 +53,8 @@ load_code(RtRun *run, const IrFunc *main_ir, RtFunction **main_fn)
     const PlanCode *host = run->host_target;
     TRY(rt_code_open(host->objects, host->num_objects, &run->code));
     TRY(check_module_symbol(run));
-    TRY(rt_code_tables(run->arena, run->plan, run->code, &run->tables));
+    TRY(rt_code_tables(run->arena, run->plan, run->code, run->enqueues,
+                       &run->tables));
     TRY(rt_measure_arena(run));
     TRY(rt_load_elements(run));
     TRY(rt_load_function(run, main_ir->name, FUNC_MAIN, main_fn));
@@ -69,6 +71,15 @@ list_divisors(Arena *a, int n)
         if (n % i == 0)
             str_addf(&s, "%s%d", i == 1 ? "" : i == n ? " or " : ", ", i);
     return str_text(&s);
+}
+
+/* Devices that execute programs as a whole can also be given their work piece
+ * by piece, as others get it. */
+static bool
+tests_enqueuing(void)
+{
+    const char *setting = getenv("TFD_PROGRAMS");
+    return setting && strcmp(setting, "enqueue") == 0;
 }
 
 /* Replicas execute collectives together, so all devices are of one kind. */
@@ -91,6 +102,7 @@ check_drivers(RtRun *run)
                               ir_device_name(run->arena, d));
     }
     run->caps = rt_driver_find(first.kind)->caps;
+    run->enqueues = run->caps->enqueues_programs || tests_enqueuing();
     return OK;
 }
 
@@ -191,7 +203,8 @@ list_device_code(RtRun *run)
     *code = (RtDeviceCode){.num_kernels = run->plan->num_kernels,
                            .num_programs = run->plan->num_programs,
                            .kernels = run->tables.kernels,
-                           .programs = run->tables.programs};
+                           .programs = run->tables.programs,
+                           .enqueues = run->enqueues};
     if (run->caps->machine)
         code->seconds = program_seconds(run);
     return run->device_target ? rt_kernel_texts(run->plan, run->device_target,

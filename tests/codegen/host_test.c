@@ -135,7 +135,10 @@ program(const char *functions)
     must(rt_code_open(objects, code.objects.len, &p.code));
     p.paper.call = (TfdCall){.abi = TFD_ABI, .replica = 3, .resume = -1};
     p.paper.call.base = arena_alloc(p.arena, FRAME);
-    p.paper.hooks = (TfdHooks){TFD_ABI, on_op, on_parallel, on_safepoint};
+    p.paper.hooks = (TfdHooks){.abi = TFD_ABI,
+                                .op = on_op,
+                                .parallel = on_parallel,
+                                .safepoint = on_safepoint};
     p.paper.log = str_new(p.arena);
     p.paper.stop_op = p.paper.stop_point = -1;
     return p;

@@ -67,7 +67,7 @@ functions_are_found_by_number(void **state)
         if (from->target->device != DEVICE_cpu)
             continue;
         assert_null(rt_code_open(from->objects, from->num_objects, &code));
-        assert_null(rt_code_tables(arena, p, code, &tables));
+        assert_null(rt_code_tables(arena, p, code, false, &tables));
         for (int k = 0; k < p->num_kernels; k++)
             assert_true(tables.kernels[k] &&
                         tables.kernels[k] ==
@@ -109,7 +109,7 @@ kernels_need_code(void **state)
     assert_null(rt_code_open(from->objects, from->num_objects, &code));
     other.kernels = names;
     other.num_kernels = 2;
-    assert_status_says(rt_code_tables(arena, &other, code, &tables),
+    assert_status_says(rt_code_tables(arena, &other, code, false, &tables),
                        STATUS_INPUT, "it has no code for kernel k_none");
     rt_code_close(code);
 }

@@ -127,23 +127,36 @@ run_shared(const Shared *e, const char *plan, int devices)
     return r;
 }
 
-/* On any number of devices, the same output and the same variables. */
+static void
+expect_same(const Shared *e, const char *how, int devices, Ran have, Ran want)
+{
+    if (have.out_len != want.out_len ||
+        memcmp(have.out, want.out, want.out_len) != 0)
+        fail_msg("%s for %d replicas, on %d devices%s:\n%s---\n%s", e->name,
+                 e->replicas, devices, how, have.out, want.out);
+}
+
+/* On any number of devices, the same output and the same variables; and when
+ * programs enqueue kernels by their numbers, as for devices with code of their
+ * own. */
 static void
 check_shared(const Shared *e)
 {
-    const char *plan =
-        compile(example(e->name), arena_printf(arena, "--devices cpu:0-%d %s",
-                                               e->replicas - 1, e->compiler));
+    const char *plan = compile(
+        example(e->name),
+        arena_printf(arena, "--target native,sm_80 --devices cpu:0-%d %s",
+                     e->replicas - 1, e->compiler));
     Ran want = run_shared(e, plan, e->replicas);
+    int devices = e->replicas;
     for (int d = e->replicas - 1; d >= 1; d--) {
         if (e->replicas % d)
             continue;
-        Ran have = run_shared(e, plan, d);
-        if (have.out_len != want.out_len ||
-            memcmp(have.out, want.out, want.out_len) != 0)
-            fail_msg("%s for %d replicas, on %d devices:\n%s---\n%s", e->name,
-                     e->replicas, d, have.out, want.out);
+        expect_same(e, "", d, run_shared(e, plan, d), want);
+        devices = d > 1 ? d : devices;
     }
+    setenv("TFD_PROGRAMS", "enqueue", 1);
+    expect_same(e, ", enqueuing", devices, run_shared(e, plan, devices), want);
+    unsetenv("TFD_PROGRAMS");
 }
 
 /* Where the replicas are changes no bit, nor does what a device has of its

@@ -88,6 +88,18 @@ interpret(Arena *a, const char *text, const char *data_dir)
     return str_text(&out);
 }
 
+/* With loops and branches of device programs whose conditions are on the
+ * device. */
+static const char *
+run_enqueuing(Arena *a, const char *common, const char *dir)
+{
+    run_ok(a, "tfdc %s --target native,sm_80 -o %s/enqueue.tfp", common, dir);
+    setenv("TFD_PROGRAMS", "enqueue", 1);
+    Ran r = run_ok(a, "tfd-run %s/enqueue.tfp --data %s --checksum", dir, dir);
+    unsetenv("TFD_PROGRAMS");
+    return r.out;
+}
+
 static void
 compare(Arena *a, const Program *p, int replicas)
 {
@@ -106,6 +118,8 @@ compare(Arena *a, const Program *p, int replicas)
     r = run_ok(a, "tfd-run %s/program.tfp --data %s --checksum --devices cpu:0",
                dir, dir);
     assert_string_equal(r.out, want);
+    if (replicas == 2)
+        assert_string_equal(run_enqueuing(a, common, dir), want);
 }
 
 static void

@@ -276,7 +276,7 @@ load_code(Arena *a, const Plan *plan, const PlanCode *code)
     if (code->target && !target_formats[code->target->device].hosts)
         return rt_kernel_texts(plan, code, &texts);
     TRY(rt_code_open(code->objects, code->num_objects, &linked));
-    Status st = rt_code_tables(a, plan, linked, &tables);
+    Status st = rt_code_tables(a, plan, linked, false, &tables);
     rt_code_close(linked);
     return st;
 }

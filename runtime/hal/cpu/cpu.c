@@ -255,6 +255,22 @@ program_run(RtDevice *d, RtDeviceTask *task, void *data)
     task(data);
 }
 
+static void
+program_launch(RtDevice *d, const RtKernelLaunch *l)
+{
+    RtKernelLaunch launch = *l;
+    if (launch.grain == 0)
+        launch.grain = launch.count;
+    execute_kernel(cpu_of(d), &launch);
+}
+
+static void
+program_copy(RtDevice *d, void *to, const void *from, size_t n)
+{
+    (void)d;
+    memmove(to, from, n);
+}
+
 static uint32_t
 program_wait_word(RtDevice *d, RtWaitWord *word, uint32_t old)
 {
@@ -344,6 +360,10 @@ static const RtProgramOps program_ops = {
     .copy_out = program_copy_out,
     .run = program_run,
     .wait_word = program_wait_word,
+    .launch = program_launch,
+    .copy = program_copy,
+    .store = program_copy,
+    .load = program_copy,
 };
 
 static const RtDeviceOps cpu_ops = {

@@ -236,15 +236,46 @@ program_run(RtDevice *d, RtDeviceTask *task, void *data)
     rt_sandbox_see(q, before);
 }
 
+static void
+program_launch(RtDevice *d, const RtKernelLaunch *l)
+{
+    Queue *q = asker(d, "launch");
+    program_parallel(d, q->sandbox->code->kernels[l->kernel], l->ptrs, l->dims,
+                     l->count, l->grain);
+    rt_sandbox_yield(q, CALM);
+}
+
+static void
+program_copy(RtDevice *d, void *to, const void *from, size_t n)
+{
+    Queue *q = asker(d, "copy");
+    View before = q->view;
+    rt_sandbox_see(q, VIEW_OWN);
+    copy_bytes(q, to, from, n);
+    rt_sandbox_see(q, before);
+}
+
 const RtProgramOps rt_sandbox_program_ops = {
     .parallel = program_parallel,
     .copy_in = program_copy_in,
     .copy_out = program_copy_out,
     .run = program_run,
     .wait_word = rt_sandbox_wait_word,
+    .launch = program_launch,
+    .copy = program_copy,
+    .store = program_copy,
+    .load = program_copy,
 };
 
 /* ---- programs ----------------------------------------------------------- */
+
+/* What a program sees between two hooks: one that enqueues its work is the
+ * host's. */
+static View
+view_of_program(const Queue *q)
+{
+    return q->sandbox->code->enqueues ? VIEW_NONE : VIEW_OWN;
+}
 
 static int32_t
 hook_op(TfdCall *call, int32_t index)
@@ -254,7 +285,7 @@ hook_op(TfdCall *call, int32_t index)
     rt_sandbox_yield(q, LIVELY);
     int32_t end = q->hooks->op(call, index);
     rt_sandbox_yield(q, LIVELY);
-    rt_sandbox_see(q, VIEW_OWN);
+    rt_sandbox_see(q, view_of_program(q));
     return end;
 }
 
@@ -273,14 +304,45 @@ hook_safepoint(TfdCall *call, int32_t index)
     Queue *q = rt_sandbox_current;
     rt_sandbox_see(q, VIEW_NONE);
     int32_t end = q->hooks->safepoint(call, index);
-    rt_sandbox_see(q, VIEW_OWN);
+    rt_sandbox_see(q, view_of_program(q));
     return end;
+}
+
+/* Those of programs that enqueue their work go to the functions above, too. */
+static int32_t
+hook_launch(TfdCall *call, int32_t kernel, void *const *ptrs,
+            const int64_t *dims, int64_t items, int64_t grain)
+{
+    const TfdHooks *to = rt_sandbox_current->hooks;
+    return to->launch(call, kernel, ptrs, dims, items, grain);
+}
+
+static int32_t
+hook_copy(TfdCall *call, void *to, const void *from, int64_t bytes)
+{
+    return rt_sandbox_current->hooks->copy(call, to, from, bytes);
+}
+
+static int32_t
+hook_store(TfdCall *call, void *to, int64_t word, int32_t bytes)
+{
+    return rt_sandbox_current->hooks->store(call, to, word, bytes);
+}
+
+static int32_t
+hook_load(TfdCall *call, int64_t *word, const void *from, int32_t bytes)
+{
+    return rt_sandbox_current->hooks->load(call, word, from, bytes);
 }
 
 static const TfdHooks hooks = {.abi = TFD_ABI,
                                .op = hook_op,
                                .parallel = hook_parallel,
-                               .safepoint = hook_safepoint};
+                               .safepoint = hook_safepoint,
+                               .launch = hook_launch,
+                               .copy = hook_copy,
+                               .store = hook_store,
+                               .load = hook_load};
 
 static void
 set_hooks(TfdCall *first, const TfdHooks *to)
@@ -296,7 +358,7 @@ run_program(Queue *q, RtProgramLaunch *l)
     q->hooks = l->call->hooks;
     if (q->hooks)
         set_hooks(l->call, &hooks);
-    rt_sandbox_see(q, VIEW_OWN);
+    rt_sandbox_see(q, view_of_program(q));
     int32_t status = code->programs[l->program](l->call);
     rt_sandbox_see(q, VIEW_NONE);
     if (q->hooks)

@@ -8,6 +8,7 @@
 
 #include <string.h>
 #include "runtime/coll/algorithm/algorithm.h"
+#include "runtime/coll/algorithm/reduce.h"
 
 #define COUNT(array) ((int)(sizeof(array) / sizeof *(array)))
 
@@ -232,6 +233,170 @@ moves_are_counted(void **state)
     }
 }
 
+/* ---- a transport of messages ----------------------------------------------
+ */
+
+/* Each participant is a process that sees its own memory and what others sent
+ * it, in order; it knows the schedules of all. */
+enum { ALL = MAX_OPERANDS * MAX_COUNT, MOST_EACH = 6 };
+
+typedef struct Process {
+    float in[MOST_EACH][MAX_OPERANDS][MAX_COUNT]; /* of its replicas */
+    float out[MAX_OPERANDS][MAX_COUNT];
+} Process;
+
+typedef struct Channel {
+    float sent[(MOST_EACH + 1) * ALL];
+    int64_t first, end;
+} Channel;
+
+static struct {
+    RtCollShape shape;
+    int me, executor; /* who acts, and whose schedule that is */
+    Process processes[MOST];
+    Channel channels[MOST][MOST]; /* from, to */
+} cluster;
+
+static int
+cluster_each(void)
+{
+    return cluster.shape.num_replicas / cluster.shape.num_participants;
+}
+
+static void
+send_to(int process, const float *x, int64_t n)
+{
+    Channel *c = &cluster.channels[cluster.me][process];
+    assert_true(c->end + n <= COUNT(c->sent));
+    memcpy(c->sent + c->end, x, (size_t)n * sizeof *x);
+    c->end += n;
+}
+
+static const float *
+receive_from(int process, int64_t n)
+{
+    Channel *c = &cluster.channels[process][cluster.me];
+    const float *x = c->sent + c->first;
+    c->first += n;
+    assert_true(c->first <= c->end);
+    return x;
+}
+
+/* To whoever takes the step: what it needs of mine. */
+static void
+send_needed(void *data, const RtCollStep *step)
+{
+    const Process *me = &cluster.processes[cluster.me];
+    int64_t n = step->end - step->begin;
+    (void)data;
+    if (step->kind == STEP_COPY && step->from == cluster.me)
+        send_to(cluster.executor, me->out[step->operand] + step->begin, n);
+    for (int k = 0; k < cluster_each() && step->kind == STEP_COMBINE; k++)
+        send_to(cluster.executor, me->in[k][step->operand] + step->begin, n);
+}
+
+/* Takes a step, with what was sent, and sends the result. */
+static void
+execute_step(void *data, const RtCollStep *step)
+{
+    static float sum[MAX_COUNT];
+    const void *x[MOST];
+    int64_t n = step->end - step->begin;
+    (void)data;
+    if (step->kind == STEP_COMBINE) {
+        for (int k = 0; k < cluster.shape.num_replicas; k++)
+            x[k] = receive_from(k / cluster_each(), n);
+        rt_reduce_kernel(REDUCE_SUM, DT_f32)(cluster.shape.num_replicas, x, 1,
+                                             (void *[]){sum}, 0, n);
+    } else {
+        memcpy(sum, receive_from(step->from, n), (size_t)n * sizeof *sum);
+    }
+    for (int k = 0; k < step->num_receivers; k++)
+        send_to(step->first_receiver + k, sum, n);
+}
+
+static void
+receive_result(void *data, const RtCollStep *step)
+{
+    int64_t n = step->end - step->begin;
+    float *out = cluster.processes[cluster.me].out[step->operand];
+    int place = cluster.me - step->first_receiver;
+    (void)data;
+    if (place >= 0 && place < step->num_receivers)
+        memcpy(out + step->begin, receive_from(cluster.executor, n),
+               (size_t)n * sizeof *out);
+}
+
+/* Everyone walks the schedules of all, or only its own. */
+static void
+everyone_walks(const RtAlgorithm *a, int phase, RtCollStepFunction *take,
+               bool all)
+{
+    int n = cluster.shape.num_participants;
+    for (cluster.me = 0; cluster.me < n; cluster.me++)
+        for (int k = 0; k < n; k++) {
+            cluster.executor = k;
+            if (all || k == cluster.me)
+                a->all_reduce(&cluster.shape, k, phase, take, NULL);
+        }
+}
+
+static void
+fill_operands(void)
+{
+    for (int p = 0; p < cluster.shape.num_participants; p++)
+        for (int k = 0; k < cluster_each(); k++)
+            for (int i = 0; i < ALL; i++)
+                (&cluster.processes[p].in[k][0][0])[i] =
+                    1.0f / (float)(1 + i % 101 + 7 * p + 3 * k);
+}
+
+static void
+check_sums(void)
+{
+    static float sum[MAX_COUNT];
+    const void *x[MOST];
+    for (int i = 0; i < cluster.shape.num_operands; i++) {
+        int64_t count = cluster.shape.counts[i];
+        for (int r = 0; r < cluster.shape.num_replicas; r++)
+            x[r] =
+                cluster.processes[r / cluster_each()].in[r % cluster_each()][i];
+        rt_reduce_kernel(REDUCE_SUM, DT_f32)(cluster.shape.num_replicas, x, 1,
+                                             (void *[]){sum}, 0, count);
+        for (int p = 0; p < cluster.shape.num_participants; p++)
+            assert_memory_equal(cluster.processes[p].out[i], sum,
+                                (size_t)count * sizeof *sum);
+    }
+}
+
+static void
+send_everything(const RtCollShape *shape, RtCollConfig config, size_t bytes)
+{
+    int n = shape->num_participants;
+    const RtAlgorithm *a = rt_reduce_algorithm(config.algorithm, shape, bytes);
+    cluster.shape = *shape;
+    fill_operands();
+    for (int i = 0; i < n * n; i++)
+        cluster.channels[i / n][i % n].first =
+            cluster.channels[i / n][i % n].end = 0;
+    for (int phase = 0; phase < a->num_phases; phase++) {
+        everyone_walks(a, phase, send_needed, true);
+        everyone_walks(a, phase, execute_step, false);
+        everyone_walks(a, phase, receive_result, true);
+    }
+    for (int i = 0; i < n * n; i++)
+        assert_int_equal(cluster.channels[i / n][i % n].first,
+                         cluster.channels[i / n][i % n].end);
+    check_sums();
+}
+
+static void
+messages_can_carry_schedules(void **state)
+{
+    (void)state;
+    for_all_shapes(send_everything);
+}
+
 /* ---- gathering ----------------------------------------------------------- */
 
 typedef struct Gathered {
@@ -285,6 +450,7 @@ main(void)
         cmocka_unit_test(auto_goes_by_bytes),
         cmocka_unit_test(halves_meet_once),
         cmocka_unit_test(moves_are_counted),
+        cmocka_unit_test(messages_can_carry_schedules),
         cmocka_unit_test(everyone_gets_every_block_once),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -53,6 +53,7 @@ build_kernel(IrOp *op, void *data)
         b->failed = true;
         return;
     }
+    ir_set_text(op, A_symbol, k->name);
     /* Equal kernels are one object, but each has its own batch symbols. */
     *IR_TABLE_SLOT(b->arena, b->kernels.by_op, op->number) = k;
     if (map_get(b->by_name, k->name))

@@ -44,8 +44,8 @@ typedef struct BeCode {
 } BeCode;
 
 /* The kernels of all kernel operations of m, each once, in the order of the
- * text; out has them by the operations, too.  False after messages to m's diag.
- */
+ * text; out has them by the operations, too, and the operations get their
+ * symbols.  False after messages to m's diag. */
 bool be_kernels_build(Arena *a, IrModule *m, BeKernels *out);
 void be_kernels_print(Str *out, const BeKernels *kernels);
 

@@ -105,6 +105,10 @@ Status plan_read_bytes(Arena *a, const char *path, const char *bytes,
 Status plan_choose_code(const Plan *p, IrDeviceKind device, int level,
                         const PlanCode **out) MUST_USE;
 
+/* The number of the kernel that an operation of p->module is computed by; -1:
+ * the operation does not say. */
+int plan_kernel_number(const Plan *p, const IrOp *kernel);
+
 /* What is in a plan, in words: devices, numbers of programs and kernels, code.
  */
 void plan_print_info(Str *out, const Plan *p);

@@ -169,5 +169,5 @@ plan_load_module(Arena *a, const PlanEntries *all, Plan *p)
     TRY(add_texts(a, all, p));
     if (!ir_verify(p->module, p->diag))
         return refuse_module(a, p);
-    return OK;
+    return plan_check_kernels(p);
 }

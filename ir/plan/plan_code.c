@@ -203,6 +203,49 @@ plan_list_code(Arena *a, const PlanEntries *all, Plan *p)
     return OK;
 }
 
+static int
+compare_names(const void *name, const void *element)
+{
+    return strcmp(name, *(const char *const *)element);
+}
+
+int
+plan_kernel_number(const Plan *p, const IrOp *kernel)
+{
+    if (!ir_has(kernel, A_symbol))
+        return -1;
+    const char *const *found =
+        bsearch(ir_text(kernel, A_symbol), p->kernels, (size_t)p->num_kernels,
+                sizeof *p->kernels, compare_names);
+    return found ? (int)(found - p->kernels) : -1;
+}
+
+typedef struct Search {
+    const Plan *plan;
+    const char *missing; /* or NULL */
+} Search;
+
+static void
+find_kernel(IrOp *op, void *data)
+{
+    Search *s = data;
+    if (op->kind == OP_kernel && ir_has(op, A_symbol) &&
+        plan_kernel_number(s->plan, op) < 0)
+        s->missing = ir_text(op, A_symbol);
+}
+
+Status
+plan_check_kernels(const Plan *p)
+{
+    Search s = {.plan = p};
+    for (IrFunc *fn = p->module->first; fn && !s.missing; fn = fn->next)
+        ir_walk(fn->body, find_kernel, &s);
+    return s.missing
+               ? plan_refuse(p, "it has no code for kernel %s of its program",
+                             s.missing)
+               : OK;
+}
+
 /* ---- choice ---------------------------------------------------------------
  */
 

@@ -37,6 +37,9 @@ Status plan_check_manifest(Arena *a, const PlanEntries *all, Plan *p) MUST_USE;
 /* Sets codes and kernels of p. */
 Status plan_list_code(Arena *a, const PlanEntries *all, Plan *p) MUST_USE;
 
+/* Whether all kernels that the module names are in the plan. */
+Status plan_check_kernels(const Plan *p) MUST_USE;
+
 /* Sets module and programs of p. */
 void plan_set_module(Arena *a, Plan *p, IrModule *m);
 

@@ -96,6 +96,39 @@ programs_are_numbered_in_the_order_of_the_text(void **state)
     assert_int_equal(next, 2);
 }
 
+typedef struct Kernels {
+    const Plan *plan;
+    int num;
+    unsigned seen; /* a bit a number */
+} Kernels;
+
+static void
+check_number(IrOp *op, void *data)
+{
+    Kernels *k = data;
+    if (op->kind != OP_kernel)
+        return;
+    int number = plan_kernel_number(k->plan, op);
+    assert_in_range(number, 0, k->plan->num_kernels - 1);
+    assert_string_equal(ir_text(op, A_symbol), k->plan->kernels[number]);
+    k->seen |= 1u << number;
+    k->num++;
+}
+
+/* Operations say which kernel they are, and all kernels are some operation's.
+ */
+static void
+operations_know_their_kernels(void **state)
+{
+    (void)state;
+    Plan *p = plan_for(all_targets);
+    Kernels k = {.plan = p};
+    for (IrFunc *fn = p->module->first; fn; fn = fn->next)
+        ir_walk(fn->body, check_number, &k);
+    assert_true(k.num >= p->num_kernels);
+    assert_int_equal(k.seen, (1u << p->num_kernels) - 1);
+}
+
 static void
 kernels_need_code(void **state)
 {
@@ -207,6 +240,7 @@ main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(functions_are_found_by_number),
         cmocka_unit_test(programs_are_numbered_in_the_order_of_the_text),
+        cmocka_unit_test(operations_know_their_kernels),
         cmocka_unit_test(kernels_need_code),
         cmocka_unit_test(texts_are_found_by_number),
         cmocka_unit_test(other_texts_are_refused),

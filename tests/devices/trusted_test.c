@@ -177,8 +177,8 @@ static Sound
 sound_plan(const char *body)
 {
     const char *text = program(2, body);
-    return (Sound){body, ir_module_text(arena, build_placed(arena, text)),
-                   build_plan(arena, text)};
+    Plan *p = build_plan(arena, text);
+    return (Sound){body, ir_module_text(arena, p->module), p};
 }
 
 /* The objects of p with another module, as a file that is read. */
@@ -418,7 +418,7 @@ numbers_of_operations_are_checked(void **state)
                                   "  return\n"
                                   "}\n");
     Plan *p = build_plan(arena, text);
-    const char *good = ir_module_text(arena, build_placed(arena, text));
+    const char *good = ir_module_text(arena, p->module);
     (void)state;
     const char *line = strstr(good, "  print %0 {format=\"last");
     assert_non_null(line);

@@ -5,8 +5,9 @@
  * operations that passes inserted and why, and memory.
  */
 #include <string.h>
-#include "ir/analysis/hooks.h"
+#include "ir/analysis/cost.h"
 #include "ir/analysis/footprint.h"
+#include "ir/analysis/hooks.h"
 #include "ir/analysis/live_range.h"
 #include "ir/base/usage.h"
 #include "ir/dataset/sharding.h"
@@ -212,6 +213,67 @@ explain_host(Str *out, Arena *a, const IrModule *m, int64_t devices)
                  (long long)room.bytes, room.of);
 }
 
+/* ---- replicas that share devices ---------------------------------------- */
+
+/* The program that takes longest, which is the step of a training. */
+static const IrFunc *
+longest_program(const IrModule *m, const IrMachine *machine)
+{
+    const IrFunc *longest = NULL;
+    double most = -1.0;
+    for (const IrFunc *fn = m->first; fn; fn = fn->next) {
+        if (fn->kind != FUNC_PROGRAM || fn->variant_of)
+            continue;
+        double seconds = ir_program_seconds(m, fn, machine, m->num_replicas);
+        if (seconds > most)
+            longest = fn;
+        most = seconds > most ? seconds : most;
+    }
+    return longest;
+}
+
+static void
+explain_work(Str *out, const IrFunc *fn, const IrProgramWork *w)
+{
+    double seconds = w->once.seconds + w->each.seconds;
+    str_addf(out,
+             "  in %s: %.0f of %.0f kernels and %.1f %% of the work are the "
+             "same for all replicas\n",
+             fn->name, w->once.kernels, w->once.kernels + w->each.kernels,
+             seconds > 0.0 ? 100.0 * w->once.seconds / seconds : 0.0);
+}
+
+/* What it takes on each number of devices that the replicas can share: memory,
+ * which is less on fewer, and time, which is more. */
+static void
+explain_sharing(Str *out, Arena *a, const IrModule *m, int64_t arena)
+{
+    const IrMachine *machine = ir_machine_of(m);
+    const IrFunc *fn = longest_program(m, machine);
+    IrProgramWork w = {0};
+    str_addf(out,
+             "\n%d replicas may share devices (tfd-run --devices), which keep "
+             "and compute once what is the same for all\n",
+             m->num_replicas);
+    if (fn) {
+        w = ir_program_work(m, fn, machine);
+        explain_work(out, fn, &w);
+    }
+    str_addf(out, "  %7s %15s %15s %12s %20s\n", "devices", "device memory",
+             "variables", "step takes", "bytes between them");
+    double alone = ir_work_seconds(m, &w, machine, m->num_replicas);
+    for (int n = m->num_replicas; n > 0; n--) {
+        if (m->num_replicas % n != 0)
+            continue;
+        double seconds = ir_work_seconds(m, &w, machine, n);
+        str_addf(out, "  %7d %15lld %15lld %10.2f x %20.0f\n", n,
+                 (long long)ir_arenas_bytes(a, m, arena, n),
+                 (long long)ir_vars_bytes(m, n),
+                 alone > 0.0 ? seconds / alone : 1.0,
+                 ir_work_bytes_between(m, &w, n));
+    }
+}
+
 static void
 explain_memory(Str *out, const IrModule *m)
 {
@@ -220,6 +282,8 @@ explain_memory(Str *out, const IrModule *m)
     explain_devices(out, m, &dm);
     explain_largest(out, a, m);
     explain_host(out, a, m, ir_arenas_bytes(a, m, dm.arena, m->num_replicas));
+    if (m->num_replicas > 1)
+        explain_sharing(out, a, m, dm.arena);
     arena_release(a);
 }
 

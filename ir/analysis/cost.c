@@ -5,6 +5,7 @@
 
 #include <assert.h>
 #include <math.h>
+#include "ir/analysis/per_replica.h"
 #include "ir/ops/op.h"
 #include "ir/type_bounds.h"
 
@@ -138,13 +139,13 @@ seconds_of_kernel(const Cost *c, const IrOp *kernel)
            fmax(operations / machine->operations, bytes / machine->bytes);
 }
 
-/* ---- programs ----------------------------------------------------------- */
+/* ---- collectives -------------------------------------------------------- */
 
-/* A ring or two phases: of n parts, each replica sends n - 1. */
+/* A ring or two phases: of n parts, each device sends n - 1. */
 static double
-seconds_on_link(const IrModule *m, const IrMachine *machine, double bytes)
+seconds_on_link(const IrMachine *machine, int num_devices, double bytes)
 {
-    double n = m->num_replicas, rounds = (n - 1.0) / n;
+    double n = num_devices, rounds = (n - 1.0) / n;
     return rounds * bytes / machine->link_bytes;
 }
 
@@ -152,20 +153,33 @@ seconds_on_link(const IrModule *m, const IrMachine *machine, double bytes)
 double
 ir_transfer_seconds(const IrModule *m, const IrMachine *machine, double bytes)
 {
-    return seconds_on_link(m, machine, 2.0 * bytes);
+    return seconds_on_link(machine, m->num_replicas, 2.0 * bytes);
 }
 
-static double
-seconds_of_collective(const Cost *c, const IrOp *op)
+static IrProgramWork
+work_of_collective(const Cost *c, const IrOp *op)
 {
     bool reduces = op->kind == OP_all_reduce_start || op->kind == OP_all_reduce;
-    double seconds =
-        reduces
-            ? ir_transfer_seconds(c->module, c->machine,
-                                  all_bytes(c, op->num_operands, op->operands))
-            : seconds_on_link(c->module, c->machine,
-                              all_bytes(c, op->num_results, op->results));
-    return c->machine->collective + seconds;
+    IrProgramWork w = {.collectives = 1.0};
+    if (reduces)
+        w.reduced = all_bytes(c, op->num_operands, op->operands);
+    else
+        w.gathered = all_bytes(c, op->num_results, op->results);
+    return w;
+}
+
+/* ---- programs ----------------------------------------------------------- */
+
+static void
+add_work(IrProgramWork *to, const IrProgramWork *w, double times)
+{
+    to->once.seconds += times * w->once.seconds;
+    to->once.kernels += times * w->once.kernels;
+    to->each.seconds += times * w->each.seconds;
+    to->each.kernels += times * w->each.kernels;
+    to->collectives += times * w->collectives;
+    to->reduced += times * w->reduced;
+    to->gathered += times * w->gathered;
 }
 
 /* The constant that a kernel yields, if that is all it does; 1 for any other
@@ -185,65 +199,111 @@ constant_of(const IrValue *v)
     return fmax(0.0, scalar_cast(scalar_load(t, data, 0), DT_f64).f);
 }
 
-static double seconds_of_block(const Cost *c, const IrBlock *b);
+static IrProgramWork work_of_block(const Cost *c, const IrBlock *b, bool each);
 
 static double
-seconds_of_regions(const Cost *c, const IrOp *op)
+seconds_of_work(const Cost *c, const IrProgramWork *w)
 {
-    double most = 0.0, sum = 0.0;
-    for (int r = 0; r < op->num_regions; r++) {
-        double seconds = seconds_of_block(c, op->regions[r]);
-        most = fmax(most, seconds);
-        sum += seconds;
-    }
-    switch (op->kind) {
-    case OP_for:
-        return sum * constant_of(op->operands[0]);
-    case OP_if:
-        return most;
-    default:
-        return sum;
-    }
+    return ir_work_seconds(c->module, w, c->machine, c->module->num_replicas);
 }
 
-static double
-seconds_of_op(const Cost *c, const IrOp *op)
+static IrProgramWork
+work_of_regions(const Cost *c, const IrOp *op, bool each)
 {
+    IrProgramWork longest = {0}, sum = {0};
+    double times = op->kind == OP_for ? constant_of(op->operands[0]) : 1.0;
+    for (int r = 0; r < op->num_regions; r++) {
+        IrProgramWork w = work_of_block(c, op->regions[r], each);
+        if (seconds_of_work(c, &w) >= seconds_of_work(c, &longest))
+            longest = w;
+        add_work(&sum, &w, times);
+    }
+    return op->kind == OP_if ? longest : sum;
+}
+
+static IrProgramWork
+work_of_kernel(const Cost *c, const IrOp *op, bool each)
+{
+    IrWork w = {seconds_of_kernel(c, op), 1.0};
+    return each ? (IrProgramWork){.each = w} : (IrProgramWork){.once = w};
+}
+
+static IrProgramWork
+work_of_single(const Cost *c, const IrOp *op)
+{
+    return (IrProgramWork){.each = {seconds_of_single(c, op), 0.0}};
+}
+
+/* each: within an operation that every replica executes by itself. */
+static IrProgramWork
+work_of_op(const Cost *c, const IrOp *op, bool each)
+{
+    each = each || (c->fused && ir_op_is_per_replica(op));
     switch (op->kind) {
     case OP_kernel:
-        return seconds_of_kernel(c, op);
+        return work_of_kernel(c, op, each);
     case OP_all_reduce:
     case OP_all_gather:
     case OP_all_reduce_start:
     case OP_all_gather_start:
-        return seconds_of_collective(c, op);
+        return work_of_collective(c, op);
     default:
-        return op->num_regions ? seconds_of_regions(c, op)
-                               : seconds_of_single(c, op);
+        return op->num_regions ? work_of_regions(c, op, each)
+                               : work_of_single(c, op);
     }
 }
 
-static double
-seconds_of_block(const Cost *c, const IrBlock *b)
+static IrProgramWork
+work_of_block(const Cost *c, const IrBlock *b, bool each)
 {
-    double sum = 0.0;
-    for (const IrOp *op = b->first; op; op = op->next)
-        sum += seconds_of_op(c, op);
+    IrProgramWork sum = {0};
+    for (const IrOp *op = b->first; op; op = op->next) {
+        IrProgramWork w = work_of_op(c, op, each);
+        add_work(&sum, &w, 1.0);
+    }
     return sum;
+}
+
+IrProgramWork
+ir_program_work(const IrModule *m, const IrFunc *fn, const IrMachine *machine)
+{
+    Cost c = {m, machine, .fused = true};
+    assert(fn->kind == FUNC_PROGRAM);
+    return work_of_block(&c, fn->body, false);
+}
+
+double
+ir_work_seconds(const IrModule *m, const IrProgramWork *w,
+                const IrMachine *machine, int num_devices)
+{
+    double each = m->num_replicas / num_devices;
+    return w->once.seconds + each * w->each.seconds +
+           w->collectives * machine->collective +
+           seconds_on_link(machine, num_devices, 2.0 * w->reduced) +
+           seconds_on_link(machine, num_devices, w->gathered);
+}
+
+double
+ir_work_bytes_between(const IrModule *m, const IrProgramWork *w,
+                      int num_devices)
+{
+    double replicas = m->num_replicas, devices = num_devices;
+    double operands = replicas - replicas / devices, results = devices - 1.0;
+    return (operands + results) * w->reduced + results * w->gathered;
 }
 
 double
 ir_program_seconds(const IrModule *m, const IrFunc *fn,
-                   const IrMachine *machine)
+                   const IrMachine *machine, int num_devices)
 {
-    Cost c = {m, machine, .fused = true};
-    assert(fn->kind == FUNC_PROGRAM);
-    return seconds_of_block(&c, fn->body);
+    IrProgramWork w = ir_program_work(m, fn, machine);
+    return ir_work_seconds(m, &w, machine, num_devices);
 }
 
 double
 ir_op_seconds(const IrModule *m, const IrOp *op, const IrMachine *machine)
 {
     Cost c = {m, machine, .fused = false};
-    return seconds_of_op(&c, op);
+    IrProgramWork w = work_of_op(&c, op, true);
+    return seconds_of_work(&c, &w);
 }

@@ -25,11 +25,39 @@ extern const IrMachine ir_machines[NUM_DEVICE_KINDS];
 /* The slowest kind of device among those of m: all wait for it. */
 const IrMachine *ir_machine_of(const IrModule *m);
 
-/* Seconds for one run of fn, a placed device program.  A loop with a known
- * count is counted that often, any other loop once; of two branches the longer
- * one is counted. */
+/* What computing takes: seconds, and how many kernels are begun. */
+typedef struct IrWork {
+    double seconds, kernels;
+} IrWork;
+
+/* What one run of a program takes. */
+typedef struct IrProgramWork {
+    IrWork once;        /* a device, for all of its replicas */
+    IrWork each;        /* and for each replica, one after the other */
+    double collectives; /* how many */
+    double reduced;     /* bytes that each replica gives to all_reduces */
+    double gathered;    /* bytes that all_gathers give to each device */
+} IrProgramWork;
+
+/* The work of fn, a placed device program.  A loop with a known count is
+ * counted that often, any other loop once; of two branches the longer one is
+ * counted. */
+IrProgramWork ir_program_work(const IrModule *m, const IrFunc *fn,
+                              const IrMachine *machine);
+
+/* Seconds until that many devices, which m's replicas share, have done it. */
+double ir_work_seconds(const IrModule *m, const IrProgramWork *w,
+                       const IrMachine *machine, int num_devices);
+
+/* Bytes that its collectives then move between devices: the operands of all
+ * replicas to the device that combines a slice of them, and the slice to all
+ * others. */
+double ir_work_bytes_between(const IrModule *m, const IrProgramWork *w,
+                             int num_devices);
+
+/* Seconds for one run of fn on that many devices. */
 double ir_program_seconds(const IrModule *m, const IrFunc *fn,
-                          const IrMachine *machine);
+                          const IrMachine *machine, int num_devices);
 
 /* Seconds for op, of a program whose operations are not in kernels yet.  One
  * that will share a kernel counts by its arithmetic, since most of what it

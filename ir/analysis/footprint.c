@@ -343,42 +343,73 @@ by_begin(const void *a, const void *b)
     return (*x > *y) - (*x < *y);
 }
 
-/* Bytes that each further replica of a device touches. */
+/* Bytes of the variables that only the first replica has. */
+static int64_t
+central_bytes(const IrModule *m)
+{
+    int64_t sum = 0, bytes;
+    for (int i = 0; i < m->vars.len; i++) {
+        const IrType *t = &m->vars.data[i]->type;
+        if (t->locality == LOCAL_ON && ir_type_bytes(m, t, &bytes))
+            sum += ir_align_to_line(bytes);
+    }
+    return sum;
+}
+
+/* Bytes of the lines together, each counted once. */
+static int64_t
+union_bytes(const OwnBytes *o)
+{
+    int64_t sum = 0, end = 0;
+    if (o->lines.len)
+        qsort(o->lines.data, (size_t)o->lines.len / 2, 2 * sizeof(int64_t),
+              by_begin);
+    for (int i = 0; i < o->lines.len; i += 2) {
+        int64_t from = larger(end, o->lines.data[i]);
+        end = larger(end, o->lines.data[i + 1]);
+        sum += end - from > 0 ? end - from : 0;
+    }
+    return sum;
+}
+
+/* Bytes that each further replica of a device touches: the places of its own
+ * variables and values, but not variables of central storage, nor the values
+ * that their updates leave there, which are the first replica's. */
 static int64_t
 own_bytes(Arena *a, const IrModule *m)
 {
     OwnBytes o = {.arena = a, .module = m};
-    int64_t sum = 0, end = 0;
     for (int i = 0; i < m->vars.len; i++)
         if (!ir_var_is_shared(m->vars.data[i]))
             add_own(&o, &m->vars.data[i]->type, m->vars.data[i]->place);
     for (IrFunc *fn = m->first; fn; fn = fn->next)
         if (fn->kind == FUNC_PROGRAM || fn->kind == FUNC_MAIN)
             ir_walk(fn->body, add_own_op, &o);
-    if (o.lines.len)
-        qsort(o.lines.data, (size_t)o.lines.len / 2, 2 * sizeof(int64_t),
-              by_begin);
-    for (int i = 0; i < o.lines.len; i += 2) {
-        int64_t from = larger(end, o.lines.data[i]);
-        end = larger(end, o.lines.data[i + 1]);
-        sum += end - from > 0 ? end - from : 0;
-    }
-    return sum;
+    return union_bytes(&o) - central_bytes(m);
 }
 
 int64_t
 ir_arenas_bytes(Arena *a, const IrModule *m, int64_t arena, int num_devices)
 {
-    int64_t absent = 0, bytes;
     assert(num_devices > 0 && num_devices <= m->num_replicas);
-    for (int i = 0; i < m->vars.len; i++) {
-        const IrType *t = &m->vars.data[i]->type;
-        if (t->locality == LOCAL_ON && ir_type_bytes(m, t, &bytes))
-            absent += ir_align_to_line(bytes);
-    }
     int sharing = m->num_replicas - num_devices;
-    return num_devices * arena - (num_devices - 1) * absent +
+    return num_devices * arena - (num_devices - 1) * central_bytes(m) +
            (sharing ? sharing * own_bytes(a, m) : 0);
+}
+
+int64_t
+ir_vars_bytes(const IrModule *m, int num_devices)
+{
+    int64_t sum = 0, bytes;
+    for (int i = 0; i < m->vars.len; i++) {
+        const IrVar *v = m->vars.data[i];
+        int copies = v->type.locality == LOCAL_ON ? 1
+                     : ir_var_is_shared(v)        ? num_devices
+                                                  : m->num_replicas;
+        if (ir_type_bytes(m, &v->type, &bytes))
+            sum += bytes_times(copies, bytes);
+    }
+    return sum;
 }
 
 /* ---- what launches need ------------------------------------------------- */

@@ -53,6 +53,10 @@ IrUncountedStages ir_iter_uncounted_stages(Arena *a, const IrModule *m,
 int64_t ir_arenas_bytes(Arena *a, const IrModule *m, int64_t arena,
                         int num_devices);
 
+/* Bytes of variables on that many devices: those that replicas share once a
+ * device, a replica's own once for each, those of central storage once. */
+int64_t ir_vars_bytes(const IrModule *m, int num_devices);
+
 /* A device's arena when main launches a program: variables and the rows that
  * can be live end at rows_end.  The memory after it is the program's; the
  * launch puts its host operands after the places that the program uses. */

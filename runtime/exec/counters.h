@@ -14,6 +14,7 @@ typedef struct RtStats {
     double saving_end;    /* and when it had ended, until the last was there */
     int64_t saved, saved_bytes; /* how many, after its first step */
     int64_t steps, launches;
+    int64_t *program_runs;      /* of each of the plan, on all devices */
     int64_t resumed;            /* steps before this process */
     int64_t file_bytes;         /* that datasets have read */
     _Atomic int64_t kept_bytes; /* and store, uncounted by the plan */

@@ -310,6 +310,7 @@ launch_on(RtInvocation *main, RtLaunch *l, int device)
     l->programs[device] =
         (RtProgramLaunch){.program = inv->fn->number, .call = &inv->call};
     d->ops->launch_program(d->queues[QUEUE_COMPUTE], &l->programs[device]);
+    run->stats.program_runs[inv->fn->number]++;
     l->ends[device] = d->ops->record(d->queues[QUEUE_COMPUTE]);
 }
 

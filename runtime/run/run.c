@@ -191,8 +191,8 @@ program_seconds(const RtRun *run)
     const Plan *p = run->plan;
     double *seconds = NEW_ARRAY(run->arena, double, (size_t)p->num_programs);
     for (int i = 0; i < p->num_programs; i++)
-        seconds[i] =
-            ir_program_seconds(p->module, p->programs[i], run->caps->machine);
+        seconds[i] = ir_program_seconds(p->module, p->programs[i],
+                                        run->caps->machine, run->num_devices);
     return seconds;
 }
 

@@ -3,6 +3,8 @@
  */
 #include "runtime/run/stats.h"
 
+#include "ir/analysis/cost.h"
+#include "ir/analysis/footprint.h"
 #include "ir/base/usage.h"
 #include "runtime/exec/run_state.h"
 #include "runtime/hal/wait.h"
@@ -53,6 +55,46 @@ print_sent(const RtRun *run, FILE *to)
             run->num_replicas);
 }
 
+/* Kernels that programs began, by the model's counts. */
+static IrProgramWork
+work_of_run(const RtRun *run)
+{
+    IrProgramWork sum = {0};
+    const IrMachine *machine = ir_machine_of(run->module);
+    for (int i = 0; i < run->plan->num_programs; i++) {
+        IrProgramWork w =
+            ir_program_work(run->module, run->plan->programs[i], machine);
+        double runs = (double)run->stats.program_runs[i];
+        sum.once.kernels += runs * w.once.kernels;
+        sum.each.kernels += runs * w.each.kernels;
+    }
+    return sum;
+}
+
+/* Where the replicas were, and what it saved that those of a device share. */
+static void
+print_replicas(const RtRun *run, FILE *to)
+{
+    int all = run->num_replicas, num = run->num_devices;
+    int64_t saved =
+        ir_arenas_bytes(run->arena, run->module, run->arena_bytes, all) -
+        ir_arenas_bytes(run->arena, run->module, run->arena_bytes, num);
+    int64_t vars = ir_vars_bytes(run->module, num);
+    IrProgramWork w = work_of_run(run);
+    double others = (double)(all / num - 1);
+    fprintf(to,
+            "replicas       %d on %d device%s: %.3f MB of variables, %.3f MB "
+            "less than on %d; %.3f MB less in all\n",
+            all, num, num > 1 ? "s" : "", rt_megabytes(vars),
+            rt_megabytes(ir_vars_bytes(run->module, all) - vars), all,
+            rt_megabytes(saved));
+    fprintf(to,
+            "  kernels      %.0f for each replica, %.0f once for all of a "
+            "device, which saved %.0f\n",
+            w.each.kernels * (others + 1.0), w.once.kernels,
+            w.once.kernels * others);
+}
+
 /* The plan's estimate, and the memory that the process has taken since the run
  * began. */
 static void
@@ -61,10 +103,11 @@ print_memory(const RtRun *run, FILE *to)
     RtFootprint n = rt_memory_footprint(run);
     int64_t before = run->stats.memory;
     fprintf(to,
-            "memory         %.3f MB planned: %.3f MB of %d devices, %.3f MB "
+            "memory         %.3f MB planned: %.3f MB of %d device%s, %.3f MB "
             "of main, %.3f MB of data",
             rt_megabytes(n.all), rt_megabytes(n.arenas), run->num_devices,
-            rt_megabytes(n.frame), rt_megabytes(n.data));
+            run->num_devices > 1 ? "s" : "", rt_megabytes(n.frame),
+            rt_megabytes(n.data));
     if (n.copy)
         fprintf(to, ", %.3f MB of a checkpoint", rt_megabytes(n.copy));
     fprintf(to,
@@ -77,6 +120,8 @@ void
 rt_begin_stats(RtRun *run)
 {
     run->stats.begin = rt_seconds();
+    run->stats.program_runs =
+        NEW_ARRAY(run->arena, int64_t, (size_t)run->plan->num_programs);
     if (!run->options->stats)
         return;
     usage_forget_peak();
@@ -89,5 +134,7 @@ rt_print_stats(RtRun *run)
     rt_progress_clear(&run->progress);
     print_time(run, run->options->err);
     print_sent(run, run->options->err);
+    if (run->num_replicas > 1)
+        print_replicas(run, run->options->err);
     print_memory(run, run->options->err);
 }

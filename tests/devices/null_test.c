@@ -11,7 +11,7 @@
 /* ---- the model ---------------------------------------------------------- */
 
 /* A product of [4, 8] and [8, 2] on each of two replicas, and a sum over both
- * of its 8 floats. */
+ * of its 8 floats, which are squared. */
 static const char product[] =
     "func @main() main {\n"
     "  run {\n"
@@ -25,20 +25,21 @@ static const char product[] =
     "    %z: f32[4, 2] per_replica = dot %part, %y {contract_x=[1] "
     "contract_y=[0]}\n"
     "    %all: f32[4, 2] mirrored = all_reduce %z {op=sum}\n"
-    "    print %all {format=\"{}\"}\n"
+    "    %square: f32[4, 2] mirrored = mul %all, %all\n"
+    "    print %square {format=\"{}\"}\n"
     "    yield\n"
     "  }\n"
     "  return\n"
     "}\n";
 
 static double
-seconds_on(IrMachine machine)
+seconds_on(IrMachine machine, int num_devices)
 {
     double sum = 0.0;
     IrModule *m = build_placed(arena, program(2, product));
     for (const IrFunc *fn = m->first; fn; fn = fn->next)
         if (fn->kind == FUNC_PROGRAM)
-            sum += ir_program_seconds(m, fn, &machine);
+            sum += ir_program_seconds(m, fn, &machine, num_devices);
     return sum;
 }
 
@@ -47,16 +48,33 @@ time_follows_the_model(void **state)
 {
     (void)state;
     IrMachine machine = {INFINITY, INFINITY, INFINITY, 0.0, 0.0};
-    assert_true(seconds_on(machine) == 0.0);
+    assert_true(seconds_on(machine, 2) == 0.0);
     machine.operations = 1.0; /* 2 * 4 * 2 * 8, and elementwise ones */
-    double operations = seconds_on(machine);
+    double operations = seconds_on(machine, 2);
     assert_true(operations >= 128.0 && operations < 128.0 + 4 * 32);
     machine.operations = INFINITY;
     machine.link_bytes = 1.0; /* each sends half of 32 bytes twice */
-    assert_true(seconds_on(machine) == 32.0);
+    assert_true(seconds_on(machine, 2) == 32.0);
     machine.link_bytes = INFINITY;
     machine.collective = 3.0;
-    assert_true(seconds_on(machine) == 3.0);
+    assert_true(seconds_on(machine, 2) == 3.0);
+}
+
+/* Two replicas on one device: it computes what is the same for both once, and
+ * the rest twice; nothing crosses a link. */
+static void
+replicas_of_a_device_take_turns(void **state)
+{
+    (void)state;
+    IrMachine machine = {1.0, INFINITY, INFINITY, 0.0, 0.0};
+    double own = seconds_on(machine, 2), shared = seconds_on(machine, 1);
+    enum { ONCE = 4 * 2 }; /* elements of %square */
+    assert_true(shared >= 2 * 128.0 && shared == 2 * own - ONCE);
+    machine.operations = INFINITY;
+    machine.link_bytes = 1.0;
+    assert_true(seconds_on(machine, 1) == 0.0);
+    machine.collective = 3.0;
+    assert_true(seconds_on(machine, 1) == 3.0);
 }
 
 /* ---- the device --------------------------------------------------------- */
@@ -171,6 +189,7 @@ main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(time_follows_the_model),
+        cmocka_unit_test(replicas_of_a_device_take_turns),
         cmocka_unit_test(a_launch_takes_its_time),
         cmocka_unit_test(memory_is_out_of_reach),
         cmocka_unit_test(values_are_zeros_and_not_checked),

@@ -1,6 +1,6 @@
 /*
  * explain_test.c - tfdc --explain accounts for every operation that carries a
- * reason
+ * reason, and for what replicas share
  *
  * The expected numbers are read from the placed IR (how many operations each
  * rule inserted, for which source lines) and from the IR before bucket (the
@@ -255,10 +255,169 @@ packs_name_every_source_line(void **state)
     Arena *a = *state;
     const char *before =
         arena_printf(a, "--print-after cleanup -o %s/plan", work_dir(a));
-    for (int i = sweep_first(NUM_PROGRAMS); i < NUM_PROGRAMS;
-         i = sweep_next(i))
+    for (int i = sweep_first(NUM_PROGRAMS); i < NUM_PROGRAMS; i = sweep_next(i))
         check_packed(a, collectives_of(a, compile(a, i, "--explain")),
                      compile(a, i, before));
+}
+
+/* ---- replicas that share devices ---------------------------------------- */
+
+enum { REPLICAS = 8 };
+
+/* A row of the page: what there is on so many devices. */
+typedef struct Sharing {
+    long long memory, vars;
+    double step, between;
+} Sharing;
+
+static Sharing
+sharing_row(const char *page, int devices)
+{
+    Sharing s;
+    int n = 0;
+    const char *l = strstr(page, "bytes between them\n");
+    assert_non_null(l);
+    for (l = line_end(l); *l; l = line_end(l))
+        if (sscanf(l, "%d %lld %lld %lf x %lf", &n, &s.memory, &s.vars, &s.step,
+                   &s.between) == 5 &&
+            n == devices)
+            return s;
+    fail_msg("no row of %d devices in\n%s", devices, page);
+    return s;
+}
+
+/* Bytes of the variables on so many devices, by the page's list of them. */
+static long long
+listed_bytes(Arena *a, const char *page, int devices)
+{
+    long long sum = 0;
+    const char *l = line_end(strstr(page, "\nvariables\n") + 1);
+    for (; *l; l = line_end(l)) {
+        const char *line = arena_strndup(a, l, (size_t)(line_end(l) - l));
+        const char *at = strstr(line, ", aggregation ");
+        if (!at)
+            break;
+        int copies = strstr(line, " central, ")               ? 1
+                     : strstr(line, "a part on each replica") ? REPLICAS
+                                                              : devices;
+        sum += copies * atoll(strstr(at, ": ") + 2);
+    }
+    return sum;
+}
+
+/* Kernels of the function in the IR, and those of them with results that all
+ * replicas have alike; whether it has no branches, of which the page counts
+ * one.
+ */
+static bool
+count_kernels(Arena *a, const char *ir, const char *name, int *all, int *once)
+{
+    const char *l = strstr(ir, arena_printf(a, "func @%s(", name));
+    assert_non_null(l);
+    bool straight = true;
+    *all = *once = 0;
+    for (l = line_end(l); *l && strncmp(l, "func", 4) != 0; l = line_end(l)) {
+        const char *line = arena_strndup(a, l, (size_t)(line_end(l) - l));
+        char *kernel = strstr(line, " = kernel ");
+        straight &= !strstr(line, " if %");
+        if (!kernel)
+            continue;
+        *kernel = '\0';
+        (*all)++;
+        *once += !strstr(line, "per_replica");
+    }
+    return straight;
+}
+
+static void
+check_kernels(Arena *a, const char *page, const char *ir)
+{
+    char name[64];
+    int all, once, have_all, have_once;
+    const char *at = strstr(page, "\n  in ");
+    assert_non_null(at);
+    assert_int_equal(
+        sscanf(at, " in %63[^:]: %d of %d kernels", name, &once, &all), 3);
+    bool straight = count_kernels(a, ir, name, &have_all, &have_once);
+    assert_true(straight ? all == have_all && once == have_once
+                         : all < have_all && once <= have_once);
+}
+
+static void
+sharing_is_accounted_for(void **state)
+{
+    static const char *const shared[] = {"batchnorm", "bigram", "charlm",
+                                         "linear --strategy central_storage"};
+    Arena *a = *state;
+    for (size_t i = 0; i < sizeof shared / sizeof *shared; i++) {
+        const char *command = arena_printf(
+            a, "tfdc --devices cpu:0-%d %s/docs/examples/%.*s.tfd %s",
+            REPLICAS - 1, getenv("TFD_ROOT"), (int)strcspn(shared[i], " "),
+            shared[i], shared[i] + strcspn(shared[i], " "));
+        const char *page = run_ok(a, "%s --explain", command).out;
+        check_kernels(a, page, run_ok(a, "%s --to placed", command).out);
+        Sharing fewer = sharing_row(page, REPLICAS);
+        assert_true(fewer.step == 1.0);
+        for (int n = REPLICAS; n > 0; n /= 2) {
+            Sharing more = fewer;
+            fewer = sharing_row(page, n);
+            assert_int_equal(fewer.vars, listed_bytes(a, page, n));
+            assert_true(fewer.memory <= more.memory &&
+                        fewer.step >= more.step &&
+                        fewer.step <= (double)REPLICAS / n &&
+                        fewer.between <= more.between);
+        }
+        assert_true(fewer.between == 0.0);
+    }
+    const char *alone =
+        run_ok(a, "tfdc --devices cpu:0 %s/docs/examples/linear.tfd --explain",
+               getenv("TFD_ROOT"))
+            .out;
+    assert_null(strstr(alone, "may share devices"));
+}
+
+/* The counts of a run: kernels for each replica, once for all of a device, and
+ * those that this saved. */
+static void
+run_kernels(Arena *a, const char *plan, int devices, double kernels[3])
+{
+    int all, num;
+    double mb[3];
+    const char *err =
+        run_ok(a, "tfd-run %s --devices cpu:0-%d --stats", plan, devices - 1)
+            .err;
+    const char *at = strstr(err, "\nreplicas ");
+    assert_non_null(at);
+    assert_int_equal(
+        sscanf(at,
+               " replicas %d on %d device%*[s:] %lf MB of variables, %lf MB "
+               "less than on 8; %lf MB less in all kernels %lf for "
+               "each replica, %lf once for all of a device, which saved %lf",
+               &all, &num, &mb[0], &mb[1], &mb[2], &kernels[0], &kernels[1],
+               &kernels[2]),
+        8);
+    assert_int_equal(all, REPLICAS);
+    assert_int_equal(num, devices);
+}
+
+/* All batches of linear are full: its programs are the same on any number of
+ * devices. */
+static void
+runs_say_what_sharing_saved(void **state)
+{
+    Arena *a = *state;
+    double on_one[3], on[3];
+    const char *plan = arena_printf(a, "%s/linear.tfp", work_dir(a));
+    run_ok(a, "tfdc %s/docs/examples/linear.tfd --devices cpu:0-%d -o %s",
+           getenv("TFD_ROOT"), REPLICAS - 1, plan);
+    run_kernels(a, plan, 1, on_one);
+    assert_true(on_one[0] > 0 && on_one[1] > 0);
+    for (int n = 1; n <= REPLICAS; n *= 2) {
+        run_kernels(a, plan, n, on);
+        assert_true(on[0] == on_one[0]);
+        assert_true(on[1] == n * on_one[1]);
+        assert_true(on[1] + on[2] == REPLICAS * on_one[1]);
+    }
 }
 
 int
@@ -268,6 +427,8 @@ main(void)
         cmocka_unit_test(every_reason_is_explained),
         cmocka_unit_test(moves_have_bytes),
         cmocka_unit_test(packs_name_every_source_line),
+        cmocka_unit_test(sharing_is_accounted_for),
+        cmocka_unit_test(runs_say_what_sharing_saved),
     };
     return cmocka_run_group_tests(tests, new_arena, release_arena);
 }

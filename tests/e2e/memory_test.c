@@ -210,6 +210,63 @@ check_run(const char *path, const char *options, const char *sets, double files)
                  options, used * 1e6, predicted);
 }
 
+/* ---- replicas that share devices ---------------------------------------- */
+
+/* The memory of a run, in bytes. */
+typedef struct Taken {
+    double planned, used;
+} Taken;
+
+static Taken
+run_shared(const char *plan, const char *sets, int devices)
+{
+    Taken t;
+    Ran r = run_ok(arena, "tfd-run %s --data %s --devices cpu:0-%d --stats %s",
+                   plan, dir, devices - 1, sets);
+    read_row(r.err, "memory", " ", 1, &t.planned);
+    read_row(r.err, "memory", "in use", 1, &t.used);
+    return (Taken){1e6 * t.planned, 1e6 * t.used};
+}
+
+/* What --explain tells of a number of devices: their memory, and the bytes of
+ * the variables. */
+static void
+explained_on(const char *explained, int devices, double need[2])
+{
+    read_row(explained, "bytes between them",
+             arena_printf(arena, "\n  %7d ", devices), 2, need);
+}
+
+/* A plan for several replicas: on each number of devices it takes what was
+ * predicted, files and all. */
+static void
+check_shared(const char *path, const char *options, int replicas,
+             const char *sets, double files)
+{
+    double all, host, on[2];
+    const char *plan = in_dir("program.tfp");
+    const char *explained = run_ok(arena,
+                                   "tfdc %s --devices cpu:0-%d %s "
+                                   "--explain -o %s",
+                                   path, replicas - 1, options, plan)
+                                .out;
+    read_row(explained, "memory in all", "\n", 1, &all);
+    explained_on(explained, replicas, on);
+    host = all - on[0] + files;
+    for (int n = replicas; n > 0; n--) {
+        if (replicas % n)
+            continue;
+        explained_on(explained, n, on);
+        Taken t = run_shared(plan, sets, n);
+        double want = host + on[0];
+        if (fabs(t.planned - want) > 1e3 ||
+            fabs(t.used - want) > ERROR_SHARE * want + ERROR_BYTES)
+            fail_msg("%s %s on %d: in use are %.0f bytes, planned were %.0f, "
+                     "predicted were %.0f",
+                     path, options, n, t.used, t.planned, want);
+    }
+}
+
 static double
 text_bytes(void)
 {
@@ -282,6 +339,51 @@ large_programs_take_what_was_predicted(void **state)
     }
     const char *path = write_program(hungry[0]);
     check_run(path, "--devices cpu:0-2 --strategy central_storage", "", 0);
+}
+
+static void
+replicas_that_share_take_what_was_predicted(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < 3; i++)
+        check_shared(write_program(hungry[i]), "", 4, "", 0);
+    check_shared(write_program(hungry[0]), "--strategy central_storage", 4, "",
+                 0);
+    check_shared(example_program("bigram"), "--strategy central_storage", 3,
+                 "--set epochs=1", text_bytes());
+}
+
+/* On one device, eight replicas have each mirrored variable once, as the only
+ * replica of a plan for one device has. */
+static void
+one_device_has_the_variables_of_one_replica(void **state)
+{
+    enum { REPLICAS = 8 };
+    (void)state;
+    double alone, one[2], all[2];
+    const char *path = example_program("charlm"), *plan = in_dir("program.tfp");
+    const char *explained =
+        run_ok(arena, "tfdc %s --devices cpu:0 --explain", path).out;
+    const char *line = strstr(explained, " bytes on each device\n");
+    assert_non_null(line);
+    while (line[-1] != ' ')
+        line--;
+    alone = strtod(line, NULL);
+    explained = run_ok(arena, "tfdc %s --devices cpu:0-%d --explain -o %s",
+                       path, REPLICAS - 1, plan)
+                    .out;
+    explained_on(explained, 1, one);
+    explained_on(explained, REPLICAS, all);
+    assert_true(one[1] == alone && all[1] == REPLICAS * alone);
+    Taken on_one = run_shared(plan, "--set steps=2", 1);
+    Taken on_all = run_shared(plan, "--set steps=2", REPLICAS);
+    double saved = (REPLICAS - 1) * alone;
+    if (on_all.planned - on_one.planned < 0.99 * saved ||
+        on_all.used - on_one.used < 0.95 * saved)
+        fail_msg("planned are %.0f bytes on one device and %.0f on eight, in "
+                 "use %.0f and %.0f; variables are %.0f of each replica",
+                 on_one.planned, on_all.planned, on_one.used, on_all.used,
+                 alone);
 }
 
 /* All bytes of the file, each as a row of 32 f32, with its number of rows. */
@@ -440,6 +542,8 @@ measure_peaks(void)
         cmocka_unit_test(saving_takes_what_was_predicted),
         cmocka_unit_test(a_checksum_takes_no_copy),
         cmocka_unit_test(a_checkpoint_takes_one_copy),
+        cmocka_unit_test(replicas_that_share_take_what_was_predicted),
+        cmocka_unit_test(one_device_has_the_variables_of_one_replica),
         cmocka_unit_test(limited_addresses_count_for_each_replica),
     };
     if (!memory_is_ours()) {

@@ -379,13 +379,13 @@ be_print_ptx(Str *out, const BeKernels *kernels, const BeOptions *options)
     BeCode code = {0};
     Str text = str_new(a);
     how.targets =
-        options->targets ? options->targets : target_least(DEVICE_gpu)->name;
+        options->targets ? options->targets : target_least(DEVICE_cuda)->name;
     TRY(be_targets_parse(a, how.targets, &targets, &num));
     if (num > 1 || !targets[0].gpu)
         return status_new(STATUS_USAGE,
                           "--to ptx prints the code for one GPU, as --target "
                           "%s, not for %s",
-                          target_least(DEVICE_gpu)->name, how.targets);
+                          target_least(DEVICE_cuda)->name, how.targets);
     TRY(compile(a, NULL, kernels, &how, &code));
     for (int i = 0; i < code.objects.len; i++)
         be_ptx_join(&text, code.objects.data[i].bytes,

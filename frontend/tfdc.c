@@ -62,7 +62,7 @@ static const OptionRow rows[NUM_OPTS] = {
                               "the file's, else by the number of devices)"},
     [OPT_DEVICES] = {.name = "devices",
                      .arg = "LIST",
-                     .help = "cpu:0, cpu:0-3, cpu:0,cpu:1, gpu:0-1 (default: "
+                     .help = "cpu:0, cpu:0-3, cpu:0,cpu:1, cuda:0-1 (default: "
                              "the file's, else cpu:0); 1,024 at most"},
     [OPT_CROSS] = {.name = "cross-device-ops",
                    .arg = "NAME[:packs=N]",
@@ -115,7 +115,7 @@ static const OptionRow rows[NUM_OPTS] = {
                     .arg = "LIST",
                     .help = "the machines that the plan has code for: native "
                             "(this one), x86-64-v3, x86-64-v4, and sm_80 or "
-                            "sm_90 for GPUs (default: native; for gpu devices "
+                            "sm_90 for GPUs (default: native; for cuda devices "
                             "native,sm_80)"},
     [OPT_WIDEN] = {.name = "widen",
                    .help = "f32 becomes f64 everywhere (for tests)"},

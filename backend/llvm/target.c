@@ -18,7 +18,7 @@
 
 static const BeTarget machines[NUM_TARGETS] = {
 #define TRIPLE_cpu false, "x86_64-unknown-linux-gnu"
-#define TRIPLE_gpu true, "nvptx64-nvidia-cuda"
+#define TRIPLE_cuda true, "nvptx64-nvidia-cuda"
 #define TARGET(device, name, level, registers, register_bytes, doc)            \
     {name, DEVICE_##device, TRIPLE_##device, register_bytes, registers},
 #include "ir/plan/targets.def"

@@ -14,15 +14,30 @@ const IrDeviceKindInfo ir_device_kinds[NUM_DEVICE_KINDS] = {
 #undef DEVICE_KIND
 };
 
+/* How lists may name a kind. */
+typedef struct KindName {
+    const char *name;
+    IrDeviceKind kind;
+} KindName;
+
+static const KindName kind_names[] = {
+#define DEVICE_KIND(name, max, runner, doc) {#name, DEVICE_##name},
+#define DEVICE_ALIAS(alias, name) {#alias, DEVICE_##name},
+#include "ir/device/kinds.def"
+#undef DEVICE_ALIAS
+#undef DEVICE_KIND
+};
+
 /* Reads "cpu:" or another kind at *at. */
 static bool
 read_kind(const char **at, IrDeviceKind *out)
 {
-    for (int i = 0; i < NUM_DEVICE_KINDS; i++) {
-        size_t n = strlen(ir_device_kinds[i].name);
-        if (strncmp(*at, ir_device_kinds[i].name, n) == 0 && (*at)[n] == ':') {
+    for (size_t i = 0; i < sizeof kind_names / sizeof *kind_names; i++) {
+        const char *name = kind_names[i].name;
+        size_t n = strlen(name);
+        if (strncmp(*at, name, n) == 0 && (*at)[n] == ':') {
             *at += n + 1;
-            *out = (IrDeviceKind)i;
+            *out = kind_names[i].kind;
             return true;
         }
     }
@@ -160,9 +175,9 @@ ir_device_name(Arena *a, IrDevice d)
 bool
 ir_devices_have(const char *text, IrDeviceKind kind)
 {
-    size_t n = strlen(ir_device_kinds[kind].name);
+    IrDeviceKind found;
     for (const char *at = text;; at++) {
-        if (strncmp(at, ir_device_kinds[kind].name, n) == 0 && at[n] == ':')
+        if (read_kind(&at, &found) && found == kind)
             return true;
         at = strchr(at, ',');
         if (!at)

@@ -1,6 +1,9 @@
 /*
  * device.h - kinds of devices, and lists of devices: "cpu:0-3", "cpu:0,cpu:2"
  *
+ * A kind may have several names in lists ("gpu:0" is "cuda:0"); what is printed
+ * has the one of kinds.def.
+ *
  * Both programs read the same lists: tfdc makes a plan for the devices, tfd-run
  * opens them.
  */

@@ -57,7 +57,7 @@ target_least(IrDeviceKind device)
 
 /* __builtin_cpu_supports takes literals only. */
 #define HERE_cpu(name) (__builtin_cpu_supports(name) != 0)
-#define HERE_gpu(name) false
+#define HERE_cuda(name) false
 
 int
 target_level_here(void)

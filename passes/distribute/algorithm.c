@@ -19,7 +19,7 @@ default_algorithm(const IrModule *m)
         return (CollectiveAlgorithm){
             ALGORITHM_reduction_to_one, 0,
             "central_storage combines where its variables are"};
-    if (!has_devices(m, DEVICE_gpu))
+    if (!has_devices(m, DEVICE_cuda))
         return (CollectiveAlgorithm){ALGORITHM_auto, 0,
                                      "all devices share memory"};
     if (!has_devices(m, DEVICE_cpu))

@@ -10,14 +10,14 @@
 #include "passes/passes.h"
 
 const KernelSource kernel_sources[] = {
-    {"docs/examples/linear.tfd", "gpu:0-1", false},
-    {"docs/examples/bigram.tfd", "gpu:0-1", false},
-    {"docs/examples/spiral.tfd", "gpu:0-1", false},
-    {"docs/examples/charlm.tfd", "gpu:0-1", true},
-    {"docs/examples/convnet.tfd", "gpu:0-1", true},
-    {"docs/examples/contexts.tfd", "gpu:0-1", false},
-    {"docs/examples/ragged.tfd", "gpu:0-2", false},
-    {"tests/e2e/programs/dtypes.tfd", "gpu:0-2", false},
+    {"docs/examples/linear.tfd", "cuda:0-1", false},
+    {"docs/examples/bigram.tfd", "cuda:0-1", false},
+    {"docs/examples/spiral.tfd", "cuda:0-1", false},
+    {"docs/examples/charlm.tfd", "cuda:0-1", true},
+    {"docs/examples/convnet.tfd", "cuda:0-1", true},
+    {"docs/examples/contexts.tfd", "cuda:0-1", false},
+    {"docs/examples/ragged.tfd", "cuda:0-2", false},
+    {"tests/e2e/programs/dtypes.tfd", "cuda:0-2", false},
     {"tests/kernels/dots.kernels", NULL, false},
     {"tests/kernels/maps.kernels", NULL, false},
     {"tests/kernels/moves.kernels", NULL, false},

@@ -223,14 +223,14 @@ kinds_without_code_are_named(void **state)
 {
     (void)state;
     Result r = build_run(arena, plan_for("x86-64-v3"),
-                         (RtOptions){.devices = "gpu:0-1"});
+                         (RtOptions){.devices = "cuda:0-1"});
     assert_status_says(r.st, STATUS_INPUT,
                        "its code is for x86-64-v3, and none of it for GPUs; "
                        "tfdc --target x86-64-v3,sm_80 makes a plan that fits");
     r = build_run(arena, plan_for("x86-64-v3,sm_80"),
-                  (RtOptions){.devices = "gpu:0-1"});
+                  (RtOptions){.devices = "cuda:0-1"});
     assert_status_says(r.st, STATUS_USAGE,
-                       "gpu:0 cannot be used: this version has no runner for "
+                       "cuda:0 cannot be used: this version has no runner for "
                        "devices of its kind");
 }
 

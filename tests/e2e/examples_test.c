@@ -359,7 +359,7 @@ check_bits(const char *name)
         {"--devices cpu:0-1 -O3", ""},
         {"--devices cpu:0-1 --target x86-64-v3", ""},
         {"--devices cpu:0-1 --target x86-64-v3,x86-64-v4,sm_90", ""},
-        {"--devices gpu:0-1", "--devices cpu:0-1"},
+        {"--devices cuda:0-1", "--devices cpu:0-1"},
         {"--devices cpu:0-1", "--threads 1"},
         {"--devices cpu:0-1", "--threads 2"},
         {"--devices cpu:0-1", "--threads 4"},

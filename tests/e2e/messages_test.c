@@ -193,7 +193,7 @@ static const struct {
      "a plan is for at most 1024 devices, and 1025 are asked for", 2},
     {"tfdc ok.tfd --devices cpu:0-99999999999",
      "a plan is for at most 1024 devices, and 100000000000 are asked for", 2},
-    {"tfdc ok.tfd --devices cpu:0-1023,gpu:0 --to ir",
+    {"tfdc ok.tfd --devices cpu:0-1023,cuda:0 --to ir",
      "a plan is for at most 1024 devices, and 1025 are asked for", 2},
     {"tfdc ok.tfd --devices cpu:1024",
      "cpu:1024 is no device: their numbers are from 0 to 1023", 2},
@@ -209,10 +209,10 @@ static const struct {
     {"tfdc ok.tfd --cross-device-ops reduction_to_one:packs=2",
      "reduction_to_one makes no packs", 2},
     {"tfdc ok.tfd --devices gpu:0 -o gpu.tfp && tfd-run gpu.tfp",
-     "gpu:0 cannot be used: this version has no runner for devices of its kind",
+     "cuda:0 cannot be used: this version has no runner for devices of its kind",
      2},
     {"tfdc steps.tfd --target x86-64-v3 -o v3.tfp && tfd-run v3.tfp --devices "
-     "gpu:0",
+     "cuda:0",
      "cannot run \"v3.tfp\": its code is for x86-64-v3, and none of it for "
      "GPUs; tfdc --target x86-64-v3,sm_80 makes a plan that fits",
      1},
@@ -220,10 +220,10 @@ static const struct {
      "--target sm_80,sm_90 has no code for main, which runs on the host: "
      "--target native,sm_80,sm_90 has",
      2},
-    {"tfdc ok.tfd --devices gpu:0 --target native",
-     "--target native has no code for gpu:0: --target native,sm_80 has", 2},
-    {"tfdc ok.tfd --devices cpu:0,gpu:0",
-     "no run has both kinds of devices of cpu:0,gpu:0, since replicas execute "
+    {"tfdc ok.tfd --devices cuda:0 --target native",
+     "--target native has no code for cuda:0: --target native,sm_80 has", 2},
+    {"tfdc ok.tfd --devices cpu:0,cuda:0",
+     "no run has both kinds of devices of cpu:0,cuda:0, since replicas execute "
      "collectives together",
      2},
     {"tfdc ok.tfd --dump-phases ok.tfd/x",

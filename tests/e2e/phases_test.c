@@ -215,21 +215,21 @@ ways_are_explained_by_the_devices(void **state)
         const char *options, *says;
     } ways[] = {
         {"cpu:0-1", "two_phase: all devices share memory"},
-        {"gpu:0-1", "nccl: all devices are GPUs"},
-        {"cpu:0,gpu:0",
+        {"cuda:0-1", "nccl: all devices are GPUs"},
+        {"cpu:0,cuda:0",
          "reduction_to_one: some devices are CPUs and some are GPUs"},
         {"cpu:0-1 --cross-device-ops nccl",
          "reduction_to_one: NCCL does not reach devices of the CPU"},
-        {"gpu:0-1 --cross-device-ops nccl", "nccl: NCCL is asked for"},
+        {"cuda:0-1 --cross-device-ops nccl", "nccl: NCCL is asked for"},
         {"cpu:0-1 --cross-device-ops two_phase", "two_phase: it is asked for"},
         {"cpu:0-1 --cross-device-ops ring", "two_phase: a ring is asked for"},
-        {"gpu:0-1 --cross-device-ops two_phase",
+        {"cuda:0-1 --cross-device-ops two_phase",
          "nccl: two_phase needs memory that all devices share"},
-        {"cpu:0,gpu:0 --cross-device-ops nccl",
+        {"cpu:0,cuda:0 --cross-device-ops nccl",
          "reduction_to_one: NCCL does not reach devices of the CPU"},
-        {"gpu:0-1 --cross-device-ops hierarchical_copy",
+        {"cuda:0-1 --cross-device-ops hierarchical_copy",
          "hierarchical_copy: it is asked for"},
-        {"gpu:0-1 --strategy central_storage",
+        {"cuda:0-1 --strategy central_storage",
          "reduction_to_one: central_storage combines where its variables are"},
     };
     Arena *a = *state;

@@ -131,12 +131,12 @@ several_targets_by_another_tfdc(void **state)
     static const struct {
         const char *name, *one, *other;
     } rows[] = {
-        {"bigram", "--devices gpu:0-1", "--devices gpu:0-1"},
-        {"convnet", "--devices gpu:0-1", "--devices gpu:0-1"},
+        {"bigram", "--devices cuda:0-1", "--devices gpu:0-1"},
+        {"convnet", "--devices cuda:0-1", "--devices gpu:0-1"},
         {"linear", "--target x86-64-v3,x86-64-v4,sm_90",
          "--target sm_90,x86-64-v4,sm_90,x86-64-v3"},
-        {"spiral", "--devices gpu:0-1 --target x86-64-v3,sm_80,sm_90",
-         "--devices gpu:0-1 --target sm_90,sm_80,x86-64-v3"},
+        {"spiral", "--devices cuda:0-1 --target x86-64-v3,sm_80,sm_90",
+         "--devices cuda:0-1 --target sm_90,sm_80,x86-64-v3"},
     };
     enum { NUM_ROWS = sizeof rows / sizeof *rows };
     const char *one = arena_printf(a, "%s/one.tfp", first_plans);

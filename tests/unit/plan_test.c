@@ -245,14 +245,14 @@ the_best_target_of_a_kind_is_taken(void **state)
                         target_here());
     assert_string_equal(chosen(p, DEVICE_cpu, 3), "x86-64-v3");
     assert_string_equal(chosen(p, DEVICE_cpu, 5), "x86-64-v4");
-    assert_string_equal(chosen(p, DEVICE_gpu, 86), "sm_80");
-    assert_string_equal(chosen(p, DEVICE_gpu, 120), "sm_90");
+    assert_string_equal(chosen(p, DEVICE_cuda, 86), "sm_80");
+    assert_string_equal(chosen(p, DEVICE_cuda, 120), "sm_90");
     assert_null(chosen(p, DEVICE_null, 0));
     PlanWriter *w = plan_writer_new(arena);
     plan_set_ir(w, program_text, strlen(program_text));
     plan_add_object(w, "x86-64-v3", "host", "", 0);
     p = read_plan(written(w));
-    assert_null(chosen(p, DEVICE_gpu, 90));
+    assert_null(chosen(p, DEVICE_cuda, 90));
     assert_string_equal(chosen(p, DEVICE_cpu, 4), "x86-64-v3");
 }
 
@@ -275,10 +275,10 @@ code_that_does_not_fit_is_refused(void **state)
         {"sm_80,x86-64-v4,z80", DEVICE_cpu, 3,
          "its code is for x86-64-v4, which this CPU is not; tfdc --target "
          "x86-64-v3,sm_80 makes a plan that fits"},
-        {"x86-64-v3,sm_90", DEVICE_gpu, 86,
+        {"x86-64-v3,sm_90", DEVICE_cuda, 86,
          "its code is for sm_90, which this GPU is not; tfdc --target "
          "x86-64-v3,sm_80 makes a plan that fits"},
-        {"x86-64-v3,sm_90", DEVICE_gpu, 70,
+        {"x86-64-v3,sm_90", DEVICE_cuda, 70,
          "its code is for sm_90, and this GPU has not even the instructions "
          "of sm_80"},
         {"sm_90", DEVICE_cpu, 4,
@@ -287,7 +287,7 @@ code_that_does_not_fit_is_refused(void **state)
         {"z80", DEVICE_cpu, 0,
          "its code is for z80, and none of it for CPUs; tfdc --target "
          "x86-64-v3 makes a plan that fits"},
-        {"x86-64-v3,x86-64-v4", DEVICE_gpu, 90,
+        {"x86-64-v3,x86-64-v4", DEVICE_cuda, 90,
          "its code is for x86-64-v4, x86-64-v3, and none of it for GPUs; tfdc "
          "--target x86-64-v4,x86-64-v3,sm_80 makes a plan that fits, for a "
          "tfd-run that has a runner for them"},
@@ -351,7 +351,7 @@ plans_are_put_in_words(void **state)
         "code, in bytes\n"
         "  x86-64-v3                         26  ELF objects for cpu devices: "
         "x86-64 with AVX2 and FMA\n"
-        "  sm_80                             14  PTX for gpu devices: NVIDIA "
+        "  sm_80                             14  PTX for cuda devices: NVIDIA "
         "GPUs of compute capability 8.0 and newer\n"
         "  z80                               14  for a machine that this "
         "version does not know\n");
@@ -635,8 +635,8 @@ targets_are_levels(void **state)
                                                   : t[-1].device < t->device);
     }
     assert_null(target_find("sm_8"));
-    assert_string_equal(target_of_level(DEVICE_gpu, 89)->name, "sm_80");
-    assert_null(target_of_level(DEVICE_gpu, 75));
+    assert_string_equal(target_of_level(DEVICE_cuda, 89)->name, "sm_80");
+    assert_null(target_of_level(DEVICE_cuda, 75));
     assert_string_equal(target_least(DEVICE_cpu)->name, "x86-64-v3");
 }
 

@@ -242,5 +242,7 @@ Status rt_null_open(const RtDeviceConfig *config, RtDevice **out) MUST_USE;
  * process when the host does what is not allowed. */
 extern const RtDeviceCaps rt_sandbox_caps;
 Status rt_sandbox_open(const RtDeviceConfig *config, RtDevice **out) MUST_USE;
+/* Whether TFD_SANDBOX asks for them where cpu:0 is said. */
+bool rt_sandbox_replaces_cpu(void);
 
 #endif

@@ -40,7 +40,8 @@ read_option(const char *text, SandboxOptions *o)
     }
     if (read_flag(text, "no-overlap", &o->has_no_overlap))
         return o->is_engine = true;
-    return read_flag(text, "trace", &o->trace) ||
+    return read_flag(text, "cpu", &o->replaces_cpu) ||
+           read_flag(text, "trace", &o->trace) ||
            read_flag(text, "engine", &o->is_engine) ||
            (read_number(text, "lost:", &o->lost) && o->lost > 0.0) ||
            (read_number(text, "bandwidth:", &o->link_bytes) &&
@@ -62,9 +63,18 @@ rt_sandbox_options(SandboxOptions *out)
         if (!read_option(word, out))
             return status_new(
                 STATUS_USAGE,
-                "TFD_SANDBOX has \"%s\", which is none of seed:N, "
+                "TFD_SANDBOX has \"%s\", which is none of seed:N, cpu, "
                 "trace, lost:N, engine, no-overlap, bandwidth:BYTES and "
                 "latency:SECONDS",
                 word);
     return OK;
+}
+
+bool
+rt_sandbox_replaces_cpu(void)
+{
+    SandboxOptions o;
+    Status st = rt_sandbox_options(&o);
+    status_free(st); /* told when one is opened */
+    return o.replaces_cpu;
 }

@@ -16,6 +16,7 @@ typedef struct Sandbox Sandbox;
 
 typedef struct SandboxOptions {
     uint64_t seed;       /* 0: the laziest order */
+    bool replaces_cpu;   /* cpu:0 is one of these devices, too */
     bool trace;          /* every turn, on standard error */
     double lost;         /* the operation that loses its device; 0: none */
     bool is_engine;      /* queues run at the same time, to be measured */

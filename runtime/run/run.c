@@ -320,6 +320,28 @@ open_run(RtRun *run, RtFunction **main_fn)
     return rt_open_events(run);
 }
 
+/* Collectives that nobody waited for, because a program failed, may still read
+ * and write the memory of other devices: none is closed before all have ended.
+ */
+static void
+wait_for_queues(const RtRun *run)
+{
+    for (int i = 0; run->devices && i < run->num_devices; i++) {
+        RtDevice *d = run->devices[i];
+        for (int k = 0; d && k < NUM_QUEUES; k++)
+            rt_event_wait(d->ops->record(d->queues[k]));
+    }
+}
+
+static void
+close_devices(RtRun *run)
+{
+    wait_for_queues(run);
+    for (int i = 0; run->devices && i < run->num_devices; i++)
+        if (run->devices[i])
+            run->devices[i]->ops->close(run->devices[i]);
+}
+
 static void
 close_run(RtRun *run, Status st)
 {
@@ -329,10 +351,7 @@ close_run(RtRun *run, Status st)
     rt_close_iterators(run);
     rt_close_checkpoints(run);
     rt_events_close(run->events);
-    for (int i = 0; run->devices && i < run->num_devices; i++) {
-        if (run->devices[i])
-            run->devices[i]->ops->close(run->devices[i]);
-    }
+    close_devices(run);
     rt_watchdog_join(run);
     for (int i = 0; run->replicas && i < run->num_replicas; i++)
         rt_executor_deinit(&run->replicas[i]);

@@ -1,0 +1,132 @@
+/*
+ * orders_test.c - programs in many orders of their devices' work
+ *
+ * Each is run on CPU devices, and then on sandbox devices with many seeds: to
+ * the same output, checksum and failure.
+ */
+#include "tests/devices/runs.h"
+
+enum { NUM_SEEDS = 20 };
+
+/* Batches that are copied ahead, several collectives at the same time, prints,
+ * host operands, a variable that is fetched. */
+static const char steps[] =
+    "symbols b <= 6 alone, n <= 3, N <= 6\n"
+    "param @step: i64 = 3\n"
+    "var @seen: i64 sync(on_read) aggregate(sum) init @seen.init at 1:1+4\n"
+    "dataset @d {\n"
+    "  range start=0 stop=40 : i64\n"
+    "  batch size=6 drop_remainder=0 : i64[b]\n"
+    "}\n"
+    "iter @it of @d shard auto rows n\n"
+    "func @seen.init() init {\n"
+    "  %0: i64 = constant {dims=[] dtype=i64 data=[0]}\n"
+    "  return %0\n"
+    "}\n"
+    "func @main() main {\n"
+    "  %p: i64 = param {param=@step}\n"
+    "  iter_open {iter=@it}\n"
+    "  while {\n"
+    "    %0: bool = iter_has_next {iter=@it}\n"
+    "    yield %0\n"
+    "  } {\n"
+    "    %x: i64[n] per_replica = iter_next {iter=@it}\n"
+    "    run {\n"
+    "      %1: i64 per_replica = sum %x {axes=[0]}\n"
+    "      %2: i64 mirrored = all_reduce %1 {op=sum}\n"
+    "      %3: i64 mirrored = all_reduce %1 {op=max}\n"
+    "      %4: i64[N] mirrored = all_gather %x {axis=0}\n"
+    "      %5: i64 per_replica = row_start {dims=[n]}\n"
+    "      %6: i64 per_replica = mul %1, %p\n"
+    "      write %6 {var=@seen mode=add}\n"
+    "      print %5, %x {format=\"from {}: {}\" each=true}\n"
+    "      print %2, %3, %4 {format=\"sum {}, most {} of {}\"}\n"
+    "      yield\n"
+    "    }\n"
+    "    yield\n"
+    "  }\n"
+    "  %7: i64 = read {var=@seen}\n"
+    "  print %7 {format=\"seen {}\"}\n"
+    "  return\n"
+    "}\n";
+
+/* All replicas fail while a collective of theirs may be under way. */
+static const char failing[] =
+    "func @main() main {\n"
+    "  run {\n"
+    "    %id: i32 per_replica = replica_id\n"
+    "    %zero: i32 mirrored = constant {dims=[] dtype=i32 data=[0]}\n"
+    "    %some: i32[3000] mirrored = broadcast %zero {dims=[3000]}\n"
+    "    %x: i32[3000] per_replica = add %some, %id\n"
+    "    %all: i32[6000] mirrored = all_gather %x {axis=0}\n"
+    "    %ok: bool per_replica = ne %id, %id\n"
+    "    assert %ok {format=\"never\"} at 1:1+4\n"
+    "    %sum: i32 mirrored = sum %all {axes=[0]}\n"
+    "    print %sum {format=\"sum {}\"}\n"
+    "    yield\n"
+    "  }\n"
+    "  return\n"
+    "}\n";
+
+static Result
+run_on(const Plan *p, const char *devices, int seed)
+{
+    setenv("TFD_SANDBOX", arena_printf(arena, "seed:%d", seed), 1);
+    Result r = build_run(arena, p,
+                         (RtOptions){.devices = devices,
+                                     .checksum = true,
+                                     .pipeline_threads = true});
+    unsetenv("TFD_SANDBOX");
+    return r;
+}
+
+static const char *
+failure(const Result *r)
+{
+    return r->st ? status_message(r->st) : "";
+}
+
+static void
+check_orders(const char *text, const char *fails)
+{
+    static const char *const devices[] = {"sandbox:0-1", "sandbox:0"};
+    Plan *p = build_plan(arena, program(2, text));
+    Result want = run_on(p, "cpu:0-1", 0);
+    assert_string_equal(failure(&want), fails);
+    for (int seed = 0; seed < NUM_SEEDS; seed++) {
+        for (int i = 0; i < 2; i++) {
+            Result r = run_on(p, devices[i], seed);
+            if (strcmp(failure(&r), fails) || strcmp(r.out, want.out))
+                fail_msg("seed %d on %s: %s\n%s", seed, devices[i], failure(&r),
+                         r.out);
+            status_free(r.st);
+        }
+    }
+    status_free(want.st);
+}
+
+static void
+results_do_not_depend_on_it(void **state)
+{
+    (void)state;
+    check_orders(steps, "");
+}
+
+/* A task of a collective writes to the memory of a device: it has ended when
+ * the device is closed. */
+static void
+a_failure_leaves_nothing_under_way(void **state)
+{
+    (void)state;
+    check_orders(failing, "never");
+}
+
+int
+main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(results_do_not_depend_on_it),
+        cmocka_unit_test(a_failure_leaves_nothing_under_way),
+    };
+    return cmocka_run_group_tests(tests, new_arena, release_arena);
+}

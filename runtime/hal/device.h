@@ -241,8 +241,10 @@ Status rt_null_open(const RtDeviceConfig *config, RtDevice **out) MUST_USE;
 /* hal/sandbox: executes as late as it may, in any legal order, and ends the
  * process when the host does what is not allowed. */
 extern const RtDeviceCaps rt_sandbox_caps;
+extern const RtDeviceCaps rt_sandbox_plain_caps; /* without engines */
 Status rt_sandbox_open(const RtDeviceConfig *config, RtDevice **out) MUST_USE;
-/* Whether TFD_SANDBOX asks for them where cpu:0 is said. */
+/* Whether TFD_SANDBOX asks for them where cpu:0 is said, and for one queue. */
 bool rt_sandbox_replaces_cpu(void);
+bool rt_sandbox_has_one_queue(void);
 
 #endif

@@ -31,6 +31,9 @@ static const Kind kinds[] = {
     {DEVICE_sandbox, {.name = "sandbox:3", .num_threads = 1}, "seed:3"},
     {DEVICE_sandbox, {.name = "sandbox:4", .num_threads = 1}, "seed:4"},
     {DEVICE_sandbox, {.name = "sandbox:5", .num_threads = 1}, "engine"},
+    {DEVICE_sandbox,
+     {.name = "sandbox:6", .num_threads = 1},
+     "one-queue,seed:5"},
 };
 
 /* ---- the code of a plan -------------------------------------------------- */

@@ -50,6 +50,57 @@ static const char steps[] =
     "  return\n"
     "}\n";
 
+/* Sums whose devices work in one phase, and in two. */
+static const char sums[] =
+    "func @main() main {\n"
+    "  run {\n"
+    "    %id: i32 per_replica = replica_id\n"
+    "    %zero: i32 mirrored = constant {dims=[] dtype=i32 data=[0]}\n"
+    "    %some: i32[3000] mirrored = broadcast %zero {dims=[3000]}\n"
+    "    %x: i32[3000] per_replica = add %some, %id\n"
+    "    %one: i32 per_replica = add %id, %id\n"
+    "    %all: i32[3000] mirrored = all_reduce %x {op=sum}\n"
+    "    %most: i32 mirrored = all_reduce %one {op=max}\n"
+    "    %again: i32[3000] mirrored = add %all, %most\n"
+    "    %mine: i32[3000] per_replica = add %again, %id\n"
+    "    %last: i32[3000] mirrored = all_reduce %mine {op=sum}\n"
+    "    %n: i32 mirrored = sum %last {axes=[0]}\n"
+    "    print %n {format=\"sum {}\"}\n"
+    "    yield\n"
+    "  }\n"
+    "  return\n"
+    "}\n";
+
+/* Main leaves a loop while the next batch is on its way, and begins again. */
+static const char leaves[] =
+    "symbols b <= 64 alone, n <= 32, N <= 64\n"
+    "dataset @d {\n"
+    "  range start=0 stop=4000 : i64\n"
+    "  batch size=64 drop_remainder=0 : i64[b]\n"
+    "}\n"
+    "iter @it of @d shard auto rows n\n"
+    "func @main() main {\n"
+    "  %zero: i64 = constant {dims=[] dtype=i64 data=[0]}\n"
+    "  %one: i64 = constant {dims=[] dtype=i64 data=[1]}\n"
+    "  %five: i64 = constant {dims=[] dtype=i64 data=[5]}\n"
+    "  %end: i64 = while %zero (%k: i64) {\n"
+    "    %more: bool = lt %k, %five\n"
+    "    yield %more\n"
+    "  } (%j: i64) {\n"
+    "    iter_open {iter=@it}\n"
+    "    %x: i64[n] per_replica = iter_next {iter=@it}\n"
+    "    run {\n"
+    "      %1: i64 per_replica = sum %x {axes=[0]}\n"
+    "      %2: i64 mirrored = all_reduce %1 {op=sum}\n"
+    "      print %2 {format=\"{}\"}\n"
+    "      yield\n"
+    "    }\n"
+    "    %next: i64 = add %j, %one\n"
+    "    yield %next\n"
+    "  }\n"
+    "  return\n"
+    "}\n";
+
 /* All replicas fail while a collective of theirs may be under way. */
 static const char failing[] =
     "func @main() main {\n"
@@ -68,10 +119,19 @@ static const char failing[] =
     "  return\n"
     "}\n";
 
-static Result
-run_on(const Plan *p, const char *devices, int seed)
+static const char *
+substitute(const char *text, const char *from, const char *to)
 {
-    setenv("TFD_SANDBOX", arena_printf(arena, "seed:%d", seed), 1);
+    const char *at = strstr(text, from);
+    assert_non_null(at);
+    return arena_printf(arena, "%.*s%s%s", (int)(at - text), text, to,
+                        at + strlen(from));
+}
+
+static Result
+run_on(const Plan *p, const char *devices, const char *options)
+{
+    setenv("TFD_SANDBOX", options, 1);
     Result r = build_run(arena, p,
                          (RtOptions){.devices = devices,
                                      .checksum = true,
@@ -86,19 +146,29 @@ failure(const Result *r)
     return r->st ? status_message(r->st) : "";
 }
 
+typedef struct Way {
+    const char *devices, *options;
+} Way;
+
+static const Way ways[] = {
+    {"sandbox:0-1", "seed:%d"},
+    {"sandbox:0", "seed:%d"},
+    {"sandbox:0-1", "one-queue,seed:%d"},
+};
+
 static void
-check_orders(const char *text, const char *fails)
+check_plan(const Plan *p, const char *fails)
 {
-    static const char *const devices[] = {"sandbox:0-1", "sandbox:0"};
-    Plan *p = build_plan(arena, program(2, text));
-    Result want = run_on(p, "cpu:0-1", 0);
+    Result want = run_on(p, "cpu:0-1", "");
     assert_string_equal(failure(&want), fails);
     for (int seed = 0; seed < NUM_SEEDS; seed++) {
-        for (int i = 0; i < 2; i++) {
-            Result r = run_on(p, devices[i], seed);
+        for (size_t i = 0; i < sizeof ways / sizeof *ways; i++) {
+            const char *options = substitute(ways[i].options, "%d",
+                                             arena_printf(arena, "%d", seed));
+            Result r = run_on(p, ways[i].devices, options);
             if (strcmp(failure(&r), fails) || strcmp(r.out, want.out))
-                fail_msg("seed %d on %s: %s\n%s", seed, devices[i], failure(&r),
-                         r.out);
+                fail_msg("%s on %s: %s\n%s", options, ways[i].devices,
+                         failure(&r), r.out);
             status_free(r.st);
         }
     }
@@ -106,10 +176,38 @@ check_orders(const char *text, const char *fails)
 }
 
 static void
+check_orders(const char *text, const char *fails)
+{
+    check_plan(build_plan(arena, program(2, text)), fails);
+}
+
+static void
 results_do_not_depend_on_it(void **state)
 {
     (void)state;
     check_orders(steps, "");
+}
+
+static void
+algorithms_do_not_depend_on_it(void **state)
+{
+    static const char *const algorithms[] = {
+        "", " algorithm hierarchical_copy packs 2",
+        " algorithm reduction_to_one packs 0"};
+    (void)state;
+    for (int i = 0; i < 3; i++)
+        check_plan(
+            build_plan(arena, substitute(program(2, sums), " replicas 2",
+                                         arena_printf(arena, " replicas 2%s",
+                                                      algorithms[i]))),
+            "");
+}
+
+static void
+batches_that_nobody_takes_do_no_harm(void **state)
+{
+    (void)state;
+    check_orders(leaves, "");
 }
 
 /* A task of a collective writes to the memory of a device: it has ended when
@@ -126,6 +224,8 @@ main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(results_do_not_depend_on_it),
+        cmocka_unit_test(algorithms_do_not_depend_on_it),
+        cmocka_unit_test(batches_that_nobody_takes_do_no_harm),
         cmocka_unit_test(a_failure_leaves_nothing_under_way),
     };
     return cmocka_run_group_tests(tests, new_arena, release_arena);

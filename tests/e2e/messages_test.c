@@ -349,8 +349,9 @@ static const struct {
     {"tfdc ok.tfd -o none/ok.tfp",
      "cannot create \"none/ok.tfp\": No such file or directory", 1},
     {"TFD_SANDBOX=seed:1,fast tfd-run steps.tfp --devices sandbox:0",
-     "TFD_SANDBOX has \"fast\", which is none of seed:N, cpu, trace, "
-     "lost:N, engine, no-overlap, bandwidth:BYTES and latency:SECONDS",
+     "TFD_SANDBOX has \"fast\", which is none of seed:N, cpu, "
+     "one-queue, trace, lost:N, engine, no-overlap, bandwidth:BYTES and "
+     "latency:SECONDS",
      2},
     {"TFD_FAIL=io:4 tfd-run steps.tfp",
      "this system does not let us run code we load", 3},

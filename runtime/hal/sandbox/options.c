@@ -41,6 +41,7 @@ read_option(const char *text, SandboxOptions *o)
     if (read_flag(text, "no-overlap", &o->has_no_overlap))
         return o->is_engine = true;
     return read_flag(text, "cpu", &o->replaces_cpu) ||
+           read_flag(text, "one-queue", &o->has_one_queue) ||
            read_flag(text, "trace", &o->trace) ||
            read_flag(text, "engine", &o->is_engine) ||
            (read_number(text, "lost:", &o->lost) && o->lost > 0.0) ||
@@ -64,17 +65,31 @@ rt_sandbox_options(SandboxOptions *out)
             return status_new(
                 STATUS_USAGE,
                 "TFD_SANDBOX has \"%s\", which is none of seed:N, cpu, "
-                "trace, lost:N, engine, no-overlap, bandwidth:BYTES and "
+                "one-queue, trace, lost:N, engine, no-overlap, bandwidth:BYTES "
+                "and "
                 "latency:SECONDS",
                 word);
     return OK;
 }
 
-bool
-rt_sandbox_replaces_cpu(void)
+/* Mistakes are told when a device is opened. */
+static SandboxOptions
+options_so_far(void)
 {
     SandboxOptions o;
     Status st = rt_sandbox_options(&o);
-    status_free(st); /* told when one is opened */
-    return o.replaces_cpu;
+    status_free(st);
+    return o;
+}
+
+bool
+rt_sandbox_replaces_cpu(void)
+{
+    return options_so_far().replaces_cpu;
+}
+
+bool
+rt_sandbox_has_one_queue(void)
+{
+    return options_so_far().has_one_queue;
 }

@@ -205,6 +205,11 @@ const RtDeviceCaps rt_sandbox_caps = {
     .max_arena_bytes = (size_t)1 << 46,
 };
 
+const RtDeviceCaps rt_sandbox_plain_caps = {
+    .uses_host_memory = true,
+    .max_arena_bytes = (size_t)1 << 46,
+};
+
 static const RtDeviceOps sandbox_ops = {
     .kind = "sandbox",
     .close = sandbox_close,
@@ -251,7 +256,8 @@ start_queues(Sandbox *s)
         q->queue.device = &s->device;
         q->sandbox = s;
         q->kind = (RtQueueKind)k;
-        s->device.queues[k] = &q->queue;
+        bool own = !rt_sandbox_world.options.has_one_queue;
+        s->device.queues[k] = own ? &q->queue : &s->queues[0].queue;
         TRY(rt_sandbox_start(q));
     }
     return OK;
@@ -264,9 +270,11 @@ rt_sandbox_open(const RtDeviceConfig *config, RtDevice **out)
     if (!s)
         return status_new(STATUS_MACHINE, "no memory for the queues of %s",
                           config->name);
-    s->device = (RtDevice){
-        .ops = &sandbox_ops, .caps = &rt_sandbox_caps, .name = config->name};
+    s->device = (RtDevice){.ops = &sandbox_ops, .name = config->name};
     Status st = join_world(s);
+    s->device.caps = rt_sandbox_world.options.has_one_queue
+                         ? &rt_sandbox_plain_caps
+                         : &rt_sandbox_caps;
     if (!st)
         st = start_queues(s);
     if (st) {

@@ -1,0 +1,282 @@
+/*
+ * compare.c - a kernel's PTX on the emulator against its object for this CPU
+ *
+ * The device's memory is one range for each array, far from all others, that
+ * begins at an odd multiple of 16: what needs more alignment than ptx.h of the
+ * backend promises is found, and so is the first byte outside.  Inputs are
+ * read-only, and outputs invalid until they are written.
+ */
+#include "tests/cuda/compare.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include "tests/ref/kernel_eval.h"
+
+enum { MAX_WORDS = 64, NUM_BLOCKS = 3, FILL = 0xa5 };
+
+typedef struct Array {
+    DType dtype;
+    bool is_output;
+    int64_t size;
+    size_t bytes;
+    int from; /* of an output that begins as an input: which; else -1 */
+    uint8_t *input, *expected, *got, *valid;
+} Array;
+
+struct Comparison {
+    Arena *arena;
+    const BeKernel *kernel;
+    int num, num_words;
+    Array *arrays;
+    int64_t dims[MAX_WORDS];
+    uint64_t limit;
+};
+
+static void
+must(Status st)
+{
+    if (st)
+        exit(status_report(st, "compare", stderr));
+}
+
+RtCode *
+comparison_compile(const BeKernels *kernels)
+{
+    Arena *a = arena_new(NULL, "objects");
+    BeOptions options = {.targets = "native", .level = 2, .cache = ""};
+    BeCode code;
+    must(be_compile_kernels(a, kernels, &options, &code));
+    int num = code.objects.len;
+    PlanObject *objects = NEW_ARRAY(a, PlanObject, (size_t)num + 1);
+    for (int i = 0; i < num; i++) {
+        const BeObject *o = &code.objects.data[i];
+        objects[i] = (PlanObject){o->name, o->bytes, o->size};
+    }
+    RtCode *linked;
+    must(rt_code_open(objects, num, &linked));
+    arena_release(a);
+    return linked;
+}
+
+/* ---- inputs ------------------------------------------------------------- */
+
+static uint64_t
+next_random(uint64_t *state)
+{
+    uint64_t x = *state += UINT64_C(0x9e3779b97f4a7c15);
+    x = (x ^ (x >> 30)) * UINT64_C(0xbf58476d1ce4e5b9);
+    x = (x ^ (x >> 27)) * UINT64_C(0x94d049bb133111eb);
+    return x ^ (x >> 31);
+}
+
+/* Numbers around 0; now and then one that has no neighbours. */
+static Scalar
+made_up(DType t, uint64_t r)
+{
+    static const double rare[] = {0.0, -0.0, 1e-42, -3.5, 88.9, 2.5, 65504};
+    if (!dtype_is_float(t))
+        return scalar_int(t, (int64_t)(r >> 20) % 60);
+    double x = (double)(int64_t)(r >> 11) / (double)(INT64_C(1) << 51) - 2;
+    if (r % 64 == 0)
+        x = rare[(r >> 8) % (sizeof rare / sizeof *rare)];
+    return scalar_float(t, x);
+}
+
+static void
+fill(Array *x, uint64_t seed)
+{
+    for (int64_t i = 0; i < x->size; i++)
+        scalar_store(x->dtype, x->input, i,
+                     made_up(x->dtype, next_random(&seed)));
+}
+
+/* ---- arrays ------------------------------------------------------------- */
+
+static void
+set_dims(Comparison *c, int64_t n)
+{
+    const BeKernel *k = c->kernel;
+    for (int i = 0; i < k->pairs.len; i++) {
+        const KPair *p = &k->pairs.data[i];
+        int64_t all = p->total < 0 ? n : p->total;
+        c->dims[ir_batch_word(i, BATCH_n)] = n < p->bound ? n : p->bound;
+        c->dims[ir_batch_word(i, BATCH_N)] = 2 * n < all ? 2 * n : all;
+        c->dims[ir_batch_word(i, BATCH_ROW_START)] = n + i;
+    }
+    c->dims[be_kernel_replica_word(k)] = 1;
+    c->num_words = be_kernel_replica_word(k) + k->uses_replica;
+}
+
+static int64_t
+size_of(Dim d, const int64_t *dims)
+{
+    return ir_dim_is_const(d)
+               ? d.c
+               : ir_dim_value(d, dims[be_kernel_symbol_word(d.sym)]);
+}
+
+static void
+make_array(Comparison *c, int i, uint64_t seed)
+{
+    const BeKernel *k = c->kernel;
+    int num_in = k->arrays[K_IN].len;
+    const KArray *from = i < num_in ? k->arrays[K_IN].data[i]
+                                    : k->arrays[K_OUT].data[i - num_in];
+    Array *x = &c->arrays[i];
+    x->dtype = from->dtype;
+    x->is_output = i >= num_in;
+    x->size = size_of(from->size, c->dims);
+    x->bytes = (size_t)x->size * dtype_info[x->dtype].bytes;
+    x->from = x->is_output && from->from ? from->from->index : -1;
+    x->input = arena_alloc(c->arena, x->bytes + 64);
+    if (!x->is_output) {
+        fill(x, seed + (uint64_t)i * 977);
+        return;
+    }
+    x->expected = arena_alloc(c->arena, x->bytes + 64);
+    x->got = arena_alloc(c->arena, x->bytes + 64);
+    x->valid = arena_alloc(c->arena, x->bytes + 64);
+    memset(x->input, FILL, x->bytes);
+    if (x->from >= 0)
+        memcpy(x->input, c->arrays[x->from].input, x->bytes);
+}
+
+/* ---- the CPU ------------------------------------------------------------ */
+
+static void
+run_on_cpu(Comparison *c, const RtCode *cpu)
+{
+    union {
+        TfdFunction *function;
+        TfdKernel *kernel;
+    } found = {.function = rt_code_function(cpu, c->kernel->name)};
+    void **ptrs = NEW_ARRAY(c->arena, void *, (size_t)c->num + 1);
+    for (int i = 0; i < c->num; i++) {
+        Array *x = &c->arrays[i];
+        if (x->is_output)
+            memcpy(x->expected, x->input, x->bytes);
+        ptrs[i] = x->is_output ? x->expected : x->input;
+    }
+    int64_t items = kernel_eval_items(c->kernel, c->dims);
+    found.kernel(ptrs, c->dims, 0, items);
+}
+
+Comparison *
+comparison_new(Arena *a, const BeKernel *k, const RtCode *cpu, int64_t rows,
+               uint64_t seed)
+{
+    Comparison *c = NEW(a, Comparison);
+    *c = (Comparison){.arena = a, .kernel = k};
+    c->num = k->arrays[K_IN].len + k->arrays[K_OUT].len;
+    c->arrays = NEW_ARRAY(a, Array, (size_t)c->num + 1);
+    set_dims(c, rows);
+    for (int i = 0; i < c->num; i++)
+        make_array(c, i, seed);
+    run_on_cpu(c, cpu);
+    return c;
+}
+
+void
+comparison_limit(Comparison *c, uint64_t instructions)
+{
+    c->limit = instructions;
+}
+
+/* ---- the emulator ------------------------------------------------------- */
+
+enum { APART = 40, ALIGN = 16 };
+
+static uint64_t
+address_of(int i)
+{
+    return ((uint64_t)i + 1) << APART | ALIGN;
+}
+
+static bool
+find_array(void *context, uint64_t address, PtxRange *out)
+{
+    const Comparison *c = context;
+    uint64_t i = (address >> APART) - 1;
+    if (i >= (uint64_t)c->num)
+        return false;
+    const Array *x = &c->arrays[i];
+    uint64_t begin = address_of((int)i);
+    *out = (PtxRange){begin, begin + x->bytes, x->is_output ? x->got : x->input,
+                      x->valid, !x->is_output};
+    return address >= begin && address < out->end;
+}
+
+static void
+begin_outputs(Comparison *c)
+{
+    for (int i = 0; i < c->num; i++) {
+        Array *x = &c->arrays[i];
+        if (!x->is_output)
+            continue;
+        memcpy(x->got, x->input, x->bytes);
+        memset(x->valid, x->from >= 0 ? 0xff : 0, x->bytes);
+    }
+}
+
+static bool
+same_element(const Array *x, int64_t i)
+{
+    size_t bytes = dtype_info[x->dtype].bytes;
+    size_t at = (size_t)i * bytes;
+    return !memcmp(x->expected + at, x->got + at, bytes) ||
+           (dtype_is_float(x->dtype) &&
+            isnan(scalar_load(x->dtype, x->expected, i).f) &&
+            isnan(scalar_load(x->dtype, x->got, i).f));
+}
+
+static const char *
+difference(const Comparison *c)
+{
+    for (int i = 0; i < c->num; i++) {
+        const Array *x = &c->arrays[i];
+        for (int64_t n = 0; x->is_output && n < x->size; n++)
+            if (!same_element(x, n))
+                return arena_printf(c->arena,
+                                    "%s: array %d[%lld] differs from the CPU's",
+                                    c->kernel->name, i, (long long)n);
+    }
+    return NULL;
+}
+
+static uint64_t *
+params_of(const Comparison *c, size_t *bytes)
+{
+    size_t num = (size_t)(c->num + c->num_words);
+    uint64_t *words = NEW_ARRAY(c->arena, uint64_t, num + 1);
+    for (int i = 0; i < c->num; i++)
+        words[i] = address_of(i);
+    for (int i = 0; i < c->num_words; i++)
+        words[c->num + i] = (uint64_t)c->dims[i];
+    *bytes = num * sizeof *words;
+    return words;
+}
+
+Outcome
+comparison_run(Comparison *c, PtxMachine *machine, const PtxKernel *kernel,
+               unsigned checks, const char **why)
+{
+    const PtxKernelInfo *info = ptx_kernel_info(kernel);
+    PtxReport report;
+    PtxLaunch l = {.kernel = kernel,
+                   .grid = {NUM_BLOCKS, 1, 1},
+                   .block = {info->reqntid[0], 1, 1},
+                   .memory = {find_array, c},
+                   .checks = checks,
+                   .seed = 1,
+                   .max_instructions = c->limit};
+    l.params = params_of(c, &l.param_bytes);
+    begin_outputs(c);
+    if (!ptx_launch(machine, &l, &report)) {
+        *why = arena_strdup(c->arena, report.text);
+        return OUTCOME_REPORTED;
+    }
+    *why = difference(c);
+    return *why ? OUTCOME_DIFFERENT : OUTCOME_SAME;
+}

@@ -1,0 +1,37 @@
+/*
+ * compare.h - a kernel's PTX on the emulator against its object for this CPU
+ */
+#ifndef TFD_TESTS_CUDA_COMPARE_H
+#define TFD_TESTS_CUDA_COMPARE_H
+
+#include "backend/backend.h"
+#include "runtime/load/loader.h"
+#include "tests/cuda/ptx/ptx.h"
+
+/* A launch: the kernel's arrays with made-up inputs, and the outputs that the
+ * CPU has made of them. */
+typedef struct Comparison Comparison;
+
+/* The objects of kernels for this CPU, loaded. */
+RtCode *comparison_compile(const BeKernels *kernels);
+
+/* With `rows` rows where a batch has any number; in a. */
+Comparison *comparison_new(Arena *a, const BeKernel *k, const RtCode *cpu,
+                           int64_t rows, uint64_t seed);
+
+typedef enum Outcome {
+    OUTCOME_SAME,
+    OUTCOME_DIFFERENT,
+    OUTCOME_REPORTED
+} Outcome;
+
+/* Launches what should be the same kernel once, on arrays of its own.  *why is
+ * a sentence in a unless the outcome is OUTCOME_SAME. */
+Outcome comparison_run(Comparison *c, PtxMachine *machine,
+                       const PtxKernel *kernel, unsigned checks,
+                       const char **why);
+
+/* At most so many instructions of a warp; what loops for ever is reported. */
+void comparison_limit(Comparison *c, uint64_t instructions);
+
+#endif

@@ -1,0 +1,105 @@
+/*
+ * kernels_test.c - each kernel of all examples on the emulator
+ *
+ *   kernels_test SOURCE_ROOT           at sizes for tests
+ *   kernels_test SOURCE_ROOT --full    as the examples have them: minutes
+ *
+ * One launch of each kernel, for sm_80 and sm_90, with all checks on: no
+ * violation, and the bits of its object for this CPU.
+ */
+#include "tests/unit/unit.h"
+
+#include <stdio.h>
+#include <string.h>
+#include "tests/cuda/compare.h"
+#include "tests/cuda/programs.h"
+#include "tests/unit/sweep.h"
+
+static const char *source_root;
+static bool full;
+
+static struct {
+    PtxMachine *machine;
+    int kernels, same_text;
+} all;
+
+enum { ROWS = 5 };
+
+static void
+check_ptx(Arena *a, const char *ptx, Comparison *c)
+{
+    PtxError error;
+    const char *why;
+    PtxModule *m = ptx_module_open(ptx, strlen(ptx), 0, &error);
+    if (!m)
+        fail_msg("line %d: %s", error.line, error.text);
+    arena_on_release(a, (void (*)(void *))ptx_module_close, m);
+    assert_int_equal(ptx_module_num_kernels(m), 1);
+    if (comparison_run(c, all.machine, ptx_module_kernel(m, 0), PTX_CHECK_ALL,
+                       &why) != OUTCOME_SAME)
+        fail_msg("%s", why);
+}
+
+/* What follows the header, which names the target. */
+static const char *
+body_of(const char *ptx)
+{
+    const char *at = strstr(ptx, ".address_size");
+    return at ? at : ptx;
+}
+
+static void
+check_kernel(BeKernel *k, const RtCode *cpu)
+{
+    Arena *a = arena_new(NULL, "kernel");
+    Comparison *c = comparison_new(a, k, cpu, ROWS, 1);
+    const char *old = program_ptx(a, k, "sm_80");
+    const char *new = program_ptx(a, k, "sm_90");
+    check_ptx(a, old, c);
+    all.kernels++;
+    if (strcmp(body_of(old), body_of(new)))
+        check_ptx(a, new, c);
+    else
+        all.same_text++;
+    arena_release(a);
+}
+
+static void
+bits_are_those_of_the_cpu(void **state)
+{
+    Arena *a = arena_new(NULL, "program");
+    BeKernels kernels = program_kernels(a, source_root, *state, full);
+    RtCode *cpu = comparison_compile(&kernels);
+    assert_true(kernels.len > 0);
+    for (int i = sweep_first(kernels.len); i < kernels.len; i = sweep_next(i))
+        check_kernel(kernels.data[i], cpu);
+    rt_code_close(cpu);
+    arena_release(a);
+}
+
+enum { MAX_TESTS = 64 };
+
+int
+main(int argc, char **argv)
+{
+    full = argc == 3 && !strcmp(argv[2], "--full");
+    if (argc != 2 && !full)
+        return 2;
+    source_root = argv[1];
+    all.machine = ptx_machine_new();
+    struct CMUnitTest tests[MAX_TESTS];
+    size_t num = 0;
+    for (const Program *p = programs; p->path; p++)
+        tests[num++] =
+            (struct CMUnitTest){.name = p->path,
+                                .test_func = bits_are_those_of_the_cpu,
+                                .initial_state = (void *)(uintptr_t)p};
+    int failed = _cmocka_run_group_tests("kernels", tests, num, NULL, NULL);
+    const PtxCounts *n = ptx_machine_counts(all.machine);
+    printf("# %d kernels, of which %d have the same text for sm_90 as for "
+           "sm_80; %llu launches, %.1f M warp instructions\n",
+           all.kernels, all.same_text, (unsigned long long)n->launches,
+           (double)n->warp_instructions / 1e6);
+    ptx_machine_free(all.machine);
+    return failed;
+}

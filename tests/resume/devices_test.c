@@ -100,7 +100,9 @@ bytes_of(const char *path)
     return st.st_size;
 }
 
-/* Bytes of the checkpoint that a run on so many devices makes. */
+/* Bytes of the checkpoint that a run on so many devices makes: those of the
+ * variables, and some hundred of other state, which depends on what pipelines
+ * have made ahead. */
 static int64_t
 checkpoint_bytes(const char *plan, int devices)
 {
@@ -126,13 +128,13 @@ a_checkpoint_has_each_value_once(void **state)
                                 ELEMENTS, kept[i].declared));
         run_ok(arena, "tfdc %s --devices cpu:0-%d --strategy %s -o %s", source,
                REPLICAS - 1, kept[i].strategy, plan);
-        int64_t bytes = checkpoint_bytes(plan, REPLICAS);
-        if (bytes / VARIABLE_BYTES != kept[i].copies)
-            fail_msg("%s %s: %lld bytes, of %d copies of %d", kept[i].strategy,
-                     kept[i].declared, (long long)bytes, kept[i].copies,
-                     VARIABLE_BYTES);
-        for (int n = 1; n < REPLICAS; n *= 2)
-            assert_int_equal(checkpoint_bytes(plan, n), bytes);
+        for (int n = 1; n <= REPLICAS; n *= 2) {
+            int64_t bytes = checkpoint_bytes(plan, n);
+            if (bytes / VARIABLE_BYTES != kept[i].copies)
+                fail_msg("%s %s on %d: %lld bytes, of %d copies of %d",
+                         kept[i].strategy, kept[i].declared, n,
+                         (long long)bytes, kept[i].copies, VARIABLE_BYTES);
+        }
     }
 }
 

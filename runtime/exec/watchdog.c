@@ -22,8 +22,9 @@
 #include "runtime/exec/position.h"
 #include "runtime/exec/run_state.h"
 
-#define GRACE 0.5     /* seconds to return */
-#define PATIENCE 10.0 /* with a step, when an interrupt wants a checkpoint */
+#define GRACE 0.5      /* seconds to return */
+#define PRECEDENCE 1.0 /* of those who wait for others */
+#define PATIENCE 10.0  /* with a step, when an interrupt wants a checkpoint */
 enum { USUAL_STEPS = 10 }; /* or as long as so many of the longest one */
 
 /* ---- stopping ----------------------------------------------------------- */
@@ -113,7 +114,9 @@ note_steps(RtWatchdog *w, double now)
     w->seen_steps = steps;
 }
 
-/* A replica that waits for others has its own timeout. */
+/* A replica that waits for others has its own timeout, and knows better who is
+ * late; unless its device does not let it look, because another one has the
+ * only thread. */
 static bool
 waits_for_others(const RtRun *run)
 {
@@ -166,10 +169,11 @@ check_time(RtRun *run, double now)
 {
     int32_t at;
     const IrOp *op = rt_position(&run->main, &at);
-    if (run->options->timeout <= 0 || !op ||
-        now - run->watchdog.moved < run->timeout)
+    double idle = now - run->watchdog.moved;
+    if (run->options->timeout <= 0 || !op || idle < run->timeout)
         return;
-    if (op->kind != OP_launch || !waits_for_others(run))
+    if (op->kind != OP_launch || !waits_for_others(run) ||
+        idle > 2 * run->timeout + PRECEDENCE)
         give_up(run, op);
 }
 

@@ -160,10 +160,12 @@ ptx_is_for_one_gpu(void **state)
     Arena *a = arena_new(NULL, "refusal");
     assert_string_equal(
         refusal(a, "x86-64-v3"),
-        "PTX is for one GPU, sm_80 or sm_90, not for x86-64-v3");
+        "--to ptx prints the code for one GPU, as --target sm_80, not for "
+        "x86-64-v3");
     assert_string_equal(
         refusal(a, "sm_80,sm_90"),
-        "PTX is for one GPU, sm_80 or sm_90, not for sm_80,sm_90");
+        "--to ptx prints the code for one GPU, as --target sm_80, not for "
+        "sm_80,sm_90");
     assert_string_equal(refusal(a, "sm_89"),
                         "unknown target \"sm_89\"; did you mean sm_80?");
     arena_release(a);
@@ -185,16 +187,19 @@ refusal_of_plan(Arena *a, const char *devices, const char *targets)
 }
 
 static void
-plans_are_for_cpus(void **state)
+plans_need_code_of_the_host_and_the_devices(void **state)
 {
     (void)state;
     Arena *a = arena_new(NULL, "refusal");
-    assert_string_equal(refusal_of_plan(a, "gpu:0-1", NULL),
-                        "this version has no runner for gpu:0-1; its kernels "
-                        "can be seen with --to ptx");
-    assert_string_equal(refusal_of_plan(a, "cpu:0", "x86-64-v3,sm_90"),
-                        "this version has no runner for sm_90; its kernels "
-                        "can be seen with --to ptx");
+    assert_string_equal(refusal_of_plan(a, "gpu:0-1", "sm_90"),
+                        "--target sm_90 has no code for main, which runs on "
+                        "the host: --target native,sm_90 has");
+    assert_string_equal(refusal_of_plan(a, "gpu:0-1", "x86-64-v3"),
+                        "--target x86-64-v3 has no code for gpu:0-1: --target "
+                        "x86-64-v3,sm_80 has");
+    assert_string_equal(refusal_of_plan(a, "cpu:0,gpu:0", NULL),
+                        "no run has both kinds of devices of cpu:0,gpu:0, "
+                        "since replicas execute collectives together");
     arena_release(a);
 }
 
@@ -212,7 +217,7 @@ main(int argc, char **argv)
     struct CMUnitTest tests[MAX_TESTS] = {
         cmocka_unit_test(several_kernels_are_one_module),
         cmocka_unit_test(ptx_is_for_one_gpu),
-        cmocka_unit_test(plans_are_for_cpus),
+        cmocka_unit_test(plans_need_code_of_the_host_and_the_devices),
     };
     int num = 3;
     for (const KernelSource *s = kernel_sources; s->path; s++) {

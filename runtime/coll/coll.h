@@ -24,8 +24,8 @@
 #include <stdint.h>
 #include "ir/base/number/dtype.h"
 #include "ir/base/status.h"
-#include "runtime/hal/wait.h"
 #include "runtime/hal/device.h"
+#include "runtime/hal/wait.h"
 
 typedef enum RtReduceOp {
     REDUCE_SUM,

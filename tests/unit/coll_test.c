@@ -9,8 +9,8 @@
 #include <math.h>
 #include <pthread.h>
 #include <stdatomic.h>
-#include "runtime/coll/coll.h"
 #include "runtime/coll/algorithm/reduce.h"
+#include "runtime/coll/coll.h"
 #include "runtime/hal/wait.h"
 
 #define COUNT(array) ((int)(sizeof(array) / sizeof *(array)))

@@ -1,10 +1,10 @@
 /*
  * shm.c - collectives on memory that all devices of a process reach
  *
- * Every replica announces its part.  The steps of an instance's algorithm
- * (algorithm/algorithm.h) are then taken by each device's own thread, on the
- * memory of all devices: a phase as soon as all replicas have announced their
- * parts, the next one when all devices have ended the phase before.
+ * Every replica announces its part.  Each device then takes its steps of the
+ * instance's algorithm (algorithm/algorithm.h), on the memory of all devices:
+ * those of the first phase as soon as all replicas have announced their parts,
+ * those of the next one when all devices have ended the phase before.
  *
  * A device with an engine for collectives has them done on its queue: start
  * enqueues a task that takes all steps and waits in between, done waits for its
@@ -31,8 +31,8 @@
 #include <string.h>
 #include "ir/base/arena.h"
 #include "runtime/coll/algorithm/algorithm.h"
-#include "runtime/coll/coll.h"
 #include "runtime/coll/algorithm/reduce.h"
+#include "runtime/coll/coll.h"
 #include "runtime/coll/transport.h"
 #include "runtime/hal/wait.h"
 

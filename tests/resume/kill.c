@@ -3,8 +3,9 @@
  *
  *   kill [--count N] [--seed S] [NAME...]
  *
- * Each subject is trained once undisturbed.  Then runs are started and killed
- * (-9) after a random time, until there were N kills; each training that
+ * Each subject is trained once undisturbed.  Then runs are started, on two
+ * devices or on one that the replicas share, and killed (-9) after a random
+ * time, until there were N kills; each training that
  * reaches its end must have the same results, bit for bit, and so must the last
  * one, which is not killed.
  */
@@ -83,6 +84,16 @@ typedef struct Trial {
     int kills, runs, resumed;
 } Trial;
 
+/* A life in dir, whose replicas have a device each, or share one. */
+static pid_t
+begin_anywhere(const Trial *t, const char *dir, double part)
+{
+    Subject s = *t->subject;
+    s.runner = arena_printf(t->arena, "%s --devices %s", s.runner,
+                            part < 0.5 ? "cpu:0" : "cpu:0-1");
+    return lives_begin(&s, t->plan, dir, s.every);
+}
+
 /* Another training from its beginning to its end. */
 static void
 train(Trial *t)
@@ -90,7 +101,8 @@ train(Trial *t)
     bool killed = true;
     const char *dir = work_dir(t->arena);
     while (killed) {
-        pid_t pid = lives_begin(t->subject, t->plan, dir, t->subject->every);
+        int life = t->runs + t->kills;
+        pid_t pid = begin_anywhere(t, dir, random_part(-1 - life));
         if (t->kills < options.count) {
             pause_for(random_part(t->kills) * t->longest);
             kill(pid, SIGKILL);

@@ -23,7 +23,7 @@ count_op(RtExecutor *executor)
 }
 
 /* The code asks for an operation or safepoint that its function does not
- * have. */
+ * have, or for a kernel that the plan has not. */
 static int32_t
 wrong_number(RtInvocation *inv)
 {
@@ -99,7 +99,10 @@ static int32_t
 hook_launch(TfdCall *call, int32_t kernel, void *const *ptrs,
             const int64_t *dims, int64_t items, int64_t grain)
 {
-    RtExecutor *executor = invocation_of(call)->executor;
+    RtInvocation *inv = invocation_of(call);
+    RtExecutor *executor = inv->executor;
+    if (kernel < 0 || kernel >= executor->run->plan->num_kernels)
+        return wrong_number(inv);
     RtKernelLaunch launch = {kernel, ptrs, dims, items, grain};
     count_op(executor);
     executor->device->ops->program->launch(executor->device, &launch);

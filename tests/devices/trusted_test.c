@@ -451,6 +451,33 @@ numbers_of_safepoints_are_checked(void **state)
     status_free(st);
 }
 
+/* A program that enqueues its kernels launches one that the plan has not. */
+static void
+numbers_of_kernels_are_checked(void **state)
+{
+    (void)state;
+    Plan *p = build_plan_for(arena,
+                             program(2, "func @main() main {\n"
+                                        "  run {\n"
+                                        "    %0: i32 per_replica = replica_id\n"
+                                        "    %1: i32 per_replica = mul %0, %0\n"
+                                        "    print %1 {format=\"{}\"}\n"
+                                        "    yield\n"
+                                        "  }\n"
+                                        "  return\n"
+                                        "}\n"),
+                             "native,sm_80");
+    setenv("TFD_PROGRAMS", "enqueue", 1);
+    Result r = build_run(arena, p, (RtOptions){.num_threads = 1});
+    assert_null(r.st);
+    p->num_kernels = 0;
+    r = build_run(arena, p, (RtOptions){.num_threads = 1});
+    unsetenv("TFD_PROGRAMS");
+    assert_true(
+        says(r.st, "the code of @main.1 asks for what it does not have"));
+    status_free(r.st);
+}
+
 int
 main(void)
 {
@@ -460,6 +487,7 @@ main(void)
         cmocka_unit_test(damaged_objects_are_named),
         cmocka_unit_test(numbers_of_operations_are_checked),
         cmocka_unit_test(numbers_of_safepoints_are_checked),
+        cmocka_unit_test(numbers_of_kernels_are_checked),
     };
     return cmocka_run_group_tests(tests, new_arena, release_arena);
 }

@@ -586,10 +586,29 @@ read_copy(const char *data, size_t len)
     arena_release(a);
 }
 
+/* A byte in an entry of each target. */
+static void
+damaged_code_is_named(void **state)
+{
+    static const char *const rows[][2] = {
+        {"x86-64-v3 2", "checksum of \"code/x86-64-v3/k_2.o\""},
+        {"sm_80 1", "checksum of \"code/sm_80/k_1.ptx\""},
+    };
+    (void)state;
+    for (int i = 0; i < 2; i++) {
+        Bytes b = plan_for("x86-64-v3,sm_80");
+        char *bytes = arena_copy(arena, b.data, b.len);
+        char *at = memmem(bytes, b.len, rows[i][0], strlen(rows[i][0]));
+        assert_non_null(at);
+        *at ^= 1;
+        assert_refused((Bytes){bytes, b.len}, rows[i][1]);
+    }
+}
+
 static void
 truncated_plans_are_refused(void **state)
 {
-    Bytes b = good_plan();
+    Bytes b = plan_for("x86-64-v3,sm_80");
     Plan *p;
     (void)state;
     for (size_t n = 0; n < b.len; n++) {
@@ -605,7 +624,7 @@ static void
 damaged_plans_are_survived(void **state)
 {
     static const unsigned char flips[] = {0x01, 0x20, 0xff};
-    Bytes b = good_plan();
+    Bytes b = plan_for("x86-64-v3,sm_80");
     char *bytes = arena_copy(arena, b.data, b.len);
     (void)state;
     for (int checked = 0; checked < 2; checked++) {
@@ -680,6 +699,7 @@ main(void)
         cmocka_unit_test(names_of_code_are_checked),
         cmocka_unit_test(doubled_entries_are_refused),
         cmocka_unit_test(other_zips_are_refused),
+        cmocka_unit_test(damaged_code_is_named),
         cmocka_unit_test(truncated_plans_are_refused),
         cmocka_unit_test(damaged_plans_are_survived),
     };

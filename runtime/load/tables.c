@@ -23,6 +23,22 @@ find_kernels(Arena *a, const Plan *p, const RtCode *code, RtCodeTables *out)
     return OK;
 }
 
+/* Programs that enqueue are compiled where a target has kernels alone. */
+static Status
+refuse_program(const Plan *p, const char *name, bool enqueues)
+{
+    const TargetInfo *t = target_info;
+    while (target_formats[t->device].hosts)
+        t++;
+    if (!enqueues)
+        return plan_refuse(p, "it has no code for program @%s", name);
+    return plan_refuse(p,
+                       "its program @%s does not enqueue kernels, as devices "
+                       "with code of their own need it; tfdc --target "
+                       "native,%s makes a plan that fits",
+                       name, target_least(t->device)->name);
+}
+
 static Status
 find_programs(Arena *a, const Plan *p, const RtCode *code, bool enqueues,
               RtCodeTables *out)
@@ -34,7 +50,7 @@ find_programs(Arena *a, const Plan *p, const RtCode *code, bool enqueues,
         programs[i] = rt_code_function(
             code, arena_printf(a, "%c_%s", enqueues ? 'q' : 'p', name));
         if (!programs[i])
-            return plan_refuse(p, "it has no code for program @%s", name);
+            return refuse_program(p, name, enqueues);
     }
     out->programs = programs;
     return OK;

@@ -234,6 +234,23 @@ kinds_without_code_are_named(void **state)
                        "devices of its kind");
 }
 
+/* Where the code is for CPUs alone, programs are one function. */
+static void
+programs_enqueue_where_a_target_needs_it(void **state)
+{
+    (void)state;
+    setenv("TFD_PROGRAMS", "enqueue", 1);
+    Result r = build_run(arena, plan_for("native,sm_80"), (RtOptions){0});
+    assert_null(r.st);
+    assert_string_equal(r.out, "sum 100\nbetween\nmost 1\n");
+    r = build_run(arena, plan_for("native"), (RtOptions){0});
+    unsetenv("TFD_PROGRAMS");
+    assert_status_says(r.st, STATUS_INPUT,
+                       "does not enqueue kernels, as devices with code of "
+                       "their own need it; tfdc --target native,sm_80 makes a "
+                       "plan that fits");
+}
+
 int
 main(void)
 {
@@ -246,6 +263,7 @@ main(void)
         cmocka_unit_test(other_texts_are_refused),
         cmocka_unit_test(more_targets_change_no_result),
         cmocka_unit_test(kinds_without_code_are_named),
+        cmocka_unit_test(programs_enqueue_where_a_target_needs_it),
     };
     if (!target_here()) {
         printf("1..0 # SKIP this CPU runs none of our targets\n");

@@ -173,9 +173,14 @@ emit_launch(BeHost *h, const IrOp *op)
     copy_initial_values(h, op);
     Val ptrs = kernel_ptrs(h, op);
     Val words = kernel_words(h, k), items = kernel_items(h, k);
-    Val args[] = {LLVMConstInt(u->i32, (unsigned)number, 0), ptrs, words, items,
+    unsigned num_ptrs = (unsigned)(op->num_operands + op->num_results);
+    Val args[] = {LLVMConstInt(u->i32, (unsigned)number, 0),
+                  ptrs,
+                  LLVMConstInt(u->i32, num_ptrs, 0),
+                  words,
+                  items,
                   be_word(u, be_kernel_grain(k))};
-    be_host_call_hook(h, offsetof(TfdHooks, launch), args, 5, "launched");
+    be_host_call_hook(h, offsetof(TfdHooks, launch), args, 6, "launched");
 }
 
 void

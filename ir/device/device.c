@@ -8,8 +8,8 @@
 #include "ir/base/str.h"
 
 const IrDeviceKindInfo ir_device_kinds[NUM_DEVICE_KINDS] = {
-#define DEVICE_KIND(name, max, runner, doc)                                    \
-    [DEVICE_##name] = {#name, max, runner, doc},
+#define DEVICE_KIND(name, max, doc)                                    \
+    [DEVICE_##name] = {#name, max, doc},
 #include "ir/device/kinds.def"
 #undef DEVICE_KIND
 };
@@ -21,7 +21,7 @@ typedef struct KindName {
 } KindName;
 
 static const KindName kind_names[] = {
-#define DEVICE_KIND(name, max, runner, doc) {#name, DEVICE_##name},
+#define DEVICE_KIND(name, max, doc) {#name, DEVICE_##name},
 #define DEVICE_ALIAS(alias, name) {#alias, DEVICE_##name},
 #include "ir/device/kinds.def"
 #undef DEVICE_ALIAS

@@ -17,7 +17,7 @@
 enum { IR_MAX_DEVICES = 1024 }; /* of a plan */
 
 typedef enum IrDeviceKind {
-#define DEVICE_KIND(name, max, runner, doc) DEVICE_##name,
+#define DEVICE_KIND(name, max, doc) DEVICE_##name,
 #include "ir/device/kinds.def"
 #undef DEVICE_KIND
     NUM_DEVICE_KINDS
@@ -26,7 +26,6 @@ typedef enum IrDeviceKind {
 typedef struct IrDeviceKindInfo {
     const char *name;
     int max_devices;
-    bool has_runner; /* tfd-run can use it */
     const char *doc;
 } IrDeviceKindInfo;
 

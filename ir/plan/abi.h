@@ -46,6 +46,7 @@ typedef struct TfdHooks {
     /* Launches kernel number `kernel` of the plan on items 0 .. items, ranges
      * of at least grain of which are worth a thread (0: one does all). */
     int32_t (*launch)(TfdCall *call, int32_t kernel, void *const *ptrs,
+                      int32_t num_ptrs,
                       const int64_t *dims, int64_t items, int64_t grain);
     int32_t (*copy)(TfdCall *call, void *to, const void *from, int64_t bytes);
     /* Writes and reads the lower bytes of a word, 1 to 8. */

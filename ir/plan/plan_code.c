@@ -302,23 +302,18 @@ refuse_level(Arena *a, const Plan *p, IrDeviceKind device, int level)
 }
 
 /* The repair has the target that tfdc takes for such devices: a host's own, and
- * of others the least.  A device that no version runs yet is no reason to
- * compile again now. */
+ * of others the least. */
 static Status
 refuse_kind(Arena *a, const Plan *p, IrDeviceKind device, int level)
 {
     const TargetInfo *best = target_of_level(device, level);
     bool own = target_formats[device].hosts && best;
-    const char *later = ir_device_kinds[device].has_runner
-                            ? ""
-                            : message_part(MESSAGE(", for a tfd-run that has a "
-                                                   "runner for them"));
     return plan_refuse(
         p,
         "its code is for %s, and none of it for %ss; tfdc --target %s makes a "
-        "plan that fits%s",
+        "plan that fits",
         list_targets(a, p, NUM_DEVICE_KINDS), target_formats[device].machine,
-        targets_that_fit(a, p, own ? best : target_least(device)), later);
+        targets_that_fit(a, p, own ? best : target_least(device)));
 }
 
 static Status

@@ -25,6 +25,7 @@
 #include <stddef.h>
 #include "ir/analysis/cost.h"
 #include "ir/base/status.h"
+#include "ir/base/str.h"
 #include "ir/plan/abi.h"
 #include "ir/plan/plan.h"
 #include "runtime/hal/wait.h"
@@ -93,6 +94,7 @@ typedef struct RtKernelLaunch {
     void *const *ptrs;
     const int64_t *dims;
     int64_t count, grain;
+    int num_ptrs; /* devices with code of their own copy them; else unused */
 } RtKernelLaunch;
 
 /* Device program number `program` of the plan.  Pointers in call, and in
@@ -210,6 +212,7 @@ struct RtDevice {
 /* The part of the machine that a device gets. */
 typedef struct RtDeviceConfig {
     const char *name; /* lasts as long as the device */
+    int index;        /* its number among those of its kind */
     int num_threads;  /* with the one that issues its work */
     bool spin;
     bool on_caller; /* the thread that calls wait is the one */
@@ -237,6 +240,16 @@ Status rt_cpu_open(const RtDeviceConfig *config, RtDevice **out) MUST_USE;
 /* hal/null: takes time and executes nothing. */
 extern const RtDeviceCaps rt_null_caps;
 Status rt_null_open(const RtDeviceConfig *config, RtDevice **out) MUST_USE;
+
+/* hal/cuda: NVIDIA's GPUs, through their driver. */
+extern const RtDeviceCaps rt_cuda_caps;
+Status rt_cuda_open(const RtDeviceConfig *config, RtDevice **out) MUST_USE;
+/* The compute capability of a GPU, 86 for 8.6; name is for messages. */
+Status rt_cuda_level(const char *name, int index, int *out) MUST_USE;
+/* One line of --list-devices about a GPU, without its name; there_is none:
+ * there are fewer. */
+Status rt_cuda_describe(const char *name, int index, Str *out,
+                        bool *there_is) MUST_USE;
 
 /* hal/sandbox: executes as late as it may, in any legal order, and ends the
  * process when the host does what is not allowed. */

@@ -351,6 +351,7 @@ rt_op_launch(RtInvocation *inv, const RtHostOp *h)
     int32_t end = wait_for_all(run, l);
     run->stats.devices += rt_seconds() - begin;
     run->stats.launches++;
-    rt_print_lines(run);
+    if (!rt_has_lost_device(run))
+        rt_print_lines(run);
     return end;
 }

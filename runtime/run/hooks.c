@@ -34,12 +34,21 @@ wrong_number(RtInvocation *inv)
                     inv->fn->ir->name);
 }
 
-/* What main's operations got from a device that failed is not what it was
- * asked for. */
+/* A program ends early on a device that has failed. */
+static int32_t
+end_of(const RtExecutor *replica)
+{
+    return rt_device_has_failed(replica->device) ? EXEC_STOPPED : EXEC_OK;
+}
+
+/* What operations got from a device that failed is not what it was asked for:
+ * main ends with its reason. */
 static int32_t
 end_of_op(RtInvocation *inv, const RtHostOp *h, int32_t end)
 {
     const RtRun *run = inv->executor->run;
+    if (inv->executor->replica >= 0 && end == EXEC_OK)
+        return end_of(inv->executor);
     if (inv->executor != &run->main)
         return end;
     Status st = rt_devices_status(run);
@@ -96,42 +105,45 @@ hook_safepoint(TfdCall *call, int32_t index)
 /* ---- programs that enqueue their work ------------------------------------ */
 
 static int32_t
-hook_launch(TfdCall *call, int32_t kernel, void *const *ptrs,
+hook_launch(TfdCall *call, int32_t kernel, void *const *ptrs, int32_t num_ptrs,
             const int64_t *dims, int64_t items, int64_t grain)
 {
     RtInvocation *inv = invocation_of(call);
     RtExecutor *executor = inv->executor;
     if (kernel < 0 || kernel >= executor->run->plan->num_kernels)
         return wrong_number(inv);
-    RtKernelLaunch launch = {kernel, ptrs, dims, items, grain};
+    RtKernelLaunch launch = {kernel, ptrs, dims, items, grain, num_ptrs};
     count_op(executor);
     executor->device->ops->program->launch(executor->device, &launch);
-    return EXEC_OK;
+    return end_of(executor);
 }
 
 static int32_t
 hook_copy(TfdCall *call, void *to, const void *from, int64_t bytes)
 {
-    RtDevice *d = invocation_of(call)->executor->device;
+    RtExecutor *executor = invocation_of(call)->executor;
+    RtDevice *d = executor->device;
     if (bytes > 0)
         d->ops->program->copy(d, to, from, (size_t)bytes);
-    return EXEC_OK;
+    return end_of(executor);
 }
 
 static int32_t
 hook_store(TfdCall *call, void *to, int64_t word, int32_t bytes)
 {
-    RtDevice *d = invocation_of(call)->executor->device;
+    RtExecutor *executor = invocation_of(call)->executor;
+    RtDevice *d = executor->device;
     d->ops->program->store(d, to, &word, (size_t)bytes);
-    return EXEC_OK;
+    return end_of(executor);
 }
 
 static int32_t
 hook_load(TfdCall *call, int64_t *word, const void *from, int32_t bytes)
 {
-    RtDevice *d = invocation_of(call)->executor->device;
+    RtExecutor *executor = invocation_of(call)->executor;
+    RtDevice *d = executor->device;
     d->ops->program->load(d, word, from, (size_t)bytes);
-    return EXEC_OK;
+    return end_of(executor);
 }
 
 const TfdHooks rt_hooks = {

@@ -95,11 +95,6 @@ check_drivers(RtRun *run)
                               "a run are of one kind",
                               ir_device_name(run->arena, first),
                               ir_device_name(run->arena, d));
-        if (!rt_driver_find(d.kind))
-            return status_new(STATUS_USAGE,
-                              "%s cannot be used: this version has no runner "
-                              "for devices of its kind",
-                              ir_device_name(run->arena, d));
     }
     run->caps = rt_driver_find(first.kind)->caps;
     run->enqueues = run->caps->enqueues_programs || tests_enqueuing();
@@ -139,18 +134,39 @@ check_planned(RtRun *run)
     return OK;
 }
 
-/* The host's code, and that of devices which execute other code.  Of which
- * level these are is for their driver to say. */
+/* The level that all devices run. */
+static Status
+common_level(const RtRun *run, int *out)
+{
+    *out = INT_MAX;
+    for (int i = 0; i < run->device_list.len; i++) {
+        IrDevice device = run->device_list.data[i];
+        const RtDriver *driver = rt_driver_find(device.kind);
+        int level = INT_MAX;
+        if (driver->level)
+            TRY(driver->level(ir_device_name(run->arena, device), device.index,
+                              &level));
+        *out = level < *out ? level : *out;
+    }
+    return OK;
+}
+
+/* The host's code, and that of devices which execute other code. */
 static Status
 choose_code(RtRun *run)
 {
     const Plan *p = run->plan;
     IrDeviceKind kind = run->device_list.data[0].kind;
+    int level;
     TRY(plan_choose_code(p, DEVICE_cpu, target_level_here(),
                          &run->host_target));
-    return kind == DEVICE_cpu
-               ? OK
-               : plan_choose_code(p, kind, INT_MAX, &run->device_target);
+    if (kind == DEVICE_cpu)
+        return OK;
+    TRY(plan_choose_code(p, kind, INT_MAX, &run->device_target));
+    if (!run->device_target)
+        return OK;
+    TRY(common_level(run, &level));
+    return plan_choose_code(p, kind, level, &run->device_target);
 }
 
 static Status
@@ -160,8 +176,8 @@ choose_devices(RtRun *run)
     TRY(asked ? check_asked(run, asked) : check_planned(run));
     run->num_devices = run->device_list.len;
     run->devices = NEW_ARRAY(run->arena, RtDevice *, (size_t)run->num_devices);
-    TRY(choose_code(run));
-    return check_drivers(run);
+    TRY(check_drivers(run));
+    return choose_code(run);
 }
 
 /* Threads of device number i: its share, at least the one it needs. */
@@ -220,6 +236,7 @@ open_devices(RtRun *run, bool spin)
         IrDevice device = run->device_list.data[i];
         const RtDriver *driver = rt_driver_find(device.kind);
         RtDeviceConfig config = {.name = ir_device_name(run->arena, device),
+                                 .index = device.index,
                                  .num_threads = threads_of(run, i),
                                  .spin = spin,
                                  .on_caller = i == 0,

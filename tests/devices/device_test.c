@@ -313,7 +313,7 @@ check_kernel(RtDevice *d)
     RtDevicePtr p = allocate(d, NUM_ITEMS * sizeof(int32_t));
     void *ptrs[] = {rt_ptr_address(p)};
     const int64_t dims[] = {5};
-    RtKernelLaunch launch = {0, ptrs, dims, NUM_ITEMS, 10};
+    RtKernelLaunch launch = {0, ptrs, dims, NUM_ITEMS, 10, 1};
     for (int i = 0; i < 3; i++)
         d->ops->launch_kernel(compute_of(d), &launch);
     check_items(p, 15); /* on the same queue */

@@ -227,11 +227,6 @@ kinds_without_code_are_named(void **state)
     assert_status_says(r.st, STATUS_INPUT,
                        "its code is for x86-64-v3, and none of it for GPUs; "
                        "tfdc --target x86-64-v3,sm_80 makes a plan that fits");
-    r = build_run(arena, plan_for("x86-64-v3,sm_80"),
-                  (RtOptions){.devices = "cuda:0-1"});
-    assert_status_says(r.st, STATUS_USAGE,
-                       "cuda:0 cannot be used: this version has no runner for "
-                       "devices of its kind");
 }
 
 /* Where the code is for CPUs alone, programs are one function. */

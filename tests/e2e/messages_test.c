@@ -208,9 +208,6 @@ static const struct {
      2},
     {"tfdc ok.tfd --cross-device-ops reduction_to_one:packs=2",
      "reduction_to_one makes no packs", 2},
-    {"tfdc ok.tfd --devices gpu:0 -o gpu.tfp && tfd-run gpu.tfp",
-     "cuda:0 cannot be used: this version has no runner for devices of its kind",
-     2},
     {"tfdc steps.tfd --target x86-64-v3 -o v3.tfp && tfd-run v3.tfp --devices "
      "cuda:0",
      "cannot run \"v3.tfp\": its code is for x86-64-v3, and none of it for "

@@ -289,8 +289,7 @@ code_that_does_not_fit_is_refused(void **state)
          "x86-64-v3 makes a plan that fits"},
         {"x86-64-v3,x86-64-v4", DEVICE_cuda, 90,
          "its code is for x86-64-v4, x86-64-v3, and none of it for GPUs; tfdc "
-         "--target x86-64-v4,x86-64-v3,sm_80 makes a plan that fits, for a "
-         "tfd-run that has a runner for them"},
+         "--target x86-64-v4,x86-64-v3,sm_80 makes a plan that fits"},
     };
     (void)state;
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {

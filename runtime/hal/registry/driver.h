@@ -14,9 +14,14 @@ typedef struct RtDriver {
     IrDeviceKind kind;
     const RtDeviceCaps *caps;
     Status (*open)(const RtDeviceConfig *config, RtDevice **out);
+    /* The level of the code that a device runs (ir/plan/target.h), and what is
+     * to be said of it; NULL: any code, and what kinds.def says.  name is for
+     * messages. */
+    Status (*level)(const char *name, int index, int *out);
+    Status (*describe)(const char *name, int index, Str *out, bool *there_is);
 } RtDriver;
 
-/* The driver of a kind; NULL: this program has none. */
+/* The driver of a kind. */
 const RtDriver *rt_driver_find(IrDeviceKind kind);
 
 #endif

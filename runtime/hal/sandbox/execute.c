@@ -310,11 +310,11 @@ hook_safepoint(TfdCall *call, int32_t index)
 
 /* Those of programs that enqueue their work go to the functions above, too. */
 static int32_t
-hook_launch(TfdCall *call, int32_t kernel, void *const *ptrs,
+hook_launch(TfdCall *call, int32_t kernel, void *const *ptrs, int32_t num_ptrs,
             const int64_t *dims, int64_t items, int64_t grain)
 {
     const TfdHooks *to = rt_sandbox_current->hooks;
-    return to->launch(call, kernel, ptrs, dims, items, grain);
+    return to->launch(call, kernel, ptrs, num_ptrs, dims, items, grain);
 }
 
 static int32_t

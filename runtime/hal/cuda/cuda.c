@@ -1,0 +1,376 @@
+/*
+ * cuda.c - NVIDIA's GPUs, through their driver
+ *
+ * A device is the primary context of a GPU, one stream for each of its queues,
+ * and pinned memory of the host for copies.  Every call of the driver may
+ * fail; from the first failure on the device does nothing more.
+ */
+#include <assert.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include "ir/base/fail.h"
+#include "runtime/hal/cuda/cuda_impl.h"
+
+enum { PAGE_BYTES = 4096 };
+
+/* ---- operations ---------------------------------------------------------- */
+
+/* A queue that can be given work: no program is giving it any, and the device
+ * has not failed. */
+static CudaQueue *
+enter(RtQueue *queue)
+{
+    CudaQueue *q = (CudaQueue *)queue;
+    Cuda *c = rt_cuda_of(queue->device);
+    if (q == &c->queues[QUEUE_COMPUTE])
+        rt_cuda_join_program(c);
+    if (!rt_cuda_enter(c))
+        return NULL;
+    q->has_more = true;
+    return q;
+}
+
+static CUdeviceptr
+address_of(RtDevicePtr p, size_t n)
+{
+    assert(p.offset <= p.memory->bytes && n <= p.memory->bytes - p.offset);
+    (void)n;
+    return p.memory->address + p.offset;
+}
+
+static void
+cuda_copy_in(RtQueue *queue, RtDevicePtr to, const void *from, size_t n)
+{
+    CudaQueue *q = enter(queue);
+    CUdeviceptr at = address_of(to, n);
+    if (q)
+        rt_cuda_stage_in(rt_cuda_of(queue->device), q->stream, at, from, n);
+}
+
+static void
+cuda_copy_out(RtQueue *queue, void *to, RtDevicePtr from, size_t n)
+{
+    CudaQueue *q = enter(queue);
+    CUdeviceptr at = address_of(from, n);
+    if (q)
+        rt_cuda_stage_out(rt_cuda_of(queue->device), q->stream, to, at, n);
+}
+
+static void
+cuda_copy(RtQueue *queue, RtDevicePtr to, RtDevicePtr from, size_t n)
+{
+    CudaQueue *q = enter(queue);
+    Cuda *c = rt_cuda_of(queue->device);
+    CUdeviceptr target = address_of(to, n), source = address_of(from, n);
+    if (!q || !n)
+        return;
+    if (to.memory->device == from.memory->device)
+        CALL_CUDA(c, cuMemcpyDtoDAsync_v2, target, source, n, q->stream);
+    else
+        CALL_CUDA(c, cuMemcpyPeerAsync, target,
+                  rt_cuda_of(to.memory->device)->context, source,
+                  rt_cuda_of(from.memory->device)->context, n, q->stream);
+}
+
+static void
+cuda_fill(RtQueue *queue, RtDevicePtr to, int byte, size_t n)
+{
+    CudaQueue *q = enter(queue);
+    CUdeviceptr at = address_of(to, n);
+    if (q && n)
+        CALL_CUDA(rt_cuda_of(queue->device), cuMemsetD8Async, at,
+                  (unsigned char)byte, n, q->stream);
+}
+
+static void
+cuda_call_host(RtQueue *queue, void (*f)(void *data), void *data)
+{
+    CudaQueue *q = enter(queue);
+    if (q)
+        CALL_CUDA(rt_cuda_of(queue->device), cuLaunchHostFunc, q->stream, f,
+                  data);
+}
+
+static void
+cuda_launch_kernel(RtQueue *queue, const RtKernelLaunch *launch)
+{
+    CudaQueue *q = enter(queue);
+    if (q)
+        rt_cuda_launch(rt_cuda_of(queue->device), q, launch);
+}
+
+/* ---- events -------------------------------------------------------------- */
+
+/* Whether e marks the end of the program that runs. */
+static bool
+is_of_program(const Cuda *c, RtEvent e)
+{
+    return c->programs.is_running && e.value >= c->programs.end &&
+           e.queue == &c->queues[QUEUE_COMPUTE].queue;
+}
+
+static RtEvent
+cuda_record(RtQueue *queue)
+{
+    CudaQueue *q = (CudaQueue *)queue;
+    Cuda *c = rt_cuda_of(queue->device);
+    RtEvent end = {queue, c->programs.end};
+    if (is_of_program(c, end))
+        return end;
+    return (RtEvent){queue, rt_cuda_mark(c, q)};
+}
+
+static void
+cuda_wait_event(RtQueue *queue, RtEvent e)
+{
+    CudaQueue *q = (CudaQueue *)queue;
+    Cuda *c = rt_cuda_of(queue->device);
+    assert(!e.queue || e.queue->device == queue->device);
+    if (!e.queue || e.queue == queue)
+        return;
+    if (is_of_program(c, e) || q == &c->queues[QUEUE_COMPUTE])
+        rt_cuda_join_program(c);
+    rt_cuda_wait_mark(c, q, (CudaQueue *)e.queue, e.value);
+}
+
+static bool
+cuda_wait(RtEvent e)
+{
+    if (!e.queue)
+        return true;
+    Cuda *c = rt_cuda_of(e.queue->device);
+    if (is_of_program(c, e) && !rt_cuda_wait_program(c))
+        return false;
+    return rt_cuda_poll_mark(c, (CudaQueue *)e.queue, e.value);
+}
+
+/* ---- memory -------------------------------------------------------------- */
+
+static Status
+no_memory(const Cuda *c, size_t bytes)
+{
+    size_t available = 0, total = 0;
+    TRY_CUDA(c->cu, c->device.name, cuMemGetInfo_v2, &available, &total);
+    return status_new(STATUS_MACHINE,
+                      "no memory for the %zu bytes of %s: %zu of its %zu are "
+                      "free",
+                      bytes, c->device.name, available, total);
+}
+
+static Status
+fill_with_zeros(Cuda *c, const CudaMemory *m)
+{
+    RtQueue *q = c->device.queues[QUEUE_COMPUTE];
+    cuda_fill(q, (RtDevicePtr){&m->memory, 0}, 0, m->memory.bytes);
+    rt_event_wait(cuda_record(q));
+    return rt_device_status(&c->device);
+}
+
+/* The driver aligns to 256 bytes at least. */
+static Status
+allocate(Cuda *c, size_t bytes, CudaMemory *m)
+{
+    CUresult r = c->cu->cuMemAlloc_v2(&m->at, bytes + PAGE_BYTES);
+    if (r == CUDA_ERROR_OUT_OF_MEMORY)
+        return no_memory(c, bytes);
+    if (r)
+        return rt_cuda_failure(c->cu, c->device.name, "cuMemAlloc_v2", r);
+    CUdeviceptr page = (m->at + PAGE_BYTES - 1) / PAGE_BYTES * PAGE_BYTES;
+    m->memory = (RtMemory){&c->device, bytes, (uintptr_t)page, NULL};
+    m->next = c->memories;
+    c->memories = m;
+    return fill_with_zeros(c, m);
+}
+
+static Status
+cuda_alloc(RtDevice *d, size_t bytes, bool dense, const RtMemory **out)
+{
+    Cuda *c = rt_cuda_of(d);
+    (void)dense;
+    if (!rt_cuda_enter(c))
+        return rt_device_status(d);
+    CudaMemory *m = fail_here(FAIL_ALLOC) ? NULL : calloc(1, sizeof *m);
+    if (!m)
+        return status_new(STATUS_MACHINE, "no memory for the handles of %s",
+                          d->name);
+    Status st = allocate(c, bytes, m);
+    if (st && c->memories != m)
+        free(m);
+    *out = &m->memory;
+    return st;
+}
+
+static void
+free_memories(Cuda *c)
+{
+    while (c->memories) {
+        CudaMemory *m = c->memories;
+        c->memories = m->next;
+        c->cu->cuMemFree_v2(m->at);
+        free(m);
+    }
+}
+
+/* ---- opening and closing ------------------------------------------------- */
+
+static void
+drain(Cuda *c)
+{
+    for (int i = 0; i < NUM_QUEUES && c->queues[i].stream; i++)
+        rt_event_wait(cuda_record(&c->queues[i].queue));
+}
+
+/* What the driver says to it changes nothing: all goes with the context. */
+static void
+cuda_close(RtDevice *d)
+{
+    Cuda *c = rt_cuda_of(d);
+    rt_cuda_programs_close(c);
+    if (c->context) {
+        drain(c);
+        c->cu->cuCtxSetCurrent(c->context);
+        if (c->programs.done)
+            c->cu->cuEventDestroy_v2(c->programs.done);
+        rt_cuda_unload(c);
+        free_memories(c);
+        rt_cuda_staging_close(c);
+        for (int i = 0; i < NUM_QUEUES; i++)
+            rt_cuda_queue_close(c, &c->queues[i]);
+        c->cu->cuCtxSetCurrent(NULL);
+        c->cu->cuDevicePrimaryCtxRelease_v2(c->number);
+    }
+    free(c);
+}
+
+const RtDeviceCaps rt_cuda_caps = {
+    .has_copy_engine = true,
+    .has_coll_engine = true,
+    .enqueues_programs = true,
+    .max_arena_bytes = (size_t)1 << 46,
+};
+
+static const RtDeviceOps cuda_ops = {
+    .kind = "cuda",
+    .close = cuda_close,
+    .load = rt_cuda_load,
+    .alloc = cuda_alloc,
+    .copy_in = cuda_copy_in,
+    .copy_out = cuda_copy_out,
+    .copy = cuda_copy,
+    .fill = cuda_fill,
+    .launch_kernel = cuda_launch_kernel,
+    .launch_program = rt_cuda_launch_program,
+    .run = rt_cuda_run,
+    .call_host = cuda_call_host,
+    .record = cuda_record,
+    .wait_event = cuda_wait_event,
+    .wait = cuda_wait,
+    .program = &rt_cuda_program_ops,
+};
+
+static Status
+find_device(const CudaDriver *cu, const char *name, int index, CUdevice *out)
+{
+    int num;
+    TRY_CUDA(cu, name, cuDeviceGetCount, &num);
+    if (index >= num)
+        return status_new(STATUS_MACHINE,
+                          "there is no %s: this machine has %d GPU%s", name,
+                          num, num == 1 ? "" : "s");
+    TRY_CUDA(cu, name, cuDeviceGet, out, index);
+    return OK;
+}
+
+static Status
+start(Cuda *c, int index)
+{
+    const CudaDriver *cu = c->cu;
+    const char *name = c->device.name;
+    TRY(find_device(cu, name, index, &c->number));
+    TRY_CUDA(cu, name, cuDeviceGetAttribute, &c->num_processors,
+             CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT, c->number);
+    TRY_CUDA(cu, name, cuDevicePrimaryCtxRetain, &c->context, c->number);
+    if (!rt_cuda_enter(c))
+        return rt_device_status(&c->device);
+    for (int i = 0; i < NUM_QUEUES; i++)
+        TRY(rt_cuda_queue_open(c, (RtQueueKind)i));
+    TRY(rt_cuda_staging_open(c));
+    return rt_cuda_programs_open(c);
+}
+
+Status
+rt_cuda_open(const RtDeviceConfig *config, RtDevice **out)
+{
+    static atomic_uint_fast64_t opened;
+    const CudaDriver *cu;
+    TRY(rt_cuda_driver_open(config->name, &cu));
+    Cuda *c =
+        fail_here(FAIL_ALLOC) ? NULL : aligned_alloc(CACHE_LINE, sizeof *c);
+    if (!c)
+        return status_new(STATUS_MACHINE, "no memory for the streams of %s",
+                          config->name);
+    memset(c, 0, sizeof *c);
+    c->device = (RtDevice){
+        .ops = &cuda_ops, .caps = &rt_cuda_caps, .name = config->name};
+    c->cu = cu;
+    c->serial = atomic_fetch_add(&opened, 1) + 1;
+    c->clock = config->clock ? config->clock : rt_seconds;
+    c->spin = config->spin;
+    Status st = start(c, config->index);
+    if (st) {
+        cuda_close(&c->device);
+        return st;
+    }
+    *out = &c->device;
+    return OK;
+}
+
+/* ---- what there is ------------------------------------------------------- */
+
+static Status
+read_level(const CudaDriver *cu, const char *name, CUdevice number, int *level)
+{
+    int major, minor;
+    TRY_CUDA(cu, name, cuDeviceGetAttribute, &major,
+             CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, number);
+    TRY_CUDA(cu, name, cuDeviceGetAttribute, &minor,
+             CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR, number);
+    *level = 10 * major + minor;
+    return OK;
+}
+
+Status
+rt_cuda_level(const char *name, int index, int *out)
+{
+    const CudaDriver *cu;
+    CUdevice number;
+    TRY(rt_cuda_driver_open(name, &cu));
+    TRY(find_device(cu, name, index, &number));
+    return read_level(cu, name, number, out);
+}
+
+Status
+rt_cuda_describe(const char *name, int index, Str *out, bool *there_is)
+{
+    const CudaDriver *cu;
+    CUdevice number;
+    int num, level;
+    size_t bytes;
+    char model[256] = "";
+    TRY(rt_cuda_driver_open(name, &cu));
+    TRY_CUDA(cu, name, cuDeviceGetCount, &num);
+    *there_is = index < num;
+    if (!*there_is)
+        return OK;
+    TRY_CUDA(cu, name, cuDeviceGet, &number, index);
+    TRY_CUDA(cu, name, cuDeviceGetName, model, sizeof model - 1, number);
+    TRY_CUDA(cu, name, cuDeviceTotalMem_v2, &bytes, number);
+    TRY(read_level(cu, name, number, &level));
+    str_addf(out,
+             "%s, compute capability %d.%d, %.1f GB, driver for CUDA %d.%d",
+             model, level / 10, level % 10, (double)bytes / 1e9,
+             cu->version / 1000, cu->version % 1000 / 10);
+    return OK;
+}

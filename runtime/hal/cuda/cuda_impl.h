@@ -1,0 +1,178 @@
+/*
+ * cuda_impl.h - what the files of the CUDA devices share
+ *
+ * From the bottom up: the driver (driver.c), the host's pinned memory
+ * (staging.c), queues (queue.c), kernels (code.c), programs (program.c), and
+ * the device (cuda.c).
+ */
+#ifndef TFD_RUNTIME_HAL_CUDA_CUDA_IMPL_H
+#define TFD_RUNTIME_HAL_CUDA_CUDA_IMPL_H
+
+#include <pthread.h>
+#include "runtime/hal/cuda/api.h"
+#include "runtime/hal/device.h"
+
+/* ---- the driver ---------------------------------------------------------- */
+
+typedef struct CudaDriver {
+#define CUDA_CALL(name, params) CUresult(*name) params;
+#include "runtime/hal/cuda/driver.def"
+#undef CUDA_CALL
+    int version; /* 12020: CUDA 12.2 */
+} CudaDriver;
+
+/* Opens and initialises it, once a process; it stays open.  The failure begins
+ * with what wanted it, "cuda:0".  Any thread. */
+Status rt_cuda_driver_open(const char *who, const CudaDriver **out) MUST_USE;
+
+/* "cuMemAlloc_v2 says CUDA_ERROR_UNKNOWN (unknown error)". */
+void rt_cuda_explain(const CudaDriver *cu, const char *call, CUresult r,
+                     char *text, size_t n);
+Status rt_cuda_failure(const CudaDriver *cu, const char *who, const char *call,
+                       CUresult r) MUST_USE;
+
+#define TRY_CUDA(cu, who, name, ...)                                           \
+    do {                                                                       \
+        CUresult try_result_ = (cu)->name(__VA_ARGS__);                        \
+        if (try_result_)                                                       \
+            return rt_cuda_failure(cu, who, #name, try_result_);               \
+    } while (0)
+
+/* ---- devices ------------------------------------------------------------- */
+
+enum {
+    CUDA_EVENTS = 32,         /* of a queue, that are not taken to be later */
+    CUDA_STAGED = 128,        /* copies that may be under way */
+    CUDA_PIECE = 1 << 20,     /* bytes that one of them takes */
+    CUDA_STAGING = 8 << 20,   /* bytes of all of them */
+    CUDA_PARAM_BYTES = 0x1100 /* of a kernel, before PTX 8.1 */
+};
+
+typedef struct CudaQueue {
+    RtQueue queue; /* first */
+    CUstream stream;
+    CUevent events[CUDA_EVENTS]; /* value v is events[v % CUDA_EVENTS] */
+    uint64_t recorded, completed;
+    bool has_more; /* was enqueued than the last event marks */
+} CudaQueue;
+
+/* Pinned memory that pageable memory is copied through, as a ring. */
+typedef struct CudaStaged {
+    size_t begin, end; /* in the ring */
+    CUevent event;     /* the driver has copied it */
+    void *to;          /* then the host copies it there; NULL: nowhere */
+    size_t bytes;
+} CudaStaged;
+
+typedef struct CudaStaging {
+    pthread_mutex_t lock; /* main's copies of batches, and its program's */
+    char *ring;
+    size_t head;
+    CudaStaged staged[CUDA_STAGED]; /* number i is at i % CUDA_STAGED */
+    uint64_t first, next;           /* numbers of those in use */
+    int num_out;                    /* of them, that the host has to copy */
+} CudaStaging;
+
+typedef struct CudaKernel {
+    CUmodule module;
+    CUfunction function;
+    size_t param_bytes;
+    unsigned threads; /* of a block */
+    unsigned blocks;  /* that the device executes at once */
+} CudaKernel;
+
+/* The thread that executes programs, which enqueue their work.  While one does,
+ * its queue is its own; end is the value of the mark that it will make. */
+typedef struct CudaPrograms {
+    pthread_t thread;
+    bool has_thread, is_closing;
+    bool is_running; /* as far as the host has seen */
+    RtProgramLaunch *launch;
+    uint64_t end;
+    RtWaitWord launched, ended; /* so many */
+    CUevent done;               /* for waits of the program */
+} CudaPrograms;
+
+typedef struct CudaMemory {
+    RtMemory memory;
+    CUdeviceptr at; /* memory.address is the next whole page */
+    struct CudaMemory *next;
+} CudaMemory;
+
+typedef struct Cuda {
+    RtDevice device; /* first */
+    const CudaDriver *cu;
+    RtClock *clock;
+    bool spin;
+    CUdevice number;
+    CUcontext context;
+    uint64_t serial; /* of the devices that were opened, from 1 */
+    int num_processors;
+    CudaQueue queues[NUM_QUEUES];
+    CudaStaging staging;
+    CudaPrograms programs;
+    const RtDeviceCode *code;
+    int num_kernels;
+    CudaKernel *kernels;
+    CudaMemory *memories;
+} Cuda;
+
+static inline Cuda *
+rt_cuda_of(RtDevice *d)
+{
+    return (Cuda *)d;
+}
+
+/* false: r is an error, which fails the device. */
+bool rt_cuda_check(Cuda *c, CUresult r, const char *call);
+#define CALL_CUDA(c, name, ...)                                                \
+    rt_cuda_check(c, (c)->cu->name(__VA_ARGS__), #name)
+
+/* Makes this thread's calls be about the device.  false: it has failed. */
+bool rt_cuda_enter(Cuda *c);
+
+/* Whether the event has happened, after so many seconds at most.  Also when the
+ * device has failed. */
+bool rt_cuda_poll(Cuda *c, CUevent e, double seconds);
+
+/* ---- copies -------------------------------------------------------------- */
+
+Status rt_cuda_staging_open(Cuda *c) MUST_USE;
+void rt_cuda_staging_close(Cuda *c);
+void rt_cuda_stage_in(Cuda *c, CUstream stream, CUdeviceptr to,
+                      const char *from, size_t n);
+void rt_cuda_stage_out(Cuda *c, CUstream stream, char *to, CUdeviceptr from,
+                       size_t n);
+/* The host's part of all copies to it that the driver has done. */
+void rt_cuda_staging_flush(Cuda *c);
+
+/* ---- queues -------------------------------------------------------------- */
+
+Status rt_cuda_queue_open(Cuda *c, RtQueueKind kind) MUST_USE;
+void rt_cuda_queue_close(Cuda *c, CudaQueue *q);
+uint64_t rt_cuda_mark(Cuda *c, CudaQueue *q);
+void rt_cuda_wait_mark(Cuda *c, CudaQueue *q, CudaQueue *other, uint64_t value);
+/* Whether it has happened, after a tenth of a second at most. */
+bool rt_cuda_poll_mark(Cuda *c, CudaQueue *q, uint64_t value);
+
+/* ---- kernels ------------------------------------------------------------- */
+
+Status rt_cuda_load(RtDevice *d, const RtDeviceCode *code) MUST_USE;
+void rt_cuda_unload(Cuda *c);
+void rt_cuda_launch(Cuda *c, CudaQueue *q, const RtKernelLaunch *launch);
+
+/* ---- programs ------------------------------------------------------------ */
+
+Status rt_cuda_programs_open(Cuda *c) MUST_USE;
+void rt_cuda_programs_close(Cuda *c);
+void rt_cuda_launch_program(RtQueue *q, RtProgramLaunch *launch);
+/* The host: after the program, if one runs, has enqueued all its work. */
+void rt_cuda_join_program(Cuda *c);
+/* The same, after a tenth of a second at most.  false: it still runs. */
+bool rt_cuda_wait_program(Cuda *c);
+/* Code of the host cannot: the device fails. */
+void rt_cuda_run(RtQueue *q, RtDeviceTask *task, void *data,
+                 size_t link_bytes);
+extern const RtProgramOps rt_cuda_program_ops;
+
+#endif

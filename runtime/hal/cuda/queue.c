@@ -1,0 +1,139 @@
+/*
+ * queue.c - the queues of a GPU are streams of the driver
+ *
+ * A queue has some events of the driver, which its marks take in turns.  An old
+ * mark whose event has been taken again counts as the newer one: it is late
+ * then, but never early.  The host waits by asking: a call that waits in the
+ * driver would have no bound (D19).
+ */
+#include <time.h>
+#include "runtime/hal/cuda/cuda_impl.h"
+
+#define BOUND 0.1 /* seconds of a wait */
+
+enum { ASKED_AT_ONCE = 200, PAUSE_NS = 20 * 1000 };
+
+/* ---- failures ------------------------------------------------------------ */
+
+bool
+rt_cuda_check(Cuda *c, CUresult r, const char *call)
+{
+    char text[512];
+    if (!r)
+        return true;
+    rt_cuda_explain(c->cu, call, r, text, sizeof text);
+    rt_device_fail(&c->device, "%s has failed: %s", c->device.name, text);
+    return false;
+}
+
+bool
+rt_cuda_enter(Cuda *c)
+{
+    static _Thread_local uint64_t current; /* a serial number */
+    if (rt_device_has_failed(&c->device))
+        return false;
+    if (current == c->serial)
+        return true;
+    current = 0;
+    if (!CALL_CUDA(c, cuCtxSetCurrent, c->context))
+        return false;
+    current = c->serial;
+    return true;
+}
+
+/* ---- waiting ------------------------------------------------------------- */
+
+static void
+pause_between(int asked, bool spin)
+{
+    static const struct timespec pause = {0, PAUSE_NS};
+    if (spin && asked < ASKED_AT_ONCE)
+        __builtin_ia32_pause();
+    else
+        nanosleep(&pause, NULL);
+}
+
+bool
+rt_cuda_poll(Cuda *c, CUevent e, double seconds)
+{
+    double end = 0.0;
+    for (int asked = 0;; asked++) {
+        if (!rt_cuda_enter(c))
+            return true;
+        CUresult r = c->cu->cuEventQuery(e);
+        if (r != CUDA_ERROR_NOT_READY) {
+            rt_cuda_check(c, r, "cuEventQuery");
+            return true;
+        }
+        double now = c->clock();
+        end = asked ? end : now + seconds;
+        if (now >= end)
+            return false;
+        pause_between(asked, c->spin);
+    }
+}
+
+/* ---- events -------------------------------------------------------------- */
+
+static CUevent
+event_of(CudaQueue *q, uint64_t value)
+{
+    return q->events[value % CUDA_EVENTS];
+}
+
+uint64_t
+rt_cuda_mark(Cuda *c, CudaQueue *q)
+{
+    if (q->has_more && rt_cuda_enter(c) &&
+        CALL_CUDA(c, cuEventRecord, event_of(q, q->recorded + 1), q->stream)) {
+        q->recorded++;
+        q->has_more = false;
+    }
+    return q->recorded;
+}
+
+void
+rt_cuda_wait_mark(Cuda *c, CudaQueue *q, CudaQueue *other, uint64_t value)
+{
+    if (other == q || value <= other->completed || !rt_cuda_enter(c))
+        return;
+    CALL_CUDA(c, cuStreamWaitEvent, q->stream, event_of(other, value), 0);
+    q->has_more = true;
+}
+
+bool
+rt_cuda_poll_mark(Cuda *c, CudaQueue *q, uint64_t value)
+{
+    if (value > q->completed) {
+        if (!rt_cuda_poll(c, event_of(q, value), BOUND))
+            return false;
+        q->completed = value;
+    }
+    rt_cuda_staging_flush(c);
+    return true;
+}
+
+/* ---- opening and closing ------------------------------------------------- */
+
+Status
+rt_cuda_queue_open(Cuda *c, RtQueueKind kind)
+{
+    CudaQueue *q = &c->queues[kind];
+    q->queue.device = &c->device;
+    c->device.queues[kind] = &q->queue;
+    TRY_CUDA(c->cu, c->device.name, cuStreamCreate, &q->stream,
+             CU_STREAM_NON_BLOCKING);
+    for (int i = 0; i < CUDA_EVENTS; i++)
+        TRY_CUDA(c->cu, c->device.name, cuEventCreate, &q->events[i],
+                 CU_EVENT_DISABLE_TIMING);
+    return OK;
+}
+
+void
+rt_cuda_queue_close(Cuda *c, CudaQueue *q)
+{
+    for (int i = 0; i < CUDA_EVENTS && q->events[i]; i++)
+        c->cu->cuEventDestroy_v2(q->events[i]);
+    if (q->stream)
+        c->cu->cuStreamDestroy_v2(q->stream);
+}

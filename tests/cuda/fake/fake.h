@@ -1,0 +1,211 @@
+/*
+ * fake.h - what the files of the fake CUDA driver share
+ *
+ * All of its state is one world under one lock, which every call takes.  Calls
+ * only add operations to streams; they are executed, in an order that the seed
+ * chooses among those that streams and events allow, when somebody asks for an
+ * event and is to be told that it has happened.
+ *
+ * Operation n of stream s has clock[s] = n; clock[t] of it is how many
+ * operations of stream t come before it.  So an operation can be executed when
+ * that many of each t have been, and two operations are ordered if one is in
+ * the other's clock.
+ */
+#ifndef TFD_TESTS_CUDA_FAKE_FAKE_H
+#define TFD_TESTS_CUDA_FAKE_FAKE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+#ifdef HAS_CUDA_H
+#include <cuda.h>
+#else
+#include "runtime/hal/cuda/api.h"
+#define CUDA_CALL(name, params) CUresult name params;
+#include "runtime/hal/cuda/driver.def"
+#undef CUDA_CALL
+#endif
+#include "tests/cuda/ptx/ptx.h"
+
+enum {
+    MAX_DEVICES = 16,
+    MAX_STREAMS = 128, /* that have ever been open at the same time */
+    MAX_OPTIONS = 512,
+    GRANULE = 16, /* bytes whose accesses are kept apart */
+    READERS = 3,  /* streams that read a granule */
+    POISON = 0xa5
+};
+
+typedef struct Device Device;
+
+/* ---- options: TFD_FAKE_CUDA=devices:2,seed:7 ------------------------------
+ */
+
+typedef struct FakeOptions {
+    int devices;
+    uint64_t seed;
+    size_t memory; /* bytes of a device */
+    int version, capability;
+    char fail[64]; /* the call that fails, and which of them */
+    int fail_number;
+    int fail_error;
+    bool count; /* print counts at exit */
+} FakeOptions;
+
+/* ---- operations -----------------------------------------------------------
+ */
+
+typedef struct Mark {
+    int stream;
+    uint64_t number; /* 0: none */
+} Mark;
+
+typedef enum OpKind {
+    OP_HTOD,
+    OP_DTOH,
+    OP_DTOD,
+    OP_SET,
+    OP_KERNEL,
+    OP_CALL,
+    OP_NOTHING /* a mark, or a wait */
+} OpKind;
+
+typedef struct Op {
+    OpKind kind;
+    const char *call; /* the driver's function */
+    struct Op *next;  /* in the stream */
+    Mark mark;
+    uint64_t clock[MAX_STREAMS];
+    Device *device;
+    CUdeviceptr to, from;
+    void *host_to;
+    const void *host_from;
+    size_t bytes;
+    uint64_t hash; /* of what host_from points to */
+    unsigned char byte;
+    const PtxKernel *kernel;
+    unsigned grid[3], block[3], shared;
+    unsigned char *params;
+    CUhostFn function;
+    void *data;
+} Op;
+
+struct CUstream_st {
+    CUcontext context;
+    int slot; /* its component of clocks */
+    Op *first, *last;
+    uint64_t clock[MAX_STREAMS]; /* of its last operation, and waits since */
+};
+
+struct CUevent_st {
+    CUcontext context;
+    Mark at;
+    uint64_t clock[MAX_STREAMS];
+};
+
+struct CUmod_st {
+    CUcontext context;
+    PtxModule *module;
+    struct CUfunc_st *functions;
+};
+
+struct CUfunc_st {
+    struct CUmod_st *module;
+    const PtxKernel *kernel;
+    struct CUfunc_st *next;
+};
+
+/* ---- memory ---------------------------------------------------------------
+ */
+
+/* Who wrote 16 bytes last, and who has read them since. */
+typedef struct Granule {
+    Mark writer, readers[READERS];
+    const char *written_by;
+    int num_readers;
+} Granule;
+
+/* The address is inaccessible; the same bytes are at host. */
+typedef struct Memory {
+    CUcontext context;
+    CUdeviceptr at;
+    size_t bytes, mapped;
+    uint8_t *host, *valid;
+    Granule *granules;
+    struct Memory *next;
+} Memory;
+
+typedef struct Pinned {
+    CUcontext context;
+    void *at;
+    struct Pinned *next;
+} Pinned;
+
+/* ---- devices --------------------------------------------------------------
+ */
+
+struct CUctx_st {
+    Device *device;
+};
+
+struct Device {
+    int number;
+    int retained;
+    struct CUctx_st context;
+    size_t used;
+    int streams, events, modules, memories, pinned; /* that are there */
+};
+
+typedef struct World {
+    FakeOptions options;
+    bool is_initialised;
+    CUresult lost;   /* what every call says, once one has failed for good */
+    bool has_failed; /* by request */
+    uint64_t random;
+    Device devices[MAX_DEVICES];
+    CUstream streams[MAX_STREAMS]; /* by slot */
+    uint64_t executed[MAX_STREAMS], added[MAX_STREAMS];
+    uint64_t seen[MAX_STREAMS]; /* by the host: what it adds comes later */
+    Memory *memories;
+    Pinned *pinned;
+    PtxMachine *machine;
+    uint64_t launches, bytes_in, bytes_out;
+} World;
+
+extern World fake_world;
+
+/* Reads the options, once. */
+void fake_options(FakeOptions *out);
+/* "fake driver: ...", and the end of the process. */
+_Noreturn void fake_complain(const char *format, ...)
+    __attribute__((format(printf, 1, 2)));
+uint64_t fake_random(uint64_t n);
+uint64_t fake_hash(const void *at, size_t n);
+void *fake_alloc(size_t n);
+
+/* ---- memory (memory.c) -----------------------------------------------------
+ */
+
+CUresult fake_memory_new(CUcontext context, size_t bytes, CUdeviceptr *out);
+void fake_memory_free(Memory *m);
+/* That contains n bytes at an address; NULL: none does. */
+Memory *fake_memory_find(CUdeviceptr at, size_t n);
+/* The same, of a device that the operation may touch, or a complaint. */
+uint8_t *fake_read(const Op *op, CUdeviceptr at, size_t n);
+uint8_t *fake_write(const Op *op, CUdeviceptr at, size_t n);
+void fake_run_kernel(const Op *op);
+
+/* ---- order (order.c) --------------------------------------------------------
+ */
+
+/* Whether a comes before b, or nothing is a. */
+bool fake_is_before(Mark a, const Op *b);
+void fake_add(CUstream stream, const Op *op);
+/* Executes what the mark needs, of which clock says how many of each stream. */
+void fake_run_until(Mark at, const uint64_t *clock);
+/* Raises a clock to another one. */
+void fake_join(uint64_t *clock, const uint64_t *other);
+bool fake_has_happened(Mark at);
+int fake_num_pending(CUcontext context);
+
+#endif

@@ -1,0 +1,256 @@
+/*
+ * memory.c - memory of the fake devices, and who touched it
+ *
+ * A device's address is that of pages without rights; the fake itself has the
+ * same pages, from an anonymous file, at another address.  Every copy is
+ * checked against the last writer and readers of what it touches.  The emulator
+ * says which bytes a kernel wrote by its marks of what is valid; what was
+ * written without an order to the kernel is not valid for it, so that it
+ * complains of reading that.
+ */
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+#include "tests/cuda/fake/fake.h"
+
+enum { PAGE = 4096, FRESH = 0xcb, WRITTEN = 0xff, UNORDERED = 0 };
+
+/* ---- allocations ----------------------------------------------------------
+ */
+
+static bool
+map_twice(Memory *m)
+{
+    int file = memfd_create("device memory", MFD_CLOEXEC);
+    if (file < 0 || ftruncate(file, (off_t)m->mapped) != 0)
+        return false;
+    void *device = mmap(NULL, m->mapped, PROT_NONE, MAP_SHARED, file, 0);
+    void *host =
+        mmap(NULL, m->mapped, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
+    close(file);
+    m->at = (CUdeviceptr)(uintptr_t)device;
+    m->host = host;
+    return device != MAP_FAILED && host != MAP_FAILED;
+}
+
+CUresult
+fake_memory_new(CUcontext context, size_t bytes, CUdeviceptr *out)
+{
+    Device *d = context->device;
+    if (bytes == 0)
+        return CUDA_ERROR_INVALID_VALUE;
+    if (bytes > fake_world.options.memory - d->used)
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    Memory *m = fake_alloc(sizeof *m);
+    m->context = context;
+    m->bytes = bytes;
+    m->mapped = (bytes + PAGE - 1) / PAGE * PAGE;
+    if (!map_twice(m))
+        fake_complain("no memory for %zu bytes", bytes);
+    memset(m->host, FRESH, bytes);
+    m->valid = fake_alloc(m->mapped);
+    m->granules = fake_alloc(m->mapped / GRANULE * sizeof *m->granules);
+    m->next = fake_world.memories;
+    fake_world.memories = m;
+    d->used += bytes;
+    d->memories++;
+    *out = m->at;
+    return CUDA_SUCCESS;
+}
+
+void
+fake_memory_free(Memory *m)
+{
+    Memory **at = &fake_world.memories;
+    while (*at != m)
+        at = &(*at)->next;
+    *at = m->next;
+    m->context->device->used -= m->bytes;
+    m->context->device->memories--;
+    munmap((void *)(uintptr_t)m->at, m->mapped);
+    munmap(m->host, m->mapped);
+    free(m->valid);
+    free(m->granules);
+    free(m);
+}
+
+Memory *
+fake_memory_find(CUdeviceptr at, size_t n)
+{
+    for (Memory *m = fake_world.memories; m; m = m->next)
+        if (at >= m->at && at - m->at <= m->bytes &&
+            n <= m->bytes - (at - m->at))
+            return m;
+    return NULL;
+}
+
+/* ---- who touched what -----------------------------------------------------
+ */
+
+static void
+check_writer(const Op *op, const Granule *g, const char *does)
+{
+    if (!fake_is_before(g->writer, op))
+        fake_complain("%s %s what %s wrote on another stream, and no event "
+                      "orders them",
+                      op->call, does, g->written_by);
+}
+
+static void
+note_read(const Op *op, Granule *g)
+{
+    check_writer(op, g, "reads");
+    for (int i = 0; i < g->num_readers; i++)
+        if (g->readers[i].stream == op->mark.stream) {
+            g->readers[i] = op->mark;
+            return;
+        }
+    if (g->num_readers < READERS)
+        g->readers[g->num_readers++] = op->mark;
+}
+
+static void
+note_write(const Op *op, Granule *g)
+{
+    check_writer(op, g, "overwrites");
+    for (int i = 0; i < g->num_readers; i++)
+        if (!fake_is_before(g->readers[i], op))
+            fake_complain("%s overwrites what another stream reads, and no "
+                          "event orders them",
+                          op->call);
+    g->writer = op->mark;
+    g->written_by = op->call;
+    g->num_readers = 0;
+}
+
+static Memory *
+find_for(const Op *op, CUdeviceptr at, size_t n)
+{
+    Memory *m = fake_memory_find(at, n);
+    if (!m)
+        fake_complain("%s of %zu bytes outside the device's memory, or of "
+                      "memory that was freed",
+                      op->call, n);
+    return m;
+}
+
+uint8_t *
+fake_read(const Op *op, CUdeviceptr at, size_t n)
+{
+    Memory *m = find_for(op, at, n);
+    size_t begin = at - m->at;
+    for (size_t i = begin; i < begin + n; i++)
+        if (!m->valid[i])
+            fake_complain("%s reads device memory that nobody has written",
+                          op->call);
+    for (size_t g = begin / GRANULE; n && g <= (begin + n - 1) / GRANULE; g++)
+        note_read(op, &m->granules[g]);
+    return m->host + begin;
+}
+
+uint8_t *
+fake_write(const Op *op, CUdeviceptr at, size_t n)
+{
+    Memory *m = find_for(op, at, n);
+    size_t begin = at - m->at;
+    memset(m->valid + begin, 1, n);
+    for (size_t g = begin / GRANULE; n && g <= (begin + n - 1) / GRANULE; g++)
+        note_write(op, &m->granules[g]);
+    return m->host + begin;
+}
+
+/* ---- kernels --------------------------------------------------------------
+ */
+
+/* The memories that a launch has found, as they are to it. */
+enum { MAX_FOUND = 64 };
+
+typedef struct Found {
+    Memory *memory;
+    uint8_t *valid;
+} Found;
+
+typedef struct Launch {
+    const Op *op;
+    Found found[MAX_FOUND];
+    int num;
+} Launch;
+
+/* A copy without what the kernel has no order to. */
+static uint8_t *
+valid_for(const Op *op, const Memory *m)
+{
+    uint8_t *valid = fake_alloc(m->mapped);
+    memcpy(valid, m->valid, m->mapped);
+    for (size_t g = 0; g < m->mapped / GRANULE; g++)
+        if (!fake_is_before(m->granules[g].writer, op))
+            memset(valid + g * GRANULE, UNORDERED, GRANULE);
+    return valid;
+}
+
+static bool
+find_range(void *context, uint64_t address, PtxRange *range)
+{
+    Launch *l = context;
+    Memory *m = fake_memory_find(address, 1);
+    if (!m || m->context->device != l->op->device)
+        return false;
+    uint8_t *valid = NULL;
+    for (int i = 0; i < l->num; i++)
+        if (l->found[i].memory == m)
+            valid = l->found[i].valid;
+    if (!valid) {
+        if (l->num == MAX_FOUND)
+            fake_complain("a kernel touches more than %d allocations",
+                          MAX_FOUND);
+        valid = valid_for(l->op, m);
+        l->found[l->num++] = (Found){m, valid};
+    }
+    *range = (PtxRange){m->at, m->at + m->bytes, m->host, valid, false};
+    return true;
+}
+
+/* What the kernel has written. */
+static void
+note_writes(const Op *op, const Found *f)
+{
+    Memory *m = f->memory;
+    for (size_t g = 0; g < m->mapped / GRANULE; g++) {
+        bool wrote = false;
+        for (size_t i = g * GRANULE; i < (g + 1) * GRANULE; i++)
+            if (f->valid[i] == WRITTEN) {
+                m->valid[i] = 1;
+                wrote = true;
+            }
+        if (wrote)
+            note_write(op, &m->granules[g]);
+    }
+}
+
+void
+fake_run_kernel(const Op *op)
+{
+    Launch l = {.op = op};
+    PtxReport report;
+    const PtxKernelInfo *info = ptx_kernel_info(op->kernel);
+    PtxLaunch launch = {
+        .kernel = op->kernel,
+        .grid = {op->grid[0], op->grid[1], op->grid[2]},
+        .block = {op->block[0], op->block[1], op->block[2]},
+        .dynamic_shared = op->shared,
+        .params = op->params,
+        .param_bytes = info->param_bytes,
+        .memory = {find_range, &l},
+        .checks = PTX_CHECK_ALL,
+        .seed = fake_random(1u << 30),
+    };
+    if (!fake_world.machine)
+        fake_world.machine = ptx_machine_new();
+    if (!ptx_launch(fake_world.machine, &launch, &report))
+        fake_complain("%s", report.text);
+    for (int i = 0; i < l.num; i++) {
+        note_writes(op, &l.found[i]);
+        free(l.found[i].valid);
+    }
+}

@@ -1,0 +1,138 @@
+/*
+ * order.c - when the fake driver executes what streams have
+ */
+#include <stdlib.h>
+#include <string.h>
+#include "tests/cuda/fake/fake.h"
+
+bool
+fake_is_before(Mark a, const Op *b)
+{
+    return a.number <= b->clock[a.stream];
+}
+
+bool
+fake_has_happened(Mark at)
+{
+    return at.number <= fake_world.executed[at.stream];
+}
+
+void
+fake_join(uint64_t *clock, const uint64_t *other)
+{
+    for (int t = 0; t < MAX_STREAMS; t++)
+        if (other[t] > clock[t])
+            clock[t] = other[t];
+}
+
+void
+fake_add(CUstream s, const Op *from)
+{
+    Op *op = fake_alloc(sizeof *op);
+    *op = *from;
+    op->next = NULL;
+    op->device = s->context->device;
+    fake_join(s->clock, fake_world.seen);
+    s->clock[s->slot] = ++fake_world.added[s->slot];
+    op->mark = (Mark){s->slot, s->clock[s->slot]};
+    memcpy(op->clock, s->clock, sizeof op->clock);
+    if (s->last)
+        s->last->next = op;
+    else
+        s->first = op;
+    s->last = op;
+}
+
+/* ---- execution ------------------------------------------------------------
+ */
+
+static void
+check_source(const Op *op)
+{
+    if (fake_hash(op->host_from, op->bytes) != op->hash)
+        fake_complain("the host's memory changed between %s and its copy",
+                      op->call);
+}
+
+static void
+execute(const Op *op)
+{
+    switch (op->kind) {
+    case OP_HTOD:
+        check_source(op);
+        memcpy(fake_write(op, op->to, op->bytes), op->host_from, op->bytes);
+        break;
+    case OP_DTOH:
+        memcpy(op->host_to, fake_read(op, op->from, op->bytes), op->bytes);
+        break;
+    case OP_DTOD: {
+        const uint8_t *from = fake_read(op, op->from, op->bytes);
+        memmove(fake_write(op, op->to, op->bytes), from, op->bytes);
+        break;
+    }
+    case OP_SET:
+        memset(fake_write(op, op->to, op->bytes), op->byte, op->bytes);
+        break;
+    case OP_KERNEL:
+        fake_run_kernel(op);
+        break;
+    case OP_CALL:
+        op->function(op->data);
+        break;
+    case OP_NOTHING:
+        break;
+    }
+}
+
+static void
+execute_first(CUstream s)
+{
+    Op *op = s->first;
+    execute(op);
+    s->first = op->next;
+    if (!s->first)
+        s->last = NULL;
+    fake_world.executed[s->slot]++;
+    free(op->params);
+    free(op);
+}
+
+static bool
+can_go_on(const Op *op)
+{
+    for (int t = 0; t < MAX_STREAMS; t++)
+        if (t != op->mark.stream && op->clock[t] > fake_world.executed[t])
+            return false;
+    return true;
+}
+
+void
+fake_run_until(Mark at, const uint64_t *clock)
+{
+    while (!fake_has_happened(at)) {
+        CUstream ready[MAX_STREAMS];
+        uint64_t num = 0;
+        for (int t = 0; t < MAX_STREAMS; t++) {
+            CUstream s = fake_world.streams[t];
+            if (s && s->first && s->first->mark.number <= clock[t] &&
+                can_go_on(s->first))
+                ready[num++] = s;
+        }
+        if (!num)
+            fake_complain("nothing can go on, and an event that is asked for "
+                          "has not happened");
+        execute_first(ready[fake_random(num)]);
+    }
+}
+
+int
+fake_num_pending(CUcontext context)
+{
+    int num = 0;
+    for (int t = 0; t < MAX_STREAMS; t++) {
+        CUstream s = fake_world.streams[t];
+        if (s && s->context == context)
+            num += (int)(fake_world.added[t] - fake_world.executed[t]);
+    }
+    return num;
+}

@@ -630,7 +630,7 @@ static void
 engines_run_beside_programs(void **state)
 {
     static const char *const options[] = {"seed:0", "seed:3", "engine",
-                                          "no-overlap,latency:1e-6"};
+                                          "no-overlap"};
     (void)state;
     for (int i = 0; i < 4; i++) {
         int sum = 3;

@@ -10,7 +10,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include "ir/base/hash/hash.h"
 #include "runtime/hal/sandbox/sandbox_impl.h"
 
@@ -281,11 +280,13 @@ static int32_t
 hook_op(TfdCall *call, int32_t index)
 {
     Queue *q = rt_sandbox_current;
+    rt_sandbox_clock_stop(q);
     rt_sandbox_see(q, VIEW_NONE);
     rt_sandbox_yield(q, LIVELY);
     int32_t end = q->hooks->op(call, index);
     rt_sandbox_yield(q, LIVELY);
     rt_sandbox_see(q, view_of_program(q));
+    rt_sandbox_clock_run(q);
     return end;
 }
 
@@ -359,7 +360,9 @@ run_program(Queue *q, RtProgramLaunch *l)
     if (q->hooks)
         set_hooks(l->call, &hooks);
     rt_sandbox_see(q, view_of_program(q));
+    rt_sandbox_clock_run(q);
     int32_t status = code->programs[l->program](l->call);
+    rt_sandbox_clock_stop(q);
     rt_sandbox_see(q, VIEW_NONE);
     if (q->hooks)
         set_hooks(l->call, q->hooks);
@@ -368,18 +371,6 @@ run_program(Queue *q, RtProgramLaunch *l)
 }
 
 /* ---- operations --------------------------------------------------------- */
-
-/* The time that n bytes take from device to device. */
-static void
-take_link(const Queue *q, size_t n)
-{
-    const SandboxOptions *o = &rt_sandbox_world.options;
-    double seconds = o->link_seconds + (double)n / o->link_bytes;
-    struct timespec t = {(time_t)seconds,
-                         (long)((seconds - (double)(time_t)seconds) * 1e9)};
-    if (o->is_engine && q->kind == QUEUE_COLL)
-        clock_nanosleep(CLOCK_MONOTONIC, 0, &t, NULL);
-}
 
 static void
 launch_kernel(Queue *q, const RtKernelLaunch *l)
@@ -433,7 +424,6 @@ execute(Queue *q, const Op *op)
         run_program(q, op->program);
         break;
     case DO_RUN:
-        take_link(q, op->n);
         op->task(op->data);
         break;
     case DO_CALL_HOST:

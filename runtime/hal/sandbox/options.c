@@ -39,11 +39,12 @@ read_option(const char *text, SandboxOptions *o)
         return true;
     }
     if (read_flag(text, "no-overlap", &o->has_no_overlap))
-        return o->is_engine = true;
+        return o->is_timed = true;
     return read_flag(text, "cpu", &o->replaces_cpu) ||
            read_flag(text, "one-queue", &o->has_one_queue) ||
            read_flag(text, "trace", &o->trace) ||
            read_flag(text, "engine", &o->is_engine) ||
+           read_flag(text, "timed", &o->is_timed) ||
            (read_number(text, "lost:", &o->lost) && o->lost > 0.0) ||
            (read_number(text, "bandwidth:", &o->link_bytes) &&
             o->link_bytes > 0.0) ||
@@ -65,9 +66,8 @@ rt_sandbox_options(SandboxOptions *out)
             return status_new(
                 STATUS_USAGE,
                 "TFD_SANDBOX has \"%s\", which is none of seed:N, cpu, "
-                "one-queue, trace, lost:N, engine, no-overlap, bandwidth:BYTES "
-                "and "
-                "latency:SECONDS",
+                "one-queue, trace, lost:N, engine, timed, no-overlap, "
+                "bandwidth:BYTES and latency:SECONDS",
                 word);
     return OK;
 }

@@ -177,22 +177,13 @@ sandbox_alloc(RtDevice *d, size_t bytes, bool dense, const RtMemory **out)
 }
 
 static void
-report(const Sandbox *s)
-{
-    const SandboxOptions *o = &rt_sandbox_world.options;
-    if (o->is_engine && o->trace)
-        fprintf(stderr, "sandbox: programs on %s waited %.6f s\n",
-                s->device.name, s->queues[QUEUE_COMPUTE].waited);
-}
-
-static void
 sandbox_close(RtDevice *d)
 {
     Sandbox *s = sandbox_of(d);
     rt_sandbox_drain(s);
     for (int k = 0; k < NUM_QUEUES; k++)
         rt_sandbox_join(&s->queues[k]);
-    report(s);
+    rt_sandbox_clock_report(s);
     rt_sandbox_leave(s);
     rt_sandbox_unmap(s);
     free(s);
@@ -238,6 +229,8 @@ join_world(Sandbox *s)
         TRY(rt_sandbox_options(&w->options));
         w->random = w->options.seed;
         w->turns = 0;
+        w->now = 0.0;
+        w->last_ready = 0;
         atomic_store(&w->executed, 0);
         rt_sandbox_explain_faults();
     }

@@ -20,8 +20,9 @@ typedef struct SandboxOptions {
     bool has_one_queue;  /* no engines for copies and collectives */
     bool trace;          /* every turn, on standard error */
     double lost;         /* the operation that loses its device; 0: none */
-    bool is_engine;      /* queues run at the same time, to be measured */
-    bool has_no_overlap; /* then: a collective ends before its start returns */
+    bool is_engine;      /* queues run at the same time, in no order */
+    bool is_timed;       /* clocks: time.c */
+    bool has_no_overlap; /* then: a program waits where it starts one */
     double link_bytes;   /* then: that collectives move in a second */
     double link_seconds; /* and how long one takes besides */
 } SandboxOptions;
@@ -81,7 +82,10 @@ typedef struct Op {
     void (*call)(void *data);
     void *data;
     RtEvent event;
+    double ready; /* when it was enqueued, by the clock of who did */
 } Op;
+
+enum { NUM_TIMES = 1024 }; /* that are remembered */
 
 /* ---- queues ------------------------------------------------------------- */
 
@@ -110,7 +114,9 @@ typedef struct Queue {
     uint64_t priority;     /* larger: first */
     const Op *op;          /* that it executes */
     const TfdHooks *hooks; /* the run's, while a program runs */
-    double waited;         /* seconds that programs did */
+    /* time.c: seconds */
+    double now, began, computed, transferred, waited;
+    double ends[NUM_TIMES]; /* of the last operations */
 } Queue;
 
 struct Sandbox {
@@ -131,7 +137,10 @@ typedef struct World {
     SandboxOptions options;
     uint64_t random;
     uint64_t turns;
-    atomic_ullong executed; /* operations of all devices */
+    double now;              /* time.c: the host's clock */
+    double ready[NUM_TIMES]; /* when all devices have enqueued a collective */
+    uint64_t last_ready;     /* the number behind the last of them */
+    atomic_ullong executed;  /* operations of all devices */
 } World;
 
 extern World rt_sandbox_world;
@@ -158,6 +167,19 @@ Status rt_sandbox_start(Queue *q) MUST_USE;
 void rt_sandbox_join(Queue *q);
 /* Sets the view of the thread that has the token. */
 void rt_sandbox_see(Queue *q, View view);
+
+/* ---- clocks (time.c) ----------------------------------------------------- */
+
+/* The thread of q executes a program's code, and no longer. */
+void rt_sandbox_clock_run(Queue *q);
+void rt_sandbox_clock_stop(Queue *q);
+/* op will be the next one of q. */
+void rt_sandbox_clock_enqueue(Queue *q, Op *op);
+void rt_sandbox_clock_begin(Queue *q, const Op *op);
+void rt_sandbox_clock_end(Queue *q, const Op *op);
+/* The current thread knows that e has happened. */
+void rt_sandbox_clock_waited(RtEvent e);
+void rt_sandbox_clock_report(const Sandbox *s);
 
 /* ---- execution ---------------------------------------------------------- */
 

@@ -394,26 +394,6 @@ engine_sleep_until(RtEvent e, double seconds)
     return happened;
 }
 
-static bool
-engine_wait(RtEvent e)
-{
-    double begin = rt_seconds();
-    Queue *q = rt_sandbox_current;
-    bool happened = engine_sleep_until(e, BOUND);
-    if (q)
-        q->waited += rt_seconds() - begin;
-    return happened;
-}
-
-static uint32_t
-engine_wait_word(Queue *q, RtWaitWord *word, uint32_t old)
-{
-    double begin = rt_seconds();
-    uint32_t value = rt_wait_word_wait(word, old, false);
-    q->waited += rt_seconds() - begin;
-    return value;
-}
-
 /* The next operation, and its number; false: the queue is closed. */
 static bool
 engine_take(Queue *q, Op *op)
@@ -469,11 +449,13 @@ rt_sandbox_wait(RtEvent e)
 {
     Queue *q = rt_sandbox_current;
     if (world->options.is_engine)
-        return engine_wait(e);
+        return engine_sleep_until(e, BOUND);
     if (q) { /* a program that waits for a collective */
         q->event = e;
         if (!has_happened(e))
             stand_aside(q, STATE_WAITS_EVENT);
+        if (has_happened(e))
+            rt_sandbox_clock_waited(e);
         return has_happened(e);
     }
     Goal goal = {.event = e};
@@ -483,6 +465,8 @@ rt_sandbox_wait(RtEvent e)
                             "recorded");
     run_until(&goal);
     bool reached = is_reached(&goal);
+    if (reached)
+        rt_sandbox_clock_waited(e);
     leave_world();
     return reached;
 }
@@ -492,10 +476,8 @@ rt_sandbox_wait_word(RtDevice *d, RtWaitWord *word, uint32_t old)
 {
     Queue *q = rt_sandbox_current;
     (void)d;
-    if (!q)
+    if (!q || world->options.is_engine)
         return rt_wait_word_wait(word, old, false);
-    if (world->options.is_engine)
-        return engine_wait_word(q, word, old);
     if (is_random() && rt_sandbox_random(SOMETIMES) == 0) {
         rt_sandbox_yield(q, 1); /* and ends without a change */
         return rt_wait_word_load(word);
@@ -587,12 +569,15 @@ rt_sandbox_enqueue(Queue *q, const Op *op)
     pthread_mutex_lock(&world->lock);
     if (q->enqueued - q->completed == q->capacity)
         grow(q);
-    q->ops[q->enqueued++ & (q->capacity - 1)] = *op;
+    Op *added = &q->ops[q->enqueued & (q->capacity - 1)];
+    *added = *op;
+    rt_sandbox_clock_enqueue(q, added);
+    q->enqueued++;
     RtEvent end = last_of(q);
     pthread_cond_signal(&q->turn); /* engine */
     pthread_mutex_unlock(&world->lock);
     if (world->options.has_no_overlap && q->kind == QUEUE_COLL)
-        while (!engine_wait(end))
+        while (!rt_sandbox_wait(end))
             ;
     if (is_random() && rt_sandbox_random(SOMETIMES) == 0) {
         if (rt_sandbox_current)
@@ -638,7 +623,9 @@ serve(void *data)
         return NULL;
     }
     while (take_turn(q, &op)) {
+        rt_sandbox_clock_begin(q, &op);
         rt_sandbox_execute(q, &op);
+        rt_sandbox_clock_end(q, &op);
         end_turn(q);
     }
     return NULL;

@@ -6,6 +6,8 @@
  */
 #include "tests/devices/runs.h"
 
+#include "tests/unit/work_dir.h"
+
 enum { NUM_SEEDS = 20 };
 
 /* Batches that are copied ahead, several collectives at the same time, prints,
@@ -71,7 +73,8 @@ static const char sums[] =
     "  return\n"
     "}\n";
 
-/* Main leaves a loop while the next batch is on its way, and begins again. */
+/* Main leaves a loop while the next batch is on its way, and begins again; it
+ * takes batches that no program computes with. */
 static const char leaves[] =
     "symbols b <= 64 alone, n <= 32, N <= 64\n"
     "dataset @d {\n"
@@ -82,6 +85,7 @@ static const char leaves[] =
     "func @main() main {\n"
     "  %zero: i64 = constant {dims=[] dtype=i64 data=[0]}\n"
     "  %one: i64 = constant {dims=[] dtype=i64 data=[1]}\n"
+    "  %three: i64 = constant {dims=[] dtype=i64 data=[3]}\n"
     "  %five: i64 = constant {dims=[] dtype=i64 data=[5]}\n"
     "  %end: i64 = while %zero (%k: i64) {\n"
     "    %more: bool = lt %k, %five\n"
@@ -89,12 +93,20 @@ static const char leaves[] =
     "  } (%j: i64) {\n"
     "    iter_open {iter=@it}\n"
     "    %x: i64[n] per_replica = iter_next {iter=@it}\n"
-    "    run {\n"
-    "      %1: i64 per_replica = sum %x {axes=[0]}\n"
-    "      %2: i64 mirrored = all_reduce %1 {op=sum}\n"
-    "      print %2 {format=\"{}\"}\n"
+    "    %few: bool = lt %j, %three\n"
+    "    if %few {\n"
+    "      run {\n"
+    "        %1: i64 per_replica = sum %x {axes=[0]}\n"
+    "        %2: i64 mirrored = all_reduce %1 {op=sum}\n"
+    "        print %2 {format=\"{}\"}\n"
+    "        yield\n"
+    "      }\n"
+    "      yield\n"
+    "    } {\n"
     "      yield\n"
     "    }\n"
+    "    %y: i64[n] per_replica = iter_next {iter=@it}\n"
+    "    %z: i64[n] per_replica = iter_next {iter=@it}\n"
     "    %next: i64 = add %j, %one\n"
     "    yield %next\n"
     "  }\n"
@@ -210,6 +222,55 @@ batches_that_nobody_takes_do_no_harm(void **state)
     check_orders(leaves, "");
 }
 
+static atomic_bool interrupted;
+
+static void
+interrupt_third(void *data, int64_t step)
+{
+    (void)data;
+    atomic_store(&interrupted, step == 3);
+}
+
+/* A run that is interrupted after its third step, or the rest of it. */
+static const char *
+run_part(const Plan *p, const Way *way, int seed, const char *dir, bool rest)
+{
+    RtOptions options = {.devices = way->devices,
+                         .checkpoint_dir = dir,
+                         .every = 2,
+                         .resume = rest,
+                         .quiet = true,
+                         .interrupted = &interrupted,
+                         .on_step = rest ? NULL : interrupt_third,
+                         .checksum = true,
+                         .pipeline_threads = true};
+    atomic_store(&interrupted, false);
+    setenv("TFD_SANDBOX",
+           substitute(way->options, "%d", arena_printf(arena, "%d", seed)), 1);
+    Result r = build_run(arena, p, options);
+    unsetenv("TFD_SANDBOX");
+    StatusKind end = r.st ? status_kind(r.st) : 0;
+    if (end != (rest ? 0 : STATUS_STOPPED))
+        fail_msg("seed %d on %s: %s", seed, way->devices, failure(&r));
+    status_free(r.st);
+    return r.out;
+}
+
+static void
+a_resumed_run_goes_on_to_the_same(void **state)
+{
+    Plan *p = build_plan(arena, program(2, steps));
+    Result want = run_on(p, "cpu:0-1", "");
+    (void)state;
+    for (int seed = 0; seed < NUM_SEEDS; seed++) {
+        const Way *way = &ways[seed % 3];
+        const char *dir = work_dir(arena);
+        const char *first = run_part(p, way, seed, dir, false);
+        const char *rest = run_part(p, &ways[0], seed + 1, dir, true);
+        assert_string_equal(arena_printf(arena, "%s%s", first, rest), want.out);
+    }
+}
+
 /* A task of a collective writes to the memory of a device: it has ended when
  * the device is closed. */
 static void
@@ -226,6 +287,7 @@ main(void)
         cmocka_unit_test(results_do_not_depend_on_it),
         cmocka_unit_test(algorithms_do_not_depend_on_it),
         cmocka_unit_test(batches_that_nobody_takes_do_no_harm),
+        cmocka_unit_test(a_resumed_run_goes_on_to_the_same),
         cmocka_unit_test(a_failure_leaves_nothing_under_way),
     };
     return cmocka_run_group_tests(tests, new_arena, release_arena);

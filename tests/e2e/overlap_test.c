@@ -82,7 +82,7 @@ transfers_hide_behind_the_backward_pass(void **state)
     double bandwidth = choose_bandwidth(plan);
     double with = waited(plan, "timed", bandwidth);
     double without = waited(plan, "no-overlap", bandwidth);
-    print_message("%.1f MB/s: waits take %.2f ms a step, %.2f ms without "
+    print_message("# %.1f MB/s: waits take %.2f ms a step, %.2f ms without "
                   "overlap, %.1f %%\n",
                   bandwidth / 1e6, 1e3 * with / NUM_STEPS,
                   1e3 * without / NUM_STEPS, 100.0 * with / without);

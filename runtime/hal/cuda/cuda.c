@@ -215,13 +215,6 @@ free_memories(Cuda *c)
 
 /* ---- opening and closing ------------------------------------------------- */
 
-static void
-drain(Cuda *c)
-{
-    for (int i = 0; i < NUM_QUEUES && c->queues[i].stream; i++)
-        rt_event_wait(cuda_record(&c->queues[i].queue));
-}
-
 /* What the driver says to it changes nothing: all goes with the context. */
 static void
 cuda_close(RtDevice *d)
@@ -229,8 +222,9 @@ cuda_close(RtDevice *d)
     Cuda *c = rt_cuda_of(d);
     rt_cuda_programs_close(c);
     if (c->context) {
-        drain(c);
         c->cu->cuCtxSetCurrent(c->context);
+        for (int i = 0; i < NUM_QUEUES; i++)
+            rt_cuda_queue_drain(c, &c->queues[i]);
         if (c->programs.done)
             c->cu->cuEventDestroy_v2(c->programs.done);
         rt_cuda_unload(c);

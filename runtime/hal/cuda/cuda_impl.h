@@ -149,6 +149,9 @@ void rt_cuda_staging_flush(Cuda *c);
 /* ---- queues -------------------------------------------------------------- */
 
 Status rt_cuda_queue_open(Cuda *c, RtQueueKind kind) MUST_USE;
+/* Waits for all of it, also on a device that has failed, unless the driver says
+ * that it cannot. */
+void rt_cuda_queue_drain(Cuda *c, CudaQueue *q);
 void rt_cuda_queue_close(Cuda *c, CudaQueue *q);
 uint64_t rt_cuda_mark(Cuda *c, CudaQueue *q);
 void rt_cuda_wait_mark(Cuda *c, CudaQueue *q, CudaQueue *other, uint64_t value);

@@ -130,6 +130,17 @@ rt_cuda_queue_open(Cuda *c, RtQueueKind kind)
 }
 
 void
+rt_cuda_queue_drain(Cuda *c, CudaQueue *q)
+{
+    CUevent last = q->events[0];
+    if (!last || c->cu->cuEventRecord(last, q->stream))
+        return;
+    for (int asked = 0; c->cu->cuEventQuery(last) == CUDA_ERROR_NOT_READY;
+         asked++)
+        pause_between(asked, c->spin);
+}
+
+void
 rt_cuda_queue_close(Cuda *c, CudaQueue *q)
 {
     for (int i = 0; i < CUDA_EVENTS && q->events[i]; i++)

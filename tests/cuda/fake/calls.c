@@ -22,9 +22,7 @@ enum {
     DYNAMIC_SHARED = 227 << 10, /* with leave */
     PARAM_BYTES = 0x1100,
     PROCESSORS = 4,
-    RESIDENT_THREADS = 2048, /* of a processor */
-    NOT_YET = 2,             /* of so many questions one is told to wait */
-    LEAST_PTX = 70
+    NOT_YET = 2 /* of so many questions one is told to wait */
 };
 
 /* ---- entering and leaving --------------------------------------------------
@@ -152,23 +150,34 @@ cuDriverGetVersion(int *version)
     return CUDA_SUCCESS;
 }
 
+static const struct {
+    const char *name;
+    long long value;
+} known_values[] = {
+#define CUDA_VALUE(name, value) {#name, value},
+#include "runtime/hal/cuda/driver.def"
+#undef CUDA_VALUE
+};
+
 EXPORT
 cuGetErrorName(CUresult error, const char **text)
 {
     ENTER(ANYTIME);
-    *text = error == CUDA_ERROR_OUT_OF_MEMORY     ? "CUDA_ERROR_OUT_OF_MEMORY"
-            : error == CUDA_ERROR_ILLEGAL_ADDRESS ? "CUDA_ERROR_ILLEGAL_ADDRESS"
-                                                  : "CUDA_ERROR_UNKNOWN";
-    return CUDA_SUCCESS;
+    for (size_t i = 0; i < sizeof known_values / sizeof *known_values; i++)
+        if (known_values[i].value == (long long)error &&
+            strncmp(known_values[i].name, "CUDA_ERROR", 10) == 0) {
+            *text = known_values[i].name;
+            return CUDA_SUCCESS;
+        }
+    return CUDA_ERROR_INVALID_VALUE;
 }
 
 EXPORT
 cuGetErrorString(CUresult error, const char **text)
 {
+    (void)error;
     ENTER(ANYTIME);
-    *text = error == CUDA_ERROR_ILLEGAL_ADDRESS
-                ? "an illegal memory access was encountered"
-                : "the fake driver says so";
+    *text = "the fake driver says so";
     return CUDA_SUCCESS;
 }
 
@@ -433,8 +442,9 @@ cuOccupancyMaxActiveBlocksPerMultiprocessor(int *blocks, CUfunction function,
     ENTER(CONTEXT);
     const PtxKernelInfo *info = ptx_kernel_info(function->kernel);
     size_t bytes = info->static_shared + shared;
-    int by_shared = bytes ? (int)(DYNAMIC_SHARED / bytes) : RESIDENT_THREADS;
-    int by_threads = RESIDENT_THREADS / (threads > 0 ? threads : 1);
+    int resident = fake_world.options.threads;
+    int by_shared = bytes ? (int)(DYNAMIC_SHARED / bytes) : resident;
+    int by_threads = resident / (threads > 0 ? threads : 1);
     *blocks = by_shared < by_threads ? by_shared : by_threads;
     return CUDA_SUCCESS;
 }

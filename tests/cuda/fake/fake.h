@@ -46,6 +46,7 @@ typedef struct FakeOptions {
     uint64_t seed;
     size_t memory; /* bytes of a device */
     int version, capability;
+    int threads; /* that a processor has room for */
     char fail[64]; /* the call that fails, and which of them */
     int fail_number;
     int fail_error;

@@ -91,6 +91,8 @@ read_option(char *word, FakeOptions *o)
         return o->version = (int)x, true;
     if (read_number(word, "capability", &x))
         return o->capability = (int)x, true;
+    if (read_number(word, "threads", &x))
+        return o->threads = (int)x, true;
     if (strcmp(word, "count") == 0)
         return o->count = true;
     return read_fail(word, o);
@@ -104,12 +106,14 @@ fake_options(FakeOptions *out)
     *out = (FakeOptions){.devices = 1,
                          .memory = (size_t)1 << 30,
                          .version = 12020,
-                         .capability = 90};
+                         .capability = 90,
+                         .threads = 2048};
     snprintf(text, sizeof text, "%s", setting ? setting : "");
     for (char *word; (word = strtok_r(rest, ",", &rest));)
         if (!read_option(word, out))
-            fake_complain("TFD_FAKE_CUDA has \"%s\", which is none of "
-                          "devices:N, seed:N, memory:BYTES, version:N, "
-                          "capability:N, fail:CALL:N[:ERROR] and count",
-                          word);
+            fake_complain(
+                "TFD_FAKE_CUDA has \"%s\", which is none of "
+                "devices:N, seed:N, memory:BYTES, version:N, "
+                "capability:N, threads:N, fail:CALL:N[:ERROR] and count",
+                word);
 }

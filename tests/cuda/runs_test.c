@@ -1,0 +1,327 @@
+/*
+ * runs_test.c - tfd-run on the fake CUDA driver
+ *
+ * The bits of the CPU, in many orders; what is said where something is missing;
+ * and each function of the driver failing in turn.
+ */
+#include "tests/e2e/run.h"
+#include "tests/unit/sweep.h"
+#include "tests/unit/unit.h"
+
+#include <sys/stat.h>
+
+static const char program[] =
+    "var w: f32[3] = [1.0, 2.0, 3.0]\n"
+    "dataset train = range(8).map(fn(i) = f32(i)).batch(4)\n"
+    "fn step(x) {\n"
+    "  w -= 0.001 * all_reduce(sum, w * sum(x))\n"
+    "  return sum(w)\n"
+    "}\n"
+    "main {\n"
+    "  for x in distribute(train) { run step(x) }\n"
+    "  print(\"{w}\")\n"
+    "}\n";
+
+static const char *dir; /* with the plans */
+
+static void
+set_driver(const char *folder, const char *options)
+{
+    setenv("LD_LIBRARY_PATH", folder, 1);
+    setenv("TFD_FAKE_CUDA", options, 1);
+}
+
+static void
+set_fake(const char *options)
+{
+    set_driver(getenv("TFD_FAKE_DRIVER"), options);
+}
+
+/* ---- results --------------------------------------------------------------
+ */
+
+static const char *
+plan_of(Arena *a, const char *name)
+{
+    const char *plan = arena_printf(a, "%s/%s.tfp", dir, name);
+    const char *source = strcmp(name, "small")
+                             ? arena_printf(a, "%s/docs/examples/%s.tfd",
+                                            getenv("TFD_ROOT"), name)
+                             : arena_printf(a, "%s/small.tfd", dir);
+    run_ok(a, "tfdc %s --devices gpu:0 -o %s", source, plan);
+    return plan;
+}
+
+/* As on the CPU, whatever the order. */
+static void
+bits_are_those_of_the_cpu(void **state)
+{
+    static const struct {
+        const char *name;
+        int seeds;
+    } rows[] = {{"small", 20}, {"linear", 5}, {"schedule", 1}, {"metric", 1}};
+    Arena *a = *state;
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        const char *plan = plan_of(a, rows[i].name);
+        set_fake("");
+        Ran cpu = run_ok(a, "tfd-run %s --devices cpu:0 --checksum", plan);
+        for (int s = sweep_first(rows[i].seeds); s < rows[i].seeds;
+             s = sweep_next(s)) {
+            set_fake(arena_printf(a, "seed:%d", s));
+            Ran gpu = run_ok(a, "tfd-run %s --checksum", plan);
+            assert_string_equal(gpu.out, cpu.out);
+            assert_string_equal(gpu.err, "");
+        }
+    }
+}
+
+/* A checkpoint made on one kind of device is resumed on the other. */
+static void
+checkpoints_go_both_ways(void **state)
+{
+    static const char *const order[][2] = {{"cuda:0", "cpu:0"},
+                                           {"cpu:0", "cuda:0"}};
+    Arena *a = *state;
+    const char *plan = plan_of(a, "linear");
+    set_fake("");
+    Ran whole = run_ok(a, "tfd-run %s --devices cpu:0 --checksum", plan);
+    for (int i = 0; i < 2; i++) {
+        const char *folder = arena_printf(a, "%s/checkpoints%d", dir, i);
+        run_ok(a, "tfd-run %s --devices %s --checkpoint %s --every 300", plan,
+               order[i][0], folder);
+        Ran rest = run_ok(a,
+                          "tfd-run %s --devices %s --checkpoint %s --every 300 "
+                          "--resume --checksum",
+                          plan, order[i][1], folder);
+        assert_non_null(strstr(whole.out, strstr(rest.out, "checksum")));
+    }
+}
+
+/* ---- messages --------------------------------------------------------------
+ */
+
+static const struct {
+    const char *options, *devices, *says;
+} messages[] = {
+    {"version:11020", "cuda:0",
+     "cuda:0 cannot be used: the driver is for CUDA 11.2; CUDA 11.4 (driver "
+     "470) or newer is needed"},
+    {"devices:2", "cuda:3", "there is no cuda:3: this machine has 2 GPUs"},
+    {"memory:100", "cuda:0", "of cuda:0: 100 of its 100 are free"},
+    {"version:11040", "cuda:0",
+     ": its PTX is newer than the driver, which is for CUDA 11.4; a newer "
+     "driver can"},
+    {"fail:cuModuleLoadDataEx:2:218", "cuda:0",
+     ": cuModuleLoadDataEx says CUDA_ERROR_INVALID_PTX, 218 (the fake driver "
+     "says so)"},
+    {"fail:cuInit:1:100", "cuda:0",
+     "cuda:0 cannot be used: cuInit says CUDA_ERROR_NO_DEVICE, 100 (the fake "
+     "driver says so)"},
+    {"fail:cuEventQuery:9:700", "cuda:0",
+     "cuda:0 has failed: cuEventQuery says CUDA_ERROR_ILLEGAL_ADDRESS, 700 "
+     "(the fake driver says so)"},
+};
+
+static void
+what_is_missing_is_said(void **state)
+{
+    Arena *a = *state;
+    const char *plan = arena_printf(a, "%s/newer.tfp", dir);
+    run_ok(a, "tfdc %s/small.tfd --target native,sm_90 -o %s", dir, plan);
+    for (size_t i = 0; i < sizeof messages / sizeof *messages; i++) {
+        set_fake(messages[i].options);
+        Ran ran = run(a, "tfd-run %s --devices %s", plan, messages[i].devices);
+        assert_int_equal(ran.code, 3);
+        if (!strstr(ran.err, messages[i].says))
+            fail_msg("not said: %s\nbut: %s", messages[i].says, ran.err);
+    }
+}
+
+/* A library that is none, and one without the functions. */
+static void
+drivers_that_are_none_are_said(void **state)
+{
+    Arena *a = *state;
+    const char *plan = plan_of(a, "small");
+    const char *folder = arena_printf(a, "%s/none", dir);
+    assert_int_equal(mkdir(folder, 0777), 0);
+    write_text(arena_printf(a, "%s/libcuda.so.1", folder), "none\n");
+    set_driver(folder, "");
+    Ran none = run(a, "tfd-run %s", plan);
+    assert_int_equal(none.code, 3);
+    assert_non_null(strstr(none.err, "cuda:0 cannot be used: there is no "
+                                     "libcuda.so.1, which comes with NVIDIA's "
+                                     "driver; CUDA 11.4"));
+    set_driver(getenv("TFD_OLD_DRIVER"), "");
+    Ran old = run(a, "tfd-run %s", plan);
+    assert_int_equal(old.code, 3);
+    assert_non_null(strstr(old.err, "cuda:0 cannot be used: the driver has no "
+                                    "cuDriverGetVersion; CUDA 11.4"));
+}
+
+/* Several replicas combine values, which GPUs cannot do yet. */
+static void
+collectives_are_refused(void **state)
+{
+    Arena *a = *state;
+    const char *plan = arena_printf(a, "%s/two.tfp", dir);
+    run_ok(a, "tfdc %s/docs/examples/linear.tfd --devices cuda:0-1 -o %s",
+           getenv("TFD_ROOT"), plan);
+    set_fake("devices:2");
+    Ran ran = run(a, "tfd-run %s", plan);
+    assert_int_equal(ran.code, 3);
+    assert_non_null(strstr(ran.err, "cannot take part in collectives: this "
+                                    "version has them for devices that execute "
+                                    "the host's code"));
+}
+
+static const char *const shortages[] = {
+    "no memory for the streams of cuda:0",
+    " kernels of cuda:0",
+    "no memory for the handles of cuda:0",
+};
+
+static void
+shortages_are_said(void **state)
+{
+    enum { NUM = sizeof shortages / sizeof *shortages, MOST = 100 };
+    Arena *a = *state;
+    const char *plan = plan_of(a, "small");
+    bool seen[NUM] = {false};
+    if (sweep_part() > 1)
+        return; /* each piece of an arena is an allocation there */
+    set_fake("");
+    for (int n = 1, code = 3; code && n < MOST; n++) {
+        setenv("TFD_FAIL", arena_printf(a, "alloc:%d", n), 1);
+        Ran ran = run(a, "tfd-run %s", plan);
+        code = ran.code;
+        for (int i = 0; i < NUM; i++)
+            seen[i] |= strstr(ran.err, shortages[i]) != NULL;
+    }
+    unsetenv("TFD_FAIL");
+    for (int i = 0; i < NUM; i++)
+        if (!seen[i])
+            fail_msg("not said: %s", shortages[i]);
+}
+
+/* ---- each call failing ------------------------------------------------------
+ */
+
+static const char *const calls[] = {
+#define CUDA_CALL(name, params) #name,
+#include "runtime/hal/cuda/driver.def"
+#undef CUDA_CALL
+};
+
+/* These give back, or say what an error is: a run can do without.  The context
+ * is set by main's thread and by the device's, and then to close it. */
+static bool
+is_needed(const char *call, int n)
+{
+    if (!strcmp(call, "cuCtxSetCurrent"))
+        return n <= 2;
+    static const char *const others[] = {"cuDevicePrimaryCtxRelease_v2",
+                                         "cuModuleUnload",
+                                         "cuMemFree_v2",
+                                         "cuMemFreeHost",
+                                         "cuStreamDestroy_v2",
+                                         "cuEventDestroy_v2",
+                                         "cuGetErrorName",
+                                         "cuGetErrorString"};
+    for (size_t i = 0; i < sizeof others / sizeof *others; i++)
+        if (!strcmp(call, others[i]))
+            return false;
+    return true;
+}
+
+static int
+count_lines(const char *text)
+{
+    int n = 0;
+    for (; *text; text++)
+        n += *text == '\n';
+    return n;
+}
+
+/* Whether the call was there to fail, which the fake driver counts. */
+static bool
+was_called(const char *err, Arena *a, const char *call, int n)
+{
+    const char *at = strstr(err, arena_printf(a, " %s\n", call));
+    while (at && at > err && at[-1] != ' ')
+        at--;
+    return at && atoi(at) >= n;
+}
+
+enum { TIMES = 3 };
+
+/* What the fake driver counts where nothing fails. */
+static void
+count_calls(Arena *a, const char *plan, const char *counts[TIMES + 1])
+{
+    for (int n = 1; n <= TIMES; n++) {
+        set_fake(arena_printf(a, "seed:%d,count", n));
+        counts[n] = run_ok(a, "tfd-run %s --checksum", plan).err;
+    }
+}
+
+static void
+fail_call(Arena *a, const char *plan, const char *call, int n,
+          const char *counts)
+{
+    bool fails = was_called(counts, a, call, n) && is_needed(call, n);
+    set_fake(arena_printf(a, "seed:%d,fail:%s:%d", n, call, n));
+    Ran ran = run(a, "tfd-run %s --checksum", plan);
+    if (ran.code != (fails ? 3 : 0) || count_lines(ran.err) != (fails ? 1 : 0))
+        fail_msg("%s, call %d: status %d, and %s", call, n, ran.code, ran.err);
+    if (fails && !strstr(ran.err, call))
+        fail_msg("%s, call %d: %s", call, n, ran.err);
+}
+
+static void
+each_call_may_fail(void **state)
+{
+    enum { NUM = TIMES * (int)(sizeof calls / sizeof *calls) };
+    const char *counts[TIMES + 1];
+    Arena *a = *state;
+    const char *plan = plan_of(a, "small");
+    count_calls(a, plan, counts);
+    for (int i = sweep_first(NUM); i < NUM; i = sweep_next(i))
+        fail_call(a, plan, calls[i / TIMES], 1 + i % TIMES,
+                  counts[1 + i % TIMES]);
+}
+
+/* ---- the suite --------------------------------------------------------------
+ */
+
+static int
+make_programs(void **state)
+{
+    Arena *a = arena_new(NULL, "runs");
+    dir = work_dir(a);
+    write_text(arena_printf(a, "%s/small.tfd", dir), program);
+    *state = a;
+    return 0;
+}
+
+static int
+release(void **state)
+{
+    arena_release(*state);
+    return 0;
+}
+
+int
+main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(bits_are_those_of_the_cpu),
+        cmocka_unit_test(checkpoints_go_both_ways),
+        cmocka_unit_test(what_is_missing_is_said),
+        cmocka_unit_test(drivers_that_are_none_are_said),
+        cmocka_unit_test(collectives_are_refused),
+        cmocka_unit_test(shortages_are_said),
+        cmocka_unit_test(each_call_may_fail),
+    };
+    return cmocka_run_group_tests(tests, make_programs, release);
+}

@@ -295,11 +295,14 @@ rt_iter_all_rows(const RtIter *it)
 }
 
 bool
-rt_iter_is_ahead(const RtIter *it)
+rt_iter_is_ahead(RtIter *it, bool waits)
 {
     uint32_t pass = rt_wait_word_load(&it->pass);
-    if (it->ended || pass == 0 ||
-        rt_wait_word_load(&it->made) == (uint32_t)it->next)
+    if (it->ended || pass == 0)
+        return false;
+    if (waits && it->threads && !wait_for_slot(it))
+        return false;
+    if (rt_wait_word_load(&it->made) == (uint32_t)it->next)
         return false;
     const Slot *s = slot_of(it, it->next);
     return s->pass == pass && !s->end && !s->failed;

@@ -189,6 +189,7 @@ typedef struct RtDeviceCaps {
     bool has_copy_engine;   /* QUEUE_COPY runs beside QUEUE_COMPUTE */
     bool has_coll_engine;   /* QUEUE_COLL, too */
     bool enqueues_programs; /* q_NAME are launched, else p_NAME */
+    bool is_repeatable;     /* what is enqueued must not depend on time */
     size_t max_arena_bytes; /* of a device */
     /* The machine whose time launches take; NULL: launches are executed. */
     const IrMachine *machine;

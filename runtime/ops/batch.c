@@ -185,7 +185,8 @@ rt_copy_ahead(RtRun *run)
 {
     for (int i = 0; run->iterators && i < run->module->iters.len; i++) {
         RtIterBinding *it = &run->iterators[i];
-        if (!it->slots || it->is_ahead || !rt_iter_is_ahead(it->iter))
+        if (!it->slots || it->is_ahead ||
+            !rt_iter_is_ahead(it->iter, run->caps->is_repeatable))
             continue;
         copy_to_slots(run, it, true, it->ahead);
         it->is_ahead = true;

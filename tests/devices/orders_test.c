@@ -6,6 +6,7 @@
  */
 #include "tests/devices/runs.h"
 
+#include <fcntl.h>
 #include "tests/unit/work_dir.h"
 
 enum { NUM_SEEDS = 20 };
@@ -271,6 +272,62 @@ a_resumed_run_goes_on_to_the_same(void **state)
     }
 }
 
+enum { LAST_STEP = 7 };
+
+static void
+remove_at_last(void *data, int64_t step)
+{
+    if (step == LAST_STEP)
+        assert_int_equal(system(arena_printf(arena, "rm -r %s", (char *)data)),
+                         0);
+}
+
+/* Nobody waits for a checkpoint after the last one, but the end of the run. */
+static void
+a_last_checkpoint_that_fails_is_told(void **state)
+{
+    char *dir = arena_strdup(arena, work_dir(arena));
+    (void)state;
+    assert_fails(program(2, steps),
+                 (RtOptions){.checkpoint_dir = dir,
+                             .every = LAST_STEP,
+                             .on_step = remove_at_last,
+                             .on_step_data = dir},
+                 STATUS_INPUT, dir);
+}
+
+/* The trace of a run. */
+static const char *
+turns(const Plan *p, int seed)
+{
+    int usual = dup(2), to = open("/tmp", O_TMPFILE | O_RDWR, 0600);
+    fflush(stderr);
+    dup2(to, 2);
+    Result r =
+        run_on(p, "sandbox:0-1", arena_printf(arena, "seed:%d,trace", seed));
+    fflush(stderr);
+    dup2(usual, 2);
+    close(usual);
+    assert_null(r.st);
+    size_t n = (size_t)lseek(to, 0, SEEK_END);
+    char *text = arena_alloc(arena, n + 1);
+    assert_int_equal(pread(to, text, n, 0), n);
+    close(to);
+    return text;
+}
+
+static void
+a_seed_repeats_its_order(void **state)
+{
+    Plan *p = build_plan(arena, program(2, steps));
+    (void)state;
+    for (int seed = 0; seed < 4; seed++) {
+        const char *first = turns(p, seed);
+        assert_non_null(strstr(first, "sandbox: turn 100: "));
+        assert_string_equal(turns(p, seed), first);
+    }
+}
+
 /* A task of a collective writes to the memory of a device: it has ended when
  * the device is closed. */
 static void
@@ -288,6 +345,8 @@ main(void)
         cmocka_unit_test(algorithms_do_not_depend_on_it),
         cmocka_unit_test(batches_that_nobody_takes_do_no_harm),
         cmocka_unit_test(a_resumed_run_goes_on_to_the_same),
+        cmocka_unit_test(a_last_checkpoint_that_fails_is_told),
+        cmocka_unit_test(a_seed_repeats_its_order),
         cmocka_unit_test(a_failure_leaves_nothing_under_way),
     };
     return cmocka_run_group_tests(tests, new_arena, release_arena);

@@ -216,7 +216,7 @@ decode_mov(Parser *p, Opcode *o, Insn *i)
         decode_pack(p, i, whole, part);
 }
 
-/* ---- cvt (9.7.9, "cvt") ------------------------------------------------- */
+/* ---- cvt ------------------------------------------------- */
 
 static const char *const roundings[] = {"rn", "rni", "rzi", "rmi", "rpi", NULL};
 
@@ -422,7 +422,7 @@ decode_st(Parser *p, Opcode *o, Insn *i)
     parse_elements(p, i, type, false);
 }
 
-/* ---- cp.async (9.7.8.25) ------------------------------------------------ */
+/* ---- cp.async ------------------------------------------------ */
 
 /* cp.async.ca|cg.shared.global [to], [from], bytes {, bytes of from}; */
 static void

@@ -1,7 +1,7 @@
 /*
  * numbers.h - arithmetic of PTX that C has no operator for
  *
- * Section numbers are those of the PTX ISA manual, version 8.5.
+ * What they mean is in the PTX ISA manual, in the sections of the instructions.
  */
 #ifndef TFD_TESTS_CUDA_PTX_NUMBERS_H
 #define TFD_TESTS_CUDA_PTX_NUMBERS_H
@@ -56,14 +56,14 @@ from_bits64(u64 bits)
     return x;
 }
 
-/* A result of f32: every NaN is the canonical one (9.7.3). */
+/* A result of f32: every NaN is the canonical one. */
 static inline f32
 nan32(f32 x)
 {
     return x == x ? x : from_bits32(0x7fffffff);
 }
 
-/* ---- min and max (9.7.3.11): of a number and a NaN the number; -0 < +0 --- */
+/* ---- min and max: of a number and a NaN the number; -0 < +0 --- */
 
 static inline f32
 min32(f32 x, f32 y)
@@ -105,7 +105,7 @@ max64(f64 x, f64 y)
     return x > y || (x == y && !signbit(x)) ? x : y;
 }
 
-/* ---- fields of bits (9.7.1) --------------------------------------------- */
+/* ---- fields of bits --------------------------------------------- */
 
 static inline u32
 reversed(u32 x)

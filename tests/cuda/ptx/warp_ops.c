@@ -14,7 +14,7 @@ enum { SHFL_UP, SHFL_DOWN, SHFL_BFLY, SHFL_IDX };
 enum { VOTE_ALL, VOTE_ANY, VOTE_UNI, VOTE_BALLOT };
 enum { REDUX_ADD, REDUX_MIN, REDUX_MAX, REDUX_AND, REDUX_OR, REDUX_XOR };
 
-/* ---- shfl.sync (9.7.9.6) ------------------------------------------------ */
+/* ---- shfl.sync ------------------------------------------------ */
 
 /* The lane that a lane reads, and whether it is in range; else it reads itself.
  * c has the clamp, and above it the mask of segments. */
@@ -62,7 +62,7 @@ ptx_vote(Warp *w, const Insn *i, uint32_t lanes)
     const u32 *a = LANES(u32, w, i->src[1]);
     u32 yes = 0;
     FOR_LANES_OF(l, lanes)
-    yes |= (a[l] != i->is_negated) << l;
+    yes |= (u32)(a[l] != i->is_negated) << l;
     u32 result = i->mode == VOTE_ALL   ? yes == lanes
                  : i->mode == VOTE_ANY ? yes != 0
                  : i->mode == VOTE_UNI ? yes == lanes || yes == 0

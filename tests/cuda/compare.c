@@ -14,7 +14,7 @@
 #include <string.h>
 #include "tests/ref/kernel_eval.h"
 
-enum { MAX_WORDS = 64, NUM_BLOCKS = 3, FILL = 0xa5 };
+enum { MAX_WORDS = 64, FILL = 0xa5 };
 
 typedef struct Array {
     DType dtype;
@@ -31,6 +31,7 @@ struct Comparison {
     int num, num_words;
     Array *arrays;
     int64_t dims[MAX_WORDS];
+    LaunchShape shape;
     uint64_t limit;
 };
 
@@ -71,25 +72,44 @@ next_random(uint64_t *state)
     return x ^ (x >> 31);
 }
 
-/* Numbers around 0; now and then one that has no neighbours. */
+static const double rare[] = {
+    0.0,       -0.0,   1e-42, -3.5,   88.9,   2.5,    65504,    INFINITY,
+    -INFINITY, NAN,    1.0,   -1e-42, 5e-324, 3.4e38, 1.7e308,  -103.5,
+    1e-8,      9.3e18, 0.25,  -1.0,   127.5,  -6.5e4, -2.2e-14, 2147483648.0};
+enum { NUM_RARE = sizeof rare / sizeof *rare, NUM_TAME = 7 };
+
 static Scalar
-made_up(DType t, uint64_t r)
+made_up_float(DType t, uint64_t r, bool wild)
 {
-    static const double rare[] = {0.0, -0.0, 1e-42, -3.5, 88.9, 2.5, 65504};
-    if (!dtype_is_float(t))
-        return scalar_int(t, (int64_t)(r >> 20) % 60);
     double x = (double)(int64_t)(r >> 11) / (double)(INT64_C(1) << 51) - 2;
-    if (r % 64 == 0)
-        x = rare[(r >> 8) % (sizeof rare / sizeof *rare)];
+    if (r % (wild ? 3 : 64) == 0)
+        x = rare[(r >> 8) % (wild ? NUM_RARE : NUM_TAME)];
+    else if (wild && r % 3 == 1)
+        x = ldexp(x, (int)((r >> 4) % 40) - 30);
     return scalar_float(t, x);
 }
 
-static void
-fill(Array *x, uint64_t seed)
+static Scalar
+made_up_int(DType t, uint64_t r, bool wild)
 {
-    for (int64_t i = 0; i < x->size; i++)
+    int64_t x = (int64_t)(r >> 20) % 60;
+    if (wild && r % 3 == 0)
+        x = (int64_t)next_random(&r);
+    else if (wild && r % 3 == 1)
+        x = ((int64_t)1 << (r >> 8) % 63) - (int64_t)(r >> 3) % 2;
+    return scalar_int(t, x);
+}
+
+/* Numbers around 0, most of them. */
+static void
+fill(Array *x, uint64_t seed, bool wild)
+{
+    for (int64_t i = 0; i < x->size; i++) {
+        uint64_t r = next_random(&seed);
         scalar_store(x->dtype, x->input, i,
-                     made_up(x->dtype, next_random(&seed)));
+                     dtype_is_float(x->dtype) ? made_up_float(x->dtype, r, wild)
+                                              : made_up_int(x->dtype, r, wild));
+    }
 }
 
 /* ---- arrays ------------------------------------------------------------- */
@@ -118,7 +138,7 @@ size_of(Dim d, const int64_t *dims)
 }
 
 static void
-make_array(Comparison *c, int i, uint64_t seed)
+make_array(Comparison *c, int i)
 {
     const BeKernel *k = c->kernel;
     int num_in = k->arrays[K_IN].len;
@@ -132,7 +152,7 @@ make_array(Comparison *c, int i, uint64_t seed)
     x->from = x->is_output && from->from ? from->from->index : -1;
     x->input = arena_alloc(c->arena, x->bytes + 64);
     if (!x->is_output) {
-        fill(x, seed + (uint64_t)i * 977);
+        fill(x, c->shape.blocks + (uint64_t)i * 977, c->shape.wild);
         return;
     }
     x->expected = arena_alloc(c->arena, x->bytes + 64);
@@ -164,16 +184,16 @@ run_on_cpu(Comparison *c, const RtCode *cpu)
 }
 
 Comparison *
-comparison_new(Arena *a, const BeKernel *k, const RtCode *cpu, int64_t rows,
-               uint64_t seed)
+comparison_new(Arena *a, const BeKernel *k, const RtCode *cpu,
+               LaunchShape shape)
 {
     Comparison *c = NEW(a, Comparison);
-    *c = (Comparison){.arena = a, .kernel = k};
+    *c = (Comparison){.arena = a, .kernel = k, .shape = shape};
     c->num = k->arrays[K_IN].len + k->arrays[K_OUT].len;
     c->arrays = NEW_ARRAY(a, Array, (size_t)c->num + 1);
-    set_dims(c, rows);
+    set_dims(c, shape.rows);
     for (int i = 0; i < c->num; i++)
-        make_array(c, i, seed);
+        make_array(c, i);
     run_on_cpu(c, cpu);
     return c;
 }
@@ -265,7 +285,7 @@ comparison_run(Comparison *c, PtxMachine *machine, const PtxKernel *kernel,
     const PtxKernelInfo *info = ptx_kernel_info(kernel);
     PtxReport report;
     PtxLaunch l = {.kernel = kernel,
-                   .grid = {NUM_BLOCKS, 1, 1},
+                   .grid = {c->shape.blocks, 1, 1},
                    .block = {info->reqntid[0], 1, 1},
                    .memory = {find_array, c},
                    .checks = checks,

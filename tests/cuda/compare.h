@@ -15,9 +15,15 @@ typedef struct Comparison Comparison;
 /* The objects of kernels for this CPU, loaded. */
 RtCode *comparison_compile(const BeKernels *kernels);
 
-/* With `rows` rows where a batch has any number; in a. */
+typedef struct LaunchShape {
+    int64_t rows; /* where a batch has any number */
+    uint32_t blocks;
+    bool wild; /* inputs: infinities, NaNs, extremes among them */
+} LaunchShape;
+
+/* In a. */
 Comparison *comparison_new(Arena *a, const BeKernel *k, const RtCode *cpu,
-                           int64_t rows, uint64_t seed);
+                           LaunchShape shape);
 
 typedef enum Outcome {
     OUTCOME_SAME,

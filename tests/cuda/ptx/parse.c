@@ -424,10 +424,11 @@ parse_target(Parser *p)
 {
     int line = p->x.token.line;
     const char *name = ptx_expect_any_name(&p->x, "a target");
-    if (strncmp(name, "sm_", 3) || atoi(name + 3) < 70)
+    int number = strncmp(name, "sm_", 3) ? 0 : atoi(name + 3);
+    if (number < 70)
         ptx_fail(&p->x, line, "the target %s: sm_70 or newer is executed",
                  name);
-    p->module->target = atoi(name + 3);
+    p->module->target = number;
 }
 
 static void

@@ -13,6 +13,7 @@
 #include "ir/base/io/file.h"
 #include "ir/base/io/limit.h"
 #include "ir/base/io/options.h"
+#include "runtime/run/list.h"
 #include "runtime/run/run.h"
 
 static const char program[] = "tfd-run";
@@ -36,6 +37,7 @@ enum {
     OPT_STATS,
     OPT_CHECKSUM,
     OPT_INFO,
+    OPT_LIST,
     NUM_OPTS
 };
 
@@ -103,6 +105,10 @@ static const OptionRow rows[NUM_OPTS] = {
                   .help = "print what the plan has instead of running it: "
                           "devices, programs, kernels, code for which "
                           "machines"},
+    [OPT_LIST] = {.name = "list-devices",
+                  .help = "print the devices that can be used here, without "
+                          "a plan",
+                  .alone = true},
 };
 
 static const OptionTable table = {
@@ -236,6 +242,14 @@ print_info(Arena *a, const Plan *plan)
     return file_write("-", str_text(&s), s.len);
 }
 
+static Status
+print_devices(Arena *a)
+{
+    Str s = str_new(a);
+    rt_list_devices(a, &s);
+    return file_write("-", str_text(&s), s.len);
+}
+
 /* Opened resources stay for the report; plan is NULL until it is read. */
 static Status
 run(Arena *a, int argc, char **argv, Plan **plan)
@@ -246,6 +260,8 @@ run(Arena *a, int argc, char **argv, Plan **plan)
     const char *answer = options_answer(o);
     if (answer)
         return file_write("-", answer, strlen(answer));
+    if (options_given(o, OPT_LIST))
+        return print_devices(a);
     TRY(take_options(a, o, &options));
     TRY(plan_read(a, options_operand(o), plan));
     if (options_given(o, OPT_INFO))

@@ -159,6 +159,25 @@ drivers_that_are_none_are_said(void **state)
                                     "cuDriverGetVersion; CUDA 11.4"));
 }
 
+static void
+devices_are_listed(void **state)
+{
+    Arena *a = *state;
+    set_fake("devices:2,capability:86");
+    const char *out = run_ok(a, "tfd-run --list-devices").out;
+    for (int i = 0; i < 2; i++)
+        assert_non_null(strstr(
+            out, arena_printf(a,
+                              "\ncuda:%d            Fake GPU %d, compute "
+                              "capability 8.6, 1.1 GB, driver for CUDA 12.2\n",
+                              i, i)));
+    assert_non_null(strstr(out, "cpu:0-1023        some threads"));
+    set_driver(getenv("TFD_OLD_DRIVER"), "");
+    out = run_ok(a, "tfd-run --list-devices").out;
+    assert_non_null(strstr(out, "\ncuda              cuda:0 cannot be used: "
+                                "the driver has no "));
+}
+
 /* Several replicas combine values, which GPUs cannot do yet. */
 static void
 collectives_are_refused(void **state)
@@ -319,6 +338,7 @@ main(void)
         cmocka_unit_test(checkpoints_go_both_ways),
         cmocka_unit_test(what_is_missing_is_said),
         cmocka_unit_test(drivers_that_are_none_are_said),
+        cmocka_unit_test(devices_are_listed),
         cmocka_unit_test(collectives_are_refused),
         cmocka_unit_test(shortages_are_said),
         cmocka_unit_test(each_call_may_fail),

@@ -210,6 +210,9 @@ static bool
 has_question(const Options *o)
 {
     int own = o->table->num_rows;
+    for (int i = 0; i < own; i++)
+        if (o->table->rows[i].alone && o->given[i].len)
+            return true;
     return o->given[own + COMMON_HELP].len ||
            o->given[own + COMMON_VERSION].len;
 }

@@ -31,6 +31,7 @@ typedef struct OptionRow {
     const char *arg;           /* what --help calls its value; NULL: a switch */
     const char *const *values; /* all possible values, then NULL; or NULL */
     const char *help;          /* the text of --help, which is wrapped there */
+    bool alone;                /* the operand may be missing */
 } OptionRow;
 
 typedef struct OptionTable {

@@ -20,7 +20,9 @@
 Val
 be_host_call_field(BeHost *h, Val call, Type type, size_t offset)
 {
-    return be_load(h->u, type, be_offset_const(h->u, call, (int64_t)offset), 8);
+    unsigned bytes = type == h->u->i32 ? 4 : 8;
+    return be_load(h->u, type, be_offset_const(h->u, call, (int64_t)offset),
+                   bytes);
 }
 
 BeCallFields

@@ -1,11 +1,12 @@
 /*
  * checkpoint.c - a run that may be killed at any moment (D11)
  *
- * At a safepoint nothing runs, and all values that main may read again are in
- * memory: values in its frame and rows on the devices (ir/analysis/live.h),
- * variables, the sizes of batches, the iterators.  These are copied, and main
- * continues while a thread writes the copy.  A resumed run restores all of
- * them, and main is entered at the same safepoint (TfdCall.resume).
+ * At a safepoint no program runs (what is copied ahead is not saved), and all
+ * values that main may read again are in memory: values in its frame and rows
+ * on the devices (ir/analysis/live.h), variables, the sizes of batches, the
+ * iterators.  These are copied, and main continues while a thread writes the
+ * copy.  A resumed run restores all of them, and main is entered at the same
+ * safepoint (TfdCall.resume).
  *
  * Files that the program itself writes are complete at any time, except that of
  * summaries, which grows: it is cut back to its length at the checkpoint.
@@ -150,7 +151,7 @@ static void
 shared_archive(RtRun *run, const RtExtent *e, int num_devices, RtArchive *ar)
 {
     char block[BLOCK_BYTES];
-    int each = run->num_replicas / run->num_devices;
+    int each = run->replicas_each;
     for (int64_t at = e->begin; at < e->end && !ar->wrong; at += BLOCK_BYTES) {
         int64_t rest = e->end - at;
         size_t n = rest < BLOCK_BYTES ? (size_t)rest : BLOCK_BYTES;

@@ -128,6 +128,8 @@ rt_status_of_abandoned(RtRun *run)
 {
     RtWatchdog *w = &run->watchdog;
     RtExecutor *failed = atomic_load(&w->failed);
+    if (rt_has_lost_device(run))
+        return rt_devices_status(run);
     if (failed)
         return status_of_fault(run, &failed->fault, failed);
     return rt_status_of_stop(run);

@@ -34,7 +34,8 @@ struct RtRun {
     RtWatchdog watchdog;
     double timeout; /* of collectives */
     int num_replicas;
-    int num_devices; /* each has as many replicas, next to one another */
+    int num_devices;
+    int replicas_each; /* on a device, next to one another */
     IrDevices device_list;
     const RtDeviceCaps *caps; /* of all of them */
     bool enqueues;            /* device programs are q_NAME */

@@ -9,8 +9,9 @@
  * A queue executes its operations in order, one after another, and returns at
  * once to whoever enqueues.  Queues of one device run independently: an event
  * marks a point of one, for which another queue or the host can wait.
- * Enqueuing allocates nothing.  What operations point to in the host's memory
- * must not change, and must last, until they have executed.
+ * Enqueuing allocates nothing; where a queue is full, it waits for room.  What
+ * operations point to in the host's memory must not change, and must last,
+ * until they have executed.
  *
  * One thread at a time enqueues on a device: main's, but a running program's
  * own thread enqueues on the queue of collectives.
@@ -88,7 +89,8 @@ typedef struct RtEvent {
 } RtEvent;
 
 /* Kernel number `kernel` of the plan on items 0 .. count of its grid, in ranges
- * of at least grain; ptrs and dims as for TfdKernel, ptrs of the device. */
+ * of at least grain (0: in one); ptrs and dims as for TfdKernel, ptrs of the
+ * device. */
 typedef struct RtKernelLaunch {
     int kernel;
     void *const *ptrs;
@@ -97,8 +99,9 @@ typedef struct RtKernelLaunch {
     int num_ptrs; /* devices with code of their own copy them; else unused */
 } RtKernelLaunch;
 
-/* Device program number `program` of the plan.  Pointers in call, and in
- * what it points to, are addresses of the device. */
+/* Device program number `program` of the plan.  base, shared and the entries of
+ * in and out are addresses of the device; so is dims unless programs enqueue
+ * their work. */
 typedef struct RtProgramLaunch {
     int program;
     TfdCall *call;  /* of its first replica on the device */
@@ -139,9 +142,10 @@ typedef struct RtProgramOps {
     uint32_t (*wait_word)(RtDevice *d, RtWaitWord *word, uint32_t old);
 
     /* The rest is for programs that enqueue their work (q_NAME), on the queue
-     * that executes them. launch: its arguments are copied; grain 0: one thread
-     * does all.  copy: both addresses are of the device; store and load: `at`
-     * is, and n is at most 8. */
+     * that executes them. The arguments of launch and the word of store are
+     * copied; load has executed when it returns, as copy_in, copy_out and run
+     * have.  copy: both addresses are of the device; store and load: `at` is,
+     * and n is at most 8. */
     void (*launch)(RtDevice *d, const RtKernelLaunch *launch);
     void (*copy)(RtDevice *d, void *to, const void *from, size_t n);
     void (*store)(RtDevice *d, void *at, const void *word, size_t n);

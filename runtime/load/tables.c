@@ -75,7 +75,7 @@ has_line(const char *text, const char *begin, const char *name,
     size_t n = strlen(begin), len = strlen(name);
     for (const char *at = text; (at = strstr(at, begin)); at += n)
         if ((at == text || at[-1] == '\n') && strncmp(at + n, name, len) == 0 &&
-            strchr(after, at[n + len]))
+            at[n + len] && strchr(after, at[n + len]))
             return true;
     return false;
 }

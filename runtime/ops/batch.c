@@ -87,12 +87,6 @@ rt_end_copies(const RtRun *run, RtIterBinding *it)
     it->is_ahead = false;
 }
 
-static int
-replicas_each(const RtRun *run)
-{
-    return run->num_replicas / run->num_devices;
-}
-
 static RtDevicePtr
 slot_place(const RtIterBinding *it, const RtExecutor *replica, int i)
 {
@@ -119,7 +113,7 @@ static void
 copy_to_slots(const RtRun *run, const RtIterBinding *it, bool next,
               RtEvent *copied)
 {
-    int each = replicas_each(run);
+    int each = run->replicas_each;
     for (int i = 0; i < run->num_devices; i++) {
         RtDevice *d = run->devices[i];
         RtQueue *q = d->queues[QUEUE_COPY];
@@ -180,13 +174,26 @@ rt_copy_batch(RtRun *run, const RtHostOp *h)
     copy_from_slots(run, it, h);
 }
 
+/* Whether there is a next step that fits the slots: iter_next refuses one that
+ * does not. */
+static bool
+can_copy_ahead(const RtRun *run, const RtIterBinding *it)
+{
+    if (!it->slots || it->is_ahead ||
+        !rt_iter_is_ahead(it->iter, run->caps->is_repeatable))
+        return false;
+    for (int r = 0; it->ir->rows >= 0 && r < run->num_replicas; r++)
+        if (rt_iter_next_rows(it->iter, r) > it->bound)
+            return false;
+    return true;
+}
+
 void
 rt_copy_ahead(RtRun *run)
 {
     for (int i = 0; run->iterators && i < run->module->iters.len; i++) {
         RtIterBinding *it = &run->iterators[i];
-        if (!it->slots || it->is_ahead ||
-            !rt_iter_is_ahead(it->iter, run->caps->is_repeatable))
+        if (!can_copy_ahead(run, it))
             continue;
         copy_to_slots(run, it, true, it->ahead);
         it->is_ahead = true;

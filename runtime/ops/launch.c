@@ -298,7 +298,7 @@ launch_on(RtInvocation *main, RtLaunch *l, int device)
 {
     RtRun *run = main->executor->run;
     RtDevice *d = run->devices[device];
-    int each = run->num_replicas / run->num_devices;
+    int each = run->replicas_each;
     RtExecutor *first = &run->replicas[device * each];
     RtInvocation *inv = choose_variant(l, first, each);
     copy_operands(main, l, first);
@@ -314,23 +314,24 @@ launch_on(RtInvocation *main, RtLaunch *l, int device)
     l->ends[device] = d->ops->record(d->queues[QUEUE_COMPUTE]);
 }
 
-/* A program may wait in a collective for a device that has failed. */
+/* A program may wait in a collective for a device that has failed, or be in a
+ * loop that ends with what this one would have computed. */
 static void
-wait_for(const RtRun *run, RtEvent e)
+wait_for_end(RtRun *run, RtEvent e)
 {
     while (e.queue && !e.queue->device->ops->wait(e))
         if (rt_has_lost_device(run))
-            run->coll->ops->abort(run->coll);
+            rt_stop(run);
 }
 
 /* Waits for all replicas, whatever the status of each; a fault takes precedence
  * over having been stopped. */
 static int32_t
-wait_for_all(const RtRun *run, const RtLaunch *l)
+wait_for_all(RtRun *run, const RtLaunch *l)
 {
     int32_t end = EXEC_OK;
     for (int i = 0; i < run->num_devices; i++) {
-        wait_for(run, l->ends[i]);
+        wait_for_end(run, l->ends[i]);
         int32_t status = l->programs[i].status;
         if (status == EXEC_FAULT || (status && end == EXEC_OK))
             end = status;

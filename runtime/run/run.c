@@ -175,6 +175,7 @@ choose_devices(RtRun *run)
     const char *asked = run->options->devices;
     TRY(asked ? check_asked(run, asked) : check_planned(run));
     run->num_devices = run->device_list.len;
+    run->replicas_each = run->num_replicas / run->num_devices;
     run->devices = NEW_ARRAY(run->arena, RtDevice *, (size_t)run->num_devices);
     TRY(check_drivers(run));
     return choose_code(run);
@@ -268,7 +269,7 @@ allocate_arena(RtRun *run, RtExecutor *replica)
 {
     const RtMemory *memory;
     RtDevice *d = replica->device;
-    int each = run->num_replicas / run->num_devices;
+    int each = run->replicas_each;
     int first = replica->replica / each * each;
     TRY(d->ops->alloc(d, (size_t)run->arena_bytes, replica->replica == first,
                       &memory));
@@ -281,7 +282,7 @@ static Status
 make_executors(RtRun *run)
 {
     size_t n = (size_t)run->num_replicas;
-    int each = run->num_replicas / run->num_devices;
+    int each = run->replicas_each;
     rt_executor_init(&run->main, run, -1);
     run->main.device = run->caps->is_host_visible ? run->devices[0] : NULL;
     run->replicas = NEW_ARRAY(run->arena, RtExecutor, n);

@@ -104,9 +104,9 @@ shm_of(RtColl *c)
 static void
 shm_abort(RtColl *c)
 {
-    ShmComm *l = shm_of(c);
-    atomic_store(&l->stopped, true);
-    for (RtCollInstance *s = l->instances; s; s = s->next) {
+    ShmComm *comm = shm_of(c);
+    atomic_store(&comm->stopped, true);
+    for (RtCollInstance *s = comm->instances; s; s = s->next) {
         rt_wait_word_wake(&s->started);
         rt_wait_word_wake(&s->completed);
     }
@@ -144,11 +144,11 @@ device_of(const Work *w)
 
 /* Whether a wait takes too long; *deadline is 0 when it begins. */
 static bool
-is_late(const ShmComm *l, double *deadline)
+is_late(const ShmComm *comm, double *deadline)
 {
-    double now = l->config.clock();
+    double now = comm->config.clock();
     if (*deadline == 0.0)
-        *deadline = now + l->config.timeout;
+        *deadline = now + comm->config.timeout;
     return now > *deadline;
 }
 
@@ -156,7 +156,7 @@ is_late(const ShmComm *l, double *deadline)
 static RtCollResult
 wait_at_gate(const Work *w, bool has_timeout)
 {
-    ShmComm *l = w->instance->comm;
+    ShmComm *comm = w->instance->comm;
     RtDevice *d = device_of(w);
     Gate g = next_gate(w);
     double deadline = 0.0;
@@ -164,9 +164,9 @@ wait_at_gate(const Work *w, bool has_timeout)
         uint32_t value = rt_wait_word_load(g.word);
         if (has_passed(g, value))
             return COLL_OK;
-        if (atomic_load(&l->stopped))
+        if (atomic_load(&comm->stopped))
             return COLL_ABORTED;
-        if (has_timeout && is_late(l, &deadline))
+        if (has_timeout && is_late(comm, &deadline))
             return COLL_TIMEOUT;
         d->ops->program->wait_word(d, g.word, value);
     }
@@ -332,9 +332,9 @@ take_open_phases(Work *w)
 
 /* All that a device has started and need not wait for. */
 static void
-progress(ShmComm *l, int device)
+progress(ShmComm *comm, int device)
 {
-    RtCollInstance **at = &l->pending[device].first;
+    RtCollInstance **at = &comm->pending[device].first;
     while (*at) {
         Work *w = &(*at)->works[device];
         if (take_open_phases(w))
@@ -358,9 +358,9 @@ add_pending(RtCollInstance *s, int device)
 static RtCollResult
 finish(Work *w)
 {
-    ShmComm *l = w->instance->comm;
-    for (progress(l, w->device); w->phase < w->num_phases;
-         progress(l, w->device)) {
+    ShmComm *comm = w->instance->comm;
+    for (progress(comm, w->device); w->phase < w->num_phases;
+         progress(comm, w->device)) {
         RtCollResult r = wait_at_gate(w, true);
         if (r != COLL_OK)
             return r;
@@ -423,6 +423,7 @@ enqueue(Work *w)
 {
     RtDevice *d = device_of(w);
     RtQueue *q = d->queues[QUEUE_COLL];
+    w->result = COLL_ABORTED; /* unless it is done: a device may fail before */
     d->ops->run(q, take_all_phases, w, link_bytes(w));
     w->end = d->ops->record(q);
 }
@@ -574,34 +575,36 @@ on_lines(Arena *a, size_t n)
 }
 
 static void
-make_works(ShmComm *l, RtCollInstance *s)
+make_works(ShmComm *comm, RtCollInstance *s)
 {
-    size_t devices = (size_t)l->coll.num_devices;
-    s->works = on_lines(l->arena, devices * sizeof *s->works);
+    size_t devices = (size_t)comm->coll.num_devices;
+    s->works = on_lines(comm->arena, devices * sizeof *s->works);
     for (size_t i = 0; i < devices; i++) {
         Work *w = &s->works[i];
         w->instance = s;
         w->device = (int)i;
-        w->counts = NEW_ARRAY(l->arena, int64_t, (size_t)s->num);
-        w->staged_at = NEW_ARRAY(l->arena, size_t, (size_t)s->num);
-        w->in = NEW_ARRAY(l->arena, const void *, (size_t)l->coll.num_replicas);
-        w->out = NEW_ARRAY(l->arena, void *, devices);
+        w->counts = NEW_ARRAY(comm->arena, int64_t, (size_t)s->num);
+        w->staged_at = NEW_ARRAY(comm->arena, size_t, (size_t)s->num);
+        w->in = NEW_ARRAY(comm->arena, const void *,
+                          (size_t)comm->coll.num_replicas);
+        w->out = NEW_ARRAY(comm->arena, void *, devices);
     }
 }
 
 static RtCollInstance *
-instance_new(ShmComm *l, int num)
+instance_new(ShmComm *comm, int num)
 {
-    size_t n = (size_t)l->coll.num_replicas;
-    RtCollInstance *s = on_lines(l->arena, sizeof *s);
-    s->comm = l;
+    size_t n = (size_t)comm->coll.num_replicas;
+    RtCollInstance *s = on_lines(comm->arena, sizeof *s);
+    s->comm = comm;
     s->num = num;
-    s->parts = on_lines(l->arena, n * sizeof *s->parts);
+    s->parts = on_lines(comm->arena, n * sizeof *s->parts);
     for (size_t i = 0; i < n; i++)
-        s->parts[i].reduces = NEW_ARRAY(l->arena, RtAllReducePart, (size_t)num);
-    make_works(l, s);
-    s->next = l->instances;
-    l->instances = s;
+        s->parts[i].reduces =
+            NEW_ARRAY(comm->arena, RtAllReducePart, (size_t)num);
+    make_works(comm, s);
+    s->next = comm->instances;
+    comm->instances = s;
     return s;
 }
 
@@ -609,13 +612,13 @@ static Status
 shm_all_reduce_new(RtColl *c, RtReduceOp how, RtCollConfig config, int num,
                    const DType *dtypes, RtCollInstance **out)
 {
-    ShmComm *l = shm_of(c);
+    ShmComm *comm = shm_of(c);
     assert(config.algorithm != COLL_REPLICATED);
     TRY(rt_reduce_check(config.algorithm, c->num_replicas));
-    RtCollInstance *s = instance_new(l, num);
+    RtCollInstance *s = instance_new(comm, num);
     s->config = config;
-    s->dtypes = arena_copy(l->arena, dtypes, (size_t)num * sizeof *dtypes);
-    s->reduce = NEW_ARRAY(l->arena, RtReduceKernel *, (size_t)num);
+    s->dtypes = arena_copy(comm->arena, dtypes, (size_t)num * sizeof *dtypes);
+    s->reduce = NEW_ARRAY(comm->arena, RtReduceKernel *, (size_t)num);
     for (int i = 0; i < num; i++) {
         s->reduce[i] = rt_reduce_kernel(how, dtypes[i]);
         if (!s->reduce[i])
@@ -624,7 +627,7 @@ shm_all_reduce_new(RtColl *c, RtReduceOp how, RtCollConfig config, int num,
     }
     for (int i = 0; i < 2; i++)
         s->staged[i] =
-            on_lines(l->arena, (size_t)c->num_replicas * COLL_SMALL_BYTES);
+            on_lines(comm->arena, (size_t)c->num_replicas * COLL_SMALL_BYTES);
     *out = s;
     return OK;
 }
@@ -660,11 +663,12 @@ Status
 rt_coll_shm_open(const RtCommConfig *config, RtColl **out)
 {
     Arena *a = arena_new(NULL, "collectives");
-    ShmComm *l = NEW(a, ShmComm);
-    l->coll = (RtColl){&shm_ops, config->num_replicas, config->num_devices};
-    l->arena = a;
-    l->config = *config;
-    l->pending = on_lines(a, (size_t)config->num_devices * sizeof *l->pending);
-    *out = &l->coll;
+    ShmComm *comm = NEW(a, ShmComm);
+    comm->coll = (RtColl){&shm_ops, config->num_replicas, config->num_devices};
+    comm->arena = a;
+    comm->config = *config;
+    comm->pending =
+        on_lines(a, (size_t)config->num_devices * sizeof *comm->pending);
+    *out = &comm->coll;
     return OK;
 }

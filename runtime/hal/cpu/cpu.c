@@ -18,7 +18,6 @@
 #include "runtime/hal/cpu/queue.h"
 
 enum {
-    PAGE_BYTES = 4096,
     HUGE_BYTES = 4 << 20 /* dense memory that gets huge pages */
 };
 
@@ -74,7 +73,7 @@ execute_kernel(Cpu *c, const RtKernelLaunch *l)
 {
     assert(l->kernel >= 0 && l->kernel < c->code->num_kernels);
     cpu_parallel(&c->device, c->code->kernels[l->kernel], l->ptrs, l->dims,
-                 l->count, l->grain);
+                 l->count, l->grain ? l->grain : l->count);
 }
 
 static void
@@ -207,7 +206,7 @@ static RtEvent
 cpu_record(RtQueue *q)
 {
     Cpu *c = cpu_of(q->device);
-    return (RtEvent){q, rt_wait_word_load(&c->queue.enqueued)};
+    return (RtEvent){q, c->queue.num_enqueued};
 }
 
 /* There is one queue, and it is in order. */
@@ -227,9 +226,9 @@ cpu_wait(RtEvent e)
     if (c->on_caller)
         rt_cpu_queue_drain(&c->queue);
     uint32_t executed = rt_wait_word_load(&c->queue.executed);
-    if (!rt_cpu_queue_is_past(&c->queue, (uint32_t)e.value))
+    if (!rt_cpu_queue_is_past(&c->queue, e.value))
         rt_wait_word_wait(&c->queue.executed, executed, c->queue.spin);
-    return rt_cpu_queue_is_past(&c->queue, (uint32_t)e.value);
+    return rt_cpu_queue_is_past(&c->queue, e.value);
 }
 
 /* ---- what programs ask for ---------------------------------------------- */
@@ -258,10 +257,7 @@ program_run(RtDevice *d, RtDeviceTask *task, void *data)
 static void
 program_launch(RtDevice *d, const RtKernelLaunch *l)
 {
-    RtKernelLaunch launch = *l;
-    if (launch.grain == 0)
-        launch.grain = launch.count;
-    execute_kernel(cpu_of(d), &launch);
+    execute_kernel(cpu_of(d), l);
 }
 
 static void

@@ -21,9 +21,11 @@ rt_cpu_queue_is_idle(CpuQueue *q)
 }
 
 bool
-rt_cpu_queue_is_past(CpuQueue *q, uint32_t n)
+rt_cpu_queue_is_past(CpuQueue *q, uint64_t n)
 {
-    return (int32_t)(rt_wait_word_load(&q->executed) - n) >= 0;
+    uint32_t executed = rt_wait_word_load(&q->executed);
+    uint32_t left = (uint32_t)q->num_enqueued - executed;
+    return q->num_enqueued - left >= n;
 }
 
 void
@@ -54,5 +56,6 @@ rt_cpu_queue_add(CpuQueue *q, const CpuItem *item, bool on_caller)
             rt_wait_word_wait(&q->executed, executed, q->spin);
     }
     *item_at(q, rt_wait_word_load(&q->enqueued)) = *item;
+    q->num_enqueued++;
     rt_wait_word_add(&q->enqueued, 1);
 }

@@ -39,7 +39,8 @@ typedef struct CpuItem {
 typedef void CpuExecute(void *executor, const CpuItem *item);
 
 typedef struct CpuQueue {
-    RtWaitWord enqueued, executed; /* items so far */
+    RtWaitWord enqueued, executed; /* items so far, modulo 2^32 */
+    uint64_t num_enqueued;         /* of the enqueuing thread */
     RtQueue queue;
     bool spin;
     CpuItem items[CPU_QUEUE_LENGTH];
@@ -49,8 +50,8 @@ typedef struct CpuQueue {
 
 /* Whether nothing is left to execute. */
 bool rt_cpu_queue_is_idle(CpuQueue *q);
-/* Whether the first n items (modulo 2^32) have executed. */
-bool rt_cpu_queue_is_past(CpuQueue *q, uint32_t n);
+/* For the enqueuing thread: whether the first n items have executed. */
+bool rt_cpu_queue_is_past(CpuQueue *q, uint64_t n);
 /* Waits for room, unless the enqueuing thread is the executing one: then it
  * executes what is there. */
 void rt_cpu_queue_add(CpuQueue *q, const CpuItem *item, bool on_caller);

@@ -147,7 +147,7 @@ cut(int64_t count, int64_t grain, int64_t *ends)
 {
     int64_t most = grain > 1 ? count / grain : count, at = 0;
     int n = 0;
-    if (!is_random())
+    if (!is_random() || grain == 0)
         most = 1;
     for (int64_t rest = most; rest > 1 && n < MAX_CHUNKS - 1;) {
         int64_t part = 1 + (int64_t)rt_sandbox_random((uint64_t)rest);

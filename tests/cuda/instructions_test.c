@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "ir/base/arena.h"
+#include "tests/cuda/ptx/mix.h"
 #include "tests/cuda/ptx/ptx.h"
 #include "tests/unit/sweep.h"
 
@@ -452,6 +453,49 @@ threads_have_three_dimensions(void **state)
     arena_release(a);
 }
 
+/* Three rounds of a loop by two warps, with one access of 16 bytes in each. */
+static void
+launches_count_what_they_execute(void **state)
+{
+    (void)state;
+    Arena *a = arena_new(NULL, "mix");
+    Memory m;
+    PtxReport report;
+    uint64_t executed[64] = {0};
+    const uint64_t params[] = {OUT_ADDRESS, IN_ADDRESS};
+    PtxModule *module = open_text(
+        a, text_of(a,
+                   "mov.u32 %r5, 0; mov.f32 %f1, 0f3f800000;\n"
+                   "L: ld.global.v4.f32 {%f2, %f3, %f4, %f5}, [%d9];\n"
+                   "fma.rn.f32 %f1, %f2, %f3, %f1; add.s32 %r5, %r5, 1;\n"
+                   "setp.lt.s32 %p1, %r5, 3; @%p1 bra L; bar.sync 0;",
+                   "st.global.f32 [%d0], %f1;"));
+    const PtxKernel *k = ptx_module_kernel(module, 0);
+    PtxLaunch l = {.kernel = k,
+                   .grid = {1, 1, 1},
+                   .block = {64, 1, 1},
+                   .params = params,
+                   .param_bytes = sizeof params,
+                   .memory = {find_memory, &m},
+                   .checks = PTX_CHECK_ALL,
+                   .executed = executed};
+    begin_memory(&m);
+    assert_true(ptx_kernel_info(k)->num_instructions <= 64);
+    assert_true(ptx_launch(machine, &l, &report));
+    PtxMix text = ptx_kernel_mix(k, NULL), run = ptx_kernel_mix(k, executed);
+    assert_int_equal(text.all, ptx_kernel_info(k)->num_instructions);
+    assert_int_equal(text.fma_f32, 1);
+    assert_int_equal(run.fma_f32, 6);
+    assert_int_equal(run.float_arithmetic, 6);
+    assert_int_equal(run.loads_global, 6);
+    assert_int_equal(run.stores_global, 2);
+    assert_int_equal(run.branches, 6);
+    assert_int_equal(run.barriers, 2);
+    assert_int_equal(run.global_bytes_128, 6 * 512);
+    assert_int_equal(run.global_bytes, 6 * 512 + 2 * 128);
+    arena_release(a);
+}
+
 /* A text that ends anywhere, or has a wrong byte anywhere, is an error or a
  * module, and never a crash. */
 static void
@@ -482,6 +526,7 @@ main(void)
         cmocka_unit_test(modules_have_kernels_and_variables),
         cmocka_unit_test(launches_find_what_modules_have),
         cmocka_unit_test(threads_have_three_dimensions),
+        cmocka_unit_test(launches_count_what_they_execute),
         cmocka_unit_test(damaged_texts_do_no_harm),
     };
     machine = ptx_machine_new();

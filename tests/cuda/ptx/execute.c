@@ -130,6 +130,8 @@ count(Warp *w, const Insn *i, uint32_t lanes)
     const PtxLaunch *launch = w->block->launch;
     uint64_t most = launch->max_instructions;
     w->lane_instructions += (uint64_t)__builtin_popcount(lanes);
+    if (launch->executed)
+        launch->executed[i - w->block->kernel->code.data]++;
     if (++w->instructions > (most ? most : UINT64_C(1) << 32))
         ptx_violate(w, i, (uint32_t)__builtin_ctz(lanes), PTX_HUNG, 0,
                     "%llu instructions", (unsigned long long)w->instructions);

@@ -117,8 +117,10 @@ typedef struct PtxLaunch {
     const void *params;      /* the block of parameters */
     size_t param_bytes;      /* must be those of the kernel */
     PtxMemory memory;
-    unsigned checks; /* of PtxCheck */
-    uint64_t seed;   /* of the order of blocks and warps; 0: ascending */
+    unsigned checks;    /* of PtxCheck */
+    uint64_t seed;      /* of the order of blocks and warps; 0: ascending */
+    uint64_t *executed; /* NULL, or one for each instruction of the kernel: how
+                           often a warp executed it is added (mix.h) */
     uint64_t max_instructions; /* of a warp, after which it counts as hung; 0:
                                   2^32 */
 } PtxLaunch;

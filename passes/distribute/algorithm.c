@@ -11,6 +11,13 @@ has_devices(const IrModule *m, IrDeviceKind kind)
     return ir_devices_have(m->devices, kind);
 }
 
+/* CPU devices, and those that tests have in their place. */
+static bool
+has_host_devices(const IrModule *m)
+{
+    return has_devices(m, DEVICE_cpu) || has_devices(m, DEVICE_sandbox);
+}
+
 /* The strategy's default algorithm. */
 static CollectiveAlgorithm
 default_algorithm(const IrModule *m)
@@ -22,7 +29,7 @@ default_algorithm(const IrModule *m)
     if (!has_devices(m, DEVICE_cuda))
         return (CollectiveAlgorithm){ALGORITHM_auto, 0,
                                      "all devices share memory"};
-    if (!has_devices(m, DEVICE_cpu))
+    if (!has_host_devices(m))
         return (CollectiveAlgorithm){ALGORITHM_auto, 0, "all devices are GPUs"};
     return (CollectiveAlgorithm){ALGORITHM_reduction_to_one, 0,
                                  "some devices are CPUs and some are GPUs"};
@@ -32,7 +39,7 @@ static CollectiveAlgorithm
 two_phase(const IrModule *m)
 {
     return (CollectiveAlgorithm){ALGORITHM_auto, 0,
-                                 has_devices(m, DEVICE_cpu)
+                                 has_host_devices(m)
                                      ? "it is asked for"
                                      : "two_phase needs memory that all "
                                        "devices share"};
@@ -43,7 +50,7 @@ pass_algorithm(const IrModule *m)
 {
     if (m->algorithm == ALGORITHM_auto)
         return default_algorithm(m);
-    if (m->algorithm == ALGORITHM_nccl && has_devices(m, DEVICE_cpu))
+    if (m->algorithm == ALGORITHM_nccl && has_host_devices(m))
         return (CollectiveAlgorithm){ALGORITHM_reduction_to_one, 0,
                                      "NCCL does not reach devices of the CPU"};
     if (m->algorithm == ALGORITHM_nccl)
@@ -72,5 +79,5 @@ pass_algorithm_name(const IrModule *m, const CollectiveAlgorithm *w)
 {
     if (w->algorithm)
         return ir_words[WORDS_ALGORITHM][w->algorithm];
-    return has_devices(m, DEVICE_cpu) ? "two_phase" : "nccl";
+    return has_host_devices(m) ? "two_phase" : "nccl";
 }

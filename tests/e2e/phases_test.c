@@ -229,6 +229,7 @@ ways_are_explained_by_the_devices(void **state)
          "reduction_to_one: NCCL does not reach devices of the CPU"},
         {"cuda:0-1 --cross-device-ops hierarchical_copy",
          "hierarchical_copy: it is asked for"},
+        {"sandbox:0-1", "two_phase: all devices share memory"},
         {"cuda:0-1 --strategy central_storage",
          "reduction_to_one: central_storage combines where its variables are"},
     };

@@ -396,7 +396,7 @@ decode_ld(Parser *p, Opcode *o, Insn *i)
     if (!take_access(p, o, i, &type))
         return;
     Space space = (Space)i->access.space;
-    i->execute = space == SPACE_PARAM ? ptx_load_param : ptx_load;
+    i->execute = space == SPACE_PARAM ? ptx_exec_load_param : ptx_exec_load;
     parse_elements(p, i, type, true);
     ptx_expect(&p->x, ',');
     Operand at =
@@ -414,7 +414,7 @@ decode_st(Parser *p, Opcode *o, Insn *i)
         unknown(p, o);
         return;
     }
-    i->execute = ptx_store;
+    i->execute = ptx_exec_store;
     Operand at = ptx_parse_address(p, (Space)i->access.space, &i->access.offset,
                                    &i->access.narrow);
     add_src(i, at);

@@ -112,7 +112,7 @@ _Noreturn void ptx_violate(Warp *w, const Insn *i, uint32_t lane, PtxKind kind,
 
 /* The range of global memory that contains an address, or NULL. */
 const Range *ptx_find_range(Block *b, uint64_t address);
-Execute ptx_load, ptx_store, ptx_load_param;
+Execute ptx_exec_load, ptx_exec_store, ptx_exec_load_param;
 
 /* ---- shadow.c ----------------------------------------------------------- */
 

@@ -385,7 +385,7 @@ load_elements(Warp *w, const Insn *i, const Place *p, uint32_t lanes)
 }
 
 void
-ptx_load(Warp *w, const Insn *i, uint32_t lanes)
+ptx_exec_load(Warp *w, const Insn *i, uint32_t lanes)
 {
     Place p;
     locate(w, i, &p, lanes, false);
@@ -394,7 +394,7 @@ ptx_load(Warp *w, const Insn *i, uint32_t lanes)
 }
 
 void
-ptx_load_param(Warp *w, const Insn *i, uint32_t lanes)
+ptx_exec_load_param(Warp *w, const Insn *i, uint32_t lanes)
 {
     Place p;
     const Access *a = &i->access;
@@ -426,7 +426,7 @@ store_elements(Warp *w, const Insn *i, const Place *p, uint32_t lanes)
 }
 
 void
-ptx_store(Warp *w, const Insn *i, uint32_t lanes)
+ptx_exec_store(Warp *w, const Insn *i, uint32_t lanes)
 {
     Place p;
     locate(w, i, &p, lanes, true);

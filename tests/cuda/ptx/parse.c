@@ -35,7 +35,7 @@ parse_align(Parser *p, Shape *s)
 }
 
 static Type
-parse_type(Parser *p)
+parse_type_word(Parser *p)
 {
     int line = p->x.token.line;
     const char *name = ptx_expect_any_name(&p->x, "a type");
@@ -51,7 +51,7 @@ parse_shape(Parser *p)
     Shape s = {0};
     parse_align(p, &s);
     int line = p->x.token.line;
-    s.type = parse_type(p);
+    s.type = parse_type_word(p);
     if (s.type == TYPE_pred)
         ptx_fail(&p->x, line, "predicates are not in memory");
     s.name = ptx_expect_any_name(&p->x, "a name");
@@ -184,7 +184,7 @@ add_registers(Parser *p, Declared *d)
 static void
 parse_registers(Parser *p)
 {
-    Type type = parse_type(p);
+    Type type = parse_type_word(p);
     if (ptx_types[type].bytes == 1)
         ptx_fail(&p->x, p->x.token.line, "registers of 8 bits");
     do {

@@ -10,6 +10,6 @@
     _Static_assert(                                                            \
         __builtin_types_compatible_p(__typeof__(name), CUresult params),       \
         #name " has other parameters");
-#define CUDA_VALUE(name, value)                                                \
+#define CUDA_VALUE(kind, name, value)                                          \
     _Static_assert((long long)(name) == (value), #name " has another value");
 #include "runtime/hal/cuda/driver.def"

@@ -2,16 +2,14 @@
  * api.h - what is known of the CUDA driver without its headers
  *
  * The names and types are those of cuda.h, as far as driver.def uses them, so
- * that code which includes this compiles with the real one instead.  An
- * enumeration is passed as an unsigned int.
+ * that code which includes this compiles with the real one instead.  Functions
+ * of both have one type to the compiler, tags included.
  */
 #ifndef TFD_RUNTIME_HAL_CUDA_API_H
 #define TFD_RUNTIME_HAL_CUDA_API_H
 
 #include <stddef.h>
 
-typedef unsigned int CUresult, CUdevice_attribute, CUfunction_attribute,
-    CUjit_option;
 typedef int CUdevice;
 typedef unsigned long long CUdeviceptr;
 typedef struct CUctx_st *CUcontext;
@@ -21,11 +19,59 @@ typedef struct CUstream_st *CUstream;
 typedef struct CUevent_st *CUevent;
 typedef void (*CUhostFn)(void *data);
 
-enum {
-#define CUDA_VALUE(name, value) name = value,
+#define CUDA_VALUE(kind, name, value) VALUE_##kind(name, value)
+#define VALUE_result(name, value)
+#define VALUE_device(name, value)
+#define VALUE_function(name, value)
+#define VALUE_jit(name, value)
+#define VALUE_flag(name, value)
+
+#undef VALUE_result
+#define VALUE_result(name, value) name = value,
+typedef enum cudaError_enum {
 #include "runtime/hal/cuda/driver.def"
-#undef CUDA_VALUE
+} CUresult;
+#undef VALUE_result
+#define VALUE_result(name, value)
+
+#undef VALUE_device
+#define VALUE_device(name, value) name = value,
+typedef enum CUdevice_attribute_enum {
+#include "runtime/hal/cuda/driver.def"
+} CUdevice_attribute;
+#undef VALUE_device
+#define VALUE_device(name, value)
+
+#undef VALUE_function
+#define VALUE_function(name, value) name = value,
+typedef enum CUfunction_attribute_enum {
+#include "runtime/hal/cuda/driver.def"
+} CUfunction_attribute;
+#undef VALUE_function
+#define VALUE_function(name, value)
+
+#undef VALUE_jit
+#define VALUE_jit(name, value) name = value,
+typedef enum CUjit_option_enum {
+#include "runtime/hal/cuda/driver.def"
+} CUjit_option;
+#undef VALUE_jit
+#define VALUE_jit(name, value)
+
+#undef VALUE_flag
+#define VALUE_flag(name, value) name = value,
+enum {
+#include "runtime/hal/cuda/driver.def"
 };
+#undef VALUE_flag
+#define VALUE_flag(name, value)
+
+#undef VALUE_result
+#undef VALUE_device
+#undef VALUE_function
+#undef VALUE_jit
+#undef VALUE_flag
+#undef CUDA_VALUE
 
 /* Of cuLaunchKernel's extra: the parameters as one block, and its size. */
 #define CU_LAUNCH_PARAM_END ((void *)0x00)

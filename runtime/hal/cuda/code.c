@@ -157,18 +157,16 @@ rt_cuda_load(RtDevice *d, const RtDeviceCode *code)
     if (num && !c->kernels)
         return status_new(STATUS_MACHINE, "no memory for %d kernels of %s", num,
                           d->name);
-    for (c->num_kernels = 0; c->num_kernels < num; c->num_kernels++)
-        TRY(load_kernel(c, &code->kernel_texts[c->num_kernels],
-                        &c->kernels[c->num_kernels]));
+    c->num_kernels = num;
+    for (int i = 0; i < num; i++)
+        TRY(load_kernel(c, &code->kernel_texts[i], &c->kernels[i]));
     return OK;
 }
 
-/* One more than were loaded, perhaps. */
 void
 rt_cuda_unload(Cuda *c)
 {
-    for (int i = 0; c->kernels && i <= c->num_kernels && c->kernels[i].module;
-         i++)
+    for (int i = 0; i < c->num_kernels && c->kernels[i].module; i++)
         c->cu->cuModuleUnload(c->kernels[i].module);
     free(c->kernels);
 }

@@ -154,7 +154,7 @@ static const struct {
     const char *name;
     long long value;
 } known_values[] = {
-#define CUDA_VALUE(name, value) {#name, value},
+#define CUDA_VALUE(kind, name, value) {#name, value},
 #include "runtime/hal/cuda/driver.def"
 #undef CUDA_VALUE
 };

@@ -124,20 +124,6 @@ check_combines(Lower *cx, const Choice *c)
     return false;
 }
 
-/* A ring starts the sum of each slice at another replica; results have the bits
- * of one tree over all of them (D2). */
-static void
-warn_of_ring(Lower *cx, const Choice *c)
-{
-    if (cx->module->algorithm == ALGORITHM_ring &&
-        ir_devices_have(cx->module->devices, DEVICE_cpu))
-        fe_warning(cx, error_loc(cx, c->cross_loc),
-                   "ring is carried out as two_phase: a ring would add in "
-                   "another order than the tree over the replicas that gives "
-                   "results their bits, and moves as many bytes; ask for "
-                   "two_phase or auto");
-}
-
 /* Two halves of the devices need an even number of them. */
 static void
 choose_cross(Lower *cx, const Choice *c, int num_devices)
@@ -229,6 +215,5 @@ fe_strategy(Lower *cx, const AstNode *decl)
     cx->module->devices = ir_devices_text(cx->arena, &devices);
     cx->module->num_replicas = devices.len ? devices.len : 1;
     choose_cross(cx, &choice, devices.len);
-    warn_of_ring(cx, &choice);
     bind_properties(cx, &devices);
 }

@@ -55,10 +55,11 @@ pass_algorithm(const IrModule *m)
                                      "NCCL does not reach devices of the CPU"};
     if (m->algorithm == ALGORITHM_nccl)
         return (CollectiveAlgorithm){ALGORITHM_auto, 0, "NCCL is asked for"};
-    if (m->algorithm == ALGORITHM_ring)
-        return (CollectiveAlgorithm){ALGORITHM_auto, 0, "a ring is asked for"};
     if (m->algorithm == ALGORITHM_two_phase)
         return two_phase(m);
+    if (m->algorithm == ALGORITHM_ring && !has_devices(m, DEVICE_cpu))
+        return (CollectiveAlgorithm){ALGORITHM_auto, 0,
+                                     "NCCL chooses its rings by itself"};
     return (CollectiveAlgorithm){m->algorithm, m->packs, "it is asked for"};
 }
 
@@ -69,6 +70,8 @@ pass_gather_algorithm(const IrModule *m)
     if (w.algorithm == ALGORITHM_hierarchical_copy)
         return (CollectiveAlgorithm){ALGORITHM_reduction_to_one, 0,
                                      "hierarchical_copy does not gather"};
+    if (w.algorithm == ALGORITHM_ring)
+        return (CollectiveAlgorithm){ALGORITHM_auto, 0, "ring does not gather"};
     return w;
 }
 

@@ -41,6 +41,8 @@ typedef enum RtCollAlgorithm {
     COLL_REPLICATED,    /* each device everything, for itself; auto alone
                            chooses it */
     COLL_TWO_PHASE,     /* each device a slice of the elements, for all */
+    COLL_RING,          /* each device a slice, for itself; slices then go from
+                           each device to the next, until all have all */
     COLL_REDUCE_TO_ONE, /* device 0 everything, for all */
     COLL_HIERARCHICAL,  /* pack k is reduced by device k mod n for its half of
                            the devices, and copied by device k + n/2 mod n to

@@ -52,12 +52,13 @@ algorithm_of(const IrOp *op)
     switch ((IrAlgorithm)ir_enum(op, A_algorithm)) {
     case ALGORITHM_auto:
         return COLL_AUTO;
+    case ALGORITHM_ring:
+        return COLL_RING;
     case ALGORITHM_reduction_to_one:
         return COLL_REDUCE_TO_ONE;
     case ALGORITHM_hierarchical_copy:
         return COLL_HIERARCHICAL;
     case ALGORITHM_two_phase:
-    case ALGORITHM_ring:
     case ALGORITHM_nccl:
     case NUM_ALGORITHMS:
         break;

@@ -47,6 +47,7 @@ typedef struct Pack {
 static const Pack packs[] = {
     {COLL_AUTO, 700},        {COLL_AUTO, 5}, {COLL_REDUCE_TO_ONE, 300},
     {COLL_HIERARCHICAL, 99}, {COLL_AUTO, 0}, {COLL_AUTO, 130},
+    {COLL_RING, 350},
 };
 
 enum { NUM_PACKS = COUNT(packs), GATHER = NUM_PACKS };

@@ -265,11 +265,6 @@ static const struct {
     {"mkdir -m 777 open; TFD_CACHE=open tfdc ok.tfd -o open.tfp && false",
      "warning: the cache \"open\" is not used: others may write to the folder",
      1},
-    {"tfdc ok.tfd --devices cpu:0-1 --cross-device-ops Ring -o ok2.tfp && "
-     "false",
-     "warning: ring is carried out as two_phase: a ring would add in another "
-     "order than the tree over the replicas",
-     1},
     {"tfd-run ok.tfp --quiet --progress=always",
      "--quiet and --progress=always contradict each other", 2},
     {"tfd-run ok.tfp --quiet --stats",

@@ -354,8 +354,9 @@ make_main(Gen *g, Step *const *steps, int n)
 static void
 make_header(Gen *g, uint64_t seed)
 {
-    static const char *const crosses[] = {
-        "hierarchical_copy", "hierarchical_copy:packs=2", "reduction_to_one"};
+    static const char *const crosses[] = {"hierarchical_copy",
+                                          "hierarchical_copy:packs=2",
+                                          "reduction_to_one", "ring"};
     static const char *const ones[] = {"default", "one_device", "mirrored"};
     gen_line(g, "#! seed %llu", (unsigned long long)seed);
     gen_line(g, "#! replicas %s", seed % 2 ? "1 2 4 5" : "1 2 3 5");
@@ -366,7 +367,7 @@ make_header(Gen *g, uint64_t seed)
              g->central ? "central_storage" : ones[gen_pick(g, 3)]);
     gen_line(g, "#! strategy %s", g->central ? "central_storage" : "mirrored");
     if (gen_chance(g, 25) && !g->central)
-        gen_line(g, "#! cross %s", crosses[gen_pick(g, 3)]);
+        gen_line(g, "#! cross %s", crosses[gen_pick(g, 4)]);
     if (gen_chance(g, 25))
         gen_line(g, "#! pack %d", 16 << gen_pick(g, 3));
     if (gen_chance(g, 15))

@@ -28,7 +28,7 @@ static const int64_t counts[][MAX_OPERANDS] = {
 static const RtCollConfig ways[] = {
     {COLL_AUTO, 0},          {COLL_TWO_PHASE, 0},    {COLL_REDUCE_TO_ONE, 0},
     {COLL_HIERARCHICAL, 0},  {COLL_HIERARCHICAL, 1}, {COLL_HIERARCHICAL, 3},
-    {COLL_HIERARCHICAL, 64},
+    {COLL_HIERARCHICAL, 64}, {COLL_RING, 0},
 };
 
 /* What has happened to each element of each operand. */
@@ -108,7 +108,7 @@ run_model(const RtCollShape *shape, RtCollConfig config, size_t bytes,
     memset(&model, 0, sizeof model);
     model.shape = *shape;
     const RtAlgorithm *a = rt_reduce_algorithm(config.algorithm, shape, bytes);
-    for (int phase = 0; phase < a->num_phases; phase++)
+    for (int phase = 0; phase < rt_algorithm_phases(a, shape); phase++)
         for (int k = 0; k < n; k++) {
             model.phase = phase;
             model.participant = backwards ? n - 1 - k : k;
@@ -191,10 +191,10 @@ auto_goes_by_bytes(void **state)
     assert_true(carried_out_as(COLL_HIERARCHICAL, 5, 0, COLL_TWO_PHASE));
 }
 
-/* Reducing into halves has a phase for each of the two; nothing else has to
- * meet midway. */
+/* Reducing into halves has a phase for each of the two, a ring one for each
+ * participant; nothing else has to meet midway. */
 static void
-halves_meet_once(void **state)
+phases_meet_midway(void **state)
 {
     static const int64_t count = 1000;
     RtCollShape shape = {8, 8, 1, &count, 0};
@@ -202,7 +202,10 @@ halves_meet_once(void **state)
     for (int k = COLL_REPLICATED; k < NUM_COLL_ALGORITHMS; k++) {
         const RtAlgorithm *a =
             rt_reduce_algorithm((RtCollAlgorithm)k, &shape, 4000);
-        assert_int_equal(a->num_phases, k == COLL_HIERARCHICAL ? 2 : 1);
+        assert_int_equal(rt_algorithm_phases(a, &shape), k == COLL_HIERARCHICAL
+                                                             ? 2
+                                                         : k == COLL_RING ? 8
+                                                                          : 1);
     }
 }
 
@@ -219,6 +222,7 @@ moves_are_counted(void **state)
     } rows[] = {
         {4, 4, COLL_TWO_PHASE, 2 * 3 * 1000},
         {8, 4, COLL_TWO_PHASE, (6 + 3) * 1000},
+        {4, 4, COLL_RING, 2 * 3 * 1000},
         {4, 4, COLL_REDUCE_TO_ONE, 2 * 3 * 1000},
         {4, 4, COLL_AUTO, 4 * 3 * 1000},
         {4, 4, COLL_HIERARCHICAL, (3 + 1 + 2) * 1000},
@@ -379,7 +383,7 @@ send_everything(const RtCollShape *shape, RtCollConfig config, size_t bytes)
     for (int i = 0; i < n * n; i++)
         cluster.channels[i / n][i % n].first =
             cluster.channels[i / n][i % n].end = 0;
-    for (int phase = 0; phase < a->num_phases; phase++) {
+    for (int phase = 0; phase < rt_algorithm_phases(a, shape); phase++) {
         everyone_walks(a, phase, send_needed, true);
         everyone_walks(a, phase, execute_step, false);
         everyone_walks(a, phase, receive_result, true);
@@ -448,7 +452,7 @@ main(void)
         cmocka_unit_test(everyone_gets_every_element_once),
         cmocka_unit_test(slices_are_of_equal_size),
         cmocka_unit_test(auto_goes_by_bytes),
-        cmocka_unit_test(halves_meet_once),
+        cmocka_unit_test(phases_meet_midway),
         cmocka_unit_test(moves_are_counted),
         cmocka_unit_test(messages_can_carry_schedules),
         cmocka_unit_test(everyone_gets_every_block_once),

@@ -359,7 +359,7 @@ reductions_follow_the_tree(void **state)
 static const RtCollConfig ways[] = {
     {COLL_AUTO, 0},           {COLL_TWO_PHASE, 0},    {COLL_REDUCE_TO_ONE, 0},
     {COLL_HIERARCHICAL, 0},   {COLL_HIERARCHICAL, 1}, {COLL_HIERARCHICAL, 3},
-    {COLL_HIERARCHICAL, 100},
+    {COLL_HIERARCHICAL, 100}, {COLL_RING, 0},
 };
 
 /* The algorithm and its packs do not change a bit. */

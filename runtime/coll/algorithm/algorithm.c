@@ -77,6 +77,30 @@ gather_own(const RtCollShape *shape, int participant, int phase,
     gather_replicas(shape, participant * each, each, f, data);
 }
 
+/* ---- each a slice, which goes around --------------------------------------
+ */
+
+/* In phase k > 0 each participant takes from the one before it what that got in
+ * phase k - 1: slice p - k of participant p. */
+static void
+reduce_around(const RtCollShape *shape, int participant, int phase,
+              RtCollStepFunction *f, void *data)
+{
+    Walk w = {shape, f, data};
+    int n = shape->num_participants;
+    int slice = (participant - phase + n) % n;
+    RtCollStep step = {.kind = phase == 0 ? STEP_COMBINE : STEP_COPY,
+                       .from = phase == 0 ? 0 : (participant - 1 + n) % n,
+                       .first_receiver = participant,
+                       .num_receivers = 1};
+    for (int i = 0; i < shape->num_operands; i++) {
+        step.operand = i;
+        step.begin = slice_begin(shape->counts[i], n, slice);
+        step.end = slice_begin(shape->counts[i], n, slice + 1);
+        take(&w, step);
+    }
+}
+
 /* ---- participant 0 everything, for all ----------------------------------- */
 
 static void
@@ -165,6 +189,7 @@ reduce_halves(const RtCollShape *shape, int participant, int phase,
 static const RtAlgorithm algorithms[NUM_COLL_ALGORITHMS] = {
     [COLL_REPLICATED] = {1, true, reduce_replicated, NULL},
     [COLL_TWO_PHASE] = {1, false, reduce_slices, gather_own},
+    [COLL_RING] = {0, false, reduce_around, NULL},
     [COLL_REDUCE_TO_ONE] = {1, false, reduce_to_one, gather_by_one},
     [COLL_HIERARCHICAL] = {2, false, reduce_halves, NULL},
 };
@@ -179,6 +204,12 @@ rt_reduce_algorithm(RtCollAlgorithm asked, const RtCollShape *shape,
     if (asked == COLL_HIERARCHICAL && shape->num_participants % 2)
         asked = COLL_TWO_PHASE;
     return &algorithms[asked];
+}
+
+int
+rt_algorithm_phases(const RtAlgorithm *a, const RtCollShape *shape)
+{
+    return a->num_phases ? a->num_phases : shape->num_participants;
 }
 
 const RtAlgorithm *

@@ -53,7 +53,8 @@ typedef void RtCollPhase(const RtCollShape *shape, int participant, int phase,
                          RtCollStepFunction *take, void *data);
 
 typedef struct RtAlgorithm {
-    int num_phases; /* of an all_reduce; an all_gather has 1 */
+    int num_phases; /* of an all_reduce; an all_gather has 1. 0: as many as
+                       there are participants */
     /* Operands are copied when they are ready, and every participant writes its
      * own results only: nobody has to wait at the end. */
     bool is_staged;
@@ -71,6 +72,9 @@ typedef struct RtAlgorithm {
 const RtAlgorithm *rt_reduce_algorithm(RtCollAlgorithm asked,
                                        const RtCollShape *shape,
                                        size_t operand_bytes);
+
+/* The phases of an all_reduce. */
+int rt_algorithm_phases(const RtAlgorithm *a, const RtCollShape *shape);
 
 /* The same for an all_gather: auto is two_phase. */
 const RtAlgorithm *rt_gather_algorithm(RtCollAlgorithm asked);

@@ -460,7 +460,7 @@ begin_reduce(RtCollInstance *s, Work *w, const RtAllReducePart *parts)
     }
     RtCollShape shape = shape_of(w);
     w->algorithm = rt_reduce_algorithm(s->config.algorithm, &shape, bytes);
-    w->num_phases = w->algorithm->num_phases;
+    w->num_phases = rt_algorithm_phases(w->algorithm, &shape);
 }
 
 static void

@@ -41,15 +41,21 @@ rt_cuda_failure(const CudaDriver *cu, const char *who, const char *call,
 /* ---- opening ------------------------------------------------------------- */
 
 static Status
+refuse_driver(const char *who, const char *call)
+{
+    return status_new(STATUS_MACHINE,
+                      "%s cannot be used: the driver has no %s; %s", who, call,
+                      LEAST_TEXT);
+}
+
+static Status
 find_calls(const char *who, void *library, CudaDriver *cu)
 {
     void *at;
 #define CUDA_CALL(name, params)                                                \
     at = dlsym(library, #name);                                                \
     if (!at)                                                                   \
-        return status_new(STATUS_MACHINE,                                      \
-                          "%s cannot be used: the driver has no %s; %s", who,  \
-                          #name, LEAST_TEXT);                                  \
+        return refuse_driver(who, #name);                                      \
     memcpy(&cu->name, &at, sizeof at);
 #include "runtime/hal/cuda/driver.def"
 #undef CUDA_CALL

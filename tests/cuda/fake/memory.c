@@ -177,10 +177,22 @@ typedef struct Launch {
     int num;
 } Launch;
 
+/* Whether all that has been executed comes before op. */
+static bool
+follows_all(const Op *op)
+{
+    for (int t = 0; t < MAX_STREAMS; t++)
+        if (fake_world.executed[t] > op->clock[t])
+            return false;
+    return true;
+}
+
 /* A copy without what the kernel has no order to. */
 static uint8_t *
 valid_for(const Op *op, const Memory *m)
 {
+    if (follows_all(op))
+        return m->valid;
     uint8_t *valid = fake_alloc(m->mapped);
     memcpy(valid, m->valid, m->mapped);
     for (size_t g = 0; g < m->mapped / GRANULE; g++)
@@ -216,15 +228,16 @@ static void
 note_writes(const Op *op, const Found *f)
 {
     Memory *m = f->memory;
-    for (size_t g = 0; g < m->mapped / GRANULE; g++) {
-        bool wrote = false;
+    const uint8_t *at = f->valid, *end = at + m->mapped;
+    while ((at = memchr(at, WRITTEN, (size_t)(end - at)))) {
+        size_t g = (size_t)(at - f->valid) / GRANULE;
         for (size_t i = g * GRANULE; i < (g + 1) * GRANULE; i++)
-            if (f->valid[i] == WRITTEN) {
+            if (f->valid[i] == WRITTEN)
                 m->valid[i] = 1;
-                wrote = true;
-            }
-        if (wrote)
-            note_write(op, &m->granules[g]);
+        note_write(op, &m->granules[g]);
+        at = f->valid + (g + 1) * GRANULE;
+        if (at == end)
+            break;
     }
 }
 
@@ -251,6 +264,7 @@ fake_run_kernel(const Op *op)
         fake_complain("%s", report.text);
     for (int i = 0; i < l.num; i++) {
         note_writes(op, &l.found[i]);
-        free(l.found[i].valid);
+        if (l.found[i].valid != l.found[i].memory->valid)
+            free(l.found[i].valid);
     }
 }

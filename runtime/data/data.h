@@ -88,9 +88,10 @@ const void *rt_iter_data(const RtIter *it, int replica, int component);
 int64_t rt_iter_rows(const RtIter *it, int replica);
 int64_t rt_iter_all_rows(const RtIter *it);
 
-/* Whether the step after the current one is there already, or, after a wait for
- * a pipeline on a thread of its own, at all; its data stay where they are until
- * the call of rt_iter_next after the next one, or of rt_iter_open. */
+/* Whether the step after the current one is there already, or, after a wait of a
+ * second at most for a pipeline on a thread of its own, is now; its data stay
+ * where they are until the call of rt_iter_next after the next one, or of
+ * rt_iter_open. */
 bool rt_iter_is_ahead(RtIter *it, bool waits);
 /* Of that step. */
 const void *rt_iter_next_data(const RtIter *it, int replica, int component);

@@ -294,14 +294,26 @@ rt_iter_all_rows(const RtIter *it)
     return it->current->all_rows;
 }
 
+/* For a second: a pipeline may never make it. */
+static void
+wait_a_while(RtIter *it)
+{
+    enum { TENTHS = 10 };
+    uint32_t next = (uint32_t)it->next;
+    for (int i = 0;
+         i < TENTHS && rt_wait_word_load(&it->made) == next && !is_stopped(it);
+         i++)
+        rt_wait_word_wait(&it->made, next, it->spin);
+}
+
 bool
 rt_iter_is_ahead(RtIter *it, bool waits)
 {
     uint32_t pass = rt_wait_word_load(&it->pass);
     if (it->ended || pass == 0)
         return false;
-    if (waits && it->threads && !wait_for_slot(it))
-        return false;
+    if (waits && it->threads)
+        wait_a_while(it);
     if (rt_wait_word_load(&it->made) == (uint32_t)it->next)
         return false;
     const Slot *s = slot_of(it, it->next);

@@ -180,7 +180,7 @@ static bool
 can_copy_ahead(const RtRun *run, const RtIterBinding *it)
 {
     if (!it->slots || it->is_ahead ||
-        !rt_iter_is_ahead(it->iter, run->caps->is_repeatable))
+        !rt_iter_is_ahead(it->iter, run->devices[0]->caps->is_repeatable))
         return false;
     for (int r = 0; it->ir->rows >= 0 && r < run->num_replicas; r++)
         if (rt_iter_next_rows(it->iter, r) > it->bound)

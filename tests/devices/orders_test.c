@@ -303,8 +303,8 @@ turns(const Plan *p, int seed)
     int usual = dup(2), to = open("/tmp", O_TMPFILE | O_RDWR, 0600);
     fflush(stderr);
     dup2(to, 2);
-    Result r =
-        run_on(p, "sandbox:0-1", arena_printf(arena, "seed:%d,trace", seed));
+    Result r = run_on(p, "sandbox:0-1",
+                      arena_printf(arena, "repeat,seed:%d,trace", seed));
     fflush(stderr);
     dup2(usual, 2);
     close(usual);

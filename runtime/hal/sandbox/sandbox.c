@@ -193,13 +193,11 @@ const RtDeviceCaps rt_sandbox_caps = {
     .uses_host_memory = true,
     .has_copy_engine = true,
     .has_coll_engine = true,
-    .is_repeatable = true,
     .max_arena_bytes = (size_t)1 << 46,
 };
 
 const RtDeviceCaps rt_sandbox_plain_caps = {
     .uses_host_memory = true,
-    .is_repeatable = true,
     .max_arena_bytes = (size_t)1 << 46,
 };
 
@@ -243,6 +241,16 @@ join_world(Sandbox *s)
     return OK;
 }
 
+/* Of all devices of the world. */
+static const RtDeviceCaps *
+choose_caps(const SandboxOptions *o)
+{
+    static RtDeviceCaps caps;
+    caps = o->has_one_queue ? rt_sandbox_plain_caps : rt_sandbox_caps;
+    caps.is_repeatable = o->is_repeatable;
+    return &caps;
+}
+
 static Status
 start_queues(Sandbox *s)
 {
@@ -267,9 +275,7 @@ rt_sandbox_open(const RtDeviceConfig *config, RtDevice **out)
                           config->name);
     s->device = (RtDevice){.ops = &sandbox_ops, .name = config->name};
     Status st = join_world(s);
-    s->device.caps = rt_sandbox_world.options.has_one_queue
-                         ? &rt_sandbox_plain_caps
-                         : &rt_sandbox_caps;
+    s->device.caps = choose_caps(&rt_sandbox_world.options);
     if (!st)
         st = start_queues(s);
     if (st) {

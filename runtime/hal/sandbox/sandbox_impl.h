@@ -17,6 +17,7 @@ typedef struct Sandbox Sandbox;
 typedef struct SandboxOptions {
     uint64_t seed;       /* 0: the laziest order */
     bool replaces_cpu;   /* cpu:0 is one of these devices, too */
+    bool is_repeatable;  /* the same calls of the host, whatever the time */
     bool has_one_queue;  /* no engines for copies and collectives */
     bool trace;          /* every turn, on standard error */
     double lost;         /* the operation that loses its device; 0: none */

@@ -183,7 +183,7 @@ wait_for_pass(RtIter *it)
             return false;
         if (pass != it->making)
             return true;
-        rt_wait_word_wait(&it->pass, pass, false);
+        rt_wait_word_wait(&it->pass, pass, it->spin);
     }
 }
 

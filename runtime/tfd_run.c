@@ -246,7 +246,7 @@ static Status
 print_devices(Arena *a)
 {
     Str s = str_new(a);
-    rt_list_devices(a, &s);
+    rt_print_devices(a, &s);
     return file_write("-", str_text(&s), s.len);
 }
 

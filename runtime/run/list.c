@@ -49,7 +49,7 @@ add_kind(Arena *a, Str *out, const RtDriver *driver)
 }
 
 void
-rt_list_devices(Arena *a, Str *out)
+rt_print_devices(Arena *a, Str *out)
 {
     for (int i = 0; i < NUM_DEVICE_KINDS; i++)
         add_kind(a, out, rt_driver_find((IrDeviceKind)i));

@@ -8,6 +8,6 @@
 
 /* A line for each: its name, and what is known of it.  What keeps a kind of
  * device from being used is the text of its line. */
-void rt_list_devices(Arena *a, Str *out);
+void rt_print_devices(Arena *a, Str *out);
 
 #endif

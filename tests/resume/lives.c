@@ -64,6 +64,7 @@ become(const Subject *s, const char *plan, const char *dir, int every)
         _exit(98);
     redirect("out", 1);
     redirect("err", 2);
+    signal(SIGHUP, SIG_DFL); /* nohup ignores it, and tfd-run respects that */
     execv(argv[0], (char *const *)argv);
     _exit(98);
 }

@@ -8,6 +8,7 @@
  */
 #include "runtime/checkpoint/checkpoint.h"
 
+#include <assert.h>
 #include <pthread.h>
 #include <stdarg.h>
 #include <stdatomic.h>
@@ -453,6 +454,7 @@ void
 rt_checkpoints_write(RtCheckpoints *c, int64_t step, const RtArchive *state,
                      RtEvents *events)
 {
+    assert(!c->is_writing); /* it still reads the state that it was given */
     c->step = step;
     c->state = state;
     c->events = events;

@@ -5,7 +5,6 @@
 
 #include <stdio.h>
 #include <stdlib.h>
-#include "frontend/frontend.h"
 #include "ir/base/io/file.h"
 #include "passes/passes.h"
 
@@ -53,23 +52,32 @@ compile_program(Arena *a, Diag *d, const FeOptions *options)
 }
 
 BeKernels
-kernel_source_read(Arena *a, const char *source_root,
-                   const KernelSource *source)
+kernels_read(Arena *a, const char *source_root, const FeOptions *options)
 {
     char *text;
     size_t len;
     BeKernels kernels = {0};
     Diag *d = diag_new(a);
-    const char *path = arena_printf(a, "%s/%s", source_root, source->path);
+    const char *path = arena_printf(a, "%s/%s", source_root, options->path);
     Status st = file_read(a, path, &text, &len);
     if (st)
-        exit(status_report(st, source->path, stderr));
-    if (source->devices) {
-        FeOptions options = {.path = path, .text = text, .len = len};
-        options.devices = source->devices;
-        return compile_program(a, d, &options);
+        exit(status_report(st, options->path, stderr));
+    if (options->devices) {
+        FeOptions all = *options;
+        all.path = path;
+        all.text = text;
+        all.len = len;
+        return compile_program(a, d, &all);
     }
     uint16_t file = diag_add_source(d, path, text, len);
     must(be_kernel_parse(&kernels, a, d, file, text, len), d);
     return kernels;
+}
+
+BeKernels
+kernel_source_read(Arena *a, const char *source_root,
+                   const KernelSource *source)
+{
+    FeOptions options = {.path = source->path, .devices = source->devices};
+    return kernels_read(a, source_root, &options);
 }

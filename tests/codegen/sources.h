@@ -5,6 +5,7 @@
 #define TFD_TESTS_CODEGEN_SOURCES_H
 
 #include "backend/backend.h"
+#include "frontend/frontend.h"
 
 typedef struct KernelSource {
     const char *path;    /* from the source root: a program, or kernels */
@@ -14,6 +15,12 @@ typedef struct KernelSource {
 
 /* The last one has no path. */
 extern const KernelSource kernel_sources[];
+
+/* The kernels of the file options->path, from the source root: of a program,
+ * compiled with these options, or, without devices, of a text of kernels.
+ * Anything that fails ends the program. */
+BeKernels kernels_read(Arena *a, const char *source_root,
+                       const FeOptions *options);
 
 /* Its kernels; anything that fails ends the program. */
 BeKernels kernel_source_read(Arena *a, const char *source_root,

@@ -35,32 +35,6 @@ struct Comparison {
     uint64_t limit;
 };
 
-static void
-must(Status st)
-{
-    if (st)
-        exit(status_report(st, "compare", stderr));
-}
-
-RtCode *
-comparison_compile(const BeKernels *kernels)
-{
-    Arena *a = arena_new(NULL, "objects");
-    BeOptions options = {.targets = "native", .level = 2, .cache = ""};
-    BeCode code;
-    must(be_compile_kernels(a, kernels, &options, &code));
-    int num = code.objects.len;
-    PlanObject *objects = NEW_ARRAY(a, PlanObject, (size_t)num + 1);
-    for (int i = 0; i < num; i++) {
-        const BeObject *o = &code.objects.data[i];
-        objects[i] = (PlanObject){o->name, o->bytes, o->size};
-    }
-    RtCode *linked;
-    must(rt_code_open(objects, num, &linked));
-    arena_release(a);
-    return linked;
-}
-
 /* ---- inputs ------------------------------------------------------------- */
 
 static uint64_t

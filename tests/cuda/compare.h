@@ -12,9 +12,6 @@
  * CPU has made of them. */
 typedef struct Comparison Comparison;
 
-/* The objects of kernels for this CPU, loaded. */
-RtCode *comparison_compile(const BeKernels *kernels);
-
 typedef struct LaunchShape {
     int64_t rows; /* where a batch has any number */
     uint32_t blocks;

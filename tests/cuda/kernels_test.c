@@ -14,6 +14,7 @@
 
 #include <stdio.h>
 #include <string.h>
+#include "tests/codegen/run.h"
 #include "tests/cuda/compare.h"
 #include "tests/cuda/programs.h"
 #include "tests/unit/sweep.h"
@@ -163,7 +164,7 @@ bits_are_those_of_the_cpu(void **state)
 {
     Arena *a = arena_new(NULL, "program");
     BeKernels kernels = program_kernels(a, source_root, *state, full);
-    RtCode *cpu = comparison_compile(&kernels);
+    RtCode *cpu = run_compile(&kernels, "native", 2);
     assert_true(kernels.len > 0);
     for (int i = sweep_first(kernels.len); i < kernels.len; i = sweep_next(i))
         check_kernel(kernels.data[i], cpu);

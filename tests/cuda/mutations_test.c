@@ -14,6 +14,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include "tests/codegen/run.h"
 #include "tests/cuda/compare.h"
 #include "tests/cuda/mutate.h"
 #include "tests/cuda/programs.h"
@@ -163,7 +164,7 @@ mistakes_are_found(void **state)
 {
     Arena *a = arena_new(NULL, "program");
     BeKernels kernels = program_kernels(a, all.source_root, *state, all.full);
-    RtCode *cpu = comparison_compile(&kernels);
+    RtCode *cpu = run_compile(&kernels, "native", 2);
     for (int i = sweep_first(kernels.len); i < kernels.len; i = sweep_next(i)) {
         BeKernel *k = kernels.data[i];
         if (map_get(all.seen, k->name))

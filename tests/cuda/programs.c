@@ -5,9 +5,7 @@
 
 #include <stdio.h>
 #include <stdlib.h>
-#include "frontend/frontend.h"
-#include "ir/base/io/file.h"
-#include "passes/passes.h"
+#include "tests/codegen/sources.h"
 
 const Program programs[] = {
     {"docs/examples/accumulation.tfd", "gpu:0-1", {0}},
@@ -40,55 +38,15 @@ const Program programs[] = {
     {NULL, NULL, {0}},
 };
 
-static void
-must(bool ok, const Diag *d)
-{
-    if (!ok) {
-        diag_print(d, stderr);
-        exit(1);
-    }
-}
-
-static BeKernels
-compile(Arena *a, Diag *d, const FeOptions *options)
-{
-    BeKernels kernels = {0};
-    PassOptions how = {.level = 2};
-    IrModule *m = fe_compile(a, intern_new(a), d, options);
-    must(m != NULL, d);
-    must(pass_run_pipeline(m, d, &how, NULL), d);
-    must(be_kernels_build(a, m, &kernels), d);
-    return kernels;
-}
-
-static BeKernels
-parse(Arena *a, Diag *d, const char *path, const char *text, size_t len)
-{
-    BeKernels kernels = {0};
-    uint16_t file = diag_add_source(d, path, text, len);
-    must(be_kernel_parse(&kernels, a, d, file, text, len), d);
-    return kernels;
-}
-
 BeKernels
 program_kernels(Arena *a, const char *source_root, const Program *p, bool full)
 {
-    char *text;
-    size_t len;
-    Diag *d = diag_new(a);
-    const char *path = arena_printf(a, "%s/%s", source_root, p->path);
-    Status st = file_read(a, path, &text, &len);
-    if (st)
-        exit(status_report(st, p->path, stderr));
-    if (!p->devices)
-        return parse(a, d, path, text, len);
-    FeOptions options = {.path = path, .text = text, .len = len};
-    options.devices = p->devices;
-    options.defines = p->small;
+    FeOptions options = {
+        .path = p->path, .devices = p->devices, .defines = p->small};
     while (!full && options.num_defines < MAX_DEFINES &&
            p->small[options.num_defines])
         options.num_defines++;
-    return compile(a, d, &options);
+    return kernels_read(a, source_root, &options);
 }
 
 const char *

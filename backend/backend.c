@@ -21,6 +21,50 @@
 
 #define HOST_OBJECT "host"
 
+/* ---- which targets ------------------------------------------------------- */
+
+/* This machine, and the most machines of each other kind that the program's
+ * devices are of. */
+static const char *
+usual_targets(Arena *a, const IrModule *m)
+{
+    Str s = str_new(a);
+    str_add(&s, "native");
+    for (int i = 0; i < NUM_DEVICE_KINDS; i++) {
+        const TargetFormat *format = &target_formats[i];
+        if (format->extension && !format->hosts &&
+            ir_devices_have(m->devices, (IrDeviceKind)i))
+            str_addf(&s, ",%s", target_least((IrDeviceKind)i)->name);
+    }
+    return str_text(&s);
+}
+
+/* Whether devices execute other code than the host's: it then enqueues theirs.
+ */
+static bool
+has_other_code(const BeTarget *targets, int num)
+{
+    for (int i = 0; i < num; i++)
+        if (!target_formats[targets[i].device].hosts)
+            return true;
+    return false;
+}
+
+/* Of a list that is wrong be_compile says so. */
+static bool
+have_own_code(Arena *a, const IrModule *m, const char *list)
+{
+    const BeTarget *targets;
+    int num;
+    Status st =
+        be_targets_parse(a, list ? list : usual_targets(a, m), &targets, &num);
+    if (st) {
+        status_free(st);
+        return false;
+    }
+    return has_other_code(targets, num);
+}
+
 /* ---- kernels ------------------------------------------------------------ */
 
 typedef struct Build {
@@ -28,6 +72,8 @@ typedef struct Build {
     BeKernels kernels;
     Map *by_name;
     Diag *diag;
+    bool combines; /* operands of all_reduces, too, by kernels of these names */
+    const char *combined[NUM_AGGS][NUM_DTYPES];
     bool failed;
     bool stopped; /* there are too many: stop here */
 } Build;
@@ -42,20 +88,10 @@ refuse_number(Build *b, const IrOp *op)
     b->failed = b->stopped = true;
 }
 
+/* Equal kernels are one object. */
 static void
-build_kernel(IrOp *op, void *data)
+add_kernel(Build *b, const IrOp *op, BeKernel *k)
 {
-    Build *b = data;
-    if (op->kind != OP_kernel || b->stopped)
-        return;
-    BeKernel *k = be_kernel_build(b->arena, op, b->diag);
-    if (!k) {
-        b->failed = true;
-        return;
-    }
-    ir_set_text(op, A_symbol, k->name);
-    /* Equal kernels are one object, but each has its own batch symbols. */
-    *IR_TABLE_SLOT(b->arena, b->kernels.by_op, op->number) = k;
     if (map_get(b->by_name, k->name))
         return;
     if (b->kernels.len == limit_value(LIMIT_kernels))
@@ -64,12 +100,73 @@ build_kernel(IrOp *op, void *data)
     VEC_PUSH(b->arena, b->kernels, k);
 }
 
+/* Each kernel operation has its own batch symbols, even where kernels are
+ * equal. */
+static void
+build_kernel(Build *b, IrOp *op)
+{
+    BeKernel *k = be_kernel_build(b->arena, op, b->diag);
+    if (!k) {
+        b->failed = true;
+        return;
+    }
+    ir_set_text(op, A_symbol, k->name);
+    *IR_TABLE_SLOT(b->arena, b->kernels.by_op, op->number) = k;
+    add_kernel(b, op, k);
+}
+
+/* NULL: what is not combined is copied. */
+static const char *
+build_combination(Build *b, const IrOp *op, DType dtype)
+{
+    IrAgg how = (IrAgg)ir_enum(op, A_op);
+    const char **name = &b->combined[how][dtype];
+    if (*name)
+        return *name;
+    BeKernel *k =
+        be_kernel_combine(b->arena, how, dtype, op->module->num_replicas);
+    if (!k)
+        return NULL;
+    add_kernel(b, op, k);
+    return *name = k->name;
+}
+
+/* One for each operand, or none. */
+static void
+build_combinations(Build *b, IrOp *op)
+{
+    int num = op->num_operands;
+    const char **names = NEW_ARRAY(b->arena, const char *, (size_t)num + 1);
+    ir_unset(op, A_kernels); /* of a program that was read from a plan */
+    if (!b->combines)
+        return;
+    for (int i = 0; i < num; i++) {
+        names[i] = build_combination(b, op, op->operands[i]->type.dtype);
+        if (!names[i])
+            return;
+    }
+    ir_set_names(op, A_kernels, names, num);
+}
+
+static void
+build_kernels_of(IrOp *op, void *data)
+{
+    Build *b = data;
+    if (b->stopped)
+        return;
+    if (op->kind == OP_kernel)
+        build_kernel(b, op);
+    else if (op->kind == OP_all_reduce_start)
+        build_combinations(b, op);
+}
+
 bool
-be_kernels_build(Arena *a, IrModule *m, BeKernels *out)
+be_kernels_build(Arena *a, IrModule *m, const char *targets, BeKernels *out)
 {
     Build b = {.arena = a, .by_name = map_new(a), .diag = m->diag};
+    b.combines = have_own_code(a, m, targets);
     for (IrFunc *fn = m->first; fn; fn = fn->next)
-        ir_walk(fn->body, build_kernel, &b);
+        ir_walk(fn->body, build_kernels_of, &b);
     *out = b.kernels;
     return !b.failed;
 }
@@ -134,17 +231,6 @@ add_kernel_jobs(Arena *a, const BeKernels *kernels, const BeTarget *t,
     }
 }
 
-/* Whether devices execute other code than the host's: it then enqueues theirs.
- */
-static bool
-has_other_code(const BeTarget *targets, int num)
-{
-    for (int i = 0; i < num; i++)
-        if (!target_formats[targets[i].device].hosts)
-            return true;
-    return false;
-}
-
 /* The jobs for all targets; m may be NULL.  Functions come first, since they
  * take longest; a GPU's code is kernels alone. */
 static Status
@@ -188,22 +274,6 @@ compile(Arena *a, IrModule *m, const BeKernels *kernels,
 }
 
 /* ---- the targets of a plan ---------------------------------------------- */
-
-/* This machine, and the most machines of each other kind that the program's
- * devices are of. */
-static const char *
-usual_targets(Arena *a, const IrModule *m)
-{
-    Str s = str_new(a);
-    str_add(&s, "native");
-    for (int i = 0; i < NUM_DEVICE_KINDS; i++) {
-        const TargetFormat *format = &target_formats[i];
-        if (format->extension && !format->hosts &&
-            ir_devices_have(m->devices, (IrDeviceKind)i))
-            str_addf(&s, ",%s", target_least((IrDeviceKind)i)->name);
-    }
-    return str_text(&s);
-}
 
 static bool
 has_host(const BeTarget *targets, int num)

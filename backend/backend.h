@@ -45,8 +45,11 @@ typedef struct BeCode {
 
 /* The kernels of all kernel operations of m, each once, in the order of the
  * text; out has them by the operations, too, and the operations get their
- * symbols.  False after messages to m's diag. */
-bool be_kernels_build(Arena *a, IrModule *m, BeKernels *out);
+ * symbols.  targets, as in BeOptions: where devices of one have code of their
+ * own, also the kernels that combine the operands of all_reduces.  False after
+ * messages to m's diag. */
+bool be_kernels_build(Arena *a, IrModule *m, const char *targets,
+                      BeKernels *out);
 void be_kernels_print(Str *out, const BeKernels *kernels);
 
 /* Compiles the kernels that be_kernels_build made from m for all targets, and

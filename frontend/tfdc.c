@@ -458,7 +458,7 @@ finish_module(Tfdc *t, IrModule *m)
     if (t->to == TO_IR || t->to == TO_PLACED)
         return print_module(t, m);
     TRY(check_is_placed(m));
-    if (!be_kernels_build(t->arena, m, &kernels))
+    if (!be_kernels_build(t->arena, m, t->backend.targets, &kernels))
         return OK;
     note_time(t, "kernels");
     if (t->dump_dir) {

@@ -146,6 +146,12 @@ ir_set_names(IrOp *op, IrAttrName a, const char *const *x, int count)
 }
 
 void
+ir_unset(IrOp *op, IrAttrName a)
+{
+    *attr_of(op, a) = (IrAttrValue){.present = false};
+}
+
+void
 ir_set_data(IrOp *op, IrAttrName a, const void *bytes, int64_t size)
 {
     IrAttrValue *v = attr_of(op, a);

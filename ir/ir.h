@@ -360,6 +360,8 @@ void ir_set_text(IrOp *op, IrAttrName a, const char *text);
 void ir_set_ints(IrOp *op, IrAttrName a, const int64_t *x, int count);
 void ir_set_dims(IrOp *op, IrAttrName a, const Dim *x, int count);
 void ir_set_names(IrOp *op, IrAttrName a, const char *const *x, int count);
+/* As if it had never been set. */
+void ir_unset(IrOp *op, IrAttrName a);
 void ir_set_data(IrOp *op, IrAttrName a, const void *bytes, int64_t size);
 
 /* Whether a and b have the same attributes with the same values; a hash that is

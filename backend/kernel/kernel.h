@@ -214,6 +214,16 @@ extern const KReduceInfo be_kernel_reduces[K_NUM_REDUCES];
  * message to d when it would be too large. */
 BeKernel *be_kernel_build(Arena *a, const IrOp *op, Diag *d);
 
+/* The most replicas that one kernel combines: their addresses are parameters of
+ * a GPU's kernel, which has room for some 500. */
+enum { BE_MAX_COMBINED = 512 };
+
+/* The kernel that combines the elements of `num` arrays, in the order of the
+ * replicas, by D2's tree, as an all_reduce does: num inputs, one output, the
+ * number of elements as its batch symbol.  NULL: values of this dtype are not
+ * combined so, it is a copy, or there are more than BE_MAX_COMBINED. */
+BeKernel *be_kernel_combine(Arena *a, IrAgg how, DType dtype, int num);
+
 /* The number of items. */
 Dim be_kernel_items(const BeKernel *k);
 /* How many arrays of a role each segment has; all of them without segments. */

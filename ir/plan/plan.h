@@ -109,6 +109,9 @@ Status plan_choose_code(const Plan *p, IrDeviceKind device, int level,
  * the operation does not say. */
 int plan_kernel_number(const Plan *p, const IrOp *kernel);
 
+/* The number of the kernel of this name; -1: the plan has none. */
+int plan_kernel_named(const Plan *p, const char *name);
+
 /* What is in a plan, in words: devices, numbers of programs and kernels, code.
  */
 void plan_print_info(Str *out, const Plan *p);

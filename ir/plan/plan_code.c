@@ -210,14 +210,19 @@ compare_names(const void *name, const void *element)
 }
 
 int
+plan_kernel_named(const Plan *p, const char *name)
+{
+    const char *const *found = bsearch(name, p->kernels, (size_t)p->num_kernels,
+                                       sizeof *p->kernels, compare_names);
+    return found ? (int)(found - p->kernels) : -1;
+}
+
+int
 plan_kernel_number(const Plan *p, const IrOp *kernel)
 {
-    if (!ir_has(kernel, A_symbol))
-        return -1;
-    const char *const *found =
-        bsearch(ir_text(kernel, A_symbol), p->kernels, (size_t)p->num_kernels,
-                sizeof *p->kernels, compare_names);
-    return found ? (int)(found - p->kernels) : -1;
+    return ir_has(kernel, A_symbol)
+               ? plan_kernel_named(p, ir_text(kernel, A_symbol))
+               : -1;
 }
 
 typedef struct Search {
@@ -226,12 +231,23 @@ typedef struct Search {
 } Search;
 
 static void
-find_kernel(IrOp *op, void *data)
+find_kernel(Search *s, const char *name)
 {
-    Search *s = data;
-    if (op->kind == OP_kernel && ir_has(op, A_symbol) &&
-        plan_kernel_number(s->plan, op) < 0)
-        s->missing = ir_text(op, A_symbol);
+    if (plan_kernel_named(s->plan, name) < 0)
+        s->missing = name;
+}
+
+static void
+find_kernels_of(IrOp *op, void *data)
+{
+    int count = 0;
+    const char *const *names = NULL;
+    if (op->kind == OP_kernel && ir_has(op, A_symbol))
+        find_kernel(data, ir_text(op, A_symbol));
+    if (op->kind == OP_all_reduce_start)
+        names = ir_names(op, A_kernels, &count);
+    for (int i = 0; i < count; i++)
+        find_kernel(data, names[i]);
 }
 
 Status
@@ -239,7 +255,7 @@ plan_check_kernels(const Plan *p)
 {
     Search s = {.plan = p};
     for (IrFunc *fn = p->module->first; fn && !s.missing; fn = fn->next)
-        ir_walk(fn->body, find_kernel, &s);
+        ir_walk(fn->body, find_kernels_of, &s);
     return s.missing
                ? plan_refuse(p, "it has no code for kernel %s of its program",
                              s.missing)

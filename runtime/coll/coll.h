@@ -86,9 +86,12 @@ typedef enum RtCollResult {
 typedef struct RtCollOps {
     const char *name;
     void (*close)(RtColl *c);
-    /* dtypes has num rows, one for each operand. */
+    /* dtypes and kernels have num rows, one for each operand.  A kernel is the
+     * number of that of the plan which combines elements (docs/kernels.md); -1:
+     * there is none, since they are copied or the plan is for devices without
+     * code of their own.  kernels may be NULL: no operand has one. */
     Status (*all_reduce_new)(RtColl *c, RtReduceOp how, RtCollConfig config,
-                             int num, const DType *dtypes,
+                             int num, const DType *dtypes, const int *kernels,
                              RtCollInstance **out);
     /* algorithm is COLL_AUTO, COLL_TWO_PHASE or COLL_REDUCE_TO_ONE. */
     Status (*all_gather_new)(RtColl *c, RtCollAlgorithm algorithm,

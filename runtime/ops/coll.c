@@ -98,17 +98,40 @@ read_config(const RtRun *run, const IrOp *op, RtCollConfig *config)
     return OK;
 }
 
+/* The kernels that combine the operands, by number; NULL: the plan has none. */
+static Status
+read_kernels(const RtRun *run, const IrOp *op, const int **out)
+{
+    int count;
+    const char *const *names = ir_names(op, A_kernels, &count);
+    *out = NULL;
+    if (!ir_has(op, A_kernels))
+        return OK;
+    if (count != op->num_operands)
+        return plan_refuse(run->plan,
+                           "it has an all_reduce of %d operands and %d kernels",
+                           op->num_operands, count);
+    int *kernels = NEW_ARRAY(run->arena, int, (size_t)count);
+    for (int i = 0; i < count; i++)
+        kernels[i] = plan_kernel_named(run->plan, names[i]);
+    *out = kernels;
+    return OK;
+}
+
 static Status
 all_reduce_new(RtRun *run, RtHostOp *h)
 {
     RtCollConfig config;
+    const int *kernels;
     int n = h->op->num_operands;
     TRY(read_config(run, h->op, &config));
+    TRY(read_kernels(run, h->op, &kernels));
     DType *dtypes = NEW_ARRAY(run->arena, DType, (size_t)n);
     for (int i = 0; i < n; i++)
         dtypes[i] = h->in[i].dtype;
     return run->coll->ops->all_reduce_new(run->coll, reduce_op_of(h->op),
-                                          config, n, dtypes, &h->instance);
+                                          config, n, dtypes, kernels,
+                                          &h->instance);
 }
 
 static Status

@@ -436,7 +436,7 @@ kernels_of(Arena *a, const Line *line)
     uint16_t file = diag_add_source(d, line->name, text, strlen(text));
     IrModule *m = ir_parse(a, intern_new(a), d, file, text, strlen(text));
     BeKernels kernels = {0};
-    if (diag_num_errors(d) || !be_kernels_build(a, m, &kernels))
+    if (diag_num_errors(d) || !be_kernels_build(a, m, NULL, &kernels))
         fail(diag_text(d, a));
     return kernels;
 }

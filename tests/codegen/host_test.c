@@ -123,7 +123,7 @@ program(const char *functions)
     Program p = {.arena = arena_new(NULL, "host test")};
     p.module = parse(p.arena, functions);
     BeKernels kernels;
-    assert_true(be_kernels_build(p.arena, p.module, &kernels));
+    assert_true(be_kernels_build(p.arena, p.module, NULL, &kernels));
     BeOptions options = {.cache = "", .verify = true};
     BeCode code;
     must(be_compile(p.arena, p.module, &kernels, &options, &code));
@@ -485,7 +485,7 @@ the_host_does_not_compute_in_a_device(void **state)
                  "  return\n"
                  "}\n");
     BeKernels kernels;
-    assert_true(be_kernels_build(a, m, &kernels));
+    assert_true(be_kernels_build(a, m, NULL, &kernels));
     BeOptions options = {.cache = ""};
     BeCode code;
     Status st = be_compile(a, m, &kernels, &options, &code);

@@ -258,7 +258,7 @@ kernels_of(Arena *a, const char *dtype, int bound)
     uint16_t file = diag_add_source(d, "products", text, strlen(text));
     IrModule *m = ir_parse(a, intern_new(a), d, file, text, strlen(text));
     BeKernels kernels = {0};
-    bool good = !diag_num_errors(d) && be_kernels_build(a, m, &kernels);
+    bool good = !diag_num_errors(d) && be_kernels_build(a, m, NULL, &kernels);
     if (!good)
         print_error("%s", diag_text(d, a));
     assert_true(good);

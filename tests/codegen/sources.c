@@ -47,7 +47,7 @@ compile_program(Arena *a, Diag *d, const FeOptions *options)
     IrModule *m = fe_compile(a, intern_new(a), d, options);
     must(m != NULL, d);
     must(pass_run_pipeline(m, d, &how, NULL), d);
-    must(be_kernels_build(a, m, &kernels), d);
+    must(be_kernels_build(a, m, NULL, &kernels), d);
     return kernels;
 }
 

@@ -93,6 +93,29 @@ bits_are_those_of_the_cpu(void **state)
     arena_release(a);
 }
 
+/* All dtypes; the programs have few. */
+static void
+all_reduces_have_the_bits_of_the_cpu(void **state)
+{
+    static const IrAgg ways[] = {AGG_sum, AGG_max, AGG_min};
+    Arena *a = arena_new(NULL, "kernels");
+    BeKernels kernels = {0};
+    (void)state;
+    for (int t = 0; t < NUM_DTYPES; t++)
+        for (int i = 0; i < 3; i++)
+            for (int num = 3; num <= 8; num += 5) {
+                BeKernel *k = be_kernel_combine(a, ways[i], (DType)t, num);
+                if (k)
+                    VEC_PUSH(a, kernels, k);
+            }
+    VEC_PUSH(a, kernels, be_kernel_combine(a, AGG_sum, DT_f32, 64));
+    RtCode *cpu = run_compile(&kernels, "native", 2);
+    for (int i = sweep_first(kernels.len); i < kernels.len; i = sweep_next(i))
+        check_kernel(kernels.data[i], cpu);
+    rt_code_close(cpu);
+    arena_release(a);
+}
+
 enum { MAX_TESTS = 64 };
 
 int
@@ -105,6 +128,8 @@ main(int argc, char **argv)
     all.machine = ptx_machine_new();
     struct CMUnitTest tests[MAX_TESTS];
     size_t num = 0;
+    tests[num++] = (struct CMUnitTest)cmocka_unit_test(
+        all_reduces_have_the_bits_of_the_cpu);
     for (const Program *p = programs; p->path; p++)
         tests[num++] =
             (struct CMUnitTest){.name = p->path,

@@ -92,7 +92,7 @@ build_plan_for(Arena *a, const char *text, const char *targets)
     BeOptions options = {
         .targets = targets, .level = 2, .num_threads = 1, .cache = ""};
     IrModule *m = build_placed(a, text);
-    if (!be_kernels_build(a, m, &kernels))
+    if (!be_kernels_build(a, m, targets, &kernels))
         fail_msg("%s", diag_text(m->diag, a));
     Status st = be_compile(a, m, &kernels, &options, &code);
     if (st)

@@ -257,7 +257,7 @@ make_instances(void)
         if (config.algorithm == COLL_HIERARCHICAL && group.num_replicas % 2)
             config.algorithm = COLL_TWO_PHASE;
         assert_null(ops->all_reduce_new(group.coll, REDUCE_SUM, config, 1,
-                                        &dtype, &group.instances[i]));
+                                        &dtype, NULL, &group.instances[i]));
     }
     assert_null(
         ops->all_gather_new(group.coll, COLL_AUTO, &group.instances[GATHER]));

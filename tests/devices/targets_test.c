@@ -115,6 +115,24 @@ check_number(IrOp *op, void *data)
     k->num++;
 }
 
+/* Those that combine operands of collectives. */
+static void
+check_combined(IrOp *op, void *data)
+{
+    Kernels *k = data;
+    int count;
+    if (op->kind != OP_all_reduce_start)
+        return;
+    const char *const *names = ir_names(op, A_kernels, &count);
+    assert_int_equal(count, op->num_operands);
+    for (int i = 0; i < count; i++) {
+        int number = plan_kernel_named(k->plan, names[i]);
+        assert_in_range(number, 0, k->plan->num_kernels - 1);
+        k->seen |= 1u << number;
+        k->num++;
+    }
+}
+
 /* Operations say which kernel they are, and all kernels are some operation's.
  */
 static void
@@ -125,6 +143,10 @@ operations_know_their_kernels(void **state)
     Kernels k = {.plan = p};
     for (IrFunc *fn = p->module->first; fn; fn = fn->next)
         ir_walk(fn->body, check_number, &k);
+    int of_operations = k.num;
+    for (IrFunc *fn = p->module->first; fn; fn = fn->next)
+        ir_walk(fn->body, check_combined, &k);
+    assert_true(k.num > of_operations);
     assert_true(k.num >= p->num_kernels);
     assert_int_equal(k.seen, (1u << p->num_kernels) - 1);
 }

@@ -168,7 +168,8 @@ check_module(Reader *r, IrModule *m)
                      pass_run_pipeline(m, r->diag, &options, NULL)))
         check_module_text(m, "the placed module");
     if (m->phase == PHASE_PLACED)
-        made_or_told(r, "kernels", be_kernels_build(r->arena, m, &kernels));
+        made_or_told(r, "kernels",
+                     be_kernels_build(r->arena, m, NULL, &kernels));
 }
 
 /* ---- language ----------------------------------------------------------- */

@@ -227,7 +227,7 @@ make_plan(Arena *a, IrModule *m, const Way *w, Plan **plan)
     BeCode code = {0};
     BeOptions options = {
         .level = w->level, .num_threads = 1, .verify = w->level == 0};
-    if (!be_kernels_build(a, m, &kernels))
+    if (!be_kernels_build(a, m, options.targets, &kernels))
         return status_new(STATUS_INPUT, "%s", diag_text(m->diag, a));
     TRY(be_compile(a, m, &kernels, &options, &code));
     TRY(plan_write_bytes(be_plan(a, m, &code), a, &bytes, &len));

@@ -287,7 +287,7 @@ reduce_sizes(RtColl *coll, RtReduceOp how, RtCollConfig config, DType t,
     DType dtypes[MAX_OPERANDS] = {t, t, t};
     Reduction job = {.coll = coll, .num = MAX_OPERANDS, .dtype = t};
     assert_null(coll->ops->all_reduce_new(coll, how, config, MAX_OPERANDS,
-                                          dtypes, &job.instance));
+                                          dtypes, NULL, &job.instance));
     for (int s = 0; s < COUNT(sizes); s++) {
         memcpy(job.count, sizes[s], sizeof job.count);
         make_operands(&job, coll->num_replicas, in_place);
@@ -413,7 +413,7 @@ halves_need_an_even_number(void **state)
     coll = open_coll(3, false, rt_seconds);
     Status st = coll->ops->all_reduce_new(coll, REDUCE_SUM,
                                           (RtCollConfig){COLL_HIERARCHICAL, 1},
-                                          1, &t, &instance);
+                                          1, &t, NULL, &instance);
     assert_non_null(st);
     assert_non_null(
         strstr(status_message(st), "3 replicas have no two halves"));
@@ -480,9 +480,9 @@ use_sites_again(int n, RtCollConfig config)
     s.coll = open_coll(n, rt_may_spin(n), rt_seconds);
     const RtCollOps *ops = s.coll->ops;
     assert_null(
-        ops->all_reduce_new(s.coll, REDUCE_SUM, config, 1, &t, &s.small));
+        ops->all_reduce_new(s.coll, REDUCE_SUM, config, 1, &t, NULL, &s.small));
     assert_null(
-        ops->all_reduce_new(s.coll, REDUCE_SUM, config, 1, &t, &s.large));
+        ops->all_reduce_new(s.coll, REDUCE_SUM, config, 1, &t, NULL, &s.large));
     on_all_devices(n, reduce_often, &s, devices);
     for (int k = 0; k < n; k++)
         assert_int_equal(devices[k].result, COLL_OK);
@@ -516,7 +516,7 @@ open_flight(Flight *f, int num_replicas, int num_devices, RtClock *clock)
         open_shared(num_replicas, num_devices, rt_may_spin(num_devices), clock);
     for (int i = 0; i < FLIGHT; i++)
         assert_null(f->coll->ops->all_reduce_new(
-            f->coll, REDUCE_SUM, (RtCollConfig){0}, 1, &t, &f->packs[i]));
+            f->coll, REDUCE_SUM, (RtCollConfig){0}, 1, &t, NULL, &f->packs[i]));
 }
 
 static void
@@ -743,7 +743,7 @@ lonely_reduction(RtClock *clock)
     Reduction job = {.num = 1, .dtype = t, .count = {1}};
     job.coll = open_coll(3, false, clock);
     assert_null(job.coll->ops->all_reduce_new(
-        job.coll, REDUCE_SUM, (RtCollConfig){0}, 1, &t, &job.instance));
+        job.coll, REDUCE_SUM, (RtCollConfig){0}, 1, &t, NULL, &job.instance));
     for (int k = 0; k < 3; k++)
         job.in[0][k] = job.out[0][k] = bytes;
     return job;
@@ -819,7 +819,7 @@ what_has_no_sum_is_refused(void **state)
     (void)state;
     coll = open_coll(2, false, rt_seconds);
     Status st = coll->ops->all_reduce_new(coll, REDUCE_SUM, (RtCollConfig){0},
-                                          1, &t, &instance);
+                                          1, &t, NULL, &instance);
     assert_non_null(st);
     status_free(st);
     close_shared(coll);

@@ -610,9 +610,11 @@ instance_new(ShmComm *comm, int num)
 
 static Status
 shm_all_reduce_new(RtColl *c, RtReduceOp how, RtCollConfig config, int num,
-                   const DType *dtypes, RtCollInstance **out)
+                   const DType *dtypes, const int *kernels,
+                   RtCollInstance **out)
 {
     ShmComm *comm = shm_of(c);
+    (void)kernels; /* devices that execute host code need none */
     assert(config.algorithm != COLL_REPLICATED);
     TRY(rt_reduce_check(config.algorithm, c->num_replicas));
     RtCollInstance *s = instance_new(comm, num);

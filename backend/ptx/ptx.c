@@ -5,6 +5,7 @@
  *   ptx_block.c   barriers, conditions, shared memory
  *   ptx_shape.c   how a kernel is divided among threads
  *   ptx_grid.c    threads, teams, and loops that they share out
+ *   ptx_groups.c  which neighbours are adjacent in memory
  *   ptx_memory.c  loads and stores
  *   ptx_reduce.c  reductions of a team
  *   ptx_tiles.c   contractions in tiles

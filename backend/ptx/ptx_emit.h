@@ -43,6 +43,8 @@ typedef struct PtxTiles {
     int height, width;                 /* elements of a tile */
 } PtxTiles;
 
+typedef struct PtxGroups PtxGroups;
+
 typedef struct PtxShape {
     EmitSpace work;    /* the items, in teams and threads */
     const KNode *flat; /* the loop whose indices are among them, or NULL */
@@ -63,6 +65,7 @@ typedef struct Ptx {
     Val lane;                      /* the thread's number in its team */
     Val active;                    /* whether the team has an item; an i1 */
     Val shared;
+    PtxGroups *groups; /* of the tile's rows, if there are several */
     bool together; /* nodes are emitted for a team, not for a thread */
     Val product;   /* of tiles: the contraction's value for an item */
 } Ptx;
@@ -105,10 +108,16 @@ void be_ptx_emit_loop(Emit *e, const KNode *n);
 
 void be_ptx_load(Emit *e, const KNode *n);
 void be_ptx_store(Emit *e, const KNode *n);
-/* Whether x is the address of neighbours along row, where the first of `width`
- * of them is always aligned.  Varying values are known. */
-bool be_ptx_is_contiguous(const Emit *e, const KIndex *x, const KVar *row,
-                          int width);
+
+/* ---- neighbours (ptx_groups.c) ------------------------------------------ */
+
+/* What is known of groups of `width` neighbours along row, the first of which
+ * has a multiple of the width; in e's arena.  Finds the varying values, too. */
+PtxGroups *be_ptx_groups(Emit *e, const KVar *row, int width);
+/* Whether a group's x are adjacent, and the first a multiple of the width. */
+bool be_ptx_is_contiguous(const PtxGroups *g, const KIndex *x);
+/* Whether the value is the same for all of a group; NULL is. */
+bool be_ptx_is_same(const PtxGroups *g, const KNode *value);
 
 /* ---- reductions, scans, contractions ------------------------------------ */
 

@@ -52,6 +52,25 @@ be_ptx_emit_loop(Emit *e, const KNode *n)
 
 /* ---- threads ------------------------------------------------------------ */
 
+/* The index along which threads do neighbours; NULL: they do not. */
+static void
+set_neighbours(Ptx *p, const KVar *row)
+{
+    p->e.tile.row = row;
+    if (row)
+        p->groups = be_ptx_groups(&p->e, row, p->shape.width);
+    else
+        be_emit_find_varying(&p->e, NULL);
+}
+
+/* Whether an extent has only whole groups. */
+static bool
+is_whole(Dim extent, int width)
+{
+    return extent.c % width == 0 &&
+           (ir_dim_is_const(extent) || extent.k % width == 0);
+}
+
 /* Some neighbours out of `extent`; the last ones may not exist. */
 static void
 emit_neighbours(Ptx *p, const KVar *row, Val extent, Val group)
@@ -61,10 +80,10 @@ emit_neighbours(Ptx *p, const KVar *row, Val extent, Val group)
     int width = p->shape.width;
     Val wide = be_emit_word(e, width);
     Val first = be_mul(u, group, wide), next = be_add(u, first, wide);
-    int64_t known;
+    bool whole = !e->k->segments.len && is_whole(row->extent, width);
     e->indices[row->id] = (EmitIndex){.base = first};
     e->tile.rows = width;
-    if (width == 1 || (be_is_const(extent, &known) && known % width == 0)) {
+    if (whole) {
         be_emit_block(e, &e->k->body);
         return;
     }
@@ -95,8 +114,7 @@ emit_threads(Ptx *p)
     EmitSpace outer = p->shape.work;
     int width = p->shape.width;
     const KVar *row = outer.count ? outer.vars[--outer.count] : NULL;
-    be_emit_find_varying(e, width > 1 ? row : NULL);
-    e->tile.row = width > 1 ? row : NULL;
+    set_neighbours(p, width > 1 ? row : NULL);
     Val run = row ? be_emit_extent(e, row->extent) : be_emit_word(e, 1);
     Val groups = be_add(u, run, be_emit_word(e, width - 1));
     groups = LLVMBuildUDiv(u->builder, groups, be_emit_word(e, width), "");
@@ -128,7 +146,7 @@ emit_threads(Ptx *p)
 typedef struct Turns {
     const int64_t *lengths; /* of each part */
     int64_t *firsts;        /* the first turn of each, then their number */
-    int padded; /* a power of two, at least the segments */
+    int padded;             /* a power of two, at least the segments */
     int64_t count;
 } Turns;
 
@@ -180,8 +198,7 @@ emit_parts(Ptx *p)
     Val firsts = numbers(e, "firsts", t.firsts, t.padded);
     Val lengths = numbers(e, "lengths", t.lengths, e->k->segments.len);
     Type pointer = LLVMPointerTypeInContext(u->context, PTX_GLOBAL);
-    be_emit_find_varying(e, p->shape.width > 1 ? row : NULL);
-    e->tile.row = p->shape.width > 1 ? row : NULL;
+    set_neighbours(p, p->shape.width > 1 ? row : NULL);
     BeLoop l;
     be_loop_begin(u, &l, p->block, be_emit_word(e, t.count), p->num_blocks,
                   "turn");

@@ -1,41 +1,13 @@
 /*
  * ptx_memory.c - loads and stores of a thread
  *
- * Neighbours that a thread handles at once are loaded by the widest loads
- * possible; accesses whose guard is false are skipped by branches.
+ * Neighbours that a thread handles at once are accessed by 16 bytes at a time
+ * where they are adjacent and share their guard (ptx_groups.c); accesses whose
+ * guard is false are skipped by branches.
  */
 #include "backend/ptx/ptx_emit.h"
 
 /* ---- addresses ---------------------------------------------------------- */
-
-static bool
-divides(int width, Dim d)
-{
-    return d.c % width == 0 && (ir_dim_is_const(d) || d.k % width == 0);
-}
-
-/* Whether a term other than row's keeps neighbours contiguous and aligned. */
-static bool
-keeps_groups(const Emit *e, const KTerm *t, int width)
-{
-    return divides(width, t->coef) && !e->index_varying[t->var->id].row;
-}
-
-bool
-be_ptx_is_contiguous(const Emit *e, const KIndex *x, const KVar *row, int width)
-{
-    if (!divides(width, x->base))
-        return false;
-    bool found = false;
-    for (int i = 0; i < x->num_terms; i++) {
-        const KTerm *t = &x->terms[i];
-        if (t->var != row && !keeps_groups(e, t, width))
-            return false;
-        if (t->var == row)
-            found = ir_dim_equal(t->coef, ir_dim_const(1));
-    }
-    return found;
-}
 
 static Val
 element_pointer(Emit *e, const KArray *array, Val index)
@@ -45,12 +17,14 @@ element_pointer(Emit *e, const KArray *array, Val index)
                          base, &index, 1, "");
 }
 
-/* Rows of one access, when all are neighbours; else 1. */
+/* Rows of one access: as many as it can bring when they are neighbours and all
+ * or none of them are accessed; else 1. */
 static int
-rows_at_once(const Emit *e, const KArray *array, const KIndex *at)
+rows_at_once(Emit *e, const KArray *array, const KIndex *at, const KNode *guard)
 {
+    const PtxGroups *g = ptx_of(e)->groups;
     int rows = e->tile.rows;
-    if (rows == 1 || !be_ptx_is_contiguous(e, at, e->tile.row, rows))
+    if (rows == 1 || !be_ptx_is_contiguous(g, at) || !be_ptx_is_same(g, guard))
         return 1;
     int fit = PTX_ALIGN / (int)dtype_info[array->dtype].bytes;
     return rows < fit ? rows : fit;
@@ -62,32 +36,102 @@ aligned_to(const KArray *array, int rows)
     return (unsigned)dtype_info[array->dtype].bytes * (unsigned)rows;
 }
 
-/* ---- loads -------------------------------------------------------------- */
+/* ---- words -------------------------------------------------------------- */
 
-static Val
-load_element(Emit *e, const KNode *n, Val p, int row)
+/* Neighbours of less than 32 bits are accessed as words, for NVPTX has no
+ * vectors of 16 bytes for them. */
+enum { WORD_BYTES = 4 };
+
+static bool
+are_packed(const KArray *array, int rows)
 {
-    BeUnit *u = e->u;
-    const KArray *array = n->load.array;
-    Type type = be_emit_memory_type(e, array->dtype);
-    PtxIf i;
-    if (n->load.guard)
-        i = be_ptx_if(ptx_of(e), be_emit_get(e, n->load.guard, row, 0));
-    Val x = be_load(u, type, p, aligned_to(array, 1));
-    if (n->load.guard)
-        x = be_ptx_end_if(ptx_of(e), &i, x, be_zero(type));
-    return be_emit_from_memory(u, array->dtype, x);
+    int bytes = (int)dtype_info[array->dtype].bytes;
+    return bytes < WORD_BYTES && rows * bytes >= WORD_BYTES;
 }
 
+/* The type of one access of `rows` elements. */
+static Type
+access_type(const Emit *e, const KArray *array, int rows)
+{
+    int words = rows * (int)dtype_info[array->dtype].bytes / WORD_BYTES;
+    if (are_packed(array, rows))
+        return be_vector(e->u->i32, words > 1 ? words : 0);
+    Type element = be_emit_memory_type(e, array->dtype);
+    return be_vector(element, rows > 1 ? rows : 0);
+}
+
+static Val
+part_of(BeUnit *u, Val all, int i)
+{
+    return be_lanes(LLVMTypeOf(all)) ? be_extract(u, all, i, 0) : all;
+}
+
+/* The element of a row, out of one access. */
+static Val
+unpack(Emit *e, const KArray *array, Val all, int rows, int row)
+{
+    BeUnit *u = e->u;
+    int bytes = (int)dtype_info[array->dtype].bytes;
+    if (!are_packed(array, rows))
+        return part_of(u, all, row);
+    int before = row * bytes;
+    Val word = part_of(u, all, before / WORD_BYTES);
+    Val shift = be_int(u->i32, 8 * (before % WORD_BYTES));
+    word = LLVMBuildLShr(u->builder, word, shift, "");
+    return LLVMBuildTrunc(u->builder, word,
+                          be_emit_memory_type(e, array->dtype), "");
+}
+
+static Val
+vector_of(BeUnit *u, const Val *parts, int num)
+{
+    if (num == 1)
+        return parts[0];
+    Val v = LLVMGetUndef(be_vector(LLVMTypeOf(parts[0]), num));
+    for (int i = 0; i < num; i++)
+        v = LLVMBuildInsertElement(u->builder, v, parts[i],
+                                   LLVMConstInt(u->i32, (unsigned)i, 0), "");
+    return v;
+}
+
+/* The operand of one access, from the elements of its rows. */
+static Val
+pack(Emit *e, const KArray *array, const Val *x, int rows)
+{
+    BeUnit *u = e->u;
+    Val words[WORD_BYTES];
+    int bytes = (int)dtype_info[array->dtype].bytes;
+    if (!are_packed(array, rows))
+        return vector_of(u, x, rows);
+    for (int i = 0; i < rows; i++) {
+        int before = i * bytes, word = before / WORD_BYTES;
+        Val shift = be_int(u->i32, 8 * (before % WORD_BYTES));
+        Val part = LLVMBuildZExt(u->builder, x[i], u->i32, "");
+        part = LLVMBuildShl(u->builder, part, shift, "");
+        words[word] = before % WORD_BYTES
+                          ? LLVMBuildOr(u->builder, words[word], part, "")
+                          : part;
+    }
+    return vector_of(u, words, rows * bytes / WORD_BYTES);
+}
+
+/* ---- loads -------------------------------------------------------------- */
+
+/* Some neighbours; 0 where the guard is false. */
 static void
-load_neighbours(Emit *e, const KNode *n, Val p, int first, int rows)
+load_rows(Emit *e, const KNode *n, Val p, int first, int rows)
 {
     BeUnit *u = e->u;
     const KArray *array = n->load.array;
-    Type type = be_vector(be_emit_memory_type(e, array->dtype), rows);
+    Type type = access_type(e, array, rows);
+    PtxIf i;
+    if (n->load.guard)
+        i = be_ptx_if(ptx_of(e), be_emit_get(e, n->load.guard, first, 0));
     Val all = be_load(u, type, p, aligned_to(array, rows));
+    if (n->load.guard)
+        all = be_ptx_end_if(ptx_of(e), &i, all, be_zero(type));
     for (int row = 0; row < rows; row++) {
-        Val x = be_extract(u, all, row, 0);
+        Val x = unpack(e, array, all, rows, row);
         be_emit_set(e, n, first + row, 0,
                     be_emit_from_memory(u, array->dtype, x));
     }
@@ -98,28 +142,16 @@ be_ptx_load(Emit *e, const KNode *n)
 {
     const KArray *array = n->load.array;
     EmitAddress a = be_address_of(e, &n->load.at);
-    int at_once = n->load.guard ? 1 : rows_at_once(e, array, &n->load.at);
     int num = be_emit_rows(e, be_emit_varying(e, n));
+    int at_once =
+        num > 1 ? rows_at_once(e, array, &n->load.at, n->load.guard) : 1;
     for (int row = 0; row < num; row += at_once) {
         Val p = element_pointer(e, array, be_address_scalar(e, &a, row, 0));
-        if (at_once > 1)
-            load_neighbours(e, n, p, row, at_once);
-        else
-            be_emit_set(e, n, row, 0, load_element(e, n, p, row));
+        load_rows(e, n, p, row, at_once);
     }
 }
 
 /* ---- stores ------------------------------------------------------------- */
-
-static Val
-vector_of(BeUnit *u, const Val *parts, int num)
-{
-    Val v = LLVMGetUndef(be_vector(LLVMTypeOf(parts[0]), num));
-    for (int i = 0; i < num; i++)
-        v = LLVMBuildInsertElement(u->builder, v, parts[i],
-                                   LLVMConstInt(u->i32, (unsigned)i, 0), "");
-    return v;
-}
 
 static void
 store_elements(Emit *e, const KNode *n)
@@ -127,10 +159,11 @@ store_elements(Emit *e, const KNode *n)
     BeUnit *u = e->u;
     const KArray *array = n->store.array;
     EmitAddress a = be_address_of(e, &n->store.at);
-    int at_once = n->store.guard ? 1 : rows_at_once(e, array, &n->store.at);
     int num = be_emit_rows(e, be_address_varying(e, &a));
+    int at_once =
+        num > 1 ? rows_at_once(e, array, &n->store.at, n->store.guard) : 1;
     for (int row = 0; row < num; row += at_once) {
-        Val parts[BE_MAX_ROWS];
+        Val parts[PTX_ALIGN];
         PtxIf guarded;
         for (int i = 0; i < at_once; i++)
             parts[i] = be_emit_to_memory(
@@ -139,7 +172,7 @@ store_elements(Emit *e, const KNode *n)
         if (n->store.guard)
             guarded =
                 be_ptx_if(ptx_of(e), be_emit_get(e, n->store.guard, row, 0));
-        be_store(u, at_once > 1 ? vector_of(u, parts, at_once) : parts[0], p,
+        be_store(u, pack(e, array, parts, at_once), p,
                  aligned_to(array, at_once));
         if (n->store.guard)
             be_ptx_end_if(ptx_of(e), &guarded, NULL, NULL);

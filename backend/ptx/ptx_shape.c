@@ -13,7 +13,8 @@
 enum {
     MAX_SLICES = 16,
     STRIDED_ITEMS = 8, /* neighbours that fill a sector of memory */
-    MAX_COST = 128     /* operations of a thread that does neighbours */
+    MUCH_CODE = 384,   /* operations of a thread that does neighbours */
+    MAX_CODE = 3072
 };
 
 /* ---- forms -------------------------------------------------------------- */
@@ -136,9 +137,7 @@ choose_team(const BeKernel *k, PtxShape *s)
 /* ---- neighbours --------------------------------------------------------- */
 
 typedef struct Stores {
-    const Emit *e;
-    const KVar *row;
-    int width;
+    const PtxGroups *groups;
     bool wide;
 } Stores;
 
@@ -147,54 +146,76 @@ note_store(KNode *n, void *data)
 {
     Stores *s = data;
     if (n->kind == K_STORE)
-        s->wide = s->wide &&
-                  be_ptx_is_contiguous(s->e, &n->store.at, s->row, s->width);
+        s->wide = s->wide && be_ptx_is_contiguous(s->groups, &n->store.at) &&
+                  be_ptx_is_same(s->groups, n->store.guard);
 }
 
 static bool
-stores_are_wide(const Emit *e, const KVar *row, int width)
+stores_are_wide(Emit *e, const KVar *row, int width)
 {
-    Stores s = {e, row, width, true};
+    Stores s = {be_ptx_groups(e, row, width), true};
     KBlock body = e->k->body;
     be_kernel_walk(&body, note_store, &s);
     return s.wide;
 }
 
-static unsigned
-widest_bytes(const BeKernel *k)
+/* Bytes of the elements that neighbours access. */
+typedef struct Bytes {
+    const PtxGroups *groups;
+    int least, most;
+} Bytes;
+
+static void
+note_access(KNode *n, void *data)
 {
-    unsigned most = 1;
-    for (int role = K_IN; role <= K_OUT; role++) {
-        for (int i = 0; i < k->arrays[role].len; i++) {
-            unsigned bytes =
-                (unsigned)dtype_info[k->arrays[role].data[i]->dtype].bytes;
-            most = bytes > most ? bytes : most;
-        }
-    }
-    return most;
+    Bytes *b = data;
+    const KArray *array = n->kind == K_LOAD    ? n->load.array
+                          : n->kind == K_STORE ? n->store.array
+                                               : NULL;
+    if (!array || !be_ptx_is_contiguous(b->groups, be_kernel_index(n)))
+        return;
+    int bytes = (int)dtype_info[array->dtype].bytes;
+    b->least = bytes < b->least ? bytes : b->least;
+    b->most = bytes > b->most ? bytes : b->most;
 }
 
-/* Elementwise work is done for as many neighbours at once as one load brings,
- * if their stores are contiguous. */
+static Bytes
+find_bytes(Emit *e, const KVar *row)
+{
+    Bytes b = {be_ptx_groups(e, row, 1), PTX_ALIGN, 1};
+    KBlock body = e->k->body;
+    be_kernel_walk(&body, note_access, &b);
+    return b;
+}
+
+static bool
+does_neighbours(const BeKernel *k, const PtxShape *s)
+{
+    const KBlock *body = item_body(k, s->flat);
+    return s->team == 1 && s->work.count && is_along_memory(k, s->flat) &&
+           !be_kernel_contains(&k->body, K_REDUCE) &&
+           !be_kernel_contains(body, K_SCAN) &&
+           !be_kernel_contains(body, K_SORT) &&
+           !be_kernel_contains(&k->body, K_CONTRACT) &&
+           !be_kernel_contains(body, K_LOOP);
+}
+
+/* Elementwise work is done for as many neighbours at once as 16 bytes of the
+ * narrowest elements are, or, if that would be much code, of the widest. */
 static int
 choose_width(Emit *e, const PtxShape *s)
 {
     const BeKernel *k = e->k;
-    const KBlock *body = item_body(k, s->flat);
-    if (s->team > 1 || !s->work.count || !is_along_memory(k, s->flat) ||
-        be_kernel_contains(&k->body, K_REDUCE) ||
-        be_kernel_contains(body, K_SCAN) || be_kernel_contains(body, K_SORT) ||
-        be_kernel_contains(&k->body, K_CONTRACT) ||
-        be_kernel_contains(body, K_LOOP))
+    if (!does_neighbours(k, s))
         return 1;
     const KVar *row = s->work.vars[s->work.count - 1];
     int64_t extent = be_var_bound(k, row);
-    int width = PTX_ALIGN / (int)widest_bytes(k);
-    width = width > BE_MAX_ROWS ? BE_MAX_ROWS : width;
-    be_emit_find_varying(e, row);
+    double cost = be_kernel_cost(k, item_body(k, s->flat));
+    Bytes bytes = find_bytes(e, row);
+    int width = PTX_ALIGN / bytes.least, narrow = PTX_ALIGN / bytes.most;
     while (width > 1 &&
-           (width > extent || be_kernel_cost(k, body) * width > MAX_COST ||
-            !stores_are_wide(e, row, width)))
+           (width > extent || (width > narrow && cost * width > MUCH_CODE) ||
+            cost * width > MAX_CODE || !stores_are_wide(e, row, width)))
         width /= 2;
     return width;
 }

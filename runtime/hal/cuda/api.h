@@ -17,6 +17,8 @@ typedef struct CUmod_st *CUmodule;
 typedef struct CUfunc_st *CUfunction;
 typedef struct CUstream_st *CUstream;
 typedef struct CUevent_st *CUevent;
+typedef struct CUgraph_st *CUgraph;
+typedef struct CUgraphExec_st *CUgraphExec;
 typedef void (*CUhostFn)(void *data);
 
 #define CUDA_VALUE(kind, name, value) VALUE_##kind(name, value)
@@ -25,6 +27,8 @@ typedef void (*CUhostFn)(void *data);
 #define VALUE_function(name, value)
 #define VALUE_jit(name, value)
 #define VALUE_flag(name, value)
+#define VALUE_capture(name, value)
+#define VALUE_status(name, value)
 
 #undef VALUE_result
 #define VALUE_result(name, value) name = value,
@@ -66,11 +70,29 @@ enum {
 #undef VALUE_flag
 #define VALUE_flag(name, value)
 
+#undef VALUE_capture
+#define VALUE_capture(name, value) name = value,
+typedef enum CUstreamCaptureMode_enum {
+#include "runtime/hal/cuda/driver.def"
+} CUstreamCaptureMode;
+#undef VALUE_capture
+#define VALUE_capture(name, value)
+
+#undef VALUE_status
+#define VALUE_status(name, value) name = value,
+typedef enum CUstreamCaptureStatus_enum {
+#include "runtime/hal/cuda/driver.def"
+} CUstreamCaptureStatus;
+#undef VALUE_status
+#define VALUE_status(name, value)
+
 #undef VALUE_result
 #undef VALUE_device
 #undef VALUE_function
 #undef VALUE_jit
 #undef VALUE_flag
+#undef VALUE_capture
+#undef VALUE_status
 #undef CUDA_VALUE
 
 /* Of cuLaunchKernel's extra: the parameters as one block, and its size. */

@@ -29,7 +29,8 @@
 
 enum {
     MAX_DEVICES = 16,
-    MAX_STREAMS = 128, /* that have ever been open at the same time */
+    MAX_STREAMS = 128, /* at the same time, with the branches of graphs */
+    MAX_CHAINS = 32,   /* streams of a capture */
     MAX_OPTIONS = 512,
     GRANULE = 16, /* bytes whose accesses are kept apart */
     READERS = 3,  /* streams that read a granule */
@@ -46,11 +47,12 @@ typedef struct FakeOptions {
     uint64_t seed;
     size_t memory; /* bytes of a device */
     int version, capability;
-    int threads; /* that a processor has room for */
+    int threads;   /* that a processor has room for */
     char fail[64]; /* the call that fails, and which of them */
     int fail_number;
     int fail_error;
-    bool count; /* print counts at exit */
+    bool count;   /* print counts at exit */
+    bool nothing; /* work is not done */
 } FakeOptions;
 
 /* ---- operations -----------------------------------------------------------
@@ -68,8 +70,15 @@ typedef enum OpKind {
     OP_SET,
     OP_KERNEL,
     OP_CALL,
-    OP_NOTHING /* a mark, or a wait */
+    OP_NOTHING, /* a mark, or a wait */
+    NUM_OPS
 } OpKind;
+
+/* What an operation of a graph was captured for: serial numbers, since another
+ * allocation may come to have the address. */
+typedef struct Uses {
+    uint64_t to, from, pinned, module;
+} Uses;
 
 typedef struct Op {
     OpKind kind;
@@ -82,30 +91,51 @@ typedef struct Op {
     void *host_to;
     const void *host_from;
     size_t bytes;
-    uint64_t hash; /* of what host_from points to */
-    unsigned char byte;
+    uint64_t hash;  /* of what host_from points to */
+    unsigned value; /* of OP_SET: so many bytes of it */
+    unsigned value_bytes;
+    bool is_peer; /* from one device to another */
+    CUmodule module;
     const PtxKernel *kernel;
     unsigned grid[3], block[3], shared;
     unsigned char *params;
     CUhostFn function;
     void *data;
+    Uses uses;
 } Op;
+
+typedef struct Capture Capture;
+
+/* Of what is captured: number n of a chain, which is a stream of the capture,
+ * and how many of each chain come before it. */
+typedef struct Place {
+    int chain;
+    uint64_t clock[MAX_CHAINS];
+} Place;
 
 struct CUstream_st {
     CUcontext context;
     int slot; /* its component of clocks */
     Op *first, *last;
     uint64_t clock[MAX_STREAMS]; /* of its last operation, and waits since */
+    Capture *capture;            /* that it takes part in */
+    Place captured;              /* in it, its last operation */
+    /* where launches of graphs execute what is not on their first chain */
+    CUstream branches[MAX_CHAINS];
 };
 
 struct CUevent_st {
     CUcontext context;
     Mark at;
     uint64_t clock[MAX_STREAMS];
+    uint64_t capture; /* serial number of the one that recorded it last, or 0 */
+    Place captured;
 };
 
 struct CUmod_st {
+    uint64_t serial;
     CUcontext context;
+    struct CUmod_st *next;
     PtxModule *module;
     struct CUfunc_st *functions;
 };
@@ -113,6 +143,8 @@ struct CUmod_st {
 struct CUfunc_st {
     struct CUmod_st *module;
     const PtxKernel *kernel;
+    const char *name;
+    bool is_loaded; /* by a question or a launch: drivers do it late */
     struct CUfunc_st *next;
 };
 
@@ -128,6 +160,7 @@ typedef struct Granule {
 
 /* The address is inaccessible; the same bytes are at host. */
 typedef struct Memory {
+    uint64_t serial;
     CUcontext context;
     CUdeviceptr at;
     size_t bytes, mapped;
@@ -137,8 +170,10 @@ typedef struct Memory {
 } Memory;
 
 typedef struct Pinned {
+    uint64_t serial;
     CUcontext context;
     void *at;
+    size_t bytes;
     struct Pinned *next;
 } Pinned;
 
@@ -154,8 +189,14 @@ struct Device {
     int retained;
     struct CUctx_st context;
     size_t used;
-    int streams, events, modules, memories, pinned; /* that are there */
+    /* that are there */
+    int streams, events, modules, memories, pinned, graphs;
 };
+
+typedef struct Counts {
+    unsigned long long graph_launches, nodes;
+    unsigned long long ops[NUM_OPS], bytes[NUM_OPS];
+} Counts;
 
 typedef struct World {
     FakeOptions options;
@@ -165,12 +206,15 @@ typedef struct World {
     uint64_t random;
     Device devices[MAX_DEVICES];
     CUstream streams[MAX_STREAMS]; /* by slot */
+    int num_slots;                 /* that were ever used */
     uint64_t executed[MAX_STREAMS], added[MAX_STREAMS];
     uint64_t seen[MAX_STREAMS]; /* by the host: what it adds comes later */
     Memory *memories;
     Pinned *pinned;
+    struct CUmod_st *modules;
+    uint64_t serials; /* given so far, to whatever has one */
     PtxMachine *machine;
-    uint64_t launches, bytes_in, bytes_out;
+    Counts counts;
 } World;
 
 extern World fake_world;
@@ -180,7 +224,10 @@ void fake_options(FakeOptions *out);
 /* "fake driver: ...", and the end of the process. */
 _Noreturn void fake_complain(const char *format, ...)
     __attribute__((format(printf, 1, 2)));
+void fake_count(Counts *counts, const Op *op);
 uint64_t fake_random(uint64_t n);
+/* The same text, for ever: modules are unloaded before what they wrote. */
+const char *fake_keep(const char *name);
 uint64_t fake_hash(const void *at, size_t n);
 void *fake_alloc(size_t n);
 
@@ -191,7 +238,12 @@ CUresult fake_memory_new(CUcontext context, size_t bytes, CUdeviceptr *out);
 void fake_memory_free(Memory *m);
 /* That contains n bytes at an address; NULL: none does. */
 Memory *fake_memory_find(CUdeviceptr at, size_t n);
-/* The same, of a device that the operation may touch, or a complaint. */
+/* That contains n bytes of pinned memory; NULL: none does. */
+Pinned *fake_pinned_find(const void *at, size_t n);
+/* Complains of memory and functions that an operation names and that are not
+ * there, or no longer, or another device's; notes which they are. */
+void fake_check_uses(Op *op);
+/* The bytes for an operation, or a complaint. */
 uint8_t *fake_read(const Op *op, CUdeviceptr at, size_t n);
 uint8_t *fake_write(const Op *op, CUdeviceptr at, size_t n);
 void fake_run_kernel(const Op *op);
@@ -201,6 +253,9 @@ void fake_run_kernel(const Op *op);
 
 /* Whether a comes before b, or nothing is a. */
 bool fake_is_before(Mark a, const Op *b);
+/* A component of clocks for a stream that begins. */
+void fake_open_slot(CUstream stream);
+void fake_close_slot(CUstream stream);
 void fake_add(CUstream stream, const Op *op);
 /* Executes what the mark needs, of which clock says how many of each stream. */
 void fake_run_until(Mark at, const uint64_t *clock);
@@ -208,5 +263,13 @@ void fake_run_until(Mark at, const uint64_t *clock);
 void fake_join(uint64_t *clock, const uint64_t *other);
 bool fake_has_happened(Mark at);
 int fake_num_pending(CUcontext context);
+/* Whether there is one, of those that have not been executed. */
+bool fake_is_pending(bool (*is)(const Op *op, const void *data),
+                     const void *data);
+
+/* ---- contexts (devices.c) ---------------------------------------------------
+ */
+
+int fake_num_retained(void);
 
 #endif

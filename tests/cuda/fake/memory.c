@@ -43,6 +43,7 @@ fake_memory_new(CUcontext context, size_t bytes, CUdeviceptr *out)
     if (bytes > fake_world.options.memory - d->used)
         return CUDA_ERROR_OUT_OF_MEMORY;
     Memory *m = fake_alloc(sizeof *m);
+    m->serial = ++fake_world.serials;
     m->context = context;
     m->bytes = bytes;
     m->mapped = (bytes + PAGE - 1) / PAGE * PAGE;
@@ -83,6 +84,79 @@ fake_memory_find(CUdeviceptr at, size_t n)
             n <= m->bytes - (at - m->at))
             return m;
     return NULL;
+}
+
+Pinned *
+fake_pinned_find(const void *at, size_t n)
+{
+    uintptr_t a = (uintptr_t)at;
+    for (Pinned *p = fake_world.pinned; p; p = p->next)
+        if (a >= (uintptr_t)p->at && a - (uintptr_t)p->at <= p->bytes &&
+            n <= p->bytes - (a - (uintptr_t)p->at))
+            return p;
+    return NULL;
+}
+
+/* ---- what operations name --------------------------------------------------
+ */
+
+/* The first time notes which object it is; later it must be that one. */
+static void
+check_serial(const Op *op, uint64_t *noted, uint64_t serial, const char *what)
+{
+    if (*noted && *noted != serial)
+        fake_complain("a graph is launched of which %s names %s that is gone",
+                      op->call, what);
+    *noted = serial;
+}
+
+static void
+check_memory(const Op *op, CUdeviceptr at, uint64_t *noted)
+{
+    const Memory *m = fake_memory_find(at, op->bytes);
+    if (!m)
+        fake_complain("%s of %zu bytes outside the device's memory, or of "
+                      "memory that was freed",
+                      op->call, op->bytes);
+    if (m->context->device != op->device && !op->is_peer)
+        fake_complain("%s of memory of another context", op->call);
+    check_serial(op, noted, m->serial, "memory");
+}
+
+static void
+check_pinned(Op *op, const void *at)
+{
+    const Pinned *p = fake_pinned_find(at, op->bytes);
+    if (!p)
+        fake_complain("%s of %zu bytes of the host that are not pinned, or no "
+                      "longer",
+                      op->call, op->bytes);
+    check_serial(op, &op->uses.pinned, p->serial, "memory of the host");
+}
+
+static void
+check_function(Op *op)
+{
+    const struct CUmod_st *m = fake_world.modules;
+    while (m && m != op->module)
+        m = m->next;
+    check_serial(op, &op->uses.module, m ? m->serial : 0, "a module");
+}
+
+void
+fake_check_uses(Op *op)
+{
+    OpKind k = op->kind;
+    if (k == OP_HTOD || k == OP_DTOD || k == OP_SET)
+        check_memory(op, op->to, &op->uses.to);
+    if (k == OP_DTOH || k == OP_DTOD)
+        check_memory(op, op->from, &op->uses.from);
+    if (k == OP_HTOD)
+        check_pinned(op, op->host_from);
+    if (k == OP_DTOH)
+        check_pinned(op, op->host_to);
+    if (k == OP_KERNEL)
+        check_function(op);
 }
 
 /* ---- who touched what -----------------------------------------------------

@@ -3,7 +3,7 @@
  */
 #include <stdlib.h>
 #include <string.h>
-#include "tests/cuda/fake/fake.h"
+#include "tests/cuda/fake/calls.h"
 
 bool
 fake_is_before(Mark a, const Op *b)
@@ -20,9 +20,51 @@ fake_has_happened(Mark at)
 void
 fake_join(uint64_t *clock, const uint64_t *other)
 {
-    for (int t = 0; t < MAX_STREAMS; t++)
+    for (int t = 0; t < fake_world.num_slots; t++)
         if (other[t] > clock[t])
             clock[t] = other[t];
+}
+
+/* ---- streams --------------------------------------------------------------
+ */
+
+void
+fake_open_slot(CUstream s)
+{
+    int slot = 0;
+    while (slot < MAX_STREAMS && fake_world.streams[slot])
+        slot++;
+    if (slot == MAX_STREAMS)
+        fake_complain("more than %d streams", MAX_STREAMS);
+    if (slot >= fake_world.num_slots)
+        fake_world.num_slots = slot + 1;
+    s->slot = slot;
+    s->clock[slot] = fake_world.added[slot];
+    fake_world.streams[slot] = s;
+}
+
+/* What has not been executed never will be. */
+void
+fake_close_slot(CUstream s)
+{
+    while (s->first) {
+        Op *op = s->first;
+        s->first = op->next;
+        free(op->params);
+        free(op);
+    }
+    fake_world.executed[s->slot] = fake_world.added[s->slot];
+    fake_world.streams[s->slot] = NULL;
+}
+
+/* A source is remembered, a destination has a pattern until the copy. */
+static void
+begin(Op *op)
+{
+    if (op->kind == OP_HTOD)
+        op->hash = fake_hash(op->host_from, op->bytes);
+    if (op->kind == OP_DTOH)
+        memset(op->host_to, POISON, op->bytes);
 }
 
 void
@@ -31,11 +73,11 @@ fake_add(CUstream s, const Op *from)
     Op *op = fake_alloc(sizeof *op);
     *op = *from;
     op->next = NULL;
-    op->device = s->context->device;
     fake_join(s->clock, fake_world.seen);
     s->clock[s->slot] = ++fake_world.added[s->slot];
     op->mark = (Mark){s->slot, s->clock[s->slot]};
     memcpy(op->clock, s->clock, sizeof op->clock);
+    begin(op);
     if (s->last)
         s->last->next = op;
     else
@@ -55,6 +97,13 @@ check_source(const Op *op)
 }
 
 static void
+set(uint8_t *to, const Op *op)
+{
+    for (size_t i = 0; i < op->bytes; i += op->value_bytes)
+        memcpy(to + i, &op->value, op->value_bytes);
+}
+
+static void
 execute(const Op *op)
 {
     switch (op->kind) {
@@ -71,15 +120,18 @@ execute(const Op *op)
         break;
     }
     case OP_SET:
-        memset(fake_write(op, op->to, op->bytes), op->byte, op->bytes);
+        set(fake_write(op, op->to, op->bytes), op);
         break;
     case OP_KERNEL:
         fake_run_kernel(op);
         break;
     case OP_CALL:
+        fake_in_callback = true;
         op->function(op->data);
+        fake_in_callback = false;
         break;
     case OP_NOTHING:
+    case NUM_OPS:
         break;
     }
 }
@@ -100,7 +152,7 @@ execute_first(CUstream s)
 static bool
 can_go_on(const Op *op)
 {
-    for (int t = 0; t < MAX_STREAMS; t++)
+    for (int t = 0; t < fake_world.num_slots; t++)
         if (t != op->mark.stream && op->clock[t] > fake_world.executed[t])
             return false;
     return true;
@@ -112,7 +164,7 @@ fake_run_until(Mark at, const uint64_t *clock)
     while (!fake_has_happened(at)) {
         CUstream ready[MAX_STREAMS];
         uint64_t num = 0;
-        for (int t = 0; t < MAX_STREAMS; t++) {
+        for (int t = 0; t < fake_world.num_slots; t++) {
             CUstream s = fake_world.streams[t];
             if (s && s->first && s->first->mark.number <= clock[t] &&
                 can_go_on(s->first))
@@ -129,10 +181,22 @@ int
 fake_num_pending(CUcontext context)
 {
     int num = 0;
-    for (int t = 0; t < MAX_STREAMS; t++) {
+    for (int t = 0; t < fake_world.num_slots; t++) {
         CUstream s = fake_world.streams[t];
         if (s && s->context == context)
             num += (int)(fake_world.added[t] - fake_world.executed[t]);
     }
     return num;
+}
+
+bool
+fake_is_pending(bool (*is)(const Op *op, const void *data), const void *data)
+{
+    for (int t = 0; t < fake_world.num_slots; t++) {
+        CUstream s = fake_world.streams[t];
+        for (const Op *op = s ? s->first : NULL; op; op = op->next)
+            if (is(op, data))
+                return true;
+    }
+    return false;
 }

@@ -21,6 +21,13 @@ fake_complain(const char *format, ...)
     abort();
 }
 
+void
+fake_count(Counts *counts, const Op *op)
+{
+    counts->ops[op->kind]++;
+    counts->bytes[op->kind] += op->bytes;
+}
+
 uint64_t
 fake_random(uint64_t n)
 {
@@ -28,6 +35,25 @@ fake_random(uint64_t n)
     x = (x ^ x >> 30) * 0xbf58476d1ce4e5b9u;
     x = (x ^ x >> 27) * 0x94d049bb133111ebu;
     return n ? (x ^ x >> 31) % n : 0;
+}
+
+const char *
+fake_keep(const char *name)
+{
+    static struct Kept {
+        struct Kept *next;
+        char text[];
+    } * all;
+    struct Kept *k = all;
+    while (k && strcmp(k->text, name) != 0)
+        k = k->next;
+    if (!k) {
+        k = fake_alloc(sizeof *k + strlen(name) + 1);
+        strcpy(k->text, name);
+        k->next = all;
+        all = k;
+    }
+    return k->text;
 }
 
 uint64_t
@@ -95,6 +121,8 @@ read_option(char *word, FakeOptions *o)
         return o->threads = (int)x, true;
     if (strcmp(word, "count") == 0)
         return o->count = true;
+    if (strcmp(word, "nothing") == 0)
+        return o->nothing = true;
     return read_fail(word, o);
 }
 
@@ -114,6 +142,7 @@ fake_options(FakeOptions *out)
             fake_complain(
                 "TFD_FAKE_CUDA has \"%s\", which is none of "
                 "devices:N, seed:N, memory:BYTES, version:N, "
-                "capability:N, threads:N, fail:CALL:N[:ERROR] and count",
+                "capability:N, threads:N, fail:CALL:N[:ERROR], count and "
+                "nothing",
                 word);
 }

@@ -1,0 +1,269 @@
+/*
+ * complaints_test.c - each complaint of the fake driver, in a process of its
+ * own
+ */
+#include "tests/cuda/direct.h"
+
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+#include "tests/unit/arena.h"
+
+static void
+host_follows_an_address(void)
+{
+    pinned[0] = *(volatile char *)(uintptr_t)memory;
+}
+
+static void
+an_event_is_missing(void)
+{
+    MUST(cu->cuMemsetD8Async(memory, 1, 64, one));
+    MUST(cu->cuMemcpyDtoHAsync_v2(pinned, memory, 64, two));
+    direct_finish(one);
+    direct_finish(two);
+}
+
+static void
+what_is_read_is_overwritten(void)
+{
+    MUST(cu->cuMemsetD8Async(memory, 1, 64, one));
+    direct_finish(one);
+    MUST(cu->cuMemcpyDtoHAsync_v2(pinned, memory, 64, one));
+    MUST(cu->cuMemsetD8Async(memory, 2, 64, two));
+    direct_finish(one);
+    direct_finish(two);
+}
+
+static void
+launch_add(CUdeviceptr at, unsigned threads, size_t bytes)
+{
+    CUmodule module;
+    uint64_t params[] = {at, 3, 0};
+    void *extra[] = {CU_LAUNCH_PARAM_BUFFER_POINTER, params,
+                     CU_LAUNCH_PARAM_BUFFER_SIZE, &bytes, CU_LAUNCH_PARAM_END};
+    MUST(cu->cuLaunchKernel(direct_load(&module), 4, 1, 1, threads, 1, 1, 0,
+                            two, NULL, extra));
+    direct_finish(two);
+}
+
+static void
+a_kernel_reads_without_an_event(void)
+{
+    MUST(cu->cuMemsetD8Async(memory, 1, 8192, one));
+    launch_add(memory, 64, 16);
+}
+
+static void
+a_kernel_reads_what_nobody_wrote(void)
+{
+    launch_add(memory, 64, 16);
+}
+
+static void
+a_kernel_goes_too_far(void)
+{
+    MUST(cu->cuMemsetD8Async(memory, 1, 8192, two));
+    launch_add(memory + 8192 - 64, 64, 16);
+}
+
+static void
+blocks_are_not_the_kernel_s(void)
+{
+    launch_add(memory, 32, 16);
+}
+
+static void
+parameters_are_not_the_kernel_s(void)
+{
+    launch_add(memory, 64, 24);
+}
+
+static void
+a_source_changes(void)
+{
+    MUST(cu->cuMemcpyHtoDAsync_v2(memory, pinned, 64, one));
+    pinned[3]++;
+    direct_finish(one);
+}
+
+static void
+a_copy_reads_what_nobody_wrote(void)
+{
+    MUST(cu->cuMemcpyDtoHAsync_v2(pinned, memory, 64, one));
+    direct_finish(one);
+}
+
+static void
+a_copy_goes_too_far(void)
+{
+    MUST(cu->cuMemsetD8Async(memory, 1, 8193, one));
+}
+
+static void
+memory_is_used_after_it_is_freed(void)
+{
+    MUST(cu->cuMemFree_v2(memory));
+    MUST(cu->cuMemsetD8Async(memory, 1, 64, one));
+}
+
+static void
+memory_is_freed_too_early(void)
+{
+    MUST(cu->cuMemsetD8Async(memory, 1, 64, one));
+    MUST(cu->cuMemFree_v2(memory));
+}
+
+static void
+a_context_is_missing(void)
+{
+    MUST(cu->cuCtxSetCurrent(NULL));
+    MUST(cu->cuMemsetD8Async(memory, 1, 64, one));
+}
+
+static void
+a_stream_is_of_another_context(void)
+{
+    direct_enter(1);
+    MUST(cu->cuEventRecord(event, one));
+}
+
+static void
+a_stream_waits_for_the_default_one(void)
+{
+    MUST(cu->cuStreamCreate(&one, 0));
+}
+
+static void
+the_default_stream_is_used(void)
+{
+    MUST(cu->cuMemsetD8Async(memory, 1, 64, NULL));
+}
+
+static void
+an_event_takes_the_time(void)
+{
+    MUST(cu->cuEventCreate(&event, 0));
+}
+
+static void
+call_back(void *data)
+{
+    (void)data;
+    cu->cuEventQuery(event);
+}
+
+static void
+a_callback_calls(void)
+{
+    MUST(cu->cuLaunchHostFunc(one, call_back, NULL));
+    direct_finish(one);
+}
+
+static void
+a_process_is_forked(void)
+{
+    int status;
+    pid_t child = fork();
+    if (child == 0) {
+        signal(SIGABRT, SIG_DFL);
+        cu->cuEventQuery(event);
+        _exit(0);
+    }
+    waitpid(child, &status, 0);
+    if (WIFSIGNALED(status))
+        raise(WTERMSIG(status));
+}
+
+static void
+something_is_left(void)
+{
+    MUST(cu->cuDevicePrimaryCtxRelease_v2(0));
+}
+
+static void
+work_is_left(void)
+{
+    MUST(cu->cuMemsetD8Async(memory, 1, 64, one));
+    MUST(cu->cuDevicePrimaryCtxRelease_v2(0));
+}
+
+static void
+a_context_is_left(void)
+{
+    exit(0);
+}
+
+static const struct {
+    void (*f)(void);
+    int signal_number;
+    const char *says;
+} complaints[] = {
+    {host_follows_an_address, SIGSEGV, ""},
+    {an_event_is_missing, SIGABRT,
+     SAYS "cuMemcpyDtoHAsync_v2 reads what cuMemsetD8Async wrote on another "
+          "stream, and no event orders them"},
+    {what_is_read_is_overwritten, SIGABRT,
+     SAYS "cuMemsetD8Async overwrites what another stream reads, and no event "
+          "orders them"},
+    {a_kernel_reads_without_an_event, SIGABRT, SAYS},
+    {a_kernel_reads_what_nobody_wrote, SIGABRT, SAYS},
+    {a_kernel_goes_too_far, SIGABRT, SAYS},
+    {blocks_are_not_the_kernel_s, SIGABRT,
+     SAYS "k_add is launched with blocks of 32 threads, and asks for 64"},
+    {parameters_are_not_the_kernel_s, SIGABRT,
+     SAYS "k_add is launched with 24 bytes of parameters, and has 16"},
+    {a_source_changes, SIGABRT,
+     SAYS "the host's memory changed between cuMemcpyHtoDAsync_v2 and its "
+          "copy"},
+    {a_copy_reads_what_nobody_wrote, SIGABRT,
+     SAYS "cuMemcpyDtoHAsync_v2 reads device memory that nobody has written"},
+    {a_copy_goes_too_far, SIGABRT,
+     SAYS "cuMemsetD8Async of 8193 bytes outside the device's memory, or of "
+          "memory that was freed"},
+    {memory_is_used_after_it_is_freed, SIGABRT,
+     SAYS "cuMemsetD8Async of 64 bytes outside the device's memory, or of "
+          "memory that was freed"},
+    {memory_is_freed_too_early, SIGABRT,
+     SAYS "cuMemFree_v2 while operations are pending"},
+    {a_context_is_missing, SIGABRT,
+     SAYS "cuMemsetD8Async by a thread without a context"},
+    {a_stream_is_of_another_context, SIGABRT,
+     SAYS "cuEventRecord is given an event of another context"},
+    {a_stream_waits_for_the_default_one, SIGABRT,
+     SAYS "cuStreamCreate of a stream that the default stream waits for"},
+    {the_default_stream_is_used, SIGABRT,
+     SAYS "cuMemsetD8Async on the stream that all others wait for"},
+    {an_event_takes_the_time, SIGABRT,
+     SAYS "cuEventCreate of an event that takes the time"},
+    {a_callback_calls, SIGABRT,
+     SAYS "cuEventQuery is called by a function of cuLaunchHostFunc"},
+    {a_process_is_forked, SIGABRT,
+     SAYS "cuEventQuery in a process that was forked after cuInit"},
+    {something_is_left, SIGABRT,
+     SAYS "the context of device 0 is released with 2 streams, 1 events, 0 "
+          "modules, 1 allocations, 1 of pinned memory and 0 graphs"},
+    {work_is_left, SIGABRT,
+     SAYS "the context of device 0 is released while 1 operations are "
+          "pending"},
+    {a_context_is_left, SIGABRT,
+     SAYS "the process ends with a context that it has"},
+};
+
+static void
+mistakes_are_named(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < sizeof complaints / sizeof *complaints; i++)
+        assert_dies(complaints[i].f, complaints[i].signal_number,
+                    complaints[i].says);
+}
+
+int
+main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(mistakes_are_named),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

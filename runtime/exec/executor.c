@@ -82,6 +82,7 @@ rt_executor_init(RtExecutor *executor, RtRun *run, int replica)
         executor->copies = rt_alloc_aligned(a, run->max_text_bytes);
 }
 
+    executor->sent_dims = NEW_ARRAY(a, int64_t, pairs * BATCH_WORDS);
 void
 rt_executor_deinit(RtExecutor *executor)
 {

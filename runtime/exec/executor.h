@@ -94,6 +94,8 @@ typedef struct RtExecutor {
     char *copies; /* scratch of print and assert, for their operands */
     RtAllReducePart *reduces; /* scratch of all_reduce, for each operand */
     int64_t bytes_sent;
+    int64_t *sent_dims;    /* what the device has of them, once it has */
+    bool has_sent_dims;
     /* For the watchdog: its current operation (NULL: none), and how many
      * operations the runtime has executed for it. */
     _Atomic(RtInvocation *) running;

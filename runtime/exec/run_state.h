@@ -48,6 +48,7 @@ struct RtRun {
     RtIterBinding *iterators;      /* as the module's iters */
     VEC(RtElementCall *) elements; /* dataset functions in use */
     VEC(RtLaunch *) launches;
+    const RtLaunch *last_launch; /* that was executed */
     int64_t arena_bytes; /* of a replica */
     int64_t dims_offset; /* in it: its executor's dims, where programs cannot */
     size_t dims_bytes;   /* read the host's memory; else no bytes */

@@ -125,33 +125,49 @@ copy_to_slots(const RtRun *run, const RtIterBinding *it, bool next,
 }
 
 static void
+copy_from_slot(const RtIterBinding *it, const RtHostOp *h, RtQueue *q,
+               const RtExecutor *replica)
+{
+    for (int i = 0; i < num_components(it); i++)
+        q->device->ops->copy(q, rt_row(replica, &h->out[i]),
+                             slot_place(it, replica, i),
+                             rt_value_bytes(&h->out[i], replica->dims));
+}
+
+static void
 copy_from_slots(const RtRun *run, const RtIterBinding *it, const RtHostOp *h)
 {
-    for (int r = 0; r < run->num_replicas; r++) {
-        const RtExecutor *replica = &run->replicas[r];
-        RtDevice *d = replica->device;
+    int each = run->replicas_each;
+    for (int i = 0; i < run->num_devices; i++) {
+        RtDevice *d = run->devices[i];
         RtQueue *q = d->queues[QUEUE_COMPUTE];
-        d->ops->wait_event(q, it->copied[replica->device_number]);
-        for (int i = 0; i < num_components(it); i++)
-            d->ops->copy(q, rt_row(replica, &h->out[i]),
-                         slot_place(it, replica, i),
-                         rt_value_bytes(&h->out[i], replica->dims));
-        it->taken[replica->device_number] = d->ops->record(q);
+        d->ops->wait_event(q, it->copied[i]);
+        for (int k = 0; k < each; k++)
+            copy_from_slot(it, h, q, &run->replicas[i * each + k]);
+        it->taken[i] = d->ops->record(q);
     }
+}
+
+static void
+copy_to_row(const RtIterBinding *it, const RtHostOp *h, RtQueue *q,
+            const RtExecutor *replica)
+{
+    for (int i = 0; i < num_components(it); i++)
+        q->device->ops->copy_in(q, rt_row(replica, &h->out[i]),
+                                rt_iter_data(it->iter, replica->replica, i),
+                                rt_value_bytes(&h->out[i], replica->dims));
 }
 
 static void
 copy_to_rows(const RtRun *run, const RtIterBinding *it, const RtHostOp *h)
 {
-    for (int r = 0; r < run->num_replicas; r++) {
-        const RtExecutor *replica = &run->replicas[r];
-        RtDevice *d = replica->device;
+    int each = run->replicas_each;
+    for (int i = 0; i < run->num_devices; i++) {
+        RtDevice *d = run->devices[i];
         RtQueue *q = d->queues[QUEUE_COMPUTE];
-        for (int i = 0; i < num_components(it); i++)
-            d->ops->copy_in(q, rt_row(replica, &h->out[i]),
-                            rt_iter_data(it->iter, r, i),
-                            rt_value_bytes(&h->out[i], replica->dims));
-        it->copied[replica->device_number] = d->ops->record(q);
+        for (int k = 0; k < each; k++)
+            copy_to_row(it, h, q, &run->replicas[i * each + k]);
+        it->copied[i] = d->ops->record(q);
     }
 }
 

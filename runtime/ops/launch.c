@@ -6,8 +6,9 @@
  * replicas of a device share are in the arena of the first.  Host values are
  * copied to a place on each device that the program does not use, and so are
  * the sizes of batches, where programs cannot read the host's: a launch has the
- * same arguments each time.  A device whose shares of the batches are full gets
- * the variant of the program that has constants for their sizes.
+ * same arguments each time.  Nothing is copied that is there already.  A device
+ * whose shares of the batches are full gets the variant of the program that has
+ * constants for their sizes.
  *
  * Everything is enqueued, then the next batch is copied while the programs run,
  * and then main waits for them.
@@ -20,6 +21,7 @@
 #include "ir/analysis/hooks.h"
 #include "ir/ir.h"
 #include "runtime/exec/end.h"
+#include "ir/type_bounds.h"
 #include "runtime/exec/output.h"
 #include "runtime/exec/run_state.h"
 #include "runtime/hal/wait.h"
@@ -33,11 +35,21 @@ typedef struct Full {
 } Full;
 
 struct RtLaunch {
+/* What the place of a host operand has on all devices; no bytes: not known. */
+typedef struct Copied {
+    char *bytes;
+    size_t n, capacity;
+    bool changes; /* with the next launch */
+} Copied;
+
+enum { MOST_COMPARED = 4 << 10 }; /* bytes of an operand: more are copied */
+
     const RtHostOp *h;
     RtFunction *program, *full; /* full: NULL if there is none */
     VEC(Full) symbols;          /* that the program names */
     int64_t *staged;            /* for each operand: where a host value goes */
     RtInvocation *plain;        /* for each replica */
+    Copied *copied;             /* and what is there */
     RtInvocation *filled;
     RtProgramLaunch *programs; /* for each device, with the event of its end */
     RtEvent *ends;
@@ -199,6 +211,22 @@ operand_place(const RtLaunch *l, const RtExecutor *executor, int i)
 }
 
 static void
+static void
+init_copied(RtRun *run, RtLaunch *l)
+{
+    const IrOp *op = l->h->op;
+    int64_t bytes;
+    l->copied = NEW_ARRAY(run->arena, Copied, (size_t)op->num_operands);
+    for (int i = 0; i < op->num_operands; i++)
+        if (!run->caps->is_host_visible &&
+            l->h->in[i].place.space == SPACE_FRAME &&
+            ir_type_bytes(run->module, &op->operands[i]->type, &bytes) &&
+            bytes <= MOST_COMPARED)
+            l->copied[i] =
+                (Copied){.bytes = arena_alloc(run->arena, (size_t)bytes),
+                         .capacity = (size_t)bytes};
+}
+
 bind(RtRun *run, RtLaunch *l, int replica)
 {
     const IrOp *op = l->h->op;
@@ -240,6 +268,7 @@ rt_bind_launches(RtRun *run)
             NEW_ARRAY(run->arena, RtProgramLaunch, (size_t)run->num_devices);
         l->ends = NEW_ARRAY(run->arena, RtEvent, (size_t)run->num_devices);
         for (int r = 0; r < run->num_replicas; r++)
+        init_copied(run, l);
             bind(run, l, r);
         link_calls(run, l->plain);
         if (l->full)
@@ -250,13 +279,41 @@ rt_bind_launches(RtRun *run)
 /* ---- execution --------------------------------------------------------- */
 
 /* To the arena that a device's replicas share. */
+static bool
+is_copied(const Copied *k, const char *bytes, size_t n)
+{
+    return n && k->n == n && memcmp(k->bytes, bytes, n) == 0;
+}
+
+/* Which host operands have to be copied.  Other launches may use the places of
+ * this one's operands, and so may rows, but only those of other loops. */
+static void
+compare_operands(RtInvocation *inv, RtLaunch *l)
+{
+    RtRun *run = inv->executor->run;
+    bool again = run->last_launch == l;
+    run->last_launch = l;
+    for (int i = 0; i < l->h->op->num_operands; i++) {
+        const RtValue *v = &l->h->in[i];
+        Copied *k = &l->copied[i];
+        if (v->place.space != SPACE_FRAME)
+            continue;
+        const char *bytes = rt_host_value(inv, v);
+        size_t n = rt_value_bytes(v, inv->executor->dims);
+        k->changes = !again || !is_copied(k, bytes, n);
+        k->n = n <= k->capacity ? n : 0;
+        if (k->changes && k->n)
+            memcpy(k->bytes, bytes, n);
+    }
+}
+
 static void
 copy_operands(RtInvocation *inv, const RtLaunch *l, const RtExecutor *first)
 {
     const RtDeviceOps *ops = first->device->ops;
     for (int i = 0; i < l->h->op->num_operands; i++) {
         const RtValue *v = &l->h->in[i];
-        if (v->place.space == SPACE_FRAME)
+        if (v->place.space == SPACE_FRAME && l->copied[i].changes)
             ops->copy_in(first->device->queues[QUEUE_COMPUTE],
                          operand_place(l, first, i), rt_host_value(inv, v),
                          rt_value_bytes(v, inv->executor->dims));
@@ -264,12 +321,17 @@ copy_operands(RtInvocation *inv, const RtLaunch *l, const RtExecutor *first)
 }
 
 static void
-copy_dims(const RtRun *run, const RtExecutor *executor)
+copy_dims(const RtRun *run, RtExecutor *executor)
 {
     RtDevice *d = executor->device;
-    if (run->dims_bytes)
-        d->ops->copy_in(d->queues[QUEUE_COMPUTE], dims_place(run, executor),
-                        executor->dims, run->dims_bytes);
+    if (!run->dims_bytes ||
+        (executor->has_sent_dims &&
+         memcmp(executor->sent_dims, executor->dims, run->dims_bytes) == 0))
+        return;
+    memcpy(executor->sent_dims, executor->dims, run->dims_bytes);
+    executor->has_sent_dims = true;
+    d->ops->copy_in(d->queues[QUEUE_COMPUTE], dims_place(run, executor),
+                    executor->sent_dims, run->dims_bytes);
 }
 
 static bool
@@ -325,14 +387,16 @@ wait_for_end(RtRun *run, RtEvent e)
 }
 
 /* Waits for all replicas, whatever the status of each; a fault takes precedence
- * over having been stopped. */
+ * over having been stopped.  What they print and assert is looked at when all
+ * have ended, so that the fault of one changes nothing of the others. */
 static int32_t
 wait_for_all(RtRun *run, const RtLaunch *l)
 {
     int32_t end = EXEC_OK;
-    for (int i = 0; i < run->num_devices; i++) {
+    for (int i = 0; i < run->num_devices; i++)
         wait_for_end(run, l->ends[i]);
-        int32_t status = l->programs[i].status;
+    for (int i = 0; i < run->num_devices; i++) {
+        int32_t status = status_of(run, l, i);
         if (status == EXEC_FAULT || (status && end == EXEC_OK))
             end = status;
     }
@@ -356,3 +420,4 @@ rt_op_launch(RtInvocation *inv, const RtHostOp *h)
         rt_print_lines(run);
     return end;
 }
+    compare_operands(inv, l);

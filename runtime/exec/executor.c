@@ -28,6 +28,15 @@ end_with_fault(RtInvocation *inv)
     return EXEC_FAULT;
 }
 
+static void
+note_fault(RtExecutor *executor, const RtHostOp *h)
+{
+    RtFault *fault = &executor->fault;
+    fault->op = h->op;
+    fault->started = executor->started;
+    fault->met = executor->met;
+}
+
 int32_t
 rt_fault(RtInvocation *inv, const RtHostOp *h, StatusKind kind,
          const char *format, ...)
@@ -40,7 +49,7 @@ rt_fault(RtInvocation *inv, const RtHostOp *h, StatusKind kind,
                 message_vprintf(inv->executor->arena, format, args));
         va_end(args);
         fault->kind = kind;
-        fault->op = h->op;
+        note_fault(inv->executor, h);
     }
     return end_with_fault(inv);
 }
@@ -57,7 +66,7 @@ rt_fault_status(RtInvocation *inv, const RtHostOp *h, Status st)
         status_free(st);
     } else {
         fault->cause = st;
-        fault->op = h->op;
+        note_fault(inv->executor, h);
     }
     return end_with_fault(inv);
 }
@@ -73,16 +82,17 @@ rt_executor_init(RtExecutor *executor, RtRun *run, int replica)
     *executor = (RtExecutor){.run = run, .arena = a, .replica = replica};
     executor->batches = NEW_ARRAY(a, IrBatchSizes, pairs);
     executor->dims = (int64_t *)executor->batches;
+    executor->sent_dims = NEW_ARRAY(a, int64_t, pairs * BATCH_WORDS);
     executor->fault.text = str_new(a);
     executor->lines.text = str_new(a);
     executor->args = NEW_ARRAY(a, FormatArg, n);
     executor->arg_dims = arena_array(a, n, sizeof *executor->arg_dims);
+    executor->parts = NEW_ARRAY(a, RtDevicePart, n);
     executor->reduces = NEW_ARRAY(a, RtAllReducePart, n);
-    if (!run->caps->is_host_visible)
+    if (!run->caps->is_host_visible && !run->enqueues)
         executor->copies = rt_alloc_aligned(a, run->max_text_bytes);
 }
 
-    executor->sent_dims = NEW_ARRAY(a, int64_t, pairs * BATCH_WORDS);
 void
 rt_executor_deinit(RtExecutor *executor)
 {
@@ -212,6 +222,11 @@ rt_read_value(RtInvocation *inv, const RtValue *v, char **scratch)
     RtDevicePtr at = rt_device_value(inv, v);
     size_t n = rt_value_bytes(v, inv->executor->dims);
     char *copy = *scratch;
+    if (inv->executor->deferred) {
+        const char *from = inv->executor->deferred;
+        inv->executor->deferred += rt_deferred_align(n);
+        return from;
+    }
     if (d->caps->is_host_visible)
         return rt_ptr_host(at);
     d->ops->program->copy_out(d, copy, at, n);

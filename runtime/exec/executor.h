@@ -53,7 +53,8 @@ typedef VEC(RtNote) RtNotes;
 
 /* The failure that ended an executor's work: its status block (D9). */
 typedef struct RtFault {
-    const IrOp *op; /* NULL: no fault */
+    const IrOp *op;   /* NULL: no fault */
+    int started, met; /* collectives before it, in this step */
     Status cause;   /* a failure from below that is complete, or OK: */
     StatusKind kind;
     Str text;           /* the message, about op */
@@ -72,9 +73,15 @@ int32_t rt_fault_status(RtInvocation *inv, const RtHostOp *h, Status st);
 /* ---- executors ---------------------------------------------------------- */
 
 /* The lines that a step printed: one text, and the end of each. */
+typedef struct RtLine {
+    size_t end; /* in the text; an empty line is one that another replica
+                   prints */
+    int met;    /* collectives before it */
+} RtLine;
+
 typedef struct RtLines {
     Str text;
-    VEC(size_t) ends; /* an empty line is one that another replica prints */
+    VEC(RtLine) lines;
 } RtLines;
 
 typedef struct RtExecutor {
@@ -87,15 +94,18 @@ typedef struct RtExecutor {
     RtDevicePtr shared;    /* the arena of the device's first replica */
     IrBatchSizes *batches; /* one for each pair of batch symbols */
     int64_t *dims;         /* the same, as words */
+    int64_t *sent_dims;    /* what the device has of them, once it has */
+    bool has_sent_dims;
     RtFault fault;
     RtLines lines;
     FormatArg *args; /* scratch of print and assert, for each operand */
     int64_t (*arg_dims)[IR_MAX_RANK];
     char *copies; /* scratch of print and assert, for their operands */
+    RtDevicePart *parts;      /* the same, for what they defer */
+    const char *deferred;     /* their operands, when they are looked at */
     RtAllReducePart *reduces; /* scratch of all_reduce, for each operand */
     int64_t bytes_sent;
-    int64_t *sent_dims;    /* what the device has of them, once it has */
-    bool has_sent_dims;
+    int started, met; /* collectives, in this step */
     /* For the watchdog: its current operation (NULL: none), and how many
      * operations the runtime has executed for it. */
     _Atomic(RtInvocation *) running;
@@ -133,7 +143,8 @@ RtDevicePtr rt_device_value(const RtInvocation *inv, const RtValue *v);
 RtDevicePtr rt_row(const RtExecutor *replica, const RtValue *v);
 
 /* The bytes of v at this point of any function: in place where host code may
- * read them, else a copy at *scratch, which advances. */
+ * read them, else a copy at *scratch, which advances; of an operation that was
+ * deferred, those of its operands in order. */
 const char *rt_read_value(RtInvocation *inv, const RtValue *v, char **scratch);
 /* Writes all bytes of v at this point of any function. */
 void rt_write_value(RtInvocation *inv, const RtValue *v, const void *from);

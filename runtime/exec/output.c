@@ -34,11 +34,12 @@ rt_print(RtRun *run, const char *text, size_t len)
 static void
 write_line(RtRun *run, const RtLines *lines, int i)
 {
-    if (i >= lines->ends.len)
+    if (i >= lines->lines.len)
         return;
-    size_t begin = i ? lines->ends.data[i - 1] : 0;
-    if (lines->ends.data[i] > begin)
-        rt_print(run, lines->text.data + begin, lines->ends.data[i] - begin);
+    size_t begin = i ? lines->lines.data[i - 1].end : 0;
+    size_t end = lines->lines.data[i].end;
+    if (end > begin)
+        rt_print(run, lines->text.data + begin, end - begin);
 }
 
 void
@@ -46,7 +47,7 @@ rt_print_lines(RtRun *run)
 {
     int most = 0;
     for (int r = 0; r < run->num_replicas; r++) {
-        int n = run->replicas[r].lines.ends.len;
+        int n = run->replicas[r].lines.lines.len;
         most = n > most ? n : most;
     }
     for (int i = 0; i < most; i++) {
@@ -54,7 +55,7 @@ rt_print_lines(RtRun *run)
             write_line(run, &run->replicas[r].lines, i);
     }
     for (int r = 0; r < run->num_replicas; r++) {
-        run->replicas[r].lines.ends.len = 0;
+        run->replicas[r].lines.lines.len = 0;
         run->replicas[r].lines.text.len = 0;
     }
 }

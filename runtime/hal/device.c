@@ -1,6 +1,7 @@
 /*
- * device.c - what devices of all kinds have in common: failures, and waits and
- * copies of the host, for which it has nothing else to do
+ * device.c - what devices of all kinds have in common: failures, waits and
+ * copies of the host, for which it has nothing else to do, and what programs
+ * leave to the host
  */
 #include "runtime/hal/device.h"
 
@@ -33,6 +34,38 @@ rt_device_status(const RtDevice *d)
     return rt_device_has_failed(d)
                ? status_new(STATUS_MACHINE, "%s", message_part(d->failure))
                : OK;
+}
+
+int32_t
+rt_device_look(RtDevice *d)
+{
+    return rt_deferrals_look(d->deferrals);
+}
+
+size_t
+rt_parts_bytes(const RtDevicePart *parts, int num_parts)
+{
+    size_t sum = 0;
+    for (int i = 0; i < num_parts; i++)
+        sum += rt_deferred_align(parts[i].n);
+    return sum;
+}
+
+int32_t
+rt_device_defer(RtDevice *d, const RtDeferred *item, const RtDevicePart *parts,
+                int num_parts)
+{
+    size_t bytes = rt_parts_bytes(parts, num_parts);
+    int32_t status =
+        rt_deferrals_fit(d->deferrals, bytes) ? 0 : d->ops->program->look(d);
+    if (status)
+        return status;
+    char *to = rt_deferrals_add(d->deferrals, item, bytes);
+    for (int i = 0; i < num_parts; i++) {
+        d->ops->program->copy_out(d, to, parts[i].at, parts[i].n);
+        to += rt_deferred_align(parts[i].n);
+    }
+    return 0;
 }
 
 void

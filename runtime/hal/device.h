@@ -29,6 +29,7 @@
 #include "ir/base/str.h"
 #include "ir/plan/abi.h"
 #include "ir/plan/plan.h"
+#include "runtime/hal/deferred.h"
 #include "runtime/hal/wait.h"
 
 typedef struct RtDevice RtDevice;
@@ -67,6 +68,12 @@ rt_ptr_host(RtDevicePtr p)
 {
     return p.memory->host ? p.memory->host + p.offset : NULL;
 }
+
+/* n bytes from at. */
+typedef struct RtDevicePart {
+    RtDevicePtr at;
+    size_t n;
+} RtDevicePart;
 
 /* ---- queues and events -------------------------------------------------- */
 
@@ -142,14 +149,22 @@ typedef struct RtProgramOps {
     uint32_t (*wait_word)(RtDevice *d, RtWaitWord *word, uint32_t old);
 
     /* The rest is for programs that enqueue their work (q_NAME), on the queue
-     * that executes them. The arguments of launch and the word of store are
-     * copied; load has executed when it returns, as copy_in, copy_out and run
-     * have.  copy: both addresses are of the device; store and load: `at` is,
-     * and n is at most 8. */
+     * that executes them. The arguments of launch, the word of store and, for
+     * them, what copy_in copies are copied; load has executed when it returns.
+     * copy: both addresses are of the device; store and load: `at` is, and n is
+     * at most 8.  copy_out is for other programs alone. */
     void (*launch)(RtDevice *d, const RtKernelLaunch *launch);
     void (*copy)(RtDevice *d, void *to, const void *from, size_t n);
     void (*store)(RtDevice *d, void *at, const void *word, size_t n);
-    void (*load)(RtDevice *d, void *word, const void *at, size_t n);
+    int32_t (*load)(RtDevice *d, void *word, const void *at, size_t n);
+    /* Copies the parts at this point of the program, for item->look, which is
+     * called, in order, by load, by a defer that finds no room, or when the
+     * host asks with `look`.  Like load it returns the status of a look that
+     * ends the program, else 0. */
+    int32_t (*defer)(RtDevice *d, const RtDeferred *item,
+                     const RtDevicePart *parts, int num_parts);
+    /* The host, when the program has ended: looks at what is left. */
+    int32_t (*look)(RtDevice *d);
 } RtProgramOps;
 
 typedef struct RtDeviceOps {
@@ -210,6 +225,8 @@ struct RtDevice {
     const RtDeviceCaps *caps;
     const char *name; /* "cpu:0" */
     RtQueue *queues[NUM_QUEUES];
+    RtDeferrals *deferrals; /* NULL, or set before code is loaded that enqueues;
+                               lasts as long as the device */
     atomic_int failed; /* RtDeviceFailure */
     char failure[1024];
 };
@@ -231,6 +248,14 @@ void rt_device_fail(RtDevice *d, const char *format, ...)
 bool rt_device_has_failed(const RtDevice *d);
 /* Its failure, of kind MACHINE. */
 Status rt_device_status(const RtDevice *d) MUST_USE;
+
+/* RtProgramOps.defer and look of devices whose copy_out has executed when it
+ * returns. */
+int32_t rt_device_defer(RtDevice *d, const RtDeferred *item,
+                        const RtDevicePart *parts, int num_parts);
+int32_t rt_device_look(RtDevice *d);
+/* The bytes that the parts take as copies, each aligned. */
+size_t rt_parts_bytes(const RtDevicePart *parts, int num_parts);
 
 /* Waits for as long as it takes. */
 void rt_event_wait(RtEvent e);

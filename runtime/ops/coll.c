@@ -199,6 +199,7 @@ rt_op_all_reduce_start(RtInvocation *inv, const RtHostOp *h)
         executor->bytes_sent +=
             count * (int64_t)dtype_info[h->in[i].dtype].bytes;
     }
+    executor->started++;
     coll->ops->all_reduce_start(h->instance, executor->replica,
                                 executor->reduces);
     return EXEC_OK;
@@ -221,6 +222,7 @@ rt_op_all_gather_start(RtInvocation *inv, const RtHostOp *h)
             part.own_bytes *= size;
     }
     executor->bytes_sent += part.outer * part.own_bytes;
+    executor->started++;
     coll->ops->all_gather_start(h->instance, executor->replica, &part);
     return EXEC_OK;
 }
@@ -262,10 +264,19 @@ fault_late(RtInvocation *inv, const RtHostOp *h)
     return end;
 }
 
+/* All replicas of the device have met the others. */
+static void
+note_meeting(RtExecutor *first)
+{
+    for (int i = 0; i < first->run->replicas_each; i++)
+        first[i].met++;
+}
+
 static int32_t
 wait_for_instance(RtInvocation *inv, const RtHostOp *h)
 {
     RtColl *coll = inv->executor->run->coll;
+    note_meeting(inv->executor);
     switch (coll->ops->done(h->instance, inv->executor->device_number)) {
     case COLL_OK:
         return EXEC_OK;

@@ -16,12 +16,13 @@
 #include "runtime/ops/launch.h"
 
 #include <assert.h>
+#include <limits.h>
 #include <string.h>
 #include "ir/analysis/footprint.h"
 #include "ir/analysis/hooks.h"
 #include "ir/ir.h"
-#include "runtime/exec/end.h"
 #include "ir/type_bounds.h"
+#include "runtime/exec/end.h"
 #include "runtime/exec/output.h"
 #include "runtime/exec/run_state.h"
 #include "runtime/hal/wait.h"
@@ -34,7 +35,6 @@ typedef struct Full {
     int64_t bound;
 } Full;
 
-struct RtLaunch {
 /* What the place of a host operand has on all devices; no bytes: not known. */
 typedef struct Copied {
     char *bytes;
@@ -44,12 +44,13 @@ typedef struct Copied {
 
 enum { MOST_COMPARED = 4 << 10 }; /* bytes of an operand: more are copied */
 
+struct RtLaunch {
     const RtHostOp *h;
     RtFunction *program, *full; /* full: NULL if there is none */
     VEC(Full) symbols;          /* that the program names */
     int64_t *staged;            /* for each operand: where a host value goes */
-    RtInvocation *plain;        /* for each replica */
     Copied *copied;             /* and what is there */
+    RtInvocation *plain;        /* for each replica */
     RtInvocation *filled;
     RtProgramLaunch *programs; /* for each device, with the event of its end */
     RtEvent *ends;
@@ -211,7 +212,6 @@ operand_place(const RtLaunch *l, const RtExecutor *executor, int i)
 }
 
 static void
-static void
 init_copied(RtRun *run, RtLaunch *l)
 {
     const IrOp *op = l->h->op;
@@ -227,6 +227,7 @@ init_copied(RtRun *run, RtLaunch *l)
                          .capacity = (size_t)bytes};
 }
 
+static void
 bind(RtRun *run, RtLaunch *l, int replica)
 {
     const IrOp *op = l->h->op;
@@ -267,8 +268,8 @@ rt_bind_launches(RtRun *run)
         l->programs =
             NEW_ARRAY(run->arena, RtProgramLaunch, (size_t)run->num_devices);
         l->ends = NEW_ARRAY(run->arena, RtEvent, (size_t)run->num_devices);
-        for (int r = 0; r < run->num_replicas; r++)
         init_copied(run, l);
+        for (int r = 0; r < run->num_replicas; r++)
             bind(run, l, r);
         link_calls(run, l->plain);
         if (l->full)
@@ -278,7 +279,6 @@ rt_bind_launches(RtRun *run)
 
 /* ---- execution --------------------------------------------------------- */
 
-/* To the arena that a device's replicas share. */
 static bool
 is_copied(const Copied *k, const char *bytes, size_t n)
 {
@@ -307,6 +307,7 @@ compare_operands(RtInvocation *inv, RtLaunch *l)
     }
 }
 
+/* To the arena that a device's replicas share. */
 static void
 copy_operands(RtInvocation *inv, const RtLaunch *l, const RtExecutor *first)
 {
@@ -368,6 +369,7 @@ launch_on(RtInvocation *main, RtLaunch *l, int device)
         copy_dims(run, &first[i]);
         atomic_store_explicit(&inv[i].call.at, -1, memory_order_relaxed);
         atomic_store_explicit(&first[i].running, &inv[i], memory_order_relaxed);
+        first[i].started = first[i].met = 0;
     }
     l->programs[device] =
         (RtProgramLaunch){.program = inv->fn->number, .call = &inv->call};
@@ -386,6 +388,45 @@ wait_for_end(RtRun *run, RtEvent e)
             rt_stop(run);
 }
 
+/* How the program ended on a device: by what it left to the host, which came
+ * before its own end. */
+static int32_t
+status_of(const RtRun *run, const RtLaunch *l, int device)
+{
+    RtDevice *d = run->devices[device];
+    int32_t status = l->programs[device].status, looked = EXEC_OK;
+    if (run->enqueues && !rt_device_has_failed(d))
+        looked = d->ops->program->look(d);
+    return looked ? looked : status;
+}
+
+/* Takes back a line or fault after more collectives than all replicas came to:
+ * programs that are ahead of their devices do not stop at a fault. */
+static void
+drop_after(RtExecutor *replica, int met)
+{
+    RtLines *l = &replica->lines;
+    while (l->lines.len && l->lines.data[l->lines.len - 1].met > met)
+        l->lines.len--;
+    l->text.len = l->lines.len ? l->lines.data[l->lines.len - 1].end : 0;
+    if (replica->fault.met > met)
+        replica->fault.op = NULL;
+}
+
+/* Whoever fails meets nobody from then on. */
+static void
+drop_what_never_came(RtRun *run)
+{
+    int met = INT_MAX;
+    for (int i = 0; i < run->num_replicas; i++) {
+        const RtFault *f = &run->replicas[i].fault;
+        if (f->op && f->started < met)
+            met = f->started;
+    }
+    for (int i = 0; i < run->num_replicas; i++)
+        drop_after(&run->replicas[i], met);
+}
+
 /* Waits for all replicas, whatever the status of each; a fault takes precedence
  * over having been stopped.  What they print and assert is looked at when all
  * have ended, so that the fault of one changes nothing of the others. */
@@ -400,6 +441,8 @@ wait_for_all(RtRun *run, const RtLaunch *l)
         if (status == EXEC_FAULT || (status && end == EXEC_OK))
             end = status;
     }
+    if (run->enqueues && end == EXEC_FAULT)
+        drop_what_never_came(run);
     return end;
 }
 
@@ -410,6 +453,7 @@ rt_op_launch(RtInvocation *inv, const RtHostOp *h)
     RtLaunch *l = h->launch;
     assert(inv->executor == &run->main && l->plain);
     double begin = rt_seconds();
+    compare_operands(inv, l);
     for (int i = 0; i < run->num_devices; i++)
         launch_on(inv, l, i);
     rt_copy_ahead(run);
@@ -420,4 +464,3 @@ rt_op_launch(RtInvocation *inv, const RtHostOp *h)
         rt_print_lines(run);
     return end;
 }
-    compare_operands(inv, l);

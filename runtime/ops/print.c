@@ -3,6 +3,9 @@
  *
  * Main's lines are printed at once, those of replicas at the end of the step
  * (output.h); a line that is the same on all is printed by replica 0 only.
+ *
+ * A program that enqueues its work is ahead of the device: there both defer
+ * what they do until the values that they need have been copied (D9).
  */
 #include "runtime/ops/print.h"
 
@@ -75,22 +78,66 @@ rt_add_text(Str *to, RtInvocation *inv, const RtHostOp *h, int first)
     format_text(to, ir_text(h->op, A_format), n, executor->args);
 }
 
+/* Whether a program leaves it to when the device has come to this point. */
+static bool
+is_ahead(const RtExecutor *executor)
+{
+    return executor->replica >= 0 && executor->run->enqueues &&
+           !executor->deferred;
+}
+
+/* Executes it with copies of its operands, as if the replica were there. */
+static int32_t
+look(const RtDeferred *item, const char *bytes)
+{
+    RtInvocation *inv = item->context;
+    const RtHostOp *h = item->op;
+    RtExecutor *executor = inv->executor;
+    int started = executor->started, met = executor->met;
+    executor->deferred = bytes;
+    executor->started = item->started;
+    executor->met = item->met;
+    int32_t end = h->run(inv, h);
+    executor->deferred = NULL;
+    executor->started = started;
+    executor->met = met;
+    return end;
+}
+
+static int32_t
+defer(RtInvocation *inv, const RtHostOp *h, bool reads)
+{
+    RtExecutor *executor = inv->executor;
+    RtDevice *d = executor->device;
+    RtDeferred item = {look, inv, h, executor->started, executor->met};
+    int n = reads ? h->op->num_operands : 0;
+    for (int i = 0; i < n; i++)
+        executor->parts[i] =
+            (RtDevicePart){rt_device_value(inv, &h->in[i]),
+                           rt_value_bytes(&h->in[i], executor->dims)};
+    return d->ops->program->defer(d, &item, executor->parts, n);
+}
+
 int32_t
 rt_op_print(RtInvocation *inv, const RtHostOp *h)
 {
     RtExecutor *executor = inv->executor;
     RtLines *lines = &executor->lines;
     bool by_main = executor->replica < 0;
+    bool has_line = executor->replica <= 0 || h->each;
+    if (is_ahead(executor))
+        return defer(inv, h, has_line);
     if (by_main)
         lines->text.len = 0;
-    if (executor->replica <= 0 || h->each) {
+    if (has_line) {
         rt_add_text(&lines->text, inv, h, 0);
         str_addc(&lines->text, '\n');
     }
     if (by_main)
         rt_print(executor->run, lines->text.data, lines->text.len);
     else
-        VEC_PUSH(executor->arena, lines->ends, lines->text.len);
+        VEC_PUSH(executor->arena, lines->lines,
+                 ((RtLine){lines->text.len, executor->met}));
     return EXEC_OK;
 }
 
@@ -106,6 +153,8 @@ int32_t
 rt_op_assert(RtInvocation *inv, const RtHostOp *h)
 {
     char *scratch = inv->executor->copies;
+    if (is_ahead(inv->executor))
+        return defer(inv, h, true);
     if (*rt_read_value(inv, &h->in[0], &scratch) || sees_no_results(inv))
         return EXEC_OK;
     Str text = str_new(inv->executor->arena);

@@ -142,8 +142,8 @@ hook_load(TfdCall *call, int64_t *word, const void *from, int32_t bytes)
 {
     RtExecutor *executor = invocation_of(call)->executor;
     RtDevice *d = executor->device;
-    d->ops->program->load(d, word, from, (size_t)bytes);
-    return end_of(executor);
+    int32_t end = d->ops->program->load(d, word, from, (size_t)bytes);
+    return end ? end : end_of(executor);
 }
 
 const TfdHooks rt_hooks = {

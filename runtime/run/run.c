@@ -243,6 +243,9 @@ open_devices(RtRun *run, bool spin)
                                  .on_caller = i == 0,
                                  .clock = run->clock};
         TRY(driver->open(&config, &run->devices[i]));
+        if (run->enqueues)
+            run->devices[i]->deferrals =
+                rt_deferrals_new(run->arena, (size_t)run->max_text_bytes);
         TRY(run->devices[i]->ops->load(run->devices[i], &run->device_code));
     }
     return OK;

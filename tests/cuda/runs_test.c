@@ -75,6 +75,138 @@ bits_are_those_of_the_cpu(void **state)
     }
 }
 
+/* ---- what steps print and assert ------------------------------------------
+ */
+
+/* More lines than are kept before the host looks, lines in rounds that the
+ * device decides on, and an index that is wrong after the third step. */
+static const char prints[] =
+    "var w: f32[3] = [1.0, 2.0, 3.0]\n"
+    "dataset train = range(24).map(fn(i) = f32(i)).batch(4)\n"
+    "fn step(x) {\n"
+    "  print(\"step {sum(x)}: {w}\")\n"
+    "  for i in 0..300 { print(\"{i}: {sum(x) + f32(i)}\") }\n"
+    "  w -= 0.001 * all_reduce(sum, w * sum(x))\n"
+    "  mut n = 0\n"
+    "  while n < i32(sum(x)) % 5 {\n"
+    "    print(\"round {n} of {w}\")\n"
+    "    n += 1\n"
+    "  }\n"
+    "  let at = i32(sum(x)) // 20\n"
+    "  print(\"before {at}\")\n"
+    "  let y = w[at]\n"
+    "  print(\"after {y} {w}\")\n"
+    "  let z = w[at + 1]\n"
+    "  return y + z\n"
+    "}\n"
+    "main {\n"
+    "  for x in distribute(train) {\n"
+    "    run step(x)\n"
+    "    print(\"main\")\n"
+    "  }\n"
+    "  print(\"{w}\")\n"
+    "}\n";
+
+/* It would not end, if nobody looked before its end. */
+static const char endless[] =
+    "var w: f32[10] = [1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0]\n"
+    "fn step() {\n"
+    "  mut n = 0\n"
+    "  mut s = 0.0\n"
+    "  while s < 1.0 + s {\n"
+    "    s = w[n]\n"
+    "    n += 1\n"
+    "  }\n"
+    "  return s\n"
+    "}\n"
+    "main { run step() }\n";
+
+/* Replica 1 fails, and replica 0 does not come past the all_reduce. */
+static const char two[] =
+    "var w: f32[3] = [1.0, 2.0, 3.0]\n"
+    "dataset train = range(24).map(fn(i) = f32(i)).batch(8)\n"
+    "fn step(x) {\n"
+    "  print(\"replica {replica_id} step {sum(x)}: {w}\")\n"
+    "  let y = w[i32(sum(x)) // 20 + replica_id]\n"
+    "  print(\"replica {replica_id} {y}\")\n"
+    "  w -= 0.001 * all_reduce(sum, w * y)\n"
+    "  print(\"replica {replica_id} after {w}\")\n"
+    "  return sum(w)\n"
+    "}\n"
+    "main {\n"
+    "  for x in distribute(train) {\n"
+    "    run step(x)\n"
+    "    print(\"main\")\n"
+    "  }\n"
+    "  print(\"{w}\")\n"
+    "}\n";
+
+static const struct {
+    const char *text, *compiled_for;
+    const char *runs[6][3]; /* TFD_PROGRAMS, TFD_FAKE_CUDA, --devices */
+} ahead[] = {
+    {prints,
+     "gpu:0",
+     {{"enqueue", "", "cpu:0"},
+      {"enqueue", "", "sandbox:0"},
+      {"", "seed:1", "cuda:0"},
+      {"", "seed:2", "cuda:0"}}},
+    {endless,
+     "gpu:0",
+     {{"enqueue", "", "cpu:0"},
+      {"enqueue", "", "sandbox:0"},
+      {"", "seed:3", "cuda:0"}}},
+    {two,
+     "gpu:0-1",
+     {{"enqueue", "", "cpu:0-1"},
+      {"enqueue", "", "cpu:0"},
+      {"enqueue", "", "sandbox:0-1"}}},
+};
+
+/* Without the names of devices. */
+static const char *
+first_lines(Arena *a, const char *text)
+{
+    const char *end = strstr(text, "note: on replica");
+    return end ? arena_printf(a, "%.*s", (int)(end - text), text) : text;
+}
+
+static void
+run_ahead(Arena *a, const char *plan, const Ran *cpu, const char *const *how)
+{
+    set_fake(how[1]);
+    setenv("TFD_SANDBOX", "seed:3", 1);
+    setenv("TFD_PROGRAMS", how[0], 1);
+    Ran ran = run(a, "tfd-run %s --devices %s", plan, how[2]);
+    unsetenv("TFD_PROGRAMS");
+    unsetenv("TFD_SANDBOX");
+    assert_int_equal(ran.code, cpu->code);
+    assert_string_equal(ran.out, cpu->out);
+    assert_string_equal(first_lines(a, ran.err), first_lines(a, cpu->err));
+}
+
+/* Programs that enqueue their work do not wait for what they print. */
+static void
+prints_and_asserts_are_those_of_the_cpu(void **state)
+{
+    Arena *a = *state;
+    for (size_t i = 0; i < sizeof ahead / sizeof *ahead; i++) {
+        const char *plan = arena_printf(a, "%s/ahead%zu.tfp", dir, i);
+        const char *source = arena_printf(a, "%s/ahead%zu.tfd", dir, i);
+        write_text(source, ahead[i].text);
+        run_ok(a, "tfdc %s --devices %s -o %s", source, ahead[i].compiled_for,
+               plan);
+        Ran cpu = run(a, "tfd-run %s --devices cpu:0%s", plan,
+                      ahead[i].text == two ? "-1" : "");
+        assert_int_equal(cpu.code, 1);
+        for (int k = 0; ahead[i].runs[k][0]; k++)
+            run_ahead(a, plan, &cpu, ahead[i].runs[k]);
+    }
+}
+
+/* ---- checkpoints ----------------------------------------------------------
+ */
+
 /* A checkpoint made on one kind of device is resumed on the other. */
 static void
 checkpoints_go_both_ways(void **state)
@@ -320,6 +452,7 @@ main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(bits_are_those_of_the_cpu),
+        cmocka_unit_test(prints_and_asserts_are_those_of_the_cpu),
         cmocka_unit_test(checkpoints_go_both_ways),
         cmocka_unit_test(what_is_missing_is_said),
         cmocka_unit_test(drivers_that_are_none_are_said),

@@ -81,7 +81,9 @@ read_back(Arena *a, const PlanWriter *w)
 Plan *
 build_plan(Arena *a, const char *text)
 {
-    return build_plan_for(a, text, NULL);
+    const char *programs = getenv("TFD_PROGRAMS");
+    bool enqueues = programs && strcmp(programs, "enqueue") == 0;
+    return build_plan_for(a, text, enqueues ? "native,sm_80" : NULL);
 }
 
 Plan *

@@ -19,7 +19,8 @@ const char *build_program(Arena *a, int n, const char *body);
 /* The placed module of step IR; an error in it ends the test. */
 IrModule *build_placed(Arena *a, const char *text);
 
-/* The plan of step IR, which calls itself dir/t.tfp. */
+/* The plan of step IR, which calls itself dir/t.tfp; under TFD_PROGRAMS=enqueue
+ * with programs that do. */
 Plan *build_plan(Arena *a, const char *text);
 
 /* The same with code for these targets. */

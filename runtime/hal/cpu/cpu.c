@@ -267,6 +267,13 @@ program_copy(RtDevice *d, void *to, const void *from, size_t n)
     memmove(to, from, n);
 }
 
+static int32_t
+program_load(RtDevice *d, void *word, const void *at, size_t n)
+{
+    memcpy(word, at, n);
+    return rt_device_look(d);
+}
+
 static uint32_t
 program_wait_word(RtDevice *d, RtWaitWord *word, uint32_t old)
 {
@@ -359,7 +366,9 @@ static const RtProgramOps program_ops = {
     .launch = program_launch,
     .copy = program_copy,
     .store = program_copy,
-    .load = program_copy,
+    .load = program_load,
+    .defer = rt_device_defer,
+    .look = rt_device_look,
 };
 
 static const RtDeviceOps cpu_ops = {

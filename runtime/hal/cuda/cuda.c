@@ -46,7 +46,7 @@ cuda_copy_in(RtQueue *queue, RtDevicePtr to, const void *from, size_t n)
     CudaQueue *q = enter(queue);
     CUdeviceptr at = address_of(to, n);
     if (q)
-        rt_cuda_stage_in(rt_cuda_of(queue->device), q->stream, at, from, n);
+        rt_cuda_stage_in(rt_cuda_of(queue->device), q, at, from, n);
 }
 
 static void
@@ -55,7 +55,7 @@ cuda_copy_out(RtQueue *queue, void *to, RtDevicePtr from, size_t n)
     CudaQueue *q = enter(queue);
     CUdeviceptr at = address_of(from, n);
     if (q)
-        rt_cuda_stage_out(rt_cuda_of(queue->device), q->stream, to, at, n);
+        rt_cuda_stage_out(rt_cuda_of(queue->device), q, to, at, n);
 }
 
 static void
@@ -227,6 +227,8 @@ cuda_close(RtDevice *d)
             rt_cuda_queue_drain(c, &c->queues[i]);
         if (c->programs.done)
             c->cu->cuEventDestroy_v2(c->programs.done);
+        if (c->programs.pinned)
+            c->cu->cuMemFreeHost(c->programs.pinned);
         rt_cuda_unload(c);
         free_memories(c);
         rt_cuda_staging_close(c);

@@ -45,6 +45,7 @@ enum {
     CUDA_STAGED = 128,        /* copies that may be under way */
     CUDA_PIECE = 1 << 20,     /* bytes that one of them takes */
     CUDA_STAGING = 8 << 20,   /* bytes of all of them */
+    CUDA_WORD_BYTES = 64,     /* for a word that a program loads */
     CUDA_PARAM_BYTES = 0x1100 /* of a kernel, before PTX 8.1 */
 };
 
@@ -59,7 +60,8 @@ typedef struct CudaQueue {
 /* Pinned memory that pageable memory is copied through, as a ring. */
 typedef struct CudaStaged {
     size_t begin, end; /* in the ring */
-    CUevent event;     /* the driver has copied it */
+    CudaQueue *queue;  /* when its mark has happened, */
+    uint64_t mark;     /* the driver has copied it; */
     void *to;          /* then the host copies it there; NULL: nowhere */
     size_t bytes;
 } CudaStaged;
@@ -91,6 +93,7 @@ typedef struct CudaPrograms {
     uint64_t end;
     RtWaitWord launched, ended; /* so many */
     CUevent done;               /* for waits of the program */
+    char *pinned; /* a word that it has loaded, and RtDeferrals.bytes */
 } CudaPrograms;
 
 typedef struct CudaMemory {
@@ -139,11 +142,12 @@ bool rt_cuda_poll(Cuda *c, CUevent e, double seconds);
 
 Status rt_cuda_staging_open(Cuda *c) MUST_USE;
 void rt_cuda_staging_close(Cuda *c);
-void rt_cuda_stage_in(Cuda *c, CUstream stream, CUdeviceptr to,
-                      const char *from, size_t n);
-void rt_cuda_stage_out(Cuda *c, CUstream stream, char *to, CUdeviceptr from,
+void rt_cuda_stage_in(Cuda *c, CudaQueue *q, CUdeviceptr to, const char *from,
+                      size_t n);
+void rt_cuda_stage_out(Cuda *c, CudaQueue *q, char *to, CUdeviceptr from,
                        size_t n);
-/* The host's part of all copies to it that the driver has done. */
+/* The host's part of all copies to it whose marks are known to have happened.
+ */
 void rt_cuda_staging_flush(Cuda *c);
 
 /* ---- queues -------------------------------------------------------------- */
@@ -156,6 +160,8 @@ void rt_cuda_queue_close(Cuda *c, CudaQueue *q);
 uint64_t rt_cuda_mark(Cuda *c, CudaQueue *q);
 void rt_cuda_wait_mark(Cuda *c, CudaQueue *q, CudaQueue *other, uint64_t value);
 /* Whether it has happened, after a tenth of a second at most. */
+bool rt_cuda_has_happened(Cuda *c, CudaQueue *q, uint64_t value);
+/* The same, with the host's part of the copies before it. */
 bool rt_cuda_poll_mark(Cuda *c, CudaQueue *q, uint64_t value);
 
 /* ---- kernels ------------------------------------------------------------- */
@@ -167,6 +173,7 @@ void rt_cuda_launch(Cuda *c, CudaQueue *q, const RtKernelLaunch *launch);
 /* ---- programs ------------------------------------------------------------ */
 
 Status rt_cuda_programs_open(Cuda *c) MUST_USE;
+Status rt_cuda_programs_load(Cuda *c) MUST_USE;
 void rt_cuda_programs_close(Cuda *c);
 void rt_cuda_launch_program(RtQueue *q, RtProgramLaunch *launch);
 /* The host: after the program, if one runs, has enqueued all its work. */

@@ -7,6 +7,7 @@
  * ahead of the GPU.  Until it has ended nobody else enqueues there.
  */
 #include <assert.h>
+#include <string.h>
 #include "ir/base/thread.h"
 #include "runtime/hal/cuda/cuda_impl.h"
 
@@ -24,7 +25,14 @@ address_at(const void *at)
     return (CUdeviceptr)(uintptr_t)at;
 }
 
-/* The work so far, and the host's part of copies. */
+/* Nothing of a device that has failed is what it should be. */
+static int32_t
+program_look(RtDevice *d)
+{
+    return rt_device_has_failed(d) ? 0 : rt_deferrals_look(d->deferrals);
+}
+
+/* Waits for the work so far. */
 static void
 wait_for_work(Cuda *c)
 {
@@ -34,37 +42,116 @@ wait_for_work(Cuda *c)
         return;
     while (!rt_cuda_poll(c, done, 0.1))
         ;
-    rt_cuda_staging_flush(c);
 }
 
+/* The widest unit in which n bytes can be set there: 4, 2 or 1. */
+static size_t
+unit_at(CUdeviceptr at, size_t n)
+{
+    if (at % 4 == 0 && n >= 4)
+        return 4;
+    return at % 2 == 0 && n >= 2 ? 2 : 1;
+}
+
+/* How many units at the beginning of the bytes are equal. */
+static size_t
+count_equal(const char *bytes, size_t n, size_t unit)
+{
+    size_t num = 1;
+    while ((num + 1) * unit <= n &&
+           memcmp(bytes, bytes + num * unit, unit) == 0)
+        num++;
+    return num;
+}
+
+static bool
+set_units(Cuda *c, CUdeviceptr at, const char *value, size_t unit, size_t num)
+{
+    CUstream stream = compute_of(c)->stream;
+    uint16_t two;
+    uint32_t four;
+    switch (unit) {
+    case 4:
+        memcpy(&four, value, sizeof four);
+        return CALL_CUDA(c, cuMemsetD32Async, at, four, num, stream);
+    case 2:
+        memcpy(&two, value, sizeof two);
+        return CALL_CUDA(c, cuMemsetD16Async, at, two, num, stream);
+    default:
+        return CALL_CUDA(c, cuMemsetD8Async, at, (unsigned char)*value, num,
+                         stream);
+    }
+}
+
+/* Few bytes, whose values are arguments: nothing of the host's has to stay. */
 static void
-program_store(RtDevice *d, void *at, const void *word, size_t n)
+program_store(RtDevice *d, void *to, const void *word, size_t n)
 {
     Cuda *c = rt_cuda_of(d);
-    if (rt_cuda_enter(c))
-        rt_cuda_stage_in(c, compute_of(c)->stream, address_at(at), word, n);
+    CUdeviceptr at = address_at(to);
+    const char *bytes = word;
+    bool works = rt_cuda_enter(c);
+    for (size_t done; works && n; bytes += done, at += done, n -= done) {
+        size_t unit = unit_at(at, n), num = count_equal(bytes, n, unit);
+        works = set_units(c, at, bytes, unit, num);
+        done = num * unit;
+    }
 }
 
+/* To pinned memory. */
 static void
+copy_out_later(Cuda *c, void *pinned, CUdeviceptr from, size_t n)
+{
+    if (n && rt_cuda_enter(c))
+        CALL_CUDA(c, cuMemcpyDtoHAsync_v2, pinned, from, n,
+                  compute_of(c)->stream);
+}
+
+/* What was left to the host, up to here. */
+static int32_t
+wait_and_look(Cuda *c)
+{
+    wait_for_work(c);
+    return c->device.deferrals ? program_look(&c->device) : 0;
+}
+
+static int32_t
 program_load(RtDevice *d, void *word, const void *at, size_t n)
 {
     Cuda *c = rt_cuda_of(d);
-    if (!rt_cuda_enter(c))
-        return;
-    rt_cuda_stage_out(c, compute_of(c)->stream, word, address_at(at), n);
-    wait_for_work(c);
+    char *pinned = c->programs.pinned;
+    assert(n <= CUDA_WORD_BYTES);
+    copy_out_later(c, pinned, address_at(at), n);
+    int32_t status = wait_and_look(c);
+    if (!rt_device_has_failed(d))
+        memcpy(word, pinned, n);
+    return status;
+}
+
+static int32_t
+program_defer(RtDevice *d, const RtDeferred *item, const RtDevicePart *parts,
+              int num_parts)
+{
+    Cuda *c = rt_cuda_of(d);
+    size_t bytes = rt_parts_bytes(parts, num_parts);
+    int32_t status =
+        rt_deferrals_fit(d->deferrals, bytes) ? 0 : wait_and_look(c);
+    if (status)
+        return status;
+    char *to = rt_deferrals_add(d->deferrals, item, bytes);
+    for (int i = 0; i < num_parts; i++) {
+        copy_out_later(c, to,
+                       (CUdeviceptr)(uintptr_t)rt_ptr_address(parts[i].at),
+                       parts[i].n);
+        to += rt_deferred_align(parts[i].n);
+    }
+    return 0;
 }
 
 static void
 program_copy_in(RtDevice *d, RtDevicePtr to, const void *from, size_t n)
 {
     program_store(d, rt_ptr_address(to), from, n);
-}
-
-static void
-program_copy_out(RtDevice *d, void *to, RtDevicePtr from, size_t n)
-{
-    program_load(d, to, rt_ptr_address(from), n);
 }
 
 static void
@@ -106,6 +193,14 @@ program_run(RtDevice *d, RtDeviceTask *task, void *data)
     rt_cuda_run(&compute_of(rt_cuda_of(d))->queue, task, data, 0);
 }
 
+/* Collectives in shared memory ask for this, too. */
+static void
+program_copy_out(RtDevice *d, void *to, RtDevicePtr from, size_t n)
+{
+    (void)to, (void)from, (void)n;
+    program_run(d, NULL, NULL);
+}
+
 const RtProgramOps rt_cuda_program_ops = {
     .run = program_run,
     .copy_in = program_copy_in,
@@ -115,6 +210,8 @@ const RtProgramOps rt_cuda_program_ops = {
     .copy = program_copy,
     .store = program_store,
     .load = program_load,
+    .defer = program_defer,
+    .look = program_look,
 };
 
 /* ---- the thread ---------------------------------------------------------- */
@@ -176,10 +273,25 @@ rt_cuda_launch_program(RtQueue *queue, RtProgramLaunch *launch)
     assert(queue == &compute_of(c)->queue);
     assert(launch->program >= 0 && launch->program < c->code->num_programs);
     rt_cuda_join_program(c);
+    rt_cuda_mark(c, compute_of(c)); /* of copies, while it is main's queue */
     p->launch = launch;
     p->end = compute_of(c)->recorded + 1;
     p->is_running = true;
     rt_wait_word_add(&p->launched, 1);
+}
+
+/* Memory for what programs load and leave to the host. */
+Status
+rt_cuda_programs_load(Cuda *c)
+{
+    RtDeferrals *left = c->device.deferrals;
+    size_t bytes = CUDA_WORD_BYTES + (left ? left->capacity : 0);
+    void *pinned;
+    TRY_CUDA(c->cu, c->device.name, cuMemHostAlloc, &pinned, bytes, 0);
+    c->programs.pinned = pinned;
+    if (left)
+        left->bytes = c->programs.pinned + CUDA_WORD_BYTES;
+    return OK;
 }
 
 Status

@@ -102,13 +102,21 @@ rt_cuda_wait_mark(Cuda *c, CudaQueue *q, CudaQueue *other, uint64_t value)
 }
 
 bool
+rt_cuda_has_happened(Cuda *c, CudaQueue *q, uint64_t value)
+{
+    if (value <= q->completed)
+        return true;
+    if (!rt_cuda_poll(c, event_of(q, value), BOUND))
+        return false;
+    q->completed = value;
+    return true;
+}
+
+bool
 rt_cuda_poll_mark(Cuda *c, CudaQueue *q, uint64_t value)
 {
-    if (value > q->completed) {
-        if (!rt_cuda_poll(c, event_of(q, value), BOUND))
-            return false;
-        q->completed = value;
-    }
+    if (!rt_cuda_has_happened(c, q, value))
+        return false;
     rt_cuda_staging_flush(c);
     return true;
 }

@@ -3,9 +3,9 @@
  *
  * The driver copies asynchronously only from and to pinned memory.  What goes
  * to the device is copied to a ring of it when the copy is enqueued; what comes
- * from the device is in the ring when its event has happened, and the host
- * copies it to its place when it next waits, or needs the space.  Pieces leave
- * the ring in the order in which they came.
+ * from the device is in the ring when the next mark of its queue has happened,
+ * and the host copies it to its place when it next waits, or needs the space.
+ * Pieces leave the ring in the order in which they came.
  */
 #include <assert.h>
 #include <string.h>
@@ -32,12 +32,15 @@ finish(Cuda *c, CudaStaged *p)
     c->staging.num_out--;
 }
 
-/* Waits for the oldest piece, whose space is free then. */
+/* Waits for the oldest piece, whose space is free then.  Its queue has a mark
+ * after it, or is main's, which can make one: it does so before a program. */
 static void
 retire(Cuda *c)
 {
     CudaStaged *p = staged(&c->staging, c->staging.first);
-    while (!rt_cuda_poll(c, p->event, 0.1))
+    if (p->mark > p->queue->recorded)
+        rt_cuda_mark(c, p->queue);
+    while (!rt_cuda_has_happened(c, p->queue, p->mark))
         ;
     finish(c, p);
     c->staging.first++;
@@ -50,7 +53,7 @@ rt_cuda_staging_flush(Cuda *c)
     pthread_mutex_lock(&s->lock);
     for (uint64_t i = s->first; i < s->next && s->num_out; i++) {
         CudaStaged *p = staged(s, i);
-        if (p->to && rt_cuda_poll(c, p->event, 0.0))
+        if (p->mark <= p->queue->completed)
             finish(c, p);
     }
     pthread_mutex_unlock(&s->lock);
@@ -80,7 +83,7 @@ find_space(const CudaStaging *s, size_t n, size_t *at)
 }
 
 static CudaStaged *
-reserve(Cuda *c, size_t n)
+reserve(Cuda *c, CudaQueue *q, size_t n)
 {
     CudaStaging *s = &c->staging;
     size_t at, rounded = (n + ALIGN - 1) / ALIGN * ALIGN;
@@ -90,6 +93,8 @@ reserve(Cuda *c, size_t n)
     CudaStaged *p = staged(s, s->next++);
     p->begin = at;
     p->end = s->head = at + rounded;
+    p->queue = q;
+    p->mark = q->recorded + 1;
     p->bytes = n;
     p->to = NULL;
     return p;
@@ -98,22 +103,22 @@ reserve(Cuda *c, size_t n)
 /* ---- copies -------------------------------------------------------------- */
 
 static bool
-piece_in(Cuda *c, CUstream stream, CUdeviceptr to, const char *from, size_t n)
+piece_in(Cuda *c, CudaQueue *q, CUdeviceptr to, const char *from, size_t n)
 {
-    CudaStaged *p = reserve(c, n);
+    CudaStaged *p = reserve(c, q, n);
     char *at = c->staging.ring + p->begin;
     memcpy(at, from, n);
-    return CALL_CUDA(c, cuMemcpyHtoDAsync_v2, to, at, n, stream) &&
-           CALL_CUDA(c, cuEventRecord, p->event, stream);
+    q->has_more = true;
+    return CALL_CUDA(c, cuMemcpyHtoDAsync_v2, to, at, n, q->stream);
 }
 
 static bool
-piece_out(Cuda *c, CUstream stream, char *to, CUdeviceptr from, size_t n)
+piece_out(Cuda *c, CudaQueue *q, char *to, CUdeviceptr from, size_t n)
 {
-    CudaStaged *p = reserve(c, n);
+    CudaStaged *p = reserve(c, q, n);
     char *at = c->staging.ring + p->begin;
-    if (!CALL_CUDA(c, cuMemcpyDtoHAsync_v2, at, from, n, stream) ||
-        !CALL_CUDA(c, cuEventRecord, p->event, stream))
+    q->has_more = true;
+    if (!CALL_CUDA(c, cuMemcpyDtoHAsync_v2, at, from, n, q->stream))
         return false;
     p->to = to;
     c->staging.num_out++;
@@ -121,27 +126,26 @@ piece_out(Cuda *c, CUstream stream, char *to, CUdeviceptr from, size_t n)
 }
 
 void
-rt_cuda_stage_in(Cuda *c, CUstream stream, CUdeviceptr to, const char *from,
+rt_cuda_stage_in(Cuda *c, CudaQueue *q, CUdeviceptr to, const char *from,
                  size_t n)
 {
     bool works = true;
     pthread_mutex_lock(&c->staging.lock);
     for (size_t at = 0, piece; works && at < n; at += piece) {
         piece = n - at < CUDA_PIECE ? n - at : CUDA_PIECE;
-        works = piece_in(c, stream, to + at, from + at, piece);
+        works = piece_in(c, q, to + at, from + at, piece);
     }
     pthread_mutex_unlock(&c->staging.lock);
 }
 
 void
-rt_cuda_stage_out(Cuda *c, CUstream stream, char *to, CUdeviceptr from,
-                  size_t n)
+rt_cuda_stage_out(Cuda *c, CudaQueue *q, char *to, CUdeviceptr from, size_t n)
 {
     bool works = true;
     pthread_mutex_lock(&c->staging.lock);
     for (size_t at = 0, piece; works && at < n; at += piece) {
         piece = n - at < CUDA_PIECE ? n - at : CUDA_PIECE;
-        works = piece_out(c, stream, to + at, from + at, piece);
+        works = piece_out(c, q, to + at, from + at, piece);
     }
     pthread_mutex_unlock(&c->staging.lock);
 }
@@ -156,18 +160,12 @@ rt_cuda_staging_open(Cuda *c)
     pthread_mutex_init(&s->lock, NULL);
     TRY_CUDA(c->cu, c->device.name, cuMemHostAlloc, &ring, CUDA_STAGING, 0);
     s->ring = ring;
-    for (int i = 0; i < CUDA_STAGED; i++)
-        TRY_CUDA(c->cu, c->device.name, cuEventCreate, &s->staged[i].event,
-                 CU_EVENT_DISABLE_TIMING);
     return OK;
 }
 
 void
 rt_cuda_staging_close(Cuda *c)
 {
-    CudaStaging *s = &c->staging;
-    for (int i = 0; i < CUDA_STAGED && s->staged[i].event; i++)
-        c->cu->cuEventDestroy_v2(s->staged[i].event);
-    if (s->ring)
-        c->cu->cuMemFreeHost(s->ring);
+    if (c->staging.ring)
+        c->cu->cuMemFreeHost(c->staging.ring);
 }

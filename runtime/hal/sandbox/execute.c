@@ -254,6 +254,27 @@ program_copy(RtDevice *d, void *to, const void *from, size_t n)
     rt_sandbox_see(q, before);
 }
 
+/* On a program's thread the memory is closed as for hooks. */
+static int32_t
+program_look(RtDevice *d)
+{
+    Queue *q = rt_sandbox_current;
+    View before = q ? q->view : VIEW_NONE;
+    if (q)
+        rt_sandbox_see(q, VIEW_NONE);
+    int32_t status = rt_device_look(d);
+    if (q)
+        rt_sandbox_see(q, before);
+    return status;
+}
+
+static int32_t
+program_load(RtDevice *d, void *word, const void *at, size_t n)
+{
+    program_copy(d, word, at, n);
+    return program_look(d);
+}
+
 const RtProgramOps rt_sandbox_program_ops = {
     .parallel = program_parallel,
     .copy_in = program_copy_in,
@@ -263,7 +284,9 @@ const RtProgramOps rt_sandbox_program_ops = {
     .launch = program_launch,
     .copy = program_copy,
     .store = program_copy,
-    .load = program_copy,
+    .load = program_load,
+    .defer = rt_device_defer,
+    .look = program_look,
 };
 
 /* ---- programs ----------------------------------------------------------- */

@@ -2,12 +2,13 @@
  * ptx.c - compiles a kernel to a module of PTX
  *
  *   ptx.c         the function, its parameters, the text of several
- *   ptx_block.c   barriers, conditions, shared memory
+ *   ptx_block.c   barriers, conditions, shuffles, shared memory
  *   ptx_shape.c   how a kernel is divided among threads
  *   ptx_grid.c    threads, teams, and loops that they share out
  *   ptx_groups.c  which neighbours are adjacent in memory
  *   ptx_memory.c  loads and stores
  *   ptx_reduce.c  reductions of a team
+ *   ptx_rows.c    rows that stay in registers
  *   ptx_tiles.c   contractions in tiles
  *   ptx_scan.c    running sums and sorts of a team
  *

@@ -2,7 +2,7 @@
  * ptx_emit.h - shared by the files that turn kernels into PTX
  *
  * The work of a kernel is a sequence of items: the points of its grid and,
- * where an item is nothing but one loop, of that loop.  There are three
+ * where an item is nothing but one loop, of that loop.  There are four
  * mappings:
  *
  *   threads   an item, or some that are neighbours in memory, is done by a
@@ -11,6 +11,8 @@
  *             is one of the 64 stripes of D2; stripes meet in shared memory.
  *             Loops besides reductions are divided among the team; all
  *             else is executed by each of its threads.
+ *   rows      an item with reductions of a row that fits registers is done by a
+ *             team of a warp's threads, which exchange by shuffles
  *   tiles     a contraction is done for a rectangle of items by a block, which
  *             stages both operands in shared memory
  *
@@ -44,6 +46,15 @@ typedef struct PtxTiles {
 } PtxTiles;
 
 typedef struct PtxGroups PtxGroups;
+typedef struct PtxShared PtxShared;
+typedef struct PtxRow PtxRow;
+
+/* Rows in registers (ptx_rows.c). */
+typedef struct PtxRows {
+    int64_t length;    /* elements of a row; 0: not this mapping */
+    int width, slots;  /* neighbours of a group; groups of a thread */
+    PtxShared *shared; /* values that several stages use */
+} PtxRows;
 
 typedef struct PtxShape {
     EmitSpace work;    /* the items, in teams and threads */
@@ -56,6 +67,7 @@ typedef struct PtxShape {
     int width;         /* items that a thread executes at once */
     int64_t shared;    /* bytes */
     PtxTiles tiles;
+    PtxRows rows;
 } PtxShape;
 
 typedef struct Ptx {
@@ -66,8 +78,9 @@ typedef struct Ptx {
     Val active;                    /* whether the team has an item; an i1 */
     Val shared;
     PtxGroups *groups; /* of the tile's rows, if there are several */
-    bool together; /* nodes are emitted for a team, not for a thread */
-    Val product;   /* of tiles: the contraction's value for an item */
+    PtxRow *row;       /* of rows: the one that is being emitted */
+    bool together;     /* nodes are emitted for a team, not for a thread */
+    Val product;       /* of tiles: the contraction's value for an item */
 } Ptx;
 
 static inline Ptx *
@@ -80,6 +93,11 @@ ptx_of(Emit *e)
 
 /* All threads of the block wait for each other. */
 void be_ptx_barrier(Ptx *p);
+/* The threads of a warp wait for each other. */
+void be_ptx_warp_barrier(Ptx *p);
+/* x of the thread whose number in the warp differs by the bits of `distance`;
+ * all threads of the warp take part. */
+Val be_ptx_shuffle(Ptx *p, Val x, int distance);
 /* `bytes` times index from the beginning of shared memory, plus offset. */
 Val be_ptx_shared_at(Ptx *p, int64_t offset, Val index, int64_t bytes);
 
@@ -99,6 +117,13 @@ Val be_ptx_end_if(Ptx *p, const PtxIf *i, Val x, Val otherwise);
 
 /* Chooses how p's kernel is mapped; p->e is open. */
 PtxShape be_ptx_shape_choose(Ptx *p);
+/* Bytes of the elements that are contiguous along row, the least and the most;
+ * 16 and 1 where none are. */
+typedef struct PtxBytes {
+    int least, most;
+} PtxBytes;
+PtxBytes be_ptx_bytes_along(Emit *e, const KVar *row);
+
 /* ---- threads and teams (ptx_grid.c) ------------------------------------- */
 
 void be_ptx_emit_grid(Ptx *p);
@@ -124,6 +149,12 @@ bool be_ptx_is_same(const PtxGroups *g, const KNode *value);
 void be_ptx_reduce(Emit *e, const KNode *n);
 /* Shared memory that reductions of n's kind need for that many threads. */
 int64_t be_ptx_reduce_bytes(const KNode *n, int threads);
+
+/* Chooses rows for s if p's kernel consists of some that fit registers. */
+bool be_ptx_rows_find(Ptx *p, PtxShape *s);
+void be_ptx_emit_rows(Ptx *p);
+void be_ptx_row_reduce(Ptx *p, const KNode *n);
+void be_ptx_row_loop(Ptx *p, const KNode *n);
 
 void be_ptx_scan(Emit *e, const KNode *n);
 void be_ptx_sort(Emit *e, const KNode *n);

@@ -36,6 +36,8 @@ be_ptx_emit_loop(Emit *e, const KNode *n)
     const KBlock *body = &n->loop.body;
     if (n == p->shape.flat) {
         be_emit_block(e, body);
+    } else if (p->shape.rows.length) {
+        be_ptx_row_loop(p, n);
     } else if (p->together && n->loop.ordered) {
         Val first = be_icmp(e->u, LLVMIntEQ, p->lane, be_emit_word(e, 0));
         PtxIf i = be_ptx_if(p, be_and(e->u, first, p->active));
@@ -257,6 +259,8 @@ be_ptx_emit_grid(Ptx *p)
 {
     if (p->shape.tiles.contract)
         be_ptx_emit_tiles(p);
+    else if (p->shape.rows.length)
+        be_ptx_emit_rows(p);
     else if (p->e.k->segments.len)
         emit_parts(p);
     else if (p->shape.team > 1)

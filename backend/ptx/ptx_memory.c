@@ -189,7 +189,10 @@ be_ptx_store(Emit *e, const KNode *n)
         store_elements(e, n);
         return;
     }
-    if (!n->prev || n->prev->kind != K_STORE)
+    bool is_first = !n->prev || n->prev->kind != K_STORE;
+    if (is_first && p->shape.rows.length)
+        be_ptx_warp_barrier(p);
+    else if (is_first)
         be_ptx_barrier(p);
     Val first = be_icmp(u, LLVMIntEQ, p->lane, be_emit_word(e, 0));
     PtxIf i = be_ptx_if(p, be_and(u, first, p->active));

@@ -228,7 +228,9 @@ void
 be_ptx_reduce(Emit *e, const KNode *n)
 {
     Ptx *p = ptx_of(e);
-    if (p->together)
+    if (p->shape.rows.length)
+        be_ptx_row_reduce(p, n);
+    else if (p->together)
         be_emit_set(e, n, 0, 0, reduce_together(p, n));
     else
         be_emit_reduce(e, n);

@@ -159,33 +159,32 @@ stores_are_wide(Emit *e, const KVar *row, int width)
     return s.wide;
 }
 
-/* Bytes of the elements that neighbours access. */
-typedef struct Bytes {
+typedef struct Accesses {
     const PtxGroups *groups;
-    int least, most;
-} Bytes;
+    PtxBytes bytes;
+} Accesses;
 
 static void
 note_access(KNode *n, void *data)
 {
-    Bytes *b = data;
+    Accesses *a = data;
     const KArray *array = n->kind == K_LOAD    ? n->load.array
                           : n->kind == K_STORE ? n->store.array
                                                : NULL;
-    if (!array || !be_ptx_is_contiguous(b->groups, be_kernel_index(n)))
+    if (!array || !be_ptx_is_contiguous(a->groups, be_kernel_index(n)))
         return;
     int bytes = (int)dtype_info[array->dtype].bytes;
-    b->least = bytes < b->least ? bytes : b->least;
-    b->most = bytes > b->most ? bytes : b->most;
+    a->bytes.least = bytes < a->bytes.least ? bytes : a->bytes.least;
+    a->bytes.most = bytes > a->bytes.most ? bytes : a->bytes.most;
 }
 
-static Bytes
-find_bytes(Emit *e, const KVar *row)
+PtxBytes
+be_ptx_bytes_along(Emit *e, const KVar *row)
 {
-    Bytes b = {be_ptx_groups(e, row, 1), PTX_ALIGN, 1};
+    Accesses a = {be_ptx_groups(e, row, 1), {PTX_ALIGN, 1}};
     KBlock body = e->k->body;
-    be_kernel_walk(&body, note_access, &b);
-    return b;
+    be_kernel_walk(&body, note_access, &a);
+    return a.bytes;
 }
 
 static bool
@@ -211,7 +210,7 @@ choose_width(Emit *e, const PtxShape *s)
     const KVar *row = s->work.vars[s->work.count - 1];
     int64_t extent = be_var_bound(k, row);
     double cost = be_kernel_cost(k, item_body(k, s->flat));
-    Bytes bytes = find_bytes(e, row);
+    PtxBytes bytes = be_ptx_bytes_along(e, row);
     int width = PTX_ALIGN / bytes.least, narrow = PTX_ALIGN / bytes.most;
     while (width > 1 &&
            (width > extent || (width > narrow && cost * width > MUCH_CODE) ||
@@ -235,6 +234,8 @@ be_ptx_shape_choose(Ptx *p)
         return s;
     }
     s.work = work_of(k, s.flat);
+    if (be_ptx_rows_find(p, &s))
+        return s;
     choose_team(k, &s);
     s.width = choose_width(&p->e, &s);
     assert(s.threads == s.team * s.items && s.threads % PTX_WARP == 0);

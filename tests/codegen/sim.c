@@ -3,9 +3,9 @@
  *
  * The text of a module is edited before it is compiled: address spaces go,
  * numbers of threads and blocks are read from variables here, shared memory is
- * an array here, and a barrier is a call.  Around the kernel's function come
- * two others: the one that launches, by the name of the kernel, and the one
- * that a thread is, which takes the parameters apart.
+ * an array here, and barriers and shuffles are calls.  Around the kernel's
+ * function come two others: the one that launches, by the name of the kernel,
+ * and the one that a thread is, which takes the parameters apart.
  */
 #include "tests/codegen/sim.h"
 
@@ -35,6 +35,8 @@ static struct {
     const int64_t *dims;
     ucontext_t scheduler, fibers[MAX_THREADS];
     bool done[MAX_THREADS];
+    bool at_barrier[MAX_THREADS]; /* else it waits for its warp, if at all */
+    int32_t offered[MAX_THREADS]; /* by a shuffle */
     char *stacks;
     _Alignas(16) char shared[MAX_SHARED];
     /* the values of special registers */
@@ -49,23 +51,69 @@ fiber(void)
 }
 
 static void
-barrier(void)
+wait(bool at_barrier)
 {
+    sim.at_barrier[sim.number] = at_barrier;
     swapcontext(&sim.fibers[sim.number], &sim.scheduler);
 }
 
-/* Every thread once, to its next barrier or its end; how many ended. */
+static void
+barrier(void)
+{
+    wait(true);
+}
+
+/* Whole warps wait, and each thread goes on once in a round. */
+static void
+warp_barrier(int32_t threads)
+{
+    (void)threads;
+    wait(false);
+}
+
+static int32_t
+shuffle(int32_t threads, int32_t x, int32_t distance, int32_t clamp)
+{
+    (void)threads;
+    (void)clamp;
+    sim.offered[sim.number] = x;
+    wait(false);
+    int32_t y = sim.offered[sim.number ^ distance];
+    wait(false);
+    return y;
+}
+
+/* Every thread that is at no barrier once, to its next wait or its end; how
+ * many there were. */
 static int
 run_round(int num, bool backwards)
 {
-    int ended = 0;
+    int count = 0;
     for (int i = 0; i < num; i++) {
         sim.number = backwards ? num - 1 - i : i;
-        if (!sim.done[sim.number])
-            swapcontext(&sim.scheduler, &sim.fibers[sim.number]);
-        ended += sim.done[sim.number];
+        if (sim.done[sim.number] || sim.at_barrier[sim.number])
+            continue;
+        swapcontext(&sim.scheduler, &sim.fibers[sim.number]);
+        count++;
     }
-    return ended;
+    return count;
+}
+
+/* When all threads wait at a barrier they go on; returns whether there are
+ * any. */
+static bool
+pass_barrier(int num)
+{
+    int ended = 0;
+    for (int i = 0; i < num; i++) {
+        sim.at_barrier[i] = false;
+        ended += sim.done[i];
+    }
+    if (ended && ended < num) {
+        fprintf(stderr, "a barrier that only some threads reach\n");
+        abort();
+    }
+    return ended < num;
 }
 
 static void
@@ -74,21 +122,18 @@ run_fibers(int num)
     if (!sim.stacks)
         sim.stacks = malloc((size_t)MAX_THREADS * STACK_BYTES);
     for (int i = 0; i < num; i++) {
-        sim.done[i] = false;
+        sim.done[i] = sim.at_barrier[i] = false;
         getcontext(&sim.fibers[i]);
         sim.fibers[i].uc_stack.ss_sp = sim.stacks + (size_t)i * STACK_BYTES;
         sim.fibers[i].uc_stack.ss_size = STACK_BYTES;
         sim.fibers[i].uc_link = &sim.scheduler;
         makecontext(&sim.fibers[i], fiber, 0);
     }
-    int ended = 0;
-    for (int round = 0; ended < num; round++) {
-        ended = run_round(num, round % 2);
-        if (ended && ended < num) {
-            fprintf(stderr, "a barrier that only some threads reach\n");
-            abort();
-        }
-    }
+    int round = 0;
+    do {
+        while (run_round(num, round % 2))
+            round++;
+    } while (pass_barrier(num));
 }
 
 /* Called by the code that is compiled here. */
@@ -202,7 +247,10 @@ edited(Arena *a, const BeKernel *k, const char *text)
     int num = threads ? atoi(threads + strlen("\"reqntidx\", i32 ")) : 0;
     const char *shared = arena_printf(a, "@%s_shared", k->name);
     const char *wait = "call void @llvm.nvvm.barrier0()";
-    bool barriers = strstr(text, wait) != NULL;
+    const char *warp_wait = "call void @llvm.nvvm.bar.warp.sync(";
+    const char *swap = "call i32 @llvm.nvvm.shfl.sync.bfly.i32(";
+    bool barriers =
+        strstr(text, wait) || strstr(text, warp_wait) || strstr(text, swap);
     text = drop_lines(a, text, "declare i32 @llvm.nvvm");
     text = drop_lines(a, text, "declare void @llvm.nvvm");
     text = drop_lines(a, text, "target triple");
@@ -226,6 +274,12 @@ edited(Arena *a, const BeKernel *k, const char *text)
     const void *here = (const void *)(uintptr_t)barrier;
     text = replace(a, text, wait,
                    arena_printf(a, "call void %s()", at_address(a, here)));
+    here = (const void *)(uintptr_t)warp_barrier;
+    text = replace(a, text, warp_wait,
+                   arena_printf(a, "call void %s(", at_address(a, here)));
+    here = (const void *)(uintptr_t)shuffle;
+    text = replace(a, text, swap,
+                   arena_printf(a, "call i32 %s(", at_address(a, here)));
     Str s = str_new(a);
     str_add(&s, text);
     add_launch(&s, a, k, num, barriers);

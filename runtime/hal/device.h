@@ -84,6 +84,13 @@ typedef enum RtQueueKind {
     NUM_QUEUES
 } RtQueueKind;
 
+/* Rows of equal length, so many bytes from one to the next. */
+typedef struct RtRowsCopy {
+    RtDevicePtr to, from;
+    size_t to_pitch, from_pitch;
+    size_t row_bytes, num_rows;
+} RtRowsCopy;
+
 /* A device with fewer engines has one queue for several kinds. */
 typedef struct RtQueue {
     RtDevice *device;
@@ -165,6 +172,11 @@ typedef struct RtProgramOps {
                      const RtDevicePart *parts, int num_parts);
     /* The host, when the program has ended: looks at what is left. */
     int32_t (*look)(RtDevice *d);
+
+    /* The work of the program so far; what it does or enqueues from now on
+     * executes after e, which may be of another device of the same kind. */
+    RtEvent (*record)(RtDevice *d);
+    void (*wait_event)(RtDevice *d, RtEvent e);
 } RtProgramOps;
 
 typedef struct RtDeviceOps {
@@ -177,10 +189,21 @@ typedef struct RtDeviceOps {
      * count. */
     Status (*alloc)(RtDevice *d, size_t bytes, bool dense,
                     const RtMemory **out);
+    /* Memory of the host that all devices of the kind reach at its address, in
+     * kernels and copies.  This, connect and copy_rows are NULL where program
+     * is. */
+    Status (*alloc_host)(RtDevice *d, size_t bytes, const RtMemory **out);
+    /* Lets d's kernels follow addresses of other's memory, if the machine can;
+     * other is of the same kind.  Before anything of d does so. */
+    Status (*connect)(RtDevice *d, RtDevice *other, bool *reaches);
 
     void (*copy_in)(RtQueue *q, RtDevicePtr to, const void *from, size_t n);
     void (*copy_out)(RtQueue *q, void *to, RtDevicePtr from, size_t n);
+    /* Between any memory of devices of the kind, reached or not; it does not
+     * overlap. */
     void (*copy)(RtQueue *q, RtDevicePtr to, RtDevicePtr from, size_t n);
+    /* Between memory that the device reaches. */
+    void (*copy_rows)(RtQueue *q, const RtRowsCopy *rows);
     void (*fill)(RtQueue *q, RtDevicePtr to, int byte, size_t n);
     void (*launch_kernel)(RtQueue *q, const RtKernelLaunch *launch);
     void (*launch_program)(RtQueue *q, RtProgramLaunch *launch);
@@ -191,8 +214,9 @@ typedef struct RtDeviceOps {
     void (*call_host)(RtQueue *q, void (*f)(void *data), void *data);
 
     RtEvent (*record)(RtQueue *q);
-    /* What is enqueued on q from now on executes after e, of the same device.
-     */
+    /* What is enqueued on q from now on executes after e, of the same device,
+     * or, where programs and collectives have queues of their own, of another
+     * one of the same kind. */
     void (*wait_event)(RtQueue *q, RtEvent e);
     /* The host: whether e has happened, after waiting a tenth of a second at
      * most.  A device may leave all work to these calls. */
@@ -227,7 +251,7 @@ struct RtDevice {
     RtQueue *queues[NUM_QUEUES];
     RtDeferrals *deferrals; /* NULL, or set before code is loaded that enqueues;
                                lasts as long as the device */
-    atomic_int failed; /* RtDeviceFailure */
+    atomic_int failed;      /* RtDeviceFailure */
     char failure[1024];
 };
 

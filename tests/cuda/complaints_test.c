@@ -175,6 +175,36 @@ a_process_is_forked(void)
         raise(WTERMSIG(status));
 }
 
+/* Memory of device 0, by a kernel and by rows on device 1. */
+static void
+use_on_another(void)
+{
+    CUmodule module;
+    MUST(cu->cuMemsetD8Async(memory, 1, DIRECT_BYTES, one));
+    direct_finish(one);
+    direct_enter(1);
+    MUST(cu->cuStreamCreate(&two, CU_STREAM_NON_BLOCKING));
+    MUST(cu->cuEventCreate(&event, CU_EVENT_DISABLE_TIMING));
+    MUST(direct_launch(direct_load(&module), memory, 3, two));
+    direct_finish(two);
+}
+
+static void
+rows_are_of_another(void)
+{
+    direct_enter(1);
+    MUST(cu->cuStreamCreate(&two, CU_STREAM_NON_BLOCKING));
+    CUDA_MEMCPY2D rows = {.srcMemoryType = CU_MEMORYTYPE_UNIFIED,
+                          .srcDevice = memory,
+                          .srcPitch = 8,
+                          .dstMemoryType = CU_MEMORYTYPE_UNIFIED,
+                          .dstDevice = memory + 64,
+                          .dstPitch = 8,
+                          .WidthInBytes = 8,
+                          .Height = 2};
+    cu->cuMemcpy2DAsync_v2(&rows, two);
+}
+
 static void
 something_is_left(void)
 {
@@ -240,6 +270,9 @@ static const struct {
      SAYS "cuEventQuery is called by a function of cuLaunchHostFunc"},
     {a_process_is_forked, SIGABRT,
      SAYS "cuEventQuery in a process that was forked after cuInit"},
+    {use_on_another, SIGABRT, SAYS},
+    {rows_are_of_another, SIGABRT,
+     SAYS "cuMemcpy2DAsync_v2 of memory of another context"},
     {something_is_left, SIGABRT,
      SAYS "the context of device 0 is released with 2 streams, 1 events, 0 "
           "modules, 1 allocations, 1 of pinned memory and 0 graphs"},

@@ -54,12 +54,18 @@ in_each_order(void (*test)(RtDevice *d))
 }
 
 static void
-add_to(RtDevice *d, RtDevicePtr p, int64_t n)
+add_on(RtQueue *q, RtDevicePtr p, int64_t n)
 {
     void *ptrs[] = {rt_ptr_address(p)};
     RtKernelLaunch launch = {
         .ptrs = ptrs, .dims = &n, .count = NUM_ITEMS, .num_ptrs = 1};
-    d->ops->launch_kernel(d->queues[QUEUE_COMPUTE], &launch);
+    q->device->ops->launch_kernel(q, &launch);
+}
+
+static void
+add_to(RtDevice *d, RtDevicePtr p, int64_t n)
+{
+    add_on(d->queues[QUEUE_COMPUTE], p, n);
 }
 
 /* ---- the contract ----------------------------------------------------------
@@ -183,6 +189,86 @@ devices_copy_to_each_other(void **state)
     two->ops->close(two);
 }
 
+/* Kernels of both add to memory of one, or of the host, in turns. */
+static void
+check_both(RtDevice *const *both, RtDevicePtr p)
+{
+    int32_t items[NUM_ITEMS];
+    RtEvent last = {0};
+    rt_copy_in(p, memset(items, 0, sizeof items), sizeof items);
+    for (int i = 0; i < 10; i++) {
+        RtDevice *d = both[i % 2];
+        RtQueue *q = d->queues[i % 3 ? QUEUE_COLL : QUEUE_COMPUTE];
+        d->ops->wait_event(q, last);
+        add_on(q, p, i);
+        last = d->ops->record(q);
+    }
+    rt_event_wait(last);
+    rt_copy_out(items, p, sizeof items);
+    for (int i = 0; i < NUM_ITEMS; i++)
+        assert_int_equal(items[i], 45);
+}
+
+static RtDevicePtr
+allocate_host(RtDevice *d, size_t bytes)
+{
+    const RtMemory *memory;
+    assert_null(d->ops->alloc_host(d, bytes, &memory));
+    assert_true(memory->address == (uintptr_t)memory->host);
+    for (size_t i = 0; i < bytes; i++)
+        assert_int_equal(memory->host[i], 0);
+    return (RtDevicePtr){memory, 0};
+}
+
+static void
+devices_reach_each_other(void **state)
+{
+    (void)state;
+    for (int seed = 0; seed < SEEDS; seed++) {
+        bool reaches, can = seed % 4;
+        char *options = arena_printf(arena, "devices:2,seed:%d%s", seed,
+                                     can ? "" : ",no-peers");
+        RtDevice *both[] = {open_device(0, options), open_device(1, options)};
+        for (int i = 0; i < 4; i++) {
+            RtDevice *d = both[i % 2], *other = both[i / 2];
+            assert_null(d->ops->connect(d, other, &reaches));
+            assert_int_equal(reaches, d == other || can);
+        }
+        if (can)
+            check_both(both, allocate(both[0], 4096));
+        check_both(both, allocate_host(both[1], 4096));
+        for (int i = 0; i < 2; i++)
+            both[i]->ops->close(both[i]);
+    }
+}
+
+static void
+check_rows(RtDevice *d)
+{
+    RtQueue *q = d->queues[QUEUE_COLL];
+    RtDevicePtr p = allocate(d, 64), hosts = allocate_host(d, 64);
+    rt_copy_in(p, "..ab..cd..ef", 12);
+    RtRowsCopy out = {rt_ptr_add(hosts, 1), rt_ptr_add(p, 2), 3, 4, 2, 3};
+    RtRowsCopy in = {rt_ptr_add(p, 16), rt_ptr_add(hosts, 1), 2, 3, 2, 3};
+    RtRowsCopy one = {rt_ptr_add(p, 22), rt_ptr_add(hosts, 1), 0, 0, 2, 1};
+    RtRowsCopy none = {p, hosts, 8, 8, 8, 0};
+    const RtRowsCopy *all[] = {&out, &in, &one, &none};
+    for (int i = 0; i < 4; i++)
+        d->ops->copy_rows(q, all[i]);
+    rt_event_wait(d->ops->record(q));
+    char back[9] = "";
+    rt_copy_out(back, rt_ptr_add(p, 16), 8);
+    assert_string_equal(back, "abcdefab");
+    assert_memory_equal(hosts.memory->host, "\0ab\0cd\0ef\0", 10);
+}
+
+static void
+rows_are_copied(void **state)
+{
+    (void)state;
+    in_each_order(check_rows);
+}
+
 /* ---- what cannot be
  * ----------------------------------------------------------- */
 
@@ -191,7 +277,11 @@ too_much_memory_is_refused(void **state)
 {
     const RtMemory *memory;
     (void)state;
-    RtDevice *d = open_device(0, "memory:10000000");
+    RtDevice *d = open_device(0, "memory:10000000,fail:cuMemHostAlloc:3:2");
+    assert_status_says(d->ops->alloc_host(d, 64, &memory), STATUS_MACHINE,
+                       "no pinned memory of the host for the 64 bytes that "
+                       "cuda:0 shares with other GPUs: cuMemHostAlloc says "
+                       "CUDA_ERROR_OUT_OF_MEMORY, 2 (the fake driver says so)");
     assert_status_says(d->ops->alloc(d, 20000000, true, &memory),
                        STATUS_MACHINE,
                        "no memory for the 20000000 bytes of cuda:0: 10000000 "
@@ -261,6 +351,8 @@ main(void)
         cmocka_unit_test(queues_wait_for_events),
         cmocka_unit_test(large_copies_go_in_pieces),
         cmocka_unit_test(devices_copy_to_each_other),
+        cmocka_unit_test(devices_reach_each_other),
+        cmocka_unit_test(rows_are_copied),
         cmocka_unit_test(too_much_memory_is_refused),
         cmocka_unit_test(kernels_that_cannot_run_are_refused),
         cmocka_unit_test(a_failure_is_for_good),

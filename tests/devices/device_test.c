@@ -106,6 +106,7 @@ add_one(void *data)
 typedef struct Round {
     RtDevice *device;
     RtDevicePtr place;
+    RtEvent before;
 } Round;
 
 static int32_t
@@ -120,11 +121,17 @@ copy_and_add(TfdCall *call)
     return (int32_t)back;
 }
 
-enum { COUNT_UP, MARK, MEET, LINGER, COPY_AND_ADD, NUM_PROGRAMS };
+static TfdFunction wait_and_add;
+
+enum { COUNT_UP, MARK, MEET, LINGER, COPY_AND_ADD, WAIT_AND_ADD, NUM_PROGRAMS };
 
 static TfdFunction *const programs[NUM_PROGRAMS] = {
-    [COUNT_UP] = count_up, [MARK] = mark_in_parallel,     [MEET] = meet,
-    [LINGER] = linger,     [COPY_AND_ADD] = copy_and_add,
+    [COUNT_UP] = count_up,
+    [MARK] = mark_in_parallel,
+    [MEET] = meet,
+    [LINGER] = linger,
+    [COPY_AND_ADD] = copy_and_add,
+    [WAIT_AND_ADD] = wait_and_add,
 };
 static TfdKernel *const kernels[] = {mark_items};
 static const RtDeviceCode code = {.num_kernels = 1,
@@ -237,6 +244,35 @@ a_queue_is_in_order(void **state)
     on_each_kind(check_order);
 }
 
+/* Rows through memory of the host, which host code reads in place. */
+static void
+check_rows(RtDevice *d)
+{
+    const RtMemory *hosts;
+    char back[16];
+    RtDevicePtr p = allocate(d, 64);
+    assert_null(d->ops->alloc_host(d, 64, &hosts));
+    assert_non_null(hosts->host);
+    rt_copy_in(p, "..ab..cd..ef", 12);
+    RtRowsCopy out = {{hosts, 1}, rt_ptr_add(p, 2), 3, 4, 2, 3};
+    RtRowsCopy in = {rt_ptr_add(p, 16), {hosts, 1}, 2, 3, 2, 3};
+    RtRowsCopy none = {p, {hosts, 0}, 8, 8, 8, 0};
+    d->ops->copy_rows(compute_of(d), &out);
+    d->ops->copy_rows(compute_of(d), &in);
+    d->ops->copy_rows(compute_of(d), &none);
+    rt_copy_out(back, rt_ptr_add(p, 16), 6);
+    assert_memory_equal(back, "abcdef", 6);
+    assert_memory_equal(rt_ptr_host((RtDevicePtr){hosts, 0}), "\0ab\0cd\0ef\0",
+                        10);
+}
+
+static void
+rows_are_copied(void **state)
+{
+    (void)state;
+    on_each_kind(check_rows);
+}
+
 /* ---- programs and kernels ------------------------------------------------ */
 
 static void
@@ -329,7 +365,7 @@ kernels_are_launched_by_number(void **state)
 static void
 check_services(RtDevice *d)
 {
-    Round round = {d, allocate(d, 64)};
+    Round round = {d, allocate(d, 64), {0}};
     TfdCall call = {.abi = TFD_ABI, .context = &round};
     assert_int_equal(run(d, COPY_AND_ADD, &call), 42);
 }
@@ -379,6 +415,56 @@ queues_wait_for_events(void **state)
 {
     (void)state;
     on_each_kind(check_events);
+}
+
+static int32_t
+wait_and_add(TfdCall *call)
+{
+    const Round *r = call->context;
+    const RtProgramOps *program = r->device->ops->program;
+    RtDevice *d = r->device;
+    int64_t n = 0;
+    program->wait_event(d, r->before);
+    program->copy_out(d, &n, r->place, sizeof n);
+    RtEvent first = program->record(d), second = program->record(d);
+    program->wait_event(d, first);
+    program->wait_event(d, second);
+    return (int32_t)n + 1;
+}
+
+/* Each of two devices' queues goes on when the other's has: they add one to a
+ * number in turns.  Then a program waits for the last of them. */
+static void
+check_both(RtDevice *own, RtDevice *other)
+{
+    RtDevice *devices[] = {own, other};
+    RtDevicePtr p = allocate(own, 64);
+    RtEvent last = {0};
+    for (int i = 0; i < 20; i++) {
+        RtDevice *d = devices[i % 2];
+        RtQueue *q = d->queues[i % 4 < 2 ? QUEUE_COLL : QUEUE_COMPUTE];
+        d->ops->wait_event(q, last);
+        d->ops->run(q, add_one, rt_ptr_address(p), 0);
+        last = d->ops->record(q);
+    }
+    Round round = {own, p, last};
+    TfdCall call = {.abi = TFD_ABI, .context = &round};
+    assert_int_equal(run(own, WAIT_AND_ADD, &call), 21);
+}
+
+static void
+devices_wait_for_each_other(void **state)
+{
+    (void)state;
+    for (size_t i = 1; i < sizeof kinds / sizeof *kinds; i++) {
+        RtDevice *own = open_device(i - 1);
+        if (own->caps->has_coll_engine && kinds[i].kind == kinds[i - 1].kind) {
+            RtDevice *other = open_device(i);
+            check_both(own, other);
+            other->ops->close(other);
+        }
+        own->ops->close(own);
+    }
 }
 
 static void
@@ -456,12 +542,14 @@ main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(memory_is_zeros_on_pages),
         cmocka_unit_test(a_queue_is_in_order),
+        cmocka_unit_test(rows_are_copied),
         cmocka_unit_test(launches_are_in_order),
         cmocka_unit_test(a_queue_takes_any_number),
         cmocka_unit_test(kernels_are_split),
         cmocka_unit_test(kernels_are_launched_by_number),
         cmocka_unit_test(programs_copy_and_run),
         cmocka_unit_test(queues_wait_for_events),
+        cmocka_unit_test(devices_wait_for_each_other),
         cmocka_unit_test(devices_run_at_the_same_time),
         cmocka_unit_test(waiting_is_bounded),
         cmocka_unit_test(too_much_memory_is_refused),

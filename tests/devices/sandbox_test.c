@@ -306,6 +306,51 @@ waits_for_other(void)
     own->ops->wait_event(compute(), (RtEvent){other->queues[QUEUE_COPY], 1});
 }
 
+/* Only kernels of collectives are about the memory of connected devices. */
+static void
+kernel_reads_other(void)
+{
+    bool reaches;
+    void *ptrs[] = {rt_ptr_address(at(0)), (char *)others->address};
+    RtKernelLaunch l = {.kernel = 0, .ptrs = ptrs, .count = 5};
+    assert_null(own->ops->connect(own, other, &reaches));
+    assert_true(reaches);
+    own->ops->launch_kernel(own->queues[QUEUE_COLL], &l);
+    own->ops->wait_event(compute(), own->ops->record(own->queues[QUEUE_COLL]));
+    finish();
+    own->ops->launch_kernel(compute(), &l);
+    finish();
+}
+
+/* Two rows of eight bytes. */
+static void
+copy_rows(const RtMemory *from, size_t offset, size_t pitch)
+{
+    RtRowsCopy rows = {at(0), {from, offset}, 8, pitch, 8, 2};
+    own->ops->copy_rows(compute(), &rows);
+}
+
+static void
+rows_are_not_reached(void)
+{
+    const RtMemory *hosts;
+    assert_null(other->ops->alloc_host(other, BYTES, &hosts));
+    copy_rows(hosts, 0, 16);
+    copy_rows(others, 0, 16);
+}
+
+static void
+rows_are_too_long(void)
+{
+    copy_rows(memory, 64, 7);
+}
+
+static void
+rows_overlap(void)
+{
+    copy_rows(memory, 0, 8);
+}
+
 static void
 queues_wait_for_each_other(void)
 {
@@ -357,7 +402,15 @@ static const struct {
     {event_is_of_the_future, SIGABRT,
      "sandbox: the host waits for an event that was never recorded\n"},
     {waits_for_other, SIGABRT,
-     "sandbox: sandbox:0 waits for an event of sandbox:1\n"},
+     "sandbox: sandbox:0 waits for an event of sandbox:1 that was never "
+     "recorded\n"},
+    {kernel_reads_other, SIGSEGV,
+     "sandbox: code on sandbox:0 touched memory of sandbox:1 at +0\n"},
+    {rows_are_not_reached, SIGABRT,
+     "sandbox: copy_rows of memory that sandbox:0 does not reach\n"},
+    {rows_are_too_long, SIGABRT, "sandbox: copy_rows of rows that overlap\n"},
+    {rows_overlap, SIGABRT,
+     "sandbox: copy_rows of 8 bytes from +0 to +0, which overlap\n"},
     {queues_wait_for_each_other, SIGABRT,
      "sandbox: sandbox:0 compute waits for sandbox:0 copy\n"
      "sandbox: sandbox:0 copy waits for sandbox:0 compute\n"

@@ -342,7 +342,7 @@ static const struct {
      "cannot create \"none/ok.tfp\": No such file or directory", 1},
     {"TFD_SANDBOX=seed:1,fast tfd-run steps.tfp --devices sandbox:0",
      "TFD_SANDBOX has \"fast\", which is none of seed:N, cpu, "
-     "one-queue, repeat, trace, lost:N, engine, timed, no-overlap, "
+     "one-queue, no-peers, repeat, trace, lost:N, engine, timed, no-overlap, "
      "bandwidth:BYTES and latency:SECONDS",
      2},
     {"TFD_FAIL=io:4 tfd-run steps.tfp",

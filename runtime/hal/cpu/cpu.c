@@ -170,6 +170,14 @@ cpu_copy(RtQueue *q, RtDevicePtr to, RtDevicePtr from, size_t n)
 }
 
 static void
+cpu_copy_rows(RtQueue *q, const RtRowsCopy *rows)
+{
+    for (size_t i = 0; i < rows->num_rows; i++)
+        cpu_copy(q, rt_ptr_add(rows->to, i * rows->to_pitch),
+                 rt_ptr_add(rows->from, i * rows->from_pitch), rows->row_bytes);
+}
+
+static void
 cpu_fill(RtQueue *q, RtDevicePtr to, int byte, size_t n)
 {
     CpuItem item = {
@@ -280,6 +288,21 @@ program_wait_word(RtDevice *d, RtWaitWord *word, uint32_t old)
     return rt_wait_word_wait(word, old, cpu_of(d)->queue.spin);
 }
 
+/* It has executed all of it. */
+static RtEvent
+program_record(RtDevice *d)
+{
+    (void)d;
+    return (RtEvent){0};
+}
+
+static void
+program_wait_event(RtDevice *d, RtEvent e)
+{
+    (void)d;
+    rt_event_wait(e);
+}
+
 /* ---- memory and code ---------------------------------------------------- */
 
 static Status
@@ -315,6 +338,20 @@ cpu_alloc(RtDevice *d, size_t bytes, bool dense, const RtMemory **out)
     a->next = cpu_of(d)->allocations;
     cpu_of(d)->allocations = a;
     *out = &a->memory;
+    return OK;
+}
+
+static Status
+cpu_alloc_host(RtDevice *d, size_t bytes, const RtMemory **out)
+{
+    return cpu_alloc(d, bytes, false, out);
+}
+
+static Status
+cpu_connect(RtDevice *d, RtDevice *other, bool *reaches)
+{
+    (void)d, (void)other;
+    *reaches = true;
     return OK;
 }
 
@@ -369,6 +406,8 @@ static const RtProgramOps program_ops = {
     .load = program_load,
     .defer = rt_device_defer,
     .look = rt_device_look,
+    .record = program_record,
+    .wait_event = program_wait_event,
 };
 
 static const RtDeviceOps cpu_ops = {
@@ -376,9 +415,12 @@ static const RtDeviceOps cpu_ops = {
     .close = cpu_close,
     .load = cpu_load,
     .alloc = cpu_alloc,
+    .alloc_host = cpu_alloc_host,
+    .connect = cpu_connect,
     .copy_in = cpu_copy_in,
     .copy_out = cpu_copy_out,
     .copy = cpu_copy,
+    .copy_rows = cpu_copy_rows,
     .fill = cpu_fill,
     .launch_kernel = cpu_launch_kernel,
     .launch_program = cpu_launch_program,

@@ -19,6 +19,7 @@ typedef struct CUstream_st *CUstream;
 typedef struct CUevent_st *CUevent;
 typedef struct CUgraph_st *CUgraph;
 typedef struct CUgraphExec_st *CUgraphExec;
+typedef struct CUarray_st *CUarray;
 typedef void (*CUhostFn)(void *data);
 
 #define CUDA_VALUE(kind, name, value) VALUE_##kind(name, value)
@@ -29,6 +30,7 @@ typedef void (*CUhostFn)(void *data);
 #define VALUE_flag(name, value)
 #define VALUE_capture(name, value)
 #define VALUE_status(name, value)
+#define VALUE_memory(name, value)
 
 #undef VALUE_result
 #define VALUE_result(name, value) name = value,
@@ -86,6 +88,14 @@ typedef enum CUstreamCaptureStatus_enum {
 #undef VALUE_status
 #define VALUE_status(name, value)
 
+#undef VALUE_memory
+#define VALUE_memory(name, value) name = value,
+typedef enum CUmemorytype_enum {
+#include "runtime/hal/cuda/driver.def"
+} CUmemorytype;
+#undef VALUE_memory
+#define VALUE_memory(name, value)
+
 #undef VALUE_result
 #undef VALUE_device
 #undef VALUE_function
@@ -93,7 +103,24 @@ typedef enum CUstreamCaptureStatus_enum {
 #undef VALUE_flag
 #undef VALUE_capture
 #undef VALUE_status
+#undef VALUE_memory
 #undef CUDA_VALUE
+
+typedef struct CUDA_MEMCPY2D_st {
+    size_t srcXInBytes, srcY;
+    CUmemorytype srcMemoryType;
+    const void *srcHost;
+    CUdeviceptr srcDevice;
+    CUarray srcArray;
+    size_t srcPitch;
+    size_t dstXInBytes, dstY;
+    CUmemorytype dstMemoryType;
+    void *dstHost;
+    CUdeviceptr dstDevice;
+    CUarray dstArray;
+    size_t dstPitch;
+    size_t WidthInBytes, Height;
+} CUDA_MEMCPY2D;
 
 /* Of cuLaunchKernel's extra: the parameters as one block, and its size. */
 #define CU_LAUNCH_PARAM_END ((void *)0x00)

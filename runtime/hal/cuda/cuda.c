@@ -13,8 +13,6 @@
 #include "ir/base/fail.h"
 #include "runtime/hal/cuda/cuda_impl.h"
 
-enum { PAGE_BYTES = 4096 };
-
 /* ---- operations ---------------------------------------------------------- */
 
 /* A queue that can be given work: no program is giving it any, and the device
@@ -32,19 +30,11 @@ enter(RtQueue *queue)
     return q;
 }
 
-static CUdeviceptr
-address_of(RtDevicePtr p, size_t n)
-{
-    assert(p.offset <= p.memory->bytes && n <= p.memory->bytes - p.offset);
-    (void)n;
-    return p.memory->address + p.offset;
-}
-
 static void
 cuda_copy_in(RtQueue *queue, RtDevicePtr to, const void *from, size_t n)
 {
     CudaQueue *q = enter(queue);
-    CUdeviceptr at = address_of(to, n);
+    CUdeviceptr at = rt_cuda_address(to, n);
     if (q)
         rt_cuda_stage_in(rt_cuda_of(queue->device), q, at, from, n);
 }
@@ -53,7 +43,7 @@ static void
 cuda_copy_out(RtQueue *queue, void *to, RtDevicePtr from, size_t n)
 {
     CudaQueue *q = enter(queue);
-    CUdeviceptr at = address_of(from, n);
+    CUdeviceptr at = rt_cuda_address(from, n);
     if (q)
         rt_cuda_stage_out(rt_cuda_of(queue->device), q, to, at, n);
 }
@@ -62,23 +52,23 @@ static void
 cuda_copy(RtQueue *queue, RtDevicePtr to, RtDevicePtr from, size_t n)
 {
     CudaQueue *q = enter(queue);
-    Cuda *c = rt_cuda_of(queue->device);
-    CUdeviceptr target = address_of(to, n), source = address_of(from, n);
-    if (!q || !n)
-        return;
-    if (to.memory->device == from.memory->device)
-        CALL_CUDA(c, cuMemcpyDtoDAsync_v2, target, source, n, q->stream);
-    else
-        CALL_CUDA(c, cuMemcpyPeerAsync, target,
-                  rt_cuda_of(to.memory->device)->context, source,
-                  rt_cuda_of(from.memory->device)->context, n, q->stream);
+    if (q)
+        rt_cuda_copy(rt_cuda_of(queue->device), q, to, from, n);
+}
+
+static void
+cuda_copy_rows(RtQueue *queue, const RtRowsCopy *rows)
+{
+    CudaQueue *q = enter(queue);
+    if (q)
+        rt_cuda_copy_rows(rt_cuda_of(queue->device), q, rows);
 }
 
 static void
 cuda_fill(RtQueue *queue, RtDevicePtr to, int byte, size_t n)
 {
     CudaQueue *q = enter(queue);
-    CUdeviceptr at = address_of(to, n);
+    CUdeviceptr at = rt_cuda_address(to, n);
     if (q && n)
         CALL_CUDA(rt_cuda_of(queue->device), cuMemsetD8Async, at,
                   (unsigned char)byte, n, q->stream);
@@ -127,10 +117,13 @@ cuda_wait_event(RtQueue *queue, RtEvent e)
 {
     CudaQueue *q = (CudaQueue *)queue;
     Cuda *c = rt_cuda_of(queue->device);
-    assert(!e.queue || e.queue->device == queue->device);
     if (!e.queue || e.queue == queue)
         return;
-    if (is_of_program(c, e) || q == &c->queues[QUEUE_COMPUTE])
+    Cuda *other = rt_cuda_of(e.queue->device);
+    if (e.queue == &other->queues[QUEUE_COMPUTE].queue &&
+        is_of_program(other, e))
+        rt_cuda_join_program(other);
+    if (q == &c->queues[QUEUE_COMPUTE])
         rt_cuda_join_program(c);
     rt_cuda_wait_mark(c, q, (CudaQueue *)e.queue, e.value);
 }
@@ -144,73 +137,6 @@ cuda_wait(RtEvent e)
     if (is_of_program(c, e) && !rt_cuda_wait_program(c))
         return false;
     return rt_cuda_poll_mark(c, (CudaQueue *)e.queue, e.value);
-}
-
-/* ---- memory -------------------------------------------------------------- */
-
-static Status
-no_memory(const Cuda *c, size_t bytes)
-{
-    size_t available = 0, total = 0;
-    TRY_CUDA(c->cu, c->device.name, cuMemGetInfo_v2, &available, &total);
-    return status_new(STATUS_MACHINE,
-                      "no memory for the %zu bytes of %s: %zu of its %zu are "
-                      "free",
-                      bytes, c->device.name, available, total);
-}
-
-static Status
-fill_with_zeros(Cuda *c, const CudaMemory *m)
-{
-    RtQueue *q = c->device.queues[QUEUE_COMPUTE];
-    cuda_fill(q, (RtDevicePtr){&m->memory, 0}, 0, m->memory.bytes);
-    rt_event_wait(cuda_record(q));
-    return rt_device_status(&c->device);
-}
-
-/* The driver aligns to 256 bytes at least. */
-static Status
-allocate(Cuda *c, size_t bytes, CudaMemory *m)
-{
-    CUresult r = c->cu->cuMemAlloc_v2(&m->at, bytes + PAGE_BYTES);
-    if (r == CUDA_ERROR_OUT_OF_MEMORY)
-        return no_memory(c, bytes);
-    if (r)
-        return rt_cuda_failure(c->cu, c->device.name, "cuMemAlloc_v2", r);
-    CUdeviceptr page = (m->at + PAGE_BYTES - 1) / PAGE_BYTES * PAGE_BYTES;
-    m->memory = (RtMemory){&c->device, bytes, (uintptr_t)page, NULL};
-    m->next = c->memories;
-    c->memories = m;
-    return fill_with_zeros(c, m);
-}
-
-static Status
-cuda_alloc(RtDevice *d, size_t bytes, bool dense, const RtMemory **out)
-{
-    Cuda *c = rt_cuda_of(d);
-    (void)dense;
-    if (!rt_cuda_enter(c))
-        return rt_device_status(d);
-    CudaMemory *m = fail_here(FAIL_ALLOC) ? NULL : calloc(1, sizeof *m);
-    if (!m)
-        return status_new(STATUS_MACHINE, "no memory for the handles of %s",
-                          d->name);
-    Status st = allocate(c, bytes, m);
-    if (st && c->memories != m)
-        free(m);
-    *out = &m->memory;
-    return st;
-}
-
-static void
-free_memories(Cuda *c)
-{
-    while (c->memories) {
-        CudaMemory *m = c->memories;
-        c->memories = m->next;
-        c->cu->cuMemFree_v2(m->at);
-        free(m);
-    }
 }
 
 /* ---- opening and closing ------------------------------------------------- */
@@ -230,8 +156,9 @@ cuda_close(RtDevice *d)
         if (c->programs.pinned)
             c->cu->cuMemFreeHost(c->programs.pinned);
         rt_cuda_unload(c);
-        free_memories(c);
+        rt_cuda_free_memories(c);
         rt_cuda_staging_close(c);
+        rt_cuda_marks_close(c);
         for (int i = 0; i < NUM_QUEUES; i++)
             rt_cuda_queue_close(c, &c->queues[i]);
         c->cu->cuCtxSetCurrent(NULL);
@@ -251,10 +178,13 @@ static const RtDeviceOps cuda_ops = {
     .kind = "cuda",
     .close = cuda_close,
     .load = rt_cuda_load,
-    .alloc = cuda_alloc,
+    .alloc = rt_cuda_alloc,
+    .alloc_host = rt_cuda_alloc_host,
+    .connect = rt_cuda_connect,
     .copy_in = cuda_copy_in,
     .copy_out = cuda_copy_out,
     .copy = cuda_copy,
+    .copy_rows = cuda_copy_rows,
     .fill = cuda_fill,
     .launch_kernel = cuda_launch_kernel,
     .launch_program = rt_cuda_launch_program,
@@ -292,6 +222,7 @@ start(Cuda *c, int index)
         return rt_device_status(&c->device);
     for (int i = 0; i < NUM_QUEUES; i++)
         TRY(rt_cuda_queue_open(c, (RtQueueKind)i));
+    TRY(rt_cuda_marks_open(c));
     TRY(rt_cuda_staging_open(c));
     return rt_cuda_programs_open(c);
 }

@@ -41,7 +41,7 @@ Status rt_cuda_failure(const CudaDriver *cu, const char *who, const char *call,
 /* ---- devices ------------------------------------------------------------- */
 
 enum {
-    CUDA_EVENTS = 32,         /* of a queue, that are not taken to be later */
+    CUDA_EVENTS = 256,        /* of a queue, that are not taken to be later */
     CUDA_STAGED = 128,        /* copies that may be under way */
     CUDA_PIECE = 1 << 20,     /* bytes that one of them takes */
     CUDA_STAGING = 8 << 20,   /* bytes of all of them */
@@ -96,6 +96,7 @@ typedef struct CudaPrograms {
     char *pinned; /* a word that it has loaded, and RtDeferrals.bytes */
 } CudaPrograms;
 
+/* Of the GPU, or, where memory.host is not NULL, pinned memory of the host. */
 typedef struct CudaMemory {
     RtMemory memory;
     CUdeviceptr at; /* memory.address is the next whole page */
@@ -112,6 +113,7 @@ typedef struct Cuda {
     uint64_t serial; /* of the devices that were opened, from 1 */
     int num_processors;
     CudaQueue queues[NUM_QUEUES];
+    CudaQueue marks; /* that programs make on the stream of programs */
     CudaStaging staging;
     CudaPrograms programs;
     const RtDeviceCode *code;
@@ -157,12 +159,31 @@ Status rt_cuda_queue_open(Cuda *c, RtQueueKind kind) MUST_USE;
  * that it cannot. */
 void rt_cuda_queue_drain(Cuda *c, CudaQueue *q);
 void rt_cuda_queue_close(Cuda *c, CudaQueue *q);
+/* c->marks; it has the stream of programs. */
+Status rt_cuda_marks_open(Cuda *c) MUST_USE;
+void rt_cuda_marks_close(Cuda *c);
 uint64_t rt_cuda_mark(Cuda *c, CudaQueue *q);
+/* other may be of another device, and one of its programs may run. */
 void rt_cuda_wait_mark(Cuda *c, CudaQueue *q, CudaQueue *other, uint64_t value);
 /* Whether it has happened, after a tenth of a second at most. */
 bool rt_cuda_has_happened(Cuda *c, CudaQueue *q, uint64_t value);
 /* The same, with the host's part of the copies before it. */
 bool rt_cuda_poll_mark(Cuda *c, CudaQueue *q, uint64_t value);
+
+/* ---- memory ---------------------------------------------------------------
+ */
+
+Status rt_cuda_alloc(RtDevice *d, size_t bytes, bool dense,
+                     const RtMemory **out) MUST_USE;
+Status rt_cuda_alloc_host(RtDevice *d, size_t bytes,
+                          const RtMemory **out) MUST_USE;
+void rt_cuda_free_memories(Cuda *c);
+Status rt_cuda_connect(RtDevice *d, RtDevice *other, bool *reaches) MUST_USE;
+/* Where n bytes from p are. */
+CUdeviceptr rt_cuda_address(RtDevicePtr p, size_t n);
+void rt_cuda_copy(Cuda *c, CudaQueue *q, RtDevicePtr to, RtDevicePtr from,
+                  size_t n);
+void rt_cuda_copy_rows(Cuda *c, CudaQueue *q, const RtRowsCopy *rows);
 
 /* ---- kernels ------------------------------------------------------------- */
 
@@ -181,8 +202,7 @@ void rt_cuda_join_program(Cuda *c);
 /* The same, after a tenth of a second at most.  false: it still runs. */
 bool rt_cuda_wait_program(Cuda *c);
 /* Code of the host cannot: the device fails. */
-void rt_cuda_run(RtQueue *q, RtDeviceTask *task, void *data,
-                 size_t link_bytes);
+void rt_cuda_run(RtQueue *q, RtDeviceTask *task, void *data, size_t link_bytes);
 extern const RtProgramOps rt_cuda_program_ops;
 
 #endif

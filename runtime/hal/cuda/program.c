@@ -170,7 +170,7 @@ program_launch(RtDevice *d, const RtKernelLaunch *launch)
     rt_cuda_launch(c, compute_of(c), launch);
 }
 
-/* Collectives in shared memory ask for it. */
+/* No host code follows addresses of a GPU. */
 void
 rt_cuda_run(RtQueue *queue, RtDeviceTask *task, void *data, size_t link_bytes)
 {
@@ -201,6 +201,23 @@ program_copy_out(RtDevice *d, void *to, RtDevicePtr from, size_t n)
     program_run(d, NULL, NULL);
 }
 
+static RtEvent
+program_record(RtDevice *d)
+{
+    Cuda *c = rt_cuda_of(d);
+    c->marks.has_more = true;
+    uint64_t value = rt_cuda_mark(c, &c->marks);
+    return (RtEvent){&c->marks.queue, value};
+}
+
+static void
+program_wait_event(RtDevice *d, RtEvent e)
+{
+    Cuda *c = rt_cuda_of(d);
+    if (e.queue)
+        rt_cuda_wait_mark(c, compute_of(c), (CudaQueue *)e.queue, e.value);
+}
+
 const RtProgramOps rt_cuda_program_ops = {
     .run = program_run,
     .copy_in = program_copy_in,
@@ -212,6 +229,8 @@ const RtProgramOps rt_cuda_program_ops = {
     .load = program_load,
     .defer = program_defer,
     .look = program_look,
+    .record = program_record,
+    .wait_event = program_wait_event,
 };
 
 /* ---- the thread ---------------------------------------------------------- */

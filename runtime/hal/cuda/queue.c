@@ -5,6 +5,9 @@
  * mark whose event has been taken again counts as the newer one: it is late
  * then, but never early.  The host waits by asking: a call that waits in the
  * driver would have no bound (D19).
+ *
+ * A program's own marks are not those of its queue, of which main already knows
+ * the one at the program's end: they are as many more on the same stream.
  */
 #include <time.h>
 #include "runtime/hal/cuda/cuda_impl.h"
@@ -95,7 +98,8 @@ rt_cuda_mark(Cuda *c, CudaQueue *q)
 void
 rt_cuda_wait_mark(Cuda *c, CudaQueue *q, CudaQueue *other, uint64_t value)
 {
-    if (other == q || value <= other->completed || !rt_cuda_enter(c))
+    bool is_own = other->queue.device == &c->device;
+    if (!value || (is_own && value <= other->completed) || !rt_cuda_enter(c))
         return;
     CALL_CUDA(c, cuStreamWaitEvent, q->stream, event_of(other, value), 0);
     q->has_more = true;
@@ -123,18 +127,31 @@ rt_cuda_poll_mark(Cuda *c, CudaQueue *q, uint64_t value)
 
 /* ---- opening and closing ------------------------------------------------- */
 
-Status
-rt_cuda_queue_open(Cuda *c, RtQueueKind kind)
+static Status
+open_events(Cuda *c, CudaQueue *q)
 {
-    CudaQueue *q = &c->queues[kind];
     q->queue.device = &c->device;
-    c->device.queues[kind] = &q->queue;
-    TRY_CUDA(c->cu, c->device.name, cuStreamCreate, &q->stream,
-             CU_STREAM_NON_BLOCKING);
     for (int i = 0; i < CUDA_EVENTS; i++)
         TRY_CUDA(c->cu, c->device.name, cuEventCreate, &q->events[i],
                  CU_EVENT_DISABLE_TIMING);
     return OK;
+}
+
+Status
+rt_cuda_queue_open(Cuda *c, RtQueueKind kind)
+{
+    CudaQueue *q = &c->queues[kind];
+    c->device.queues[kind] = &q->queue;
+    TRY_CUDA(c->cu, c->device.name, cuStreamCreate, &q->stream,
+             CU_STREAM_NON_BLOCKING);
+    return open_events(c, q);
+}
+
+Status
+rt_cuda_marks_open(Cuda *c)
+{
+    c->marks.stream = c->queues[QUEUE_COMPUTE].stream;
+    return open_events(c, &c->marks);
 }
 
 void
@@ -146,6 +163,13 @@ rt_cuda_queue_drain(Cuda *c, CudaQueue *q)
     for (int asked = 0; c->cu->cuEventQuery(last) == CUDA_ERROR_NOT_READY;
          asked++)
         pause_between(asked, c->spin);
+}
+
+void
+rt_cuda_marks_close(Cuda *c)
+{
+    c->marks.stream = NULL;
+    rt_cuda_queue_close(c, &c->marks);
 }
 
 void

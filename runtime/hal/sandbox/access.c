@@ -32,20 +32,21 @@ round_to_pages(size_t bytes, size_t *out)
 }
 
 static int
-rights(void)
+rights(bool of_host)
 {
-    return rt_sandbox_world.options.is_engine ? PROT_READ | PROT_WRITE
-                                              : PROT_NONE;
+    return rt_sandbox_world.options.is_engine || of_host
+               ? PROT_READ | PROT_WRITE
+               : PROT_NONE;
 }
 
 Status
-rt_sandbox_map(Sandbox *s, size_t bytes, const RtMemory **out)
+rt_sandbox_map(Sandbox *s, size_t bytes, bool of_host, const RtMemory **out)
 {
     size_t mapped = 0;
     Allocation *a = fail_here(FAIL_ALLOC) ? NULL : calloc(1, sizeof *a);
     void *at = !a || !round_to_pages(bytes, &mapped)
                    ? MAP_FAILED
-                   : mmap(NULL, mapped, rights(),
+                   : mmap(NULL, mapped, rights(of_host),
                           MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (at == MAP_FAILED) {
         free(a);
@@ -55,10 +56,9 @@ rt_sandbox_map(Sandbox *s, size_t bytes, const RtMemory **out)
     }
     if (mapped >= HUGE_BYTES) /* fewer pages to open and close */
         madvise(at, mapped, MADV_HUGEPAGE);
-    *a = (Allocation){
-        {.device = &s->device, .bytes = bytes, .address = (uintptr_t)at},
-        mapped,
-        s->allocations};
+    *a = (Allocation){{&s->device, bytes, (uintptr_t)at, of_host ? at : NULL},
+                      mapped,
+                      s->allocations};
     s->allocations = a;
     *out = &a->memory;
     return OK;
@@ -117,7 +117,8 @@ set_open(Sandbox *s, bool open)
         return;
     int now = open ? PROT_READ | PROT_WRITE : PROT_NONE;
     for (const Allocation *a = s->allocations; a; a = a->next)
-        if (mprotect((void *)a->memory.address, a->mapped, now) != 0)
+        if (!a->memory.host &&
+            mprotect((void *)a->memory.address, a->mapped, now) != 0)
             rt_sandbox_complain("cannot change the rights of %zu bytes: %s",
                                 a->mapped, strerror(errno));
     s->is_open = open;

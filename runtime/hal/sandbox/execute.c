@@ -39,6 +39,7 @@ rt_sandbox_op_name(OpKind kind)
         [DO_COPY_IN] = "copy_in",
         [DO_COPY_OUT] = "copy_out",
         [DO_COPY] = "copy",
+        [DO_COPY_ROWS] = "copy_rows",
         [DO_FILL] = "fill",
         [DO_KERNEL] = "launch_kernel",
         [DO_PROGRAM] = "launch_program",
@@ -103,6 +104,7 @@ rt_sandbox_hash(const Op *op)
         return hash_launch(op->program);
     case DO_COPY_OUT:
     case DO_COPY:
+    case DO_COPY_ROWS:
     case DO_FILL:
     case DO_RUN:
     case DO_CALL_HOST:
@@ -139,6 +141,15 @@ copy_bytes(Queue *q, char *to, const char *from, size_t n)
         if (n)
             rt_sandbox_yield(q, LIVELY);
     }
+}
+
+static void
+copy_rows(Queue *q, const RtRowsCopy *rows)
+{
+    for (size_t i = 0; i < rows->num_rows; i++)
+        copy_bytes(q, rt_ptr_address(rows->to) + i * rows->to_pitch,
+                   rt_ptr_address(rows->from) + i * rows->from_pitch,
+                   rows->row_bytes);
 }
 
 /* The ends of chunks of at least grain items; their number. */
@@ -275,6 +286,21 @@ program_load(RtDevice *d, void *word, const void *at, size_t n)
     return program_look(d);
 }
 
+/* It has executed all of it. */
+static RtEvent
+program_record(RtDevice *d)
+{
+    asker(d, "record");
+    return (RtEvent){0};
+}
+
+static void
+program_wait_event(RtDevice *d, RtEvent e)
+{
+    asker(d, "wait_event");
+    rt_event_wait(e);
+}
+
 const RtProgramOps rt_sandbox_program_ops = {
     .parallel = program_parallel,
     .copy_in = program_copy_in,
@@ -287,6 +313,8 @@ const RtProgramOps rt_sandbox_program_ops = {
     .load = program_load,
     .defer = rt_device_defer,
     .look = program_look,
+    .record = program_record,
+    .wait_event = program_wait_event,
 };
 
 /* ---- programs ----------------------------------------------------------- */
@@ -402,19 +430,33 @@ launch_kernel(Queue *q, const RtKernelLaunch *l)
                l->count, l->grain);
 }
 
+/* A copy of memory that is not all the device's. */
 static View
-view_of(const Op *op)
+view_of_copy(const Queue *q, RtDevicePtr to, RtDevicePtr from)
+{
+    const RtDevice *d = &q->sandbox->device;
+    return to.memory->device == d && from.memory->device == d ? VIEW_OWN
+                                                              : VIEW_ALL;
+}
+
+/* The plan's kernels are about one device's memory, and those that collectives
+ * launch about all that it reaches. */
+static View
+view_of(const Queue *q, const Op *op)
 {
     switch (op->kind) {
     case DO_RUN:
         return VIEW_ALL;
     case DO_COPY:
-        return op->to.memory->device == op->from.memory->device ? VIEW_OWN
-                                                                : VIEW_ALL;
+        return view_of_copy(q, op->to, op->from);
+    case DO_COPY_ROWS:
+        return view_of_copy(q, op->rows.to, op->rows.from);
+    case DO_KERNEL:
+        return q->sandbox->reaches_others && q->kind == QUEUE_COLL ? VIEW_ALL
+                                                                   : VIEW_OWN;
     case DO_COPY_IN:
     case DO_COPY_OUT:
     case DO_FILL:
-    case DO_KERNEL:
         return VIEW_OWN;
     case DO_PROGRAM:
     case DO_CALL_HOST:
@@ -436,6 +478,9 @@ execute(Queue *q, const Op *op)
         break;
     case DO_COPY:
         copy_bytes(q, rt_ptr_address(op->to), rt_ptr_address(op->from), op->n);
+        break;
+    case DO_COPY_ROWS:
+        copy_rows(q, &op->rows);
         break;
     case DO_FILL:
         memset(rt_ptr_address(op->to), op->byte, op->n);
@@ -478,7 +523,7 @@ rt_sandbox_execute(Queue *q, const Op *op)
         return;
     q->op = op;
     check_unchanged(q, op);
-    rt_sandbox_see(q, view_of(op));
+    rt_sandbox_see(q, view_of(q, op));
     execute(q, op);
     q->view = VIEW_NONE;
     q->op = NULL;

@@ -42,6 +42,7 @@ read_option(const char *text, SandboxOptions *o)
         return o->is_timed = true;
     return read_flag(text, "cpu", &o->replaces_cpu) ||
            read_flag(text, "one-queue", &o->has_one_queue) ||
+           read_flag(text, "no-peers", &o->has_no_peers) ||
            read_flag(text, "repeat", &o->is_repeatable) ||
            read_flag(text, "trace", &o->trace) ||
            read_flag(text, "engine", &o->is_engine) ||
@@ -67,7 +68,8 @@ rt_sandbox_options(SandboxOptions *out)
             return status_new(
                 STATUS_USAGE,
                 "TFD_SANDBOX has \"%s\", which is none of seed:N, cpu, "
-                "one-queue, repeat, trace, lost:N, engine, timed, no-overlap, "
+                "one-queue, no-peers, repeat, trace, lost:N, engine, timed, "
+                "no-overlap, "
                 "bandwidth:BYTES and latency:SECONDS",
                 word);
     return OK;

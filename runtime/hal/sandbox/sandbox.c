@@ -84,16 +84,43 @@ sandbox_copy_out(RtQueue *q, void *to, RtDevicePtr from, size_t n)
 }
 
 static void
-sandbox_copy(RtQueue *q, RtDevicePtr to, RtDevicePtr from, size_t n)
+check_copy(const char *what, RtDevicePtr to, RtDevicePtr from, size_t n)
 {
-    rt_sandbox_check_range(NULL, "copy", to, n);
-    rt_sandbox_check_range(NULL, "copy", from, n);
+    rt_sandbox_check_range(NULL, what, to, n);
+    rt_sandbox_check_range(NULL, what, from, n);
     if (to.memory == from.memory && to.offset < from.offset + n &&
         from.offset < to.offset + n && n)
-        rt_sandbox_complain("copy of %zu bytes from +%zu to +%zu, which "
-                            "overlap",
-                            n, from.offset, to.offset);
+        rt_sandbox_complain("%s of %zu bytes from +%zu to +%zu, which overlap",
+                            what, n, from.offset, to.offset);
+}
+
+static void
+sandbox_copy(RtQueue *q, RtDevicePtr to, RtDevicePtr from, size_t n)
+{
+    check_copy("copy", to, from, n);
     enqueue(q, (Op){DO_COPY, .to = to, .from = from, .n = n});
+}
+
+static bool
+reaches(const Sandbox *s, const RtMemory *memory)
+{
+    return memory->device == &s->device || memory->host || s->reaches_others;
+}
+
+static void
+sandbox_copy_rows(RtQueue *q, const RtRowsCopy *rows)
+{
+    const Sandbox *s = sandbox_of(q->device);
+    if (rows->row_bytes > rows->to_pitch || rows->row_bytes > rows->from_pitch)
+        rt_sandbox_complain("copy_rows of rows that overlap");
+    if (!reaches(s, rows->to.memory) || !reaches(s, rows->from.memory))
+        rt_sandbox_complain("copy_rows of memory that %s does not reach",
+                            s->device.name);
+    for (size_t i = 0; i < rows->num_rows; i++)
+        check_copy("copy_rows", rt_ptr_add(rows->to, i * rows->to_pitch),
+                   rt_ptr_add(rows->from, i * rows->from_pitch),
+                   rows->row_bytes);
+    enqueue(q, (Op){DO_COPY_ROWS, .rows = *rows});
 }
 
 static void
@@ -153,9 +180,11 @@ sandbox_record(RtQueue *queue)
 static void
 sandbox_wait_event(RtQueue *q, RtEvent e)
 {
-    if (e.queue && e.queue->device != q->device)
-        rt_sandbox_complain("%s waits for an event of %s", q->device->name,
-                            e.queue->device->name);
+    if (e.queue && e.queue->device != q->device &&
+        e.value > ((const Queue *)e.queue)->enqueued)
+        rt_sandbox_complain("%s waits for an event of %s that was never "
+                            "recorded",
+                            q->device->name, e.queue->device->name);
     if (e.queue)
         enqueue(q, (Op){DO_WAIT_EVENT, .event = e});
 }
@@ -173,7 +202,22 @@ static Status
 sandbox_alloc(RtDevice *d, size_t bytes, bool dense, const RtMemory **out)
 {
     (void)dense;
-    return rt_sandbox_map(sandbox_of(d), bytes, out);
+    return rt_sandbox_map(sandbox_of(d), bytes, false, out);
+}
+
+static Status
+sandbox_alloc_host(RtDevice *d, size_t bytes, const RtMemory **out)
+{
+    return rt_sandbox_map(sandbox_of(d), bytes, true, out);
+}
+
+static Status
+sandbox_connect(RtDevice *d, RtDevice *other, bool *out)
+{
+    Sandbox *s = sandbox_of(d);
+    (void)other;
+    *out = s->reaches_others = !rt_sandbox_world.options.has_no_peers;
+    return OK;
 }
 
 static void
@@ -206,9 +250,12 @@ static const RtDeviceOps sandbox_ops = {
     .close = sandbox_close,
     .load = sandbox_load,
     .alloc = sandbox_alloc,
+    .alloc_host = sandbox_alloc_host,
+    .connect = sandbox_connect,
     .copy_in = sandbox_copy_in,
     .copy_out = sandbox_copy_out,
     .copy = sandbox_copy,
+    .copy_rows = sandbox_copy_rows,
     .fill = sandbox_fill,
     .launch_kernel = sandbox_launch_kernel,
     .launch_program = sandbox_launch_program,

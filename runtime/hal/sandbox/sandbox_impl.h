@@ -19,6 +19,7 @@ typedef struct SandboxOptions {
     bool replaces_cpu;   /* cpu:0 is one of these devices, too */
     bool is_repeatable;  /* the same calls of the host, whatever the time */
     bool has_one_queue;  /* no engines for copies and collectives */
+    bool has_no_peers;   /* no device reaches another one's memory */
     bool trace;          /* every turn, on standard error */
     double lost;         /* the operation that loses its device; 0: none */
     bool is_engine;      /* queues run at the same time, in no order */
@@ -37,13 +38,14 @@ Status rt_sandbox_options(SandboxOptions *out) MUST_USE;
 typedef enum View { VIEW_NONE, VIEW_OWN, VIEW_ALL } View;
 
 typedef struct Allocation {
-    RtMemory memory;
-    size_t mapped; /* bytes */
+    RtMemory memory; /* with .host: of the host, always accessible */
+    size_t mapped;   /* bytes */
     struct Allocation *next;
 } Allocation;
 
-/* Inaccessible until a view opens it. */
-Status rt_sandbox_map(Sandbox *s, size_t bytes, const RtMemory **out) MUST_USE;
+/* Inaccessible until a view opens it, unless it is of the host. */
+Status rt_sandbox_map(Sandbox *s, size_t bytes, bool of_host,
+                      const RtMemory **out) MUST_USE;
 void rt_sandbox_unmap(Sandbox *s);
 /* n bytes at p, which a copy or fill is about to touch; it has to be memory of
  * s, or, if s is NULL, of any sandbox device. */
@@ -61,6 +63,7 @@ typedef enum OpKind {
     DO_COPY_IN,
     DO_COPY_OUT,
     DO_COPY,
+    DO_COPY_ROWS,
     DO_FILL,
     DO_KERNEL,
     DO_PROGRAM,
@@ -72,6 +75,7 @@ typedef enum OpKind {
 typedef struct Op {
     OpKind kind;
     RtDevicePtr to, from;
+    RtRowsCopy rows;
     void *host_to;
     const void *host_from;
     size_t n;
@@ -125,7 +129,8 @@ struct Sandbox {
     Sandbox *next;
     const RtDeviceCode *code;
     Allocation *allocations;
-    bool is_open; /* its memory */
+    bool is_open;        /* its memory */
+    bool reaches_others; /* the memory of other devices, in kernels */
     Queue queues[NUM_QUEUES];
 };
 

@@ -12,7 +12,16 @@ EXPORT
 cuMemAlloc_v2(CUdeviceptr *at, size_t bytes)
 {
     ENTER(CONTEXT);
-    return fake_memory_new(fake_current, bytes, at);
+    return fake_memory_new(fake_current, bytes, false, at);
+}
+
+static void
+give_back(const char *call, Memory *m)
+{
+    fake_check_context(call, m->context, "memory");
+    if (fake_num_pending(m->context) && !fake_world.has_failed)
+        fake_complain("%s while operations are pending", call);
+    fake_memory_free(m);
 }
 
 EXPORT
@@ -20,12 +29,9 @@ cuMemFree_v2(CUdeviceptr at)
 {
     ENTER(GIVES_BACK);
     Memory *m = fake_memory_find(at, 0);
-    if (!m || m->at != at)
+    if (!m || m->at != at || m->is_pinned)
         fake_complain("%s of what is no allocation, or no longer", __func__);
-    fake_check_context(__func__, m->context, "memory");
-    if (fake_num_pending(m->context) && !fake_world.has_failed)
-        fake_complain("%s while operations are pending", __func__);
-    fake_memory_free(m);
+    give_back(__func__, m);
     return failed;
 }
 
@@ -42,6 +48,12 @@ EXPORT
 cuMemHostAlloc(void **at, size_t bytes, unsigned int flags)
 {
     ENTER(CONTEXT);
+    if (flags == (CU_MEMHOSTALLOC_PORTABLE | CU_MEMHOSTALLOC_DEVICEMAP)) {
+        CUdeviceptr shared;
+        CUresult wrong = fake_memory_new(fake_current, bytes, true, &shared);
+        *at = wrong ? NULL : (void *)(uintptr_t)shared;
+        return wrong;
+    }
     if (flags || !bytes)
         return CUDA_ERROR_INVALID_VALUE;
     Pinned *p = fake_alloc(sizeof *p);
@@ -66,6 +78,11 @@ EXPORT
 cuMemFreeHost(void *at)
 {
     ENTER(GIVES_BACK);
+    Memory *m = fake_memory_find((CUdeviceptr)(uintptr_t)at, 0);
+    if (m && m->is_pinned && m->at == (CUdeviceptr)(uintptr_t)at) {
+        give_back(__func__, m);
+        return failed;
+    }
     Pinned **p = &fake_world.pinned;
     while (*p && (*p)->at != at)
         p = &(*p)->next;
@@ -153,6 +170,34 @@ cuMemcpyPeerAsync(CUdeviceptr to, CUcontext to_context, CUdeviceptr from,
                              .from = from,
                              .bytes = bytes,
                              .is_peer = true});
+}
+
+EXPORT
+cuMemcpyAsync(CUdeviceptr to, CUdeviceptr from, size_t bytes, CUstream stream)
+{
+    ENTER(CONTEXT);
+    return fake_enqueue(
+        __func__, stream,
+        (Op){.kind = OP_DTOD, .to = to, .from = from, .bytes = bytes});
+}
+
+EXPORT
+cuMemcpy2DAsync_v2(const CUDA_MEMCPY2D *c, CUstream stream)
+{
+    ENTER(CONTEXT);
+    if (c->srcMemoryType != CU_MEMORYTYPE_UNIFIED ||
+        c->dstMemoryType != CU_MEMORYTYPE_UNIFIED || c->srcXInBytes ||
+        c->srcY || c->dstXInBytes || c->dstY || c->WidthInBytes > c->srcPitch ||
+        c->WidthInBytes > c->dstPitch || !c->WidthInBytes || !c->Height)
+        return CUDA_ERROR_INVALID_VALUE;
+    return fake_enqueue(__func__, stream,
+                        (Op){.kind = OP_ROWS,
+                             .to = c->dstDevice,
+                             .from = c->srcDevice,
+                             .bytes = c->WidthInBytes,
+                             .rows = c->Height,
+                             .to_pitch = c->dstPitch,
+                             .from_pitch = c->srcPitch});
 }
 
 /* num times a value of so many bytes. */

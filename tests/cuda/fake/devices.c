@@ -170,10 +170,38 @@ cuDevicePrimaryCtxRelease_v2(CUdevice device)
     ENTER(INITIALISED);
     if (!is_device(device) || !fake_world.devices[device].retained)
         return CUDA_ERROR_INVALID_CONTEXT;
-    if (--fake_world.devices[device].retained == 0)
+    if (--fake_world.devices[device].retained == 0) {
         check_left(&fake_world.devices[device]);
+        fake_world.devices[device].peers = 0;
+    }
     if (fake_num_retained() == 0)
         fake_forget_options();
+    return CUDA_SUCCESS;
+}
+
+EXPORT
+cuDeviceCanAccessPeer(int *can, CUdevice device, CUdevice peer)
+{
+    ENTER(INITIALISED);
+    if (!is_device(device) || !is_device(peer))
+        return CUDA_ERROR_INVALID_DEVICE;
+    *can = device != peer && !fake_world.options.no_peers;
+    return CUDA_SUCCESS;
+}
+
+EXPORT
+cuCtxEnablePeerAccess(CUcontext peer, unsigned int flags)
+{
+    ENTER(CONTEXT);
+    Device *d = fake_current->device;
+    uint64_t bit = (uint64_t)1 << peer->device->number;
+    if (flags || peer == fake_current || fake_world.options.no_peers)
+        return CUDA_ERROR_INVALID_VALUE;
+    if (!peer->device->retained)
+        return CUDA_ERROR_INVALID_CONTEXT;
+    if (d->peers & bit)
+        return CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED;
+    d->peers |= bit;
     return CUDA_SUCCESS;
 }
 

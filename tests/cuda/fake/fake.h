@@ -51,8 +51,9 @@ typedef struct FakeOptions {
     char fail[64]; /* the call that fails, and which of them */
     int fail_number;
     int fail_error;
-    bool count;   /* print counts at exit */
-    bool nothing; /* work is not done */
+    bool count;    /* print counts at exit */
+    bool nothing;  /* work is not done */
+    bool no_peers; /* no device can access another one's memory */
 } FakeOptions;
 
 /* ---- operations -----------------------------------------------------------
@@ -67,6 +68,7 @@ typedef enum OpKind {
     OP_HTOD,
     OP_DTOH,
     OP_DTOD,
+    OP_ROWS, /* of memory that the device reaches */
     OP_SET,
     OP_KERNEL,
     OP_CALL,
@@ -91,8 +93,9 @@ typedef struct Op {
     void *host_to;
     const void *host_from;
     size_t bytes;
-    uint64_t hash;  /* of what host_from points to */
-    unsigned value; /* of OP_SET: so many bytes of it */
+    size_t rows, to_pitch, from_pitch; /* of OP_ROWS: so many bytes each */
+    uint64_t hash;                     /* of what host_from points to */
+    unsigned value;                    /* of OP_SET: so many bytes of it */
     unsigned value_bytes;
     bool is_peer; /* from one device to another */
     CUmodule module;
@@ -158,10 +161,12 @@ typedef struct Granule {
     int num_readers;
 } Granule;
 
-/* The address is inaccessible; the same bytes are at host. */
+/* The address is inaccessible; the same bytes are at host.  Pinned memory that
+ * all devices reach is accessible. */
 typedef struct Memory {
     uint64_t serial;
     CUcontext context;
+    bool is_pinned;
     CUdeviceptr at;
     size_t bytes, mapped;
     uint8_t *host, *valid;
@@ -191,6 +196,7 @@ struct Device {
     size_t used;
     /* that are there */
     int streams, events, modules, memories, pinned, graphs;
+    uint64_t peers; /* a bit for each device whose memory it may access */
 };
 
 typedef struct Counts {
@@ -234,7 +240,8 @@ void *fake_alloc(size_t n);
 /* ---- memory (memory.c) -----------------------------------------------------
  */
 
-CUresult fake_memory_new(CUcontext context, size_t bytes, CUdeviceptr *out);
+CUresult fake_memory_new(CUcontext context, size_t bytes, bool is_pinned,
+                         CUdeviceptr *out);
 void fake_memory_free(Memory *m);
 /* That contains n bytes at an address; NULL: none does. */
 Memory *fake_memory_find(CUdeviceptr at, size_t n);

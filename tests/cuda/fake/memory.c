@@ -25,7 +25,8 @@ map_twice(Memory *m)
     int file = memfd_create("device memory", MFD_CLOEXEC);
     if (file < 0 || ftruncate(file, (off_t)m->mapped) != 0)
         return false;
-    void *device = mmap(NULL, m->mapped, PROT_NONE, MAP_SHARED, file, 0);
+    int rights = m->is_pinned ? PROT_READ | PROT_WRITE : PROT_NONE;
+    void *device = mmap(NULL, m->mapped, rights, MAP_SHARED, file, 0);
     void *host =
         mmap(NULL, m->mapped, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
     close(file);
@@ -35,26 +36,29 @@ map_twice(Memory *m)
 }
 
 CUresult
-fake_memory_new(CUcontext context, size_t bytes, CUdeviceptr *out)
+fake_memory_new(CUcontext context, size_t bytes, bool is_pinned,
+                CUdeviceptr *out)
 {
     Device *d = context->device;
     if (bytes == 0)
         return CUDA_ERROR_INVALID_VALUE;
-    if (bytes > fake_world.options.memory - d->used)
+    if (!is_pinned && bytes > fake_world.options.memory - d->used)
         return CUDA_ERROR_OUT_OF_MEMORY;
     Memory *m = fake_alloc(sizeof *m);
     m->serial = ++fake_world.serials;
     m->context = context;
+    m->is_pinned = is_pinned;
     m->bytes = bytes;
     m->mapped = (bytes + PAGE - 1) / PAGE * PAGE;
     if (!map_twice(m))
         fake_complain("no memory for %zu bytes", bytes);
     memset(m->host, FRESH, bytes);
     m->valid = fake_alloc(m->mapped);
+    memset(m->valid, is_pinned, m->mapped); /* the host may write it */
     m->granules = fake_alloc(m->mapped / GRANULE * sizeof *m->granules);
     m->next = fake_world.memories;
     fake_world.memories = m;
-    d->used += bytes;
+    d->used += is_pinned ? 0 : bytes;
     d->memories++;
     *out = m->at;
     return CUDA_SUCCESS;
@@ -67,7 +71,7 @@ fake_memory_free(Memory *m)
     while (*at != m)
         at = &(*at)->next;
     *at = m->next;
-    m->context->device->used -= m->bytes;
+    m->context->device->used -= m->is_pinned ? 0 : m->bytes;
     m->context->device->memories--;
     munmap((void *)(uintptr_t)m->at, m->mapped);
     munmap(m->host, m->mapped);
@@ -110,15 +114,22 @@ check_serial(const Op *op, uint64_t *noted, uint64_t serial, const char *what)
     *noted = serial;
 }
 
-static void
-check_memory(const Op *op, CUdeviceptr at, uint64_t *noted)
+static bool
+reaches(const Device *d, const Memory *m)
 {
-    const Memory *m = fake_memory_find(at, op->bytes);
+    const Device *other = m->context->device;
+    return m->is_pinned || other == d || d->peers >> other->number & 1;
+}
+
+static void
+check_memory(const Op *op, CUdeviceptr at, size_t n, uint64_t *noted)
+{
+    const Memory *m = fake_memory_find(at, n);
     if (!m)
         fake_complain("%s of %zu bytes outside the device's memory, or of "
                       "memory that was freed",
-                      op->call, op->bytes);
-    if (m->context->device != op->device && !op->is_peer)
+                      op->call, n);
+    if (!op->is_peer && !reaches(op->device, m))
         fake_complain("%s of memory of another context", op->call);
     check_serial(op, noted, m->serial, "memory");
 }
@@ -143,14 +154,21 @@ check_function(Op *op)
     check_serial(op, &op->uses.module, m ? m->serial : 0, "a module");
 }
 
+/* Of rows from the first byte to the last. */
+static size_t
+extent(const Op *op, size_t pitch)
+{
+    return op->rows ? (op->rows - 1) * pitch + op->bytes : op->bytes;
+}
+
 void
 fake_check_uses(Op *op)
 {
     OpKind k = op->kind;
-    if (k == OP_HTOD || k == OP_DTOD || k == OP_SET)
-        check_memory(op, op->to, &op->uses.to);
-    if (k == OP_DTOH || k == OP_DTOD)
-        check_memory(op, op->from, &op->uses.from);
+    if (k == OP_HTOD || k == OP_DTOD || k == OP_SET || k == OP_ROWS)
+        check_memory(op, op->to, extent(op, op->to_pitch), &op->uses.to);
+    if (k == OP_DTOH || k == OP_DTOD || k == OP_ROWS)
+        check_memory(op, op->from, extent(op, op->from_pitch), &op->uses.from);
     if (k == OP_HTOD)
         check_pinned(op, op->host_from);
     if (k == OP_DTOH)
@@ -280,7 +298,7 @@ find_range(void *context, uint64_t address, PtxRange *range)
 {
     Launch *l = context;
     Memory *m = fake_memory_find(address, 1);
-    if (!m || m->context->device != l->op->device)
+    if (!m || !reaches(l->op->device, m))
         return false;
     uint8_t *valid = NULL;
     for (int i = 0; i < l->num; i++)

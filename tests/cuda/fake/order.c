@@ -104,6 +104,13 @@ set(uint8_t *to, const Op *op)
 }
 
 static void
+copy(const Op *op, CUdeviceptr to, CUdeviceptr at)
+{
+    const uint8_t *from = fake_read(op, at, op->bytes);
+    memmove(fake_write(op, to, op->bytes), from, op->bytes);
+}
+
+static void
 execute(const Op *op)
 {
     switch (op->kind) {
@@ -114,11 +121,13 @@ execute(const Op *op)
     case OP_DTOH:
         memcpy(op->host_to, fake_read(op, op->from, op->bytes), op->bytes);
         break;
-    case OP_DTOD: {
-        const uint8_t *from = fake_read(op, op->from, op->bytes);
-        memmove(fake_write(op, op->to, op->bytes), from, op->bytes);
+    case OP_DTOD:
+        copy(op, op->to, op->from);
         break;
-    }
+    case OP_ROWS:
+        for (size_t i = 0; i < op->rows; i++)
+            copy(op, op->to + i * op->to_pitch, op->from + i * op->from_pitch);
+        break;
     case OP_SET:
         set(fake_write(op, op->to, op->bytes), op);
         break;

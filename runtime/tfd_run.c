@@ -35,6 +35,8 @@ enum {
     OPT_QUIET,
     OPT_PROGRESS,
     OPT_STATS,
+    OPT_COMPARE,
+    OPT_COMPARE_STEPS,
     OPT_CHECKSUM,
     OPT_INFO,
     OPT_LIST,
@@ -42,6 +44,8 @@ enum {
 };
 
 static const char *const progress_values[] = {"auto", "always", "never", NULL};
+
+static const char *const compare_values[] = {"cpu", NULL};
 
 static const OptionRow rows[NUM_OPTS] = {
     [OPT_SET] = {.name = "set",
@@ -98,6 +102,14 @@ static const OptionRow rows[NUM_OPTS] = {
     [OPT_STATS] = {.name = "stats",
                    .help = "at the end, print steps/s, time by kind, bytes "
                            "moved, and memory against the plan"},
+    [OPT_COMPARE] = {.name = "compare",
+                     .arg = "DEVICE",
+                     .values = compare_values,
+                     .help = "execute each launch of a kernel on the host, "
+                             "too, and compare all bits (docs/gpu.md)"},
+    [OPT_COMPARE_STEPS] = {.name = "compare-steps",
+                           .arg = "N",
+                           .help = "compare in the first N steps only"},
     [OPT_CHECKSUM] = {.name = "checksum",
                       .help = "at the end, print a hash of all variables on "
                               "all devices: equal bits, equal hash"},
@@ -207,6 +219,16 @@ take_checkpoint(const Options *o, RtOptions *out)
 }
 
 static Status
+take_compare(const Options *o, RtOptions *out)
+{
+    out->compare = options_given(o, OPT_COMPARE);
+    TRY(options_int(o, OPT_COMPARE_STEPS, 1, INT64_MAX, &out->compare_steps));
+    if (options_given(o, OPT_COMPARE_STEPS) && !out->compare)
+        return status_new(STATUS_USAGE, "--compare-steps needs --compare cpu");
+    return OK;
+}
+
+static Status
 take_options(Arena *a, const Options *o, RtOptions *out)
 {
     int64_t seed = 0, threads = 0;
@@ -226,6 +248,7 @@ take_options(Arena *a, const Options *o, RtOptions *out)
     TRY(take_sets(a, o, out));
     TRY(take_progress(o, out));
     TRY(take_checkpoint(o, out));
+    TRY(take_compare(o, out));
     TRY(options_int(o, OPT_SEED, 0, INT64_MAX, &seed));
     TRY(options_int(o, OPT_THREADS, 1, 1024, &threads));
     TRY(options_float(o, OPT_TIMEOUT, 0.001, 1e9, &out->timeout));

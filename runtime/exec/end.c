@@ -60,8 +60,8 @@ status_of_fault(const RtRun *run, RtFault *f, const RtExecutor *executor)
         return cause;
     }
     diag_error(d, f->op->loc, "%s", str_text(&f->text));
+    add_notes(d, &f->notes);
     if (f->late) {
-        add_notes(d, &f->stragglers);
         note_resume(run, f->op->loc);
     } else if (executor && executor->replica >= 0 && run->num_replicas > 1) {
         diag_note(d, f->op->loc, "on replica %d, device %s", executor->replica,

@@ -58,8 +58,8 @@ typedef struct RtFault {
     Status cause;   /* a failure from below that is complete, or OK: */
     StatusKind kind;
     Str text;           /* the message, about op */
-    bool late;          /* a timeout */
-    RtNotes stragglers; /* then: where stragglers were */
+    bool late;          /* a timeout: */
+    RtNotes notes;      /* other places; then: where stragglers were */
 } RtFault;
 
 /* Records the first fault of an executor, stops all replicas, returns

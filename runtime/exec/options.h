@@ -35,6 +35,8 @@ typedef struct RtOptions {
     bool pipeline_threads; /* datasets are made ahead */
     bool stats;            /* are printed to err at the end */
     bool progress;         /* is shown on err */
+    bool compare;          /* each launch of a kernel with the CPU's */
+    int64_t compare_steps; /* in so many steps; 0: in all */
     bool checksum;         /* of all variables is printed to out at the end */
     bool load_only;        /* all is made ready, but main is not called */
     FILE *out;             /* what the program prints */

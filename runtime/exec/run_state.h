@@ -56,6 +56,7 @@ struct RtRun {
     int64_t max_text_bytes; /* of what one of them prints */
     RtStats stats;
     RtProgress progress;
+    struct RtComparison *comparison; /* NULL: nothing is compared */
     bool has_summary;
     RtEvents *events; /* of summary; NULL: not recorded */
     RtResume resume;

@@ -158,7 +158,7 @@ give_up(RtRun *run, const IrOp *op)
     w->fault.late = true;
     w->fault.text = str_new(w->arena);
     str_add(&w->fault.text, late_text(w->arena, op, run->timeout));
-    rt_add_stragglers(run, w->arena, &w->fault.stragglers);
+    rt_add_stragglers(run, w->arena, &w->fault.notes);
     const IrOp *loop = rt_unbounded_loop(op);
     w->fault.op = loop && op->kind != OP_launch ? loop : op;
     rt_stop(run);

@@ -134,6 +134,8 @@ typedef struct RtDeviceCode {
     TfdKernel *const *kernels; /* the host's, as programs are */
     TfdFunction *const *programs;
     bool enqueues; /* programs are q_NAME: the host's code, not the device's */
+    bool is_read_along; /* hooks read what each launch has computed: programs
+                           must not be recorded, to be launched as a whole */
     const PlanObject *kernel_texts; /* PTX; NULL: the devices of this kind have
                                        no code of their own */
     const double *seconds; /* that each program takes on caps.machine; NULL
@@ -157,9 +159,10 @@ typedef struct RtProgramOps {
 
     /* The rest is for programs that enqueue their work (q_NAME), on the queue
      * that executes them. The arguments of launch, the word of store and, for
-     * them, what copy_in copies are copied; load has executed when it returns.
-     * copy: both addresses are of the device; store and load: `at` is, and n is
-     * at most 8.  copy_out is for other programs alone. */
+     * them, what copy_in copies are copied; load and copy_out have executed
+     * when they return, which a program that is to be recorded cannot ask for
+     * (RtDeviceCode.is_read_along).  copy: both addresses are of the device;
+     * store and load: `at` is, and n is at most 8. */
     void (*launch)(RtDevice *d, const RtKernelLaunch *launch);
     void (*copy)(RtDevice *d, void *to, const void *from, size_t n);
     void (*store)(RtDevice *d, void *at, const void *word, size_t n);

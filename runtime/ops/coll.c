@@ -66,8 +66,8 @@ algorithm_of(const IrOp *op)
     UNREACHABLE("a collective by %s", ir_enum_word(op, A_algorithm));
 }
 
-static RtReduceOp
-reduce_op_of(const IrOp *op)
+RtReduceOp
+rt_reduce_op_of(const IrOp *op)
 {
     switch ((IrAgg)ir_enum(op, A_op)) {
     case AGG_sum:
@@ -129,7 +129,7 @@ all_reduce_new(RtRun *run, RtHostOp *h)
     DType *dtypes = NEW_ARRAY(run->arena, DType, (size_t)n);
     for (int i = 0; i < n; i++)
         dtypes[i] = h->in[i].dtype;
-    return run->coll->ops->all_reduce_new(run->coll, reduce_op_of(h->op),
+    return run->coll->ops->all_reduce_new(run->coll, rt_reduce_op_of(h->op),
                                           config, n, dtypes, kernels,
                                           &h->instance);
 }
@@ -252,7 +252,7 @@ fault_late(RtInvocation *inv, const RtHostOp *h)
     Arena *a = inv->executor->arena;
     bool reduces = h->op->kind == OP_all_reduce_done;
     fault->late = true;
-    rt_add_stragglers(run, a, &fault->stragglers);
+    rt_add_stragglers(run, a, &fault->notes);
     const char *arrived = list_replicas(run, a, h->instance, true);
     const char *missing = list_replicas(run, a, h->instance, false);
     int32_t end = rt_fault(

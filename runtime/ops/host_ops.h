@@ -15,4 +15,7 @@
 /* The rows of host_ops.def by IrOpKind; other operations have zeros. */
 extern const RtHostOpInfo rt_host_ops[NUM_OPS];
 
+/* How an all_reduce_start combines the replicas' operands. */
+RtReduceOp rt_reduce_op_of(const IrOp *start);
+
 #endif

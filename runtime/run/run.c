@@ -25,6 +25,7 @@
 #include "runtime/ops/iter.h"
 #include "runtime/ops/launch.h"
 #include "runtime/run/checksum.h"
+#include "runtime/run/compare.h"
 #include "runtime/run/hooks.h"
 #include "runtime/run/memory.h"
 #include "runtime/run/stats.h"
@@ -97,7 +98,8 @@ check_drivers(RtRun *run)
                               ir_device_name(run->arena, d));
     }
     run->caps = rt_driver_find(first.kind)->caps;
-    run->enqueues = run->caps->enqueues_programs || tests_enqueuing();
+    run->enqueues = run->caps->enqueues_programs || run->options->compare ||
+                    tests_enqueuing();
     return OK;
 }
 
@@ -221,7 +223,8 @@ list_device_code(RtRun *run)
                            .num_programs = run->plan->num_programs,
                            .kernels = run->tables.kernels,
                            .programs = run->tables.programs,
-                           .enqueues = run->enqueues};
+                           .enqueues = run->enqueues,
+                           .is_read_along = run->options->compare};
     if (run->caps->machine)
         code->seconds = program_seconds(run);
     return run->device_target ? rt_kernel_texts(run->plan, run->device_target,
@@ -326,6 +329,8 @@ open_run(RtRun *run, RtFunction **main_fn)
     if (!main_ir)
         return plan_refuse(run->plan, "it has no main");
     TRY(choose_devices(run));
+    if (run->options->compare)
+        TRY(rt_open_comparison(run));
     if (run->options->checkpoint_dir)
         rt_list_safepoints(run, main_ir);
     TRY(rt_open_checkpoints(run));
@@ -379,6 +384,7 @@ close_run(RtRun *run, Status st)
     rt_executor_deinit(&run->main);
     if (run->coll)
         run->coll->ops->close(run->coll);
+    rt_close_comparison(run);
     rt_code_close(run->code);
     arena_release(run->arena);
 }
@@ -422,6 +428,8 @@ rt_run(const Plan *plan, const RtOptions *options)
         st = enter_main(&run, main_fn, &main);
     if (!st && !options->load_only)
         st = call_main(&run, &main);
+    if (!st && run.comparison && !options->load_only)
+        rt_print_comparison(&run);
     if (!st && options->checksum) {
         st = rt_print_checksum(&run);
         if (!st)

@@ -21,7 +21,7 @@ Status rt_pool_open(int num_threads, bool spin, RtPool **out) MUST_USE;
 void rt_pool_close(RtPool *p); /* NULL is allowed */
 
 /* Runs task on 0 .. count in ranges of at least grain items and returns when
- * all are done.  Always called by the same thread. */
+ * all are done.  Called by one thread at a time. */
 void rt_pool_run(RtPool *p, RtTask *task, void *data, int64_t count,
                  int64_t grain);
 

@@ -155,6 +155,8 @@ cuda_close(RtDevice *d)
             c->cu->cuEventDestroy_v2(c->programs.done);
         if (c->programs.pinned)
             c->cu->cuMemFreeHost(c->programs.pinned);
+        if (c->programs.piece)
+            c->cu->cuMemFreeHost(c->programs.piece);
         rt_cuda_unload(c);
         rt_cuda_free_memories(c);
         rt_cuda_staging_close(c);

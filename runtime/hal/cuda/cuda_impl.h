@@ -94,6 +94,7 @@ typedef struct CudaPrograms {
     RtWaitWord launched, ended; /* so many */
     CUevent done;               /* for waits of the program */
     char *pinned; /* a word that it has loaded, and RtDeferrals.bytes */
+    char *piece;  /* CUDA_PIECE, pinned, of what it reads; NULL until it does */
 } CudaPrograms;
 
 /* Of the GPU, or, where memory.host is not NULL, pinned memory of the host. */

@@ -148,6 +148,26 @@ program_defer(RtDevice *d, const RtDeferred *item, const RtDevicePart *parts,
     return 0;
 }
 
+/* By pieces: whoever reads so much in the midst of a program is in no hurry. */
+static void
+program_copy_out(RtDevice *d, void *to, RtDevicePtr from, size_t n)
+{
+    Cuda *c = rt_cuda_of(d);
+    CUdeviceptr at = address_at(rt_ptr_address(from));
+    void *pinned = c->programs.piece;
+    if (!pinned && rt_cuda_enter(c) &&
+        CALL_CUDA(c, cuMemHostAlloc, &pinned, CUDA_PIECE, 0))
+        c->programs.piece = pinned;
+    for (size_t done = 0, piece; done < n && !rt_device_has_failed(d);
+         done += piece) {
+        piece = n - done < CUDA_PIECE ? n - done : CUDA_PIECE;
+        copy_out_later(c, pinned, at + done, piece);
+        wait_for_work(c);
+        if (!rt_device_has_failed(d))
+            memcpy((char *)to + done, pinned, piece);
+    }
+}
+
 static void
 program_copy_in(RtDevice *d, RtDevicePtr to, const void *from, size_t n)
 {
@@ -191,14 +211,6 @@ static void
 program_run(RtDevice *d, RtDeviceTask *task, void *data)
 {
     rt_cuda_run(&compute_of(rt_cuda_of(d))->queue, task, data, 0);
-}
-
-/* Collectives in shared memory ask for this, too. */
-static void
-program_copy_out(RtDevice *d, void *to, RtDevicePtr from, size_t n)
-{
-    (void)to, (void)from, (void)n;
-    program_run(d, NULL, NULL);
 }
 
 static RtEvent

@@ -9,7 +9,8 @@
  *   ptx_memory.c  loads and stores
  *   ptx_reduce.c  reductions of a team
  *   ptx_rows.c    rows that stay in registers
- *   ptx_tiles.c   contractions in tiles
+ *   ptx_tiles.c   contractions in tiles (with ptx_operand.c, ptx_stage.c and
+ *                 ptx_tile_shape.c)
  *   ptx_scan.c    running sums and sorts of a team
  *
  * Without further options NVPTX rounds division and square root correctly,

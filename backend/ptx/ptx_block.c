@@ -92,6 +92,20 @@ be_ptx_end_if(Ptx *p, const PtxIf *i, Val x, Val otherwise)
     return v;
 }
 
+void
+be_ptx_end_if_all(Ptx *p, const PtxIf *i, Val *x, const Val *otherwise, int num)
+{
+    BeUnit *u = p->e.u;
+    Block from[] = {be_insert_block(u), i->before};
+    be_br(u, i->after);
+    be_position_at_end(u, i->after);
+    for (int n = 0; n < num; n++) {
+        Val values[] = {x[n], otherwise[n]};
+        x[n] = LLVMBuildPhi(u->builder, LLVMTypeOf(values[0]), "");
+        LLVMAddIncoming(x[n], values, from, 2);
+    }
+}
+
 Val
 be_ptx_shared_at(Ptx *p, int64_t offset, Val index, int64_t bytes)
 {

@@ -22,28 +22,14 @@
 #ifndef TFD_BACKEND_PTX_PTX_EMIT_H
 #define TFD_BACKEND_PTX_PTX_EMIT_H
 
-#include "backend/codegen/emit.h"
+#include "backend/ptx/ptx_tiles.h"
 
 enum {
     PTX_GLOBAL = 1, /* address spaces */
     PTX_SHARED = 3,
     PTX_WARP = 32,
-    PTX_THREADS = 256, /* of a block; 1,024 at most for teams of many slices */
-    PTX_ALIGN = 16,    /* of arrays, and the widest load */
-    PTX_K_STEP = 16,   /* products that a tile stages at a time */
-    PTX_SIDE = 16,     /* threads along each side of a tile */
-    PTX_MAX_SIDE = 64  /* elements along each side of a tile */
+    PTX_THREADS = 256 /* of a block; 1,024 at most for teams of many slices */
 };
-
-/* A contraction in tiles; rows and columns of tiles are those of a matrix. */
-typedef struct PtxTiles {
-    const KNode *contract; /* NULL: no tiles */
-    const KNode *loop;     /* over the columns */
-    EmitSpace outer;       /* a tile has one point of these */
-    EmitSpace rows;
-    const KNode *of_rows, *of_columns; /* the operands */
-    int height, width;                 /* elements of a tile */
-} PtxTiles;
 
 typedef struct PtxGroups PtxGroups;
 typedef struct PtxShared PtxShared;
@@ -80,7 +66,8 @@ typedef struct Ptx {
     PtxGroups *groups; /* of the tile's rows, if there are several */
     PtxRow *row;       /* of rows: the one that is being emitted */
     bool together;     /* nodes are emitted for a team, not for a thread */
-    Val product;       /* of tiles: the contraction's value for an item */
+    Val products[BE_MAX_ROWS]; /* of tiles: the contraction's values for the
+                                  items that are executed at once */
 } Ptx;
 
 static inline Ptx *
@@ -112,6 +99,9 @@ typedef struct PtxIf {
 } PtxIf;
 PtxIf be_ptx_if(Ptx *p, Val condition);
 Val be_ptx_end_if(Ptx *p, const PtxIf *i, Val x, Val otherwise);
+/* The same for num values; x becomes those after the condition. */
+void be_ptx_end_if_all(Ptx *p, const PtxIf *i, Val *x, const Val *otherwise,
+                       int num);
 
 /* ---- choices (ptx_shape.c) ---------------------------------------------- */
 
@@ -166,6 +156,5 @@ void be_ptx_emit_tiles(Ptx *p);
 /* Fills t if the kernel is a contraction worth tiling; flat is the loop over
  * its items, or NULL. */
 void be_ptx_tiles_find(Ptx *p, const KNode *flat, PtxTiles *t);
-int64_t be_ptx_tiles_bytes(const PtxTiles *t); /* of shared memory */
 
 #endif

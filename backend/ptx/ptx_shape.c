@@ -229,8 +229,9 @@ be_ptx_shape_choose(Ptx *p)
     s.flat = flat_loop(k);
     be_ptx_tiles_find(p, s.flat, &s.tiles);
     if (s.tiles.contract) {
-        s.threads = PTX_SIDE * PTX_SIDE;
-        s.shared = be_ptx_tiles_bytes(&s.tiles);
+        const PtxTileShape *t = &s.tiles.shape;
+        s.threads = t->k_slices * be_ptx_tile_threads(t);
+        s.shared = be_ptx_tiles_bytes(&s.tiles, t);
         return s;
     }
     s.work = work_of(k, s.flat);

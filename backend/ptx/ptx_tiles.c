@@ -1,493 +1,577 @@
 /*
  * ptx_tiles.c - contractions, a rectangle of the result at a time
  *
- * The rows of the matrix are the last indices of the grid, its columns the
- * index of the loop: one operand does not depend on the columns, the other not
- * on the rows.  The operations of an operand do not matter: its slice is
- * executed when it is staged, so prologues and the guards of a convolution need
- * no extra code.
+ *   ptx_operand.c     which kernels, and how their operands lie in memory
+ *   ptx_tile_shape.c  the size of a tile and of a thread's part
+ *   ptx_stage.c       the operands of a step of products in shared memory
+ *   ptx_tiles.c       the loops over steps and blocks of products; results
  *
- * A block of 16 x 16 threads stages PTX_K_STEP products' worth of both
- * operands, and each thread adds them, ascending, to its elements, which are
- * neighbours in both directions.  Blocks of 512 products are summed separately
- * (D2).  Beyond the end of the products, -0 and 0 are staged, whose product
- * changes no sum.
+ * The main loop adds the products of a step, ascending, to a thread's sums,
+ * while the operands of the next step are on their way to the other half of
+ * shared memory.  One barrier a step is enough: it says that this half is
+ * complete and that nobody reads the other one any more.
+ *
+ * Blocks of 512 products are summed separately (D2).  A block's threads may be
+ * several k slices, each with a block of products of its own; their sums are
+ * then added in order.  Products that do not fill a step are added one by one.
  *
  * The sums go through shared memory once more, so that the rest of the kernel
- * is executed for one element at a time by threads with neighbouring addresses.
+ * is executed for neighbouring elements by neighbouring threads, with accesses
+ * of 16 bytes.
  */
 #include "backend/kernel/kernel_impl.h"
 #include "backend/ptx/ptx_emit.h"
-
-enum {
-    PAD = 4, /* elements after a staged row, to spread it over banks */
-    FEW = 4, /* rows or columns for which a tile would be mostly empty */
-    FEW_PRODUCTS = 8,
-    MAX_EACH = PTX_MAX_SIDE / PTX_SIDE /* elements of a thread in a direction */
-};
-
-/* One of the operands, and where it is staged. */
-typedef struct Operand {
-    const KNode *value;
-    const EmitSpace *space; /* rows or columns */
-    int side;               /* elements of a tile */
-    Val first, limit;       /* of the tile, of all */
-    int64_t offset;         /* in shared memory */
-    bool along_k;           /* memory is contiguous along the products */
-    bool *values, *vars;    /* the slice that computes it, by id */
-} Operand;
-
-typedef struct Tile {
-    Ptx *p;
-    const PtxTiles *t;
-    EmitSpace columns, products;
-    Type type;
-    bool is_float;
-    int64_t bytes; /* of an element */
-    Val size;      /* products */
-    Operand of_rows, of_columns;
-    Val x, y; /* of the thread in the block, words */
-} Tile;
-
-/* ---- whether tiles pay --------------------------------------------- */
-
-static const KNode *
-only_contraction(const KBlock *b)
-{
-    const KNode *found = NULL;
-    for (const KNode *n = b->first; n; n = n->next) {
-        if (n->kind == K_REDUCE || n->kind == K_LOOP ||
-            (n->kind == K_CONTRACT && found))
-            return NULL;
-        if (n->kind == K_CONTRACT)
-            found = n;
-    }
-    if (!found || be_kernel_contains(&found->contract.body, K_REDUCE) ||
-        be_kernel_contains(&found->contract.body, K_CONTRACT))
-        return NULL;
-    return found;
-}
-
-/* Distinguishes rows from columns by the indices that the operands depend on.
- */
-static bool
-find_operands(Emit *e, PtxTiles *t)
-{
-    const KNode *x = t->contract->contract.x, *y = t->contract->contract.y;
-    be_emit_find_varying(e, NULL);
-    bool x_moves = e->value_varying[x->id].lane;
-    if (x_moves && e->value_varying[y->id].lane)
-        return false;
-    t->of_rows = x_moves ? y : x;
-    t->of_columns = x_moves ? x : y;
-    return true;
-}
-
-static int
-choose_side(int64_t bound)
-{
-    int side = PTX_SIDE;
-    while (side < PTX_MAX_SIDE && side < bound)
-        side *= 2;
-    return side;
-}
-
-void
-be_ptx_tiles_find(Ptx *p, const KNode *flat, PtxTiles *t)
-{
-    Emit *e = &p->e;
-    PtxTiles found = {.loop = flat};
-    if (!flat || !flat->loop.vector)
-        return;
-    found.contract = only_contraction(&flat->loop.body);
-    if (!found.contract || found.contract->dtype == DT_bool ||
-        !find_operands(e, &found))
-        return;
-    be_emit_split_grid(e, found.of_columns, &found.outer, &found.rows);
-    int64_t rows = be_space_bound(e->k, &found.rows);
-    int64_t columns = be_ranges_bound(e->k, &flat->loop.ranges);
-    if (!found.rows.count || rows < FEW || columns < FEW ||
-        be_ranges_bound(e->k, &found.contract->contract.ranges) < FEW_PRODUCTS)
-        return;
-    found.height = choose_side(rows);
-    found.width = choose_side(columns);
-    *t = found;
-}
-
-static int64_t
-staged_bytes(int side, int64_t element)
-{
-    return (int64_t)PTX_K_STEP * (side + PAD) * element;
-}
-
-static int64_t
-element_bytes(const PtxTiles *t)
-{
-    return (int64_t)dtype_info[t->contract->dtype].bytes;
-}
-
-int64_t
-be_ptx_tiles_bytes(const PtxTiles *t)
-{
-    int64_t element = element_bytes(t);
-    int64_t operands =
-        staged_bytes(t->height, element) + staged_bytes(t->width, element);
-    int64_t result = (int64_t)t->height * t->width * element;
-    return operands > result ? operands : result;
-}
-
-/* ---- the slice of an operand ----------------------------------------- */
-
-static void
-mark(Operand *o, KNode *n)
-{
-    KNode *args[K_MAX_ARGS];
-    int num = be_kernel_args(n, args);
-    for (int i = 0; i < num; i++)
-        o->values[args[i]->id] = true;
-    const KIndex *x = be_kernel_index(n);
-    for (int i = 0; x && i < x->num_terms; i++)
-        o->vars[x->terms[i].var->id] = true;
-}
-
-static bool
-is_marked(const Operand *o, const KNode *n)
-{
-    if (n->kind == K_DIV || n->kind == K_MOD)
-        return o->vars[n->divide.var->id];
-    return n->id >= 0 && o->values[n->id];
-}
-
-/* The blocks around the products, from the outside. */
-enum { NUM_BLOCKS = 3 };
-
-static void
-list_blocks(const Tile *tile, const KBlock **blocks)
-{
-    blocks[0] = &tile->p->e.k->body;
-    blocks[1] = &tile->t->loop->loop.body;
-    blocks[2] = &tile->t->contract->contract.body;
-}
-
-/* Users of a value come after it or further inside. */
-static void
-find_needed(const Tile *tile, Operand *o)
-{
-    const KBlock *blocks[NUM_BLOCKS];
-    Emit *e = &tile->p->e;
-    o->values = NEW_ARRAY(e->arena, bool, (size_t)e->k->num_values + 1);
-    o->vars = NEW_ARRAY(e->arena, bool, (size_t)e->k->num_vars + 1);
-    o->values[o->value->id] = true;
-    list_blocks(tile, blocks);
-    const EmitSpace *k = &tile->products;
-    const KVar *last = k->vars[k->count - 1];
-    for (int i = NUM_BLOCKS - 1; i >= 0; i--) {
-        for (KNode *n = blocks[i]->last; n; n = n->prev) {
-            if (!is_marked(o, n))
-                continue;
-            mark(o, n);
-            if (n->kind == K_LOAD &&
-                ir_dim_equal(be_index_coef(&n->load.at, last), ir_dim_const(1)))
-                o->along_k = true;
-        }
-    }
-}
-
-static Val
-emit_operand(const Tile *tile, const Operand *o)
-{
-    const KBlock *blocks[NUM_BLOCKS];
-    Emit *e = &tile->p->e;
-    list_blocks(tile, blocks);
-    for (int i = 0; i < NUM_BLOCKS; i++) {
-        for (const KNode *n = blocks[i]->first; n; n = n->next) {
-            if (is_marked(o, n))
-                be_emit_node(e, n);
-        }
-    }
-    return be_emit_get(e, o->value, 0, 0);
-}
-
-/* ---- staging ------------------------------------------------------------ */
-
-static Val
-staged_at(const Tile *tile, const Operand *o, Val product, Val element)
-{
-    Emit *e = &tile->p->e;
-    Val row = be_mul(e->u, product, be_emit_word(e, o->side + PAD));
-    return be_ptx_shared_at(tile->p, o->offset, be_add(e->u, row, element),
-                            tile->bytes);
-}
-
-/* The value beyond the last product: see above. */
-static Val
-no_product(const Tile *tile, const Operand *o)
-{
-    bool minus = tile->is_float && o == &tile->of_rows;
-    return minus ? be_float(tile->type, -0.0) : be_zero(tile->type);
-}
-
-/* The operand for one product and row or column, if they exist. */
-static Val
-operand_at(const Tile *tile, const Operand *o, Val product, Val element)
-{
-    Ptx *p = tile->p;
-    BeUnit *u = p->e.u;
-    Val inside = be_icmp(u, LLVMIntSLT, product, tile->size);
-    inside = be_and(u, inside, be_icmp(u, LLVMIntSLT, element, o->limit));
-    PtxIf i = be_ptx_if(p, inside);
-    be_space_delinearize(&p->e, o->space, element);
-    be_space_delinearize(&p->e, &tile->products, product);
-    Val x = emit_operand(tile, o);
-    return be_ptx_end_if(p, &i, x, no_product(tile, o));
-}
-
-/* Products from `product` on; all threads take part. */
-static void
-stage(const Tile *tile, const Operand *o, Val product)
-{
-    Emit *e = &tile->p->e;
-    BeUnit *u = e->u;
-    int run = o->along_k ? PTX_K_STEP : o->side;
-    Val x[MAX_EACH], at[MAX_EACH];
-    int num = o->side / PTX_SIDE;
-    for (int i = 0; i < num; i++) {
-        int64_t before = (int64_t)i * PTX_SIDE * PTX_SIDE;
-        Val number = be_add(u, tile->p->thread, be_emit_word(e, before));
-        Val inner = LLVMBuildURem(u->builder, number, be_emit_word(e, run), "");
-        Val outer = LLVMBuildUDiv(u->builder, number, be_emit_word(e, run), "");
-        Val k = o->along_k ? inner : outer;
-        Val element = o->along_k ? outer : inner;
-        at[i] = staged_at(tile, o, k, element);
-        k = be_add(u, product, k);
-        x[i] = operand_at(tile, o, k, be_add(u, o->first, element));
-    }
-    for (int i = 0; i < num; i++)
-        be_store(u, x[i], at[i], (unsigned)tile->bytes);
-}
+#include "backend/ptx/ptx_stage.h"
 
 /* ---- products ----------------------------------------------------------- */
 
-/* The elements of a thread: rows, and columns in each. */
 static int
-thread_rows(const Tile *tile)
+num_sums(const PtxTile *t)
 {
-    return tile->t->height / PTX_SIDE;
-}
-
-static int
-thread_columns(const Tile *tile)
-{
-    return tile->t->width / PTX_SIDE;
-}
-
-static int
-num_sums(const Tile *tile)
-{
-    return thread_rows(tile) * thread_columns(tile);
-}
-
-/* The thread's part of an operand that is staged for one product. */
-static void
-load_staged(const Tile *tile, const Operand *o, int product, Val place,
-            Val *out)
-{
-    Emit *e = &tile->p->e;
-    BeUnit *u = e->u;
-    int num = o->side / PTX_SIDE;
-    Val first = be_mul(u, place, be_emit_word(e, num));
-    Val from = staged_at(tile, o, be_emit_word(e, product), first);
-    int64_t bytes = num * tile->bytes;
-    Val all = be_load(u, be_vector(tile->type, num > 1 ? num : 0), from,
-                      (unsigned)(bytes < PTX_ALIGN ? bytes : PTX_ALIGN));
-    for (int i = 0; i < num; i++)
-        out[i] = num > 1 ? be_extract(u, all, i, 0) : all;
+    return t->shape->rows * t->shape->columns;
 }
 
 static void
-add_staged(const Tile *tile, Val *sums)
+add_product(const PtxTile *t, const Val *x, const Val *y, Val *sums)
 {
-    BeUnit *u = tile->p->e.u;
-    int columns = thread_columns(tile);
-    for (int k = 0; k < PTX_K_STEP; k++) {
-        Val x[MAX_EACH], y[MAX_EACH];
-        load_staged(tile, &tile->of_rows, k, tile->y, x);
-        load_staged(tile, &tile->of_columns, k, tile->x, y);
-        for (int i = 0; i < num_sums(tile); i++) {
-            Val a = x[i / columns], b = y[i % columns];
-            sums[i] = tile->is_float
-                          ? be_intrinsic3(u, "llvm.fma", a, b, sums[i])
-                          : be_add(u, sums[i], be_mul(u, a, b));
-        }
+    BeUnit *u = t->p->e.u;
+    int columns = t->shape->columns;
+    for (int i = 0; i < num_sums(t); i++) {
+        Val a = x[i / columns], b = y[i % columns];
+        sums[i] = t->t->is_float ? be_intrinsic3(u, "llvm.fma", a, b, sums[i])
+                                 : be_add(u, sums[i], be_mul(u, a, b));
     }
 }
 
-/* The sums of the products begin to end. */
 static void
-add_products(const Tile *tile, Val begin, Val end, Val *sums)
+add_step(PtxTile *t, Val buffer, Val *sums)
 {
-    Emit *e = &tile->p->e;
-    BeUnit *u = e->u;
-    BeLoop l;
-    be_loop_begin(u, &l, begin, end, be_emit_word(e, PTX_K_STEP), "k");
-    for (int i = 0; i < num_sums(tile); i++)
-        sums[i] = be_loop_carry(u, &l, be_zero(tile->type));
-    be_loop_body(u, &l);
-    Val next[MAX_EACH * MAX_EACH];
-    for (int i = 0; i < num_sums(tile); i++)
-        next[i] = sums[i];
-    stage(tile, &tile->of_rows, l.index);
-    stage(tile, &tile->of_columns, l.index);
-    be_ptx_barrier(tile->p);
-    add_staged(tile, next);
-    be_ptx_barrier(tile->p);
-    for (int i = 0; i < num_sums(tile); i++)
-        be_loop_next(&l, i, next[i]);
-    be_loop_end(u, &l);
+    for (int product = 0; product < t->step; product += t->vector) {
+        PtxFragment x, y;
+        be_ptx_fragment_load(t, PTX_ROWS, buffer, product, &x);
+        be_ptx_fragment_load(t, PTX_COLUMNS, buffer, product, &y);
+        for (int i = 0; i < t->vector; i++)
+            add_product(t, x.x[i], y.x[i], sums);
+    }
 }
 
-/* With several blocks of products their sums are added. -0 is neutral; of no
- * products at all the sum is 0. */
+/* The first `count` products of a step, fewer than all. */
 static void
-add_blocks(const Tile *tile, Val *sums)
+add_part_of_step(PtxTile *t, Val buffer, Val count, Val *sums)
 {
-    Emit *e = &tile->p->e;
+    Emit *e = &t->p->e;
     BeUnit *u = e->u;
-    int num = num_sums(tile);
-    Val total[MAX_EACH * MAX_EACH], zero = be_zero(tile->type);
+    Val x[PTX_MAX_EACH], y[PTX_MAX_EACH];
     BeLoop l;
-    be_loop_begin(u, &l, be_emit_word(e, 0), tile->size,
-                  be_emit_word(e, BE_K_BLOCK), "block");
-    for (int i = 0; i < num; i++)
-        total[i] = be_loop_carry(u, &l, be_float(tile->type, -0.0));
+    be_loop_begin(u, &l, be_emit_word(e, 0), count, be_emit_word(e, 1), "rest");
+    for (int i = 0; i < num_sums(t); i++)
+        sums[i] = be_loop_carry(u, &l, sums[i]);
     be_loop_body(u, &l);
-    Val end = be_add(u, l.index, be_emit_word(e, BE_K_BLOCK));
-    add_products(tile, l.index, be_min(u, end, tile->size), sums);
-    for (int i = 0; i < num; i++)
-        be_loop_next(&l, i, LLVMBuildFAdd(u->builder, total[i], sums[i], ""));
+    be_ptx_fragment_load_one(t, PTX_ROWS, buffer, l.index, x);
+    be_ptx_fragment_load_one(t, PTX_COLUMNS, buffer, l.index, y);
+    add_product(t, x, y, sums);
+    for (int i = 0; i < num_sums(t); i++)
+        be_loop_next(&l, i, sums[i]);
     be_loop_end(u, &l);
-    Val none = be_icmp(u, LLVMIntEQ, tile->size, be_emit_word(e, 0));
+    for (int i = 0; i < num_sums(t); i++)
+        sums[i] = be_loop_result(&l, i);
+}
+
+static Val
+other_buffer(const PtxTile *t, Val buffer)
+{
+    Emit *e = &t->p->e;
+    return be_sub(e->u, be_emit_word(e, t->step_bytes), buffer);
+}
+
+/* Stages the first products from `product` on, if there are any before end. */
+static void
+stage_first(PtxTile *t, Val product, Val end, Val buffer)
+{
+    BeUnit *u = t->p->e.u;
+    PtxFetched fetched;
+    Val more = be_icmp(u, LLVMIntSLT, product, end);
+    be_ptx_stage_begin(t, more, product, buffer, &fetched);
+    be_ptx_stage_end(t, buffer, &fetched);
+}
+
+/* ---- a block of products ------------------------------------------------ */
+
+/* How a step is added whose first product is number `product`. */
+typedef void AddStep(PtxTile *t, Val product, Val end, Val buffer, Val *sums);
+
+static void
+add_whole_step(PtxTile *t, Val product, Val end, Val buffer, Val *sums)
+{
+    (void)product;
+    (void)end;
+    add_step(t, buffer, sums);
+}
+
+/* The loop over steps: `count` products from `begin` on.  The next products are
+ * staged as long as they are before `more`. */
+static void
+add_steps(PtxTile *t, Val begin, Val count, Val end, Val more, AddStep *add,
+          Val *buffer, Val *sums)
+{
+    Emit *e = &t->p->e;
+    BeUnit *u = e->u;
+    int num = num_sums(t);
+    PtxFetched fetched;
+    BeLoop l;
+    be_loop_begin(u, &l, be_emit_word(e, 0), count, be_emit_word(e, t->step),
+                  "step");
     for (int i = 0; i < num; i++)
-        sums[i] = be_select(u, none, zero, total[i]);
+        sums[i] = be_loop_carry(u, &l, be_zero(t->type));
+    Val here = be_loop_carry(u, &l, *buffer);
+    be_loop_body(u, &l);
+    be_ptx_stage_wait(t);
+    Val product = be_add(u, begin, l.index), there = other_buffer(t, here);
+    Val next = be_add(u, product, be_emit_word(e, t->step));
+    Val is_more = be_icmp(u, LLVMIntSLT, next, more);
+    be_ptx_stage_begin(t, is_more, next, there, &fetched);
+    add(t, product, end, here, sums);
+    be_ptx_stage_end(t, there, &fetched);
+    for (int i = 0; i < num; i++)
+        be_loop_next(&l, i, sums[i]);
+    be_loop_next(&l, num, there);
+    be_loop_end(u, &l);
+    for (int i = 0; i < num; i++)
+        sums[i] = be_loop_result(&l, i);
+    *buffer = be_loop_result(&l, num);
+}
+
+/* x rounded down to whole steps. */
+static Val
+whole_steps(const PtxTile *t, Val x)
+{
+    Emit *e = &t->p->e;
+    return LLVMBuildAnd(e->u->builder, x, be_emit_word(e, -t->step), "");
+}
+
+/* The sums of the products begin to end, which all threads add.  The first ones
+ * are staged; those after end are, too. */
+static void
+add_block(PtxTile *t, Val begin, Val end, Val *buffer, Val *sums)
+{
+    BeUnit *u = t->p->e.u;
+    Val count = be_sub(u, end, begin), whole = whole_steps(t, count);
+    add_steps(t, begin, t->t->ends_ragged ? whole : count, end, t->size,
+              add_whole_step, buffer, sums);
+    if (!t->t->ends_ragged)
+        return;
+    Val rest = be_sub(u, count, whole), before[PTX_MAX_SUMS];
+    for (int i = 0; i < num_sums(t); i++)
+        before[i] = sums[i];
+    PtxIf i = be_ptx_if(
+        t->p, be_icmp(u, LLVMIntSGT, rest, be_emit_word(&t->p->e, 0)));
+    be_ptx_stage_wait(t);
+    add_part_of_step(t, *buffer, rest, sums);
+    be_ptx_end_if_all(t->p, &i, sums, before, num_sums(t));
+}
+
+/* ---- blocks of products ------------------------------------------------- */
+
+/* -0 is neutral; of no products at all the sum is 0. */
+static void
+begin_totals(const PtxTile *t, BeLoop *l, Val *totals)
+{
+    for (int i = 0; i < num_sums(t); i++)
+        totals[i] = be_loop_carry(t->p->e.u, l, be_float(t->type, -0.0));
+}
+
+static void
+end_totals(const PtxTile *t, const BeLoop *l, Val *totals)
+{
+    Emit *e = &t->p->e;
+    Val none = be_icmp(e->u, LLVMIntEQ, t->size, be_emit_word(e, 0));
+    for (int i = 0; i < num_sums(t); i++)
+        totals[i] =
+            be_select(e->u, none, be_zero(t->type), be_loop_result(l, i));
+}
+
+static void
+add_blocks(PtxTile *t, Val *totals)
+{
+    Emit *e = &t->p->e;
+    BeUnit *u = e->u;
+    int num = num_sums(t);
+    Val sums[PTX_MAX_SUMS];
+    Val none = be_emit_word(e, 0), step = be_emit_word(e, BE_K_BLOCK);
+    stage_first(t, none, t->size, none);
+    BeLoop l;
+    be_loop_begin(u, &l, none, t->size, step, "block");
+    begin_totals(t, &l, totals);
+    Val buffer = be_loop_carry(u, &l, none);
+    be_loop_body(u, &l);
+    Val end = be_min(u, be_add(u, l.index, step), t->size);
+    add_block(t, l.index, end, &buffer, sums);
+    for (int i = 0; i < num; i++)
+        be_loop_next(&l, i, LLVMBuildFAdd(u->builder, totals[i], sums[i], ""));
+    be_loop_next(&l, num, buffer);
+    be_loop_end(u, &l);
+    end_totals(t, &l, totals);
+}
+
+static void
+add_only_block(PtxTile *t, Val *sums)
+{
+    Emit *e = &t->p->e;
+    Val none = be_emit_word(e, 0), buffer = none;
+    stage_first(t, none, t->size, none);
+    add_block(t, none, t->size, &buffer, sums);
+}
+
+/* ---- k slices ---------------------------------------------------------- */
+
+/* A step of which a k slice may have all, some or no products. */
+static void
+add_any_step(PtxTile *t, Val product, Val end, Val buffer, Val *sums)
+{
+    Emit *e = &t->p->e;
+    BeUnit *u = e->u;
+    int num = num_sums(t);
+    Val before[PTX_MAX_SUMS], all = be_emit_word(e, t->step);
+    Val left = be_sub(u, end, product);
+    for (int i = 0; i < num; i++)
+        before[i] = sums[i];
+    PtxIf whole = be_ptx_if(t->p, be_icmp(u, LLVMIntSGE, left, all));
+    add_step(t, buffer, sums);
+    be_ptx_end_if_all(t->p, &whole, sums, before, num);
+    if (!t->t->ends_ragged)
+        return;
+    Val some = be_icmp(u, LLVMIntSLT, left, all);
+    add_part_of_step(t, buffer, be_select(u, some, left, be_emit_word(e, 0)),
+                     sums);
+}
+
+/* Where the thread's vector number i of sums is exchanged. */
+static Val
+exchanged_at(const PtxTile *t, int i)
+{
+    Emit *e = &t->p->e;
+    int64_t before = (int64_t)i * be_ptx_tile_threads(t->shape);
+    Val slot = be_add(e->u, t->thread, be_emit_word(e, before));
+    return be_ptx_shared_at(t->p, 0, slot, PTX_ALIGN);
+}
+
+static void
+offer_sums(PtxTile *t, Val slice, const Val *sums)
+{
+    BeUnit *u = t->p->e.u;
+    PtxIf mine = be_ptx_if(t->p, be_icmp(u, LLVMIntEQ, t->k_slice, slice));
+    for (int i = 0; i < num_sums(t) / t->vector; i++)
+        be_ptx_store_lanes(t, &sums[i * t->vector], t->vector,
+                           exchanged_at(t, i));
+    be_ptx_end_if(t->p, &mine, NULL, NULL);
+}
+
+static void
+add_offered(PtxTile *t, const Val *totals, BeLoop *l)
+{
+    BeUnit *u = t->p->e.u;
+    Val all = NULL;
+    for (int i = 0; i < num_sums(t); i++) {
+        if (i % t->vector == 0)
+            all = be_load(u, be_vector(t->type, t->vector),
+                          exchanged_at(t, i / t->vector), PTX_ALIGN);
+        Val x = be_extract(u, all, i % t->vector, 0);
+        be_loop_next(l, i, LLVMBuildFAdd(u->builder, totals[i], x, ""));
+    }
+}
+
+/* Adds the sums of the k slices that have a block, in order; all threads have
+ * the totals then. */
+static void
+add_slices(PtxTile *t, Val blocks, const Val *sums, Val *totals)
+{
+    Emit *e = &t->p->e;
+    BeUnit *u = e->u;
+    int num = num_sums(t);
+    Val slices = be_emit_word(e, t->shape->k_slices);
+    be_ptx_barrier(t->p);
+    BeLoop l;
+    be_loop_begin(u, &l, be_emit_word(e, 0), be_min(u, blocks, slices),
+                  be_emit_word(e, 1), "slice");
+    for (int i = 0; i < num; i++)
+        totals[i] = be_loop_carry(u, &l, totals[i]);
+    be_loop_body(u, &l);
+    offer_sums(t, l.index, sums);
+    be_ptx_barrier(t->p);
+    add_offered(t, totals, &l);
+    be_ptx_barrier(t->p);
+    be_loop_end(u, &l);
+    for (int i = 0; i < num; i++)
+        totals[i] = be_loop_result(&l, i);
+}
+
+/* Each k slice has every k_slices-th block.  Those of the first are the
+ * longest, so that all make as many steps as it does. */
+static void
+add_blocks_of_slices(PtxTile *t, Val *totals)
+{
+    Emit *e = &t->p->e;
+    BeUnit *u = e->u;
+    int num = num_sums(t);
+    Val none = be_emit_word(e, 0), block = be_emit_word(e, BE_K_BLOCK);
+    Val sums[PTX_MAX_SUMS], buffer = none;
+    BeLoop l;
+    be_loop_begin(u, &l, none, t->size,
+                  be_emit_word(e, (int64_t)BE_K_BLOCK * t->shape->k_slices),
+                  "blocks");
+    begin_totals(t, &l, totals);
+    be_loop_body(u, &l);
+    Val left = be_sub(u, t->size, l.index);
+    Val begin = be_add(u, l.index, be_mul(u, t->k_slice, block));
+    Val end = be_min(u, be_add(u, begin, block), t->size);
+    stage_first(t, begin, end, none);
+    add_steps(t, begin, be_min(u, left, block), end, end, add_any_step, &buffer,
+              sums);
+    Val blocks = be_add(u, left, be_emit_word(e, BE_K_BLOCK - 1));
+    add_slices(t, LLVMBuildUDiv(u->builder, blocks, block, ""), sums, totals);
+    for (int i = 0; i < num; i++)
+        be_loop_next(&l, i, totals[i]);
+    be_loop_end(u, &l);
+    end_totals(t, &l, totals);
 }
 
 /* ---- results ------------------------------------------------------------ */
 
 static Val
-result_at(const Tile *tile, Val row, Val column)
+result_at(const PtxTile *t, Val number)
 {
-    Emit *e = &tile->p->e;
-    Val before = be_mul(e->u, row, be_emit_word(e, tile->t->width));
-    return be_ptx_shared_at(tile->p, 0, be_add(e->u, before, column),
-                            tile->bytes);
+    return be_ptx_shared_at(t->p, 0, number, t->t->bytes);
 }
 
+/* The first `rows` rows of the thread. */
 static void
-put_sums(const Tile *tile, const Val *sums)
+put_results(PtxTile *t, int rows, const Val *sums)
 {
-    Emit *e = &tile->p->e;
+    Emit *e = &t->p->e;
     BeUnit *u = e->u;
-    int rows = thread_rows(tile), columns = thread_columns(tile);
-    Val row = be_mul(u, tile->y, be_emit_word(e, rows));
-    Val column = be_mul(u, tile->x, be_emit_word(e, columns));
+    int columns = t->shape->columns;
     for (int i = 0; i < rows; i++) {
-        for (int j = 0; j < columns; j++) {
-            Val below = be_add(u, row, be_emit_word(e, i));
-            Val at =
-                result_at(tile, below, be_add(u, column, be_emit_word(e, j)));
-            be_store(u, sums[i * columns + j], at, (unsigned)tile->bytes);
+        for (int j = 0; j < columns; j += t->vector) {
+            int64_t before = (int64_t)i * t->panels[PTX_ROWS].places;
+            Val row =
+                be_add(u, t->panels[PTX_ROWS].place, be_emit_word(e, before));
+            Val column = be_ptx_element_of(t, PTX_COLUMNS, be_emit_word(e, j),
+                                           t->panels[PTX_COLUMNS].place);
+            row = be_mul(u, row, be_emit_word(e, t->shape->width));
+            be_ptx_store_lanes(t, &sums[i * columns + j], t->vector,
+                               result_at(t, be_add(u, row, column)));
         }
     }
 }
 
-/* The rest of the kernel for one element of the tile. */
-static void
-finish_element(const Tile *tile, Val number)
+/* Whether column and those beside it that the rest of the kernel is executed
+ * for at once exist. */
+static Val
+columns_exist(const PtxTile *t, Val column, int columns)
 {
-    Ptx *p = tile->p;
+    Emit *e = &t->p->e;
+    Val last = be_add(e->u, column, be_emit_word(e, columns - 1));
+    return be_icmp(e->u, LLVMIntSLT, last, t->panels[PTX_COLUMNS].limit);
+}
+
+/* The rest of the kernel for elements from `number` on of the results in shared
+ * memory, which are at this row and column of the matrix. */
+static void
+finish_elements(PtxTile *t, Val number, Val row, Val column, int count)
+{
+    Ptx *p = t->p;
     Emit *e = &p->e;
     BeUnit *u = e->u;
-    Val width = be_emit_word(e, tile->t->width);
-    Val row = LLVMBuildUDiv(u->builder, number, width, "");
-    Val column = LLVMBuildURem(u->builder, number, width, "");
-    Val at = result_at(tile, row, column);
-    row = be_add(u, tile->of_rows.first, row);
-    column = be_add(u, tile->of_columns.first, column);
-    Val inside = be_icmp(u, LLVMIntSLT, row, tile->of_rows.limit);
-    inside = be_and(u, inside,
-                    be_icmp(u, LLVMIntSLT, column, tile->of_columns.limit));
-    PtxIf i = be_ptx_if(p, inside);
-    p->product = be_load(u, tile->type, at, (unsigned)tile->bytes);
-    be_space_delinearize(&p->e, &tile->t->rows, row);
-    be_space_delinearize(&p->e, &tile->columns, column);
+    int together = count < t->vector ? count : t->vector;
+    Type type = be_emit_type(e, t->t->contract->dtype);
+    for (int i = 0; i < count; i += together) {
+        Val at = result_at(t, be_add(u, number, be_emit_word(e, i)));
+        Val all = be_load(u, be_vector(t->type, together > 1 ? together : 0),
+                          at, (unsigned)(together * t->t->bytes));
+        for (int j = 0; j < together; j++) {
+            Val x = together > 1 ? be_extract(u, all, j, 0) : all;
+            p->products[i + j] =
+                t->t->is_float ? x
+                               : LLVMBuildIntCast2(u->builder, x, type, 1, "");
+        }
+    }
+    e->tile.rows = count;
+    be_space_delinearize(e, &t->t->operands[PTX_ROWS].space, row);
+    be_space_delinearize(e, &t->t->operands[PTX_COLUMNS].space, column);
     be_emit_block(e, &e->k->body);
-    be_ptx_end_if(p, &i, NULL, NULL);
+    e->tile.rows = 1;
+}
+
+/* The same, one by one. */
+static void
+finish_one_by_one(PtxTile *t, Val number, Val row, Val column, int count)
+{
+    Emit *e = &t->p->e;
+    BeUnit *u = e->u;
+    BeLoop l;
+    be_loop_begin(u, &l, be_emit_word(e, 0), be_emit_word(e, count),
+                  be_emit_word(e, 1), "one");
+    be_loop_body(u, &l);
+    Val at = be_add(u, column, l.index);
+    PtxIf i = be_ptx_if(t->p, columns_exist(t, at, 1));
+    finish_elements(t, be_add(u, number, l.index), row, at, 1);
+    be_ptx_end_if(t->p, &i, NULL, NULL);
+    be_loop_end(u, &l);
+}
+
+/* A row of the results in shared memory as a row of the tile; the first of them
+ * is the thread's row number `first`. */
+static Val
+row_of_tile(const PtxTile *t, Val first, Val row)
+{
+    Emit *e = &t->p->e;
+    LLVMBuilderRef b = e->u->builder;
+    Val places = be_emit_word(e, t->panels[PTX_ROWS].places);
+    Val number = be_add(e->u, first, LLVMBuildUDiv(b, row, places, ""));
+    return be_ptx_element_of(t, PTX_ROWS, number,
+                             LLVMBuildURem(b, row, places, ""));
+}
+
+static bool
+columns_are_even(const PtxTile *t, int count)
+{
+    int64_t all;
+    return be_is_const(t->panels[PTX_COLUMNS].limit, &all) && all % count == 0;
 }
 
 static void
-finish(const Tile *tile)
+finish_group(PtxTile *t, Val first, Val number)
 {
-    Emit *e = &tile->p->e;
+    Emit *e = &t->p->e;
     BeUnit *u = e->u;
-    int64_t elements = (int64_t)tile->t->height * tile->t->width;
+    int count = t->t->together;
+    Val width = be_emit_word(e, t->shape->width);
+    Val row =
+        row_of_tile(t, first, LLVMBuildUDiv(u->builder, number, width, ""));
+    Val column = LLVMBuildURem(u->builder, number, width, "");
+    row = be_add(u, t->panels[PTX_ROWS].first, row);
+    column = be_add(u, t->panels[PTX_COLUMNS].first, column);
+    Val inside = be_icmp(u, LLVMIntSLT, row, t->panels[PTX_ROWS].limit);
+    PtxIf i = be_ptx_if(t->p, be_and(u, inside, columns_exist(t, column, 1)));
+    if (columns_are_even(t, count)) {
+        finish_elements(t, number, row, column, count);
+    } else {
+        Block all = be_block(u, "all"), some = be_block(u, "some");
+        Block after = be_block(u, "after");
+        be_cond_br(u, columns_exist(t, column, count), all, some);
+        be_position_at_end(u, all);
+        finish_elements(t, number, row, column, count);
+        be_br(u, after);
+        be_position_at_end(u, some);
+        finish_one_by_one(t, number, row, column, count);
+        be_br(u, after);
+        be_position_at_end(u, after);
+    }
+    be_ptx_end_if(t->p, &i, NULL, NULL);
+}
+
+/* `rows` of each thread's rows, the first of which is number `first`. */
+static void
+finish_rows(PtxTile *t, Val first, int rows, const Val *sums)
+{
+    Ptx *p = t->p;
+    Emit *e = &p->e;
+    BeUnit *u = e->u;
+    int64_t elements =
+        (int64_t)rows * t->panels[PTX_ROWS].places * t->shape->width;
+    int64_t step = (int64_t)p->shape.threads * t->t->together;
+    PtxIf i;
+    if (t->shape->k_slices > 1)
+        i = be_ptx_if(p, be_icmp(u, LLVMIntEQ, t->k_slice, be_emit_word(e, 0)));
+    put_results(t, rows, sums);
+    if (t->shape->k_slices > 1)
+        be_ptx_end_if(p, &i, NULL, NULL);
+    be_ptx_barrier(p);
     BeLoop l;
-    be_loop_begin(u, &l, tile->p->thread, be_emit_word(e, elements),
-                  be_emit_word(e, PTX_SIDE * PTX_SIDE), "element");
+    be_loop_begin(u, &l, be_mul(u, p->thread, be_emit_word(e, t->t->together)),
+                  be_emit_word(e, elements), be_emit_word(e, step), "result");
     be_loop_body(u, &l);
-    finish_element(tile, l.index);
+    finish_group(t, first, l.index);
+    be_loop_end(u, &l);
+    be_ptx_barrier(p);
+}
+
+/* The rest of the kernel is in the code once: in each round the sums of its
+ * rows move to the front. */
+static void
+finish(PtxTile *t, Val *sums)
+{
+    Emit *e = &t->p->e;
+    BeUnit *u = e->u;
+    int rows = be_ptx_result_rows(t->t, t->shape), num = num_sums(t);
+    int moved = rows * t->shape->columns;
+    be_ptx_barrier(t->p);
+    if (rows == t->shape->rows) {
+        finish_rows(t, be_emit_word(e, 0), rows, sums);
+        return;
+    }
+    BeLoop l;
+    be_loop_begin(u, &l, be_emit_word(e, 0), be_emit_word(e, t->shape->rows),
+                  be_emit_word(e, rows), "rows");
+    for (int i = 0; i < num; i++)
+        sums[i] = be_loop_carry(u, &l, sums[i]);
+    be_loop_body(u, &l);
+    finish_rows(t, l.index, rows, sums);
+    for (int i = 0; i < num; i++)
+        be_loop_next(&l, i, sums[(i + moved) % num]);
     be_loop_end(u, &l);
 }
 
 /* ---- tiles -------------------------------------------------------------- */
 
 static Val
-num_tiles(Ptx *p, Val limit, int side)
+num_tiles(const PtxTile *t, PtxSide side)
 {
-    BeUnit *u = p->e.u;
-    Val rounded = be_add(u, limit, be_emit_word(&p->e, side - 1));
-    return LLVMBuildUDiv(u->builder, rounded, be_emit_word(&p->e, side), "");
+    Emit *e = &t->p->e;
+    const PtxPanel *o = &t->panels[side];
+    Val rounded = be_add(e->u, o->limit, be_emit_word(e, o->side - 1));
+    return LLVMBuildUDiv(e->u->builder, rounded, be_emit_word(e, o->side), "");
 }
 
 static void
-emit_tile(Tile *tile)
+emit_tile(PtxTile *t)
 {
-    Emit *e = &tile->p->e;
-    Val sums[MAX_EACH * MAX_EACH];
-    if (tile->is_float &&
-        be_ranges_bound(e->k, &tile->t->contract->contract.ranges) > BE_K_BLOCK)
-        add_blocks(tile, sums);
+    Emit *e = &t->p->e;
+    Val sums[PTX_MAX_SUMS];
+    be_ptx_parts_find(t);
+    if (t->shape->k_slices > 1)
+        add_blocks_of_slices(t, sums);
+    else if (t->t->is_float &&
+             be_space_bound(e->k, &t->t->products) > BE_K_BLOCK)
+        add_blocks(t, sums);
     else
-        add_products(tile, be_emit_word(e, 0), tile->size, sums);
-    put_sums(tile, sums);
-    be_ptx_barrier(tile->p);
-    finish(tile);
-    be_ptx_barrier(tile->p);
+        add_only_block(t, sums);
+    be_ptx_tile_neighbours(t, t->along, t->t->together);
+    finish(t, sums);
 }
 
 /* Tiles in turn, row by row. */
 static void
-emit_all(Tile *tile)
+emit_all(PtxTile *t)
 {
-    Ptx *p = tile->p;
+    Ptx *p = t->p;
     Emit *e = &p->e;
     BeUnit *u = e->u;
     LLVMBuilderRef b = u->builder;
-    Operand *rows = &tile->of_rows, *columns = &tile->of_columns;
-    Val down = num_tiles(p, rows->limit, rows->side);
-    Val across = num_tiles(p, columns->limit, columns->side);
+    PtxPanel *rows = &t->panels[PTX_ROWS], *columns = &t->panels[PTX_COLUMNS];
+    Val down = num_tiles(t, PTX_ROWS), across = num_tiles(t, PTX_COLUMNS);
     Val work = be_mul(u, down, across);
-    work = be_mul(u, work, be_space_size(&p->e, &tile->t->outer));
+    work = be_mul(u, work, be_space_size(e, &t->t->outer));
     BeLoop l;
     be_loop_begin(u, &l, p->block, work, p->num_blocks, "tile");
     be_loop_body(u, &l);
     Val column = LLVMBuildURem(b, l.index, across, "");
     Val number = LLVMBuildUDiv(b, l.index, across, "");
     Val row = LLVMBuildURem(b, number, down, "");
-    be_space_delinearize(&p->e, &tile->t->outer,
-                         LLVMBuildUDiv(b, number, down, ""));
+    be_space_delinearize(e, &t->t->outer, LLVMBuildUDiv(b, number, down, ""));
     rows->first = be_mul(u, row, be_emit_word(e, rows->side));
     columns->first = be_mul(u, column, be_emit_word(e, columns->side));
-    emit_tile(tile);
+    emit_tile(t);
     be_loop_end(u, &l);
 }
 
@@ -497,23 +581,24 @@ be_ptx_emit_tiles(Ptx *p)
     Emit *e = &p->e;
     LLVMBuilderRef b = e->u->builder;
     const PtxTiles *t = &p->shape.tiles;
-    const KNode *n = t->contract;
-    Tile tile = {.p = p, .t = t, .is_float = dtype_is_float(n->dtype)};
-    tile.columns = be_space_of(&t->loop->loop.ranges);
-    tile.products = be_space_of(&n->contract.ranges);
-    tile.type = be_emit_type(e, n->dtype);
-    tile.bytes = element_bytes(t);
-    tile.size = be_space_size(&p->e, &tile.products);
-    tile.of_rows = (Operand){t->of_rows, &t->rows, .side = t->height};
-    tile.of_columns = (Operand){t->of_columns, &tile.columns, .side = t->width};
-    tile.of_columns.offset = staged_bytes(t->height, tile.bytes);
-    tile.of_rows.limit = be_space_size(&p->e, &t->rows);
-    tile.of_columns.limit = be_space_size(&p->e, &tile.columns);
-    tile.x = LLVMBuildURem(b, p->thread, be_emit_word(e, PTX_SIDE), "");
-    tile.y = LLVMBuildUDiv(b, p->thread, be_emit_word(e, PTX_SIDE), "");
-    be_emit_find_varying(e, NULL);
-    find_needed(&tile, &tile.of_rows);
-    find_needed(&tile, &tile.of_columns);
+    DType dtype = t->contract->dtype;
+    PtxTile tile = {.p = p, .t = t, .shape = &t->shape};
+    Val threads = be_emit_word(e, be_ptx_tile_threads(&t->shape));
+    tile.type =
+        t->is_float || t->bytes == 8 ? be_emit_type(e, dtype) : e->u->i32;
+    tile.step = be_ptx_tile_step(&t->shape);
+    tile.vector = be_ptx_tile_vector(t);
+    tile.size = be_space_size(e, &t->products);
+    tile.step_bytes = be_ptx_buffer_bytes(t, &t->shape);
+    tile.k_slice = t->shape.k_slices > 1
+                       ? LLVMBuildUDiv(b, p->thread, threads, "")
+                       : be_emit_word(e, 0);
+    tile.thread = t->shape.k_slices > 1
+                      ? LLVMBuildURem(b, p->thread, threads, "")
+                      : p->thread;
+    const EmitSpace *columns = &t->operands[PTX_COLUMNS].space;
+    tile.along = columns->vars[columns->count - 1];
+    be_ptx_panels_open(&tile);
     emit_all(&tile);
 }
 
@@ -522,7 +607,9 @@ be_ptx_contract(Emit *e, const KNode *n)
 {
     Ptx *p = ptx_of(e);
     if (n == p->shape.tiles.contract) {
-        be_emit_set(e, n, 0, 0, p->product);
+        int rows = be_emit_rows(e, be_emit_varying(e, n));
+        for (int row = 0; row < rows; row++)
+            be_emit_set(e, n, row, 0, p->products[row]);
         return;
     }
     bool outer = p->together;

@@ -3,9 +3,10 @@
  *
  * The text of a module is edited before it is compiled: address spaces go,
  * numbers of threads and blocks are read from variables here, shared memory is
- * an array here, and barriers and shuffles are calls.  Around the kernel's
- * function come two others: the one that launches, by the name of the kernel,
- * and the one that a thread is, which takes the parameters apart.
+ * an array here, and barriers, shuffles and copies by cp.async are calls.
+ * Around the kernel's function come two others: the one that launches, by the
+ * name of the kernel, and the one that a thread is, which takes the parameters
+ * apart.
  */
 #include "tests/codegen/sim.h"
 
@@ -81,6 +82,25 @@ shuffle(int32_t threads, int32_t x, int32_t distance, int32_t clamp)
     int32_t y = sim.offered[sim.number ^ distance];
     wait(false);
     return y;
+}
+
+#define COPY(bytes)                                                            \
+    static void copy_##bytes(char *to, const char *from)                       \
+    {                                                                          \
+        memcpy(to, from, bytes);                                               \
+    }                                                                          \
+    static void copy_some_##bytes(char *to, const char *from, int32_t kept)    \
+    {                                                                          \
+        memset(to, 0, bytes);                                                  \
+        memcpy(to, from, (size_t)kept);                                        \
+    }
+COPY(4)
+COPY(8)
+COPY(16)
+
+static void
+wait_for_copies(void)
+{
 }
 
 /* Every thread that is at no barrier once, to its next wait or its end; how
@@ -240,6 +260,33 @@ add_launch(Str *s, Arena *a, const BeKernel *k, int threads, bool barriers)
              barriers);
 }
 
+/* cp.async, as calls. */
+static const char *
+copy_at_once(Arena *a, const char *text)
+{
+    typedef void Function(void);
+    static const struct {
+        const char *name;
+        Function *by;
+    } calls[] = {
+        {"ca.shared.global.4", (Function *)copy_4},
+        {"ca.shared.global.4.s", (Function *)copy_some_4},
+        {"ca.shared.global.8", (Function *)copy_8},
+        {"ca.shared.global.8.s", (Function *)copy_some_8},
+        {"cg.shared.global.16", (Function *)copy_16},
+        {"cg.shared.global.16.s", (Function *)copy_some_16},
+        {"wait.all", wait_for_copies},
+    };
+    for (size_t i = 0; i < sizeof calls / sizeof *calls; i++) {
+        const char *name =
+            arena_printf(a, "@llvm.nvvm.cp.async.%s(", calls[i].name);
+        const void *here = (const void *)(uintptr_t)calls[i].by;
+        text =
+            replace(a, text, name, arena_printf(a, "%s(", at_address(a, here)));
+    }
+    return text;
+}
+
 static const char *
 edited(Arena *a, const BeKernel *k, const char *text)
 {
@@ -280,6 +327,7 @@ edited(Arena *a, const BeKernel *k, const char *text)
     here = (const void *)(uintptr_t)shuffle;
     text = replace(a, text, swap,
                    arena_printf(a, "call i32 %s(", at_address(a, here)));
+    text = copy_at_once(a, text);
     Str s = str_new(a);
     str_add(&s, text);
     add_launch(&s, a, k, num, barriers);

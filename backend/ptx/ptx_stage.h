@@ -1,0 +1,101 @@
+/*
+ * ptx_stage.h - the operands of a tile in shared memory
+ *
+ * A panel is the part of an operand that a step of products needs.  Elements
+ * that are neighbours along the products are stored row by row (or column by
+ * column), each padded by 16 bytes, the others product by product.  There are
+ * two panels of each operand: one is read while the other one is written.
+ */
+#ifndef TFD_BACKEND_PTX_PTX_STAGE_H
+#define TFD_BACKEND_PTX_PTX_STAGE_H
+
+#include "backend/ptx/ptx_emit.h"
+
+/* The blocks around the products, from the outside. */
+enum { PTX_NUM_BLOCKS = 3 };
+void be_ptx_list_blocks(const BeKernel *k, const PtxTiles *t,
+                        const KBlock **blocks);
+/* Whether n is in the slice of the operand. */
+bool be_ptx_is_of_operand(const PtxOperand *o, const KNode *n);
+/* The index whose neighbours are loaded together. */
+const KVar *be_ptx_along(const PtxTiles *t, const PtxOperand *o);
+
+enum { PTX_MAX_PARTS = 32, PTX_MAX_FETCHED = 64 };
+
+/* Some neighbours that a thread stages in each step. */
+typedef struct PtxPart {
+    Val used;    /* whether the thread has it; NULL: yes */
+    Val element; /* the number of the first row or column in the matrix */
+    Val exists;  /* whether that is in the matrix; NULL: yes */
+    Val product; /* the number of the first product in a step */
+    Val to;      /* its address in the first panel */
+    Val indices[2 * IR_MAX_RANK]; /* of the rows or columns */
+} PtxPart;
+
+typedef struct PtxPanel {
+    const PtxOperand *operand;
+    int side, each, places; /* elements of a tile, of a thread; threads */
+    Val first, limit;       /* rows or columns: of the tile, of the matrix */
+    Val place;              /* the thread's along this side */
+    Val memory;             /* address of the k slice's first panel */
+    Val own;                /* ... of the thread's elements in it */
+    int num_parts;
+    PtxPart parts[PTX_MAX_PARTS];
+} PtxPanel;
+
+/* Elements that were loaded for the next step and are not stored yet. */
+typedef struct PtxFetched {
+    int count;
+    Val x[PTX_MAX_FETCHED];
+} PtxFetched;
+
+typedef struct PtxTile {
+    Ptx *p;
+    const PtxTiles *t;
+    const PtxTileShape *shape;
+    Type type;           /* of an element in shared memory */
+    int step;            /* products */
+    int vector;          /* elements of 16 bytes */
+    Val size;            /* products in all */
+    int64_t step_bytes;  /* from the first panels to the second */
+    Val k_slice, thread; /* the thread's k slice, its number in it */
+    const KVar *along;   /* the last index of the columns */
+    PtxPanel panels[PTX_NUM_SIDES];
+} PtxTile;
+
+/* Nodes that are emitted from now on are for num neighbours along an index. */
+void be_ptx_tile_neighbours(PtxTile *t, const KVar *along, int num);
+
+/* Fills what does not depend on the tile: memory and places. */
+void be_ptx_panels_open(PtxTile *t);
+/* The parts of a panel, once `first` is known. */
+void be_ptx_parts_find(PtxTile *t);
+
+/* Begins to stage the products from `product` on into the panels at `buffer`
+ * (a word, in bytes), if condition holds (NULL: it does); be_ptx_stage_end
+ * stores what was loaded to registers meanwhile. */
+void be_ptx_stage_begin(PtxTile *t, Val condition, Val product, Val buffer,
+                        PtxFetched *fetched);
+void be_ptx_stage_end(PtxTile *t, Val buffer, const PtxFetched *fetched);
+/* All panels whose staging has ended are visible to all threads. */
+void be_ptx_stage_wait(PtxTile *t);
+
+/* The thread's elements of both operands for the products of a step from
+ * number `product` on, t->vector of them: x[product][element]. */
+typedef struct PtxFragment {
+    Val x[4][PTX_MAX_EACH];
+} PtxFragment;
+void be_ptx_fragment_load(PtxTile *t, PtxSide side, Val buffer, int product,
+                          PtxFragment *out);
+/* For one product, whose number is a word. */
+void be_ptx_fragment_load_one(PtxTile *t, PtxSide side, Val buffer, Val product,
+                              Val *out);
+
+/* The row or column of a tile that is element `number` (a constant below
+ * `each`) of the thread at this place. */
+Val be_ptx_element_of(const PtxTile *t, PtxSide side, Val number, Val place);
+
+/* Stores num scalars by one access. */
+void be_ptx_store_lanes(const PtxTile *t, const Val *x, int num, Val to);
+
+#endif

@@ -1,0 +1,211 @@
+/*
+ * ptx_tile_shape.c - the shape of a contraction's tiles, by a model
+ *
+ * Large tiles load each element of the operands less often; small ones keep
+ * all multiprocessors busy when the result is small, and waste less at its
+ * edges.  Where even small tiles are fewer than the machine could take, the
+ * products are divided among k slices of a block's threads, by D2's blocks of
+ * 512.
+ *
+ * The model counts the cycles in which a multiprocessor issues instructions for
+ * its share of the tiles, and how well the warps that fit on it keep it busy.
+ * Its machine is an A100; a kernel's code does not depend on the GPU that it
+ * will run on.
+ */
+#include "backend/ptx/ptx_tiles.h"
+
+#include <math.h>
+
+/* ---- shared memory ------------------------------------------------------ */
+
+int64_t
+be_ptx_panel_bytes(const PtxTiles *t, const PtxTileShape *s, PtxSide side)
+{
+    int elements = be_ptx_tile_side(s, side), step = be_ptx_tile_step(s);
+    int padded = step + be_ptx_tile_vector(t);
+    return (int64_t)elements * t->bytes *
+           (t->operands[side].along_k ? padded : step);
+}
+
+int64_t
+be_ptx_buffer_bytes(const PtxTiles *t, const PtxTileShape *s)
+{
+    return be_ptx_panel_bytes(t, s, PTX_ROWS) +
+           be_ptx_panel_bytes(t, s, PTX_COLUMNS);
+}
+
+/* Both buffers of all k slices. */
+static int64_t
+staged_bytes(const PtxTiles *t, const PtxTileShape *s)
+{
+    return 2 * s->k_slices * be_ptx_buffer_bytes(t, s);
+}
+
+enum { LEAST_RESULTS = 16 << 10 };
+
+static int64_t
+row_bytes(const PtxTiles *t, const PtxTileShape *s)
+{
+    return (int64_t)be_ptx_tile_places(s, PTX_ROWS) * s->width * t->bytes;
+}
+
+int
+be_ptx_result_rows(const PtxTiles *t, const PtxTileShape *s)
+{
+    int64_t most = staged_bytes(t, s);
+    most = most > LEAST_RESULTS ? most : LEAST_RESULTS;
+    int rows = s->rows;
+    while (rows > 1 && rows * row_bytes(t, s) > most)
+        rows /= 2;
+    return rows;
+}
+
+int64_t
+be_ptx_tiles_bytes(const PtxTiles *t, const PtxTileShape *s)
+{
+    int64_t bytes = staged_bytes(t, s);
+    int64_t results = be_ptx_result_rows(t, s) * row_bytes(t, s);
+    int64_t exchanged =
+        s->k_slices > 1 ? (int64_t)s->height * s->width * t->bytes : 0;
+    bytes = bytes > results ? bytes : results;
+    return bytes > exchanged ? bytes : exchanged;
+}
+
+/* ---- the machine -------------------------------------------------------- */
+
+enum {
+    PROCESSORS = 108,
+    SCHEDULERS = 4,
+    WARP = 32,
+    WARPS_BUSY = 8, /* with these a multiprocessor always has one to issue */
+    MAX_WARPS = 64,
+    MAX_BLOCKS = 32,
+    MAX_THREADS = 256,
+    MAX_REGISTERS = 232, /* of a thread, in this estimate */
+    REGISTERS = 65536,
+    SHARED = 164 << 10,
+    OTHER_REGISTERS = 40,
+    LOAD_COST = 4,    /* issue slots of a shared load, which is 512 bytes */
+    STEP_COST = 40,   /* cycles of a barrier, and what else a step waits for */
+    TILE_COST = 2000, /* cycles until the first products, and of results */
+    RESULT_COST = 12  /* issue slots of a result */
+};
+
+/* ---- the model ---------------------------------------------------------- */
+
+typedef struct Problem {
+    const PtxTiles *t;
+    double rows, columns, outer, products;
+} Problem;
+
+static bool
+has_totals(const Problem *p)
+{
+    return p->t->is_float && p->products > BE_K_BLOCK;
+}
+
+static int
+threads_of(const PtxTileShape *s)
+{
+    return s->k_slices * be_ptx_tile_threads(s);
+}
+
+/* Of a thread: sums, and the elements of operands that it holds. */
+static int
+registers_of(const Problem *p, const PtxTileShape *s)
+{
+    int words = p->t->bytes / 4, vector = be_ptx_tile_vector(p->t);
+    int num = s->rows * s->columns * (has_totals(p) ? 2 : 1);
+    for (int side = 0; side < PTX_NUM_SIDES; side++)
+        num += be_ptx_tile_each(s, (PtxSide)side) *
+               (p->t->operands[side].along_k ? vector : 1);
+    return num * words + OTHER_REGISTERS;
+}
+
+static bool
+is_possible(const Problem *p, const PtxTileShape *s)
+{
+    int64_t bytes = be_ptx_tiles_bytes(p->t, s);
+    return threads_of(s) <= MAX_THREADS && bytes <= PTX_MAX_SHARED &&
+           registers_of(p, s) <= MAX_REGISTERS &&
+           (s->k_slices == 1 ||
+            (p->t->is_float && p->products > BE_K_BLOCK * (s->k_slices - 1)));
+}
+
+/* Blocks that a multiprocessor has at once. */
+static double
+resident(const Problem *p, const PtxTileShape *s)
+{
+    int threads = threads_of(s);
+    double most = REGISTERS / (registers_of(p, s) * threads);
+    int64_t shared = be_ptx_tiles_bytes(p->t, s) + 1024;
+    most = fmin(most, (double)(SHARED / shared));
+    return fmin(most, fmin(MAX_BLOCKS, MAX_WARPS * WARP / threads));
+}
+
+/* Issue slots of a tile. */
+static double
+work_of(const Problem *p, const PtxTileShape *s)
+{
+    double warps = be_ptx_tile_threads(s) / (double)WARP;
+    int sums = s->rows * s->columns, vector = be_ptx_tile_vector(p->t);
+    double product = sums + LOAD_COST * (s->rows + s->columns) / (double)vector;
+    double blocks = ceil(p->products / BE_K_BLOCK);
+    double exchange = s->k_slices > 1 ? blocks * s->k_slices * 2.0 * sums : 0;
+    return warps * (p->products * product + exchange + RESULT_COST * sums);
+}
+
+/* Cycles of the multiprocessor that has the most tiles. */
+static double
+time_of(const Problem *p, const PtxTileShape *s)
+{
+    double tiles =
+        ceil(p->rows / s->height) * ceil(p->columns / s->width) * p->outer;
+    double blocks = fmin(tiles, p->rows * p->outer); /* that are launched */
+    double share = fmax(ceil(tiles / PROCESSORS), ceil(tiles / blocks));
+    double at_once =
+        fmin(fmin(share, ceil(blocks / PROCESSORS)), fmax(1, resident(p, s)));
+    double warps = at_once * threads_of(s) / WARP;
+    double busy = fmin(1, warps / WARPS_BUSY);
+    double steps = p->products / be_ptx_tile_step(s) / s->k_slices;
+    double rounds = ceil(share / at_once);
+    return share * work_of(p, s) / SCHEDULERS / busy +
+           rounds * (TILE_COST + steps * STEP_COST);
+}
+
+/* ---- the choice --------------------------------------------------------- */
+
+/* The threads of a k slice are a multiple of a warp. */
+static const PtxTileShape shapes[] = {
+    {128, 128, 8, 8, 1}, {128, 64, 8, 8, 1}, {64, 128, 8, 8, 1},
+    {64, 64, 8, 8, 1},   {64, 64, 4, 4, 1},  {128, 32, 8, 4, 1},
+    {32, 128, 4, 8, 1},  {64, 32, 8, 4, 1},  {32, 64, 4, 8, 1},
+    {128, 16, 8, 4, 1},  {16, 128, 4, 8, 1}, {32, 32, 4, 4, 1},
+    {32, 16, 4, 4, 1},   {16, 32, 4, 4, 1},
+};
+enum { NUM_SHAPES = sizeof shapes / sizeof shapes[0], MAX_K_SLICES = 8 };
+
+PtxTileShape
+be_ptx_tile_shape_choose(const BeKernel *k, const PtxTiles *t)
+{
+    const EmitSpace *rows = &t->operands[PTX_ROWS].space;
+    const EmitSpace *columns = &t->operands[PTX_COLUMNS].space;
+    Problem p = {.t = t,
+                 .rows = (double)be_space_bound(k, rows),
+                 .columns = (double)be_space_bound(k, columns),
+                 .outer = (double)be_space_bound(k, &t->outer),
+                 .products = (double)be_space_bound(k, &t->products)};
+    PtxTileShape best = {0};
+    double least = INFINITY;
+    for (int i = 0; i < NUM_SHAPES; i++) {
+        PtxTileShape s = shapes[i];
+        for (; s.k_slices <= MAX_K_SLICES; s.k_slices *= 2) {
+            double time = is_possible(&p, &s) ? time_of(&p, &s) : INFINITY;
+            if (time < least) {
+                least = time;
+                best = s;
+            }
+        }
+    }
+    return best;
+}

@@ -1,0 +1,113 @@
+/*
+ * ptx_tiles.h - contractions in tiles: operands and shapes
+ *
+ * A tile is a rectangle of a matrix product's result.  The rows of the matrix
+ * are the last indices of the kernel's grid, its columns those of the loop in
+ * the grid's body: one operand does not depend on the columns, the other not on
+ * the rows.
+ */
+#ifndef TFD_BACKEND_PTX_PTX_TILES_H
+#define TFD_BACKEND_PTX_PTX_TILES_H
+
+#include "backend/codegen/emit.h"
+
+enum {
+    PTX_ALIGN = 16,   /* of arrays, and the widest access */
+    PTX_MAX_EACH = 8, /* rows and columns of a thread */
+    PTX_MAX_SUMS = PTX_MAX_EACH * PTX_MAX_EACH,
+    PTX_MAX_SHARED = 48 << 10 /* of a block, without asking the driver */
+};
+
+typedef enum PtxSide { PTX_ROWS, PTX_COLUMNS, PTX_NUM_SIDES } PtxSide;
+
+/* An operand of the contraction. */
+typedef struct PtxOperand {
+    const KNode *value;
+    EmitSpace space;     /* rows or columns */
+    bool *values, *vars; /* the slice of the kernel that computes it, by id */
+    bool along_k;        /* threads load neighbours along the products,
+                            otherwise along rows or columns; */
+    int neighbours;      /* so many at once */
+    const KNode *copied; /* the load by cp.async, if the value is no more than
+                            that; else NULL */
+} PtxOperand;
+
+/* The threads of a block are divided into k slices, each with sums of its own
+ * for the whole tile: those of every k_slices-th block of 512 products.  A
+ * thread has rows * columns sums. */
+typedef struct PtxTileShape {
+    int height, width; /* elements of a tile */
+    int rows, columns; /* elements of a thread */
+    int k_slices;
+} PtxTileShape;
+
+typedef struct PtxTiles {
+    const KNode *contract; /* NULL: no tiles */
+    const KNode *loop;     /* over the columns */
+    EmitSpace outer;       /* a tile has one point of these */
+    EmitSpace products;
+    PtxOperand operands[PTX_NUM_SIDES];
+    bool is_float;
+    int bytes;        /* of an element in shared memory, 4 or 8 */
+    bool ends_ragged; /* the last step of the products may be a partial one */
+    int together;     /* columns that the rest of the kernel is executed for at
+                         once */
+    PtxTileShape shape;
+} PtxTiles;
+
+/* ---- sizes, which follow from the shape --------------------------------- */
+
+/* Elements along a side: of a tile, and of a thread. */
+static inline int
+be_ptx_tile_side(const PtxTileShape *s, PtxSide side)
+{
+    return side == PTX_ROWS ? s->height : s->width;
+}
+
+static inline int
+be_ptx_tile_each(const PtxTileShape *s, PtxSide side)
+{
+    return side == PTX_ROWS ? s->rows : s->columns;
+}
+
+/* Threads along a side, and of a k slice. */
+static inline int
+be_ptx_tile_places(const PtxTileShape *s, PtxSide side)
+{
+    return be_ptx_tile_side(s, side) / be_ptx_tile_each(s, side);
+}
+
+static inline int
+be_ptx_tile_threads(const PtxTileShape *s)
+{
+    return be_ptx_tile_places(s, PTX_ROWS) * be_ptx_tile_places(s, PTX_COLUMNS);
+}
+
+/* Products that are staged at a time. */
+static inline int
+be_ptx_tile_step(const PtxTileShape *s)
+{
+    return s->rows * s->columns == PTX_MAX_SUMS ? 8 : 16;
+}
+
+/* Elements of an access of 16 bytes to shared memory. */
+static inline int
+be_ptx_tile_vector(const PtxTiles *t)
+{
+    return PTX_ALIGN / t->bytes;
+}
+
+/* Bytes of shared memory for an operand's elements of one step. */
+int64_t be_ptx_panel_bytes(const PtxTiles *t, const PtxTileShape *s,
+                           PtxSide side);
+/* ... of both operands of a step. */
+int64_t be_ptx_buffer_bytes(const PtxTiles *t, const PtxTileShape *s);
+/* Rows of a thread whose results fit shared memory at a time. */
+int be_ptx_result_rows(const PtxTiles *t, const PtxTileShape *s);
+/* Bytes of shared memory of a block. */
+int64_t be_ptx_tiles_bytes(const PtxTiles *t, const PtxTileShape *s);
+
+/* The shape with the least estimated time; the rest of t is known. */
+PtxTileShape be_ptx_tile_shape_choose(const BeKernel *k, const PtxTiles *t);
+
+#endif

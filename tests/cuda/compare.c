@@ -197,8 +197,11 @@ find_array(void *context, uint64_t address, PtxRange *out)
         return false;
     const Array *x = &c->arrays[i];
     uint64_t begin = address_of((int)i);
-    *out = (PtxRange){begin, begin + x->bytes, x->is_output ? x->got : x->input,
-                      x->valid, !x->is_output};
+    *out = (PtxRange){.begin = begin,
+                      .end = begin + x->bytes,
+                      .host = x->is_output ? x->got : x->input,
+                      .valid = x->valid,
+                      .read_only = !x->is_output};
     return address >= begin && address < out->end;
 }
 

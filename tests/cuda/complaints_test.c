@@ -54,6 +54,62 @@ a_kernel_reads_without_an_event(void)
     launch_add(memory, 64, 16);
 }
 
+/* The kernel without its stores. */
+static CUfunction
+load_reader(void)
+{
+    static char text[4096];
+    CUmodule module;
+    CUfunction reader;
+    strcpy(text, direct_add);
+    char *store = strstr(text, "  st.global");
+    memset(store, ' ', strcspn(store, "\n"));
+    MUST(cu->cuModuleLoadDataEx(&module, text, 0, NULL, NULL));
+    MUST(cu->cuModuleGetFunction(&reader, module, "k_add"));
+    return reader;
+}
+
+/* The kernel reads 4000 bytes on stream two; stream one follows the fill. */
+static void
+overwrite_what_a_kernel_reads(size_t at)
+{
+    MUST(cu->cuMemsetD8Async(memory, 1, 8192, two));
+    MUST(cu->cuEventRecord(event, two));
+    MUST(cu->cuStreamWaitEvent(one, event, 0));
+    MUST(direct_launch(load_reader(), memory, 3, two));
+    MUST(cu->cuMemsetD8Async(memory + at, 1, 1, one));
+    direct_finish(two);
+    direct_finish(one);
+}
+
+static void
+what_a_kernel_reads_is_overwritten(void)
+{
+    overwrite_what_a_kernel_reads(3999);
+}
+
+/* The next byte is nobody's. */
+static void
+what_is_beside_it_is_overwritten(void)
+{
+    overwrite_what_a_kernel_reads(4000);
+    raise(SIGABRT);
+}
+
+/* It is read by the kernel of one stream, and written by that of another. */
+static void
+two_kernels_race(void)
+{
+    CUmodule module;
+    CUfunction add = direct_load(&module);
+    MUST(cu->cuMemsetD8Async(memory, 1, 8192, two));
+    direct_finish(two);
+    MUST(direct_launch(add, memory, 3, two));
+    MUST(direct_launch(add, memory + 3996, 3, one));
+    direct_finish(two);
+    direct_finish(one);
+}
+
 static void
 a_kernel_reads_what_nobody_wrote(void)
 {
@@ -234,9 +290,17 @@ static const struct {
      SAYS "cuMemcpyDtoHAsync_v2 reads what cuMemsetD8Async wrote on another "
           "stream, and no event orders them"},
     {what_is_read_is_overwritten, SIGABRT,
-     SAYS "cuMemsetD8Async overwrites what another stream reads, and no event "
-          "orders them"},
+     SAYS
+     "cuMemsetD8Async overwrites what cuMemcpyDtoHAsync_v2 reads on another "
+     "stream, and no event orders them"},
     {a_kernel_reads_without_an_event, SIGABRT, SAYS},
+    {what_a_kernel_reads_is_overwritten, SIGABRT,
+     SAYS "cuMemsetD8Async overwrites what k_add reads on another stream, and "
+          "no event orders them"},
+    {what_is_beside_it_is_overwritten, SIGABRT, ""},
+    {two_kernels_race, SIGABRT,
+     SAYS "k_add reads what k_add wrote on another "
+          "stream, and no event orders them"},
     {a_kernel_reads_what_nobody_wrote, SIGABRT, SAYS},
     {a_kernel_goes_too_far, SIGABRT, SAYS},
     {blocks_are_not_the_kernel_s, SIGABRT,

@@ -74,11 +74,15 @@ find_memory(void *context, uint64_t address, PtxRange *out)
 {
     Memory *m = context;
     if (address >= IN_ADDRESS)
-        *out = (PtxRange){IN_ADDRESS, IN_ADDRESS + sizeof m->in, m->in, NULL,
-                          true};
+        *out = (PtxRange){.begin = IN_ADDRESS,
+                          .end = IN_ADDRESS + sizeof m->in,
+                          .host = m->in,
+                          .read_only = true};
     else
-        *out = (PtxRange){OUT_ADDRESS, OUT_ADDRESS + sizeof m->out, m->out,
-                          m->valid, false};
+        *out = (PtxRange){.begin = OUT_ADDRESS,
+                          .end = OUT_ADDRESS + sizeof m->out,
+                          .host = m->out,
+                          .valid = m->valid};
     return address >= out->begin && address < out->end;
 }
 

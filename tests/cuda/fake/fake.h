@@ -32,8 +32,6 @@ enum {
     MAX_STREAMS = 128, /* at the same time, with the branches of graphs */
     MAX_CHAINS = 32,   /* streams of a capture */
     MAX_OPTIONS = 512,
-    GRANULE = 16, /* bytes whose accesses are kept apart */
-    READERS = 3,  /* streams that read a granule */
     POISON = 0xa5
 };
 
@@ -154,12 +152,13 @@ struct CUfunc_st {
 /* ---- memory ---------------------------------------------------------------
  */
 
-/* Who wrote 16 bytes last, and who has read them since. */
-typedef struct Granule {
-    Mark writer, readers[READERS];
-    const char *written_by;
-    int num_readers;
-} Granule;
+typedef struct History History;
+
+/* Bytes from begin to the next run that have one history; NULL: none. */
+typedef struct Run {
+    size_t begin;
+    History *history;
+} Run;
 
 /* The address is inaccessible; the same bytes are at host.  Pinned memory that
  * all devices reach is accessible. */
@@ -170,7 +169,11 @@ typedef struct Memory {
     CUdeviceptr at;
     size_t bytes, mapped;
     uint8_t *host, *valid;
-    Granule *granules;
+    uint8_t *pages; /* that a launch has touched */
+    bool is_found;  /* by the launch that is executed */
+    struct Memory *next_found;
+    Run *runs;
+    int num_runs, cap_runs;
     struct Memory *next;
 } Memory;
 
@@ -254,6 +257,16 @@ void fake_check_uses(Op *op);
 uint8_t *fake_read(const Op *op, CUdeviceptr at, size_t n);
 uint8_t *fake_write(const Op *op, CUdeviceptr at, size_t n);
 void fake_run_kernel(const Op *op);
+
+/* ---- histories (history.c) --------------------------------------------------
+ */
+
+void fake_history_open(Memory *m);
+void fake_history_close(Memory *m);
+/* The operation reads or writes n bytes from a byte on, n > 0; complains if no
+ * event orders it after those that did before. */
+void fake_note_read(Memory *m, const Op *op, size_t at, size_t n);
+void fake_note_write(Memory *m, const Op *op, size_t at, size_t n);
 
 /* ---- order (order.c) --------------------------------------------------------
  */

@@ -4,9 +4,7 @@
  * A device's address is that of pages without rights; the fake itself has the
  * same pages, from an anonymous file, at another address.  Every copy is
  * checked against the last writer and readers of what it touches.  The emulator
- * says which bytes a kernel wrote by its marks of what is valid; what was
- * written without an order to the kernel is not valid for it, so that it
- * complains of reading that.
+ * says which bytes a kernel read and wrote by flags of each.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -14,7 +12,7 @@
 #include <unistd.h>
 #include "tests/cuda/fake/fake.h"
 
-enum { PAGE = 4096, FRESH = 0xcb, WRITTEN = 0xff, UNORDERED = 0 };
+enum { PAGE = 4096, FRESH = 0xcb };
 
 /* ---- allocations ----------------------------------------------------------
  */
@@ -55,7 +53,8 @@ fake_memory_new(CUcontext context, size_t bytes, bool is_pinned,
     memset(m->host, FRESH, bytes);
     m->valid = fake_alloc(m->mapped);
     memset(m->valid, is_pinned, m->mapped); /* the host may write it */
-    m->granules = fake_alloc(m->mapped / GRANULE * sizeof *m->granules);
+    m->pages = fake_alloc(m->mapped / PTX_PAGE);
+    fake_history_open(m);
     m->next = fake_world.memories;
     fake_world.memories = m;
     d->used += is_pinned ? 0 : bytes;
@@ -76,7 +75,8 @@ fake_memory_free(Memory *m)
     munmap((void *)(uintptr_t)m->at, m->mapped);
     munmap(m->host, m->mapped);
     free(m->valid);
-    free(m->granules);
+    free(m->pages);
+    fake_history_close(m);
     free(m);
 }
 
@@ -177,44 +177,8 @@ fake_check_uses(Op *op)
         check_function(op);
 }
 
-/* ---- who touched what -----------------------------------------------------
+/* ---- copies and fills -----------------------------------------------------
  */
-
-static void
-check_writer(const Op *op, const Granule *g, const char *does)
-{
-    if (!fake_is_before(g->writer, op))
-        fake_complain("%s %s what %s wrote on another stream, and no event "
-                      "orders them",
-                      op->call, does, g->written_by);
-}
-
-static void
-note_read(const Op *op, Granule *g)
-{
-    check_writer(op, g, "reads");
-    for (int i = 0; i < g->num_readers; i++)
-        if (g->readers[i].stream == op->mark.stream) {
-            g->readers[i] = op->mark;
-            return;
-        }
-    if (g->num_readers < READERS)
-        g->readers[g->num_readers++] = op->mark;
-}
-
-static void
-note_write(const Op *op, Granule *g)
-{
-    check_writer(op, g, "overwrites");
-    for (int i = 0; i < g->num_readers; i++)
-        if (!fake_is_before(g->readers[i], op))
-            fake_complain("%s overwrites what another stream reads, and no "
-                          "event orders them",
-                          op->call);
-    g->writer = op->mark;
-    g->written_by = op->call;
-    g->num_readers = 0;
-}
 
 static Memory *
 find_for(const Op *op, CUdeviceptr at, size_t n)
@@ -232,12 +196,14 @@ fake_read(const Op *op, CUdeviceptr at, size_t n)
 {
     Memory *m = find_for(op, at, n);
     size_t begin = at - m->at;
+    uint8_t all = PTX_VALID;
     for (size_t i = begin; i < begin + n; i++)
-        if (!m->valid[i])
-            fake_complain("%s reads device memory that nobody has written",
-                          op->call);
-    for (size_t g = begin / GRANULE; n && g <= (begin + n - 1) / GRANULE; g++)
-        note_read(op, &m->granules[g]);
+        all &= m->valid[i];
+    if (!all)
+        fake_complain("%s reads device memory that nobody has written",
+                      op->call);
+    if (n)
+        fake_note_read(m, op, begin, n);
     return m->host + begin;
 }
 
@@ -246,52 +212,19 @@ fake_write(const Op *op, CUdeviceptr at, size_t n)
 {
     Memory *m = find_for(op, at, n);
     size_t begin = at - m->at;
-    memset(m->valid + begin, 1, n);
-    for (size_t g = begin / GRANULE; n && g <= (begin + n - 1) / GRANULE; g++)
-        note_write(op, &m->granules[g]);
+    memset(m->valid + begin, PTX_VALID, n);
+    if (n)
+        fake_note_write(m, op, begin, n);
     return m->host + begin;
 }
 
 /* ---- kernels --------------------------------------------------------------
  */
 
-/* The memories that a launch has found, as they are to it. */
-enum { MAX_FOUND = 64 };
-
-typedef struct Found {
-    Memory *memory;
-    uint8_t *valid;
-} Found;
-
 typedef struct Launch {
     const Op *op;
-    Found found[MAX_FOUND];
-    int num;
+    Memory *found; /* by the launch, one after another */
 } Launch;
-
-/* Whether all that has been executed comes before op. */
-static bool
-follows_all(const Op *op)
-{
-    for (int t = 0; t < MAX_STREAMS; t++)
-        if (fake_world.executed[t] > op->clock[t])
-            return false;
-    return true;
-}
-
-/* A copy without what the kernel has no order to. */
-static uint8_t *
-valid_for(const Op *op, const Memory *m)
-{
-    if (follows_all(op))
-        return m->valid;
-    uint8_t *valid = fake_alloc(m->mapped);
-    memcpy(valid, m->valid, m->mapped);
-    for (size_t g = 0; g < m->mapped / GRANULE; g++)
-        if (!fake_is_before(m->granules[g].writer, op))
-            memset(valid + g * GRANULE, UNORDERED, GRANULE);
-    return valid;
-}
 
 static bool
 find_range(void *context, uint64_t address, PtxRange *range)
@@ -300,37 +233,68 @@ find_range(void *context, uint64_t address, PtxRange *range)
     Memory *m = fake_memory_find(address, 1);
     if (!m || !reaches(l->op->device, m))
         return false;
-    uint8_t *valid = NULL;
-    for (int i = 0; i < l->num; i++)
-        if (l->found[i].memory == m)
-            valid = l->found[i].valid;
-    if (!valid) {
-        if (l->num == MAX_FOUND)
-            fake_complain("a kernel touches more than %d allocations",
-                          MAX_FOUND);
-        valid = valid_for(l->op, m);
-        l->found[l->num++] = (Found){m, valid};
+    if (!m->is_found) {
+        m->is_found = true;
+        m->next_found = l->found;
+        l->found = m;
     }
-    *range = (PtxRange){m->at, m->at + m->bytes, m->host, valid, false};
+    *range = (PtxRange){.begin = m->at,
+                        .end = m->at + m->bytes,
+                        .host = m->host,
+                        .valid = m->valid,
+                        .pages = m->pages};
     return true;
 }
 
-/* What the kernel has written. */
-static void
-note_writes(const Op *op, const Found *f)
+/* Pages begin .. end - 1 of a memory that a launch has touched. */
+typedef struct Pages {
+    size_t begin, end;
+} Pages;
+
+static bool
+next_pages(const Memory *m, Pages *p)
 {
-    Memory *m = f->memory;
-    const uint8_t *at = f->valid, *end = at + m->mapped;
-    while ((at = memchr(at, WRITTEN, (size_t)(end - at)))) {
-        size_t g = (size_t)(at - f->valid) / GRANULE;
-        for (size_t i = g * GRANULE; i < (g + 1) * GRANULE; i++)
-            if (f->valid[i] == WRITTEN)
-                m->valid[i] = 1;
-        note_write(op, &m->granules[g]);
-        at = f->valid + (g + 1) * GRANULE;
-        if (at == end)
-            break;
+    size_t num = m->mapped / PTX_PAGE;
+    p->begin = p->end;
+    while (p->begin < num && !m->pages[p->begin])
+        p->begin++;
+    p->end = p->begin;
+    while (p->end < num && m->pages[p->end])
+        p->end++;
+    return p->begin < p->end;
+}
+
+typedef void Note(Memory *m, const Op *op, size_t at, size_t n);
+
+/* Calls note for all bytes of pages that have a flag. */
+static void
+note_flag(Memory *m, const Op *op, Pages p, uint8_t flag, Note *note)
+{
+    size_t at = p.begin * PTX_PAGE, end = p.end * PTX_PAGE;
+    while (at < end) {
+        while (at < end && !(m->valid[at] & flag))
+            at++;
+        size_t begin = at;
+        while (at < end && m->valid[at] & flag)
+            at++;
+        if (at > begin)
+            note(m, op, begin, at - begin);
     }
+}
+
+/* What the kernel has read is noted first: it may overwrite that itself. */
+static void
+note_touched(const Op *op, Memory *m)
+{
+    for (Pages p = {0, 0}; next_pages(m, &p);)
+        note_flag(m, op, p, PTX_READ, fake_note_read);
+    for (Pages p = {0, 0}; next_pages(m, &p);) {
+        note_flag(m, op, p, PTX_WRITTEN, fake_note_write);
+        for (size_t i = p.begin * PTX_PAGE; i < p.end * PTX_PAGE; i++)
+            m->valid[i] &= PTX_VALID;
+    }
+    memset(m->pages, 0, m->mapped / PTX_PAGE);
+    m->is_found = false;
 }
 
 void
@@ -354,9 +318,6 @@ fake_run_kernel(const Op *op)
         fake_world.machine = ptx_machine_new();
     if (!ptx_launch(fake_world.machine, &launch, &report))
         fake_complain("%s", report.text);
-    for (int i = 0; i < l.num; i++) {
-        note_writes(op, &l.found[i]);
-        if (l.found[i].valid != l.found[i].memory->valid)
-            free(l.found[i].valid);
-    }
+    for (Memory *m = l.found; m; m = m->next_found)
+        note_touched(op, m);
 }

@@ -19,10 +19,12 @@ address_of(const Warp *w, Operand at, bool narrow, int64_t offset,
     return LANES(uint64_t, w, at)[lane] + (uint64_t)offset;
 }
 
-static Shadow *
-cells_of(const Block *b, const AsyncCopy *c)
+static Shadows
+shadows_of(const Block *b, const AsyncCopy *c)
 {
-    return b->shared_cells + c->to / b->kernel->grain[SPACE_SHARED];
+    Shadows s = b->shared_shadows;
+    uint32_t n = c->to / b->kernel->grain[SPACE_SHARED];
+    return (Shadows){s.written + n, s.read + n};
 }
 
 /* ---- the source --------------------------------------------------------- */
@@ -37,13 +39,16 @@ locate_source(Warp *w, const AsyncCopy *c, uint32_t bytes)
     uint64_t distance = c->from - r->memory.begin;
     for (uint32_t n = 0; r->memory.valid && n < bytes; n++)
         if (w->block->checks & PTX_CHECK_VALID &&
-            !r->memory.valid[distance + n])
+            !(r->memory.valid[distance + n] & PTX_VALID))
             ptx_violate(w, c->insn, c->lane, PTX_INVALID_READ, c->from,
                         "%u bytes of global memory", bytes);
     uint32_t grain = w->block->kernel->grain[SPACE_GLOBAL];
-    if (r->cells)
-        ptx_touch(w, c->insn, c->lane, TOUCH_READ, SPACE_GLOBAL,
-                  r->cells + distance / grain, c->from, bytes);
+    ptx_note_read(r, distance, bytes);
+    Shadows s = {r->shadows.written + distance / grain,
+                 r->shadows.read + distance / grain};
+    if (r->shadows.written)
+        ptx_touch(w, c->insn, c->lane, TOUCH_READ, SPACE_GLOBAL, s, c->from,
+                  bytes);
     return r->memory.host + distance;
 }
 
@@ -61,8 +66,8 @@ check_target(Warp *w, const AsyncCopy *c)
     if ((to | c->from) % c->bytes)
         ptx_violate(w, c->insn, c->lane, PTX_MISALIGNED,
                     to % c->bytes ? to : c->from, "%u bytes", c->bytes);
-    if (b->shared_cells)
-        ptx_shadow_begin_async(w, c->insn, c->lane, cells_of(b, c), to,
+    if (b->shared_shadows.written)
+        ptx_shadow_begin_async(w, c->insn, c->lane, shadows_of(b, c), to,
                                c->bytes);
 }
 
@@ -113,8 +118,8 @@ finish_copy(Warp *w, const AsyncCopy *c)
     if (kept)
         memcpy(b->shared + c->to, locate_source(w, c, kept), kept);
     memset(b->shared + c->to + kept, 0, c->zeros);
-    if (b->shared_cells)
-        ptx_shadow_end_async(w, c->lane, cells_of(b, c), c->bytes);
+    if (b->shared_shadows.written)
+        ptx_shadow_end_async(w, c->lane, shadows_of(b, c), c->bytes);
 }
 
 /* wait_group n leaves the last n groups of each thread; wait_all (-1) leaves

@@ -586,7 +586,7 @@ prepare(PtxMachine *m, const PtxLaunch *l)
                           ? k->dynamic_at + l->dynamic_shared
                           : k->info.static_shared;
     bool shadows = l->checks & (PTX_CHECK_SHARED_RACES | PTX_CHECK_VALID);
-    b->shared_cells = shadows ? m->shared_cells : NULL;
+    b->shared_shadows = shadows ? m->shared_shadows : (Shadows){NULL, NULL};
     place_warps(m, b);
     m->num_recent = m->next_recent = 0;
     if (m->maps.len > MANY_MAPS)
@@ -632,8 +632,10 @@ ptx_machine_new(void)
     PtxMachine *m = NEW(a, PtxMachine);
     m->arena = a;
     m->block.shared = must_alloc(2 * MAX_SHARED);
-    m->shared_cells = must_alloc(2 * MAX_SHARED * sizeof(Shadow));
-    memset(m->shared_cells, 0, 2 * MAX_SHARED * sizeof(Shadow));
+    size_t shadows = 4 * MAX_SHARED * sizeof(uint64_t);
+    m->shared_shadows.written = must_alloc(shadows);
+    m->shared_shadows.read = m->shared_shadows.written + 2 * MAX_SHARED;
+    memset(m->shared_shadows.written, 0, shadows);
     return m;
 }
 
@@ -647,7 +649,7 @@ ptx_machine_free(PtxMachine *m)
     free(m->locals);
     free(m->valid);
     free(m->block.shared);
-    free(m->shared_cells);
+    free(m->shared_shadows.written);
     arena_release(m->arena);
 }
 

@@ -28,19 +28,19 @@ enum {
          rest_ &= rest_ - 1)
 
 /* Who last wrote and who read a grain of memory: shadow.c. */
-typedef struct Shadow {
-    uint64_t written, read;
-} Shadow;
+typedef struct Shadows {
+    uint64_t *written, *read; /* of the first grain; NULL: not checked */
+} Shadows;
 
 /* The shadows of a range of global memory. */
 typedef struct ShadowMap {
     uint64_t begin, bytes;
-    Shadow *cells; /* one for each byte, of which grains use the first */
+    Shadows shadows; /* one for each byte, of which grains use the first */
 } ShadowMap;
 
 typedef struct Range {
     PtxRange memory;
-    Shadow *cells; /* NULL: races are not checked */
+    Shadows shadows;
 } Range;
 
 /* A copy that cp.async has begun. */
@@ -76,7 +76,7 @@ struct Block {
     uint32_t num_warps, num_threads;
     Warp warps[MAX_WARPS];
     uint8_t *shared;
-    Shadow *shared_cells;
+    Shadows shared_shadows;
     uint32_t shared_bytes;
     unsigned checks;
 };
@@ -94,7 +94,7 @@ struct PtxMachine {
     Range recent[NUM_RECENT]; /* ranges of global memory found last */
     int num_recent, next_recent;
     VEC(ShadowMap) maps;
-    Shadow *shared_cells;
+    Shadows shared_shadows;
     uint8_t *rows, *locals, *valid;
     size_t rows_cap, locals_cap, valid_cap;
 };
@@ -112,6 +112,8 @@ _Noreturn void ptx_violate(Warp *w, const Insn *i, uint32_t lane, PtxKind kind,
 
 /* The range of global memory that contains an address, or NULL. */
 const Range *ptx_find_range(Block *b, uint64_t address);
+/* Notes that bytes at a distance from its begin are read. */
+void ptx_note_read(const Range *r, uint64_t distance, uint32_t bytes);
 Execute ptx_exec_load, ptx_exec_store, ptx_exec_load_param;
 
 /* ---- shadow.c ----------------------------------------------------------- */
@@ -120,26 +122,38 @@ typedef enum Touch { TOUCH_READ, TOUCH_READ_NC, TOUCH_WRITE } Touch;
 
 /* The cells of a range of global memory, one for each byte; and the end of all
  * of them, between launches. */
-Shadow *ptx_shadow_map(PtxMachine *m, uint64_t begin, uint64_t bytes);
+Shadows ptx_shadow_map(PtxMachine *m, uint64_t begin, uint64_t bytes);
 void ptx_shadow_unmap(PtxMachine *m);
 
 /* Notes that a lane touches bytes of shared or global memory, at an address
- * whose shadow is cells[0], and reports races. */
-void ptx_touch(Warp *w, const Insn *i, uint32_t lane, Touch touch, Space space,
-               Shadow *cells, uint64_t address, uint32_t bytes);
+ * whose shadow is the first, and reports races. */
+void ptx_touch(Warp *w, const Insn *i, uint32_t lane, Touch how, Space space,
+               Shadows s, uint64_t address, uint32_t bytes);
 
-/* Whether the bytes of shared memory were written since the block began. */
-bool ptx_shared_is_valid(const Block *b, const Shadow *cells, uint32_t bytes);
+/* What lanes of a warp touch.  Those that do not take part have an address of
+ * one that does. */
+typedef struct Touched {
+    uint32_t lanes;
+    uint32_t bytes; /* a lane */
+    const uint64_t *address;
+    uint64_t base;   /* the address of the first shadow */
+    int64_t stride;  /* from a lane to the next, if all 32 take part; else -1 */
+    Shadows shadows; /* of the memory that all are in */
+} Touched;
+
+/* The same of all of them; and reports reads of shared memory that was not
+ * written since the block began. */
+void ptx_touch_lanes(Warp *w, const Insn *i, Space space, Touch how,
+                     const Touched *x);
 
 /* ---- async.c: cp.async -------------------------------------------------- */
 
 Execute ptx_async_copy, ptx_async_commit, ptx_async_wait;
 
 /* Marks cells whose bytes a copy has yet to write. */
-void ptx_shadow_begin_async(Warp *w, const Insn *i, uint32_t lane,
-                            Shadow *cells, uint64_t address, uint32_t bytes);
-void ptx_shadow_end_async(Warp *w, uint32_t lane, Shadow *cells,
-                          uint32_t bytes);
+void ptx_shadow_begin_async(Warp *w, const Insn *i, uint32_t lane, Shadows s,
+                            uint64_t address, uint32_t bytes);
+void ptx_shadow_end_async(Warp *w, uint32_t lane, Shadows s, uint32_t bytes);
 
 /* ---- warp_ops.c --------------------------------------------------------- */
 

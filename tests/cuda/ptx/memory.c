@@ -17,9 +17,8 @@ typedef struct Place {
     uint32_t bytes; /* a lane */
     uint64_t address[NUM_LANES];
     uint8_t *host[NUM_LANES];
-    const Range
-        *range[NUM_LANES]; /* of global memory, for lanes that execute */
-    bool one_range;
+    const Range *range; /* of global memory; NULL: lanes have several */
+    int64_t stride;     /* from a lane to the next; -1: no such thing */
 } Place;
 
 /* ---- ranges of global memory -------------------------------------------- */
@@ -37,8 +36,8 @@ find_variable(const PtxModule *m, uint64_t address, PtxRange *out)
         const Variable *v = &m->variables.data[i];
         if (address < v->address || address - v->address >= v->bytes)
             continue;
-        *out =
-            (PtxRange){v->address, v->address + v->bytes, v->data, NULL, false};
+        *out = (PtxRange){
+            .begin = v->address, .end = v->address + v->bytes, .host = v->data};
         return true;
     }
     return false;
@@ -63,12 +62,12 @@ ptx_find_range(Block *b, uint64_t address)
     for (int i = 0; i < m->num_recent; i++)
         if (contains(&m->recent[i], address))
             return &m->recent[i];
-    Range r = {.cells = NULL};
+    Range r = {.memory = {.host = NULL}};
     if (!find_variable(b->kernel->module, address, &r.memory) &&
         !(memory->find && memory->find(memory->context, address, &r.memory)))
         return NULL;
     if (b->checks & PTX_CHECK_GLOBAL_RACES)
-        r.cells =
+        r.shadows =
             ptx_shadow_map(m, r.memory.begin, r.memory.end - r.memory.begin);
     return remember(m, &r);
 }
@@ -176,7 +175,7 @@ range_of_lane(Warp *w, const Insn *i, const Place *p, uint32_t lane,
 static void
 locate_each(Warp *w, const Insn *i, Place *p, uint32_t lanes, bool writes)
 {
-    p->one_range = false;
+    p->range = NULL;
     FOR_LANES_OF(l, lanes)
     {
         /* A range found later may take the place of an earlier one. */
@@ -199,8 +198,7 @@ locate_global(Warp *w, const Insn *i, Place *p, uint32_t lanes, bool writes)
         locate_each(w, i, p, lanes, writes);
         return;
     }
-    p->one_range = true;
-    p->range[0] = r;
+    p->range = r;
     uint64_t shift = (uint64_t)(uintptr_t)r->memory.host - begin;
     FOR_LANES(l)
     p->host[l] = (uint8_t *)(uintptr_t)(p->address[l] + shift);
@@ -222,6 +220,18 @@ resolve_generic(Warp *w, const Insn *i, Place *p, uint32_t lanes)
     return window == SHARED_WINDOW ? SPACE_SHARED : SPACE_LOCAL;
 }
 
+/* From a lane to the next, if that is the same for all 32; else -1. */
+static int64_t
+stride_of(const Place *p, uint32_t lanes)
+{
+    uint64_t stride = p->address[1] - p->address[0], bad = 0;
+    if (lanes != ALL_LANES || stride > p->bytes)
+        return -1;
+    for (uint64_t l = 0; l < NUM_LANES; l++)
+        bad |= p->address[l] ^ (p->address[0] + l * stride);
+    return bad ? -1 : (int64_t)stride;
+}
+
 static void
 locate(Warp *w, const Insn *i, Place *p, uint32_t lanes, bool writes)
 {
@@ -239,68 +249,118 @@ locate(Warp *w, const Insn *i, Place *p, uint32_t lanes, bool writes)
         locate_local(w, i, p, lanes);
     else
         locate_global(w, i, p, lanes, writes);
+    p->stride = stride_of(p, lanes);
 }
 
 /* ---- checks ------------------------------------------------------------- */
 
-static uint32_t
-index_of_cell(const Warp *w, Space space, uint64_t distance)
-{
-    return (uint32_t)(distance / w->block->kernel->grain[space]);
-}
-
 static void
 touch_shared(Warp *w, const Insn *i, const Place *p, uint32_t lanes, Touch how)
 {
-    Block *b = w->block;
-    bool validity = how != TOUCH_WRITE && b->checks & PTX_CHECK_VALID;
-    FOR_LANES_OF(l, lanes)
-    {
-        Shadow *cells =
-            b->shared_cells + index_of_cell(w, SPACE_SHARED, p->address[l]);
-        if (validity && !ptx_shared_is_valid(b, cells, p->bytes))
-            ptx_violate(w, i, l, PTX_INVALID_READ, p->address[l],
-                        "%u bytes of shared memory", p->bytes);
-        ptx_touch(w, i, l, how, SPACE_SHARED, cells, p->address[l], p->bytes);
-    }
+    ptx_touch_lanes(w, i, SPACE_SHARED, how,
+                    &(Touched){.lanes = lanes,
+                               .bytes = p->bytes,
+                               .address = p->address,
+                               .stride = p->stride,
+                               .shadows = w->block->shared_shadows});
 }
 
 static bool
 all_valid(const uint8_t *valid, uint32_t bytes)
 {
+    uint8_t all = PTX_VALID;
     for (uint32_t n = 0; n < bytes; n++)
-        if (!valid[n])
-            return false;
-    return true;
+        all &= valid[n];
+    return all;
+}
+
+static void
+set_flags(const Range *r, uint64_t distance, uint32_t bytes, uint8_t flags)
+{
+    uint8_t *valid = r->memory.valid + distance;
+    for (uint32_t n = 0; n < bytes; n++)
+        valid[n] |= flags;
+    if (r->memory.pages) {
+        r->memory.pages[distance / PTX_PAGE] = 1;
+        r->memory.pages[(distance + bytes - 1) / PTX_PAGE] = 1;
+    }
+}
+
+void
+ptx_note_read(const Range *r, uint64_t distance, uint32_t bytes)
+{
+    if (r->memory.valid && r->memory.pages)
+        set_flags(r, distance, bytes, PTX_READ);
 }
 
 static void
 check_valid(Warp *w, const Insn *i, uint32_t lane, const Range *r,
             const Place *p, Touch how)
 {
-    uint8_t *valid = r->memory.valid + (p->address[lane] - r->memory.begin);
-    if (how == TOUCH_WRITE)
-        memset(valid, 0xff, p->bytes);
-    else if (w->block->checks & PTX_CHECK_VALID && !all_valid(valid, p->bytes))
+    uint64_t distance = p->address[lane] - r->memory.begin;
+    if (how == TOUCH_WRITE) {
+        set_flags(r, distance, p->bytes, PTX_VALID | PTX_WRITTEN);
+        return;
+    }
+    if (w->block->checks & PTX_CHECK_VALID &&
+        !all_valid(r->memory.valid + distance, p->bytes))
         ptx_violate(w, i, lane, PTX_INVALID_READ, p->address[lane],
                     "%u bytes of global memory", p->bytes);
+    ptx_note_read(r, distance, p->bytes);
+}
+
+/* Lanes one after another, as one access: false if some of it is not valid. */
+static bool
+touch_flags(const Warp *w, const Range *r, const Place *p, Touch how)
+{
+    uint64_t distance = p->address[0] - r->memory.begin;
+    uint32_t bytes = p->stride ? p->bytes * NUM_LANES : p->bytes;
+    if (how == TOUCH_WRITE)
+        set_flags(r, distance, bytes, PTX_VALID | PTX_WRITTEN);
+    else if (w->block->checks & PTX_CHECK_VALID &&
+             !all_valid(r->memory.valid + distance, bytes))
+        return false;
+    else
+        ptx_note_read(r, distance, bytes);
+    return true;
+}
+
+static void
+touch_one_range(Warp *w, const Insn *i, const Place *p, uint32_t lanes,
+                Touch how)
+{
+    const Range *r = p->range;
+    bool together = p->stride == 0 || p->stride == p->bytes;
+    if (r->memory.valid && !(together && touch_flags(w, r, p, how)))
+        FOR_LANES_OF(l, lanes)
+    check_valid(w, i, l, r, p, how);
+    if (r->shadows.written)
+        ptx_touch_lanes(w, i, SPACE_GLOBAL, how,
+                        &(Touched){.lanes = lanes,
+                                   .bytes = p->bytes,
+                                   .address = p->address,
+                                   .base = r->memory.begin,
+                                   .stride = p->stride,
+                                   .shadows = r->shadows});
 }
 
 static void
 touch_global(Warp *w, const Insn *i, const Place *p, uint32_t lanes, Touch how)
 {
-    const Range *r = p->one_range ? p->range[0] : NULL;
-    if (r && !r->memory.valid && !r->cells)
+    if (p->range) {
+        touch_one_range(w, i, p, lanes, how);
         return;
+    }
     FOR_LANES_OF(l, lanes)
     {
-        r = p->one_range ? r : ptx_find_range(w->block, p->address[l]);
+        const Range *r = ptx_find_range(w->block, p->address[l]);
+        uint64_t n = (p->address[l] - r->memory.begin) /
+                     w->block->kernel->grain[SPACE_GLOBAL];
         if (r->memory.valid)
             check_valid(w, i, l, r, p, how);
-        if (r->cells)
+        if (r->shadows.written)
             ptx_touch(w, i, l, how, SPACE_GLOBAL,
-                      r->cells + (p->address[l] - r->memory.begin) /
-                                     w->block->kernel->grain[SPACE_GLOBAL],
+                      (Shadows){r->shadows.written + n, r->shadows.read + n},
                       p->address[l], p->bytes);
     }
 }
@@ -325,7 +385,7 @@ touch(Warp *w, const Insn *i, const Place *p, uint32_t lanes, Touch how)
     const Block *b = w->block;
     if (p->space == SPACE_GLOBAL)
         touch_global(w, i, p, lanes, how);
-    else if (p->space == SPACE_SHARED && b->shared_cells)
+    else if (p->space == SPACE_SHARED && b->shared_shadows.written)
         touch_shared(w, i, p, lanes, how);
     else if (p->space == SPACE_LOCAL && b->checks & PTX_CHECK_VALID)
         touch_local(w, i, p, lanes, how);

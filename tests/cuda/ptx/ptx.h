@@ -80,13 +80,18 @@ const PtxKernelInfo *ptx_kernel_info(const PtxKernel *k);
 
 /* ---- memory of a launch ------------------------------------------------- */
 
+/* What is known of a byte of memory.  A launch sets READ and WRITTEN. */
+enum { PTX_VALID = 1, PTX_READ = 2, PTX_WRITTEN = 4, PTX_PAGE = 4096 };
+
 /* Bytes begin .. end of the device's memory. */
 typedef struct PtxRange {
     uint64_t begin, end;
     uint8_t *host;  /* where the bytes are; NULL: the device cannot access it */
-    uint8_t *valid; /* a byte for each: not 0 once it has been written, which
-                       stores update; NULL: all are valid */
+    uint8_t *valid; /* a byte of flags for each; NULL: all are valid */
     bool read_only;
+    uint8_t *pages; /* a byte for each PTX_PAGE of them, from begin on, which is
+                       set if the page is touched; NULL: the caller does not
+                       ask, and READ is not set */
 } PtxRange;
 
 typedef struct PtxMemory {

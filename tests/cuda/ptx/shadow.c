@@ -14,11 +14,16 @@
  *
  * A mark has, from the top: the time, three flags, the warp's number of
  * bar.warp.syncs, and who.
+ *
+ * Most accesses of a warp are to consecutive grains, or by many lanes to few,
+ * and to what was written long ago: then the marks are looked at together, and
+ * lane by lane only if they do not show that all is well.
  */
 #include "tests/cuda/ptx/machine.h"
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/mman.h>
 
 enum {
@@ -38,6 +43,13 @@ static uint32_t
 time_of(uint64_t mark)
 {
     return (uint32_t)(mark >> TIME_SHIFT);
+}
+
+/* The first mark of a time; there are fewer than 2^31. */
+static int64_t
+begin_of(uint32_t time)
+{
+    return (int64_t)time << TIME_SHIFT;
 }
 
 static uint32_t
@@ -63,12 +75,13 @@ warp_of(uint32_t who)
                            : (int)(who - WARP_OF);
 }
 
-/* An access by a lane. */
+/* An access by a lane, or who: lanes that read the same. */
 typedef struct Toucher {
     Warp *w;
     const Insn *i;
-    uint32_t lane, thread;
+    uint32_t lane, who;
     Space space;
+    Touch how;
     uint64_t address;
     uint32_t now, began, block_began; /* marks before `began` mean nothing */
     bool races;                       /* are reported */
@@ -76,7 +89,7 @@ typedef struct Toucher {
 
 /* Shared memory is new to each block. */
 static Toucher
-toucher_of(Warp *w, const Insn *i, uint32_t lane, Space space, uint64_t address)
+toucher_of(Warp *w, const Insn *i, Space space, Touch how)
 {
     const Block *b = w->block;
     const PtxMachine *m = b->machine;
@@ -85,10 +98,8 @@ toucher_of(Warp *w, const Insn *i, uint32_t lane, Space space, uint64_t address)
     return (Toucher){
         .w = w,
         .i = i,
-        .lane = lane,
-        .thread = w->number * NUM_LANES + lane,
         .space = space,
-        .address = address,
+        .how = how,
         .now = m->now,
         .began = shared ? m->block_began : m->launch_began,
         .block_began = m->block_began,
@@ -107,7 +118,7 @@ is_concurrent(const Toucher *t, uint64_t mark)
         return false;
     if (mark & FLAG_BLOCKS || time < t->block_began)
         return true;
-    if (time < t->now || who == t->thread)
+    if (time < t->now || who == t->who)
         return false;
     bool synced = warp_of(who) == (int)t->w->number &&
                   (mark >> SYNCS_SHIFT & SYNCS_MASK) < t->w->syncs;
@@ -147,12 +158,11 @@ check_async(const Toucher *t, uint64_t mark)
 static uint64_t
 joined(const Toucher *t, uint64_t mark)
 {
-    uint32_t who = who_of(mark);
-    if (who == t->thread)
-        return mark;
-    bool same_warp = warp_of(who) == (int)t->w->number;
-    uint64_t flags = mark & (FLAG_BLOCKS | FLAG_NC);
-    return mark_now(t->w, same_warp ? WARP_OF + t->w->number : SEVERAL) | flags;
+    uint32_t who = who_of(mark), warp = t->w->number;
+    uint32_t all = who == t->who               ? who
+                   : warp_of(who) == (int)warp ? WARP_OF + warp
+                                               : SEVERAL;
+    return mark_now(t->w, all) | (mark & (FLAG_BLOCKS | FLAG_NC));
 }
 
 static uint64_t
@@ -166,35 +176,36 @@ with_reader(const Toucher *t, uint64_t mark)
         flags = mark & (FLAG_BLOCKS | FLAG_NC);
     if (time >= t->began && time < t->block_began)
         flags |= FLAG_BLOCKS;
-    return mark_now(t->w, t->thread) | flags;
+    return mark_now(t->w, t->who) | flags;
 }
 
-/* ---- accesses ----------------------------------------------------------- */
+/* ---- lane by lane -------------------------------------------------------- */
 
 static void
-read_cell(const Toucher *t, Shadow *cell, bool nc)
+read_cell(const Toucher *t, uint64_t written, uint64_t *read)
 {
-    check_async(t, cell->written);
-    if (is_concurrent(t, cell->written))
-        report_race(t, cell->written, "reads what is written");
-    if (nc && time_of(cell->written) >= t->began)
+    bool nc = t->how == TOUCH_READ_NC;
+    check_async(t, written);
+    if (is_concurrent(t, written))
+        report_race(t, written, "reads what is written");
+    if (nc && time_of(written) >= t->began)
         ptx_violate(t->w, t->i, t->lane, PTX_NC_WRITTEN, t->address,
                     "written before");
-    cell->read = with_reader(t, cell->read) | (nc ? FLAG_NC : 0);
+    *read = with_reader(t, *read) | (nc ? FLAG_NC : 0);
 }
 
 static void
-write_cell(const Toucher *t, Shadow *cell)
+write_cell(const Toucher *t, uint64_t *written, uint64_t read)
 {
-    check_async(t, cell->written);
-    if (cell->read & FLAG_NC && time_of(cell->read) >= t->began)
+    check_async(t, *written);
+    if (read & FLAG_NC && time_of(read) >= t->began)
         ptx_violate(t->w, t->i, t->lane, PTX_NC_WRITTEN, t->address,
                     "read before");
-    if (is_concurrent(t, cell->written))
-        report_race(t, cell->written, "writes what is written");
-    if (is_concurrent(t, cell->read))
-        report_race(t, cell->read, "writes what is read");
-    cell->written = mark_now(t->w, t->thread);
+    if (is_concurrent(t, *written))
+        report_race(t, *written, "writes what is written");
+    if (is_concurrent(t, read))
+        report_race(t, read, "writes what is read");
+    *written = mark_now(t->w, t->who);
 }
 
 static uint32_t
@@ -204,58 +215,310 @@ num_cells(const Warp *w, Space space, uint32_t bytes)
     return bytes > grain ? bytes / grain : 1;
 }
 
-void
-ptx_touch(Warp *w, const Insn *i, uint32_t lane, Touch touch, Space space,
-          Shadow *cells, uint64_t address, uint32_t bytes)
+static void
+touch_cells(const Toucher *t, Shadows s, uint32_t num)
 {
-    Toucher t = toucher_of(w, i, lane, space, address);
-    uint32_t num = num_cells(w, space, bytes);
-    for (uint32_t n = 0; n < num; n++) {
-        if (touch == TOUCH_WRITE)
-            write_cell(&t, &cells[n]);
+    for (uint32_t n = 0; n < num; n++)
+        if (t->how == TOUCH_WRITE)
+            write_cell(t, &s.written[n], s.read[n]);
         else
-            read_cell(&t, &cells[n], touch == TOUCH_READ_NC);
+            read_cell(t, s.written[n], &s.read[n]);
+}
+
+static Shadows
+shadows_at(Shadows s, uint64_t n)
+{
+    return (Shadows){s.written + n, s.read + n};
+}
+
+void
+ptx_touch(Warp *w, const Insn *i, uint32_t lane, Touch how, Space space,
+          Shadows s, uint64_t address, uint32_t bytes)
+{
+    Toucher t = toucher_of(w, i, space, how);
+    t.lane = lane;
+    t.who = w->number * NUM_LANES + lane;
+    t.address = address;
+    touch_cells(&t, s, num_cells(w, space, bytes));
+}
+
+static void
+check_shared(const Toucher *t, Shadows s, uint32_t num, uint32_t bytes)
+{
+    for (uint32_t n = 0; n < num; n++)
+        if (time_of(s.written[n]) < t->block_began)
+            ptx_violate(t->w, t->i, t->lane, PTX_INVALID_READ, t->address,
+                        "%u bytes of shared memory", bytes);
+}
+
+static void
+touch_each(Toucher *t, const Touched *x, int shift, uint32_t num)
+{
+    bool validity = t->space == SPACE_SHARED && t->how != TOUCH_WRITE &&
+                    t->w->block->checks & PTX_CHECK_VALID;
+    FOR_LANES_OF(l, x->lanes)
+    {
+        Shadows s = shadows_at(x->shadows, (x->address[l] - x->base) >> shift);
+        t->lane = l;
+        t->who = t->w->number * NUM_LANES + l;
+        t->address = x->address[l];
+        if (validity)
+            check_shared(t, s, num, x->bytes);
+        touch_cells(t, s, num);
     }
 }
 
-bool
-ptx_shared_is_valid(const Block *b, const Shadow *cells, uint32_t bytes)
+/* ---- many marks together --------------------------------------------------
+ */
+
+/* Marks as signed numbers, which vectors compare. */
+typedef struct Bounds {
+    int64_t written_min, written_max, read_min, read_max;
+    uint64_t written_any, read_all;
+} Bounds;
+
+static Bounds
+bounds_of(Shadows s, uint32_t num)
 {
-    uint32_t num = num_cells(&b->warps[0], SPACE_SHARED, bytes);
+    Bounds b = {INT64_MAX, 0, INT64_MAX, 0, 0, ~UINT64_C(0)};
+    for (uint32_t n = 0; n < num; n++) {
+        int64_t written = (int64_t)s.written[n], read = (int64_t)s.read[n];
+        b.written_min = written < b.written_min ? written : b.written_min;
+        b.written_max = written > b.written_max ? written : b.written_max;
+        b.read_min = read < b.read_min ? read : b.read_min;
+        b.read_max = read > b.read_max ? read : b.read_max;
+        b.written_any |= (uint64_t)written;
+        b.read_all &= (uint64_t)read;
+    }
+    return b;
+}
+
+/* Whether any reader may read what was written: before the last barrier in
+ * shared memory, but in this block; before the launch in global memory. */
+static bool
+may_read(const Toucher *t, int64_t written_min, int64_t written_max,
+         uint64_t written_any)
+{
+    if (t->space != SPACE_SHARED)
+        return written_max < begin_of(t->began);
+    return written_max < begin_of(t->now) &&
+           written_min >= begin_of(t->block_began) &&
+           !(written_any & FLAG_ASYNC);
+}
+
+/* Whether another reader changes nothing. */
+static bool
+is_settled(const Toucher *t, int64_t read_min, uint64_t read_all)
+{
+    if (t->space == SPACE_SHARED)
+        return read_min >= begin_of(t->now) && who_of(read_all) == SEVERAL;
+    return read_min >= begin_of(t->began) && read_all & FLAG_BLOCKS &&
+           (t->how != TOUCH_READ_NC || read_all & FLAG_NC);
+}
+
+static void
+fill_marks(uint64_t *marks, uint64_t first, uint32_t num, uint32_t a_lane)
+{
+    if (a_lane == 1) {
+        for (uint32_t n = 0; n < num; n++)
+            marks[n] = first + n;
+        return;
+    }
     for (uint32_t n = 0; n < num; n++)
-        if (time_of(cells[n].written) < b->machine->block_began)
+        marks[n] = first + n / a_lane;
+}
+
+/* Grains of which each lane reads so many, one after another; 0: all lanes read
+ * all of them.  False: nothing is known yet. */
+static bool
+read_run(Toucher *t, Shadows s, uint32_t num, uint32_t a_lane)
+{
+    Bounds b = bounds_of(s, num);
+    uint64_t flags = t->how == TOUCH_READ_NC ? FLAG_NC : 0;
+    uint32_t warp = t->w->number;
+    if (!may_read(t, b.written_min, b.written_max, b.written_any))
+        return false;
+    if (is_settled(t, b.read_min, b.read_all))
+        return true;
+    if (a_lane && b.read_max < begin_of(t->began)) {
+        fill_marks(s.read, mark_now(t->w, warp * NUM_LANES) | flags, num,
+                   a_lane);
+        return true;
+    }
+    for (uint32_t n = 0; n < num; n++) {
+        t->who = a_lane ? warp * NUM_LANES + n / a_lane : WARP_OF + warp;
+        s.read[n] = with_reader(t, s.read[n]) | flags;
+    }
+    return true;
+}
+
+/* Whether nobody but the writing threads themselves has touched the grains. */
+static bool
+write_run(const Toucher *t, Shadows s, uint32_t num, uint32_t a_lane)
+{
+    uint64_t first = mark_now(t->w, t->w->number * NUM_LANES);
+    bool shared = t->space == SPACE_SHARED;
+    int64_t past = begin_of(shared ? t->now : t->began);
+    int64_t block = begin_of(t->block_began);
+    uint64_t bad = 0;
+    for (uint32_t n = 0; n < num; n++) {
+        int64_t written = (int64_t)s.written[n], read = (int64_t)s.read[n];
+        uint64_t by = s.read[n] & (WHO_MASK | FLAG_BLOCKS | FLAG_NC);
+        uint64_t other = by ^ who_of(first + n / a_lane);
+        bad |= (uint64_t)(written >= past);
+        bad |= (uint64_t)(read >= past) & (uint64_t)(read < block || other);
+        bad |= s.written[n] & FLAG_ASYNC;
+    }
+    if (bad)
+        return false;
+    fill_marks(s.written, first, num, a_lane);
+    return true;
+}
+
+/* ---- few grains that many lanes read ---------------------------------------
+ */
+
+enum { MOST_CELLS = 2048 };
+
+/* The grains from the lowest on: a bit for each that somebody reads, and that
+ * several do; and a lane that does. */
+typedef struct Readers {
+    uint64_t lowest;
+    uint32_t words;
+    uint32_t any[MOST_CELLS / 32 + 1], several[MOST_CELLS / 32 + 1];
+    uint8_t lane[MOST_CELLS + 32];
+} Readers;
+
+static bool
+find_extent(const Touched *x, int shift, uint32_t num, Readers *r)
+{
+    uint64_t low = UINT64_MAX, high = 0;
+    FOR_LANES(l)
+    {
+        low = x->address[l] < low ? x->address[l] : low;
+        high = x->address[l] > high ? x->address[l] : high;
+    }
+    uint64_t first = ((low - x->base) >> shift) / num * num;
+    uint64_t last = ((high - x->base) >> shift) + num;
+    if (last - first > MOST_CELLS)
+        return false;
+    r->lowest = first;
+    r->words = (uint32_t)(last - first + 31) / 32;
+    memset(r->any, 0, r->words * sizeof *r->any);
+    memset(r->several, 0, r->words * sizeof *r->several);
+    return true;
+}
+
+/* False: an access is not at a multiple of its own grains. */
+static bool
+note_readers(const Touched *x, int shift, uint32_t num, Readers *r)
+{
+    uint32_t ones = num == 32 ? ~0u : (1u << num) - 1;
+    uint64_t previous = UINT64_MAX;
+    FOR_LANES_OF(l, x->lanes)
+    {
+        uint64_t cell = ((x->address[l] - x->base) >> shift) - r->lowest;
+        uint32_t mask = ones << (cell & 31);
+        if (cell & (num - 1))
+            return false;
+        r->several[cell / 32] |= r->any[cell / 32] & mask;
+        if (cell == previous)
+            continue;
+        previous = cell;
+        r->any[cell / 32] |= mask;
+        memset(r->lane + cell, (int)l, num);
+    }
+    return true;
+}
+
+static bool
+read_word(Toucher *t, Shadows s, const Readers *r, uint32_t word)
+{
+    uint64_t flags = t->how == TOUCH_READ_NC ? FLAG_NC : 0;
+    uint32_t warp = t->w->number;
+    FOR_LANES_OF(bit, r->any[word])
+    {
+        uint32_t n = word * 32 + bit;
+        uint64_t written = s.written[n], read = s.read[n];
+        if (!may_read(t, (int64_t)written, (int64_t)written, written))
+            return false;
+        if (is_settled(t, (int64_t)read, read))
+            continue;
+        t->who = r->several[word] >> bit & 1 ? WARP_OF + warp
+                                             : warp * NUM_LANES + r->lane[n];
+        s.read[n] = with_reader(t, read) | flags;
+    }
+    return true;
+}
+
+static bool
+read_few(Toucher *t, const Touched *x, int shift, uint32_t num)
+{
+    Readers r;
+    if (num > 16 || !find_extent(x, shift, num, &r) ||
+        !note_readers(x, shift, num, &r))
+        return false;
+    for (uint32_t word = 0; word < r.words; word++)
+        if (r.any[word] &&
+            !read_word(t, shadows_at(x->shadows, r.lowest), &r, word))
             return false;
     return true;
+}
+
+/* ---- a warp ----------------------------------------------------------------
+ */
+
+void
+ptx_touch_lanes(Warp *w, const Insn *i, Space space, Touch how,
+                const Touched *x)
+{
+    Toucher t = toucher_of(w, i, space, how);
+    int shift = __builtin_ctz(w->block->kernel->grain[space]);
+    uint32_t num = num_cells(w, space, x->bytes);
+    Shadows s = shadows_at(x->shadows, (x->address[0] - x->base) >> shift);
+    bool done = false;
+    if (x->stride == x->bytes && how == TOUCH_WRITE)
+        done = write_run(&t, s, num * NUM_LANES, num);
+    else if (how == TOUCH_WRITE)
+        done = false;
+    else if (x->stride == x->bytes)
+        done = read_run(&t, s, num * NUM_LANES, num);
+    else if (x->stride == 0)
+        done = read_run(&t, s, num, 0);
+    else
+        done = read_few(&t, x, shift, num);
+    if (!done)
+        touch_each(&t, x, shift, num);
 }
 
 /* ---- copies that have begun --------------------------------------------- */
 
 void
-ptx_shadow_begin_async(Warp *w, const Insn *i, uint32_t lane, Shadow *cells,
+ptx_shadow_begin_async(Warp *w, const Insn *i, uint32_t lane, Shadows s,
                        uint64_t address, uint32_t bytes)
 {
-    ptx_touch(w, i, lane, TOUCH_WRITE, SPACE_SHARED, cells, address, bytes);
+    ptx_touch(w, i, lane, TOUCH_WRITE, SPACE_SHARED, s, address, bytes);
     uint32_t num = num_cells(w, SPACE_SHARED, bytes);
     for (uint32_t n = 0; n < num; n++)
-        cells[n].written |= FLAG_ASYNC;
+        s.written[n] |= FLAG_ASYNC;
 }
 
 void
-ptx_shadow_end_async(Warp *w, uint32_t lane, Shadow *cells, uint32_t bytes)
+ptx_shadow_end_async(Warp *w, uint32_t lane, Shadows s, uint32_t bytes)
 {
     uint32_t num = num_cells(w, SPACE_SHARED, bytes);
     for (uint32_t n = 0; n < num; n++)
-        cells[n].written = mark_now(w, w->number * NUM_LANES + lane);
+        s.written[n] = mark_now(w, w->number * NUM_LANES + lane);
 }
 
 /* ---- shadows of global memory ------------------------------------------- */
 
 /* Memory is used only where cells are touched. */
-static Shadow *
+static Shadows
 map_cells(size_t num)
 {
-    void *p = mmap(NULL, num * sizeof(Shadow), PROT_READ | PROT_WRITE,
-                   MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    uint64_t *p = mmap(NULL, 2 * num * sizeof *p, PROT_READ | PROT_WRITE,
+                       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (p == MAP_FAILED) {
         fprintf(stderr,
                 "PTX emulator: no address space for the shadows of "
@@ -263,24 +526,25 @@ map_cells(size_t num)
                 num);
         exit(3);
     }
-    return p;
+    return (Shadows){p, p + num};
 }
 
 void
 ptx_shadow_unmap(PtxMachine *m)
 {
     for (int i = 0; i < m->maps.len; i++)
-        munmap(m->maps.data[i].cells, m->maps.data[i].bytes * sizeof(Shadow));
+        munmap(m->maps.data[i].shadows.written,
+               2 * m->maps.data[i].bytes * sizeof(uint64_t));
     m->maps.len = 0;
 }
 
-Shadow *
+Shadows
 ptx_shadow_map(PtxMachine *m, uint64_t begin, uint64_t bytes)
 {
     for (int i = 0; i < m->maps.len; i++)
         if (m->maps.data[i].begin == begin && m->maps.data[i].bytes == bytes)
-            return m->maps.data[i].cells;
+            return m->maps.data[i].shadows;
     ShadowMap map = {begin, bytes, map_cells(bytes)};
     VEC_PUSH(m->arena, m->maps, map);
-    return map.cells;
+    return map.shadows;
 }

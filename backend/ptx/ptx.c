@@ -9,6 +9,9 @@
  *   ptx_memory.c  loads and stores
  *   ptx_reduce.c  reductions of a team
  *   ptx_rows.c    rows that stay in registers
+ *   ptx_columns.c reductions of columns
+ *   ptx_reuse.c   what reductions and loops over the same elements share
+ *   ptx_tree.c    the tree of a reduction, by shuffles
  *   ptx_tiles.c   contractions in tiles (with ptx_operand.c, ptx_stage.c and
  *                 ptx_tile_shape.c)
  *   ptx_scan.c    running sums and sorts of a team

@@ -2,7 +2,7 @@
  * ptx_emit.h - shared by the files that turn kernels into PTX
  *
  * The work of a kernel is a sequence of items: the points of its grid and,
- * where an item is nothing but one loop, of that loop.  There are four
+ * where an item is nothing but one loop, of that loop.  There are five
  * mappings:
  *
  *   threads   an item, or some that are neighbours in memory, is done by a
@@ -13,8 +13,9 @@
  *             else is executed by each of its threads.
  *   rows      an item with reductions of a row that fits registers is done by a
  *             team of a warp's threads, which exchange by shuffles
- *   tiles     a contraction is done for a rectangle of items by a block, which
- *             stages both operands in shared memory
+ *   columns   reductions of neighbouring columns are done by a block, a group
+ * of columns and a stripe by each thread tiles     a contraction is done for a
+ * rectangle of items by a block, which stages both operands in shared memory
  *
  * The parts that are the same on every machine are emitted by emit_*.c, with
  * tile.rows of an Emit for the neighbours.
@@ -32,14 +33,19 @@ enum {
 };
 
 typedef struct PtxGroups PtxGroups;
-typedef struct PtxShared PtxShared;
-typedef struct PtxRow PtxRow;
+typedef struct PtxReuse PtxReuse;
+
+/* A value of an earlier stage. */
+typedef struct PtxKept {
+    EmitValue *value;
+} PtxKept;
 
 /* Rows in registers (ptx_rows.c). */
 typedef struct PtxRows {
-    int64_t length;    /* elements of a row; 0: not this mapping */
-    int width, slots;  /* neighbours of a group; groups of a thread */
-    PtxShared *shared; /* values that several stages use */
+    int64_t length;   /* elements of a row; 0: not this mapping */
+    int width, slots; /* neighbours of a group; groups of a thread */
+    PtxReuse *stages;
+    PtxKept **kept; /* values of each slot */
 } PtxRows;
 
 typedef struct PtxShape {
@@ -54,6 +60,7 @@ typedef struct PtxShape {
     int64_t shared;    /* bytes */
     PtxTiles tiles;
     PtxRows rows;
+    bool columns; /* team: stripes; items: groups of `width` columns */
 } PtxShape;
 
 typedef struct Ptx {
@@ -61,10 +68,10 @@ typedef struct Ptx {
     PtxShape shape;
     Val thread, block, num_blocks; /* words */
     Val lane;                      /* the thread's number in its team */
-    Val active;                    /* whether the team has an item; an i1 */
+    Val column; /* of columns: the number of its group in the block */
+    Val active; /* whether the team has an item; an i1 */
     Val shared;
     PtxGroups *groups; /* of the tile's rows, if there are several */
-    PtxRow *row;       /* of rows: the one that is being emitted */
     bool together;     /* nodes are emitted for a team, not for a thread */
     Val products[BE_MAX_ROWS]; /* of tiles: the contraction's values for the
                                   items that are executed at once */
@@ -119,6 +126,29 @@ PtxBytes be_ptx_bytes_along(Emit *e, const KVar *row);
 void be_ptx_emit_grid(Ptx *p);
 void be_ptx_emit_loop(Emit *e, const KNode *n);
 
+/* Whether d is a multiple of the width, whatever the batch is. */
+bool be_ptx_is_whole(Dim d, int width);
+
+/* ---- shared values (ptx_reuse.c) --------------------------------------------
+ */
+
+/* The body of a reduction or loop, and its indices; NULL of other nodes. */
+const KBlock *be_ptx_body_of(const KNode *n);
+const KRanges *be_ptx_ranges_of(const KNode *n);
+/* Whether a body has neither reductions nor loops. */
+bool be_ptx_is_plain(const KBlock *b);
+/* What stages with equal ranges share, in e's arena; nodes remain the caller's.
+ */
+PtxReuse *be_ptx_reuse(const Emit *e, const KNode *const *nodes, int num);
+/* Registers for an element's values that later stages take. */
+int be_ptx_reuse_kept(const PtxReuse *s);
+/* Room for the values of the elements that are emitted together. */
+PtxKept *be_ptx_kept_new(const Emit *e);
+/* The body of a stage at the current indices, after that of all stages before
+ * it. */
+void be_ptx_reuse_emit(Emit *e, const PtxReuse *s, const KNode *stage,
+                       PtxKept *kept);
+
 /* ---- memory (ptx_memory.c) ---------------------------------------------- */
 
 void be_ptx_load(Emit *e, const KNode *n);
@@ -140,11 +170,42 @@ void be_ptx_reduce(Emit *e, const KNode *n);
 /* Shared memory that reductions of n's kind need for that many threads. */
 int64_t be_ptx_reduce_bytes(const KNode *n, int threads);
 
+/* ---- trees (ptx_tree.c) ------------------------------------------------- */
+
+/* The partial results of a team's thread: v[round * width + i] is that of
+ * stripe (round * team + lane) * width + i. */
+typedef struct PtxTree {
+    Ptx *p;
+    const EmitFold *fold;
+    Val lane;
+    int team, width;  /* powers of two; at most a warp */
+    int rounds, have; /* a power of two; those with elements */
+    EmitPartial v[BE_STRIPES];
+} PtxTree;
+/* The total, in all threads of the team; all of the warp take part. */
+EmitPartial be_ptx_tree_fold(PtxTree *t);
+
+/* Partial results in shared memory: offsets of their values and numbers. */
+typedef struct PtxParts {
+    int64_t values, numbers;
+} PtxParts;
+int64_t be_ptx_part_bytes(const EmitFold *f); /* of each */
+PtxParts be_ptx_parts_at(const EmitFold *f, int64_t offset, int64_t num);
+void be_ptx_part_put(Ptx *p, const EmitFold *f, const PtxParts *at, Val slot,
+                     EmitPartial x);
+EmitPartial be_ptx_part_get(Ptx *p, const EmitFold *f, const PtxParts *at,
+                            Val slot);
+
+/* ---- rows, columns (ptx_rows.c, ptx_columns.c) -------------------------- */
+
 /* Chooses rows for s if p's kernel consists of some that fit registers. */
 bool be_ptx_rows_find(Ptx *p, PtxShape *s);
 void be_ptx_emit_rows(Ptx *p);
 void be_ptx_row_reduce(Ptx *p, const KNode *n);
 void be_ptx_row_loop(Ptx *p, const KNode *n);
+/* Chooses columns for s if that is what p's kernel reduces; s has the work. */
+bool be_ptx_columns_find(Ptx *p, PtxShape *s);
+void be_ptx_emit_columns(Ptx *p);
 
 void be_ptx_scan(Emit *e, const KNode *n);
 void be_ptx_sort(Emit *e, const KNode *n);

@@ -65,14 +65,6 @@ set_neighbours(Ptx *p, const KVar *row)
         be_emit_find_varying(&p->e, NULL);
 }
 
-/* Whether an extent has only whole groups. */
-static bool
-is_whole(Dim extent, int width)
-{
-    return extent.c % width == 0 &&
-           (ir_dim_is_const(extent) || extent.k % width == 0);
-}
-
 /* Some neighbours out of `extent`; the last ones may not exist. */
 static void
 emit_neighbours(Ptx *p, const KVar *row, Val extent, Val group)
@@ -82,7 +74,7 @@ emit_neighbours(Ptx *p, const KVar *row, Val extent, Val group)
     int width = p->shape.width;
     Val wide = be_emit_word(e, width);
     Val first = be_mul(u, group, wide), next = be_add(u, first, wide);
-    bool whole = !e->k->segments.len && is_whole(row->extent, width);
+    bool whole = !e->k->segments.len && be_ptx_is_whole(row->extent, width);
     e->indices[row->id] = (EmitIndex){.base = first};
     e->tile.rows = width;
     if (whole) {
@@ -261,6 +253,8 @@ be_ptx_emit_grid(Ptx *p)
         be_ptx_emit_tiles(p);
     else if (p->shape.rows.length)
         be_ptx_emit_rows(p);
+    else if (p->shape.columns)
+        be_ptx_emit_columns(p);
     else if (p->e.k->segments.len)
         emit_parts(p);
     else if (p->shape.team > 1)

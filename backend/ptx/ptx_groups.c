@@ -19,10 +19,16 @@ struct PtxGroups {
     Along *vars, *values; /* by id; values: SAME or ANY */
 };
 
+bool
+be_ptx_is_whole(Dim d, int width)
+{
+    return d.c % width == 0 && (ir_dim_is_const(d) || d.k % width == 0);
+}
+
 static bool
 divides(int width, Dim d)
 {
-    return d.c % width == 0 && (ir_dim_is_const(d) || d.k % width == 0);
+    return be_ptx_is_whole(d, width);
 }
 
 /* An ascending index is a multiple of the width at the first of a group, and so

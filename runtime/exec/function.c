@@ -184,6 +184,7 @@ load_op(RtRun *run, RtFunction *fn, IrOp *op, RtHostOp *h)
                            fn->ir->name, ir_op_info[op->kind].name);
     h->op = op;
     h->run = info->run;
+    h->only_enqueues = info->only_enqueues;
     TRY(load_values(run, fn, op->num_operands, op->operands, &h->in));
     TRY(load_values(run, fn, op->num_results, op->results, &h->out));
     if (op->num_operands > run->max_operands)

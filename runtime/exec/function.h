@@ -24,6 +24,7 @@ typedef VEC(RtReplicaWord) RtReplicaRows;
 
 struct RtHostOp {
     RtOpRun *run;
+    bool only_enqueues;
     const IrOp *op;
     RtValue *in, *out;
     union {
@@ -57,6 +58,7 @@ typedef Status RtOpPrepare(RtRun *run, RtFunction *fn, RtHostOp *h);
 /* A kind of operation that the runtime executes; prepare is NULL for others. */
 typedef struct RtHostOpInfo {
     unsigned where; /* allowed contexts: a bit for each IrFuncKind */
+    bool only_enqueues; /* in programs that are ahead of their devices */
     RtOpRun *run;
     RtOpPrepare *prepare;
 } RtHostOpInfo;

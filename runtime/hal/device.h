@@ -118,9 +118,16 @@ typedef struct RtKernelLaunch {
  * their work. */
 typedef struct RtProgramLaunch {
     int program;
-    TfdCall *call;  /* of its first replica on the device */
+    TfdCall *call; /* of its first replica on the device */
+    /* Not 0: with this number launches of the call read equal sizes of batches:
+     * what it enqueues depends on nothing but values that it loads. */
+    int sizes;
     int32_t status; /* what it returned, when it has */
 } RtProgramLaunch;
+
+/* A part of a program that the host has whenever the program is executed.  0,
+ * or a status that ends the program. */
+typedef int32_t RtProgramCall(void *context, const void *op);
 
 /* Code that reads and writes device memory beside the plan's own; only devices
  * that execute host code. */
@@ -167,6 +174,10 @@ typedef struct RtProgramOps {
     void (*copy)(RtDevice *d, void *to, const void *from, size_t n);
     void (*store)(RtDevice *d, void *at, const void *word, size_t n);
     int32_t (*load)(RtDevice *d, void *word, const void *at, size_t n);
+    /* Returns call(context, op), which may wait.  What a program does without
+     * it may be recorded, and is not done again.  NULL: nothing is recorded. */
+    int32_t (*call)(RtDevice *d, RtProgramCall *call, void *context,
+                    const void *op);
     /* Copies the parts at this point of the program, for item->look, which is
      * called, in order, by load, by a defer that finds no room, or when the
      * host asks with `look`.  Like load it returns the status of a look that

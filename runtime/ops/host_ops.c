@@ -12,9 +12,11 @@ enum {
     IN_ELEMENT = 1 << FUNC_HOST
 };
 
+enum { ACTS, ENQUEUES };
+
 const RtHostOpInfo rt_host_ops[NUM_OPS] = {
-#define HOST_OP(kind, where, prepare)                                          \
-    [OP_##kind] = {where, rt_op_##kind, rt_prepare_##prepare},
+#define HOST_OP(kind, where, part, prepare)                                    \
+    [OP_##kind] = {where, part, rt_op_##kind, rt_prepare_##prepare},
 #include "runtime/ops/host_ops.def"
 #undef HOST_OP
 };

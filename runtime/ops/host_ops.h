@@ -6,7 +6,7 @@
 
 #include "runtime/exec/function.h"
 
-#define HOST_OP(kind, where, prepare)                                          \
+#define HOST_OP(kind, where, part, prepare)                                    \
     RtOpPrepare rt_prepare_##prepare;                                          \
     RtOpRun rt_op_##kind;
 #include "runtime/ops/host_ops.def"

@@ -42,12 +42,23 @@ typedef struct Copied {
     bool changes; /* with the next launch */
 } Copied;
 
-enum { MOST_COMPARED = 4 << 10 }; /* bytes of an operand: more are copied */
+enum {
+    MOST_COMPARED = 4 << 10, /* bytes of an operand: more are copied */
+    MOST_SIZES = 4           /* sizes of batches that are told apart */
+};
+
+/* The sizes that a device's launches had, each number by number. */
+typedef struct Sizes {
+    int64_t *words; /* of each replica, each batch that the program names */
+    int num;
+} Sizes;
 
 struct RtLaunch {
     const RtHostOp *h;
     RtFunction *program, *full; /* full: NULL if there is none */
     VEC(Full) symbols;          /* that the program names */
+    VEC(int) batches;           /* and all batches whose sizes it may read */
+    Sizes *sizes;               /* for each device */
     int64_t *staged;            /* for each operand: where a host value goes */
     Copied *copied;             /* and what is there */
     RtInvocation *plain;        /* for each replica */
@@ -64,10 +75,21 @@ typedef struct Collect {
 } Collect;
 
 static void
+note_batch(Collect *c, int32_t symbol)
+{
+    int batch = ir_symbol_batch(c->run->module, symbol);
+    for (int i = 0; i < c->launch->batches.len; i++)
+        if (c->launch->batches.data[i] == batch)
+            return;
+    VEC_PUSH(c->run->arena, c->launch->batches, batch);
+}
+
+static void
 note_symbol(Collect *c, int32_t symbol)
 {
     if (symbol < 0)
         return;
+    note_batch(c, symbol);
     Full full = {ir_symbol_word(c->run->module, symbol),
                  c->run->module->symbols.data[symbol].bound};
     for (int i = 0; i < c->launch->symbols.len; i++) {
@@ -75,6 +97,14 @@ note_symbol(Collect *c, int32_t symbol)
             return;
     }
     VEC_PUSH(c->run->arena, c->launch->symbols, full);
+}
+
+static void
+note_batches(Collect *c, int n, const Dim *dims)
+{
+    for (int i = 0; i < n; i++)
+        if (dims[i].sym >= 0)
+            note_batch(c, dims[i].sym);
 }
 
 static void
@@ -98,10 +128,13 @@ note_op(IrOp *op, void *data)
     note_values(c, op->num_results, op->results);
     for (int r = 0; r < op->num_regions; r++)
         note_values(c, op->regions[r]->args.len, op->regions[r]->args.data);
-    if (ir_attr_index(op->kind, A_dims) >= 0 && op->kind != OP_row_start) {
+    if (ir_attr_index(op->kind, A_dims) >= 0) {
         int n;
         const Dim *dims = ir_dims(op, A_dims, &n);
-        note_dims(c, n, dims);
+        if (op->kind == OP_row_start)
+            note_batches(c, n, dims);
+        else
+            note_dims(c, n, dims);
     }
 }
 
@@ -228,6 +261,16 @@ init_copied(RtRun *run, RtLaunch *l)
 }
 
 static void
+init_sizes(RtRun *run, RtLaunch *l)
+{
+    size_t num = (size_t)run->replicas_each * (size_t)l->batches.len;
+    l->sizes = NEW_ARRAY(run->arena, Sizes, (size_t)run->num_devices);
+    for (int i = 0; run->enqueues && i < run->num_devices; i++)
+        l->sizes[i].words =
+            NEW_ARRAY(run->arena, int64_t, num * BATCH_WORDS * MOST_SIZES);
+}
+
+static void
 bind(RtRun *run, RtLaunch *l, int replica)
 {
     const IrOp *op = l->h->op;
@@ -269,6 +312,7 @@ rt_bind_launches(RtRun *run)
             NEW_ARRAY(run->arena, RtProgramLaunch, (size_t)run->num_devices);
         l->ends = NEW_ARRAY(run->arena, RtEvent, (size_t)run->num_devices);
         init_copied(run, l);
+        init_sizes(run, l);
         for (int r = 0; r < run->num_replicas; r++)
             bind(run, l, r);
         link_calls(run, l->plain);
@@ -335,6 +379,42 @@ copy_dims(const RtRun *run, RtExecutor *executor)
                     executor->sent_dims, run->dims_bytes);
 }
 
+/* Compares the sizes of a device's batches with words, or writes them there. */
+static bool
+match_sizes(const RtRun *run, const RtLaunch *l, const RtExecutor *first,
+            int64_t *words, bool writes)
+{
+    size_t n = BATCH_WORDS * sizeof *words;
+    bool match = true;
+    for (int r = 0; r < run->replicas_each; r++)
+        for (int i = 0; i < l->batches.len; i++, words += BATCH_WORDS) {
+            const int64_t *now =
+                first[r].dims + l->batches.data[i] * BATCH_WORDS;
+            match = match && memcmp(words, now, n) == 0;
+            if (writes)
+                memcpy(words, now, n);
+        }
+    return match;
+}
+
+/* For RtProgramLaunch: 0 for sizes beyond the first MOST_SIZES. */
+static int
+number_of_sizes(const RtRun *run, RtLaunch *l, int device)
+{
+    const RtExecutor *first = &run->replicas[device * run->replicas_each];
+    int each = run->replicas_each * l->batches.len * BATCH_WORDS;
+    Sizes *s = &l->sizes[device];
+    if (!run->enqueues)
+        return 0;
+    for (int i = 0; i < s->num; i++)
+        if (match_sizes(run, l, first, s->words + i * each, false))
+            return i + 1;
+    if (s->num == MOST_SIZES)
+        return 0;
+    match_sizes(run, l, first, s->words + s->num * each, true);
+    return ++s->num;
+}
+
 static bool
 has_full_batches(const RtLaunch *l, const int64_t *dims)
 {
@@ -372,7 +452,9 @@ launch_on(RtInvocation *main, RtLaunch *l, int device)
         first[i].started = first[i].met = 0;
     }
     l->programs[device] =
-        (RtProgramLaunch){.program = inv->fn->number, .call = &inv->call};
+        (RtProgramLaunch){.program = inv->fn->number,
+                          .call = &inv->call,
+                          .sizes = number_of_sizes(run, l, device)};
     d->ops->launch_program(d->queues[QUEUE_COMPUTE], &l->programs[device]);
     run->stats.program_runs[inv->fn->number]++;
     l->ends[device] = d->ops->record(d->queues[QUEUE_COMPUTE]);

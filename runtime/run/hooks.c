@@ -56,16 +56,30 @@ end_of_op(RtInvocation *inv, const RtHostOp *h, int32_t end)
 }
 
 static int32_t
+run_op(void *context, const void *op)
+{
+    RtInvocation *inv = context;
+    const RtHostOp *h = op;
+    count_op(inv->executor);
+    if (rt_is_stopped(inv->executor->run))
+        return EXEC_STOPPED;
+    return end_of_op(inv, h, h->run(inv, h));
+}
+
+/* Programs that are ahead of their devices may have been recorded. */
+static int32_t
 hook_op(TfdCall *call, int32_t index)
 {
     RtInvocation *inv = invocation_of(call);
     if (index < 0 || index >= inv->fn->num_ops)
         return wrong_number(inv);
     const RtHostOp *h = &inv->fn->ops[index];
-    count_op(inv->executor);
-    if (rt_is_stopped(inv->executor->run))
-        return EXEC_STOPPED;
-    return end_of_op(inv, h, h->run(inv, h));
+    const RtExecutor *executor = inv->executor;
+    if (executor->replica < 0 || !executor->run->enqueues || h->only_enqueues ||
+        !executor->device->ops->program->call)
+        return run_op(inv, h);
+    return executor->device->ops->program->call(executor->device, run_op, inv,
+                                                h);
 }
 
 static int32_t

@@ -9,10 +9,11 @@
 #include "tests/unit/unit.h"
 
 #include <sys/stat.h>
+#include <unistd.h>
 
 static const char program[] =
     "var w: f32[3] = [1.0, 2.0, 3.0]\n"
-    "dataset train = range(8).map(fn(i) = f32(i)).batch(4)\n"
+    "dataset train = range(16).map(fn(i) = f32(i)).batch(4)\n"
     "fn step(x) {\n"
     "  w -= 0.001 * all_reduce(sum, w * sum(x))\n"
     "  return sum(w)\n"
@@ -21,6 +22,62 @@ static const char program[] =
     "  for x in distribute(train) { run step(x) }\n"
     "  print(\"{w}\")\n"
     "}\n";
+
+/* Steps whose work differs: by branches and rounds that the device decides on,
+ * by ragged batches, and by lines, of which there are more than are kept. */
+static const char branches[] =
+    "var w: f32[3] = [1.0, 2.0, 3.0]\n"
+    "var v: i32 = 0\n"
+    "dataset train = range(50).map(fn(i) = f32(i)).batch(4)\n"
+    "fn step(x) {\n"
+    "  w -= 0.0001 * all_reduce(sum, w * sum(x))\n"
+    "  for i in 0..300 { v += i }\n"
+    "  let s = all_reduce(sum, sum(x))\n"
+    "  print(\"sum {s}\")\n"
+    "  if i32(s) % 3 == 0 {\n"
+    "    w += 0.01\n"
+    "    print(\"a third of {sum(x)}\")\n"
+    "  } else {\n"
+    "    w *= 1.01\n"
+    "  }\n"
+    "  mut n = 0\n"
+    "  while n < i32(sum(x)) % 5 {\n"
+    "    print(\"round {n} of {w}\")\n"
+    "    n += 1\n"
+    "  }\n"
+    "  for i in 0..100 { print(\"{i}: {w}\") }\n"
+    "  for i in 0..v % 3 { print(\"late {i}\") }\n"
+    "  for i in 0..200 { print(\"{i}: {sum(x) + f32(i)}\") }\n"
+    "  return sum(w)\n"
+    "}\n"
+    "main {\n"
+    "  for e in 0..3 { for x in distribute(train) { run step(x) } }\n"
+    "  print(\"{w} {v}\")\n"
+    "}\n";
+
+/* More kernels in a step, and more rounds, than are recorded. */
+static const char large[] = "var v: i32 = 0\n"
+                            "fn step() {\n"
+                            "  for i in 0..9000 { v += i }\n"
+                            "  mut n = 0\n"
+                            "  while n < 300 {\n"
+                            "    n += 1\n"
+                            "    v += n\n"
+                            "  }\n"
+                            "  for i in 0..9000 { v += i }\n"
+                            "}\n"
+                            "fn few() {\n"
+                            "  mut n = 0\n"
+                            "  while n < 300 {\n"
+                            "    n += 1\n"
+                            "    v += n\n"
+                            "  }\n"
+                            "}\n"
+                            "main {\n"
+                            "  for i in 0..3 { run step() }\n"
+                            "  for i in 0..4 { run few() }\n"
+                            "  print(\"{v}\")\n"
+                            "}\n";
 
 static const char *dir; /* with the plans */
 
@@ -44,10 +101,10 @@ static const char *
 plan_of(Arena *a, const char *name)
 {
     const char *plan = arena_printf(a, "%s/%s.tfp", dir, name);
-    const char *source = strcmp(name, "small")
-                             ? arena_printf(a, "%s/docs/examples/%s.tfd",
-                                            getenv("TFD_ROOT"), name)
-                             : arena_printf(a, "%s/small.tfd", dir);
+    const char *source = arena_printf(a, "%s/%s.tfd", dir, name);
+    if (access(source, F_OK) != 0)
+        source = arena_printf(a, "%s/docs/examples/%s.tfd", getenv("TFD_ROOT"),
+                              name);
     run_ok(a, "tfdc %s --devices gpu:0 -o %s", source, plan);
     return plan;
 }
@@ -59,7 +116,8 @@ bits_are_those_of_the_cpu(void **state)
     static const struct {
         const char *name;
         int seeds;
-    } rows[] = {{"small", 20}, {"linear", 5}, {"schedule", 1}, {"metric", 1}};
+    } rows[] = {{"small", 20},   {"linear", 5}, {"schedule", 1},
+                {"branches", 3}, {"large", 1},  {"metric", 1}};
     Arena *a = *state;
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         const char *plan = plan_of(a, rows[i].name);
@@ -330,6 +388,7 @@ static const char *const shortages[] = {
     "no memory for the streams of cuda:0",
     " kernels of cuda:0",
     "no memory for the handles of cuda:0",
+    "no memory for the graphs of cuda:0",
 };
 
 static void
@@ -377,6 +436,8 @@ is_needed(const char *call, int n)
                                          "cuMemFreeHost",
                                          "cuStreamDestroy_v2",
                                          "cuEventDestroy_v2",
+                                         "cuGraphExecDestroy",
+                                         "cuGraphDestroy",
                                          "cuGetErrorName",
                                          "cuGetErrorString"};
     for (size_t i = 0; i < sizeof others / sizeof *others; i++)
@@ -436,6 +497,8 @@ make_programs(void **state)
     Arena *a = arena_new(NULL, "runs");
     dir = work_dir(a);
     write_text(arena_printf(a, "%s/small.tfd", dir), program);
+    write_text(arena_printf(a, "%s/branches.tfd", dir), branches);
+    write_text(arena_printf(a, "%s/large.tfd", dir), large);
     *state = a;
     return 0;
 }

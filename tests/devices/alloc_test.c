@@ -68,7 +68,6 @@ count_ten_steps(void *data, int64_t step)
  * dataset function, prints and collectives of a step, and values that main
  * takes back. */
 static const char training[] =
-    "symbols b <= 4 alone, n <= 2, N <= 4\n"
     "param @lr: f32 = 0.5\n"
     "var @w: f32[300] sync(on_write) aggregate(none) init @w.init at 1:1+1\n"
     "dataset @d {\n"
@@ -119,6 +118,18 @@ static const char training[] =
     "  return\n"
     "}\n";
 
+static const char *devices; /* NULL: two CPU devices */
+
+static Plan *
+plan_of_training(Arena *a)
+{
+    int num = devices ? 1 : 2;
+    const char *text = arena_printf(
+        a, "symbols b <= 4 alone, n <= %d, N <= 4\n%s", 4 / num, training);
+    return build_plan_for(a, build_program(a, num, text),
+                          devices ? "native,sm_80" : NULL);
+}
+
 static void
 allocations_are_counted(void **state)
 {
@@ -137,11 +148,12 @@ steps_allocate_nothing(void **state)
     (void)state;
     for (int threads = 0; threads < 2; threads++) {
         Arena *a = arena_new(NULL, "test");
-        Plan *p = build_plan(a, build_program(a, 2, training));
+        Plan *p = plan_of_training(a);
         FILE *out = fopen("/dev/null", "w");
         int64_t last = 0;
         RtOptions options = {.out = out,
                              .err = stderr,
+                             .devices = devices,
                              .pipeline_threads = threads,
                              .on_step = count_ten_steps,
                              .on_step_data = &last};
@@ -157,8 +169,9 @@ steps_allocate_nothing(void **state)
 }
 
 int
-main(void)
+main(int argc, char **argv)
 {
+    devices = argc > 1 ? argv[1] : NULL;
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(allocations_are_counted),
         cmocka_unit_test(steps_allocate_nothing),

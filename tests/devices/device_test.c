@@ -181,7 +181,7 @@ compute_of(RtDevice *d)
 static int32_t
 run(RtDevice *d, int program, TfdCall *call)
 {
-    RtProgramLaunch launch = {program, call, -1};
+    RtProgramLaunch launch = {program, call, 0, -1};
     d->ops->launch_program(compute_of(d), &launch);
     rt_event_wait(d->ops->record(compute_of(d)));
     return launch.status;
@@ -221,7 +221,7 @@ check_order(RtDevice *d)
     RtQueue *q = compute_of(d);
     RtDevicePtr a = allocate(d, 64), b = allocate(d, 64);
     TfdCall call = {.abi = TFD_ABI, .base = rt_ptr_address(a)};
-    RtProgramLaunch launch = {COUNT_UP, &call, -1};
+    RtProgramLaunch launch = {COUNT_UP, &call, 0, -1};
     int64_t n = 6, before = 0, after = 0, filled = 0;
     ops->copy_in(q, a, &n, sizeof n);
     ops->copy_out(q, &before, a, sizeof before);
@@ -302,7 +302,7 @@ check_many(RtDevice *d)
     RtDevicePtr p = allocate(d, 64);
     TfdCall call = {.abi = TFD_ABI, .base = rt_ptr_address(p)};
     for (int i = 0; i < MANY; i++) {
-        launches[i] = (RtProgramLaunch){COUNT_UP, &call, -1};
+        launches[i] = (RtProgramLaunch){COUNT_UP, &call, 0, -1};
         d->ops->launch_program(compute_of(d), &launches[i]);
     }
     rt_event_wait(d->ops->record(compute_of(d)));
@@ -479,7 +479,7 @@ devices_run_at_the_same_time(void **state)
         char *in[] = {(char *)&present};
         TfdCall call = {.abi = TFD_ABI, .in = in, .context = own};
         TfdCall others = {.abi = TFD_ABI, .in = in, .context = other};
-        RtProgramLaunch launch = {MEET, &others, -1};
+        RtProgramLaunch launch = {MEET, &others, 0, -1};
         other->ops->launch_program(compute_of(other), &launch);
         assert_int_equal(run(own, MEET, &call), 0);
         rt_event_wait(other->ops->record(compute_of(other)));
@@ -495,7 +495,7 @@ check_bound(RtDevice *d)
     RtWaitWord go = {0};
     char *in[] = {(char *)&go};
     TfdCall call = {.abi = TFD_ABI, .in = in, .context = d};
-    RtProgramLaunch launch = {LINGER, &call, -1};
+    RtProgramLaunch launch = {LINGER, &call, 0, -1};
     double begin = rt_seconds();
     d->ops->launch_program(compute_of(d), &launch);
     RtEvent end = d->ops->record(compute_of(d));

@@ -151,6 +151,7 @@ cuda_close(RtDevice *d)
         c->cu->cuCtxSetCurrent(c->context);
         for (int i = 0; i < NUM_QUEUES; i++)
             rt_cuda_queue_drain(c, &c->queues[i]);
+        rt_cuda_traces_free(c);
         if (c->programs.done)
             c->cu->cuEventDestroy_v2(c->programs.done);
         if (c->programs.pinned)

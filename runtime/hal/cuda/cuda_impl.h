@@ -2,8 +2,8 @@
  * cuda_impl.h - what the files of the CUDA devices share
  *
  * From the bottom up: the driver (driver.c), the host's pinned memory
- * (staging.c), queues (queue.c), kernels (code.c), programs (program.c), and
- * the device (cuda.c).
+ * (staging.c), queues (queue.c), kernels (code.c), recordings of programs
+ * (trace.c), programs (program.c), and the device (cuda.c).
  */
 #ifndef TFD_RUNTIME_HAL_CUDA_CUDA_IMPL_H
 #define TFD_RUNTIME_HAL_CUDA_CUDA_IMPL_H
@@ -46,6 +46,8 @@ enum {
     CUDA_PIECE = 1 << 20,     /* bytes that one of them takes */
     CUDA_STAGING = 8 << 20,   /* bytes of all of them */
     CUDA_WORD_BYTES = 64,     /* for a word that a program loads */
+    CUDA_SEGMENTS = 256,      /* of the recording of a launch */
+    CUDA_NODES = 1 << 15,     /* of their graphs */
     CUDA_PARAM_BYTES = 0x1100 /* of a kernel, before PTX 8.1 */
 };
 
@@ -90,12 +92,83 @@ typedef struct CudaPrograms {
     bool has_thread, is_closing;
     bool is_running; /* as far as the host has seen */
     RtProgramLaunch *launch;
+    struct CudaTrace *trace; /* of the launch; NULL: it is not recorded */
     uint64_t end;
     RtWaitWord launched, ended; /* so many */
     CUevent done;               /* for waits of the program */
     char *pinned; /* a word that it has loaded, and RtDeferrals.bytes */
     char *piece;  /* CUDA_PIECE, pinned, of what it reads; NULL until it does */
 } CudaPrograms;
+
+/* ---- recordings of programs (trace.c) -------------------------------------
+ */
+
+/* Where the host has a part in a program. */
+typedef enum CudaBreakKind {
+    BREAK_END,  /* of the program */
+    BREAK_CALL, /* it calls a function */
+    BREAK_LOAD, /* it sees a value, and what was deferred before */
+    BREAK_LOOK, /* it has to look at what was deferred */
+    BREAK_LIMIT /* the rest is not recorded */
+} CudaBreakKind;
+
+typedef struct CudaBreak {
+    CudaBreakKind kind;
+    size_t bytes;        /* LOAD: of the value */
+    RtProgramCall *call; /* CALL, of these: */
+    void *context;
+    const void *op;
+} CudaBreak;
+
+typedef struct CudaItem {
+    RtDeferred item;
+    size_t bytes;
+} CudaItem;
+
+typedef struct CudaSegment {
+    CUgraphExec graph; /* NULL: nothing is enqueued */
+    CudaBreak end;
+    int64_t value;             /* loaded before, if its parent loads one */
+    struct CudaSegment *first; /* child: what may follow */
+    struct CudaSegment *next;  /* sibling */
+    int num_items;
+    CudaItem *items; /* deferred in it */
+    int32_t *at;     /* TfdCall.at of each replica at its end */
+} CudaSegment;
+
+/* Of a launch with some sizes of batches. */
+typedef struct CudaTrace {
+    const TfdCall *call;
+    int sizes;
+    bool was_executed; /* once, at least */
+    bool is_too_large;
+    int num_segments, num_nodes;
+    CudaSegment *root; /* NULL: not recorded yet */
+    struct CudaTrace *next;
+} CudaTrace;
+
+typedef enum CudaMode {
+    CUDA_DIRECT,  /* a program's work goes to the stream */
+    CUDA_RECORDS, /* which captures it */
+    CUDA_SKIPS    /* its work has been launched already */
+} CudaMode;
+
+/* The program that runs. */
+typedef struct CudaRecorder {
+    CudaMode mode;
+    bool is_capturing;
+    CudaTrace *trace;
+    CudaSegment *last;         /* that was launched; NULL: none */
+    int64_t value;             /* that its break loaded, else 0 */
+    int first_item, num_nodes; /* of the capture */
+    CudaSegment
+        *path[CUDA_SEGMENTS]; /* launched before the program is called */
+    int len, skipped;         /* of path */
+    size_t num, used; /* what the skipped part has deferred: items, bytes */
+} CudaRecorder;
+
+/* ---- a device -------------------------------------------------------------
+ */
 
 /* Of the GPU, or, where memory.host is not NULL, pinned memory of the host. */
 typedef struct CudaMemory {
@@ -117,6 +190,8 @@ typedef struct Cuda {
     CudaQueue marks; /* that programs make on the stream of programs */
     CudaStaging staging;
     CudaPrograms programs;
+    CudaRecorder recorder;
+    CudaTrace *traces;
     const RtDeviceCode *code;
     int num_kernels;
     CudaKernel *kernels;
@@ -192,7 +267,37 @@ Status rt_cuda_load(RtDevice *d, const RtDeviceCode *code) MUST_USE;
 void rt_cuda_unload(Cuda *c);
 void rt_cuda_launch(Cuda *c, CudaQueue *q, const RtKernelLaunch *launch);
 
+/* ---- recordings of programs -----------------------------------------------
+ */
+
+/* Of a launch; NULL: none, or the device has failed.  The rest is for the
+ * thread that executes programs, for the launch that it executes. */
+CudaTrace *rt_cuda_trace_find(Cuda *c, const RtProgramLaunch *l);
+/* Whether all of the program is one graph, */
+bool rt_cuda_trace_is_one(const CudaTrace *t);
+/* which this launches, on any thread. */
+void rt_cuda_trace_launch(Cuda *c, const CudaTrace *t);
+/* Executes the program, by its recording if there is one; its status. */
+int32_t rt_cuda_trace_run(Cuda *c, CudaTrace *t);
+void rt_cuda_traces_free(Cuda *c);
+
+/* The program is about to enqueue an operation.  false: it must not. */
+bool rt_cuda_may_enqueue(Cuda *c);
+/* The program is at a break: what it has enqueued is launched, if it was
+ * captured.  Then the host does its part, and the next one begins. */
+void rt_cuda_end_segment(Cuda *c, const CudaBreak *end);
+void rt_cuda_next_segment(Cuda *c, int64_t value);
+/* Whether what the program asks for has been done; then a break gives the value
+ * that was loaded, and items that are deferred are counted. */
+bool rt_cuda_skips(const Cuda *c);
+int64_t rt_cuda_skip_break(Cuda *c);
+bool rt_cuda_skip_fits(const Cuda *c, size_t bytes);
+void rt_cuda_skip_item(Cuda *c, size_t bytes);
+
 /* ---- programs ------------------------------------------------------------ */
+
+/* Waits for the work so far, and looks at what was deferred. */
+int32_t rt_cuda_wait_and_look(Cuda *c);
 
 Status rt_cuda_programs_open(Cuda *c) MUST_USE;
 Status rt_cuda_programs_load(Cuda *c) MUST_USE;

@@ -4,7 +4,8 @@
  * A program is code of the host that enqueues kernels and copies on the queue
  * of programs (q_NAME, docs/abi.md).  It runs on a thread of the device, since
  * the replicas of several devices wait for each other in it, and may be far
- * ahead of the GPU.  Until it has ended nobody else enqueues there.
+ * ahead of the GPU.  Until it has ended nobody else enqueues there.  A program
+ * whose recording is one graph is launched by whoever asks for it.
  */
 #include <assert.h>
 #include <string.h>
@@ -90,10 +91,10 @@ program_store(RtDevice *d, void *to, const void *word, size_t n)
     Cuda *c = rt_cuda_of(d);
     CUdeviceptr at = address_at(to);
     const char *bytes = word;
-    bool works = rt_cuda_enter(c);
+    bool works = true;
     for (size_t done; works && n; bytes += done, at += done, n -= done) {
         size_t unit = unit_at(at, n), num = count_equal(bytes, n, unit);
-        works = set_units(c, at, bytes, unit, num);
+        works = rt_cuda_may_enqueue(c) && set_units(c, at, bytes, unit, num);
         done = num * unit;
     }
 }
@@ -102,14 +103,13 @@ program_store(RtDevice *d, void *to, const void *word, size_t n)
 static void
 copy_out_later(Cuda *c, void *pinned, CUdeviceptr from, size_t n)
 {
-    if (n && rt_cuda_enter(c))
+    if (n && rt_cuda_may_enqueue(c))
         CALL_CUDA(c, cuMemcpyDtoHAsync_v2, pinned, from, n,
                   compute_of(c)->stream);
 }
 
-/* What was left to the host, up to here. */
-static int32_t
-wait_and_look(Cuda *c)
+int32_t
+rt_cuda_wait_and_look(Cuda *c)
 {
     wait_for_work(c);
     return c->device.deferrals ? program_look(&c->device) : 0;
@@ -119,13 +119,58 @@ static int32_t
 program_load(RtDevice *d, void *word, const void *at, size_t n)
 {
     Cuda *c = rt_cuda_of(d);
-    char *pinned = c->programs.pinned;
-    assert(n <= CUDA_WORD_BYTES);
-    copy_out_later(c, pinned, address_at(at), n);
-    int32_t status = wait_and_look(c);
-    if (!rt_device_has_failed(d))
-        memcpy(word, pinned, n);
+    int64_t value = 0;
+    int32_t status = 0;
+    assert(n <= sizeof value);
+    if (rt_cuda_skips(c)) {
+        value = rt_cuda_skip_break(c);
+    } else {
+        copy_out_later(c, c->programs.pinned, address_at(at), n);
+        rt_cuda_end_segment(c, &(CudaBreak){.kind = BREAK_LOAD, .bytes = n});
+        status = rt_cuda_wait_and_look(c);
+        memcpy(&value, c->programs.pinned, n);
+        rt_cuda_next_segment(c, value);
+    }
+    memcpy(word, &value, n);
     return status;
+}
+
+static int32_t
+program_call(RtDevice *d, RtProgramCall *call, void *context, const void *op)
+{
+    Cuda *c = rt_cuda_of(d);
+    if (rt_cuda_skips(c)) {
+        rt_cuda_skip_break(c);
+        return 0;
+    }
+    rt_cuda_end_segment(
+        c, &(CudaBreak){
+               .kind = BREAK_CALL, .call = call, .context = context, .op = op});
+    int32_t status = call(context, op);
+    rt_cuda_next_segment(c, 0);
+    return status;
+}
+
+/* There is no room for what the program defers. */
+static int32_t
+make_room(Cuda *c)
+{
+    rt_cuda_end_segment(c, &(CudaBreak){.kind = BREAK_LOOK});
+    int32_t status = rt_cuda_wait_and_look(c);
+    rt_cuda_next_segment(c, 0);
+    return status;
+}
+
+/* As program_defer counts it. */
+static bool
+skip_deferred(Cuda *c, size_t bytes)
+{
+    if (!rt_cuda_skip_fits(c, bytes))
+        rt_cuda_skip_break(c);
+    if (!rt_cuda_skips(c))
+        return false;
+    rt_cuda_skip_item(c, bytes);
+    return true;
 }
 
 static int32_t
@@ -134,8 +179,9 @@ program_defer(RtDevice *d, const RtDeferred *item, const RtDevicePart *parts,
 {
     Cuda *c = rt_cuda_of(d);
     size_t bytes = rt_parts_bytes(parts, num_parts);
-    int32_t status =
-        rt_deferrals_fit(d->deferrals, bytes) ? 0 : wait_and_look(c);
+    if (rt_cuda_skips(c) && skip_deferred(c, bytes))
+        return 0;
+    int32_t status = rt_deferrals_fit(d->deferrals, bytes) ? 0 : make_room(c);
     if (status)
         return status;
     char *to = rt_deferrals_add(d->deferrals, item, bytes);
@@ -178,7 +224,7 @@ static void
 program_copy(RtDevice *d, void *to, const void *from, size_t n)
 {
     Cuda *c = rt_cuda_of(d);
-    if (n && rt_cuda_enter(c))
+    if (n && rt_cuda_may_enqueue(c))
         CALL_CUDA(c, cuMemcpyDtoDAsync_v2, address_at(to), address_at(from), n,
                   compute_of(c)->stream);
 }
@@ -187,7 +233,8 @@ static void
 program_launch(RtDevice *d, const RtKernelLaunch *launch)
 {
     Cuda *c = rt_cuda_of(d);
-    rt_cuda_launch(c, compute_of(c), launch);
+    if (rt_cuda_may_enqueue(c))
+        rt_cuda_launch(c, compute_of(c), launch);
 }
 
 /* No host code follows addresses of a GPU. */
@@ -239,6 +286,7 @@ const RtProgramOps rt_cuda_program_ops = {
     .copy = program_copy,
     .store = program_store,
     .load = program_load,
+    .call = program_call,
     .defer = program_defer,
     .look = program_look,
     .record = program_record,
@@ -251,7 +299,7 @@ static void
 run_program(Cuda *c, RtProgramLaunch *l)
 {
     CudaQueue *q = compute_of(c);
-    l->status = c->code->programs[l->program](l->call);
+    l->status = rt_cuda_trace_run(c, c->programs.trace);
     q->has_more = true;
     rt_cuda_mark(c, q);
 }
@@ -296,6 +344,18 @@ rt_cuda_join_program(Cuda *c)
         ;
 }
 
+/* On the thread that asks: there is nothing to wait for. */
+static void
+launch_recorded(Cuda *c, RtProgramLaunch *launch)
+{
+    CudaPrograms *p = &c->programs;
+    CudaQueue *q = compute_of(c);
+    rt_cuda_trace_launch(c, p->trace);
+    launch->status = 0;
+    q->has_more = true;
+    p->end = rt_cuda_mark(c, q);
+}
+
 void
 rt_cuda_launch_program(RtQueue *queue, RtProgramLaunch *launch)
 {
@@ -304,8 +364,13 @@ rt_cuda_launch_program(RtQueue *queue, RtProgramLaunch *launch)
     assert(queue == &compute_of(c)->queue);
     assert(launch->program >= 0 && launch->program < c->code->num_programs);
     rt_cuda_join_program(c);
-    rt_cuda_mark(c, compute_of(c)); /* of copies, while it is main's queue */
     p->launch = launch;
+    p->trace = rt_cuda_trace_find(c, launch);
+    if (rt_cuda_trace_is_one(p->trace)) {
+        launch_recorded(c, launch);
+        return;
+    }
+    rt_cuda_mark(c, compute_of(c)); /* of copies, while it is main's queue */
     p->end = compute_of(c)->recorded + 1;
     p->is_running = true;
     rt_wait_word_add(&p->launched, 1);

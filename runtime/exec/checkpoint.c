@@ -145,6 +145,13 @@ rt_list_safepoints(RtRun *run, IrFunc *main)
 
 /* ---- devices ------------------------------------------------------------ */
 
+/* For the watchdog: a block was copied from or to a device. */
+static void
+note_progress(RtRun *run)
+{
+    atomic_fetch_add_explicit(&run->main.num_ops, 1, memory_order_relaxed);
+}
+
 /* A checkpoint knows replicas, not devices: it can be resumed on any number of
  * devices.  Shared values are saved once, from the first device. */
 static void
@@ -158,6 +165,7 @@ shared_archive(RtRun *run, const RtExtent *e, int num_devices, RtArchive *ar)
         if (!ar->reads)
             rt_copy_out(block, rt_ptr_add(run->replicas[0].shared, (size_t)at),
                         n);
+        note_progress(run);
         rt_archive_bytes(ar, block, n);
         for (int i = 0; ar->reads && !ar->wrong && i < num_devices; i++)
             rt_copy_in(rt_ptr_add(run->replicas[i * each].shared, (size_t)at),
@@ -176,6 +184,7 @@ own_archive(RtRun *run, const RtExtent *e, int replica, RtArchive *ar)
         RtDevicePtr place = rt_ptr_add(base, (size_t)at);
         if (!ar->reads)
             rt_copy_out(block, place, n);
+        note_progress(run);
         rt_archive_bytes(ar, block, n);
         if (ar->reads && !ar->wrong)
             rt_copy_in(place, block, n);

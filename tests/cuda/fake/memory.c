@@ -264,6 +264,21 @@ next_pages(const Memory *m, Pages *p)
     return p->begin < p->end;
 }
 
+/* The first byte from `at` on whose flag is another one. */
+static size_t
+skip(const uint8_t *valid, size_t at, size_t end, uint8_t flag, uint8_t is)
+{
+    enum { STEP = 64 };
+    for (uint8_t other = 0; !other && at + STEP <= end;) {
+        for (size_t i = 0; i < STEP; i++)
+            other |= (valid[at + i] ^ is) & flag;
+        at += other ? 0 : STEP;
+    }
+    while (at < end && !((valid[at] ^ is) & flag))
+        at++;
+    return at;
+}
+
 typedef void Note(Memory *m, const Op *op, size_t at, size_t n);
 
 /* Calls note for all bytes of pages that have a flag. */
@@ -272,11 +287,9 @@ note_flag(Memory *m, const Op *op, Pages p, uint8_t flag, Note *note)
 {
     size_t at = p.begin * PTX_PAGE, end = p.end * PTX_PAGE;
     while (at < end) {
-        while (at < end && !(m->valid[at] & flag))
-            at++;
+        at = skip(m->valid, at, end, flag, 0);
         size_t begin = at;
-        while (at < end && m->valid[at] & flag)
-            at++;
+        at = skip(m->valid, at, end, flag, flag);
         if (at > begin)
             note(m, op, begin, at - begin);
     }

@@ -142,8 +142,8 @@ count(Warp *w, const Insn *i, uint32_t lanes)
 static void
 set_pc(Warp *w, uint32_t lanes, uint32_t pc)
 {
-    FOR_LANES_OF(l, lanes)
-    w->pc[l] = pc;
+    FOR_LANES(l)
+    w->pc[l] = lanes >> l & 1 ? pc : w->pc[l];
 }
 
 /* The lanes, of those that may run, with the lowest pc. */
@@ -151,12 +151,15 @@ static uint32_t
 choose(const Warp *w, uint32_t ready, uint32_t *pc)
 {
     uint32_t lowest = UINT32_MAX, chosen = 0;
-    FOR_LANES_OF(l, ready)
-    lowest = w->pc[l] < lowest ? w->pc[l] : lowest;
-    FOR_LANES_OF(l, ready)
+    FOR_LANES(l)
+    {
+        uint32_t at = ready >> l & 1 ? w->pc[l] : UINT32_MAX;
+        lowest = at < lowest ? at : lowest;
+    }
+    FOR_LANES(l)
     chosen |= (uint32_t)(w->pc[l] == lowest) << l;
     *pc = lowest;
-    return chosen;
+    return chosen & ready;
 }
 
 /* Whether all lanes of a warp operation's mask that live are parked at it. */

@@ -43,12 +43,14 @@ typedef struct Range {
     Shadows shadows;
 } Range;
 
-/* A copy that cp.async has begun. */
+/* Copies that lanes have begun by one cp.async. */
 typedef struct AsyncCopy {
-    uint64_t from;
-    uint32_t to, bytes, zeros, group;
     const Insn *insn;
-    uint8_t lane;
+    uint32_t lanes; /* whose copies are not made yet */
+    uint32_t bytes;
+    uint64_t to[NUM_LANES], from[NUM_LANES];
+    uint32_t kept[NUM_LANES]; /* bytes that are copied; the rest is zeros */
+    uint32_t groups[NUM_LANES];
 } AsyncCopy;
 
 typedef struct Block Block;
@@ -151,9 +153,8 @@ void ptx_touch_lanes(Warp *w, const Insn *i, Space space, Touch how,
 Execute ptx_async_copy, ptx_async_commit, ptx_async_wait;
 
 /* Marks cells whose bytes a copy has yet to write. */
-void ptx_shadow_begin_async(Warp *w, const Insn *i, uint32_t lane, Shadows s,
-                            uint64_t address, uint32_t bytes);
-void ptx_shadow_end_async(Warp *w, uint32_t lane, Shadows s, uint32_t bytes);
+void ptx_shadow_begin_async(Warp *w, const Insn *i, const Touched *x);
+void ptx_shadow_end_async(Warp *w, const Touched *x);
 
 /* ---- warp_ops.c --------------------------------------------------------- */
 

@@ -252,11 +252,12 @@ check_shared(const Toucher *t, Shadows s, uint32_t num, uint32_t bytes)
 }
 
 static void
-touch_each(Toucher *t, const Touched *x, int shift, uint32_t num)
+touch_each(Toucher *t, const Touched *x, uint32_t lanes, int shift,
+           uint32_t num)
 {
     bool validity = t->space == SPACE_SHARED && t->how != TOUCH_WRITE &&
                     t->w->block->checks & PTX_CHECK_VALID;
-    FOR_LANES_OF(l, x->lanes)
+    FOR_LANES_OF(l, lanes)
     {
         Shadows s = shadows_at(x->shadows, (x->address[l] - x->base) >> shift);
         t->lane = l;
@@ -328,11 +329,12 @@ fill_marks(uint64_t *marks, uint64_t first, uint32_t num, uint32_t a_lane)
         marks[n] = first + n / a_lane;
 }
 
-/* Grains of which each lane reads so many, one after another; 0: all lanes read
- * all of them.  False: nothing is known yet. */
+/* Grains of which each lane, from t->lane on, reads so many, one after another;
+ * 0: all lanes read all of them.  False: nothing is known yet. */
 static bool
 read_run(Toucher *t, Shadows s, uint32_t num, uint32_t a_lane)
 {
+    uint32_t first = t->w->number * NUM_LANES + t->lane;
     Bounds b = bounds_of(s, num);
     uint64_t flags = t->how == TOUCH_READ_NC ? FLAG_NC : 0;
     uint32_t warp = t->w->number;
@@ -341,22 +343,22 @@ read_run(Toucher *t, Shadows s, uint32_t num, uint32_t a_lane)
     if (is_settled(t, b.read_min, b.read_all))
         return true;
     if (a_lane && b.read_max < begin_of(t->began)) {
-        fill_marks(s.read, mark_now(t->w, warp * NUM_LANES) | flags, num,
-                   a_lane);
+        fill_marks(s.read, mark_now(t->w, first) | flags, num, a_lane);
         return true;
     }
     for (uint32_t n = 0; n < num; n++) {
-        t->who = a_lane ? warp * NUM_LANES + n / a_lane : WARP_OF + warp;
+        t->who = a_lane ? first + n / a_lane : WARP_OF + warp;
         s.read[n] = with_reader(t, s.read[n]) | flags;
     }
     return true;
 }
 
-/* Whether nobody but the writing threads themselves has touched the grains. */
+/* Whether nobody but the writing threads themselves, from t->lane on, has
+ * touched the grains. */
 static bool
 write_run(const Toucher *t, Shadows s, uint32_t num, uint32_t a_lane)
 {
-    uint64_t first = mark_now(t->w, t->w->number * NUM_LANES);
+    uint64_t first = mark_now(t->w, t->w->number * NUM_LANES + t->lane);
     bool shared = t->space == SPACE_SHARED;
     int64_t past = begin_of(shared ? t->now : t->began);
     int64_t block = begin_of(t->block_began);
@@ -378,7 +380,7 @@ write_run(const Toucher *t, Shadows s, uint32_t num, uint32_t a_lane)
 /* ---- few grains that many lanes read ---------------------------------------
  */
 
-enum { MOST_CELLS = 2048 };
+enum { MOST_CELLS = 2048, FEW = 8 /* grains of a word */ };
 
 /* The grains from the lowest on: a bit for each that somebody reads, and that
  * several do; and a lane that does. */
@@ -409,26 +411,58 @@ find_extent(const Touched *x, int shift, uint32_t num, Readers *r)
     return true;
 }
 
-/* False: an access is not at a multiple of its own grains. */
+/* The lanes whose address is not that of the lane before. */
+static uint32_t
+first_lanes(const Touched *x)
+{
+    uint32_t mask = 1;
+    for (int l = 1; l < NUM_LANES; l++)
+        mask |= (uint32_t)(x->address[l] != x->address[l - 1]) << l;
+    return mask;
+}
+
+/* False: an access is not at a multiple of its own grains.  Lanes that do not
+ * take part count as the ones whose addresses they have. */
 static bool
 note_readers(const Touched *x, int shift, uint32_t num, Readers *r)
 {
-    uint32_t ones = num == 32 ? ~0u : (1u << num) - 1;
-    uint64_t previous = UINT64_MAX;
-    FOR_LANES_OF(l, x->lanes)
+    uint32_t ones = (1u << num) - 1, first = first_lanes(x);
+    FOR_LANES_OF(l, first)
     {
         uint64_t cell = ((x->address[l] - x->base) >> shift) - r->lowest;
-        uint32_t mask = ones << (cell & 31);
+        uint32_t mask = ones << (cell & 31), *any = &r->any[cell / 32];
+        bool follows = l + 1 < NUM_LANES && !(first >> (l + 1) & 1);
         if (cell & (num - 1))
             return false;
-        r->several[cell / 32] |= r->any[cell / 32] & mask;
-        if (cell == previous)
-            continue;
-        previous = cell;
-        r->any[cell / 32] |= mask;
-        memset(r->lane + cell, (int)l, num);
+        r->several[cell / 32] |= follows ? mask : *any & mask;
+        *any |= mask;
+        if (num == 4)
+            memset(r->lane + cell, (int)l, 4);
+        else
+            memset(r->lane + cell, (int)l, num);
     }
     return true;
+}
+
+/* Whether all that is read of a word may be, and nothing changes. */
+static bool
+word_is_settled(const Toucher *t, Shadows s, uint32_t any)
+{
+    bool shared = t->space == SPACE_SHARED;
+    uint64_t flags = shared                    ? WHO_MASK
+                     : t->how == TOUCH_READ_NC ? FLAG_BLOCKS | FLAG_NC
+                                               : FLAG_BLOCKS;
+    int64_t least = shared ? begin_of(t->block_began) : 0;
+    int64_t most = begin_of(shared ? t->now : t->began);
+    uint64_t bad = 0;
+    for (uint32_t n = 0; n < 32; n++) {
+        int64_t written = (int64_t)s.written[n], read = (int64_t)s.read[n];
+        bool is_bad = written < least || written >= most || read < most ||
+                      (s.written[n] & FLAG_ASYNC) ||
+                      (s.read[n] & flags) != flags;
+        bad |= (uint64_t)is_bad & any >> n;
+    }
+    return !(bad & 1);
 }
 
 static bool
@@ -436,6 +470,9 @@ read_word(Toucher *t, Shadows s, const Readers *r, uint32_t word)
 {
     uint64_t flags = t->how == TOUCH_READ_NC ? FLAG_NC : 0;
     uint32_t warp = t->w->number;
+    if (__builtin_popcount(r->any[word]) > FEW &&
+        word_is_settled(t, shadows_at(s, word * 32), r->any[word]))
+        return true;
     FOR_LANES_OF(bit, r->any[word])
     {
         uint32_t n = word * 32 + bit;
@@ -455,7 +492,7 @@ static bool
 read_few(Toucher *t, const Touched *x, int shift, uint32_t num)
 {
     Readers r;
-    if (num > 16 || !find_extent(x, shift, num, &r) ||
+    if (x->lanes != ALL_LANES || num > 16 || !find_extent(x, shift, num, &r) ||
         !note_readers(x, shift, num, &r))
         return false;
     for (uint32_t word = 0; word < r.words; word++)
@@ -468,6 +505,35 @@ read_few(Toucher *t, const Touched *x, int shift, uint32_t num)
 /* ---- a warp ----------------------------------------------------------------
  */
 
+/* The lanes whose accesses follow those of the lane before. */
+static uint32_t
+following_lanes(const Touched *x)
+{
+    uint32_t mask = 0;
+    for (int l = 1; l < NUM_LANES; l++)
+        mask |= (uint32_t)(x->address[l] == x->address[l - 1] + x->bytes) << l;
+    return mask & x->lanes & x->lanes << 1;
+}
+
+/* Lanes that follow each other at once. */
+static void
+touch_runs(Toucher *t, const Touched *x, int shift, uint32_t num)
+{
+    uint32_t following = following_lanes(x);
+    FOR_LANES_OF(l, x->lanes & ~following)
+    {
+        uint64_t after = (uint64_t)following >> l >> 1;
+        uint32_t lanes = 1 + (uint32_t)__builtin_ctzll(~after);
+        Shadows s = shadows_at(x->shadows, (x->address[l] - x->base) >> shift);
+        t->lane = l;
+        bool done = t->how == TOUCH_WRITE ? write_run(t, s, num * lanes, num)
+                                          : read_run(t, s, num * lanes, num);
+        if (!done)
+            touch_each(t, x, (uint32_t)((UINT64_C(1) << lanes) - 1) << l, shift,
+                       num);
+    }
+}
+
 void
 ptx_touch_lanes(Warp *w, const Insn *i, Space space, Touch how,
                 const Touched *x)
@@ -476,47 +542,48 @@ ptx_touch_lanes(Warp *w, const Insn *i, Space space, Touch how,
     int shift = __builtin_ctz(w->block->kernel->grain[space]);
     uint32_t num = num_cells(w, space, x->bytes);
     Shadows s = shadows_at(x->shadows, (x->address[0] - x->base) >> shift);
-    bool done = false;
-    if (x->stride == x->bytes && how == TOUCH_WRITE)
-        done = write_run(&t, s, num * NUM_LANES, num);
-    else if (how == TOUCH_WRITE)
-        done = false;
-    else if (x->stride == x->bytes)
-        done = read_run(&t, s, num * NUM_LANES, num);
-    else if (x->stride == 0)
-        done = read_run(&t, s, num, 0);
-    else
-        done = read_few(&t, x, shift, num);
-    if (!done)
-        touch_each(&t, x, shift, num);
+    bool reads = how != TOUCH_WRITE;
+    if (reads && x->stride == 0 && read_run(&t, s, num, 0))
+        return;
+    if (reads && x->stride < 0 && read_few(&t, x, shift, num))
+        return;
+    touch_runs(&t, x, shift, num);
 }
 
 /* ---- copies that have begun --------------------------------------------- */
 
 void
-ptx_shadow_begin_async(Warp *w, const Insn *i, uint32_t lane, Shadows s,
-                       uint64_t address, uint32_t bytes)
+ptx_shadow_begin_async(Warp *w, const Insn *i, const Touched *x)
 {
-    ptx_touch(w, i, lane, TOUCH_WRITE, SPACE_SHARED, s, address, bytes);
-    uint32_t num = num_cells(w, SPACE_SHARED, bytes);
+    int shift = __builtin_ctz(w->block->kernel->grain[SPACE_SHARED]);
+    uint32_t num = num_cells(w, SPACE_SHARED, x->bytes);
+    ptx_touch_lanes(w, i, SPACE_SHARED, TOUCH_WRITE, x);
+    FOR_LANES_OF(l, x->lanes)
     for (uint32_t n = 0; n < num; n++)
-        s.written[n] |= FLAG_ASYNC;
+        x->shadows.written[(x->address[l] >> shift) + n] |= FLAG_ASYNC;
 }
 
 void
-ptx_shadow_end_async(Warp *w, uint32_t lane, Shadows s, uint32_t bytes)
+ptx_shadow_end_async(Warp *w, const Touched *x)
 {
-    uint32_t num = num_cells(w, SPACE_SHARED, bytes);
+    int shift = __builtin_ctz(w->block->kernel->grain[SPACE_SHARED]);
+    uint32_t num = num_cells(w, SPACE_SHARED, x->bytes);
+    FOR_LANES_OF(l, x->lanes)
     for (uint32_t n = 0; n < num; n++)
-        s.written[n] = mark_now(w, w->number * NUM_LANES + lane);
+        x->shadows.written[(x->address[l] >> shift) + n] =
+            mark_now(w, w->number * NUM_LANES + l);
 }
 
 /* ---- shadows of global memory ------------------------------------------- */
+
+/* So many more than there are: words are looked at as a whole. */
+enum { MORE_CELLS = 64 };
 
 /* Memory is used only where cells are touched. */
 static Shadows
 map_cells(size_t num)
 {
+    num += MORE_CELLS;
     uint64_t *p = mmap(NULL, 2 * num * sizeof *p, PROT_READ | PROT_WRITE,
                        MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (p == MAP_FAILED) {
@@ -534,7 +601,7 @@ ptx_shadow_unmap(PtxMachine *m)
 {
     for (int i = 0; i < m->maps.len; i++)
         munmap(m->maps.data[i].shadows.written,
-               2 * m->maps.data[i].bytes * sizeof(uint64_t));
+               2 * (m->maps.data[i].bytes + MORE_CELLS) * sizeof(uint64_t));
     m->maps.len = 0;
 }
 

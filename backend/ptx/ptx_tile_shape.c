@@ -77,7 +77,6 @@ enum {
     PROCESSORS = 108,
     SCHEDULERS = 4,
     WARP = 32,
-    WARPS_BUSY = 8, /* with these a multiprocessor always has one to issue */
     MAX_WARPS = 64,
     MAX_BLOCKS = 32,
     MAX_THREADS = 256,
@@ -86,6 +85,7 @@ enum {
     SHARED = 164 << 10,
     OTHER_REGISTERS = 40,
     LOAD_COST = 4,    /* issue slots of a shared load, which is 512 bytes */
+    L2_BYTES = 64,    /* a cycle, of a multiprocessor */
     STEP_COST = 40,   /* cycles of a barrier, and what else a step waits for */
     TILE_COST = 2000, /* cycles until the first products, and of results */
     RESULT_COST = 12  /* issue slots of a result */
@@ -143,6 +143,21 @@ resident(const Problem *p, const PtxTileShape *s)
     return fmin(most, fmin(MAX_BLOCKS, MAX_WARPS * WARP / threads));
 }
 
+/* Warps with which a multiprocessor always has one to issue: a scheduler needs
+ * one with many independent sums, or two with few. */
+static double
+warps_wanted(const PtxTileShape *s)
+{
+    return SCHEDULERS * (1 + 16.0 / (s->rows * s->columns));
+}
+
+/* Bytes of the operands of a tile. */
+static double
+bytes_of(const Problem *p, const PtxTileShape *s)
+{
+    return p->products * (s->height + s->width) * p->t->bytes;
+}
+
 /* Issue slots of a tile. */
 static double
 work_of(const Problem *p, const PtxTileShape *s)
@@ -166,11 +181,12 @@ time_of(const Problem *p, const PtxTileShape *s)
     double at_once =
         fmin(fmin(share, ceil(blocks / PROCESSORS)), fmax(1, resident(p, s)));
     double warps = at_once * threads_of(s) / WARP;
-    double busy = fmin(1, warps / WARPS_BUSY);
+    double busy = fmin(1, warps / warps_wanted(s));
     double steps = p->products / be_ptx_tile_step(s) / s->k_slices;
     double rounds = ceil(share / at_once);
-    return share * work_of(p, s) / SCHEDULERS / busy +
-           rounds * (TILE_COST + steps * STEP_COST);
+    double work = work_of(p, s) / SCHEDULERS;
+    return share * (work / busy + bytes_of(p, s) / L2_BYTES) +
+           rounds * (TILE_COST + steps * STEP_COST) + work / 1000;
 }
 
 /* ---- the choice --------------------------------------------------------- */
@@ -178,10 +194,11 @@ time_of(const Problem *p, const PtxTileShape *s)
 /* The threads of a k slice are a multiple of a warp. */
 static const PtxTileShape shapes[] = {
     {128, 128, 8, 8, 1}, {128, 64, 8, 8, 1}, {64, 128, 8, 8, 1},
-    {64, 64, 8, 8, 1},   {64, 64, 4, 4, 1},  {128, 32, 8, 4, 1},
-    {32, 128, 4, 8, 1},  {64, 32, 8, 4, 1},  {32, 64, 4, 8, 1},
-    {128, 16, 8, 4, 1},  {16, 128, 4, 8, 1}, {32, 32, 4, 4, 1},
-    {32, 16, 4, 4, 1},   {16, 32, 4, 4, 1},
+    {64, 64, 8, 8, 1},   {64, 32, 8, 8, 1},  {32, 64, 8, 8, 1},
+    {64, 64, 4, 4, 1},   {128, 32, 8, 4, 1}, {32, 128, 4, 8, 1},
+    {64, 32, 8, 4, 1},   {32, 64, 4, 8, 1},  {128, 16, 8, 4, 1},
+    {16, 128, 4, 8, 1},  {32, 32, 4, 4, 1},  {32, 16, 4, 4, 1},
+    {16, 32, 4, 4, 1},
 };
 enum { NUM_SHAPES = sizeof shapes / sizeof shapes[0], MAX_K_SLICES = 8 };
 

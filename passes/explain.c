@@ -7,6 +7,7 @@
 #include <string.h>
 #include "ir/analysis/cost.h"
 #include "ir/analysis/footprint.h"
+#include "ir/analysis/gpu_memory.h"
 #include "ir/analysis/hooks.h"
 #include "ir/analysis/live_range.h"
 #include "ir/base/usage.h"
@@ -213,6 +214,38 @@ explain_host(Str *out, Arena *a, const IrModule *m, int64_t devices)
                  (long long)room.bytes, room.of);
 }
 
+/* ---- GPUs ---------------------------------------------------------------- */
+
+static void
+explain_part(Str *out, const char *what, int64_t bytes, const char *note)
+{
+    str_addf(out, "  %-20s %15lld%s%s\n", what, (long long)bytes,
+             *note ? "  " : "", note);
+}
+
+/* Of one GPU, with a replica on each. */
+static void
+explain_gpus(Str *out, Arena *a, const IrModule *m, int64_t arena)
+{
+    IrGpuMemory n = ir_gpu_memory(m, arena, 1, false);
+    str_addf(out, "\nmemory of each GPU of %s, in bytes\n", m->devices);
+    explain_part(out, "arena", n.arenas, "");
+    explain_part(out, "staging", n.staging, "of the next batch");
+    explain_part(out, "graphs", n.graphs,
+                 arena_printf(a, "at most, for %d launches", n.launches));
+    explain_part(out, "modules", n.modules,
+                 arena_printf(a, "at most, for %d kernels", n.kernels));
+    explain_part(out, "context", n.context, "about, the driver's own");
+    explain_part(out, "in all", n.all,
+                 arena_printf(a, "of the %lld of %s", (long long)ir_gpu_bytes(),
+                              ir_gpu_name()));
+    explain_part(out, "pinned", n.pinned, "of the host's memory, for copies");
+    if (n.all <= ir_gpu_bytes())
+        return;
+    IrGpuRemedies r = ir_gpu_remedies(a, m, &n, ir_gpu_bytes());
+    str_addf(out, "  which is too much: %s\n", ir_gpu_remedies_text(a, &r));
+}
+
 /* ---- replicas that share devices ---------------------------------------- */
 
 /* The program that takes longest, which is the step of a training. */
@@ -281,6 +314,8 @@ explain_memory(Str *out, const IrModule *m)
     DeviceMemory dm = pass_device_memory(a, m);
     explain_devices(out, m, &dm);
     explain_largest(out, a, m);
+    if (ir_devices_have(m->devices, DEVICE_cuda))
+        explain_gpus(out, a, m, dm.arena);
     explain_host(out, a, m, ir_arenas_bytes(a, m, dm.arena, m->num_replicas));
     if (m->num_replicas > 1)
         explain_sharing(out, a, m, dm.arena);

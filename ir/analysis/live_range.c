@@ -233,21 +233,6 @@ add_large_value(Largest *l, const IrFunc *fn, const IrValue *v)
     add_large(l, what, v->def ? v->def->loc : fn->loc, bytes);
 }
 
-static void
-add_large_stays(Largest *l, const IrFunc *fn)
-{
-    IrLiveRanges peak = {0};
-    IrLifetimes lifetimes = {.arena = l->arena};
-    ir_lifetimes_find(&lifetimes, fn);
-    IrLiveRanges all =
-        ir_live_ranges(&lifetimes, fn, SPACE_ARENA, ir_vars_end(l->module));
-    ir_peak_live_bytes(l->arena, &all, &peak);
-    sort(&peak, by_offset);
-    for (int i = 0; i < peak.len; i++)
-        if (!i || peak.data[i].from >= peak.data[i - 1].to)
-            add_large_value(l, fn, peak.data[i].value);
-}
-
 /* The program whose launch needs most, counting its host operands. */
 static IrFunc *
 largest_program(Arena *a, const IrModule *m)
@@ -266,6 +251,34 @@ largest_program(Arena *a, const IrModule *m)
     return most;
 }
 
+/* The parameters of fn, and the values it has then; of several in one place the
+ * first. */
+static IrValues
+values_at_peak(Arena *a, const IrModule *m, const IrFunc *fn)
+{
+    IrValues values = {0};
+    IrLiveRanges peak = {0};
+    IrLifetimes lifetimes = {.arena = a};
+    ir_lifetimes_find(&lifetimes, fn);
+    IrLiveRanges all =
+        ir_live_ranges(&lifetimes, fn, SPACE_ARENA, ir_vars_end(m));
+    ir_peak_live_bytes(a, &all, &peak);
+    sort(&peak, by_offset);
+    for (int i = 0; i < fn->body->args.len; i++)
+        VEC_PUSH(a, values, fn->body->args.data[i]);
+    for (int i = 0; i < peak.len; i++)
+        if (!i || peak.data[i].from >= peak.data[i - 1].to)
+            VEC_PUSH(a, values, (IrValue *)peak.data[i].value);
+    return values;
+}
+
+IrValues
+ir_values_at_peak(Arena *a, const IrModule *m)
+{
+    const IrFunc *most = largest_program(a, m);
+    return most ? values_at_peak(a, m, most) : (IrValues){0};
+}
+
 int
 ir_largest_at_peak(Arena *a, const IrModule *m, IrLarge *out)
 {
@@ -274,8 +287,8 @@ ir_largest_at_peak(Arena *a, const IrModule *m, IrLarge *out)
     add_large_vars(&l);
     if (!most)
         return l.num;
-    for (int i = 0; i < most->body->args.len; i++)
-        add_large_value(&l, most, most->body->args.data[i]);
-    add_large_stays(&l, most);
+    IrValues values = values_at_peak(a, m, most);
+    for (int i = 0; i < values.len; i++)
+        add_large_value(&l, most, values.data[i]);
     return l.num;
 }

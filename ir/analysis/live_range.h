@@ -44,6 +44,10 @@ typedef struct IrLarge {
 
 enum { IR_LARGEST = 3 };
 
+/* The parameters of the program that needs most, and the values that are live
+ * at its worst point, each place once. */
+IrValues ir_values_at_peak(Arena *a, const IrModule *m);
+
 /* Up to IR_LARGEST variables, parameters and values, the largest first, that
  * are live at the worst point of the program that needs most.  Returns how
  * many. */

@@ -199,6 +199,9 @@ typedef struct RtDeviceOps {
     void (*close)(RtDevice *d);
     /* Once, before anything is enqueued; code must last. */
     Status (*load)(RtDevice *d, const RtDeviceCode *code);
+    /* How many bytes of the device's memory are free, of how many; NULL where
+     * it is the host's, or none. */
+    Status (*room)(RtDevice *d, size_t *available, size_t *total);
     /* dense: all of it will be touched; of host memory, only touched pages
      * count. */
     Status (*alloc)(RtDevice *d, size_t bytes, bool dense,

@@ -9,6 +9,7 @@
 
 #include <stdlib.h>
 #include "ir/analysis/footprint.h"
+#include "ir/analysis/gpu_memory.h"
 #include "ir/analysis/hooks.h"
 #include "ir/analysis/live_range.h"
 #include "ir/base/message.h"
@@ -163,4 +164,48 @@ rt_check_memory(const RtRun *run)
         return check_room(run, (UsageRoom){stated, "TFD_MEMORY"}, false);
     TRY(check_room(run, usage_reservable(), true));
     return check_room(run, usage_room(), false);
+}
+
+/* ---- of devices ---------------------------------------------------------- */
+
+static IrGpuMemory
+device_need(const RtRun *run)
+{
+    int64_t staging = ir_gpu_memory(run->module, 0, 1, true).staging;
+    return ir_gpu_memory(run->module, run->arena_bytes - staging,
+                         run->replicas_each, true);
+}
+
+static Status
+refuse_device(const RtRun *run, const RtDevice *d, const IrGpuMemory *n,
+              size_t available, size_t total)
+{
+    IrGpuRemedies r =
+        ir_gpu_remedies(run->arena, run->module, n, (int64_t)available);
+    return show_largest(
+        run,
+        status_new(
+            STATUS_MACHINE,
+            "cannot run \"%s\": it needs %.3f MB of %s, and %.3f of its "
+            "%.3f MB are free; %.3f MB are for %d replica%s, %.3f for "
+            "the next batch, at most %.3f for graphs and %.3f for "
+            "kernels: %s (TFD_MEMORY=0 runs it all the same)",
+            run->plan->path, rt_megabytes(n->all), d->name,
+            rt_megabytes((int64_t)available), rt_megabytes((int64_t)total),
+            rt_megabytes(n->arenas), n->replicas, n->replicas > 1 ? "s" : "",
+            rt_megabytes(n->staging), rt_megabytes(n->graphs),
+            rt_megabytes(n->modules), ir_gpu_remedies_text(run->arena, &r)));
+}
+
+Status
+rt_check_device_memory(const RtRun *run, RtDevice *d)
+{
+    size_t available, total;
+    if (!d->ops->room || stated_room() == INT64_MAX)
+        return OK;
+    IrGpuMemory n = device_need(run);
+    TRY(d->ops->room(d, &available, &total));
+    return n.all <= (int64_t)available
+               ? OK
+               : refuse_device(run, d, &n, available, total);
 }

@@ -7,6 +7,7 @@
 #include <stdint.h>
 #include "ir/base/status.h"
 
+typedef struct RtDevice RtDevice;
 typedef struct RtRun RtRun;
 
 /* In bytes, as far as it is known. */
@@ -19,7 +20,9 @@ typedef struct RtFootprint {
 /* As messages have them: 10^6 bytes. */
 double rt_megabytes(int64_t bytes);
 RtFootprint rt_memory_footprint(const RtRun *run);
-/* An error if it is not available. */
+/* An error if it is not available: of the host; of a device that has memory of
+ * its own, once it is open. */
 Status rt_check_memory(const RtRun *run) MUST_USE;
+Status rt_check_device_memory(const RtRun *run, RtDevice *d) MUST_USE;
 
 #endif

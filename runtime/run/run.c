@@ -246,6 +246,7 @@ open_devices(RtRun *run, bool spin)
                                  .on_caller = i == 0,
                                  .clock = run->clock};
         TRY(driver->open(&config, &run->devices[i]));
+        TRY(rt_check_device_memory(run, run->devices[i]));
         if (run->enqueues)
             run->devices[i]->deferrals =
                 rt_deferrals_new(run->arena, (size_t)run->max_text_bytes);

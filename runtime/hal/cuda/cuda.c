@@ -181,6 +181,7 @@ static const RtDeviceOps cuda_ops = {
     .kind = "cuda",
     .close = cuda_close,
     .load = rt_cuda_load,
+    .room = rt_cuda_room,
     .alloc = rt_cuda_alloc,
     .alloc_host = rt_cuda_alloc_host,
     .connect = rt_cuda_connect,

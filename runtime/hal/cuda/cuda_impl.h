@@ -249,6 +249,7 @@ bool rt_cuda_poll_mark(Cuda *c, CudaQueue *q, uint64_t value);
 /* ---- memory ---------------------------------------------------------------
  */
 
+Status rt_cuda_room(RtDevice *d, size_t *available, size_t *total) MUST_USE;
 Status rt_cuda_alloc(RtDevice *d, size_t bytes, bool dense,
                      const RtMemory **out) MUST_USE;
 Status rt_cuda_alloc_host(RtDevice *d, size_t bytes,

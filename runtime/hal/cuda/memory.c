@@ -23,11 +23,21 @@ next_page(CUdeviceptr at)
     return (at + PAGE_BYTES - 1) / PAGE_BYTES * PAGE_BYTES;
 }
 
+Status
+rt_cuda_room(RtDevice *d, size_t *available, size_t *total)
+{
+    Cuda *c = rt_cuda_of(d);
+    if (!rt_cuda_enter(c))
+        return rt_device_status(d);
+    TRY_CUDA(c->cu, d->name, cuMemGetInfo_v2, available, total);
+    return OK;
+}
+
 static Status
-no_memory(const Cuda *c, size_t bytes)
+no_memory(Cuda *c, size_t bytes)
 {
     size_t available = 0, total = 0;
-    TRY_CUDA(c->cu, c->device.name, cuMemGetInfo_v2, &available, &total);
+    TRY(rt_cuda_room(&c->device, &available, &total));
     return status_new(STATUS_MACHINE,
                       "no memory for the %zu bytes of %s: %zu of its %zu are "
                       "free",

@@ -1,0 +1,336 @@
+/*
+ * gpu_memory.c - the memory that a plan takes of a GPU, and how it would take
+ * less
+ */
+#include "ir/analysis/gpu_memory.h"
+
+#include <math.h>
+#include "ir/analysis/cost.h"
+#include "ir/analysis/hooks.h"
+#include "ir/analysis/live_range.h"
+#include "ir/analysis/per_replica.h"
+#include "ir/base/message.h"
+#include "ir/type_bounds.h"
+
+/* Sources of the estimates:
+ * - context: PyTorch's developers report about 400 MB with lazily loaded
+ *   modules (pytorch/pytorch issue 109888), RAPIDS 335 MiB for its allocator
+ *   alone (rapidsai/cudf issue 4718).
+ * - graphs: "64 KB of device memory per kernel launch", less from CUDA 12.4 on
+ *   (PyTorch's documentation, "CUDAGraph Trees").
+ * - modules: the kernels of docs/examples have 9 to 12 KB of PTX; an
+ *   instruction is about 30 bytes there, and 16 in machine code.
+ * - the GPU: an H100 SXM or an A100 SXM, by NVIDIA's data sheets. */
+static const int64_t context_bytes = 400000000, graph_bytes_a_launch = 65536,
+                     module_bytes = 16384, gpu_bytes = 80000000000,
+                     pinned_bytes = 8 << 20;
+
+enum {
+    MOST_RECORDED = 1 << 15 /* launches of a program; the runtime's limit */
+};
+
+int64_t
+ir_gpu_bytes(void)
+{
+    return gpu_bytes;
+}
+
+const char *
+ir_gpu_name(void)
+{
+    return "an A100 or H100 with 80 GB";
+}
+
+/* ---- the need ------------------------------------------------------------ */
+
+static void
+count_kernel(IrOp *op, void *data)
+{
+    *(int *)data += op->kind == OP_kernel;
+}
+
+/* At most as many differ. */
+static int
+count_kernels(const IrModule *m)
+{
+    int num = 0;
+    for (IrFunc *fn = m->first; fn; fn = fn->next)
+        ir_walk(fn->body, count_kernel, &num);
+    return num;
+}
+
+static int
+count_launches_of(const IrModule *m, const IrFunc *fn, int replicas)
+{
+    IrProgramWork w = ir_program_work(m, fn, ir_machine_of(m));
+    double n = w.once.kernels + w.each.kernels * replicas + w.collectives;
+    return n < MOST_RECORDED ? (int)n : MOST_RECORDED;
+}
+
+/* Of all programs, once each: a variant has as many as its program, and a run
+ * records one of both. */
+static int
+count_launches(const IrModule *m, int replicas)
+{
+    int num = 0;
+    for (const IrFunc *fn = m->first; fn; fn = fn->next)
+        if (fn->kind == FUNC_PROGRAM && !fn->variant_of)
+            num += count_launches_of(m, fn, replicas);
+    return num;
+}
+
+static void
+add_batch(IrOp *op, void *data)
+{
+    int64_t *sum = data, bytes;
+    if (op->kind != OP_iter_next)
+        return;
+    for (int i = 0; i < op->num_results; i++)
+        if (ir_type_bytes(op->module, &op->results[i]->type, &bytes))
+            *sum += ir_align_to_line(bytes);
+}
+
+static int64_t
+batch_bytes(const IrModule *m)
+{
+    int64_t sum = 0;
+    IrFunc *fn = ir_main(m);
+    if (fn)
+        ir_walk(fn->body, add_batch, &sum);
+    return sum;
+}
+
+IrGpuMemory
+ir_gpu_memory(const IrModule *m, int64_t arena, int replicas, bool is_open)
+{
+    IrGpuMemory n = {.replicas = replicas,
+                     .is_open = is_open,
+                     .context = is_open ? 0 : context_bytes,
+                     .pinned = pinned_bytes};
+    n.kernels = count_kernels(m);
+    n.launches = count_launches(m, replicas);
+    n.arenas = replicas * arena;
+    n.staging = replicas * batch_bytes(m);
+    n.graphs = n.launches * graph_bytes_a_launch;
+    n.modules = n.kernels * module_bytes;
+    n.all = n.arenas + n.staging + n.graphs + n.modules + n.context;
+    return n;
+}
+
+/* ---- what grows with the batch ------------------------------------------- */
+
+/* The largest batch of a replica, and the bytes of its arena that have a row
+ * for each row of it. */
+typedef struct Scaling {
+    const IrModule *module;
+    int64_t rows, rows_bytes;
+    int64_t bytes; /* with the batch itself */
+    int64_t kept;  /* of values that are computed */
+    int num_kept;
+} Scaling;
+
+static int64_t
+leading(const IrModule *m, const IrType *t)
+{
+    return t->rank ? ir_dim_full(m, t->dims[0]).c : 1;
+}
+
+static void
+find_batch(IrOp *op, void *data)
+{
+    Scaling *s = data;
+    int64_t bytes;
+    for (int i = 0; op->kind == OP_iter_next && i < op->num_results; i++) {
+        const IrType *t = &op->results[i]->type;
+        if (!ir_type_bytes(s->module, t, &bytes) || bytes < s->rows_bytes)
+            continue;
+        s->rows_bytes = bytes;
+        s->rows = leading(s->module, t);
+    }
+}
+
+static bool
+has_symbol(const IrType *t)
+{
+    for (int i = 0; i < t->rank; i++)
+        if (!ir_dim_is_const(t->dims[i]))
+            return true;
+    return false;
+}
+
+static bool
+has_shape_of_a_variable(const IrModule *m, const IrType *t)
+{
+    for (int i = 0; i < m->vars.len; i++) {
+        const IrType *v = &m->vars.data[i]->type;
+        bool same = v->rank == t->rank;
+        for (int k = 0; same && k < v->rank; k++)
+            same = ir_dim_equal(v->dims[k], t->dims[k]);
+        if (same)
+            return true;
+    }
+    return false;
+}
+
+/* Where batches are full, their sizes are constants: then what begins with a
+ * multiple of the batch counts, unless it is as a variable is, like a gradient
+ * of one. */
+static bool
+scales(const Scaling *s, const IrType *t)
+{
+    if (has_symbol(t))
+        return true;
+    return s->rows > 1 && t->rank && leading(s->module, t) % s->rows == 0 &&
+           !has_shape_of_a_variable(s->module, t);
+}
+
+static int64_t
+scaling_bytes(const Scaling *s, const IrType *t)
+{
+    int64_t bytes;
+    return scales(s, t) && ir_type_bytes(s->module, t, &bytes)
+               ? ir_align_to_line(bytes)
+               : 0;
+}
+
+static Scaling
+scaling_of(Arena *a, const IrModule *m)
+{
+    Scaling s = {.module = m};
+    IrFunc *main_ir = ir_main(m);
+    if (main_ir)
+        ir_walk(main_ir->body, find_batch, &s);
+    IrValues peak = ir_values_at_peak(a, m);
+    for (int i = 0; i < peak.len; i++) {
+        int64_t bytes = scaling_bytes(&s, &peak.data[i]->type);
+        s.bytes += bytes;
+        s.kept += peak.data[i]->def ? bytes : 0;
+        s.num_kept += peak.data[i]->def && bytes;
+    }
+    s.bytes += batch_bytes(m);
+    return s;
+}
+
+/* ---- remedies ------------------------------------------------------------ */
+
+/* The most rows of a batch with which n is at most room; 0: none. */
+static int64_t
+rows_that_fit(const Scaling *s, const IrGpuMemory *n, int64_t room)
+{
+    double scaling = (double)s->bytes * n->replicas;
+    double over = (double)(n->all - room);
+    return s->rows > 1 && over < scaling
+               ? (int64_t)floor((double)s->rows * (1.0 - over / scaling))
+               : 0;
+}
+
+static int64_t
+bytes_with_rows(const Scaling *s, const IrGpuMemory *n, int64_t rows)
+{
+    double less = 1.0 - (double)rows / (double)s->rows;
+    return n->all - (int64_t)((double)(s->bytes * n->replicas) * less);
+}
+
+/* Fewer replicas for each, as long as there are several. */
+static void
+try_devices(const IrModule *m, const IrGpuMemory *need, int64_t room,
+            IrGpuRemedies *out)
+{
+    int64_t arena = need->arenas / need->replicas;
+    for (int each = need->replicas - 1; each > 0 && !out->devices; each--) {
+        IrGpuMemory n = ir_gpu_memory(m, arena, each, need->is_open);
+        if (m->num_replicas % each == 0 && n.all <= room) {
+            out->devices = m->num_replicas / each;
+            out->devices_all = n.all;
+        }
+    }
+}
+
+/* A device for each replica, of which there are more for the same batch. */
+static void
+try_replicas(const IrModule *m, const Scaling *s, const IrGpuMemory *need,
+             int64_t room, IrGpuRemedies *out)
+{
+    IrGpuMemory n =
+        ir_gpu_memory(m, need->arenas / need->replicas, 1, need->is_open);
+    int64_t rows = rows_that_fit(s, &n, room);
+    if (!rows)
+        return;
+    int64_t all = s->rows * m->num_replicas;
+    out->devices = (int)((all + rows - 1) / rows);
+    out->devices_all =
+        bytes_with_rows(s, &n, (all + out->devices - 1) / out->devices);
+    out->compiled = true;
+}
+
+/* Of k values, 2 sqrt(k) stay (Chen et al., Training Deep Nets with Sublinear
+ * Memory Cost). */
+static int64_t
+saved_by_recomputing(const Scaling *s, const IrGpuMemory *need)
+{
+    double k = s->num_kept;
+    return k > 4.0 ? (int64_t)((double)(s->kept * need->replicas) *
+                               (1.0 - 2.0 / sqrt(k)))
+                   : 0;
+}
+
+IrGpuRemedies
+ir_gpu_remedies(Arena *a, const IrModule *m, const IrGpuMemory *need,
+                int64_t room)
+{
+    IrGpuRemedies r = {0};
+    Scaling s = scaling_of(a, m);
+    int64_t rows = rows_that_fit(&s, need, room);
+    if (rows) {
+        r.batch = rows * m->num_replicas;
+        r.batch_all = bytes_with_rows(&s, need, rows);
+    }
+    try_devices(m, need, room, &r);
+    if (!r.devices)
+        try_replicas(m, &s, need, room, &r);
+    r.recomputed = saved_by_recomputing(&s, need);
+    return r;
+}
+
+/* ---- words ----------------------------------------------------------------
+ */
+
+static double
+megabytes(int64_t bytes)
+{
+    return (double)bytes / 1e6;
+}
+
+static void
+add_part(Arena *a, const char **text, const char *part)
+{
+    *text = *text ? arena_printf(a, "%s; %s", *text, part) : part;
+}
+
+const char *
+ir_gpu_remedies_text(Arena *a, const IrGpuRemedies *r)
+{
+    const char *text = NULL;
+    if (r->batch)
+        add_part(a, &text,
+                 message_printf(a, "with batches of %lld it has %.3f MB",
+                                (long long)r->batch, megabytes(r->batch_all)));
+    if (r->devices && r->compiled)
+        add_part(a, &text,
+                 message_printf(a, "compiled for %d devices each has %.3f MB",
+                                r->devices, megabytes(r->devices_all)));
+    else if (r->devices)
+        add_part(a, &text,
+                 message_printf(a, "on %d devices each has %.3f MB", r->devices,
+                                megabytes(r->devices_all)));
+    if (r->recomputed)
+        add_part(a, &text,
+                 message_printf(a,
+                                "checkpointing of activations, which the "
+                                "language does not have yet, would save about "
+                                "%.3f MB",
+                                megabytes(r->recomputed)));
+    return text ? text
+                : message_part(
+                      MESSAGE("neither smaller batches nor more devices help"));
+}

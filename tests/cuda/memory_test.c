@@ -1,0 +1,236 @@
+/*
+ * memory_test.c - what a plan takes of a GPU's memory
+ *
+ * A run that does not fit is refused before its first step, and tfdc says so
+ * before; what both advise is tried: it fits.
+ */
+#include "tests/e2e/run.h"
+#include "tests/unit/unit.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const char *dir; /* with programs and plans */
+
+static void
+set_fake(const char *options)
+{
+    setenv("LD_LIBRARY_PATH", getenv("TFD_FAKE_DRIVER"), 1);
+    setenv("TFD_FAKE_CUDA", options, 1);
+}
+
+/* ---- programs -------------------------------------------------------------
+ */
+
+/* Three layers, and a step that the replicas take without collectives. */
+static const char *
+write_program(Arena *a, int width, long long batch)
+{
+    const char *path = arena_printf(a, "%s/layers.tfd", dir);
+    write_text(
+        path,
+        arena_printf(
+            a,
+            "var w: f32[%d, %d] = 0.01\n"
+            "dataset train = range(4000000).map(fn(i) = f32(i) * 0.001 + "
+            "zeros([%d])).take(%lld).batch(%lld)\n"
+            "fn step(x) {\n"
+            "  let a = tanh(x @ w)\n"
+            "  let b = tanh(a @ w)\n"
+            "  let c = tanh(b @ w)\n"
+            "  let dw = grad(sum(c * c), w)\n"
+            "  return sum(dw)\n"
+            "}\n"
+            "main {\n"
+            "  for x in distribute(train) { for p in local_results(run step(x))"
+            " { print(\"{p}\") } }\n"
+            "}\n",
+            width, width, width, batch, batch));
+    return path;
+}
+
+static const char *
+compile(Arena *a, long long batch, const char *devices)
+{
+    const char *plan = arena_printf(a, "%s/layers.tfp", dir);
+    run_ok(a, "tfdc %s --devices %s -o %s", write_program(a, 64, batch),
+           devices, plan);
+    return plan;
+}
+
+/* The number after such words. */
+static double
+number_after(const char *text, const char *words)
+{
+    const char *at = strstr(text, words);
+    if (!at)
+        fail_msg("no \"%s\" in\n%s", words, text);
+    return strtod(at + strlen(words), NULL);
+}
+
+/* ---- runs -----------------------------------------------------------------
+ */
+
+static void
+what_does_not_fit_is_refused(void **state)
+{
+    Arena *a = *state;
+    const char *plan = compile(a, 1024, "cuda:0");
+    set_fake("memory:2000000");
+    Ran ran = run(a, "tfd-run %s", plan);
+    assert_int_equal(ran.code, 3);
+    assert_string_equal(ran.out, "");
+    const char *says = "layers.tfp\": it needs ";
+    double need = number_after(ran.err, says);
+    assert_true(need > 2.0 && need < 4.0);
+    assert_non_null(strstr(ran.err, " MB of cuda:0, and 2.000 of its 2.000 MB "
+                                    "are free; "));
+    assert_non_null(strstr(ran.err, " MB are for 1 replica, 0.262 for the next "
+                                    "batch, at most "));
+    assert_non_null(strstr(ran.err, "(TFD_MEMORY=0 runs it all the same)\n"));
+    assert_non_null(strstr(ran.err, " note: 0.262 MB of each device are "));
+}
+
+/* The batch that is advised runs where the other did not. */
+static void
+smaller_batches_fit(void **state)
+{
+    Arena *a = *state;
+    set_fake("memory:2000000");
+    const char *plan = compile(a, 1024, "cuda:0");
+    Ran ran = run(a, "tfd-run %s", plan);
+    int batch = (int)number_after(ran.err, "with batches of ");
+    double bytes = number_after(
+        ran.err, arena_printf(a, "with batches of %d it has ", batch));
+    assert_in_range(batch, 300, 1023);
+    assert_true(bytes > 1.9 && bytes <= 2.0);
+    run_ok(a, "tfd-run %s", compile(a, batch, "cuda:0"));
+}
+
+static void
+more_devices_fit(void **state)
+{
+    Arena *a = *state;
+    const char *plan = compile(a, 1024, "cuda:0-1");
+    set_fake("memory:2000000,devices:2");
+    Ran ran = run(a, "tfd-run %s --devices cuda:0", plan);
+    assert_int_equal(ran.code, 3);
+    assert_non_null(strstr(ran.err, " MB are for 2 replicas, "));
+    assert_int_equal((int)number_after(ran.err, "; on "), 2);
+    assert_true(number_after(ran.err, " devices each has ") < 2.0);
+    run_ok(a, "tfd-run %s", plan);
+    plan = compile(a, 1024, "cuda:0");
+    ran = run(a, "tfd-run %s", plan);
+    assert_int_equal((int)number_after(ran.err, "compiled for "), 2);
+}
+
+static void
+nothing_may_help(void **state)
+{
+    Arena *a = *state;
+    const char *plan = compile(a, 1024, "cuda:0");
+    set_fake("memory:100");
+    Ran ran = run(a, "tfd-run %s", plan);
+    assert_int_equal(ran.code, 3);
+    assert_non_null(strstr(ran.err, "neither smaller batches nor more devices "
+                                    "help (TFD_MEMORY=0"));
+}
+
+/* Estimates may be too high; then the driver says what does not fit. */
+static void
+a_run_may_be_tried_all_the_same(void **state)
+{
+    Arena *a = *state;
+    const char *plan = compile(a, 1024, "cuda:0");
+    setenv("TFD_MEMORY", "0", 1);
+    set_fake("memory:2000000");
+    run_ok(a, "tfd-run %s", plan);
+    set_fake("memory:100");
+    Ran ran = run(a, "tfd-run %s", plan);
+    unsetenv("TFD_MEMORY");
+    assert_int_equal(ran.code, 3);
+    assert_non_null(strstr(ran.err, "of cuda:0: 100 of its 100 are free\n"));
+}
+
+/* ---- tfdc -----------------------------------------------------------------
+ */
+
+static const char *
+explain(Arena *a, const char *devices, long long batch)
+{
+    return run_ok(a, "tfdc %s --devices %s --explain",
+                  write_program(a, 4096, batch), devices)
+        .out;
+}
+
+static void
+compiling_says_what_fits(void **state)
+{
+    static const double most = 80e9;
+    Arena *a = *state;
+    const char *small = explain(a, "cuda:0", 1000);
+    assert_true(number_after(small, "\n  in all ") < most);
+    assert_true(number_after(small, "\n  context ") > 0);
+    assert_null(strstr(small, "which is too much"));
+    const char *large = explain(a, "cuda:0", 4000000);
+    assert_true(number_after(large, "\n  in all ") > most);
+    double batch = number_after(large, "which is too much: with batches of ");
+    int devices = (int)number_after(large, "compiled for ");
+    double all =
+        number_after(explain(a, "cuda:0", (long long)batch), "\n  in all ");
+    assert_true(all > 0.98 * most && all <= 1.001 * most);
+    const char *more =
+        explain(a, arena_printf(a, "cuda:0-%d", devices - 1), 4000000);
+    assert_true(number_after(more, "\n  in all ") <= 1.001 * most);
+}
+
+/* Many layers: their activations are most of it. */
+static void
+recomputing_would_save(void **state)
+{
+    Arena *a = *state;
+    const char *text =
+        run_ok(a,
+               "tfdc %s/docs/examples/convnet.tfd --devices cuda:0 "
+               "-D BATCH=200000 --explain",
+               getenv("TFD_ROOT"))
+            .out;
+    double all = number_after(text, "\n  in all ") / 1e6;
+    double saved = number_after(text, "does not have yet, would save about ");
+    assert_true(saved > 0.3 * all && saved < all);
+}
+
+/* ---- the suite ------------------------------------------------------------
+ */
+
+static int
+make_folder(void **state)
+{
+    Arena *a = arena_new(NULL, "memory");
+    dir = work_dir(a);
+    *state = a;
+    return 0;
+}
+
+static int
+release(void **state)
+{
+    arena_release(*state);
+    return 0;
+}
+
+int
+main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(what_does_not_fit_is_refused),
+        cmocka_unit_test(smaller_batches_fit),
+        cmocka_unit_test(more_devices_fit),
+        cmocka_unit_test(nothing_may_help),
+        cmocka_unit_test(a_run_may_be_tried_all_the_same),
+        cmocka_unit_test(compiling_says_what_fits),
+        cmocka_unit_test(recomputing_would_save),
+    };
+    return cmocka_run_group_tests(tests, make_folder, release);
+}

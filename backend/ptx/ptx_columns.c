@@ -96,7 +96,7 @@ block_columns(const PtxShape *s)
     return (int64_t)s->items * s->width;
 }
 
-/* Shared memory for the partial results of all stripes, and for totals. */
+/* The partial results of all stripes. */
 static int64_t
 slots_of(const PtxShape *s)
 {
@@ -104,16 +104,37 @@ slots_of(const PtxShape *s)
 }
 
 static int64_t
+total_bytes(const PtxShape *s)
+{
+    return block_columns(s) * PTX_ALIGN;
+}
+
+/* Shared memory begins with the totals of reductions, which are read while the
+ * partial results of later ones are written. */
+static int64_t
+all_total_bytes(const PtxShape *s, const KBlock *b)
+{
+    int num = 0;
+    for (const KNode *n = b->first; n && num < MAX_TOGETHER; n = n->next)
+        num += n->kind == K_REDUCE;
+    return num * total_bytes(s);
+}
+
+static int64_t
+aligned(int64_t bytes)
+{
+    return (bytes + PTX_ALIGN - 1) / PTX_ALIGN * PTX_ALIGN;
+}
+
+static int64_t
 shared_bytes(Emit *e, const PtxShape *s, const KBlock *b)
 {
-    int64_t sum = 0;
+    int64_t sum = all_total_bytes(s, b);
     for (const KNode *n = b->first; n; n = n->next) {
         if (n->kind != K_REDUCE)
             continue;
         EmitFold f = be_fold_of(e, n);
-        int64_t all = slots_of(s) + block_columns(s);
-        sum +=
-            (be_ptx_part_bytes(&f) * all + PTX_ALIGN) / PTX_ALIGN * PTX_ALIGN;
+        sum += aligned(be_ptx_part_bytes(&f) * slots_of(s));
     }
     return sum;
 }
@@ -213,13 +234,14 @@ find_members(Ptx *p, const KNode *first)
         m.nodes[m.num] = n;
         m.folds[m.num++] = f;
     }
-    int64_t at = 0;
+    int64_t at = all_total_bytes(&p->shape, column_body(e->k, p->shape.flat));
     for (int i = 0; i < m.num; i++) {
-        int64_t all = slots_of(&p->shape) + block_columns(&p->shape);
-        int64_t bytes = be_ptx_part_bytes(&m.folds[i]);
-        m.parts[i] = be_ptx_parts_at(&m.folds[i], at, all);
-        m.totals[i] = m.parts[i];
-        at += (bytes * all + PTX_ALIGN) / PTX_ALIGN * PTX_ALIGN;
+        const EmitFold *f = &m.folds[i];
+        int64_t slots = slots_of(&p->shape);
+        m.totals[i] = be_ptx_parts_at(f, i * total_bytes(&p->shape),
+                                      block_columns(&p->shape));
+        m.parts[i] = be_ptx_parts_at(f, at, slots);
+        at += aligned(be_ptx_part_bytes(f) * slots);
     }
     const KNode **nodes = NEW_ARRAY(e->arena, const KNode *, (size_t)m.num);
     for (int i = 0; i < m.num; i++)
@@ -349,7 +371,7 @@ threads_of_column(const PtxShape *s)
     return threads > PTX_WARP ? PTX_WARP : threads < 1 ? 1 : threads;
 }
 
-/* The slot of a stripe's column; after all stripes come the totals. */
+/* The slot of a stripe's column. */
 static Val
 slot_of(Ptx *p, Val stripe, Val column)
 {
@@ -390,8 +412,7 @@ fold_column(Ptx *p, const Members *m, int i, Val column, Val lane)
     EmitPartial total = be_ptx_tree_fold(&t);
     Val is_first = be_icmp(u, LLVMIntEQ, lane, be_emit_word(e, 0));
     PtxIf first = be_ptx_if(p, is_first);
-    Val slot = be_add(u, be_emit_word(e, slots_of(&p->shape)), column);
-    be_ptx_part_put(p, &m->folds[i], &m->totals[i], slot, total);
+    be_ptx_part_put(p, &m->folds[i], &m->totals[i], column, total);
     be_ptx_end_if(p, &first, NULL, NULL);
 }
 
@@ -427,7 +448,6 @@ fold_tree(Ptx *p, const Members *m, Elements *parts)
     fold_columns(p, m);
     be_ptx_barrier(p);
     Val first = be_mul(u, p->column, be_emit_word(e, p->shape.width));
-    first = be_add(u, first, be_emit_word(e, slots_of(&p->shape)));
     for (int i = 0; i < m->num; i++)
         for (int c = 0; c < p->shape.width; c++)
             parts->v[i][c] =

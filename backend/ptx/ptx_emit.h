@@ -68,6 +68,7 @@ typedef struct Ptx {
     PtxShape shape;
     Val thread, block, num_blocks; /* words */
     Val lane;                      /* the thread's number in its team */
+    Val team;                      /* its team's number in the block */
     Val column; /* of columns: the number of its group in the block */
     Val active; /* whether the team has an item; an i1 */
     Val shared;
@@ -167,8 +168,8 @@ bool be_ptx_is_same(const PtxGroups *g, const KNode *value);
 /* ---- reductions, scans, contractions ------------------------------------ */
 
 void be_ptx_reduce(Emit *e, const KNode *n);
-/* Shared memory that reductions of n's kind need for that many threads. */
-int64_t be_ptx_reduce_bytes(const KNode *n, int threads);
+/* Shared memory that the reduction n needs. */
+int64_t be_ptx_reduce_bytes(Emit *e, const KNode *n, const PtxShape *s);
 
 /* ---- trees (ptx_tree.c) ------------------------------------------------- */
 

@@ -212,8 +212,8 @@ emit_parts(Ptx *p)
 
 /* ---- teams -------------------------------------------------------------- */
 
-/* The thread's position: returns its team's number in the block. */
-static Val
+/* The thread's position. */
+static void
 find_lane(Ptx *p)
 {
     LLVMBuilderRef b = p->e.u->builder;
@@ -222,7 +222,7 @@ find_lane(Ptx *p)
     Val rest = LLVMBuildURem(b, p->thread, by, "");
     Val whole = LLVMBuildUDiv(b, p->thread, by, "");
     p->lane = strided ? whole : rest;
-    return strided ? rest : whole;
+    p->team = strided ? rest : whole;
 }
 
 static void
@@ -232,13 +232,14 @@ emit_teams(Ptx *p)
     BeUnit *u = e->u;
     be_emit_find_varying(e, NULL);
     p->together = true;
-    Val work = be_space_size(&p->e, &p->shape.work), team = find_lane(p);
+    Val work = be_space_size(&p->e, &p->shape.work);
+    find_lane(p);
     Val items = be_emit_word(e, p->shape.items);
     BeLoop l;
     Val begin = be_mul(u, p->block, items);
     be_loop_begin(u, &l, begin, work, be_mul(u, p->num_blocks, items), "item");
     be_loop_body(u, &l);
-    Val item = be_add(u, l.index, team);
+    Val item = be_add(u, l.index, p->team);
     p->active = be_icmp(u, LLVMIntSLT, item, work);
     Val last = be_sub(u, work, be_emit_word(e, 1));
     be_space_delinearize(&p->e, &p->shape.work, be_min(u, item, last));

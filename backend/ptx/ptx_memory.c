@@ -179,6 +179,21 @@ store_elements(Emit *e, const KNode *n)
     }
 }
 
+/* Whether n is the first store after something that its team has loaded since
+ * the last reduction, at whose end the team's threads have met. */
+static bool
+follows_load(const KNode *n)
+{
+    for (n = n->prev; n; n = n->prev) {
+        if (n->kind == K_STORE || n->kind == K_REDUCE)
+            return false;
+        if (n->kind == K_LOAD || n->kind == K_LOOP || n->kind == K_CONTRACT ||
+            n->kind == K_SCAN || n->kind == K_SORT)
+            return true;
+    }
+    return false;
+}
+
 /* A team's stores are done by its first thread, when all have loaded. */
 void
 be_ptx_store(Emit *e, const KNode *n)
@@ -189,10 +204,10 @@ be_ptx_store(Emit *e, const KNode *n)
         store_elements(e, n);
         return;
     }
-    bool is_first = !n->prev || n->prev->kind != K_STORE;
-    if (is_first && p->shape.rows.length)
+    bool waits = follows_load(n);
+    if (waits && p->shape.rows.length)
         be_ptx_warp_barrier(p);
-    else if (is_first)
+    else if (waits)
         be_ptx_barrier(p);
     Val first = be_icmp(u, LLVMIntEQ, p->lane, be_emit_word(e, 0));
     PtxIf i = be_ptx_if(p, be_and(u, first, p->active));

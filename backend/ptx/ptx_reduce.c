@@ -2,12 +2,12 @@
  * ptx_reduce.c - reductions of a team
  *
  * A thread of the team is a stripe of D2: it folds elements i, i + 64, ... of a
- * chunk in a register, and the tree over the stripes goes through shared
- * memory.  A team of several slices takes as many chunks at a time; all its
- * threads then fold the slices' results in order, and so each has the total.
+ * chunk in a register.  A team of several slices takes as many chunks at a
+ * time; all its threads then fold the slices' results in order, and so each has
+ * the total.
  *
- * Shared memory has a value for each thread and, after all of these, a number
- * for each thread if elements have one.
+ * The stripes of a slice meet in shared memory, from which part of a warp takes
+ * them to fold the tree by shuffles, and where it leaves the result.
  *
  * A reduction inside a loop, or in the body of another one, is executed by one
  * thread, with its stripes in local memory: correct, but slow.
@@ -18,66 +18,57 @@ typedef struct Team {
     Ptx *p;
     EmitFold fold;
     EmitSpace space;
+    PtxParts results;  /* of slices, in shared memory */
+    PtxParts parts;    /* of threads, after these */
     Val size;          /* elements */
     Val stripe, slice; /* this thread's, words */
-    int64_t step;      /* threads between neighbouring stripes */
+    Val item;          /* of the block's */
 } Team;
 
 /* ---- shared memory ------------------------------------------------------ */
 
 static int64_t
-value_bytes(DType t)
+num_results(const PtxShape *s)
 {
-    return t == DT_bool ? 1 : (int64_t)dtype_info[dtype_compute(t)].bytes;
+    return (int64_t)s->slices * s->items;
+}
+
+/* Results are at the same place whatever their type is: they are read while the
+ * next reduction's partial results are written. */
+static int64_t
+result_bytes(const PtxShape *s)
+{
+    return num_results(s) * PTX_ALIGN;
 }
 
 int64_t
-be_ptx_reduce_bytes(const KNode *n, int threads)
+be_ptx_reduce_bytes(Emit *e, const KNode *n, const PtxShape *s)
 {
-    int64_t bytes = value_bytes(n->reduce.element->dtype);
-    if (be_kernel_reduces[n->reduce.op].arg)
-        bytes += 8;
-    return bytes * threads;
+    EmitFold f = be_fold_of(e, n);
+    return result_bytes(s) + be_ptx_part_bytes(&f) * s->threads;
 }
 
-/* Numbers are aligned, since at least 32 values come before them. */
+/* The partial result of a stripe. */
 static Val
-number_at(const Team *t, Val slot)
+slot_of(const Team *t, Val item, Val slice, Val stripe)
 {
-    int64_t values = value_bytes(t->fold.dtype) * t->p->shape.threads;
-    return be_ptx_shared_at(t->p, values, slot, 8);
-}
-
-static Val
-value_at(const Team *t, Val slot)
-{
-    return be_ptx_shared_at(t->p, 0, slot, value_bytes(t->fold.dtype));
-}
-
-static void
-put_part(const Team *t, EmitPartial part)
-{
-    BeUnit *u = t->p->e.u;
-    DType dtype = dtype_compute(t->fold.dtype);
-    Val slot = t->p->thread;
-    Val value = be_emit_to_memory(u, dtype, part.value);
-    be_store(u, value, value_at(t, slot), (unsigned)value_bytes(dtype));
-    if (part.number)
-        be_store(u, part.number, number_at(t, slot), 8);
-}
-
-static EmitPartial
-get_part(const Team *t, Val slot)
-{
+    const PtxShape *s = &t->p->shape;
     Emit *e = &t->p->e;
     BeUnit *u = e->u;
-    DType dtype = dtype_compute(t->fold.dtype);
-    Val x = be_load(u, be_emit_memory_type(e, dtype), value_at(t, slot),
-                    (unsigned)value_bytes(dtype));
-    EmitPartial part = {be_emit_from_memory(u, dtype, x), NULL};
-    if (t->fold.info->arg)
-        part.number = be_load(u, u->i64, number_at(t, slot), 8);
-    return part;
+    Val lane = be_mul(u, slice, be_emit_word(e, BE_STRIPES));
+    lane = be_add(u, lane, stripe);
+    int lanes = s->strided ? s->items : 1, items = s->strided ? 1 : s->team;
+    Val slot = be_mul(u, lane, be_emit_word(e, lanes));
+    return be_add(u, slot, be_mul(u, item, be_emit_word(e, items)));
+}
+
+static Val
+result_slot(const Team *t, Val item, Val slice)
+{
+    const PtxShape *s = &t->p->shape;
+    Emit *e = &t->p->e;
+    Val slot = be_mul(e->u, slice, be_emit_word(e, s->items));
+    return be_add(e->u, slot, item);
 }
 
 /* ---- a chunk ------------------------------------------------------------ */
@@ -121,46 +112,76 @@ fold_stripe(const Team *t, Val begin, Val end)
     return sum;
 }
 
-/* The tree over the stripes of a slice: its sum is in the slot of stripe 0. */
+/* The tree over the stripes of a slice, by the threads of part of a warp. */
+static void
+fold_slice(const Team *t, Val number, int threads)
+{
+    Ptx *p = t->p;
+    Emit *e = &p->e;
+    BeUnit *u = e->u;
+    LLVMBuilderRef b = u->builder;
+    const PtxShape *s = &p->shape;
+    Val by = be_emit_word(e, threads), items = be_emit_word(e, s->items);
+    Val lane = LLVMBuildURem(b, number, by, "");
+    Val all = LLVMBuildUDiv(b, number, by, "");
+    Val most = be_emit_word(e, num_results(s) - 1);
+    Val own = be_min(u, all, most);
+    Val item = LLVMBuildURem(b, own, items, "");
+    Val slice = LLVMBuildUDiv(b, own, items, "");
+    PtxTree tree = {p, &t->fold, .lane = lane, .team = threads, .width = 1};
+    tree.rounds = tree.have = t->fold.stripes / threads;
+    for (int i = 0; i < tree.rounds; i++) {
+        Val stripe = be_emit_word(e, (int64_t)i * threads);
+        stripe = be_add(u, stripe, lane);
+        Val slot = slot_of(t, item, slice, stripe);
+        tree.v[i] = be_ptx_part_get(p, &t->fold, &t->parts, slot);
+    }
+    EmitPartial result = be_ptx_tree_fold(&tree);
+    Val first = be_icmp(u, LLVMIntEQ, lane, be_emit_word(e, 0));
+    first = be_and(u, first, be_icmp(u, LLVMIntEQ, all, own));
+    PtxIf i = be_ptx_if(p, first);
+    be_ptx_part_put(p, &t->fold, &t->results, result_slot(t, item, slice),
+                    result);
+    be_ptx_end_if(p, &i, NULL, NULL);
+}
+
+/* The results of all slices, from the threads' partial results.  Whole warps
+ * take part. */
 static void
 fold_stripes(const Team *t, EmitPartial part)
 {
     Ptx *p = t->p;
     Emit *e = &p->e;
     BeUnit *u = e->u;
-    put_part(t, part);
-    for (int half = t->fold.stripes / 2; half; half /= 2) {
-        be_ptx_barrier(p);
-        Val below = be_icmp(u, LLVMIntULT, t->stripe, be_emit_word(e, half));
-        PtxIf i = be_ptx_if(p, below);
-        Val other = be_add(u, p->thread, be_emit_word(e, half * t->step));
-        EmitPartial own = get_part(t, p->thread);
-        put_part(t, be_fold_combine(&t->fold, own, get_part(t, other)));
-        be_ptx_end_if(p, &i, NULL, NULL);
-    }
+    int threads = t->fold.stripes < PTX_WARP ? t->fold.stripes : PTX_WARP;
+    int64_t all = num_results(&p->shape) * threads;
+    be_ptx_part_put(p, &t->fold, &t->parts, p->thread, part);
+    be_ptx_barrier(p);
+    BeLoop l;
+    be_loop_begin(u, &l, p->thread,
+                  be_emit_word(e, all < PTX_WARP ? PTX_WARP : all),
+                  be_emit_word(e, p->shape.threads), "slice");
+    be_loop_body(u, &l);
+    fold_slice(t, l.index, threads);
+    be_loop_end(u, &l);
     be_ptx_barrier(p);
 }
 
 /* ---- chunks ------------------------------------------------------------- */
 
-/* The slot of stripe 0 of slice 0. */
-static Val
-first_slot(const Team *t)
+static EmitPartial
+slice_result(const Team *t, int slice)
 {
-    BeUnit *u = t->p->e.u;
-    Val before = be_mul(u, t->p->lane, be_emit_word(&t->p->e, t->step));
-    return be_sub(u, t->p->thread, before);
+    Val number = be_emit_word(&t->p->e, slice);
+    return be_ptx_part_get(t->p, &t->fold, &t->results,
+                           result_slot(t, t->item, number));
 }
 
 static EmitPartial
 fold_slices(const Team *t, EmitPartial total)
 {
-    Emit *e = &t->p->e;
-    for (int i = 0; i < t->p->shape.slices; i++) {
-        int64_t away = i * BE_STRIPES * t->step;
-        Val slot = be_add(e->u, first_slot(t), be_emit_word(e, away));
-        total = be_fold_combine(&t->fold, total, get_part(t, slot));
-    }
+    for (int i = 0; i < t->p->shape.slices; i++)
+        total = be_fold_combine(&t->fold, total, slice_result(t, i));
     return total;
 }
 
@@ -185,7 +206,6 @@ fold_chunks(const Team *t)
     Val end = be_min(u, be_add(u, begin, chunk), t->size);
     fold_stripes(t, fold_stripe(t, begin, end));
     EmitPartial next = fold_slices(t, total);
-    be_ptx_barrier(p);
     be_loop_next(&l, 0, next.value);
     if (part.number)
         be_loop_next(&l, 1, next.number);
@@ -202,9 +222,7 @@ fold_one_chunk(const Team *t)
     Val first = be_icmp(u, LLVMIntEQ, t->slice, be_emit_word(e, 0));
     Val end = be_select(u, first, t->size, be_emit_word(e, 0));
     fold_stripes(t, fold_stripe(t, be_emit_word(e, 0), end));
-    EmitPartial total = get_part(t, first_slot(t));
-    be_ptx_barrier(t->p);
-    return total;
+    return slice_result(t, 0);
 }
 
 static Val
@@ -218,7 +236,10 @@ reduce_together(Ptx *p, const KNode *n)
     Val stripes = be_emit_word(e, BE_STRIPES);
     t.stripe = LLVMBuildURem(u->builder, p->lane, stripes, "");
     t.slice = LLVMBuildUDiv(u->builder, p->lane, stripes, "");
-    t.step = p->shape.strided ? p->shape.items : 1;
+    t.item = p->team;
+    t.results = be_ptx_parts_at(&t.fold, 0, num_results(&p->shape));
+    t.parts =
+        be_ptx_parts_at(&t.fold, result_bytes(&p->shape), p->shape.threads);
     EmitPartial all =
         t.fold.bound > BE_CHUNK ? fold_chunks(&t) : fold_one_chunk(&t);
     return be_fold_result(&t.fold, all);

@@ -107,8 +107,9 @@ note_wishes(const BeKernel *k, const KBlock *body, PtxShape *s)
 
 /* Several slices are used only with all 64 stripes. */
 static void
-choose_team(const BeKernel *k, PtxShape *s)
+choose_team(Emit *e, PtxShape *s)
 {
+    const BeKernel *k = e->k;
     const KBlock *body = item_body(k, s->flat);
     note_wishes(k, body, s);
     s->strided = s->team > 1 && is_along_memory(k, s->flat);
@@ -127,7 +128,7 @@ choose_team(const BeKernel *k, PtxShape *s)
         s->threads = PTX_WARP;
     }
     for (const KNode *n = body->first; n; n = n->next) {
-        int64_t bytes = n->kind == K_REDUCE ? be_ptx_reduce_bytes(n, s->threads)
+        int64_t bytes = n->kind == K_REDUCE ? be_ptx_reduce_bytes(e, n, s)
                         : n->kind == K_SCAN ? be_ptx_scan_bytes(n, s->threads)
                                             : 0;
         s->shared = bytes > s->shared ? bytes : s->shared;
@@ -237,7 +238,7 @@ be_ptx_shape_choose(Ptx *p)
     s.work = work_of(k, s.flat);
     if (be_ptx_rows_find(p, &s) || be_ptx_columns_find(p, &s))
         return s;
-    choose_team(k, &s);
+    choose_team(&p->e, &s);
     s.width = choose_width(&p->e, &s);
     assert(s.threads == s.team * s.items && s.threads % PTX_WARP == 0);
     return s;

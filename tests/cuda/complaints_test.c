@@ -245,6 +245,59 @@ use_on_another(void)
     direct_finish(two);
 }
 
+/* Device 1, which may access the memory of device 0; one stays that one's. */
+static void
+enter_a_peer(void)
+{
+    CUcontext first = direct_enter(0);
+    MUST(cu->cuMemsetD8Async(memory, 1, DIRECT_BYTES, one));
+    direct_finish(one);
+    direct_enter(1);
+    MUST(cu->cuCtxEnablePeerAccess(first, 0));
+    MUST(cu->cuStreamCreate(&two, CU_STREAM_NON_BLOCKING));
+    MUST(cu->cuEventCreate(&event, CU_EVENT_DISABLE_TIMING));
+}
+
+static void
+two_devices_race(void)
+{
+    CUmodule module;
+    enter_a_peer();
+    MUST(direct_launch(direct_load(&module), memory, 3, two));
+    direct_finish(two);
+    direct_enter(0);
+    MUST(cu->cuEventCreate(&event, CU_EVENT_DISABLE_TIMING));
+    MUST(cu->cuMemcpyDtoHAsync_v2(pinned, memory, 64, one));
+    direct_enter(1);
+    MUST(cu->cuMemsetD8Async(memory, 2, 64, two));
+    MUST(cu->cuEventCreate(&event, CU_EVENT_DISABLE_TIMING));
+    direct_finish(two);
+    direct_enter(0);
+    MUST(cu->cuEventCreate(&event, CU_EVENT_DISABLE_TIMING));
+    direct_finish(one);
+}
+
+static void
+memory_is_freed_while_a_peer_works(void)
+{
+    enter_a_peer();
+    MUST(cu->cuMemsetD8Async(memory, 2, 64, two));
+    direct_enter(0);
+    MUST(cu->cuMemFree_v2(memory));
+}
+
+static void
+shared_memory_is_freed_too_early(void)
+{
+    void *at;
+    MUST(cu->cuMemHostAlloc(
+        &at, 4096, CU_MEMHOSTALLOC_PORTABLE | CU_MEMHOSTALLOC_DEVICEMAP));
+    enter_a_peer();
+    MUST(cu->cuMemcpyAsync((CUdeviceptr)(uintptr_t)at, memory, 64, two));
+    direct_enter(0);
+    MUST(cu->cuMemFreeHost(at));
+}
+
 static void
 rows_are_of_another(void)
 {
@@ -335,6 +388,13 @@ static const struct {
     {a_process_is_forked, SIGABRT,
      SAYS "cuEventQuery in a process that was forked after cuInit"},
     {use_on_another, SIGABRT, SAYS},
+    {two_devices_race, SIGABRT,
+     SAYS "cuMemcpyDtoHAsync_v2 reads what cuMemsetD8Async wrote on another "
+          "stream, and no event orders them"},
+    {memory_is_freed_while_a_peer_works, SIGABRT,
+     SAYS "cuMemFree_v2 while operations are pending on another device"},
+    {shared_memory_is_freed_too_early, SIGABRT,
+     SAYS "cuMemFreeHost while operations are pending on another device"},
     {rows_are_of_another, SIGABRT,
      SAYS "cuMemcpy2DAsync_v2 of memory of another context"},
     {something_is_left, SIGABRT,
@@ -356,11 +416,68 @@ mistakes_are_named(void **state)
                     complaints[i].says);
 }
 
+/* ---- limits ---------------------------------------------------------------
+ */
+
+static const struct {
+    int capability, most; /* KB */
+} most_shared[] = {{80, 163}, {86, 99}, {89, 99}, {90, 227}, {100, 227}};
+
+static CUresult
+launch_with(CUfunction f, int shared)
+{
+    uint64_t params[] = {memory, 0};
+    size_t bytes = sizeof params;
+    void *extra[] = {CU_LAUNCH_PARAM_BUFFER_POINTER, params,
+                     CU_LAUNCH_PARAM_BUFFER_SIZE, &bytes, CU_LAUNCH_PARAM_END};
+    return cu->cuLaunchKernel(f, 1, 1, 1, 64, 1, 1, (unsigned)shared, one, NULL,
+                              extra);
+}
+
+static CUresult
+give_leave(CUfunction f, int shared)
+{
+    return cu->cuFuncSetAttribute(
+        f, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, shared);
+}
+
+/* 48 KB without leave, and with it what the GPU has. */
+static void
+check_shared(int capability, int most)
+{
+    CUmodule module;
+    int says;
+    direct_prepare(arena_printf(arena, "capability:%d", capability));
+    CUfunction f = direct_load(&module);
+    MUST(cu->cuDeviceGetAttribute(
+        &says, CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN, 0));
+    assert_int_equal(says, most);
+    MUST(cu->cuMemsetD8Async(memory, 0, DIRECT_BYTES, one));
+    MUST(launch_with(f, 48 << 10));
+    assert_int_equal(launch_with(f, (48 << 10) + 1), CUDA_ERROR_INVALID_VALUE);
+    assert_int_equal(give_leave(f, most + 1), CUDA_ERROR_INVALID_VALUE);
+    MUST(give_leave(f, most));
+    MUST(launch_with(f, most));
+    assert_int_equal(launch_with(f, most + 1), CUDA_ERROR_INVALID_VALUE);
+    direct_finish(one);
+    MUST(cu->cuModuleUnload(module));
+    direct_release();
+}
+
+static void
+shared_memory_needs_leave(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < sizeof most_shared / sizeof *most_shared; i++)
+        check_shared(most_shared[i].capability, most_shared[i].most << 10);
+}
+
 int
 main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(mistakes_are_named),
+        cmocka_unit_test(shared_memory_needs_leave),
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return cmocka_run_group_tests(tests, new_arena, release_arena);
 }

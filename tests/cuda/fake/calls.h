@@ -45,6 +45,9 @@ void fake_check_context(const char *call, CUcontext of, const char *what);
  * the operation's. */
 CUresult fake_enqueue(const char *call, CUstream stream, Op op);
 
+/* Bytes of shared memory that a block may have, with leave (code.c). */
+int fake_most_shared(void);
+
 /* ---- capture (graphs.c) -----------------------------------------------------
  */
 

@@ -8,7 +8,7 @@
 enum {
     MOST_THREADS = 1024, /* of a block */
     STATIC_SHARED = 48 << 10,
-    DYNAMIC_SHARED = 227 << 10, /* with leave */
+    USUAL_SHARED = 48 << 10, /* of a block; more needs leave */
     PARAM_BYTES = 0x1100
 };
 
@@ -164,6 +164,35 @@ cuFuncGetAttribute(int *value, CUfunction_attribute attribute,
     return CUDA_SUCCESS;
 }
 
+/* CUDA C++ Programming Guide, "Technical Specifications per Compute
+ * Capability".
+ */
+int
+fake_most_shared(void)
+{
+    int capability = fake_world.options.capability;
+    if (capability == 80 || capability == 87)
+        return 163 << 10;
+    if (capability >= 90 && capability < 120)
+        return 227 << 10;
+    return 99 << 10; /* 8.6, 8.9, 12.0 */
+}
+
+EXPORT
+cuFuncSetAttribute(CUfunction function, CUfunction_attribute attribute,
+                   int value)
+{
+    ENTER(CONTEXT);
+    fake_check_context(__func__, function->module->context, "a function");
+    const PtxKernelInfo *info = ptx_kernel_info(function->kernel);
+    if (attribute != CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES ||
+        value < 0 || value > fake_most_shared() - (int)info->static_shared)
+        return CUDA_ERROR_INVALID_VALUE;
+    function->dynamic_shared = (unsigned)value;
+    function->is_loaded = true;
+    return CUDA_SUCCESS;
+}
+
 EXPORT
 cuOccupancyMaxActiveBlocksPerMultiprocessor(int *blocks, CUfunction function,
                                             int threads, size_t shared)
@@ -173,7 +202,8 @@ cuOccupancyMaxActiveBlocksPerMultiprocessor(int *blocks, CUfunction function,
     function->is_loaded = true;
     size_t bytes = info->static_shared + shared;
     int resident = fake_world.options.threads;
-    int by_shared = bytes ? (int)(DYNAMIC_SHARED / bytes) : resident;
+    int by_shared =
+        bytes ? (int)((size_t)fake_most_shared() / bytes) : resident;
     int by_threads = resident / (threads > 0 ? threads : 1);
     *blocks = by_shared < by_threads ? by_shared : by_threads;
     return CUDA_SUCCESS;
@@ -197,16 +227,18 @@ read_extra(void **extra, const void **block, size_t *bytes)
 }
 
 static CUresult
-check_launch(const PtxKernelInfo *info, const unsigned *grid,
-             const unsigned *block, unsigned shared, size_t bytes)
+check_launch(CUfunction function, const unsigned *grid, const unsigned *block,
+             unsigned shared, size_t bytes)
 {
+    const PtxKernelInfo *info = ptx_kernel_info(function->kernel);
     uint64_t threads = (uint64_t)block[0] * block[1] * block[2];
     if (grid[0] == 0 || grid[1] == 0 || grid[2] == 0 || grid[0] > INT32_MAX ||
         grid[1] > UINT16_MAX || grid[2] > UINT16_MAX || threads == 0 ||
         threads > MOST_THREADS || bytes > PARAM_BYTES)
         return CUDA_ERROR_INVALID_VALUE;
-    if (info->static_shared + shared > STATIC_SHARED)
-        return CUDA_ERROR_INVALID_VALUE; /* more needs leave */
+    if (info->static_shared + shared > USUAL_SHARED &&
+        shared > function->dynamic_shared)
+        return CUDA_ERROR_INVALID_VALUE;
     if (info->reqntid[0] && threads != threads_of(info))
         fake_complain("%s is launched with blocks of %llu threads, and asks "
                       "for %u",
@@ -242,7 +274,7 @@ cuLaunchKernel(CUfunction function, unsigned int grid_x, unsigned int grid_y,
              .grid = {grid_x, grid_y, grid_z},
              .block = {block_x, block_y, block_z},
              .shared = shared};
-    CUresult wrong = check_launch(info, op.grid, op.block, shared, bytes);
+    CUresult wrong = check_launch(function, op.grid, op.block, shared, bytes);
     if (wrong)
         return wrong;
     op.params = fake_alloc(bytes);

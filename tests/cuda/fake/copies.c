@@ -19,8 +19,13 @@ static void
 give_back(const char *call, Memory *m)
 {
     fake_check_context(call, m->context, "memory");
-    if (fake_num_pending(m->context) && !fake_world.has_failed)
-        fake_complain("%s while operations are pending", call);
+    for (int i = 0; i < fake_world.options.devices; i++) {
+        Device *d = &fake_world.devices[i];
+        if (fake_reaches(d, m) && fake_num_pending(&d->context) &&
+            !fake_world.has_failed)
+            fake_complain("%s while operations are pending%s", call,
+                          d == m->context->device ? "" : " on another device");
+    }
     fake_memory_free(m);
 }
 

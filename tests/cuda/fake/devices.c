@@ -103,6 +103,9 @@ cuDeviceGetAttribute(int *value, CUdevice_attribute attribute, CUdevice device)
     case CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT:
         *value = PROCESSORS;
         return CUDA_SUCCESS;
+    case CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN:
+        *value = fake_most_shared();
+        return CUDA_SUCCESS;
     case CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR:
         *value = fake_world.options.capability / 10;
         return CUDA_SUCCESS;

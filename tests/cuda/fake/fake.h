@@ -145,7 +145,8 @@ struct CUfunc_st {
     struct CUmod_st *module;
     const PtxKernel *kernel;
     const char *name;
-    bool is_loaded; /* by a question or a launch: drivers do it late */
+    unsigned dynamic_shared; /* bytes that launches have leave for */
+    bool is_loaded;          /* by a question or a launch: drivers do it late */
     struct CUfunc_st *next;
 };
 
@@ -246,6 +247,8 @@ void *fake_alloc(size_t n);
 CUresult fake_memory_new(CUcontext context, size_t bytes, bool is_pinned,
                          CUdeviceptr *out);
 void fake_memory_free(Memory *m);
+/* Whether work of the device may use it. */
+bool fake_reaches(const Device *d, const Memory *m);
 /* That contains n bytes at an address; NULL: none does. */
 Memory *fake_memory_find(CUdeviceptr at, size_t n);
 /* That contains n bytes of pinned memory; NULL: none does. */

@@ -114,8 +114,8 @@ check_serial(const Op *op, uint64_t *noted, uint64_t serial, const char *what)
     *noted = serial;
 }
 
-static bool
-reaches(const Device *d, const Memory *m)
+bool
+fake_reaches(const Device *d, const Memory *m)
 {
     const Device *other = m->context->device;
     return m->is_pinned || other == d || d->peers >> other->number & 1;
@@ -129,7 +129,7 @@ check_memory(const Op *op, CUdeviceptr at, size_t n, uint64_t *noted)
         fake_complain("%s of %zu bytes outside the device's memory, or of "
                       "memory that was freed",
                       op->call, n);
-    if (!op->is_peer && !reaches(op->device, m))
+    if (!op->is_peer && !fake_reaches(op->device, m))
         fake_complain("%s of memory of another context", op->call);
     check_serial(op, noted, m->serial, "memory");
 }
@@ -231,7 +231,7 @@ find_range(void *context, uint64_t address, PtxRange *range)
 {
     Launch *l = context;
     Memory *m = fake_memory_find(address, 1);
-    if (!m || !reaches(l->op->device, m))
+    if (!m || !fake_reaches(l->op->device, m))
         return false;
     if (!m->is_found) {
         m->is_found = true;

@@ -40,7 +40,7 @@ must(bool ok, const Diag *d)
 }
 
 static BeKernels
-compile_program(Arena *a, Diag *d, const FeOptions *options)
+compile_program(Arena *a, Diag *d, const FeOptions *options, IrModule **module)
 {
     BeKernels kernels = {0};
     PassOptions how = {.level = 2};
@@ -48,27 +48,43 @@ compile_program(Arena *a, Diag *d, const FeOptions *options)
     must(m != NULL, d);
     must(pass_run_pipeline(m, d, &how, NULL), d);
     must(be_kernels_build(a, m, NULL, &kernels), d);
+    *module = m;
     return kernels;
+}
+
+/* The text of a file below the source root; its path in *path. */
+static char *
+read_source(Arena *a, const char *source_root, const char *name,
+            const char **path, size_t *len)
+{
+    char *text;
+    *path = arena_printf(a, "%s/%s", source_root, name);
+    Status st = file_read(a, *path, &text, len);
+    if (st)
+        exit(status_report(st, name, stderr));
+    return text;
+}
+
+BeKernels
+program_read(Arena *a, const char *source_root, const FeOptions *options,
+             IrModule **module)
+{
+    FeOptions all = *options;
+    all.text = read_source(a, source_root, options->path, &all.path, &all.len);
+    return compile_program(a, diag_new(a), &all, module);
 }
 
 BeKernels
 kernels_read(Arena *a, const char *source_root, const FeOptions *options)
 {
-    char *text;
+    IrModule *unused;
+    const char *path;
     size_t len;
     BeKernels kernels = {0};
+    if (options->devices)
+        return program_read(a, source_root, options, &unused);
+    char *text = read_source(a, source_root, options->path, &path, &len);
     Diag *d = diag_new(a);
-    const char *path = arena_printf(a, "%s/%s", source_root, options->path);
-    Status st = file_read(a, path, &text, &len);
-    if (st)
-        exit(status_report(st, options->path, stderr));
-    if (options->devices) {
-        FeOptions all = *options;
-        all.path = path;
-        all.text = text;
-        all.len = len;
-        return compile_program(a, d, &all);
-    }
     uint16_t file = diag_add_source(d, path, text, len);
     must(be_kernel_parse(&kernels, a, d, file, text, len), d);
     return kernels;

@@ -22,6 +22,10 @@ extern const KernelSource kernel_sources[];
 BeKernels kernels_read(Arena *a, const char *source_root,
                        const FeOptions *options);
 
+/* The same of a program, whose placed module goes to *module. */
+BeKernels program_read(Arena *a, const char *source_root,
+                       const FeOptions *options, IrModule **module);
+
 /* Its kernels; anything that fails ends the program. */
 BeKernels kernel_source_read(Arena *a, const char *source_root,
                              const KernelSource *source);

@@ -127,6 +127,16 @@ check_lane(Warp *w, const AsyncCopy *c, uint32_t lane)
                     "%u bytes", c->bytes);
 }
 
+/* Lanes that copy nothing write zeros, and read nothing. */
+static void
+observe_copy(Warp *w, const AsyncCopy *c)
+{
+    uint32_t reading = 0;
+    FOR_LANES_OF(l, c->lanes)
+    reading |= (uint32_t)(c->kept[l] > 0) << l;
+    ptx_observe(w, c->from, c->bytes, reading, false);
+}
+
 void
 ptx_async_copy(Warp *w, const Insn *i, uint32_t lanes)
 {
@@ -142,6 +152,7 @@ ptx_async_copy(Warp *w, const Insn *i, uint32_t lanes)
     if (w->block->shared_shadows.written)
         ptx_shadow_begin_async(w, i, &target);
     touch_sources(w, &c, lanes);
+    observe_copy(w, &c);
     VEC_PUSH(w->block->machine->arena, w->copies, c);
 }
 

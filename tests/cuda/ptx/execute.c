@@ -601,8 +601,9 @@ run_blocks(PtxMachine *m, const PtxLaunch *l)
 {
     Block *b = &m->block;
     uint64_t num = (uint64_t)l->grid[0] * l->grid[1] * l->grid[2];
+    uint64_t most = l->only_blocks ? l->only_blocks : num;
     m->launch_began = m->now + 1;
-    for (uint64_t n = 0; n < num; n++) {
+    for (uint64_t n = 0; n < num && n < most; n++) {
         uint64_t id = in_order(l->seed, n, num);
         b->id[0] = (uint32_t)(id % l->grid[0]);
         b->id[1] = (uint32_t)(id / l->grid[0] % l->grid[1]);

@@ -116,6 +116,9 @@ _Noreturn void ptx_violate(Warp *w, const Insn *i, uint32_t lane, PtxKind kind,
 const Range *ptx_find_range(Block *b, uint64_t address);
 /* Notes that bytes at a distance from its begin are read. */
 void ptx_note_read(const Range *r, uint64_t distance, uint32_t bytes);
+/* Tells the launch's observer of an access to global memory. */
+void ptx_observe(Warp *w, const uint64_t *addresses, uint32_t bytes,
+                 uint32_t lanes, bool stores);
 Execute ptx_exec_load, ptx_exec_store, ptx_exec_load_param;
 
 /* ---- shadow.c ----------------------------------------------------------- */

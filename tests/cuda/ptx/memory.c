@@ -72,6 +72,20 @@ ptx_find_range(Block *b, uint64_t address)
     return remember(m, &r);
 }
 
+void
+ptx_observe(Warp *w, const uint64_t *addresses, uint32_t bytes, uint32_t lanes,
+            bool stores)
+{
+    const Block *b = w->block;
+    const PtxLaunch *l = b->launch;
+    PtxTraffic t = {stores, bytes, lanes, 0, addresses};
+    if (!l->observe || !lanes)
+        return;
+    t.block = ((uint64_t)b->id[2] * l->grid[1] + b->id[1]) * l->grid[0];
+    t.block += b->id[0];
+    l->observe(l->observer, &t);
+}
+
 /* ---- locating ----------------------------------------------------------- */
 
 /* The addresses of all lanes; those that do not execute have the first's. */
@@ -383,12 +397,14 @@ static void
 touch(Warp *w, const Insn *i, const Place *p, uint32_t lanes, Touch how)
 {
     const Block *b = w->block;
-    if (p->space == SPACE_GLOBAL)
+    if (p->space == SPACE_GLOBAL) {
+        ptx_observe(w, p->address, p->bytes, lanes, how == TOUCH_WRITE);
         touch_global(w, i, p, lanes, how);
-    else if (p->space == SPACE_SHARED && b->shared_shadows.written)
+    } else if (p->space == SPACE_SHARED && b->shared_shadows.written) {
         touch_shared(w, i, p, lanes, how);
-    else if (p->space == SPACE_LOCAL && b->checks & PTX_CHECK_VALID)
+    } else if (p->space == SPACE_LOCAL && b->checks & PTX_CHECK_VALID) {
         touch_local(w, i, p, lanes, how);
+    }
 }
 
 /* ---- loads -------------------------------------------------------------- */

@@ -3,6 +3,7 @@
  */
 #include "tests/cuda/ptx/mix.h"
 
+#include <stdlib.h>
 #include <string.h>
 #include "tests/cuda/ptx/program.h"
 
@@ -23,6 +24,14 @@ is_float_arithmetic(const char *name)
         if (begins_with(name, kinds[i]))
             return true;
     return false;
+}
+
+/* Sequences of some eight instructions. */
+static bool
+is_division(const char *name)
+{
+    return begins_with(name, "div.") || begins_with(name, "rcp.") ||
+           begins_with(name, "sqrt.");
 }
 
 static void
@@ -62,7 +71,10 @@ count_insn(const Insn *i, uint64_t times, PtxMix *mix)
 {
     mix->all += times;
     mix->fma_f32 += !strcmp(i->name, "fma.rn.f32") ? times : 0;
-    mix->float_arithmetic += is_float_arithmetic(i->name) ? times : 0;
+    bool is_float = is_float_arithmetic(i->name);
+    mix->float_arithmetic += is_float ? times : 0;
+    mix->double_arithmetic += is_float && strstr(i->name, ".f64") ? times : 0;
+    mix->divisions += is_float && is_division(i->name) ? times : 0;
     mix->barriers += i->flow == FLOW_BARRIER ? times : 0;
     mix->branches += i->flow == FLOW_BRANCH ? times : 0;
     mix->warp_ops += i->flow == FLOW_WARP ? times : 0;
@@ -79,4 +91,46 @@ ptx_kernel_mix(const PtxKernel *k, const uint64_t *executed)
     for (int n = 0; n < k->code.len; n++)
         count_insn(&k->code.data[n], executed ? executed[n] : 1, &mix);
     return mix;
+}
+
+static bool
+is_global_load(const Insn *i)
+{
+    bool copies = begins_with(i->name, "cp.async.c") && i->access.size;
+    return copies ||
+           (begins_with(i->name, "ld.") && i->access.space == SPACE_GLOBAL);
+}
+
+/* Whether execution may come to an instruction from elsewhere, or leaves from
+ * it, or waits in it. */
+static bool *
+find_ends(const PtxKernel *k)
+{
+    bool *ends = calloc((size_t)k->code.len + 1, sizeof *ends);
+    if (!ends)
+        abort();
+    for (int n = 0; n < k->code.len; n++) {
+        const Insn *i = &k->code.data[n];
+        if (i->flow == FLOW_BRANCH)
+            ends[i->target] = true;
+        if (i->flow == FLOW_BRANCH || i->flow == FLOW_BARRIER)
+            ends[n] = true;
+    }
+    return ends;
+}
+
+uint64_t
+ptx_kernel_load_groups(const PtxKernel *k, const uint64_t *executed)
+{
+    uint64_t sum = 0;
+    bool *ends = find_ends(k), in_group = false;
+    for (int n = 0; n < k->code.len; n++) {
+        in_group = in_group && !ends[n];
+        if (!is_global_load(&k->code.data[n]))
+            continue;
+        sum += in_group ? 0 : executed[n];
+        in_group = true;
+    }
+    free(ends);
+    return sum;
 }

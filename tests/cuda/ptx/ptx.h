@@ -115,9 +115,19 @@ typedef enum PtxCheck {
     PTX_CHECK_ALL = 0x1f,
 } PtxCheck;
 
+/* One access of a warp to global memory. */
+typedef struct PtxTraffic {
+    bool stores;
+    uint32_t bytes;            /* of a lane */
+    uint32_t lanes;            /* a bit for each that takes part */
+    uint64_t block;            /* its number in the grid */
+    const uint64_t *addresses; /* of all 32; of those that take part */
+} PtxTraffic;
+
 typedef struct PtxLaunch {
     const PtxKernel *kernel;
     uint32_t grid[3], block[3];
+    uint64_t only_blocks;    /* execute so many, the first ones; 0: all */
     uint32_t dynamic_shared; /* bytes */
     const void *params;      /* the block of parameters */
     size_t param_bytes;      /* must be those of the kernel */
@@ -126,6 +136,8 @@ typedef struct PtxLaunch {
     uint64_t seed;      /* of the order of blocks and warps; 0: ascending */
     uint64_t *executed; /* NULL, or one for each instruction of the kernel: how
                            often a warp executed it is added (mix.h) */
+    void (*observe)(void *context, const PtxTraffic *access); /* or NULL */
+    void *observer;                                           /* its context */
     uint64_t max_instructions; /* of a warp, after which it counts as hung; 0:
                                   2^32 */
 } PtxLaunch;

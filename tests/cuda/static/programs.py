@@ -1,0 +1,57 @@
+"""The programs whose kernels are measured, and the program that measures them."""
+import collections
+import glob
+import os
+import subprocess
+
+Kernel = collections.namedtuple("Kernel", "name line form items bytes runs")
+
+# Devices that a program is compiled for, where they are not two.
+DEVICES = {"ragged": "cuda:0-2", "write": "cuda:0"}
+
+
+def examples(root):
+    """(path from the root, devices) of all examples, at their own sizes."""
+    paths = sorted(glob.glob(os.path.join(root, "docs/examples/*.tfd")))
+    names = [os.path.basename(p).removesuffix(".tfd") for p in paths]
+    return [(f"docs/examples/{n}.tfd", DEVICES.get(n, "cuda:0-1"))
+            for n in names]
+
+
+class Program:
+    """A program, compiled: .kernels by name, the PTX in files, and launches of
+    kernels on the emulator."""
+
+    def __init__(self, measure, root, folder, path, devices, defines=()):
+        self.name = os.path.basename(path).removesuffix(".tfd")
+        self.out = os.path.join(folder, self.name)
+        self.process = subprocess.Popen(
+            [measure, root, self.out, path, devices, *defines],
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        self.kernels = dict(self.read_kernels())
+
+    def read_kernels(self):
+        for line in self.process.stdout:
+            words = line.split()
+            if words == ["end"]:
+                return
+            yield words[1], Kernel(words[1], int(words[2]), words[3],
+                                   *map(int, words[4:]))
+        raise SystemExit(f"{self.name}: measure ended early")
+
+    def text(self, target):
+        return f"{self.out}.{target}.ptx"
+
+    def launch(self, name, target, grid, blocks=0):
+        """Counts of the first blocks (0: all) of a launch on the emulator."""
+        self.process.stdin.write(f"{name} {target} {grid} {blocks}\n")
+        self.process.stdin.flush()
+        words = self.process.stdout.readline().split()
+        if words[:3] != ["launch", name, target]:
+            raise SystemExit(f"{self.name}: measure did not launch {name}")
+        return {k: int(v) for k, v in (w.split("=") for w in words[3:])}
+
+    def close(self):
+        self.process.stdin.close()
+        if self.process.wait():
+            raise SystemExit(f"{self.name}: measure failed")

@@ -100,11 +100,13 @@ def loops_of(lines):
 
 
 def main_loop(lines):
-    """The innermost loop with most multiply-adds, or None."""
+    """The innermost loop with most multiply-adds, or None.  Loads from shared
+    memory are those of 16 bytes if there are any."""
     best = None
     for loop in loops_of(lines):
         fma = sum(op.startswith(("FFMA", "DFMA")) for op in loop)
-        loads = sum(op.startswith("LDS") for op in loop)
+        loads = (sum(op == "LDS.128" for op in loop) or
+                 sum(op.startswith("LDS") for op in loop))
         if fma and (not best or fma > best.multiply_adds):
             best = Loop(len(loop), fma, loads)
     return best

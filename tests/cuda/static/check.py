@@ -41,7 +41,7 @@ TARGETS_OF_GPUS = ["sm_80", "sm_90", "sm_100"]
 TEXT_OF = {"sm_80": "sm_80", "sm_90": "sm_90", "sm_100": "sm_90"}
 
 # Always checked, and how many of the others.
-SAMPLE, OTHERS = ["charlm", "convnet"], 1
+SAMPLE, OTHERS = ["charlm", "convnet", "gpt2"], 1
 # Smaller kernels are a matter of latency; nothing is asked of them.
 FEW_BYTES, FEW_FMAS = 16 * 1024, 1 << 20
 
@@ -118,25 +118,29 @@ def read_misses():
 
 # ---- measuring --------------------------------------------------------------
 
-def declared_local(path):
-    """Bytes of local memory that the text of each kernel declares."""
-    found, name = {}, None
+def declared(path):
+    """By kernel: the bytes of local memory that its text declares, and the
+    threads of a block."""
+    local, threads, name = {}, {}, None
     with open(path, encoding="utf-8") as lines:
         for line in lines:
             if m := re.search(r"\.entry (\w+)", line):
                 name = m[1]
             elif m := re.search(r"\.local .*\[(\d+)\]", line):
-                found[name] = found.get(name, 0) + int(m[1])
-    return found
+                local[name] = local.get(name, 0) + int(m[1])
+            elif m := re.search(r"\.reqntid (\d+)", line):
+                threads[name] = int(m[1])
+    return local, threads
 
 
 class Measured:
     """One program: usage by target and kernel, and a Row for each kernel of its
     step."""
 
-    def __init__(self, program, tools, targets):
+    def __init__(self, program, tools, targets, executes):
         self.name, self.kernels = program.name, program.kernels
-        self.local = declared_local(program.text("sm_80"))
+        self.executes = executes  # launches, on the emulator
+        self.local, self.threads = declared(program.text("sm_80"))
         jobs = {t: assembler.start_assembling(
             tools.ptxas, program.text(TEXT_OF[t]), t, f"{program.out}.{t}.cubin")
             for t in targets}
@@ -158,32 +162,32 @@ class Measured:
         usage = self.usage.get(target, {}).get(kernel)
         return usage and usage.registers
 
-    def grid(self, k, counts=None):
+    def grid(self, k):
         """Blocks that an H100 would be given."""
         gpu, usage = gpus.GPUS["H100"], self.usage["sm_90"][k.name]
-        threads = counts["threads"] if counts else 256
-        blocks = gpus.blocks_of_processor(gpu, threads, usage.registers,
-                                          usage.shared)
+        blocks = gpus.blocks_of_processor(gpu, self.threads[k.name],
+                                          usage.registers, usage.shared)
         return max(1, min(k.items, gpu.processors * blocks))
 
     def measure(self, program, k):
         usage = self.usage["sm_90"].get(k.name)
         if not usage:
             return Row(self.name, k.name, k.line, k.form, *[None] * 7)
-        counts = program.launch(k.name, "sm_90", self.grid(k))
-        self.counts[k.name] = counts
-        loop = None
-        if k.form == "contraction" and counts["fma"] * 32 >= FEW_FMAS:
+        c, loop, wide, moved = None, None, None, None
+        if self.executes:
+            c = program.launch(k.name, "sm_90", self.grid(k))
+            self.counts[k.name] = c
+        if k.form == "contraction" and (not c or c["fma"] * 32 >= FEW_FMAS):
             loop = assembler.main_loop(self.sass.get(k.name, []))
-        is_large = counts["needed"] >= FEW_BYTES
-        return Row(
-            self.name, k.name, k.line, k.form,
-            *(self.registers(t, k.name) for t in TARGETS_OF_GPUS),
-            loop and loop.multiply_adds / loop.instructions,
-            loop and loop.multiply_adds / max(1, loop.shared_loads),
-            counts["accessed_128"] / counts["accessed"]
-            if is_large and k.form == "elementwise" else None,
-            counts["moved"] / counts["needed"] if is_large else None)
+        if c and c["needed"] >= FEW_BYTES:
+            moved = c["moved"] / c["needed"]
+            if k.form == "elementwise":
+                wide = c["accessed_128"] / c["accessed"]
+        return Row(self.name, k.name, k.line, k.form,
+                   *(self.registers(t, k.name) for t in TARGETS_OF_GPUS),
+                   loop and loop.multiply_adds / loop.instructions,
+                   loop and loop.multiply_adds / max(1, loop.shared_loads),
+                   wide, moved)
 
 
 # ---- judging ----------------------------------------------------------------
@@ -232,7 +236,7 @@ def misses_of(m):
 
 
 def reason_for(misses, key):
-    return misses.get(key) or misses.get(("*", "*", key[2]))
+    return misses.get(key) or misses.get((key[0], "*", key[2]))
 
 
 def unlisted(misses, m, measures):
@@ -243,7 +247,8 @@ def unlisted(misses, m, measures):
     known = {r.kernel for r in m.rows}
     for key in misses:
         row = next((r for r in m.rows if r.kernel == key[1]), None)
-        if key[0] == m.name and key[2] in measures and key not in found:
+        if (key[0] == m.name and key[1] != "*" and key[2] in measures
+                and key not in found):
             if key[1] not in known or getattr(row, key[2]) is not None:
                 yield f"misses.txt has {' '.join(key)}, which is no miss"
 
@@ -271,10 +276,10 @@ class Tap:
 def occupancies(m):
     """(kernel's name, warps of an H100's SM that it fills) of a step."""
     for row in m.rows:
-        if row.kernel in m.counts:
-            u, c = m.usage["sm_90"][row.kernel], m.counts[row.kernel]
-            yield row.kernel, gpus.occupancy(gpus.GPUS["H100"], c["threads"],
-                                             u.registers, u.shared)
+        u = m.usage["sm_90"].get(row.kernel)
+        if u:
+            yield row.kernel, gpus.occupancy(
+                gpus.GPUS["H100"], m.threads[row.kernel], u.registers, u.shared)
 
 
 def summary(m):
@@ -303,7 +308,7 @@ def print_table(m):
 # ---- all --------------------------------------------------------------------
 
 def chosen(args):
-    every = programs.examples(args.root)
+    every = programs.examples(args.root) + programs.LARGE
     by_name = {os.path.basename(p).removesuffix(".tfd"): (p, d)
                for p, d in every}
     if args.programs:
@@ -366,11 +371,14 @@ def main():
     skipped = {t: "ptxas %d.%d does not know it" % tools.version
                for t in TARGETS_OF_GPUS if t not in targets}
     pins, misses, tap, rows = read_pins(), read_misses(), Tap(), []
+    all_of_it = args.all or args.bless
     for path, devices in chosen(args):
         with tempfile.TemporaryDirectory(prefix="tfd-static-") as folder:
             program = programs.Program(args.measure, args.root, folder, path,
                                        devices)
-            m = Measured(program, tools, targets)
+            large = (path, devices) in programs.LARGE
+            some = [t for t in targets if not large or all_of_it or t == "sm_90"]
+            m = Measured(program, tools, some, executes=not large)
             program.close()
         if args.table:
             print_table(m)

@@ -96,7 +96,7 @@ def misses_need_reasons():
     assert len(list(check.unlisted({}, m, ["ffma"]))) == 1
     assert not list(check.unlisted({}, m, ["moved"]))
     assert not list(check.unlisted({key: "small"}, m, ["ffma"]))
-    assert not list(check.unlisted({("*", "*", "ffma"): "all"}, m, ["ffma"]))
+    assert not list(check.unlisted({("p", "*", "ffma"): "all"}, m, ["ffma"]))
     assert len(list(check.unlisted({key: "small"}, Fake(), ["ffma"]))) == 1
     gone = {("p", "k_gone", "ffma"): "small"}
     assert len(list(check.unlisted(gone, Fake(), ["ffma"]))) == 1

@@ -231,7 +231,7 @@ find_array(void *context, uint64_t address, PtxRange *out)
         return false;
     const Array *x = &run->arrays[i];
     uint64_t begin = address_of((int)i);
-    *out = (PtxRange){begin, begin + x->bytes, x->host, NULL, false};
+    *out = (PtxRange){.begin = begin, .end = begin + x->bytes, .host = x->host};
     return address < out->end;
 }
 

@@ -10,6 +10,10 @@ Kernel = collections.namedtuple("Kernel", "name line form items bytes runs")
 DEVICES = {"ragged": "cuda:0-2", "write": "cuda:0"}
 
 
+# Contractions of the sizes that tiles are made for; too large for the emulator.
+LARGE = [("tests/bench/gpu/gpt2.tfd", "cuda:0")]
+
+
 def examples(root):
     """(path from the root, devices) of all examples, at their own sizes."""
     paths = sorted(glob.glob(os.path.join(root, "docs/examples/*.tfd")))

@@ -33,7 +33,7 @@ LAYERED_FILES = ['backend', 'backend/codegen', 'backend/cpu', 'backend/gemm',
                  'backend/host', 'backend/kernel', 'backend/llvm', 'backend/ptx',
                  'runtime/checkpoint', 'runtime/coll/algorithm', 'runtime/data',
                  'runtime/exec', 'runtime/hal', 'runtime/hal/cpu',
-                 'runtime/load', 'runtime/ops', 'runtime/run']
+                 'runtime/hal/cuda', 'runtime/load', 'runtime/ops', 'runtime/run']
 
 FUNCTION, DEFINED = 'T', 'TDBRVW'
 

@@ -139,6 +139,13 @@ cuda_wait(RtEvent e)
     return rt_cuda_poll_mark(c, (CudaQueue *)e.queue, e.value);
 }
 
+static Status
+cuda_load(RtDevice *d, const RtDeviceCode *code)
+{
+    TRY(rt_cuda_load(d, code));
+    return rt_cuda_programs_load(rt_cuda_of(d));
+}
+
 /* ---- opening and closing ------------------------------------------------- */
 
 /* What the driver says to it changes nothing: all goes with the context. */
@@ -180,7 +187,7 @@ const RtDeviceCaps rt_cuda_caps = {
 static const RtDeviceOps cuda_ops = {
     .kind = "cuda",
     .close = cuda_close,
-    .load = rt_cuda_load,
+    .load = cuda_load,
     .room = rt_cuda_room,
     .alloc = rt_cuda_alloc,
     .alloc_host = rt_cuda_alloc_host,

@@ -1,8 +1,8 @@
 /*
  * cuda_impl.h - what the files of the CUDA devices share
  *
- * From the bottom up: the driver (driver.c), the host's pinned memory
- * (staging.c), queues (queue.c), kernels (code.c), recordings of programs
+ * From the bottom up: the driver (driver.c), queues (queue.c), the host's
+ * pinned memory (staging.c), kernels (code.c), recordings of programs
  * (trace.c), programs (program.c), and the device (cuda.c).
  */
 #ifndef TFD_RUNTIME_HAL_CUDA_CUDA_IMPL_H
@@ -227,6 +227,8 @@ void rt_cuda_stage_out(Cuda *c, CudaQueue *q, char *to, CUdeviceptr from,
 /* The host's part of all copies to it whose marks are known to have happened.
  */
 void rt_cuda_staging_flush(Cuda *c);
+/* rt_cuda_has_happened, with the host's part of the copies before the mark. */
+bool rt_cuda_poll_mark(Cuda *c, CudaQueue *q, uint64_t value);
 
 /* ---- queues -------------------------------------------------------------- */
 
@@ -243,8 +245,6 @@ uint64_t rt_cuda_mark(Cuda *c, CudaQueue *q);
 void rt_cuda_wait_mark(Cuda *c, CudaQueue *q, CudaQueue *other, uint64_t value);
 /* Whether it has happened, after a tenth of a second at most. */
 bool rt_cuda_has_happened(Cuda *c, CudaQueue *q, uint64_t value);
-/* The same, with the host's part of the copies before it. */
-bool rt_cuda_poll_mark(Cuda *c, CudaQueue *q, uint64_t value);
 
 /* ---- memory ---------------------------------------------------------------
  */
@@ -282,6 +282,13 @@ void rt_cuda_trace_launch(Cuda *c, const CudaTrace *t);
 int32_t rt_cuda_trace_run(Cuda *c, CudaTrace *t);
 void rt_cuda_traces_free(Cuda *c);
 
+/* Looks at what was deferred, of which all copies have executed; not on a
+ * device that has failed, where nothing is what it should be. */
+int32_t rt_cuda_look(RtDevice *d);
+/* Waits for the work of the program so far; then looks. */
+void rt_cuda_wait_for_work(Cuda *c);
+int32_t rt_cuda_wait_and_look(Cuda *c);
+
 /* The program is about to enqueue an operation.  false: it must not. */
 bool rt_cuda_may_enqueue(Cuda *c);
 /* The program is at a break: what it has enqueued is launched, if it was
@@ -296,9 +303,6 @@ bool rt_cuda_skip_fits(const Cuda *c, size_t bytes);
 void rt_cuda_skip_item(Cuda *c, size_t bytes);
 
 /* ---- programs ------------------------------------------------------------ */
-
-/* Waits for the work so far, and looks at what was deferred. */
-int32_t rt_cuda_wait_and_look(Cuda *c);
 
 Status rt_cuda_programs_open(Cuda *c) MUST_USE;
 Status rt_cuda_programs_load(Cuda *c) MUST_USE;

@@ -26,25 +26,6 @@ address_at(const void *at)
     return (CUdeviceptr)(uintptr_t)at;
 }
 
-/* Nothing of a device that has failed is what it should be. */
-static int32_t
-program_look(RtDevice *d)
-{
-    return rt_device_has_failed(d) ? 0 : rt_deferrals_look(d->deferrals);
-}
-
-/* Waits for the work so far. */
-static void
-wait_for_work(Cuda *c)
-{
-    CUevent done = c->programs.done;
-    if (!rt_cuda_enter(c) ||
-        !CALL_CUDA(c, cuEventRecord, done, compute_of(c)->stream))
-        return;
-    while (!rt_cuda_poll(c, done, 0.1))
-        ;
-}
-
 /* The widest unit in which n bytes can be set there: 4, 2 or 1. */
 static size_t
 unit_at(CUdeviceptr at, size_t n)
@@ -106,13 +87,6 @@ copy_out_later(Cuda *c, void *pinned, CUdeviceptr from, size_t n)
     if (n && rt_cuda_may_enqueue(c))
         CALL_CUDA(c, cuMemcpyDtoHAsync_v2, pinned, from, n,
                   compute_of(c)->stream);
-}
-
-int32_t
-rt_cuda_wait_and_look(Cuda *c)
-{
-    wait_for_work(c);
-    return c->device.deferrals ? program_look(&c->device) : 0;
 }
 
 static int32_t
@@ -208,7 +182,7 @@ program_copy_out(RtDevice *d, void *to, RtDevicePtr from, size_t n)
          done += piece) {
         piece = n - done < CUDA_PIECE ? n - done : CUDA_PIECE;
         copy_out_later(c, pinned, at + done, piece);
-        wait_for_work(c);
+        rt_cuda_wait_for_work(c);
         if (!rt_device_has_failed(d))
             memcpy((char *)to + done, pinned, piece);
     }
@@ -288,7 +262,7 @@ const RtProgramOps rt_cuda_program_ops = {
     .load = program_load,
     .call = program_call,
     .defer = program_defer,
-    .look = program_look,
+    .look = rt_cuda_look,
     .record = program_record,
     .wait_event = program_wait_event,
 };

@@ -116,15 +116,6 @@ rt_cuda_has_happened(Cuda *c, CudaQueue *q, uint64_t value)
     return true;
 }
 
-bool
-rt_cuda_poll_mark(Cuda *c, CudaQueue *q, uint64_t value)
-{
-    if (!rt_cuda_has_happened(c, q, value))
-        return false;
-    rt_cuda_staging_flush(c);
-    return true;
-}
-
 /* ---- opening and closing ------------------------------------------------- */
 
 static Status

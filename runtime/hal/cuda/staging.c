@@ -59,6 +59,15 @@ rt_cuda_staging_flush(Cuda *c)
     pthread_mutex_unlock(&s->lock);
 }
 
+bool
+rt_cuda_poll_mark(Cuda *c, CudaQueue *q, uint64_t value)
+{
+    if (!rt_cuda_has_happened(c, q, value))
+        return false;
+    rt_cuda_staging_flush(c);
+    return true;
+}
+
 /* ---- space --------------------------------------------------------------- */
 
 /* Where n bytes are free now.  Pieces are next to each other from the oldest to

@@ -25,6 +25,32 @@ stream_of(const Cuda *c)
     return c->queues[QUEUE_COMPUTE].stream;
 }
 
+/* ---- waiting for the device -----------------------------------------------
+ */
+
+int32_t
+rt_cuda_look(RtDevice *d)
+{
+    return rt_device_has_failed(d) ? 0 : rt_deferrals_look(d->deferrals);
+}
+
+void
+rt_cuda_wait_for_work(Cuda *c)
+{
+    CUevent done = c->programs.done;
+    if (!rt_cuda_enter(c) || !CALL_CUDA(c, cuEventRecord, done, stream_of(c)))
+        return;
+    while (!rt_cuda_poll(c, done, 0.1))
+        ;
+}
+
+int32_t
+rt_cuda_wait_and_look(Cuda *c)
+{
+    rt_cuda_wait_for_work(c);
+    return c->device.deferrals ? rt_cuda_look(&c->device) : 0;
+}
+
 /* ---- segments ------------------------------------------------------------ */
 
 static int

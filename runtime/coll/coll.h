@@ -60,6 +60,15 @@ typedef struct RtCollConfig {
 typedef struct RtColl RtColl;
 typedef struct RtCollInstance RtCollInstance;
 
+/* One operand of an all_reduce, of all calls. */
+typedef struct RtReduceOperand {
+    DType dtype;
+    int kernel;   /* of the plan, by number, that combines elements
+                     (docs/kernels.md); -1: none, since they are copied or the
+                     plan is for devices without code of their own */
+    int64_t most; /* elements that it ever has */
+} RtReduceOperand;
+
 /* One operand of an all_reduce and its result, on one replica.  They may be
  * the same memory; else no result overlaps an operand. */
 typedef struct RtAllReducePart {
@@ -86,29 +95,29 @@ typedef enum RtCollResult {
 typedef struct RtCollOps {
     const char *name;
     void (*close)(RtColl *c);
-    /* dtypes and kernels have num rows, one for each operand.  A kernel is the
-     * number of that of the plan which combines elements (docs/kernels.md); -1:
-     * there is none, since they are copied or the plan is for devices without
-     * code of their own.  kernels may be NULL: no operand has one. */
     Status (*all_reduce_new)(RtColl *c, RtReduceOp how, RtCollConfig config,
-                             int num, const DType *dtypes, const int *kernels,
+                             int num, const RtReduceOperand *operands,
                              RtCollInstance **out);
-    /* algorithm is COLL_AUTO, COLL_TWO_PHASE or COLL_REDUCE_TO_ONE. */
-    Status (*all_gather_new)(RtColl *c, RtCollAlgorithm algorithm,
+    /* algorithm is COLL_AUTO, COLL_TWO_PHASE or COLL_REDUCE_TO_ONE; most is the
+     * bytes that the result ever has. */
+    Status (*all_gather_new)(RtColl *c, RtCollAlgorithm algorithm, int64_t most,
                              RtCollInstance **out);
+    /* Once, when all instances are made and the devices are open, before the
+     * first start. */
+    Status (*connect)(RtColl *c);
     /* The replica's part is ready; the memory that parts point to must not
      * change until done returns.  parts itself is copied.  Never waits: with
-     * the last replica of a device it enqueues the device's work on the
-     * device's queue of collectives, if there is an engine for it, and else
-     * does what the other devices are ready for, of this and all earlier
-     * instances. Called by the device's program, as done is. */
+     * the last replica of a device it does, or enqueues on the device's queue
+     * of collectives, what the other devices are ready for, of this and all
+     * earlier instances.  Called by the device's program, as done is. */
     void (*all_reduce_start)(RtCollInstance *s, int replica,
                              const RtAllReducePart *parts);
     void (*all_gather_start)(RtCollInstance *s, int replica,
                              const RtAllGatherPart *part);
     /* Called once a device, by its number in this process, when all its
      * replicas have started; does the rest of its work, and returns when their
-     * results, which they share, are complete. */
+     * results, which they share, are complete for what the program does from
+     * now on. */
     RtCollResult (*done)(RtCollInstance *s, int device);
     /* Whether the replica has reached the call in which others wait. */
     bool (*arrived)(const RtCollInstance *s, int replica);
@@ -138,8 +147,10 @@ typedef struct RtCommConfig {
     int first_local, num_local; /* those of this process */
     int num_devices; /* of this process; each has num_local / num_devices of its
                         replicas, next to one another */
-    RtDevice *const *devices; /* open from the first start on; the array lasts
-                                 as long as the communicator */
+    int num_participants;     /* devices of all processes */
+    const RtDeviceCaps *caps; /* of all devices */
+    RtDevice *const *devices; /* open from connect on; the array lasts as long
+                                 as the communicator */
     double timeout;           /* of a call that waits, in seconds of clock */
     RtClock *clock;
 } RtCommConfig;

@@ -7,13 +7,17 @@
 #include <string.h>
 
 static const RtTransport transports[] = {
-    {"shm", 1, rt_coll_shm_open},
+    {"shm", 1, .needs_tasks = true, .open = rt_coll_shm_open},
+    {"peers", 1, .needs_engine = true, .open = rt_coll_peers_open},
 };
 
 static bool
 joins(const RtTransport *t, const RtCommConfig *config)
 {
     if (config->transport && strcmp(config->transport, t->name) != 0)
+        return false;
+    if ((t->needs_tasks && !config->caps->runs_tasks) ||
+        (t->needs_engine && !config->caps->has_coll_engine))
         return false;
     return t->max_processes == 0 || config->size <= t->max_processes;
 }
@@ -30,7 +34,7 @@ rt_coll_open(const RtCommConfig *config, RtColl **out)
             return transports[i].open(config, out);
     return status_new(STATUS_INPUT,
                       "this version has no transport%s%s that joins %d "
-                      "process%s",
+                      "process%s with such devices",
                       config->transport ? " " : "",
                       config->transport ? config->transport : "", config->size,
                       config->size == 1 ? "" : "es");

@@ -13,11 +13,18 @@
 typedef struct RtTransport {
     const char *name;
     int max_processes; /* 0: any number */
+    /* What it needs of devices. */
+    bool needs_tasks;  /* RtDeviceOps.run */
+    bool needs_engine; /* QUEUE_COLL beside programs */
     Status (*open)(const RtCommConfig *config, RtColl **out);
 } RtTransport;
 
-/* coll/shm: the replicas of one process, on memory that all its devices
- * reach. */
+/* coll/shm: the replicas of one process, by tasks of its devices on memory that
+ * all of them reach. */
 Status rt_coll_shm_open(const RtCommConfig *config, RtColl **out) MUST_USE;
+
+/* coll/peers: the replicas of one process, by kernels and copies that its
+ * devices enqueue. */
+Status rt_coll_peers_open(const RtCommConfig *config, RtColl **out) MUST_USE;
 
 #endif

@@ -224,8 +224,9 @@ typedef struct RtDeviceOps {
     void (*fill)(RtQueue *q, RtDevicePtr to, int byte, size_t n);
     void (*launch_kernel)(RtQueue *q, const RtKernelLaunch *launch);
     void (*launch_program)(RtQueue *q, RtProgramLaunch *launch);
-    /* link_bytes: that the task moves from device to device, for devices that
-     * take the time of a model. */
+    /* NULL, as that of programs, where caps.runs_tasks is not.  link_bytes:
+     * that the task moves from device to device, for devices that take the time
+     * of a model. */
     void (*run)(RtQueue *q, RtDeviceTask *task, void *data, size_t link_bytes);
     /* Calls f on the host: it enqueues nothing and touches no device. */
     void (*call_host)(RtQueue *q, void (*f)(void *data), void *data);
@@ -248,6 +249,7 @@ typedef struct RtDeviceCaps {
     bool is_host_visible;   /* RtMemory.host: copies are not needed */
     bool has_copy_engine;   /* QUEUE_COPY runs beside QUEUE_COMPUTE */
     bool has_coll_engine;   /* QUEUE_COLL, too */
+    bool runs_tasks;        /* RtDeviceOps.run executes code of the host */
     bool enqueues_programs; /* q_NAME are launched, else p_NAME */
     bool is_repeatable;     /* what is enqueued must not depend on time */
     size_t max_arena_bytes; /* of a device */

@@ -6,6 +6,7 @@
  * run the one while others run the other: their collectives must be equal.
  */
 #include <assert.h>
+#include "ir/type_bounds.h"
 #include "runtime/exec/position.h"
 #include "runtime/exec/run_state.h"
 #include "runtime/ops/host_ops.h"
@@ -98,23 +99,34 @@ read_config(const RtRun *run, const IrOp *op, RtCollConfig *config)
     return OK;
 }
 
-/* The kernels that combine the operands, by number; NULL: the plan has none. */
-static Status
-read_kernels(const RtRun *run, const IrOp *op, const int **out)
+/* That a value ever has; the types of a program's values have bounds. */
+static int64_t
+most_bytes(const RtRun *run, const IrValue *v)
 {
-    int count;
-    const char *const *names = ir_names(op, A_kernels, &count);
-    *out = NULL;
-    if (!ir_has(op, A_kernels))
-        return OK;
-    if (count != op->num_operands)
+    int64_t bytes = 0;
+    ir_type_bytes(run->module, &v->type, &bytes);
+    return bytes;
+}
+
+/* The operands, with the kernels that combine them if the plan has any. */
+static Status
+read_operands(const RtRun *run, const RtHostOp *h, RtReduceOperand *operands)
+{
+    int count, n = h->op->num_operands;
+    const char *const *names = ir_names(h->op, A_kernels, &count);
+    if (ir_has(h->op, A_kernels) && count != n)
         return plan_refuse(run->plan,
                            "it has an all_reduce of %d operands and %d kernels",
-                           op->num_operands, count);
-    int *kernels = NEW_ARRAY(run->arena, int, (size_t)count);
-    for (int i = 0; i < count; i++)
-        kernels[i] = plan_kernel_named(run->plan, names[i]);
-    *out = kernels;
+                           n, count);
+    for (int i = 0; i < n; i++) {
+        DType t = h->in[i].dtype;
+        int64_t bytes = most_bytes(run, h->op->operands[i]);
+        operands[i] = (RtReduceOperand){
+            t,
+            ir_has(h->op, A_kernels) ? plan_kernel_named(run->plan, names[i])
+                                     : -1,
+            bytes / (int64_t)dtype_info[t].bytes};
+    }
     return OK;
 }
 
@@ -122,16 +134,13 @@ static Status
 all_reduce_new(RtRun *run, RtHostOp *h)
 {
     RtCollConfig config;
-    const int *kernels;
     int n = h->op->num_operands;
+    RtReduceOperand *operands =
+        NEW_ARRAY(run->arena, RtReduceOperand, (size_t)n);
     TRY(read_config(run, h->op, &config));
-    TRY(read_kernels(run, h->op, &kernels));
-    DType *dtypes = NEW_ARRAY(run->arena, DType, (size_t)n);
-    for (int i = 0; i < n; i++)
-        dtypes[i] = h->in[i].dtype;
+    TRY(read_operands(run, h, operands));
     return run->coll->ops->all_reduce_new(run->coll, rt_reduce_op_of(h->op),
-                                          config, n, dtypes, kernels,
-                                          &h->instance);
+                                          config, n, operands, &h->instance);
 }
 
 static Status
@@ -139,7 +148,8 @@ all_gather_new(RtRun *run, RtHostOp *h)
 {
     RtCollAlgorithm algorithm = algorithm_of(h->op);
     assert(algorithm != COLL_HIERARCHICAL); /* the table has no such word */
-    return run->coll->ops->all_gather_new(run->coll, algorithm, &h->instance);
+    return run->coll->ops->all_gather_new(
+        run->coll, algorithm, most_bytes(run, h->op->results[0]), &h->instance);
 }
 
 static Status

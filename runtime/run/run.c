@@ -263,6 +263,8 @@ open_coll(RtRun *run)
                            .num_replicas = run->num_replicas,
                            .num_local = run->num_replicas,
                            .num_devices = run->num_devices,
+                           .num_participants = run->num_devices,
+                           .caps = run->caps,
                            .devices = run->devices,
                            .timeout = run->timeout,
                            .clock = run->clock};
@@ -342,6 +344,7 @@ open_run(RtRun *run, RtFunction **main_fn)
     TRY(rt_check_memory(run));
     TRY(open_devices(run, spin));
     TRY(make_executors(run));
+    TRY(run->coll->ops->connect(run->coll));
     rt_bind_launches(run);
     TRY(rt_open_iterators(run));
     return rt_open_events(run);

@@ -370,22 +370,6 @@ devices_are_listed(void **state)
                                 "the driver has no "));
 }
 
-/* Several replicas combine values, which GPUs cannot do yet. */
-static void
-collectives_are_refused(void **state)
-{
-    Arena *a = *state;
-    const char *plan = arena_printf(a, "%s/two.tfp", dir);
-    run_ok(a, "tfdc %s/docs/examples/linear.tfd --devices cuda:0-1 -o %s",
-           getenv("TFD_ROOT"), plan);
-    set_fake("devices:2");
-    Ran ran = run(a, "tfd-run %s", plan);
-    assert_int_equal(ran.code, 3);
-    assert_non_null(strstr(ran.err, "cannot take part in collectives: this "
-                                    "version has them for devices that execute "
-                                    "the host's code"));
-}
-
 static const char *const shortages[] = {
     "no memory for the streams of cuda:0",
     " kernels of cuda:0",
@@ -522,7 +506,6 @@ main(void)
         cmocka_unit_test(what_is_missing_is_said),
         cmocka_unit_test(drivers_that_are_none_are_said),
         cmocka_unit_test(devices_are_listed),
-        cmocka_unit_test(collectives_are_refused),
         cmocka_unit_test(shortages_are_said),
         cmocka_unit_test(each_call_may_fail),
     };

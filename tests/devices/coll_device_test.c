@@ -21,20 +21,29 @@ typedef struct Kind {
     IrDeviceKind kind;
     const char *sandbox; /* its options */
     bool has_no_engine;  /* though the kind has: programs do all the work */
+    const char *transport;
 } Kind;
 
 static const Kind kinds[] = {
-    {DEVICE_cpu, "", false},
-    {DEVICE_sandbox, "seed:0", true},
-    {DEVICE_sandbox, "seed:1", true},
-    {DEVICE_sandbox, "seed:2", true},
-    {DEVICE_sandbox, "seed:0", false},
-    {DEVICE_sandbox, "seed:1", false},
-    {DEVICE_sandbox, "seed:2", false},
-    {DEVICE_sandbox, "seed:3", false},
-    {DEVICE_sandbox, "seed:4", false},
-    {DEVICE_sandbox, "engine", false},
-    {DEVICE_sandbox, "engine,no-overlap", false},
+    {DEVICE_cpu, "", false, "shm"},
+    {DEVICE_sandbox, "seed:0", true, "shm"},
+    {DEVICE_sandbox, "seed:1", true, "shm"},
+    {DEVICE_sandbox, "seed:2", true, "shm"},
+    {DEVICE_sandbox, "seed:0", false, "shm"},
+    {DEVICE_sandbox, "seed:1", false, "shm"},
+    {DEVICE_sandbox, "seed:2", false, "shm"},
+    {DEVICE_sandbox, "seed:3", false, "shm"},
+    {DEVICE_sandbox, "seed:4", false, "shm"},
+    {DEVICE_sandbox, "engine", false, "shm"},
+    {DEVICE_sandbox, "engine,no-overlap", false, "shm"},
+    {DEVICE_sandbox, "seed:0", false, "peers"},
+    {DEVICE_sandbox, "seed:1", false, "peers"},
+    {DEVICE_sandbox, "seed:2", false, "peers"},
+    {DEVICE_sandbox, "seed:0,no-peers", false, "peers"},
+    {DEVICE_sandbox, "seed:3,no-peers", false, "peers"},
+    {DEVICE_sandbox, "seed:4,no-peers", false, "peers"},
+    {DEVICE_sandbox, "engine", false, "peers"},
+    {DEVICE_sandbox, "engine,no-peers", false, "peers"},
 };
 
 /* The collectives of a round.  Number GATHER is an all_gather of each replica's
@@ -212,7 +221,25 @@ enum { FLY, START_FIRST, FINISH_FIRST, NUM_PROGRAMS };
 
 static TfdFunction *const programs[NUM_PROGRAMS] = {
     [FLY] = fly, [START_FIRST] = start_first, [FINISH_FIRST] = finish_first};
-static const RtDeviceCode code = {.num_programs = NUM_PROGRAMS,
+
+/* What a plan for GPUs has for each sum. */
+static void
+sum_all(void *const *ptrs, const int64_t *dims, int64_t begin, int64_t end)
+{
+    float *to = ptrs[group.num_replicas];
+    (void)dims;
+    for (int64_t i = begin; i < end; i++) {
+        float sum = 0.0f;
+        for (int k = 0; k < group.num_replicas; k++)
+            sum += ((const float *)ptrs[k])[i];
+        to[i] = sum;
+    }
+}
+
+static TfdKernel *const kernels[] = {sum_all};
+static const RtDeviceCode code = {.num_kernels = 1,
+                                  .kernels = kernels,
+                                  .num_programs = NUM_PROGRAMS,
                                   .programs = programs};
 
 /* ---- opening and running --------------------------------------------------
@@ -250,26 +277,31 @@ open_member(const Kind *kind, int number)
 static void
 make_instances(void)
 {
-    static const DType dtype = DT_f32;
     const RtCollOps *ops = group.coll->ops;
     for (int i = 0; i < NUM_PACKS; i++) {
         RtCollConfig config = {packs[i].algorithm, 3};
+        RtReduceOperand operand = {DT_f32, 0, packs[i].count};
         if (config.algorithm == COLL_HIERARCHICAL && group.num_replicas % 2)
             config.algorithm = COLL_TWO_PHASE;
         assert_null(ops->all_reduce_new(group.coll, REDUCE_SUM, config, 1,
-                                        &dtype, NULL, &group.instances[i]));
+                                        &operand, &group.instances[i]));
     }
-    assert_null(
-        ops->all_gather_new(group.coll, COLL_AUTO, &group.instances[GATHER]));
+    int n = group.num_replicas * (group.num_replicas + 1) / 2;
+    assert_null(ops->all_gather_new(group.coll, COLL_AUTO,
+                                    n * (int64_t)sizeof(float),
+                                    &group.instances[GATHER]));
 }
 
 static void
 open_group(const Kind *kind, int num_replicas, int num_devices, RtClock *clock)
 {
-    RtCommConfig config = {.size = 1,
+    RtCommConfig config = {.transport = kind->transport,
+                           .size = 1,
                            .num_replicas = num_replicas,
                            .num_local = num_replicas,
                            .num_devices = num_devices,
+                           .num_participants = num_devices,
+                           .caps = rt_driver_find(kind->kind)->caps,
                            .devices = group.devices,
                            .timeout = 60.0,
                            .clock = clock};
@@ -280,6 +312,7 @@ open_group(const Kind *kind, int num_replicas, int num_devices, RtClock *clock)
     make_instances();
     for (int i = 0; i < num_devices; i++)
         open_member(kind, i);
+    assert_null(group.coll->ops->connect(group.coll));
 }
 
 /* Whatever waits is woken, or closing devices would wait for it. */

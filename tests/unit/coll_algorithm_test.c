@@ -440,6 +440,7 @@ everyone_gets_every_block_once(void **state)
     (void)state;
     for (int i = 0; i < COUNT(groups); i++) {
         gather_among(groups[i][0], groups[i][1], COLL_AUTO);
+        gather_among(groups[i][0], groups[i][1], COLL_REPLICATED);
         gather_among(groups[i][0], groups[i][1], COLL_TWO_PHASE);
         gather_among(groups[i][0], groups[i][1], COLL_REDUCE_TO_ONE);
     }

@@ -4,6 +4,7 @@
  * Every replica is a thread here as it is in a run.
  */
 #include "tests/unit/unit.h"
+#include "tests/unit/status.h"
 #include "tests/unit/asleep.h"
 
 #include <math.h>
@@ -110,6 +111,8 @@ open_shared(int num_replicas, int num_devices, bool spin, RtClock *clock)
                            .num_replicas = num_replicas,
                            .num_local = num_replicas,
                            .num_devices = num_devices,
+                           .num_participants = num_devices,
+                           .caps = &rt_cpu_caps,
                            .devices = group.devices,
                            .timeout = 60.0,
                            .clock = clock};
@@ -284,10 +287,11 @@ static void
 reduce_sizes(RtColl *coll, RtReduceOp how, RtCollConfig config, DType t,
              bool in_place)
 {
-    DType dtypes[MAX_OPERANDS] = {t, t, t};
+    RtReduceOperand operand = {t, -1, 0},
+                    operands[MAX_OPERANDS] = {operand, operand, operand};
     Reduction job = {.coll = coll, .num = MAX_OPERANDS, .dtype = t};
     assert_null(coll->ops->all_reduce_new(coll, how, config, MAX_OPERANDS,
-                                          dtypes, NULL, &job.instance));
+                                          operands, &job.instance));
     for (int s = 0; s < COUNT(sizes); s++) {
         memcpy(job.count, sizes[s], sizeof job.count);
         make_operands(&job, coll->num_replicas, in_place);
@@ -409,11 +413,11 @@ halves_need_an_even_number(void **state)
     (void)state;
     RtColl *coll;
     RtCollInstance *instance;
-    DType t = DT_f32;
+    RtReduceOperand operand = {DT_f32, -1, 1};
     coll = open_coll(3, false, rt_seconds);
     Status st = coll->ops->all_reduce_new(coll, REDUCE_SUM,
                                           (RtCollConfig){COLL_HIERARCHICAL, 1},
-                                          1, &t, NULL, &instance);
+                                          1, &operand, &instance);
     assert_non_null(st);
     assert_non_null(
         strstr(status_message(st), "3 replicas have no two halves"));
@@ -476,13 +480,13 @@ use_sites_again(int n, RtCollConfig config)
 {
     Stress s;
     Device devices[MAX_REPLICAS];
-    DType t = DT_f32;
+    RtReduceOperand operand = {DT_f32, -1, 600};
     s.coll = open_coll(n, rt_may_spin(n), rt_seconds);
     const RtCollOps *ops = s.coll->ops;
     assert_null(
-        ops->all_reduce_new(s.coll, REDUCE_SUM, config, 1, &t, NULL, &s.small));
+        ops->all_reduce_new(s.coll, REDUCE_SUM, config, 1, &operand, &s.small));
     assert_null(
-        ops->all_reduce_new(s.coll, REDUCE_SUM, config, 1, &t, NULL, &s.large));
+        ops->all_reduce_new(s.coll, REDUCE_SUM, config, 1, &operand, &s.large));
     on_all_devices(n, reduce_often, &s, devices);
     for (int k = 0; k < n; k++)
         assert_int_equal(devices[k].result, COLL_OK);
@@ -511,12 +515,12 @@ typedef struct Flight {
 static void
 open_flight(Flight *f, int num_replicas, int num_devices, RtClock *clock)
 {
-    DType t = DT_f32;
+    RtReduceOperand operand = {DT_f32, -1, FLIGHT_COUNT};
     f->coll =
         open_shared(num_replicas, num_devices, rt_may_spin(num_devices), clock);
     for (int i = 0; i < FLIGHT; i++)
         assert_null(f->coll->ops->all_reduce_new(
-            f->coll, REDUCE_SUM, (RtCollConfig){0}, 1, &t, NULL, &f->packs[i]));
+            f->coll, REDUCE_SUM, (RtCollConfig){0}, 1, &operand, &f->packs[i]));
 }
 
 static void
@@ -712,7 +716,7 @@ gather_among(int n, int num_devices, RtCollAlgorithm algorithm)
     RtColl *coll;
     RtCollInstance *instance;
     coll = open_shared(n, num_devices, rt_may_spin(num_devices), rt_seconds);
-    assert_null(coll->ops->all_gather_new(coll, algorithm, &instance));
+    assert_null(coll->ops->all_gather_new(coll, algorithm, 0, &instance));
     for (int k = 0; k < COUNT(outers); k++)
         gather_and_check(coll, instance, outers[k]);
     close_shared(coll);
@@ -739,11 +743,11 @@ static Reduction
 lonely_reduction(RtClock *clock)
 {
     static char bytes[4];
-    DType t = DT_f32;
-    Reduction job = {.num = 1, .dtype = t, .count = {1}};
+    RtReduceOperand operand = {DT_f32, -1, 1};
+    Reduction job = {.num = 1, .dtype = DT_f32, .count = {1}};
     job.coll = open_coll(3, false, clock);
     assert_null(job.coll->ops->all_reduce_new(
-        job.coll, REDUCE_SUM, (RtCollConfig){0}, 1, &t, NULL, &job.instance));
+        job.coll, REDUCE_SUM, (RtCollConfig){0}, 1, &operand, &job.instance));
     for (int k = 0; k < 3; k++)
         job.in[0][k] = job.out[0][k] = bytes;
     return job;
@@ -815,11 +819,11 @@ what_has_no_sum_is_refused(void **state)
 {
     RtColl *coll;
     RtCollInstance *instance;
-    DType t = DT_bool;
+    RtReduceOperand operand = {DT_bool, -1, 1};
     (void)state;
     coll = open_coll(2, false, rt_seconds);
     Status st = coll->ops->all_reduce_new(coll, REDUCE_SUM, (RtCollConfig){0},
-                                          1, &t, NULL, &instance);
+                                          1, &operand, &instance);
     assert_non_null(st);
     status_free(st);
     close_shared(coll);
@@ -834,21 +838,69 @@ processes_need_a_transport(void **state)
                            .first_local = 1,
                            .num_local = 1,
                            .num_devices = 1,
+                           .num_participants = 2,
+                           .caps = &rt_cpu_caps,
                            .timeout = 60.0,
                            .clock = rt_seconds};
     RtColl *coll;
     (void)state;
     Status st = rt_coll_open(&config, &coll);
     assert_non_null(st);
-    assert_string_equal(status_message(st), "this version has no transport "
-                                            "that joins 2 processes");
+    assert_string_equal(status_message(st),
+                        "this version has no transport "
+                        "that joins 2 processes with such devices");
     status_free(st);
     config.transport = "shm";
     st = rt_coll_open(&config, &coll);
     assert_non_null(st);
-    assert_string_equal(status_message(st), "this version has no transport "
-                                            "shm that joins 2 processes");
+    assert_string_equal(status_message(st),
+                        "this version has no transport "
+                        "shm that joins 2 processes with such devices");
     status_free(st);
+    config = (RtCommConfig){.size = 1,
+                            .num_replicas = 1,
+                            .num_local = 1,
+                            .num_devices = 1,
+                            .num_participants = 1,
+                            .caps = &rt_cuda_caps,
+                            .timeout = 60.0,
+                            .clock = rt_seconds};
+    assert_null(rt_coll_open(&config, &coll)); /* shm needs tasks */
+    assert_string_equal(coll->ops->name, "peers");
+    coll->ops->close(coll);
+    config.transport = "shm";
+    assert_status_says(rt_coll_open(&config, &coll), STATUS_INPUT,
+                       "this version has no transport shm that joins 1 process "
+                       "with such devices");
+}
+
+/* Devices that execute no code of the host combine by kernels of the plan. */
+static void
+peers_need_kernels(void **state)
+{
+    RtCommConfig config = {.transport = "peers",
+                           .size = 1,
+                           .num_replicas = 3,
+                           .num_local = 3,
+                           .num_devices = 1,
+                           .num_participants = 1,
+                           .caps = &rt_cuda_caps,
+                           .timeout = 60.0,
+                           .clock = rt_seconds};
+    RtReduceOperand operand = {DT_f16, -1, 1};
+    RtCollInstance *instance;
+    RtColl *coll;
+    (void)state;
+    assert_null(rt_coll_open(&config, &coll));
+    assert_null(coll->ops->all_reduce_new(coll, REDUCE_FIRST, (RtCollConfig){0},
+                                          1, &operand, &instance));
+    assert_status_says(
+        coll->ops->all_reduce_new(coll, REDUCE_SUM, (RtCollConfig){0}, 1,
+                                  &operand, &instance),
+        STATUS_INPUT,
+        "the plan has no kernel that combines values of f16 of 3 replicas, "
+        "which devices that execute no code of the host need");
+    coll->ops->close(coll);
 }
 
 int
@@ -869,6 +921,7 @@ main(void)
         cmocka_unit_test(stopping_wakes_the_others),
         cmocka_unit_test(what_has_no_sum_is_refused),
         cmocka_unit_test(processes_need_a_transport),
+        cmocka_unit_test(peers_need_kernels),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -32,6 +32,26 @@ reduce_replicated(const RtCollShape *shape, int participant, int phase,
                               participant, 1});
 }
 
+/* The blocks of replicas first .. first + num, for some participants. */
+static void
+gather_replicas(const RtCollShape *shape, int first, int num,
+                int first_receiver, int num_receivers, RtCollStepFunction *f,
+                void *data)
+{
+    Walk w = {shape, f, data};
+    for (int k = first; k < first + num; k++)
+        take(&w, (RtCollStep){STEP_GATHER, 0, 0, shape->counts[0], k,
+                              first_receiver, num_receivers});
+}
+
+static void
+gather_replicated(const RtCollShape *shape, int participant, int phase,
+                  RtCollStepFunction *f, void *data)
+{
+    (void)phase;
+    gather_replicas(shape, 0, shape->num_replicas, participant, 1, f, data);
+}
+
 /* ---- each a slice, for all ---------------------------------------------- */
 
 /* Where the slice of a participant begins among count elements. */
@@ -59,22 +79,13 @@ reduce_slices(const RtCollShape *shape, int participant, int phase,
 }
 
 static void
-gather_replicas(const RtCollShape *shape, int first, int num,
-                RtCollStepFunction *f, void *data)
-{
-    Walk w = {shape, f, data};
-    for (int k = first; k < first + num; k++)
-        take(&w, (RtCollStep){STEP_GATHER, 0, 0, shape->counts[0], k, 0,
-                              shape->num_participants});
-}
-
-static void
 gather_own(const RtCollShape *shape, int participant, int phase,
            RtCollStepFunction *f, void *data)
 {
     int each = shape->num_replicas / shape->num_participants;
     (void)phase;
-    gather_replicas(shape, participant * each, each, f, data);
+    gather_replicas(shape, participant * each, each, 0, shape->num_participants,
+                    f, data);
 }
 
 /* ---- each a slice, which goes around --------------------------------------
@@ -120,7 +131,8 @@ gather_by_one(const RtCollShape *shape, int participant, int phase,
 {
     (void)phase;
     if (participant == 0)
-        gather_replicas(shape, 0, shape->num_replicas, f, data);
+        gather_replicas(shape, 0, shape->num_replicas, 0,
+                        shape->num_participants, f, data);
 }
 
 /* ---- by packs, in two halves --------------------------------------------- */
@@ -137,13 +149,21 @@ num_packs(const RtCollShape *shape)
     return shape->packs ? shape->packs : shape->num_operands;
 }
 
+/* Whole steps, so that ranges begin where kernels can. */
+static int64_t
+round_down(int64_t at, int64_t count)
+{
+    return at < count ? at / COLL_SLICE_STEP * COLL_SLICE_STEP : count;
+}
+
 static void
 take_range(const Walk *w, RtCollStep step, int operand, int64_t begin,
            int64_t end)
 {
+    int64_t count = w->shape->counts[operand];
     step.operand = operand;
-    step.begin = clamp(begin, w->shape->counts[operand]);
-    step.end = clamp(end, w->shape->counts[operand]);
+    step.begin = round_down(clamp(begin, count), count);
+    step.end = round_down(clamp(end, count), count);
     take(w, step);
 }
 
@@ -187,7 +207,7 @@ reduce_halves(const RtCollShape *shape, int participant, int phase,
  */
 
 static const RtAlgorithm algorithms[NUM_COLL_ALGORITHMS] = {
-    [COLL_REPLICATED] = {1, true, reduce_replicated, NULL},
+    [COLL_REPLICATED] = {1, true, reduce_replicated, gather_replicated},
     [COLL_TWO_PHASE] = {1, false, reduce_slices, gather_own},
     [COLL_RING] = {0, false, reduce_around, NULL},
     [COLL_REDUCE_TO_ONE] = {1, false, reduce_to_one, gather_by_one},

@@ -14,7 +14,9 @@
 
 enum {
     COLL_SMALL_BYTES = 512, /* of all operands of a replica */
-    COLL_SLICE_STEP = 64    /* elements, so that slices share no cache line */
+    COLL_SLICE_STEP = 64 /* elements: slices begin at multiples of it, so that
+                            they share no cache line, and aligned if their
+                            operands are */
 };
 
 typedef enum RtCollStepKind {

@@ -391,6 +391,7 @@ cpu_close(RtDevice *d)
 const RtDeviceCaps rt_cpu_caps = {
     .uses_host_memory = true,
     .is_host_visible = true,
+    .runs_tasks = true,
     .max_arena_bytes = (size_t)1 << 46,
 };
 

@@ -199,7 +199,6 @@ static const RtDeviceOps cuda_ops = {
     .fill = cuda_fill,
     .launch_kernel = cuda_launch_kernel,
     .launch_program = rt_cuda_launch_program,
-    .run = rt_cuda_run,
     .call_host = cuda_call_host,
     .record = cuda_record,
     .wait_event = cuda_wait_event,

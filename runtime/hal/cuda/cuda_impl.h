@@ -312,8 +312,6 @@ void rt_cuda_launch_program(RtQueue *q, RtProgramLaunch *launch);
 void rt_cuda_join_program(Cuda *c);
 /* The same, after a tenth of a second at most.  false: it still runs. */
 bool rt_cuda_wait_program(Cuda *c);
-/* Code of the host cannot: the device fails. */
-void rt_cuda_run(RtQueue *q, RtDeviceTask *task, void *data, size_t link_bytes);
 extern const RtProgramOps rt_cuda_program_ops;
 
 #endif

@@ -211,27 +211,10 @@ program_launch(RtDevice *d, const RtKernelLaunch *launch)
         rt_cuda_launch(c, compute_of(c), launch);
 }
 
-/* No host code follows addresses of a GPU. */
-void
-rt_cuda_run(RtQueue *queue, RtDeviceTask *task, void *data, size_t link_bytes)
-{
-    (void)task, (void)data, (void)link_bytes;
-    rt_device_fail(queue->device,
-                   "%s cannot take part in collectives: this version has them "
-                   "for devices that execute the host's code",
-                   queue->device->name);
-}
-
 static uint32_t
 program_wait_word(RtDevice *d, RtWaitWord *word, uint32_t old)
 {
     return rt_wait_word_wait(word, old, rt_cuda_of(d)->spin);
-}
-
-static void
-program_run(RtDevice *d, RtDeviceTask *task, void *data)
-{
-    rt_cuda_run(&compute_of(rt_cuda_of(d))->queue, task, data, 0);
 }
 
 static RtEvent
@@ -252,7 +235,6 @@ program_wait_event(RtDevice *d, RtEvent e)
 }
 
 const RtProgramOps rt_cuda_program_ops = {
-    .run = program_run,
     .copy_in = program_copy_in,
     .copy_out = program_copy_out,
     .wait_word = program_wait_word,

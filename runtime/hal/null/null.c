@@ -181,6 +181,7 @@ null_close(RtDevice *d)
 }
 
 const RtDeviceCaps rt_null_caps = {
+    .runs_tasks = true,
     .max_arena_bytes = (size_t)1 << 42,
     .machine = &ir_machines[DEVICE_null],
 };

@@ -237,11 +237,13 @@ const RtDeviceCaps rt_sandbox_caps = {
     .uses_host_memory = true,
     .has_copy_engine = true,
     .has_coll_engine = true,
+    .runs_tasks = true,
     .max_arena_bytes = (size_t)1 << 46,
 };
 
 const RtDeviceCaps rt_sandbox_plain_caps = {
     .uses_host_memory = true,
+    .runs_tasks = true,
     .max_arena_bytes = (size_t)1 << 46,
 };
 

@@ -1,0 +1,143 @@
+/*
+ * local.h - what communicators of one process have in common
+ *
+ * Every replica announces its part of a collective.  Each device then takes its
+ * steps of the algorithm, phase by phase: the first when all replicas have
+ * announced their parts, the next one when all devices have ended the phase
+ * before.  Whether a phase has ended is known to the host by a word that counts
+ * up; what a device does in a phase, and whether ending it means that it is
+ * executed or enqueued, is the transport's matter.
+ *
+ * A device has a list of what it has started and not ended.  Whenever its last
+ * replica starts anything, and in done, its program takes the phases of all in
+ * the list that need not wait, so that devices that have several packs in
+ * flight meet once for all of them.  In done it also waits for the others.
+ */
+#ifndef TFD_RUNTIME_COLL_LOCAL_LOCAL_H
+#define TFD_RUNTIME_COLL_LOCAL_LOCAL_H
+
+#include "ir/base/arena.h"
+#include "runtime/coll/algorithm/algorithm.h"
+#include "runtime/coll/coll.h"
+
+typedef struct RtLocalComm RtLocalComm;
+
+/* One replica's operands and results of an instance. */
+typedef struct RtLocalPart {
+    _Alignas(CACHE_LINE) _Atomic uint32_t calls; /* of start */
+    RtAllReducePart *reduces;                    /* one for each operand */
+    RtAllGatherPart gather;
+} RtLocalPart;
+
+/* A device's work for an instance.  Its program alone looks at it, except for
+ * what the transport has announced with a phase. */
+typedef struct RtLocalWork {
+    _Alignas(CACHE_LINE) RtCollInstance *instance;
+    int device;
+    const RtAlgorithm *algorithm; /* of this call */
+    uint32_t call;
+    int announced;   /* replicas of the device, in this call */
+    int phase;       /* the next */
+    int num_phases;  /* of this call */
+    uint32_t base;   /* `completed` when this call began */
+    int64_t *counts; /* of elements; of an all_gather, of blocks */
+    RtCollInstance *next_pending;
+    void *own; /* the transport's */
+} RtLocalWork;
+
+/* A transport's instances begin with this. */
+struct RtCollInstance {
+    RtLocalComm *comm;
+    RtCollInstance *next;
+    bool gathers;
+    int num; /* operands */
+    RtReduceOperand *operands;
+    RtCollConfig config;
+    RtLocalPart *parts;   /* for each replica */
+    RtLocalWork *works;   /* for each device */
+    RtWaitWord started;   /* replicas, over all calls */
+    RtWaitWord completed; /* phases, by all devices, over all calls */
+};
+
+/* What a transport does. */
+typedef struct RtLocalOps {
+    /* Sets the algorithm and the number of phases of a call that begins. */
+    void (*begin)(RtLocalWork *w);
+    /* The next phase, which can begin. */
+    void (*take_phase)(RtLocalWork *w);
+} RtLocalOps;
+
+/* What a device has started and not ended, in that order. */
+typedef struct RtLocalPending {
+    _Alignas(CACHE_LINE) RtCollInstance *first;
+} RtLocalPending;
+
+/* A transport's communicators begin with this. */
+struct RtLocalComm {
+    RtColl coll;
+    const RtLocalOps *ops;
+    Arena *arena;
+    RtCollInstance *instances; /* newest first */
+    RtCommConfig config;
+    atomic_bool stopped;
+    RtLocalPending *pending; /* for each device */
+};
+
+/* ---- communicators and instances ----------------------------------------- */
+
+/* Zeroed memory on cache lines of its own. */
+void *rt_local_alloc(Arena *a, size_t bytes);
+
+/* A communicator of so many bytes. */
+RtLocalComm *rt_local_open(const RtCommConfig *config, const RtCollOps *ops,
+                           const RtLocalOps *local, size_t bytes);
+/* RtCollOps.close, arrived, abort */
+void rt_local_close(RtColl *c);
+bool rt_local_arrived(const RtCollInstance *s, int replica);
+void rt_local_abort(RtColl *c);
+
+/* An all_reduce of these operands, which are copied, or, where they are NULL,
+ * an all_gather; of so many bytes. */
+RtCollInstance *rt_local_new(RtLocalComm *comm, RtCollConfig config, int num,
+                             const RtReduceOperand *operands, size_t bytes);
+
+/* ---- start and done ------------------------------------------------------ */
+
+/* Notes the parts of a replica; with the first of a device a call begins. */
+RtLocalWork *rt_local_reduce(RtCollInstance *s, int replica,
+                             const RtAllReducePart *parts);
+RtLocalWork *rt_local_gather(RtCollInstance *s, int replica,
+                             const RtAllGatherPart *part);
+/* Whether the replica that comes next is the last of the device. */
+bool rt_local_is_last(const RtLocalWork *w);
+/* Others may see its part.  Whether it was the last of the device. */
+bool rt_local_announce(RtLocalWork *w, int replica);
+/* Behind what the device has started before; takes what need not wait. */
+void rt_local_start(RtLocalWork *w);
+/* Takes the rest of the phases. */
+RtCollResult rt_local_finish(RtLocalWork *w);
+
+/* Waits until the device's next phase can begin, or, after its last one, until
+ * all devices have ended theirs; without a timeout for as long as it takes. */
+RtCollResult rt_local_wait(const RtLocalWork *w, bool has_timeout);
+void rt_local_end_phase(RtLocalWork *w);
+/* Whether a wait takes too long; *deadline is 0 when it begins. */
+bool rt_local_is_late(const RtLocalComm *comm, double *deadline);
+
+/* ---- operands and results -------------------------------------------------
+ */
+
+RtDevice *rt_local_device(const RtLocalWork *w);
+int rt_local_replicas_each(const RtCollInstance *s);
+/* The operands and results of a device's first replica; the others share its
+ * results. */
+RtLocalPart *rt_local_device_part(const RtCollInstance *s, int device);
+RtCollShape rt_local_shape(const RtLocalWork *w);
+/* Bytes of an element of operand i. */
+size_t rt_local_width(const RtCollInstance *s, int i);
+/* Where a replica's blocks begin in a row of the whole, and the bytes of a row.
+ */
+int64_t rt_local_row_offset(const RtCollInstance *s, int replica);
+int64_t rt_local_row_bytes(const RtCollInstance *s);
+
+#endif

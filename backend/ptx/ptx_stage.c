@@ -106,51 +106,108 @@ be_ptx_panels_open(PtxTile *t)
 
 /* ---- parts -------------------------------------------------------------- */
 
-/* Where part number `number` of a panel is from and goes to. */
+/* Parts of a product, or of a row of neighbours along the products. */
+static int
+run_of(const PtxTile *t, const PtxPanel *o)
+{
+    int elements = o->operand->along_k ? t->step : o->side;
+    return elements / o->operand->neighbours;
+}
+
+/* Where the part is from, whose number in the panel is `number`. */
 static void
 locate_part(const PtxTile *t, PtxSide side, PtxPart *part, Val number)
 {
     const PtxPanel *o = &t->panels[side];
     BeUnit *u = t->p->e.u;
-    int together = o->operand->neighbours;
-    int run = (o->operand->along_k ? t->step : o->side) / together;
+    int run = run_of(t, o);
     Val outer = divided(t, number, run);
-    Val inner = times(t, remainder_of(t, number, run), together);
+    Val inner = times(t, remainder_of(t, number, run), o->operand->neighbours);
     if (o->operand->along_k) {
         Val i = divided(t, outer, o->places);
         Val place = remainder_of(t, outer, o->places);
         Val element = be_ptx_element_of(t, side, i, place);
         part->element = be_add(u, o->first, element);
         part->product = inner;
-        outer = times(t, outer, padded(t));
     } else {
         part->element = be_add(u, o->first, inner);
         part->product = outer;
-        outer = times(t, outer, o->side);
     }
-    part->to = at_element(t, o->memory, be_add(u, outer, inner));
+}
+
+/* Where the thread's first part goes to. */
+static Val
+first_place(const PtxTile *t, const PtxPanel *o)
+{
+    int run = run_of(t, o);
+    int row = o->operand->along_k ? padded(t) : o->side;
+    Val outer = divided(t, t->thread, run);
+    Val inner = remainder_of(t, t->thread, run);
+    outer = times(t, outer, row);
+    inner = times(t, inner, o->operand->neighbours);
+    return at_element(t, o->memory, be_add(t->p->e.u, outer, inner));
+}
+
+/* From there to where part number i goes to: both the threads and a run are
+ * powers of two. */
+static int64_t
+to_part(const PtxTile *t, const PtxPanel *o, int i)
+{
+    int64_t before = (int64_t)i * be_ptx_tile_threads(t->shape);
+    int run = run_of(t, o);
+    int row = o->operand->along_k ? padded(t) : o->side;
+    int64_t elements =
+        before / run * row + before % run * o->operand->neighbours;
+    return elements * t->t->bytes;
+}
+
+/* Whether all parts of a thread are of the same rows or columns, and so differ
+ * by a constant number of products. */
+static bool
+parts_are_products(const PtxTile *t, const PtxPanel *o)
+{
+    return !o->operand->along_k &&
+           be_ptx_tile_threads(t->shape) >= run_of(t, o);
+}
+
+/* Products from the first part to number i. */
+static int64_t
+products_between(const PtxTile *t, const PtxPanel *o, int i)
+{
+    return (int64_t)i * be_ptx_tile_threads(t->shape) / run_of(t, o);
 }
 
 static void
-find_part(const PtxTile *t, PtxSide side, int i)
+find_indices(const PtxTile *t, const PtxPanel *o, PtxPart *part)
 {
-    PtxPanel *o = (PtxPanel *)&t->panels[side];
     Emit *e = &t->p->e;
-    PtxPart *part = &o->parts[i];
-    int threads = be_ptx_tile_threads(t->shape);
-    int num = o->side * t->step / o->operand->neighbours;
     const EmitSpace *s = &o->operand->space;
     int64_t all;
-    *part = (PtxPart){NULL};
-    Val number = be_add(e->u, t->thread, be_emit_word(e, (int64_t)i * threads));
-    locate_part(t, side, part, number);
-    if (num < threads)
-        part->used = be_icmp(e->u, LLVMIntSLT, number, be_emit_word(e, num));
     if (!be_is_const(o->limit, &all) || all % o->side)
         part->exists = be_icmp(e->u, LLVMIntSLT, part->element, o->limit);
     be_space_delinearize(e, s, part->element);
     for (int v = 0; v < s->count; v++)
         part->indices[v] = e->indices[s->vars[v]->id].base;
+}
+
+static void
+find_part(PtxTile *t, PtxSide side, int i)
+{
+    PtxPanel *o = &t->panels[side];
+    Emit *e = &t->p->e;
+    PtxPart *part = &o->parts[i];
+    int threads = be_ptx_tile_threads(t->shape);
+    if (i > 0 && parts_are_products(t, o)) {
+        *part = o->parts[0];
+        Val more = be_emit_word(e, products_between(t, o, i));
+        part->product = be_add(e->u, part->product, more);
+    } else {
+        *part = (PtxPart){NULL};
+        Val before = be_emit_word(e, (int64_t)i * threads);
+        locate_part(t, side, part, be_add(e->u, t->thread, before));
+        find_indices(t, o, part);
+    }
+    part->to = to_part(t, o, i);
 }
 
 void
@@ -161,22 +218,50 @@ be_ptx_parts_find(PtxTile *t)
         PtxPanel *o = &t->panels[side];
         int num = o->side * t->step / o->operand->neighbours;
         o->num_parts = num < threads ? 1 : num / threads;
+        o->to = first_place(t, o);
         for (int i = 0; i < o->num_parts; i++)
             find_part(t, (PtxSide)side, i);
+        if (num < threads)
+            o->parts[0].used = be_icmp(t->p->e.u, LLVMIntSLT, t->thread,
+                                       be_emit_word(&t->p->e, num));
     }
+}
+
+static bool
+is_zero(Dim d)
+{
+    return ir_dim_is_const(d) && d.c == 0;
 }
 
 /* ---- the slice of an operand -------------------------------------------- */
 
+/* Whether a step has one value of all indices of the products but the last. */
+static bool
+steps_are_rows(const PtxTile *t)
+{
+    const EmitSpace *s = &t->t->products;
+    Dim last = s->vars[s->count - 1]->extent;
+    return s->count == 1 || (last.c % t->step == 0 &&
+                             (ir_dim_is_const(last) || last.k % t->step == 0));
+}
+
+/* The indices of a part of the step that begins with `first`; those of the
+ * products are divided for the whole step if they can be, not by each thread
+ * for its own. */
 static void
-set_indices(const PtxTile *t, const PtxPanel *o, const PtxPart *part,
-            Val product)
+set_indices(const PtxTile *t, const PtxPanel *o, const PtxPart *part, Val first)
 {
     Emit *e = &t->p->e;
-    const EmitSpace *s = &o->operand->space;
+    const EmitSpace *s = &o->operand->space, *k = &t->t->products;
     for (int v = 0; v < s->count; v++)
         e->indices[s->vars[v]->id] = (EmitIndex){.base = part->indices[v]};
-    be_space_delinearize(e, &t->t->products, product);
+    if (!steps_are_rows(t)) {
+        be_space_delinearize(e, k, be_add(e->u, first, part->product));
+        return;
+    }
+    be_space_delinearize(e, k, first);
+    EmitIndex *last = &e->indices[k->vars[k->count - 1]->id];
+    last->base = be_add(e->u, last->base, part->product);
 }
 
 /* All of the slice, but its copied load. */
@@ -196,13 +281,22 @@ emit_slice(const PtxTile *t, const PtxOperand *o)
 
 /* Whether the part is of the matrix and of the products; NULL: yes. */
 static Val
-is_inside(const PtxTile *t, const PtxPart *part, Val product)
+is_inside(const PtxTile *t, const PtxPart *part, Val first)
 {
     BeUnit *u = t->p->e.u;
     if (!t->t->ends_ragged)
         return part->exists;
+    Val product = be_add(u, first, part->product);
     Val inside = be_icmp(u, LLVMIntSLT, product, t->size);
     return part->exists ? be_and(u, inside, part->exists) : inside;
+}
+
+static Val
+destination(const PtxTile *t, const PtxPanel *o, const PtxPart *part,
+            Val buffer)
+{
+    BeUnit *u = t->p->e.u;
+    return be_offset_const(u, be_offset(u, o->to, buffer), part->to);
 }
 
 /* ---- copies ------------------------------------------------------------- */
@@ -223,27 +317,60 @@ emit_copy(const PtxTile *t, Val to, Val from, int bytes, Val condition)
     be_intrinsic(u, name, NULL, 0, args, condition ? 3 : 2);
 }
 
+/* Whether the address of the operand's load is linear in the last index of the
+ * products, by constants. */
+static bool
+is_linear(const PtxTile *t, const PtxPanel *o)
+{
+    const KIndex *x = &o->operand->copied->load.at;
+    const EmitSpace *spaces[] = {&o->operand->space, &t->t->products,
+                                 &t->t->outer};
+    int known = 0;
+    for (int s = 0; s < 3; s++)
+        for (int v = 0; v < spaces[s]->count; v++)
+            known += !is_zero(be_index_coef(x, spaces[s]->vars[v]));
+    const KVar *last = t->t->products.vars[t->t->products.count - 1];
+    return known == x->num_terms && ir_dim_is_const(be_index_coef(x, last));
+}
+
+/* The address that a part is loaded from; its indices are set. */
+static Val
+copied_from(const PtxTile *t, PtxPanel *o, const PtxPart *part)
+{
+    Emit *e = &t->p->e;
+    const KNode *n = o->operand->copied;
+    const KArray *array = n->load.array;
+    int i = (int)(part - o->parts);
+    if (i > 0 && parts_are_products(t, o) && steps_are_rows(t) &&
+        is_linear(t, o)) {
+        const KVar *last = t->t->products.vars[t->t->products.count - 1];
+        int64_t step = be_index_coef(&n->load.at, last).c * t->t->bytes;
+        return be_offset_const(e->u, o->from, step * products_between(t, o, i));
+    }
+    EmitAddress a = be_address_of(e, &n->load.at);
+    Val index = be_address_scalar(e, &a, 0, 0);
+    o->from =
+        LLVMBuildGEP2(e->u->builder, be_emit_memory_type(e, array->dtype),
+                      e->arrays[array->role][array->index], &index, 1, "");
+    return o->from;
+}
+
 static void
-copy_part(const PtxTile *t, const PtxPanel *o, const PtxPart *part, Val product,
+copy_part(const PtxTile *t, PtxPanel *o, const PtxPart *part, Val first,
           Val buffer)
 {
     Emit *e = &t->p->e;
     BeUnit *u = e->u;
     const KNode *n = o->operand->copied;
-    const KArray *array = n->load.array;
-    Val condition = is_inside(t, part, product);
-    set_indices(t, o, part, product);
+    Val condition = is_inside(t, part, first);
+    set_indices(t, o, part, first);
     emit_slice(t, o->operand);
-    EmitAddress a = be_address_of(e, &n->load.at);
-    Val index = be_address_scalar(e, &a, 0, 0);
-    Val from =
-        LLVMBuildGEP2(u->builder, be_emit_memory_type(e, array->dtype),
-                      e->arrays[array->role][array->index], &index, 1, "");
+    Val from = copied_from(t, o, part);
     if (n->load.guard) {
         Val guard = be_emit_get(e, n->load.guard, 0, 0);
         condition = condition ? be_and(u, condition, guard) : guard;
     }
-    emit_copy(t, be_offset(u, part->to, buffer), from,
+    emit_copy(t, destination(t, o, part, buffer), from,
               o->operand->neighbours * t->t->bytes, condition);
 }
 
@@ -259,20 +386,20 @@ widened(const PtxTile *t, Val x)
 }
 
 static void
-fetch_part(const PtxTile *t, const PtxPanel *o, const PtxPart *part,
-           Val product, PtxFetched *fetched)
+fetch_part(const PtxTile *t, const PtxPanel *o, const PtxPart *part, Val first,
+           PtxFetched *fetched)
 {
     Ptx *p = t->p;
     Emit *e = &p->e;
     Val *x = &fetched->x[fetched->count], none[BE_MAX_ROWS];
     int num = o->operand->neighbours;
-    Val inside = is_inside(t, part, product);
+    Val inside = is_inside(t, part, first);
     PtxIf i;
     if (part->used)
         inside = inside ? be_and(e->u, inside, part->used) : part->used;
     if (inside)
         i = be_ptx_if(p, inside);
-    set_indices(t, o, part, product);
+    set_indices(t, o, part, first);
     emit_slice(t, o->operand);
     for (int row = 0; row < num; row++) {
         x[row] = widened(t, be_emit_get(e, o->operand->value, row, 0));
@@ -290,7 +417,7 @@ store_part(const PtxTile *t, const PtxPanel *o, const PtxPart *part, Val buffer,
     BeUnit *u = t->p->e.u;
     int num = o->operand->neighbours;
     int together = num < t->vector ? num : t->vector;
-    Val to = be_offset(u, part->to, buffer);
+    Val to = destination(t, o, part, buffer);
     for (int i = 0; i < num; i += together)
         be_ptx_store_lanes(t, &x[i], together,
                            be_offset_const(u, to, (int64_t)i * t->t->bytes));
@@ -308,39 +435,38 @@ be_ptx_tile_neighbours(PtxTile *t, const KVar *along, int num)
 }
 
 static void
-begin_part(PtxTile *t, const PtxPanel *o, const PtxPart *part, Val product,
-           Val buffer, PtxFetched *fetched)
+begin_part(PtxTile *t, PtxPanel *o, const PtxPart *part, Val first, Val buffer,
+           PtxFetched *fetched)
 {
     Ptx *p = t->p;
     bool branches = part->used && o->operand->copied;
     PtxIf i;
     if (branches)
         i = be_ptx_if(p, part->used);
-    product = be_add(p->e.u, product, part->product);
     if (o->operand->copied)
-        copy_part(t, o, part, product, buffer);
+        copy_part(t, o, part, first, buffer);
     else
-        fetch_part(t, o, part, product, fetched);
+        fetch_part(t, o, part, first, fetched);
     if (branches)
         be_ptx_end_if(p, &i, NULL, NULL);
 }
 
 static void
-begin_panels(PtxTile *t, Val product, Val buffer, PtxFetched *fetched)
+begin_panels(PtxTile *t, Val first, Val buffer, PtxFetched *fetched)
 {
     Emit *e = &t->p->e;
     for (int side = 0; side < PTX_NUM_SIDES; side++) {
-        const PtxPanel *o = &t->panels[side];
+        PtxPanel *o = &t->panels[side];
         be_ptx_tile_neighbours(t, be_ptx_along(t->t, o->operand),
                                o->operand->neighbours);
         for (int i = 0; i < o->num_parts; i++)
-            begin_part(t, o, &o->parts[i], product, buffer, fetched);
+            begin_part(t, o, &o->parts[i], first, buffer, fetched);
     }
     e->tile.rows = 1;
 }
 
 void
-be_ptx_stage_begin(PtxTile *t, Val condition, Val product, Val buffer,
+be_ptx_stage_begin(PtxTile *t, Val condition, Val first, Val buffer,
                    PtxFetched *fetched)
 {
     Val none[PTX_MAX_FETCHED];
@@ -348,7 +474,7 @@ be_ptx_stage_begin(PtxTile *t, Val condition, Val product, Val buffer,
     fetched->count = 0;
     if (condition)
         i = be_ptx_if(t->p, condition);
-    begin_panels(t, product, buffer, fetched);
+    begin_panels(t, first, buffer, fetched);
     for (int n = 0; n < fetched->count; n++)
         none[n] = be_zero(t->type);
     if (condition)

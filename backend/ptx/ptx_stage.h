@@ -28,7 +28,7 @@ typedef struct PtxPart {
     Val element; /* the number of the first row or column in the matrix */
     Val exists;  /* whether that is in the matrix; NULL: yes */
     Val product; /* the number of the first product in a step */
-    Val to;      /* its address in the first panel */
+    int64_t to;  /* bytes from the thread's first part in shared memory */
     Val indices[2 * IR_MAX_RANK]; /* of the rows or columns */
 } PtxPart;
 
@@ -39,6 +39,8 @@ typedef struct PtxPanel {
     Val place;              /* the thread's along this side */
     Val memory;             /* address of the k slice's first panel */
     Val own;                /* ... of the thread's elements in it */
+    Val to;                 /* ... where the thread's first part goes to */
+    Val from;               /* where it was copied from for the present step */
     int num_parts;
     PtxPart parts[PTX_MAX_PARTS];
 } PtxPanel;
@@ -71,10 +73,11 @@ void be_ptx_panels_open(PtxTile *t);
 /* The parts of a panel, once `first` is known. */
 void be_ptx_parts_find(PtxTile *t);
 
-/* Begins to stage the products from `product` on into the panels at `buffer`
- * (a word, in bytes), if condition holds (NULL: it does); be_ptx_stage_end
- * stores what was loaded to registers meanwhile. */
-void be_ptx_stage_begin(PtxTile *t, Val condition, Val product, Val buffer,
+/* Begins to stage the step from product number `first` on, a multiple of the
+ * step, into the panels at `buffer` (a word, in bytes), if condition holds
+ * (NULL: it does); be_ptx_stage_end stores what was loaded to registers
+ * meanwhile. */
+void be_ptx_stage_begin(PtxTile *t, Val condition, Val first, Val buffer,
                         PtxFetched *fetched);
 void be_ptx_stage_end(PtxTile *t, Val buffer, const PtxFetched *fetched);
 /* All panels whose staging has ended are visible to all threads. */

@@ -83,11 +83,13 @@ be_ptx_tile_threads(const PtxTileShape *s)
     return be_ptx_tile_places(s, PTX_ROWS) * be_ptx_tile_places(s, PTX_COLUMNS);
 }
 
-/* Products that are staged at a time. */
+/* Products that are staged at a time: enough instructions to hide what a step
+ * costs besides, and few enough for the instruction cache. */
 static inline int
 be_ptx_tile_step(const PtxTileShape *s)
 {
-    return s->rows * s->columns == PTX_MAX_SUMS ? 8 : 16;
+    bool large = s->rows * s->columns == PTX_MAX_SUMS;
+    return large && be_ptx_tile_threads(s) > 32 ? 8 : 16;
 }
 
 /* Elements of an access of 16 bytes to shared memory. */

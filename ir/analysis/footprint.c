@@ -372,11 +372,9 @@ union_bytes(const OwnBytes *o)
     return sum;
 }
 
-/* Bytes that each further replica of a device touches: the places of its own
- * variables and values, but not variables of central storage, nor the values
- * that their updates leave there, which are the first replica's. */
-static int64_t
-own_bytes(Arena *a, const IrModule *m)
+/* The places of a replica's own variables and values. */
+static OwnBytes
+own_places(Arena *a, const IrModule *m)
 {
     OwnBytes o = {.arena = a, .module = m};
     for (int i = 0; i < m->vars.len; i++)
@@ -385,7 +383,28 @@ own_bytes(Arena *a, const IrModule *m)
     for (IrFunc *fn = m->first; fn; fn = fn->next)
         if (fn->kind == FUNC_PROGRAM || fn->kind == FUNC_MAIN)
             ir_walk(fn->body, add_own_op, &o);
+    return o;
+}
+
+/* Bytes that each further replica of a device touches: its own places, but not
+ * variables of central storage, nor the values that their updates leave there,
+ * which are the first replica's. */
+static int64_t
+own_bytes(Arena *a, const IrModule *m)
+{
+    OwnBytes o = own_places(a, m);
     return union_bytes(&o) - central_bytes(m);
+}
+
+int64_t
+ir_first_own_place(Arena *a, const IrModule *m)
+{
+    OwnBytes o = own_places(a, m);
+    int64_t first = INT64_MAX;
+    for (int i = 0; i < o.lines.len; i += 2)
+        if (o.lines.data[i] < first)
+            first = o.lines.data[i];
+    return first;
 }
 
 int64_t

@@ -53,6 +53,10 @@ IrUncountedStages ir_iter_uncounted_stages(Arena *a, const IrModule *m,
 int64_t ir_arenas_bytes(Arena *a, const IrModule *m, int64_t arena,
                         int num_devices);
 
+/* The first place that a further replica of a device has in its own arena;
+ * INT64_MAX: none. */
+int64_t ir_first_own_place(Arena *a, const IrModule *m);
+
 /* Bytes of variables on that many devices: those that replicas share once a
  * device, a replica's own once for each, those of central storage once. */
 int64_t ir_vars_bytes(const IrModule *m, int num_devices);

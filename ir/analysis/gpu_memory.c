@@ -100,6 +100,15 @@ batch_bytes(const IrModule *m)
     return sum;
 }
 
+static int64_t
+own_begin(const IrModule *m)
+{
+    Arena *scratch = arena_new(NULL, "arenas");
+    int64_t begin = ir_own_begin(scratch, m);
+    arena_release(scratch);
+    return begin;
+}
+
 IrGpuMemory
 ir_gpu_memory(const IrModule *m, int64_t arena, int replicas, bool is_open)
 {
@@ -109,7 +118,8 @@ ir_gpu_memory(const IrModule *m, int64_t arena, int replicas, bool is_open)
                      .pinned = pinned_bytes};
     n.kernels = count_kernels(m);
     n.launches = count_launches(m, replicas);
-    n.arenas = replicas * arena;
+    n.arena = arena;
+    n.arenas = arena + (replicas - 1) * (arena - own_begin(m));
     n.staging = replicas * batch_bytes(m);
     n.graphs = n.launches * graph_bytes_a_launch;
     n.modules = n.kernels * module_bytes;
@@ -236,9 +246,8 @@ static void
 try_devices(const IrModule *m, const IrGpuMemory *need, int64_t room,
             IrGpuRemedies *out)
 {
-    int64_t arena = need->arenas / need->replicas;
     for (int each = need->replicas - 1; each > 0 && !out->devices; each--) {
-        IrGpuMemory n = ir_gpu_memory(m, arena, each, need->is_open);
+        IrGpuMemory n = ir_gpu_memory(m, need->arena, each, need->is_open);
         if (m->num_replicas % each == 0 && n.all <= room) {
             out->devices = m->num_replicas / each;
             out->devices_all = n.all;
@@ -251,8 +260,7 @@ static void
 try_replicas(const IrModule *m, const Scaling *s, const IrGpuMemory *need,
              int64_t room, IrGpuRemedies *out)
 {
-    IrGpuMemory n =
-        ir_gpu_memory(m, need->arenas / need->replicas, 1, need->is_open);
+    IrGpuMemory n = ir_gpu_memory(m, need->arena, 1, need->is_open);
     int64_t rows = rows_that_fit(s, &n, room);
     if (!rows)
         return;

@@ -20,6 +20,7 @@ typedef struct IrGpuMemory {
     int64_t context; /* the driver, about */
     int64_t all;     /* of these */
     int64_t pinned;  /* of the host's memory, for copies */
+    int64_t arena;   /* of its first replica */
     int replicas, kernels, launches;
     bool is_open; /* the context is there already, and not counted */
 } IrGpuMemory;

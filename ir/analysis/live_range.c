@@ -172,6 +172,13 @@ ir_vars_end(const IrModule *m)
     return ir_align_to_line(end);
 }
 
+int64_t
+ir_own_begin(Arena *a, const IrModule *m)
+{
+    int64_t first = ir_first_own_place(a, m), end = ir_vars_end(m);
+    return first < end ? first : end;
+}
+
 /* ---- the largest -------------------------------------------------------- */
 
 typedef struct Largest {

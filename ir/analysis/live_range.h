@@ -35,6 +35,10 @@ int64_t ir_peak_live_bytes(Arena *a, const IrLiveRanges *stays,
 /* Where the last variable of a device ends. */
 int64_t ir_vars_end(const IrModule *m);
 
+/* Where the arenas of a device's further replicas may begin: nothing is used
+ * before, since variables that replicas share are in the first one's. */
+int64_t ir_own_begin(Arena *a, const IrModule *m);
+
 /* A large user of a device's memory. */
 typedef struct IrLarge {
     const char *what; /* "the variable "w"", "what this matmul makes" */

@@ -15,6 +15,7 @@
 
 #include <assert.h>
 #include <string.h>
+#include "ir/analysis/per_replica.h"
 #include "ir/analysis/hooks.h"
 #include "ir/analysis/footprint.h"
 #include "ir/ir.h"
@@ -129,17 +130,26 @@ allocate_main(PassCx *cx, IrFunc *fn, int64_t rows)
 }
 
 static int64_t
-allocate_vars(IrModule *m)
+allocate_vars_of(IrModule *m, bool shared, int64_t offset)
 {
-    int64_t offset = 0;
     for (int i = 0; i < m->vars.len; i++) {
         IrVar *v = m->vars.data[i];
         int64_t bytes = 0;
+        if (ir_var_is_shared(v) != shared)
+            continue;
         ir_type_bytes(m, &v->type, &bytes);
         v->place = (IrPlace){SPACE_ARENA, offset};
         offset = ir_align_to_line(offset + bytes);
     }
     return offset;
+}
+
+/* First what the replicas of a device share, which its later ones have no use
+ * for: the arenas of those may begin after it (ir_own_begin). */
+static int64_t
+allocate_vars(IrModule *m)
+{
+    return allocate_vars_of(m, false, allocate_vars_of(m, true, 0));
 }
 
 /* ---- programs ----------------------------------------------------------- */

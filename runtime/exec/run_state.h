@@ -50,6 +50,8 @@ struct RtRun {
     VEC(RtLaunch *) launches;
     const RtLaunch *last_launch; /* that was executed */
     int64_t arena_bytes; /* of a replica */
+    int64_t own_begin;   /* of those of a device's later ones: before it nothing
+                            is used */
     int64_t dims_offset; /* in it: its executor's dims, where programs cannot */
     size_t dims_bytes;   /* read the host's memory; else no bytes */
     int max_operands;    /* of the operations that need scratch */

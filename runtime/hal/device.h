@@ -42,6 +42,7 @@ typedef struct RtMemory {
     size_t bytes;
     uintptr_t address; /* as the device's code knows it */
     char *host;        /* as host code does; NULL: it has no access */
+    size_t begin;      /* there may be nothing before: nobody uses it */
 } RtMemory;
 
 typedef struct RtDevicePtr {
@@ -202,9 +203,9 @@ typedef struct RtDeviceOps {
     /* How many bytes of the device's memory are free, of how many; NULL where
      * it is the host's, or none. */
     Status (*room)(RtDevice *d, size_t *available, size_t *total);
-    /* dense: all of it will be touched; of host memory, only touched pages
-     * count. */
-    Status (*alloc)(RtDevice *d, size_t bytes, bool dense,
+    /* Nobody will use the bytes before begin.  dense: all others will be
+     * touched; of host memory, only touched pages count. */
+    Status (*alloc)(RtDevice *d, size_t bytes, size_t begin, bool dense,
                     const RtMemory **out);
     /* Memory of the host that all devices of the kind reach at its address, in
      * kernels and copies.  This, connect and copy_rows are NULL where program

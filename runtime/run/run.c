@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "ir/analysis/hooks.h"
+#include "ir/analysis/live_range.h"
 #include "ir/base/io/file.h"
 #include "ir/base/message.h"
 #include "ir/plan/abi.h"
@@ -280,7 +281,9 @@ allocate_arena(RtRun *run, RtExecutor *replica)
     RtDevice *d = replica->device;
     int each = run->replicas_each;
     int first = replica->replica / each * each;
-    TRY(d->ops->alloc(d, (size_t)run->arena_bytes, replica->replica == first,
+    bool is_first = replica->replica == first;
+    TRY(d->ops->alloc(d, (size_t)run->arena_bytes,
+                      is_first ? 0 : (size_t)run->own_begin, is_first,
                       &memory));
     replica->base = (RtDevicePtr){memory, 0};
     replica->shared = run->replicas[first].base;
@@ -341,6 +344,7 @@ open_run(RtRun *run, RtFunction **main_fn)
     bool spin = may_spin(run);
     TRY(open_coll(run));
     TRY(load_code(run, main_ir, main_fn));
+    run->own_begin = ir_own_begin(run->arena, run->module);
     TRY(rt_check_memory(run));
     TRY(open_devices(run, spin));
     TRY(make_executors(run));

@@ -36,7 +36,7 @@ static RtDevicePtr
 allocate(RtDevice *d, size_t bytes)
 {
     const RtMemory *memory;
-    assert_null(d->ops->alloc(d, bytes, true, &memory));
+    assert_null(d->ops->alloc(d, bytes, 0, true, &memory));
     assert_null(memory->host);
     assert_int_equal(memory->address % 4096, 0);
     return (RtDevicePtr){memory, 0};
@@ -282,7 +282,7 @@ too_much_memory_is_refused(void **state)
                        "no pinned memory of the host for the 64 bytes that "
                        "cuda:0 shares with other GPUs: cuMemHostAlloc says "
                        "CUDA_ERROR_OUT_OF_MEMORY, 2 (the fake driver says so)");
-    assert_status_says(d->ops->alloc(d, 20000000, true, &memory),
+    assert_status_says(d->ops->alloc(d, 20000000, 0, true, &memory),
                        STATUS_MACHINE,
                        "no memory for the 20000000 bytes of cuda:0: 10000000 "
                        "of its 10000000 are free");

@@ -153,6 +153,28 @@ a_run_may_be_tried_all_the_same(void **state)
     assert_non_null(strstr(ran.err, "of cuda:0: 100 of its 100 are free\n"));
 }
 
+/* Three replicas on one GPU, with 4 MB of variables once. */
+static void
+shared_variables_are_there_once(void **state)
+{
+    Arena *a = *state;
+    const char *plan = arena_printf(a, "%s/layers.tfp", dir);
+    run_ok(a, "tfdc %s --devices cuda:0-2 -o %s", write_program(a, 1024, 12),
+           plan);
+    set_fake("memory:33000000");
+    run_ok(a, "tfd-run %s --devices cuda:0", plan);
+    set_fake("memory:28000000");
+    Ran ran = run(a, "tfd-run %s --devices cuda:0", plan);
+    assert_int_equal(ran.code, 3);
+    double replicas = number_after(ran.err, "MB are free; ");
+    double one = number_after(run_ok(a, "tfdc %s --devices cuda:0-2 --explain",
+                                     write_program(a, 1024, 12))
+                                  .out,
+                              "\n  arena ") /
+                 1e6;
+    assert_true(replicas < 3 * one - 2 * 4.1);
+}
+
 /* ---- tfdc -----------------------------------------------------------------
  */
 
@@ -228,6 +250,7 @@ main(void)
         cmocka_unit_test(smaller_batches_fit),
         cmocka_unit_test(more_devices_fit),
         cmocka_unit_test(nothing_may_help),
+        cmocka_unit_test(shared_variables_are_there_once),
         cmocka_unit_test(a_run_may_be_tried_all_the_same),
         cmocka_unit_test(compiling_says_what_fits),
         cmocka_unit_test(recomputing_would_save),

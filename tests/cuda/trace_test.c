@@ -115,7 +115,7 @@ static RtDevicePtr
 allocate(RtDevice *d, size_t bytes)
 {
     const RtMemory *memory = NULL;
-    Status st = d->ops->alloc(d, bytes, true, &memory);
+    Status st = d->ops->alloc(d, bytes, 0, true, &memory);
     status_free(st);
     return (RtDevicePtr){st ? NULL : memory, 0};
 }

@@ -261,7 +261,7 @@ open_member(const Kind *kind, int number)
     group.devices[number] = m->device;
     for (int i = replicas_each() - 1; i >= 0; i--) {
         int replica = number * replicas_each() + i;
-        assert_null(m->device->ops->alloc(m->device, ARENA_BYTES, false,
+        assert_null(m->device->ops->alloc(m->device, ARENA_BYTES, 0, false,
                                           &group.arenas[replica]));
         m->calls[i] =
             (TfdCall){.abi = TFD_ABI,

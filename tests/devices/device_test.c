@@ -166,7 +166,7 @@ static RtDevicePtr
 allocate(RtDevice *d, size_t bytes)
 {
     const RtMemory *memory;
-    assert_null(d->ops->alloc(d, bytes, true, &memory));
+    assert_null(d->ops->alloc(d, bytes, 0, true, &memory));
     assert_ptr_equal(memory->device, d);
     assert_true(!memory->host == !d->caps->is_host_visible);
     return (RtDevicePtr){memory, 0};
@@ -523,7 +523,7 @@ static void
 check_shortage(RtDevice *d)
 {
     const RtMemory *memory;
-    Status st = d->ops->alloc(d, SIZE_MAX / 4, true, &memory);
+    Status st = d->ops->alloc(d, SIZE_MAX / 4, 0, true, &memory);
     assert_non_null(st);
     assert_int_equal(status_kind(st), STATUS_MACHINE);
     status_free(st);

@@ -137,7 +137,7 @@ memory_is_out_of_reach(void **state)
     char back[4] = "abc";
     unsigned char resident;
     (void)state;
-    assert_null(d->ops->alloc(d, (size_t)1 << 40, true, &memory));
+    assert_null(d->ops->alloc(d, (size_t)1 << 40, 0, true, &memory));
     assert_null(memory->host);
     rt_copy_in((RtDevicePtr){memory, 0}, "xyz", 4);
     rt_copy_out(back, (RtDevicePtr){memory, 0}, 4);

@@ -48,7 +48,7 @@ open_one(const char *name, const RtMemory **out)
         .name = name, .num_threads = 1, .clock = rt_seconds};
     assert_null(rt_sandbox_open(&config, &d));
     assert_null(d->ops->load(d, &code));
-    assert_null(d->ops->alloc(d, BYTES, true, out));
+    assert_null(d->ops->alloc(d, BYTES, 0, true, out));
     return d;
 }
 

@@ -320,7 +320,8 @@ no_memory(const RtDevice *d, size_t bytes)
 }
 
 static Status
-cpu_alloc(RtDevice *d, size_t bytes, bool dense, const RtMemory **out)
+cpu_alloc(RtDevice *d, size_t bytes, size_t begin, bool dense,
+          const RtMemory **out)
 {
     size_t mapped = bytes ? bytes : 1;
     Allocation *a = fail_here(FAIL_ALLOC) ? NULL : calloc(1, sizeof *a);
@@ -333,7 +334,7 @@ cpu_alloc(RtDevice *d, size_t bytes, bool dense, const RtMemory **out)
     }
     if (dense && bytes >= HUGE_BYTES)
         madvise(at, mapped, MADV_HUGEPAGE);
-    a->memory = (RtMemory){d, bytes, (uintptr_t)at, at};
+    a->memory = (RtMemory){d, bytes, (uintptr_t)at, at, begin};
     a->mapped = mapped;
     a->next = cpu_of(d)->allocations;
     cpu_of(d)->allocations = a;
@@ -344,7 +345,7 @@ cpu_alloc(RtDevice *d, size_t bytes, bool dense, const RtMemory **out)
 static Status
 cpu_alloc_host(RtDevice *d, size_t bytes, const RtMemory **out)
 {
-    return cpu_alloc(d, bytes, false, out);
+    return cpu_alloc(d, bytes, 0, false, out);
 }
 
 static Status

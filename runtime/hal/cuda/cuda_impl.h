@@ -250,7 +250,7 @@ bool rt_cuda_has_happened(Cuda *c, CudaQueue *q, uint64_t value);
  */
 
 Status rt_cuda_room(RtDevice *d, size_t *available, size_t *total) MUST_USE;
-Status rt_cuda_alloc(RtDevice *d, size_t bytes, bool dense,
+Status rt_cuda_alloc(RtDevice *d, size_t bytes, size_t begin, bool dense,
                      const RtMemory **out) MUST_USE;
 Status rt_cuda_alloc_host(RtDevice *d, size_t bytes,
                           const RtMemory **out) MUST_USE;

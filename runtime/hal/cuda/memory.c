@@ -49,36 +49,39 @@ fill_with_zeros(Cuda *c, const CudaMemory *m)
 {
     const RtDeviceOps *ops = c->device.ops;
     RtQueue *q = c->device.queues[QUEUE_COMPUTE];
-    ops->fill(q, (RtDevicePtr){&m->memory, 0}, 0, m->memory.bytes);
+    ops->fill(q, (RtDevicePtr){&m->memory, m->memory.begin}, 0,
+              m->memory.bytes - m->memory.begin);
     rt_event_wait(ops->record(q));
     return rt_device_status(&c->device);
 }
 
+/* The address of what is left out is that of nothing. */
 static void
-keep(Cuda *c, CudaMemory *m, size_t bytes, char *host)
+keep(Cuda *c, CudaMemory *m, size_t bytes, size_t begin, char *host)
 {
-    m->memory =
-        (RtMemory){&c->device, bytes, (uintptr_t)next_page(m->at), host};
+    m->memory = (RtMemory){&c->device, bytes,
+                           (uintptr_t)next_page(m->at) - begin, host, begin};
     m->next = c->memories;
     c->memories = m;
 }
 
 /* The driver aligns to 256 bytes at least. */
 static Status
-allocate(Cuda *c, size_t bytes, CudaMemory *m)
+allocate(Cuda *c, size_t bytes, size_t begin, CudaMemory *m)
 {
-    CUresult r = c->cu->cuMemAlloc_v2(&m->at, bytes + PAGE_BYTES);
+    begin = begin / PAGE_BYTES * PAGE_BYTES;
+    CUresult r = c->cu->cuMemAlloc_v2(&m->at, bytes - begin + PAGE_BYTES);
     if (r == CUDA_ERROR_OUT_OF_MEMORY)
-        return no_memory(c, bytes);
+        return no_memory(c, bytes - begin);
     if (r)
         return rt_cuda_failure(c->cu, c->device.name, "cuMemAlloc_v2", r);
-    keep(c, m, bytes, NULL);
+    keep(c, m, bytes, begin, NULL);
     return fill_with_zeros(c, m);
 }
 
 /* What is pinned is the host's, of which nobody says how much there is. */
 static Status
-allocate_host(Cuda *c, size_t bytes, CudaMemory *m)
+allocate_host(Cuda *c, size_t bytes, size_t begin, CudaMemory *m)
 {
     char text[512];
     void *at;
@@ -93,14 +96,15 @@ allocate_host(Cuda *c, size_t bytes, CudaMemory *m)
                           bytes, c->device.name, text);
     }
     m->at = (CUdeviceptr)(uintptr_t)at;
-    keep(c, m, bytes, (char *)(uintptr_t)next_page(m->at));
+    keep(c, m, bytes, begin, (char *)(uintptr_t)next_page(m->at));
     memset(m->memory.host, 0, bytes);
     return OK;
 }
 
 static Status
-allocate_either(RtDevice *d, size_t bytes,
-                Status (*get)(Cuda *c, size_t bytes, CudaMemory *m),
+allocate_either(RtDevice *d, size_t bytes, size_t begin,
+                Status (*get)(Cuda *c, size_t bytes, size_t begin,
+                              CudaMemory *m),
                 const RtMemory **out)
 {
     Cuda *c = rt_cuda_of(d);
@@ -110,7 +114,7 @@ allocate_either(RtDevice *d, size_t bytes,
     if (!m)
         return status_new(STATUS_MACHINE, "no memory for the handles of %s",
                           d->name);
-    Status st = get(c, bytes, m);
+    Status st = get(c, bytes, begin, m);
     if (st && c->memories != m)
         free(m);
     *out = &m->memory;
@@ -118,16 +122,17 @@ allocate_either(RtDevice *d, size_t bytes,
 }
 
 Status
-rt_cuda_alloc(RtDevice *d, size_t bytes, bool dense, const RtMemory **out)
+rt_cuda_alloc(RtDevice *d, size_t bytes, size_t begin, bool dense,
+              const RtMemory **out)
 {
     (void)dense;
-    return allocate_either(d, bytes, allocate, out);
+    return allocate_either(d, bytes, begin, allocate, out);
 }
 
 Status
 rt_cuda_alloc_host(RtDevice *d, size_t bytes, const RtMemory **out)
 {
-    return allocate_either(d, bytes, allocate_host, out);
+    return allocate_either(d, bytes, 0, allocate_host, out);
 }
 
 void

@@ -118,7 +118,8 @@ null_load(RtDevice *d, const RtDeviceCode *code)
 /* ---- memory ------------------------------------------------------------ */
 
 static Status
-null_alloc(RtDevice *d, size_t bytes, bool dense, const RtMemory **out)
+null_alloc(RtDevice *d, size_t bytes, size_t begin, bool dense,
+           const RtMemory **out)
 {
     (void)dense;
     size_t mapped = bytes ? bytes : 1;
@@ -132,7 +133,7 @@ null_alloc(RtDevice *d, size_t bytes, bool dense, const RtMemory **out)
                           "no addresses for the %zu bytes of %s", bytes,
                           d->name);
     }
-    r->memory = (RtMemory){d, bytes, (uintptr_t)at, NULL};
+    r->memory = (RtMemory){d, bytes, (uintptr_t)at, NULL, begin};
     r->mapped = mapped;
     r->next = null_of(d)->ranges;
     null_of(d)->ranges = r;

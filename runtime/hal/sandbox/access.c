@@ -40,7 +40,8 @@ rights(bool of_host)
 }
 
 Status
-rt_sandbox_map(Sandbox *s, size_t bytes, bool of_host, const RtMemory **out)
+rt_sandbox_map(Sandbox *s, size_t bytes, size_t begin, bool of_host,
+               const RtMemory **out)
 {
     size_t mapped = 0;
     Allocation *a = fail_here(FAIL_ALLOC) ? NULL : calloc(1, sizeof *a);
@@ -56,9 +57,10 @@ rt_sandbox_map(Sandbox *s, size_t bytes, bool of_host, const RtMemory **out)
     }
     if (mapped >= HUGE_BYTES) /* fewer pages to open and close */
         madvise(at, mapped, MADV_HUGEPAGE);
-    *a = (Allocation){{&s->device, bytes, (uintptr_t)at, of_host ? at : NULL},
-                      mapped,
-                      s->allocations};
+    *a = (Allocation){
+        {&s->device, bytes, (uintptr_t)at, of_host ? at : NULL, begin},
+        mapped,
+        s->allocations};
     s->allocations = a;
     *out = &a->memory;
     return OK;
@@ -116,11 +118,13 @@ set_open(Sandbox *s, bool open)
     if (s->is_open == open)
         return;
     int now = open ? PROT_READ | PROT_WRITE : PROT_NONE;
-    for (const Allocation *a = s->allocations; a; a = a->next)
-        if (!a->memory.host &&
-            mprotect((void *)a->memory.address, a->mapped, now) != 0)
+    for (const Allocation *a = s->allocations; a; a = a->next) {
+        size_t closed = a->memory.begin / PAGE_BYTES * PAGE_BYTES;
+        if (!a->memory.host && mprotect((void *)(a->memory.address + closed),
+                                        a->mapped - closed, now) != 0)
             rt_sandbox_complain("cannot change the rights of %zu bytes: %s",
                                 a->mapped, strerror(errno));
+    }
     s->is_open = open;
 }
 

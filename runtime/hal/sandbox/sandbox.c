@@ -199,16 +199,17 @@ sandbox_load(RtDevice *d, const RtDeviceCode *code)
 }
 
 static Status
-sandbox_alloc(RtDevice *d, size_t bytes, bool dense, const RtMemory **out)
+sandbox_alloc(RtDevice *d, size_t bytes, size_t begin, bool dense,
+              const RtMemory **out)
 {
     (void)dense;
-    return rt_sandbox_map(sandbox_of(d), bytes, false, out);
+    return rt_sandbox_map(sandbox_of(d), bytes, begin, false, out);
 }
 
 static Status
 sandbox_alloc_host(RtDevice *d, size_t bytes, const RtMemory **out)
 {
-    return rt_sandbox_map(sandbox_of(d), bytes, true, out);
+    return rt_sandbox_map(sandbox_of(d), bytes, 0, true, out);
 }
 
 static Status

@@ -43,8 +43,9 @@ typedef struct Allocation {
     struct Allocation *next;
 } Allocation;
 
-/* Inaccessible until a view opens it, unless it is of the host. */
-Status rt_sandbox_map(Sandbox *s, size_t bytes, bool of_host,
+/* Inaccessible until a view opens it, unless it is of the host; the pages
+ * before begin stay so. */
+Status rt_sandbox_map(Sandbox *s, size_t bytes, size_t begin, bool of_host,
                       const RtMemory **out) MUST_USE;
 void rt_sandbox_unmap(Sandbox *s);
 /* n bytes at p, which a copy or fill is about to touch; it has to be memory of

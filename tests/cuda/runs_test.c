@@ -219,7 +219,9 @@ static const struct {
      "gpu:0-1",
      {{"enqueue", "", "cpu:0-1"},
       {"enqueue", "", "cpu:0"},
-      {"enqueue", "", "sandbox:0-1"}}},
+      {"enqueue", "", "sandbox:0-1"},
+      {"", "devices:2,seed:4", "cuda:0-1"},
+      {"", "seed:5", "cuda:0"}}},
 };
 
 /* Without the names of devices. */

@@ -123,7 +123,7 @@ static const char *devices; /* NULL: two CPU devices */
 static Plan *
 plan_of_training(Arena *a)
 {
-    int num = devices ? 1 : 2;
+    int num = devices && !strchr(devices, '-') ? 1 : 2;
     const char *text = arena_printf(
         a, "symbols b <= 4 alone, n <= %d, N <= 4\n%s", 4 / num, training);
     return build_plan_for(a, build_program(a, num, text),

@@ -195,10 +195,13 @@ threads_of(const RtRun *run, int i)
     return share > 0 ? share : 1;
 }
 
+/* Devices with code of their own have one thread each, beside main's. */
 static bool
 may_spin(const RtRun *run)
 {
     int sum = 0;
+    if (run->caps->enqueues_programs)
+        return rt_may_spin(run->num_devices + 1);
     for (int i = 0; i < run->num_devices; i++)
         sum += threads_of(run, i);
     return rt_may_spin(sum);

@@ -9,6 +9,7 @@
  *   ptx_memory.c  loads and stores
  *   ptx_reduce.c  reductions of a team
  *   ptx_rows.c    rows that stay in registers
+ *   ptx_panels.c  long rows, a block each
  *   ptx_columns.c reductions of columns
  *   ptx_reuse.c   what reductions and loops over the same elements share
  *   ptx_tree.c    the tree of a reduction, by shuffles

@@ -23,7 +23,7 @@ enum {
     MAX_CARRIED = 32,     /* registers for their partial results */
     COLUMN_THREADS = 256, /* of a block */
     FEW_GROUPS = 4,       /* of a block that has all stripes */
-    UNROLLED = 4,         /* rows that are loaded before the first is folded */
+    UNROLLED = 8,         /* rows that are loaded before the first is folded */
     UNROLLED_CODE = 512,
     PAD = 4, /* values after those of a stripe, for other banks */
     SHARED_BYTES = 48 << 10
@@ -171,43 +171,6 @@ be_ptx_columns_find(Ptx *p, PtxShape *s)
 
 /* ---- reductions that go together ---------------------------------------- */
 
-static bool
-same_ranges(const KRanges *x, const KRanges *y)
-{
-    bool same = x->count == y->count;
-    for (int i = 0; same && i < x->count; i++)
-        same = ir_dim_equal(x->vars[i]->extent, y->vars[i]->extent);
-    return same;
-}
-
-/* Whether all that n's body uses from outside is known before `first`. */
-static bool
-is_known_before(const KNode *n, const KNode *first)
-{
-    int inside = first->id;
-    const KNode *body = n->reduce.body.first;
-    for (KNode *x = n->reduce.body.first; x; x = x->next) {
-        KNode *args[K_MAX_ARGS];
-        int num = be_kernel_args(x, args);
-        for (int i = 0; i < num; i++)
-            if (args[i]->id >= inside && args[i]->id < body->id)
-                return false;
-    }
-    const KNode *element = n->reduce.element;
-    return body && (element->id < inside || element->id >= body->id);
-}
-
-/* Indices of a body that are quotients of one from outside would have to be
- * known, too: such bodies go alone. */
-static bool
-uses_late_index(const KNode *n, const KNode *first)
-{
-    for (const KNode *x = first; x != n; x = x->next)
-        if (x->kind == K_DIV || x->kind == K_MOD || x->kind == K_PICK)
-            return true;
-    return false;
-}
-
 static int
 registers_of(const EmitFold *f, int width)
 {
@@ -219,20 +182,15 @@ find_members(Ptx *p, const KNode *first)
 {
     Emit *e = &p->e;
     Members m = {0};
-    int registers = 0;
-    for (const KNode *n = first; n && m.num < MAX_TOGETHER; n = n->next) {
-        if (n->kind != K_REDUCE)
-            continue;
-        EmitFold f = be_fold_of(e, n);
+    const KNode **nodes = NEW_ARRAY(e->arena, const KNode *, MAX_TOGETHER);
+    int registers = 0, num = be_ptx_together(first, nodes, MAX_TOGETHER);
+    for (; m.num < num; m.num++) {
+        EmitFold f = be_fold_of(e, nodes[m.num]);
         registers += registers_of(&f, p->shape.width);
-        bool joins = n == first ||
-                     (same_ranges(&n->reduce.ranges, &first->reduce.ranges) &&
-                      registers <= MAX_CARRIED && !uses_late_index(n, first) &&
-                      is_known_before(n, first));
-        if (!joins)
+        if (m.num && registers > MAX_CARRIED)
             break;
-        m.nodes[m.num] = n;
-        m.folds[m.num++] = f;
+        m.nodes[m.num] = nodes[m.num];
+        m.folds[m.num] = f;
     }
     int64_t at = all_total_bytes(&p->shape, column_body(e->k, p->shape.flat));
     for (int i = 0; i < m.num; i++) {
@@ -243,9 +201,6 @@ find_members(Ptx *p, const KNode *first)
         m.parts[i] = be_ptx_parts_at(f, at, slots);
         at += aligned(be_ptx_part_bytes(f) * slots);
     }
-    const KNode **nodes = NEW_ARRAY(e->arena, const KNode *, (size_t)m.num);
-    for (int i = 0; i < m.num; i++)
-        nodes[i] = m.nodes[i];
     m.stages = be_ptx_reuse(e, nodes, m.num);
     return m;
 }
@@ -333,15 +288,18 @@ fold_rows(Ptx *p, const Members *m, Val begin, Val end, int rows,
     return l.index;
 }
 
+/* Rows in flight: what few threads wait for is the memory. */
 static int
 choose_rows(const Ptx *p, const Members *m)
 {
     double cost = 0;
+    int rows = UNROLLED;
     for (int i = 0; i < m->num; i++)
         cost += 1 + be_kernel_cost(p->e.k, &m->nodes[i]->reduce.body);
-    bool is_short = m->folds[0].bound < (int64_t)UNROLLED * BE_STRIPES;
-    bool is_much = cost * p->shape.width * UNROLLED > UNROLLED_CODE;
-    return is_short || is_much ? 1 : UNROLLED;
+    while (rows > 1 && (m->folds[0].bound < (int64_t)rows * BE_STRIPES ||
+                        cost * p->shape.width * rows > UNROLLED_CODE))
+        rows /= 2;
+    return rows;
 }
 
 /* The partial results of this thread's stripe of rows begin to end. */

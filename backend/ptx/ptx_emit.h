@@ -2,7 +2,7 @@
  * ptx_emit.h - shared by the files that turn kernels into PTX
  *
  * The work of a kernel is a sequence of items: the points of its grid and,
- * where an item is nothing but one loop, of that loop.  There are five
+ * where an item is nothing but one loop, of that loop.  There are six
  * mappings:
  *
  *   threads   an item, or some that are neighbours in memory, is done by a
@@ -13,6 +13,8 @@
  *             else is executed by each of its threads.
  *   rows      an item with reductions of a row that fits registers is done by a
  *             team of a warp's threads, which exchange by shuffles
+ *   panels    a longer row is done by a block, whose threads leave elements in
+ *             shared memory, from which one warp folds them
  *   columns   reductions of neighbouring columns are done by a block, a group
  * of columns and a stripe by each thread tiles     a contraction is done for a
  * rectangle of items by a block, which stages both operands in shared memory
@@ -48,6 +50,15 @@ typedef struct PtxRows {
     PtxKept **kept; /* values of each slot */
 } PtxRows;
 
+/* Long rows, a block each (ptx_panels.c). */
+typedef struct PtxPanels {
+    Dim length;       /* elements of a row */
+    bool is_used;     /* else not this mapping */
+    int width, slots; /* neighbours of a group; groups of a thread, 0: a loop */
+    PtxReuse *stages; /* of all the row, if there are slots */
+    PtxKept **kept;
+} PtxPanels;
+
 typedef struct PtxShape {
     EmitSpace work;    /* the items, in teams and threads */
     const KNode *flat; /* the loop whose indices are among them, or NULL */
@@ -60,6 +71,7 @@ typedef struct PtxShape {
     int64_t shared;    /* bytes */
     PtxTiles tiles;
     PtxRows rows;
+    PtxPanels panels;
     bool columns; /* team: stripes; items: groups of `width` columns */
 } PtxShape;
 
@@ -73,6 +85,7 @@ typedef struct Ptx {
     Val active; /* whether the team has an item; an i1 */
     Val shared;
     PtxGroups *groups; /* of the tile's rows, if there are several */
+    int reduced;       /* of panels: the last reduction whose result is known */
     bool together;     /* nodes are emitted for a team, not for a thread */
     Val products[BE_MAX_ROWS]; /* of tiles: the contraction's values for the
                                   items that are executed at once */
@@ -138,6 +151,9 @@ const KBlock *be_ptx_body_of(const KNode *n);
 const KRanges *be_ptx_ranges_of(const KNode *n);
 /* Whether a body has neither reductions nor loops. */
 bool be_ptx_is_plain(const KBlock *b);
+/* Reductions from first on that have its ranges and do not need its result, nor
+ * each other's; returns how many there are, at most `most`. */
+int be_ptx_together(const KNode *first, const KNode **out, int most);
 /* What stages with equal ranges share, in e's arena; nodes remain the caller's.
  */
 PtxReuse *be_ptx_reuse(const Emit *e, const KNode *const *nodes, int num);
@@ -197,13 +213,25 @@ void be_ptx_part_put(Ptx *p, const EmitFold *f, const PtxParts *at, Val slot,
 EmitPartial be_ptx_part_get(Ptx *p, const EmitFold *f, const PtxParts *at,
                             Val slot);
 
-/* ---- rows, columns (ptx_rows.c, ptx_columns.c) -------------------------- */
+/* ---- rows, panels, columns (ptx_rows.c, ptx_panels.c, ptx_columns.c) ----- */
 
 /* Chooses rows for s if p's kernel consists of some that fit registers. */
 bool be_ptx_rows_find(Ptx *p, PtxShape *s);
 void be_ptx_emit_rows(Ptx *p);
 void be_ptx_row_reduce(Ptx *p, const KNode *n);
 void be_ptx_row_loop(Ptx *p, const KNode *n);
+/* The neighbours that 16 bytes of the narrowest elements are, of which a length
+ * is a multiple, along the indices of all stages of the item. */
+int be_ptx_stage_width(Emit *e, Dim length);
+/* Operations of an element in all stages of an item. */
+double be_ptx_stage_cost(const BeKernel *k);
+/* What all stages of an item share. */
+PtxReuse *be_ptx_reuse_all(const Emit *e);
+/* Chooses panels for s if p's kernel consists of long rows; s has the work. */
+bool be_ptx_panels_find(Ptx *p, PtxShape *s);
+void be_ptx_emit_panels(Ptx *p);
+void be_ptx_panel_reduce(Ptx *p, const KNode *n);
+void be_ptx_panel_loop(Ptx *p, const KNode *n);
 /* Chooses columns for s if that is what p's kernel reduces; s has the work. */
 bool be_ptx_columns_find(Ptx *p, PtxShape *s);
 void be_ptx_emit_columns(Ptx *p);

@@ -38,6 +38,8 @@ be_ptx_emit_loop(Emit *e, const KNode *n)
         be_emit_block(e, body);
     } else if (p->shape.rows.length) {
         be_ptx_row_loop(p, n);
+    } else if (p->shape.panels.is_used) {
+        be_ptx_panel_loop(p, n);
     } else if (p->together && n->loop.ordered) {
         Val first = be_icmp(e->u, LLVMIntEQ, p->lane, be_emit_word(e, 0));
         PtxIf i = be_ptx_if(p, be_and(e->u, first, p->active));
@@ -254,6 +256,8 @@ be_ptx_emit_grid(Ptx *p)
         be_ptx_emit_tiles(p);
     else if (p->shape.rows.length)
         be_ptx_emit_rows(p);
+    else if (p->shape.panels.is_used)
+        be_ptx_emit_panels(p);
     else if (p->shape.columns)
         be_ptx_emit_columns(p);
     else if (p->e.k->segments.len)

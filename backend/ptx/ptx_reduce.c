@@ -251,6 +251,8 @@ be_ptx_reduce(Emit *e, const KNode *n)
     Ptx *p = ptx_of(e);
     if (p->shape.rows.length)
         be_ptx_row_reduce(p, n);
+    else if (p->shape.panels.is_used)
+        be_ptx_panel_reduce(p, n);
     else if (p->together)
         be_emit_set(e, n, 0, 0, reduce_together(p, n));
     else

@@ -54,6 +54,90 @@ be_ptx_is_plain(const KBlock *b)
     return true;
 }
 
+/* ---- an item's stages ---------------------------------------------------- */
+
+int
+be_ptx_stage_width(Emit *e, Dim length)
+{
+    int width = 1;
+    for (const KNode *n = e->k->body.first; n; n = n->next) {
+        if (!be_ptx_body_of(n))
+            continue;
+        const KVar *var = be_ptx_ranges_of(n)->vars[0];
+        int own = PTX_ALIGN / be_ptx_bytes_along(e, var).least;
+        width = own > width ? own : width;
+    }
+    while (!be_ptx_is_whole(length, width))
+        width /= 2;
+    return width;
+}
+
+double
+be_ptx_stage_cost(const BeKernel *k)
+{
+    double sum = 0;
+    for (const KNode *n = k->body.first; n; n = n->next)
+        sum += be_ptx_body_of(n) ? be_kernel_cost(k, be_ptx_body_of(n)) : 0;
+    return sum;
+}
+
+/* ---- reductions that go together ---------------------------------------- */
+
+static bool
+same_ranges(const KRanges *x, const KRanges *y)
+{
+    bool same = x->count == y->count;
+    for (int i = 0; same && i < x->count; i++)
+        same = ir_dim_equal(x->vars[i]->extent, y->vars[i]->extent);
+    return same;
+}
+
+/* Whether all that n's body uses from outside is known before `first`. */
+static bool
+is_known_before(const KNode *n, const KNode *first)
+{
+    int inside = first->id;
+    const KNode *body = n->reduce.body.first;
+    for (KNode *x = n->reduce.body.first; x; x = x->next) {
+        KNode *args[K_MAX_ARGS];
+        int num = be_kernel_args(x, args);
+        for (int i = 0; i < num; i++)
+            if (args[i]->id >= inside && args[i]->id < body->id)
+                return false;
+    }
+    const KNode *element = n->reduce.element;
+    return body && (element->id < inside || element->id >= body->id);
+}
+
+/* Indices of a body that are quotients of one from outside would have to be
+ * known, too: such bodies go alone. */
+static bool
+uses_late_index(const KNode *n, const KNode *first)
+{
+    for (const KNode *x = first; x != n; x = x->next)
+        if (x->kind == K_DIV || x->kind == K_MOD || x->kind == K_PICK)
+            return true;
+    return false;
+}
+
+int
+be_ptx_together(const KNode *first, const KNode **out, int most)
+{
+    int num = 0;
+    for (const KNode *n = first; n && num < most; n = n->next) {
+        bool joins =
+            n == first ||
+            (n->kind == K_REDUCE && n->reduce.vector == first->reduce.vector &&
+             same_ranges(&n->reduce.ranges, &first->reduce.ranges) &&
+             !uses_late_index(n, first) && is_known_before(n, first));
+        if (joins)
+            out[num++] = n;
+        else if (be_ptx_body_of(n))
+            break;
+    }
+    return num;
+}
+
 /* ---- equal values ------------------------------------------------------- */
 
 static const KNode *
@@ -249,6 +333,20 @@ be_ptx_reuse(const Emit *e, const KNode *const *nodes, int num)
         note_kept(s, i);
     }
     return s;
+}
+
+PtxReuse *
+be_ptx_reuse_all(const Emit *e)
+{
+    int num = 0;
+    for (const KNode *n = e->k->body.first; n; n = n->next)
+        num += be_ptx_body_of(n) != NULL;
+    const KNode **nodes = NEW_ARRAY(e->arena, const KNode *, (size_t)num);
+    num = 0;
+    for (const KNode *n = e->k->body.first; n; n = n->next)
+        if (be_ptx_body_of(n))
+            nodes[num++] = n;
+    return be_ptx_reuse(e, nodes, num);
 }
 
 int

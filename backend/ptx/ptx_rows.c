@@ -74,33 +74,6 @@ row_length(const BeKernel *k)
 
 /* ---- the choice --------------------------------------------------------- */
 
-/* The neighbours that 16 bytes of the narrowest elements are, of which a row is
- * a multiple. */
-static int
-choose_group(Emit *e, int64_t length)
-{
-    int width = 1;
-    for (const KNode *n = e->k->body.first; n; n = n->next) {
-        if (!be_ptx_body_of(n))
-            continue;
-        int own = PTX_ALIGN / be_ptx_bytes_along(e, stage_var(n)).least;
-        width = own > width ? own : width;
-    }
-    while (length % width)
-        width /= 2;
-    return width;
-}
-
-/* Operations of an element in all stages. */
-static double
-stages_cost(const BeKernel *k)
-{
-    double sum = 0;
-    for (const KNode *n = k->body.first; n; n = n->next)
-        sum += be_ptx_body_of(n) ? be_kernel_cost(k, be_ptx_body_of(n)) : 0;
-    return sum;
-}
-
 static int
 slots_of(int64_t length, int team, int width)
 {
@@ -116,7 +89,7 @@ rate_team(const BeKernel *k, const PtxRows *r, int team)
 {
     int each = slots_of(r->length, team, r->width) * r->width;
     if (each > MAX_EACH || each * be_ptx_reuse_kept(r->stages) > MAX_KEPT ||
-        each * stages_cost(k) > MAX_CODE)
+        each * be_ptx_stage_cost(k) > MAX_CODE)
         return 0;
     double used = (double)r->length / ((double)each * team);
     double full = (double)be_items_bound(k) * team / FULL_THREADS;
@@ -153,20 +126,6 @@ choose_threads(int64_t items, int team)
     return threads;
 }
 
-static PtxReuse *
-find_stages(const Emit *e)
-{
-    int num = 0;
-    for (const KNode *n = e->k->body.first; n; n = n->next)
-        num += be_ptx_body_of(n) != NULL;
-    const KNode **nodes = NEW_ARRAY(e->arena, const KNode *, (size_t)num);
-    num = 0;
-    for (const KNode *n = e->k->body.first; n; n = n->next)
-        if (be_ptx_body_of(n))
-            nodes[num++] = n;
-    return be_ptx_reuse(e, nodes, num);
-}
-
 bool
 be_ptx_rows_find(Ptx *p, PtxShape *s)
 {
@@ -175,8 +134,8 @@ be_ptx_rows_find(Ptx *p, PtxShape *s)
     int64_t items = be_items_bound(e->k);
     if (!r.length)
         return false;
-    r.stages = find_stages(e);
-    r.width = choose_group(e, r.length);
+    r.stages = be_ptx_reuse_all(e);
+    r.width = be_ptx_stage_width(e, ir_dim_const(r.length));
     s->team = choose_team(e->k, &r);
     if (!s->team) {
         s->team = 1;

@@ -236,7 +236,8 @@ be_ptx_shape_choose(Ptx *p)
         return s;
     }
     s.work = work_of(k, s.flat);
-    if (be_ptx_rows_find(p, &s) || be_ptx_columns_find(p, &s))
+    if (be_ptx_rows_find(p, &s) || be_ptx_panels_find(p, &s) ||
+        be_ptx_columns_find(p, &s))
         return s;
     choose_team(&p->e, &s);
     s.width = choose_width(&p->e, &s);

@@ -412,6 +412,16 @@ combine(const RtRun *run, const Reduction *r, int set, const RtHostOp *start,
     arena_release(scratch);
 }
 
+/* The kernel that combines an operand on devices with code of their own. */
+static const char *
+combining_kernel(Arena *a, const IrOp *start, int operand)
+{
+    int count;
+    const char *const *names = ir_names(start, A_kernels, &count);
+    return operand < count ? arena_printf(a, ", by kernel %s,", names[operand])
+                           : "";
+}
+
 static int32_t
 fault_in_reduce(RtInvocation *inv, const RtHostOp *h, int result,
                 const RtBits *b, int64_t first)
@@ -420,10 +430,10 @@ fault_in_reduce(RtInvocation *inv, const RtHostOp *h, int result,
     Arena *a = inv->executor->arena;
     return rt_fault(
         inv, h, STATUS_INPUT,
-        "this all_reduce has other bits on %s than on the CPU: in step %lld, "
+        "this all_reduce%s has other bits on %s than on the CPU: in step %lld, "
         "of its result %d, %s is %s, on the CPU %s; %lld of %lld elements "
         "differ",
-        inv->executor->device->name,
+        combining_kernel(a, h->op, result), inv->executor->device->name,
         (long long)atomic_load(&run->watchdog.steps) + 1, result,
         rt_bits_element(a, b, first),
         rt_bits_value(a, b->dtype, b->device, first),

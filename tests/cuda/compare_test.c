@@ -47,29 +47,30 @@ compared(const char *out, const char *what)
  */
 
 static const struct {
-    const char *name, *planned, *devices;
+    const char *name, *planned, *devices, *options;
     bool reduces;
 } rows[] = {
-    {"linear", "gpu:0", "cuda:0", false},
-    {"schedule", "gpu:0", "cuda:0", false},
-    {"metric", "gpu:0", "cuda:0", false},
-    {"linear", "gpu:0-3", "cpu:0-3", true},
-    {"linear", "gpu:0-3", "sandbox:0-1", true},
-    {"ragged", "gpu:0-2", "sandbox:0-2", true},
-    {"batchnorm", "gpu:0-1", "cpu:0-1", true},
-    {"contexts", "gpu:0-1", "sandbox:0-1", true},
-    {"accumulation", "gpu:0-1", "cpu:0", true},
+    {"linear", "gpu:0", "cuda:0", "", false},
+    {"schedule", "gpu:0", "cuda:0", "", false},
+    {"metric", "gpu:0", "cuda:0", "", false},
+    {"linear", "gpu:0-3", "cuda:0-1", "--compare-steps 4", true},
+    {"batchnorm", "gpu:0-1", "cuda:0-1", "", true},
+    {"linear", "gpu:0-3", "cpu:0-3", "--compare-steps 200", true},
+    {"linear", "gpu:0-3", "sandbox:0-1", "--compare-steps 20", true},
+    {"ragged", "gpu:0-2", "sandbox:0-2", "", true},
+    {"contexts", "gpu:0-1", "sandbox:0-1", "", true},
+    {"accumulation", "gpu:0-1", "cpu:0", "", true},
 };
 
 static void
 sound_kernels_have_equal_bits(void **state)
 {
     Arena *a = *state;
-    set_fake("seed:1");
+    set_fake("seed:1,devices:2");
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         const char *plan = plan_of(a, rows[i].name, rows[i].planned);
-        Ran ran = run_ok(a, "tfd-run %s --devices %s --compare cpu", plan,
-                         rows[i].devices);
+        Ran ran = run_ok(a, "tfd-run %s --devices %s --compare cpu %s", plan,
+                         rows[i].devices, rows[i].options);
         assert_true(compared(ran.out, " launches") > 0);
         assert_int_equal(compared(ran.out, " all_reduces") > 0,
                          rows[i].reduces);
@@ -139,6 +140,8 @@ read_plan(Arena *a, const char *path)
     return file;
 }
 
+static const char entry[] = ".visible .entry ";
+
 static void
 write_plan(const char *path, const File *file)
 {
@@ -148,11 +151,10 @@ write_plan(const char *path, const File *file)
     assert_int_equal(fclose(f), 0);
 }
 
-/* The kernels of the last text before `at` that begins with PTX's entry. */
+/* The kernel in whose PTX `at` is. */
 static const char *
 kernel_before(Arena *a, const File *file, const char *at)
 {
-    static const char entry[] = ".visible .entry ";
     const char *found = NULL;
     for (const char *from = file->bytes;;) {
         from = memmem(from, (size_t)(at - from), entry, strlen(entry));
@@ -206,6 +208,59 @@ the_first_difference_is_named(void **state)
                                     "this mul\n"));
     assert_null(strstr(ran.out, "compared "));
     assert_int_equal(later.code, 0); /* nothing else notices */
+}
+
+/* The kernel that combines operands; the first that an all_reduce names. */
+static const char *
+combining_kernel(Arena *a, const File *file)
+{
+    static const char names[] = "kernels=[@";
+    const char *at = memmem(file->bytes, file->len, names, strlen(names));
+    assert_non_null(at);
+    at += strlen(names);
+    return arena_strndup(a, at, strcspn(at, ",]"));
+}
+
+/* All its additions are subtractions. */
+static const char *
+plan_with_a_wrong_sum(Arena *a, const char **kernel)
+{
+    static const char from[] = "add.rn.f32", to[] = "sub.rn.f32";
+    const char *plan = plan_of(a, "linear", "gpu:0-1");
+    File file = read_plan(a, plan);
+    *kernel = combining_kernel(a, &file);
+    const char *head = arena_printf(a, "%s%s(", entry, *kernel);
+    char *at = memmem(file.bytes, file.len, head, strlen(head));
+    assert_non_null(at);
+    char *end = memmem(at, file.len - (size_t)(at - file.bytes), "\n}", 2);
+    assert_non_null(end);
+    while ((at = memmem(at, (size_t)(end - at), from, strlen(from))))
+        memcpy(at, to, strlen(to));
+    write_plan(plan, &file);
+    return plan;
+}
+
+static void
+all_reduces_are_named(void **state)
+{
+    Arena *a = *state;
+    const char *kernel;
+    const char *plan = plan_with_a_wrong_sum(a, &kernel);
+    set_fake("devices:2");
+    setenv("TFD_CHECKSUMS", "0", 1);
+    Ran ran = run(a, "tfd-run %s --compare cpu", plan);
+    unsetenv("TFD_CHECKSUMS");
+    const char *says =
+        arena_printf(a,
+                     "linear.tfd:15:14: error: this all_reduce, by kernel %s, "
+                     "has other bits on cuda:",
+                     kernel);
+    assert_int_equal(ran.code, 1);
+    if (!strstr(ran.err, says))
+        fail_msg("not said: %s\nbut: %s", says, ran.err);
+    assert_non_null(strstr(ran.err, "in step 1, of its result 0, its value is "
+                                    "0x"));
+    assert_non_null(strstr(ran.err, "note: on replica "));
 }
 
 /* ---- command lines --------------------------------------------------------
@@ -265,6 +320,7 @@ main(void)
         cmocka_unit_test(results_stay),
         cmocka_unit_test(steps_may_be_fewer),
         cmocka_unit_test(the_first_difference_is_named),
+        cmocka_unit_test(all_reduces_are_named),
         cmocka_unit_test(what_cannot_be_compared_is_refused),
     };
     return cmocka_run_group_tests(tests, make_folder, release);

@@ -198,6 +198,10 @@ typedef struct RtDeviceOps {
     const char *kind; /* "cpu" */
     /* Waits for all that is enqueued, and frees the device's memory. */
     void (*close)(RtDevice *d);
+    /* The same without freeing, also on a device that has failed; NULL where
+     * only close does.  Before any of several devices is closed: their work may
+     * use each other's memory. */
+    void (*drain)(RtDevice *d);
     /* Once, before anything is enqueued; code must last. */
     Status (*load)(RtDevice *d, const RtDeviceCode *code);
     /* How many bytes of the device's memory are free, of how many; NULL where

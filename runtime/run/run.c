@@ -375,6 +375,9 @@ close_devices(RtRun *run)
 {
     wait_for_queues(run);
     for (int i = 0; run->devices && i < run->num_devices; i++)
+        if (run->devices[i] && run->devices[i]->ops->drain)
+            run->devices[i]->ops->drain(run->devices[i]);
+    for (int i = 0; run->devices && i < run->num_devices; i++)
         if (run->devices[i])
             run->devices[i]->ops->close(run->devices[i]);
 }

@@ -476,6 +476,38 @@ each_call_may_fail(void **state)
         fail_call(a, plan, calls[i / TIMES], 1 + i % TIMES);
 }
 
+/* One message and status 3, or the result. */
+static void
+fail_call_of_two(Arena *a, const char *plan, const char *out,
+                 const char *options, const char *call, int n)
+{
+    set_fake(arena_printf(a, "%s,seed:%d,fail:%s:%d", options, n, call, n));
+    Ran ran = run(a, "tfd-run %s --checksum", plan);
+    bool fails = ran.code == 3 && count_messages(ran.err) == 1;
+    bool works = ran.code == 0 && !strcmp(ran.out, out) && !*ran.err;
+    if ((!fails && !works) || strstr(ran.err, "fake driver: "))
+        fail_msg("%s, %s, call %d: status %d, and %s", options, call, n,
+                 ran.code, ran.err);
+}
+
+/* A sample of what tests/cuda/fail_calls does. */
+static void
+each_call_of_two_devices_may_fail(void **state)
+{
+    enum { TIMES = 5, NUM = 2 * TIMES * (int)(sizeof calls / sizeof *calls) };
+    static const char *const options[] = {"devices:2", "devices:2,no-peers"};
+    Arena *a = *state;
+    const char *plan = arena_printf(a, "%s/pair.tfp", dir);
+    uint64_t gap = 20 * (uint64_t)sweep_part_of_build();
+    run_ok(a, "tfdc %s/small.tfd --devices gpu:0-1 -o %s", dir, plan);
+    set_fake(options[0]);
+    const char *out = run_ok(a, "tfd-run %s --checksum", plan).out;
+    for (uint64_t i = sweep_random() % gap; i < NUM;
+         i += 1 + sweep_random() % (2 * gap - 1))
+        fail_call_of_two(a, plan, out, options[i % 2], calls[i / 2 / TIMES],
+                         1 + (int)(i / 2 % TIMES));
+}
+
 /* ---- the suite --------------------------------------------------------------
  */
 
@@ -510,6 +542,7 @@ main(void)
         cmocka_unit_test(devices_are_listed),
         cmocka_unit_test(shortages_are_said),
         cmocka_unit_test(each_call_may_fail),
+        cmocka_unit_test(each_call_of_two_devices_may_fail),
     };
     return cmocka_run_group_tests(tests, make_programs, release);
 }

@@ -148,16 +148,26 @@ cuda_load(RtDevice *d, const RtDeviceCode *code)
 
 /* ---- opening and closing ------------------------------------------------- */
 
+static void
+cuda_drain(RtDevice *d)
+{
+    Cuda *c = rt_cuda_of(d);
+    rt_cuda_join_program(c);
+    if (!c->context)
+        return;
+    c->cu->cuCtxSetCurrent(c->context);
+    for (int i = 0; i < NUM_QUEUES; i++)
+        rt_cuda_queue_drain(c, &c->queues[i]);
+}
+
 /* What the driver says to it changes nothing: all goes with the context. */
 static void
 cuda_close(RtDevice *d)
 {
     Cuda *c = rt_cuda_of(d);
+    cuda_drain(d);
     rt_cuda_programs_close(c);
     if (c->context) {
-        c->cu->cuCtxSetCurrent(c->context);
-        for (int i = 0; i < NUM_QUEUES; i++)
-            rt_cuda_queue_drain(c, &c->queues[i]);
         rt_cuda_traces_free(c);
         if (c->programs.done)
             c->cu->cuEventDestroy_v2(c->programs.done);
@@ -187,6 +197,7 @@ const RtDeviceCaps rt_cuda_caps = {
 static const RtDeviceOps cuda_ops = {
     .kind = "cuda",
     .close = cuda_close,
+    .drain = cuda_drain,
     .load = cuda_load,
     .room = rt_cuda_room,
     .alloc = rt_cuda_alloc,

@@ -15,9 +15,15 @@
 #endif
 #define EXPORT __attribute__((visibility("default"))) CUresult CUDAAPI
 
-/* What a function needs; those that give back also work on a device that has
- * failed. */
-typedef enum Need { ANYTIME, INITIALISED, CONTEXT, GIVES_BACK } Need;
+/* What a function needs; those that release or give back also work on a device
+ * that has failed. */
+typedef enum Need {
+    ANYTIME,
+    INITIALISED,
+    RELEASES,
+    CONTEXT,
+    GIVES_BACK
+} Need;
 
 extern _Thread_local CUcontext fake_current;
 extern _Thread_local bool fake_in_callback;

@@ -170,7 +170,7 @@ check_left(const Device *d)
 EXPORT
 cuDevicePrimaryCtxRelease_v2(CUdevice device)
 {
-    ENTER(INITIALISED);
+    ENTER(RELEASES);
     if (!is_device(device) || !fake_world.devices[device].retained)
         return CUDA_ERROR_INVALID_CONTEXT;
     if (--fake_world.devices[device].retained == 0) {

@@ -97,8 +97,8 @@ note_load(KNode *n, void *data)
     be_kernel_walk(&body, note_store, s);
 }
 
-static bool
-may_share(const BeKernel *k, const KArray *in, const KArray *out)
+bool
+be_ptx_may_share(const BeKernel *k, const KArray *in, const KArray *out)
 {
     Sharing s = {.k = k, .in = in, .out = out};
     KBlock body = k->body;
@@ -113,7 +113,8 @@ is_apart(const BeKernel *k, const KArray *array, KRole role)
     KRole other = role == K_IN ? K_OUT : K_IN;
     for (int i = 0; i < k->arrays[other].len; i++) {
         const KArray *x = k->arrays[other].data[i];
-        if (role == K_IN ? may_share(k, array, x) : may_share(k, x, array))
+        if (role == K_IN ? be_ptx_may_share(k, array, x)
+                         : be_ptx_may_share(k, x, array))
             return false;
     }
     return true;

@@ -22,6 +22,10 @@
 /* Adds the kernel's function to u; t is a target that is a GPU. */
 Status be_ptx_emit(BeUnit *u, const void *kernel, const BeTarget *t);
 
+/* Whether a kernel's output may be given the memory of an input, by how both
+ * are indexed: each element is loaded only where it is stored. */
+bool be_ptx_may_share(const BeKernel *k, const KArray *in, const KArray *out);
+
 /* Appends a module of PTX to others for the same target, so that they are one
  * module: its header is kept if out is empty. */
 void be_ptx_join(Str *out, const char *ptx, size_t len);

@@ -179,14 +179,24 @@ store_elements(Emit *e, const KNode *n)
     }
 }
 
-/* Whether n is the first store after something that its team has loaded since
- * the last reduction, at whose end the team's threads have met. */
 static bool
-follows_load(const KNode *n)
+is_within_warp(const Ptx *p)
+{
+    const PtxShape *s = &p->shape;
+    return s->rows.length || (!s->strided && s->team <= PTX_WARP);
+}
+
+/* Whether n is the first store after something that its team has loaded since
+ * its threads have met.  They meet in reductions, except within a warp, where
+ * these are shuffles, which order no accesses to memory. */
+static bool
+follows_load(const Ptx *p, const KNode *n)
 {
     for (n = n->prev; n; n = n->prev) {
-        if (n->kind == K_STORE || n->kind == K_REDUCE)
+        if (n->kind == K_STORE)
             return false;
+        if (n->kind == K_REDUCE)
+            return is_within_warp(p);
         if (n->kind == K_LOAD || n->kind == K_LOOP || n->kind == K_CONTRACT ||
             n->kind == K_SCAN || n->kind == K_SORT)
             return true;
@@ -204,8 +214,8 @@ be_ptx_store(Emit *e, const KNode *n)
         store_elements(e, n);
         return;
     }
-    bool waits = follows_load(n);
-    if (waits && p->shape.rows.length)
+    bool waits = follows_load(p, n);
+    if (waits && is_within_warp(p))
         be_ptx_warp_barrier(p);
     else if (waits)
         be_ptx_barrier(p);

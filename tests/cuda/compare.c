@@ -12,6 +12,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include "backend/codegen/emit.h"
+#include "backend/ptx/ptx.h"
 #include "tests/ref/kernel_eval.h"
 
 enum { MAX_WORDS = 64, FILL = 0xa5 };
@@ -21,7 +23,8 @@ typedef struct Array {
     bool is_output;
     int64_t size;
     size_t bytes;
-    int from; /* of an output that begins as an input: which; else -1 */
+    int from;   /* of an output that begins as an input: which; else -1 */
+    int shared; /* of an input whose memory an output has: which; else -1 */
     uint8_t *input, *expected, *got, *valid;
 } Array;
 
@@ -124,6 +127,7 @@ make_array(Comparison *c, int i)
     x->size = size_of(from->size, c->dims);
     x->bytes = (size_t)x->size * dtype_info[x->dtype].bytes;
     x->from = x->is_output && from->from ? from->from->index : -1;
+    x->shared = -1;
     x->input = arena_alloc(c->arena, x->bytes + 64);
     if (!x->is_output) {
         fill(x, c->shape.blocks + (uint64_t)i * 977, c->shape.wild);
@@ -135,6 +139,47 @@ make_array(Comparison *c, int i)
     memset(x->input, FILL, x->bytes);
     if (x->from >= 0)
         memcpy(x->input, c->arrays[x->from].input, x->bytes);
+}
+
+/* The output i, if the input `in` may have its memory: as large, of a dtype of
+ * the same width, and of neither anything else is the same. */
+static bool
+may_share(const Comparison *c, int in, int i)
+{
+    const BeKernel *k = c->kernel;
+    int num_in = k->arrays[K_IN].len;
+    const Array *x = &c->arrays[in], *y = &c->arrays[i];
+    for (int n = 0; n < num_in; n++)
+        if (c->arrays[n].shared == i)
+            return false;
+    return x->shared < 0 && y->from < 0 && x->dtype == y->dtype &&
+           x->size == y->size &&
+           be_ptx_may_share(k, k->arrays[K_IN].data[in],
+                            k->arrays[K_OUT].data[i - num_in]);
+}
+
+static void
+share_memory(Comparison *c)
+{
+    const BeKernel *k = c->kernel;
+    int num_in = k->arrays[K_IN].len;
+    /* A sort stores elements in an order of its own. */
+    if (!c->shape.in_place || k->segments.len ||
+        be_kernel_contains(&k->body, K_SORT))
+        return;
+    for (int i = num_in; i < c->num; i++)
+        for (int in = 0; in < num_in; in++)
+            if (may_share(c, in, i))
+                c->arrays[in].shared = i;
+}
+
+bool
+comparison_is_in_place(const Comparison *c)
+{
+    for (int i = 0; i < c->kernel->arrays[K_IN].len; i++)
+        if (c->arrays[i].shared >= 0)
+            return true;
+    return false;
 }
 
 /* ---- the CPU ------------------------------------------------------------ */
@@ -168,6 +213,7 @@ comparison_new(Arena *a, const BeKernel *k, const RtCode *cpu,
     set_dims(c, shape.rows);
     for (int i = 0; i < c->num; i++)
         make_array(c, i);
+    share_memory(c);
     run_on_cpu(c, cpu);
     return c;
 }
@@ -215,6 +261,13 @@ begin_outputs(Comparison *c)
         memcpy(x->got, x->input, x->bytes);
         memset(x->valid, x->from >= 0 ? 0xff : 0, x->bytes);
     }
+    for (int i = 0; i < c->num; i++) {
+        const Array *x = &c->arrays[i];
+        if (x->shared < 0)
+            continue;
+        memcpy(c->arrays[x->shared].got, x->input, x->bytes);
+        memset(c->arrays[x->shared].valid, 0xff, x->bytes);
+    }
 }
 
 static bool
@@ -248,7 +301,8 @@ params_of(const Comparison *c, size_t *bytes)
     size_t num = (size_t)(c->num + c->num_words);
     uint64_t *words = NEW_ARRAY(c->arena, uint64_t, num + 1);
     for (int i = 0; i < c->num; i++)
-        words[i] = address_of(i);
+        words[i] =
+            address_of(c->arrays[i].shared < 0 ? i : c->arrays[i].shared);
     for (int i = 0; i < c->num_words; i++)
         words[c->num + i] = (uint64_t)c->dims[i];
     *bytes = num * sizeof *words;

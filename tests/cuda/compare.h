@@ -15,12 +15,16 @@ typedef struct Comparison Comparison;
 typedef struct LaunchShape {
     int64_t rows; /* where a batch has any number */
     uint32_t blocks;
-    bool wild; /* inputs: infinities, NaNs, extremes among them */
+    bool wild;     /* inputs: infinities, NaNs, extremes among them */
+    bool in_place; /* outputs have the memory of inputs wherever they may */
 } LaunchShape;
 
 /* In a. */
 Comparison *comparison_new(Arena *a, const BeKernel *k, const RtCode *cpu,
                            LaunchShape shape);
+
+/* Whether an output has the memory of an input. */
+bool comparison_is_in_place(const Comparison *c);
 
 typedef enum Outcome {
     OUTCOME_SAME,

@@ -47,7 +47,7 @@ static struct {
 /* The launches that a mistake is looked for in: several blocks; one, whose
  * loops go round more often; and inputs for the ends of functions. */
 static const LaunchShape launches[] = {
-    {5, 3, false}, {70, 1, false}, {70, 2, true}};
+    {5, 3, false, false}, {70, 1, false, false}, {70, 2, true, false}};
 enum { NUM_LAUNCHES = sizeof launches / sizeof *launches };
 
 typedef struct Subject {

@@ -19,6 +19,7 @@ typedef struct IrMachine {
     double link_bytes; /* sent to other devices, in a second */
     double kernel;     /* seconds to begin one */
     double collective; /* seconds to begin one */
+    double memory;     /* bytes of a device; 0: it is the host's, or none */
 } IrMachine;
 
 extern const IrMachine ir_machines[NUM_DEVICE_KINDS];

@@ -19,11 +19,9 @@
  * - graphs: "64 KB of device memory per kernel launch", less from CUDA 12.4 on
  *   (PyTorch's documentation, "CUDAGraph Trees").
  * - modules: the kernels of docs/examples have 9 to 12 KB of PTX; an
- *   instruction is about 30 bytes there, and 16 in machine code.
- * - the GPU: an H100 SXM or an A100 SXM, by NVIDIA's data sheets. */
+ *   instruction is about 30 bytes there, and 16 in machine code. */
 static const int64_t context_bytes = 400000000, graph_bytes_a_launch = 65536,
-                     module_bytes = 16384, gpu_bytes = 80000000000,
-                     pinned_bytes = 8 << 20;
+                     module_bytes = 16384, pinned_bytes = 8 << 20;
 
 enum {
     MOST_RECORDED = 1 << 15 /* launches of a program; the runtime's limit */
@@ -32,7 +30,7 @@ enum {
 int64_t
 ir_gpu_bytes(void)
 {
-    return gpu_bytes;
+    return (int64_t)ir_machines[DEVICE_cuda].memory;
 }
 
 const char *

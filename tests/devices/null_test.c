@@ -47,7 +47,7 @@ static void
 time_follows_the_model(void **state)
 {
     (void)state;
-    IrMachine machine = {INFINITY, INFINITY, INFINITY, 0.0, 0.0};
+    IrMachine machine = {INFINITY, INFINITY, INFINITY, 0.0, 0.0, 0.0};
     assert_true(seconds_on(machine, 2) == 0.0);
     machine.operations = 1.0; /* 2 * 4 * 2 * 8, and elementwise ones */
     double operations = seconds_on(machine, 2);
@@ -66,7 +66,7 @@ static void
 replicas_of_a_device_take_turns(void **state)
 {
     (void)state;
-    IrMachine machine = {1.0, INFINITY, INFINITY, 0.0, 0.0};
+    IrMachine machine = {1.0, INFINITY, INFINITY, 0.0, 0.0, 0.0};
     double own = seconds_on(machine, 2), shared = seconds_on(machine, 1);
     enum { ONCE = 4 * 2 }; /* elements of %square */
     assert_true(shared >= 2 * 128.0 && shared == 2 * own - ONCE);

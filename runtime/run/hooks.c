@@ -127,7 +127,6 @@ hook_launch(TfdCall *call, int32_t kernel, void *const *ptrs, int32_t num_ptrs,
     if (kernel < 0 || kernel >= executor->run->plan->num_kernels)
         return wrong_number(inv);
     RtKernelLaunch launch = {kernel, ptrs, dims, items, grain, num_ptrs};
-    count_op(executor);
     executor->device->ops->program->launch(executor->device, &launch);
     return end_of(executor);
 }

@@ -265,6 +265,29 @@ prints_and_asserts_are_those_of_the_cpu(void **state)
     }
 }
 
+/* Its kernels are no progress: it is the same round again and again. */
+static void
+endless_loops_end(void **state)
+{
+    static const char forever[] = "var w: f32 = 1.0\n"
+                                  "fn step() {\n"
+                                  "  mut s = w\n"
+                                  "  while s < 1.0 + s { s = w }\n"
+                                  "  return s\n"
+                                  "}\n"
+                                  "main { print(\"{run step()}\") }\n";
+    Arena *a = *state;
+    write_text(arena_printf(a, "%s/forever.tfd", dir), forever);
+    const char *plan = plan_of(a, "forever");
+    set_fake("");
+    Ran ran = run(a, "tfd-run %s --timeout 0.3", plan);
+    assert_int_equal(ran.code, 1);
+    assert_non_null(
+        strstr(ran.err, "this step has not ended after 0.3 seconds"));
+    assert_non_null(strstr(ran.err, "replica 0, device cuda:0, is in this "
+                                    "while, at the "));
+}
+
 /* ---- checkpoints ----------------------------------------------------------
  */
 
@@ -536,6 +559,7 @@ main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(bits_are_those_of_the_cpu),
         cmocka_unit_test(prints_and_asserts_are_those_of_the_cpu),
+        cmocka_unit_test(endless_loops_end),
         cmocka_unit_test(checkpoints_go_both_ways),
         cmocka_unit_test(what_is_missing_is_said),
         cmocka_unit_test(drivers_that_are_none_are_said),

@@ -5,7 +5,7 @@
  *
  * Of each source: the bits of its kernels, executed by sim.c, and that their
  * PTX has no instruction that rounds otherwise than IEEE 754 says or that the
- * assembler may fuse.
+ * assembler may fuse.  Of large contractions: how memory is accessed.
  */
 #include "tests/codegen/run.h"
 
@@ -121,6 +121,66 @@ instructions_round_exactly(void **state)
     arena_release(a);
 }
 
+/* ---- contractions ------------------------------------------------------- */
+
+/* A product of matrices, of which each operand may be transposed, plus a row.
+ */
+static BeKernels
+product_of(Arena *a, bool x_transposed, bool y_transposed)
+{
+    BeKernels kernels = {0};
+    Diag *d = diag_new(a);
+    const char *text = arena_printf(
+        a,
+        "kernel\nin in0: f32[4194304]\nin in1: f32[4194304]\n"
+        "in in2: f32[4096]\nout out0: f32[16777216]\n"
+        "grid i0 < 4096 {\n  vector i1 < 4096 {\n"
+        "    %%0: f32 = contract i2 < 1024 {\n"
+        "      %%1: f32 = load in0[%s]\n      %%2: f32 = load in1[%s]\n"
+        "      yield %%1, %%2\n    }\n    %%3: f32 = load in2[i1]\n"
+        "    %%4: f32 = add %%0, %%3\n    store out0[4096*i0 + i1], %%4\n"
+        "  }\n}\n",
+        x_transposed ? "i0 + 4096*i2" : "1024*i0 + i2",
+        y_transposed ? "1024*i1 + i2" : "i1 + 4096*i2");
+    uint16_t file = diag_add_source(d, "product", text, strlen(text));
+    if (!be_kernel_parse(&kernels, a, d, file, text, strlen(text)))
+        diag_print(d, stderr);
+    assert_int_equal(kernels.len, 1);
+    return kernels;
+}
+
+static int
+count(const char *text, const char *what)
+{
+    int n = 0;
+    for (; (text = strstr(text, what)); text += strlen(what))
+        n++;
+    return n;
+}
+
+/* All global memory by 16 bytes, operands by cp.async; 8 x 8 results a thread,
+ * and so 64 multiply-adds for four loads of 16 bytes. */
+static void
+contractions_access_16_bytes(void **state)
+{
+    (void)state;
+    for (int i = 0; i < 4; i++) {
+        Arena *a = arena_new(NULL, "contraction");
+        BeKernels kernels = product_of(a, i % 2, i / 2);
+        const char *ptx = ptx_of_kernels(a, &kernels, "sm_80");
+        int loads = count(ptx, "ld.global."), stores = count(ptx, "st.global.");
+        assert_int_equal(count(ptx, "fma.rn.f32"), 8 * 64);
+        assert_true(count(ptx, "cp.async.cg.shared.global") > 0);
+        assert_int_equal(count(ptx, "cp.async.ca"), 0);
+        assert_int_equal(count(ptx, "ld.global.nc.v4.f32"), loads);
+        assert_int_equal(count(ptx, "st.global.v4.f32"), stores);
+        /* Those of the main loop, and one of results. */
+        assert_int_equal(count(ptx, "ld.shared."), 8 * 4 + 1);
+        assert_int_equal(count(ptx, "ld.shared.v4.f32"), 8 * 4 + 1);
+        arena_release(a);
+    }
+}
+
 /* ---- the text of several ------------------------------------------------ */
 
 static void
@@ -218,8 +278,9 @@ main(int argc, char **argv)
         cmocka_unit_test(several_kernels_are_one_module),
         cmocka_unit_test(ptx_is_for_one_gpu),
         cmocka_unit_test(plans_need_code_of_the_host_and_the_devices),
+        cmocka_unit_test(contractions_access_16_bytes),
     };
-    int num = 3;
+    int num = 4;
     for (const KernelSource *s = kernel_sources; s->path; s++) {
         void *source = (void *)(uintptr_t)s;
         if (!s->is_large)

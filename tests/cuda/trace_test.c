@@ -20,7 +20,7 @@ enum { NUM_ITEMS = 1000, SEEDS = 10, FAILED = 7, STOPPED = 5, MANY = 300 };
 typedef struct Test {
     RtDevice *d;
     RtDevicePtr items, word;
-    TfdCall call;
+    TfdCall call, second; /* of the two programs */
     RtProgramLaunch launch;
     _Atomic int32_t stop;
     int executions;    /* of the program's code */
@@ -100,14 +100,22 @@ program(TfdCall *call)
     return end;
 }
 
+/* Another one, of which launches have no part. */
+static int32_t
+second_program(TfdCall *call)
+{
+    add(call->context, 1000);
+    return 0;
+}
+
 /* ---- a device --------------------------------------------------------------
  */
 
-static TfdFunction *const programs[] = {program};
+static TfdFunction *const programs[] = {program, second_program};
 static PlanObject texts[] = {{"code/sm_80/k_add.ptx", direct_add, 0}};
 static const RtDeviceCode code = {.num_kernels = 1,
                                   .kernel_texts = texts,
-                                  .num_programs = 1,
+                                  .num_programs = 2,
                                   .programs = programs,
                                   .enqueues = true};
 
@@ -127,6 +135,7 @@ begin(Test *t, const char *options)
     RtDeviceConfig config = {.name = "cuda:0"};
     *t = (Test){.launch = {.sizes = 1}};
     t->call = (TfdCall){.context = t, .stop = &t->stop};
+    t->second = t->call;
     t->launch.call = &t->call;
     setenv("TFD_FAKE_CUDA", options, 1);
     Status st = rt_driver_find(DEVICE_cuda)->open(&config, &t->d);
@@ -299,6 +308,53 @@ the_stop_word_ends_replays(void **state)
     end(&t);
 }
 
+/* ---- main beside a program
+ * ---------------------------------------------------
+ */
+
+typedef enum Beside { SAME_QUEUE, OTHER_QUEUE, SECOND_LAUNCH, KINDS } Beside;
+
+/* What main enqueues while a program runs comes after it. */
+static void
+enqueue_beside(Test *t, Beside kind)
+{
+    const RtDeviceOps *ops = t->d->ops;
+    RtQueue *compute = t->d->queues[QUEUE_COMPUTE], *q = compute;
+    int32_t items[NUM_ITEMS];
+    int64_t rounds = 3;
+    RtProgramLaunch second = {
+        .program = 1, .call = &t->second, .sizes = t->launch.sizes};
+    rt_copy_in(t->word, &rounds, sizeof rounds);
+    ops->launch_program(compute, &t->launch);
+    if (kind == SECOND_LAUNCH)
+        ops->launch_program(compute, &second);
+    if (kind == OTHER_QUEUE) {
+        q = t->d->queues[QUEUE_COPY];
+        ops->wait_event(q, ops->record(compute));
+    }
+    ops->copy_out(q, items, t->items, sizeof items);
+    rt_event_wait(ops->record(q));
+    assert_int_equal(ops->program->look(t->d), 0);
+    t->sum += 1 + 10 * (int32_t)rounds + 100;
+    t->sum += kind == SECOND_LAUNCH ? 1000 : 0;
+    for (int i = 0; i < NUM_ITEMS; i++)
+        assert_int_equal(items[i], t->sum);
+}
+
+static void
+main_enqueues_beside_programs(void **state)
+{
+    (void)state;
+    for (int seed = 0; seed < SEEDS; seed++)
+        for (int kind = 0; kind < KINDS; kind++) {
+            Test t;
+            assert_true(begin(&t, arena_printf(arena, "seed:%d", seed)));
+            for (int i = 0; i < 4; i++)
+                enqueue_beside(&t, (Beside)kind);
+            end(&t);
+        }
+}
+
 /* ---- failures --------------------------------------------------------------
  */
 
@@ -345,6 +401,7 @@ main(void)
         cmocka_unit_test(calls_end_programs),
         cmocka_unit_test(looks_end_programs),
         cmocka_unit_test(the_stop_word_ends_replays),
+        cmocka_unit_test(main_enqueues_beside_programs),
         cmocka_unit_test(failures_leave_nothing),
     };
     return cmocka_run_group_tests(tests, new_arena, release_arena);

@@ -44,6 +44,10 @@ void fake_leave(int *unused);
 /* The next run reads its options. */
 void fake_forget_options(void);
 
+/* Whether work may be pending that nobody could wait for: the device is lost,
+ * or a call that waits has failed. */
+bool fake_may_leave_work(void);
+
 /* Objects belong to contexts. */
 void fake_check_context(const char *call, CUcontext of, const char *what);
 

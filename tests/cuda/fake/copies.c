@@ -22,7 +22,7 @@ give_back(const char *call, Memory *m)
     for (int i = 0; i < fake_world.options.devices; i++) {
         Device *d = &fake_world.devices[i];
         if (fake_reaches(d, m) && fake_num_pending(&d->context) &&
-            !fake_world.has_failed)
+            !fake_may_leave_work())
             fake_complain("%s while operations are pending%s", call,
                           d == m->context->device ? "" : " on another device");
     }
@@ -95,7 +95,7 @@ cuMemFreeHost(void *at)
         fake_complain("%s of what is not pinned memory, or no longer",
                       __func__);
     Pinned *gone = *p;
-    if (fake_is_pending(uses_pinned, gone) && !fake_world.has_failed)
+    if (fake_is_pending(uses_pinned, gone) && !fake_may_leave_work())
         fake_complain("%s of memory that a copy has yet to use", __func__);
     *p = gone->next;
     gone->context->device->pinned--;

@@ -158,6 +158,15 @@ fake_leave(int *unused)
     pthread_mutex_unlock(&lock);
 }
 
+bool
+fake_may_leave_work(void)
+{
+    const char *call = fake_world.options.fail;
+    return fake_world.has_failed &&
+           (fake_world.lost || strncmp(call, "cuEvent", 7) == 0 ||
+            strcmp(call, "cuCtxSetCurrent") == 0);
+}
+
 void
 fake_check_context(const char *call, CUcontext of, const char *what)
 {

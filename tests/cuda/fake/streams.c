@@ -39,9 +39,9 @@ cuStreamDestroy_v2(CUstream stream)
 {
     ENTER(GIVES_BACK);
     fake_check_context(__func__, stream->context, "a stream");
-    if (has_pending(stream) && !fake_world.has_failed)
+    if (has_pending(stream) && !fake_may_leave_work())
         fake_complain("%s of a stream with pending operations", __func__);
-    if (stream->capture && !fake_world.has_failed)
+    if (stream->capture && !fake_may_leave_work())
         fake_complain("%s of a stream that captures", __func__);
     for (int i = 0; i < MAX_CHAINS; i++)
         if (stream->branches[i]) {

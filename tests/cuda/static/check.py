@@ -31,6 +31,8 @@ import statistics
 import sys
 import tempfile
 
+sys.dont_write_bytecode = True
+
 import assembler
 import gpus
 import programs

@@ -3,6 +3,8 @@
 became worse, misses without a reason."""
 import sys
 
+sys.dont_write_bytecode = True
+
 import assembler
 import check
 import gpus

@@ -17,6 +17,8 @@ import os
 import sys
 import tempfile
 
+sys.dont_write_bytecode = True
+
 import assembler
 import gpus
 import programs

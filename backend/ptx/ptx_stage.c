@@ -202,7 +202,7 @@ find_part(PtxTile *t, PtxSide side, int i)
         Val more = be_emit_word(e, products_between(t, o, i));
         part->product = be_add(e->u, part->product, more);
     } else {
-        *part = (PtxPart){NULL};
+        *part = (PtxPart){0};
         Val before = be_emit_word(e, (int64_t)i * threads);
         locate_part(t, side, part, be_add(e->u, t->thread, before));
         find_indices(t, o, part);

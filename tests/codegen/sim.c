@@ -264,23 +264,22 @@ add_launch(Str *s, Arena *a, const BeKernel *k, int threads, bool barriers)
 static const char *
 copy_at_once(Arena *a, const char *text)
 {
-    typedef void Function(void);
-    static const struct {
+    const struct {
         const char *name;
-        Function *by;
+        uintptr_t by;
     } calls[] = {
-        {"ca.shared.global.4", (Function *)copy_4},
-        {"ca.shared.global.4.s", (Function *)copy_some_4},
-        {"ca.shared.global.8", (Function *)copy_8},
-        {"ca.shared.global.8.s", (Function *)copy_some_8},
-        {"cg.shared.global.16", (Function *)copy_16},
-        {"cg.shared.global.16.s", (Function *)copy_some_16},
-        {"wait.all", wait_for_copies},
+        {"ca.shared.global.4", (uintptr_t)copy_4},
+        {"ca.shared.global.4.s", (uintptr_t)copy_some_4},
+        {"ca.shared.global.8", (uintptr_t)copy_8},
+        {"ca.shared.global.8.s", (uintptr_t)copy_some_8},
+        {"cg.shared.global.16", (uintptr_t)copy_16},
+        {"cg.shared.global.16.s", (uintptr_t)copy_some_16},
+        {"wait.all", (uintptr_t)wait_for_copies},
     };
     for (size_t i = 0; i < sizeof calls / sizeof *calls; i++) {
         const char *name =
             arena_printf(a, "@llvm.nvvm.cp.async.%s(", calls[i].name);
-        const void *here = (const void *)(uintptr_t)calls[i].by;
+        const void *here = (const void *)calls[i].by;
         text =
             replace(a, text, name, arena_printf(a, "%s(", at_address(a, here)));
     }

@@ -146,7 +146,8 @@ static bool
 take_open_phases(RtLocalWork *w)
 {
     while (w->phase < w->num_phases && is_open(w)) {
-        w->instance->comm->ops->take_phase(w);
+        if (!w->instance->comm->ops->take_phase(w))
+            return false;
         rt_local_end_phase(w);
     }
     return w->phase == w->num_phases;
@@ -193,6 +194,8 @@ rt_local_finish(RtLocalWork *w)
         RtCollResult r = rt_local_wait(w, true);
         if (r != COLL_OK)
             return r;
+        if (rt_device_has_failed(rt_local_device(w)))
+            return COLL_ABORTED;
     }
     return COLL_OK;
 }

@@ -63,8 +63,9 @@ struct RtCollInstance {
 typedef struct RtLocalOps {
     /* Sets the algorithm and the number of phases of a call that begins. */
     void (*begin)(RtLocalWork *w);
-    /* The next phase, which can begin. */
-    void (*take_phase)(RtLocalWork *w);
+    /* The next phase, which can begin.  false: the device has failed, and
+     * others must not learn that the phase has ended. */
+    bool (*take_phase)(RtLocalWork *w);
 } RtLocalOps;
 
 /* What a device has started and not ended, in that order. */

@@ -271,7 +271,9 @@ event_before(const RtLocalWork *w, int device)
     return w->phase == 0 ? of->ready : of->ends[w->phase - 1];
 }
 
-static void
+/* What a device that has failed was told is not executed, and its events have
+ * not happened: others must not follow them. */
+static bool
 take_phase(RtLocalWork *w)
 {
     PeersWork *own = w->own;
@@ -284,6 +286,7 @@ take_phase(RtLocalWork *w)
     else
         take_steps(w, w->phase);
     own->ends[w->phase] = d->ops->record(q);
+    return !rt_device_has_failed(d);
 }
 
 /* What gathers writes to itself only, as blocks of several replicas may share
@@ -328,6 +331,8 @@ announce(RtLocalWork *w, int replica)
     RtDevice *d = rt_local_device(w);
     if (rt_local_is_last(w))
         ((PeersWork *)w->own)->ready = d->ops->program->record(d);
+    if (rt_device_has_failed(d))
+        return; /* as in take_phase */
     if (rt_local_announce(w, replica))
         rt_local_start(w);
 }

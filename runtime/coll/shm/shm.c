@@ -148,11 +148,12 @@ take_steps(void *data)
     phase_of(w)(&shape, w->device, w->phase, take_step, w);
 }
 
-static void
+static bool
 take_phase(RtLocalWork *w)
 {
     RtDevice *d = rt_local_device(w);
     d->ops->program->run(d, take_steps, w);
+    return true;
 }
 
 /* ---- by the device's engine ---------------------------------------------- */

@@ -31,6 +31,7 @@ enum {
     PTX_GLOBAL = 1, /* address spaces */
     PTX_SHARED = 3,
     PTX_WARP = 32,
+    PTX_TURNED = 8,   /* elements of 32 bits in a sector of memory */
     PTX_THREADS = 256 /* of a block; 1,024 at most for teams of many slices */
 };
 
@@ -68,7 +69,8 @@ typedef struct PtxShape {
     int items;         /* that a block does at once */
     bool strided;      /* neighbouring threads have neighbouring items */
     int width;         /* items that a thread executes at once */
-    int64_t shared;    /* bytes */
+    bool turned; /* PTX_TURNED threads go along the index before the last one */
+    int64_t shared; /* bytes */
     PtxTiles tiles;
     PtxRows rows;
     PtxPanels panels;

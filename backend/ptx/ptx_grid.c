@@ -101,7 +101,10 @@ emit_neighbours(Ptx *p, const KVar *row, Val extent, Val group)
     be_position_at_end(u, after);
 }
 
-/* The items of one thread, each alone or with some neighbours. */
+/* The items of one thread, each alone or with some neighbours.  Where some
+ * loads are contiguous along the index before the last one, neighbouring
+ * threads go along it as far as a sector of memory, so that both sides access
+ * whole ones. */
 static void
 emit_threads(Ptx *p)
 {
@@ -121,8 +124,13 @@ emit_threads(Ptx *p)
     be_loop_begin(u, &l, first, work, be_mul(u, p->num_blocks, threads),
                   "item");
     be_loop_body(u, &l);
-    Val number = l.index;
+    Val number = l.index, turned = NULL;
+    Val sector = be_emit_word(e, PTX_TURNED);
+    if (p->shape.turned)
+        turned = be_emit_divmod(e, &number, sector);
     Val group = outer.count ? be_emit_divmod(e, &number, groups) : number;
+    if (turned)
+        number = be_add(u, be_mul(u, number, sector), turned);
     be_space_delinearize(&p->e, &outer, number);
     if (width > 1) {
         emit_neighbours(p, row, run, group);

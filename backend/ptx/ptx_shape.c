@@ -13,7 +13,7 @@
 enum {
     MAX_SLICES = 16,
     STRIDED_ITEMS = 8, /* neighbours that fill a sector of memory */
-    MUCH_CODE = 384,   /* operations of a thread that does neighbours */
+    MUCH_CODE = 2048,  /* operations of a thread that does neighbours */
     MAX_CODE = 3072
 };
 
@@ -220,6 +220,43 @@ choose_width(Emit *e, const PtxShape *s)
     return width;
 }
 
+/* ---- transposes ---------------------------------------------------------- */
+
+typedef struct Turned {
+    const Emit *e;
+    const PtxGroups *groups;
+    const KVar *outer; /* the index before the one that neighbours go along */
+    bool found;
+} Turned;
+
+static void
+note_turned(KNode *n, void *data)
+{
+    Turned *t = data;
+    if (n->kind != K_LOAD || !t->e->value_varying[n->id].row ||
+        be_ptx_is_contiguous(t->groups, &n->load.at))
+        return;
+    Dim along = be_index_coef(&n->load.at, t->outer);
+    t->found = t->found || ir_dim_equal(along, ir_dim_const(1));
+}
+
+/* Whether some load is contiguous along the index before the last one instead,
+ * of which there are whole sectors. */
+static bool
+is_turned(Emit *e, const PtxShape *s)
+{
+    if (s->work.count < 2 || !does_neighbours(e->k, s))
+        return false;
+    const KVar *row = s->work.vars[s->work.count - 1];
+    const KVar *outer = s->work.vars[s->work.count - 2];
+    if (!be_ptx_is_whole(outer->extent, PTX_TURNED))
+        return false;
+    Turned t = {e, be_ptx_groups(e, row, s->width), outer, false};
+    KBlock body = e->k->body;
+    be_kernel_walk(&body, note_turned, &t);
+    return t.found;
+}
+
 /* ---- the choice --------------------------------------------------------- */
 
 PtxShape
@@ -241,6 +278,7 @@ be_ptx_shape_choose(Ptx *p)
         return s;
     choose_team(&p->e, &s);
     s.width = choose_width(&p->e, &s);
+    s.turned = is_turned(&p->e, &s);
     assert(s.threads == s.team * s.items && s.threads % PTX_WARP == 0);
     return s;
 }

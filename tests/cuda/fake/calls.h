@@ -30,6 +30,7 @@ extern _Thread_local bool fake_in_callback;
 
 /* Takes the lock.  An error is that of the function; *number is its row of the
  * counts, once it is known. */
+void fake_lock(void);
 CUresult fake_enter(const char *call, int *number, Need need);
 void fake_leave(int *unused);
 

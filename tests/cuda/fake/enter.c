@@ -133,14 +133,20 @@ check_need(const Call *call, Need need)
     return fake_world.lost;
 }
 
+void
+fake_lock(void)
+{
+    pthread_mutex_lock(&lock);
+    if (!process)
+        read_options();
+}
+
 CUresult
 fake_enter(const char *name, int *number, Need need)
 {
     if (fake_in_callback)
         fake_complain("%s is called by a function of cuLaunchHostFunc", name);
-    pthread_mutex_lock(&lock);
-    if (!process)
-        read_options();
+    fake_lock();
     if (process != getpid())
         fake_complain("%s in a process that was forked after cuInit", name);
     if (*number < 0)

@@ -70,7 +70,8 @@ typedef enum OpKind {
     OP_SET,
     OP_KERNEL,
     OP_CALL,
-    OP_NOTHING, /* a mark, or a wait */
+    OP_EXCHANGE, /* with operations of other streams: exchange.h */
+    OP_NOTHING,  /* a mark, or a wait */
     NUM_OPS
 } OpKind;
 
@@ -101,6 +102,7 @@ typedef struct Op {
     unsigned grid[3], block[3], shared;
     unsigned char *params;
     CUhostFn function;
+    struct Exchange *exchange;
     void *data;
     Uses uses;
 } Op;
@@ -280,15 +282,30 @@ bool fake_is_before(Mark a, const Op *b);
 void fake_open_slot(CUstream stream);
 void fake_close_slot(CUstream stream);
 void fake_add(CUstream stream, const Op *op);
-/* Executes what the mark needs, of which clock says how many of each stream. */
+/* Executes what the mark needs, of which clock says how many of each stream, as
+ * far as exchanges have their partners. */
 void fake_run_until(Mark at, const uint64_t *clock);
 /* Raises a clock to another one. */
 void fake_join(uint64_t *clock, const uint64_t *other);
 bool fake_has_happened(Mark at);
+/* Adds to an operation's clock what the exchanges before it have received. */
+void fake_complete_clock(Op *op);
 int fake_num_pending(CUcontext context);
 /* Whether there is one, of those that have not been executed. */
 bool fake_is_pending(bool (*is)(const Op *op, const void *data),
                      const void *data);
+
+/* ---- exchanges (exchange.c) -------------------------------------------------
+ */
+
+/* Whether it and all of its partners can, by themselves. */
+bool fake_exchange_can_go_on(const Op *op, bool (*can)(const Op *op));
+/* Executes and removes it with its partners. */
+void fake_exchange_execute(Op *op, void (*remove)(const Op *op));
+/* Raises the numbers of operations of each stream to what exchanges among them
+ * need.  Whether there are any. */
+bool fake_exchanges_need(uint64_t *need);
+void fake_forget_exchanges(int slot);
 
 /* ---- contexts (devices.c) ---------------------------------------------------
  */

@@ -39,6 +39,7 @@ fake_open_slot(CUstream s)
     if (slot >= fake_world.num_slots)
         fake_world.num_slots = slot + 1;
     s->slot = slot;
+    fake_forget_exchanges(slot);
     s->clock[slot] = fake_world.added[slot];
     fake_world.streams[slot] = s;
 }
@@ -139,46 +140,75 @@ execute(const Op *op)
         op->function(op->data);
         fake_in_callback = false;
         break;
+    case OP_EXCHANGE: /* not by itself */
     case OP_NOTHING:
     case NUM_OPS:
         break;
     }
 }
 
+/* The first operation of its stream. */
 static void
-execute_first(CUstream s)
+drop_first(const Op *op)
 {
-    Op *op = s->first;
-    execute(op);
+    CUstream s = fake_world.streams[op->mark.stream];
     s->first = op->next;
     if (!s->first)
         s->last = NULL;
     fake_world.executed[s->slot]++;
     free(op->params);
-    free(op);
+    free((Op *)op);
 }
 
-static bool
-can_go_on(const Op *op)
+static void
+execute_first(CUstream s)
 {
+    Op *op = s->first;
+    if (op->kind == OP_EXCHANGE) {
+        fake_exchange_execute(op, drop_first);
+        return;
+    }
+    fake_complete_clock(op);
+    execute(op);
+    drop_first(op);
+}
+
+/* The first of its stream, without what it exchanges. */
+static bool
+is_next(const Op *op)
+{
+    if (fake_world.streams[op->mark.stream]->first != op)
+        return false;
     for (int t = 0; t < fake_world.num_slots; t++)
         if (t != op->mark.stream && op->clock[t] > fake_world.executed[t])
             return false;
     return true;
 }
 
+static bool
+can_go_on(const Op *op)
+{
+    return op->kind == OP_EXCHANGE ? fake_exchange_can_go_on(op, is_next)
+                                   : is_next(op);
+}
+
 void
 fake_run_until(Mark at, const uint64_t *clock)
 {
+    uint64_t need[MAX_STREAMS];
+    memcpy(need, clock, sizeof need);
     while (!fake_has_happened(at)) {
+        bool exchanges = fake_exchanges_need(need);
         CUstream ready[MAX_STREAMS];
         uint64_t num = 0;
         for (int t = 0; t < fake_world.num_slots; t++) {
             CUstream s = fake_world.streams[t];
-            if (s && s->first && s->first->mark.number <= clock[t] &&
+            if (s && s->first && s->first->mark.number <= need[t] &&
                 can_go_on(s->first))
                 ready[num++] = s;
         }
+        if (!num && exchanges)
+            return; /* somebody has to come */
         if (!num)
             fake_complain("nothing can go on, and an event that is asked for "
                           "has not happened");

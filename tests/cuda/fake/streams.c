@@ -108,6 +108,8 @@ cuEventQuery(CUevent event)
     if (!fake_has_happened(event->at) && fake_random(NOT_YET) == 0)
         return CUDA_ERROR_NOT_READY;
     fake_run_until(event->at, event->clock);
+    if (!fake_has_happened(event->at))
+        return CUDA_ERROR_NOT_READY;
     fake_join(fake_world.seen, event->clock);
     return CUDA_SUCCESS;
 }

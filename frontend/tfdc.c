@@ -68,7 +68,8 @@ static const OptionRow rows[NUM_OPTS] = {
                    .arg = "NAME[:packs=N]",
                    .help = "how replicas are combined: auto (the default: on "
                            "CPU devices two_phase), two_phase, ring, nccl, "
-                           "hierarchical_copy, reduction_to_one"},
+                           "nccl:allreduce, hierarchical_copy, "
+                           "reduction_to_one"},
     [OPT_COLLECTIVES] = {.name = "collectives",
                          .arg = "KEY=VALUE",
                          .help = "bytes_per_pack=N: a pack of collectives is "

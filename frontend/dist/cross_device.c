@@ -59,5 +59,9 @@ fe_cross_device_parse(Arena *a, const char *text, FeCrossDevice *out)
     if (algorithm < 0)
         return unknown(a, name);
     *out = (FeCrossDevice){(IrAlgorithm)algorithm, 1};
+    if (algorithm == ALGORITHM_nccl && !strcasecmp(text + n, ":allreduce")) {
+        out->algorithm = ALGORITHM_nccl_allreduce;
+        return NULL;
+    }
     return text[n] ? read_packs(a, text + n + 1, out) : NULL;
 }

@@ -35,14 +35,11 @@ default_algorithm(const IrModule *m)
                                  "some devices are CPUs and some are GPUs"};
 }
 
-static CollectiveAlgorithm
-two_phase(const IrModule *m)
+static bool
+asks_for_nccl(const IrModule *m)
 {
-    return (CollectiveAlgorithm){ALGORITHM_auto, 0,
-                                 has_host_devices(m)
-                                     ? "it is asked for"
-                                     : "two_phase needs memory that all "
-                                       "devices share"};
+    return m->algorithm == ALGORITHM_nccl ||
+           m->algorithm == ALGORITHM_nccl_allreduce;
 }
 
 CollectiveAlgorithm
@@ -50,16 +47,18 @@ pass_algorithm(const IrModule *m)
 {
     if (m->algorithm == ALGORITHM_auto)
         return default_algorithm(m);
-    if (m->algorithm == ALGORITHM_nccl && has_host_devices(m))
+    if (asks_for_nccl(m) && has_host_devices(m))
         return (CollectiveAlgorithm){ALGORITHM_reduction_to_one, 0,
                                      "NCCL does not reach devices of the CPU"};
     if (m->algorithm == ALGORITHM_nccl)
         return (CollectiveAlgorithm){ALGORITHM_auto, 0, "NCCL is asked for"};
+    if (m->algorithm == ALGORITHM_nccl_allreduce)
+        return (CollectiveAlgorithm){
+            m->algorithm, 0,
+            "it is asked for; the order of sums is NCCL's, not that of a run "
+            "on other devices"};
     if (m->algorithm == ALGORITHM_two_phase)
-        return two_phase(m);
-    if (m->algorithm == ALGORITHM_ring && !has_devices(m, DEVICE_cpu))
-        return (CollectiveAlgorithm){ALGORITHM_auto, 0,
-                                     "NCCL chooses its rings by itself"};
+        return (CollectiveAlgorithm){ALGORITHM_auto, 0, "it is asked for"};
     return (CollectiveAlgorithm){m->algorithm, m->packs, "it is asked for"};
 }
 
@@ -70,17 +69,19 @@ pass_gather_algorithm(const IrModule *m)
     if (w.algorithm == ALGORITHM_hierarchical_copy)
         return (CollectiveAlgorithm){ALGORITHM_reduction_to_one, 0,
                                      "hierarchical_copy does not gather"};
+    if (w.algorithm == ALGORITHM_nccl_allreduce)
+        return (CollectiveAlgorithm){ALGORITHM_auto, 0,
+                                     "ncclAllReduce does not gather"};
     if (w.algorithm == ALGORITHM_ring)
         return (CollectiveAlgorithm){ALGORITHM_auto, 0, "ring does not gather"};
     return w;
 }
 
-/* The symmetric algorithm has two phases in shared memory on CPUs; without CPU
- * devices it is NCCL's. */
+/* The symmetric algorithm is two_phase, on whatever it is carried out. */
 const char *
 pass_algorithm_name(const IrModule *m, const CollectiveAlgorithm *w)
 {
     if (w->algorithm)
         return ir_words[WORDS_ALGORITHM][w->algorithm];
-    return has_host_devices(m) ? "two_phase" : "nccl";
+    return asks_for_nccl(m) ? "nccl" : "two_phase";
 }

@@ -48,6 +48,8 @@ typedef enum RtCollAlgorithm {
                            the devices, and copied by device k + n/2 mod n to
                            the other half; an odd number of devices does it in
                            two phases */
+    COLL_LIBRARY,       /* the transport's library, in an order of its own;
+                           COLL_TWO_PHASE where there is none */
     NUM_COLL_ALGORITHMS
 } RtCollAlgorithm;
 
@@ -105,6 +107,9 @@ typedef struct RtCollOps {
     /* Once, when all instances are made and the devices are open, before the
      * first start. */
     Status (*connect)(RtColl *c);
+    /* Once, when all that was started has ended, or was aborted, and before the
+     * devices are closed.  NULL: there is nothing to do. */
+    void (*disconnect)(RtColl *c);
     /* The replica's part is ready; the memory that parts point to must not
      * change until done returns.  parts itself is copied.  Never waits: with
      * the last replica of a device it does, or enqueues on the device's queue

@@ -9,6 +9,7 @@
 static const RtTransport transports[] = {
     {"shm", 1, .needs_tasks = true, .open = rt_coll_shm_open},
     {"peers", 1, .needs_engine = true, .open = rt_coll_peers_open},
+    {"nccl", 0, .caps = &rt_cuda_caps, .open = rt_coll_nccl_open},
 };
 
 static bool
@@ -18,6 +19,8 @@ joins(const RtTransport *t, const RtCommConfig *config)
         return false;
     if ((t->needs_tasks && !config->caps->runs_tasks) ||
         (t->needs_engine && !config->caps->has_coll_engine))
+        return false;
+    if (t->caps && t->caps != config->caps)
         return false;
     return t->max_processes == 0 || config->size <= t->max_processes;
 }

@@ -14,8 +14,9 @@ typedef struct RtTransport {
     const char *name;
     int max_processes; /* 0: any number */
     /* What it needs of devices. */
-    bool needs_tasks;  /* RtDeviceOps.run */
-    bool needs_engine; /* QUEUE_COLL beside programs */
+    bool needs_tasks;         /* RtDeviceOps.run */
+    bool needs_engine;        /* QUEUE_COLL beside programs */
+    const RtDeviceCaps *caps; /* their kind; NULL: any */
     Status (*open)(const RtCommConfig *config, RtColl **out);
 } RtTransport;
 
@@ -26,5 +27,7 @@ Status rt_coll_shm_open(const RtCommConfig *config, RtColl **out) MUST_USE;
 /* coll/peers: the replicas of one process, by kernels and copies that its
  * devices enqueue. */
 Status rt_coll_peers_open(const RtCommConfig *config, RtColl **out) MUST_USE;
+/* coll/nccl: GPUs of any number of processes, over NVIDIA's library. */
+Status rt_coll_nccl_open(const RtCommConfig *config, RtColl **out) MUST_USE;
 
 #endif

@@ -59,6 +59,8 @@ algorithm_of(const IrOp *op)
         return COLL_REDUCE_TO_ONE;
     case ALGORITHM_hierarchical_copy:
         return COLL_HIERARCHICAL;
+    case ALGORITHM_nccl_allreduce:
+        return COLL_LIBRARY;
     case ALGORITHM_two_phase:
     case ALGORITHM_nccl:
     case NUM_ALGORITHMS:

@@ -259,11 +259,22 @@ open_devices(RtRun *run, bool spin)
     return OK;
 }
 
+/* NCCL only where it is asked for: the devices of one process reach each other
+ * without it. */
+static const char *
+transport_of(const RtRun *run)
+{
+    IrAlgorithm asked = run->module->algorithm;
+    bool nccl = asked == ALGORITHM_nccl || asked == ALGORITHM_nccl_allreduce;
+    return nccl && run->caps == &rt_cuda_caps ? "nccl" : NULL;
+}
+
 /* One process, with all replicas. */
 static Status
 open_coll(RtRun *run)
 {
-    RtCommConfig config = {.size = 1,
+    RtCommConfig config = {.transport = transport_of(run),
+                           .size = 1,
                            .num_replicas = run->num_replicas,
                            .num_local = run->num_replicas,
                            .num_devices = run->num_devices,
@@ -374,6 +385,8 @@ static void
 close_devices(RtRun *run)
 {
     wait_for_queues(run);
+    if (run->coll && run->coll->ops->disconnect)
+        run->coll->ops->disconnect(run->coll);
     for (int i = 0; run->devices && i < run->num_devices; i++)
         if (run->devices[i] && run->devices[i]->ops->drain)
             run->devices[i]->ops->drain(run->devices[i]);
@@ -386,7 +399,7 @@ static void
 close_run(RtRun *run, Status st)
 {
     rt_watchdog_closing(run, st);
-    if (run->coll)
+    if (run->coll && st)
         run->coll->ops->abort(run->coll);
     rt_close_iterators(run);
     rt_close_checkpoints(run);

@@ -221,6 +221,8 @@ rt_reduce_algorithm(RtCollAlgorithm asked, const RtCollShape *shape,
     if (asked == COLL_AUTO)
         asked = operand_bytes <= COLL_SMALL_BYTES ? COLL_REPLICATED
                                                   : COLL_TWO_PHASE;
+    if (asked == COLL_LIBRARY)
+        asked = COLL_TWO_PHASE;
     if (asked == COLL_HIERARCHICAL && shape->num_participants % 2)
         asked = COLL_TWO_PHASE;
     return &algorithms[asked];
@@ -236,7 +238,8 @@ const RtAlgorithm *
 rt_gather_algorithm(RtCollAlgorithm asked)
 {
     const RtAlgorithm *found =
-        &algorithms[asked == COLL_AUTO ? COLL_TWO_PHASE : asked];
+        &algorithms[asked == COLL_AUTO || asked == COLL_LIBRARY ? COLL_TWO_PHASE
+                                                                : asked];
     assert(found->all_gather);
     return found;
 }

@@ -11,6 +11,7 @@
  */
 #include <time.h>
 #include "runtime/hal/cuda/cuda_impl.h"
+#include "runtime/hal/cuda/native.h"
 
 #define BOUND 0.1 /* seconds of a wait */
 
@@ -170,4 +171,17 @@ rt_cuda_queue_close(Cuda *c, CudaQueue *q)
         c->cu->cuEventDestroy_v2(q->events[i]);
     if (q->stream)
         c->cu->cuStreamDestroy_v2(q->stream);
+}
+
+/* ---- for other libraries -------------------------------------------------
+ */
+
+CUstream
+rt_cuda_native_stream(RtQueue *queue)
+{
+    CudaQueue *q = (CudaQueue *)queue;
+    if (!rt_cuda_enter(rt_cuda_of(queue->device)))
+        return NULL;
+    q->has_more = true;
+    return q->stream;
 }

@@ -177,11 +177,20 @@ sandbox_record(RtQueue *queue)
     return (RtEvent){queue, q->enqueued};
 }
 
+/* Whether it is of the future, which an event of another device must not be. */
+static bool
+is_recorded(RtEvent e)
+{
+    pthread_mutex_lock(&rt_sandbox_world.lock);
+    bool recorded = e.value <= ((const Queue *)e.queue)->enqueued;
+    pthread_mutex_unlock(&rt_sandbox_world.lock);
+    return recorded;
+}
+
 static void
 sandbox_wait_event(RtQueue *q, RtEvent e)
 {
-    if (e.queue && e.queue->device != q->device &&
-        e.value > ((const Queue *)e.queue)->enqueued)
+    if (e.queue && e.queue->device != q->device && !is_recorded(e))
         rt_sandbox_complain("%s waits for an event of %s that was never "
                             "recorded",
                             q->device->name, e.queue->device->name);

@@ -130,12 +130,6 @@ void be_ptx_end_if_all(Ptx *p, const PtxIf *i, Val *x, const Val *otherwise,
 
 /* Chooses how p's kernel is mapped; p->e is open. */
 PtxShape be_ptx_shape_choose(Ptx *p);
-/* Bytes of the elements that are contiguous along row, the least and the most;
- * 16 and 1 where none are. */
-typedef struct PtxBytes {
-    int least, most;
-} PtxBytes;
-PtxBytes be_ptx_bytes_along(Emit *e, const KVar *row);
 
 /* ---- threads and teams (ptx_grid.c) ------------------------------------- */
 
@@ -182,6 +176,12 @@ PtxGroups *be_ptx_groups(Emit *e, const KVar *row, int width);
 bool be_ptx_is_contiguous(const PtxGroups *g, const KIndex *x);
 /* Whether the value is the same for all of a group; NULL is. */
 bool be_ptx_is_same(const PtxGroups *g, const KNode *value);
+/* Bytes of the elements that are contiguous along row, the least and the most;
+ * 16 and 1 where none are. */
+typedef struct PtxBytes {
+    int least, most;
+} PtxBytes;
+PtxBytes be_ptx_bytes_along(Emit *e, const KVar *row);
 
 /* ---- reductions, scans, contractions ------------------------------------ */
 

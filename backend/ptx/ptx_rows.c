@@ -181,7 +181,7 @@ begin_slot(Ptx *p, const KVar *var, int slot)
 }
 
 static void
-emit_slot(Ptx *p, const KNode *stage, int slot)
+emit_stage(Ptx *p, const KNode *stage, int slot)
 {
     const PtxRows *r = &p->shape.rows;
     be_ptx_reuse_emit(&p->e, r->stages, stage, r->kept[slot]);
@@ -235,7 +235,7 @@ take_elements(PtxTree *parts)
     begin_stage(p, n);
     for (int slot = 0; slot < p->shape.rows.slots; slot++) {
         Val valid = begin_slot(p, stage_var(n), slot);
-        emit_slot(p, n, slot);
+        emit_stage(p, n, slot);
         for (int row = 0; row < parts->width; row++)
             take(parts, slot, row, valid);
     }
@@ -271,7 +271,7 @@ be_ptx_row_loop(Ptx *p, const KNode *n)
         PtxIf i;
         if (valid)
             i = be_ptx_if(p, valid);
-        emit_slot(p, n, slot);
+        emit_stage(p, n, slot);
         if (valid)
             be_ptx_end_if(p, &i, NULL, NULL);
     }

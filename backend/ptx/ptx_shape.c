@@ -160,34 +160,6 @@ stores_are_wide(Emit *e, const KVar *row, int width)
     return s.wide;
 }
 
-typedef struct Accesses {
-    const PtxGroups *groups;
-    PtxBytes bytes;
-} Accesses;
-
-static void
-note_access(KNode *n, void *data)
-{
-    Accesses *a = data;
-    const KArray *array = n->kind == K_LOAD    ? n->load.array
-                          : n->kind == K_STORE ? n->store.array
-                                               : NULL;
-    if (!array || !be_ptx_is_contiguous(a->groups, be_kernel_index(n)))
-        return;
-    int bytes = (int)dtype_info[array->dtype].bytes;
-    a->bytes.least = bytes < a->bytes.least ? bytes : a->bytes.least;
-    a->bytes.most = bytes > a->bytes.most ? bytes : a->bytes.most;
-}
-
-PtxBytes
-be_ptx_bytes_along(Emit *e, const KVar *row)
-{
-    Accesses a = {be_ptx_groups(e, row, 1), {PTX_ALIGN, 1}};
-    KBlock body = e->k->body;
-    be_kernel_walk(&body, note_access, &a);
-    return a.bytes;
-}
-
 static bool
 does_neighbours(const BeKernel *k, const PtxShape *s)
 {

@@ -534,6 +534,14 @@ touch_runs(Toucher *t, const Touched *x, int shift, uint32_t num)
     }
 }
 
+/* All lanes the same cells. */
+static bool
+read_one_place(Toucher *t, const Touched *x, int shift, uint32_t num)
+{
+    uint64_t at = x->address[__builtin_ctz(x->lanes)] - x->base;
+    return read_run(t, shadows_at(x->shadows, at >> shift), num, 0);
+}
+
 void
 ptx_touch_lanes(Warp *w, const Insn *i, Space space, Touch how,
                 const Touched *x)
@@ -541,9 +549,8 @@ ptx_touch_lanes(Warp *w, const Insn *i, Space space, Touch how,
     Toucher t = toucher_of(w, i, space, how);
     int shift = __builtin_ctz(w->block->kernel->grain[space]);
     uint32_t num = num_cells(w, space, x->bytes);
-    Shadows s = shadows_at(x->shadows, (x->address[0] - x->base) >> shift);
     bool reads = how != TOUCH_WRITE;
-    if (reads && x->stride == 0 && read_run(&t, s, num, 0))
+    if (reads && x->stride == 0 && read_one_place(&t, x, shift, num))
         return;
     if (reads && x->stride < 0 && read_few(&t, x, shift, num))
         return;

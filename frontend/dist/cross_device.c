@@ -11,12 +11,23 @@
 #include "ir/base/str.h"
 #include "ir/ir.h"
 
+#define NCCL_ALLREDUCE "nccl:allreduce"
+
+/* As it is spelt in the option. */
+static const char *
+name_of(int algorithm)
+{
+    return algorithm == ALGORITHM_nccl_allreduce
+               ? NCCL_ALLREDUCE
+               : ir_words[WORDS_ALGORITHM][algorithm];
+}
+
 /* Its enumerator, or -1; the language asks for no case. */
 static int
 find_algorithm(const char *name)
 {
     for (int i = 0; i < NUM_ALGORITHMS; i++)
-        if (!strcasecmp(ir_words[WORDS_ALGORITHM][i], name))
+        if (!strcasecmp(name_of(i), name))
             return i;
     return -1;
 }
@@ -26,7 +37,7 @@ unknown(Arena *a, const char *name)
 {
     Str s = str_new(a);
     for (int i = 0; i < NUM_ALGORITHMS; i++)
-        str_addf(&s, "%s%s", i ? ", " : "", ir_words[WORDS_ALGORITHM][i]);
+        str_addf(&s, "%s%s", i ? ", " : "", name_of(i));
     return message_printf(
         a,
         "there is no cross-device operation \"%s\": it is one "
@@ -53,15 +64,12 @@ read_packs(Arena *a, const char *text, FeCrossDevice *out)
 const char *
 fe_cross_device_parse(Arena *a, const char *text, FeCrossDevice *out)
 {
-    size_t n = strcspn(text, ":");
+    size_t n =
+        strcasecmp(text, NCCL_ALLREDUCE) ? strcspn(text, ":") : strlen(text);
     const char *name = arena_strndup(a, text, n);
     int algorithm = find_algorithm(name);
     if (algorithm < 0)
         return unknown(a, name);
     *out = (FeCrossDevice){(IrAlgorithm)algorithm, 1};
-    if (algorithm == ALGORITHM_nccl && !strcasecmp(text + n, ":allreduce")) {
-        out->algorithm = ALGORITHM_nccl_allreduce;
-        return NULL;
-    }
     return text[n] ? read_packs(a, text + n + 1, out) : NULL;
 }

@@ -212,6 +212,13 @@ static void
 recomputing_would_save(void **state)
 {
     Arena *a = *state;
+    const char *plan = arena_printf(a, "%s/convnet.tfp", dir);
+    run_ok(a, "tfdc %s/docs/examples/convnet.tfd --devices cuda:0 -o %s",
+           getenv("TFD_ROOT"), plan);
+    set_fake("memory:2000000");
+    Ran ran = run(a, "tfd-run %s", plan);
+    assert_int_equal(ran.code, 3);
+    assert_non_null(strstr(ran.err, "does not have yet, would save about "));
     const char *text =
         run_ok(a,
                "tfdc %s/docs/examples/convnet.tfd --devices cuda:0 "

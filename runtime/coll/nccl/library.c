@@ -9,9 +9,15 @@
 #include <string.h>
 #include "runtime/coll/nccl/nccl_impl.h"
 
-enum { LEAST_VERSION = 21800 };
+enum { LEAST_VERSION = 21800 }; /* as messages say it */
 
-#define LEAST_TEXT "NCCL 2.18 or newer is needed"
+static Status
+lacks(const char *call)
+{
+    return status_new(STATUS_MACHINE,
+                      "libnccl.so.2 has no %s; NCCL 2.18 or newer is needed",
+                      call);
+}
 
 static Status
 find_calls(void *library, NcclLibrary *nccl)
@@ -20,8 +26,7 @@ find_calls(void *library, NcclLibrary *nccl)
 #define NCCL_CALL(result, name, params)                                        \
     at = dlsym(library, #name);                                                \
     if (!at)                                                                   \
-        return status_new(STATUS_MACHINE,                                      \
-                          "libnccl.so.2 has no %s; " LEAST_TEXT, #name);       \
+        return lacks(#name);                                                   \
     memcpy(&nccl->name, &at, sizeof at);
 #include "runtime/coll/nccl/nccl.def"
 #undef NCCL_CALL
@@ -41,8 +46,9 @@ check_version(NcclLibrary *nccl)
     int major = v < 10000 ? v / 1000 : v / 10000; /* 2804: 2.8.4 */
     int minor = v < 10000 ? v % 1000 / 100 : v % 10000 / 100;
     return status_new(STATUS_MACHINE,
-                      "libnccl.so.2 is NCCL %d.%d.%d; " LEAST_TEXT, major,
-                      minor, v % 100);
+                      "libnccl.so.2 is NCCL %d.%d.%d; NCCL 2.18 or newer is "
+                      "needed",
+                      major, minor, v % 100);
 }
 
 static Status
@@ -52,7 +58,7 @@ open_library(NcclLibrary *nccl)
     if (!library)
         return status_new(STATUS_MACHINE,
                           "there is no libnccl.so.2, which collectives over "
-                          "NCCL need; " LEAST_TEXT);
+                          "NCCL need; NCCL 2.18 or newer is needed");
     Status st = find_calls(library, nccl);
     if (!st)
         st = check_version(nccl);

@@ -183,11 +183,14 @@ raise(uint64_t *need, const Op *op)
     return memcmp(before, need, sizeof before) != 0;
 }
 
+/* Most runs have none: what is pending need not be searched for them. */
+static bool has_exchanged;
+
 bool
 fake_exchanges_need(uint64_t *need)
 {
     bool has_any = false;
-    for (bool more = true; more;) {
+    for (bool more = has_exchanged; more;) {
         more = false;
         for (int t = 0; t < fake_world.num_slots; t++) {
             CUstream s = fake_world.streams[t];
@@ -228,6 +231,7 @@ fake_exchange_add(Exchange *x, CUstream stream)
         return false;
     CUcontext current = fake_current;
     fake_current = stream ? stream->context : current;
+    has_exchanged = true;
     fake_enqueue(x->call, stream, (Op){.kind = OP_EXCHANGE, .exchange = x});
     fake_current = current;
     x->op = stream->last;

@@ -12,6 +12,7 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
+#include "ir/base/arena.h"
 
 enum { CACHE_LINE = 64 };
 
@@ -20,6 +21,9 @@ typedef struct RtWaitWord {
     _Alignas(CACHE_LINE) _Atomic uint32_t value;
     _Atomic uint32_t sleepers;
 } RtWaitWord;
+
+/* Zeroed memory on cache lines of its own, for whatever has such members. */
+void *rt_alloc_on_lines(Arena *a, size_t bytes);
 
 static inline uint32_t
 rt_wait_word_load(const RtWaitWord *w)

@@ -278,18 +278,11 @@ rt_local_arrived(const RtCollInstance *s, int replica)
 /* ---- communicators and instances ------------------------------------------
  */
 
-void *
-rt_local_alloc(Arena *a, size_t bytes)
-{
-    uintptr_t at = (uintptr_t)arena_alloc(a, bytes + CACHE_LINE);
-    return (void *)((at + CACHE_LINE - 1) & ~(uintptr_t)(CACHE_LINE - 1));
-}
-
 static void
 make_works(RtLocalComm *comm, RtCollInstance *s)
 {
     size_t devices = (size_t)comm->coll.num_devices;
-    s->works = rt_local_alloc(comm->arena, devices * sizeof *s->works);
+    s->works = rt_alloc_on_lines(comm->arena, devices * sizeof *s->works);
     for (size_t i = 0; i < devices; i++) {
         RtLocalWork *w = &s->works[i];
         w->instance = s;
@@ -303,7 +296,7 @@ rt_local_new(RtLocalComm *comm, RtCollConfig config, int num,
              const RtReduceOperand *operands, size_t bytes)
 {
     size_t n = (size_t)comm->coll.num_replicas;
-    RtCollInstance *s = rt_local_alloc(comm->arena, bytes);
+    RtCollInstance *s = rt_alloc_on_lines(comm->arena, bytes);
     s->comm = comm;
     s->config = config;
     s->gathers = !operands;
@@ -311,7 +304,7 @@ rt_local_new(RtLocalComm *comm, RtCollConfig config, int num,
     if (operands)
         s->operands =
             arena_copy(comm->arena, operands, (size_t)num * sizeof *operands);
-    s->parts = rt_local_alloc(comm->arena, n * sizeof *s->parts);
+    s->parts = rt_alloc_on_lines(comm->arena, n * sizeof *s->parts);
     for (size_t i = 0; i < n; i++)
         s->parts[i].reduces =
             NEW_ARRAY(comm->arena, RtAllReducePart, (size_t)num);
@@ -326,13 +319,13 @@ rt_local_open(const RtCommConfig *config, const RtCollOps *ops,
               const RtLocalOps *local, size_t bytes)
 {
     Arena *a = arena_new(NULL, "collectives");
-    RtLocalComm *comm = rt_local_alloc(a, bytes);
+    RtLocalComm *comm = rt_alloc_on_lines(a, bytes);
     comm->coll = (RtColl){ops, config->num_replicas, config->num_devices};
     comm->ops = local;
     comm->arena = a;
     comm->config = *config;
-    comm->pending =
-        rt_local_alloc(a, (size_t)config->num_devices * sizeof *comm->pending);
+    comm->pending = rt_alloc_on_lines(a, (size_t)config->num_devices *
+                                             sizeof *comm->pending);
     return comm;
 }
 

@@ -86,9 +86,6 @@ struct RtLocalComm {
 
 /* ---- communicators and instances ----------------------------------------- */
 
-/* Zeroed memory on cache lines of its own. */
-void *rt_local_alloc(Arena *a, size_t bytes);
-
 /* A communicator of so many bytes. */
 RtLocalComm *rt_local_open(const RtCommConfig *config, const RtCollOps *ops,
                            const RtLocalOps *local, size_t bytes);

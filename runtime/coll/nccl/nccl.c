@@ -253,7 +253,7 @@ Status
 rt_coll_nccl_open(const RtCommConfig *config, RtColl **out)
 {
     Arena *a = arena_new(NULL, "collectives");
-    NcclComm *comm = NEW(a, NcclComm);
+    NcclComm *comm = rt_alloc_on_lines(a, sizeof *comm);
     size_t replicas = (size_t)config->num_replicas;
     comm->coll = (RtColl){&nccl_ops, config->num_replicas, config->num_devices};
     comm->arena = a;

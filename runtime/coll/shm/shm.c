@@ -322,7 +322,7 @@ instance_new(RtLocalComm *comm, RtCollConfig config, int num,
     RtCollInstance *s =
         rt_local_new(comm, config, num, operands, sizeof(ShmInstance));
     for (size_t i = 0; i < devices; i++) {
-        ShmWork *own = rt_local_alloc(comm->arena, sizeof *own);
+        ShmWork *own = rt_alloc_on_lines(comm->arena, sizeof *own);
         own->staged_at = NEW_ARRAY(comm->arena, size_t, (size_t)num);
         own->in = NEW_ARRAY(comm->arena, const void *,
                             (size_t)comm->coll.num_replicas);
@@ -348,8 +348,8 @@ shm_all_reduce_new(RtColl *c, RtReduceOp how, RtCollConfig config, int num,
                               dtype_info[operands[i].dtype].name);
     }
     for (int i = 0; i < 2; i++)
-        s->staged[i] = rt_local_alloc(comm->arena, (size_t)c->num_replicas *
-                                                       COLL_SMALL_BYTES);
+        s->staged[i] = rt_alloc_on_lines(comm->arena, (size_t)c->num_replicas *
+                                                          COLL_SMALL_BYTES);
     *out = &s->base;
     return OK;
 }

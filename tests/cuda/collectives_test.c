@@ -6,21 +6,12 @@
  * on fewer, in several orders, with and without access to each other's memory.
  * What is lost, late or interrupted ends the run with one message.
  */
+#include "tests/cuda/fakes.h"
 #include "tests/e2e/run.h"
-#include "tests/unit/arena.h"
 #include "tests/unit/sweep.h"
 #include "tests/unit/unit.h"
 
 #define COUNT(array) ((int)(sizeof(array) / sizeof *(array)))
-
-static const char *dir; /* with the plans and their data */
-
-static void
-set_fake(const char *options)
-{
-    setenv("LD_LIBRARY_PATH", getenv("TFD_FAKE_DRIVER"), 1);
-    setenv("TFD_FAKE_CUDA", options, 1);
-}
 
 static Ran
 run_on(const char *plan, const char *devices, const char *options)
@@ -280,10 +271,8 @@ who_does_not_come_is_named(void **state)
 static int
 make_folder(void **state)
 {
-    new_arena(state);
-    dir = work_dir(arena);
-    write_text(arena_printf(arena, "%s/text.txt", dir),
-               source_text(arena, "docs/style.md"));
+    new_dir(state);
+    write_text(in_dir("text.txt"), source_text(arena, "docs/style.md"));
     return 0;
 }
 

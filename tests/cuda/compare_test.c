@@ -5,21 +5,13 @@
  * by piece; a kernel that computes something else is named, with its line, the
  * element and both values.
  */
+#include "tests/cuda/fakes.h"
 #include "tests/e2e/run.h"
 #include "tests/unit/unit.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-static const char *dir; /* with the plans */
-
-static void
-set_fake(const char *options)
-{
-    setenv("LD_LIBRARY_PATH", getenv("TFD_FAKE_DRIVER"), 1);
-    setenv("TFD_FAKE_CUDA", options, 1);
-}
 
 static const char *
 plan_of(Arena *a, const char *name, const char *devices)
@@ -296,22 +288,6 @@ what_cannot_be_compared_is_refused(void **state)
 /* ---- the suite ------------------------------------------------------------
  */
 
-static int
-make_folder(void **state)
-{
-    Arena *a = arena_new(NULL, "compare");
-    dir = work_dir(a);
-    *state = a;
-    return 0;
-}
-
-static int
-release(void **state)
-{
-    arena_release(*state);
-    return 0;
-}
-
 int
 main(void)
 {
@@ -323,5 +299,5 @@ main(void)
         cmocka_unit_test(all_reduces_are_named),
         cmocka_unit_test(what_cannot_be_compared_is_refused),
     };
-    return cmocka_run_group_tests(tests, make_folder, release);
+    return cmocka_run_group_tests(tests, new_dir, release_arena);
 }

@@ -4,21 +4,13 @@
  * A run that does not fit is refused before its first step, and tfdc says so
  * before; what both advise is tried: it fits.
  */
+#include "tests/cuda/fakes.h"
 #include "tests/e2e/run.h"
 #include "tests/unit/unit.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-static const char *dir; /* with programs and plans */
-
-static void
-set_fake(const char *options)
-{
-    setenv("LD_LIBRARY_PATH", getenv("TFD_FAKE_DRIVER"), 1);
-    setenv("TFD_FAKE_CUDA", options, 1);
-}
 
 /* ---- programs -------------------------------------------------------------
  */
@@ -233,22 +225,6 @@ recomputing_would_save(void **state)
 /* ---- the suite ------------------------------------------------------------
  */
 
-static int
-make_folder(void **state)
-{
-    Arena *a = arena_new(NULL, "memory");
-    dir = work_dir(a);
-    *state = a;
-    return 0;
-}
-
-static int
-release(void **state)
-{
-    arena_release(*state);
-    return 0;
-}
-
 int
 main(void)
 {
@@ -262,5 +238,5 @@ main(void)
         cmocka_unit_test(compiling_says_what_fits),
         cmocka_unit_test(recomputing_would_save),
     };
-    return cmocka_run_group_tests(tests, make_folder, release);
+    return cmocka_run_group_tests(tests, new_dir, release_arena);
 }

@@ -4,6 +4,7 @@
  * The bits of CPU devices; what is said where NCCL is missing or too old; and
  * each function of NCCL failing in turn: one line, status 3, no hang.
  */
+#include "tests/cuda/fakes.h"
 #include "tests/e2e/run.h"
 #include "tests/unit/sweep.h"
 #include "tests/unit/unit.h"
@@ -29,16 +30,13 @@ static const char program[] =
     "  print(\"{sum(w)} {sum(h)}\")\n"
     "}\n";
 
-static const char *dir; /* with the plans */
-
 static void
 set_fakes(const char *driver, const char *nccl)
 {
     char path[4096];
     snprintf(path, sizeof path, "%s:%s", getenv("TFD_FAKE_DRIVER"),
              getenv("TFD_FAKE_NCCL_FOLDER"));
-    setenv("LD_LIBRARY_PATH", path, 1);
-    setenv("TFD_FAKE_CUDA", driver, 1);
+    set_driver(path, driver);
     setenv("TFD_FAKE_NCCL", nccl, 1);
 }
 
@@ -251,17 +249,8 @@ what_fails_at_the_end_changes_nothing(void **state)
 static int
 prepare(void **state)
 {
-    Arena *a = arena_new(NULL, "runs");
-    dir = work_dir(a);
-    write_text(arena_printf(a, "%s/small.tfd", dir), program);
-    *state = a;
-    return 0;
-}
-
-static int
-release(void **state)
-{
-    arena_release(*state);
+    new_dir(state);
+    write_text(in_dir("small.tfd"), program);
     return 0;
 }
 
@@ -275,5 +264,5 @@ main(void)
         cmocka_unit_test(each_call_may_fail),
         cmocka_unit_test(what_fails_at_the_end_changes_nothing),
     };
-    return cmocka_run_group_tests(tests, prepare, release);
+    return cmocka_run_group_tests(tests, prepare, release_arena);
 }

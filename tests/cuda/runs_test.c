@@ -4,6 +4,7 @@
  * The bits of the CPU, in many orders; what is said where something is missing;
  * and each function of the driver failing in turn.
  */
+#include "tests/cuda/fakes.h"
 #include "tests/e2e/run.h"
 #include "tests/unit/sweep.h"
 #include "tests/unit/unit.h"
@@ -78,21 +79,6 @@ static const char large[] = "var v: i32 = 0\n"
                             "  for i in 0..4 { run few() }\n"
                             "  print(\"{v}\")\n"
                             "}\n";
-
-static const char *dir; /* with the plans */
-
-static void
-set_driver(const char *folder, const char *options)
-{
-    setenv("LD_LIBRARY_PATH", folder, 1);
-    setenv("TFD_FAKE_CUDA", options, 1);
-}
-
-static void
-set_fake(const char *options)
-{
-    set_driver(getenv("TFD_FAKE_DRIVER"), options);
-}
 
 /* ---- results --------------------------------------------------------------
  */
@@ -537,19 +523,10 @@ each_call_of_two_devices_may_fail(void **state)
 static int
 make_programs(void **state)
 {
-    Arena *a = arena_new(NULL, "runs");
-    dir = work_dir(a);
-    write_text(arena_printf(a, "%s/small.tfd", dir), program);
-    write_text(arena_printf(a, "%s/branches.tfd", dir), branches);
-    write_text(arena_printf(a, "%s/large.tfd", dir), large);
-    *state = a;
-    return 0;
-}
-
-static int
-release(void **state)
-{
-    arena_release(*state);
+    new_dir(state);
+    write_text(in_dir("small.tfd"), program);
+    write_text(in_dir("branches.tfd"), branches);
+    write_text(in_dir("large.tfd"), large);
     return 0;
 }
 
@@ -568,5 +545,5 @@ main(void)
         cmocka_unit_test(each_call_may_fail),
         cmocka_unit_test(each_call_of_two_devices_may_fail),
     };
-    return cmocka_run_group_tests(tests, make_programs, release);
+    return cmocka_run_group_tests(tests, make_programs, release_arena);
 }

@@ -4,19 +4,11 @@
  * A program is run twice on the fake driver, for some steps and for more: the
  * difference of its counts is what the further steps did.
  */
+#include "tests/cuda/fakes.h"
 #include "tests/e2e/run.h"
 #include "tests/unit/unit.h"
 
 #include <string.h>
-
-static const char *dir; /* with the plans */
-
-static void
-set_fake(const char *options)
-{
-    setenv("LD_LIBRARY_PATH", getenv("TFD_FAKE_DRIVER"), 1);
-    setenv("TFD_FAKE_CUDA", options, 1);
-}
 
 /* ---- counts ----------------------------------------------------------------
  */
@@ -205,22 +197,6 @@ the_host_s_time_is_short(void **state)
 /* ---- the suite -------------------------------------------------------------
  */
 
-static int
-make_folder(void **state)
-{
-    Arena *a = arena_new(NULL, "steps");
-    dir = work_dir(a);
-    *state = a;
-    return 0;
-}
-
-static int
-release(void **state)
-{
-    arena_release(*state);
-    return 0;
-}
-
 int
 main(void)
 {
@@ -228,5 +204,5 @@ main(void)
         cmocka_unit_test(a_steady_step_is_a_graph_launch),
         cmocka_unit_test(the_host_s_time_is_short),
     };
-    return cmocka_run_group_tests(tests, make_folder, release);
+    return cmocka_run_group_tests(tests, new_dir, release_arena);
 }

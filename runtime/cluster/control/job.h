@@ -1,0 +1,139 @@
+/*
+ * job.h - this process as one of a job
+ *
+ * A job is all processes that run one plan together.  Each of them is a
+ * *member*: a thread of it keeps a connection to the job's *control server*,
+ * which is the parent under tfd-run -n and a thread of rank 0 else.  The member
+ * tells where its process is (beats), and hears when the job has to end; the
+ * server finds out who is dead, silent or not coming.
+ */
+#ifndef TFD_RUNTIME_CLUSTER_CONTROL_JOB_H
+#define TFD_RUNTIME_CLUSTER_CONTROL_JOB_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include "ir/base/arena.h"
+#include "ir/base/status.h"
+
+typedef struct RtClusterSpec RtClusterSpec; /* cluster/resolve */
+
+enum {
+    RT_JOB_KEY = 32,              /* bytes of a job's key */
+    RT_JOB_EXCHANGE = 1000 * 1000 /* of one process in an exchange */
+};
+
+/* How this process finds its job: made from the environment and the command
+ * line by the program (RtOptions.job). */
+typedef struct RtJobOptions {
+    const RtClusterSpec *spec;
+    const uint8_t
+        *key; /* RT_JOB_KEY bytes that all have; NULL: loopback only */
+    const char *diagnose; /* the folder for the last collectives; NULL: none */
+    double silence;       /* seconds without a beat that end the job; 0: 5 */
+    const atomic_bool *dump; /* set (SIGUSR2): write them now; may be NULL */
+} RtJobOptions;
+
+/* What has to be equal in all processes (identity.def). */
+typedef enum RtIdentity {
+#define IDENTITY(name, what, repair) RT_IDENTITY_##name,
+#include "runtime/cluster/control/identity.def"
+#undef IDENTITY
+    RT_NUM_IDENTITIES
+} RtIdentity;
+
+/* A collective operation, or another one in which processes wait for each
+ * other, as messages name it. */
+typedef struct RtJobSite {
+    const char *where; /* train.tfd:12:5 */
+    const char *what;  /* all_reduce */
+} RtJobSite;
+
+/* What run.c knows.  Everything is copied. */
+typedef struct RtJobConfig {
+    const char *identity[RT_NUM_IDENTITIES]; /* as text; NULL: none */
+    const RtJobSite *sites;                  /* the same in all processes */
+    int num_sites;
+    int num_places; /* threads that report where they are: local devices */
+    double timeout; /* seconds that others wait for a process; 0: 300 */
+} RtJobConfig;
+
+/* What every process knows of each. */
+typedef struct RtJobPeer {
+    const char *host;
+    const char *machine; /* equal for processes of one running kernel */
+    int64_t pid;
+    int local_rank; /* among those of its machine, by rank */
+    int local_size;
+} RtJobPeer;
+
+typedef struct RtJob {
+    int rank, size;
+    int local_rank, local_size;
+    const char *host;
+    const char *id;         /* of the job: a name for files and segments */
+    const RtJobPeer *peers; /* size of them, by rank */
+} RtJob;
+
+typedef struct RtBytes {
+    const void *data;
+    size_t len;
+} RtBytes;
+
+/* Joins the job and returns when all processes have joined, have the same
+ * identity and reach each other.  A failure is a message that every process of
+ * the job gets (rt_job_speaks); STATUS_INPUT: something differs. */
+Status rt_job_open(const RtJobOptions *options, const RtJobConfig *config,
+                   RtJob **out) MUST_USE;
+
+/* All processes call it in the same order, on main's thread: everybody's bytes
+ * by rank, in a.  At most RT_JOB_EXCHANGE of each; lengths may differ.  name
+ * says what for and is compared.  Two hops over the control server, for what
+ * happens a few times in a run.  Ends with a failure when the job stops. */
+Status rt_job_exchange(RtJob *job, const char *name, const void *own,
+                       size_t bytes, Arena *a, RtBytes **all) MUST_USE;
+
+/* ---- where this process is ------------------------------------------------
+ *
+ * Each place is told by one thread at a time; nothing here waits, locks or
+ * allocates.  Calls of collectives are counted from 1 by rt_job_calls. */
+
+typedef enum RtJobState {
+    RT_JOB_STARTS,  /* until main is called */
+    RT_JOB_RUNS,    /* in its own work */
+    RT_JOB_WAITS,   /* for other processes, in a collective */
+    RT_JOB_READS,   /* waits for data */
+    RT_JOB_SAVES,   /* writes to a disk */
+    RT_JOB_RETURNED /* main has returned */
+} RtJobState;
+
+/* The next collective call begins: its operands are announced. */
+void rt_job_calls(RtJob *job, int place, int32_t site);
+/* Waits for the last call of this site; goes on. */
+void rt_job_waits(RtJob *job, int place, int32_t site);
+void rt_job_goes_on(RtJob *job, int place);
+/* Main (place 0) has begun this step, or does something else. */
+void rt_job_at(RtJob *job, int64_t step, RtJobState state);
+
+/* ---- the end ------------------------------------------------------------ */
+
+/* Called once by the member's thread when the job ends because of another
+ * process: reason is a complete line ("rank 2 (h3, pid 411) is dead; ...").
+ * The run has to return soon, with rt_job_stopped.  If that has happened
+ * already, it is called at once. */
+void rt_job_on_stop(RtJob *job, void (*stop)(void *data, const char *reason),
+                    void *data);
+/* The failure of a run that was stopped; OK: it was not. */
+Status rt_job_stopped(RtJob *job) MUST_USE;
+
+/* Leaves the job: st is how the run of this process ended, not consumed.
+ * Waits, boundedly, for the others' ends, and for the decision whose failure is
+ * the job's.  Returns whether this process prints its message: another one
+ * prints what is the consequence of its own.  *exit_status gets the job's. */
+bool rt_job_close(RtJob *job, Status st, int *exit_status);
+
+/* Whether this process prints why rt_job_open failed. */
+bool rt_job_speaks(void);
+
+#endif

@@ -1,0 +1,86 @@
+/*
+ * library.c - opens libzmq, and says what is wrong with it
+ */
+#include <dlfcn.h>
+#include <pthread.h>
+#include <string.h>
+#include "runtime/cluster/zmq/zmq.h"
+
+enum { LEAST_VERSION = 40200 }; /* as messages say it */
+
+static Status
+lacks(const char *call)
+{
+    return status_new(STATUS_MACHINE,
+                      "libzmq.so.5 has no %s; ZeroMQ 4.2 or newer is needed",
+                      call);
+}
+
+static Status
+find_calls(void *library, RtZmq *zmq)
+{
+    void *at;
+#define ZMQ_CALL(result, name, params)                                         \
+    at = dlsym(library, #name);                                                \
+    if (!at)                                                                   \
+        return lacks(#name);                                                   \
+    memcpy(&zmq->name, &at, sizeof at);
+#include "runtime/cluster/zmq/zmq.def"
+#undef ZMQ_CALL
+    return OK;
+}
+
+static Status
+check_version(RtZmq *zmq)
+{
+    int major, minor, patch;
+    zmq->zmq_version(&major, &minor, &patch);
+    zmq->version = major * 10000 + minor * 100 + patch;
+    zmq->has_curve = zmq->zmq_has("curve");
+    if (zmq->version >= LEAST_VERSION)
+        return OK;
+    return status_new(STATUS_MACHINE,
+                      "libzmq.so.5 is ZeroMQ %d.%d.%d; ZeroMQ 4.2 or newer is "
+                      "needed",
+                      major, minor, patch);
+}
+
+static Status
+open_library(RtZmq *zmq)
+{
+    void *library = dlopen("libzmq.so.5", RTLD_NOW | RTLD_LOCAL);
+    if (!library)
+        return status_new(STATUS_MACHINE,
+                          "there is no libzmq.so.5, which jobs of several "
+                          "processes need; install ZeroMQ (on Debian the "
+                          "package libzmq5)");
+    Status st = find_calls(library, zmq);
+    if (!st)
+        st = check_version(zmq);
+    if (st)
+        dlclose(library);
+    return st;
+}
+
+Status
+rt_zmq_open(const RtZmq **out)
+{
+    static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+    static RtZmq library;
+    static bool is_open;
+    Status st = OK;
+    pthread_mutex_lock(&lock);
+    if (!is_open)
+        st = open_library(&library);
+    is_open = !st;
+    pthread_mutex_unlock(&lock);
+    *out = &library;
+    return st;
+}
+
+Status
+rt_zmq_error(const RtZmq *zmq, const char *what)
+{
+    return status_new(STATUS_MACHINE, "%s: %s", what,
+                      zmq->zmq_strerror(zmq->zmq_errno()));
+}

@@ -19,7 +19,7 @@ enum { NUM_ITEMS = 1000, SEEDS = 10, FAILED = 7, STOPPED = 5, MANY = 300 };
 
 typedef struct Test {
     RtDevice *d;
-    RtDevicePtr items, word;
+    RtDevicePtr items, word, other;
     TfdCall call, second; /* of the two programs */
     RtProgramLaunch launch;
     _Atomic int32_t stop;
@@ -27,6 +27,9 @@ typedef struct Test {
     int calls, looks;  /* of all launches */
     int fails_at;      /* that call */
     int32_t sum, seen; /* that the items should be, and what was looked at */
+    RtWaitWord begun;  /* launches of a program that waits for main */
+    RtWaitWord go;     /* so many of them may go on */
+    int times_waited;
 } Test;
 
 /* ---- the program -----------------------------------------------------------
@@ -108,14 +111,56 @@ second_program(TfdCall *call)
     return 0;
 }
 
+/* Says that it has begun; goes on when main lets it. */
+static void
+wait_for_main(Test *t)
+{
+    uint32_t n = rt_wait_word_add(&t->begun, 1), go;
+    for (; (go = rt_wait_word_load(&t->go)) < n; t->times_waited++)
+        t->d->ops->program->wait_word(t->d, &t->go, go);
+}
+
+static int32_t
+wait_in_call(void *context, const void *op)
+{
+    (void)op;
+    wait_for_main(context);
+    return 0;
+}
+
+/* Main may do something while the host has its part in it. */
+static int32_t
+waiting_program(TfdCall *call)
+{
+    Test *t = call->context;
+    add(t, 1);
+    int32_t end = t->d->ops->program->call(t->d, wait_in_call, t, NULL);
+    add(t, 10);
+    return end;
+}
+
+/* Enqueues much more after it has begun. */
+static int32_t
+long_program(TfdCall *call)
+{
+    Test *t = call->context;
+    wait_for_main(t);
+    for (int i = 0; i < MANY; i++)
+        add(t, 1);
+    return 0;
+}
+
 /* ---- a device --------------------------------------------------------------
  */
 
-static TfdFunction *const programs[] = {program, second_program};
+enum { PROGRAM, SECOND, WAITING, LONG };
+
+static TfdFunction *const programs[] = {program, second_program,
+                                        waiting_program, long_program};
 static PlanObject texts[] = {{"code/sm_80/k_add.ptx", direct_add, 0}};
 static const RtDeviceCode code = {.num_kernels = 1,
                                   .kernel_texts = texts,
-                                  .num_programs = 2,
+                                  .num_programs = 4,
                                   .programs = programs,
                                   .enqueues = true};
 
@@ -147,7 +192,8 @@ begin(Test *t, const char *options)
     status_free(st);
     t->items = allocate(t->d, NUM_ITEMS * sizeof(int32_t));
     t->word = allocate(t->d, 2 * sizeof(int64_t));
-    return t->items.memory && t->word.memory && !st;
+    t->other = allocate(t->d, sizeof(int32_t));
+    return t->items.memory && t->word.memory && t->other.memory && !st;
 }
 
 /* The status of the program; rounds of it. */
@@ -312,7 +358,25 @@ the_stop_word_ends_replays(void **state)
  * ---------------------------------------------------
  */
 
-typedef enum Beside { SAME_QUEUE, OTHER_QUEUE, SECOND_LAUNCH, KINDS } Beside;
+typedef enum Beside {
+    SAME_QUEUE,
+    OTHER_QUEUE,
+    WAIT_FOR_OTHER,
+    SECOND_LAUNCH,
+    KINDS
+} Beside;
+
+/* What main lets the queue of programs wait for, it waits for after the program
+ * that runs: that has enqueued all its work. */
+static void
+wait_for_other(Test *t)
+{
+    RtQueue *compute = t->d->queues[QUEUE_COMPUTE],
+            *copy = t->d->queues[QUEUE_COPY];
+    t->d->ops->fill(copy, t->other, 1, sizeof(int32_t));
+    t->d->ops->wait_event(compute, t->d->ops->record(copy));
+    assert_int_equal(t->call.at, 3);
+}
 
 /* What main enqueues while a program runs comes after it. */
 static void
@@ -323,9 +387,12 @@ enqueue_beside(Test *t, Beside kind)
     int32_t items[NUM_ITEMS];
     int64_t rounds = 3;
     RtProgramLaunch second = {
-        .program = 1, .call = &t->second, .sizes = t->launch.sizes};
+        .program = SECOND, .call = &t->second, .sizes = t->launch.sizes};
     rt_copy_in(t->word, &rounds, sizeof rounds);
+    t->call.at = 0;
     ops->launch_program(compute, &t->launch);
+    if (kind == WAIT_FOR_OTHER)
+        wait_for_other(t);
     if (kind == SECOND_LAUNCH)
         ops->launch_program(compute, &second);
     if (kind == OTHER_QUEUE) {
@@ -353,6 +420,77 @@ main_enqueues_beside_programs(void **state)
                 enqueue_beside(&t, (Beside)kind);
             end(&t);
         }
+}
+
+/* Launches one of the programs that wait for main, and lets it begin. */
+static void
+launch_waiting(Test *t, int number)
+{
+    uint32_t begun = rt_wait_word_load(&t->begun);
+    t->launch.program = number;
+    t->d->ops->launch_program(t->d->queues[QUEUE_COMPUTE], &t->launch);
+    while (rt_wait_word_load(&t->begun) == begun)
+        rt_wait_word_wait(&t->begun, begun, false);
+}
+
+/* A wait for a program that runs comes back after a while, not at once; so does
+ * one in a program. */
+static void
+waits_have_a_bound(void **state)
+{
+    Test t;
+    (void)state;
+    assert_true(begin(&t, "seed:6"));
+    launch_waiting(&t, WAITING);
+    RtEvent e = t.d->ops->record(t.d->queues[QUEUE_COMPUTE]);
+    double began = rt_seconds();
+    assert_false(t.d->ops->wait(e));
+    assert_true(rt_seconds() - began > 0.02);
+    rt_wait_word_add(&t.go, 1);
+    rt_event_wait(e);
+    assert_true(t.times_waited < 100);
+    end(&t);
+}
+
+/* Main needs the pinned memory of copies that it has enqueued before the
+ * program, while that runs: the mark behind them is not the program's end. */
+static void
+main_takes_staging_back_beside_programs(void **state)
+{
+    (void)state;
+    for (int seed = 0; seed < SEEDS; seed++) {
+        Test t;
+        int32_t items[NUM_ITEMS] = {0};
+        assert_true(begin(&t, arena_printf(arena, "seed:%d", seed)));
+        RtQueue *compute = t.d->queues[QUEUE_COMPUTE],
+                *copy = t.d->queues[QUEUE_COPY];
+        t.d->ops->copy_in(compute, t.items, items, sizeof items);
+        launch_waiting(&t, WAITING);
+        RtEvent e = t.d->ops->record(compute);
+        for (int i = 0; i <= CUDA_STAGED; i++)
+            t.d->ops->copy_in(copy, t.other, &i, sizeof i);
+        rt_wait_word_add(&t.go, 1);
+        t.d->ops->wait_event(copy, e);
+        t.d->ops->copy_out(copy, items, t.items, sizeof items);
+        rt_event_wait(t.d->ops->record(copy));
+        for (int i = 0; i < NUM_ITEMS; i++)
+            assert_int_equal(items[i], 11);
+        end(&t);
+    }
+}
+
+/* Nothing is given back while it still enqueues. */
+static void
+close_waits_for_programs(void **state)
+{
+    (void)state;
+    for (int seed = 0; seed < SEEDS; seed++) {
+        Test t;
+        assert_true(begin(&t, arena_printf(arena, "seed:%d", seed)));
+        launch_waiting(&t, LONG);
+        rt_wait_word_add(&t.go, 1);
+        end(&t);
+    }
 }
 
 /* ---- failures --------------------------------------------------------------
@@ -402,6 +540,9 @@ main(void)
         cmocka_unit_test(looks_end_programs),
         cmocka_unit_test(the_stop_word_ends_replays),
         cmocka_unit_test(main_enqueues_beside_programs),
+        cmocka_unit_test(waits_have_a_bound),
+        cmocka_unit_test(main_takes_staging_back_beside_programs),
+        cmocka_unit_test(close_waits_for_programs),
         cmocka_unit_test(failures_leave_nothing),
     };
     return cmocka_run_group_tests(tests, new_arena, release_arena);

@@ -306,6 +306,7 @@ void rt_cuda_skip_item(Cuda *c, size_t bytes);
 
 Status rt_cuda_programs_open(Cuda *c) MUST_USE;
 Status rt_cuda_programs_load(Cuda *c) MUST_USE;
+/* When none runs. */
 void rt_cuda_programs_close(Cuda *c);
 void rt_cuda_launch_program(RtQueue *q, RtProgramLaunch *launch);
 /* The host: after the program, if one runs, has enqueued all its work. */

@@ -304,12 +304,9 @@ rt_cuda_join_program(Cuda *c)
 static void
 launch_recorded(Cuda *c, RtProgramLaunch *launch)
 {
-    CudaPrograms *p = &c->programs;
-    CudaQueue *q = compute_of(c);
-    rt_cuda_trace_launch(c, p->trace);
+    rt_cuda_trace_launch(c, c->programs.trace);
     launch->status = 0;
-    q->has_more = true;
-    p->end = rt_cuda_mark(c, q);
+    compute_of(c)->has_more = true;
 }
 
 void
@@ -360,8 +357,8 @@ void
 rt_cuda_programs_close(Cuda *c)
 {
     CudaPrograms *p = &c->programs;
+    assert(!p->is_running);
     if (p->has_thread) {
-        rt_cuda_join_program(c);
         p->is_closing = true;
         rt_wait_word_add(&p->launched, 1);
         pthread_join(p->thread, NULL);

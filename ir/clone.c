@@ -235,6 +235,7 @@ ir_clone_module(const IrModule *from, Arena *a)
 {
     IrModule *m = ir_module_new(a, from->names, from->diag);
     m->num_replicas = from->num_replicas;
+    m->num_workers = from->num_workers;
     m->strategy = from->strategy;
     m->devices = clone_text(m, from->devices);
     m->algorithm = from->algorithm;

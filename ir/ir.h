@@ -234,8 +234,10 @@ struct IrModule {
     VEC(uint16_t) sources; /* of the diag's table, those that the text lists */
     bool lists_sources;    /* false: all of the diag's are listed */
     int num_replicas;
+    int num_workers; /* input workers, each with equally many neighbouring
+                        replicas and an input pipeline of its own */
     IrStrategy strategy;
-    const char *devices;   /* "cpu:0-3" normalised */
+    const char *devices;   /* of a worker: "cpu:0-3" normalised */
     IrAlgorithm algorithm; /* of collectives; auto: the strategy's own */
     int packs;             /* that it makes; 0: one for each value */
     VEC(IrSymbol) symbols;

@@ -20,7 +20,7 @@ ir_module_new(Arena *a, Intern *names, Diag *diag)
     m->arena = a;
     m->names = names;
     m->diag = diag;
-    m->num_replicas = 1;
+    m->num_replicas = m->num_workers = 1;
     m->devices = "cpu:0";
     m->vars_by_name = map_new(a);
     m->funcs_by_name = map_new(a);

@@ -283,8 +283,16 @@ ir_iter_uncounted_stages(Arena *a, const IrModule *m, const IrIter *it)
     return kept;
 }
 
-/* A batch that is split stays in memory beside the steps made of it.  When the
- * replicas take whole elements, a step has one for each replica. */
+/* How many pipelines read one of the iterator's datasets. */
+static int
+pipelines_each(const IrModule *m, const IrIter *it)
+{
+    return it->whole ? 1 : m->num_workers;
+}
+
+/* A batch that is split stays in memory, one for each worker, beside the steps
+ * made of it.  When the replicas take whole elements, a step has one for each
+ * replica. */
 int64_t
 ir_iter_bytes(const IrModule *m, const IrIter *it)
 {
@@ -292,11 +300,12 @@ ir_iter_bytes(const IrModule *m, const IrIter *it)
     for (int i = 0; i < it->datasets.len; i++) {
         const IrDataset *d = ir_dataset_find(m, it->datasets.data[i]);
         int64_t element = element_bytes(m, &VEC_LAST(d->stages));
-        sum += pipeline_bytes(m, d);
+        sum += bytes_times(pipelines_each(m, it), pipeline_bytes(m, d));
         most = larger(most, element);
     }
     int64_t steps = ir_iter_steps(m, it);
-    int64_t elements = it->whole ? m->num_replicas * steps : 1 + steps;
+    int64_t elements = it->whole ? m->num_replicas * steps
+                                 : m->num_workers + steps;
     return sum + bytes_times(elements, most);
 }
 

@@ -7,7 +7,7 @@
 #include <stdbool.h>
 
 typedef enum IrStrategy {
-#define STRATEGY(name, several, central, doc) STRATEGY_##name,
+#define STRATEGY(name, several, central, workers, doc) STRATEGY_##name,
 #include "ir/device/strategies.def"
 #undef STRATEGY
     NUM_STRATEGIES
@@ -17,6 +17,7 @@ typedef struct IrStrategyInfo {
     const char *name;
     bool several; /* takes more than one device */
     bool central; /* the first device keeps the variables for all */
+    bool workers; /* divides the replicas among input workers */
     const char *doc;
 } IrStrategyInfo;
 

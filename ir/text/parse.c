@@ -64,6 +64,8 @@ parse_strategy(Parser *p)
         (IrStrategy)ir_parse_word_of(p, ir_strategy_names, "a strategy");
     ir_parse_expect_word(p, "devices");
     m->devices = intern(m->names, ir_parse_string(p));
+    if (ir_parse_accept_word(p, "workers"))
+        m->num_workers = (int)ir_parse_int(p, 1, IR_MAX_REPLICAS);
     ir_parse_expect_word(p, "replicas");
     m->num_replicas = (int)ir_parse_int(p, 1, IR_MAX_REPLICAS);
     if (!ir_parse_accept_word(p, "algorithm"))

@@ -169,6 +169,8 @@ ir_print_module(Str *out, const IrModule *m)
     print_sources(out, m);
     str_addf(out, "strategy %s devices ", ir_strategy_names[m->strategy]);
     str_add_quoted(out, m->devices, strlen(m->devices));
+    if (ir_strategy_info[m->strategy].workers)
+        str_addf(out, " workers %d", m->num_workers);
     str_addf(out, " replicas %d", m->num_replicas);
     if (m->algorithm)
         str_addf(out, " algorithm %s packs %d",

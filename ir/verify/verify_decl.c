@@ -634,7 +634,9 @@ check_iter(Verify *v, const IrIter *it)
         if (!ir_dataset_find(m, it->datasets.data[i]))
             ir_verify_error_at(v, it->loc, "there is no dataset \"%s\"",
                                it->datasets.data[i]);
-    if (m->num_replicas >= 1 && m->num_replicas % it->datasets.len != 0)
+    int n = it->datasets.len;
+    bool by_replica = m->num_workers == 1 && n == m->num_replicas;
+    if (it->whole ? n != m->num_workers && !by_replica : n != 1)
         ir_verify_error_at(v, it->loc,
                            "%d pipelines of \"%s\" are not one for each worker "
                            "or replica",
@@ -646,6 +648,23 @@ check_iter(Verify *v, const IrIter *it)
             it->name);
 }
 
+static void
+check_workers(Verify *v)
+{
+    const IrModule *m = v->module;
+    if (m->num_replicas < 1)
+        ir_verify_error_at(v, NO_LOC, "there are no replicas");
+    else if (m->num_workers > 1 && !ir_strategy_info[m->strategy].workers)
+        ir_verify_error_at(v, NO_LOC,
+                           "the strategy %s has one worker, and there are %d",
+                           ir_strategy_names[m->strategy], m->num_workers);
+    else if (m->num_workers < 1 || m->num_replicas % m->num_workers != 0)
+        ir_verify_error_at(v, NO_LOC,
+                           "%d replicas are not equally many for each of %d "
+                           "workers",
+                           m->num_replicas, m->num_workers);
+}
+
 void
 ir_verify_declarations(Verify *v)
 {
@@ -653,8 +672,7 @@ ir_verify_declarations(Verify *v)
     int num_mains = 0;
     check_names(v);
     check_symbols(v);
-    if (m->num_replicas < 1)
-        ir_verify_error_at(v, NO_LOC, "there are no replicas");
+    check_workers(v);
     for (const IrFunc *fn = m->first; fn; fn = fn->next)
         check_func(v, fn, &num_mains);
     for (int i = 0; i < m->vars.len; i++)

@@ -139,6 +139,38 @@ rt_archive_count(RtArchive *ar, int64_t *n, int64_t most, size_t each)
     }
 }
 
+/* ---- parts -------------------------------------------------------------- */
+
+/* Of a state that is read, where the part ends; of one that is written, where
+ * its length is. */
+size_t
+rt_archive_begin_part(RtArchive *ar)
+{
+    int64_t bytes = 0;
+    size_t begin = ar->len;
+    rt_archive_count(ar, &bytes, INT64_MAX, 1);
+    return ar->reads ? ar->at + (size_t)bytes : begin;
+}
+
+void
+rt_archive_end_part(RtArchive *ar, size_t begin)
+{
+    if (ar->reads) {
+        if (ar->at != begin)
+            rt_archive_fail(ar, "a part of it is of another length");
+        return;
+    }
+    uint64_t bytes = htole64(ar->len - begin - sizeof bytes);
+    memcpy(ar->data + begin, &bytes, sizeof bytes);
+}
+
+void
+rt_archive_skip_part(RtArchive *ar)
+{
+    assert(ar->reads);
+    ar->at = rt_archive_begin_part(ar);
+}
+
 void
 rt_archive_text(RtArchive *ar, const char **text)
 {

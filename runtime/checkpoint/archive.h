@@ -48,6 +48,12 @@ void rt_archive_i64(RtArchive *ar, int64_t *x, int64_t least, int64_t most);
 /* A number of things, at most that many, each of which takes at least `each`
  * bytes of the state: so a number that is read is plausible. */
 void rt_archive_count(RtArchive *ar, int64_t *n, int64_t most, size_t each);
+/* A part whose length is written before it, so that a reader can skip it: between
+ * the two calls, which the position that the first returns connects, or none if
+ * it is skipped.  One that is read must be as long as it says. */
+size_t rt_archive_begin_part(RtArchive *ar);
+void rt_archive_end_part(RtArchive *ar, size_t begin);
+void rt_archive_skip_part(RtArchive *ar);
 /* Any text; one that is read is in the archive's arena. */
 void rt_archive_text(RtArchive *ar, const char **text);
 

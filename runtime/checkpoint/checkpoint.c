@@ -20,7 +20,7 @@
 #include "ir/base/message.h"
 
 enum {
-    FORMAT = 3,
+    FORMAT = 4,
     MAGIC_LEN = 8,
     HEADER_BYTES = MAGIC_LEN + 2 * 4 + 2 * 8 + 3 * HASH_LEN
 };

@@ -6,8 +6,19 @@
  * compiled code in tfd-run, the reference interpreter in tests.
  *
  * Sharding and rebatching are TensorFlow's (ir/dataset/sharding.h).  The
- * replicas of the module are spread over workers, each a process: worker i of n
- * determines its part of the data by its number alone.
+ * replicas of the module are divided among its input workers, each of which has
+ * pipelines of its own: worker i of n determines its part of the data by its
+ * number alone.
+ *
+ * A process of a run has some neighbouring replicas (local ones; numbers of
+ * replicas are those of the module everywhere), and its iterators open the
+ * pipelines of each worker that has one of them: one process alone has those of
+ * all workers, and several processes may each have the same worker's, from which
+ * each takes its replicas' parts.  A step has data as long as any replica has
+ * some, which only all processes together can tell: they exchange
+ * rt_iter_local_rows and give each other's to rt_iter_set_rows.  States are
+ * archived worker by worker, so a checkpoint is the same for any number of
+ * processes.
  */
 #ifndef TFD_RUNTIME_DATA_DATA_H
 #define TFD_RUNTIME_DATA_DATA_H
@@ -42,7 +53,8 @@ typedef struct RtDataOptions {
     const char *dir;      /* where relative paths of sources start */
     uint64_t seed;        /* --seed: for shuffles that state none */
     bool threads;         /* make elements ahead, in a thread an iterator */
-    int worker;           /* the number of this process, from 0 */
+    int first_local;      /* the first replica of this process, */
+    int num_local;        /* and how many it has; 0: all, it is alone */
     int pipeline;         /* set by iterators: which of several, from 0 */
     RtDataClient *client; /* outlives the iterator; NULL: no stage has a
                            * function, and everybody waits */
@@ -60,11 +72,10 @@ Status rt_data_stopped(void) MUST_USE;
 
 typedef struct RtIter RtIter;
 
-/* An iterator of module m for the num_replicas replicas of this process; there
- * are as many workers as the module has times more replicas.
- * Opens the sources: a file that is missing or of another type than stated is
- * an error that names file, stage and source line. m must outlive it. */
-Status rt_iter_new(const IrModule *m, const IrIter *iter, int num_replicas,
+/* An iterator of module m for the replicas of this process.  Opens the sources
+ * of their workers: a file that is missing or of another type than stated is an
+ * error that names file, stage and source line.  m and iter must outlive it. */
+Status rt_iter_new(const IrModule *m, const IrIter *iter,
                    const RtDataOptions *options, RtIter **out) MUST_USE;
 
 /* Starts pass `number` of the dataset from the beginning: reshuffling depends
@@ -74,16 +85,28 @@ Status rt_iter_open(RtIter *it, uint64_t number) MUST_USE;
 /* The number of times it was opened. */
 uint32_t rt_iter_passes(const RtIter *it);
 
-/* Whether a replica has data for another step.  An error ends the pass; after a
- * cancelled wait the iterator can only be closed. */
+/* Whether a replica, of this process or of another, has data for another step:
+ * where other processes have replicas, after rt_iter_set_rows for that step.
+ * An error ends the pass; after a cancelled wait the iterator can only be
+ * closed. */
 Status rt_iter_has_next(RtIter *it, bool *out) MUST_USE;
+
+/* The rows of each local replica in the step after the current one, in order,
+ * num_local of them; -1: it has no data.  Waits for that step; errors as those
+ * of rt_iter_has_next.  rt_iter_is_ahead tells whether it would wait. */
+Status rt_iter_local_rows(RtIter *it, int64_t *rows) MUST_USE;
+
+/* Gives it the rows of every replica of the module in that step, -1 for one
+ * without data, as the processes that have them know: once for each step, before
+ * rt_iter_has_next and rt_iter_next.  A process alone need not. */
+void rt_iter_set_rows(RtIter *it, const int64_t *rows);
 
 /* Moves to the next step's data: an error when there is none. */
 Status rt_iter_next(RtIter *it) MUST_USE;
 
-/* Of the current step: a component's bytes for a replica (row-major, aligned
- * to 64, valid until the next call of rt_iter_next or rt_iter_open), the
- * replica's rows n, and of all replicas N. */
+/* Of the current step: a component's bytes for a replica of a worker that is
+ * open here (row-major, aligned to 64, valid until the next call of rt_iter_next
+ * or rt_iter_open), the rows n of any replica, and of all replicas N. */
 const void *rt_iter_data(const RtIter *it, int replica, int component);
 int64_t rt_iter_rows(const RtIter *it, int replica);
 int64_t rt_iter_all_rows(const RtIter *it);
@@ -93,16 +116,32 @@ int64_t rt_iter_all_rows(const RtIter *it);
  * where they are until the call of rt_iter_next after the next one, or of
  * rt_iter_open. */
 bool rt_iter_is_ahead(RtIter *it, bool waits);
-/* Of that step. */
+/* Of that step, and of a replica of a worker that is open here. */
 const void *rt_iter_next_data(const RtIter *it, int replica, int component);
 int64_t rt_iter_next_rows(const RtIter *it, int replica);
 
-/* Archives the position of the iterator: passes, steps made in advance, the
- * state of every stage.  One that reads must be new; if the state does not fit
- * (rt_archive_end) it can only be closed.  The current step is not in it. An
- * error is the machine's (no thread), or that somebody asked to stop while a
- * step was being made. */
-Status rt_iter_archive(RtIter *it, RtArchive *ar) MUST_USE;
+/* Whether the pipelines of that worker, from 0, are open in this process. */
+bool rt_iter_has_worker(const RtIter *it, int worker);
+
+/* The state of one worker, as rt_iter_archive_worker wrote it. */
+typedef struct RtWorkerState {
+    const char *bytes;
+    size_t len;
+} RtWorkerState;
+
+/* Archives the position of the iterator: passes and, worker by worker, steps
+ * made in advance and the state of every stage.  Of a worker that is not open
+ * here, a state that is written has others[worker], from a process where it is,
+ * and one that is read is skipped; others may be NULL if none is needed.
+ * One that reads must be new; if the state does not fit (rt_archive_end) it can
+ * only be closed.  The current step is not in it.  An error is the machine's (no
+ * thread), or that somebody asked to stop while a step was being made. */
+Status rt_iter_archive(RtIter *it, RtArchive *ar,
+                       const RtWorkerState *others) MUST_USE;
+
+/* Writes the state of a worker that is open here, for the process that writes
+ * the checkpoint. */
+Status rt_iter_archive_worker(RtIter *it, int worker, RtArchive *ar) MUST_USE;
 
 /* Ends its thread and frees it.  NULL is allowed. */
 void rt_iter_close(RtIter *it);

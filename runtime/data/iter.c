@@ -16,7 +16,16 @@
  * longer exists at the resume.  So neither the error nor the pipeline is saved
  * then, only how many steps of the pass were taken: the position of a pipeline
  * is a function of that (node.h), and the resumed run moves there again.
+ *
+ * A slot has the step of each worker that is open here.  The state of a worker
+ * has as many steps as the process made that saved it, so workers that one
+ * process reads may have different numbers of them: the producer makes only
+ * those that a slot lacks.
+ *
+ * When the pipelines here have ended, other processes may go on: the slot that
+ * says so is then every further step, in which the replicas here have no rows.
  */
+#include <assert.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <string.h>
@@ -28,19 +37,32 @@
 #include "runtime/hal/wait.h"
 
 typedef struct Slot {
-    RtStep step;
+    RtStep *steps; /* of each worker here */
     Status status;
     uint32_t pass; /* for which it was made */
-    bool end;      /* no data: the pass is over */
+    bool end;      /* there are no data: the pass is over, as far as is known
+                      here */
     bool failed;   /* it failed; status has the error until it is reported */
 } Slot;
+
+/* A worker whose pipelines are open here. */
+typedef struct Worker {
+    RtRebatch *rebatch;
+    uint32_t pass; /* that they are in */
+    uint64_t
+        made; /* slots that have its step, those that a state had included */
+} Worker;
 
 struct RtIter {
     RtDataClient of_thread; /* pipelines of its thread ask this one */
     RtDataClient *client;   /* of who takes steps */
     Arena *arena;
-    const char *dataset; /* its name */
-    RtRebatch *rebatch;
+    const IrModule *module;
+    const IrIter *ir;
+    int first_local, num_local; /* replicas of this process */
+    int first_worker, num_workers;
+    int replicas_each; /* of a worker */
+    Worker *workers;
     bool threads;
     bool thread_runs;
     bool spin; /* while waiting for the thread */
@@ -58,9 +80,13 @@ struct RtIter {
     bool more;            /* and whether that goes on */
     uint64_t next;        /* number of the next step */
     uint64_t oldest;      /* of the oldest one that was not released */
-    bool have_next;       /* it is filled, of this pass, and no end */
+    bool knows_next;      /* next_rows are of the step after the current one */
+    bool have_next;       /* there is one */
     bool ended;
-    const RtStep *current; /* in slot next - 1; NULL: none yet */
+    int64_t *rows;         /* of the current step, for each replica */
+    int64_t *next_rows;    /* -1: it has no data */
+    const RtStep *current; /* of each worker here; NULL: none yet */
+    bool holds;            /* current is in a slot of its own, next - 1 */
 };
 
 static const Slot *
@@ -115,32 +141,112 @@ options_of_thread(RtIter *it, const RtDataOptions *options)
 
 /* ---- making ------------------------------------------------------------- */
 
-/* Moves to the beginning of the open pass, and past the steps of it that were
- * taken before a resume. */
-static Status
-begin_pass(RtIter *it, Slot *s)
+static int
+num_given(const RtIter *it, const RtStep *step)
 {
-    uint64_t taken = atomic_load(&it->taken);
-    it->making = s->pass;
-    TRY(rt_rebatch_rewind(it->rebatch, atomic_load(&it->number)));
-    for (uint64_t i = 0; i < taken; i++) {
-        TRY(rt_rebatch_next(it->rebatch, &s->step, &s->end));
-        if (s->end)
-            return status_new(STATUS_INPUT,
-                              "the data of \"%s\" end after %llu steps of a "
-                              "pass, of which the checkpoint has seen %llu",
-                              it->dataset, (unsigned long long)i,
-                              (unsigned long long)taken);
+    int num = 0;
+    for (int r = 0; r < it->replicas_each; r++)
+        num += step->given[r];
+    return num;
+}
+
+static int
+num_replicas_here(const RtIter *it)
+{
+    return it->num_workers * it->replicas_each;
+}
+
+static bool
+slot_has_data(const RtIter *it, const Slot *s)
+{
+    int num = 0;
+    for (int i = 0; i < it->num_workers; i++)
+        num += num_given(it, &s->steps[i]);
+    return rt_step_exists(it->module, it->ir, num, num_replicas_here(it));
+}
+
+/* Makes a step of every worker that is not in the slot's pass yet; whether one
+ * of them has data. */
+static Status
+skip_step(RtIter *it, Slot *s, bool *any)
+{
+    *any = false;
+    for (int i = 0; i < it->num_workers; i++) {
+        const Worker *w = &it->workers[i];
+        if (w->pass == s->pass)
+            continue;
+        TRY(rt_rebatch_next(w->rebatch, &s->steps[i]));
+        *any |= num_given(it, &s->steps[i]) > 0;
     }
     return OK;
 }
 
+/* Whether all workers of the module are here, and none is in that pass. */
+static bool
+all_are_behind(const RtIter *it, uint32_t pass)
+{
+    for (int i = 0; i < it->num_workers; i++)
+        if (it->workers[i].pass == pass)
+            return false;
+    return it->num_workers == it->module->num_workers;
+}
+
+/* Steps of the pass that were taken before a resume.  Data that have ended stay
+ * so: other workers had some then. */
 static Status
-make_step(RtIter *it, Slot *s)
+skip_taken(RtIter *it, Slot *s)
+{
+    bool any = true;
+    uint64_t i = 0, taken = atomic_load(&it->taken);
+    for (; any && i < taken; i++)
+        TRY(skip_step(it, s, &any));
+    if (any || !all_are_behind(it, s->pass))
+        return OK;
+    return status_new(STATUS_INPUT,
+                      "the data of \"%s\" end after %llu steps of a pass, of "
+                      "which the checkpoint has seen %llu",
+                      it->ir->datasets.data[0], (unsigned long long)(i - 1),
+                      (unsigned long long)taken);
+}
+
+/* Moves workers that are not in the slot's pass to its beginning, and past the
+ * steps of it that were taken before a resume. */
+static Status
+begin_pass(RtIter *it, Slot *s, uint64_t number)
+{
+    it->making = s->pass;
+    for (int i = 0; i < it->num_workers; i++)
+        if (it->workers[i].pass != s->pass)
+            TRY(rt_rebatch_rewind(it->workers[i].rebatch,
+                                  atomic_load(&it->number)));
+    TRY(skip_taken(it, s));
+    for (int i = 0; i < it->num_workers; i++)
+        if (it->workers[i].pass != s->pass)
+            it->workers[i] = (Worker){it->workers[i].rebatch, s->pass, number};
+    return OK;
+}
+
+static Status
+make_step(RtIter *it, Slot *s, uint64_t number)
 {
     if (it->making != s->pass)
-        TRY(begin_pass(it, s));
-    return rt_rebatch_next(it->rebatch, &s->step, &s->end);
+        TRY(begin_pass(it, s, number));
+    for (int i = 0; i < it->num_workers; i++) {
+        Worker *w = &it->workers[i];
+        if (w->made > number)
+            continue;
+        TRY(rt_rebatch_next(w->rebatch, &s->steps[i]));
+        w->made = number + 1;
+    }
+    return OK;
+}
+
+static void
+finish_slot(RtIter *it, Slot *s)
+{
+    s->end = s->status == OK && !slot_has_data(it, s);
+    s->failed = s->status != OK;
+    it->more = !s->end && !s->failed;
 }
 
 /* Makes a step of the open pass. */
@@ -150,10 +256,8 @@ fill_slot(RtIter *it, uint64_t number)
     Slot *s = slot(it, number);
     pthread_mutex_lock(&it->work);
     s->pass = rt_wait_word_load(&it->pass);
-    s->end = false;
-    s->status = make_step(it, s);
-    s->failed = s->status != OK;
-    it->more = !s->end && !s->failed;
+    s->status = make_step(it, s, number);
+    finish_slot(it, s);
     rt_wait_word_add(&it->made, 1);
     pthread_mutex_unlock(&it->work);
 }
@@ -241,24 +345,96 @@ next_slot(RtIter *it)
     return slot(it, it->next);
 }
 
+static const RtElement *
+part_of(const RtIter *it, const RtStep *steps, int replica)
+{
+    int own = replica - it->first_worker * it->replicas_each;
+    assert(own >= 0 && own < num_replicas_here(it));
+    return &steps[own / it->replicas_each].parts[own % it->replicas_each];
+}
+
+static bool
+has_data(const RtIter *it, const RtStep *steps, int replica)
+{
+    int own = replica - it->first_worker * it->replicas_each;
+    return steps[own / it->replicas_each].given[own % it->replicas_each];
+}
+
+/* The rows of elements that name no batch are arbitrary. */
+static int64_t
+rows_of(const RtIter *it, const RtStep *steps, int replica)
+{
+    int64_t rows = part_of(it, steps, replica)->rows;
+    if (!has_data(it, steps, replica))
+        return -1;
+    return rows > 0 ? rows : 0;
+}
+
 Status
-rt_iter_has_next(RtIter *it, bool *out)
+rt_iter_local_rows(RtIter *it, int64_t *rows)
 {
     if (rt_wait_word_load(&it->pass) == 0)
         return status_new(STATUS_INPUT, "an iterator that was not opened");
-    if (!it->ended && !it->have_next) {
-        Slot *s = next_slot(it);
-        if (!s)
-            return rt_data_stopped();
-        Status st = s->status;
+    Slot *s = it->ended ? NULL : next_slot(it);
+    if (!s && !it->ended)
+        return rt_data_stopped();
+    Status st = s ? s->status : OK;
+    if (st) {
         s->status = OK;
-        it->ended = s->end || st;
-        it->have_next = !it->ended;
-        if (st)
-            return st;
+        it->ended = true;
+        return st;
+    }
+    for (int i = 0; i < it->num_local; i++)
+        rows[i] = s ? rows_of(it, s->steps, it->first_local + i) : -1;
+    return OK;
+}
+
+/* next_rows are known. */
+static void
+decide_next(RtIter *it)
+{
+    int num = it->module->num_replicas, num_data = 0;
+    for (int r = 0; r < num; r++)
+        num_data += it->next_rows[r] >= 0;
+    it->knows_next = true;
+    it->have_next = rt_step_exists(it->module, it->ir, num_data, num);
+    it->ended |= !it->have_next;
+}
+
+void
+rt_iter_set_rows(RtIter *it, const int64_t *rows)
+{
+    size_t num = (size_t)it->module->num_replicas;
+    memcpy(it->next_rows, rows, num * sizeof *rows);
+    decide_next(it);
+}
+
+Status
+rt_iter_has_next(RtIter *it, bool *out)
+{
+    bool alone = it->num_local == it->module->num_replicas;
+    assert(alone || it->knows_next || it->ended);
+    if (!it->ended && !it->knows_next && alone) {
+        TRY(rt_iter_local_rows(it, it->next_rows));
+        decide_next(it);
     }
     *out = it->have_next;
     return OK;
+}
+
+/* The step in s, which was made; one without data stays where it is. */
+static void
+take_step(RtIter *it, const Slot *s)
+{
+    if (it->holds)
+        release_slot(it);
+    it->holds = !s->end;
+    it->next += it->holds;
+    it->current = s->steps;
+    for (int r = 0; r < it->module->num_replicas; r++)
+        it->rows[r] = it->next_rows[r] < 0 ? 0 : it->next_rows[r];
+    it->knows_next = it->have_next = false;
+    atomic_fetch_add(&it->taken, 1);
 }
 
 Status
@@ -268,30 +444,32 @@ rt_iter_next(RtIter *it)
     TRY(rt_iter_has_next(it, &any));
     if (!any)
         return status_new(STATUS_INPUT, "next: the dataset has no more data");
-    if (it->current)
-        release_slot(it);
-    it->current = &slot(it, it->next++)->step;
-    it->have_next = false;
-    atomic_fetch_add(&it->taken, 1);
+    const Slot *s = next_slot(it);
+    if (!s)
+        return rt_data_stopped();
+    take_step(it, s);
     return OK;
 }
 
 const void *
 rt_iter_data(const RtIter *it, int replica, int component)
 {
-    return it->current->parts[replica].data[component];
+    return part_of(it, it->current, replica)->data[component];
 }
 
 int64_t
 rt_iter_rows(const RtIter *it, int replica)
 {
-    return it->current->parts[replica].rows;
+    return it->rows[replica];
 }
 
 int64_t
 rt_iter_all_rows(const RtIter *it)
 {
-    return it->current->all_rows;
+    int64_t all = 0;
+    for (int r = 0; r < it->module->num_replicas; r++)
+        all += it->rows[r];
+    return all;
 }
 
 /* For a second: a pipeline may never make it. */
@@ -323,13 +501,14 @@ rt_iter_is_ahead(RtIter *it, bool waits)
 const void *
 rt_iter_next_data(const RtIter *it, int replica, int component)
 {
-    return slot_of(it, it->next)->step.parts[replica].data[component];
+    const Slot *s = slot_of(it, it->next);
+    return part_of(it, s->steps, replica)->data[component];
 }
 
 int64_t
 rt_iter_next_rows(const RtIter *it, int replica)
 {
-    return slot_of(it, it->next)->step.parts[replica].rows;
+    return part_of(it, slot_of(it, it->next)->steps, replica)->rows;
 }
 
 /* ---- opening and closing ------------------------------------------------ */
@@ -352,10 +531,10 @@ rt_iter_passes(const RtIter *it)
 Status
 rt_iter_open(RtIter *it, uint64_t number)
 {
-    if (it->current)
+    if (it->holds)
         release_slot(it);
     it->current = NULL;
-    it->have_next = it->ended = false;
+    it->holds = it->knows_next = it->have_next = it->ended = false;
     atomic_store(&it->number, number);
     atomic_store(&it->taken, 0);
     rt_wait_word_add(&it->pass, 1);
@@ -390,48 +569,93 @@ has_failed(RtIter *it)
     return false;
 }
 
-static void
-slot_archive(RtIter *it, Slot *slot, RtArchive *ar)
-{
-    slot->pass = rt_wait_word_load(&it->pass);
-    rt_archive_bool(ar, &slot->end);
-    rt_step_archive(it->rebatch, &slot->step, ar);
-}
-
 /* Steps of the open pass that were not taken. */
 static void
-slots_archive(RtIter *it, RtArchive *ar)
+steps_archive(RtIter *it, int index, RtArchive *ar)
 {
-    uint32_t made = rt_wait_word_load(&it->made);
-    uint64_t first = first_slot(it, made);
-    int64_t count = made - (uint32_t)first;
+    Worker *w = &it->workers[index];
+    uint64_t first = first_slot(it, rt_wait_word_load(&it->made));
+    int64_t count = (int64_t)(w->made - first);
     rt_archive_count(ar, &count, it->num_slots, 1);
     for (int64_t i = 0; i < count; i++)
-        slot_archive(it, slot(it, first + (uint64_t)i), ar);
-    if (!ar->reads)
-        return;
-    const Slot *last = count ? slot(it, (uint64_t)count - 1) : NULL;
-    it->more = !last || !last->end;
-    rt_wait_word_store(&it->made, (uint32_t)count);
+        rt_step_archive(w->rebatch,
+                        &slot(it, first + (uint64_t)i)->steps[index], ar);
+    if (ar->reads)
+        w->made = (uint64_t)count;
 }
 
 /* If the producer has not seen the pass there are no steps of it, and the
  * pipeline has no position; a failed one has none, either. */
 static void
-pass_archive(RtIter *it, RtArchive *ar)
+worker_archive(RtIter *it, int index, RtArchive *ar)
 {
-    bool begun = it->making == rt_wait_word_load(&it->pass) && !has_failed(it);
-    uint64_t taken = atomic_load(&it->taken);
+    Worker *w = &it->workers[index];
+    uint32_t pass = rt_wait_word_load(&it->pass);
+    bool begun = w->pass == pass && !has_failed(it);
     rt_archive_bool(ar, &begun);
+    if (!begun)
+        return;
+    w->pass = pass;
+    steps_archive(it, index, ar);
+    rt_rebatch_archive(w->rebatch, ar);
+}
+
+/* The slots that have a step of every worker are filled. */
+static void
+finish_slots(RtIter *it)
+{
+    uint32_t pass = rt_wait_word_load(&it->pass);
+    uint64_t made = UINT64_MAX;
+    bool begun = true;
+    for (int i = 0; i < it->num_workers; i++) {
+        begun &= it->workers[i].pass == pass;
+        made = it->workers[i].made < made ? it->workers[i].made : made;
+    }
+    if (!begun) /* some have to go there */
+        return;
+    it->making = pass;
+    it->more = true;
+    for (uint64_t i = 0; i < made; i++) {
+        slot(it, i)->pass = pass;
+        finish_slot(it, slot(it, i));
+    }
+    rt_wait_word_store(&it->made, (uint32_t)made);
+}
+
+bool
+rt_iter_has_worker(const RtIter *it, int worker)
+{
+    return worker >= it->first_worker &&
+           worker < it->first_worker + it->num_workers;
+}
+
+static void
+part_archive(RtIter *it, int worker, RtArchive *ar, const RtWorkerState *other)
+{
+    bool here = rt_iter_has_worker(it, worker);
+    if (ar->reads && !here) {
+        rt_archive_skip_part(ar);
+        return;
+    }
+    size_t begin = rt_archive_begin_part(ar);
+    if (here)
+        worker_archive(it, worker - it->first_worker, ar);
+    else
+        rt_archive_bytes(ar, (char *)other->bytes, other->len);
+    rt_archive_end_part(ar, begin);
+}
+
+static void
+pass_archive(RtIter *it, RtArchive *ar, const RtWorkerState *others)
+{
+    uint64_t taken = atomic_load(&it->taken);
     rt_archive_u64(ar, &taken);
     if (ar->reads)
         atomic_store(&it->taken, taken);
-    if (!begun)
-        return;
-    if (ar->reads) /* the thread may check it while a state is written */
-        it->making = rt_wait_word_load(&it->pass);
-    slots_archive(it, ar);
-    rt_rebatch_archive(it->rebatch, ar);
+    for (int w = 0; w < it->module->num_workers; w++)
+        part_archive(it, w, ar, others ? &others[w] : NULL);
+    if (ar->reads)
+        finish_slots(it);
 }
 
 /* The producer may never pause. */
@@ -450,7 +674,7 @@ wait_for_rest(RtIter *it)
 }
 
 Status
-rt_iter_archive(RtIter *it, RtArchive *ar)
+rt_iter_archive(RtIter *it, RtArchive *ar, const RtWorkerState *others)
 {
     TRY(wait_for_rest(it));
     uint32_t pass = rt_wait_word_load(&it->pass);
@@ -462,41 +686,95 @@ rt_iter_archive(RtIter *it, RtArchive *ar)
         atomic_store(&it->number, number);
     }
     if (pass > 0)
-        pass_archive(it, ar);
+        pass_archive(it, ar, others);
     bool starts = ar->reads && !ar->wrong && it->threads && pass > 0;
     pthread_mutex_unlock(&it->work);
     return starts ? start_thread(it) : OK;
 }
 
+Status
+rt_iter_archive_worker(RtIter *it, int worker, RtArchive *ar)
+{
+    assert(!ar->reads && rt_iter_has_worker(it, worker));
+    TRY(wait_for_rest(it));
+    if (rt_wait_word_load(&it->pass) > 0)
+        worker_archive(it, worker - it->first_worker, ar);
+    pthread_mutex_unlock(&it->work);
+    return OK;
+}
+
 /* ---- making and unmaking ------------------------------------------------ */
 
+/* The replicas of this process, and the workers that have one of them. */
 static Status
-make_rebatch(RtIter *it, const IrModule *m, const IrIter *iter,
-             int num_replicas, const RtDataOptions *options)
+divide_replicas(RtIter *it, const RtDataOptions *options)
+{
+    const IrModule *m = it->module;
+    int num = options->num_local ? options->num_local : m->num_replicas;
+    int first = options->first_local;
+    if (first < 0 || num < 1 || first > m->num_replicas - num)
+        return status_new(STATUS_INPUT,
+                          "%d replicas from number %d are not among the "
+                          "plan's %d, which are counted from 0",
+                          num, first, m->num_replicas);
+    it->first_local = first;
+    it->num_local = num;
+    it->replicas_each = m->num_replicas / m->num_workers;
+    it->first_worker = first / it->replicas_each;
+    it->num_workers =
+        (first + num - 1) / it->replicas_each + 1 - it->first_worker;
+    return OK;
+}
+
+static Status
+open_workers(RtIter *it, const RtDataOptions *options)
 {
     RtDataOptions own = it->threads ? options_of_thread(it, options) : *options;
-    TRY(rt_rebatch_new(it->arena, m, iter, num_replicas, &own, &it->rebatch));
-    it->num_slots = ir_iter_steps(m, iter);
+    it->workers = NEW_ARRAY(it->arena, Worker, (size_t)it->num_workers);
+    for (int i = 0; i < it->num_workers; i++)
+        TRY(rt_rebatch_new(it->arena, it->module, it->ir, it->first_worker + i,
+                           &own, &it->workers[i].rebatch));
+    return OK;
+}
+
+static void
+make_slot(RtIter *it, Slot *s)
+{
+    s->steps = NEW_ARRAY(it->arena, RtStep, (size_t)it->num_workers);
+    for (int i = 0; i < it->num_workers; i++)
+        s->steps[i] = rt_step_new(it->workers[i].rebatch);
+}
+
+static Status
+fill_iter(RtIter *it, const RtDataOptions *options)
+{
+    size_t replicas = (size_t)it->module->num_replicas;
+    TRY(divide_replicas(it, options));
+    it->spin = rt_may_spin(it->num_local + 1);
+    it->rows = NEW_ARRAY(it->arena, int64_t, replicas);
+    it->next_rows = NEW_ARRAY(it->arena, int64_t, replicas);
+    TRY(open_workers(it, options));
+    it->num_slots = ir_iter_steps(it->module, it->ir);
     it->slots = NEW_ARRAY(it->arena, Slot, (size_t)it->num_slots);
     for (int64_t i = 0; i < it->num_slots; i++)
-        it->slots[i].step = rt_step_new(it->rebatch);
+        make_slot(it, &it->slots[i]);
     return OK;
 }
 
 Status
-rt_iter_new(const IrModule *m, const IrIter *iter, int num_replicas,
-            const RtDataOptions *options, RtIter **out)
+rt_iter_new(const IrModule *m, const IrIter *iter, const RtDataOptions *options,
+            RtIter **out)
 {
     Arena *a = arena_new(NULL, "an input pipeline");
     /* RtWaitWord needs a larger alignment than an arena gives. */
     RtIter *it = (RtIter *)(void *)rt_data_alloc(a, sizeof(RtIter));
     it->arena = a;
-    it->dataset = iter->datasets.data[0];
+    it->module = m;
+    it->ir = iter;
     it->threads = options->threads && ir_iter_ahead(m, iter) > 0;
     it->client = options->client;
-    it->spin = rt_may_spin(num_replicas + 1);
     pthread_mutex_init(&it->work, NULL);
-    Status st = make_rebatch(it, m, iter, num_replicas, options);
+    Status st = fill_iter(it, options);
     if (st) {
         rt_iter_close(it);
         return st;

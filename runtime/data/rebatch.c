@@ -1,8 +1,8 @@
 /*
- * rebatch.c - divides a dataset among the replicas
+ * rebatch.c - divides a dataset among the replicas of a worker
  *
  * Rebatching makes a stream of parts; each step takes one for each replica of
- * this worker.  There are three (ir/dataset/sharding.h).  Legacy cuts each
+ * the worker.  There are three (ir/dataset/sharding.h).  Legacy cuts each
  * batch of b rows by itself, in parts of ceil(b / replicas), of which worker i
  * of n keeps every n-th when it is sharded by data.  V2 ignores the batches and
  * cuts the stream of rows by a cyclic list of sizes, which worker i begins at
@@ -24,11 +24,10 @@ struct RtRebatch {
     Arena *arena;
     RtNode **inputs; /* the last stage of each pipeline of this worker */
     int num_inputs;  /* whole elements: one, or one a replica; else one */
-    int num_local;   /* replicas of this worker */
+    int num_own;     /* replicas of this worker */
     int num_replicas;
     int num_workers, worker;
-    bool by_data;  /* legacy: the other workers have the other parts */
-    bool complete; /* a step in which a replica has no data is none */
+    bool by_data; /* legacy: the other workers have the other parts */
     int num_components;
     int64_t *part_bytes; /* of each component of the largest part */
 
@@ -46,43 +45,22 @@ struct RtRebatch {
 
 /* ---- pipelines ---------------------------------------------------------- */
 
-static Status
-check_worker(RtRebatch *d)
-{
-    if (d->num_replicas % d->num_local != 0)
-        return status_new(STATUS_INPUT,
-                          "%d replicas cannot be shared by workers of %d each",
-                          d->num_replicas, d->num_local);
-    d->num_workers = d->num_replicas / d->num_local;
-    if (d->worker < 0 || d->worker >= d->num_workers)
-        return status_new(STATUS_INPUT,
-                          "worker %d cannot have a part of the data of %d "
-                          "workers, which are counted from 0",
-                          d->worker, d->num_workers);
-    return OK;
-}
-
-/* The pipelines of the iterator that are this worker's; false: the plan was
- * made for other workers. */
-static bool
-assign_pipelines(RtRebatch *d, const IrIter *iter, int *first)
+/* The pipelines of the iterator that are this worker's: one, or one for each
+ * replica of the only worker.  Returns the first. */
+static int
+assign_pipelines(RtRebatch *d, const IrIter *iter)
 {
     int n = iter->datasets.len;
     bool per_worker = !iter->whole || n == d->num_workers;
-    *first = iter->whole && per_worker ? d->worker : 0;
     d->num_inputs = per_worker ? 1 : n;
-    return per_worker || (d->num_workers == 1 && n == d->num_local);
+    return iter->whole && per_worker ? d->worker : 0;
 }
 
 static Status
 open_pipelines(RtRebatch *d, const IrModule *m, const IrIter *iter,
                const RtDataOptions *options)
 {
-    int first;
-    if (!assign_pipelines(d, iter, &first))
-        return status_new(STATUS_INPUT,
-                          "\"%s\" has %d pipelines, and there are %d workers",
-                          iter->name, iter->datasets.len, d->num_workers);
+    int first = assign_pipelines(d, iter);
     d->inputs = NEW_ARRAY(d->arena, RtNode *, (size_t)d->num_inputs);
     RtDataOptions *own = NEW(d->arena, RtDataOptions);
     *own = *options;
@@ -208,18 +186,23 @@ is_complete(const IrModule *m, const IrIter *iter)
             ir_stage_is_endless(m, first, first->stages.len - 1));
 }
 
+bool
+rt_step_exists(const IrModule *m, const IrIter *iter, int num_given, int num)
+{
+    return is_complete(m, iter) ? num_given == num : num_given > 0;
+}
+
 Status
-rt_rebatch_new(Arena *arena, const IrModule *m, const IrIter *iter,
-               int num_local, const RtDataOptions *options, RtRebatch **out)
+rt_rebatch_new(Arena *arena, const IrModule *m, const IrIter *iter, int worker,
+               const RtDataOptions *options, RtRebatch **out)
 {
     RtRebatch *d = NEW(arena, RtRebatch);
     *d = (RtRebatch){.kind = ir_iter_rebatch(m, iter),
                      .arena = arena,
-                     .num_local = num_local,
+                     .num_own = m->num_replicas / m->num_workers,
                      .num_replicas = m->num_replicas,
-                     .worker = options->worker,
-                     .complete = is_complete(m, iter)};
-    TRY(check_worker(d));
+                     .num_workers = m->num_workers,
+                     .worker = worker};
     TRY(open_pipelines(d, m, iter, options));
     d->num_components = d->inputs[0]->stage->types.len;
     d->row_bytes = NEW_ARRAY(arena, int64_t, (size_t)d->num_components);
@@ -236,8 +219,9 @@ rt_rebatch_new(Arena *arena, const IrModule *m, const IrIter *iter,
 RtStep
 rt_step_new(const RtRebatch *d)
 {
-    RtStep s = {.parts = NEW_ARRAY(d->arena, RtElement, (size_t)d->num_local)};
-    for (int r = 0; r < d->num_local; r++) {
+    RtStep s = {.parts = NEW_ARRAY(d->arena, RtElement, (size_t)d->num_own),
+                .given = NEW_ARRAY(d->arena, bool, (size_t)d->num_own)};
+    for (int r = 0; r < d->num_own; r++) {
         s.parts[r].data =
             NEW_ARRAY(d->arena, char *, (size_t)d->num_components);
         for (int i = 0; i < d->num_components; i++)
@@ -341,7 +325,7 @@ fill_part(RtRebatch *d, RtElement *part, int64_t size)
 static Status
 v2_part(RtRebatch *d, RtElement *part)
 {
-    int64_t first = (int64_t)d->worker * d->num_local;
+    int64_t first = (int64_t)d->worker * d->num_own;
     int64_t size = ir_rebatch_rows(d->batch, d->num_replicas, first + d->part);
     d->part++;
     if (!d->ended)
@@ -356,6 +340,15 @@ input_of(const RtRebatch *d, int replica)
     return d->inputs[d->num_inputs == 1 ? 0 : replica];
 }
 
+/* A part of no rows, all of whose components are zeros. */
+static void
+clear_part(const RtRebatch *d, RtElement *part)
+{
+    part->rows = 0;
+    for (int i = 0; i < d->num_components; i++)
+        memset(part->data[i], 0, (size_t)d->part_bytes[i]);
+}
+
 /* The next element of the replica's pipeline, or zeros if it has none. */
 static Status
 whole_part(RtRebatch *d, RtElement *part, int replica, bool *given)
@@ -363,11 +356,8 @@ whole_part(RtRebatch *d, RtElement *part, int replica, bool *given)
     bool end;
     TRY(rt_node_next(input_of(d, replica), part, &end));
     *given = !end;
-    if (!end)
-        return OK;
-    part->rows = 0;
-    for (int i = 0; i < d->num_components; i++)
-        memset(part->data[i], 0, (size_t)d->part_bytes[i]);
+    if (end)
+        clear_part(d, part);
     return OK;
 }
 
@@ -384,25 +374,11 @@ next_part(RtRebatch *d, RtElement *part, int replica, bool *given)
     return OK;
 }
 
-static void
-count_rows(const RtRebatch *d, RtStep *step)
-{
-    step->all_rows = 0;
-    for (int r = 0; r < d->num_local; r++)
-        step->all_rows += step->parts[r].rows;
-}
-
 Status
-rt_rebatch_next(RtRebatch *d, RtStep *step, bool *end)
+rt_rebatch_next(RtRebatch *d, RtStep *step)
 {
-    int num_given = 0;
-    for (int r = 0; r < d->num_local; r++) {
-        bool given;
-        TRY(next_part(d, &step->parts[r], r, &given));
-        num_given += given;
-    }
-    count_rows(d, step);
-    *end = num_given == 0 || (d->complete && num_given < d->num_local);
+    for (int r = 0; r < d->num_own; r++)
+        TRY(next_part(d, &step->parts[r], r, &step->given[r]));
     return OK;
 }
 
@@ -450,7 +426,11 @@ part_archive(const RtRebatch *d, RtElement *part, int replica, RtArchive *ar)
 void
 rt_step_archive(const RtRebatch *d, RtStep *step, RtArchive *ar)
 {
-    for (int r = 0; r < d->num_local; r++)
-        part_archive(d, &step->parts[r], r, ar);
-    count_rows(d, step);
+    for (int r = 0; r < d->num_own; r++) {
+        rt_archive_bool(ar, &step->given[r]);
+        if (step->given[r])
+            part_archive(d, &step->parts[r], r, ar);
+        else if (ar->reads)
+            clear_part(d, &step->parts[r]);
+    }
 }

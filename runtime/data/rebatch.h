@@ -1,23 +1,23 @@
 /*
- * rebatch.h - divides a dataset among the replicas
+ * rebatch.h - divides a dataset among the replicas of a worker
  */
 #ifndef TFD_RUNTIME_DATA_REBATCH_H
 #define TFD_RUNTIME_DATA_REBATCH_H
 
 #include "runtime/data/node.h"
 
-/* One step's data: a part for each replica of this worker. */
+/* A worker's data of one step: a part for each of its replicas. */
 typedef struct RtStep {
     RtElement *parts; /* parts[r].rows are its rows */
-    int64_t all_rows;
+    bool *given;      /* given[r]: it has data, perhaps of no rows */
 } RtStep;
 
 typedef struct RtRebatch RtRebatch;
 
-/* How the pipelines of an iterator are divided among the num_local replicas of
- * this worker (data.h); everything is in arena.  Opens the pipelines. */
+/* How the pipelines of an iterator are divided among the replicas of a worker,
+ * whose number is from 0; everything is in arena.  Opens the pipelines. */
 Status rt_rebatch_new(Arena *arena, const IrModule *m, const IrIter *iter,
-                      int num_local, const RtDataOptions *options,
+                      int worker, const RtDataOptions *options,
                       RtRebatch **out) MUST_USE;
 
 /* Memory for one step. */
@@ -26,9 +26,13 @@ RtStep rt_step_new(const RtRebatch *d);
 /* To the beginning of a pass of the pipelines. */
 Status rt_rebatch_rewind(RtRebatch *d, uint64_t pass) MUST_USE;
 
-/* The next step's parts; *end when no replica has data, and when one has none
- * though all steps must be complete. */
-Status rt_rebatch_next(RtRebatch *d, RtStep *step, bool *end) MUST_USE;
+/* The next step's parts.  After the last ones no replica is given any. */
+Status rt_rebatch_next(RtRebatch *d, RtStep *step) MUST_USE;
+
+/* Whether there is a step in which num_given of num replicas have data: one is
+ * enough, unless every step of the iterator has to be complete. */
+bool rt_step_exists(const IrModule *m, const IrIter *iter, int num_given,
+                    int num);
 
 /* Archives the position of the rebatching and of its pipelines; and a step that
  * was made. */

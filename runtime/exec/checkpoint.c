@@ -246,7 +246,7 @@ main_archive(RtRun *run, RtInvocation *main, int64_t *safepoint, RtArchive *ar)
     places_archive(run, main->call.base, &run->resume.safepoints[*safepoint],
                    ar);
     for (int i = 0; i < run->module->iters.len; i++)
-        TRY(rt_iter_archive(run->iterators[i].iter, ar));
+        TRY(rt_iter_archive(run->iterators[i].iter, ar, NULL));
     return rt_archive_end(ar);
 }
 

@@ -148,8 +148,7 @@ rt_open_iterators(RtRun *run)
         list_iterators(run);
     for (int i = 0; i < run->module->iters.len; i++) {
         RtIterBinding *it = &run->iterators[i];
-        TRY(rt_iter_new(run->module, it->ir, run->num_replicas, &options,
-                        &it->iter));
+        TRY(rt_iter_new(run->module, it->ir, &options, &it->iter));
     }
     return OK;
 }

@@ -131,7 +131,8 @@ check_planned(RtRun *run)
     if (wrong)
         return plan_refuse(run->plan, "of its devices, %s",
                            message_part(wrong));
-    if (run->device_list.len != run->num_replicas)
+    int workers = run->module->num_workers; /* which each have as many */
+    if (run->device_list.len * workers != run->num_replicas)
         return plan_refuse(run->plan, "it names %d devices for %d replicas",
                            run->device_list.len, run->num_replicas);
     return OK;

@@ -376,7 +376,7 @@ add_state(States *all, const PipeRun *run)
     int i = all->num++;
     assert_true(i < MAX_STATES);
     all->of[i] = rt_archive_writer(arena, 0);
-    assert_null(rt_iter_archive(run->it, &all->of[i]));
+    assert_null(rt_iter_archive(run->it, &all->of[i], NULL));
     all->done[i] = all->text.len;
 }
 
@@ -402,7 +402,7 @@ rest_after(const Pipe *pipe, const RtArchive *state_of)
     Str s = str_new(arena);
     PipeRun run = pipe_run(arena, pipe);
     RtArchive reader = rt_archive_reader(arena, state_of->data, state_of->len);
-    assert_null(rt_iter_archive(run.it, &reader));
+    assert_null(rt_iter_archive(run.it, &reader, NULL));
     assert_null(rt_archive_end(&reader));
     while (add_step(&s, &run))
         ;

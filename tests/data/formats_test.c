@@ -604,7 +604,7 @@ go_on_from(const Pipe *pipe, const RtArchive *state_of)
     RtArchive reader = rt_archive_reader(a, state_of->data, state_of->len);
     Status st = pipe_open(a, pipe, &run);
     assert_null(st);
-    assert_null(rt_iter_archive(run.it, &reader));
+    assert_null(rt_iter_archive(run.it, &reader, NULL));
     st = rt_archive_end(&reader);
     for (int i = 0; i < MOST_STEPS && more && !st; i++) {
         st = rt_iter_has_next(run.it, &more);
@@ -625,7 +625,7 @@ damage_states(const char *stages)
     assert_null(rt_iter_open(run.it, 0));
     assert_null(rt_iter_next(run.it));
     RtArchive state_of = rt_archive_writer(arena, 0);
-    assert_null(rt_iter_archive(run.it, &state_of));
+    assert_null(rt_iter_archive(run.it, &state_of, NULL));
     for (size_t i = 0; i < state_of.len; i++) {
         char was = state_of.data[i];
         state_of.data[i] = was ^ 1;
@@ -667,10 +667,10 @@ files_that_came_are_not_gone_on_with(void **state)
     assert_null(rt_iter_next(run.it));
     write_text("new2", "C");
     RtArchive state_of = rt_archive_writer(arena, 0);
-    assert_null(rt_iter_archive(run.it, &state_of));
+    assert_null(rt_iter_archive(run.it, &state_of, NULL));
     RtArchive reader = rt_archive_reader(arena, state_of.data, state_of.len);
     assert_null(pipe_open(arena, &pipe, &other));
-    assert_null(rt_iter_archive(other.it, &reader));
+    assert_null(rt_iter_archive(other.it, &reader, NULL));
     Status st = rt_archive_end(&reader);
     assert_string_equal(status_message(st),
                         "test.tfd:3:4: there were 1 files, and are 2 now");

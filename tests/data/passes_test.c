@@ -155,7 +155,7 @@ try_state(const Pipe *pipe, const char *data, size_t len)
     Arena *a = arena_new(NULL, "damaged");
     PipeRun run = pipe_run(a, pipe);
     RtArchive ar = rt_archive_reader(a, data, len);
-    assert_null(rt_iter_archive(run.it, &ar));
+    assert_null(rt_iter_archive(run.it, &ar, NULL));
     Status st = rt_archive_end(&ar);
     for (int i = 0; !st && more && i < 50; i++) {
         st = rt_iter_has_next(run.it, &more);
@@ -176,7 +176,7 @@ a_state_that_is_damaged_does_no_harm(void **state)
         PipeRun run = pipe_run(arena, &pipe);
         begin_pass(&run, 3);
         RtArchive ar = rt_archive_writer(arena, 0);
-        assert_null(rt_iter_archive(run.it, &ar));
+        assert_null(rt_iter_archive(run.it, &ar, NULL));
         for (size_t len = 0; len < ar.len; len++)
             try_state(&pipe, ar.data, len);
         for (int k = 0; k < 100; k++) {

@@ -160,8 +160,8 @@ static const char function_text[] =
 static const IrModule *
 parse(Arena *a, const Pipe *pipe)
 {
-    int replicas = (pipe->replicas ? pipe->replicas : 1) *
-                   (pipe->workers ? pipe->workers : 1);
+    int workers = pipe->workers ? pipe->workers : 1;
+    int replicas = workers * (pipe->replicas ? pipe->replicas : 1);
     const char *iter = pipe->iter;
     if (!iter)
         iter = arena_printf(a, "of @data shard %s",
@@ -169,17 +169,18 @@ parse(Arena *a, const Pipe *pipe)
     const char *second = "";
     if (pipe->second)
         second = arena_printf(a, "dataset @second {\n%s\n}\n", pipe->second);
-    const char *text =
-        arena_printf(a,
-                     "tfd-ir 1 phase ir\n"
-                     "source 0 \"test.tfd\"\n"
-                     "strategy mirrored devices \"cpu:0\" replicas %d\n"
-                     "symbols b1 <= 1 alone, b2 <= 2 alone, b3 <= 3 alone, "
-                     "b4 <= 4 alone, b5 <= 5 alone, b8 <= 8 alone, "
-                     "n <= 8, N <= 64\n"
-                     "%sdataset @data at 1:9+4 {\n%s\n}\n"
-                     "iter @it %s\n%s",
-                     replicas, second, pipe->stages, iter, function_text);
+    const char *text = arena_printf(
+        a,
+        "tfd-ir 1 phase ir\n"
+        "source 0 \"test.tfd\"\n"
+        "strategy multi_worker_mirrored devices \"cpu:0\" "
+        "workers %d replicas %d\n"
+        "symbols b1 <= 1 alone, b2 <= 2 alone, b3 <= 3 alone, "
+        "b4 <= 4 alone, b5 <= 5 alone, b8 <= 8 alone, "
+        "n <= 8, N <= 64\n"
+        "%sdataset @data at 1:9+4 {\n%s\n}\n"
+        "iter @it %s\n%s",
+        workers, replicas, second, pipe->stages, iter, function_text);
     Diag *d = diag_new(a);
     uint16_t file = diag_add_source(d, "test.tir", text, strlen(text));
     IrModule *m = ir_parse(a, intern_new(a), d, file, text, strlen(text));
@@ -203,14 +204,13 @@ pipe_open(Arena *a, const Pipe *pipe, PipeRun *out)
     RtDataOptions options = {.dir = pipe->dir,
                              .seed = pipe->seed,
                              .threads = pipe->threads,
-                             .worker = pipe->worker,
+                             .first_local = pipe->first,
+                             .num_local = pipe->local,
                              .client = &client};
     out->last = &VEC_LAST(ir_dataset_find(m, "data")->stages);
-    out->replicas = pipe->replicas ? pipe->replicas : 1;
-    if (pipe->own)
-        out->replicas = pipe->own;
+    out->replicas = m->num_replicas;
     out->equal = m->iters.data[0]->whole && m->iters.data[0]->rows < 0;
-    TRY(rt_iter_new(m, m->iters.data[0], out->replicas, &options, &out->it));
+    TRY(rt_iter_new(m, m->iters.data[0], &options, &out->it));
     arena_on_release(a, close_iter, out->it);
     return OK;
 }
@@ -253,22 +253,27 @@ add_elements(Str *s, const IrType *t, const void *data, int64_t rows, int axis,
     str_add(s, "]");
 }
 
+void
+pipe_add_part(Str *s, const PipeRun *run, int replica)
+{
+    int64_t rows = run->equal ? -1 : rt_iter_rows(run->it, replica);
+    for (int i = 0; i < run->last->types.len; i++) {
+        const void *data = rt_iter_data(run->it, replica, i);
+        int64_t at = 0;
+        assert_int_equal((uintptr_t)data % 64, 0);
+        str_add(s, i ? "+" : "");
+        add_elements(s, &run->last->types.data[i], data, rows, 0, &at);
+    }
+}
+
 static void
 add_step(Str *s, const PipeRun *run)
 {
     int64_t all = 0;
     for (int r = 0; r < run->replicas; r++) {
-        int64_t rows = rt_iter_rows(run->it, r);
         str_add(s, r ? "/" : "");
-        for (int i = 0; i < run->last->types.len; i++) {
-            const void *data = rt_iter_data(run->it, r, i);
-            int64_t at = 0;
-            assert_int_equal((uintptr_t)data % 64, 0);
-            str_add(s, i ? "+" : "");
-            add_elements(s, &run->last->types.data[i], data,
-                         run->equal ? -1 : rows, 0, &at);
-        }
-        all += rows;
+        pipe_add_part(s, run, r);
+        all += rt_iter_rows(run->it, r);
     }
     assert_int_equal(all, rt_iter_all_rows(run->it));
 }
@@ -317,10 +322,10 @@ PipeRun
 pipe_archive(Arena *a, const Pipe *pipe, const PipeRun *from)
 {
     RtArchive to = rt_archive_writer(a, 0);
-    assert_null(rt_iter_archive(from->it, &to));
+    assert_null(rt_iter_archive(from->it, &to, NULL));
     RtArchive back = rt_archive_reader(a, to.data, to.len);
     PipeRun run = pipe_run(a, pipe);
-    assert_null(rt_iter_archive(run.it, &back));
+    assert_null(rt_iter_archive(run.it, &back, NULL));
     assert_null(rt_archive_end(&back));
     return run;
 }

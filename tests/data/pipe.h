@@ -20,6 +20,7 @@
 #define TFD_TESTS_DATA_PIPE_H
 
 #include <sys/types.h>
+#include "ir/base/str.h"
 #include "ir/base/vec.h"
 #include "runtime/data/data.h"
 
@@ -28,10 +29,9 @@ typedef struct Pipe {
     const char *second; /* stages of a dataset before, @second; or NULL */
     const char *shard;  /* NULL: auto */
     const char *iter;   /* "from @data, @second"; NULL: of @data, by shard */
-    int replicas;       /* of this worker; 0: one */
+    int replicas;       /* of a worker; 0: one */
     int workers;        /* 0: one */
-    int worker;
-    int own; /* replicas that it says it has; 0: as above */
+    int first, local;   /* RtDataOptions' first_local and num_local */
     const char *dir;
     uint64_t seed;
     bool threads;
@@ -41,8 +41,8 @@ typedef struct Pipe {
 typedef struct PipeRun {
     RtIter *it;
     const IrStage *last;
-    int replicas;
-    bool equal; /* elements have as many rows as their type says */
+    int replicas; /* of all workers */
+    bool equal;   /* elements have as many rows as their type says */
 } PipeRun;
 
 typedef VEC(int64_t) Numbers;
@@ -56,6 +56,9 @@ Status pipe_open(Arena *a, const Pipe *pipe, PipeRun *out) MUST_USE;
 
 /* The same, fails the test on errors. */
 PipeRun pipe_run(Arena *a, const Pipe *pipe);
+
+/* A replica's part of the current step, as text. */
+void pipe_add_part(Str *s, const PipeRun *run, int replica);
 
 /* A pass from its beginning, as text.  An error ends it: "error: ...". */
 const char *pipe_pass(Arena *a, const PipeRun *run);

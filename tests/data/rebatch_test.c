@@ -1,11 +1,10 @@
 /*
  * rebatch_test.c - the share of each of several workers, and whole elements
  *
- * A row is a pipeline with the steps of every worker, "|" between them: each
- * worker makes its own steps from its number.  Names are those of the cases of
- * tf.distribute (docs/tensorflow.md section 7).  A worker whose data end before
- * the others' makes empty steps as long as others have data, which the rows do
- * not show.
+ * A row is a pipeline with the steps of every worker, "|" between them.  Names
+ * are those of the cases of tf.distribute (docs/tensorflow.md section 7).  Each
+ * row is run by one process with all workers and by several that exchange the
+ * rows of their replicas: by one for each worker, and one for each replica.
  */
 #include "tests/unit/unit.h"
 
@@ -67,7 +66,7 @@ static const Row rows[] = {
     {"parts of no rows alone",
      {.stages = RANGE(0, 1) BATCH(1), .workers = 2, .replicas = 2,
       .shard = "off"},
-     "[0]/[]; []/[] | []/[]; [0]/[]; []/[]"},
+     "[0]/[]; []/[]; []/[] | []/[]; [0]/[]; []/[]"},
     {"batches of unknown size",
      {.stages = RANGE(0, 5) BATCH(4) "map @halves : f32[b4]\n", .workers = 2,
       .shard = "off"},
@@ -84,7 +83,7 @@ static const Row rows[] = {
      "[0 1]; [4 5]; [8 9] | [2 3]; [6 7]; [10 11]"},
     {"INP-42, one after the other",
      {.stages = "bytes \"?-[369]\" : u8\n" BYTES(2), .workers = 2},
-     "[1]; [2]; [3]; [7]; [8]; [9] | [4]; [5]; [6]"},
+     "[1]; [2]; [3]; [7]; [8]; [9] | [4]; [5]; [6]; []; []; []"},
 
     /* ---- whole elements ---- */
     {"FUN-01",
@@ -104,11 +103,11 @@ static const Row rows[] = {
     {"one pipeline a worker",
      {.stages = RANGE(0, 4) BATCH(1), .second = RANGE(4, 9) BATCH(1),
       .workers = 2, .iter = "from @data, @second rows n"},
-     "[0]; [1]; [2]; [3] | [4]; [5]; [6]; [7]; [8]"},
+     "[0]; [1]; [2]; [3]; [] | [4]; [5]; [6]; [7]; [8]"},
     {"FUN-06",
      {.stages = RANGE(0, 8) BATCH(2), .second = RANGE(0, 9) BATCH(2),
       .workers = 2, .iter = "from @data, @second rows n"},
-     "[0 1]; [2 3]; [4 5]; [6 7] | [0 1]; [2 3]; [4 5]; [6 7]; [8]"},
+     "[0 1]; [2 3]; [4 5]; [6 7]; [] | [0 1]; [2 3]; [4 5]; [6 7]; [8]"},
     {"FUN-06 by replica",
      {.stages = RANGE(0, 8) BATCH(2), .second = RANGE(0, 9) BATCH(2),
       .replicas = 2, .iter = "from @data, @second rows n"},
@@ -146,16 +145,10 @@ static const Row rows[] = {
       .workers = 10, .shard = "file"},
      "error: test.tfd:3:4: \"data\" cannot be sharded by file: it has 5 of "
      "them, and there are 10 workers"},
-    {"replicas that workers cannot share",
-     {.stages = RANGE(0, 4) BATCH(2), .workers = 2, .replicas = 2, .own = 3},
-     "error: 4 replicas cannot be shared by workers of 3 each"},
-    {"INP-48", {.stages = RANGE(0, 4) BATCH(2), .workers = 2, .worker = 2},
-     "error: worker 2 cannot have a part of the data of 2 workers, which are "
+    {"INP-48",
+     {.stages = RANGE(0, 4) BATCH(2), .workers = 2, .first = 2, .local = 1},
+     "error: 1 replicas from number 2 are not among the plan's 2, which are "
      "counted from 0"},
-    {"a pipeline is missing",
-     {.stages = RANGE(0, 4) BATCH(1), .second = RANGE(4, 9) BATCH(1),
-      .workers = 2, .replicas = 2, .iter = "from @data rows n"},
-     "error: \"it\" has 1 pipelines, and there are 2 workers"},
 };
 /* clang-format on */
 
@@ -205,26 +198,121 @@ remove_files(void **state)
     return rmdir(folder);
 }
 
-/* ---- rows --------------------------------------------------------------- */
+/* ---- processes ---------------------------------------------------------- */
 
-static int
-num_workers(const Pipe *pipe)
+enum { MAX_REPLICAS = 4 };
+
+/* The iterators of all processes, which have equally many replicas. */
+typedef struct Job {
+    PipeRun processes[MAX_REPLICAS];
+    int num, replicas, workers;
+} Job;
+
+static Job
+open_job(Arena *a, Pipe pipe, int num)
 {
-    return pipe->workers ? pipe->workers : 1;
+    Job job = {.num = num, .workers = pipe.workers ? pipe.workers : 1};
+    job.replicas = job.workers * (pipe.replicas ? pipe.replicas : 1);
+    assert_true(job.replicas <= MAX_REPLICAS);
+    pipe.local = job.replicas / num;
+    for (int p = 0; p < num; p++) {
+        pipe.first = p * pipe.local;
+        job.processes[p] = pipe_run(a, &pipe);
+    }
+    return job;
 }
 
-/* The passes of all workers; in turns: with a state archived after each step.
- */
-static const char *
-all_passes(Arena *a, Pipe pipe, bool in_turns)
+/* Every process moves to the next step; false: there is none. */
+static bool
+next_step(const Job *job)
 {
-    Str s = str_new(a);
-    for (int first = pipe.worker; pipe.worker < first + num_workers(&pipe);
-         pipe.worker++)
-        str_addf(&s, "%s%s", pipe.worker > first ? " | " : "",
-                 in_turns ? pipe_pass_in_turns(a, &pipe)
-                          : pipe_steps(a, &pipe));
-    return str_text(&s);
+    bool more;
+    int64_t own[MAX_REPLICAS];
+    for (int p = 0; p < job->num; p++)
+        assert_null(rt_iter_local_rows(job->processes[p].it,
+                                       &own[p * job->replicas / job->num]));
+    for (int p = 0; p < job->num; p++) {
+        RtIter *it = job->processes[p].it;
+        rt_iter_set_rows(it, own);
+        assert_null(rt_iter_has_next(it, &more));
+        if (more)
+            assert_null(rt_iter_next(it));
+    }
+    return more;
+}
+
+static void
+add_steps(Str *workers, const Job *job)
+{
+    for (int r = 0; r < job->replicas; r++) {
+        int each = job->replicas / job->workers;
+        Str *s = &workers[r / each];
+        str_add(s, r % each ? "/" : s->len ? "; " : "");
+        pipe_add_part(s, &job->processes[r * job->num / job->replicas], r);
+    }
+}
+
+/* Writes the state of all, as the first one does that has the others' parts. */
+static RtArchive
+archive_job(Arena *a, const Job *job)
+{
+    RtWorkerState others[MAX_REPLICAS];
+    RtArchive ar = rt_archive_writer(a, 0);
+    for (int w = 0; w < job->workers; w++) {
+        RtIter *it = job->processes[w * job->num / job->workers].it;
+        RtArchive own = rt_archive_writer(a, 0);
+        assert_true(rt_iter_has_worker(it, w));
+        assert_null(rt_iter_archive_worker(it, w, &own));
+        others[w] = (RtWorkerState){own.data, own.len};
+    }
+    assert_null(rt_iter_archive(job->processes[0].it, &ar, others));
+    return ar;
+}
+
+/* The next number of processes that runs the rows. */
+static int
+other_number(const Job *job)
+{
+    return job->num == 1              ? job->workers
+           : job->num < job->replicas ? job->replicas
+                                      : 1;
+}
+
+/* Another number of processes that goes on from the state of these. */
+static Job
+resume_job(Arena *a, const Pipe *pipe, const Job *from)
+{
+    RtArchive state = archive_job(a, from);
+    Job job = open_job(a, *pipe, other_number(from));
+    for (int p = 0; p < job.num; p++) {
+        RtArchive back = rt_archive_reader(a, state.data, state.len);
+        assert_null(rt_iter_archive(job.processes[p].it, &back, NULL));
+        assert_null(rt_archive_end(&back));
+    }
+    return job;
+}
+
+/* ---- rows --------------------------------------------------------------- */
+
+/* A pass of all workers, by num processes; in turns: with another number of
+ * them after each step. */
+static const char *
+all_passes(Arena *a, const Pipe *pipe, int num, bool in_turns)
+{
+    Str all = str_new(a), workers[MAX_REPLICAS];
+    Job job = open_job(a, *pipe, num);
+    for (int w = 0; w < job.workers; w++)
+        workers[w] = str_new(a);
+    for (int p = 0; p < num; p++)
+        assert_null(rt_iter_open(job.processes[p].it, 0));
+    while (next_step(&job)) {
+        add_steps(workers, &job);
+        if (in_turns)
+            job = resume_job(a, pipe, &job);
+    }
+    for (int w = 0; w < job.workers; w++)
+        str_addf(&all, "%s%s", w ? " | " : "", str_text(&workers[w]));
+    return str_text(&all);
 }
 
 static void
@@ -239,8 +327,13 @@ expect_row(void **state)
         if (strncmp(row->want, "error: ", 7) == 0) {
             assert_string_equal(pipe_steps(a, &pipe), row->want);
         } else {
-            assert_string_equal(all_passes(a, pipe, false), row->want);
-            assert_string_equal(all_passes(a, pipe, true), row->want);
+            int workers = pipe.workers ? pipe.workers : 1;
+            int all = workers * (pipe.replicas ? pipe.replicas : 1);
+            assert_string_equal(all_passes(a, &pipe, 1, false), row->want);
+            assert_string_equal(all_passes(a, &pipe, workers, false),
+                                row->want);
+            assert_string_equal(all_passes(a, &pipe, all, false), row->want);
+            assert_string_equal(all_passes(a, &pipe, 1, true), row->want);
         }
         arena_release(a);
     }

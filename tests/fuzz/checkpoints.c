@@ -59,7 +59,7 @@ open_pipeline(Arena *a, RtIter **out)
     IrModule *m = ir_parse(a, intern_new(a), d, file, text, strlen(text));
     if (!m || !ir_verify(m, d))
         fuzz_bug("the pipeline is no IR:\n%s", diag_text(d, a));
-    return rt_iter_new(m, m->iters.data[0], 2, &options, out);
+    return rt_iter_new(m, m->iters.data[0], &options, out);
 }
 
 static Status
@@ -78,7 +78,7 @@ take_steps(RtIter *it, int most)
 static Status
 go_on(RtIter *it, RtArchive *ar)
 {
-    TRY(rt_iter_archive(it, ar));
+    TRY(rt_iter_archive(it, ar, NULL));
     TRY(rt_archive_end(ar));
     if (rt_iter_passes(it) > 0)
         TRY(take_steps(it, MAX_STEPS));
@@ -115,7 +115,7 @@ make_in(Arena *a, RtIter **it, const char *folder, int steps)
     TRY(open_pipeline(a, it));
     TRY(rt_iter_open(*it, 0));
     TRY(take_steps(*it, steps));
-    TRY(rt_iter_archive(*it, &ar));
+    TRY(rt_iter_archive(*it, &ar, NULL));
     TRY(rt_checkpoints_open(folder, &owner, &c));
     rt_checkpoints_write(c, steps, &ar, NULL);
     Status st = rt_checkpoints_wait(c);

@@ -382,7 +382,7 @@ read_source(const char *source, const char *batch)
     IrModule *m = ir_parse(r.arena, r.names, r.diag, file, text, strlen(text));
     bool valid = m && ir_verify(m, r.diag);
     if (valid) {
-        Status st = rt_iter_new(m, m->iters.data[0], 1, &options, &it);
+        Status st = rt_iter_new(m, m->iters.data[0], &options, &it);
         if (!st)
             st = take_steps(it);
         valid = st ? refused(st) : true;

@@ -184,8 +184,7 @@ iter_of(Interp *in, const char *name, Feed **out)
                              .client = &client->base};
     Feed *feed = &in->feeds[i];
     if (!feed->it)
-        TRY(rt_iter_new(in->m, in->m->iters.data[i], in->num_replicas, &options,
-                        &feed->it));
+        TRY(rt_iter_new(in->m, in->m->iters.data[i], &options, &feed->it));
     *out = feed;
     return OK;
 }

@@ -3,6 +3,7 @@
  */
 #include "tests/unit/unit.h"
 #include "tests/unit/arena.h"
+#include "tests/unit/status.h"
 
 #include "runtime/checkpoint/archive.h"
 
@@ -117,6 +118,55 @@ what_does_not_fit_is_told(void **state)
     }
 }
 
+/* A part of one number, and another number after it. */
+static void
+archive_parts(uint64_t *in, uint64_t *after, RtArchive *ar)
+{
+    size_t begin = rt_archive_begin_part(ar);
+    rt_archive_u64(ar, in);
+    rt_archive_end_part(ar, begin);
+    rt_archive_u64(ar, after);
+}
+
+static void
+a_part_is_read_or_skipped(void **state)
+{
+    uint64_t in = 5, after = 7;
+    RtArchive to = rt_archive_writer(arena, 0);
+    (void)state;
+    archive_parts(&in, &after, &to);
+    in = after = 0;
+    RtArchive from = rt_archive_reader(arena, to.data, to.len);
+    archive_parts(&in, &after, &from);
+    assert_null(rt_archive_end(&from));
+    assert_true(in == 5 && after == 7);
+    after = 0;
+    from = rt_archive_reader(arena, to.data, to.len);
+    rt_archive_skip_part(&from);
+    rt_archive_u64(&from, &after);
+    assert_null(rt_archive_end(&from));
+    assert_int_equal(after, 7);
+}
+
+static void
+a_part_is_as_long_as_it_says(void **state)
+{
+    uint64_t in = 5, after = 7;
+    RtArchive to = rt_archive_writer(arena, 0);
+    (void)state;
+    archive_parts(&in, &after, &to);
+    to.data[0] = 9;
+    RtArchive from = rt_archive_reader(arena, to.data, to.len);
+    archive_parts(&in, &after, &from);
+    assert_status(rt_archive_end(&from), STATUS_INPUT,
+                  "a part of it is of another length");
+    to.data[0] = 17;
+    from = rt_archive_reader(arena, to.data, to.len);
+    rt_archive_skip_part(&from);
+    assert_status(rt_archive_end(&from), STATUS_INPUT,
+                  "it ends before 17 parts");
+}
+
 #define TEST(name)                                                             \
     cmocka_unit_test_setup_teardown(name, new_arena, release_arena)
 
@@ -128,6 +178,8 @@ main(void)
         TEST(a_cleared_state_has_its_room_and_nothing_else),
         TEST(every_truncation_is_refused),
         TEST(what_does_not_fit_is_told),
+        TEST(a_part_is_read_or_skipped),
+        TEST(a_part_is_as_long_as_it_says),
     };
     return cmocka_run_group_tests_name("state", tests, NULL, NULL);
 }

@@ -152,8 +152,8 @@ note_progress(RtRun *run)
     atomic_fetch_add_explicit(&run->main.num_ops, 1, memory_order_relaxed);
 }
 
-/* A checkpoint knows replicas, not devices: it can be resumed on any number of
- * devices.  Shared values are saved once, from the first device. */
+/* A checkpoint knows replicas, not devices or processes: it can be resumed on
+ * any number of them.  Shared values are saved once, from the first device. */
 static void
 shared_archive(RtRun *run, const RtExtent *e, int num_devices, RtArchive *ar)
 {
@@ -163,12 +163,12 @@ shared_archive(RtRun *run, const RtExtent *e, int num_devices, RtArchive *ar)
         int64_t rest = e->end - at;
         size_t n = rest < BLOCK_BYTES ? (size_t)rest : BLOCK_BYTES;
         if (!ar->reads)
-            rt_copy_out(block, rt_ptr_add(run->replicas[0].shared, (size_t)at),
+            rt_copy_out(block, rt_ptr_add(run->locals[0].shared, (size_t)at),
                         n);
         note_progress(run);
         rt_archive_bytes(ar, block, n);
         for (int i = 0; ar->reads && !ar->wrong && i < num_devices; i++)
-            rt_copy_in(rt_ptr_add(run->replicas[i * each].shared, (size_t)at),
+            rt_copy_in(rt_ptr_add(run->locals[i * each].shared, (size_t)at),
                        block, n);
     }
 }
@@ -177,18 +177,56 @@ static void
 own_archive(RtRun *run, const RtExtent *e, int replica, RtArchive *ar)
 {
     char block[BLOCK_BYTES];
+    bool is_here = rt_is_local(run, replica);
     RtDevicePtr base = run->replicas[replica].base;
+    assert(is_here || ar->reads);
     for (int64_t at = e->begin; at < e->end && !ar->wrong; at += BLOCK_BYTES) {
         int64_t rest = e->end - at;
         size_t n = rest < BLOCK_BYTES ? (size_t)rest : BLOCK_BYTES;
-        RtDevicePtr place = rt_ptr_add(base, (size_t)at);
         if (!ar->reads)
-            rt_copy_out(block, place, n);
+            rt_copy_out(block, rt_ptr_add(base, (size_t)at), n);
         note_progress(run);
         rt_archive_bytes(ar, block, n);
-        if (ar->reads && !ar->wrong)
-            rt_copy_in(place, block, n);
+        if (ar->reads && !ar->wrong && is_here)
+            rt_copy_in(rt_ptr_add(base, (size_t)at), block, n);
     }
+}
+
+static void
+own_values_archive(RtRun *run, const RtSafepoint *p, int first, int num,
+                   RtArchive *ar)
+{
+    for (int r = first; r < first + num; r++)
+        for (int i = 0; i < p->own.len; i++)
+            own_archive(run, &p->own.data[i], r, ar);
+}
+
+static void
+take_values(void *data, int rank, const void *part, size_t n)
+{
+    (void)rank;
+    rt_archive_bytes(data, (void *)part, n);
+}
+
+/* Of the replicas of all processes, to the chief's archive. */
+static Status
+gather_own_values(RtRun *run, const RtSafepoint *p, RtArchive *ar)
+{
+    RtArchive *part = &run->resume.part;
+    rt_archive_clear(part);
+    own_values_archive(run, p, run->first_local, run->num_local, part);
+    return rt_gather(run, part->data, part->len, take_values, ar);
+}
+
+/* What every replica has for itself: a process reads its own, but all are in
+ * the bytes. */
+static Status
+replicas_archive(RtRun *run, const RtSafepoint *p, RtArchive *ar)
+{
+    if (!ar->reads && run->group && p->own.len)
+        return gather_own_values(run, p, ar);
+    own_values_archive(run, p, 0, run->num_replicas, ar);
+    return OK;
 }
 
 static void
@@ -202,9 +240,6 @@ places_archive(RtRun *run, char *frame, const RtSafepoint *p, RtArchive *ar)
         shared_archive(run, &p->shared.data[i], run->num_devices, ar);
     for (int i = 0; i < p->first.len; i++)
         shared_archive(run, &p->first.data[i], 1, ar);
-    for (int r = 0; r < run->num_replicas; r++)
-        for (int i = 0; i < p->own.len; i++)
-            own_archive(run, &p->own.data[i], r, ar);
 }
 
 /* ---- main --------------------------------------------------------------- */
@@ -240,11 +275,12 @@ main_archive(RtRun *run, RtInvocation *main, int64_t *safepoint, RtArchive *ar)
     clock_archive(run, ar);
     if (*safepoint == AT_BEGINNING)
         return rt_archive_end(ar);
+    const RtSafepoint *p = &run->resume.safepoints[*safepoint];
     batches_archive(run->module, &run->main, ar);
     for (int r = 0; r < run->num_replicas; r++)
         batches_archive(run->module, &run->replicas[r], ar);
-    places_archive(run, main->call.base, &run->resume.safepoints[*safepoint],
-                   ar);
+    places_archive(run, main->call.base, p, ar);
+    TRY(replicas_archive(run, p, ar));
     for (int i = 0; i < run->module->iters.len; i++)
         TRY(rt_iter_archive(run->iterators[i].iter, ar, NULL));
     return rt_archive_end(ar);
@@ -292,7 +328,7 @@ rt_open_events(RtRun *run)
         if (r->read.wrong)
             return rt_archive_end(&r->read);
     }
-    if (!o->log_dir || !run->has_summary || o->load_only)
+    if (!o->log_dir || !run->has_summary || o->load_only || !rt_is_chief(run))
         return OK;
     return r->is_resuming && *r->events_name
                ? continue_events(run)
@@ -301,24 +337,41 @@ rt_open_events(RtRun *run)
 
 /* ---- beginning ---------------------------------------------------------- */
 
+static void
+note_newest(const RtRun *run, const RtCheckpoint *c)
+{
+    const RtOptions *o = run->options;
+    if (o->quiet)
+        return;
+    if (c->state)
+        fprintf(o->err, "resuming after step %lld, from \"%s\"\n",
+                (long long)c->step, c->path);
+    else
+        fprintf(o->err, "no checkpoint in \"%s\": beginning at the beginning\n",
+                o->checkpoint_dir);
+}
+
+/* The chief reads it, and gives it to the other processes, whose machines need
+ * not reach the file. */
 static Status
 read_newest(RtRun *run)
 {
     RtResume *r = &run->resume;
-    const RtOptions *o = run->options;
-    RtCheckpoint c;
+    RtCheckpoint c = {.state = NULL};
     r->arena = arena_new(NULL, "the checkpoint to resume from");
-    TRY(rt_checkpoints_newest(r->folder, r->arena, o->err, &c));
-    r->is_resuming = c.state != NULL;
-    r->read = rt_archive_reader(r->arena, c.state, c.len);
-    if (o->quiet)
+    if (rt_is_chief(run)) {
+        TRY(rt_checkpoints_newest(r->folder, r->arena, run->options->err, &c));
+        note_newest(run, &c);
+    }
+    int64_t len = c.state ? (int64_t)c.len : -1;
+    TRY(rt_broadcast(run, 0, &len, sizeof len));
+    r->is_resuming = len >= 0;
+    if (!r->is_resuming)
         return OK;
-    if (r->is_resuming)
-        fprintf(o->err, "resuming after step %lld, from \"%s\"\n",
-                (long long)c.step, c.path);
-    else
-        fprintf(o->err, "no checkpoint in \"%s\": beginning at the beginning\n",
-                o->checkpoint_dir);
+    char *state = rt_is_chief(run) ? (char *)c.state
+                                   : arena_alloc(r->arena, (size_t)len + 1);
+    TRY(rt_broadcast(run, 0, state, (size_t)len));
+    r->read = rt_archive_reader(r->arena, state, (size_t)len);
     return OK;
 }
 
@@ -329,10 +382,14 @@ rt_open_checkpoints(RtRun *run)
     const RtOptions *o = run->options;
     RtOwner owner = {run->plan->hash, (uint32_t)run->num_replicas,
                      (size_t)r->bytes};
-    if (!o->checkpoint_dir)
+    r->is_on = o->checkpoint_dir != NULL;
+    if (!r->is_on)
         return OK;
-    TRY(rt_checkpoints_open(o->checkpoint_dir, &owner, &r->folder));
-    return o->resume ? read_newest(run) : rt_checkpoints_expect_none(r->folder);
+    if (rt_is_chief(run))
+        TRY(rt_checkpoints_open(o->checkpoint_dir, &owner, &r->folder));
+    if (o->resume)
+        return read_newest(run);
+    return r->folder ? rt_checkpoints_expect_none(r->folder) : OK;
 }
 
 /* ---- going on ----------------------------------------------------------- */
@@ -341,10 +398,22 @@ rt_open_checkpoints(RtRun *run)
 static Status
 wait_for_disk(RtRun *run)
 {
+    if (!run->resume.folder)
+        return OK;
     rt_watchdog_suspend(run);
     Status st = rt_checkpoints_wait(run->resume.folder);
     rt_watchdog_resume(run);
     return st;
+}
+
+/* Of a process that is not the chief: its part, and nothing else. */
+static Status
+write_part(RtRun *run, int64_t safepoint)
+{
+    if (safepoint == AT_BEGINNING)
+        return OK;
+    const RtSafepoint *p = &run->resume.safepoints[safepoint];
+    return p->own.len ? gather_own_values(run, p, NULL) : OK;
 }
 
 static Status
@@ -352,6 +421,9 @@ write_checkpoint(RtInvocation *main, int64_t safepoint)
 {
     RtRun *run = main->executor->run;
     RtResume *r = &run->resume;
+    r->step = run->stats.steps;
+    if (!rt_is_chief(run))
+        return write_part(run, safepoint);
     TRY(wait_for_disk(run));
     rt_archive_clear(&r->written);
     rt_params_archive(run, &r->written);
@@ -361,7 +433,6 @@ write_checkpoint(RtInvocation *main, int64_t safepoint)
     if (rt_is_stopped(run)) /* by then prefetched steps may be cancelled */
         return rt_data_stopped();
     rt_checkpoints_write(r->folder, run->stats.steps, &r->written, run->events);
-    r->step = run->stats.steps;
     return OK;
 }
 
@@ -391,17 +462,33 @@ go_on(RtRun *run, RtInvocation *main)
     return OK;
 }
 
+/* The most that the replicas of this process have for themselves. */
+static size_t
+own_bytes(const RtRun *run)
+{
+    const RtResume *r = &run->resume;
+    int64_t most = 0;
+    for (int i = 0; i < r->num_safepoints; i++) {
+        int64_t bytes = bytes_of(&r->safepoints[i].own);
+        most = bytes > most ? bytes : most;
+    }
+    return (size_t)(most * run->num_local);
+}
+
 Status
 rt_resume(RtRun *run, RtInvocation *main)
 {
     RtResume *r = &run->resume;
-    if (!r->folder)
+    if (!r->is_on)
         return OK;
     if (!r->num_safepoints)
         return status_new(STATUS_USAGE,
                           "--checkpoint: main has no loop over a dataset, and "
                           "checkpoints are made after rounds of one");
-    r->written = rt_archive_writer(run->arena, (size_t)r->bytes);
+    if (rt_is_chief(run))
+        r->written = rt_archive_writer(run->arena, (size_t)r->bytes);
+    if (run->group)
+        r->part = rt_archive_writer(run->arena, own_bytes(run));
     if (run->options->load_only && !r->is_resuming)
         return OK;
     return r->is_resuming ? go_on(run, main) : begin(run, main);
@@ -431,8 +518,8 @@ has_lost_its_reader(const RtRun *run)
 static bool
 is_due(const RtRun *run)
 {
-    return run->stats.steps % run->options->every == 0 ||
-           rt_is_interrupted(run) || has_lost_its_reader(run);
+    return run->stats.steps % run->options->every == 0 || rt_stops_here(run) ||
+           (!run->group && has_lost_its_reader(run));
 }
 
 /* Flushes first: a line that a full disk did not take is printed again by the
@@ -442,7 +529,7 @@ rt_checkpoint(RtInvocation *main, int32_t safepoint)
 {
     RtRun *run = main->executor->run;
     assert(main->executor == &run->main);
-    if (!run->resume.folder || !is_due(run))
+    if (!run->resume.is_on || !is_due(run))
         return OK;
     double begin = rt_seconds();
     if (!has_lost_its_reader(run))

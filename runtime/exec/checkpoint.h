@@ -23,8 +23,10 @@ typedef struct RtSafepoint {
 } RtSafepoint;
 
 typedef struct RtResume {
-    RtCheckpoints *folder; /* NULL: none are made */
-    RtArchive written;     /* of the last one */
+    bool is_on;            /* checkpoints are made */
+    RtCheckpoints *folder; /* the chief's; NULL: it is not open */
+    RtArchive written;     /* of the last one; but for the chief, its part */
+    RtArchive part;        /* the chief's, in a job: values of its replicas */
     int64_t step;          /* after which it was made */
     int64_t bytes;         /* about what it takes */
     RtSafepoint *safepoints;

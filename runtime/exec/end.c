@@ -49,6 +49,17 @@ note_resume(const RtRun *run, Loc loc)
                   (long long)rt_checkpoints_last(run->resume.folder));
 }
 
+static void
+note_replica(const RtRun *run, const RtExecutor *replica, Loc loc)
+{
+    if (run->size > 1)
+        diag_note(run->plan->diag, loc, "on replica %d, device %s of rank %d",
+                  replica->replica, replica->device->name, run->rank);
+    else
+        diag_note(run->plan->diag, loc, "on replica %d, device %s",
+                  replica->replica, replica->device->name);
+}
+
 /* The fault of an executor, which may be NULL. */
 static Status
 status_of_fault(const RtRun *run, RtFault *f, const RtExecutor *executor)
@@ -61,12 +72,10 @@ status_of_fault(const RtRun *run, RtFault *f, const RtExecutor *executor)
     }
     diag_error(d, f->op->loc, "%s", str_text(&f->text));
     add_notes(d, &f->notes);
-    if (f->late) {
+    if (f->late)
         note_resume(run, f->op->loc);
-    } else if (executor && executor->replica >= 0 && run->num_replicas > 1) {
-        diag_note(d, f->op->loc, "on replica %d, device %s", executor->replica,
-                  executor->device->name);
-    }
+    else if (executor && executor->replica >= 0 && run->num_replicas > 1)
+        note_replica(run, executor, f->op->loc);
     return status_new(f->kind, "%s", str_text(&f->text));
 }
 
@@ -95,7 +104,8 @@ status_of_interrupt(const RtRun *run)
                         steps, last);
     else
         st = status_new(STATUS_STOPPED, "interrupted after %lld steps%s", steps,
-                        folder ? "; --resume goes on from there" : "");
+                        run->resume.is_on ? "; --resume goes on from there"
+                                          : "");
     return rt_show_notes(run, &w->unfinished, st);
 }
 
@@ -106,8 +116,8 @@ rt_status_of_fault(RtRun *run)
 {
     if (run->main.fault.op)
         return status_of_fault(run, &run->main.fault, &run->main);
-    for (int i = 0; i < run->num_replicas; i++) {
-        RtExecutor *executor = &run->replicas[i];
+    for (int i = 0; i < run->num_local; i++) {
+        RtExecutor *executor = &run->locals[i];
         if (executor->fault.op)
             return status_of_fault(run, &executor->fault, executor);
     }
@@ -118,8 +128,14 @@ Status
 rt_status_of_stop(RtRun *run)
 {
     RtFault *late = &run->watchdog.fault;
-    return late->op ? status_of_fault(run, late, NULL)
-                    : status_of_interrupt(run);
+    if (late->op)
+        return status_of_fault(run, late, NULL);
+    if (run->group && !rt_stops_here(run) && !rt_is_interrupted(run))
+        return status_new(STATUS_STOPPED,
+                          "stopped after %lld steps with the other processes "
+                          "of the job",
+                          (long long)atomic_load(&run->watchdog.steps));
+    return status_of_interrupt(run);
 }
 
 /* No thread waits any more, and only the first fault is sure to be complete. */

@@ -49,6 +49,7 @@ struct RtFunction {
     int num_ops, num_safepoints;
     IrOps positions; /* what TfdCall.at counts */
     int num_in, num_out;
+    bool prints_each;             /* lines of each replica */
     VEC(const RtHostOp *) starts; /* collectives, in order */
 };
 
@@ -57,7 +58,7 @@ typedef Status RtOpPrepare(RtRun *run, RtFunction *fn, RtHostOp *h);
 
 /* A kind of operation that the runtime executes; prepare is NULL for others. */
 typedef struct RtHostOpInfo {
-    unsigned where; /* allowed contexts: a bit for each IrFuncKind */
+    unsigned where;     /* allowed contexts: a bit for each IrFuncKind */
     bool only_enqueues; /* in programs that are ahead of their devices */
     RtOpRun *run;
     RtOpPrepare *prepare;

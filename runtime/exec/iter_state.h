@@ -5,12 +5,14 @@
 #define TFD_RUNTIME_EXEC_ITER_STATE_H
 
 #include "runtime/data/data.h"
+#include "runtime/exec/agreement.h"
 #include "runtime/exec/executor.h"
 
 struct RtIterBinding {
     const IrIter *ir;
     RtIter *iter;
     int64_t bound, all_bound; /* of the rows of a replica, and of all */
+    RtNextStep agreed;        /* with the other processes */
     const RtHostOp *next;     /* one that takes its steps; NULL: none does */
     int64_t *slots;  /* of devices with memory of their own: where in each
                         replica's arena a step is copied, for each component */

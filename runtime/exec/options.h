@@ -10,6 +10,8 @@
 #include <stdio.h>
 #include "ir/base/status.h"
 #include "ir/plan/plan.h"
+#include "runtime/cluster/group/group.h"
+#include "runtime/coll/coll.h"
 #include "runtime/hal/wait.h"
 
 typedef struct RtSet {
@@ -41,6 +43,12 @@ typedef struct RtOptions {
     bool load_only;        /* all is made ready, but main is not called */
     FILE *out;             /* what the program prints */
     FILE *err;
+    /* The run is one of the group's processes, each of which has its share of
+     * the replicas; NULL: it is alone.  Used by one run, which does not close
+     * it. */
+    RtGroup *group;
+    /* Opens the communicator of their replicas; NULL: rt_coll_open. */
+    Status (*open_coll)(const RtCommConfig *config, RtColl **out);
     /* Seconds on a clock, for all waits; NULL: rt_seconds. */
     RtClock *clock;
     const atomic_bool *interrupted; /* set: stop soon; NULL: never */

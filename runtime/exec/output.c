@@ -4,7 +4,9 @@
 #include "runtime/exec/output.h"
 
 #include <errno.h>
+#include <limits.h>
 #include "ir/base/io/file.h"
+#include "runtime/checkpoint/archive.h"
 #include "runtime/exec/run_state.h"
 
 Status
@@ -23,12 +25,17 @@ void
 rt_print(RtRun *run, const char *text, size_t len)
 {
     FILE *out = run->options->out;
+    if (!rt_is_chief(run))
+        return;
     rt_progress_clear(&run->progress);
     if (run->out_error)
         return;
     if (fwrite(text, 1, len, out) < len || ferror(out))
         run->out_error = errno;
 }
+
+/* ---- lines of replicas ----------------------------------------------------
+ */
 
 /* Line i of a replica, if it printed that many. */
 static void
@@ -42,8 +49,8 @@ write_line(RtRun *run, const RtLines *lines, int i)
         rt_print(run, lines->text.data + begin, end - begin);
 }
 
-void
-rt_print_lines(RtRun *run)
+static void
+write_lines(RtRun *run)
 {
     int most = 0;
     for (int r = 0; r < run->num_replicas; r++) {
@@ -54,8 +61,74 @@ rt_print_lines(RtRun *run)
         for (int r = 0; r < run->num_replicas; r++)
             write_line(run, &run->replicas[r].lines, i);
     }
+}
+
+static void
+forget_lines(RtRun *run)
+{
     for (int r = 0; r < run->num_replicas; r++) {
         run->replicas[r].lines.lines.len = 0;
         run->replicas[r].lines.text.len = 0;
     }
+}
+
+/* ---- lines of other processes ---------------------------------------------
+ */
+
+/* For each replica: how many lines, the end of each, the text. */
+static void
+lines_archive(RtExecutor *replica, RtArchive *ar)
+{
+    RtLines *l = &replica->lines;
+    int64_t count = l->lines.len, end = 0;
+    rt_archive_count(ar, &count, INT_MAX, sizeof end);
+    if (ar->reads)
+        l->lines.len = 0;
+    for (int i = 0; i < count; i++) {
+        end = ar->reads ? 0 : (int64_t)l->lines.data[i].end;
+        rt_archive_i64(ar, &end, end, INT64_MAX);
+        if (ar->reads)
+            VEC_PUSH(replica->arena, l->lines, ((RtLine){(size_t)end, 0}));
+    }
+    count = (int64_t)l->text.len;
+    rt_archive_count(ar, &count, INT64_MAX, 1);
+    if (ar->reads) {
+        l->text.len = 0;
+        str_addn(&l->text, ar->data + ar->at, (size_t)count);
+        ar->at += (size_t)count;
+    } else {
+        rt_archive_bytes(ar, l->text.data, (size_t)count);
+    }
+}
+
+static void
+take_lines(void *data, int rank, const void *part, size_t n)
+{
+    RtRun *run = data;
+    RtArchive ar = rt_archive_reader(run->arena, part, n);
+    for (int i = 0; rank != run->rank && i < run->num_local; i++)
+        lines_archive(&run->replicas[rank * run->num_local + i], &ar);
+}
+
+static Status
+gather_lines(RtRun *run)
+{
+    RtArchive *ar = &run->lines;
+    if (!ar->arena)
+        *ar = rt_archive_writer(run->arena, 0);
+    rt_archive_clear(ar);
+    for (int i = 0; i < run->num_local; i++)
+        lines_archive(&run->locals[i], ar);
+    return rt_gather(run, ar->data, ar->len, take_lines, run);
+}
+
+Status
+rt_print_lines(RtRun *run, bool all_have_lines)
+{
+    Status st = OK;
+    if (run->group && all_have_lines)
+        st = gather_lines(run);
+    write_lines(run);
+    forget_lines(run);
+    return st;
 }

@@ -91,13 +91,13 @@ static void
 add_replicas(RtRun *run, Arena *a, RtNotes *to)
 {
     int32_t at;
-    for (int i = 0; i < run->num_replicas && to->len < MAX_STRAGGLERS; i++) {
-        const RtExecutor *executor = &run->replicas[i];
+    for (int i = 0; i < run->num_local && to->len < MAX_STRAGGLERS; i++) {
+        const RtExecutor *executor = &run->locals[i];
         const IrOp *op = rt_position(executor, &at);
         if (op && is_straggler(op))
             add_note(a, to,
-                     arena_printf(a, "replica %d, device %s,", i,
-                                  executor->device->name),
+                     arena_printf(a, "replica %d, device %s,",
+                                  executor->replica, executor->device->name),
                      op);
     }
 }

@@ -5,6 +5,8 @@
 #define TFD_RUNTIME_EXEC_RUN_STATE_H
 
 #include "ir/device/device.h"
+#include "runtime/cluster/group/group.h"
+#include "runtime/exec/agreement.h"
 #include "runtime/exec/checkpoint.h"
 #include "runtime/exec/counters.h"
 #include "runtime/exec/function.h"
@@ -33,29 +35,37 @@ struct RtRun {
     RtColl *coll;
     RtWatchdog watchdog;
     double timeout; /* of collectives */
-    int num_replicas;
-    int num_devices;
-    int replicas_each; /* on a device, next to one another */
+    RtGroup *group; /* with the other processes of the job; NULL: none */
+    int rank, size; /* of this process, in the job */
+    int local_rank, local_size; /* and on its machine */
+    int num_replicas;           /* of all processes */
+    int first_local, num_local; /* those of this process */
+    int num_devices;            /* of this process, as all that follows */
+    int replicas_each;          /* on a device, next to one another */
     IrDevices device_list;
     const RtDeviceCaps *caps; /* of all of them */
     bool enqueues;            /* device programs are q_NAME */
     RtDevice **devices;       /* NULL: not opened */
     RtDeviceCode device_code; /* that they have loaded */
     RtExecutor main;
-    RtExecutor *replicas;
-    Map *fns;                      /* name -> RtFunction */
-    Scalar *params;                /* as the module's params */
+    RtExecutor *replicas; /* of all processes, by number: those of others have
+                             sizes of batches, but no device */
+    RtExecutor *locals;   /* the first of this process among them */
+    Map *fns;             /* name -> RtFunction */
+    Scalar *params;       /* as the module's params */
     RtIterBinding *iterators;      /* as the module's iters */
     VEC(RtElementCall *) elements; /* dataset functions in use */
     VEC(RtLaunch *) launches;
     const RtLaunch *last_launch; /* that was executed */
-    int64_t arena_bytes; /* of a replica */
+    int64_t arena_bytes;         /* of a replica */
     int64_t own_begin;   /* of those of a device's later ones: before it nothing
                             is used */
     int64_t dims_offset; /* in it: its executor's dims, where programs cannot */
     size_t dims_bytes;   /* read the host's memory; else no bytes */
     int max_operands;    /* of the operations that need scratch */
     int64_t max_text_bytes; /* of what one of them prints */
+    RtArchive lines;       /* of its replicas, for the chief */
+    RtAgreement agreement;  /* with the other processes */
     RtStats stats;
     RtProgress progress;
     struct RtComparison *comparison; /* NULL: nothing is compared */
@@ -63,5 +73,26 @@ struct RtRun {
     RtEvents *events; /* of summary; NULL: not recorded */
     RtResume resume;
 };
+
+/* Whether the effects of main in this process are those of the job: rank 0's
+ * are. */
+static inline bool
+rt_is_chief(const RtRun *run)
+{
+    return run->rank == 0;
+}
+
+/* The process with that replica. */
+static inline int
+rt_rank_of(const RtRun *run, int replica)
+{
+    return replica / run->num_local;
+}
+
+static inline bool
+rt_is_local(const RtRun *run, int replica)
+{
+    return rt_rank_of(run, replica) == run->rank;
+}
 
 #endif

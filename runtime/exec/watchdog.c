@@ -47,6 +47,8 @@ rt_stop(RtRun *run)
 {
     atomic_store(&run->watchdog.stop, EXEC_STOPPED);
     run->coll->ops->abort(run->coll);
+    if (run->group)
+        run->group->ops->abort(run->group);
 }
 
 void
@@ -96,8 +98,8 @@ note_moves(RtRun *run, double now)
 {
     RtWatchdog *w = &run->watchdog;
     bool moved = update_sample(&w->seen[0], &run->main);
-    for (int i = 0; i < run->num_replicas; i++)
-        moved |= update_sample(&w->seen[1 + i], &run->replicas[i]);
+    for (int i = 0; i < run->num_local; i++)
+        moved |= update_sample(&w->seen[1 + i], &run->locals[i]);
     if (moved || w->moved == 0)
         w->moved = now;
 }
@@ -121,8 +123,8 @@ static bool
 waits_for_others(const RtRun *run)
 {
     int32_t at;
-    for (int i = 0; i < run->num_replicas; i++) {
-        const IrOp *op = rt_position(&run->replicas[i], &at);
+    for (int i = 0; i < run->num_local; i++) {
+        const IrOp *op = rt_position(&run->locals[i], &at);
         if (op && ir_op_is_done(op->kind))
             return true;
     }
@@ -177,8 +179,8 @@ check_time(RtRun *run, double now)
         give_up(run, op);
 }
 
-/* With checkpoints the current step is finished (D19), unless it takes so long
- * that it may never end. */
+/* With checkpoints the current step is finished (D19), and those of a job all
+ * agree on a step, unless it takes so long that it may never end. */
 static void
 check_interrupt(RtRun *run, double now)
 {
@@ -187,12 +189,12 @@ check_interrupt(RtRun *run, double now)
     if (w->interrupted == 0)
         w->interrupted = now;
     double patience = fmax(PATIENCE, USUAL_STEPS * w->longest);
-    if (run->resume.folder &&
+    if ((run->resume.is_on || run->group) &&
         now - w->interrupted < fmin(run->timeout, patience))
         return;
     const IrOp *op = rt_position(&run->main, &at);
     w->wants_data = op && rt_waits_for_data(op);
-    if (run->resume.folder)
+    if (run->resume.is_on)
         rt_add_stragglers(run, w->arena, &w->unfinished);
     rt_stop(run);
 }
@@ -299,8 +301,7 @@ rt_watchdog_start(RtRun *run)
 {
     RtWatchdog *w = &run->watchdog;
     w->arena = arena_new(NULL, "the watchdog");
-    w->seen =
-        NEW_ARRAY(w->arena, RtProgressSample, (size_t)run->num_replicas + 1);
+    w->seen = NEW_ARRAY(w->arena, RtProgressSample, (size_t)run->num_local + 1);
     TRY(thread_start(&w->thread, watch, run, "the watchdog"));
     w->has_thread = true;
     return OK;

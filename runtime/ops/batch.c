@@ -119,7 +119,7 @@ copy_to_slots(const RtRun *run, const RtIterBinding *it, bool next,
         RtQueue *q = d->queues[QUEUE_COPY];
         d->ops->wait_event(q, it->taken[i]);
         for (int k = 0; k < each; k++)
-            copy_to_slot(run, it, &run->replicas[i * each + k], next);
+            copy_to_slot(run, it, &run->locals[i * each + k], next);
         copied[i] = d->ops->record(q);
     }
 }
@@ -143,7 +143,7 @@ copy_from_slots(const RtRun *run, const RtIterBinding *it, const RtHostOp *h)
         RtQueue *q = d->queues[QUEUE_COMPUTE];
         d->ops->wait_event(q, it->copied[i]);
         for (int k = 0; k < each; k++)
-            copy_from_slot(it, h, q, &run->replicas[i * each + k]);
+            copy_from_slot(it, h, q, &run->locals[i * each + k]);
         it->taken[i] = d->ops->record(q);
     }
 }
@@ -166,7 +166,7 @@ copy_to_rows(const RtRun *run, const RtIterBinding *it, const RtHostOp *h)
         RtDevice *d = run->devices[i];
         RtQueue *q = d->queues[QUEUE_COMPUTE];
         for (int k = 0; k < each; k++)
-            copy_to_row(it, h, q, &run->replicas[i * each + k]);
+            copy_to_row(it, h, q, &run->locals[i * each + k]);
         it->copied[i] = d->ops->record(q);
     }
 }
@@ -198,8 +198,8 @@ can_copy_ahead(const RtRun *run, const RtIterBinding *it)
     if (!it->slots || it->is_ahead ||
         !rt_iter_is_ahead(it->iter, run->devices[0]->caps->is_repeatable))
         return false;
-    for (int r = 0; it->ir->rows >= 0 && r < run->num_replicas; r++)
-        if (rt_iter_next_rows(it->iter, r) > it->bound)
+    for (int i = 0; it->ir->rows >= 0 && i < run->num_local; i++)
+        if (rt_iter_next_rows(it->iter, run->first_local + i) > it->bound)
             return false;
     return true;
 }

@@ -2,7 +2,9 @@
  * fetch.c - param, now, fetch
  */
 #include <string.h>
+#include "ir/analysis/per_replica.h"
 #include "ir/base/message.h"
+#include "runtime/exec/end.h"
 #include "runtime/exec/run_state.h"
 #include "runtime/hal/wait.h"
 #include "runtime/ops/host_ops.h"
@@ -36,9 +38,11 @@ rt_op_param(RtInvocation *inv, const RtHostOp *h)
 int32_t
 rt_op_now(RtInvocation *inv, const RtHostOp *h)
 {
-    double now = rt_seconds() + inv->executor->run->now_offset;
+    RtRun *run = inv->executor->run;
+    double now = rt_seconds() + run->now_offset;
+    Status st = rt_broadcast(run, 0, &now, sizeof now);
     rt_write_value(inv, &h->out[0], &now);
-    return EXEC_OK;
+    return st ? rt_fault_status(inv, h, st) : EXEC_OK;
 }
 
 /* ---- fetch, fetch_var -------------------------------------------------- */
@@ -55,15 +59,32 @@ rt_prepare_fetch(RtRun *run, RtFunction *fn, RtHostOp *h)
     return OK;
 }
 
-/* The size depends on the replica where the value was made. */
+/* Bytes that the process with a replica has copied to the host, to the mains of
+ * all. */
+static int32_t
+share(RtInvocation *inv, const RtHostOp *h, int replica, void *bytes, size_t n)
+{
+    RtRun *run = inv->executor->run;
+    Status st = rt_devices_status(run);
+    if (!st)
+        st = rt_broadcast(run, rt_rank_of(run, replica), bytes, n);
+    return st ? rt_fault_status(inv, h, st) : EXEC_OK;
+}
+
+/* The size depends on the replica where the value was made.  What is equal on
+ * all replicas a process has itself. */
 int32_t
 rt_op_fetch(RtInvocation *inv, const RtHostOp *h)
 {
-    RtRun *run = inv->executor->run;
-    const RtExecutor *replica = &run->replicas[ir_int(h->op, A_replica)];
-    rt_copy_out(rt_host_value(inv, &h->out[0]), rt_row(replica, &h->in[0]),
-                rt_value_bytes(&h->in[0], replica->dims));
-    return EXEC_OK;
+    const RtRun *run = inv->executor->run;
+    int number = (int)ir_int(h->op, A_replica);
+    const RtExecutor *replica = &run->replicas[number];
+    size_t n = rt_value_bytes(&h->in[0], replica->dims);
+    void *to = rt_host_value(inv, &h->out[0]);
+    bool is_equal = h->op->operands[0]->type.locality == LOCAL_MIRRORED;
+    if (is_equal || rt_is_local(run, number))
+        rt_copy_out(to, rt_row(is_equal ? run->locals : replica, &h->in[0]), n);
+    return is_equal ? EXEC_OK : share(inv, h, number, to, n);
 }
 
 Status
@@ -81,9 +102,14 @@ rt_prepare_fetch_var(RtRun *run, RtFunction *fn, RtHostOp *h)
 int32_t
 rt_op_fetch_var(RtInvocation *inv, const RtHostOp *h)
 {
-    const RtExecutor *first = &inv->executor->run->replicas[0];
-    rt_copy_out(rt_host_value(inv, &h->out[0]),
-                rt_ptr_add(first->base, (size_t)h->var->place.offset),
-                rt_value_bytes(&h->out[0], first->dims));
-    return EXEC_OK;
+    const RtRun *run = inv->executor->run;
+    const RtExecutor *first = run->locals;
+    size_t n = rt_value_bytes(&h->out[0], run->replicas[0].dims);
+    void *to = rt_host_value(inv, &h->out[0]);
+    bool is_equal =
+        ir_var_is_shared(h->var) && h->var->type.locality != LOCAL_ON;
+    if (is_equal || rt_is_chief(run))
+        rt_copy_out(to, rt_ptr_add(first->base, (size_t)h->var->place.offset),
+                    n);
+    return is_equal ? EXEC_OK : share(inv, h, 0, to, n);
 }

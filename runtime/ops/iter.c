@@ -150,7 +150,7 @@ rt_open_iterators(RtRun *run)
         RtIterBinding *it = &run->iterators[i];
         TRY(rt_iter_new(run->module, it->ir, &options, &it->iter));
     }
-    return OK;
+    return rt_prepare_agreement(run);
 }
 
 void
@@ -239,10 +239,12 @@ passes_of(const RtRun *run, const IrIter *ir)
 int32_t
 rt_op_iter_open(RtInvocation *inv, const RtHostOp *h)
 {
-    const RtRun *run = inv->executor->run;
+    RtRun *run = inv->executor->run;
     RtIterBinding *it = h->iterator;
     rt_end_copies(run, it);
-    Status st = rt_iter_open(it->iter, passes_of(run, it->ir));
+    Status st = rt_agree_on_open(run, it);
+    if (!st)
+        st = rt_iter_open(it->iter, passes_of(run, it->ir));
     return st ? rt_fault_status(inv, h, st) : EXEC_OK;
 }
 
@@ -251,12 +253,20 @@ rt_op_iter_has_next(RtInvocation *inv, const RtHostOp *h)
 {
     bool more = false;
     double begin = rt_seconds();
-    Status st = rt_iter_has_next(h->iterator->iter, &more);
+    Status st = rt_agree_on_next(inv->executor->run, h->iterator, &more);
     inv->executor->run->stats.data += rt_seconds() - begin;
     if (st)
         return rt_fault_status(inv, h, st);
     *rt_host_value(inv, &h->out[0]) = more;
     return EXEC_OK;
+}
+
+/* Of the current step. */
+static int64_t
+rows_of(const RtIterBinding *it, int replica)
+{
+    return it->agreed.rows ? it->agreed.rows[replica]
+                           : rt_iter_rows(it->iter, replica);
 }
 
 /* Every executor knows the rows of every replica. */
@@ -266,7 +276,7 @@ set_replica_rows(RtExecutor *executor, const RtIterBinding *it,
 {
     for (int i = 0; i < list->len; i++) {
         RtReplicaWord w = list->data[i];
-        executor->dims[w.word] = rt_iter_rows(it->iter, w.replica);
+        executor->dims[w.word] = rows_of(it, w.replica);
     }
 }
 
@@ -277,9 +287,11 @@ static bool
 set_batch(RtRun *run, const RtHostOp *h)
 {
     const RtIterBinding *it = h->iterator;
-    int64_t all = rt_iter_all_rows(it->iter), before = 0;
+    int64_t all = 0, before = 0;
+    for (int r = 0; r < run->num_replicas; r++)
+        all += rows_of(it, r);
     for (int r = 0; r < run->num_replicas; r++) {
-        int64_t rows = rt_iter_rows(it->iter, r);
+        int64_t rows = rows_of(it, r);
         if (rows > it->bound)
             return false;
         run->replicas[r].batches[h->batch] =
@@ -289,7 +301,7 @@ set_batch(RtRun *run, const RtHostOp *h)
     }
     set_replica_rows(&run->main, it, h->replica_rows);
     IrBatchSizes *own = &run->main.batches[h->batch];
-    own->n = rt_iter_rows(it->iter, 0);
+    own->n = rows_of(it, 0);
     own->N = all;
     return all <= it->all_bound;
 }
@@ -300,7 +312,7 @@ rt_op_iter_next(RtInvocation *inv, const RtHostOp *h)
     RtRun *run = inv->executor->run;
     double begin = rt_seconds();
     bool more = true;
-    Status st = rt_iter_has_next(h->iterator->iter, &more);
+    Status st = rt_agree_on_next(run, h->iterator, &more);
     if (!more)
         return rt_fault(inv, h, STATUS_INPUT,
                         "\"next\" finds no more elements: has_next tells "
@@ -310,6 +322,7 @@ rt_op_iter_next(RtInvocation *inv, const RtHostOp *h)
         st = rt_iter_next(h->iterator->iter);
     if (st)
         return rt_fault_status(inv, h, st);
+    rt_agreed_step_is_taken(run, h->iterator);
     if (h->batch >= 0 && !set_batch(run, h))
         return rt_fault(inv, h, STATUS_INPUT,
                         "a batch of \"%s\" is larger than the plan allows",

@@ -61,7 +61,7 @@ struct RtLaunch {
     Sizes *sizes;               /* for each device */
     int64_t *staged;            /* for each operand: where a host value goes */
     Copied *copied;             /* and what is there */
-    RtInvocation *plain;        /* for each replica */
+    RtInvocation *plain;        /* for each replica of this process */
     RtInvocation *filled;
     RtProgramLaunch *programs; /* for each device, with the event of its end */
     RtEvent *ends;
@@ -271,10 +271,10 @@ init_sizes(RtRun *run, RtLaunch *l)
 }
 
 static void
-bind(RtRun *run, RtLaunch *l, int replica)
+bind(RtRun *run, RtLaunch *l, int local)
 {
     const IrOp *op = l->h->op;
-    RtExecutor *executor = &run->replicas[replica];
+    RtExecutor *executor = &run->locals[local];
     const int64_t *dims = dims_of(run, executor);
     RtDevicePtr *in =
         NEW_ARRAY(run->arena, RtDevicePtr, (size_t)op->num_operands);
@@ -284,10 +284,10 @@ bind(RtRun *run, RtLaunch *l, int replica)
         in[i] = operand_place(l, executor, i);
     for (int i = 0; i < op->num_results; i++)
         out[i] = rt_row(executor, &l->h->out[i]);
-    rt_program_invocation_init(&l->plain[replica], l->program, executor, in,
-                               out, dims);
+    rt_program_invocation_init(&l->plain[local], l->program, executor, in, out,
+                               dims);
     if (l->full)
-        rt_program_invocation_init(&l->filled[replica], l->full, executor, in,
+        rt_program_invocation_init(&l->filled[local], l->full, executor, in,
                                    out, dims);
 }
 
@@ -295,15 +295,15 @@ bind(RtRun *run, RtLaunch *l, int replica)
 static void
 link_calls(const RtRun *run, RtInvocation *calls)
 {
-    for (int r = 0; r + 1 < run->num_replicas; r++)
-        if (run->replicas[r].device == run->replicas[r + 1].device)
-            calls[r].call.next = &calls[r + 1].call;
+    for (int i = 0; i + 1 < run->num_local; i++)
+        if (run->locals[i].device == run->locals[i + 1].device)
+            calls[i].call.next = &calls[i + 1].call;
 }
 
 void
 rt_bind_launches(RtRun *run)
 {
-    size_t n = (size_t)run->num_replicas;
+    size_t n = (size_t)run->num_local;
     for (int i = 0; i < run->launches.len; i++) {
         RtLaunch *l = run->launches.data[i];
         l->plain = NEW_ARRAY(run->arena, RtInvocation, n);
@@ -313,8 +313,8 @@ rt_bind_launches(RtRun *run)
         l->ends = NEW_ARRAY(run->arena, RtEvent, (size_t)run->num_devices);
         init_copied(run, l);
         init_sizes(run, l);
-        for (int r = 0; r < run->num_replicas; r++)
-            bind(run, l, r);
+        for (int k = 0; k < run->num_local; k++)
+            bind(run, l, k);
         link_calls(run, l->plain);
         if (l->full)
             link_calls(run, l->filled);
@@ -401,7 +401,7 @@ match_sizes(const RtRun *run, const RtLaunch *l, const RtExecutor *first,
 static int
 number_of_sizes(const RtRun *run, RtLaunch *l, int device)
 {
-    const RtExecutor *first = &run->replicas[device * run->replicas_each];
+    const RtExecutor *first = &run->locals[device * run->replicas_each];
     int each = run->replicas_each * l->batches.len * BATCH_WORDS;
     Sizes *s = &l->sizes[device];
     if (!run->enqueues)
@@ -428,12 +428,12 @@ has_full_batches(const RtLaunch *l, const int64_t *dims)
 /* The calls of the variant that the replicas of a device run: that for full
  * batches if all of them have full ones. */
 static RtInvocation *
-choose_variant(const RtLaunch *l, const RtExecutor *first, int num_replicas)
+choose_variant(const RtRun *run, const RtLaunch *l, const RtExecutor *first)
 {
     bool full = l->full != NULL;
-    for (int i = 0; full && i < num_replicas; i++)
+    for (int i = 0; full && i < run->replicas_each; i++)
         full = has_full_batches(l, first[i].dims);
-    return (full ? l->filled : l->plain) + first->replica;
+    return (full ? l->filled : l->plain) + (first - run->locals);
 }
 
 static void
@@ -442,8 +442,8 @@ launch_on(RtInvocation *main, RtLaunch *l, int device)
     RtRun *run = main->executor->run;
     RtDevice *d = run->devices[device];
     int each = run->replicas_each;
-    RtExecutor *first = &run->replicas[device * each];
-    RtInvocation *inv = choose_variant(l, first, each);
+    RtExecutor *first = &run->locals[device * each];
+    RtInvocation *inv = choose_variant(run, l, first);
     copy_operands(main, l, first);
     for (int i = 0; i < each; i++) {
         copy_dims(run, &first[i]);
@@ -500,13 +500,13 @@ static void
 drop_what_never_came(RtRun *run)
 {
     int met = INT_MAX;
-    for (int i = 0; i < run->num_replicas; i++) {
-        const RtFault *f = &run->replicas[i].fault;
+    for (int i = 0; i < run->num_local; i++) {
+        const RtFault *f = &run->locals[i].fault;
         if (f->op && f->started < met)
             met = f->started;
     }
-    for (int i = 0; i < run->num_replicas; i++)
-        drop_after(&run->replicas[i], met);
+    for (int i = 0; i < run->num_local; i++)
+        drop_after(&run->locals[i], met);
 }
 
 /* Waits for all replicas, whatever the status of each; a fault takes precedence
@@ -528,6 +528,17 @@ wait_for_all(RtRun *run, const RtLaunch *l)
     return end;
 }
 
+/* The failure of an exchange with other processes is of less interest than that
+ * of the program. */
+static int32_t
+end_of_launch(RtInvocation *inv, const RtHostOp *h, int32_t end, Status st)
+{
+    if (st && end == EXEC_OK)
+        return rt_fault_status(inv, h, st);
+    status_free(st);
+    return end;
+}
+
 int32_t
 rt_op_launch(RtInvocation *inv, const RtHostOp *h)
 {
@@ -539,10 +550,18 @@ rt_op_launch(RtInvocation *inv, const RtHostOp *h)
     for (int i = 0; i < run->num_devices; i++)
         launch_on(inv, l, i);
     rt_copy_ahead(run);
+    Status st = rt_agree_ahead(run);
     int32_t end = wait_for_all(run, l);
     run->stats.devices += rt_seconds() - begin;
     run->stats.launches++;
-    if (!rt_has_lost_device(run))
-        rt_print_lines(run);
-    return end;
+    if (rt_has_lost_device(run)) {
+        status_free(st);
+        return end;
+    }
+    Status printed = rt_print_lines(run, l->program->prints_each);
+    if (st)
+        status_free(printed);
+    else
+        st = printed;
+    return end_of_launch(inv, h, end, st);
 }

@@ -50,6 +50,7 @@ rt_prepare_print(RtRun *run, RtFunction *fn, RtHostOp *h)
 {
     TRY(rt_check_format(run, fn, h, 0));
     h->each = ir_int(h->op, A_each) != 0;
+    fn->prints_each |= h->each;
     return OK;
 }
 
@@ -125,6 +126,8 @@ rt_op_print(RtInvocation *inv, const RtHostOp *h)
     RtLines *lines = &executor->lines;
     bool by_main = executor->replica < 0;
     bool has_line = executor->replica <= 0 || h->each;
+    if (by_main && !rt_is_chief(executor->run))
+        return EXEC_OK;
     if (is_ahead(executor))
         return defer(inv, h, has_line);
     if (by_main)

@@ -68,9 +68,11 @@ checkpoint_of(RtInvocation *inv, const RtHostOp *h, int first)
 static int32_t
 finish(Checkpoint *c, Status st)
 {
-    int32_t end =
-        st ? rt_fault(c->inv, c->op, status_kind(st), "%s", status_message(st))
-           : EXEC_OK;
+    bool is_stopped = st && status_kind(st) == STATUS_STOPPED;
+    int32_t end = is_stopped ? EXEC_STOPPED
+                  : st       ? rt_fault(c->inv, c->op, status_kind(st), "%s",
+                                        status_message(st))
+                             : EXEC_OK;
     status_free(st);
     arena_release(c->arena);
     return end;
@@ -107,6 +109,8 @@ int32_t
 rt_op_save(RtInvocation *inv, const RtHostOp *h)
 {
     int num_vars;
+    if (!rt_is_chief(inv->executor->run))
+        return EXEC_OK;
     ir_names(h->op, A_vars, &num_vars);
     Checkpoint c = checkpoint_of(inv, h, num_vars);
     return finish(&c, save(&c));
@@ -259,11 +263,28 @@ restore(const Checkpoint *c)
     return OK;
 }
 
+/* Gives the other processes what the chief has read. */
+static Status
+share(const Checkpoint *c, RtRun *run)
+{
+    const int64_t *dims = c->inv->executor->dims;
+    for (int i = 0; i < c->num_vars; i++) {
+        const RtValue *v = &c->op->out[i];
+        TRY(rt_broadcast(run, 0, rt_host_value(c->inv, v),
+                         rt_value_bytes(v, dims)));
+    }
+    return OK;
+}
+
 int32_t
 rt_op_restore(RtInvocation *inv, const RtHostOp *h)
 {
+    Status st = OK;
+    RtRun *run = inv->executor->run;
     Checkpoint c = checkpoint_of(inv, h, 0);
-    return finish(&c, restore(&c));
+    if (rt_is_chief(run))
+        st = restore(&c);
+    return finish(&c, st ? st : share(&c, run));
 }
 
 /* ---- summary ------------------------------------------------------------ */

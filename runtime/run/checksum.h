@@ -8,7 +8,8 @@
 
 typedef struct RtRun RtRun;
 
-/* "checksum HASH" of all variables, to options->out.  Fails with a device. */
-Status rt_print_checksum(const RtRun *run) MUST_USE;
+/* "checksum HASH" of all variables of all processes, by the chief to
+ * options->out.  Fails with a device. */
+Status rt_print_checksum(RtRun *run) MUST_USE;
 
 #endif

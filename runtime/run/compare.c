@@ -122,8 +122,8 @@ pointer_at(const RtExecutor *executor, const void *address)
 {
     const RtRun *run = executor->run;
     uintptr_t at = (uintptr_t)address;
-    for (int i = 0; i < run->num_replicas; i++) {
-        const RtMemory *m = run->replicas[i].base.memory;
+    for (int i = 0; i < run->num_local; i++) {
+        const RtMemory *m = run->locals[i].base.memory;
         size_t offset = at - m->address;
         if (m->device == executor->device && offset >= m->begin &&
             offset < m->bytes)
@@ -518,6 +518,10 @@ rt_open_comparison(RtRun *run)
                           "--compare: %s executes nothing that could be "
                           "compared",
                           ir_device_name(run->arena, run->device_list.data[0]));
+    if (run->size > 1)
+        return status_new(STATUS_USAGE,
+                          "--compare needs all replicas in one process: run "
+                          "it without others");
     RtComparison *c = run->comparison = NEW(run->arena, RtComparison);
     int threads = run->options->num_threads;
     c->hooks = rt_hooks;

@@ -3,6 +3,7 @@
  */
 #include "runtime/run/hooks.h"
 
+#include <errno.h>
 #include "ir/base/message.h"
 #include "runtime/exec/end.h"
 #include "runtime/exec/function.h"
@@ -66,6 +67,13 @@ run_op(void *context, const void *op)
     return end_of_op(inv, h, h->run(inv, h));
 }
 
+/* That the mains of all processes come the same way. */
+static void
+note_way(RtRun *run, int32_t index)
+{
+    run->agreement.way = rt_way_after(run->agreement.way, index);
+}
+
 /* Programs that are ahead of their devices may have been recorded. */
 static int32_t
 hook_op(TfdCall *call, int32_t index)
@@ -75,6 +83,8 @@ hook_op(TfdCall *call, int32_t index)
         return wrong_number(inv);
     const RtHostOp *h = &inv->fn->ops[index];
     const RtExecutor *executor = inv->executor;
+    if (executor == &executor->run->main)
+        note_way(executor->run, index);
     if (executor->replica < 0 || !executor->run->enqueues || h->only_enqueues ||
         !executor->device->ops->program->call)
         return run_op(inv, h);
@@ -94,6 +104,15 @@ hook_parallel(TfdCall *call, TfdKernel *kernel, void *const *ptrs,
     return EXEC_OK;
 }
 
+/* Where the reader of the output has gone the processes of a job first agree on
+ * a step to save. */
+static bool
+output_ends_the_run(const RtRun *run)
+{
+    bool waits = run->group && run->out_error == EPIPE && run->resume.is_on;
+    return run->out_error && (!waits || rt_stops_here(run));
+}
+
 static int32_t
 hook_safepoint(TfdCall *call, int32_t index)
 {
@@ -109,11 +128,11 @@ hook_safepoint(TfdCall *call, int32_t index)
     if (run->options->on_step)
         run->options->on_step(run->options->on_step_data, run->stats.steps);
     Status st = rt_checkpoint(main, index);
-    if (!st && run->out_error)
+    if (!st && output_ends_the_run(run))
         st = rt_flush(run);
     if (st)
         return rt_fault_status(main, &main->fn->ops[0], st);
-    return rt_is_interrupted(run) ? EXEC_STOPPED : EXEC_OK;
+    return rt_stops_here(run) ? EXEC_STOPPED : EXEC_OK;
 }
 
 /* ---- programs that enqueue their work ------------------------------------ */

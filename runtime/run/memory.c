@@ -49,14 +49,16 @@ arenas_bytes(const RtRun *run, int num_devices, bool reserved)
     if (!run->caps->uses_host_memory)
         return 0;
     if (reserved)
-        return run->num_replicas * run->arena_bytes;
+        return run->num_local * run->arena_bytes;
     return ir_arenas_bytes(run->arena, run->module, run->arena_bytes,
-                           num_devices);
+                           num_devices * run->size) /
+           run->size;
 }
 
-/* Of the run, if it were on so many devices; of arenas what is touched, or what
- * is reserved.  Each replica has addresses for a whole arena, also for the
- * shared values in it, which are only in the arena of its device's first. */
+/* Of this process of the run, if it were on so many devices; of arenas what is
+ * touched, or what is reserved.  Each replica has addresses for a whole arena,
+ * also for the shared values in it, which are only in the arena of its device's
+ * first. */
 static RtFootprint
 footprint_on(const RtRun *run, int num_devices, bool reserved)
 {
@@ -114,8 +116,7 @@ static int
 devices_that_fit(const RtRun *run, int64_t bytes)
 {
     for (int n = run->num_devices - 1; n > 0; n--)
-        if (run->num_replicas % n == 0 &&
-            footprint_on(run, n, false).all <= bytes)
+        if (run->num_local % n == 0 && footprint_on(run, n, false).all <= bytes)
             return n;
     return 0;
 }
@@ -140,6 +141,7 @@ static Status
 check_room(const RtRun *run, UsageRoom room, bool reserved)
 {
     RtFootprint n = footprint_on(run, run->num_devices, reserved);
+    room.bytes /= run->local_size; /* the others take as much */
     if (n.all <= room.bytes)
         return OK;
     return show_largest(

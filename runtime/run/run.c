@@ -104,6 +104,23 @@ check_drivers(RtRun *run)
     return OK;
 }
 
+/* Of the job's processes each has equally many replicas, next to one another.
+ */
+static Status
+divide_replicas(RtRun *run)
+{
+    int all = run->num_replicas;
+    if (all % run->size)
+        return status_new(STATUS_USAGE,
+                          "the plan's %d replica%s cannot be divided among %d "
+                          "processes evenly: start %s",
+                          all, all > 1 ? "s" : "", run->size,
+                          list_divisors(run->arena, all));
+    run->num_local = all / run->size;
+    run->first_local = run->rank * run->num_local;
+    return OK;
+}
+
 /* Any number of devices with equally many replicas. */
 static Status
 check_asked(RtRun *run, const char *asked)
@@ -112,15 +129,37 @@ check_asked(RtRun *run, const char *asked)
     if (wrong)
         return status_new(STATUS_USAGE, "--devices %s: %s", asked,
                           message_part(wrong));
-    int num = run->device_list.len, replicas = run->num_replicas;
+    int num = run->device_list.len, replicas = run->num_local;
     if (replicas % num == 0)
         return OK;
+    if (run->size > 1)
+        return status_new(STATUS_USAGE,
+                          "--devices %s are %d, and the %d replica%s of each "
+                          "process cannot be divided among them evenly: take "
+                          "%s",
+                          asked, num, replicas, replicas > 1 ? "s" : "",
+                          list_divisors(run->arena, replicas));
     return status_new(STATUS_USAGE,
                       "--devices %s are %d, and the plan's %d replica%s cannot "
                       "be divided among them evenly: take %s, or compile it "
                       "for them with tfdc --devices %s",
                       asked, num, replicas, replicas > 1 ? "s" : "",
                       list_divisors(run->arena, replicas), asked);
+}
+
+/* The devices of this process among those that the plan names: its share where
+ * several processes of a machine divide them. */
+static void
+take_planned(RtRun *run)
+{
+    IrDevices all = run->device_list, own = {0};
+    int num = run->num_local < all.len ? run->num_local : all.len;
+    int first = run->local_rank * run->num_local;
+    while (run->num_local % num)
+        num--;
+    for (int i = 0; i < num; i++)
+        VEC_PUSH(run->arena, own, all.data[(first + i) % all.len]);
+    run->device_list = own;
 }
 
 static Status
@@ -135,6 +174,8 @@ check_planned(RtRun *run)
     if (run->device_list.len * workers != run->num_replicas)
         return plan_refuse(run->plan, "it names %d devices for %d replicas",
                            run->device_list.len, run->num_replicas);
+    if (run->size > 1)
+        take_planned(run);
     return OK;
 }
 
@@ -177,21 +218,29 @@ static Status
 choose_devices(RtRun *run)
 {
     const char *asked = run->options->devices;
+    TRY(divide_replicas(run));
     TRY(asked ? check_asked(run, asked) : check_planned(run));
     run->num_devices = run->device_list.len;
-    run->replicas_each = run->num_replicas / run->num_devices;
+    run->replicas_each = run->num_local / run->num_devices;
     run->devices = NEW_ARRAY(run->arena, RtDevice *, (size_t)run->num_devices);
     TRY(check_drivers(run));
     return choose_code(run);
+}
+
+/* Of all devices: the processes of a machine divide its cores. */
+static int
+threads_of_process(const RtRun *run)
+{
+    int asked = run->options->num_threads, cores = rt_num_cores();
+    int size = run->local_size;
+    return asked > 0 ? asked : cores / size + (run->local_rank < cores % size);
 }
 
 /* Threads of device number i: its share, at least the one it needs. */
 static int
 threads_of(const RtRun *run, int i)
 {
-    int all = run->options->num_threads;
-    if (all <= 0)
-        all = rt_num_cores();
+    int all = threads_of_process(run);
     int share = all / run->num_devices + (i < all % run->num_devices);
     return share > 0 ? share : 1;
 }
@@ -202,10 +251,10 @@ may_spin(const RtRun *run)
 {
     int sum = 0;
     if (run->caps->enqueues_programs)
-        return rt_may_spin(run->num_devices + 1);
+        return rt_may_spin((run->num_devices + 1) * run->local_size);
     for (int i = 0; i < run->num_devices; i++)
         sum += threads_of(run, i);
-    return rt_may_spin(sum);
+    return rt_may_spin(sum * run->local_size);
 }
 
 /* How long each program takes on devices that execute nothing. */
@@ -270,21 +319,39 @@ transport_of(const RtRun *run)
     return nccl && run->caps == &rt_cuda_caps ? "nccl" : NULL;
 }
 
-/* One process, with all replicas. */
+/* The devices of all processes. */
+static Status
+count_participants(RtRun *run, int *out)
+{
+    int64_t own = run->num_devices;
+    int64_t *all = NEW_ARRAY(run->arena, int64_t, (size_t)run->size);
+    TRY(rt_exchange(run, &own, 1, all));
+    *out = 0;
+    for (int r = 0; r < run->size; r++)
+        *out += (int)all[r];
+    return OK;
+}
+
 static Status
 open_coll(RtRun *run)
 {
+    int num_participants;
+    TRY(count_participants(run, &num_participants));
     RtCommConfig config = {.transport = transport_of(run),
-                           .size = 1,
+                           .rank = run->rank,
+                           .size = run->size,
                            .num_replicas = run->num_replicas,
-                           .num_local = run->num_replicas,
+                           .first_local = run->first_local,
+                           .num_local = run->num_local,
                            .num_devices = run->num_devices,
-                           .num_participants = run->num_devices,
+                           .num_participants = num_participants,
                            .caps = run->caps,
                            .devices = run->devices,
                            .timeout = run->timeout,
                            .clock = run->clock};
-    return rt_coll_open(&config, &run->coll);
+    return run->options->open_coll
+               ? run->options->open_coll(&config, &run->coll)
+               : rt_coll_open(&config, &run->coll);
 }
 
 /* What replicas share is in the arena of the first on the device, all of which
@@ -294,14 +361,14 @@ allocate_arena(RtRun *run, RtExecutor *replica)
 {
     const RtMemory *memory;
     RtDevice *d = replica->device;
-    int each = run->replicas_each;
-    int first = replica->replica / each * each;
-    bool is_first = replica->replica == first;
+    RtExecutor *first =
+        run->locals + replica->device_number * run->replicas_each;
+    bool is_first = replica == first;
     TRY(d->ops->alloc(d, (size_t)run->arena_bytes,
                       is_first ? 0 : (size_t)run->own_begin, is_first,
                       &memory));
     replica->base = (RtDevicePtr){memory, 0};
-    replica->shared = run->replicas[first].base;
+    replica->shared = first->base;
     return OK;
 }
 
@@ -309,15 +376,16 @@ static Status
 make_executors(RtRun *run)
 {
     size_t n = (size_t)run->num_replicas;
-    int each = run->replicas_each;
     rt_executor_init(&run->main, run, -1);
     run->main.device = run->caps->is_host_visible ? run->devices[0] : NULL;
     run->replicas = NEW_ARRAY(run->arena, RtExecutor, n);
-    for (int i = 0; i < run->num_replicas; i++) {
-        RtExecutor *replica = &run->replicas[i];
-        rt_executor_init(replica, run, i);
-        replica->device_number = i / each;
-        replica->device = run->devices[i / each];
+    run->locals = run->replicas + run->first_local;
+    for (int i = 0; i < run->num_replicas; i++)
+        rt_executor_init(&run->replicas[i], run, i);
+    for (int i = 0; i < run->num_local; i++) {
+        RtExecutor *replica = &run->locals[i];
+        replica->device_number = i / run->replicas_each;
+        replica->device = run->devices[replica->device_number];
         TRY(allocate_arena(run, replica));
     }
     return OK;
@@ -333,14 +401,22 @@ init(RtRun *run, const Plan *plan, const RtOptions *options)
                    .options = options,
                    .hooks = &rt_hooks,
                    .host_ops = rt_host_ops,
+                   .group = options->group,
+                   .size = 1,
+                   .local_size = 1,
                    .num_replicas = plan->module->num_replicas};
+    if (run->group) {
+        run->rank = run->local_rank = run->group->rank;
+        run->size = run->local_size = run->group->size;
+    }
     rt_begin_stats(run);
     run->fns = map_new(a);
     run->clock = options->clock ? options->clock : rt_seconds;
     run->timeout = options->timeout > 0 ? options->timeout : USUAL_TIMEOUT;
     run->data_dir =
         options->data_dir ? options->data_dir : file_directory(a, plan->path);
-    rt_progress_begin(&run->progress, options->progress ? options->err : NULL);
+    bool shows = options->progress && rt_is_chief(run);
+    rt_progress_begin(&run->progress, shows ? options->err : NULL);
 }
 
 static Status
@@ -402,6 +478,8 @@ close_run(RtRun *run, Status st)
     rt_watchdog_closing(run, st);
     if (run->coll && st)
         run->coll->ops->abort(run->coll);
+    if (run->group && st)
+        run->group->ops->abort(run->group);
     rt_close_iterators(run);
     rt_close_checkpoints(run);
     rt_events_close(run->events);
@@ -444,6 +522,15 @@ call_main(RtRun *run, RtInvocation *main)
     return end == EXEC_OK ? OK : rt_status_of_stop(run);
 }
 
+/* None closes what others may still use: the memory of its replicas. */
+static Status
+wait_for_others(RtRun *run)
+{
+    int64_t done = 0;
+    int64_t *all = NEW_ARRAY(run->arena, int64_t, (size_t)run->size);
+    return rt_exchange(run, &done, 1, all);
+}
+
 Status
 rt_run(const Plan *plan, const RtOptions *options)
 {
@@ -464,7 +551,9 @@ rt_run(const Plan *plan, const RtOptions *options)
             st = rt_flush(&run);
     }
     if (!st && options->stats)
-        rt_print_stats(&run);
+        st = rt_print_stats(&run);
+    if (!st)
+        st = wait_for_others(&run);
     close_run(&run, st);
     return st;
 }

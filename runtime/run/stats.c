@@ -45,47 +45,93 @@ print_time(const RtRun *run, FILE *to)
     fprintf(to, "  main         %.3f s\n", ran - s->devices - s->data - saving);
 }
 
-static void
-print_sent(const RtRun *run, FILE *to)
+/* ---- sums over the processes of a job ------------------------------------ */
+
+typedef struct Totals {
+    int64_t sent; /* bytes */
+    int64_t devices, in_use, before;
+    RtFootprint planned;
+} Totals;
+
+/* Of this process; then the number of runs of each program. */
+static int64_t *
+own_totals(const RtRun *run, size_t *bytes)
 {
-    int64_t sent = 0;
-    for (int i = 0; i < run->num_replicas; i++)
-        sent += run->replicas[i].bytes_sent;
-    fprintf(to, "collectives    %.3f MB from %d replicas\n", rt_megabytes(sent),
-            run->num_replicas);
+    int n = run->plan->num_programs;
+    size_t words = sizeof(Totals) / sizeof(int64_t);
+    int64_t *own = NEW_ARRAY(run->arena, int64_t, words + (size_t)n);
+    Totals *t = (Totals *)(void *)own;
+    *t = (Totals){.devices = run->num_devices,
+                  .in_use = usage_peak() - run->stats.memory,
+                  .before = run->stats.memory,
+                  .planned = rt_memory_footprint(run)};
+    for (int i = 0; i < run->num_local; i++)
+        t->sent += run->locals[i].bytes_sent;
+    for (int i = 0; i < n; i++)
+        own[words + (size_t)i] = run->stats.program_runs[i];
+    *bytes = (words + (size_t)n) * sizeof *own;
+    return own;
+}
+
+static void
+add_totals(void *data, int rank, const void *part, size_t n)
+{
+    int64_t *sum = data;
+    (void)rank;
+    for (size_t i = 0; i < n / sizeof *sum; i++)
+        sum[i] += ((const int64_t *)part)[i];
+}
+
+/* ---- what is printed ------------------------------------------------------
+ */
+
+static void
+print_sent(const RtRun *run, const Totals *t, FILE *to)
+{
+    fprintf(to, "collectives    %.3f MB from %d replicas\n",
+            rt_megabytes(t->sent), run->num_replicas);
 }
 
 /* Kernels that programs began, by the model's counts. */
 static IrProgramWork
-work_of_run(const RtRun *run)
+work_of_run(const RtRun *run, const int64_t *num_runs)
 {
     IrProgramWork sum = {0};
     const IrMachine *machine = ir_machine_of(run->module);
     for (int i = 0; i < run->plan->num_programs; i++) {
         IrProgramWork w =
             ir_program_work(run->module, run->plan->programs[i], machine);
-        double runs = (double)run->stats.program_runs[i];
+        double runs = (double)num_runs[i];
         sum.once.kernels += runs * w.once.kernels;
         sum.each.kernels += runs * w.each.kernels;
     }
     return sum;
 }
 
+static const char *
+processes_text(const RtRun *run)
+{
+    return run->size > 1
+               ? arena_printf(run->arena, " of %d processes", run->size)
+               : "";
+}
+
 /* Where the replicas were, and what it saved that those of a device share. */
 static void
-print_replicas(const RtRun *run, FILE *to)
+print_replicas(const RtRun *run, const Totals *t, FILE *to)
 {
-    int all = run->num_replicas, num = run->num_devices;
+    int all = run->num_replicas, num = (int)t->devices;
     int64_t saved =
         ir_arenas_bytes(run->arena, run->module, run->arena_bytes, all) -
         ir_arenas_bytes(run->arena, run->module, run->arena_bytes, num);
     int64_t vars = ir_vars_bytes(run->module, num);
-    IrProgramWork w = work_of_run(run);
+    IrProgramWork w = work_of_run(run, (const int64_t *)(t + 1));
     double others = (double)(all / num - 1);
     fprintf(to,
-            "replicas       %d on %d device%s: %.3f MB of variables, %.3f MB "
+            "replicas       %d on %d device%s%s: %.3f MB of variables, %.3f MB "
             "less than on %d; %.3f MB less in all\n",
-            all, num, num > 1 ? "s" : "", rt_megabytes(vars),
+            all, num, num > 1 ? "s" : "", processes_text(run),
+            rt_megabytes(vars),
             rt_megabytes(ir_vars_bytes(run->module, all) - vars), all,
             rt_megabytes(saved));
     fprintf(to,
@@ -95,25 +141,24 @@ print_replicas(const RtRun *run, FILE *to)
             w.once.kernels * others);
 }
 
-/* The plan's estimate, and the memory that the process has taken since the run
- * began. */
+/* The plan's estimate, and the memory that the processes have taken since the
+ * run began. */
 static void
-print_memory(const RtRun *run, FILE *to)
+print_memory(const Totals *t, FILE *to)
 {
-    RtFootprint n = rt_memory_footprint(run);
-    int64_t before = run->stats.memory;
+    RtFootprint n = t->planned;
+    int num = (int)t->devices;
     fprintf(to,
             "memory         %.3f MB planned: %.3f MB of %d device%s, %.3f MB "
             "of main, %.3f MB of data",
-            rt_megabytes(n.all), rt_megabytes(n.arenas), run->num_devices,
-            run->num_devices > 1 ? "s" : "", rt_megabytes(n.frame),
-            rt_megabytes(n.data));
+            rt_megabytes(n.all), rt_megabytes(n.arenas), num,
+            num > 1 ? "s" : "", rt_megabytes(n.frame), rt_megabytes(n.data));
     if (n.copy)
         fprintf(to, ", %.3f MB of a checkpoint", rt_megabytes(n.copy));
     fprintf(to,
             "\n  in use       %.3f MB at most, beside %.3f MB of the runner "
             "and the plan\n",
-            rt_megabytes(usage_peak() - before), rt_megabytes(before));
+            rt_megabytes(t->in_use), rt_megabytes(t->before));
 }
 
 void
@@ -128,13 +173,21 @@ rt_begin_stats(RtRun *run)
     run->stats.memory = usage_now();
 }
 
-void
+Status
 rt_print_stats(RtRun *run)
 {
+    size_t bytes;
+    FILE *to = run->options->err;
+    int64_t *own = own_totals(run, &bytes);
+    Totals *sum = arena_alloc(run->arena, bytes);
+    TRY(rt_gather(run, own, bytes, add_totals, sum));
+    if (!rt_is_chief(run))
+        return OK;
     rt_progress_clear(&run->progress);
-    print_time(run, run->options->err);
-    print_sent(run, run->options->err);
+    print_time(run, to);
+    print_sent(run, sum, to);
     if (run->num_replicas > 1)
-        print_replicas(run, run->options->err);
-    print_memory(run, run->options->err);
+        print_replicas(run, sum, to);
+    print_memory(sum, to);
+    return OK;
 }

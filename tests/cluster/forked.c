@@ -44,6 +44,8 @@ typedef struct ForkedGroup {
     RtGroup group;
     Forked *shared;
     size_t bytes[ALL_SLOTS]; /* of the exchange in flight */
+    char *part;              /* of a gather: room bytes */
+    size_t room;
 } ForkedGroup;
 
 /* ---- words --------------------------------------------------------------- */
@@ -62,6 +64,12 @@ forked_add(_Atomic uint32_t *word, uint32_t n)
 {
     atomic_fetch_add(word, n);
     syscall(SYS_futex, word, FUTEX_WAKE, INT_MAX, NULL, NULL, 0);
+}
+
+void
+forked_abort(Forked *f)
+{
+    atomic_store(&f->aborted, 1);
 }
 
 bool
@@ -92,7 +100,7 @@ wait_for_part(const ForkedGroup *fg, int slot, int rank, uint32_t number)
     double begin = rt_seconds();
     uint32_t begun = atomic_load(&p->begun);
     while ((int32_t)(begun - number) < 0) {
-        if (slot != RT_GROUP_END && forked_is_aborted(fg->shared))
+        if (forked_is_aborted(fg->shared))
             return status_new(STATUS_STOPPED, "the group was aborted");
         if (rt_seconds() - begin > PATIENCE)
             return status_new(STATUS_INPUT, "rank %d does not come", rank);
@@ -164,13 +172,12 @@ gather(RtGroup *g, int root, const void *own, size_t n,
     size_t sizes[FORKED_MOST];
     TRY(exchange(g, &n, sizeof n, sizes));
     for (int r = 0; r < g->size; r++) {
-        char *part = malloc(sizes[r] + 1);
-        assert(part);
-        Status st = gather_from(g, r, own, sizes[r], part);
-        if (!st && g->rank == root)
-            take(data, r, part, sizes[r]);
-        free(part);
-        TRY(st);
+        ForkedGroup *fg = (ForkedGroup *)g;
+        if (fg->room < sizes[r])
+            fg->part = realloc(fg->part, fg->room = 2 * sizes[r]);
+        TRY(gather_from(g, r, own, sizes[r], fg->part));
+        if (g->rank == root)
+            take(data, r, fg->part, sizes[r]);
     }
     return OK;
 }
@@ -178,8 +185,7 @@ gather(RtGroup *g, int root, const void *own, size_t n,
 static void
 abort_all(RtGroup *g)
 {
-    Forked *f = ((ForkedGroup *)g)->shared;
-    atomic_store(&f->aborted, 1);
+    forked_abort(((ForkedGroup *)g)->shared);
 }
 
 static void

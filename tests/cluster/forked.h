@@ -35,7 +35,8 @@ void forked_run(Forked *f, ForkedBody *body, void *data, int *statuses);
  * group is aborted, or a tenth of a second; the value then. */
 uint32_t forked_wait(_Atomic uint32_t *word, uint32_t old);
 void forked_add(_Atomic uint32_t *word, uint32_t n);
-/* Whether somebody called the group's abort. */
+/* What the group's abort does, and whether somebody has done it. */
+void forked_abort(Forked *f);
 bool forked_is_aborted(const Forked *f);
 
 #endif

@@ -18,12 +18,11 @@
 enum {
     RT_GROUP_NUM_AHEAD = 6, /* the first ones: begun ahead of their use */
     RT_GROUP_NOW = RT_GROUP_NUM_AHEAD, /* ended where they are begun */
-    RT_GROUP_END, /* the last one of a job, which an abort does not end */
     RT_GROUP_SLOTS
 };
 
 /* Of one process, in an exchange. */
-enum { RT_GROUP_MOST_BYTES = 8 << 10 };
+enum { RT_GROUP_MOST_BYTES = 16 << 10 };
 
 typedef struct RtGroup RtGroup;
 
@@ -45,8 +44,7 @@ typedef struct RtGroupOps {
                                   size_t n),
                      void *data);
     /* Waiting calls, now or later, end with STATUS_STOPPED: at once in this
-     * process, in others when they learn of it.  Exchanges in RT_GROUP_END
-     * alone go on. */
+     * process, in others when they learn of it. */
     void (*abort)(RtGroup *g);
     void (*close)(RtGroup *g);
 } RtGroupOps;

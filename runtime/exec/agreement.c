@@ -1,0 +1,232 @@
+/*
+ * agreement.c - the processes of a job agree on each step
+ *
+ * Every process gives a part: whether it has data, the rows of its replicas,
+ * and where its main is.  Which steps have an agreement follows from what main
+ * does, never from when data arrive: one is begun ahead or when main asks for
+ * it, and one that main does not ask for any more ends when the iterator is
+ * opened anew.
+ */
+#include "runtime/exec/agreement.h"
+
+#include <errno.h>
+#include <string.h>
+#include "runtime/data/data.h"
+#include "runtime/exec/run_state.h"
+
+enum {
+    HAS_DATA = 1 << 0,
+    FAILS = 1 << 1, /* this process ends with the failure of its data */
+    WANTS_STOP = 1 << 2
+};
+
+typedef struct Part {
+    uint64_t flags, way;
+    int64_t number;
+    int64_t rows[]; /* of its replicas */
+} Part;
+
+static const uint64_t way_begin = 0xcbf29ce484222325U;
+
+/* ---- preparation --------------------------------------------------------- */
+
+Status
+rt_prepare_agreement(RtRun *run)
+{
+    RtAgreement *a = &run->agreement;
+    if (!run->group)
+        return OK;
+    a->way = way_begin;
+    a->bytes = sizeof(Part) + (size_t)run->num_local * sizeof(int64_t);
+    if (a->bytes > RT_GROUP_MOST_BYTES)
+        return status_new(STATUS_USAGE,
+                          "%d replicas are more than a process of a job has: "
+                          "run it in more processes",
+                          run->num_local);
+    a->own = arena_alloc(run->arena, a->bytes);
+    a->all = arena_alloc(run->arena, a->bytes * (size_t)run->size);
+    for (int i = 0; i < run->module->iters.len; i++) {
+        RtNextStep *n = &run->iterators[i].agreed;
+        n->can_be_ahead = i < RT_GROUP_NUM_AHEAD;
+        n->slot = n->can_be_ahead ? i : RT_GROUP_NOW;
+        n->rows = NEW_ARRAY(run->arena, int64_t, (size_t)run->num_replicas);
+    }
+    return OK;
+}
+
+/* ---- one agreement ------------------------------------------------------- */
+
+/* An interrupt, or that nobody reads the output any more. */
+static bool
+wants_stop(const RtRun *run)
+{
+    return rt_is_interrupted(run) || run->out_error == EPIPE;
+}
+
+static Status
+begin(RtRun *run, RtIterBinding *it, unsigned flags)
+{
+    RtNextStep *n = &it->agreed;
+    Part *own = (Part *)(void *)run->agreement.own;
+    own->flags = flags | (n->has_own ? HAS_DATA : 0) |
+                 (wants_stop(run) ? WANTS_STOP : 0);
+    own->number = n->number;
+    own->way = n->way;
+    for (int i = 0; i < run->num_local; i++)
+        own->rows[i] =
+            n->has_own ? rt_iter_next_rows(it->iter, run->first_local + i) : 0;
+    n->has_begun = true;
+    return run->group->ops->start(run->group, n->slot, own,
+                                  run->agreement.bytes);
+}
+
+static Status
+diverged(const RtIterBinding *it, int rank)
+{
+    return status_new(STATUS_INPUT,
+                      "before step %lld of \"%s\" main of rank %d has come "
+                      "another way than that of this process: all must have "
+                      "the same params and see the same values",
+                      (long long)it->agreed.number, it->ir->datasets.data[0],
+                      rank);
+}
+
+static Status
+take_part(RtRun *run, RtIterBinding *it, int rank, const Part *p)
+{
+    RtNextStep *n = &it->agreed;
+    if (p->flags & FAILS)
+        return rt_data_stopped();
+    if (p->number != n->number || p->way != n->way)
+        return diverged(it, rank);
+    n->has_data |= (p->flags & HAS_DATA) != 0;
+    run->agreement.stops |= (p->flags & WANTS_STOP) != 0;
+    memcpy(n->rows + rank * run->num_local, p->rows,
+           (size_t)run->num_local * sizeof *p->rows);
+    return OK;
+}
+
+static Status
+end(RtRun *run, RtIterBinding *it)
+{
+    RtAgreement *a = &run->agreement;
+    RtNextStep *n = &it->agreed;
+    TRY(run->group->ops->finish(run->group, n->slot, a->all));
+    n->has_begun = n->has_data = false;
+    for (int r = 0; r < run->size; r++)
+        TRY(take_part(run, it, r,
+                      (const Part *)(void *)(a->all + (size_t)r * a->bytes)));
+    n->is_known = true;
+    return OK;
+}
+
+/* Of data that this process cannot have the others hear, too; the failure of
+ * the exchange itself is of less interest. */
+static Status
+begin_with_data(RtRun *run, RtIterBinding *it)
+{
+    Status st = rt_iter_has_next(it->iter, &it->agreed.has_own);
+    if (!st)
+        return begin(run, it, 0);
+    it->agreed.has_own = false;
+    status_free(begin(run, it, FAILS));
+    return st;
+}
+
+Status
+rt_agree_on_next(RtRun *run, RtIterBinding *it, bool *has_data)
+{
+    RtNextStep *n = &it->agreed;
+    if (!run->group)
+        return rt_iter_has_next(it->iter, has_data);
+    if (!n->is_known) {
+        if (!n->has_begun)
+            TRY(begin_with_data(run, it));
+        TRY(end(run, it));
+    }
+    *has_data = n->has_data;
+    return OK;
+}
+
+void
+rt_agreed_step_is_taken(RtRun *run, RtIterBinding *it)
+{
+    RtNextStep *n = &it->agreed;
+    n->is_known = false;
+    n->has_moved = true;
+    n->number++;
+    n->way = run->agreement.way;
+}
+
+/* Another process may have begun the next one. */
+Status
+rt_agree_on_open(RtRun *run, RtIterBinding *it)
+{
+    RtNextStep *n = &it->agreed;
+    if (!run->group)
+        return OK;
+    if (n->has_moved && !n->is_known && n->can_be_ahead) {
+        n->has_own = false;
+        if (!n->has_begun)
+            TRY(begin(run, it, 0));
+        TRY(end(run, it));
+    }
+    n->is_known = n->has_moved = false;
+    n->number++;
+    n->way = run->agreement.way;
+    return OK;
+}
+
+Status
+rt_agree_ahead(RtRun *run)
+{
+    for (int i = 0; run->group && i < run->module->iters.len; i++) {
+        RtIterBinding *it = &run->iterators[i];
+        RtNextStep *n = &it->agreed;
+        if (!n->can_be_ahead || !n->has_moved || n->has_begun || n->is_known ||
+            !rt_iter_is_ahead(it->iter, false))
+            continue;
+        n->has_own = true;
+        TRY(begin(run, it, 0));
+    }
+    return OK;
+}
+
+bool
+rt_stops_here(const RtRun *run)
+{
+    return run->group ? run->agreement.stops : rt_is_interrupted(run);
+}
+
+/* ---- other exchanges ----------------------------------------------------- */
+
+Status
+rt_broadcast(RtRun *run, int root, void *bytes, size_t n)
+{
+    if (!run->group || !n)
+        return OK;
+    return run->group->ops->broadcast(run->group, root, bytes, n);
+}
+
+Status
+rt_gather(RtRun *run, const void *own, size_t n,
+          void (*take)(void *data, int rank, const void *part, size_t n),
+          void *data)
+{
+    if (run->group)
+        return run->group->ops->gather(run->group, 0, own, n, take, data);
+    take(data, 0, own, n);
+    return OK;
+}
+
+Status
+rt_exchange(RtRun *run, const int64_t *own, int num, int64_t *all)
+{
+    size_t bytes = (size_t)num * sizeof *own;
+    if (!run->group) {
+        memcpy(all, own, bytes);
+        return OK;
+    }
+    TRY(run->group->ops->start(run->group, RT_GROUP_NOW, own, bytes));
+    return run->group->ops->finish(run->group, RT_GROUP_NOW, all);
+}

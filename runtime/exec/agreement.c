@@ -15,15 +15,14 @@
 #include "runtime/exec/run_state.h"
 
 enum {
-    HAS_DATA = 1 << 0,
-    FAILS = 1 << 1, /* this process ends with the failure of its data */
-    WANTS_STOP = 1 << 2
+    FAILS = 1 << 0, /* this process ends with the failure of its data */
+    WANTS_STOP = 1 << 1
 };
 
 typedef struct Part {
     uint64_t flags, way;
     int64_t number;
-    int64_t rows[]; /* of its replicas */
+    int64_t rows[]; /* of its replicas; -1: it has no data */
 } Part;
 
 static const uint64_t way_begin = 0xcbf29ce484222325U;
@@ -63,21 +62,43 @@ wants_stop(const RtRun *run)
     return rt_is_interrupted(run) || run->out_error == EPIPE;
 }
 
-static Status
-begin(RtRun *run, RtIterBinding *it, unsigned flags)
+static Part *
+own_part(RtRun *run)
 {
-    RtNextStep *n = &it->agreed;
-    Part *own = (Part *)(void *)run->agreement.own;
-    own->flags = flags | (n->has_own ? HAS_DATA : 0) |
-                 (wants_stop(run) ? WANTS_STOP : 0);
+    return (Part *)(void *)run->agreement.own;
+}
+
+/* The rows of the part are there. */
+static Status
+begin(RtRun *run, RtNextStep *n, unsigned flags)
+{
+    Part *own = own_part(run);
+    own->flags = flags | (wants_stop(run) ? WANTS_STOP : 0);
     own->number = n->number;
     own->way = n->way;
-    for (int i = 0; i < run->num_local; i++)
-        own->rows[i] =
-            n->has_own ? rt_iter_next_rows(it->iter, run->first_local + i) : 0;
     n->has_begun = true;
     return run->group->ops->start(run->group, n->slot, own,
                                   run->agreement.bytes);
+}
+
+static Status
+begin_without_data(RtRun *run, RtNextStep *n, unsigned flags)
+{
+    for (int i = 0; i < run->num_local; i++)
+        own_part(run)->rows[i] = -1;
+    return begin(run, n, flags);
+}
+
+/* Of data that this process cannot have the others hear, too; the failure of
+ * the exchange itself is of less interest. */
+static Status
+begin_with_data(RtRun *run, RtIterBinding *it)
+{
+    Status st = rt_iter_local_rows(it->iter, own_part(run)->rows);
+    if (!st)
+        return begin(run, &it->agreed, 0);
+    status_free(begin_without_data(run, &it->agreed, FAILS));
+    return st;
 }
 
 static Status
@@ -99,7 +120,6 @@ take_part(RtRun *run, RtIterBinding *it, int rank, const Part *p)
         return rt_data_stopped();
     if (p->number != n->number || p->way != n->way)
         return diverged(it, rank);
-    n->has_data |= (p->flags & HAS_DATA) != 0;
     run->agreement.stops |= (p->flags & WANTS_STOP) != 0;
     memcpy(n->rows + rank * run->num_local, p->rows,
            (size_t)run->num_local * sizeof *p->rows);
@@ -112,7 +132,7 @@ end(RtRun *run, RtIterBinding *it)
     RtAgreement *a = &run->agreement;
     RtNextStep *n = &it->agreed;
     TRY(run->group->ops->finish(run->group, n->slot, a->all));
-    n->has_begun = n->has_data = false;
+    n->has_begun = false;
     for (int r = 0; r < run->size; r++)
         TRY(take_part(run, it, r,
                       (const Part *)(void *)(a->all + (size_t)r * a->bytes)));
@@ -120,32 +140,17 @@ end(RtRun *run, RtIterBinding *it)
     return OK;
 }
 
-/* Of data that this process cannot have the others hear, too; the failure of
- * the exchange itself is of less interest. */
-static Status
-begin_with_data(RtRun *run, RtIterBinding *it)
-{
-    Status st = rt_iter_has_next(it->iter, &it->agreed.has_own);
-    if (!st)
-        return begin(run, it, 0);
-    it->agreed.has_own = false;
-    status_free(begin(run, it, FAILS));
-    return st;
-}
-
 Status
 rt_agree_on_next(RtRun *run, RtIterBinding *it, bool *has_data)
 {
     RtNextStep *n = &it->agreed;
-    if (!run->group)
-        return rt_iter_has_next(it->iter, has_data);
-    if (!n->is_known) {
+    if (run->group && !n->is_known) {
         if (!n->has_begun)
             TRY(begin_with_data(run, it));
         TRY(end(run, it));
+        rt_iter_set_rows(it->iter, n->rows);
     }
-    *has_data = n->has_data;
-    return OK;
+    return rt_iter_has_next(it->iter, has_data);
 }
 
 void
@@ -166,9 +171,8 @@ rt_agree_on_open(RtRun *run, RtIterBinding *it)
     if (!run->group)
         return OK;
     if (n->has_moved && !n->is_known && n->can_be_ahead) {
-        n->has_own = false;
         if (!n->has_begun)
-            TRY(begin(run, it, 0));
+            TRY(begin_without_data(run, n, 0));
         TRY(end(run, it));
     }
     n->is_known = n->has_moved = false;
@@ -186,8 +190,7 @@ rt_agree_ahead(RtRun *run)
         if (!n->can_be_ahead || !n->has_moved || n->has_begun || n->is_known ||
             !rt_iter_is_ahead(it->iter, false))
             continue;
-        n->has_own = true;
-        TRY(begin(run, it, 0));
+        TRY(begin_with_data(run, it));
     }
     return OK;
 }

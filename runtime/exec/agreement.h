@@ -32,11 +32,9 @@ typedef struct RtNextStep {
     bool can_be_ahead;
     bool has_moved; /* a step was taken since it was opened */
     bool has_begun, is_known;
-    bool has_own;   /* this process has data */
-    bool has_data;  /* is_known: some process has */
     int64_t number; /* of the step */
     uint64_t way;   /* of main when it took the one before */
-    int64_t *rows;  /* is_known: of each replica of the job */
+    int64_t *rows;  /* is_known: of each replica of the job, -1: no data */
 } RtNextStep;
 
 /* Once the iterators are listed. */

@@ -201,32 +201,111 @@ own_values_archive(RtRun *run, const RtSafepoint *p, int first, int num,
             own_archive(run, &p->own.data[i], r, ar);
 }
 
-static void
-take_values(void *data, int rank, const void *part, size_t n)
+/* ---- parts of processes ------------------------------------------------- */
+
+/* What the chief lacks comes from the other processes of the job: the values of
+ * their replicas, then, iterator by iterator, the states of the workers that
+ * are not open in the chief.  Each is sent by the process with the worker's
+ * first replica. */
+static bool
+sends_worker(const RtRun *run, int rank, int worker)
 {
-    (void)rank;
-    rt_archive_bytes(data, (void *)part, n);
+    int each = run->num_replicas / run->module->num_workers;
+    return rank > 0 && rt_rank_of(run, worker * each) == rank;
 }
 
-/* Of the replicas of all processes, to the chief's archive. */
-static Status
-gather_own_values(RtRun *run, const RtSafepoint *p, RtArchive *ar)
+static bool
+lacks_parts(const RtRun *run, const RtSafepoint *p)
 {
-    RtArchive *part = &run->resume.part;
+    const IrModule *m = run->module;
+    int last = run->num_replicas - run->num_replicas / m->num_workers;
+    bool lacks_workers = m->iters.len && rt_rank_of(run, last) > 0;
+    return run->size > 1 && (p->own.len || lacks_workers);
+}
+
+static Status
+add_workers(RtRun *run, RtIter *it, RtArchive *part)
+{
+    for (int w = 0; w < run->module->num_workers; w++) {
+        if (!sends_worker(run, run->rank, w))
+            continue;
+        size_t begin = rt_archive_begin_part(part);
+        TRY(rt_iter_archive_worker(it, w, part));
+        rt_archive_end_part(part, begin);
+    }
+    return OK;
+}
+
+static Status
+make_part(RtRun *run, const RtSafepoint *p, RtArchive *part)
+{
     rt_archive_clear(part);
     own_values_archive(run, p, run->first_local, run->num_local, part);
-    return rt_gather(run, part->data, part->len, take_values, ar);
+    for (int i = 0; i < run->module->iters.len; i++)
+        TRY(add_workers(run, run->iterators[i].iter, part));
+    return OK;
+}
+
+static void
+take_part(void *data, int rank, const void *bytes, size_t n)
+{
+    RtParts *parts = data;
+    parts->readers[rank].at = parts->bytes.len;
+    rt_archive_bytes(&parts->bytes, (void *)bytes, n);
+    parts->readers[rank].len = parts->bytes.len;
+}
+
+/* To the chief; each process calls it. */
+static Status
+gather_parts(RtRun *run, const RtSafepoint *p)
+{
+    RtParts *parts = &run->resume.parts;
+    TRY(make_part(run, p, &parts->own));
+    rt_archive_clear(&parts->bytes);
+    TRY(rt_gather(run, parts->own.data, parts->own.len, take_part, parts));
+    for (int r = 0; r < run->size; r++) {
+        size_t at = parts->readers[r].at, len = parts->readers[r].len;
+        parts->readers[r] =
+            rt_archive_reader(run->arena, parts->bytes.data, len);
+        parts->readers[r].at = at;
+    }
+    return OK;
+}
+
+static const RtWorkerState *
+other_workers(RtRun *run)
+{
+    RtParts *parts = &run->resume.parts;
+    for (int w = 0; parts->workers && w < run->module->num_workers; w++)
+        for (int rank = 1; rank < run->size; rank++) {
+            RtArchive *from = &parts->readers[rank];
+            if (!sends_worker(run, rank, w))
+                continue;
+            size_t end = rt_archive_begin_part(from);
+            parts->workers[w] =
+                (RtWorkerState){from->data + from->at, end - from->at};
+            from->at = end;
+        }
+    return parts->workers;
 }
 
 /* What every replica has for itself: a process reads its own, but all are in
  * the bytes. */
-static Status
+static void
 replicas_archive(RtRun *run, const RtSafepoint *p, RtArchive *ar)
 {
-    if (!ar->reads && run->group && p->own.len)
-        return gather_own_values(run, p, ar);
-    own_values_archive(run, p, 0, run->num_replicas, ar);
-    return OK;
+    RtParts *parts = &run->resume.parts;
+    size_t each = (size_t)(bytes_of(&p->own) * run->num_local);
+    if (ar->reads || !lacks_parts(run, p)) {
+        own_values_archive(run, p, 0, run->num_replicas, ar);
+        return;
+    }
+    for (int r = 0; r < run->size; r++) {
+        RtArchive *from = &parts->readers[r];
+        assert(each <= from->len - from->at);
+        rt_archive_bytes(ar, from->data + from->at, each);
+        from->at += each;
+    }
 }
 
 static void
@@ -280,9 +359,10 @@ main_archive(RtRun *run, RtInvocation *main, int64_t *safepoint, RtArchive *ar)
     for (int r = 0; r < run->num_replicas; r++)
         batches_archive(run->module, &run->replicas[r], ar);
     places_archive(run, main->call.base, p, ar);
-    TRY(replicas_archive(run, p, ar));
+    replicas_archive(run, p, ar);
     for (int i = 0; i < run->module->iters.len; i++)
-        TRY(rt_iter_archive(run->iterators[i].iter, ar, NULL));
+        TRY(rt_iter_archive(run->iterators[i].iter, ar,
+                            ar->reads ? NULL : other_workers(run)));
     return rt_archive_end(ar);
 }
 
@@ -406,24 +486,17 @@ wait_for_disk(RtRun *run)
     return st;
 }
 
-/* Of a process that is not the chief: its part, and nothing else. */
-static Status
-write_part(RtRun *run, int64_t safepoint)
-{
-    if (safepoint == AT_BEGINNING)
-        return OK;
-    const RtSafepoint *p = &run->resume.safepoints[safepoint];
-    return p->own.len ? gather_own_values(run, p, NULL) : OK;
-}
-
 static Status
 write_checkpoint(RtInvocation *main, int64_t safepoint)
 {
     RtRun *run = main->executor->run;
     RtResume *r = &run->resume;
     r->step = run->stats.steps;
+    if (safepoint != AT_BEGINNING &&
+        lacks_parts(run, &r->safepoints[safepoint]))
+        TRY(gather_parts(run, &r->safepoints[safepoint]));
     if (!rt_is_chief(run))
-        return write_part(run, safepoint);
+        return OK;
     TRY(wait_for_disk(run));
     rt_archive_clear(&r->written);
     rt_params_archive(run, &r->written);
@@ -462,17 +535,16 @@ go_on(RtRun *run, RtInvocation *main)
     return OK;
 }
 
-/* The most that the replicas of this process have for themselves. */
-static size_t
-own_bytes(const RtRun *run)
+static void
+prepare_parts(RtRun *run)
 {
-    const RtResume *r = &run->resume;
-    int64_t most = 0;
-    for (int i = 0; i < r->num_safepoints; i++) {
-        int64_t bytes = bytes_of(&r->safepoints[i].own);
-        most = bytes > most ? bytes : most;
-    }
-    return (size_t)(most * run->num_local);
+    RtParts *parts = &run->resume.parts;
+    size_t workers = (size_t)run->module->num_workers;
+    parts->own = rt_archive_writer(run->arena, 0);
+    parts->bytes = rt_archive_writer(run->arena, 0);
+    parts->readers = NEW_ARRAY(run->arena, RtArchive, (size_t)run->size);
+    if (rt_is_chief(run))
+        parts->workers = NEW_ARRAY(run->arena, RtWorkerState, workers);
 }
 
 Status
@@ -487,8 +559,8 @@ rt_resume(RtRun *run, RtInvocation *main)
                           "checkpoints are made after rounds of one");
     if (rt_is_chief(run))
         r->written = rt_archive_writer(run->arena, (size_t)r->bytes);
-    if (run->group)
-        r->part = rt_archive_writer(run->arena, own_bytes(run));
+    if (run->size > 1)
+        prepare_parts(run);
     if (run->options->load_only && !r->is_resuming)
         return OK;
     return r->is_resuming ? go_on(run, main) : begin(run, main);

@@ -6,6 +6,7 @@
 
 #include "ir/base/vec.h"
 #include "runtime/checkpoint/checkpoint.h"
+#include "runtime/data/data.h"
 #include "runtime/exec/executor.h"
 
 typedef struct RtExtent {
@@ -22,11 +23,19 @@ typedef struct RtSafepoint {
     RtExtents frame, shared, first, own;
 } RtSafepoint;
 
+/* What the processes of a job have of a checkpoint. */
+typedef struct RtParts {
+    RtArchive own;          /* this process's */
+    RtArchive bytes;        /* of all; the chief has */
+    RtArchive *readers;     /* of each, by rank */
+    RtWorkerState *workers; /* of an iterator: those not open in the chief */
+} RtParts;
+
 typedef struct RtResume {
     bool is_on;            /* checkpoints are made */
     RtCheckpoints *folder; /* the chief's; NULL: it is not open */
-    RtArchive written;     /* of the last one; but for the chief, its part */
-    RtArchive part;        /* the chief's, in a job: values of its replicas */
+    RtArchive written;     /* of the last one */
+    RtParts parts;         /* in a job */
     int64_t step;          /* after which it was made */
     int64_t bytes;         /* about what it takes */
     RtSafepoint *safepoints;

@@ -141,6 +141,8 @@ rt_open_iterators(RtRun *run)
     RtDataOptions options = {.dir = run->data_dir,
                              .seed = run->seed,
                              .threads = run->options->pipeline_threads,
+                             .first_local = run->first_local,
+                             .num_local = run->num_local,
                              .client = &client->base,
                              .file_bytes = &run->stats.file_bytes,
                              .kept_bytes = &run->stats.kept_bytes};
@@ -261,14 +263,6 @@ rt_op_iter_has_next(RtInvocation *inv, const RtHostOp *h)
     return EXEC_OK;
 }
 
-/* Of the current step. */
-static int64_t
-rows_of(const RtIterBinding *it, int replica)
-{
-    return it->agreed.rows ? it->agreed.rows[replica]
-                           : rt_iter_rows(it->iter, replica);
-}
-
 /* Every executor knows the rows of every replica. */
 static void
 set_replica_rows(RtExecutor *executor, const RtIterBinding *it,
@@ -276,7 +270,7 @@ set_replica_rows(RtExecutor *executor, const RtIterBinding *it,
 {
     for (int i = 0; i < list->len; i++) {
         RtReplicaWord w = list->data[i];
-        executor->dims[w.word] = rows_of(it, w.replica);
+        executor->dims[w.word] = rt_iter_rows(it->iter, w.replica);
     }
 }
 
@@ -287,11 +281,9 @@ static bool
 set_batch(RtRun *run, const RtHostOp *h)
 {
     const RtIterBinding *it = h->iterator;
-    int64_t all = 0, before = 0;
-    for (int r = 0; r < run->num_replicas; r++)
-        all += rows_of(it, r);
+    int64_t all = rt_iter_all_rows(it->iter), before = 0;
     for (int r = 0; r < run->num_replicas; r++) {
-        int64_t rows = rows_of(it, r);
+        int64_t rows = rt_iter_rows(it->iter, r);
         if (rows > it->bound)
             return false;
         run->replicas[r].batches[h->batch] =
@@ -301,7 +293,7 @@ set_batch(RtRun *run, const RtHostOp *h)
     }
     set_replica_rows(&run->main, it, h->replica_rows);
     IrBatchSizes *own = &run->main.batches[h->batch];
-    own->n = rows_of(it, 0);
+    own->n = rt_iter_rows(it->iter, 0);
     own->N = all;
     return all <= it->all_bound;
 }

@@ -195,12 +195,6 @@ rt_agree_ahead(RtRun *run)
     return OK;
 }
 
-bool
-rt_stops_here(const RtRun *run)
-{
-    return run->group ? run->agreement.stops : rt_is_interrupted(run);
-}
-
 /* ---- other exchanges ----------------------------------------------------- */
 
 Status

@@ -58,10 +58,6 @@ Status rt_agree_on_open(RtRun *run, RtIterBinding *it) MUST_USE;
 /* While programs run: begins the agreements whose data are there. */
 Status rt_agree_ahead(RtRun *run) MUST_USE;
 
-/* Whether the run ends at this safepoint: it was interrupted, and all processes
- * know. */
-bool rt_stops_here(const RtRun *run);
-
 /* Of all processes of the job; nothing is sent by a run that is alone. */
 Status rt_broadcast(RtRun *run, int root, void *bytes, size_t n) MUST_USE;
 /* Every process's bytes to the chief, as RtGroupOps.gather. */

@@ -74,6 +74,22 @@ struct RtRun {
     RtResume resume;
 };
 
+/* The user has interrupted the run in this process. */
+static inline bool
+rt_is_interrupted(const RtRun *run)
+{
+    const atomic_bool *word = run->options->interrupted;
+    return word && atomic_load(word);
+}
+
+/* Whether the run ends at this safepoint: it was interrupted, and all processes
+ * know. */
+static inline bool
+rt_stops_here(const RtRun *run)
+{
+    return run->group ? run->agreement.stops : rt_is_interrupted(run);
+}
+
 /* Whether the effects of main in this process are those of the job: rank 0's
  * are. */
 static inline bool

@@ -35,13 +35,6 @@ rt_is_stopped(const RtRun *run)
     return atomic_load_explicit(&run->watchdog.stop, memory_order_acquire) != 0;
 }
 
-bool
-rt_is_interrupted(const RtRun *run)
-{
-    const atomic_bool *word = run->options->interrupted;
-    return word && atomic_load(word);
-}
-
 void
 rt_stop(RtRun *run)
 {

@@ -58,7 +58,5 @@ void rt_watchdog_resume(RtRun *run);
 /* All executors and all waits must end with EXEC_STOPPED. */
 void rt_stop(RtRun *run);
 bool rt_is_stopped(const RtRun *run);
-/* The user has interrupted the run. */
-bool rt_is_interrupted(const RtRun *run);
 
 #endif

@@ -18,6 +18,7 @@ typedef struct FeOptions {
     int num_defines;
     const char *strategy; /* --strategy, or NULL: the file's, else by devices */
     const char *devices;  /* --devices, or NULL: the file's, else cpu:0 */
+    int num_workers;      /* --workers, or 0: the file's, else one */
     const char *cross;    /* --cross-device-ops, or NULL: the file's or auto */
     bool widen;           /* f32 becomes f64 everywhere */
 } FeOptions;

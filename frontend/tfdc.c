@@ -26,6 +26,7 @@ enum {
     OPT_OUT,
     OPT_STRATEGY,
     OPT_DEVICES,
+    OPT_WORKERS,
     OPT_CROSS,
     OPT_COLLECTIVES,
     OPT_DEFINE,
@@ -64,6 +65,12 @@ static const OptionRow rows[NUM_OPTS] = {
                      .arg = "LIST",
                      .help = "cpu:0, cpu:0-3, cpu:0,cpu:1, cuda:0-1 (default: "
                              "the file's, else cpu:0); 1,024 at most"},
+    [OPT_WORKERS] = {.name = "workers",
+                     .arg = "N",
+                     .help = "multi_worker_mirrored: the number of workers, "
+                             "each with an input pipeline of its own and the "
+                             "devices of --devices (default: the file's, else "
+                             "1)"},
     [OPT_CROSS] = {.name = "cross-device-ops",
                    .arg = "NAME[:packs=N]",
                    .help = "how replicas are combined: auto (the default: on "
@@ -158,6 +165,7 @@ typedef struct Tfdc {
     const char *from; /* NULL: a program */
     PassOptions passes;
     BeOptions backend;
+    int64_t num_workers;     /* 0: as the program says */
     const char *dump_dir;    /* or NULL */
     const char *print_after; /* or NULL */
     int num_dumps;
@@ -317,6 +325,7 @@ compile_source(Tfdc *t)
         .num_defines = n,
         .strategy = options_value(t->options, OPT_STRATEGY, NULL),
         .devices = options_value(t->options, OPT_DEVICES, NULL),
+        .num_workers = (int)t->num_workers,
         .cross = options_value(t->options, OPT_CROSS, NULL),
         .widen = options_given(t->options, OPT_WIDEN),
     };
@@ -596,6 +605,7 @@ read_options(Tfdc *t)
         TRY(limit_set("tfdc", options_nth(o, OPT_LIMIT, i)));
     t->to = (Phase)choice(to_names, options_value(o, OPT_TO, "plan"));
     t->from = options_value(o, OPT_FROM, NULL);
+    TRY(options_int(o, OPT_WORKERS, 1, IR_MAX_DEVICES, &t->num_workers));
     t->dump_dir = options_value(o, OPT_DUMP, NULL);
     t->print_after = options_value(o, OPT_PRINT_AFTER, NULL);
     int level = atoi(options_value(o, OPT_LEVEL, "2"));

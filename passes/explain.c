@@ -55,9 +55,15 @@ static void
 explain_strategy(Str *out, const IrModule *m)
 {
     CollectiveAlgorithm w = pass_algorithm(m);
-    str_addf(out, "strategy %s, %d replica%s on %s\n",
+    str_addf(out, "strategy %s, %d replica%s on ",
              ir_strategy_names[m->strategy], m->num_replicas,
-             m->num_replicas == 1 ? "" : "s", m->devices);
+             m->num_replicas == 1 ? "" : "s");
+    if (ir_strategy_info[m->strategy].workers)
+        str_addf(out, "%d worker%s with %s%s\n", m->num_workers,
+                 m->num_workers == 1 ? "" : "s", m->devices,
+                 m->num_workers == 1 ? "" : " each");
+    else
+        str_addf(out, "%s\n", m->devices);
     if (m->num_replicas > 1)
         str_addf(out, "cross-device operation %s: %s\n",
                  pass_algorithm_name(m, &w), w.why);

@@ -15,6 +15,7 @@
 #include "frontend/lower/call.h"
 
 #include <string.h>
+#include "ir/dataset/sharding.h"
 #include "ir/rules/build.h"
 #include "ir/words.h"
 
@@ -151,14 +152,19 @@ iter_name(Lower *cx, const char *dataset)
     return intern(cx->names, name);
 }
 
-/* The leading dimension of a replica's part of a batch. *rows is the symbol. */
+/* The leading dimension of a replica's part of a batch, whose symbol is the
+ * iterator's.  Workers that cut batches of their own may all have large parts.
+ */
 static Dim
-replica_rows(Lower *cx, const FeDataset *ds, int32_t *rows)
+replica_rows(Lower *cx, const FeDataset *ds, IrIter *it)
 {
-    int64_t replicas = cx->module->num_replicas;
-    int64_t bound = ds->batch / replicas + (ds->batch % replicas != 0);
-    *rows = ir_symbol_pair(cx->module, bound, ds->batch);
-    return ir_dim_linear(0, 1, *rows);
+    IrModule *m = cx->module;
+    int64_t replicas = m->num_replicas, all = ds->batch;
+    int64_t bound = all / replicas + (all % replicas != 0);
+    if (!ir_iter_is_in_step(m, it))
+        all = bound * replicas;
+    it->rows = ir_symbol_pair(m, bound, all);
+    return ir_dim_linear(0, 1, it->rows);
 }
 
 static FeValue *
@@ -173,12 +179,12 @@ rebatch_leaf(FeValue *leaf, void *data)
 
 /* A replica's part of an element. */
 static FeValue *
-replica_part(Lower *cx, const FeDistDataset *dist, int32_t *rows)
+replica_part(Lower *cx, const FeDistDataset *dist, IrIter *it)
 {
     if (dist->per_pipeline)
-        return fe_replica_element(cx, dist, rows);
+        return fe_replica_element(cx, dist, &it->rows);
     const FeDataset *ds = dist->datasets.data[0];
-    FeBatchRows share = {cx, replica_rows(cx, ds, rows)};
+    FeBatchRows share = {cx, replica_rows(cx, ds, it)};
     return fe_value_map(cx->arena, ds->element, rebatch_leaf, &share);
 }
 
@@ -195,7 +201,7 @@ add_iter(Lower *cx, const FeDistDataset *dist, Loc loc)
     it->whole = dist->per_pipeline;
     it->shard = dist->shard;
     it->loc = loc;
-    FeIterInfo info = {it, replica_part(cx, dist, &it->rows)};
+    FeIterInfo info = {it, replica_part(cx, dist, it)};
     VEC_PUSH(m->arena, m->iters, it);
     VEC_PUSH(cx->arena, fe_data(cx)->iters, info);
     return it;

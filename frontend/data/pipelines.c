@@ -144,11 +144,20 @@ static int
 read_pipelines(Lower *cx, const FeArgs *in)
 {
     const char *word = fe_arg_enum_name(in, 1);
+    const IrModule *m = cx->module;
     if (!in->args[1] || (word && strcmp(word, "per_worker") == 0))
-        return 1;
-    if (word && strcmp(word, "per_replica") == 0)
-        return cx->module->num_replicas;
-    fe_error(cx, fe_arg_loc(in, 1), "pipelines is per_worker or per_replica");
+        return m->num_workers;
+    bool per_replica = word && strcmp(word, "per_replica") == 0;
+    if (per_replica && !ir_strategy_info[m->strategy].workers)
+        return m->num_replicas;
+    if (per_replica)
+        fe_error_note(cx, fe_arg_loc(in, 1), "leave it out",
+                      "the strategy %s has a pipeline for each worker, and "
+                      "none for each replica",
+                      ir_strategy_names[m->strategy]);
+    else
+        fe_error(cx, fe_arg_loc(in, 1),
+                 "pipelines is per_worker or per_replica");
     return 0;
 }
 

@@ -2,7 +2,8 @@
  * strategy.c - which strategy, on which devices
  *
  * The command line wins over the file; with neither, one device is the default
- * strategy and several are mirrored.  The properties are constants:
+ * strategy and several are mirrored.  The devices of multi_worker_mirrored are
+ * those of each worker, by their names there.  The properties are constants:
  * strategy.worker_devices.
  */
 #include "frontend/dist/strategy.h"
@@ -20,7 +21,9 @@
 typedef struct Choice {
     const char *name, *devices; /* or NULL */
     const char *cross;          /* cross_device_ops, or NULL */
-    Loc name_loc, devices_loc, cross_loc;
+    bool has_workers;
+    int64_t workers;
+    Loc name_loc, devices_loc, cross_loc, workers_loc;
 } Choice;
 
 /* ---- the declaration of the file ---------------------------------------- */
@@ -28,8 +31,9 @@ typedef struct Choice {
 static void
 read_declaration(Lower *cx, const AstNode *n, Choice *out)
 {
-    static const char *const names[] = {"devices", "cross_device_ops"};
-    FeArg *args[2];
+    static const char *const names[] = {"devices", "cross_device_ops",
+                                        "workers"};
+    FeArg *args[3];
     FeCall call = {.name = n->strategy.name, .loc = n->loc};
     call.num_args = n->strategy.args.len;
     call.args = NEW_ARRAY(cx->arena, FeArg, (size_t)call.num_args);
@@ -44,19 +48,25 @@ read_declaration(Lower *cx, const AstNode *n, Choice *out)
                                .whole = arg->loc};
     }
     out->name = n->strategy.name;
-    out->name_loc = out->devices_loc = n->loc;
-    if (!fe_match_args(cx, &call, 2, names, args))
+    out->name_loc = out->devices_loc = out->workers_loc = n->loc;
+    if (!fe_match_args(cx, &call, 3, names, args))
         return;
     if (args[0]) {
         out->devices_loc = args[0]->loc;
         fe_require_text(cx, args[0]->value, "the list of devices", args[0]->loc,
                         &out->devices);
     }
-    if (!args[1])
+    if (args[1]) {
+        out->cross_loc = args[1]->loc;
+        fe_require_text(cx, args[1]->value, "cross_device_ops", args[1]->loc,
+                        &out->cross);
+    }
+    if (!args[2])
         return;
-    out->cross_loc = args[1]->loc;
-    fe_require_text(cx, args[1]->value, "cross_device_ops", args[1]->loc,
-                    &out->cross);
+    out->workers_loc = args[2]->loc;
+    out->has_workers =
+        fe_require_int(cx, args[2]->value, "the number of workers",
+                       args[2]->loc, &out->workers);
 }
 
 /* ---- choosing ----------------------------------------------------------- */
@@ -70,13 +80,57 @@ error_loc(Lower *cx, Loc loc)
     return loc;
 }
 
+/* The list of worker number i, which has to be that of the first one. */
 static void
+check_list(Lower *cx, const Choice *c, int i, const IrDevices *devices,
+           const IrDevices *first)
+{
+    const char *own = ir_devices_text(cx->arena, devices);
+    const char *others = ir_devices_text(cx->arena, first);
+    if (devices->len != first->len)
+        fe_error(cx, error_loc(cx, c->devices_loc),
+                 "worker %d has %d device%s, and worker 0 has %d: all workers "
+                 "have equally many",
+                 i, devices->len, devices->len == 1 ? "" : "s", first->len);
+    else if (strcmp(own, others) != 0)
+        fe_error_note(cx, error_loc(cx, c->devices_loc),
+                      fe_format(cx, "name those of one worker: %s", others),
+                      "worker %d has %s, and worker 0 has %s: devices have the "
+                      "same names on all workers",
+                      i, own, others);
+}
+
+/* The devices of each worker: one list, or one for each of them, with ";"
+ * between them.  Returns how many lists there are, 0 with a message. */
+static int
 choose_devices(Lower *cx, const Choice *c, IrDevices *out)
 {
     const char *text = c->devices ? c->devices : "cpu:0";
-    const char *wrong = ir_devices_parse(cx->arena, text, out);
-    if (wrong)
-        fe_error(cx, error_loc(cx, c->devices_loc), "%s", wrong);
+    for (int num = 0;; num++) {
+        IrDevices devices = {0};
+        size_t len = strcspn(text, ";");
+        const char *wrong = ir_devices_parse(
+            cx->arena, arena_strndup(cx->arena, text, len), &devices);
+        if (wrong) {
+            fe_error(cx, error_loc(cx, c->devices_loc), "%s", wrong);
+            return 0;
+        }
+        if (num == 0)
+            *out = devices;
+        check_list(cx, c, num, &devices, out);
+        if (!text[len])
+            return num + 1;
+        text += len + 1;
+    }
+}
+
+static bool
+names_workers(const char *strategy)
+{
+    for (int i = 0; i < NUM_STRATEGIES; i++)
+        if (strcmp(ir_strategy_names[i], strategy) == 0)
+            return ir_strategy_info[i].workers;
+    return false;
 }
 
 /* One that there is not is taken for mirrored, so that what follows is checked
@@ -109,6 +163,31 @@ choose_strategy(Lower *cx, const Choice *c, int num_devices)
     return strategy;
 }
 
+/* The number of workers, of which that many lists of devices were given. */
+static int
+choose_workers(Lower *cx, const Choice *c, int num_lists, int num_devices)
+{
+    int64_t n = c->has_workers ? c->workers : num_lists;
+    Loc loc = c->has_workers ? c->workers_loc : c->devices_loc;
+    bool several = ir_strategy_info[cx->module->strategy].workers;
+    if (!several && (c->has_workers || num_lists > 1))
+        fe_error(cx, error_loc(cx, loc),
+                 "only the strategy multi_worker_mirrored has workers");
+    else if (n < 1 || num_devices > IR_MAX_DEVICES / n)
+        fe_error(cx, error_loc(cx, loc),
+                 "a plan is for 1 to %d replicas, not for %lld workers with %d "
+                 "device%s each",
+                 IR_MAX_DEVICES, (long long)n, num_devices,
+                 num_devices == 1 ? "" : "s");
+    else if (num_lists > 1 && n != num_lists)
+        fe_error(cx, error_loc(cx, loc),
+                 "there are %lld workers, and lists of devices for %d",
+                 (long long)n, num_lists);
+    else if (several)
+        return (int)n;
+    return 1;
+}
+
 /* Whether replicas are combined at all: not where the strategy that is named
  * has one. */
 static bool
@@ -126,8 +205,9 @@ check_combines(Lower *cx, const Choice *c)
 
 /* Two halves of the devices need an even number of them. */
 static void
-choose_cross(Lower *cx, const Choice *c, int num_devices)
+choose_cross(Lower *cx, const Choice *c)
 {
+    int num_devices = cx->module->num_replicas;
     FeCrossDevice cross;
     if (!c->cross || !check_combines(cx, c))
         return;
@@ -163,10 +243,11 @@ device_tuple(Lower *cx, int n, const IrDevices *devices)
 static void
 bind_properties(Lower *cx, const IrDevices *devices)
 {
+    const IrModule *m = cx->module;
     FeValue *space = fe_value_new(cx->arena, FE_NAMESPACE);
     FeScope *scope = fe_scope_new(cx, NULL, SCOPE_NAMESPACE);
     FeValue *names = device_tuple(cx, devices->len, devices);
-    const IrStrategyInfo *info = &ir_strategy_info[cx->module->strategy];
+    const IrStrategyInfo *info = &ir_strategy_info[m->strategy];
     FeValue *yes = fe_value_bool(cx->arena, true);
     FeValue *no = fe_value_bool(cx->arena, false);
     const struct {
@@ -174,15 +255,16 @@ bind_properties(Lower *cx, const IrDevices *devices)
         FeValue *value;
     } fields[] = {
         {"name", fe_value_text(cx->arena, info->name)},
-        {"num_replicas", fe_value_int(cx->arena, devices->len)},
-        {"num_replicas_in_sync", fe_value_int(cx->arena, devices->len)},
+        {"num_replicas", fe_value_int(cx->arena, m->num_replicas)},
+        {"num_replicas_in_sync", fe_value_int(cx->arena, m->num_replicas)},
+        {"num_workers", fe_value_int(cx->arena, m->num_workers)},
         {"worker_devices", names},
         {"parameter_devices",
          info->central ? device_tuple(cx, 1, devices) : names},
         {"should_checkpoint", yes},
         {"should_save_summary", yes},
         {"require_static_shapes", no},
-        {"between_graph", info->central ? yes : no},
+        {"between_graph", info->central || info->workers ? yes : no},
     };
     for (size_t i = 0; i < sizeof fields / sizeof fields[0]; i++)
         fe_bind(cx, scope, intern(cx->names, fields[i].name), fields[i].value,
@@ -201,6 +283,12 @@ fe_strategy(Lower *cx, const AstNode *decl)
     if (cx->options->strategy) {
         choice.name = cx->options->strategy;
         choice.name_loc = NO_LOC;
+        choice.has_workers &= names_workers(choice.name);
+    }
+    if (cx->options->num_workers) {
+        choice.has_workers = true;
+        choice.workers = cx->options->num_workers;
+        choice.workers_loc = NO_LOC;
     }
     if (cx->options->devices) {
         choice.devices = cx->options->devices;
@@ -210,10 +298,13 @@ fe_strategy(Lower *cx, const AstNode *decl)
         choice.cross = cx->options->cross;
         choice.cross_loc = NO_LOC;
     }
-    choose_devices(cx, &choice, &devices);
+    int num_lists = choose_devices(cx, &choice, &devices);
     cx->module->strategy = choose_strategy(cx, &choice, devices.len);
     cx->module->devices = ir_devices_text(cx->arena, &devices);
-    cx->module->num_replicas = devices.len ? devices.len : 1;
-    choose_cross(cx, &choice, devices.len);
+    cx->module->num_workers =
+        num_lists ? choose_workers(cx, &choice, num_lists, devices.len) : 1;
+    cx->module->num_replicas =
+        devices.len ? devices.len * cx->module->num_workers : 1;
+    choose_cross(cx, &choice);
     bind_properties(cx, &devices);
 }

@@ -141,12 +141,14 @@ static bool
 check_sync(Lower *cx, const IrVar *v, Loc loc)
 {
     bool implied = cx->strategy_is_implied;
-    if (v->sync != SYNC_NONE ||
-        !(implied || cx->module->strategy == STRATEGY_mirrored))
+    const IrStrategyInfo *info = &ir_strategy_info[cx->module->strategy];
+    bool copies = info->several && !info->central;
+    if (v->sync != SYNC_NONE || !(implied || copies))
         return true;
     fe_error_note(cx, loc,
                   "leave it out: a copy on each replica, written together",
-                  "sync(none) is not supported with the strategy mirrored%s",
+                  "sync(none) is not supported with the strategy %s%s",
+                  implied ? ir_strategy_names[STRATEGY_mirrored] : info->name,
                   implied ? ", which this program has on several devices" : "");
     return false;
 }

@@ -10,7 +10,20 @@
 #include "ir/type_bounds.h"
 
 const IrMachine ir_machines[NUM_DEVICE_KINDS] = {
-#define MACHINE(kind, ...) [DEVICE_##kind] = {__VA_ARGS__},
+#define MACHINE(kind, operations, bytes, link_bytes, kernel, collective,       \
+                memory, network_bytes, network)                                \
+    [DEVICE_##                                                                 \
+        kind] = {operations, bytes, link_bytes, kernel, collective, memory},
+#include "ir/analysis/machines.def"
+#undef MACHINE
+};
+
+/* The same devices, of workers that a network connects. */
+static const IrMachine networked[NUM_DEVICE_KINDS] = {
+#define MACHINE(kind, operations, bytes, link_bytes, kernel, collective,       \
+                memory, network_bytes, network)                                \
+    [DEVICE_##                                                                 \
+        kind] = {operations, bytes, network_bytes, kernel, network, memory},
 #include "ir/analysis/machines.def"
 #undef MACHINE
 };
@@ -19,11 +32,12 @@ const IrMachine *
 ir_machine_of(const IrModule *m)
 {
     const IrMachine *slowest = NULL;
+    const IrMachine *all = m->num_workers > 1 ? networked : ir_machines;
     for (int i = 0; i < NUM_DEVICE_KINDS; i++)
         if (ir_devices_have(m->devices, (IrDeviceKind)i) &&
-            (!slowest || ir_machines[i].link_bytes < slowest->link_bytes))
-            slowest = &ir_machines[i];
-    return slowest ? slowest : &ir_machines[DEVICE_cpu];
+            (!slowest || all[i].link_bytes < slowest->link_bytes))
+            slowest = &all[i];
+    return slowest ? slowest : &all[DEVICE_cpu];
 }
 
 typedef struct Cost {
@@ -141,11 +155,15 @@ seconds_of_kernel(const Cost *c, const IrOp *kernel)
 
 /* ---- collectives -------------------------------------------------------- */
 
-/* A ring or two phases: of n parts, each device sends n - 1. */
+/* A ring or two phases: of n parts, each device sends n - 1.  On a network each
+ * worker does, for the devices that it has combined. */
 static double
-seconds_on_link(const IrMachine *machine, int num_devices, double bytes)
+seconds_on_link(const IrModule *m, const IrMachine *machine, int num_devices,
+                double bytes)
 {
-    double n = num_devices, rounds = (n - 1.0) / n;
+    int workers = m->num_workers > 1 ? m->num_workers : num_devices;
+    double n = workers < num_devices ? workers : num_devices;
+    double rounds = (n - 1.0) / n;
     return rounds * bytes / machine->link_bytes;
 }
 
@@ -153,7 +171,7 @@ seconds_on_link(const IrMachine *machine, int num_devices, double bytes)
 double
 ir_transfer_seconds(const IrModule *m, const IrMachine *machine, double bytes)
 {
-    return seconds_on_link(machine, m->num_replicas, 2.0 * bytes);
+    return seconds_on_link(m, machine, m->num_replicas, 2.0 * bytes);
 }
 
 static IrProgramWork
@@ -279,8 +297,8 @@ ir_work_seconds(const IrModule *m, const IrProgramWork *w,
     double each = m->num_replicas / num_devices;
     return w->once.seconds + each * w->each.seconds +
            w->collectives * machine->collective +
-           seconds_on_link(machine, num_devices, 2.0 * w->reduced) +
-           seconds_on_link(machine, num_devices, w->gathered);
+           seconds_on_link(m, machine, num_devices, 2.0 * w->reduced) +
+           seconds_on_link(m, machine, num_devices, w->gathered);
 }
 
 double

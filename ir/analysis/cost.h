@@ -16,14 +16,15 @@
 typedef struct IrMachine {
     double operations; /* of arithmetic, in a second */
     double bytes;      /* of its memory, in a second */
-    double link_bytes; /* sent to other devices, in a second */
+    double link_bytes; /* sent to other devices or workers, in a second */
     double kernel;     /* seconds to begin one */
     double collective; /* seconds to begin one */
     double memory;     /* bytes of a device; 0: it is the host's, or none */
 } IrMachine;
 
 extern const IrMachine ir_machines[NUM_DEVICE_KINDS];
-/* The slowest kind of device among those of m: all wait for it. */
+/* The slowest kind of device among those of m, for which all wait; connected by
+ * a network where m has several workers. */
 const IrMachine *ir_machine_of(const IrModule *m);
 
 /* What computing takes: seconds, and how many kernels are begun. */

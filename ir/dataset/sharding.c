@@ -101,6 +101,19 @@ ir_iter_rebatch(const IrModule *m, const IrIter *it)
     return REBATCH_V2;
 }
 
+bool
+ir_iter_is_in_step(const IrModule *m, const IrIter *it)
+{
+    return m->num_workers == 1 || ir_iter_rebatch(m, it) == REBATCH_V2 ||
+           ir_iter_shard_policy(m, it) == SHARD_DATA;
+}
+
+bool
+ir_iter_ends_together(const IrModule *m, const IrIter *it)
+{
+    return m->num_workers == 1 || ir_iter_shard_policy(m, it) != SHARD_FILE;
+}
+
 int64_t
 ir_rebatch_rows(int64_t batch, int num_replicas, int64_t k)
 {

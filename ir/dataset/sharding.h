@@ -23,6 +23,14 @@ ShardPolicy ir_iter_shard_policy(const IrModule *m, const IrIter *it);
  * stage makes new elements. */
 IrRebatch ir_iter_rebatch(const IrModule *m, const IrIter *it);
 
+/* Whether the parts of a step are those of one batch, or have its size: not where
+ * workers cut batches of their own, each by itself. */
+bool ir_iter_is_in_step(const IrModule *m, const IrIter *it);
+
+/* Whether all workers end in the same step: not where they read files of their
+ * own. */
+bool ir_iter_ends_together(const IrModule *m, const IrIter *it);
+
 /* V2's sizes: how many rows part number k of the stream has, when batches of
  * `batch` rows are for num_replicas replicas.  A worker of num_local replicas
  * begins at k = (its number) * num_local. */

@@ -38,6 +38,9 @@ plan_print_info(Str *out, const Plan *p)
              PLAN_FORMAT, TFD_ABI, p->compiler);
     str_addf(out, "  %-20s %15d  on %s\n", "replicas", m->num_replicas,
              m->devices);
+    if (ir_strategy_info[m->strategy].workers)
+        str_addf(out, "  %-20s %15d  with these devices each\n", "workers",
+                 m->num_workers);
     str_addf(out, "  %-20s %15d\n", "device programs", p->num_programs);
     str_addf(out, "  %-20s %15d\n\n", "kernels", p->num_kernels);
     plan_print_code(out, p->codes, p->num_codes);

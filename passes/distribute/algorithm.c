@@ -26,6 +26,11 @@ default_algorithm(const IrModule *m)
         return (CollectiveAlgorithm){
             ALGORITHM_reduction_to_one, 0,
             "central_storage combines where its variables are"};
+    if (m->num_workers > 1 &&
+        !(has_devices(m, DEVICE_cuda) && has_host_devices(m)))
+        return (CollectiveAlgorithm){
+            ALGORITHM_auto, 0,
+            "devices of a worker first, then workers over the network"};
     if (!has_devices(m, DEVICE_cuda))
         return (CollectiveAlgorithm){ALGORITHM_auto, 0,
                                      "all devices share memory"};

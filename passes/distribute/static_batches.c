@@ -11,6 +11,7 @@
  */
 #include <assert.h>
 #include <string.h>
+#include "ir/dataset/sharding.h"
 #include "ir/ir.h"
 #include "ir/rules/build.h"
 #include "ir/type_bounds.h"
@@ -32,7 +33,8 @@ has_even_shares(const IrModule *m, const IrIter *it)
         return false;
     const IrDataset *d = ir_dataset_find(m, it->datasets.data[0]);
     Dim rows = VEC_LAST(d->stages).types.data[0].dims[0];
-    return ir_dim_is_const(rows) && rows.c % m->num_replicas == 0;
+    return ir_dim_is_const(rows) && rows.c % m->num_replicas == 0 &&
+           ir_iter_ends_together(m, it);
 }
 
 static void

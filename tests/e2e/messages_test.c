@@ -174,6 +174,43 @@ static const Mistake mistakes[] = {
      "main { }\n",
      "error: the strategy one_device is for one device, and there are 2\n",
      false},
+    {"strategy mirrored(devices = \"cpu:0-1\", workers = 2)\n"
+     "main { }\n",
+     "error: only the strategy multi_worker_mirrored has workers\n", false},
+    {"strategy mirrored(devices = \"cpu:0;cpu:0\")\n"
+     "main { }\n",
+     "error: only the strategy multi_worker_mirrored has workers\n", false},
+    {"strategy multi_worker_mirrored(devices = \"cpu:0-1\", workers = 0)\n"
+     "main { }\n",
+     "error: a plan is for 1 to 1024 replicas, not for 0 workers with 2 "
+     "devices each\n",
+     false},
+    {"strategy multi_worker_mirrored(workers = 4611686018427387905)\n"
+     "main { }\n",
+     "error: a plan is for 1 to 1024 replicas, not for 4611686018427387905 "
+     "workers with 1 device each\n",
+     false},
+    {"strategy multi_worker_mirrored(devices = \"cpu:0-1;cpu:0\")\n"
+     "main { }\n",
+     "error: worker 1 has 1 device, and worker 0 has 2: all workers have "
+     "equally many\n",
+     false},
+    {"strategy multi_worker_mirrored(devices = \"cpu:0;cpu:1\")\n"
+     "main { }\n",
+     "error: worker 1 has cpu:1, and worker 0 has cpu:0: devices have the same "
+     "names on all workers\n",
+     false},
+    {"strategy multi_worker_mirrored(devices = \"cpu:0;cpu:0\", workers = 3)\n"
+     "main { }\n",
+     "error: there are 3 workers, and lists of devices for 2\n", false},
+    {"strategy multi_worker_mirrored(workers = 2)\n"
+     "main {\n"
+     "  let it = iter(distribute_from(fn(ctx) = range(4), pipelines = "
+     "per_replica))\n"
+     "}\n",
+     "error: the strategy multi_worker_mirrored has a pipeline for each "
+     "worker, and none for each replica\n",
+     false},
 };
 
 /* A shell command in a folder with ok.tfd, its plan ok.tfp and steps.tfp, which

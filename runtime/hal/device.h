@@ -30,6 +30,7 @@
 #include "ir/plan/abi.h"
 #include "ir/plan/plan.h"
 #include "runtime/hal/deferred.h"
+#include "runtime/hal/segment.h"
 #include "runtime/hal/wait.h"
 
 typedef struct RtDevice RtDevice;
@@ -43,6 +44,8 @@ typedef struct RtMemory {
     uintptr_t address; /* as the device's code knows it */
     char *host;        /* as host code does; NULL: it has no access */
     size_t begin;      /* there may be nothing before: nobody uses it */
+    int number;        /* among those of the device, from 0 */
+    const RtSegment *segment; /* that other processes can map; NULL: none */
 } RtMemory;
 
 typedef struct RtDevicePtr {
@@ -215,6 +218,9 @@ typedef struct RtDeviceOps {
      * kernels and copies.  This, connect and copy_rows are NULL where program
      * is. */
     Status (*alloc_host)(RtDevice *d, size_t bytes, const RtMemory **out);
+    /* What was allocated, by number; NULL: there are fewer.  The function is
+     * NULL where caps.shares_memory is not. */
+    const RtMemory *(*memory)(RtDevice *d, int number);
     /* Lets d's kernels follow addresses of other's memory, if the machine can;
      * other is of the same kind.  Before anything of d does so. */
     Status (*connect)(RtDevice *d, RtDevice *other, bool *reaches);
@@ -255,6 +261,7 @@ typedef struct RtDeviceCaps {
     bool has_copy_engine;   /* QUEUE_COPY runs beside QUEUE_COMPUTE */
     bool has_coll_engine;   /* QUEUE_COLL, too */
     bool runs_tasks;        /* RtDeviceOps.run executes code of the host */
+    bool shares_memory;     /* other processes map it, if it is opened so */
     bool enqueues_programs; /* q_NAME are launched, else p_NAME */
     bool is_repeatable;     /* what is enqueued must not depend on time */
     size_t max_arena_bytes; /* of a device */
@@ -286,6 +293,7 @@ typedef struct RtDeviceConfig {
     int num_threads;  /* with the one that issues its work */
     bool spin;
     bool on_caller; /* the thread that calls wait is the one */
+    bool shares_memory; /* with other processes (RtMemory.segment) */
     RtClock *clock; /* seconds, for all waits */
 } RtDeviceConfig;
 

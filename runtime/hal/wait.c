@@ -25,19 +25,30 @@ rt_alloc_on_lines(Arena *a, size_t bytes)
     return (void *)((at + CACHE_LINE - 1) & ~(uintptr_t)(CACHE_LINE - 1));
 }
 
-static void
-futex_wait(_Atomic uint32_t *value, uint32_t old)
+/* The kernel finds sleepers of one process by the address, those of several by
+ * the page. */
+static int
+operation(const RtWaitWord *w, int op)
 {
-    struct timespec limit = {0, SLEEP_NS};
-    syscall(SYS_futex, value, FUTEX_WAIT_PRIVATE, old, &limit, NULL, 0);
+    return w->is_shared ? op : op | FUTEX_PRIVATE_FLAG;
 }
 
+static void
+futex_wait(RtWaitWord *w, uint32_t old)
+{
+    struct timespec limit = {0, SLEEP_NS};
+    syscall(SYS_futex, &w->value, operation(w, FUTEX_WAIT), old, &limit, NULL,
+            0);
+}
+
+/* A process that was killed in its sleep is counted for ever, which costs the
+ * others a call of the kernel. */
 static void
 wake_sleepers(RtWaitWord *w)
 {
     if (atomic_load(&w->sleepers))
-        syscall(SYS_futex, &w->value, FUTEX_WAKE_PRIVATE, INT_MAX, NULL, NULL,
-                0);
+        syscall(SYS_futex, &w->value, operation(w, FUTEX_WAKE), INT_MAX, NULL,
+                NULL, 0);
 }
 
 void
@@ -72,7 +83,7 @@ rt_wait_word_wait(RtWaitWord *w, uint32_t old, bool spin)
     }
     atomic_fetch_add(&w->sleepers, 1);
     if (atomic_load(&w->value) == old)
-        futex_wait(&w->value, old);
+        futex_wait(w, old);
     atomic_fetch_sub(&w->sleepers, 1);
     return rt_wait_word_load(w);
 }

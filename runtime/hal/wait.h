@@ -16,10 +16,13 @@
 
 enum { CACHE_LINE = 64 };
 
-/* A number that threads wait on; on a cache line of its own. */
+/* A number that threads wait on; on a cache line of its own.  All zeros is a
+ * word of 0, of one process. */
 typedef struct RtWaitWord {
     _Alignas(CACHE_LINE) _Atomic uint32_t value;
     _Atomic uint32_t sleepers;
+    uint32_t is_shared; /* it lies in memory that other processes map, too: set
+                           before anybody waits */
 } RtWaitWord;
 
 /* Zeroed memory on cache lines of its own, for whatever has such members. */

@@ -25,13 +25,14 @@ typedef struct Allocation {
     RtMemory memory;
     struct Allocation *next;
     size_t mapped;
+    RtSegment segment; /* where devices share their memory */
 } Allocation;
 
 typedef struct Cpu {
     CpuQueue queue;
     RtDevice device;
     RtPool *pool;
-    bool on_caller;
+    bool on_caller, shares_memory;
     bool has_thread;
     pthread_t thread;
     bool closing; /* of its thread */
@@ -319,27 +320,62 @@ no_memory(const RtDevice *d, size_t bytes)
                       bytes, d->name);
 }
 
+/* Of this process alone. */
+static bool
+map_private(Allocation *a, bool dense)
+{
+    char *at = mmap(NULL, a->mapped, PROT_READ | PROT_WRITE,
+                    MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (at == MAP_FAILED)
+        return false;
+    if (dense && a->mapped >= HUGE_BYTES)
+        madvise(at, a->mapped, MADV_HUGEPAGE);
+    a->memory.host = at;
+    return true;
+}
+
+static bool
+map_shared(Allocation *a, bool dense)
+{
+    Status st = rt_segment_new(a->mapped, dense, &a->segment);
+    if (st) {
+        status_free(st);
+        return false;
+    }
+    a->memory.host = a->segment.at;
+    a->memory.segment = &a->segment;
+    return true;
+}
+
 static Status
 cpu_alloc(RtDevice *d, size_t bytes, size_t begin, bool dense,
           const RtMemory **out)
 {
-    size_t mapped = bytes ? bytes : 1;
+    Cpu *c = cpu_of(d);
     Allocation *a = fail_here(FAIL_ALLOC) ? NULL : calloc(1, sizeof *a);
-    void *at = a ? mmap(NULL, mapped, PROT_READ | PROT_WRITE,
-                        MAP_PRIVATE | MAP_ANONYMOUS, -1, 0)
-                 : MAP_FAILED;
-    if (at == MAP_FAILED) {
+    if (a) {
+        a->mapped = bytes ? bytes : 1;
+        a->memory = (RtMemory){.device = d, .bytes = bytes, .begin = begin};
+    }
+    if (!a || !(c->shares_memory ? map_shared : map_private)(a, dense)) {
         free(a);
         return no_memory(d, bytes);
     }
-    if (dense && bytes >= HUGE_BYTES)
-        madvise(at, mapped, MADV_HUGEPAGE);
-    a->memory = (RtMemory){d, bytes, (uintptr_t)at, at, begin};
-    a->mapped = mapped;
-    a->next = cpu_of(d)->allocations;
-    cpu_of(d)->allocations = a;
+    a->memory.address = (uintptr_t)a->memory.host;
+    a->memory.number = c->allocations ? c->allocations->memory.number + 1 : 0;
+    a->next = c->allocations;
+    c->allocations = a;
     *out = &a->memory;
     return OK;
+}
+
+static const RtMemory *
+cpu_memory(RtDevice *d, int number)
+{
+    const Allocation *a = cpu_of(d)->allocations;
+    while (a && a->memory.number != number)
+        a = a->next;
+    return a ? &a->memory : NULL;
 }
 
 static Status
@@ -362,7 +398,10 @@ free_memory(Cpu *c)
     while (c->allocations) {
         Allocation *a = c->allocations;
         c->allocations = a->next;
-        munmap(a->memory.host, a->mapped);
+        if (a->segment.at)
+            rt_segment_close(&a->segment);
+        else
+            munmap(a->memory.host, a->mapped);
         free(a);
     }
 }
@@ -393,6 +432,7 @@ const RtDeviceCaps rt_cpu_caps = {
     .uses_host_memory = true,
     .is_host_visible = true,
     .runs_tasks = true,
+    .shares_memory = true,
     .max_arena_bytes = (size_t)1 << 46,
 };
 
@@ -418,6 +458,7 @@ static const RtDeviceOps cpu_ops = {
     .load = cpu_load,
     .alloc = cpu_alloc,
     .alloc_host = cpu_alloc_host,
+    .memory = cpu_memory,
     .connect = cpu_connect,
     .copy_in = cpu_copy_in,
     .copy_out = cpu_copy_out,
@@ -458,6 +499,7 @@ init(Cpu *c, const RtDeviceConfig *config)
     c->queue.execute = execute;
     c->queue.executor = c;
     c->on_caller = config->on_caller;
+    c->shares_memory = config->shares_memory;
 }
 
 Status

@@ -59,8 +59,11 @@ fill_with_zeros(Cuda *c, const CudaMemory *m)
 static void
 keep(Cuda *c, CudaMemory *m, size_t bytes, size_t begin, char *host)
 {
-    m->memory = (RtMemory){&c->device, bytes,
-                           (uintptr_t)next_page(m->at) - begin, host, begin};
+    m->memory = (RtMemory){.device = &c->device,
+                           .bytes = bytes,
+                           .address = (uintptr_t)next_page(m->at) - begin,
+                           .host = host,
+                           .begin = begin};
     m->next = c->memories;
     c->memories = m;
 }

@@ -133,7 +133,8 @@ null_alloc(RtDevice *d, size_t bytes, size_t begin, bool dense,
                           "no addresses for the %zu bytes of %s", bytes,
                           d->name);
     }
-    r->memory = (RtMemory){d, bytes, (uintptr_t)at, NULL, begin};
+    r->memory = (RtMemory){
+        .device = d, .bytes = bytes, .address = (uintptr_t)at, .begin = begin};
     r->mapped = mapped;
     r->next = null_of(d)->ranges;
     null_of(d)->ranges = r;

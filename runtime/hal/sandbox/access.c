@@ -57,10 +57,13 @@ rt_sandbox_map(Sandbox *s, size_t bytes, size_t begin, bool of_host,
     }
     if (mapped >= HUGE_BYTES) /* fewer pages to open and close */
         madvise(at, mapped, MADV_HUGEPAGE);
-    *a = (Allocation){
-        {&s->device, bytes, (uintptr_t)at, of_host ? at : NULL, begin},
-        mapped,
-        s->allocations};
+    *a = (Allocation){{.device = &s->device,
+                       .bytes = bytes,
+                       .address = (uintptr_t)at,
+                       .host = of_host ? at : NULL,
+                       .begin = begin},
+                      mapped,
+                      s->allocations};
     s->allocations = a;
     *out = &a->memory;
     return OK;

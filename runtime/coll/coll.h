@@ -24,6 +24,7 @@
 #include <stdint.h>
 #include "ir/base/number/dtype.h"
 #include "ir/base/status.h"
+#include "runtime/cluster/segments/exchange.h"
 #include "runtime/hal/device.h"
 #include "runtime/hal/wait.h"
 
@@ -135,6 +136,8 @@ struct RtColl {
     int num_replicas; /* of all processes; their numbers are global */
     int num_devices;  /* of this process; each has as many replicas, next to one
                          another */
+    bool shares_memory; /* devices are to be opened so (RtDeviceConfig) */
+    char why[256];      /* not a transport that is preferred; may be empty */
 };
 
 /* One communicator's, and the same in all its processes: made by one of them as
@@ -152,7 +155,8 @@ typedef struct RtCommConfig {
     int first_local, num_local; /* those of this process */
     int num_devices; /* of this process; each has num_local / num_devices of its
                         replicas, next to one another */
-    int num_participants;     /* devices of all processes */
+    int num_participants;     /* devices of all processes, equally many each */
+    const RtExchange *exchange; /* of all processes; NULL: there is one */
     const RtDeviceCaps *caps; /* of all devices */
     RtDevice *const *devices; /* open from connect on; the array lasts as long
                                  as the communicator */
@@ -160,7 +164,8 @@ typedef struct RtCommConfig {
     RtClock *clock;
 } RtCommConfig;
 
-/* Fails if no transport joins the processes. */
+/* Fails if no transport joins the processes.  With several, a call of all of
+ * them. */
 Status rt_coll_open(const RtCommConfig *config, RtColl **out) MUST_USE;
 
 #endif

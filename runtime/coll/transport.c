@@ -4,10 +4,12 @@
 #include "runtime/coll/transport.h"
 
 #include <assert.h>
+#include <stdio.h>
 #include <string.h>
 
 static const RtTransport transports[] = {
-    {"shm", 1, .needs_tasks = true, .open = rt_coll_shm_open},
+    {"shm", 0, .needs_tasks = true, .shares_memory = true,
+     .open = rt_coll_shm_open},
     {"peers", 1, .needs_engine = true, .open = rt_coll_peers_open},
     {"nccl", 0, .caps = &rt_cuda_caps, .open = rt_coll_nccl_open},
 };
@@ -22,23 +24,49 @@ joins(const RtTransport *t, const RtCommConfig *config)
         return false;
     if (t->caps && t->caps != config->caps)
         return false;
+    if (t->shares_memory && config->size > 1 &&
+        !(config->caps->shares_memory && config->exchange))
+        return false;
     return t->max_processes == 0 || config->size <= t->max_processes;
 }
 
-Status
-rt_coll_open(const RtCommConfig *config, RtColl **out)
+/* None of those that could join such devices joins these processes. */
+static Status
+refuse(const RtCommConfig *config, const char *why)
+{
+    const char *asked = config->transport ? config->transport : "";
+    return status_new(STATUS_INPUT,
+                      "this version has no transport%s%s that joins %d "
+                      "process%s with such devices%s%s",
+                      asked[0] ? " " : "", asked, config->size,
+                      config->size == 1 ? "" : "es", why[0] ? ": " : "", why);
+}
+
+static void
+check(const RtCommConfig *config)
 {
     assert(config->rank >= 0 && config->rank < config->size);
     assert(config->num_devices > 0 && config->timeout > 0 &&
            config->num_local % config->num_devices == 0 &&
            config->first_local + config->num_local <= config->num_replicas);
+    (void)config;
+}
+
+Status
+rt_coll_open(const RtCommConfig *config, RtColl **out)
+{
+    Arena *a = arena_new(NULL, "transports");
+    Str why = str_new(a);
+    Status st = OK;
+    check(config);
+    *out = NULL;
     for (size_t i = 0; i < sizeof transports / sizeof *transports; i++)
-        if (joins(&transports[i], config))
-            return transports[i].open(config, out);
-    return status_new(STATUS_INPUT,
-                      "this version has no transport%s%s that joins %d "
-                      "process%s with such devices",
-                      config->transport ? " " : "",
-                      config->transport ? config->transport : "", config->size,
-                      config->size == 1 ? "" : "es");
+        if (!st && !*out && joins(&transports[i], config))
+            st = transports[i].open(config, out, &why);
+    if (!st && !*out)
+        st = refuse(config, str_text(&why));
+    if (!st)
+        snprintf((*out)->why, sizeof(*out)->why, "%s", str_text(&why));
+    arena_release(a);
+    return st;
 }

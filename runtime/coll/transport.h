@@ -17,17 +17,23 @@ typedef struct RtTransport {
     bool needs_tasks;         /* RtDeviceOps.run */
     bool needs_engine;        /* QUEUE_COLL beside programs */
     const RtDeviceCaps *caps; /* their kind; NULL: any */
-    Status (*open)(const RtCommConfig *config, RtColl **out);
+    bool shares_memory; /* of its devices, if there are several processes */
+    /* Sets *out to NULL where it does not join these processes, and why to the
+     * reason, equal in all of them. */
+    Status (*open)(const RtCommConfig *config, RtColl **out, Str *why);
 } RtTransport;
 
-/* coll/shm: the replicas of one process, by tasks of its devices on memory that
- * all of them reach. */
-Status rt_coll_shm_open(const RtCommConfig *config, RtColl **out) MUST_USE;
+/* coll/shm: the replicas of one process, or of those of one machine, by tasks
+ * of their devices on memory that all of them reach. */
+Status rt_coll_shm_open(const RtCommConfig *config, RtColl **out,
+                        Str *why) MUST_USE;
 
 /* coll/peers: the replicas of one process, by kernels and copies that its
  * devices enqueue. */
-Status rt_coll_peers_open(const RtCommConfig *config, RtColl **out) MUST_USE;
+Status rt_coll_peers_open(const RtCommConfig *config, RtColl **out,
+                          Str *why) MUST_USE;
 /* coll/nccl: GPUs of any number of processes, over NVIDIA's library. */
-Status rt_coll_nccl_open(const RtCommConfig *config, RtColl **out) MUST_USE;
+Status rt_coll_nccl_open(const RtCommConfig *config, RtColl **out,
+                         Str *why) MUST_USE;
 
 #endif

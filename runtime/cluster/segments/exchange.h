@@ -19,14 +19,14 @@ typedef struct RtExchange {
 } RtExchange;
 
 static inline Status
-rt_exchange(const RtExchange *x, const char *name, const void *own,
-            size_t bytes, Arena *a, RtBytes **all)
+rt_exchange_bytes(const RtExchange *x, const char *name, const void *own,
+                  size_t bytes, Arena *a, RtBytes **all)
 {
     return x->exchange(x->data, name, own, bytes, a, all);
 }
 
 static inline Status
-rt_exchange_in_job(void *job, const char *name, const void *own, size_t bytes,
+rt_job_exchange_of(void *job, const char *name, const void *own, size_t bytes,
                    Arena *a, RtBytes **all)
 {
     return rt_job_exchange(job, name, own, bytes, a, all);
@@ -34,9 +34,9 @@ rt_exchange_in_job(void *job, const char *name, const void *own, size_t bytes,
 
 /* That of a job, as long as it is open. */
 static inline RtExchange
-rt_exchange_of(RtJob *job)
+rt_exchange_of_job(RtJob *job)
 {
-    return (RtExchange){job->rank, job->size, rt_exchange_in_job, job};
+    return (RtExchange){job->rank, job->size, rt_job_exchange_of, job};
 }
 
 #endif

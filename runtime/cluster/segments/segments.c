@@ -42,7 +42,7 @@ static Status
 agree(const RtExchange *x, const char *name, Arena *a, bool *joined, Str *why)
 {
     RtBytes *reasons;
-    TRY(rt_exchange(x, name, str_text(why), why->len, a, &reasons));
+    TRY(rt_exchange_bytes(x, name, str_text(why), why->len, a, &reasons));
     *joined = true;
     for (int r = x->size - 1; r >= 0; r--)
         if (reasons[r].len) {
@@ -62,7 +62,8 @@ rt_segments_join(const RtExchange *x, const char *name, const RtSegment *own,
     RtBytes *names;
     for (size_t i = 0; i < num; i++)
         own_names[i] = rt_segment_name(&own[i]);
-    TRY(rt_exchange(x, name, own_names, num * sizeof *own_names, a, &names));
+    TRY(rt_exchange_bytes(x, name, own_names, num * sizeof *own_names, a,
+                          &names));
     memset(all, 0, size * sizeof *all);
     all[x->rank] =
         (RtSegments){arena_copy(a, own, num * sizeof *own), num_own, true};

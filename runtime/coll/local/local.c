@@ -1,5 +1,5 @@
 /*
- * local.c - what communicators of one process have in common
+ * local.c - what communicators have in common whose participants meet in memory
  */
 #include "runtime/coll/local/local.h"
 
@@ -13,9 +13,11 @@ rt_local_abort(RtColl *c)
 {
     RtLocalComm *comm = (RtLocalComm *)c;
     atomic_store(&comm->stopped, true);
+    if (!atomic_load(&comm->is_placed))
+        return; /* nobody waits */
     for (RtCollInstance *s = comm->instances; s; s = s->next) {
-        rt_wait_word_wake(&s->started);
-        rt_wait_word_wake(&s->completed);
+        rt_wait_word_wake(&s->meeting->started);
+        rt_wait_word_wake(&s->meeting->completed);
     }
 }
 
@@ -29,12 +31,12 @@ typedef struct Gate {
 static Gate
 next_gate(const RtLocalWork *w)
 {
-    RtCollInstance *s = w->instance;
-    const RtColl *c = &s->comm->coll;
+    RtLocalMeeting *m = w->instance->meeting;
+    const RtCommConfig *c = &w->instance->comm->config;
     if (w->phase == 0)
-        return (Gate){&s->started, w->call * (uint32_t)c->num_replicas};
-    uint32_t phases = (uint32_t)w->phase * (uint32_t)c->num_devices;
-    return (Gate){&s->completed, w->base + phases};
+        return (Gate){&m->started, w->call * (uint32_t)c->num_replicas};
+    uint32_t phases = (uint32_t)w->phase * (uint32_t)c->num_participants;
+    return (Gate){&m->completed, w->base + phases};
 }
 
 static bool
@@ -83,7 +85,7 @@ void
 rt_local_end_phase(RtLocalWork *w)
 {
     w->phase++;
-    rt_wait_word_add(&w->instance->completed, 1);
+    rt_wait_word_add(&w->instance->meeting->completed, 1);
 }
 
 /* ---- operands and results ------------------------------------------------ */
@@ -97,21 +99,28 @@ rt_local_device(const RtLocalWork *w)
 int
 rt_local_replicas_each(const RtCollInstance *s)
 {
-    return s->comm->coll.num_replicas / s->comm->coll.num_devices;
+    return s->comm->config.num_replicas / s->comm->config.num_participants;
 }
 
-RtLocalPart *
-rt_local_device_part(const RtCollInstance *s, int device)
+RtAllReducePart *
+rt_local_reduces(const RtCollInstance *s, int replica)
 {
-    return &s->parts[device * rt_local_replicas_each(s)];
+    return s->reduces +
+           (ptrdiff_t)(replica - s->comm->config.first_local) * s->num;
+}
+
+int
+rt_local_first_replica(const RtCollInstance *s, int participant)
+{
+    return participant * rt_local_replicas_each(s);
 }
 
 RtCollShape
 rt_local_shape(const RtLocalWork *w)
 {
     const RtCollInstance *s = w->instance;
-    return (RtCollShape){.num_replicas = s->comm->coll.num_replicas,
-                         .num_participants = s->comm->coll.num_devices,
+    return (RtCollShape){.num_replicas = s->comm->config.num_replicas,
+                         .num_participants = s->comm->config.num_participants,
                          .num_operands = s->num,
                          .counts = w->counts,
                          .packs = s->config.packs};
@@ -135,7 +144,7 @@ rt_local_row_offset(const RtCollInstance *s, int replica)
 int64_t
 rt_local_row_bytes(const RtCollInstance *s)
 {
-    return rt_local_row_offset(s, s->comm->coll.num_replicas);
+    return rt_local_row_offset(s, s->comm->config.num_replicas);
 }
 
 /* ---- phases -------------------------------------------------------------- */
@@ -206,8 +215,8 @@ rt_local_finish(RtLocalWork *w)
 static void
 begin_call(RtLocalWork *w)
 {
-    const RtColl *c = &w->instance->comm->coll;
-    w->base += (uint32_t)w->num_phases * (uint32_t)c->num_devices;
+    const RtCommConfig *c = &w->instance->comm->config;
+    w->base += (uint32_t)w->num_phases * (uint32_t)c->num_participants;
     w->call++;
     w->phase = 0;
     w->instance->comm->ops->begin(w);
@@ -216,8 +225,10 @@ begin_call(RtLocalWork *w)
 static RtLocalWork *
 work_of(RtCollInstance *s, int replica)
 {
-    assert(replica >= 0 && replica < s->comm->coll.num_replicas);
-    return &s->works[replica / rt_local_replicas_each(s)];
+    const RtCommConfig *c = &s->comm->config;
+    int local = replica - c->first_local;
+    assert(local >= 0 && local < c->num_local);
+    return &s->works[local / rt_local_replicas_each(s)];
 }
 
 RtLocalWork *
@@ -225,7 +236,7 @@ rt_local_reduce(RtCollInstance *s, int replica, const RtAllReducePart *parts)
 {
     RtLocalWork *w = work_of(s, replica);
     assert(!s->gathers);
-    memcpy(s->parts[replica].reduces, parts, (size_t)s->num * sizeof *parts);
+    memcpy(rt_local_reduces(s, replica), parts, (size_t)s->num * sizeof *parts);
     for (int i = 0; i < s->num; i++)
         w->counts[i] = parts[i].count;
     if (w->announced == 0)
@@ -258,7 +269,7 @@ rt_local_announce(RtLocalWork *w, int replica)
     bool is_last = rt_local_is_last(w);
     atomic_store_explicit(&s->parts[replica].calls, w->call,
                           memory_order_relaxed);
-    rt_wait_word_add(&s->started, 1);
+    rt_wait_word_add(&s->meeting->started, 1);
     w->announced = is_last ? 0 : w->announced + 1;
     return is_last;
 }
@@ -267,7 +278,7 @@ bool
 rt_local_arrived(const RtCollInstance *s, int replica)
 {
     uint32_t most = atomic_load(&s->parts[0].calls);
-    for (int i = 1; i < s->comm->coll.num_replicas; i++) {
+    for (int i = 1; i < s->comm->config.num_replicas; i++) {
         uint32_t calls = atomic_load(&s->parts[i].calls);
         if ((int32_t)(calls - most) > 0)
             most = calls;
@@ -287,31 +298,78 @@ make_works(RtLocalComm *comm, RtCollInstance *s)
         RtLocalWork *w = &s->works[i];
         w->instance = s;
         w->device = (int)i;
+        w->participant = comm->first_participant + (int)i;
         w->counts = NEW_ARRAY(comm->arena, int64_t, (size_t)s->num);
     }
 }
 
-RtCollInstance *
-rt_local_new(RtLocalComm *comm, RtCollConfig config, int num,
-             const RtReduceOperand *operands, size_t bytes)
+static size_t
+on_lines(size_t bytes)
 {
-    size_t n = (size_t)comm->coll.num_replicas;
-    RtCollInstance *s = rt_alloc_on_lines(comm->arena, bytes);
+    return (bytes + CACHE_LINE - 1) & ~(size_t)(CACHE_LINE - 1);
+}
+
+static size_t
+parts_bytes(const RtCollInstance *s)
+{
+    return (size_t)s->comm->config.num_replicas * sizeof *s->parts;
+}
+
+static size_t
+meeting_bytes(const RtCollInstance *s)
+{
+    return sizeof *s->meeting + parts_bytes(s) + on_lines(s->beside_bytes);
+}
+
+static void
+place(RtCollInstance *s, char *at)
+{
+    s->meeting = (RtLocalMeeting *)(void *)at;
+    s->parts = (RtLocalPart *)(void *)(at + sizeof *s->meeting);
+    s->beside = at + sizeof *s->meeting + parts_bytes(s);
+}
+
+RtCollInstance *
+rt_local_new(RtLocalComm *comm, const RtLocalNew *make)
+{
+    size_t num = (size_t)make->num, local = (size_t)comm->config.num_local;
+    RtCollInstance *s = rt_alloc_on_lines(comm->arena, make->bytes);
     s->comm = comm;
-    s->config = config;
-    s->gathers = !operands;
-    s->num = num;
-    if (operands)
-        s->operands =
-            arena_copy(comm->arena, operands, (size_t)num * sizeof *operands);
-    s->parts = rt_alloc_on_lines(comm->arena, n * sizeof *s->parts);
-    for (size_t i = 0; i < n; i++)
-        s->parts[i].reduces =
-            NEW_ARRAY(comm->arena, RtAllReducePart, (size_t)num);
+    s->config = make->config;
+    s->gathers = !make->operands;
+    s->num = make->num;
+    s->beside_bytes = make->beside_bytes;
+    if (make->operands)
+        s->operands = arena_copy(comm->arena, make->operands,
+                                 num * sizeof *make->operands);
+    s->reduces = NEW_ARRAY(comm->arena, RtAllReducePart, local * num);
     make_works(comm, s);
+    if (comm->config.size == 1)
+        place(s, rt_alloc_on_lines(comm->arena, meeting_bytes(s)));
     s->next = comm->instances;
     comm->instances = s;
     return s;
+}
+
+size_t
+rt_local_meeting_bytes(const RtLocalComm *comm)
+{
+    size_t bytes = 0;
+    for (const RtCollInstance *s = comm->instances; s; s = s->next)
+        bytes += meeting_bytes(s);
+    return bytes;
+}
+
+void
+rt_local_place(RtLocalComm *comm, char *at)
+{
+    for (RtCollInstance *s = comm->instances; s; s = s->next) {
+        place(s, at);
+        s->meeting->started.is_shared = true;
+        s->meeting->completed.is_shared = true;
+        at += meeting_bytes(s);
+    }
+    atomic_store(&comm->is_placed, true);
 }
 
 RtLocalComm *
@@ -320,10 +378,15 @@ rt_local_open(const RtCommConfig *config, const RtCollOps *ops,
 {
     Arena *a = arena_new(NULL, "collectives");
     RtLocalComm *comm = rt_alloc_on_lines(a, bytes);
-    comm->coll = (RtColl){ops, config->num_replicas, config->num_devices};
+    comm->coll = (RtColl){.ops = ops,
+                          .num_replicas = config->num_replicas,
+                          .num_devices = config->num_devices};
     comm->ops = local;
     comm->arena = a;
     comm->config = *config;
+    atomic_init(&comm->is_placed, config->size == 1);
+    comm->first_participant =
+        config->num_devices * config->first_local / config->num_local;
     comm->pending = rt_alloc_on_lines(a, (size_t)config->num_devices *
                                              sizeof *comm->pending);
     return comm;

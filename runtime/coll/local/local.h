@@ -1,5 +1,5 @@
 /*
- * local.h - what communicators of one process have in common
+ * local.h - what communicators have in common whose participants meet in memory
  *
  * Every replica announces its part of a collective.  Each device then takes its
  * steps of the algorithm, phase by phase: the first when all replicas have
@@ -12,6 +12,15 @@
  * replica starts anything, and in done, its program takes the phases of all in
  * the list that need not wait, so that devices that have several packs in
  * flight meet once for all of them.  In done it also waits for the others.
+ *
+ * What participants look at of each other, in each instance, is one block of
+ * memory: two words on which they meet, and each replica's part.  It is the
+ * process's own, or lies where all processes of a communicator map it
+ * (rt_local_place); then addresses in it mean nothing to the others.  Words are
+ * raised after what they announce has been written, and read before that is; so
+ * whoever sees the word sees what was announced, another thread or another
+ * process alike.  A process that ends, at whatever moment, leaves words that do
+ * not rise any more: the others wait until they are stopped.
  */
 #ifndef TFD_RUNTIME_COLL_LOCAL_LOCAL_H
 #define TFD_RUNTIME_COLL_LOCAL_LOCAL_H
@@ -25,15 +34,21 @@ typedef struct RtLocalComm RtLocalComm;
 /* One replica's operands and results of an instance. */
 typedef struct RtLocalPart {
     _Alignas(CACHE_LINE) _Atomic uint32_t calls; /* of start */
-    RtAllReducePart *reduces;                    /* one for each operand */
-    RtAllGatherPart gather;
+    RtAllGatherPart gather; /* at and out: of its own process */
 } RtLocalPart;
+
+/* Where all participants meet. */
+typedef struct RtLocalMeeting {
+    RtWaitWord started;   /* replicas, over all calls */
+    RtWaitWord completed; /* phases, by all participants, over all calls */
+} RtLocalMeeting;
 
 /* A device's work for an instance.  Its program alone looks at it, except for
  * what the transport has announced with a phase. */
 typedef struct RtLocalWork {
     _Alignas(CACHE_LINE) RtCollInstance *instance;
-    int device;
+    int device;                   /* of this process */
+    int participant;              /* the same, among those of all processes */
     const RtAlgorithm *algorithm; /* of this call */
     uint32_t call;
     int announced;   /* replicas of the device, in this call */
@@ -53,10 +68,14 @@ struct RtCollInstance {
     int num; /* operands */
     RtReduceOperand *operands;
     RtCollConfig config;
-    RtLocalPart *parts;   /* for each replica */
-    RtLocalWork *works;   /* for each device */
-    RtWaitWord started;   /* replicas, over all calls */
-    RtWaitWord completed; /* phases, by all devices, over all calls */
+    RtAllReducePart *reduces; /* for each replica of this process a part for
+                                 each operand */
+    RtLocalWork *works;       /* for each device of this process */
+    /* Where all participants meet: */
+    RtLocalMeeting *meeting;
+    RtLocalPart *parts; /* for each replica of all processes */
+    char *beside;       /* the transport's, on cache lines of its own */
+    size_t beside_bytes;
 };
 
 /* What a transport does. */
@@ -81,7 +100,9 @@ struct RtLocalComm {
     RtCollInstance *instances; /* newest first */
     RtCommConfig config;
     atomic_bool stopped;
+    atomic_bool is_placed;   /* instances have where they meet */
     RtLocalPending *pending; /* for each device */
+    int first_participant;   /* of this process */
 };
 
 /* ---- communicators and instances ----------------------------------------- */
@@ -94,10 +115,22 @@ void rt_local_close(RtColl *c);
 bool rt_local_arrived(const RtCollInstance *s, int replica);
 void rt_local_abort(RtColl *c);
 
-/* An all_reduce of these operands, which are copied, or, where they are NULL,
- * an all_gather; of so many bytes. */
-RtCollInstance *rt_local_new(RtLocalComm *comm, RtCollConfig config, int num,
-                             const RtReduceOperand *operands, size_t bytes);
+/* What to make: an all_reduce of these operands, which are copied, or, where
+ * they are NULL, an all_gather. */
+typedef struct RtLocalNew {
+    RtCollConfig config;
+    int num;
+    const RtReduceOperand *operands;
+    size_t bytes;        /* of the instance */
+    size_t beside_bytes; /* that the transport wants where participants meet */
+} RtLocalNew;
+RtCollInstance *rt_local_new(RtLocalComm *comm, const RtLocalNew *make);
+
+/* Of the memory in which the participants of all instances meet. */
+size_t rt_local_meeting_bytes(const RtLocalComm *comm);
+/* Puts it there: zeros, which all processes of the communicator map, and each
+ * of which has made the same instances.  One process need not call it. */
+void rt_local_place(RtLocalComm *comm, char *at);
 
 /* ---- start and done ------------------------------------------------------ */
 
@@ -127,9 +160,10 @@ bool rt_local_is_late(const RtLocalComm *comm, double *deadline);
 
 RtDevice *rt_local_device(const RtLocalWork *w);
 int rt_local_replicas_each(const RtCollInstance *s);
-/* The operands and results of a device's first replica; the others share its
- * results. */
-RtLocalPart *rt_local_device_part(const RtCollInstance *s, int device);
+/* The parts of a replica of this process, one for each operand. */
+RtAllReducePart *rt_local_reduces(const RtCollInstance *s, int replica);
+/* A participant's first replica, whose results the others share. */
+int rt_local_first_replica(const RtCollInstance *s, int participant);
 RtCollShape rt_local_shape(const RtLocalWork *w);
 /* Bytes of an element of operand i. */
 size_t rt_local_width(const RtCollInstance *s, int i);

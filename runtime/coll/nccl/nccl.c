@@ -250,12 +250,15 @@ static const RtCollOps nccl_ops = {
 };
 
 Status
-rt_coll_nccl_open(const RtCommConfig *config, RtColl **out)
+rt_coll_nccl_open(const RtCommConfig *config, RtColl **out, Str *why)
 {
     Arena *a = arena_new(NULL, "collectives");
     NcclComm *comm = rt_alloc_on_lines(a, sizeof *comm);
     size_t replicas = (size_t)config->num_replicas;
-    comm->coll = (RtColl){&nccl_ops, config->num_replicas, config->num_devices};
+    (void)why;
+    comm->coll = (RtColl){.ops = &nccl_ops,
+                          .num_replicas = config->num_replicas,
+                          .num_devices = config->num_devices};
     comm->arena = a;
     comm->config = *config;
     comm->each = config->num_local / config->num_devices;

@@ -44,8 +44,11 @@ static PeersInstance *
 instance_new(RtLocalComm *comm, RtCollConfig config, int num,
              const RtReduceOperand *operands)
 {
-    PeersInstance *s =
-        (PeersInstance *)rt_local_new(comm, config, num, operands, sizeof *s);
+    RtLocalNew make = {.config = config,
+                       .num = num,
+                       .operands = operands,
+                       .bytes = sizeof(PeersInstance)};
+    PeersInstance *s = (PeersInstance *)rt_local_new(comm, &make);
     s->num_launches = operands ? count_launches(config, num, operands) : 0;
     s->staged_at = NEW_ARRAY(comm->arena, size_t, (size_t)num);
     s->stride = NEW_ARRAY(comm->arena, size_t, (size_t)num);

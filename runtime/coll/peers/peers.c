@@ -44,7 +44,7 @@ operand(const RtLocalWork *w, int i, int replica)
 {
     if (is_staged(w))
         return rt_peers_staged(w, i, replica);
-    return w->instance->parts[replica].reduces[i].in;
+    return rt_local_reduces(w->instance, replica)[i].in;
 }
 
 static RtDevicePtr
@@ -52,7 +52,8 @@ result(const RtLocalWork *w, int i, int device)
 {
     if (is_staged(w))
         return rt_peers_staged(w, i, w->instance->comm->coll.num_replicas);
-    return rt_local_device_part(w->instance, device)->reduces[i].out;
+    int first = rt_local_first_replica(w->instance, device);
+    return rt_local_reduces(w->instance, first)[i].out;
 }
 
 /* Of a replica, one after another. */
@@ -171,9 +172,9 @@ gather(const RtLocalWork *w, const RtCollStep *step)
         rows.num_rows = 1;
     }
     for (int k = 0; rows.row_bytes && k < step->num_receivers; k++) {
-        const RtLocalPart *to =
-            rt_local_device_part(s, step->first_receiver + k);
-        rows.to = rt_ptr_add(to->gather.out, begin * row + before);
+        int to = rt_local_first_replica(s, step->first_receiver + k);
+        rows.to =
+            rt_ptr_add(s->parts[to].gather.out, begin * row + before);
         rt_local_device(w)->ops->copy_rows(queue_of(w), &rows);
     }
 }
@@ -218,7 +219,7 @@ stage(const RtLocalWork *w, int r)
         enqueue_copy(w, blocks(w, r), from->in,
                      (size_t)(from->outer * from->own_bytes));
     for (int i = 0; !s->gathers && i < s->num; i++)
-        enqueue_copy(w, operand(w, i, r), s->parts[r].reduces[i].in,
+        enqueue_copy(w, operand(w, i, r), rt_local_reduces(s, r)[i].in,
                      (size_t)w->counts[i] * rt_local_width(s, i));
 }
 
@@ -235,9 +236,9 @@ static void
 fetch(const RtLocalWork *w)
 {
     const RtCollInstance *s = w->instance;
-    const RtLocalPart *to = rt_local_device_part(s, w->device);
+    int to = rt_local_first_replica(s, w->participant);
     for (int i = 0; i < s->num; i++)
-        enqueue_copy(w, to->reduces[i].out, result(w, i, 0),
+        enqueue_copy(w, rt_local_reduces(s, to)[i].out, result(w, i, 0),
                      (size_t)w->counts[i] * rt_local_width(s, i));
 }
 
@@ -381,8 +382,9 @@ static const RtCollOps peers_ops = {
 static const RtLocalOps phase_ops = {begin, take_phase};
 
 Status
-rt_coll_peers_open(const RtCommConfig *config, RtColl **out)
+rt_coll_peers_open(const RtCommConfig *config, RtColl **out, Str *why)
 {
+    (void)why;
     *out =
         &rt_local_open(config, &peers_ops, &phase_ops, sizeof(PeersComm))->coll;
     return OK;

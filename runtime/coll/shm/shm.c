@@ -1,5 +1,8 @@
 /*
- * shm.c - collectives on memory that tasks of all devices of a process reach
+ * shm.c - collectives on memory that tasks of all devices reach
+ *
+ * The devices are those of one process, or of several on one machine, which
+ * then map each other's memory (map.c).
  *
  * A device takes its steps (algorithm/algorithm.h) on the memory of all
  * devices, in tasks.  One without an engine for collectives does so from its
@@ -19,14 +22,21 @@
 #include <assert.h>
 #include <string.h>
 #include "runtime/coll/algorithm/reduce.h"
-#include "runtime/coll/local/local.h"
+#include "runtime/coll/shm/shm_impl.h"
 #include "runtime/coll/transport.h"
 
+/* Beside the meeting of its participants it has, for each replica, where its
+ * operands and results are, and the copies of operands that are staged. */
 typedef struct ShmInstance {
     RtCollInstance base;
     RtReduceKernel **reduce; /* for each operand */
-    char *staged[2];         /* COLL_SMALL_BYTES for each replica */
+    size_t places_bytes;     /* of a replica: whole cache lines */
 } ShmInstance;
+
+/* Of an operand and its result, on one replica. */
+typedef struct ShmPart {
+    ShmPlace in, out;
+} ShmPart;
 
 /* Of RtLocalWork; its program alone looks at it, and between start and done its
  * queue of collectives. */
@@ -46,25 +56,61 @@ own_of(const RtLocalWork *w)
 
 /* ---- operands and results ------------------------------------------------ */
 
+static const ShmInstance *
+instance_of(const RtCollInstance *s)
+{
+    return (const ShmInstance *)s;
+}
+
+/* Of a replica of any process, one for each operand. */
+static ShmPart *
+places(const RtCollInstance *s, int replica)
+{
+    size_t at = (size_t)replica * instance_of(s)->places_bytes;
+    return (ShmPart *)(void *)(s->beside + at);
+}
+
+static ShmPlace
+place_of(const RtCollInstance *s, RtDevicePtr p)
+{
+    if (s->comm->config.size == 1)
+        return (ShmPlace){(uintptr_t)rt_ptr_address(p), 0};
+    return (ShmPlace){p.offset, (uint64_t)p.memory->number};
+}
+
+static char *
+address(const RtCollInstance *s, int participant, ShmPlace p)
+{
+    const ShmComm *c = (const ShmComm *)s->comm;
+    uint64_t row = (uint64_t)(participant * c->memories_each);
+    return (char *)(c->begins[row + p.memory] + p.offset);
+}
+
 static char *
 staging(const RtLocalWork *w, int replica)
 {
-    const ShmInstance *s = (const ShmInstance *)w->instance;
-    return s->staged[w->call % 2] + (ptrdiff_t)replica * COLL_SMALL_BYTES;
+    const RtCollInstance *s = w->instance;
+    size_t replicas = (size_t)s->comm->config.num_replicas;
+    char *copies = s->beside + replicas * instance_of(s)->places_bytes;
+    size_t at = w->call % 2 * replicas + (size_t)replica;
+    return copies + at * COLL_SMALL_BYTES;
 }
 
 static const void *
 operand(const RtLocalWork *w, int i, int replica)
 {
+    const RtCollInstance *s = w->instance;
     if (w->algorithm->is_staged)
         return staging(w, replica) + own_of(w)->staged_at[i];
-    return rt_ptr_address(w->instance->parts[replica].reduces[i].in);
+    return address(s, replica / rt_local_replicas_each(s),
+                   places(s, replica)[i].in);
 }
 
 static char *
-result(const RtCollInstance *s, int i, int device)
+result(const RtCollInstance *s, int i, int participant)
 {
-    return rt_ptr_address(rt_local_device_part(s, device)->reduces[i].out);
+    int first = rt_local_first_replica(s, participant);
+    return address(s, participant, places(s, first)[i].out);
 }
 
 /* ---- steps --------------------------------------------------------------- */
@@ -101,13 +147,12 @@ static void
 gather(const RtCollInstance *s, const RtCollStep *step)
 {
     const RtAllGatherPart *own = &s->parts[step->from].gather;
-    const char *from = rt_ptr_address(own->in);
+    const char *from = address(s, step->from / rt_local_replicas_each(s),
+                               places(s, step->from)->in);
     int64_t before = rt_local_row_offset(s, step->from);
     int64_t row = rt_local_row_bytes(s);
     for (int k = 0; k < step->num_receivers; k++) {
-        const RtLocalPart *to =
-            rt_local_device_part(s, step->first_receiver + k);
-        char *out = rt_ptr_address(to->gather.out);
+        char *out = result(s, 0, step->first_receiver + k);
         for (int64_t i = step->begin; i < step->end; i++)
             memcpy(out + i * row + before, from + i * own->own_bytes,
                    (size_t)own->own_bytes);
@@ -145,7 +190,7 @@ take_steps(void *data)
 {
     RtLocalWork *w = data;
     RtCollShape shape = rt_local_shape(w);
-    phase_of(w)(&shape, w->device, w->phase, take_step, w);
+    phase_of(w)(&shape, w->participant, w->phase, take_step, w);
 }
 
 static bool
@@ -191,11 +236,11 @@ add_moves(void *data, const RtCollStep *step)
     const RtLocalWork *w = m->work;
     const RtCollInstance *s = w->instance;
     size_t bytes =
-        s->gathers
-            ? (size_t)rt_local_device_part(s, w->device)->gather.own_bytes
-            : rt_local_width(s, step->operand);
+        s->gathers ? (size_t)s->parts[rt_local_first_replica(s, w->participant)]
+                         .gather.own_bytes
+                   : rt_local_width(s, step->operand);
     m->bytes += (size_t)(step->end - step->begin) * bytes *
-                (size_t)rt_step_moves(&m->shape, w->device, step);
+                (size_t)rt_step_moves(&m->shape, w->participant, step);
 }
 
 static size_t
@@ -204,7 +249,7 @@ link_bytes(const RtLocalWork *w)
     Moves m = {w, rt_local_shape(w), 0};
     RtCollPhase *phase = phase_of(w);
     for (int i = 0; i < w->num_phases; i++)
-        phase(&m.shape, w->device, i, add_moves, &m);
+        phase(&m.shape, w->participant, i, add_moves, &m);
     return m.bytes;
 }
 
@@ -266,7 +311,7 @@ stage(const RtLocalWork *w, int replica)
     char *to = staging(w, replica);
     for (int i = 0; i < s->num; i++)
         d->ops->program->copy_out(d, to + own_of(w)->staged_at[i],
-                                  s->parts[replica].reduces[i].in,
+                                  rt_local_reduces(s, replica)[i].in,
                                   (size_t)w->counts[i] * rt_local_width(s, i));
 }
 
@@ -287,6 +332,9 @@ shm_all_reduce_start(RtCollInstance *s, int replica,
                      const RtAllReducePart *parts)
 {
     RtLocalWork *w = rt_local_reduce(s, replica, parts);
+    ShmPart *own = places(s, replica);
+    for (int i = 0; i < s->num; i++)
+        own[i] = (ShmPart){place_of(s, parts[i].in), place_of(s, parts[i].out)};
     if (w->algorithm->is_staged)
         stage(w, replica);
     announce(w, replica);
@@ -296,6 +344,8 @@ static void
 shm_all_gather_start(RtCollInstance *s, int replica,
                      const RtAllGatherPart *part)
 {
+    *places(s, replica) =
+        (ShmPart){place_of(s, part->in), place_of(s, part->out)};
     announce(rt_local_gather(s, replica, part), replica);
 }
 
@@ -314,19 +364,32 @@ shm_done(RtCollInstance *s, int device)
 
 /* ---- instances ---------------------------------------------------------- */
 
+static size_t
+on_lines(size_t bytes)
+{
+    return (bytes + CACHE_LINE - 1) & ~(size_t)(CACHE_LINE - 1);
+}
+
 static ShmInstance *
 instance_new(RtLocalComm *comm, RtCollConfig config, int num,
              const RtReduceOperand *operands)
 {
-    size_t devices = (size_t)comm->coll.num_devices;
-    RtCollInstance *s =
-        rt_local_new(comm, config, num, operands, sizeof(ShmInstance));
-    for (size_t i = 0; i < devices; i++) {
+    size_t replicas = (size_t)comm->config.num_replicas;
+    size_t each = on_lines((size_t)num * sizeof(ShmPart));
+    size_t staged = operands ? 2 * COLL_SMALL_BYTES : 0;
+    RtLocalNew make = {.config = config,
+                       .num = num,
+                       .operands = operands,
+                       .bytes = sizeof(ShmInstance),
+                       .beside_bytes = replicas * (each + staged)};
+    RtCollInstance *s = rt_local_new(comm, &make);
+    ((ShmInstance *)s)->places_bytes = each;
+    for (int i = 0; i < comm->coll.num_devices; i++) {
         ShmWork *own = rt_alloc_on_lines(comm->arena, sizeof *own);
         own->staged_at = NEW_ARRAY(comm->arena, size_t, (size_t)num);
-        own->in = NEW_ARRAY(comm->arena, const void *,
-                            (size_t)comm->coll.num_replicas);
-        own->out = NEW_ARRAY(comm->arena, void *, devices);
+        own->in = NEW_ARRAY(comm->arena, const void *, replicas);
+        own->out = NEW_ARRAY(comm->arena, void *,
+                             (size_t)comm->config.num_participants);
         s->works[i].own = own;
     }
     return (ShmInstance *)s;
@@ -347,9 +410,6 @@ shm_all_reduce_new(RtColl *c, RtReduceOp how, RtCollConfig config, int num,
             return status_new(STATUS_INPUT, "cannot combine values of %s so",
                               dtype_info[operands[i].dtype].name);
     }
-    for (int i = 0; i < 2; i++)
-        s->staged[i] = rt_alloc_on_lines(comm->arena, (size_t)c->num_replicas *
-                                                          COLL_SMALL_BYTES);
     *out = &s->base;
     return OK;
 }
@@ -364,16 +424,25 @@ shm_all_gather_new(RtColl *c, RtCollAlgorithm algorithm, int64_t most,
     return OK;
 }
 
+/* ---- the communicator ---------------------------------------------------- */
+
 static Status
 shm_connect(RtColl *c)
 {
-    (void)c; /* tasks reach everything */
-    return OK;
+    ShmComm *comm = (ShmComm *)c;
+    return comm->local.config.size == 1 ? OK : rt_shm_map(comm);
+}
+
+static void
+shm_close(RtColl *c)
+{
+    rt_shm_unmap((ShmComm *)c);
+    rt_local_close(c);
 }
 
 static const RtCollOps shm_ops = {
     .name = "shm",
-    .close = rt_local_close,
+    .close = shm_close,
     .all_reduce_new = shm_all_reduce_new,
     .all_gather_new = shm_all_gather_new,
     .connect = shm_connect,
@@ -386,10 +455,25 @@ static const RtCollOps shm_ops = {
 
 static const RtLocalOps phase_ops = {begin, take_phase};
 
-Status
-rt_coll_shm_open(const RtCommConfig *config, RtColl **out)
+static void
+open_comm(const RtCommConfig *config, RtColl **out)
 {
-    *out =
-        &rt_local_open(config, &shm_ops, &phase_ops, sizeof(RtLocalComm))->coll;
+    ShmComm *c =
+        (ShmComm *)rt_local_open(config, &shm_ops, &phase_ops, sizeof(ShmComm));
+    size_t participants = (size_t)config->num_participants;
+    c->memories_each = 1;
+    c->begins = NEW_ARRAY(c->local.arena, uintptr_t, participants);
+    c->local.coll.shares_memory = config->size > 1;
+    *out = &c->local.coll;
+}
+
+Status
+rt_coll_shm_open(const RtCommConfig *config, RtColl **out, Str *why)
+{
+    bool can = true;
+    if (config->size > 1)
+        TRY(rt_shm_probe(config, &can, why));
+    if (can)
+        open_comm(config, out);
     return OK;
 }

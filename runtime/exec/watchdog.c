@@ -192,6 +192,16 @@ check_interrupt(RtRun *run, double now)
     rt_stop(run);
 }
 
+/* Replicas may wait for it in a collective, one of them on main's thread. */
+static void
+check_devices(RtRun *run)
+{
+    int32_t at;
+    const IrOp *op = rt_position(&run->main, &at);
+    if (op && op->kind == OP_launch && rt_has_lost_device(run))
+        rt_stop(run);
+}
+
 /* Other executors return by themselves if they would also fail: the one that is
  * reported must not depend on which was faster. */
 static void
@@ -240,6 +250,7 @@ look_at_main(RtRun *run, double now)
     RtWatchdog *w = &run->watchdog;
     note_moves(run, now);
     note_steps(w, now);
+    check_devices(run);
     if (rt_is_stopped(run)) {
         if (w->stopped == 0)
             w->stopped = now;

@@ -292,7 +292,9 @@ typedef struct RtDeviceConfig {
     int index;        /* its number among those of its kind */
     int num_threads;  /* with the one that issues its work */
     bool spin;
-    bool on_caller; /* the thread that calls wait is the one */
+    /* The thread that calls wait is the one; of devices that enqueue programs,
+     * the one that launches them may, and this device comes last. */
+    bool on_caller;
     bool shares_memory; /* with other processes (RtMemory.segment) */
     RtClock *clock; /* seconds, for all waits */
 } RtDeviceConfig;

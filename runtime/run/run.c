@@ -245,13 +245,14 @@ threads_of(const RtRun *run, int i)
     return share > 0 ? share : 1;
 }
 
-/* Devices with code of their own have one thread each, beside main's. */
+/* Devices with code of their own have one thread each, which is main's for the
+ * one that is launched last. */
 static bool
 may_spin(const RtRun *run)
 {
     int sum = 0;
     if (run->caps->enqueues_programs)
-        return rt_may_spin((run->num_devices + 1) * run->local_size);
+        return rt_may_spin(run->num_devices * run->local_size);
     for (int i = 0; i < run->num_devices; i++)
         sum += threads_of(run, i);
     return rt_may_spin(sum * run->local_size);
@@ -289,6 +290,7 @@ list_device_code(RtRun *run)
 static Status
 open_devices(RtRun *run, bool spin)
 {
+    int on_caller = run->caps->enqueues_programs ? run->num_devices - 1 : 0;
     TRY(list_device_code(run));
     for (int i = 0; i < run->num_devices; i++) {
         IrDevice device = run->device_list.data[i];
@@ -297,7 +299,7 @@ open_devices(RtRun *run, bool spin)
                                  .index = device.index,
                                  .num_threads = threads_of(run, i),
                                  .spin = spin,
-                                 .on_caller = i == 0,
+                                 .on_caller = i == on_caller,
                                  .clock = run->clock};
         TRY(driver->open(&config, &run->devices[i]));
         TRY(rt_check_device_memory(run, run->devices[i]));

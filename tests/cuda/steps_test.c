@@ -8,6 +8,7 @@
 #include "tests/e2e/run.h"
 #include "tests/unit/unit.h"
 
+#include <math.h>
 #include <string.h>
 
 /* ---- counts ----------------------------------------------------------------
@@ -79,8 +80,7 @@ source_of(Arena *a, const char *name)
     const char *text = source_text(a, examples);
     if (strcmp(name, "linear") == 0) {
         text = substitute(a, text, "0..200", "0..epochs");
-        text = substitute(a, text, "\nvar w",
-                          "\nparam epochs: i32 = 1\nvar w");
+        text = substitute(a, text, "\nvar w", "\nparam epochs: i32 = 1\nvar w");
     }
     write_text(path, text);
     return path;
@@ -91,9 +91,9 @@ source_of(Arena *a, const char *name)
 static Ran
 run_for(Arena *a, size_t row, int num)
 {
-    Ran ran = run(a, "tfd-run %s/%s.tfp --set %s=%d --data %s/docs/examples",
-                  dir, rows[row].name, rows[row].param, num,
-                  getenv("TFD_ROOT"));
+    Ran ran =
+        run(a, "tfd-run %s/%s.tfp --set %s=%d --data %s/docs/examples", dir,
+            rows[row].name, rows[row].param, num, getenv("TFD_ROOT"));
     assert_true(ran.code == 0 || ran.code == 1);
     return ran;
 }
@@ -124,9 +124,8 @@ static void
 print_steps(Arena *a, size_t row, const Difference *d)
 {
     static const char *const shown[] = {
-        "cuGraphLaunch",        "cuMemcpyHtoDAsync_v2",
-        "cuMemcpyDtoDAsync_v2", "cuMemcpyDtoHAsync_v2",
-        "cuEventRecord",        "cuStreamWaitEvent"};
+        "cuGraphLaunch",        "cuMemcpyHtoDAsync_v2", "cuMemcpyDtoDAsync_v2",
+        "cuMemcpyDtoHAsync_v2", "cuEventRecord",        "cuStreamWaitEvent"};
     printf("# %s on %d, of each of %ld steps:", rows[row].name,
            rows[row].devices, d->steps);
     for (size_t i = 0; i < sizeof shown / sizeof *shown; i++)
@@ -157,23 +156,36 @@ a_steady_step_is_a_graph_launch(void **state)
 
 static const char empty[] =
     "var w: f32[3] = [1.0, 2.0, 3.0]\n"
-    "dataset train = range(80000).map(fn(i) = f32(i)).batch(4)\n"
+    "dataset train = range(20000).map(fn(i) = f32(i)).batch(4)\n"
     "fn step(x) {\n"
     "  w -= 0.001 * all_reduce(sum, w * sum(x))\n"
     "}\n"
     "main { for x in distribute(train) { run step(x) } }\n";
 
-/* Of main with a launch on so many devices, in microseconds. */
+/* Seconds of main in launches. */
 static double
-time_of_launch(Arena *a, const char *source, int devices)
+seconds_on_devices(Arena *a)
 {
-    enum { STEPS = 20000 };
-    run_ok(a, "tfdc %s --devices cuda:0-%d -o %s/empty.tfp", source,
-           devices - 1, dir);
     Ran ran = run_ok(a, "tfd-run %s/empty.tfp --stats", dir);
     const char *at = strstr(ran.err, "  devices ");
     assert_non_null(at);
-    return strtod(at + strlen("  devices "), NULL) / STEPS * 1e6;
+    return strtod(at + strlen("  devices "), NULL);
+}
+
+#define ENOUGH 4e-6 /* seconds of a launch; then it is not run again */
+
+/* A launch on so many devices, in microseconds: of the best of some runs, as
+ * others take cores away. */
+static double
+time_of_launch(Arena *a, const char *source, int devices)
+{
+    enum { STEPS = 5000, RUNS = 10 };
+    run_ok(a, "tfdc %s --devices cuda:0-%d -o %s/empty.tfp", source,
+           devices - 1, dir);
+    double best = seconds_on_devices(a);
+    for (int i = 1; i < RUNS && best > ENOUGH * STEPS; i++)
+        best = fmin(best, seconds_on_devices(a));
+    return best / STEPS * 1e6;
 }
 
 /* On a driver that does nothing.  It says what a step took; the bounds are for
@@ -184,14 +196,14 @@ the_host_s_time_is_short(void **state)
     Arena *a = *state;
     const char *source = arena_printf(a, "%s/empty.tfd", dir);
     write_text(source, empty);
-    set_fake("nothing,devices:2");
+    set_driver(getenv("TFD_IDLE_DRIVER"), "");
     double one = time_of_launch(a, source, 1);
     double two = time_of_launch(a, source, 2);
     printf("# a launch on one device takes %.2f us of the host's time, one "
            "with an all_reduce of two %.2f us\n",
            one, two);
-    assert_true(one < 100.0);
-    assert_true(two < 2000.0);
+    assert_true(one < 20.0);
+    assert_true(two < 200.0);
 }
 
 /* ---- the suite -------------------------------------------------------------

@@ -30,6 +30,7 @@ typedef struct Test {
     RtWaitWord begun;  /* launches of a program that waits for main */
     RtWaitWord go;     /* so many of them may go on */
     int times_waited;
+    pthread_t thread; /* that has made the last call of the host */
 } Test;
 
 /* ---- the program -----------------------------------------------------------
@@ -39,6 +40,7 @@ static int32_t
 note_call(void *context, const void *op)
 {
     Test *t = context;
+    t->thread = pthread_self();
     assert_ptr_equal(op, &t->calls);
     t->call.at = -1;
     return ++t->calls == t->fails_at ? FAILED : 0;
@@ -123,8 +125,10 @@ wait_for_main(Test *t)
 static int32_t
 wait_in_call(void *context, const void *op)
 {
+    Test *t = context;
     (void)op;
-    wait_for_main(context);
+    t->thread = pthread_self();
+    wait_for_main(t);
     return 0;
 }
 
@@ -175,9 +179,8 @@ allocate(RtDevice *d, size_t bytes)
 
 /* false: the driver does not work, by request. */
 static bool
-begin(Test *t, const char *options)
+begin_with(Test *t, RtDeviceConfig config, const char *options)
 {
-    RtDeviceConfig config = {.name = "cuda:0"};
     *t = (Test){.launch = {.sizes = 1}};
     t->call = (TfdCall){.context = t, .stop = &t->stop};
     t->second = t->call;
@@ -194,6 +197,12 @@ begin(Test *t, const char *options)
     t->word = allocate(t->d, 2 * sizeof(int64_t));
     t->other = allocate(t->d, sizeof(int32_t));
     return t->items.memory && t->word.memory && t->other.memory && !st;
+}
+
+static bool
+begin(Test *t, const char *options)
+{
+    return begin_with(t, (RtDeviceConfig){.name = "cuda:0"}, options);
 }
 
 /* The status of the program; rounds of it. */
@@ -479,6 +488,34 @@ main_takes_staging_back_beside_programs(void **state)
     }
 }
 
+/* Whoever launches the last device enqueues its program, once that is recorded
+ * and does not wait for the device. */
+static void
+the_caller_enqueues_what_does_not_wait(void **state)
+{
+    (void)state;
+    for (int seed = 0; seed < SEEDS; seed++) {
+        Test t;
+        RtDeviceConfig config = {.name = "cuda:0", .on_caller = true};
+        assert_true(
+            begin_with(&t, config, arena_printf(arena, "seed:%d", seed)));
+        rt_wait_word_add(&t.go, MANY);
+        for (int i = 0; i < 4; i++) {
+            launch_waiting(&t, WAITING);
+            assert_int_equal(pthread_equal(t.thread, pthread_self()) != 0,
+                             i >= 2);
+        }
+        rt_event_wait(t.d->ops->record(t.d->queues[QUEUE_COMPUTE]));
+        t.sum = 4 * 11;
+        t.launch = (RtProgramLaunch){.call = &t.call, .sizes = 2};
+        for (int i = 0; i < 4; i++) {
+            launch_well(&t, 1);
+            assert_false(pthread_equal(t.thread, pthread_self()));
+        }
+        end(&t);
+    }
+}
+
 /* Nothing is given back while it still enqueues. */
 static void
 close_waits_for_programs(void **state)
@@ -542,6 +579,7 @@ main(void)
         cmocka_unit_test(main_enqueues_beside_programs),
         cmocka_unit_test(waits_have_a_bound),
         cmocka_unit_test(main_takes_staging_back_beside_programs),
+        cmocka_unit_test(the_caller_enqueues_what_does_not_wait),
         cmocka_unit_test(close_waits_for_programs),
         cmocka_unit_test(failures_leave_nothing),
     };

@@ -266,6 +266,7 @@ rt_cuda_open(const RtDeviceConfig *config, RtDevice **out)
     c->serial = atomic_fetch_add(&opened, 1) + 1;
     c->clock = config->clock ? config->clock : rt_seconds;
     c->spin = config->spin;
+    c->on_caller = config->on_caller;
     Status st = start(c, config->index);
     if (st) {
         cuda_close(&c->device);

@@ -142,6 +142,7 @@ typedef struct CudaTrace {
     int sizes;
     bool was_executed; /* once, at least */
     bool is_too_large;
+    bool has_waits; /* for the GPU, in the midst of it */
     int num_segments, num_nodes;
     CudaSegment *root; /* NULL: not recorded yet */
     struct CudaTrace *next;
@@ -181,7 +182,7 @@ typedef struct Cuda {
     RtDevice device; /* first */
     const CudaDriver *cu;
     RtClock *clock;
-    bool spin;
+    bool spin, on_caller;
     CUdevice number;
     CUcontext context;
     uint64_t serial; /* of the devices that were opened, from 1 */
@@ -274,6 +275,9 @@ void rt_cuda_launch(Cuda *c, CudaQueue *q, const RtKernelLaunch *launch);
 /* Of a launch; NULL: none, or the device has failed.  The rest is for the
  * thread that executes programs, for the launch that it executes. */
 CudaTrace *rt_cuda_trace_find(Cuda *c, const RtProgramLaunch *l);
+/* Whether it is recorded, and waits for other devices at most, not for its own.
+ */
+bool rt_cuda_trace_is_ahead(const CudaTrace *t);
 /* Whether all of the program is one graph, */
 bool rt_cuda_trace_is_one(const CudaTrace *t);
 /* which this launches, on any thread. */

@@ -4,8 +4,12 @@
  * A program is code of the host that enqueues kernels and copies on the queue
  * of programs (q_NAME, docs/abi.md).  It runs on a thread of the device, since
  * the replicas of several devices wait for each other in it, and may be far
- * ahead of the GPU.  Until it has ended nobody else enqueues there.  A program
- * whose recording is one graph is launched by whoever asks for it.
+ * ahead of the GPU.  Until it has ended nobody else enqueues there.
+ *
+ * Whoever launches a program whose recording is one graph enqueues it.  The
+ * same of the device that is launched last (on_caller), if the recording has
+ * waits for other devices only: they have been launched, and one thread less
+ * has to be woken.
  */
 #include <assert.h>
 #include <string.h>
@@ -300,7 +304,7 @@ rt_cuda_join_program(Cuda *c)
         ;
 }
 
-/* On the thread that asks: there is nothing to wait for. */
+/* There is nothing to wait for. */
 static void
 launch_recorded(Cuda *c, RtProgramLaunch *launch)
 {
@@ -321,6 +325,10 @@ rt_cuda_launch_program(RtQueue *queue, RtProgramLaunch *launch)
     p->trace = rt_cuda_trace_find(c, launch);
     if (rt_cuda_trace_is_one(p->trace)) {
         launch_recorded(c, launch);
+        return;
+    }
+    if (c->on_caller && rt_cuda_trace_is_ahead(p->trace)) {
+        run_program(c, launch);
         return;
     }
     rt_cuda_mark(c, compute_of(c)); /* of copies, while it is main's queue */

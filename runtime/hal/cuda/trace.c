@@ -134,6 +134,8 @@ link_segment(CudaRecorder *r, CudaSegment *s)
     *to = s;
     r->last = s;
     r->trace->num_segments++;
+    r->trace->has_waits |=
+        s->end.kind != BREAK_CALL && s->end.kind != BREAK_END;
 }
 
 static CudaSegment *
@@ -401,6 +403,12 @@ rt_cuda_trace_find(Cuda *c, const RtProgramLaunch *l)
         c->traces = t;
     }
     return t;
+}
+
+bool
+rt_cuda_trace_is_ahead(const CudaTrace *t)
+{
+    return t && t->root && !t->has_waits;
 }
 
 bool

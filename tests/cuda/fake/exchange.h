@@ -43,7 +43,7 @@ EXCHANGE_API void fake_exchange_lock(void);
 EXCHANGE_API void fake_exchange_unlock(void);
 /* Behind what the stream has, of any context.  false: the driver ignores work.
  */
-EXCHANGE_API bool fake_exchange_add(Exchange *x, struct CUstream_st *stream);
+EXCHANGE_API void fake_exchange_add(Exchange *x, struct CUstream_st *stream);
 /* The bytes of an operand, read or written by x. */
 EXCHANGE_API const uint8_t *fake_exchange_read(const Exchange *x,
                                                unsigned long long at, size_t n);

@@ -50,7 +50,6 @@ typedef struct FakeOptions {
     int fail_number;
     int fail_error;
     bool count;    /* print counts at exit */
-    bool nothing;  /* work is not done */
     bool no_peers; /* no device can access another one's memory */
 } FakeOptions;
 

@@ -103,7 +103,7 @@ cuEventQuery(CUevent event)
     if (event->capture)
         return fake_ask_captured(event);
     CUresult wrong = fake_forbid_in_capture();
-    if (wrong || fake_world.options.nothing)
+    if (wrong)
         return wrong;
     if (!fake_has_happened(event->at) && fake_random(NOT_YET) == 0)
         return CUDA_ERROR_NOT_READY;

@@ -121,8 +121,6 @@ read_option(char *word, FakeOptions *o)
         return o->threads = (int)x, true;
     if (strcmp(word, "count") == 0)
         return o->count = true;
-    if (strcmp(word, "nothing") == 0)
-        return o->nothing = true;
     if (strcmp(word, "no-peers") == 0)
         return o->no_peers = true;
     return read_fail(word, o);
@@ -144,7 +142,7 @@ fake_options(FakeOptions *out)
             fake_complain(
                 "TFD_FAKE_CUDA has \"%s\", which is none of "
                 "devices:N, seed:N, memory:BYTES, version:N, "
-                "capability:N, threads:N, fail:CALL:N[:ERROR], count, "
-                "nothing and no-peers",
+                "capability:N, threads:N, fail:CALL:N[:ERROR], count and "
+                "no-peers",
                 word);
 }

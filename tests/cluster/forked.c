@@ -66,12 +66,6 @@ forked_add(_Atomic uint32_t *word, uint32_t n)
     syscall(SYS_futex, word, FUTEX_WAKE, INT_MAX, NULL, NULL, 0);
 }
 
-void
-forked_abort(Forked *f)
-{
-    atomic_store(&f->aborted, 1);
-}
-
 bool
 forked_is_aborted(const Forked *f)
 {
@@ -185,7 +179,7 @@ gather(RtGroup *g, int root, const void *own, size_t n,
 static void
 abort_all(RtGroup *g)
 {
-    forked_abort(((ForkedGroup *)g)->shared);
+    atomic_store(&((ForkedGroup *)g)->shared->aborted, 1);
 }
 
 static void

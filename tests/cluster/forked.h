@@ -35,8 +35,7 @@ void forked_run(Forked *f, ForkedBody *body, void *data, int *statuses);
  * group is aborted, or a tenth of a second; the value then. */
 uint32_t forked_wait(_Atomic uint32_t *word, uint32_t old);
 void forked_add(_Atomic uint32_t *word, uint32_t n);
-/* What the group's abort does, and whether somebody has done it. */
-void forked_abort(Forked *f);
+/* Whether somebody has aborted the group. */
 bool forked_is_aborted(const Forked *f);
 
 #endif

@@ -25,6 +25,7 @@ typedef struct Comm {
     RtCommConfig config;
     Forked *forked;
     Arena *arena;
+    _Atomic uint32_t *aborted; /* by any process */
 } Comm;
 
 typedef struct Operand {
@@ -153,7 +154,7 @@ wait_for_all(const RtCollInstance *s, uint32_t call)
     uint32_t all = atomic_load(&s->shared->all);
     for (int r = 0; r < config->num_replicas; r++)
         while ((int32_t)(calls_of(s, r) - call) < 0) {
-            if (forked_is_aborted(s->comm->forked))
+            if (atomic_load(s->comm->aborted))
                 return COLL_ABORTED;
             if (config->clock() - begin > config->timeout)
                 return COLL_TIMEOUT;
@@ -231,7 +232,7 @@ connect_coll(RtColl *c)
 static void
 abort_coll(RtColl *c)
 {
-    forked_abort(((Comm *)c)->forked);
+    atomic_store(((Comm *)c)->aborted, 1);
 }
 
 static void
@@ -269,6 +270,7 @@ forked_coll_open(const RtCommConfig *config, RtColl **out)
                 .config = *config,
                 .forked = used,
                 .arena = a};
+    c->aborted = forked_alloc(used, sizeof *c->aborted);
     *out = &c->coll;
     return OK;
 }

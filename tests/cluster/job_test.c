@@ -8,7 +8,13 @@
  */
 #include "tests/cluster/job_run.h"
 
+#include <sys/stat.h>
+#include "ir/base/io/file.h"
+#include "ir/base/str.h"
+#include "runtime/checkpoint/checkpoint.h"
 #include "tests/unit/arena.h"
+#include "tests/unit/status.h"
+#include "tests/unit/work_dir.h"
 
 enum { REPLICAS = 4 };
 
@@ -23,7 +29,7 @@ static const char training[] =
     "  range start=0 stop=10 : i64\n"
     "  map @d.half : f32, i64\n"
     "  shuffle buffer=5 seed=1 reshuffle=1 has_seed=1 : f32, i64\n"
-    "  repeat count=3 : f32, i64\n"
+    "  repeat count=12 : f32, i64\n"
     "  batch size=7 drop_remainder=0 : f32[b], i64[b]\n"
     "}\n"
     "iter @it of @d shard auto rows n\n"
@@ -74,16 +80,23 @@ static const char training[] =
     "  return\n"
     "}\n";
 
-static const char *
-on_four(const char *body)
+/* A plan for four replicas with so many input workers. */
+static const Plan *
+plan_of(int workers, const char *body)
 {
-    return build_program(arena, REPLICAS, body);
+    int each = REPLICAS / workers;
+    return build_plan(
+        arena, workers == 1 ? build_program(arena, REPLICAS, body)
+                            : build_worker_program(arena, workers, each, body));
 }
 
+/* ---- the same output ------------------------------------------------------
+ */
+
 static const JobRun jobs[] = {
+    {.size = 1},
     {.size = 2},
     {.size = 4},
-    {.size = 1},
     {.size = 2, .devices = "cpu:0"},
 };
 
@@ -91,13 +104,344 @@ static void
 any_number_of_processes_prints_the_same(void **state)
 {
     (void)state;
-    const Plan *p = build_plan(arena, on_four(training));
-    for (int threads = 0; threads < 2; threads++)
+    for (int workers = 1; workers <= REPLICAS; workers *= 2) {
+        const Plan *p = plan_of(workers, training);
         for (size_t i = 0; i < sizeof jobs / sizeof *jobs; i++) {
             JobRun job = jobs[i];
-            job.options.pipeline_threads = threads;
-            assert_job_prints(arena, p, &job, output_of(arena, p, &job));
+            const char *want = output_of(arena, p, &job);
+            assert_job_prints(arena, p, &job, want);
+            job.options.pipeline_threads = true;
+            assert_job_prints(arena, p, &job, want);
         }
+    }
+}
+
+static void
+expect_refusal(const Plan *p, JobRun job, const char *message)
+{
+    JobEnd end = run_job(arena, p, &job);
+    for (int r = 0; r < job.size; r++) {
+        assert_int_equal(end.exit_status[r], STATUS_USAGE);
+        assert_string_equal(end.message[r], message);
+    }
+}
+
+static void
+processes_and_devices_divide_the_replicas(void **state)
+{
+    (void)state;
+    const Plan *p = plan_of(1, training);
+    expect_refusal(p, (JobRun){.size = 3},
+                   "the plan's 4 replicas cannot be divided among 3 processes "
+                   "evenly: start 1, 2 or 4");
+    expect_refusal(
+        p, (JobRun){.size = 2, .devices = "cpu:0-3"},
+        "--devices cpu:0-3 are 4, and the 2 replicas of each process "
+        "cannot be divided among them evenly: take 1 or 2");
+    expect_refusal(
+        p, (JobRun){.size = 2, .options = {.compare = true}},
+        "--compare needs all replicas in one process: run it without "
+        "others");
+}
+
+/* ---- checkpoints ----------------------------------------------------------
+ */
+
+/* The state in a file, without the clock in it. */
+static const char *
+state_of(const char *folder, int step, size_t *len)
+{
+    enum { SEED = 8, LR = 4, EVENTS = 16, STEPS = 16 };
+    size_t n;
+    char *bytes;
+    RtCheckpoint c;
+    const char *path = arena_printf(arena, "%s/step-%d.ckpt", folder, step);
+    assert_null(file_read(arena, path, &bytes, &n));
+    assert_null(rt_checkpoint_parse(arena, path, bytes, n, &c));
+    memset((char *)c.state + SEED + LR + EVENTS + STEPS, 0, sizeof(double));
+    *len = c.len;
+    return c.state;
+}
+
+static void
+assert_same_states(const char *one, const char *other, int step)
+{
+    size_t n, m;
+    const char *a = state_of(one, step, &n), *b = state_of(other, step, &m);
+    assert_int_equal(n, m);
+    assert_memory_equal(a, b, n);
+}
+
+/* What job prints with checkpoints in the folder. */
+static void
+keep_checkpoints(const Plan *p, JobRun *job, const char *folder)
+{
+    job->options.checkpoint_dir = folder;
+    job->options.every = 2;
+    job->options.checksum = true;
+    JobEnd end = run_job(arena, p, job);
+    for (int r = 0; r < job->size; r++)
+        if (end.exit_status[r])
+            fail_msg("rank %d: %s", r, end.err[r]);
+}
+
+static void
+checkpoints_are_those_of_one_process(void **state)
+{
+    (void)state;
+    for (int workers = 1; workers <= REPLICAS; workers *= 2) {
+        const Plan *p = plan_of(workers, training);
+        const char *one = work_dir(arena);
+        keep_checkpoints(p, &(JobRun){.size = 1}, one);
+        for (int size = 2; size <= REPLICAS; size *= 2) {
+            const char *several = work_dir(arena);
+            keep_checkpoints(p, &(JobRun){.size = size}, several);
+            assert_same_states(one, several, 16);
+            assert_same_states(one, several, 18);
+        }
+    }
+}
+
+/* ---- interrupts -----------------------------------------------------------
+ */
+
+/* Where a process interrupts itself. */
+typedef struct Interrupt {
+    int rank;
+    int64_t step;
+} Interrupt;
+
+static atomic_bool interrupted; /* each process has its own */
+
+static void
+interrupt_at(void *data, int64_t step)
+{
+    if (step >= ((const Interrupt *)data)->step)
+        atomic_store(&interrupted, true);
+}
+
+static void
+interrupt_own_rank(void *data, int rank, RtOptions *options)
+{
+    const Interrupt *i = data;
+    options->interrupted = &interrupted;
+    if (rank != i->rank || !i->step)
+        return;
+    options->on_step = interrupt_at;
+    options->on_step_data = data;
+}
+
+/* One life of a run: so many processes, one of which is interrupted. */
+typedef struct Life {
+    int size;
+    Interrupt interrupt;
+} Life;
+
+/* What the chief printed until then. */
+static const char *
+live(const Plan *p, const char *folder, const Life *life)
+{
+    bool ends = life->interrupt.step == 0;
+    JobRun job = {.size = life->size,
+                  .options = {.checkpoint_dir = folder,
+                              .every = 100,
+                              .resume = true,
+                              .quiet = true,
+                              .checksum = true,
+                              .pipeline_threads = true},
+                  .prepare = interrupt_own_rank,
+                  .data = (void *)&life->interrupt};
+    JobEnd end = run_job(arena, p, &job);
+    for (int r = 0; r < job.size; r++) {
+        if (end.exit_status[r] != (ends ? 0 : 130))
+            fail_msg("rank %d of %d: %s", r, job.size, end.err[r]);
+        assert_string_equal(end.message[r], end.message[0]);
+    }
+    if (!ends)
+        assert_non_null(strstr(end.message[0], "steps; --resume goes on"));
+    return end.out[0];
+}
+
+static void
+runs_move_between_numbers_of_processes(void **state)
+{
+    (void)state;
+    const Life lives[] = {
+        {4, {2, 1}}, {2, {1, 3}}, {1, {0, 5}}, {4, {0, 7}}, {2, {0, 0}}};
+    for (int workers = 1; workers <= REPLICAS; workers *= 2) {
+        Str all = str_new(arena);
+        const Plan *p = plan_of(workers, training);
+        const char *folder = work_dir(arena);
+        for (size_t i = 0; i < sizeof lives / sizeof *lives; i++)
+            str_add(&all, live(p, folder, &lives[i]));
+        assert_string_equal(str_text(&all),
+                            output_of(arena, p, &(JobRun){.size = 1}));
+    }
+}
+
+/* Without checkpoints, too, all end after the same step. */
+static void
+an_interrupt_ends_all_processes(void **state)
+{
+    (void)state;
+    Interrupt i = {1, 2};
+    const Plan *p = plan_of(1, training);
+    JobRun job = {.size = 2, .prepare = interrupt_own_rank, .data = &i};
+    JobEnd end = run_job(arena, p, &job);
+    for (int r = 0; r < 2; r++) {
+        assert_int_equal(end.exit_status[r], 130);
+        assert_string_equal(end.message[r], end.message[0]);
+    }
+}
+
+/* ---- faults ---------------------------------------------------------------
+ */
+
+/* In the second step, on replica 2. */
+static const char asserting[] =
+    "symbols b <= 4 alone, n <= 1, N <= 4\n"
+    "dataset @d {\n"
+    "  range start=0 stop=16 : i64\n"
+    "  batch size=4 drop_remainder=0 : i64[b]\n"
+    "}\n"
+    "iter @it of @d shard auto rows n\n"
+    "func @main() main {\n"
+    "  iter_open {iter=@it}\n"
+    "  while {\n"
+    "    %0: bool = iter_has_next {iter=@it}\n"
+    "    yield %0\n"
+    "  } {\n"
+    "    %x: i64[n] per_replica = iter_next {iter=@it}\n"
+    "    run {\n"
+    "      %1: i64 per_replica = sum %x {axes=[0]}\n"
+    "      print %1 {format=\"has {}\" each=true}\n"
+    "      %six: i64 mirrored = constant {dims=[] dtype=i64 data=[6]}\n"
+    "      %2: bool per_replica = ne %1, %six\n"
+    "      assert %2, %1 {format=\"it is {}\"}\n"
+    "      %3: i64 mirrored = all_reduce %1 {op=sum}\n"
+    "      yield\n"
+    "    }\n"
+    "    yield\n"
+    "  }\n"
+    "  return\n"
+    "}\n";
+
+static void
+a_failed_assert_ends_all_processes(void **state)
+{
+    (void)state;
+    Result one = build_run(arena, plan_of(1, asserting), (RtOptions){0});
+    const Plan *p = plan_of(1, asserting); /* without that one's message */
+    assert_status(one.st, STATUS_INPUT, "it is 6");
+    for (int size = 2; size <= REPLICAS; size *= 2) {
+        JobEnd end = run_job(arena, p, &(JobRun){.size = size});
+        int failing = size / 2;
+        assert_string_equal(end.out[0], one.out);
+        for (int r = 0; r < size; r++)
+            assert_int_equal(end.exit_status[r],
+                             r == failing ? STATUS_INPUT : 130);
+        assert_string_equal(end.message[failing], "it is 6");
+        assert_non_null(
+            strstr(end.err[failing],
+                   arena_printf(arena, "on replica 2, device cpu:2 of rank %d",
+                                failing)));
+    }
+}
+
+static void
+give_other_params(void *data, int rank, RtOptions *options)
+{
+    if (rank == 1) {
+        options->sets = data;
+        options->num_sets = 1;
+    }
+}
+
+/* Main does in the second process what it does not in the first. */
+static const char diverging[] =
+    "symbols b <= 4 alone, n <= 2, N <= 4\n"
+    "param @more: bool = false\n"
+    "dataset @d {\n"
+    "  range start=0 stop=16 : i64\n"
+    "  batch size=4 drop_remainder=0 : i64[b]\n"
+    "}\n"
+    "iter @it of @d shard auto rows n\n"
+    "func @main() main {\n"
+    "  %more: bool = param {param=@more}\n"
+    "  iter_open {iter=@it}\n"
+    "  while {\n"
+    "    %0: bool = iter_has_next {iter=@it}\n"
+    "    yield %0\n"
+    "  } {\n"
+    "    %x: i64[n] per_replica = iter_next {iter=@it}\n"
+    "    if %more {\n"
+    "      print {format=\"more\"}\n"
+    "      yield\n"
+    "    } {\n"
+    "      yield\n"
+    "    }\n"
+    "    yield\n"
+    "  }\n"
+    "  return\n"
+    "}\n";
+
+static void
+mains_that_part_are_noticed(void **state)
+{
+    (void)state;
+    RtSet set = {"more", "true"};
+    JobRun job = {.size = 2, .prepare = give_other_params, .data = &set};
+    const Plan *p = build_plan(arena, build_program(arena, 2, diverging));
+    JobEnd end = run_job(arena, p, &job);
+    for (int r = 0; r < 2; r++) {
+        assert_int_equal(end.exit_status[r], STATUS_INPUT);
+        assert_non_null(strstr(end.message[r], "before step 3 of \"d\" main "));
+    }
+}
+
+/* ---- files ----------------------------------------------------------------
+ */
+
+static void
+go_elsewhere(void *data, int rank, RtOptions *options)
+{
+    const char *const *dirs = data;
+    options->data_dir = dirs[rank];
+    assert_int_equal(chdir(dirs[rank]), 0);
+}
+
+static const char saving[] =
+    "var @w: i64 sync(on_write) aggregate(none) init @w.init at 1:1+1\n"
+    "func @w.init() init {\n"
+    "  %0: i64 = constant {dims=[] dtype=i64 data=[5]}\n"
+    "  return %0\n"
+    "}\n"
+    "func @main() main {\n"
+    "  %0: i64 = read {var=@w}\n"
+    "  save %0 {vars=[@w] format=\"kept\"}\n"
+    "  %two: i64 = constant {dims=[] dtype=i64 data=[2]}\n"
+    "  write %two {var=@w mode=set}\n"
+    "  %1: i64 = restore {vars=[@w] strict=true format=\"kept\"}\n"
+    "  write %1 {var=@w mode=set}\n"
+    "  %2: i64 = read {var=@w}\n"
+    "  print %2 {format=\"{}\"}\n"
+    "  return\n"
+    "}\n";
+
+static void
+the_chief_alone_has_files(void **state)
+{
+    (void)state;
+    struct stat st;
+    const char *dirs[] = {work_dir(arena), work_dir(arena)};
+    JobRun job = {.size = 2, .prepare = go_elsewhere, .data = dirs};
+    const Plan *p = build_plan(arena, build_program(arena, 2, saving));
+    JobEnd end = run_job(arena, p, &job);
+    assert_string_equal(end.err[0], "");
+    assert_string_equal(end.err[1], "");
+    assert_string_equal(end.out[0], "5\n");
+    assert_int_equal(stat(arena_printf(arena, "%s/kept", dirs[0]), &st), 0);
+    assert_int_not_equal(stat(arena_printf(arena, "%s/kept", dirs[1]), &st), 0);
 }
 
 #define TEST(name)                                                             \
@@ -108,6 +452,13 @@ main(void)
 {
     const struct CMUnitTest tests[] = {
         TEST(any_number_of_processes_prints_the_same),
+        TEST(processes_and_devices_divide_the_replicas),
+        TEST(checkpoints_are_those_of_one_process),
+        TEST(runs_move_between_numbers_of_processes),
+        TEST(an_interrupt_ends_all_processes),
+        TEST(a_failed_assert_ends_all_processes),
+        TEST(mains_that_part_are_noticed),
+        TEST(the_chief_alone_has_files),
     };
     return cmocka_run_group_tests_name("job", tests, NULL, NULL);
 }

@@ -38,15 +38,31 @@ with_places(Arena *a, const char *body)
     return str_text(&s);
 }
 
-const char *
-build_program(Arena *a, int n, const char *body)
+static const char *
+with_head(Arena *a, const char *strategy, const char *workers, int n,
+          int replicas, const char *body)
 {
     const char *devices = n > 1 ? arena_printf(a, "cpu:0-%d", n - 1) : "cpu:0";
     return arena_printf(a,
                         "tfd-ir 1 phase ir\n"
                         "source 0 \"t.tfd\"\n"
-                        "strategy mirrored devices \"%s\" replicas %d\n%s",
-                        devices, n, with_places(a, body));
+                        "strategy %s devices \"%s\"%s replicas %d\n%s",
+                        strategy, devices, workers, replicas,
+                        with_places(a, body));
+}
+
+const char *
+build_program(Arena *a, int n, const char *body)
+{
+    return with_head(a, "mirrored", "", n, n, body);
+}
+
+const char *
+build_worker_program(Arena *a, int workers, int n, const char *body)
+{
+    return with_head(a, "multi_worker_mirrored",
+                     arena_printf(a, " workers %d", workers), n, workers * n,
+                     body);
 }
 
 /* ---- plans --------------------------------------------------------------- */

@@ -15,6 +15,9 @@ extern const char build_source[];
 /* Step IR of these declarations and functions for n CPU devices.  Operations
  * without a source location get one. */
 const char *build_program(Arena *a, int n, const char *body);
+/* The same for so many input workers, each with n devices. */
+const char *build_worker_program(Arena *a, int workers, int n,
+                                 const char *body);
 
 /* The placed module of step IR; an error in it ends the test. */
 IrModule *build_placed(Arena *a, const char *text);

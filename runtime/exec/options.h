@@ -11,7 +11,7 @@
 #include "ir/base/status.h"
 #include "ir/plan/plan.h"
 #include "runtime/cluster/group/group.h"
-#include "runtime/coll/coll.h"
+#include "runtime/cluster/segments/exchange.h"
 #include "runtime/hal/wait.h"
 
 typedef struct RtSet {
@@ -47,8 +47,7 @@ typedef struct RtOptions {
      * the replicas; NULL: it is alone.  Used by one run, which does not close
      * it. */
     RtGroup *group;
-    /* Opens the communicator of their replicas; NULL: rt_coll_open. */
-    Status (*open_coll)(const RtCommConfig *config, RtColl **out);
+    const RtExchange *exchange; /* of the same processes, for set-up */
     /* Seconds on a clock, for all waits; NULL: rt_seconds. */
     RtClock *clock;
     const atomic_bool *interrupted; /* set: stop soon; NULL: never */

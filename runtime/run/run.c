@@ -300,6 +300,7 @@ open_devices(RtRun *run, bool spin)
                                  .num_threads = threads_of(run, i),
                                  .spin = spin,
                                  .on_caller = i == on_caller,
+                                 .shares_memory = run->coll->shares_memory,
                                  .clock = run->clock};
         TRY(driver->open(&config, &run->devices[i]));
         TRY(rt_check_device_memory(run, run->devices[i]));
@@ -329,8 +330,14 @@ count_participants(RtRun *run, int *out)
     int64_t *all = NEW_ARRAY(run->arena, int64_t, (size_t)run->size);
     TRY(rt_exchange(run, &own, 1, all));
     *out = 0;
-    for (int r = 0; r < run->size; r++)
+    for (int r = 0; r < run->size; r++) {
         *out += (int)all[r];
+        if (all[r] != all[0])
+            return status_new(STATUS_USAGE,
+                              "rank %d has %d devices, and rank 0 %d: all "
+                              "processes of a job have equally many",
+                              r, (int)all[r], (int)all[0]);
+    }
     return OK;
 }
 
@@ -347,13 +354,12 @@ open_coll(RtRun *run)
                            .num_local = run->num_local,
                            .num_devices = run->num_devices,
                            .num_participants = num_participants,
+                           .exchange = run->options->exchange,
                            .caps = run->caps,
                            .devices = run->devices,
                            .timeout = run->timeout,
                            .clock = run->clock};
-    return run->options->open_coll
-               ? run->options->open_coll(&config, &run->coll)
-               : rt_coll_open(&config, &run->coll);
+    return rt_coll_open(&config, &run->coll);
 }
 
 /* What replicas share is in the arena of the first on the device, all of which

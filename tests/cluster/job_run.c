@@ -5,9 +5,9 @@
 
 #include <sys/mman.h>
 #include "ir/base/str.h"
-#include "tests/cluster/forked_coll.h"
+#include "tests/cluster/exchange.h"
 
-enum { MEMORY = 256 << 20, MOST_MESSAGE = 4096 };
+enum { MOST_MESSAGE = 4096 };
 
 typedef struct Process {
     FILE *out, *err;
@@ -47,12 +47,13 @@ be_rank(void *data, Forked *f, RtGroup *group)
     const Job *job = data;
     const Process *own = &job->processes[group->rank];
     RtOptions options = job->run->options;
+    RtExchange exchange = exchange_over(group);
     options.group = group;
-    options.open_coll = forked_coll_open;
+    options.exchange = &exchange;
     options.devices = job->run->devices;
     options.out = own->out;
     options.err = own->err;
-    forked_coll_use(f);
+    (void)f;
     if (job->run->prepare)
         job->run->prepare(job->run->data, group->rank, &options);
     Status st = rt_run(job->plan, &options);
@@ -66,7 +67,7 @@ run_job(Arena *a, const Plan *p, const JobRun *run)
 {
     JobEnd end;
     Job job = {.plan = p, .run = run};
-    Forked *f = forked_new(run->size, MEMORY);
+    Forked *f = forked_new(run->size, 0);
     char *messages =
         mmap(NULL, FORKED_MOST * MOST_MESSAGE, PROT_READ | PROT_WRITE,
              MAP_SHARED | MAP_ANONYMOUS, -1, 0);

@@ -144,6 +144,23 @@ processes_and_devices_divide_the_replicas(void **state)
         "others");
 }
 
+static void
+take_more_devices(void *data, int rank, RtOptions *options)
+{
+    (void)data;
+    options->devices = rank == 1 ? "cpu:0-1" : "cpu:0";
+}
+
+static void
+processes_have_equally_many_devices(void **state)
+{
+    (void)state;
+    expect_refusal(plan_of(1, training),
+                   (JobRun){.size = 2, .prepare = take_more_devices},
+                   "rank 1 has 2 devices, and rank 0 1: all processes of a job "
+                   "have equally many");
+}
+
 /* ---- checkpoints ----------------------------------------------------------
  */
 
@@ -453,6 +470,7 @@ main(void)
     const struct CMUnitTest tests[] = {
         TEST(any_number_of_processes_prints_the_same),
         TEST(processes_and_devices_divide_the_replicas),
+        TEST(processes_have_equally_many_devices),
         TEST(checkpoints_are_those_of_one_process),
         TEST(runs_move_between_numbers_of_processes),
         TEST(an_interrupt_ends_all_processes),

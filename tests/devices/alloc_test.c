@@ -8,6 +8,8 @@
 #include "tests/unit/unit.h"
 
 #include <stdatomic.h>
+#include "tests/cluster/exchange.h"
+#include "tests/cluster/forked.h"
 #include "tests/devices/build.h"
 
 static atomic_bool is_counting;
@@ -168,6 +170,43 @@ steps_allocate_nothing(void **state)
     }
 }
 
+/* The exit status is how often it allocated. */
+static int
+train_as_one_of_several(void *data, Forked *f, RtGroup *group)
+{
+    int64_t last = 0;
+    RtExchange exchange = exchange_over(group);
+    RtOptions options = {.out = fopen("/dev/null", "w"),
+                         .err = stderr,
+                         .pipeline_threads = true,
+                         .group = group,
+                         .exchange = &exchange,
+                         .on_step = count_ten_steps,
+                         .on_step_data = &last};
+    (void)f;
+    num_allocations = 0;
+    Status st = rt_run(data, &options);
+    if (st)
+        return 100 + status_report(st, "rank", stderr);
+    return last == 100 ? num_allocations : 200;
+}
+
+static void
+steps_of_a_job_allocate_nothing(void **state)
+{
+    (void)state;
+    int statuses[2];
+    if (devices)
+        skip(); /* GPUs of several processes are joined by NCCL */
+    Arena *a = arena_new(NULL, "test");
+    Forked *f = forked_new(2, 0);
+    forked_run(f, train_as_one_of_several, plan_of_training(a), statuses);
+    assert_int_equal(statuses[0], 0);
+    assert_int_equal(statuses[1], 0);
+    forked_free(f);
+    arena_release(a);
+}
+
 int
 main(int argc, char **argv)
 {
@@ -175,6 +214,7 @@ main(int argc, char **argv)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(allocations_are_counted),
         cmocka_unit_test(steps_allocate_nothing),
+        cmocka_unit_test(steps_of_a_job_allocate_nothing),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

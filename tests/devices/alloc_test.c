@@ -196,8 +196,6 @@ steps_of_a_job_allocate_nothing(void **state)
 {
     (void)state;
     int statuses[2];
-    if (devices)
-        skip(); /* GPUs of several processes are joined by NCCL */
     Arena *a = arena_new(NULL, "test");
     Forked *f = forked_new(2, 0);
     forked_run(f, train_as_one_of_several, plan_of_training(a), statuses);
@@ -216,5 +214,11 @@ main(int argc, char **argv)
         cmocka_unit_test(steps_allocate_nothing),
         cmocka_unit_test(steps_of_a_job_allocate_nothing),
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    const struct CMUnitTest on_gpus[] = {
+        /* which NCCL joins, not memory */
+        cmocka_unit_test(allocations_are_counted),
+        cmocka_unit_test(steps_allocate_nothing),
+    };
+    return devices ? cmocka_run_group_tests(on_gpus, NULL, NULL)
+                   : cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,9 +1,14 @@
 /*
- * group_test.c - what a group promises, by the one that tests use
+ * group_test.c - what a group promises, by the one that tests use, and by that
+ * of processes that share memory
  */
 #include "tests/unit/unit.h"
 
+#include "runtime/cluster/group/shared.h"
+#include "tests/cluster/exchange.h"
 #include "tests/cluster/forked.h"
+#include "tests/unit/arena.h"
+#include "tests/unit/status.h"
 
 enum { MOST_PART = 5000 };
 
@@ -77,16 +82,63 @@ use_all(void *data, Forked *f, RtGroup *g)
     return wrong + broadcast_once(g, 1) + broadcast_once(g, MOST_PART);
 }
 
+/* A minute goes by between two looks. */
+static double
+minutes(void)
+{
+    static int looks;
+    return 61.0 * ++looks;
+}
+
+static RtGroup *
+open_shared(RtGroup *group, RtClock *clock)
+{
+    RtExchange exchange = exchange_over(group);
+    RtSharedGroupConfig config = {&exchange, false, 60.0, clock};
+    RtGroup *shared;
+    Arena *a = arena_new(NULL, "why");
+    Str why = str_new(a);
+    assert_null(rt_shared_group_open(&config, &shared, &why));
+    assert_non_null(shared);
+    arena_release(a);
+    return shared;
+}
+
+typedef struct Test {
+    ForkedBody *body;
+    RtClock *clock;
+} Test;
+
+/* On a segment that the processes map. */
+static int
+run_shared(void *data, Forked *f, RtGroup *group)
+{
+    const Test *test = data;
+    RtGroup *shared = open_shared(group, test->clock);
+    int status = test->body(NULL, f, shared);
+    shared->ops->close(shared);
+    return status;
+}
+
+static void
+run_on(int size, ForkedBody *body, void *data)
+{
+    int statuses[FORKED_MOST];
+    Forked *f = forked_new(size, 0);
+    forked_run(f, body, data, statuses);
+    for (int r = 0; r < size; r++)
+        assert_int_equal(statuses[r], 0);
+    forked_free(f);
+}
+
 static void
 every_process_gets_the_same(void **state)
 {
+    Test test = {use_all, rt_seconds};
     (void)state;
-    int statuses[4];
-    Forked *f = forked_new(4, 0);
-    forked_run(f, use_all, NULL, statuses);
-    for (int r = 0; r < 4; r++)
-        assert_int_equal(statuses[r], 0);
-    forked_free(f);
+    run_on(4, use_all, NULL);
+    run_on(4, run_shared, &test);
+    run_on(3, run_shared, &test);
 }
 
 /* Rank 0 alone does not come to the first exchange. */
@@ -112,13 +164,143 @@ stop_the_others(void *data, Forked *f, RtGroup *g)
 static void
 an_abort_ends_the_waits_of_all(void **state)
 {
+    Test test = {stop_the_others, rt_seconds};
     (void)state;
-    int statuses[3];
-    Forked *f = forked_new(3, 0);
-    forked_run(f, stop_the_others, NULL, statuses);
-    for (int r = 0; r < 3; r++)
-        assert_int_equal(statuses[r], 0);
-    forked_free(f);
+    run_on(3, stop_the_others, NULL);
+    run_on(3, run_shared, &test);
+}
+
+/* ---- long parts ---------------------------------------------------------- */
+
+enum { LONG_CALLS = 60, LONG_BYTES = 600 * 1000 };
+
+/* That all choose alike. */
+static unsigned
+choice(int call, int of)
+{
+    unsigned x = (unsigned)call * 2654435761u + (unsigned)of * 40503u + 12345u;
+    x ^= x >> 15;
+    x *= 2246822519u;
+    return x ^ (x >> 13);
+}
+
+/* Of a rank in a call: nothing, little, a block, and several. */
+static size_t
+long_bytes(int call, int rank)
+{
+    static const size_t most[] = {1, 100, (128 << 10) + 1, LONG_BYTES};
+    return choice(call, rank) % most[choice(call, rank + 100) % 4];
+}
+
+static char
+byte_at(int call, int rank, size_t i)
+{
+    return (char)(choice(call, rank) + i * 31 + (i >> 10));
+}
+
+static void
+fill(char *to, int call, int rank, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        to[i] = byte_at(call, rank, i);
+}
+
+static bool
+is_filled(const char *bytes, int call, int rank, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        if (bytes[i] != byte_at(call, rank, i))
+            return false;
+    return true;
+}
+
+typedef struct Taken {
+    int call, num;
+    bool is_wrong;
+} Taken;
+
+static void
+take_long(void *data, int rank, const void *part, size_t n)
+{
+    Taken *t = data;
+    t->is_wrong |= rank != t->num++ || n != long_bytes(t->call, rank) ||
+                   !is_filled(part, t->call, rank, n);
+}
+
+/* Whether something is wrong. */
+static bool
+gather_long(RtGroup *g, int call, int root, char *bytes)
+{
+    Taken t = {.call = call};
+    size_t n = long_bytes(call, g->rank);
+    fill(bytes, call, g->rank, n);
+    Status st = g->ops->gather(g, root, bytes, n, take_long, &t);
+    memset(bytes, 0, n); /* it was copied */
+    return st || t.is_wrong || t.num != (g->rank == root ? g->size : 0);
+}
+
+static bool
+broadcast_long(RtGroup *g, int call, int root, char *bytes)
+{
+    size_t n = long_bytes(call, root);
+    if (g->rank == root)
+        fill(bytes, call, root, n);
+    return g->ops->broadcast(g, root, bytes, n) ||
+           !is_filled(bytes, call, root, n);
+}
+
+static int
+use_channels(void *data, Forked *f, RtGroup *g)
+{
+    static char bytes[LONG_BYTES];
+    int wrong = 0;
+    (void)data;
+    (void)f;
+    for (int call = 0; call < LONG_CALLS; call++) {
+        int root = (int)(choice(call, 7) % (unsigned)g->size);
+        wrong += choice(call, 8) % 2 ? gather_long(g, call, root, bytes)
+                                     : broadcast_long(g, call, root, bytes);
+    }
+    return wrong;
+}
+
+static void
+parts_may_be_of_any_length(void **state)
+{
+    Test test = {use_channels, rt_seconds};
+    (void)state;
+    for (int size = 2; size <= 4; size++)
+        run_on(size, run_shared, &test);
+}
+
+/* ---- ranks that do not come -----------------------------------------------
+ */
+
+/* Rank 1 does not. */
+static int
+wait_in_vain(void *data, Forked *f, RtGroup *g)
+{
+    int own = 0, all[FORKED_MOST];
+    (void)data;
+    (void)f;
+    if (g->rank == 1)
+        return 0;
+    assert_null(g->ops->start(g, RT_GROUP_NOW, &own, sizeof own));
+    assert_status(g->ops->finish(g, RT_GROUP_NOW, all), STATUS_INPUT,
+                  "rank 1 has not come to an exchange of all processes in 60 "
+                  "seconds");
+    assert_status(g->ops->broadcast(g, 1, all, sizeof all), STATUS_INPUT,
+                  "rank 1 has not come to an exchange of all processes in 60 "
+                  "seconds");
+    return 0;
+}
+
+static void
+who_does_not_come_is_named(void **state)
+{
+    Test test = {wait_in_vain, minutes};
+    (void)state;
+    run_on(3, run_shared, &test);
 }
 
 int
@@ -127,6 +309,8 @@ main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_process_gets_the_same),
         cmocka_unit_test(an_abort_ends_the_waits_of_all),
+        cmocka_unit_test(parts_may_be_of_any_length),
+        cmocka_unit_test(who_does_not_come_is_named),
     };
     return cmocka_run_group_tests_name("group", tests, NULL, NULL);
 }

@@ -1,0 +1,200 @@
+/*
+ * addresses.c - where a job's control server is
+ *
+ * It is beside rank 0, so every launcher that tells where rank 0 runs is
+ * enough: TF_CONFIG's first address, torchrun's master, the first host of a
+ * step of Slurm.  MPI launchers tell nothing, but MPI itself can: rank 0
+ * broadcasts where it listens.
+ */
+#include "runtime/cluster/resolve/addresses.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include "runtime/cluster/resolve/hostlist.h"
+
+enum {
+    FIRST_PORT = 17000, /* of steps of Slurm: and their number, modulo */
+    NUM_PORTS = 10000,
+    STEP_STRIDE = 131, /* steps of one job have other ports */
+    LAST_PORT = 65535
+};
+
+static const char *
+get(const RtAddressQuery *q, const char *name)
+{
+    const char *value = q->env.get(q->env.data, name);
+    return value && *value ? value : NULL;
+}
+
+static void
+add_address(RtAddressQuery *q, const char *address, const char *from)
+{
+    RtClusterSpec *spec = q->spec;
+    const char **list =
+        NEW_ARRAY(q->arena, const char *, (size_t)spec->num_addresses + 1);
+    for (int i = 0; i < spec->num_addresses; i++)
+        list[i] = spec->addresses[i];
+    list[spec->num_addresses++] = address;
+    spec->addresses = list;
+    VEC_PUSH(q->arena, spec->facts,
+             ((RtFact){"control server", address, from}));
+}
+
+/* "h0:17000,10.0.0.1:17000" */
+static Status
+add_list(RtAddressQuery *q, const char *text, const char *from, StatusKind kind)
+{
+    while (*text) {
+        size_t n = strcspn(text, ",");
+        const char *address = arena_printf(q->arena, "%.*s", (int)n, text);
+        const char *colon = strrchr(address, ':');
+        int port = colon ? atoi(colon + 1) : 0;
+        if (!colon || colon == address || port < 1 || port > LAST_PORT ||
+            colon[1 + strspn(colon + 1, "0123456789")])
+            return status_new(kind, "%s: \"%s\" is no HOST:PORT", from,
+                              address);
+        add_address(q, address, from);
+        text += n + (text[n] == ',');
+    }
+    return OK;
+}
+
+/* ---- launchers ----------------------------------------------------------- */
+
+static Status
+of_torchrun(RtAddressQuery *q)
+{
+    const char *host = get(q, "MASTER_ADDR"), *port = get(q, "MASTER_PORT");
+    if (!host || !port)
+        return status_new(
+            STATUS_INPUT,
+            "%s is not set, and RANK and WORLD_SIZE are: torchrun "
+            "sets MASTER_ADDR and MASTER_PORT, too; or give --join "
+            "HOST:PORT",
+            host ? "MASTER_PORT" : "MASTER_ADDR");
+    int number = atoi(port);
+    if (port[strspn(port, "0123456789")] || number < 1 || number >= LAST_PORT)
+        return status_new(STATUS_INPUT,
+                          "MASTER_PORT=%s is no port from 1 to %d", port,
+                          LAST_PORT - 1);
+    add_address(q, arena_printf(q->arena, "%s:%d", host, number + 1),
+                "MASTER_ADDR, and the port after MASTER_PORT");
+    return OK;
+}
+
+static int
+number_of(const RtAddressQuery *q, const char *name)
+{
+    const char *text = get(q, name);
+    return text ? (int)(strtol(text, NULL, 10) & 0xffffff) : 0;
+}
+
+static Status
+of_slurm(RtAddressQuery *q)
+{
+    RtNames hosts;
+    const char *name = "SLURM_STEP_NODELIST", *list = get(q, name);
+    if (!list) {
+        name = "SLURM_JOB_NODELIST";
+        list = get(q, name);
+    }
+    if (!list)
+        return status_new(STATUS_INPUT,
+                          "neither SLURM_STEP_NODELIST nor SLURM_JOB_NODELIST "
+                          "is set, though SLURM_PROCID is: give --join "
+                          "HOST:PORT");
+    TRY(rt_hostlist(q->arena, name, list, &hosts));
+    int number = number_of(q, "SLURM_JOB_ID") +
+                 STEP_STRIDE * number_of(q, "SLURM_STEP_ID");
+    add_address(q,
+                arena_printf(q->arena, "%s:%d", hosts.data[0],
+                             FIRST_PORT + number % NUM_PORTS),
+                arena_printf(q->arena,
+                             "the first of %s, and a port by "
+                             "SLURM_JOB_ID",
+                             name));
+    return OK;
+}
+
+static Status
+of_tasks(RtAddressQuery *q)
+{
+    const RtTasks *t = q->spec->tasks;
+    const RtTaskJob *first = rt_tasks_job(t, "chief");
+    if (!first)
+        first = rt_tasks_job(t, "worker");
+    add_address(q, first->tasks.data[0].address,
+                arena_printf(q->arena, "%s 0", first->name));
+    return OK;
+}
+
+static Status
+over_mpi(RtAddressQuery *q)
+{
+    q->spec->over_mpi = true;
+    VEC_PUSH(q->arena, q->spec->facts,
+             ((RtFact){"control server", "over MPI",
+                       "rank 0 broadcasts where it is"}));
+    return OK;
+}
+
+static Status
+of_none(const RtAddressQuery *q)
+{
+    return status_new(STATUS_INPUT,
+                      "nothing says where rank 0 is (%s does not): give --join "
+                      "HOST:PORT, or set TFD_CONTROL to it",
+                      rt_launcher_name(q->spec->launcher));
+}
+
+static Status
+of_launcher(RtAddressQuery *q)
+{
+    switch (q->spec->launcher) {
+    case RT_LAUNCHER_tf_config:
+        return of_tasks(q);
+    case RT_LAUNCHER_torchrun:
+        return of_torchrun(q);
+    case RT_LAUNCHER_slurm:
+        return of_slurm(q);
+    case RT_LAUNCHER_open_mpi:
+    case RT_LAUNCHER_jsm:
+    case RT_LAUNCHER_pals:
+    case RT_LAUNCHER_mpich:
+    case RT_LAUNCHER_flux:
+        return q->has_slurm ? of_slurm(q) : over_mpi(q);
+    case RT_LAUNCHER_tfd:
+    case RT_LAUNCHER_kubernetes:
+    case RT_LAUNCHER_options:
+    case RT_LAUNCHER_alone:
+    case RT_NUM_LAUNCHERS:
+        break;
+    }
+    return of_none(q);
+}
+
+Status
+rt_find_addresses(RtAddressQuery *q)
+{
+    const char *set = get(q, "TFD_CONTROL");
+    if (q->join)
+        return add_list(q, q->join, "--join", STATUS_USAGE);
+    if (set)
+        return add_list(q, set, "TFD_CONTROL", STATUS_INPUT);
+    return of_launcher(q);
+}
+
+Status
+rt_slurm_local_size(const RtAddressQuery *q, int *out)
+{
+    RtCounts counts;
+    const char *name = "SLURM_STEP_TASKS_PER_NODE";
+    const char *list = get(q, name), *node = get(q, "SLURM_NODEID");
+    if (!list || !node)
+        return OK;
+    TRY(rt_repeated_counts(q->arena, name, list, &counts));
+    int at = atoi(node);
+    if (at >= 0 && at < counts.len)
+        *out = counts.data[at];
+    return OK;
+}

@@ -1,0 +1,24 @@
+/*
+ * addresses.h - where a job's control server is
+ */
+#ifndef TFD_RUNTIME_CLUSTER_RESOLVE_ADDRESSES_H
+#define TFD_RUNTIME_CLUSTER_RESOLVE_ADDRESSES_H
+
+#include "runtime/cluster/resolve/resolve.h"
+
+typedef struct RtAddressQuery {
+    Arena *arena;
+    RtEnvironment env;
+    const char *join;    /* of the command line, or NULL */
+    RtClusterSpec *spec; /* whose addresses are set, and facts added */
+    bool has_slurm; /* a step of Slurm started the processes, with whichever
+                       library */
+} RtAddressQuery;
+
+/* Sets addresses, or over_mpi. */
+Status rt_find_addresses(RtAddressQuery *q) MUST_USE;
+
+/* The tasks of this node in a step of Slurm; 0: not said. */
+Status rt_slurm_local_size(const RtAddressQuery *q, int *out) MUST_USE;
+
+#endif

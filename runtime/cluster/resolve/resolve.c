@@ -1,0 +1,435 @@
+/*
+ * resolve.c - which process of a job this one is
+ *
+ * Everything that says so is a *claim*: a number, how many there are, and the
+ * variables that say it.  Claims are sorted by precedence; the first one
+ * counts, and those that stand beside it, not outside of it, must agree.
+ */
+#include "runtime/cluster/resolve/resolve.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include "ir/base/io/file.h"
+#include "ir/base/io/limit.h"
+#include "ir/base/str.h"
+#include "runtime/cluster/resolve/addresses.h"
+
+enum {
+    LEVEL_EXPLICIT = 0, /* as of launchers.def */
+    LEVEL_BESIDE = 1    /* TF_CONFIG, too: they must agree */
+};
+
+typedef struct LauncherRow {
+    const char *name;
+    const char *rank, *size, *local_rank, *local_size, *job, *attempt;
+    int level;
+} LauncherRow;
+
+static const LauncherRow rows[RT_NUM_LAUNCHERS] = {
+    [RT_LAUNCHER_alone] = {.name = "nothing"},
+    [RT_LAUNCHER_options] = {.name = "the command line"},
+    [RT_LAUNCHER_tf_config] = {.name = "TF_CONFIG", .level = LEVEL_BESIDE},
+#define LAUNCHER(id, ...) [RT_LAUNCHER_##id] = {__VA_ARGS__},
+#include "runtime/cluster/resolve/launchers.def"
+#undef LAUNCHER
+};
+
+const char *
+rt_launcher_name(RtLauncher launcher)
+{
+    return rows[launcher].name;
+}
+
+typedef struct Claim {
+    RtLauncher launcher;
+    int level;
+    int rank, size, local_rank, local_size, attempt;
+    const char *job;
+    const char *rank_from, *size_from; /* "RANK=3" */
+} Claim;
+
+typedef VEC(Claim) Claims;
+
+typedef struct Resolver {
+    Arena *arena;
+    RtEnvironment env;
+    const RtResolveOptions *options;
+    Claims claims; /* by precedence */
+    RtClusterSpec *spec;
+} Resolver;
+
+/* ---- variables ----------------------------------------------------------- */
+
+static const char *
+get_own(void *data, const char *name)
+{
+    (void)data;
+    return getenv(name);
+}
+
+RtEnvironment
+rt_environment(void)
+{
+    return (RtEnvironment){get_own, NULL};
+}
+
+/* NULL: it is not set, or to nothing. */
+static const char *
+get(const Resolver *r, const char *name)
+{
+    const char *value = *name ? r->env.get(r->env.data, name) : NULL;
+    return value && *value ? value : NULL;
+}
+
+static const char *
+assignment(const Resolver *r, const char *name)
+{
+    return arena_printf(r->arena, "%s=%s", name, get(r, name));
+}
+
+/* A variable's number, at least `least`; *out stays where it is not set. */
+static Status
+read_number(const Resolver *r, const LauncherRow *row, const char *name,
+            int least, int *out)
+{
+    const char *text = get(r, name);
+    if (!text)
+        return OK;
+    size_t digits = strspn(text, "0123456789");
+    if (digits == 0 || digits > 9 || text[digits] || atoi(text) < least)
+        return status_new(STATUS_INPUT,
+                          "%s=%s is no number from %d; %s sets it", name, text,
+                          least, row->name);
+    *out = atoi(text);
+    return OK;
+}
+
+/* ---- claims -------------------------------------------------------------- */
+
+static Status
+check_claim(const Claim *c)
+{
+    if (c->size > limit_value(LIMIT_processes))
+        return limit_status(LIMIT_processes, c->size_from);
+    if (c->rank >= c->size)
+        return status_new(STATUS_INPUT,
+                          "%s and %s: processes are counted from 0, so the "
+                          "last of %d is %d",
+                          c->rank_from, c->size_from, c->size, c->size - 1);
+    return OK;
+}
+
+static Status
+add_claim(Resolver *r, Claim c)
+{
+    TRY(check_claim(&c));
+    VEC_PUSH(r->arena, r->claims, c);
+    return OK;
+}
+
+/* Kubernetes has no variable for the number of processes. */
+static Status
+check_size(const Resolver *r, const LauncherRow *row)
+{
+    if (*row->size || r->options->size)
+        return OK;
+    return status_new(STATUS_INPUT,
+                      "%s is set by %s, and nothing says how many processes "
+                      "there are: give --size N (its completions)",
+                      assignment(r, row->rank), row->name);
+}
+
+static Status
+claim_of_launcher(Resolver *r, RtLauncher launcher)
+{
+    const LauncherRow *row = &rows[launcher];
+    Claim c = {.launcher = launcher, .level = row->level, .local_rank = -1};
+    if (!get(r, row->rank) || (*row->size && !get(r, row->size)))
+        return OK;
+    TRY(check_size(r, row));
+    c.rank_from = assignment(r, row->rank);
+    c.size = r->options->size;
+    c.size_from = *row->size ? assignment(r, row->size) : "--size";
+    TRY(read_number(r, row, row->rank, 0, &c.rank));
+    TRY(read_number(r, row, row->size, 1, &c.size));
+    TRY(read_number(r, row, row->local_rank, 0, &c.local_rank));
+    TRY(read_number(r, row, row->local_size, 1, &c.local_size));
+    TRY(read_number(r, row, row->attempt, 0, &c.attempt));
+    c.job = get(r, row->job);
+    return add_claim(r, c);
+}
+
+/* ---- TF_CONFIG and --cluster --------------------------------------------- */
+
+/* "worker:1" */
+static Status
+read_task_option(Resolver *r, RtTasks *t)
+{
+    const char *text = r->options->task;
+    const char *colon = text ? strrchr(text, ':') : NULL;
+    if (!text)
+        return OK;
+    size_t digits = colon ? strspn(colon + 1, "0123456789") : 0;
+    if (!colon || colon == text || digits == 0 || digits > 9 ||
+        colon[1 + digits])
+        return status_new(STATUS_USAGE,
+                          "--task %s: a task is TYPE:INDEX, as worker:1", text);
+    t->type = arena_printf(r->arena, "%.*s", (int)(colon - text), text);
+    t->index = atoi(colon + 1);
+    return OK;
+}
+
+static Status
+read_tasks(Resolver *r, const char **from, RtTasks **out)
+{
+    const char *file = r->options->cluster_file;
+    const char *text = get(r, "TF_CONFIG");
+    size_t len = text ? strlen(text) : 0;
+    char *bytes;
+    *from = "TF_CONFIG";
+    if (file) {
+        TRY(file_read_limited(r->arena, file, LIMIT_record, &bytes, &len));
+        text = bytes;
+        *from = file;
+    }
+    if (!text)
+        return OK;
+    *out = NEW(r->arena, RtTasks);
+    TRY(rt_tasks_parse(r->arena, *from, text, len, *out));
+    return read_task_option(r, *out);
+}
+
+/* A role without replicas. */
+static Status
+refuse_role(const char *from, const RtTasks *t)
+{
+    bool evaluates = strcmp(t->type, "evaluator") == 0;
+    if (!evaluates && strcmp(t->type, "ps") != 0)
+        return OK;
+    return status_new(STATUS_INPUT,
+                      "%s makes this process %s %d, which is for strategy "
+                      "parameter_server: multi_worker_mirrored has a chief and "
+                      "workers",
+                      from, t->type, t->index);
+}
+
+/* All of them have to be known, since each works with all others. */
+static Status
+check_complete(const char *from, const RtTaskJob *job)
+{
+    for (int i = 0; job && i < job->tasks.len; i++)
+        if (job->tasks.data[i].index != i)
+            return status_new(STATUS_INPUT,
+                              "%s has a %s %d and no %s %d: with "
+                              "multi_worker_mirrored every process names all",
+                              from, job->name, job->tasks.data[i].index,
+                              job->name, i);
+    if (job && strcmp(job->name, "chief") == 0 && job->tasks.len > 1)
+        return status_new(STATUS_INPUT, "%s has %d chiefs: there is one", from,
+                          job->tasks.len);
+    return OK;
+}
+
+static Status
+claim_of_tasks(Resolver *r)
+{
+    RtTasks *t = NULL;
+    const char *from;
+    Claim c = {.launcher = RT_LAUNCHER_tf_config,
+               .level = LEVEL_BESIDE,
+               .local_rank = -1};
+    TRY(read_tasks(r, &from, &t));
+    if (!t || t->jobs.len == 0)
+        return OK;
+    r->spec->tasks = t;
+    if (!t->type || t->index < 0)
+        return status_new(
+            STATUS_INPUT,
+            "%s does not say which task this process is: \"task\": "
+            "{\"type\": \"worker\", \"index\": 0}, or --task "
+            "worker:0",
+            from);
+    TRY(refuse_role(from, t));
+    TRY(check_complete(from, rt_tasks_job(t, "chief")));
+    TRY(check_complete(from, rt_tasks_job(t, "worker")));
+    TRY(status_note(rt_task_rank(t, t->type, t->index, &c.rank), "reading %s",
+                    from));
+    TRY(rt_worker_count(t, t->type, &c.size));
+    c.rank_from =
+        arena_printf(r->arena, "%s: task %s %d", from, t->type, t->index);
+    c.size_from = arena_printf(r->arena, "%s: its chief and workers", from);
+    return add_claim(r, c);
+}
+
+/* ---- which one counts ---------------------------------------------------- */
+
+static Status
+check_agreement(const Claim *first, const Claim *other)
+{
+    if (first->level != LEVEL_BESIDE || other->level != LEVEL_BESIDE ||
+        (first->rank == other->rank && first->size == other->size))
+        return OK;
+    bool rank = first->rank != other->rank;
+    return status_new(STATUS_INPUT,
+                      "%s and %s contradict each other: unset the one that is "
+                      "left over from elsewhere, or give --rank and --size",
+                      rank ? first->rank_from : first->size_from,
+                      rank ? other->rank_from : other->size_from);
+}
+
+static Status
+find_claims(Resolver *r)
+{
+    for (int i = RT_LAUNCHER_tf_config + 1; i < RT_NUM_LAUNCHERS; i++)
+        if (rows[i].level == LEVEL_EXPLICIT)
+            TRY(claim_of_launcher(r, (RtLauncher)i));
+    TRY(claim_of_tasks(r));
+    for (int i = RT_LAUNCHER_tf_config + 1; i < RT_NUM_LAUNCHERS; i++)
+        if (rows[i].level != LEVEL_EXPLICIT)
+            TRY(claim_of_launcher(r, (RtLauncher)i));
+    return OK;
+}
+
+/* What the command line says wins, number by number. */
+static Status
+apply_options(const Resolver *r, Claim *c)
+{
+    const RtResolveOptions *o = r->options;
+    if (o->rank >= 0) {
+        c->rank = o->rank;
+        c->rank_from = arena_printf(r->arena, "--rank %d", o->rank);
+    }
+    if (o->size > 0) {
+        c->size = o->size;
+        c->size_from = arena_printf(r->arena, "--size %d", o->size);
+    }
+    if (o->rank >= 0 && o->size > 0)
+        c->launcher = RT_LAUNCHER_options;
+    if (o->rank >= 0 && !c->size)
+        return status_new(STATUS_USAGE,
+                          "--rank %d: of how many? --size N says "
+                          "it",
+                          o->rank);
+    if (c->size > 1 && c->rank < 0)
+        return status_new(STATUS_USAGE,
+                          "--size %d: which of them is this "
+                          "process? --rank N says it",
+                          c->size);
+    return check_claim(c);
+}
+
+static Status
+choose_claim(Resolver *r, Claim *out)
+{
+    bool decided = r->options->rank >= 0 && r->options->size > 0;
+    *out = (Claim){.rank = -1,
+                   .local_rank = -1,
+                   .rank_from = "nothing",
+                   .size_from = "nothing"};
+    if (r->claims.len)
+        *out = r->claims.data[0];
+    for (int i = 1; i < r->claims.len && !decided; i++)
+        TRY(check_agreement(out, &r->claims.data[i]));
+    TRY(apply_options(r, out));
+    if (out->size == 0) {
+        out->rank = 0;
+        out->size = 1;
+    }
+    return OK;
+}
+
+/* ---- the result ---------------------------------------------------------- */
+
+static void __attribute__((format(printf, 4, 5)))
+add_fact(const Resolver *r, const char *name, const char *from,
+         const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    RtFact f = {name, arena_vprintf(r->arena, format, args), from};
+    va_end(args);
+    VEC_PUSH(r->arena, r->spec->facts, f);
+}
+
+static void
+list_facts(const Resolver *r, const Claim *c)
+{
+    const LauncherRow *row = &rows[c->launcher];
+    const RtClusterSpec *spec = r->spec;
+    add_fact(r, "started by", c->rank_from, "%s", row->name);
+    add_fact(r, "rank", c->rank_from, "%d", spec->rank);
+    add_fact(r, "size", c->size_from, "%d", spec->size);
+    if (spec->local_rank >= 0)
+        add_fact(r, "rank on this machine", row->local_rank, "%d",
+                 spec->local_rank);
+    if (spec->local_size > 0)
+        add_fact(r, "size on this machine",
+                 *row->local_size ? row->local_size : "the step's", "%d",
+                 spec->local_size);
+    if (spec->job)
+        add_fact(r, "job", row->job, "%s", spec->job);
+    if (spec->attempt)
+        add_fact(r, "attempt", row->attempt, "%d", spec->attempt);
+    add_fact(r, "chief", "rank 0 is", "%s", spec->is_chief ? "yes" : "no");
+}
+
+/* Whether a step of Slurm started the processes, with whichever library. */
+static bool
+has_slurm(const Resolver *r, const Claim *c)
+{
+    for (int i = 0; i < r->claims.len; i++) {
+        const Claim *other = &r->claims.data[i];
+        if (other->launcher == RT_LAUNCHER_slurm && other->rank == c->rank &&
+            other->size == c->size)
+            return true;
+    }
+    return false;
+}
+
+static Status
+describe(Resolver *r, const Claim *c)
+{
+    RtClusterSpec *spec = r->spec;
+    RtAddressQuery q = {r->arena, r->env, r->options->join, spec,
+                        has_slurm(r, c)};
+    spec->rank = c->rank;
+    spec->size = c->size;
+    spec->local_rank = c->local_rank;
+    spec->local_size = c->local_size;
+    spec->launcher = c->launcher;
+    spec->job = c->job;
+    spec->attempt = c->attempt;
+    spec->is_chief = c->rank == 0;
+    if (c->launcher == RT_LAUNCHER_slurm)
+        TRY(rt_slurm_local_size(&q, &spec->local_size));
+    list_facts(r, c);
+    return c->size > 1 ? rt_find_addresses(&q) : OK;
+}
+
+Status
+rt_resolve(Arena *a, RtEnvironment env, const RtResolveOptions *options,
+           RtClusterSpec *out)
+{
+    Resolver r = {.arena = a, .env = env, .options = options, .spec = out};
+    Claim c;
+    *out = (RtClusterSpec){.local_rank = -1};
+    TRY(find_claims(&r));
+    TRY(choose_claim(&r, &c));
+    return describe(&r, &c);
+}
+
+void
+rt_resolve_print(const RtClusterSpec *spec, FILE *to)
+{
+    int name = 0, value = 0;
+    for (int i = 0; i < spec->facts.len; i++) {
+        const RtFact *f = &spec->facts.data[i];
+        name = (int)strlen(f->name) > name ? (int)strlen(f->name) : name;
+        value = (int)strlen(f->value) > value ? (int)strlen(f->value) : value;
+    }
+    for (int i = 0; i < spec->facts.len; i++) {
+        const RtFact *f = &spec->facts.data[i];
+        fprintf(to, "%-*s  %-*s  %s\n", name, f->name, value, f->value,
+                f->from);
+    }
+}

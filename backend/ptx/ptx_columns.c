@@ -23,7 +23,9 @@ enum {
     MAX_CARRIED = 32,     /* registers for their partial results */
     COLUMN_THREADS = 256, /* of a block */
     FEW_GROUPS = 4,       /* of a block that has all stripes */
-    UNROLLED = 8,         /* rows that are loaded before the first is folded */
+    FEW_BLOCKS = 32,      /* rather more threads than wide accesses */
+    LOADED = 32,          /* elements that are loaded before one is folded */
+    LESS_LOADED = 8,      /* so many times, of the last rows */
     UNROLLED_CODE = 512,
     PAD = 4, /* values after those of a stripe, for other banks */
     SHARED_BYTES = 48 << 10
@@ -139,6 +141,40 @@ shared_bytes(Emit *e, const PtxShape *s, const KBlock *b)
     return sum;
 }
 
+/* Threads with a group of columns and a stripe, for groups of s->width. */
+static void
+choose_threads(const BeKernel *k, PtxShape *s)
+{
+    int64_t groups = be_space_bound(k, &s->work) / s->width;
+    int most = COLUMN_THREADS / s->team;
+    most = most < FEW_GROUPS ? FEW_GROUPS : most;
+    if (s->width == 1)
+        most = most < 2 * FEW_GROUPS ? 2 * FEW_GROUPS : most;
+    s->items = 1;
+    while (s->items < most &&
+           (s->items < groups || s->items * s->team < PTX_WARP))
+        s->items *= 2;
+    s->threads = s->items * s->team;
+}
+
+static int64_t
+num_blocks(const BeKernel *k, const PtxShape *s)
+{
+    return be_space_bound(k, &s->work) / block_columns(s);
+}
+
+/* Where there are few blocks a thread has fewer columns: it waits for memory,
+ * and loads more rows of them at a time. */
+static void
+choose_groups(const BeKernel *k, PtxShape *s)
+{
+    choose_threads(k, s);
+    while (s->width > 1 && num_blocks(k, s) < FEW_BLOCKS) {
+        s->width /= 2;
+        choose_threads(k, s);
+    }
+}
+
 bool
 be_ptx_columns_find(Ptx *p, PtxShape *s)
 {
@@ -152,15 +188,7 @@ be_ptx_columns_find(Ptx *p, PtxShape *s)
     const KVar *row = t.work.vars[t.work.count - 1];
     t.width = choose_width(e, row);
     t.team = find_stripes(e, b);
-    int64_t groups = be_space_bound(k, &t.work) / t.width;
-    int most = COLUMN_THREADS / t.team;
-    most = most < FEW_GROUPS ? FEW_GROUPS : most;
-    if (t.width == 1)
-        most = most < 2 * FEW_GROUPS ? 2 * FEW_GROUPS : most;
-    t.items = 1;
-    while (t.items < most && (t.items < groups || t.items * t.team < PTX_WARP))
-        t.items *= 2;
-    t.threads = t.items * t.team;
+    choose_groups(k, &t);
     t.shared = shared_bytes(e, &t, b);
     t.columns = true;
     if (t.threads < PTX_WARP || t.shared > SHARED_BYTES)
@@ -255,7 +283,7 @@ fold_rows(Ptx *p, const Members *m, Val begin, Val end, int rows,
     BeUnit *u = e->u;
     int width = p->shape.width;
     int64_t ahead = (int64_t)(rows - 1) * BE_STRIPES;
-    Elements x[UNROLLED];
+    Elements x[LOADED];
     BeLoop l;
     be_loop_begin(u, &l, begin, be_sub(u, end, be_emit_word(e, ahead)),
                   be_emit_word(e, (int64_t)rows * BE_STRIPES), "row");
@@ -293,7 +321,7 @@ static int
 choose_rows(const Ptx *p, const Members *m)
 {
     double cost = 0;
-    int rows = UNROLLED;
+    int rows = LOADED / p->shape.width;
     for (int i = 0; i < m->num; i++)
         cost += 1 + be_kernel_cost(p->e.k, &m->nodes[i]->reduce.body);
     while (rows > 1 && (m->folds[0].bound < (int64_t)rows * BE_STRIPES ||
@@ -313,7 +341,7 @@ fold_stripe(Ptx *p, const Members *m, Val begin, Val end, Elements *parts)
     Val at = be_add(u, begin, p->lane);
     int rows = choose_rows(p, m);
     p->together = false;
-    if (rows > 1)
+    for (; rows > 1; rows /= LESS_LOADED)
         at = fold_rows(p, m, at, end, rows, parts);
     fold_rows(p, m, at, end, 1, parts);
     p->together = true;

@@ -60,6 +60,13 @@ typedef struct PtxPanels {
     PtxKept **kept;
 } PtxPanels;
 
+/* Updates of rows that values choose (ptx_scatter.c). */
+typedef struct PtxScatter {
+    const KNode *loop;    /* over the updates; NULL: not this mapping */
+    const KNode *pick;    /* the row of an update */
+    bool *needed, *vars;  /* what it follows from, by id */
+} PtxScatter;
+
 typedef struct PtxShape {
     EmitSpace work;    /* the items, in teams and threads */
     const KNode *flat; /* the loop whose indices are among them, or NULL */
@@ -74,6 +81,7 @@ typedef struct PtxShape {
     PtxTiles tiles;
     PtxRows rows;
     PtxPanels panels;
+    PtxScatter scatter;
     bool columns; /* team: stripes; items: groups of `width` columns */
 } PtxShape;
 
@@ -237,6 +245,10 @@ void be_ptx_panel_loop(Ptx *p, const KNode *n);
 /* Chooses columns for s if that is what p's kernel reduces; s has the work. */
 bool be_ptx_columns_find(Ptx *p, PtxShape *s);
 void be_ptx_emit_columns(Ptx *p);
+
+/* Chooses parts of rows for s if p's kernel is a scatter; s has the work. */
+bool be_ptx_scatter_find(Ptx *p, PtxShape *s);
+void be_ptx_emit_scatter(Ptx *p);
 
 void be_ptx_scan(Emit *e, const KNode *n);
 void be_ptx_sort(Emit *e, const KNode *n);

@@ -268,6 +268,8 @@ be_ptx_emit_grid(Ptx *p)
         be_ptx_emit_panels(p);
     else if (p->shape.columns)
         be_ptx_emit_columns(p);
+    else if (p->shape.scatter.loop)
+        be_ptx_emit_scatter(p);
     else if (p->e.k->segments.len)
         emit_parts(p);
     else if (p->shape.team > 1)

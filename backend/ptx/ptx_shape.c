@@ -246,7 +246,7 @@ be_ptx_shape_choose(Ptx *p)
     }
     s.work = work_of(k, s.flat);
     if (be_ptx_rows_find(p, &s) || be_ptx_panels_find(p, &s) ||
-        be_ptx_columns_find(p, &s))
+        be_ptx_columns_find(p, &s) || be_ptx_scatter_find(p, &s))
         return s;
     choose_team(&p->e, &s);
     s.width = choose_width(&p->e, &s);

@@ -12,6 +12,9 @@
  *   ptx_panels.c  long rows, a block each
  *   ptx_columns.c reductions of columns
  *   ptx_reuse.c   what reductions and loops over the same elements share
+ *   ptx_scatter.c scatters, divided by columns and rows
+ *   ptx_slice.c   the part of a kernel that some values follow from
+ *   ptx_squares.c transposes, a square of elements by each thread
  *   ptx_tree.c    the tree of a reduction, by shuffles
  *   ptx_tiles.c   contractions in tiles (with ptx_operand.c, ptx_stage.c and
  *                 ptx_tile_shape.c)

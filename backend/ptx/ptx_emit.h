@@ -2,7 +2,7 @@
  * ptx_emit.h - shared by the files that turn kernels into PTX
  *
  * The work of a kernel is a sequence of items: the points of its grid and,
- * where an item is nothing but one loop, of that loop.  There are six
+ * where an item is nothing but one loop, of that loop.  There are eight
  * mappings:
  *
  *   threads   an item, or some that are neighbours in memory, is done by a
@@ -16,7 +16,9 @@
  *   panels    a longer row is done by a block, whose threads leave elements in
  *             shared memory, from which one warp folds them
  *   columns   reductions of neighbouring columns are done by a block, a group
- * of columns and a stripe by each thread tiles     a contraction is done for a
+ * of columns and a stripe by each thread scatter   updates of rows that values
+ * choose: columns by threads, rows by blocks squares   a transpose is done in
+ * squares of 4 x 4 items by threads tiles     a contraction is done for a
  * rectangle of items by a block, which stages both operands in shared memory
  *
  * The parts that are the same on every machine are emitted by emit_*.c, with
@@ -62,10 +64,18 @@ typedef struct PtxPanels {
 
 /* Updates of rows that values choose (ptx_scatter.c). */
 typedef struct PtxScatter {
-    const KNode *loop;    /* over the updates; NULL: not this mapping */
-    const KNode *pick;    /* the row of an update */
-    bool *needed, *vars;  /* what it follows from, by id */
+    const KNode *loop; /* over the updates; NULL: not this mapping */
+    const KNode *pick; /* the row of an update */
+    PtxSlice slice;    /* that follows from this */
 } PtxScatter;
+
+/* Squares of elements (ptx_squares.c). */
+enum { PTX_SQUARE = 4, PTX_MAX_TURNED = 4 };
+typedef struct PtxSquares {
+    int num;                            /* 0: not this mapping */
+    const KNode *loads[PTX_MAX_TURNED]; /* along the index before the last */
+    PtxSlice slice;                     /* that their addresses follow from */
+} PtxSquares;
 
 typedef struct PtxShape {
     EmitSpace work;    /* the items, in teams and threads */
@@ -82,6 +92,7 @@ typedef struct PtxShape {
     PtxRows rows;
     PtxPanels panels;
     PtxScatter scatter;
+    PtxSquares squares;
     bool columns; /* team: stripes; items: groups of `width` columns */
 } PtxShape;
 
@@ -172,6 +183,17 @@ void be_ptx_reuse_emit(Emit *e, const PtxReuse *s, const KNode *stage,
 
 /* ---- memory (ptx_memory.c) ---------------------------------------------- */
 
+/* ---- slices (ptx_slice.c) ----------------------------------------------- */
+
+PtxSlice be_ptx_slice_new(const Emit *e); /* empty */
+bool be_ptx_slice_has(const PtxSlice *s, const KNode *n);
+/* Adds what n uses. */
+void be_ptx_slice_add_uses(PtxSlice *s, KNode *n);
+/* Adds what nodes of a block that s has use. */
+void be_ptx_slice_close(PtxSlice *s, const KBlock *b);
+/* The nodes of a block that s has. */
+void be_ptx_slice_emit(Emit *e, const PtxSlice *s, const KBlock *b);
+
 void be_ptx_load(Emit *e, const KNode *n);
 void be_ptx_store(Emit *e, const KNode *n);
 
@@ -248,6 +270,10 @@ void be_ptx_emit_columns(Ptx *p);
 
 /* Chooses parts of rows for s if p's kernel is a scatter; s has the work. */
 bool be_ptx_scatter_find(Ptx *p, PtxShape *s);
+/* Chooses squares for s, which has its width, if p's kernel transposes. */
+bool be_ptx_squares_find(Ptx *p, PtxShape *s);
+void be_ptx_emit_squares(Ptx *p);
+
 void be_ptx_emit_scatter(Ptx *p);
 
 void be_ptx_scan(Emit *e, const KNode *n);

@@ -270,6 +270,8 @@ be_ptx_emit_grid(Ptx *p)
         be_ptx_emit_columns(p);
     else if (p->shape.scatter.loop)
         be_ptx_emit_scatter(p);
+    else if (p->shape.squares.num)
+        be_ptx_emit_squares(p);
     else if (p->e.k->segments.len)
         emit_parts(p);
     else if (p->shape.team > 1)

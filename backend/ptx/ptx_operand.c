@@ -64,23 +64,7 @@ be_ptx_list_blocks(const BeKernel *k, const PtxTiles *t, const KBlock **blocks)
 bool
 be_ptx_is_of_operand(const PtxOperand *o, const KNode *n)
 {
-    if (n->kind == K_DIV || n->kind == K_MOD)
-        return o->vars[n->divide.var->id];
-    if (n->kind == K_PICK)
-        return o->vars[n->pick.var->id];
-    return n->id >= 0 && o->values[n->id];
-}
-
-static void
-mark(PtxOperand *o, KNode *n)
-{
-    KNode *args[K_MAX_ARGS];
-    int num = be_kernel_args(n, args);
-    for (int i = 0; i < num; i++)
-        o->values[args[i]->id] = true;
-    const KIndex *x = be_kernel_index(n);
-    for (int i = 0; x && i < x->num_terms; i++)
-        o->vars[x->terms[i].var->id] = true;
+    return be_ptx_slice_has(&o->slice, n);
 }
 
 /* Users of a value come after it or further inside. */
@@ -88,16 +72,11 @@ static void
 find_slice(Emit *e, const PtxTiles *t, PtxOperand *o)
 {
     const KBlock *blocks[PTX_NUM_BLOCKS];
-    o->values = NEW_ARRAY(e->arena, bool, (size_t)e->k->num_values + 1);
-    o->vars = NEW_ARRAY(e->arena, bool, (size_t)e->k->num_vars + 1);
-    o->values[o->value->id] = true;
+    o->slice = be_ptx_slice_new(e);
+    o->slice.values[o->value->id] = true;
     be_ptx_list_blocks(e->k, t, blocks);
-    for (int i = PTX_NUM_BLOCKS - 1; i >= 0; i--) {
-        for (KNode *n = blocks[i]->last; n; n = n->prev) {
-            if (be_ptx_is_of_operand(o, n))
-                mark(o, n);
-        }
-    }
+    for (int i = PTX_NUM_BLOCKS - 1; i >= 0; i--)
+        be_ptx_slice_close(&o->slice, blocks[i]);
 }
 
 /* ---- contiguous memory -------------------------------------------------- */

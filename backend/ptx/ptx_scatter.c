@@ -90,27 +90,15 @@ updates_in_place(const BeKernel *k, const KBlock *b, const KVar *var)
     return at && distinguishes(k, at, var);
 }
 
-/* Fills `needed`, by id, and `vars` with what the row's number follows from;
- * false if that is an output's element. */
+/* Whether what the row's number follows from, s, has no element of an output.
+ */
 static bool
-find_needed(const KNode *pick, PtxScatter *s)
+loads_inputs(const PtxSlice *s, const KBlock *b)
 {
-    s->needed[pick->pick.value->id] = true;
-    for (KNode *n = pick->prev; n; n = n->prev) {
-        bool divides = n->kind == K_DIV || n->kind == K_MOD;
-        if (divides ? !s->vars[n->divide.var->id]
-                    : n->id < 0 || !s->needed[n->id])
-            continue;
-        if (n->kind == K_LOAD && n->load.array->role == K_OUT)
+    for (const KNode *n = b->first; n; n = n->next)
+        if (n->kind == K_LOAD && n->load.array->role == K_OUT &&
+            be_ptx_slice_has(s, n))
             return false;
-        KNode *args[K_MAX_ARGS];
-        int num = be_kernel_args(n, args);
-        for (int i = 0; i < num; i++)
-            s->needed[args[i]->id] = true;
-        const KIndex *x = be_kernel_index(n);
-        for (int i = 0; x && i < x->num_terms; i++)
-            s->vars[x->terms[i].var->id] = true;
-    }
     return true;
 }
 
@@ -125,10 +113,12 @@ be_ptx_scatter_find(Ptx *p, PtxShape *out)
         return false;
     const KBlock *b = &s.loop->loop.body;
     s.pick = only_pick(b);
-    s.needed = NEW_ARRAY(e->arena, bool, (size_t)k->num_values + 1);
-    s.vars = NEW_ARRAY(e->arena, bool, (size_t)k->num_vars + 1);
-    if (!s.pick || !updates_in_place(k, b, s.pick->pick.var) ||
-        !find_needed(s.pick, &s))
+    if (!s.pick || !updates_in_place(k, b, s.pick->pick.var))
+        return false;
+    s.slice = be_ptx_slice_new(e);
+    s.slice.vars[s.pick->pick.var->id] = true;
+    be_ptx_slice_close(&s.slice, b);
+    if (!loads_inputs(&s.slice, b))
         return false;
     out->scatter = s;
     out->items = out->threads = PTX_THREADS;
@@ -145,16 +135,6 @@ typedef struct Part {
     Val number, count;
 } Part;
 
-static bool
-is_needed(const PtxScatter *s, const KNode *n)
-{
-    if (n == s->pick)
-        return true;
-    return n->kind == K_DIV || n->kind == K_MOD
-               ? s->vars[n->divide.var->id]
-               : n->id >= 0 && s->needed[n->id];
-}
-
 /* Whether the update is one of the part's. */
 static Val
 is_of_part(Ptx *p, const Part *part, Val update, Val end)
@@ -165,9 +145,7 @@ is_of_part(Ptx *p, const Part *part, Val update, Val end)
     EmitSpace updates = be_space_of(&s->loop->loop.ranges);
     Val last = be_sub(u, end, be_emit_word(e, 1));
     be_space_delinearize(e, &updates, be_min(u, update, last));
-    for (const KNode *n = s->loop->loop.body.first; n; n = n->next)
-        if (is_needed(s, n))
-            be_emit_node(e, n);
+    be_ptx_slice_emit(e, &s->slice, &s->loop->loop.body);
     Val row = e->indices[s->pick->pick.var->id].base;
     Val rest = LLVMBuildURem(u->builder, row, part->count, "");
     Val exists = be_icmp(u, LLVMIntSLT, update, end);

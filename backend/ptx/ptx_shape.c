@@ -250,7 +250,8 @@ be_ptx_shape_choose(Ptx *p)
         return s;
     choose_team(&p->e, &s);
     s.width = choose_width(&p->e, &s);
-    s.turned = is_turned(&p->e, &s);
+    if (!be_ptx_squares_find(p, &s))
+        s.turned = is_turned(&p->e, &s);
     assert(s.threads == s.team * s.items && s.threads % PTX_WARP == 0);
     return s;
 }

@@ -20,11 +20,16 @@ enum {
 
 typedef enum PtxSide { PTX_ROWS, PTX_COLUMNS, PTX_NUM_SIDES } PtxSide;
 
+/* What some values follow from, by id (ptx_slice.c). */
+typedef struct PtxSlice {
+    bool *values, *vars;
+} PtxSlice;
+
 /* An operand of the contraction. */
 typedef struct PtxOperand {
     const KNode *value;
     EmitSpace space;     /* rows or columns */
-    bool *values, *vars; /* the slice of the kernel that computes it, by id */
+    PtxSlice slice;      /* of the kernel, that computes it */
     bool along_k;        /* threads load neighbours along the products,
                             otherwise along rows or columns; */
     int neighbours;      /* so many at once */

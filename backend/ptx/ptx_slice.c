@@ -1,0 +1,52 @@
+/*
+ * ptx_slice.c - the part of a kernel that some values follow from
+ */
+#include "backend/kernel/kernel_impl.h"
+#include "backend/ptx/ptx_emit.h"
+
+PtxSlice
+be_ptx_slice_new(const Emit *e)
+{
+    return (PtxSlice){
+        .values = NEW_ARRAY(e->arena, bool, (size_t)e->k->num_values + 1),
+        .vars = NEW_ARRAY(e->arena, bool, (size_t)e->k->num_vars + 1)};
+}
+
+bool
+be_ptx_slice_has(const PtxSlice *s, const KNode *n)
+{
+    if (n->kind == K_DIV || n->kind == K_MOD)
+        return s->vars[n->divide.var->id];
+    if (n->kind == K_PICK)
+        return s->vars[n->pick.var->id];
+    return n->id >= 0 && s->values[n->id];
+}
+
+void
+be_ptx_slice_add_uses(PtxSlice *s, KNode *n)
+{
+    KNode *args[K_MAX_ARGS];
+    int num = be_kernel_args(n, args);
+    for (int i = 0; i < num; i++)
+        s->values[args[i]->id] = true;
+    const KIndex *x = be_kernel_index(n);
+    for (int i = 0; x && i < x->num_terms; i++)
+        s->vars[x->terms[i].var->id] = true;
+}
+
+/* Users of a value come after it. */
+void
+be_ptx_slice_close(PtxSlice *s, const KBlock *b)
+{
+    for (KNode *n = b->last; n; n = n->prev)
+        if (be_ptx_slice_has(s, n))
+            be_ptx_slice_add_uses(s, n);
+}
+
+void
+be_ptx_slice_emit(Emit *e, const PtxSlice *s, const KBlock *b)
+{
+    for (const KNode *n = b->first; n; n = n->next)
+        if (be_ptx_slice_has(s, n))
+            be_emit_node(e, n);
+}

@@ -301,6 +301,22 @@ be_ptx_emit(BeUnit *u, const void *kernel, const BeTarget *t)
     return OK;
 }
 
+int64_t
+be_ptx_blocks(const BeKernel *k, const BeTarget *t)
+{
+    BeUnit u;
+    be_unit_open(&u, k->name, false);
+    Arena *a = arena_new(NULL, "kernel shape");
+    Ptx p = {.e = {.u = &u, .arena = a, .k = k, .target = t, .lowering = &gpu}};
+    p.e.word = is_wide(k) ? u.i64 : u.i32;
+    be_emit_open(&p.e);
+    PtxShape s = be_ptx_shape_choose(&p);
+    int64_t blocks = be_ptx_shape_blocks(k, &s);
+    arena_release(a);
+    be_unit_close(&u);
+    return blocks;
+}
+
 /* ---- text --------------------------------------------------------------- */
 
 /* The line that ends the header, which is the same for all modules. */

@@ -22,6 +22,9 @@
 /* Adds the kernel's function to u; t is a target that is a GPU. */
 Status be_ptx_emit(BeUnit *u, const void *kernel, const BeTarget *t);
 
+/* The most blocks of a launch that have work, whatever its batch. */
+int64_t be_ptx_blocks(const BeKernel *k, const BeTarget *t);
+
 /* Whether a kernel's output may be given the memory of an input, by how both
  * are indexed: each element is loaded only where it is stored. */
 bool be_ptx_may_share(const BeKernel *k, const KArray *in, const KArray *out);

@@ -149,6 +149,8 @@ void be_ptx_end_if_all(Ptx *p, const PtxIf *i, Val *x, const Val *otherwise,
 
 /* Chooses how p's kernel is mapped; p->e is open. */
 PtxShape be_ptx_shape_choose(Ptx *p);
+/* The most blocks that have work. */
+int64_t be_ptx_shape_blocks(const BeKernel *k, const PtxShape *s);
 
 /* ---- threads and teams (ptx_grid.c) ------------------------------------- */
 
@@ -181,8 +183,6 @@ PtxKept *be_ptx_kept_new(const Emit *e);
 void be_ptx_reuse_emit(Emit *e, const PtxReuse *s, const KNode *stage,
                        PtxKept *kept);
 
-/* ---- memory (ptx_memory.c) ---------------------------------------------- */
-
 /* ---- slices (ptx_slice.c) ----------------------------------------------- */
 
 PtxSlice be_ptx_slice_new(const Emit *e); /* empty */
@@ -193,6 +193,8 @@ void be_ptx_slice_add_uses(PtxSlice *s, KNode *n);
 void be_ptx_slice_close(PtxSlice *s, const KBlock *b);
 /* The nodes of a block that s has. */
 void be_ptx_slice_emit(Emit *e, const PtxSlice *s, const KBlock *b);
+
+/* ---- memory (ptx_memory.c) ---------------------------------------------- */
 
 void be_ptx_load(Emit *e, const KNode *n);
 void be_ptx_store(Emit *e, const KNode *n);
@@ -268,12 +270,12 @@ void be_ptx_panel_loop(Ptx *p, const KNode *n);
 bool be_ptx_columns_find(Ptx *p, PtxShape *s);
 void be_ptx_emit_columns(Ptx *p);
 
-/* Chooses parts of rows for s if p's kernel is a scatter; s has the work. */
-bool be_ptx_scatter_find(Ptx *p, PtxShape *s);
 /* Chooses squares for s, which has its width, if p's kernel transposes. */
 bool be_ptx_squares_find(Ptx *p, PtxShape *s);
 void be_ptx_emit_squares(Ptx *p);
 
+/* Chooses parts of rows for s if p's kernel is a scatter; s has the work. */
+bool be_ptx_scatter_find(Ptx *p, PtxShape *s);
 void be_ptx_emit_scatter(Ptx *p);
 
 void be_ptx_scan(Emit *e, const KNode *n);

@@ -255,3 +255,51 @@ be_ptx_shape_choose(Ptx *p)
     assert(s.threads == s.team * s.items && s.threads % PTX_WARP == 0);
     return s;
 }
+
+/* ---- blocks ------------------------------------------------------------- */
+
+static int64_t
+divided_up(int64_t x, int64_t by)
+{
+    return x <= 0 ? 0 : (x - 1) / by + 1;
+}
+
+static int64_t
+num_tiles(const BeKernel *k, const PtxTiles *t)
+{
+    int64_t tiles = be_space_bound(k, &t->outer);
+    for (int side = 0; side < PTX_NUM_SIDES; side++) {
+        int64_t all = be_space_bound(k, &t->operands[side].space);
+        tiles *= divided_up(all, be_ptx_tile_side(&t->shape, (PtxSide)side));
+    }
+    return tiles;
+}
+
+/* Turns of segments, each of which is items of one. */
+static int64_t
+num_turns(const BeKernel *k, const PtxShape *s)
+{
+    int64_t turns = 0, by = (int64_t)s->threads * s->width;
+    for (int i = 0; i < k->segments.len; i++)
+        turns += divided_up(k->segments.data[i], by);
+    return turns;
+}
+
+int64_t
+be_ptx_shape_blocks(const BeKernel *k, const PtxShape *s)
+{
+    if (s->tiles.contract)
+        return num_tiles(k, &s->tiles);
+    if (k->segments.len)
+        return num_turns(k, s);
+    int64_t items = be_space_bound(k, &s->work);
+    if (s->scatter.loop)
+        return INT64_MAX;
+    if (s->panels.is_used)
+        return items;
+    if (s->squares.num)
+        return divided_up(items, (int64_t)s->threads * PTX_SQUARE * PTX_SQUARE);
+    if (s->rows.length || (s->team > 1 && !s->columns))
+        return divided_up(items, s->items);
+    return divided_up(items, (int64_t)s->items * s->width);
+}

@@ -21,7 +21,7 @@
 int64_t
 be_ptx_panel_bytes(const PtxTiles *t, const PtxTileShape *s, PtxSide side)
 {
-    int elements = be_ptx_tile_side(s, side), step = be_ptx_tile_step(s);
+    int elements = be_ptx_tile_side(s, side), step = s->step;
     int padded = step + be_ptx_tile_vector(t);
     return (int64_t)elements * t->bytes *
            (t->operands[side].along_k ? padded : step);
@@ -74,19 +74,26 @@ be_ptx_tiles_bytes(const PtxTiles *t, const PtxTileShape *s)
 /* ---- the machine -------------------------------------------------------- */
 
 enum {
+    LEAST_STEP = 8,
+    MOST_STEP = 32,
+    MAX_K_SLICES = 16,
     PROCESSORS = 108,
     SCHEDULERS = 4,
     WARP = 32,
     MAX_WARPS = 64,
     MAX_BLOCKS = 32,
-    MAX_THREADS = 256,
+    MAX_THREADS = 512,
+    MAX_PARTS = 8,       /* of a panel that a thread stages in a step, */
+    MAX_FETCHED = 64,    /* and elements, */
+    MAX_UNROLLED = 512,  /* and multiply-adds, for the instruction cache */
     MAX_REGISTERS = 232, /* of a thread, in this estimate */
     REGISTERS = 65536,
     SHARED = 164 << 10,
     OTHER_REGISTERS = 40,
     LOAD_COST = 4,    /* issue slots of a shared load, which is 512 bytes */
     L2_BYTES = 64,    /* a cycle, of a multiprocessor */
-    STEP_COST = 40,   /* cycles of a barrier, and what else a step waits for */
+    STEP_COST = 40,   /* cycles of a barrier, and what else a step does */
+    LATENCY = 550,    /* cycles until memory answers */
     TILE_COST = 2000, /* cycles until the first products, and of results */
     RESULT_COST = 12  /* issue slots of a result */
 };
@@ -122,12 +129,42 @@ registers_of(const Problem *p, const PtxTileShape *s)
     return num * words + OTHER_REGISTERS;
 }
 
+/* Elements of a panel that a thread stages in a step. */
+static int
+staged_by_thread(const PtxTileShape *s, PtxSide side)
+{
+    int elements = be_ptx_tile_side(s, side) * s->step;
+    int threads = be_ptx_tile_threads(s);
+    return (elements + threads - 1) / threads;
+}
+
+/* Whether the code of a step is not too long; that of 8 products never is, nor
+ * that of 16 where a warp alone is a k slice. */
+static bool
+is_short(const Problem *p, const PtxTileShape *s)
+{
+    int fetched = 0, parts = 0;
+    for (int side = 0; side < PTX_NUM_SIDES; side++) {
+        const PtxOperand *o = &p->t->operands[side];
+        int staged = staged_by_thread(s, (PtxSide)side);
+        int own = staged / o->neighbours;
+        fetched += o->copied ? 0 : staged;
+        parts = own > parts ? own : parts;
+    }
+    int always = be_ptx_tile_threads(s) == WARP ? 2 * LEAST_STEP : LEAST_STEP;
+    return s->step <= always ||
+           (s->rows * s->columns * s->step <= MAX_UNROLLED &&
+            parts <= MAX_PARTS && fetched <= MAX_FETCHED);
+}
+
 static bool
 is_possible(const Problem *p, const PtxTileShape *s)
 {
     int64_t bytes = be_ptx_tiles_bytes(p->t, s);
-    return threads_of(s) <= MAX_THREADS && bytes <= PTX_MAX_SHARED &&
-           registers_of(p, s) <= MAX_REGISTERS &&
+    int threads = threads_of(s), registers = registers_of(p, s);
+    return threads <= MAX_THREADS && bytes <= PTX_MAX_SHARED &&
+           registers <= MAX_REGISTERS && threads * registers <= REGISTERS &&
+           is_short(p, s) &&
            (s->k_slices == 1 ||
             (p->t->is_float && p->products > BE_K_BLOCK * (s->k_slices - 1)));
 }
@@ -170,6 +207,15 @@ work_of(const Problem *p, const PtxTileShape *s)
     return warps * (p->products * product + exchange + RESULT_COST * sums);
 }
 
+/* Cycles of a step besides its work, which hides the way of the next products
+ * from memory if it is long enough. */
+static double
+step_cost(const Problem *p, const PtxTileShape *s, double work)
+{
+    double steps = ceil(p->products / s->step / s->k_slices);
+    return steps * (STEP_COST + fmax(0, LATENCY - work / steps));
+}
+
 /* Cycles of the multiprocessor that has the most tiles. */
 static double
 time_of(const Problem *p, const PtxTileShape *s)
@@ -182,25 +228,35 @@ time_of(const Problem *p, const PtxTileShape *s)
         fmin(fmin(share, ceil(blocks / PROCESSORS)), fmax(1, resident(p, s)));
     double warps = at_once * threads_of(s) / WARP;
     double busy = fmin(1, warps / warps_wanted(s));
-    double steps = p->products / be_ptx_tile_step(s) / s->k_slices;
     double rounds = ceil(share / at_once);
     double work = work_of(p, s) / SCHEDULERS;
     return share * (work / busy + bytes_of(p, s) / L2_BYTES) +
-           rounds * (TILE_COST + steps * STEP_COST) + work / 1000;
+           rounds * (TILE_COST + step_cost(p, s, at_once * work / busy)) +
+           work / 1000;
 }
 
 /* ---- the choice --------------------------------------------------------- */
 
 /* The threads of a k slice are a multiple of a warp. */
 static const PtxTileShape shapes[] = {
-    {128, 128, 8, 8, 1}, {128, 64, 8, 8, 1}, {64, 128, 8, 8, 1},
-    {64, 64, 8, 8, 1},   {64, 32, 8, 8, 1},  {32, 64, 8, 8, 1},
-    {64, 64, 4, 4, 1},   {128, 32, 8, 4, 1}, {32, 128, 4, 8, 1},
-    {64, 32, 8, 4, 1},   {32, 64, 4, 8, 1},  {128, 16, 8, 4, 1},
-    {16, 128, 4, 8, 1},  {32, 32, 4, 4, 1},  {32, 16, 4, 4, 1},
-    {16, 32, 4, 4, 1},
+    {.height = 128, .width = 128, .rows = 8, .columns = 8},
+    {.height = 128, .width = 64, .rows = 8, .columns = 8},
+    {.height = 64, .width = 128, .rows = 8, .columns = 8},
+    {.height = 64, .width = 64, .rows = 8, .columns = 8},
+    {.height = 64, .width = 32, .rows = 8, .columns = 8},
+    {.height = 32, .width = 64, .rows = 8, .columns = 8},
+    {.height = 64, .width = 64, .rows = 4, .columns = 4},
+    {.height = 128, .width = 32, .rows = 8, .columns = 4},
+    {.height = 32, .width = 128, .rows = 4, .columns = 8},
+    {.height = 64, .width = 32, .rows = 8, .columns = 4},
+    {.height = 32, .width = 64, .rows = 4, .columns = 8},
+    {.height = 128, .width = 16, .rows = 8, .columns = 4},
+    {.height = 16, .width = 128, .rows = 4, .columns = 8},
+    {.height = 32, .width = 32, .rows = 4, .columns = 4},
+    {.height = 32, .width = 16, .rows = 4, .columns = 4},
+    {.height = 16, .width = 32, .rows = 4, .columns = 4},
 };
-enum { NUM_SHAPES = sizeof shapes / sizeof shapes[0], MAX_K_SLICES = 8 };
+enum { NUM_SHAPES = sizeof shapes / sizeof shapes[0] };
 
 PtxTileShape
 be_ptx_tile_shape_choose(const BeKernel *k, const PtxTiles *t)
@@ -216,11 +272,13 @@ be_ptx_tile_shape_choose(const BeKernel *k, const PtxTiles *t)
     double least = INFINITY;
     for (int i = 0; i < NUM_SHAPES; i++) {
         PtxTileShape s = shapes[i];
-        for (; s.k_slices <= MAX_K_SLICES; s.k_slices *= 2) {
-            double time = is_possible(&p, &s) ? time_of(&p, &s) : INFINITY;
-            if (time < least) {
-                least = time;
-                best = s;
+        for (s.k_slices = 1; s.k_slices <= MAX_K_SLICES; s.k_slices *= 2) {
+            for (s.step = LEAST_STEP; s.step <= MOST_STEP; s.step *= 2) {
+                double time = is_possible(&p, &s) ? time_of(&p, &s) : INFINITY;
+                if (time < least) {
+                    least = time;
+                    best = s;
+                }
             }
         }
     }

@@ -586,7 +586,7 @@ be_ptx_emit_tiles(Ptx *p)
     Val threads = be_emit_word(e, be_ptx_tile_threads(&t->shape));
     tile.type =
         t->is_float || t->bytes == 8 ? be_emit_type(e, dtype) : e->u->i32;
-    tile.step = be_ptx_tile_step(&t->shape);
+    tile.step = t->shape.step;
     tile.vector = be_ptx_tile_vector(t);
     tile.size = be_space_size(e, &t->products);
     tile.step_bytes = be_ptx_buffer_bytes(t, &t->shape);

@@ -44,6 +44,7 @@ typedef struct PtxTileShape {
     int height, width; /* elements of a tile */
     int rows, columns; /* elements of a thread */
     int k_slices;
+    int step; /* products that are staged at a time */
 } PtxTileShape;
 
 typedef struct PtxTiles {
@@ -86,15 +87,6 @@ static inline int
 be_ptx_tile_threads(const PtxTileShape *s)
 {
     return be_ptx_tile_places(s, PTX_ROWS) * be_ptx_tile_places(s, PTX_COLUMNS);
-}
-
-/* Products that are staged at a time: enough instructions to hide what a step
- * costs besides, and few enough for the instruction cache. */
-static inline int
-be_ptx_tile_step(const PtxTileShape *s)
-{
-    bool large = s->rows * s->columns == PTX_MAX_SUMS;
-    return large && be_ptx_tile_threads(s) > 32 ? 8 : 16;
 }
 
 /* Elements of an access of 16 bytes to shared memory. */

@@ -6,10 +6,11 @@
  * Compiles PROGRAM (a path from SOURCE_ROOT), writes the texts of its kernels
  * as OUT.sm_80.ptx and OUT.sm_90.ptx and prints a row for each:
  *
- *   kernel NAME LINE FORM ITEMS BYTES RUNS
+ *   kernel NAME LINE FORM ITEMS BLOCKS BYTES RUNS
  *
- * BYTES is the sum of its arrays, RUNS how often the program's largest device
- * program launches it.  After "end" it reads lines
+ * BLOCKS is the most blocks of a launch that have work, BYTES the sum of its
+ * arrays, RUNS how often the program's largest device program launches it.
+ * After "end" it reads lines
  *
  *   NAME GPU GRID BLOCKS
  *
@@ -27,6 +28,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 #include "backend/codegen/emit.h"
+#include "backend/ptx/ptx.h"
 #include "ir/analysis/cost.h"
 #include "ir/base/io/file.h"
 #include "tests/codegen/sources.h"
@@ -141,11 +143,16 @@ static void
 print_kernels(const IrModule *m, const BeKernels *all)
 {
     const IrFunc *program = largest_program(m);
+    const BeTarget *target;
+    int num;
+    must(!be_targets_parse(all->data[0]->arena, gpus[0], &target, &num),
+         "no target");
     for (int i = 0; i < all->len; i++) {
         const BeKernel *k = all->data[i];
         int runs = program ? count_in_block(all, program->body, k) : 0;
-        printf("kernel %s %d %s %lld %lld %d\n", k->name, line_of(m, all, k),
-               form_of(k), (long long)be_items_bound(k),
+        printf("kernel %s %d %s %lld %lld %lld %d\n", k->name,
+               line_of(m, all, k), form_of(k), (long long)be_items_bound(k),
+               (long long)be_ptx_blocks(k, target),
                (long long)bytes_of_arrays(k), runs);
     }
     puts("end");

@@ -56,13 +56,13 @@ def path_clocks(gpu, c):
             c["barriers"] / warps * gpu.barrier)
 
 
-def predict(gpu, usage, c, items, array_bytes, share=None):
-    """Of a kernel: c are the counts of its launch's first block, which has most
+def predict(gpu, usage, c, most, array_bytes, share=None):
+    """Of a kernel: at most so many blocks have work; c are the counts of its launch's first block, which has most
     to do."""
     shared = max(usage.shared, c.get("shared", 0))
     blocks = max(1, gpus.blocks_of_processor(gpu, c["threads"],
                                              usage.registers, shared))
-    grid = max(1, min(items, gpu.processors * blocks))
+    grid = max(1, min(most, gpu.processors * blocks))
     resident = -(-grid // gpu.processors)
     parts = {
         "issue": resident * issue_clocks(gpu, c, share) / gpu.clock,
@@ -98,14 +98,15 @@ class Model:
     def row(program, gpu, k, usage, sass):
         blocks = max(1, gpus.blocks_of_processor(gpu, 256, usage.registers,
                                                  usage.shared))
-        grid = max(1, min(k.items, gpu.processors * blocks))
+        most = min(k.items, k.blocks)
+        grid = max(1, min(most, gpu.processors * blocks))
         counts = program.launch(k.name, gpu.text, grid, 1)
-        again = predict(gpu, usage, counts, k.items, k.bytes).grid
+        again = predict(gpu, usage, counts, most, k.bytes).grid
         if again != grid:
             counts = program.launch(k.name, gpu.text, again, 1)
         loop = k.form == "contraction" and assembler.main_loop(sass)
         share = loop and loop.multiply_adds / loop.instructions
-        return k, predict(gpu, usage, counts, k.items, k.bytes, share)
+        return k, predict(gpu, usage, counts, most, k.bytes, share)
 
     @property
     def seconds(self):

@@ -4,7 +4,7 @@ import glob
 import os
 import subprocess
 
-Kernel = collections.namedtuple("Kernel", "name line form items bytes runs")
+Kernel = collections.namedtuple("Kernel", "name line form items blocks bytes runs")
 
 # Devices that a program is compiled for, where they are not two.
 DEVICES = {"ragged": "cuda:0-2", "write": "cuda:0"}

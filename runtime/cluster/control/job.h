@@ -17,8 +17,6 @@
 #include "ir/base/arena.h"
 #include "ir/base/status.h"
 
-typedef struct RtClusterSpec RtClusterSpec; /* cluster/resolve */
-
 enum {
     RT_JOB_KEY = 32,              /* bytes of a job's key */
     RT_JOB_EXCHANGE = 1000 * 1000 /* of one process in an exchange */
@@ -27,12 +25,21 @@ enum {
 /* How this process finds its job: made from the environment and the command
  * line by the program (RtOptions.job). */
 typedef struct RtJobOptions {
-    const RtClusterSpec *spec;
-    const uint8_t
-        *key; /* RT_JOB_KEY bytes that all have; NULL: loopback only */
+    int rank, size;
+    const char *id;   /* of the job; NULL: none */
+    uint32_t attempt; /* restarts so far */
+    /* Of the control server, HOST:PORT each, tried together. */
+    const char *const *addresses;
+    int num_addresses;
+    /* Where this process, rank 0, listens as the control server ("*:17000",
+     * "127.0.0.1:17000"); NULL: the server is elsewhere. */
+    const char *listen;
+    /* RT_JOB_KEY bytes that all have; NULL: loopback only. */
+    const uint8_t *key;
     const char *diagnose; /* the folder for the last collectives; NULL: none */
+    atomic_bool *dump;    /* set (SIGUSR2): write them now; may be NULL */
     double silence;       /* seconds without a beat that end the job; 0: 5 */
-    const atomic_bool *dump; /* set (SIGUSR2): write them now; may be NULL */
+    bool measure;         /* latency and bandwidth of all pairs, before main */
 } RtJobOptions;
 
 /* What has to be equal in all processes (identity.def). */

@@ -1,0 +1,352 @@
+/*
+ * job.c - joining a job, exchanges with all its processes, and leaving it
+ */
+#include <errno.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <sys/random.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+#include "ir/base/io/file.h"
+#include "ir/base/message.h"
+#include "ir/base/thread.h"
+#include "runtime/cluster/control/job_impl.h"
+
+enum { USUAL_TIMEOUT = 300, USUAL_SILENCE = 5 };
+
+static bool is_silent; /* another process prints why joining failed */
+
+bool
+rt_job_speaks(void)
+{
+    return !is_silent;
+}
+
+/* ---- who this process is ------------------------------------------------ */
+
+/* Processes that could share memory are of one machine: one running kernel, and
+ * one view of its network and its processes. */
+static const char *
+machine_name(Arena *a)
+{
+    char *boot = NULL;
+    size_t n = 0;
+    struct stat net = {0}, pid = {0};
+    Status st = file_read(a, "/proc/sys/kernel/random/boot_id", &boot, &n);
+    if (st || n < 36)
+        boot = arena_printf(a, "%ld", gethostid());
+    else
+        boot[36] = '\0';
+    status_free(st);
+    if (stat("/proc/self/ns/net", &net) || stat("/proc/self/ns/pid", &pid))
+        return boot;
+    return arena_printf(a, "%s.%llu.%llu", boot, (unsigned long long)net.st_ino,
+                        (unsigned long long)pid.st_ino);
+}
+
+static const char *
+host_name(Arena *a)
+{
+    char name[256] = "";
+    if (gethostname(name, sizeof name - 1))
+        return "?";
+    return arena_strdup(a, name);
+}
+
+static void
+copy_sites(RtMember *m, const RtJobConfig *config)
+{
+    RtJobSite *sites =
+        NEW_ARRAY(m->arena, RtJobSite, (size_t)config->num_sites);
+    for (int i = 0; i < config->num_sites; i++)
+        sites[i] = (RtJobSite){arena_strdup(m->arena, config->sites[i].where),
+                               arena_strdup(m->arena, config->sites[i].what)};
+    m->hello.sites = sites;
+    m->hello.num_sites =
+        config->num_sites < RT_MOST_SITES ? config->num_sites : RT_MOST_SITES;
+}
+
+static void
+say_who(RtMember *m, const RtJobConfig *config)
+{
+    const RtJobOptions *o = &m->options;
+    RtHello *h = &m->hello;
+    *h = (RtHello){.rank = o->rank,
+                   .size = o->size,
+                   .pid = getpid(),
+                   .timeout = config->timeout,
+                   .host = host_name(m->arena),
+                   .machine = machine_name(m->arena)};
+    for (int i = 0; i < RT_NUM_IDENTITIES; i++) {
+        const char *text = config->identity[i];
+        h->identity[i] = arena_strdup(m->arena, text ? text : "");
+    }
+    h->identity[RT_IDENTITY_PROTOCOL] =
+        arena_printf(m->arena, "%d", RT_FRAME_PROTOCOL);
+    h->identity[RT_IDENTITY_VERSION] = TFD_VERSION;
+    h->identity[RT_IDENTITY_JOB] = arena_printf(
+        m->arena, "%s, attempt %u", o->id ? o->id : "", (unsigned)o->attempt);
+    h->identity[RT_IDENTITY_SIZE] = arena_printf(m->arena, "%d", o->size);
+    copy_sites(m, config);
+}
+
+/* ---- joining ------------------------------------------------------------ */
+
+static bool
+is_local(const RtJobOptions *o)
+{
+    for (int i = 0; i < o->num_addresses; i++)
+        if (!rt_zmq_is_loopback(o->addresses[i]))
+            return false;
+    return true;
+}
+
+static Status
+open_server(RtMember *m)
+{
+    const RtJobOptions *o = &m->options;
+    RtServerConfig config = {.id = o->id,
+                             .size = o->size,
+                             .attempt = o->attempt,
+                             .silence = o->silence,
+                             .key = o->key,
+                             .address = o->listen,
+                             .say = rt_server_print};
+    TRY(rt_server_open(&config, &m->own_server));
+    /* Its own connection cannot fail. */
+    const char **addresses = NEW_ARRAY(m->arena, const char *, 1);
+    addresses[0] =
+        arena_printf(m->arena, "127.0.0.1:%d", rt_server_port(m->own_server));
+    m->options.addresses = addresses;
+    m->options.num_addresses = 1;
+    return OK;
+}
+
+static Status
+open_bell(RtMember *m)
+{
+    m->bell = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    if (m->bell < 0)
+        return file_error(errno, "cannot join the job");
+    if (getrandom(&m->nonce, sizeof m->nonce, 0) != sizeof m->nonce)
+        m->nonce = (uint64_t)getpid();
+    return OK;
+}
+
+static Status
+start(RtMember *m)
+{
+    bool local = is_local(&m->options) &&
+                 (!m->options.listen || rt_zmq_is_loopback(m->options.listen));
+    TRY(rt_zmq_open(&m->zmq));
+    TRY(rt_zmq_keys(m->zmq, m->options.key, &m->keys));
+    TRY(open_bell(m));
+    m->context = m->zmq->zmq_ctx_new();
+    if (!m->context)
+        return rt_zmq_error(m->zmq, "cannot join the job");
+    if (!local)
+        TRY(rt_link_test_open(m, &m->hello.addresses));
+    if (m->options.listen)
+        TRY(open_server(m));
+    TRY(thread_start(&m->thread, rt_member_run, m, "the member of the job"));
+    m->has_thread = true;
+    return OK;
+}
+
+/* How a run that was stopped ends. */
+static Status
+status_of_stop(const RtMember *m)
+{
+    StatusKind kind = m->stop.exit_status == 1 ? STATUS_INPUT : STATUS_MACHINE;
+    Status st = status_new(kind, "%s", m->stop.reason);
+    return *m->stop.notes ? status_show(st, m->stop.notes) : st;
+}
+
+/* Bounded by the thread: it stops when nothing answers. */
+static Status
+wait_for_go(RtMember *m)
+{
+    Status st = OK;
+    pthread_mutex_lock(&m->lock);
+    while (m->phase < MEMBER_GOES)
+        pthread_cond_wait(&m->changed, &m->lock);
+    if (m->phase != MEMBER_GOES) {
+        st = status_of_stop(m);
+        is_silent = m->stop.speaker != m->job.rank;
+    }
+    pthread_mutex_unlock(&m->lock);
+    return st;
+}
+
+static void
+release(RtMember *m)
+{
+    if (m->has_thread) {
+        pthread_mutex_lock(&m->lock);
+        m->closing = true;
+        pthread_mutex_unlock(&m->lock);
+        rt_member_ring(m);
+        pthread_join(m->thread, NULL);
+    }
+    rt_link_test_close(m);
+    if (m->context)
+        m->zmq->zmq_ctx_term(m->context);
+    if (m->own_server)
+        rt_server_close(m->own_server);
+    if (m->bell >= 0)
+        close(m->bell);
+    pthread_cond_destroy(&m->changed);
+    pthread_mutex_destroy(&m->lock);
+    arena_release(m->arena);
+}
+
+/* A server of this process first tells all others why. */
+static void
+wait_for_server(RtMember *m, double seconds)
+{
+    int exit_status;
+    double end = rt_seconds() + seconds;
+    while (m->own_server && !rt_server_has_ended(m->own_server, &exit_status) &&
+           rt_seconds() < end)
+        nanosleep(&(struct timespec){.tv_nsec = 10 * 1000 * 1000}, NULL);
+}
+
+Status
+rt_job_open(const RtJobOptions *options, const RtJobConfig *config, RtJob **out)
+{
+    Arena *a = arena_new(NULL, "the job");
+    RtMember *m = NEW(a, RtMember);
+    m->arena = a;
+    m->options = *options;
+    m->bell = -1;
+    m->timeout = config->timeout > 0 ? config->timeout : USUAL_TIMEOUT;
+    m->silence = options->silence > 0 ? options->silence : USUAL_SILENCE;
+    pthread_mutex_init(&m->lock, NULL);
+    pthread_cond_init(&m->changed, NULL);
+    say_who(m, config);
+    m->job = (RtJob){
+        .rank = options->rank, .size = options->size, .host = m->hello.host};
+    rt_positions_open(&m->positions, a, config->num_places, config->num_sites);
+    Status st = start(m);
+    if (!st)
+        st = wait_for_go(m);
+    if (st) {
+        wait_for_server(m, 2);
+        release(m);
+        return st;
+    }
+    *out = &m->job;
+    return OK;
+}
+
+/* ---- exchanges ---------------------------------------------------------- */
+
+Status
+rt_job_exchange(RtJob *job, const char *name, const void *own, size_t bytes,
+                Arena *a, RtBytes **all)
+{
+    RtMember *m = (RtMember *)job;
+    Status st = OK;
+    assert(bytes <= RT_JOB_EXCHANGE);
+    pthread_mutex_lock(&m->lock);
+    m->exchange = (RtExchangePart){.name = name, .own = {own, bytes}};
+    m->exchange_arena = a;
+    m->exchange_wanted = true;
+    m->exchange_done = false;
+    rt_member_ring(m);
+    while (!m->exchange_done && !m->stopped && m->phase != MEMBER_DONE)
+        pthread_cond_wait(&m->changed, &m->lock);
+    if (m->exchange_done)
+        *all = m->exchange_all;
+    else
+        st = status_of_stop(m);
+    m->exchange_wanted = false;
+    m->exchange_arena = NULL;
+    m->exchange_number++;
+    pthread_mutex_unlock(&m->lock);
+    return st;
+}
+
+/* ---- the end ------------------------------------------------------------ */
+
+void
+rt_job_on_stop(RtJob *job, void (*stop)(void *data, const char *reason),
+               void *data)
+{
+    RtMember *m = (RtMember *)job;
+    pthread_mutex_lock(&m->lock);
+    m->on_stop = stop;
+    m->on_stop_data = data;
+    bool call = m->stopped && !m->stop_called && stop;
+    m->stop_called |= call;
+    pthread_mutex_unlock(&m->lock);
+    if (call)
+        stop(data, m->stop.reason);
+}
+
+Status
+rt_job_stopped(RtJob *job)
+{
+    RtMember *m = (RtMember *)job;
+    pthread_mutex_lock(&m->lock);
+    Status st = m->stopped ? status_of_stop(m) : OK;
+    pthread_mutex_unlock(&m->lock);
+    return st;
+}
+
+static int
+exit_status_of(Status st)
+{
+    if (!st)
+        return 0;
+    return status_kind(st) == STATUS_STOPPED ? 130 : (int)status_kind(st);
+}
+
+static bool
+has_lost_server(const RtMember *m)
+{
+    return m->stopped && m->stop.speaker == m->job.rank && !m->has_bye;
+}
+
+/* Others may take as long to end as they are alive: the server, who knows,
+ * answers, or is gone. */
+static void
+wait_for_bye(RtMember *m)
+{
+    struct timespec until;
+    clock_gettime(CLOCK_REALTIME, &until);
+    until.tv_sec += 3;
+    while (!m->has_bye && !has_lost_server(m)) {
+        if (!m->stopped)
+            pthread_cond_wait(&m->changed, &m->lock);
+        else if (pthread_cond_timedwait(&m->changed, &m->lock, &until))
+            return;
+    }
+}
+
+bool
+rt_job_close(RtJob *job, Status st, int *exit_status)
+{
+    RtMember *m = (RtMember *)job;
+    pthread_mutex_lock(&m->lock);
+    m->end = (RtEnd){.exit_status =
+                         m->stopped ? m->stop.exit_status : exit_status_of(st),
+                     .speaker = -1,
+                     .reason = st ? status_message(st) : "",
+                     .notes = ""};
+    *exit_status = m->end.exit_status;
+    m->end_wanted = true;
+    rt_member_ring(m);
+    wait_for_bye(m);
+    int speaker = m->has_bye   ? m->bye.speaker
+                  : m->stopped ? m->stop.speaker
+                               : m->job.rank;
+    if (m->has_bye)
+        *exit_status = m->bye.exit_status;
+    bool speaks = speaker == m->job.rank;
+    pthread_mutex_unlock(&m->lock);
+    wait_for_server(m, 10);
+    release(m);
+    return speaks;
+}

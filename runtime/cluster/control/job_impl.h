@@ -1,0 +1,141 @@
+/*
+ * job_impl.h - what the files of a member share
+ */
+#ifndef TFD_RUNTIME_CLUSTER_CONTROL_JOB_IMPL_H
+#define TFD_RUNTIME_CLUSTER_CONTROL_JOB_IMPL_H
+
+#include <pthread.h>
+#include "runtime/cluster/control/frame.h"
+#include "runtime/cluster/control/server.h"
+#include "runtime/cluster/zmq/socket.h"
+#include "runtime/hal/wait.h"
+
+/* ---- where the process is (position.c) ----------------------------------- */
+
+enum { RT_RING = 256 }; /* the last collective calls that are kept */
+
+/* Of a collective call; times are of rt_seconds(), 0: not yet. */
+typedef struct RtRingEntry {
+    _Atomic int64_t call, step;
+    _Atomic int32_t site;
+    _Atomic double began, waited, done;
+} RtRingEntry;
+
+/* What one thread tells; read by the member's thread.  turn is odd while it
+ * changes. */
+typedef struct RtPlace {
+    _Alignas(CACHE_LINE) _Atomic uint32_t turn;
+    _Atomic int64_t call, wait_call;
+    _Atomic int32_t site, wait_site;
+    _Atomic bool waits;
+    _Atomic double waited, wait_began;
+    _Atomic int64_t *calls; /* by site: how often; the call it was last */
+    _Atomic int64_t *numbers;
+    RtRingEntry *ring; /* place 0 alone */
+} RtPlace;
+
+typedef struct RtPositions {
+    RtPlace *places;
+    int num_places, num_sites;
+    _Atomic int64_t step;
+    _Atomic int32_t state; /* of RtJobState */
+} RtPositions;
+
+void rt_positions_open(RtPositions *p, Arena *a, int num_places, int num_sites);
+/* The place that is furthest behind. */
+void rt_positions_read(RtPositions *p, RtBeat *out);
+/* Writes the last calls to FOLDER/rank-N.txt; reason is its first line. */
+Status rt_positions_dump(RtPositions *p, const char *folder, int rank,
+                         const char *host, const RtJobSite *sites,
+                         const char *reason) MUST_USE;
+
+/* ---- a connection to the control server ---------------------------------- */
+
+typedef struct RtConnection {
+    const char *address; /* tcp://10.0.0.1:17000 */
+    void *socket, *monitor;
+    bool handshake; /* succeeded */
+    int refusals;   /* handshakes that failed in a row */
+} RtConnection;
+
+enum { RT_MOST_CONNECTIONS = 32 };
+
+/* ---- the member -----------------------------------------------------------
+ */
+
+typedef enum RtMemberPhase {
+    MEMBER_SEEKS,  /* the control server */
+    MEMBER_HEARD,  /* and waits for the others */
+    MEMBER_LINKS,  /* tests the connections to them */
+    MEMBER_LINKED, /* has told so */
+    MEMBER_GOES,
+    MEMBER_STOPPED, /* all have to end; or it failed to join */
+    MEMBER_DONE     /* the server knows how it ended, and has answered */
+} RtMemberPhase;
+
+typedef struct RtLinkTest RtLinkTest; /* linktest.c */
+
+typedef struct RtMember {
+    RtJob job; /* first: it is what others see */
+    Arena *arena;
+    RtJobOptions options;
+    RtHello hello;
+    double timeout, silence;
+    uint64_t nonce;
+    RtPositions positions;
+
+    /* of the thread */
+    const RtZmq *zmq;
+    RtCurveKeys keys;
+    void *context;
+    RtConnection connections[RT_MOST_CONNECTIONS];
+    int num_connections;
+    RtConnection *server; /* NULL: none has answered */
+    RtServer *own_server; /* NULL: it is elsewhere */
+    RtLinkTest *links;
+    double began, looked, said, resolved, heard, beat, tested;
+    bool dumped;
+    int bell; /* an event descriptor: to the thread */
+    pthread_t thread;
+    bool has_thread;
+
+    pthread_mutex_t lock; /* of all below */
+    pthread_cond_t changed;
+    RtMemberPhase phase;
+    bool closing;
+    /* why it stopped */
+    RtEnd stop;
+    bool stopped, stop_called;
+    void (*on_stop)(void *data, const char *reason);
+    void *on_stop_data;
+    /* an exchange: wanted by main's thread, sent, answered */
+    bool exchange_wanted, exchange_done;
+    uint64_t exchange_number;
+    RtExchangePart exchange;
+    Arena *exchange_arena; /* the caller's, for the answer */
+    RtBytes *exchange_all;
+    /* the end */
+    bool end_wanted, end_sent, has_bye;
+    RtEnd end, bye;
+} RtMember;
+
+/* The member's thread (member.c). */
+void *rt_member_run(void *member);
+/* Has the thread look at what changed. */
+void rt_member_ring(RtMember *m);
+
+/* ---- the link test: linktest.c ------------------------------------------- */
+
+/* Listens for the tests of other members; addresses gets where. */
+Status rt_link_test_open(RtMember *m, RtAddresses *addresses) MUST_USE;
+/* Begins to test the connections to all later ranks on other machines. */
+void rt_link_test_begin(RtMember *m, const RtWelcome *welcome);
+/* Sockets to be polled, at most `most`. */
+int rt_link_test_poll(RtMember *m, zmq_pollitem_t *items, int most);
+/* Answers and looks for answers; whether all have come, or will not. */
+bool rt_link_test_turn(RtMember *m, double now);
+/* What it found, in a. */
+void rt_link_test_result(const RtMember *m, Arena *a, RtLinked *out);
+void rt_link_test_close(RtMember *m);
+
+#endif

@@ -1,0 +1,44 @@
+/*
+ * server.h - the control server of a job
+ *
+ * A thread that has a roster, and sockets for it.  It is opened by the parent
+ * under tfd-run -n, and by rank 0's process else.
+ */
+#ifndef TFD_RUNTIME_CLUSTER_CONTROL_SERVER_H
+#define TFD_RUNTIME_CLUSTER_CONTROL_SERVER_H
+
+#include "runtime/cluster/control/roster.h"
+
+typedef struct RtServerConfig {
+    const char *id; /* of the job */
+    int size;
+    uint32_t attempt;
+    double silence;      /* as RtRosterConfig */
+    const uint8_t *key;  /* RT_JOB_KEY bytes; NULL: loopback only */
+    const char *address; /* to listen on: 127.0.0.1:0, *:17000 */
+    void *data;          /* of these, which are called by its thread: */
+    void (*say)(void *data, RtSay say, const char *line, const char *lines);
+    void (*condemn)(void *data, int rank); /* as RtRosterOut */
+} RtServerConfig;
+
+typedef struct RtServer RtServer;
+
+/* Listens, and begins to serve. */
+Status rt_server_open(const RtServerConfig *config, RtServer **out) MUST_USE;
+int rt_server_port(const RtServer *s);
+/* As of the roster; any thread. */
+void rt_server_lost(RtServer *s, int rank, const char *how, int exit_status);
+void rt_server_cancel(RtServer *s, int exit_status, const char *reason);
+/* Whether the job was stopped; whether it is over, and how. */
+bool rt_server_is_stopped(RtServer *s);
+bool rt_server_has_ended(RtServer *s, int *exit_status);
+/* Readable once the job is over. */
+int rt_server_fd(const RtServer *s);
+/* Its last messages get a second to leave. */
+void rt_server_close(RtServer *s);
+
+/* What a server prints, as tfd-run does: the usual say.  data is not used. */
+void rt_server_print(void *data, RtSay say, const char *line,
+                     const char *lines);
+
+#endif

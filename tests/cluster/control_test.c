@@ -1,0 +1,242 @@
+/*
+ * control_test.c - processes that join a job, and how it ends
+ *
+ * The server is in the test's process, the members are forked.
+ */
+#include "tests/unit/unit.h"
+
+#include <signal.h>
+#include <time.h>
+#include "runtime/hal/wait.h"
+#include "tests/cluster/members.h"
+
+static void
+wait_a_moment(void)
+{
+    nanosleep(&(struct timespec){.tv_nsec = 1000 * 1000}, NULL);
+}
+
+static void
+expect_said(const Members *m, const char *part)
+{
+    if (!strstr(m->said, part))
+        fail_msg("\"%s\" is not in:\n%s", part, m->said);
+}
+
+/* ---- joining and ending ------------------------------------------------- */
+
+static Status
+exchange(RtJob *job, void *shared)
+{
+    (void)shared;
+    for (int round = 0; round < 3; round++) {
+        Arena *a = arena_new(NULL, "an exchange");
+        RtBytes *all;
+        char own[16];
+        int n = snprintf(own, sizeof own, "%d of %d", job->rank, job->size);
+        TRY(rt_job_exchange(job, "names", own, (size_t)n - job->rank, a, &all));
+        for (int i = 0; i < job->size; i++) {
+            char other[16];
+            n = snprintf(other, sizeof other, "%d of %d", i, job->size) - i;
+            if ((int)all[i].len != n || memcmp(all[i].data, other, (size_t)n))
+                return status_new(STATUS_MACHINE, "wrong bytes");
+        }
+        arena_release(a);
+    }
+    if (job->local_rank != job->rank || job->local_size != job->size ||
+        strcmp(job->peers[0].machine, job->peers[job->rank].machine) != 0)
+        return status_new(STATUS_MACHINE, "wrong peers");
+    return OK;
+}
+
+static void
+four_join_exchange_and_end(void **state)
+{
+    (void)state;
+    Members m;
+    members_start(&m, 4, exchange, NULL);
+    members_wait(&m);
+    printf("# four joined in %.3f s\n", m.joined);
+    assert_string_equal(m.said, "");
+    assert_int_equal(m.exit_status, 0);
+    for (int i = 0; i < 4; i++)
+        assert_int_equal(m.statuses[i], 0);
+    members_free(&m);
+}
+
+static Status
+large_exchange(RtJob *job, void *shared)
+{
+    (void)shared;
+    Arena *a = arena_new(NULL, "an exchange");
+    RtBytes *all;
+    char *own = arena_alloc(a, RT_JOB_EXCHANGE);
+    memset(own, 'a' + job->rank, RT_JOB_EXCHANGE);
+    TRY(rt_job_exchange(job, "large", own, RT_JOB_EXCHANGE, a, &all));
+    bool right = all[1].len == RT_JOB_EXCHANGE &&
+                 ((const char *)all[1].data)[RT_JOB_EXCHANGE - 1] == 'b';
+    arena_release(a);
+    return right ? OK : status_new(STATUS_MACHINE, "wrong bytes");
+}
+
+static void
+exchanges_of_a_megabyte(void **state)
+{
+    (void)state;
+    Members m;
+    members_start(&m, 2, large_exchange, NULL);
+    members_wait(&m);
+    assert_int_equal(m.exit_status, 0);
+    members_free(&m);
+}
+
+/* ---- failures ----------------------------------------------------------- */
+
+static Status
+wait_for_stop(RtJob *job)
+{
+    Status st;
+    while (!(st = rt_job_stopped(job)))
+        wait_a_moment();
+    return st;
+}
+
+static Status
+rank_1_fails(RtJob *job, void *shared)
+{
+    (void)shared;
+    if (job->rank == 1)
+        return status_new(STATUS_INPUT, "row 7 is odd");
+    return wait_for_stop(job);
+}
+
+/* The status of the first cause is the job's; nobody else prints. */
+static void
+a_run_that_fails_ends_the_job(void **state)
+{
+    (void)state;
+    Members m;
+    members_start(&m, 3, rank_1_fails, NULL);
+    members_wait(&m);
+    assert_string_equal(m.said, ""); /* rank 1 prints it */
+    assert_int_equal(m.exit_status, 1);
+    for (int i = 0; i < 3; i++)
+        assert_int_equal(m.statuses[i], 1);
+    members_free(&m);
+}
+
+static Status
+different_exchanges(RtJob *job, void *shared)
+{
+    (void)shared;
+    RtBytes *all;
+    Arena *a = arena_new(NULL, "an exchange");
+    Status st =
+        rt_job_exchange(job, job->rank == 1 ? "b" : "a", "", 0, a, &all);
+    arena_release(a);
+    return st;
+}
+
+static void
+processes_that_diverge_are_named(void **state)
+{
+    (void)state;
+    Members m;
+    members_start(&m, 2, different_exchanges, NULL);
+    members_wait(&m);
+    expect_said(&m, "the processes have diverged");
+    assert_int_equal(m.exit_status, 3);
+    assert_int_equal(m.statuses[0], 3);
+    members_free(&m);
+}
+
+/* ---- verdicts ----------------------------------------------------------- */
+
+typedef struct Steps {
+    _Atomic int arrived[MOST_MEMBERS];
+    _Atomic int loops; /* the rank that loops for ever, and 1 */
+} Steps;
+
+/* Collectives of three sites in turn, which all processes wait in. */
+static Status
+step_for_ever(RtJob *job, void *shared)
+{
+    Steps *s = shared;
+    Status st = OK;
+    rt_job_at(job, 0, RT_JOB_RUNS);
+    for (int call = 1; !(st = rt_job_stopped(job)); call++) {
+        while (atomic_load(&s->loops) == job->rank + 1 &&
+               !(st = rt_job_stopped(job)))
+            wait_a_moment();
+        if (st)
+            return st;
+        int site = call % 3;
+        rt_job_at(job, call, RT_JOB_RUNS);
+        rt_job_calls(job, 0, site);
+        atomic_store(&s->arrived[job->rank], call);
+        rt_job_waits(job, 0, site);
+        for (int i = 0; i < job->size; i++)
+            while (atomic_load(&s->arrived[i]) < call && !st) {
+                wait_a_moment();
+                st = rt_job_stopped(job);
+            }
+        rt_job_goes_on(job, 0);
+        if (st)
+            return st;
+    }
+    return st;
+}
+
+static void
+killed_processes_are_named(void **state)
+{
+    (void)state;
+    Members m;
+    members_start(&m, 4, step_for_ever, NULL);
+    const Steps *s = m.shared;
+    members_await(&s->arrived[2], 300);
+    double killed = rt_seconds();
+    kill(m.pids[2], SIGKILL);
+    members_wait(&m);
+    printf("# over %.3f s after the kill\n", rt_seconds() - killed);
+    expect_said(&m, "error: rank 2 (");
+    expect_said(&m, " is dead; it was last seen in call ");
+    expect_said(&m, "note: ranks 0, 1, 3 wait here for it (all_");
+    assert_int_equal(m.exit_status, 3);
+    assert_int_equal(m.statuses[0], 3);
+    assert_true(rt_seconds() - killed < 3);
+    members_free(&m);
+}
+
+static void
+stopped_processes_are_named(void **state)
+{
+    (void)state;
+    Members m;
+    members_start(&m, 2, step_for_ever, NULL);
+    const Steps *s = m.shared;
+    members_await(&s->arrived[1], 100);
+    double stopped = rt_seconds();
+    kill(m.pids[1], SIGSTOP);
+    members_wait(&m);
+    printf("# over %.3f s after the stop\n", rt_seconds() - stopped);
+    expect_said(&m, "note: rank 1 (");
+    expect_said(&m, "error: rank 1 (");
+    expect_said(&m, " is silent: no sign of it for ");
+    assert_int_equal(m.exit_status, 3);
+    members_free(&m);
+}
+
+int
+main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(four_join_exchange_and_end),
+        cmocka_unit_test(exchanges_of_a_megabyte),
+        cmocka_unit_test(a_run_that_fails_ends_the_job),
+        cmocka_unit_test(processes_that_diverge_are_named),
+        cmocka_unit_test(killed_processes_are_named),
+        cmocka_unit_test(stopped_processes_are_named),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

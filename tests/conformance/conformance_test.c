@@ -10,6 +10,8 @@
  *   #/ DEVICES [STRATEGY [OPTIONS]]   it compiles, and fails at run time
  *   #? TEXT    is in the placed IR of the run above, or in its message
  *   #> TEXT    is in the output of the run above
+ *   #= NAME: TEXT   a file of that name, with that text, in the folder of the
+ *              runs that follow
  *
  * TEXT may begin with the cases that it shows ("RED-12, RED-32: "), and "|"
  * means an end of line in the output.  Lines "#~" are for gen_conformance.c.
@@ -99,7 +101,9 @@ take_way(Way *w)
     run_ok(arena, "tfdc %s -o %s %s", w->path, plan, w->options);
     if (w->kind == '!') {
         w->printed = run_ok(arena, "tfd-run %s", plan).out;
-        run_ok(arena, "tfd-run %s --devices %s", plan, with_devices("cpu:0"));
+        Ran shared = run_ok(arena, "tfd-run %s --devices %s", plan,
+                            with_devices("cpu:0"));
+        assert_string_equal(shared.out, w->printed);
         return;
     }
     Ran r = run(arena, "tfd-run %s", plan);
@@ -152,6 +156,15 @@ check_line(Way *w, char kind, const char *wanted)
         check_text(w, w->message ? w->message : placed_ir(w), wanted);
 }
 
+/* "NAME: TEXT". */
+static void
+write_data(const char *words)
+{
+    size_t len = strcspn(words, ":");
+    assert_true(words[len] == ':' && words[len + 1] == ' ');
+    write_text(arena_strndup(arena, words, len), words + len + 2);
+}
+
 /* A copy in this folder, where the program is for other devices. */
 static const char *
 source_of(const char *path, const char *text)
@@ -170,11 +183,15 @@ check_program(void **state)
     const char *text = source_text(arena, path);
     assert_int_equal(chdir(work_dir(arena)), 0);
     Way w = {.path = source_of(path, text)};
-    for (; text[0] == '#' && strchr("!-/?>~", text[1]);
+    for (; text[0] == '#' && strchr("!-/?>~=", text[1]);
          text = strchr(text, '\n') + 1) {
         const char *line = arena_strndup(arena, text, strcspn(text, "\n"));
         if (strchr("?>~", line[1])) {
             check_line(&w, line[1], after_cases(line + 3));
+            continue;
+        }
+        if (line[1] == '=') {
+            write_data(line + 3);
             continue;
         }
         w.kind = line[1];

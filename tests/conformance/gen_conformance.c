@@ -9,10 +9,13 @@
  *
  *   #~ RED-22, RED-24 otherwise: what tfd does instead
  *   #~ INP-24 needs several processes: why
+ *   #~ MWM-10 in tests/e2e/workers_test.c
  *
- * A case that is marked "otherwise" must be tested all the same.  A case
- * without program and mark stops the build, and so does the name of an unknown
- * case.
+ * The last one is of a case that another test has, by its name (MWM-10 or
+ * MWM_10); all cases of an area may be there: "Tested in FILE" below its
+ * heading. A case that is marked "otherwise" must be tested all the same.  A
+ * case without program and mark stops the build, and so does the name of an
+ * unknown case.
  */
 #include <ctype.h>
 #include <dirent.h>
@@ -38,6 +41,7 @@ static const struct {
 typedef struct Area {
     const char *title;     /* "RED: reduce, ..." */
     const char *processes; /* why it needs several; NULL if it does not */
+    const char *tested_in; /* the test that has its cases; NULL: programs */
 } Area;
 
 typedef struct Case {
@@ -53,6 +57,7 @@ typedef VEC(Area) Areas;
 typedef VEC(Case) Cases;
 
 static Arena *arena;
+static const char *root; /* of the sources */
 static Areas areas;
 static Cases cases;
 static int num_wrong;
@@ -102,12 +107,30 @@ static void
 read_case_line(const char *line)
 {
     static const char why[] = "Needs several processes: ";
+    static const char where[] = "Tested in ";
     if (strncmp(line, "## ", 3) == 0)
         VEC_PUSH(arena, areas, ((Area){.title = line + 3}));
     else if (areas.len > 0 && strncmp(line, why, strlen(why)) == 0)
         VEC_LAST(areas).processes = line + strlen(why);
+    else if (areas.len > 0 && strncmp(line, where, strlen(where)) == 0)
+        VEC_LAST(areas).tested_in = line + strlen(where);
     else if (areas.len > 0 && strncmp(line, "| ", 2) == 0 && is_id(line + 2))
         read_case(line);
+}
+
+/* ---- files --------------------------------------------------------------- */
+
+static char *
+read_text(const char *path)
+{
+    char *text;
+    size_t len;
+    Status st = file_read(arena, path, &text, &len);
+    if (st) {
+        fprintf(stderr, "%s\n", status_message(st));
+        exit(1);
+    }
+    return text;
 }
 
 /* ---- the programs -------------------------------------------------------- */
@@ -130,9 +153,26 @@ hold(Case *c, const char *file)
     c->last_file = file;
 }
 
+/* A test that is no program, by its path from the root. */
+static void
+hold_in_test(Case *c, const char *path)
+{
+    const char *text = read_text(arena_printf(arena, "%s/%s", root, path));
+    char *name = arena_strdup(arena, c->id);
+    bool found = strstr(text, name);
+    name[3] = '_';
+    if (!found && !strstr(text, name))
+        complain("%s: it does not have %s", path, c->id);
+    hold(c, path);
+}
+
 static void
 mark(Case *c, const char *text, const char *file)
 {
+    if (strncmp(text, "in ", 3) == 0) {
+        hold_in_test(c, text + 3);
+        return;
+    }
     for (Mark m = OTHERWISE; m < NUM_MARKS; m++) {
         size_t len = strlen(marks[m].word);
         if (strncmp(text, marks[m].word, len) == 0) {
@@ -180,21 +220,6 @@ read_program_line(const char *line, const char *file)
     }
 }
 
-/* ---- files --------------------------------------------------------------- */
-
-static char *
-read_text(const char *path)
-{
-    char *text;
-    size_t len;
-    Status st = file_read(arena, path, &text, &len);
-    if (st) {
-        fprintf(stderr, "%s\n", status_message(st));
-        exit(1);
-    }
-    return text;
-}
-
 static int
 is_program(const struct dirent *e)
 {
@@ -233,7 +258,9 @@ settle(void)
     for (int i = 0; i < cases.len; i++) {
         Case *c = &cases.data[i];
         const Area *a = &areas.data[c->area];
-        if (a->processes && !is_held(c)) {
+        if (a->tested_in && !is_held(c)) {
+            hold_in_test(c, a->tested_in);
+        } else if (a->processes && !is_held(c)) {
             c->mark = PROCESSES;
             c->why = a->processes;
         } else if (!is_held(c)) {
@@ -287,7 +314,8 @@ print_page(void)
            "cases in\n`tests/conformance/cases.md`, which says where they come "
            "from and how to read a row,\nand from the programs beside it. The "
            "suite `conformance` runs these: *passes* means\nthat the program "
-           "named asserts what is expected; where tfd decides otherwise\n"
+           "named (or the test) asserts what is expected; where tfd decides "
+           "otherwise\n"
            "([semantics.md](semantics.md)), it asserts what tfd does "
            "instead.\n\n");
     print_counts();
@@ -310,6 +338,7 @@ main(int argc, char **argv)
     char *text = read_text(argv[1]);
     for (char *at; (at = strsep(&text, "\n"));)
         read_case_line(at);
+    root = arena_printf(arena, "%s/../..", argv[2]);
     read_programs(argv[2]);
     settle();
     print_page();

@@ -193,6 +193,66 @@ every_example_shares_devices(void **state)
     }
 }
 
+/* ---- several workers ----------------------------------------------------- */
+
+enum { NUM_PARTS = 4, WORKER_REPLICAS = 8 };
+
+#define IN_PARTS "-D TEXT=part?.txt "
+
+static const Shared on_workers[] = {
+    {"bigram", WORKER_REPLICAS, IN_PARTS, ""},
+    {"charlm", WORKER_REPLICAS, IN_PARTS "-D C=8", "--set steps=3"},
+    {"convnet", WORKER_REPLICAS, "-D SIZE=16 -D CHANNELS=16 -D BLOCKS=1",
+     "--set epochs=1"},
+    {"linear", WORKER_REPLICAS, "", ""},
+    {"spiral", WORKER_REPLICAS, "", ""},
+};
+
+/* The text in files, of which each worker reads its own. */
+static void
+write_parts(void)
+{
+    const char *text = source_text(arena, "docs/style.md");
+    size_t len = strlen(text) / NUM_PARTS;
+    for (int i = 0; i < NUM_PARTS; i++)
+        write_text(in_dir(arena_printf(arena, "part%d.txt", i)),
+                   arena_strndup(arena, text + (size_t)i * len, len));
+}
+
+static Ran
+run_strategy(const Shared *e, const char *strategy, int devices)
+{
+    const char *plan =
+        compile(example(e->name),
+                arena_printf(arena, "--strategy %s %s", strategy, e->compiler));
+    return run_shared(e, plan, devices);
+}
+
+/* One process runs all workers, on any number of devices; a single worker is
+ * the strategy mirrored. */
+static void
+workers_run_on_any_number_of_devices(void **state)
+{
+    (void)state;
+    enum { NUM = sizeof on_workers / sizeof *on_workers };
+    write_parts();
+    for (int i = sweep_first(NUM); i < NUM; i = sweep_next(i)) {
+        const Shared *e = &on_workers[i];
+        Ran mirrored = run_strategy(e, "mirrored --devices cpu:0-7", 4);
+        for (int workers = 1; workers <= NUM_PARTS; workers *= 2) {
+            const char *strategy =
+                arena_printf(arena,
+                             "multi_worker_mirrored --workers %d --devices "
+                             "cpu:0-%d",
+                             workers, WORKER_REPLICAS / workers - 1);
+            Ran want = run_strategy(e, strategy, WORKER_REPLICAS);
+            expect_same(e, strategy, 2, run_strategy(e, strategy, 2), want);
+            if (workers == 1)
+                expect_same(e, ", mirrored", 4, mirrored, want);
+        }
+    }
+}
+
 /* Long enough for their assertions. */
 static void
 learners_run_on_any_number_of_devices(void **state)
@@ -397,6 +457,7 @@ main(void)
         cmocka_unit_test(bigram_runs_on_any_number_of_devices),
         cmocka_unit_test(replicas_share_devices_to_the_same_bits),
         cmocka_unit_test(every_example_shares_devices),
+        cmocka_unit_test(workers_run_on_any_number_of_devices),
         cmocka_unit_test(central_storage_loses_the_same),
         cmocka_unit_test(learners_run_on_any_number_of_devices),
         cmocka_unit_test(write_reads_what_charlm_has_saved),

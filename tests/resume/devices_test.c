@@ -42,6 +42,14 @@ static const Moved moved[] = {
       .runner = ""},
      4,
      9},
+    /* pipelines of four workers */
+    {{.name = "workers",
+      .program = "tests/resume/workers.tfd",
+      .compiler = "--strategy multi_worker_mirrored --workers 4 "
+                  "--devices cpu:0-1",
+      .runner = ""},
+     3,
+     9},
     {{.name = "all",
       .program = "tests/resume/all.tfd",
       .compiler = ON_EIGHT,

@@ -343,6 +343,36 @@ any_number_is_a_tree(void **state)
     }
 }
 
+enum { STREAMED_COUNT = (1 << 20) + 3, STREAMED_OUTS = 8 };
+
+/* Results that no cache holds are stored past it, also where they do not begin
+ * at a vector, and have the bits of a result that is stored as usual. */
+static void
+large_results_have_the_same_bits(void **state)
+{
+    size_t bytes = STREAMED_COUNT * sizeof(float);
+    RtReduceKernel *sum = rt_reduce_kernel(REDUCE_SUM, DT_f32);
+    char *in[3], *want = calloc(1, bytes);
+    void *out[STREAMED_OUTS];
+    (void)state;
+    for (int k = 0; k < 3; k++) {
+        in[k] = malloc(bytes);
+        fill(DT_f32, in[k], STREAMED_COUNT, k, 0);
+    }
+    for (int k = 0; k < STREAMED_OUTS; k++)
+        out[k] =
+            (char *)calloc(1, bytes + sizeof(float)) + k % 2 * sizeof(float);
+    sum(3, (const void *const *)in, 1, (void *[]){want}, 64, STREAMED_COUNT);
+    sum(3, (const void *const *)in, STREAMED_OUTS, out, 64, STREAMED_COUNT);
+    for (int k = 0; k < STREAMED_OUTS; k++) {
+        assert_memory_equal(out[k], want, bytes);
+        free((char *)out[k] - k % 2 * sizeof(float));
+    }
+    for (int k = 0; k < 3; k++)
+        free(in[k]);
+    free(want);
+}
+
 static void
 reductions_follow_the_tree(void **state)
 {
@@ -908,6 +938,7 @@ main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(any_number_is_a_tree),
+        cmocka_unit_test(large_results_have_the_same_bits),
         cmocka_unit_test(reductions_follow_the_tree),
         cmocka_unit_test(every_way_gives_the_same),
         cmocka_unit_test(replicas_may_share_devices),

@@ -15,6 +15,9 @@
 #include <assert.h>
 #include <math.h>
 #include <string.h>
+#ifdef __SSE2__
+#include <emmintrin.h>
+#endif
 
 /* gcc makes vectors of these loops from here on; clang always does. */
 #if defined(__GNUC__) && !defined(__clang__)
@@ -25,6 +28,63 @@ enum {
     BLOCK = 512,
     DEPTH = 16 /* of the stack: enough for 2^16 replicas */
 };
+
+/* ---- results that the cache does not hold -----------------------------------
+ *
+ * A store usually reads the line first, and leaves it in the cache, where it
+ * replaces what somebody may still need.  Where a device stores more than
+ * caches hold, whoever reads the result finds it in memory anyway; then stores
+ * go there without reading.  Operands have been read: where a result takes
+ * their place its lines are in the cache. */
+
+enum { STREAMED_BYTES = 24 << 20 }; /* that a device stores in one operand */
+
+static bool
+is_streamed(int n, const void *const *in, int num_out, void *const *out,
+            size_t bytes)
+{
+#ifndef __SSE2__
+    return false;
+#endif
+    if (bytes * (size_t)num_out < STREAMED_BYTES)
+        return false;
+    for (int i = 0; i < n; i++)
+        for (int k = 0; k < num_out; k++)
+            if (in[i] == out[k])
+                return false;
+    return true;
+}
+
+static void
+copy_block(void *to, const void *from, size_t bytes, bool streams)
+{
+#ifdef __SSE2__
+    if (streams && (uintptr_t)to % sizeof(__m128i) == 0) {
+        size_t whole = bytes / sizeof(__m128i);
+        const __m128i *x = from;
+        __m128i *y = to;
+        for (size_t i = 0; i < whole; i++)
+            _mm_stream_si128(&y[i], _mm_load_si128(&x[i]));
+        to = &y[whole];
+        from = &x[whole];
+        bytes %= sizeof(__m128i);
+    }
+#endif
+    (void)streams;
+    memcpy(to, from, bytes);
+}
+
+/* Orders streamed stores before whatever announces them. */
+static void
+end_stream(void)
+{
+#ifdef __SSE2__
+    _mm_sfence();
+#endif
+}
+
+/* ---- combinations ---------------------------------------------------------
+ */
 
 #define SAME(x) (x)
 
@@ -80,6 +140,9 @@ EXTREME(min_f32, float, <, signbit(y))
                      void *const *out, int64_t begin, int64_t end)             \
     {                                                                          \
         type sums[DEPTH][BLOCK];                                               \
+        _Alignas(16) stored block[BLOCK];                                      \
+        size_t bytes = (size_t)(end - begin) * sizeof(stored);                 \
+        bool streams = is_streamed(n, in, num_out, out, bytes);                \
         const stored *const *x = (const stored *const *)in;                    \
         assert(n >= 1 && n <= 1 << DEPTH);                                     \
         for (int64_t at = begin; at < end; at += BLOCK) {                      \
@@ -97,13 +160,15 @@ EXTREME(min_f32, float, <, signbit(y))
                 leaf_##name(sums[top], x[n - 1] + at, m);                      \
             for (; top > 0; top--)                                             \
                 node_##name(sums[top - 1], sums[top], m);                      \
-            stored *first = (stored *)out[0] + at;                             \
+            stored *first = streams ? block : (stored *)out[0] + at;           \
             for (int64_t i = 0; i < m; i++)                                    \
                 first[i] = STORE(sums[0][i]);                                  \
-            for (int k = 1; k < num_out; k++)                                  \
-                memcpy((stored *)out[k] + at, first,                           \
-                       (size_t)m * sizeof(stored));                            \
+            for (int k = streams ? 0 : 1; k < num_out; k++)                    \
+                copy_block((stored *)out[k] + at, first,                       \
+                           (size_t)m * sizeof(stored), streams);               \
         }                                                                      \
+        if (streams)                                                           \
+            end_stream();                                                      \
     }
 
 /* Storage, type computed in, loading and storing of each dtype, and

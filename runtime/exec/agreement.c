@@ -27,6 +27,26 @@ typedef struct Part {
 
 static const uint64_t way_begin = 0xcbf29ce484222325U;
 
+/* ---- waiting for others ---------------------------------------------------
+ */
+
+static void
+begin_wait(RtRun *run)
+{
+    if (!run->job)
+        return;
+    rt_job_calls(run->job, 0, run->site);
+    rt_job_waits(run->job, 0, run->site);
+}
+
+static Status
+end_wait(RtRun *run, Status st)
+{
+    if (run->job)
+        rt_job_goes_on(run->job, 0);
+    return st;
+}
+
 /* ---- preparation --------------------------------------------------------- */
 
 Status
@@ -94,7 +114,9 @@ begin_without_data(RtRun *run, RtNextStep *n, unsigned flags)
 static Status
 begin_with_data(RtRun *run, RtIterBinding *it)
 {
+    rt_note_state(run, RT_JOB_READS);
     Status st = rt_iter_local_rows(it->iter, own_part(run)->rows);
+    rt_note_state(run, RT_JOB_RUNS);
     if (!st)
         return begin(run, &it->agreed, 0);
     status_free(begin_without_data(run, &it->agreed, FAILS));
@@ -131,7 +153,8 @@ end(RtRun *run, RtIterBinding *it)
 {
     RtAgreement *a = &run->agreement;
     RtNextStep *n = &it->agreed;
-    TRY(run->group->ops->finish(run->group, n->slot, a->all));
+    begin_wait(run);
+    TRY(end_wait(run, run->group->ops->finish(run->group, n->slot, a->all)));
     n->has_begun = false;
     for (int r = 0; r < run->size; r++)
         TRY(take_part(run, it, r,
@@ -202,7 +225,9 @@ rt_broadcast(RtRun *run, int root, void *bytes, size_t n)
 {
     if (!run->group || !n)
         return OK;
-    return run->group->ops->broadcast(run->group, root, bytes, n);
+    begin_wait(run);
+    return end_wait(run,
+                    run->group->ops->broadcast(run->group, root, bytes, n));
 }
 
 Status
@@ -210,10 +235,13 @@ rt_gather(RtRun *run, const void *own, size_t n,
           void (*take)(void *data, int rank, const void *part, size_t n),
           void *data)
 {
-    if (run->group)
-        return run->group->ops->gather(run->group, 0, own, n, take, data);
-    take(data, 0, own, n);
-    return OK;
+    if (!run->group) {
+        take(data, 0, own, n);
+        return OK;
+    }
+    begin_wait(run);
+    return end_wait(run,
+                    run->group->ops->gather(run->group, 0, own, n, take, data));
 }
 
 Status
@@ -225,5 +253,7 @@ rt_exchange(RtRun *run, const int64_t *own, int num, int64_t *all)
         return OK;
     }
     TRY(run->group->ops->start(run->group, RT_GROUP_NOW, own, bytes));
-    return run->group->ops->finish(run->group, RT_GROUP_NOW, all);
+    begin_wait(run);
+    return end_wait(run,
+                    run->group->ops->finish(run->group, RT_GROUP_NOW, all));
 }

@@ -606,7 +606,9 @@ rt_checkpoint(RtInvocation *main, int32_t safepoint)
     double begin = rt_seconds();
     if (!has_lost_its_reader(run))
         TRY(rt_flush(run));
+    rt_note_state(run, RT_JOB_SAVES);
     TRY(write_checkpoint(main, safepoint));
+    rt_note_state(run, RT_JOB_RUNS);
     note_stall(run, begin);
     return OK;
 }

@@ -150,3 +150,34 @@ rt_status_of_abandoned(RtRun *run)
         return status_of_fault(run, &failed->fault, failed);
     return rt_status_of_stop(run);
 }
+
+/* ---- jobs --------------------------------------------------------------- */
+
+/* Of a process that was stopped, why the job was. */
+static Status
+status_in_job(const RtRun *run, Status st)
+{
+    bool has_reason =
+        st && (status_kind(st) != STATUS_STOPPED || rt_stops_here(run));
+    if (has_reason)
+        return st;
+    Status why = rt_job_stopped(run->job);
+    if (!why)
+        return st;
+    status_free(st);
+    return why;
+}
+
+Status
+rt_leave_job(RtRun *run, Status st)
+{
+    RtJobEnd *end = run->options->end;
+    RtJob *job = run->job;
+    if (!job)
+        return st;
+    st = status_in_job(run, st);
+    run->job = NULL;
+    end->is_silent = !rt_job_close(job, st, &end->exit_status);
+    end->is_set = true;
+    return st;
+}

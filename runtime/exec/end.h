@@ -20,4 +20,9 @@ Status rt_status_of_stop(RtRun *run) MUST_USE;
 /* Main did not return. */
 Status rt_status_of_abandoned(RtRun *run) MUST_USE;
 
+/* Leaves the job, if there is one, with st, and returns what it ended with:
+ * that another process ended it, if that is so.  Waits, boundedly, for the
+ * others. */
+Status rt_leave_job(RtRun *run, Status st) MUST_USE;
+
 #endif

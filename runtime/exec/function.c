@@ -175,6 +175,16 @@ load_values(RtRun *run, const RtFunction *fn, int n, IrValue *const *from,
 
 /* ---- operations -------------------------------------------------------- */
 
+/* 0 where there is no job. */
+static int32_t
+site_of(const RtRun *run, const IrOp *op)
+{
+    for (int i = 0; i < run->sites.len; i++)
+        if (run->sites.data[i] == op)
+            return i;
+    return 0;
+}
+
 static Status
 load_op(RtRun *run, RtFunction *fn, IrOp *op, RtHostOp *h)
 {
@@ -183,6 +193,7 @@ load_op(RtRun *run, RtFunction *fn, IrOp *op, RtHostOp *h)
         return plan_refuse(run->plan, "@%s has a %s, which it must not",
                            fn->ir->name, ir_op_info[op->kind].name);
     h->op = op;
+    h->site = site_of(run, op);
     h->run = info->run;
     h->only_enqueues = info->only_enqueues;
     TRY(load_values(run, fn, op->num_operands, op->operands, &h->in));

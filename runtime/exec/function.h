@@ -26,6 +26,7 @@ struct RtHostOp {
     RtOpRun *run;
     bool only_enqueues;
     const IrOp *op;
+    int32_t site; /* of a job, where processes wait there */
     RtValue *in, *out;
     union {
         RtCollInstance *instance; /* collectives */

@@ -18,6 +18,13 @@ typedef struct RtSet {
     const char *name, *value; /* --set NAME=VALUE */
 } RtSet;
 
+/* How a job has ended, for each of its processes. */
+typedef struct RtJobEnd {
+    bool is_silent; /* another process prints why */
+    int exit_status;
+    bool is_set; /* the run was in a job */
+} RtJobEnd;
+
 typedef struct RtOptions {
     const RtSet *sets;
     int num_sets;
@@ -43,9 +50,13 @@ typedef struct RtOptions {
     bool load_only;        /* all is made ready, but main is not called */
     FILE *out;             /* what the program prints */
     FILE *err;
-    /* The run is one of the group's processes, each of which has its share of
-     * the replicas; NULL: it is alone.  Used by one run, which does not close
-     * it. */
+    /* The run is a process of this job; NULL: it is alone.  Then end, which
+     * must be given, is how the job ended. */
+    const RtJobOptions *job;
+    RtJobEnd *end;
+    /* For tests, instead of a job: the run is one of the group's processes,
+     * each of which has its share of the replicas; NULL: it is alone.  Used by
+     * one run, which does not close it. */
     RtGroup *group;
     const RtExchange *exchange; /* of the same processes, for set-up */
     /* Seconds on a clock, for all waits; NULL: rt_seconds. */

@@ -5,7 +5,9 @@
 #define TFD_RUNTIME_EXEC_RUN_STATE_H
 
 #include "ir/device/device.h"
+#include "runtime/cluster/control/job.h"
 #include "runtime/cluster/group/group.h"
+#include "runtime/cluster/segments/exchange.h"
 #include "runtime/exec/agreement.h"
 #include "runtime/exec/checkpoint.h"
 #include "runtime/exec/counters.h"
@@ -34,9 +36,13 @@ struct RtRun {
     RtCodeTables tables;           /* of code */
     RtColl *coll;
     RtWatchdog watchdog;
-    double timeout; /* of collectives */
-    RtGroup *group; /* with the other processes of the job; NULL: none */
-    int rank, size; /* of this process, in the job */
+    double timeout;      /* of collectives */
+    RtJob *job;          /* NULL: none, or the run has left it */
+    IrOps sites;         /* of it: main's operations, starts of collectives */
+    int32_t site;        /* of main's current operation */
+    RtExchange exchange; /* with its processes, for set-up */
+    RtGroup *group;      /* with the other processes of the job; NULL: none */
+    int rank, size;      /* of this process, in the job */
     int local_rank, local_size; /* and on its machine */
     int num_replicas;           /* of all processes */
     int first_local, num_local; /* those of this process */
@@ -64,7 +70,7 @@ struct RtRun {
     size_t dims_bytes;   /* read the host's memory; else no bytes */
     int max_operands;    /* of the operations that need scratch */
     int64_t max_text_bytes; /* of what one of them prints */
-    RtArchive lines;       /* of its replicas, for the chief */
+    RtArchive lines;        /* of its replicas, for the chief */
     RtAgreement agreement;  /* with the other processes */
     RtStats stats;
     RtProgress progress;
@@ -73,6 +79,14 @@ struct RtRun {
     RtEvents *events; /* of summary; NULL: not recorded */
     RtResume resume;
 };
+
+/* For the job: what main does now. */
+static inline void
+rt_note_state(const RtRun *run, RtJobState state)
+{
+    if (run->job)
+        rt_job_at(run->job, run->stats.steps + 1, state);
+}
 
 /* The user has interrupted the run in this process. */
 static inline bool

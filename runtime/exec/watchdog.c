@@ -24,6 +24,7 @@
 
 #define GRACE 0.5      /* seconds to return */
 #define PRECEDENCE 1.0 /* of those who wait for others */
+#define AGREEING 1.0   /* for processes to agree on a step that is the last */
 #define PATIENCE 10.0  /* with a step, when an interrupt wants a checkpoint */
 enum { USUAL_STEPS = 10 }; /* or as long as so many of the longest one */
 
@@ -181,7 +182,8 @@ check_interrupt(RtRun *run, double now)
     RtWatchdog *w = &run->watchdog;
     if (w->interrupted == 0)
         w->interrupted = now;
-    double patience = fmax(PATIENCE, USUAL_STEPS * w->longest);
+    double least = run->resume.is_on ? PATIENCE : AGREEING;
+    double patience = fmax(least, USUAL_STEPS * w->longest);
     if ((run->resume.is_on || run->group) &&
         now - w->interrupted < fmin(run->timeout, patience))
         return;
@@ -239,7 +241,7 @@ abandon(RtRun *run, RtRunPhase from)
         !atomic_compare_exchange_strong(&w->phase, &phase, PHASE_ABANDONED))
         return;
     Status st = from == PHASE_CLOSING ? w->result : rt_status_of_abandoned(run);
-    run->options->abandon(run->plan, st);
+    run->options->abandon(run->plan, rt_leave_job(run, st));
 }
 
 /* ---- the thread --------------------------------------------------------- */

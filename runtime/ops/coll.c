@@ -43,6 +43,7 @@ share_instance(RtRun *run, RtFunction *fn, RtHostOp *h)
         return plan_refuse(run->plan, "@%s and @%s differ in their collectives",
                            fn->ir->name, program->ir->name);
     h->instance = program->starts.data[index]->instance;
+    h->site = program->starts.data[index]->site;
     return OK;
 }
 
@@ -188,6 +189,7 @@ rt_prepare_done(RtRun *run, RtFunction *fn, RtHostOp *h)
     for (int i = 0; i < fn->starts.len; i++) {
         if (fn->starts.data[i]->op == start) {
             h->instance = fn->starts.data[i]->instance;
+            h->site = fn->starts.data[i]->site;
             return OK;
         }
     }
@@ -197,6 +199,17 @@ rt_prepare_done(RtRun *run, RtFunction *fn, RtHostOp *h)
 }
 
 /* ---- execution --------------------------------------------------------- */
+
+/* A call of the device is that of its first replica. */
+static void
+note_start(RtExecutor *executor, const RtHostOp *h)
+{
+    const RtRun *run = executor->run;
+    bool is_first = (executor - run->locals) % run->replicas_each == 0;
+    executor->started++;
+    if (run->job && is_first)
+        rt_job_calls(run->job, executor->device_number, h->site);
+}
 
 int32_t
 rt_op_all_reduce_start(RtInvocation *inv, const RtHostOp *h)
@@ -211,7 +224,7 @@ rt_op_all_reduce_start(RtInvocation *inv, const RtHostOp *h)
         executor->bytes_sent +=
             count * (int64_t)dtype_info[h->in[i].dtype].bytes;
     }
-    executor->started++;
+    note_start(executor, h);
     coll->ops->all_reduce_start(h->instance, executor->replica,
                                 executor->reduces);
     return EXEC_OK;
@@ -234,7 +247,7 @@ rt_op_all_gather_start(RtInvocation *inv, const RtHostOp *h)
             part.own_bytes *= size;
     }
     executor->bytes_sent += part.outer * part.own_bytes;
-    executor->started++;
+    note_start(executor, h);
     coll->ops->all_gather_start(h->instance, executor->replica, &part);
     return EXEC_OK;
 }
@@ -287,9 +300,15 @@ note_meeting(RtExecutor *first)
 static int32_t
 wait_for_instance(RtInvocation *inv, const RtHostOp *h)
 {
-    RtColl *coll = inv->executor->run->coll;
+    RtRun *run = inv->executor->run;
+    int device = inv->executor->device_number;
     note_meeting(inv->executor);
-    switch (coll->ops->done(h->instance, inv->executor->device_number)) {
+    if (run->job)
+        rt_job_waits(run->job, device, h->site);
+    RtCollResult end = run->coll->ops->done(h->instance, device);
+    if (run->job)
+        rt_job_goes_on(run->job, device);
+    switch (end) {
     case COLL_OK:
         return EXEC_OK;
     case COLL_TIMEOUT:

@@ -315,6 +315,7 @@ rt_op_iter_next(RtInvocation *inv, const RtHostOp *h)
     if (st)
         return rt_fault_status(inv, h, st);
     rt_agreed_step_is_taken(run, h->iterator);
+    rt_note_state(run, RT_JOB_RUNS);
     if (h->batch >= 0 && !set_batch(run, h))
         return rt_fault(inv, h, STATUS_INPUT,
                         "a batch of \"%s\" is larger than the plan allows",

@@ -69,9 +69,10 @@ run_op(void *context, const void *op)
 
 /* That the mains of all processes come the same way. */
 static void
-note_way(RtRun *run, int32_t index)
+note_way(RtRun *run, const RtHostOp *h, int32_t index)
 {
     run->agreement.way = rt_way_after(run->agreement.way, index);
+    run->site = h->site;
 }
 
 /* Programs that are ahead of their devices may have been recorded. */
@@ -84,7 +85,7 @@ hook_op(TfdCall *call, int32_t index)
     const RtHostOp *h = &inv->fn->ops[index];
     const RtExecutor *executor = inv->executor;
     if (executor == &executor->run->main)
-        note_way(executor->run, index);
+        note_way(executor->run, h, index);
     if (executor->replica < 0 || !executor->run->enqueues || h->only_enqueues ||
         !executor->device->ops->program->call)
         return run_op(inv, h);

@@ -28,6 +28,7 @@
 #include "runtime/run/checksum.h"
 #include "runtime/run/compare.h"
 #include "runtime/run/hooks.h"
+#include "runtime/run/join.h"
 #include "runtime/run/memory.h"
 #include "runtime/run/stats.h"
 
@@ -153,10 +154,8 @@ static void
 take_planned(RtRun *run)
 {
     IrDevices all = run->device_list, own = {0};
-    int num = run->num_local < all.len ? run->num_local : all.len;
+    int num = rt_num_planned(all.len, run->num_local);
     int first = run->local_rank * run->num_local;
-    while (run->num_local % num)
-        num--;
     for (int i = 0; i < num; i++)
         VEC_PUSH(run->arena, own, all.data[(first + i) % all.len]);
     run->device_list = own;
@@ -354,7 +353,7 @@ open_coll(RtRun *run)
                            .num_local = run->num_local,
                            .num_devices = run->num_devices,
                            .num_participants = num_participants,
-                           .exchange = run->options->exchange,
+                           .exchange = run->size > 1 ? &run->exchange : NULL,
                            .caps = run->caps,
                            .devices = run->devices,
                            .timeout = run->timeout,
@@ -414,6 +413,7 @@ init(RtRun *run, const Plan *plan, const RtOptions *options)
                    .local_size = 1,
                    .num_replicas = plan->module->num_replicas};
     if (run->group) {
+        run->exchange = *options->exchange;
         run->rank = run->local_rank = run->group->rank;
         run->size = run->local_size = run->group->size;
     }
@@ -433,6 +433,7 @@ open_run(RtRun *run, RtFunction **main_fn)
     IrFunc *main_ir = ir_main(run->module);
     if (!main_ir)
         return plan_refuse(run->plan, "it has no main");
+    TRY(rt_join_job(run));
     TRY(choose_devices(run));
     if (run->options->compare)
         TRY(rt_open_comparison(run));
@@ -442,6 +443,7 @@ open_run(RtRun *run, RtFunction **main_fn)
     TRY(rt_read_params(run));
     bool spin = may_spin(run);
     TRY(open_coll(run));
+    TRY(rt_follow_job(run));
     TRY(load_code(run, main_ir, main_fn));
     run->own_begin = ir_own_begin(run->arena, run->module);
     TRY(rt_check_memory(run));
@@ -484,10 +486,6 @@ static void
 close_run(RtRun *run, Status st)
 {
     rt_watchdog_closing(run, st);
-    if (run->coll && st)
-        run->coll->ops->abort(run->coll);
-    if (run->group && st)
-        run->group->ops->abort(run->group);
     rt_close_iterators(run);
     rt_close_checkpoints(run);
     rt_events_close(run->events);
@@ -498,6 +496,8 @@ close_run(RtRun *run, Status st)
     rt_executor_deinit(&run->main);
     if (run->coll)
         run->coll->ops->close(run->coll);
+    if (run->group && !run->options->group)
+        run->group->ops->close(run->group);
     rt_close_comparison(run);
     rt_code_close(run->code);
     arena_release(run->arena);
@@ -521,6 +521,7 @@ call_main(RtRun *run, RtInvocation *main)
     atomic_store(&run->main.running, main);
     int32_t end = main->fn->code(&main->call);
     rt_watchdog_main_returned(run);
+    rt_note_state(run, RT_JOB_RETURNED);
     rt_progress_clear(&run->progress);
     TRY(rt_flush(run));
     if (end != EXEC_OK)
@@ -537,6 +538,17 @@ wait_for_others(RtRun *run)
     int64_t done = 0;
     int64_t *all = NEW_ARRAY(run->arena, int64_t, (size_t)run->size);
     return rt_exchange(run, &done, 1, all);
+}
+
+/* A failure ends the waits of all other processes. */
+static Status
+leave(RtRun *run, Status st)
+{
+    if (run->coll && st)
+        run->coll->ops->abort(run->coll);
+    if (run->group && st)
+        run->group->ops->abort(run->group);
+    return rt_leave_job(run, st);
 }
 
 Status
@@ -562,6 +574,7 @@ rt_run(const Plan *plan, const RtOptions *options)
         st = rt_print_stats(&run);
     if (!st)
         st = wait_for_others(&run);
+    st = leave(&run, st);
     close_run(&run, st);
     return st;
 }

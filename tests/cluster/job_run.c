@@ -5,6 +5,7 @@
 
 #include <sys/mman.h>
 #include "ir/base/str.h"
+#include "runtime/cluster/group/shared.h"
 #include "tests/cluster/exchange.h"
 
 enum { MOST_MESSAGE = 4096 };
@@ -41,6 +42,21 @@ text_of(Arena *a, FILE *f)
     return str_text(&s);
 }
 
+static RtGroup *
+shared_group(const RtExchange *exchange)
+{
+    RtGroup *group;
+    Arena *a = arena_new(NULL, "why");
+    Str why = str_new(a);
+    RtSharedGroupConfig config = {
+        .exchange = exchange, .timeout = 60, .clock = rt_seconds};
+    Status st = rt_shared_group_open(&config, &group, &why);
+    assert_null(st);
+    assert_non_null(group);
+    arena_release(a);
+    return group;
+}
+
 static int
 be_rank(void *data, Forked *f, RtGroup *group)
 {
@@ -48,7 +64,7 @@ be_rank(void *data, Forked *f, RtGroup *group)
     const Process *own = &job->processes[group->rank];
     RtOptions options = job->run->options;
     RtExchange exchange = exchange_over(group);
-    options.group = group;
+    options.group = shared_group(&exchange);
     options.exchange = &exchange;
     options.devices = job->run->devices;
     options.out = own->out;
@@ -59,6 +75,7 @@ be_rank(void *data, Forked *f, RtGroup *group)
     Status st = rt_run(job->plan, &options);
     if (st)
         snprintf(own->message, MOST_MESSAGE, "%s", status_message(st));
+    options.group->ops->close(options.group);
     return rt_report(job->plan, st, "tfd-run", own->err);
 }
 

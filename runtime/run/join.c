@@ -1,0 +1,212 @@
+/*
+ * join.c - a run joins the job of which it is a process
+ *
+ * What must be equal in all processes is compared when they join: the plan, and
+ * the options that main's values depend on.  The sites of the plan are where
+ * its processes wait for each other, numbered alike in all of them: the
+ * operations of main that the runtime executes, and the starts of collectives.
+ */
+#include "runtime/run/join.h"
+
+#include <string.h>
+#include "ir/analysis/hooks.h"
+#include "ir/base/io/limit.h"
+#include "runtime/cluster/group/shared.h"
+#include "runtime/exec/run_state.h"
+#include "runtime/exec/watchdog.h"
+#include "runtime/hal/wait.h"
+
+/* ---- what is equal --------------------------------------------------------
+ */
+
+/* The kind of the first device, which is that of all. */
+static const char *
+kind_of_devices(const RtRun *run)
+{
+    const char *list = run->options->devices;
+    if (!list)
+        list = run->module->devices;
+    return arena_strndup(run->arena, list, strcspn(list, ":"));
+}
+
+static const char *
+params_text(const RtRun *run)
+{
+    Str s = str_new(run->arena);
+    for (int i = 0; i < run->options->num_sets; i++) {
+        const RtSet *set = &run->options->sets[i];
+        str_addf(&s, "%s%s=%s", i ? " " : "", set->name, set->value);
+    }
+    return str_text(&s);
+}
+
+/* Those that are not as usual. */
+static const char *
+limits_text(const RtRun *run)
+{
+    Str s = str_new(run->arena);
+    for (int i = 0; i < NUM_LIMITS; i++)
+        if (limit_value((LimitId)i) != limit_rows[i].value)
+            str_addf(&s, "%s%s=%lld", s.len ? " " : "", limit_rows[i].name,
+                     (long long)limit_value((LimitId)i));
+    return str_text(&s);
+}
+
+static const char *
+checkpoints_text(const RtRun *run)
+{
+    const RtOptions *o = run->options;
+    if (!o->checkpoint_dir)
+        return "";
+    return arena_printf(run->arena, "every %lld steps%s", (long long)o->every,
+                        o->resume ? ", resumed" : "");
+}
+
+static const char *
+output_text(const RtRun *run)
+{
+    const RtOptions *o = run->options;
+    return arena_printf(
+        run->arena, "%s%s%s%s", o->checksum ? " --checksum" : "",
+        o->stats ? " --stats" : "", o->log_dir ? " --log-dir" : "",
+        o->compare ? " --compare" : "");
+}
+
+static void
+identify(RtRun *run, RtJobConfig *config)
+{
+    const RtOptions *o = run->options;
+    const char **lines = config->identity;
+    lines[RT_IDENTITY_PLAN] = run->plan->hash;
+    lines[RT_IDENTITY_DEVICES] = kind_of_devices(run);
+    lines[RT_IDENTITY_PARAMS] = params_text(run);
+    lines[RT_IDENTITY_LIMITS] = limits_text(run);
+    lines[RT_IDENTITY_CHECKPOINTS] = checkpoints_text(run);
+    lines[RT_IDENTITY_OUTPUT] = output_text(run);
+    lines[RT_IDENTITY_TIMEOUT] = arena_printf(run->arena, "%g", o->timeout);
+    if (o->seed_given)
+        lines[RT_IDENTITY_SEED] =
+            arena_printf(run->arena, "%llu", (unsigned long long)o->seed);
+}
+
+/* ---- where processes wait -------------------------------------------------
+ */
+
+static bool
+is_site(const IrFunc *fn, const IrOp *op)
+{
+    return fn->kind == FUNC_MAIN || op->kind == OP_all_reduce_start ||
+           op->kind == OP_all_gather_start;
+}
+
+static void
+list_sites(RtRun *run)
+{
+    for (IrFunc *fn = run->module->first; fn; fn = fn->next) {
+        if (fn->kind != FUNC_MAIN && fn->kind != FUNC_PROGRAM)
+            continue;
+        IrHooks hooks = ir_hooks(run->arena, fn);
+        for (int i = 0; i < hooks.ops.len; i++)
+            if (is_site(fn, hooks.ops.data[i]))
+                VEC_PUSH(run->arena, run->sites, hooks.ops.data[i]);
+    }
+}
+
+/* An all_reduce, where the plan has its start. */
+static const char *
+name_of(const IrOp *op)
+{
+    const IrSplit *split = ir_op_split(op->kind);
+    return ir_op_info[split ? split->op : op->kind].name;
+}
+
+static void
+describe_sites(RtRun *run, RtJobConfig *config)
+{
+    const Diag *d = run->plan->diag;
+    int n = config->num_sites = run->sites.len;
+    RtJobSite *sites = NEW_ARRAY(run->arena, RtJobSite, (size_t)n);
+    for (int i = 0; i < n; i++) {
+        Loc loc = run->sites.data[i]->loc;
+        sites[i] = (RtJobSite){arena_printf(run->arena, "%s:%u:%u",
+                                            diag_source_name(d, loc.file),
+                                            loc.line, loc.col),
+                               name_of(run->sites.data[i])};
+    }
+    config->sites = sites;
+}
+
+/* ---- devices --------------------------------------------------------------
+ */
+
+/* Of this process; a list that is wrong is refused later. */
+static int
+num_devices(const RtRun *run)
+{
+    IrDevices list;
+    const char *asked = run->options->devices;
+    int num_local = run->num_replicas / run->options->job->size;
+    const char *wrong = ir_devices_parse(
+        run->arena, asked ? asked : run->module->devices, &list);
+    if (wrong || !list.len || !num_local)
+        return 1;
+    return asked ? list.len : rt_num_planned(list.len, num_local);
+}
+
+/* ---- joining --------------------------------------------------------------
+ */
+
+static Status
+open_group(RtRun *run)
+{
+    Str why = str_new(run->arena);
+    run->exchange = rt_exchange_of_job(run->job);
+    RtSharedGroupConfig config = {.exchange = &run->exchange,
+                                  .spin = rt_may_spin(run->local_size),
+                                  .timeout = run->timeout,
+                                  .clock = run->clock};
+    TRY(rt_shared_group_open(&config, &run->group, &why));
+    if (run->group)
+        return OK;
+    return status_new(STATUS_MACHINE, "the processes cannot run together: %s",
+                      str_text(&why));
+}
+
+Status
+rt_join_job(RtRun *run)
+{
+    const RtOptions *o = run->options;
+    if (!o->job)
+        return OK;
+    RtJobConfig config = {.num_places = num_devices(run),
+                          .timeout = run->timeout};
+    list_sites(run);
+    describe_sites(run, &config);
+    identify(run, &config);
+    Status st = rt_job_open(o->job, &config, &run->job);
+    if (st) {
+        *o->end = (RtJobEnd){!rt_job_speaks(), (int)status_kind(st), true};
+        return st;
+    }
+    run->rank = run->job->rank;
+    run->size = run->job->size;
+    run->local_rank = run->job->local_rank;
+    run->local_size = run->job->local_size;
+    return run->size > 1 ? open_group(run) : OK;
+}
+
+static void
+stop(void *data, const char *reason)
+{
+    (void)reason;
+    rt_stop(data);
+}
+
+Status
+rt_follow_job(RtRun *run)
+{
+    if (!run->job)
+        return OK;
+    rt_job_on_stop(run->job, stop, run);
+    return rt_job_stopped(run->job);
+}

@@ -257,3 +257,12 @@ rt_exchange(RtRun *run, const int64_t *own, int num, int64_t *all)
     return end_wait(run,
                     run->group->ops->finish(run->group, RT_GROUP_NOW, all));
 }
+
+Status
+rt_wait_for_others(RtRun *run)
+{
+    int64_t here = 0;
+    return run->group ? rt_exchange(run, &here, 1,
+                                    (int64_t *)(void *)run->agreement.all)
+                      : OK;
+}

@@ -64,6 +64,8 @@ Status rt_broadcast(RtRun *run, int root, void *bytes, size_t n) MUST_USE;
 Status rt_gather(RtRun *run, const void *own, size_t n,
                  void (*take)(void *data, int rank, const void *part, size_t n),
                  void *data) MUST_USE;
+/* Until all processes have come here. */
+Status rt_wait_for_others(RtRun *run) MUST_USE;
 /* Everybody's words to all, by rank: size × num. */
 Status rt_exchange(RtRun *run, const int64_t *own, int num,
                    int64_t *all) MUST_USE;

@@ -110,6 +110,8 @@ take_lines(void *data, int rank, const void *part, size_t n)
         lines_archive(&run->replicas[rank * run->num_local + i], &ar);
 }
 
+/* None goes on before the chief has all: a process that fails in this step ends
+ * the exchanges of all. */
 static Status
 gather_lines(RtRun *run)
 {
@@ -119,7 +121,8 @@ gather_lines(RtRun *run)
     rt_archive_clear(ar);
     for (int i = 0; i < run->num_local; i++)
         lines_archive(&run->locals[i], ar);
-    return rt_gather(run, ar->data, ar->len, take_lines, run);
+    TRY(rt_gather(run, ar->data, ar->len, take_lines, run));
+    return rt_wait_for_others(run);
 }
 
 Status

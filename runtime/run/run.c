@@ -528,16 +528,9 @@ call_main(RtRun *run, RtInvocation *main)
         TRY(rt_status_of_fault(run));
     TRY(rt_devices_status(run));
     TRY(rt_end_checkpoints(run));
+    if (end != EXEC_OK && rt_stops_here(run))
+        TRY(rt_wait_for_others(run)); /* which still save */
     return end == EXEC_OK ? OK : rt_status_of_stop(run);
-}
-
-/* None closes what others may still use: the memory of its replicas. */
-static Status
-wait_for_others(RtRun *run)
-{
-    int64_t done = 0;
-    int64_t *all = NEW_ARRAY(run->arena, int64_t, (size_t)run->size);
-    return rt_exchange(run, &done, 1, all);
 }
 
 /* A failure ends the waits of all other processes. */
@@ -572,8 +565,8 @@ rt_run(const Plan *plan, const RtOptions *options)
     }
     if (!st && options->stats)
         st = rt_print_stats(&run);
-    if (!st)
-        st = wait_for_others(&run);
+    if (!st) /* who may still use the memory of this one's replicas */
+        st = rt_wait_for_others(&run);
     st = leave(&run, st);
     close_run(&run, st);
     return st;

@@ -137,6 +137,66 @@ test_options_win(void **state)
     assert_string_equal(spec.addresses[1], "h1:6");
 }
 
+/* Alone, and in an environment that says something else, or nonsense. */
+static void
+test_options_leave_nothing_open(void **state)
+{
+    (void)state;
+    RtClusterSpec spec;
+    RtResolveOptions one = {.rank = -1, .size = 1};
+    assert_ok(resolve("", &one, &spec));
+    assert_int_equal(spec.rank, 0);
+    assert_true(spec.is_chief);
+    RtResolveOptions o = {.rank = 1, .size = 3, .join = "[::1]:5"};
+    assert_ok(resolve("OMPI_COMM_WORLD_RANK=0 OMPI_COMM_WORLD_SIZE=2 "
+                      "OMPI_COMM_WORLD_LOCAL_RANK=0 "
+                      "OMPI_COMM_WORLD_LOCAL_SIZE=2 PMIX_NAMESPACE=x RANK=y "
+                      "WORLD_SIZE=2",
+                      &o, &spec));
+    assert_int_equal(spec.rank, 1);
+    assert_int_equal(spec.local_rank, -1);
+    assert_int_equal(spec.local_size, 0);
+    assert_null(spec.job);
+    assert_string_equal(spec.addresses[0], "[::1]:5");
+}
+
+/* Its processes inherit what the shell has. */
+static void
+test_tfd_run_leaves_nothing_open(void **state)
+{
+    (void)state;
+    RtClusterSpec spec;
+    assert_ok(resolve("TFD_RANK=1 TFD_SIZE=2 TFD_CONTROL=127.0.0.1:4000 "
+                      "TF_CONFIG={\"task\":7} RANK=y WORLD_SIZE=2",
+                      &none, &spec));
+    assert_int_equal(spec.launcher, RT_LAUNCHER_tfd);
+    assert_int_equal(spec.rank, 1);
+}
+
+static void
+expect_address(const char *env, const char *address)
+{
+    RtClusterSpec spec;
+    assert_ok(resolve(env, &none, &spec));
+    assert_int_equal(spec.num_addresses, 1);
+    assert_string_equal(spec.addresses[0], address);
+}
+
+static void
+test_addresses(void **state)
+{
+    (void)state;
+    expect_address("RANK=0 WORLD_SIZE=2 MASTER_ADDR=fd00::1 MASTER_PORT=5",
+                   "[fd00::1]:6");
+    expect_address("TF_CONFIG={\"cluster\":{\"chief\":[],\"worker\":[\"a:2\","
+                   "\"b:3\"]},\"task\":{\"type\":\"worker\",\"index\":1}}",
+                   "a:2");
+    expect_address("SLURM_PROCID=0 SLURM_STEP_NUM_TASKS=2 "
+                   "SLURM_STEP_NODELIST=n[1-2] SLURM_JOB_ID=4294967294 "
+                   "SLURM_STEP_ID=4294967291",
+                   "n1:19415");
+}
+
 static void
 test_it_says_where_from(void **state)
 {
@@ -232,7 +292,16 @@ static const struct {
     {"RANK=0 WORLD_SIZE=2 TFD_CONTROL=h0:99999",
      {.rank = -1},
      STATUS_INPUT,
-     "TFD_CONTROL: \"h0:99999\" is no HOST:PORT"},
+     "TFD_CONTROL: in \"h0:99999\" the port is no number from 1 to 65535"},
+    {"", {.rank = 5, .size = 4}, STATUS_USAGE, "the last of 4 is 3"},
+    {"",
+     {.rank = 0, .size = 2, .join = ""},
+     STATUS_USAGE,
+     "--join: \"\" is no HOST:PORT"},
+    {"",
+     {.rank = 0, .size = 2, .join = "h0:1,"},
+     STATUS_USAGE,
+     "--join: \"\" is no HOST:PORT"},
     {"", {.rank = 0, .size = 2}, STATUS_INPUT, "nothing says where rank 0 is"},
     {WORKERS("{\"type\":\"worker\",\"index\":2}"),
      {.rank = -1},
@@ -395,6 +464,10 @@ test_unions(void **state)
     assert_string_equal(rt_task_address(arena, &a, "worker", 9), "d:1");
     assert_status(rt_tasks_add(arena, &a, &c), STATUS_INPUT,
                   "two clusters have worker 9: d:1 and d:1");
+    /* A map keeps its indices, also those that a list would have. */
+    RtTasks d = parse("{\"cluster\":{\"worker\":{\"0\":\"e:1\"}}}");
+    assert_status(rt_tasks_add(arena, &d, &b), STATUS_INPUT,
+                  "two clusters have worker 0: e:1 and b:1");
 }
 
 static void
@@ -472,8 +545,14 @@ test_slurm_lists(void **state)
     /* RES-11 */
     assert_string_equal(join_counts("3(x2),2,1"), "3 3 2 1");
     assert_string_equal(join_counts("3(x2),2,11(x4)"), "3 3 2 11 11 11 11");
-    static const char *const bad_names[] = {
-        "", ",", "n[", "n[1", "n[2-1]", "n[1]x", "n[1-2000000]"};
+    assert_string_equal(join_names("r[0-1]n[7,9],n[1-2]-ib"),
+                        "r0n7 r0n9 r1n7 r1n9 n1-ib n2-ib");
+    static char long_name[2000];
+    for (size_t i = 0; i + 3 < sizeof long_name; i += 3)
+        memcpy(&long_name[i], "[1]", 4);
+    const char *const bad_names[] = {
+        "",        ",",   "n[",           "n[1",           "n[2-1]", "n[1]]",
+        "n[1[2]]", "n[]", "n[1-2000000]", "n[1-99][1-99]", "n,",     long_name};
     for (size_t i = 0; i < sizeof bad_names / sizeof *bad_names; i++) {
         Status st = rt_hostlist(arena, "LIST", bad_names[i], &names);
         assert_non_null(st);
@@ -486,6 +565,17 @@ test_slurm_lists(void **state)
         assert_non_null(st);
         status_free(st);
     }
+}
+
+static void
+refuse_step(const char *env, const char *says)
+{
+    const RtSlurmLayout usual = {0};
+    RtTasks t;
+    const char *gpus;
+    assert_status_says(
+        rt_slurm_tasks(arena, environment(env), &usual, &t, &gpus),
+        STATUS_INPUT, says);
 }
 
 static void
@@ -527,6 +617,17 @@ test_slurm_tasks(void **state)
     assert_status(rt_slurm_tasks(arena, environment(step), &layout, &t, &gpus),
                   STATUS_INPUT,
                   "the jobs have 1 tasks, and the step of Slurm has 5");
+    refuse_step("SLURM_PROCID=0 SLURM_STEP_NODELIST=n[1-4] "
+                "SLURM_STEP_TASKS_PER_NODE=999999999(x4)",
+                "a cluster of more than 4096 processes");
+    refuse_step("SLURM_PROCID=2 SLURM_STEP_NODELIST=n1 "
+                "SLURM_STEP_TASKS_PER_NODE=2",
+                "SLURM_PROCID=2 is no task of the step, which has 2");
+    layout = (RtSlurmLayout){.first_port = 65535};
+    assert_status(rt_slurm_tasks(arena, environment(step), &layout, &t, &gpus),
+                  STATUS_INPUT,
+                  "2 tasks of a node have no ports from 65535 on: the last is "
+                  "65535");
     assert_status_says(
         rt_slurm_tasks(arena, environment("SLURM_PROCID=1"), &usual, &t, &gpus),
         STATUS_INPUT, "SLURM_STEP_NODELIST is not set");
@@ -646,6 +747,9 @@ main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_launchers),
         cmocka_unit_test(test_options_win),
+        cmocka_unit_test(test_options_leave_nothing_open),
+        cmocka_unit_test(test_tfd_run_leaves_nothing_open),
+        cmocka_unit_test(test_addresses),
         cmocka_unit_test(test_it_says_where_from),
         cmocka_unit_test(test_wrong_environments),
         cmocka_unit_test(test_tf_config),

@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "runtime/cluster/resolve/hostlist.h"
+#include "runtime/cluster/resolve/resolve_impl.h"
 
 enum {
     FIRST_PORT = 17000, /* of steps of Slurm: and their number, modulo */
@@ -22,8 +23,7 @@ enum {
 static const char *
 get(const RtAddressQuery *q, const char *name)
 {
-    const char *value = q->env.get(q->env.data, name);
-    return value && *value ? value : NULL;
+    return rt_variable(q->env, name);
 }
 
 static void
@@ -44,19 +44,17 @@ add_address(RtAddressQuery *q, const char *address, const char *from)
 static Status
 add_list(RtAddressQuery *q, const char *text, const char *from, StatusKind kind)
 {
-    while (*text) {
+    for (;;) {
         size_t n = strcspn(text, ",");
         const char *address = arena_printf(q->arena, "%.*s", (int)n, text);
-        const char *colon = strrchr(address, ':');
-        int port = colon ? atoi(colon + 1) : 0;
-        if (!colon || colon == address || port < 1 || port > LAST_PORT ||
-            colon[1 + strspn(colon + 1, "0123456789")])
-            return status_new(kind, "%s: \"%s\" is no HOST:PORT", from,
-                              address);
+        const char *wrong = rt_wrong_address(q->arena, address);
+        if (wrong)
+            return status_new(kind, "%s: %s", from, wrong);
         add_address(q, address, from);
-        text += n + (text[n] == ',');
+        if (!text[n])
+            return OK;
+        text += n + 1;
     }
-    return OK;
 }
 
 /* ---- launchers ----------------------------------------------------------- */
@@ -77,16 +75,17 @@ of_torchrun(RtAddressQuery *q)
         return status_new(STATUS_INPUT,
                           "MASTER_PORT=%s is no port from 1 to %d", port,
                           LAST_PORT - 1);
-    add_address(q, arena_printf(q->arena, "%s:%d", host, number + 1),
+    add_address(q, rt_host_port(q->arena, host, number + 1),
                 "MASTER_ADDR, and the port after MASTER_PORT");
     return OK;
 }
 
-static int
+/* Of a variable that Slurm sets; 0 where it is not set. */
+static int64_t
 number_of(const RtAddressQuery *q, const char *name)
 {
     const char *text = get(q, name);
-    return text ? (int)(strtol(text, NULL, 10) & 0xffffff) : 0;
+    return text ? strtol(text, NULL, 10) & 0xffffffff : 0;
 }
 
 static Status
@@ -104,11 +103,11 @@ of_slurm(RtAddressQuery *q)
                           "is set, though SLURM_PROCID is: give --join "
                           "HOST:PORT");
     TRY(rt_hostlist(q->arena, name, list, &hosts));
-    int number = number_of(q, "SLURM_JOB_ID") +
-                 STEP_STRIDE * number_of(q, "SLURM_STEP_ID");
+    int64_t number = number_of(q, "SLURM_JOB_ID") +
+                     STEP_STRIDE * number_of(q, "SLURM_STEP_ID");
     add_address(q,
                 arena_printf(q->arena, "%s:%d", hosts.data[0],
-                             FIRST_PORT + number % NUM_PORTS),
+                             FIRST_PORT + (int)(number % NUM_PORTS)),
                 arena_printf(q->arena,
                              "the first of %s, and a port by "
                              "SLURM_JOB_ID",
@@ -121,7 +120,7 @@ of_tasks(RtAddressQuery *q)
 {
     const RtTasks *t = q->spec->tasks;
     const RtTaskJob *first = rt_tasks_job(t, "chief");
-    if (!first)
+    if (!first || first->tasks.len == 0)
         first = rt_tasks_job(t, "worker");
     add_address(q, first->tasks.data[0].address,
                 arena_printf(q->arena, "%s 0", first->name));
@@ -151,6 +150,8 @@ static Status
 of_launcher(RtAddressQuery *q)
 {
     switch (q->spec->launcher) {
+    case RT_LAUNCHER_options:
+        return q->spec->tasks ? of_tasks(q) : of_none(q);
     case RT_LAUNCHER_tf_config:
         return of_tasks(q);
     case RT_LAUNCHER_torchrun:
@@ -165,7 +166,6 @@ of_launcher(RtAddressQuery *q)
         return q->has_slurm ? of_slurm(q) : over_mpi(q);
     case RT_LAUNCHER_tfd:
     case RT_LAUNCHER_kubernetes:
-    case RT_LAUNCHER_options:
     case RT_LAUNCHER_alone:
     case RT_NUM_LAUNCHERS:
         break;
@@ -185,16 +185,18 @@ rt_find_addresses(RtAddressQuery *q)
 }
 
 Status
-rt_slurm_local_size(const RtAddressQuery *q, int *out)
+rt_slurm_local_size(const RtAddressQuery *q, int *out, const char **from)
 {
     RtCounts counts;
     const char *name = "SLURM_STEP_TASKS_PER_NODE";
-    const char *list = get(q, name), *node = get(q, "SLURM_NODEID");
-    if (!list || !node)
+    const char *list = get(q, name);
+    int64_t at = number_of(q, "SLURM_NODEID");
+    if (!list || !get(q, "SLURM_NODEID"))
         return OK;
     TRY(rt_repeated_counts(q->arena, name, list, &counts));
-    int at = atoi(node);
-    if (at >= 0 && at < counts.len)
+    if (at < counts.len) {
         *out = counts.data[at];
+        *from = arena_printf(q->arena, "%s=%s", name, list);
+    }
     return OK;
 }

@@ -18,7 +18,9 @@ typedef struct RtAddressQuery {
 /* Sets addresses, or over_mpi. */
 Status rt_find_addresses(RtAddressQuery *q) MUST_USE;
 
-/* The tasks of this node in a step of Slurm; 0: not said. */
-Status rt_slurm_local_size(const RtAddressQuery *q, int *out) MUST_USE;
+/* The tasks of this node in a step of Slurm, and what says it; *out stays where
+ * nothing does. */
+Status rt_slurm_local_size(const RtAddressQuery *q, int *out,
+                           const char **from) MUST_USE;
 
 #endif

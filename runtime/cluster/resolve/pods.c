@@ -3,10 +3,10 @@
  */
 #include "runtime/cluster/resolve/platforms.h"
 
-#include <jansson.h>
 #include <stdlib.h>
 #include <string.h>
 #include "ir/base/io/limit.h"
+#include "runtime/cluster/resolve/resolve_impl.h"
 
 static Status
 add_worker(Arena *a, RtTaskJob *job, const char *from, const char *host,
@@ -14,20 +14,9 @@ add_worker(Arena *a, RtTaskJob *job, const char *from, const char *host,
 {
     if (job->tasks.len >= limit_value(LIMIT_processes))
         return limit_status(LIMIT_processes, from);
-    RtTask task = {job->tasks.len, arena_printf(a, "%s:%d", host, port)};
+    RtTask task = {job->tasks.len, rt_host_port(a, host, port)};
     VEC_PUSH(a, job->tasks, task);
     return OK;
-}
-
-static Status
-read_json(const char *from, const char *json, size_t len, json_t **out)
-{
-    json_error_t error;
-    *out = json_loadb(json, len, 0, &error);
-    return *out ? OK
-                : status_new(STATUS_INPUT,
-                             "%s is no JSON: line %d, column %d: %s", from,
-                             error.line, error.column, error.text);
 }
 
 /* ---- Kubernetes -----------------------------------------------------------
@@ -99,7 +88,7 @@ rt_pods_tasks(Arena *a, const char *from, const char *json, size_t len,
 {
     json_t *root;
     *out = (RtTasks){.index = -1};
-    TRY(read_json(from, json, len, &root));
+    TRY(rt_read_json(from, json, len, &root));
     Status st = read_pods(a, from, root, port, out);
     json_decref(root);
     return st;
@@ -144,7 +133,7 @@ rt_sagemaker_tasks(Arena *a, RtEnvironment env, int port, RtTasks *out)
     if (!hosts || !own)
         return status_new(STATUS_INPUT, "%s is not set: SageMaker sets it",
                           hosts ? "SM_CURRENT_HOST" : "SM_HOSTS");
-    TRY(read_json("SM_HOSTS", hosts, strlen(hosts), &root));
+    TRY(rt_read_json("SM_HOSTS", hosts, strlen(hosts), &root));
     Status st = read_hosts(a, root, own, port, out);
     json_decref(root);
     return st;

@@ -13,6 +13,7 @@
 #include "ir/base/io/limit.h"
 #include "ir/base/str.h"
 #include "runtime/cluster/resolve/addresses.h"
+#include "runtime/cluster/resolve/resolve_impl.h"
 
 enum {
     LEVEL_EXPLICIT = 0, /* as of launchers.def */
@@ -45,7 +46,9 @@ typedef struct Claim {
     int level;
     int rank, size, local_rank, local_size, attempt;
     const char *job;
-    const char *rank_from, *size_from; /* "RANK=3" */
+    /* "RANK=3"; NULL of what is not said */
+    const char *rank_from, *size_from, *local_rank_from, *local_size_from,
+        *job_from, *attempt_from;
 } Claim;
 
 typedef VEC(Claim) Claims;
@@ -60,31 +63,19 @@ typedef struct Resolver {
 
 /* ---- variables ----------------------------------------------------------- */
 
-static const char *
-get_own(void *data, const char *name)
-{
-    (void)data;
-    return getenv(name);
-}
-
-RtEnvironment
-rt_environment(void)
-{
-    return (RtEnvironment){get_own, NULL};
-}
-
-/* NULL: it is not set, or to nothing. */
+/* NULL: it is not set, or there is no such variable. */
 static const char *
 get(const Resolver *r, const char *name)
 {
-    const char *value = *name ? r->env.get(r->env.data, name) : NULL;
-    return value && *value ? value : NULL;
+    return *name ? rt_variable(r->env, name) : NULL;
 }
 
+/* "RANK=3"; NULL where it is not set. */
 static const char *
 assignment(const Resolver *r, const char *name)
 {
-    return arena_printf(r->arena, "%s=%s", name, get(r, name));
+    const char *value = get(r, name);
+    return value ? arena_printf(r->arena, "%s=%s", name, value) : NULL;
 }
 
 /* A variable's number, at least `least`; *out stays where it is not set. */
@@ -106,13 +97,14 @@ read_number(const Resolver *r, const LauncherRow *row, const char *name,
 
 /* ---- claims -------------------------------------------------------------- */
 
+/* kind: of what is wrong, the environment's or the command line's. */
 static Status
-check_claim(const Claim *c)
+check_claim(const Claim *c, StatusKind kind)
 {
     if (c->size > limit_value(LIMIT_processes))
         return limit_status(LIMIT_processes, c->size_from);
     if (c->rank >= c->size)
-        return status_new(STATUS_INPUT,
+        return status_new(kind,
                           "%s and %s: processes are counted from 0, so the "
                           "last of %d is %d",
                           c->rank_from, c->size_from, c->size, c->size - 1);
@@ -122,7 +114,7 @@ check_claim(const Claim *c)
 static Status
 add_claim(Resolver *r, Claim c)
 {
-    TRY(check_claim(&c));
+    TRY(check_claim(&c, STATUS_INPUT));
     VEC_PUSH(r->arena, r->claims, c);
     return OK;
 }
@@ -156,6 +148,10 @@ claim_of_launcher(Resolver *r, RtLauncher launcher)
     TRY(read_number(r, row, row->local_size, 1, &c.local_size));
     TRY(read_number(r, row, row->attempt, 0, &c.attempt));
     c.job = get(r, row->job);
+    c.local_rank_from = assignment(r, row->local_rank);
+    c.local_size_from = assignment(r, row->local_size);
+    c.job_from = assignment(r, row->job);
+    c.attempt_from = assignment(r, row->attempt);
     return add_claim(r, c);
 }
 
@@ -277,12 +273,24 @@ check_agreement(const Claim *first, const Claim *other)
                       rank ? other->rank_from : other->size_from);
 }
 
+/* --rank and --size, or tfd-run -n, leave nothing to the rest, which may be of
+ * whatever started the shell. */
+static bool
+is_decided(const Resolver *r)
+{
+    return r->options->rank >= 0 && r->options->size > 0;
+}
+
 static Status
 find_claims(Resolver *r)
 {
+    if (is_decided(r))
+        return r->options->cluster_file ? claim_of_tasks(r) : OK;
     for (int i = RT_LAUNCHER_tf_config + 1; i < RT_NUM_LAUNCHERS; i++)
         if (rows[i].level == LEVEL_EXPLICIT)
             TRY(claim_of_launcher(r, (RtLauncher)i));
+    if (r->claims.len && !r->options->cluster_file)
+        return OK;
     TRY(claim_of_tasks(r));
     for (int i = RT_LAUNCHER_tf_config + 1; i < RT_NUM_LAUNCHERS; i++)
         if (rows[i].level != LEVEL_EXPLICIT)
@@ -295,6 +303,7 @@ static Status
 apply_options(const Resolver *r, Claim *c)
 {
     const RtResolveOptions *o = r->options;
+    bool given = o->rank >= 0 || o->size > 0;
     if (o->rank >= 0) {
         c->rank = o->rank;
         c->rank_from = arena_printf(r->arena, "--rank %d", o->rank);
@@ -303,7 +312,7 @@ apply_options(const Resolver *r, Claim *c)
         c->size = o->size;
         c->size_from = arena_printf(r->arena, "--size %d", o->size);
     }
-    if (o->rank >= 0 && o->size > 0)
+    if (is_decided(r))
         c->launcher = RT_LAUNCHER_options;
     if (o->rank >= 0 && !c->size)
         return status_new(STATUS_USAGE,
@@ -315,23 +324,22 @@ apply_options(const Resolver *r, Claim *c)
                           "--size %d: which of them is this "
                           "process? --rank N says it",
                           c->size);
-    return check_claim(c);
+    return check_claim(c, given ? STATUS_USAGE : STATUS_INPUT);
 }
 
 static Status
 choose_claim(Resolver *r, Claim *out)
 {
-    bool decided = r->options->rank >= 0 && r->options->size > 0;
     *out = (Claim){.rank = -1,
                    .local_rank = -1,
                    .rank_from = "nothing",
                    .size_from = "nothing"};
     if (r->claims.len)
         *out = r->claims.data[0];
-    for (int i = 1; i < r->claims.len && !decided; i++)
+    for (int i = 1; i < r->claims.len && !is_decided(r); i++)
         TRY(check_agreement(out, &r->claims.data[i]));
     TRY(apply_options(r, out));
-    if (out->size == 0) {
+    if (out->size <= 1) { /* alone */
         out->rank = 0;
         out->size = 1;
     }
@@ -354,22 +362,21 @@ add_fact(const Resolver *r, const char *name, const char *from,
 static void
 list_facts(const Resolver *r, const Claim *c)
 {
-    const LauncherRow *row = &rows[c->launcher];
     const RtClusterSpec *spec = r->spec;
-    add_fact(r, "started by", c->rank_from, "%s", row->name);
+    add_fact(r, "started by", c->rank_from, "%s",
+             rt_launcher_name(c->launcher));
     add_fact(r, "rank", c->rank_from, "%d", spec->rank);
     add_fact(r, "size", c->size_from, "%d", spec->size);
     if (spec->local_rank >= 0)
-        add_fact(r, "rank on this machine", row->local_rank, "%d",
+        add_fact(r, "rank on this machine", c->local_rank_from, "%d",
                  spec->local_rank);
     if (spec->local_size > 0)
-        add_fact(r, "size on this machine",
-                 *row->local_size ? row->local_size : "the step's", "%d",
+        add_fact(r, "size on this machine", c->local_size_from, "%d",
                  spec->local_size);
     if (spec->job)
-        add_fact(r, "job", row->job, "%s", spec->job);
+        add_fact(r, "job", c->job_from, "%s", spec->job);
     if (spec->attempt)
-        add_fact(r, "attempt", row->attempt, "%d", spec->attempt);
+        add_fact(r, "attempt", c->attempt_from, "%d", spec->attempt);
     add_fact(r, "chief", "rank 0 is", "%s", spec->is_chief ? "yes" : "no");
 }
 
@@ -387,11 +394,13 @@ has_slurm(const Resolver *r, const Claim *c)
 }
 
 static Status
-describe(Resolver *r, const Claim *c)
+describe(Resolver *r, Claim *c)
 {
     RtClusterSpec *spec = r->spec;
     RtAddressQuery q = {r->arena, r->env, r->options->join, spec,
                         has_slurm(r, c)};
+    if (c->launcher == RT_LAUNCHER_slurm)
+        TRY(rt_slurm_local_size(&q, &c->local_size, &c->local_size_from));
     spec->rank = c->rank;
     spec->size = c->size;
     spec->local_rank = c->local_rank;
@@ -400,8 +409,6 @@ describe(Resolver *r, const Claim *c)
     spec->job = c->job;
     spec->attempt = c->attempt;
     spec->is_chief = c->rank == 0;
-    if (c->launcher == RT_LAUNCHER_slurm)
-        TRY(rt_slurm_local_size(&q, &spec->local_size));
     list_facts(r, c);
     return c->size > 1 ? rt_find_addresses(&q) : OK;
 }

@@ -55,14 +55,6 @@ rt_own_address(Arena *a, const RtTasks *t)
 
 /* ---- unions -------------------------------------------------------------- */
 
-/* Whether its tasks are 0, 1, ..., as of a list. */
-static bool
-is_dense(const RtTaskJob *job)
-{
-    return job->tasks.len == 0 ||
-           VEC_LAST(job->tasks).index + 1 == job->tasks.len;
-}
-
 static Status
 add_sparse(Arena *a, RtTaskJob *to, const RtTaskJob *more)
 {
@@ -86,7 +78,7 @@ add_sparse(Arena *a, RtTaskJob *to, const RtTaskJob *more)
 static Status
 add_job(Arena *a, RtTaskJob *to, const RtTaskJob *more)
 {
-    if (!is_dense(to) || !is_dense(more))
+    if (to->sparse)
         return add_sparse(a, to, more);
     for (int i = 0; i < more->tasks.len; i++) {
         RtTask task = {to->tasks.len, more->tasks.data[i].address};
@@ -105,6 +97,7 @@ rt_tasks_add(Arena *a, RtTasks *to, const RtTasks *more)
             VEC_PUSH(a, to->jobs, ((RtTaskJob){.name = job->name}));
             own = &VEC_LAST(to->jobs);
         }
+        own->sparse |= job->sparse;
         TRY(add_job(a, own, job));
     }
     return OK;

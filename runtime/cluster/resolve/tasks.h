@@ -26,6 +26,7 @@ typedef struct RtTask {
 typedef struct RtTaskJob {
     const char *name;
     VEC(RtTask) tasks; /* by index */
+    bool sparse;       /* the indices were given; else they are 0, 1, ... */
 } RtTaskJob;
 
 typedef struct RtTasks {
@@ -34,6 +35,11 @@ typedef struct RtTasks {
     int index;             /* -1: not said */
     const char *rpc_layer; /* NULL: none */
 } RtTasks;
+
+/* HOST:PORT; an address of IPv6 gets its brackets. */
+const char *rt_host_port(Arena *a, const char *host, int port);
+/* Why a text is no HOST:PORT or [HOST]:PORT; NULL: it is one. */
+const char *rt_wrong_address(Arena *a, const char *text);
 
 /* Reads JSON of len bytes; `from` is what messages call it. */
 Status rt_tasks_parse(Arena *a, const char *from, const char *json, size_t len,

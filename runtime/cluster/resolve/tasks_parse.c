@@ -3,11 +3,12 @@
  */
 #include "runtime/cluster/resolve/tasks.h"
 
-#include <jansson.h>
 #include <stdlib.h>
 #include <string.h>
 #include "ir/base/io/limit.h"
+#include "ir/base/message.h"
 #include "ir/base/str.h"
+#include "runtime/cluster/resolve/resolve_impl.h"
 
 enum { MOST_PORT = 65535 };
 
@@ -18,31 +19,50 @@ typedef struct Parser {
     Map *seen;        /* address -> its task, as text */
 } Parser;
 
-static Status
-refuse(const Parser *p, const char *what)
+static Status __attribute__((format(printf, 2, 3)))
+refuse(const Parser *p, const char *format, ...)
 {
-    return status_new(STATUS_INPUT, "%s: %s", p->from, what);
+    va_list args;
+    va_start(args, format);
+    const char *what = message_vprintf(p->arena, format, args);
+    va_end(args);
+    return status_new(STATUS_INPUT, "%s: %s", p->from, message_part(what));
 }
 
 /* ---- addresses ----------------------------------------------------------- */
 
-/* Why it is no HOST:PORT or [HOST]:PORT; NULL: it is one. */
+const char *
+rt_host_port(Arena *a, const char *host, int port)
+{
+    bool bare = strchr(host, ':') && *host != '[';
+    return arena_printf(a, bare ? "[%s]:%d" : "%s:%d", host, port);
+}
+
+/* Where the host ends: before the last colon; NULL: there is no host. */
 static const char *
-wrong_address(Arena *a, const char *text)
+end_of_host(const char *text)
 {
     const char *colon = strrchr(text, ':');
-    if (!colon || colon == text)
-        return arena_printf(a, "\"%s\" is no HOST:PORT", text);
-    if (strcspn(text, ":") != (size_t)(colon - text) && *text != '[')
-        return arena_printf(a,
-                            "in \"%s\" an address of IPv6 has no brackets: "
-                            "[::1]:2222",
-                            text);
+    return colon && colon > text ? colon : NULL;
+}
+
+const char *
+rt_wrong_address(Arena *a, const char *text)
+{
+    const char *colon = end_of_host(text);
+    if (!colon)
+        return message_printf(a, "\"%s\" is no HOST:PORT", text);
+    bool closed = *text == '[' && colon[-1] == ']';
+    if (memchr(text, ':', (size_t)(colon - text)) && !closed)
+        return message_printf(a,
+                              "in \"%s\" an address of IPv6 has no brackets: "
+                              "[::1]:2222",
+                              text);
     size_t digits = strspn(colon + 1, "0123456789");
     if (digits == 0 || digits > 5 || colon[1 + digits] || atoi(colon + 1) < 1 ||
         atoi(colon + 1) > MOST_PORT)
-        return arena_printf(a, "in \"%s\" the port is no number from 1 to %d",
-                            text, MOST_PORT);
+        return message_printf(a, "in \"%s\" the port is no number from 1 to %d",
+                              text, MOST_PORT);
     return NULL;
 }
 
@@ -52,16 +72,15 @@ add_task(Parser *p, RtTaskJob *job, int index, const json_t *value)
     Arena *a = p->arena;
     const char *task = arena_printf(a, "%s %d", job->name, index);
     if (!json_is_string(value))
-        return refuse(p,
-                      arena_printf(a, "the address of %s is no string", task));
-    const char *address = arena_printf(a, "%s", json_string_value(value));
-    const char *wrong = wrong_address(a, address);
+        return refuse(p, "the address of %s is no string", task);
+    const char *address = arena_strdup(a, json_string_value(value));
+    const char *wrong = rt_wrong_address(a, address);
     if (wrong)
-        return refuse(p, arena_printf(a, "%s: %s", task, wrong));
+        return refuse(p, "%s: %s", task, wrong);
     const char *other = map_get(p->seen, address);
     if (other)
-        return refuse(p, arena_printf(a, "%s and %s have the same address %s",
-                                      other, task, address));
+        return refuse(p, "%s and %s have the same address %s", other, task,
+                      address);
     if (++p->num > limit_value(LIMIT_processes))
         return limit_status(LIMIT_processes, p->from);
     map_set(p->seen, address, (char *)task);
@@ -109,10 +128,10 @@ read_sparse(Parser *p, RtTaskJob *job, json_t *tasks)
         bool ok = read_index(text, &index);
         json_decref(text);
         if (!ok)
-            return refuse(p, arena_printf(p->arena,
-                                          "\"%s\" is no index of a "
-                                          "task of \"%s\"",
-                                          key, job->name));
+            return refuse(p,
+                          "\"%s\" is no index of a "
+                          "task of \"%s\"",
+                          key, job->name);
         TRY(add_task(p, job, index, value));
     }
     if (job->tasks.len)
@@ -120,8 +139,8 @@ read_sparse(Parser *p, RtTaskJob *job, json_t *tasks)
               by_index);
     for (int i = 1; i < job->tasks.len; i++)
         if (job->tasks.data[i].index == job->tasks.data[i - 1].index)
-            return refuse(p, arena_printf(p->arena, "%s %d is there twice",
-                                          job->name, job->tasks.data[i].index));
+            return refuse(p, "%s %d is there twice", job->name,
+                          job->tasks.data[i].index);
     return OK;
 }
 
@@ -130,14 +149,15 @@ read_job(Parser *p, const char *name, json_t *tasks, RtTaskJob *job)
 {
     size_t i;
     json_t *value;
-    job->name = arena_printf(p->arena, "%s", name);
-    if (json_is_object(tasks))
+    job->name = arena_strdup(p->arena, name);
+    job->sparse = json_is_object(tasks);
+    if (job->sparse)
         return read_sparse(p, job, tasks);
     if (!json_is_array(tasks))
-        return refuse(p, arena_printf(p->arena,
-                                      "the tasks of \"%s\" are no "
-                                      "list of addresses: [\"host:2222\", ...]",
-                                      job->name));
+        return refuse(p,
+                      "the tasks of \"%s\" are no "
+                      "list of addresses: [\"host:2222\", ...]",
+                      job->name);
     json_array_foreach(tasks, i, value) TRY(add_task(p, job, (int)i, value));
     return OK;
 }
@@ -168,7 +188,7 @@ static const char *
 text_of(Arena *a, const json_t *value)
 {
     if (json_is_string(value))
-        return arena_printf(a, "%s", json_string_value(value));
+        return arena_strdup(a, json_string_value(value));
     if (json_is_integer(value))
         return arena_printf(a, "%lld", (long long)json_integer_value(value));
     return NULL;
@@ -208,13 +228,10 @@ Status
 rt_tasks_parse(Arena *a, const char *from, const char *json, size_t len,
                RtTasks *out)
 {
-    json_error_t error;
+    json_t *root;
     Parser p = {a, from, 0, map_new(a)};
-    json_t *root = json_loadb(json, len, JSON_REJECT_DUPLICATES, &error);
     *out = (RtTasks){.index = -1};
-    if (!root)
-        return status_new(STATUS_INPUT, "%s is no JSON: line %d, column %d: %s",
-                          from, error.line, error.column, error.text);
+    TRY(rt_read_json(from, json, len, &root));
     Status st = read_all(&p, root, out);
     json_decref(root);
     return st;

@@ -235,6 +235,35 @@ page_lists_each_case(void **state)
 }
 
 static void
+page_of_a_test(const char *content, int code, const char *text)
+{
+    const char *dir = work_dir(arena);
+    const char *cases = arena_printf(arena, "%s/cases.md", dir);
+    write_text(cases, arena_printf(arena,
+                                   "## TWO: numbers\nTested in %s/two.c\n"
+                                   "| TWO-01 | 1 + 1 | 2 | here |\n",
+                                   dir + strlen("/")));
+    write_text(arena_printf(arena, "%s/two.c", dir), content);
+    Ran r = run(arena, "%s %s %s", getenv("GEN_CONFORMANCE"), cases, dir);
+    assert_int_equal(r.code, code);
+    if (!strstr(code ? r.err : r.out, text))
+        fail_msg("\"%s\" is not in\n%s%s", text, r.err, r.out);
+}
+
+static void
+page_lists_tests(void **state)
+{
+    (void)state;
+    page_of_a_test("{\"TWO-01\", sums},\n", 0, "two.c` | passes |\n");
+    page_of_a_test("/*\n *~ TWO-01 otherwise: it is 3\n */\n", 0,
+                   "two.c` | tfd decides otherwise: it is 3 |\n");
+    page_of_a_test("/*\n *~ TWO-01 whatever: 3\n */\n", 1,
+                   "two.c: TWO-01 is marked as \"whatever: 3\"");
+    page_of_a_test("{\"TWO-02\", sums},\n", 1,
+                   "two.c: it does not have TWO-01");
+}
+
+static void
 page_misses_no_case(void **state)
 {
     static const char none[] =
@@ -273,6 +302,8 @@ list_programs(const char *folder)
     return names;
 }
 
+enum { FIRST = 3 }; /* of a program: before stand the tests of the page */
+
 int
 main(void)
 {
@@ -283,16 +314,17 @@ main(void)
     Names names =
         list_programs(arena_printf(arena, "%s/tests/conformance", root));
     struct CMUnitTest *tests =
-        NEW_ARRAY(arena, struct CMUnitTest, (size_t)names.len + 2);
+        NEW_ARRAY(arena, struct CMUnitTest, (size_t)names.len + FIRST);
     tests[0] = (struct CMUnitTest)cmocka_unit_test(page_lists_each_case);
     tests[1] = (struct CMUnitTest)cmocka_unit_test(page_misses_no_case);
+    tests[2] = (struct CMUnitTest)cmocka_unit_test(page_lists_tests);
     for (int i = 0; i < names.len; i++)
-        tests[2 + i] = (struct CMUnitTest){.name = names.data[i],
+        tests[FIRST + i] = (struct CMUnitTest){.name = names.data[i],
                                            .test_func = check_program,
                                            .initial_state = names.data[i]};
     int failed = names.len == 0 ||
                  _cmocka_run_group_tests("conformance", tests,
-                                         (size_t)names.len + 2, NULL, NULL);
+                                         (size_t)names.len + FIRST, NULL, NULL);
     arena_release(arena);
     return failed;
 }

@@ -13,9 +13,10 @@
  *
  * The last one is of a case that another test has, by its name (MWM-10 or
  * MWM_10); all cases of an area may be there: "Tested in FILE" below its
- * heading. A case that is marked "otherwise" must be tested all the same.  A
- * case without program and mark stops the build, and so does the name of an
- * unknown case.
+ * heading.  There, a line of a comment may be a mark: " *~ RES-18 otherwise:
+ * why".  A case that is marked "otherwise" must be tested all the same.  A case
+ * without program and mark stops the build, and so does the name of an unknown
+ * case.
  */
 #include <ctype.h>
 #include <dirent.h>
@@ -153,6 +154,19 @@ hold(Case *c, const char *file)
     c->last_file = file;
 }
 
+static void mark(Case *c, const char *text, const char *file);
+
+/* The mark of the case in the text of a test. */
+static void
+find_mark(Case *c, const char *text, const char *path)
+{
+    const char *sign = arena_printf(arena, "\n *~ %s ", c->id);
+    size_t len = strlen(sign);
+    const char *at = memmem(text, strlen(text), sign, len);
+    if (at)
+        mark(c, arena_strndup(arena, at + len, strcspn(at + len, "\n")), path);
+}
+
 /* A test that is no program, by its path from the root. */
 static void
 hold_in_test(Case *c, const char *path)
@@ -163,6 +177,7 @@ hold_in_test(Case *c, const char *path)
     name[3] = '_';
     if (!found && !strstr(text, name))
         complain("%s: it does not have %s", path, c->id);
+    find_mark(c, text, path);
     hold(c, path);
 }
 

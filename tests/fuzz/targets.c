@@ -23,6 +23,7 @@
 #include "runtime/data/npy.h"
 #include "runtime/load/tables.h"
 #include "tests/fuzz/checkpoints.h"
+#include "tests/fuzz/environments.h"
 
 _Noreturn void
 fuzz_bug(const char *format, ...)
@@ -315,6 +316,16 @@ run_checkpoint(const char *path, const char *bytes, size_t len)
     return st ? refused(st) : true;
 }
 
+/* ---- environments -------------------------------------------------------- */
+
+static bool
+run_environment(const char *path, const char *bytes, size_t len)
+{
+    (void)path;
+    Status st = environment_try(bytes, len);
+    return st ? refused(st) : true;
+}
+
 /* ---- npy ---------------------------------------------------------------- */
 
 enum { MAX_STEPS = 1000, MAX_ROW = 1 << 20 };
@@ -474,6 +485,7 @@ static const FuzzTarget targets[] = {
     {"npy", false, run_npy},
     {"files", false, run_files},
     {"checkpoint", false, run_checkpoint},
+    {"environment", true, run_environment},
 };
 
 enum { NUM_READERS = sizeof targets / sizeof *targets };

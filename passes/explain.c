@@ -91,6 +91,22 @@ static const char *const division_text[] = {
     [REBATCH_V2] = "cut from the stream of rows, in turn",
     [REBATCH_NONE] = "whole elements, in turn"};
 
+/* What each of several workers reads. */
+static const char *
+worker_text(const IrModule *m, const IrIter *it)
+{
+    if (it->whole)
+        return "has a pipeline of its own";
+    switch (ir_iter_shard_policy(m, it)) {
+    case SHARD_FILE:
+        return "reads its files";
+    case SHARD_DATA:
+        return "reads all and takes its parts";
+    default:
+        return "reads all";
+    }
+}
+
 static void
 explain_batches(Str *out, const IrModule *m)
 {
@@ -105,6 +121,9 @@ explain_batches(Str *out, const IrModule *m)
                      (long long)n->bound,
                      (long long)m->symbols.data[n->partner].bound);
         }
+        if (m->num_workers > 1)
+            str_addf(out, "; each of %d workers %s", m->num_workers,
+                     worker_text(m, it));
         str_addf(out, "; %lld steps made ahead",
                  (long long)ir_iter_ahead(m, it));
         str_addc(out, '\n');

@@ -420,6 +420,42 @@ runs_say_what_sharing_saved(void **state)
     }
 }
 
+/* What is said of the workers of a plan, and what --info says. */
+static void
+workers_are_explained(void **state)
+{
+    Arena *a = *state;
+    static const struct {
+        const char *dataset, *says;
+    } rows[] = {
+        {"distribute(range(8).batch(4))", "reads all and takes its parts"},
+        {"distribute(range(8).batch(4), shard = off)", "reads all"},
+        {"distribute(lines(\"*.txt\", u8[8]).batch(4))", "reads its files"},
+        {"distribute_from(fn(ctx) = range(8).batch(4))",
+         "has a pipeline of its own"},
+    };
+    const char *path = arena_printf(a, "%s/w.tfd", work_dir(a));
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        write_text(path, arena_printf(a,
+                                      "strategy multi_worker_mirrored(workers "
+                                      "= 3, devices = \"cpu:0-1\")\n"
+                                      "main { for x in %s {} }\n",
+                                      rows[i].dataset));
+        const char *page = run_ok(a, "tfdc %s --explain", path).out;
+        const char *says =
+            arena_printf(a, "; each of 3 workers %s; ", rows[i].says);
+        assert_non_null(strstr(page, "strategy multi_worker_mirrored, 6 "
+                                     "replicas on 3 workers with cpu:0-1 "
+                                     "each\n"));
+        if (!strstr(page, says))
+            fail_msg("\"%s\" is not in\n%s", says, page);
+    }
+    run_ok(a, "tfdc %s", path);
+    const char *plan = arena_printf(a, "%.*s.tfp", (int)strlen(path) - 4, path);
+    const char *info = run_ok(a, "tfd-run %s --info", plan).out;
+    assert_non_null(strstr(info, "3  with these devices each\n"));
+}
+
 int
 main(void)
 {
@@ -429,6 +465,7 @@ main(void)
         cmocka_unit_test(packs_name_every_source_line),
         cmocka_unit_test(sharing_is_accounted_for),
         cmocka_unit_test(runs_say_what_sharing_saved),
+        cmocka_unit_test(workers_are_explained),
     };
     return cmocka_run_group_tests(tests, new_arena, release_arena);
 }

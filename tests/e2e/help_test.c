@@ -58,8 +58,8 @@ wrong_values_exit_with_2(void **state)
         "tfdc x.tfd --workers 2",
         "tfdc x.tfd --strategy multi_worker_mirrored --workers 0",
         "tfdc x.tfd --strategy multi_worker_mirrored --workers 1025",
-        "tfdc x.tfd --strategy multi_worker_mirrored --workers 1024 --devices "
-        "cpu:0-1",
+        ("tfdc x.tfd --strategy multi_worker_mirrored --workers 1024 --devices "
+         "cpu:0-1"),
         "tfdc x.tfd --devices disk:0",
         "tfdc x.tfd --cross-device-ops pigeons",
         "tfdc x.tfd --devices cpu:0-2 --cross-device-ops hierarchical_copy",

@@ -80,20 +80,21 @@ open_panel(PtxTile *t, PtxSide side, Val place)
     o->own = at_element(t, o->memory, times(t, place, between));
 }
 
-/* A warp is eight columns wide if it can, so that its loads of both operands
- * are short. */
+/* A warp, or the part of it that is a k slice, is eight columns wide if it can,
+ * so that its loads of both operands are short. */
 void
 be_ptx_panels_open(PtxTile *t)
 {
     Emit *e = &t->p->e;
     int down = be_ptx_tile_places(t->shape, PTX_ROWS);
     int across = be_ptx_tile_places(t->shape, PTX_COLUMNS);
+    int lanes = down * across < PTX_WARP ? down * across : PTX_WARP;
     int columns = across < 8 ? across : 8;
-    if (columns * down < PTX_WARP)
-        columns = PTX_WARP / down;
-    int rows = PTX_WARP / columns;
-    Val lane = remainder_of(t, t->thread, PTX_WARP);
-    Val warp = divided(t, t->thread, PTX_WARP);
+    if (columns * down < lanes)
+        columns = lanes / down;
+    int rows = lanes / columns;
+    Val lane = remainder_of(t, t->thread, lanes);
+    Val warp = divided(t, t->thread, lanes);
     Val warp_row = divided(t, warp, across / columns);
     Val warp_column = remainder_of(t, warp, across / columns);
     Val row = divided(t, lane, columns),

@@ -76,7 +76,7 @@ be_ptx_tiles_bytes(const PtxTiles *t, const PtxTileShape *s)
 enum {
     LEAST_STEP = 8,
     MOST_STEP = 32,
-    MAX_K_SLICES = 16,
+    MAX_K_SLICES = 32,
     PROCESSORS = 108,
     SCHEDULERS = 4,
     WARP = 32,
@@ -157,12 +157,22 @@ is_short(const Problem *p, const PtxTileShape *s)
             parts <= MAX_PARTS && fetched <= MAX_FETCHED);
 }
 
+/* Whether blocks are whole warps; k slices that are less need several, to be
+ * worth what they stage. */
+static bool
+are_warps(const PtxTileShape *s)
+{
+    int threads = threads_of(s);
+    return threads % WARP == 0 &&
+           (threads > WARP || be_ptx_tile_threads(s) == WARP);
+}
+
 static bool
 is_possible(const Problem *p, const PtxTileShape *s)
 {
     int64_t bytes = be_ptx_tiles_bytes(p->t, s);
     int threads = threads_of(s), registers = registers_of(p, s);
-    return threads <= MAX_THREADS && bytes <= PTX_MAX_SHARED &&
+    return are_warps(s) && threads <= MAX_THREADS && bytes <= PTX_MAX_SHARED &&
            registers <= MAX_REGISTERS && threads * registers <= REGISTERS &&
            is_short(p, s) &&
            (s->k_slices == 1 ||
@@ -237,7 +247,8 @@ time_of(const Problem *p, const PtxTileShape *s)
 
 /* ---- the choice --------------------------------------------------------- */
 
-/* The threads of a k slice are a multiple of a warp. */
+/* The threads of a block are a multiple of a warp, those of a k slice a power
+ * of two. */
 static const PtxTileShape shapes[] = {
     {.height = 128, .width = 128, .rows = 8, .columns = 8},
     {.height = 128, .width = 64, .rows = 8, .columns = 8},
@@ -255,6 +266,9 @@ static const PtxTileShape shapes[] = {
     {.height = 32, .width = 32, .rows = 4, .columns = 4},
     {.height = 32, .width = 16, .rows = 4, .columns = 4},
     {.height = 16, .width = 32, .rows = 4, .columns = 4},
+    {.height = 16, .width = 16, .rows = 4, .columns = 4},
+    {.height = 16, .width = 8, .rows = 4, .columns = 4},
+    {.height = 8, .width = 16, .rows = 4, .columns = 4},
 };
 enum { NUM_SHAPES = sizeof shapes / sizeof shapes[0] };
 

@@ -12,6 +12,7 @@
 #include "runtime/cluster/resolve/resolve.h"
 #include "tests/unit/arena.h"
 #include "tests/unit/status.h"
+#include "tests/unit/work_dir.h"
 
 /* ---- environments -------------------------------------------------------- */
 
@@ -94,6 +95,12 @@ static const struct {
     {"TF_CONFIG={\"cluster\":{\"chief\":[\"c:1\"],\"worker\":[\"a:2\",\"b:3\"]"
      "},\"task\":{\"type\":\"worker\",\"index\":1}}",
      RT_LAUNCHER_tf_config, 2, 3, -1, 0, "c:1", NULL},
+    {"SM_HOSTS=[\"algo-1\",\"algo-2\"] SM_CURRENT_HOST=algo-2",
+     RT_LAUNCHER_sagemaker, 1, 2, -1, 0, "algo-1:2223", NULL},
+    /* mpirun in SageMaker's containers */
+    {"SM_HOSTS=[\"algo-1\",\"algo-2\"] SM_CURRENT_HOST=algo-2 "
+     "OMPI_COMM_WORLD_RANK=3 OMPI_COMM_WORLD_SIZE=4",
+     RT_LAUNCHER_open_mpi, 3, 4, -1, 0, NULL, NULL},
     {"", RT_LAUNCHER_alone, 0, 1, -1, 0, NULL, NULL},
     /* an sbatch script without srun is alone */
     {"SLURM_PROCID=0 SLURM_NTASKS=4 SLURM_JOB_ID=1 SLURM_NODEID=0",
@@ -645,7 +652,7 @@ test_slurm_tasks(void **state)
 static Status
 pods(const char *json, RtTasks *t)
 {
-    return rt_pods_tasks(arena, "pods.json", json, strlen(json), 8470, t);
+    return rt_pods_tasks(arena, "pods.json", json, strlen(json), 8470, "c", t);
 }
 
 #define POD(name, phase, ip)                                                   \
@@ -681,6 +688,28 @@ test_pods(void **state)
              &t),
         STATUS_INPUT, "the pod a has no status.podIP");
     assert_status_says(pods("{", &t), STATUS_INPUT, "pods.json is no JSON");
+}
+
+/* --cluster FILE takes such a list, where the pod's host name is its own. */
+static void
+test_a_cluster_of_pods(void **state)
+{
+    static const char list[] = "{\"items\":[" POD(
+        "b", "Running", "10.1.2.3") "," POD("a", "Running", "fd00::5") "]}";
+    const char *path = arena_printf(arena, "%s/pods.json", work_dir(arena));
+    RtResolveOptions o = {.rank = -1, .cluster_file = path};
+    RtClusterSpec spec;
+    (void)state;
+    assert_ok(file_write(path, list, strlen(list)));
+    assert_ok(resolve("HOSTNAME=b", &o, &spec));
+    assert_int_equal(spec.rank, 1);
+    assert_int_equal(spec.size, 2);
+    assert_string_equal(spec.addresses[0], "[fd00::5]:17000");
+    assert_status_says(resolve("HOSTNAME=laptop", &o, &spec), STATUS_INPUT,
+                       "does not say which task this process is");
+    o.task = "worker:0";
+    assert_ok(resolve("HOSTNAME=laptop", &o, &spec));
+    assert_int_equal(spec.rank, 0);
 }
 
 /* RES-19 */
@@ -758,6 +787,7 @@ main(void)
         cmocka_unit_test(test_slurm_lists),
         cmocka_unit_test(test_slurm_tasks),
         cmocka_unit_test(test_pods),
+        cmocka_unit_test(test_a_cluster_of_pods),
         cmocka_unit_test(test_sagemaker),
         cmocka_unit_test(test_docs),
     };

@@ -205,7 +205,8 @@ static Status
 read_pods(const char *items, RtTasks *out)
 {
     const char *json = arena_printf(arena, "{\"items\": [%s]}", items);
-    return rt_pods_tasks(arena, "pods.json", json, strlen(json), 8470, out);
+    return rt_pods_tasks(arena, "pods.json", json, strlen(json), 8470, NULL,
+                         out);
 }
 
 static void
@@ -237,7 +238,7 @@ pods_come_from_a_list(void **state)
 {
     RtTasks t;
     (void)state;
-    assert_status(rt_pods_tasks(arena, "pods.json", "{}", 2, 8470, &t),
+    assert_status(rt_pods_tasks(arena, "pods.json", "{}", 2, 8470, NULL, &t),
                   STATUS_INPUT,
                   "pods.json has no \"items\": it is no list of pods");
 }

@@ -83,7 +83,7 @@ try_pods(Arena *a, RtEnvironment env)
     const char *pods = env.get(env.data, "PODS");
     if (!pods)
         return OK;
-    TRY(rt_pods_tasks(a, "PODS", pods, strlen(pods), PORT, &t));
+    TRY(rt_pods_tasks(a, "PODS", pods, strlen(pods), PORT, "a", &t));
     check_tasks(a, &t);
     return OK;
 }

@@ -153,6 +153,7 @@ of_launcher(RtAddressQuery *q)
     case RT_LAUNCHER_options:
         return q->spec->tasks ? of_tasks(q) : of_none(q);
     case RT_LAUNCHER_tf_config:
+    case RT_LAUNCHER_sagemaker:
         return of_tasks(q);
     case RT_LAUNCHER_torchrun:
         return of_torchrun(q);

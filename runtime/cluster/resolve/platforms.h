@@ -34,10 +34,13 @@ Status rt_slurm_tasks(Arena *a, RtEnvironment env, const RtSlurmLayout *layout,
 /* ---- Kubernetes -----------------------------------------------------------
  */
 
-/* The worker tasks of a list of pods, JSON as `kubectl get pods -o json` has
- * it: by name, on one port.  STATUS_INPUT: one is not running. */
+/* Whether JSON is a list, as `kubectl get pods -o json` prints it. */
+bool rt_is_pods(const char *json, size_t len);
+/* The worker tasks of a list of pods: by name, on one port.  own: the name of
+ * the pod that is this process's, or NULL.  STATUS_INPUT: one is not running.
+ */
 Status rt_pods_tasks(Arena *a, const char *from, const char *json, size_t len,
-                     int port, RtTasks *out) MUST_USE;
+                     int port, const char *own, RtTasks *out) MUST_USE;
 
 /* ---- SageMaker ------------------------------------------------------------
  */

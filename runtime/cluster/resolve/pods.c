@@ -64,7 +64,8 @@ read_pod(Arena *a, const char *from, json_t *item, Pods *pods)
 }
 
 static Status
-read_pods(Arena *a, const char *from, json_t *root, int port, RtTasks *out)
+read_pods(Arena *a, const char *from, json_t *root, int port, const char *own,
+          RtTasks *out)
 {
     Pods pods = {0};
     RtTaskJob job = {.name = "worker"};
@@ -76,20 +77,34 @@ read_pods(Arena *a, const char *from, json_t *root, int port, RtTasks *out)
     json_array_foreach(items, i, item) TRY(read_pod(a, from, item, &pods));
     if (pods.len)
         qsort(pods.data, (size_t)pods.len, sizeof(Pod), by_name);
-    for (int k = 0; k < pods.len; k++)
+    for (int k = 0; k < pods.len; k++) {
         TRY(add_worker(a, &job, from, pods.data[k].host, port));
+        if (own && strcmp(pods.data[k].name, own) == 0) {
+            out->type = job.name;
+            out->index = k;
+        }
+    }
     VEC_PUSH(a, out->jobs, job);
     return OK;
 }
 
+bool
+rt_is_pods(const char *json, size_t len)
+{
+    json_t *root = json_loadb(json, len, 0, NULL);
+    bool is = json_object_get(root, "items");
+    json_decref(root);
+    return is;
+}
+
 Status
 rt_pods_tasks(Arena *a, const char *from, const char *json, size_t len,
-              int port, RtTasks *out)
+              int port, const char *own, RtTasks *out)
 {
     json_t *root;
     *out = (RtTasks){.index = -1};
     TRY(rt_read_json(from, json, len, &root));
-    Status st = read_pods(a, from, root, port, out);
+    Status st = read_pods(a, from, root, port, own, out);
     json_decref(root);
     return st;
 }

@@ -13,11 +13,19 @@
 #include "ir/base/io/limit.h"
 #include "ir/base/str.h"
 #include "runtime/cluster/resolve/addresses.h"
+#include "runtime/cluster/resolve/platforms.h"
 #include "runtime/cluster/resolve/resolve_impl.h"
 
 enum {
     LEVEL_EXPLICIT = 0, /* as of launchers.def */
-    LEVEL_BESIDE = 1    /* TF_CONFIG, too: they must agree */
+    LEVEL_BESIDE = 1,   /* TF_CONFIG, too: they must agree */
+    LEVEL_OUTSIDE = 3   /* what starts containers */
+};
+
+enum {
+    FIRST_LAUNCHER = RT_LAUNCHER_sagemaker + 1, /* of launchers.def */
+    PODS_PORT = 17000,
+    SAGEMAKER_PORT = 2223
 };
 
 typedef struct LauncherRow {
@@ -30,6 +38,7 @@ static const LauncherRow rows[RT_NUM_LAUNCHERS] = {
     [RT_LAUNCHER_alone] = {.name = "nothing"},
     [RT_LAUNCHER_options] = {.name = "the command line"},
     [RT_LAUNCHER_tf_config] = {.name = "TF_CONFIG", .level = LEVEL_BESIDE},
+    [RT_LAUNCHER_sagemaker] = {.name = "SageMaker", .level = LEVEL_OUTSIDE},
 #define LAUNCHER(id, ...) [RT_LAUNCHER_##id] = {__VA_ARGS__},
 #include "runtime/cluster/resolve/launchers.def"
 #undef LAUNCHER
@@ -191,7 +200,11 @@ read_tasks(Resolver *r, const char **from, RtTasks **out)
     if (!text)
         return OK;
     *out = NEW(r->arena, RtTasks);
-    TRY(rt_tasks_parse(r->arena, *from, text, len, *out));
+    if (file && rt_is_pods(text, len)) /* a pod's host name is the pod's */
+        TRY(rt_pods_tasks(r->arena, file, text, len, PODS_PORT,
+                          get(r, "HOSTNAME"), *out));
+    else
+        TRY(rt_tasks_parse(r->arena, *from, text, len, *out));
     return read_task_option(r, *out);
 }
 
@@ -227,16 +240,11 @@ check_complete(const char *from, const RtTaskJob *job)
 }
 
 static Status
-claim_of_tasks(Resolver *r)
+claim_of_cluster(Resolver *r, RtLauncher launcher, const char *from,
+                 const RtTasks *t)
 {
-    RtTasks *t = NULL;
-    const char *from;
-    Claim c = {.launcher = RT_LAUNCHER_tf_config,
-               .level = LEVEL_BESIDE,
-               .local_rank = -1};
-    TRY(read_tasks(r, &from, &t));
-    if (!t || t->jobs.len == 0)
-        return OK;
+    Claim c = {
+        .launcher = launcher, .level = rows[launcher].level, .local_rank = -1};
     r->spec->tasks = t;
     if (!t->type || t->index < 0)
         return status_new(
@@ -255,6 +263,27 @@ claim_of_tasks(Resolver *r)
         arena_printf(r->arena, "%s: task %s %d", from, t->type, t->index);
     c.size_from = arena_printf(r->arena, "%s: its chief and workers", from);
     return add_claim(r, c);
+}
+
+static Status
+claim_of_tasks(Resolver *r)
+{
+    RtTasks *t = NULL;
+    const char *from;
+    TRY(read_tasks(r, &from, &t));
+    if (!t || t->jobs.len == 0)
+        return OK;
+    return claim_of_cluster(r, RT_LAUNCHER_tf_config, from, t);
+}
+
+static Status
+claim_of_sagemaker(Resolver *r)
+{
+    RtTasks *t = NEW(r->arena, RtTasks);
+    if (!get(r, "SM_HOSTS"))
+        return OK;
+    TRY(rt_sagemaker_tasks(r->arena, r->env, SAGEMAKER_PORT, t));
+    return claim_of_cluster(r, RT_LAUNCHER_sagemaker, "SM_HOSTS", t);
 }
 
 /* ---- which one counts ---------------------------------------------------- */
@@ -286,16 +315,16 @@ find_claims(Resolver *r)
 {
     if (is_decided(r))
         return r->options->cluster_file ? claim_of_tasks(r) : OK;
-    for (int i = RT_LAUNCHER_tf_config + 1; i < RT_NUM_LAUNCHERS; i++)
+    for (int i = FIRST_LAUNCHER; i < RT_NUM_LAUNCHERS; i++)
         if (rows[i].level == LEVEL_EXPLICIT)
             TRY(claim_of_launcher(r, (RtLauncher)i));
     if (r->claims.len && !r->options->cluster_file)
         return OK;
     TRY(claim_of_tasks(r));
-    for (int i = RT_LAUNCHER_tf_config + 1; i < RT_NUM_LAUNCHERS; i++)
+    for (int i = FIRST_LAUNCHER; i < RT_NUM_LAUNCHERS; i++)
         if (rows[i].level != LEVEL_EXPLICIT)
             TRY(claim_of_launcher(r, (RtLauncher)i));
-    return OK;
+    return r->claims.len ? OK : claim_of_sagemaker(r);
 }
 
 /* What the command line says wins, number by number. */

@@ -28,6 +28,7 @@ typedef enum RtLauncher {
     RT_LAUNCHER_alone, /* nothing says that there are others */
     RT_LAUNCHER_options,
     RT_LAUNCHER_tf_config, /* or --cluster */
+    RT_LAUNCHER_sagemaker,
 #define LAUNCHER(id, ...) RT_LAUNCHER_##id,
 #include "runtime/cluster/resolve/launchers.def"
 #undef LAUNCHER
@@ -39,7 +40,8 @@ typedef struct RtResolveOptions {
     int rank;                 /* --rank; -1: not given */
     int size;                 /* --size; 0: not given */
     const char *join;         /* --join HOST:PORT[,HOST:PORT]...; NULL */
-    const char *cluster_file; /* --cluster, JSON as TF_CONFIG; NULL */
+    const char *cluster_file; /* --cluster, JSON as TF_CONFIG, or a list of
+                                 pods; NULL */
     const char *task;         /* --task worker:1; NULL: as the file says */
 } RtResolveOptions;
 
@@ -60,7 +62,7 @@ typedef struct RtClusterSpec {
     bool over_mpi;        /* addresses and key are broadcast by MPI */
     const char *job;      /* the launcher's name of the job; NULL: none */
     int attempt;          /* how often the job was started again */
-    const RtTasks *tasks; /* of TF_CONFIG or --cluster; NULL: none */
+    const RtTasks *tasks; /* of TF_CONFIG, --cluster or SageMaker; or NULL */
     bool is_chief;
     VEC(RtFact) facts;
 } RtClusterSpec;

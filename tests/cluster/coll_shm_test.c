@@ -633,6 +633,36 @@ a_killed_process_holds_nobody(void **state)
     }
 }
 
+/* Rank 0 stops, and its communicator; the others call until they learn. */
+static int
+stop_or_be_stopped(void *data, Forked *f, RtGroup *group)
+{
+    RtExchange exchange = exchange_over(group);
+    (void)f;
+    Process *p = open_process(data, group->rank, group->size, &exchange);
+    RtCollResult r = COLL_OK;
+    for (int call = 0; !r && (group->rank > 0 || call < 20); call++)
+        r = call_once(p, 0, call);
+    if (group->rank == 0)
+        p->coll->ops->abort(p->coll);
+    close_process(p);
+    free(p);
+    return r == (group->rank == 0 ? COLL_OK : COLL_ABORTED) ? 0 : 1;
+}
+
+static void
+an_abort_stops_all_processes(void **state)
+{
+    Job job = {.size = 3, .devices_each = 1, .replicas_each = 1, .seed = 5};
+    int statuses[3];
+    Forked *f = forked_new(3, 0);
+    (void)state;
+    forked_run(f, stop_or_be_stopped, &job, statuses);
+    for (int r = 0; r < 3; r++)
+        assert_int_equal(statuses[r], 0);
+    forked_free(f);
+}
+
 int
 main(int argc, char **argv)
 {
@@ -641,6 +671,7 @@ main(int argc, char **argv)
         cmocka_unit_test(memory_out_of_reach_is_told),
         cmocka_unit_test(too_much_memory_is_told),
         cmocka_unit_test(a_killed_process_holds_nobody),
+        cmocka_unit_test(an_abort_stops_all_processes),
     };
     if (argc > 1)
         num_shapes = atoi(argv[1]);

@@ -12,9 +12,10 @@ void
 rt_local_abort(RtColl *c)
 {
     RtLocalComm *comm = (RtLocalComm *)c;
-    atomic_store(&comm->stopped, true);
+    atomic_store(&comm->is_stopped, 1);
     if (!atomic_load(&comm->is_placed))
-        return; /* nobody waits */
+        return; /* nobody waits; rt_local_place looks at it */
+    atomic_store(comm->all_stopped, 1);
     for (RtCollInstance *s = comm->instances; s; s = s->next) {
         rt_wait_word_wake(&s->meeting->started);
         rt_wait_word_wake(&s->meeting->completed);
@@ -65,7 +66,7 @@ rt_local_wait(const RtLocalWork *w, bool has_timeout)
         uint32_t value = rt_wait_word_load(g.word);
         if (has_passed(g, value))
             return COLL_OK;
-        if (atomic_load(&comm->stopped))
+        if (atomic_load(comm->all_stopped))
             return COLL_ABORTED;
         if (has_timeout && rt_local_is_late(comm, &deadline))
             return COLL_TIMEOUT;
@@ -354,7 +355,7 @@ rt_local_new(RtLocalComm *comm, const RtLocalNew *make)
 size_t
 rt_local_meeting_bytes(const RtLocalComm *comm)
 {
-    size_t bytes = 0;
+    size_t bytes = CACHE_LINE; /* all_stopped */
     for (const RtCollInstance *s = comm->instances; s; s = s->next)
         bytes += meeting_bytes(s);
     return bytes;
@@ -363,6 +364,8 @@ rt_local_meeting_bytes(const RtLocalComm *comm)
 void
 rt_local_place(RtLocalComm *comm, char *at)
 {
+    comm->all_stopped = (_Atomic uint32_t *)(void *)at;
+    at += CACHE_LINE;
     for (RtCollInstance *s = comm->instances; s; s = s->next) {
         place(s, at);
         s->meeting->started.is_shared = true;
@@ -370,6 +373,8 @@ rt_local_place(RtLocalComm *comm, char *at)
         at += meeting_bytes(s);
     }
     atomic_store(&comm->is_placed, true);
+    if (atomic_load(&comm->is_stopped))
+        atomic_store(comm->all_stopped, 1);
 }
 
 RtLocalComm *
@@ -384,6 +389,7 @@ rt_local_open(const RtCommConfig *config, const RtCollOps *ops,
     comm->ops = local;
     comm->arena = a;
     comm->config = *config;
+    comm->all_stopped = &comm->is_stopped;
     atomic_init(&comm->is_placed, config->size == 1);
     comm->first_participant =
         config->num_devices * config->first_local / config->num_local;

@@ -99,8 +99,11 @@ struct RtLocalComm {
     Arena *arena;
     RtCollInstance *instances; /* newest first */
     RtCommConfig config;
-    atomic_bool stopped;
-    atomic_bool is_placed;   /* instances have where they meet */
+    /* Whether somebody has aborted: this process, and, where all participants
+     * look once instances have where they meet (is_placed), anybody. */
+    _Atomic uint32_t is_stopped;
+    atomic_bool is_placed;
+    _Atomic uint32_t *all_stopped;
     RtLocalPending *pending; /* for each device */
     int first_participant;   /* of this process */
 };
@@ -129,7 +132,8 @@ RtCollInstance *rt_local_new(RtLocalComm *comm, const RtLocalNew *make);
 /* Of the memory in which the participants of all instances meet. */
 size_t rt_local_meeting_bytes(const RtLocalComm *comm);
 /* Puts it there: zeros, which all processes of the communicator map, and each
- * of which has made the same instances.  One process need not call it. */
+ * of which has made the same instances.  From then on an abort of one stops
+ * all.  One process need not call it. */
 void rt_local_place(RtLocalComm *comm, char *at);
 
 /* ---- start and done ------------------------------------------------------ */

@@ -13,6 +13,8 @@
 #include "ir/base/io/file.h"
 #include "ir/base/io/limit.h"
 #include "ir/base/io/options.h"
+#include "runtime/cluster/launch/launch.h"
+#include "runtime/cluster/launch/start.h"
 #include "runtime/run/list.h"
 #include "runtime/run/run.h"
 
@@ -40,6 +42,16 @@ enum {
     OPT_CHECKSUM,
     OPT_INFO,
     OPT_LIST,
+    OPT_PROCESSES,
+    OPT_RANK,
+    OPT_SIZE,
+    OPT_JOIN,
+    OPT_CLUSTER,
+    OPT_TASK,
+    OPT_KEY,
+    OPT_SILENCE,
+    OPT_DIAGNOSE,
+    OPT_RESOLVE,
     NUM_OPTS
 };
 
@@ -121,6 +133,45 @@ static const OptionRow rows[NUM_OPTS] = {
                   .help = "print the devices that can be used here, without "
                           "a plan",
                   .alone = true},
+    [OPT_PROCESSES] = {.name = "processes",
+                       .letter = 'n',
+                       .arg = "N",
+                       .help = "run the plan in N processes of this machine, "
+                               "to the same bits (docs/cluster.md)"},
+    [OPT_RANK] = {.name = "rank",
+                  .arg = "P",
+                  .help = "this process's number in a job of several; else "
+                          "what started it says so"},
+    [OPT_SIZE] = {.name = "size",
+                  .arg = "N",
+                  .help = "the number of the job's processes"},
+    [OPT_JOIN] = {.name = "join",
+                  .arg = "HOST:PORT",
+                  .help = "where rank 0 listens; several are separated by "
+                          "commas"},
+    [OPT_CLUSTER] = {.name = "cluster",
+                     .arg = "FILE",
+                     .help = "the job's tasks and addresses, as TF_CONFIG has "
+                             "them"},
+    [OPT_TASK] = {.name = "task",
+                  .arg = "TYPE:INDEX",
+                  .help = "which of them this process is"},
+    [OPT_KEY] = {.name = "key",
+                 .arg = "FILE",
+                 .help = "32 bytes that all processes of the job have and "
+                         "nobody else; without them it is on loopback only"},
+    [OPT_SILENCE] = {.name = "silence",
+                     .arg = "SECONDS",
+                     .help = "a process that gives no sign for so long ends "
+                             "the job; else 5"},
+    [OPT_DIAGNOSE] = {.name = "diagnose",
+                      .arg = "DIR",
+                      .help = "write each process's last collectives there "
+                              "when the job fails, and on SIGUSR2"},
+    [OPT_RESOLVE] = {.name = "resolve",
+                     .help = "print which process of a job this one is, and "
+                             "why",
+                     .alone = true},
 };
 
 static const OptionTable table = {
@@ -131,7 +182,16 @@ static const OptionTable table = {
     .num_rows = NUM_OPTS,
 };
 
-static atomic_bool interrupted;
+static atomic_bool interrupted, dump_wanted;
+
+static RtJobEnd job_end;
+
+static void
+on_dump(int signal_number)
+{
+    (void)signal_number;
+    atomic_store(&dump_wanted, true);
+}
 
 static void
 on_interrupt(int signal_number)
@@ -154,6 +214,8 @@ catch_interrupts(void)
 {
     struct sigaction action = {.sa_handler = on_interrupt,
                                .sa_flags = SA_RESTART};
+    struct sigaction dump = {.sa_handler = on_dump, .sa_flags = SA_RESTART};
+    sigaction(SIGUSR2, &dump, NULL);
     sigemptyset(&action.sa_mask);
     sigaction(SIGINT, &action, NULL);
     sigaction(SIGTERM, &action, NULL);
@@ -161,12 +223,23 @@ catch_interrupts(void)
         sigaction(SIGHUP, &action, NULL);
 }
 
+/* One of a job's processes prints why it ended, and all have its status. */
+static int
+report(const Plan *plan, Status st)
+{
+    if (!job_end.is_set)
+        return rt_report(plan, st, program, stderr);
+    if (!job_end.is_silent)
+        rt_report(plan, st, program, stderr);
+    return job_end.exit_status;
+}
+
 /* Streams of other threads may be in any state, so nothing but the results so
  * far is flushed. */
 static void
 abandon(const Plan *plan, Status st)
 {
-    int exit_status = rt_report(plan, st, program, stderr);
+    int exit_status = report(plan, st);
     fflush(stdout);
     _Exit(exit_status);
 }
@@ -257,6 +330,63 @@ take_options(Arena *a, const Options *o, RtOptions *out)
     return OK;
 }
 
+/* ---- jobs --------------------------------------------------------------- */
+
+static Status
+take_start(const Options *o, RtStartConfig *out)
+{
+    int64_t rank = -1, size = 0;
+    TRY(options_int(o, OPT_RANK, 0, INT32_MAX, &rank));
+    TRY(options_int(o, OPT_SIZE, 1, INT32_MAX, &size));
+    *out = (RtStartConfig){
+        .resolve = {.rank = (int)rank,
+                    .size = (int)size,
+                    .join = options_value(o, OPT_JOIN, NULL),
+                    .cluster_file = options_value(o, OPT_CLUSTER, NULL),
+                    .task = options_value(o, OPT_TASK, NULL)},
+        .key_file = options_value(o, OPT_KEY, NULL),
+        .diagnose = options_value(o, OPT_DIAGNOSE, NULL),
+        .dump = &dump_wanted};
+    return options_float(o, OPT_SILENCE, 0.5, 1e6, &out->silence);
+}
+
+static Status
+print_resolved(Arena *a, const Options *o)
+{
+    RtStartConfig start;
+    RtClusterSpec spec;
+    TRY(take_start(o, &start));
+    TRY(rt_resolve(a, rt_environment(), &start.resolve, &spec));
+    rt_resolve_print(&spec, stdout);
+    return OK;
+}
+
+/* The parent of a job's processes: what it runs is checked before, so that it
+ * is refused once. */
+static Status
+launch(const Options *o, char **argv)
+{
+    RtLaunchConfig config = {.argv = argv};
+    int64_t size = 1;
+    TRY(options_int(o, OPT_PROCESSES, 1, 4096, &size));
+    TRY(options_float(o, OPT_SILENCE, 0.5, 1e6, &config.silence));
+    config.size = (int)size;
+    Status st = rt_launch(&config, &job_end.exit_status);
+    job_end.is_set = job_end.is_silent = !st;
+    return st;
+}
+
+static Status
+run_in_job(Arena *a, const Options *o, const Plan *plan, RtOptions *options)
+{
+    RtStartConfig start;
+    TRY(take_start(o, &start));
+    TRY(rt_find_job(a, &start, &options->job));
+    options->end = &job_end;
+    catch_interrupts();
+    return rt_run(plan, options);
+}
+
 static Status
 print_info(Arena *a, const Plan *plan)
 {
@@ -285,12 +415,15 @@ run(Arena *a, int argc, char **argv, Plan **plan)
         return file_write("-", answer, strlen(answer));
     if (options_given(o, OPT_LIST))
         return print_devices(a);
+    if (options_given(o, OPT_RESOLVE))
+        return print_resolved(a, o);
     TRY(take_options(a, o, &options));
     TRY(plan_read(a, options_operand(o), plan));
     if (options_given(o, OPT_INFO))
         return print_info(a, *plan);
-    catch_interrupts();
-    return rt_run(*plan, &options);
+    if (options_given(o, OPT_PROCESSES) && !rt_is_launched())
+        return launch(o, argv);
+    return run_in_job(a, o, *plan, &options);
 }
 
 int
@@ -301,7 +434,7 @@ main(int argc, char **argv)
     Arena *a = arena_new(NULL, program);
     setvbuf(stdout, NULL, _IOLBF, 0); /* the reader of a pipe is also waiting */
     Status st = run(a, argc, argv, &plan);
-    int exit_status = rt_report(plan, st, program, stderr);
+    int exit_status = report(plan, st);
     status_free(st);
     arena_release(a);
     return exit_status;

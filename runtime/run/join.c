@@ -143,7 +143,7 @@ describe_sites(RtRun *run, RtJobConfig *config)
 static int
 num_devices(const RtRun *run)
 {
-    IrDevices list;
+    IrDevices list = {0};
     const char *asked = run->options->devices;
     int num_local = run->num_replicas / run->options->job->size;
     const char *wrong = ir_devices_parse(

@@ -1,0 +1,411 @@
+/*
+ * launch.c - tfd-run -n: the parent of a job's processes
+ *
+ * Standard output is rank 0's, and so is standard input; what others write gets
+ * their number before each line, on standard error.  Each process is in a group
+ * of its own, so that a signal from the terminal comes once, from the parent.
+ */
+#include "runtime/cluster/launch/launch.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/random.h>
+#include <sys/signalfd.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+#include "ir/base/io/file.h"
+#include "ir/base/message.h"
+#include "runtime/cluster/control/server.h"
+#include "runtime/cluster/launch/lines.h"
+#include "runtime/hal/wait.h"
+
+static const char key_variable[] = "TFD_KEY_FD";
+static const double patience = 10; /* seconds from the stop to SIGKILL */
+
+enum { TURN_MS = 100 };
+
+typedef struct Child {
+    int rank;
+    pid_t pid;     /* 0: not started, or reaped */
+    int pidfd;     /* -1: none */
+    RtLines lines; /* of ranks from 1 on */
+} Child;
+
+typedef struct Launch {
+    Arena *arena;
+    const RtLaunchConfig *config;
+    uint8_t key[RT_JOB_KEY];
+    char id[17];
+    RtServer *server;
+    Child *children;
+    int signals; /* a signalfd */
+    sigset_t old_mask;
+    double stopped; /* when that was seen; 0: not yet */
+    bool killed;
+} Launch;
+
+bool
+rt_is_launched(void)
+{
+    return getenv(key_variable) != NULL;
+}
+
+/* ---- before ------------------------------------------------------------- */
+
+static Status
+make_key(Launch *l)
+{
+    uint8_t id[8];
+    if (getrandom(l->key, sizeof l->key, 0) != (ssize_t)sizeof l->key ||
+        getrandom(id, sizeof id, 0) != (ssize_t)sizeof id)
+        return file_error(errno, "cannot make the key of the job");
+    for (int i = 0; i < 8; i++)
+        snprintf(l->id + 2 * i, 3, "%02x", id[i]);
+    return OK;
+}
+
+/* The server's thread, under its lock. */
+static void
+condemn(void *data, int rank)
+{
+    Launch *l = data;
+    pid_t pid = l->children[rank].pid;
+    if (pid > 0)
+        kill(pid, SIGKILL);
+}
+
+static Status
+open_server(Launch *l)
+{
+    RtServerConfig config = {.id = l->id,
+                             .size = l->config->size,
+                             .attempt = l->config->attempt,
+                             .silence = l->config->silence,
+                             .key = l->key,
+                             .address = "127.0.0.1:*",
+                             .data = l,
+                             .say = rt_server_print,
+                             .condemn = condemn};
+    return rt_server_open(&config, &l->server);
+}
+
+/* Signals that are passed on, and the terminal's stop. */
+static const int passed[] = {SIGINT, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2};
+
+static bool
+is_ignored(int signal_number)
+{
+    struct sigaction now;
+    return sigaction(signal_number, NULL, &now) == 0 &&
+           now.sa_handler == SIG_IGN;
+}
+
+static Status
+take_signals(Launch *l)
+{
+    sigset_t set;
+    sigemptyset(&set);
+    for (size_t i = 0; i < sizeof passed / sizeof *passed; i++)
+        if (!is_ignored(passed[i]))
+            sigaddset(&set, passed[i]);
+    sigaddset(&set, SIGTSTP);
+    sigprocmask(SIG_BLOCK, &set, &l->old_mask);
+    l->signals = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
+    return l->signals >= 0 ? OK : file_error(errno, "cannot take signals");
+}
+
+/* ---- starting a process ------------------------------------------------- */
+
+/* What the environment of a child has beside the parent's. */
+typedef struct Added {
+    char text[8][64];
+    int num;
+} Added;
+
+static Added
+added_variables(const Launch *l, int rank, int key_fd)
+{
+    Added a = {.num = 8};
+    snprintf(a.text[0], 64, "TFD_RANK=%d", rank);
+    snprintf(a.text[1], 64, "TFD_SIZE=%d", l->config->size);
+    snprintf(a.text[2], 64, "TFD_LOCAL_RANK=%d", rank);
+    snprintf(a.text[3], 64, "TFD_LOCAL_SIZE=%d", l->config->size);
+    snprintf(a.text[4], 64, "TFD_CONTROL=127.0.0.1:%d",
+             rt_server_port(l->server));
+    snprintf(a.text[5], 64, "TFD_JOB=%s", l->id);
+    snprintf(a.text[6], 64, "TFD_ATTEMPT=%u", l->config->attempt);
+    snprintf(a.text[7], 64, "%s=%d", key_variable, key_fd);
+    return a;
+}
+
+static bool
+replaces(const Added *added, const char *variable)
+{
+    size_t n = strcspn(variable, "=") + 1;
+    for (int i = 0; i < added->num; i++)
+        if (strncmp(added->text[i], variable, n) == 0)
+            return true;
+    return false;
+}
+
+static char **
+make_environment(Arena *a, Added *added)
+{
+    int n = 0;
+    while (environ[n])
+        n++;
+    char **out = NEW_ARRAY(a, char *, (size_t)n + (size_t)added->num + 1);
+    int at = 0;
+    for (int i = 0; i < n; i++)
+        if (!replaces(added, environ[i]))
+            out[at++] = environ[i];
+    for (int i = 0; i < added->num; i++)
+        out[at++] = added->text[i];
+    return out;
+}
+
+/* The descriptors that a child gets. */
+typedef struct Pipes {
+    int key[2], output[2];
+} Pipes;
+
+static void
+close_pipes(const Pipes *p)
+{
+    const int all[] = {p->key[0], p->key[1], p->output[0], p->output[1]};
+    for (int i = 0; i < 4; i++)
+        if (all[i] >= 0)
+            close(all[i]);
+}
+
+static Status
+open_pipes(Pipes *p, const Launch *l, int rank)
+{
+    *p = (Pipes){{-1, -1}, {-1, -1}};
+    if (pipe2(p->key, O_CLOEXEC) || (rank > 0 && pipe2(p->output, O_CLOEXEC)) ||
+        write(p->key[1], l->key, sizeof l->key) != (ssize_t)sizeof l->key) {
+        Status st = file_error(errno, "cannot start rank %d", rank);
+        close_pipes(p);
+        return st;
+    }
+    return OK;
+}
+
+/* In the child, where other threads of the parent may have held locks: only
+ * system calls. */
+static _Noreturn void
+become(const Launch *l, const Pipes *p, char **environment, pid_t parent)
+{
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    if (getppid() != parent)
+        _exit(128 + SIGKILL);
+    setpgid(0, 0);
+    if (p->output[1] >= 0) {
+        int null = open("/dev/null", O_RDONLY);
+        dup2(null, STDIN_FILENO);
+        dup2(p->output[1], STDOUT_FILENO);
+        dup2(p->output[1], STDERR_FILENO);
+    }
+    fcntl(p->key[0], F_SETFD, 0);
+    sigprocmask(SIG_SETMASK, &l->old_mask, NULL);
+    execve("/proc/self/exe", l->config->argv, environment);
+    _exit(127);
+}
+
+static Status
+start_child(Launch *l, Child *c)
+{
+    Pipes p;
+    TRY(open_pipes(&p, l, c->rank));
+    Arena *a = arena_new(NULL, "a process of the job");
+    Added added = added_variables(l, c->rank, p.key[0]);
+    char **environment = make_environment(a, &added);
+    pid_t parent = getpid(), pid = fork();
+    if (pid == 0)
+        become(l, &p, environment, parent);
+    arena_release(a);
+    if (pid < 0) {
+        Status st = file_error(errno, "cannot start rank %d", c->rank);
+        close_pipes(&p);
+        return st;
+    }
+    c->pid = pid;
+    c->pidfd = (int)syscall(SYS_pidfd_open, pid, 0);
+    c->lines = (RtLines){.fd = p.output[0], .rank = c->rank};
+    p.output[0] = -1;
+    close_pipes(&p);
+    return c->pidfd >= 0 ? OK
+                         : file_error(errno, "cannot watch rank %d", c->rank);
+}
+
+/* ---- while they run ----------------------------------------------------- */
+
+static void
+signal_all(Launch *l, int signal_number)
+{
+    for (int i = 0; i < l->config->size; i++)
+        if (l->children[i].pid > 0)
+            kill(l->children[i].pid, signal_number);
+}
+
+/* Control-Z stops all of the job, and it goes on with its parent. */
+static void
+stop_with_children(Launch *l)
+{
+    signal_all(l, SIGSTOP);
+    kill(getpid(), SIGSTOP);
+    signal_all(l, SIGCONT);
+}
+
+static void
+pass_signals(Launch *l)
+{
+    struct signalfd_siginfo got;
+    while (read(l->signals, &got, sizeof got) == (ssize_t)sizeof got) {
+        if (got.ssi_signo == SIGTSTP)
+            stop_with_children(l);
+        else
+            signal_all(l, (int)got.ssi_signo);
+    }
+}
+
+static void
+reap(Launch *l, Child *c)
+{
+    int status;
+    char how[64];
+    if (waitpid(c->pid, &status, WNOHANG) != c->pid)
+        return;
+    c->pid = 0;
+    close(c->pidfd);
+    c->pidfd = -1;
+    if (WIFSIGNALED(status)) {
+        snprintf(how, sizeof how, "killed by signal %d, %s", WTERMSIG(status),
+                 strsignal(WTERMSIG(status)));
+        rt_server_lost(l->server, c->rank, how, 3);
+        return;
+    }
+    snprintf(how, sizeof how, "it ended with status %d", WEXITSTATUS(status));
+    rt_server_lost(l->server, c->rank, how, WEXITSTATUS(status));
+}
+
+static bool
+some_run(const Launch *l)
+{
+    for (int i = 0; i < l->config->size; i++)
+        if (l->children[i].pid > 0)
+            return true;
+    return false;
+}
+
+static void
+look_at_stop(Launch *l)
+{
+    double now = rt_seconds();
+    if (l->stopped <= 0 && rt_server_is_stopped(l->server))
+        l->stopped = now;
+    if (l->stopped > 0 && !l->killed && now - l->stopped > patience) {
+        l->killed = true;
+        signal_all(l, SIGKILL);
+    }
+}
+
+static void
+turn(Launch *l, struct pollfd *items)
+{
+    int n = 0, size = l->config->size;
+    items[n++] = (struct pollfd){l->signals, POLLIN, 0};
+    for (int i = 0; i < size; i++) {
+        Child *c = &l->children[i];
+        items[n++] = (struct pollfd){c->pidfd, POLLIN, 0};
+        items[n++] = (struct pollfd){c->lines.fd, POLLIN, 0};
+    }
+    poll(items, (nfds_t)n, TURN_MS);
+    pass_signals(l);
+    for (int i = 0; i < size; i++) {
+        Child *c = &l->children[i];
+        if (items[2 + 2 * i].revents)
+            rt_lines_pass(&c->lines);
+        if (items[1 + 2 * i].revents)
+            reap(l, c);
+    }
+    look_at_stop(l);
+}
+
+static void
+watch(Launch *l)
+{
+    size_t n = 2 * (size_t)l->config->size + 1;
+    struct pollfd *items = NEW_ARRAY(l->arena, struct pollfd, n);
+    while (some_run(l))
+        turn(l, items);
+}
+
+/* ---- the whole ---------------------------------------------------------- */
+
+/* All processes have ended; the server may need another moment to say why. */
+static int
+result_of(Launch *l)
+{
+    int exit_status;
+    struct pollfd over = {rt_server_fd(l->server), POLLIN, 0};
+    poll(&over, 1, 2000);
+    if (rt_server_has_ended(l->server, &exit_status) ||
+        rt_server_is_stopped(l->server))
+        return exit_status;
+    return 3;
+}
+
+static Status
+start_all(Launch *l)
+{
+    l->children = NEW_ARRAY(l->arena, Child, (size_t)l->config->size);
+    for (int i = 0; i < l->config->size; i++)
+        l->children[i] = (Child){.rank = i, .pidfd = -1, .lines = {.fd = -1}};
+    TRY(make_key(l));
+    TRY(take_signals(l));
+    TRY(open_server(l));
+    for (int i = 0; i < l->config->size; i++)
+        TRY(start_child(l, &l->children[i]));
+    return OK;
+}
+
+static void
+finish(Launch *l)
+{
+    signal_all(l, SIGKILL);
+    watch(l);
+    for (int i = 0; i < l->config->size; i++)
+        rt_lines_close(&l->children[i].lines);
+    if (l->server)
+        rt_server_close(l->server);
+    if (l->signals >= 0)
+        close(l->signals);
+    sigprocmask(SIG_SETMASK, &l->old_mask, NULL);
+    arena_release(l->arena);
+}
+
+Status
+rt_launch(const RtLaunchConfig *config, int *exit_status)
+{
+    Arena *a = arena_new(NULL, "the launch");
+    Launch *l = NEW(a, Launch);
+    l->arena = a;
+    l->config = config;
+    l->signals = -1;
+    sigprocmask(SIG_BLOCK, NULL, &l->old_mask);
+    Status st = start_all(l);
+    if (!st) {
+        watch(l);
+        *exit_status = result_of(l);
+    }
+    finish(l);
+    return st;
+}

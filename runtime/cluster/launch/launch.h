@@ -1,0 +1,29 @@
+/*
+ * launch.h - tfd-run -n: the parent of a job's processes
+ *
+ * It starts itself once for each rank, is their control server, passes signals
+ * on, and ends when all have ended.  No process is left behind: each dies with
+ * the parent, those that were judged are killed at once, and all others ten
+ * seconds after the job was stopped.
+ */
+#ifndef TFD_RUNTIME_CLUSTER_LAUNCH_LAUNCH_H
+#define TFD_RUNTIME_CLUSTER_LAUNCH_LAUNCH_H
+
+#include <stdbool.h>
+#include "ir/base/status.h"
+
+typedef struct RtLaunchConfig {
+    int size;         /* processes */
+    unsigned attempt; /* restarts so far */
+    double silence;   /* as RtJobOptions */
+    char **argv;      /* of this process, which its children get, too */
+} RtLaunchConfig;
+
+/* Runs a job and returns its exit status, whose reason has been printed.  A
+ * failure (nothing was started, or not all) is the caller's to print. */
+Status rt_launch(const RtLaunchConfig *config, int *exit_status) MUST_USE;
+
+/* Whether this process was started by rt_launch. */
+bool rt_is_launched(void);
+
+#endif

@@ -1,0 +1,125 @@
+/*
+ * start.c - how this process finds its job
+ *
+ * Its numbers and the control server's addresses are the resolver's; the key
+ * comes through a pipe of the launcher's, or from a file that nobody else can
+ * read.
+ */
+#include "runtime/cluster/launch/start.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#include "ir/base/io/file.h"
+
+/* ---- the key ------------------------------------------------------------ */
+
+static Status
+read_all(int fd, uint8_t key[RT_JOB_KEY], const char *from)
+{
+    size_t n = 0;
+    while (n < RT_JOB_KEY) {
+        ssize_t got = read(fd, key + n, RT_JOB_KEY - n);
+        if (got < 0 && errno == EINTR)
+            continue;
+        if (got <= 0)
+            return status_new(STATUS_INPUT,
+                              "%s has no key: %d bytes, such as head -c %d "
+                              "/dev/urandom writes",
+                              from, RT_JOB_KEY, RT_JOB_KEY);
+        n += (size_t)got;
+    }
+    return OK;
+}
+
+/* Nobody else may read it, or it is no secret. */
+static Status
+read_key_file(const char *path, uint8_t key[RT_JOB_KEY])
+{
+    int fd;
+    int64_t size;
+    struct stat found;
+    TRY(file_open(path, &fd, &size));
+    Status st = OK;
+    if (fstat(fd, &found) == 0 && (found.st_mode & (S_IRWXG | S_IRWXO)) &&
+        found.st_uid == geteuid())
+        st = status_new(STATUS_INPUT,
+                        "others can read the key in %s: chmod 600 %s", path,
+                        path);
+    if (!st)
+        st = read_all(fd, key, path);
+    close(fd);
+    return st;
+}
+
+/* The launcher's pipe is read once. */
+static Status
+read_key_pipe(const char *number, uint8_t key[RT_JOB_KEY])
+{
+    int fd = atoi(number);
+    Status st = read_all(fd, key, "the pipe of TFD_KEY_FD");
+    close(fd);
+    unsetenv("TFD_KEY_FD");
+    return st;
+}
+
+static Status
+read_key(Arena *a, const char *path, const uint8_t **out)
+{
+    const char *number = getenv("TFD_KEY_FD");
+    *out = NULL;
+    if (!path && !number)
+        return OK;
+    uint8_t *key = arena_alloc(a, RT_JOB_KEY);
+    TRY(path ? read_key_file(path, key) : read_key_pipe(number, key));
+    *out = key;
+    return OK;
+}
+
+/* ---- the control server's place ------------------------------------------ */
+
+/* Rank 0 listens on the port of its address: on all interfaces with a key, for
+ * the others' address of it may be another one than its own. */
+static Status
+choose_listen(Arena *a, const RtClusterSpec *spec, bool has_key,
+              const char **out)
+{
+    const char *address = spec->num_addresses ? spec->addresses[0] : NULL;
+    const char *colon = address ? strrchr(address, ':') : NULL;
+    if (!colon)
+        return status_new(STATUS_INPUT,
+                          "%s says who the processes are, and not where rank 0 "
+                          "listens: give all of them --join HOST:PORT",
+                          rt_launcher_name(spec->launcher));
+    *out = has_key ? arena_printf(a, "*%s", colon)
+                   : arena_printf(a, "127.0.0.1%s", colon);
+    return OK;
+}
+
+Status
+rt_find_job(Arena *a, const RtStartConfig *config, const RtJobOptions **out)
+{
+    RtClusterSpec *spec = NEW(a, RtClusterSpec);
+    RtJobOptions *job = NEW(a, RtJobOptions);
+    *out = NULL;
+    TRY(rt_resolve(a, rt_environment(), &config->resolve, spec));
+    if (spec->launcher == RT_LAUNCHER_alone)
+        return OK;
+    *job = (RtJobOptions){.rank = spec->rank,
+                          .size = spec->size,
+                          .id = spec->job,
+                          .attempt = (uint32_t)spec->attempt,
+                          .addresses = spec->addresses,
+                          .num_addresses = spec->num_addresses,
+                          .diagnose = config->diagnose,
+                          .dump = config->dump,
+                          .silence = config->silence,
+                          .measure = config->measure};
+    TRY(read_key(a, config->key_file, &job->key));
+    if (spec->rank == 0 && spec->launcher != RT_LAUNCHER_tfd)
+        TRY(choose_listen(a, spec, job->key != NULL, &job->listen));
+    *out = job;
+    return OK;
+}

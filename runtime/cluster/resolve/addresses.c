@@ -10,6 +10,7 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include "ir/base/message.h"
 #include "runtime/cluster/resolve/hostlist.h"
 #include "runtime/cluster/resolve/resolve_impl.h"
 
@@ -49,7 +50,8 @@ add_list(RtAddressQuery *q, const char *text, const char *from, StatusKind kind)
         const char *address = arena_printf(q->arena, "%.*s", (int)n, text);
         const char *wrong = rt_wrong_address(q->arena, address);
         if (wrong)
-            return status_new(kind, "%s: %s", from, wrong);
+            return status_new(kind, "%s is no list of addresses: %s", from,
+                              message_part(wrong));
         add_address(q, address, from);
         if (!text[n])
             return OK;

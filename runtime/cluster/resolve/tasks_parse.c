@@ -26,7 +26,8 @@ refuse(const Parser *p, const char *format, ...)
     va_start(args, format);
     const char *what = message_vprintf(p->arena, format, args);
     va_end(args);
-    return status_new(STATUS_INPUT, "%s: %s", p->from, message_part(what));
+    return status_new(STATUS_INPUT, "cannot read %s: %s", p->from,
+                      message_part(what));
 }
 
 /* ---- addresses ----------------------------------------------------------- */
@@ -76,7 +77,7 @@ add_task(Parser *p, RtTaskJob *job, int index, const json_t *value)
     const char *address = arena_strdup(a, json_string_value(value));
     const char *wrong = rt_wrong_address(a, address);
     if (wrong)
-        return refuse(p, "%s: %s", task, wrong);
+        return refuse(p, "the address of %s: %s", task, message_part(wrong));
     const char *other = map_get(p->seen, address);
     if (other)
         return refuse(p, "%s and %s have the same address %s", other, task,

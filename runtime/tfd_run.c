@@ -2,7 +2,7 @@
  * tfd_run.c - the program tfd-run
  *
  * The first interrupt (control-C), or that the terminal or the system goes away
- * (SIGHUP, SIGTERM), asks the run to stop where it can be resumed later; the
+ * (SIGHUP, SIGTERM, SIGUSR1), asks the run to stop where it can be resumed later; the
  * second one ends the process.
  */
 #include <signal.h>
@@ -219,6 +219,7 @@ catch_interrupts(void)
     sigemptyset(&action.sa_mask);
     sigaction(SIGINT, &action, NULL);
     sigaction(SIGTERM, &action, NULL);
+    sigaction(SIGUSR1, &action, NULL); /* Slurm's, before it ends a job */
     if (!is_ignored(SIGHUP))
         sigaction(SIGHUP, &action, NULL);
 }

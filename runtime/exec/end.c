@@ -6,6 +6,9 @@
 #include "ir/base/str.h"
 #include "runtime/exec/position.h"
 #include "runtime/exec/run_state.h"
+#include "runtime/hal/wait.h"
+
+#define REASON 10.0 /* seconds for the process that failed to say so */
 
 /* ---- devices ------------------------------------------------------------ */
 
@@ -153,15 +156,30 @@ rt_status_of_abandoned(RtRun *run)
 
 /* ---- jobs --------------------------------------------------------------- */
 
+/* Who was stopped by the communicator or the group learns the reason a little
+ * later: the process that failed first ends its own work. */
+static Status
+wait_for_reason(RtRun *run)
+{
+    double begin = rt_seconds();
+    for (;;) {
+        uint32_t bell = rt_wait_word_load(&run->job_bell);
+        Status why = rt_job_stopped(run->job);
+        if (why || rt_seconds() - begin > REASON)
+            return why;
+        rt_wait_word_wait(&run->job_bell, bell, false);
+    }
+}
+
 /* Of a process that was stopped, why the job was. */
 static Status
-status_in_job(const RtRun *run, Status st)
+status_in_job(RtRun *run, Status st)
 {
-    bool has_reason =
-        st && (status_kind(st) != STATUS_STOPPED || rt_stops_here(run));
-    if (has_reason)
+    bool is_stopped = st && status_kind(st) == STATUS_STOPPED;
+    bool is_own = rt_stops_here(run) || rt_is_interrupted(run);
+    if (st && (!is_stopped || is_own))
         return st;
-    Status why = rt_job_stopped(run->job);
+    Status why = st ? wait_for_reason(run) : rt_job_stopped(run->job);
     if (!why)
         return st;
     status_free(st);

@@ -38,6 +38,7 @@ struct RtRun {
     RtWatchdog watchdog;
     double timeout;      /* of collectives */
     RtJob *job;          /* NULL: none, or the run has left it */
+    RtWaitWord job_bell; /* changes when it ends */
     IrOps sites;         /* of it: main's operations, starts of collectives */
     int32_t site;        /* of main's current operation */
     RtExchange exchange; /* with its processes, for set-up */

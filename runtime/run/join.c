@@ -198,8 +198,10 @@ rt_join_job(RtRun *run)
 static void
 stop(void *data, const char *reason)
 {
+    RtRun *run = data;
     (void)reason;
-    rt_stop(data);
+    rt_stop(run);
+    rt_wait_word_add(&run->job_bell, 1);
 }
 
 Status

@@ -71,14 +71,15 @@ check_example(const Example *e)
     const char *options = arena_printf(arena, "--checksum %s", e->runner);
     Ran want = run_plan(plan, options);
     assert_int_equal(want.code, 0);
-    assert_non_null(strstr(want.out, "checksum "));
+    assert_non_null(memmem(want.out, want.out_len, "checksum ", 9));
     int n = sizeof processes / sizeof *processes;
     for (int i = 0; i < n; i++) {
         Ran r =
             run_plan(plan, arena_printf(arena, "%s %s", options, processes[i]));
         if (r.code)
             fail_msg("%s %s: %s", e->name, processes[i], r.err);
-        assert_string_equal(r.out, want.out);
+        assert_int_equal(r.out_len, want.out_len);
+        assert_memory_equal(r.out, want.out, want.out_len);
         assert_string_equal(r.err, "");
     }
 }
@@ -135,7 +136,7 @@ processes_divide_the_replicas(void **state)
     assert_int_equal(r.code, 2);
     const char *first = strstr(r.err, "cannot be divided among 3 processes "
                                       "evenly: start 1, 2 or 4");
-    if (!first || strstr(first + 1, "evenly"))
+    if (!first || strstr(first + 1, "cannot"))
         fail_msg("%s", r.err);
 }
 

@@ -170,6 +170,68 @@ wrong_input_exits_with_1(void **state)
     assert_int_equal(run(a, "tfd-run %s", file).code, 1);
 }
 
+/* tfd-run --resolve as a launcher starts it, with these variables alone. */
+static Ran
+resolve(Arena *a, const char *variables, const char *options)
+{
+    return run(a, "env -i %s %s --resolve %s", variables, getenv("TFD_RUN"),
+               options);
+}
+
+static void
+resolve_exits_by_what_is_wrong(void **state)
+{
+    Arena *a = *state;
+    Ran r =
+        resolve(a, "RANK=1 WORLD_SIZE=2 MASTER_ADDR=h0 MASTER_PORT=29500", "");
+    assert_int_equal(r.code, 0);
+    assert_string_equal(
+        r.out, "started by      torchrun  RANK=1\n"
+               "rank            1         RANK=1\n"
+               "size            2         WORLD_SIZE=2\n"
+               "chief           no        rank 0 is\n"
+               "control server  h0:29501  MASTER_ADDR, and the port after "
+               "MASTER_PORT\n");
+    r = resolve(a, "RANK=1 WORLD_SIZE=2 PMI_RANK=0 PMI_SIZE=2", "");
+    assert_int_equal(r.code, 1);
+    assert_non_null(strstr(r.err, "RANK=1 and PMI_RANK=0 contradict"));
+    assert_int_equal(resolve(a, "", "--rank 2 --size 2").code, 2);
+    r = resolve(a, "", "");
+    assert_int_equal(r.code, 0);
+    assert_string_equal(r.out,
+                        "started by  no launcher  nothing says otherwise\n"
+                        "rank        0            nothing says otherwise\n"
+                        "size        1            nothing says otherwise\n"
+                        "chief       yes          rank 0 is\n");
+}
+
+/* The launchers that are here set what the table says. */
+static void
+launchers_are_recognised(void **state)
+{
+    Arena *a = *state;
+    static const struct {
+        const char *command, *name;
+    } launchers[] = {
+        {"mpirun --allow-run-as-root --oversubscribe -n 2", "Open MPI"},
+        {"mpiexec.hydra -n 2", "MPICH"},
+    };
+    int found = 0;
+    for (size_t i = 0; i < sizeof launchers / sizeof *launchers; i++) {
+        const char *command = launchers[i].command;
+        int len = (int)strcspn(command, " ");
+        if (run(a, "which %.*s", len, command).code != 0)
+            continue;
+        Ran r = run_ok(a, "%s %s --resolve", command, getenv("TFD_RUN"));
+        if (!strstr(r.out, launchers[i].name) || !strstr(r.out, "_RANK=0\n") ||
+            !strstr(r.out, "_RANK=1\n") || !strstr(r.out, "over MPI"))
+            fail_msg("%s: %s", command, r.out);
+        found++;
+    }
+    if (!found)
+        skip();
+}
+
 int
 main(void)
 {
@@ -180,6 +242,8 @@ main(void)
         cmocka_unit_test(a_full_disk_exits_with_3),
         cmocka_unit_test(near_misses_get_a_suggestion),
         cmocka_unit_test(wrong_input_exits_with_1),
+        cmocka_unit_test(resolve_exits_by_what_is_wrong),
+        cmocka_unit_test(launchers_are_recognised),
     };
     return cmocka_run_group_tests(tests, new_arena, release_arena);
 }

@@ -35,7 +35,7 @@ typedef struct LauncherRow {
 } LauncherRow;
 
 static const LauncherRow rows[RT_NUM_LAUNCHERS] = {
-    [RT_LAUNCHER_alone] = {.name = "nothing"},
+    [RT_LAUNCHER_alone] = {.name = "no launcher"},
     [RT_LAUNCHER_options] = {.name = "the command line"},
     [RT_LAUNCHER_tf_config] = {.name = "TF_CONFIG", .level = LEVEL_BESIDE},
     [RT_LAUNCHER_sagemaker] = {.name = "SageMaker", .level = LEVEL_OUTSIDE},
@@ -361,8 +361,8 @@ choose_claim(Resolver *r, Claim *out)
 {
     *out = (Claim){.rank = -1,
                    .local_rank = -1,
-                   .rank_from = "nothing",
-                   .size_from = "nothing"};
+                   .rank_from = "nothing says otherwise",
+                   .size_from = "nothing says otherwise"};
     if (r->claims.len)
         *out = r->claims.data[0];
     for (int i = 1; i < r->claims.len && !is_decided(r); i++)

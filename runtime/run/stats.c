@@ -85,11 +85,23 @@ add_totals(void *data, int rank, const void *part, size_t n)
 /* ---- what is printed ------------------------------------------------------
  */
 
+/* What joins the processes, and why nothing that is preferred does. */
+static void
+print_transport(const RtRun *run, FILE *to)
+{
+    const RtColl *c = run->coll;
+    fprintf(to, ", by %s between %d processes%s%s", c->ops->name, run->size,
+            c->why[0] ? ", since " : "", c->why);
+}
+
 static void
 print_sent(const RtRun *run, const Totals *t, FILE *to)
 {
-    fprintf(to, "collectives    %.3f MB from %d replicas\n",
+    fprintf(to, "collectives    %.3f MB from %d replicas",
             rt_megabytes(t->sent), run->num_replicas);
+    if (run->size > 1)
+        print_transport(run, to);
+    fputc('\n', to);
 }
 
 /* Kernels that programs began, by the model's counts. */

@@ -117,6 +117,18 @@ any_number_of_processes_prints_the_same(void **state)
 }
 
 static void
+statistics_say_what_joins_processes(void **state)
+{
+    JobRun job = {.size = 2, .options = {.stats = true}};
+    (void)state;
+    JobEnd end = run_job(arena, plan_of(1, training), &job);
+    assert_int_equal(end.exit_status[0], 0);
+    if (!strstr(end.err[0],
+                " MB from 4 replicas, by shm between 2 processes\n"))
+        fail_msg("not said: %s", end.err[0]);
+}
+
+static void
 expect_refusal(const Plan *p, JobRun job, const char *message)
 {
     JobEnd end = run_job(arena, p, &job);
@@ -469,6 +481,7 @@ main(void)
 {
     const struct CMUnitTest tests[] = {
         TEST(any_number_of_processes_prints_the_same),
+        TEST(statistics_say_what_joins_processes),
         TEST(processes_and_devices_divide_the_replicas),
         TEST(processes_have_equally_many_devices),
         TEST(checkpoints_are_those_of_one_process),

@@ -160,6 +160,8 @@ typedef struct RtCommConfig {
     const RtDeviceCaps *caps; /* of all devices */
     RtDevice *const *devices; /* open from connect on; the array lasts as long
                                  as the communicator */
+    struct RtCarrier *carrier; /* of messages to the other processes; NULL:
+                                  there is none */
     double timeout;           /* of a call that waits, in seconds of clock */
     RtClock *clock;
 } RtCommConfig;

@@ -12,6 +12,8 @@ static const RtTransport transports[] = {
      .open = rt_coll_shm_open},
     {"peers", 1, .needs_engine = true, .open = rt_coll_peers_open},
     {"nccl", 0, .caps = &rt_cuda_caps, .open = rt_coll_nccl_open},
+    {"messages", 0, .caps = &rt_cpu_caps, .needs_carrier = true,
+     .open = rt_coll_messages_open},
 };
 
 static bool
@@ -26,6 +28,8 @@ joins(const RtTransport *t, const RtCommConfig *config)
         return false;
     if (t->shares_memory && config->size > 1 &&
         !(config->caps->shares_memory && config->exchange))
+        return false;
+    if (t->needs_carrier && !config->carrier)
         return false;
     return t->max_processes == 0 || config->size <= t->max_processes;
 }

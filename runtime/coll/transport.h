@@ -17,6 +17,7 @@ typedef struct RtTransport {
     bool needs_tasks;         /* RtDeviceOps.run */
     bool needs_engine;        /* QUEUE_COLL beside programs */
     const RtDeviceCaps *caps; /* their kind; NULL: any */
+    bool needs_carrier;       /* RtCommConfig.carrier */
     bool shares_memory; /* of its devices, if there are several processes */
     /* Sets *out to NULL where it does not join these processes, and why to the
      * reason, equal in all of them. */
@@ -35,5 +36,8 @@ Status rt_coll_peers_open(const RtCommConfig *config, RtColl **out,
 /* coll/nccl: GPUs of any number of processes, over NVIDIA's library. */
 Status rt_coll_nccl_open(const RtCommConfig *config, RtColl **out,
                          Str *why) MUST_USE;
+/* coll/messages: CPU devices of processes that a link joins. */
+Status rt_coll_messages_open(const RtCommConfig *config, RtColl **out,
+                             Str *why) MUST_USE;
 
 #endif

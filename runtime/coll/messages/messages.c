@@ -1,0 +1,327 @@
+/*
+ * messages.c - collectives between processes that a link joins
+ *
+ * start notes a replica's operands; with the first and with the last local
+ * replica of a call it tells the carrier (pieces.c), which does all else beside
+ * the program and counts the calls that have ended.  done waits for that count.
+ */
+#include "runtime/coll/messages/messages.h"
+
+#include <assert.h>
+#include <string.h>
+#include "runtime/coll/messages/messages_impl.h"
+#include "runtime/coll/transport.h"
+
+static MsgComm *
+comm_of(RtColl *c)
+{
+    return (MsgComm *)c;
+}
+
+/* ---- start and done -------------------------------------------------------
+ */
+
+static MsgPart *
+part_of(const MsgInstance *s, int replica)
+{
+    int local = replica - s->comm->config.first_local;
+    assert(local >= 0 && local < s->comm->config.num_local);
+    return &s->parts[local];
+}
+
+static void
+announce(MsgInstance *s, MsgPart *part)
+{
+    MsgComm *comm = s->comm;
+    uint32_t local = (uint32_t)comm->config.num_local;
+    atomic_fetch_add(&part->calls, 1);
+    if (part == s->parts)
+        rt_carrier_submit(comm->carrier, &s->first);
+    if ((atomic_fetch_add(&s->announced, 1) + 1) % local == 0)
+        rt_carrier_submit(comm->carrier, &s->last);
+}
+
+static void
+messages_all_reduce_start(MsgInstance *s, int replica,
+                          const RtAllReducePart *parts)
+{
+    MsgPart *part = part_of(s, replica);
+    assert(!s->gathers);
+    if (atomic_load(&s->comm->stopped))
+        return;
+    memcpy(part->reduces, parts, (size_t)s->num * sizeof *parts);
+    announce(s, part);
+}
+
+static void
+messages_all_gather_start(MsgInstance *s, int replica,
+                          const RtAllGatherPart *gather)
+{
+    MsgPart *part = part_of(s, replica);
+    assert(s->gathers && gather->outer >= 0 && gather->own_bytes >= 0);
+    if (atomic_load(&s->comm->stopped))
+        return;
+    part->gather = *gather;
+    announce(s, part);
+}
+
+static bool
+is_late(const MsgComm *comm, double *deadline)
+{
+    double now = comm->config.clock();
+    if (*deadline == 0.0)
+        *deadline = now + comm->config.timeout;
+    return now > *deadline;
+}
+
+static RtCollResult
+messages_done(MsgInstance *s, int device)
+{
+    MsgComm *comm = s->comm;
+    RtDevice *d = comm->config.devices[device];
+    uint32_t call = atomic_load(&s->parts[device * comm->each].calls);
+    double deadline = 0.0;
+    for (;;) {
+        uint32_t ended = rt_wait_word_load(&s->ended);
+        if ((int32_t)(ended - call) >= 0 && !atomic_load(&comm->stopped))
+            return COLL_OK;
+        if (atomic_load(&comm->stopped))
+            return COLL_ABORTED;
+        if (is_late(comm, &deadline))
+            return COLL_TIMEOUT;
+        d->ops->program->wait_word(d, &s->ended, ended);
+    }
+}
+
+/* Of other processes' replicas nothing is known here. */
+static bool
+messages_arrived(const MsgInstance *s, int replica)
+{
+    const MsgComm *comm = s->comm;
+    int local = replica - comm->config.first_local;
+    uint32_t most = atomic_load(&s->parts[0].calls);
+    if (local < 0 || local >= comm->config.num_local)
+        return true;
+    for (int i = 1; i < comm->config.num_local; i++) {
+        uint32_t calls = atomic_load(&s->parts[i].calls);
+        if ((int32_t)(calls - most) > 0)
+            most = calls;
+    }
+    return atomic_load(&s->parts[local].calls) == most;
+}
+
+/* ---- the end --------------------------------------------------------------
+ */
+
+static void
+wake_all(MsgComm *comm)
+{
+    atomic_store(&comm->stopped, true);
+    for (MsgInstance *s = comm->instances; s; s = s->next)
+        rt_wait_word_wake(&s->ended);
+}
+
+/* Others may go on to use the carrier. */
+static void
+messages_abort(RtColl *c)
+{
+    MsgComm *comm = comm_of(c);
+    wake_all(comm);
+    if (!atomic_exchange(&comm->abort_submitted, true))
+        rt_carrier_submit(comm->carrier, &comm->abort);
+}
+
+/* Without the link the devices cannot go on; a stop has its reason elsewhere.
+ */
+static void
+carrier_has_stopped(RtCarrierListener *l, const char *why)
+{
+    MsgComm *comm = (MsgComm *)((char *)l - offsetof(MsgComm, listener));
+    if (why)
+        rt_device_fail(comm->config.devices[0], "%s", why);
+    wake_all(comm);
+}
+
+/* The carrier touches no memory of devices any more. */
+static void
+messages_disconnect(RtColl *c)
+{
+    MsgComm *comm = comm_of(c);
+    RtCarrierJob last = {rt_msg_cancel, comm, NULL};
+    rt_carrier_call(comm->carrier, &last);
+    rt_carrier_unlisten(comm->carrier, &comm->listener);
+}
+
+static void
+messages_close(RtColl *c)
+{
+    arena_release(comm_of(c)->arena);
+}
+
+/* ---- instances ------------------------------------------------------------
+ */
+
+static MsgInstance *
+instance_new(MsgComm *comm, int num)
+{
+    Arena *a = comm->arena;
+    size_t local = (size_t)comm->config.num_local;
+    MsgInstance *s = rt_alloc_on_lines(a, sizeof *s);
+    s->comm = comm;
+    s->num = num;
+    s->parts = rt_alloc_on_lines(a, local * sizeof *s->parts);
+    for (size_t i = 0; i < local; i++)
+        s->parts[i].reduces = NEW_ARRAY(a, RtAllReducePart, (size_t)num);
+    s->first = (RtCarrierJob){rt_msg_queue, s, NULL};
+    s->last = (RtCarrierJob){rt_msg_ready, s, NULL};
+    s->next = comm->instances;
+    comm->instances = s;
+    return s;
+}
+
+enum { KIND_NODES, KIND_LEAVES, KIND_FIRST };
+
+static bool
+is_widened(DType t)
+{
+    return dtype_compute(t) != t;
+}
+
+/* Leaves where nodes would be more bytes. */
+static int
+kind_of_nodes(const MsgComm *comm, RtReduceOp how, int num,
+              const RtReduceOperand *operands)
+{
+    bool widens = false;
+    int local = comm->config.num_local;
+    for (int i = 0; i < num; i++)
+        widens |= is_widened(operands[i].dtype);
+    if (how == REDUCE_FIRST)
+        return KIND_FIRST;
+    return widens && 2 * comm->node_kinds[KIND_NODES]->most > local
+               ? KIND_LEAVES
+               : KIND_NODES;
+}
+
+static Status
+choose_kernel(RtReduceOp how, int kind, DType t, RtNodeKernel *out)
+{
+    DType value = kind == KIND_NODES ? dtype_compute(t) : t;
+    *out = (RtNodeKernel){rt_reduce_kernel(how, t),
+                          rt_reduce_kernel(how, value), t, value};
+    if (!out->all || !out->values)
+        return status_new(STATUS_INPUT, "processes cannot combine values of %s",
+                          dtype_info[t].name);
+    return OK;
+}
+
+static Status
+messages_all_reduce_new(RtColl *c, RtReduceOp how, RtCollConfig config, int num,
+                        const RtReduceOperand *operands, MsgInstance **out)
+{
+    MsgComm *comm = comm_of(c);
+    Arena *a = comm->arena;
+    TRY(rt_reduce_check(config.algorithm, c->num_replicas));
+    MsgInstance *s = instance_new(comm, num);
+    int kind = kind_of_nodes(comm, how, num, operands);
+    s->operands = arena_copy(a, operands, (size_t)num * sizeof *operands);
+    s->nodes = comm->node_kinds[kind];
+    s->kernels = NEW_ARRAY(a, RtNodeKernel, (size_t)num);
+    s->counts = NEW_ARRAY(a, int64_t, (size_t)num);
+    s->layout = rt_layout_new(a, num);
+    for (int i = 0; i < num; i++) {
+        RtNodeKernel *k = &s->kernels[i];
+        TRY(choose_kernel(how, kind, operands[i].dtype, k));
+        s->layout.operands[i].width[FORM_NODE] = dtype_info[k->value].bytes;
+        s->layout.operands[i].width[FORM_RESULT] = dtype_info[k->stored].bytes;
+    }
+    s->sends_operand = num == 1 && comm->config.num_local == 1 &&
+                       s->kernels[0].stored == s->kernels[0].value;
+    *out = s;
+    return OK;
+}
+
+static Status
+messages_all_gather_new(RtColl *c, RtCollAlgorithm algorithm, int64_t most,
+                        MsgInstance **out)
+{
+    MsgComm *comm = comm_of(c);
+    MsgInstance *s = instance_new(comm, 1);
+    (void)algorithm; /* each sends its own blocks */
+    s->gathers = true;
+    s->most = (size_t)most;
+    s->sizes = NEW_ARRAY(comm->arena, int64_t, (size_t)c->num_replicas);
+    s->blocks = arena_alloc(comm->arena, s->most);
+    s->at = NEW_ARRAY(comm->arena, size_t, (size_t)comm->size + 1);
+    *out = s;
+    return OK;
+}
+
+static Status
+messages_connect(RtColl *c)
+{
+    MsgComm *comm = comm_of(c);
+    rt_msg_alloc(comm);
+    rt_carrier_listen(comm->carrier, &comm->listener);
+    return OK;
+}
+
+void
+rt_messages_force(RtColl *c, RtMessageWay way)
+{
+    comm_of(c)->forced = (int)way;
+}
+
+/* ---- the communicator -----------------------------------------------------
+ */
+
+static const RtCollOps messages_ops = {
+    .name = "messages",
+    .close = messages_close,
+    .all_reduce_new = messages_all_reduce_new,
+    .all_gather_new = messages_all_gather_new,
+    .connect = messages_connect,
+    .disconnect = messages_disconnect,
+    .all_reduce_start = messages_all_reduce_start,
+    .all_gather_start = messages_all_gather_start,
+    .done = messages_done,
+    .arrived = messages_arrived,
+    .abort = messages_abort,
+};
+
+static void
+make_nodes(MsgComm *comm)
+{
+    int n = comm->coll.num_replicas, size = comm->size;
+    comm->node_kinds[KIND_NODES] = rt_nodes_new(comm->arena, n, size);
+    comm->node_kinds[KIND_LEAVES] = rt_nodes_of_leaves(comm->arena, n, size);
+    comm->node_kinds[KIND_FIRST] = rt_nodes_of_first(comm->arena, size);
+    comm->scratch = rt_node_scratch_new(comm->arena, n);
+}
+
+Status
+rt_coll_messages_open(const RtCommConfig *config, RtColl **out, Str *why)
+{
+    (void)why;
+    Arena *a = arena_new(NULL, "collectives");
+    MsgComm *comm = rt_alloc_on_lines(a, sizeof *comm);
+    assert(config->rank == rt_carrier_rank(config->carrier) &&
+           config->size == rt_carrier_size(config->carrier) &&
+           config->num_local * config->size == config->num_replicas);
+    comm->coll =
+        (RtColl){&messages_ops, config->num_replicas, config->num_devices};
+    comm->arena = a;
+    comm->config = *config;
+    comm->carrier = config->carrier;
+    comm->rank = config->rank;
+    comm->size = config->size;
+    comm->each = config->num_local / config->num_devices;
+    comm->speed = rt_carrier_speed(config->carrier);
+    comm->forced = -1;
+    comm->queue_end = &comm->queue;
+    comm->listener.stopped = carrier_has_stopped;
+    comm->abort = (RtCarrierJob){rt_msg_cancel, comm, NULL};
+    make_nodes(comm);
+    *out = &comm->coll;
+    return OK;
+}

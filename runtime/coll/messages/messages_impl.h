@@ -1,0 +1,138 @@
+/*
+ * messages_impl.h - collectives as messages between processes
+ *
+ * messages.c announces calls to the carrier, pieces.c divides them, ways.c and
+ * gathers.c are what is sent, and choose.c which of it.  All but the first is
+ * called by the carrier's thread.
+ */
+#ifndef TFD_RUNTIME_COLL_MESSAGES_MESSAGES_IMPL_H
+#define TFD_RUNTIME_COLL_MESSAGES_MESSAGES_IMPL_H
+
+#include "runtime/coll/coll.h"
+#include "runtime/coll/messages/layout.h"
+#include "runtime/coll/messages/messages.h"
+#include "runtime/coll/messages/nodes.h"
+#include "runtime/hal/wait.h"
+#include "runtime/link/carrier.h"
+#include "runtime/link/schedule.h"
+
+enum {
+    MSG_NUM_SLOTS = 4,           /* pieces in flight */
+    MSG_PIECE_BYTES = 512 << 10, /* of nodes, for each process */
+    MSG_MOST_PIECE_BYTES = 4 << 20,
+    MSG_GATHER_BYTES = 64 << 10, /* the most that is ever gathered whole */
+    MSG_ALIGN = 64
+};
+
+typedef struct MsgComm MsgComm;
+typedef struct MsgPiece MsgPiece;
+typedef struct RtCollInstance MsgInstance;
+
+/* A way to do a piece: rounds of messages, between which a process combines. */
+typedef struct MsgWay {
+    const char *name;
+    bool (*can)(const MsgInstance *s); /* NULL: always */
+    /* Begins the piece's next round; false: there is none. */
+    bool (*begin_round)(MsgPiece *p);
+} MsgWay;
+
+extern const MsgWay rt_msg_ways[NUM_MESSAGE_WAYS];
+extern const MsgWay rt_msg_gathering; /* of an all_gather */
+
+/* One replica's operands and results of an instance. */
+typedef struct MsgPart {
+    _Alignas(CACHE_LINE) _Atomic uint32_t calls; /* of start */
+    RtAllReducePart *reduces;
+    RtAllGatherPart gather;
+} MsgPart;
+
+struct RtCollInstance {
+    MsgComm *comm;
+    MsgInstance *next; /* of the communicator's */
+    bool gathers;
+    int num;
+    RtReduceOperand *operands;
+    MsgPart *parts;             /* of each local replica */
+    _Atomic uint32_t announced; /* local replicas, over all calls */
+    RtWaitWord ended;           /* calls */
+    RtCarrierJob first, last;   /* of a call's first and last local replica */
+
+    /* The carrier's. */
+    MsgInstance *next_queued; /* in the order of the program */
+    bool is_ready, is_begun;  /* the call in the queue */
+    RtNodes *nodes;
+    RtNodeKernel *kernels; /* for each operand */
+    bool sends_operand;    /* from where it is */
+    int64_t *counts;
+    RtLayout layout;
+    const MsgWay *way;
+    int64_t piece_steps, next_step;
+    int pieces; /* in flight */
+
+    /* Of an all_gather. */
+    size_t most;
+    int64_t *sizes; /* of each replica's blocks, from this process on */
+    char *blocks;   /* in that order, too */
+    size_t *at;     /* where those of each process begin, and the end */
+    int sized;      /* rounds that brought the sizes */
+};
+
+/* A piece in flight, and its memory. */
+struct MsgPiece {
+    MsgComm *comm;
+    int slot;
+    MsgInstance *instance; /* NULL: free */
+    RtSteps steps;
+    const MsgWay *way;
+    int round;
+    int pending; /* transfers */
+    int num_transfers;
+    RtTransfer *transfers; /* 2 for each process */
+    char *nodes;           /* own ones */
+    char *received;
+    char *sums; /* of nodes, while they grow */
+    char *result;
+    const void **in; /* scratch: a pointer for each node or replica */
+};
+
+struct MsgComm {
+    RtColl coll;
+    Arena *arena;
+    RtCommConfig config;
+    RtCarrier *carrier;
+    int rank, size;
+    int each; /* replicas of a device */
+    RtLinkSpeed speed;
+    int forced; /* way; -1: by speed */
+    MsgInstance *instances;
+    atomic_bool stopped;
+    RtCarrierListener listener;
+    RtCarrierJob abort;
+    atomic_bool abort_submitted;
+
+    RtNodes *node_kinds[3]; /* of nodes, leaves, and the first replica */
+    RtNodeScratch *scratch;
+    MsgInstance *queue, **queue_end;
+    uint32_t next_piece; /* over the whole run: the same everywhere */
+    MsgPiece pieces[MSG_NUM_SLOTS];
+    size_t node_bytes, received_bytes, result_bytes; /* of a piece */
+};
+
+/* ---- pieces.c ------------------------------------------------------------ */
+
+/* A call's first local replica has announced itself; its last one has. */
+void rt_msg_queue(RtCarrierJob *job);
+void rt_msg_ready(RtCarrierJob *job);
+/* Nothing of the communicator is in flight any more, nor will be. */
+void rt_msg_cancel(RtCarrierJob *job);
+void rt_msg_send(MsgPiece *p, int peer, int step, const void *from, size_t n);
+void rt_msg_recv(MsgPiece *p, int peer, int step, void *to, size_t n);
+/* The memory of pieces, when all instances are known. */
+void rt_msg_alloc(MsgComm *comm);
+
+/* ---- choose.c ------------------------------------------------------------ */
+
+/* Of a call with so many bytes of a node. */
+const MsgWay *rt_msg_choose(const MsgInstance *s, size_t bytes);
+
+#endif

@@ -1,0 +1,271 @@
+/*
+ * measure.c - whether all pairs of processes reach each other, and how fast
+ *
+ * First everybody sends its rank to all others.  Then neighbours, ranks 2i and
+ * 2i + 1, send a short message to and fro, and a long one; the least time of
+ * several counts.  The slowest pair's numbers are everybody's.
+ */
+#include <assert.h>
+#include <string.h>
+#include "runtime/link/carrier.h"
+#include "runtime/link/schedule.h"
+
+enum {
+    TAG = RT_LINK_NUM_TAGS - 64,
+    SHORT = 8,
+    LONG = 256 << 10,
+    SHORT_TIMES = 20,
+    LONG_TIMES = 4
+};
+
+/* ---- waiting for transfers ------------------------------------------------
+ */
+
+typedef struct Waiting {
+    RtCarrier *carrier;
+    RtTransfer *all;
+    int num_receives, num, left; /* the carrier's */
+    RtWaitWord ended;
+} Waiting;
+
+static void
+end_one(RtTransfer *t)
+{
+    Waiting *w = t->owner;
+    atomic_store(&t->has_ended, true);
+    if (--w->left == 0)
+        rt_wait_word_store(&w->ended, 1);
+}
+
+static void
+begin_all(RtCarrierJob *job)
+{
+    Waiting *w = job->owner;
+    for (int i = 0; i < w->num; i++) {
+        w->all[i].end = end_one;
+        w->all[i].owner = w;
+        if (i < w->num_receives)
+            rt_carrier_recv(w->carrier, &w->all[i]);
+        else
+            rt_carrier_send(w->carrier, &w->all[i]);
+    }
+}
+
+static void
+cancel_all(RtCarrierJob *job)
+{
+    Waiting *w = job->owner;
+    for (int i = 0; i < w->num; i++)
+        rt_carrier_cancel(w->carrier, &w->all[i]);
+}
+
+bool
+rt_carrier_transfer(RtCarrier *c, RtTransfer *all, int num_receives, int num,
+                    double timeout)
+{
+    Waiting w = {c, all, num_receives, num, num, {0}};
+    RtCarrierJob begin = {begin_all, &w, NULL}, cancel = {cancel_all, &w, NULL};
+    double end = rt_seconds() + timeout;
+    for (int i = 0; i < num; i++)
+        atomic_store(&all[i].has_ended, false);
+    if (num == 0)
+        return true;
+    rt_carrier_call(c, &begin);
+    while (!rt_wait_word_load(&w.ended) && rt_seconds() < end &&
+           !rt_carrier_has_stopped(c))
+        rt_wait_word_wait(&w.ended, 0, false);
+    rt_carrier_call(c, &cancel);
+    return rt_wait_word_load(&w.ended);
+}
+
+/* ---- everybody ------------------------------------------------------------
+ */
+
+static Status
+nobody_answers(RtCarrier *c, const RtTransfer *all, int num)
+{
+    TRY(rt_carrier_failure(c));
+    for (int i = 0; i < num; i++)
+        if (!atomic_load(&all[i].has_ended))
+            return status_new(STATUS_MACHINE,
+                              "rank %d gets no messages of rank %d over %s; "
+                              "is there a firewall between them?",
+                              rt_carrier_rank(c), all[i].peer,
+                              rt_carrier_link(c));
+    return status_new(STATUS_STOPPED, "the exchange of messages was stopped");
+}
+
+static RtTransfer
+transfer(int peer, uint32_t tag, void *at, size_t n)
+{
+    return (RtTransfer){.peer = peer, .tag = tag, .address = at, .bytes = n};
+}
+
+static Status
+greet_all(RtCarrier *c, Arena *a, double timeout)
+{
+    int size = rt_carrier_size(c), rank = rt_carrier_rank(c), num = size - 1;
+    RtTransfer *all = NEW_ARRAY(a, RtTransfer, 2 * (size_t)size);
+    uint64_t own = (uint64_t)rank;
+    uint64_t *got = NEW_ARRAY(a, uint64_t, (size_t)size);
+    for (int i = 0; i < num; i++) {
+        int to = (rank + 1 + i) % size;
+        all[i] = transfer(to, TAG, &got[to], sizeof own);
+        all[num + i] = transfer(to, TAG, &own, sizeof own);
+    }
+    if (!rt_carrier_transfer(c, all, num, 2 * num, timeout))
+        return nobody_answers(c, all, num);
+    for (int i = 0; i < num; i++)
+        if (got[all[i].peer] != (uint64_t)all[i].peer)
+            return status_new(STATUS_MACHINE,
+                              "the process that %s takes for rank %d is rank "
+                              "%d",
+                              rt_carrier_link(c), all[i].peer,
+                              (int)got[all[i].peer]);
+    return OK;
+}
+
+/* ---- neighbours -----------------------------------------------------------
+ */
+
+/* A message to and fro, some times; the carrier's until it has ended. */
+typedef struct Ping {
+    RtCarrier *carrier;
+    RtTransfer send, recv;
+    bool is_first;
+    int left, pending;
+    double begin, best; /* seconds of one way */
+    RtWaitWord ended;
+} Ping;
+
+static void begin_ping(Ping *p);
+
+static void
+end_ping(RtTransfer *t)
+{
+    Ping *p = t->owner;
+    if (t == &p->recv && !p->is_first)
+        rt_carrier_send(p->carrier, &p->send);
+    if (--p->pending > 0)
+        return;
+    double seconds = (rt_seconds() - p->begin) / 2;
+    if (seconds < p->best)
+        p->best = seconds;
+    if (--p->left == 0)
+        rt_wait_word_store(&p->ended, 1);
+    else
+        begin_ping(p);
+}
+
+static void
+begin_ping(Ping *p)
+{
+    p->pending = 2;
+    p->begin = rt_seconds();
+    rt_carrier_recv(p->carrier, &p->recv);
+    if (p->is_first)
+        rt_carrier_send(p->carrier, &p->send);
+}
+
+static void
+run_ping(RtCarrierJob *job)
+{
+    begin_ping(job->owner);
+}
+
+static void
+cancel_ping(RtCarrierJob *job)
+{
+    Ping *p = job->owner;
+    rt_carrier_cancel(p->carrier, &p->send);
+    rt_carrier_cancel(p->carrier, &p->recv);
+}
+
+/* Seconds of one way to the neighbour, or 0: it did not answer. */
+static double
+ping(RtCarrier *c, int peer, void *bytes, size_t n, int times, double timeout)
+{
+    double end = rt_seconds() + timeout;
+    Ping p = {.carrier = c,
+              .is_first = rt_carrier_rank(c) < peer,
+              .left = times,
+              .best = timeout,
+              .send = transfer(peer, TAG + 1, bytes, n),
+              .recv = transfer(peer, TAG + 1, (char *)bytes + n, n)};
+    RtCarrierJob run = {run_ping, &p, NULL}, cancel = {cancel_ping, &p, NULL};
+    p.send.end = p.recv.end = end_ping;
+    p.send.owner = p.recv.owner = &p;
+    rt_carrier_submit(c, &run);
+    while (!rt_wait_word_load(&p.ended) && rt_seconds() < end &&
+           !rt_carrier_has_stopped(c))
+        rt_wait_word_wait(&p.ended, 0, false);
+    rt_carrier_call(c, &cancel);
+    return rt_wait_word_load(&p.ended) ? p.best : 0;
+}
+
+static Status
+ping_neighbour(RtCarrier *c, Arena *a, double timeout, RtLinkSpeed *out)
+{
+    int peer = rt_carrier_rank(c) ^ 1;
+    char *bytes = arena_alloc(a, 2 * LONG);
+    *out = (RtLinkSpeed){0};
+    if (peer >= rt_carrier_size(c))
+        return OK;
+    double latency = ping(c, peer, bytes, SHORT, SHORT_TIMES, timeout);
+    double all = ping(c, peer, bytes, LONG, LONG_TIMES, timeout);
+    if (latency == 0 || all == 0) {
+        RtTransfer t = transfer(peer, TAG, bytes, SHORT);
+        return nobody_answers(c, &t, 1);
+    }
+    double rest = all > latency ? all - latency : all;
+    *out = (RtLinkSpeed){latency, LONG / rest};
+    return OK;
+}
+
+/* ---- all of it ------------------------------------------------------------
+ */
+
+static Status
+gather_speeds(RtCarrier *c, RtLinkSpeed *all, double timeout)
+{
+    RtBruckRound r;
+    int rank = rt_carrier_rank(c), size = rt_carrier_size(c);
+    for (int k = 0; rt_bruck_round(rank, size, k, &r); k++) {
+        size_t n = (size_t)r.num * sizeof *all;
+        RtTransfer two[] = {transfer(r.from, TAG + 2, all + r.have, n),
+                            transfer(r.to, TAG + 2, all, n)};
+        if (!rt_carrier_transfer(c, two, 1, 2, timeout))
+            return nobody_answers(c, two, 1);
+    }
+    return OK;
+}
+
+static RtLinkSpeed
+slowest(const RtLinkSpeed *all, int num)
+{
+    RtLinkSpeed s = {0};
+    for (int i = 0; i < num; i++) {
+        if (all[i].latency > s.latency)
+            s.latency = all[i].latency;
+        if (all[i].rate > 0 && (s.rate == 0 || all[i].rate < s.rate))
+            s.rate = all[i].rate;
+    }
+    return s;
+}
+
+Status
+rt_carrier_measure(RtCarrier *c, double timeout)
+{
+    int size = rt_carrier_size(c);
+    Arena *a = arena_new(NULL, "speed of messages");
+    RtLinkSpeed *all = NEW_ARRAY(a, RtLinkSpeed, (size_t)size);
+    Status st = greet_all(c, a, timeout);
+    if (!st)
+        st = ping_neighbour(c, a, timeout, &all[0]);
+    if (!st)
+        st = gather_speeds(c, all, timeout);
+    if (!st && size > 1)
+        rt_carrier_set_speed(c, slowest(all, size));
+    arena_release(a);
+    return st;
+}

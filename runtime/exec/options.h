@@ -59,6 +59,8 @@ typedef struct RtOptions {
      * one run, which does not close it. */
     RtGroup *group;
     const RtExchange *exchange; /* of the same processes, for set-up */
+    /* Of messages between them, for those that share no memory; or NULL. */
+    struct RtCarrier *carrier;
     /* Seconds on a clock, for all waits; NULL: rt_seconds. */
     RtClock *clock;
     const atomic_bool *interrupted; /* set: stop soon; NULL: never */

@@ -356,6 +356,7 @@ open_coll(RtRun *run)
                            .exchange = run->size > 1 ? &run->exchange : NULL,
                            .caps = run->caps,
                            .devices = run->devices,
+                           .carrier = run->options->carrier,
                            .timeout = run->timeout,
                            .clock = run->clock};
     return rt_coll_open(&config, &run->coll);

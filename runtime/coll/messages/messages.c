@@ -308,8 +308,9 @@ rt_coll_messages_open(const RtCommConfig *config, RtColl **out, Str *why)
     assert(config->rank == rt_carrier_rank(config->carrier) &&
            config->size == rt_carrier_size(config->carrier) &&
            config->num_local * config->size == config->num_replicas);
-    comm->coll =
-        (RtColl){&messages_ops, config->num_replicas, config->num_devices};
+    comm->coll = (RtColl){.ops = &messages_ops,
+                          .num_replicas = config->num_replicas,
+                          .num_devices = config->num_devices};
     comm->arena = a;
     comm->config = *config;
     comm->carrier = config->carrier;

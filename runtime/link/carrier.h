@@ -70,7 +70,7 @@ void rt_carrier_call(RtCarrier *c, RtCarrierJob *job);
  * them: the receives stand first.  After `timeout` seconds, or a stop, those
  * that have not ended are cancelled, and their has_ended is false. */
 bool rt_carrier_transfer(RtCarrier *c, RtTransfer *all, int num_receives,
-                         int num, double timeout);
+                         int num, double timeout, const atomic_bool *stopped);
 
 /* By jobs and by ends of transfers: begin one.  After a stop nothing begins. */
 void rt_carrier_send(RtCarrier *c, RtTransfer *t);

@@ -61,7 +61,7 @@ cancel_all(RtCarrierJob *job)
 
 bool
 rt_carrier_transfer(RtCarrier *c, RtTransfer *all, int num_receives, int num,
-                    double timeout)
+                    double timeout, const atomic_bool *stopped)
 {
     Waiting w = {c, all, num_receives, num, num, {0}};
     RtCarrierJob begin = {begin_all, &w, NULL}, cancel = {cancel_all, &w, NULL};
@@ -72,7 +72,7 @@ rt_carrier_transfer(RtCarrier *c, RtTransfer *all, int num_receives, int num,
         return true;
     rt_carrier_call(c, &begin);
     while (!rt_wait_word_load(&w.ended) && rt_seconds() < end &&
-           !rt_carrier_has_stopped(c))
+           !rt_carrier_has_stopped(c) && !(stopped && atomic_load(stopped)))
         rt_wait_word_wait(&w.ended, 0, false);
     rt_carrier_call(c, &cancel);
     return rt_wait_word_load(&w.ended);
@@ -113,7 +113,7 @@ greet_all(RtCarrier *c, Arena *a, double timeout)
         all[i] = transfer(to, TAG, &got[to], sizeof own);
         all[num + i] = transfer(to, TAG, &own, sizeof own);
     }
-    if (!rt_carrier_transfer(c, all, num, 2 * num, timeout))
+    if (!rt_carrier_transfer(c, all, num, 2 * num, timeout, NULL))
         return nobody_answers(c, all, num);
     for (int i = 0; i < num; i++)
         if (got[all[i].peer] != (uint64_t)all[i].peer)
@@ -234,7 +234,7 @@ gather_speeds(RtCarrier *c, RtLinkSpeed *all, double timeout)
         size_t n = (size_t)r.num * sizeof *all;
         RtTransfer two[] = {transfer(r.from, TAG + 2, all + r.have, n),
                             transfer(r.to, TAG + 2, all, n)};
-        if (!rt_carrier_transfer(c, two, 1, 2, timeout))
+        if (!rt_carrier_transfer(c, two, 1, 2, timeout, NULL))
             return nobody_answers(c, two, 1);
     }
     return OK;

@@ -1,0 +1,80 @@
+/*
+ * join.c - joins the processes of a job by a link
+ */
+#include "runtime/link/join/join.h"
+
+#include <string.h>
+#include "runtime/link/mpi/mpi.h"
+#include "runtime/link/zmq/zmq.h"
+
+enum { MOST_NAME = 16 };
+
+static Status
+open_named(const char *name, const RtLinkOptions *o, const RtExchange *x,
+           RtLink **out)
+{
+    if (strcmp(name, "zmq") == 0)
+        return rt_link_zmq_open(x->rank, x->size, o->interface, o->key, out);
+    if (strcmp(name, "mpi") == 0)
+        return rt_link_mpi_open(x->rank, x->size, o->mpi, out);
+    return status_new(STATUS_USAGE,
+                      "there is no link \"%s\"; there are zmq and mpi", name);
+}
+
+static const char *
+choose(const RtLinkOptions *o)
+{
+    if (o->name)
+        return o->name;
+    return o->mpi || rt_mpi_has_launcher() ? "mpi" : "zmq";
+}
+
+/* A name and an address of each. */
+static Status
+exchange_addresses(RtLink *link, const RtExchange *x, Arena *a,
+                   RtLinkAddress *all)
+{
+    RtLinkAddress own = link->ops->address(link);
+    char *bytes = arena_alloc(a, MOST_NAME + own.len);
+    RtBytes *got;
+    strncpy(bytes, link->ops->name, MOST_NAME - 1);
+    memcpy(bytes + MOST_NAME, own.bytes, own.len);
+    TRY(rt_exchange_bytes(x, "link", bytes, MOST_NAME + own.len, a, &got));
+    for (int k = 0; k < x->size; k++) {
+        const char *other = got[k].data;
+        if (got[k].len < MOST_NAME || memcmp(other, bytes, MOST_NAME) != 0)
+            return status_new(STATUS_INPUT,
+                              "rank %d sends messages over %.15s, and rank %d "
+                              "over %.15s: all processes use one link",
+                              k, got[k].len < MOST_NAME ? "" : other, x->rank,
+                              bytes);
+        all[k] = (RtLinkAddress){other + MOST_NAME, got[k].len - MOST_NAME};
+    }
+    return OK;
+}
+
+Status
+rt_link_join(const RtLinkOptions *options, const RtExchange *exchange,
+             RtCarrier **out)
+{
+    RtLink *link;
+    RtCarrier *c = NULL;
+    TRY(open_named(choose(options), options, exchange, &link));
+    Arena *a = arena_new(NULL, "joining");
+    RtLinkAddress *all = NEW_ARRAY(a, RtLinkAddress, (size_t)exchange->size);
+    Status st = exchange_addresses(link, exchange, a, all);
+    if (st)
+        link->ops->close(link, true);
+    else
+        st = rt_carrier_open(link, all, &c);
+    if (!st)
+        st = rt_carrier_measure(c, options->timeout);
+    if (st && c) {
+        rt_carrier_stop(c);
+        rt_carrier_close(c);
+    }
+    arena_release(a);
+    if (!st)
+        *out = c;
+    return st;
+}

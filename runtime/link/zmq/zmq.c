@@ -1,0 +1,437 @@
+/*
+ * zmq.c - a link over sockets of ZeroMQ
+ *
+ * A process has a PULL socket, to which all others connect a PUSH socket each.
+ * A message is two frames: who sends it, its tag and its bytes; then the bytes.
+ * The library sends a copy of them, so that nothing of a stopped run is read
+ * later. Received messages wait in a list until somebody wants their tag.
+ *
+ * With a key, connections are encrypted, and only the job's processes can make
+ * them (cluster/zmq/socket.h).  Who may is answered with the messages: one
+ * descriptor tells of both.
+ */
+#include "runtime/link/zmq/zmq.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <ifaddrs.h>
+#include <net/if.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <unistd.h>
+#include "runtime/cluster/zmq/socket.h"
+
+enum {
+    MOST_ADDRESSES = 16,
+    MOST_TEXT = 64,
+    LINGER_MS = 10000 /* for what others have not read at the end */
+};
+
+typedef struct Header {
+    uint32_t rank, tag;
+    uint64_t bytes;
+} Header;
+
+/* A message that has come before its transfer. */
+typedef struct Early {
+    struct Early *next;
+    uint32_t tag;
+    zmq_msg_t message;
+} Early;
+
+typedef struct Address {
+    uint32_t port, num;
+    unsigned char machine[36]; /* equal for processes of one machine */
+    char at[MOST_ADDRESSES][MOST_TEXT];
+} Address;
+
+typedef struct ZmqLink {
+    RtLink link;
+    const RtZmq *zmq;
+    Arena *arena;
+    void *context, *pull, *zap;
+    void **push; /* to each */
+    int events;  /* a descriptor of pull and zap */
+    Address address;
+    RtCurveKeys keys;
+    Early **early; /* of each, oldest first */
+    Early *unused;
+    bool has_failed;
+} ZmqLink;
+
+static ZmqLink *
+zmq_of(RtLink *l)
+{
+    return (ZmqLink *)l;
+}
+
+/* ---- addresses ------------------------------------------------------------
+ */
+
+/* Of a running kernel. */
+static void
+read_machine(Address *a)
+{
+    FILE *f = fopen("/proc/sys/kernel/random/boot_id", "r");
+    if (f) {
+        if (fread(a->machine, 1, sizeof a->machine, f) == 0)
+            a->machine[0] = 0;
+        fclose(f);
+    }
+}
+
+static void
+add_interface(Address *a, const struct ifaddrs *i)
+{
+    const struct sockaddr_in *in = (const void *)i->ifa_addr;
+    if (!i->ifa_addr || i->ifa_addr->sa_family != AF_INET ||
+        !(i->ifa_flags & IFF_UP) || (i->ifa_flags & IFF_LOOPBACK) ||
+        a->num == MOST_ADDRESSES)
+        return;
+    inet_ntop(AF_INET, &in->sin_addr, a->at[a->num++], MOST_TEXT);
+}
+
+static void
+find_interfaces(Address *a, const char *interface)
+{
+    struct ifaddrs *all;
+    if (interface) {
+        snprintf(a->at[a->num++], MOST_TEXT, "%s", interface);
+        return;
+    }
+    if (getifaddrs(&all) == 0) {
+        for (const struct ifaddrs *i = all; i; i = i->ifa_next)
+            add_interface(a, i);
+        freeifaddrs(all);
+    }
+    if (a->num == 0)
+        snprintf(a->at[a->num++], MOST_TEXT, "127.0.0.1");
+}
+
+static Status
+listen_at(ZmqLink *l, const char *interface)
+{
+    char text[128];
+    snprintf(text, sizeof text, "tcp://%s:*",
+             interface ? interface : "0.0.0.0");
+    if (l->zmq->zmq_bind(l->pull, text))
+        return rt_zmq_error(l->zmq, text);
+    l->address.port = (uint32_t)rt_zmq_port(l->zmq, l->pull);
+    find_interfaces(&l->address, interface);
+    read_machine(&l->address);
+    return OK;
+}
+
+static RtLinkAddress
+zmq_address(RtLink *l)
+{
+    return (RtLinkAddress){&zmq_of(l)->address, sizeof(Address)};
+}
+
+/* ---- connecting -----------------------------------------------------------
+ */
+
+/* The first address of the other one in a network of ours, or its first. */
+static const char *
+choose_address(const ZmqLink *l, const Address *other)
+{
+    size_t best = 0;
+    const char *chosen = other->at[0];
+    for (uint32_t i = 0; i < other->num; i++)
+        for (uint32_t k = 0; k < l->address.num; k++) {
+            size_t n = 0;
+            const char *x = other->at[i], *y = l->address.at[k];
+            while (x[n] && x[n] == y[n])
+                n++;
+            if (n > best) {
+                best = n;
+                chosen = x;
+            }
+        }
+    return chosen;
+}
+
+static Status
+connect_to(ZmqLink *l, int peer, const RtLinkAddress *blob)
+{
+    char text[128];
+    Address other;
+    if (blob->len != sizeof other)
+        return status_new(STATUS_INPUT,
+                          "rank %d has no address of ZeroMQ: all processes use "
+                          "one link",
+                          peer);
+    memcpy(&other, blob->bytes, sizeof other);
+    if (other.num == 0 || other.num > MOST_ADDRESSES || other.port == 0 ||
+        other.port > 65535)
+        return status_new(STATUS_INPUT, "rank %d has a damaged address", peer);
+    other.at[other.num - 1][MOST_TEXT - 1] = 0;
+    snprintf(text, sizeof text, "tcp://%.63s:%u", choose_address(l, &other),
+             other.port);
+    TRY(rt_zmq_member_socket(l->zmq, l->context, ZMQ_PUSH, &l->keys,
+                             &l->push[peer]));
+    if (l->zmq->zmq_connect(l->push[peer], text))
+        return rt_zmq_error(l->zmq, text);
+    return OK;
+}
+
+static Status
+zmq_link_connect(RtLink *link, const RtLinkAddress *all)
+{
+    ZmqLink *l = zmq_of(link);
+    for (int k = 0; k < link->size; k++)
+        if (k != link->rank)
+            TRY(connect_to(l, k, &all[k]));
+    return OK;
+}
+
+/* ---- sending --------------------------------------------------------------
+ */
+
+/* The library takes a copy, so a transfer has ended when it begins, and a
+ * cancelled one has nothing that is still read.  How much waits to be sent is
+ * bounded by what the others have to send first. */
+static void
+zmq_link_send(RtLink *link, RtTransfer *t)
+{
+    ZmqLink *l = zmq_of(link);
+    void *socket = l->push[t->peer];
+    Header h = {(uint32_t)link->rank, t->tag, t->bytes};
+    if (l->zmq->zmq_send(socket, &h, sizeof h, ZMQ_SNDMORE | ZMQ_DONTWAIT) <
+            0 ||
+        l->zmq->zmq_send(socket, t->address, t->bytes, ZMQ_DONTWAIT) < 0)
+        l->has_failed = true; /* progress says so */
+}
+
+/* ---- receiving ------------------------------------------------------------
+ */
+
+static void
+zmq_link_recv(RtLink *link, RtTransfer *t)
+{
+    (void)link;
+    (void)t; /* test looks for it */
+}
+
+static Early *
+new_early(ZmqLink *l)
+{
+    Early *e = l->unused;
+    if (e)
+        l->unused = e->next;
+    else
+        e = NEW(l->arena, Early); /* as many as are ever early */
+    e->next = NULL;
+    return e;
+}
+
+static void
+free_early(ZmqLink *l, Early *e)
+{
+    l->zmq->zmq_msg_close(&e->message);
+    e->next = l->unused;
+    l->unused = e;
+}
+
+static void
+keep(ZmqLink *l, const Header *h, Early *e)
+{
+    Early **end = &l->early[h->rank];
+    while (*end)
+        end = &(*end)->next;
+    e->tag = h->tag;
+    *end = e;
+}
+
+/* The next message; false: there is none. */
+static Status
+take_message(ZmqLink *l, bool *any)
+{
+    Header h;
+    const RtZmq *zmq = l->zmq;
+    int n = zmq->zmq_recv(l->pull, &h, sizeof h, ZMQ_DONTWAIT);
+    *any = n >= 0;
+    if (n < 0)
+        return zmq->zmq_errno() == EAGAIN || zmq->zmq_errno() == EINTR
+                   ? OK
+                   : rt_zmq_error(zmq, "messages of other processes");
+    Early *e = new_early(l);
+    zmq->zmq_msg_init(&e->message);
+    if (zmq->zmq_msg_recv(&e->message, l->pull, ZMQ_DONTWAIT) < 0 ||
+        n != sizeof h || h.rank >= (uint32_t)l->link.size ||
+        h.bytes != zmq->zmq_msg_size(&e->message)) {
+        free_early(l, e);
+        return status_new(STATUS_MACHINE, "a damaged message has come");
+    }
+    keep(l, &h, e);
+    return OK;
+}
+
+static void
+answer_strangers(ZmqLink *l)
+{
+    int events = 0;
+    size_t n = sizeof events;
+    if (l->zap &&
+        l->zmq->zmq_getsockopt(l->zap, ZMQ_EVENTS, &events, &n) == 0 &&
+        (events & ZMQ_POLLIN))
+        rt_zmq_answer_zap(l->zmq, l->zap, &l->keys);
+}
+
+static Status
+zmq_link_progress(RtLink *link, bool *moved)
+{
+    ZmqLink *l = zmq_of(link);
+    if (l->has_failed)
+        return rt_zmq_error(l->zmq, "messages to other processes");
+    answer_strangers(l);
+    for (;;) {
+        bool any;
+        TRY(take_message(l, &any));
+        if (!any)
+            return OK;
+        *moved = true;
+    }
+}
+
+static bool
+zmq_link_test(RtLink *link, RtTransfer *t)
+{
+    ZmqLink *l = zmq_of(link);
+    if (t->sends)
+        return true;
+    for (Early **at = &l->early[t->peer]; *at; at = &(*at)->next) {
+        Early *e = *at;
+        if (e->tag != t->tag)
+            continue;
+        size_t n = l->zmq->zmq_msg_size(&e->message);
+        memcpy(t->address, l->zmq->zmq_msg_data(&e->message),
+               n < t->bytes ? n : t->bytes);
+        *at = e->next;
+        free_early(l, e);
+        return true;
+    }
+    return false;
+}
+
+/* ---- the end --------------------------------------------------------------
+ */
+
+static void
+zmq_link_cancel(RtLink *link, RtTransfer *t)
+{
+    (void)link;
+    (void)t; /* a message that comes for it stays in the list */
+}
+
+static int
+zmq_wait_fd(RtLink *link)
+{
+    return zmq_of(link)->events;
+}
+
+static void
+close_socket(const ZmqLink *l, void *socket, int linger_ms)
+{
+    if (!socket)
+        return;
+    l->zmq->zmq_setsockopt(socket, ZMQ_LINGER, &linger_ms, sizeof linger_ms);
+    l->zmq->zmq_close(socket);
+}
+
+static void
+zmq_link_close(RtLink *link, bool failed)
+{
+    ZmqLink *l = zmq_of(link);
+    for (int k = 0; k < link->size; k++) {
+        close_socket(l, l->push[k], failed ? 0 : LINGER_MS);
+        while (l->early[k]) {
+            Early *e = l->early[k];
+            l->early[k] = e->next;
+            free_early(l, e);
+        }
+    }
+    close_socket(l, l->pull, 0);
+    close_socket(l, l->zap, 0);
+    if (l->events >= 0)
+        close(l->events);
+    if (l->context)
+        l->zmq->zmq_ctx_term(l->context);
+    arena_release(l->arena);
+}
+
+static const RtLinkOps zmq_ops = {
+    .name = "zmq",
+    .address = zmq_address,
+    .connect = zmq_link_connect,
+    .send = zmq_link_send,
+    .recv = zmq_link_recv,
+    .progress = zmq_link_progress,
+    .test = zmq_link_test,
+    .cancel = zmq_link_cancel,
+    .wait_fd = zmq_wait_fd,
+    .close = zmq_link_close,
+};
+
+static Status
+add_event(ZmqLink *l, void *socket)
+{
+    int fd;
+    size_t n = sizeof fd;
+    struct epoll_event e = {.events = EPOLLIN};
+    if (!socket)
+        return OK;
+    if (l->zmq->zmq_getsockopt(socket, ZMQ_FD, &fd, &n))
+        return rt_zmq_error(l->zmq, "ZMQ_FD");
+    if (epoll_ctl(l->events, EPOLL_CTL_ADD, fd, &e))
+        return status_new(STATUS_MACHINE, "cannot wait for messages: %s",
+                          strerror(errno));
+    return OK;
+}
+
+static Status
+open_sockets(ZmqLink *l, const char *interface, const uint8_t *key)
+{
+    l->events = epoll_create1(EPOLL_CLOEXEC);
+    l->context = l->zmq->zmq_ctx_new();
+    if (!l->context || l->events < 0)
+        return status_new(STATUS_MACHINE, "cannot make sockets: %s",
+                          strerror(errno));
+    if (key && !l->zmq->has_curve)
+        return status_new(
+            STATUS_MACHINE,
+            "this libzmq has no CURVE, so that messages cannot be "
+            "encrypted; --wire plain sends them as they are");
+    TRY(rt_zmq_keys(l->zmq, key, &l->keys));
+    if (key)
+        TRY(rt_zmq_open_zap(l->zmq, l->context, &l->zap));
+    TRY(rt_zmq_server_socket(l->zmq, l->context, ZMQ_PULL, &l->keys, 0,
+                             &l->pull));
+    TRY(listen_at(l, interface));
+    TRY(add_event(l, l->pull));
+    return add_event(l, l->zap);
+}
+
+Status
+rt_link_zmq_open(int rank, int size, const char *interface, const uint8_t *key,
+                 RtLink **out)
+{
+    const RtZmq *zmq;
+    TRY(rt_zmq_open(&zmq));
+    Arena *a = arena_new(NULL, "messages over ZeroMQ");
+    ZmqLink *l = NEW(a, ZmqLink);
+    l->link = (RtLink){&zmq_ops, rank, size, -1};
+    l->zmq = zmq;
+    l->arena = a;
+    l->events = -1;
+    l->push = NEW_ARRAY(a, void *, (size_t)size);
+    l->early = NEW_ARRAY(a, Early *, (size_t)size);
+    Status st = open_sockets(l, interface, key);
+    if (st) {
+        zmq_link_close(&l->link, true);
+        return st;
+    }
+    *out = &l->link;
+    return OK;
+}

@@ -49,6 +49,9 @@ enum {
     OPT_CLUSTER,
     OPT_TASK,
     OPT_KEY,
+    OPT_LINK,
+    OPT_MPI,
+    OPT_WIRE,
     OPT_SILENCE,
     OPT_DIAGNOSE,
     OPT_RESOLVE,
@@ -160,6 +163,17 @@ static const OptionRow rows[NUM_OPTS] = {
                  .arg = "FILE",
                  .help = "32 bytes that all processes of the job have and "
                          "nobody else; without them it is on loopback only"},
+    [OPT_LINK] = {.name = "link",
+                  .arg = "NAME",
+                  .help = "what joins the processes: zmq or mpi; else memory, "
+                          "mpi where its launcher has started them, or zmq"},
+    [OPT_MPI] = {.name = "mpi",
+                 .arg = "PATH",
+                 .help = "the MPI library; else that of the launcher"},
+    [OPT_WIRE] = {.name = "wire",
+                  .arg = "plain",
+                  .help = "send data over zmq unencrypted: the network is "
+                          "private"},
     [OPT_SILENCE] = {.name = "silence",
                      .arg = "SECONDS",
                      .help = "a process that gives no sign for so long ends "
@@ -378,9 +392,27 @@ launch(const Options *o, char **argv)
 }
 
 static Status
+take_link(const Options *o, RtOptions *out)
+{
+    const char *wire = options_value(o, OPT_WIRE, NULL);
+    out->link = options_value(o, OPT_LINK, NULL);
+    out->mpi = options_value(o, OPT_MPI, NULL);
+    out->is_wire_plain = wire != NULL;
+    if (wire && strcmp(wire, "plain") != 0)
+        return status_new(STATUS_USAGE,
+                          "--wire is plain or not given, not \"%s\"", wire);
+    if (out->link && strcmp(out->link, "zmq") != 0 &&
+        strcmp(out->link, "mpi") != 0)
+        return status_new(STATUS_USAGE, "--link is zmq or mpi, not \"%s\"",
+                          out->link);
+    return OK;
+}
+
+static Status
 run_in_job(Arena *a, const Options *o, const Plan *plan, RtOptions *options)
 {
     RtStartConfig start;
+    TRY(take_link(o, options));
     TRY(take_start(o, &start));
     TRY(rt_find_job(a, &start, &options->job));
     options->end = &job_end;

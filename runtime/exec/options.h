@@ -59,8 +59,11 @@ typedef struct RtOptions {
      * one run, which does not close it. */
     RtGroup *group;
     const RtExchange *exchange; /* of the same processes, for set-up */
-    /* Of messages between them, for those that share no memory; or NULL. */
-    struct RtCarrier *carrier;
+    /* What joins the processes of a job: zmq or mpi; NULL: memory that they
+     * share, if they do. */
+    const char *link;
+    const char *mpi;    /* path of the library; NULL: that of the launcher */
+    bool is_wire_plain; /* data over zmq is not encrypted */
     /* Seconds on a clock, for all waits; NULL: rt_seconds. */
     RtClock *clock;
     const atomic_bool *interrupted; /* set: stop soon; NULL: never */

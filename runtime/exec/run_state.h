@@ -43,7 +43,8 @@ struct RtRun {
     int32_t site;        /* of main's current operation */
     RtExchange exchange; /* with its processes, for set-up */
     RtGroup *group;      /* with the other processes of the job; NULL: none */
-    int rank, size;      /* of this process, in the job */
+    struct RtCarrier *carrier;  /* NULL: they share memory */
+    int rank, size;             /* of this process, in the job */
     int local_rank, local_size; /* and on its machine */
     int num_replicas;           /* of all processes */
     int first_local, num_local; /* those of this process */

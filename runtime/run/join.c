@@ -15,6 +15,7 @@
 #include "runtime/exec/run_state.h"
 #include "runtime/exec/watchdog.h"
 #include "runtime/hal/wait.h"
+#include "runtime/link/join/join.h"
 
 /* ---- what is equal --------------------------------------------------------
  */
@@ -156,6 +157,22 @@ num_devices(const RtRun *run)
 /* ---- joining --------------------------------------------------------------
  */
 
+/* Of processes that share no memory: on several machines. */
+static Status
+open_link(RtRun *run)
+{
+    enum { JOINING = 30 }; /* seconds */
+    const RtOptions *o = run->options;
+    RtLinkOptions options = {.name = o->link,
+                             .mpi = o->mpi,
+                             .interface = o->job->key ? NULL : "127.0.0.1",
+                             .key = o->is_wire_plain ? NULL : o->job->key,
+                             .timeout = JOINING};
+    TRY(rt_link_join(&options, &run->exchange, &run->carrier));
+    run->group = rt_link_group_open(run->carrier, run->timeout);
+    return OK;
+}
+
 static Status
 open_group(RtRun *run)
 {
@@ -165,11 +182,9 @@ open_group(RtRun *run)
                                   .spin = rt_may_spin(run->local_size),
                                   .timeout = run->timeout,
                                   .clock = run->clock};
-    TRY(rt_shared_group_open(&config, &run->group, &why));
-    if (run->group)
-        return OK;
-    return status_new(STATUS_MACHINE, "the processes cannot run together: %s",
-                      str_text(&why));
+    if (!run->options->link)
+        TRY(rt_shared_group_open(&config, &run->group, &why));
+    return run->group ? OK : open_link(run);
 }
 
 Status
@@ -211,4 +226,15 @@ rt_follow_job(RtRun *run)
         return OK;
     rt_job_on_stop(run->job, stop, run);
     return rt_job_stopped(run->job);
+}
+
+/* After a failure nobody may answer. */
+void
+rt_close_link(RtRun *run, Status st)
+{
+    if (!run->carrier)
+        return;
+    if (st)
+        rt_carrier_stop(run->carrier);
+    rt_carrier_close(run->carrier);
 }

@@ -25,5 +25,7 @@ Status rt_join_job(RtRun *run) MUST_USE;
 /* Once the communicator is open: from now on the end of the job stops the run.
  */
 Status rt_follow_job(RtRun *run) MUST_USE;
+/* Last, when communicator and group are closed: st is how the run ended. */
+void rt_close_link(RtRun *run, Status st);
 
 #endif

@@ -318,6 +318,8 @@ transport_of(const RtRun *run)
 {
     IrAlgorithm asked = run->module->algorithm;
     bool nccl = asked == ALGORITHM_nccl || asked == ALGORITHM_nccl_allreduce;
+    if (run->options->link && run->carrier && run->caps == &rt_cpu_caps)
+        return "messages";
     return nccl && run->caps == &rt_cuda_caps ? "nccl" : NULL;
 }
 
@@ -356,7 +358,7 @@ open_coll(RtRun *run)
                            .exchange = run->size > 1 ? &run->exchange : NULL,
                            .caps = run->caps,
                            .devices = run->devices,
-                           .carrier = run->options->carrier,
+                           .carrier = run->carrier,
                            .timeout = run->timeout,
                            .clock = run->clock};
     return rt_coll_open(&config, &run->coll);
@@ -499,6 +501,7 @@ close_run(RtRun *run, Status st)
         run->coll->ops->close(run->coll);
     if (run->group && !run->options->group)
         run->group->ops->close(run->group);
+    rt_close_link(run, st);
     rt_close_comparison(run);
     rt_code_close(run->code);
     arena_release(run->arena);

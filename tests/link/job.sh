@@ -1,0 +1,32 @@
+#!/usr/bin/env bash
+# job.sh TFDC TFD_RUN EXAMPLES - a job over a link prints what one process prints
+
+tfdc=$1 run=$2 examples=$3
+out=$(mktemp -d)
+trap 'rm -rf "$out"' EXIT
+"$tfdc" "$examples/linear.tfd" --devices cpu:0-3 -o "$out/plan.tfp" || exit 1
+
+job() {
+  timeout 50 "$run" "$out/plan.tfp" --data "$examples" --checksum --threads 1 "$@" 2>&1
+}
+
+number=0
+same() {
+  number=$((number + 1))
+  if [ "$said" = "$wanted" ]; then
+    echo "ok $number - $*"
+  else
+    sed 's/^/# /' <<<"$said"
+    echo "not ok $number - $*"
+  fi
+}
+
+echo "1..4"
+wanted=$(job)
+for options in "-n 2 --link zmq" "-n 4 --link zmq" "-n 2 --link zmq --wire plain"; do
+  said=$(job $options)
+  same "$options"
+done
+wanted='--link is zmq or mpi, not "tcp"'
+said=$(job -n 2 --link tcp | grep -m 1 -o -- '--link is.*')
+same "a link that there is not"

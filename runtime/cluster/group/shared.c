@@ -19,9 +19,7 @@
 #include "runtime/cluster/group/shared.h"
 
 #include <assert.h>
-#include <stdlib.h>
 #include <string.h>
-#include "ir/base/message.h"
 #include "runtime/cluster/segments/segments.h"
 
 enum { BLOCK_BYTES = 128 << 10, NUM_BLOCKS = 2 };
@@ -274,15 +272,12 @@ typedef void TakePart(void *data, int rank, const void *part, size_t n);
 static Status
 take_long(SharedGroup *g, int rank, size_t n, TakePart *take, void *data)
 {
-    char *part = malloc(n);
-    if (!part)
-        return status_new(STATUS_MACHINE,
-                          "no memory for the %zu bytes that rank %d sends", n,
-                          rank);
+    Arena *a = arena_new(NULL, "a part");
+    char *part = arena_alloc(a, n);
     Status st = empty_channel(g, rank, part, n);
     if (!st)
         take(data, rank, part, n);
-    free(part);
+    arena_release(a);
     return st;
 }
 

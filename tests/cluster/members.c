@@ -84,6 +84,7 @@ open_server(Members *m)
 {
     RtServerConfig config = {.id = "test",
                              .size = m->size,
+                             .silence = 2.5,
                              .key = members_key,
                              .address = "127.0.0.1:*",
                              .data = m,
@@ -131,7 +132,7 @@ members_await(const _Atomic int *word, int value)
 static void
 reap(Members *m)
 {
-    double end = rt_seconds() + 5;
+    double end = rt_seconds() + 2;
     for (int i = 0; i < m->size; i++) {
         int status;
         pid_t pid;

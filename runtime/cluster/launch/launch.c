@@ -43,6 +43,7 @@ typedef struct Launch {
     const RtLaunchConfig *config;
     uint8_t key[RT_JOB_KEY];
     char id[17];
+    char path[4096]; /* of this program */
     RtServer *server;
     Child *children;
     int signals; /* a signalfd */
@@ -215,7 +216,7 @@ become(const Launch *l, const Pipes *p, char **environment, pid_t parent)
     }
     fcntl(p->key[0], F_SETFD, 0);
     sigprocmask(SIG_SETMASK, &l->old_mask, NULL);
-    execve("/proc/self/exe", l->config->argv, environment);
+    execve(l->path, l->config->argv, environment);
     _exit(127);
 }
 
@@ -364,8 +365,16 @@ result_of(Launch *l)
 }
 
 static Status
+find_program(Launch *l)
+{
+    ssize_t n = readlink("/proc/self/exe", l->path, sizeof l->path - 1);
+    return n > 0 ? OK : file_error(errno, "cannot find this program");
+}
+
+static Status
 start_all(Launch *l)
 {
+    TRY(find_program(l));
     l->children = NEW_ARRAY(l->arena, Child, (size_t)l->config->size);
     for (int i = 0; i < l->config->size; i++)
         l->children[i] = (Child){.rank = i, .pidfd = -1, .lines = {.fd = -1}};

@@ -98,6 +98,20 @@ choose_listen(Arena *a, const RtClusterSpec *spec, bool has_key,
     return OK;
 }
 
+/* A job of one is a process alone, unless a parent waits for it to join. */
+static Status
+find_parent(Arena *a, RtJobOptions *job)
+{
+    const char **addresses = NEW_ARRAY(a, const char *, 1);
+    addresses[0] = getenv("TFD_CONTROL");
+    if (!addresses[0])
+        return status_new(STATUS_INPUT,
+                          "TFD_KEY_FD is set, and TFD_CONTROL is not");
+    job->addresses = addresses;
+    job->num_addresses = 1;
+    return OK;
+}
+
 Status
 rt_find_job(Arena *a, const RtStartConfig *config, const RtJobOptions **out)
 {
@@ -105,7 +119,8 @@ rt_find_job(Arena *a, const RtStartConfig *config, const RtJobOptions **out)
     RtJobOptions *job = NEW(a, RtJobOptions);
     *out = NULL;
     TRY(rt_resolve(a, rt_environment(), &config->resolve, spec));
-    if (spec->launcher == RT_LAUNCHER_alone)
+    bool launched = getenv("TFD_KEY_FD") != NULL;
+    if (spec->launcher == RT_LAUNCHER_alone || (spec->size == 1 && !launched))
         return OK;
     *job = (RtJobOptions){.rank = spec->rank,
                           .size = spec->size,
@@ -117,8 +132,10 @@ rt_find_job(Arena *a, const RtStartConfig *config, const RtJobOptions **out)
                           .dump = config->dump,
                           .silence = config->silence,
                           .measure = config->measure};
+    if (launched)
+        TRY(find_parent(a, job));
     TRY(read_key(a, config->key_file, &job->key));
-    if (spec->rank == 0 && spec->launcher != RT_LAUNCHER_tfd)
+    if (spec->rank == 0 && !launched)
         TRY(choose_listen(a, spec, job->key != NULL, &job->listen));
     *out = job;
     return OK;

@@ -1,0 +1,173 @@
+#!/usr/bin/env python3
+"""launch_test.py - tfd-run -n: the same output, and nothing stays behind
+
+    launch_test.py TFDC TFD_RUN [ROUNDS [SEED]]    TAP
+
+Kills and stops a random rank at ROUNDS random moments each; CI takes a few, and
+on demand 200.
+"""
+import os
+import random
+import re
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+
+TFDC, RUN = os.path.abspath(sys.argv[1]), os.path.abspath(sys.argv[2])
+ROUNDS = int(sys.argv[3]) if len(sys.argv) > 3 else 3
+random.seed(int(sys.argv[4]) if len(sys.argv) > 4 else 1)
+
+PROGRAM = '''param epochs: i64 = 40
+param odd: i64 = -1
+var w: f32 = 0.0
+dataset train = range(32).map(fn(i) = f32(i) / 32.0).batch(8)
+fn train_step(x) {
+  let loss = sum((w * x - x) ** 2) / 8.0
+  let dw = grad(loss, w)
+  w -= 0.1 * all_reduce(sum, dw)
+  return loss
+}
+main {
+  for epoch in 0..epochs {
+    for x in distribute(train) { run train_step(x) }
+    assert(epoch != odd, "an odd epoch")
+  }
+  print("w {w:.3f}")
+}
+'''
+count = 0
+failed = 0
+
+
+def check(name, good, detail=''):
+    global count, failed
+    count += 1
+    failed += not good
+    print('%sok %d - %s' % ('' if good else 'not ', count, name))
+    if not good:
+        for line in str(detail).splitlines():
+            print('# ' + line)
+
+
+def start(*options):
+    return subprocess.Popen([RUN, 'train.tfp', *options], text=True,
+                            stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+
+
+def run(*options):
+    p = start(*options)
+    out, err = p.communicate(timeout=60)
+    return p.returncode, out, err
+
+
+def children(pid):
+    with open('/proc/%d/task/%d/children' % (pid, pid)) as f:
+        return [int(word) for word in f.read().split()]
+
+
+def rank_of(pid):
+    with open('/proc/%d/environ' % pid, 'rb') as f:
+        found = re.search(rb'TFD_RANK=(\d+)', f.read())
+    return int(found.group(1)) if found else -1
+
+
+def wait_for_ranks(p, size):
+    """The processes of a job by rank, once all have joined."""
+    end = time.time() + 20
+    while time.time() < end:
+        found = {}
+        for pid in children(p.pid):
+            try:
+                found[rank_of(pid)] = pid
+            except OSError:
+                pass
+        if len(found) == size and -1 not in found:
+            return found
+        time.sleep(0.005)
+    raise SystemExit('the job did not start')
+
+
+def left(pids):
+    return [pid for pid in pids if os.path.exists('/proc/%d' % pid)]
+
+
+def hurt(number, name, pattern, most_seconds, rounds):
+    """One rank gets a signal at a random moment of a long run."""
+    worst, wrong = 0, []
+    for _ in range(rounds):
+        p = start('-n', '4', '--set', 'epochs=100000000')
+        pids = wait_for_ranks(p, 4)
+        rank = random.randrange(4)
+        time.sleep(0.3 + random.random() * 0.3)
+        began = time.time()
+        os.kill(pids[rank], number)
+        line = p.stderr.readline()
+        while 'error' not in line and line and 'note: rank' not in line:
+            line = p.stderr.readline()
+        named = time.time() - began
+        worst = max(worst, named)
+        err = line + p.communicate(timeout=30)[1]
+        if (p.returncode != 3 or left(pids.values()) or named > most_seconds or
+                time.time() - began > 10 or
+                not re.search(pattern % (rank, pids[rank]), err)):
+            wrong.append('rank %d, %.2f s, status %d, left %r: %s' % (
+                rank, named, p.returncode, left(pids.values()), err))
+    check('%d times: %s; named after %.2f s at most' % (rounds, name, worst),
+          not wrong, '\n'.join(wrong))
+
+
+def main():
+    with open('train.tfd', 'w') as f:
+        f.write(PROGRAM)
+    subprocess.run([TFDC, 'train.tfd', '--devices', 'cpu:0-3'], check=True)
+    alone = run('--checksum')
+    for size in ('1', '2', '4'):
+        got = run('-n', size, '--checksum')
+        check('-n %s prints what one process prints' % size, got == alone,
+              (got, alone))
+    status, out, err = run('-n', '3')
+    check('a number that does not divide the replicas is refused once',
+          status == 2 and err.count('evenly') == 1, err)
+    status, out, err = run('-n', '4', '--set', 'odd=3')
+    check('a failed assert is printed once, and its status is the job\'s',
+          status == 1 and err.count('error: an odd epoch') == 1, err)
+    hurt(signal.SIGKILL, 'a killed rank is named',
+         r'error: rank %d \([^ ]*, pid %d\) is dead \(killed by signal 9', 1, ROUNDS)
+    hurt(signal.SIGSTOP, 'a stopped rank is named',
+         r'error: rank %d \([^ ]*, pid %d\) is silent', 3, (ROUNDS + 2) // 3)
+    p = start('-n', '2', '--set', 'epochs=100000000')
+    pids = wait_for_ranks(p, 2)
+    time.sleep(0.3)
+    p.terminate()
+    err = p.communicate(timeout=30)[1]
+    check('a signal to the parent interrupts all', p.returncode == 130 and
+          not left(pids.values()), (p.returncode, err))
+    p = start('-n', '2', '--set', 'epochs=100000000')
+    pids = wait_for_ranks(p, 2)
+    p.kill()
+    p.communicate()
+    end = time.time() + 5
+    while left(pids.values()) and time.time() < end:
+        time.sleep(0.01)
+    check('no process outlives the parent', not left(pids.values()))
+    p = start('-n', '2', '--set', 'epochs=100000000', '--diagnose', 'calls')
+    pids = wait_for_ranks(p, 2)
+    time.sleep(0.5)
+    os.kill(pids[1], signal.SIGKILL)
+    p.communicate(timeout=30)
+    try:
+        with open('calls/rank-0.txt') as f:
+            text = f.read()
+    except OSError as e:
+        text = str(e)
+    check('--diagnose writes the last collectives of whoever is left',
+          'rank 1 (' in text and text.count('train.tfd:') > 200, text[:500])
+    print('1..%d' % count)
+    sys.exit(failed > 0)
+
+
+with tempfile.TemporaryDirectory() as folder:
+    os.chdir(folder)
+    main()

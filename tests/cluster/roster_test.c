@@ -1,0 +1,451 @@
+/*
+ * roster_test.c - the control server's decisions, with a clock of the test's
+ *
+ * Frames are given to the roster as members send them; damaged ones, too:
+ * roster_test 1000000 tries as many.
+ */
+#include "tests/unit/unit.h"
+
+#include "runtime/cluster/control/roster.h"
+
+enum { MOST = 4, SAID = 1 << 16 };
+
+static const RtJobSite job_sites[] = {{"train.tfd:12:5", "all_reduce"},
+                                      {"train.tfd:20:3", "all_gather"}};
+
+typedef struct Stage {
+    Arena *arena;
+    RtRoster *roster;
+    int size;
+    double now;
+    char said[SAID];
+    int sent[RT_NUM_FRAMES]; /* of each type */
+    int condemned;           /* the last rank; -1: none */
+} Stage;
+
+static void
+on_send(void *data, const RtRoute *to, const RtFrame *frame)
+{
+    Stage *s = data;
+    assert_int_equal(to->len, 5);
+    s->sent[frame->type]++;
+}
+
+static void
+on_say(void *data, RtSay say, const char *line, const char *lines)
+{
+    Stage *s = data;
+    size_t n = strlen(s->said);
+    snprintf(s->said + n, SAID - n, "%s: %s\n%s",
+             say == RT_SAY_ERROR ? "error" : "note", line, lines);
+}
+
+static void
+on_condemn(void *data, int rank)
+{
+    ((Stage *)data)->condemned = rank;
+}
+
+static void
+stage_open(Stage *s, int size)
+{
+    *s = (Stage){.arena = arena_new(NULL, "a stage"),
+                 .size = size,
+                 .now = 1000,
+                 .condemned = -1};
+    RtRosterConfig config = {
+        .id = "test", .size = size, .out = {s, on_send, on_say, on_condemn}};
+    s->roster = rt_roster_new(s->arena, &config, s->now);
+}
+
+static RtRoute
+route_of(int rank)
+{
+    return (RtRoute){{0, 0, 0, 0, (uint8_t)rank}, 5};
+}
+
+static void
+give(Stage *s, int rank, const RtFrame *f)
+{
+    RtRoute from = route_of(rank);
+    assert_true(rt_frame_is_good(f));
+    rt_roster_receive(s->roster, &from, 10 + rank, f->bytes, f->len, s->now);
+}
+
+static RtHello
+hello_of(int rank, int size)
+{
+    RtHello h = {.rank = rank,
+                 .size = size,
+                 .pid = 400 + rank,
+                 .host = "h",
+                 .machine = "m",
+                 .num_sites = rank == 0 ? 2 : 0,
+                 .sites = (RtJobSite *)job_sites};
+    return h;
+}
+
+static void
+say_hello(Stage *s, const RtHello *from, uint64_t nonce)
+{
+    RtHello h = *from;
+    RtFrame f = rt_frame_new(s->arena, RT_FRAME_HELLO, 0, nonce);
+    rt_frame_hello(&f, &h);
+    give(s, h.rank, &f);
+}
+
+static void
+beat(Stage *s, int rank, RtBeat b)
+{
+    RtFrame f = rt_frame_new(s->arena, RT_FRAME_BEAT, 0, 0);
+    rt_frame_beat(&f, &b);
+    give(s, rank, &f);
+}
+
+static void
+join(Stage *s, int size)
+{
+    stage_open(s, size);
+    for (int i = 0; i < size; i++) {
+        RtHello h = hello_of(i, size);
+        say_hello(s, &h, (uint64_t)i + 1);
+    }
+    for (int i = 0; i < size; i++) {
+        RtFrame f = rt_frame_new(s->arena, RT_FRAME_LINKED, 0, 0);
+        RtLinked linked = {0};
+        rt_frame_linked(&f, &linked);
+        give(s, i, &f);
+    }
+    assert_true(rt_roster_has_begun(s->roster));
+}
+
+/* Ticks of 0.1 s; rank `late` is in call 7 and all others wait in call 8,
+ * unless it is -1; `silent` does not beat. */
+static void
+run_for(Stage *s, double seconds, int late, int silent)
+{
+    for (double end = s->now + seconds; s->now < end;) {
+        s->now += 0.1;
+        for (int i = 0; i < s->size; i++) {
+            RtBeat b = {.step = 4,
+                        .call = 8,
+                        .site = 1,
+                        .wait_site = 1,
+                        .wait_call = 8,
+                        .state = RT_JOB_WAITS};
+            if (i == late)
+                b = (RtBeat){.step = 4,
+                             .call = 7,
+                             .wait_site = -1,
+                             .state = RT_JOB_RUNS};
+            if (i != silent)
+                beat(s, i, b);
+        }
+        rt_roster_tick(s->roster, s->now);
+    }
+}
+
+static void
+expect(Stage *s, const char *part, int exit_status)
+{
+    int got;
+    if (!strstr(s->said, part))
+        fail_msg("\"%s\" is not in:\n%s", part, s->said);
+    assert_true(rt_roster_is_stopped(s->roster));
+    rt_roster_has_ended(s->roster, &got);
+    assert_int_equal(got, exit_status);
+    arena_release(s->arena);
+}
+
+/* ---- joining ------------------------------------------------------------ */
+
+static const char *const kinds[] = {
+#define IDENTITY(name, what, repair) what,
+#include "runtime/cluster/control/identity.def"
+#undef IDENTITY
+};
+
+static void
+each_kind_of_difference_is_refused(void **state)
+{
+    (void)state;
+    for (int kind = 0; kind < RT_NUM_IDENTITIES; kind++) {
+        Stage s;
+        char part[256];
+        stage_open(&s, 2);
+        RtHello first = hello_of(0, 2), second = hello_of(1, 2);
+        first.identity[kind] = "1f3a";
+        second.identity[kind] = "77ac\33[2J";
+        say_hello(&s, &second, 1);
+        assert_false(rt_roster_is_stopped(s.roster));
+        say_hello(&s, &first, 2);
+        snprintf(part, sizeof part,
+                 "error: rank 1 (h) has another %s than rank 0 (h): "
+                 "77ac?[2J, not 1f3a; ",
+                 kinds[kind]);
+        assert_int_equal(s.sent[RT_FRAME_STOP], 2);
+        expect(&s, part, 1);
+    }
+}
+
+static void
+wrong_members_are_refused(void **state)
+{
+    (void)state;
+    Stage s;
+    stage_open(&s, 2);
+    RtHello h = hello_of(1, 2);
+    say_hello(&s, &h, 1);
+    say_hello(&s, &h, 1); /* again, by another address */
+    assert_false(rt_roster_is_stopped(s.roster));
+    say_hello(&s, &h, 2);
+    expect(&s, "rank 1 was started twice: on h (pid 401) and on h (pid 401)",
+           1);
+    stage_open(&s, 2);
+    h = hello_of(1, 3);
+    say_hello(&s, &h, 1);
+    expect(&s, "rank 1 of 3 (h, pid 401) came to a job of 2 processes", 1);
+    stage_open(&s, 2);
+    RtFrame f = rt_frame_new(s.arena, RT_FRAME_HELLO, 0, 1);
+    f.bytes[2] = 9;
+    give(&s, 1, &f);
+    expect(&s, "a process speaks protocol 9, and the control server protocol 1",
+           1);
+}
+
+/* The job goes on. */
+static void
+newcomers_are_refused(void **state)
+{
+    (void)state;
+    Stage s;
+    join(&s, 2);
+    RtHello h = hello_of(1, 2);
+    say_hello(&s, &h, 77);
+    assert_int_equal(s.sent[RT_FRAME_STOP], 1);
+    assert_false(rt_roster_is_stopped(s.roster));
+    arena_release(s.arena);
+}
+
+static void
+missing_ranks_are_said(void **state)
+{
+    (void)state;
+    Stage s;
+    stage_open(&s, 4);
+    RtHello h = hello_of(2, 4);
+    say_hello(&s, &h, 1);
+    run_for(&s, 5.2, -1, -1);
+    assert_non_null(strstr(s.said, "note: waiting for ranks 0, 1, 3 of 4\n"));
+    run_for(&s, 300, -1, -1);
+    expect(&s, "error: ranks 0, 1, 3 of 4 have not come after 300 seconds", 3);
+}
+
+static void
+pairs_without_a_link_are_named(void **state)
+{
+    (void)state;
+    Stage s;
+    stage_open(&s, 2);
+    for (int i = 0; i < 2; i++) {
+        RtHello h = hello_of(i, 2);
+        say_hello(&s, &h, 1);
+    }
+    for (int i = 0; i < 2; i++) {
+        RtUnreached u = {1, "10.0.0.2:4711"};
+        RtLinked linked = {i == 0, &u};
+        RtFrame f = rt_frame_new(s.arena, RT_FRAME_LINKED, 0, 0);
+        rt_frame_linked(&f, &linked);
+        give(&s, i, &f);
+    }
+    expect(&s,
+           "error: rank 0 (h, pid 400) does not reach rank 1 (h, pid 401): "
+           "10.0.0.2:4711",
+           3);
+}
+
+/* ---- verdicts ----------------------------------------------------------- */
+
+static void
+dead_ranks_are_named(void **state)
+{
+    (void)state;
+    Stage s;
+    join(&s, 4);
+    run_for(&s, 1, 2, -1);
+    rt_roster_closed(s.roster, 12, s.now);
+    run_for(&s, 0.5, 2, 2);
+    assert_int_equal(s.condemned, 2);
+    expect(&s,
+           "error: rank 2 (h, pid 402) is dead; it was last seen in call 7, "
+           "train.tfd:12:5 (all_reduce, step 4)\n"
+           "train.tfd:20:3: note: ranks 0, 1, 3 wait here for it (all_gather, "
+           "call 8)\n",
+           3);
+    join(&s, 2);
+    rt_roster_lost(s.roster, 1, "it ended with status 1", 1, s.now);
+    run_for(&s, 0.5, -1, 1);
+    expect(&s, "error: rank 1 (h, pid 401) is dead (it ended with status 1); ",
+           1);
+    stage_open(&s, 2);
+    rt_roster_lost(s.roster, 1, "it ended with status 2", 2, s.now);
+    run_for(&s, 0.5, -1, 1);
+    expect(&s, "error: rank 1 has not joined (it ended with status 2)", 2);
+}
+
+static void
+silent_ranks_are_named(void **state)
+{
+    (void)state;
+    Stage s;
+    join(&s, 2);
+    run_for(&s, 1, 1, -1);
+    run_for(&s, 2.3, 1, 1);
+    assert_false(rt_roster_is_stopped(s.roster));
+    assert_non_null(strstr(s.said, "note: rank 1 (h, pid 401) is silent: no "
+                                   "sign of it for 2."));
+    run_for(&s, 3, 1, 1);
+    expect(&s, "error: rank 1 (h, pid 401) is silent: no sign of it for 5.", 3);
+}
+
+/* The server itself was stopped, with all others. */
+static void
+own_gaps_are_no_silence(void **state)
+{
+    (void)state;
+    Stage s;
+    join(&s, 2);
+    run_for(&s, 1, -1, -1);
+    s.now += 60;
+    rt_roster_tick(s.roster, s.now);
+    run_for(&s, 1, -1, -1);
+    assert_string_equal(s.said, "");
+    arena_release(s.arena);
+}
+
+static void
+absent_ranks_are_named(void **state)
+{
+    (void)state;
+    Stage s;
+    join(&s, 2);
+    run_for(&s, 5.3, 1, -1);
+    assert_non_null(strstr(s.said, "note: rank 1 (h, pid 401) is alive but "
+                                   "does not come: others have waited for 5 "));
+    assert_false(rt_roster_is_stopped(s.roster));
+    run_for(&s, 296, 1, -1);
+    expect(&s,
+           "error: rank 1 (h, pid 401) is alive but does not come: others have "
+           "waited for 300 seconds",
+           3);
+}
+
+static void
+slow_ranks_are_noted(void **state)
+{
+    (void)state;
+    Stage s;
+    join(&s, 3);
+    for (int step = 0; step < 200; step++) {
+        s.now += 0.1;
+        for (int i = 0; i < 3; i++)
+            beat(&s, i,
+                 (RtBeat){.step = step,
+                          .site = -1,
+                          .wait_site = -1,
+                          .state = RT_JOB_RUNS,
+                          .waited = i == 1 ? 0 : 0.05 * step});
+        rt_roster_tick(s.roster, s.now);
+    }
+    assert_non_null(strstr(s.said, "note: rank 1 (h, pid 401) is slow: "));
+    assert_false(rt_roster_is_stopped(s.roster));
+    arena_release(s.arena);
+}
+
+static void
+exchange(Stage *s, int rank, const char *name)
+{
+    RtExchangePart part = {.name = name, .own = {"x", 1}};
+    RtFrame f = rt_frame_new(s->arena, RT_FRAME_EXCHANGE, 0, 0);
+    rt_frame_exchange(&f, &part);
+    give(s, rank, &f);
+}
+
+static void
+exchanges_are_watched(void **state)
+{
+    (void)state;
+    Stage s;
+    join(&s, 2);
+    exchange(&s, 0, "memory");
+    run_for(&s, 5.3, -1, -1);
+    assert_non_null(strstr(s.said, "note: rank 1 (h, pid 401) has not come to "
+                                   "the exchange \"memory\" for 5 seconds"));
+    run_for(&s, 296, -1, -1);
+    expect(&s,
+           "error: rank 1 (h, pid 401) has not come to the exchange \"memory\" "
+           "after 300 seconds",
+           3);
+    join(&s, 2);
+    exchange(&s, 0, "a");
+    exchange(&s, 1, "b");
+    expect(&s, "is at \"a\" where rank 1 (h, pid 401) is at \"b\"", 3);
+}
+
+/* ---- strangers ---------------------------------------------------------- */
+
+static int num_frames = 10000;
+
+/* Frames that members send, with some bytes changed, cut off or added. */
+static void
+damaged_frames_change_nothing(void **state)
+{
+    (void)state;
+    uint64_t seed = 88172645463325252u;
+    for (int round = 0; round < num_frames; round++) {
+        Stage s;
+        join(&s, 2);
+        RtFrame f = rt_frame_new(
+            s.arena, (RtFrameType)(1 + round % (RT_NUM_FRAMES - 1)), 0, 0);
+        RtHello h = hello_of(0, 2);
+        rt_frame_hello(&f, &h);
+        uint8_t bytes[4096];
+        size_t n = f.len < sizeof bytes ? f.len : sizeof bytes;
+        memcpy(bytes, f.bytes, n);
+        for (int k = 0; k < 4; k++) {
+            seed ^= seed << 13;
+            seed ^= seed >> 7;
+            seed ^= seed << 17;
+            if (k == 3)
+                n = seed % (n + 1);
+            else
+                bytes[2 * (k > 0) + seed % (n - 2)] = (uint8_t)(seed >> 32);
+        }
+        RtRoute from = route_of((int)(seed >> 60) & 1);
+        rt_roster_receive(s.roster, &from, 10, bytes, n, s.now);
+        rt_roster_tick(s.roster, s.now + 0.1);
+        arena_release(s.arena);
+    }
+}
+
+int
+main(int argc, char **argv)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(each_kind_of_difference_is_refused),
+        cmocka_unit_test(wrong_members_are_refused),
+        cmocka_unit_test(newcomers_are_refused),
+        cmocka_unit_test(missing_ranks_are_said),
+        cmocka_unit_test(pairs_without_a_link_are_named),
+        cmocka_unit_test(dead_ranks_are_named),
+        cmocka_unit_test(silent_ranks_are_named),
+        cmocka_unit_test(own_gaps_are_no_silence),
+        cmocka_unit_test(absent_ranks_are_named),
+        cmocka_unit_test(slow_ranks_are_noted),
+        cmocka_unit_test(exchanges_are_watched),
+        cmocka_unit_test(damaged_frames_change_nothing),
+    };
+    if (argc > 1)
+        num_frames = atoi(argv[1]);
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

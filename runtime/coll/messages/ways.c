@@ -24,10 +24,15 @@ own_nodes(const MsgPiece *p)
     return rt_nodes_of(p->instance->nodes, p->comm->rank);
 }
 
+/* Of one node.  With operands of several dtypes the next node is aligned for
+ * all of them; of one operand, which may be sent from its place, it is anyway.
+ */
 static size_t
 node_bytes(const MsgPiece *p, RtSteps s)
 {
-    return rt_layout_bytes(layout_of(p), FORM_NODE, s);
+    enum { ALIGN = 8 };
+    size_t n = rt_layout_bytes(layout_of(p), FORM_NODE, s);
+    return p->instance->num > 1 ? (n + ALIGN - 1) / ALIGN * ALIGN : n;
 }
 
 /* From the beginning of the piece. */

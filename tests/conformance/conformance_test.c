@@ -5,7 +5,9 @@
  * at its head are the runs:
  *
  *   #! DEVICES [STRATEGY [OPTIONS]]   it runs to its end, also with all
- *                                     replicas on one device
+ *                                     replicas on one device, and where it
+ *                                     has workers, in a process for each of
+ *                                     them and for each replica
  *   #- DEVICES [STRATEGY [OPTIONS]]   the compiler refuses it
  *   #/ DEVICES [STRATEGY [OPTIONS]]   it compiles, and fails at run time
  *   #? TEXT    is in the placed IR of the run above, or in its message
@@ -89,6 +91,51 @@ refuse(const Way *w)
     return r.err;
 }
 
+/* ---- processes ------------------------------------------------------------
+ */
+
+/* The number behind a word of the options; 1 if they do not have it. */
+static int
+number_after(const char *options, const char *word)
+{
+    const char *at = strstr(options, word);
+    return at ? atoi(at + strlen(word)) : 1;
+}
+
+/* Of a list that is a range from 0. */
+static int
+num_devices(const char *options)
+{
+    return number_after(options, "--devices cpu:0-") +
+           (strstr(options, "--devices cpu:0-") != NULL);
+}
+
+static bool
+starts_processes(void)
+{
+    static int answer = -1;
+    if (answer < 0)
+        answer = strstr(run_ok(arena, "tfd-run --help").out, "--processes") &&
+                 !other_kind() && !getenv("TFD_SANDBOX");
+    return answer;
+}
+
+/* What one process prints, so do several: one for each worker, and one for each
+ * replica. */
+static void
+run_in_processes(const Way *w, const char *plan)
+{
+    int workers = number_after(w->options, "--workers ");
+    int replicas = workers * num_devices(w->options);
+    const int sizes[] = {workers, replicas > workers ? replicas : 1};
+    for (int i = 0; i < 2; i++) {
+        if (sizes[i] == 1)
+            continue;
+        Ran r = run_ok(arena, "tfd-run %s -n %d", plan, sizes[i]);
+        assert_string_equal(r.out, w->printed);
+    }
+}
+
 static void
 take_way(Way *w)
 {
@@ -104,6 +151,8 @@ take_way(Way *w)
         Ran shared = run_ok(arena, "tfd-run %s --devices %s", plan,
                             with_devices("cpu:0"));
         assert_string_equal(shared.out, w->printed);
+        if (strstr(w->options, "multi_worker") && starts_processes())
+            run_in_processes(w, plan);
         return;
     }
     Ran r = run(arena, "tfd-run %s", plan);
@@ -320,8 +369,8 @@ main(void)
     tests[2] = (struct CMUnitTest)cmocka_unit_test(page_lists_tests);
     for (int i = 0; i < names.len; i++)
         tests[FIRST + i] = (struct CMUnitTest){.name = names.data[i],
-                                           .test_func = check_program,
-                                           .initial_state = names.data[i]};
+                                               .test_func = check_program,
+                                               .initial_state = names.data[i]};
     int failed = names.len == 0 ||
                  _cmocka_run_group_tests("conformance", tests,
                                          (size_t)names.len + FIRST, NULL, NULL);

@@ -34,6 +34,8 @@ def main():
     parser.add_argument('--check', action='store_true')
     parser.add_argument('--set', action='append', default=[])
     args = parser.parse_args()
+    args.tfdc, args.tfd_run, args.program = (
+        os.path.abspath(p) for p in (args.tfdc, args.tfd_run, args.program))
     with tempfile.TemporaryDirectory() as folder:
         for name in os.listdir(os.path.dirname(args.program)):
             if name.endswith(('.tfd', '.txt')):

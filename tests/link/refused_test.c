@@ -1,0 +1,117 @@
+/*
+ * refused_test.c - what links and what is on them refuse, and how they say it
+ */
+#include "tests/unit/unit.h"
+#include "tests/unit/status.h"
+
+#include <string.h>
+#include "runtime/link/join/join.h"
+#include "runtime/link/mpi/mpi.h"
+#include "runtime/link/zmq/zmq.h"
+#include "tests/link/memory.h"
+
+/* What rank 1 of two answers: these bytes, or as rank 0. */
+static const void *answer;
+static size_t answer_bytes;
+
+static Status
+exchange(void *data, const char *name, const void *own, size_t bytes, Arena *a,
+         RtBytes **all)
+{
+    (void)data;
+    (void)name;
+    *all = NEW_ARRAY(a, RtBytes, 2);
+    (*all)[0] = (RtBytes){arena_copy(a, own, bytes), bytes};
+    (*all)[1] = answer ? (RtBytes){answer, answer_bytes} : (*all)[0];
+    return OK;
+}
+
+static Status
+join(const char *name, const char *mpi)
+{
+    RtCarrier *c;
+    RtExchange x = {0, 2, exchange, NULL};
+    RtLinkOptions options = {
+        .name = name, .mpi = mpi, .interface = "127.0.0.1", .timeout = 0.05};
+    return rt_link_join(&options, &x, &c);
+}
+
+static void
+links_are_known_and_one(void **state)
+{
+    static const char other[16 + 8] = "mpi";
+    (void)state;
+    assert_status_says(join("tcp", NULL), STATUS_USAGE,
+                       "there is no link \"tcp\"; there are zmq and mpi");
+    answer = other;
+    answer_bytes = sizeof other;
+    assert_status_says(join("zmq", NULL), STATUS_INPUT,
+                       "rank 1 sends messages over mpi, and rank 0 over zmq: "
+                       "all processes use one link");
+    answer = NULL;
+}
+
+static void
+addresses_of_zmq_are_checked(void **state)
+{
+    static char other[4096] = "zmq";
+    (void)state;
+    answer = other;
+    answer_bytes = 20;
+    assert_status_says(join("zmq", NULL), STATUS_INPUT,
+                       "rank 1 has no address of ZeroMQ: all processes use one "
+                       "link");
+    RtLink *l;
+    assert_null(rt_link_zmq_open(0, 2, "127.0.0.1", NULL, &l));
+    answer_bytes = 16 + l->ops->address(l).len;
+    l->ops->close(l, true);
+    assert_status_says(join("zmq", NULL), STATUS_INPUT,
+                       "rank 1 has a damaged address");
+    answer = NULL;
+}
+
+static void
+a_library_that_is_not_there_is_no_mpi(void **state)
+{
+    (void)state;
+    Status st = join("mpi", "/nowhere/libmpi.so");
+    assert_int_equal(status_kind(st), STATUS_INPUT);
+    assert_non_null(strstr(status_message(st),
+                           "cannot open the MPI that --mpi names: "
+                           "/nowhere/libmpi.so"));
+    status_free(st);
+}
+
+static void
+a_group_waits_no_longer_than_it_may(void **state)
+{
+    RtCarrier *c;
+    RtLinkAddress none[2] = {{0}};
+    int own = 1, all[2];
+    MemoryNet *net = memory_net_new(2, 1, 0);
+    (void)state;
+    assert_null(rt_carrier_open(memory_link(net, 0), none, &c));
+    RtGroup *g = rt_link_group_open(c, 0.05);
+    assert_null(g->ops->start(g, 0, &own, sizeof own));
+    assert_status_says(g->ops->finish(g, 0, all), STATUS_MACHINE,
+                       "rank 0 waits for rank 1, which has not come after "
+                       "0.05 s");
+    g->ops->abort(g);
+    assert_status_says(g->ops->start(g, 1, &own, sizeof own), STATUS_STOPPED,
+                       "the processes of the job were stopped");
+    g->ops->close(g);
+    rt_carrier_close(c);
+    memory_net_free(net);
+}
+
+int
+main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(links_are_known_and_one),
+        cmocka_unit_test(addresses_of_zmq_are_checked),
+        cmocka_unit_test(a_library_that_is_not_there_is_no_mpi),
+        cmocka_unit_test(a_group_waits_no_longer_than_it_may),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -149,7 +149,7 @@ typedef struct RtCollId {
 /* How a communicator is opened. */
 typedef struct RtCommConfig {
     const char *transport;      /* NULL: the first that joins the processes */
-    RtCollId id;                /* unused by a transport of one process */
+    RtCollId id;                /* of several processes without an exchange */
     int rank, size;             /* of this process, and how many there are */
     int num_replicas;           /* of all processes */
     int first_local, num_local; /* those of this process */

@@ -192,14 +192,35 @@ make_handle(NcclRank *r, ncclUniqueId id)
                      r->comm->config.num_participants, id, r->rank, &config);
 }
 
-static bool
-make_handles(NcclComm *comm)
+/* The first process makes it, and gives it to the others; no bytes: it could
+ * not. */
+static Status
+get_id(NcclComm *comm, ncclUniqueId *id)
 {
-    ncclUniqueId id;
+    RtBytes *all;
+    size_t own = 0;
+    const RtExchange *exchange = comm->config.exchange;
+    memcpy(id, comm->config.id.bytes, sizeof *id);
+    if (comm->config.size > 1 && !exchange)
+        return OK;
+    if (comm->config.rank == 0 &&
+        CALL_NCCL(&comm->ranks[0], ncclGetUniqueId, id))
+        own = sizeof *id;
+    if (comm->config.size == 1)
+        return status_of(comm);
+    TRY(rt_exchange_bytes(exchange, "the id of NCCL", id, own, comm->arena,
+                          &all));
+    TRY(status_of(comm));
+    if (all[0].len != sizeof *id)
+        return status_new(STATUS_STOPPED, "rank 0 has no id of NCCL");
+    memcpy(id, all[0].data, sizeof *id);
+    return OK;
+}
+
+static bool
+make_handles(NcclComm *comm, ncclUniqueId id)
+{
     NcclRank *first = &comm->ranks[0];
-    memcpy(&id, comm->config.id.bytes, sizeof id);
-    if (comm->config.size == 1 && !CALL_NCCL(first, ncclGetUniqueId, &id))
-        return false;
     if (!start_group(first))
         return false;
     bool works = true;
@@ -275,9 +296,11 @@ allocate(NcclComm *comm)
 static Status
 connect_ranks(NcclComm *comm)
 {
+    ncclUniqueId id;
     TRY(rt_nccl_library_open(&comm->nccl));
     TRY(allocate(comm));
-    if (!make_handles(comm) || !warm_up_all(comm))
+    TRY(get_id(comm, &id));
+    if (!make_handles(comm, id) || !warm_up_all(comm))
         return status_of(comm);
     TRY(thread_start(&comm->watcher, watch, comm, "NCCL's watcher"));
     comm->has_watcher = true;

@@ -9,6 +9,7 @@
  */
 #include "runtime/exec/agreement.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <string.h>
 #include "runtime/data/data.h"
@@ -57,11 +58,7 @@ rt_prepare_agreement(RtRun *run)
         return OK;
     a->way = way_begin;
     a->bytes = sizeof(Part) + (size_t)run->num_local * sizeof(int64_t);
-    if (a->bytes > RT_GROUP_MOST_BYTES)
-        return status_new(STATUS_USAGE,
-                          "%d replicas are more than a process of a job has: "
-                          "run it in more processes",
-                          run->num_local);
+    assert(a->bytes <= RT_GROUP_MOST_BYTES);
     a->own = arena_alloc(run->arena, a->bytes);
     a->all = arena_alloc(run->arena, a->bytes * (size_t)run->size);
     for (int i = 0; i < run->module->iters.len; i++) {

@@ -19,6 +19,8 @@
 
 typedef struct RtIterBinding RtIterBinding;
 
+enum { MOST_LOCAL = 2000 }; /* replicas of a process of a job */
+
 typedef struct RtAgreement {
     uint64_t way; /* hash of the operations that main has executed */
     bool stops;   /* all processes do, at the next safepoint */

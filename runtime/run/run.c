@@ -118,6 +118,11 @@ divide_replicas(RtRun *run)
                           all, all > 1 ? "s" : "", run->size,
                           list_divisors(run->arena, all));
     run->num_local = all / run->size;
+    if (run->group && run->num_local > MOST_LOCAL)
+        return status_new(STATUS_USAGE,
+                          "%d replicas are more than a process of a job has: "
+                          "run them in more processes",
+                          run->num_local);
     run->first_local = run->rank * run->num_local;
     return OK;
 }

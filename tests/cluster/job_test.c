@@ -157,6 +157,18 @@ processes_and_devices_divide_the_replicas(void **state)
 }
 
 static void
+a_process_has_not_any_number_of_replicas(void **state)
+{
+    (void)state;
+    const Plan *p = build_plan(
+        arena, build_worker_program(arena, 4, 1024,
+                                    "func @main() main {\n  return\n}\n"));
+    expect_refusal(p, (JobRun){.size = 2},
+                   "2048 replicas are more than a process of a job has: run "
+                   "them in more processes");
+}
+
+static void
 take_more_devices(void *data, int rank, RtOptions *options)
 {
     (void)data;
@@ -483,6 +495,7 @@ main(void)
         TEST(any_number_of_processes_prints_the_same),
         TEST(statistics_say_what_joins_processes),
         TEST(processes_and_devices_divide_the_replicas),
+        TEST(a_process_has_not_any_number_of_replicas),
         TEST(processes_have_equally_many_devices),
         TEST(checkpoints_are_those_of_one_process),
         TEST(runs_move_between_numbers_of_processes),

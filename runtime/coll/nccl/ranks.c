@@ -11,6 +11,7 @@
  * communicators, when one has failed or the run ends: ncclCommAbort may wait
  * for ever, and whoever ends the run must not.
  */
+#include <assert.h>
 #include <string.h>
 #include <time.h>
 #include "ir/base/thread.h"
@@ -192,27 +193,24 @@ make_handle(NcclRank *r, ncclUniqueId id)
                      r->comm->config.num_participants, id, r->rank, &config);
 }
 
-/* The first process makes it, and gives it to the others; no bytes: it could
- * not. */
+/* The first process makes it, and gives it to the others, whose exchange ends
+ * with the job if it cannot. */
 static Status
 get_id(NcclComm *comm, ncclUniqueId *id)
 {
     RtBytes *all;
-    size_t own = 0;
     const RtExchange *exchange = comm->config.exchange;
+    bool is_first = comm->config.rank == 0;
     memcpy(id, comm->config.id.bytes, sizeof *id);
     if (comm->config.size > 1 && !exchange)
         return OK;
-    if (comm->config.rank == 0 &&
-        CALL_NCCL(&comm->ranks[0], ncclGetUniqueId, id))
-        own = sizeof *id;
-    if (comm->config.size == 1)
+    if (is_first && !CALL_NCCL(&comm->ranks[0], ncclGetUniqueId, id))
         return status_of(comm);
-    TRY(rt_exchange_bytes(exchange, "the id of NCCL", id, own, comm->arena,
-                          &all));
-    TRY(status_of(comm));
-    if (all[0].len != sizeof *id)
-        return status_new(STATUS_STOPPED, "rank 0 has no id of NCCL");
+    if (comm->config.size == 1)
+        return OK;
+    TRY(rt_exchange_bytes(exchange, "the id of NCCL", id,
+                          is_first ? sizeof *id : 0, comm->arena, &all));
+    assert(all[0].len == sizeof *id);
     memcpy(id, all[0].data, sizeof *id);
     return OK;
 }

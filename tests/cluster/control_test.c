@@ -6,7 +6,9 @@
 #include "tests/unit/unit.h"
 
 #include <signal.h>
+#include <sys/stat.h>
 #include <time.h>
+#include "runtime/cluster/launch/start.h"
 #include "runtime/hal/wait.h"
 #include "tests/cluster/members.h"
 
@@ -150,6 +152,114 @@ processes_that_diverge_are_named(void **state)
     members_free(&m);
 }
 
+/* ---- members without a server -------------------------------------------- */
+
+/* The message with which a member of that address and key does not join. */
+static void
+expect_not_joined(const char *address, const uint8_t *key, double timeout,
+                  const char *part)
+{
+    const char *addresses[] = {address};
+    RtJobOptions options = {.rank = 1,
+                            .size = 2,
+                            .addresses = addresses,
+                            .num_addresses = 1,
+                            .key = key};
+    RtJobConfig config = {.timeout = timeout};
+    RtJob *job;
+    Status st = rt_job_open(&options, &config, &job);
+    assert_non_null(st);
+    if (!strstr(status_message(st), part))
+        fail_msg("\"%s\" is not in: %s", part, status_message(st));
+    assert_true(rt_job_speaks());
+    status_free(st);
+}
+
+static void
+members_find_no_server(void **state)
+{
+    (void)state;
+    RtServer *server;
+    char address[32];
+    uint8_t other[RT_JOB_KEY] = "another";
+    RtServerConfig config = {
+        .size = 2, .key = members_key, .address = "127.0.0.1:*"};
+    assert_null(rt_server_open(&config, &server));
+    snprintf(address, sizeof address, "127.0.0.1:%d", rt_server_port(server));
+    expect_not_joined(address, other, 20,
+                      "does not accept this process: it has another key");
+    expect_not_joined(address, NULL, 20,
+                      "does not accept this process: it has another key");
+    rt_server_close(server);
+    expect_not_joined(address, members_key, 0.3,
+                      "rank 1: the control server at 127.0.0.1:");
+    expect_not_joined("10.0.0.1:80", NULL, 20,
+                      "a job that uses tcp://10.0.0.1:80 needs a key");
+    config.address = "192.0.2.1:1";
+    Status st = rt_server_open(&config, &server);
+    assert_non_null(strstr(status_message(st), "the control server cannot "
+                                               "listen on 192.0.2.1:1: "));
+    status_free(st);
+}
+
+static Status
+lose_server(RtJob *job, void *shared)
+{
+    atomic_fetch_add((_Atomic int *)shared, 1);
+    Status st = wait_for_stop(job);
+    if (!strstr(status_message(st), "has lost the control server (127.0.0.1:"))
+        _exit(77);
+    return st;
+}
+
+static void
+members_lose_their_server(void **state)
+{
+    (void)state;
+    Members m;
+    members_start(&m, 1, lose_server, NULL);
+    rt_server_close(m.server);
+    int status;
+    assert_int_equal(waitpid(m.pids[0], &status, 0), m.pids[0]);
+    assert_int_equal(WEXITSTATUS(status), 3);
+    members_free(&m);
+}
+
+/* ---- keys ---------------------------------------------------------------- */
+
+static void
+expect_no_job(const char *key_file, const char *part)
+{
+    Arena *a = arena_new(NULL, "a job");
+    RtStartConfig config = {
+        .resolve = {.rank = 0, .size = 2, .join = "127.0.0.1:1"},
+        .key_file = key_file};
+    const RtJobOptions *job;
+    Status st = rt_find_job(a, &config, &job);
+    assert_non_null(st);
+    if (!strstr(status_message(st), part))
+        fail_msg("\"%s\" is not in: %s", part, status_message(st));
+    status_free(st);
+    arena_release(a);
+}
+
+static void
+keys_are_secret_and_whole(void **state)
+{
+    (void)state;
+    char path[] = "/tmp/tfd-key-XXXXXX";
+    int fd = mkstemp(path);
+    assert_true(fd >= 0);
+    expect_no_job(path, " has no key: 32 bytes, such as head -c 32 ");
+    assert_int_equal(fchmod(fd, 0644), 0);
+    expect_no_job(path, "others can read the key in /tmp/tfd-key-");
+    close(fd);
+    unlink(path);
+    setenv("TFD_KEY_FD", "99", 1);
+    expect_no_job(NULL, "TFD_KEY_FD is set, and TFD_CONTROL is not");
+    unsetenv("TFD_KEY_FD");
+}
+
 /* ---- verdicts ----------------------------------------------------------- */
 
 typedef struct Steps {
@@ -235,6 +345,9 @@ main(void)
         cmocka_unit_test(exchanges_of_a_megabyte),
         cmocka_unit_test(a_run_that_fails_ends_the_job),
         cmocka_unit_test(processes_that_diverge_are_named),
+        cmocka_unit_test(members_find_no_server),
+        cmocka_unit_test(keys_are_secret_and_whole),
+        cmocka_unit_test(members_lose_their_server),
         cmocka_unit_test(killed_processes_are_named),
         cmocka_unit_test(stopped_processes_are_named),
     };

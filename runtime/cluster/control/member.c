@@ -332,14 +332,18 @@ count_refusals(RtMember *m)
 static void
 read_events(RtMember *m, RtConnection *c)
 {
+    const int tells =
+        ZMQ_EVENT_HANDSHAKE_FAILED_PROTOCOL | ZMQ_EVENT_HANDSHAKE_FAILED_AUTH;
     int event;
     int32_t value;
     while (c->monitor &&
            rt_zmq_next_event(m->zmq, c->monitor, &event, &value)) {
         if (event == ZMQ_EVENT_HANDSHAKE_SUCCEEDED) {
             c->handshake = true;
-        } else if (event != ZMQ_EVENT_DISCONNECTED) {
-            c->refusals++;
+        } else if (event != ZMQ_EVENT_DISCONNECTED || !c->handshake) {
+            /* It may close without a word, and be asked again; after an error
+             * of the protocol libzmq does not try again. */
+            c->refusals += event & tells ? MOST_REFUSALS : 1;
             count_refusals(m);
         } else if (c == m->server) {
             lose_server(m);

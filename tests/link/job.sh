@@ -21,7 +21,7 @@ same() {
   fi
 }
 
-echo "1..4"
+echo "1..5"
 wanted=$(job)
 for options in "-n 2 --link zmq" "-n 4 --link zmq" "-n 2 --link zmq --wire plain"; do
   said=$(job $options)
@@ -30,3 +30,6 @@ done
 wanted='--link is zmq or mpi, not "tcp"'
 said=$(job -n 2 --link tcp | grep -m 1 -o -- '--link is.*')
 same "a link that there is not"
+wanted='--wire is plain or not given, not "bare"'
+said=$(job -n 2 --wire bare | grep -m 1 -o -- '--wire is.*')
+same "a wire that there is not"

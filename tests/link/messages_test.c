@@ -574,6 +574,21 @@ a_stop_at_any_moment_ends_it(void **state)
     }
 }
 
+static void
+what_has_no_sum_is_refused(void **state)
+{
+    Job job;
+    RtCollInstance *instance;
+    RtReduceOperand operand = {DT_bool, -1, 1};
+    (void)state;
+    open_job(&job, 2, 1, 1, 60.0);
+    RtColl *c = job.colls[0];
+    assert_status_says(c->ops->all_reduce_new(c, REDUCE_SUM, (RtCollConfig){0},
+                                              1, &operand, &instance),
+                       STATUS_INPUT, "processes cannot combine values of bool");
+    close_job(&job);
+}
+
 /* ---- joining --------------------------------------------------------------
  */
 
@@ -658,6 +673,7 @@ main(int argc, char **argv)
         cmocka_unit_test(a_missing_replica_is_known),
         cmocka_unit_test(a_link_that_fails_ends_all_calls),
         cmocka_unit_test(a_stop_at_any_moment_ends_it),
+        cmocka_unit_test(what_has_no_sum_is_refused),
         cmocka_unit_test(all_agree_on_the_speed),
         cmocka_unit_test(a_silent_process_is_named),
     };

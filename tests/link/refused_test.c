@@ -4,11 +4,17 @@
 #include "tests/unit/unit.h"
 #include "tests/unit/status.h"
 
+#include <assert.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
 #include "runtime/link/join/join.h"
 #include "runtime/link/mpi/mpi.h"
 #include "runtime/link/zmq/zmq.h"
 #include "tests/link/memory.h"
+
+static const char *fake_mpi, *fake_without; /* fake_mpi.c, and less of it */
 
 /* What rank 1 of two answers: these bytes, or as rank 0. */
 static const void *answer;
@@ -82,6 +88,57 @@ a_library_that_is_not_there_is_no_mpi(void **state)
     status_free(st);
 }
 
+/* An MPI is opened once in a process: each case has its own. */
+static void
+refuses(const char *library, const char *fake, const void *other, size_t n,
+        const char *message)
+{
+    int status;
+    pid_t child = fork();
+    if (child == 0) {
+        setenv("FAKE_MPI", fake, 1);
+        answer = other;
+        answer_bytes = n;
+        Status st = join("mpi", library);
+        if (strcmp(status_message(st), message) != 0)
+            fprintf(stderr, "# %s\n", status_message(st));
+        _exit(strcmp(status_message(st), message) != 0);
+    }
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_int_equal(status, 0);
+}
+
+/* The name of the link, then the rank, the size and the family of rank 1. */
+typedef struct Blob {
+    char link[16];
+    int rank, size;
+    char family[32];
+} Blob;
+
+static void
+what_an_mpi_refuses(void **state)
+{
+    const Blob none = {"mpi", 0, 0, ""}, other = {"mpi", 1, 2, "Open MPI"};
+    (void)state;
+    refuses(fake_without, "", NULL, 0, "this MPI has no MPI_Cancel");
+    refuses(fake_mpi, "MPI_Init_thread", NULL, 0,
+            "MPI_Init_thread fails (MPICH)");
+    refuses(fake_mpi, "threads", NULL, 0,
+            "this MPI (MPICH) may be called by main's thread only: tfd-run "
+            "needs one with MPI_THREAD_SERIALIZED");
+    refuses(fake_mpi, "", &none, 20,
+            "rank 1 has no address of MPI: all processes use one link");
+    refuses(fake_mpi, "", &other, sizeof other,
+            "rank 1 has Open MPI, and rank 0 MPICH: use one MPI on all hosts "
+            "(--mpi PATH)");
+    refuses(fake_mpi, "size", NULL, 0,
+            "MPI says that rank 0 is 0 of 1, and the job has 2 processes: is "
+            "its launcher that of another MPI than MPICH?");
+    refuses(fake_mpi, "MPI_Irecv", NULL, 0, "MPI_Irecv fails");
+    refuses(fake_mpi, "MPI_Test", NULL, 0,
+            "MPI_Test fails: another process may have died");
+}
+
 static void
 a_group_waits_no_longer_than_it_may(void **state)
 {
@@ -105,12 +162,17 @@ a_group_waits_no_longer_than_it_may(void **state)
 }
 
 int
-main(void)
+main(int argc, char **argv)
 {
+    assert(argc == 3);
+    fake_mpi = argv[1];
+    fake_without = argv[2];
+    (void)argc;
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(links_are_known_and_one),
         cmocka_unit_test(addresses_of_zmq_are_checked),
         cmocka_unit_test(a_library_that_is_not_there_is_no_mpi),
+        cmocka_unit_test(what_an_mpi_refuses),
         cmocka_unit_test(a_group_waits_no_longer_than_it_may),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
